@@ -1,0 +1,3 @@
+module github.com/csig-agent/csig
+
+go 1.26.8

@@ -1,0 +1,130 @@
+package quantize
+
+import "fmt"
+
+// Layout says how the 16 data bits of a compact tag are divided. Read as a
+// VLAN TCI, T is the PCP, R the DEI and the rest the VID.
+type Layout uint8
+
+// The two layouts in use.
+const (
+	Draft00 Layout = iota // T(3) R(1) S(5) LM(7): draft-00 §4.1.1
+	UEC                   // T(3) R(1) S(5) LM(6) D(1): SAI v1.18 doc/CSIG
+)
+
+// String returns "draft-00" or "uec".
+func (l Layout) String() string {
+	if l == UEC {
+		return "uec"
+	}
+	return "draft-00"
+}
+
+// ParseLayout is the inverse of String.
+func ParseLayout(name string) (Layout, error) {
+	switch name {
+	case "draft-00":
+		return Draft00, nil
+	case "uec":
+		return UEC, nil
+	}
+	return 0, fmt.Errorf("unknown layout %q: want draft-00 or uec", name)
+}
+
+// LMBits is the width of the compact locator: 7, or 6 in uec.
+func (l Layout) LMBits() int {
+	if l == UEC {
+		return 6
+	}
+	return 7
+}
+
+// WideLMBits is the width of the wide locator: 16, or 15 in uec.
+func (l Layout) WideLMBits() int {
+	if l == UEC {
+		return 15
+	}
+	return 16
+}
+
+// LMAllOnes is the compact locator with every bit set. It is reserved: with
+// S=31 it would make VID 4095, which gear drops.
+func (l Layout) LMAllOnes() uint16 { return 1<<l.LMBits() - 1 }
+
+// LMNone is the locator a sender starts with: no device has written yet.
+// All-ones minus one: 126, or 62 in uec.
+func (l Layout) LMNone() uint16 { return l.LMAllOnes() - 1 }
+
+// LMStale is the locator of a port whose agent is gone or whose counters are
+// stale, so that a fallback never reads as a saturated link (DESIGN §5).
+// All-ones minus two: 125, or 61 in uec.
+func (l Layout) LMStale() uint16 { return l.LMAllOnes() - 2 }
+
+// LMReserved says why lm cannot name a port, or "" when it can.
+func (l Layout) LMReserved(lm uint16) string {
+	switch {
+	case lm == 0:
+		return "0 is reserved: S=0 with LM=0 would be VID 0"
+	case lm == l.LMAllOnes():
+		return fmt.Sprintf("%d (all ones) is reserved: S=31 with it would be VID 4095", lm)
+	case lm == l.LMNone():
+		return fmt.Sprintf("%d is reserved for \"none\", the sender's start value", lm)
+	case lm == l.LMStale():
+		return fmt.Sprintf("%d is reserved for \"stale\"", lm)
+	case lm > l.LMAllOnes():
+		return fmt.Sprintf("%d does not fit %d bits", lm, l.LMBits())
+	}
+	return ""
+}
+
+// TCI is the 16 data bits of a compact tag: PCP(3) DEI(1) VID(12).
+type TCI uint16
+
+// Fields are the parts of a compact tag's TCI. D exists only in uec.
+type Fields struct {
+	T  Signal
+	R  uint8 // 0 or 1
+	S  uint8 // 0…31
+	LM uint16
+	D  bool // trimmed: do not update
+}
+
+// Pack encodes f; bits that do not fit their field are an error.
+func (l Layout) Pack(f Fields) (TCI, error) {
+	switch {
+	case f.T > 7:
+		return 0, fmt.Errorf("T=%d does not fit 3 bits", f.T)
+	case f.R > 1:
+		return 0, fmt.Errorf("R=%d does not fit 1 bit", f.R)
+	case f.S >= NumBuckets:
+		return 0, fmt.Errorf("S=%d does not fit 5 bits", f.S)
+	case f.LM > l.LMAllOnes():
+		return 0, fmt.Errorf("LM=%d does not fit the %d bits of %s", f.LM, l.LMBits(), l)
+	case f.D && l != UEC:
+		return 0, fmt.Errorf("D=1 exists only in the uec layout")
+	}
+	t := TCI(f.T)<<13 | TCI(f.R)<<12 | TCI(l.VID(f.S, f.LM))
+	if f.D {
+		t |= 1
+	}
+	return t, nil
+}
+
+// Unpack decodes t; every TCI is valid.
+func (l Layout) Unpack(t TCI) Fields {
+	f := Fields{T: Signal(t >> 13), R: uint8(t >> 12 & 1), S: uint8(t >> 7 & 31)}
+	if l == UEC {
+		f.LM, f.D = uint16(t>>1&63), t&1 == 1
+	} else {
+		f.LM = uint16(t & 127)
+	}
+	return f
+}
+
+// VID is the 12-bit VID a device writes for (s, lm) with D=0 (DESIGN §3).
+func (l Layout) VID(s uint8, lm uint16) uint16 {
+	if l == UEC {
+		return uint16(s)<<7 | lm<<1
+	}
+	return uint16(s)<<7 | lm
+}

@@ -1,0 +1,101 @@
+package quantize
+
+import "fmt"
+
+// Signal is the signal type T a tag asks for (CSIG draft-00 §4.1.3.1).
+// Values outside the constants below are valid on the wire and pass through
+// every device untouched.
+type Signal uint8
+
+// The signal types CSIG defines (draft-00 §5; MaxNQD is the uec layout's).
+const (
+	MinABW  Signal = 0 // least available bandwidth, bit/s
+	MinABWC Signal = 1 // least available bandwidth relative to capacity, ppm
+	MaxPD   Signal = 2 // largest per-hop delay, ns
+	MaxNQD  Signal = 3 // largest normalised queue depth, ppm (uec, extended)
+)
+
+// Signals lists the known signal types in wire order.
+var Signals = [...]Signal{MinABW, MinABWC, MaxPD, MaxNQD}
+
+// Unit is the unit in which a signal's values and bucket bounds are counted.
+// Every signal is an unsigned integer of its unit; nothing is a float.
+type Unit string
+
+// Units of signals.
+const (
+	BitPerSecond Unit = "bit/s"
+	PPM          Unit = "ppm" // parts per million: 1,000,000 is 100 %
+	Nanosecond   Unit = "ns"
+)
+
+var signalNames = [...]string{"abw", "abwc", "pd", "nqd"}
+
+// String returns the name used in files and on the command line: abw, abwc,
+// pd or nqd; an unknown type prints as t4 … t15.
+func (s Signal) String() string {
+	if s.Known() {
+		return signalNames[s]
+	}
+	return fmt.Sprintf("t%d", uint8(s))
+}
+
+// ParseSignal is the inverse of String for the known types.
+func ParseSignal(name string) (Signal, error) {
+	for i, n := range signalNames {
+		if n == name {
+			return Signal(i), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown signal %q: want abw, abwc, pd or nqd", name)
+}
+
+// Known reports whether T is one of the defined signal types.
+func (s Signal) Known() bool { return int(s) < len(signalNames) }
+
+// Max reports whether the signal is aggregated by max along the path; the
+// others are aggregated by min.
+func (s Signal) Max() bool { return s == MaxPD || s == MaxNQD }
+
+// Unit returns the unit of the signal's values.
+func (s Signal) Unit() Unit {
+	switch s {
+	case MinABW:
+		return BitPerSecond
+	case MaxPD:
+		return Nanosecond
+	default:
+		return PPM
+	}
+}
+
+// NumBuckets is the number of values of S in a compact tag.
+const NumBuckets = 32
+
+// WorstBucket is the compact S that says "no worse is possible": 0 for min
+// signals, 31 for max signals. A stale port advertises it (DESIGN §5).
+func (s Signal) WorstBucket() uint8 {
+	if s.Max() {
+		return NumBuckets - 1
+	}
+	return 0
+}
+
+// InitialBucket is the compact S every switch may replace: 31 for min
+// signals, 0 for max signals.
+func (s Signal) InitialBucket() uint8 {
+	if s.Max() {
+		return 0
+	}
+	return NumBuckets - 1
+}
+
+// Worse reports whether bucket a is worse than bucket b, that is, whether a
+// device whose own bucket is a replaces b (draft-00 §5.3.3, and §5.4.2.3
+// with its erratum: max signals are mirrored).
+func (s Signal) Worse(a, b uint8) bool {
+	if s.Max() {
+		return a > b
+	}
+	return a < b
+}

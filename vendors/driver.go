@@ -1,0 +1,121 @@
+package vendors
+
+import (
+	"context"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// Facts is what a device can really do. Every limit carries its reason.
+type Facts struct {
+	Platform string
+	Rules    vlanrules.Caps      // the table that carries compare-and-replace
+	Update   vlanrules.Verdict   // compare-and-replace of compact tags
+	Wide     vlanrules.Verdict   // compare-and-replace of wide tags
+	Strip    vlanrules.Verdict   // removing the tag
+	Lease    vlanrules.Verdict   // the data plane falls back by itself
+	Depths   []vlanrules.Verdict // Depths[n]: tags behind n VLAN tags
+	Notes    []string            // what an operator should know, one sentence each
+}
+
+// Setup is what a device's CSIG configuration is to be: it changes rarely, and
+// plans, hashes and drift see only this.
+type Setup struct {
+	TPID    uint16
+	Layout  quantize.Layout
+	Signals []quantize.Signal // carried by the domain, in wire order
+	OnStale inventory.OnStale
+	Ports   []PortSetup // in the device's port order, names unique
+}
+
+// PortSetup is the setup of one egress port.
+type PortSetup struct {
+	Port   string
+	Action vlanrules.Action
+}
+
+// Change is one difference between an observed and a wanted setup.
+type Change struct {
+	Kind       ChangeKind
+	Port       string // "" for the whole device
+	What       string // e.g. "chain swp1", "strip"
+	Detail     string // the change in one line
+	Disruptive string // why ordinary traffic notices, "" when it does not
+}
+
+// ChangeKind is + ~ or -.
+type ChangeKind string
+
+// The kinds of change.
+const (
+	Create ChangeKind = "+"
+	Alter  ChangeKind = "~"
+	Remove ChangeKind = "-"
+)
+
+// PortUpdate is the wanted signal of one port: one intent for each signal the
+// port updates.
+type PortUpdate struct {
+	Port    string
+	Intents []vlanrules.Intent
+}
+
+// UpdateResult counts what an Update did.
+type UpdateResult struct {
+	Ports int // ports whose entries changed
+	Ops   int // entry operations sent to the device
+}
+
+// Driver programs one device. It touches only objects it has marked as its
+// own. Methods are not safe for concurrent use. Errors are transient unless
+// they are a *PermanentError.
+type Driver interface {
+	// Probe finds out what the device can do, without changing it.
+	Probe(ctx context.Context) (Facts, error)
+
+	// Observe reads back our setup as the device has it now; a device we
+	// never touched gives a Setup without ports.
+	Observe(ctx context.Context) (Setup, error)
+
+	// Diff lists what Apply(want) would change, given what was observed. An
+	// empty list means nothing to do.
+	Diff(have, want Setup) ([]Change, error)
+
+	// Apply makes the device's setup equal to want. It may be called many
+	// times with the same one; it keeps what is right without a flap.
+	Apply(ctx context.Context, want Setup) error
+
+	// Update makes the signal entries equal to the wanted ones for the ports
+	// listed, leaves other ports as they are, and renews the lease for
+	// another lease period, all in one transaction where the device has one.
+	// It may be called many times with the same intents. Frames see the old
+	// or the new value, never a third (DESIGN §3). The updates are read only
+	// during the call.
+	Update(ctx context.Context, updates []PortUpdate, lease time.Duration) (UpdateResult, error)
+
+	// Release ends the lease now: the data plane falls back at once.
+	Release(ctx context.Context) error
+
+	// Remove deletes everything that is ours; idempotent.
+	Remove(ctx context.Context) error
+
+	Close() error
+}
+
+// PermanentError is an error that trying again will not cure.
+type PermanentError struct {
+	Port string // "" for the whole device
+	Err  error
+}
+
+func (e *PermanentError) Error() string {
+	if e.Port == "" {
+		return e.Err.Error()
+	}
+	return "port " + e.Port + ": " + e.Err.Error()
+}
+
+func (e *PermanentError) Unwrap() error { return e.Err }

@@ -1,0 +1,48 @@
+package vlanrules
+
+import "github.com/csig-agent/csig/quantize"
+
+// Action is what an egress port does with CSIG-tagged frames.
+type Action uint8
+
+// The actions (draft-00 §6.1, §6.2).
+const (
+	Passthrough Action = iota // forward the tag untouched
+	Update                    // compare-and-replace
+	Strip                     // remove the tag
+)
+
+// String returns "passthrough", "update" or "strip".
+func (a Action) String() string {
+	return [...]string{"passthrough", "update", "strip"}[a]
+}
+
+// Intent is the wanted behaviour of one egress port for one signal: tags that
+// ask for Signal and carry an S worse-able by the local bucket S get S and LM.
+// Intents are values: two equal intents are the same wish.
+type Intent struct {
+	Signal quantize.Signal
+	Action Action
+	S      uint8  // local bucket, 0…31; only with Update
+	LM     uint16 // locator to write; only with Update
+}
+
+// Level says how well a device can carry out an intent.
+type Level uint8
+
+// The levels of a verdict. A driver never approximates silently.
+const (
+	Full Level = iota
+	Degraded
+	Refused
+)
+
+// String returns "full", "degraded" or "refused".
+func (l Level) String() string { return [...]string{"full", "degraded", "refused"}[l] }
+
+// Verdict is a level with the reason a network engineer understands; Reason
+// is "" exactly when the level is Full.
+type Verdict struct {
+	Level  Level
+	Reason string
+}
