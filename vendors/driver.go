@@ -65,8 +65,9 @@ type PortUpdate struct {
 
 // UpdateResult counts what an Update did.
 type UpdateResult struct {
-	Ports int // ports whose entries changed
-	Ops   int // entry operations sent to the device
+	Ports    int    // ports whose entries changed
+	Ops      int    // entry operations sent to the device
+	Repaired string // what somebody else had changed and was put right; "" for nothing
 }
 
 // Driver programs one device. It touches only objects it has marked as its
@@ -119,3 +120,17 @@ func (e *PermanentError) Error() string {
 }
 
 func (e *PermanentError) Unwrap() error { return e.Err }
+
+// SetupOf is the setup that a device of the fleet is to have.
+func SetupOf(prof *quantize.Profile, pol inventory.Policy, dev *inventory.Device) Setup {
+	s := Setup{TPID: prof.TPID, Layout: prof.Layout, OnStale: pol.OnStale}
+	for _, sig := range quantize.Signals {
+		if _, ok := prof.Signals[sig]; ok {
+			s.Signals = append(s.Signals, sig)
+		}
+	}
+	for _, p := range dev.Ports {
+		s.Ports = append(s.Ports, PortSetup{Port: p.Name, Action: p.Action})
+	}
+	return s
+}

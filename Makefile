@@ -1,0 +1,49 @@
+# make demo   run the main job here, on real kernel switches (needs only Go)
+# make test   everything that must hold, with the race detector
+# make lint   the linter; make bench the benchmarks; make fuzz a short fuzzing
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+# The Debian packages that the tests use as peers.
+PEERS   := nftables iproute2 tshark
+
+export CGO_ENABLED ?= 0
+
+.PHONY: build demo test peers vet lint bench fuzz release clean
+build:
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/csig ./cmd/csig
+
+demo: build
+	./bin/csig demo
+
+# The race detector needs cgo, and so a C compiler.
+test: peers vet
+	CGO_ENABLED=1 $(GO) test -race -timeout 9m ./...
+
+peers:
+	./.ci/peers $(PEERS)
+
+vet:
+	$(GO) vet ./...
+	GOOS=darwin $(GO) vet ./...
+
+lint:
+	$(GO) run $(LINT) run ./...
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+FUZZTIME ?= 20s
+fuzz:
+	./.ci/fuzz $(FUZZTIME)
+
+release:
+	for arch in amd64 arm64 arm; do \
+	  GOOS=linux GOARCH=$$arch GOARM=7 $(GO) build -trimpath -ldflags '$(LDFLAGS)' \
+	    -o dist/csig-$(VERSION)-linux-$$(test $$arch = arm && echo armv7 || echo $$arch) ./cmd/csig || exit 1; \
+	done
+	ls -l dist
+
+clean:
+	rm -rf bin dist

@@ -1,0 +1,99 @@
+// Package api is the agent's socket: the types of its answers and a client.
+// The protocol is HTTP with JSON over a unix socket; a result is one object
+// with a format name, rates are in bit/s, times in RFC 3339.
+package api
+
+import "time"
+
+// StatusFormat names the shape of Status.
+const StatusFormat = "csig.status/v1"
+
+// Paths of the agent's socket.
+const (
+	StatusPath = "/v1/status" // GET: one Status
+	WatchPath  = "/v1/watch"  // GET: a Status a line, one for each cycle
+)
+
+// Status is what the agent knows at one instant.
+type Status struct {
+	Format      string    `json:"format"`
+	Device      string    `json:"device"`
+	Platform    string    `json:"platform"`
+	Version     string    `json:"version"`
+	Shadow      bool      `json:"shadow"` // polls and computes, programs nothing
+	Time        time.Time `json:"time"`
+	Started     time.Time `json:"started"`
+	Profile     string    `json:"profile"`
+	ProfileHash string    `json:"profile_hash"`
+	TPID        uint16    `json:"tpid"`
+	Layout      string    `json:"layout"`
+	IntervalNS  int64     `json:"interval_ns"` // averaging window Δt
+	Schedule    string    `json:"schedule"`
+	LeaseNS     int64     `json:"lease_ns"`
+	OnStale     string    `json:"on_stale"`
+	Cycle       Cycle     `json:"cycle"`
+	Verdicts    []Verdict `json:"verdicts"` // what the device does less than fully
+	Ports       []Port    `json:"ports"`
+}
+
+// Cycle is the bookkeeping of the loop.
+type Cycle struct {
+	Count      uint64    `json:"count"`   // completed cycles
+	Skipped    uint64    `json:"skipped"` // ticks at which the one before still ran
+	Failed     uint64    `json:"failed"`
+	Last       time.Time `json:"last"`       // end of the last completed cycle
+	ReadNS     int64     `json:"read_ns"`    // counter dump
+	ComputeNS  int64     `json:"compute_ns"` // estimate, quantize
+	ProgramNS  int64     `json:"program_ns"` // compile, diff, program
+	Operations uint64    `json:"operations"` // entry operations since the start
+	LeaseEnds  time.Time `json:"lease_ends"` // when the data plane falls back by itself
+	LastError  string    `json:"last_error"` // "" when the last cycle completed
+	Repairs    uint64    `json:"repairs"`    // set-ups put right after somebody changed them
+}
+
+// Verdict is one capability that is degraded or refused, with the reason.
+type Verdict struct {
+	What   string `json:"what"`
+	Level  string `json:"level"`
+	Reason string `json:"reason"`
+}
+
+// Port states.
+const (
+	StateWaiting     = "waiting"     // no complete window yet
+	StateLive        = "live"        // the signal is current
+	StateDown        = "down"        // link down: no bandwidth is available
+	StateStale       = "stale"       // counters do not come; the fallback is advertised
+	StatePassthrough = "passthrough" // tags are forwarded untouched
+	StateStrip       = "strip"       // tags are removed
+)
+
+// Port is one egress port.
+type Port struct {
+	Port        string     `json:"port"`
+	Action      string     `json:"action"`
+	State       string     `json:"state"`
+	Reason      string     `json:"reason"`       // why not live, or in what way degraded
+	CapacityBPS uint64     `json:"capacity_bps"` // C
+	LoadBPS     uint64     `json:"load_bps"`     // wire bits over the window
+	ABWBPS      uint64     `json:"abw_bps"`
+	ABWCPPM     uint32     `json:"abwc_ppm"`
+	WindowStart *time.Time `json:"window_start"` // the window that produced the signal; null before the first
+	WindowEnd   *time.Time `json:"window_end"`
+	AgeNS       int64      `json:"age_ns"` // time since window_end
+	Signals     []Signal   `json:"signals"`
+}
+
+// Signal is what one port writes for one signal.
+type Signal struct {
+	Signal       string    `json:"signal"`
+	T            uint8     `json:"t"`
+	Bucket       uint8     `json:"bucket"` // S
+	Low          uint64    `json:"low"`    // of the bucket, in the signal's unit
+	High         uint64    `json:"high"`
+	Unit         string    `json:"unit"`
+	LM           uint16    `json:"lm"`
+	Locator      string    `json:"locator"`
+	Stale        bool      `json:"stale"`         // the fallback, not a measurement
+	ProgrammedAt time.Time `json:"programmed_at"` // when the data plane took this value's window
+}
