@@ -1,6 +1,9 @@
 package quantize
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Layout says how the 16 data bits of a compact tag are divided. Read as a
 // VLAN TCI, T is the PCP, R the DEI and the rest the VID.
@@ -49,33 +52,45 @@ func (l Layout) WideLMBits() int {
 
 // LMAllOnes is the compact locator with every bit set. It is reserved: with
 // S=31 it would make VID 4095, which gear drops.
-func (l Layout) LMAllOnes() uint16 { return 1<<l.LMBits() - 1 }
+func (l Layout) LMAllOnes() uint16 { return lmAllOnes(l.LMBits()) }
 
 // LMNone is the locator a sender starts with: no device has written yet.
 // All-ones minus one: 126, or 62 in uec.
 func (l Layout) LMNone() uint16 { return l.LMAllOnes() - 1 }
 
 // LMStale is the locator of a port whose agent is gone or whose counters are
-// stale, so that a fallback never reads as a saturated link (DESIGN §5).
-// All-ones minus two: 125, or 61 in uec.
+// stale, so that the worst bucket, which such a port falls back to, never
+// reads as a saturated link. All-ones minus two: 125, or 61 in uec.
 func (l Layout) LMStale() uint16 { return l.LMAllOnes() - 2 }
 
-// LMReserved says why lm cannot name a port, or "" when it can.
-func (l Layout) LMReserved(lm uint16) string {
+// LMReserved says why the compact locator lm cannot name a port, or "" when it
+// can. The reservations are ours: the draft leaves LM to the deployment
+// (§5.5.1), but a compact tag is also read as a VLAN tag.
+func (l Layout) LMReserved(lm uint16) string { return lmReserved(l.LMBits(), lm) }
+
+// WideLMReserved is LMReserved for the wide locator. The same four values are
+// reserved, counted from the wide locator's own all-ones, so that "none" and
+// "stale" exist in both formats.
+func (l Layout) WideLMReserved(lm uint16) string { return lmReserved(l.WideLMBits(), lm) }
+
+func lmReserved(bits int, lm uint16) string {
+	ones := lmAllOnes(bits)
 	switch {
+	case lm > ones:
+		return fmt.Sprintf("%d does not fit %d bits", lm, bits)
 	case lm == 0:
-		return "0 is reserved: S=0 with LM=0 would be VID 0"
-	case lm == l.LMAllOnes():
-		return fmt.Sprintf("%d (all ones) is reserved: S=31 with it would be VID 4095", lm)
-	case lm == l.LMNone():
+		return "0 is reserved: with S=0 it would make VID 0"
+	case lm == ones:
+		return fmt.Sprintf("%d (all ones) is reserved: with S=31 it would make VID 4095", lm)
+	case lm == ones-1:
 		return fmt.Sprintf("%d is reserved for \"none\", the sender's start value", lm)
-	case lm == l.LMStale():
+	case lm == ones-2:
 		return fmt.Sprintf("%d is reserved for \"stale\"", lm)
-	case lm > l.LMAllOnes():
-		return fmt.Sprintf("%d does not fit %d bits", lm, l.LMBits())
 	}
 	return ""
 }
+
+func lmAllOnes(bits int) uint16 { return uint16(1<<bits - 1) }
 
 // TCI is the 16 data bits of a compact tag: PCP(3) DEI(1) VID(12).
 type TCI uint16
@@ -89,6 +104,8 @@ type Fields struct {
 	D  bool // trimmed: do not update
 }
 
+var errDOnlyUEC = errors.New("D=1 exists only in the uec layout")
+
 // Pack encodes f; bits that do not fit their field are an error.
 func (l Layout) Pack(f Fields) (TCI, error) {
 	switch {
@@ -101,7 +118,7 @@ func (l Layout) Pack(f Fields) (TCI, error) {
 	case f.LM > l.LMAllOnes():
 		return 0, fmt.Errorf("LM=%d does not fit the %d bits of %s", f.LM, l.LMBits(), l)
 	case f.D && l != UEC:
-		return 0, fmt.Errorf("D=1 exists only in the uec layout")
+		return 0, errDOnlyUEC
 	}
 	t := TCI(f.T)<<13 | TCI(f.R)<<12 | TCI(l.VID(f.S, f.LM))
 	if f.D {
@@ -121,7 +138,8 @@ func (l Layout) Unpack(t TCI) Fields {
 	return f
 }
 
-// VID is the 12-bit VID a device writes for (s, lm) with D=0 (DESIGN §3).
+// VID is the 12-bit VID a device writes for (s, lm), with D=0: S and LM seen
+// as a VLAN tag's lower 12 bits. Both must fit their fields.
 func (l Layout) VID(s uint8, lm uint16) uint16 {
 	if l == UEC {
 		return uint16(s)<<7 | lm<<1

@@ -73,7 +73,8 @@ func (s Signal) Unit() Unit {
 const NumBuckets = 32
 
 // WorstBucket is the compact S that says "no worse is possible": 0 for min
-// signals, 31 for max signals. A stale port advertises it (DESIGN §5).
+// signals, 31 for max signals. A port whose counters are stale advertises it,
+// with the locator Layout.LMStale.
 func (s Signal) WorstBucket() uint8 {
 	if s.Max() {
 		return NumBuckets - 1
@@ -82,12 +83,21 @@ func (s Signal) WorstBucket() uint8 {
 }
 
 // InitialBucket is the compact S every switch may replace: 31 for min
-// signals, 0 for max signals.
+// signals, 0 for max signals (draft-00 §4.1.3.2).
 func (s Signal) InitialBucket() uint8 {
 	if s.Max() {
 		return 0
 	}
 	return NumBuckets - 1
+}
+
+// WideInitial is InitialBucket for the wide tag's 20-bit S: 1,048,575 for min
+// signals, 0 for max signals.
+func (s Signal) WideInitial() uint32 {
+	if s.Max() {
+		return 0
+	}
+	return MaxWideS
 }
 
 // Worse reports whether bucket a is worse than bucket b, that is, whether a
