@@ -4,7 +4,7 @@ package vlanrules
 type Caps struct {
 	Match    MatchKind
 	MatchPCP bool // T can be matched
-	MatchD   bool // the lowest VID bit can be matched beside the VID's range (uec)
+	MatchD   bool // the device itself leaves tags with D=1 alone before the table is looked up (uec); entries need not test D
 	Txn      Txn
 	Modify   bool // an entry's action can change in place
 	Entries  int  // capacity of the table; 0: not limited
