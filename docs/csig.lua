@@ -1,0 +1,101 @@
+-- Wireshark dissector for CSIG tags (draft-ravi-ippm-csig-00 section 4.1), in
+-- both layouts. Use it once with
+--
+--   wireshark -X lua_script:docs/csig.lua        (tshark takes the same option)
+--
+-- or copy it to the personal Lua plugins folder (Help, About, Folders). TPIDs
+-- and layout are preferences of the protocol "CSIG", for tshark for example
+--
+--   -o csig.layout:uec -o csig.tpid:0x9900 -o csig.wide_tpid:0x9901
+
+local csig = Proto("csig", "Congestion Signaling Tag")
+
+local signals = { [0] = "min(ABW)", [1] = "min(ABW/C)", [2] = "max(PD)", [3] = "max(nQD)" }
+
+local f = csig.fields
+f.t    = ProtoField.uint8("csig.t", "Signal type (T)", base.DEC, signals)
+f.r    = ProtoField.uint8("csig.r", "Reserved (R)", base.DEC)
+f.s    = ProtoField.uint32("csig.s", "Signal value (S)", base.DEC)
+f.lm   = ProtoField.uint16("csig.lm", "Locator metadata (LM)", base.DEC)
+f.d    = ProtoField.uint8("csig.d", "Trimmed (D)", base.DEC)
+f.wide = ProtoField.bool("csig.wide", "Wide tag")
+f.note = ProtoField.string("csig.note", "Note")
+f.type = ProtoField.uint16("csig.type", "Type", base.HEX)
+
+csig.prefs.tpid = Pref.string("Compact TPID", "0x9900", "TPID of the 4-byte tag")
+csig.prefs.wide_tpid = Pref.string("Wide TPID", "0x9901", "TPID of the 8-byte tag; empty for none")
+csig.prefs.layout = Pref.enum("Layout", 1, "How the tag's bits are divided",
+  { { 1, "draft-00", 1 }, { 2, "uec", 2 } }, false)
+
+local ethertypes = DissectorTable.get("ethertype")
+
+-- add_compact shows the 16 bits of a compact tag: PCP is T, DEI is R, and the
+-- VID is S with LM (and D in uec).
+local function add_compact(tree, tvb, uec)
+  local b = tvb(0, 2)
+  local tci = b:uint()
+  local t, s = bit.rshift(tci, 13), bit.band(bit.rshift(tci, 7), 31)
+  local lm, none, stale = bit.band(tci, 127), 126, 125
+  if uec then lm, none, stale = bit.band(bit.rshift(tci, 1), 63), 62, 61 end
+  tree:add(f.t, b, t)
+  tree:add(f.r, b, bit.band(bit.rshift(tci, 12), 1))
+  tree:add(f.s, b, s)
+  tree:add(f.lm, b, lm)
+  if uec then tree:add(f.d, b, bit.band(tci, 1)) end
+  if lm == none then tree:add(f.note, b, "no switch has written yet"):set_generated() end
+  if lm == stale then tree:add(f.note, b, "stale: the switch's agent is gone, or its counters are"):set_generated() end
+  return t, s, lm
+end
+
+local function add_wide(tree, tvb, uec)
+  local lm = tvb(0, 2):uint()
+  local word = tvb(2, 4):uint()
+  local t, s = bit.rshift(word, 28), bit.band(bit.rshift(word, 8), 0xfffff)
+  if uec then
+    tree:add(f.d, tvb(0, 2), bit.band(lm, 1))
+    lm = bit.rshift(lm, 1)
+  end
+  tree:add(f.lm, tvb(0, 2), lm)
+  tree:add(f.t, tvb(2, 1), t)
+  tree:add(f.s, tvb(2, 3), s)
+  tree:add(f.r, tvb(5, 1))
+  return t, s, lm
+end
+
+local function dissect(tvb, pinfo, root, wide)
+  local size = wide and 6 or 2
+  if tvb:len() < size + 2 then return 0 end
+  local uec = csig.prefs.layout == 2
+  local tree = root:add(csig, tvb(0, size + 2))
+  tree:add(f.wide, tvb(0, size), wide):set_generated()
+  local t, s, lm = (wide and add_wide or add_compact)(tree, tvb, uec)
+  tree:append_text(string.format(", %s S=%d LM=%d", signals[t] or ("T=" .. t), s, lm))
+  tree:add(f.type, tvb(size, 2))
+  pinfo.cols.protocol = "CSIG"
+  pinfo.cols.info = string.format("%s S=%d LM=%d", signals[t] or ("T=" .. t), s, lm)
+  local inner = tvb(size + 2):tvb()
+  if not ethertypes:try(tvb(size, 2):uint(), inner, pinfo, root) then
+    Dissector.get("data"):call(inner, pinfo, root)
+  end
+  return tvb:len()
+end
+
+-- The wide tag is a protocol of its own only so that a TPID can lead to it.
+local wide = Proto("csig_wide", "Congestion Signaling Tag (wide)")
+function csig.dissector(tvb, pinfo, root) return dissect(tvb, pinfo, root, false) end
+function wide.dissector(tvb, pinfo, root) return dissect(tvb, pinfo, root, true) end
+
+local registered = {}
+local function register()
+  for tpid, proto in pairs(registered) do ethertypes:remove(tpid, proto) end
+  registered = {}
+  for _, p in ipairs({ { csig.prefs.tpid, csig }, { csig.prefs.wide_tpid, wide } }) do
+    local tpid = tonumber(p[1])
+    if tpid then
+      ethertypes:add(tpid, p[2])
+      registered[tpid] = p[2]
+    end
+  end
+end
+csig.prefs_changed = register
+register()
