@@ -2,5 +2,9 @@
 // bandwidth: the sample and source contracts and the estimators. Each source
 // lives in a folder of its own and takes its own Config.
 //
-// Sources: draft-ravi-ippm-csig-00 §5.1.1, §5.2.1; DESIGN §4.
+// A source says what it counts and how it may be wrong; an Estimator does the
+// arithmetic, in integers, over timestamps and not over the schedule. What
+// cannot be known is a State with a Reason, never a guess.
+//
+// Sources: CSIG draft-00 §5.1.1, §5.2.1, §6.4.
 package counters

@@ -1,0 +1,101 @@
+package counters
+
+import (
+	"math/bits"
+	"time"
+)
+
+// State says what an Estimate is worth.
+type State uint8
+
+// The states of an estimate.
+const (
+	// First is the first reading of a port, or the first after its link came
+	// up: there is no window yet.
+	First State = iota
+	// OK is a complete window.
+	OK
+	// Down is a port whose link is down: its available bandwidth is 0, which
+	// is a valid statement and not a failure.
+	Down
+	// Discontinuity is a window that cannot be computed because the counter
+	// restarted, or the port's speed changed, inside it; the next window
+	// starts here.
+	Discontinuity
+	// NoProgress is a reading that is not later than the one before: the same
+	// reading again, or a clock that was set back.
+	NoProgress
+	// Error is a reading that cannot be used; Reason says why and what to do.
+	Error
+)
+
+var stateNames = [...]string{"first", "ok", "down", "discontinuity", "no-progress", "error"}
+
+// String returns the state's name as logs and JSON spell it.
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return "invalid"
+}
+
+// Valid reports whether the estimate's bandwidths may be advertised.
+func (s State) Valid() bool { return s == OK || s == Down }
+
+// Estimate is a port's available bandwidth over one averaging window
+// (CSIG draft-00 §5.1.1, §5.2.1).
+type Estimate struct {
+	Start, End time.Time // the window, in the clock of the samples
+	Bits       uint64    // bits the port put on the wire in the window, overhead included
+	Capacity   uint64    // C in bit/s
+	ABW        uint64    // C - Bits/(End-Start) in bit/s, rounded down, never below 0
+	ABWC       uint32    // ABW/C in parts per million, rounded down
+	State      State     // the bandwidths mean something only if State.Valid()
+	Reason     string    // why there is no estimate, or in what way it is degraded; "" for an exact one
+}
+
+// Load returns the average bit rate of the window in bit/s, rounded up, or 0
+// where there is no window. It may exceed the capacity: a shaper lets bursts
+// through.
+func (e *Estimate) Load() uint64 {
+	if e.State != OK {
+		return 0
+	}
+	return rate(e.Bits, e.End.Sub(e.Start))
+}
+
+// rate returns n bits over d as bit/s, rounded up so that what is left of the
+// capacity is never overstated. It saturates.
+func rate(n uint64, d time.Duration) uint64 {
+	if d <= 0 {
+		return 0
+	}
+	ns := uint64(d)
+	hi, lo := bits.Mul64(n, uint64(time.Second))
+	if hi >= ns {
+		return 1<<64 - 1
+	}
+	q, r := bits.Div64(hi, lo, ns)
+	if r != 0 && q < 1<<64-1 {
+		q++
+	}
+	return q
+}
+
+// ppm returns a/c in parts per million, rounded down; a must not exceed c.
+func ppm(a, c uint64) uint32 {
+	hi, lo := bits.Mul64(a, 1_000_000)
+	q, _ := bits.Div64(hi, lo, c) // a <= c, so hi < c and the quotient fits
+	return uint32(q)
+}
+
+// wireBits returns 8·(octets + overhead·packets) and whether it fits 64 bits.
+func wireBits(octets, packets uint64, overhead uint8) (uint64, bool) {
+	hi, lo := bits.Mul64(packets, uint64(overhead))
+	sum, carry := bits.Add64(lo, octets, 0)
+	hi += carry
+	if hi != 0 || sum>>61 != 0 {
+		return 0, false
+	}
+	return sum << 3, true
+}

@@ -1,0 +1,168 @@
+package counters
+
+import (
+	"fmt"
+	"time"
+)
+
+// EstimatorConfig is what one port's estimator needs to know.
+type EstimatorConfig struct {
+	// Interval is the averaging window Δt (draft-00 §5.3.2). 0 means from one
+	// sample to the next.
+	Interval time.Duration
+	// Speed is the capacity C in bit/s; it overrides what the samples say. 0
+	// takes theirs.
+	Speed uint64
+}
+
+// Estimator turns the samples of one port into available bandwidth with the
+// raw method of draft-00 §5.1.1: the bits sent over the last Δt, preamble, gap
+// and FCS included, subtracted from the capacity.
+//
+// Sampling may be faster than Δt. The window always ends at the newest sample
+// and starts at the oldest one that is not older than Δt plus half the gap
+// between the two newest samples; where every earlier sample is older than
+// that, it starts at the one before the newest. So a schedule equal to Δt
+// takes consecutive samples in spite of jitter, a faster schedule comes as
+// close to Δt as the samples allow, and while there is less than Δt of history
+// the window is what there is. Start and End of the Estimate are the truth:
+// the rate is always computed over the window really taken.
+//
+// An Estimator is not safe for concurrent use.
+type Estimator struct {
+	cfg  EstimatorConfig
+	prev Sample // the newest usable reading
+	have bool   // prev holds one
+
+	// octets and packets count from where this estimator started: wraps are
+	// resolved one gap at a time, so that a window may hold several.
+	octets, packets uint64
+	window          ring
+
+	noSpeed string // the reason for a missing capacity, made once
+}
+
+// maxPoints is how many window starts an estimator keeps at most, and
+// perInterval how many of them it takes in one Δt. Faster schedules are
+// thinned to that.
+const (
+	maxPoints   = 128
+	perInterval = 64
+)
+
+// NewEstimator returns an estimator that has seen no sample.
+func NewEstimator(cfg EstimatorConfig) *Estimator {
+	cfg.Interval = max(cfg.Interval, 0)
+	return &Estimator{cfg: cfg}
+}
+
+// Update takes the port's next sample and returns the estimate over the window
+// that ends with it. It allocates nothing once the window is full, as long as
+// the samples are good.
+func (e *Estimator) Update(s Sample) Estimate { return e.update(&s) }
+
+func (e *Estimator) update(s *Sample) Estimate {
+	est := Estimate{Start: s.At, End: s.At, Capacity: s.Speed, Reason: s.Degraded}
+	if e.cfg.Speed != 0 {
+		est.Capacity = e.cfg.Speed
+	}
+	if s.Err != nil {
+		est.State, est.Reason = Error, s.Err.Error()
+		return est
+	}
+	if !s.Up {
+		// What was sent before says nothing about the link that comes back.
+		e.forget()
+		est.State, est.Reason = Down, "link down"
+		return est
+	}
+	if est.Capacity == 0 {
+		e.forget()
+		est.State, est.Reason = Error, e.capacityUnknown(s.Port)
+		return est
+	}
+	if !e.have {
+		e.restart(s)
+		est.State, est.Reason = First, "first reading: no window yet"
+		return est
+	}
+	est.Start = e.prev.At
+	gap := s.At.Sub(e.prev.At)
+	why := e.discontinuity(s)
+	switch {
+	case why != "":
+		e.restart(s)
+		est.State, est.Reason = Discontinuity, why
+		return est
+	case gap < 0:
+		e.restart(s)
+		est.State, est.Reason = NoProgress, "reading is older than the one before: the clock was set back"
+		return est
+	case gap == 0:
+		est.State, est.Reason = NoProgress, "reading has the same time as the one before"
+		return est
+	}
+
+	octets, packets, why := advance(&e.prev, s, est.Capacity, gap)
+	if why != "" {
+		e.restart(s)
+		est.State, est.Reason = Discontinuity, why
+		if why == ambiguous {
+			est.State = Error
+		}
+		return est
+	}
+	e.octets += octets
+	e.packets += packets
+	e.window.expire(s.At, e.cfg.Interval+gap/2)
+	start := e.window.oldest()
+	est.Start = start.at
+	var fits bool
+	est.Bits, fits = wireBits(e.octets-start.octets, e.packets-start.packets, s.Overhead)
+	if !fits {
+		e.restart(s)
+		est.State, est.Reason = Discontinuity, "counter jumped further than any link can send"
+		return est
+	}
+	if load := rate(est.Bits, est.End.Sub(est.Start)); load < est.Capacity {
+		est.ABW = est.Capacity - load
+	}
+	est.ABWC = ppm(est.ABW, est.Capacity)
+	est.State = OK
+	e.prev = *s
+	e.window.push(point{s.At, e.octets, e.packets}, e.cfg.Interval/perInterval)
+	return est
+}
+
+// forget drops every reading: the next one is the first.
+func (e *Estimator) forget() {
+	e.have = false
+	e.window.n = 0
+}
+
+// restart makes s the start of the next window.
+func (e *Estimator) restart(s *Sample) {
+	e.prev, e.have = *s, true
+	e.window.n = 0
+	e.window.push(point{s.At, e.octets, e.packets}, 0)
+}
+
+// discontinuity says why s and the reading before it are not of one counter.
+func (e *Estimator) discontinuity(s *Sample) string {
+	switch p := &e.prev; {
+	case s.Epoch != p.Epoch:
+		return "counters restarted"
+	case e.cfg.Speed == 0 && s.Speed != p.Speed:
+		return "link speed changed"
+	case s.Bits != p.Bits || s.Overhead != p.Overhead:
+		return "counter changed its kind"
+	}
+	return ""
+}
+
+func (e *Estimator) capacityUnknown(port string) string {
+	if e.noSpeed == "" {
+		e.noSpeed = fmt.Sprintf("port %s: capacity unknown: the device does not tell it, set speed: for this port in the fleet file", port)
+	}
+	return e.noSpeed
+}
