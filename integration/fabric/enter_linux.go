@@ -1,0 +1,206 @@
+package fabric
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// marker tells the inner process that it is the inner one. It is an
+// environment variable because the arguments have to stay the user's own.
+const marker = "CSIG_FABRIC_INSIDE"
+
+// Enter moves the program into namespaces of its own (network, mount and PID,
+// and a user namespace where it lacks the privilege for these) by starting the
+// same binary with the same arguments once more inside them.
+//
+// In the inner process it returns inside = true: carry on, as root of the
+// namespaces. In the outer one it returns only after the inner one has ended,
+// with the status to exit with (128+n where signal n killed it). Standard
+// files and the terminal are the inner process's too, signals are passed on,
+// and when the outer process dies, even by SIGKILL, the kernel ends the inner
+// one with all its children.
+//
+// An error means that nothing ran inside; where the kernel forbids user
+// namespaces it says which setting does and what to type.
+func Enter() (inside bool, status int, err error) {
+	// The marker alone could be inherited by a child which is meant to enter
+	// namespaces of its own; only the first process of a PID namespace is 1.
+	if os.Getenv(marker) != "" && os.Getpid() == 1 {
+		return true, 0, settle()
+	}
+	user := os.Geteuid() != 0
+	status, err = runInside(user)
+	if err != nil && !user && errors.Is(err, unix.EPERM) {
+		// Root of a container: no privilege over the namespaces it is in, but
+		// perhaps allowed to make its own.
+		status, err = runInside(true)
+	}
+	if err != nil {
+		return false, 1, fmt.Errorf("enter own namespaces: %w: %s", err, advice(err, readSysctl))
+	}
+	return false, status, nil
+}
+
+// settle makes the mounts of the inner process its own and gives it a /proc
+// that shows its PID namespace.
+func settle() error {
+	if err := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("enter own namespaces: make the mounts private: %w", err)
+	}
+	err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	// Containers that mask parts of /proc do not allow a fresh one. The old
+	// one still works for what the fabric reads: /proc/thread-self and
+	// /proc/sys follow the reader, not the mount.
+	if err != nil && !errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("enter own namespaces: mount /proc: %w", err)
+	}
+	return nil
+}
+
+func runInside(user bool) (int, error) {
+	// The kernel sends the parent-death signal when the *thread* that forked
+	// ends, so that thread has to stay for as long as the child runs.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Args[0] = os.Args[0]
+	cmd.Env = append(os.Environ(), marker+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	// In the terminal's foreground the child shares our process group: it may
+	// use the terminal, and what the keyboard sends (Ctrl-C) reaches it from
+	// the kernel. Elsewhere it gets a group of its own, so that a signal to
+	// our whole group reaches it once, through us.
+	keyboard := inForeground()
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID,
+		Pdeathsig:  syscall.SIGKILL,
+		Setpgid:    !keyboard,
+	}
+	if user {
+		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
+	}
+
+	signals := make(chan os.Signal, 16)
+	for _, s := range []os.Signal{unix.SIGINT, unix.SIGQUIT, unix.SIGHUP, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTSTP} {
+		if !signal.Ignored(s) { // nohup and background jobs of old shells stay as they are
+			signal.Notify(signals, s)
+		}
+	}
+	defer signal.Stop(signals)
+
+	if err := cmd.Start(); err != nil {
+		return 1, err
+	}
+	ended := make(chan struct{})
+	passed := make(chan struct{})
+	go func() {
+		defer close(passed)
+		pass(cmd.Process, signals, keyboard, ended)
+	}()
+	err := cmd.Wait()
+	close(ended)
+	<-passed
+
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0, nil
+	case errors.As(err, &exit):
+		if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+			return 128 + int(ws.Signal()), nil
+		}
+		return exit.ExitCode(), nil
+	default:
+		return 1, fmt.Errorf("wait for the inner process: %w", err)
+	}
+}
+
+// pass hands signals on to the inner process until it has ended.
+func pass(p *os.Process, signals <-chan os.Signal, keyboard bool, ended <-chan struct{}) {
+	for {
+		select {
+		case <-ended:
+			return
+		case s := <-signals:
+			switch s {
+			case unix.SIGTSTP:
+				// The first process of a PID namespace does not stop by
+				// itself on Ctrl-Z, but it does when its parent says so.
+				stopWith(p, keyboard)
+			case unix.SIGINT, unix.SIGQUIT, unix.SIGHUP:
+				if !keyboard {
+					p.Signal(s) //nolint:errcheck // it ended: Wait tells
+				}
+			default:
+				p.Signal(s) //nolint:errcheck // it ended: Wait tells
+			}
+		}
+	}
+}
+
+// stopWith stops the inner process and ourselves, and continues it when
+// somebody continues us.
+func stopWith(p *os.Process, keyboard bool) {
+	target := p.Pid
+	if !keyboard {
+		target = -p.Pid // its whole group; the keyboard reached that already
+	}
+	unix.Kill(target, unix.SIGSTOP)      //nolint:errcheck // it ended: Wait tells
+	unix.Kill(os.Getpid(), unix.SIGSTOP) //nolint:errcheck // always allowed
+	unix.Kill(target, unix.SIGCONT)      //nolint:errcheck // it ended: Wait tells
+}
+
+// inForeground reports whether our process group is the foreground one of a
+// controlling terminal.
+func inForeground() bool {
+	tty, err := unix.Open("/dev/tty", unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(tty)
+	group, err := unix.IoctlGetInt(tty, unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
+
+func readSysctl(name string) (string, bool) {
+	b, err := os.ReadFile("/proc/sys/" + strings.ReplaceAll(name, ".", "/"))
+	return strings.TrimSpace(string(b)), err == nil
+}
+
+// advice says what to do about an error of clone(2), from the settings with
+// which kernels forbid user namespaces.
+func advice(err error, sysctl func(string) (string, bool)) string {
+	const orRoot = ", or run this command as root"
+	for _, s := range []struct{ name, forbids, allow string }{
+		{"kernel.unprivileged_userns_clone", "0", "1"},
+		{"user.max_user_namespaces", "0", "10000"},
+		{"user.max_net_namespaces", "0", "10000"},
+		{"user.max_pid_namespaces", "0", "10000"},
+		{"kernel.apparmor_restrict_unprivileged_userns", "1", "0"},
+	} {
+		if v, ok := sysctl(s.name); ok && v == s.forbids {
+			return fmt.Sprintf("%s is %s, so this kernel does not let ordinary users make namespaces: as root, type `sysctl -w %s=%s`%s", s.name, v, s.name, s.allow, orRoot)
+		}
+	}
+	switch {
+	case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EUSERS):
+		return "too many namespaces are in use, or they are nested too deeply: as root, raise user.max_user_namespaces, user.max_net_namespaces and user.max_pid_namespaces with `sysctl -w`" + orRoot
+	case errors.Is(err, unix.EINVAL):
+		return "this kernel is built without user, network or PID namespaces (CONFIG_USER_NS, CONFIG_NET_NS, CONFIG_PID_NS): use another kernel"
+	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
+		return "a security module or a container's seccomp profile forbids it: run outside that container, give it CAP_SYS_ADMIN" + orRoot
+	default:
+		return "run this command as root"
+	}
+}
