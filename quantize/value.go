@@ -70,7 +70,7 @@ func (u Unit) Parse(text string) (uint64, error) {
 		return 0, fmt.Errorf("%q is not a value: want %s", text, u.what())
 	}
 	scale, ok := u.scale(unit)
-	if !ok && unit == "" && strings.Trim(number, "0") == "" {
+	if strings.Trim(text, "0") == "" { // 0 is 0 in every unit
 		return 0, nil
 	}
 	if !ok {
