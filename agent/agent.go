@@ -1,0 +1,284 @@
+// Package agent is csig's daemon: it polls a device's byte counters, estimates
+// the available bandwidth of each egress port, quantizes it and keeps the
+// device's match/action rules true (draft-00 §6.4).
+//
+// The loop is level-based: every cycle states what the rules should be, and
+// the driver changes what differs, so that a failed cycle, a restart or a
+// hand-made change is put right by the next one.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	"github.com/sirupsen/logrus"
+
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// MinLease is the shortest lease: below it a scheduling hiccup of the agent
+// would read as its death.
+const MinLease = 300 * time.Millisecond
+
+// setupRetry is how long a failed set-up rests before it is tried again; the
+// signal goes on in between.
+const setupRetry = time.Second
+
+// Config is what an agent needs. Source and Driver stay the caller's to close.
+type Config struct {
+	Profile  quantize.Profile
+	Policy   inventory.Policy
+	Device   inventory.Device
+	Source   counters.Source
+	Driver   vendors.Driver
+	Shadow   bool // the driver programs nothing; only reported
+	Version  string
+	Log      *logrus.Entry
+	Now      func() time.Time // nil: time.Now
+	Schedule cron.Schedule    // nil: Device.Schedule
+	OnCycle  func()           // called after each cycle; nil for none
+}
+
+// Agent keeps one device's rules true.
+type Agent struct {
+	cfg      Config
+	hash     string
+	schedule cron.Schedule
+	setup    vendors.Setup
+	log      *logrus.Entry
+	started  time.Time
+
+	// Only the cycle touches these.
+	samples    []counters.Sample
+	updates    []vendors.PortUpdate
+	setupDue   time.Time // when to apply the set-up (again); zero: it holds
+	setupError string
+
+	mu    sync.Mutex // guards what Status reads
+	facts vendors.Facts
+	ports []port
+	cycle cycleState
+}
+
+// cycleState is the bookkeeping behind api.Cycle.
+type cycleState struct {
+	count, skipped, failed, operations, repairs uint64
+	last, leaseEnds                             time.Time
+	lease                                       time.Duration
+	read, compute, program                      time.Duration
+	err                                         string
+}
+
+// New checks the configuration and returns an agent that has not touched the
+// device yet.
+func New(cfg Config) (*Agent, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	a := &Agent{
+		cfg:      cfg,
+		hash:     cfg.Profile.Hash(),
+		schedule: cfg.Schedule,
+		log:      cfg.Log.WithField("device", cfg.Device.Name),
+		started:  cfg.Now(),
+	}
+	if a.schedule == nil {
+		s, err := inventory.ParseSchedule(cfg.Device.Schedule)
+		if err != nil {
+			return nil, fmt.Errorf("device %s: %w", cfg.Device.Name, err)
+		}
+		a.schedule = s
+	}
+	a.setup = vendors.SetupOf(&cfg.Profile, cfg.Policy, &cfg.Device)
+	for _, p := range cfg.Device.Ports {
+		a.ports = append(a.ports, newPort(&cfg.Profile, cfg.Device.Interval, p))
+	}
+	return a, nil
+}
+
+// Start probes the device and brings its set-up to the wanted state, keeping
+// what is already right. A *vendors.PermanentError is a refusal; other errors
+// of single ports are logged and tried again while the agent runs.
+func (a *Agent) Start(ctx context.Context) error {
+	facts, err := a.cfg.Driver.Probe(ctx)
+	if err != nil {
+		return fmt.Errorf("device %s: probe: %w", a.cfg.Device.Name, err)
+	}
+	a.mu.Lock()
+	a.facts = facts
+	a.mu.Unlock()
+	for _, v := range a.shortcomings() {
+		a.log.WithFields(logrus.Fields{"what": v.What, "level": v.Level}).Warn(v.Reason)
+	}
+	if err := a.applySetup(ctx); err != nil {
+		var perm *vendors.PermanentError
+		if errors.As(err, &perm) || ctx.Err() != nil {
+			return fmt.Errorf("device %s: %w", a.cfg.Device.Name, err)
+		}
+	}
+	return nil
+}
+
+// applySetup makes the set-up hold, or notes when to try again.
+func (a *Agent) applySetup(ctx context.Context) error {
+	err := a.cfg.Driver.Apply(ctx, a.setup)
+	if err == nil {
+		a.setupDue = time.Time{}
+		if a.setupError != "" {
+			a.log.Info("set-up holds again")
+			a.setupError = ""
+		}
+		return nil
+	}
+	a.setupDue = a.cfg.Now().Add(setupRetry)
+	if msg := err.Error(); msg != a.setupError { // say it once, not each second
+		a.log.WithError(err).Error("set-up is not complete; trying again")
+		a.setupError = msg
+	}
+	return err
+}
+
+// Run samples on the schedule until ctx ends. Cycles never overlap: a tick at
+// which the one before still runs is skipped and counted. When it returns the
+// lease has been given up, so that the data plane has already fallen back.
+func (a *Agent) Run(ctx context.Context) error {
+	c := cron.New(
+		cron.WithLogger(cronLog{a}),
+		// Recover inside SkipIfStillRunning: the other way round one panic
+		// would leave "still running" set for ever.
+		cron.WithChain(cron.SkipIfStillRunning(skipCounter{a}), cron.Recover(cronLog{a})),
+	)
+	c.Schedule(a.schedule, cron.FuncJob(func() {
+		if ctx.Err() == nil {
+			_ = a.Cycle(ctx) // logged and counted there; the next cycle tries again
+		}
+	}))
+	c.Start()
+	<-ctx.Done()
+	<-c.Stop().Done()
+	return a.release()
+}
+
+func (a *Agent) release() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := a.cfg.Driver.Release(ctx); err != nil {
+		return fmt.Errorf("device %s: giving up the lease: %w; the data plane falls back by itself within %v", a.cfg.Device.Name, err, a.lease())
+	}
+	return nil
+}
+
+// Cycle reads the counters once and programs what they say. The error has
+// been logged and counted; the lease is renewed only when there is none.
+func (a *Agent) Cycle(ctx context.Context) error {
+	err := a.runCycle(ctx)
+	if a.cfg.OnCycle != nil {
+		a.cfg.OnCycle()
+	}
+	return err
+}
+
+func (a *Agent) runCycle(ctx context.Context) error {
+	if !a.setupDue.IsZero() && !a.cfg.Now().Before(a.setupDue) {
+		_ = a.applySetup(ctx) // logged; the ports that work go on
+	}
+	t0 := a.cfg.Now()
+	var err error
+	a.samples, err = a.cfg.Source.Read(ctx, a.samples[:0])
+	t1 := a.cfg.Now()
+	if err != nil {
+		return a.fail(fmt.Errorf("reading counters: %w", err))
+	}
+	lease := a.lease()
+	ready := a.compute(a.samples, lease, t1)
+	t2 := a.cfg.Now()
+	var res vendors.UpdateResult
+	if ready {
+		// Nothing is programmed before the first complete window: an agent
+		// that takes over must not renew what its predecessor promised.
+		if res, err = a.cfg.Driver.Update(ctx, a.updates, lease); err != nil {
+			return a.fail(fmt.Errorf("programming: %w", err))
+		}
+	}
+	t3 := a.cfg.Now()
+
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.cycle.err != "" {
+		a.log.Info("cycles complete again")
+	}
+	a.cycle.err = ""
+	a.cycle.count++
+	a.cycle.last, a.cycle.lease = t3, lease
+	a.cycle.read, a.cycle.compute, a.cycle.program = t1.Sub(t0), t2.Sub(t1), t3.Sub(t2)
+	a.cycle.operations += uint64(res.Ops)
+	if res.Repaired != "" {
+		a.cycle.repairs++
+		a.log.WithField("what", res.Repaired).Warn("somebody changed our rules; put right")
+	}
+	if ready {
+		a.cycle.leaseEnds = t2.Add(lease)
+		for i := range a.ports {
+			a.ports[i].commit(t3)
+		}
+	}
+	return nil
+}
+
+// fail counts a failed cycle and logs the first of a series.
+func (a *Agent) fail(err error) error {
+	err = fmt.Errorf("device %s: %w", a.cfg.Device.Name, err)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if errors.Is(err, context.Canceled) {
+		return err // we are stopping
+	}
+	a.cycle.failed++
+	if msg := err.Error(); msg != a.cycle.err {
+		a.log.WithError(err).Error("cycle failed; the lease is not renewed")
+		a.cycle.err = msg
+	}
+	return err
+}
+
+// lease is how long rules may outlive their last renewal: three periods of
+// the schedule as it stands now, so that two lost cycles are forgiven.
+func (a *Agent) lease() time.Duration {
+	now := a.cfg.Now()
+	next := a.schedule.Next(now)
+	return max(3*a.schedule.Next(next).Sub(next), 3*next.Sub(now), MinLease)
+}
+
+// compute turns samples into wanted intents, in a.updates, and reports
+// whether there is anything to program yet.
+func (a *Agent) compute(samples []counters.Sample, lease time.Duration, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	ready := false
+	for i := range a.ports {
+		p := &a.ports[i]
+		old := p.state
+		p.observe(&samples[i], lease, now)
+		if p.state != old {
+			p.logState(a.log, old)
+		}
+		ready = ready || p.window
+	}
+	a.updates = a.updates[:0]
+	for i := range a.ports {
+		p := &a.ports[i]
+		if p.cfg.Action == vlanrules.Update {
+			p.intend(&a.cfg.Profile)
+			a.updates = append(a.updates, vendors.PortUpdate{Port: p.cfg.Name, Intents: p.intents})
+		}
+	}
+	return ready || len(a.updates) == 0
+}

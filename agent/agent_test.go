@@ -1,0 +1,366 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// The loop's own decisions are tested here with a scripted source and a driver
+// that only remembers; real counters and rules are in integration.
+
+// script is a source whose one port sends at a rate the test sets.
+type script struct {
+	last   time.Time
+	octets uint64
+	rate   uint64 // bit/s
+	down   bool
+	port   error // this port cannot be read
+	device error // nothing can be read
+	panics bool
+	block  chan struct{} // Read waits for it
+	reads  int
+}
+
+func (s *script) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sample, error) {
+	s.reads++
+	if s.block != nil {
+		<-s.block
+	}
+	if s.panics {
+		panic("scripted")
+	}
+	now := time.Now()
+	if !s.last.IsZero() {
+		s.octets += s.rate / 8 * uint64(now.Sub(s.last)) / uint64(time.Second)
+	}
+	s.last = now
+	if s.device != nil {
+		return nil, s.device
+	}
+	return append(dst[:0], counters.Sample{Port: "swp1", Octets: s.octets, Speed: 1e9, Up: !s.down, At: now, Bits: 64, Err: s.port}), nil
+}
+
+func (*script) Close() error { return nil }
+
+// recorder is a driver that remembers what it was told.
+type recorder struct {
+	applied  []vendors.Setup
+	updates  [][]vlanrules.Intent // of swp1
+	leases   []time.Duration
+	apply    error
+	update   error
+	released int
+}
+
+func (r *recorder) Probe(context.Context) (vendors.Facts, error) { return vendors.Facts{}, nil }
+func (r *recorder) Observe(context.Context) (vendors.Setup, error) {
+	return vendors.Setup{}, nil
+}
+func (r *recorder) Diff(_, _ vendors.Setup) ([]vendors.Change, error) { return nil, nil }
+func (r *recorder) Apply(_ context.Context, s vendors.Setup) error {
+	r.applied = append(r.applied, s)
+	return r.apply
+}
+func (r *recorder) Update(_ context.Context, u []vendors.PortUpdate, lease time.Duration) (vendors.UpdateResult, error) {
+	if r.update != nil {
+		return vendors.UpdateResult{}, r.update
+	}
+	for _, p := range u {
+		r.updates = append(r.updates, append([]vlanrules.Intent(nil), p.Intents...))
+	}
+	r.leases = append(r.leases, lease)
+	return vendors.UpdateResult{}, nil
+}
+func (r *recorder) Release(context.Context) error { r.released++; return nil }
+func (r *recorder) Remove(context.Context) error  { return nil }
+func (r *recorder) Close() error                  { return nil }
+
+func (r *recorder) lastIntents(t *testing.T) []vlanrules.Intent {
+	t.Helper()
+	if len(r.updates) == 0 {
+		t.Fatal("nothing was programmed")
+	}
+	return r.updates[len(r.updates)-1]
+}
+
+const interval = 100 * time.Millisecond
+
+func testConfig(t *testing.T, src *script, drv *recorder) Config {
+	t.Helper()
+	abw, err := quantize.Preset(quantize.MinABW, "log-1G")
+	if err != nil {
+		t.Fatal(err)
+	}
+	abwc, err := quantize.Preset(quantize.MinABWC, "linear")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return Config{
+		Profile: quantize.Profile{Name: "test", TPID: 0x9900, Interval: interval, Signals: map[quantize.Signal]quantize.SignalProfile{
+			quantize.MinABW: {Buckets: abw}, quantize.MinABWC: {Buckets: abwc},
+		}},
+		Policy: inventory.Policy{OnStale: inventory.Conservative},
+		Device: inventory.Device{Name: "s1", Platform: "test", Local: true, Interval: interval, Schedule: "@every 100ms", Ports: []inventory.Port{{
+			Name: "swp1", Action: vlanrules.Update, LM: map[quantize.Signal]uint16{quantize.MinABW: 5, quantize.MinABWC: 6},
+		}}},
+		Source: src, Driver: drv, Log: logrus.NewEntry(log),
+	}
+}
+
+func newTest(t *testing.T, src *script, drv *recorder) *Agent {
+	t.Helper()
+	a, err := New(testConfig(t, src, drv))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// cycles runs n cycles an interval apart.
+func cycles(t *testing.T, a *Agent, n int) {
+	t.Helper()
+	for range n {
+		time.Sleep(interval) // the clock of a synctest bubble: no real time passes
+		_ = a.Cycle(t.Context())
+	}
+}
+
+var stale = []vlanrules.Intent{
+	{Signal: quantize.MinABW, Action: vlanrules.Update, S: 0, LM: 125},
+	{Signal: quantize.MinABWC, Action: vlanrules.Update, S: 0, LM: 125},
+}
+
+func TestSignalFollowsLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{}, &recorder{}
+		a := newTest(t, src, drv)
+		abw := a.cfg.Profile.Signals[quantize.MinABW].Buckets
+		abwc := a.cfg.Profile.Signals[quantize.MinABWC].Buckets
+		for _, load := range []uint64{0, 400e6, 930e6, 100e6} {
+			src.rate = load
+			cycles(t, a, 2)
+			free := uint64(1e9) - load
+			want := []vlanrules.Intent{
+				{Signal: quantize.MinABW, Action: vlanrules.Update, S: abw.Bucket(free), LM: 5},
+				{Signal: quantize.MinABWC, Action: vlanrules.Update, S: abwc.Bucket(free / 1000), LM: 6},
+			}
+			if got := drv.lastIntents(t); !reflect.DeepEqual(got, want) {
+				t.Errorf("at %d bit/s: programmed %v, want %v", load, got, want)
+			}
+			p := a.Status().Ports[0]
+			if p.State != api.StateLive || p.LoadBPS != load || p.ABWBPS != free {
+				t.Errorf("at %d bit/s: status %+v", load, p)
+			}
+		}
+	})
+}
+
+func TestNothingIsProgrammedBeforeAWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{}, &recorder{}
+		a := newTest(t, src, drv)
+		cycles(t, a, 1)
+		if len(drv.leases) != 0 {
+			t.Errorf("the first reading renewed the lease of whatever a predecessor left")
+		}
+		cycles(t, a, 1)
+		if len(drv.leases) != 1 {
+			t.Errorf("the first window was not programmed")
+		}
+	})
+}
+
+func TestPortGoesStaleAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{rate: 300e6}, &recorder{}
+		a := newTest(t, src, drv)
+		cycles(t, a, 3)
+		live := drv.lastIntents(t)
+		src.port = errors.New("no such port")
+		cycles(t, a, 2)
+		if got := drv.lastIntents(t); !reflect.DeepEqual(got, live) {
+			t.Errorf("after two lost readings: %v, want what was measured last, %v", got, live)
+		}
+		cycles(t, a, 3)
+		if got := drv.lastIntents(t); !reflect.DeepEqual(got, stale) {
+			t.Errorf("after five lost readings: %v, want the stale fallback", got)
+		}
+		st := a.Status()
+		if p := st.Ports[0]; p.State != api.StateStale || !p.Signals[0].Stale || p.Signals[0].Locator != "stale" {
+			t.Errorf("status does not say stale: %+v", p)
+		}
+		if st.Cycle.Failed != 0 {
+			t.Errorf("one port's error counts as %d failed cycles", st.Cycle.Failed)
+		}
+		src.port = nil
+		cycles(t, a, 2)
+		if got := drv.lastIntents(t); !reflect.DeepEqual(got, live) {
+			t.Errorf("after recovery: %v, want %v", got, live)
+		}
+	})
+}
+
+func TestLinkDownIsNoBandwidth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{rate: 300e6}, &recorder{}
+		a := newTest(t, src, drv)
+		cycles(t, a, 3)
+		src.down = true
+		cycles(t, a, 1)
+		for _, in := range drv.lastIntents(t) {
+			if in.S != 0 || in.LM == 125 {
+				t.Errorf("link down: %v, want bucket 0 with the port's own locator", in)
+			}
+		}
+		if s := a.Status().Ports[0].State; s != api.StateDown {
+			t.Errorf("state %q, want down", s)
+		}
+	})
+}
+
+func TestLeaseIsRenewedOnlyByCompletedCycles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{}, &recorder{}
+		a := newTest(t, src, drv)
+		cycles(t, a, 3)
+		renewed := len(drv.leases)
+		src.device = errors.New("no answer")
+		cycles(t, a, 3)
+		if len(drv.leases) != renewed {
+			t.Errorf("the lease was renewed without a reading")
+		}
+		st := a.Status()
+		if st.Cycle.Failed != 3 || st.Cycle.LastError == "" {
+			t.Errorf("cycle %+v, want 3 failed and the reason", st.Cycle)
+		}
+		src.device, drv.update = nil, errors.New("table full")
+		cycles(t, a, 1)
+		if st := a.Status(); st.Cycle.Failed != 4 {
+			t.Errorf("a failed update counts %d failures, want 4", st.Cycle.Failed)
+		}
+		drv.update = nil
+		cycles(t, a, 1)
+		if st := a.Status(); st.Cycle.LastError != "" || len(drv.leases) != renewed+1 {
+			t.Errorf("after recovery: %+v, %d renewals", st.Cycle, len(drv.leases)-renewed)
+		}
+		for _, l := range drv.leases {
+			if l != MinLease {
+				t.Errorf("lease %v, want %v = 3 schedules of 100 ms", l, MinLease)
+			}
+		}
+	})
+}
+
+func TestSetupIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{}, &recorder{apply: errors.New("interface swp1: no such interface")}
+		a := newTest(t, src, drv)
+		cycles(t, a, 5)
+		if n := len(drv.applied); n != 1 {
+			t.Errorf("set-up tried %d times in half a second, want 1", n)
+		}
+		drv.apply = nil
+		cycles(t, a, 20)
+		if n := len(drv.applied); n != 2 {
+			t.Errorf("set-up tried %d times, want a second time and then no more", n)
+		}
+	})
+}
+
+func TestRefusalStopsTheStart(t *testing.T) {
+	drv := &recorder{apply: &vendors.PermanentError{Port: "swp1", Err: errors.New("strip needs BPF")}}
+	a, err := New(testConfig(t, &script{}, drv))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Start(t.Context()); err == nil || err.Error() != "device s1: port swp1: strip needs BPF" {
+		t.Errorf("start: %v, want the refusal with device and port", err)
+	}
+}
+
+// run starts Run and returns a function that stops it and returns its error.
+func run(t *testing.T, a *Agent) func() error {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	return func() error { cancel(); return <-done }
+}
+
+func TestRunFollowsTheSchedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{}, &recorder{}
+		a := newTest(t, src, drv)
+		stop := run(t, a)
+		time.Sleep(time.Second + interval/2)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if src.reads != 10 {
+			t.Errorf("%d readings in a second at 100 ms, want 10", src.reads)
+		}
+		if drv.released != 1 {
+			t.Errorf("the lease was given up %d times, want once", drv.released)
+		}
+	})
+}
+
+func TestPanicEndsOneCycleOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{}, &recorder{}
+		a := newTest(t, src, drv)
+		stop := run(t, a)
+		src.panics = true
+		time.Sleep(3*interval + interval/2)
+		src.panics = false
+		reads := src.reads
+		time.Sleep(5 * interval)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if src.reads-reads != 5 {
+			t.Errorf("%d readings in half a second after a panic, want 5", src.reads-reads)
+		}
+		if st := a.Status(); st.Cycle.Failed != 3 {
+			t.Errorf("3 panics count as %d failed cycles", st.Cycle.Failed)
+		}
+	})
+}
+
+func TestCyclesDoNotOverlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{block: make(chan struct{})}, &recorder{}
+		a := newTest(t, src, drv)
+		stop := run(t, a)
+		time.Sleep(5*interval + interval/2)
+		if src.reads != 1 {
+			t.Errorf("%d readings at once, want 1", src.reads)
+		}
+		close(src.block)
+		time.Sleep(interval)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if st := a.Status(); st.Cycle.Skipped != 4 {
+			t.Errorf("%d ticks skipped, want 4", st.Cycle.Skipped)
+		}
+	})
+}

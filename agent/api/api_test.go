@@ -1,0 +1,127 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func serve(t *testing.T, socket string, status func() *Status) *Server {
+	t.Helper()
+	s, err := Listen(socket, status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve() }()
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func TestStatusAndWatch(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "a", "agent.sock")
+	count := make(chan uint64, 10)
+	var n uint64
+	s := serve(t, socket, func() *Status {
+		select {
+		case n = <-count:
+		default:
+		}
+		return &Status{Format: StatusFormat, Device: "s1", Cycle: Cycle{Count: n}}
+	})
+	c := NewClient(socket)
+	defer c.Close()
+	st, err := c.Status(t.Context())
+	if err != nil || st.Device != "s1" {
+		t.Fatalf("status %+v, %v", st, err)
+	}
+	enough := errors.New("enough")
+	next := uint64(1)
+	err = c.Watch(t.Context(), func(s2 *Status) error {
+		if next == 4 {
+			return enough
+		}
+		count <- next
+		next++
+		s.Publish()
+		return nil
+	})
+	if !errors.Is(err, enough) {
+		t.Errorf("watch ended with %v", err)
+	}
+}
+
+func TestWatchEndsWithItsContextAndWithTheAgent(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "agent.sock")
+	s, err := Listen(socket, func() *Status { return &Status{Format: StatusFormat} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = s.Serve() }() // ends with Close
+	c := NewClient(socket)
+	defer c.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := c.Watch(ctx, func(*Status) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("watch ended with %v, want the context's end", err)
+	}
+	err = c.Watch(t.Context(), func(*Status) error { return s.Close() })
+	if err == nil || !strings.Contains(err.Error(), "went away") {
+		t.Errorf("watch ended with %v, want to hear that the agent went away", err)
+	}
+}
+
+func TestSocket(t *testing.T) {
+	status := func() *Status { return &Status{Format: StatusFormat} }
+	socket := filepath.Join(t.TempDir(), "agent.sock")
+
+	if _, err := NewClient(socket).Status(t.Context()); err == nil || !strings.Contains(err.Error(), "no agent listens at "+socket) {
+		t.Errorf("without a socket: %v", err)
+	}
+
+	// A socket that a killed agent left behind.
+	ln, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.(*net.UnixListener).SetUnlinkOnClose(false)
+	ln.Close()
+	serve(t, socket, status)
+	fi, err := os.Stat(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fi.Mode().Perm() != 0o600 {
+		t.Errorf("socket has mode %v, want access for its owner only", fi.Mode())
+	}
+
+	if _, err := Listen(socket, status); err == nil || !strings.Contains(err.Error(), "another agent answers") {
+		t.Errorf("a second agent: %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(file, status); err == nil || !strings.Contains(err.Error(), "is not a socket") {
+		t.Errorf("a file in the way: %v", err)
+	}
+}
+
+func TestOtherFormatIsRefused(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "agent.sock")
+	serve(t, socket, func() *Status { return &Status{Format: "csig.status/v9", Time: time.Now()} })
+	if _, err := NewClient(socket).Status(t.Context()); err == nil || !strings.Contains(err.Error(), "csig.status/v9") {
+		t.Errorf("a status of another format: %v", err)
+	}
+}

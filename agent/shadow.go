@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// shadow is a driver that programs nothing: it asks the real one what the
+// device is and has, compiles the same rules and logs the operations.
+type shadow struct {
+	vendors.Driver
+	layout quantize.Layout
+	log    *logrus.Entry
+	comp   *vlanrules.Compiler
+	tables map[string]*vlanrules.Result
+}
+
+// NewShadow wraps d for --dry-run. Probe and Observe reach the device; Apply,
+// Update, Release and Remove only log what they would do.
+func NewShadow(d vendors.Driver, layout quantize.Layout, log *logrus.Entry) vendors.Driver {
+	return &shadow{Driver: d, layout: layout, log: log.WithField("shadow", true), tables: map[string]*vlanrules.Result{}}
+}
+
+func (s *shadow) Probe(ctx context.Context) (vendors.Facts, error) {
+	f, err := s.Driver.Probe(ctx)
+	if err == nil {
+		s.comp = vlanrules.NewCompiler(f.Rules, s.layout)
+	}
+	return f, err
+}
+
+func (s *shadow) Apply(ctx context.Context, want vendors.Setup) error {
+	have, err := s.Observe(ctx)
+	if err != nil {
+		return err
+	}
+	changes, err := s.Diff(have, want)
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		s.log.WithFields(logrus.Fields{"port": c.Port, "what": c.What}).Info("would set up: " + string(c.Kind) + " " + c.Detail)
+	}
+	return nil
+}
+
+func (s *shadow) Update(_ context.Context, updates []vendors.PortUpdate, _ time.Duration) (vendors.UpdateResult, error) {
+	var out vendors.UpdateResult
+	for _, u := range updates {
+		r := s.tables[u.Port]
+		if r == nil {
+			r = new(vlanrules.Result)
+			s.tables[u.Port] = r
+		}
+		s.comp.Compile(r, r.Table, u.Intents)
+		if len(r.Ops) == 0 {
+			continue
+		}
+		out.Ports++
+		out.Ops += len(r.Ops)
+		for _, op := range r.Ops {
+			s.log.WithFields(logrus.Fields{"port": u.Port, "op": op.Kind.String(), "entry": entryText(&op.Entry)}).Info("would program")
+		}
+	}
+	return out, nil
+}
+
+func (s *shadow) Release(context.Context) error { return nil }
+
+func (s *shadow) Remove(context.Context) error { return nil }
+
+// entryText writes an entry the way switch engineers say it.
+func entryText(e *vlanrules.Entry) string {
+	field := func(f vlanrules.Field) string {
+		switch f.Kind {
+		case vlanrules.Range:
+			return fmt.Sprintf("%d-%d", f.First, f.Last)
+		case vlanrules.Ternary:
+			return fmt.Sprintf("%#x/%#x", f.Value, f.Mask)
+		}
+		return "any"
+	}
+	action := "leave"
+	if e.Type == vlanrules.RewriteVID {
+		action = fmt.Sprintf("set vid %d", e.VID)
+	}
+	return fmt.Sprintf("pcp %s dei %s vid %s: %s", field(e.Match.PCP), field(e.Match.DEI), field(e.Match.VID), action)
+}
