@@ -1,0 +1,131 @@
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Error is one mistake in a fleet file, with its place.
+type Error struct {
+	File    string
+	Line    int    // from 1
+	Col     int    // from 1, in characters
+	Msg     string // what is wrong, naming the device and port
+	Hint    string // what to do about it, "" where there is nothing to add
+	Snippet string // the line with its number, and a caret under the place
+}
+
+// Error returns "file:line:col: message", then the snippet and the hint on
+// lines of their own.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s:%d:%d: %s", e.File, e.Line, e.Col, e.Msg)
+	if e.Snippet != "" {
+		b.WriteString("\n" + e.Snippet)
+	}
+	if e.Hint != "" {
+		b.WriteString("\n  hint: " + e.Hint)
+	}
+	return b.String()
+}
+
+// Errors is every mistake found in a fleet file, in the order of the file.
+type Errors []*Error
+
+// Error returns all of them, separated by empty lines.
+func (e Errors) Error() string {
+	texts := make([]string, len(e))
+	for i, one := range e {
+		texts[i] = one.Error()
+	}
+	return strings.Join(texts, "\n\n")
+}
+
+// Unwrap gives errors.As and errors.Is each mistake.
+func (e Errors) Unwrap() []error {
+	out := make([]error, len(e))
+	for i, one := range e {
+		out[i] = one
+	}
+	return out
+}
+
+// maxErrors bounds what one run reports: a file with more mistakes than this
+// is of another kind altogether, and the first ones say so.
+const maxErrors = 500
+
+// position is a place in the file, from 1; col counts characters.
+type position struct{ line, col int }
+
+// source is the text being read, for positions and snippets.
+type source struct {
+	name  string
+	lines []string
+}
+
+func newSource(name, text string) source {
+	return source{name: name, lines: strings.Split(text, "\n")}
+}
+
+// errorAt builds an Error; a position outside the text is moved into it.
+func (s source) errorAt(at position, hint, msg string) *Error {
+	at.line = min(max(at.line, 1), len(s.lines))
+	line := []rune(s.lines[at.line-1])
+	at.col = min(max(at.col, 1), len(line)+1)
+	return &Error{
+		File: s.name, Line: at.line, Col: at.col,
+		Msg: printable(msg), Hint: printable(hint), Snippet: snippet(at, line),
+	}
+}
+
+// snippet shows at most this many characters of a line, and this many of them
+// in front of the caret.
+const snippetWidth, snippetLead = 100, 60
+
+func snippet(at position, line []rune) string {
+	caret := at.col - 1
+	from := max(0, caret-snippetLead)
+	to := min(len(line), from+snippetWidth)
+	lead, tail := "", ""
+	if from > 0 {
+		lead = "…"
+	}
+	if to < len(line) {
+		tail = "…"
+	}
+	number := fmt.Sprintf("%4d", at.line)
+	pad := strings.Repeat(" ", len(number))
+	gap := strings.Repeat(" ", len([]rune(lead))+caret-from)
+	return number + " | " + lead + printable(string(line[from:to])) + tail + "\n" + pad + " | " + gap + "^"
+}
+
+// printable keeps what a file says from driving the terminal that shows it,
+// one character for one so that carets stay in place.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return '·'
+		}
+		return r
+	}, text)
+}
+
+// finish orders the mistakes as the file has them and drops repetitions: what
+// is wrong with one lm is wrong for each signal.
+func (e Errors) finish() Errors {
+	slices.SortStableFunc(e, func(a, b *Error) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+	})
+	seen := make(map[Error]bool, len(e))
+	return slices.DeleteFunc(e, func(one *Error) bool {
+		again := seen[*one]
+		seen[*one] = true
+		return again
+	})
+}

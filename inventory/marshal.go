@@ -1,0 +1,264 @@
+package inventory
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// Marshal writes a fleet as a fleet file. Parse of the text, under the name
+// f.Path, gives an equal fleet. A fleet that Parse would refuse is refused
+// here, with Errors whose places are in the text that would have been.
+func Marshal(f *Fleet) ([]byte, error) {
+	doc := fileYAML{
+		Format:  Format,
+		Profile: profileOf(&f.Profile),
+		Policy:  policyYAML{OnStale: string(f.Policy.OnStale), Schedule: f.Policy.Schedule},
+	}
+	if !slices.Equal(f.VLANTPIDs, defaultVLANTPIDs[:]) {
+		vlans := make([]hex16, len(f.VLANTPIDs))
+		for i, v := range f.VLANTPIDs {
+			vlans[i] = hex16(v)
+		}
+		doc.VLANTPIDs = &vlans
+	}
+	for i := range f.Devices {
+		doc.Devices = append(doc.Devices, deviceOf(f, &f.Devices[i]))
+	}
+	text, err := yaml.MarshalWithOptions(doc, yaml.IndentSequence(true))
+	if err != nil {
+		return nil, fmt.Errorf("write fleet %s: %w", f.Path, err)
+	}
+	if _, err := Parse(f.Path, text); err != nil {
+		return nil, fmt.Errorf("write fleet %s: %w", f.Path, err)
+	}
+	return text, nil
+}
+
+// What follows is the file's shape, in the order in which people read it.
+
+type fileYAML struct {
+	Format    string       `yaml:"format"`
+	Profile   profileYAML  `yaml:"profile"`
+	Policy    policyYAML   `yaml:"policy"`
+	VLANTPIDs *[]hex16     `yaml:"vlan_tpids,omitempty,flow"`
+	Devices   []deviceYAML `yaml:"devices,omitempty"`
+}
+
+type profileYAML struct {
+	Name        string        `yaml:"name"`
+	TPID        hex16         `yaml:"tpid"`
+	WideTPID    hex16         `yaml:"wide_tpid,omitempty"`
+	Layout      string        `yaml:"layout"`
+	Interval    string        `yaml:"interval"`
+	Signals     yaml.MapSlice `yaml:"signals"`
+	Locator     []flowField   `yaml:"locator,omitempty"`
+	WideLocator []flowField   `yaml:"wide_locator,omitempty"`
+}
+
+type signalYAML struct {
+	Buckets     any         `yaml:"buckets,flow"` // a preset's name or []string
+	Quantum     string      `yaml:"quantum,omitempty"`
+	InitialS    *uint8      `yaml:"initial_s,omitempty"`
+	Locator     []flowField `yaml:"locator,omitempty"`
+	WideLocator []flowField `yaml:"wide_locator,omitempty"`
+}
+
+type fieldYAML struct {
+	Name   string        `yaml:"name"`
+	Bits   int           `yaml:"bits"`
+	Values yaml.MapSlice `yaml:"values,omitempty"`
+}
+
+type policyYAML struct {
+	OnStale  string `yaml:"on_stale"`
+	Schedule string `yaml:"schedule"`
+}
+
+type deviceYAML struct {
+	Name     string        `yaml:"name"`
+	Platform string        `yaml:"platform"`
+	Local    bool          `yaml:"local,omitempty"`
+	Interval string        `yaml:"interval,omitempty"`
+	Schedule string        `yaml:"schedule,omitempty"`
+	Counters *countersYAML `yaml:"counters,omitempty,flow"`
+	Ports    []flowPort    `yaml:"ports"`
+}
+
+type countersYAML struct {
+	Overhead *uint8 `yaml:"overhead,omitempty"`
+}
+
+type portYAML struct {
+	Name   string `yaml:"name"`
+	Speed  string `yaml:"speed,omitempty"`
+	Action string `yaml:"action"`
+	LM     any    `yaml:"lm,omitempty"` // a number or yaml.MapSlice
+	Peer   string `yaml:"peer,omitempty"`
+}
+
+// hex16 is written as TPIDs are read.
+type hex16 uint16
+
+// MarshalYAML writes 0x9900.
+func (h hex16) MarshalYAML() ([]byte, error) { return fmt.Appendf(nil, "0x%04x", uint16(h)), nil }
+
+// flowField and flowPort take one line each.
+type (
+	flowField fieldYAML
+	flowPort  portYAML
+)
+
+// MarshalYAML writes the field in braces.
+func (f flowField) MarshalYAML() ([]byte, error) {
+	return yaml.MarshalWithOptions(fieldYAML(f), yaml.Flow(true))
+}
+
+// MarshalYAML writes the port in braces.
+func (p flowPort) MarshalYAML() ([]byte, error) {
+	return yaml.MarshalWithOptions(portYAML(p), yaml.Flow(true))
+}
+
+func profileOf(p *quantize.Profile) profileYAML {
+	out := profileYAML{
+		Name: p.Name, TPID: hex16(p.TPID), WideTPID: hex16(p.WideTPID),
+		Layout: p.Layout.String(), Interval: p.Interval.String(),
+	}
+	signals := slices.Sorted(maps.Keys(p.Signals))
+	// What all signals have in common is said once.
+	var first quantize.SignalProfile
+	shared, sharedWide := len(signals) > 0, len(signals) > 0
+	for i, sig := range signals {
+		sp := p.Signals[sig]
+		if i == 0 {
+			first = sp
+		}
+		shared = shared && reflect.DeepEqual(sp.Locator, first.Locator)
+		sharedWide = sharedWide && reflect.DeepEqual(sp.WideLocator, first.WideLocator)
+	}
+	if shared {
+		out.Locator = locatorOf(first.Locator)
+	}
+	if sharedWide {
+		out.WideLocator = locatorOf(first.WideLocator)
+	}
+	for _, sig := range signals {
+		sp := p.Signals[sig]
+		s := signalYAML{Buckets: bucketsOf(&sp.Buckets)}
+		if sp.Quantum != 0 {
+			s.Quantum = valueText(sig, sp.Quantum)
+		}
+		if initial, ok := p.InitialS[sig]; ok {
+			s.InitialS = &initial
+		}
+		if !shared {
+			s.Locator = locatorOf(sp.Locator)
+		}
+		if !sharedWide {
+			s.WideLocator = locatorOf(sp.WideLocator)
+		}
+		out.Signals = append(out.Signals, yaml.MapItem{Key: sig.String(), Value: s})
+	}
+	return out
+}
+
+func locatorOf(l quantize.Locator) []flowField {
+	var out []flowField
+	for _, f := range l.Fields {
+		field := flowField{Name: f.Name, Bits: f.Bits}
+		names := slices.SortedFunc(maps.Keys(f.Names), func(a, b string) int { return int(f.Names[a]) - int(f.Names[b]) })
+		for _, name := range names {
+			field.Values = append(field.Values, yaml.MapItem{Key: name, Value: f.Names[name]})
+		}
+		out = append(out, field)
+	}
+	return out
+}
+
+func bucketsOf(b *quantize.Buckets) any {
+	if b.Preset != "" {
+		return b.Preset
+	}
+	var out []string
+	for _, v := range b.Bounds() {
+		out = append(out, valueText(b.Signal, v))
+	}
+	return out
+}
+
+// valueText writes a value without spaces and in ASCII.
+func valueText(sig quantize.Signal, v uint64) string {
+	return strings.NewReplacer(" ", "", "µ", "u").Replace(quantize.FormatValue(sig, v))
+}
+
+func deviceOf(f *Fleet, d *Device) deviceYAML {
+	out := deviceYAML{Name: d.Name, Platform: d.Platform, Local: d.Local}
+	if d.Interval != f.Profile.Interval {
+		out.Interval = d.Interval.String()
+	}
+	if d.Schedule != f.Policy.Schedule {
+		out.Schedule = d.Schedule
+	}
+	if d.Counters.Overhead != nil {
+		out.Counters = &countersYAML{Overhead: d.Counters.Overhead}
+	}
+	for i := range d.Ports {
+		p := &d.Ports[i]
+		out.Ports = append(out.Ports, flowPort{
+			Name: p.Name, Speed: FormatSpeed(p.Speed), Action: actionText(p.Action), LM: lmOf(&f.Profile, p), Peer: p.Peer.String(),
+		})
+	}
+	return out
+}
+
+// actionText leaves it to Parse to refuse an action that is none.
+func actionText(a vlanrules.Action) string {
+	if a > vlanrules.Strip {
+		return fmt.Sprintf("action %d", a)
+	}
+	return a.String()
+}
+
+// lmOf writes a port's locator in the shortest form: once when all signals
+// write the same in the same format, else for each signal.
+func lmOf(p *quantize.Profile, port *Port) any {
+	if len(port.LM) == 0 {
+		return nil
+	}
+	signals := slices.Sorted(maps.Keys(port.LM))
+	first := lmText(p, signals[0], port.LM[signals[0]])
+	var each yaml.MapSlice
+	same := len(signals) == len(p.Signals)
+	for _, sig := range signals {
+		one := lmText(p, sig, port.LM[sig])
+		same = same && reflect.DeepEqual(one, first)
+		each = append(each, yaml.MapItem{Key: sig.String(), Value: one})
+	}
+	if same {
+		return first
+	}
+	return each
+}
+
+func lmText(p *quantize.Profile, sig quantize.Signal, lm uint16) any {
+	locator := p.Signals[sig].Locator
+	if len(locator.Fields) == 0 {
+		return lm
+	}
+	var out yaml.MapSlice
+	for _, v := range locator.Decode(p.Layout.LMBits(), lm) {
+		value := any(v.Name)
+		if v.Name == "" {
+			value = v.Value
+		}
+		out = append(out, yaml.MapItem{Key: v.Field, Value: value})
+	}
+	return out
+}

@@ -1,0 +1,249 @@
+package inventory
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/csig-agent/csig/quantize"
+)
+
+// profileReader reads the profile. Each field that was read is registered
+// under the name quantize.Problem gives it, so that what Validate finds gets a
+// place in the file.
+type profileReader struct {
+	*reader
+	profile  quantize.Profile
+	nodes    map[string]ast.Node
+	reported map[string]bool // fields that a mistake was reported for
+	layoutOK bool            // the widths of LM are known
+}
+
+func (r *reader) readProfile(n ast.Node) *profileReader {
+	p := &profileReader{
+		reader:   r,
+		profile:  quantize.Profile{Signals: make(map[quantize.Signal]quantize.SignalProfile)},
+		nodes:    make(map[string]ast.Node),
+		reported: make(map[string]bool),
+	}
+	if n == nil {
+		return p
+	}
+	o, ok := r.object(n, "profile", "name", "tpid", "wide_tpid", "layout", "interval", "signals", "locator", "wide_locator")
+	if !ok {
+		return p
+	}
+	p.nodes[""] = n
+	p.profile.Name, _ = r.name(o.need("name", "it appears in status and plans"), "profile: name")
+	tpid := o.need("tpid", "IEEE has assigned none: choose one that nothing else in the domain uses, e.g. 0x9900")
+	p.profile.TPID, ok = r.tpid(tpid, "profile: tpid")
+	p.note("tpid", tpid, ok)
+	if wide := o.get("wide_tpid"); wide != nil {
+		p.profile.WideTPID, ok = r.tpid(wide, "profile: wide_tpid")
+		p.note("wide_tpid", wide, ok)
+	}
+	p.layoutOK = true
+	if layout := o.get("layout"); layout != nil {
+		var text string
+		text, p.layoutOK = r.word(layout, "profile: layout", "draft-00", "uec")
+		if p.layoutOK {
+			p.profile.Layout, _ = quantize.ParseLayout(text) // one of the two words
+		}
+		p.note("layout", layout, p.layoutOK)
+	}
+	p.profile.Interval, _ = r.interval(o.need("interval", "the averaging window Δt, e.g. 100ms"), "profile: interval")
+
+	locator, locatorOK := p.sharedLocator(o.get("locator"), "profile: locator", p.profile.Layout.LMBits())
+	wide, wideOK := p.sharedLocator(o.get("wide_locator"), "profile: wide_locator", p.profile.Layout.WideLMBits())
+	signals := o.need("signals", "say which signals the domain carries, e.g. abw: {buckets: log-10G}")
+	p.note("signals", signals, signals != nil) // none at all is for Validate
+	if signals != nil {
+		list, ok := r.object(signals, "profile: signals", "abw", "abwc", "pd", "nqd")
+		p.note("signals", signals, ok)
+		for _, sig := range quantize.Signals {
+			value := list.get(sig.String())
+			if value == nil {
+				continue
+			}
+			field := "signals." + sig.String()
+			sp := quantize.SignalProfile{Locator: locator, WideLocator: wide}
+			p.reported[field+".locator"], p.reported[field+".wide_locator"] = !locatorOK, !wideOK
+			p.signal(sig, field, value, &sp)
+			p.profile.Signals[sig] = sp
+		}
+	}
+	p.validate()
+	return p
+}
+
+// note registers a field's place, or that it has been reported.
+func (p *profileReader) note(field string, n ast.Node, ok bool) {
+	p.nodes[field] = n
+	p.reported[field] = !ok
+}
+
+func (p *profileReader) signal(sig quantize.Signal, field string, n ast.Node, sp *quantize.SignalProfile) {
+	what := "profile: " + field
+	p.note(field, n, true)
+	o, ok := p.object(n, what, "buckets", "quantum", "initial_s", "locator", "wide_locator")
+	if !ok {
+		p.reported[field+".buckets"] = true
+		return
+	}
+	buckets := o.need("buckets", "a preset, e.g. "+quantize.PresetNames(sig)[1]+", or a list of 33 bounds")
+	sp.Buckets, ok = p.buckets(buckets, what+".buckets", sig)
+	p.note(field+".buckets", buckets, ok)
+
+	if q := o.get("quantum"); q != nil {
+		sp.Quantum, ok = p.value(q, what+".quantum", sig)
+		p.note(field+".quantum", q, ok)
+		if ok && sp.Quantum == 0 {
+			p.errorf(q, "", "%s.quantum: a quantum of 0 cannot be counted in", what)
+			p.reported[field+".quantum"] = true
+		}
+	}
+	if s := o.get("initial_s"); s != nil {
+		if v, ok := p.number(s, what+".initial_s", quantize.NumBuckets-1); ok {
+			if p.profile.InitialS == nil {
+				p.profile.InitialS = make(map[quantize.Signal]uint8)
+			}
+			p.profile.InitialS[sig] = uint8(v)
+			p.note("initial_s."+sig.String(), s, true)
+		}
+	}
+	if l := o.get("locator"); l != nil {
+		sp.Locator, ok = p.locator(l, what+".locator")
+		p.note(field+".locator", l, ok)
+	}
+	if l := o.get("wide_locator"); l != nil {
+		sp.WideLocator, ok = p.locator(l, what+".wide_locator")
+		p.note(field+".wide_locator", l, ok)
+	}
+}
+
+// value reads a value of a signal with its unit.
+func (p *profileReader) value(n ast.Node, what string, sig quantize.Signal) (uint64, bool) {
+	text, ok := p.text(n, what)
+	if !ok {
+		return 0, false
+	}
+	v, err := sig.Unit().Parse(text)
+	if err != nil {
+		p.errorf(n, "", "%s: %v", what, err)
+		return 0, false
+	}
+	return v, true
+}
+
+// buckets reads a bucket table in any of its forms.
+func (p *profileReader) buckets(n ast.Node, what string, sig quantize.Signal) (quantize.Buckets, bool) {
+	if n == nil {
+		return quantize.Buckets{}, false
+	}
+	if n.Type() != ast.SequenceType {
+		name, ok := p.text(n, what)
+		if !ok {
+			return quantize.Buckets{}, false
+		}
+		b, err := quantize.Preset(sig, name)
+		if err != nil {
+			p.errorf(n, suggest(name, quantize.PresetNames(sig)), "%s: there is no preset %q for %s", what, name, sig)
+			return b, false
+		}
+		return b, true
+	}
+	list, ok := p.list(n, what)
+	if !ok {
+		return quantize.Buckets{}, false
+	}
+	var bounds []uint64
+	var ranges []quantize.Range
+	for _, item := range list {
+		if item.Type() != ast.SequenceType {
+			v, valid := p.value(item, what, sig)
+			bounds, ok = append(bounds, v), ok && valid
+			continue
+		}
+		pair, valid := p.list(item, what)
+		if valid && len(pair) != 2 {
+			p.errorf(item, "write [1Gbps, 5Gbps] for 1 Gbps up to, not including, 5 Gbps", "%s: a range has two ends, found %d", what, len(pair))
+			valid = false
+		}
+		var r quantize.Range
+		if valid {
+			var lowOK, highOK bool
+			r.Low, lowOK = p.value(pair[0], what, sig)
+			r.High, highOK = p.value(pair[1], what, sig)
+			valid = lowOK && highOK
+		}
+		ranges, ok = append(ranges, r), ok && valid
+	}
+	if len(bounds) > 0 && len(ranges) > 0 {
+		p.errorf(n, "", "%s: want either bounds or ranges, found both", what)
+		return quantize.Buckets{}, false
+	}
+	if !ok || p.full() {
+		return quantize.Buckets{}, false
+	}
+	var b quantize.Buckets
+	var err error
+	if len(ranges) > 0 {
+		b, err = quantize.NewBucketsFromRanges(sig, ranges)
+	} else {
+		b, err = quantize.NewBuckets(sig, bounds)
+	}
+	for _, e := range flatten(err) {
+		at, reason := n, e.Error()
+		if be := (*quantize.BucketError)(nil); errors.As(e, &be) {
+			reason = be.Reason
+			if be.Index >= 0 && be.Index < len(list) {
+				at = list[be.Index]
+			}
+		}
+		p.errorf(at, "", "%s: %s", what, reason)
+	}
+	return b, err == nil
+}
+
+// validate lets quantize judge the profile and gives each problem its place:
+// the field's, or that of the nearest one around it which is in the file.
+func (p *profileReader) validate() {
+	if !p.layoutOK {
+		return
+	}
+	for _, err := range flatten(p.profile.Validate()) {
+		var problem *quantize.Problem
+		if !errors.As(err, &problem) {
+			p.errorf(p.nodes[""], "", "profile: %v", err)
+			continue
+		}
+		if p.reported[problem.Field] {
+			continue
+		}
+		p.reported[problem.Field] = true
+		at := p.nodes[problem.Field]
+		for up := problem.Field; at == nil; at = p.nodes[up] {
+			up = up[:max(0, strings.LastIndexByte(up, '.'))]
+		}
+		for _, one := range flatten(problem.Err) {
+			p.errorf(at, "", "profile: %s: %v", problem.Field, one)
+		}
+	}
+}
+
+// flatten lists the errors that errors.Join has joined.
+func flatten(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var out []error
+	for _, e := range joined.Unwrap() {
+		out = append(out, flatten(e)...)
+	}
+	return out
+}

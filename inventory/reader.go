@@ -1,0 +1,321 @@
+package inventory
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// maxValues bounds what one file may expand to through its aliases.
+const maxValues = 1 << 20
+
+// reader walks a syntax tree and collects what is wrong with it. Its methods
+// return false, or a zero value, for what they have reported.
+type reader struct {
+	src     source
+	errs    Errors
+	anchors map[string]ast.Node
+	visits  int // values looked at
+}
+
+// full says that there is no point in reading on.
+func (r *reader) full() bool { return len(r.errs) >= maxErrors || r.visits > maxValues }
+
+func (r *reader) errorf(at ast.Node, hint, format string, args ...any) {
+	if len(r.errs) < maxErrors {
+		r.errs = append(r.errs, r.src.errorAt(place(at), hint, fmt.Sprintf(format, args...)))
+	}
+}
+
+// Visit collects the anchors (ast.Visitor).
+func (r *reader) Visit(n ast.Node) ast.Visitor {
+	if a, ok := n.(*ast.AnchorNode); ok {
+		name := a.Name.GetToken().Value
+		if r.anchors[name] != nil {
+			r.errorf(a, "", "the anchor &%s is there twice", name)
+		}
+		r.anchors[name] = a.Value
+	}
+	return r
+}
+
+// resolve returns the value that a node stands for, nil when there is none.
+func (r *reader) resolve(n ast.Node) ast.Node {
+	if r.visits++; r.visits > maxValues {
+		if r.visits == maxValues+1 {
+			r.errorf(n, "repeat less with aliases", "the file stands for more than %d values", maxValues)
+		}
+		return nil
+	}
+	for range 8 { // an alias of an anchor of an alias …
+		switch v := n.(type) {
+		case nil:
+			return nil
+		case *ast.AnchorNode:
+			n = v.Value
+		case *ast.AliasNode:
+			name := v.Value.GetToken().Value
+			if n = r.anchors[name]; n == nil {
+				r.errorf(v, "", "there is no anchor &%s for the alias *%s", name, name)
+				return nil
+			}
+		case *ast.TagNode:
+			r.errorf(v, "leave the tag out", "YAML tags such as %s are not part of the fleet format", v.GetToken().Value)
+			return nil
+		default:
+			return n
+		}
+	}
+	r.errorf(n, "", "this alias stands for itself")
+	return nil
+}
+
+// entry is one key with its value.
+type entry struct {
+	name       string
+	key, value ast.Node // value is nil when it is missing and reported
+}
+
+// entries reads a mapping's entries in their order. It reports keys that are
+// not plain text, that are there twice or have no value.
+func (r *reader) entries(n ast.Node, what string) ([]entry, bool) {
+	v := r.resolve(n)
+	if v == nil {
+		return nil, false
+	}
+	mapping, ok := v.(ast.MapNode)
+	if !ok {
+		r.errorf(v, "", `%s: want "key: value" pairs here, found %s`, what, kind(v))
+		return nil, false
+	}
+	var out []entry
+	seen := make(map[string]position)
+	for iter := mapping.MapRange(); iter.Next() && !r.full(); {
+		e := entry{key: iter.Key()}
+		name, plain := scalar(e.key)
+		if !plain {
+			hint := "write the key as plain text"
+			if e.key.Type() == ast.MergeKeyType {
+				hint = "give the value of each key an alias instead"
+			}
+			r.errorf(e.key, hint, "%s: %q is not a key of the fleet format", what, e.key.GetToken().Value)
+			continue
+		}
+		e.name = name
+		if first, twice := seen[name]; twice {
+			r.errorf(e.key, fmt.Sprintf("the first is on line %d", first.line), "%s: %q is there twice", what, name)
+			continue
+		}
+		seen[name] = place(e.key)
+		if e.value = r.resolve(iter.Value()); e.value != nil && e.value.Type() == ast.NullType {
+			r.errorf(e.key, "give it a value or leave the key out", "%s: %q has no value", what, name)
+			e.value = nil
+		}
+		out = append(out, e)
+	}
+	return out, true
+}
+
+// object is a mapping with a fixed set of keys.
+type object struct {
+	r      *reader
+	node   ast.Node
+	what   string // how messages call it: "device s1, port swp1"
+	values map[string]entry
+}
+
+// object reads a mapping and reports keys that are not known.
+func (r *reader) object(n ast.Node, what string, known ...string) (object, bool) {
+	o := object{r: r, node: n, what: what, values: make(map[string]entry)}
+	list, ok := r.entries(n, what)
+	for _, e := range list {
+		if !slices.Contains(known, e.name) {
+			r.errorf(e.key, suggest(e.name, known), "%s: unknown key %q", what, e.name)
+			continue
+		}
+		o.values[e.name] = e
+	}
+	return o, ok
+}
+
+// get returns a key's value, nil when it is absent or was reported.
+func (o object) get(key string) ast.Node { return o.values[key].value }
+
+// need is get for a key that has to be there.
+func (o object) need(key, hint string) ast.Node {
+	if _, there := o.values[key]; !there {
+		o.r.errorf(o.node, hint, "%s: %q is missing", o.what, key)
+	}
+	return o.get(key)
+}
+
+// list reads a sequence's values.
+func (r *reader) list(n ast.Node, what string) ([]ast.Node, bool) {
+	seq, ok := n.(*ast.SequenceNode)
+	if !ok {
+		r.errorf(n, "", "%s: want a list here, found %s", what, kind(n))
+		return nil, false
+	}
+	out := make([]ast.Node, 0, len(seq.Values))
+	for _, v := range seq.Values {
+		if r.full() {
+			break
+		}
+		v := r.resolve(v)
+		switch {
+		case v == nil:
+			continue
+		case v.Type() == ast.NullType:
+			r.errorf(v, "", "%s: this entry is empty", what)
+			continue
+		}
+		out = append(out, v)
+	}
+	return out, true
+}
+
+// scalar returns the text of a plain value as it was written, so that 0x9900
+// and 1e3 stay what they are.
+func scalar(n ast.Node) (string, bool) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}
+
+func kind(n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return `"key: value" pairs`
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.BoolNode:
+		return n.GetToken().Value
+	case *ast.LiteralNode:
+		return "a block of text"
+	}
+	if text, ok := scalar(n); ok {
+		return strconv.Quote(text)
+	}
+	return "something else"
+}
+
+// text reads a value that is one word or number.
+func (r *reader) text(n ast.Node, what string) (string, bool) {
+	if n == nil {
+		return "", false
+	}
+	s, ok := scalar(n)
+	if !ok {
+		hint := ""
+		if n.Type() == ast.BoolType {
+			hint = "put quotes around it where it is meant as text"
+		}
+		r.errorf(n, hint, "%s: want text here, found %s", what, kind(n))
+	}
+	return s, ok
+}
+
+// word reads one of a set of words.
+func (r *reader) word(n ast.Node, what string, known ...string) (string, bool) {
+	s, ok := r.text(n, what)
+	if ok && !slices.Contains(known, s) {
+		r.errorf(n, suggest(s, known), "%s: %q is not one of %s", what, s, oneOf(known))
+		return "", false
+	}
+	return s, ok
+}
+
+func (r *reader) bool(n ast.Node, what string) bool {
+	if n == nil {
+		return false
+	}
+	b, ok := n.(*ast.BoolNode)
+	if !ok {
+		r.errorf(n, "", "%s: want true or false, found %s", what, kind(n))
+		return false
+	}
+	return b.Value
+}
+
+// A leading zero would make an octal number of it for some, not for others.
+var wholeNumber = regexp.MustCompile(`^(0|[1-9][0-9]*|0x[0-9a-fA-F]+)$`)
+
+// number reads a whole number from 0 to limit.
+func (r *reader) number(n ast.Node, what string, limit uint64) (uint64, bool) {
+	s, ok := r.text(n, what)
+	if !ok {
+		return 0, false
+	}
+	if !wholeNumber.MatchString(s) {
+		r.errorf(n, "", "%s: want a whole number from 0 to %d without leading zeros, found %q", what, limit, s)
+		return 0, false
+	}
+	v, err := strconv.ParseUint(s, 0, 64)
+	if err != nil || v > limit {
+		r.errorf(n, "", "%s: %s is too large: want 0 to %d", what, s, limit)
+		return 0, false
+	}
+	return v, true
+}
+
+var (
+	hexNumber = regexp.MustCompile(`^0x[0-9a-fA-F]{1,4}$`)
+	hexDigits = regexp.MustCompile(`^[0-9a-fA-F]{4}$`)
+)
+
+// tpid reads a TPID. It has to be hexadecimal: a TPID without its 0x is a slip
+// that would otherwise pass as another number.
+func (r *reader) tpid(n ast.Node, what string) (uint16, bool) {
+	s, ok := r.text(n, what)
+	if !ok {
+		return 0, false
+	}
+	if !hexNumber.MatchString(s) {
+		hint := ""
+		if hexDigits.MatchString(s) {
+			hint = fmt.Sprintf("did you mean 0x%s?", s)
+		}
+		r.errorf(n, hint, "%s: want a TPID in hexadecimal, 0x0600 to 0xffff, found %q", what, s)
+		return 0, false
+	}
+	v, _ := strconv.ParseUint(s, 0, 16) // the pattern leaves nothing to fail
+	return uint16(v), true
+}
+
+// interval reads an averaging window Δt.
+func (r *reader) interval(n ast.Node, what string) (time.Duration, bool) {
+	s, ok := r.text(n, what)
+	if !ok {
+		return 0, false
+	}
+	d, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		r.errorf(n, "write it with its unit: 100ms, 1s", "%s: %q is not a duration", what, s)
+		return 0, false
+	case d < MinPeriod:
+		r.errorf(n, "", "%s: %s is too short: csig samples at most once every %s", what, d, MinPeriod)
+		return 0, false
+	}
+	return d, true
+}
+
+var plainName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$`)
+
+// name reads the name of a profile or device.
+func (r *reader) name(n ast.Node, what string) (string, bool) {
+	s, ok := r.text(n, what)
+	if ok && !plainName.MatchString(s) {
+		r.errorf(n, "letters, digits, '.', '_' and '-', at most 63, the first a letter or digit", "%s: %q is not a name", what, s)
+		return "", false
+	}
+	return s, ok
+}

@@ -1,0 +1,138 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+// MinPeriod is the shortest "@every" period, and so the shortest Δt.
+const MinPeriod = time.Millisecond
+
+// Every is a schedule with a fixed period. Its instants are the multiples of
+// the period since the Unix epoch, so that devices with synchronised clocks
+// sample together, whenever their agents started.
+type Every time.Duration
+
+// Next returns the first multiple of the period after t, in t's location. It
+// carries no monotonic reading: when the clock is stepped, the schedule
+// follows.
+func (e Every) Next(t time.Time) time.Time {
+	period := int64(e)
+	since := t.UnixNano() % period
+	if since < 0 { // before the epoch
+		since += period
+	}
+	return time.Unix(0, t.UnixNano()-since+period).In(t.Location())
+}
+
+// ParseSchedule reads a schedule: "@every D" with a period D from 1 ms
+// ("@every 100ms", an Every), or what robfig/cron's ParseStandard takes (five
+// fields, descriptors, an optional leading CRON_TZ=). A schedule that never
+// comes due is an error.
+func ParseSchedule(text string) (cron.Schedule, error) {
+	if rest, ok := strings.CutPrefix(text, "@every "); ok {
+		period, err := time.ParseDuration(strings.TrimSpace(rest))
+		if err != nil {
+			return nil, fmt.Errorf("schedule %q: %q is not a duration, e.g. 100ms or 5s", text, strings.TrimSpace(rest))
+		}
+		if period < MinPeriod {
+			return nil, fmt.Errorf("schedule %q: the shortest period is %s", text, MinPeriod)
+		}
+		return Every(period), nil
+	}
+	if strings.TrimSpace(text) == "" {
+		return nil, errors.New("the schedule is empty")
+	}
+	// The library slices up to the space behind the zone without looking
+	// whether there is one.
+	if strings.HasPrefix(text, "TZ=") || strings.HasPrefix(text, "CRON_TZ=") {
+		if _, _, ok := strings.Cut(text, " "); !ok {
+			return nil, fmt.Errorf("schedule %q: the time zone is followed by no schedule", text)
+		}
+	}
+	s, err := cron.ParseStandard(text)
+	if err != nil {
+		return nil, fmt.Errorf("schedule %q: %w", text, err)
+	}
+	if gap, err := LongestGap(s); err != nil {
+		return nil, fmt.Errorf("schedule %q: %w", text, err)
+	} else if gap <= 0 {
+		return nil, fmt.Errorf("schedule %q never comes due", text)
+	}
+	return s, nil
+}
+
+// LongestGap returns the longest time between two consecutive instants of a
+// schedule made by ParseSchedule, 0 for one that never comes due. It counts
+// days of 24 hours: a clock change may make one gap an hour longer.
+func LongestGap(s cron.Schedule) (time.Duration, error) {
+	switch s := s.(type) {
+	case Every:
+		return time.Duration(s), nil
+	case cron.ConstantDelaySchedule:
+		return s.Delay, nil
+	case *cron.SpecSchedule:
+		return longestSpecGap(s), nil
+	}
+	return 0, fmt.Errorf("a schedule of type %T has no known period", s)
+}
+
+// longestSpecGap works from the days: within a due day the instants repeat, so
+// one day's first, last and longest gap are enough, and the rest is the longest
+// run of days that are not due.
+func longestSpecGap(s *cron.SpecSchedule) time.Duration {
+	var first, last, gap time.Duration
+	due := 0
+	for hour := range 24 {
+		for minute := range 60 {
+			if s.Hour&(1<<hour) == 0 || s.Minute&(1<<minute) == 0 {
+				continue
+			}
+			at := time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute
+			if due == 0 {
+				first = at
+			} else {
+				gap = max(gap, at-last)
+			}
+			last = at
+			due++
+		}
+	}
+	const day = 24 * time.Hour
+	// 28 years hold every combination of date and weekday; 8 more hold the gap
+	// of a missing leap day (2096 to 2104) in between.
+	from := time.Date(2088, 1, 1, 0, 0, 0, 0, time.UTC)
+	previous, found := 0, false
+	for n := range 36 * 366 {
+		if !dueOn(s, from.AddDate(0, 0, n)) {
+			continue
+		}
+		if found {
+			gap = max(gap, time.Duration(n-previous)*day-last+first)
+		}
+		previous, found = n, true
+	}
+	if !found || due == 0 {
+		return 0
+	}
+	return gap
+}
+
+// dueOn says whether a schedule is due on a day. Cron joins day of month and
+// day of week by "or", unless one of them is a star.
+func dueOn(s *cron.SpecSchedule, day time.Time) bool {
+	const star = 1 << 63
+	if s.Month&(1<<uint(day.Month())) == 0 {
+		return false
+	}
+	dom := s.Dom&(1<<uint(day.Day())) != 0
+	dow := s.Dow&(1<<uint(day.Weekday())) != 0
+	if s.Dom&star != 0 || s.Dow&star != 0 {
+		return dom && dow
+	}
+	return dom || dow
+}

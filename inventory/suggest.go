@@ -1,0 +1,61 @@
+package inventory
+
+import (
+	"fmt"
+	"strings"
+)
+
+// suggest returns a hint for a word that is none of known: the nearest one
+// when it is near enough to be a slip, else the whole list.
+func suggest(word string, known []string) string {
+	if len(known) == 0 {
+		return ""
+	}
+	best, bestDistance := "", 1+max(1, min(len(word), 32)/3)
+	for _, k := range known {
+		if len(word) > 64 || len(k) > 64 {
+			continue
+		}
+		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < bestDistance {
+			best, bestDistance = k, d
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf("did you mean %q?", best)
+	}
+	return "want " + oneOf(known)
+}
+
+// oneOf lists words as a person would: "a", "a or b", "a, b or c".
+func oneOf(words []string) string {
+	last := len(words) - 1
+	if last == 0 {
+		return words[0]
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// distance is how many letters to insert, delete, change or swap with their
+// neighbour to make one word the other.
+func distance(a, b string) int {
+	var before []int
+	prev, row := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := range len(a) {
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			row[j+1] = min(prev[j+1]+1, row[j]+1, prev[j]+cost)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, prev, row = prev, row, make([]int, len(b)+1)
+	}
+	return prev[len(b)]
+}

@@ -1,0 +1,213 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Bounds on a file. The parser's memory is some 70 times the text, its time
+// grows with the square of a mapping's keys and of the empty values, and its
+// stack with the nesting: these keep a hostile file to seconds and a fleet file
+// is nowhere near them.
+const (
+	MaxFileSize = 4 << 20 // bytes; some 40,000 ports
+	maxDepth    = 24
+	maxKeys     = 1024 // of one mapping
+	maxEmpty    = 256  // values that are not there
+)
+
+// parseYAML reads the one document of a fleet file into its syntax tree. We
+// walk that tree ourselves, since the library's decoder stops at the first
+// mistake.
+func parseYAML(src source, text string) (root ast.Node, failure *Error) {
+	defer func() {
+		// A parser of bytes from outside must not end a daemon that reloads.
+		if p := recover(); p != nil {
+			root, failure = nil, src.errorAt(position{1, 1}, "simplify the file until it is read, and report this", fmt.Sprintf("the YAML parser failed: %v", p))
+		}
+	}()
+	tokens := lexer.Tokenize(text)
+	if err := checkShape(src, tokens); err != nil {
+		return nil, err
+	}
+	// Keys that are there twice are reported by our own walk, all of them.
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		return nil, syntaxError(src, err)
+	}
+	var docs []ast.Node
+	for _, doc := range file.Docs {
+		if doc.Body != nil {
+			docs = append(docs, doc.Body)
+		}
+	}
+	switch {
+	case len(docs) == 0:
+		return nil, src.errorAt(position{1, 1}, `start with "format: csig.fleet/v1"`, "the file is empty")
+	case len(docs) > 1:
+		return nil, src.errorAt(place(docs[1]), `remove what follows "---"`, "a fleet file holds one YAML document")
+	}
+	return docs[0], nil
+}
+
+// prepare checks the bytes of a file and gives every line the same end, which
+// the library's line numbers need.
+func prepare(name string, data []byte) (source, string, *Error) {
+	if len(data) > MaxFileSize {
+		src := newSource(name, "")
+		return src, "", src.errorAt(position{1, 1}, "keep each domain in a file of its own", fmt.Sprintf("the file is %d bytes long, a fleet file has at most %d", len(data), MaxFileSize))
+	}
+	text := strings.TrimPrefix(string(data), "\ufeff")
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	src := newSource(name, text)
+	for n, line := range src.lines {
+		if !utf8.ValidString(line) {
+			col := 1
+			for _, r := range line {
+				if r == utf8.RuneError {
+					break
+				}
+				col++
+			}
+			return src, "", src.errorAt(position{n + 1, col}, "save the file as UTF-8", "this is not UTF-8 text")
+		}
+		if i := strings.IndexFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }); i >= 0 {
+			return src, "", src.errorAt(position{n + 1, utf8.RuneCountInString(line[:i]) + 1}, "", "control characters are not allowed")
+		}
+	}
+	return src, text, nil
+}
+
+// syntaxError gives the library's errors our shape.
+func syntaxError(src source, err error) *Error {
+	var e yaml.Error
+	if !errors.As(err, &e) || e.GetToken() == nil {
+		// Not err.Error(): the library's takes time by the square of the file.
+		return src.errorAt(position{1, 1}, "", "this is not YAML")
+	}
+	msg, hint := e.GetMessage(), ""
+	at := tokenPlace(e.GetToken())
+	switch {
+	case at.line >= 1 && at.line <= len(src.lines) && strings.HasPrefix(strings.TrimLeft(src.lines[at.line-1], " "), "\t"):
+		hint = "indent with spaces: YAML does not take tabs"
+	case strings.Contains(msg, "mapping value is not allowed"):
+		hint = `put quotes around text that contains ": ", and begin each key on a line of its own`
+	case strings.Contains(msg, "non-map value"):
+		hint = `want "key: value" here; is the colon missing, or the indentation wrong?`
+	case strings.Contains(msg, "cannot start any token"):
+		hint = "put quotes around text that starts with a special character"
+	}
+	return src.errorAt(at, hint, "YAML syntax: "+msg)
+}
+
+func tokenPlace(t *token.Token) position {
+	if t == nil || t.Position == nil {
+		return position{1, 1}
+	}
+	return position{t.Position.Line, t.Position.Column}
+}
+
+// place is where a node starts. A block mapping's own token is the colon
+// behind its first key.
+func place(n ast.Node) position {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		if !n.IsFlowStyle && len(n.Values) > 0 {
+			return place(n.Values[0].Key)
+		}
+	case *ast.MappingValueNode:
+		return place(n.Key)
+	case *ast.AnchorNode:
+		if n.Start != nil {
+			return tokenPlace(n.Start)
+		}
+	}
+	return tokenPlace(n.GetToken())
+}
+
+// level is one open block collection.
+type level struct{ col, keys int }
+
+// checkShape refuses, before anything recursive runs, texts that are too deep
+// or too wide for the parser.
+func checkShape(src source, tokens token.Tokens) *Error {
+	var blocks []level
+	flow, empty := 0, 0
+	open := func(col int) *level {
+		for len(blocks) > 0 && blocks[len(blocks)-1].col > col {
+			blocks = blocks[:len(blocks)-1]
+		}
+		if len(blocks) == 0 || blocks[len(blocks)-1].col < col {
+			blocks = append(blocks, level{col: col})
+		}
+		return &blocks[len(blocks)-1]
+	}
+	for _, t := range tokens {
+		if t.Position == nil {
+			continue
+		}
+		col := t.Position.Column
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			flow++
+		case token.SequenceEndType, token.MappingEndType:
+			flow = max(0, flow-1)
+		case token.SequenceEntryType, token.MappingKeyType:
+			if flow == 0 {
+				open(col)
+			}
+			if followedByNothing(t, col) {
+				empty++
+			}
+		case token.MappingValueType:
+			if t.Prev != nil && t.Prev.Position != nil && t.Prev.Position.Line == t.Position.Line {
+				col = t.Prev.Position.Column
+			}
+			if followedByNothing(t, col) {
+				empty++
+			}
+			if flow > 0 {
+				break
+			}
+			l := open(col)
+			if l.keys++; l.keys > maxKeys {
+				return src.errorAt(tokenPlace(t), "", fmt.Sprintf("more than %d keys in one mapping", maxKeys))
+			}
+		}
+		if len(blocks)+flow > maxDepth {
+			return src.errorAt(tokenPlace(t), "", fmt.Sprintf("nested more than %d deep", maxDepth))
+		}
+		if empty > maxEmpty {
+			return src.errorAt(tokenPlace(t), "", fmt.Sprintf("more than %d values are empty", maxEmpty))
+		}
+	}
+	return nil
+}
+
+// followedByNothing says whether the key or list entry that ends with t, and
+// starts at col, has no value; comments do not count.
+func followedByNothing(t *token.Token, col int) bool {
+	next := t.Next
+	for next != nil && next.Type == token.CommentType {
+		next = next.Next
+	}
+	if next == nil || next.Position == nil {
+		return true
+	}
+	switch next.Type {
+	case token.CollectEntryType, token.MappingEndType, token.SequenceEndType, token.MappingValueType:
+		return true
+	case token.SequenceEntryType:
+		// "ports:" may have its list at its own column.
+		return next.Position.Line > t.Position.Line && (next.Position.Column < col || t.Type == token.SequenceEntryType && next.Position.Column == col)
+	}
+	return next.Position.Line > t.Position.Line && next.Position.Column <= col
+}
