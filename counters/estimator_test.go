@@ -144,6 +144,11 @@ func TestEstimator(t *testing.T) {
 			want:    []want{{state: First}, {OK, 1000, 8 * (1202 + 240), gbps - 8*1442, 999_988, ""}},
 		},
 		{
+			name:    "a wrap within a burst above capacity",
+			samples: []Sample{at(0, wrap32-1000, 0, narrow), at(1000, 150_000_000-1000, 0, narrow)},
+			want:    []want{{state: First}, {OK, 1000, 1_200_000_000, 0, 0, ""}},
+		},
+		{
 			name:    "32-bit reset in the middle",
 			samples: []Sample{at(0, wrap32/2, 0, narrow), at(1000, 500, 0, narrow), at(2000, 500, 0, narrow)},
 			want:    []want{{state: First}, {state: Discontinuity, reason: "reset"}, {OK, 1000, 0, gbps, 1_000_000, ""}},
