@@ -24,17 +24,20 @@ type Facts struct {
 // Setup is what a device's CSIG configuration is to be: it changes rarely, and
 // plans, hashes and drift see only this.
 type Setup struct {
-	TPID    uint16
-	Layout  quantize.Layout
-	Signals []quantize.Signal // carried by the domain, in wire order
-	OnStale inventory.OnStale
-	Ports   []PortSetup // in the device's port order, names unique
+	TPID     uint16 // of compact tags
+	WideTPID uint16 // of wide tags; 0 where the domain has none
+	Layout   quantize.Layout
+	Signals  []quantize.Signal // carried by the domain, in wire order
+	OnStale  inventory.OnStale
+	Ports    []PortSetup // in the device's port order, names unique
+	Damaged  string      // only from Observe: what all ports share and is not as Apply leaves it
 }
 
 // PortSetup is the setup of one egress port.
 type PortSetup struct {
-	Port   string
-	Action vlanrules.Action
+	Port    string
+	Action  vlanrules.Action
+	Damaged string // only from Observe: what is not as Apply leaves it
 }
 
 // Change is one difference between an observed and a wanted setup.
@@ -123,7 +126,7 @@ func (e *PermanentError) Unwrap() error { return e.Err }
 
 // SetupOf is the setup that a device of the fleet is to have.
 func SetupOf(prof *quantize.Profile, pol inventory.Policy, dev *inventory.Device) Setup {
-	s := Setup{TPID: prof.TPID, Layout: prof.Layout, OnStale: pol.OnStale}
+	s := Setup{TPID: prof.TPID, WideTPID: prof.WideTPID, Layout: prof.Layout, OnStale: pol.OnStale}
 	for _, sig := range quantize.Signals {
 		if _, ok := prof.Signals[sig]; ok {
 			s.Signals = append(s.Signals, sig)
@@ -133,4 +136,13 @@ func SetupOf(prof *quantize.Profile, pol inventory.Policy, dev *inventory.Device
 		s.Ports = append(s.Ports, PortSetup{Port: p.Name, Action: p.Action})
 	}
 	return s
+}
+
+// SelfTester is a driver that can try its data plane before it is trusted,
+// without touching the device's ports.
+type SelfTester interface {
+	// SelfTest reports Full when every frame saw the old or the new value
+	// while rules changed under traffic. The error is for a test that could
+	// not be carried out in a way that no verdict covers.
+	SelfTest(ctx context.Context) (vlanrules.Verdict, error)
 }

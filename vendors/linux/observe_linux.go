@@ -1,0 +1,402 @@
+package linux
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/nftables/expr"
+	"github.com/google/nftables/userdata"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// observed is our table as the kernel has it.
+type observed struct {
+	generation uint32 // of the ruleset it was read at
+	table      bool   // there is a table of our name
+	comment    string // of the table
+	sets       map[string]*observedSet
+	chains     map[string]*observedChain
+}
+
+type observedSet struct {
+	name      string
+	flags     uint32
+	keyLen    uint32
+	dataLen   uint32
+	comment   string
+	keys      []uint16      // of a set, sorted
+	left      time.Duration // until the first of the keys expires
+	intervals []interval    // of a map, sorted
+	irregular bool          // intervals not as we write them: replace, do not edit
+}
+
+type observedChain struct {
+	name     string
+	device   string
+	hook     int32 // -1: not a base chain
+	priority int32
+	policy   uint32
+	rules    [][]byte
+}
+
+// ours tells whether the table carries our mark, in a format we know.
+func (o *observed) ours() bool { return o.comment == tableMark }
+
+// readTries is how often a read begins again because somebody changed
+// nftables meanwhile.
+const readTries = 10
+
+// observe reads our table. It is consistent: nobody changed nftables while it
+// was read.
+func (s *socket) observe() (*observed, error) {
+	var last error
+	for range readTries {
+		before, err := s.generation()
+		if err != nil {
+			return nil, err
+		}
+		o, err := s.readTable()
+		after, err2 := s.generation()
+		if err2 != nil {
+			return nil, err2
+		}
+		switch {
+		case before != after:
+			last = errors.New("nftables keeps changing while its rules are read: try again")
+		case err != nil:
+			last = err // a dump that raced with nobody: still worth another try
+		default:
+			o.generation = after
+			return o, nil
+		}
+	}
+	return nil, last
+}
+
+func (s *socket) readTable() (*observed, error) {
+	o := &observed{sets: map[string]*observedSet{}, chains: map[string]*observedChain{}}
+	tables, err := s.dump(unix.NFT_MSG_GETTABLE, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read nftables' tables: %w", err)
+	}
+	for _, m := range tables {
+		if name, comment, err := readTable(m.Data); err != nil {
+			return nil, err
+		} else if name == tableName {
+			o.table, o.comment = true, comment
+		}
+	}
+	if !o.table {
+		return o, nil
+	}
+	sets, err := s.dump(unix.NFT_MSG_GETSET, attrs(func(b *batch) { b.str(unix.NFTA_SET_TABLE, tableName) }))
+	if err != nil {
+		return nil, fmt.Errorf("read the sets of table %s: %w", tableName, err)
+	}
+	for _, m := range sets {
+		set, err := readSet(m.Data)
+		if err != nil {
+			return nil, err
+		}
+		o.sets[set.name] = set
+		elements, err := s.dump(unix.NFT_MSG_GETSETELEM, attrs(func(b *batch) {
+			b.str(unix.NFTA_SET_ELEM_LIST_TABLE, tableName)
+			b.str(unix.NFTA_SET_ELEM_LIST_SET, set.name)
+		}))
+		if err != nil {
+			return nil, fmt.Errorf("read set %s of table %s: %w", set.name, tableName, err)
+		}
+		if err := set.readElements(elements); err != nil {
+			return nil, err
+		}
+	}
+	chains, err := s.dump(unix.NFT_MSG_GETCHAIN, nil) // the kernel filters by family only
+	if err != nil {
+		return nil, fmt.Errorf("read the chains of table %s: %w", tableName, err)
+	}
+	for _, m := range chains {
+		if c, table, err := readChain(m.Data); err != nil {
+			return nil, err
+		} else if table == tableName {
+			o.chains[c.name] = c
+		}
+	}
+	rules, err := s.dump(unix.NFT_MSG_GETRULE, attrs(func(b *batch) { b.str(unix.NFTA_RULE_TABLE, tableName) }))
+	if err != nil {
+		return nil, fmt.Errorf("read the rules of table %s: %w", tableName, err)
+	}
+	for _, m := range rules {
+		chain, rule, err := readRule(m.Data)
+		if err != nil {
+			return nil, err
+		}
+		if c := o.chains[chain]; c != nil {
+			c.rules = append(c.rules, rule)
+		}
+	}
+	return o, nil
+}
+
+func (s *socket) dump(typ int, attrs []byte) ([]netlink.Message, error) {
+	return s.request(typ, unix.NLM_F_DUMP, attrs)
+}
+
+// attrs encodes the attributes of a request.
+func attrs(write func(b *batch)) []byte {
+	var b batch
+	write(&b)
+	return b.b
+}
+
+// each calls read for every attribute of a message in nftables' byte order.
+func each(data []byte, read func(ad *netlink.AttributeDecoder)) error {
+	ad, err := netlink.NewAttributeDecoder(data)
+	if err != nil {
+		return fmt.Errorf("nftables message: %w", err)
+	}
+	ad.ByteOrder = binary.BigEndian
+	for ad.Next() {
+		read(ad)
+	}
+	if err := ad.Err(); err != nil {
+		return fmt.Errorf("nftables message: %w", err)
+	}
+	return nil
+}
+
+func readTable(data []byte) (name, comment string, err error) {
+	err = each(data, func(ad *netlink.AttributeDecoder) {
+		switch ad.Type() {
+		case unix.NFTA_TABLE_NAME:
+			name = ad.String()
+		case nftaTableUserdata:
+			comment, _ = userdata.GetString(ad.Bytes(), userdata.TypeComment)
+		}
+	})
+	return name, comment, err
+}
+
+func readSet(data []byte) (*observedSet, error) {
+	s := &observedSet{}
+	err := each(data, func(ad *netlink.AttributeDecoder) {
+		switch ad.Type() {
+		case unix.NFTA_SET_NAME:
+			s.name = ad.String()
+		case unix.NFTA_SET_FLAGS:
+			s.flags = ad.Uint32()
+		case unix.NFTA_SET_KEY_LEN:
+			s.keyLen = ad.Uint32()
+		case unix.NFTA_SET_DATA_LEN:
+			s.dataLen = ad.Uint32()
+		case unix.NFTA_SET_USERDATA:
+			s.comment, _ = userdata.GetString(ad.Bytes(), userdata.NFTNL_UDATA_SET_COMMENT)
+		}
+	})
+	return s, err
+}
+
+// element is one element as the kernel keeps it.
+type element struct {
+	key, value uint16
+	end        bool
+	left       time.Duration
+}
+
+func (s *observedSet) readElements(messages []netlink.Message) error {
+	if s.keyLen != 2 {
+		s.irregular = true // not a set of ours
+		return nil
+	}
+	var list []element
+	for _, m := range messages {
+		err := each(m.Data, func(ad *netlink.AttributeDecoder) {
+			if ad.Type() != unix.NFTA_SET_ELEM_LIST_ELEMENTS {
+				return
+			}
+			ad.Nested(func(ad *netlink.AttributeDecoder) error {
+				for ad.Next() {
+					var e element
+					ad.Nested(func(ad *netlink.AttributeDecoder) error { e.read(ad); return nil })
+					list = append(list, e)
+				}
+				return nil
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	// Ends before starts: an interval may end where the next begins.
+	slices.SortFunc(list, func(a, b element) int {
+		if a.key != b.key {
+			return int(a.key) - int(b.key)
+		}
+		return b2i(b.end) - b2i(a.end)
+	})
+	if s.flags&unix.NFT_SET_INTERVAL == 0 {
+		for _, e := range list {
+			s.keys = append(s.keys, e.key)
+			if s.left == 0 || e.left < s.left {
+				s.left = e.left
+			}
+		}
+		return nil
+	}
+	for i, e := range list {
+		if e.end {
+			// An end that ends nothing is harmless except at its deletion; nft
+			// itself writes one at 0.
+			s.irregular = s.irregular || i == 0 || list[i-1].end
+			continue
+		}
+		n := interval{first: e.key, last: 0xffff, value: e.value}
+		if i+1 < len(list) {
+			n.last = list[i+1].key - 1
+			s.irregular = s.irregular || !list[i+1].end
+		}
+		s.intervals = append(s.intervals, n)
+	}
+	return nil
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (e *element) read(ad *netlink.AttributeDecoder) {
+	value := func() (v uint16) {
+		ad.Nested(func(ad *netlink.AttributeDecoder) error {
+			for ad.Next() {
+				if ad.Type() == unix.NFTA_DATA_VALUE && len(ad.Bytes()) == 2 {
+					v = ad.Uint16()
+				}
+			}
+			return nil
+		})
+		return v
+	}
+	for ad.Next() {
+		switch ad.Type() {
+		case unix.NFTA_SET_ELEM_KEY:
+			e.key = value()
+		case unix.NFTA_SET_ELEM_DATA:
+			e.value = value()
+		case unix.NFTA_SET_ELEM_FLAGS:
+			e.end = ad.Uint32()&unix.NFT_SET_ELEM_INTERVAL_END != 0
+		case unix.NFTA_SET_ELEM_EXPIRATION:
+			e.left = time.Duration(ad.Uint64()) * time.Millisecond
+		}
+	}
+}
+
+func readChain(data []byte) (c *observedChain, table string, err error) {
+	c = &observedChain{hook: -1}
+	err = each(data, func(ad *netlink.AttributeDecoder) {
+		switch ad.Type() {
+		case unix.NFTA_CHAIN_TABLE:
+			table = ad.String()
+		case unix.NFTA_CHAIN_NAME:
+			c.name = ad.String()
+		case unix.NFTA_CHAIN_POLICY:
+			c.policy = ad.Uint32()
+		case unix.NFTA_CHAIN_HOOK:
+			ad.Nested(func(ad *netlink.AttributeDecoder) error {
+				for ad.Next() {
+					switch ad.Type() {
+					case unix.NFTA_HOOK_HOOKNUM:
+						c.hook = int32(ad.Uint32())
+					case unix.NFTA_HOOK_PRIORITY:
+						c.priority = int32(ad.Uint32())
+					case unix.NFTA_HOOK_DEV:
+						c.device = ad.String()
+					}
+				}
+				return nil
+			})
+		}
+	})
+	return c, table, err
+}
+
+func readRule(data []byte) (chain string, rule []byte, err error) {
+	var list []byte
+	err = each(data, func(ad *netlink.AttributeDecoder) {
+		switch ad.Type() {
+		case unix.NFTA_RULE_CHAIN:
+			chain = ad.String()
+		case unix.NFTA_RULE_EXPRESSIONS:
+			list = ad.Bytes()
+		}
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	rule, err = canonical(list)
+	return chain, rule, err
+}
+
+// canonical re-encodes a rule's expressions, because the kernel lists
+// attributes in another order, and more of them, than one sends. An
+// expression that no rule of ours has stays as it is, and so differs.
+func canonical(list []byte) ([]byte, error) {
+	var out []byte
+	err := each(list, func(ad *netlink.AttributeDecoder) {
+		var name string
+		var body []byte
+		raw := ad.Bytes()
+		if each(raw, func(ad *netlink.AttributeDecoder) {
+			switch ad.Type() {
+			case unix.NFTA_EXPR_NAME:
+				name = ad.String()
+			case unix.NFTA_EXPR_DATA:
+				body = ad.Bytes()
+			}
+		}) != nil {
+			out = append(out, raw...)
+			return
+		}
+		var e expr.Any
+		switch name {
+		case "payload":
+			e = &expr.Payload{}
+		case "cmp":
+			e = &expr.Cmp{}
+		case "lookup":
+			e = &expr.Lookup{}
+		case "bitwise":
+			e = &expr.Bitwise{}
+		case "immediate":
+			e = &expr.Verdict{}
+		default:
+			out = append(out, raw...)
+			return
+		}
+		if err := expr.Unmarshal(netdevFamily, body, e); err != nil {
+			out = append(out, raw...)
+			return
+		}
+		encoded, err := expr.Marshal(netdevFamily, e)
+		if err != nil {
+			encoded = raw
+		}
+		out = append(out, encoded...)
+	})
+	return out, err
+}
+
+// canonicalRule is the form of canonical for a rule of ours.
+func (r *ruleSpec) canonical() ([]byte, error) {
+	var out []byte
+	encoded, err := marshalExprs(r.exprs)
+	for _, e := range encoded {
+		out = append(out, e...)
+	}
+	return out, err
+}

@@ -1,0 +1,291 @@
+package linux
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/vendors"
+)
+
+// group is what has to change for one port, or for what all ports share. The
+// groups of one reconciliation may be cut into several transactions, in their
+// order; one group never is.
+type group struct {
+	port  string // "" for what all ports share
+	why   []string
+	kind  vendors.ChangeKind
+	write func(b *batch) error
+}
+
+// reconcile lists what turns the observed table into the wanted one, for a
+// setup s. It keeps what is right. An empty list means that nothing differs.
+func reconcile(s *vendors.Setup, want *ruleset, have *observed) []group {
+	r := &reconciler{setup: s, want: want, have: have}
+	return r.groups()
+}
+
+type reconciler struct {
+	setup *vendors.Setup
+	want  *ruleset
+	have  *observed
+
+	sharedReplaced bool // a set that every chain looks into is made anew
+	newLayout      bool // what the live maps hold means something else now
+}
+
+func (r *reconciler) groups() []group {
+	var out []group
+	for i := range r.want.sets {
+		s := &r.want.sets[i]
+		if h := r.have.sets[s.name]; !strings.HasPrefix(s.name, portPrefix) && h != nil && !s.same(h) {
+			r.sharedReplaced = true
+		}
+	}
+	if lease := r.have.sets[setLease]; lease != nil {
+		old, ok := parseSetupComment(lease.comment)
+		r.newLayout = !ok || old.Layout != r.setup.Layout
+	}
+	if g := r.shared(); len(g.why) > 0 {
+		out = append(out, g)
+	}
+	wanted := map[string]bool{setTags: true, setVLANs: true, setLease: true, mapStale: true} // chainStale is named like its map
+	for _, p := range r.setup.Ports {
+		key := portKey(p.Port)
+		wanted[key] = true
+		if g := r.port(p.Port, key); len(g.why) > 0 {
+			out = append(out, g)
+		}
+	}
+	return append(out, r.unwanted(wanted)...)
+}
+
+// same tells whether a set of the kernel is the wanted one, its elements
+// aside.
+func (s *setSpec) same(h *observedSet) bool {
+	dataLen := uint32(0)
+	if s.isMap {
+		dataLen = 2
+	}
+	return h.flags == s.flags() && h.keyLen == 2 && h.dataLen == dataLen && h.comment == s.comment
+}
+
+// sameContent tells whether a fixed set holds what it should.
+func (s *setSpec) sameContent(h *observedSet) bool {
+	return !h.irregular && slices.Equal(h.keys, s.keys) && slices.Equal(h.intervals, s.intervals)
+}
+
+// shared handles the table and what all ports use.
+func (r *reconciler) shared() group {
+	g := group{kind: vendors.Alter}
+	var writes []func(b *batch) error
+	do := func(why string, write func(b *batch)) {
+		if why != "" {
+			g.why = append(g.why, why)
+		}
+		writes = append(writes, func(b *batch) error { write(b); return nil })
+	}
+	if !r.have.table {
+		g.kind = vendors.Create
+		do("table "+tableName, (*batch).addTable)
+	}
+	if r.sharedReplaced {
+		for _, c := range r.want.chains {
+			if r.have.chains[c.name] != nil {
+				do("", func(b *batch) { b.flushRules(c.name) })
+			}
+		}
+	}
+	for i := range r.want.sets {
+		s := &r.want.sets[i]
+		if strings.HasPrefix(s.name, portPrefix) {
+			continue
+		}
+		h := r.have.sets[s.name]
+		switch {
+		case h == nil:
+			do("set "+s.name, func(b *batch) { b.addSet(s) })
+		case !s.same(h):
+			do("set "+s.name+": other setup", func(b *batch) {
+				b.delSet(s.name)
+				b.addSet(s)
+				// The lease outlives its set: Apply is no reason to fall back.
+				if s.expires && h.left > 0 && !r.newLayout {
+					b.keys(s.name, leaseKeys(r.setup), leaseMillis(h.left))
+				}
+			})
+		case s.fixed && !s.sameContent(h):
+			do("elements of set "+s.name, func(b *batch) {
+				b.flushSet(s.name)
+				if len(s.keys) > 0 {
+					b.keys(s.name, s.keys, 0)
+				}
+				if len(s.intervals) > 0 {
+					b.intervals(unix.NFT_MSG_NEWSETELEM, s.name, s.intervals)
+				}
+			})
+		case s.expires && h.left > 0 && !slices.Equal(h.keys, leaseKeys(r.setup)):
+			do("elements of set "+s.name, func(b *batch) { b.flushSet(s.name) })
+		}
+	}
+	why, write := r.chain(r.want.chain(chainStale))
+	if why != "" {
+		g.why = append(g.why, why)
+	}
+	if write != nil {
+		writes = append(writes, write)
+	}
+	g.write = inOrder(writes)
+	return g
+}
+
+func inOrder(writes []func(b *batch) error) func(b *batch) error {
+	return func(b *batch) error {
+		for _, w := range writes {
+			if err := w(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// chain compares one chain; write is nil where nothing has to change. The
+// reason is "" where a chain is only written again because of a set.
+func (r *reconciler) chain(c *chainSpec) (why string, write func(b *batch) error) {
+	h := r.have.chains[c.name]
+	switch {
+	case h == nil && c.optional:
+		return "", nil
+	case h == nil:
+		return "chain " + c.name, func(b *batch) error { b.addChain(c); return b.addRules(c) }
+	case !c.sameHook(h) && c.optional:
+		return "chain " + c.name + ": not on the egress of " + c.device, func(b *batch) error {
+			b.flushRules(c.name)
+			b.delChain(c.name)
+			return nil
+		}
+	case !c.sameHook(h):
+		return "chain " + c.name + ": not on the egress of " + c.device, func(b *batch) error {
+			b.flushRules(c.name)
+			b.delChain(c.name)
+			b.addChain(c)
+			return b.addRules(c)
+		}
+	case !c.sameRules(h):
+		why = "rules of chain " + c.name
+	case !r.sharedReplaced:
+		return "", nil
+	}
+	return why, func(b *batch) error { b.flushRules(c.name); return b.addRules(c) }
+}
+
+func (c *chainSpec) sameHook(h *observedChain) bool {
+	if c.device == "" {
+		return h.hook < 0
+	}
+	return h.hook == unix.NF_NETDEV_EGRESS && h.priority == 0 && h.policy == nfAccept && h.device == c.device
+}
+
+func (c *chainSpec) sameRules(h *observedChain) bool {
+	if len(h.rules) != len(c.rules) {
+		return false
+	}
+	for i := range c.rules {
+		want, err := c.rules[i].canonical()
+		if err != nil || !bytes.Equal(want, h.rules[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// port handles the map and the chain of one port.
+func (r *reconciler) port(name, key string) group {
+	g := group{port: name, kind: vendors.Alter}
+	set, chain := r.want.set(key), r.want.chain(key)
+	hs, hc := r.have.sets[key], r.have.chains[key]
+	if hs == nil && hc == nil {
+		g.kind = vendors.Create
+	}
+	var writes []func(b *batch) error
+	do := func(write func(b *batch)) {
+		writes = append(writes, func(b *batch) error { write(b); return nil })
+	}
+	replaced := hs != nil && !set.same(hs)
+	// Rules go before the set they look into.
+	if hc != nil && (chain == nil || replaced) {
+		do(func(b *batch) { b.flushRules(key) })
+	}
+	if hc != nil && chain == nil {
+		g.why = append(g.why, "chain "+key+" is not wanted")
+		do(func(b *batch) { b.delChain(key) })
+	}
+	switch {
+	case hs == nil:
+		g.why = append(g.why, "set "+key)
+		do(func(b *batch) { b.addSet(set) })
+	case replaced:
+		g.why = append(g.why, "set "+key+": other action")
+		do(func(b *batch) { b.delSet(key); b.addSet(set) })
+	case hs.irregular, set.fixed && !set.sameContent(hs), r.newLayout && len(hs.intervals) > 0:
+		g.why = append(g.why, "elements of set "+key)
+		do(func(b *batch) { b.flushSet(key) })
+	}
+	if chain != nil {
+		why, write := r.chain(chain)
+		if write == nil && replaced && hc != nil {
+			write = func(b *batch) error { return b.addRules(chain) }
+		}
+		if why == "" && write != nil {
+			why = "chain " + key // only rewritten, with the sets
+		}
+		if why != "" {
+			g.why = append(g.why, why)
+		}
+		if write != nil {
+			writes = append(writes, write)
+		}
+	}
+	g.write = inOrder(writes)
+	return g
+}
+
+// unwanted deletes what is in our table and not in the setup.
+func (r *reconciler) unwanted(wanted map[string]bool) []group {
+	var names []string
+	for n := range r.have.chains {
+		names = append(names, n)
+	}
+	for n := range r.have.sets {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	var out []group
+	for _, n := range slices.Compact(names) {
+		if wanted[n] {
+			continue
+		}
+		hc, hs := r.have.chains[n], r.have.sets[n]
+		g := group{kind: vendors.Remove, why: []string{n}}
+		if hs != nil {
+			if p, ok := parsePortComment(hs.comment); ok && portKey(p.Port) == n {
+				g.port = p.Port
+			}
+		}
+		g.write = func(b *batch) error {
+			if hc != nil {
+				b.flushRules(n)
+				b.delChain(n)
+			}
+			if hs != nil {
+				b.delSet(n)
+			}
+			return nil
+		}
+		out = append(out, g)
+	}
+	return out
+}

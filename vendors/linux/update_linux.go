@@ -1,0 +1,216 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// Update makes the maps of the ports equal to the intents and renews the
+// lease, in one transaction; where the kernel takes less at once, in several,
+// each port's in one of them and the lease in the last. In the steady state it
+// allocates nothing.
+//
+// The first Update of a driver that was not told a setup takes over the one it
+// finds. An intent that cannot be carried out is a *vendors.PermanentError of
+// its port, which then falls back to the stale values alone. A missing device
+// is an error of its port; its map is kept up to date all the same.
+func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease time.Duration) (vendors.UpdateResult, error) {
+	var res vendors.UpdateResult
+	if err := ctx.Err(); err != nil {
+		return res, err
+	}
+	if lease < minLease || lease > maxLease {
+		return res, &vendors.PermanentError{Err: fmt.Errorf("a lease of %v: want %v to %v", lease, minLease, maxLease)}
+	}
+	if d.setup == nil {
+		if err := d.takeOver(ctx); err != nil {
+			return res, err
+		}
+	}
+	changed, err := d.links.changed()
+	if err != nil {
+		return res, err
+	}
+	var syncErr error
+	if changed || !d.synced {
+		var repaired []vendors.Change
+		repaired, syncErr = d.sync(ctx)
+		note(&res, repaired)
+		if !d.synced {
+			return res, syncErr
+		}
+	}
+	for try := 1; ; try++ {
+		err = d.program(updates, lease, &res)
+		if !errors.Is(err, unix.ERESTART) || try == conflictTries {
+			return res, join(syncErr, err)
+		}
+		// Somebody else changed nftables, perhaps our table.
+		var repaired []vendors.Change
+		repaired, syncErr = d.sync(ctx)
+		note(&res, repaired)
+		if !d.synced {
+			return res, syncErr
+		}
+	}
+}
+
+// note adds to the result what was put right.
+func note(res *vendors.UpdateResult, changes []vendors.Change) {
+	for _, c := range changes {
+		if res.Repaired != "" {
+			res.Repaired += "; "
+		}
+		if c.Port != "" {
+			res.Repaired += "port " + c.Port + ": "
+		}
+		res.Repaired += string(c.Kind) + " " + c.Detail
+	}
+}
+
+// join is errors.Join without its allocation where there is no error.
+func join(a, b error) error {
+	if a == nil {
+		return b
+	}
+	return errors.Join(a, b)
+}
+
+// takeOver makes the observed setup the wanted one.
+func (d *Driver) takeOver(ctx context.Context) error {
+	s, err := d.Observe(ctx)
+	if err != nil {
+		return err
+	}
+	if s.TPID == 0 {
+		why := "there is no setup on this device"
+		if s.Damaged != "" {
+			why = s.Damaged
+		}
+		return &vendors.PermanentError{Err: errors.New(why + ": call Apply first")}
+	}
+	err = d.Apply(ctx, s)
+	if !d.synced {
+		return err
+	}
+	return nil // what concerns single ports comes up again in Update
+}
+
+// program sends what changed, and the lease.
+func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res *vendors.UpdateResult) error {
+	b := &d.batch
+	b.begin(d.sock.seq+1, d.generation)
+	d.pending = d.pending[:0]
+	var errs []error
+	for i := range updates {
+		u := &updates[i]
+		p := d.byName[u.Port]
+		if p == nil {
+			errs = append(errs, &vendors.PermanentError{Port: u.Port, Err: errors.New("it is not in the setup: call Apply with it first")})
+			continue
+		}
+		if err := d.compile(p, u.Intents); err != nil {
+			errs = append(errs, err)
+		}
+		if p.action != vlanrules.Update {
+			continue
+		}
+		if p.index == 0 {
+			errs = append(errs, missing(p))
+		}
+		p.del, p.add = difference(p.del, p.add, p.have, p.want)
+		if len(p.del)+len(p.add) == 0 {
+			continue
+		}
+		if len(b.b)+elementSpace*(len(p.del)+len(p.add))+elementSpace > d.sock.max {
+			if err := d.commitPending(res); err != nil {
+				return errors.Join(append(errs, err)...)
+			}
+			b.begin(d.sock.seq+1, d.generation)
+		}
+		b.labelNext(p.label)
+		if len(p.del) > 0 {
+			b.intervals(unix.NFT_MSG_DELSETELEM, p.key, p.del)
+		}
+		if len(p.add) > 0 {
+			b.intervals(unix.NFT_MSG_NEWSETELEM, p.key, p.add)
+		}
+		d.pending = append(d.pending, p)
+	}
+	b.labelNext("the lease")
+	b.flushSet(setLease)
+	b.keys(setLease, d.leaseKeys, leaseMillis(lease))
+	if err := d.commitPending(res); err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	if errs == nil {
+		return nil
+	}
+	return errors.Join(errs...)
+}
+
+// elementSpace is more than the bytes of one interval in a message, and of a
+// message around it.
+const elementSpace = 160
+
+// commitPending sends the batch and remembers what the kernel has now.
+func (d *Driver) commitPending(res *vendors.UpdateResult) error {
+	if err := d.commit(); err != nil {
+		return err
+	}
+	for _, p := range d.pending {
+		p.have = append(p.have[:0], p.want...)
+		res.Ports++
+		res.Ops += len(p.del) + len(p.add)
+	}
+	d.pending = d.pending[:0]
+	return nil
+}
+
+// compile sets p.want for the intents. After an error p.want is the fallback.
+func (d *Driver) compile(p *port, intents []vlanrules.Intent) error {
+	if p.compiled && slices.Equal(p.intents, intents) {
+		if p.refused != nil {
+			return p.refused
+		}
+		return nil
+	}
+	p.intents = append(p.intents[:0], intents...)
+	p.compiled, p.refused = true, nil
+	refuse := func(format string, args ...any) error {
+		p.want = p.want[:0]
+		if d.setup.OnStale == inventory.Conservative {
+			p.want = append(p.want, d.stale...)
+		}
+		p.refused = &vendors.PermanentError{Port: p.name, Err: fmt.Errorf(format, args...)}
+		return p.refused
+	}
+	for i := range intents {
+		in := &intents[i]
+		switch {
+		case in.Action != vlanrules.Update:
+		case p.action != vlanrules.Update:
+			return refuse("its setup is %s: apply a setup that updates it first", p.action)
+		case !slices.Contains(d.setup.Signals, in.Signal):
+			return refuse("%s is not a signal of the setup", in.Signal)
+		}
+	}
+	d.compiler.Compile(&p.result, p.result.Table, intents)
+	if p.result.Verdict.Level != vlanrules.Full {
+		return refuse("%s", p.result.Verdict.Reason)
+	}
+	var err error
+	if p.want, err = lower(p.want, p.result.Table); err != nil {
+		return refuse("%w", err)
+	}
+	return nil
+}
