@@ -168,5 +168,38 @@ func (d *Driver) commit() error {
 	return nil
 }
 
-// syncStrip attaches and detaches programs on all devices.
-func (d *Driver) syncStrip() ([]vendors.Change, error) { return nil, nil }
+// syncStrip attaches and detaches programs, on all devices: one that is no
+// longer in the setup must not keep its program. Errors are those of ports.
+func (d *Driver) syncStrip() ([]vendors.Change, error) {
+	var changes []vendors.Change
+	var errs []error
+	err := d.strip.inside(func() error {
+		for index, name := range d.links.name {
+			p := d.byName[name]
+			wanted := p != nil && p.action == vlanrules.Strip
+			why, err := d.strip.check(index, d.setup, wanted)
+			if err == nil && why == "" || errors.Is(err, unix.ENODEV) {
+				continue // right, or gone meanwhile, which the next cycle hears
+			}
+			kind := vendors.Create
+			switch {
+			case err != nil:
+			case wanted:
+				err = d.strip.ensure(index, d.setup)
+			default:
+				kind = vendors.Remove
+				err = d.strip.remove(index)
+			}
+			switch {
+			case err == nil:
+				changes = append(changes, vendors.Change{Kind: kind, Port: name, What: "strip", Detail: why})
+			case errors.Is(err, errNoBPF) || errors.Is(err, unix.EPERM):
+				errs = append(errs, &vendors.PermanentError{Port: name, Err: err})
+			default:
+				errs = append(errs, fmt.Errorf("port %s: %w", name, err))
+			}
+		}
+		return nil
+	})
+	return changes, errors.Join(append(errs, err)...)
+}

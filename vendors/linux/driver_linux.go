@@ -149,21 +149,24 @@ func (d *Driver) setupOf(have *observed) (vendors.Setup, error) {
 	for _, g := range reconcile(&s, want, have) {
 		d.damage(&s, g.port, strings.Join(g.why, ", "))
 	}
-	for i := range s.Ports {
-		p := &s.Ports[i]
-		index := d.links.index[p.Port]
-		if index == 0 {
-			continue
+	err = d.strip.inside(func() error {
+		for i := range s.Ports {
+			p := &s.Ports[i]
+			index := d.links.index[p.Port]
+			if index == 0 {
+				continue
+			}
+			why, err := d.strip.check(index, &s, p.Action == vlanrules.Strip)
+			if err != nil {
+				return fmt.Errorf("port %s: %w", p.Port, err)
+			}
+			if why != "" {
+				d.damage(&s, p.Port, why)
+			}
 		}
-		why, err := d.strip.check(index, &s, p.Action == vlanrules.Strip)
-		if err != nil {
-			return s, fmt.Errorf("port %s: %w", p.Port, err)
-		}
-		if why != "" {
-			d.damage(&s, p.Port, why)
-		}
-	}
-	return s, nil
+		return nil
+	})
+	return s, err
 }
 
 // damage notes what is not as Apply leaves it.
@@ -324,11 +327,15 @@ func (d *Driver) Remove(ctx context.Context) error {
 		d.batch.end()
 		errs = append(errs, d.sock.commit(&d.batch))
 	}
-	for index, name := range d.links.name {
-		if err := d.strip.remove(index); err != nil {
-			errs = append(errs, fmt.Errorf("port %s: %w", name, err))
+	errs = append(errs, d.strip.inside(func() error {
+		var errs []error
+		for index, name := range d.links.name {
+			if err := d.strip.remove(index); err != nil {
+				errs = append(errs, fmt.Errorf("port %s: %w", name, err))
+			}
 		}
-	}
+		return errors.Join(errs...)
+	}))
 	return errors.Join(errs...)
 }
 

@@ -3,6 +3,8 @@ package linux
 import (
 	"bytes"
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,5 +71,18 @@ func TestOneFrame(t *testing.T) {
 	w.port.send(frame(1, tag{testTPID, 1<<13 | 31<<7 | 126}))
 	if got, want := w.far.receive(), frame(1, tag{testTPID, 1<<13 | 7<<7 | 5}); !bytes.Equal(got, want) {
 		t.Errorf("got  %x\nwant %x\n%s", got, want, w.run("nft", "list", "ruleset"))
+	}
+}
+
+// permanent checks that err is, or holds, a permanent error of a port that
+// says why.
+func permanent(t *testing.T, err error, port, why string) {
+	t.Helper()
+	var p *vendors.PermanentError
+	if !errors.As(err, &p) {
+		t.Fatalf("got %v, want a permanent error", err)
+	}
+	if p.Port != port || !strings.Contains(p.Error(), why) {
+		t.Fatalf("got %v of port %q, want one of port %q that says %q", p, p.Port, port, why)
 	}
 }

@@ -1,13 +1,225 @@
 package linux
 
-import "github.com/csig-agent/csig/vendors"
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/vendors"
+)
+
+// stripName is the name of our BPF programs, by which we know them again.
 const stripName = "csig_strip"
 
-type stripper struct{ netns int }
+// stripper attaches strip programs to tcx egress. Programs are attached by
+// BPF_PROG_ATTACH and not by a link: a link ends with the process that holds
+// it, unless it is pinned in a bpffs, and strip has to outlive the agent.
+type stripper struct {
+	netns   int
+	program *ebpf.Program
+	tag     string // what program does, hashed by the kernel
+	tpid    uint16 // what program was made for
+	wide    uint16
+}
 
-func (s *stripper) check(index int, setup *vendors.Setup, wanted bool) (string, error) {
+// errNoBPF is the reason where programs may not be loaded or looked at.
+var errNoBPF = errors.New("strip needs tcx (Linux 6.6 or newer) and the right to load BPF programs (CAP_BPF and CAP_NET_ADMIN outside user namespaces)")
+
+// inside runs f on a thread inside the namespace, where the kernel looks up
+// devices' indices.
+func (s *stripper) inside(f func() error) error {
+	if s.netns == 0 {
+		return f()
+	}
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		if err := unix.Setns(s.netns, unix.CLONE_NEWNET); err != nil {
+			result <- fmt.Errorf("enter the network namespace: %w", err)
+			return
+		}
+		result <- f()
+	}()
+	return <-result
+}
+
+// load makes the program for a setup, if it is not there yet.
+func (s *stripper) load(setup *vendors.Setup) error {
+	if s.program != nil && s.tpid == setup.TPID && s.wide == setup.WideTPID {
+		return nil
+	}
+	if err := s.close(); err != nil {
+		return err
+	}
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name:         stripName,
+		Type:         ebpf.SchedCLS,
+		AttachType:   ebpf.AttachTCXEgress,
+		Instructions: stripProgram(setup),
+		License:      "Apache-2.0",
+	})
+	if err != nil {
+		return noBPF(fmt.Errorf("load the BPF program %s: %w", stripName, err))
+	}
+	info, err := p.Info()
+	if err != nil {
+		return errors.Join(fmt.Errorf("read back the BPF program %s: %w", stripName, err), p.Close())
+	}
+	s.program, s.tag, s.tpid, s.wide = p, info.Tag, setup.TPID, setup.WideTPID
+	return nil
+}
+
+// noBPF adds what to do to errors that mean that BPF is not to be had.
+func noBPF(err error) error {
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, ebpf.ErrNotSupported) {
+		return fmt.Errorf("%w: %w", errNoBPF, err)
+	}
+	return err
+}
+
+// attachment is a program of ours on a device.
+type attachment struct {
+	program *ebpf.Program
+	tag     string
+}
+
+// attached lists our programs on a device, in their order. It runs inside.
+func (s *stripper) attached(index int) ([]attachment, error) {
+	found, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: ebpf.AttachTCXEgress})
+	if err != nil {
+		return nil, noBPF(fmt.Errorf("list the BPF programs on tcx egress: %w", err))
+	}
+	var out []attachment
+	for _, f := range found.Programs {
+		if _, byLink := f.LinkID(); byLink {
+			continue // ours are not
+		}
+		p, err := ebpf.NewProgramFromID(f.ID)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // gone meanwhile
+		}
+		if err != nil {
+			return out, errors.Join(noBPF(fmt.Errorf("look at BPF program %d: %w", f.ID, err)), release(out))
+		}
+		info, err := p.Info()
+		if err != nil {
+			return out, errors.Join(fmt.Errorf("look at BPF program %d: %w", f.ID, err), p.Close(), release(out))
+		}
+		if info.Name != stripName {
+			if err := p.Close(); err != nil {
+				return out, errors.Join(err, release(out))
+			}
+			continue
+		}
+		out = append(out, attachment{p, info.Tag})
+	}
+	return out, nil
+}
+
+func release(list []attachment) error {
+	var errs []error
+	for _, a := range list {
+		errs = append(errs, a.program.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// check says what is wrong with a device's programs, "" for nothing. It runs
+// inside.
+func (s *stripper) check(index int, setup *vendors.Setup, wanted bool) (why string, err error) {
+	have, err := s.attached(index)
+	switch {
+	case errors.Is(err, errNoBPF) && wanted:
+		return err.Error(), nil
+	case errors.Is(err, errNoBPF):
+		return "", nil // then there is none of ours either
+	case err != nil:
+		return "", err
+	}
+	defer func() { err = errors.Join(err, release(have)) }()
+	switch {
+	case !wanted && len(have) > 0:
+		return "BPF program " + stripName + " is not wanted", nil
+	case !wanted:
+		return "", nil
+	case len(have) == 0:
+		return "BPF program " + stripName + " is missing", nil
+	}
+	if err := s.load(setup); err != nil {
+		return "", err
+	}
+	if len(have) > 1 || have[0].tag != s.tag {
+		return "BPF program " + stripName + " is another one", nil
+	}
 	return "", nil
 }
-func (s *stripper) remove(index int) error { return nil }
-func (s *stripper) close() error           { return nil }
+
+// ensure makes our program, and no other of ours, run on a device. It runs
+// inside. A program for another setup is replaced in one step.
+func (s *stripper) ensure(index int, setup *vendors.Setup) (err error) {
+	if err := s.load(setup); err != nil {
+		return err
+	}
+	have, err := s.attached(index)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release(have)) }()
+	opts := link.RawAttachProgramOptions{Target: index, Program: s.program, Attach: ebpf.AttachTCXEgress}
+	keep := -1
+	for i, a := range have {
+		if a.tag == s.tag {
+			keep = i
+		}
+	}
+	switch {
+	case keep < 0 && len(have) > 0:
+		keep = 0
+		opts.Anchor = link.ReplaceProgram(have[0].program)
+		fallthrough
+	case keep < 0:
+		if err := link.RawAttachProgram(opts); err != nil {
+			return noBPF(fmt.Errorf("attach the BPF program %s: %w", stripName, err))
+		}
+	}
+	for i, a := range have {
+		if i != keep {
+			err = errors.Join(err, detach(index, a))
+		}
+	}
+	return err
+}
+
+// remove detaches our programs from a device. It runs inside.
+func (s *stripper) remove(index int) (err error) {
+	have, err := s.attached(index)
+	if errors.Is(err, errNoBPF) {
+		return nil // then there is none of ours
+	}
+	for _, a := range have {
+		err = errors.Join(err, detach(index, a))
+	}
+	return errors.Join(err, release(have))
+}
+
+func detach(index int, a attachment) error {
+	err := link.RawDetachProgram(link.RawDetachProgramOptions{Target: index, Program: a.program, Attach: ebpf.AttachTCXEgress})
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("detach the BPF program %s: %w", stripName, err)
+	}
+	return nil
+}
+
+func (s *stripper) close() error {
+	if s.program == nil {
+		return nil
+	}
+	err := s.program.Close()
+	s.program = nil
+	return err
+}
