@@ -1,0 +1,158 @@
+package linux
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// wireOverhead is what a frame costs on an Ethernet wire beyond what Linux
+// counts: FCS, preamble and gap.
+const wireOverhead = 4 + 8 + 12
+
+// device is what the kernel says about one interface.
+type device struct {
+	kind, bus string
+	root      qdisc
+	offloads  offloads
+	linkSpeed uint64 // bit/s, of hardware only; 0 where unknown
+}
+
+// offloads are the active features of an interface that make a counter differ
+// from the wire. The zero value is unknown.
+type offloads struct {
+	known        bool
+	segmentation []string // super-frames reach the driver
+	fixed        []string // those of them that cannot be switched off
+	vlan         []string // VLAN tags reach the driver beside the frame
+}
+
+// hardware reports whether the interface's counter is one of a real device. A
+// paravirtual one counts in its guest driver, as a virtual one does.
+func (d *device) hardware() bool {
+	if d.kind != "" {
+		return false
+	}
+	switch d.bus {
+	case "", "virtio", "xen", "vmbus":
+		return false
+	}
+	return true
+}
+
+// describe names the kind of device.
+func (d *device) describe() string {
+	switch {
+	case d.kind != "":
+		return d.kind
+	case d.bus != "":
+		return d.bus
+	}
+	return "unknown"
+}
+
+// verdict is how a port is read.
+type verdict struct {
+	fromQdisc bool // its root qdisc's counter, else the interface's
+	speed     uint64
+	speedFrom string
+	degraded  string
+	notes     []string
+}
+
+// decide chooses the counter and the capacity of a port; the package comment
+// gives the rules and the reasons.
+func decide(p *Port, d *device) verdict {
+	var v verdict
+	var degraded []string
+	exact := d.hardware() || d.offloads.known && len(d.offloads.segmentation) == 0
+	if !exact && d.root.counts {
+		v.fromQdisc, exact = true, true
+		switch {
+		case d.root.stab:
+			degraded = append(degraded, fmt.Sprintf("the size table (stab) of its %s qdisc changes the bytes counted: remove it", d.root.kind))
+		case d.root.kind == "cake":
+			degraded = append(degraded, "cake counts the overhead it is configured with: use tbf or htb")
+		}
+	}
+	if !exact {
+		degraded = append(degraded, superFrames(p.Name, &d.offloads))
+	}
+	if p.Tagged && !d.hardware() {
+		if r := outOfBandTags(p.Name, &v, &d.offloads); r != "" {
+			degraded = append(degraded, r)
+		}
+	}
+	if r := capacity(p, d, &v); r != "" {
+		degraded = append(degraded, r)
+	}
+	v.notes = notes(d)
+	v.degraded = strings.Join(degraded, "; ")
+	return v
+}
+
+// superFrames says how super-frames spoil the interface's counter, and the way
+// out.
+func superFrames(port string, o *offloads) string {
+	const effect = "a GSO super-frame counts as one packet without its segments' headers: "
+	switch {
+	case !o.known:
+		return effect + "its offloads cannot be read (ethtool netlink is missing), shape the port with tbf or htb"
+	case len(o.fixed) != 0:
+		return effect + strings.Join(o.fixed, ", ") + " cannot be switched off, shape the port with tbf or htb"
+	}
+	return effect + "run `" + switchOff(port, o.segmentation) + "`, or shape the port with tbf or htb"
+}
+
+// outOfBandTags says how tags that travel beside the frame spoil the counter.
+func outOfBandTags(port string, v *verdict, o *offloads) string {
+	const effect = "a VLAN tag beside the frame is not counted, 4 bytes each: "
+	switch {
+	case !o.known:
+		return effect + "its offloads cannot be read (ethtool netlink is missing)"
+	case !v.fromQdisc && len(o.vlan) == 0:
+		return "" // the tag is in the frame when the driver counts it
+	case v.fromQdisc && len(o.fixed) != 0:
+		return effect + strings.Join(o.fixed, ", ") + " cannot be switched off, so the counter of the qdisc has to do"
+	case v.fromQdisc:
+		return effect + "run `" + switchOff(port, append(slices.Clip(o.segmentation), o.vlan...)) + "`"
+	}
+	return effect + "run `" + switchOff(port, o.vlan) + "`"
+}
+
+func switchOff(port string, features []string) string {
+	return "ethtool -K " + port + " " + strings.Join(features, " off ") + " off"
+}
+
+// capacity fills in the speed and returns in what way it is not quite right.
+func capacity(p *Port, d *device, v *verdict) string {
+	if p.Speed != 0 {
+		v.speed, v.speedFrom = p.Speed, "configuration"
+		return ""
+	}
+	if d.linkSpeed != 0 {
+		v.speed, v.speedFrom = d.linkSpeed, "ethtool"
+	}
+	if d.root.rate == 0 || v.speed != 0 && v.speed <= d.root.rate {
+		return ""
+	}
+	v.speed, v.speedFrom = d.root.rate, "tbf rate"
+	if d.root.overhead == wireOverhead {
+		return ""
+	}
+	return fmt.Sprintf("capacity is the rate of its tbf, which takes a frame for %d bytes where the wire takes %d more than Linux counts: give tbf `overhead %d`, or set speed: for this port",
+		d.root.overhead, wireOverhead, wireOverhead)
+}
+
+func notes(d *device) []string {
+	var n []string
+	if d.hardware() {
+		n = append(n, "the driver is taken to count frames as on the wire; this was not verified")
+	} else {
+		n = append(n, "an 802.1Q or 802.1ad tag beside the frame is not counted")
+	}
+	if d.kind == "bond" || d.kind == "team" {
+		n = append(n, "a link aggregate: measure and program its members instead")
+	}
+	return n
+}
