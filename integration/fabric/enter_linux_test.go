@@ -25,6 +25,14 @@ func outer(t *testing.T, role string) *exec.Cmd {
 	return cmd
 }
 
+// giveUp makes a read from a process fail that waits for too long.
+func giveUp(t *testing.T, pipe io.Reader) {
+	t.Helper()
+	if err := pipe.(*os.File).SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestEnterKeepsStatus(t *testing.T) {
 	var exit *exec.ExitError
 	if err := outer(t, "status").Run(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
@@ -50,6 +58,7 @@ func TestEnterPassesSignals(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	giveUp(t, out)
 	lines := bufio.NewScanner(out)
 	for i, step := range []struct {
 		want string
@@ -85,6 +94,7 @@ func TestKillLeavesNothing(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	giveUp(t, out)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +108,7 @@ func TestKillLeavesNothing(t *testing.T) {
 	}
 	// Every process that wrote to the pipe has it open: its end is their end.
 	if _, err := io.Copy(io.Discard, out); err != nil {
-		t.Fatal(err)
+		t.Fatalf("the inner process or its child lives on: %v", err)
 	}
 	cmd.Wait() //nolint:errcheck // killed
 	deadline := time.Now().Add(5 * time.Second)

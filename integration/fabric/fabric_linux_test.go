@@ -130,7 +130,7 @@ func TestLoadIsExact(t *testing.T) {
 			100*(coarse[0]/float64(rate)-1), 100*(coarse[len(coarse)-1]/float64(rate)-1))
 		// A window's edges cut one frame in two, and the machine may be busy
 		// with others in some of the windows: the median counts.
-		if m := coarse[len(coarse)/2]; !within(m, float64(rate), 0.003+frame/float64(rate)) {
+		if m := coarse[len(coarse)/2]; !within(m, float64(rate), 0.002+frame/float64(rate)) {
 			t.Errorf("%d bit/s: measured %.0f bit/s over 1 s", rate, m)
 		}
 		if m := fine[len(fine)/2]; !within(m, float64(rate), 0.01+10*frame/float64(rate)) {

@@ -17,16 +17,16 @@ import (
 const LoadFrame = 1400
 
 const (
-	loadBurst = 4 * time.Millisecond  // what the pacer makes up for after being held up
-	loadAhead = 20 * time.Millisecond // how far the sender keeps the pacer's queue filled
+	// loadBurst is how long the pacer may be held up without the rate
+	// suffering: it makes up for that in one burst, which the queue of a
+	// switch port (MaxQueue) still takes.
+	loadBurst = 4 * time.Millisecond
 	// loadBlock bounds one blocking send, and so how long Stop takes.
 	loadBlock = 50 * time.Millisecond
-	// loadTruesize is what the kernel charges a socket for one frame: a
-	// 2 KiB buffer and its descriptor.
-	loadTruesize = 2304
-	// loadBuffer is the default net.core.wmem_max: asking for more would work
-	// on some machines only. It holds 10 ms of 200 Mbit/s.
-	loadBuffer = 212992
+	// loadBuffer is how much the sender may be ahead of the pacer, in bytes
+	// as the kernel accounts them: 184 frames, 10 ms of 200 Mbit/s. More than
+	// this, the default net.core.wmem_max, works on some machines only.
+	loadBuffer = 2 * 212992
 )
 
 // Load is steady background traffic from one host: ordinary IPv4/UDP frames
@@ -60,6 +60,7 @@ func StartLoad(from *Port, to net.HardwareAddr, bps uint64) (*Load, error) {
 		err = errors.Join(
 			unix.Bind(l.fd, &unix.SockaddrLinklayer{Ifindex: from.index}),
 			unix.SetsockoptTimeval(l.fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &timeout),
+			unix.SetsockoptInt(l.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, loadBuffer/2), // the kernel doubles it
 		)
 		if err != nil {
 			unix.Close(l.fd)
@@ -92,11 +93,6 @@ func (l *Load) SetRate(bps uint64) error {
 		rate:  rate,
 		burst: uint32(max(rate*uint64(loadBurst)/uint64(time.Second), LoadFrame)),
 		limit: 64 << 20, // never the bound: the socket's buffer is
-	}
-	frames := rate * uint64(loadAhead) / uint64(time.Second) / (LoadFrame + L1Overhead)
-	buffer := int(min(max(frames, 4)*loadTruesize/2, loadBuffer)) // the kernel doubles it
-	if err := unix.SetsockoptInt(l.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, buffer); err != nil {
-		return fmt.Errorf("load from %s: size the send buffer: %w", l.port, err)
 	}
 	if err := l.port.node.Do(func() error { return b.set(l.port.index) }); err != nil {
 		return fmt.Errorf("load from %s: pace at %d bit/s: %w", l.port, bps, err)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -67,7 +68,7 @@ func helper(role string) int {
 			return 1
 		}
 		fmt.Printf("net:[%d]\n", st.Ino)
-		select {}
+		<-time.After(time.Minute) // were it not killed
 	}
 	return 99
 }

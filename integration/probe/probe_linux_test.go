@@ -128,6 +128,7 @@ func TestWire(t *testing.T) {
 		{"behind 0x8100", 0x9900, quantize.Draft00, Compact, []VLAN{ctag}, quantize.Tag{TPID: 0x9900, S: 31, LM: 126}},
 		{"behind 0x88a8", 0x9900, quantize.Draft00, Compact, []VLAN{stag}, quantize.Tag{TPID: 0x9900, S: 31, LM: 126}},
 		{"behind QinQ", 0x9900, quantize.Draft00, Compact, []VLAN{stag, ctag}, quantize.Tag{TPID: 0x9900, S: 31, LM: 126}},
+		{"behind QinQ the other way round", 0x9900, quantize.Draft00, Compact, []VLAN{ctag, stag}, quantize.Tag{TPID: 0x9900, S: 31, LM: 126}},
 		{"wide behind four", 0x9900, quantize.Draft00, Wide, []VLAN{stag, ctag, ctag, stag}, quantize.Tag{TPID: 0x9901, Wide: true, S: 1<<20 - 1, LM: 0xfffe}},
 		{"VLAN 0, a priority tag", 0x9900, quantize.Draft00, Compact, []VLAN{{0x8100, 0}}, quantize.Tag{TPID: 0x9900, S: 31, LM: 126}},
 		{"TPID 0x88a8, which the kernel takes out", 0x88a8, quantize.Draft00, Compact, nil, quantize.Tag{TPID: 0x88a8, S: 31, LM: 126}},
