@@ -1,13 +1,337 @@
 package linux
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
 
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
+// The self-test's size: it ends after so many changes, or so long.
+const (
+	selfTestFlips = 400
+	selfTestTime  = 200 * time.Millisecond
+)
+
+// SelfTest tries this kernel in a network namespace of its own, which ends
+// with the test: it changes a bucket some hundred times while tagged frames
+// flood the port, and sends tags behind 0 to 4 VLAN tags. Full means that every
+// frame left with the old or the new value, and every depth was rewritten in
+// the right place. Where such a namespace is not permitted the verdict is
+// degraded, with that reason.
 func (d *Driver) SelfTest(ctx context.Context) (vlanrules.Verdict, error) {
+	if err := ctx.Err(); err != nil {
+		return vlanrules.Verdict{}, err
+	}
+	s, err := newScratch()
+	if err != nil {
+		return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "could not run the self-test: " + err.Error()}, nil
+	}
+	defer s.close()
+	v, err := s.flip(ctx)
+	if err != nil || v.Level != vlanrules.Full {
+		return v, err
+	}
+	return s.depths(d.depths)
+}
+
+// scratch is a namespace with one port under test: frames sent on trunk go
+// through a bridge, which leaves their outermost VLAN tag in metadata, to the
+// port; far receives what leaves it.
+type scratch struct {
+	ns               int
+	driver           *Driver
+	trunk, port, far int // packet sockets
+}
+
+func newScratch() (*scratch, error) {
+	s := &scratch{ns: -1, trunk: -1, port: -1, far: -1}
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		result <- s.build()
+	}()
+	err := <-result
+	if err == nil {
+		s.driver, err = Open(Config{NetNS: s.ns})
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// build makes the namespace, on a thread of its own.
+func (s *scratch) build() (err error) {
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("make a network namespace: %w", err)
+	}
+	if s.ns, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return fmt.Errorf("open the network namespace: %w", err)
+	}
+	add := func(l netlink.Link) {
+		if err == nil {
+			if err = netlink.LinkAdd(l); err != nil {
+				err = fmt.Errorf("make %s: %w", l.Attrs().Name, err)
+			}
+		}
+	}
+	add(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "trunk"}, PeerName: "in"})
+	add(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "port"}, PeerName: "far"})
+	snooping := false
+	add(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "bridge"}, MulticastSnooping: &snooping})
+	if err != nil {
+		return err
+	}
+	links := map[string]netlink.Link{}
+	for _, name := range []string{"bridge", "trunk", "in", "port", "far"} {
+		l, err := netlink.LinkByName(name)
+		if err != nil {
+			return fmt.Errorf("find %s: %w", name, err)
+		}
+		links[name] = l
+		if name == "in" || name == "port" {
+			if err := netlink.LinkSetMasterByIndex(l, links["bridge"].Attrs().Index); err != nil {
+				return fmt.Errorf("put %s into the bridge: %w", name, err)
+			}
+		}
+		if err := netlink.LinkSetUp(l); err != nil {
+			return fmt.Errorf("set %s up: %w", name, err)
+		}
+	}
+	for name, fd := range map[string]*int{"trunk": &s.trunk, "port": &s.port, "far": &s.far} {
+		if *fd, err = packets(links[name].Attrs().Index); err != nil {
+			return fmt.Errorf("packet socket on %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// packets opens a socket for all frames of a device.
+func packets(index int) (int, error) {
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	err = errors.Join(
+		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1),
+		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 20_000}),
+		unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: uint16(networkOrder(unix.ETH_P_ALL)), Ifindex: index}),
+	)
+	if err != nil {
+		return -1, errors.Join(err, unix.Close(fd))
+	}
+	return fd, nil
+}
+
+func (s *scratch) close() {
+	if s.driver != nil {
+		_ = s.driver.Close() // nothing of it remains: the namespace goes
+	}
+	for _, fd := range []int{s.ns, s.trunk, s.port, s.far} {
+		if fd >= 0 {
+			_ = unix.Close(fd) // a descriptor of ours that nobody else has
+		}
+	}
+}
+
+const selfTestTPID = 0x9900
+
+func (s *scratch) program(ctx context.Context, bucket uint8, lm uint16) error {
+	_, err := s.driver.Update(ctx, []vendors.PortUpdate{{Port: "port", Intents: []vlanrules.Intent{
+		{Signal: quantize.MinABW, Action: vlanrules.Update, S: bucket, LM: lm}}}}, time.Minute)
+	return err
+}
+
+// The two values the self-test flips between, as tag data.
+const (
+	flipA, flipB = 3<<7 | 1, 20<<7 | 2
+	flipIn       = 31<<7 | 126
+)
+
+// flip changes the bucket under a flood of frames.
+func (s *scratch) flip(ctx context.Context) (vlanrules.Verdict, error) {
+	none := vlanrules.Verdict{}
+	if err := s.driver.Apply(ctx, vendors.Setup{TPID: selfTestTPID, Signals: []quantize.Signal{quantize.MinABW},
+		OnStale: inventory.Conservative, Ports: []vendors.PortSetup{{Port: "port", Action: vlanrules.Update}}}); err != nil {
+		return none, err
+	}
+	if err := s.program(ctx, 3, 1); err != nil {
+		return none, err
+	}
+	var stop atomic.Bool
+	sent := make(chan error, 1)
+	go func() {
+		f := selfTestFrame(0, flipIn)
+		for !stop.Load() {
+			if _, err := unix.Write(s.port, f); err != nil && !errors.Is(err, unix.ENOBUFS) && !errors.Is(err, unix.EINTR) {
+				sent <- err
+				return
+			}
+		}
+		sent <- nil
+	}()
+	type tally struct {
+		a, b, other int
+		example     uint16
+		err         error
+	}
+	counted := make(chan tally, 1)
+	go func() {
+		var c tally
+		for !stop.Load() {
+			f, err := receive(s.far)
+			if err != nil {
+				c.err = err
+				break
+			}
+			if len(f) < 18 || binary.BigEndian.Uint16(f[12:]) != selfTestTPID {
+				continue
+			}
+			switch v := binary.BigEndian.Uint16(f[14:]); v {
+			case flipA:
+				c.a++
+			case flipB:
+				c.b++
+			default:
+				c.other++
+				c.example = v
+			}
+		}
+		counted <- c
+	}()
+	var err error
+	flips := 0
+	for end := time.Now().Add(selfTestTime); flips < selfTestFlips && err == nil && time.Now().Before(end); flips++ {
+		if flips%2 == 0 {
+			err = s.program(ctx, 20, 2)
+		} else {
+			err = s.program(ctx, 3, 1)
+		}
+	}
+	stop.Store(true)
+	sendErr, c := <-sent, <-counted
+	if err := errors.Join(err, sendErr, c.err); err != nil {
+		return none, fmt.Errorf("self-test: %w", err)
+	}
+	switch {
+	case c.other > 0:
+		return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: fmt.Sprintf("while a bucket changed %d times, %d of %d frames left with neither the old nor the new value (one with 0x%04x): this kernel's interval maps are not hitless",
+			flips, c.other, c.a+c.b+c.other, c.example)}, nil
+	case c.a == 0 || c.b == 0:
+		return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: fmt.Sprintf("the self-test saw %d frames with one value and %d with the other while a bucket changed %d times: too few to judge", c.a, c.b, flips)}, nil
+	}
+	return none, nil
+}
+
+// depths sends tags behind VLAN tags.
+func (s *scratch) depths(most int) (vlanrules.Verdict, error) {
+	if err := s.program(context.Background(), 3, 1); err != nil {
+		return vlanrules.Verdict{}, err
+	}
+	id := uint16(0) // 0 is the flood's
+	for k := 0; k <= most; k++ {
+		for _, outer := range []uint16{0x8100, 0x88a8} {
+			for _, way := range []struct {
+				name string
+				fd   int
+			}{{"in the frame", s.port}, {"offloaded", s.trunk}} {
+				var vlans []uint16
+				for i := range k {
+					vlans = append(vlans, outer, uint16(100+i))
+				}
+				id++
+				got, err := s.pass(way.fd, selfTestFrame(id, flipIn, vlans...))
+				if err != nil {
+					return vlanrules.Verdict{}, fmt.Errorf("self-test: %w", err)
+				}
+				if !bytes.Equal(got, selfTestFrame(id, flipA, vlans...)) {
+					return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: fmt.Sprintf("a CSIG tag behind %d VLAN tags (0x%04x, the outermost %s) was not rewritten as it should", k, outer, way.name)}, nil
+				}
+			}
+		}
+	}
 	return vlanrules.Verdict{}, nil
 }
-func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) { return vendors.Facts{}, nil }
+
+// pass sends a frame and returns it as it arrives, nil where it does not. It
+// tries again: a bridge port that has just come up may not forward yet, and a
+// queue may be full.
+func (s *scratch) pass(fd int, frame []byte) ([]byte, error) {
+	for deadline := time.Now().Add(200 * time.Millisecond); time.Now().Before(deadline); {
+		if _, err := unix.Write(fd, frame); err != nil {
+			return nil, err
+		}
+		for {
+			f, err := receive(s.far)
+			if err != nil {
+				return nil, err
+			}
+			if f == nil {
+				break
+			}
+			// The same addresses and, at the end, the same number: everything
+			// else is what the flood left, or the namespace's own.
+			if len(f) == len(frame) && bytes.Equal(f[:12], frame[:12]) && bytes.Equal(f[len(f)-2:], frame[len(frame)-2:]) {
+				return f, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// selfTestFrame is a frame with VLAN tags (TPID, TCI, TPID, TCI, …), a CSIG
+// tag, and a number at its end.
+func selfTestFrame(id, data uint16, vlans ...uint16) []byte {
+	f := []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1}
+	for _, v := range append(vlans, selfTestTPID, data, 0x88b5) {
+		f = binary.BigEndian.AppendUint16(f, v)
+	}
+	f = append(f, make([]byte, 44)...)
+	return binary.BigEndian.AppendUint16(f, id)
+}
+
+// receive reads a frame, with an outermost VLAN tag that the kernel took out
+// put back. It returns nil after a while without one.
+func receive(fd int) ([]byte, error) {
+	frame := make([]byte, 2048)
+	var control [128]byte
+	n, cn, _, _, err := unix.Recvmsg(fd, frame[4:], control[:], 0)
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:cn])
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range messages {
+		// struct tpacket_auxdata: the status is at 0, the tag's data at 16, its
+		// TPID at 18.
+		const valid = unix.TP_STATUS_VLAN_VALID | unix.TP_STATUS_VLAN_TPID_VALID
+		if m.Header.Level != unix.SOL_PACKET || m.Header.Type != unix.PACKET_AUXDATA || len(m.Data) < 20 ||
+			binary.NativeEndian.Uint32(m.Data)&valid != valid {
+			continue
+		}
+		copy(frame, frame[4:16])
+		binary.BigEndian.PutUint16(frame[12:], binary.NativeEndian.Uint16(m.Data[18:]))
+		binary.BigEndian.PutUint16(frame[14:], binary.NativeEndian.Uint16(m.Data[16:]))
+		return frame[:n+4], nil
+	}
+	return frame[4 : n+4], nil
+}

@@ -1,0 +1,89 @@
+package linux
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// Probe finds out what this kernel takes. It sends the whole ruleset of a port
+// as a transaction that the kernel checks and takes back, and loads a strip
+// program without attaching it.
+func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
+	f := vendors.Facts{
+		Platform: "linux",
+		Rules:    caps(),
+		Wide:     vlanrules.Verdict{Level: vlanrules.Refused, Reason: "wide tags pass through untouched: a table of 2^20 values of S is more than a map of intervals can keep current, and only compact tags are implemented"},
+		Notes: []string{
+			"the rewrite happens before the queueing discipline: frames that already wait in a queue keep the value they were given",
+			"any TPID can be CSIG's, and ordinary VLANs keep 0x8100 and 0x88a8",
+		},
+	}
+	if err := ctx.Err(); err != nil {
+		return f, err
+	}
+	trial := vendors.Setup{TPID: 0x9900, Layout: quantize.UEC, Signals: quantize.Signals[:], OnStale: inventory.Conservative,
+		Ports: []vendors.PortSetup{{Port: "lo", Action: vlanrules.Update}}}
+	if err := d.try(&trial); err != nil {
+		f.Update = vlanrules.Verdict{Level: vlanrules.Refused, Reason: updateRefused(err)}
+		f.Lease = vlanrules.Verdict{Level: vlanrules.Refused, Reason: "there are no rules to expire: " + f.Update.Reason}
+	}
+	for k := 0; k <= maxDepth; k++ {
+		v := f.Update
+		if k > d.depths && v.Level == vlanrules.Full {
+			v = vlanrules.Verdict{Level: vlanrules.Refused, Reason: d.depthWhy}
+		}
+		f.Depths = append(f.Depths, v)
+	}
+	if err := d.strip.inside(func() error {
+		if err := d.strip.load(&trial); err != nil {
+			return err
+		}
+		_, err := d.strip.check(1, &trial, false) // 1 is lo in every namespace
+		return err
+	}); err != nil {
+		f.Strip = vlanrules.Verdict{Level: vlanrules.Refused, Reason: err.Error()}
+	}
+	return f, nil
+}
+
+// try has the kernel check the ruleset of a setup, under another name, and
+// take it back.
+func (d *Driver) try(s *vendors.Setup) error {
+	want, err := rulesetOf(s, func(string) bool { return true }, d.depths)
+	if err != nil {
+		return err
+	}
+	b := &d.batch
+	b.begin(d.sock.seq+1, 0)
+	b.table = tableName + "_probe"
+	b.addTable()
+	for i := range want.sets {
+		b.addSet(&want.sets[i])
+	}
+	for i := range want.chains {
+		b.addChain(&want.chains[i])
+		if err := b.addRules(&want.chains[i]); err != nil {
+			return err
+		}
+	}
+	b.check()
+	return d.sock.commit(b)
+}
+
+// updateRefused says in an engineer's words why the kernel refused the trial.
+func updateRefused(err error) string {
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return "nftables needs CAP_NET_ADMIN in the network namespace: " + err.Error()
+	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOENT), errors.Is(err, unix.EAFNOSUPPORT), errors.Is(err, unix.EINVAL):
+		return "the kernel has no nftables egress hook with interval maps (NF_TABLES, NF_TABLES_NETDEV, NETFILTER_EGRESS; Linux 5.16 or newer): " + err.Error()
+	}
+	return err.Error()
+}
