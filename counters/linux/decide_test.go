@@ -1,0 +1,86 @@
+package linux
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestDecide(t *testing.T) {
+	on := offloads{known: true, segmentation: []string{"tso", "tx-udp-segmentation"}, vlan: []string{"txvlan"}}
+	off := offloads{known: true}
+	vlanOnly := offloads{known: true, vlan: []string{"txvlan", "tx-vlan-stag-hw-insert"}}
+	fixed := offloads{known: true, segmentation: []string{"tso"}, fixed: []string{"tx-tcp-segmentation"}}
+	tbf := qdisc{handle: 7 << 16, kind: "tbf", counts: true, rate: 100e6}
+	wireTBF := tbf
+	wireTBF.overhead = 24
+	stab := qdisc{kind: "htb", counts: true, stab: true}
+
+	tests := []struct {
+		name      string
+		port      Port
+		dev       device
+		qdisc     bool
+		speed     uint64
+		from      string
+		degraded  []string // each contained, in order; none is exact
+		pieces    int      // how many reasons
+		notesHave string
+	}{
+		{name: "hardware", dev: device{bus: "pci", linkSpeed: 25e9, offloads: on, root: qdisc{kind: "mq", counts: true}}, speed: 25e9, from: "ethtool", notesHave: "not verified"},
+		{name: "hardware, tagged", port: Port{Tagged: true}, dev: device{bus: "pci", linkSpeed: 25e9, offloads: on}, speed: 25e9, from: "ethtool"},
+		{name: "hardware, link down", dev: device{bus: "pci"}},
+		{name: "hardware, shaped below the link", dev: device{bus: "pci", linkSpeed: 1e9, root: wireTBF}, speed: 100e6, from: "tbf rate"},
+		{name: "hardware, shaped above the link", dev: device{bus: "pci", linkSpeed: 10e6, root: tbf}, speed: 10e6, from: "ethtool"},
+		{name: "configuration wins", port: Port{Speed: 5e9}, dev: device{bus: "pci", linkSpeed: 1e9, root: tbf}, speed: 5e9, from: "configuration"},
+		{name: "veth", dev: device{kind: "veth", offloads: on, root: qdisc{kind: "noqueue"}}, degraded: []string{"run `ethtool -K p tso off tx-udp-segmentation off`"}, pieces: 1, notesHave: "beside the frame"},
+		{name: "veth, nothing known", dev: device{kind: "veth"}, degraded: []string{"offloads cannot be read"}, pieces: 1},
+		{name: "veth, offloads fixed", dev: device{kind: "veth", offloads: fixed}, degraded: []string{"tx-tcp-segmentation cannot be switched off"}, pieces: 1},
+		{name: "veth, offloads off", dev: device{kind: "veth", offloads: off}},
+		{name: "veth, offloads off and shaped", dev: device{kind: "veth", offloads: off, root: wireTBF}, speed: 100e6, from: "tbf rate"},
+		{name: "veth, shaped", dev: device{kind: "veth", offloads: on, root: wireTBF}, qdisc: true, speed: 100e6, from: "tbf rate"},
+		{name: "veth, shaped without overhead", dev: device{kind: "veth", offloads: on, root: tbf}, qdisc: true, speed: 100e6, from: "tbf rate", degraded: []string{"`overhead 24`"}, pieces: 1},
+		{name: "veth, shaped, configured", port: Port{Speed: 1e8}, dev: device{kind: "veth", offloads: on, root: tbf}, qdisc: true, speed: 1e8, from: "configuration"},
+		{name: "veth, size table", port: Port{Speed: 1}, dev: device{kind: "veth", offloads: on, root: stab}, qdisc: true, speed: 1, from: "configuration", degraded: []string{"size table (stab) of its htb"}, pieces: 1},
+		{name: "veth, cake", port: Port{Speed: 1}, dev: device{kind: "veth", offloads: on, root: qdisc{kind: "cake", counts: true}}, qdisc: true, speed: 1, from: "configuration", degraded: []string{"cake"}, pieces: 1},
+		{name: "veth, tagged", port: Port{Tagged: true}, dev: device{kind: "veth", offloads: vlanOnly}, degraded: []string{"run `ethtool -K p txvlan off tx-vlan-stag-hw-insert off`"}, pieces: 1},
+		{name: "veth, tagged, super-frames", port: Port{Tagged: true}, dev: device{kind: "veth", offloads: on}, degraded: []string{"run `ethtool -K p tso off tx-udp-segmentation off`", "run `ethtool -K p txvlan off`"}, pieces: 2},
+		{name: "veth, tagged, all off", port: Port{Tagged: true}, dev: device{kind: "veth", offloads: off}},
+		{name: "veth, tagged, shaped", port: Port{Tagged: true}, dev: device{kind: "veth", offloads: on, root: wireTBF}, qdisc: true, speed: 100e6, from: "tbf rate", degraded: []string{"4 bytes each: run `ethtool -K p tso off tx-udp-segmentation off txvlan off`"}, pieces: 1},
+		{name: "veth, tagged, shaped, fixed", port: Port{Tagged: true}, dev: device{kind: "veth", offloads: fixed, root: wireTBF}, qdisc: true, speed: 100e6, from: "tbf rate", degraded: []string{"has to do"}, pieces: 1},
+		{name: "veth, tagged, nothing known", port: Port{Tagged: true}, dev: device{kind: "veth"}, degraded: []string{"shape the port", "4 bytes each: its offloads cannot be read"}, pieces: 2},
+		{name: "virtio counts in its driver", dev: device{bus: "virtio", linkSpeed: 0, offloads: on, root: qdisc{kind: "fq_codel", counts: true}}, qdisc: true},
+		{name: "no kind, no bus", dev: device{offloads: on}, degraded: []string{"super-frame"}, pieces: 1},
+		{name: "bond", dev: device{kind: "bond", offloads: off}, notesHave: "members"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.port.Name = "p"
+			before := strings.Join(tt.dev.offloads.segmentation, ",")
+			v := decide(&tt.port, &tt.dev)
+			if v.fromQdisc != tt.qdisc || v.speed != tt.speed || v.speedFrom != tt.from {
+				t.Errorf("qdisc %v, speed %d from %q; want %v, %d, %q", v.fromQdisc, v.speed, v.speedFrom, tt.qdisc, tt.speed, tt.from)
+			}
+			pieces := 0
+			if v.degraded != "" {
+				pieces = 1 + strings.Count(v.degraded, "; ")
+			}
+			rest := v.degraded
+			for _, d := range tt.degraded {
+				_, after, ok := strings.Cut(rest, d)
+				if !ok {
+					t.Errorf("degraded %q lacks %q", v.degraded, d)
+				}
+				rest = after
+			}
+			if pieces != tt.pieces {
+				t.Errorf("%d reasons, want %d: %q", pieces, tt.pieces, v.degraded)
+			}
+			if !strings.Contains(strings.Join(v.notes, "\n"), tt.notesHave) {
+				t.Errorf("notes %q lack %q", v.notes, tt.notesHave)
+			}
+			if strings.Join(tt.dev.offloads.segmentation, ",") != before {
+				t.Error("decide changed the device")
+			}
+		})
+	}
+}

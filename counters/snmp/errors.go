@@ -1,0 +1,84 @@
+package snmp
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gosnmp/gosnmp"
+)
+
+// What can be wrong with a device, for errors.Is.
+var (
+	// ErrNoAnswer is an agent that did not answer any of the tries. Agents do
+	// not answer a wrong community either.
+	ErrNoAnswer = errors.New("no answer")
+	// ErrMalformed is an answer that is not valid SNMP.
+	ErrMalformed = errors.New("malformed answer")
+	// ErrCredentials is an SNMPv3 agent that refused user, passphrases or
+	// security level.
+	ErrCredentials = errors.New("credentials refused")
+	// ErrNotInTimeWindow is an SNMPv3 agent that keeps refusing its own engine
+	// time.
+	ErrNotInTimeWindow = errors.New("not in the agent's time window")
+	// ErrNoPort is a configured port that the agent does not list.
+	ErrNoPort = errors.New("no such port on the device")
+	// ErrMissing is an instance that the agent does not have, or did not return.
+	ErrMissing = errors.New("missing in the agent's answer")
+	// ErrType is a value of another type than the MIB says.
+	ErrType = errors.New("value of the wrong type")
+)
+
+// StatusError is an error-status in an agent's answer (RFC 3416 §3).
+type StatusError struct {
+	Status int32 // error-status
+	Index  int32 // error-index: the binding, from 1, or 0
+}
+
+func (e *StatusError) Error() string {
+	if e.Status < 0 || e.Status > int32(gosnmp.InconsistentName) {
+		return fmt.Sprintf("agent answers error-status %d", e.Status)
+	}
+	return fmt.Sprintf("agent answers %v", gosnmp.SNMPError(e.Status))
+}
+
+// advice returns the next step to take.
+func advice(err error, version Version) string {
+	var status *StatusError
+	switch {
+	case errors.Is(err, ErrNoAnswer) && version == V3:
+		return "check the address and that this host may reach the agent's UDP port"
+	case errors.Is(err, ErrNoAnswer):
+		return "check the address, that this host may reach the agent's UDP port, and the community (a wrong one is not answered)"
+	case errors.Is(err, ErrCredentials):
+		return "compare user, protocols and passphrases with the device's SNMPv3 user"
+	case errors.Is(err, ErrNotInTimeWindow):
+		return "the device's engine boots or time move: check that its agent is not restarting"
+	case errors.Is(err, ErrMalformed):
+		return "capture the exchange and compare it with snmpget's"
+	case errors.Is(err, ErrNoPort):
+		return "compare the name with ifName in snmpwalk of 1.3.6.1.2.1.31.1.1.1.1"
+	case errors.As(err, &status) && (gosnmp.SNMPError(status.Status) == gosnmp.AuthorizationError || gosnmp.SNMPError(status.Status) == gosnmp.NoAccess):
+		return "allow this user or community to read 1.3.6.1.2.1 on the device"
+	case errors.As(err, &status):
+		return "read the same object with snmpget to see what the agent says about it"
+	case errors.Is(err, ErrMissing), errors.Is(err, ErrType):
+		return "read the port's row with snmpget to see what the agent has"
+	}
+	return ""
+}
+
+// deviceError says which device, what, and what to do next.
+func (s *Source) deviceError(err error) error {
+	if next := advice(err, s.cfg.Version); next != "" {
+		return fmt.Errorf("device %s: SNMP agent %s: %w: %s", s.cfg.Device, s.address, err, next)
+	}
+	return fmt.Errorf("device %s: SNMP agent %s: %w", s.cfg.Device, s.address, err)
+}
+
+// portError is deviceError for one port.
+func (s *Source) portError(p *port, err error) error {
+	if next := advice(err, s.cfg.Version); next != "" {
+		return fmt.Errorf("device %s: port %s: %w: %s", s.cfg.Device, p.name, err, next)
+	}
+	return fmt.Errorf("device %s: port %s: %w", s.cfg.Device, p.name, err)
+}
