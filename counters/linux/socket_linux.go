@@ -133,6 +133,7 @@ func (s *socket) dump(ctx context.Context, request []byte, each func(m message, 
 				continue
 			}
 			if n := errno(m.body); n != 0 {
+				s.flush()
 				return fmt.Errorf("the kernel refused a dump: %w", syscall.Errno(n))
 			}
 			return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/counters"
 )
@@ -314,23 +315,106 @@ func TestUnusedQdiscKeepsTheEpoch(t *testing.T) {
 
 // Lost notifications are made up for.
 func TestNotificationsOverflow(t *testing.T) {
+	tests := []struct {
+		name       string
+		change     func(t *testing.T)
+		swp1, swp2 bool // exist afterwards
+	}{
+		{"of an interface that is gone", func(t *testing.T) { remove(t, "swp1") }, false, false},
+		{"of a new interface", func(t *testing.T) { quietVeth(t, "swp2", "far2") }, true, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			enter(t)
+			quietVeth(t, "swp1", "far1")
+			s := source(t, "swp1", "swp2")
+			read(t, s)
+			must(t, s.events.conn.SetReadBuffer(1))
+			for range 20 {
+				down(t, "swp1")
+				up(t, "swp1")
+			}
+			tt.change(t)
+			if drops(t, s.events.conn.PID()) == 0 {
+				t.Fatal("the socket did not overflow: the test proves nothing")
+			}
+			got := read(t, s)
+			if (got[0].Err == nil) != tt.swp1 || (got[1].Err == nil) != tt.swp2 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// A dump that nobody read to its end neither blocks the next reading nor
+// passes for it.
+func TestAbandonedDump(t *testing.T) {
 	enter(t)
 	quietVeth(t, "swp1", "far1")
-	s := source(t, "swp1", "swp2")
+	s := source(t, "swp1")
+	before := ready(t, s)[0]
+	must(t, s.dumps.send(s.getStats))
+	open(t, "swp1").send(t, frame(100))
+	if after := one(t, s); after.Octets-before.Octets != 100 || after.At.Before(before.At) {
+		t.Errorf("%+v after %+v", after, before)
+	}
+}
+
+// A bridge speaks of its ports in notifications of its own kind.
+func TestBridgePort(t *testing.T) {
+	enter(t)
+	quietVeth(t, "swp1", "far1")
+	must(t, netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
+	s := source(t, "swp1")
+	first := ready(t, s)[0]
+	must(t, netlink.LinkSetMaster(byName(t, "swp1"), byName(t, "br0")))
+	joined := one(t, s)
+	must(t, netlink.LinkSetNoMaster(byName(t, "swp1")))
+	left := one(t, s)
+	for _, a := range []counters.Sample{joined, left} {
+		if a.Err != nil || !a.Up || a.Epoch != first.Epoch {
+			t.Errorf("%+v, first %+v", a, first)
+		}
+	}
+	m, _, _ := nextMessage(netlinkMessage(rtmNewLink, 0, 0, u32(unix.AF_BRIDGE, uint32(s.Facts()[0].Index), 0, 0), attr(linkName, str("swp1")...)))
+	s.takeEvent(m)
+	if got := s.ports[0]; got.dev.kind != "veth" || !got.up {
+		t.Errorf("taken for a link's: %+v", got)
+	}
+}
+
+// A qdisc that took the place of the one that is read is not read for it.
+func TestStrangeQdisc(t *testing.T) {
+	enter(t)
+	quietVeth(t, "swp1", "far1")
+	q := tbf(t, "swp1", 100_000_000)
+	s := source(t, "swp1")
 	read(t, s)
-	must(t, s.events.conn.SetReadBuffer(1))
-	for range 20 {
-		down(t, "swp1")
-		up(t, "swp1")
+	for handle, want := range map[uint32]bool{q.Handle: true, q.Handle + 1<<16: false} {
+		s.ports[0].seen = false
+		m, _, _ := nextMessage(netlinkMessage(rtmNewQdisc, 0, 0, tcMessage(uint32(q.LinkIndex), handle, tcRoot, nest(tcStats2, attr(genStatsBasic, u64(1, 2)...)))))
+		s.takeQdiscStats(m, time.Now())
+		if s.ports[0].seen != want {
+			t.Errorf("handle %x: read is %v, want %v", handle, s.ports[0].seen, want)
+		}
 	}
-	quietVeth(t, "swp2", "far2")
-	remove(t, "swp1")
-	if drops(t, s.events.conn.PID()) == 0 {
-		t.Fatal("the socket did not overflow: the test proves nothing")
-	}
-	got := read(t, s)
-	if !errors.Is(got[0].Err, ErrNoInterface) || got[1].Err != nil {
-		t.Errorf("%+v", got)
+}
+
+// The kernel attaches a default qdisc without a notification: only the link's
+// names it.
+func TestDefaultQdiscIsLookedUp(t *testing.T) {
+	enter(t)
+	quietVeth(t, "swp1", "far1")
+	s := source(t, "swp1")
+	ready(t, s)
+	index := uint32(byName(t, "swp1").Attrs().Index)
+	for qdisc, want := range map[string]bool{"noqueue": false, "noop": false, "fq_codel": true} {
+		s.qdiscsStale = false
+		m, _, _ := nextMessage(netlinkMessage(rtmNewLink, 0, 0, u32(0, index, 0, 0), attr(linkName, str("swp1")...), attr(linkQdisc, str(qdisc)...)))
+		s.takeEvent(m)
+		if s.qdiscsStale != want {
+			t.Errorf("a link with %s: listed anew is %v, want %v", qdisc, s.qdiscsStale, want)
+		}
 	}
 }
 
