@@ -45,6 +45,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 		d.ports = append(d.ports, p)
 		d.byName[p.name] = p
 	}
+	d.known = false
 	d.compiler = vlanrules.NewCompiler(caps(), s.Layout)
 	d.stale, d.leaseKeys = stale, leaseKeys(&s)
 	_, err = d.sync(ctx)
@@ -114,13 +115,17 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 	}
 	for _, p := range d.ports {
 		p.index = d.links.index[p.name]
-		p.have = p.have[:0]
+		var now []interval
 		s, w := have.sets[p.key], want.set(p.key)
 		if s != nil && w.isMap && w.same(s) && !s.irregular && oldLayout {
-			p.have = append(p.have, s.intervals...)
+			now = s.intervals
 		}
+		if d.known && s != nil && !slices.Equal(now, p.have) {
+			changes = append(changes, vendors.Change{Kind: vendors.Alter, Port: p.name, What: "nftables", Detail: "elements of map " + p.key})
+		}
+		p.have = append(p.have[:0], now...)
 	}
-	d.synced = true
+	d.synced, d.known = true, true
 	stripped, err := d.syncStrip()
 	return append(changes, stripped...), err
 }
@@ -159,6 +164,7 @@ func (d *Driver) commit() error {
 	d.batch.end()
 	if err := d.sock.commit(&d.batch); err != nil {
 		d.synced = false
+		d.known = d.known && errors.Is(err, unix.ERESTART) // then nothing of it happened
 		return err
 	}
 	d.generation++

@@ -32,6 +32,7 @@ type Driver struct {
 	compiler   *vlanrules.Compiler
 	generation uint32 // of the ruleset we know
 	synced     bool   // ports know what the kernel has, at that generation
+	known      bool   // ports know what we left in the kernel, at some generation
 
 	stale     []interval // the fallback
 	leaseKeys []uint16

@@ -92,10 +92,9 @@ func (r *reconciler) shared() group {
 		do("table "+tableName, (*batch).addTable)
 	}
 	if r.sharedReplaced {
-		for _, c := range r.want.chains {
-			if r.have.chains[c.name] != nil {
-				do("", func(b *batch) { b.flushRules(c.name) })
-			}
+		// Also the chains that will go: a set that rules look into stays.
+		for name := range r.have.chains {
+			do("", func(b *batch) { b.flushRules(name) })
 		}
 	}
 	for i := range r.want.sets {
