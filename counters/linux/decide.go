@@ -86,7 +86,7 @@ func decide(p *Port, d *device) verdict {
 	if r := capacity(p, d, &v); r != "" {
 		degraded = append(degraded, r)
 	}
-	v.notes = notes(d)
+	v.notes = notes(d, v.fromQdisc)
 	v.degraded = strings.Join(degraded, "; ")
 	return v
 }
@@ -144,12 +144,15 @@ func capacity(p *Port, d *device, v *verdict) string {
 		d.root.overhead, wireOverhead, wireOverhead)
 }
 
-func notes(d *device) []string {
+func notes(d *device, fromQdisc bool) []string {
 	var n []string
 	if d.hardware() {
 		n = append(n, "the driver is taken to count frames as on the wire; this was not verified")
 	} else {
 		n = append(n, "an 802.1Q or 802.1ad tag beside the frame is not counted")
+	}
+	if fromQdisc {
+		n = append(n, "a super-frame from a virtual machine's tap or a packet socket counts with its bytes but as no packet")
 	}
 	if d.kind == "bond" || d.kind == "team" {
 		n = append(n, "a link aggregate: measure and program its members instead")

@@ -24,6 +24,12 @@
 // of in it. Where Port.Tagged says that such frames are to be expected, the
 // samples say that they are 4 bytes short for each.
 //
+// One kind of super-frame escapes the qdisc too: one that a virtual machine's
+// tap or a packet socket handed in counts there with the bytes of its segments,
+// but as no packet at all (measured on Linux 6.18), since the kernel does not
+// believe the number of segments it was told. Where such traffic matters,
+// switch the offloads off: the interface's counter is then exact.
+//
 // Linux counts a frame without its FCS (Documentation/networking/statistics.rst
 // in the kernel's tree), so a packet costs 24 bytes more on an Ethernet wire
 // than Octets says: FCS 4, preamble 8, gap 12.

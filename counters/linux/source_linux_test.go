@@ -482,21 +482,3 @@ func TestConfig(t *testing.T) {
 		}
 	}
 }
-
-func TestReadAllocatesNothing(t *testing.T) {
-	enter(t)
-	quietVeth(t, "swp1", "far1")
-	quietVeth(t, "swp2", "far2")
-	tbf(t, "swp2", 100_000_000)
-	s := source(t, "swp1", "swp2")
-	dst := ready(t, s)
-	n := testing.AllocsPerRun(100, func() {
-		var err error
-		if dst, err = s.Read(t.Context(), dst); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if n != 0 {
-		t.Errorf("%v allocations a reading", n)
-	}
-}
