@@ -3,6 +3,7 @@ package fabric
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -104,6 +105,28 @@ func windows(t *testing.T, r *Reader, width time.Duration, n int) []float64 {
 
 func within(got, want, part float64) bool { return got > want*(1-part) && got < want*(1+part) }
 
+// settles measures windows until n of them are within part of the wanted rate,
+// or gives up after 8 n. A busy machine holds the kernel's timers up in some
+// windows; a shaper that is wrong is wrong in all of them.
+func settles(t *testing.T, r *Reader, width time.Duration, n int, rate uint64, part float64) {
+	t.Helper()
+	var all []float64
+	good := 0
+	for good < n && len(all) < 8*n {
+		m := windows(t, r, width, 1)[0]
+		all = append(all, m)
+		if within(m, float64(rate), part) {
+			good++
+		}
+	}
+	slices.Sort(all)
+	t.Logf("%5.1f Mbit/s in windows of %v: %d of %d within %.2f %%, from %+.3f %% to %+.3f %%", float64(rate)/1e6, width,
+		good, len(all), 100*part, 100*(all[0]/float64(rate)-1), 100*(all[len(all)-1]/float64(rate)-1))
+	if good < n {
+		t.Errorf("%d bit/s: only %d of %d windows of %v are within %.2f %%", rate, good, len(all), width, 100*part)
+	}
+}
+
 func TestLoadIsExact(t *testing.T) {
 	l := newLine(t)
 	for _, p := range l.egress {
@@ -123,19 +146,9 @@ func TestLoadIsExact(t *testing.T) {
 		}
 		windows(t, last, 100*time.Millisecond, 2) // what was queued before
 		const frame = 8 * (LoadFrame + L1Overhead)
-		fine := windows(t, last, 100*time.Millisecond, 10)
-		coarse := windows(t, last, time.Second, 3)
-		t.Logf("%3d Mbit/s: 100 ms windows %.3f %% … %.3f %%, 1 s windows %.3f %% … %.3f %%", rate/1e6,
-			100*(fine[0]/float64(rate)-1), 100*(fine[len(fine)-1]/float64(rate)-1),
-			100*(coarse[0]/float64(rate)-1), 100*(coarse[len(coarse)-1]/float64(rate)-1))
-		// A window's edges cut one frame in two, and the machine may be busy
-		// with others in some of the windows: the median counts.
-		if m := coarse[len(coarse)/2]; !within(m, float64(rate), 0.002+frame/float64(rate)) {
-			t.Errorf("%d bit/s: measured %.0f bit/s over 1 s", rate, m)
-		}
-		if m := fine[len(fine)/2]; !within(m, float64(rate), 0.01+10*frame/float64(rate)) {
-			t.Errorf("%d bit/s: measured %.0f bit/s over 100 ms", rate, m)
-		}
+		// The edges of a window cut one frame in two.
+		settles(t, last, 100*time.Millisecond, 10, rate, 0.002+10*frame/float64(rate))
+		settles(t, last, time.Second, 2, rate, 0.002+frame/float64(rate))
 	}
 	for _, p := range l.egress {
 		q, err := p.Queue()
@@ -170,9 +183,7 @@ func TestPauseAndResume(t *testing.T) {
 		if err := load.SetRate(50_000_000); err != nil {
 			t.Fatal(err)
 		}
-		if rates := windows(t, r, 50*time.Millisecond, 5); !within(rates[2], 50e6, 0.05) {
-			t.Errorf("round %d: %.0f bit/s, want 50 Mbit/s", round, rates[2])
-		}
+		settles(t, r, 50*time.Millisecond, 3, 50_000_000, 0.02)
 		if err := load.SetRate(0); err != nil {
 			t.Fatal(err)
 		}
@@ -207,16 +218,13 @@ func TestShapedLink(t *testing.T) {
 			t.Errorf("Rate is %d after Shape(%d)", got, rate)
 		}
 		windows(t, r, 20*time.Millisecond, 1)
-		rates := windows(t, r, 200*time.Millisecond, 5)
-		if m := rates[2]; !within(m, float64(rate), 0.01) {
-			t.Errorf("a link of %d bit/s carries %.0f bit/s", rate, m)
-		}
+		settles(t, r, 200*time.Millisecond, 3, rate, 0.01)
 		q, err := bottleneck.Queue()
 		if err != nil {
 			t.Fatal(err)
 		}
 		wait := time.Duration(8 * float64(q.Bytes+L1Overhead*q.Frames) / float64(rate) * 1e9)
-		t.Logf("%d Mbit/s: carries %.0f bit/s, %d frames wait %v", rate/1e6, rates[2], q.Frames, wait)
+		t.Logf("%d Mbit/s: %d frames wait %v", rate/1e6, q.Frames, wait)
 		if q.Frames == 0 || wait > MaxQueue {
 			t.Errorf("a link of %d bit/s under too much load holds %d frames, %v", rate, q.Frames, wait)
 		}
@@ -228,7 +236,8 @@ func TestShapedLink(t *testing.T) {
 	}
 }
 
-// TestSilence shows that nothing but the load is on any link.
+// TestSilence shows that nothing but the load is on any link, and that only
+// for addresses which the switches were told of.
 func TestSilence(t *testing.T) {
 	l := newLine(t)
 	load, err := StartLoad(l.from, l.to.MAC, 20_000_000)
@@ -242,12 +251,27 @@ func TestSilence(t *testing.T) {
 	}
 	windows(t, counters(t, l.egress[2]), 10*time.Millisecond, 1) // in flight
 	sent := read(t, counters(t, l.from))
+	stray, err := StartLoad(l.from, net.HardwareAddr{2, 0, 0, 0, 0, 1}, 20_000_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	windows(t, counters(t, l.from), 10*time.Millisecond, 1)
+	if err := stray.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	all := read(t, counters(t, l.from))
+	if all.Frames == sent.Frames {
+		t.Error("no load to the unknown address")
+	}
 	for _, n := range l.nodes {
 		for _, p := range n.Ports() {
 			c := read(t, counters(t, p))
 			want := Counts{}
-			if p == l.from || slices.Contains(l.egress, p) {
-				want = sent
+			switch {
+			case p == l.from:
+				want = all
+			case slices.Contains(l.egress, p):
+				want = sent // and nothing for the address that no switch knows
 			}
 			if c.Frames != want.Frames || c.Bytes != want.Bytes || c.Bytes != c.Frames*LoadFrame {
 				t.Errorf("%s sent %d frames, %d bytes; want %d frames of %d", p, c.Frames, c.Bytes, want.Frames, LoadFrame)
@@ -296,7 +320,7 @@ func TestNamespace(t *testing.T) {
 		t.Errorf("the main thread is in %s, want %s: %v", main, home, err)
 	}
 
-	child := n.Command("sleep", "600")
+	child := n.Command("sleep", "10")
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}

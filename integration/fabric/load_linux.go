@@ -19,8 +19,8 @@ const LoadFrame = 1400
 const (
 	// loadBurst is how long the pacer may be held up without the rate
 	// suffering: it makes up for that in one burst, which the queue of a
-	// switch port (MaxQueue) still takes.
-	loadBurst = 4 * time.Millisecond
+	// switch port still takes.
+	loadBurst = MaxQueue
 	// loadBlock bounds one blocking send, and so how long Stop takes.
 	loadBlock = 50 * time.Millisecond
 	// loadBuffer is how much the sender may be ahead of the pacer, in bytes

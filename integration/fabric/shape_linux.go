@@ -35,7 +35,7 @@ func linkBucket(bps uint64, mtu int) bucket {
 	// frame of 200 bytes.
 	limit := rate * uint64(MaxQueue) / uint64(time.Second) * 200 / (200 + L1Overhead)
 	// The burst is what a late timer may make up for.
-	burst := rate * uint64(500*time.Microsecond) / uint64(time.Second)
+	burst := rate * uint64(time.Millisecond) / uint64(time.Second)
 	return bucket{rate: rate, burst: uint32(max(burst, frame)), limit: uint32(max(limit, 2*frame))}
 }
 
