@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+
+	"github.com/csig-agent/csig/agent"
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/all"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+func newAgent() *cobra.Command {
+	var o agentOptions
+	cmd := &cobra.Command{
+		Use:   "agent -c FILE",
+		Short: "Keep this switch's rules true (the daemon)",
+		Long: `Poll this switch's byte counters on a schedule and keep the match/action rules of
+its ports true. FILE is a fleet file with exactly one device marked local.
+
+Ctrl-C removes everything the agent made. SIGTERM, which service managers send,
+gives up the lease, so that the data plane falls back at once, and leaves the
+set-up for the next start. When the agent is killed the data plane falls back
+by itself when the lease ends.`,
+		Example: `  csig agent -c tor.yaml
+  csig agent -c tor.yaml --dry-run --log-level debug`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runAgent(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.file, "config", "c", "", "fleet file with exactly one device marked local (required)")
+	f.BoolVar(&o.shadow, "dry-run", false, "shadow mode: poll, compute, log the operations and program nothing")
+	f.BoolVar(&o.noSelfTest, "no-self-test", false, "skip the start-up self-test of the data plane (it takes a moment)")
+	f.StringVar(&o.logLevel, "log-level", "info", "error, warn, info or debug")
+	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
+	addSocket(cmd, &o.socket)
+	_ = cmd.MarkFlagRequired("config")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	return cmd
+}
+
+type agentOptions struct {
+	file, socket        string
+	shadow, noSelfTest  bool
+	logLevel, logFormat string
+}
+
+func newLog(level, format string) (*logrus.Logger, error) {
+	log := logrus.New()
+	log.SetOutput(os.Stderr)
+	lvl, err := logrus.ParseLevel(level)
+	if err != nil {
+		return nil, fmt.Errorf("--log-level %q: want error, warn, info or debug", level)
+	}
+	log.SetLevel(lvl)
+	switch format {
+	case "json":
+		log.SetFormatter(&logrus.JSONFormatter{TimestampFormat: time.RFC3339Nano})
+	case "text":
+		log.SetFormatter(&logrus.TextFormatter{FullTimestamp: true, TimestampFormat: "2006-01-02T15:04:05.000Z07:00"})
+	default:
+		return nil, fmt.Errorf("--log-format %q: want text or json", format)
+	}
+	return log, nil
+}
+
+func runAgent(ctx context.Context, o agentOptions) error {
+	logger, err := newLog(o.logLevel, o.logFormat)
+	if err != nil {
+		return err
+	}
+	fleet, err := inventory.Load(o.file)
+	if err != nil {
+		return err
+	}
+	dev, err := fleet.LocalDevice()
+	if err != nil {
+		return err
+	}
+	log := logrus.NewEntry(logger)
+
+	// Two agents on one set of ports would undo each other's work.
+	if !o.shadow {
+		unlock, err := lockDevice()
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
+
+	source, err := openCounters(dev)
+	if err != nil {
+		return fmt.Errorf("device %s: counters: %w", dev.Name, err)
+	}
+	defer source.Close()
+	driver, err := all.Open(dev.Platform, all.Config{})
+	if err != nil {
+		return fmt.Errorf("device %s: %w", dev.Name, err)
+	}
+	defer driver.Close()
+	if o.shadow {
+		driver = agent.NewShadow(driver, fleet.Profile.Layout, log.WithField("device", dev.Name))
+	}
+
+	var server *api.Server
+	a, err := agent.New(agent.Config{
+		Profile: fleet.Profile,
+		Policy:  fleet.Policy,
+		Device:  *dev,
+		Source:  source,
+		Driver:  driver,
+		Shadow:  o.shadow,
+		Version: version,
+		Log:     log,
+		OnCycle: func() { server.Publish() },
+	})
+	if err != nil {
+		return err
+	}
+	if server, err = api.Listen(o.socket, a.Status); err != nil {
+		return err
+	}
+	serve := make(chan error, 1)
+	go func() { serve <- server.Serve() }()
+	defer func() {
+		if err := server.Close(); err != nil {
+			log.WithError(err).Warn("closing the socket")
+		}
+	}()
+
+	if t, ok := driver.(vendors.SelfTester); ok && !o.noSelfTest {
+		v, err := t.SelfTest(ctx)
+		if err != nil {
+			return fmt.Errorf("device %s: self-test: %w", dev.Name, err)
+		}
+		if v.Level == vlanrules.Full {
+			log.Info("self-test passed: every frame saw the old or the new value")
+		} else {
+			log.WithField("level", v.Level).Warn("self-test: " + v.Reason)
+		}
+	}
+	if err := a.Start(ctx); err != nil {
+		return err
+	}
+	log.WithFields(logrus.Fields{
+		"device": dev.Name, "ports": len(dev.Ports), "schedule": dev.Schedule, "interval": dev.Interval.String(),
+		"profile": fleet.Profile.Hash()[:12], "socket": o.socket, "shadow": o.shadow,
+	}).Info("agent runs")
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		if err := <-serve; err != nil {
+			cancel(fmt.Errorf("socket %s: %w", o.socket, err))
+		}
+	}()
+	if err := a.Run(ctx); err != nil {
+		return err
+	}
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errInterrupted):
+		rctx, done := context.WithTimeout(context.Background(), 10*time.Second)
+		defer done()
+		if err := driver.Remove(rctx); err != nil {
+			return fmt.Errorf("device %s: removing our rules: %w", dev.Name, err)
+		}
+		log.Info("interrupted: every rule of ours is removed")
+	case errors.Is(cause, context.Canceled):
+		log.Info("terminated: the data plane has fallen back; the set-up stays for the next start")
+	default:
+		return cause
+	}
+	return nil
+}
+
+// unsupported says that a command needs a Linux kernel.
+func unsupported(what string) error {
+	return fmt.Errorf("csig %s needs the kernel switches of Linux, and this is %s: run it on a Linux machine, or in a Linux virtual machine on this one", what, runtime.GOOS)
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+type demoOptions struct {
+	duration, interval time.Duration
+	json               bool
+	pcap, svg          string
+}
+
+func newDemo() *cobra.Command {
+	var o demoOptions
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Run the main job on this machine: kernel switches, agents, probes",
+		Long: `Build a fabric of kernel switches in private network namespaces, run an agent in
+each on real counters, drive background load that moves the bottleneck from hop
+to hop, send tagged probes of both signals through it, and compare what the
+receiver read with the truth from the links' own counters.
+
+It needs no privilege where the kernel lets users make namespaces, touches no
+interface of this machine, and leaves nothing behind.`,
+		Example: `  csig demo
+  csig demo --duration 30s --interval 50ms
+  csig demo --json --svg timeline.svg --pcap receiver.pcap > demo.json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd, o) },
+	}
+	f := cmd.Flags()
+	f.DurationVar(&o.duration, "duration", 0, "how long to measure (default: every load step twice)")
+	f.DurationVar(&o.interval, "interval", 100*time.Millisecond, "averaging window Δt of the agents")
+	f.StringVar(&o.pcap, "pcap", "", "write what the receiver got to this file")
+	f.StringVar(&o.svg, "svg", "", "write a timeline of truth against S to this file")
+	addJSON(cmd, &o.json)
+	_ = cmd.MarkFlagFilename("pcap", "pcap")
+	_ = cmd.MarkFlagFilename("svg", "svg")
+	return cmd
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/csig-agent/csig/integration/demo"
+	"github.com/csig-agent/csig/integration/fabric"
+)
+
+func runDemo(cmd *cobra.Command, o demoOptions) (err error) {
+	// The fabric lives in namespaces of its own: the same program runs once
+	// more inside them, and this one waits for it.
+	inside, status, err := fabric.Enter()
+	if err != nil {
+		return err
+	}
+	if !inside {
+		if status != 0 {
+			return &exitError{code: status} // the inner one has said why
+		}
+		return nil
+	}
+	out, live := cmd.OutOrStdout(), io.Writer(os.Stdout)
+	if o.json {
+		live = os.Stderr // the document has standard output to itself
+	}
+	opts := demo.Options{
+		Executable: "/proc/self/exe", Version: version, Duration: o.duration, Interval: o.interval,
+		Live: live, KeepProbes: o.json || o.svg != "",
+	}
+	if opts.Duration == 0 {
+		opts.Duration = demo.DefaultDuration(o.interval)
+	}
+	if f, ok := live.(*os.File); ok {
+		opts.Terminal = term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
+	}
+	// Files are opened first: a run that cannot be written down is no use.
+	create := func(flag, name string) (*os.File, error) {
+		if name == "" {
+			return nil, nil
+		}
+		f, err := os.Create(name)
+		if err != nil {
+			return nil, fmt.Errorf("--%s: %w", flag, err)
+		}
+		return f, nil
+	}
+	pcap, err := create("pcap", o.pcap)
+	if err != nil {
+		return err
+	}
+	if pcap != nil {
+		opts.PCAP = pcap
+		defer func() { err = errors.Join(err, pcap.Close()) }()
+	}
+	svg, err := create("svg", o.svg)
+	if err != nil {
+		return err
+	}
+	if svg != nil {
+		defer func() { err = errors.Join(err, svg.Close()) }()
+	}
+	res, err := demo.Run(cmd.Context(), opts)
+	if err != nil {
+		return err
+	}
+	if svg != nil {
+		if err := res.WriteSVG(svg); err != nil {
+			return fmt.Errorf("--svg: %w", err)
+		}
+	}
+	if o.json {
+		return printJSON(out, res)
+	}
+	return res.WriteText(out)
+}

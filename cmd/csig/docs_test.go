@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestDocs runs the commands of every console block in README.md and docs/ and
+// compares their output with what the page shows. Blocks of other kinds (text,
+// sh) show what differs from run to run or what changes a machine.
+func TestDocs(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := 0
+	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+		old, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		inBlock := false
+		for line := range strings.Lines(string(old)) {
+			text := strings.TrimRight(line, "\n")
+			switch {
+			case text == "```console":
+				inBlock = true
+				blocks++
+				out.WriteString(line)
+			case inBlock && text == "```":
+				inBlock = false
+				out.WriteString(line)
+			case inBlock && strings.HasPrefix(text, "$ csig "):
+				out.WriteString(line)
+				out.Write(runShown(t, root, strings.Fields(text)[2:]))
+			case inBlock && strings.HasPrefix(text, "$ "):
+				t.Errorf("%s: %q is not a csig command: show it in a sh block", page, text)
+			case !inBlock:
+				out.WriteString(line)
+			}
+		}
+		if bytes.Equal(out.Bytes(), old) {
+			continue
+		}
+		if *update {
+			if err := os.WriteFile(page, out.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		t.Errorf("%s shows output that csig does not print (go test ./cmd/csig -run TestDocs -update):\n%s", filepath.Base(page), out.String())
+	}
+	if blocks == 0 {
+		t.Error("no console block found: this test checks nothing")
+	}
+}
+
+// runShown runs csig in the repository's root and returns what it prints.
+func runShown(t *testing.T, dir string, args []string) []byte {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, args...)
+	cmd.Dir = dir
+	cmd.Args[0] = "csig" // testscript.Main takes the command's name from here
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("csig %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}

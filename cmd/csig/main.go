@@ -1,0 +1,73 @@
+// Command csig brings Congestion Signaling to switches that were never built
+// for it. This package is flags, wiring and rendering; nothing else.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// version is stamped by the Makefile.
+var version = "unknown"
+
+// exitError carries an exit code other than 1 through cobra.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+func main() {
+	os.Exit(run(os.Args[1:]))
+}
+
+// errInterrupted is the cause of a context that Ctrl-C ended.
+var errInterrupted = errors.New("interrupted")
+
+func run(args []string) int {
+	ctx, stop := notify(context.Background())
+	defer stop()
+	root := newRoot()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	var exit *exitError
+	if errors.As(err, &exit) {
+		if exit.err != nil {
+			fmt.Fprintln(os.Stderr, "csig:", exit.err)
+		}
+		return exit.code
+	}
+	fmt.Fprintln(os.Stderr, "csig:", err)
+	return 1
+}
+
+// notify ends the context at SIGINT, with errInterrupted as its cause, and at
+// SIGTERM. A second signal kills the program as if nobody had listened.
+func notify(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	ch := make(chan os.Signal, 1)
+	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case sig := <-ch:
+			signal.Stop(ch)
+			if sig == os.Interrupt {
+				cancel(errInterrupted)
+			} else {
+				cancel(nil)
+			}
+		case <-ctx.Done():
+			signal.Stop(ch)
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}

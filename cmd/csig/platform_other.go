@@ -1,0 +1,12 @@
+//go:build !linux
+
+package main
+
+import (
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/inventory"
+)
+
+func openCounters(*inventory.Device) (counters.Source, error) { return nil, unsupported("agent") }
+
+func lockDevice() (func(), error) { return nil, unsupported("agent") }

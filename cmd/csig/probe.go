@@ -1,0 +1,216 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csig-agent/csig/integration/probe"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+)
+
+func newProbe() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "probe",
+		Short: "Send tagged probe frames, and show what arrives",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newProbeSend(), newProbeListen())
+	return cmd
+}
+
+// probeOptions are shared by both ends.
+type probeOptions struct {
+	iface, file, tpid, wideTPID, layout string
+	count                               uint64
+	json                                bool
+
+	dst, signals, vlans string // send
+	wide, untagged      bool
+	every               time.Duration
+	size                int
+
+	duration time.Duration // listen
+	all      bool
+	pcap     string
+}
+
+func (o *probeOptions) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&o.iface, "interface", "i", "", "network interface (required)")
+	f.StringVarP(&o.file, "config", "c", "", "fleet file whose profile gives TPIDs, layout, start values, ranges and names")
+	f.StringVar(&o.tpid, "tpid", "0x9900", "TPID of the compact tag, without -c")
+	f.StringVar(&o.wideTPID, "wide-tpid", "0x9901", "TPID of the wide tag, without -c")
+	f.StringVar(&o.layout, "layout", "draft-00", "draft-00 or uec, without -c")
+	addJSON(cmd, &o.json)
+	_ = cmd.MarkFlagRequired("interface")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	_ = cmd.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions([]string{"draft-00", "uec"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// domain returns the fleet of -c, or one whose profile the flags describe.
+func (o *probeOptions) domain() (*inventory.Fleet, error) {
+	if o.file != "" {
+		return inventory.Load(o.file)
+	}
+	layout, err := quantize.ParseLayout(o.layout)
+	if err != nil {
+		return nil, err
+	}
+	compact, err := parseTPIDs(o.tpid)
+	if err != nil {
+		return nil, err
+	}
+	wide, err := parseTPIDs(o.wideTPID)
+	if err != nil {
+		return nil, err
+	}
+	if len(compact) != 1 || len(wide) != 1 {
+		return nil, fmt.Errorf("--tpid %q, --wide-tpid %q: want one each", o.tpid, o.wideTPID)
+	}
+	f := &inventory.Fleet{Profile: quantize.Profile{TPID: compact[0], WideTPID: wide[0], Layout: layout}}
+	return f, f.Profile.TPIDs().Validate()
+}
+
+func newProbeSend() *cobra.Command {
+	var o probeOptions
+	cmd := &cobra.Command{
+		Use:   "send -i INTERFACE --dst MAC",
+		Short: "Send tagged probe frames",
+		Long: `Send probe frames with the tag a sender host starts with, of each signal in turns.
+Needs the right to open packet sockets (root, or CAP_NET_RAW).`,
+		Example: `  csig probe send -i eth1 --dst 02:00:00:00:00:02 --count 100
+  csig probe send -i eth1 --dst 02:00:00:00:00:02 -c fleet.yaml --signal abwc --vlan 0x8100:5`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return probeSend(cmd, &o) },
+	}
+	o.add(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.dst, "dst", "", "destination address (required)")
+	f.StringVar(&o.signals, "signal", "abw,abwc", "signals to ask for, in turns: abw, abwc, pd, nqd, or numbers from 0 to 15")
+	f.StringVar(&o.vlans, "vlan", "", "VLAN tags in front, outermost first, as TPID:TCI, separated by commas")
+	f.BoolVar(&o.wide, "wide", false, "the 8-byte tag instead of the 4-byte one")
+	f.BoolVar(&o.untagged, "untagged", false, "no CSIG tag at all")
+	f.Uint64Var(&o.count, "count", 0, "how many to send (default: until interrupted)")
+	f.DurationVar(&o.every, "every", 10*time.Millisecond, "time between two probes")
+	f.IntVar(&o.size, "size", 0, "bytes of a frame without FCS (default: the least that holds everything)")
+	_ = cmd.MarkFlagRequired("dst")
+	return cmd
+}
+
+// senderConfig reads the flags of send.
+func (o *probeOptions) senderConfig() (probe.SenderConfig, error) {
+	cfg := probe.SenderConfig{Interface: o.iface, Size: o.size}
+	fleet, err := o.domain()
+	if err != nil {
+		return cfg, err
+	}
+	cfg.Profile = &fleet.Profile
+	if cfg.Dst, err = net.ParseMAC(o.dst); err != nil || len(cfg.Dst) != 6 {
+		return cfg, fmt.Errorf("--dst %q: want an Ethernet address, e.g. 02:00:00:00:00:02", o.dst)
+	}
+	for _, name := range strings.Split(o.signals, ",") {
+		sig, err := parseSignalOrT(strings.TrimSpace(name))
+		if err != nil {
+			return cfg, fmt.Errorf("--signal: %w", err)
+		}
+		cfg.Signals = append(cfg.Signals, sig)
+	}
+	switch {
+	case o.wide && o.untagged:
+		return cfg, fmt.Errorf("--wide and --untagged: choose one")
+	case o.wide:
+		cfg.Format = probe.Wide
+	case o.untagged:
+		cfg.Format = probe.Untagged
+	}
+	if o.vlans == "" {
+		return cfg, nil
+	}
+	for _, text := range strings.Split(o.vlans, ",") {
+		tpid, tci, ok := strings.Cut(text, ":")
+		a, err1 := strconv.ParseUint(strings.TrimSpace(tpid), 0, 16)
+		b, err2 := strconv.ParseUint(strings.TrimSpace(tci), 0, 16)
+		if !ok || err1 != nil || err2 != nil || (a != 0x8100 && a != 0x88a8) {
+			return cfg, fmt.Errorf("--vlan %q: want 0x8100:TCI or 0x88a8:TCI, separated by commas", o.vlans)
+		}
+		cfg.VLANs = append(cfg.VLANs, probe.VLAN{TPID: uint16(a), TCI: uint16(b)})
+	}
+	return cfg, nil
+}
+
+// sentResult is what send prints.
+type sentResult struct {
+	Format  string       `json:"format"`
+	Run     string       `json:"run"` // in hexadecimal
+	Dropped uint64       `json:"dropped"`
+	Signals []sentSignal `json:"signals"`
+}
+
+type sentSignal struct {
+	Signal string `json:"signal"`
+	T      uint8  `json:"t"`
+	Sent   uint64 `json:"sent"`
+}
+
+func newProbeListen() *cobra.Command {
+	var o probeOptions
+	cmd := &cobra.Command{
+		Use:   "listen -i INTERFACE",
+		Short: "Show the probes that arrive, and what their tags say",
+		Long: `Show the probes that arrive on an interface, and what their tags say; with -c also
+the range behind S and the name behind LM. Ends at --count, after --duration, or
+when interrupted, with the losses. Needs the right to open packet sockets.`,
+		Example: `  csig probe listen -i eth1 -c fleet.yaml
+  csig probe listen -i eth1 --duration 10s --json
+  csig probe listen -i eth1 --all --pcap tagged.pcap`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return probeListen(cmd, &o) },
+	}
+	o.add(cmd)
+	f := cmd.Flags()
+	f.Uint64Var(&o.count, "count", 0, "end after so many frames")
+	f.DurationVar(&o.duration, "duration", 0, "end after this time")
+	f.BoolVar(&o.all, "all", false, "show every CSIG-tagged frame, not only probes")
+	f.StringVar(&o.pcap, "pcap", "", "write the frames to this file")
+	_ = cmd.MarkFlagFilename("pcap", "pcap")
+	return cmd
+}
+
+// listenResult is what listen --json prints.
+type listenResult struct {
+	Format string          `json:"format"`
+	Frames []receivedFrame `json:"frames"`
+	Stats  []listenStats   `json:"stats"`
+}
+
+type receivedFrame struct {
+	Time  time.Time      `json:"time"`
+	Probe bool           `json:"probe"`
+	Run   string         `json:"run"`
+	Seq   uint64         `json:"seq"`
+	VLANs []receivedVLAN `json:"vlan_tags"`
+	Tag   *tagResult     `json:"tag"` // null for a frame that came without
+}
+
+type receivedVLAN struct {
+	TPID uint16 `json:"tpid"`
+	TCI  uint16 `json:"tci"`
+}
+
+type listenStats struct {
+	Run        string `json:"run"`
+	Signal     string `json:"signal"`
+	Received   uint64 `json:"received"`
+	Lost       uint64 `json:"lost"`
+	Duplicates uint64 `json:"duplicates"`
+	Reordered  uint64 `json:"reordered"`
+}
+
+func runName(id uint64) string { return fmt.Sprintf("%016x", id) }

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csig-agent/csig/integration/probe"
+	"github.com/csig-agent/csig/inventory"
+)
+
+func probeSend(cmd *cobra.Command, o *probeOptions) error {
+	cfg, err := o.senderConfig()
+	if err != nil {
+		return err
+	}
+	s, err := probe.NewSender(cfg)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := s.Run(cmd.Context(), o.every, o.count); err != nil {
+		return err
+	}
+	res := sentResult{Format: "csig.probe-send/v1", Run: runName(s.RunID()), Dropped: s.Dropped(), Signals: []sentSignal{}}
+	for _, sig := range cfg.Signals {
+		res.Signals = append(res.Signals, sentSignal{Signal: sig.String(), T: uint8(sig), Sent: s.Sent(sig)})
+	}
+	w := cmd.OutOrStdout()
+	if o.json {
+		return printJSON(w, res)
+	}
+	for _, g := range res.Signals {
+		fmt.Fprintf(w, "%s: %d probes sent\n", g.Signal, g.Sent)
+	}
+	if res.Dropped > 0 {
+		fmt.Fprintf(w, "%d of them were refused by the interface's own queue\n", res.Dropped)
+	}
+	return nil
+}
+
+func probeListen(cmd *cobra.Command, o *probeOptions) error {
+	fleet, err := o.domain()
+	if err != nil {
+		return err
+	}
+	var capture *probe.Capture
+	if o.pcap != "" {
+		f, err := os.Create(o.pcap)
+		if err != nil {
+			return fmt.Errorf("--pcap: %w", err)
+		}
+		defer f.Close()
+		if capture, err = probe.NewCapture(f); err != nil {
+			return fmt.Errorf("--pcap: %w", err)
+		}
+	}
+	l, err := probe.NewListener(probe.ListenerConfig{Interface: o.iface, Profile: &fleet.Profile, All: o.all})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	ctx := cmd.Context()
+	if o.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.duration)
+		defer cancel()
+	}
+	w := cmd.OutOrStdout()
+	res := listenResult{Format: "csig.probe-listen/v1", Frames: []receivedFrame{}, Stats: []listenStats{}}
+	for n := uint64(0); o.count == 0 || n < o.count; n++ {
+		f, err := l.Next(ctx)
+		if ctx.Err() != nil {
+			break // the time is up, or Ctrl-C: what came so far is the result
+		}
+		if err != nil {
+			return err
+		}
+		if capture != nil {
+			if err := capture.Write(f.At, f.Bytes); err != nil {
+				return fmt.Errorf("--pcap: %w", err)
+			}
+		}
+		rec, err := describeFrame(fleet, o.file != "", &f)
+		if err != nil {
+			return err
+		}
+		if o.json {
+			res.Frames = append(res.Frames, rec)
+		} else {
+			printFrame(w, &rec)
+		}
+	}
+	for _, s := range l.Stats() {
+		res.Stats = append(res.Stats, listenStats{
+			Run: runName(s.Run), Signal: s.Signal.String(), Received: s.Received, Lost: s.Lost, Duplicates: s.Duplicates, Reordered: s.Reordered,
+		})
+	}
+	if o.json {
+		return printJSON(w, res)
+	}
+	for _, s := range res.Stats {
+		fmt.Fprintf(w, "run %s %s: %d received, %d lost, %d duplicates, %d reordered\n", s.Run, s.Signal, s.Received, s.Lost, s.Duplicates, s.Reordered)
+	}
+	return nil
+}
+
+// describeFrame puts a received frame in the terms of the result.
+func describeFrame(fleet *inventory.Fleet, named bool, f *probe.Received) (receivedFrame, error) {
+	rec := receivedFrame{Time: f.At, Probe: f.Probe, Run: runName(f.Payload.Run), Seq: f.Payload.Seq, VLANs: []receivedVLAN{}}
+	for _, v := range f.VLANs {
+		rec.VLANs = append(rec.VLANs, receivedVLAN{TPID: v.TPID, TCI: v.TCI})
+	}
+	if !f.Tagged {
+		return rec, nil
+	}
+	tag, err := newTagResult(f.Tag, fleet.Profile.Layout)
+	if err != nil {
+		return rec, err
+	}
+	if named {
+		// A signal that the domain does not carry is shown without a range.
+		if p, err := describe(fleet, f.Tag); err == nil {
+			tag.Profile = p
+		}
+	}
+	rec.Tag = &tag
+	return rec, nil
+}
+
+func printFrame(w io.Writer, f *receivedFrame) {
+	fmt.Fprint(w, f.Time.Format("15:04:05.000000"))
+	if f.Probe {
+		fmt.Fprintf(w, "  seq %d", f.Seq)
+	}
+	for _, v := range f.VLANs {
+		fmt.Fprintf(w, "  vlan 0x%04x:0x%04x", v.TPID, v.TCI)
+	}
+	if f.Tag == nil {
+		fmt.Fprintln(w, "  no CSIG tag")
+		return
+	}
+	fmt.Fprintf(w, "  %s S=%d LM=%d", f.Tag.Signal, f.Tag.S, f.Tag.LM)
+	if p := f.Tag.Profile; p != nil {
+		fmt.Fprintf(w, "  %s, %s", p.Range, p.Locator)
+	}
+	fmt.Fprintln(w)
+}

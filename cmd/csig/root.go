@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "csig",
+		Short: "Congestion Signaling on switches that were never built for it",
+		Long: `csig reads a switch's byte counters, works out the available bandwidth of each
+egress port and keeps the VLAN match/action rules true that write it into the
+CSIG tag of passing frames, so that receivers learn their path's bottleneck.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.AddCommand(newDemo(), newAgent(), newStatus(), newProbe(), newTag(), newVersion())
+	return root
+}
+
+// addJSON adds the --json flag that every command with a result has.
+func addJSON(cmd *cobra.Command, v *bool) {
+	cmd.Flags().BoolVar(v, "json", false, "print one JSON object instead of text")
+}
+
+// printJSON prints one result.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+func newVersion() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Args:    cobra.NoArgs,
+		Example: "  csig version --json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v := buildVersion()
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), v)
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "csig %s (%s, %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)
+			return err
+		},
+	}
+	addJSON(cmd, &asJSON)
+	return cmd
+}
+
+// contextWithTimeout bounds a command that should answer at once.
+func contextWithTimeout(cmd *cobra.Command, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(cmd.Context(), d)
+}

@@ -1,0 +1,307 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/integration/probe"
+	"github.com/csig-agent/csig/quantize"
+)
+
+// expected is compare-and-replace as the draft words it, apart from the rules
+// under test: the TCI a frame leaves with.
+func expected(b *bed, tci quantize.TCI, load uint64) quantize.TCI {
+	t, s := uint8(tci>>13), uint8(tci>>7&31)
+	uec := b.fleet.Profile.Layout == quantize.UEC
+	if t > 1 || uec && tci&1 == 1 {
+		return tci
+	}
+	lm := map[uint8]uint16{0: lmABW, 1: lmABWC}[t]
+	own := b.want(quantize.Signal(t), load)
+	if s <= own {
+		return tci
+	}
+	if uec {
+		return tci&0xf000 | quantize.TCI(own)<<7 | quantize.TCI(lm<<1)
+	}
+	return tci&0xf000 | quantize.TCI(own)<<7 | quantize.TCI(lm)
+}
+
+// midLoads are loads whose buckets of both signals have no edge near: a
+// reading's noise does not change S.
+func midLoads(t *testing.T, b *bed, n int) []uint64 {
+	t.Helper()
+	const margin = capacity / 150
+	var out []uint64
+	for load := uint64(capacity / 20); load < capacity*19/20; load += capacity / 200 {
+		mid := true
+		for _, sig := range []quantize.Signal{quantize.MinABW, quantize.MinABWC} {
+			mid = mid && b.want(sig, load-margin) == b.want(sig, load+margin)
+		}
+		if mid {
+			out = append(out, load)
+		}
+	}
+	if len(out) < n {
+		t.Fatalf("only %d loads stand clear of bucket edges, want %d", len(out), n)
+	}
+	picked := make([]uint64, 0, n)
+	for i := range n {
+		picked = append(picked, out[i*(len(out)-1)/(n-1)])
+	}
+	return picked
+}
+
+func TestKnownLoadGivesExactSAndLM(t *testing.T) {
+	for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
+		t.Run(layout.String(), func(t *testing.T) {
+			b := newBed(t, layout)
+			a := b.start(t)
+			p := b.probes(t)
+			for _, load := range midLoads(t, b, 5) {
+				b.setLoad(t, load)
+				a.settle()
+				for _, sig := range []quantize.Signal{quantize.MinABW, quantize.MinABWC} {
+					for range 10 {
+						if _, err := p.tx.Send(sig); err != nil {
+							t.Fatal(err)
+						}
+						f := p.next()
+						lm := map[quantize.Signal]uint16{quantize.MinABW: lmABW, quantize.MinABWC: lmABWC}[sig]
+						if !f.Tagged || f.Tag.T != sig || f.Tag.S != uint32(b.want(sig, load)) || f.Tag.LM != lm {
+							t.Fatalf("load %d bit/s, %s: the receiver reads %+v, want S=%d LM=%d", load, sig, f.Tag, b.want(sig, load), lm)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestOnlyWhatIsWorseAndOursChanges(t *testing.T) {
+	for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
+		t.Run(layout.String(), func(t *testing.T) {
+			b := newBed(t, layout)
+			load := midLoads(t, b, 3)[1]
+			b.setLoad(t, load)
+			a := b.start(t)
+			a.settle()
+			p := b.probes(t)
+
+			vlan := func(tpids ...uint16) (out []probe.VLAN) {
+				for i, tpid := range tpids {
+					out = append(out, probe.VLAN{TPID: tpid, TCI: 0x2000 | uint16(100+i)})
+				}
+				return out
+			}
+			stacks := [][]probe.VLAN{nil, vlan(0x8100), vlan(0x88a8), vlan(0x88a8, 0x8100), vlan(0x8100, 0x8100), vlan(0x88a8, 0x88a8, 0x8100), vlan(0x88a8, 0x8100, 0x88a8, 0x8100)}
+			var seq uint64
+			check := func(name string, f probe.Frame, want []byte) {
+				t.Helper()
+				f.Payload.Seq = seq
+				seq++
+				sent, got := p.exchange(f)
+				if want == nil {
+					want = sent
+				} else {
+					// The expected tag, everything else as it was sent.
+					pos, err := quantize.FindTag(sent, b.fleet.Profile.TPIDs())
+					if err != nil {
+						t.Fatal(err)
+					}
+					want = append(append(append([]byte(nil), sent[:pos.Offset+2]...), want...), sent[pos.EtherType:]...)
+				}
+				if !bytes.Equal(got.Bytes, want) {
+					t.Errorf("%s: arrived as\n%x, want\n%x", name, got.Bytes, want)
+				}
+			}
+			for depth, stack := range stacks {
+				for tsig := range 8 {
+					for _, low := range []quantize.TCI{0x000, 0x001, 0x07f, 0x380, 0x3ff, 0x7fe, 0x800, 0xf7e, 0xf80, 0xffe, 0xfff} {
+						for r := range 2 {
+							tci := quantize.TCI(tsig)<<13 | quantize.TCI(r)<<12 | low
+							tag, err := quantize.DecodeTag([]byte{0x99, 0x00, byte(tci >> 8), byte(tci)}, layout, false)
+							if err != nil {
+								t.Fatal(err)
+							}
+							want := expected(b, tci, load)
+							check(fmt.Sprintf("TCI 0x%04x in stack %d", tci, depth), probe.Frame{VLANs: stack, Tagged: true, Tag: tag}, []byte{byte(want >> 8), byte(want)})
+						}
+					}
+				}
+				check(fmt.Sprintf("untagged in stack %d", depth), probe.Frame{VLANs: stack}, nil)
+			}
+		})
+	}
+}
+
+// isStale reports whether a tag is the data plane's own fallback.
+func isStale(b *bed, f *probe.Received) bool {
+	return f.Tagged && f.Tag.S == 0 && f.Tag.LM == b.fleet.Profile.Layout.LMStale()
+}
+
+// stream sends probes of both signals every millisecond until the test ends.
+func (p *probes) stream() {
+	ctx, cancel := context.WithCancel(p.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.tx.Run(ctx, time.Millisecond, 0) }()
+	p.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			p.t.Error(err)
+		}
+	})
+}
+
+func TestKilledAgentFallsBackAndRestartTakesOver(t *testing.T) {
+	b := newBed(t, quantize.Draft00)
+	load := midLoads(t, b, 3)[1]
+	b.setLoad(t, load)
+	a := b.start(t)
+	a.settle()
+	p := b.probes(t)
+	p.stream()
+	right := func(f *probe.Received) bool {
+		lm := map[quantize.Signal]uint16{quantize.MinABW: lmABW, quantize.MinABWC: lmABWC}[f.Tag.T]
+		return f.Tagged && f.Tag.S == uint32(b.want(f.Tag.T, load)) && f.Tag.LM == lm
+	}
+	if f := p.next(); !right(&f) {
+		t.Fatalf("before: %+v", f.Tag)
+	}
+	lease := time.Duration(a.await("a lease", func(s *api.Status) bool { return s.LeaseNS > 0 }).LeaseNS)
+
+	_ = a.signal(syscall.SIGKILL) // how it exits says nothing
+	killed := time.Now()
+	var f probe.Received
+	for f = p.next(); !isStale(b, &f); f = p.next() {
+		if !right(&f) {
+			t.Fatalf("after the kill: %+v", f.Tag)
+		}
+		if f.At.Sub(killed) > lease+100*time.Millisecond {
+			t.Fatalf("%v after the kill the rules still promise %+v; the lease is %v", f.At.Sub(killed), f.Tag, lease)
+		}
+	}
+	t.Logf("fallback %v after SIGKILL; lease %v", f.At.Sub(killed).Round(time.Millisecond), lease)
+
+	a = b.start(t)
+	restarted := time.Now()
+	for f = p.next(); !right(&f); f = p.next() {
+		if !isStale(b, &f) {
+			t.Fatalf("during the restart: %+v, want the fallback or the right value", f.Tag)
+		}
+		if time.Since(restarted) > 20*time.Second {
+			t.Fatal("the restarted agent does not take over")
+		}
+	}
+	a.live()
+
+	// Restarted within the lease: nobody may notice at all.
+	_ = a.signal(syscall.SIGKILL)
+	a = b.start(t, "--no-self-test")
+	a.live()
+	a.settle()
+	for until := time.Now(); f.At.Before(until); f = p.next() {
+		if !right(&f) && !isStale(b, &f) {
+			t.Fatalf("during the quick restart: %+v", f.Tag)
+		}
+	}
+	if f = p.next(); !right(&f) {
+		t.Errorf("after the quick restart: %+v", f.Tag)
+	}
+}
+
+func TestSignalsEndTheAgentCleanly(t *testing.T) {
+	b := newBed(t, quantize.Draft00)
+	b.run(t, "nft", "add", "table", "netdev", "operator")
+	before := b.ruleset(t)
+	b.setLoad(t, midLoads(t, b, 3)[1])
+	p := b.probes(t)
+
+	a := b.start(t)
+	a.live()
+	if err := a.signal(syscall.SIGTERM); err != nil {
+		t.Errorf("SIGTERM: the agent exits with %v", err)
+	}
+	if _, err := p.tx.Send(quantize.MinABW); err != nil {
+		t.Fatal(err)
+	}
+	if f := p.next(); !isStale(b, &f) {
+		t.Errorf("after SIGTERM the rules still say %+v", f.Tag)
+	}
+
+	a = b.start(t)
+	a.live()
+	if err := a.signal(syscall.SIGINT); err != nil {
+		t.Errorf("Ctrl-C: the agent exits with %v", err)
+	}
+	if after := b.ruleset(t); after != before {
+		t.Errorf("Ctrl-C leaves\n%s\nbehind; before it was\n%s", after, before)
+	}
+	if _, err := p.tx.Send(quantize.MinABW); err != nil {
+		t.Fatal(err)
+	}
+	if f := p.next(); f.Tag.LM != b.fleet.Profile.Layout.LMNone() {
+		t.Errorf("after Ctrl-C a rule still writes: %+v", f.Tag)
+	}
+}
+
+func TestShadowProgramsNothing(t *testing.T) {
+	b := newBed(t, quantize.Draft00)
+	before := b.ruleset(t)
+	b.setLoad(t, midLoads(t, b, 3)[1])
+	a := b.start(t, "--dry-run")
+	s := a.await("a measured port", func(s *api.Status) bool { return s.Ports[0].State == api.StateLive && s.Cycle.Operations > 0 })
+	if !s.Shadow {
+		t.Error("status does not say SHADOW")
+	}
+	if after := b.ruleset(t); after != before {
+		t.Errorf("shadow mode programmed\n%s", after)
+	}
+	if err := a.signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if log := a.log.String(); !strings.Contains(log, "would set up") || !strings.Contains(log, "would program") {
+		t.Errorf("shadow mode does not log what it would do:\n%s", log)
+	}
+}
+
+func TestSecondAgentIsRefused(t *testing.T) {
+	b := newBed(t, quantize.Draft00)
+	a := b.start(t)
+	a.live()
+	cmd := b.s1.Command(csig, "agent", "-c", b.dir+"/bed.yaml", "--socket", b.dir+"/other.sock")
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "another csig agent programs the ports") {
+		t.Errorf("a second agent: %v\n%s", err, out)
+	}
+}
+
+func TestHandMadeChangeIsPutRight(t *testing.T) {
+	b := newBed(t, quantize.Draft00)
+	load := midLoads(t, b, 3)[1]
+	b.setLoad(t, load)
+	a := b.start(t)
+	a.settle()
+	p := b.probes(t)
+	for _, damage := range [][]string{
+		{"delete", "table", "netdev", "csig"},
+		{"flush", "table", "netdev", "csig"},
+	} {
+		b.run(t, "nft", damage...)
+		repairs := a.await("a status", func(*api.Status) bool { return true }).Cycle.Repairs
+		a.await("a repair after nft "+strings.Join(damage, " "), func(s *api.Status) bool { return s.Cycle.Repairs > repairs })
+		a.settle()
+		if _, err := p.tx.Send(quantize.MinABW); err != nil {
+			t.Fatal(err)
+		}
+		if f := p.next(); f.Tag.S != uint32(b.want(quantize.MinABW, load)) || f.Tag.LM != lmABW {
+			t.Errorf("after nft %s and the repair: %+v", strings.Join(damage, " "), f.Tag)
+		}
+	}
+}

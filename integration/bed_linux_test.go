@@ -1,0 +1,345 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/integration/probe"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+)
+
+// csig is the path of the command under test.
+var csig string
+
+// TestMain runs every test inside namespaces of its own, as root or as an
+// ordinary user, with a freshly built csig.
+func TestMain(m *testing.M) {
+	inside, status, err := fabric.Enter()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if !inside {
+		os.Exit(status)
+	}
+	os.Exit(testMain(m))
+}
+
+func testMain(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "csig")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	csig = filepath.Join(dir, "csig")
+	build := exec.Command("go", "build", "-o", csig, "github.com/csig-agent/csig/cmd/csig")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "building csig:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// bed is one switch between two hosts, with a third that loads the way to h2:
+//
+//	h1 ── s1 ── h2        the cable to h2 is shaped, and its port is the
+//	      │               agent's: s1:swp3
+//	      l1
+type bed struct {
+	fabric.Fabric
+	s1             *fabric.Node
+	h1, h2, egress *fabric.Port
+	loadNIC        *fabric.Port
+	load           *fabric.Load
+	fleet          *inventory.Fleet
+	dir            string
+}
+
+const (
+	capacity = 50_000_000
+	interval = 100 * time.Millisecond
+	lmABW    = 5
+	lmABWC   = 9
+)
+
+const fleetText = `
+format: csig.fleet/v1
+profile:
+  name: bed
+  tpid: 0x9900
+  layout: %s
+  interval: 100ms
+  signals:
+    abw: {buckets: log-100M}
+    abwc: {buckets: linear}
+policy:
+  on_stale: conservative
+devices:
+  - name: s1
+    platform: linux
+    local: true
+    ports:
+      - {name: swp3, speed: 50M, lm: {abw: 5, abwc: 9}, peer: h2}
+`
+
+func newBed(t *testing.T, layout quantize.Layout) *bed {
+	t.Helper()
+	fleet, err := inventory.Parse("bed.yaml", fmt.Appendf(nil, fleetText, layout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bed{fleet: fleet, dir: t.TempDir()}
+	t.Cleanup(func() {
+		if b.load != nil {
+			if err := b.load.Stop(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	host := func(name string) *fabric.Node {
+		n, err := b.AddHost(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if b.s1, err = b.AddSwitch("s1"); err != nil {
+		t.Fatal(err)
+	}
+	connect := func(n *fabric.Node, port string) (*fabric.Port, *fabric.Port) {
+		p, q, err := b.Connect(fabric.End{Node: n, Port: "eth0"}, fabric.End{Node: b.s1, Port: port}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p, q
+	}
+	b.h1, _ = connect(host("h1"), "swp1")
+	b.loadNIC, _ = connect(host("l1"), "swp2")
+	b.h2, b.egress = connect(host("h2"), "swp3")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := errors.Join(b.egress.Shape(capacity), b.s1.Forward(b.h2.MAC, b.egress), b.WaitUp(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// setLoad makes the cable to h2 carry bps of background traffic.
+func (b *bed) setLoad(t *testing.T, bps uint64) {
+	t.Helper()
+	var err error
+	if b.load == nil {
+		b.load, err = fabric.StartLoad(b.loadNIC, b.h2.MAC, bps)
+	} else {
+		err = b.load.SetRate(bps)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// want is the bucket of a signal under a load.
+func (b *bed) want(sig quantize.Signal, load uint64) uint8 {
+	sp := b.fleet.Profile.Signals[sig]
+	free := uint64(capacity) - load
+	if sig == quantize.MinABWC {
+		free = free * 1_000_000 / capacity
+	}
+	return sp.Buckets.Bucket(free)
+}
+
+// agent is a csig agent in s1.
+type agent struct {
+	t      *testing.T
+	cmd    *fabric.Cmd
+	log    bytes.Buffer
+	client *api.Client
+	ended  chan struct{}
+	err    error
+}
+
+// start runs csig agent with the bed's fleet file and waits for its socket.
+func (b *bed) start(t *testing.T, args ...string) *agent {
+	t.Helper()
+	text, err := inventory.Marshal(b.fleet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(b.dir, "bed.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(b.dir, "agent.sock")
+	a := &agent{t: t, client: api.NewClient(socket), ended: make(chan struct{})}
+	a.cmd = b.s1.Command(csig, append([]string{"agent", "-c", file, "--socket", socket}, args...)...)
+	a.cmd.Stderr = &a.log
+	if err := a.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		a.err = a.cmd.Wait()
+		close(a.ended)
+	}()
+	t.Cleanup(func() {
+		a.client.Close()
+		_ = a.cmd.Process.Kill() // it may have ended
+		<-a.ended
+		if t.Failed() {
+			t.Logf("the agent's log:\n%s", a.log.String())
+		}
+	})
+	return a
+}
+
+// await waits until the agent's status meets a condition.
+func (a *agent) await(what string, ok func(*api.Status) bool) *api.Status {
+	a.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	var last *api.Status
+	for time.Now().Before(deadline) {
+		if s, err := a.client.Status(a.t.Context()); err == nil {
+			if last = s; ok(s) {
+				return s
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-a.ended:
+			a.t.Fatalf("the agent ended (%v) before: %s", a.err, what)
+		}
+	}
+	a.t.Fatalf("the agent's status never showed: %s; last %+v", what, last)
+	return nil
+}
+
+// live waits until the port advertises a measured value.
+func (a *agent) live() {
+	a.t.Helper()
+	a.await("a live port", func(s *api.Status) bool {
+		return s.Ports[0].State == api.StateLive && len(s.Ports[0].Signals) > 0
+	})
+}
+
+// settle waits for windows that began after now.
+func (a *agent) settle() {
+	a.t.Helper()
+	now := time.Now()
+	a.await("a window of the new load", func(s *api.Status) bool {
+		p := s.Ports[0]
+		return p.State == api.StateLive && p.WindowStart != nil && p.WindowStart.After(now)
+	})
+}
+
+// signal ends the agent and returns how it exited.
+func (a *agent) signal(sig syscall.Signal) error {
+	a.t.Helper()
+	if err := a.cmd.Process.Signal(sig); err != nil {
+		a.t.Fatal(err)
+	}
+	select {
+	case <-a.ended:
+		return a.err
+	case <-time.After(10 * time.Second):
+		a.t.Fatalf("the agent does not end on %v", sig)
+		return nil
+	}
+}
+
+// run runs a command in s1 and returns its standard output.
+func (b *bed) run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd := b.s1.Command(name, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Fatalf("this test needs %s: apt-get install nftables iproute2", name)
+	}
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out)
+}
+
+// ruleset is what nft sees in s1, without what changes by itself.
+func (b *bed) ruleset(t *testing.T) string {
+	t.Helper()
+	return b.run(t, "nft", "-j", "list", "ruleset")
+}
+
+// probes is a sender at h1 and a listener at h2.
+type probes struct {
+	t  *testing.T
+	b  *bed
+	tx *probe.Sender
+	rx *probe.Listener
+}
+
+func (b *bed) probes(t *testing.T) *probes {
+	t.Helper()
+	p := &probes{t: t, b: b}
+	err := b.h1.Node().Do(func() (err error) {
+		p.tx, err = probe.NewSender(probe.SenderConfig{
+			Interface: b.h1.Name, Dst: b.h2.MAC, Profile: &b.fleet.Profile, Signals: []quantize.Signal{quantize.MinABW, quantize.MinABWC},
+		})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.h2.Node().Do(func() (err error) {
+		p.rx, err = probe.NewListener(probe.ListenerConfig{Interface: b.h2.Name, Profile: &b.fleet.Profile, RunID: p.tx.RunID()})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.tx.Close(); p.rx.Close() })
+	return p
+}
+
+// next waits for the next probe that arrives.
+func (p *probes) next() probe.Received {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), 5*time.Second)
+	defer cancel()
+	f, err := p.rx.Next(ctx)
+	if err != nil {
+		p.t.Fatalf("waiting for a probe at h2: %v", err)
+	}
+	return f
+}
+
+// exchange sends one frame with a payload of its own and returns what arrives.
+func (p *probes) exchange(f probe.Frame) (sent []byte, got probe.Received) {
+	p.t.Helper()
+	f.Dst, f.Src = p.b.h2.MAC, p.b.h1.MAC
+	f.Payload.Run, f.Payload.Sent = p.tx.RunID(), time.Now()
+	sent, err := f.AppendTo(nil, p.b.fleet.Profile.Layout, 100)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := p.tx.SendFrame(sent); err != nil {
+		p.t.Fatal(err)
+	}
+	return sent, p.next()
+}

@@ -1,0 +1,194 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/inventory"
+)
+
+// proc is one csig agent, a process of its own inside its switch.
+type proc struct {
+	hop    *hop
+	cmd    *fabric.Cmd
+	client *api.Client
+	log    string // path of its log
+
+	ended chan struct{}
+	err   error // after ended
+
+	mu      sync.Mutex
+	history []programmed
+	last    *api.Status
+}
+
+// programmed is one value a port advertised, and the window it came from.
+type programmed struct {
+	at, windowEnd time.Time
+	s             [len(signals)]uint8
+}
+
+// startAgent writes the fleet file of one switch and starts its agent.
+func startAgent(exe, dir string, fleet *inventory.Fleet, h *hop) (*proc, error) {
+	own := *fleet
+	own.Devices = append([]inventory.Device(nil), fleet.Devices...)
+	for i := range own.Devices {
+		own.Devices[i].Local = own.Devices[i].Name == h.device.Name
+	}
+	text, err := inventory.Marshal(&own)
+	if err != nil {
+		return nil, fmt.Errorf("fleet file of %s: %w", h.device.Name, err)
+	}
+	file := filepath.Join(dir, h.device.Name+".yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return nil, err
+	}
+	socket := filepath.Join(dir, h.device.Name+".sock")
+	p := &proc{hop: h, client: api.NewClient(socket), log: filepath.Join(dir, h.device.Name+".log"), ended: make(chan struct{})}
+	log, err := os.Create(p.log)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	p.cmd = h.node.Command(exe, "agent", "-c", file, "--socket", socket)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("agent of %s: %w", h.device.Name, err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// ready waits until the agent has programmed a measured value.
+func (p *proc) ready(ctx context.Context) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		s, err := p.client.Status(ctx)
+		if err == nil && s.Ports[0].State == api.StateLive && len(s.Ports[0].Signals) > 0 {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-p.ended:
+			return p.died()
+		case <-ctx.Done():
+			return fmt.Errorf("agent of %s did not get going: %w%s", p.hop.device.Name, context.Cause(ctx), p.logTail())
+		}
+	}
+}
+
+// follow keeps a history of what the agent programmed, until ctx ends.
+func (p *proc) follow(ctx context.Context) error {
+	err := p.client.Watch(ctx, func(s *api.Status) error {
+		p.record(s)
+		return nil
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	select {
+	case <-p.ended:
+		return p.died()
+	default:
+		return fmt.Errorf("agent of %s: %w", p.hop.device.Name, err)
+	}
+}
+
+func (p *proc) record(s *api.Status) {
+	port := &s.Ports[0]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = s
+	if port.WindowEnd == nil || len(port.Signals) != len(signals) {
+		return
+	}
+	rec := programmed{at: port.Signals[0].ProgrammedAt, windowEnd: *port.WindowEnd}
+	if n := len(p.history); n > 0 && !rec.at.After(p.history[n-1].at) {
+		return
+	}
+	for i := range port.Signals {
+		rec.s[i] = port.Signals[i].Bucket
+	}
+	p.history = append(p.history, rec)
+	if len(p.history) > 2048 { // far more than any probe in flight needs
+		p.history = append(p.history[:0], p.history[1024:]...)
+	}
+}
+
+// source returns the end of the window behind a value that a frame passing at
+// an instant was given: the newest window programmed by then that says s, or
+// the newest of all where none does.
+func (p *proc) source(at time.Time, sig int, s int) (time.Time, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var fallback time.Time
+	for i := len(p.history) - 1; i >= 0; i-- {
+		rec := &p.history[i]
+		if rec.at.After(at) {
+			continue
+		}
+		if s < 0 || int(rec.s[sig]) == s {
+			return rec.windowEnd, true
+		}
+		if fallback.IsZero() {
+			fallback = rec.windowEnd
+		}
+		if at.Sub(rec.at) > 10*time.Second {
+			break
+		}
+	}
+	return fallback, !fallback.IsZero()
+}
+
+// stop ends the agent as a service manager does.
+func (p *proc) stop() error {
+	p.client.Close()
+	select {
+	case <-p.ended:
+		return p.died()
+	default:
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("agent of %s: %w", p.hop.device.Name, err)
+	}
+	select {
+	case <-p.ended:
+	case <-time.After(5 * time.Second):
+		return errors.Join(fmt.Errorf("agent of %s does not end%s", p.hop.device.Name, p.logTail()), p.cmd.Process.Kill())
+	}
+	if p.err != nil {
+		return p.died()
+	}
+	return nil
+}
+
+func (p *proc) died() error {
+	err := p.err
+	if err == nil {
+		err = errors.New("without an error")
+	}
+	return fmt.Errorf("agent of %s ended: %w%s", p.hop.device.Name, err, p.logTail())
+}
+
+// logTail is the end of the agent's log, for an error message.
+func (p *proc) logTail() string {
+	b, err := os.ReadFile(p.log)
+	if err != nil || len(b) == 0 {
+		return ""
+	}
+	lines := bytes.Split(bytes.TrimSpace(b), []byte("\n"))
+	return "\n" + string(bytes.Join(lines[max(0, len(lines)-6):], []byte("\n")))
+}

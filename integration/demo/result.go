@@ -1,0 +1,114 @@
+package demo
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Format names the shape of Result.
+const Format = "csig.demo/v1"
+
+// Result is a whole run.
+type Result struct {
+	Format     string    `json:"format"`
+	Version    string    `json:"version"`
+	Started    time.Time `json:"started"`
+	DurationNS int64     `json:"duration_ns"`
+	IntervalNS int64     `json:"interval_ns"` // averaging window Δt
+	Profile    string    `json:"profile"`
+	Steps      []Step    `json:"steps"`
+	Hops       []Hop     `json:"hops"`
+	Probes     []Probe   `json:"probes"`
+	Summary    Summary   `json:"summary"`
+}
+
+// Step is one change of the background load.
+type Step struct {
+	Time     time.Time `json:"time"`
+	Name     string    `json:"name"`
+	LoadsBPS []uint64  `json:"loads_bps"` // wanted on each hop's link, probes included
+}
+
+// Hop is one switch's egress port on the path, as its own counters saw it last.
+type Hop struct {
+	Device      string      `json:"device"`
+	Port        string      `json:"port"`
+	Locator     string      `json:"locator"`
+	CapacityBPS uint64      `json:"capacity_bps"`
+	LoadBPS     uint64      `json:"load_bps"`
+	ABWBPS      uint64      `json:"abw_bps"`
+	ABWCPPM     uint64      `json:"abwc_ppm"`
+	Signals     []HopSignal `json:"signals"`
+	Cycles      uint64      `json:"cycles"` // of its agent
+	Failed      uint64      `json:"failed"`
+	Skipped     uint64      `json:"skipped"`
+}
+
+// HopSignal is a hop's bucket for one signal.
+type HopSignal struct {
+	Signal string `json:"signal"`
+	Bucket uint8  `json:"bucket"`
+	LM     uint16 `json:"lm"`
+}
+
+// Probe is one tagged frame that arrived. Low and High are the range of S in
+// the signal's unit: bit/s for abw, ppm of the capacity for abwc.
+type Probe struct {
+	Time         time.Time `json:"time"` // of arrival
+	Signal       string    `json:"signal"`
+	S            uint8     `json:"s"`
+	Low          uint64    `json:"low"`
+	High         uint64    `json:"high"`
+	LM           uint16    `json:"lm"`
+	Locator      string    `json:"locator"` // the port that wrote, "none" or "stale"
+	TruthS       uint8     `json:"truth_s"`
+	TruthLocator string    `json:"truth_locator"`
+	AgeMS        float64   `json:"age_ms"`   // end of the counter window behind S → arrival
+	Settling     bool      `json:"settling"` // within 2 Δt of a load step
+	Exact        bool      `json:"exact"`
+}
+
+// Summary counts. Probes = Exact + the wrong ones + Settling + Lost; WithinOne
+// includes Exact; WrongLocator counts among those that are not settling.
+type Summary struct {
+	Probes       int     `json:"probes"` // sent
+	Exact        int     `json:"exact"`
+	WithinOne    int     `json:"within_one"`
+	Settling     int     `json:"settling"`
+	WrongLocator int     `json:"wrong_locator"`
+	Lost         int     `json:"lost"`
+	AgeP50MS     float64 `json:"age_ms_p50"`
+	AgeP99MS     float64 `json:"age_ms_p99"`
+}
+
+// Wrong is how many steady probes did not agree with the truth.
+func (s *Summary) Wrong() int { return s.Probes - s.Exact - s.Settling - s.Lost }
+
+// add counts one probe that arrived.
+func (s *Summary) add(p *Probe, locatorOK bool) {
+	if p.Settling {
+		s.Settling++
+		return
+	}
+	if p.Exact {
+		s.Exact++
+	}
+	if d := int(p.S) - int(p.TruthS); d >= -1 && d <= 1 {
+		s.WithinOne++
+	}
+	if !locatorOK {
+		s.WrongLocator++
+	}
+}
+
+// percentile returns the q-quantile of ages, in ms rounded to 10 µs; 0 without
+// any.
+func percentile(ages []float64, q float64) float64 {
+	if len(ages) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(ages))
+	i := int(math.Ceil(q*float64(len(sorted)))) - 1
+	return math.Round(sorted[max(i, 0)]*100) / 100
+}

@@ -1,0 +1,186 @@
+package demo
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/csig-agent/csig/quantize"
+)
+
+var t0 = time.Unix(1_700_000_000, 0)
+
+func at(ms int) time.Time { return t0.Add(time.Duration(ms) * time.Millisecond) }
+
+func newTruth(t testing.TB, capacity uint64) *truth {
+	t.Helper()
+	tr := &truth{capacity: capacity}
+	for i, name := range []string{"log-100M", "linear"} {
+		b, err := quantize.Preset(signals[i], name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr.buckets[i] = b
+	}
+	return tr
+}
+
+func TestWindowFromReadings(t *testing.T) {
+	tr := newTruth(t, 100_000_000)
+	tr.add(reading{at(0), 1000}, reading{at(100), 1000 + 3_000_000}) // 30 Mbit/s
+	w := tr.windows[0]
+	if w.load != 30_000_000 || w.abw != 70_000_000 || w.abwc != 700_000 || !w.end.Equal(at(100)) {
+		t.Errorf("window %+v, want 30 Mbit/s of 100 Mbit/s until 100 ms", w)
+	}
+	tr.add(reading{at(100), 0}, reading{at(200), 12_000_000}) // more than the capacity
+	if w := tr.windows[1]; w.abw != 0 || w.s[0] != 0 || w.s[1] != 0 {
+		t.Errorf("an overloaded link has bandwidth left: %+v", w)
+	}
+}
+
+func TestInterpolation(t *testing.T) {
+	got := interpolate(reading{at(90), 900}, reading{at(110), 1100}, at(100))
+	if got.bits != 1000 || !got.at.Equal(at(100)) {
+		t.Errorf("%+v, want 1000 bits at 100 ms", got)
+	}
+}
+
+// hops of given buckets: windows end at 0, 100, 200 … ms.
+func buckets(rows ...[]uint8) []*truth {
+	out := make([]*truth, 0, len(rows))
+	for _, row := range rows {
+		tr := new(truth)
+		for i, s := range row {
+			tr.windows = append(tr.windows, window{end: at(100 * i), s: [len(signals)]uint8{s, s}})
+		}
+		out = append(out, tr)
+	}
+	return out
+}
+
+func TestJudge(t *testing.T) {
+	steady := buckets([]uint8{9, 9, 9}, []uint8{4, 4, 4}, []uint8{4, 4, 4})
+	moving := buckets([]uint8{9, 3, 3}, []uint8{7, 7, 5}, []uint8{20, 20, 20})
+	idle := buckets([]uint8{31, 31, 31}, []uint8{31, 31, 31})
+	for _, tt := range []struct {
+		name string
+		hops []*truth
+		ms   int // of passage
+		s    uint8
+		hop  int
+		want verdict
+	}{
+		{"exact, the tie belongs to the first hop", steady, 250, 4, 1, verdict{true, 4, 1, true, true}},
+		{"the later of two equal hops did not write", steady, 250, 4, 2, verdict{true, 4, 1, true, false}},
+		{"too good", steady, 250, 5, 1, verdict{true, 4, 1, false, false}},
+		{"too bad", steady, 250, 3, 1, verdict{true, 4, 1, false, false}},
+		{"a stale tag is no saturated link", steady, 250, 0, -2, verdict{true, 4, 1, false, false}},
+		{"the newer window", moving, 150, 3, 0, verdict{true, 3, 0, true, true}},
+		{"the older window", moving, 150, 7, 1, verdict{true, 7, 1, true, true}},
+		{"a window that is not complete yet", moving, 199, 5, 1, verdict{true, 3, 0, false, false}},
+		{"neither", moving, 150, 9, 0, verdict{true, 3, 0, false, false}},
+		{"nobody wrote", idle, 250, 31, -1, verdict{true, 31, -1, true, true}},
+		{"nobody may have written", idle, 250, 31, 0, verdict{true, 31, -1, true, false}},
+		{"before two windows", steady, 50, 4, 1, verdict{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			through := make([]time.Time, len(tt.hops))
+			for i := range through {
+				through[i] = at(tt.ms)
+			}
+			if got := judge(tt.hops, through, 0, 31, tt.s, tt.hop); got != tt.want {
+				t.Errorf("judge: %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestJudgeAcceptsExactlyWhatSwitchesDo sends a tag through switches that each
+// use one of their last two windows: the judge must call it exact, and must
+// call a tag exact only when some such choice gives it.
+func TestJudgeAcceptsExactlyWhatSwitchesDo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 4).Draw(t, "hops")
+		rows := make([][]uint8, n)
+		for i := range rows {
+			rows[i] = rapid.SliceOfN(rapid.Uint8Range(0, 31), 3, 3).Draw(t, "row")
+		}
+		through := make([]time.Time, n)
+		for i := range through {
+			through[i] = at(250)
+		}
+		type result struct {
+			s   uint8
+			hop int
+		}
+		reachable := map[result]bool{}
+		var walk func(i int, r result)
+		walk = func(i int, r result) {
+			if i == n {
+				reachable[r] = true
+				return
+			}
+			for _, b := range rows[i][1:] {
+				if b < r.s {
+					walk(i+1, result{b, i})
+				} else {
+					walk(i+1, r)
+				}
+			}
+		}
+		walk(0, result{31, -1})
+		s := rapid.Uint8Range(0, 31).Draw(t, "s")
+		hop := rapid.IntRange(-1, n-1).Draw(t, "hop")
+		exact := false
+		for r := range reachable {
+			exact = exact || r.s == s
+		}
+		v := judge(buckets(rows...), through, 0, 31, s, hop)
+		if !v.known || v.exact != exact || v.locator != reachable[result{s, hop}] {
+			t.Fatalf("judge says %+v of S=%d by hop %d; the switches can make %v", v, s, hop, reachable)
+		}
+	})
+}
+
+func TestMidBucketIsFarFromEdges(t *testing.T) {
+	for _, capacity := range []uint64{50_000_000, 80_000_000, 100_000_000} {
+		tr := newTruth(t, capacity)
+		for util := uint64(100_000); util <= 900_000; util += 50_000 {
+			load := midBucket(capacity, util, tr.buckets)
+			if load > capacity || load < capacity/100 {
+				t.Errorf("capacity %d, %d ppm: load %d", capacity, util, load)
+			}
+			abw := capacity - load
+			low, high := tr.buckets[0].Range(tr.buckets[0].Bucket(abw))
+			if margin := min(abw-low, high-abw); margin < capacity/1000 {
+				t.Errorf("capacity %d, %d ppm: %d bit/s left is only %d bit/s from an edge", capacity, util, abw, margin)
+			}
+		}
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	ages := make([]float64, 0, 100)
+	for i := 100; i >= 1; i-- {
+		ages = append(ages, float64(i))
+	}
+	if p50, p99 := percentile(ages, 0.5), percentile(ages, 0.99); p50 != 50 || p99 != 99 {
+		t.Errorf("p50 %v p99 %v of 1…100", p50, p99)
+	}
+	if percentile(nil, 0.5) != 0 {
+		t.Error("percentile of nothing")
+	}
+}
+
+func TestSummaryAddsUp(t *testing.T) {
+	var s Summary
+	s.add(&Probe{S: 4, TruthS: 4, Exact: true}, true)
+	s.add(&Probe{S: 5, TruthS: 4}, true)
+	s.add(&Probe{S: 9, TruthS: 4}, false)
+	s.add(&Probe{S: 9, TruthS: 4, Settling: true}, false)
+	s.Probes, s.Lost = 6, 2
+	if s.Exact != 1 || s.WithinOne != 2 || s.Settling != 1 || s.WrongLocator != 1 || s.Wrong() != 2 {
+		t.Errorf("summary %+v, wrong %d", s, s.Wrong())
+	}
+}

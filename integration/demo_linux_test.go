@@ -1,0 +1,132 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/integration/demo"
+)
+
+const nobody = 65534
+
+// TestDemo runs the demo as people do, as root and as an ordinary user, and
+// reads everything it writes.
+func TestDemo(t *testing.T) {
+	users := map[string]*syscall.Credential{"as this user": nil}
+	if mapped, err := os.ReadFile("/proc/self/uid_map"); err != nil {
+		t.Fatal(err)
+	} else if len(strings.Fields(string(mapped))) == 3 && strings.Fields(string(mapped))[2] != "1" {
+		users["as an ordinary user"] = &syscall.Credential{Uid: nobody, Gid: nobody}
+	}
+	for name, cred := range users {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if cred != nil {
+				// The parents of a temporary directory are its owner's alone.
+				dir = filepath.Join(filepath.Dir(csig), "demo")
+				if err := errors.Join(os.Mkdir(dir, 0o755), os.Chown(dir, int(cred.Uid), int(cred.Gid)), os.Chmod(filepath.Dir(csig), 0o755)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			svg, pcap := filepath.Join(dir, "demo.svg"), filepath.Join(dir, "demo.pcap")
+			cmd := exec.Command(csig, "demo", "--json", "--duration", "8s", "--svg", svg, "--pcap", pcap)
+			cmd.Dir = dir
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Pdeathsig: syscall.SIGKILL}
+			var stdout, stderr bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			if err := cmd.Run(); err != nil {
+				t.Fatalf("csig demo: %v\n%s", err, stderr.String())
+			}
+			dec := json.NewDecoder(&stdout)
+			dec.DisallowUnknownFields()
+			var res demo.Result
+			if err := dec.Decode(&res); err != nil {
+				t.Fatal(err)
+			}
+			checkDemo(t, &res)
+			checkCapture(t, &res, pcap)
+			if b, err := os.ReadFile(svg); err != nil || !bytes.Contains(b, []byte("S by s2:swp3")) {
+				t.Errorf("the timeline does not show s2 (%v)", err)
+			}
+		})
+	}
+}
+
+// checkDemo holds the result against what the demo promises. Machines that
+// stall can spoil a few samples; the promise is broken by more than that.
+func checkDemo(t *testing.T, r *demo.Result) {
+	t.Helper()
+	s := r.Summary
+	steady := s.Probes - s.Settling - s.Lost
+	t.Logf("%+v", s)
+	if r.Format != demo.Format || s.Probes < 1000 || s.Lost != 0 || len(r.Probes) != s.Probes {
+		t.Errorf("format %q, %d probes sent, %d listed, %d lost", r.Format, s.Probes, len(r.Probes), s.Lost)
+	}
+	if steady < s.Probes/2 || s.Exact < steady*95/100 || s.WithinOne < s.Exact || s.WrongLocator > steady*5/100 {
+		t.Errorf("of %d steady probes %d are exact, %d within one bucket, %d name the wrong hop", steady, s.Exact, s.WithinOne, s.WrongLocator)
+	}
+	// The bottleneck moved, and the receiver saw it move.
+	if len(r.Hops) < 3 || len(r.Steps) < 3 {
+		t.Fatalf("%d hops, %d load steps, want 3 or more", len(r.Hops), len(r.Steps))
+	}
+	for _, sig := range []string{"abw", "abwc"} {
+		for _, h := range r.Hops {
+			if !slices.ContainsFunc(r.Probes, func(p demo.Probe) bool {
+				return p.Signal == sig && p.Locator == h.Locator && p.Exact && !p.Settling
+			}) {
+				t.Errorf("no exact %s probe names %s", sig, h.Locator)
+			}
+		}
+	}
+	for _, p := range r.Probes {
+		if p.AgeMS <= 0 || p.AgeMS > 1000 {
+			t.Errorf("a signal is %v ms old: %+v", p.AgeMS, p)
+			break
+		}
+	}
+	if s.AgeP50MS <= 0 || s.AgeP99MS < s.AgeP50MS || s.AgeP99MS > 400 {
+		t.Errorf("age p50 %v ms, p99 %v ms", s.AgeP50MS, s.AgeP99MS)
+	}
+	for i, step := range r.Steps[1:] {
+		if dwell := step.Time.Sub(r.Steps[i].Time); dwell < 20*time.Duration(r.IntervalNS) {
+			t.Errorf("load step %d lasts %v, less than 20 windows", i, dwell)
+		}
+	}
+}
+
+// checkCapture reads the capture with tshark and docs/csig.lua.
+func checkCapture(t *testing.T, r *demo.Result, pcap string) {
+	t.Helper()
+	lua, err := filepath.Abs("../docs/csig.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("tshark", "-X", "lua_script:"+lua, "-r", pcap, "-T", "fields", "-e", "csig.t", "-e", "csig.s", "-e", "csig.lm")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Fatal("this test needs tshark: apt-get install tshark")
+	}
+	if err != nil {
+		t.Fatalf("tshark: %v\n%s", err, stderr.String())
+	}
+	got := strings.Split(strings.TrimSpace(string(out)), "\n")
+	var want []string
+	for _, p := range r.Probes {
+		want = append(want, fmt.Sprintf("%d\t%d\t%d", slices.Index([]string{"abw", "abwc"}, p.Signal), p.S, p.LM))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("tshark reads %d tags from the capture, csig listed %d probes; first ones %q and %q", len(got), len(want), got[:min(3, len(got))], want[:min(3, len(want))])
+	}
+}
