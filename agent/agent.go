@@ -99,7 +99,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	a.setup = vendors.SetupOf(&cfg.Profile, cfg.Policy, &cfg.Device)
 	for _, p := range cfg.Device.Ports {
-		a.ports = append(a.ports, newPort(&cfg.Profile, cfg.Device.Interval, p))
+		a.ports = append(a.ports, newPort(&cfg.Profile, &cfg.Device, p))
 	}
 	return a, nil
 }

@@ -14,13 +14,16 @@ import (
 
 // port is one egress port's way from sample to intent.
 type port struct {
-	cfg    inventory.Port
-	est    *counters.Estimator
-	state  string
-	reason string
-	window bool              // there has been a complete window
-	last   counters.Estimate // the last complete window
-	seen   time.Time         // when it came
+	cfg inventory.Port
+	// overhead replaces what the source says a frame costs beyond its octets,
+	// where the fleet file knows better; nil: the source knows.
+	overhead *uint8
+	est      *counters.Estimator
+	state    string
+	reason   string
+	window   bool              // there has been a complete window
+	last     counters.Estimate // the last complete window
+	seen     time.Time         // when it came
 
 	intents    []vlanrules.Intent // wanted
 	programmed []vlanrules.Intent // what the device took last
@@ -28,11 +31,12 @@ type port struct {
 	at         time.Time          // when the device had taken it
 }
 
-func newPort(prof *quantize.Profile, interval time.Duration, cfg inventory.Port) port {
+func newPort(prof *quantize.Profile, dev *inventory.Device, cfg inventory.Port) port {
 	p := port{
-		cfg:   cfg,
-		est:   counters.NewEstimator(counters.EstimatorConfig{Interval: interval, Speed: cfg.Speed}),
-		state: api.StateWaiting,
+		cfg:      cfg,
+		overhead: dev.Counters.Overhead,
+		est:      counters.NewEstimator(counters.EstimatorConfig{Interval: dev.Interval, Speed: cfg.Speed}),
+		state:    api.StateWaiting,
 	}
 	if cfg.Action != vlanrules.Update {
 		return p
@@ -48,6 +52,9 @@ func newPort(prof *quantize.Profile, interval time.Duration, cfg inventory.Port)
 
 // observe takes one reading and decides what state the port is in.
 func (p *port) observe(s *counters.Sample, lease time.Duration, now time.Time) {
+	if p.overhead != nil {
+		s.Overhead = *p.overhead
+	}
 	est := p.est.Update(*s)
 	p.reason = est.Reason
 	if est.State.Valid() {

@@ -97,12 +97,12 @@ func runAgent(ctx context.Context, o agentOptions) error {
 		defer unlock()
 	}
 
-	source, err := openCounters(dev)
+	source, err := openCounters(&fleet.Profile, dev)
 	if err != nil {
 		return fmt.Errorf("device %s: counters: %w", dev.Name, err)
 	}
 	defer source.Close()
-	driver, err := all.Open(dev.Platform, all.Config{})
+	driver, err := all.Open(dev.Platform, vendors.Config{})
 	if err != nil {
 		return fmt.Errorf("device %s: %w", dev.Name, err)
 	}

@@ -9,13 +9,19 @@ import (
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/linux"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
 )
 
 // openCounters opens the counter source of the local device.
-func openCounters(dev *inventory.Device) (counters.Source, error) {
+func openCounters(prof *quantize.Profile, dev *inventory.Device) (counters.Source, error) {
 	cfg := linux.Config{}
 	for _, p := range dev.Ports {
-		cfg.Ports = append(cfg.Ports, linux.Port{Name: p.Name, Speed: p.Speed})
+		cfg.Ports = append(cfg.Ports, linux.Port{
+			Name: p.Name, Speed: p.Speed,
+			// The kernel moves such tags out of the frame, where its counters
+			// miss them.
+			Tagged: prof.TPID == 0x8100 || prof.TPID == 0x88a8,
+		})
 	}
 	return linux.New(cfg)
 }

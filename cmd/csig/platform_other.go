@@ -5,8 +5,11 @@ package main
 import (
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
 )
 
-func openCounters(*inventory.Device) (counters.Source, error) { return nil, unsupported("agent") }
+func openCounters(*quantize.Profile, *inventory.Device) (counters.Source, error) {
+	return nil, unsupported("agent")
+}
 
 func lockDevice() (func(), error) { return nil, unsupported("agent") }
