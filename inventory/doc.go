@@ -9,7 +9,6 @@
 //	profile:
 //	  name: lab
 //	  tpid: 0x9900           # of the compact tag, always hexadecimal
-//	  wide_tpid: 0x9901      # optional: of the wide tag
 //	  layout: draft-00       # or uec; draft-00 unless given
 //	  interval: 100ms        # averaging window Δt
 //	  signals:               # abw, abwc, pd, nqd: those the domain carries
@@ -34,9 +33,11 @@
 //   - buckets is a preset's name (quantize.PresetNames), or a list of 33 bounds
 //     (the low ends of the 32 buckets, then the upper end of the last), or a
 //     list of 32 pairs [low, high). Values carry their unit: 1Gbps, 0.5%, 50us.
-//   - A signal also takes quantum (of the wide tag), initial_s (what senders
-//     start with), and a locator and wide_locator of its own in place of the
-//     profile's.
+//   - A signal also takes initial_s (what senders start with), and a locator of
+//     its own in place of the profile's.
+//   - A domain with wide tags has wide_tpid and may have wide_locator beside
+//     locator; each signal then needs quantum, what one step of the wide S
+//     stands for.
 //   - lm is a number, or a value for each field of the locator format, or one of
 //     these for each signal: {abw: 17, abwc: {stage: tor, port: 1}}.
 //   - schedule is a cron expression of five fields, a descriptor such as

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -97,11 +98,28 @@ type countersYAML struct {
 }
 
 type portYAML struct {
-	Name   string `yaml:"name"`
-	Speed  string `yaml:"speed,omitempty"`
-	Action string `yaml:"action"`
-	LM     any    `yaml:"lm,omitempty"` // a number or yaml.MapSlice
-	Peer   string `yaml:"peer,omitempty"`
+	Name   safeText `yaml:"name"`
+	Speed  string   `yaml:"speed,omitempty"`
+	Action string   `yaml:"action"`
+	LM     any      `yaml:"lm,omitempty"` // a number or yaml.MapSlice
+	Peer   safeText `yaml:"peer,omitempty"`
+}
+
+// safeText is a name that a device chose. The library leaves some texts plain,
+// such as $[, that cannot stand so between braces.
+type safeText string
+
+var plainText = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._/-]*$`)
+
+// MarshalYAML writes the text, in quotes unless it is a plain word.
+func (s safeText) MarshalYAML() ([]byte, error) {
+	switch {
+	case plainText.MatchString(string(s)):
+		return yaml.Marshal(string(s)) // knows words like true and null
+	case strings.ContainsAny(string(s), `"\\`):
+		return []byte("'" + strings.ReplaceAll(string(s), "'", "''") + "'"), nil
+	}
+	return []byte(`"` + string(s) + `"`), nil
 }
 
 // hex16 is written as TPIDs are read.
@@ -212,7 +230,7 @@ func deviceOf(f *Fleet, d *Device) deviceYAML {
 	for i := range d.Ports {
 		p := &d.Ports[i]
 		out.Ports = append(out.Ports, flowPort{
-			Name: p.Name, Speed: FormatSpeed(p.Speed), Action: actionText(p.Action), LM: lmOf(&f.Profile, p), Peer: p.Peer.String(),
+			Name: safeText(p.Name), Speed: FormatSpeed(p.Speed), Action: actionText(p.Action), LM: lmOf(&f.Profile, p), Peer: safeText(p.Peer.String()),
 		})
 	}
 	return out

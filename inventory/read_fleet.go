@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -202,15 +203,15 @@ func (p *profileReader) checkSchedule(n ast.Node, text string, interval time.Dur
 func (p *profileReader) device(n ast.Node, index int, policy Policy) (Device, ast.Node) {
 	var d Device
 	what := fmt.Sprintf("device %d", index+1)
+	if name := p.called(n); plainName.MatchString(name) {
+		what = "device " + name
+	}
 	o, ok := p.object(n, what, "name", "platform", "local", "interval", "schedule", "counters", "ports")
 	if !ok {
 		return d, nil
 	}
 	nameNode := o.need("name", "")
-	if d.Name, ok = p.name(nameNode, what+": name"); ok {
-		what = "device " + d.Name
-		o.what = what
-	} else {
+	if d.Name, ok = p.name(nameNode, what+": name"); !ok {
 		nameNode = nil
 	}
 	d.Platform, _ = p.name(o.need("platform", "e.g. linux"), what+": platform")
@@ -290,15 +291,15 @@ func (p *profileReader) ports(d *Device, list []ast.Node, device string) {
 func (p *profileReader) port(n ast.Node, index int, platform, device string) (port Port, nameNode, lmNode ast.Node) {
 	port.Action = vlanrules.Update
 	what := fmt.Sprintf("%s, port %d", device, index+1)
+	if name := p.called(n); name != "" && portNameProblem(name, platform) == "" {
+		what = device + ", port " + name
+	}
 	o, ok := p.object(n, what, "name", "speed", "action", "lm", "peer")
 	if !ok {
 		return port, nil, nil
 	}
 	nameNode = o.need("name", "the device's own name of the port")
-	if port.Name, ok = p.portName(nameNode, what+": name", platform); ok {
-		what = device + ", port " + port.Name
-		o.what = what
-	} else {
+	if port.Name, ok = p.portName(nameNode, what+": name", platform); !ok {
 		nameNode = nil
 	}
 	if speed := o.get("speed"); speed != nil {
@@ -332,23 +333,29 @@ func (p *profileReader) portName(n ast.Node, what, platform string) (string, boo
 	if !ok {
 		return "", false
 	}
-	var problem string
-	switch {
-	case s == "" || strings.ContainsAny(s, " \t"):
-		problem = "a port's name is one word"
-	case len(s) > 64:
-		problem = "longer than 64 bytes"
-	case platform != "linux":
-	case len(s) > 15:
-		problem = "a Linux interface name has at most 15 bytes"
-	case s == "." || s == ".." || strings.ContainsAny(s, "/:"):
-		problem = "a Linux interface name has neither '/' nor ':'"
-	}
-	if problem != "" {
+	if problem := portNameProblem(s, platform); problem != "" {
 		p.errorf(n, "", "%s: %q: %s", what, s, problem)
 		return "", false
 	}
 	return s, true
+}
+
+// portNameProblem says why a platform can have no port of that name, "" when
+// it can.
+func portNameProblem(name, platform string) string {
+	switch {
+	case name == "" || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
+		return "a port's name is one word"
+	case len(name) > 64:
+		return "longer than 64 bytes"
+	case platform != "linux":
+		return ""
+	case len(name) > 15:
+		return "a Linux interface name has at most 15 bytes"
+	case name == "." || name == ".." || strings.ContainsAny(name, "/:"):
+		return "a Linux interface name has neither '/' nor ':'"
+	}
+	return ""
 }
 
 // peer reads the far end of a link: "device:port", or a host's name.
@@ -358,7 +365,7 @@ func (p *profileReader) peer(n ast.Node, what string) Peer {
 		return Peer{}
 	}
 	device, port, split := strings.Cut(s, ":")
-	if !plainName.MatchString(device) || split && (port == "" || strings.ContainsAny(port, " \t")) {
+	if !plainName.MatchString(device) || split && portNameProblem(port, "") != "" {
 		p.errorf(n, `write "s2:swp1" in quotes, or h1 for a host`, "%s: %q is not the far end of a link", what, s)
 		return Peer{}
 	}

@@ -13,22 +13,11 @@ import (
 	"github.com/csig-agent/csig/quantize"
 )
 
-// sharedLocator reads the format of all signals that have none of their own.
-// It is judged here, so that a mistake in it is one mistake.
-func (p *profileReader) sharedLocator(n ast.Node, what string, bits int) (quantize.Locator, bool) {
-	l, ok := p.locator(n, what)
-	if !ok || !p.layoutOK {
-		return l, ok
-	}
-	err := l.Validate(bits)
-	for _, one := range flatten(err) {
-		p.errorf(n, "", "%s: %v", what, one)
-	}
-	return l, err == nil
-}
+var fieldName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,62}$`)
 
-// locator reads a locator format; an absent one is one unnamed number.
-func (p *profileReader) locator(n ast.Node, what string) (quantize.Locator, bool) {
+// locator reads a locator format for an LM of that many bits; an absent one is
+// one unnamed number.
+func (p *profileReader) locator(n ast.Node, what string, bits int) (quantize.Locator, bool) {
 	var l quantize.Locator
 	if n == nil {
 		return l, true
@@ -43,15 +32,19 @@ func (p *profileReader) locator(n ast.Node, what string) (quantize.Locator, bool
 		var f quantize.LocatorField
 		var nameOK, bitsOK bool
 		if f.Name, nameOK = p.text(o.need("name", ""), what); nameOK {
-			what := what + ": " + f.Name
-			if _, err := quantize.ParseSignal(f.Name); err == nil {
-				p.errorf(o.get("name"), "lm: {"+f.Name+": …} would mean the signal", "%s: a field cannot have a signal's name", what)
+			_, err := quantize.ParseSignal(f.Name)
+			switch {
+			case !fieldName.MatchString(f.Name):
+				p.errorf(o.get("name"), "a letter, then letters, digits, '.', '_' or '-'", "%s: %q is not the name of a field", what, f.Name)
+				nameOK = false
+			case err == nil:
+				p.errorf(o.get("name"), "lm: {"+f.Name+": …} would mean the signal", "%s: %s: a field cannot have a signal's name", what, f.Name)
 				nameOK = false
 			}
 		}
-		var bits uint64
-		bits, bitsOK = p.number(o.need("bits", "how many bits of the locator the field takes"), what+": bits", 16)
-		f.Bits = int(bits)
+		var width uint64
+		width, bitsOK = p.number(o.need("bits", "how many bits of the locator the field takes"), what+": bits", 16)
+		f.Bits = int(width)
 		if values := o.get("values"); values != nil {
 			entries, valuesOK := p.entries(values, what+": values")
 			ok = ok && valuesOK
@@ -66,6 +59,23 @@ func (p *profileReader) locator(n ast.Node, what string) (quantize.Locator, bool
 		}
 		ok = ok && nameOK && bitsOK
 		l.Fields = append(l.Fields, f)
+	}
+	if !ok || !p.layoutOK || p.full() {
+		return l, false
+	}
+	// What is wrong with a field alone belongs to it, the rest to the list.
+	said := make(map[string]bool)
+	for i, f := range l.Fields {
+		for _, err := range flatten(quantize.Locator{Fields: []quantize.LocatorField{f}}.Validate(bits)) {
+			said[err.Error()] = true
+			p.errorf(list[i], "", "%s: %v", what, err)
+		}
+	}
+	for _, err := range flatten(l.Validate(bits)) {
+		if !said[err.Error()] {
+			p.errorf(n, "", "%s: %v", what, err)
+		}
+		ok = false
 	}
 	return l, ok
 }
@@ -145,12 +155,12 @@ func (p *profileReader) signals() []quantize.Signal {
 
 // encodeLM reads one locator: a number, or a value for each field.
 func (p *profileReader) encodeLM(sig quantize.Signal, n ast.Node, entries []entry, isMapping bool, what string) (uint16, bool) {
-	if !p.layoutOK || p.reported["signals."+sig.String()+".locator"] {
+	if !p.layoutOK || p.badLM[sig] {
 		return 0, false
 	}
 	layout, locator := p.profile.Layout, p.profile.Signals[sig].Locator
 	if !isMapping {
-		v, ok := p.number(n, what, uint64(layout.LMAllOnes()))
+		v, ok := p.number(n, what, 1<<16-1)
 		if !ok {
 			return 0, false
 		}

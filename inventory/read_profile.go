@@ -16,8 +16,9 @@ type profileReader struct {
 	*reader
 	profile  quantize.Profile
 	nodes    map[string]ast.Node
-	reported map[string]bool // fields that a mistake was reported for
-	layoutOK bool            // the widths of LM are known
+	reported map[string]bool          // fields that a mistake was reported for
+	layoutOK bool                     // the widths of LM are known
+	badLM    map[quantize.Signal]bool // the locator format is not usable
 }
 
 func (r *reader) readProfile(n ast.Node) *profileReader {
@@ -26,6 +27,7 @@ func (r *reader) readProfile(n ast.Node) *profileReader {
 		profile:  quantize.Profile{Signals: make(map[quantize.Signal]quantize.SignalProfile)},
 		nodes:    make(map[string]ast.Node),
 		reported: make(map[string]bool),
+		badLM:    make(map[quantize.Signal]bool),
 	}
 	if n == nil {
 		return p
@@ -54,8 +56,8 @@ func (r *reader) readProfile(n ast.Node) *profileReader {
 	}
 	p.profile.Interval, _ = r.interval(o.need("interval", "the averaging window Δt, e.g. 100ms"), "profile: interval")
 
-	locator, locatorOK := p.sharedLocator(o.get("locator"), "profile: locator", p.profile.Layout.LMBits())
-	wide, wideOK := p.sharedLocator(o.get("wide_locator"), "profile: wide_locator", p.profile.Layout.WideLMBits())
+	locator, locatorOK := p.locator(o.get("locator"), "profile: locator", p.profile.Layout.LMBits())
+	wide, _ := p.locator(o.get("wide_locator"), "profile: wide_locator", p.profile.Layout.WideLMBits())
 	signals := o.need("signals", "say which signals the domain carries, e.g. abw: {buckets: log-10G}")
 	p.note("signals", signals, signals != nil) // none at all is for Validate
 	if signals != nil {
@@ -68,7 +70,10 @@ func (r *reader) readProfile(n ast.Node) *profileReader {
 			}
 			field := "signals." + sig.String()
 			sp := quantize.SignalProfile{Locator: locator, WideLocator: wide}
-			p.reported[field+".locator"], p.reported[field+".wide_locator"] = !locatorOK, !wideOK
+			p.badLM[sig] = !locatorOK
+			// Formats are judged where they are read: one mistake in the
+			// profile's is one, not one a signal.
+			p.reported[field+".locator"], p.reported[field+".wide_locator"] = true, true
 			p.signal(sig, field, value, &sp)
 			p.profile.Signals[sig] = sp
 		}
@@ -113,12 +118,11 @@ func (p *profileReader) signal(sig quantize.Signal, field string, n ast.Node, sp
 		}
 	}
 	if l := o.get("locator"); l != nil {
-		sp.Locator, ok = p.locator(l, what+".locator")
-		p.note(field+".locator", l, ok)
+		sp.Locator, ok = p.locator(l, what+".locator", p.profile.Layout.LMBits())
+		p.badLM[sig] = !ok
 	}
 	if l := o.get("wide_locator"); l != nil {
-		sp.WideLocator, ok = p.locator(l, what+".wide_locator")
-		p.note(field+".wide_locator", l, ok)
+		sp.WideLocator, _ = p.locator(l, what+".wide_locator", p.profile.Layout.WideLMBits())
 	}
 }
 
@@ -226,8 +230,12 @@ func (p *profileReader) validate() {
 		for up := problem.Field; at == nil; at = p.nodes[up] {
 			up = up[:max(0, strings.LastIndexByte(up, '.'))]
 		}
+		hint := ""
+		if strings.HasSuffix(problem.Field, ".quantum") {
+			hint = "add quantum, what one step of the wide tag's S stands for, e.g. quantum: 1Mbps"
+		}
 		for _, one := range flatten(problem.Err) {
-			p.errorf(at, "", "profile: %s: %v", problem.Field, one)
+			p.errorf(at, hint, "profile: %s: %v", problem.Field, one)
 		}
 	}
 }

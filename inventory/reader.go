@@ -11,7 +11,7 @@ import (
 )
 
 // maxValues bounds what one file may expand to through its aliases.
-const maxValues = 1 << 20
+const maxValues = 1 << 19
 
 // reader walks a syntax tree and collects what is wrong with it. Its methods
 // return false, or a zero value, for what they have reported.
@@ -140,6 +140,31 @@ func (r *reader) object(n ast.Node, what string, known ...string) (object, bool)
 		o.values[e.name] = e
 	}
 	return o, ok
+}
+
+// called returns what a mapping's "name" says, "" when it says nothing, so that
+// messages about the other keys can use it. It reports nothing.
+func (r *reader) called(n ast.Node) string {
+	for range 8 {
+		switch v := n.(type) {
+		case *ast.AnchorNode:
+			n = v.Value
+			continue
+		case *ast.AliasNode:
+			n = r.anchors[v.Value.GetToken().Value]
+			continue
+		case ast.MapNode:
+			for iter := v.MapRange(); iter.Next(); {
+				if key, _ := scalar(iter.Key()); key != "name" {
+					continue
+				}
+				name, _ := scalar(iter.Value())
+				return name
+			}
+		}
+		break
+	}
+	return ""
 }
 
 // get returns a key's value, nil when it is absent or was reported.

@@ -16,7 +16,8 @@ func suggest(word string, known []string) string {
 		if len(word) > 64 || len(k) > 64 {
 			continue
 		}
-		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < bestDistance {
+		d := distance(strings.ToLower(word), strings.ToLower(k))
+		if d < bestDistance || d == bestDistance && best != "" && closer(word, k, best) {
 			best, bestDistance = k, d
 		}
 	}
@@ -24,6 +25,23 @@ func suggest(word string, known []string) string {
 		return fmt.Sprintf("did you mean %q?", best)
 	}
 	return "want " + oneOf(known)
+}
+
+// closer breaks a tie between two words equally far: people begin a word right,
+// and get its length right.
+func closer(word, a, b string) bool {
+	if pa, pb := samePrefix(word, a), samePrefix(word, b); pa != pb {
+		return pa > pb
+	}
+	return len(a) == len(word) && len(b) != len(word)
+}
+
+func samePrefix(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // oneOf lists words as a person would: "a", "a or b", "a, b or c".

@@ -102,8 +102,12 @@ func syntaxError(src source, err error) *Error {
 		hint = `put quotes around text that contains ": ", and begin each key on a line of its own`
 	case strings.Contains(msg, "non-map value"):
 		hint = `want "key: value" here; is the colon missing, or the indentation wrong?`
-	case strings.Contains(msg, "cannot start any token"):
+	case strings.Contains(msg, "must be specified"), strings.Contains(msg, "value is not allowed in this context"):
+		hint = "is a quote, brace or bracket still open above this place?"
+	case strings.Contains(msg, "cannot start any token"), strings.Contains(msg, "reserved character"):
 		hint = "put quotes around text that starts with a special character"
+	case strings.Contains(msg, "unexpected key name"):
+		hint = "is the colon behind the key missing?"
 	}
 	return src.errorAt(at, hint, "YAML syntax: "+msg)
 }
@@ -133,63 +137,103 @@ func place(n ast.Node) position {
 	return tokenPlace(n.GetToken())
 }
 
-// level is one open block collection.
-type level struct{ col, keys int }
+// level is one open collection, in block or in flow style.
+type level struct {
+	col     int  // block style: where its keys or dashes are
+	keys    int  // of a mapping
+	mapping bool // flow style: braces, not brackets
+	colon   bool // flow style: the current entry has one
+}
+
+// shape follows the nesting of a text, token by token.
+type shape struct {
+	blocks, flows []level
+	empty         int
+}
 
 // checkShape refuses, before anything recursive runs, texts that are too deep
 // or too wide for the parser.
 func checkShape(src source, tokens token.Tokens) *Error {
-	var blocks []level
-	flow, empty := 0, 0
-	open := func(col int) *level {
-		for len(blocks) > 0 && blocks[len(blocks)-1].col > col {
-			blocks = blocks[:len(blocks)-1]
-		}
-		if len(blocks) == 0 || blocks[len(blocks)-1].col < col {
-			blocks = append(blocks, level{col: col})
-		}
-		return &blocks[len(blocks)-1]
-	}
+	var s shape
 	for _, t := range tokens {
 		if t.Position == nil {
 			continue
 		}
-		col := t.Position.Column
-		switch t.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			flow++
-		case token.SequenceEndType, token.MappingEndType:
-			flow = max(0, flow-1)
-		case token.SequenceEntryType, token.MappingKeyType:
-			if flow == 0 {
-				open(col)
-			}
-			if followedByNothing(t, col) {
-				empty++
-			}
-		case token.MappingValueType:
-			if t.Prev != nil && t.Prev.Position != nil && t.Prev.Position.Line == t.Position.Line {
-				col = t.Prev.Position.Column
-			}
-			if followedByNothing(t, col) {
-				empty++
-			}
-			if flow > 0 {
-				break
-			}
-			l := open(col)
-			if l.keys++; l.keys > maxKeys {
-				return src.errorAt(tokenPlace(t), "", fmt.Sprintf("more than %d keys in one mapping", maxKeys))
-			}
+		keys := s.step(t)
+		var problem string
+		switch {
+		case keys > maxKeys:
+			problem = fmt.Sprintf("more than %d keys in one mapping", maxKeys)
+		case len(s.blocks)+len(s.flows) > maxDepth:
+			problem = fmt.Sprintf("nested more than %d deep", maxDepth)
+		case s.empty > maxEmpty:
+			problem = fmt.Sprintf("more than %d values are empty", maxEmpty)
+		default:
+			continue
 		}
-		if len(blocks)+flow > maxDepth {
-			return src.errorAt(tokenPlace(t), "", fmt.Sprintf("nested more than %d deep", maxDepth))
-		}
-		if empty > maxEmpty {
-			return src.errorAt(tokenPlace(t), "", fmt.Sprintf("more than %d values are empty", maxEmpty))
-		}
+		return src.errorAt(tokenPlace(t), "", problem)
 	}
 	return nil
+}
+
+// step takes in one token and returns the number of keys of the mapping that
+// it belongs to.
+func (s *shape) step(t *token.Token) (keys int) {
+	col := t.Position.Column
+	flow := &level{}
+	if len(s.flows) > 0 {
+		flow = &s.flows[len(s.flows)-1]
+	}
+	switch t.Type {
+	case token.SequenceStartType, token.MappingStartType:
+		s.flows = append(s.flows, level{mapping: t.Type == token.MappingStartType})
+	case token.SequenceEndType, token.MappingEndType:
+		s.flows = s.flows[:max(0, len(s.flows)-1)]
+	case token.CollectEntryType:
+		if flow.mapping && !flow.colon {
+			s.empty++ // {a, b}
+		}
+		flow.colon = false
+		flow.keys++
+		keys = flow.keys
+		if !flow.mapping {
+			keys = 0 // entries of a list may be many
+		}
+	case token.SequenceEntryType, token.MappingKeyType:
+		if len(s.flows) == 0 {
+			s.open(col)
+		}
+		s.countEmpty(t, col)
+	case token.MappingValueType:
+		if t.Prev != nil && t.Prev.Position != nil && t.Prev.Position.Line == t.Position.Line {
+			col = t.Prev.Position.Column
+		}
+		s.countEmpty(t, col)
+		flow.colon = true
+		if len(s.flows) == 0 {
+			l := s.open(col)
+			l.keys++
+			keys = l.keys
+		}
+	}
+	return keys
+}
+
+// open returns the block collection at a column, closing those right of it.
+func (s *shape) open(col int) *level {
+	for len(s.blocks) > 0 && s.blocks[len(s.blocks)-1].col > col {
+		s.blocks = s.blocks[:len(s.blocks)-1]
+	}
+	if len(s.blocks) == 0 || s.blocks[len(s.blocks)-1].col < col {
+		s.blocks = append(s.blocks, level{col: col})
+	}
+	return &s.blocks[len(s.blocks)-1]
+}
+
+func (s *shape) countEmpty(t *token.Token, col int) {
+	if followedByNothing(t, col) {
+		s.empty++
+	}
 }
 
 // followedByNothing says whether the key or list entry that ends with t, and

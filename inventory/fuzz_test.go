@@ -1,0 +1,66 @@
+package inventory
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// FuzzParse wants of every text: no panic, and either errors with their places
+// in the text or a fleet that can be written and read again.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(good))
+	for _, m := range mistakes {
+		if m.changes[0] == "" {
+			f.Add([]byte(m.changes[1]))
+		}
+	}
+	for _, text := range []string{
+		"a: &a [*a]", "&a a: *a", "? a\n: b", "<<: *a", "- - -", "a: !!str", "%YAML 1.2\n---\na", "a: |2\n   b", "\ufeffa",
+		"a: \"\\x", "a: >-\n b\n\n c", "{a, b: }", "[a: b]", "a:\r\n- b\r\n", "&\n", "*", "? {a: b}\n: c", "!a &b c", "-\t- a", "a: 'b\n\n c'",
+	} {
+		f.Add([]byte(text))
+	}
+	examples, err := filepath.Glob("../examples/*.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range examples {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		fleet, err := Parse("fuzz.yaml", text)
+		if err != nil {
+			checkErrors(t, string(text), err)
+			_ = err.Error()
+			return
+		}
+		roundTrip(t, fleet)
+	})
+}
+
+// FuzzParseSchedule wants no panic, and of every schedule taken that its next
+// instant is later and its longest gap positive.
+func FuzzParseSchedule(f *testing.F) {
+	for _, text := range []string{"@every 100ms", "@hourly", "* * * * *", "TZ=UTC 1 2 3 4 5", "CRON_TZ=", "0 0 29 2 *", "*/7 1-5,9 * jan mon-fri", "@every 9223372036s", "@every -1s"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := ParseSchedule(text)
+		if err != nil {
+			return
+		}
+		gap, err := LongestGap(s)
+		if err != nil || gap <= 0 {
+			t.Errorf("longest gap %s, %v", gap, err)
+		}
+		now := epoch.Add(1234567)
+		if next := s.Next(now); !next.After(now) || next.Sub(now) > gap {
+			t.Errorf("after %s comes %s, the longest gap is %s", now, next, gap)
+		}
+	})
+}

@@ -1,0 +1,243 @@
+package inventory
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// good is a right file; each mistake changes a part of it.
+const good = `format: csig.fleet/v1
+profile:
+  name: lab
+  tpid: 0x9900
+  layout: draft-00
+  interval: 100ms
+  signals:
+    abw: {buckets: log-10G}
+    abwc: {buckets: log}
+  locator:
+    - {name: stage, bits: 2, values: {tor: 1, spine: 2}}
+    - {name: port, bits: 5}
+policy:
+  on_stale: conservative
+  schedule: "@every 100ms"
+devices:
+  - name: s1
+    platform: linux
+    local: true
+    ports:
+      - {name: swp1, speed: 10G, action: update, lm: {stage: tor, port: 1}, peer: "s2:swp1"}
+      - {name: swp2, speed: 10G, action: strip, peer: h1}
+      - {name: swp3, lm: 17, action: passthrough}
+  - name: s2
+    platform: linux
+    ports:
+      - {name: swp1, speed: 10G, lm: {stage: spine, port: 1}, peer: "s1:swp1"}
+`
+
+// port1 and the like are the lines that the table below changes.
+const (
+	port1 = `{name: swp1, speed: 10G, action: update, lm: {stage: tor, port: 1}, peer: "s2:swp1"}`
+	port3 = `{name: swp3, lm: 17, action: passthrough}`
+	abw   = `abw: {buckets: log-10G}`
+	stage = `{name: stage, bits: 2, values: {tor: 1, spine: 2}}`
+)
+
+func numbers(n int, unit string) string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf("%d%s", i, unit)
+	}
+	return "[" + strings.Join(out, ", ") + "]"
+}
+
+func pairs(change map[int]string) string {
+	out := make([]string, 32)
+	for i := range out {
+		out[i] = fmt.Sprintf("[%dGbps, %dGbps]", i, i+1)
+		if c, ok := change[i]; ok {
+			out[i] = c
+		}
+	}
+	return "[" + strings.Join(out, ", ") + "]"
+}
+
+// mistakes are pairs of what to replace in good; "" is the whole file.
+var mistakes = []struct {
+	name    string
+	changes []string
+}{
+	{"empty file", []string{"", ""}},
+	{"only comments", []string{"", "# nothing\n"}},
+	{"not a mapping", []string{"", "- a\n- b\n"}},
+	{"plain text", []string{"", "hello\n"}},
+	{"two documents", []string{"", good + "---\n" + good}},
+	{"unclosed brace", []string{port3, `{name: swp3, lm: 17`}},
+	{"unclosed quote", []string{`"@every 100ms"`, `"@every 100ms`}},
+	{"tab indentation", []string{"  name: lab", "\tname: lab"}},
+	{"colon in plain text", []string{"name: lab", "name: lab: two"}},
+	{"missing colon", []string{"  name: lab", "  name lab"}},
+	{"at sign without quotes", []string{`"@every 100ms"`, "@every 100ms"}},
+	{"not UTF-8", []string{"name: lab", "name: l\xe4b"}},
+	{"control character", []string{"name: lab", "name: l\x1b[31mb"}},
+	{"format missing", []string{"format: csig.fleet/v1\n", ""}},
+	{"format of the future", []string{"csig.fleet/v1", "csig.fleet/v2"}},
+	{"format of something else", []string{"csig.fleet/v1", "v1"}},
+	{"profile missing", []string{"", "format: csig.fleet/v1\n"}},
+	{"profile empty", []string{"", "format: csig.fleet/v1\nprofile:\ndevices: []\n"}},
+	{"unknown key at the top", []string{"policy:", "polcy:"}},
+	{"unknown key in a port", []string{"{name: swp2, speed: 10G", "{name: swp2, sped: 10G"}},
+	{"unknown key far from any", []string{"local: true", "colour: blue"}},
+	{"key twice", []string{"  name: lab", "  name: lab\n  name: lab2"}},
+	{"key twice in a port", []string{"{name: swp2, speed: 10G", "{name: swp2, speed: 10G, speed: 1G"}},
+	{"merge key", []string{port3, `{<<: {lm: 17}, name: swp3, action: passthrough}`}},
+	{"YAML tag", []string{"lm: 17", "lm: !!str 17"}},
+	{"alias without anchor", []string{"lm: 17", "lm: *nowhere"}},
+	{"anchor twice", []string{"name: swp2", "name: &a swp2", "name: swp3", "name: &a swp3"}},
+	{"value missing", []string{"  layout: draft-00", "  layout:"}},
+	{"list where a word belongs", []string{"name: lab", "name: [lab]"}},
+	{"truth where a word belongs", []string{"name: lab", "name: true"}},
+	{"word where a list belongs", []string{"  locator:\n    - " + stage + "\n    - {name: port, bits: 5}\n", "  locator: stage\n"}},
+	{"empty list entry", []string{"- " + port3, "-"}},
+	{"profile name with a space", []string{"name: lab", "name: my lab"}},
+	{"tpid missing", []string{"  tpid: 0x9900\n", ""}},
+	{"tpid without 0x", []string{"tpid: 0x9900", "tpid: 9900"}},
+	{"tpid too long", []string{"tpid: 0x9900", "tpid: 0x99000"}},
+	{"tpid is a length", []string{"tpid: 0x9900", "tpid: 0x0500"}},
+	{"tpid of VLANs", []string{"tpid: 0x9900", "tpid: 0x8100"}},
+	{"tpid of IPv6", []string{"tpid: 0x9900", "tpid: 0x86dd"}},
+	{"tpid of QinQ", []string{"tpid: 0x9900", "tpid: 0x88a8"}},
+	{"wide tpid the same", []string{"  layout", "  wide_tpid: 0x9900\n  layout"}},
+	{"wide tpid of QinQ and no quantum", []string{"  layout", "  wide_tpid: 0x88a8\n  layout"}},
+	{"vlan tpid unknown", []string{"policy:", "vlan_tpids: [0x8100, 0x9100, 0x8100]\npolicy:"}},
+	{"layout unknown", []string{"layout: draft-00", "layout: draft-0"}},
+	{"interval missing", []string{"  interval: 100ms\n", ""}},
+	{"interval without unit", []string{"interval: 100ms", "interval: 100"}},
+	{"interval too short", []string{"interval: 100ms", "interval: 10us"}},
+	{"interval negative", []string{"interval: 100ms", "interval: -1s"}},
+	{"signal unknown", []string{"abwc: {", "abcw: {"}},
+	{"no signals", []string{"  signals:\n    " + abw + "\n    abwc: {buckets: log}\n", "  signals: {}\n"}},
+	{"nqd in draft-00", []string{"abwc: {", "nqd: {"}},
+	{"buckets missing", []string{abw, "abw: {initial_s: 30}"}},
+	{"preset unknown", []string{"log-10G", "log-10g"}},
+	{"preset of another signal", []string{"log-10G", "linear"}},
+	{"too few bounds", []string{"log-10G", numbers(32, "Gbps")}},
+	{"bound with the wrong unit", []string{"log-10G", strings.Replace(numbers(33, "Gbps"), "5Gbps", "5ms", 1)}},
+	{"bounds out of order", []string{"log-10G", strings.Replace(numbers(33, "Gbps"), "7Gbps", "3Gbps", 1)}},
+	{"ranges with a gap and an overlap", []string{"log-10G", pairs(map[int]string{3: "[3Gbps, 3.5Gbps]", 9: "[8Gbps, 10Gbps]"})}},
+	{"range with one end", []string{"log-10G", pairs(map[int]string{3: "[3Gbps]"})}},
+	{"bounds and ranges", []string{"log-10G", "[0, 1Gbps, [1Gbps, 2Gbps]]"}},
+	{"initial_s too large", []string{abw, "abw: {buckets: log-10G, initial_s: 32}"}},
+	{"initial_s is the worst", []string{abw, "abw: {buckets: log-10G, initial_s: 0}"}},
+	{"locator too wide", []string{"name: port, bits: 5", "name: port, bits: 6"}},
+	{"locator field twice", []string{"name: port, bits: 5", "name: stage, bits: 5"}},
+	{"locator value too large", []string{"spine: 2", "spine: 4"}},
+	{"locator values share a number", []string{"spine: 2", "spine: 1"}},
+	{"locator field with a signal's name", []string{"name: port, bits: 5", "name: abw, bits: 5"}},
+	{"locator field with a bad name", []string{"name: port, bits: 5", "name: 7th, bits: 5"}},
+	{"locator field without bits", []string{"name: port, bits: 5", "name: port, bits: 0"}},
+	{"on_stale unknown", []string{"on_stale: conservative", "on_stale: discard"}},
+	{"schedule not cron", []string{`"@every 100ms"`, "often"}},
+	{"schedule zone only", []string{`"@every 100ms"`, "TZ=UTC"}},
+	{"schedule too fast", []string{`"@every 100ms"`, `"@every 100us"`}},
+	{"schedule never due", []string{`"@every 100ms"`, `"0 0 30 2 *"`}},
+	{"schedule longer than the interval", []string{`"@every 100ms"`, `"@every 1s"`}},
+	{"cron longer than the interval", []string{`"@every 100ms"`, `"*/5 * * * *"`}},
+	{"device interval below the schedule", []string{"    local: true", "    local: true\n    interval: 50ms"}},
+	{"device schedule above the interval", []string{"    local: true", "    local: true\n    schedule: '@every 200ms'"}},
+	{"device name missing", []string{"  - name: s1\n    platform", "  - platform"}},
+	{"device name with a colon", []string{"- name: s1", `- name: "s1:a"`}},
+	{"device twice", []string{"- name: s2", "- name: s1"}},
+	{"platform missing", []string{"    platform: linux\n    local: true\n", "    local: true\n"}},
+	{"two local devices", []string{"- name: s2\n", "- name: s2\n    local: true\n"}},
+	{"local is a word", []string{"local: true", "local: yes"}},
+	{"overhead too large", []string{"    local: true", "    local: true\n    counters: {overhead: 400}"}},
+	{"no ports", []string{"", strings.SplitAfter(good, "    local: true\n")[0]}},
+	{"ports empty", []string{"", strings.SplitAfter(good, "    local: true\n")[0] + "    ports: []\n"}},
+	{"port twice", []string{"name: swp2", "name: swp1"}},
+	{"port name too long", []string{"name: swp3", "name: HundredGigE1/0/1"}},
+	{"port name with a slash", []string{"name: swp3", "name: Gi0/1"}},
+	{"speed without unit", []string{port1, strings.Replace(port1, "10G", "10", 1)}},
+	{"speed as time", []string{port1, strings.Replace(port1, "10G", "10ms", 1)}},
+	{"speed zero", []string{port1, strings.Replace(port1, "10G", "0", 1)}},
+	{"action unknown", []string{"action: strip", "action: stripp"}},
+	{"lm missing", []string{"lm: {stage: tor, port: 1}, ", ""}},
+	{"lm reserved for none", []string{"lm: 17", "lm: 126"}},
+	{"lm reserved for stale", []string{"lm: 17", "lm: 125"}},
+	{"lm zero", []string{"lm: 17", "lm: 0"}},
+	{"lm fields give zero", []string{"{stage: tor, port: 1}", "{stage: 0, port: 0}"}},
+	{"lm fields give none", []string{"{stage: tor, port: 1}", "{stage: 3, port: 30}"}},
+	{"lm too large", []string{"lm: 17", "lm: 128"}},
+	{"lm octal", []string{"lm: 17", "lm: 017"}},
+	{"lm beyond its fields", []string{"bits: 5", "bits: 3", "lm: 17", "lm: 40"}},
+	{"lm field unknown", []string{"{stage: tor, port: 1}", "{stag: tor, port: 1}"}},
+	{"lm field missing", []string{"{stage: tor, port: 1}", "{stage: tor}"}},
+	{"lm value unknown", []string{"{stage: tor,", "{stage: spin,"}},
+	{"lm value too large", []string{"{stage: tor, port: 1}", "{stage: tor, port: 32}"}},
+	{"lm for one signal only", []string{"lm: 17", "lm: {abw: 17}"}},
+	{"lm for a signal that is not carried", []string{"lm: 17", "lm: {abw: 17, abwc: 17, pd: 17}"}},
+	{"lm twice in a device", []string{"lm: 17", "lm: {stage: tor, port: 1}"}},
+	{"lm twice for one signal", []string{"lm: 17", "lm: {abw: 17, abwc: 33}"}},
+	{"peer without port", []string{`"s2:swp1"`, `"s2:"`}},
+	{"several at once", []string{"tpid: 0x9900", "tpid: 9900", "log-10G", "log-10", "speed: 10G, action: strip", "speed: fast, action: drop", "port: 1}, peer: \"s1", "port: 40}, peer: \"s1"}},
+}
+
+func mistaken(t *testing.T, changes []string) string {
+	t.Helper()
+	text := good
+	for i := 0; i < len(changes); i += 2 {
+		if changes[i] == "" {
+			text = changes[i+1]
+			continue
+		}
+		if !strings.Contains(text, changes[i]) {
+			t.Fatalf("the right file does not contain %q", changes[i])
+		}
+		text = strings.Replace(text, changes[i], changes[i+1], 1)
+	}
+	return text
+}
+
+// TestMistakes compares the exact messages with testdata/mistakes.golden.
+func TestMistakes(t *testing.T) {
+	if _, err := Parse("good.yaml", []byte(good)); err != nil {
+		t.Fatalf("the right file is refused: %v", err)
+	}
+	var got strings.Builder
+	for _, m := range mistakes {
+		_, err := Parse("fleet.yaml", []byte(mistaken(t, m.changes)))
+		var list Errors
+		if !errors.As(err, &list) || len(list) == 0 {
+			t.Errorf("%s: got %v, want Errors", m.name, err)
+			continue
+		}
+		fmt.Fprintf(&got, "== %s\n%s\n\n", m.name, err)
+	}
+	const golden = "testdata/mistakes.golden"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gotCases, wantCases := strings.Split(got.String(), "== "), strings.Split(string(want), "== ")
+	for i := range max(len(gotCases), len(wantCases)) {
+		switch {
+		case i >= len(gotCases):
+			t.Errorf("missing: %s", wantCases[i])
+		case i >= len(wantCases):
+			t.Errorf("not in %s (run with -update and read the difference): %s", golden, gotCases[i])
+		case gotCases[i] != wantCases[i]:
+			t.Errorf("got  %s\nwant %s", gotCases[i], wantCases[i])
+		}
+	}
+}
