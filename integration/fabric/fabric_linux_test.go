@@ -140,7 +140,7 @@ func TestLoadIsExact(t *testing.T) {
 	}
 	defer load.Stop() //nolint:errcheck // stopped below
 	last := counters(t, l.egress[2])
-	for _, rate := range []uint64{1_000_000, 10_000_000, 200_000_000, 25_000_000} {
+	for _, rate := range []uint64{1_000_000, 10_000_000, 100_000_000, 25_000_000} {
 		if err := load.SetRate(rate); err != nil {
 			t.Fatal(err)
 		}

@@ -23,26 +23,31 @@ const (
 	loadBurst = MaxQueue
 	// loadBlock bounds one blocking send, and so how long Stop takes.
 	loadBlock = 50 * time.Millisecond
-	// loadBuffer is how much the sender may be ahead of the pacer, in bytes
+	// loadBuffer is how much one sender may be ahead of the pacer, in bytes
 	// as the kernel accounts them: 184 frames, 10 ms of 200 Mbit/s. More than
 	// this, the default net.core.wmem_max, works on some machines only.
 	loadBuffer = 2 * 212992
+	// loadSenders fill the queue side by side, each with a buffer of its own,
+	// so that a busy machine may keep all of them from running for 50 ms of
+	// 160 Mbit/s.
+	loadSenders = 4
 )
 
 // Load is steady background traffic from one host: ordinary IPv4/UDP frames
-// without any tag. The host's port is shaped to the wanted rate and a sender
-// keeps that shaper's queue full; its sends block on the socket's buffer, so
-// that nothing is dropped and the kernel's own timer does the pacing.
+// without any tag. The host's port is shaped to the wanted rate and a
+// few senders keep that shaper's queue full; their sends block on the sockets'
+// buffers, so that nothing is dropped and the kernel's own timer does the
+// pacing.
 //
 // The host's port carries the load only: other frames would wait in its queue.
 type Load struct {
 	port *Port
-	fd   int
+	fds  []int // one a sender
 
 	mu     sync.Mutex // serialises SetRate and Stop
 	closed bool
 	quit   chan struct{} // nil while paused
-	done   chan error
+	done   chan error    // one from each sender
 
 	frame []byte
 }
@@ -51,30 +56,42 @@ type Load struct {
 // address of some other host until Stop; 0 starts it paused.
 func StartLoad(from *Port, to net.HardwareAddr, bps uint64) (*Load, error) {
 	l := &Load{port: from, frame: loadFrame(from.MAC, to)}
-	err := from.node.Do(func() (err error) {
-		l.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			return fmt.Errorf("open a packet socket: %w", err)
-		}
-		timeout := unix.NsecToTimeval(int64(loadBlock))
-		err = errors.Join(
-			unix.Bind(l.fd, &unix.SockaddrLinklayer{Ifindex: from.index}),
-			unix.SetsockoptTimeval(l.fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &timeout),
-			unix.SetsockoptInt(l.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, loadBuffer/2), // the kernel doubles it
-		)
-		if err != nil {
-			unix.Close(l.fd)
-			return fmt.Errorf("prepare a packet socket: %w", err)
+	err := from.node.Do(func() error {
+		for range loadSenders {
+			fd, err := senderSocket(from.index)
+			if err != nil {
+				return err
+			}
+			l.fds = append(l.fds, fd)
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("load from %s: %w", from, err)
+		return nil, errors.Join(fmt.Errorf("load from %s: %w", from, err), l.Stop())
 	}
 	if err := l.SetRate(bps); err != nil {
 		return nil, errors.Join(err, l.Stop())
 	}
 	return l, nil
+}
+
+// senderSocket opens a packet socket that blocks when it is far enough ahead.
+func senderSocket(ifindex int) (int, error) {
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open a packet socket: %w", err)
+	}
+	timeout := unix.NsecToTimeval(int64(loadBlock))
+	err = errors.Join(
+		unix.Bind(fd, &unix.SockaddrLinklayer{Ifindex: ifindex}),
+		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &timeout),
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, loadBuffer/2), // the kernel doubles it
+	)
+	if err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("prepare a packet socket: %w", err)
+	}
+	return fd, nil
 }
 
 // SetRate changes the load to bps (layer 1 bits per second, rounded down to
@@ -101,8 +118,10 @@ func (l *Load) SetRate(bps uint64) error {
 	l.port.rate = rate * 8
 	l.port.mu.Unlock()
 	if l.quit == nil {
-		l.quit, l.done = make(chan struct{}), make(chan error, 1)
-		go send(l.fd, l.frame, l.quit, l.done)
+		l.quit, l.done = make(chan struct{}), make(chan error, len(l.fds))
+		for _, fd := range l.fds {
+			go send(fd, l.frame, l.quit, l.done)
+		}
 	}
 	return nil
 }
@@ -126,13 +145,16 @@ func send(fd int, frame []byte, quit <-chan struct{}, done chan<- error) {
 	}
 }
 
-// pause stops the sender and empties the queue, so that nothing more is sent.
+// pause stops the senders and empties the queue, so that nothing more is sent.
 func (l *Load) pause() error {
 	if l.quit == nil {
 		return nil
 	}
 	close(l.quit)
-	err := <-l.done
+	var err error
+	for range l.fds {
+		err = errors.Join(err, <-l.done)
+	}
 	l.quit = nil
 	if err != nil {
 		err = fmt.Errorf("load from %s: send: %w", l.port, err)
@@ -160,7 +182,11 @@ func (l *Load) Stop() error {
 		return nil
 	}
 	l.closed = true
-	return errors.Join(l.pause(), unix.Close(l.fd))
+	err := l.pause()
+	for _, fd := range l.fds {
+		err = errors.Join(err, unix.Close(fd))
+	}
+	return err
 }
 
 // loadFrame is an IPv4/UDP frame to the discard port, between addresses of the
