@@ -1,0 +1,153 @@
+package snmp
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/gosnmp/gosnmp"
+)
+
+// want is one binding that a reply must carry, in its place.
+type want struct {
+	at   uint32 // where in pdu.oids its name starts
+	size uint8
+	col  column
+	port int32 // index into Source.ports, or one of the two below
+}
+
+const (
+	noPort  = -1 // a scalar of the whole device
+	another = -2 // a row nobody asked for, between two that are wanted
+)
+
+// pdu is a request and what its answer must look like.
+type pdu struct {
+	kind         gosnmp.PDUType
+	nonRepeaters int
+	repetitions  int
+	names        []string // what is asked for, dotted
+
+	wants []want // what must come back; nil for a walk
+	oids  []byte // their names, encoded
+	ports []int32
+
+	msg  []byte // SNMPv2c: the encoded request
+	idAt int    // where its request-id is
+}
+
+func (p *pdu) ask(o oid) { p.names = append(p.names, o.dotted()) }
+
+func (p *pdu) expect(o oid, port int32, col column) {
+	start := len(p.oids)
+	p.oids = o.encode(p.oids)
+	p.wants = append(p.wants, want{at: uint32(start), size: uint8(len(p.oids) - start), col: col, port: port})
+}
+
+func (p *pdu) name(w *want) []byte { return p.oids[w.at : w.at+uint32(w.size)] }
+
+// firstID is the lowest request-id used: all of them are encoded in four bytes,
+// so that a request is encoded once and only its id is written anew.
+const firstID = 1 << 24
+
+// encode makes the SNMPv2c message.
+func (p *pdu) encode(community Secret) error {
+	packet := gosnmp.SnmpPacket{
+		Version:        gosnmp.Version2c,
+		Community:      string(community),
+		PDUType:        p.kind,
+		RequestID:      firstID,
+		NonRepeaters:   uint8(p.nonRepeaters),
+		MaxRepetitions: uint32(p.repetitions),
+	}
+	for _, name := range p.names {
+		packet.Variables = append(packet.Variables, gosnmp.SnmpPDU{Name: name, Type: gosnmp.Null})
+	}
+	msg, err := packet.MarshalMsg()
+	if err != nil {
+		return fmt.Errorf("encode a request of %d objects: %w", len(p.names), err)
+	}
+	at, ok := requestIDAt(msg)
+	if !ok {
+		return fmt.Errorf("encode a request of %d objects: no four-byte request-id in it", len(p.names))
+	}
+	p.msg, p.idAt = msg, at
+	p.names = nil // only SNMPv3 needs them again
+	return nil
+}
+
+// requestIDAt finds the four bytes of the request-id in an SNMPv2c message.
+func requestIDAt(msg []byte) (int, bool) {
+	b := ber(msg)
+	body, ok := b.expect(byte(gosnmp.Sequence))
+	if !ok {
+		return 0, false
+	}
+	b = body
+	_, ok1 := b.integer()
+	_, ok2 := b.expect(byte(gosnmp.OctetString))
+	_, inner, ok3 := b.next()
+	if !ok1 || !ok2 || !ok3 || len(inner) < 6 || inner[0] != byte(gosnmp.Integer) || inner[1] != 4 {
+		return 0, false
+	}
+	at := len(msg) - len(inner) + 2
+	return at, binary.BigEndian.Uint32(msg[at:]) == firstID
+}
+
+// getPDU asks for the columns of ports, all columns of a port together.
+// sysUpTime comes first and ifTableLastChange last, so that both enclose what
+// they vouch for.
+func (s *Source) getPDU(ports []int32, cols func(*port) mask) *pdu {
+	p := &pdu{kind: gosnmp.GetRequest, ports: ports}
+	scalar := func(o oid, c column) {
+		o = o.at(0)
+		p.ask(o)
+		p.expect(o, noPort, c)
+	}
+	scalar(sysUpTime, uptimeScalar)
+	for _, i := range ports {
+		pt := &s.ports[i]
+		need := cols(pt)
+		for c := range nColumns {
+			if need.has(c) {
+				o := c.oid().at(pt.index)
+				p.ask(o)
+				p.expect(o, i, c)
+			}
+		}
+	}
+	if s.hasLastChange {
+		scalar(ifTableLastChange, lastChangeScalar)
+	}
+	return p
+}
+
+// bulkPDU asks for the columns of consecutive rows of the interface table. ports
+// has another for a row that is not wanted.
+func (s *Source) bulkPDU(rows []uint32, ports []int32, cols mask) *pdu {
+	p := &pdu{kind: gosnmp.GetBulkRequest, repetitions: len(rows)}
+	scalar := func(o oid, c column) {
+		p.nonRepeaters++
+		p.ask(o)
+		p.expect(o.at(0), noPort, c)
+	}
+	scalar(sysUpTime, uptimeScalar)
+	if s.hasLastChange {
+		scalar(ifTableLastChange, lastChangeScalar)
+	}
+	for c := range nColumns {
+		if cols.has(c) {
+			p.ask(c.oid().at(rows[0] - 1))
+		}
+	}
+	for r, index := range rows {
+		for c := range nColumns {
+			if cols.has(c) {
+				p.expect(c.oid().at(index), ports[r], c)
+			}
+		}
+		if ports[r] >= 0 {
+			p.ports = append(p.ports, ports[r])
+		}
+	}
+	return p
+}

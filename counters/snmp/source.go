@@ -1,0 +1,555 @@
+package snmp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/gosnmp/gosnmp"
+
+	"github.com/csig-agent/csig/counters"
+)
+
+// Source reads the egress counters of one device through its SNMP agent. It is
+// not safe for concurrent use.
+type Source struct {
+	cfg     Config
+	address string
+	sess    session
+	closed  bool
+	answer  answer
+
+	ports  []port
+	rows   []row
+	system system
+	drops  *dropEvidence
+
+	// What guards the mapping and the counters.
+	known              bool // a survey was made
+	surveyed           time.Time
+	hasLastChange      bool
+	lastChange         uint32
+	lastChangeSurveyed uint32
+	uptime             uptime
+	boot               uint64 // counts restarts of the agent
+	restarted          bool   // the agent did, since the last survey
+	checked            time.Time
+	guard              uint32 // lastChange when names were last read
+
+	// How to read.
+	limit, ceiling     int // bindings a PDU
+	clean              int // readings without trouble
+	growAfter          int // so many of them allow larger PDUs to be tried again
+	trials             []trial
+	trying             int
+	settled            bool
+	retrial, stalePlan bool
+	plan               plan
+
+	// Of the running Read.
+	later    []int32
+	extra    int // exchanges that may still be spent on isolating trouble
+	silences int
+	once     bool // no retries
+}
+
+var _ counters.Source = (*Source)(nil)
+
+// New returns a Source. It only checks the configuration; the agent is
+// contacted by Read, so that a device that is down when the daemon starts
+// is an error of a reading and not of the start.
+func New(cfg Config) (*Source, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{
+		cfg: cfg, address: cfg.endpoint(), drops: new(dropEvidence),
+		limit: cfg.MaxOIDs, ceiling: cfg.MaxOIDs,
+		growAfter: growAtFirst,
+		ports:     make([]port, len(cfg.Ports)),
+	}
+	for i, name := range cfg.Ports {
+		s.ports[i].name = name
+	}
+	return s, nil
+}
+
+// Close closes the socket. The Source cannot be used afterwards.
+func (s *Source) Close() error {
+	s.closed = true
+	if s.sess == nil {
+		return nil
+	}
+	err := s.sess.close()
+	s.sess = nil
+	return err
+}
+
+// Read takes one reading of all ports. It implements counters.Source. The first
+// call, and calls after the agent restarted or its interfaces changed, take
+// longer, as they look up the ports.
+//
+// The error is for the whole device: it did not answer at all (ErrNoAnswer),
+// refused the credentials (ErrCredentials), or ctx ended. A port's own trouble is
+// its sample's Err.
+func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sample, error) {
+	dst = dst[:0]
+	if s.closed {
+		return dst, s.deviceError(os.ErrClosed)
+	}
+	if err := ctx.Err(); err != nil {
+		return dst, s.deviceError(err)
+	}
+	done, err := s.arm(ctx)
+	if err != nil {
+		return dst, s.deviceError(err)
+	}
+	defer done()
+	if err := s.read(ctx); err != nil {
+		return dst, s.deviceError(err)
+	}
+	for i := range s.ports {
+		p := &s.ports[i]
+		dst = append(dst, s.sample(p))
+		p.wasBad = p.need == 0 || p.problem == lookUp || p.problem == fine && !p.up()
+	}
+	return dst, nil
+}
+
+// arm opens the socket if needed, and makes the end of ctx interrupt it.
+func (s *Source) arm(ctx context.Context) (done func(), err error) {
+	if s.sess == nil {
+		if s.cfg.Version == V3 {
+			s.sess, err = asSession(dialV3(ctx, &s.cfg))
+		} else {
+			s.sess, err = asSession(dialV2c(ctx, &s.cfg))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if ctx.Done() == nil {
+		return func() {}, nil
+	}
+	interrupted := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(interrupted)
+		s.sess.interrupt()
+	})
+	return func() {
+		if !stop() {
+			<-interrupted // else it could hit the next reading
+		}
+	}, nil
+}
+
+// asSession keeps a nil pointer from becoming a session that is not nil.
+func asSession[S session](sess S, err error) (session, error) {
+	if err != nil {
+		return nil, err
+	}
+	return sess, nil
+}
+
+// read fills the ports with one reading.
+func (s *Source) read(ctx context.Context) error {
+	s.later, s.silences, s.once = s.later[:0], 0, false
+	first := !s.known || s.restarted
+	if first {
+		for i := range s.ports {
+			s.ports[i].alone = false
+		}
+		if err := s.survey(ctx, true); err != nil {
+			return err
+		}
+		s.known, s.restarted = true, false
+	}
+	if err := s.build(); err != nil {
+		return err
+	}
+	s.extra = 32 + 4*len(s.plan.full)
+
+	lean := s.lean() && s.checked.Add(s.cfg.Recheck).After(s.cfg.Now()) && s.lastChange == s.guard
+	requests, cols := s.plan.full, (*port).fullColumns
+	if lean {
+		requests, cols = s.plan.lean, (*port).leanColumns
+	}
+	for i := range s.ports {
+		p := &s.ports[i]
+		p.begin(cols(p))
+		if p.need == 0 {
+			p.fail(final, p.missing)
+		}
+	}
+	if !lean {
+		s.checked, s.guard = s.cfg.Now(), s.lastChange
+	}
+	// A shape on trial is not worth waiting for.
+	s.once = !s.settled && s.trying > 0
+	took, clean, err := s.pass(ctx, requests)
+	s.once = false
+	if err != nil {
+		return err
+	}
+	switch {
+	case !lean:
+		s.judge(took, clean)
+	case s.plan.shape.bulk && !clean:
+		s.judge(took, false)
+	}
+	if lean && (s.lastChange != s.guard || s.restarted) {
+		// The interfaces changed under a reading that has no names in it.
+		s.later = s.later[:0]
+		for i := range s.ports {
+			if s.ports[i].need != 0 {
+				s.later = append(s.later, int32(i))
+			}
+		}
+		s.checked, s.guard = s.cfg.Now(), s.lastChange
+	}
+	if err := s.solve(ctx, s.later); err != nil {
+		return s.partly(err)
+	}
+	if first || !s.dueSurvey() {
+		return nil
+	}
+	return s.partly(s.findLost(ctx))
+}
+
+// pass sends the requests of the plan and stores their answers. What has to be
+// asked again is in s.later.
+func (s *Source) pass(ctx context.Context, requests []*pdu) (took time.Duration, clean bool, err error) {
+	clean = true
+	for k, p := range requests {
+		err := s.ask(ctx, p)
+		if err == nil {
+			took += s.answer.received.Sub(s.answer.sent)
+			clean = s.store(p) && clean
+			continue
+		}
+		if ctx.Err() != nil {
+			return 0, false, ctx.Err()
+		}
+		wasClean := clean
+		clean = false
+		var status *StatusError
+		switch {
+		case errors.Is(err, ErrNoAnswer):
+			if !s.alive(ctx) {
+				s.failAll(requests[k:], err)
+				return 0, false, s.partly(err)
+			}
+			// Silence about large PDUs only: the rest is as large.
+			s.shrink(len(p.wants), false)
+			for _, q := range requests[k:] {
+				s.postpone(q, err)
+			}
+			return took, false, nil
+		case errors.As(err, &status):
+			if gosnmp.SNMPError(status.Status) == gosnmp.TooBig {
+				s.shrink(len(p.wants), true)
+			}
+			s.postpone(p, err)
+			if s.blame(p, status, err) {
+				clean = wasClean // it is the port's fault and not the shape's
+			}
+		case errors.Is(err, ErrMalformed):
+			s.postpone(p, err)
+		default:
+			return 0, false, err
+		}
+	}
+	if clean {
+		s.grow()
+	}
+	return took, clean, nil
+}
+
+// partly returns err only where no port at all was read: what was read before
+// the device went silent is valid.
+func (s *Source) partly(err error) error {
+	if err == nil || !errors.Is(err, ErrNoAnswer) {
+		return err
+	}
+	for i := range s.ports {
+		if p := &s.ports[i]; p.problem == fine && p.need != 0 && p.need&^p.got == 0 {
+			return nil
+		}
+	}
+	return err
+}
+
+// postpone leaves the ports of p, which failed with err, for later.
+func (s *Source) postpone(p *pdu, err error) {
+	for _, i := range p.ports {
+		s.ports[i].fail(retry, err)
+		s.later = append(s.later, i)
+	}
+}
+
+func (s *Source) failAll(requests []*pdu, err error) {
+	for _, p := range requests {
+		for _, i := range p.ports {
+			s.ports[i].fail(final, err)
+		}
+	}
+}
+
+// blame charges the port that error-index points at, if it does.
+func (s *Source) blame(p *pdu, status *StatusError, err error) bool {
+	k := int(status.Index) - 1
+	if p.kind != gosnmp.GetRequest || gosnmp.SNMPError(status.Status) == gosnmp.TooBig || k < 0 || k >= len(p.wants) || p.wants[k].port < 0 {
+		return false
+	}
+	i := p.wants[k].port
+	pt := &s.ports[i]
+	pt.problem = fine
+	pt.fail(final, fmt.Errorf("%s.%d: %w", columns[p.wants[k].col].name, pt.index, err))
+	if !pt.alone {
+		// From now on it does not take others with it.
+		pt.alone, s.stalePlan = true, true
+	}
+	return true
+}
+
+// store takes the answer to p. It returns false where not everything came back
+// that was asked for.
+func (s *Source) store(p *pdu) (complete bool) {
+	complete = true
+	for k := range p.wants {
+		w := &p.wants[k]
+		if w.port == another {
+			continue
+		}
+		b := s.answer.bind(k, p)
+		switch {
+		case w.port == noPort:
+			if b != nil && b.kind == gosnmp.TimeTicks {
+				s.scalar(w.col, uint32(b.n))
+			}
+		case b == nil:
+			complete = false
+			s.ports[w.port].fail(retry, s.absent(k, w))
+		default:
+			s.ports[w.port].take(w.col, b)
+		}
+	}
+	hasTicks := false
+	if b := s.answer.bind(0, p); b != nil && b.kind == gosnmp.TimeTicks {
+		hasTicks = true
+	}
+	for _, i := range p.ports {
+		pt := &s.ports[i]
+		pt.check()
+		pt.sent, pt.received, pt.boot = s.answer.sent, s.answer.received, s.boot
+		pt.ticks, pt.hasTicks = s.uptime.ticks, hasTicks
+		if pt.problem == retry {
+			s.later = append(s.later, i)
+		}
+	}
+	return complete
+}
+
+// absent is the error for a binding that did not come back.
+func (s *Source) absent(k int, w *want) error {
+	what := fmt.Sprintf("%s.%d", columns[w.col].name, s.ports[w.port].index)
+	if k >= len(s.answer.binds) {
+		return fmt.Errorf("%s: %w: it ends after %d bindings", what, ErrMissing, len(s.answer.binds))
+	}
+	return fmt.Errorf("%s: %w: it has another object in its place", what, ErrMissing)
+}
+
+// scalar takes sysUpTime or ifTableLastChange.
+func (s *Source) scalar(c column, ticks uint32) {
+	switch c {
+	case uptimeScalar:
+		s.noteUptime(ticks)
+	case lastChangeScalar:
+		s.lastChange = ticks
+	}
+}
+
+func (s *Source) noteUptime(ticks uint32) {
+	if s.uptime.advance(ticks, s.answer.received) {
+		s.boot++
+		s.restarted = true
+		*s.drops = dropEvidence{} // it may be another software now
+	}
+}
+
+// solve reads ports again whose PDU failed, in smaller ones.
+func (s *Source) solve(ctx context.Context, ports []int32) error {
+	for len(ports) > 0 {
+		n, room := 0, min(firstOIDs, s.limit)-2
+		for n < len(ports) && (n == 0 || room >= s.ports[ports[n]].need.size()) {
+			room -= s.ports[ports[n]].need.size()
+			n++
+		}
+		if err := s.narrow(ctx, ports[:n:n]); err != nil {
+			return err
+		}
+		ports = ports[n:]
+	}
+	return nil
+}
+
+// narrow reads a few ports in one PDU, and in parts where that fails, until
+// the ports that cannot be read are known.
+func (s *Source) narrow(ctx context.Context, ports []int32) error {
+	todo := ports[:0:0]
+	for _, i := range ports {
+		// A port that got its verdict in the meantime keeps it.
+		if p := &s.ports[i]; p.problem != final && p.need != 0 {
+			todo = append(todo, i)
+		}
+	}
+	if len(todo) == 0 || s.extra <= 0 {
+		return nil
+	}
+	s.extra--
+	req := s.getPDU(todo, (*port).fullColumns)
+	if err := s.sess.prepare(req); err != nil {
+		return err
+	}
+	err := s.ask(ctx, req)
+	for _, i := range todo {
+		s.ports[i].begin(s.ports[i].need)
+	}
+	if err == nil {
+		mark := len(s.later)
+		s.store(req)
+		again := append([]int32(nil), s.later[mark:]...)
+		s.later = s.later[:mark]
+		if len(again) == 0 || len(again) == len(todo) && len(todo) == 1 {
+			return nil
+		}
+		s.shrink(len(req.wants), false)
+		return s.halves(ctx, again)
+	}
+	for _, i := range todo {
+		s.ports[i].fail(retry, err)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var status *StatusError
+	switch {
+	case errors.Is(err, ErrNoAnswer):
+		if s.silences++; s.silences > 3 || !s.alive(ctx) {
+			return err
+		}
+		s.shrink(len(req.wants), false)
+	case errors.As(err, &status):
+		if gosnmp.SNMPError(status.Status) == gosnmp.TooBig {
+			s.shrink(len(req.wants), true)
+		}
+		if s.blame(req, status, err) {
+			return s.narrow(ctx, todo)
+		}
+	case errors.Is(err, ErrMalformed):
+	default:
+		return err
+	}
+	if len(todo) == 1 {
+		p := &s.ports[todo[0]]
+		p.problem = final
+		if !p.alone {
+			p.alone, s.stalePlan = true, true
+		}
+		return nil
+	}
+	return s.halves(ctx, todo)
+}
+
+func (s *Source) halves(ctx context.Context, ports []int32) error {
+	if len(ports) == 1 {
+		return s.narrow(ctx, ports)
+	}
+	if err := s.narrow(ctx, ports[:len(ports)/2]); err != nil {
+		return err
+	}
+	return s.narrow(ctx, ports[len(ports)/2:])
+}
+
+// findLost looks for ports that are not where they were, and reads those found.
+func (s *Source) findLost(ctx context.Context) error {
+	var lost []int32
+	for i := range s.ports {
+		p := &s.ports[i]
+		if p.need == 0 || p.problem == lookUp || p.problem == fine && !p.up() {
+			lost = append(lost, int32(i))
+		}
+	}
+	before := make([]uint32, len(lost))
+	for k, i := range lost {
+		before[k] = s.ports[i].index
+	}
+	if err := s.survey(ctx, false); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return nil // the ports have their own errors; the rest was read
+	}
+	again := lost[:0]
+	for k, i := range lost {
+		p := &s.ports[i]
+		switch {
+		case p.need == 0:
+			p.problem = fine
+			p.fail(final, p.missing)
+		case p.index != before[k] || p.problem != fine || p.need&^p.got != 0:
+			p.begin(p.need)
+			p.fail(retry, ErrMissing)
+			again = append(again, i)
+		}
+	}
+	return s.solve(ctx, again)
+}
+
+// alive says whether the agent answers the smallest of questions.
+func (s *Source) alive(ctx context.Context) bool {
+	p := &pdu{kind: gosnmp.GetRequest}
+	p.ask(sysUpTime.at(0))
+	p.expect(sysUpTime.at(0), noPort, uptimeScalar)
+	once := s.once
+	s.once = false // one lost datagram is no verdict
+	defer func() { s.once = once }()
+	return s.ask(ctx, p) == nil
+}
+
+// ask sends p, as often as configured, until there is an answer. An error-status
+// in it is a *StatusError.
+func (s *Source) ask(ctx context.Context, p *pdu) error {
+	if p.msg == nil {
+		if err := s.sess.prepare(p); err != nil {
+			return err
+		}
+	}
+	retries := s.cfg.Retries
+	if s.once {
+		retries = 0
+	}
+	var err error
+	for try := 0; ; try++ {
+		err = s.sess.exchange(ctx, p, &s.answer)
+		switch {
+		case err == nil && s.answer.status != 0:
+			return &StatusError{s.answer.status, s.answer.index}
+		case err == nil && p.wants != nil && len(s.answer.binds) > len(p.wants):
+			err = fmt.Errorf("%w: %d bindings where %d were asked for", ErrMalformed, len(s.answer.binds), len(p.wants))
+		case err == nil:
+			return nil
+		}
+		if ctx.Err() != nil || try >= retries ||
+			!errors.Is(err, ErrNoAnswer) && !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrNotInTimeWindow) {
+			break
+		}
+	}
+	if errors.Is(err, ErrNoAnswer) && retries > 0 {
+		return fmt.Errorf("%w in %d tries of %v", err, retries+1, s.cfg.Timeout)
+	}
+	return err
+}

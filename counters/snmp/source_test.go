@@ -1,0 +1,378 @@
+package snmp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gosnmp/gosnmp"
+
+	"github.com/csig-agent/csig/counters"
+)
+
+func TestRead(t *testing.T) {
+	const tera = 1 << 40
+	tests := []struct {
+		name string
+		port fakePort
+		want counters.Sample
+	}{
+		{"64 bits", fakePort{octets: 5 * tera, ucast: 1 << 33, mcast: 20, bcast: 3, mbps: 100_000},
+			counters.Sample{Octets: 5 * tera, Packets: 1<<33 + 23, Speed: 100e9, Bits: 64}},
+		{"64-bit octets, 32-bit packets", fakePort{octets: 5 * tera, ucast: 10, mcast: 20, bcast: 3, mbps: 100, narrowPkts: true},
+			counters.Sample{Octets: 5 * tera, Packets: 33, Speed: 100e6, Bits: 64}},
+		{"32 bits", fakePort{octets: 7777, ucast: 10, mcast: 20, bcast: 3, mbps: 10, narrow: true},
+			counters.Sample{Octets: 7777, Packets: 33, Speed: 10e6, Bits: 32}},
+		{"1.6 Tbit/s", fakePort{octets: 1, ucast: 1, mbps: 1_600_000},
+			counters.Sample{Octets: 1, Packets: 1, Speed: 1.6e12, Bits: 64}},
+		{"link down", fakePort{octets: 9, ucast: 1, mbps: 1000, oper: 2},
+			counters.Sample{Octets: 9, Packets: 1, Speed: 1e9, Bits: 64}},
+		{"lower layer down", fakePort{octets: 9, ucast: 1, mbps: 1000, oper: 7},
+			counters.Sample{Octets: 9, Packets: 1, Speed: 1e9, Bits: 64}},
+		{"speed unknown", fakePort{octets: 9, ucast: 1},
+			counters.Sample{Octets: 9, Packets: 1, Bits: 64}},
+		{"status unknown", fakePort{octets: 9, ucast: 1, mbps: 1000, oper: 4},
+			counters.Sample{Octets: 9, Packets: 1, Speed: 1e9, Bits: 64, Up: true, Degraded: "status"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := newAgent(t)
+			tt.port.name = "swp1"
+			a.set(17, tt.port)
+			s := open(t, a.config("swp1"))
+			before := time.Now()
+			got := mustRead(t, s)[0]
+			if got.At.Before(before) || got.At.After(time.Now()) {
+				t.Errorf("timestamp %v is not within the reading", got.At)
+			}
+			tt.want.Up = tt.want.Up || tt.port.oper == 0
+			tt.want.Port, tt.want.At, tt.want.Overhead, tt.want.Epoch = "swp1", got.At, 20, got.Epoch
+			if !strings.Contains(got.Degraded, tt.want.Degraded) || (got.Degraded == "") != (tt.want.Degraded == "") {
+				t.Errorf("degraded %q, want %q", got.Degraded, tt.want.Degraded)
+			}
+			got.Degraded = tt.want.Degraded
+			if got != tt.want {
+				t.Errorf("\ngot  %+v\nwant %+v", got, tt.want)
+			}
+			r := s.Readings(nil)[0]
+			if r.IfIndex != 17 || !r.HasUptime || r.Uptime != 1000*time.Second || r.Sent.After(got.At) || r.Received.Before(got.At) {
+				t.Errorf("reading %+v", r)
+			}
+		})
+	}
+}
+
+func TestAgentWithoutIfXTable(t *testing.T) {
+	a := newAgent(t)
+	a.set(2, fakePort{name: "Ethernet0/1", octets: 4242, ucast: 5, mcast: 6, bcast: 7, mbps: 100, v1: true})
+	got := mustRead(t, open(t, a.config("Ethernet0/1")))[0]
+	if got.Octets != 4242 || got.Packets != 18 || got.Bits != 32 || got.Speed != 100e6 || !got.Up || got.Degraded != "" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestStuckWideCounter(t *testing.T) {
+	a := newAgent(t)
+	a.set(1, fakePort{name: "vlan7", octets: 5000, ucast: 1, mbps: 100})
+	a.with(func() { a.put(ifHCOutOctets.oid().at(1), gosnmp.Counter64, uint64(0)) })
+	if got := mustRead(t, open(t, a.config("vlan7")))[0]; got.Octets != 5000 || got.Bits != 32 {
+		t.Errorf("%+v: the 64-bit counter does not count, the 32-bit one does", got)
+	}
+}
+
+func TestOverhead(t *testing.T) {
+	tests := []struct {
+		name, descr, object string
+		set                 uint8
+		want                uint8
+	}{
+		{"a switch", "Some NOS 1.2", ".1.3.6.1.4.1.30065.1.3011", 0, 20},
+		{"net-snmp on Linux", "Linux r1 6.1.0 x86_64", ".1.3.6.1.4.1.8072.3.2.10", 0, 24},
+		{"hardware counters behind net-snmp", "SONiC Software Version: SONiC.202405", ".1.3.6.1.4.1.8072.3.2.10", 0, 20},
+		{"another agent on Linux", "Linux", ".1.3.6.1.4.1.8072.3.2.101", 0, 20},
+		{"configured", "Linux r1", ".1.3.6.1.4.1.8072.3.2.10", 22, 22},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := newAgent(t)
+			a.with(func() {
+				a.put(sysDescr.at(0), gosnmp.OctetString, []byte(tt.descr))
+				a.put(sysObjectID.at(0), gosnmp.ObjectIdentifier, tt.object)
+			})
+			cfg := a.config(a.many(1)...)
+			cfg.Overhead = tt.set
+			s := open(t, cfg)
+			if got := mustRead(t, s)[0].Overhead; got != tt.want || s.Info().Overhead != tt.want {
+				t.Errorf("overhead %d, info %d, want %d", got, s.Info().Overhead, tt.want)
+			}
+		})
+	}
+}
+
+// Every shape must read the same, whatever the number of ports.
+func TestShapes(t *testing.T) {
+	for _, n := range []int{1, 2, 17, 18, 19, 200} {
+		t.Run(fmt.Sprint(n, " ports"), func(t *testing.T) {
+			a := newAgent(t)
+			ports := a.many(n)
+			s := open(t, a.config(ports...))
+			seen := map[shape]bool{}
+			for range 40 {
+				for i, smp := range mustRead(t, s) {
+					if smp.Octets != 1000*uint64(i+1) || smp.Packets != uint64(i+6) {
+						t.Fatalf("%v: port %d: %+v", s.plan.shape, i, smp)
+					}
+				}
+				seen[s.plan.shape] = true
+			}
+			if !s.settled || len(seen) < 2 || n > 1 && !seen[shape{bulk: true, oids: 128}] {
+				t.Errorf("settled %v, tried %v", s.settled, seen)
+			}
+			if s.Info().Method == "" || s.Info().Interfaces != n {
+				t.Errorf("%+v", s.Info())
+			}
+		})
+	}
+}
+
+// The fastest shape is kept.
+func TestFastestShapeIsKept(t *testing.T) {
+	for _, slow := range []gosnmp.PDUType{gosnmp.GetRequest, gosnmp.GetBulkRequest} {
+		t.Run(fmt.Sprintf("%#x is slow", byte(slow)), func(t *testing.T) {
+			a := newAgent(t)
+			s := open(t, a.config(a.many(40)...))
+			a.with(func() {
+				a.before = func(_ int, req *gosnmp.SnmpPacket) {
+					if req.PDUType == slow {
+						time.Sleep(3 * time.Millisecond) // a slow agent, not a condition
+					}
+				}
+			})
+			for !s.settled {
+				mustRead(t, s)
+			}
+			if s.trials[s.trying].shape.bulk != (slow == gosnmp.GetRequest) {
+				t.Errorf("kept %v: %+v", s.trials[s.trying].shape, s.trials)
+			}
+		})
+	}
+}
+
+func TestGetBulkSkipsOtherRows(t *testing.T) {
+	a := newAgent(t)
+	all := a.many(60)
+	var ports []string
+	for i, p := range all {
+		if i%5 != 2 {
+			ports = append(ports, p)
+		}
+	}
+	s := open(t, a.config(ports...))
+	for s.trials == nil || !s.plan.shape.bulk {
+		mustRead(t, s)
+		if s.settled && !s.plan.shape.bulk {
+			break
+		}
+	}
+	for _, smp := range mustRead(t, s) {
+		var index uint64
+		fmt.Sscanf(smp.Port, "swp%d", &index)
+		if smp.Octets != 1000*index {
+			t.Errorf("%+v", smp)
+		}
+	}
+}
+
+func TestCancel(t *testing.T) {
+	for _, version := range []Version{V2c, V3} {
+		t.Run(version.String(), func(t *testing.T) {
+			a := newAgent(t)
+			asked := make(chan struct{}, 100)
+			a.with(func() {
+				a.send = func(int, *gosnmp.SnmpPacket, []byte) [][]byte { asked <- struct{}{}; return nil }
+			})
+			cfg := a.config("swp1")
+			cfg.Timeout = time.Minute
+			if version == V3 {
+				cfg.Version, cfg.Community, cfg.User = V3, "", "u"
+				// The agent does not know v3: silence is what is needed here.
+				close(asked)
+			}
+			s := open(t, cfg)
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				<-asked
+				cancel()
+			}()
+			start := time.Now()
+			list, err := s.Read(ctx, nil)
+			if !errors.Is(err, context.Canceled) || len(list) != 0 || time.Since(start) > 10*time.Second {
+				t.Errorf("%v after %v, %d samples", err, time.Since(start), len(list))
+			}
+		})
+	}
+}
+
+func TestDeadlineOfContext(t *testing.T) {
+	a := newAgent(t)
+	a.with(func() { a.send = func(int, *gosnmp.SnmpPacket, []byte) [][]byte { return nil } })
+	cfg := a.config("swp1")
+	cfg.Timeout = time.Minute
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	if _, err := open(t, cfg).Read(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A reading that was cancelled leaves nothing behind that spoils the next one.
+func TestReadAfterCancel(t *testing.T) {
+	a := newAgent(t)
+	s := open(t, a.config(a.many(30)...))
+	mustRead(t, s)
+	for k := range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		a.with(func() {
+			a.before = func(int, *gosnmp.SnmpPacket) {
+				if k%2 == 0 {
+					cancel()
+				}
+			}
+		})
+		list, err := s.Read(ctx, nil)
+		if err == nil && len(list) != 30 || err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("%d samples, %v", len(list), err)
+		}
+		cancel()
+		a.with(func() { a.before = nil })
+		for i, smp := range mustRead(t, s) {
+			if smp.Octets != 1000*uint64(i+1) {
+				t.Fatalf("%+v", smp)
+			}
+		}
+	}
+}
+
+func TestClosed(t *testing.T) {
+	a := newAgent(t)
+	s := open(t, a.config(a.many(1)...))
+	mustRead(t, s)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Read(t.Context(), nil); err == nil {
+		t.Error("Read after Close succeeds")
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMembers(t *testing.T) {
+	a := newAgent(t)
+	for i, name := range []string{"eth1", "eth2", "eth3", "eth4", "bond0", "bond1"} {
+		a.set(uint32(i+1), fakePort{name: name, mbps: 1000})
+	}
+	a.with(func() {
+		for port, group := range map[uint32]int{1: 5, 2: 5, 3: 0, 4: 6, 6: 6} {
+			a.put(dot3adAggPortAttachedAggID.at(port), gosnmp.Integer, group)
+		}
+	})
+	s := open(t, a.config("bond0"))
+	got, err := s.Members(t.Context())
+	if want := "map[bond0:[eth1 eth2] bond1:[eth4]]"; err != nil || fmt.Sprint(got) != want {
+		t.Errorf("%v, %v, want %s", got, err, want)
+	}
+	mustRead(t, s)
+
+	none := newAgent(t)
+	none.many(2)
+	if got, err := open(t, none.config("swp1")).Members(t.Context()); err != nil || len(got) != 0 {
+		t.Errorf("agent without the table: %v, %v", got, err)
+	}
+}
+
+// In the steady state a reading costs a few allocations for the cancellation,
+// and none a port.
+func TestReadAllocations(t *testing.T) {
+	for _, n := range []int{16, 256} {
+		a := newAgent(t)
+		s := open(t, a.config(a.many(n)...))
+		var dst []counters.Sample
+		for !s.settled || s.stalePlan {
+			dst = mustRead(t, s)
+		}
+		// The agent runs in this process too: it must not count. Its
+		// answers are replayed by a session without a socket.
+		play := record(t, s)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		allocs := testing.AllocsPerRun(20, func() {
+			var err error
+			if dst, err = s.Read(ctx, dst); err != nil || dst[n-1].Err != nil {
+				t.Fatal(err, dst[n-1].Err)
+			}
+		})
+		if allocs > 8 {
+			t.Errorf("%d ports: %v allocations a reading", n, allocs)
+		}
+		if play.asked == 0 {
+			t.Error("nothing was read")
+		}
+	}
+}
+
+// player is a session that gives recorded answers.
+type player struct {
+	session
+	live    bool
+	answers map[*pdu][]byte
+	asked   int
+}
+
+// record makes s replay the answers of its next reading for ever.
+func record(t testing.TB, s *Source) *player {
+	pl := &player{session: s.sess, live: true, answers: map[*pdu][]byte{}}
+	s.sess = pl
+	mustRead(t, s)
+	pl.live = false
+	return pl
+}
+
+func (p *player) exchange(ctx context.Context, q *pdu, a *answer) error {
+	v := p.session.(*v2c)
+	if p.live {
+		if err := v.exchange(ctx, q, a); err != nil {
+			return err
+		}
+		// The datagram is still in the buffer; the outer length says how long.
+		b := ber(v.buf)
+		_, body, _ := b.next()
+		p.answers[q] = append([]byte(nil), v.buf[:len(v.buf)-len(b)]...)
+		_ = body
+		return nil
+	}
+	p.asked++
+	a.sent, a.received = time.Unix(5, 0), time.Unix(5, 1)
+	msg := p.answers[q]
+	at, ok := answerID(msg)
+	if !ok {
+		return ErrNoAnswer
+	}
+	_, err := a.parse(msg, at)
+	return err
+}
+
+func answerID(msg []byte) (int32, bool) {
+	b := ber(msg)
+	body, _ := b.expect(0x30)
+	b = body
+	b.integer()
+	b.next()
+	_, body, _ = b.next()
+	b = body
+	return b.integer()
+}

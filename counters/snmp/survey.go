@@ -1,0 +1,327 @@
+package snmp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gosnmp/gosnmp"
+)
+
+// system is what the agent says about its device.
+type system struct {
+	descr  string
+	object []byte // sysObjectID, encoded
+	kernel bool   // net-snmp that reports a Linux kernel's own counters
+}
+
+// row is a row of the interface table.
+type row struct {
+	index uint32
+	name  string
+}
+
+const (
+	// maxRows bounds what a walk keeps of a device that never ends.
+	maxRows = 1 << 16
+	// walkRepetitions is how many rows a walk asks for at once, at first.
+	walkRepetitions = 64
+)
+
+// survey finds out where the ports are and what the agent has of them. Ports
+// whose row did not change keep what is known of them unless all is set.
+func (s *Source) survey(ctx context.Context, all bool) error {
+	if all {
+		p := identify()
+		if err := s.ask(ctx, p); err != nil {
+			return err
+		}
+		s.identified(p)
+	}
+	s.surveyed = s.cfg.Now()
+	s.lastChangeSurveyed = s.lastChange
+	nameColumn := ifName
+	rows, err := s.walkNames(ctx, ifName)
+	if err == nil && len(rows) == 0 {
+		// An agent from before ifXTable.
+		nameColumn = ifDescr
+		rows, err = s.walkNames(ctx, ifDescr)
+	}
+	if err != nil {
+		return fmt.Errorf("list the interfaces: %w", err)
+	}
+	if len(rows) == 0 {
+		return fmt.Errorf("list the interfaces: the interface table (1.3.6.1.2.1.2.2) is %w", ErrMissing)
+	}
+	s.rows = rows
+	var read []int32
+	err = s.locate(ctx, func(i int32, index uint32, missing error) {
+		p := &s.ports[i]
+		moved := p.index != index
+		p.index, p.missing = index, missing
+		switch {
+		case missing != nil:
+			p.need = 0
+		case moved || all || p.need == 0 || p.problem == lookUp:
+			read = append(read, i)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.columnsOf(ctx, read, nameColumn); err != nil {
+		return err
+	}
+	s.stalePlan = true
+	s.retrial = s.retrial || all
+	return nil
+}
+
+// identify asks for the system group's scalars that matter.
+func identify() *pdu {
+	p := &pdu{kind: gosnmp.GetRequest}
+	for _, o := range []oid{sysDescr, sysObjectID, sysUpTime, ifTableLastChange} {
+		p.ask(o.at(0))
+		p.expect(o.at(0), noPort, nColumns)
+	}
+	return p
+}
+
+// identified takes the answer to identify. Any of the scalars may be missing.
+func (s *Source) identified(p *pdu) {
+	s.system = system{}
+	s.hasLastChange = false
+	for i := range p.wants {
+		b := s.answer.bind(i, p)
+		switch {
+		case b == nil:
+		case i == 0 && b.kind == gosnmp.OctetString:
+			s.system.descr = string(b.text)
+		case i == 1 && b.kind == gosnmp.ObjectIdentifier:
+			s.system.object = bytes.Clone(b.text)
+		case i == 2 && b.kind == gosnmp.TimeTicks:
+			s.noteUptime(uint32(b.n))
+		case i == 3 && b.kind == gosnmp.TimeTicks:
+			s.hasLastChange, s.lastChange = true, uint32(b.n)
+		}
+	}
+	s.system.kernel = bytes.Equal(s.system.object, netSNMPOnLinux.encode(nil)) && strings.HasPrefix(s.system.descr, "Linux ")
+}
+
+// locate finds the row of each port.
+func (s *Source) locate(ctx context.Context, found func(i int32, index uint32, missing error)) error {
+	byName := make(map[string]uint32, len(s.rows))
+	twice := make(map[string][]uint32)
+	for _, r := range s.rows {
+		if first, dup := byName[r.name]; dup {
+			if len(twice[r.name]) == 0 {
+				twice[r.name] = []uint32{first}
+			}
+			twice[r.name] = append(twice[r.name], r.index)
+			continue
+		}
+		byName[r.name] = r.index
+	}
+	for i := range s.ports {
+		p := &s.ports[i]
+		index, ok := byName[p.name]
+		var missing error
+		switch rows := twice[p.name]; {
+		case !ok:
+			missing = fmt.Errorf("%w: none of its %d interfaces has this name", ErrNoPort, len(s.rows))
+		case len(rows) > 0:
+			var err error
+			if index, missing, err = s.oneOf(ctx, p, rows); err != nil {
+				return err
+			}
+		}
+		found(int32(i), index, missing)
+	}
+	return nil
+}
+
+// oneOf chooses between rows of the same name: the one that is up. Agents keep
+// listing interfaces that were removed, and those are not up.
+func (s *Source) oneOf(ctx context.Context, p *port, rows []uint32) (index uint32, missing, err error) {
+	var up []uint32
+	for _, r := range rows {
+		req := &pdu{kind: gosnmp.GetRequest}
+		req.ask(ifOperStatus.oid().at(r))
+		req.expect(ifOperStatus.oid().at(r), noPort, ifOperStatus)
+		if err := s.ask(ctx, req); err != nil {
+			return 0, nil, err
+		}
+		if b := s.answer.bind(0, req); b != nil && b.kind == gosnmp.Integer && b.n == operUp {
+			up = append(up, r)
+		}
+	}
+	switch len(up) {
+	case 1:
+		return up[0], nil, nil
+	case 0:
+		// None carries frames: it only matters not to change one's mind.
+		for _, r := range rows {
+			if r == p.index {
+				return r, nil, nil
+			}
+		}
+		return rows[len(rows)-1], nil, nil
+	}
+	return 0, fmt.Errorf("ifIndex %d and %d are both up and both have this name: rename one on the device", up[0], up[1]), nil
+}
+
+// columnsOf finds out which columns the rows of the given ports have.
+func (s *Source) columnsOf(ctx context.Context, ports []int32, name column) error {
+	for _, i := range ports {
+		p := &s.ports[i]
+		p.begin(1<<nColumns - 1)
+		p.need = 0
+		p.missing = nil
+	}
+	perPort := len(columns) - 2
+	for len(ports) > 0 {
+		n := min(len(ports), max(1, (min(firstOIDs, s.limit)-2)/perPort))
+		group := ports[:n]
+		req := s.getPDU(group, func(*port) mask { return surveyColumns })
+		err := s.ask(ctx, req)
+		var status *StatusError
+		switch {
+		case err == nil:
+		case n > 1 && s.halve(ctx, err, len(req.wants)):
+			continue
+		case errors.As(err, &status), errors.Is(err, ErrMalformed):
+			s.ports[group[0]].missing = err
+			ports = ports[1:]
+			continue
+		default:
+			return err
+		}
+		for k := range req.wants {
+			w := &req.wants[k]
+			if w.port < 0 {
+				continue
+			}
+			if b := s.answer.bind(k, req); b != nil && b.kind == columns[w.col].kind {
+				s.ports[w.port].val[w.col] = b.n
+				s.ports[w.port].got |= 1 << w.col
+			}
+		}
+		for _, i := range group {
+			p := &s.ports[i]
+			p.choose(name, p.got, &p.val)
+		}
+		ports = ports[n:]
+	}
+	return nil
+}
+
+// halve says whether err calls for smaller PDUs than one of n bindings, and
+// makes them so.
+func (s *Source) halve(ctx context.Context, err error, n int) bool {
+	var status *StatusError
+	switch {
+	case errors.Is(err, ErrNoAnswer):
+		if !s.alive(ctx) {
+			return false
+		}
+	case errors.Is(err, ErrMalformed), errors.As(err, &status):
+	default:
+		return false
+	}
+	s.shrink(n, errors.As(err, &status) && gosnmp.SNMPError(status.Status) == gosnmp.TooBig)
+	return true
+}
+
+// walkNames returns the rows that have the given column.
+func (s *Source) walkNames(ctx context.Context, c column) ([]row, error) {
+	var rows []row
+	err := s.walk(ctx, c.oid(), func(index uint32, b *binding) error {
+		if b.kind != gosnmp.OctetString {
+			return fmt.Errorf("%s.%d: %w: %v", columns[c].name, index, ErrType, b.kind)
+		}
+		rows = append(rows, row{index, string(b.text)})
+		return nil
+	})
+	return rows, err
+}
+
+// walk calls visit for each instance of a column that is indexed by one
+// number. A column that the agent does not have is no error.
+func (s *Source) walk(ctx context.Context, base oid, visit func(index uint32, b *binding) error) error {
+	prefix := base.encode(nil)
+	repetitions := min(walkRepetitions, s.limit)
+	last := int64(-1)
+	for n := 0; ; {
+		req := &pdu{kind: gosnmp.GetBulkRequest, repetitions: repetitions}
+		if last < 0 {
+			req.ask(base)
+		} else {
+			req.ask(base.at(uint32(last)))
+		}
+		err := s.ask(ctx, req)
+		switch {
+		case err == nil:
+		case repetitions > 1 && s.halve(ctx, err, repetitions):
+			repetitions = min(repetitions/2, s.limit)
+			continue
+		default:
+			return err
+		}
+		if len(s.answer.binds) == 0 {
+			return fmt.Errorf("%w: no bindings", ErrMalformed)
+		}
+		for i := range s.answer.binds {
+			b := &s.answer.binds[i]
+			index, ok := suffix(prefix, b.oid)
+			if !ok || b.kind == gosnmp.EndOfMibView {
+				return nil
+			}
+			if int64(index) <= last {
+				return fmt.Errorf("%w: instance %d of %s follows %d", ErrMalformed, index, base.dotted()[1:], last)
+			}
+			if n++; n > maxRows {
+				return fmt.Errorf("%s has more than %d instances", base.dotted()[1:], maxRows)
+			}
+			last = int64(index)
+			if err := visit(index, b); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// bind returns binding i of the answer if it is what p wants there.
+func (a *answer) bind(i int, p *pdu) *binding {
+	if i >= len(a.binds) || !bytes.Equal(a.binds[i].oid, p.name(&p.wants[i])) {
+		return nil
+	}
+	return &a.binds[i]
+}
+
+// What is looked for again after this long, where nothing else shows that it is
+// time.
+const (
+	lookAgain     = 10 * time.Second // a port that was not found
+	lookAgainDown = time.Minute      // a port that is down, without ifTableLastChange
+)
+
+// dueSurvey says whether a survey may find more than the last one.
+func (s *Source) dueSurvey() bool {
+	since := s.cfg.Now().Sub(s.surveyed)
+	due := false
+	for i := range s.ports {
+		p := &s.ports[i]
+		lost := p.need == 0 || p.problem == lookUp
+		down := p.problem == fine && !p.up()
+		switch {
+		case !lost && !down:
+		case !p.wasBad, s.lastChange != s.lastChangeSurveyed && since >= time.Second,
+			lost && since >= lookAgain, down && !s.hasLastChange && since >= lookAgainDown:
+			due = true
+		}
+	}
+	return due
+}

@@ -1,0 +1,136 @@
+package snmp
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"syscall"
+	"time"
+)
+
+// session speaks one version of SNMP to one agent over one socket.
+type session interface {
+	// prepare encodes a request, if this version can do so ahead of time.
+	prepare(p *pdu) error
+	// exchange sends the request once and waits for its answer.
+	exchange(ctx context.Context, p *pdu, r *answer) error
+	// interrupt makes a running exchange return at once. It may be called
+	// from another goroutine.
+	interrupt()
+	close() error
+}
+
+// answer is a reply and when it was asked for and received.
+type answer struct {
+	reply
+	sent, received time.Time
+}
+
+// past is a deadline that is over.
+var past = time.Unix(1, 0)
+
+// v2c is a session of SNMPv2c (RFC 1901).
+type v2c struct {
+	conn      net.Conn
+	community Secret
+	timeout   time.Duration
+	now       func() time.Time
+	id        int32
+	buf       []byte
+}
+
+func dialV2c(ctx context.Context, cfg *Config) (*v2c, error) {
+	conn, err := dial(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &v2c{
+		conn: conn, community: cfg.Community, timeout: cfg.Timeout, now: cfg.Now,
+		// A start that cannot be foreseen makes answers hard to forge.
+		id:  firstID + rand.Int32N(1<<30),
+		buf: make([]byte, 2048),
+	}, nil
+}
+
+// dial returns a connected UDP socket: the kernel drops what other hosts send
+// to it, and reports a port where nobody listens.
+func dial(ctx context.Context, cfg *Config) (net.Conn, error) {
+	d := net.Dialer{Timeout: cfg.Timeout}
+	conn, err := d.DialContext(ctx, "udp", cfg.endpoint())
+	if err != nil {
+		return nil, fmt.Errorf("open a socket: %w", err)
+	}
+	return conn, nil
+}
+
+const maxDatagram = 1 << 16
+
+func (c *v2c) prepare(p *pdu) error {
+	// The room that a usual answer needs; exchange makes more where it is not
+	// enough.
+	room := min(512+40*max(len(p.wants), len(p.names)*max(1, p.repetitions)), maxDatagram)
+	if len(c.buf) < room {
+		c.buf = make([]byte, room)
+	}
+	return p.encode(c.community)
+}
+
+func (c *v2c) exchange(ctx context.Context, p *pdu, a *answer) error {
+	if c.id++; c.id < firstID {
+		c.id = firstID
+	}
+	binary.BigEndian.PutUint32(p.msg[p.idAt:], uint32(c.id))
+	// The kernel's own clock, whatever the clock of the samples is.
+	if err := c.conn.SetReadDeadline(time.Now().Add(c.timeout)); err != nil {
+		return fmt.Errorf("set a deadline: %w", err)
+	}
+	// After the deadline: interrupt may have come before it.
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	a.sent = c.now()
+	_, err := c.conn.Write(p.msg)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		// It is the answer to an earlier request; the agent may be back.
+		_, err = c.conn.Write(p.msg)
+	}
+	if err != nil {
+		return socketError(ctx, "send", err)
+	}
+	for {
+		n, err := c.conn.Read(c.buf)
+		if err != nil {
+			return socketError(ctx, "receive", err)
+		}
+		a.received = c.now()
+		if n == len(c.buf) && n < maxDatagram {
+			c.buf = make([]byte, min(2*n, maxDatagram))
+			return fmt.Errorf("%w: longer than %d bytes", ErrMalformed, n-1)
+		}
+		mine, err := a.parse(c.buf[:n], c.id)
+		if mine || err != nil {
+			return err
+		}
+	}
+}
+
+// socketError tells a cancelled exchange, silence and other failures apart.
+func socketError(ctx context.Context, what string, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return ErrNoAnswer
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%w: %w", ErrNoAnswer, syscall.ECONNREFUSED)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+func (c *v2c) interrupt() { _ = c.conn.SetReadDeadline(past) }
+
+func (c *v2c) close() error { return c.conn.Close() }

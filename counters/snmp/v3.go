@@ -1,0 +1,237 @@
+package snmp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gosnmp/gosnmp"
+)
+
+// v3 is a session of SNMPv3 with the user-based security model (RFC 3414), all
+// of it gosnmp's.
+type v3 struct {
+	cfg  *Config
+	conn *watched
+	g    *gosnmp.GoSNMP // nil until the engine has to be discovered (again)
+	oids []byte         // holds the names and values that are OIDs of an answer
+}
+
+func dialV3(ctx context.Context, cfg *Config) (*v3, error) {
+	conn, err := dial(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &v3{cfg: cfg, conn: &watched{Conn: conn, now: cfg.Now}}, nil
+}
+
+// client returns a gosnmp client on the session's socket, which knows
+// nothing of the agent's engine yet.
+func (v *v3) client(ctx context.Context) (*gosnmp.GoSNMP, error) {
+	c := v.cfg
+	level := gosnmp.NoAuthNoPriv
+	switch {
+	case c.Priv != "":
+		level = gosnmp.AuthPriv
+	case c.Auth != "":
+		level = gosnmp.AuthNoPriv
+	}
+	g := &gosnmp.GoSNMP{
+		Target:        c.Address,
+		Port:          c.Port,
+		Version:       gosnmp.Version3,
+		Context:       ctx,
+		Timeout:       c.Timeout,
+		MaxOids:       1 << 16, // the plan decides
+		SecurityModel: gosnmp.UserSecurityModel,
+		MsgFlags:      level,
+		ContextName:   c.Context,
+		SecurityParameters: &gosnmp.UsmSecurityParameters{
+			UserName:                 c.User,
+			AuthenticationProtocol:   authProtocols[c.Auth],
+			AuthenticationPassphrase: string(c.AuthPassphrase),
+			PrivacyProtocol:          privProtocols[c.Priv],
+			PrivacyPassphrase:        string(c.PrivPassphrase),
+		},
+	}
+	// Connect initialises more than the socket; the socket is replaced by ours,
+	// which can be interrupted and knows when things happened.
+	if err := g.Connect(); err != nil {
+		return nil, fmt.Errorf("start SNMPv3: %w", err)
+	}
+	own := g.Conn
+	g.Conn = v.conn
+	return g, own.Close()
+}
+
+func (v *v3) prepare(*pdu) error { return nil }
+
+func (v *v3) exchange(ctx context.Context, p *pdu, a *answer) error {
+	v.conn.ctx = ctx
+	if v.g == nil {
+		g, err := v.client(ctx)
+		if err != nil {
+			return err
+		}
+		v.g = g
+	}
+	v.g.Context = ctx
+	var packet *gosnmp.SnmpPacket
+	var err error
+	if p.kind == gosnmp.GetBulkRequest {
+		packet, err = v.g.GetBulk(p.names, uint8(p.nonRepeaters), uint32(p.repetitions))
+	} else {
+		packet, err = v.g.Get(p.names)
+	}
+	a.sent, a.received = v.conn.sent, v.conn.received
+	if err == nil {
+		err = reportError(packet)
+	}
+	if err != nil {
+		err = v.failure(ctx, err)
+		if !errors.Is(err, ErrNoAnswer) && ctx.Err() == nil {
+			v.g = nil // what is known of the engine may be what is wrong
+		}
+		return err
+	}
+	v.take(packet, &a.reply)
+	return nil
+}
+
+// reportError is the error of a packet that is no answer to the request.
+// gosnmp returns the second of two reports in a row as if it were one.
+func reportError(packet *gosnmp.SnmpPacket) error {
+	switch {
+	case packet == nil:
+		return fmt.Errorf("%w: none at all", ErrMalformed)
+	case packet.PDUType == gosnmp.GetResponse && packet.RequestID != 0:
+		return nil
+	case packet.PDUType != gosnmp.Report || len(packet.Variables) == 0:
+		return fmt.Errorf("%w: it is no response to the request", ErrMalformed)
+	}
+	// usmStats counters of RFC 3414 §5.
+	switch name := packet.Variables[0].Name; name {
+	case ".1.3.6.1.6.3.15.1.1.2.0":
+		return gosnmp.ErrNotInTimeWindow
+	case ".1.3.6.1.6.3.15.1.1.4.0":
+		return gosnmp.ErrUnknownEngineID
+	default:
+		return fmt.Errorf("%w: a report of %s", ErrMalformed, name)
+	}
+}
+
+// failure puts gosnmp's errors into this package's terms.
+func (v *v3) failure(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, gosnmp.ErrUnknownUsername), errors.Is(err, gosnmp.ErrWrongDigest),
+		errors.Is(err, gosnmp.ErrDecryption), errors.Is(err, gosnmp.ErrUnknownSecurityLevel),
+		errors.Is(err, gosnmp.ErrUnknownSecurityModels):
+		return fmt.Errorf("%w: %w (user %s)", ErrCredentials, err, v.cfg.User)
+	case errors.Is(err, gosnmp.ErrNotInTimeWindow):
+		return ErrNotInTimeWindow
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%w: %w", ErrNoAnswer, syscall.ECONNREFUSED)
+	case errors.Is(err, gosnmp.ErrMaxRetriesExceeded), errors.Is(err, os.ErrDeadlineExceeded),
+		errors.Is(err, context.DeadlineExceeded):
+		return ErrNoAnswer
+	case strings.HasPrefix(err.Error(), "recover:"):
+		// A panic of the parser; the text holds the stacks of all goroutines.
+		return fmt.Errorf("%w: it cannot be parsed", ErrMalformed)
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrMalformed, err)
+}
+
+// take converts gosnmp's answer.
+func (v *v3) take(packet *gosnmp.SnmpPacket, r *reply) {
+	r.status, r.index = int32(packet.Error), int32(packet.ErrorIndex)
+	r.binds, v.oids = r.binds[:0], v.oids[:0]
+	for i := range packet.Variables {
+		from := &packet.Variables[i]
+		b := binding{oid: v.encode(from.Name), kind: from.Type}
+		ok := true
+		switch value := from.Value.(type) {
+		case uint64:
+			b.n = value
+		case uint:
+			b.n = uint64(value)
+		case uint32:
+			b.n = uint64(value)
+		case int:
+			b.n = uint64(int64(value))
+		case []byte:
+			b.text = value
+		case string:
+			b.text = v.encode(value)
+			ok = from.Type == gosnmp.ObjectIdentifier
+		case nil:
+			ok = from.Type == gosnmp.NoSuchObject || from.Type == gosnmp.NoSuchInstance ||
+				from.Type == gosnmp.EndOfMibView || from.Type == gosnmp.Null
+		default:
+			ok = false
+		}
+		if !ok {
+			b.kind = damaged
+		}
+		r.binds = append(r.binds, b)
+	}
+}
+
+// encode returns the dotted OID in BER, and nothing for what is none.
+func (v *v3) encode(dotted string) []byte {
+	o, ok := parseDotted(dotted)
+	if !ok {
+		return nil
+	}
+	start := len(v.oids)
+	v.oids = o.encode(v.oids)
+	return v.oids[start:len(v.oids):len(v.oids)]
+}
+
+func (v *v3) interrupt() { _ = v.conn.Conn.SetDeadline(past) }
+
+func (v *v3) close() error { return v.conn.Close() }
+
+// watched is the socket under gosnmp: it knows when the last datagrams went
+// and came, and a deadline set after an interrupt does not undo it.
+type watched struct {
+	net.Conn
+	ctx            context.Context // of the running exchange
+	now            func() time.Time
+	sent, received time.Time
+}
+
+func (w *watched) SetDeadline(t time.Time) error {
+	if err := w.Conn.SetDeadline(t); err != nil {
+		return err
+	}
+	if w.ctx.Err() != nil {
+		return w.Conn.SetDeadline(past)
+	}
+	return nil
+}
+
+func (w *watched) Write(b []byte) (int, error) {
+	w.sent = w.now()
+	n, err := w.Conn.Write(b)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		n, err = w.Conn.Write(b) // the refusal was for an earlier one
+	}
+	return n, err
+}
+
+func (w *watched) Read(b []byte) (int, error) {
+	n, err := w.Conn.Read(b)
+	w.received = w.now()
+	return n, err
+}
