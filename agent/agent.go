@@ -116,7 +116,7 @@ func (a *Agent) Start(ctx context.Context) error {
 	a.facts = facts
 	a.mu.Unlock()
 	for _, v := range a.shortcomings() {
-		a.log.WithFields(logrus.Fields{"what": v.What, "level": v.Level}).Warn(v.Reason)
+		a.log.WithFields(logrus.Fields{"what": v.What, "verdict": v.Level}).Warn(v.Reason)
 	}
 	if err := a.applySetup(ctx); err != nil {
 		var perm *vendors.PermanentError

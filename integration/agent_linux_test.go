@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/integration/probe"
 	"github.com/csig-agent/csig/quantize"
 )
@@ -35,7 +36,7 @@ func expected(b *bed, tci quantize.TCI, load uint64) quantize.TCI {
 
 // midLoads are loads whose buckets of both signals have no edge near: a
 // reading's noise does not change S.
-func midLoads(t *testing.T, b *bed, n int) []uint64 {
+func midLoads(t testing.TB, b *bed, n int) []uint64 {
 	t.Helper()
 	const margin = capacity / 150
 	var out []uint64
@@ -146,6 +147,9 @@ func isStale(b *bed, f *probe.Received) bool {
 	return f.Tagged && f.Tag.S == 0 && f.Tag.LM == b.fleet.Profile.Layout.LMStale()
 }
 
+// streamBPS is what a stream takes of the cable.
+const streamBPS = 1000 * 8 * (probe.MinSize + fabric.L1Overhead)
+
 // stream sends probes of both signals every millisecond until the test ends.
 func (p *probes) stream() {
 	ctx, cancel := context.WithCancel(p.t.Context())
@@ -162,11 +166,13 @@ func (p *probes) stream() {
 func TestKilledAgentFallsBackAndRestartTakesOver(t *testing.T) {
 	b := newBed(t, quantize.Draft00)
 	load := midLoads(t, b, 3)[1]
-	b.setLoad(t, load)
+	b.setLoad(t, load-streamBPS)
 	a := b.start(t)
-	a.settle()
 	p := b.probes(t)
 	p.stream()
+	a.settle()
+	for now := time.Now(); p.next().At.Before(now); { // what came before
+	}
 	right := func(f *probe.Received) bool {
 		lm := map[quantize.Signal]uint16{quantize.MinABW: lmABW, quantize.MinABWC: lmABWC}[f.Tag.T]
 		return f.Tagged && f.Tag.S == uint32(b.want(f.Tag.T, load)) && f.Tag.LM == lm

@@ -96,7 +96,7 @@ devices:
       - {name: swp3, speed: 50M, lm: {abw: 5, abwc: 9}, peer: h2}
 `
 
-func newBed(t *testing.T, layout quantize.Layout) *bed {
+func newBed(t testing.TB, layout quantize.Layout) *bed {
 	t.Helper()
 	fleet, err := inventory.Parse("bed.yaml", fmt.Appendf(nil, fleetText, layout))
 	if err != nil {
@@ -142,7 +142,7 @@ func newBed(t *testing.T, layout quantize.Layout) *bed {
 }
 
 // setLoad makes the cable to h2 carry bps of background traffic.
-func (b *bed) setLoad(t *testing.T, bps uint64) {
+func (b *bed) setLoad(t testing.TB, bps uint64) {
 	t.Helper()
 	var err error
 	if b.load == nil {
@@ -167,7 +167,7 @@ func (b *bed) want(sig quantize.Signal, load uint64) uint8 {
 
 // agent is a csig agent in s1.
 type agent struct {
-	t      *testing.T
+	t      testing.TB
 	cmd    *fabric.Cmd
 	log    bytes.Buffer
 	client *api.Client
@@ -176,7 +176,7 @@ type agent struct {
 }
 
 // start runs csig agent with the bed's fleet file and waits for its socket.
-func (b *bed) start(t *testing.T, args ...string) *agent {
+func (b *bed) start(t testing.TB, args ...string) *agent {
 	t.Helper()
 	text, err := inventory.Marshal(b.fleet)
 	if err != nil {
@@ -288,13 +288,13 @@ func (b *bed) ruleset(t *testing.T) string {
 
 // probes is a sender at h1 and a listener at h2.
 type probes struct {
-	t  *testing.T
+	t  testing.TB
 	b  *bed
 	tx *probe.Sender
 	rx *probe.Listener
 }
 
-func (b *bed) probes(t *testing.T) *probes {
+func (b *bed) probes(t testing.TB) *probes {
 	t.Helper()
 	p := &probes{t: t, b: b}
 	err := b.h1.Node().Do(func() (err error) {

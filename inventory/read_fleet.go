@@ -263,6 +263,8 @@ func (p *profileReader) ports(d *Device, list []ast.Node, device string) {
 	}
 	names := make(map[string]int) // line
 	locators := make(map[written]string)
+	// 1 to stale-1 can name a port: a device with more of them has to share.
+	enough := len(list) < int(p.profile.Layout.LMStale())
 	for i, n := range list {
 		port, nameNode, lmNode := p.port(n, i, d.Platform, device)
 		if nameNode != nil {
@@ -277,7 +279,7 @@ func (p *profileReader) ports(d *Device, list []ast.Node, device string) {
 			if !ok {
 				continue
 			}
-			if other, taken := locators[written{sig, lm}]; taken {
+			if other, taken := locators[written{sig, lm}]; taken && enough {
 				p.errorf(lmNode, "the receiver could not tell which of the two is the bottleneck", "%s, port %s: lm: %s is port %s's already", device, port.Name, p.describe(sig, lm), other)
 				break // the other signals would say the same
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -145,12 +146,14 @@ func runAgent(ctx context.Context, o agentOptions) error {
 		if v.Level == vlanrules.Full {
 			log.Info("self-test passed: every frame saw the old or the new value")
 		} else {
-			log.WithField("level", v.Level).Warn("self-test: " + v.Reason)
+			log.WithField("verdict", v.Level.String()).Warn("self-test: " + v.Reason)
 		}
 	}
 	if err := a.Start(ctx); err != nil {
 		return err
 	}
+	// Starting up takes several times the memory of running for years.
+	debug.FreeOSMemory()
 	log.WithFields(logrus.Fields{
 		"device": dev.Name, "ports": len(dev.Ports), "schedule": dev.Schedule, "interval": dev.Interval.String(),
 		"profile": fleet.Profile.Hash()[:12], "socket": o.socket, "shadow": o.shadow,

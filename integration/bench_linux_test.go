@@ -1,0 +1,200 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// BenchmarkReaction steps the load of a cable up and down and measures, for
+// the frames that enter its egress queue, how long after the step S first
+// changes and how long until it has its final value. Queueing in the egress
+// itself comes on top for the receiver: "ms-queue-p99".
+func BenchmarkReaction(b *testing.B) {
+	t := newBed(b, quantize.Draft00)
+	loads := midLoads(b, t, 5)
+	low, high := loads[1], loads[4]
+	t.setLoad(b, low-streamBPS)
+	a := t.start(b)
+	p := t.probes(b)
+	p.stream()
+	a.settle()
+	var first, final, queue []float64
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	load := low
+	for b.Loop() {
+		from := uint32(t.want(quantize.MinABW, load))
+		load = low + high - load
+		to := uint32(t.want(quantize.MinABW, load))
+		step := time.Now()
+		t.setLoad(b, load-streamBPS)
+		var changed time.Time
+		for {
+			f := p.next()
+			queue = append(queue, ms(f.At.Sub(f.Payload.Sent)))
+			if f.Tag.T != quantize.MinABW || f.Payload.Sent.Before(step) {
+				continue
+			}
+			if changed.IsZero() && f.Tag.S != from {
+				changed = f.Payload.Sent
+			}
+			if f.Tag.S == to {
+				first = append(first, ms(changed.Sub(step)))
+				final = append(final, ms(f.Payload.Sent.Sub(step)))
+				break
+			}
+			if f.Payload.Sent.Sub(step) > 20*interval {
+				b.Fatalf("S=%d two seconds after the step, want %d", f.Tag.S, to)
+			}
+		}
+		// Steps come at any phase of the agents' windows.
+		rest := step.Add(5*interval + time.Duration(len(final)%10)*interval/10)
+		for f := p.next(); f.At.Before(rest); f = p.next() {
+		}
+	}
+	for name, d := range map[string][]float64{"first": first, "final": final, "queue": queue} {
+		slices.Sort(d)
+		b.ReportMetric(d[len(d)/2], "ms-"+name+"-p50")
+		b.ReportMetric(d[(len(d)*99+99)/100-1], "ms-"+name+"-p99")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkDaemon runs csig agent on 512 ports every 100 ms, as a process, and
+// reports what it takes of a core and of memory.
+func BenchmarkDaemon(b *testing.B) {
+	const ports = 512
+	var fab fabric.Fabric
+	b.Cleanup(func() {
+		if err := fab.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	s1, err := fab.AddHost("s1")
+	if err != nil {
+		b.Fatal(err)
+	}
+	far, err := fab.AddHost("far")
+	if err != nil {
+		b.Fatal(err)
+	}
+	fleet, err := inventory.Parse("daemon.yaml", fmt.Appendf(nil, fleetText, quantize.Draft00))
+	if err != nil {
+		b.Fatal(err)
+	}
+	dev := &fleet.Devices[0]
+	dev.Ports = nil
+	fleet.Profile.Interval, dev.Interval, dev.Schedule = interval, interval, "@every 100ms"
+	err = s1.Do(func() error {
+		for i := range ports {
+			name := "swp" + strconv.Itoa(i)
+			veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: name, PeerNamespace: netlink.NsFd(far.FD())}
+			if err := netlink.LinkAdd(veth); err != nil {
+				return err
+			}
+			lm := uint16(1 + i%124)
+			dev.Ports = append(dev.Ports, inventory.Port{Name: name, Speed: 1_000_000_000, Action: vlanrules.Update,
+				LM: map[quantize.Signal]uint16{quantize.MinABW: lm, quantize.MinABWC: lm}})
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	text, err := inventory.Marshal(fleet)
+	if err != nil {
+		b.Fatal(err)
+	}
+	dir := b.TempDir()
+	file, socket := filepath.Join(dir, "daemon.yaml"), filepath.Join(dir, "agent.sock")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	cmd := s1.Command(csig, "agent", "-c", file, "--socket", socket)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()         // killed: nothing to learn
+	}()
+	client := api.NewClient(socket)
+	defer client.Close()
+	cycles := func() uint64 {
+		s, err := client.Status(b.Context())
+		if err != nil {
+			return 0
+		}
+		return s.Cycle.Count
+	}
+	for deadline := time.Now().Add(30 * time.Second); cycles() < 20; {
+		if time.Now().After(deadline) {
+			b.Fatal("the agent does not get going")
+		}
+		time.Sleep(interval) // the agent's own pace; the condition is above
+	}
+	const seconds = 10
+	for b.Loop() {
+		n, cpu, start := cycles(), cpuTime(b, cmd.Process.Pid), time.Now()
+		time.Sleep(seconds * time.Second) // the time itself is what is measured
+		wall := time.Since(start)
+		b.ReportMetric(100*float64(cpuTime(b, cmd.Process.Pid)-cpu)/float64(wall), "%core")
+		b.ReportMetric(float64(cycles()-n)/wall.Seconds(), "cycles/s")
+		b.ReportMetric(resident(b, cmd.Process.Pid), "MiB-resident")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// cpuTime is the user and system time of a process so far.
+func cpuTime(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux
+	var sum time.Duration
+	for _, f := range fields[11:13] { // utime, stime
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			b.Fatal(err)
+		}
+		sum += time.Duration(n) * tick
+	}
+	return sum
+}
+
+// resident is the resident memory of a process in MiB.
+func resident(b *testing.B, pid int) float64 {
+	b.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, err := strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")))
+			if err != nil {
+				b.Fatal(err)
+			}
+			return float64(kib) / 1024
+		}
+	}
+	b.Fatal("no VmRSS in /proc")
+	return 0
+}
