@@ -7,20 +7,19 @@
 //
 // Everything is in one table, "csig" in family netdev:
 //
-//	set l2tags   { CSIG's TPIDs, 0x8100, 0x88a8 }        what may be an L2 tag
-//	set vlans    { 0x8100, 0x88a8 }                      without CSIG's TPIDs
 //	set lease    { TPID, 0x8100, 0x88a8 timeout … }      empty once the agent is gone
 //	map stale    { tag data : tag data }                 the fallback, constant
 //	map p_swp1   { tag data : tag data }                 the signal of port swp1
 //	chain p_swp1   on the egress of swp1                 constant
 //	chain stale                                          constant
 //
-// A port's chain first lets go of every frame whose ethertype is not in
-// l2tags, which is all that ordinary traffic ever sees. Then it looks the
-// ethertype up in the lease; without a lease the frame goes to the stale chain
-// and does not come back, so one frame is never judged by both. With a lease,
-// one rule for each depth (0 to 4 VLAN tags in front) looks the tag's 16 data
-// bits up in the port's map and writes what it finds.
+// A port's chain first lets go of every frame whose protocol is neither CSIG's
+// TPID nor a VLAN's, which is all that ordinary traffic ever sees; frames of a
+// VLAN trunk, whose outermost tag the kernel holds as metadata, among it. Then
+// it looks the protocol up in the lease; without a lease the frame goes to the
+// stale chain and does not come back, so one frame is never judged by both.
+// With a lease, one rule for each depth (0 to 4 VLAN tags in front) looks the
+// tag's 16 data bits up in the port's map and writes what it finds.
 //
 // The maps are keyed by all 16 bits, as intervals, so that T and R are part of
 // the key and stay as they are. A tag that is not in the map (its S is as bad

@@ -17,8 +17,6 @@ const (
 	tableMark  = "csig v1" // the table's comment: whose it is, and which format
 	markPrefix = "csig "
 	setLease   = "lease"
-	setTags    = "l2tags"
-	setVLANs   = "vlans"
 	mapStale   = "stale"
 	chainStale = "stale"
 	portPrefix = "p_"

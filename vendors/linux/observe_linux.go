@@ -366,6 +366,8 @@ func canonical(list []byte) ([]byte, error) {
 		switch name {
 		case "payload":
 			e = &expr.Payload{}
+		case "meta":
+			e = &expr.Meta{}
 		case "cmp":
 			e = &expr.Cmp{}
 		case "lookup":

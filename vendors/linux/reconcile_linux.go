@@ -51,7 +51,7 @@ func (r *reconciler) groups() []group {
 	if g := r.shared(); len(g.why) > 0 {
 		out = append(out, g)
 	}
-	wanted := map[string]bool{setTags: true, setVLANs: true, setLease: true, mapStale: true} // chainStale is named like its map
+	wanted := map[string]bool{setLease: true, mapStale: true} // chainStale is named like its map
 	for _, p := range r.setup.Ports {
 		key := portKey(p.Port)
 		wanted[key] = true
