@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -193,21 +195,11 @@ func TestDoc(t *testing.T) {
 }
 
 func TestLoadErrors(t *testing.T) {
-	if _, err := Load("testdata/absent.yaml"); !os.IsNotExist(unwrapAll(err)) {
+	if _, err := Load("testdata/absent.yaml"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want a file that does not exist", err)
 	}
 	if _, err := Load("testdata"); err == nil {
 		t.Error("a folder was read")
-	}
-}
-
-func unwrapAll(err error) error {
-	for {
-		u, ok := err.(interface{ Unwrap() error })
-		if _, isPath := err.(*os.PathError); !ok || isPath {
-			return err
-		}
-		err = u.Unwrap()
 	}
 }
 

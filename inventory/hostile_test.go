@@ -26,7 +26,7 @@ func TestHostile(t *testing.T) {
 	good, _, _ := strings.Cut(good, "devices:")
 	bomb := good + "devices:\n  - &d {name: s1, platform: linux, ports: &p [&q {name: a, lm: {" + fields.String() + "}}, " + repeat(300, "*q") + "]}\n" + strings.Repeat("  - *d\n", 300)
 
-	const n = 1 << 18
+	const n = 1 << 16
 	rows := []struct{ name, text, want string }{
 		{"billion laughs", laughs, `unknown key`},
 		{"billion laughs in the format", bomb, `has no field "f0"`},
