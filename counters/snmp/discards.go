@@ -53,6 +53,7 @@ func (d *dropHistory) take(p *port, packets, sent uint64, fresh bool, rule Disca
 	var dropped, counted uint64
 	if fresh {
 		*d = dropHistory{}
+		sent = 0 // there is nothing to compare with
 	} else {
 		dropped = d.since(p)
 		counted = packets - d.prevPackets

@@ -242,8 +242,11 @@ func (s *Source) pass(ctx context.Context, requests []*pdu) (took time.Duration,
 				s.failAll(requests[k:], err)
 				return 0, false, s.partly(err)
 			}
-			// Silence about large PDUs only: the rest is as large.
-			s.shrink(len(p.wants), false)
+			// Silence about large PDUs only: the rest is as large. On trial,
+			// where nothing is asked twice, it may just have been lost.
+			if !s.once {
+				s.shrink(len(p.wants), false)
+			}
 			for _, q := range requests[k:] {
 				s.postpone(q, err)
 			}

@@ -185,13 +185,22 @@ func (s *Source) columnsOf(ctx context.Context, ports []int32, name column) erro
 	for len(ports) > 0 {
 		n := min(len(ports), max(1, (min(firstOIDs, s.limit)-2)/perPort))
 		group := ports[:n]
-		req := s.getPDU(group, func(*port) mask { return surveyColumns })
-		err := s.ask(ctx, req)
+		err := s.columnsAtOnce(ctx, group, surveyColumns)
 		var status *StatusError
 		switch {
 		case err == nil:
-		case n > 1 && s.halve(ctx, err, len(req.wants)):
+		case n > 1 && s.halve(ctx, err, 2+n*perPort):
 			continue
+		case errors.As(err, &status) && gosnmp.SNMPError(status.Status) == gosnmp.TooBig, errors.Is(err, ErrMissing):
+			// Not even one port at once.
+			for c := range nColumns {
+				if !surveyColumns.has(c) {
+					continue
+				}
+				if err = s.columnsAtOnce(ctx, group, of(c)); err != nil && !errors.Is(err, ErrMissing) {
+					return err
+				}
+			}
 		case errors.As(err, &status), errors.Is(err, ErrMalformed):
 			s.ports[group[0]].missing = err
 			ports = ports[1:]
@@ -199,21 +208,34 @@ func (s *Source) columnsOf(ctx context.Context, ports []int32, name column) erro
 		default:
 			return err
 		}
-		for k := range req.wants {
-			w := &req.wants[k]
-			if w.port < 0 {
-				continue
-			}
-			if b := s.answer.bind(k, req); b != nil && b.kind == columns[w.col].kind {
-				s.ports[w.port].val[w.col] = b.n
-				s.ports[w.port].got |= 1 << w.col
-			}
-		}
 		for _, i := range group {
 			p := &s.ports[i]
 			p.choose(name, p.got, &p.val)
 		}
 		ports = ports[n:]
+	}
+	return nil
+}
+
+// columnsAtOnce asks for columns of ports in one PDU. An answer that is cut short
+// is ErrMissing; a column without an instance is none.
+func (s *Source) columnsAtOnce(ctx context.Context, ports []int32, cols mask) error {
+	req := s.getPDU(ports, func(*port) mask { return cols })
+	if err := s.ask(ctx, req); err != nil {
+		return err
+	}
+	if len(s.answer.binds) < len(req.wants)-1 { // the last one is no column
+		return fmt.Errorf("answer ends after %d of %d bindings: %w", len(s.answer.binds), len(req.wants), ErrMissing)
+	}
+	for k := range req.wants {
+		w := &req.wants[k]
+		if w.port < 0 {
+			continue
+		}
+		if b := s.answer.bind(k, req); b != nil && b.kind == columns[w.col].kind {
+			s.ports[w.port].val[w.col] = b.n
+			s.ports[w.port].got |= 1 << w.col
+		}
 	}
 	return nil
 }
@@ -227,7 +249,7 @@ func (s *Source) halve(ctx context.Context, err error, n int) bool {
 		if !s.alive(ctx) {
 			return false
 		}
-	case errors.Is(err, ErrMalformed), errors.As(err, &status):
+	case errors.Is(err, ErrMalformed), errors.Is(err, ErrMissing), errors.As(err, &status):
 	default:
 		return false
 	}
