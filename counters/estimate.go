@@ -27,9 +27,15 @@ const (
 	NoProgress
 	// Error is a reading that cannot be used; Reason says why and what to do.
 	Error
+	// NotRefreshed is a reading that repeats the one before because the source
+	// caches its counters. What was measured last still holds; traffic is not 0.
+	NotRefreshed
+	// Stale is a reading that repeats the one before for longer than the source
+	// needs to refresh: it may have stopped counting.
+	Stale
 )
 
-var stateNames = [...]string{"first", "ok", "down", "discontinuity", "no-progress", "error"}
+var stateNames = [...]string{"first", "ok", "down", "discontinuity", "no-progress", "error", "not-refreshed", "stale"}
 
 // String returns the state's name as logs and JSON spell it.
 func (s State) String() string {
@@ -52,16 +58,83 @@ type Estimate struct {
 	ABWC       uint32    // ABW/C in parts per million, rounded down
 	State      State     // the bandwidths mean something only if State.Valid()
 	Reason     string    // why there is no estimate, or in what way it is degraded; "" for an exact one
+
+	// Error is how far End-Start may be from the time in which Bits were sent,
+	// either way: 0 unless a Refresh had to work out when a cached counter was
+	// read.
+	Error time.Duration
+
+	smoothed loads // of EWMA and DRE
 }
 
-// Load returns the average bit rate of the window in bit/s, rounded up, or 0
-// where there is no window. It may exceed the capacity: a shaper lets bursts
-// through.
+// loads are bit rates in bit/s: the nominal one and its bounds.
+type loads struct {
+	set            bool
+	load, min, max uint64
+}
+
+// Load returns the average bit rate in bit/s, rounded up, or 0 where there is
+// no window: that of the window with the raw method, the filter's output with
+// the others. It may exceed the capacity: a shaper lets bursts through.
 func (e *Estimate) Load() uint64 {
 	if e.State != OK {
 		return 0
 	}
+	if e.smoothed.set {
+		return e.smoothed.load
+	}
 	return rate(e.Bits, e.End.Sub(e.Start))
+}
+
+// LoadRange returns what the load may have been, in bit/s, given Error. Both
+// are Load where that is 0. Where the window may have had any length, max is
+// the largest number.
+func (e *Estimate) LoadRange() (min, max uint64) {
+	switch {
+	case e.State != OK:
+		return 0, 0
+	case e.smoothed.set:
+		return e.smoothed.min, e.smoothed.max
+	case e.Error == 0:
+		l := e.Load()
+		return l, l
+	}
+	d := e.End.Sub(e.Start)
+	min, max = rate(e.Bits, d+e.Error), 1<<64-1
+	switch {
+	case e.Bits == 0:
+		max = 0
+	case e.Error < d:
+		max = rate(e.Bits, d-e.Error)
+	}
+	return min, max
+}
+
+// ABWRange returns the least and the most that the available bandwidth may have
+// been, in bit/s, given Error; both are ABW where that is 0.
+func (e *Estimate) ABWRange() (low, high uint64) {
+	if e.State != OK {
+		return e.ABW, e.ABW
+	}
+	min, max := e.LoadRange()
+	return left(e.Capacity, max), left(e.Capacity, min)
+}
+
+// ABWCRange is ABWRange relative to the capacity, in parts per million.
+func (e *Estimate) ABWCRange() (low, high uint32) {
+	if e.State != OK {
+		return e.ABWC, e.ABWC
+	}
+	l, h := e.ABWRange()
+	return ppm(l, e.Capacity), ppm(h, e.Capacity)
+}
+
+// left is what a load leaves of a capacity.
+func left(capacity, load uint64) uint64 {
+	if load >= capacity {
+		return 0
+	}
+	return capacity - load
 }
 
 // rate returns n bits over d as bit/s, rounded up so that what is left of the

@@ -37,6 +37,7 @@ type Estimator struct {
 	// octets and packets count from where this estimator started: wraps are
 	// resolved one gap at a time, so that a window may hold several.
 	octets, packets uint64
+	steps           time.Duration // sum of the samples' StepErrors
 	window          ring
 
 	noSpeed string // the reason for a missing capacity, made once
@@ -76,6 +77,14 @@ func (e *Estimator) update(s *Sample) Estimate {
 		est.State, est.Reason = Down, "link down"
 		return est
 	}
+	switch s.Fresh {
+	case Held:
+		est.State, est.Reason = NotRefreshed, "the source has not refreshed its counters yet"
+		return est
+	case Stuck:
+		est.State, est.Reason = Stale, "no counter of the device has moved for longer than its refreshes take: it may have stopped counting"
+		return est
+	}
 	if est.Capacity == 0 {
 		e.forget()
 		est.State, est.Reason = Error, e.capacityUnknown(s.Port)
@@ -84,6 +93,11 @@ func (e *Estimator) update(s *Sample) Estimate {
 	if !e.have {
 		e.restart(s)
 		est.State, est.Reason = First, "first reading: no window yet"
+		return est
+	}
+	if s.Fresh == Anchor {
+		e.restart(s)
+		est.State, est.Reason = First, "learning how often the source refreshes its counters"
 		return est
 	}
 	est.Start = e.prev.At
@@ -103,6 +117,11 @@ func (e *Estimator) update(s *Sample) Estimate {
 		return est
 	}
 
+	if stepped(&e.prev, s) {
+		e.restart(s)
+		est.State, est.Reason = Discontinuity, "the device's clock stepped"
+		return est
+	}
 	octets, packets, why := advance(&e.prev, s, est.Capacity, gap)
 	if why != "" {
 		e.restart(s)
@@ -114,6 +133,8 @@ func (e *Estimator) update(s *Sample) Estimate {
 	}
 	e.octets += octets
 	e.packets += packets
+	e.steps += s.StepError
+	now := point{s.At, e.octets, e.packets, s.AtError, e.steps}
 	e.window.expire(s.At, e.cfg.Interval+gap/2)
 	start := e.window.oldest()
 	est.Start = start.at
@@ -129,8 +150,9 @@ func (e *Estimator) update(s *Sample) Estimate {
 	}
 	est.ABWC = ppm(est.ABW, est.Capacity)
 	est.State = OK
+	est.Error = apart(start, &now)
 	e.prev = *s
-	e.window.push(point{s.At, e.octets, e.packets}, e.cfg.Interval/perInterval)
+	e.window.push(now, e.cfg.Interval/perInterval)
 	return est
 }
 
@@ -144,7 +166,22 @@ func (e *Estimator) forget() {
 func (e *Estimator) restart(s *Sample) {
 	e.prev, e.have = *s, true
 	e.window.n = 0
-	e.window.push(point{s.At, e.octets, e.packets}, 0)
+	e.window.push(point{s.At, e.octets, e.packets, s.AtError, e.steps}, 0)
+}
+
+// stepSlack is how far apart the device's clock and ours may move between two
+// readings: what a reading may be held up on its way.
+const stepSlack = 250 * time.Millisecond
+
+// stepped says whether the device's clock was set between two readings, of which
+// it and ours tell different lengths. A clock that runs wrong by less than an
+// eighth is believed.
+func stepped(prev, s *Sample) bool {
+	if prev.Local.IsZero() || s.Local.IsZero() {
+		return false
+	}
+	ours := s.Local.Sub(prev.Local)
+	return (s.At.Sub(prev.At) - ours).Abs() > ours.Abs()/8+stepSlack
 }
 
 // discontinuity says why s and the reading before it are not of one counter.

@@ -24,6 +24,24 @@ type Sample struct {
 	// interface recreated); samples of different epochs are not compared.
 	Epoch uint64
 
+	// Local is when the reading was taken by our clock, where At is the device's;
+	// zero where At is ours too. Together they tell a step of the device's clock
+	// from the passing of time.
+	Local time.Time
+
+	// Live says that the source knows these values to be of the instant At: it
+	// counts in software, or the device timestamps each value. Other values may
+	// come from a cache, and a Refresh learns how old they are.
+	Live bool
+
+	// Fresh, AtError and StepError are what a Refresh found out; a source leaves
+	// them alone. The values' instant is At, give or take AtError, and it is
+	// later than the instant of the port's values before by the difference of the
+	// two Ats, give or take StepError.
+	Fresh     Freshness
+	AtError   time.Duration
+	StepError time.Duration
+
 	// Degraded says in what way this reading is only approximately right,
 	// "" when it is exact.
 	Degraded string
@@ -32,6 +50,25 @@ type Sample struct {
 	// valid then.
 	Err error
 }
+
+// Freshness says whether a reading has anything new to tell.
+type Freshness uint8
+
+// What a reading can be.
+const (
+	// Current is a reading whose values are of the instant At. An idle port's
+	// values are current too, however long they have been the same.
+	Current Freshness = iota
+	// Held is a reading that repeats the one before because the source has not
+	// refreshed its counters yet: it says nothing about traffic.
+	Held
+	// Stuck is a reading that repeats the one before for longer than the source
+	// can be expected to take: it may have stopped counting.
+	Stuck
+	// Anchor is a reading whose values are of the instant At, after values whose
+	// instant is unknown: the next window starts here.
+	Anchor
+)
 
 // Source reads the egress counters of a device.
 type Source interface {
