@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"reflect"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,17 +31,17 @@ type script struct {
 	down   bool
 	port   error // this port cannot be read
 	device error // nothing can be read
-	panics bool
+	panics atomic.Bool
 	block  chan struct{} // Read waits for it
-	reads  int
+	reads  atomic.Int64
 }
 
 func (s *script) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sample, error) {
-	s.reads++
+	s.reads.Add(1)
 	if s.block != nil {
 		<-s.block
 	}
-	if s.panics {
+	if s.panics.Load() {
 		panic("scripted")
 	}
 	now := time.Now()
@@ -314,8 +315,8 @@ func TestRunFollowsTheSchedule(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
-		if src.reads != 10 {
-			t.Errorf("%d readings in a second at 100 ms, want 10", src.reads)
+		if n := src.reads.Load(); n != 10 {
+			t.Errorf("%d readings in a second at 100 ms, want 10", n)
 		}
 		if drv.released != 1 {
 			t.Errorf("the lease was given up %d times, want once", drv.released)
@@ -328,16 +329,16 @@ func TestPanicEndsOneCycleOnly(t *testing.T) {
 		src, drv := &script{}, &recorder{}
 		a := newTest(t, src, drv)
 		stop := run(t, a)
-		src.panics = true
+		src.panics.Store(true)
 		time.Sleep(3*interval + interval/2)
-		src.panics = false
-		reads := src.reads
+		src.panics.Store(false)
+		reads := src.reads.Load()
 		time.Sleep(5 * interval)
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
-		if src.reads-reads != 5 {
-			t.Errorf("%d readings in half a second after a panic, want 5", src.reads-reads)
+		if n := src.reads.Load() - reads; n != 5 {
+			t.Errorf("%d readings in half a second after a panic, want 5", n)
 		}
 		if st := a.Status(); st.Cycle.Failed != 3 {
 			t.Errorf("3 panics count as %d failed cycles", st.Cycle.Failed)
@@ -351,8 +352,8 @@ func TestCyclesDoNotOverlap(t *testing.T) {
 		a := newTest(t, src, drv)
 		stop := run(t, a)
 		time.Sleep(5*interval + interval/2)
-		if src.reads != 1 {
-			t.Errorf("%d readings at once, want 1", src.reads)
+		if n := src.reads.Load(); n != 1 {
+			t.Errorf("%d readings at once, want 1", n)
 		}
 		close(src.block)
 		time.Sleep(interval)
