@@ -149,7 +149,61 @@ func (v *v3) failure(ctx context.Context, err error) error {
 	if errors.As(err, &op) {
 		return err
 	}
+	// gosnmp discards a report that is not authenticated. Such a report proves
+	// nothing, but it is what an agent sends to a user whom it cannot
+	// authenticate, and the best explanation of the failure.
+	if why, ok := refusals[string(v.conn.report)]; ok {
+		return fmt.Errorf("%w: %s (user %s)", ErrCredentials, why, v.cfg.User)
+	}
 	return fmt.Errorf("%w: %w", ErrMalformed, err)
+}
+
+// refusals are the usmStats counters of RFC 3414 §5 that are about the user.
+var refusals = func() map[string]string {
+	m := make(map[string]string)
+	for sub, why := range map[uint32]string{1: "security level not supported for it", 3: "unknown user name", 5: "wrong digest", 6: "decryption error"} {
+		m[string(oid{1, 3, 6, 1, 6, 3, 15, 1, 1}.at(sub, 0).encode(nil))] = why
+	}
+	return m
+}()
+
+// openReport returns the name of the counter in an SNMPv3 report that is neither
+// authenticated nor encrypted, and nothing for other messages (RFC 3412 §6).
+func openReport(msg []byte) []byte {
+	b := ber(msg)
+	body, ok := b.expect(byte(gosnmp.Sequence))
+	b = body
+	version, ok1 := b.integer()
+	header, ok2 := b.expect(byte(gosnmp.Sequence))
+	_, ok3 := b.expect(byte(gosnmp.OctetString)) // security parameters
+	scoped, ok4 := b.expect(byte(gosnmp.Sequence))
+	if !ok || !ok1 || !ok2 || !ok3 || !ok4 || version != int32(gosnmp.Version3) {
+		return nil
+	}
+	b = header
+	_, ok1 = b.integer() // msgID
+	_, ok2 = b.integer() // msgMaxSize
+	flags, ok3 := b.expect(byte(gosnmp.OctetString))
+	if !ok1 || !ok2 || !ok3 || len(flags) != 1 || flags[0]&byte(gosnmp.AuthPriv) != 0 {
+		return nil
+	}
+	b = scoped
+	b.next() // contextEngineID
+	b.next() // contextName
+	pdu, ok := b.expect(byte(gosnmp.Report))
+	b = pdu
+	b.next() // request-id
+	b.next() // error-status
+	b.next() // error-index
+	list, ok1 := b.expect(byte(gosnmp.Sequence))
+	b = list
+	first, ok2 := b.expect(byte(gosnmp.Sequence))
+	b = first
+	name, ok3 := b.expect(byte(gosnmp.ObjectIdentifier))
+	if !ok || !ok1 || !ok2 || !ok3 {
+		return nil
+	}
+	return name
 }
 
 // take converts gosnmp's answer.
@@ -209,6 +263,7 @@ type watched struct {
 	ctx            context.Context // of the running exchange
 	now            func() time.Time
 	sent, received time.Time
+	report         []byte // the counter, if the last datagram was an open report
 }
 
 func (w *watched) SetDeadline(t time.Time) error {
@@ -233,5 +288,6 @@ func (w *watched) Write(b []byte) (int, error) {
 func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	w.received = w.now()
+	w.report = append(w.report[:0], openReport(b[:max(n, 0)])...)
 	return n, err
 }

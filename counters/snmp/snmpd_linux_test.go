@@ -1,0 +1,403 @@
+package snmp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gosnmp/gosnmp"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// ifTableCache is net-snmp's cache of the interface table, in seconds. Only a SET
+// at run time changes it.
+const ifTableCache = ".1.3.6.1.4.1.8072.1.5.3.1.2.1.3.6.1.2.1.2.2"
+
+// daemon is a net-snmp snmpd on the loopback.
+type daemon struct {
+	dir  string
+	port uint16
+	cmd  *exec.Cmd
+}
+
+const snmpdConf = `
+rwcommunity public
+createUser plain
+createUser md5des MD5 "auth-pass-phrase" DES "priv-pass-phrase"
+createUser sha SHA "auth-pass-phrase"
+createUser sha224 SHA-224 "auth-pass-phrase" AES "priv-pass-phrase"
+createUser sha256 SHA-256 "auth-pass-phrase" AES "priv-pass-phrase"
+createUser sha384 SHA-384 "auth-pass-phrase" AES-192 "priv-pass-phrase"
+createUser sha512 SHA-512 "auth-pass-phrase" AES-256 "priv-pass-phrase"
+createUser cisco SHA-256 "auth-pass-phrase" AES-256-C "priv-pass-phrase"
+rouser plain noauth
+rouser md5des priv
+rouser sha auth
+rouser sha224 priv
+rouser sha256 priv
+rouser sha384 priv
+rouser sha512 priv
+rouser cisco priv
+`
+
+func command(t testing.TB, name string) string {
+	t.Helper()
+	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/usr/bin") {
+		if p := filepath.Join(dir, name); unix.Access(p, unix.X_OK) == nil {
+			return p
+		}
+	}
+	t.Fatalf("%s is missing: apt-get install snmpd snmp", name)
+	return ""
+}
+
+func startDaemon(t testing.TB) *daemon {
+	t.Helper()
+	free, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &daemon{dir: t.TempDir(), port: uint16(free.LocalAddr().(*net.UDPAddr).Port)}
+	free.Close()
+	conf := fmt.Sprintf("agentaddress udp:127.0.0.1:%d\n%s", d.port, snmpdConf)
+	if err := os.WriteFile(filepath.Join(d.dir, "test.conf"), []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.start(t)
+	t.Cleanup(func() { d.stop() })
+	return d
+}
+
+func (d *daemon) start(t testing.TB) {
+	t.Helper()
+	d.cmd = exec.Command(command(t, "snmpd"), "-f", "-C", "-c", filepath.Join(d.dir, "test.conf"), "-Lf", filepath.Join(d.dir, "log"))
+	d.cmd.Env = append(os.Environ(), "SNMP_PERSISTENT_DIR="+filepath.Join(d.dir, "persistent"))
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	g := d.client(t)
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		if _, err := g.Get([]string{sysUpTime.at(0).dotted()}); err == nil {
+			return
+		} else if time.Now().After(deadline) {
+			log, _ := os.ReadFile(filepath.Join(d.dir, "log"))
+			t.Fatalf("snmpd does not answer: %v\n%s", err, log)
+		}
+	}
+}
+
+// stop ends snmpd in the orderly way, which saves its engine boots.
+func (d *daemon) stop() {
+	if d.cmd.ProcessState == nil {
+		_ = d.cmd.Process.Signal(syscall.SIGTERM)
+		_ = d.cmd.Wait()
+	}
+}
+
+// client is a bare gosnmp client.
+func (d *daemon) client(t testing.TB) *gosnmp.GoSNMP {
+	t.Helper()
+	g := &gosnmp.GoSNMP{
+		Target: "127.0.0.1", Port: d.port, Version: gosnmp.Version2c, Community: "public",
+		Timeout: 2 * time.Second, MaxOids: 1 << 16, Context: context.Background(),
+	}
+	if err := g.Connect(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.Close() })
+	return g
+}
+
+// cache sets how long snmpd keeps the interface table.
+func (d *daemon) cache(t testing.TB, seconds int) {
+	t.Helper()
+	r, err := d.client(t).Set([]gosnmp.SnmpPDU{{Name: ifTableCache, Type: gosnmp.Integer, Value: seconds}})
+	if err != nil || r.Error != gosnmp.NoError {
+		t.Fatalf("set snmpd's cache: %v, %v", err, r)
+	}
+}
+
+func (d *daemon) config(ports ...string) Config {
+	return Config{Device: "lab", Address: "127.0.0.1", Port: d.port, Community: "public", Ports: ports}
+}
+
+func (d *daemon) user(user, auth, priv string, ports ...string) Config {
+	c := Config{Device: "lab", Address: "127.0.0.1", Port: d.port, Version: V3, User: user, Auth: auth, Priv: priv, Ports: ports}
+	if auth != "" {
+		c.AuthPassphrase = "auth-pass-phrase"
+	}
+	if priv != "" {
+		c.PrivPassphrase = "priv-pass-phrase"
+	}
+	return c
+}
+
+// addVeth makes a veth pair, up, which the test removes.
+func addVeth(t testing.TB, name, peer string) netlink.Link {
+	t.Helper()
+	for _, n := range []string{"all", "default"} { // no frames but the test's own
+		_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+n+"/disable_ipv6", []byte("1"), 0)
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = name
+	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: peer}); err != nil {
+		t.Fatalf("veth %s: %v", name, err)
+	}
+	for _, n := range []string{peer, name} {
+		l, err := netlink.LinkByName(n)
+		if err == nil {
+			err = netlink.LinkSetUp(l)
+		}
+		if err != nil {
+			t.Fatalf("veth %s: %v", n, err)
+		}
+	}
+	l, err := netlink.LinkByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if l, err := netlink.LinkByName(name); err == nil {
+			_ = netlink.LinkDel(l)
+		}
+	})
+	return l
+}
+
+// send puts n frames of size bytes on the link.
+func send(t testing.TB, l netlink.Link, n, size int) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	frame := make([]byte, size)
+	copy(frame, "\x02\x00\x00\x00\x00\x01\x02\x00\x00\x00\x00\x02\x88\xb5")
+	to := &unix.SockaddrLinklayer{Ifindex: l.Attrs().Index, Protocol: 0xb588}
+	for range n {
+		if err := unix.Sendto(fd, frame, 0, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func kernel(t testing.TB, name string) *netlink.LinkStatistics {
+	t.Helper()
+	l, err := netlink.LinkByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.Attrs().Statistics
+}
+
+// The real agent, every security level: what it says is what the kernel counts.
+func TestSnmpd(t *testing.T) {
+	d := startDaemon(t)
+	var ports []string
+	links := map[string]netlink.Link{}
+	for i := range 20 {
+		name := fmt.Sprintf("tor%d", i)
+		links[name] = addVeth(t, name, fmt.Sprintf("host%d", i))
+		ports = append(ports, name, fmt.Sprintf("host%d", i))
+	}
+	d.cache(t, 0)
+	tests := []struct {
+		name string
+		cfg  Config
+	}{
+		{"v2c", d.config(ports...)},
+		{"noAuthNoPriv", d.user("plain", "", "", ports...)},
+		{"authNoPriv SHA", d.user("sha", "SHA", "", ports...)},
+		{"authPriv MD5 DES", d.user("md5des", "MD5", "DES", ports...)},
+		{"authPriv SHA-224 AES", d.user("sha224", "SHA224", "AES", ports...)},
+		{"authPriv SHA-256 AES", d.user("sha256", "SHA256", "AES", ports...)},
+		{"authPriv SHA-384 AES-192 Blumenthal", d.user("sha384", "SHA384", "AES192", ports...)},
+		{"authPriv SHA-512 AES-256 Blumenthal", d.user("sha512", "SHA512", "AES256", ports...)},
+		{"authPriv SHA-256 AES-256 Reeder", d.user("cisco", "SHA256", "AES256C", ports...)},
+	}
+	for k, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := open(t, tt.cfg)
+			for round := range 4 { // one for each shape
+				for i, name := range ports {
+					if l := links[name]; l != nil {
+						send(t, l, 10*(k+1)+i, 64+100*round)
+					}
+				}
+				for _, smp := range mustRead(t, s) {
+					want := kernel(t, smp.Port)
+					if smp.Octets != want.TxBytes || smp.Packets != want.TxPackets {
+						t.Fatalf("%s: %d octets %d packets, kernel %d %d", smp.Port, smp.Octets, smp.Packets, want.TxBytes, want.TxPackets)
+					}
+					if !smp.Up || smp.Speed != 10e9 || smp.Overhead != 24 || smp.Bits != 64 || smp.Degraded != "" {
+						t.Fatalf("%+v", smp)
+					}
+				}
+			}
+			if info := s.Info(); info.Discards != DiscardsExcluded || !info.LastChange || !strings.HasPrefix(info.Description, "Linux ") {
+				t.Errorf("%+v", info)
+			}
+		})
+	}
+}
+
+func TestSnmpdInterfaceEvents(t *testing.T) {
+	d := startDaemon(t)
+	d.cache(t, 0)
+	for _, cfg := range []Config{d.config("tor0", "tor1"), d.user("sha256", "SHA256", "AES", "tor0", "tor1")} {
+		t.Run(cfg.Version.String(), func(t *testing.T) {
+			addVeth(t, "tor0", "host0")
+			other := addVeth(t, "tor1", "host1")
+			s := open(t, cfg)
+			first := mustRead(t, s)
+
+			host, err := netlink.LinkByName("host0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := netlink.LinkSetDown(host); err != nil {
+				t.Fatal(err)
+			}
+			// The kernel tells of a lost carrier a little later.
+			deadline := time.Now().Add(10 * time.Second)
+			for got := mustRead(t, s); got[0].Up; got = mustRead(t, s) {
+				if !got[1].Up || time.Now().After(deadline) {
+					t.Fatalf("link down: up %v %v", got[0].Up, got[1].Up)
+				}
+			}
+
+			// The interface is made anew: same name, another ifIndex. net-snmp
+			// keeps the old row.
+			l, err := netlink.LinkByName("tor0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := netlink.LinkDel(l); err != nil {
+				t.Fatal(err)
+			}
+			anew := addVeth(t, "tor0", "host0")
+			send(t, anew, 5, 100)
+			send(t, other, 5, 100)
+			s.surveyed = s.surveyed.Add(-lookAgain) // let time pass
+			for got := mustRead(t, s); ; got = mustRead(t, s) {
+				if got[0].Up {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("made anew and never up: %+v", got[0])
+				}
+				s.surveyed = s.surveyed.Add(-lookAgain)
+			}
+			got := mustRead(t, s)
+			if r := s.Readings(nil); got[0].Octets != 500 || got[0].Epoch == first[0].Epoch || r[0].IfIndex != uint32(anew.Attrs().Index) {
+				t.Errorf("made anew: %+v, %+v", got[0], r[0])
+			}
+			if want := kernel(t, "tor1"); got[1].Octets != want.TxBytes || got[1].Epoch != first[1].Epoch {
+				t.Errorf("the other port: %+v", got[1])
+			}
+		})
+	}
+}
+
+func TestSnmpdCredentials(t *testing.T) {
+	d := startDaemon(t)
+	tests := []struct {
+		name string
+		edit func(c *Config)
+	}{
+		{"unknown user", func(c *Config) { c.User = "nobody" }},
+		{"wrong auth passphrase", func(c *Config) { c.AuthPassphrase = "wrong-secret-1" }},
+		{"wrong auth protocol", func(c *Config) { c.Auth = "SHA512" }},
+		{"wrong priv passphrase", func(c *Config) { c.PrivPassphrase = "wrong-secret-2" }},
+		{"wrong priv protocol", func(c *Config) { c.Priv = "AES256" }},
+		{"level too low", func(c *Config) { c.Priv, c.PrivPassphrase = "", "" }},
+		{"level too high", func(c *Config) { c.User = "plain" }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := d.user("sha256", "SHA256", "AES", "lo")
+			cfg.Timeout, cfg.Retries = 500*time.Millisecond, -1
+			tt.edit(&cfg)
+			_, err := open(t, cfg).Read(t.Context(), nil)
+			if err == nil {
+				t.Fatal("the agent let it pass")
+			}
+			var status *StatusError
+			switch {
+			case errors.Is(err, ErrCredentials), errors.As(err, &status):
+			case strings.HasPrefix(tt.name, "wrong priv") && (errors.Is(err, ErrNoAnswer) || errors.Is(err, ErrMalformed)):
+				// What garbage decrypts to decides whether the agent can say so.
+			default:
+				t.Errorf("%v", err)
+			}
+			for _, secret := range []string{"wrong-secret", "pass-phrase", "goroutine"} {
+				if strings.Contains(err.Error(), secret) {
+					t.Errorf("%q is in %v", secret, err)
+				}
+			}
+			if !strings.Contains(err.Error(), "device lab") {
+				t.Errorf("%v names no device", err)
+			}
+		})
+	}
+}
+
+// An agent that restarts, with and without its memory of engine boots and
+// engine ID, is read again by the next reading.
+func TestSnmpdRestart(t *testing.T) {
+	addVeth(t, "tor0", "host0")
+	d := startDaemon(t)
+	sources := []*Source{
+		open(t, d.config("tor0")),
+		open(t, d.user("plain", "", "", "tor0")),
+		open(t, d.user("sha", "SHA", "", "tor0")),
+		open(t, d.user("sha512", "SHA512", "AES256", "tor0")),
+	}
+	for round, forget := range []bool{false, false, true, false} {
+		for _, s := range sources {
+			mustRead(t, s)
+		}
+		d.stop()
+		for _, s := range sources {
+			if _, err := s.Read(t.Context(), nil); !errors.Is(err, ErrNoAnswer) {
+				t.Errorf("round %d: stopped agent: %v", round, err)
+			}
+		}
+		if forget {
+			if err := os.RemoveAll(filepath.Join(d.dir, "persistent")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.start(t)
+		for _, s := range sources {
+			list, err := s.Read(t.Context(), nil)
+			if err != nil || list[0].Err != nil {
+				t.Fatalf("round %d, forget %v: %v %v", round, forget, s.cfg.User, err)
+			}
+		}
+	}
+}
+
+// A clock that is wrong on either side is put right within the reading.
+func TestSnmpdTimeWindow(t *testing.T) {
+	d := startDaemon(t)
+	s := open(t, d.user("sha512", "SHA512", "AES256", "lo"))
+	mustRead(t, s)
+	for _, boots := range []uint32{5, 0} {
+		usm := s.sess.(*v3).g.SecurityParameters.(*gosnmp.UsmSecurityParameters)
+		usm.AuthoritativeEngineBoots += boots
+		usm.AuthoritativeEngineTime += 100_000
+		mustRead(t, s)
+	}
+}

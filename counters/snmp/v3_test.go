@@ -1,0 +1,85 @@
+package snmp
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gosnmp/gosnmp"
+)
+
+// reporter is an SNMPv3 engine that answers every request with a report.
+func reporter(t *testing.T, counter string) uint16 {
+	t.Helper()
+	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		buf := make([]byte, 1<<16)
+		for n := uint32(1); ; n++ {
+			size, from, err := conn.ReadFromUDPAddrPort(buf)
+			if err != nil {
+				return
+			}
+			req, err := (&gosnmp.GoSNMP{Version: gosnmp.Version3, SecurityModel: gosnmp.UserSecurityModel, SecurityParameters: &gosnmp.UsmSecurityParameters{UserName: "u"}}).SnmpDecodePacket(buf[:size])
+			if err != nil {
+				t.Errorf("reporter: %v", err)
+				continue
+			}
+			answer := &gosnmp.SnmpPacket{
+				Version: gosnmp.Version3, MsgFlags: gosnmp.NoAuthNoPriv, SecurityModel: gosnmp.UserSecurityModel,
+				SecurityParameters: &gosnmp.UsmSecurityParameters{AuthoritativeEngineID: "\x80\x00\x00\x01\x02", AuthoritativeEngineBoots: n, AuthoritativeEngineTime: 7},
+				ContextEngineID:    "\x80\x00\x00\x01\x02",
+				MsgID:              req.MsgID, RequestID: req.RequestID, PDUType: gosnmp.Report,
+				Variables: []gosnmp.SnmpPDU{{Name: counter, Type: gosnmp.Counter32, Value: uint(n)}},
+			}
+			msg, err := answer.MarshalMsg()
+			if err != nil {
+				t.Errorf("reporter: %v", err)
+				return
+			}
+			if _, err := conn.WriteToUDPAddrPort(msg, from); err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		conn.Close()
+		<-done
+	})
+	return uint16(conn.LocalAddr().(*net.UDPAddr).Port)
+}
+
+// An engine that does nothing but report never makes a reading, and never a loop.
+func TestReports(t *testing.T) {
+	tests := []struct {
+		name, counter string
+		want          error
+		text          string
+	}{
+		{"never in the time window", ".1.3.6.1.6.3.15.1.1.2.0", ErrNotInTimeWindow, "engine boots"},
+		{"unknown user", ".1.3.6.1.6.3.15.1.1.3.0", ErrCredentials, "user u"},
+		{"engine ID that never settles", ".1.3.6.1.6.3.15.1.1.4.0", ErrMalformed, ""},
+		{"wrong digest", ".1.3.6.1.6.3.15.1.1.5.0", ErrCredentials, ""},
+		{"decryption", ".1.3.6.1.6.3.15.1.1.6.0", ErrCredentials, ""},
+		{"security level", ".1.3.6.1.6.3.15.1.1.1.0", ErrCredentials, ""},
+		{"something else", ".1.3.6.1.6.3.99.1.0", ErrMalformed, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := Config{Address: "127.0.0.1", Port: reporter(t, tt.counter), Version: V3, User: "u", Ports: []string{"swp1"}, Timeout: 200 * time.Millisecond}
+			s := open(t, cfg)
+			for range 2 {
+				list, err := s.Read(t.Context(), nil)
+				if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) || len(list) != 0 {
+					t.Errorf("%v, want %v with %q", err, tt.want, tt.text)
+				}
+			}
+		})
+	}
+}
