@@ -1,18 +1,33 @@
 package vlanrules
 
-// Caps is what one device's VLAN table can express.
+import "github.com/csig-agent/csig/quantize"
+
+// Caps is what one device's VLAN table can express. The zero value is a table
+// of VID ranges that takes a port's whole change at once.
 type Caps struct {
 	Match    MatchKind
 	MatchPCP bool // T can be matched
 	MatchD   bool // the device itself leaves tags with D=1 alone before the table is looked up (uec); entries need not test D
 	Txn      Txn
-	Modify   bool // an entry's action can change in place
-	Entries  int  // capacity of the table; 0: not limited
-	Shared   bool // the capacity is shared by all ports
-	Ports    int  // ports that share it
-	VIDMin   uint16
-	VIDMax   uint16 // 0: 4095
+
+	Modify      bool // an entry's action can change in place
+	ModifyMatch bool // an entry's match can change in place, in a write of its own
+	ModifyEntry bool // match and action of an entry can change in one write
+	Values      bool // entries can share a value that one operation changes
+	Classes     bool // a first stage can turn the VID into a class that entries match
+
+	Entries   int  // capacity of the table; 0: not limited
+	Shared    bool // the capacity is shared by all ports
+	Ports     int  // ports that share it
+	Positions int  // tag positions (outer, inner behind one tag, …) that need a copy of the entries each; 0: one
+
+	VIDMin, VIDMax uint16     // VIDs that entries may name; VIDMax 0: 4095
+	Reserved       []VIDRange // VIDs the device keeps for itself: never written
+	MatchReserved  bool       // entries may nevertheless match the VIDs that must not be written
 }
+
+// VIDRange is the VIDs First…Last.
+type VIDRange struct{ First, Last uint16 }
 
 // Txn is the largest change the device takes as a whole.
 type Txn uint8
@@ -23,3 +38,81 @@ const (
 	TxnBatch            // one port's operations
 	TxnEntry            // one operation
 )
+
+// String returns "table", "batch" or "entry".
+func (t Txn) String() string { return [...]string{"table", "batch", "entry"}[t] }
+
+// An Option tells a compiler what the capabilities cannot: what the operator
+// chose, and what tags of the domain can carry.
+type Option func(*Compiler)
+
+// WithBudget is how many entries one signal of one port may take in a ternary
+// table, 7 by default. A budget under 6 asks for the smallest table (at most
+// 3 entries); more entries make changes shorter.
+func WithBudget(entries int) Option {
+	return func(c *Compiler) { c.budget = entries }
+}
+
+// WithLocators lists the locators that tags of this signal carry anywhere in
+// the domain, so that an exact table need not hold the others; `none` and
+// `stale` are always among them.
+func WithLocators(sig quantize.Signal, lms []uint16) Option {
+	return func(c *Compiler) {
+		in := make([]bool, c.layout.LMAllOnes()+1)
+		for _, lm := range append([]uint16{c.layout.LMNone(), c.layout.LMStale()}, lms...) {
+			if int(lm) < len(in) {
+				in[lm] = true
+			}
+		}
+		if sig.Known() {
+			c.locators[sig] = in
+		}
+	}
+}
+
+// WithBuckets says which S tags of this signal can carry: bit v of inUse is
+// S=v. A domain whose senders start at 30 has no S=31; one that fills only
+// eight buckets needs an exact table a quarter as long.
+func WithBuckets(sig quantize.Signal, inUse uint32) Option {
+	return func(c *Compiler) {
+		if sig.Known() {
+			c.buckets[sig] = inUse
+		}
+	}
+}
+
+// share is the part of the table that is one port's, or 0 for no limit.
+func (c *Caps) share() int {
+	n := c.Entries
+	if n == 0 {
+		return 0
+	}
+	if c.Shared && c.Ports > 1 {
+		n /= c.Ports
+	}
+	if c.Positions > 1 {
+		n /= c.Positions
+	}
+	return max(n, 1)
+}
+
+// writable reports whether an entry may write vid. VIDs 0 and 4095 are not
+// for writing on any hardware.
+func (c *Caps) writable(vid uint16) bool {
+	return vid != 0 && vid != 4095 && c.named(vid)
+}
+
+// matchable reports whether an entry can take a tag with this VID.
+func (c *Caps) matchable(vid uint16) bool { return c.MatchReserved || c.named(vid) }
+
+func (c *Caps) named(vid uint16) bool {
+	if vid < c.VIDMin || c.VIDMax != 0 && vid > c.VIDMax {
+		return false
+	}
+	for _, r := range c.Reserved {
+		if r.First <= vid && vid <= r.Last {
+			return false
+		}
+	}
+	return true
+}

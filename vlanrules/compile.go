@@ -1,184 +1,331 @@
 package vlanrules
 
 import (
-	"fmt"
+	"slices"
 
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules/internal/cover"
 )
 
 // Compiler compiles intents for one device. It keeps scratch space and is not
 // safe for concurrent use.
 type Compiler struct {
-	caps   Caps
-	layout quantize.Layout
-	want   Table
-	kept   []bool // have[i] is part of the wanted table
+	caps     Caps
+	layout   quantize.Layout
+	budget   int
+	locators [len(quantize.Signals)][]bool // locators in use; nil: any
+	buckets  [len(quantize.Signals)]uint32 // S in use; 0: any
+
+	judged [1 << len(quantize.Signals)]judgement // by the set of signals updated
+	steps  [quantize.NumBuckets][quantize.NumBuckets][]cover.Step
+
+	// One compile's work: the table as the operations so far leave it.
+	ops   []Op
+	cur   Table
+	gone  []bool   // cur[i] was deleted
+	group [8][]int // rows of cur that match one T alone
+	mixed bool     // some row matches several T
+	all   []int    // every row of cur
+	want  Table    // entries to be, highest priority first
+	at    []int    // want[i] is cur[at[i]], -1: not there yet
+	runs  runs
+	stuck bool                // an entry has to go before its successor can come
+	keys  []bool              // exact keys that are wanted and not there yet
+	ids   map[uint32]struct{} // those of cur, where it is long
 }
 
 // NewCompiler returns a compiler for a device with these capabilities.
-func NewCompiler(caps Caps, layout quantize.Layout) *Compiler {
-	return &Compiler{caps: caps, layout: layout}
+func NewCompiler(caps Caps, layout quantize.Layout, opts ...Option) *Compiler {
+	c := &Compiler{caps: caps, layout: layout, budget: defaultBudget}
+	for _, opt := range opts {
+		opt(c)
+	}
+	return c
+}
+
+// judgement is what choose found.
+type judgement struct {
+	choice  *Choice
+	verdict Verdict
 }
 
 // Result is what Compile found: the table wanted, the operations that lead
-// there from the observed one in a safe order, and how faithful it is. A
-// refused result has no operations, and its Table is the observed one.
+// there from the observed one in a safe order, how faithful it is, and the
+// form of table chosen with the reason. A refused result has no operations,
+// and its Table is the observed one.
 type Result struct {
 	Table   Table
 	Ops     []Op
 	Verdict Verdict
+	Choice  *Choice // nil where no signal is updated or the verdict is refused
 }
 
 // Compile finds the table that carries out want, the intents of one egress
 // port (at most one for each signal), and the operations that turn have, the
-// table observed on that port, into it. Entries of have are recognised by
-// content, so one read back without IDs will do; what nobody wants is
-// deleted. dst's slices are reused, and have may be dst.Table.
+// table observed on that port, into it. After every single operation each tag
+// leaves as have would send it or as the wanted table does (docs/rules.md).
+//
+// Entries of have are recognised by content, so one read back without IDs
+// will do: its entries get theirs from Compile, the same each time. What
+// nobody wants is deleted. dst's slices are reused, and have may be dst.Table.
 func (c *Compiler) Compile(dst *Result, have Table, want []Intent) {
-	dst.Ops = dst.Ops[:0]
-	dst.Verdict = c.judge(want)
+	c.ops = dst.Ops[:0]
+	dst.Verdict, dst.Choice = c.judge(want)
 	if dst.Verdict.Level == Refused {
-		dst.Table = append(dst.Table[:0], have...)
+		dst.Ops, dst.Table = c.ops, append(dst.Table[:0], have...)
 		return
 	}
-	c.want = c.want[:0]
-	for i := range want {
-		c.rangeEntry(&want[i])
+	c.load(have)
+	c.change(dst.Choice, want)
+	if c.stuck || c.overflows(len(have)) {
+		dst.Verdict = c.gapVerdict(len(have))
+		c.ops = c.ops[:0]
+		c.load(have)
+		c.changeWithGap(dst.Choice, want)
 	}
-	c.diff(dst, have)
-	dst.Table = append(dst.Table[:0], c.want...)
+	dst.Ops = c.ops
+	dst.Table = c.finish(dst.Table[:0])
 }
 
-// judge decides how well the device can carry out want.
-func (c *Compiler) judge(want []Intent) Verdict {
-	if c.caps.Match != MatchRange {
-		return Verdict{Refused, fmt.Sprintf("match kind %s: not supported yet", c.caps.Match)}
+// change appends the operations of a hitless change.
+func (c *Compiler) change(choice *Choice, want []Intent) {
+	if c.mixed {
+		c.wantAll(choice, want)
+		c.replace(c.all)
+		return
 	}
-	updates := 0
+	var updated [8]bool
+	for i := range want {
+		if want[i].Action == Update {
+			updated[c.groupOf(want[i].Signal)] = true
+		}
+	}
+	for t := range c.group {
+		if !updated[t] && len(c.group[t]) > 0 {
+			c.want = c.want[:0]
+			c.replace(c.group[t])
+		}
+	}
 	for i := range want {
 		in := &want[i]
-		for j := range want[:i] {
-			if want[j].Signal == in.Signal {
-				return Verdict{Refused, fmt.Sprintf("%s: two intents for one signal", in.Signal)}
-			}
-		}
 		if in.Action != Update {
 			continue
 		}
-		updates++
-		if reason := c.refuseIntent(in); reason != "" {
-			return Verdict{Refused, reason}
-		}
-	}
-	switch {
-	case updates == 0:
-		return Verdict{}
-	case !c.caps.MatchPCP && len(want) > 1:
-		return Verdict{Refused, "the device cannot match the PCP, where the tag says which signal it asks for: two signals cannot be told apart"}
-	case !c.caps.MatchPCP:
-		return Verdict{Degraded, fmt.Sprintf("the device cannot match the PCP: every CSIG tag is treated as %s, whatever signal it asks for", want[0].Signal)}
-	case c.layout == quantize.UEC && !c.caps.MatchD:
-		return Verdict{Degraded, "a VID range cannot test D, the lowest bit of the VID in the uec layout: tags of trimmed packets (D=1) are updated too and lose their D"}
-	}
-	return Verdict{}
-}
-
-// refuseIntent says why in cannot be carried out at all, or "".
-func (c *Compiler) refuseIntent(in *Intent) string {
-	switch {
-	case !in.Signal.Known():
-		return fmt.Sprintf("%s: unknown signal types pass through untouched", in.Signal)
-	case in.S >= quantize.NumBuckets:
-		return fmt.Sprintf("%s: bucket %d does not fit 5 bits", in.Signal, in.S)
-	case in.LM > c.layout.LMAllOnes():
-		return fmt.Sprintf("%s: locator %d does not fit the %d bits of %s", in.Signal, in.LM, c.layout.LMBits(), c.layout)
-	case in.S == in.Signal.InitialBucket():
-		return "" // nothing is worse than the start value: nothing is written
-	}
-	vid, limit := c.layout.VID(in.S, in.LM), c.caps.VIDMax
-	if limit == 0 {
-		limit = 4095
-	}
-	switch {
-	case vid == 0 || vid == 4095:
-		return fmt.Sprintf("%s: bucket %d with locator %d is VID %d, which VLAN hardware refuses: choose another locator", in.Signal, in.S, in.LM, vid)
-	case vid < c.caps.VIDMin || vid > limit:
-		return fmt.Sprintf("%s: bucket %d with locator %d is VID %d, outside the device's %d-%d", in.Signal, in.S, in.LM, vid, c.caps.VIDMin, limit)
-	}
-	return ""
-}
-
-// rangeEntry appends the one entry of a signal on a device that matches VID
-// ranges: every S the local bucket is worse than, whatever its LM.
-func (c *Compiler) rangeEntry(in *Intent) {
-	if in.Action != Update || in.S == in.Signal.InitialBucket() {
-		return
-	}
-	e := Entry{ID: (uint32(in.Signal) + 1) << 8, Type: RewriteVID, VID: c.layout.VID(in.S, in.LM)}
-	e.Match.VID = Field{Kind: Range, First: (uint16(in.S) + 1) << 7, Last: 4095}
-	if in.Signal.Max() {
-		e.Match.VID = Field{Kind: Range, First: 0, Last: uint16(in.S)<<7 - 1}
-	}
-	if c.caps.MatchPCP {
-		e.Match.PCP = Field{Kind: Ternary, Value: uint16(in.Signal), Mask: 7}
-	}
-	c.want = append(c.want, e)
-}
-
-// diff appends the operations from have to c.want. In a transaction deletes
-// come first, so that ranges never overlap; one operation at a time, an added
-// entry stands beside the one it replaces and both its results are right, the
-// old or the new.
-func (c *Compiler) diff(dst *Result, have Table) {
-	c.kept = c.kept[:0]
-	for range have {
-		c.kept = append(c.kept, false)
-	}
-	adds := 0
-	for i := range c.want {
-		w, found := &c.want[i], false
-		for j := range have {
-			h := &have[j]
-			if !c.kept[j] && h.Match == w.Match && h.Type == w.Type && h.VID == w.VID {
-				c.kept[j], found = true, true
-				if h.ID != 0 {
-					w.ID = h.ID
-				}
-				w.Priority = h.Priority
-				break
+		rows := c.group[c.groupOf(in.Signal)]
+		switch choice.Form {
+		case FormRange:
+			c.rangeSignal(in, rows)
+		case FormOrdered:
+			c.orderedSignal(in, rows)
+		case FormLazy:
+			c.lazySignal(in, rows)
+		case FormSharedPrefix:
+			c.sharedSignal(in, rows)
+		case FormPrefix:
+			c.wantSignal(choice.Form, in)
+			if c.caps.Modify || !c.sameMeaning(rows) {
+				c.replace(rows)
 			}
+		default:
+			c.exactSignal(choice.Form, in, rows)
 		}
-		if !found {
-			adds++
-			w.Priority = newEntry
-		}
-	}
-	if c.caps.Txn != TxnEntry {
-		c.deletes(dst, have)
-	}
-	for i := range c.want {
-		if w := &c.want[i]; adds > 0 && w.Priority == newEntry {
-			w.Priority = 0
-			for j := range have {
-				if have[j].ID == w.ID && c.caps.Txn == TxnEntry {
-					w.ID ^= 1
-				}
-			}
-			dst.Ops = append(dst.Ops, Op{Add, *w})
-		}
-	}
-	if c.caps.Txn == TxnEntry {
-		c.deletes(dst, have)
 	}
 }
 
-// newEntry marks, for the length of a diff, an entry that have lacks.
-const newEntry = 0xffff
-
-func (c *Compiler) deletes(dst *Result, have Table) {
-	for j := range have {
-		if !c.kept[j] {
-			dst.Ops = append(dst.Ops, Op{Delete, have[j]})
+// wantAll makes c.want the canonical entries of all signals.
+func (c *Compiler) wantAll(choice *Choice, want []Intent) {
+	c.want = c.want[:0]
+	for i := range want {
+		if want[i].Action == Update {
+			c.appendSignal(choice.Form, &want[i])
 		}
 	}
+	sortTable(c.want)
+}
+
+// wantSignal makes c.want the canonical entries of one signal.
+func (c *Compiler) wantSignal(form Form, in *Intent) {
+	c.want = c.want[:0]
+	c.appendSignal(form, in)
+}
+
+// appendSignal appends one signal's canonical entries to c.want, in match
+// order, a shared value before what uses it.
+func (c *Compiler) appendSignal(form Form, in *Intent) {
+	switch form {
+	case FormRange:
+		c.appendRange(in)
+	case FormOrdered:
+		c.appendOrdered(in)
+	case FormLazy:
+		c.appendLazy(in)
+	case FormPrefix, FormSharedPrefix:
+		c.appendPrefixes(form, in)
+	default:
+		c.appendExact(form, in)
+	}
+}
+
+// load makes cur a copy of have, in match order and in the form in which
+// Compile itself writes conditions, and sorts its rows by T.
+func (c *Compiler) load(have Table) {
+	c.cur = append(c.cur[:0], have...)
+	c.gone, c.all, c.mixed, c.stuck = c.gone[:0], c.all[:0], false, false
+	for t := range c.group {
+		c.group[t] = c.group[t][:0]
+	}
+	sortTable(c.cur)
+	for i := range c.cur {
+		e := &c.cur[i]
+		normalise(&e.Match.PCP, 7)
+		normalise(&e.Match.DEI, 1)
+		normalise(&e.Match.VID, 0xfff)
+		c.gone = append(c.gone, false)
+		c.all = append(c.all, i)
+		if t := c.signalOf(e); t < 0 {
+			c.mixed = true
+		} else {
+			c.group[t] = append(c.group[t], i)
+		}
+	}
+	c.indexIDs()
+	for i := range c.cur {
+		if e := &c.cur[i]; e.ID == 0 {
+			e.ID = c.freeID(e)
+			c.noteID(e.ID)
+		}
+	}
+}
+
+// signalOf is the T that alone the row matches, or -1. On a device that
+// cannot match the PCP there is one signal at most, and every row is its.
+func (c *Compiler) signalOf(e *Entry) int {
+	f := &e.Match.PCP
+	switch {
+	case f.Kind == Ternary && f.Mask == 7:
+		return int(f.Value & 7)
+	case f.Kind == Any && !c.caps.MatchPCP:
+		return 0
+	}
+	return -1
+}
+
+// groupOf is the group of a signal's rows.
+func (c *Compiler) groupOf(sig quantize.Signal) int {
+	if !c.caps.MatchPCP {
+		return 0
+	}
+	return int(sig)
+}
+
+// normalise gives conditions that mean the same the same form.
+func normalise(f *Field, all uint16) {
+	switch f.Kind {
+	case Any:
+		*f = Field{}
+	case Ternary:
+		mask := f.Mask & all
+		if *f = (Field{Kind: Ternary, Value: f.Value & mask, Mask: mask}); mask == 0 {
+			*f = Field{}
+		}
+	case Range:
+		*f = Field{Kind: Range, First: f.First, Last: f.Last}
+		if f.First == 0 && f.Last >= all {
+			*f = Field{}
+		}
+	}
+}
+
+// sortTable puts entries in match order, those of equal priority as they
+// were. It is an insertion sort, as tables are nearly sorted.
+func sortTable(t Table) {
+	for i := 1; i < len(t); i++ {
+		if t[i].Priority <= t[i-1].Priority {
+			continue
+		}
+		e, j := t[i], i
+		for ; j > 0 && t[j-1].Priority < e.Priority; j-- {
+			t[j] = t[j-1]
+		}
+		t[j] = e
+	}
+}
+
+// add appends an operation that adds e, with an ID of its own, and returns
+// its row.
+func (c *Compiler) add(e Entry) int {
+	e.ID = c.freeID(&e)
+	c.ops = append(c.ops, Op{Add, e})
+	c.cur = append(c.cur, e)
+	c.gone = append(c.gone, false)
+	c.noteID(e.ID)
+	return len(c.cur) - 1
+}
+
+// modify appends an operation that makes row i say what e says.
+func (c *Compiler) modify(i int, e Entry) {
+	e.ID, e.Priority = c.cur[i].ID, c.cur[i].Priority
+	c.ops = append(c.ops, Op{Modify, e})
+	c.cur[i] = e
+}
+
+// drop appends an operation that deletes row i.
+func (c *Compiler) drop(i int) {
+	c.ops = append(c.ops, Op{Delete, c.cur[i]})
+	c.gone[i] = true
+	if c.ids != nil {
+		delete(c.ids, c.cur[i].ID)
+	}
+}
+
+// finish appends the rows that are left to t, in match order.
+func (c *Compiler) finish(t Table) Table {
+	for i := range c.cur {
+		if !c.gone[i] {
+			t = append(t, c.cur[i])
+		}
+	}
+	if len(c.ops) > 0 {
+		sortTable(t)
+	}
+	return t
+}
+
+// overflows reports whether the operations need more entries at once than
+// the port has, where the device counts them one operation at a time.
+func (c *Compiler) overflows(have int) bool {
+	share := c.caps.share()
+	if share == 0 || c.caps.Txn != TxnEntry {
+		return false
+	}
+	n, peak := have, have
+	for i := range c.ops {
+		switch c.ops[i].Kind {
+		case Add:
+			n++
+		case Delete:
+			n--
+		}
+		peak = max(peak, n)
+	}
+	return peak > max(share, have)
+}
+
+// changeWithGap is the last resort of a table that is too full for a hitless
+// change: it empties it from the bottom, so that tags pass unchanged, and
+// fills it again.
+func (c *Compiler) changeWithGap(choice *Choice, want []Intent) {
+	for i := range slices.Backward(c.cur) {
+		if c.cur[i].Type != Value {
+			c.drop(i)
+		}
+	}
+	for i := range c.cur {
+		if c.cur[i].Type == Value {
+			c.drop(i)
+		}
+	}
+	c.all = c.all[:0]
+	c.wantAll(choice, want)
+	c.replace(c.all)
 }

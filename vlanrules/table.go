@@ -24,6 +24,9 @@ const (
 // LM (and D in uec) the VID. The TPID and the egress port are the table's.
 type Match struct {
 	PCP, DEI, VID Field
+	// Class is a condition on the class that a first stage (SetClass entries)
+	// gave the tag: the class wanted, 0 for any.
+	Class uint16
 }
 
 // ActionType is what an entry does with a frame it takes.
@@ -33,16 +36,25 @@ type ActionType uint8
 const (
 	RewriteVID ActionType = iota // set the 12-bit VID, keep PCP and DEI
 	NoOp                         // leave the frame as it is
+	UseValue                     // set the VID that the Value row with ID Ref holds
+	Value                        // not a match: a value that UseValue entries share
+	SetClass                     // first stage: give the tag class Ref and go on
 )
 
-// Entry is one row of a table. A higher Priority matches first; where
-// priorities are equal the matches are disjoint.
+// String returns "rewrite", "none", "use-value", "value" or "set-class".
+func (a ActionType) String() string {
+	return [...]string{"rewrite", "none", "use-value", "value", "set-class"}[a]
+}
+
+// Entry is one row of a table. A higher Priority matches first. Entries of
+// equal priority are disjoint, or it does not matter which of them wins.
 type Entry struct {
 	ID       uint32 // unique in the table and stable across changes
 	Priority uint16
 	Match    Match
 	Type     ActionType
-	VID      uint16 // with RewriteVID
+	VID      uint16 // with RewriteVID and Value
+	Ref      uint32 // with UseValue the ID of a Value row, with SetClass the class
 }
 
 // Table is the entries of one egress port, in match order.
@@ -62,7 +74,7 @@ const (
 func (k OpKind) String() string { return [...]string{"add", "modify", "delete"}[k] }
 
 // Op is one operation. Add and Modify carry the whole new entry, Delete the
-// entry as it was.
+// entry as it was. A Modify keeps ID and priority.
 type Op struct {
 	Kind  OpKind
 	Entry Entry
@@ -71,35 +83,59 @@ type Op struct {
 // MatchKind is the strongest condition on the VID a table can express.
 type MatchKind uint8
 
-// The match kinds of DESIGN §3.
+// The match kinds a VLAN table may have.
 const (
 	MatchRange            MatchKind = iota // first…last
-	MatchTernary                           // value/mask with priorities
-	MatchTernaryUnordered                  // value/mask, no priorities
+	MatchTernary                           // value/mask with priorities and no-ops
+	MatchTernaryUnordered                  // value/mask, no priorities: any entry that matches may win
 	MatchExact                             // one VID an entry
 )
 
-// String returns "range", "ternary", "ternary-unordered" or "exact".
-func (k MatchKind) String() string {
-	return [...]string{"range", "ternary", "ternary-unordered", "exact"}[k]
-}
+var matchKindNames = [...]string{"range", "ternary", "ternary-unordered", "exact"}
 
-// Apply is the table's meaning: the TCI a frame leaves with.
+// String returns "range", "ternary", "ternary-unordered" or "exact".
+func (k MatchKind) String() string { return matchKindNames[k] }
+
+// Apply is the table's meaning: the TCI a frame leaves with. It is written
+// for clarity and serves fakes and explanations; hardware does the real work.
 func (t Table) Apply(tci quantize.TCI) quantize.TCI {
+	class := uint16(0)
+	for i := range t {
+		if e := &t[i]; e.Type == SetClass && e.Match.Matches(tci) {
+			class = uint16(e.Ref)
+			break
+		}
+	}
 	for i := range t {
 		e := &t[i]
-		if !e.Match.Matches(tci) {
+		if e.Type == SetClass || e.Type == Value || e.Match.Class != 0 && e.Match.Class != class || !e.Match.Matches(tci) {
 			continue
 		}
-		if e.Type == RewriteVID {
+		switch e.Type {
+		case RewriteVID:
 			return tci&0xf000 | quantize.TCI(e.VID)
+		case UseValue:
+			if vid, ok := t.value(e.Ref); ok {
+				return tci&0xf000 | quantize.TCI(vid)
+			}
 		}
 		return tci
 	}
 	return tci
 }
 
-// Matches reports whether a tag meets every condition of m.
+// value is the VID of a Value row.
+func (t Table) value(id uint32) (uint16, bool) {
+	for i := range t {
+		if t[i].Type == Value && t[i].ID == id {
+			return t[i].VID, true
+		}
+	}
+	return 0, false
+}
+
+// Matches reports whether a tag meets the conditions of m on PCP, DEI and
+// VID; the class is the table's to know.
 func (m *Match) Matches(tci quantize.TCI) bool {
 	return m.PCP.matches(uint16(tci>>13)) && m.DEI.matches(uint16(tci>>12&1)) && m.VID.matches(uint16(tci&0xfff))
 }

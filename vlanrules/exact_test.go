@@ -1,0 +1,279 @@
+package vlanrules_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// Exact tables are long, and no two entries take the same tag: their tests
+// look, after each operation, at the tags of that operation's entry only, and
+// at the whole tag space at the end.
+
+var exactTables = []struct {
+	name  string
+	caps  vlanrules.Caps
+	opts  []vlanrules.Option
+	form  vlanrules.Form
+	pairs int // check every n-th, and a fifth of those in the other layout and for max signals
+}{
+	{"exact", vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true}, nil, vlanrules.FormExact, 1},
+	{"exact, VIDs 1-4094", vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true, VIDMin: 1, VIDMax: 4094}, nil, vlanrules.FormExact, 7},
+	{"exact, in batches", vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnBatch}, nil, vlanrules.FormExact, 7},
+	{"exact, shared value", vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnEntry, Values: true}, nil, vlanrules.FormSharedExact, 7},
+	{"exact, locators in use", vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true},
+		[]vlanrules.Option{vlanrules.WithLocators(quantize.MinABWC, []uint16{5, 6, 17}), vlanrules.WithLocators(quantize.MaxPD, []uint16{5, 6, 17})}, vlanrules.FormExact, 1},
+	{"exact, eight buckets", vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true},
+		[]vlanrules.Option{vlanrules.WithBuckets(quantize.MinABWC, 0x88888888), vlanrules.WithBuckets(quantize.MaxPD, 0x88888888)}, vlanrules.FormExact, 7},
+	{"classes", vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true, Classes: true}, nil, vlanrules.FormClass, 1},
+	{"classes, shared value", vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnEntry, Values: true, Classes: true}, nil, vlanrules.FormSharedClass, 1},
+}
+
+// slots is the number of keys of one T: VIDs, or classes.
+const slots = 4096
+
+// slotOf is the key of an entry, or -1 where it is not an exact one of T=t:
+// then it would take tags that this test does not look at.
+func slotOf(m *vlanrules.Match, t quantize.Signal) int {
+	switch {
+	case m.PCP.Kind != vlanrules.Ternary || m.PCP.Mask != 7 || m.PCP.Value != uint16(t) || m.DEI.Kind != vlanrules.Any:
+		return -1
+	case m.Class != 0 && m.VID.Kind == vlanrules.Any:
+		return int(m.Class)
+	case m.Class == 0 && m.VID.Kind == vlanrules.Ternary && m.VID.Mask == 0xfff:
+		return int(m.VID.Value)
+	}
+	return -1
+}
+
+// exactDevice is a strict device of exact keys.
+type exactDevice struct {
+	t      quantize.Signal
+	slot   [slots]vlanrules.Entry // ID 0: empty
+	ids    map[uint32]int         // slot, or -1 for a shared value
+	values map[uint32]vlanrules.Entry
+	users  map[uint32]int
+}
+
+func newExactDevice(sig quantize.Signal, t vlanrules.Table) (*exactDevice, error) {
+	d := &exactDevice{t: sig, ids: map[uint32]int{}, values: map[uint32]vlanrules.Entry{}, users: map[uint32]int{}}
+	for _, e := range t {
+		if err := d.do(vlanrules.Caps{}, vlanrules.Op{Kind: vlanrules.Add, Entry: e}); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+func (d *exactDevice) do(caps vlanrules.Caps, op vlanrules.Op) error {
+	e := op.Entry
+	at, found := d.ids[e.ID]
+	value := e.Type == vlanrules.Value
+	is := d.values[e.ID]
+	if found && at >= 0 {
+		is = d.slot[at]
+	}
+	slot := -1
+	if !value {
+		if slot = slotOf(&e.Match, d.t); slot < 0 {
+			return fmt.Errorf("%s %v: not an exact match", op.Kind, e)
+		}
+	}
+	switch op.Kind {
+	case vlanrules.Add:
+		if found || slot >= 0 && d.slot[slot].ID != 0 {
+			return fmt.Errorf("add %v: ID or key exists", e)
+		}
+	case vlanrules.Modify:
+		if !found || is.Match != e.Match || is == e || !value && !caps.Modify {
+			return fmt.Errorf("modify %v to %v: not in place", is, e)
+		}
+		d.users[is.Ref]--
+	case vlanrules.Delete:
+		if is != e || d.users[e.ID] > 0 {
+			return fmt.Errorf("delete %v, the table has %v", e, is)
+		}
+		delete(d.ids, e.ID)
+		delete(d.values, e.ID)
+		d.users[is.Ref]--
+		if slot >= 0 {
+			d.slot[slot] = vlanrules.Entry{}
+		}
+		return nil
+	}
+	if e.Type == vlanrules.UseValue {
+		if _, there := d.values[e.Ref]; !there {
+			return fmt.Errorf("%s %v: no such value", op.Kind, e)
+		}
+	}
+	d.users[e.Ref]++
+	d.ids[e.ID] = slot
+	if value {
+		d.values[e.ID] = e
+	} else {
+		d.slot[slot] = e
+	}
+	return nil
+}
+
+// result is the VID that tags of a key leave with, -1 for unchanged.
+func (d *exactDevice) result(slot int) int {
+	switch e := &d.slot[slot]; {
+	case e.ID == 0 || e.Type == vlanrules.NoOp:
+		return -1
+	case e.Type == vlanrules.UseValue:
+		return int(d.values[e.Ref].VID)
+	default:
+		return int(e.VID)
+	}
+}
+
+func TestExactPairs(t *testing.T) {
+	for _, tc := range exactTables {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			for _, layout := range layouts {
+				for _, sig := range []quantize.Signal{quantize.MinABWC, quantize.MaxPD} {
+					c := vlanrules.NewCompiler(tc.caps, layout, tc.opts...)
+					var from, res vlanrules.Result
+					step := tc.pairs
+					if layout != quantize.Draft00 || sig.Max() {
+						step *= 5
+					}
+					for pair := 0; pair < 1024; pair += step {
+						s, to := uint8(pair/32), uint8(pair%32)
+						c.Compile(&from, nil, []vlanrules.Intent{{Signal: sig, Action: vlanrules.Update, S: s, LM: 5}})
+						if from.Choice == nil || from.Choice.Form != tc.form {
+							t.Fatalf("%v: form %v", from.Verdict, from.Choice)
+						}
+						want := []vlanrules.Intent{{Signal: sig, Action: vlanrules.Update, S: to, LM: 5 + uint16(s+to)%2}}
+						c.Compile(&res, from.Table, want)
+						exactPair(t, tc.caps, layout, sig, s, tc.opts != nil, from.Table, want, &res)
+					}
+				}
+			}
+		})
+	}
+}
+
+func exactPair(t *testing.T, caps vlanrules.Caps, layout quantize.Layout, sig quantize.Signal, s uint8, promises bool, have vlanrules.Table, want []vlanrules.Intent, res *vlanrules.Result) {
+	t.Helper()
+	d, err := newExactDevice(sig, have)
+	final, err2 := newExactDevice(sig, res.Table)
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	var old [slots]int
+	for slot := range old {
+		old[slot] = d.result(slot)
+	}
+	allowed := func(n, slot int) {
+		if now := d.result(slot); now != old[slot] && now != final.result(slot) {
+			t.Fatalf("%d→%d after operation %d: key %#03x gives %d, neither %d nor %d",
+				s, want[0].S, n+1, slot, now, old[slot], final.result(slot))
+		}
+	}
+	for n, op := range res.Ops {
+		if err := d.do(caps, op); err != nil {
+			t.Fatalf("%d→%d operation %d: %v", s, want[0].S, n+1, err)
+		}
+		switch {
+		case caps.Txn != vlanrules.TxnEntry: // nobody sees the table between
+		case op.Entry.Type == vlanrules.Value:
+			for slot := range slots {
+				allowed(n, slot)
+			}
+		default:
+			allowed(n, slotOf(&op.Entry.Match, d.t))
+		}
+	}
+	if d.slot != final.slot || !maps.Equal(d.values, final.values) {
+		t.Fatalf("%d→%d: the operations do not lead to the table of the result", s, want[0].S)
+	}
+	wholeSpace(t, d, caps, layout, sig, want[0], promises)
+}
+
+// wholeSpace holds a table against the draft for every tag: R is in no key,
+// and tags of another T meet no entry.
+func wholeSpace(t *testing.T, d *exactDevice, caps vlanrules.Caps, layout quantize.Layout, sig quantize.Signal, in vlanrules.Intent, promises bool) {
+	t.Helper()
+	vid := int(in.S)<<7 | int(in.LM)
+	if layout == quantize.UEC {
+		vid = int(in.S)<<7 | int(in.LM)<<1
+	}
+	for tagVID := range slots {
+		tagS := uint8(tagVID >> 7)
+		trimmed := layout == quantize.UEC && tagVID&1 == 1
+		slot := tagVID
+		if caps.Classes {
+			if trimmed {
+				continue // has no class: TestClassTable
+			}
+			slot = int(tagS) + 1
+		}
+		ideal, worse := -1, tagS > in.S
+		if sig == quantize.MaxPD {
+			worse = tagS < in.S
+		}
+		if worse && !trimmed {
+			ideal = vid
+		}
+		got := d.result(slot)
+		absent := promises || caps.VIDMax != 0 && (tagVID == 0 || tagVID == 4095)
+		if got != ideal && !(got == -1 && absent) {
+			t.Fatalf("S=%d: tag with VID %#03x gives %d, want %d", in.S, tagVID, got, ideal)
+		}
+	}
+}
+
+func TestExactPromises(t *testing.T) {
+	caps := vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Modify: true}
+	in := []vlanrules.Intent{{Signal: quantize.MinABW, Action: vlanrules.Update, S: 3, LM: 9}}
+	for _, tc := range []struct {
+		name string
+		opt  vlanrules.Option
+		n    int
+	}{
+		{"all", func(*vlanrules.Compiler) {}, 28 * 128},
+		{"three locators with none and stale", vlanrules.WithLocators(quantize.MinABW, []uint16{9, 10, 11}), 28 * 5},
+		{"other signal's locators", vlanrules.WithLocators(quantize.MaxPD, []uint16{9}), 28 * 128},
+		{"four buckets", vlanrules.WithBuckets(quantize.MinABW, 1<<31|1<<20|1<<10|1<<2), 3 * 128},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var res vlanrules.Result
+			vlanrules.NewCompiler(caps, quantize.Draft00, tc.opt).Compile(&res, nil, in)
+			if len(res.Table) != tc.n || len(res.Ops) != tc.n {
+				t.Errorf("%d entries, %d operations, want %d", len(res.Table), len(res.Ops), tc.n)
+			}
+		})
+	}
+}
+
+func TestClassTable(t *testing.T) {
+	for _, layout := range layouts {
+		c := vlanrules.NewCompiler(vlanrules.Caps{Match: vlanrules.MatchExact, Classes: true, MatchPCP: true, Values: true}, layout)
+		classes := c.ClassTable()
+		var res vlanrules.Result
+		c.Compile(&res, nil, []vlanrules.Intent{{Signal: quantize.MinABW, Action: vlanrules.Update, S: 12, LM: 3}})
+		both := append(append(vlanrules.Table(nil), classes...), res.Table...)
+		for _, tc := range []struct{ in, draft, uec quantize.TCI }{
+			{13 << 7, 12<<7 | 3, 12<<7 | 6},
+			{31<<7 | 127, 12<<7 | 3, 31<<7 | 127}, // D=1 in uec
+			{31<<7 | 126, 12<<7 | 3, 12<<7 | 6},
+			{12<<7 | 9, 12<<7 | 9, 12<<7 | 9},
+			{1<<13 | 31<<7, 1<<13 | 31<<7, 1<<13 | 31<<7},
+			{1<<12 | 20<<7, 1<<12 | 12<<7 | 3, 1<<12 | 12<<7 | 6},
+		} {
+			want := tc.draft
+			if layout == quantize.UEC {
+				want = tc.uec
+			}
+			if got := both.Apply(tc.in); got != want {
+				t.Errorf("%s: tag %#04x leaves as %#04x, want %#04x", layout, tc.in, got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,366 @@
+package vlanrules
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/csig-agent/csig/quantize"
+)
+
+// Form is how a table is laid out (docs/rules.md shows each).
+type Form uint8
+
+// The forms of table.
+const (
+	FormRange        Form = iota // one range
+	FormOrdered                  // fewest ternary entries, priorities and no-ops
+	FormLazy                     // no-op runs of S over one catch-all rewrite
+	FormPrefix                   // one ternary entry for each zero bit of the bucket
+	FormSharedPrefix             // runs of S that share one value
+	FormExact                    // an entry for each VID
+	FormSharedExact              // the same, sharing one value
+	FormClass                    // an entry for each class, that is, for each S
+	FormSharedClass              // the same, sharing one value
+)
+
+var formNames = [...]string{"range", "ordered", "lazy", "prefix", "shared-prefix", "exact", "shared-exact", "class", "shared-class"}
+
+// String is the form's name, e.g. "lazy".
+func (f Form) String() string { return formNames[f] }
+
+// Choice is the form of table a compiler chose for a set of signals.
+type Choice struct {
+	Form     Form
+	Entries  int // of a port between changes, at most, for all its signals
+	Headroom int // further entries during a change
+	Why      string
+}
+
+// defaultBudget is the entries a signal may take in a ternary table: the
+// number from which more save little.
+const defaultBudget = 7
+
+// judge decides how well the device can carry out want, and in which form.
+func (c *Compiler) judge(want []Intent) (Verdict, *Choice) {
+	set := 0
+	for i := range want {
+		in := &want[i]
+		for j := range i {
+			if want[j].Signal == in.Signal {
+				return Verdict{Refused, fmt.Sprintf("%s: two intents for one signal of one port", in.Signal)}, nil
+			}
+		}
+		if in.Action != Update {
+			continue
+		}
+		if reason := c.refuseIntent(in); reason != "" {
+			return Verdict{Refused, reason}, nil
+		}
+		set |= 1 << in.Signal
+	}
+	switch {
+	case set == 0:
+		return Verdict{}, nil
+	case !c.caps.MatchPCP && len(want) > 1:
+		return Verdict{Refused, "the device cannot match the PCP, where the tag says which signal it asks for: two signals cannot be told apart"}, nil
+	}
+	j := &c.judged[set]
+	if j.choice == nil {
+		j.choice, j.verdict = c.choose(set)
+	}
+	if j.verdict.Level == Refused {
+		return j.verdict, nil
+	}
+	return j.verdict, j.choice
+}
+
+// refuseIntent says why in cannot be carried out at all, or "".
+func (c *Compiler) refuseIntent(in *Intent) string {
+	switch {
+	case !in.Signal.Known():
+		return fmt.Sprintf("%s: unknown signal types pass through untouched", in.Signal)
+	case in.S >= quantize.NumBuckets:
+		return fmt.Sprintf("%s: bucket %d does not fit 5 bits", in.Signal, in.S)
+	case in.LM > c.layout.LMAllOnes():
+		return fmt.Sprintf("%s: locator %d does not fit the %d bits of %s", in.Signal, in.LM, c.layout.LMBits(), c.layout)
+	case in.S == in.Signal.InitialBucket():
+		return "" // nothing is better than the best bucket: nothing is written
+	}
+	vid := c.layout.VID(in.S, in.LM)
+	switch {
+	case vid == 0 || vid == 4095:
+		return fmt.Sprintf("%s: bucket %d with locator %d is VID %d, which VLAN hardware refuses: choose another locator", in.Signal, in.S, in.LM, vid)
+	case !c.caps.writable(vid):
+		return fmt.Sprintf("%s: bucket %d with locator %d is VID %d, which the device keeps for itself or does not accept (%s)", in.Signal, in.S, in.LM, vid, c.caps.vids())
+	}
+	return ""
+}
+
+// vids says which VIDs entries may name.
+func (c *Caps) vids() string {
+	last := c.VIDMax
+	if last == 0 {
+		last = 4095
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "VIDs %d-%d", c.VIDMin, last)
+	for i, r := range c.Reserved {
+		b.WriteString([]string{" without ", ", "}[min(i, 1)])
+		fmt.Fprintf(&b, "%d-%d", r.First, r.Last)
+	}
+	return b.String()
+}
+
+// choose finds the form for a set of signals: of those that the capabilities
+// allow and that fit the port's share of the table, the one with the fewest
+// operations for a step of one bucket. Where none fits, the verdict is Refused
+// with the numbers.
+func (c *Compiler) choose(set int) (*Choice, Verdict) {
+	var sigs []quantize.Signal
+	for _, sig := range quantize.Signals {
+		if set>>sig&1 == 1 {
+			sigs = append(sigs, sig)
+		}
+	}
+	for _, sig := range sigs {
+		if reason := c.unmatchable(sig); reason != "" {
+			return &Choice{}, Verdict{Refused, reason}
+		}
+	}
+	var misfits []string
+	for _, cand := range c.candidates(sigs) {
+		share, need := c.caps.share(), cand.Entries+cand.Headroom
+		if cand.Entries < 0 {
+			misfits = append(misfits, cand.Why)
+			continue
+		}
+		if share > 0 && need > share {
+			misfits = append(misfits, c.misfit(&cand, sigs))
+			continue
+		}
+		if len(misfits) > 0 {
+			cand.Why += "; not chosen: " + strings.Join(misfits, "; ")
+		}
+		return &cand, c.faithful(sigs)
+	}
+	return &Choice{}, Verdict{Refused, strings.Join(misfits, "; ")}
+}
+
+// faithful says what the device does otherwise than the draft asks.
+func (c *Compiler) faithful(sigs []quantize.Signal) Verdict {
+	switch {
+	case !c.caps.MatchPCP:
+		return Verdict{Degraded, fmt.Sprintf("the device cannot match the PCP: every CSIG tag is treated as %s, whatever signal it asks for", sigs[0])}
+	case c.caps.Match == MatchRange && c.layout == quantize.UEC && !c.caps.MatchD:
+		return Verdict{Degraded, "a VID range cannot test D, the lowest bit of the VID in the uec layout: tags of trimmed packets (D=1) are updated too and lose their D"}
+	}
+	return Verdict{}
+}
+
+// candidates lists the forms the capabilities allow, those with the fewest
+// operations for a step of one bucket first (TestChoiceIsCheapest holds the
+// order against Costs).
+func (c *Compiler) candidates(sigs []quantize.Signal) []Choice {
+	k, caps := len(sigs), &c.caps
+	singly := caps.Txn == TxnEntry
+	// Room for what is added before what it replaces is deleted; signals
+	// change one after the other.
+	headroom := func(n int) int {
+		if singly {
+			return n
+		}
+		return 0
+	}
+	lazy := Choice{FormLazy, k * c.budget, 0, fmt.Sprintf("no-op runs over one catch-all rewrite: at most %d entries for each signal, and about 2 operations for a step of one bucket", c.budget)}
+	ordered := Choice{FormOrdered, 3 * k, headroom(3), "the smallest ternary table: at most 3 entries for each signal, and about 3 operations for a step of one bucket"}
+	shared := Choice{FormSharedPrefix, k * c.budget, 0, fmt.Sprintf("runs of S that share one value: at most %d entries for each signal with the value's own, and about 2 operations for a step of one bucket", c.budget)}
+	prefix := Choice{FormPrefix, 5 * k, headroom(5), "one entry for each zero bit of the bucket: at most 5 for each signal, all of which change with the bucket"}
+	if !caps.Modify {
+		ordered.Why = "the smallest ternary table: at most 3 entries for each signal; all are replaced at each change, as the device changes none in place"
+		prefix.Entries, prefix.Headroom = 10*k, headroom(10)
+	}
+	switch caps.Match {
+	case MatchRange:
+		one := Choice{FormRange, k, 0, "one VID range for each signal"}
+		if singly && !caps.ModifyEntry && !(caps.Modify && caps.ModifyMatch) {
+			one.Headroom = 1
+		}
+		return []Choice{one}
+	case MatchTernary:
+		switch {
+		case c.runLimit(FormLazy) < minRuns:
+			ordered.Why += fmt.Sprintf(" (a budget of %d entries is too small for shorter changes)", c.budget)
+			return []Choice{ordered}
+		case caps.Values && !caps.Modify:
+			return []Choice{shared, lazy, ordered}
+		}
+		return []Choice{lazy, ordered}
+	case MatchTernaryUnordered:
+		if caps.Values && c.runLimit(FormSharedPrefix) >= minRuns {
+			return []Choice{shared, prefix}
+		}
+		return []Choice{prefix}
+	}
+	return c.exactCandidates(sigs)
+}
+
+// exactCandidates is candidates for a table of exact matches.
+func (c *Compiler) exactCandidates(sigs []quantize.Signal) []Choice {
+	vids, classes := 0, 0
+	for _, sig := range sigs {
+		n, m := 0, 0
+		for s := range uint8(quantize.NumBuckets) {
+			n = max(n, c.countKeys(FormExact, sig, s))
+			m = max(m, c.countKeys(FormClass, sig, s))
+		}
+		vids, classes = vids+n, classes+m
+	}
+	k := len(sigs)
+	all := []Choice{
+		{FormSharedClass, classes + k, 0, "a class for each S and one shared value: two operations for a step of one bucket"},
+		{FormClass, classes, 0, "a class for each S: the entries of all S that the bucket is worse than change with it"},
+		{FormSharedExact, vids + k, 0, "an entry for each VID, sharing one value: the entries of one S and the value change with a step of one bucket"},
+		{FormExact, vids, 0, "an entry for each VID: all of them change with the bucket"},
+	}
+	fixed := c.caps.Txn == TxnEntry && !c.caps.Modify
+	var list []Choice
+	for _, cand := range all {
+		switch cand.Form {
+		case FormSharedClass, FormSharedExact:
+			if !c.caps.Values || cand.Form == FormSharedClass && !c.caps.Classes {
+				continue
+			}
+		case FormClass:
+			if !c.caps.Classes {
+				continue
+			}
+			fallthrough
+		default:
+			if fixed {
+				cand.Entries, cand.Why = -1, "an exact entry that cannot change in place would have to be deleted before its successor is added, and tags in between would miss it: the device needs a transaction, entries that change in place or shared values"
+			}
+		}
+		list = append(list, cand)
+	}
+	return list
+}
+
+// formEntries is how a sentence calls the entries of a form.
+var formEntries = [...]string{"range entries", "entries in the smallest ternary table", "ternary entries with no-op runs", "prefix entries",
+	"prefix entries with a shared value", "exact entries", "exact entries with a shared value", "class entries", "class entries with a shared value"}
+
+// misfit says by how much a form does not fit.
+func (c *Compiler) misfit(cand *Choice, sigs []quantize.Signal) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "needs %s %s for %s", thousands(cand.Entries+cand.Headroom), formEntries[cand.Form], join(sigs))
+	if cand.Headroom > 0 {
+		fmt.Fprintf(&b, " (%s of them during changes)", thousands(cand.Headroom))
+	}
+	b.WriteString(c.room())
+	if cand.Form == FormExact || cand.Form == FormSharedExact {
+		b.WriteString(c.alternatives(sigs))
+	}
+	return b.String()
+}
+
+// room says how much there is, as the second half of a sentence.
+func (c *Compiler) room() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, ", %s in the table", thousands(c.caps.Entries))
+	shared := c.caps.Shared && c.caps.Ports > 1
+	switch {
+	case shared && c.caps.Positions > 1:
+		fmt.Fprintf(&b, " are shared by %d ports and %d tag positions", c.caps.Ports, c.caps.Positions)
+	case shared:
+		fmt.Fprintf(&b, " are shared by %d ports", c.caps.Ports)
+	case c.caps.Positions > 1:
+		fmt.Fprintf(&b, " are shared by %d tag positions", c.caps.Positions)
+	default:
+		return b.String()
+	}
+	fmt.Fprintf(&b, ", %s for each", thousands(c.caps.share()))
+	return b.String()
+}
+
+// alternatives costs what would make an exact table shorter: a promise of
+// which locators are in use, and fewer buckets.
+func (c *Compiler) alternatives(sigs []quantize.Signal) string {
+	share := c.caps.share() / len(sigs)
+	lms := 0
+	for _, sig := range sigs {
+		lms = max(lms, c.countKeys(FormExact, sig, sig.WorstBucket())/max(1, c.countKeys(FormClass, sig, sig.WorstBucket())))
+	}
+	var b strings.Builder
+	if fits := share / (quantize.NumBuckets - 1); fits >= 3 && fits < lms {
+		fmt.Fprintf(&b, "; it would fit with at most %d locators in use", fits)
+	}
+	for n := quantize.NumBuckets / 2; n >= 2; n /= 2 {
+		if (n-1)*lms <= share {
+			fmt.Fprintf(&b, "; %d coarser buckets would need %s entries for each signal", n, thousands((n-1)*lms))
+			break
+		}
+	}
+	return b.String()
+}
+
+// unmatchable says which tags of a signal the device could never update,
+// because entries may not match their VIDs, or "".
+func (c *Compiler) unmatchable(sig quantize.Signal) string {
+	var buckets []string
+	for s := range uint8(quantize.NumBuckets) {
+		if s == sig.WorstBucket() || !c.inUse(sig, s) {
+			continue
+		}
+		for lm := range c.layout.LMAllOnes() {
+			if lm != 0 && c.carried(sig, lm) && !c.caps.matchable(c.layout.VID(s, lm)) {
+				buckets = append(buckets, fmt.Sprint(s))
+				break
+			}
+		}
+	}
+	if len(buckets) == 0 {
+		return ""
+	}
+	hint := "choose a bucket table that leaves them empty"
+	if sig.InitialBucket() == quantize.NumBuckets-1 && len(buckets) == 1 && buckets[0] == "31" {
+		hint = "let senders start at 30 (initial_s) and leave bucket 31 empty"
+	}
+	return fmt.Sprintf("%s: tags with S=%s have VIDs that entries cannot match (%s), and would pass with a signal that is too good: %s",
+		sig, strings.Join(buckets, ","), c.caps.vids(), hint)
+}
+
+// inUse reports whether tags of the domain can carry S=s.
+func (c *Compiler) inUse(sig quantize.Signal, s uint8) bool {
+	return c.buckets[sig] == 0 || c.buckets[sig]>>s&1 == 1
+}
+
+// carried reports whether tags of the domain can carry the locator lm.
+func (c *Compiler) carried(sig quantize.Signal, lm uint16) bool {
+	return c.locators[sig] == nil || c.locators[sig][lm]
+}
+
+// gapVerdict is that of a change that cannot be made without a gap.
+func (c *Compiler) gapVerdict(have int) Verdict {
+	if c.stuck {
+		return Verdict{Degraded, "an entry found in the table has the match of a wanted one and cannot change in place: tags pass unchanged until the change is complete"}
+	}
+	return Verdict{Degraded, fmt.Sprintf("a change without a gap needs more entries at once than the port has (%s of its %s hold what was found there): tags pass unchanged until the change is complete",
+		thousands(have), thousands(c.caps.share()))}
+}
+
+func join(sigs []quantize.Signal) string {
+	names := make([]string, len(sigs))
+	for i, sig := range sigs {
+		names[i] = sig.String()
+	}
+	return strings.Join(names, "+")
+}
+
+// thousands writes n as people read it: 3,968.
+func thousands(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,436 @@
+package vlanrules_test
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+	"testing"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// The tests' own understanding of tables, apart from the package's: sets of
+// tags as bits over the whole tag space, and a device that is as strict as
+// hardware can be.
+
+// tags is a set of the 65,536 TCIs. Nothing outside words lo…hi-1 is in it,
+// which makes a set of tags of one T cheap.
+type tags struct {
+	bits   [1024]uint64
+	lo, hi int
+}
+
+func (s *tags) put(tci int) {
+	s.bits[tci>>6] |= 1 << (tci & 63)
+	s.reach(tci>>6, tci>>6+1)
+}
+
+func (s *tags) reach(lo, hi int) {
+	if s.lo == s.hi {
+		s.lo, s.hi = lo, hi
+	} else if lo < hi {
+		s.lo, s.hi = min(s.lo, lo), max(s.hi, hi)
+	}
+}
+
+func (s *tags) union(o *tags) {
+	for i := o.lo; i < o.hi; i++ {
+		s.bits[i] |= o.bits[i]
+	}
+	s.reach(o.lo, o.hi)
+}
+
+// firstOutside is a member of s that is in none of the others, or -1.
+func (s *tags) firstOutside(others ...*tags) int {
+	for i := s.lo; i < s.hi; i++ {
+		x := s.bits[i]
+		for _, o := range others {
+			if o != nil {
+				x &^= o.bits[i]
+			}
+		}
+		if x != 0 {
+			return i<<6 | bits.TrailingZeros64(x)
+		}
+	}
+	return -1
+}
+
+// holds is the test's own reading of a condition.
+func holds(f vlanrules.Field, v int) bool {
+	switch f.Kind {
+	case vlanrules.Ternary:
+		return v&int(f.Mask) == int(f.Value)
+	case vlanrules.Range:
+		return v >= int(f.First) && v <= int(f.Last)
+	}
+	return true
+}
+
+// matcher remembers the tags of each match, as tests see the same ones often.
+type matcher struct {
+	seen    map[vlanrules.Match]*tags
+	ideals  map[string]*outcome
+	classes vlanrules.Table
+}
+
+func (m *matcher) tagsOf(match vlanrules.Match) *tags {
+	if m.seen == nil {
+		m.seen = map[vlanrules.Match]*tags{}
+	}
+	if s := m.seen[match]; s != nil {
+		return s
+	}
+	s := new(tags)
+	var vids [64]uint64
+	for vid := range 4096 {
+		in := holds(match.VID, vid)
+		if match.Class != 0 {
+			is := uint32(0)
+			for _, e := range m.classes {
+				if is == 0 && e.Type == vlanrules.SetClass && holds(e.Match.VID, vid) {
+					is = e.Ref
+				}
+			}
+			in = in && is == uint32(match.Class)
+		}
+		if in {
+			vids[vid>>6] |= 1 << (vid & 63)
+		}
+	}
+	for top := range 16 {
+		if holds(match.PCP, top>>1) && holds(match.DEI, top&1) {
+			copy(s.bits[top*64:], vids[:])
+			s.reach(top*64, top*64+64)
+		}
+	}
+	m.seen[match] = s
+	return s
+}
+
+// outcome is which tags leave a table with which VID; alone are those that no
+// rewrite takes. A tag that several entries of equal priority take is in
+// several sets: any of them may win.
+type outcome struct {
+	alone  tags
+	vid    map[uint16]*tags
+	sorted vlanrules.Table
+}
+
+func (o *outcome) at(vid uint16) *tags {
+	if o.vid == nil {
+		o.vid = map[uint16]*tags{}
+	}
+	if o.vid[vid] == nil {
+		o.vid[vid] = new(tags)
+	}
+	return o.vid[vid]
+}
+
+// read finds the outcome of a table: priorities decide where the device has
+// them, else any entry that matches may win.
+func (m *matcher) read(caps vlanrules.Caps, t vlanrules.Table) *outcome {
+	o := new(outcome)
+	values := map[uint32]uint16{}
+	for _, e := range t {
+		if e.Type == vlanrules.Value {
+			values[e.ID] = e.VID
+		} else {
+			o.sorted = append(o.sorted, e)
+		}
+	}
+	prioritised := caps.Match == vlanrules.MatchTernary || caps.Match == vlanrules.MatchRange
+	if prioritised {
+		slices.SortStableFunc(o.sorted, func(a, b vlanrules.Entry) int { return cmp.Compare(b.Priority, a.Priority) })
+	}
+	var decided, level tags
+	for i, e := range o.sorted {
+		if i > 0 && prioritised && o.sorted[i-1].Priority != e.Priority {
+			decided.union(&level)
+		}
+		into := &o.alone
+		switch e.Type {
+		case vlanrules.RewriteVID:
+			into = o.at(e.VID)
+		case vlanrules.UseValue:
+			into = o.at(values[e.Ref])
+		}
+		takes := m.tagsOf(e.Match)
+		for w := takes.lo; w < takes.hi; w++ {
+			into.bits[w] |= takes.bits[w] &^ decided.bits[w]
+		}
+		into.reach(takes.lo, takes.hi)
+		level.union(takes)
+	}
+	decided.union(&level)
+	for w := range decided.bits {
+		o.alone.bits[w] |= ^decided.bits[w]
+	}
+	o.alone.reach(0, len(o.alone.bits))
+	return o
+}
+
+// within says which tag has a result that it has in neither a nor b, or "".
+func (o *outcome) within(a, b *outcome) string {
+	if tci := o.alone.firstOutside(&a.alone, &b.alone); tci >= 0 {
+		return fmt.Sprintf("tag %#04x (T=%d S=%d low bits %#02x) passes unchanged", tci, tci>>13, tci>>7&31, tci&127)
+	}
+	for vid, set := range o.vid {
+		if tci := set.firstOutside(a.vid[vid], b.vid[vid]); tci >= 0 {
+			return fmt.Sprintf("tag %#04x (T=%d S=%d low bits %#02x) leaves with VID %#03x (S=%d)", tci, tci>>13, tci>>7&31, tci&127, vid, vid>>7)
+		}
+	}
+	return ""
+}
+
+// ideal is what the draft wants of a port with these intents (draft-00
+// §4.4.2, §5.3.3, §5.4.2.3 with its erratum), bent by what the device is
+// known to be unable to do.
+func (m *matcher) ideal(caps vlanrules.Caps, l quantize.Layout, want []vlanrules.Intent) *outcome {
+	key := fmt.Sprint(caps.MatchPCP, caps.MatchD, caps.Match, l, want)
+	if m.ideals == nil {
+		m.ideals = map[string]*outcome{}
+	}
+	if m.ideals[key] == nil {
+		m.ideals[key] = ideal(caps, l, want)
+	}
+	return m.ideals[key]
+}
+
+func ideal(caps vlanrules.Caps, l quantize.Layout, want []vlanrules.Intent) *outcome {
+	o := new(outcome)
+	var intents [8]*vlanrules.Intent
+	for i := range want {
+		if want[i].Action != vlanrules.Update {
+			continue
+		}
+		if !caps.MatchPCP {
+			for t := range intents {
+				intents[t] = &want[i]
+			}
+		}
+		intents[want[i].Signal] = &want[i]
+	}
+	dBlind := caps.MatchD || caps.Match == vlanrules.MatchRange
+	for tci := range 1 << 16 {
+		in := intents[tci>>13]
+		s := tci >> 7 & 31
+		if in == nil || l == quantize.UEC && tci&1 == 1 && !dBlind {
+			o.alone.put(tci)
+			continue
+		}
+		worse := s > int(in.S)
+		if in.Signal == quantize.MaxPD || in.Signal == quantize.MaxNQD {
+			worse = s < int(in.S)
+		}
+		if !worse {
+			o.alone.put(tci)
+			continue
+		}
+		shift := 0
+		if l == quantize.UEC {
+			shift = 1
+		}
+		o.at(uint16(in.S)*128 + in.LM<<shift).put(tci)
+	}
+	return o
+}
+
+// same says how two outcomes differ, or "".
+func (o *outcome) same(b *outcome) string {
+	if why := o.within(b, b); why != "" {
+		return why
+	}
+	if why := b.within(o, o); why != "" {
+		return "wanted, but not so: " + why
+	}
+	return ""
+}
+
+// device takes operations as the strictest hardware of its kind does.
+type device struct {
+	caps  vlanrules.Caps
+	table vlanrules.Table
+	peak  int
+}
+
+type matchKey struct {
+	match    vlanrules.Match
+	priority uint16
+	value    bool
+}
+
+// key is what may exist only once in the table.
+func (d *device) key(e *vlanrules.Entry) matchKey {
+	k := matchKey{match: e.Match, value: e.Type == vlanrules.Value}
+	if d.caps.Match == vlanrules.MatchTernary || d.caps.Match == vlanrules.MatchRange && d.caps.Txn == vlanrules.TxnEntry {
+		k.priority = e.Priority
+	}
+	if k.value {
+		k.match.PCP, k.priority = vlanrules.Field{}, uint16(e.ID)
+	}
+	return k
+}
+
+func (d *device) do(op vlanrules.Op) error {
+	at := slices.IndexFunc(d.table, func(e vlanrules.Entry) bool { return e.ID == op.Entry.ID })
+	if op.Kind == vlanrules.Add {
+		if at >= 0 {
+			return fmt.Errorf("add: ID %d exists", op.Entry.ID)
+		}
+		for i := range d.table {
+			if d.key(&d.table[i]) == d.key(&op.Entry) {
+				return fmt.Errorf("add %+v: an entry with this match and priority exists", op.Entry)
+			}
+		}
+		if op.Entry.Type == vlanrules.UseValue && !slices.ContainsFunc(d.table, func(e vlanrules.Entry) bool { return e.ID == op.Entry.Ref && e.Type == vlanrules.Value }) {
+			return fmt.Errorf("add %+v: no such value", op.Entry)
+		}
+		d.table = append(d.table, op.Entry)
+		d.peak = max(d.peak, len(d.table))
+		return nil
+	}
+	if at < 0 {
+		return fmt.Errorf("%s: no entry with ID %d", op.Kind, op.Entry.ID)
+	}
+	is := d.table[at]
+	if op.Kind == vlanrules.Delete {
+		if is != op.Entry {
+			return fmt.Errorf("delete of %+v, but the table has %+v", op.Entry, is)
+		}
+		if is.Type == vlanrules.Value && slices.ContainsFunc(d.table, func(e vlanrules.Entry) bool { return e.Type == vlanrules.UseValue && e.Ref == is.ID }) {
+			return fmt.Errorf("delete of value %d, which is in use", is.ID)
+		}
+		d.table = slices.Delete(d.table, at, at+1)
+		return nil
+	}
+	match := is.Match != op.Entry.Match
+	action := is.Type != op.Entry.Type || is.VID != op.Entry.VID || is.Ref != op.Entry.Ref
+	switch {
+	case !match && !action:
+		return fmt.Errorf("modify of %+v changes nothing", is)
+	case is.Priority != op.Entry.Priority:
+		return fmt.Errorf("modify of %+v changes its priority", is)
+	case d.caps.ModifyEntry:
+	case is.Type == vlanrules.Value && op.Entry.Type == vlanrules.Value && !match:
+	case match && action, match && !d.caps.ModifyMatch, action && !d.caps.Modify:
+		return fmt.Errorf("modify of %+v to %+v: not in place", is, op.Entry)
+	}
+	d.table[at] = op.Entry
+	return nil
+}
+
+// check runs a compile's operations on a strict device and holds every state
+// against the invariant.
+func check(t failer, m *matcher, caps vlanrules.Caps, layout quantize.Layout, have vlanrules.Table, want []vlanrules.Intent, res *vlanrules.Result) {
+	t.Helper()
+	old, wanted := m.read(caps, have), m.ideal(caps, layout, want)
+	if res.Verdict.Level == vlanrules.Refused {
+		if res.Verdict.Reason == "" || len(res.Ops) != 0 {
+			t.Fatalf("refused for %q with %d operations", res.Verdict.Reason, len(res.Ops))
+		}
+		return
+	}
+	gap := *old
+	if res.Verdict.Level == vlanrules.Degraded && (caps.MatchPCP && !(caps.Match == vlanrules.MatchRange && layout == quantize.UEC)) {
+		// A change with a gap: tags may also pass unchanged.
+		for i := range gap.alone.bits {
+			gap.alone.bits[i] = ^uint64(0)
+		}
+	}
+	d := &device{caps: caps, table: slices.Clone(have), peak: len(have)}
+	for i := range d.table {
+		if d.table[i].ID == 0 { // read back without IDs: Compile gave them
+			d.table[i].ID = idOf(res, d.table[i], d.table)
+		}
+	}
+	for n, op := range res.Ops {
+		if err := d.do(op); err != nil {
+			t.Fatalf("operation %d of %d: %v\n%s", n+1, len(res.Ops), err, describe(have, res))
+		}
+		if caps.Txn != vlanrules.TxnEntry {
+			continue // nobody sees the table between
+		}
+		if why := m.read(caps, d.table).within(&gap, wanted); why != "" {
+			t.Fatalf("after operation %d of %d: %s\n%s", n+1, len(res.Ops), why, describe(have, res))
+		}
+	}
+	if why := m.read(caps, d.table).same(wanted); why != "" {
+		t.Fatalf("at the end: %s\n%s", why, describe(have, res))
+	}
+	if share := caps.Entries; caps.Txn == vlanrules.TxnEntry && share > 0 && !caps.Shared && caps.Positions < 2 && d.peak > max(share, len(have)) {
+		t.Fatalf("%d entries at once, the table has %d\n%s", d.peak, share, describe(have, res))
+	}
+	byID := func(a, b vlanrules.Entry) int { return cmp.Compare(a.ID, b.ID) }
+	is, says := slices.SortedFunc(slices.Values(d.table), byID), slices.SortedFunc(slices.Values(res.Table), byID)
+	if !slices.Equal(is, says) {
+		t.Fatalf("the operations lead to\n%v\nthe result says\n%v\n%s", is, says, describe(have, res))
+	}
+	for i := range is {
+		if i > 0 && is[i].ID == is[i-1].ID || is[i].ID == 0 {
+			t.Fatalf("ID %d is not unique\n%s", is[i].ID, describe(have, res))
+		}
+	}
+	if !slices.IsSortedFunc(res.Table, func(a, b vlanrules.Entry) int { return cmp.Compare(b.Priority, a.Priority) }) {
+		t.Fatalf("the result is not in match order\n%s", describe(have, res))
+	}
+}
+
+// idOf is the ID that Compile gave an entry read back without one.
+func idOf(res *vlanrules.Result, e vlanrules.Entry, taken vlanrules.Table) uint32 {
+	free := func(id uint32) bool {
+		return !slices.ContainsFunc(taken, func(x vlanrules.Entry) bool { return x.ID == id })
+	}
+	same := func(x vlanrules.Entry) bool {
+		id := x.ID
+		x.ID = 0
+		return x == e && free(id)
+	}
+	for _, op := range res.Ops {
+		if op.Kind == vlanrules.Delete && same(op.Entry) {
+			return op.Entry.ID
+		}
+		x := op.Entry
+		if x.Type, x.VID, x.Ref = e.Type, e.VID, e.Ref; op.Kind == vlanrules.Modify && same(x) {
+			return op.Entry.ID
+		}
+	}
+	for _, x := range res.Table {
+		if same(x) {
+			return x.ID
+		}
+	}
+	return 0
+}
+
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+var _ failer = (*testing.T)(nil)
+
+func describe(have vlanrules.Table, res *vlanrules.Result) string {
+	s := fmt.Sprintf("verdict %s %s\nobserved:\n", res.Verdict.Level, res.Verdict.Reason)
+	if res.Choice != nil {
+		s = fmt.Sprintf("form %s, ", res.Choice.Form) + s
+	}
+	for _, e := range have {
+		s += "  " + entryString(e) + "\n"
+	}
+	s += "operations:\n"
+	for i, op := range res.Ops {
+		if i == 40 {
+			s += "  …\n"
+			break
+		}
+		s += fmt.Sprintf("  %-6s %s\n", op.Kind, entryString(op.Entry))
+	}
+	return s
+}
+
+func entryString(e vlanrules.Entry) string {
+	return fmt.Sprintf("%d prio %d pcp %v dei %v vid %v class %d %s vid %#03x (S=%d) ref %d", e.ID, e.Priority, e.Match.PCP, e.Match.DEI, e.Match.VID, e.Match.Class, e.Type, e.VID, e.VID>>7, e.Ref)
+}
