@@ -259,5 +259,9 @@ func TestPassthroughWhenStale(t *testing.T) {
 	s := setupFor(updatePort)
 	s.OnStale = inventory.StalePassthrough
 	apply(t, d, s)
+	update(t, d, time.Minute, one(3, 9)) // what the map still says is not to be used
+	if err := d.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	w.compare(framesOfAllShapes(testTPID, 0), func(f []byte) []byte { return f })
 }

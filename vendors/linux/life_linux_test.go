@@ -201,6 +201,26 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
+// TestApplyKeepsTheSignal changes what all ports share: the lease and what the
+// map says stay, so that no frame falls back in between.
+func TestApplyKeepsTheSignal(t *testing.T) {
+	w := newWire(t)
+	d := openDriver(t, w.netns)
+	s := setupFor(updatePort)
+	apply(t, d, s)
+	update(t, d, time.Minute, one(9, 4))
+	s.Signals = append(s.Signals, quantize.MaxPD)
+	apply(t, d, s)
+	if got := w.value(initial); got != 9<<7|4 {
+		t.Errorf("0x%04x after Apply", got)
+	}
+	s.Layout = quantize.UEC // the old elements mean something else now
+	apply(t, d, s)
+	if got, want := w.value(31<<7|62<<1), quantize.UEC.VID(0, quantize.UEC.LMStale()); got != want {
+		t.Errorf("0x%04x after a change of layout, want the stale value 0x%04x", got, want)
+	}
+}
+
 func generation(t *testing.T, d *Driver) uint32 {
 	t.Helper()
 	g, err := d.sock.generation()
@@ -291,6 +311,7 @@ func TestDamage(t *testing.T) {
 	}{
 		{"a rule deleted", "flush chain netdev csig p_swp1", true},
 		{"a rule added", "insert rule netdev csig p_swp1 accept", true},
+		{"as many rules, but others", "flush chain netdev csig stale" + strings.Repeat("; add rule netdev csig stale accept", 9), false},
 		{"the stale chain flushed", "flush chain netdev csig stale", false},
 		{"a stale element deleted", "delete element netdev csig stale { 0x80-0xfff }", false},
 		{"a lease key added", "add element netdev csig lease { 0x9100 }", false},

@@ -93,6 +93,10 @@ func (s *socket) commit(b *batch) error {
 	if s.err != nil {
 		return fmt.Errorf("nftables transaction of %d bytes: %w", len(b.b), s.err)
 	}
+	if err := s.conn.SetReadDeadline(time.Now().Add(answerLimit)); err != nil {
+		return fmt.Errorf("answer to an nftables transaction: %w", err)
+	}
+	defer s.conn.SetReadDeadline(time.Time{}) //nolint:errcheck // it could be set, so it can be taken away
 	first, last := b.firstSeq(), b.lastSeq()
 	s.firstProblem = nil
 	for done := false; !done; {
