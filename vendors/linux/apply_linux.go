@@ -78,6 +78,9 @@ func (d *Driver) sync(ctx context.Context) ([]vendors.Change, error) {
 }
 
 func (d *Driver) trySync() ([]vendors.Change, error) {
+	if err := d.sock.renew(d.cfg.NetNS); err != nil {
+		return nil, err
+	}
 	// Events first: what happens after the scan is heard by the next cycle.
 	if _, err := d.links.changed(); err != nil {
 		return nil, err

@@ -58,6 +58,13 @@
 //   - Strip needs tcx (Linux 6.6 or newer) and CAP_BPF, which a user namespace
 //     cannot give.
 //
+// # Cost
+//
+// BenchmarkForwarding and BenchmarkUpdate measure it. The egress hook with an
+// empty chain is most of what an ordinary frame pays; the one rule that lets it
+// go is the rest. A change of every bucket of every port costs what the kernel
+// takes for the same elements, and a few per cent.
+//
 // # Caveats
 //
 //   - The rewrite happens before the queueing discipline: frames that wait in

@@ -201,6 +201,27 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
+// TestLostAnswer breaks the connection to nftables: that cycle is an error, the
+// next one knows again what the kernel has.
+func TestLostAnswer(t *testing.T) {
+	w := newWire(t)
+	d := openDriver(t, w.netns)
+	apply(t, d, setupFor(updatePort))
+	update(t, d, time.Minute, one(9, 4))
+	if err := d.sock.conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Update(context.Background(), []vendors.PortUpdate{one(8, 4)}, time.Minute); err == nil {
+		t.Fatal("an update over a closed socket succeeds")
+	}
+	if res := update(t, d, time.Minute, one(8, 4)); res.Ports != 1 || res.Repaired != "" {
+		t.Errorf("%+v", res)
+	}
+	if got := w.value(initial); got != 8<<7|4 {
+		t.Errorf("0x%04x", got)
+	}
+}
+
 // TestApplyKeepsTheSignal changes what all ports share: the lease and what the
 // map says stay, so that no frame falls back in between.
 func TestApplyKeepsTheSignal(t *testing.T) {

@@ -18,6 +18,10 @@ type socket struct {
 	seq  uint32
 	max  int // bytes of the longest transaction the kernel takes at once
 
+	// An answer was lost, or may still come: what is read next may belong to
+	// another question. Only a new socket is sure.
+	broken bool
+
 	// What the callbacks work on: method values bound once, because a closure
 	// for each call would be the only allocation of a cycle.
 	out, in      []byte
@@ -71,6 +75,29 @@ func (s *socket) prepare() (err error) {
 		return err
 	}
 	s.max = sndbuf - 4096 // the kernel keeps 32 bytes back, and the batch's end has to fit too
+	s.bind()
+	return opt
+}
+
+// renew replaces a broken socket.
+func (s *socket) renew(netns int) error {
+	if !s.broken {
+		return nil
+	}
+	fresh, err := dial(netns)
+	if err != nil {
+		return err
+	}
+	_ = s.conn.Close() // nothing of it is of use
+	seq := s.seq
+	*s = *fresh
+	s.seq = seq
+	s.bind()
+	return nil
+}
+
+// bind makes the callbacks, which belong to this place in memory.
+func (s *socket) bind() {
 	s.write = func(fd uintptr) bool {
 		s.n, s.err = unix.Write(int(fd), s.out)
 		return !errors.Is(s.err, unix.EAGAIN) && !errors.Is(s.err, unix.EINTR)
@@ -79,14 +106,12 @@ func (s *socket) prepare() (err error) {
 		s.n, s.err = unix.Read(int(fd), s.in)
 		return !errors.Is(s.err, unix.EAGAIN) && !errors.Is(s.err, unix.EINTR)
 	}
-	return opt
 }
 
 // commit sends a finished batch and waits for the kernel's answer. The error
 // is the first one the kernel gave, with errno to be found by errors.Is.
 func (s *socket) commit(b *batch) error {
-	s.seq = b.seq
-	s.out = b.b
+	s.seq, s.out, s.broken = b.seq, b.b, true // until the answer is complete
 	if err := s.raw.Write(s.write); err != nil {
 		return fmt.Errorf("nftables transaction: %w", err)
 	}
@@ -109,6 +134,7 @@ func (s *socket) commit(b *batch) error {
 		}
 		done = s.answers(b, s.answer[:s.n], first, last)
 	}
+	s.broken = false
 	return s.firstProblem
 }
 
