@@ -64,7 +64,7 @@ type Reading struct {
 	HasUptime bool
 
 	// Discards and Errors are ifOutDiscards and ifOutErrors, where HasDiscards
-	// and HasErrors.
+	// and HasErrors. They are not read where packets are known to exclude them.
 	Discards, Errors       uint32
 	HasDiscards, HasErrors bool
 }

@@ -46,7 +46,7 @@ func advice(err error, version Version) string {
 	var status *StatusError
 	switch {
 	case errors.Is(err, ErrNoAnswer) && version == V3:
-		return "check the address and that this host may reach the agent's UDP port"
+		return "check the address, that this host may reach the agent's UDP port, and the priv protocol and passphrase (what cannot be decrypted may not be answered)"
 	case errors.Is(err, ErrNoAnswer):
 		return "check the address, that this host may reach the agent's UDP port, and the community (a wrong one is not answered)"
 	case errors.Is(err, ErrCredentials):

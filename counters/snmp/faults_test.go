@@ -798,11 +798,13 @@ func TestRecheck(t *testing.T) {
 		c.advance(11 * time.Second)
 		mustRead(t, s)
 	}
-	count := func() (n int) {
+	count := func() int {
+		n := 0
 		a.with(func() {
 			a.before = func(_ int, req *gosnmp.SnmpPacket) { n += len(req.Variables) }
 		})
 		mustRead(t, s)
+		a.with(func() { a.before = nil })
 		return n
 	}
 	c.advance(11 * time.Second)

@@ -134,16 +134,13 @@ func (p *port) speed() uint64 {
 
 // choose decides what to read of a port whose row has the given columns. RFC 2863
 // §3.1.6 lets the width of octets and packets differ.
-func (p *port) choose(name column, has mask, val *[nColumns]uint64) {
+func (p *port) choose(name column, has mask, val *[nColumns]uint64, rule Discards) {
 	p.need, p.parts, p.partial, p.missing = 0, p.parts[:0], false, nil
-	need := of(name)
-	for _, c := range []column{ifOperStatus} {
-		if !has.has(c) {
-			p.missing = fmt.Errorf("%s.%d: %w", columns[c].name, p.index, ErrMissing)
-			return
-		}
-		need |= of(c)
+	if !has.has(ifOperStatus) {
+		p.missing = fmt.Errorf("ifOperStatus.%d: %w", p.index, ErrMissing)
+		return
 	}
+	need := of(name, ifOperStatus)
 	switch {
 	// Some agents have the 64-bit column for every row and count in it only
 	// for some.
@@ -186,7 +183,10 @@ func (p *port) choose(name column, has mask, val *[nColumns]uint64) {
 		}
 	}
 	need |= of(p.parts...)
-	need |= has & of(ifCounterDiscontinuityTime, ifOutDiscards, ifOutErrors)
+	need |= has & of(ifCounterDiscontinuityTime)
+	if rule != DiscardsExcluded {
+		need |= has & of(ifOutDiscards, ifOutErrors)
+	}
 
 	// ifSpeed is exact and ifHighSpeed rounded to 1 Mbit/s, but ifSpeed ends at
 	// 4.3 Gbit/s.

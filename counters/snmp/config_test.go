@@ -1,0 +1,85 @@
+package snmp
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestConfig(t *testing.T) {
+	good := Config{Address: "192.0.2.1", Community: "public", Ports: []string{"swp1"}}
+	v3 := Config{Address: "192.0.2.1", Version: V3, User: "u", Auth: "SHA256", AuthPassphrase: "12345678", Priv: "AES256C", PrivPassphrase: "12345678", Ports: []string{"swp1"}}
+	tests := []struct {
+		name string
+		from Config
+		edit func(c *Config)
+		want string
+	}{
+		{"v2c", good, func(*Config) {}, ""},
+		{"v3", v3, func(*Config) {}, ""},
+		{"no address", good, func(c *Config) { c.Address = "" }, "address is missing"},
+		{"no community", good, func(c *Config) { c.Community = "" }, "community is missing"},
+		{"long community", good, func(c *Config) { c.Community = Secret(strings.Repeat("x", 128)) }, "at most 127"},
+		{"v2c with user", good, func(c *Config) { c.User = "u" }, "belong to SNMPv3"},
+		{"v3 with community", v3, func(c *Config) { c.Community = "x" }, "belongs to SNMPv2c"},
+		{"v3 without user", v3, func(c *Config) { c.User = "" }, "user is missing"},
+		{"long user", v3, func(c *Config) { c.User = strings.Repeat("u", 33) }, "allows 32"},
+		{"unknown auth", v3, func(c *Config) { c.Auth = "SHA3" }, "MD5, SHA, SHA224, SHA256, SHA384, SHA512"},
+		{"unknown priv", v3, func(c *Config) { c.Priv = "3DES" }, "AES, AES192, AES192C, AES256, AES256C, DES"},
+		{"priv without auth", v3, func(c *Config) { c.Auth = "" }, "priv needs auth"},
+		{"short auth passphrase", v3, func(c *Config) { c.AuthPassphrase = "1234567" }, "auth passphrase is shorter"},
+		{"short priv passphrase", v3, func(c *Config) { c.PrivPassphrase = "" }, "priv passphrase is shorter"},
+		{"version", good, func(c *Config) { c.Version = 7 }, "version 7"},
+		{"discards", good, func(c *Config) { c.Discards = 9 }, "discards 9"},
+		{"negative timeout", good, func(c *Config) { c.Timeout = -1 }, "negative"},
+		{"no ports", good, func(c *Config) { c.Ports = nil }, "no ports"},
+		{"empty port", good, func(c *Config) { c.Ports = []string{"a", ""} }, "port 2 has an empty name"},
+		{"port twice", good, func(c *Config) { c.Ports = []string{"a", "a"} }, "a is listed twice"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := tt.from
+			tt.edit(&c)
+			s, err := New(c)
+			switch {
+			case tt.want == "":
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s.cfg.Port != 161 || s.cfg.Timeout != defaultTimeout || s.cfg.Retries != 2 || s.cfg.MaxOIDs != 255 || s.cfg.Device != "192.0.2.1" {
+					t.Errorf("defaults: %+v", s.cfg)
+				}
+			case err == nil || !strings.Contains(err.Error(), tt.want):
+				t.Errorf("%v, want %q", err, tt.want)
+			case c.Address != "" && !strings.Contains(err.Error(), "device 192.0.2.1"):
+				t.Errorf("%v names no device", err)
+			}
+		})
+	}
+	_, err := New(Config{Version: V3})
+	for _, want := range []string{"address", "user", "ports"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: all mistakes at once, %s is not among them", err, want)
+		}
+	}
+}
+
+func TestSecretsStaySecret(t *testing.T) {
+	c := Config{Community: "hunter2", AuthPassphrase: "hunter2", PrivPassphrase: "hunter2"}
+	asJSON, err := json.Marshal(struct{ S Secret }{"hunter2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		fmt.Sprint(c), fmt.Sprintf("%+v", c), fmt.Sprintf("%#v", c), fmt.Sprintf("%s %q %v %x %d", c.Community, c.Community, c.Community, c.Community, c.Community), //nolint:govet // on purpose
+		string(asJSON), fmt.Sprint(&c),
+	} {
+		if strings.Contains(text, "hunter2") || strings.Contains(text, "68756e746572") || !strings.Contains(text, "secret") {
+			t.Errorf("%s", text)
+		}
+	}
+	if Secret("").String() != "" {
+		t.Error("an empty secret is none")
+	}
+}
