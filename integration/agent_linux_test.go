@@ -67,29 +67,50 @@ func TestKnownLoadGivesExactSAndLM(t *testing.T) {
 			p := b.probes(t)
 			for _, load := range midLoads(t, b, 5) {
 				b.setLoad(t, load)
-				a.settle()
-				for _, sig := range []quantize.Signal{quantize.MinABW, quantize.MinABWC} {
-					for range 10 {
-						if _, err := p.tx.Send(sig); err != nil {
-							t.Fatal(err)
-						}
-						f := p.next()
-						lm := map[quantize.Signal]uint16{quantize.MinABW: lmABW, quantize.MinABWC: lmABWC}[sig]
-						if !f.Tagged || f.Tag.T != sig || f.Tag.S != uint32(b.want(sig, load)) || f.Tag.LM != lm {
-							t.Fatalf("load %d bit/s, %s: the receiver reads %+v, want S=%d LM=%d", load, sig, f.Tag, b.want(sig, load), lm)
-						}
+				// A machine that stalls makes a load of its own; one that
+				// measures wrongly does so every time.
+				var err error
+				for range 5 {
+					a.settle()
+					if err = p.expectAll(load); err == nil {
+						break
 					}
+					t.Log(err)
+				}
+				if err != nil {
+					t.Fatal(err)
 				}
 			}
 		})
 	}
 }
 
+// expectAll sends ten probes of each signal and compares what arrives with
+// what a load should make of them.
+func (p *probes) expectAll(load uint64) error {
+	for _, sig := range []quantize.Signal{quantize.MinABW, quantize.MinABWC} {
+		for range 10 {
+			if _, err := p.tx.Send(sig); err != nil {
+				return err
+			}
+			f := p.next()
+			lm := map[quantize.Signal]uint16{quantize.MinABW: lmABW, quantize.MinABWC: lmABWC}[sig]
+			if p.b.want(sig, load) == sig.InitialBucket() {
+				lm = p.b.fleet.Profile.Layout.LMNone() // the port has nothing to say
+			}
+			if !f.Tagged || f.Tag.T != sig || f.Tag.S != uint32(p.b.want(sig, load)) || f.Tag.LM != lm {
+				return fmt.Errorf("load %d bit/s, %s: the receiver reads %+v, want S=%d LM=%d", load, sig, f.Tag, p.b.want(sig, load), lm)
+			}
+		}
+	}
+	return nil
+}
+
 func TestOnlyWhatIsWorseAndOursChanges(t *testing.T) {
 	for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
 		t.Run(layout.String(), func(t *testing.T) {
 			b := newBed(t, layout)
-			load := midLoads(t, b, 3)[1]
+			const load = roomy
 			b.setLoad(t, load)
 			a := b.start(t)
 			a.settle()
@@ -165,8 +186,8 @@ func (p *probes) stream() {
 
 func TestKilledAgentFallsBackAndRestartTakesOver(t *testing.T) {
 	b := newBed(t, quantize.Draft00)
-	load := midLoads(t, b, 3)[1]
-	b.setLoad(t, load-streamBPS)
+	const load = roomy
+	b.setLoad(t, load)
 	a := b.start(t)
 	p := b.probes(t)
 	p.stream()
@@ -226,7 +247,7 @@ func TestSignalsEndTheAgentCleanly(t *testing.T) {
 	b := newBed(t, quantize.Draft00)
 	b.run(t, "nft", "add", "table", "netdev", "operator")
 	before := b.ruleset(t)
-	b.setLoad(t, midLoads(t, b, 3)[1])
+	b.setLoad(t, roomy)
 	p := b.probes(t)
 
 	a := b.start(t)
@@ -260,7 +281,7 @@ func TestSignalsEndTheAgentCleanly(t *testing.T) {
 func TestShadowProgramsNothing(t *testing.T) {
 	b := newBed(t, quantize.Draft00)
 	before := b.ruleset(t)
-	b.setLoad(t, midLoads(t, b, 3)[1])
+	b.setLoad(t, roomy)
 	a := b.start(t, "--dry-run")
 	s := a.await("a measured port", func(s *api.Status) bool { return s.Ports[0].State == api.StateLive && s.Cycle.Operations > 0 })
 	if !s.Shadow {
@@ -290,7 +311,7 @@ func TestSecondAgentIsRefused(t *testing.T) {
 
 func TestHandMadeChangeIsPutRight(t *testing.T) {
 	b := newBed(t, quantize.Draft00)
-	load := midLoads(t, b, 3)[1]
+	const load = roomy
 	b.setLoad(t, load)
 	a := b.start(t)
 	a.settle()

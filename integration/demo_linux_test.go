@@ -38,42 +38,74 @@ func TestDemo(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			svg, pcap := filepath.Join(dir, "demo.svg"), filepath.Join(dir, "demo.pcap")
-			cmd := exec.Command(csig, "demo", "--json", "--duration", "8s", "--svg", svg, "--pcap", pcap)
-			cmd.Dir = dir
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Pdeathsig: syscall.SIGKILL}
-			var stdout, stderr bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &stdout, &stderr
-			if err := cmd.Run(); err != nil {
-				t.Fatalf("csig demo: %v\n%s", err, stderr.String())
+			// A machine that does not give the demo its turn spoils samples;
+			// a csig that is wrong spoils them every time.
+			var err error
+			for range 3 {
+				if err = runDemo(t, dir, cred); err == nil {
+					return
+				}
+				t.Log(err)
 			}
-			dec := json.NewDecoder(&stdout)
-			dec.DisallowUnknownFields()
-			var res demo.Result
-			if err := dec.Decode(&res); err != nil {
-				t.Fatal(err)
-			}
-			checkDemo(t, &res)
-			checkCapture(t, &res, pcap)
-			if b, err := os.ReadFile(svg); err != nil || !bytes.Contains(b, []byte("S by s2:swp3")) {
-				t.Errorf("the timeline does not show s2 (%v)", err)
-			}
+			t.Fatal(err)
 		})
 	}
 }
 
-// checkDemo holds the result against what the demo promises. Machines that
-// stall can spoil a few samples; the promise is broken by more than that.
+// runDemo runs the demo once and reads everything it writes. The error is for
+// samples that are not right; anything else ends the test.
+func runDemo(t *testing.T, dir string, cred *syscall.Credential) error {
+	t.Helper()
+	svg, pcap := filepath.Join(dir, "demo.svg"), filepath.Join(dir, "demo.pcap")
+	cmd := exec.Command(csig, "demo", "--json", "--duration", "8s", "--svg", svg, "--pcap", pcap)
+	cmd.Dir = dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Pdeathsig: syscall.SIGKILL}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("csig demo: %v\n%s", err, stderr.String())
+	}
+	dec := json.NewDecoder(&stdout)
+	dec.DisallowUnknownFields()
+	var res demo.Result
+	if err := dec.Decode(&res); err != nil {
+		t.Fatal(err)
+	}
+	checkDemo(t, &res)
+	checkCapture(t, &res, pcap)
+	if b, err := os.ReadFile(svg); err != nil || !bytes.Contains(b, []byte("S by s2:swp3")) {
+		t.Errorf("the timeline does not show s2 (%v)", err)
+	}
+	return checkSamples(&res)
+}
+
+// checkSamples holds the samples against what the demo promises.
+func checkSamples(r *demo.Result) error {
+	s := r.Summary
+	steady := s.Probes - s.Settling - s.Lost
+	switch {
+	case s.Probes < 1500 || s.Lost != 0:
+		return fmt.Errorf("%d probes sent in 8 s, %d lost", s.Probes, s.Lost)
+	case steady < s.Probes/2 || s.Exact < steady*98/100 || s.WrongLocator > steady*2/100:
+		return fmt.Errorf("of %d steady probes %d are exact, %d within one bucket, %d name the wrong hop", steady, s.Exact, s.WithinOne, s.WrongLocator)
+	case s.AgeP50MS <= 0 || s.AgeP99MS < s.AgeP50MS || s.AgeP99MS > 200:
+		return fmt.Errorf("the signal's age is %v ms at the median and %v ms at p99; windows are 100 ms apart", s.AgeP50MS, s.AgeP99MS)
+	}
+	for i := range r.Probes {
+		if p := &r.Probes[i]; p.AgeMS <= 0 {
+			return fmt.Errorf("a signal from the future: %+v", p)
+		}
+	}
+	return nil
+}
+
+// checkDemo holds the document against what every run has to show.
 func checkDemo(t *testing.T, r *demo.Result) {
 	t.Helper()
 	s := r.Summary
-	steady := s.Probes - s.Settling - s.Lost
 	t.Logf("%+v", s)
-	if r.Format != demo.Format || s.Probes < 1000 || s.Lost != 0 || len(r.Probes) != s.Probes {
-		t.Errorf("format %q, %d probes sent, %d listed, %d lost", r.Format, s.Probes, len(r.Probes), s.Lost)
-	}
-	if steady < s.Probes/2 || s.Exact < steady*95/100 || s.WithinOne < s.Exact || s.WrongLocator > steady*5/100 {
-		t.Errorf("of %d steady probes %d are exact, %d within one bucket, %d name the wrong hop", steady, s.Exact, s.WithinOne, s.WrongLocator)
+	if r.Format != demo.Format || len(r.Probes) != s.Probes-s.Lost || s.WithinOne < s.Exact {
+		t.Errorf("format %q, %d probes listed: %+v", r.Format, len(r.Probes), s)
 	}
 	// The bottleneck moved, and the receiver saw it move.
 	if len(r.Hops) < 3 || len(r.Steps) < 3 {
@@ -87,15 +119,6 @@ func checkDemo(t *testing.T, r *demo.Result) {
 				t.Errorf("no exact %s probe names %s", sig, h.Locator)
 			}
 		}
-	}
-	for _, p := range r.Probes {
-		if p.AgeMS <= 0 || p.AgeMS > 1000 {
-			t.Errorf("a signal is %v ms old: %+v", p.AgeMS, p)
-			break
-		}
-	}
-	if s.AgeP50MS <= 0 || s.AgeP99MS < s.AgeP50MS || s.AgeP99MS > 400 {
-		t.Errorf("age p50 %v ms, p99 %v ms", s.AgeP50MS, s.AgeP99MS)
 	}
 	for i, step := range r.Steps[1:] {
 		if dwell := step.Time.Sub(r.Steps[i].Time); dwell < 20*time.Duration(r.IntervalNS) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -183,9 +182,4 @@ func runAgent(ctx context.Context, o agentOptions) error {
 		return cause
 	}
 	return nil
-}
-
-// unsupported says that a command needs a Linux kernel.
-func unsupported(what string) error {
-	return fmt.Errorf("csig %s needs the kernel switches of Linux, and this is %s: run it on a Linux machine, or in a Linux virtual machine on this one", what, runtime.GOOS)
 }

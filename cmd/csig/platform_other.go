@@ -3,6 +3,9 @@
 package main
 
 import (
+	"fmt"
+	"runtime"
+
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
@@ -13,3 +16,8 @@ func openCounters(*quantize.Profile, *inventory.Device) (counters.Source, error)
 }
 
 func lockDevice() (func(), error) { return nil, unsupported("agent") }
+
+// unsupported says that a command needs a Linux kernel.
+func unsupported(what string) error {
+	return fmt.Errorf("csig %s needs the kernel switches of Linux, and this is %s: run it on a Linux machine, or in a Linux virtual machine on this one", what, runtime.GOOS)
+}

@@ -2,14 +2,10 @@ package main
 
 import (
 	"fmt"
-	"net"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/csig-agent/csig/integration/probe"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 )
@@ -102,47 +98,6 @@ Needs the right to open packet sockets (root, or CAP_NET_RAW).`,
 	f.IntVar(&o.size, "size", 0, "bytes of a frame without FCS (default: the least that holds everything)")
 	_ = cmd.MarkFlagRequired("dst")
 	return cmd
-}
-
-// senderConfig reads the flags of send.
-func (o *probeOptions) senderConfig() (probe.SenderConfig, error) {
-	cfg := probe.SenderConfig{Interface: o.iface, Size: o.size}
-	fleet, err := o.domain()
-	if err != nil {
-		return cfg, err
-	}
-	cfg.Profile = &fleet.Profile
-	if cfg.Dst, err = net.ParseMAC(o.dst); err != nil || len(cfg.Dst) != 6 {
-		return cfg, fmt.Errorf("--dst %q: want an Ethernet address, e.g. 02:00:00:00:00:02", o.dst)
-	}
-	for _, name := range strings.Split(o.signals, ",") {
-		sig, err := parseSignalOrT(strings.TrimSpace(name))
-		if err != nil {
-			return cfg, fmt.Errorf("--signal: %w", err)
-		}
-		cfg.Signals = append(cfg.Signals, sig)
-	}
-	switch {
-	case o.wide && o.untagged:
-		return cfg, fmt.Errorf("--wide and --untagged: choose one")
-	case o.wide:
-		cfg.Format = probe.Wide
-	case o.untagged:
-		cfg.Format = probe.Untagged
-	}
-	if o.vlans == "" {
-		return cfg, nil
-	}
-	for _, text := range strings.Split(o.vlans, ",") {
-		tpid, tci, ok := strings.Cut(text, ":")
-		a, err1 := strconv.ParseUint(strings.TrimSpace(tpid), 0, 16)
-		b, err2 := strconv.ParseUint(strings.TrimSpace(tci), 0, 16)
-		if !ok || err1 != nil || err2 != nil || (a != 0x8100 && a != 0x88a8) {
-			return cfg, fmt.Errorf("--vlan %q: want 0x8100:TCI or 0x88a8:TCI, separated by commas", o.vlans)
-		}
-		cfg.VLANs = append(cfg.VLANs, probe.VLAN{TPID: uint16(a), TCI: uint16(b)})
-	}
-	return cfg, nil
 }
 
 // sentResult is what send prints.
