@@ -110,7 +110,11 @@ func TestCounterFaults(t *testing.T) {
 				c.advance(time.Second)
 				step(&p)
 				tick(i + 1)
-				est = e.Update(mustRead(t, s)[0])
+				smp := mustRead(t, s)[0]
+				if smp.Speed != uint64(p.mbps)*1e6 {
+					t.Fatalf("reading %d: speed %d, want %d Mbit/s", i+2, smp.Speed, p.mbps)
+				}
+				est = e.Update(smp)
 				if est.State != tt.want[i] {
 					t.Fatalf("reading %d: %v (%s), want %v", i+2, est.State, est.Reason, tt.want[i])
 				}
@@ -246,6 +250,59 @@ func TestRenumbering(t *testing.T) {
 	}
 }
 
+// Two ports that swap their rows, with nothing else to show for it: only the
+// names tell.
+func TestSwappedPorts(t *testing.T) {
+	a := newAgent(t)
+	ports := a.many(30)
+	s := open(t, a.config(ports...))
+	for round := range 12 {
+		x, y := numbered(3), numbered(4)
+		if round%2 == 0 {
+			a.with(func() { a.setLocked(4, x); a.setLocked(3, y) })
+		} else {
+			a.with(func() { a.setLocked(3, x); a.setLocked(4, y) })
+		}
+		s.surveyed = s.surveyed.Add(-lookAgain) // let time pass
+		for i, smp := range mustRead(t, s) {
+			if smp.Octets != 1000*uint64(i+1) {
+				t.Fatalf("round %d: %+v", round, smp)
+			}
+		}
+	}
+}
+
+// The agent goes silent while a port is being looked for: what is half known of
+// it is no reading.
+func TestLookingUpInterrupted(t *testing.T) {
+	a := newAgent(t)
+	s := open(t, a.config(a.many(40)...))
+	for !s.settled {
+		mustRead(t, s)
+	}
+	a.remove(5)
+	a.set(77, numbered(5))
+	a.with(func() {
+		walked := false
+		a.send = func(_ int, req *gosnmp.SnmpPacket, msg []byte) [][]byte {
+			walk := req.PDUType == gosnmp.GetBulkRequest && len(req.Variables) == 1
+			if walked && !walk {
+				return nil
+			}
+			walked = walked || walk
+			return [][]byte{msg}
+		}
+	})
+	for i, smp := range read(t, s) {
+		if (smp.Err == nil) != (i != 4) || smp.Err == nil && smp.Octets != 1000*uint64(i+1) {
+			t.Errorf("%+v", smp)
+		}
+	}
+	a.with(func() { a.send = nil })
+	s.surveyed = s.surveyed.Add(-lookAgain)
+	mustRead(t, s)
+}
+
 func TestEpochOfMovedPort(t *testing.T) {
 	a := newAgent(t)
 	ports := a.many(2)
@@ -340,6 +397,21 @@ func TestPortRemovedMidWalk(t *testing.T) {
 		if gone := index >= 130 && index < 140; gone != (smp.Err != nil) {
 			t.Errorf("%s: %v", smp.Port, smp.Err)
 		}
+	}
+}
+
+// An agent whose GetBulk runs in a circle is found out.
+func TestWalkInACircle(t *testing.T) {
+	a := newAgent(t)
+	a.edit = func(req, answer *gosnmp.SnmpPacket) {
+		if req.PDUType == gosnmp.GetBulkRequest {
+			for i := range answer.Variables {
+				answer.Variables[i] = a.get(ifName.oid().at(uint32(i%3 + 1)).dotted())
+			}
+		}
+	}
+	if _, err := open(t, a.config(a.many(5)...)).Read(t.Context(), nil); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "instance 1 of") {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -458,6 +530,15 @@ func TestFaultOfOnePort(t *testing.T) {
 						}
 					}
 				}
+				// It costs the others nothing more.
+				before := 0
+				a.with(func() { before = a.requests })
+				read(t, s)
+				a.with(func() {
+					if got := a.requests - before; got > len(s.plan.full)+1 {
+						t.Errorf("%s: %d requests for a plan of %d: the port should be asked alone", when, got, len(s.plan.full))
+					}
+				})
 				// The fault goes away.
 				a.with(func() { a.status, a.edit, a.send = nil, nil, nil })
 				a.set(bad, fakePort{name: "swp23", octets: 1 << 50, ucast: 7, mbps: 1000})

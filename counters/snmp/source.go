@@ -479,16 +479,9 @@ func (s *Source) halves(ctx context.Context, ports []int32) error {
 
 // findLost looks for ports that are not where they were, and reads those found.
 func (s *Source) findLost(ctx context.Context) error {
-	var lost []int32
+	before := make([]uint32, len(s.ports))
 	for i := range s.ports {
-		p := &s.ports[i]
-		if p.need == 0 || p.problem == lookUp || p.problem == fine && !p.up() {
-			lost = append(lost, int32(i))
-		}
-	}
-	before := make([]uint32, len(lost))
-	for k, i := range lost {
-		before[k] = s.ports[i].index
+		before[i] = s.ports[i].index
 	}
 	if err := s.survey(ctx, false); err != nil {
 		if ctx.Err() != nil {
@@ -496,17 +489,17 @@ func (s *Source) findLost(ctx context.Context) error {
 		}
 		return nil // the ports have their own errors; the rest was read
 	}
-	again := lost[:0]
-	for k, i := range lost {
+	var again []int32
+	for i := range s.ports {
 		p := &s.ports[i]
 		switch {
 		case p.need == 0:
 			p.problem = fine
 			p.fail(final, p.missing)
-		case p.index != before[k] || p.problem != fine || p.need&^p.got != 0:
+		case p.index != before[i] || p.problem == lookUp || p.need&^p.got != 0:
 			p.begin(p.need)
 			p.fail(retry, ErrMissing)
-			again = append(again, i)
+			again = append(again, int32(i))
 		}
 	}
 	return s.solve(ctx, again)

@@ -214,6 +214,37 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// A cancellation that comes just before the wait begins is not lost.
+func TestCancelBeforeWait(t *testing.T) {
+	silent, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	cfg := Config{Address: "127.0.0.1", Port: uint16(silent.LocalAddr().(*net.UDPAddr).Port), Community: "public", Timeout: time.Minute, Ports: []string{"swp1"}}
+	for _, version := range []Version{V2c, V3} {
+		if cfg.Version = version; version == V3 {
+			cfg.Community, cfg.User = "", "u"
+		}
+		s := open(t, cfg)
+		ctx, cancel := context.WithCancel(t.Context())
+		done, err := s.arm(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		done() // the interruption has happened
+		start := time.Now()
+		p := identify()
+		if err := s.sess.prepare(p); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.sess.exchange(ctx, p, &s.answer); !errors.Is(err, context.Canceled) || time.Since(start) > 10*time.Second {
+			t.Errorf("%v: %v after %v", version, err, time.Since(start))
+		}
+	}
+}
+
 func TestDeadlineOfContext(t *testing.T) {
 	a := newAgent(t)
 	a.with(func() { a.send = func(int, *gosnmp.SnmpPacket, []byte) [][]byte { return nil } })
