@@ -61,6 +61,7 @@ type Agent struct {
 	updates    []vendors.PortUpdate
 	setupDue   time.Time // when to apply the set-up (again); zero: it holds
 	setupError string
+	refusals   bool // some port was left out of the last update
 
 	mu    sync.Mutex // guards what Status reads
 	facts vendors.Facts
@@ -204,7 +205,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	if ready {
 		// Nothing is programmed before the first complete window: an agent
 		// that takes over must not renew what its predecessor promised.
-		if res, err = a.cfg.Driver.Update(ctx, a.updates, lease); err != nil {
+		if res, err = a.cfg.Driver.Update(ctx, a.updates, lease); err != nil && !res.Leased {
 			return a.fail(fmt.Errorf("programming: %w", err))
 		}
 	}
@@ -226,11 +227,33 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	}
 	if ready {
 		a.cycle.leaseEnds = t2.Add(lease)
+		a.noteRefusals(err)
 		for i := range a.ports {
 			a.ports[i].commit(t3)
 		}
 	}
 	return nil
+}
+
+// noteRefusals marks the ports that an otherwise complete update left out.
+func (a *Agent) noteRefusals(err error) {
+	if err == nil && !a.refusals {
+		return
+	}
+	a.refusals = err != nil
+	why := map[string]string{}
+	vendors.EachPort(err, func(port string, err error) { why[port] = err.Error() })
+	for i := range a.ports {
+		p := &a.ports[i]
+		if now := why[p.cfg.Name]; now != p.refused {
+			p.refused = now
+			if now != "" {
+				a.log.WithField("port", p.cfg.Name).Error("not programmed: " + now)
+			} else {
+				a.log.WithField("port", p.cfg.Name).Info("programmed again")
+			}
+		}
+	}
 }
 
 // fail counts a failed cycle and logs the first of a series.

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
 	"sync/atomic"
@@ -64,6 +65,7 @@ type recorder struct {
 	leases   []time.Duration
 	apply    error
 	update   error
+	portErr  error // of single ports: the rest is done
 	released int
 }
 
@@ -84,7 +86,7 @@ func (r *recorder) Update(_ context.Context, u []vendors.PortUpdate, lease time.
 		r.updates = append(r.updates, append([]vlanrules.Intent(nil), p.Intents...))
 	}
 	r.leases = append(r.leases, lease)
-	return vendors.UpdateResult{}, nil
+	return vendors.UpdateResult{Leased: true}, r.portErr
 }
 func (r *recorder) Release(context.Context) error { r.released++; return nil }
 func (r *recorder) Remove(context.Context) error  { return nil }
@@ -267,6 +269,25 @@ func TestLeaseIsRenewedOnlyByCompletedCycles(t *testing.T) {
 			if l != MinLease {
 				t.Errorf("lease %v, want %v = 3 schedules of 100 ms", l, MinLease)
 			}
+		}
+	})
+}
+
+func TestOneRefusedPortDoesNotFailTheCycle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{}, &recorder{}
+		a := newTest(t, src, drv)
+		drv.portErr = errors.Join(fmt.Errorf("update: %w", &vendors.PermanentError{Port: "swp1", Err: errors.New("locator is VID 4095")}))
+		cycles(t, a, 3)
+		st := a.Status()
+		p := st.Ports[0]
+		if st.Cycle.Failed != 0 || p.State != api.StateRefused || p.Reason != "locator is VID 4095" || len(p.Signals) != 0 {
+			t.Errorf("cycle %+v, port %+v, want a complete cycle and a refused port", st.Cycle, p)
+		}
+		drv.portErr = nil
+		cycles(t, a, 1)
+		if p := a.Status().Ports[0]; p.State != api.StateLive || len(p.Signals) != 2 {
+			t.Errorf("after recovery: %+v", p)
 		}
 	})
 }

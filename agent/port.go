@@ -26,6 +26,7 @@ type port struct {
 	seen     time.Time         // when it came
 
 	intents    []vlanrules.Intent // wanted
+	refused    string             // why the device did not take them; "" when it did
 	programmed []vlanrules.Intent // what the device took last
 	took       counters.Estimate  // the window behind programmed
 	at         time.Time          // when the device had taken it
@@ -106,8 +107,12 @@ func (p *port) intend(prof *quantize.Profile) {
 	}
 }
 
-// commit remembers that the device has taken the intents.
+// commit remembers that the device has taken the intents, unless it refused.
 func (p *port) commit(at time.Time) {
+	if p.refused != "" {
+		p.programmed = p.programmed[:0]
+		return
+	}
 	p.programmed = append(p.programmed[:0], p.intents...)
 	p.took, p.at = p.last, at
 }

@@ -61,6 +61,9 @@ func (a *Agent) portStatus(p *port, now time.Time) api.Port {
 		CapacityBPS: p.last.Capacity,
 		Signals:     []api.Signal{},
 	}
+	if p.refused != "" {
+		out.State, out.Reason = api.StateRefused, p.refused
+	}
 	if p.window {
 		est := &p.last
 		if p.cfg.Action == vlanrules.Update && !p.at.IsZero() {

@@ -71,11 +71,16 @@ type UpdateResult struct {
 	Ports    int    // ports whose entries changed
 	Ops      int    // entry operations sent to the device
 	Repaired string // what somebody else had changed and was put right; "" for nothing
+
+	// Leased is whether the lease was renewed and every port that no
+	// *PermanentError or *PortError of the error names has what it should.
+	Leased bool
 }
 
 // Driver programs one device. It touches only objects it has marked as its
 // own. Methods are not safe for concurrent use. Errors are transient unless
-// they are a *PermanentError.
+// they are a *PermanentError; those of single ports name them, as *PortError
+// or *PermanentError, and leave the others alone.
 type Driver interface {
 	// Probe finds out what the device can do, without changing it.
 	Probe(ctx context.Context) (Facts, error)
@@ -123,6 +128,36 @@ func (e *PermanentError) Error() string {
 }
 
 func (e *PermanentError) Unwrap() error { return e.Err }
+
+// PortError is an error of one port that may pass; the others are not
+// concerned.
+type PortError struct {
+	Port string
+	Err  error
+}
+
+func (e *PortError) Error() string { return "port " + e.Port + ": " + e.Err.Error() }
+
+func (e *PortError) Unwrap() error { return e.Err }
+
+// EachPort calls f for every error of a single port in the tree of err.
+func EachPort(err error, f func(port string, err error)) {
+	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
+	case nil:
+	case *PortError:
+		f(e.Port, e.Err)
+	case *PermanentError:
+		if e.Port != "" {
+			f(e.Port, e.Err)
+		}
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			EachPort(err, f)
+		}
+	case interface{ Unwrap() error }:
+		EachPort(e.Unwrap(), f)
+	}
+}
 
 // SetupOf is the setup that a device of the fleet is to have.
 func SetupOf(prof *quantize.Profile, pol inventory.Policy, dev *inventory.Device) Setup {

@@ -64,6 +64,7 @@ const (
 	StateLive        = "live"        // the signal is current
 	StateDown        = "down"        // link down: no bandwidth is available
 	StateStale       = "stale"       // counters do not come; the fallback is advertised
+	StateRefused     = "refused"     // the device does not take the rules; it advertises its fallback
 	StatePassthrough = "passthrough" // tags are forwarded untouched
 	StateStrip       = "strip"       // tags are removed
 )

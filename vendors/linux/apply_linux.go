@@ -3,7 +3,6 @@ package linux
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -58,7 +57,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 }
 
 func missing(p *port) error {
-	return fmt.Errorf("port %s: there is no such network device; it is programmed as soon as it appears", p.name)
+	return &vendors.PortError{Port: p.name, Err: errors.New("there is no such network device; it is programmed as soon as it appears")}
 }
 
 // sync brings the device to d.setup and our knowledge to the device. It
@@ -205,7 +204,7 @@ func (d *Driver) syncStrip() ([]vendors.Change, error) {
 			case errors.Is(err, errNoBPF) || errors.Is(err, unix.EPERM):
 				errs = append(errs, &vendors.PermanentError{Port: name, Err: err})
 			default:
-				errs = append(errs, fmt.Errorf("port %s: %w", name, err))
+				errs = append(errs, &vendors.PortError{Port: name, Err: err})
 			}
 		}
 		return nil

@@ -58,7 +58,7 @@ func TestManyPorts(t *testing.T) {
 		start = time.Now()
 		res := update(t, d, time.Minute, walk(nil, s, cycle)...)
 		t.Logf("Update: %v, %+v", time.Since(start), res)
-		want := vendors.UpdateResult{Ports: ports, Ops: ports * 8}
+		want := vendors.UpdateResult{Ports: ports, Ops: ports * 8, Leased: true}
 		if cycle == 0 {
 			want.Ops = ports * 4
 		}
@@ -83,7 +83,7 @@ func TestManyPorts(t *testing.T) {
 	if changes, err := second.Diff(have, s); err != nil || len(changes) != 0 {
 		t.Errorf("%v, %v", changes, err)
 	}
-	if res := update(t, second, time.Minute, walk(nil, s, 1)...); res != (vendors.UpdateResult{}) {
+	if res := update(t, second, time.Minute, walk(nil, s, 1)...); res != (vendors.UpdateResult{Leased: true}) {
 		t.Errorf("another driver has to change %+v", res)
 	}
 	start = time.Now()

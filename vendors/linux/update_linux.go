@@ -152,6 +152,7 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res 
 	if err := d.commitPending(res); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
+	res.Leased = true
 	if errs == nil {
 		return nil
 	}
