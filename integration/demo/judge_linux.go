@@ -65,11 +65,6 @@ func nextMultiple(t time.Time, d time.Duration) time.Time {
 	return t.Add(t.Truncate(d).Add(d).Sub(t))
 }
 
-func interpolate(a, b reading, at time.Time) reading {
-	share := float64(at.Sub(a.at)) / float64(b.at.Sub(a.at))
-	return reading{at: at, bits: a.bits + uint64(share*float64(b.bits-a.bits))}
-}
-
 // ready reports whether the judge can judge.
 func (w *watcher) ready() bool {
 	w.mu.Lock()

@@ -34,6 +34,12 @@ type truth struct {
 	windows  []window // by end
 }
 
+// interpolate is the counter at an instant between two readings.
+func interpolate(a, b reading, at time.Time) reading {
+	share := float64(at.Sub(a.at)) / float64(b.at.Sub(a.at))
+	return reading{at: at, bits: a.bits + uint64(share*float64(b.bits-a.bits))}
+}
+
 // add appends the window between two readings.
 func (t *truth) add(from, to reading) {
 	dt := uint64(to.at.Sub(from.at))
