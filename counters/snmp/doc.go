@@ -1,5 +1,5 @@
-// Package snmp reads the egress counters of a switch from its SNMP agent
-// (SNMPv2c and SNMPv3). It implements counters.Source.
+// Package snmp reads the egress counters of a switch from its SNMP agent (SNMPv2c
+// and SNMPv3). It implements counters.Source.
 //
 // # What is read
 //
@@ -7,35 +7,34 @@
 // ifOutOctets with Sample.Bits 32), the packets sent (unicast, multicast and
 // broadcast, each from ifXTable's 64-bit counter or from the 32-bit one), the
 // speed, ifOperStatus, ifCounterDiscontinuityTime and ifName; and sysUpTime and
-// ifTableLastChange once a PDU. RFC 2863 §3.1.6 lets an agent offer 64-bit
-// octets beside 32-bit packets, so the width is chosen counter by counter.
-// Packets that wrap at 32 bits are widened here, one by one, for the sum of
-// three counters that wrap separately does not wrap at any round number.
+// ifTableLastChange once a PDU. RFC 2863 §3.1.6 lets an agent offer 64-bit octets
+// beside 32-bit packets, so the width is chosen counter by counter. Packets that
+// wrap at 32 bits are widened here, one by one, for the sum of three counters that
+// wrap separately does not wrap at any round number.
 //
-// A reading is what it says or it is an error. A missing instance, a value of
-// the wrong type, a reply with fewer bindings than the request or with other
-// objects in them is Sample.Err of the ports concerned, and never a zero.
+// A reading is what it says or it is an error. A missing instance, a value of the
+// wrong type, a reply with fewer bindings than the request or with other objects
+// in them is Sample.Err of the ports concerned, and never a zero.
 //
 // # Which port an index means
 //
-// Ports are configured by ifName (by ifDescr where the agent has no ifXTable).
-// The name travels in the same PDU as the counters, so that a reading is never
+// Ports are configured by ifName (by ifDescr where the agent has no ifXTable). The
+// name travels in the same PDU as the counters, so that a reading is never
 // attributed to a port that only inherited the ifIndex. A port that moved is
 // looked up again within the same Read. Where a name appears twice, because the
 // agent still lists an interface that was removed, the one that is up is meant.
 //
-// With Config.Recheck names, status, speed and discontinuity are read less
-// often, which halves the work for the agent. It is honoured only where the agent
-// has ifTableLastChange, which then guards every PDU; and what it delays is
-// exactly that: a link that goes down, or changes its speed, is seen up to Recheck
-// late.
+// With Config.Recheck names, status, speed and discontinuity are read less often,
+// which halves the work for the agent. It is honoured only where the agent has
+// ifTableLastChange, which then guards every PDU; and what it delays is exactly
+// that: a link that goes down, or changes its speed, is seen up to Recheck late.
 //
 // # Epochs
 //
-// Sample.Epoch changes when ifCounterDiscontinuityTime does, when sysUpTime
-// says that the agent restarted (a wrap after 497 days is no restart; nor is an
-// agent that caches sysUpTime), when the port got another ifIndex, and when its
-// counters are of another kind than before.
+// Sample.Epoch changes when ifCounterDiscontinuityTime does, when sysUpTime says
+// that the agent restarted (a wrap after 497 days is no restart; nor is an agent
+// that caches sysUpTime), when the port got another ifIndex, and when its counters
+// are of another kind than before.
 //
 // # When it was
 //
@@ -43,49 +42,47 @@
 // port's octets and receiving that answer. Retries use a new request-id and
 // answers to earlier ones are thrown away, so a late answer never gets the time of
 // a newer question. sysUpTime of the same PDU is in Reading, but with its
-// resolution of 10 ms it is the worse timestamp on any network where the
-// round trip is shorter than that. Neither says how old the agent's own numbers
-// are: agents cache.
+// resolution of 10 ms it is the worse timestamp on any network where the round
+// trip is shorter than that. Neither says how old the agent's own numbers are:
+// agents cache.
 //
 // # Octets, and what a packet costs beyond them
 //
-// ifHCOutOctets counts from the MAC header to the FCS (RFC 3635 §3.2.2), but not the
-// 20 bytes of preamble and gap: Sample.Overhead is 20. net-snmp on Linux reports
-// the kernel's numbers, which have no FCS: 24. It is recognised by sysObjectID
-// 1.3.6.1.4.1.8072.3.2.10 together with a sysDescr that starts with "Linux ";
-// the latter keeps network operating systems apart that run net-snmp in
-// front of hardware counters. Config.Overhead overrides it. That kernel also counts a
-// super-frame (GSO) as one packet, which an agent cannot tell us.
+// ifHCOutOctets counts from the MAC header to the FCS (RFC 3635 §3.2.2), but not
+// the 20 bytes of preamble and gap: Sample.Overhead is 20. net-snmp on Linux
+// reports the kernel's numbers, which have no FCS: 24. It is recognised by
+// sysObjectID 1.3.6.1.4.1.8072.3.2.10 together with a sysDescr that starts with
+// "Linux "; the latter keeps network operating systems apart that run net-snmp in
+// front of hardware counters. Config.Overhead overrides it. That kernel also
+// counts a super-frame (GSO) as one packet, which an agent cannot tell us.
 //
 // # Packets that were counted but not sent
 //
-// RFC 2863 defines ifOutOctets as octets transmitted, but the packet
-// counters as packets that higher layers requested be transmitted, "including
-// those that were discarded or not sent". By the letter the frames on the wire are
-// packets − ifOutDiscards − ifOutErrors; the octets need no correction. In
-// practice most agents hand out the MAC's counter of good frames,
-// from which nothing must be subtracted. A wrong guess costs the overhead of each
-// dropped frame, in the one direction (too little bandwidth advertised) or the
-// other (too much).
+// RFC 2863 defines ifOutOctets as octets transmitted, but the packet counters as
+// packets that higher layers requested be transmitted, "including those that were
+// discarded or not sent". By the letter the frames on the wire are packets −
+// ifOutDiscards − ifOutErrors; the octets need no correction. In practice most
+// agents hand out the MAC's counter of good frames, from which nothing must be
+// subtracted. A wrong guess costs the overhead of each dropped frame, in the one
+// direction (too little bandwidth advertised) or the other (too much).
 //
 // So it is not guessed. Discards says which kind the device is, and by default
 // (DiscardsLearn) the agent has to show it: more discards and errors than packets
 // prove that packets exclude them; fewer octets than 60 a packet prove on Ethernet
-// that packets include some. Until one is proven nothing is subtracted, which
-// errs on the side of advertising too little, and a sample whose window
-// saw discards or errors says so in Degraded. A port without both columns says so
-// always. net-snmp on Linux is known to exclude them.
+// that packets include some. Until one is proven nothing is subtracted, which errs
+// on the side of advertising too little, and a sample whose window saw discards or
+// errors says so in Degraded. A port without both columns says so always. net-snmp
+// on Linux is known to exclude them.
 //
 // # How it is read
 //
 // Get and GetBulk are tried in turn, with different numbers of bindings a PDU,
-// during the first readings (each of which is a complete reading), and the
-// fastest one stays. tooBig halves the bindings a PDU; so does silence to a
-// large PDU from an agent that answers a small one, which is how lost fragments
-// look. genErr and damaged replies are narrowed down to the port that causes
-// them. All goes through one socket a device, one request at a time: agents are mostly
-// single-threaded, and a request that queues behind another has no useful
-// midpoint.
+// during the first readings (each of which is a complete reading), and the fastest
+// one stays. tooBig halves the bindings a PDU; so does silence to a large PDU from
+// an agent that answers a small one, which is how lost fragments look. genErr and
+// damaged replies are narrowed down to the port that causes them. All goes through
+// one socket a device, one request at a time: agents are mostly single-threaded,
+// and a request that queues behind another has no useful midpoint.
 //
 // gosnmp encodes the requests, and does SNMPv3 entirely. SNMPv2c replies are
 // parsed here, into memory that is reused: gosnmp formats each packet for its

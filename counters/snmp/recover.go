@@ -1,0 +1,130 @@
+package snmp
+
+import (
+	"context"
+	"errors"
+
+	"github.com/gosnmp/gosnmp"
+)
+
+// solve reads ports again whose PDU failed, in smaller ones.
+func (s *Source) solve(ctx context.Context, ports []int32) error {
+	for len(ports) > 0 {
+		n, room := 0, min(firstOIDs, s.limit)-2
+		for n < len(ports) && (n == 0 || room >= s.ports[ports[n]].need.size()) {
+			room -= s.ports[ports[n]].need.size()
+			n++
+		}
+		if err := s.narrow(ctx, ports[:n:n]); err != nil {
+			return err
+		}
+		ports = ports[n:]
+	}
+	return nil
+}
+
+// narrow reads a few ports in one PDU, and in parts where that fails, until
+// the ports that cannot be read are known.
+func (s *Source) narrow(ctx context.Context, ports []int32) error {
+	todo := ports[:0:0]
+	for _, i := range ports {
+		// A port that got its verdict in the meantime keeps it.
+		if p := &s.ports[i]; p.problem != final && p.need != 0 {
+			todo = append(todo, i)
+		}
+	}
+	if len(todo) == 0 || s.extra <= 0 {
+		return nil
+	}
+	s.extra--
+	req := s.getPDU(todo, (*port).fullColumns)
+	if err := s.sess.prepare(req); err != nil {
+		return err
+	}
+	err := s.ask(ctx, req)
+	for _, i := range todo {
+		s.ports[i].begin(s.ports[i].need)
+	}
+	if err == nil {
+		mark := len(s.later)
+		s.store(req)
+		again := append([]int32(nil), s.later[mark:]...)
+		s.later = s.later[:mark]
+		if len(again) == 0 || len(again) == len(todo) && len(todo) == 1 {
+			return nil
+		}
+		s.shrink(len(req.wants), false)
+		return s.halves(ctx, again)
+	}
+	for _, i := range todo {
+		s.ports[i].fail(retry, err)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var status *StatusError
+	switch {
+	case errors.Is(err, ErrNoAnswer):
+		if s.silences++; s.silences > 3 || !s.alive(ctx) {
+			return err
+		}
+		s.shrink(len(req.wants), false)
+	case errors.As(err, &status):
+		if gosnmp.SNMPError(status.Status) == gosnmp.TooBig {
+			s.shrink(len(req.wants), true)
+		}
+		if s.blame(req, status, err) {
+			return s.narrow(ctx, todo)
+		}
+	case errors.Is(err, ErrMalformed):
+	default:
+		return err
+	}
+	if len(todo) == 1 {
+		p := &s.ports[todo[0]]
+		p.problem = final
+		if !p.alone {
+			p.alone, s.stalePlan = true, true
+		}
+		return nil
+	}
+	return s.halves(ctx, todo)
+}
+
+func (s *Source) halves(ctx context.Context, ports []int32) error {
+	if len(ports) == 1 {
+		return s.narrow(ctx, ports)
+	}
+	if err := s.narrow(ctx, ports[:len(ports)/2]); err != nil {
+		return err
+	}
+	return s.narrow(ctx, ports[len(ports)/2:])
+}
+
+// findLost looks for ports that are not where they were, and reads those found.
+func (s *Source) findLost(ctx context.Context) error {
+	before := make([]uint32, len(s.ports))
+	for i := range s.ports {
+		before[i] = s.ports[i].index
+	}
+	if err := s.survey(ctx, false); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return nil // the ports have their own errors; the rest was read
+	}
+	var again []int32
+	for i := range s.ports {
+		p := &s.ports[i]
+		switch {
+		case p.need == 0:
+			p.problem = fine
+			p.fail(final, p.missing)
+		case p.index != before[i] || p.problem == lookUp || p.need&^p.got != 0:
+			p.begin(p.need)
+			p.fail(retry, ErrMissing)
+			again = append(again, int32(i))
+		}
+	}
+	return s.solve(ctx, again)
+}
