@@ -48,7 +48,7 @@
 //
 // # Octets, and what a packet costs beyond them
 //
-// ifHCOutOctets counts from the MAC header to the FCS (RFC 3635 §3.2.2), but not
+// ifHCOutOctets counts from the MAC header to the FCS (RFC 3635 §3.2.5), but not
 // the 20 bytes of preamble and gap: Sample.Overhead is 20. net-snmp on Linux
 // reports the kernel's numbers, which have no FCS: 24. It is recognised by
 // sysObjectID 1.3.6.1.4.1.8072.3.2.10 together with a sysDescr that starts with
@@ -58,13 +58,13 @@
 //
 // # Packets that were counted but not sent
 //
-// RFC 2863 defines ifOutOctets as octets transmitted, but the packet counters as
-// packets that higher layers requested be transmitted, "including those that were
-// discarded or not sent". By the letter the frames on the wire are packets −
-// ifOutDiscards − ifOutErrors; the octets need no correction. In practice most
-// agents hand out the MAC's counter of good frames, from which nothing must be
-// subtracted. A wrong guess costs the overhead of each dropped frame, in the one
-// direction (too little bandwidth advertised) or the other (too much).
+// RFC 2863 defines ifOutOctets by what left the interface, but the packet counters
+// by what higher layers asked to be sent, with what was then dropped still in them.
+// By the letter the frames on the wire are packets − ifOutDiscards − ifOutErrors;
+// the octets need no correction. In practice most agents hand out the MAC's counter
+// of good frames, from which nothing must be subtracted. A wrong guess costs the
+// overhead of each dropped frame, in the one direction (too little bandwidth
+// advertised) or the other (too much).
 //
 // So it is not guessed. Discards says which kind the device is, and by default
 // (DiscardsLearn) the agent has to show it: more discards and errors than packets

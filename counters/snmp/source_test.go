@@ -180,7 +180,9 @@ func TestGetBulkSkipsOtherRows(t *testing.T) {
 	}
 	for _, smp := range mustRead(t, s) {
 		var index uint64
-		fmt.Sscanf(smp.Port, "swp%d", &index)
+		if _, err := fmt.Sscanf(smp.Port, "swp%d", &index); err != nil {
+			t.Fatal(err)
+		}
 		if smp.Octets != 1000*index {
 			t.Errorf("%+v", smp)
 		}
@@ -202,7 +204,7 @@ func TestCancel(t *testing.T) {
 			s := open(t, cfg)
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
-				silent.Read(make([]byte, 2000)) // the request is on its way
+				_, _ = silent.Read(make([]byte, 2000)) // the request is on its way
 				cancel()
 			}()
 			start := time.Now()
