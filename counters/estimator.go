@@ -95,11 +95,6 @@ func (e *Estimator) update(s *Sample) Estimate {
 		est.State, est.Reason = First, "first reading: no window yet"
 		return est
 	}
-	if s.Fresh == Anchor {
-		e.restart(s)
-		est.State, est.Reason = First, "learning how often the source refreshes its counters"
-		return est
-	}
 	est.Start = e.prev.At
 	gap := s.At.Sub(e.prev.At)
 	why := e.discontinuity(s)
@@ -107,6 +102,10 @@ func (e *Estimator) update(s *Sample) Estimate {
 	case why != "":
 		e.restart(s)
 		est.State, est.Reason = Discontinuity, why
+		return est
+	case s.Fresh == Anchor:
+		e.restart(s)
+		est.State, est.Reason = First, "learning how often the source refreshes its counters"
 		return est
 	case gap < 0:
 		e.restart(s)
@@ -117,7 +116,7 @@ func (e *Estimator) update(s *Sample) Estimate {
 		return est
 	}
 
-	if stepped(&e.prev, s) {
+	if leapt(gap, e.prev.Local, s.Local) {
 		e.restart(s)
 		est.State, est.Reason = Discontinuity, "the device's clock stepped"
 		return est
@@ -173,15 +172,14 @@ func (e *Estimator) restart(s *Sample) {
 // readings: what a reading may be held up on its way.
 const stepSlack = 250 * time.Millisecond
 
-// stepped says whether the device's clock was set between two readings, of which
-// it and ours tell different lengths. A clock that runs wrong by less than an
-// eighth is believed.
-func stepped(prev, s *Sample) bool {
-	if prev.Local.IsZero() || s.Local.IsZero() {
+// leapt says whether a clock that moved by gap was set meanwhile, if our clock went
+// from before to now. One that runs wrong by less than an eighth is believed.
+func leapt(gap time.Duration, before, now time.Time) bool {
+	if before.IsZero() || now.IsZero() {
 		return false
 	}
-	ours := s.Local.Sub(prev.Local)
-	return (s.At.Sub(prev.At) - ours).Abs() > ours.Abs()/8+stepSlack
+	ours := now.Sub(before)
+	return (gap - ours).Abs() > ours.Abs()/8+stepSlack
 }
 
 // discontinuity says why s and the reading before it are not of one counter.

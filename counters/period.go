@@ -1,0 +1,302 @@
+package counters
+
+import (
+	"math"
+	"slices"
+)
+
+// beats finds the period of a source that refreshes its counters on a clock of
+// its own, from when the refreshes were seen. It is pure geometry: refresh k is
+// known to have happened in (a, b], between the last reading with the old values
+// and the first with the new ones. If the source keeps a period P, every two
+// refreshes i < j bound it,
+//
+//	(a[j]-b[i]) / (k[j]-k[i])  <  P  <  (b[j]-a[i]) / (k[j]-k[i]),
+//
+// and together the bounds are exact: any P that satisfies all pairs also has a
+// phase that fits all intervals. So with readings g apart, n refreshes leave an
+// error of at most g/(n-1) either way, and much less where the readings' phase moves
+// against the refreshes'.
+//
+// Real timers are late at times. jitter is how far refreshes may be from their
+// place for the period still to be called one; it starts at 0 and grows only when
+// the readings demand it.
+//
+// All times are ns since an instant that the owner chose.
+type beats struct {
+	pts    []beat
+	last   beat  // the newest refresh, seen or only inferred
+	lo, hi int64 // the period is in [lo, hi]; hi is math.MaxInt64 while it is unknown
+
+	// priorLo and priorHi are what the period was before the count of refreshes was
+	// lost, until it has been learned anew.
+	priorLo, priorHi int64
+
+	jitter int64
+	calm   int // refreshes since the jitter grew or points were dropped
+	// broken counts down the refreshes for which no fixed period is believed,
+	// after one had failed.
+	broken int
+	// age counts the refreshes since a period failed last, and quick how many
+	// times in a row that took few of them.
+	age, quick int
+}
+
+// beat is one refresh: number k, after a and not after b.
+type beat struct{ a, b, k int64 }
+
+const (
+	maxBeats   = 64
+	dropBeats  = maxBeats / 4
+	brokenFor  = 32 // refreshes
+	calmBeats  = 64 // refreshes after which a smaller jitter is tried
+	maxJitters = 4  // the jitter may be a gap divided by this
+	minJitters = 256
+)
+
+// restart forgets everything but that refresh 0 happened in (a, b].
+func (f *beats) restart(a, b int64) {
+	f.last = beat{a, b, 0}
+	f.pts = append(f.pts[:0], f.last)
+	f.lo, f.hi = 0, math.MaxInt64
+	f.priorLo, f.priorHi = f.lo, f.hi
+	f.jitter, f.calm, f.age = 0, 0, 0
+}
+
+// recount starts to count again at a refresh in (a, b], with what is known of the
+// period.
+func (f *beats) recount(a, b int64) {
+	lo, hi, jitter := f.lo, f.hi, f.jitter
+	f.restart(a, b)
+	f.lo, f.hi, f.jitter = lo, hi, jitter
+	f.priorLo, f.priorHi = lo, hi
+}
+
+// known reports whether there are bounds for the period.
+func (f *beats) known() bool { return f.hi != math.MaxInt64 }
+
+// period is the middle of what the period may be.
+func (f *beats) period() int64 { return f.lo + (f.hi-f.lo)/2 }
+
+// add takes a refresh in (a, b], n refreshes after the last one; gap is the usual
+// distance of two readings.
+func (f *beats) add(a, b, n, gap int64) {
+	f.last = beat{a, b, f.last.k + n}
+	if len(f.pts) == maxBeats {
+		f.pts = append(f.pts[:0], f.pts[dropBeats:]...)
+		f.priorLo, f.priorHi = 0, math.MaxInt64
+		f.fit()
+	}
+	f.pts = append(f.pts, f.last)
+	f.broken = max(0, f.broken-1)
+	f.calm++
+	f.age++
+	f.narrow(len(f.pts) - 1)
+	failed := false
+	for f.lo > f.hi {
+		f.calm = 0
+		f.jitter = max(2*f.jitter, gap/minJitters, 1)
+		if f.jitter > max(gap/maxJitters, 1) {
+			// Not one period, or another one than before: what is newer counts.
+			failed = true
+			f.jitter = 0
+			f.priorLo, f.priorHi = 0, math.MaxInt64
+			f.pts = append(f.pts[:0], f.pts[len(f.pts)-max(2, len(f.pts)/2):]...)
+		}
+		f.fit()
+	}
+	if failed {
+		if f.quick++; f.age > enough/2 {
+			f.quick = 1
+		}
+		f.broken, f.age = brokenFor, 0
+	}
+	if f.calm >= calmBeats && f.jitter > 0 {
+		was := f.jitter
+		f.jitter, f.calm = was/2, 0
+		if f.fit(); f.lo > f.hi {
+			f.jitter = was
+			f.fit()
+		}
+	}
+	f.divide()
+}
+
+// fit computes the bounds from all points.
+func (f *beats) fit() {
+	f.lo, f.hi = f.priorLo, f.priorHi
+	for j := 1; j < len(f.pts); j++ {
+		f.narrow(j)
+	}
+}
+
+// narrow takes point j against all before it into the bounds.
+func (f *beats) narrow(j int) {
+	q := f.pts[j]
+	for i := range f.pts[:j] {
+		p := &f.pts[i]
+		n := q.k - p.k
+		f.lo = max(f.lo, floorDiv(q.a-p.b-2*f.jitter, n))
+		f.hi = min(f.hi, -floorDiv(-(q.b-p.a+2*f.jitter), n))
+	}
+}
+
+// divide puts right what a period that became longer looks like: a source that
+// seems to miss every second refresh.
+func (f *beats) divide() {
+	if len(f.pts) < 5 {
+		return
+	}
+	var g int64
+	for i := 1; i < len(f.pts); i++ {
+		if g = gcd(g, f.pts[i].k-f.pts[i-1].k); g == 1 {
+			return
+		}
+	}
+	first := f.pts[0].k
+	for i := range f.pts {
+		f.pts[i].k = (f.pts[i].k - first) / g
+	}
+	f.last.k = f.pts[len(f.pts)-1].k
+	f.priorLo, f.priorHi = 0, math.MaxInt64
+	f.fit()
+}
+
+// count is how many refreshes after the last one a refresh seen in (a, b] is, at
+// least and at most; sure is false where the answer is worth nothing. One is the
+// answer whenever it is possible and nothing is known for certain, unless readings
+// are missing, gap being their usual distance.
+func (f *beats) count(a, b, gap int64) (least, most int64, sure bool) {
+	missing := 2*(b-a) > 3*gap
+	switch {
+	case !f.known(), f.lo <= 0:
+		return 1, 1, !missing
+	case missing && (f.jitter > gap/64 || len(f.pts) < 16):
+		return 0, 0, false
+	}
+	from, to := f.last.a, f.last.b
+	certain := len(f.pts) >= 8 && f.broken == 0
+	if certain {
+		from, to = f.where()
+	}
+	slack := 2 * max(2*f.jitter, gap/minJitters)
+	if missing {
+		slack = max(slack, gap/4) // a wrong count would be a whole period off
+	}
+	least = -floorDiv(-(a - to - slack), f.hi) // the first that may be after a
+	most = floorDiv(b-from+slack, f.lo)        // the last that may be before b
+	if a-to <= f.hi+f.hi/2 {
+		// A timer that is late, not refreshes that nobody saw: a busy device shows
+		// each. So all but the first came between a and b.
+		least, most = min(least, 1), min(most, 1+floorDiv(b-a+slack, f.lo))
+	}
+	if most < least {
+		return max(least, 1), max(least, 1), true // the fit will say what is wrong
+	}
+	if certain {
+		// Every refresh up to b shows.
+		least = min(max(least, floorDiv(b-to-slack, f.hi)), most)
+	}
+	switch least = max(least, 1); {
+	case certain && most-least <= 1:
+		return least, max(most, least), true
+	case least == 1 && !certain && !missing, least >= most:
+		return least, least, true
+	}
+	return 0, 0, false
+}
+
+// where is the interval that the last refresh must have been in if all refreshes
+// keep the period.
+func (f *beats) where() (from, to int64) {
+	from, to = f.last.a, f.last.b
+	for i := range f.pts {
+		p := &f.pts[i]
+		n := f.last.k - p.k
+		from, to = max(from, p.a+n*f.lo-2*f.jitter), min(to, p.b+n*f.hi+2*f.jitter)
+	}
+	if from > to {
+		return f.last.a, f.last.b
+	}
+	return from, to
+}
+
+// rarer counts the gaps that are longer than a length and those that are not, and
+// returns the smaller number.
+func (f *beats) rarer(than int64) int {
+	long := 0
+	for i := 1; i < len(f.pts); i++ {
+		if f.pts[i].b-f.pts[i-1].b > than {
+			long++
+		}
+	}
+	return min(long, len(f.pts)-1-long)
+}
+
+// skip moves on by one refresh that nobody saw, up to now at the latest. Nothing
+// is to be learned from it, but the next one is counted from it.
+func (f *beats) skip(now int64) {
+	f.last = beat{min(f.last.a+f.lo, now), min(f.last.b+f.hi, now), f.last.k + 1}
+}
+
+// timer reports whether one period explains what was seen.
+func (f *beats) timer(gap int64) bool { return f.broken == 0 && f.jitter <= gap/8 }
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// demand tests another rule: a cache that is filled by the reading which finds it
+// too old. Each refresh is then at its b, and one time to live separates, after
+// every refresh, the readings that found the cache young enough from the one that
+// did not.
+type demand struct {
+	n     int   // gaps between refreshes that agree with the rule
+	young int64 // the oldest cache that was still used
+	least int64 // the youngest that was not
+}
+
+// add takes a refresh at b, with the reading before at a, after one at before.
+func (d *demand) add(before, a, b, gap int64) {
+	young, old := a-before, b-before
+	if d.n > 0 && max(d.young, young) > min(d.least, old)+gap/50 {
+		d.n = 0
+	}
+	if d.n == 0 {
+		*d = demand{1, young, old}
+		return
+	}
+	d.n++
+	d.young, d.least = max(d.young, young), min(d.least, old)
+}
+
+// gaps are the last distances of two readings.
+type gaps struct {
+	last [8]int64
+	n    int
+}
+
+// add takes the next one and returns the usual distance and how far the others are
+// from it, not counting the shortest and the longest.
+func (g *gaps) add(d int64) (usual, shake int64) {
+	g.last[g.n%len(g.last)] = d
+	g.n++
+	sorted := g.last
+	n := min(g.n, len(g.last))
+	slices.Sort(sorted[:n])
+	if n < 4 {
+		return sorted[0], 0
+	}
+	return sorted[(n-1)/2], (sorted[n-2] - sorted[1]) / 2
+}

@@ -1,0 +1,526 @@
+package counters
+
+import (
+	"context"
+	"math"
+	"math/bits"
+	"time"
+)
+
+// RefreshConfig is what is known of a source before it has been read.
+type RefreshConfig struct {
+	// Period is the documented period of a source that refreshes more often than
+	// it is read, so that every reading differs and nothing can be learned: its
+	// values are up to that old. 0 where there is no such thing. A longer period
+	// than that of the readings is learned and need not be given.
+	Period time.Duration
+
+	// MaxPeriod is the longest period to reckon with: a source of which nothing
+	// moves for longer is Stuck even if nothing has been learned. 0 is a minute.
+	MaxPeriod time.Duration
+}
+
+const (
+	defaultMaxPeriod = time.Minute
+
+	// suspect is how many frames would have to be missing for an unchanged
+	// counter to look like a source that has not refreshed. Fewer may just not
+	// have come; the error of believing so is less than that many frames.
+	suspect = 16
+
+	// liveAfter is how many readings in a row have to differ for a source to pass
+	// for one that is current at each. Until then, one refresh a reading is also
+	// what a period a little longer than the readings' looks like, and 1/n of a
+	// gap after n readings is how wrong that would be.
+	liveAfter = 32
+
+	// shortest is the shortest period that a source is held to when it stops being
+	// current at every reading.
+	shortest = 100 * time.Millisecond
+
+	// stuckAfter is how many periods may pass without a refresh.
+	stuckAfter = 3
+)
+
+// RefreshKind says how a source refreshes its counters, as far as readings tell.
+type RefreshKind uint8
+
+// The kinds of sources.
+const (
+	// RefreshUnknown: there is too little to go by yet.
+	RefreshUnknown RefreshKind = iota
+	// RefreshLive: the values are those of the reading.
+	RefreshLive
+	// RefreshPeriodic: a timer, or a cache of fixed life that is filled when a
+	// reading finds it too old; both mean the same while the readings are regular.
+	RefreshPeriodic
+	// RefreshTimer: a timer of the source's own.
+	RefreshTimer
+	// RefreshOnDemand: a cache that a reading refills when it is too old.
+	RefreshOnDemand
+	// RefreshIrregular: no rule; the instants are only known to lie between two
+	// readings.
+	RefreshIrregular
+)
+
+var refreshNames = [...]string{"unknown", "live", "periodic", "timer", "on-demand", "irregular"}
+
+// String returns the kind's name as JSON and logs spell it.
+func (k RefreshKind) String() string {
+	if int(k) < len(refreshNames) {
+		return refreshNames[k]
+	}
+	return "invalid"
+}
+
+// RefreshStatus is what has been learned of a source.
+type RefreshStatus struct {
+	Kind RefreshKind
+	// Period is how long the source takes from refresh to refresh, right to within
+	// PeriodError: the learned one, the mean where there is no rule, and that of the
+	// readings for a live source. 0 while it is unknown.
+	Period, PeriodError time.Duration
+	Jitter              time.Duration // how far refreshes stray from the period's beat
+	Refreshes           uint64        // seen so far
+	Last                time.Time     // the instant of the last refresh, in the samples' clock
+	LastError           time.Duration // how far Last may be off, either way
+	Stuck               bool          // nothing has moved for longer than expected
+}
+
+// Refresh tells a counter that does not move because nothing is sent from one
+// that has not been refreshed yet, and works out when the values of a cached
+// counter were read: agents keep counters for 1 s to 10 s, and a rate over the
+// times of the readings would be wrong by a reading's distance either way.
+//
+// It looks at all ports of a device together. As soon as any counter has moved the
+// source has refreshed, and a port that has not moved is idle; while none moves
+// although traffic was passing, the reading only repeats the one before. What
+// it finds out goes into the samples' At, Fresh, AtError and StepError, for an
+// Estimator.
+//
+// A source that differs at every reading is taken to be live: its samples are left
+// as they are. Of a source on a timer of its own this is wrong by up to one period if
+// that is shorter than the readings' (RefreshConfig.Period states it), for that
+// cannot be seen in the readings.
+//
+// A busy device of which suddenly nothing moves any more has lost all its traffic
+// or has stopped counting. Counters cannot tell the two apart, and the second
+// must never be advertised as free bandwidth: the samples are Held, then Stuck,
+// until something moves, if only by a frame.
+//
+// A Refresh serves one device and is not safe for concurrent use.
+type Refresh struct {
+	cfg   RefreshConfig
+	ports []refreshPort
+
+	base  time.Time // of all int64 times
+	last  int64     // the reading before
+	local time.Time // the same in our clock, where that is another
+	read  bool      // there was one
+	gaps  gaps      // the last distances of readings
+	gap   int64     // the usual one
+	shake int64     // how much they usually differ from it
+
+	kind    phase
+	fit     beats
+	demand  demand
+	run     uint64  // number of the refresh; ports remember in which they moved
+	open    bool    // the reading before was part of the run
+	row     int     // readings in a row that differed
+	rowFrom int64   // the reading before these
+	now     instant // of the run
+	before  instant // of the run before
+	stuck   bool
+	seen    uint64
+
+	longest int64 // how long a period may be while none has been learned
+
+	frames uint64 // sent by all ports between the last two refreshes
+	span   int64  // and the time between these
+}
+
+// phase is what the samples mean at present.
+type phase uint8
+
+const (
+	silent phase = iota // nothing has moved yet
+	live                // every reading is current
+	cached              // readings repeat
+)
+
+// instant is when a refresh took place.
+type instant struct {
+	at    int64
+	error time.Duration // how far at may be off
+	steps time.Duration // what all gaps up to now may be off, added up
+}
+
+// refreshPort is a port's last reading.
+type refreshPort struct {
+	have            bool
+	anchored        bool // an instant has been given out
+	pending         bool // did not move in the run, and its counters may come later
+	idle            bool // was last taken for idle
+	own             bool // refreshes apart from the others
+	moved           bool // in this reading
+	octets, packets uint64
+	epoch           uint64
+	width           uint8
+	run             uint64 // the run in which it moved last
+	frames          uint64 // sent between its last two instants
+	span            int64  // and the time between these
+	at              int64  // the last instant given out
+	steps           time.Duration
+
+	// What a clock of its own would look like.
+	doubt    bool   // said to be idle since it moved last, against expectation
+	odd      int    // how often in a row that looked wrong afterwards
+	movedAt  int64  // when it moved last
+	movedBy  uint64 // by how many frames
+	movedFor int64  // and how long after it had moved before
+}
+
+// NewRefresh returns a Refresh that has seen no reading.
+func NewRefresh(cfg RefreshConfig) *Refresh {
+	if cfg.MaxPeriod <= 0 {
+		cfg.MaxPeriod = defaultMaxPeriod
+	}
+	return &Refresh{cfg: cfg}
+}
+
+// Observe takes the next reading of the device, all its ports in an order that stays
+// the same, and writes into the samples what it means. Samples that are Live pass
+// untouched. It allocates nothing in the steady state.
+func (r *Refresh) Observe(samples []Sample) {
+	first := -1
+	for i := range samples {
+		if s := &samples[i]; s.Err == nil && !s.Live {
+			first = i
+			break
+		}
+	}
+	if first < 0 {
+		return
+	}
+	if len(r.ports) != len(samples) {
+		*r = Refresh{cfg: r.cfg, ports: make([]refreshPort, len(samples)), fit: beats{pts: make([]beat, 0, maxBeats)}}
+	}
+	if !r.read {
+		r.base = samples[first].At
+	}
+	now := int64(samples[first].At.Sub(r.base))
+	gap, ours := now-r.last, samples[first].Local
+	if r.read {
+		switch {
+		case gap < 0 || leapt(time.Duration(gap), r.local, ours):
+			// The clock was set: no instant means anything any more.
+			r.forget(samples)
+			r.base, r.local = samples[first].At, ours
+			return
+		case gap == 0:
+			return
+		}
+	}
+	r.local = ours
+	moved, again, frames := r.compare(samples)
+	switch {
+	case !r.read:
+		r.read = true
+	case r.kind == silent:
+		r.gap, r.shake = r.gaps.add(gap)
+		r.whileSilent(samples, now, moved)
+	default:
+		r.gap, r.shake = r.gaps.add(gap)
+		if r.kind == live {
+			r.whileLive(samples, now, moved, frames, 0)
+		} else {
+			r.whileCached(samples, now, moved, again, frames)
+		}
+	}
+	r.last = now
+	r.remember(samples)
+}
+
+// compare finds the ports that moved: how many, whether any of them had already
+// moved in this run, and how many frames they all sent.
+func (r *Refresh) compare(samples []Sample) (moved int, again bool, frames uint64) {
+	for i := range samples {
+		s, p := &samples[i], &r.ports[i]
+		if p.moved = false; !p.follows(s) {
+			// A port that could not be read may have moved or not.
+			p.have = p.have && s.Err != nil
+			continue
+		}
+		if p.moved = s.Octets != p.octets || s.Packets != p.packets; p.moved {
+			moved++
+			again = again || p.run == r.run
+			d, _ := delta(p.packets, s.Packets, s.Bits != 32)
+			frames += d
+		}
+	}
+	return moved, again, frames
+}
+
+// follows reports whether s can be compared with the reading before.
+func (p *refreshPort) follows(s *Sample) bool {
+	return p.have && usable(s) && s.Epoch == p.epoch && s.Bits == p.width
+}
+
+func usable(s *Sample) bool { return s.Err == nil && s.Up && !s.Live }
+
+// remember keeps the reading for the next one.
+func (r *Refresh) remember(samples []Sample) {
+	for i := range samples {
+		s, p := &samples[i], &r.ports[i]
+		if s.Err != nil {
+			continue // it has moved since the last good one, or has not
+		}
+		if !usable(s) {
+			*p = refreshPort{}
+			continue
+		}
+		if !p.follows(s) {
+			*p = refreshPort{have: true, epoch: s.Epoch, width: s.Bits, at: p.at, steps: p.steps, own: p.own}
+		}
+		if p.moved {
+			p.run = r.run
+		}
+		p.octets, p.packets = s.Octets, s.Packets
+	}
+}
+
+// forget starts anew with this reading.
+func (r *Refresh) forget(samples []Sample) {
+	clear(r.ports)
+	*r = Refresh{cfg: r.cfg, ports: r.ports, fit: beats{pts: r.fit.pts[:0]}, read: true, seen: r.seen}
+	r.remember(samples)
+}
+
+// whileSilent waits for anything to move. What moves first marks an instant, but
+// how old the values before were is unknown.
+func (r *Refresh) whileSilent(samples []Sample, now int64, moved int) {
+	if moved == 0 {
+		r.hold(samples, now > int64(r.cfg.MaxPeriod))
+		return
+	}
+	r.learn(r.last, now)
+	r.longest = int64(r.cfg.MaxPeriod)
+	for i := range samples {
+		switch s, p := &samples[i], &r.ports[i]; {
+		case !usable(s):
+		case p.moved:
+			r.give(s, p, &r.now, 0)
+		default:
+			p.pending = true
+			s.Fresh = Held
+		}
+	}
+}
+
+// learn begins to learn a period with a refresh in (a, b].
+func (r *Refresh) learn(a, b int64) {
+	r.kind = cached
+	r.fit.restart(a, b)
+	r.demand = demand{}
+	r.now = instant{at: b, error: time.Duration(b - a), steps: r.now.steps}
+	r.before = r.now
+	r.run, r.open, r.row, r.stuck = r.run+1, true, 1, false
+	if r.missing(b - a) {
+		r.row = 0
+	}
+	r.seen++
+}
+
+// hold marks all ports as not refreshed.
+func (r *Refresh) hold(samples []Sample, stuck bool) {
+	r.stuck = stuck
+	f := Held
+	if stuck {
+		f = Stuck
+	}
+	for i := range samples {
+		if s, p := &samples[i], &r.ports[i]; usable(s) && p.have {
+			s.Fresh = f
+		}
+	}
+}
+
+// whileLive passes the readings on as they are. extra is how far the instants before
+// may be off.
+func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint64, extra time.Duration) {
+	if moved == 0 && expected(r.frames, r.span, now-r.last) >= suspect {
+		// Not live after all, or all traffic has stopped at once. The refresh
+		// before was between the last two readings.
+		r.learn(r.before.at, r.last)
+		r.longest = max(2*r.gap, int64(shortest))
+		r.row, r.open = 0, false
+		r.seen--
+		r.hold(samples, false)
+		return
+	}
+	r.frames, r.span = frames, now-r.last
+	if moved > 0 {
+		if r.row < liveAfter && r.missing(r.span) {
+			r.row = -1 // a reading that repeats may have been missed
+		}
+		if r.row++; r.row == 0 {
+			r.rowFrom = r.last
+		}
+		r.run++
+		r.seen++
+	}
+	r.before.at, r.now.at = r.last, now
+	blur := r.cfg.Period
+	if r.row < liveAfter {
+		// After a gap that is longer or shorter than the others a refresh more or
+		// less may have come.
+		odd := min(max(r.span-r.gap, r.gap-r.span), r.gap)
+		n := int64(max(r.row, 1))
+		blur = max(blur, time.Duration(max(r.gap/n, (now-r.rowFrom)/n-r.span)+odd))
+	}
+	r.now.error = blur
+	for i := range samples {
+		s, p := &samples[i], &r.ports[i]
+		if !usable(s) {
+			continue
+		}
+		p.ownClock(s, now)
+		if p.own && !p.moved && p.have && p.expected(now) >= suspect {
+			s.Fresh = Held
+			if now-p.movedAt > int64(r.cfg.MaxPeriod) {
+				s.Fresh = Stuck
+			}
+			continue
+		}
+		s.AtError, s.StepError = blur, blur+extra
+		if p.own {
+			s.AtError = max(blur, time.Duration(r.gap))
+			s.StepError = s.AtError
+		}
+		p.steps, p.anchored = r.now.steps, true
+		p.tell(s, now)
+	}
+}
+
+// ownClock looks for a port that was said to be idle because others moved, and was
+// not: its counters are refreshed apart from the others'. One that then had more to
+// tell than it can have sent since is proof; one that, several times in a row, had
+// as much to tell as if it had never been idle is proof enough.
+func (p *refreshPort) ownClock(s *Sample, at int64) {
+	if !p.moved || at <= p.movedAt {
+		return
+	}
+	frames, _ := delta(p.packets, s.Packets, s.Bits != 32)
+	octets, _ := delta(p.octets, s.Octets, s.Bits != 32)
+	switch {
+	case !p.doubt || p.own:
+	case s.Speed != 0 && octets/2 > sendable(s.Speed, time.Duration(at-p.at))+overshoot:
+		p.own = true
+	case alike(frames, p.expected(at)) && !alike(frames, expected(p.movedBy, p.movedFor, at-p.at)):
+		p.odd++
+		p.own = p.odd >= oddOnes
+	default:
+		p.odd = 0
+	}
+	p.doubt = false
+	p.movedAt, p.movedBy, p.movedFor = at, frames, at-p.movedAt
+}
+
+// oddOnes is how many odd coincidences in a row are no coincidence.
+const oddOnes = 3
+
+func alike(a, b uint64) bool { return a <= b+b/8 && b <= a+a/8 }
+
+// expected is how many frames the port would have sent by now, had it gone on as
+// it did before it moved last.
+func (p *refreshPort) expected(now int64) uint64 {
+	return expected(p.movedBy, p.movedFor, now-p.movedAt)
+}
+
+// tell notes that the port's values are those of the instant at, and how much it
+// sent up to then.
+func (p *refreshPort) tell(s *Sample, at int64) {
+	if p.have {
+		p.frames, _ = delta(p.packets, s.Packets, s.Bits != 32)
+		p.span = at - p.at
+	}
+	p.doubt = p.doubt || !p.moved && p.expected(at) >= suspect
+	p.at, p.idle, p.pending = at, !p.moved, false
+}
+
+// give hands the port's values on as those of an instant; extra is how much further
+// than the device's the port's may be off.
+func (r *Refresh) give(s *Sample, p *refreshPort, in *instant, extra time.Duration) {
+	if p.anchored && p.at >= in.at {
+		s.Fresh = Held // told already
+		return
+	}
+	read := s.At
+	s.At = r.base.Add(time.Duration(in.at))
+	if !s.Local.IsZero() {
+		s.Local = s.Local.Add(s.At.Sub(read))
+	}
+	s.Fresh = Current
+	if !p.anchored {
+		s.Fresh, p.anchored = Anchor, true
+	}
+	s.AtError = in.error + extra
+	s.StepError = in.steps - p.steps + extra
+	p.steps = in.steps
+	p.tell(s, in.at)
+}
+
+// expected is how many frames are to be expected in d if n came in span.
+func expected(n uint64, span, d int64) uint64 {
+	if span <= 0 || d <= 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(n, uint64(d))
+	if hi >= uint64(span) {
+		return math.MaxUint64
+	}
+	q, _ := bits.Div64(hi, lo, uint64(span))
+	return q
+}
+
+// Status returns what has been learned up to now.
+func (r *Refresh) Status() RefreshStatus {
+	st := RefreshStatus{Refreshes: r.seen, Stuck: r.stuck}
+	switch r.kind {
+	case live:
+		st.Kind, st.Period = RefreshLive, time.Duration(r.gap)
+		st.Last, st.LastError = r.base.Add(time.Duration(r.now.at)), r.now.error
+	case cached:
+		st.Kind = r.refreshKind()
+		st.Jitter = time.Duration(r.fit.jitter)
+		st.Last, st.LastError = r.base.Add(time.Duration(r.now.at)), r.now.error
+		if r.fit.known() {
+			st.Period, st.PeriodError = r.period()
+		}
+	}
+	return st
+}
+
+// Refreshing is a Source whose samples have passed through a Refresh.
+type Refreshing struct {
+	Source
+	refresh *Refresh
+}
+
+// NewRefreshing returns src with what a Refresh finds out in its samples. Close
+// closes src.
+func NewRefreshing(src Source, cfg RefreshConfig) *Refreshing {
+	return &Refreshing{src, NewRefresh(cfg)}
+}
+
+// Read is Source.Read.
+func (s *Refreshing) Read(ctx context.Context, dst []Sample) ([]Sample, error) {
+	dst, err := s.Source.Read(ctx, dst)
+	if err == nil {
+		s.refresh.Observe(dst)
+	}
+	return dst, err
+}
+
+// Refresh returns what has been learned of the source.
+func (s *Refreshing) Refresh() RefreshStatus { return s.refresh.Status() }

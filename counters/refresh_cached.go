@@ -1,0 +1,249 @@
+package counters
+
+import "time"
+
+// whileCached serves a source whose readings repeat.
+//
+// A refresh shows as a run of readings that differ: one reading, or several where
+// the source was still copying its counters while it was read. A run ends with a
+// reading that repeats the one before, or where a port moves that already has.
+func (r *Refresh) whileCached(samples []Sample, now int64, moved int, again bool, frames uint64) {
+	if moved == 0 {
+		r.row = 0
+		r.nothingMoved(samples, now)
+		return
+	}
+	late := r.open && !again // the run goes on
+	if late {
+		r.frames += frames
+	} else {
+		if r.missing(now - r.last) {
+			r.row = 0
+		}
+		r.row++
+		r.refreshed(now, frames)
+	}
+	if again && (r.row >= liveAfter || r.row == 2 && r.seen == 2 && !r.missing((now-r.fit.pts[0].a)/2)) {
+		// At the very start two readings in a row are enough. What was learned
+		// because a reading repeated takes more to be undone.
+		r.nowLive(samples, now, frames)
+		return
+	}
+	r.open, r.stuck = true, false
+	var extra time.Duration
+	if late {
+		extra = time.Duration(now - r.last)
+	}
+	for i := range samples {
+		s, p := &samples[i], &r.ports[i]
+		if !usable(s) {
+			continue
+		}
+		p.ownClock(s, r.now.at)
+		late := extra
+		if p.own {
+			late = max(extra, time.Duration(r.gap))
+		}
+		switch {
+		case p.moved:
+			r.give(s, p, &r.now, late)
+		case !p.anchored:
+			p.pending = true
+			s.Fresh = Held
+		case p.own && p.expected(now) >= suspect:
+			s.Fresh = Held
+			if now-p.movedAt > int64(r.cfg.MaxPeriod) {
+				s.Fresh = Stuck
+			}
+		case expected(p.frames, p.span, r.now.at-p.at) < suspect:
+			r.give(s, p, &r.now, late)
+		case p.pending && !p.idle && extra == 0:
+			// It was to move in the run before and did not, nor does it now.
+			r.give(s, p, &r.before, 0)
+		default:
+			p.pending = true // its row may not have been copied yet
+			s.Fresh = Held
+		}
+	}
+}
+
+// missing reports whether two readings this far apart have lost one between them.
+func (r *Refresh) missing(d int64) bool { return 2*d > 3*r.gap }
+
+// nowLive stops learning: the source is current at every reading.
+func (r *Refresh) nowLive(samples []Sample, now int64, frames uint64) {
+	extra := r.before.error
+	if r.seen == 2 {
+		r.row, extra = 0, 0
+		r.rowFrom = r.fit.pts[0].a
+	}
+	r.kind, r.stuck = live, false
+	r.run--
+	r.seen--
+	r.whileLive(samples, now, 1, frames, extra)
+}
+
+// nothingMoved decides what a reading that repeats the one before means.
+func (r *Refresh) nothingMoved(samples []Sample, now int64) {
+	longest := r.longest
+	if r.fit.known() {
+		longest = r.fit.hi + 2*r.fit.jitter
+	}
+	since := now - r.fit.last.b
+	switch {
+	case r.open:
+		// The refresh is complete: who was to move in it and has not is idle.
+		r.open = false
+		r.hold(samples, false)
+	case r.fit.known() && since > longest && expected(r.frames, r.span, now-r.now.at) < suspect:
+		// A refresh must have come, and hardly anything was being sent.
+		r.inferred(now)
+		for i := range r.ports {
+			r.ports[i].pending = true
+		}
+	case r.fit.known():
+		r.hold(samples, since > stuckAfter*longest+r.gap)
+	default:
+		r.hold(samples, since > stuckAfter*longest)
+	}
+	for i := range samples {
+		s, p := &samples[i], &r.ports[i]
+		switch {
+		case !usable(s):
+		case p.own && p.expected(now) >= suspect:
+		case !p.anchored || p.pending && !r.stuck:
+			// A port that is new, or came back, is as old as the others.
+			r.give(s, p, &r.now, 0)
+		}
+	}
+}
+
+// inferred passes a refresh that must have come on a silent device; its instant
+// follows from the period.
+func (r *Refresh) inferred(now int64) {
+	d, e := r.period()
+	r.before = r.now
+	r.now.at = min(r.now.at+int64(d), now)
+	r.now.error += e
+	r.now.steps += e
+	r.fit.skip(now)
+	r.frames, r.span = 0, int64(d)
+	r.run++
+	r.stuck = false
+}
+
+// refreshed works out the instant of a refresh that was first seen now, and not at
+// the reading before.
+func (r *Refresh) refreshed(now int64, frames uint64) {
+	a, b, last := r.last, now, r.fit.last
+	// What is certain: both refreshes lie between two readings.
+	lo, hi := max(a-last.b, 0), b-last.a
+	if last == r.fit.pts[len(r.fit.pts)-1] {
+		r.demand.add(last.b, a, b, r.gap)
+	}
+	n, most, sure := r.fit.count(a, b, r.gap)
+	if sure && n == most {
+		r.fit.add(a, b, n, r.gap)
+	} else {
+		r.fit.recount(a, b)
+	}
+	if sure {
+		// Where what is believed and what is certain exclude each other the belief
+		// is wrong.
+		if l, h, ok := r.believed(n, most, b-last.b); ok && max(l, lo) <= min(h, hi) {
+			lo, hi = max(l, lo), min(h, hi)
+		}
+	}
+	at := min(max(r.now.at+lo+(hi-lo)/2, a+1), b)
+	off := time.Duration(max(at-a, b-at))
+	switch r.refreshKind() {
+	case RefreshUnknown:
+		at, off = b, time.Duration(b-a)
+	case RefreshOnDemand:
+		at, off = b, 0
+	}
+	d := at - r.now.at
+	r.before = r.now
+	r.now = instant{at, off, r.now.steps + time.Duration(max(hi-d, d-lo))}
+	r.frames, r.span = frames, d
+	r.run++
+	r.seen++
+}
+
+// believed is what the learned rule says about the time from the refresh before the
+// last one to the last one, n to most periods and the time read apart.
+func (r *Refresh) believed(n, most, read int64) (lo, hi int64, ok bool) {
+	f := &r.fit
+	// No timer is exact, and what has shown of its jitter may not be all.
+	jitter := max(2*f.jitter, r.gap/minJitters)
+	lo, hi = n*f.lo-2*jitter, most*f.hi+2*jitter
+	switch r.refreshKind() {
+	case RefreshOnDemand:
+		return read, read, true
+	case RefreshTimer:
+		return lo, hi, true
+	case RefreshUnknown, RefreshPeriodic:
+		// Either rule may be the right one. Where readings are regular and gaps
+		// of one length, both say the same.
+		return min(lo, read), max(hi, read), true
+	}
+	return 0, 0, false
+}
+
+const (
+	// enough is how many refreshes a rule has to explain for another one that
+	// explains them too to be ruled out, and rare how many of the gaps between them
+	// have to be of the less usual length. With fewer, their order may be chance.
+	enough = 32
+	rare   = 8
+)
+
+// refreshKind is the rule that explains the refreshes up to now.
+func (r *Refresh) refreshKind() RefreshKind {
+	n := len(r.fit.pts)
+	if !r.fit.known() {
+		return RefreshUnknown
+	}
+	timer := r.fit.timer(r.gap)
+	onDemand := r.demand.n >= n-1
+	// Readings at irregular times soon show a timer that is taken for a cache filled
+	// on demand, if there are gaps of both lengths. At regular times they cannot; but
+	// only the latter's gaps are so far from any beat that no period lasts.
+	both := r.fit.rarer(r.demand.least + r.gap/2)
+	irregular := r.shake > r.gap/25 && both >= rare
+	switch {
+	case timer && !onDemand:
+		return RefreshTimer
+	case timer && both == 0:
+		return RefreshPeriodic
+	case timer && n < enough:
+		return RefreshUnknown
+	case timer && irregular:
+		return RefreshOnDemand
+	case timer && both >= rare:
+		return RefreshTimer
+	case timer:
+		return RefreshUnknown
+	case irregular && r.demand.n >= enough/2, r.demand.n >= enough && r.fit.quick >= 2:
+		return RefreshOnDemand
+	}
+	return RefreshIrregular
+}
+
+// period is the time from refresh to refresh, and how far that may be off.
+func (r *Refresh) period() (p, e time.Duration) {
+	f := &r.fit
+	if f.timer(r.gap) || len(f.pts) < 2 {
+		return time.Duration(f.period()), time.Duration((f.hi - f.lo + 1) / 2)
+	}
+	// The mean, and how far a single one may be from it.
+	first, last := f.pts[0], f.pts[len(f.pts)-1]
+	mean := (last.b - first.b) / (last.k - first.k)
+	var off int64
+	for i := 1; i < len(f.pts); i++ {
+		n := f.pts[i].k - f.pts[i-1].k
+		d := (f.pts[i].b - f.pts[i-1].b) / n
+		off = max(off, d-mean, mean-d)
+	}
+	return time.Duration(mean), time.Duration(off)
+}

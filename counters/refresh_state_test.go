@@ -1,0 +1,369 @@
+package counters
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// states lists what the estimator of each port says, reading by reading.
+func states(b *box, times []float64) (out [][]State, r *Refresh) {
+	r = watch(b, times, RefreshConfig{}, func(_ int, _ float64, est []Estimate) {
+		row := make([]State, len(est))
+		for i := range est {
+			row[i] = est[i].State
+		}
+		out = append(out, row)
+	})
+	return out, r
+}
+
+func column(rows [][]State, i int) []State {
+	var out []State
+	for _, r := range rows {
+		out = append(out, r[i])
+	}
+	return out
+}
+
+// until sends rate frames/s up to a time, then stops.
+func until(rate, end float64) func(float64) uint64 {
+	return func(at float64) uint64 { return uint64(rate * min(at, end)) }
+}
+
+// after sends rate frames/s from a time on.
+func after(rate, start float64) func(float64) uint64 {
+	return func(at float64) uint64 { return uint64(rate * max(at-start, 0)) }
+}
+
+func TestLiveSourceIsLeftAlone(t *testing.T) {
+	bursts := func(at float64) uint64 { // on for 0.3 s of each second
+		whole := float64(int64(at))
+		return uint64(10_000 * (0.3*whole + min(at-whole, 0.3)))
+	}
+	b := &box{frames: []func(float64) uint64{steady(50_000), steady(0), until(30_000, 4), bursts}, shown: onRead}
+	times := jittered(every(0.1, 200), 0.01)
+	plain := make([]*Estimator, len(b.frames))
+	for i := range plain {
+		plain[i] = NewEstimator(EstimatorConfig{})
+	}
+	r := watch(b, times, RefreshConfig{}, func(i int, at float64, est []Estimate) {
+		for j, s := range b.read(at, nil) {
+			want := plain[j].Update(s)
+			if i < 3 {
+				continue // it takes two readings to see that the source is live
+			}
+			got := est[j]
+			if i > liveAfter+1 && got.Error != 0 {
+				t.Errorf("reading %d, port %d: Δt ±%v", i, j, got.Error)
+			}
+			got.Error = 0
+			if got != want {
+				t.Fatalf("reading %d, port %d: %+v, want %+v", i, j, got, want)
+			}
+		}
+	})
+	if st := r.Status(); st.Kind != RefreshLive || st.Period < 90*time.Millisecond || st.Period > 110*time.Millisecond {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestSourceThatKnowsToBeLiveIsLeftAloneFromTheStart(t *testing.T) {
+	r := NewRefresh(RefreshConfig{})
+	s := at(0, 0, 0)
+	s.Live = true
+	for range 100 {
+		s.At = s.At.Add(time.Second) // nothing moves at all
+		got := []Sample{s}
+		if r.Observe(got); got[0] != s {
+			t.Fatalf("%+v", got[0])
+		}
+	}
+	if st := r.Status(); st.Kind != RefreshUnknown {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestIdlePortOnARefreshingSource(t *testing.T) {
+	b := &box{frames: []func(float64) uint64{steady(50_000), steady(0), until(50_000, 62)}, shown: timer(5, 0.5)}
+	stopped := 0
+	_ = watch(b, every(1, 101), RefreshConfig{}, func(i int, at float64, est []Estimate) {
+		if i < 20 {
+			return
+		}
+		busy, idle, ended := &est[0], &est[1], &est[2]
+		if busy.State != idle.State {
+			t.Fatalf("at %v: busy %v, idle %v", at, busy.State, idle.State)
+		}
+		if idle.State == OK && (idle.Load() != 0 || idle.ABW != gbps) {
+			t.Fatalf("at %v: idle port: %+v", at, idle)
+		}
+		if ended.State == OK && ended.Load() == 0 {
+			if stopped++; at < 65 {
+				t.Errorf("at %v: said to be idle before the last frames were shown", at)
+			}
+		}
+	})
+	if stopped < 6 {
+		t.Errorf("the port that stopped was idle at %d refreshes", stopped)
+	}
+}
+
+// A device of which nothing moves any more is never said to have free bandwidth.
+func TestBusyDeviceThatFreezes(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		shown func(float64) float64
+		gap   float64
+	}{
+		{"timer", timer(5, 0.5), 1},
+		{"on demand", ttl(3), 1},
+		{"live", onRead, 1},
+		{"live, fast", onRead, 0.01},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			const end = 50.0
+			frozen := func(at float64) float64 { return tt.shown(min(at, end*tt.gap)) }
+			b := &box{frames: []func(float64) uint64{steady(50_000), steady(20_000)}, shown: frozen}
+			rows, r := states(b, every(tt.gap, 130))
+			for i, row := range rows {
+				if i > 60 && row[0].Valid() {
+					t.Fatalf("reading %d: %v", i, row[0])
+				}
+			}
+			if last := rows[len(rows)-1]; last[0] != Stale || last[1] != Stale || !r.Status().Stuck {
+				t.Errorf("%v, %+v", last, r.Status())
+			}
+		})
+	}
+}
+
+func TestDeviceComesBackFromAFreeze(t *testing.T) {
+	shown := timer(5, 0.5)
+	b := &box{frames: []func(float64) uint64{steady(50_000)}, shown: func(at float64) float64 {
+		if at > 50 && at < 95.4 {
+			return shown(50)
+		}
+		return shown(at)
+	}}
+	valid := 0
+	watch(b, every(1, 200), RefreshConfig{}, func(_ int, at float64, est []Estimate) {
+		e := &est[0]
+		if at < 95.4 || e.State != OK {
+			return
+		}
+		valid++
+		want := uint64(50_000 * 8 * 1024)
+		if lo, hi := e.LoadRange(); lo > want || hi < want {
+			t.Errorf("at %v: Δt %v ±%v, load %d in [%d, %d], want %d", at, e.End.Sub(e.Start), e.Error, e.Load(), lo, hi, want)
+		}
+	})
+	if valid < 20 {
+		t.Errorf("%d estimates", valid)
+	}
+}
+
+func TestSilentDeviceIsNeitherIdleNorRefreshing(t *testing.T) {
+	b := &box{frames: []func(float64) uint64{steady(0), steady(0)}, shown: onRead}
+	rows, _ := states(b, every(1, 100))
+	got := column(rows, 0)
+	if got[0] != First || slices.ContainsFunc(got[1:61], func(s State) bool { return s != NotRefreshed }) || slices.ContainsFunc(got[62:], func(s State) bool { return s != Stale }) {
+		t.Errorf("%v", got)
+	}
+}
+
+// Nearly silent is not silent: a few frames now and then show that the source
+// lives, and in between nothing can have been missed that matters.
+func TestNearlySilentDeviceIsIdle(t *testing.T) {
+	b := &box{frames: []func(float64) uint64{steady(0.1), steady(0)}, shown: onRead}
+	rows, _ := states(b, every(1, 200))
+	for i, s := range column(rows, 1) {
+		if i > 21 && s != OK && s != NotRefreshed {
+			t.Errorf("reading %d: %v", i, s)
+		}
+	}
+	if n := len(slices.DeleteFunc(column(rows, 1), func(s State) bool { return s != OK })); n < 15 {
+		t.Errorf("%d of 200 readings are valid", n)
+	}
+}
+
+func TestClockSteps(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		step  time.Duration
+		local bool // the source says what our clock said, too
+	}{
+		{"device clock set forward an hour", time.Hour, true},
+		{"device clock set back an hour", -time.Hour, true},
+		{"our clock set back an hour", -time.Hour, false},
+		{"device clock set forward by 2 s", 2 * time.Second, true},
+	} {
+		for _, cache := range []struct {
+			name  string
+			shown func(float64) float64
+		}{{"live", onRead}, {"timer", timer(5, 0.4)}} {
+			t.Run(tt.name+"/"+cache.name, func(t *testing.T) {
+				b := &box{frames: []func(float64) uint64{steady(50_000)}, shown: cache.shown}
+				r, e := NewRefresh(RefreshConfig{}), NewEstimator(EstimatorConfig{})
+				valid := 0
+				for i, sec := range every(1, 200) {
+					s := b.read(sec, nil)
+					if tt.local {
+						s[0].Local = s[0].At
+					}
+					if i >= 100 {
+						s[0].At = s[0].At.Add(tt.step)
+					}
+					r.Observe(s)
+					est := e.Update(s[0])
+					if est.State != OK {
+						continue
+					}
+					if i >= 100 {
+						valid++
+					}
+					want := uint64(50_000 * 8 * 1024)
+					if lo, hi := est.LoadRange(); lo > want || hi < want {
+						t.Fatalf("reading %d: load %d in [%d, %d], want %d (Δt %v ±%v)", i, est.Load(), lo, hi, want, est.End.Sub(est.Start), est.Error)
+					}
+				}
+				if valid < 15 {
+					t.Errorf("only %d estimates after the step", valid)
+				}
+			})
+		}
+	}
+}
+
+// Rows of the agent's table that are copied while it is read show up a reading
+// later; line cards on timers of their own show up at any time.
+func TestPortsThatRefreshApart(t *testing.T) {
+	busy := []func(float64) uint64{steady(50_000), steady(40_000), steady(30_000)}
+	for _, tt := range []struct {
+		name string
+		from float64
+		per  []func(float64) float64
+	}{
+		{"torn", 0, []func(float64) float64{timer(5, 0.95), timer(5, 1.05), timer(5, 1.05)}},
+		{"line cards", 40, []func(float64) float64{timer(5, 0.5), timer(5, 2.5), timer(5, 3.5)}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := &box{frames: busy, shown: onRead, per: tt.per}
+			watch(b, every(1, 200), RefreshConfig{}, func(_ int, at float64, est []Estimate) {
+				for i, want := range []uint64{50_000 * 8192, 40_000 * 8192, 30_000 * 8192} {
+					if e := &est[i]; e.State == OK && at >= tt.from {
+						if lo, hi := e.LoadRange(); lo > want || hi < want {
+							t.Fatalf("at %v, port %d: Δt %v ±%v, load %d in [%d, %d], want %d", at, i, e.End.Sub(e.Start), e.Error, e.Load(), lo, hi, want)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// One port of a live device behind a cache of its own is found out by what it
+// would have had to send.
+func TestOnePortBehindACache(t *testing.T) {
+	b := &box{
+		frames: []func(float64) uint64{steady(50_000), steady(50_000)}, shown: onRead,
+		per: []func(float64) float64{nil, timer(5, 0.5)},
+	}
+	zero := 0
+	watch(b, every(0.1, 600), RefreshConfig{}, func(_ int, at float64, est []Estimate) {
+		if e := &est[1]; e.State == OK && e.Load() == 0 {
+			if zero++; at > 11 {
+				t.Fatalf("at %v the cached port is said to be idle", at)
+			}
+		}
+	})
+	t.Logf("%d wrong readings before it was found out", zero)
+}
+
+func TestNewPortOnACachedSource(t *testing.T) {
+	shown := timer(5, 0.5)
+	b := &box{frames: []func(float64) uint64{steady(50_000), steady(50_000)}, shown: shown}
+	r, e := NewRefresh(RefreshConfig{}), NewEstimator(EstimatorConfig{})
+	var before []State
+	for i, sec := range every(1, 120) {
+		s := b.read(sec, nil)
+		if i >= 50 && i < 63 {
+			s[1].Up = false
+		}
+		if i >= 90 {
+			s[1].Epoch = 2
+		}
+		r.Observe(s)
+		est := e.Update(s[1])
+		before = append(before, est.State)
+		if est.State == OK {
+			want := uint64(50_000 * 8192)
+			if lo, hi := est.LoadRange(); lo > want || hi < want {
+				t.Fatalf("reading %d: %d in [%d, %d], want %d", i, est.Load(), lo, hi, want)
+			}
+		}
+	}
+	if before[55] != Down || before[63] != First || before[90] != Discontinuity || !slices.Contains(before[91:97], OK) {
+		t.Errorf("%v", before)
+	}
+}
+
+func TestRefreshAllocatesNothing(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		shown func(float64) float64
+	}{{"live", onRead}, {"timer", timer(0.5, 0.03)}, {"on demand", ttl(0.25)}} {
+		b := &box{frames: []func(float64) uint64{steady(50_000), steady(0)}, shown: tt.shown}
+		r, sec, buf := NewRefresh(RefreshConfig{}), 0.0, b.read(0, nil)
+		step := func() {
+			sec += 0.1
+			buf = b.read(sec, buf)
+			r.Observe(buf)
+		}
+		base := testing.AllocsPerRun(1000, func() { sec += 0.1; buf = b.read(sec, buf) })
+		for range 2000 {
+			step()
+		}
+		if n := testing.AllocsPerRun(2000, step) - base; n != 0 {
+			t.Errorf("%s: %v allocations a reading", tt.name, n)
+		}
+	}
+}
+
+func BenchmarkRefresh512(b *testing.B) {
+	for _, tt := range []struct {
+		name string
+		each int // readings to a refresh
+		live bool
+	}{{"known-live", 1, true}, {"live", 1, false}, {"cached-5", 5, false}} {
+		b.Run(tt.name, func(b *testing.B) {
+			samples := make([]Sample, 512)
+			for i := range samples {
+				samples[i] = at(0, 0, 0)
+				samples[i].Live = tt.live
+			}
+			r := NewRefresh(RefreshConfig{})
+			now, octets := epoch0, uint64(0)
+			n := 0
+			cycle := func() {
+				now = now.Add(time.Second)
+				if n++; n%tt.each == 0 {
+					octets += 1_000_000
+				}
+				for i := range samples {
+					s := &samples[i]
+					s.At, s.Octets, s.Packets, s.Fresh = now, octets, octets/1000, Current
+				}
+				r.Observe(samples)
+			}
+			for range 500 {
+				cycle()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				cycle()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/512, "ns/port")
+		})
+	}
+}
