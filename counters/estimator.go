@@ -13,6 +13,8 @@ type EstimatorConfig struct {
 	// Speed is the capacity C in bit/s; it overrides what the samples say. 0
 	// takes theirs.
 	Speed uint64
+	// Tau is the time constant of EWMA and DRE; 0 takes the Interval.
+	Tau time.Duration
 }
 
 // Estimator turns the samples of one port into available bandwidth with the
