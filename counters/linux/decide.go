@@ -40,6 +40,17 @@ func (d *device) hardware() bool {
 	return true
 }
 
+// software reports whether the kernel itself counts what the interface sends. A
+// hardware driver may show what it fetched a second ago, and so may the kinds that
+// add up or pass on what hardware counted.
+func (d *device) software() bool {
+	switch d.kind {
+	case "bond", "team", "dsa":
+		return false
+	}
+	return !d.hardware() && d.describe() != "unknown"
+}
+
 // describe names the kind of device.
 func (d *device) describe() string {
 	switch {
@@ -54,6 +65,7 @@ func (d *device) describe() string {
 // verdict is how a port is read.
 type verdict struct {
 	fromQdisc bool // its root qdisc's counter, else the interface's
+	live      bool // the counter is kept in software, so that each reading is current
 	speed     uint64
 	speedFrom string
 	degraded  string
@@ -86,6 +98,7 @@ func decide(p *Port, d *device) verdict {
 	if r := capacity(p, d, &v); r != "" {
 		degraded = append(degraded, r)
 	}
+	v.live = v.fromQdisc || d.software()
 	v.notes = notes(d, v.fromQdisc)
 	v.degraded = strings.Join(degraded, "; ")
 	return v

@@ -84,3 +84,25 @@ func TestDecide(t *testing.T) {
 		})
 	}
 }
+
+func TestWhoCountsInSoftware(t *testing.T) {
+	shaped := qdisc{kind: "tbf", counts: true}
+	for _, tt := range []struct {
+		name string
+		dev  device
+		want bool
+	}{
+		{"veth", device{kind: "veth"}, true},
+		{"virtio", device{bus: "virtio"}, true},
+		{"hardware", device{bus: "pci"}, false},
+		{"hardware, shaped", device{bus: "pci", root: shaped}, false},
+		{"bond", device{kind: "bond"}, false},
+		{"bond, shaped: its qdisc counts", device{kind: "bond", root: shaped}, true},
+		{"switch behind a port", device{kind: "dsa"}, false},
+		{"unknown", device{}, false},
+	} {
+		if v := decide(&Port{Name: "p"}, &tt.dev); v.live != tt.want {
+			t.Errorf("%s: live is %v", tt.name, v.live)
+		}
+	}
+}

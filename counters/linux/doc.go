@@ -43,6 +43,13 @@
 // and gap unless its overhead parameter is 24, the samples are then Degraded.
 // What remains is unknown, which is Speed 0 and never a guess.
 //
+// # Freshness
+//
+// What the kernel counts itself is current at each reading, and its samples are
+// Live. Drivers of hardware may answer from memory (many fetch their counters each
+// second), as may bonds and the ports of a switch chip behind another interface:
+// their samples are not, and a counters.Refresh learns how old they are.
+//
 // # Changes
 //
 // Link and qdisc changes arrive as multicast notifications and cost nothing

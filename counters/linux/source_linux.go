@@ -184,6 +184,7 @@ func (s *Source) samples(dst []counters.Sample, now time.Time) []counters.Sample
 				Bits:     64,
 				Overhead: wireOverhead,
 				Epoch:    p.epoch,
+				Live:     p.verdict.live,
 				Degraded: p.verdict.degraded,
 			})
 		}
