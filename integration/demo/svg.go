@@ -59,8 +59,8 @@ func (r *Result) panel(sig quantize.Signal) (*plot.Plot, error) {
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(wholeTicks), plot.TickerFunc(wholeTicks)
 	p.Y.Label.Text = "bucket S"
 	p.Y.Min, p.Y.Max = 0, quantize.NumBuckets-1
-	p.Legend.Padding, p.Legend.ThumbnailWidth, p.Legend.XOffs = vg.Points(2), vg.Points(16), vg.Points(-8)
-	p.Legend.Top, p.Legend.Left = false, false // S is seldom that low
+	p.Legend.Padding, p.Legend.ThumbnailWidth, p.Legend.XOffs = vg.Points(3), vg.Points(18), vg.Points(10)
+	p.Legend.Top, p.Legend.Left = false, true // S is seldom that low
 	p.Add(plotter.NewGrid())
 
 	var line plotter.XYs
@@ -93,7 +93,9 @@ func (r *Result) panel(sig quantize.Signal) (*plot.Plot, error) {
 		}
 		s.Shape, s.Radius, s.Color = draw.CircleGlyph{}, vg.Points(1.3), r.color(name)
 		p.Add(s)
-		p.Legend.Add("S by "+name, s)
+		key := *s
+		key.Radius = vg.Points(3.5)
+		p.Legend.Add("S by "+name, &key)
 	}
 	return p, nil
 }
