@@ -1,0 +1,174 @@
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/quantize"
+)
+
+// Chart collects steps for drawing, in memory that does not grow with the trace: time
+// is cut into spans of one length, and when there are too many two become one.
+// Where several readings fall into one span the worst is shown, so that a peak never
+// disappears.
+type Chart struct {
+	device string
+	tables []*quantize.Buckets
+	ports  []chartPort
+	most   int // spans
+
+	start time.Time
+	end   time.Time
+	width time.Duration // of a span; 0 before the second reading
+	used  int           // spans
+}
+
+type chartPort struct {
+	index int // among the trace's ports
+	name  string
+	spans []span
+	last  span // what the last estimate looked like
+}
+
+// span is what one port did in one piece of time.
+type span struct {
+	readings int
+	known    bool   // there is something to show, maybe from before
+	down     bool   // the link was down
+	lost     bool   // nothing could be read, or the source was stuck
+	doubtful bool   // Δt is too uncertain to tell a bucket
+	used     uint32 // highest load in ppm of the capacity; more than 1e6 for bursts
+	s        [2]uint8
+}
+
+const (
+	maxSpans = 1024
+	minSpans = 64
+	maxCells = 1 << 22 // spans of all ports
+	ppmWhole = 1_000_000
+)
+
+// NewChart returns an empty chart of a trace's ports, all of them if none are named;
+// tables are those of the PlayConfig, of which at most two are drawn.
+func NewChart(h *Header, tables []*quantize.Buckets, ports ...string) (*Chart, error) {
+	c := &Chart{device: h.Device, tables: tables[:min(len(tables), 2)]}
+	if len(ports) == 0 {
+		ports = h.Ports
+	}
+	for _, name := range ports {
+		i := slices.Index(h.Ports, name)
+		if i < 0 {
+			return nil, fmt.Errorf("port %s is not in the trace of device %s", name, h.Device)
+		}
+		c.ports = append(c.ports, chartPort{index: i, name: name})
+	}
+	c.most = min(max(maxCells/len(c.ports), minSpans), maxSpans)
+	return c, nil
+}
+
+// Add takes the next step.
+func (c *Chart) Add(s *Step) {
+	if c.start.IsZero() {
+		c.start = s.Read
+	}
+	at := s.Read.Sub(c.start)
+	if at < 0 {
+		return // the recorder's clock was set back; there is no place for it
+	}
+	if s.Read.After(c.end) {
+		c.end = s.Read
+	}
+	if c.width == 0 && at > 0 {
+		c.width = at
+	}
+	n := 0
+	if c.width > 0 {
+		for at/c.width >= time.Duration(c.most) {
+			c.merge()
+		}
+		n = int(at / c.width)
+	}
+	c.used = max(c.used, n+1)
+	for i := range c.ports {
+		p := &c.ports[i]
+		for len(p.spans) <= n {
+			p.spans = append(p.spans, span{})
+		}
+		b := c.take(p, &s.Ports[p.index], s.Err != nil)
+		p.spans[n].join(&b, c.tables)
+	}
+}
+
+// merge makes spans twice as long.
+func (c *Chart) merge() {
+	c.width *= 2
+	c.used = (c.used + 1) / 2
+	for i := range c.ports {
+		p := &c.ports[i]
+		for j := range p.spans {
+			if j%2 == 0 {
+				p.spans[j/2] = p.spans[j]
+			} else {
+				p.spans[j/2].join(&p.spans[j], c.tables)
+			}
+		}
+		p.spans = p.spans[:(len(p.spans)+1)/2]
+	}
+}
+
+// take makes a span of one step. A reading that says nothing new leaves the port as
+// it was.
+func (c *Chart) take(p *chartPort, ps *PortStep, failed bool) span {
+	e := &ps.Estimate
+	if failed || e.State == counters.Error || e.State == counters.Stale {
+		return span{readings: 1, lost: true}
+	}
+	if !e.State.Valid() {
+		b := p.last
+		b.readings = 1
+		return b
+	}
+	b := span{readings: 1, known: true, down: e.State == counters.Down}
+	if e.Capacity > 0 && !b.down {
+		b.used = uint32(min(e.Load()/max(e.Capacity/ppmWhole, 1), 10*ppmWhole))
+	}
+	for i := range c.tables {
+		b.s[i] = ps.Signals[i].Bucket
+		b.doubtful = b.doubtful || ps.Signals[i].Range.Doubtful()
+	}
+	p.last = b
+	return b
+}
+
+// join takes b into a, the worst of both.
+func (a *span) join(b *span, tables []*quantize.Buckets) {
+	a.readings += b.readings
+	a.down, a.lost, a.doubtful = a.down || b.down, a.lost || b.lost, a.doubtful || b.doubtful
+	if !b.known {
+		return
+	}
+	for i, t := range tables {
+		if !a.known || t.Signal.Worse(b.s[i], a.s[i]) {
+			a.s[i] = b.s[i]
+		}
+	}
+	a.known = true
+	a.used = max(a.used, b.used)
+}
+
+// resample returns n spans, the worst of what falls into each; what had no reading
+// of its own repeats the one before.
+func (c *Chart) resample(p *chartPort, n int) []span {
+	out := make([]span, n)
+	for i := range p.spans {
+		out[i*n/max(c.used, n)].join(&p.spans[i], c.tables)
+	}
+	for i := 1; i < n; i++ {
+		if out[i].readings == 0 {
+			out[i] = out[i-1]
+		}
+	}
+	return out[:min(n, max(len(p.spans), 1))]
+}

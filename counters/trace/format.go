@@ -1,0 +1,226 @@
+package trace
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/csig-agent/csig/counters"
+)
+
+// Format is the header's format field.
+const Format = "csig.trace/v1"
+
+// Limits of what is read, so that a strange file cannot take all memory.
+const (
+	maxPorts = 1 << 16
+	maxLine  = 32 << 20 // bytes
+	maxName  = 256      // bytes
+)
+
+// Header is what a trace says of itself.
+type Header struct {
+	Format     string   `json:"format"`
+	Device     string   `json:"device"`
+	Source     string   `json:"source,omitempty"` // what was read: "linux", "snmp", "gnmi"
+	IntervalNS int64    `json:"interval_ns,omitempty"`
+	Note       string   `json:"note,omitempty"`
+	Ports      []string `json:"ports"`
+}
+
+// Interval is the averaging window Δt that was configured, 0 where none was.
+func (h *Header) Interval() time.Duration { return time.Duration(h.IntervalNS) }
+
+func (h *Header) check() error {
+	if h.Format != Format {
+		return fmt.Errorf("format %q: this csig reads %s", h.Format, Format)
+	}
+	if len(h.Ports) == 0 || len(h.Ports) > maxPorts {
+		return fmt.Errorf("%d ports: want 1 to %d", len(h.Ports), maxPorts)
+	}
+	if h.IntervalNS < 0 {
+		return fmt.Errorf("interval of %d ns: want 0 or more", h.IntervalNS)
+	}
+	seen := make(map[string]bool, len(h.Ports))
+	for _, p := range h.Ports {
+		switch {
+		case p == "" || len(p) > maxName:
+			return fmt.Errorf("port name %.20q: want 1 to %d bytes", p, maxName)
+		case seen[p]:
+			return fmt.Errorf("port %s is listed twice", p)
+		}
+		seen[p] = true
+	}
+	return nil
+}
+
+// Reading is one reading of all ports.
+type Reading struct {
+	Read    time.Time     // our clock when it was asked for
+	Took    time.Duration // until the answer was there
+	Samples []counters.Sample
+	Err     error // of the whole device: then there are no samples
+}
+
+// RecordedError is an error as a trace has it: its text.
+type RecordedError string
+
+func (e RecordedError) Error() string { return string(e) }
+
+// line is a reading as it is written.
+type line struct {
+	Read  int64   `json:"read"`
+	Took  int64   `json:"took"`
+	Error string  `json:"error"`
+	Ports []entry `json:"ports"`
+}
+
+type entry struct {
+	At       int64  `json:"at"`
+	Local    int64  `json:"local"`
+	Octets   uint64 `json:"octets"`
+	Packets  uint64 `json:"packets"`
+	Speed    uint64 `json:"speed"`
+	Down     bool   `json:"down"`
+	Bits     uint8  `json:"bits"`
+	Overhead uint8  `json:"overhead"`
+	Epoch    uint64 `json:"epoch"`
+	Live     bool   `json:"live"`
+	Degraded string `json:"degraded"`
+	Error    string `json:"error"`
+}
+
+// appendReading writes a reading as one line.
+func appendReading(b []byte, r *Reading) []byte {
+	b = append(b, `{"read":`...)
+	b = strconv.AppendInt(b, r.Read.UnixNano(), 10)
+	b = append(b, `,"took":`...)
+	b = strconv.AppendInt(b, int64(r.Took), 10)
+	if r.Err != nil {
+		b = appendString(b, `,"error":`, errorText(r.Err))
+		return append(b, '}', '\n')
+	}
+	b = append(b, `,"ports":[`...)
+	for i := range r.Samples {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendSample(b, &r.Samples[i])
+	}
+	return append(b, ']', '}', '\n')
+}
+
+func appendSample(b []byte, s *counters.Sample) []byte {
+	b = append(b, `{"at":`...)
+	b = strconv.AppendInt(b, s.At.UnixNano(), 10)
+	if s.Err != nil {
+		b = appendString(b, `,"error":`, errorText(s.Err))
+		return append(b, '}')
+	}
+	if !s.Local.IsZero() {
+		b = append(b, `,"local":`...)
+		b = strconv.AppendInt(b, s.Local.UnixNano(), 10)
+	}
+	for _, f := range [...]struct {
+		key   string
+		value uint64
+		usual uint64
+	}{
+		{`,"octets":`, s.Octets, never}, {`,"packets":`, s.Packets, never}, {`,"speed":`, s.Speed, 0},
+		{`,"overhead":`, uint64(s.Overhead), never}, {`,"bits":`, uint64(s.Bits), 64}, {`,"epoch":`, s.Epoch, 0},
+	} {
+		if f.value != f.usual || f.usual == never {
+			b = append(b, f.key...)
+			b = strconv.AppendUint(b, f.value, 10)
+		}
+	}
+	if !s.Up {
+		b = append(b, `,"down":true`...)
+	}
+	if s.Live {
+		b = append(b, `,"live":true`...)
+	}
+	if s.Degraded != "" {
+		b = appendString(b, `,"degraded":`, s.Degraded)
+	}
+	return append(b, '}')
+}
+
+// never is a value that is written even if it is the usual one.
+const never = 1<<64 - 1
+
+// errorText is not empty, as that would read as no error.
+func errorText(err error) string {
+	if s := err.Error(); s != "" {
+		return s
+	}
+	return "unknown error"
+}
+
+func appendString(b []byte, key, s string) []byte {
+	b = append(b, key...)
+	plain := true
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		b = append(b, '"')
+		b = append(b, s...)
+		return append(b, '"')
+	}
+	quoted, err := json.Marshal(s)
+	if err != nil {
+		return append(b, `""`...) // strings always marshal
+	}
+	return append(b, quoted...)
+}
+
+var errNoReading = errors.New("neither ports nor an error")
+
+// take turns a line into r; ports are the header's.
+func (l *line) take(r *Reading, ports []string) error {
+	*r = Reading{Read: when(l.Read), Took: time.Duration(l.Took), Samples: r.Samples[:0]}
+	if l.Took < 0 {
+		return fmt.Errorf("took %d ns: want 0 or more", l.Took)
+	}
+	if l.Error != "" {
+		r.Err = RecordedError(l.Error)
+		return nil
+	}
+	if len(l.Ports) == 0 {
+		return errNoReading
+	}
+	if len(l.Ports) != len(ports) {
+		return fmt.Errorf("%d ports, the header names %d", len(l.Ports), len(ports))
+	}
+	for i := range l.Ports {
+		e := &l.Ports[i]
+		s := counters.Sample{Port: ports[i], At: when(e.At)}
+		if e.Error != "" {
+			s.Err = RecordedError(e.Error)
+			r.Samples = append(r.Samples, s)
+			continue
+		}
+		switch e.Bits {
+		case 0:
+			e.Bits = 64
+		case 32, 64:
+		default:
+			return fmt.Errorf("port %s: a counter of %d bits: want 32 or 64", ports[i], e.Bits)
+		}
+		if e.Local != 0 {
+			s.Local = when(e.Local)
+		}
+		s.Octets, s.Packets, s.Speed = e.Octets, e.Packets, e.Speed
+		s.Up, s.Bits, s.Overhead, s.Epoch, s.Live, s.Degraded = !e.Down, e.Bits, e.Overhead, e.Epoch, e.Live, e.Degraded
+		r.Samples = append(r.Samples, s)
+	}
+	return nil
+}
+
+func when(ns int64) time.Time { return time.Unix(0, ns).UTC() }

@@ -1,0 +1,315 @@
+package trace
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/csig-agent/csig/counters"
+)
+
+var start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+
+// script is a source that says what it is told to, on a clock that only it moves.
+type script struct {
+	readings []Reading
+	now      time.Time
+	closed   bool
+}
+
+func (s *script) Read(_ context.Context, dst []counters.Sample) ([]counters.Sample, error) {
+	r := s.readings[0]
+	s.readings = s.readings[1:]
+	s.now = r.Read.Add(r.Took)
+	return append(dst[:0], r.Samples...), r.Err
+}
+
+func (s *script) Close() error { s.closed = true; return nil }
+
+// clock is the time at which the next reading starts, then ends.
+func (s *script) clock() func() time.Time {
+	calls := 0
+	return func() time.Time {
+		calls++
+		if calls == 1 { // the recorder's own start
+			return s.now
+		}
+		if calls%2 == 0 && len(s.readings) > 0 {
+			return s.readings[0].Read
+		}
+		return s.now
+	}
+}
+
+func record(t testing.TB, h Header, readings []Reading, cfg RecorderConfig) ([]byte, *Recorder) {
+	t.Helper()
+	var file bytes.Buffer
+	src := &script{readings: readings, now: start}
+	cfg.Header, cfg.Now = h, src.clock()
+	rec, err := NewRecorder(src, &file, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range len(readings) {
+		_, _ = rec.Read(t.Context(), nil) // errors are part of the script
+	}
+	if err := rec.Close(); err != nil && cfg.MaxBytes == 0 {
+		t.Fatal(err)
+	}
+	if !src.closed {
+		t.Error("the source is still open")
+	}
+	return file.Bytes(), rec
+}
+
+func readAll(t testing.TB, file []byte) ([]Reading, error) {
+	t.Helper()
+	r, err := NewReader(bytes.NewReader(file))
+	if err != nil {
+		return nil, err
+	}
+	var out []Reading
+	for {
+		reading, err := r.Next()
+		if err == io.EOF {
+			return out, nil
+		}
+		if err != nil {
+			if _, again := r.Next(); again != err {
+				t.Errorf("%v, then %v", err, again)
+			}
+			return out, err
+		}
+		c := *reading
+		c.Samples = append([]counters.Sample(nil), reading.Samples...)
+		out = append(out, c)
+	}
+}
+
+// whatever is read comes back as it was.
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		when := func(label string) time.Time {
+			return time.Unix(0, rapid.Int64Range(1, 1<<62).Draw(rt, label)).UTC()
+		}
+		text := rapid.OneOf(rapid.Just(""), rapid.StringN(1, 20, 60), rapid.SampledFrom([]string{`a "quoted" <port>`, "tab\tnew\nline", "π"}))
+		h := Header{Device: "leaf1", Source: "snmp", IntervalNS: 1e9, Ports: []string{"swp1", `odd "name"`}}
+		var want []Reading
+		for range rapid.IntRange(1, 8).Draw(rt, "readings") {
+			r := Reading{Read: when("read"), Took: time.Duration(rapid.Int64Range(0, 1e10).Draw(rt, "took"))}
+			if rapid.IntRange(0, 4).Draw(rt, "failed") == 0 {
+				r.Err = RecordedError("device leaf1: " + text.Draw(rt, "error"))
+				want = append(want, r)
+				continue
+			}
+			for _, p := range h.Ports {
+				s := counters.Sample{Port: p, At: when("at")}
+				if rapid.IntRange(0, 4).Draw(rt, "port failed") == 0 {
+					s.Err = RecordedError("no such instance" + text.Draw(rt, "port error"))
+				} else {
+					s.Octets, s.Packets = rapid.Uint64().Draw(rt, "octets"), rapid.Uint64().Draw(rt, "packets")
+					s.Speed, s.Epoch = rapid.Uint64().Draw(rt, "speed"), rapid.Uint64().Draw(rt, "epoch")
+					s.Bits = rapid.SampledFrom([]uint8{32, 64}).Draw(rt, "bits")
+					s.Overhead = rapid.Uint8().Draw(rt, "overhead")
+					s.Up, s.Live = rapid.Bool().Draw(rt, "up"), rapid.Bool().Draw(rt, "live")
+					s.Degraded = strings.ToValidUTF8(text.Draw(rt, "degraded"), "?")
+					if rapid.Bool().Draw(rt, "device clock") {
+						s.Local = when("local")
+					}
+				}
+				r.Samples = append(r.Samples, s)
+			}
+			want = append(want, r)
+		}
+		file, rec := record(t, h, want, RecorderConfig{})
+		got, err := readAll(t, file)
+		if err != nil || rec.Readings() != len(want) {
+			rt.Fatalf("%v, %d recorded", err, rec.Readings())
+		}
+		if !reflect.DeepEqual(got, want) {
+			rt.Fatalf("\n got %+v\nwant %+v", got, want)
+		}
+	})
+}
+
+func someReadings(n int) (Header, []Reading) {
+	h := Header{Device: "leaf1", IntervalNS: 1e9, Ports: []string{"swp1", "swp2"}}
+	var out []Reading
+	for i := range n {
+		at := start.Add(time.Duration(i) * time.Second)
+		if i == 3 {
+			out = append(out, Reading{Read: at, Took: time.Second, Err: RecordedError("device leaf1: no answer")})
+			continue
+		}
+		out = append(out, Reading{Read: at, Took: time.Millisecond, Samples: []counters.Sample{
+			{Port: "swp1", Octets: uint64(i) * 60_000_000, Packets: uint64(i) * 50_000, Speed: 1e9, Up: true, At: at, Bits: 64, Overhead: 24},
+			{Port: "swp2", Octets: 7, Packets: 1, Speed: 1e9, Up: i < 8, At: at, Bits: 64, Overhead: 24},
+		}})
+	}
+	return h, out
+}
+
+func TestTraceThatWasCutOff(t *testing.T) {
+	h, readings := someReadings(12)
+	file, _ := record(t, h, readings, RecorderConfig{Flush: time.Second})
+	if got, err := readAll(t, file); err != nil || len(got) != 12 {
+		t.Fatalf("%d readings, %v", len(got), err)
+	}
+	best := 0
+	for cut := range len(file) {
+		got, err := readAll(t, file[:cut])
+		if err == nil {
+			t.Fatalf("cut at %d of %d bytes: no error", cut, len(file))
+		}
+		if len(got) > 0 && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatalf("cut at %d: %v", cut, err)
+		}
+		best = max(best, len(got))
+	}
+	if best < 11 {
+		t.Errorf("at most %d of 12 readings survive", best)
+	}
+}
+
+func TestUncompressedTraceAndItsMistakes(t *testing.T) {
+	const header = `{"format":"csig.trace/v1","device":"d","ports":["p","q"]}` + "\n"
+	const good = `{"read":1,"took":2,"ports":[{"at":1,"octets":5,"packets":1,"overhead":24},{"at":1,"error":"gone"}]}` + "\n"
+	got, err := readAll(t, []byte(header+good))
+	if err != nil || len(got) != 1 || got[0].Samples[0].Octets != 5 || !got[0].Samples[0].Up || got[0].Samples[0].Bits != 64 || got[0].Samples[1].Err == nil {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for _, tt := range []struct{ name, file, want string }{
+		{"empty", "", "empty file"},
+		{"another file", "hello\n", "line 1: this is no trace"},
+		{"another format", `{"format":"csig.plan/v1","ports":["p"]}` + "\n", `format "csig.plan/v1": this csig reads csig.trace/v1`},
+		{"later version", `{"format":"csig.trace/v2","ports":["p"]}` + "\n", "csig.trace/v2"},
+		{"no ports", `{"format":"csig.trace/v1","ports":[]}` + "\n", "0 ports"},
+		{"port twice", `{"format":"csig.trace/v1","ports":["p","p"]}` + "\n", "p is listed twice"},
+		{"port without a name", `{"format":"csig.trace/v1","ports":[""]}` + "\n", "port name"},
+		{"interval", `{"format":"csig.trace/v1","interval_ns":-1,"ports":["p"]}` + "\n", "interval"},
+		{"not JSON", header + good + "x\n", "device d: line 3: invalid character"},
+		{"unknown field", header + `{"read":1,"ports":[{"at":1,"bytes":5}]}` + "\n", "line 2"},
+		{"two values", header + strings.TrimSpace(good) + " {}\n", "more than one value"},
+		{"neither", header + `{"read":1}` + "\n", "neither ports nor an error"},
+		{"too few ports", header + `{"read":1,"ports":[{"at":1}]}` + "\n", "1 ports, the header names 2"},
+		{"width", header + `{"read":1,"ports":[{"at":1,"bits":16},{"at":1}]}` + "\n", "port p: a counter of 16 bits"},
+		{"negative", header + `{"read":1,"ports":[{"at":1,"octets":-1},{"at":1}]}` + "\n", "line 2"},
+		{"took", header + `{"read":1,"took":-1,"error":"x"}` + "\n", "took -1 ns"},
+		{"cut off", header + good + good[:20], "line 3: cut off"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := readAll(t, []byte(tt.file)); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestRecorderThatCannotGoOn(t *testing.T) {
+	h, readings := someReadings(200)
+	file, rec := record(t, h, readings, RecorderConfig{MaxBytes: 600, Flush: time.Nanosecond})
+	if !errors.Is(rec.Err(), ErrFull) || len(file) > 600 || rec.Readings() == 0 || rec.Readings() == 200 {
+		t.Errorf("%v, %d bytes, %d readings", rec.Err(), len(file), rec.Readings())
+	}
+	if got, err := readAll(t, file); !errors.Is(err, io.ErrUnexpectedEOF) || len(got) < rec.Readings()-1 {
+		t.Errorf("%d readings, %v", len(got), err)
+	}
+	if _, err := NewRecorder(&script{}, io.Discard, RecorderConfig{}); err == nil {
+		t.Error("no ports is fine")
+	}
+	if _, err := NewRecorder(&script{}, broken{}, RecorderConfig{Header: h}); err == nil {
+		t.Error("a writer that fails is fine")
+	}
+	one := h
+	one.Ports = h.Ports[:1]
+	var b bytes.Buffer
+	src := &script{readings: readings[:1]}
+	if rec, err := NewRecorder(src, &b, RecorderConfig{Header: one}); err != nil {
+		t.Fatal(err)
+	} else if s, err := rec.Read(t.Context(), nil); err != nil || len(s) != 2 || rec.Err() == nil {
+		t.Errorf("%v, %v, %v", s, err, rec.Err())
+	}
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+func TestReplayedSource(t *testing.T) {
+	h, readings := someReadings(6)
+	file, _ := record(t, h, readings, RecorderConfig{})
+	r, err := NewReader(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var src counters.Source = NewSource(r)
+	defer src.Close()
+	var buf []counters.Sample
+	for i, want := range readings {
+		buf, err = src.Read(t.Context(), buf)
+		if (err != nil) != (want.Err != nil) || err == nil && !reflect.DeepEqual(buf, want.Samples) {
+			t.Fatalf("reading %d: %+v, %v", i, buf, err)
+		}
+		if now := src.(*Source).Now(); !now.Equal(want.Read.Add(want.Took)) {
+			t.Errorf("reading %d: now is %v", i, now)
+		}
+	}
+	if _, err := src.Read(t.Context(), buf); !errors.Is(err, ErrEnd) {
+		t.Errorf("after the end: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := src.Read(ctx, buf); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func FuzzReader(f *testing.F) {
+	h, readings := someReadings(5)
+	file, _ := record(f, h, readings, RecorderConfig{})
+	f.Add(file)
+	gz, _ := gzip.NewReader(bytes.NewReader(file))
+	plain, _ := io.ReadAll(gz)
+	f.Add(plain)
+	f.Add(plain[:len(plain)-10])
+	f.Fuzz(func(t *testing.T, file []byte) {
+		r, err := NewReader(bytes.NewReader(file))
+		if err != nil {
+			return
+		}
+		ports := len(r.Header().Ports)
+		sum, err := Play(r, PlayConfig{}, func(s *Step) error {
+			if len(s.Ports) != ports {
+				t.Fatalf("%d ports, want %d", len(s.Ports), ports)
+			}
+			return nil
+		})
+		if err != nil || sum.Failed > sum.Readings {
+			t.Fatalf("%+v, %v", sum, err)
+		}
+	})
+}
+
+// What goes into the file must not cost the daemon memory.
+func TestRecordingAllocatesNothing(t *testing.T) {
+	h, readings := someReadings(3)
+	rec, err := NewRecorder(nil, io.Discard, RecorderConfig{Header: h, Now: func() time.Time { return start }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := readings[1]
+	for range 100 {
+		rec.record(&one, start)
+	}
+	if n := testing.AllocsPerRun(1000, func() { rec.record(&one, start) }); n != 0 || rec.Err() != nil {
+		t.Errorf("%v allocations a reading, %v", n, rec.Err())
+	}
+}
