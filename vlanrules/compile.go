@@ -22,12 +22,13 @@ type Compiler struct {
 	// One compile's work: the table as the operations so far leave it.
 	ops   []Op
 	cur   Table
+	seen  Table    // observed rows of cur as they were, where one had another form
 	gone  []bool   // cur[i] was deleted
 	group [8][]int // rows of cur that match one T alone
 	mixed bool     // some row matches several T
 	all   []int    // every row of cur
 	want  Table    // entries to be, highest priority first
-	at    []int    // want[i] is cur[at[i]], -1: not there yet
+	at    []int    // want[i] is cur[at[i]], or missing or spared
 	runs  runs
 	stuck bool                // an entry has to go before its successor can come
 	keys  []bool              // exact keys that are wanted and not there yet
@@ -58,6 +59,7 @@ type Result struct {
 	Ops     []Op
 	Verdict Verdict
 	Choice  *Choice // nil where no signal is updated or the verdict is refused
+	Gap     bool    // on the way tags pass unchanged: see the verdict
 }
 
 // Compile finds the table that carries out want, the intents of one egress
@@ -71,14 +73,19 @@ type Result struct {
 func (c *Compiler) Compile(dst *Result, have Table, want []Intent) {
 	c.ops = dst.Ops[:0]
 	dst.Verdict, dst.Choice = c.judge(want)
+	dst.Gap = false
 	if dst.Verdict.Level == Refused {
-		dst.Ops, dst.Table = c.ops, append(dst.Table[:0], have...)
+		dst.Ops, dst.Table = c.ops, keepTable(dst.Table, have)
+		return
+	}
+	if dst.Choice != nil && c.settled(dst.Choice.Form, have, want) {
+		dst.Ops, dst.Table = c.ops, keepTable(dst.Table, have)
 		return
 	}
 	c.load(have)
 	c.change(dst.Choice, want)
 	if c.stuck || c.overflows(len(have)) {
-		dst.Verdict = c.gapVerdict(len(have))
+		dst.Verdict, dst.Gap = c.gapVerdict(dst.Verdict, len(have)), true
 		c.ops = c.ops[:0]
 		c.load(have)
 		c.changeWithGap(dst.Choice, want)
@@ -123,9 +130,7 @@ func (c *Compiler) change(choice *Choice, want []Intent) {
 			c.sharedSignal(in, rows)
 		case FormPrefix:
 			c.wantSignal(choice.Form, in)
-			if c.caps.Modify || !c.sameMeaning(rows) {
-				c.replace(rows)
-			}
+			c.replace(rows)
 		default:
 			c.exactSignal(choice.Form, in, rows)
 		}
@@ -175,11 +180,19 @@ func (c *Compiler) load(have Table) {
 		c.group[t] = c.group[t][:0]
 	}
 	sortTable(c.cur)
+	c.seen = c.seen[:0]
 	for i := range c.cur {
 		e := &c.cur[i]
+		was := e.Match
 		normalise(&e.Match.PCP, 7)
 		normalise(&e.Match.DEI, 1)
 		normalise(&e.Match.VID, 0xfff)
+		if e.Match != was && len(c.seen) == 0 {
+			c.seen = append(c.seen, c.cur...)
+		}
+		if len(c.seen) > 0 {
+			c.seen[i].Match = was
+		}
 		c.gone = append(c.gone, false)
 		c.all = append(c.all, i)
 		if t := c.signalOf(e); t < 0 {
@@ -202,8 +215,8 @@ func (c *Compiler) load(have Table) {
 func (c *Compiler) signalOf(e *Entry) int {
 	f := &e.Match.PCP
 	switch {
-	case f.Kind == Ternary && f.Mask == 7:
-		return int(f.Value & 7)
+	case f.Kind == Ternary && f.Mask == 7 && f.Value <= 7:
+		return int(f.Value)
 	case f.Kind == Any && !c.caps.MatchPCP:
 		return 0
 	}
@@ -225,7 +238,10 @@ func normalise(f *Field, all uint16) {
 		*f = Field{}
 	case Ternary:
 		mask := f.Mask & all
-		if *f = (Field{Kind: Ternary, Value: f.Value & mask, Mask: mask}); mask == 0 {
+		if f.Value&^mask != 0 {
+			return // takes nothing
+		}
+		if *f = (Field{Kind: Ternary, Value: f.Value, Mask: mask}); mask == 0 {
 			*f = Field{}
 		}
 	case Range:
@@ -265,24 +281,36 @@ func (c *Compiler) add(e Entry) int {
 // modify appends an operation that makes row i say what e says.
 func (c *Compiler) modify(i int, e Entry) {
 	e.ID, e.Priority = c.cur[i].ID, c.cur[i].Priority
-	c.ops = append(c.ops, Op{Modify, e})
+	if i < len(c.seen) && e.Match != c.cur[i].Match {
+		c.seen[i].Match = e.Match
+	}
 	c.cur[i] = e
+	c.ops = append(c.ops, Op{Modify, c.row(i)})
 }
 
 // drop appends an operation that deletes row i.
 func (c *Compiler) drop(i int) {
-	c.ops = append(c.ops, Op{Delete, c.cur[i]})
+	c.ops = append(c.ops, Op{Delete, c.row(i)})
 	c.gone[i] = true
 	if c.ids != nil {
 		delete(c.ids, c.cur[i].ID)
 	}
 }
 
+// row is row i in the form in which it was observed or written.
+func (c *Compiler) row(i int) Entry {
+	e := c.cur[i]
+	if i < len(c.seen) {
+		e.Match = c.seen[i].Match
+	}
+	return e
+}
+
 // finish appends the rows that are left to t, in match order.
 func (c *Compiler) finish(t Table) Table {
 	for i := range c.cur {
 		if !c.gone[i] {
-			t = append(t, c.cur[i])
+			t = append(t, c.row(i))
 		}
 	}
 	if len(c.ops) > 0 {

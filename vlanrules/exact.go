@@ -7,7 +7,9 @@ import "github.com/csig-agent/csig/quantize"
 
 func classForm(form Form) bool { return form == FormClass || form == FormSharedClass }
 
-func sharedForm(form Form) bool { return form == FormSharedExact || form == FormSharedClass }
+func sharedForm(form Form) bool {
+	return form == FormSharedExact || form == FormSharedClass || form == FormSharedPrefix
+}
 
 // eachKey calls f with the keys of the entries that a signal needs when its
 // local bucket is s.
@@ -76,8 +78,11 @@ func (c *Compiler) appendExact(form Form, in *Intent) {
 // then those come that the old bucket left alone. No two take the same tag,
 // so each tag sees its own change alone.
 func (c *Compiler) exactSignal(form Form, in *Intent, rows []int) {
-	if len(c.keys) == 0 {
-		c.keys = make([]bool, 4096)
+	if n := 4096; len(c.keys) == 0 {
+		if classForm(form) {
+			n = quantize.NumBuckets + 1
+		}
+		c.keys = make([]bool, n)
 	}
 	clear(c.keys)
 	c.eachKey(form, in.Signal, in.S, func(key uint16) { c.keys[key] = true })

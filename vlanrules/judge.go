@@ -339,13 +339,17 @@ func (c *Compiler) carried(sig quantize.Signal, lm uint16) bool {
 	return c.locators[sig] == nil || c.locators[sig][lm]
 }
 
-// gapVerdict is that of a change that cannot be made without a gap.
-func (c *Compiler) gapVerdict(have int) Verdict {
-	if c.stuck {
-		return Verdict{Degraded, "an entry found in the table has the match of a wanted one and cannot change in place: tags pass unchanged until the change is complete"}
+// gapVerdict adds to a verdict that the change cannot be made without a gap.
+func (c *Compiler) gapVerdict(v Verdict, have int) Verdict {
+	reason := "an entry found in the table has the match of a wanted one and cannot change in place: tags pass unchanged until the change is complete"
+	if !c.stuck {
+		reason = fmt.Sprintf("a change without a gap needs more entries at once than the port has (%s of its %s hold what was found there): tags pass unchanged until the change is complete",
+			thousands(have), thousands(c.caps.share()))
 	}
-	return Verdict{Degraded, fmt.Sprintf("a change without a gap needs more entries at once than the port has (%s of its %s hold what was found there): tags pass unchanged until the change is complete",
-		thousands(have), thousands(c.caps.share()))}
+	if v.Level == Degraded {
+		reason = v.Reason + "; " + reason
+	}
+	return Verdict{Degraded, reason}
 }
 
 func join(sigs []quantize.Signal) string {

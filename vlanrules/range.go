@@ -6,11 +6,8 @@ func (c *Compiler) appendRange(in *Intent) {
 	if in.S == in.Signal.InitialBucket() {
 		return
 	}
-	first, last := (uint16(in.S)+1)<<7, uint16(4095)
-	if in.Signal.Max() {
-		first, last = 0, uint16(in.S)<<7-1
-	}
-	if first, last = c.clip(first, last); first > last {
+	first, last := c.rangeOf(in)
+	if first > last {
 		return
 	}
 	e := Entry{Type: RewriteVID, VID: c.layout.VID(in.S, in.LM)}
@@ -18,9 +15,13 @@ func (c *Compiler) appendRange(in *Intent) {
 	c.want = append(c.want, e)
 }
 
-// clip cuts the VIDs that entries may not name off the ends of a range; judge
-// has made sure that no tag in use has them.
-func (c *Compiler) clip(first, last uint16) (uint16, uint16) {
+// rangeOf is the VIDs of tags that in updates, without those at the ends that
+// entries may not name; judge has made sure that no tag in use has them.
+func (c *Compiler) rangeOf(in *Intent) (first, last uint16) {
+	first, last = (uint16(in.S)+1)<<7, 4095
+	if in.Signal.Max() {
+		first, last = 0, uint16(in.S)<<7-1
+	}
 	for first <= last && !c.caps.matchable(first) {
 		first++
 	}

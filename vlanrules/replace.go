@@ -2,6 +2,12 @@ package vlanrules
 
 import "github.com/csig-agent/csig/vlanrules/internal/cover"
 
+// What at says of a wanted entry that is no row.
+const (
+	missing = -1
+	spared  = -2 // other entries take its tags
+)
+
 // replace makes rows, the rows of one signal or of the whole port, into
 // c.want, whatever they are.
 //
@@ -17,6 +23,9 @@ import "github.com/csig-agent/csig/vlanrules/internal/cover"
 // result, and none is missing.
 func (c *Compiler) replace(rows []int) {
 	ordered := c.caps.Match == MatchTernary
+	if c.caps.Match == MatchTernaryUnordered && !c.caps.Modify && c.sameMeaning(rows) {
+		return
+	}
 	c.keep(rows, ordered)
 	deleteFirst := c.caps.Txn != TxnEntry && !ordered
 	if deleteFirst {
@@ -25,12 +34,12 @@ func (c *Compiler) replace(rows []int) {
 		c.dropRest(rows)
 	}
 	for i := range c.want {
-		if c.at[i] < 0 && c.want[i].Type == Value {
+		if c.at[i] == missing && c.want[i].Type == Value {
 			c.place(i, c.want[i])
 		}
 	}
 	for i := 0; i < len(c.want); i++ { // split may append to want
-		if c.at[i] >= 0 {
+		if c.at[i] != missing {
 			continue
 		}
 		e := c.want[i]
@@ -52,7 +61,7 @@ func (c *Compiler) replace(rows []int) {
 		c.place(i, e)
 	}
 	for i := range c.want {
-		if c.at[i] >= 0 {
+		if c.at[i] != missing {
 			continue
 		}
 		e := c.want[i]
@@ -75,7 +84,7 @@ func (c *Compiler) replace(rows []int) {
 func (c *Compiler) keep(rows []int, ordered bool) {
 	c.at = c.at[:0]
 	for i := range c.want {
-		w, at := &c.want[i], -1
+		w, at := &c.want[i], missing
 		for _, j := range rows {
 			h := &c.cur[j]
 			if c.gone[j] || h.Match != w.Match || h.Type != w.Type || h.VID != w.VID || c.holds(j) {
@@ -197,31 +206,65 @@ func (c *Compiler) split(i int) bool {
 	half := c.want[i]
 	half.Match.VID.Kind = Ternary
 	half.Match.VID.Mask |= bit
-	c.want[i] = half
-	half.Match.VID.Value |= bit
-	c.want, c.at = append(c.want, half), append(c.at, -1)
+	other := half
+	other.Match.VID.Value |= bit
+	if c.at[i] = spared; !c.wanted(&half) {
+		c.want[i], c.at[i] = half, missing
+	}
+	if !c.wanted(&other) {
+		c.want, c.at = append(c.want, other), append(c.at, missing)
+	}
 	return true
 }
 
-// sameMeaning reports whether rows, all of them, already do what c.want says,
-// be it with other entries.
+// wanted reports whether some wanted entry has e's match.
+func (c *Compiler) wanted(e *Entry) bool {
+	for i := range c.want {
+		if c.want[i].Match == e.Match && c.at[i] != spared {
+			return true
+		}
+	}
+	return false
+}
+
+// sameMeaning reports whether rows, all of them of one signal, already do what
+// c.want says, be it with other entries: a table of ours that had to avoid
+// matches is not to be tidied up at the next compile.
 func (c *Compiler) sameMeaning(rows []int) bool {
 	if len(rows) == 0 || len(c.want) == 0 {
 		return len(rows) == len(c.want)
 	}
+	pcp, vid, values := c.want[0].Match.PCP, c.want[0].VID, 0 // the first is a value, or like all others
 	for _, i := range rows {
 		e := &c.cur[i]
-		if e.Type != RewriteVID || e.VID != c.want[0].VID || e.Match.DEI.Kind != Any || e.Match.Class != 0 {
+		writes := e.VID
+		switch e.Type {
+		case Value:
+			values++
+		case UseValue:
+			writes, _ = c.cur.value(e.Ref)
+		case NoOp:
+			return false
+		}
+		if writes != vid || e.Match.PCP != pcp || e.Match.DEI.Kind != Any || e.Match.Class != 0 {
 			return false
 		}
 	}
-	for vid := range uint16(4096) {
+	for i := range c.want {
+		if c.want[i].Match.PCP != pcp {
+			return false
+		}
+	}
+	if c.want[0].Type == Value && values != 1 || c.want[0].Type != Value && values != 0 {
+		return false
+	}
+	for v := range uint16(4096) {
 		has, wants := false, false
 		for _, i := range rows {
-			has = has || c.cur[i].Match.VID.matches(vid)
+			has = has || c.cur[i].Type != Value && c.cur[i].Match.VID.matches(v)
 		}
 		for i := range c.want {
-			wants = wants || c.want[i].Match.VID.matches(vid)
+			wants = wants || c.want[i].Type != Value && c.want[i].Match.VID.matches(v)
 		}
 		if has != wants {
 			return false

@@ -270,24 +270,27 @@ func (c *Compiler) addFree(e Entry) int {
 	return c.add(e)
 }
 
-// grow adds runs within allowed until they cover region. Where there are too
-// many it first deletes spare ones, without uncovering anything of keep.
+// grow adds runs within allowed until they cover region, the widest first. To
+// make room it deletes spare runs, without uncovering anything of keep.
 func (c *Compiler) grow(form Form, in *Intent, region, keep, allowed uint32, limit int) {
 	r := &c.runs
-	for r.n+c.missing(region, allowed) > limit && c.dropSpare(keep, region) {
+	drops := r.n // a table that is not ours may need more runs than there is room for
+	for region&^r.union() != 0 {
+		var widest cover.Cube
+		for u := r.union(); region&^u != 0; {
+			q := cover.Largest(allowed, top(region&^u))
+			if u |= q.Set(); widest.Mask == 0 || q.Len() < widest.Len() {
+				widest = q
+			}
+		}
+		if r.n >= limit && drops > 0 && c.dropSpare(keep, region) {
+			drops--
+			continue // what is missing may have changed
+		}
+		r.push(widest.Set(), c.addFree(c.runEntry(form, in, widest)))
 	}
-	for u := r.union(); region&^u != 0; u = r.union() {
-		q := cover.Largest(allowed, top(region&^u))
-		r.push(q.Set(), c.addFree(c.runEntry(form, in, q)))
+	for r.n > limit && c.dropSpare(keep|region, region) {
 	}
-}
-
-// missing is how many runs grow would add.
-func (c *Compiler) missing(region, allowed uint32) (n int) {
-	for u := c.runs.union(); region&^u != 0; n++ {
-		u |= cover.Largest(allowed, top(region&^u)).Set()
-	}
-	return n
 }
 
 // shrink deletes the runs that reach beyond region, and first adds runs

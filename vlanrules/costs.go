@@ -1,0 +1,151 @@
+package vlanrules
+
+import (
+	"math/rand/v2"
+
+	"github.com/csig-agent/csig/quantize"
+)
+
+// Cost is what one min signal of one port costs on a device: entries, and
+// operations when the bucket changes.
+type Cost struct {
+	Choice  Choice
+	Entries Spread // of fresh tables, over the 32 buckets
+	Peak    int    // entries at once, ever, during and between changes of one bucket
+	Changes []ChangeCost
+}
+
+// ChangeCost is the number of operations for one kind of change.
+type ChangeCost struct {
+	Step  int    // the bucket moves by ±Step; 0: to any other, equally likely
+	Fresh Spread // from fresh tables, over all buckets
+	Walk  Spread // in a long random walk of such changes, each from the table that the last one left
+}
+
+// Spread is a mean and a maximum.
+type Spread struct {
+	Mean float64
+	Max  int
+}
+
+// CostSteps are the changes that Costs counts: ±1, ±2, ±4, ±8 and uniform.
+var CostSteps = [...]int{1, 2, 4, 8, 0}
+
+// Costs counts what Compile does on a device, by compiling: nothing is
+// estimated. The walks are the same in every run.
+func Costs(caps Caps, layout quantize.Layout, opts ...Option) (Cost, Verdict) {
+	m := meter{c: NewCompiler(caps, layout, opts...)}
+	m.to(0)
+	if m.res.Choice == nil {
+		return Cost{}, m.res.Verdict
+	}
+	cost := Cost{Choice: *m.res.Choice}
+	var entries tally
+	for s := range uint8(quantize.NumBuckets) {
+		m.fresh(s)
+		entries.add(len(m.res.Table))
+	}
+	cost.Entries = entries.spread()
+	verdict := m.res.Verdict
+	for _, step := range CostSteps {
+		cc := ChangeCost{Step: step, Fresh: m.freshSpread(step)}
+		m.peak = 0
+		cc.Walk = m.walk(step)
+		if step == 1 {
+			cost.Peak = m.peak
+		}
+		cost.Changes = append(cost.Changes, cc)
+	}
+	return cost, verdict
+}
+
+// meter compiles changes of one signal and counts their operations.
+type meter struct {
+	c    *Compiler
+	res  Result
+	peak int
+}
+
+// to changes the bucket and returns the number of operations.
+func (m *meter) to(s uint8) int {
+	n := len(m.res.Table)
+	m.c.Compile(&m.res, m.res.Table, []Intent{{Signal: quantize.MinABW, Action: Update, S: s, LM: 1}})
+	m.peak = max(m.peak, n)
+	for i := range m.res.Ops {
+		switch m.res.Ops[i].Kind {
+		case Add:
+			n++
+		case Delete:
+			n--
+		}
+		m.peak = max(m.peak, n)
+	}
+	return len(m.res.Ops)
+}
+
+func (m *meter) fresh(s uint8) {
+	m.res.Table = m.res.Table[:0]
+	m.to(s)
+}
+
+func (m *meter) freshSpread(step int) Spread {
+	var ops tally
+	for s := range quantize.NumBuckets {
+		for to := range quantize.NumBuckets {
+			if s != to && (step == 0 || to-s == step || s-to == step) {
+				m.fresh(uint8(s))
+				ops.add(m.to(uint8(to)))
+			}
+		}
+	}
+	return ops.spread()
+}
+
+// Walks have this many changes, those of long tables a few.
+// Every walkFresh changes of more than one bucket it moves anywhere, uncounted,
+// because such steps alone would never meet some buckets.
+const (
+	walkLength = 40_000
+	walkLong   = 200
+	walkFresh  = 50
+)
+
+func (m *meter) walk(step int) Spread {
+	r := rand.New(rand.NewPCG(uint64(step), 0))
+	s, n := quantize.NumBuckets/2, walkLength
+	m.fresh(uint8(s))
+	if len(m.res.Table) > 100 {
+		n = walkLong
+	}
+	var ops tally
+	for i := range n {
+		if step > 1 && i%walkFresh == 0 {
+			s = r.IntN(quantize.NumBuckets)
+			m.to(uint8(s))
+		}
+		to := s
+		switch {
+		case step == 0:
+			for to == s {
+				to = r.IntN(quantize.NumBuckets)
+			}
+		default:
+			to += step * (1 - 2*r.IntN(2))
+			if to < 0 || to >= quantize.NumBuckets {
+				to = 2*s - to // the other way
+			}
+		}
+		ops.add(m.to(uint8(to)))
+		s = to
+	}
+	return ops.spread()
+}
+
+// tally gathers a Spread.
+type tally struct{ n, sum, max int }
+
+func (t *tally) add(v int) { t.n, t.sum, t.max = t.n+1, t.sum+v, max(t.max, v) }
+
+func (t *tally) spread() Spread {
+	return Spread{Mean: float64(t.sum) / float64(max(t.n, 1)), Max: t.max}
+}

@@ -1,0 +1,137 @@
+package vlanrules_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+func update(sig quantize.Signal, s uint8, lm uint16) vlanrules.Intent {
+	return vlanrules.Intent{Signal: sig, Action: vlanrules.Update, S: s, LM: lm}
+}
+
+// TestVerdicts is what a network engineer reads when a device cannot do what
+// is wanted, or not quite.
+func TestVerdicts(t *testing.T) {
+	ranges := vlanrules.Caps{Match: vlanrules.MatchRange, MatchPCP: true}
+	exact := vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true}
+	ternary := vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true}
+	abw, abwc := quantize.MinABW, quantize.MinABWC
+	with := func(c vlanrules.Caps, f func(*vlanrules.Caps)) vlanrules.Caps { f(&c); return c }
+	for _, tc := range []struct {
+		name   string
+		caps   vlanrules.Caps
+		layout quantize.Layout
+		opts   []vlanrules.Option
+		want   []vlanrules.Intent
+		level  vlanrules.Level
+		reason string // must be in the verdict
+	}{
+		{"nothing to do", ranges, quantize.Draft00, nil, nil, vlanrules.Full, ""},
+		{"passthrough needs no table", exact, quantize.Draft00, nil, []vlanrules.Intent{{Signal: abw}}, vlanrules.Full, ""},
+		{"range", ranges, quantize.Draft00, nil, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Full, ""},
+		{"range cannot see D", ranges, quantize.UEC, nil, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Degraded, "tags of trimmed packets (D=1) are updated too"},
+		{"range, D seen to", with(ranges, func(c *vlanrules.Caps) { c.MatchD = true }), quantize.UEC, nil, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Full, ""},
+		{"ternary sees D", ternary, quantize.UEC, nil, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Full, ""},
+		{"no PCP", with(ranges, func(c *vlanrules.Caps) { c.MatchPCP = false }), quantize.Draft00, nil, []vlanrules.Intent{update(abw, 3, 5)},
+			vlanrules.Degraded, "every CSIG tag is treated as abw"},
+		{"no PCP, two signals", with(ranges, func(c *vlanrules.Caps) { c.MatchPCP = false }), quantize.Draft00, nil, []vlanrules.Intent{update(abw, 3, 5), update(abwc, 3, 5)},
+			vlanrules.Refused, "two signals cannot be told apart"},
+		{"no PCP, one to be left alone", with(ranges, func(c *vlanrules.Caps) { c.MatchPCP = false }), quantize.Draft00, nil, []vlanrules.Intent{update(abw, 3, 5), {Signal: abwc}},
+			vlanrules.Refused, "two signals cannot be told apart"},
+		{"one signal twice", ranges, quantize.Draft00, nil, []vlanrules.Intent{update(abw, 3, 5), update(abw, 4, 5)}, vlanrules.Refused, "abw: two intents"},
+		{"unknown signal", ranges, quantize.Draft00, nil, []vlanrules.Intent{update(5, 3, 5)}, vlanrules.Refused, "t5: unknown signal types pass through untouched"},
+		{"bucket out of range", ranges, quantize.Draft00, nil, []vlanrules.Intent{update(abw, 32, 5)}, vlanrules.Refused, "bucket 32 does not fit 5 bits"},
+		{"locator out of range", ranges, quantize.UEC, nil, []vlanrules.Intent{update(abw, 3, 64)}, vlanrules.Refused, "locator 64 does not fit the 6 bits of uec"},
+		{"VID 0", ranges, quantize.Draft00, nil, []vlanrules.Intent{update(abw, 0, 0)}, vlanrules.Refused, "bucket 0 with locator 0 is VID 0"},
+		{"VID 4095", ranges, quantize.Draft00, nil, []vlanrules.Intent{update(quantize.MaxPD, 31, 127)}, vlanrules.Refused, "is VID 4095"},
+		{"best bucket writes nothing", ranges, quantize.Draft00, nil, []vlanrules.Intent{update(abw, 31, 127), update(quantize.MaxPD, 0, 0)}, vlanrules.Full, ""},
+		{"reserved VIDs are not matched", with(ranges, func(c *vlanrules.Caps) { c.Reserved = []vlanrules.VIDRange{{First: 3968, Last: 4095}} }), quantize.Draft00, nil,
+			[]vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused, "tags with S=31 have VIDs that entries cannot match (VIDs 0-4095 without 3968-4095), and would pass with a signal that is too good: let senders start at 30"},
+		{"reserved VIDs are matched", with(ranges, func(c *vlanrules.Caps) {
+			c.Reserved, c.MatchReserved = []vlanrules.VIDRange{{First: 3968, Last: 4095}}, true
+		}), quantize.Draft00, nil, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Full, ""},
+		{"reserved VIDs are not used", with(ranges, func(c *vlanrules.Caps) { c.Reserved = []vlanrules.VIDRange{{First: 3968, Last: 4095}} }), quantize.Draft00,
+			[]vlanrules.Option{vlanrules.WithBuckets(abw, 0x7fffffff)}, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Full, ""},
+		{"reserved VIDs are not written", with(ranges, func(c *vlanrules.Caps) {
+			c.Reserved, c.MatchReserved = []vlanrules.VIDRange{{First: 3968, Last: 4095}}, true
+		}), quantize.Draft00, nil, []vlanrules.Intent{update(quantize.MaxPD, 31, 5)}, vlanrules.Refused, "is VID 3973, which the device keeps for itself"},
+		{"reserved in the middle", with(ternary, func(c *vlanrules.Caps) { c.Reserved = []vlanrules.VIDRange{{First: 1006, Last: 1200}} }), quantize.Draft00, nil,
+			[]vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused, "tags with S=7,8,9 have VIDs that entries cannot match"},
+		{"VID limits spare only reserved locators", with(exact, func(c *vlanrules.Caps) { c.VIDMin, c.VIDMax = 1, 4094 }), quantize.Draft00, nil,
+			[]vlanrules.Intent{update(abw, 3, 5), update(quantize.MaxPD, 3, 5)}, vlanrules.Full, ""},
+		{"exact entries shared by all ports", with(exact, func(c *vlanrules.Caps) { c.Entries, c.Shared, c.Ports = 4096, true, 64 }), quantize.Draft00, nil,
+			[]vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused, "needs 3,968 exact entries for abw, 4,096 in the table are shared by 64 ports, 64 for each"},
+		{"coarser buckets are costed", with(exact, func(c *vlanrules.Caps) { c.Entries, c.Shared, c.Ports = 4096, true, 4 }), quantize.Draft00, nil,
+			[]vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused, "it would fit with at most 33 locators in use; 8 coarser buckets would need 896 entries for each signal"},
+		{"locators in use make it fit", with(exact, func(c *vlanrules.Caps) { c.Entries, c.Shared, c.Ports = 4096, true, 16 }), quantize.Draft00,
+			[]vlanrules.Option{vlanrules.WithLocators(abw, []uint16{5, 6, 7})}, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Full, ""},
+		{"two signals share the room", with(exact, func(c *vlanrules.Caps) { c.Entries = 4096 }), quantize.Draft00, nil,
+			[]vlanrules.Intent{update(abw, 3, 5), update(abwc, 3, 5)}, vlanrules.Refused, "needs 7,936 exact entries for abw+abwc, 4,096 in the table"},
+		{"two tag positions", with(ternary, func(c *vlanrules.Caps) { c.Entries, c.Positions = 10, 2 }), quantize.Draft00, nil,
+			[]vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused, "needs 6 entries in the smallest ternary table for abw (3 of them during changes), 10 in the table are shared by 2 tag positions, 5 for each"},
+		{"exact entries that never change", with(exact, func(c *vlanrules.Caps) { c.Modify = false }), quantize.Draft00, nil,
+			[]vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused, "the device needs a transaction, entries that change in place or shared values"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var res vlanrules.Result
+			have := vlanrules.Table{{ID: 77, Match: vlanrules.Match{PCP: vlanrules.Field{Kind: vlanrules.Ternary, Value: 6, Mask: 7}}, Type: vlanrules.NoOp}}
+			vlanrules.NewCompiler(tc.caps, tc.layout, tc.opts...).Compile(&res, have, tc.want)
+			if res.Verdict.Level != tc.level || !strings.Contains(res.Verdict.Reason, tc.reason) {
+				t.Fatalf("%s: %s\nwant %s: …%s…", res.Verdict.Level, res.Verdict.Reason, tc.level, tc.reason)
+			}
+			if (res.Verdict.Level == vlanrules.Full) != (res.Verdict.Reason == "") {
+				t.Errorf("level %s with reason %q", res.Verdict.Level, res.Verdict.Reason)
+			}
+			if tc.level == vlanrules.Refused && (len(res.Ops) > 0 || len(res.Table) != 1 || res.Table[0] != have[0]) {
+				t.Errorf("refused, but operations %v and table %v", res.Ops, res.Table)
+			}
+		})
+	}
+}
+
+// TestStrange observes tables that look almost like ours.
+func TestStrange(t *testing.T) {
+	t0 := vlanrules.Field{Kind: vlanrules.Ternary, Value: 0, Mask: 7}
+	s := func(value, mask uint16) vlanrules.Field {
+		return vlanrules.Field{Kind: vlanrules.Ternary, Value: value << 7, Mask: mask << 7}
+	}
+	noop := func(prio uint16, vid vlanrules.Field) vlanrules.Entry {
+		return vlanrules.Entry{Priority: prio, Match: vlanrules.Match{PCP: t0, VID: vid}, Type: vlanrules.NoOp}
+	}
+	rewrite := func(prio, vid uint16, f vlanrules.Field) vlanrules.Entry {
+		return vlanrules.Entry{Priority: prio, Match: vlanrules.Match{PCP: t0, VID: f}, VID: vid}
+	}
+	all := vlanrules.Field{}
+	for _, tc := range []struct {
+		name string
+		have vlanrules.Table
+		ops  int
+	}{
+		{"ours", vlanrules.Table{noop(60, s(0, 31)), rewrite(10, 5, all)}, 0},
+		{"ours with a mask of nothing", vlanrules.Table{noop(60, s(0, 31)), rewrite(10, 5, s(0, 0))}, 0},
+		{"a wildcard for R written out", vlanrules.Table{noop(60, s(0, 31)), {Priority: 10, Match: vlanrules.Match{PCP: t0, DEI: vlanrules.Field{Kind: vlanrules.Ternary}}, VID: 5}}, 0},
+		{"the no-op under the catch-all", vlanrules.Table{rewrite(10, 5, all), noop(5, s(0, 31))}, 2},
+		{"two catch-alls", vlanrules.Table{noop(60, s(0, 31)), rewrite(12, 5, all), rewrite(10, 9, all)}, 1},
+		{"a no-op too many", vlanrules.Table{noop(60, s(0, 31)), noop(60, s(9, 31)), rewrite(10, 5, all)}, 1},
+		{"the catch-all above", vlanrules.Table{rewrite(90, 5, all), noop(60, s(0, 31))}, 2},
+		{"a no-op for everything", vlanrules.Table{noop(60, s(0, 31)), noop(15, all), rewrite(10, 5, all)}, 1},
+		{"only R=1", vlanrules.Table{noop(60, s(0, 31)), {Priority: 10, Match: vlanrules.Match{PCP: t0, DEI: vlanrules.Field{Kind: vlanrules.Ternary, Value: 1, Mask: 1}}, VID: 5}}, 2},
+		{"only some locators", vlanrules.Table{noop(60, s(0, 31)), rewrite(10, 5, vlanrules.Field{Kind: vlanrules.Ternary, Mask: 64})}, 2},
+		{"a match that takes nothing", vlanrules.Table{noop(60, s(0, 31)), rewrite(10, 5, all), rewrite(10, 6, vlanrules.Field{Kind: vlanrules.Ternary, Value: 1})}, 1},
+		{"all signals", vlanrules.Table{noop(60, s(0, 31)), {Priority: 10, VID: 5}}, 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			caps := vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true}
+			want := []vlanrules.Intent{update(quantize.MinABW, 0, 5)}
+			var res vlanrules.Result
+			vlanrules.NewCompiler(caps, quantize.Draft00).Compile(&res, tc.have, want)
+			check(t, &matcher{}, caps, quantize.Draft00, tc.have, want, &res)
+			if len(res.Ops) != tc.ops {
+				t.Errorf("%d operations, want %d\n%s", len(res.Ops), tc.ops, describe(tc.have, &res))
+			}
+		})
+	}
+}

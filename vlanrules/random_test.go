@@ -1,0 +1,176 @@
+package vlanrules_test
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// TestRandom compiles random intents for random devices from random observed
+// tables: our own, our own after a change that was cut short, with rows lost
+// or strange, and ones that somebody else wrote. rapid shrinks what fails.
+func TestRandom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		caps := drawCaps(t)
+		layout := rapid.SampledFrom(layouts).Draw(t, "layout")
+		var opts []vlanrules.Option
+		if budget := rapid.SampledFrom([]int{0, 1, 3, 5, 6, 7, 8, 12, 40}).Draw(t, "budget"); budget > 0 {
+			opts = append(opts, vlanrules.WithBudget(budget))
+		}
+		c := vlanrules.NewCompiler(caps, layout, opts...)
+		m := &matcher{classes: c.ClassTable()}
+		have := drawObserved(t, caps, layout, c, m)
+		var res vlanrules.Result
+		for range rapid.IntRange(1, 3).Draw(t, "changes") {
+			want := drawIntents(t, caps, layout)
+			c.Compile(&res, have, want)
+			check(t, m, caps, layout, have, want, &res)
+			if res.Verdict.Level == vlanrules.Refused {
+				return
+			}
+			have = slices.Clone(res.Table)
+			if rapid.Bool().Draw(t, "read back without IDs") && !usesValues(have) {
+				for i := range have {
+					have[i].ID = 0
+				}
+			}
+			c.Compile(&res, have, want)
+			if len(res.Ops) != 0 {
+				t.Fatalf("nothing changed, but %d operations\n%s", len(res.Ops), describe(have, &res))
+			}
+			have = slices.Clone(res.Table)
+		}
+	})
+}
+
+func usesValues(t vlanrules.Table) bool {
+	return slices.ContainsFunc(t, func(e vlanrules.Entry) bool { return e.Type == vlanrules.Value })
+}
+
+func drawCaps(t *rapid.T) vlanrules.Caps {
+	caps := vlanrules.Caps{
+		// Exact tables by VID are thousands of entries: TestExactPairs.
+		Match:       rapid.SampledFrom([]vlanrules.MatchKind{vlanrules.MatchTernary, vlanrules.MatchTernaryUnordered, vlanrules.MatchRange, vlanrules.MatchExact}).Draw(t, "match"),
+		MatchPCP:    rapid.SampledFrom([]bool{true, true, true, false}).Draw(t, "matchPCP"),
+		MatchD:      rapid.Bool().Draw(t, "matchD"),
+		Txn:         rapid.SampledFrom([]vlanrules.Txn{vlanrules.TxnEntry, vlanrules.TxnEntry, vlanrules.TxnBatch, vlanrules.TxnTable}).Draw(t, "txn"),
+		Modify:      rapid.Bool().Draw(t, "modify"),
+		ModifyMatch: rapid.Bool().Draw(t, "modifyMatch"),
+		Values:      rapid.Bool().Draw(t, "values"),
+	}
+	caps.Classes = caps.Match == vlanrules.MatchExact
+	caps.ModifyEntry = caps.Modify && caps.ModifyMatch && rapid.Bool().Draw(t, "modifyEntry")
+	if rapid.Bool().Draw(t, "limited") {
+		caps.Entries = rapid.IntRange(1, 40).Draw(t, "entries")
+	}
+	return caps
+}
+
+func drawIntents(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout) []vlanrules.Intent {
+	var want []vlanrules.Intent
+	for _, sig := range quantize.Signals {
+		if rapid.SampledFrom([]bool{true, false}).Draw(t, "skip "+sig.String()) {
+			continue
+		}
+		want = append(want, vlanrules.Intent{
+			Signal: sig,
+			Action: rapid.SampledFrom([]vlanrules.Action{vlanrules.Update, vlanrules.Update, vlanrules.Update, vlanrules.Passthrough, vlanrules.Strip}).Draw(t, "action"),
+			S:      uint8(rapid.IntRange(0, 31).Draw(t, "S")),
+			LM:     uint16(rapid.IntRange(1, int(layout.LMAllOnes())-1).Draw(t, "LM")),
+		})
+		if !caps.MatchPCP {
+			break
+		}
+	}
+	return want
+}
+
+func drawObserved(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout, c *vlanrules.Compiler, m *matcher) vlanrules.Table {
+	var have vlanrules.Table
+	if rapid.Bool().Draw(t, "own entries") {
+		var res vlanrules.Result
+		for range rapid.IntRange(1, 6).Draw(t, "history") {
+			c.Compile(&res, have, drawIntents(t, caps, layout))
+			d := &device{caps: caps, table: slices.Clone(have)}
+			ops := res.Ops
+			if caps.Txn == vlanrules.TxnEntry && len(ops) > 0 && rapid.Bool().Draw(t, "cut short") {
+				ops = ops[:rapid.IntRange(0, len(ops)).Draw(t, "after")]
+			}
+			for _, op := range ops {
+				if err := d.do(op); err != nil {
+					t.Fatalf("history: %v\n%s", err, describe(have, &res))
+				}
+			}
+			have = sorted(d.table)
+		}
+	}
+	if rapid.Bool().Draw(t, "damage") {
+		d := &device{caps: caps, table: slices.Clone(have)}
+		for range rapid.IntRange(1, 3).Draw(t, "lost") {
+			if n := len(d.table); n > 0 {
+				e := d.table[rapid.IntRange(0, n-1).Draw(t, "row")]
+				_ = d.do(vlanrules.Op{Kind: vlanrules.Delete, Entry: e}) // refused for a value in use
+			}
+		}
+		have = d.table
+	}
+	if rapid.SampledFrom([]bool{false, false, true}).Draw(t, "foreign entries") {
+		d := &device{caps: caps, table: have}
+		for id := range rapid.IntRange(1, 5).Draw(t, "foreign") {
+			e := drawEntry(t, caps, layout)
+			e.ID = 5000 + uint32(id)
+			_ = d.do(vlanrules.Op{Kind: vlanrules.Add, Entry: e}) // refused: not observed
+		}
+		have = sorted(d.table)
+	}
+	return have
+}
+
+// drawEntry is an entry that the device could hold, whoever wrote it.
+func drawEntry(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout) vlanrules.Entry {
+	e := vlanrules.Entry{
+		Type: rapid.SampledFrom([]vlanrules.ActionType{vlanrules.RewriteVID, vlanrules.NoOp}).Draw(t, "type"),
+	}
+	if e.Type == vlanrules.RewriteVID {
+		e.VID = layout.VID(uint8(rapid.IntRange(0, 31).Draw(t, "VID S")), uint16(rapid.IntRange(1, 60).Draw(t, "VID LM")))
+	}
+	ternary := func(name string, width int) vlanrules.Field {
+		mask := uint16(rapid.IntRange(0, 1<<width-1).Draw(t, name+" mask"))
+		value := mask & uint16(rapid.IntRange(0, 1<<width-1).Draw(t, name))
+		if rapid.IntRange(0, 50).Draw(t, name+" takes nothing") == 50 {
+			value = 1<<width - 1
+		}
+		return vlanrules.Field{Kind: vlanrules.Ternary, Mask: mask, Value: value}
+	}
+	if caps.MatchPCP {
+		e.Match.PCP = vlanrules.Field{Kind: vlanrules.Ternary, Value: uint16(rapid.IntRange(0, 7).Draw(t, "PCP")), Mask: 7}
+	}
+	switch caps.Match {
+	case vlanrules.MatchRange:
+		first := rapid.IntRange(0, 4095).Draw(t, "first")
+		e.Match.VID = vlanrules.Field{Kind: vlanrules.Range, First: uint16(first), Last: uint16(rapid.IntRange(first, 4095).Draw(t, "last"))}
+		e.Priority = uint16(rapid.IntRange(0, 3).Draw(t, "priority"))
+	case vlanrules.MatchTernary:
+		e.Priority = uint16(rapid.IntRange(0, 70).Draw(t, "priority"))
+		if caps.MatchPCP && rapid.SampledFrom([]bool{false, false, true}).Draw(t, "several T") {
+			e.Match.PCP = ternary("PCP", 3)
+		}
+		fallthrough
+	case vlanrules.MatchTernaryUnordered:
+		e.Match.VID = ternary("VID", 12)
+		if rapid.Bool().Draw(t, "S alone") {
+			e.Match.VID.Mask &= 0xf80
+			e.Match.VID.Value &= 0xf80
+		}
+		if rapid.SampledFrom([]bool{false, false, true}).Draw(t, "DEI too") {
+			e.Match.DEI = ternary("DEI", 1)
+		}
+	case vlanrules.MatchExact:
+		e.Match.Class = uint16(rapid.IntRange(1, 32).Draw(t, "class"))
+	}
+	return e
+}
