@@ -79,7 +79,8 @@ func (c *Chart) panel(title, y string) *plot.Plot {
 	p.X.Min, p.X.Max = 0, max(c.end.Sub(c.start).Seconds(), 1)
 	p.X.Tick.Marker = plot.TickerFunc(roundTicks)
 	p.Y.Tick.Marker = plot.TickerFunc(roundTicks)
-	p.Legend.Top, p.Legend.Padding, p.Legend.ThumbnailWidth = true, vg.Points(2), vg.Points(16)
+	p.Legend.Top, p.Legend.Padding, p.Legend.ThumbnailWidth = true, vg.Points(4), vg.Points(16)
+	p.Legend.XOffs = vg.Points(-8)
 	p.Add(plotter.NewGrid())
 	return p
 }

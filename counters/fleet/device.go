@@ -1,0 +1,206 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/csig-agent/csig/counters"
+)
+
+// device is one device on its way from slot to slot.
+type device struct {
+	fleet    *Fleet
+	index    int
+	cfg      Device
+	interval time.Duration
+	deadline time.Duration
+	phase    time.Duration // in the interval
+
+	// Of the scheduler, under its lock.
+	due        time.Time
+	started    time.Time
+	busy       bool // being read
+	prev, next *device
+	listed     bool
+
+	// Of the reading under way; only one is at any time.
+	read    func() // a goroutine to start, made once
+	parent  context.Context
+	ctx     context.Context // cancelled by timer, then made anew
+	cancel  context.CancelFunc
+	timer   *time.Timer
+	source  counters.Source
+	fails   int // in a row
+	missed  int
+	reading Reading
+
+	mu    sync.Mutex // of what Status reads
+	stats stats
+}
+
+type stats struct {
+	reads, failed, missed uint64
+	fails                 int
+	reading               time.Time // since when a reading is under way
+	good                  time.Time // when the last good reading ended
+	late, took            Histogram
+	lastLate, lastTook    time.Duration
+	next                  time.Time
+	err                   string
+}
+
+func newDevice(f *Fleet, index int) *device {
+	d := &device{fleet: f, index: index, cfg: f.cfg.Devices[index]}
+	d.interval = f.cfg.Interval
+	if d.cfg.Interval > 0 {
+		d.interval = d.cfg.Interval
+	}
+	d.deadline = d.interval
+	if f.cfg.Deadline > 0 {
+		d.deadline = f.cfg.Deadline
+	}
+	d.read = d.run
+	return d
+}
+
+// begin sets the first slot: the first one from now on of a grid that hangs on the wall
+// clock, so that it is the same one after a restart.
+func (d *device) begin(ctx context.Context, now time.Time) {
+	d.parent = ctx
+	since := time.Duration(now.UnixNano()) % d.interval
+	if d.due = now.Add(d.phase - since); d.due.Before(now) {
+		d.due = d.due.Add(d.interval)
+	}
+	d.renew()
+	d.timer = time.AfterFunc(time.Hour, func() { d.cancelNow() })
+	d.timer.Stop()
+}
+
+func (d *device) renew() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ctx, d.cancel = context.WithCancel(d.parent)
+}
+
+func (d *device) cancelNow() {
+	d.mu.Lock()
+	cancel := d.cancel
+	d.mu.Unlock()
+	cancel()
+}
+
+// run takes one reading and gives the device back to the scheduler.
+func (d *device) run() {
+	due, start := d.due, time.Now()
+	d.mu.Lock()
+	d.stats.reading = start
+	d.mu.Unlock()
+
+	buf := d.fleet.buffer()
+	d.timer.Reset(d.deadline)
+	samples, err := d.take(d.ctx, buf)
+	stopped := d.timer.Stop()
+	end := time.Now()
+	if !stopped || d.ctx.Err() != nil {
+		if err != nil && d.parent.Err() == nil && !errors.Is(err, errPanic) {
+			err = fmt.Errorf("no answer within %v: %w", d.deadline, err)
+		}
+		d.cancelNow()
+		d.renew()
+	}
+	if err != nil {
+		err = fmt.Errorf("device %s: %w", d.cfg.Name, err)
+		d.fails++
+	} else {
+		d.fails = 0
+	}
+	missed := d.missed
+	next, skipped := d.slot(due, end)
+	d.missed = skipped
+
+	if d.parent.Err() == nil {
+		d.reading = Reading{
+			Device: d.cfg.Name, Index: d.index, Due: due, Start: start, End: end,
+			Missed: missed, Err: err, Samples: samples,
+		}
+		if err != nil {
+			d.reading.Samples = nil
+		}
+		d.fleet.cfg.Sink(&d.reading)
+		d.reading = Reading{}
+	}
+	d.note(due, start, end, next, missed, err)
+	if cap(samples) > cap(buf) {
+		buf = samples
+	}
+	d.fleet.done(d, next, buf)
+}
+
+// take opens the source if need be and reads it.
+func (d *device) take(ctx context.Context, buf []counters.Sample) (samples []counters.Sample, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			// One device's driver must not end the readings of all.
+			err = fmt.Errorf("%w: %v\n%s", errPanic, p, debug.Stack())
+			d.fails = max(d.fails, d.fleet.cfg.Reopen)
+		}
+	}()
+	if d.source != nil && d.fails >= d.fleet.cfg.Reopen {
+		_ = d.close() // it does not work, and may not close well either
+	}
+	if d.source == nil {
+		if d.source, err = d.cfg.Open(ctx); err != nil {
+			d.source = nil
+			return buf, err
+		}
+	}
+	return d.source.Read(ctx, buf[:0])
+}
+
+var errPanic = errors.New("its source panicked")
+
+// slot is the device's next slot after a reading that was due then and ended now, and
+// how many are left out.
+func (d *device) slot(due, now time.Time) (next time.Time, skipped int) {
+	k := int64(1)
+	if d.fails > 1 {
+		most := max(int64(d.fleet.cfg.MaxBackoff/d.interval), 1)
+		k = min(1<<min(d.fails-1, 30), most)
+	}
+	if behind := int64(now.Sub(due) / d.interval); k <= behind {
+		k = behind + 1
+	}
+	return due.Add(time.Duration(k) * d.interval), int(k - 1)
+}
+
+func (d *device) note(due, start, end, next time.Time, missed int, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := &d.stats
+	s.reading = time.Time{}
+	s.reads++
+	s.missed += uint64(missed)
+	s.lastLate, s.lastTook = start.Sub(due), end.Sub(start)
+	s.late.Add(s.lastLate)
+	s.took.Add(s.lastTook)
+	s.next, s.fails = next, d.fails
+	if err != nil {
+		s.failed++
+		s.err = err.Error()
+		return
+	}
+	s.good, s.err = end, ""
+}
+
+func (d *device) close() error {
+	if d.source == nil {
+		return nil
+	}
+	err := d.source.Close()
+	d.source = nil
+	return err
+}
