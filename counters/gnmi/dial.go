@@ -1,0 +1,123 @@
+package gnmi
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"time"
+)
+
+// dial prepares the connection; it is made when the first call needs it.
+func (s *Source) dial() (*grpc.ClientConn, error) {
+	c := &s.cfg
+	creds := insecure.NewCredentials()
+	if !c.Plaintext {
+		conf, err := c.TLS.config()
+		if err != nil {
+			return nil, err
+		}
+		creds = &watchedCredentials{credentials.NewTLS(conf), &s.handshake}
+	}
+	opts := []grpc.DialOption{
+		grpc.WithTransportCredentials(creds),
+		// A switch is reached directly, whatever proxy this host uses for the web.
+		grpc.WithNoProxy(),
+		grpc.WithUserAgent("csig"),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(c.MaxMessage)),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: c.Backoff, Multiplier: 1.6, Jitter: 0.2, MaxDelay: c.MaxBackoff},
+			MinConnectTimeout: c.Timeout,
+		}),
+		// Finds a peer that vanished. Servers tolerate no faster pings without
+		// data in between.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+	}
+	if c.Username != "" {
+		opts = append(opts, grpc.WithPerRPCCredentials(login{c.Username, string(c.Password), !c.Plaintext}))
+	}
+	if c.Dial != nil {
+		opts = append(opts, grpc.WithContextDialer(c.Dial))
+	} else {
+		opts = append(opts, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "tcp", address)
+		}))
+	}
+	return grpc.NewClient("passthrough:///"+c.Address, opts...)
+}
+
+// config reads the files and returns what crypto/tls needs.
+func (t *TLS) config() (*tls.Config, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.SkipVerify}
+	if t.CAFile != "" {
+		pem, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("CA file: %w", err)
+		}
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("CA file %s: no certificate in it: it should be PEM", t.CAFile)
+		}
+	}
+	if t.CertFile != "" {
+		load := func() (*tls.Certificate, error) {
+			cert, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+			if err != nil {
+				return nil, fmt.Errorf("client certificate %s with key %s: %w", t.CertFile, t.KeyFile, err)
+			}
+			return &cert, nil
+		}
+		if _, err := load(); err != nil {
+			return nil, err
+		}
+		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
+	}
+	return conf, nil
+}
+
+// watchedCredentials keep the reason of a failed handshake.
+type watchedCredentials struct {
+	credentials.TransportCredentials
+	last *handshake
+}
+
+// ClientHandshake is that of credentials.TransportCredentials.
+func (w *watchedCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := w.TransportCredentials.ClientHandshake(ctx, authority, raw)
+	if errors.Is(err, context.Canceled) {
+		return conn, info, err // nobody's fault
+	}
+	w.last.set(err)
+	return conn, info, err
+}
+
+// Clone is that of credentials.TransportCredentials.
+func (w *watchedCredentials) Clone() credentials.TransportCredentials {
+	return &watchedCredentials{w.TransportCredentials.Clone(), w.last}
+}
+
+// login is username and password in the metadata of each call (gNMI
+// authentication specification, "Credentials attached to RPC").
+type login struct {
+	username, password string
+	tls                bool
+}
+
+// GetRequestMetadata is that of credentials.PerRPCCredentials.
+func (l login) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"username": l.username, "password": l.password}, nil
+}
+
+// RequireTransportSecurity is that of credentials.PerRPCCredentials.
+func (l login) RequireTransportSecurity() bool { return l.tls }

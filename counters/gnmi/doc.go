@@ -1,0 +1,63 @@
+// Package gnmi reads the egress counters of a switch from its gNMI target, in the
+// OpenConfig models (package oc has the part of them that is looked at). It
+// implements counters.Source.
+//
+// # How the target is asked
+//
+// By a STREAM subscription: SAMPLE for the counters, ON_CHANGE for oper-status and speed.
+// Targets refuse what they do not implement, so a Source tries, until the target accepts:
+// the leaves it needs; the containers around them; status sampled too; the target's
+// shortest interval instead of the one configured; TARGET_DEFINED; and at last Get at
+// every reading. Each is tried for the ports by name and for all interfaces, since one
+// unknown name makes some targets refuse them all, while others take no wildcards.
+// The encoding is the first of PROTO, JSON_IETF and JSON that the target has.
+// Config.Mode and Config.Encoding pin them, and Info tells what came of it.
+//
+// A stream that ends, or is silent for Config.Silence, is opened anew, with a backoff
+// that grows and is randomised. A target that refuses the credentials is left in peace
+// for Config.MaxBackoff.
+//
+// # When it was
+//
+// Sample.At is the target's timestamp on out-octets, and Sample.Local the arrival by our
+// clock. gNMI §2.1 means the timestamp to be that of collection; many targets stamp the
+// instant of sending and have the values from a cache. So samples are not Live unless
+// Config.Live says so, and a counters.Refresh finds out. Updates that are older than
+// what is known are dropped, until there are so many, in order among themselves, that the
+// target's clock must have been set back.
+//
+// Octets and packets of a sample belong together. Where the target sends each leaf by
+// itself, a sample is complete when its last leaf has arrived, or nothing more comes
+// for a grace period of a quarter of the interval, at most 100 ms.
+//
+// # Silence
+//
+// A target need not send what has not changed, so an idle port falls silent.
+// Heartbeats are asked for. Without any, the port's values are taken to hold for as long as the
+// counters of other ports keep arriving with later timestamps, unless this target has
+// been seen to send unchanged values. Where that tells nothing, because all
+// ports are idle or there is only one, a Get asks. What then is still unknown is
+// ErrSilent for that port, after five intervals, and never free bandwidth.
+//
+// # Octets, and what a packet costs beyond them
+//
+// out-octets is ifHCOutOctets by its reference, which counts an Ethernet frame from the
+// MAC header to the FCS (RFC 3635 §3.2.2; the model's text says "including framing
+// characters"). Preamble and gap are not in it: Sample.Overhead is 20.
+//
+// Packets are out-pkts, or where a target does not have it the sum of out-unicast-pkts,
+// out-multicast-pkts and out-broadcast-pkts. Those three include, by the model's words,
+// packets "that were discarded or not sent"; where out-discards moves, the
+// sample is Degraded and says so.
+//
+// # Capacity
+//
+// lag-speed, negotiated-port-speed or port-speed, the first that is there and known. A
+// speed that the models do not have is Speed 0, and never a guess.
+//
+// # Epochs
+//
+// Sample.Epoch changes when last-clear does, when a counter comes back that the target had
+// deleted, and when the packets are read from other leaves. A counter that was reset
+// without any of these goes down, which the estimator sees.
+package gnmi

@@ -1,0 +1,140 @@
+package gnmi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// What can be wrong with a device, for errors.Is.
+var (
+	// ErrNoAnswer is a target that cannot be reached, or does not answer in time.
+	ErrNoAnswer = errors.New("no answer")
+	// ErrCertificate is a TLS handshake that failed; a x509 error in it says why.
+	ErrCertificate = errors.New("TLS handshake failed")
+	// ErrCredentials is a target that refused username, password or client
+	// certificate.
+	ErrCredentials = errors.New("credentials refused")
+	// ErrRefused is a target that accepts none of the requests that could bring
+	// the counters.
+	ErrRefused = errors.New("no way to read the counters")
+	// ErrEncoding is a target without an encoding that this package knows.
+	ErrEncoding = errors.New("no common encoding")
+	// ErrTooLarge is a message that is larger than Config.MaxMessage.
+	ErrTooLarge = errors.New("message too large")
+	// ErrStream is a stream that ended.
+	ErrStream = errors.New("stream ended")
+
+	// ErrMissing is a port, or a leaf of it, that the target does not have.
+	ErrMissing = errors.New("the target does not have it")
+	// ErrType is a value that the model does not allow.
+	ErrType = errWrongType
+	// ErrSilent is a port of which the target has said nothing for so long that
+	// its counters cannot be told from stuck ones.
+	ErrSilent = errors.New("no update")
+)
+
+// handshake keeps the last failure of a TLS handshake, of which gRPC only passes on
+// the text.
+type handshake struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (h *handshake) set(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.err = err
+}
+
+func (h *handshake) get() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.err
+}
+
+// classify gives what a call returned one of the errors above.
+func (s *Source) classify(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+		return cause // a watchdog's
+	}
+	st, ok := status.FromError(err)
+	if !ok {
+		return err
+	}
+	switch st.Code() {
+	case codes.Unauthenticated, codes.PermissionDenied:
+		return fmt.Errorf("%w: %w", ErrCredentials, err)
+	case codes.Unavailable:
+		if h := s.handshake.get(); h != nil {
+			return fmt.Errorf("%w: %w", ErrCertificate, h)
+		}
+		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	case codes.DeadlineExceeded:
+		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	case codes.ResourceExhausted:
+		return fmt.Errorf("%w: %w", ErrTooLarge, err)
+	}
+	return err
+}
+
+// refused says whether err is the target's answer that it does not do what it was
+// asked for, so that asking for something else may help.
+func refused(err error) bool {
+	st, ok := status.FromError(err)
+	if !ok {
+		return false
+	}
+	switch st.Code() {
+	case codes.InvalidArgument, codes.Unimplemented, codes.NotFound, codes.OutOfRange, codes.FailedPrecondition, codes.Unknown:
+		return true
+	}
+	return false
+}
+
+// advice returns the next step to take.
+func advice(err error) string {
+	switch {
+	case errors.Is(err, ErrCertificate):
+		return "compare the CA file, the server name and both sides' clocks with the target's certificate"
+	case errors.Is(err, ErrCredentials):
+		return "compare username, password and client certificate with the device's gNMI users, and let this one read /interfaces"
+	case errors.Is(err, ErrNoAnswer):
+		return "check the address, that gNMI is enabled on the device, that this host may reach it, and whether it wants TLS"
+	case errors.Is(err, ErrTooLarge):
+		return "let fewer ports be read, or larger messages be accepted"
+	case errors.Is(err, ErrRefused), errors.Is(err, ErrEncoding):
+		return "look at what the target's gNMI Capabilities list"
+	case errors.Is(err, ErrMissing):
+		return "compare the name with the interfaces that the target lists under /interfaces/interface"
+	case errors.Is(err, ErrSilent):
+		return "if the port is idle, let the target send unchanged counters too; if not, look at the device's telemetry process"
+	}
+	return ""
+}
+
+// deviceError says which device, what, and what to do next.
+func (s *Source) deviceError(err error) error {
+	if next := advice(err); next != "" {
+		return fmt.Errorf("device %s: gNMI target %s: %w: %s", s.cfg.Device, s.cfg.Address, err, next)
+	}
+	return fmt.Errorf("device %s: gNMI target %s: %w", s.cfg.Device, s.cfg.Address, err)
+}
+
+// portError is deviceError for one port.
+func (s *Source) portError(p *port, err error) error {
+	if next := advice(err); next != "" {
+		return fmt.Errorf("device %s: port %s: %w: %s", s.cfg.Device, p.name, err, next)
+	}
+	return fmt.Errorf("device %s: port %s: %w", s.cfg.Device, p.name, err)
+}
+
+// absent says whether err is the target's answer that it does not have the path.
+func absent(err error) bool { return status.Code(err) == codes.NotFound }

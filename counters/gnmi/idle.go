@@ -1,0 +1,82 @@
+package gnmi
+
+import "time"
+
+// A target may leave out values that did not change (and gateways do), so an idle
+// port falls silent. That is told from a port that is no longer sampled by
+// looking at the device as a whole: the counters of another port that arrive with
+// a later timestamp show that the target has sampled its ports since.
+
+// moment is an instant in both clocks.
+type moment struct {
+	at    int64     // by the target's clock, ns since 1970
+	local time.Time // by ours
+}
+
+// evidence is the newest timestamp on the octets of any port, and the one that was the newest
+// at least a grace period ago: whatever the target sent before that one has
+// arrived.
+type evidence struct {
+	newest, snapshot, settled moment
+	taken                     time.Time // when snapshot was
+}
+
+// note takes a timestamp of a port's octets.
+func (e *evidence) note(m moment, grace time.Duration) {
+	e.advance(m.local, grace)
+	if m.at >= e.newest.at {
+		e.newest = m
+	}
+}
+
+func (e *evidence) advance(now time.Time, grace time.Duration) {
+	if now.Sub(e.taken) >= grace {
+		e.settled, e.snapshot, e.taken = e.snapshot, e.newest, now
+	}
+}
+
+// idle returns the latest instant of which it is known that the port's counters had
+// the row's values, where that is later than the row. A sampling target samples a
+// port at equal distances, so that instant is a whole number of them after the
+// row: once there is traffic again, the window has its true length.
+func (s *Source) idle(p *port) (at int64, local time.Time, ok bool) {
+	if s.repeats {
+		return 0, time.Time{}, false // silence is not idleness with this target
+	}
+	if s.live {
+		s.evidence.advance(s.cfg.Now(), s.grace())
+	}
+	step := int64(s.period.get(s.cfg.Interval))
+	n := (s.evidence.settled.at - p.row.at) / step
+	if n <= 0 {
+		return 0, time.Time{}, false
+	}
+	at = p.row.at + n*step
+	// Our clock at that instant, as far as that of the evidence tells.
+	return at, s.evidence.settled.local.Add(time.Duration(at - s.evidence.settled.at)), true
+}
+
+// periods learns how far apart a target's samples are, from the distances of
+// successive timestamps of the same port. The shortest of the last ones counts: a port
+// that was idle shows multiples.
+type periods struct {
+	gaps [16]time.Duration
+	n    int
+}
+
+func (p *periods) note(gap time.Duration) {
+	p.gaps[p.n%len(p.gaps)] = gap
+	p.n++
+}
+
+// get returns the period; def while too little is known.
+func (p *periods) get(def time.Duration) time.Duration {
+	if p.n < len(p.gaps)/4 {
+		return def
+	}
+	least := p.gaps[0]
+	for _, g := range p.gaps[:min(p.n, len(p.gaps))] {
+		least = min(least, g)
+	}
+	return max(least, time.Millisecond)
+}

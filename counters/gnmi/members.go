@@ -1,0 +1,131 @@
+package gnmi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+
+	pb "github.com/openconfig/gnmi/proto/gnmi"
+	"google.golang.org/grpc"
+)
+
+// Members returns the members of each link aggregation group of the device, by name
+// and sorted: those that name the group in ethernet/state/aggregate-id, and those that
+// it lists in aggregation/state/member. The map is empty where the target has
+// neither.
+//
+// It asks the target, with Get or else a ONCE subscription, and may be called while the Source is
+// subscribed, but not concurrently with Read.
+func (s *Source) Members(ctx context.Context) (map[string][]string, error) {
+	if s.closed {
+		return nil, s.deviceError(fmt.Errorf("read LAG members: %w", os.ErrClosed))
+	}
+	encs, _, err := s.capabilities(ctx)
+	if err != nil {
+		return nil, s.deviceError(fmt.Errorf("read LAG members: %w", err))
+	}
+	found := membership{}
+	// One by one, as a target may have only one of them.
+	var refusals []error
+	for _, id := range [...]leafID{aggregateID, member} {
+		err := s.once(ctx, encs, interfacePath("*", leafPaths[id]), found)
+		switch {
+		case err == nil:
+		case refused(err):
+			refusals = append(refusals, err)
+		default:
+			return nil, s.deviceError(fmt.Errorf("read LAG members: %w", err))
+		}
+	}
+	if len(refusals) == 2 && !absent(refusals[0]) && !absent(refusals[1]) {
+		return nil, s.deviceError(fmt.Errorf("read LAG members: %w: %w", ErrRefused, errors.Join(refusals...)))
+	}
+	members := make(map[string][]string, len(found))
+	for lag, ports := range found {
+		members[lag] = slices.Sorted(maps.Keys(ports))
+	}
+	return members, nil
+}
+
+// once reads one path into the sink.
+func (s *Source) once(ctx context.Context, encs []pb.Encoding, path *pb.Path, to sink) error {
+	d := decoder{target: s.cfg.Target, sink: to}
+	prefix := &pb.Path{Target: s.cfg.Target}
+	var err error
+	for _, enc := range encs {
+		var reply *pb.GetResponse
+		reply, err = s.client.Get(ctx, &pb.GetRequest{Prefix: prefix, Path: []*pb.Path{path}, Encoding: enc}, grpc.WaitForReady(true))
+		if err = s.classify(ctx, err); err == nil {
+			for _, n := range reply.GetNotification() {
+				d.notification(n)
+			}
+			return nil
+		}
+		if !refused(err) || absent(err) {
+			return err
+		}
+		if err = s.onceStream(ctx, enc, prefix, path, &d); err == nil || !refused(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func (s *Source) onceStream(ctx context.Context, enc pb.Encoding, prefix, path *pb.Path, d *decoder) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := s.client.Subscribe(ctx)
+	if err != nil {
+		return s.classify(ctx, err)
+	}
+	_ = stream.Send(&pb.SubscribeRequest{Request: &pb.SubscribeRequest_Subscribe{Subscribe: &pb.SubscriptionList{
+		Prefix: prefix, Mode: pb.SubscriptionList_ONCE, Encoding: enc,
+		Subscription: []*pb.Subscription{{Path: path}},
+	}}}) // Recv tells what is wrong
+	for {
+		reply, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return s.classify(ctx, err)
+		case reply.GetSyncResponse():
+			return nil
+		}
+		d.notification(reply.GetUpdate())
+	}
+}
+
+// membership is who is a member of what.
+type membership map[string]map[string]bool
+
+var _ sink = membership{}
+
+func (m membership) update(name string, id leafID, v *value) {
+	switch {
+	case id == aggregateID && v.kind == textValue && v.text != "":
+		m.add(v.text, name)
+	case id == member:
+		for _, port := range v.list {
+			m.add(name, port)
+		}
+		if v.kind == textValue {
+			m.add(name, v.text) // a list of one, as some write it
+		}
+	}
+}
+
+func (m membership) add(lag, port string) {
+	if m[lag] == nil {
+		m[lag] = make(map[string]bool)
+	}
+	m[lag][port] = true
+}
+
+func (m membership) remove(string, *node) {}
+
+func (m membership) damaged(string, error) {}

@@ -1,0 +1,160 @@
+package gnmi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	pb "github.com/openconfig/gnmi/proto/gnmi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// part is a container that Get asks for, of each port.
+type part uint8
+
+const (
+	statePart part = iota
+	ethernetPart
+	aggregationPart
+	nParts
+)
+
+var parts = [nParts]struct {
+	path string
+	node *node
+}{
+	statePart:       {"state", interfaceNode("state")},
+	ethernetPart:    {"ethernet/state", interfaceNode("ethernet")},
+	aggregationPart: {"aggregation/state", interfaceNode("aggregation")},
+}
+
+func interfaceNode(name string) *node {
+	return tree.child("interfaces").child("interface").child(name)
+}
+
+// mostPorts is how many ports one Get asks for at most.
+const mostPorts = 32
+
+// poll takes one reading with Get. The error is for the whole device.
+func (s *Source) poll(ctx context.Context) error {
+	all := make([]int, len(s.ports))
+	for i := range all {
+		all[i] = i
+	}
+	if err := s.fetch(ctx, statePart, all); err != nil {
+		return err
+	}
+	now := s.cfg.Now()
+	if !s.speeds.IsZero() && now.Sub(s.speeds) < s.cfg.Recheck && !s.wasDown() {
+		return nil
+	}
+	s.speeds = now
+	for _, pt := range [...]part{ethernetPart, aggregationPart} {
+		var ask []int
+		s.mu.Lock()
+		for i := range s.ports {
+			if !s.ports[i].lacks[pt] {
+				ask = append(ask, i)
+			}
+		}
+		s.mu.Unlock()
+		if err := s.fetch(ctx, pt, ask); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wasDown says whether a port came up since the last call, perhaps with another
+// speed.
+func (s *Source) wasDown() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	came := false
+	for i := range s.ports {
+		p := &s.ports[i]
+		up, _ := p.up()
+		came = came || up && p.down
+		p.down = !up
+	}
+	return came
+}
+
+// fetch gets one part of the given ports. A port that the target does not have is
+// left without the part; the error is for all of them.
+func (s *Source) fetch(ctx context.Context, pt part, ports []int) error {
+	for len(ports) > 0 {
+		s.mu.Lock()
+		n := min(s.chunk, len(ports))
+		s.mu.Unlock()
+		if err := s.fetchSome(ctx, pt, ports[:n]); err != nil {
+			return err
+		}
+		ports = ports[n:]
+	}
+	return nil
+}
+
+// fetchSome is fetch in one Get, or in halves where the target refuses that.
+func (s *Source) fetchSome(ctx context.Context, pt part, ports []int) error {
+	req := &pb.GetRequest{Prefix: &pb.Path{Target: s.cfg.Target}}
+	if s.cfg.Target == "" {
+		req.Prefix = nil
+	}
+	s.mu.Lock()
+	req.Encoding = s.encoding
+	wait := s.started
+	for _, i := range ports {
+		req.Path = append(req.Path, interfacePath(s.ports[i].name, parts[pt].path))
+	}
+	s.mu.Unlock()
+	call, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	reply, err := s.client.Get(call, req, grpc.WaitForReady(wait))
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", ErrNoAnswer, ctx.Err())
+	}
+	err = s.classify(call, err)
+	switch tooLarge := errors.Is(err, ErrTooLarge); {
+	case err == nil:
+	case status.Code(err) == codes.Unimplemented:
+		return fmt.Errorf("%w: neither subscriptions nor Get: %w", ErrRefused, err)
+	case !tooLarge && !refused(err), tooLarge && len(ports) == 1:
+		return err
+	case len(ports) > 1:
+		if tooLarge {
+			s.mu.Lock()
+			s.chunk = max(1, len(ports)/2)
+			s.mu.Unlock()
+		}
+		if err := s.fetchSome(ctx, pt, ports[:len(ports)/2]); err != nil {
+			return err
+		}
+		return s.fetchSome(ctx, pt, ports[len(ports)/2:])
+	}
+	now := s.cfg.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	polled := s.mode == Get
+	if polled {
+		s.stream++
+		s.refresh = false
+	}
+	for _, n := range reply.GetNotification() {
+		s.take(n, now)
+	}
+	if !polled {
+		return nil
+	}
+	for _, i := range ports {
+		p := &s.ports[i]
+		p.expire(s.stream, parts[pt].node)
+		if err != nil {
+			p.lacks[pt] = pt != statePart
+			p.damage = nil
+		}
+	}
+	return nil
+}

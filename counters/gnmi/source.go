@@ -1,0 +1,289 @@
+package gnmi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	pb "github.com/openconfig/gnmi/proto/gnmi"
+	"google.golang.org/grpc"
+
+	"github.com/csig-agent/csig/counters"
+)
+
+// Source reads the egress counters of one device through its gNMI target. Read and
+// Members are not safe for concurrent use; Info is.
+type Source struct {
+	cfg       Config
+	handshake handshake
+	conn      *grpc.ClientConn
+	client    pb.GNMIClient
+
+	// Of the goroutine that keeps the subscription.
+	stop    context.CancelFunc
+	stopped chan struct{} // closed when it has ended; nil before the first Read
+	shape   int           // index into the list of shapes
+	wake    chan struct{} // something happened that a waiting Read wants to know
+
+	// Of Read.
+	closed bool
+	speeds time.Time // when Get last asked for them
+
+	mu       sync.Mutex
+	started  bool // a Read has returned samples
+	ports    []port
+	byName   map[string]int
+	dec      decoder
+	info     Info
+	mode     Mode // Auto until it is known
+	encoding pb.Encoding
+	live     bool      // a stream is open
+	begun    time.Time // when it was opened
+	synced   time.Time // when it had told everything; zero before
+	pruned   bool      // what it did not tell has been dropped
+	err      error     // why there is no stream
+	stream   uint64    // number of the stream or poll
+	chunk    int       // ports in one Get
+
+	// Of the notification being taken in.
+	message uint64
+	now     time.Time
+	at      int64
+	refresh bool // from a stream that is complete
+
+	evidence evidence
+	repeats  bool // the target sends unchanged values too
+	period   periods
+}
+
+var _ counters.Source = (*Source)(nil)
+
+// New returns a Source. It checks the configuration and reads the files that it
+// names; the target is contacted by Read, so that a device that is down when the
+// daemon starts is an error of a reading and not of the start.
+func New(cfg Config) (*Source, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{
+		cfg:    cfg,
+		wake:   make(chan struct{}, 1),
+		ports:  make([]port, len(cfg.Ports)),
+		byName: make(map[string]int, len(cfg.Ports)),
+		chunk:  mostPorts,
+	}
+	s.dec = decoder{target: cfg.Target, sink: (*intake)(s)}
+	for i, name := range cfg.Ports {
+		s.ports[i].name = name
+		s.byName[name] = i
+	}
+	if s.conn, err = s.dial(); err != nil {
+		return nil, fmt.Errorf("device %s: gNMI: %w", cfg.Device, err)
+	}
+	s.client = pb.NewGNMIClient(s.conn)
+	return s, nil
+}
+
+// Close ends the subscription and closes the connection. The Source cannot be
+// used afterwards.
+func (s *Source) Close() error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if s.stopped != nil {
+		s.stop()
+		<-s.stopped
+	}
+	return s.conn.Close()
+}
+
+// Read returns the newest state of all ports. It implements counters.Source. The first
+// call waits until the target has told everything, or ctx ends; later ones return
+// at once what the subscription has brought so far, with the target's timestamps, so
+// that At is as old as the counters are. Where the target is polled instead, each
+// call asks it.
+//
+// The error is for the whole device: it cannot be reached (ErrNoAnswer,
+// ErrCertificate), refuses (ErrCredentials, ErrRefused), or ctx ended before
+// there was anything. A port's own trouble is its sample's Err.
+func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sample, error) {
+	dst = dst[:0]
+	if s.closed {
+		return dst, s.deviceError(os.ErrClosed)
+	}
+	if err := ctx.Err(); err != nil {
+		return dst, s.deviceError(err)
+	}
+	if s.stopped == nil {
+		s.start()
+	}
+	if err := s.await(ctx); err != nil {
+		return dst, s.deviceError(err)
+	}
+	s.mu.Lock()
+	mode := s.mode
+	s.mu.Unlock()
+	if mode == Get {
+		if err := s.poll(ctx); err != nil {
+			return dst, s.deviceError(err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.cfg.Now()
+	s.prune(now)
+	for i := range s.ports {
+		p := &s.ports[i]
+		p.settle(now, s.grace(), s.slack(), mode == Get)
+		dst = append(dst, s.sample(p, now))
+	}
+	s.started = true
+	return dst, nil
+}
+
+// start runs the subscription.
+func (s *Source) start() {
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop, s.stopped = stop, make(chan struct{})
+	go s.run(ctx)
+}
+
+// await waits, the first time, until there is something to return. Later it only
+// says whether there still is.
+func (s *Source) await(ctx context.Context) error {
+	tick := time.NewTimer(0)
+	defer tick.Stop()
+	for {
+		s.mu.Lock()
+		done, err := s.ready(s.cfg.Now())
+		some := s.some()
+		s.mu.Unlock()
+		if done || err != nil {
+			return err
+		}
+		tick.Reset(10 * time.Millisecond) // ready depends on the clock too
+		select {
+		case <-s.wake:
+		case <-tick.C:
+		case <-ctx.Done():
+			if some {
+				return nil
+			}
+			return fmt.Errorf("%w yet: %w", ErrNoAnswer, ctx.Err())
+		}
+	}
+}
+
+// ready says whether Read may return samples, or an error instead. The caller
+// holds the lock.
+func (s *Source) ready(now time.Time) (bool, error) {
+	if s.mode == Get {
+		return true, nil
+	}
+	if !s.live {
+		// Between two streams what the last one brought remains true for a
+		// while.
+		if s.err != nil && (!s.started || s.age(now) > 2*s.interval()) {
+			return false, s.err
+		}
+		return s.started, nil
+	}
+	if s.started {
+		return true, nil
+	}
+	complete := true
+	for i := range s.ports {
+		p := &s.ports[i]
+		p.settle(now, s.grace(), s.slack(), false)
+		complete = complete && p.row.set && p.trouble() == nil
+	}
+	switch {
+	case complete && !s.synced.IsZero():
+		return true, nil
+	case !s.synced.IsZero():
+		return s.pruneDue(now), nil
+	}
+	return now.Sub(s.begun) > s.cfg.Timeout && s.some(), nil
+}
+
+// some says whether any port has been read.
+func (s *Source) some() bool {
+	for i := range s.ports {
+		if s.ports[i].row.set {
+			return true
+		}
+	}
+	return false
+}
+
+// age is how long ago the newest counter arrived.
+func (s *Source) age(now time.Time) time.Duration {
+	if s.evidence.newest.local.IsZero() {
+		return time.Duration(1<<63 - 1)
+	}
+	return now.Sub(s.evidence.newest.local)
+}
+
+// interval is how far apart the target's samples are, if that is more than asked for.
+func (s *Source) interval() time.Duration {
+	return max(s.cfg.Interval, s.period.get(s.cfg.Interval))
+}
+
+// grace is how long the leaves of one sample may take to arrive one by one, and slack
+// how far apart their timestamps may be.
+func (s *Source) grace() time.Duration { return min(s.cfg.Interval/4, 100*time.Millisecond) }
+func (s *Source) slack() time.Duration { return s.cfg.Interval / 8 }
+
+// pruneDue says whether a target that has told everything has had the time to send a
+// first sample of every port too: some say that they are done before.
+func (s *Source) pruneDue(now time.Time) bool {
+	return !s.synced.IsZero() && now.Sub(s.synced) > 2*s.interval()+s.grace()
+}
+
+// prune drops what the present stream has not told: the target no longer has it.
+func (s *Source) prune(now time.Time) {
+	if s.pruned || !s.live || !s.pruneDue(now) {
+		return
+	}
+	s.pruned = true
+	for i := range s.ports {
+		s.ports[i].expire(s.stream, tree)
+	}
+}
+
+// sample is the port's sample at this instant.
+func (s *Source) sample(p *port, now time.Time) counters.Sample {
+	if err := p.trouble(); err != nil {
+		return counters.Sample{Port: p.name, At: now, Err: s.portError(p, err)}
+	}
+	if !p.row.set {
+		return counters.Sample{Port: p.name, At: now, Err: s.portError(p, errFirst)}
+	}
+	out := p.sample()
+	out.At, out.Local, out.Live = time.Unix(0, p.row.at), p.row.local, s.cfg.Live
+	if p.row.at == 0 {
+		out.At, out.Local, out.Live = p.row.local, time.Time{}, false
+		return out
+	}
+	if s.mode == Get {
+		return out
+	}
+	silent := now.Sub(p.row.local)
+	if at, local, ok := s.idle(p); ok {
+		// The target has sampled this port since, and found nothing new.
+		out.At, out.Local = time.Unix(0, at), local
+		silent = now.Sub(local)
+	}
+	if most := 5*s.interval() + 2*s.grace(); silent > most && out.Up {
+		return counters.Sample{Port: p.name, At: out.At,
+			Err: s.portError(p, fmt.Errorf("%s: %w for %v", outOctets, ErrSilent, silent.Round(s.cfg.Interval/10)))}
+	}
+	return out
+}
+
+var errFirst = errors.New("its first sample is not complete yet")

@@ -1,0 +1,262 @@
+package gnmi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	pb "github.com/openconfig/gnmi/proto/gnmi"
+)
+
+// run keeps a subscription until ctx ends, or until it turns out that the target has to be
+// polled.
+func (s *Source) run(ctx context.Context) {
+	defer close(s.stopped)
+	wait := s.cfg.Backoff
+	for {
+		told, err := s.session(ctx)
+		if ctx.Err() != nil || err == nil {
+			return
+		}
+		if told {
+			wait = s.cfg.Backoff
+		}
+		if errors.Is(err, ErrCredentials) {
+			wait = s.cfg.MaxBackoff
+		}
+		// Devices that lost one collector at the same time do not get all of
+		// it back at the same time.
+		t := time.NewTimer(wait*4/5 + rand.N(wait*2/5+1))
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return
+		case <-t.C:
+		}
+		wait = min(2*wait, s.cfg.MaxBackoff)
+	}
+}
+
+// session subscribes in the first shape that the target accepts, and takes in what comes
+// until the stream ends, or returns nil where the target has to be polled. told
+// says whether the target had told everything.
+func (s *Source) session(ctx context.Context) (told bool, err error) {
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.live = false
+		if s.err = err; err != nil {
+			s.info.LastError = err.Error()
+		}
+		s.notify()
+	}()
+	encs, version, err := s.capabilities(ctx)
+	if err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	s.encoding = encs[0]
+	s.info.Version, s.info.Encoding = version, encs[0].String()
+	s.mu.Unlock()
+	if s.cfg.Mode == Get {
+		s.polling()
+		return false, nil
+	}
+	list := shapes(s.cfg.Mode, encs, len(s.ports))
+	var first error
+	for ; s.shape < len(list); s.shape++ {
+		told, err := s.subscribe(ctx, list[s.shape])
+		if told || !refused(err) {
+			return told, err
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	s.shape = 0
+	if s.cfg.Mode != Auto {
+		return false, fmt.Errorf("%w: it refuses each kind of subscription that mode %v allows: %w", ErrRefused, s.cfg.Mode, first)
+	}
+	s.polling()
+	return false, nil
+}
+
+// polling leaves it to Read to ask the target.
+func (s *Source) polling() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mode = Get
+	s.info.Mode, s.info.Request = Get, "get"
+}
+
+// capabilities asks the target what it can do and returns the encodings to try, and its
+// version of gNMI.
+func (s *Source) capabilities(ctx context.Context) (encs []pb.Encoding, version string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	reply, err := s.client.Capabilities(ctx, &pb.CapabilityRequest{})
+	known := encodings
+	if s.cfg.Encoding != "" {
+		known = []string{s.cfg.Encoding}
+	}
+	switch err = s.classify(ctx, err); {
+	case err == nil:
+		for _, name := range known {
+			if e := pb.Encoding(pb.Encoding_value[name]); slices.Contains(reply.GetSupportedEncodings(), e) {
+				encs = append(encs, e)
+			}
+		}
+		if len(encs) == 0 {
+			return nil, "", fmt.Errorf("%w: it has %v, wanted is one of %v", ErrEncoding, reply.GetSupportedEncodings(), known)
+		}
+		encs = encs[:1]
+	case refused(err):
+		// It may subscribe all the same, as gateways do.
+		for _, name := range known {
+			encs = append(encs, pb.Encoding(pb.Encoding_value[name]))
+		}
+	default:
+		return nil, "", err
+	}
+	return encs, reply.GetGNMIVersion(), nil
+}
+
+// subscribe keeps one stream. An error for which refused holds is the target's answer to the
+// request.
+func (s *Source) subscribe(ctx context.Context, sh shape) (told bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watch := time.AfterFunc(s.cfg.Timeout, func() {
+		cancel(fmt.Errorf("%w: nothing came in %v", ErrNoAnswer, s.cfg.Timeout))
+	})
+	defer watch.Stop()
+	stream, err := s.client.Subscribe(ctx)
+	if err != nil {
+		return false, s.classify(ctx, err)
+	}
+	// An error of Send is told by Recv.
+	_ = stream.Send(sh.request(&s.cfg))
+	probing := make(chan struct{})
+	defer func() {
+		cancel(nil)
+		<-probing
+	}()
+	go s.probe(ctx, probing)
+
+	got := false
+	for {
+		reply, err := stream.Recv()
+		if err != nil {
+			err = s.classify(ctx, err)
+			if errors.Is(err, io.EOF) {
+				err = fmt.Errorf("%w: closed by the target", ErrStream)
+			}
+			if got && refused(err) {
+				// It did work, so it is no answer to the request.
+				err = fmt.Errorf("%w: %s", ErrStream, err)
+			}
+			return told, err
+		}
+		// The first answer proves nothing about how long the next one may take.
+		if !got {
+			watch.Stop()
+			watch = time.AfterFunc(s.cfg.Silence, func() {
+				cancel(fmt.Errorf("%w: the stream brought nothing in %v", ErrNoAnswer, s.cfg.Silence))
+			})
+		} else {
+			watch.Reset(s.cfg.Silence)
+		}
+		now := s.cfg.Now()
+		s.mu.Lock()
+		if !got {
+			got = true
+			s.opened(sh, now)
+		}
+		switch r := reply.GetResponse().(type) {
+		case *pb.SubscribeResponse_Update:
+			s.refresh = told
+			s.take(r.Update, now)
+		case *pb.SubscribeResponse_SyncResponse:
+			if !told {
+				told = true
+				s.synced = now
+				s.info.Synced = true
+			}
+		default:
+			s.info.Invalid++
+		}
+		s.notify()
+		s.mu.Unlock()
+	}
+}
+
+// opened begins the state of a new stream. The caller holds the lock.
+func (s *Source) opened(sh shape, now time.Time) {
+	s.stream++
+	s.mode, s.live, s.err = sh.mode, true, nil
+	s.begun, s.synced, s.pruned = now, time.Time{}, false
+	s.encoding = sh.encoding
+	s.info.Mode, s.info.Request, s.info.Encoding = sh.mode, sh.String(), sh.encoding.String()
+	s.info.Streams++
+	s.info.Synced = false
+}
+
+// notify wakes a Read that waits.
+func (s *Source) notify() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// probe asks with a Get for ports of which the stream says nothing, until ctx ends. A
+// target that leaves out unchanged values shows that way that they are.
+func (s *Source) probe(ctx context.Context, done chan<- struct{}) {
+	defer close(done)
+	t := time.NewTicker(s.cfg.Interval)
+	defer t.Stop()
+	var silent []int
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		silent = s.silent(silent[:0])
+		if len(silent) == 0 {
+			continue
+		}
+		err := s.fetch(ctx, statePart, silent)
+		if err != nil {
+			s.mu.Lock()
+			s.info.LastError = fmt.Sprintf("Get of silent ports: %v", err)
+			s.mu.Unlock()
+			return // for this stream
+		}
+	}
+}
+
+// silent lists the ports that are up and have had no update for long, though the
+// stream is complete.
+func (s *Source) silent(list []int) []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.cfg.Now()
+	if !s.live || !s.pruneDue(now) {
+		return list
+	}
+	for i := range s.ports {
+		p := &s.ports[i]
+		if up, _ := p.up(); !up || !p.row.set || now.Sub(p.leaves[outOctets].arrived) < 3*s.interval() {
+			continue
+		}
+		if _, local, ok := s.idle(p); !ok || now.Sub(local) > 3*s.interval() {
+			list = append(list, i)
+		}
+	}
+	return list
+}
