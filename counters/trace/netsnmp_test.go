@@ -1,0 +1,62 @@
+package trace
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/counters"
+)
+
+// A recording of a real net-snmp (5.9, its cache of 3 s) that was read each second while
+// the loopback sent steadily. Its true rate is that between the first and the last
+// counter, which the cache cannot touch.
+func TestRecordedNetSNMP(t *testing.T) {
+	file, err := os.ReadFile("testdata/netsnmp-1s.trace.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := readAll(t, file)
+	if err != nil || len(all) != 100 {
+		t.Fatalf("%d readings, %v", len(all), err)
+	}
+	// Two readings at which the cache was fresh.
+	var fresh []*counters.Sample
+	for i := 1; i < len(all); i++ {
+		if s := &all[i].Samples[0]; s.Octets != all[i-1].Samples[0].Octets {
+			fresh = append(fresh, s)
+		}
+	}
+	a, b := fresh[1], fresh[len(fresh)-1]
+	truth := 8 * float64(b.Octets-a.Octets+uint64(a.Overhead)*(b.Packets-a.Packets)) / b.At.Sub(a.At).Seconds()
+
+	cfg := PlayConfig{Speeds: map[string]uint64{"lo": 1e9}}
+	valid := 0
+	sum, err := Play(reader(t, file), cfg, func(s *Step) error {
+		e := &s.Ports[0].Estimate
+		if e.State != counters.OK {
+			return nil
+		}
+		valid++
+		if off := float64(e.Load())/truth - 1; off < -0.01 || off > 0.01 {
+			t.Errorf("%v: load %d, truth %.0f, Δt %v ±%v", s.Read, e.Load(), truth, e.End.Sub(e.Start), e.Error)
+		}
+		return nil
+	})
+	st := sum.Refresh
+	if err != nil || valid < 30 || (st.Period-3*time.Second).Abs() > st.PeriodError || st.PeriodError > 40*time.Millisecond {
+		t.Errorf("%v, %d valid, %+v", err, valid, st)
+	}
+	t.Logf("%d estimates within 1 %% of %.3f Mb/s, refreshed every %v ±%v (%v)", valid, truth/1e6, st.Period, st.PeriodError, st.Kind)
+
+	cfg.NoRefresh = true
+	zero := 0
+	if _, err := Play(reader(t, file), cfg, func(s *Step) error {
+		if e := &s.Ports[0].Estimate; e.State == counters.OK && e.Load() == 0 {
+			zero++
+		}
+		return nil
+	}); err != nil || zero < 60 {
+		t.Errorf("without learning %d readings say zero, %v", zero, err)
+	}
+}
