@@ -1,6 +1,11 @@
 package vlanrules
 
-import "github.com/csig-agent/csig/quantize"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/csig-agent/csig/quantize"
+)
 
 // Field is a condition on one field of the tag's TCI. The zero value matches
 // everything.
@@ -95,6 +100,16 @@ var matchKindNames = [...]string{"range", "ternary", "ternary-unordered", "exact
 
 // String returns "range", "ternary", "ternary-unordered" or "exact".
 func (k MatchKind) String() string { return matchKindNames[k] }
+
+// ParseMatchKind is the inverse of String.
+func ParseMatchKind(name string) (MatchKind, error) {
+	for i, n := range matchKindNames {
+		if n == name {
+			return MatchKind(i), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown match kind %q: want %s", name, strings.Join(matchKindNames[:], ", "))
+}
 
 // Apply is the table's meaning: the TCI a frame leaves with. It is written
 // for clarity and serves fakes and explanations; hardware does the real work.

@@ -1,0 +1,291 @@
+// Package explain draws what the rule compiler does: the table for one signal
+// and bucket, and the steps that lead there from another. It is the whole of
+// `csig rules explain` but the flags, and its JSON is made to be checked by
+// somebody else's simulator (docs/rules.md describes it).
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// Format names the JSON form of a Result.
+const Format = "csig.rules/v1"
+
+// Options says what to explain.
+type Options struct {
+	Layout quantize.Layout
+	Signal quantize.Signal
+	Bucket uint8  // 0…31
+	LM     uint16 // the locator written
+	From   *State // nil: no steps
+
+	Match    vlanrules.MatchKind // the kind of table; ignored with Caps
+	Budget   int                 // entries for the signal in a ternary table; 0: as few as possible
+	Platform string              // whose capabilities Caps are, "" for a generic device
+	Caps     *vlanrules.Caps     // of a platform; nil: a generic device of kind Match
+}
+
+// State is a bucket with the locator that goes with it.
+type State struct {
+	Bucket uint8  `json:"bucket"`
+	LM     uint16 `json:"lm"`
+}
+
+// Result is the explanation. Numbers are plain integers and empty lists [].
+type Result struct {
+	Format    string  `json:"format"`
+	Layout    string  `json:"layout"`
+	Signal    string  `json:"signal"`
+	T         uint8   `json:"t"`
+	Aggregate string  `json:"aggregate"` // "min" or "max"
+	Bucket    uint8   `json:"bucket"`
+	LM        uint16  `json:"lm"`
+	VID       uint16  `json:"vid"` // what bucket and locator are as a VID
+	From      *State  `json:"from,omitempty"`
+	Match     string  `json:"match"`
+	Platform  string  `json:"platform,omitempty"`
+	Budget    int     `json:"budget,omitempty"`
+	Form      string  `json:"form"` // the compiler's choice, "" where it refuses
+	Why       string  `json:"why"`
+	Verdict   Verdict `json:"verdict"`
+
+	Entries []Entry `json:"entries"`          // in match order
+	Initial []Entry `json:"initial,omitzero"` // with From: the table of that bucket
+	Steps   []Step  `json:"steps,omitzero"`   // with From: from Initial to the new bucket
+	// Transaction is how many of the steps the device takes at once: "table",
+	// "batch" or "entry" for one after the other.
+	Transaction string `json:"transaction,omitempty"`
+
+	initial, final vlanrules.Table
+	ops            []vlanrules.Op
+	first          vlanrules.Table // what the device looks at before the port's table
+	kind           vlanrules.MatchKind
+	layout         quantize.Layout
+}
+
+// Verdict is how well the device can do it: "full", "degraded" or "refused",
+// the latter two with a reason.
+type Verdict struct {
+	Level  string `json:"level"`
+	Reason string `json:"reason"`
+}
+
+// Entry is one row of a table. Higher priorities match first; where they are
+// equal any entry that matches may win, and it does not matter which.
+type Entry struct {
+	ID       uint32 `json:"id"`
+	Priority uint16 `json:"priority"`
+	Match    Match  `json:"match"`
+	Action   Action `json:"action"`
+}
+
+// Match is the conditions of an entry; an absent one is a wildcard.
+type Match struct {
+	PCP   *Field `json:"pcp,omitempty"`
+	DEI   *Field `json:"dei,omitempty"`
+	VID   *Field `json:"vid,omitempty"`
+	Class uint16 `json:"class,omitempty"` // that a set-class entry gave the tag
+}
+
+// Field is one condition: value and mask, or first and last, inclusive.
+type Field struct {
+	Value *uint16 `json:"value,omitempty"`
+	Mask  *uint16 `json:"mask,omitempty"`
+	First *uint16 `json:"first,omitempty"`
+	Last  *uint16 `json:"last,omitempty"`
+}
+
+// Action is what an entry does: "rewrite" sets the VID, "none" leaves the tag
+// as it is, "use-value" sets the VID of the "value" row with that id, and
+// "set-class" gives the tag a class and goes on to the other entries.
+type Action struct {
+	Type  string `json:"type"`
+	VID   uint16 `json:"vid,omitempty"`   // rewrite and value; never 0
+	Value uint32 `json:"value,omitempty"` // use-value
+	Class uint16 `json:"class,omitempty"` // set-class
+}
+
+// Step is one operation: "add", "modify" or "delete". Each has the whole
+// entry, with delete as it was.
+type Step struct {
+	Op    string `json:"op"`
+	ID    uint32 `json:"id"`
+	Entry Entry  `json:"entry"`
+}
+
+// smallest is the budget that asks for the smallest table.
+const smallest = 3
+
+// Explain compiles what opts ask for. A device that cannot do it is not an
+// error but a verdict; errors are options that make no sense.
+func Explain(opts Options) (*Result, error) {
+	if err := opts.check(); err != nil {
+		return nil, err
+	}
+	caps := Generic(opts.Match)
+	if opts.Caps != nil {
+		caps = *opts.Caps
+	}
+	budget := opts.Budget
+	if budget == 0 && opts.Caps == nil {
+		budget = smallest
+	}
+	var compile []vlanrules.Option
+	if budget > 0 {
+		compile = append(compile, vlanrules.WithBudget(budget))
+	}
+	c := vlanrules.NewCompiler(caps, opts.Layout, compile...)
+
+	r := &Result{
+		Format: Format, Layout: opts.Layout.String(),
+		Signal: opts.Signal.String(), T: uint8(opts.Signal), Aggregate: "min",
+		Bucket: opts.Bucket, LM: opts.LM, VID: opts.Layout.VID(opts.Bucket, opts.LM), From: opts.From,
+		Match: caps.Match.String(), Platform: opts.Platform,
+		Entries: []Entry{},
+		kind:    caps.Match, layout: opts.Layout,
+	}
+	if opts.Signal.Max() {
+		r.Aggregate = "max"
+	}
+	if caps.Match == vlanrules.MatchTernary {
+		r.Budget = budget
+	}
+	want := []vlanrules.Intent{{Signal: opts.Signal, Action: vlanrules.Update, S: opts.Bucket, LM: opts.LM}}
+	var res vlanrules.Result
+	c.Compile(&res, nil, want)
+	r.Verdict = Verdict{Level: res.Verdict.Level.String(), Reason: res.Verdict.Reason}
+	if res.Choice != nil {
+		r.Form, r.Why = res.Choice.Form.String(), res.Choice.Why
+		switch res.Choice.Form {
+		case vlanrules.FormClass, vlanrules.FormSharedClass:
+			r.first = c.ClassTable()
+		}
+	}
+	r.first = append(r.first, guard(caps, opts.Layout)...)
+	r.final = r.whole(res.Table)
+	r.Entries = entries(r.final)
+	if opts.From != nil && res.Verdict.Level != vlanrules.Refused {
+		return r, r.explainSteps(c, caps, opts, want)
+	}
+	if opts.From != nil {
+		r.Initial, r.Steps = []Entry{}, []Step{}
+	}
+	return r, nil
+}
+
+// explainSteps compiles the old bucket afresh and goes from there to the new.
+func (r *Result) explainSteps(c *vlanrules.Compiler, caps vlanrules.Caps, opts Options, want []vlanrules.Intent) error {
+	var old, res vlanrules.Result
+	c.Compile(&old, nil, []vlanrules.Intent{{Signal: opts.Signal, Action: vlanrules.Update, S: opts.From.Bucket, LM: opts.From.LM}})
+	if old.Verdict.Level == vlanrules.Refused {
+		return fmt.Errorf("the state to come from cannot be: %s", old.Verdict.Reason)
+	}
+	c.Compile(&res, old.Table, want)
+	r.initial, r.ops = r.whole(old.Table), res.Ops
+	r.Initial, r.Steps, r.Transaction = entries(r.initial), []Step{}, caps.Txn.String()
+	for _, op := range r.ops {
+		r.Steps = append(r.Steps, Step{Op: op.Kind.String(), ID: op.Entry.ID, Entry: entry(op.Entry)})
+	}
+	return nil
+}
+
+// check finds options that make no sense.
+func (o *Options) check() error {
+	switch {
+	case !o.Signal.Known():
+		return fmt.Errorf("signal %s: want abw, abwc, pd or nqd", o.Signal)
+	case o.Bucket >= quantize.NumBuckets:
+		return fmt.Errorf("bucket %d: want 0 to %d", o.Bucket, quantize.NumBuckets-1)
+	case o.LM > o.Layout.LMAllOnes():
+		return fmt.Errorf("locator %d: %s has %d bits, want 0 to %d", o.LM, o.Layout, o.Layout.LMBits(), o.Layout.LMAllOnes())
+	case o.From != nil && o.From.Bucket >= quantize.NumBuckets:
+		return fmt.Errorf("from bucket %d: want 0 to %d", o.From.Bucket, quantize.NumBuckets-1)
+	case o.From != nil && o.From.LM > o.Layout.LMAllOnes():
+		return fmt.Errorf("from locator %d: %s has %d bits, want 0 to %d", o.From.LM, o.Layout, o.Layout.LMBits(), o.Layout.LMAllOnes())
+	case o.Budget < 0 || o.Budget > 0 && o.Budget < smallest:
+		return fmt.Errorf("budget %d: a ternary table needs %d entries for some buckets", o.Budget, smallest)
+	}
+	return nil
+}
+
+// Generic is a device of one kind that changes one entry at a time, in place
+// where that helps: what a platform without a name is explained with.
+func Generic(kind vlanrules.MatchKind) vlanrules.Caps {
+	return vlanrules.Caps{
+		Match: kind, MatchPCP: true, Txn: vlanrules.TxnEntry,
+		Modify: true, ModifyEntry: kind == vlanrules.MatchRange,
+	}
+}
+
+// guardID is below all IDs of signals and above those of classes.
+const guardID = 9_000
+
+// guard is the entry that stands for a device that leaves tags with D=1 alone
+// before it looks at the table.
+func guard(caps vlanrules.Caps, layout quantize.Layout) vlanrules.Table {
+	if layout != quantize.UEC || !caps.MatchD {
+		return nil
+	}
+	return vlanrules.Table{{
+		ID: guardID, Priority: 0xffff, Type: vlanrules.NoOp,
+		Match: vlanrules.Match{VID: vlanrules.Field{Kind: vlanrules.Ternary, Value: 1, Mask: 1}},
+	}}
+}
+
+// whole is a port's table behind what the device looks at first.
+func (r *Result) whole(t vlanrules.Table) vlanrules.Table {
+	return append(append(vlanrules.Table{}, r.first...), t...)
+}
+
+// do does one operation on a table of its own, which stays in match order.
+func do(t vlanrules.Table, op vlanrules.Op) vlanrules.Table {
+	at := slices.IndexFunc(t, func(e vlanrules.Entry) bool { return e.ID == op.Entry.ID })
+	switch op.Kind {
+	case vlanrules.Delete:
+		return slices.Delete(t, at, at+1)
+	case vlanrules.Modify:
+		t[at] = op.Entry
+		return t
+	}
+	at = len(t)
+	for at > 0 && t[at-1].Priority < op.Entry.Priority {
+		at--
+	}
+	return slices.Insert(t, at, op.Entry)
+}
+
+func entries(t vlanrules.Table) []Entry {
+	out := make([]Entry, len(t))
+	for i := range t {
+		out[i] = entry(t[i])
+	}
+	return out
+}
+
+func entry(e vlanrules.Entry) Entry {
+	out := Entry{ID: e.ID, Priority: e.Priority, Action: Action{Type: e.Type.String()}}
+	out.Match = Match{PCP: field(e.Match.PCP), DEI: field(e.Match.DEI), VID: field(e.Match.VID), Class: e.Match.Class}
+	switch e.Type {
+	case vlanrules.RewriteVID, vlanrules.Value:
+		out.Action.VID = e.VID
+	case vlanrules.UseValue:
+		out.Action.Value = e.Ref
+	case vlanrules.SetClass:
+		out.Action.Class = uint16(e.Ref)
+	}
+	return out
+}
+
+func field(f vlanrules.Field) *Field {
+	switch f.Kind {
+	case vlanrules.Ternary:
+		return &Field{Value: &f.Value, Mask: &f.Mask}
+	case vlanrules.Range:
+		return &Field{First: &f.First, Last: &f.Last}
+	}
+	return nil
+}

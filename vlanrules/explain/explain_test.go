@@ -1,0 +1,255 @@
+package explain_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules"
+	"github.com/csig-agent/csig/vlanrules/explain"
+)
+
+// The types below are a reader of the JSON of its own, as somebody who checks
+// the rules elsewhere would write it.
+type (
+	fieldJSON struct{ Value, Mask, First, Last *int }
+	entryJSON struct {
+		ID, Priority *int
+		Match        struct {
+			PCP, DEI, VID *fieldJSON
+			Class         int
+		}
+		Action struct {
+			Type              string
+			VID, Value, Class int
+		}
+	}
+	resultJSON struct {
+		Format  string
+		VID     int
+		Verdict struct{ Level, Reason string }
+		Entries []entryJSON
+		Initial []entryJSON
+		Steps   []struct {
+			Op    string
+			ID    int
+			Entry *entryJSON
+		}
+	}
+)
+
+func (f *fieldJSON) takes(v int) bool {
+	switch {
+	case f == nil:
+		return true
+	case f.Mask != nil:
+		return v&*f.Mask == *f.Value
+	}
+	return v >= *f.First && v <= *f.Last
+}
+
+// leaves is the VID a tag leaves with: in order of priority, the first entry
+// that matches.
+func leaves(t []entryJSON, tci int) int {
+	class := 0
+	for _, e := range t {
+		if e.Action.Type == "set-class" && class == 0 && e.Match.VID.takes(tci&0xfff) {
+			class = e.Action.Class
+		}
+	}
+	for _, e := range t {
+		if e.Action.Type == "set-class" || e.Action.Type == "value" || e.Match.Class != 0 && e.Match.Class != class {
+			continue
+		}
+		if !e.Match.PCP.takes(tci>>13) || !e.Match.DEI.takes(tci>>12&1) || !e.Match.VID.takes(tci&0xfff) {
+			continue
+		}
+		switch e.Action.Type {
+		case "rewrite":
+			return e.Action.VID
+		case "use-value":
+			for _, v := range t {
+				if v.Action.Type == "value" && *v.ID == e.Action.Value {
+					return v.Action.VID
+				}
+			}
+		}
+		return tci & 0xfff
+	}
+	return tci & 0xfff
+}
+
+func ideal(o explain.Options, bucket uint8, lm uint16, tci int) int {
+	s := uint8(tci >> 7 & 31)
+	worse := s > bucket
+	if o.Signal == quantize.MaxPD || o.Signal == quantize.MaxNQD {
+		worse = s < bucket
+	}
+	if quantize.Signal(tci>>13) != o.Signal || !worse || o.Layout == quantize.UEC && tci&1 == 1 {
+		return tci & 0xfff
+	}
+	if o.Layout == quantize.UEC {
+		return int(bucket)<<7 | int(lm)<<1
+	}
+	return int(bucket)<<7 | int(lm)
+}
+
+// TestJSONIsComplete explains changes on every kind of device, and follows
+// them from the JSON alone: entries, initial, and each step.
+func TestJSONIsComplete(t *testing.T) {
+	linux := vlanrules.Caps{Match: vlanrules.MatchRange, MatchPCP: true, MatchD: true}
+	shared := vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, MatchPCP: true, Values: true, Txn: vlanrules.TxnEntry}
+	for _, dev := range []struct {
+		name string
+		opts explain.Options
+	}{
+		{"range", explain.Options{Match: vlanrules.MatchRange}},
+		{"ternary", explain.Options{Match: vlanrules.MatchTernary}},
+		{"ternary, budget 7", explain.Options{Match: vlanrules.MatchTernary, Budget: 7}},
+		{"unordered", explain.Options{Match: vlanrules.MatchTernaryUnordered}},
+		{"platform", explain.Options{Platform: "linux", Caps: &linux}},
+		{"shared value", explain.Options{Platform: "other", Caps: &shared}},
+	} {
+		for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
+			for _, pair := range [][2]uint8{{7, 8}, {8, 7}, {31, 30}, {0, 19}, {22, 5}, {11, 11}} {
+				for _, sig := range []quantize.Signal{quantize.MinABW, quantize.MaxNQD} {
+					o := dev.opts
+					o.Layout, o.Signal, o.Bucket, o.LM = layout, sig, pair[1], 5
+					o.From = &explain.State{Bucket: pair[0], LM: 9}
+					name := fmt.Sprintf("%s/%s/%s/%d-%d", dev.name, layout, sig, pair[0], pair[1])
+					t.Run(name, func(t *testing.T) { follow(t, o) })
+				}
+			}
+		}
+	}
+}
+
+func follow(t *testing.T, o explain.Options) {
+	r, err := explain.Explain(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(raw, []byte("null")) {
+		t.Fatalf("null in %s", raw)
+	}
+	var got resultJSON
+	if err := json.Unmarshal(raw, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Format != "csig.rules/v1" || got.VID == 0 {
+		t.Errorf("format %q, vid %d", got.Format, got.VID)
+	}
+	dBlind := o.Match == vlanrules.MatchRange && o.Caps == nil && o.Layout == quantize.UEC
+	if dBlind != (got.Verdict.Level == "degraded") || dBlind != (got.Verdict.Reason != "") {
+		t.Errorf("verdict %+v", got.Verdict)
+	}
+	same := func(name string, table []entryJSON, bucket uint8, lm uint16) {
+		t.Helper()
+		seen := map[int]bool{}
+		for i, e := range table {
+			if e.ID == nil || seen[*e.ID] || i > 0 && *e.Priority > *table[i-1].Priority {
+				t.Fatalf("%s: entry %d has no ID of its own or is not in match order", name, i)
+			}
+			seen[*e.ID] = true
+		}
+		for tci := range 1 << 16 {
+			if dBlind && tci&1 == 1 {
+				continue
+			}
+			if is, want := leaves(table, tci), ideal(o, bucket, lm, tci); is != want {
+				t.Fatalf("%s: tag %#04x leaves with VID %d, want %d", name, tci, is, want)
+			}
+		}
+	}
+	same("entries", got.Entries, o.Bucket, o.LM)
+	same("initial", got.Initial, o.From.Bucket, o.From.LM)
+	table := got.Initial
+	for n, st := range got.Steps {
+		at := slices.IndexFunc(table, func(e entryJSON) bool { return *e.ID == st.ID })
+		if (st.Op == "add") != (at < 0) || st.Entry == nil || *st.Entry.ID != st.ID {
+			t.Fatalf("step %d: %s of %d, which is at %d", n+1, st.Op, st.ID, at)
+		}
+		table = slices.Clone(table)
+		switch st.Op {
+		case "add":
+			table = append(table, *st.Entry)
+		case "modify":
+			table[at] = *st.Entry
+		case "delete":
+			table = slices.Delete(table, at, at+1)
+		}
+		slices.SortStableFunc(table, func(a, b entryJSON) int { return *b.Priority - *a.Priority })
+		if o.Caps != nil && o.Caps.Txn != vlanrules.TxnEntry {
+			continue
+		}
+		for tci := range 1 << 16 {
+			is := leaves(table, tci)
+			if dBlind && tci&1 == 1 {
+				continue
+			}
+			if is != ideal(o, o.From.Bucket, o.From.LM, tci) && is != ideal(o, o.Bucket, o.LM, tci) {
+				t.Fatalf("after step %d (%s %d): tag %#04x leaves with VID %d", n+1, st.Op, st.ID, tci, is)
+			}
+		}
+	}
+	same("the end", table, o.Bucket, o.LM)
+	if text := r.Text(); strings.Contains(text, "NOT SAFE") {
+		t.Error(text)
+	}
+}
+
+func TestJSONOfExact(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		layout quantize.Layout
+		n      int
+	}{{"draft-00", quantize.Draft00, 3 * 128}, {"uec", quantize.UEC, 3 * 64}} {
+		r, err := explain.Explain(explain.Options{Layout: tc.layout, Bucket: 28, LM: 5, Match: vlanrules.MatchExact})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Entries) != tc.n || r.Initial != nil || r.Steps != nil {
+			t.Errorf("%s: %d entries, want %d", tc.name, len(r.Entries), tc.n)
+		}
+		raw, _ := json.Marshal(r)
+		if strings.Contains(string(raw), `"steps"`) || strings.Contains(string(raw), `"initial"`) {
+			t.Errorf("%s: steps without --from", tc.name)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	small := vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Modify: true, Entries: 100}
+	r, err := explain.Explain(explain.Options{Bucket: 20, LM: 5, Caps: &small, Platform: "small", From: &explain.State{Bucket: 3, LM: 5}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, _ := json.Marshal(r)
+	if r.Verdict.Level != "refused" || !strings.Contains(r.Text(), "refused: needs 3,968 exact entries") ||
+		!strings.Contains(string(raw), `"entries":[],"initial":[],"steps":[]`) {
+		t.Errorf("%s\n%s", r.Text(), raw)
+	}
+	for name, o := range map[string]explain.Options{
+		"bucket 32":       {Bucket: 32},
+		"locator 128":     {LM: 128},
+		"from bucket 99":  {From: &explain.State{Bucket: 99}},
+		"from locator 64": {Layout: quantize.UEC, From: &explain.State{LM: 64}},
+		"budget 2":        {Budget: 2},
+		"signal t7":       {Signal: 7},
+	} {
+		if _, err := explain.Explain(o); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	if _, err := explain.Explain(explain.Options{Bucket: 3, LM: 5, From: &explain.State{}}); err == nil || !strings.Contains(err.Error(), "the state to come from cannot be") {
+		t.Errorf("error %v", err)
+	}
+}
