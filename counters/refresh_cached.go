@@ -218,13 +218,13 @@ func (r *Refresh) refreshKind() RefreshKind {
 		return RefreshPeriodic
 	case timer && n < enough:
 		return RefreshUnknown
-	case timer && irregular:
+	case timer && irregular && r.demand.n >= 2*enough:
 		return RefreshOnDemand
-	case timer && both >= rare:
+	case timer && both >= rare && r.shake < r.gap/100:
 		return RefreshTimer
 	case timer:
 		return RefreshUnknown
-	case irregular && r.demand.n >= enough/2, r.demand.n >= enough && r.fit.quick >= 2:
+	case r.demand.n >= enough && (irregular || r.fit.quick >= 2):
 		return RefreshOnDemand
 	}
 	return RefreshIrregular

@@ -1,0 +1,93 @@
+package counters
+
+import (
+	"context"
+	"time"
+)
+
+// RefreshKind says how a source refreshes its counters, as far as readings tell.
+type RefreshKind uint8
+
+// The kinds of sources.
+const (
+	// RefreshUnknown: there is too little to go by yet.
+	RefreshUnknown RefreshKind = iota
+	// RefreshLive: the values are those of the reading.
+	RefreshLive
+	// RefreshPeriodic: a timer, or a cache of fixed life that is filled when a
+	// reading finds it too old; both mean the same while the readings are regular.
+	RefreshPeriodic
+	// RefreshTimer: a timer of the source's own.
+	RefreshTimer
+	// RefreshOnDemand: a cache that a reading refills when it is too old.
+	RefreshOnDemand
+	// RefreshIrregular: no rule; the instants are only known to lie between two
+	// readings.
+	RefreshIrregular
+)
+
+var refreshNames = [...]string{"unknown", "live", "periodic", "timer", "on-demand", "irregular"}
+
+// String returns the kind's name as JSON and logs spell it.
+func (k RefreshKind) String() string {
+	if int(k) < len(refreshNames) {
+		return refreshNames[k]
+	}
+	return "invalid"
+}
+
+// RefreshStatus is what has been learned of a source.
+type RefreshStatus struct {
+	Kind RefreshKind
+	// Period is how long the source takes from refresh to refresh, right to within
+	// PeriodError: the learned one, the mean where there is no rule, and that of the
+	// readings for a live source. 0 while it is unknown.
+	Period, PeriodError time.Duration
+	Jitter              time.Duration // how far refreshes stray from the period's beat
+	Refreshes           uint64        // seen so far
+	Last                time.Time     // the instant of the last refresh, in the samples' clock
+	LastError           time.Duration // how far Last may be off, either way
+	Stuck               bool          // nothing has moved for longer than expected
+}
+
+// Status returns what has been learned up to now.
+func (r *Refresh) Status() RefreshStatus {
+	st := RefreshStatus{Refreshes: r.seen, Stuck: r.stuck}
+	switch r.kind {
+	case live:
+		st.Kind, st.Period = RefreshLive, time.Duration(r.gap)
+		st.Last, st.LastError = r.base.Add(time.Duration(r.now.at)), r.now.error
+	case cached:
+		st.Kind = r.refreshKind()
+		st.Jitter = time.Duration(r.fit.jitter)
+		st.Last, st.LastError = r.base.Add(time.Duration(r.now.at)), r.now.error
+		if r.fit.known() {
+			st.Period, st.PeriodError = r.period()
+		}
+	}
+	return st
+}
+
+// Refreshing is a Source whose samples have passed through a Refresh.
+type Refreshing struct {
+	Source
+	refresh *Refresh
+}
+
+// NewRefreshing returns src with what a Refresh finds out in its samples. Close
+// closes src.
+func NewRefreshing(src Source, cfg RefreshConfig) *Refreshing {
+	return &Refreshing{src, NewRefresh(cfg)}
+}
+
+// Read is Source.Read.
+func (s *Refreshing) Read(ctx context.Context, dst []Sample) ([]Sample, error) {
+	dst, err := s.Source.Read(ctx, dst)
+	if err == nil {
+		s.refresh.Observe(dst)
+	}
+	return dst, err
+}
+
+// Refresh returns what has been learned of the source.
+func (s *Refreshing) Refresh() RefreshStatus { return s.refresh.Status() }
