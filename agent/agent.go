@@ -57,6 +57,7 @@ type Agent struct {
 	started  time.Time
 
 	// Only the cycle touches these.
+	source     *counters.Refreshing
 	samples    []counters.Sample
 	updates    []vendors.PortUpdate
 	setupDue   time.Time // when to apply the set-up (again); zero: it holds
@@ -75,6 +76,7 @@ type cycleState struct {
 	last, leaseEnds                             time.Time
 	lease                                       time.Duration
 	read, compute, program                      time.Duration
+	refresh                                     counters.RefreshStatus
 	err                                         string
 }
 
@@ -98,9 +100,16 @@ func New(cfg Config) (*Agent, error) {
 		}
 		a.schedule = s
 	}
+	how, err := newAveraging(&cfg.Device, &cfg.Policy)
+	if err != nil {
+		return nil, fmt.Errorf("device %s: %w", cfg.Device.Name, err)
+	}
+	// What the source caches, and for how long, is learned from its readings;
+	// one that counts on the box passes through as it is.
+	a.source = counters.NewRefreshing(cfg.Source, counters.RefreshConfig{})
 	a.setup = vendors.SetupOf(&cfg.Profile, cfg.Policy, &cfg.Device)
 	for _, p := range cfg.Device.Ports {
-		a.ports = append(a.ports, newPort(&cfg.Profile, &cfg.Device, p))
+		a.ports = append(a.ports, newPort(&cfg.Profile, &cfg.Device, how, p))
 	}
 	return a, nil
 }
@@ -193,7 +202,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	}
 	t0 := a.cfg.Now()
 	var err error
-	a.samples, err = a.cfg.Source.Read(ctx, a.samples[:0])
+	a.samples, err = a.source.Read(ctx, a.samples[:0])
 	t1 := a.cfg.Now()
 	if err != nil {
 		return a.fail(fmt.Errorf("reading counters: %w", err))
@@ -225,6 +234,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 		a.cycle.repairs++
 		a.log.WithField("what", res.Repaired).Warn("somebody changed our rules; put right")
 	}
+	a.cycle.refresh = a.source.Refresh()
 	if ready {
 		a.cycle.leaseEnds = t2.Add(lease)
 		a.noteRefusals(err)
@@ -273,11 +283,12 @@ func (a *Agent) fail(err error) error {
 }
 
 // lease is how long rules may outlive their last renewal: three periods of
-// the schedule as it stands now, so that two lost cycles are forgiven.
+// the schedule as it stands now, or of the source's own refreshing where that
+// takes longer, so that two lost cycles are forgiven.
 func (a *Agent) lease() time.Duration {
 	now := a.cfg.Now()
 	next := a.schedule.Next(now)
-	return max(3*a.schedule.Next(next).Sub(next), 3*next.Sub(now), MinLease)
+	return max(3*a.schedule.Next(next).Sub(next), 3*next.Sub(now), 3*a.source.Refresh().Period, MinLease)
 }
 
 // compute turns samples into wanted intents, in a.updates, and reports

@@ -53,7 +53,7 @@ func (s *script) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 	if s.device != nil {
 		return nil, s.device
 	}
-	return append(dst[:0], counters.Sample{Port: "swp1", Octets: s.octets, Speed: 1e9, Up: !s.down, At: now, Bits: 64, Err: s.port}), nil
+	return append(dst[:0], counters.Sample{Port: "swp1", Octets: s.octets, Speed: 1e9, Up: !s.down, At: now, Bits: 64, Live: true, Err: s.port}), nil
 }
 
 func (*script) Close() error { return nil }

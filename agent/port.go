@@ -18,25 +18,28 @@ type port struct {
 	// overhead replaces what the source says a frame costs beyond its octets,
 	// where the fleet file knows better; nil: the source knows.
 	overhead *uint8
-	est      *counters.Estimator
+	est      counters.Averager
 	state    string
 	reason   string
 	window   bool              // there has been a complete window
+	fresh    bool              // the last reading completed one
 	last     counters.Estimate // the last complete window
 	seen     time.Time         // when it came
 
 	intents    []vlanrules.Intent // wanted
+	damp       []*counters.Damper // beside intents
+	doubtful   []bool             // beside intents: Δt is too uncertain for one bucket
 	refused    string             // why the device did not take them; "" when it did
 	programmed []vlanrules.Intent // what the device took last
 	took       counters.Estimate  // the window behind programmed
 	at         time.Time          // when the device had taken it
 }
 
-func newPort(prof *quantize.Profile, dev *inventory.Device, cfg inventory.Port) port {
+func newPort(prof *quantize.Profile, dev *inventory.Device, how averaging, cfg inventory.Port) port {
 	p := port{
 		cfg:      cfg,
 		overhead: dev.Counters.Overhead,
-		est:      counters.NewEstimator(counters.EstimatorConfig{Interval: dev.Interval, Speed: cfg.Speed}),
+		est:      counters.NewAverager(how.method, counters.EstimatorConfig{Interval: dev.Interval, Speed: cfg.Speed, Tau: how.tau}),
 		state:    api.StateWaiting,
 	}
 	if cfg.Action != vlanrules.Update {
@@ -45,10 +48,35 @@ func newPort(prof *quantize.Profile, dev *inventory.Device, cfg inventory.Port) 
 	for _, sig := range quantize.Signals {
 		if _, ok := prof.Signals[sig]; ok {
 			p.intents = append(p.intents, vlanrules.Intent{Signal: sig})
+			p.damp = append(p.damp, counters.NewDamper(how.damping))
 		}
 	}
 	p.programmed = make([]vlanrules.Intent, 0, len(p.intents))
+	p.doubtful = make([]bool, len(p.intents))
 	return p
+}
+
+// averaging is how samples become buckets, for all ports of a device.
+type averaging struct {
+	method  counters.Method
+	tau     time.Duration
+	damping counters.Damping
+}
+
+// newAveraging reads the fleet file's choice.
+func newAveraging(dev *inventory.Device, pol *inventory.Policy) (averaging, error) {
+	a := averaging{
+		tau: dev.Estimator.TimeConstant,
+		// The file counts the margin in ppm of a bucket's width.
+		damping: counters.Damping{Hold: pol.Damping.Hold, Margin: uint32(pol.Damping.Margin / 1000)},
+	}
+	if dev.Estimator.Method != "" {
+		var err error
+		if a.method, err = counters.ParseMethod(string(dev.Estimator.Method)); err != nil {
+			return a, err
+		}
+	}
+	return a, a.damping.Validate()
 }
 
 // observe takes one reading and decides what state the port is in.
@@ -58,7 +86,8 @@ func (p *port) observe(s *counters.Sample, lease time.Duration, now time.Time) {
 	}
 	est := p.est.Update(*s)
 	p.reason = est.Reason
-	if est.State.Valid() {
+	p.fresh = est.State.Valid()
+	if p.fresh {
 		p.window, p.last, p.seen = true, est, now
 	}
 	switch {
@@ -70,9 +99,11 @@ func (p *port) observe(s *counters.Sample, lease time.Duration, now time.Time) {
 		p.state = api.StateDown
 	case est.State.Valid():
 		p.state = api.StateLive
-	case p.window && now.Sub(p.seen) <= lease:
+	case est.State == counters.NotRefreshed:
+		// The source repeats itself until it refreshes: no news, not no traffic.
+	case p.window && est.State != counters.Stale && now.Sub(p.seen) <= lease:
 		// One reading is missing: what was measured last still holds.
-	case p.window || est.State == counters.Error:
+	case p.window || est.State == counters.Error || est.State == counters.Stale:
 		p.state = api.StateStale
 	default:
 		p.state = api.StateWaiting
@@ -86,25 +117,38 @@ func (p *port) intend(prof *quantize.Profile) {
 	for i := range p.intents {
 		in := &p.intents[i]
 		sp := prof.Signals[in.Signal]
-		var v uint64
-		switch in.Signal {
-		case quantize.MinABW:
-			v = p.last.ABW
-		case quantize.MinABWC:
-			v = uint64(p.last.ABWC)
-		default:
+		v, ok := measured(&p.last, in.Signal)
+		if !ok {
 			// Counters cannot tell a frame's delay or queue (draft-00 §6.4);
 			// shortcomings reports it.
 			in.Action = vlanrules.Passthrough
 			continue
 		}
-		in.Action = vlanrules.Update
+		in.Action, p.doubtful[i] = vlanrules.Update, false
 		if p.state == api.StateStale || p.state == api.StateWaiting {
 			in.S, in.LM = in.Signal.WorstBucket(), prof.Layout.LMStale()
+			p.damp[i].Reset()
 			continue
 		}
-		in.S, in.LM = sp.Buckets.Bucket(v), p.cfg.LM[in.Signal]
+		if p.fresh { // the damper counts readings that say something
+			in.S = p.damp[i].Next(&sp.Buckets, v)
+		}
+		in.LM = p.cfg.LM[in.Signal]
+		if r, ok := counters.BucketsOf(&p.last, &sp.Buckets); ok {
+			p.doubtful[i] = r.Doubtful()
+		}
 	}
+}
+
+// measured is a signal's value in its unit, of those that counters can tell.
+func measured(est *counters.Estimate, sig quantize.Signal) (v uint64, ok bool) {
+	switch sig {
+	case quantize.MinABW:
+		return est.ABW, true
+	case quantize.MinABWC:
+		return uint64(est.ABWC), true
+	}
+	return 0, false
 }
 
 // commit remembers that the device has taken the intents, unless it refused.

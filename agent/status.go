@@ -43,6 +43,13 @@ func (a *Agent) Status() *api.Status {
 			LastError:  a.cycle.err,
 			Repairs:    a.cycle.repairs,
 		},
+		Refresh: api.Refresh{
+			Kind:          a.cycle.refresh.Kind.String(),
+			PeriodNS:      a.cycle.refresh.Period.Nanoseconds(),
+			PeriodErrorNS: a.cycle.refresh.PeriodError.Nanoseconds(),
+			JitterNS:      a.cycle.refresh.Jitter.Nanoseconds(),
+			Stuck:         a.cycle.refresh.Stuck,
+		},
 		Verdicts: a.shortcomingsLocked(),
 		Ports:    make([]api.Port, 0, len(a.ports)),
 	}
@@ -72,8 +79,9 @@ func (a *Agent) portStatus(p *port, now time.Time) api.Port {
 		start, end := est.Start, est.End
 		out.WindowStart, out.WindowEnd, out.AgeNS = &start, &end, now.Sub(end).Nanoseconds()
 		out.LoadBPS, out.ABWBPS, out.ABWCPPM = est.Load(), est.ABW, est.ABWC
+		out.WindowErrorNS = est.Error.Nanoseconds()
 	}
-	for _, in := range p.programmed {
+	for i, in := range p.programmed {
 		if in.Action != vlanrules.Update {
 			continue
 		}
@@ -88,6 +96,7 @@ func (a *Agent) portStatus(p *port, now time.Time) api.Port {
 			Unit:         string(in.Signal.Unit()),
 			LM:           in.LM,
 			Locator:      sp.Locator.Text(a.cfg.Profile.Layout.LMBits(), in.LM),
+			Doubtful:     p.doubtful[i],
 			Stale:        in.LM == a.cfg.Profile.Layout.LMStale(),
 			ProgrammedAt: p.at,
 		})

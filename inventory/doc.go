@@ -1,6 +1,7 @@
 // Package inventory reads fleet files, the one file format of csig: from YAML
-// to a validated, typed Fleet. It looks at nothing but the file: not at the
-// environment, the network or the machine it runs on.
+// to a validated, typed Fleet. Reading looks at nothing but the file: not at the
+// environment, the network or the machine it runs on. Only Secret.Resolve does,
+// when somebody needs a credential.
 //
 // A fleet file describes one CSIG domain: the profile that all its devices
 // share, the policy, and the devices with their egress ports.
@@ -20,6 +21,8 @@
 //	policy:
 //	  on_stale: conservative # or strip, passthrough; conservative unless given
 //	  schedule: "@every 100ms"
+//	  estimator: {method: ewma, time_constant: 500ms} # or dre; raw unless given
+//	  damping: {hold: 3, margin: 10%}                 # off unless given
 //	vlan_tpids: [0x8100, 0x88a8]
 //	devices:
 //	  - name: s1
@@ -27,6 +30,14 @@
 //	    local: true          # the device that csig agent runs on
 //	    ports:
 //	      - {name: swp1, speed: 10G, action: update, lm: {stage: tor, port: 1}, peer: "s2:swp1"}
+//	  - name: s2
+//	    platform: arista_eos
+//	    address: 192.0.2.2   # of its management port
+//	    counters:            # asked for there; else they are the platform's own
+//	      source: snmp       # or gnmi, linux
+//	      snmp: {version: 2c, community: {env: SNMP_COMMUNITY}}
+//	    ports:
+//	      - {name: Ethernet1, speed: 10G, lm: {stage: spine, port: 1}, peer: "s1:swp1"}
 //
 // The parts with more than one form:
 //
@@ -43,16 +54,33 @@
 //   - schedule is a cron expression of five fields, a descriptor such as
 //     @hourly, or "@every 100ms"; by default "@every" Δt. It says when to sample
 //     and may not be longer than Δt.
-//   - A device may override interval and schedule, and say with
+//   - A device may override interval, schedule and estimator, and say with
 //     counters: {overhead: 24} how many bytes a frame takes on the wire beyond
 //     what its octet counter counts.
+//   - estimator is raw (over the interval), or ewma or dre, which need a
+//     time_constant. damping tells worse news at once, and better news when it
+//     has held for that many readings and is that far inside of its bucket, in
+//     steps of 0.1% of the bucket's width. Neither is in the profile's hash.
+//   - source: snmp goes with snmp: {version, port, timeout, retries, recheck,
+//     discards}; version 2c with community, version 3 with user and, as they
+//     are needed, auth and priv, each {protocol, key}.
+//   - source: gnmi goes with gnmi: {port, mode, timeout}, and either
+//     plaintext: true or tls: {ca, cert, key, server_name, insecure_skip_verify};
+//     username and password go together, and under plaintext with
+//     allow_plaintext_password: true alone. All have defaults: gnmi: {} is TLS
+//     with the system's authorities.
+//   - community, password and the keys of auth and priv are secrets, and a
+//     secret is never in the file. The file says where it is: {env: NAME},
+//     {file: /PATH}, which others may not read (0600, or 0640), or
+//     {command: [PROGRAM, ARGUMENT]}, run without a shell. Paths are absolute.
 //   - action is update (the default), passthrough or strip. An update port
 //     needs an lm, unique in its device.
 //   - peer is "device:port", or a host's name.
 //   - Aliases (&name, *name) work for whole values; there are no merge keys.
 //
 // Reading finds all mistakes in one run. Each is an Error with file, line and
-// column, the offending line and a hint. Files are bounded in size and depth,
+// column, the offending line and a hint. A secret that is in the file after all
+// is a mistake whose Error shows <hidden> in its place. Files are bounded in size and depth,
 // so that a hostile one costs a moment and no more.
 //
 // Sources: draft-ravi-ippm-csig-00 §5.3.2, §5.3.3 and §5.5.1 say what a domain

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Error is one mistake in a fleet file, with its place.
@@ -64,21 +66,27 @@ type position struct{ line, col int }
 type source struct {
 	name  string
 	lines []string
+	cuts  func() []int // hideSecrets of the lines, once one is shown
 }
 
 func newSource(name, text string) source {
-	return source{name: name, lines: strings.Split(text, "\n")}
+	s := source{name: name, lines: strings.Split(text, "\n")}
+	s.cuts = sync.OnceValue(func() []int { return hideSecrets(s.lines) })
+	return s
 }
 
 // errorAt builds an Error; a position outside the text is moved into it.
 func (s source) errorAt(at position, hint, msg string) *Error {
 	at.line = min(max(at.line, 1), len(s.lines))
-	line := []rune(s.lines[at.line-1])
-	at.col = min(max(at.col, 1), len(line)+1)
-	return &Error{
-		File: s.name, Line: at.line, Col: at.col,
-		Msg: printable(msg), Hint: printable(hint), Snippet: snippet(at, line),
+	text := s.lines[at.line-1]
+	at.col = min(max(at.col, 1), utf8.RuneCountInString(text)+1)
+	e := &Error{File: s.name, Line: at.line, Col: at.col, Msg: printable(msg), Hint: printable(hint)}
+	if cut := s.cuts()[at.line-1]; cut >= 0 {
+		at.col = min(at.col, utf8.RuneCountInString(text[:cut])+1)
+		text = text[:cut] + hidden
 	}
+	e.Snippet = snippet(at, []rune(text))
+	return e
 }
 
 // snippet shows at most this many characters of a line, and this many of them

@@ -60,6 +60,8 @@ func TestSuggest(t *testing.T) {
 		{"Linear", []string{"log", "linear"}, `did you mean "linear"?`},
 		{"colour", []string{"name", "speed", "lm"}, "want name, speed or lm"},
 		{"x", []string{"name"}, "want name"},
+		{"1", []string{"2c", "3"}, "want 2c or 3"},
+		{"2", []string{"2c", "3"}, `did you mean "2c"?`},
 		{"x", nil, ""},
 	}
 	for _, row := range rows {

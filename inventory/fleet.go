@@ -22,8 +22,10 @@ type Fleet struct {
 
 // Policy is the domain's behaviour outside the profile's hash.
 type Policy struct {
-	OnStale  OnStale
-	Schedule string // for ParseSchedule: when to sample
+	OnStale   OnStale
+	Schedule  string // for ParseSchedule: when to sample
+	Estimator Estimator
+	Damping   Damping
 }
 
 // OnStale is what a port's frames carry when the agent is gone or the
@@ -39,21 +41,15 @@ const (
 
 // Device is one switch.
 type Device struct {
-	Name     string
-	Platform string        // a name of vendors/all, e.g. "linux"
-	Local    bool          // the device csig agent runs on
-	Interval time.Duration // averaging window Δt; the profile's unless overridden
-	Schedule string        // the policy's unless overridden; "@every" Interval where neither says
-	Counters Counters
-	Ports    []Port
-}
-
-// Counters says what csig cannot find out about a device's counters.
-type Counters struct {
-	// Overhead is what each frame takes on the wire beyond what the octet
-	// counter counts, in bytes: preamble and gap (20), and the FCS (4) where
-	// the counter omits it. nil: the source knows.
-	Overhead *uint8
+	Name      string
+	Platform  string        // a name of vendors/all, e.g. "linux"
+	Local     bool          // the device csig agent runs on
+	Address   string        // management address, an IP address or a host's name; "" when not given
+	Interval  time.Duration // averaging window Δt; the profile's unless overridden
+	Schedule  string        // the policy's unless overridden; "@every" Interval where neither says
+	Estimator Estimator     // the policy's unless overridden
+	Counters  Counters
+	Ports     []Port
 }
 
 // Port is one egress port.

@@ -3,6 +3,7 @@ package inventory
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -14,6 +15,15 @@ func FuzzParse(f *testing.F) {
 		if m.changes[0] == "" {
 			f.Add([]byte(m.changes[1]))
 		}
+	}
+	for _, counters := range []string{
+		"{source: snmp, overhead: 20, snmp: {version: 2c, community: {env: C}, retries: 0}}",
+		"{source: snmp, snmp: {version: '3', user: u, auth: {protocol: sha256, key: {file: /a}}, priv: {protocol: aes, key: {command: [a, \"b c\"]}}}}",
+		"{source: gnmi, gnmi: {tls: {ca: /a, cert: /b, key: /c, server_name: d}, username: u, password: {env: P}, mode: get}}",
+		"{source: gnmi, gnmi: {plaintext: true}}",
+	} {
+		f.Add([]byte(strings.NewReplacer("    local: true", "    address: fe80::1%eth0\n    estimator: {method: ewma, time_constant: 1s}\n    counters: "+counters,
+			"  on_stale: conservative", "  damping: {hold: 2, margin: 2.5%}").Replace(good)))
 	}
 	for _, text := range []string{
 		"a: &a [*a]", "&a a: *a", "? a\n: b", "<<: *a", "- - -", "a: !!str", "%YAML 1.2\n---\na", "a: |2\n   b", "\ufeffa",

@@ -21,7 +21,10 @@ func Marshal(f *Fleet) ([]byte, error) {
 	doc := fileYAML{
 		Format:  Format,
 		Profile: profileOf(&f.Profile),
-		Policy:  policyYAML{OnStale: string(f.Policy.OnStale), Schedule: f.Policy.Schedule},
+		Policy: policyYAML{
+			OnStale: string(f.Policy.OnStale), Schedule: f.Policy.Schedule,
+			Estimator: estimatorOf(f.Policy.Estimator, Estimator{}), Damping: dampingOf(f.Policy.Damping),
+		},
 	}
 	if !slices.Equal(f.VLANTPIDs, defaultVLANTPIDs[:]) {
 		vlans := make([]hex16, len(f.VLANTPIDs))
@@ -79,22 +82,22 @@ type fieldYAML struct {
 }
 
 type policyYAML struct {
-	OnStale  string `yaml:"on_stale"`
-	Schedule string `yaml:"schedule"`
+	OnStale   string         `yaml:"on_stale"`
+	Schedule  string         `yaml:"schedule"`
+	Estimator *estimatorYAML `yaml:"estimator,omitempty,flow"`
+	Damping   *dampingYAML   `yaml:"damping,omitempty,flow"`
 }
 
 type deviceYAML struct {
-	Name     string        `yaml:"name"`
-	Platform string        `yaml:"platform"`
-	Local    bool          `yaml:"local,omitempty"`
-	Interval string        `yaml:"interval,omitempty"`
-	Schedule string        `yaml:"schedule,omitempty"`
-	Counters *countersYAML `yaml:"counters,omitempty,flow"`
-	Ports    []flowPort    `yaml:"ports"`
-}
-
-type countersYAML struct {
-	Overhead *uint8 `yaml:"overhead,omitempty"`
+	Name      string         `yaml:"name"`
+	Platform  string         `yaml:"platform"`
+	Local     bool           `yaml:"local,omitempty"`
+	Address   safeText       `yaml:"address,omitempty"`
+	Interval  string         `yaml:"interval,omitempty"`
+	Schedule  string         `yaml:"schedule,omitempty"`
+	Estimator *estimatorYAML `yaml:"estimator,omitempty,flow"`
+	Counters  *countersYAML  `yaml:"counters,omitempty"`
+	Ports     []flowPort     `yaml:"ports"`
 }
 
 type portYAML struct {
@@ -224,9 +227,9 @@ func deviceOf(f *Fleet, d *Device) deviceYAML {
 	if d.Schedule != f.Policy.Schedule {
 		out.Schedule = d.Schedule
 	}
-	if d.Counters.Overhead != nil {
-		out.Counters = &countersYAML{Overhead: d.Counters.Overhead}
-	}
+	out.Address = safeText(d.Address)
+	out.Estimator = estimatorOf(d.Estimator, f.Policy.Estimator)
+	out.Counters = countersOf(&d.Counters)
 	for i := range d.Ports {
 		p := &d.Ports[i]
 		out.Ports = append(out.Ports, flowPort{

@@ -55,6 +55,8 @@ func drawFleet(t *rapid.T) *Fleet {
 		VLANTPIDs: []uint16{0x8100, 0x88a8},
 	}
 	f.Policy.Schedule = drawSchedule(t, f.Profile.Interval)
+	f.Policy.Estimator = drawEstimator(t)
+	f.Policy.Damping = Damping{Hold: rapid.IntRange(0, 1000).Draw(t, "hold"), Margin: 1000 * rapid.Uint64Range(0, 1000).Draw(t, "margin")}
 	if f.Profile.TPID == 0x88a8 {
 		f.VLANTPIDs = []uint16{0x8100}
 	}
@@ -93,9 +95,13 @@ func drawFleet(t *rapid.T) *Fleet {
 			d.Interval = intervals.Draw(t, "interval")
 			d.Schedule = drawSchedule(t, d.Interval)
 		}
-		if rapid.Bool().Draw(t, "overhead") {
-			bytes := rapid.Uint8Range(0, 64).Draw(t, "bytes")
-			d.Counters.Overhead = &bytes
+		d.Estimator = f.Policy.Estimator
+		if rapid.Bool().Draw(t, "own estimator") {
+			d.Estimator = drawEstimator(t)
+		}
+		d.Counters = drawCounters(t)
+		if d.Counters.SNMP != nil || d.Counters.GNMI != nil || rapid.Bool().Draw(t, "has address") {
+			d.Address = rapid.SampledFrom([]string{"192.0.2.7", "2001:db8::7", "::1", "fe80::1%eth0.5", "leaf-1", "leaf-1.example.net.", "7up", "1e3", "true", "null"}).Draw(t, "address")
 		}
 		drawPorts(t, f, &d)
 		f.Devices = append(f.Devices, d)

@@ -68,6 +68,18 @@ func pairs(change map[int]string) string {
 	return "[" + strings.Join(out, ", ") + "]"
 }
 
+// onS1 and the like put a line into the right file.
+func onS1(line string) []string { return []string{"    local: true", "    local: true\n    " + line} }
+func inPolicy(line string) []string {
+	return []string{"  on_stale: conservative", "  on_stale: conservative\n  " + line}
+}
+func snmp(block string) []string {
+	return onS1("address: 192.0.2.7\n    counters:\n      source: snmp\n      snmp: " + block)
+}
+func gnmi(block string) []string {
+	return onS1("address: 192.0.2.7\n    counters:\n      source: gnmi\n      gnmi: " + block)
+}
+
 // mistakes are pairs of what to replace in good; "" is the whole file.
 var mistakes = []struct {
 	name    string
@@ -158,6 +170,84 @@ var mistakes = []struct {
 	{"two local devices", []string{"- name: s2\n", "- name: s2\n    local: true\n"}},
 	{"local is a word", []string{"local: true", "local: yes"}},
 	{"overhead too large", []string{"    local: true", "    local: true\n    counters: {overhead: 400}"}},
+	{"address with a port", onS1("address: 192.0.2.7:161")},
+	{"address of a network", onS1("address: 192.0.2.0/24")},
+	{"address out of range", onS1("address: 192.0.2.256")},
+	{"address with a space", onS1("address: leaf 1")},
+	{"source unknown", onS1("counters: {source: snpm}")},
+	{"unknown key in counters", onS1("counters: {sorce: snmp}")},
+	{"counters are a word", onS1("counters: snmp")},
+	{"snmp missing", onS1("address: a\n    counters: {source: snmp}")},
+	{"gnmi missing", onS1("address: a\n    counters: {source: gnmi}")},
+	{"snmp without source", onS1("counters: {snmp: {version: 2c, community: {env: C}}}")},
+	{"gnmi under another source", onS1("address: a\n    counters: {source: snmp, snmp: {version: 2c, community: {env: C}}, gnmi: {}}")},
+	{"snmp for the kernel", onS1("counters: {source: linux, snmp: {version: 2c, community: {env: C}}}")},
+	{"address missing for snmp", onS1("counters: {source: snmp, snmp: {version: 2c, community: {env: C}}}")},
+	{"address missing for gnmi", onS1("counters: {source: gnmi, gnmi: {}}")},
+	{"snmp is a word", snmp("public")},
+	{"snmp version missing", snmp("{community: {env: C}}")},
+	{"snmp version 1", snmp("{version: 1, community: {env: C}}")},
+	{"snmp version with a v", snmp("{version: v2c, community: {env: C}}")},
+	{"snmp port 0", snmp("{version: 2c, community: {env: C}, port: 0}")},
+	{"snmp port too large", snmp("{version: 2c, community: {env: C}, port: 65536}")},
+	{"community missing", snmp("{version: 2c}")},
+	{"community with version 3", snmp("{version: 3, user: u, community: {env: C}}")},
+	{"user, auth and priv with version 2c", snmp("{version: 2c, community: {env: C}, user: u, auth: {protocol: sha, key: {env: A}}, priv: {protocol: aes, key: {env: P}}}")},
+	{"user missing", snmp("{version: 3}")},
+	{"user too long", snmp("{version: 3, user: " + strings.Repeat("u", 33) + "}")},
+	{"priv without auth", snmp("{version: 3, user: u, priv: {protocol: aes, key: {env: P}}}")},
+	{"auth protocol unknown", snmp("{version: 3, user: u, auth: {protocol: sha-256, key: {env: A}}}")},
+	{"auth protocol missing", snmp("{version: 3, user: u, auth: {key: {env: A}}}")},
+	{"auth key missing", snmp("{version: 3, user: u, auth: {protocol: sha}}")},
+	{"auth is a word", snmp("{version: 3, user: u, auth: hunter22}")},
+	{"priv protocol unknown", snmp("{version: 3, user: u, auth: {protocol: sha, key: {env: A}}, priv: {protocol: aes128, key: {env: P}}}")},
+	{"snmp timeout without unit", snmp("{version: 2c, community: {env: C}, timeout: 1}")},
+	{"snmp timeout zero", snmp("{version: 2c, community: {env: C}, timeout: 0s}")},
+	{"snmp retries too many", snmp("{version: 2c, community: {env: C}, retries: 11}")},
+	{"snmp recheck negative", snmp("{version: 2c, community: {env: C}, recheck: -1s}")},
+	{"snmp discards unknown", snmp("{version: 2c, community: {env: C}, discards: maybe}")},
+	{"unknown key in snmp", snmp("{version: 2c, comunity: hunter22}")},
+	{"secret inline", snmp("{version: 2c, community: hunter22}")},
+	{"secret inline in quotes", snmp("{version: 2c, community: 'hunter22', prot: 161}")},
+	{"secret inline as a block of text", snmp("\n        version: 2c\n        community: |\n          hunter22")},
+	{"secret inline in a list", snmp("{version: 2c, community: [hunter22]}")},
+	{"secret inline as a truth", snmp("{version: 2c, community: true}")},
+	{"secret inline as an alias", snmp("{version: 2c, community: *hunter22}")},
+	{"secret inline as a tag", snmp("{version: 2c, community: !hunter22 x}")},
+	{"secret inline in braces", snmp("{version: 2c, community: {hunter22}}")},
+	{"secret inline without colon", snmp("{version: 2c, community hunter22}")},
+	{"secret inline and a syntax error", snmp("{version: 2c, community: hunter22")},
+	{"secret in two places", snmp("{version: 2c, community: {env: C, file: /c}}")},
+	{"secret in an unknown place", snmp("{version: 2c, community: {vault: c}}")},
+	{"secret's variable is no name", snmp("{version: 2c, community: {env: hunter-22}}")},
+	{"secret's variable missing", snmp("{version: 2c, community: {env: }}")},
+	{"secret's file relative", snmp("{version: 2c, community: {file: hunter22}}")},
+	{"secret's command is a line", snmp("{version: 2c, community: {command: pass show snmp}}")},
+	{"secret's command empty", snmp("{version: 2c, community: {command: []}}")},
+	{"secret's command in lists", snmp("{version: 2c, community: {command: [pass, [show]]}}")},
+	{"unknown key in gnmi", gnmi("{timout: 1s}")},
+	{"gnmi password inline", gnmi("{username: u, password: hunter22}")},
+	{"gnmi password without username", gnmi("{password: {env: P}}")},
+	{"gnmi username without password", gnmi("{username: u}")},
+	{"gnmi plaintext with a password", gnmi("{plaintext: true, username: u, password: {env: P}}")},
+	{"gnmi plaintext with tls", gnmi("{plaintext: true, tls: {ca: /ca.pem}}")},
+	{"gnmi certificate without key", gnmi("{tls: {cert: /c.pem}}")},
+	{"gnmi key without certificate", gnmi("{tls: {key: /c.key}}")},
+	{"gnmi certificate relative", gnmi("{tls: {ca: certs/ca.pem}}")},
+	{"gnmi certificates not looked at", gnmi("{tls: {ca: /ca.pem, insecure_skip_verify: true}}")},
+	{"gnmi server name with a space", gnmi("{tls: {server_name: leaf 1}}")},
+	{"gnmi mode unknown", gnmi("{mode: poll}")},
+	{"gnmi timeout too long", gnmi("{timeout: 1h}")},
+	{"estimator unknown", inPolicy("estimator: {method: emwa, time_constant: 1s}")},
+	{"estimator without method", inPolicy("estimator: {time_constant: 1s}")},
+	{"estimator without time constant", inPolicy("estimator: {method: ewma}")},
+	{"raw estimator with a time constant", inPolicy("estimator: {method: raw, time_constant: 1s}")},
+	{"time constant zero", inPolicy("estimator: {method: dre, time_constant: 0s}")},
+	{"time constant without unit", onS1("estimator: {method: dre, time_constant: 500}")},
+	{"damping hold negative", inPolicy("damping: {hold: -1}")},
+	{"damping margin without unit", inPolicy("damping: {margin: 2}")},
+	{"damping margin too large", inPolicy("damping: {margin: 101%}")},
+	{"damping margin too fine", inPolicy("damping: {margin: 0.05%}")},
 	{"no ports", []string{"", strings.SplitAfter(good, "    local: true\n")[0]}},
 	{"ports empty", []string{"", strings.SplitAfter(good, "    local: true\n")[0] + "    ports: []\n"}},
 	{"port twice", []string{"name: swp2", "name: swp1"}},

@@ -157,11 +157,11 @@ func (p *profileReader) checkVLANs(vlans []uint16) {
 }
 
 func (p *profileReader) policy(n ast.Node) Policy {
-	out := Policy{OnStale: Conservative}
+	out := Policy{OnStale: Conservative, Estimator: Estimator{Method: Raw}}
 	if n == nil {
 		return out
 	}
-	o, _ := p.object(n, "policy", "on_stale", "schedule")
+	o, _ := p.object(n, "policy", "on_stale", "schedule", "estimator", "damping")
 	if stale := o.get("on_stale"); stale != nil {
 		if word, ok := p.word(stale, "policy: on_stale", string(Conservative), string(StaleStrip), string(StalePassthrough)); ok {
 			out.OnStale = OnStale(word)
@@ -171,6 +171,8 @@ func (p *profileReader) policy(n ast.Node) Policy {
 	if out.Schedule != "" {
 		p.checkSchedule(o.get("schedule"), out.Schedule, p.profile.Interval, "policy")
 	}
+	out.Estimator = p.estimator(o.get("estimator"), "policy", out.Estimator)
+	out.Damping = p.damping(o.get("damping"))
 	return out
 }
 
@@ -206,7 +208,7 @@ func (p *profileReader) device(n ast.Node, index int, policy Policy) (Device, as
 	if name := p.called(n); plainName.MatchString(name) {
 		what = "device " + name
 	}
-	o, ok := p.object(n, what, "name", "platform", "local", "interval", "schedule", "counters", "ports")
+	o, ok := p.object(n, what, "name", "platform", "local", "address", "interval", "schedule", "estimator", "counters", "ports")
 	if !ok {
 		return d, nil
 	}
@@ -234,15 +236,11 @@ func (p *profileReader) device(n ast.Node, index int, policy Policy) (Device, as
 	case interval != nil && policy.Schedule != "":
 		p.checkSchedule(interval, policy.Schedule, effective, what)
 	}
-	if c := o.get("counters"); c != nil {
-		co, _ := p.object(c, what+": counters", "overhead")
-		if n := co.get("overhead"); n != nil {
-			if v, ok := p.number(n, what+": counters: overhead", 64); ok {
-				bytes := uint8(v)
-				d.Counters.Overhead = &bytes
-			}
-		}
+	d.Estimator = p.estimator(o.get("estimator"), what, policy.Estimator)
+	if address := o.get("address"); address != nil {
+		d.Address = p.address(address, what+": address")
 	}
+	d.Counters = p.counters(o)
 	ports := o.need("ports", "list the device's egress ports")
 	if ports == nil {
 		return d, nameNode

@@ -20,6 +20,10 @@ type reader struct {
 	errs    Errors
 	anchors map[string]ast.Node
 	visits  int // values looked at
+
+	// quiet says that words of the file which belong nowhere may be a
+	// credential, and are not repeated.
+	quiet bool
 }
 
 // full says that there is no point in reading on.
@@ -29,6 +33,45 @@ func (r *reader) errorf(at ast.Node, hint, format string, args ...any) {
 	if len(r.errs) < maxErrors {
 		r.errs = append(r.errs, r.src.errorAt(place(at), hint, fmt.Sprintf(format, args...)))
 	}
+}
+
+// quietly makes the reader quiet until the function it returns is called.
+func (r *reader) quietly() (undo func()) {
+	before := r.quiet
+	r.quiet = true
+	return func() { r.quiet = before }
+}
+
+// show is a piece of the file for a message; a quiet reader does not repeat it.
+func (r *reader) show(text string) string {
+	if r.quiet {
+		return hidden
+	}
+	return text
+}
+
+// quote is show for a value that is wrong in its place, in quotes. A word can be
+// repeated; more than a word may go on into a credential.
+func (r *reader) quote(value string) string {
+	if plainWord.MatchString(value) {
+		return strconv.Quote(value)
+	}
+	return r.show(strconv.Quote(value))
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9._/%+-]{1,40}$`)
+
+var plainKey = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,23}$`)
+
+// showKey is show for a key. They can be repeated, unless one has no value or
+// does not look like a key: then a colon may have been forgotten in front of a
+// credential.
+func (r *reader) showKey(name string, hasValue bool) string {
+	text := strconv.Quote(name)
+	if hasValue && plainKey.MatchString(name) {
+		return text
+	}
+	return r.show(text)
 }
 
 // Visit collects the anchors (ast.Visitor).
@@ -60,11 +103,11 @@ func (r *reader) resolve(n ast.Node) ast.Node {
 		case *ast.AliasNode:
 			name := v.Value.GetToken().Value
 			if n = r.anchors[name]; n == nil {
-				r.errorf(v, "", "there is no anchor &%s for the alias *%s", name, name)
+				r.errorf(v, "", "there is no anchor &%s for the alias *%s", r.show(name), r.show(name))
 				return nil
 			}
 		case *ast.TagNode:
-			r.errorf(v, "leave the tag out", "YAML tags such as %s are not part of the fleet format", v.GetToken().Value)
+			r.errorf(v, "leave the tag out", "YAML tags such as %s are not part of the fleet format", r.show(v.GetToken().Value))
 			return nil
 		default:
 			return n
@@ -89,7 +132,7 @@ func (r *reader) entries(n ast.Node, what string) ([]entry, bool) {
 	}
 	mapping, ok := v.(ast.MapNode)
 	if !ok {
-		r.errorf(v, "", `%s: want "key: value" pairs here, found %s`, what, kind(v))
+		r.errorf(v, "", `%s: want "key: value" pairs here, found %s`, what, r.show(kind(v)))
 		return nil, false
 	}
 	var out []entry
@@ -102,17 +145,17 @@ func (r *reader) entries(n ast.Node, what string) ([]entry, bool) {
 			if e.key.Type() == ast.MergeKeyType {
 				hint = "give the value of each key an alias instead"
 			}
-			r.errorf(e.key, hint, "%s: %q is not a key of the fleet format", what, e.key.GetToken().Value)
+			r.errorf(e.key, hint, "%s: %s is not a key of the fleet format", what, r.showKey(e.key.GetToken().Value, true))
 			continue
 		}
 		e.name = name
 		if first, twice := seen[name]; twice {
-			r.errorf(e.key, fmt.Sprintf("the first is on line %d", first.line), "%s: %q is there twice", what, name)
+			r.errorf(e.key, fmt.Sprintf("the first is on line %d", first.line), "%s: %s is there twice", what, r.showKey(name, true))
 			continue
 		}
 		seen[name] = place(e.key)
 		if e.value = r.resolve(iter.Value()); e.value != nil && e.value.Type() == ast.NullType {
-			r.errorf(e.key, "give it a value or leave the key out", "%s: %q has no value", what, name)
+			r.errorf(e.key, "give it a value or leave the key out", "%s: %s has no value", what, r.showKey(name, false))
 			e.value = nil
 		}
 		out = append(out, e)
@@ -134,7 +177,7 @@ func (r *reader) object(n ast.Node, what string, known ...string) (object, bool)
 	list, ok := r.entries(n, what)
 	for _, e := range list {
 		if !slices.Contains(known, e.name) {
-			r.errorf(e.key, suggest(e.name, known), "%s: unknown key %q", what, e.name)
+			r.errorf(e.key, suggest(e.name, known), "%s: unknown key %s", what, r.showKey(e.name, e.value != nil))
 			continue
 		}
 		o.values[e.name] = e
@@ -176,6 +219,34 @@ func (o object) need(key, hint string) ast.Node {
 		o.r.errorf(o.node, hint, "%s: %q is missing", o.what, key)
 	}
 	return o.get(key)
+}
+
+// needToo reports a key that has to be there because of something else.
+func (o object) needToo(because, hint, key string) {
+	if _, there := o.values[key]; !there {
+		o.r.errorf(o.node, hint, "%s: %q is missing: %s needs it", o.what, key, because)
+	}
+}
+
+// together reports two keys of which only one is there.
+func (o object) together(a, b string) {
+	_, hasA := o.values[a]
+	_, hasB := o.values[b]
+	switch {
+	case hasA && !hasB:
+		o.needToo(a, "they belong together", b)
+	case hasB && !hasA:
+		o.needToo(b, "they belong together", a)
+	}
+}
+
+// refuse reports keys that should not be there because of something else.
+func (o object) refuse(because string, keys ...string) {
+	for _, key := range keys {
+		if e, there := o.values[key]; there {
+			o.r.errorf(e.key, "leave it out", "%s: %s %s", o.what, key, because)
+		}
+	}
 }
 
 // list reads a sequence's values.
@@ -243,7 +314,7 @@ func (r *reader) text(n ast.Node, what string) (string, bool) {
 		if n.Type() == ast.BoolType {
 			hint = "put quotes around it where it is meant as text"
 		}
-		r.errorf(n, hint, "%s: want text here, found %s", what, kind(n))
+		r.errorf(n, hint, "%s: want text here, found %s", what, r.show(kind(n)))
 	}
 	return s, ok
 }
@@ -252,7 +323,7 @@ func (r *reader) text(n ast.Node, what string) (string, bool) {
 func (r *reader) word(n ast.Node, what string, known ...string) (string, bool) {
 	s, ok := r.text(n, what)
 	if ok && !slices.Contains(known, s) {
-		r.errorf(n, suggest(s, known), "%s: %q is not one of %s", what, s, oneOf(known))
+		r.errorf(n, suggest(s, known), "%s: %s is not one of %s", what, r.quote(s), oneOf(known))
 		return "", false
 	}
 	return s, ok
@@ -264,7 +335,7 @@ func (r *reader) bool(n ast.Node, what string) bool {
 	}
 	b, ok := n.(*ast.BoolNode)
 	if !ok {
-		r.errorf(n, "", "%s: want true or false, found %s", what, kind(n))
+		r.errorf(n, "", "%s: want true or false, found %s", what, r.show(kind(n)))
 		return false
 	}
 	return b.Value
@@ -280,7 +351,7 @@ func (r *reader) number(n ast.Node, what string, limit uint64) (uint64, bool) {
 		return 0, false
 	}
 	if !wholeNumber.MatchString(s) {
-		r.errorf(n, "", "%s: want a whole number from 0 to %d without leading zeros, found %q", what, limit, s)
+		r.errorf(n, "", "%s: want a whole number from 0 to %d without leading zeros, found %s", what, limit, r.quote(s))
 		return 0, false
 	}
 	v, err := strconv.ParseUint(s, 0, 64)

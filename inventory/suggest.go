@@ -17,6 +17,9 @@ func suggest(word string, known []string) string {
 			continue
 		}
 		d := distance(strings.ToLower(word), strings.ToLower(k))
+		if d >= max(len(word), len(k)) {
+			continue // they have no letter in common
+		}
 		if d < bestDistance || d == bestDistance && best != "" && closer(word, k, best) {
 			best, bestDistance = k, d
 		}

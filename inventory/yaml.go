@@ -3,6 +3,7 @@ package inventory
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -109,8 +110,11 @@ func syntaxError(src source, err error) *Error {
 	case strings.Contains(msg, "unexpected key name"):
 		hint = "is the colon behind the key missing?"
 	}
-	return src.errorAt(at, hint, "YAML syntax: "+msg)
+	return src.errorAt(at, hint, "YAML syntax: "+longQuote.ReplaceAllLiteralString(msg, hidden))
 }
+
+// longQuote is more of the file than a character, in a message of the library's.
+var longQuote = regexp.MustCompile(`(?s)"[^"]{3,}.*"`)
 
 func tokenPlace(t *token.Token) position {
 	if t == nil || t.Position == nil {

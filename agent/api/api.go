@@ -32,6 +32,7 @@ type Status struct {
 	LeaseNS     int64     `json:"lease_ns"`
 	OnStale     string    `json:"on_stale"`
 	Cycle       Cycle     `json:"cycle"`
+	Refresh     Refresh   `json:"refresh"`
 	Verdicts    []Verdict `json:"verdicts"` // what the device does less than fully
 	Ports       []Port    `json:"ports"`
 }
@@ -49,6 +50,15 @@ type Cycle struct {
 	LeaseEnds  time.Time `json:"lease_ends"` // when the data plane falls back by itself
 	LastError  string    `json:"last_error"` // "" when the last cycle completed
 	Repairs    uint64    `json:"repairs"`    // set-ups put right after somebody changed them
+}
+
+// Refresh is what was learned of how the source of counters refreshes them.
+type Refresh struct {
+	Kind          string `json:"kind"`      // counters.RefreshKind
+	PeriodNS      int64  `json:"period_ns"` // from refresh to refresh; 0 while unknown
+	PeriodErrorNS int64  `json:"period_error_ns"`
+	JitterNS      int64  `json:"jitter_ns"`
+	Stuck         bool   `json:"stuck"` // nothing has moved for longer than expected
 }
 
 // Verdict is one capability that is degraded or refused, with the reason.
@@ -82,7 +92,10 @@ type Port struct {
 	WindowStart *time.Time `json:"window_start"` // the window that produced the signal; null before the first
 	WindowEnd   *time.Time `json:"window_end"`
 	AgeNS       int64      `json:"age_ns"` // time since window_end
-	Signals     []Signal   `json:"signals"`
+	// WindowErrorNS is how far the window's length may be off, where a cached
+	// counter's instants had to be worked out.
+	WindowErrorNS int64    `json:"window_error_ns"`
+	Signals       []Signal `json:"signals"`
 }
 
 // Signal is what one port writes for one signal.
@@ -95,6 +108,7 @@ type Signal struct {
 	Unit         string    `json:"unit"`
 	LM           uint16    `json:"lm"`
 	Locator      string    `json:"locator"`
+	Doubtful     bool      `json:"doubtful"`      // the window is too uncertain for one bucket
 	Stale        bool      `json:"stale"`         // the fallback, not a measurement
 	ProgrammedAt time.Time `json:"programmed_at"` // when the data plane took this value's window
 }

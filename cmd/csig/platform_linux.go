@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"syscall"
 
 	"github.com/csig-agent/csig/counters"
@@ -12,8 +13,8 @@ import (
 	"github.com/csig-agent/csig/quantize"
 )
 
-// openCounters opens the counter source of the local device.
-func openCounters(prof *quantize.Profile, dev *inventory.Device) (counters.Source, error) {
+// openLinux opens the counters of this machine's kernel.
+func openLinux(prof *quantize.Profile, dev *inventory.Device) (counters.Source, error) {
 	cfg := linux.Config{}
 	for _, p := range dev.Ports {
 		cfg.Ports = append(cfg.Ports, linux.Port{
@@ -38,4 +39,40 @@ func lockDevice() (func(), error) {
 		return nil, fmt.Errorf("locking the device: %w", err)
 	}
 	return func() { ln.Close() }, nil
+}
+
+// linuxDetails says how this machine's counters are read, and what they cannot
+// tell; each sentence once, with the ports it is true of.
+func linuxDetails(src counters.Source) (details, limitations []string) {
+	details, limitations = []string{}, []string{}
+	s, ok := src.(*linux.Source)
+	if !ok {
+		return details, limitations
+	}
+	ports := map[string][]string{}
+	var order []string
+	note := func(text, port string) {
+		if ports[text] == nil {
+			order = append(order, text)
+		}
+		ports[text] = append(ports[text], port)
+	}
+	for _, f := range s.Facts() {
+		note(fmt.Sprintf("counter of the %s, speed from %s", f.Counter, orDash(f.SpeedFrom)), f.Port)
+	}
+	for _, text := range order {
+		details = append(details, text+": "+strings.Join(ports[text], ", "))
+	}
+	ports, order = map[string][]string{}, nil
+	for _, f := range s.Facts() {
+		for _, n := range append(f.Notes, f.Degraded) {
+			if n != "" {
+				note(n, f.Port)
+			}
+		}
+	}
+	for _, text := range order {
+		limitations = append(limitations, strings.Join(ports[text], ", ")+": "+text)
+	}
+	return details, limitations
 }

@@ -11,9 +11,11 @@ import (
 	"github.com/csig-agent/csig/quantize"
 )
 
-func openCounters(*quantize.Profile, *inventory.Device) (counters.Source, error) {
-	return nil, unsupported("agent")
+func openLinux(*quantize.Profile, *inventory.Device) (counters.Source, error) {
+	return nil, unsupported("counters of platform linux")
 }
+
+func linuxDetails(counters.Source) (details, limitations []string) { return []string{}, []string{} }
 
 func lockDevice() (func(), error) { return nil, unsupported("agent") }
 

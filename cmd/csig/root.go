@@ -22,7 +22,7 @@ CSIG tag of passing frames, so that receivers learn their path's bottleneck.`,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newDemo(), newAgent(), newStatus(), newProbe(), newTag(), newVersion())
+	root.AddCommand(newDemo(), newAgent(), newStatus(), newCounters(), newProbe(), newRules(), newTag(), newVersion())
 	return root
 }
 

@@ -8,52 +8,69 @@ import (
 	"strings"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/linux"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // Opener opens the driver of one platform. It changes nothing on the device.
 type Opener func(vendors.Config) (vendors.Driver, error)
 
-// Registry maps platform names to drivers. The zero value is empty and ready.
+// Platform is what is known of a platform without a device at hand.
+type Platform struct {
+	Open  Opener
+	Rules vlanrules.Caps // the table that carries compare-and-replace
+}
+
+// Registry maps names to platforms. The zero value is empty and ready.
 type Registry struct {
-	openers map[string]Opener
+	platforms map[string]Platform
 }
 
 // Register adds a platform. A name that is already taken is a mistake in the
 // program, and panics.
-func (r *Registry) Register(platform string, open Opener) {
-	if _, taken := r.openers[platform]; taken || platform == "" || open == nil {
-		panic(fmt.Sprintf("platform %q registered twice, or without a name or a driver", platform))
+func (r *Registry) Register(name string, p Platform) {
+	if _, taken := r.platforms[name]; taken || name == "" || p.Open == nil {
+		panic(fmt.Sprintf("platform %q registered twice, or without a name or a driver", name))
 	}
-	if r.openers == nil {
-		r.openers = map[string]Opener{}
+	if r.platforms == nil {
+		r.platforms = map[string]Platform{}
 	}
-	r.openers[platform] = open
+	r.platforms[name] = p
 }
 
 // Platforms lists the registered names, sorted.
 func (r *Registry) Platforms() []string {
-	names := make([]string, 0, len(r.openers))
-	for n := range r.openers {
+	names := make([]string, 0, len(r.platforms))
+	for n := range r.platforms {
 		names = append(names, n)
 	}
 	slices.Sort(names)
 	return names
 }
 
-// Open opens the driver of a platform. An unknown platform is a
-// *vendors.PermanentError that names the known ones.
-func (r *Registry) Open(platform string, cfg vendors.Config) (vendors.Driver, error) {
-	open, ok := r.openers[platform]
+// Platform finds a platform. An unknown one is a *vendors.PermanentError that
+// names the known ones.
+func (r *Registry) Platform(name string) (Platform, error) {
+	p, ok := r.platforms[name]
 	if !ok {
-		return nil, &vendors.PermanentError{Err: fmt.Errorf("no driver for platform %q: this program has %s", platform, strings.Join(r.Platforms(), ", "))}
+		return p, &vendors.PermanentError{Err: fmt.Errorf("no driver for platform %q: this program has %s", name, strings.Join(r.Platforms(), ", "))}
 	}
-	return open(cfg)
+	return p, nil
+}
+
+// Open opens the driver of a platform. It changes nothing on the device.
+func (r *Registry) Open(platform string, cfg vendors.Config) (vendors.Driver, error) {
+	p, err := r.Platform(platform)
+	if err != nil {
+		return nil, err
+	}
+	return p.Open(cfg)
 }
 
 // Default returns a registry of every platform this program was built with.
 func Default() *Registry {
 	r := &Registry{}
-	r.Register("linux", openLinux)
+	r.Register("linux", Platform{Open: openLinux, Rules: linux.Rules()})
 	return r
 }
 

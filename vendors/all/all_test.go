@@ -25,7 +25,7 @@ func TestRegistry(t *testing.T) {
 				t.Error("a second registration does not panic")
 			}
 		}()
-		r.Register("linux", openLinux)
+		r.Register("linux", Platform{Open: openLinux})
 	}()
 	d, err := r.Open("linux", vendors.Config{})
 	switch {

@@ -45,7 +45,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 		d.byName[p.name] = p
 	}
 	d.known = false
-	d.compiler = vlanrules.NewCompiler(caps(), s.Layout)
+	d.compiler = vlanrules.NewCompiler(Rules(), s.Layout)
 	d.stale, d.leaseKeys = stale, leaseKeys(&s)
 	_, err = d.sync(ctx)
 	for _, p := range d.ports {

@@ -41,6 +41,7 @@ func (s *swing) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sam
 	for i := range dst {
 		dst[i].Octets += s.sum
 		dst[i].Up = true
+		dst[i].Live = true
 		dst[i].At = time.Unix(1_700_000_000, int64(s.n)*int64(100*time.Millisecond))
 	}
 	return dst, err

@@ -82,11 +82,6 @@ const maxDepth = quantize.MaxVLANs
 // The frame, in bytes: the TPID of tag k is at 12+4k, its data at 14+4k.
 const firstType = 12
 
-// caps is what an interval map behind the D rule can express.
-func caps() vlanrules.Caps {
-	return vlanrules.Caps{Match: vlanrules.MatchRange, MatchPCP: true, MatchD: true, Txn: vlanrules.TxnTable}
-}
-
 // rulesetOf is the table for a setup. present tells which ports' devices
 // exist, depths how many VLAN tags in front the kernel copes with.
 func rulesetOf(s *vendors.Setup, present func(port string) bool, depths int) (*ruleset, error) {
@@ -189,7 +184,7 @@ func staleEntries(s *vendors.Setup) ([]interval, error) {
 		want = append(want, vlanrules.Intent{Signal: sig, Action: vlanrules.Update, S: sig.WorstBucket(), LM: s.Layout.LMStale()})
 	}
 	var res vlanrules.Result
-	vlanrules.NewCompiler(caps(), s.Layout).Compile(&res, nil, want)
+	vlanrules.NewCompiler(Rules(), s.Layout).Compile(&res, nil, want)
 	if res.Verdict.Level == vlanrules.Refused {
 		return nil, fmt.Errorf("the stale fallback: %s", res.Verdict.Reason)
 	}

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/inventory"
+)
+
+func newCounters() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "counters",
+		Short: "Read, record and replay a device's byte counters",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newCountersRead(), newCountersRecord(), newCountersReplay(), newCountersShow())
+	return cmd
+}
+
+// deviceFlags choose a device of a fleet file.
+type deviceFlags struct {
+	file, device string
+	every        time.Duration
+}
+
+func (f *deviceFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.file, "config", "c", "", "fleet file (required)")
+	cmd.Flags().StringVar(&f.device, "device", "", "device of the fleet file (default: the local one, or the only one)")
+	cmd.Flags().DurationVar(&f.every, "every", 0, "time between two readings (default: the device's interval)")
+	_ = cmd.MarkFlagRequired("config")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+}
+
+// open loads the file and opens the device's counter source.
+func (f *deviceFlags) open(ctx context.Context) (*inventory.Fleet, *inventory.Device, counters.Source, error) {
+	fleet, err := inventory.Load(f.file)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	dev, err := pickDevice(fleet, f.device)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if f.every == 0 {
+		f.every = dev.Interval
+	}
+	if f.every < inventory.MinPeriod {
+		return nil, nil, nil, fmt.Errorf("--every %v: want %v or more", f.every, inventory.MinPeriod)
+	}
+	src, err := openSource(ctx, &fleet.Profile, dev)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("device %s: counters: %w", dev.Name, err)
+	}
+	return fleet, dev, src, nil
+}
+
+func pickDevice(fleet *inventory.Fleet, name string) (*inventory.Device, error) {
+	if name != "" {
+		if dev, ok := fleet.Device(name); ok {
+			return dev, nil
+		}
+		var names []string
+		for i := range fleet.Devices {
+			names = append(names, fleet.Devices[i].Name)
+		}
+		return nil, fmt.Errorf("%s has no device %q; it has %s", fleet.Path, name, strings.Join(names, ", "))
+	}
+	if len(fleet.Devices) == 1 {
+		return &fleet.Devices[0], nil
+	}
+	dev, err := fleet.LocalDevice()
+	if err != nil {
+		return nil, fmt.Errorf("%w; or choose one with --device", err)
+	}
+	return dev, nil
+}
+
+// readResult is what counters read finds.
+type readResult struct {
+	Format       string        `json:"format"`
+	Device       string        `json:"device"`
+	Source       string        `json:"source"`
+	Readings     int           `json:"readings"`
+	Failed       int           `json:"failed"`
+	EveryNS      int64         `json:"every_ns"`
+	ReadP50NS    int64         `json:"read_ns_p50"` // how long a reading takes
+	ReadMaxNS    int64         `json:"read_ns_max"`
+	Refresh      refreshResult `json:"refresh"`
+	Limitations  []string      `json:"limitations"` // what the source cannot tell
+	Details      []string      `json:"details"`     // how it is read
+	Ports        []portResult  `json:"ports"`
+	LastError    string        `json:"last_error"`
+	IntervalNS   int64         `json:"interval_ns"`
+	ShortestNS   int64         `json:"shortest_interval_ns"` // the shortest honest Δt: a refresh, or a reading
+	IntervalNote string        `json:"interval_note"`        // what is wrong with the configured Δt; "" for nothing
+}
+
+type refreshResult struct {
+	Kind          string `json:"kind"`
+	PeriodNS      int64  `json:"period_ns"`
+	PeriodErrorNS int64  `json:"period_error_ns"`
+	JitterNS      int64  `json:"jitter_ns"`
+	Stuck         bool   `json:"stuck"`
+}
+
+type portResult struct {
+	Port     string `json:"port"`
+	Up       bool   `json:"up"`
+	SpeedBPS uint64 `json:"speed_bps"`
+	Octets   uint64 `json:"octets"`
+	Packets  uint64 `json:"packets"`
+	Bits     uint8  `json:"counter_bits"`
+	Overhead uint8  `json:"overhead_bytes"`
+	State    string `json:"state"`
+	LoadBPS  uint64 `json:"load_bps"`
+	ABWBPS   uint64 `json:"abw_bps"`
+	Note     string `json:"note"`
+}
+
+func newCountersRead() *cobra.Command {
+	var (
+		f      deviceFlags
+		count  int
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "read -c FLEET",
+		Short: "What a device's counter source gives, how fast, how fresh, and what it cannot tell",
+		Long: `Read the egress counters of a device of the fleet file a few times, and say what
+the source gives, how long a reading takes, how often the source refreshes its
+numbers, and what it cannot tell. Nothing is changed on the device.`,
+		Example: `  csig counters read -c examples/lab.yaml
+  csig counters read -c fleet.yaml --device leaf7 --every 1s --count 30`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if count < 2 {
+				return fmt.Errorf("--count %d: a rate takes two readings or more", count)
+			}
+			fleet, dev, src, err := f.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer src.Close()
+			res, err := readCounters(cmd.Context(), fleet, dev, src, f.every, count)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), res)
+			}
+			return res.write(cmd.OutOrStdout())
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().IntVar(&count, "count", 10, "how many readings")
+	addJSON(cmd, &asJSON)
+	return cmd
+}
+
+// readCounters reads a source count times; Ctrl-C ends it early with what there
+// is by then.
+func readCounters(ctx context.Context, fleet *inventory.Fleet, dev *inventory.Device, src counters.Source, every time.Duration, count int) (*readResult, error) {
+	res := &readResult{
+		Format: "csig.counters/v1", Device: dev.Name, Source: sourceName(dev), EveryNS: every.Nanoseconds(),
+		IntervalNS: dev.Interval.Nanoseconds(), Limitations: []string{}, Details: []string{}, Ports: []portResult{},
+	}
+	learning := counters.NewRefreshing(src, counters.RefreshConfig{})
+	estimators := make([]*counters.Estimator, len(dev.Ports))
+	for i, p := range dev.Ports {
+		estimators[i] = counters.NewEstimator(counters.EstimatorConfig{Interval: dev.Interval, Speed: p.Speed})
+		res.Ports = append(res.Ports, portResult{Port: p.Name})
+	}
+	var samples []counters.Sample
+	var took []time.Duration
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for n := 0; n < count; n++ {
+		if n > 0 {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				n = count
+				continue
+			}
+		}
+		start := time.Now()
+		var err error
+		samples, err = learning.Read(ctx, samples[:0])
+		if errors.Is(err, context.Canceled) {
+			break
+		}
+		res.Readings++
+		took = append(took, time.Since(start))
+		if err != nil {
+			res.Failed++
+			res.LastError = err.Error()
+			continue
+		}
+		for i := range samples {
+			if dev.Counters.Overhead != nil {
+				samples[i].Overhead = *dev.Counters.Overhead
+			}
+			res.Ports[i].take(&samples[i], estimators[i].Update(samples[i]))
+		}
+	}
+	if res.Readings == res.Failed {
+		if res.LastError == "" {
+			return nil, context.Cause(ctx)
+		}
+		return nil, fmt.Errorf("device %s: none of %d readings succeeded: %s", dev.Name, res.Readings, res.LastError)
+	}
+	slices.Sort(took)
+	res.ReadP50NS, res.ReadMaxNS = took[len(took)/2].Nanoseconds(), took[len(took)-1].Nanoseconds()
+	rs := learning.Refresh()
+	res.Refresh = refreshResult{
+		Kind: rs.Kind.String(), PeriodNS: rs.Period.Nanoseconds(), PeriodErrorNS: rs.PeriodError.Nanoseconds(),
+		JitterNS: rs.Jitter.Nanoseconds(), Stuck: rs.Stuck,
+	}
+	res.Details, res.Limitations = sourceDetails(src)
+	res.judgeInterval(dev.Interval, rs)
+	return res, nil
+}
+
+// judgeInterval says whether the configured Δt is one the source can serve.
+func (r *readResult) judgeInterval(interval time.Duration, rs counters.RefreshStatus) {
+	shortest := time.Duration(r.ReadMaxNS)
+	if rs.Kind != counters.RefreshLive && rs.Period > shortest {
+		shortest = rs.Period
+	}
+	r.ShortestNS = shortest.Nanoseconds()
+	if interval < shortest {
+		r.IntervalNote = fmt.Sprintf("Δt is %v, but the source has news only every %v: make the device's interval at least that", interval, shortest.Round(time.Millisecond))
+	}
+}
+
+func (p *portResult) take(s *counters.Sample, est counters.Estimate) {
+	p.State, p.Note = est.State.String(), est.Reason
+	if s.Err != nil {
+		p.Note = s.Err.Error()
+		return
+	}
+	p.Up, p.SpeedBPS, p.Octets, p.Packets, p.Bits, p.Overhead = s.Up, s.Speed, s.Octets, s.Packets, s.Bits, s.Overhead
+	if p.Note == "" {
+		p.Note = s.Degraded
+	}
+	if est.State.Valid() {
+		p.SpeedBPS, p.LoadBPS, p.ABWBPS = est.Capacity, est.Load(), est.ABW
+	}
+}
+
+func (r *readResult) write(w io.Writer) error {
+	fmt.Fprintf(w, "%s  source %s  %d readings every %v, %d failed\n", r.Device, r.Source, r.Readings, time.Duration(r.EveryNS), r.Failed)
+	fmt.Fprintf(w, "a reading takes %v (median), %v at most\n", micros(r.ReadP50NS), micros(r.ReadMaxNS))
+	switch {
+	case r.Refresh.Stuck:
+		fmt.Fprintln(w, "refresh: STUCK: no counter has moved for longer than expected")
+	case r.Refresh.PeriodNS == 0:
+		fmt.Fprintf(w, "refresh: %s; more readings, or some traffic, would tell\n", r.Refresh.Kind)
+	default:
+		fmt.Fprintf(w, "refresh: %s, every %v ± %v\n", r.Refresh.Kind, time.Duration(r.Refresh.PeriodNS).Round(time.Microsecond), time.Duration(r.Refresh.PeriodErrorNS).Round(time.Microsecond))
+	}
+	if r.IntervalNote != "" {
+		fmt.Fprintln(w, "interval:", r.IntervalNote)
+	}
+	for _, d := range r.Details {
+		fmt.Fprintln(w, "how:", d)
+	}
+	for _, l := range r.Limitations {
+		fmt.Fprintln(w, "cannot tell:", l)
+	}
+	if r.LastError != "" {
+		fmt.Fprintln(w, "last error:", r.LastError)
+	}
+	fmt.Fprintln(w)
+	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tw, "PORT\tLINK\tSPEED\tOCTETS\tPACKETS\tBITS\tOVERHEAD\tSTATE\tLOAD\tABW\tNOTE")
+	for i := range r.Ports {
+		p := &r.Ports[i]
+		link := map[bool]string{true: "up", false: "down"}[p.Up]
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%d\t%d\t%d B\t%s\t%s\t%s\t%s\n", p.Port, link, bps(p.SpeedBPS), p.Octets, p.Packets, p.Bits, p.Overhead, p.State, bps(p.LoadBPS), bps(p.ABWBPS), p.Note)
+	}
+	return tw.Flush()
+}
+
+// createNew opens a file for writing, and refuses to overwrite one.
+func createNew(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("%s is there already: remove it or name another file", path)
+	}
+	return f, err
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/counters/gnmi"
+	"github.com/csig-agent/csig/counters/snmp"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+)
+
+// sourceName is what a device's counters are read with.
+func sourceName(dev *inventory.Device) string {
+	if dev.Counters.Source == inventory.PlatformSource {
+		return dev.Platform
+	}
+	return string(dev.Counters.Source)
+}
+
+// openSource opens the counter source of a device of the fleet.
+func openSource(ctx context.Context, prof *quantize.Profile, dev *inventory.Device) (counters.Source, error) {
+	switch name := sourceName(dev); name {
+	case "linux":
+		return openLinux(prof, dev)
+	case "snmp":
+		cfg, err := snmpConfig(ctx, dev)
+		if err != nil {
+			return nil, err
+		}
+		return snmp.New(cfg)
+	case "gnmi":
+		cfg, err := gnmiConfig(ctx, dev)
+		if err != nil {
+			return nil, err
+		}
+		return gnmi.New(cfg)
+	default:
+		return nil, fmt.Errorf("no counter source %q: give the device a counters.source of linux, snmp or gnmi", name)
+	}
+}
+
+func portNames(dev *inventory.Device) []string {
+	names := make([]string, 0, len(dev.Ports))
+	for i := range dev.Ports {
+		names = append(names, dev.Ports[i].Name)
+	}
+	return names
+}
+
+// snmpConfig resolves the references to secrets; they go no further than here.
+func snmpConfig(ctx context.Context, dev *inventory.Device) (snmp.Config, error) {
+	s := dev.Counters.SNMP
+	cfg := snmp.Config{
+		Device: dev.Name, Address: dev.Address, Port: s.Port, Ports: portNames(dev),
+		User: s.User, Auth: strings.ToUpper(s.Auth.Protocol), Priv: strings.ToUpper(s.Priv.Protocol),
+		Timeout: s.Timeout, Retries: s.Retries, Recheck: s.Recheck,
+	}
+	if s.Retries == 0 {
+		cfg.Retries = -1 // the file's 0 is none
+	}
+	if dev.Counters.Overhead != nil {
+		cfg.Overhead = *dev.Counters.Overhead
+	}
+	if s.Version == "3" {
+		cfg.Version = snmp.V3
+	}
+	switch s.Discards {
+	case "included":
+		cfg.Discards = snmp.DiscardsIncluded
+	case "excluded":
+		cfg.Discards = snmp.DiscardsExcluded
+	}
+	for _, ref := range []struct {
+		what string
+		from inventory.Secret
+		to   *snmp.Secret
+	}{{"community", s.Community, &cfg.Community}, {"auth key", s.Auth.Key, &cfg.AuthPassphrase}, {"priv key", s.Priv.Key, &cfg.PrivPassphrase}} {
+		if ref.from.IsZero() {
+			continue
+		}
+		v, err := ref.from.Resolve(ctx)
+		if err != nil {
+			return cfg, fmt.Errorf("snmp %s: %w", ref.what, err)
+		}
+		*ref.to = snmp.Secret(v)
+	}
+	return cfg, nil
+}
+
+// gnmiConfig resolves the reference to the password; it goes no further than
+// here.
+func gnmiConfig(ctx context.Context, dev *inventory.Device) (gnmi.Config, error) {
+	g := dev.Counters.GNMI
+	cfg := gnmi.Config{
+		Device: dev.Name, Address: net.JoinHostPort(dev.Address, strconv.Itoa(int(g.Port))), Ports: portNames(dev),
+		Interval: dev.Interval, Plaintext: g.Plaintext, Username: g.Username, Timeout: g.Timeout,
+		TLS: gnmi.TLS{CAFile: g.TLS.CA, CertFile: g.TLS.Cert, KeyFile: g.TLS.Key, ServerName: g.TLS.ServerName, SkipVerify: g.TLS.InsecureSkipVerify},
+	}
+	for _, m := range []gnmi.Mode{gnmi.Auto, gnmi.Sample, gnmi.TargetDefined, gnmi.Get} {
+		if m.String() == g.Mode {
+			cfg.Mode = m
+		}
+	}
+	if g.Password.IsZero() {
+		return cfg, nil
+	}
+	v, err := g.Password.Resolve(ctx)
+	if err != nil {
+		return cfg, fmt.Errorf("gnmi password: %w", err)
+	}
+	cfg.Password = counters.Secret(v)
+	return cfg, nil
+}
+
+// sourceDetails says how a source reads, and what it cannot tell.
+func sourceDetails(src counters.Source) (details, limitations []string) {
+	details, limitations = []string{}, []string{}
+	if s, ok := src.(*snmp.Source); ok {
+		info := s.Info()
+		details = append(details, info.Description, info.Method)
+		if info.Discards == snmp.DiscardsLearn {
+			limitations = append(limitations, "whether the packet counters include discarded ones (set discards: in the fleet file if you know)")
+		}
+		if !info.LastChange {
+			limitations = append(limitations, "when its interfaces change (no ifTableLastChange): names and status are read each time")
+		}
+		return details, limitations
+	}
+	if s, ok := src.(*gnmi.Source); ok {
+		info := s.Info()
+		details = append(details, fmt.Sprintf("gNMI %s, %s, encoding %s: %s", info.Version, info.Mode, info.Encoding, info.Request))
+		if !info.Repeats {
+			limitations = append(limitations, "an idle port from a silent target, by one value: the target does not repeat unchanged counters")
+		}
+		return details, limitations
+	}
+	return linuxDetails(src)
+}

@@ -1,0 +1,389 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/counters/trace"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+)
+
+func newCountersRecord() *cobra.Command {
+	var (
+		f        deviceFlags
+		out      string
+		note     string
+		duration time.Duration
+		asJSON   bool
+	)
+	cmd := &cobra.Command{
+		Use:   "record -c FLEET -o TRACE",
+		Short: "Record a device's counters in one file that can be mailed",
+		Long: `Record every reading of a device's counters, with its times and errors, until
+--duration is over or Ctrl-C. The trace holds names of ports and no secret.`,
+		Example: "  csig counters record -c fleet.yaml --device leaf7 -o leaf7.trace --duration 10m",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			_, dev, src, err := f.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			file, err := createNew(out)
+			if err != nil {
+				return errors.Join(err, src.Close())
+			}
+			rec, err := trace.NewRecorder(src, file, trace.RecorderConfig{Header: trace.Header{
+				Device: dev.Name, Source: sourceName(dev), IntervalNS: dev.Interval.Nanoseconds(), Note: note, Ports: portNames(dev),
+			}})
+			if err != nil {
+				return errors.Join(err, src.Close(), file.Close())
+			}
+			failed, err := record(cmd.Context(), rec, f.every, duration)
+			if err = errors.Join(err, rec.Close(), file.Close()); err != nil {
+				return err
+			}
+			res := recordResult{Format: "csig.record/v1", Device: dev.Name, File: out, Readings: rec.Readings(), Failed: failed}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), res)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d readings of %s in %s, %d failed; look at it with csig counters show %s\n", res.Readings, res.Device, out, failed, out)
+			return err
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVarP(&out, "output", "o", "", "the trace to write (required)")
+	cmd.Flags().StringVar(&note, "note", "", "a sentence for whoever reads the trace")
+	cmd.Flags().DurationVar(&duration, "duration", time.Minute, "how long to record; 0 until interrupted")
+	addJSON(cmd, &asJSON)
+	_ = cmd.MarkFlagRequired("output")
+	return cmd
+}
+
+type recordResult struct {
+	Format   string `json:"format"`
+	Device   string `json:"device"`
+	File     string `json:"file"`
+	Readings int    `json:"readings"`
+	Failed   int    `json:"failed"`
+}
+
+// record reads until the time is up; failed readings are part of the record.
+func record(ctx context.Context, rec *trace.Recorder, every, duration time.Duration) (failed int, err error) {
+	var end <-chan time.Time
+	if duration > 0 {
+		t := time.NewTimer(duration)
+		defer t.Stop()
+		end = t.C
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	var samples []counters.Sample
+	for {
+		samples, err = rec.Read(ctx, samples[:0])
+		if ctx.Err() != nil {
+			return failed, nil // Ctrl-C is how a recording ends
+		}
+		if err != nil {
+			failed++
+		}
+		if err := rec.Err(); err != nil {
+			return failed, err
+		}
+		select {
+		case <-tick.C:
+		case <-end:
+			return failed, nil
+		case <-ctx.Done():
+			return failed, nil
+		}
+	}
+}
+
+// playFlags say how to turn a trace into buckets.
+type playFlags struct {
+	file, method string
+	tau          time.Duration
+	ports        []string
+	hold         int
+	margin       uint32
+}
+
+func (f *playFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVarP(&f.file, "config", "c", "", "fleet file whose profile gives the bucket tables (default: presets that fit the fastest port)")
+	fl.StringVar(&f.method, "estimator", "raw", "raw, ewma or dre")
+	fl.DurationVar(&f.tau, "time-constant", 0, "of ewma and dre (default: the trace's interval)")
+	fl.StringSliceVar(&f.ports, "port", nil, "only these ports")
+	fl.IntVar(&f.hold, "hold", 0, "damping: readings for which better news has to hold")
+	fl.Uint32Var(&f.margin, "margin", 0, "damping: how far inside the better bucket, in thousandths of its width")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	_ = cmd.RegisterFlagCompletionFunc("estimator", cobra.FixedCompletions([]string{"raw", "ewma", "dre"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// config opens a trace and says how to play it.
+func (f *playFlags) config(name string) (*trace.Reader, trace.PlayConfig, func() error, error) {
+	var cfg trace.PlayConfig
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, cfg, nil, err
+	}
+	fail := func(err error) (*trace.Reader, trace.PlayConfig, func() error, error) {
+		return nil, cfg, nil, errors.Join(err, file.Close())
+	}
+	r, err := trace.NewReader(file)
+	if err != nil {
+		return fail(fmt.Errorf("%s: %w", name, err))
+	}
+	if cfg.Method, err = counters.ParseMethod(f.method); err != nil {
+		return fail(fmt.Errorf("--estimator: %w", err))
+	}
+	cfg.Estimator.Tau = f.tau
+	cfg.Damping = counters.Damping{Hold: f.hold, Margin: f.margin}
+	if err := cfg.Damping.Validate(); err != nil {
+		return fail(err)
+	}
+	if f.file == "" {
+		cfg.Tables, err = presetTables()
+	} else {
+		err = fleetTables(f.file, r.Header().Device, &cfg)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return r, cfg, file.Close, nil
+}
+
+// presetTables are what a trace is shown with when nobody says otherwise.
+func presetTables() ([]*quantize.Buckets, error) {
+	abw, err := quantize.Preset(quantize.MinABW, "log-100G")
+	if err != nil {
+		return nil, err
+	}
+	abwc, err := quantize.Preset(quantize.MinABWC, "log")
+	return []*quantize.Buckets{&abw, &abwc}, err
+}
+
+// fleetTables takes bucket tables, speeds and refresh from a fleet file.
+func fleetTables(file, device string, cfg *trace.PlayConfig) error {
+	fleet, err := inventory.Load(file)
+	if err != nil {
+		return err
+	}
+	for _, sig := range quantize.Signals {
+		if sp, ok := fleet.Profile.Signals[sig]; ok {
+			cfg.Tables = append(cfg.Tables, &sp.Buckets)
+		}
+	}
+	cfg.Estimator.Interval = fleet.Profile.Interval
+	if dev, ok := fleet.Device(device); ok {
+		cfg.Estimator.Interval = dev.Interval
+		cfg.Speeds = map[string]uint64{}
+		for _, p := range dev.Ports {
+			if p.Speed > 0 {
+				cfg.Speeds[p.Name] = p.Speed
+			}
+		}
+	}
+	return nil
+}
+
+// replayResult is what counters replay --json prints.
+type replayResult struct {
+	Format   string        `json:"format"`
+	Device   string        `json:"device"`
+	Note     string        `json:"note"`
+	Readings int           `json:"readings"`
+	Failed   int           `json:"failed"`
+	Damaged  string        `json:"damaged"` // why the trace ends before its end; "" for a whole one
+	Refresh  refreshResult `json:"refresh"`
+	Steps    []replayStep  `json:"steps"`
+}
+
+type replayStep struct {
+	Time  time.Time    `json:"time"`
+	Error string       `json:"error"`
+	Ports []replayPort `json:"ports"`
+}
+
+type replayPort struct {
+	Port    string         `json:"port"`
+	State   string         `json:"state"`
+	Reason  string         `json:"reason"`
+	LoadBPS uint64         `json:"load_bps"`
+	ABWBPS  uint64         `json:"abw_bps"`
+	ABWCPPM uint32         `json:"abwc_ppm"`
+	Signals []replaySignal `json:"signals"`
+}
+
+type replaySignal struct {
+	Signal   string `json:"signal"`
+	Bucket   uint8  `json:"bucket"`
+	Worst    uint8  `json:"worst"` // what an uncertain Δt allows
+	Best     uint8  `json:"best"`
+	Doubtful bool   `json:"doubtful"`
+}
+
+func newCountersReplay() *cobra.Command {
+	var (
+		f      playFlags
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "replay TRACE",
+		Short: "Play a trace through the estimators, the same every time",
+		Long: `Play a recorded trace through refresh learning, an estimator and damping, and print
+what each reading led to. The same trace and flags print the same, anywhere.`,
+		Example: `  csig counters replay leaf7.trace -c fleet.yaml
+  csig counters replay leaf7.trace --estimator ewma --time-constant 2s --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, cfg, closeTrace, err := f.config(args[0])
+			if err != nil {
+				return err
+			}
+			defer closeTrace() //nolint:errcheck // it was only read
+			w := cmd.OutOrStdout()
+			res := replayResult{Format: "csig.replay/v1", Device: r.Header().Device, Note: r.Header().Note, Steps: []replayStep{}}
+			sum, err := trace.Play(r, cfg, func(s *trace.Step) error {
+				step := f.step(s)
+				if asJSON {
+					res.Steps = append(res.Steps, step)
+					return nil
+				}
+				for _, p := range step.Ports {
+					fmt.Fprintf(w, "%s  %-12s %-13s load %-12s abw %-12s", step.Time.Format("15:04:05.000"), p.Port, p.State, bps(p.LoadBPS), bps(p.ABWBPS))
+					for _, g := range p.Signals {
+						fmt.Fprintf(w, "  %s=%d", g.Signal, g.Bucket)
+						if g.Doubtful {
+							fmt.Fprintf(w, "(%d…%d)", g.Worst, g.Best)
+						}
+					}
+					fmt.Fprintln(w, suffix("  ", p.Reason))
+				}
+				if step.Error != "" {
+					fmt.Fprintf(w, "%s  no reading: %s\n", step.Time.Format("15:04:05.000"), step.Error)
+				}
+				return nil
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			res.Readings, res.Failed = sum.Readings, sum.Failed
+			res.Refresh = refreshResult{Kind: sum.Refresh.Kind.String(), PeriodNS: sum.Refresh.Period.Nanoseconds(),
+				PeriodErrorNS: sum.Refresh.PeriodError.Nanoseconds(), JitterNS: sum.Refresh.Jitter.Nanoseconds(), Stuck: sum.Refresh.Stuck}
+			if sum.Damaged != nil {
+				res.Damaged = sum.Damaged.Error()
+			}
+			if asJSON {
+				return printJSON(w, res)
+			}
+			_, err = fmt.Fprintf(w, "%d readings, %d failed; source %s, a refresh every %v%s\n", res.Readings, res.Failed, res.Refresh.Kind, time.Duration(res.Refresh.PeriodNS), suffix("; the trace is damaged: ", res.Damaged))
+			return err
+		},
+	}
+	f.add(cmd)
+	addJSON(cmd, &asJSON)
+	return cmd
+}
+
+// suffix is text with something before it, or nothing.
+func suffix(before, text string) string {
+	if text == "" {
+		return ""
+	}
+	return before + text
+}
+
+// step puts one reading's outcome in the terms of the result.
+func (f *playFlags) step(s *trace.Step) replayStep {
+	out := replayStep{Time: s.Read.UTC(), Ports: []replayPort{}}
+	if s.Err != nil {
+		out.Error = s.Err.Error()
+		return out
+	}
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		if len(f.ports) > 0 && !slices.Contains(f.ports, p.Port) {
+			continue
+		}
+		rp := replayPort{Port: p.Port, State: p.Estimate.State.String(), Reason: p.Estimate.Reason, Signals: []replaySignal{}}
+		if p.Estimate.State.Valid() {
+			rp.LoadBPS, rp.ABWBPS, rp.ABWCPPM = p.Estimate.Load(), p.Estimate.ABW, p.Estimate.ABWC
+		}
+		for _, g := range p.Signals {
+			if p.Known && g.Possible {
+				rp.Signals = append(rp.Signals, replaySignal{Signal: g.Signal.String(), Bucket: g.Bucket, Worst: g.Range.Worst, Best: g.Range.Best, Doubtful: g.Range.Doubtful()})
+			}
+		}
+		out.Ports = append(out.Ports, rp)
+	}
+	return out
+}
+
+func newCountersShow() *cobra.Command {
+	var (
+		f   playFlags
+		svg string
+	)
+	cmd := &cobra.Command{
+		Use:   "show TRACE",
+		Short: "Draw a trace: utilisation and buckets over time",
+		Example: `  csig counters show leaf7.trace
+  csig counters show leaf7.trace -c fleet.yaml --port swp1 --svg swp1.svg`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			r, cfg, closeTrace, err := f.config(args[0])
+			if err != nil {
+				return err
+			}
+			defer closeTrace() //nolint:errcheck // it was only read
+			chart, err := trace.NewChart(r.Header(), cfg.Tables, f.ports...)
+			if err != nil {
+				return err
+			}
+			sum, err := trace.Play(r, cfg, func(s *trace.Step) error { chart.Add(s); return nil })
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			if sum.Damaged != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "csig: %s ends before its end, after %d readings: %v\n", args[0], sum.Readings, sum.Damaged)
+			}
+			if svg == "" {
+				return chart.WriteText(cmd.OutOrStdout(), columns())
+			}
+			file, err := os.Create(svg)
+			if err != nil {
+				return fmt.Errorf("--svg: %w", err)
+			}
+			left, err := chart.WriteSVG(file)
+			if err = errors.Join(err, file.Close()); err != nil {
+				return fmt.Errorf("--svg: %w", err)
+			}
+			if left > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "csig: %d less loaded ports are not drawn; choose with --port\n", left)
+			}
+			return nil
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&svg, "svg", "", "draw into this file instead of the terminal")
+	_ = cmd.MarkFlagFilename("svg", "svg")
+	return cmd
+}
+
+// columns is how wide the terminal is.
+func columns() int {
+	if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && w >= 40 {
+		return w
+	}
+	return 80
+}

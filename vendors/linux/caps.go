@@ -1,0 +1,9 @@
+package linux
+
+import "github.com/csig-agent/csig/vlanrules"
+
+// Rules is what a port's interval map, behind the rule that tests D, can
+// express.
+func Rules() vlanrules.Caps {
+	return vlanrules.Caps{Match: vlanrules.MatchRange, MatchPCP: true, MatchD: true, Txn: vlanrules.TxnTable}
+}
