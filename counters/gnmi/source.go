@@ -135,15 +135,19 @@ func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.cfg.Now()
+	s.started = true
+	return s.samples(dst, s.cfg.Now()), nil
+}
+
+// samples appends a sample of each port to dst. The caller holds the lock.
+func (s *Source) samples(dst []counters.Sample, now time.Time) []counters.Sample {
 	s.prune(now)
 	for i := range s.ports {
 		p := &s.ports[i]
-		p.settle(now, s.grace(), s.slack(), mode == Get)
+		p.settle(now, s.grace(), s.slack(), s.mode == Get)
 		dst = append(dst, s.sample(p, now))
 	}
-	s.started = true
-	return dst, nil
+	return dst
 }
 
 // start runs the subscription.

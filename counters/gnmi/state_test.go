@@ -1,0 +1,635 @@
+package gnmi
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	pb "github.com/openconfig/gnmi/proto/gnmi"
+	"pgregory.net/rapid"
+
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/counters/gnmi/oc"
+)
+
+// bench is a Source without a target: notifications go straight into its state,
+// on a clock that the test moves.
+type bench struct {
+	t   interface{ Fatalf(string, ...any) }
+	s   *Source
+	now time.Time // ours
+	// clock is the target's, ns since 1970, at ours.
+	offset time.Duration
+}
+
+func newBench(t interface {
+	Fatalf(string, ...any)
+	Cleanup(func())
+}, cfg Config) *bench {
+	b := &bench{t: t, now: time.Unix(1_800_000_000, 0), offset: -37 * time.Minute}
+	cfg.Address, cfg.Plaintext = "127.0.0.1:9339", true
+	cfg.Now = func() time.Time { return b.now }
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	b.s = s
+	b.open()
+	return b
+}
+
+// open begins a new stream.
+func (b *bench) open() { b.s.opened(shape{mode: Sample}, b.now) }
+
+// sync lets the stream have told everything.
+func (b *bench) sync() { b.s.synced = b.now }
+
+func (b *bench) clock() int64 { return b.now.Add(b.offset).UnixNano() }
+
+// take brings in a notification as from a stream that is complete.
+func (b *bench) take(n *pb.Notification) {
+	b.s.refresh = !b.s.synced.IsZero()
+	b.s.take(n, b.now)
+}
+
+func (b *bench) read() []counters.Sample { return b.s.samples(nil, b.now) }
+
+func (b *bench) pass(d time.Duration) { b.now = b.now.Add(d) }
+
+// leafNote is one notification with the given leaves of a port.
+func leafNote(at int64, port string, leaves ...any) *pb.Notification {
+	n := &pb.Notification{Timestamp: at}
+	for i := 0; i < len(leaves); i += 2 {
+		v := &pb.TypedValue{}
+		switch x := leaves[i+1].(type) {
+		case int:
+			v.Value = &pb.TypedValue_UintVal{UintVal: uint64(x)}
+		case uint64:
+			v.Value = &pb.TypedValue_UintVal{UintVal: x}
+		case string:
+			v.Value = &pb.TypedValue_StringVal{StringVal: x}
+		case bool:
+			v.Value = &pb.TypedValue_BoolVal{BoolVal: x}
+		}
+		n.Update = append(n.Update, &pb.Update{Path: interfacePath(port, leafPaths[leaves[i].(leafID)]), Val: v})
+	}
+	return n
+}
+
+// begin brings in the first sample of a port, which is up.
+func (b *bench) begin(port string, octets, packets int) {
+	b.take(leafNote(b.clock(), port, operStatus, "UP", portSpeed, "SPEED_10GB", outOctets, octets, outPkts, packets))
+}
+
+func (b *bench) want(port string, s counters.Sample, octets, packets uint64, at int64) {
+	if s.Err != nil {
+		b.t.Fatalf("port %s: %v", port, s.Err)
+	}
+	if s.Port != port || s.Octets != octets || s.Packets != packets || s.At.UnixNano() != at {
+		b.t.Fatalf("sample %s octets %d packets %d at %d, want %s %d %d %d (%v later)",
+			s.Port, s.Octets, s.Packets, s.At.UnixNano(), port, octets, packets, at, time.Duration(s.At.UnixNano()-at))
+	}
+}
+
+func TestSampleOfALeafAtATime(t *testing.T) {
+	b := newBench(t, Config{Ports: []string{"e1"}})
+	b.begin("e1", 1000, 10)
+	b.sync()
+	first := b.clock()
+	s := b.read()[0]
+	b.want("e1", s, 1000, 10, first)
+	if s.Speed != 10e9 || !s.Up || s.Bits != 64 || s.Overhead != 20 || s.Degraded != "" || s.Live || !s.Local.Equal(b.now) {
+		t.Errorf("sample %+v", s)
+	}
+	b.pass(time.Second)
+	second := b.clock()
+	b.take(leafNote(second, "e1", outOctets, 2000))
+	b.want("e1", b.read()[0], 1000, 10, first) // the packets are on their way
+	b.pass(5 * time.Millisecond)
+	b.take(leafNote(second, "e1", outPkts, 20))
+	b.want("e1", b.read()[0], 2000, 20, second)
+}
+
+func TestAnUnchangedLeafIsNotWaitedForLong(t *testing.T) {
+	b := newBench(t, Config{Ports: []string{"e1"}})
+	b.take(leafNote(b.clock(), "e1", operStatus, "UP", portSpeed, "SPEED_10GB", outOctets, 1000, outUnicast, 7, outMulticast, 2, outBroadcast, 1))
+	b.sync()
+	b.pass(time.Second)
+	second := b.clock()
+	b.take(leafNote(second, "e1", outOctets, 2000))
+	b.take(leafNote(second, "e1", outUnicast, 17))
+	if s := b.read()[0]; s.Octets != 1000 {
+		t.Errorf("octets %d without the multicasts, which may still come", s.Octets)
+	}
+	b.pass(101 * time.Millisecond)
+	b.want("e1", b.read()[0], 2000, 20, second)
+
+	b.pass(time.Second)
+	third := b.clock()
+	b.take(leafNote(third, "e1", outOctets, 3000, outUnicast, 27))
+	b.want("e1", b.read()[0], 3000, 30, third) // what came together is all there is
+}
+
+func TestWhichPacketsCount(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		leaves   []any
+		want     uint64
+		degraded string
+		err      error
+	}{
+		{"out-pkts", []any{outPkts, 5, outUnicast, 50, outMulticast, 50, outBroadcast, 50}, 5, "", nil},
+		{"the sum", []any{outUnicast, 50, outMulticast, 5, outBroadcast, 1}, 56, "", nil},
+		{"out-pkts that does not count", []any{outPkts, 0, outUnicast, 50, outMulticast, 5, outBroadcast, 1}, 56, "", nil},
+		{"nothing sent yet", []any{outPkts, 0, outUnicast, 0, outMulticast, 0, outBroadcast, 0}, 0, "", nil},
+		{"unicast only", []any{outUnicast, 50}, 50, partialPackets, nil},
+		{"unicast and multicast", []any{outUnicast, 50, outMulticast, 5}, 50, partialPackets, nil},
+		{"none", nil, 0, "", ErrMissing},
+		{"of the wrong type", []any{outPkts, "x"}, 0, "", ErrType},
+		{"of the wrong type, and the sum", []any{outPkts, "x", outUnicast, 50, outMulticast, 5, outBroadcast, 1}, 56, "", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, Config{Ports: []string{"e1"}})
+			b.take(leafNote(b.clock(), "e1", append([]any{operStatus, "UP", outOctets, 9000}, tt.leaves...)...))
+			b.sync()
+			s := b.read()[0]
+			if !errors.Is(s.Err, tt.err) || tt.err == nil && s.Err != nil {
+				t.Fatalf("error %v, want %v", s.Err, tt.err)
+			}
+			if s.Packets != tt.want || s.Degraded != tt.degraded {
+				t.Errorf("packets %d %q, want %d %q", s.Packets, s.Degraded, tt.want, tt.degraded)
+			}
+		})
+	}
+}
+
+func TestSumWithDiscardsIsDegradedWhileTheyMove(t *testing.T) {
+	b := newBench(t, Config{Ports: []string{"e1"}})
+	sample := func(octets, unicast, discards int) string {
+		b.take(leafNote(b.clock(), "e1", outOctets, octets, outUnicast, unicast, outMulticast, 0, outBroadcast, 0, outDiscards, discards))
+		s := b.read()[0]
+		b.pass(time.Second)
+		return s.Degraded
+	}
+	b.take(leafNote(b.clock(), "e1", operStatus, "UP", portSpeed, "SPEED_1GB"))
+	b.sync()
+	for i, want := range []string{"", "", discardsCounted, ""} {
+		if got := sample(1000*i, 10*i, []int{5, 5, 8, 8}[i]); got != want {
+			t.Errorf("sample %d is degraded %q, want %q", i, got, want)
+		}
+	}
+}
+
+func TestSpeed(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		leaves []any
+		want   uint64
+		from   string
+	}{
+		{"port-speed", []any{portSpeed, "SPEED_100GB"}, 100e9, "ethernet/state/port-speed"},
+		{"with its module", []any{portSpeed, "openconfig-if-ethernet:SPEED_2500MB"}, 2500e6, "ethernet/state/port-speed"},
+		{"negotiated below", []any{portSpeed, "SPEED_10GB", negotiatedSpeed, "SPEED_1GB"}, 1e9, "ethernet/state/negotiated-port-speed"},
+		{"negotiated unknown", []any{portSpeed, "SPEED_10GB", negotiatedSpeed, "SPEED_UNKNOWN"}, 10e9, "ethernet/state/port-speed"},
+		{"LAG", []any{lagSpeed, 40000}, 40e9, "aggregation/state/lag-speed"},
+		{"LAG whose members are gone", []any{lagSpeed, 0}, 0, ""},
+		{"one that the models do not have", []any{portSpeed, "SPEED_3200GB"}, 0, ""},
+		{"none", nil, 0, ""},
+		{"more than a lag-speed can be", []any{lagSpeed, uint64(1) << 60}, 0, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, Config{Ports: []string{"e1"}})
+			b.take(leafNote(b.clock(), "e1", append([]any{operStatus, "UP", outOctets, 9000, outPkts, 1}, tt.leaves...)...))
+			b.sync()
+			if s := b.read()[0]; s.Err != nil || s.Speed != tt.want {
+				t.Errorf("speed %d, %v, want %d", s.Speed, s.Err, tt.want)
+			}
+			if f := b.s.Facts()[0]; f.Speed != tt.want || f.SpeedFrom != tt.from || f.Packets != "out-pkts" || f.Status != "UP" {
+				t.Errorf("facts %+v, want the speed from %q", f, tt.from)
+			}
+		})
+	}
+}
+
+func TestStatus(t *testing.T) {
+	for e := range oc.ΛEnum["E_Interface_OperStatus"] {
+		status := oc.E_Interface_OperStatus(e).String()
+		b := newBench(t, Config{Ports: []string{"e1"}})
+		b.begin("e1", 1, 1)
+		b.take(leafNote(b.clock(), "e1", operStatus, status))
+		s := b.read()[0]
+		wantUp, wantDegraded := status == "UP" || status == "UNKNOWN", ""
+		if status == "UNKNOWN" {
+			wantDegraded = unknownStatus
+		}
+		if s.Err != nil || s.Up != wantUp || s.Degraded != wantDegraded {
+			t.Errorf("%s: up %t %q %v", status, s.Up, s.Degraded, s.Err)
+		}
+	}
+}
+
+func TestOutOfOrder(t *testing.T) {
+	b := newBench(t, Config{Ports: []string{"e1"}})
+	b.begin("e1", 1000, 10)
+	b.sync()
+	first := b.clock()
+	b.pass(2 * time.Second)
+	third := b.clock()
+	b.take(leafNote(third, "e1", outOctets, 3000, outPkts, 30))
+	b.take(leafNote(first+int64(time.Second), "e1", outOctets, 2000, outPkts, 20))
+	b.want("e1", b.read()[0], 3000, 30, third)
+	if n := b.s.Info().OutOfOrder; n != 2 {
+		t.Errorf("out of order %d, want both leaves", n)
+	}
+	b.pass(time.Second)
+	b.take(leafNote(b.clock(), "e1", outOctets, 4000, outPkts, 40))
+	b.want("e1", b.read()[0], 4000, 40, b.clock())
+}
+
+func TestTargetsClockSetBack(t *testing.T) {
+	b := newBench(t, Config{Ports: []string{"e1"}})
+	est := counters.NewEstimator(counters.EstimatorConfig{})
+	b.begin("e1", 0, 0)
+	b.sync()
+	var states []counters.State
+	for i := range 10 {
+		if i == 4 {
+			b.offset -= time.Hour
+		}
+		b.take(leafNote(b.clock(), "e1", outOctets, i*125000, outPkts, i*100))
+		states = append(states, est.Update(b.read()[0]).State)
+		b.pass(time.Second)
+	}
+	// Three samples are not believed, then the clock is; no window spans both.
+	want := []counters.State{counters.First, counters.OK, counters.OK, counters.OK,
+		counters.NoProgress, counters.NoProgress, counters.NoProgress, counters.OK, counters.OK, counters.OK}
+	if !slices.Equal(states, want) {
+		t.Errorf("states %v\nwant   %v", states, want)
+	}
+	if s := b.read()[0]; s.Octets != 9*125000 {
+		t.Errorf("octets %d after the clock was set back, want the newest", s.Octets)
+	}
+}
+
+func TestCounterReset(t *testing.T) {
+	b := newBench(t, Config{Ports: []string{"e1"}})
+	est := counters.NewEstimator(counters.EstimatorConfig{})
+	b.begin("e1", 0, 0)
+	b.sync()
+	var states []counters.State
+	for i, octets := range []int{1_000_000_000, 1_000_125_000, 50, 125_050, 250_050, 375_050} {
+		leaves := []any{outOctets, octets, outPkts, octets / 1250}
+		if i == 4 {
+			// Up again, but cleared in between: only last-clear tells.
+			leaves = append(leaves, lastClear, 77)
+		} else if i < 4 {
+			leaves = append(leaves, lastClear, 1)
+		}
+		b.take(leafNote(b.clock(), "e1", leaves...))
+		states = append(states, est.Update(b.read()[0]).State)
+		b.pass(time.Second)
+	}
+	want := []counters.State{counters.First, counters.OK, counters.Discontinuity, counters.OK, counters.Discontinuity, counters.OK}
+	if !slices.Equal(states, want) {
+		t.Errorf("states %v\nwant   %v", states, want)
+	}
+}
+
+func TestWrongTypesAreThatPortsAlone(t *testing.T) {
+	b := newBench(t, Config{Device: "leaf1", Ports: []string{"e1", "e2", "e3"}})
+	for _, p := range []string{"e1", "e2", "e3"} {
+		b.begin(p, 1000, 10)
+	}
+	b.sync()
+	b.take(leafNote(b.clock(), "e1", outOctets, true))
+	b.take(leafNote(b.clock(), "e2", operStatus, "SIDEWAYS"))
+	got := b.read()
+	for i, leaf := range []string{"out-octets", "oper-status"} {
+		err := got[i].Err
+		if !errors.Is(err, ErrType) {
+			t.Fatalf("port %d: error %v, want ErrType", i, err)
+		}
+		for _, part := range []string{"device leaf1", "port e" + fmt.Sprint(i+1), leaf} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%v does not name %q", err, part)
+			}
+		}
+	}
+	b.want("e3", got[2], 1000, 10, b.clock())
+	b.pass(time.Second)
+	b.take(leafNote(b.clock(), "e1", outOctets, 2000, outPkts, 20))
+	b.want("e1", b.read()[0], 2000, 20, b.clock())
+}
+
+func TestDeletes(t *testing.T) {
+	del := func(p *pb.Path) *pb.Notification { return &pb.Notification{Delete: []*pb.Path{p}} }
+	for _, tt := range []struct {
+		name   string
+		note   *pb.Notification
+		gone   []bool // e1, e2
+		atomic bool
+	}{
+		{"a port", del(&pb.Path{Elem: interfacePath("e1", "x").Elem[:2]}), []bool{true, false}, false},
+		{"a leaf", del(interfacePath("e1", leafPaths[outOctets])), []bool{true, false}, false},
+		{"a container", del(interfacePath("e1", "state/counters")), []bool{true, false}, false},
+		{"all interfaces", del(&pb.Path{Elem: []*pb.PathElem{{Name: "interfaces"}}}), []bool{true, true}, false},
+		{"everything", del(&pb.Path{}), []bool{true, true}, false},
+		{"a wildcard", del(interfacePath("*", "state")), []bool{true, true}, false},
+		{"through the prefix", &pb.Notification{Prefix: interfacePath("e1", "state"), Delete: []*pb.Path{{Elem: []*pb.PathElem{{Name: "counters"}}}}}, []bool{true, false}, false},
+		{"something else", del(interfacePath("e1", "subinterfaces")), []bool{false, false}, false},
+		{"atomic without the octets", &pb.Notification{Atomic: true, Prefix: interfacePath("e1", "state/counters"),
+			Update: []*pb.Update{{Path: &pb.Path{Elem: []*pb.PathElem{{Name: "out-pkts"}}}, Val: &pb.TypedValue{Value: &pb.TypedValue_UintVal{UintVal: 10}}}}}, []bool{true, false}, true},
+		{"replaced", &pb.Notification{Delete: []*pb.Path{interfacePath("e1", "state/counters")},
+			Update: leafNote(0, "e1", outOctets, 1000, outPkts, 10).Update}, []bool{false, false}, false},
+		{"of before what is known", &pb.Notification{Timestamp: 1, Delete: []*pb.Path{interfacePath("e1", "state")}}, []bool{false, false}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, Config{Ports: []string{"e1", "e2"}})
+			b.begin("e1", 1000, 10)
+			b.begin("e2", 1000, 10)
+			b.sync()
+			before := b.read()[0].Epoch
+			b.pass(time.Second)
+			if tt.note.Timestamp == 0 {
+				tt.note.Timestamp = b.clock()
+			}
+			b.take(tt.note)
+			for i, s := range b.read() {
+				if gone := errors.Is(s.Err, ErrMissing); gone != tt.gone[i] {
+					t.Errorf("%s: %v, want it gone %t", s.Port, s.Err, tt.gone[i])
+				}
+			}
+			b.pass(time.Second)
+			b.begin("e1", 5000, 50)
+			s := b.read()[0]
+			b.want("e1", s, 5000, 50, b.clock())
+			if (s.Epoch != before) != tt.gone[0] {
+				t.Errorf("epoch %d after %d", s.Epoch, before)
+			}
+		})
+	}
+}
+
+func TestAtomicSamplesKeepTheirEpoch(t *testing.T) {
+	b := newBench(t, Config{Ports: []string{"e1"}})
+	b.begin("e1", 0, 0)
+	b.sync()
+	var epochs []uint64
+	for i := range 4 {
+		n := &pb.Notification{Timestamp: b.clock(), Atomic: true, Prefix: interfacePath("e1", "state/counters")}
+		for _, u := range leafNote(0, "e1", outOctets, 1000*i, outPkts, 10*i).Update {
+			n.Update = append(n.Update, &pb.Update{Path: &pb.Path{Elem: u.Path.Elem[4:]}, Val: u.Val})
+		}
+		b.take(n)
+		s := b.read()[0]
+		b.want("e1", s, uint64(1000*i), uint64(10*i), b.clock())
+		epochs = append(epochs, s.Epoch)
+		b.pass(time.Second)
+	}
+	if slices.Max(epochs) != slices.Min(epochs) {
+		t.Errorf("epochs %v of one counter", epochs)
+	}
+}
+
+func TestPortThatVanishedWhileTheStreamWasDown(t *testing.T) {
+	b := newBench(t, Config{Ports: []string{"e1", "e2"}})
+	b.begin("e1", 1000, 10)
+	b.begin("e2", 1000, 10)
+	b.sync()
+	b.pass(time.Second)
+	b.open()
+	b.begin("e1", 2000, 20)
+	b.sync()
+	if err := b.read()[1].Err; err != nil {
+		t.Errorf("before a sample was due: %v", err)
+	}
+	b.pass(3 * time.Second)
+	b.begin("e1", 3000, 30)
+	got := b.read()
+	b.want("e1", got[0], 3000, 30, b.clock())
+	if !errors.Is(got[1].Err, ErrMissing) {
+		t.Errorf("e2: %v, want ErrMissing", got[1].Err)
+	}
+}
+
+func TestSuppressedUpdates(t *testing.T) {
+	b := newBench(t, Config{Ports: []string{"e1", "e2"}})
+	est := counters.NewEstimator(counters.EstimatorConfig{})
+	b.begin("e1", 0, 0)
+	b.begin("e2", 0, 0)
+	b.sync()
+	start := b.clock()
+	var loads []uint64
+	for i := 1; i <= 12; i++ {
+		b.pass(time.Second)
+		b.take(leafNote(b.clock(), "e2", outOctets, i*1000, outPkts, i))
+		// e1 sends in the first three seconds and in the last two.
+		if sent := map[int]int{1: 125000, 2: 250000, 3: 375000, 11: 500000, 12: 625000}[i]; sent != 0 {
+			b.take(leafNote(b.clock(), "e1", outOctets, sent, outPkts, 0))
+		}
+		b.pass(500 * time.Millisecond)
+		s := b.read()[0]
+		b.pass(-500 * time.Millisecond)
+		if s.Err != nil {
+			t.Fatalf("second %d: %v", i, s.Err)
+		}
+		if at := start + int64(i)*int64(time.Second); at-s.At.UnixNano() > int64(time.Second) || s.At.UnixNano() > at {
+			t.Fatalf("second %d: the sample is of %v before", i, time.Duration(at-s.At.UnixNano()))
+		}
+		e := est.Update(s)
+		if e.State == counters.OK {
+			loads = append(loads, e.Load()/1e6)
+		}
+	}
+	if loads[0] != 1 || loads[1] != 1 || slices.Max(loads[2:len(loads)-2]) != 0 || loads[len(loads)-1] != 1 || loads[len(loads)-2] > 1 {
+		t.Errorf("loads %v Mbit/s: want 1 while e1 sends, 0 while it does not", loads)
+	}
+}
+
+func TestSilenceOfATargetThatRepeatsIsNotIdleness(t *testing.T) {
+	b := newBench(t, Config{Ports: []string{"e1", "e2"}})
+	b.begin("e1", 0, 0)
+	b.begin("e2", 0, 0)
+	b.sync()
+	for i := 1; i <= 10; i++ {
+		b.pass(time.Second)
+		b.take(leafNote(b.clock(), "e2", outOctets, 0, outPkts, 0)) // unchanged, and sent
+		if i == 1 {
+			b.take(leafNote(b.clock(), "e1", outOctets, 1000, outPkts, 1))
+		}
+	}
+	got := b.read()
+	if !errors.Is(got[0].Err, ErrSilent) || got[1].Err != nil {
+		t.Errorf("e1 %v, want ErrSilent; e2 %v", got[0].Err, got[1].Err)
+	}
+	if !b.s.Info().Repeats {
+		t.Error("Info does not say that the target repeats")
+	}
+}
+
+func TestSilenceOfAllIsNotIdleness(t *testing.T) {
+	b := newBench(t, Config{Ports: []string{"e1"}})
+	b.begin("e1", 0, 0)
+	b.sync()
+	at := b.clock()
+	b.pass(3 * time.Second)
+	b.want("e1", b.read()[0], 0, 0, at) // as old as it is
+	b.pass(3 * time.Second)
+	if err := b.read()[0].Err; !errors.Is(err, ErrSilent) || !strings.Contains(err.Error(), "6s") {
+		t.Errorf("after 6 s: %v, want ErrSilent with the time", err)
+	}
+	b.take(leafNote(b.clock(), "e1", operStatus, "DOWN"))
+	if s := b.read()[0]; s.Err != nil || s.Up {
+		t.Errorf("a port that is down may be silent: %v", s.Err)
+	}
+}
+
+func TestWithoutTimestamps(t *testing.T) {
+	b := newBench(t, Config{Ports: []string{"e1"}, Live: true})
+	for i := range 3 {
+		b.take(leafNote(0, "e1", operStatus, "UP", portSpeed, "SPEED_10GB", outOctets, 1000*i, outPkts, i))
+		b.sync()
+		s := b.read()[0]
+		if s.Err != nil || !s.At.Equal(b.now) || !s.Local.IsZero() || s.Live || s.Degraded != noTimestamp || s.Octets != uint64(1000*i) {
+			t.Errorf("sample %d: %+v, want it of %v", i, s, b.now)
+		}
+		b.pass(time.Second)
+	}
+}
+
+func TestSlowTargetIsNotSilent(t *testing.T) {
+	b := newBench(t, Config{Ports: []string{"e1"}})
+	b.begin("e1", 0, 0)
+	b.sync()
+	for i := 1; i < 10; i++ {
+		b.pass(10 * time.Second)
+		b.take(leafNote(b.clock(), "e1", outOctets, 1000*i, outPkts, i))
+	}
+	b.pass(9 * time.Second)
+	if err := b.read()[0].Err; err != nil {
+		t.Errorf("9 s after a sample of a target that sends one in 10 s: %v", err)
+	}
+}
+
+func TestLeafByLeafSkewIsTold(t *testing.T) {
+	b := newBench(t, Config{Ports: []string{"e1"}})
+	b.begin("e1", 0, 0)
+	b.sync()
+	b.pass(time.Second)
+	b.take(leafNote(b.clock(), "e1", outOctets, 1000))
+	b.take(leafNote(b.clock()+int64(60*time.Millisecond), "e1", outPkts, 1))
+	if s := b.read()[0]; s.Octets != 1000 || s.Degraded != skewedPackets {
+		t.Errorf("octets %d %q, want the skew of 60 ms told", s.Octets, s.Degraded)
+	}
+}
+
+// TestEverySampleIsTrue lets targets of all manners sample ports of which the truth is
+// known, and holds each sample against the truth at its At.
+func TestEverySampleIsTrue(t *testing.T) {
+	type state struct{ octets, unicast, multicast uint64 }
+	rapid.Check(t, func(rt *rapid.T) {
+		const interval = time.Second
+		ports := []string{"e1", "e2", "e3"}[:rapid.IntRange(1, 3).Draw(rt, "ports")]
+		apart := rapid.Bool().Draw(rt, "a notification a leaf")
+		suppress := rapid.Bool().Draw(rt, "unchanged ones left out")
+		b := newBench(rt, Config{Ports: ports, Interval: interval})
+		begin := b.now
+
+		// What was sampled of each port, and when it arrives.
+		truth := make(map[string]map[int64]state)
+		type event struct {
+			at   time.Duration // arrival, since begin
+			note *pb.Notification
+		}
+		var events []event
+		const samples = 12
+		for i, p := range ports {
+			phase := time.Duration(i) * time.Duration(rapid.IntRange(0, 30).Draw(rt, "spread")) * time.Millisecond
+			truth[p] = make(map[int64]state)
+			var now, sent state
+			for k := range samples {
+				if k > 0 && rapid.IntRange(0, 2).Draw(rt, "busy") > 0 {
+					u, m := uint64(rapid.IntRange(0, 50).Draw(rt, "unicast")), uint64(rapid.IntRange(0, 5).Draw(rt, "multicast"))
+					now.unicast += u
+					now.multicast += m
+					now.octets += 100 * (u + m)
+				}
+				since := phase + time.Duration(k)*interval
+				at := begin.Add(b.offset + since).UnixNano()
+				truth[p][at] = now
+				var leaves []any
+				add := func(id leafID, v, before uint64) {
+					if !suppress || k == 0 || v != before {
+						leaves = append(leaves, id, v)
+					}
+				}
+				add(outOctets, now.octets, sent.octets)
+				add(outUnicast, now.unicast, sent.unicast)
+				add(outMulticast, now.multicast, sent.multicast)
+				if k == 0 {
+					leaves = append(leaves, outBroadcast, 0, operStatus, "UP", portSpeed, "SPEED_10GB")
+				}
+				sent = now
+				delay := since + time.Duration(rapid.IntRange(0, 30).Draw(rt, "delay"))*time.Millisecond
+				if !apart {
+					if len(leaves) > 0 {
+						events = append(events, event{delay, leafNote(at, p, leaves...)})
+					}
+					continue
+				}
+				n := len(leaves) / 2
+				for _, j := range rapid.Permutation(slices.Collect(func(yield func(int) bool) {
+					for j := range n {
+						if !yield(j) {
+							return
+						}
+					}
+				})).Draw(rt, "order") {
+					events = append(events, event{delay, leafNote(at, p, leaves[2*j:2*j+2]...)})
+					delay += time.Duration(rapid.IntRange(0, 10).Draw(rt, "gap")) * time.Millisecond
+				}
+			}
+		}
+		slices.SortStableFunc(events, func(a, b event) int { return int(a.at - b.at) })
+
+		last := make(map[string]int64)
+		next := time.Duration(rapid.IntRange(300, 900).Draw(rt, "first read")) * time.Millisecond
+		read := func(until time.Duration) {
+			for ; next <= until; next += time.Duration(rapid.IntRange(40, 900).Draw(rt, "pause")) * time.Millisecond {
+				b.now = begin.Add(next)
+				for _, s := range b.read() {
+					if s.Err != nil {
+						if errors.Is(s.Err, ErrSilent) {
+							continue // everything idle
+						}
+						rt.Fatalf("at %v: %v", next, s.Err)
+					}
+					want, ok := truth[s.Port][s.At.UnixNano()]
+					if !ok {
+						rt.Fatalf("at %v: %s has a sample of an instant at which it was not sampled: %v", next, s.Port, s.At)
+					}
+					if s.Octets != want.octets || s.Packets != want.unicast+want.multicast {
+						rt.Fatalf("at %v: %s octets %d packets %d, were %+v", next, s.Port, s.Octets, s.Packets, want)
+					}
+					if s.At.UnixNano() < last[s.Port] {
+						rt.Fatalf("at %v: %s went back in time", next, s.Port)
+					}
+					last[s.Port] = s.At.UnixNano()
+				}
+			}
+		}
+		for _, e := range events {
+			read(e.at)
+			b.now = begin.Add(e.at)
+			b.take(e.note)
+			if e.at >= 200*time.Millisecond && b.s.synced.IsZero() {
+				b.sync()
+			}
+		}
+		read(samples * interval)
+	})
+}
