@@ -152,6 +152,7 @@ func (h *hider) line(line string) int {
 		from = value
 	}
 	if cut < 0 && !found && h.block >= 0 && strings.Trim(rest, "{}[], ") != "" {
+		h.awaits = true
 		return indent // what has no key here may be a credential's other half
 	}
 	return cut
