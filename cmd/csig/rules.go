@@ -18,7 +18,7 @@ func newRules() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newRulesExplain(), newRulesCosts())
+	cmd.AddCommand(newRulesExplain())
 	return cmd
 }
 
@@ -40,10 +40,10 @@ func newRulesExplain() *cobra.Command {
 		bucket, from                    uint8
 		lm, fromLM                      uint16
 		budget                          int
-		asJSON                          bool
+		costs, asJSON                   bool
 	)
 	cmd := &cobra.Command{
-		Use:   "explain --signal SIGNAL --bucket S --lm LM",
+		Use:   "explain --signal SIGNAL --bucket S",
 		Short: "The rule table for a signal and bucket, and the steps from another",
 		Long: `Draw the table that makes a switch compare and replace one signal: each entry's
 bits with wildcards, its priority and action, and how many of the 32 buckets and
@@ -51,9 +51,21 @@ of the tag's values it takes. With --from, the ordered steps that lead there fro
 another bucket, with the state after each.`,
 		Example: `  csig rules explain --signal abw --bucket 11 --lm 5 --match ternary
   csig rules explain --signal abwc --bucket 12 --from 11 --lm 5 --match ternary --budget 7
-  csig rules explain --signal abw --bucket 7 --lm 3 --platform linux --json`,
+  csig rules explain --signal abw --bucket 7 --lm 3 --platform linux --json
+  csig rules explain --costs`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if costs {
+				table := explain.Costs()
+				if asJSON {
+					return printJSON(cmd.OutOrStdout(), table)
+				}
+				_, err := fmt.Fprint(cmd.OutOrStdout(), table.Text())
+				return err
+			}
+			if !cmd.Flags().Changed("bucket") {
+				return fmt.Errorf("--bucket is missing: the port's own bucket, 0 to 31")
+			}
 			o := explain.Options{Bucket: bucket, LM: lm, Budget: budget, Platform: platform}
 			var err error
 			if o.Signal, err = quantize.ParseSignal(signal); err != nil {
@@ -101,8 +113,8 @@ another bucket, with the state after each.`,
 	f.StringVar(&match, "match", "range", "what the table can match: range, ternary, ternary-unordered or exact")
 	f.IntVar(&budget, "budget", 0, "ternary: entries to spend on fewer changes later (default: as few as possible)")
 	f.StringVar(&platform, "platform", "", "a platform's own capabilities instead of --match")
+	f.BoolVar(&costs, "costs", false, "count, by compiling, what every kind of table costs")
 	addJSON(cmd, &asJSON)
-	_ = cmd.MarkFlagRequired("bucket")
 	for name, values := range map[string][]string{
 		"signal": {"abw", "abwc", "pd", "nqd"}, "layout": {"draft-00", "uec"},
 		"match": {"range", "ternary", "ternary-unordered", "exact"}, "platform": all.Default().Platforms(),
