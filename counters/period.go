@@ -31,6 +31,7 @@ type beats struct {
 	// priorLo and priorHi are what the period was before the count of refreshes was
 	// lost, until it has been learned anew.
 	priorLo, priorHi int64
+	lost             int // how often in a row it was
 
 	jitter int64
 	calm   int // refreshes since the jitter grew or points were dropped
@@ -65,11 +66,15 @@ func (f *beats) restart(a, b int64) {
 
 // recount starts to count again at a refresh in (a, b], with what is known of the
 // period.
+// Where that does not help to count the next one either, it is of no use.
 func (f *beats) recount(a, b int64) {
 	lo, hi, jitter := f.lo, f.hi, f.jitter
+	first := f.lost == 0
 	f.restart(a, b)
-	f.lo, f.hi, f.jitter = lo, hi, jitter
-	f.priorLo, f.priorHi = lo, hi
+	if f.lost++; first {
+		f.lo, f.hi, f.jitter = lo, hi, jitter
+		f.priorLo, f.priorHi = lo, hi
+	}
 }
 
 // known reports whether there are bounds for the period.
@@ -81,7 +86,7 @@ func (f *beats) period() int64 { return f.lo + (f.hi-f.lo)/2 }
 // add takes a refresh in (a, b], n refreshes after the last one; gap is the usual
 // distance of two readings.
 func (f *beats) add(a, b, n, gap int64) {
-	f.last = beat{a, b, f.last.k + n}
+	f.last, f.lost = beat{a, b, f.last.k + n}, 0
 	if len(f.pts) == maxBeats {
 		f.pts = append(f.pts[:0], f.pts[dropBeats:]...)
 		f.priorLo, f.priorHi = 0, math.MaxInt64
@@ -106,7 +111,7 @@ func (f *beats) add(a, b, n, gap int64) {
 		f.fit()
 	}
 	if failed {
-		if f.quick++; f.age > enough/2 {
+		if f.quick++; f.age > 3*enough/4 {
 			f.quick = 1
 		}
 		f.broken, f.age = brokenFor, 0
@@ -119,7 +124,6 @@ func (f *beats) add(a, b, n, gap int64) {
 			f.fit()
 		}
 	}
-	f.divide()
 }
 
 // fit computes the bounds from all points.
@@ -139,27 +143,6 @@ func (f *beats) narrow(j int) {
 		f.lo = max(f.lo, floorDiv(q.a-p.b-2*f.jitter, n))
 		f.hi = min(f.hi, -floorDiv(-(q.b-p.a+2*f.jitter), n))
 	}
-}
-
-// divide puts right what a period that became longer looks like: a source that
-// seems to miss every second refresh.
-func (f *beats) divide() {
-	if len(f.pts) < 5 {
-		return
-	}
-	var g int64
-	for i := 1; i < len(f.pts); i++ {
-		if g = gcd(g, f.pts[i].k-f.pts[i-1].k); g == 1 {
-			return
-		}
-	}
-	first := f.pts[0].k
-	for i := range f.pts {
-		f.pts[i].k = (f.pts[i].k - first) / g
-	}
-	f.last.k = f.pts[len(f.pts)-1].k
-	f.priorLo, f.priorHi = 0, math.MaxInt64
-	f.fit()
 }
 
 // count is how many refreshes after the last one a refresh seen in (a, b] is, at
@@ -185,10 +168,13 @@ func (f *beats) count(a, b, gap int64) (least, most int64, sure bool) {
 	}
 	least = -floorDiv(-(a - to - slack), f.hi) // the first that may be after a
 	most = floorDiv(b-from+slack, f.lo)        // the last that may be before b
-	if a-to <= f.hi+f.hi/2 {
+	switch {
+	case a-to <= f.hi+f.hi/2:
 		// A timer that is late, not refreshes that nobody saw: a busy device shows
 		// each. So all but the first came between a and b.
 		least, most = min(least, 1), min(most, 1+floorDiv(b-a+slack, f.lo))
+	case !missing:
+		return 0, 0, false // the period became longer, or all traffic paused
 	}
 	if most < least {
 		return max(least, 1), max(least, 1), true // the fit will say what is wrong
@@ -248,37 +234,6 @@ func floorDiv(a, b int64) int64 {
 		q--
 	}
 	return q
-}
-
-func gcd(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
-}
-
-// demand tests another rule: a cache that is filled by the reading which finds it
-// too old. Each refresh is then at its b, and one time to live separates, after
-// every refresh, the readings that found the cache young enough from the one that
-// did not.
-type demand struct {
-	n     int   // gaps between refreshes that agree with the rule
-	young int64 // the oldest cache that was still used
-	least int64 // the youngest that was not
-}
-
-// add takes a refresh at b, with the reading before at a, after one at before.
-func (d *demand) add(before, a, b, gap int64) {
-	young, old := a-before, b-before
-	if d.n > 0 && max(d.young, young) > min(d.least, old)+gap/50 {
-		d.n = 0
-	}
-	if d.n == 0 {
-		*d = demand{1, young, old}
-		return
-	}
-	d.n++
-	d.young, d.least = max(d.young, young), min(d.least, old)
 }
 
 // gaps are the last distances of two readings.

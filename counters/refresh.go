@@ -328,7 +328,7 @@ func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint6
 	if r.row < liveAfter {
 		// After a gap that is longer or shorter than the others a refresh more or
 		// less may have come.
-		odd := min(max(r.span-r.gap, r.gap-r.span), r.gap)
+		odd := min(max(r.span-r.gap, r.gap-r.span), 2*r.gap)
 		n := int64(max(r.row, 1))
 		blur = max(blur, time.Duration(max(r.gap/n, (now-r.rowFrom)/n-r.span)+odd))
 	}

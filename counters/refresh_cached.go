@@ -224,7 +224,7 @@ func (r *Refresh) refreshKind() RefreshKind {
 		return RefreshTimer
 	case timer:
 		return RefreshUnknown
-	case r.demand.n >= enough && (irregular || r.fit.quick >= 2):
+	case irregular && r.demand.n >= enough, r.demand.n >= 2*enough && r.fit.quick >= 3:
 		return RefreshOnDemand
 	}
 	return RefreshIrregular

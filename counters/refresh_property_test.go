@@ -50,7 +50,7 @@ func TestRefreshAgainstTruth(t *testing.T) {
 		if kind == "ttl" {
 			// A life of a whole number of readings makes gaps whose order is chance;
 			// one in some ten thousand looks like a timer for long enough.
-			if period == float64(int(period)) && shake < 0.1 {
+			if off := math.Abs(period - math.Round(period)); off < 0.05 && shake < 0.1 {
 				period += 0.5
 			}
 			shown = ttl(period)

@@ -190,7 +190,7 @@ func TestCacheFilledByTheReading(t *testing.T) {
 	const rate = 50_000
 	b := &box{frames: []func(float64) uint64{steady(rate)}, shown: ttl(3)}
 	n := 0
-	r := watch(b, jittered(every(1, 301), 0.004), RefreshConfig{}, func(_ int, at float64, est []Estimate) {
+	r := watch(b, jittered(every(1, 401), 0.004), RefreshConfig{}, func(_ int, at float64, est []Estimate) {
 		e := &est[0]
 		if e.State != OK {
 			return
@@ -200,7 +200,7 @@ func TestCacheFilledByTheReading(t *testing.T) {
 		if lo, hi := e.LoadRange(); lo > want+20_000 || hi < want-20_000 {
 			t.Fatalf("at %v: load %d in [%d, %d], want %d", at, e.Load(), lo, hi, want)
 		}
-		if n <= 40 {
+		if n <= 70 {
 			return
 		}
 		if off := float64(e.Load()) / float64(want); e.Error != 0 || off < 0.9999 || off > 1.0001 {
