@@ -127,7 +127,9 @@ func (p *port) settle(now time.Time, grace, slack time.Duration, force bool) {
 			newest = l.arrived
 		}
 	}
-	if !complete && !together && !force && now.Sub(newest) < grace {
+	// Unicast packets alone are for targets that have nothing else.
+	complete = complete || together
+	if (!complete || from == unicastPackets) && !force && now.Sub(newest) < grace {
 		return
 	}
 	next.discards = p.leaves[outDiscards].val

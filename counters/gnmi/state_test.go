@@ -156,6 +156,7 @@ func TestWhichPacketsCount(t *testing.T) {
 			b := newBench(t, Config{Ports: []string{"e1"}})
 			b.take(leafNote(b.clock(), "e1", append([]any{operStatus, "UP", outOctets, 9000}, tt.leaves...)...))
 			b.sync()
+			b.pass(150 * time.Millisecond)
 			s := b.read()[0]
 			if !errors.Is(s.Err, tt.err) || tt.err == nil && s.Err != nil {
 				t.Fatalf("error %v, want %v", s.Err, tt.err)
