@@ -11,7 +11,7 @@ import (
 // A source that is set to refresh half as often must not look like one that misses
 // every second refresh.
 func TestPeriodThatChanges(t *testing.T) {
-	for _, tt := range []struct{ before, after float64 }{{2, 4}, {3, 6}, {5, 3}, {3, 3.5}} {
+	for _, tt := range []struct{ before, after float64 }{{2, 4}, {3, 6}, {2, 6}, {2, 7}, {1.6, 8}, {5, 3}, {3, 3.5}} {
 		first, second := timer(tt.before, 0.3), timer(tt.after, 100.3)
 		b := &box{frames: []func(float64) uint64{steady(50_000)}, shown: func(at float64) float64 {
 			if at < 100.3 {

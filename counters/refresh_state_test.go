@@ -31,11 +31,6 @@ func until(rate, end float64) func(float64) uint64 {
 	return func(at float64) uint64 { return uint64(rate * min(at, end)) }
 }
 
-// after sends rate frames/s from a time on.
-func after(rate, start float64) func(float64) uint64 {
-	return func(at float64) uint64 { return uint64(rate * max(at-start, 0)) }
-}
-
 func TestLiveSourceIsLeftAlone(t *testing.T) {
 	bursts := func(at float64) uint64 { // on for 0.3 s of each second
 		whole := float64(int64(at))

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -91,9 +92,11 @@ func newMIB(ports int) *mib {
 	}
 	arcs := func(s string, more ...uint32) (out []uint32) {
 		for _, p := range strings.Split(s, ".") {
-			var v uint32
-			fmt.Sscan(p, &v)
-			out = append(out, v)
+			v, err := strconv.ParseUint(p, 10, 32)
+			if err != nil {
+				panic(err) // of this file's own constants
+			}
+			out = append(out, uint32(v))
 		}
 		return append(out, more...)
 	}

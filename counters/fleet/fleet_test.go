@@ -368,7 +368,7 @@ func TestConfigMistakes(t *testing.T) {
 // Every slot has either a reading or is counted as missed, whatever the devices do.
 func TestEverySlotIsAccountedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Config{Interval: 100 * time.Millisecond, Concurrency: 3, Patience: 5 * time.Millisecond, MaxBackoff: time.Second, Devices: many(40, func(i int, f *fake) {
+		cfg := Config{Interval: 100 * time.Millisecond, Concurrency: 1, Patience: 5 * time.Millisecond, MaxBackoff: time.Second, Devices: many(40, func(i int, f *fake) {
 			f.takes = func(n int) time.Duration { return time.Duration((n*7919+i*104729)%300) * time.Millisecond }
 			f.deaf = i%3 == 0
 			f.fails = func(n int) error {

@@ -114,7 +114,7 @@ func TestPlayLearnsTheRefreshPeriod(t *testing.T) {
 
 func TestPlayStopsWhenToldTo(t *testing.T) {
 	stop := errors.New("enough")
-	if sum, err := Play(reader(t, cached(t, 50)), PlayConfig{}, func(*Step) error { return stop }); err != stop || sum.Readings != 1 {
+	if sum, err := Play(reader(t, cached(t, 50)), PlayConfig{}, func(*Step) error { return stop }); !errors.Is(err, stop) || sum.Readings != 1 {
 		t.Errorf("%+v, %v", sum, err)
 	}
 }
@@ -205,7 +205,7 @@ func TestChartAsSVG(t *testing.T) {
 	paths := 0
 	for {
 		tok, err := dec.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

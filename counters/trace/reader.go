@@ -37,7 +37,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	}
 	t := &Reader{in: in}
 	text, err := t.next()
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = errors.New("empty file")
 	}
 	if err == nil {
@@ -67,7 +67,7 @@ func (t *Reader) next() ([]byte, error) {
 		}
 		t.buf = append(t.buf, part...)
 		switch {
-		case err == bufio.ErrBufferFull:
+		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err == io.EOF && len(t.buf) == 0:
 			return nil, io.EOF
@@ -89,7 +89,7 @@ func (t *Reader) Next() (*Reading, error) {
 	}
 	if err := t.read(); err != nil {
 		t.err = err
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			t.err = fmt.Errorf("trace of device %s: %w", t.header.Device, err)
 		}
 		return nil, t.err
@@ -138,7 +138,7 @@ func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 		return dst[:0], err
 	}
 	r, err := s.r.Next()
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return dst[:0], ErrEnd
 	}
 	if err != nil {

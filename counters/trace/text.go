@@ -37,13 +37,13 @@ func (c *Chart) WriteText(w io.Writer, columns int) error {
 			s := &spans[j]
 			peak = max(peak, s.used)
 			doubt, lost, down = doubt || s.doubtful, lost || s.lost, down || s.down
-			out.WriteString(loadMark(s))
+			fmt.Fprint(out, loadMark(s))
 		}
 		fmt.Fprintf(out, "\n")
 		for k, t := range c.tables {
 			fmt.Fprintf(out, "%-*s  ", label, t.Signal)
 			for j := range spans {
-				out.WriteString(bucketMark(&spans[j], k))
+				fmt.Fprint(out, bucketMark(&spans[j], k))
 			}
 			fmt.Fprintf(out, "\n")
 		}

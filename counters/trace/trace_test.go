@@ -79,11 +79,11 @@ func readAll(t testing.TB, file []byte) ([]Reading, error) {
 	var out []Reading
 	for {
 		reading, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return out, nil
 		}
 		if err != nil {
-			if _, again := r.Next(); again != err {
+			if _, again := r.Next(); !errors.Is(again, err) {
 				t.Errorf("%v, then %v", err, again)
 			}
 			return out, err
