@@ -80,8 +80,8 @@
 //
 // Reading finds all mistakes in one run. Each is an Error with file, line and
 // column, the offending line and a hint. A secret that is in the file after all
-// is a mistake whose Error shows <hidden> in its place. Files are bounded in size and depth,
-// so that a hostile one costs a moment and no more.
+// is a mistake whose Error shows <hidden> in its place. Files are bounded in size
+// and depth, so that a hostile one costs a moment and no more.
 //
 // Sources: draft-ravi-ippm-csig-00 §5.3.2, §5.3.3 and §5.5.1 say what a domain
 // has to agree on.

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -88,6 +89,31 @@ func TestInlineSecretsAreNotShown(t *testing.T) {
 		if _, err := Parse("fleet.yaml", []byte(text)); strings.Contains(err.Error(), canary) {
 			t.Errorf("outside of its place it is shown:\n%v", err)
 		}
+	}
+}
+
+// TestHideSecrets looks at the lines behind a secret's key, where few mistakes have
+// their place.
+func TestHideSecrets(t *testing.T) {
+	rows := []struct {
+		name, text string
+		want       []int
+	}{
+		{"block of text", "password: |\n  one\n\n  two: three\nname: x", []int{10, 2, -1, 2, -1}},
+		{"text that goes on", "secret: one\n  two: three\nname: x", []int{8, 2, -1}},
+		{"quotes that go on", "token: 'one\nname: two'\nname: x", []int{7, 0, -1}},
+		{"reference behind", "password:\n  # where it is\n  env: NAME\nname: x", []int{-1, 2, -1, -1}},
+		{"something else behind", "password:\n  value: one\nname: x", []int{-1, 2, -1}},
+		{"counters end", "counters:\n  reed: one\nreed: two", []int{-1, 8, -1}},
+		{"line too long", "password: {env: NAME} #" + strings.Repeat("a", longLine), []int{0}},
+		{"long line without a hint", strings.Repeat("a", 2*longLine), []int{-1}},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			if got := hideSecrets(strings.Split(row.text, "\n")); !slices.Equal(got, row.want) {
+				t.Errorf("got %v, want %v", got, row.want)
+			}
+		})
 	}
 }
 
