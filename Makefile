@@ -17,9 +17,9 @@ build:
 demo: build
 	./bin/csig demo
 
-# Packages that measure real time on the kernel: one at a time, lest they
-# measure each other.
-KERNEL := ./integration/... ./vendors/linux ./counters/linux
+# Packages that measure real time, on the kernel or against real peers: one at
+# a time, lest they measure each other.
+KERNEL := ./integration/... ./vendors/linux ./counters/linux ./counters/snmp ./counters/gnmi/... ./counters/fleet ./counters/trace
 
 # The race detector needs cgo, and so a C compiler.
 test: peers vet
