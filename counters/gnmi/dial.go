@@ -99,7 +99,26 @@ func (w *watchedCredentials) ClientHandshake(ctx context.Context, authority stri
 		return conn, info, err // nobody's fault
 	}
 	w.last.set(err)
+	if err == nil {
+		conn = &watchedConn{conn, w.last}
+	}
 	return conn, info, err
+}
+
+// watchedConn keeps the alert with which a peer ends a connection: that is how a
+// TLS 1.3 server refuses the client's certificate, after the handshake.
+type watchedConn struct {
+	net.Conn
+	last *handshake
+}
+
+// Read is that of net.Conn.
+func (w *watchedConn) Read(b []byte) (int, error) {
+	n, err := w.Conn.Read(b)
+	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "remote error" {
+		w.last.set(err)
+	}
+	return n, err
 }
 
 // Clone is that of credentials.TransportCredentials.

@@ -14,7 +14,8 @@ import (
 var (
 	// ErrNoAnswer is a target that cannot be reached, or does not answer in time.
 	ErrNoAnswer = errors.New("no answer")
-	// ErrCertificate is a TLS handshake that failed; a x509 error in it says why.
+	// ErrCertificate is a TLS handshake that failed, on our side (an x509 error in it says
+	// why) or on the target's.
 	ErrCertificate = errors.New("TLS handshake failed")
 	// ErrCredentials is a target that refused username, password or client
 	// certificate.
@@ -103,11 +104,11 @@ func refused(err error) bool {
 func advice(err error) string {
 	switch {
 	case errors.Is(err, ErrCertificate):
-		return "compare the CA file, the server name and both sides' clocks with the target's certificate"
+		return "compare the CA file, the server name and both sides' clocks with the target's certificate, and ours with what it asks for"
 	case errors.Is(err, ErrCredentials):
 		return "compare username, password and client certificate with the device's gNMI users, and let this one read /interfaces"
 	case errors.Is(err, ErrNoAnswer):
-		return "check the address, that gNMI is enabled on the device, that this host may reach it, and whether it wants TLS"
+		return "check the address, that gNMI is enabled on the device, that this host may reach it, and whether it wants TLS or a client certificate"
 	case errors.Is(err, ErrTooLarge):
 		return "let fewer ports be read, or larger messages be accepted"
 	case errors.Is(err, ErrRefused), errors.Is(err, ErrEncoding):

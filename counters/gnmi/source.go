@@ -189,22 +189,25 @@ func (s *Source) ready(now time.Time) (bool, error) {
 	if s.mode == Get {
 		return true, nil
 	}
+	complete := true
+	if !s.started {
+		for i := range s.ports {
+			p := &s.ports[i]
+			p.settle(now, s.grace(), s.slack(), false)
+			complete = complete && p.row.set && p.trouble() == nil
+		}
+	}
 	if !s.live {
 		// Between two streams what the last one brought remains true for a
 		// while.
-		if s.err != nil && (!s.started || s.age(now) > 2*s.interval()) {
+		some := s.some() && s.age(now) <= 2*s.interval()
+		if s.err != nil && !some {
 			return false, s.err
 		}
-		return s.started, nil
+		return some && (s.started || s.err != nil), nil
 	}
 	if s.started {
 		return true, nil
-	}
-	complete := true
-	for i := range s.ports {
-		p := &s.ports[i]
-		p.settle(now, s.grace(), s.slack(), false)
-		complete = complete && p.row.set && p.trouble() == nil
 	}
 	switch {
 	case complete && !s.synced.IsZero():

@@ -301,12 +301,8 @@ func (o onceOnly) Subscribe(stream pb.GNMI_SubscribeServer) error {
 		return err
 	}
 	list := req.GetSubscribe()
-	for _, sub := range list.Subscription {
-		if err := send(stream, o.collect(sub.Path, list.Encoding, nil)...); err != nil {
-			return err
-		}
-	}
-	return sendSync(stream)
+	notes, _ := o.sample(list, nil, func(*pb.Subscription) bool { return true })
+	return errors.Join(send(stream, notes...), sendSync(stream))
 }
 
 func TestReadAfterClose(t *testing.T) {

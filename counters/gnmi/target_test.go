@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"flag"
 	"math/big"
 	"net"
@@ -270,11 +271,12 @@ func (d *device) Get(_ context.Context, req *pb.GetRequest) (*pb.GetResponse, er
 		}
 	}
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.gets++
-	d.mu.Unlock()
+	at := d.now().UnixNano()
 	var out []*pb.Notification
 	for _, p := range req.Path {
-		n := d.collect(p, req.Encoding, nil)
+		n := d.collect(at, p, req.Encoding, nil)
 		if len(n) == 0 {
 			return nil, status.Errorf(codes.NotFound, "no such path: %v", p)
 		}
@@ -295,11 +297,7 @@ func (d *device) Subscribe(stream pb.GNMI_SubscribeServer) error {
 		}
 	}
 	interval := time.Hour
-	last := make(map[string]string)
 	for _, sub := range list.Subscription {
-		if err := send(stream, d.collect(sub.Path, list.Encoding, last)...); err != nil {
-			return err
-		}
 		switch {
 		case sub.SampleInterval != 0:
 			interval = min(interval, time.Duration(sub.SampleInterval))
@@ -307,15 +305,14 @@ func (d *device) Subscribe(stream pb.GNMI_SubscribeServer) error {
 			interval = min(interval, 50*time.Millisecond)
 		}
 	}
-	if err := sendSync(stream); err != nil {
+	last := make(map[string]string)
+	notes, changed := d.sample(list, last, func(*pb.Subscription) bool { return true })
+	if err := errors.Join(send(stream, notes...), sendSync(stream)); err != nil {
 		return err
 	}
 	t := time.NewTicker(interval)
 	defer t.Stop()
 	for {
-		d.mu.Lock()
-		changed := d.change
-		d.mu.Unlock()
 		sampled := true
 		select {
 		case <-stream.Context().Done():
@@ -324,23 +321,35 @@ func (d *device) Subscribe(stream pb.GNMI_SubscribeServer) error {
 			sampled = false
 		case <-t.C:
 		}
-		for _, sub := range list.Subscription {
-			if (sub.Mode != pb.SubscriptionMode_ON_CHANGE) != sampled {
-				continue
-			}
-			if err := send(stream, d.collect(sub.Path, list.Encoding, last)...); err != nil {
-				return err
-			}
+		notes, next := d.sample(list, last, func(s *pb.Subscription) bool {
+			return (s.Mode != pb.SubscriptionMode_ON_CHANGE) == sampled
+		})
+		if !sampled {
+			changed = next
+		}
+		if err := send(stream, notes...); err != nil {
+			return err
 		}
 	}
 }
 
-// collect is what is at a path, in one notification a port. Where last is given and the
-// device suppresses, only what differs from it.
-func (d *device) collect(path *pb.Path, enc pb.Encoding, last map[string]string) []*pb.Notification {
+// sample is what is at the paths of some subscriptions, all at one instant. changed is
+// closed when that is not the newest status any more.
+func (d *device) sample(list *pb.SubscriptionList, last map[string]string, which func(*pb.Subscription) bool) (notes []*pb.Notification, changed <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	at := d.now().UnixNano()
+	for _, sub := range list.Subscription {
+		if which(sub) {
+			notes = append(notes, d.collect(at, sub.Path, list.Encoding, last)...)
+		}
+	}
+	return notes, d.change
+}
+
+// collect is what is at a path, in one notification a port. Where last is given and the
+// device suppresses, only what differs from it. The caller holds the lock.
+func (d *device) collect(at int64, path *pb.Path, enc pb.Encoding, last map[string]string) []*pb.Notification {
 	var notes []*pb.Notification
 	for _, name := range slices.Sorted(func(yield func(string) bool) {
 		for name := range d.dev.Interface {

@@ -1,0 +1,482 @@
+package gnmi
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pb "github.com/openconfig/gnmi/proto/gnmi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/csig-agent/csig/counters"
+)
+
+var onlyProto = []pb.Encoding{pb.Encoding_PROTO}
+
+// hold keeps a stream open.
+func hold(stream pb.GNMI_SubscribeServer) error {
+	<-stream.Context().Done()
+	return nil
+}
+
+func TestDroppedStream(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  error
+	}{
+		{"closed", nil},
+		{"an internal error", status.Error(codes.Internal, "telemetry process restarts")},
+		{"unavailable", status.Error(codes.Unavailable, "shutting down")},
+		{"what would be a refusal at the start", status.Error(codes.InvalidArgument, "confused")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var streams atomic.Int64
+			srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+				n := int(streams.Add(1))
+				if err := errors.Join(send(stream, portNote(time.Now(), "e1", 1000*n, n)), sendSync(stream)); err != nil {
+					return err
+				}
+				if n < 4 {
+					return tt.end
+				}
+				return hold(stream)
+			}}
+			s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}})
+			var epoch uint64
+			until(t, s, "the fourth stream brings its sample", func(got []counters.Sample, err error) bool {
+				// What a stream brought remains true while the next is opened.
+				if err != nil || got[0].Err != nil {
+					t.Errorf("in between: %v %+v", err, got)
+					return true
+				}
+				epoch = got[0].Epoch
+				return got[0].Octets == 4000
+			})
+			if epoch != 0 {
+				t.Errorf("epoch %d: a counter that goes on is the same one", epoch)
+			}
+			if info := s.Info(); info.Streams != 4 || info.Request != "sample, PROTO" {
+				t.Errorf("info %+v", info)
+			}
+		})
+	}
+}
+
+func TestTargetThatGoesAwayAndComesBack(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	d := newDevice(t, "e1")
+	d.send("e1", 1000, 1)
+	g := serveOn(t, l, d)
+	s := open(t, Config{Device: "leaf1", Address: address, Ports: []string{"e1"}, MaxBackoff: 50 * time.Millisecond})
+	read(t, s)
+	g.Stop()
+	until(t, s, "its absence is told", func(_ []counters.Sample, err error) bool {
+		if err != nil && (!errors.Is(err, ErrNoAnswer) && !errors.Is(err, ErrStream) || !strings.Contains(err.Error(), "leaf1")) {
+			t.Errorf("error %v, want ErrNoAnswer of leaf1", err)
+		}
+		return err != nil
+	})
+	if l, err = net.Listen("tcp", address); err != nil {
+		t.Fatal(err)
+	}
+	d.send("e1", 1, 0)
+	serveOn(t, l, d)
+	until(t, s, "it is back", octets(1001))
+}
+
+func TestUnreachable(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	s := open(t, Config{Device: "leaf1", Address: address, Ports: []string{"e1"}})
+	for range 3 {
+		begin := time.Now()
+		_, err := tryRead(s)
+		if !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "refused") || !strings.Contains(err.Error(), "gNMI is enabled") {
+			t.Errorf("error %v, want ErrNoAnswer, what the kernel said and the next step", err)
+		}
+		if took := time.Since(begin); took > patience/2 {
+			t.Errorf("took %v to say so", took)
+		}
+	}
+}
+
+// A peer that accepts the connection and then says nothing.
+func TestMuteTarget(t *testing.T) {
+	for _, plain := range []bool{true, false} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() { _, _ = io.Copy(io.Discard, c) }()
+			}
+		}()
+		cfg := Config{Address: l.Addr().String(), Ports: []string{"e1"}, Timeout: 100 * time.Millisecond}
+		if !plain {
+			cfg.TLS.SkipVerify = true
+		}
+		if _, err := tryRead(open(t, cfg)); !errors.Is(err, ErrNoAnswer) {
+			t.Errorf("plain %t: %v, want ErrNoAnswer", plain, err)
+		}
+	}
+}
+
+func TestTargetThatAcceptsAndSendsNothing(t *testing.T) {
+	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error { return hold(stream) }}
+	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}, Timeout: 100 * time.Millisecond})
+	if _, err := tryRead(s); !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "nothing came in 100ms") {
+		t.Errorf("error %v, want ErrNoAnswer after the timeout", err)
+	}
+}
+
+// A stream that goes silent is opened anew.
+func TestStuckStream(t *testing.T) {
+	var streams atomic.Int64
+	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+		n := int(streams.Add(1))
+		if err := errors.Join(send(stream, portNote(time.Now(), "e1", 1000*n, n)), sendSync(stream)); err != nil {
+			return err
+		}
+		return hold(stream)
+	}}
+	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}, Silence: 100 * time.Millisecond})
+	until(t, s, "another stream brings its sample", octets(2000))
+	if e := s.Info().LastError; !strings.Contains(e, "100ms") {
+		t.Errorf("last error %q", e)
+	}
+}
+
+func TestLateSync(t *testing.T) {
+	release := make(chan struct{})
+	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+		if err := send(stream, portNote(time.Now(), "e1", 1000, 1)); err != nil {
+			return err
+		}
+		<-release
+		if err := errors.Join(send(stream, portNote(time.Now(), "e2", 2000, 2)), sendSync(stream)); err != nil {
+			return err
+		}
+		return hold(stream)
+	}}
+	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1", "e2"}})
+	// Before it, nobody can say whether there is an e2.
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	got, err := s.Read(ctx, nil)
+	if err != nil || got[0].Octets != 1000 || got[1].Err == nil {
+		t.Errorf("at the end of the context: %+v, %v, want e1 and an error for e2", got, err)
+	}
+	close(release)
+	until(t, s, "the rest comes", func(got []counters.Sample, err error) bool { return err == nil && got[1].Octets == 2000 })
+}
+
+func TestSyncThatNeverComes(t *testing.T) {
+	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+		if err := send(stream, portNote(time.Now(), "e1", 1000, 1)); err != nil {
+			return err
+		}
+		return hold(stream)
+	}}
+	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1", "e2"}, Timeout: 200 * time.Millisecond})
+	got := read(t, s)
+	if got[0].Octets != 1000 || !errors.Is(got[1].Err, ErrMissing) {
+		t.Errorf("after the timeout: %+v", got)
+	}
+}
+
+// Sync before the first sample: the ports are not missing yet.
+func TestEarlySync(t *testing.T) {
+	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+		if err := sendSync(stream); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-stream.Context().Done():
+		}
+		if err := send(stream, portNote(time.Now(), "e1", 1000, 1)); err != nil {
+			return err
+		}
+		return hold(stream)
+	}}
+	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}})
+	if got := read(t, s)[0]; got.Err != nil || got.Octets != 1000 {
+		t.Errorf("first sample %+v", got)
+	}
+}
+
+func TestHugeMessage(t *testing.T) {
+	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+		n := portNote(time.Now(), "e1", 1000, 1)
+		n.Update = append(n.Update, &pb.Update{Path: interfacePath("e1", "state/description"),
+			Val: &pb.TypedValue{Value: &pb.TypedValue_StringVal{StringVal: strings.Repeat("x", 1<<20)}}})
+		if err := errors.Join(send(stream, n), sendSync(stream)); err != nil {
+			return err
+		}
+		return hold(stream)
+	}}
+	address := serve(t, srv)
+	if got := read(t, open(t, Config{Address: address, Ports: []string{"e1"}}))[0]; got.Err != nil || got.Octets != 1000 {
+		t.Errorf("below the limit: %+v", got)
+	}
+	_, err := tryRead(open(t, Config{Address: address, Ports: []string{"e1"}, MaxMessage: 1 << 20}))
+	if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "larger messages") {
+		t.Errorf("above the limit: %v, want ErrTooLarge and what to do", err)
+	}
+}
+
+func TestLogin(t *testing.T) {
+	ca := newAuthority(t)
+	cert, key := ca.issue("127.0.0.1", time.Now().Add(time.Hour))
+	var attempts atomic.Int64
+	inner := newDevice(t, "e1")
+	srv := &guarded{device: inner, attempts: &attempts}
+	address := serve(t, srv, ca.server(cert, key, false))
+	t.Run("right", func(t *testing.T) {
+		s := open(t, Config{Address: address, Ports: []string{"e1"}, TLS: TLS{CAFile: ca.file}, Username: "csig", Password: "hush"})
+		read(t, s)
+	})
+	for _, tt := range []struct {
+		name string
+		cfg  Config
+	}{
+		{"wrong password", Config{Username: "csig", Password: "Hush"}},
+		{"no user", Config{}},
+		{"wrong password, Get", Config{Username: "csig", Password: "Hush", Mode: Get}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			attempts.Store(0)
+			tt.cfg.Device, tt.cfg.Address, tt.cfg.Ports, tt.cfg.TLS.CAFile = "leaf1", address, []string{"e1"}, ca.file
+			s := open(t, tt.cfg)
+			for range 5 {
+				_, err := tryRead(s)
+				if !errors.Is(err, ErrCredentials) || !strings.Contains(err.Error(), "device leaf1") || !strings.Contains(err.Error(), "compare username") {
+					t.Fatalf("error %v, want ErrCredentials of leaf1 and what to do", err)
+				}
+				if strings.Contains(err.Error(), "Hush") {
+					t.Fatal("the password is in the error")
+				}
+			}
+			if n := attempts.Load(); n != 1 {
+				t.Errorf("%d attempts, want 1 until MaxBackoff has passed: accounts get locked", n)
+			}
+		})
+	}
+	t.Run("not over plaintext by accident", func(t *testing.T) {
+		// What protects the password is that TLS is the default.
+		s, err := New(Config{Address: serve(t, inner), Ports: []string{"e1"}, Username: "csig", Password: "hush", Backoff: time.Hour, MaxBackoff: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if _, err := tryRead(s); !errors.Is(err, ErrCertificate) {
+			t.Errorf("error %v, want ErrCertificate from a target without TLS", err)
+		}
+	})
+}
+
+// guarded asks for a username and password.
+type guarded struct {
+	*device
+	attempts *atomic.Int64
+}
+
+func (g *guarded) check(ctx context.Context) error {
+	g.attempts.Add(1)
+	s := new(script)
+	s.note(ctx)
+	md := s.calls[0]
+	if u, p := md.Get("username"), md.Get("password"); len(u) != 1 || u[0] != "csig" || len(p) != 1 || p[0] != "hush" {
+		return status.Error(codes.Unauthenticated, "go away")
+	}
+	return nil
+}
+
+func (g *guarded) Capabilities(ctx context.Context, r *pb.CapabilityRequest) (*pb.CapabilityResponse, error) {
+	if err := g.check(ctx); err != nil {
+		return nil, err
+	}
+	return g.device.Capabilities(ctx, r)
+}
+
+func (g *guarded) Subscribe(stream pb.GNMI_SubscribeServer) error {
+	if err := g.check(stream.Context()); err != nil {
+		return err
+	}
+	return g.device.Subscribe(stream)
+}
+
+func TestCertificates(t *testing.T) {
+	ca, other := newAuthority(t), newAuthority(t)
+	hour := time.Now().Add(time.Hour)
+	good, goodKey := ca.issue("127.0.0.1", hour)
+	named, namedKey := ca.issue("leaf1.example.net", hour)
+	expired, expiredKey := ca.issue("127.0.0.1", time.Now().Add(-time.Minute))
+	client, clientKey := ca.issue("csig", hour)
+	oldClient, oldClientKey := ca.issue("csig", time.Now().Add(-time.Minute))
+	for _, tt := range []struct {
+		name   string
+		server grpc.ServerOption
+		tls    TLS
+		want   error  // nil: it works
+		as     any    // what errors.As finds
+		text   string // in the error
+	}{
+		{"verified", ca.server(good, goodKey, false), TLS{CAFile: ca.file}, nil, nil, ""},
+		{"with another name", ca.server(named, namedKey, false), TLS{CAFile: ca.file, ServerName: "leaf1.example.net"}, nil, nil, ""},
+		{"not verified", ca.server(expired, expiredKey, false), TLS{SkipVerify: true}, nil, nil, ""},
+		{"mutual", ca.server(good, goodKey, true), TLS{CAFile: ca.file, CertFile: client, KeyFile: clientKey}, nil, nil, ""},
+		{"expired", ca.server(expired, expiredKey, false), TLS{CAFile: ca.file}, ErrCertificate, new(x509.CertificateInvalidError), "expired"},
+		{"of another authority", ca.server(good, goodKey, false), TLS{CAFile: other.file}, ErrCertificate, new(x509.UnknownAuthorityError), "unknown authority"},
+		{"of the wrong name", ca.server(named, namedKey, false), TLS{CAFile: ca.file}, ErrCertificate, new(x509.HostnameError), "127.0.0.1"},
+		{"mutual without ours", ca.server(good, goodKey, true), TLS{CAFile: ca.file}, ErrCertificate, nil, "certificate required"},
+		{"mutual with an expired one", ca.server(good, goodKey, true), TLS{CAFile: ca.file, CertFile: oldClient, KeyFile: oldClientKey}, ErrCertificate, nil, "expired"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := newDevice(t, "e1")
+			s := open(t, Config{Address: serve(t, d, tt.server), Ports: []string{"e1"}, TLS: tt.tls})
+			if tt.want == nil {
+				read(t, s)
+				return
+			}
+			// A server that refuses the client's certificate may close the
+			// connection before its reason is read; the next attempt tells.
+			until(t, s, fmt.Sprintf("the error is %v with %q", tt.want, tt.text), func(_ []counters.Sample, err error) bool {
+				if err == nil {
+					t.Fatal("no error")
+				}
+				return errors.Is(err, tt.want) && strings.Contains(err.Error(), tt.text) && (tt.as == nil || errors.As(err, tt.as))
+			})
+		})
+	}
+	for _, tt := range []struct {
+		name string
+		tls  TLS
+		text string
+	}{
+		{"no such CA file", TLS{CAFile: "nowhere.pem"}, "nowhere.pem"},
+		{"a CA file without certificates", TLS{CAFile: goodKey}, "no certificate in it"},
+		{"key of another certificate", TLS{CertFile: client, KeyFile: goodKey}, "client certificate"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := New(Config{Address: "127.0.0.1:1", Ports: []string{"e1"}, TLS: tt.tls}); err == nil || !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("error %v, want one with %q", err, tt.text)
+			}
+		})
+	}
+}
+
+// Damage to one notification is no reason to give up the stream.
+func TestDamagedNotifications(t *testing.T) {
+	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+		at := time.Now()
+		bad := []*pb.Notification{
+			{}, {Update: []*pb.Update{{}}}, {Update: []*pb.Update{nil}}, {Delete: []*pb.Path{nil, {Element: []string{"x"}}}}, //nolint:staticcheck // old form
+			{Timestamp: -5, Update: portNote(at, "e9", 1, 1).Update},
+			{Prefix: &pb.Path{Target: "x", Origin: "y"}, Update: portNote(at, "e1", 5, 5).Update},
+			{Update: []*pb.Update{{Path: interfacePath("e1", "state"), Val: &pb.TypedValue{Value: &pb.TypedValue_JsonIetfVal{JsonIetfVal: []byte(`{"counters":{`)}}}}},
+		}
+		if err := errors.Join(send(stream, bad...), stream.Send(&pb.SubscribeResponse{}),
+			send(stream, portNote(at, "e1", 1000, 1)), sendSync(stream)); err != nil {
+			return err
+		}
+		return hold(stream)
+	}}
+	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}})
+	if got := read(t, s)[0]; got.Err != nil || got.Octets != 1000 {
+		t.Errorf("sample %+v", got)
+	}
+	if info := s.Info(); info.Invalid < 3 || info.LastInvalid == "" || info.Streams != 1 {
+		t.Errorf("info %+v", info)
+	}
+}
+
+func TestTargetName(t *testing.T) {
+	srv := &script{encodings: onlyProto, subscribe: func(list *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+		if got := list.Prefix.Target; got != "leaf1" {
+			return status.Errorf(codes.Internal, "target %q", got)
+		}
+		mine, others := portNote(time.Now(), "e1", 1000, 1), portNote(time.Now(), "e1", 5, 5)
+		mine.Prefix, others.Prefix = &pb.Path{Target: "leaf1"}, &pb.Path{Target: "leaf2"}
+		if err := errors.Join(send(stream, mine, others), sendSync(stream)); err != nil {
+			return err
+		}
+		return hold(stream)
+	}}
+	s := open(t, Config{Address: serve(t, srv), Target: "leaf1", Ports: []string{"e1"}})
+	if got := read(t, s)[0]; got.Err != nil || got.Octets != 1000 {
+		t.Errorf("sample %+v, want that of leaf1", got)
+	}
+}
+
+// FuzzNotification holds that nothing a target sends makes the state wrong in kind: each
+// sample is either in error or plausible, and the source goes on.
+func FuzzNotification(f *testing.F) {
+	seed := func(notes ...*pb.Notification) {
+		for _, n := range notes {
+			b, err := marshal(n)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(b)
+		}
+	}
+	at := time.Unix(1_800_000_000, 0)
+	seed(portNote(at, "e1", 5, 5), leafNote(-1, "e1", outOctets, "12", outUnicast, 3, outMulticast, true),
+		&pb.Notification{Timestamp: at.UnixNano(), Atomic: true, Prefix: interfacePath("e1", "state"), Delete: []*pb.Path{{}}},
+		&pb.Notification{Update: []*pb.Update{{Path: &pb.Path{}, Val: &pb.TypedValue{Value: &pb.TypedValue_JsonIetfVal{
+			JsonIetfVal: []byte(`{"openconfig-interfaces:interfaces":{"interface":[{"name":"e1","state":{"oper-status":"UP","counters":{"out-octets":"7","out-pkts":1}}}]}}`)}}}}},
+	)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		n := new(pb.Notification)
+		if unmarshal(data, n) != nil {
+			return
+		}
+		b := newBench(t, Config{Ports: []string{"e1", "e2"}})
+		b.begin("e1", 1000, 10)
+		b.begin("e2", 1000, 10)
+		b.sync()
+		b.read()
+		b.pass(time.Second)
+		for range 2 {
+			b.take(n)
+			for i, s := range b.read() {
+				if want := fmt.Sprintf("e%d", i+1); s.Port != want {
+					t.Fatalf("sample %d is of %q", i, s.Port)
+				}
+				if s.Err == nil && (s.Bits != 64 || s.At.IsZero() || s.Up && s.Overhead != 20) {
+					t.Fatalf("sample %+v", s)
+				}
+			}
+		}
+		(membership{}).all(n)
+	})
+}
+
+func (m membership) all(n *pb.Notification) {
+	d := decoder{sink: m}
+	d.notification(n)
+}
