@@ -216,7 +216,7 @@ func FuzzFindTag(f *testing.F) {
 		tpids := TPIDs{compact, wide}
 		got, err := FindTag(frame, tpids)
 		want, wantErr := modelFind(frame, tpids)
-		if err != wantErr || err == nil && got != want {
+		if !errors.Is(err, wantErr) || err == nil && got != want {
 			t.Fatalf("FindTag(% x, %04x) = %+v, %v, want %+v, %v", frame, tpids, got, err, want, wantErr)
 		}
 		if err != nil {

@@ -22,6 +22,9 @@ func (s *Source) run(ctx context.Context) {
 		if ctx.Err() != nil || err == nil {
 			return
 		}
+		if errors.Is(err, errOtherOrigin) {
+			continue
+		}
 		if told {
 			wait = s.cfg.Backoff
 		}
@@ -49,6 +52,9 @@ func (s *Source) session(ctx context.Context) (told bool, err error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.live = false
+		if errors.Is(err, errOtherOrigin) {
+			return
+		}
 		if s.err = err; err != nil {
 			s.info.LastError = err.Error()
 		}
@@ -69,7 +75,11 @@ func (s *Source) session(ctx context.Context) (told bool, err error) {
 	list := shapes(s.cfg.Mode, encs, len(s.ports))
 	var first error
 	for ; s.shape < len(list); s.shape++ {
-		told, err := s.subscribe(ctx, list[s.shape])
+		sh := list[s.shape]
+		s.mu.Lock()
+		sh.origin = s.origin
+		s.mu.Unlock()
+		told, err := s.subscribe(ctx, sh)
 		if told || !refused(err) {
 			return told, err
 		}
@@ -157,7 +167,7 @@ func (s *Source) subscribe(ctx context.Context, sh shape) (told bool, err error)
 			}
 			if got && refused(err) {
 				// It did work, so it is no answer to the request.
-				err = fmt.Errorf("%w: %s", ErrStream, err)
+				err = fmt.Errorf("%w: %w", ErrStream, err)
 			}
 			return told, err
 		}
@@ -175,6 +185,7 @@ func (s *Source) subscribe(ctx context.Context, sh shape) (told bool, err error)
 		if !got {
 			got = true
 			s.opened(sh, now)
+			s.reopen = cancel
 		}
 		switch r := reply.GetResponse().(type) {
 		case *pb.SubscribeResponse_Update:

@@ -169,7 +169,7 @@ func TestWire(t *testing.T) {
 			// The frame has long left by now: its own end must not see it.
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			if r, ok := tryNext(t, own, ctx); ok {
+			if r, ok := tryNext(ctx, t, own); ok {
 				t.Errorf("the sender's end received its own frame: %+v", r)
 			}
 		})
@@ -177,7 +177,7 @@ func TestWire(t *testing.T) {
 }
 
 // tryNext takes a frame that is waiting already, if there is one.
-func tryNext(t *testing.T, l *Listener, done context.Context) (Received, bool) {
+func tryNext(done context.Context, t *testing.T, l *Listener) (Received, bool) {
 	t.Helper()
 	var n int
 	err := l.raw.Control(func(fd uintptr) {
