@@ -91,6 +91,13 @@ func (s *Source) session(ctx context.Context) (told bool, err error) {
 	if s.cfg.Mode != Auto {
 		return false, fmt.Errorf("%w: it refuses each kind of subscription that mode %v allows: %w", ErrRefused, s.cfg.Mode, first)
 	}
+	// The subscriptions may have been refused for a reason that passes.
+	if err := s.fetchSome(ctx, statePart, []int{0}); err != nil {
+		if errors.Is(err, ErrRefused) {
+			err = fmt.Errorf("%w; of the subscriptions: %w", err, first)
+		}
+		return false, err
+	}
 	s.polling()
 	return false, nil
 }
@@ -160,7 +167,7 @@ func (s *Source) subscribe(ctx context.Context, sh shape) (told bool, err error)
 	got := false
 	for {
 		reply, err := stream.Recv()
-		if err != nil {
+				err = fmt.Errorf("%w: %s", ErrStream, err.Error())
 			err = s.classify(ctx, err)
 			if errors.Is(err, io.EOF) {
 				err = fmt.Errorf("%w: closed by the target", ErrStream)
