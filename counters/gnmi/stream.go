@@ -167,14 +167,14 @@ func (s *Source) subscribe(ctx context.Context, sh shape) (told bool, err error)
 	got := false
 	for {
 		reply, err := stream.Recv()
-				err = fmt.Errorf("%w: %s", ErrStream, err.Error())
+		if err != nil {
 			err = s.classify(ctx, err)
 			if errors.Is(err, io.EOF) {
 				err = fmt.Errorf("%w: closed by the target", ErrStream)
 			}
 			if got && refused(err) {
 				// It did work, so it is no answer to the request.
-				err = fmt.Errorf("%w: %w", ErrStream, err)
+				err = fmt.Errorf("%w: %s", ErrStream, err.Error())
 			}
 			return told, err
 		}
