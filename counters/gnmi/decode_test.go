@@ -144,7 +144,7 @@ func TestDecoderAgainstYgot(t *testing.T) {
 		case "prefix":
 			for name, i := range dev.Interface {
 				n, err := ygot.TogNMINotifications(i, 1, ygot.GNMINotificationsConfig{
-					UsePathElem: true, PathElemPrefix: interfacePath(name, "state").Elem[:2],
+					UsePathElem: true, PathElemPrefix: interfacePath("", name, "state").Elem[:2],
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -189,7 +189,7 @@ func asJSON(t *rapid.T, dev *oc.Device, way string, full bool) []*pb.Notificatio
 	entries := list["interface"]
 	for _, e := range entries.([]any) {
 		e := e.(map[string]any)
-		notes = append(notes, jsonNote(t, &pb.Path{Elem: interfacePath(e["name"].(string), "state").Elem[:2]}, e))
+		notes = append(notes, jsonNote(t, &pb.Path{Elem: interfacePath("", e["name"].(string), "state").Elem[:2]}, e))
 	}
 	return notes
 }
@@ -223,7 +223,7 @@ func TestEverySpeedHasBitsPerSecond(t *testing.T) {
 }
 
 func octetsNote(v *pb.TypedValue) *pb.Notification {
-	return &pb.Notification{Update: []*pb.Update{{Path: interfacePath("e1", leafPaths[outOctets]), Val: v}}}
+	return &pb.Notification{Update: []*pb.Update{{Path: interfacePath("", "e1", leafPaths[outOctets]), Val: v}}}
 }
 
 func TestValues(t *testing.T) {

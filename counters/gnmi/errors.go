@@ -74,7 +74,11 @@ func (s *Source) classify(ctx context.Context, err error) error {
 	case codes.Unauthenticated, codes.PermissionDenied:
 		return fmt.Errorf("%w: %w", ErrCredentials, err)
 	case codes.Unavailable:
-		if h := s.handshake.get(); h != nil {
+		h := s.handshake.get()
+		if errors.Is(h, context.DeadlineExceeded) {
+			return fmt.Errorf("%w to the TLS handshake: %w", ErrNoAnswer, err)
+		}
+		if h != nil {
 			return fmt.Errorf("%w: %w", ErrCertificate, h)
 		}
 		return fmt.Errorf("%w: %w", ErrNoAnswer, err)

@@ -231,7 +231,7 @@ func TestEarlySync(t *testing.T) {
 func TestHugeMessage(t *testing.T) {
 	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
 		n := portNote(time.Now(), "e1", 1000, 1)
-		n.Update = append(n.Update, &pb.Update{Path: interfacePath("e1", "state/description"),
+		n.Update = append(n.Update, &pb.Update{Path: interfacePath("", "e1", "state/description"),
 			Val: &pb.TypedValue{Value: &pb.TypedValue_StringVal{StringVal: strings.Repeat("x", 1<<20)}}})
 		if err := errors.Join(send(stream, n), sendSync(stream)); err != nil {
 			return err
@@ -397,7 +397,7 @@ func TestDamagedNotifications(t *testing.T) {
 			{}, {Update: []*pb.Update{{}}}, {Update: []*pb.Update{nil}}, {Delete: []*pb.Path{nil, {Element: []string{"x"}}}}, //nolint:staticcheck // old form
 			{Timestamp: -5, Update: portNote(at, "e9", 1, 1).Update},
 			{Prefix: &pb.Path{Target: "x", Origin: "y"}, Update: portNote(at, "e1", 5, 5).Update},
-			{Update: []*pb.Update{{Path: interfacePath("e1", "state"), Val: &pb.TypedValue{Value: &pb.TypedValue_JsonIetfVal{JsonIetfVal: []byte(`{"counters":{`)}}}}},
+			{Update: []*pb.Update{{Path: interfacePath("", "e1", "state"), Val: &pb.TypedValue{Value: &pb.TypedValue_JsonIetfVal{JsonIetfVal: []byte(`{"counters":{`)}}}}},
 		}
 		if err := errors.Join(send(stream, bad...), stream.Send(&pb.SubscribeResponse{}),
 			send(stream, portNote(at, "e1", 1000, 1)), sendSync(stream)); err != nil {
@@ -446,7 +446,7 @@ func FuzzNotification(f *testing.F) {
 	}
 	at := time.Unix(1_800_000_000, 0)
 	seed(portNote(at, "e1", 5, 5), leafNote(-1, "e1", outOctets, "12", outUnicast, 3, outMulticast, true),
-		&pb.Notification{Timestamp: at.UnixNano(), Atomic: true, Prefix: interfacePath("e1", "state"), Delete: []*pb.Path{{}}},
+		&pb.Notification{Timestamp: at.UnixNano(), Atomic: true, Prefix: interfacePath("", "e1", "state"), Delete: []*pb.Path{{}}},
 		&pb.Notification{Update: []*pb.Update{{Path: &pb.Path{}, Val: &pb.TypedValue{Value: &pb.TypedValue_JsonIetfVal{
 			JsonIetfVal: []byte(`{"openconfig-interfaces:interfaces":{"interface":[{"name":"e1","state":{"oper-status":"UP","counters":{"out-octets":"7","out-pkts":1}}}]}}`)}}}}},
 	)

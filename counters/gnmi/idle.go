@@ -48,12 +48,12 @@ func (s *Source) idle(p *port) (at int64, local time.Time, ok bool) {
 	}
 	step := int64(s.period.get(s.cfg.Interval))
 	n := (s.evidence.settled.at - p.row.at) / step
-	if n <= 0 {
-		return 0, time.Time{}, false
+	if at := p.row.at + n*step; n > 0 && at > p.held.at && !p.pending(s.slack()) {
+		// Our clock at that instant, as far as that of the evidence tells.
+		p.held = moment{at, s.evidence.settled.local.Add(time.Duration(at - s.evidence.settled.at))}
 	}
-	at = p.row.at + n*step
-	// Our clock at that instant, as far as that of the evidence tells.
-	return at, s.evidence.settled.local.Add(time.Duration(at - s.evidence.settled.at)), true
+	// What was known to hold at an instant does, whatever is known of the period by now.
+	return p.held.at, p.held.local, p.held.at > p.row.at
 }
 
 // periods learns how far apart a target's samples are, from the distances of

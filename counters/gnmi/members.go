@@ -28,11 +28,14 @@ func (s *Source) Members(ctx context.Context) (map[string][]string, error) {
 	if err != nil {
 		return nil, s.deviceError(fmt.Errorf("read LAG members: %w", err))
 	}
+	s.mu.Lock()
+	origin := s.origin
+	s.mu.Unlock()
 	found := membership{}
 	// One by one, as a target may have only one of them.
 	var refusals []error
 	for _, id := range [...]leafID{aggregateID, member} {
-		err := s.once(ctx, encs, interfacePath("*", leafPaths[id]), found)
+		err := s.once(ctx, encs, interfacePath(origin, "*", leafPaths[id]), found)
 		switch {
 		case err == nil:
 		case refused(err):

@@ -46,6 +46,12 @@ func (s *Source) poll(ctx context.Context) error {
 	if err := s.fetch(ctx, statePart, all); err != nil {
 		return err
 	}
+	s.mu.Lock()
+	again := s.otherOrigin()
+	s.mu.Unlock()
+	if again {
+		return s.poll(ctx)
+	}
 	now := s.cfg.Now()
 	if !s.speeds.IsZero() && now.Sub(s.speeds) < s.cfg.Recheck && !s.wasDown() {
 		return nil
@@ -107,7 +113,7 @@ func (s *Source) fetchSome(ctx context.Context, pt part, ports []int) error {
 	req.Encoding = s.encoding
 	wait := s.started
 	for _, i := range ports {
-		req.Path = append(req.Path, interfacePath(s.ports[i].name, parts[pt].path))
+		req.Path = append(req.Path, interfacePath(s.origin, s.ports[i].name, parts[pt].path))
 	}
 	s.mu.Unlock()
 	call, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
@@ -120,7 +126,7 @@ func (s *Source) fetchSome(ctx context.Context, pt part, ports []int) error {
 	switch tooLarge := errors.Is(err, ErrTooLarge); {
 	case err == nil:
 	case status.Code(err) == codes.Unimplemented:
-		return fmt.Errorf("%w: neither subscriptions nor Get: %w", ErrRefused, err)
+		return fmt.Errorf("%w: Get: %w", ErrRefused, err)
 	case !tooLarge && !refused(err), tooLarge && len(ports) == 1:
 		return err
 	case len(ports) > 1:

@@ -65,6 +65,7 @@ type port struct {
 	name   string
 	leaves [kept]leaf
 	row    row
+	held   moment // until when the row's values are known to have held
 	epoch  uint64
 	damage error // its newest update could not be read
 
@@ -137,7 +138,17 @@ func (p *port) settle(now time.Time, grace, slack time.Duration, force bool) {
 	if p.row.set && p.row.from != from {
 		p.epoch++
 	}
-	p.row = next
+	p.row, p.held = next, moment{}
+}
+
+// pending says whether a part of a newer sample than the row has arrived.
+func (p *port) pending(slack time.Duration) bool {
+	for id := outOctets; id <= outBroadcast; id++ {
+		if l := &p.leaves[id]; l.set && l.at > p.row.at+int64(slack) {
+			return true
+		}
+	}
+	return false
 }
 
 // take stores a leaf's new value. It reports false for one that is older than
@@ -159,7 +170,7 @@ func (p *port) drop(id leafID) {
 	p.leaves[id] = leaf{}
 	if id == outOctets && p.row.set {
 		// Where it comes back, it counts anew.
-		p.row = row{}
+		p.row, p.held = row{}, moment{}
 		p.epoch++
 	}
 }

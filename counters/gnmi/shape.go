@@ -17,6 +17,7 @@ type shape struct {
 	tree     bool // whole containers instead of leaves
 	fastest  bool // as often as the target can, instead of every interval
 	polled   bool // SAMPLE for status and speed too
+	origin   string
 }
 
 func (s shape) String() string {
@@ -34,6 +35,9 @@ func (s shape) String() string {
 		if o.on {
 			b.WriteString(", " + o.text)
 		}
+	}
+	if s.origin != "" {
+		b.WriteString(", origin " + s.origin)
 	}
 	return b.String()
 }
@@ -95,7 +99,7 @@ func (s shape) request(c *Config) *pb.SubscribeRequest {
 	interval, heartbeat := uint64(c.Interval), uint64(max(10*c.Interval, 10*time.Second))
 	for _, name := range names {
 		for _, path := range counters {
-			sub := &pb.Subscription{Path: interfacePath(name, path), Mode: pb.SubscriptionMode_SAMPLE, SampleInterval: interval}
+			sub := &pb.Subscription{Path: interfacePath(s.origin, name, path), Mode: pb.SubscriptionMode_SAMPLE, SampleInterval: interval}
 			switch {
 			case s.mode == TargetDefined:
 				sub.Mode, sub.SampleInterval, sub.HeartbeatInterval = pb.SubscriptionMode_TARGET_DEFINED, 0, heartbeat
@@ -105,7 +109,7 @@ func (s shape) request(c *Config) *pb.SubscribeRequest {
 			list.Subscription = append(list.Subscription, sub)
 		}
 		for _, path := range rest {
-			sub := &pb.Subscription{Path: interfacePath(name, path), Mode: pb.SubscriptionMode_ON_CHANGE, HeartbeatInterval: heartbeat}
+			sub := &pb.Subscription{Path: interfacePath(s.origin, name, path), Mode: pb.SubscriptionMode_ON_CHANGE, HeartbeatInterval: heartbeat}
 			switch {
 			case s.mode == TargetDefined:
 				sub.Mode = pb.SubscriptionMode_TARGET_DEFINED
@@ -122,8 +126,8 @@ func (s shape) request(c *Config) *pb.SubscribeRequest {
 }
 
 // interfacePath is the path of what is at rest below an interface.
-func interfacePath(name, rest string) *pb.Path {
-	p := &pb.Path{Elem: []*pb.PathElem{
+func interfacePath(origin, name, rest string) *pb.Path {
+	p := &pb.Path{Origin: origin, Elem: []*pb.PathElem{
 		{Name: "interfaces"},
 		{Name: "interface", Key: map[string]string{"name": name}},
 	}}

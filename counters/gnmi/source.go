@@ -40,13 +40,15 @@ type Source struct {
 	info     Info
 	mode     Mode // Auto until it is known
 	encoding pb.Encoding
-	live     bool      // a stream is open
-	begun    time.Time // when it was opened
-	synced   time.Time // when it had told everything; zero before
-	pruned   bool      // what it did not tell has been dropped
-	err      error     // why there is no stream
-	stream   uint64    // number of the stream or poll
-	chunk    int       // ports in one Get
+	live     bool                    // a stream is open
+	begun    time.Time               // when it was opened
+	synced   time.Time               // when it had told everything; zero before
+	pruned   bool                    // what it did not tell has been dropped
+	err      error                   // why there is no stream
+	stream   uint64                  // number of the stream or poll
+	chunk    int                     // ports in one Get
+	origin   string                  // to put into paths
+	reopen   context.CancelCauseFunc // ends the stream
 
 	// Of the notification being taken in.
 	message uint64
@@ -130,6 +132,9 @@ func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 	s.mu.Unlock()
 	if mode == Get {
 		if err := s.poll(ctx); err != nil {
+			if errors.Is(err, ErrRefused) && s.cfg.Mode != Get {
+				s.restart() // it is another target than before
+			}
 			return dst, s.deviceError(err)
 		}
 	}
@@ -155,6 +160,16 @@ func (s *Source) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop, s.stopped = stop, make(chan struct{})
 	go s.run(ctx)
+}
+
+// restart forgets how the target can be read: the next Read finds out.
+func (s *Source) restart() {
+	s.stop()
+	<-s.stopped
+	s.stopped, s.shape = nil, 0
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mode = Auto
 }
 
 // await waits, the first time, until there is something to return. Later it only
@@ -213,7 +228,7 @@ func (s *Source) ready(now time.Time) (bool, error) {
 	case complete && !s.synced.IsZero():
 		return true, nil
 	case !s.synced.IsZero():
-		return s.pruneDue(now), nil
+		return s.pruneDue(now) && !s.otherOrigin(), nil
 	}
 	return now.Sub(s.begun) > s.cfg.Timeout && s.some(), nil
 }
@@ -250,6 +265,32 @@ func (s *Source) slack() time.Duration { return s.cfg.Interval / 8 }
 // first sample of every port too: some say that they are done before.
 func (s *Source) pruneDue(now time.Time) bool {
 	return !s.synced.IsZero() && now.Sub(s.synced) > 2*s.interval()+s.grace()
+}
+
+// openconfigOrigin names the models' origin, which is also that of a path without any.
+const openconfigOrigin = "openconfig"
+
+var errOtherOrigin = errors.New("nothing under a path without origin: asking with origin openconfig")
+
+// otherOrigin says whether to ask again with another origin: a path without one is
+// of OpenConfig (gNMI path conventions), but some gateways keep the two apart and then
+// know of nothing. The caller holds the lock.
+func (s *Source) otherOrigin() bool {
+	if s.origin != "" {
+		return false
+	}
+	for i := range s.ports {
+		for l := range s.ports[i].leaves {
+			if s.ports[i].leaves[l].stream != 0 {
+				return false
+			}
+		}
+	}
+	s.origin = openconfigOrigin
+	if s.live {
+		s.reopen(errOtherOrigin)
+	}
+	return true
 }
 
 // prune drops what the present stream has not told: the target no longer has it.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -186,6 +187,44 @@ func TestMissingPort(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A target that was upgraded, and does other things than before.
+func TestGetThatIsNoLongerThere(t *testing.T) {
+	d := newDevice(t, "e1")
+	var mu sync.Mutex
+	subscriptions := false
+	allowed := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return subscriptions
+	}
+	d.refuse = func(*pb.SubscriptionList) error {
+		if allowed() {
+			return nil
+		}
+		return status.Error(codes.Unimplemented, "no subscriptions")
+	}
+	d.refuseGet = func(*pb.GetRequest) error {
+		if !allowed() {
+			return nil
+		}
+		return status.Error(codes.Unimplemented, "no Get")
+	}
+	s := open(t, Config{Address: serve(t, d), Ports: []string{"e1"}})
+	read(t, s)
+	if m := s.Info().Mode; m != Get {
+		t.Fatalf("mode %v", m)
+	}
+	mu.Lock()
+	subscriptions = true
+	mu.Unlock()
+	if _, err := tryRead(s); !errors.Is(err, ErrRefused) {
+		t.Errorf("without Get: %v, want ErrRefused", err)
+	}
+	until(t, s, "there is a subscription", func(_ []counters.Sample, err error) bool {
+		return err == nil && s.Info().Mode == Sample
+	})
 }
 
 func TestGetInSmallerPieces(t *testing.T) {

@@ -75,7 +75,7 @@ func leafNote(at int64, port string, leaves ...any) *pb.Notification {
 		case bool:
 			v.Value = &pb.TypedValue_BoolVal{BoolVal: x}
 		}
-		n.Update = append(n.Update, &pb.Update{Path: interfacePath(port, leafPaths[leaves[i].(leafID)]), Val: v})
+		n.Update = append(n.Update, &pb.Update{Path: interfacePath("", port, leafPaths[leaves[i].(leafID)]), Val: v})
 	}
 	return n
 }
@@ -334,19 +334,19 @@ func TestDeletes(t *testing.T) {
 		gone   []bool // e1, e2
 		atomic bool
 	}{
-		{"a port", del(&pb.Path{Elem: interfacePath("e1", "x").Elem[:2]}), []bool{true, false}, false},
-		{"a leaf", del(interfacePath("e1", leafPaths[outOctets])), []bool{true, false}, false},
-		{"a container", del(interfacePath("e1", "state/counters")), []bool{true, false}, false},
+		{"a port", del(&pb.Path{Elem: interfacePath("", "e1", "x").Elem[:2]}), []bool{true, false}, false},
+		{"a leaf", del(interfacePath("", "e1", leafPaths[outOctets])), []bool{true, false}, false},
+		{"a container", del(interfacePath("", "e1", "state/counters")), []bool{true, false}, false},
 		{"all interfaces", del(&pb.Path{Elem: []*pb.PathElem{{Name: "interfaces"}}}), []bool{true, true}, false},
 		{"everything", del(&pb.Path{}), []bool{true, true}, false},
-		{"a wildcard", del(interfacePath("*", "state")), []bool{true, true}, false},
-		{"through the prefix", &pb.Notification{Prefix: interfacePath("e1", "state"), Delete: []*pb.Path{{Elem: []*pb.PathElem{{Name: "counters"}}}}}, []bool{true, false}, false},
-		{"something else", del(interfacePath("e1", "subinterfaces")), []bool{false, false}, false},
-		{"atomic without the octets", &pb.Notification{Atomic: true, Prefix: interfacePath("e1", "state/counters"),
+		{"a wildcard", del(interfacePath("", "*", "state")), []bool{true, true}, false},
+		{"through the prefix", &pb.Notification{Prefix: interfacePath("", "e1", "state"), Delete: []*pb.Path{{Elem: []*pb.PathElem{{Name: "counters"}}}}}, []bool{true, false}, false},
+		{"something else", del(interfacePath("", "e1", "subinterfaces")), []bool{false, false}, false},
+		{"atomic without the octets", &pb.Notification{Atomic: true, Prefix: interfacePath("", "e1", "state/counters"),
 			Update: []*pb.Update{{Path: &pb.Path{Elem: []*pb.PathElem{{Name: "out-pkts"}}}, Val: &pb.TypedValue{Value: &pb.TypedValue_UintVal{UintVal: 10}}}}}, []bool{true, false}, true},
-		{"replaced", &pb.Notification{Delete: []*pb.Path{interfacePath("e1", "state/counters")},
+		{"replaced", &pb.Notification{Delete: []*pb.Path{interfacePath("", "e1", "state/counters")},
 			Update: leafNote(0, "e1", outOctets, 1000, outPkts, 10).Update}, []bool{false, false}, false},
-		{"of before what is known", &pb.Notification{Timestamp: 1, Delete: []*pb.Path{interfacePath("e1", "state")}}, []bool{false, false}, false},
+		{"of before what is known", &pb.Notification{Timestamp: 1, Delete: []*pb.Path{interfacePath("", "e1", "state")}}, []bool{false, false}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, Config{Ports: []string{"e1", "e2"}})
@@ -381,7 +381,7 @@ func TestAtomicSamplesKeepTheirEpoch(t *testing.T) {
 	b.sync()
 	var epochs []uint64
 	for i := range 4 {
-		n := &pb.Notification{Timestamp: b.clock(), Atomic: true, Prefix: interfacePath("e1", "state/counters")}
+		n := &pb.Notification{Timestamp: b.clock(), Atomic: true, Prefix: interfacePath("", "e1", "state/counters")}
 		for _, u := range leafNote(0, "e1", outOctets, 1000*i, outPkts, 10*i).Update {
 			n.Update = append(n.Update, &pb.Update{Path: &pb.Path{Elem: u.Path.Elem[4:]}, Val: u.Val})
 		}

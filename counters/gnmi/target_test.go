@@ -362,7 +362,7 @@ func (d *device) collect(at int64, path *pb.Path, enc pb.Encoding, last map[stri
 			continue
 		}
 		i := d.dev.Interface[name]
-		prefix := &pb.Path{Elem: interfacePath(name, "x").Elem[:2]}
+		prefix := &pb.Path{Elem: interfacePath("", name, "x").Elem[:2]}
 		var rest []string
 		for _, e := range path.Elem[2:] {
 			rest = append(rest, e.Name)
