@@ -30,19 +30,27 @@ func hold(stream pb.GNMI_SubscribeServer) error {
 
 func TestDroppedStream(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		end  error
+		name   string
+		end    error
+		unsync bool // before it had told everything
 	}{
-		{"closed", nil},
-		{"an internal error", status.Error(codes.Internal, "telemetry process restarts")},
-		{"unavailable", status.Error(codes.Unavailable, "shutting down")},
-		{"what would be a refusal at the start", status.Error(codes.InvalidArgument, "confused")},
+		{"closed", nil, false},
+		{"an internal error", status.Error(codes.Internal, "telemetry process restarts"), false},
+		{"unavailable", status.Error(codes.Unavailable, "shutting down"), false},
+		{"what would be a refusal at the start", status.Error(codes.InvalidArgument, "confused"), false},
+		{"the same before sync", status.Error(codes.InvalidArgument, "confused"), true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var streams atomic.Int64
 			srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
 				n := int(streams.Add(1))
-				if err := errors.Join(send(stream, portNote(time.Now(), "e1", 1000*n, n)), sendSync(stream)); err != nil {
+				if err := send(stream, portNote(time.Now(), "e1", 1000*n, n)); err != nil {
+					return err
+				}
+				if tt.unsync && n < 4 {
+					return tt.end
+				}
+				if err := sendSync(stream); err != nil {
 					return err
 				}
 				if n < 4 {
@@ -269,6 +277,14 @@ func TestLogin(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			attempts.Store(0)
+			// How long it is watched: as long as a target that is merely broken is
+			// asked five times.
+			var others atomic.Int64
+			broken := open(t, Config{Ports: []string{"e1"}, MaxBackoff: 5 * time.Millisecond,
+				Address: serve(t, &script{encodings: onlyProto, subscribe: func(*pb.SubscriptionList, pb.GNMI_SubscribeServer) error {
+					others.Add(1)
+					return status.Error(codes.Internal, "broken")
+				}})})
 			tt.cfg.Device, tt.cfg.Address, tt.cfg.Ports, tt.cfg.TLS.CAFile = "leaf1", address, []string{"e1"}, ca.file
 			s := open(t, tt.cfg)
 			for range 5 {
@@ -280,6 +296,7 @@ func TestLogin(t *testing.T) {
 					t.Fatal("the password is in the error")
 				}
 			}
+			until(t, broken, "it was asked five times", func([]counters.Sample, error) bool { return others.Load() >= 5 })
 			if n := attempts.Load(); n != 1 {
 				t.Errorf("%d attempts, want 1 until MaxBackoff has passed: accounts get locked", n)
 			}

@@ -174,7 +174,7 @@ func TestOpenConfigServerManyPorts(t *testing.T) {
 		ports = append(ports, fmt.Sprintf("Ethernet%d", i))
 		g.tell(portNote(time.Now(), ports[i], 1000*i, i))
 	}
-	s := open(t, Config{Address: serve(t, srv), Target: "leaf1", Ports: ports})
+	s := open(t, Config{Address: serve(t, srv), Target: "leaf1", Ports: ports, Interval: 5 * time.Second})
 	for i, sample := range read(t, s) {
 		if sample.Err != nil || sample.Octets != uint64(1000*i) || sample.Speed != 10e9 {
 			t.Fatalf("%+v", sample)

@@ -184,6 +184,14 @@ func TestMissingPort(t *testing.T) {
 				until(t, s, "the port is there once it exists", func(got []counters.Sample, err error) bool {
 					return err == nil && got[1].Err == nil
 				})
+				if mode == Get {
+					d.mu.Lock()
+					delete(d.dev.Interface, "e3")
+					d.mu.Unlock()
+					if err := read(t, s)[2].Err; !errors.Is(err, ErrMissing) {
+						t.Errorf("e3 after it was removed: %v, want ErrMissing", err)
+					}
+				}
 			})
 		}
 	}

@@ -250,6 +250,44 @@ func TestOutOfOrder(t *testing.T) {
 	b.want("e1", b.read()[0], 4000, 40, b.clock())
 }
 
+// Stragglers among newer updates are no clock that was set back, however many they are.
+func TestStragglers(t *testing.T) {
+	b := newBench(t, Config{Ports: []string{"e1"}})
+	b.begin("e1", 1000, 10)
+	b.sync()
+	for i := 2; i < 12; i++ {
+		b.pass(time.Second)
+		late := b.clock() - int64(900*time.Millisecond)
+		b.take(leafNote(b.clock(), "e1", outOctets, 1000*i, outPkts, 10*i))
+		b.take(leafNote(late, "e1", outOctets, 5, outPkts, 5))
+		b.want("e1", b.read()[0], uint64(1000*i), uint64(10*i), b.clock())
+	}
+}
+
+// What is known of the other ports says nothing of the time since a sample began to
+// arrive.
+func TestIdleEndsWhereANewSampleBegins(t *testing.T) {
+	b := newBench(t, Config{Ports: []string{"e1", "e2"}})
+	for _, p := range []string{"e1", "e2"} {
+		b.take(leafNote(b.clock(), p, operStatus, "UP", portSpeed, "SPEED_10GB", outOctets, 0, outUnicast, 0, outMulticast, 0, outBroadcast, 0))
+	}
+	b.sync()
+	start := b.clock()
+	b.pass(time.Second)
+	b.take(leafNote(b.clock(), "e2", outOctets, 100, outUnicast, 1))
+	b.take(leafNote(b.clock(), "e1", outOctets, 200))
+	b.pass(90 * time.Millisecond)
+	b.take(leafNote(start+int64(time.Second), "e1", outMulticast, 1))
+	b.pass(20 * time.Millisecond)
+	b.read()
+	b.pass(40 * time.Millisecond)
+	b.take(leafNote(start+int64(time.Second), "e1", outBroadcast, 1))
+	b.pass(65 * time.Millisecond) // e2's is old enough by now, e1's may be incomplete
+	b.want("e1", b.read()[0], 0, 0, start)
+	b.pass(50 * time.Millisecond)
+	b.want("e1", b.read()[0], 200, 2, start+int64(time.Second))
+}
+
 func TestTargetsClockSetBack(t *testing.T) {
 	b := newBench(t, Config{Ports: []string{"e1"}})
 	est := counters.NewEstimator(counters.EstimatorConfig{})
