@@ -30,7 +30,7 @@ test: peers vet
 	CGO_ENABLED=1 $(GO) test -race -timeout 9m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(KERNEL) $(PURE))")
 	$(GO) test -timeout 9m $(PURE)
 	CGO_ENABLED=1 $(GO) test -race -timeout 9m -run 'TestRandom|TestVerdicts|TestStrange' $(PURE)
-	CGO_ENABLED=1 $(GO) test -race -timeout 9m -p 1 $(KERNEL)
+	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 9m -p 1 $(KERNEL)
 
 peers:
 	./.ci/peers $(PEERS)
