@@ -1,6 +1,7 @@
 package vlanrules_test
 
 import (
+	"flag"
 	"testing"
 
 	"github.com/csig-agent/csig/quantize"
@@ -119,4 +120,123 @@ func TestNothingIsAllocated(t *testing.T) {
 			}
 		})
 	}
+}
+
+var leastBudget = flag.Int("least-budget", 6, "the budget for which BenchmarkLeastOperations solves the decision problem; 7 takes minutes")
+
+// BenchmarkLeastOperations compares the rule by which lazy tables keep and
+// spare no-ops with the best rule there can be: over all tables of at most
+// budget-1 runs it solves for the policy with the fewest operations on an
+// endless ±1 walk, by value iteration over single operations.
+func BenchmarkLeastOperations(b *testing.B) {
+	caps := vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true}
+	cost, _ := vlanrules.Costs(caps, quantize.Draft00, vlanrules.WithBudget(*leastBudget))
+	for b.Loop() {
+		b.ReportMetric(leastOperations(*leastBudget-1, 1500), "least-ops/step")
+	}
+	b.ReportMetric(cost.Changes[0].Walk.Mean, "ops/step")
+}
+
+// leastOperations is an upper bound, close after many rounds, of the least
+// mean number of operations. Bucket 31 is the table of bucket 30 without its
+// catch-all, one operation away.
+func leastOperations(limit, rounds int) float64 {
+	var runs []uint32
+	for size := 16; size >= 1; size /= 2 {
+		for lo := 0; lo < 32; lo += size {
+			runs = append(runs, uint32((uint64(1)<<size-1)<<lo))
+		}
+	}
+	// Tables of bucket s: sets of runs that cover exactly 0…s.
+	index := map[uint64]int32{}
+	var tables []uint64
+	var bucket []int
+	for s := range 31 {
+		region := uint32(1)<<(s+1) - 1
+		var extend func(i int, covered uint32, table uint64, n int)
+		extend = func(i int, covered uint32, table uint64, n int) {
+			if covered == region {
+				index[table] = int32(len(tables))
+				tables, bucket = append(tables, table), append(bucket, s)
+			}
+			for ; i < len(runs) && n < limit; i++ {
+				if runs[i]&^region == 0 {
+					extend(i+1, covered|runs[i], table|1<<i, n+1)
+				}
+			}
+		}
+		extend(0, 0, 0, 0)
+	}
+	// less[i] are tables of the same bucket with one run less, up[i] those of
+	// the next with one more.
+	less, up := make([][]int32, len(tables)), make([][]int32, len(tables))
+	for i, t := range tables {
+		for x := t; x != 0; x &= x - 1 {
+			j, ok := index[t&^(x&-x)]
+			switch {
+			case ok && bucket[j] == bucket[i]:
+				less[i] = append(less[i], j)
+			case ok && bucket[j] == bucket[i]-1:
+				up[j] = append(up[j], int32(i))
+			}
+		}
+	}
+	// settle lets tables of one bucket reach each other, an operation a run.
+	settle := func(v []float64) {
+		for changed := true; changed; {
+			changed = false
+			for i := range v {
+				for _, j := range less[i] {
+					if v[j]+1 < v[i]-1e-12 {
+						v[i], changed = v[j]+1, true
+					}
+					if v[i]+1 < v[j]-1e-12 {
+						v[j], changed = v[i]+1, true
+					}
+				}
+			}
+		}
+	}
+	value, after := make([]float64, len(tables)), make([]float64, len(tables))
+	raise, lower := make([]float64, len(tables)), make([]float64, len(tables))
+	// stuck is the value of a full table without a spare run, which cannot go
+	// up: no policy may end there.
+	const stuck = 1e18
+	gain := 0.0
+	for range rounds {
+		copy(after, value)
+		settle(after)
+		for i := range tables {
+			raise[i], lower[i] = stuck, stuck
+		}
+		for i := range tables {
+			for _, j := range up[i] { // one run and the catch-all
+				raise[i] = min(raise[i], after[j]+2)
+				lower[j] = min(lower[j], after[i]+2)
+			}
+		}
+		settle(raise)
+		settle(lower)
+		worst := 0.0
+		for i, s := range bucket {
+			next := (raise[i] + lower[i]) / 2
+			switch s {
+			case 0:
+				next = raise[i]
+			case 30:
+				// To 31 and back is two steps of one operation each.
+				next = (lower[i] + 2 + value[i] - gain) / 2
+			}
+			if next < stuck/2 && value[i] < stuck/1e6 {
+				worst = max(worst, next-value[i])
+			}
+			after[i] = (value[i] + next) / 2
+		}
+		gain = worst
+		base := after[0] // bucket 0 has one table
+		for i := range after {
+			value[i] = after[i] - base
+		}
+	}
+	return gain
 }

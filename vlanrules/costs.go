@@ -11,7 +11,7 @@ import (
 type Cost struct {
 	Choice  Choice
 	Entries Spread // of fresh tables, over the 32 buckets
-	Peak    int    // entries at once, ever, during and between changes of one bucket
+	Peak    int    // entries at once, during and between changes, on a ±1 walk
 	Changes []ChangeCost
 }
 
@@ -47,10 +47,13 @@ func Costs(caps Caps, layout quantize.Layout, opts ...Option) (Cost, Verdict) {
 	}
 	cost.Entries = entries.spread()
 	verdict := m.res.Verdict
-	for _, step := range CostSteps {
-		cc := ChangeCost{Step: step, Fresh: m.freshSpread(step)}
-		m.peak = 0
-		cc.Walk = m.walk(step)
+	fresh := m.freshSpreads()
+	for i, step := range CostSteps {
+		cc := ChangeCost{Step: step, Fresh: fresh[i], Walk: fresh[i]}
+		if cost.Entries.Max <= longTable {
+			m.peak = 0
+			cc.Walk = m.walk(step)
+		}
 		if step == 1 {
 			cost.Peak = m.peak
 		}
@@ -59,10 +62,16 @@ func Costs(caps Caps, layout quantize.Layout, opts ...Option) (Cost, Verdict) {
 	return cost, verdict
 }
 
+// longTable is the length from which a table is certainly one of exact
+// entries. Those are the same whatever the history, so a walk costs what
+// changes of fresh tables do.
+const longTable = 100
+
 // meter compiles changes of one signal and counts their operations.
 type meter struct {
 	c    *Compiler
 	res  Result
+	from Table
 	peak int
 }
 
@@ -88,25 +97,36 @@ func (m *meter) fresh(s uint8) {
 	m.to(s)
 }
 
-func (m *meter) freshSpread(step int) Spread {
-	var ops tally
+// freshSpreads counts every change of a fresh table, for each of CostSteps.
+func (m *meter) freshSpreads() (spreads [len(CostSteps)]Spread) {
+	var ops [len(CostSteps)]tally
 	for s := range quantize.NumBuckets {
+		m.fresh(uint8(s))
+		m.from = append(m.from[:0], m.res.Table...)
 		for to := range quantize.NumBuckets {
-			if s != to && (step == 0 || to-s == step || s-to == step) {
-				m.fresh(uint8(s))
-				ops.add(m.to(uint8(to)))
+			if s == to {
+				continue
+			}
+			m.res.Table = append(m.res.Table[:0], m.from...)
+			n := m.to(uint8(to))
+			for i, step := range CostSteps {
+				if step == 0 || to-s == step || s-to == step {
+					ops[i].add(n)
+				}
 			}
 		}
 	}
-	return ops.spread()
+	for i := range ops {
+		spreads[i] = ops[i].spread()
+	}
+	return spreads
 }
 
-// Walks have this many changes, those of long tables a few.
-// Every walkFresh changes of more than one bucket it moves anywhere, uncounted,
-// because such steps alone would never meet some buckets.
+// Walks have this many changes, ten times as many for ±1, which has a goal to
+// meet. Every walkFresh changes of more than one bucket it moves anywhere,
+// uncounted, because such steps alone would never meet some buckets.
 const (
-	walkLength = 40_000
-	walkLong   = 200
+	walkLength = 10_000
 	walkFresh  = 50
 )
 
@@ -114,8 +134,8 @@ func (m *meter) walk(step int) Spread {
 	r := rand.New(rand.NewPCG(uint64(step), 0))
 	s, n := quantize.NumBuckets/2, walkLength
 	m.fresh(uint8(s))
-	if len(m.res.Table) > 100 {
-		n = walkLong
+	if step == 1 {
+		n *= 10
 	}
 	var ops tally
 	for i := range n {

@@ -22,11 +22,6 @@ type tags struct {
 	lo, hi int
 }
 
-func (s *tags) put(tci int) {
-	s.bits[tci>>6] |= 1 << (tci & 63)
-	s.reach(tci>>6, tci>>6+1)
-}
-
 func (s *tags) reach(lo, hi int) {
 	if s.lo == s.hi {
 		s.lo, s.hi = lo, hi
@@ -43,8 +38,11 @@ func (s *tags) union(o *tags) {
 }
 
 // firstOutside is a member of s that is in none of the others, or -1.
-func (s *tags) firstOutside(others ...*tags) int {
-	for i := s.lo; i < s.hi; i++ {
+func (s *tags) firstOutside(others ...*tags) int { return s.outsideIn(s.lo, s.hi, others...) }
+
+// outsideIn is firstOutside, looking at words lo…hi-1.
+func (s *tags) outsideIn(lo, hi int, others ...*tags) int {
+	for i := lo; i < hi; i++ {
 		x := s.bits[i]
 		for _, o := range others {
 			if o != nil {
@@ -120,12 +118,20 @@ func (m *matcher) tagsOf(match vlanrules.Match) *tags {
 
 // outcome is which tags leave a table with which VID; alone are those that no
 // rewrite takes. A tag that several entries of equal priority take is in
-// several sets: any of them may win.
+// several sets: any of them may win. Outside words lo…hi-1 all tags are alone.
 type outcome struct {
 	alone  tags
 	vid    map[uint16]*tags
 	sorted vlanrules.Table
 }
+
+// everything is all tags, nobody has taken any.
+var everything = func() (s tags) {
+	for w := range s.bits {
+		s.bits[w] = ^uint64(0)
+	}
+	return s
+}()
 
 func (o *outcome) at(vid uint16) *tags {
 	if o.vid == nil {
@@ -173,16 +179,21 @@ func (m *matcher) read(caps vlanrules.Caps, t vlanrules.Table) *outcome {
 		level.union(takes)
 	}
 	decided.union(&level)
-	for w := range decided.bits {
-		o.alone.bits[w] |= ^decided.bits[w]
+	lo, hi := decided.lo, decided.hi
+	alone := o.alone.bits
+	o.alone.bits = everything.bits
+	for w := lo; w < hi; w++ {
+		o.alone.bits[w] = alone[w] | ^decided.bits[w]
 	}
-	o.alone.reach(0, len(o.alone.bits))
+	o.alone.lo, o.alone.hi = lo, hi
 	return o
 }
 
 // within says which tag has a result that it has in neither a nor b, or "".
 func (o *outcome) within(a, b *outcome) string {
-	if tci := o.alone.firstOutside(&a.alone, &b.alone); tci >= 0 {
+	lo := min(o.alone.lo, a.alone.lo, b.alone.lo)
+	hi := max(o.alone.hi, a.alone.hi, b.alone.hi)
+	if tci := o.alone.outsideIn(lo, hi, &a.alone, &b.alone); tci >= 0 {
 		return fmt.Sprintf("tag %#04x (T=%d S=%d low bits %#02x) passes unchanged", tci, tci>>13, tci>>7&31, tci&127)
 	}
 	for vid, set := range o.vid {
@@ -208,42 +219,70 @@ func (m *matcher) ideal(caps vlanrules.Caps, l quantize.Layout, want []vlanrules
 }
 
 func ideal(caps vlanrules.Caps, l quantize.Layout, want []vlanrules.Intent) *outcome {
-	o := new(outcome)
-	var intents [8]*vlanrules.Intent
-	for i := range want {
-		if want[i].Action != vlanrules.Update {
+	o := &outcome{alone: everything}
+	dBlind := caps.MatchD || caps.Match == vlanrules.MatchRange
+	for _, in := range want {
+		if in.Action != vlanrules.Update {
 			continue
 		}
-		if !caps.MatchPCP {
-			for t := range intents {
-				intents[t] = &want[i]
+		vid := uint16(in.S)*128 + in.LM
+		if l == quantize.UEC {
+			vid = uint16(in.S)*128 + 2*in.LM
+		}
+		updated := ^uint64(0)
+		if l == quantize.UEC && !dBlind {
+			updated = 0x5555555555555555 // D is the lowest bit of the TCI
+		}
+		for top := range 16 {
+			if caps.MatchPCP && top>>1 != int(in.Signal) {
+				continue
+			}
+			for s := range 32 {
+				worse := s > int(in.S)
+				if in.Signal == quantize.MaxPD || in.Signal == quantize.MaxNQD {
+					worse = s < int(in.S)
+				}
+				if !worse {
+					continue
+				}
+				// The tags of one T, R and S are two words.
+				for w := top*64 + s*2; w < top*64+s*2+2; w++ {
+					o.at(vid).bits[w] |= updated
+					o.at(vid).reach(w, w+1)
+					o.alone.bits[w] &^= updated
+					o.alone.reach(w, w+1)
+				}
 			}
 		}
-		intents[want[i].Signal] = &want[i]
-	}
-	dBlind := caps.MatchD || caps.Match == vlanrules.MatchRange
-	for tci := range 1 << 16 {
-		in := intents[tci>>13]
-		s := tci >> 7 & 31
-		if in == nil || l == quantize.UEC && tci&1 == 1 && !dBlind {
-			o.alone.put(tci)
-			continue
-		}
-		worse := s > int(in.S)
-		if in.Signal == quantize.MaxPD || in.Signal == quantize.MaxNQD {
-			worse = s < int(in.S)
-		}
-		if !worse {
-			o.alone.put(tci)
-			continue
-		}
-		shift := 0
-		if l == quantize.UEC {
-			shift = 1
-		}
-		o.at(uint16(in.S)*128 + in.LM<<shift).put(tci)
 	}
 	return o
+}
+
+// TestIdeal holds the words above against the draft's words, tag by tag.
+func TestIdeal(t *testing.T) {
+	for _, layout := range layouts {
+		want := []vlanrules.Intent{
+			{Signal: quantize.MinABW, Action: vlanrules.Update, S: 9, LM: 5},
+			{Signal: quantize.MaxPD, Action: vlanrules.Update, S: 30, LM: 6},
+			{Signal: quantize.MinABWC, Action: vlanrules.Passthrough, S: 3, LM: 6},
+		}
+		o := ideal(vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true}, layout, want)
+		for tci := range 1 << 16 {
+			f := layout.Unpack(quantize.TCI(tci))
+			vid, updated := uint16(0), false
+			switch {
+			case f.D:
+			case f.T == quantize.MinABW && f.S > 9:
+				vid, updated = layout.VID(9, 5), true
+			case f.T == quantize.MaxPD && f.S < 30:
+				vid, updated = layout.VID(30, 6), true
+			}
+			has := func(s *tags) bool { return s.bits[tci>>6]>>(tci&63)&1 == 1 }
+			if has(&o.alone) == updated || updated && !has(o.at(vid)) {
+				t.Fatalf("%s: tag %#04x", layout, tci)
+			}
+		}
+	}
 }
 
 // same says how two outcomes differ, or "".
@@ -346,9 +385,7 @@ func check(t failer, m *matcher, caps vlanrules.Caps, layout quantize.Layout, ha
 		if res.Verdict.Level != vlanrules.Degraded {
 			t.Fatalf("a gap, but the verdict is %s", res.Verdict.Level)
 		}
-		for i := range gap.alone.bits {
-			gap.alone.bits[i] = ^uint64(0)
-		}
+		gap.alone.bits = everything.bits
 	}
 	d := &device{caps: caps, table: slices.Clone(have), peak: len(have)}
 	for i := range d.table {

@@ -17,8 +17,8 @@ import (
 // the catch-all or of the value. Runs that have become part of a larger one
 // stay until their entries are needed, because the bucket will come back:
 // what is added is always the largest run that ends there, and what makes
-// room are the spare runs farthest away. TestRunsAreOptimal compares this
-// rule with the best possible one.
+// room are the spare runs farthest away. BenchmarkLeastOperations compares
+// this rule with the best possible one.
 
 // maxRuns bounds the runs of one signal during a change; a table with more
 // than foreignRuns before it is not one of ours.
