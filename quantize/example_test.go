@@ -32,7 +32,7 @@ func Example() {
 	}
 	fmt.Printf("behind %d VLAN tag: %s S=%d, %s, from locator %s\n", pos.VLANs, tag.T, tag.S, reading, reading.Locator)
 	// Output:
-	// behind 1 VLAN tag: abw S=22, 1–1.25 Gbps, from locator 5
+	// behind 1 VLAN tag: abw S=22, 1.12–1.4 Gbps, from locator 5
 }
 
 func ExampleTag_Encode() {

@@ -29,7 +29,7 @@ func (p *Profile) Hash() string {
 //	wide-tpid 0
 //	layout draft-00
 //	signal 0                          signals in wire order
-//	bounds 0 80000 100000 …           33 numbers, in the signal's unit
+//	bounds 0 90000 112000 …           33 numbers, in the signal's unit
 //	quantum 0
 //	lm "stage" 2 "tor"=0 "spine"=1    fields in order: name, bits, value names by value
 //	wide-lm "port" 12                 likewise for the wide tag

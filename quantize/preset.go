@@ -74,10 +74,12 @@ func PresetNames(sig Signal) []string {
 //     neighbouring column ends at 100 %, and ">2000us" at 4000 µs.
 //   - "log-10G" and the like for abw, named by the domain's fastest link, "log"
 //     for abwc and nqd, "log-1ms" and the like for pd: from the top down, each
-//     bound is the next smaller preferred number of the series R10 of ISO 3
-//     (… 8, 10, 12.5, 16, 20, 25, 31.5, 40, 50, 63, 80, 100 …), ten a decade, so
-//     that a bucket is about a quarter wider than the one below it and the
-//     lowest holds less than 0.1 % of the top.
+//     bound is the next smaller preferred number of the series R20/2 (1.12 …)
+//     of ISO 3 (… 9, 11.2, 14, 18, 22.4, 28, 35.5, 45, 56, 71, 90, 112 …), ten a
+//     decade, so that a bucket is about a quarter wider than the one below it
+//     and the lowest holds less than 0.1 % of the top. The round numbers lie in
+//     the middle of a bucket, at least a tenth away from its ends: an idle
+//     link's available bandwidth is its speed, and that is a round number.
 //   - "linear" for abwc and nqd: 32 equal buckets of 3.125 %.
 func Preset(sig Signal, name string) (Buckets, error) {
 	for _, p := range presets(sig) {
@@ -122,26 +124,29 @@ func split(edges []uint64) []uint64 {
 	return append(bounds, edges[len(edges)-1])
 }
 
-// preferred walks the R10 series down from top, which must be one of its
-// numbers and at least 100,000 so that every bound is whole.
+// preferred walks the series R20/2 (1.12 …) down from top, which is the upper
+// end of the last bucket: a number of the series R10, between two of R20/2, and
+// at least 100,000 so that every bound is whole.
 func preferred(top uint64) []uint64 {
-	r10 := [10]uint64{100, 125, 160, 200, 250, 315, 400, 500, 630, 800} // hundredths
+	series := [10]uint64{112, 140, 180, 224, 280, 355, 450, 560, 710, 900} // hundredths
 	decade := uint64(1)
 	for decade <= top/10 {
 		decade *= 10
 	}
-	at := 0
-	for i, m := range r10 {
-		if m*decade/100 <= top {
+	at := -1 // below the first, which is the last of the decade below
+	for i, m := range series {
+		if m*decade/100 < top {
 			at = i
 		}
 	}
 	bounds := make([]uint64, NumBuckets+1)
-	for i := NumBuckets; i > 0; i-- {
-		bounds[i] = r10[at] * decade / 100
-		if at--; at < 0 {
-			at, decade = len(r10)-1, decade/10
+	bounds[NumBuckets] = top
+	for i := NumBuckets - 1; i > 0; i-- {
+		if at < 0 {
+			at, decade = len(series)-1, decade/10
 		}
+		bounds[i] = series[at] * decade / 100
+		at--
 	}
 	return bounds
 }

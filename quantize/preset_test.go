@@ -92,15 +92,50 @@ func TestLogPresets(t *testing.T) {
 			if b.bounds[1]*1000 > top {
 				t.Errorf("%s %s: bucket 0 reaches up to %d, more than 0.1 %% of the top", sig, name, b.bounds[1])
 			}
-			for i := 2; i < len(b.bounds); i++ {
-				// The steps of R10 as it is rounded lie between 1.25 and 1.28.
-				if ratio := b.bounds[i] * 100 / b.bounds[i-1]; ratio < 125 || ratio > 128 {
+			for i := 2; i < NumBuckets; i++ {
+				// The steps of R20/2 as it is rounded lie between 1.24 and 1.29.
+				if ratio := b.bounds[i] * 100 / b.bounds[i-1]; ratio < 124 || ratio > 128 {
 					t.Errorf("%s %s: bound %d is %d%% of the one before", sig, name, i, ratio)
 				}
 				digits := strings.TrimRight(FormatValue(sig, b.bounds[i]), " abcdefghijklmnopqrstuvwxyzGMTµ%")
 				if len(strings.Trim(strings.ReplaceAll(digits, ".", ""), "0")) > 3 {
 					t.Errorf("%s %s: bound %d reads %s", sig, name, i, digits)
 				}
+			}
+		}
+	}
+}
+
+// An idle link's available bandwidth is its speed, and a little traffic takes a
+// little of it away: that must not move it to another bucket. The speeds are
+// those that IEEE 802.3 has, and what people buy of them.
+func TestRoundSpeedsAreNoEdgesOfLogPresets(t *testing.T) {
+	speeds := strings.Fields("10Mbps 50Mbps 100Mbps 200Mbps 500Mbps 1Gbps 2Gbps 2.5Gbps 4Gbps 5Gbps 8Gbps 10Gbps 20Gbps 25Gbps 40Gbps 50Gbps 100Gbps 200Gbps 400Gbps 800Gbps 1600Gbps")
+	for _, name := range PresetNames(MinABW) {
+		if !strings.HasPrefix(name, "log-") {
+			continue
+		}
+		b, err := Preset(MinABW, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range speeds {
+			speed, err := MinABW.Unit().Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := b.Bucket(speed)
+			low, high := b.Range(s)
+			switch {
+			case speed > b.bounds[NumBuckets]:
+				continue // no link of this domain
+			case s == 0:
+				continue // what is so narrow in such a domain is as good as full
+			case s == NumBuckets-1:
+				high = 2 * speed // the last bucket is open
+			}
+			if (speed-low)*10 < speed || (high-speed)*10 < speed {
+				t.Errorf("%s: an idle %s link has bucket %d, %s: nearer than 10 %% to its end", name, text, s, b.FormatRange(s))
 			}
 		}
 	}
@@ -115,9 +150,9 @@ func TestOneLogPresetBoundByBound(t *testing.T) {
 	for _, v := range b.bounds {
 		got = append(got, strings.ReplaceAll(FormatValue(MinABW, v), " ", ""))
 	}
-	want := strings.Fields(`0bps 20Mbps 25Mbps 31.5Mbps 40Mbps 50Mbps 63Mbps 80Mbps 100Mbps 125Mbps 160Mbps 200Mbps 250Mbps 315Mbps
-		400Mbps 500Mbps 630Mbps 800Mbps 1Gbps 1.25Gbps 1.6Gbps 2Gbps 2.5Gbps 3.15Gbps 4Gbps 5Gbps 6.3Gbps 8Gbps 10Gbps 12.5Gbps
-		16Gbps 20Gbps 25Gbps`)
+	want := strings.Fields(`0bps 22.4Mbps 28Mbps 35.5Mbps 45Mbps 56Mbps 71Mbps 90Mbps 112Mbps 140Mbps 180Mbps 224Mbps 280Mbps 355Mbps
+		450Mbps 560Mbps 710Mbps 900Mbps 1.12Gbps 1.4Gbps 1.8Gbps 2.24Gbps 2.8Gbps 3.55Gbps 4.5Gbps 5.6Gbps 7.1Gbps 9Gbps 11.2Gbps 14Gbps
+		18Gbps 22.4Gbps 25Gbps`)
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}

@@ -38,7 +38,7 @@ tpid 39168
 wide-tpid 39169
 layout draft-00
 signal 0
-bounds 0 80000 100000 125000 160000 200000 250000 315000 400000 500000 630000 800000 1000000 1250000 1600000 2000000 2500000 3150000 4000000 5000000 6300000 8000000 10000000 12500000 16000000 20000000 25000000 31500000 40000000 50000000 63000000 80000000 100000000
+bounds 0 90000 112000 140000 180000 224000 280000 355000 450000 560000 710000 900000 1120000 1400000 1800000 2240000 2800000 3550000 4500000 5600000 7100000 9000000 11200000 14000000 18000000 22400000 28000000 35500000 45000000 56000000 71000000 90000000 100000000
 quantum 8000000
 lm "stage" 2 "tor"=0 "spine"=1 "core"=2
 lm "orientation" 2 "up"=0 "down"=1 "side"=2
@@ -52,7 +52,7 @@ quantum 1
 
 // The hash is a promise to every daemon already running: a change of this
 // golden value means a new version in the first line of the canonical form.
-const labHash = "159e6ae0c86176cd8bc1c44e67929b953c81fc4ff4a47744426d1fec1696c8a8"
+const labHash = "340ca19ef369feeba31cb725fee102927e07db3ae397f67e23a624fa4b273660"
 
 func TestHashGolden(t *testing.T) {
 	p := lab(t)
@@ -216,8 +216,8 @@ func TestProfileRead(t *testing.T) {
 		locator string
 		err     string
 	}{
-		{"compact", Tag{T: MinABW, S: 11, LM: 3}, "800 kbps – 1 Mbps", "stage=tor,orientation=up,port=3", ""},
-		{"last bucket", Tag{T: MinABW, S: 31, LM: 126}, "80 Mbps and above", "none", ""},
+		{"compact", Tag{T: MinABW, S: 11, LM: 3}, "900 kbps – 1.12 Mbps", "stage=tor,orientation=up,port=3", ""},
+		{"last bucket", Tag{T: MinABW, S: 31, LM: 126}, "90 Mbps and above", "none", ""},
 		{"share", Tag{T: MinABWC, S: 1, LM: 9}, "3.125–6.25 %", "9", ""},
 		{"wide", Tag{Wide: true, T: MinABW, S: 1250, LM: 3<<6 | 5}, "10–10.008 Gbps", "device=3,port=5", ""},
 		{"last quantum", Tag{Wide: true, T: MinABW, S: MaxWideS, LM: 0xfffd}, "8.3886 Tbps and above", "stale", ""},
