@@ -13,6 +13,7 @@ type Compiler struct {
 	caps     Caps
 	layout   quantize.Layout
 	budget   int
+	port     string                        // named in reasons; "" where none is known
 	locators [len(quantize.Signals)][]bool // locators in use; nil: any
 	buckets  [len(quantize.Signals)]uint32 // S in use; 0: any
 

@@ -10,8 +10,9 @@ import (
 // operations when the bucket changes.
 type Cost struct {
 	Choice  Choice
-	Entries Spread // of fresh tables, over the 32 buckets
-	Peak    int    // entries at once, during and between changes, on a ±1 walk
+	Entries Spread                   // of fresh tables, over the 32 buckets
+	Fresh   [quantize.NumBuckets]int // entries of the fresh table of each bucket
+	Peak    int                      // entries at once, during and between changes, on a ±1 walk
 	Changes []ChangeCost
 }
 
@@ -43,7 +44,8 @@ func Costs(caps Caps, layout quantize.Layout, opts ...Option) (Cost, Verdict) {
 	var entries tally
 	for s := range uint8(quantize.NumBuckets) {
 		m.fresh(s)
-		entries.add(len(m.res.Table))
+		cost.Fresh[s] = len(m.res.Table)
+		entries.add(cost.Fresh[s])
 	}
 	cost.Entries = entries.spread()
 	verdict := m.res.Verdict

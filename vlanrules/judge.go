@@ -40,6 +40,35 @@ type Choice struct {
 // number from which more save little.
 const defaultBudget = 7
 
+// Judge says how well the device can carry out want on the port with this
+// name, and in which form of table, without a table at hand: its reasons name
+// the port, as in "needs 3,968 exact entries for port swp1/abw". The choice is
+// nil where no signal is updated or the verdict is refused.
+func (c *Compiler) Judge(port string, want []Intent) (Verdict, *Choice) {
+	c.port = port
+	v, choice := c.judge(want)
+	c.port = ""
+	if v.Reason != "" && !strings.Contains(v.Reason, "port "+port) {
+		v.Reason = "port " + port + ": " + v.Reason
+	}
+	return v, choice
+}
+
+// name is how a sentence calls the signals, of the port where it is known.
+func (c *Compiler) name(sigs ...quantize.Signal) string {
+	var b strings.Builder
+	if c.port != "" {
+		b.WriteString("port " + c.port + "/")
+	}
+	for i, sig := range sigs {
+		if i > 0 {
+			b.WriteByte('+')
+		}
+		b.WriteString(sig.String())
+	}
+	return b.String()
+}
+
 // judge decides how well the device can carry out want, and in which form.
 func (c *Compiler) judge(want []Intent) (Verdict, *Choice) {
 	set := 0
@@ -47,7 +76,7 @@ func (c *Compiler) judge(want []Intent) (Verdict, *Choice) {
 		in := &want[i]
 		for j := range i {
 			if want[j].Signal == in.Signal {
-				return Verdict{Refused, fmt.Sprintf("%s: two intents for one signal of one port", in.Signal)}, nil
+				return Verdict{Refused, c.name(in.Signal) + ": two intents for one signal of one port"}, nil
 			}
 		}
 		if in.Action != Update {
@@ -64,6 +93,13 @@ func (c *Compiler) judge(want []Intent) (Verdict, *Choice) {
 	case !c.caps.MatchPCP && len(want) > 1:
 		return Verdict{Refused, "the device cannot match the PCP, where the tag says which signal it asks for: two signals cannot be told apart"}, nil
 	}
+	if c.port != "" { // the reasons that are kept name no port
+		choice, v := c.choose(set)
+		if v.Level == Refused {
+			choice = nil
+		}
+		return v, choice
+	}
 	j := &c.judged[set]
 	if j.choice == nil {
 		j.choice, j.verdict = c.choose(set)
@@ -78,20 +114,20 @@ func (c *Compiler) judge(want []Intent) (Verdict, *Choice) {
 func (c *Compiler) refuseIntent(in *Intent) string {
 	switch {
 	case !in.Signal.Known():
-		return fmt.Sprintf("%s: unknown signal types pass through untouched", in.Signal)
+		return fmt.Sprintf("%s: unknown signal types pass through untouched", c.name(in.Signal))
 	case in.S >= quantize.NumBuckets:
-		return fmt.Sprintf("%s: bucket %d does not fit 5 bits", in.Signal, in.S)
+		return fmt.Sprintf("%s: bucket %d does not fit 5 bits", c.name(in.Signal), in.S)
 	case in.LM > c.layout.LMAllOnes():
-		return fmt.Sprintf("%s: locator %d does not fit the %d bits of %s", in.Signal, in.LM, c.layout.LMBits(), c.layout)
+		return fmt.Sprintf("%s: locator %d does not fit the %d bits of %s", c.name(in.Signal), in.LM, c.layout.LMBits(), c.layout)
 	case in.S == in.Signal.InitialBucket():
 		return "" // nothing is better than the best bucket: nothing is written
 	}
 	vid := c.layout.VID(in.S, in.LM)
 	switch {
 	case vid == 0 || vid == 4095:
-		return fmt.Sprintf("%s: bucket %d with locator %d is VID %d, which VLAN hardware refuses: choose another locator", in.Signal, in.S, in.LM, vid)
+		return fmt.Sprintf("%s: bucket %d with locator %d is VID %d, which VLAN hardware refuses: choose another locator", c.name(in.Signal), in.S, in.LM, vid)
 	case !c.caps.writable(vid):
-		return fmt.Sprintf("%s: bucket %d with locator %d is VID %d, which the device keeps for itself or does not accept (%s)", in.Signal, in.S, in.LM, vid, c.caps.vids())
+		return fmt.Sprintf("%s: bucket %d with locator %d is VID %d, which the device keeps for itself or does not accept (%s)", c.name(in.Signal), in.S, in.LM, vid, c.caps.vids())
 	}
 	return ""
 }
@@ -252,7 +288,7 @@ var formEntries = [...]string{"range entries", "entries in the smallest ternary 
 // misfit says by how much a form does not fit.
 func (c *Compiler) misfit(cand *Choice, sigs []quantize.Signal) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "needs %s %s for %s", thousands(cand.Entries+cand.Headroom), formEntries[cand.Form], join(sigs))
+	fmt.Fprintf(&b, "needs %s %s for %s", thousands(cand.Entries+cand.Headroom), formEntries[cand.Form], c.name(sigs...))
 	if cand.Headroom > 0 {
 		fmt.Fprintf(&b, " (%s of them during changes)", thousands(cand.Headroom))
 	}
@@ -282,6 +318,9 @@ func (c *Compiler) room() string {
 	return b.String()
 }
 
+// fewestLocators is none, stale and one port's own.
+const fewestLocators = 3
+
 // alternatives costs what would make an exact table shorter: a promise of
 // which locators are in use, and fewer buckets.
 func (c *Compiler) alternatives(sigs []quantize.Signal) string {
@@ -291,13 +330,18 @@ func (c *Compiler) alternatives(sigs []quantize.Signal) string {
 		lms = max(lms, c.countKeys(FormExact, sig, sig.WorstBucket())/max(1, c.countKeys(FormClass, sig, sig.WorstBucket())))
 	}
 	var b strings.Builder
-	if fits := share / (quantize.NumBuckets - 1); fits >= 3 && fits < lms {
+	if fits := share / (quantize.NumBuckets - 1); fits >= fewestLocators && fits < lms {
 		fmt.Fprintf(&b, "; it would fit with at most %d locators in use", fits)
 	}
 	for n := quantize.NumBuckets / 2; n >= 2; n /= 2 {
 		if (n-1)*lms <= share {
 			fmt.Fprintf(&b, "; %d coarser buckets would need %s entries for each signal", n, thousands((n-1)*lms))
 			break
+		}
+	}
+	for n := quantize.NumBuckets / 2; n >= 2 && b.Len() == 0; n /= 2 {
+		if fits := share / (n - 1); fits >= fewestLocators {
+			fmt.Fprintf(&b, "; it would fit with %d coarser buckets and at most %d locators in use", n, fits)
 		}
 	}
 	return b.String()
@@ -326,7 +370,7 @@ func (c *Compiler) unmatchable(sig quantize.Signal) string {
 		hint = "let senders start at 30 (initial_s) and leave bucket 31 empty"
 	}
 	return fmt.Sprintf("%s: tags with S=%s have VIDs that entries cannot match (%s), and would pass with a signal that is too good: %s",
-		sig, strings.Join(buckets, ","), c.caps.vids(), hint)
+		c.name(sig), strings.Join(buckets, ","), c.caps.vids(), hint)
 }
 
 // inUse reports whether tags of the domain can carry S=s.
@@ -350,14 +394,6 @@ func (c *Compiler) gapVerdict(v Verdict, have int) Verdict {
 		reason = v.Reason + "; " + reason
 	}
 	return Verdict{Degraded, reason}
-}
-
-func join(sigs []quantize.Signal) string {
-	names := make([]string, len(sigs))
-	for i, sig := range sigs {
-		names[i] = sig.String()
-	}
-	return strings.Join(names, "+")
 }
 
 // thousands writes n as people read it: 3,968.

@@ -92,6 +92,45 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// TestJudgeNamesThePort reads the verdicts on a port with a name.
+func TestJudgeNamesThePort(t *testing.T) {
+	exact := vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Modify: true, Entries: 4096, Shared: true, Ports: 64}
+	ranges := vlanrules.Caps{Match: vlanrules.MatchRange, MatchPCP: true}
+	abw := quantize.MinABW
+	for _, tc := range []struct {
+		name   string
+		caps   vlanrules.Caps
+		layout quantize.Layout
+		want   []vlanrules.Intent
+		level  vlanrules.Level
+		reason string
+	}{
+		{"full", ranges, quantize.Draft00, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Full, ""},
+		{"too many entries", exact, quantize.Draft00, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused,
+			"needs 3,968 exact entries for port swp1/abw, 4,096 in the table are shared by 64 ports, 64 for each; it would fit with 16 coarser buckets and at most 4 locators in use"},
+		{"two signals", exact, quantize.Draft00, []vlanrules.Intent{update(abw, 3, 5), update(quantize.MaxPD, 3, 5)}, vlanrules.Refused, "for port swp1/abw+pd, 4,096"},
+		{"one intent", ranges, quantize.Draft00, []vlanrules.Intent{update(abw, 0, 0)}, vlanrules.Refused, "port swp1/abw: bucket 0 with locator 0 is VID 0"},
+		{"degraded", ranges, quantize.UEC, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Degraded, "port swp1: a VID range cannot test D"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := vlanrules.NewCompiler(tc.caps, tc.layout)
+			for range 2 { // what Compile keeps names no port
+				v, choice := c.Judge("swp1", tc.want)
+				if v.Level != tc.level || !strings.Contains(v.Reason, tc.reason) || (v.Reason == "") != (tc.level == vlanrules.Full) {
+					t.Errorf("%s: %s\nwant %s: %s", v.Level, v.Reason, tc.level, tc.reason)
+				}
+				if (choice == nil) != (tc.level == vlanrules.Refused) {
+					t.Errorf("%s, choice %v", v.Level, choice)
+				}
+				var res vlanrules.Result
+				if c.Compile(&res, nil, tc.want); res.Verdict.Level != tc.level || strings.Contains(res.Verdict.Reason, "swp1") {
+					t.Errorf("Compile: %s: %s", res.Verdict.Level, res.Verdict.Reason)
+				}
+			}
+		})
+	}
+}
+
 // TestStrange observes tables that look almost like ours.
 func TestStrange(t *testing.T) {
 	t0 := vlanrules.Field{Kind: vlanrules.Ternary, Value: 0, Mask: 7}

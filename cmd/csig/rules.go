@@ -52,15 +52,19 @@ another bucket, with the state after each.`,
 		Example: `  csig rules explain --signal abw --bucket 11 --lm 5 --match ternary
   csig rules explain --signal abwc --bucket 12 --from 11 --lm 5 --match ternary --budget 7
   csig rules explain --signal abw --bucket 7 --lm 3 --platform linux --json
-  csig rules explain --costs`,
+  csig rules explain --costs --layout uec`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if costs {
-				table := explain.Costs()
+				l, err := quantize.ParseLayout(layout)
+				if err != nil {
+					return err
+				}
+				table := explain.Costs(l)
 				if asJSON {
 					return printJSON(cmd.OutOrStdout(), table)
 				}
-				_, err := fmt.Fprint(cmd.OutOrStdout(), table.Text())
+				_, err = fmt.Fprint(cmd.OutOrStdout(), table.Text())
 				return err
 			}
 			if !cmd.Flags().Changed("bucket") {

@@ -14,8 +14,19 @@ const CostsFormat = "csig.rule_costs/v1"
 // CostTable is what one signal of one port costs on each kind of table, in
 // entries and operations. All of it is counted, by compiling.
 type CostTable struct {
-	Format string    `json:"format"`
-	Rows   []CostRow `json:"rows"`
+	Format string     `json:"format"`
+	Layout string     `json:"layout"`
+	Rows   []CostRow  `json:"rows"`
+	Goals  []CostGoal `json:"goals"`
+}
+
+// CostGoal is a number of operations that csig promises not to exceed, and
+// what was counted.
+type CostGoal struct {
+	Goal    string  `json:"goal"`
+	AtMost  float64 `json:"at_most"`
+	Counted float64 `json:"counted"`
+	Met     bool    `json:"met"`
 }
 
 // CostRow is one kind of table.
@@ -24,6 +35,7 @@ type CostRow struct {
 	Form         string       `json:"form"`
 	EntriesMax   int          `json:"entries_max"`  // of a fresh table
 	EntriesMean  float64      `json:"entries_mean"` // over the 32 buckets
+	EntriesOf    []int        `json:"entries_by_bucket"`
 	EntriesAtAll int          `json:"entries_peak"` // at once, on a ±1 walk
 	Changes      []CostChange `json:"changes"`
 }
@@ -37,12 +49,16 @@ type CostChange struct {
 	WalkMax   int     `json:"walk_max"`
 }
 
-// costRows are the kinds of table, in the order of docs/rules.md.
-func costRows() []struct {
+// costRow is one kind of table to be counted.
+type costRow struct {
 	name   string
 	caps   vlanrules.Caps
 	budget int
-} {
+	opts   []vlanrules.Option
+}
+
+// costRows are the kinds of table, in the order of docs/rules.md.
+func costRows() []costRow {
 	kind := func(k vlanrules.MatchKind, f func(*vlanrules.Caps)) vlanrules.Caps {
 		caps := Generic(k)
 		if f != nil {
@@ -50,48 +66,73 @@ func costRows() []struct {
 		}
 		return caps
 	}
-	return []struct {
-		name   string
-		caps   vlanrules.Caps
-		budget int
-	}{
-		{"range, one write", kind(vlanrules.MatchRange, nil), 0},
-		{"range, match and value apart", kind(vlanrules.MatchRange, func(c *vlanrules.Caps) { c.ModifyEntry, c.ModifyMatch = false, true }), 0},
-		{"range, add and delete only", kind(vlanrules.MatchRange, func(c *vlanrules.Caps) { c.ModifyEntry, c.Modify = false, false }), 0},
-		{"ternary, budget 3", kind(vlanrules.MatchTernary, nil), smallest},
-		{"ternary, budget 6", kind(vlanrules.MatchTernary, nil), 6},
-		{"ternary, budget 7", kind(vlanrules.MatchTernary, nil), 7},
-		{"ternary, budget 12", kind(vlanrules.MatchTernary, nil), 12},
-		{"ternary, add and delete only", kind(vlanrules.MatchTernary, func(c *vlanrules.Caps) { c.Modify = false }), 7},
-		{"unordered", kind(vlanrules.MatchTernaryUnordered, nil), 0},
-		{"unordered, add and delete only", kind(vlanrules.MatchTernaryUnordered, func(c *vlanrules.Caps) { c.Modify = false }), 0},
-		{"unordered, shared value", kind(vlanrules.MatchTernaryUnordered, func(c *vlanrules.Caps) { c.Values = true }), 7},
-		{"exact", kind(vlanrules.MatchExact, nil), 0},
-		{"exact, shared value", kind(vlanrules.MatchExact, func(c *vlanrules.Caps) { c.Values = true }), 0},
-		{"exact, classes", kind(vlanrules.MatchExact, func(c *vlanrules.Caps) { c.Classes = true }), 0},
-		{"exact, classes, shared value", kind(vlanrules.MatchExact, func(c *vlanrules.Caps) { c.Classes, c.Values = true, true }), 0},
+	// With none and stale, eight locators.
+	locators := []vlanrules.Option{vlanrules.WithLocators(quantize.MinABW, []uint16{1, 2, 3, 4, 5, 6})}
+	return []costRow{
+		{name: "range, one write", caps: kind(vlanrules.MatchRange, nil)},
+		{name: "range, match and value apart", caps: kind(vlanrules.MatchRange, func(c *vlanrules.Caps) { c.ModifyEntry, c.ModifyMatch = false, true })},
+		{name: "range, add and delete only", caps: kind(vlanrules.MatchRange, func(c *vlanrules.Caps) { c.ModifyEntry, c.Modify = false, false })},
+		{name: "ternary, budget 3", caps: kind(vlanrules.MatchTernary, nil), budget: smallest},
+		{name: "ternary, budget 6", caps: kind(vlanrules.MatchTernary, nil), budget: 6},
+		{name: goalRow, caps: kind(vlanrules.MatchTernary, nil), budget: 7},
+		{name: "ternary, budget 12", caps: kind(vlanrules.MatchTernary, nil), budget: 12},
+		{name: "ternary, add and delete only", caps: kind(vlanrules.MatchTernary, func(c *vlanrules.Caps) { c.Modify = false }), budget: 7},
+		{name: "unordered", caps: kind(vlanrules.MatchTernaryUnordered, nil)},
+		{name: "unordered, add and delete only", caps: kind(vlanrules.MatchTernaryUnordered, func(c *vlanrules.Caps) { c.Modify = false })},
+		{name: "unordered, shared value", caps: kind(vlanrules.MatchTernaryUnordered, func(c *vlanrules.Caps) { c.Values = true }), budget: 7},
+		{name: "exact", caps: kind(vlanrules.MatchExact, nil)},
+		{name: "exact, 8 locators in use", caps: kind(vlanrules.MatchExact, nil), opts: locators},
+		{name: "exact, shared value", caps: kind(vlanrules.MatchExact, func(c *vlanrules.Caps) { c.Values = true })},
+		{name: "exact, classes", caps: kind(vlanrules.MatchExact, func(c *vlanrules.Caps) { c.Classes = true })},
+		{name: "exact, classes, shared value", caps: kind(vlanrules.MatchExact, func(c *vlanrules.Caps) { c.Classes, c.Values = true, true })},
 	}
 }
 
-// Costs counts the cost table; it takes a second or two.
-func Costs() *CostTable {
-	t := &CostTable{Format: CostsFormat, Rows: []CostRow{}}
+// Costs counts the cost table of a layout; it takes a second or two.
+func Costs(layout quantize.Layout) *CostTable {
+	t := &CostTable{Format: CostsFormat, Layout: layout.String(), Rows: []CostRow{}, Goals: []CostGoal{}}
 	for _, row := range costRows() {
-		var opts []vlanrules.Option
+		opts := row.opts
 		if row.budget > 0 {
 			opts = append(opts, vlanrules.WithBudget(row.budget))
 		}
-		cost, _ := vlanrules.Costs(row.caps, quantize.Draft00, opts...)
+		cost, _ := vlanrules.Costs(row.caps, layout, opts...)
 		r := CostRow{
 			Table: row.name, Form: cost.Choice.Form.String(),
-			EntriesMax: cost.Entries.Max, EntriesMean: cost.Entries.Mean, EntriesAtAll: cost.Peak,
+			EntriesMax: cost.Entries.Max, EntriesMean: cost.Entries.Mean, EntriesOf: cost.Fresh[:], EntriesAtAll: cost.Peak,
 		}
 		for _, c := range cost.Changes {
 			r.Changes = append(r.Changes, CostChange{c.Step, c.Fresh.Mean, c.Fresh.Max, c.Walk.Mean, c.Walk.Max})
 		}
 		t.Rows = append(t.Rows, r)
 	}
+	t.countGoals()
 	return t
+}
+
+// goalRow names the table for which the mean is promised.
+const goalRow = "ternary, budget 7"
+
+// countGoals holds the rows against what is promised for steps of one bucket.
+func (t *CostTable) countGoals() {
+	goal := func(name string, atMost, counted float64) {
+		t.Goals = append(t.Goals, CostGoal{name, atMost, counted, counted <= atMost})
+	}
+	most := 0
+	for _, r := range t.Rows {
+		one := r.Changes[0]
+		switch r.Table {
+		case "range, one write":
+			goal(r.Table+": most operations for ±1", 1, float64(max(one.WalkMax, one.FreshMax)))
+		case goalRow:
+			goal(r.Table+": mean operations for ±1", 2.3, one.WalkMean)
+		}
+		if r.Form == vlanrules.FormOrdered.String() || r.Form == vlanrules.FormLazy.String() ||
+			r.Form == vlanrules.FormPrefix.String() || r.Form == vlanrules.FormSharedPrefix.String() {
+			most = max(most, one.WalkMax, one.FreshMax)
+		}
+	}
+	goal("ternary, every kind: most operations for ±1", 11, float64(most))
 }
 
 // Text draws the table. Operations are the mean on a long walk; the maximum
@@ -112,8 +153,42 @@ func (t *CostTable) Text() string {
 		right[i] = true
 	}
 	var b strings.Builder
+	fmt.Fprintf(&b, "%s, one min signal of one port:\n\n", t.Layout)
 	drawColumns(&b, lines, right)
+	b.WriteByte('\n')
+	t.drawEntries(&b)
+	b.WriteByte('\n')
+	lines = [][]string{{"goal", "at most", "counted", ""}}
+	for _, g := range t.Goals {
+		met := "met"
+		if !g.Met {
+			met = "NOT MET"
+		}
+		lines = append(lines, []string{g.Goal, decimals(g.AtMost), decimals(g.Counted), met})
+	}
+	drawColumns(&b, lines, map[int]bool{1: true, 2: true})
 	return b.String()
+}
+
+// drawEntries draws the entries of each bucket as one digit, one line for each
+// form. Longer tables have an entry for each VID or class
+// of each S that the bucket is worse than, and no line.
+func (t *CostTable) drawEntries(b *strings.Builder) {
+	lines := [][]string{{"entries of a fresh table, for S=0…31"}}
+	seen := map[string]bool{}
+	for _, r := range t.Rows {
+		if r.EntriesMax > 9 || seen[r.Form] {
+			continue
+		}
+		seen[r.Form] = true
+		digits := ""
+		for _, n := range r.EntriesOf {
+			digits += fmt.Sprint(n)
+		}
+		lines = append(lines, []string{r.Form, digits})
+	}
+	lines[0] = append(lines[0], "01234567890123456789012345678901")
+	drawColumns(b, lines, nil)
 }
 
 // decimals writes two decimals, or none above a hundred.
