@@ -331,7 +331,7 @@ func (c *Compiler) alternatives(sigs []quantize.Signal) string {
 	}
 	var b strings.Builder
 	if fits := share / (quantize.NumBuckets - 1); fits >= fewestLocators && fits < lms {
-		fmt.Fprintf(&b, "; it would fit with at most %d locators in use", fits)
+		fmt.Fprintf(&b, "; it would fit with at most %d locators in use, none and stale among them", fits)
 	}
 	for n := quantize.NumBuckets / 2; n >= 2; n /= 2 {
 		if (n-1)*lms <= share {
@@ -341,7 +341,7 @@ func (c *Compiler) alternatives(sigs []quantize.Signal) string {
 	}
 	for n := quantize.NumBuckets / 2; n >= 2 && b.Len() == 0; n /= 2 {
 		if fits := share / (n - 1); fits >= fewestLocators {
-			fmt.Fprintf(&b, "; it would fit with %d coarser buckets and at most %d locators in use", n, fits)
+			fmt.Fprintf(&b, "; it would fit with %d coarser buckets and at most %d locators in use, none and stale among them", n, fits)
 		}
 	}
 	return b.String()

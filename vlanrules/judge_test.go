@@ -12,6 +12,14 @@ func update(sig quantize.Signal, s uint8, lm uint16) vlanrules.Intent {
 	return vlanrules.Intent{Signal: sig, Action: vlanrules.Update, S: s, LM: lm}
 }
 
+// locatorsTo lists the locators 1…n.
+func locatorsTo(n uint16) (lms []uint16) {
+	for lm := range n {
+		lms = append(lms, lm+1)
+	}
+	return lms
+}
+
 // TestVerdicts is what a network engineer reads when a device cannot do what
 // is wanted, or not quite.
 func TestVerdicts(t *testing.T) {
@@ -65,9 +73,17 @@ func TestVerdicts(t *testing.T) {
 		{"exact entries shared by all ports", with(exact, func(c *vlanrules.Caps) { c.Entries, c.Shared, c.Ports = 4096, true, 64 }), quantize.Draft00, nil,
 			[]vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused, "needs 3,968 exact entries for abw, 4,096 in the table are shared by 64 ports, 64 for each"},
 		{"coarser buckets are costed", with(exact, func(c *vlanrules.Caps) { c.Entries, c.Shared, c.Ports = 4096, true, 4 }), quantize.Draft00, nil,
-			[]vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused, "it would fit with at most 33 locators in use; 8 coarser buckets would need 896 entries for each signal"},
+			[]vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused, "it would fit with at most 33 locators in use, none and stale among them; 8 coarser buckets would need 896 entries for each signal"},
 		{"locators in use make it fit", with(exact, func(c *vlanrules.Caps) { c.Entries, c.Shared, c.Ports = 4096, true, 16 }), quantize.Draft00,
 			[]vlanrules.Option{vlanrules.WithLocators(abw, []uint16{5, 6, 7})}, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Full, ""},
+		{"33 locators do fit", with(exact, func(c *vlanrules.Caps) { c.Entries, c.Shared, c.Ports = 4096, true, 4 }), quantize.Draft00,
+			[]vlanrules.Option{vlanrules.WithLocators(abw, locatorsTo(31))}, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Full, ""},
+		{"34 do not", with(exact, func(c *vlanrules.Caps) { c.Entries, c.Shared, c.Ports = 4096, true, 4 }), quantize.Draft00,
+			[]vlanrules.Option{vlanrules.WithLocators(abw, locatorsTo(32))}, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused, "needs 1,054 exact entries"},
+		{"8 buckets do fit", with(exact, func(c *vlanrules.Caps) { c.Entries, c.Shared, c.Ports = 4096, true, 4 }), quantize.Draft00,
+			[]vlanrules.Option{vlanrules.WithBuckets(abw, 0x88888888)}, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Full, ""},
+		{"16 buckets and 4 locators do fit", with(exact, func(c *vlanrules.Caps) { c.Entries, c.Shared, c.Ports = 4096, true, 64 }), quantize.Draft00,
+			[]vlanrules.Option{vlanrules.WithBuckets(abw, 0xaaaaaaaa), vlanrules.WithLocators(abw, []uint16{5, 6})}, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Full, ""},
 		{"two signals share the room", with(exact, func(c *vlanrules.Caps) { c.Entries = 4096 }), quantize.Draft00, nil,
 			[]vlanrules.Intent{update(abw, 3, 5), update(abwc, 3, 5)}, vlanrules.Refused, "needs 7,936 exact entries for abw+abwc, 4,096 in the table"},
 		{"two tag positions", with(ternary, func(c *vlanrules.Caps) { c.Entries, c.Positions = 10, 2 }), quantize.Draft00, nil,
@@ -107,7 +123,7 @@ func TestJudgeNamesThePort(t *testing.T) {
 	}{
 		{"full", ranges, quantize.Draft00, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Full, ""},
 		{"too many entries", exact, quantize.Draft00, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused,
-			"needs 3,968 exact entries for port swp1/abw, 4,096 in the table are shared by 64 ports, 64 for each; it would fit with 16 coarser buckets and at most 4 locators in use"},
+			"needs 3,968 exact entries for port swp1/abw, 4,096 in the table are shared by 64 ports, 64 for each; it would fit with 16 coarser buckets and at most 4 locators in use, none and stale among them"},
 		{"two signals", exact, quantize.Draft00, []vlanrules.Intent{update(abw, 3, 5), update(quantize.MaxPD, 3, 5)}, vlanrules.Refused, "for port swp1/abw+pd, 4,096"},
 		{"one intent", ranges, quantize.Draft00, []vlanrules.Intent{update(abw, 0, 0)}, vlanrules.Refused, "port swp1/abw: bucket 0 with locator 0 is VID 0"},
 		{"degraded", ranges, quantize.UEC, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Degraded, "port swp1: a VID range cannot test D"},
