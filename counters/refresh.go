@@ -15,7 +15,8 @@ type RefreshConfig struct {
 	Period time.Duration
 
 	// MaxPeriod is the longest period to reckon with: a source of which nothing
-	// moves for longer is Stuck even if nothing has been learned. 0 is a minute.
+	// moves for longer is Stuck even if nothing has been learned. 0 is a minute, or
+	// three times Period where that is longer.
 	MaxPeriod time.Duration
 }
 
@@ -91,6 +92,26 @@ type Refresh struct {
 
 	frames uint64 // sent by all ports between the last two refreshes
 	span   int64  // and the time between these
+
+	declared declared
+}
+
+// declared follows readings all of whose samples are Live: there is nothing to
+// learn, but it is known how the source refreshes.
+type declared struct {
+	now  bool // the last reading was one
+	seen uint64
+	last time.Time
+	gaps gaps
+	gap  int64
+}
+
+func (d *declared) add(at time.Time) {
+	if gap := at.Sub(d.last); d.now && gap > 0 {
+		d.gap, _ = d.gaps.add(int64(gap))
+	}
+	d.now, d.last = true, at
+	d.seen++
 }
 
 // phase is what the samples mean at present.
@@ -137,7 +158,7 @@ type refreshPort struct {
 // NewRefresh returns a Refresh that has seen no reading.
 func NewRefresh(cfg RefreshConfig) *Refresh {
 	if cfg.MaxPeriod <= 0 {
-		cfg.MaxPeriod = defaultMaxPeriod
+		cfg.MaxPeriod = max(defaultMaxPeriod, stuckAfter*cfg.Period)
 	}
 	return &Refresh{cfg: cfg}
 }
@@ -146,16 +167,23 @@ func NewRefresh(cfg RefreshConfig) *Refresh {
 // the same, and writes into the samples what it means. Samples that are Live pass
 // untouched. It allocates nothing in the steady state.
 func (r *Refresh) Observe(samples []Sample) {
-	first := -1
+	first, current := -1, -1
 	for i := range samples {
-		if s := &samples[i]; s.Err == nil && !s.Live {
+		switch s := &samples[i]; {
+		case s.Err != nil:
+		case s.Live:
+			current = i
+		case first < 0:
 			first = i
-			break
 		}
 	}
 	if first < 0 {
+		if current >= 0 {
+			r.declared.add(samples[current].At)
+		}
 		return
 	}
+	r.declared.now = false
 	if len(r.ports) != len(samples) {
 		*r = Refresh{cfg: r.cfg, ports: make([]refreshPort, len(samples)), fit: beats{pts: make([]beat, 0, maxBeats)}}
 	}

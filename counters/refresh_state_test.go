@@ -2,6 +2,7 @@ package counters
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -74,8 +75,46 @@ func TestSourceThatKnowsToBeLiveIsLeftAloneFromTheStart(t *testing.T) {
 			t.Fatalf("%+v", got[0])
 		}
 	}
+	// Idle for a minute, and no doubt about it.
+	want := RefreshStatus{Kind: RefreshLive, Period: time.Second, Refreshes: 100, Last: s.At}
+	if st := r.Status(); st != want {
+		t.Errorf("%+v, want %+v", st, want)
+	}
+	// A port that is not live ends that: now there is something to learn.
+	s.Live, s.At = false, s.At.Add(time.Second)
+	r.Observe([]Sample{s})
 	if st := r.Status(); st.Kind != RefreshUnknown {
 		t.Errorf("%+v", st)
+	}
+}
+
+func TestIntervalNote(t *testing.T) {
+	const s = time.Second
+	tests := []struct {
+		name     string
+		status   RefreshStatus
+		interval time.Duration
+		achieved time.Duration
+		want     string // in the note; "" for none
+	}{
+		{"nothing known", RefreshStatus{}, s, 0, ""},
+		{"live", RefreshStatus{Kind: RefreshLive, Period: 3 * s}, s, s, ""},
+		{"refreshed as often", RefreshStatus{Kind: RefreshTimer, Period: s}, s, s, ""},
+		{"refreshed less often", RefreshStatus{Kind: RefreshTimer, Period: 5 * s}, s, 5 * s, "news only every 5s: make the device's interval at least that"},
+		{"a multiple", RefreshStatus{Kind: RefreshPeriodic, Period: 5 * s}, 10 * s, 10 * s, ""},
+		{"no multiple", RefreshStatus{Kind: RefreshPeriodic, Period: 3 * s}, 5 * s, 6 * s, "windows of 6s: make the device's interval a multiple"},
+		{"no multiple, and shorter", RefreshStatus{Kind: RefreshPeriodic, Period: 3 * s}, 4 * s, 3 * s, "windows of 3s: make the device's interval a multiple"},
+		{"within what is known of it", RefreshStatus{Kind: RefreshPeriodic, Period: 1200 * time.Millisecond, PeriodError: 150 * time.Millisecond}, s, 1200 * time.Millisecond, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.status.Achieved(tt.interval); got != tt.achieved {
+				t.Errorf("achieved Δt %v, want %v", got, tt.achieved)
+			}
+			if got := tt.status.IntervalNote(tt.interval); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+				t.Errorf("%q, want %q in it", got, tt.want)
+			}
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package counters
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -53,11 +54,14 @@ type RefreshStatus struct {
 // Status returns what has been learned up to now.
 func (r *Refresh) Status() RefreshStatus {
 	st := RefreshStatus{Refreshes: r.seen, Stuck: r.stuck}
-	switch r.kind {
-	case live:
+	switch {
+	case r.declared.now:
+		st.Kind, st.Period = RefreshLive, time.Duration(r.declared.gap)
+		st.Last, st.Refreshes, st.Stuck = r.declared.last, r.declared.seen, false
+	case r.kind == live:
 		st.Kind, st.Period = RefreshLive, time.Duration(r.gap)
 		st.Last, st.LastError = r.base.Add(time.Duration(r.now.at)), r.now.error
-	case cached:
+	case r.kind == cached:
 		st.Kind = r.refreshKind()
 		st.Jitter = time.Duration(r.fit.jitter)
 		st.Last, st.LastError = r.base.Add(time.Duration(r.now.at)), r.now.error
@@ -66,6 +70,35 @@ func (r *Refresh) Status() RefreshStatus {
 		}
 	}
 	return st
+}
+
+// Achieved is the averaging window Δt (draft-00 §5.3.2) that comes of a configured
+// one: the nearest number of whole refreshes, and one at least. It is 0 while the
+// period is unknown.
+func (st RefreshStatus) Achieved(interval time.Duration) time.Duration {
+	switch {
+	case st.Kind == RefreshLive:
+		return interval
+	case st.Period <= 0:
+		return 0
+	}
+	n := max(1, (interval+st.Period/2)/st.Period)
+	return n * st.Period
+}
+
+// IntervalNote says what is wrong with a configured Δt in view of the source's
+// refreshes, and what to configure; "" where the achieved one is within a tenth, or
+// nothing is known.
+func (st RefreshStatus) IntervalNote(interval time.Duration) string {
+	achieved := st.Achieved(interval)
+	if achieved == 0 || (achieved-interval).Abs() <= interval/10+st.PeriodError {
+		return ""
+	}
+	period := st.Period.Round(10 * time.Millisecond)
+	if st.Period > interval {
+		return fmt.Sprintf("Δt is %v, but the source has news only every %v: make the device's interval at least that", interval, period)
+	}
+	return fmt.Sprintf("Δt is %v, but the source has news every %v, which gives windows of %v: make the device's interval a multiple of the source's", interval, period, achieved.Round(10*time.Millisecond))
 }
 
 // Refreshing is a Source whose samples have passed through a Refresh.
