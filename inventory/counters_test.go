@@ -18,25 +18,26 @@ func TestCounters(t *testing.T) {
 	}{
 		{"nothing", "{}", Counters{}},
 		{"the kernel, with an overhead", "{source: linux, overhead: 20}", Counters{Source: LinuxSource, Overhead: &twenty}},
+		{"the kernel, of a driver that fetches each second", "{source: linux, refresh: 1s}", Counters{Source: LinuxSource, Refresh: time.Second}},
 		{"SNMPv2c with the defaults", "{source: snmp, snmp: {version: 2c, community: {env: SNMP_COMMUNITY}}}", Counters{Source: SNMPSource, SNMP: &SNMP{
 			Version: "2c", Port: 161, Community: Secret{Env: "SNMP_COMMUNITY"}, Timeout: 2 * time.Second, Retries: 2, Discards: "learn",
 		}}},
 		{"SNMPv3 with everything", `{source: snmp, snmp: {version: 3, port: 1161, user: "csig poller",
       auth: {protocol: sha256, key: {file: "/etc/csig/my key"}}, priv: {protocol: aes192c, key: {command: [pass, show, "sw 1/priv", ""]}},
-      timeout: 500ms, retries: 0, recheck: 10s, discards: excluded}}`, Counters{Source: SNMPSource, SNMP: &SNMP{
+      context: vrf-1, timeout: 500ms, retries: 0, recheck: 10s, discards: excluded}}`, Counters{Source: SNMPSource, SNMP: &SNMP{
 			Version: "3", Port: 1161, User: "csig poller",
 			Auth:    SNMPKey{"sha256", Secret{File: "/etc/csig/my key"}},
 			Priv:    SNMPKey{"aes192c", Secret{Command: []string{"pass", "show", "sw 1/priv", ""}}},
-			Timeout: 500 * time.Millisecond, Recheck: 10 * time.Second, Discards: "excluded",
+			Context: "vrf-1", Timeout: 500 * time.Millisecond, Recheck: 10 * time.Second, Discards: "excluded",
 		}}},
 		{"SNMPv3 without a key", "{source: snmp, snmp: {version: '3', user: u}}", Counters{Source: SNMPSource, SNMP: &SNMP{
 			Version: "3", Port: 161, User: "u", Timeout: 2 * time.Second, Retries: 2, Discards: "learn",
 		}}},
 		{"gNMI with the defaults", "{source: gnmi, gnmi: {}}", Counters{Source: GNMISource, GNMI: &GNMI{Port: 9339, Mode: "auto", Timeout: 5 * time.Second}}},
 		{"gNMI with everything", `{source: gnmi, gnmi: {port: 57400, tls: {ca: /c/ca.pem, cert: /c/me.pem, key: /c/me.key, server_name: leaf-1.example.net},
-      username: csig, password: {env: P}, mode: get, timeout: 1s}}`, Counters{Source: GNMISource, GNMI: &GNMI{
+      username: csig, password: {env: P}, target: leaf-1, mode: get, timeout: 1s}}`, Counters{Source: GNMISource, GNMI: &GNMI{
 			Port: 57400, TLS: TLS{CA: "/c/ca.pem", Cert: "/c/me.pem", Key: "/c/me.key", ServerName: "leaf-1.example.net"},
-			Username: "csig", Password: Secret{Env: "P"}, Mode: "get", Timeout: time.Second,
+			Username: "csig", Password: Secret{Env: "P"}, Target: "leaf-1", Mode: "get", Timeout: time.Second,
 		}}},
 		{"gNMI with any certificate", "{source: gnmi, gnmi: {tls: {insecure_skip_verify: true}}}", Counters{Source: GNMISource, GNMI: &GNMI{
 			Port: 9339, TLS: TLS{InsecureSkipVerify: true}, Mode: "auto", Timeout: 5 * time.Second,
@@ -155,6 +156,7 @@ func drawCounters(t *rapid.T) Counters {
 		bytes := rapid.Uint8Range(0, 64).Draw(t, "bytes")
 		c.Overhead = &bytes
 	}
+	c.Refresh = rapid.OneOf(rapid.Just(time.Duration(0)), seconds).Draw(t, "refresh")
 	c.Source = rapid.SampledFrom([]Source{PlatformSource, LinuxSource, SNMPSource, GNMISource}).Draw(t, "source")
 	switch c.Source {
 	case SNMPSource:
@@ -177,6 +179,9 @@ func drawSNMP(t *rapid.T) *SNMP {
 		return s
 	}
 	s.User = lineOfText.Draw(t, "user")
+	if rapid.Bool().Draw(t, "context") {
+		s.Context = lineOfText.Draw(t, "name")
+	}
 	if rapid.Bool().Draw(t, "auth") {
 		s.Auth = SNMPKey{rapid.SampledFrom([]string{"md5", "sha", "sha512"}).Draw(t, "protocol"), drawSecret(t)}
 		if rapid.Bool().Draw(t, "priv") {
@@ -190,6 +195,9 @@ func drawGNMI(t *rapid.T) *GNMI {
 	g := &GNMI{
 		Port: rapid.Uint16Min(1).Draw(t, "port"), Plaintext: rapid.Bool().Draw(t, "plaintext"),
 		Mode: rapid.SampledFrom([]string{"auto", "sample", "target-defined", "get"}).Draw(t, "mode"), Timeout: seconds.Draw(t, "timeout"),
+	}
+	if rapid.Bool().Draw(t, "target") {
+		g.Target = lineOfText.Draw(t, "name")
 	}
 	if rapid.Bool().Draw(t, "password") {
 		g.Username, g.Password, g.AllowPlaintextPassword = lineOfText.Draw(t, "username"), drawSecret(t), g.Plaintext

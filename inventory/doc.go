@@ -56,15 +56,16 @@
 //     and may not be longer than Δt.
 //   - A device may override interval, schedule and estimator, and say with
 //     counters: {overhead: 24} how many bytes a frame takes on the wire beyond
-//     what its octet counter counts.
+//     what its octet counter counts, and with refresh: 1s how often the vendor
+//     says that its counters are refreshed, where they are read less often.
 //   - estimator is raw (over the interval), or ewma or dre, which need a
 //     time_constant. damping tells worse news at once, and better news when it
 //     has held for that many readings and is that far inside of its bucket, in
 //     steps of 0.1% of the bucket's width. Neither is in the profile's hash.
 //   - source: snmp goes with snmp: {version, port, timeout, retries, recheck,
 //     discards}; version 2c with community, version 3 with user and, as they
-//     are needed, auth and priv, each {protocol, key}.
-//   - source: gnmi goes with gnmi: {port, mode, timeout}, and either
+//     are needed, context, auth and priv, the last two each {protocol, key}.
+//   - source: gnmi goes with gnmi: {port, target, mode, timeout}, and either
 //     plaintext: true or tls: {ca, cert, key, server_name, insecure_skip_verify};
 //     username and password go together, and under plaintext with
 //     allow_plaintext_password: true alone. All have defaults: gnmi: {} is TLS

@@ -31,7 +31,7 @@ var (
 )
 
 // plainKeys are those of a counters block whose values can be shown.
-var plainKeys = []string{"source", "overhead", "version", "port", "user", "username", "protocol", "timeout", "retries", "recheck", "discards",
+var plainKeys = []string{"source", "overhead", "refresh", "context", "target", "version", "port", "user", "username", "protocol", "timeout", "retries", "recheck", "discards",
 	"ca", "cert", "server_name", "insecure_skip_verify", "plaintext", "allow_plaintext_password", "mode", "env", "file", "command"}
 
 // blockKeys are those whose value is a mapping.

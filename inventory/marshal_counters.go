@@ -11,6 +11,7 @@ import (
 type countersYAML struct {
 	Source   string    `yaml:"source,omitempty"`
 	Overhead *uint8    `yaml:"overhead,omitempty"`
+	Refresh  string    `yaml:"refresh,omitempty"`
 	SNMP     *snmpYAML `yaml:"snmp,omitempty"`
 	GNMI     *gnmiYAML `yaml:"gnmi,omitempty"`
 }
@@ -22,6 +23,7 @@ type snmpYAML struct {
 	User      safeText     `yaml:"user,omitempty"`
 	Auth      *snmpKeyYAML `yaml:"auth,omitempty"`
 	Priv      *snmpKeyYAML `yaml:"priv,omitempty"`
+	Context   safeText     `yaml:"context,omitempty"`
 	Timeout   string       `yaml:"timeout"`
 	Retries   int          `yaml:"retries"`
 	Recheck   string       `yaml:"recheck"`
@@ -40,6 +42,7 @@ type gnmiYAML struct {
 	Username               safeText    `yaml:"username,omitempty"`
 	Password               *flowSecret `yaml:"password,omitempty"`
 	AllowPlaintextPassword bool        `yaml:"allow_plaintext_password,omitempty"`
+	Target                 safeText    `yaml:"target,omitempty"`
 	Mode                   string      `yaml:"mode"`
 	Timeout                string      `yaml:"timeout"`
 }
@@ -80,18 +83,18 @@ func countersOf(c *Counters) *countersYAML {
 	if *c == (Counters{}) {
 		return nil
 	}
-	out := &countersYAML{Source: string(c.Source), Overhead: c.Overhead}
+	out := &countersYAML{Source: string(c.Source), Overhead: c.Overhead, Refresh: nonZero(c.Refresh)}
 	if s := c.SNMP; s != nil {
 		out.SNMP = &snmpYAML{
 			Version: s.Version, Port: s.Port, Community: secretOf(s.Community),
 			User: safeText(s.User), Auth: snmpKeyOf(s.Auth), Priv: snmpKeyOf(s.Priv),
-			Timeout: s.Timeout.String(), Retries: s.Retries, Recheck: s.Recheck.String(), Discards: s.Discards,
+			Context: safeText(s.Context), Timeout: s.Timeout.String(), Retries: s.Retries, Recheck: s.Recheck.String(), Discards: s.Discards,
 		}
 	}
 	if g := c.GNMI; g != nil {
 		out.GNMI = &gnmiYAML{
 			Port: g.Port, Plaintext: g.Plaintext, Username: safeText(g.Username), Password: secretOf(g.Password),
-			AllowPlaintextPassword: g.AllowPlaintextPassword, Mode: g.Mode, Timeout: g.Timeout.String(),
+			AllowPlaintextPassword: g.AllowPlaintextPassword, Target: safeText(g.Target), Mode: g.Mode, Timeout: g.Timeout.String(),
 		}
 		if t := g.TLS; t != (TLS{}) {
 			out.GNMI.TLS = &tlsYAML{

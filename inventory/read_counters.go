@@ -24,7 +24,7 @@ func (p *profileReader) counters(device object) Counters {
 	}
 	what := device.what + ": counters"
 	defer p.quietly()() // a credential may be in the wrong place
-	o, ok := p.object(n, what, "source", "overhead", "snmp", "gnmi")
+	o, ok := p.object(n, what, "source", "overhead", "refresh", "snmp", "gnmi")
 	if !ok {
 		return c
 	}
@@ -34,6 +34,7 @@ func (p *profileReader) counters(device object) Counters {
 			c.Overhead = &bytes
 		}
 	}
+	c.Refresh = p.duration(o.get("refresh"), what+": refresh", 0, time.Millisecond, time.Hour)
 	sourceOK := true
 	if n := o.get("source"); n != nil {
 		var word string
@@ -72,7 +73,7 @@ func (p *profileReader) counters(device object) Counters {
 
 func (r *reader) snmp(n ast.Node, what string) *SNMP {
 	out := &SNMP{Port: DefaultSNMPPort, Timeout: DefaultSNMPTimeout, Retries: DefaultSNMPRetries, Discards: "learn"}
-	o, ok := r.object(n, what, "version", "port", "community", "user", "auth", "priv", "timeout", "retries", "recheck", "discards")
+	o, ok := r.object(n, what, "version", "port", "community", "user", "auth", "priv", "context", "timeout", "retries", "recheck", "discards")
 	if !ok {
 		return out
 	}
@@ -83,6 +84,7 @@ func (r *reader) snmp(n ast.Node, what string) *SNMP {
 	out.User, _ = r.printableText(o.get("user"), what+": user", 32)
 	out.Auth = r.snmpKey(o.get("auth"), what+": auth", "md5", "sha", "sha224", "sha256", "sha384", "sha512")
 	out.Priv = r.snmpKey(o.get("priv"), what+": priv", "des", "aes", "aes192", "aes256", "aes192c", "aes256c")
+	out.Context, _ = r.printableText(o.get("context"), what+": context", 32)
 	out.Timeout = r.duration(o.get("timeout"), what+": timeout", out.Timeout, time.Millisecond, time.Minute)
 	if n := o.get("retries"); n != nil {
 		v, _ := r.number(n, what+": retries", 10)
@@ -95,7 +97,7 @@ func (r *reader) snmp(n ast.Node, what string) *SNMP {
 	switch out.Version {
 	case "2c":
 		o.needToo("version 2c", "e.g. community: {env: SNMP_COMMUNITY}", "community")
-		o.refuse("belongs to version 3", "user", "auth", "priv")
+		o.refuse("belongs to version 3", "user", "auth", "priv", "context")
 	case "3":
 		o.needToo("version 3", "the name that the device knows csig by", "user")
 		o.refuse("belongs to version 2c", "community")
@@ -124,7 +126,7 @@ func (r *reader) snmpKey(n ast.Node, what string, protocols ...string) SNMPKey {
 
 func (r *reader) gnmi(n ast.Node, what string) *GNMI {
 	out := &GNMI{Port: DefaultGNMIPort, Mode: "auto", Timeout: DefaultGNMITimeout}
-	o, ok := r.object(n, what, "port", "tls", "plaintext", "username", "password", "allow_plaintext_password", "mode", "timeout")
+	o, ok := r.object(n, what, "port", "tls", "plaintext", "username", "password", "allow_plaintext_password", "target", "mode", "timeout")
 	if !ok {
 		return out
 	}
@@ -134,6 +136,7 @@ func (r *reader) gnmi(n ast.Node, what string) *GNMI {
 	out.Username, _ = r.printableText(o.get("username"), what+": username", 255)
 	out.Password = r.secret(o.get("password"), what+": password")
 	out.AllowPlaintextPassword = r.bool(o.get("allow_plaintext_password"), what+": allow_plaintext_password")
+	out.Target, _ = r.printableText(o.get("target"), what+": target", 255)
 	if n := o.get("mode"); n != nil {
 		out.Mode, _ = r.word(n, what+": mode", "auto", "sample", "target-defined", "get")
 	}

@@ -14,6 +14,11 @@ type Counters struct {
 	// the counter omits it. nil: the source knows.
 	Overhead *uint8
 
+	// Refresh is how often the device refreshes its counters, as its vendor says;
+	// 0 where nobody does. It matters where that is more often than they are read,
+	// which readings cannot show; what is longer is learned.
+	Refresh time.Duration
+
 	SNMP *SNMP
 	GNMI *GNMI
 }
@@ -49,6 +54,8 @@ type SNMP struct {
 	User string
 	Auth SNMPKey // protocol "", md5, sha, sha224, sha256, sha384 or sha512
 	Priv SNMPKey // protocol "", des, aes, aes192, aes256, aes192c or aes256c
+	// Context is the name of version 3's context (RFC 3411 §3.3.1); mostly "".
+	Context string
 
 	Timeout time.Duration // of one try
 	Retries int           // tries after the first one; 0 is none
@@ -77,6 +84,10 @@ type GNMI struct {
 	Username               string
 	Password               Secret
 	AllowPlaintextPassword bool
+
+	// Target is the name in the prefix of requests, for a gateway that serves many
+	// devices (gNMI §2.2.2.1); "" puts none.
+	Target string
 
 	Mode    string        // auto, sample, target-defined (both are subscriptions) or get (polling)
 	Timeout time.Duration // of connecting, and of one Get
