@@ -106,7 +106,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	// What the source caches, and for how long, is learned from its readings;
 	// one that counts on the box passes through as it is.
-	a.source = counters.NewRefreshing(cfg.Source, counters.RefreshConfig{})
+	a.source = counters.NewRefreshing(cfg.Source, counters.RefreshConfig{Period: cfg.Device.Counters.Refresh})
 	a.setup = vendors.SetupOf(&cfg.Profile, cfg.Policy, &cfg.Device)
 	for _, p := range cfg.Device.Ports {
 		a.ports = append(a.ports, newPort(&cfg.Profile, &cfg.Device, how, p))
@@ -288,7 +288,11 @@ func (a *Agent) fail(err error) error {
 func (a *Agent) lease() time.Duration {
 	now := a.cfg.Now()
 	next := a.schedule.Next(now)
-	return max(3*a.schedule.Next(next).Sub(next), 3*next.Sub(now), 3*a.source.Refresh().Period, MinLease)
+	own := a.source.Refresh()
+	if own.Kind == counters.RefreshLive {
+		own.Period = 0 // what it has instead is the schedule's, as it came out
+	}
+	return max(3*a.schedule.Next(next).Sub(next), 3*next.Sub(now), 3*own.Period, MinLease)
 }
 
 // compute turns samples into wanted intents, in a.updates, and reports

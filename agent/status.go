@@ -49,6 +49,7 @@ func (a *Agent) Status() *api.Status {
 			PeriodErrorNS: a.cycle.refresh.PeriodError.Nanoseconds(),
 			JitterNS:      a.cycle.refresh.Jitter.Nanoseconds(),
 			Stuck:         a.cycle.refresh.Stuck,
+			Note:          a.cycle.refresh.IntervalNote(a.cfg.Device.Interval),
 		},
 		Verdicts: a.shortcomingsLocked(),
 		Ports:    make([]api.Port, 0, len(a.ports)),

@@ -59,6 +59,7 @@ type Refresh struct {
 	PeriodErrorNS int64  `json:"period_error_ns"`
 	JitterNS      int64  `json:"jitter_ns"`
 	Stuck         bool   `json:"stuck"` // nothing has moved for longer than expected
+	Note          string `json:"note"`  // why the configured Δt is not the achieved one; "" where it is
 }
 
 // Verdict is one capability that is degraded or refused, with the reason.

@@ -37,7 +37,7 @@ type deviceFlags struct {
 func (f *deviceFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.file, "config", "c", "", "fleet file (required)")
 	cmd.Flags().StringVar(&f.device, "device", "", "device of the fleet file (default: the local one, or the only one)")
-	cmd.Flags().DurationVar(&f.every, "every", 0, "time between two readings (default: the device's interval)")
+	cmd.Flags().DurationVar(&f.every, "every", 0, "time between two readings (default: the device's schedule)")
 	_ = cmd.MarkFlagRequired("config")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 }
@@ -53,7 +53,9 @@ func (f *deviceFlags) open(ctx context.Context) (*inventory.Fleet, *inventory.De
 		return nil, nil, nil, err
 	}
 	if f.every == 0 {
-		f.every = dev.Interval
+		if f.every, err = pollPeriod(dev); err != nil {
+			return nil, nil, nil, err
+		}
 	}
 	if f.every < inventory.MinPeriod {
 		return nil, nil, nil, fmt.Errorf("--every %v: want %v or more", f.every, inventory.MinPeriod)
@@ -63,6 +65,20 @@ func (f *deviceFlags) open(ctx context.Context) (*inventory.Fleet, *inventory.De
 		return nil, nil, nil, fmt.Errorf("device %s: counters: %w", dev.Name, err)
 	}
 	return fleet, dev, src, nil
+}
+
+// pollPeriod is how often the device's schedule reads it.
+func pollPeriod(dev *inventory.Device) (time.Duration, error) {
+	s, err := inventory.ParseSchedule(dev.Schedule)
+	if err != nil {
+		return 0, fmt.Errorf("device %s: %w", dev.Name, err)
+	}
+	return inventory.LongestGap(s)
+}
+
+// refreshConfig is what the fleet file knows about a device's refreshes.
+func refreshConfig(dev *inventory.Device) counters.RefreshConfig {
+	return counters.RefreshConfig{Period: dev.Counters.Refresh}
 }
 
 func pickDevice(fleet *inventory.Fleet, name string) (*inventory.Device, error) {
@@ -112,6 +128,26 @@ type refreshResult struct {
 	PeriodErrorNS int64  `json:"period_error_ns"`
 	JitterNS      int64  `json:"jitter_ns"`
 	Stuck         bool   `json:"stuck"`
+}
+
+func refreshOf(st counters.RefreshStatus) refreshResult {
+	return refreshResult{
+		Kind: st.Kind.String(), PeriodNS: st.Period.Nanoseconds(), PeriodErrorNS: st.PeriodError.Nanoseconds(),
+		JitterNS: st.Jitter.Nanoseconds(), Stuck: st.Stuck,
+	}
+}
+
+// text says how the source refreshes its counters, in a few words.
+func (r *refreshResult) text() string {
+	switch {
+	case r.Stuck:
+		return "STUCK: no counter has moved for longer than expected"
+	case r.Kind == counters.RefreshLive.String():
+		return "live: every reading is current"
+	case r.PeriodNS == 0:
+		return r.Kind + "; more readings, or some traffic, would tell"
+	}
+	return fmt.Sprintf("%s, every %v ± %v", r.Kind, time.Duration(r.PeriodNS).Round(time.Microsecond), time.Duration(r.PeriodErrorNS).Round(time.Microsecond))
 }
 
 type portResult struct {
@@ -175,7 +211,7 @@ func readCounters(ctx context.Context, fleet *inventory.Fleet, dev *inventory.De
 		Format: "csig.counters/v1", Device: dev.Name, Source: sourceName(dev), EveryNS: every.Nanoseconds(),
 		IntervalNS: dev.Interval.Nanoseconds(), Limitations: []string{}, Details: []string{}, Ports: []portResult{},
 	}
-	learning := counters.NewRefreshing(src, counters.RefreshConfig{})
+	learning := counters.NewRefreshing(src, refreshConfig(dev))
 	estimators := make([]*counters.Estimator, len(dev.Ports))
 	for i, p := range dev.Ports {
 		estimators[i] = counters.NewEstimator(counters.EstimatorConfig{Interval: dev.Interval, Speed: p.Speed})
@@ -223,10 +259,7 @@ func readCounters(ctx context.Context, fleet *inventory.Fleet, dev *inventory.De
 	slices.Sort(took)
 	res.ReadP50NS, res.ReadMaxNS = took[len(took)/2].Nanoseconds(), took[len(took)-1].Nanoseconds()
 	rs := learning.Refresh()
-	res.Refresh = refreshResult{
-		Kind: rs.Kind.String(), PeriodNS: rs.Period.Nanoseconds(), PeriodErrorNS: rs.PeriodError.Nanoseconds(),
-		JitterNS: rs.Jitter.Nanoseconds(), Stuck: rs.Stuck,
-	}
+	res.Refresh = refreshOf(rs)
 	res.Details, res.Limitations = sourceDetails(src)
 	res.judgeInterval(dev.Interval, rs)
 	return res, nil
@@ -239,8 +272,8 @@ func (r *readResult) judgeInterval(interval time.Duration, rs counters.RefreshSt
 		shortest = rs.Period
 	}
 	r.ShortestNS = shortest.Nanoseconds()
-	if interval < shortest {
-		r.IntervalNote = fmt.Sprintf("Δt is %v, but the source has news only every %v: make the device's interval at least that", interval, shortest.Round(time.Millisecond))
+	if r.IntervalNote = rs.IntervalNote(interval); r.IntervalNote == "" && interval < time.Duration(r.ReadMaxNS) {
+		r.IntervalNote = fmt.Sprintf("Δt is %v, but a reading takes up to %v: make the device's interval at least that", interval, micros(r.ReadMaxNS))
 	}
 }
 
@@ -262,14 +295,7 @@ func (p *portResult) take(s *counters.Sample, est counters.Estimate) {
 func (r *readResult) write(w io.Writer) error {
 	fmt.Fprintf(w, "%s  source %s  %d readings every %v, %d failed\n", r.Device, r.Source, r.Readings, time.Duration(r.EveryNS), r.Failed)
 	fmt.Fprintf(w, "a reading takes %v (median), %v at most\n", micros(r.ReadP50NS), micros(r.ReadMaxNS))
-	switch {
-	case r.Refresh.Stuck:
-		fmt.Fprintln(w, "refresh: STUCK: no counter has moved for longer than expected")
-	case r.Refresh.PeriodNS == 0:
-		fmt.Fprintf(w, "refresh: %s; more readings, or some traffic, would tell\n", r.Refresh.Kind)
-	default:
-		fmt.Fprintf(w, "refresh: %s, every %v ± %v\n", r.Refresh.Kind, time.Duration(r.Refresh.PeriodNS).Round(time.Microsecond), time.Duration(r.Refresh.PeriodErrorNS).Round(time.Microsecond))
-	}
+	fmt.Fprintf(w, "refresh: %s\n", r.Refresh.text())
 	if r.IntervalNote != "" {
 		fmt.Fprintln(w, "interval:", r.IntervalNote)
 	}

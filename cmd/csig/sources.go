@@ -57,7 +57,7 @@ func snmpConfig(ctx context.Context, dev *inventory.Device) (snmp.Config, error)
 	s := dev.Counters.SNMP
 	cfg := snmp.Config{
 		Device: dev.Name, Address: dev.Address, Port: s.Port, Ports: portNames(dev),
-		User: s.User, Auth: strings.ToUpper(s.Auth.Protocol), Priv: strings.ToUpper(s.Priv.Protocol),
+		User: s.User, Auth: strings.ToUpper(s.Auth.Protocol), Priv: strings.ToUpper(s.Priv.Protocol), Context: s.Context,
 		Timeout: s.Timeout, Retries: s.Retries, Recheck: s.Recheck,
 	}
 	if s.Retries == 0 {
@@ -98,7 +98,7 @@ func gnmiConfig(ctx context.Context, dev *inventory.Device) (gnmi.Config, error)
 	g := dev.Counters.GNMI
 	cfg := gnmi.Config{
 		Device: dev.Name, Address: net.JoinHostPort(dev.Address, strconv.Itoa(int(g.Port))), Ports: portNames(dev),
-		Interval: dev.Interval, Plaintext: g.Plaintext, Username: g.Username, Timeout: g.Timeout,
+		Interval: dev.Interval, Plaintext: g.Plaintext, Username: g.Username, Target: g.Target, Timeout: g.Timeout,
 		TLS: gnmi.TLS{CAFile: g.TLS.CA, CertFile: g.TLS.Cert, KeyFile: g.TLS.Key, ServerName: g.TLS.ServerName, SkipVerify: g.TLS.InsecureSkipVerify},
 	}
 	for _, m := range []gnmi.Mode{gnmi.Auto, gnmi.Sample, gnmi.TargetDefined, gnmi.Get} {

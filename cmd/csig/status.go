@@ -83,6 +83,12 @@ func writeStatus(w io.Writer, s *api.Status) error {
 	if s.Cycle.LastError != "" {
 		fmt.Fprintf(w, "last error: %s\n", s.Cycle.LastError)
 	}
+	if s.Refresh.Stuck {
+		fmt.Fprintln(w, "counters: STUCK: none has moved for longer than expected")
+	}
+	if s.Refresh.Note != "" {
+		fmt.Fprintln(w, "counters:", s.Refresh.Note)
+	}
 	for _, v := range s.Verdicts {
 		fmt.Fprintf(w, "%s: %s: %s\n", v.Level, v.What, v.Reason)
 	}

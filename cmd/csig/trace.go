@@ -186,6 +186,7 @@ func fleetTables(file, device string, cfg *trace.PlayConfig) error {
 	cfg.Estimator.Interval = fleet.Profile.Interval
 	if dev, ok := fleet.Device(device); ok {
 		cfg.Estimator.Interval = dev.Interval
+		cfg.Refresh = refreshConfig(dev)
 		cfg.Speeds = map[string]uint64{}
 		for _, p := range dev.Ports {
 			if p.Speed > 0 {
@@ -278,15 +279,14 @@ what each reading led to. The same trace and flags print the same, anywhere.`,
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			res.Readings, res.Failed = sum.Readings, sum.Failed
-			res.Refresh = refreshResult{Kind: sum.Refresh.Kind.String(), PeriodNS: sum.Refresh.Period.Nanoseconds(),
-				PeriodErrorNS: sum.Refresh.PeriodError.Nanoseconds(), JitterNS: sum.Refresh.Jitter.Nanoseconds(), Stuck: sum.Refresh.Stuck}
+			res.Refresh = refreshOf(sum.Refresh)
 			if sum.Damaged != nil {
 				res.Damaged = sum.Damaged.Error()
 			}
 			if asJSON {
 				return printJSON(w, res)
 			}
-			_, err = fmt.Fprintf(w, "%d readings, %d failed; source %s, a refresh every %v%s\n", res.Readings, res.Failed, res.Refresh.Kind, time.Duration(res.Refresh.PeriodNS), suffix("; the trace is damaged: ", res.Damaged))
+			_, err = fmt.Fprintf(w, "%d readings, %d failed; refresh: %s%s\n", res.Readings, res.Failed, res.Refresh.text(), suffix("; the trace is damaged: ", res.Damaged))
 			return err
 		},
 	}
