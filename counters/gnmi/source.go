@@ -61,7 +61,10 @@ type Source struct {
 	period   periods
 }
 
-var _ counters.Source = (*Source)(nil)
+var (
+	_ counters.Source = (*Source)(nil)
+	_ counters.LAGs   = (*Source)(nil)
+)
 
 // New returns a Source. It checks the configuration and reads the files that it
 // names; the target is contacted by Read, so that a device that is down when the

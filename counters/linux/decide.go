@@ -44,12 +44,14 @@ func (d *device) hardware() bool {
 // hardware driver may show what it fetched a second ago, and so may the kinds that
 // add up or pass on what hardware counted.
 func (d *device) software() bool {
-	switch d.kind {
-	case "bond", "team", "dsa":
+	if d.aggregate() || d.kind == "dsa" {
 		return false
 	}
 	return !d.hardware() && d.describe() != "unknown"
 }
+
+// aggregate reports whether frames leave by one of several other interfaces.
+func (d *device) aggregate() bool { return d.kind == "bond" || d.kind == "team" }
 
 // describe names the kind of device.
 func (d *device) describe() string {
@@ -97,6 +99,9 @@ func decide(p *Port, d *device) verdict {
 	}
 	if r := capacity(p, d, &v); r != "" {
 		degraded = append(degraded, r)
+	}
+	if d.aggregate() {
+		degraded = append(degraded, "a link aggregate, in whose sum a full member does not show: name its members as ports instead")
 	}
 	v.live = v.fromQdisc || d.software()
 	v.notes = notes(d, v.fromQdisc)
@@ -166,9 +171,6 @@ func notes(d *device, fromQdisc bool) []string {
 	}
 	if fromQdisc {
 		n = append(n, "a super-frame from a virtual machine's tap or a packet socket counts with its bytes but as no packet")
-	}
-	if d.kind == "bond" || d.kind == "team" {
-		n = append(n, "a link aggregate: measure and program its members instead")
 	}
 	return n
 }

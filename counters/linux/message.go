@@ -33,6 +33,7 @@ const (
 	statsLink64 = 1
 
 	linkName       = 3
+	linkMaster     = 10
 	linkQdisc      = 6
 	linkInfo       = 18
 	linkInfoKind   = 1
@@ -170,6 +171,7 @@ func findAttr(b []byte, want uint16) (value []byte, ok bool) {
 type link struct {
 	family uint8
 	index  int32
+	master int32 // index of the interface it is a port of; 0 for none
 	flags  uint32
 	name   string
 	kind   string // "veth", "bridge", …; "" for hardware
@@ -196,6 +198,10 @@ func parseLink(b []byte) (l link, ok bool) {
 		switch typ {
 		case linkName:
 			l.name = text(v)
+		case linkMaster:
+			if len(v) == 4 {
+				l.master = int32(native.Uint32(v))
+			}
 		case linkQdisc:
 			l.qdisc = text(v)
 		case linkParentBus:

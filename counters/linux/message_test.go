@@ -152,11 +152,11 @@ func TestParseLink(t *testing.T) {
 	const all = linkUp | linkRunning | linkLowerUp
 	for flags, want := range map[uint32]bool{all: true, all &^ linkUp: false, all &^ linkRunning: false, all &^ linkLowerUp: false, 0: false} {
 		b := append(u32(0, 4, flags, 0), bytes.Join([][]byte{
-			attr(linkName, str("swp1")...), attr(linkQdisc, str("noqueue")...), attr(linkParentBus, str("pci")...),
+			attr(linkName, str("swp1")...), attr(linkMaster, u32(7)...), attr(linkMaster, 1, 2), attr(linkQdisc, str("noqueue")...), attr(linkParentBus, str("pci")...),
 			nest(linkInfo, attr(2, 1), attr(linkInfoKind, []byte("veth")...)),
 		}, nil)...)
 		l, ok := parseLink(b)
-		if !ok || l.up() != want || l.index != 4 || l.name != "swp1" || l.qdisc != "noqueue" || l.bus != "pci" || l.kind != "veth" {
+		if !ok || l.up() != want || l.index != 4 || l.master != 7 || l.name != "swp1" || l.qdisc != "noqueue" || l.bus != "pci" || l.kind != "veth" {
 			t.Errorf("flags %x: %+v %v", flags, l, ok)
 		}
 	}

@@ -68,7 +68,10 @@ type origin struct {
 	qdiscLives uint64
 }
 
-var _ counters.Source = (*Source)(nil)
+var (
+	_ counters.Source = (*Source)(nil)
+	_ counters.LAGs   = (*Source)(nil)
+)
 
 // maxAttempts is how often a reading is taken again when interfaces or qdiscs
 // were replaced in the middle of it.

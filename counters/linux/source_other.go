@@ -14,7 +14,10 @@ var errNotLinux = errors.New("linux counters: the kernel's counters can be read 
 // Source reads interface counters; on this operating system there are none.
 type Source struct{}
 
-var _ counters.Source = (*Source)(nil)
+var (
+	_ counters.Source = (*Source)(nil)
+	_ counters.LAGs   = (*Source)(nil)
+)
 
 // New returns an error: this is not Linux.
 func New(Config) (*Source, error) { return nil, errNotLinux }
@@ -23,6 +26,9 @@ func New(Config) (*Source, error) { return nil, errNotLinux }
 func (*Source) Read(context.Context, []counters.Sample) ([]counters.Sample, error) {
 	return nil, errNotLinux
 }
+
+// Members returns an error: this is not Linux.
+func (*Source) Members(context.Context) (map[string][]string, error) { return nil, errNotLinux }
 
 // Facts returns nothing: this is not Linux.
 func (*Source) Facts() []Facts { return nil }

@@ -55,7 +55,10 @@ type Source struct {
 	once     bool // no retries
 }
 
-var _ counters.Source = (*Source)(nil)
+var (
+	_ counters.Source = (*Source)(nil)
+	_ counters.LAGs   = (*Source)(nil)
+)
 
 // New returns a Source. It only checks the configuration; the agent is
 // contacted by Read, so that a device that is down when the daemon starts
