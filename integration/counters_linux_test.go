@@ -1,0 +1,390 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/counters/snmp"
+	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/quantize"
+)
+
+// poller is the whole chain from an agent to buckets.
+type poller struct {
+	name   string
+	source *counters.Refreshing
+	est    map[string]counters.Averager
+	tables []quantize.Buckets
+	got    []polled
+	fails  []error
+}
+
+// polled is what one reading led to on one port.
+type polled struct {
+	port    string
+	read    time.Time
+	est     counters.Estimate
+	status  counters.RefreshStatus
+	buckets []counters.BucketRange // beside the tables; while the estimate is valid
+}
+
+func newPoller(t *testing.T, name string, cfg snmp.Config) *poller {
+	t.Helper()
+	src, err := snmp.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &poller{name: name, source: counters.NewRefreshing(src, counters.RefreshConfig{}), est: map[string]counters.Averager{}}
+	t.Cleanup(func() { p.source.Close() })
+	for _, port := range cfg.Ports {
+		p.est[port] = counters.NewAverager(counters.Raw, counters.EstimatorConfig{Interval: time.Second, Speed: pollSpeed})
+	}
+	for sig, preset := range map[quantize.Signal]string{quantize.MinABW: "log-100M", quantize.MinABWC: "log"} {
+		table, err := quantize.Preset(sig, preset)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.tables = append(p.tables, table)
+	}
+	return p
+}
+
+// poll reads each second until ctx ends.
+func (p *poller) poll(ctx context.Context, in *fabric.Node) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var samples []counters.Sample
+	for {
+		err := in.Do(func() (err error) { // where the source opens its socket
+			samples, err = p.source.Read(ctx, samples[:0])
+			return err
+		})
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			p.fails = append(p.fails, err)
+		default:
+			p.take(samples)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (p *poller) take(samples []counters.Sample) {
+	for i := range samples {
+		s := &samples[i]
+		if s.Err != nil {
+			p.fails = append(p.fails, s.Err)
+		}
+		out := polled{port: s.Port, read: time.Now(), est: p.est[s.Port].Update(*s), status: p.source.Refresh()}
+		if out.est.State.Valid() {
+			for j := range p.tables {
+				if b, ok := counters.BucketsOf(&out.est, &p.tables[j]); ok {
+					out.buckets = append(out.buckets, b)
+				}
+			}
+		}
+		p.got = append(p.got, out)
+	}
+}
+
+// verdict is what the readings of one port amount to, from some time on.
+type verdict struct {
+	windows, doubtful, wrong int
+	worst                    float64 // relative error of a window's load
+	overall                  float64 // that of all windows together
+}
+
+// judge compares every window that began after from with the kernel.
+func (p *poller) judge(t *testing.T, port string, tr *truth, from time.Time) (v verdict) {
+	t.Helper()
+	var bits, truly float64
+	var last time.Time
+	for i := range p.got {
+		g := &p.got[i]
+		if g.port != port || g.est.State != counters.OK || g.est.Start.Before(from) {
+			continue
+		}
+		v.windows++
+		want := tr.rate(g.est.Start, g.est.End)
+		if want > 0 {
+			v.worst = max(v.worst, abs(float64(g.est.Load())/want-1))
+		}
+		if !g.est.Start.Before(last) { // windows may overlap; the sum takes none twice
+			bits += float64(g.est.Bits)
+			truly += tr.bits(g.est.End) - tr.bits(g.est.Start)
+			last = g.est.End
+		}
+		low, high := g.est.LoadRange()
+		if float64(high) < 0.99*want || float64(low) > 1.01*want {
+			t.Errorf("%s %s: load %d…%d in %v ±%v, but the kernel sent %.0f", p.name, port, low, high, g.est.End.Sub(g.est.Start), g.est.Error, want)
+		}
+		for j, b := range g.buckets {
+			value := max(0, pollSpeed-want)
+			if p.tables[j].Signal == quantize.MinABWC {
+				value = value / pollSpeed * 1e6
+			}
+			truth := p.tables[j].Bucket(uint64(value))
+			doubtful := b.Doubtful()
+			if doubtful {
+				v.doubtful++
+			}
+			if b.S != truth {
+				v.wrong++
+				if !doubtful {
+					t.Errorf("%s %s: S(%s) = %d without a doubt, but the load was %.0f bit/s: %d", p.name, port, p.tables[j].Signal, b.S, want, truth)
+				}
+			}
+		}
+	}
+	if truly > 0 {
+		v.overall = bits/truly - 1
+	}
+	return v
+}
+
+func abs(x float64) float64 { return max(x, -x) }
+
+// TestSnmpdAgainstTheKernel reads a loaded switch each second through net-snmp, as
+// v2c and v3, in spite of its cache of 3 s; through one that refreshes on a
+// timer of its own; and with the agent itself in shadow mode. All at once, since it
+// takes a minute and more.
+func TestSnmpdAgainstTheKernel(t *testing.T) {
+	const (
+		learning = 12 * time.Second // the first refreshes
+		minute   = 60 * time.Second
+	)
+	s := newPolledSwitch(t)
+	cached := startSnmpd(t, s.s1, snmpdPort, nil, "")
+	timer, log := startTimerSnmpd(t, s.s1)
+	for _, cfg := range []snmp.Config{cached.v2c(polledPorts...), cached.v3(polledPorts...), timer.v2c(polledPorts...)} {
+		awaitSnmpd(t, s.s1, cfg)
+	}
+	shadow := startShadow(t, s.s1)
+	pollers := []*poller{
+		newPoller(t, "v2c", cached.v2c(polledPorts...)),
+		newPoller(t, "v3", cached.v3(polledPorts...)),
+		newPoller(t, "timer", timer.v2c(polledPorts...)),
+	}
+	// Half a second more, lest the last reading is cut off.
+	ctx, stop := context.WithTimeout(t.Context(), learning+minute+4500*time.Millisecond)
+	defer stop()
+	began := time.Now()
+	var wg sync.WaitGroup
+	for _, p := range pollers {
+		wg.Go(func() { p.poll(ctx, s.s1) })
+	}
+	if err := s.watch(ctx); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+
+	for i, period := range []time.Duration{snmpdCache, snmpdCache, timerPeriod} {
+		p := pollers[i]
+		t.Run(p.name, func(t *testing.T) {
+			p.check(t, s.truths, began.Add(learning), int(minute/period)-2, period)
+		})
+	}
+	t.Run("instants of the timer", func(t *testing.T) { pollers[2].checkInstants(t, readTimerLog(t, log), began.Add(learning)) })
+	t.Run("the agent", func(t *testing.T) { checkShadow(t, shadow) })
+}
+
+// snmpdCache is how long net-snmp keeps its interface table.
+const snmpdCache = 3 * time.Second
+
+// check judges every port from a time on, of which at least so many windows are
+// expected.
+func (p *poller) check(t *testing.T, truths map[string]*truth, from time.Time, windows int, period time.Duration) {
+	for _, err := range p.fails {
+		t.Error(err)
+	}
+	st := p.source.Refresh()
+	t.Logf("learned: %v, a refresh every %v ±%v; %d seen", st.Kind, st.Period, st.PeriodError, st.Refreshes)
+	if off := (st.Period - period).Abs(); off > st.PeriodError+period/100 || st.PeriodError > 200*time.Millisecond || st.Stuck {
+		t.Errorf("learned %+v, want a period of %v", st, period)
+	}
+	if note := st.IntervalNote(time.Second); note == "" {
+		t.Error("no word about a Δt of 1 s")
+	}
+	for _, port := range polledPorts {
+		v := p.judge(t, port, truths[port], from)
+		t.Logf("%s: %d windows; load %+.3f %% of the kernel's over all, one window %.3f %% off at worst; %d buckets doubtful, of which %d wrong",
+			port, v.windows, 100*v.overall, 100*v.worst, v.doubtful, v.wrong)
+		if v.windows < windows || abs(v.overall) > 0.01 {
+			t.Errorf("%s: %d windows, load %+.3f %% off; want %d or more within 1 %%", port, v.windows, 100*v.overall, windows)
+		}
+		switch port {
+		case steadyPort, idlePort:
+			// One window may be off by what the machine held snmpd up, which its
+			// bounds allow for; judge has compared these.
+			if v.wrong > 0 {
+				t.Errorf("%s: %d wrong buckets in the steady state", port, v.wrong)
+			}
+		case steppedPort:
+			if v.doubtful == 0 {
+				t.Errorf("%s: loads at a bucket's edge, and no doubt", port)
+			}
+		}
+	}
+	repeats := 0
+	for i := range p.got {
+		switch g := &p.got[i]; {
+		case g.est.State == counters.NotRefreshed:
+			repeats++
+		case g.est.State == counters.Stale || g.est.State == counters.Discontinuity || g.est.State == counters.Error:
+			t.Errorf("%s: %v (%s)", g.port, g.est.State, g.est.Reason)
+		case g.est.State == counters.OK && g.est.Load() == 0 && g.port != idlePort:
+			t.Errorf("%s: a repeated reading passed for no traffic", g.port)
+		}
+	}
+	if repeats < len(p.got)/3 {
+		t.Errorf("%d of %d readings repeat the one before: is there no cache?", repeats, len(p.got))
+	}
+}
+
+// checkInstants compares Δt with the instants at which the agent's counters were
+// really taken.
+func (p *poller) checkInstants(t *testing.T, all []refreshed, from time.Time) {
+	nearest := func(at time.Time) time.Time {
+		best := all[0].At
+		for _, r := range all {
+			if at.Sub(r.At).Abs() < at.Sub(best).Abs() {
+				best = r.At
+			}
+		}
+		return best
+	}
+	var worst, most time.Duration
+	n := 0
+	for i := range p.got {
+		e := &p.got[i].est
+		if p.got[i].port != steadyPort || e.State != counters.OK || e.Start.Before(from) {
+			continue
+		}
+		n++
+		off := (e.End.Sub(e.Start) - nearest(e.End).Sub(nearest(e.Start))).Abs()
+		worst, most = max(worst, off), max(most, e.Error)
+		if off > e.Error+2*time.Millisecond {
+			t.Errorf("Δt %v ±%v is off by %v", e.End.Sub(e.Start), e.Error, off)
+		}
+	}
+	t.Logf("%d windows: Δt is off by %v at most, and said to be off by up to %v; unfiltered it is up to 1s", n, worst, most)
+	if n < 8 || most > 600*time.Millisecond {
+		t.Errorf("%d windows, Δt uncertain by up to %v: nothing was learned", n, most)
+	}
+}
+
+// startShadow runs the agent with the same counters, programming nothing.
+func startShadow(t *testing.T, in *fabric.Node) *agent {
+	t.Helper()
+	const text = `
+format: csig.fleet/v1
+profile:
+  name: polled
+  tpid: 0x9900
+  interval: 1s
+  signals:
+    abw: {buckets: log-100M}
+    abwc: {buckets: log}
+devices:
+  - name: s1
+    platform: linux
+    local: true
+    address: 127.0.0.1
+    counters:
+      source: snmp
+      snmp: {version: 2c, port: 1161, community: {env: CSIG_TEST_COMMUNITY}}
+    ports:
+      - {name: swp3, speed: 100M, lm: 5}
+      - {name: swp5, speed: 100M, lm: 6}
+`
+	dir := t.TempDir()
+	file, socket := filepath.Join(dir, "fleet.yaml"), filepath.Join(dir, "agent.sock")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := &agent{t: t, client: api.NewClient(socket), ended: make(chan struct{})}
+	a.cmd = in.Command(csig, "agent", "-c", file, "--socket", socket, "--dry-run")
+	a.cmd.Env = append(os.Environ(), "CSIG_TEST_COMMUNITY=public")
+	a.cmd.Stderr = &a.log
+	if err := a.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		a.err = a.cmd.Wait()
+		close(a.ended)
+	}()
+	t.Cleanup(func() {
+		a.client.Close()
+		_ = a.cmd.Process.Kill() // it may have ended
+		<-a.ended
+		if t.Failed() {
+			t.Logf("the agent's log:\n%s", a.log.String())
+		}
+	})
+	return a
+}
+
+// checkShadow looks at the agent after the minute: what it learned, and what it
+// would write.
+func checkShadow(t *testing.T, a *agent) {
+	st := a.await("a refresh period of 3 s", func(s *api.Status) bool {
+		return (time.Duration(s.Refresh.PeriodNS) - snmpdCache).Abs() < 100*time.Millisecond+time.Duration(s.Refresh.PeriodErrorNS)
+	})
+	t.Logf("refresh: %+v", st.Refresh)
+	if !strings.Contains(st.Refresh.Note, "news only every 3s") || st.Cycle.Failed > 0 {
+		t.Errorf("refresh %+v, cycles %+v", st.Refresh, st.Cycle)
+	}
+	for i, load := range []float64{steadyLoad, 0} {
+		p := st.Ports[i]
+		if p.State != api.StateLive || float64(p.LoadBPS) < 0.98*load || float64(p.LoadBPS) > 1.02*load || len(p.Signals) != 2 {
+			t.Errorf("%+v, want a load of %.0f bit/s", p, load)
+		}
+		table, err := quantize.Preset(quantize.MinABW, "log-100M")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := table.Bucket(uint64(pollSpeed - load)); len(p.Signals) > 0 && p.Signals[0].Bucket != want {
+			t.Errorf("%s would say %+v, want S = %d", p.Port, p.Signals[0], want)
+		}
+	}
+}
+
+// awaitSnmpd waits until the agent answers for every port.
+func awaitSnmpd(t *testing.T, in *fabric.Node, cfg snmp.Config) {
+	t.Helper()
+	cfg.Timeout = 200 * time.Millisecond
+	ask := func() error {
+		src, err := snmp.New(cfg)
+		if err != nil {
+			return err
+		}
+		defer src.Close()
+		return in.Do(func() error {
+			samples, err := src.Read(t.Context(), nil)
+			for i := range samples {
+				err = errors.Join(err, samples[i].Err)
+			}
+			return err
+		})
+	}
+	err := errors.New("not asked")
+	for deadline := time.Now().Add(20 * time.Second); err != nil; err = ask() {
+		if time.Now().After(deadline) {
+			t.Fatalf("snmpd at port %d: %v", cfg.Port, err)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package integration
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/integration/fabric"
+)
+
+// Ports of the switch whose counters are read, and what they are taken for: the
+// cables are not shaped, so that what they carry is what was sent.
+const (
+	steadyPort  = "swp3" // one load all the time, in the middle of a bucket
+	steppedPort = "swp4" // a load that changes
+	idlePort    = "swp5" // nothing
+	pollSpeed   = 100_000_000
+
+	steadyLoad = 37_000_000
+)
+
+var polledPorts = []string{steadyPort, steppedPort, idlePort}
+
+// steps are the loads of steppedPort, stepEvery each. The first and the third leave
+// just more than an edge of the buckets, where a Δt that is not known well must
+// be doubted.
+var steps = []uint64{28_900_000, 50_000_000, 54_900_000, 68_000_000}
+
+const stepEvery = 20 * time.Second
+
+// polledSwitch is a switch with traffic, and the truth about it:
+//
+//	l1 ── swp1   swp3 ── h3
+//	l2 ── swp2   swp4 ── h4
+//	             swp5 ── h5
+type polledSwitch struct {
+	fabric.Fabric
+	s1     *fabric.Node
+	loads  [2]*fabric.Load
+	truths map[string]*truth
+}
+
+// truth is what the kernel had counted on one port, again and again.
+type truth struct {
+	reader *fabric.Reader
+	mu     sync.Mutex
+	counts []fabric.Counts
+}
+
+func newPolledSwitch(t *testing.T) *polledSwitch {
+	t.Helper()
+	s := &polledSwitch{truths: map[string]*truth{}}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	var err error
+	if s.s1, err = s.AddSwitch("s1"); err != nil {
+		t.Fatal(err)
+	}
+	ends := map[string]*fabric.Port{}
+	for host, port := range map[string]string{"l1": "swp1", "l2": "swp2", "h3": steadyPort, "h4": steppedPort, "h5": idlePort} {
+		n, err := s.AddHost(host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		far, near, err := s.Connect(fabric.End{Node: n, Port: "eth0"}, fabric.End{Node: s.s1, Port: port}, 0)
+		if err == nil {
+			err = s.s1.Forward(far.MAC, near)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends[host] = far
+		if slices.Contains(polledPorts, port) {
+			r, err := near.Counters()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { r.Close() })
+			s.truths[port] = &truth{reader: r}
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := s.WaitUp(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i, rate := range []uint64{steadyLoad, steps[0]} {
+		s.loads[i], err = fabric.StartLoad(ends[[]string{"l1", "l2"}[i]], ends[[]string{"h3", "h4"}[i]].MAC, rate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.loads[i].Stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return s
+}
+
+// watch notes the kernel's counters, and moves the load, until ctx ends.
+func (s *polledSwitch) watch(ctx context.Context) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	started, step := time.Now(), 0
+	for {
+		for _, tr := range s.truths {
+			c, err := tr.reader.Read()
+			if err != nil {
+				return err
+			}
+			tr.mu.Lock()
+			tr.counts = append(tr.counts, c)
+			tr.mu.Unlock()
+		}
+		if next := int(time.Since(started) / stepEvery); next != step {
+			step = next
+			if err := s.loads[1].SetRate(steps[step%len(steps)]); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// bits is what the port had put on the wire by that time, between two readings in
+// proportion.
+func (tr *truth) bits(at time.Time) float64 {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	i, _ := slices.BinarySearchFunc(tr.counts, at, func(c fabric.Counts, at time.Time) int { return c.At.Compare(at) })
+	if i == 0 {
+		return float64(tr.counts[0].L1Bits())
+	}
+	a := tr.counts[i-1]
+	if i == len(tr.counts) {
+		return float64(a.L1Bits())
+	}
+	b := tr.counts[i]
+	part := float64(at.Sub(a.At)) / float64(b.At.Sub(a.At))
+	return float64(a.L1Bits()) + part*float64(b.L1Bits()-a.L1Bits())
+}
+
+// rate is the kernel's own load between two times, in bit/s.
+func (tr *truth) rate(from, to time.Time) float64 {
+	return (tr.bits(to) - tr.bits(from)) / to.Sub(from).Seconds()
+}
