@@ -23,35 +23,23 @@ import (
 // csig is the path of the command under test.
 var csig string
 
-// TestMain runs every test inside namespaces of its own, as root or as an
-// ordinary user, with a freshly built csig.
-func TestMain(m *testing.M) {
-	inside, status, err := fabric.Enter()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	if !inside {
-		os.Exit(status)
-	}
-	os.Exit(testMain(m))
-}
+func TestMain(m *testing.M) { fabric.Tests(m, buildCSIG) }
 
-func testMain(m *testing.M) int {
+// buildCSIG builds the command under test, afresh.
+func buildCSIG() (remove func(), err error) {
 	dir, err := os.MkdirTemp("", "csig")
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	remove = func() { os.RemoveAll(dir) }
 	csig = filepath.Join(dir, "csig")
 	build := exec.Command("go", "build", "-o", csig, "github.com/csig-agent/csig/cmd/csig")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "building csig:", err)
-		return 1
+		remove()
+		return nil, fmt.Errorf("building csig: %w", err)
 	}
-	return m.Run()
+	return remove, nil
 }
 
 // bed is one switch between two hosts, with a third that loads the way to h2:

@@ -23,13 +23,14 @@ const marker = "CSIG_FABRIC_INSIDE"
 //
 // In the inner process it returns inside = true: carry on, as root of the
 // namespaces. In the outer one it returns only after the inner one has ended,
-// with the status to exit with (128+n where signal n killed it). Standard
-// files and the terminal are the inner process's too, signals are passed on,
-// and when the outer process dies, even by SIGKILL, the kernel ends the inner
-// one with all its children.
+// with the status to exit with. Standard files are the inner process's too,
+// and it may write to the terminal, but not read it. Signals are passed on, the
+// keyboard's among them, each one once; and when the outer process dies, even
+// by SIGKILL, the kernel ends the inner one with all its children.
 //
-// An error means that nothing ran inside; where the kernel forbids user
-// namespaces it says which setting does and what to type.
+// An error of the outer process says why nothing ran inside (where the kernel
+// forbids user namespaces: which setting does, and what to type), or which
+// signal n killed what ran; the status is 128+n then.
 func Enter() (inside bool, status int, err error) {
 	// The marker alone could be inherited by a child which is meant to enter
 	// namespaces of its own; only the first process of a PID namespace is 1.
@@ -44,14 +45,19 @@ func Enter() (inside bool, status int, err error) {
 		status, err = runInside(true)
 	}
 	if err != nil {
+		if status != 0 {
+			return false, status, err
+		}
 		return false, 1, fmt.Errorf("enter own namespaces: %w: %s", err, advice(err, readSysctl))
 	}
 	return false, status, nil
 }
 
-// settle makes the mounts of the inner process its own and gives it a /proc
-// that shows its PID namespace.
+// settle makes the mounts of the inner process its own, gives it a /proc that
+// shows its PID namespace, and lets it write to the terminal: its group is a
+// background one there, which `stty tostop` would stop at its first line.
 func settle() error {
+	signal.Ignore(unix.SIGTTOU)
 	if err := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("enter own namespaces: make the mounts private: %w", err)
 	}
@@ -75,15 +81,13 @@ func runInside(user bool) (int, error) {
 	cmd.Args[0] = os.Args[0]
 	cmd.Env = append(os.Environ(), marker+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	// In the terminal's foreground the child shares our process group: it may
-	// use the terminal, and what the keyboard sends (Ctrl-C) reaches it from
-	// the kernel. Elsewhere it gets a group of its own, so that a signal to
-	// our whole group reaches it once, through us.
-	keyboard := inForeground()
+	// The child has a process group of its own: what the keyboard sends
+	// (Ctrl-C) then reaches only us, like what kill(1) sends, and we pass on
+	// either; and its own children hear of it from nobody but the child.
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID,
 		Pdeathsig:  syscall.SIGKILL,
-		Setpgid:    !keyboard,
+		Setpgid:    true,
 	}
 	if user {
 		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
@@ -92,7 +96,7 @@ func runInside(user bool) (int, error) {
 	}
 
 	signals := make(chan os.Signal, 16)
-	for _, s := range []os.Signal{unix.SIGINT, unix.SIGQUIT, unix.SIGHUP, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTSTP} {
+	for _, s := range []os.Signal{unix.SIGINT, unix.SIGQUIT, unix.SIGHUP, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGTSTP} {
 		if !signal.Ignored(s) { // nohup and background jobs of old shells stay as they are
 			signal.Notify(signals, s)
 		}
@@ -100,13 +104,13 @@ func runInside(user bool) (int, error) {
 	defer signal.Stop(signals)
 
 	if err := cmd.Start(); err != nil {
-		return 1, err
+		return 0, err
 	}
 	ended := make(chan struct{})
 	passed := make(chan struct{})
 	go func() {
 		defer close(passed)
-		pass(cmd.Process, signals, keyboard, ended)
+		pass(cmd.Process, signals, ended)
 	}()
 	err := cmd.Wait()
 	close(ended)
@@ -118,7 +122,7 @@ func runInside(user bool) (int, error) {
 		return 0, nil
 	case errors.As(err, &exit):
 		if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-			return 128 + int(ws.Signal()), nil
+			return 128 + int(ws.Signal()), killedBy(ws.Signal())
 		}
 		return exit.ExitCode(), nil
 	default:
@@ -126,51 +130,38 @@ func runInside(user bool) (int, error) {
 	}
 }
 
+// killedBy says what nobody else can: the process that was killed had no time.
+func killedBy(sig syscall.Signal) error {
+	if sig == unix.SIGKILL {
+		return errors.New("the process inside the namespaces was killed by SIGKILL: somebody's kill -9, or the kernel for want of memory (dmesg tells)")
+	}
+	return fmt.Errorf("the process inside the namespaces was killed by %s", unix.SignalName(sig))
+}
+
 // pass hands signals on to the inner process until it has ended.
-func pass(p *os.Process, signals <-chan os.Signal, keyboard bool, ended <-chan struct{}) {
+func pass(p *os.Process, signals <-chan os.Signal, ended <-chan struct{}) {
 	for {
 		select {
 		case <-ended:
 			return
 		case s := <-signals:
-			switch s {
-			case unix.SIGTSTP:
+			if s == unix.SIGTSTP {
 				// The first process of a PID namespace does not stop by
 				// itself on Ctrl-Z, but it does when its parent says so.
-				stopWith(p, keyboard)
-			case unix.SIGINT, unix.SIGQUIT, unix.SIGHUP:
-				if !keyboard {
-					p.Signal(s) //nolint:errcheck // it ended: Wait tells
-				}
-			default:
-				p.Signal(s) //nolint:errcheck // it ended: Wait tells
+				stopWith(p)
+				continue
 			}
+			p.Signal(s) //nolint:errcheck // it ended: Wait tells
 		}
 	}
 }
 
-// stopWith stops the inner process and ourselves, and continues it when
-// somebody continues us.
-func stopWith(p *os.Process, keyboard bool) {
-	target := p.Pid
-	if !keyboard {
-		target = -p.Pid // its whole group; the keyboard reached that already
-	}
-	unix.Kill(target, unix.SIGSTOP)      //nolint:errcheck // it ended: Wait tells
+// stopWith stops the inner process's group and ourselves, and continues it
+// when somebody continues us.
+func stopWith(p *os.Process) {
+	unix.Kill(-p.Pid, unix.SIGSTOP)      //nolint:errcheck // it ended: Wait tells
 	unix.Kill(os.Getpid(), unix.SIGSTOP) //nolint:errcheck // always allowed
-	unix.Kill(target, unix.SIGCONT)      //nolint:errcheck // it ended: Wait tells
-}
-
-// inForeground reports whether our process group is the foreground one of a
-// controlling terminal.
-func inForeground() bool {
-	tty, err := unix.Open("/dev/tty", unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(tty)
-	group, err := unix.IoctlGetInt(tty, unix.TIOCGPGRP)
-	return err == nil && group == unix.Getpgrp()
+	unix.Kill(-p.Pid, unix.SIGCONT)      //nolint:errcheck // it ended: Wait tells
 }
 
 func readSysctl(name string) (string, bool) {

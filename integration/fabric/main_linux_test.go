@@ -14,21 +14,13 @@ import (
 // helperEnv makes the test binary play the program of TestEnter.
 const helperEnv = "FABRIC_TEST_HELPER"
 
-// TestMain runs every test inside namespaces of its own, as root or as an
-// ordinary user.
 func TestMain(m *testing.M) {
-	inside, status, err := Enter()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	if !inside {
-		os.Exit(status)
-	}
-	if role := os.Getenv(helperEnv); role != "" {
-		os.Exit(helper(role))
-	}
-	os.Exit(m.Run())
+	Tests(m, func() (func(), error) {
+		if role := os.Getenv(helperEnv); role != "" {
+			os.Exit(helper(role))
+		}
+		return func() {}, nil
+	})
 }
 
 // helper is what runs inside in TestEnter.

@@ -19,19 +19,7 @@ import (
 	"github.com/csig-agent/csig/quantize"
 )
 
-// TestMain runs every test inside namespaces of its own, as root or as an
-// ordinary user.
-func TestMain(m *testing.M) {
-	inside, status, err := fabric.Enter()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	if !inside {
-		os.Exit(status)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { fabric.Tests(m, nil) }
 
 func testProfile() *quantize.Profile {
 	return &quantize.Profile{Name: "test", TPID: 0x9900, WideTPID: 0x9901}
