@@ -65,7 +65,7 @@ func (c *Compiler) keyEntry(form Form, in *Intent, key uint16, ref uint32) Entry
 }
 
 func (c *Compiler) appendExact(form Form, in *Intent) {
-	if sharedForm(form) {
+	if sharedForm(form) && in.S != in.Signal.InitialBucket() {
 		c.want = append(c.want, c.valueRow(in))
 	}
 	c.eachKey(form, in.Signal, in.S, func(key uint16) {
@@ -105,7 +105,10 @@ func (c *Compiler) exactSignal(form Form, in *Intent, rows []int) {
 			c.drop(i)
 		}
 	}
-	if want := c.valueRow(in); value >= 0 && c.cur[value].VID != want.VID {
+	if want := c.valueRow(in); in.S == in.Signal.InitialBucket() {
+		// Nothing uses the value, and what it would be need not be a VID that
+		// the device can write.
+	} else if value >= 0 && c.cur[value].VID != want.VID {
 		c.modify(value, want)
 	} else if value < 0 && sharedForm(form) {
 		ref = c.cur[c.add(want)].ID

@@ -69,6 +69,7 @@ func holds(f vlanrules.Field, v int) bool {
 
 // matcher remembers the tags of each match, as tests see the same ones often.
 type matcher struct {
+	absent  *tags // that no frame of the domain has, so that their result is free; nil: none
 	seen    map[vlanrules.Match]*tags
 	ideals  map[string]*outcome
 	classes vlanrules.Table
@@ -190,14 +191,15 @@ func (m *matcher) read(caps vlanrules.Caps, t vlanrules.Table) *outcome {
 }
 
 // within says which tag has a result that it has in neither a nor b, or "".
-func (o *outcome) within(a, b *outcome) string {
+// The result of those in absent is free.
+func (o *outcome) within(a, b *outcome, absent *tags) string {
 	lo := min(o.alone.lo, a.alone.lo, b.alone.lo)
 	hi := max(o.alone.hi, a.alone.hi, b.alone.hi)
-	if tci := o.alone.outsideIn(lo, hi, &a.alone, &b.alone); tci >= 0 {
+	if tci := o.alone.outsideIn(lo, hi, &a.alone, &b.alone, absent); tci >= 0 {
 		return fmt.Sprintf("tag %#04x (T=%d S=%d low bits %#02x) passes unchanged", tci, tci>>13, tci>>7&31, tci&127)
 	}
 	for vid, set := range o.vid {
-		if tci := set.firstOutside(a.vid[vid], b.vid[vid]); tci >= 0 {
+		if tci := set.firstOutside(a.vid[vid], b.vid[vid], absent); tci >= 0 {
 			return fmt.Sprintf("tag %#04x (T=%d S=%d low bits %#02x) leaves with VID %#03x (S=%d)", tci, tci>>13, tci>>7&31, tci&127, vid, vid>>7)
 		}
 	}
@@ -286,11 +288,11 @@ func TestIdeal(t *testing.T) {
 }
 
 // same says how two outcomes differ, or "".
-func (o *outcome) same(b *outcome) string {
-	if why := o.within(b, b); why != "" {
+func (o *outcome) same(b *outcome, absent *tags) string {
+	if why := o.within(b, b, absent); why != "" {
 		return why
 	}
-	if why := b.within(o, o); why != "" {
+	if why := b.within(o, o, absent); why != "" {
 		return "wanted, but not so: " + why
 	}
 	return ""
@@ -369,6 +371,49 @@ func (d *device) do(op vlanrules.Op) error {
 	return nil
 }
 
+// shareOf is how many entries one port may have, for one tag position; 0: no
+// limit.
+func shareOf(caps *vlanrules.Caps) int {
+	if caps.Entries == 0 {
+		return 0
+	}
+	n := caps.Entries
+	if caps.Shared {
+		n /= max(1, caps.Ports)
+	}
+	return max(1, n/max(1, caps.Positions))
+}
+
+// namesVIDs says which VID an operation writes or matches that it must not,
+// or "".
+func namesVIDs(caps *vlanrules.Caps, op *vlanrules.Op) string {
+	e := &op.Entry
+	allowed := func(vid uint16) bool {
+		in := func(r vlanrules.VIDRange) bool { return r.First <= vid && vid <= r.Last }
+		return vid >= caps.VIDMin && (caps.VIDMax == 0 || vid <= caps.VIDMax) && !slices.ContainsFunc(caps.Reserved, in)
+	}
+	if op.Kind == vlanrules.Delete {
+		return ""
+	}
+	if (e.Type == vlanrules.RewriteVID || e.Type == vlanrules.Value) && (e.VID == 0 || e.VID == 4095 || !allowed(e.VID)) {
+		return fmt.Sprintf("writes VID %d", e.VID)
+	}
+	var ends []uint16
+	switch f := &e.Match.VID; {
+	case caps.MatchReserved:
+	case f.Kind == vlanrules.Range:
+		ends = []uint16{f.First, f.Last}
+	case f.Kind == vlanrules.Ternary && f.Mask == 0xfff:
+		ends = []uint16{f.Value}
+	}
+	for _, vid := range ends {
+		if !allowed(vid) {
+			return fmt.Sprintf("matches VID %d", vid)
+		}
+	}
+	return ""
+}
+
 // check runs a compile's operations on a strict device and holds every state
 // against the invariant.
 func check(t failer, m *matcher, caps vlanrules.Caps, layout quantize.Layout, have vlanrules.Table, want []vlanrules.Intent, res *vlanrules.Result) {
@@ -397,15 +442,18 @@ func check(t failer, m *matcher, caps vlanrules.Caps, layout quantize.Layout, ha
 		if err := d.do(op); err != nil {
 			t.Fatalf("operation %d of %d: %v\n%s", n+1, len(res.Ops), err, describe(have, res))
 		}
+		if why := namesVIDs(&caps, &op); why != "" {
+			t.Fatalf("operation %d of %d: %s\n%s", n+1, len(res.Ops), why, describe(have, res))
+		}
 		if caps.Txn != vlanrules.TxnEntry {
 			continue // nobody sees the table between
 		}
-		if why := m.read(caps, d.table).within(&gap, wanted); why != "" {
+		if why := m.read(caps, d.table).within(&gap, wanted, m.absent); why != "" {
 			t.Fatalf("after operation %d of %d: %s\n%s", n+1, len(res.Ops), why, describe(have, res))
 		}
 	}
 	end := m.read(caps, d.table)
-	if why := end.same(wanted); why != "" {
+	if why := end.same(wanted, m.absent); why != "" {
 		t.Fatalf("at the end: %s\n%s", why, describe(have, res))
 	}
 	// The package's own interpreter agrees.
@@ -421,8 +469,12 @@ func check(t failer, m *matcher, caps vlanrules.Caps, layout quantize.Layout, ha
 			t.Fatalf("Apply(%#04x) is %#04x, want %#04x\n%s", tci, out, is, describe(have, res))
 		}
 	}
-	if share := caps.Entries; caps.Txn == vlanrules.TxnEntry && share > 0 && !caps.Shared && caps.Positions < 2 && d.peak > max(share, len(have)) {
-		t.Fatalf("%d entries at once, the table has %d\n%s", d.peak, share, describe(have, res))
+	peak := d.peak
+	if caps.Txn != vlanrules.TxnEntry {
+		peak = len(d.table)
+	}
+	if n := shareOf(&caps); n > 0 && peak > max(n, len(have)) {
+		t.Fatalf("%d entries at once, %d are the port's\n%s", peak, n, describe(have, res))
 	}
 	byID := func(a, b vlanrules.Entry) int { return cmp.Compare(a.ID, b.ID) }
 	is, says := slices.SortedFunc(slices.Values(d.table), byID), slices.SortedFunc(slices.Values(res.Table), byID)

@@ -21,8 +21,9 @@ func TestRandom(t *testing.T) {
 		if budget := rapid.SampledFrom([]int{0, 1, 3, 5, 6, 7, 8, 12, 40}).Draw(t, "budget"); budget > 0 {
 			opts = append(opts, vlanrules.WithBudget(budget))
 		}
-		c := vlanrules.NewCompiler(caps, layout, opts...)
-		m := &matcher{classes: c.ClassTable()}
+		promised, absent := drawPromises(t, caps, layout)
+		c := vlanrules.NewCompiler(caps, layout, append(opts, promised...)...)
+		m := &matcher{classes: c.ClassTable(), absent: absent}
 		have := drawObserved(t, caps, layout, c, m)
 		var res vlanrules.Result
 		for range rapid.IntRange(1, 3).Draw(t, "changes") {
@@ -66,8 +67,64 @@ func drawCaps(t *rapid.T) vlanrules.Caps {
 	caps.ModifyEntry = caps.Modify && caps.ModifyMatch && rapid.Bool().Draw(t, "modifyEntry")
 	if rapid.Bool().Draw(t, "limited") {
 		caps.Entries = rapid.IntRange(1, 40).Draw(t, "entries")
+		if rapid.SampledFrom([]bool{false, false, true}).Draw(t, "shared") {
+			caps.Shared, caps.Ports = true, rapid.IntRange(1, 4).Draw(t, "ports")
+			caps.Positions = rapid.IntRange(0, 2).Draw(t, "positions")
+		}
+	}
+	if rapid.SampledFrom([]bool{false, false, true}).Draw(t, "VIDs") {
+		caps.VIDMin = rapid.SampledFrom([]uint16{0, 1, 128}).Draw(t, "VIDMin")
+		caps.VIDMax = rapid.SampledFrom([]uint16{0, 4094, 4092, 3967}).Draw(t, "VIDMax")
+		caps.MatchReserved = rapid.Bool().Draw(t, "matchReserved")
+		if rapid.Bool().Draw(t, "reserved") {
+			first := rapid.SampledFrom([]uint16{3968, 1002, 0, 2560}).Draw(t, "first reserved")
+			caps.Reserved = []vlanrules.VIDRange{{First: first, Last: first + rapid.SampledFrom([]uint16{0, 3, 127}).Draw(t, "more reserved")}}
+		}
 	}
 	return caps
+}
+
+// drawPromises draws what the domain promises about its tags, and returns the
+// tags that it thus cannot have: other buckets, other locators, and on devices
+// that do not match every VID those with locators that nobody is given.
+func drawPromises(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout) (opts []vlanrules.Option, absent *tags) {
+	limits := caps.VIDMin > 0 || caps.VIDMax > 0 || len(caps.Reserved) > 0
+	if !limits && !rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "promises") {
+		return nil, nil
+	}
+	ones := int(layout.LMAllOnes())
+	buckets, lms := ^uint32(0), []uint16{}
+	switch rapid.SampledFrom([]string{"", "from 30", "eight", "any"}).Draw(t, "buckets") {
+	case "from 30":
+		buckets = 0x7fffffff
+	case "eight":
+		buckets = 0x88888888
+	case "any":
+		buckets = 1 | rapid.Uint32().Draw(t, "buckets in use")
+	}
+	if rapid.Bool().Draw(t, "locators") {
+		lms = []uint16{1, 9, uint16(rapid.IntRange(1, ones-3).Draw(t, "locator in use"))}
+	}
+	for _, sig := range quantize.Signals {
+		opts = append(opts, vlanrules.WithBuckets(sig, buckets))
+		if len(lms) > 0 {
+			opts = append(opts, vlanrules.WithLocators(sig, lms))
+		}
+	}
+	lms = append(lms, uint16(ones)-1, uint16(ones)-2) // none and stale
+	absent = new(tags)
+	for tci := range 1 << 16 {
+		lm, d := tci&127, false
+		if layout == quantize.UEC {
+			lm, d = tci&127>>1, tci&1 == 1
+		}
+		if buckets>>(tci>>7&31)&1 == 0 || len(lms) > 2 && !slices.Contains(lms, uint16(lm)) ||
+			limits && (lm == 0 || lm == ones || d && (caps.MatchD || caps.Match == vlanrules.MatchRange)) {
+			absent.bits[tci>>6] |= 1 << (tci & 63)
+		}
+	}
+	absent.reach(0, len(absent.bits))
+	return opts, absent
 }
 
 func drawIntents(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout) []vlanrules.Intent {

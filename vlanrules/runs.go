@@ -128,7 +128,7 @@ func (c *Compiler) appendLazy(in *Intent) {
 // or not.
 func (c *Compiler) appendPrefixes(form Form, in *Intent) {
 	top := quantize.NumBuckets - 2 - level(in)
-	if form == FormSharedPrefix {
+	if form == FormSharedPrefix && top >= 0 {
 		c.want = append(c.want, c.valueRow(in))
 		canonicalRuns(top, func(q cover.Cube) { c.want = append(c.want, c.runEntry(form, in, q)) })
 		return

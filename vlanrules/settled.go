@@ -125,7 +125,7 @@ func (c *Compiler) agrees(form Form, in *Intent, r *reading) bool {
 		return false
 	}
 	if in.S == in.Signal.InitialBucket() {
-		return r.rewrites == 0 && (r.values == 1 || !shared)
+		return r.rewrites == 0 // a value that nothing uses may stay
 	}
 	if r.rewrites == 0 || r.vid != c.layout.VID(in.S, in.LM) {
 		return false
