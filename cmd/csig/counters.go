@@ -21,8 +21,10 @@ func newCounters() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "counters",
 		Short: "Read, record and replay a device's byte counters",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  csig counters read -c fleet.yaml
+  csig counters show leaf7.trace`,
+		Args: groupArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCountersRead(), newCountersRecord(), newCountersReplay(), newCountersShow())
 	return cmd
@@ -39,7 +41,6 @@ func (f *deviceFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.device, "device", "", "device of the fleet file (default: the local one, or the only one)")
 	cmd.Flags().DurationVar(&f.every, "every", 0, "time between two readings (default: the device's schedule)")
 	_ = cmd.MarkFlagRequired("config")
-	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 }
 
 // open loads the file and opens the device's counter source.
@@ -178,7 +179,7 @@ the source gives, how long a reading takes, how often the source refreshes its
 numbers, and what it cannot tell. Nothing is changed on the device.`,
 		Example: `  csig counters read -c examples/lab.yaml
   csig counters read -c fleet.yaml --device leaf7 --every 1s --count 30`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if count < 2 {
 				return fmt.Errorf("--count %d: a rate takes two readings or more", count)

@@ -35,7 +35,12 @@ func run(args []string) int {
 	defer stop()
 	root := newRoot()
 	root.SetArgs(args)
+	out := &checkedWriter{w: os.Stdout}
+	root.SetOut(out)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = out.err
+	}
 	if err == nil {
 		return 0
 	}

@@ -14,8 +14,10 @@ func newProbe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "probe",
 		Short: "Send tagged probe frames, and show what arrives",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  csig probe listen -i eth1 -c fleet.yaml
+  csig probe send -i eth1 --dst 02:00:00:00:00:02 -c fleet.yaml`,
+		Args: groupArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newProbeSend(), newProbeListen())
 	return cmd
@@ -46,24 +48,27 @@ func (o *probeOptions) add(cmd *cobra.Command) {
 	f.StringVar(&o.layout, "layout", "draft-00", "draft-00 or uec, without -c")
 	addJSON(cmd, &o.json)
 	_ = cmd.MarkFlagRequired("interface")
-	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
-	_ = cmd.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions([]string{"draft-00", "uec"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // domain returns the fleet of -c, or one whose profile the flags describe.
-func (o *probeOptions) domain() (*inventory.Fleet, error) {
+func (o *probeOptions) domain(cmd *cobra.Command) (*inventory.Fleet, error) {
 	if o.file != "" {
+		for _, name := range []string{"tpid", "wide-tpid", "layout"} {
+			if cmd.Flags().Changed(name) {
+				return nil, usageError(cmd, "--%s and -c: the fleet file's profile says it already; leave out one of them", name)
+			}
+		}
 		return inventory.Load(o.file)
 	}
 	layout, err := quantize.ParseLayout(o.layout)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--layout: %w", err)
 	}
-	compact, err := parseTPIDs(o.tpid)
+	compact, err := parseTPIDs("tpid", o.tpid, lowestEtherType)
 	if err != nil {
 		return nil, err
 	}
-	wide, err := parseTPIDs(o.wideTPID)
+	wide, err := parseTPIDs("wide-tpid", o.wideTPID, lowestEtherType)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +88,7 @@ func newProbeSend() *cobra.Command {
 Needs the right to open packet sockets (root, or CAP_NET_RAW).`,
 		Example: `  csig probe send -i eth1 --dst 02:00:00:00:00:02 --count 100
   csig probe send -i eth1 --dst 02:00:00:00:00:02 -c fleet.yaml --signal abwc --vlan 0x8100:5`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return probeSend(cmd, &o) },
 	}
 	o.add(cmd)
@@ -125,7 +130,7 @@ when interrupted, with the losses. Needs the right to open packet sockets.`,
 		Example: `  csig probe listen -i eth1 -c fleet.yaml
   csig probe listen -i eth1 --duration 10s --json
   csig probe listen -i eth1 --all --pcap tagged.pcap`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return probeListen(cmd, &o) },
 	}
 	o.add(cmd)
@@ -134,7 +139,6 @@ when interrupted, with the losses. Needs the right to open packet sockets.`,
 	f.DurationVar(&o.duration, "duration", 0, "end after this time")
 	f.BoolVar(&o.all, "all", false, "show every CSIG-tagged frame, not only probes")
 	f.StringVar(&o.pcap, "pcap", "", "write the frames to this file")
-	_ = cmd.MarkFlagFilename("pcap", "pcap")
 	return cmd
 }
 

@@ -16,9 +16,9 @@ import (
 )
 
 // senderConfig reads the flags of send.
-func (o *probeOptions) senderConfig() (probe.SenderConfig, error) {
+func (o *probeOptions) senderConfig(cmd *cobra.Command) (probe.SenderConfig, error) {
 	cfg := probe.SenderConfig{Interface: o.iface, Size: o.size}
-	fleet, err := o.domain()
+	fleet, err := o.domain(cmd)
 	if err != nil {
 		return cfg, err
 	}
@@ -56,10 +56,26 @@ func (o *probeOptions) senderConfig() (probe.SenderConfig, error) {
 	return cfg, nil
 }
 
+// findInterface is net.InterfaceByName with an error that names the interface.
+func findInterface(name string) (*net.Interface, error) {
+	nic, err := net.InterfaceByName(name)
+	if err != nil {
+		return nil, fmt.Errorf("--interface %s: this machine, or this network namespace, has no such interface (ip link shows them)", name)
+	}
+	return nic, nil
+}
+
 func probeSend(cmd *cobra.Command, o *probeOptions) error {
-	cfg, err := o.senderConfig()
+	cfg, err := o.senderConfig(cmd)
 	if err != nil {
 		return err
+	}
+	nic, err := findInterface(o.iface)
+	if err != nil {
+		return err
+	}
+	if len(nic.HardwareAddr) != 6 {
+		return fmt.Errorf("--interface %s has no Ethernet address to send from: name an Ethernet interface (ip link shows them)", o.iface)
 	}
 	s, err := probe.NewSender(cfg)
 	if err != nil {
@@ -87,8 +103,14 @@ func probeSend(cmd *cobra.Command, o *probeOptions) error {
 }
 
 func probeListen(cmd *cobra.Command, o *probeOptions) error {
-	fleet, err := o.domain()
+	if err := notNegative(cmd, "duration", o.duration); err != nil {
+		return err
+	}
+	fleet, err := o.domain(cmd)
 	if err != nil {
+		return err
+	}
+	if _, err := findInterface(o.iface); err != nil {
 		return err
 	}
 	var capture *probe.Capture
@@ -166,10 +188,7 @@ func describeFrame(fleet *inventory.Fleet, named bool, f *probe.Received) (recei
 		return rec, err
 	}
 	if named {
-		// A signal that the domain does not carry is shown without a range.
-		if p, err := describe(fleet, f.Tag); err == nil {
-			tag.Profile = p
-		}
+		tag.describe(fleet, f.Tag)
 	}
 	rec.Tag = &tag
 	return rec, nil

@@ -19,10 +19,22 @@ egress port and keeps the VLAN match/action rules true that write it into the
 CSIG tag of passing frames, so that receivers learn their path's bottleneck.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  csig demo
+  csig agent -c tor.yaml --dry-run
+  csig tag decode 99002385`,
+		Args:              groupArgs,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: requireFlags,
 	}
-	root.AddCommand(newDemo(), newAgent(), newStatus(), newCounters(), newProbe(), newRules(), newTag(), newVersion())
+	root.SetFlagErrorFunc(flagError)
+	for _, cmd := range []*cobra.Command{newDemo(), newAgent(), newStatus(), newVersion()} {
+		cmd.Args = noArgs
+		root.AddCommand(cmd)
+	}
+	root.AddCommand(newCounters(), newProbe(), newRules(), newTag())
+	root.SetHelpCommand(helpCommand())
+	strictCompletion(root)
+	completeFlags(root)
 	return root
 }
 
@@ -43,7 +55,6 @@ func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
-		Args:    cobra.NoArgs,
 		Example: "  csig version --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := buildVersion()

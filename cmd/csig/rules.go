@@ -13,10 +13,11 @@ import (
 
 func newRules() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "rules",
-		Short: "The match/action rules that carry a signal",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "rules",
+		Short:   "The match/action rules that carry a signal",
+		Example: `  csig rules explain --signal abw --bucket 11 --lm 5`,
+		Args:    groupArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newRulesExplain())
 	return cmd
@@ -53,7 +54,7 @@ another bucket, with the state after each.`,
   csig rules explain --signal abwc --bucket 12 --from 11 --lm 5 --match ternary --budget 7
   csig rules explain --signal abw --bucket 7 --lm 3 --platform linux --json
   csig rules explain --costs --layout uec`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if costs {
 				l, err := quantize.ParseLayout(layout)
@@ -68,7 +69,7 @@ another bucket, with the state after each.`,
 				return err
 			}
 			if !cmd.Flags().Changed("bucket") {
-				return fmt.Errorf("--bucket is missing: the port's own bucket, 0 to 31")
+				return usageError(cmd, "--bucket is missing: the port's own bucket, 0 to 31")
 			}
 			o := explain.Options{Bucket: bucket, LM: lm, Budget: budget, Platform: platform}
 			var err error

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -20,8 +19,10 @@ func newTag() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tag",
 		Short: "Encode and decode CSIG tags",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  csig tag decode 99002385
+  csig tag encode --signal abwc --s 7 --lm 5`,
+		Args: groupArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newTagDecode(), newTagEncode())
 	return cmd
@@ -37,41 +38,74 @@ type tagFlags struct {
 }
 
 func (f *tagFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.layout, "layout", "draft-00", "how the tag's bits are divided: draft-00 or uec")
+	cmd.Flags().StringVar(&f.layout, "layout", "draft-00", "how the tag's bits are divided: draft-00 or uec (default with -c: the profile's)")
 	cmd.Flags().BoolVar(&f.wide, "wide", false, "the 8-byte tag instead of the 4-byte one")
 	cmd.Flags().StringVarP(&f.file, "config", "c", "", "fleet file whose profile gives TPID, layout, bucket ranges and names")
 	addJSON(cmd, &f.json)
-	_ = cmd.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions([]string{"draft-00", "uec"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// resolve applies the fleet file's profile where the flags say nothing.
-func (f *tagFlags) resolve(cmd *cobra.Command) (quantize.Layout, *inventory.Fleet, error) {
-	layout, err := quantize.ParseLayout(f.layout)
-	if err != nil || f.file == "" {
-		return layout, nil, err
-	}
-	fleet, err := inventory.Load(f.file)
-	if err != nil {
-		return 0, nil, err
-	}
-	if !cmd.Flags().Changed("layout") {
-		layout = fleet.Profile.Layout
-	}
-	return layout, fleet, nil
+// tagDomain is what the flags, or the fleet's profile in their place, say about
+// tags.
+type tagDomain struct {
+	layout quantize.Layout
+	fleet  *inventory.Fleet // nil without -c
+	tpids  []uint16         // of the wanted format; none where errTPID says why
+	// errTPID is not nil where a TPID is needed that nobody has given.
+	errTPID error
 }
 
-// parseTPIDs reads "0x9900,0x9901".
-func parseTPIDs(s string) ([]uint16, error) {
+// resolve reads the flags; least is the lowest TPID they may name.
+func (f *tagFlags) resolve(cmd *cobra.Command, least uint16) (tagDomain, error) {
+	var d tagDomain
+	var err error
+	if d.layout, err = quantize.ParseLayout(f.layout); err != nil {
+		return d, fmt.Errorf("--layout: %w", err)
+	}
+	if f.file == "" || cmd.Flags().Changed("tpid") {
+		if d.tpids, err = parseTPIDs("tpid", f.tpid, least); err != nil {
+			return d, err
+		}
+	}
+	if f.file == "" {
+		return d, nil
+	}
+	if d.fleet, err = inventory.Load(f.file); err != nil {
+		return d, err
+	}
+	prof := &d.fleet.Profile
+	if cmd.Flags().Changed("layout") && d.layout != prof.Layout {
+		return d, fmt.Errorf("--layout %s: the profile %s of %s has the layout %s: leave out --layout or -c", d.layout, prof.Name, f.file, prof.Layout)
+	}
+	d.layout = prof.Layout
+	switch {
+	case d.tpids != nil:
+	case !f.wide:
+		d.tpids = []uint16{prof.TPID}
+	case prof.WideTPID != 0:
+		d.tpids = []uint16{prof.WideTPID}
+	default:
+		d.errTPID = fmt.Errorf("--wide: the profile %s of %s has no wide_tpid: its domain uses no wide tags; name a TPID with --tpid, or leave out --wide", prof.Name, f.file)
+	}
+	return d, nil
+}
+
+// parseTPIDs reads "0x9900,0x9901", the value of a flag; least is the lowest
+// number allowed.
+func parseTPIDs(flag, s string, least uint16) ([]uint16, error) {
 	var out []uint16
 	for _, part := range strings.Split(s, ",") {
 		v, err := strconv.ParseUint(strings.TrimSpace(part), 0, 16)
-		if err != nil || v < 0x600 {
-			return nil, fmt.Errorf("--tpid %q: want Ethernet types from 0x0600 to 0xffff, separated by commas", s)
+		if err != nil || v < uint64(least) {
+			return nil, fmt.Errorf("--%s %q: want Ethernet types from 0x%04x to 0xffff, separated by commas", flag, s, least)
 		}
 		out = append(out, uint16(v))
 	}
 	return out, nil
 }
+
+// lowestEtherType is the least number that is an Ethernet type; below it a
+// frame has its length there.
+const lowestEtherType = 0x0600
 
 // tagResult is what decode and encode print.
 type tagResult struct {
@@ -88,6 +122,7 @@ type tagResult struct {
 	Signal  string         `json:"signal"`
 	VLANs   *int           `json:"vlan_tags,omitempty"` // in front of the tag, when it came in a frame
 	Profile *profileResult `json:"profile,omitempty"`   // with -c
+	Note    string         `json:"note,omitempty"`      // why there is no profile in spite of -c
 }
 
 // profileResult is what the domain's profile adds to a tag.
@@ -108,89 +143,130 @@ func newTagDecode() *cobra.Command {
 		Short: "Decode a tag, or the tag of a frame",
 		Long: `Decode HEX. Exactly 4 bytes (8 with --wide) are a tag with any TPID. More are an
 Ethernet frame, in which the tag is the last L2 tag with a TPID of --tpid; it
-may stand behind up to 4 VLAN tags. Anything else is an error.`,
+may stand behind up to 4 VLAN tags. Anything else is an error.
+
+HEX may have a 0x in front, and spaces, colons and hyphens between bytes.`,
 		Example: `  csig tag decode 99002385
   csig tag decode -c fleet.yaml --json 9900037e
-  csig tag decode --wide 9901000310000400`,
-		Args: cobra.MinimumNArgs(1),
+  csig tag decode --wide 9901000310000400
+  csig tag decode 02:00:00:00:00:02 02:00:00:00:00:01 8100-0005 9900-2385 0800`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError(cmd, "HEX is missing: the bytes of a tag or a frame, e.g. 99002385")
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			raw, err := hex.DecodeString(strings.NewReplacer(" ", "", ":", "", "0x", "", "\n", "").Replace(strings.Join(args, "")))
+			raw, err := parseHex(strings.Join(args, " "))
 			if err != nil {
-				return fmt.Errorf("%q is not hexadecimal: %w", strings.Join(args, " "), err)
+				return fmt.Errorf("HEX is not hexadecimal: %w", err)
 			}
-			layout, fleet, err := f.resolve(cmd)
-			if err != nil {
-				return err
-			}
-			tpids, err := parseTPIDs(f.tpid)
+			d, err := f.resolve(cmd, lowestEtherType)
 			if err != nil {
 				return err
 			}
-			if fleet != nil && !cmd.Flags().Changed("tpid") {
-				tpids = []uint16{fleet.Profile.TPID}
-				if f.wide {
-					tpids = []uint16{fleet.Profile.WideTPID}
-				}
-			}
-			tag, vlans, err := decodeTag(raw, layout, f.wide, tpids)
+			tag, vlans, err := d.decode(raw, f.wide)
 			if err != nil {
 				return err
 			}
-			return printTag(cmd.OutOrStdout(), f.json, tag, layout, fleet, vlans)
+			return printTag(cmd.OutOrStdout(), f.json, tag, &d, vlans)
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&f.tpid, "tpid", "0x9900", "TPIDs of the CSIG tag in a frame, separated by commas")
+	cmd.Flags().StringVar(&f.tpid, "tpid", "0x9900", "TPIDs of the CSIG tag in a frame, separated by commas (default with -c: the profile's)")
 	return cmd
 }
 
-// decodeTag decodes a bare tag or finds the one in a frame; vlans is nil for a
+// decode decodes a bare tag or finds the one in a frame; vlans is nil for a
 // bare tag.
-func decodeTag(raw []byte, layout quantize.Layout, wide bool, tpids []uint16) (quantize.Tag, *int, error) {
+func (d *tagDomain) decode(raw []byte, wide bool) (tag quantize.Tag, vlans *int, err error) {
 	size := quantize.Tag{Wide: wide}.Size()
-	if len(raw) == size {
-		tag, err := quantize.DecodeTag(raw, layout, wide)
+	switch {
+	case len(raw) == size:
+		tag, err = quantize.DecodeTag(raw, d.layout, wide)
 		return tag, nil, err
+	case len(raw) < shortestFrame:
+		hint := ""
+		switch {
+		case wide && len(raw) == quantize.CompactSize:
+			hint = "; without --wide it is a compact tag"
+		case !wide && len(raw) == quantize.WideSize:
+			hint = "; with --wide it is a wide tag"
+		}
+		return tag, nil, fmt.Errorf("HEX is %s: a tag has %d, and a frame %d or more%s", plural(len(raw), "byte"), size, shortestFrame, hint)
+	case d.errTPID != nil:
+		return tag, nil, d.errTPID
 	}
-	pos, frame, err := findLast(raw, wide, tpids)
+	at, before, err := findLast(raw, d.tpids, size)
 	if err != nil {
-		return quantize.Tag{}, nil, fmt.Errorf("%d bytes are not a tag (that is %d bytes), and read as a frame: %w", len(raw), size, err)
+		return tag, nil, fmt.Errorf("HEX is a frame of %s: %w", plural(len(raw), "byte"), err)
 	}
-	tag, err := quantize.DecodeTag(frame[pos.Offset:pos.Offset+size], layout, wide)
-	return tag, &pos.VLANs, err
+	tag, err = quantize.DecodeTag(raw[at:at+size], d.layout, wide)
+	return tag, &before, err
 }
 
-// findLast finds the last tag with one of several TPIDs, and returns the frame
-// it is in: where CSIG tags follow each other, the ones in front are cut out.
-func findLast(frame []byte, wide bool, tpids []uint16) (quantize.Position, []byte, error) {
-	var pos quantize.Position
-	err := quantize.ErrNoTag
-	for _, tpid := range tpids {
-		want := quantize.TPIDs{Compact: tpid}
-		if wide {
-			want = quantize.TPIDs{Wide: tpid}
+// shortestFrame is two addresses and an Ethernet type.
+const shortestFrame = 14
+
+// findLast finds the tag of size bytes that is a frame's last L2 tag: its
+// offset, and how many VLAN tags stand in front. Where one of tpids is a VLAN's
+// too, it is CSIG's. Unlike quantize.FindTag it takes several CSIG tags in one
+// frame and reads the last: somebody who decodes by hand is looking for a fault.
+func findLast(frame []byte, tpids []uint16, size int) (at, vlans int, err error) {
+	at = -1
+	last := "" // what stands behind the CSIG tag, where that is not the last
+	off := 12
+	for {
+		if len(frame) < off+2 {
+			return 0, 0, fmt.Errorf("%w, at byte %d", quantize.ErrTruncated, len(frame))
 		}
-		p, e := quantize.FindTag(frame, want)
-		if e == nil || errors.Is(e, quantize.ErrNotLast) {
-			pos, err = p, e
-			break
+		et := binary.BigEndian.Uint16(frame[off:])
+		switch {
+		case slices.Contains(tpids, et):
+			at, last = off, ""
+			off += size
+			continue
+		case et == 0x8100 || et == 0x88a8:
+			if vlans == quantize.MaxVLANs {
+				return 0, 0, quantize.ErrTooDeep
+			}
+			vlans++
+			if at >= 0 {
+				last = fmt.Sprintf("the CSIG tag at byte %d is followed by a VLAN tag, 0x%04x", at, et)
+			}
+			off += quantize.CompactSize
+			continue
+		case last != "":
+			return 0, 0, fmt.Errorf("%w: %s", quantize.ErrNotLast, last)
+		case at < 0:
+			return 0, 0, fmt.Errorf("%w: behind %s comes 0x%04x, and the tag's TPID is %s (--tpid)", quantize.ErrNoTag, plural(vlans, "VLAN tag"), et, hexList(tpids))
 		}
-		if errors.Is(err, quantize.ErrNoTag) {
-			err = e // any other error says more
-		}
+		return at, vlans, nil
 	}
-	if err == nil || errors.Is(err, quantize.ErrNotLast) {
-		if inner := binary.BigEndian.Uint16(frame[pos.EtherType:]); slices.Contains(tpids, inner) {
-			return findLast(slices.Concat(frame[:pos.Offset], frame[pos.EtherType:]), wide, tpids)
-		}
+}
+
+// hexList writes "0x9900 or 0x9901".
+func hexList(tpids []uint16) string {
+	out := make([]string, 0, len(tpids))
+	for _, t := range tpids {
+		out = append(out, fmt.Sprintf("0x%04x", t))
 	}
-	return pos, frame, err
+	return strings.Join(out, " or ")
+}
+
+// plural writes "1 byte", "2 bytes".
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return strconv.Itoa(n) + " " + what
 }
 
 func newTagEncode() *cobra.Command {
 	var (
 		f           tagFlags
-		signal      string
+		signal, t   string
 		s, lm, r, d uint32
 	)
 	cmd := &cobra.Command{
@@ -199,69 +275,80 @@ func newTagEncode() *cobra.Command {
 		Long: `Encode a tag: the inverse of decode. Without --s and --lm it is the tag that a
 sender starts with: the value anything replaces, with the locator "none".`,
 		Example: `  csig tag encode --signal abwc --s 7 --lm 5
-  csig tag encode --signal abw
+  csig tag encode --signal abw -c fleet.yaml
   csig tag encode --t 1 --s 7 --lm 5 --layout uec --json`,
-		Args: cobra.NoArgs,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError(cmd, "unexpected %q: the parts of the tag are flags, e.g. --signal abw --s 7 --lm 5", args[0])
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			layout, fleet, err := f.resolve(cmd)
-			if err != nil {
+			dom, err := f.resolve(cmd, 0)
+			switch {
+			case err != nil:
 				return err
+			case dom.errTPID != nil:
+				return dom.errTPID
+			case len(dom.tpids) != 1:
+				return fmt.Errorf("--tpid %q: encode takes one TPID", f.tpid)
+			}
+			name := "signal"
+			if cmd.Flags().Changed("t") {
+				if name = "t"; cmd.Flags().Changed("signal") {
+					return usageError(cmd, "--signal and --t are the same: choose one")
+				}
+				signal = t
 			}
 			sig, err := parseSignalOrT(signal)
 			if err != nil {
-				return err
+				return fmt.Errorf("--%s: %w", name, err)
 			}
-			tpids, err := parseTPIDs(f.tpid)
-			if err != nil {
-				return err
-			}
-			if len(tpids) != 1 {
-				return fmt.Errorf("--tpid %q: encode takes one TPID", f.tpid)
-			}
-			tpid := tpids[0]
-			if fleet != nil && !cmd.Flags().Changed("tpid") {
-				if tpid = fleet.Profile.TPID; f.wide {
-					tpid = fleet.Profile.WideTPID
+			for _, part := range []struct {
+				flag     string
+				v, limit uint32
+			}{{"lm", lm, 0xffff}, {"r", r, 0xff}, {"d", d, 1}} {
+				if part.v > part.limit {
+					return fmt.Errorf("--%s %d: want 0 to %d", part.flag, part.v, part.limit)
 				}
 			}
-			for name, v := range map[string]uint32{"lm": lm, "r": r, "d": d} {
-				if max := map[string]uint32{"lm": 0xffff, "r": 0xff, "d": 1}[name]; v > max {
-					return fmt.Errorf("--%s %d: want 0 to %d", name, v, max)
-				}
-			}
-			tag := quantize.Tag{TPID: tpid, Wide: f.wide, T: sig, R: uint8(r), S: s, LM: uint16(lm), D: d == 1}
+			tag := quantize.Tag{TPID: dom.tpids[0], Wide: f.wide, T: sig, R: uint8(r), S: s, LM: uint16(lm), D: d == 1}
 			if !cmd.Flags().Changed("s") {
-				tag.S = initialS(fleet, sig, f.wide)
+				tag.S = initialS(dom.fleet, sig, f.wide)
 			}
 			if !cmd.Flags().Changed("lm") {
-				tag.LM = layout.LMNone()
+				tag.LM = dom.layout.LMNone()
 				if f.wide {
-					tag.LM = 1<<layout.WideLMBits() - 2
+					tag.LM = uint16(1<<dom.layout.WideLMBits() - 2) // "none": all ones minus one
 				}
 			}
-			if _, err := tag.Encode(layout); err != nil {
-				return err
+			raw, err := tag.Encode(dom.layout)
+			if err != nil {
+				return fmt.Errorf("a %s tag in the layout %s: %w", format(f.wide), dom.layout, err)
 			}
 			if f.json {
-				return printTag(cmd.OutOrStdout(), true, tag, layout, fleet, nil)
-			}
-			raw, err := tag.Encode(layout)
-			if err != nil {
-				return err
+				return printTag(cmd.OutOrStdout(), true, tag, &dom, nil)
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), hex.EncodeToString(raw))
 			return err
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&f.tpid, "tpid", "0x9900", "TPID of the tag")
-	cmd.Flags().StringVar(&signal, "signal", "abw", "abw, abwc, pd, nqd, or a number from 0 to 15")
-	cmd.Flags().StringVar(&signal, "t", "abw", "the same as --signal")
-	cmd.Flags().Uint32Var(&s, "s", 0, "signal value: the bucket, or the multiple of the quantum with --wide")
-	cmd.Flags().Uint32Var(&lm, "lm", 0, "locator metadata")
+	cmd.Flags().StringVar(&f.tpid, "tpid", "0x9900", "TPID of the tag (default with -c: the profile's)")
+	cmd.Flags().StringVar(&signal, "signal", "abw", "abw, abwc, pd, nqd, or a number from 0 to 7 (15 with --wide)")
+	cmd.Flags().StringVar(&t, "t", "", "the same as --signal")
+	cmd.Flags().Uint32Var(&s, "s", 0, "signal value: the bucket, or the multiple of the quantum with --wide (default: what senders start with)")
+	cmd.Flags().Uint32Var(&lm, "lm", 0, "locator metadata (default: none)")
 	cmd.Flags().Uint32Var(&r, "r", 0, "reserved bits")
 	cmd.Flags().Uint32Var(&d, "d", 0, "uec: 1 for a trimmed frame")
 	return cmd
+}
+
+func format(wide bool) string {
+	if wide {
+		return "wide"
+	}
+	return "compact"
 }
 
 // initialS is the S a sender starts with.
@@ -275,11 +362,17 @@ func initialS(fleet *inventory.Fleet, sig quantize.Signal, wide bool) uint32 {
 	return uint32(sig.InitialBucket())
 }
 
+// parseSignalOrT reads a signal's name, its number, or the t4 … t15 that
+// signals without a name are printed as.
 func parseSignalOrT(s string) (quantize.Signal, error) {
-	if v, err := strconv.ParseUint(s, 0, 4); err == nil {
+	if v, err := strconv.ParseUint(strings.TrimPrefix(s, "t"), 0, 4); err == nil {
 		return quantize.Signal(v), nil
 	}
-	return quantize.ParseSignal(s)
+	sig, err := quantize.ParseSignal(s)
+	if err != nil {
+		err = fmt.Errorf("%w, or a number from 0 to 15", err)
+	}
+	return sig, err
 }
 
 func newTagResult(tag quantize.Tag, layout quantize.Layout) (tagResult, error) {
@@ -298,37 +391,34 @@ func newTagResult(tag quantize.Tag, layout quantize.Layout) (tagResult, error) {
 }
 
 // printTag prints a tag, with what the profile says about it.
-func printTag(w io.Writer, asJSON bool, tag quantize.Tag, layout quantize.Layout, fleet *inventory.Fleet, vlans *int) error {
-	res, err := newTagResult(tag, layout)
+func printTag(w io.Writer, asJSON bool, tag quantize.Tag, d *tagDomain, vlans *int) error {
+	res, err := newTagResult(tag, d.layout)
 	if err != nil {
 		return err
 	}
 	res.VLANs = vlans
-	if fleet != nil {
-		if res.Profile, err = describe(fleet, tag); err != nil {
-			return err
-		}
+	if d.fleet != nil {
+		res.describe(d.fleet, tag)
 	}
 	if asJSON {
 		return printJSON(w, res)
 	}
-	kind := "compact"
-	if tag.Wide {
-		kind = "wide"
-	}
-	fmt.Fprintf(w, "tpid 0x%04x  %s %s\n", tag.TPID, kind, layout)
+	fmt.Fprintf(w, "tpid 0x%04x  %s %s\n", tag.TPID, format(tag.Wide), d.layout)
 	if vlans != nil {
-		fmt.Fprintf(w, "behind %d VLAN tags\n", *vlans)
+		fmt.Fprintf(w, "behind %s\n", plural(*vlans, "VLAN tag"))
 	}
 	fmt.Fprintf(w, "t    %d  %s\n", res.T, res.Signal)
 	fmt.Fprintf(w, "r    %d\n", res.R)
-	if layout == quantize.UEC {
+	if d.layout == quantize.UEC {
 		fmt.Fprintf(w, "d    %d\n", res.D)
 	}
 	fmt.Fprintf(w, "s    %d%s\n", res.S, parenthesis(res.Profile, func(p *profileResult) string { return p.Range }))
 	_, err = fmt.Fprintf(w, "lm   %d%s\n", res.LM, parenthesis(res.Profile, func(p *profileResult) string {
 		return strings.Join(append([]string{p.Locator}, p.Ports...), ", ")
 	}))
+	if res.Note != "" {
+		_, err = fmt.Fprintf(w, "note %s\n", res.Note)
+	}
 	return err
 }
 
@@ -339,20 +429,21 @@ func parenthesis(p *profileResult, f func(*profileResult) string) string {
 	return "  (" + f(p) + ")"
 }
 
-// describe reads a tag with the fleet's profile.
-func describe(fleet *inventory.Fleet, tag quantize.Tag) (*profileResult, error) {
+// describe adds what the fleet's profile says about a tag, or why it cannot
+// say anything: a tag of another domain is still worth looking at.
+func (res *tagResult) describe(fleet *inventory.Fleet, tag quantize.Tag) {
 	r, err := fleet.Profile.Read(tag)
 	if err != nil {
-		return nil, fmt.Errorf("profile %s: %w", fleet.Profile.Name, err)
+		res.Note = fmt.Sprintf("no range and no name: %v (profile %s of %s)", err, fleet.Profile.Name, fleet.Path)
+		return
 	}
-	p := &profileResult{
+	res.Profile = &profileResult{
 		Name: fleet.Profile.Name, Unit: string(tag.T.Unit()),
 		Low: r.Range.Low, High: r.Range.High, Range: r.String(), Locator: r.Locator, Ports: []string{},
 	}
 	if !tag.Wide {
 		for _, ref := range fleet.LocatorPorts(tag.T, tag.LM) {
-			p.Ports = append(p.Ports, ref.String())
+			res.Profile.Ports = append(res.Profile.Ports, ref.String())
 		}
 	}
-	return p, nil
 }

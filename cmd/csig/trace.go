@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,8 +32,11 @@ func newCountersRecord() *cobra.Command {
 		Long: `Record every reading of a device's counters, with its times and errors, until
 --duration is over or Ctrl-C. The trace holds names of ports and no secret.`,
 		Example: "  csig counters record -c fleet.yaml --device leaf7 -o leaf7.trace --duration 10m",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if err := notNegative(cmd, "duration", duration); err != nil {
+				return err
+			}
 			_, dev, src, err := f.open(cmd.Context())
 			if err != nil {
 				return err
@@ -119,13 +123,12 @@ type playFlags struct {
 
 func (f *playFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVarP(&f.file, "config", "c", "", "fleet file whose profile gives the bucket tables (default: presets that fit the fastest port)")
+	fl.StringVarP(&f.file, "config", "c", "", "fleet file whose profile gives the bucket tables (default: the presets log-100G and log)")
 	fl.StringVar(&f.method, "estimator", "raw", "raw, ewma or dre")
 	fl.DurationVar(&f.tau, "time-constant", 0, "of ewma and dre (default: the trace's interval)")
 	fl.StringSliceVar(&f.ports, "port", nil, "only these ports")
 	fl.IntVar(&f.hold, "hold", 0, "damping: readings for which better news has to hold")
 	fl.Uint32Var(&f.margin, "margin", 0, "damping: how far inside the better bucket, in thousandths of its width")
-	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	_ = cmd.RegisterFlagCompletionFunc("estimator", cobra.FixedCompletions([]string{"raw", "ewma", "dre"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -139,9 +142,17 @@ func (f *playFlags) config(name string) (*trace.Reader, trace.PlayConfig, func()
 	fail := func(err error) (*trace.Reader, trace.PlayConfig, func() error, error) {
 		return nil, cfg, nil, errors.Join(err, file.Close())
 	}
+	if info, err := file.Stat(); err == nil && info.IsDir() {
+		return fail(fmt.Errorf("%s is a directory: name a file that csig counters record wrote", name))
+	}
 	r, err := trace.NewReader(file)
 	if err != nil {
-		return fail(fmt.Errorf("%s: %w", name, err))
+		return fail(fmt.Errorf("%s: %w; want a file that csig counters record wrote", name, err))
+	}
+	for _, port := range f.ports {
+		if !slices.Contains(r.Header().Ports, port) {
+			return fail(fmt.Errorf("--port %s: the trace %s has no such port; it has %s", port, name, strings.Join(r.Header().Ports, ", ")))
+		}
 	}
 	if cfg.Method, err = counters.ParseMethod(f.method); err != nil {
 		return fail(fmt.Errorf("--estimator: %w", err))
@@ -245,7 +256,7 @@ func newCountersReplay() *cobra.Command {
 what each reading led to. The same trace and flags print the same, anywhere.`,
 		Example: `  csig counters replay leaf7.trace -c fleet.yaml
   csig counters replay leaf7.trace --estimator ewma --time-constant 2s --json`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArg("TRACE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, cfg, closeTrace, err := f.config(args[0])
 			if err != nil {
@@ -339,7 +350,7 @@ func newCountersShow() *cobra.Command {
 		Short: "Draw a trace: utilisation and buckets over time",
 		Example: `  csig counters show leaf7.trace
   csig counters show leaf7.trace -c fleet.yaml --port swp1 --svg swp1.svg`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArg("TRACE"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			r, cfg, closeTrace, err := f.config(args[0])
 			if err != nil {
@@ -376,7 +387,6 @@ func newCountersShow() *cobra.Command {
 	}
 	f.add(cmd)
 	cmd.Flags().StringVar(&svg, "svg", "", "draw into this file instead of the terminal")
-	_ = cmd.MarkFlagFilename("svg", "svg")
 	return cmd
 }
 

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// usageError is a command line that cannot be meant; it names the page that
+// says how to type it.
+func usageError(cmd *cobra.Command, format string, args ...any) error {
+	what := fmt.Sprintf(format, args...)
+	if cmd.HasParent() { // every error begins with "csig:" already
+		what = strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ") + ": " + what
+	}
+	return fmt.Errorf("%s; see %s --help", what, cmd.CommandPath())
+}
+
+// noArgs is for commands that take flags only.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError(cmd, "unexpected %q: it takes flags only", args[0])
+	}
+	return nil
+}
+
+// oneArg is for commands that take one argument; what says what it is.
+func oneArg(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return usageError(cmd, "%s is missing", what)
+		case len(args) > 1:
+			return usageError(cmd, "unexpected %q: it takes one %s at a time", args[1], what)
+		}
+		return nil
+	}
+}
+
+// groupArgs is for commands that only have sub-commands.
+func groupArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	hint := "it has " + strings.Join(names, ", ")
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return fmt.Errorf("unknown command %q for %q: %s", args[0], cmd.CommandPath(), hint)
+}
+
+// flagError makes a wrong flag's error one that says what to do next.
+func flagError(cmd *cobra.Command, err error) error {
+	var value *pflag.InvalidValueError
+	if errors.As(err, &value) {
+		name := "--" + value.GetFlag().Name
+		var number *strconv.NumError
+		switch {
+		case errors.As(value.Unwrap(), &number) && errors.Is(number.Err, strconv.ErrRange):
+			return usageError(cmd, "%s %q is out of range: %s", name, value.GetValue(), purpose(value.GetFlag()))
+		case errors.As(value.Unwrap(), &number), value.GetFlag().Value.Type() == "duration":
+			return usageError(cmd, "%s %q is not a %s", name, value.GetValue(), kindOf(value.GetFlag()))
+		}
+		return usageError(cmd, "%s %q: %v", name, value.GetValue(), value.Unwrap())
+	}
+	return usageError(cmd, "%v", err)
+}
+
+// purpose is what a flag's help says, without its default.
+func purpose(f *pflag.Flag) string {
+	what, _, _ := strings.Cut(f.Usage, " (")
+	return what
+}
+
+// kindOf names what a flag takes.
+func kindOf(f *pflag.Flag) string {
+	switch kind := f.Value.Type(); {
+	case strings.HasPrefix(kind, "uint"):
+		return "whole number from 0 up"
+	case strings.HasPrefix(kind, "int"):
+		return "whole number"
+	case kind == "duration":
+		return "duration, e.g. 500ms, 10s or 2m"
+	case kind == "bool":
+		return "yes or no: leave out the value, or write true or false"
+	default:
+		return kind
+	}
+}
+
+// requireFlags names the flags that a command cannot do without, in place of
+// cobra's list of bare names.
+func requireFlags(cmd *cobra.Command, _ []string) error {
+	var missing []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed && f.Value.String() == "" && slices.Contains(neverEmpty, f.Name) {
+			missing = append(missing, fmt.Sprintf("--%s is empty: %s", f.Name, purpose(f)))
+			return
+		}
+		if _, ok := f.Annotations[cobra.BashCompOneRequiredFlag]; !ok || f.Changed {
+			return
+		}
+		name := "--" + f.Name
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand + "/" + name
+		}
+		missing = append(missing, fmt.Sprintf("%s is missing: %s", name, purpose(f)))
+	})
+	if len(missing) == 0 {
+		return nil
+	}
+	return usageError(cmd, "%s", strings.Join(missing, "; "))
+}
+
+// neverEmpty are flags that name something: an empty name is a script's unset
+// variable.
+var neverEmpty = []string{"config", "device", "interface", "output", "pcap", "platform", "socket", "svg"}
+
+// notNegative refuses a time that would read as "for ever".
+func notNegative(cmd *cobra.Command, flag string, d time.Duration) error {
+	if d < 0 {
+		return usageError(cmd, "--%s %v is negative", flag, d)
+	}
+	return nil
+}
+
+// helpCommand is "csig help", with an error for a page that does not exist.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND]",
+		Short:   "Help about any command",
+		Example: "  csig help tag decode",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			page, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				if page == nil {
+					page = cmd.Root()
+				}
+				return groupArgs(page, append(rest, args...))
+			}
+			page.InitDefaultHelpFlag()
+			return page.Help()
+		},
+	}
+}
+
+// strictCompletion gives cobra's completion command the errors of the others.
+func strictCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	cmd, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		return // cobra has left it out
+	}
+	cmd.Args, cmd.RunE = groupArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.Example = "  csig completion bash --help"
+	for _, shell := range cmd.Commands() {
+		shell.Args = noArgs
+		shell.Example = "  csig completion " + shell.Name()
+	}
+}
+
+// choices are the values of flags that take one of a few, for completion.
+var choices = map[string][]string{
+	"layout":     {"draft-00", "uec"},
+	"signal":     {"abw", "abwc", "pd", "nqd"},
+	"t":          {"abw", "abwc", "pd", "nqd"},
+	"log-level":  {"error", "warn", "info", "debug"},
+	"log-format": {"text", "json"},
+}
+
+// fileFlags are the flags that take a file, with the endings to offer.
+var fileFlags = map[string][]string{
+	"config": {"yaml", "yml"}, "pcap": {"pcap"}, "svg": {"svg"},
+}
+
+// completeFlags registers what the shells offer behind the flags of a command
+// and of all below it.
+func completeFlags(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if _, done := cmd.GetFlagCompletionFunc(f.Name); done {
+			return
+		}
+		if values, ok := choices[f.Name]; ok {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(slices.Clone(values), cobra.ShellCompDirectiveNoFileComp))
+		}
+		if ends, ok := fileFlags[f.Name]; ok {
+			_ = cmd.MarkFlagFilename(f.Name, ends...)
+		}
+	})
+	for _, sub := range cmd.Commands() {
+		completeFlags(sub)
+	}
+}
+
+// checkedWriter remembers the first error: what goes to a full disk is not
+// done, whoever forgot to look.
+type checkedWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (c *checkedWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	if err != nil && c.err == nil {
+		c.err = err
+	}
+	return n, err
+}
