@@ -1,0 +1,244 @@
+package plans
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Format is the version of a plan's file.
+const Format = "csig.plan/v1"
+
+// Plan is what a person reviews and apply carries out: stages one after the
+// other, waves one after the other within a stage, the steps of a wave side by
+// side. It holds no secrets and no signal.
+type Plan struct {
+	Format        string    `json:"format"`
+	Created       time.Time `json:"created"`
+	Version       string    `json:"version"` // of the csig that made it
+	Fleet         string    `json:"fleet"`   // the file it was made from
+	Goal          Goal      `json:"goal"`
+	ProfileHash   string    `json:"profile_hash"`
+	InventoryHash string    `json:"inventory_hash"`
+	Offline       bool      `json:"offline"` // nothing was observed: for reading, not for apply
+	Devices       []Device  `json:"devices"`
+	Stages        []Stage   `json:"stages"`
+	Findings      []Finding `json:"findings"`
+	Totals        Totals    `json:"totals"`
+
+	// Integrity is the SHA-256 of the plan without it: apply refuses a plan
+	// that was altered after the review.
+	Integrity string `json:"integrity"`
+}
+
+// Goal is what a plan is for.
+type Goal string
+
+// The goals.
+const (
+	RollOut Goal = "roll-out" // the setup the fleet file asks for
+	TakeOff Goal = "take-off" // nothing of ours anywhere
+)
+
+// Device is one device the plan looked at.
+type Device struct {
+	Device   string `json:"device"`
+	Platform string `json:"platform"`
+	Via      string `json:"via"`   // how it is reached: "local", "ssh …", "daemon …"
+	Level    string `json:"level"` // of support, as found
+	Reason   string `json:"reason"`
+
+	// Observed is the setup the plan was made against; the hash is what makes
+	// a plan stale.
+	Observed     Setup    `json:"observed"`
+	ObservedHash string   `json:"observed_hash"`
+	Changes      []Change `json:"changes"` // from observed to wanted, all stages together
+}
+
+// Change is one or more changes of a kind, for as many ports as it concerns.
+type Change struct {
+	Kind       string `json:"kind"` // "+", "~" or "-"
+	Ports      string `json:"ports"`
+	Count      int    `json:"count"` // ports; 0: the device as a whole
+	What       string `json:"what"`
+	Detail     string `json:"detail"`
+	Disruptive string `json:"disruptive"` // why ordinary traffic notices; "" when it does not
+}
+
+// Stage is a part of the plan that ends before the next begins.
+type Stage struct {
+	Name  string `json:"name"`
+	Why   string `json:"why"`
+	Waves []Wave `json:"waves"`
+}
+
+// Wave is steps that may run side by side. The health gate follows it.
+type Wave struct {
+	Name  string `json:"name"`
+	Steps []Step `json:"steps"`
+}
+
+// Step brings one device to a setup.
+type Step struct {
+	ID     int    `json:"id"` // from 1, in the order of the plan
+	Device string `json:"device"`
+	Want   Setup  `json:"want"`
+}
+
+// Finding is something a reviewer should know. An error stops the plan.
+type Finding struct {
+	Severity string `json:"severity"` // "error" or "warning"
+	Device   string `json:"device"`
+	Port     string `json:"port"`
+	Message  string `json:"message"`
+}
+
+// The severities.
+const (
+	SeverityError   = "error"
+	SeverityWarning = "warning"
+)
+
+// String is the finding in one line.
+func (f Finding) String() string {
+	where := f.Device
+	if f.Port != "" {
+		where += ":" + f.Port
+	}
+	if where != "" {
+		where += ": "
+	}
+	return where + f.Message
+}
+
+// Totals counts the changes.
+type Totals struct {
+	Add        int `json:"add"`
+	Change     int `json:"change"`
+	Remove     int `json:"remove"`
+	Disruptive int `json:"disruptive"`
+	Devices    int `json:"devices"` // with at least one change
+}
+
+// Empty tells whether there is nothing to do.
+func (p *Plan) Empty() bool { return len(p.Stages) == 0 }
+
+// Errors are the findings that stop the plan.
+func (p *Plan) Errors() []Finding {
+	var out []Finding
+	for _, f := range p.Findings {
+		if f.Severity == SeverityError {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// seal sets the plan's integrity.
+func (p *Plan) seal() error {
+	sum, err := p.sum()
+	p.Integrity = sum
+	return err
+}
+
+func (p *Plan) sum() (string, error) {
+	bare := *p
+	bare.Integrity = ""
+	h := sha256.New()
+	if err := json.NewEncoder(h).Encode(&bare); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// Write writes the plan as JSON.
+func (p *Plan) Write(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", " ")
+	return enc.Encode(p)
+}
+
+// maxPlan bounds the file of a plan.
+const maxPlan = 1 << 30
+
+// Read reads a plan that Write wrote. An altered, cut or foreign file is an
+// error that says which.
+func Read(r io.Reader) (*Plan, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxPlan))
+	if err != nil {
+		return nil, err
+	}
+	var head struct {
+		Format string `json:"format"`
+	}
+	switch err := json.Unmarshal(text, &head); {
+	case err != nil:
+		return nil, fmt.Errorf("not a plan: %w", err)
+	case head.Format != Format:
+		return nil, fmt.Errorf("not a plan that this csig reads: its format is %q, want %q", head.Format, Format)
+	}
+	p := &Plan{}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(p); err != nil {
+		return nil, fmt.Errorf("not a plan: %w", err)
+	}
+	sum, err := p.sum()
+	if err != nil {
+		return nil, err
+	}
+	if sum != p.Integrity {
+		return nil, errors.New("the plan was altered after it was made: its integrity hash does not match; make a new one with csig plan")
+	}
+	return p, p.check()
+}
+
+// check refuses what no planner writes, so that apply need not.
+func (p *Plan) check() error {
+	known := map[string]bool{}
+	for _, d := range p.Devices {
+		known[d.Device] = true
+	}
+	id := 0
+	for s := range p.steps() {
+		id++
+		if s.ID != id || !known[s.Device] {
+			return fmt.Errorf("not a plan: step %d of device %q has no place in it", s.ID, s.Device)
+		}
+		if _, err := s.Want.unpack(); err != nil {
+			return fmt.Errorf("not a plan: step %d, device %s: %w", s.ID, s.Device, err)
+		}
+	}
+	return nil
+}
+
+// steps yields every step in order.
+func (p *Plan) steps() func(yield func(*Step) bool) {
+	return func(yield func(*Step) bool) {
+		for i := range p.Stages {
+			for j := range p.Stages[i].Waves {
+				w := &p.Stages[i].Waves[j]
+				for k := range w.Steps {
+					if !yield(&w.Steps[k]) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// device returns the device of that name.
+func (p *Plan) device(name string) *Device {
+	for i := range p.Devices {
+		if p.Devices[i].Device == name {
+			return &p.Devices[i]
+		}
+	}
+	return nil
+}

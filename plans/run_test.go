@@ -1,0 +1,372 @@
+package plans
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// fleet is devices in memory. They keep what they were given, refuse what no
+// device takes, and count what is done to them.
+type fleet struct {
+	mu      sync.Mutex
+	devices map[string]vendors.Setup
+	log     []string // "s1 apply", in order
+	ops     int
+	dieAt   int // the operation at which the process dies; 0: never
+	half    bool
+	journal *Journal
+	broken  map[string]error
+}
+
+var errDead = errors.New("the process is dead")
+
+// op counts an operation that changes something; from dieAt on nothing happens
+// any more, neither on devices nor in the journal.
+func (f *fleet) op() (dead bool) {
+	f.ops++
+	return f.dieAt > 0 && f.ops >= f.dieAt
+}
+
+type device struct {
+	f    *fleet
+	name string
+}
+
+func (f *fleet) open(_ context.Context, name string) (Target, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.devices[name]; !ok {
+		return nil, fmt.Errorf("no route to %s", name)
+	}
+	return &device{f, name}, nil
+}
+
+func (d *device) Probe(context.Context) (vendors.Facts, error) { return vendors.Facts{}, nil }
+
+func (d *device) Observe(context.Context) (vendors.Setup, error) {
+	d.f.mu.Lock()
+	defer d.f.mu.Unlock()
+	s := d.f.devices[d.name]
+	s.Ports = slices.Clone(s.Ports)
+	return s, nil
+}
+
+func (d *device) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
+	if len(want.Signals) == 0 {
+		return nil, errors.New("a setup without signals")
+	}
+	var out []vendors.Change
+	if have.TPID != want.TPID || have.Layout != want.Layout || have.OnStale != want.OnStale || !slices.Equal(have.Signals, want.Signals) {
+		out = append(out, vendors.Change{Kind: vendors.Alter, What: "domain"})
+	}
+	if !slices.Equal(have.Ports, want.Ports) {
+		out = append(out, vendors.Change{Kind: vendors.Alter, What: "ports", Detail: fmt.Sprint(have.Ports, " -> ", want.Ports)})
+	}
+	return out, nil
+}
+
+func (d *device) set(what string, s vendors.Setup) error {
+	d.f.mu.Lock()
+	defer d.f.mu.Unlock()
+	if err := d.f.broken[d.name]; err != nil {
+		return err
+	}
+	if dead := d.f.op(); dead {
+		if d.f.half && d.f.ops == d.f.dieAt { // it died after the device had it
+			d.f.devices[d.name] = s
+		}
+		if d.f.journal != nil {
+			d.f.journal.err = errDead
+		}
+		return errDead
+	}
+	d.f.devices[d.name] = s
+	d.f.log = append(d.f.log, d.name+" "+what)
+	return nil
+}
+
+func (d *device) Apply(_ context.Context, want vendors.Setup) error { return d.set("apply", want) }
+func (d *device) Remove(context.Context) error                      { return d.set("remove", vendors.Setup{}) }
+func (d *device) Close() error                                      { return nil }
+
+func setup(action vlanrules.Action, ports ...string) vendors.Setup {
+	s := vendors.Setup{TPID: 0x9900, Signals: []quantize.Signal{quantize.MinABW}, OnStale: inventory.Conservative}
+	for _, p := range ports {
+		s.Ports = append(s.Ports, vendors.PortSetup{Port: p, Action: action})
+	}
+	return s
+}
+
+// threeStages is a plan as a roll-out has it: s1 and s3 fence, all become
+// ready, s1 and s3 open. s2 had something before.
+func threeStages(t *testing.T) (*Plan, *fleet) {
+	t.Helper()
+	f := &fleet{devices: map[string]vendors.Setup{"s1": {}, "s2": setup(vlanrules.Passthrough, "a"), "s3": {}}}
+	p := &Plan{Format: Format, Created: time.Unix(1e9, 0).UTC(), Goal: RollOut}
+	for _, name := range []string{"s1", "s2", "s3"} {
+		have := pack(f.devices[name])
+		p.Devices = append(p.Devices, Device{Device: name, Observed: have, ObservedHash: have.hash(), Changes: []Change{}})
+	}
+	id := 0
+	step := func(device string, s vendors.Setup) Step {
+		id++
+		return Step{ID: id, Device: device, Want: pack(s)}
+	}
+	strip, update := setup(vlanrules.Strip, "a"), setup(vlanrules.Update, "a", "b")
+	mixed := setup(vlanrules.Strip, "a")
+	mixed.Ports = append(mixed.Ports, vendors.PortSetup{Port: "b", Action: vlanrules.Update})
+	p.Stages = []Stage{
+		{Name: "fence", Waves: []Wave{{Name: "all", Steps: []Step{step("s1", strip), step("s3", strip)}}}},
+		{Name: "ready", Waves: []Wave{{Name: "canary", Steps: []Step{step("s1", mixed)}}, {Name: "rest", Steps: []Step{step("s2", update), step("s3", mixed)}}}},
+		{Name: "open", Waves: []Wave{{Name: "all", Steps: []Step{step("s1", update), step("s3", update)}}}},
+	}
+	if err := p.seal(); err != nil {
+		t.Fatal(err)
+	}
+	return p, f
+}
+
+func begin(t *testing.T, p *Plan) *Journal {
+	t.Helper()
+	j, err := CreateJournal(filepath.Join(t.TempDir(), "j"), p, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Close() })
+	return j
+}
+
+func reopen(t *testing.T, j *Journal) *Journal {
+	t.Helper()
+	_ = j.Close()
+	again, err := OpenJournal(j.Path(), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = again.Close() })
+	return again
+}
+
+func hashes(f *fleet) string {
+	var out []string
+	for name, s := range f.devices {
+		out = append(out, name+" "+pack(s).hash())
+	}
+	slices.Sort(out)
+	return strings.Join(out, "\n")
+}
+
+func TestApplyAndRollback(t *testing.T) {
+	p, f := threeStages(t)
+	before := hashes(f)
+	j := begin(t, p)
+	r := &Run{Journal: j, Open: f.open}
+	if err := r.Apply(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := "s1 apply,s3 apply,s1 apply,s2 apply,s3 apply,s1 apply,s3 apply"
+	if got := strings.Join(f.log, ","); got != want {
+		t.Errorf("order %s, want %s", got, want)
+	}
+	for name, s := range f.devices {
+		if pack(s).hash() != pack(setup(vlanrules.Update, "a", "b")).hash() {
+			t.Errorf("%s has %+v", name, s)
+		}
+	}
+	if err := r.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "complete") {
+		t.Errorf("a second apply: %v", err)
+	}
+	f.log = nil
+	r.Journal = reopen(t, j)
+	if err := r.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want = "s1 apply,s3 apply,s2 apply,s3 apply,s1 apply,s1 remove,s3 remove"
+	if got := strings.Join(f.log, ","); got != want {
+		t.Errorf("undone in the order %s, want %s", got, want)
+	}
+	if after := hashes(f); after != before {
+		t.Errorf("after the rollback:\n%s\nbefore:\n%s", after, before)
+	}
+	if err := r.Rollback(t.Context()); err == nil {
+		t.Error("a second rollback did something")
+	}
+	if err := r.Apply(t.Context()); err == nil {
+		t.Error("apply goes on after a rollback")
+	}
+}
+
+// The process may die before or after any change of any device: resuming
+// completes the plan, rolling back restores what was there, also when that is
+// cut off in turn.
+func TestDeathAnywhere(t *testing.T) {
+	for dieAt := 1; dieAt <= 7; dieAt++ {
+		for _, half := range []bool{false, true} {
+			for _, undo := range []bool{false, true} {
+				t.Run(fmt.Sprintf("at %d half %v undo %v", dieAt, half, undo), func(t *testing.T) {
+					p, f := threeStages(t)
+					before := hashes(f)
+					j := begin(t, p)
+					f.journal, f.dieAt, f.half = j, dieAt, half
+					r := &Run{Journal: j, Open: f.open}
+					if err := r.Apply(t.Context()); !errors.Is(err, errDead) {
+						t.Fatalf("died with %v", err)
+					}
+					if !undo {
+						r.Journal, f.dieAt = reopen(t, j), 0
+						if err := r.Apply(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+						for name, s := range f.devices {
+							if pack(s).hash() != pack(setup(vlanrules.Update, "a", "b")).hash() {
+								t.Errorf("%s has %+v", name, s)
+							}
+						}
+						return
+					}
+					for again := 1; ; again++ { // and the rollback dies at each of its own
+						j = reopen(t, j)
+						r.Journal, f.journal, f.ops, f.dieAt = j, j, 0, 2
+						err := r.Rollback(t.Context())
+						if err == nil {
+							break
+						}
+						if again > 20 {
+							t.Fatal(err)
+						}
+					}
+					if after := hashes(f); after != before {
+						t.Errorf("after the rollback:\n%s\nbefore:\n%s", after, before)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestStale(t *testing.T) {
+	p, f := threeStages(t)
+	f.devices["s2"] = setup(vlanrules.Strip, "a")
+	j := begin(t, p)
+	r := &Run{Journal: j, Open: f.open}
+	err := r.Apply(t.Context())
+	if !errors.Is(err, ErrStale) || !strings.Contains(err.Error(), "s2") {
+		t.Errorf("got %v", err)
+	}
+	if len(f.log) > 0 {
+		t.Errorf("it changed something: %v", f.log)
+	}
+}
+
+func TestChangedWhileItRested(t *testing.T) {
+	p, f := threeStages(t)
+	j := begin(t, p)
+	r := &Run{Journal: j, Open: f.open, StopAfter: "canary"}
+	if err := r.Apply(t.Context()); !errors.Is(err, ErrPaused) {
+		t.Fatalf("got %v, want a pause", err)
+	}
+	f.devices["s1"] = vendors.Setup{}
+	r.Journal, r.StopAfter = reopen(t, j), ""
+	if err := r.Apply(t.Context()); !errors.Is(err, ErrStale) || !strings.Contains(err.Error(), "s1") {
+		t.Errorf("got %v", err)
+	}
+	if err := r.Rollback(t.Context()); err != nil { // it may always be undone
+		t.Error(err)
+	}
+}
+
+type gate struct{ fail string }
+
+func (g *gate) Before(context.Context, []string) error { return nil }
+func (g *gate) After(_ context.Context, wave string, devices []string) error {
+	if wave == g.fail {
+		return fmt.Errorf("port a of %s discards frames", devices[0])
+	}
+	return nil
+}
+
+func TestGateStops(t *testing.T) {
+	p, f := threeStages(t)
+	before := hashes(f)
+	j := begin(t, p)
+	g := &gate{fail: "ready/canary"}
+	r := &Run{Journal: j, Open: f.open, Gate: g}
+	err := r.Apply(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "ready/canary") || !strings.Contains(err.Error(), "discards") {
+		t.Fatalf("got %v", err)
+	}
+	if n := len(f.log); n != 3 {
+		t.Errorf("%d changes, want the fence and the canary: %v", n, f.log)
+	}
+	// Nothing goes past a gate that still says no; once it says yes, it does.
+	r.Journal = reopen(t, j)
+	if err := r.Apply(t.Context()); err == nil || len(f.log) != 3 {
+		t.Errorf("went past the gate: %v, %v", err, f.log)
+	}
+	g.fail = ""
+	if err := r.Apply(t.Context()); err != nil || len(f.log) != 7 {
+		t.Errorf("did not go on: %v, %v", err, f.log)
+	}
+	if err := r.Rollback(t.Context()); err != nil || hashes(f) != before {
+		t.Errorf("rollback: %v\n%s", err, hashes(f))
+	}
+}
+
+// A device that cannot be undone keeps what the earlier stages did for it in
+// place everywhere, and the next rollback goes on.
+func TestRollbackWaits(t *testing.T) {
+	p, f := threeStages(t)
+	before := hashes(f)
+	j := begin(t, p)
+	r := &Run{Journal: j, Open: f.open, Parallel: 2}
+	if err := r.Apply(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.broken = map[string]error{"s3": errors.New("no route to host")}
+	err := r.Rollback(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "s3") {
+		t.Fatalf("got %v", err)
+	}
+	if a := f.devices["s2"].Ports[0].Action; a != vlanrules.Update {
+		t.Errorf("s2 was taken off the path while s3 still delivers tags: %v", a)
+	}
+	f.broken = nil
+	r.Journal = reopen(t, j)
+	if err := r.Rollback(t.Context()); err != nil || hashes(f) != before {
+		t.Errorf("rollback: %v\n%s", err, hashes(f))
+	}
+}
+
+func TestInterruptFinishesTheDevice(t *testing.T) {
+	p, f := threeStages(t)
+	j := begin(t, p)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("interrupted")
+	r := &Run{Journal: j, Open: f.open, Report: func(p Progress) {
+		if p.Event == EventStart && p.Step == 3 {
+			cancel(why)
+		}
+	}}
+	if err := r.Apply(ctx); !errors.Is(err, why) {
+		t.Fatalf("got %v", err)
+	}
+	if e := j.state.steps[3]; e != EventDone || len(f.log) != 3 {
+		t.Errorf("step 3 is %q, changes %v", e, f.log)
+	}
+	r.Report = nil
+	if err := r.Apply(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,102 @@
+package plans
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+func TestPackIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := vendors.Setup{
+			TPID: 0x9900, Layout: rapid.SampledFrom([]quantize.Layout{quantize.Draft00, quantize.UEC}).Draw(t, "layout"),
+			Signals: []quantize.Signal{quantize.MinABW}, OnStale: inventory.Conservative,
+		}
+		name := rapid.OneOf(
+			rapid.StringMatching(`(swp|eth|Ethernet1/|a0)[0-9]{0,3}`),
+			rapid.StringMatching(`[a-z0-9/-]{1,12}`),
+			rapid.StringMatching(`swp[1-9]`),
+		)
+		for range rapid.IntRange(1, 20).Draw(t, "ports") {
+			s.Ports = append(s.Ports, vendors.PortSetup{
+				Port:    name.Draw(t, "port"),
+				Action:  vlanrules.Action(rapid.IntRange(0, 2).Draw(t, "action")),
+				Damaged: rapid.SampledFrom([]string{"", "", "chain is gone"}).Draw(t, "damaged"),
+			})
+		}
+		text, err := json.Marshal(pack(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Setup
+		if err := json.Unmarshal(text, &back); err != nil {
+			t.Fatal(err)
+		}
+		got, err := back.unpack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, s) {
+			t.Fatalf("got %+v\nwant %+v\nby %s", got, s, text)
+		}
+		if back.hash() != pack(s).hash() {
+			t.Fatal("the hash changed on the way")
+		}
+	})
+}
+
+func TestPackIsShort(t *testing.T) {
+	var s vendors.Setup
+	s.TPID = 1
+	for n := range 64 {
+		action := vlanrules.Update
+		if n >= 48 {
+			action = vlanrules.Strip
+		}
+		s.Ports = append(s.Ports, vendors.PortSetup{Port: "swp" + string(rune('0'+n/10)) + string(rune('0'+n%10)), Action: action})
+	}
+	if runs := len(pack(s).Ports); runs != 3 { // swp00-swp09 have a longer prefix
+		t.Errorf("%d runs: %+v", runs, pack(s).Ports)
+	}
+}
+
+func TestUnpackRefuses(t *testing.T) {
+	for name, s := range map[string]Setup{
+		"layout":        {Layout: "draft-99"},
+		"signal":        {Signals: []string{"speed"}},
+		"action":        {Ports: []PortRun{{Action: "drop", Prefix: "swp1", First: -1}}},
+		"range":         {Ports: []PortRun{{Action: "strip", Prefix: "swp", First: 3, Last: 2}}},
+		"endless range": {Ports: []PortRun{{Action: "strip", Prefix: "swp", First: 0, Last: 1 << 40}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := s.unpack(); err == nil {
+				t.Errorf("no error, %+v", got)
+			}
+		})
+	}
+}
+
+func TestPortNames(t *testing.T) {
+	for _, tc := range []struct {
+		names []string
+		want  string
+	}{
+		{nil, ""},
+		{[]string{"swp1"}, "swp1"},
+		{[]string{"swp1", "swp2"}, "swp1, swp2"},
+		{[]string{"swp1", "swp2", "swp3", "swp5", "eth0"}, "swp1 … swp3, swp5, eth0"},
+		{[]string{"swp08", "swp09", "swp10"}, "swp08, swp09, swp10"},
+		{[]string{"lo", "lo"}, "lo, lo"},
+	} {
+		if got := portNames(tc.names); got != tc.want {
+			t.Errorf("%v: %q, want %q", tc.names, got, tc.want)
+		}
+	}
+}

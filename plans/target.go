@@ -1,0 +1,95 @@
+package plans
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/csig-agent/csig/vendors"
+)
+
+// Target is one device as plans see it: a driver, here or from afar, or the
+// daemon on the device. A vendors.Driver is one.
+type Target interface {
+	// Probe finds out what the device can do, without changing it.
+	Probe(ctx context.Context) (vendors.Facts, error)
+	// Observe reads back our setup as the device has it now.
+	Observe(ctx context.Context) (vendors.Setup, error)
+	// Diff lists what Apply(want) would change, given what was observed.
+	Diff(have, want vendors.Setup) ([]vendors.Change, error)
+	// Apply makes the device's setup equal to want.
+	Apply(ctx context.Context, want vendors.Setup) error
+	// Remove deletes everything that is ours; idempotent.
+	Remove(ctx context.Context) error
+	Close() error
+}
+
+// Open connects to a device of the plan.
+type Open func(ctx context.Context, device string) (Target, error)
+
+// none tells whether a setup is that of a device without anything of ours.
+func none(s vendors.Setup) bool { return len(s.Ports) == 0 && s.TPID == 0 && s.Damaged == "" }
+
+// bring makes a device's setup equal to want and reads it back. The error says
+// what is not as wanted.
+func bring(ctx context.Context, t Target, want vendors.Setup) error {
+	if none(want) {
+		if err := t.Remove(ctx); err != nil {
+			return err
+		}
+	} else if err := t.Apply(ctx, want); err != nil {
+		return err
+	}
+	have, err := t.Observe(ctx)
+	if err != nil {
+		return fmt.Errorf("reading back: %w", err)
+	}
+	return differs(t, have, want)
+}
+
+// differs is an error when have is not want.
+func differs(t Target, have, want vendors.Setup) error {
+	changes, err := diff(t, have, want)
+	if err != nil {
+		return err
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	text := changeText(changes[0])
+	if n := len(changes) - 1; n > 0 {
+		text += fmt.Sprintf(", and %d more", n)
+	}
+	return fmt.Errorf("the setup read back is not the wanted one: %s", text)
+}
+
+// Differ lists what turns one setup of a platform into another.
+type Differ interface {
+	Diff(have, want vendors.Setup) ([]vendors.Change, error)
+}
+
+// diff is Diff for any want, also for one of nothing.
+func diff(d Differ, have, want vendors.Setup) ([]vendors.Change, error) {
+	if !none(want) {
+		return d.Diff(have, want)
+	}
+	if none(have) {
+		return nil, nil
+	}
+	out := []vendors.Change{{Kind: vendors.Remove, What: "setup", Detail: "everything of ours that all ports share"}}
+	for _, p := range have.Ports {
+		out = append(out, vendors.Change{Kind: vendors.Remove, Port: p.Port, What: p.Action.String(), Detail: "CSIG tags leave as they are"})
+	}
+	return out, nil
+}
+
+func changeText(c vendors.Change) string {
+	text := string(c.Kind) + " "
+	if c.Port != "" {
+		text += "port " + c.Port + " "
+	}
+	text += c.What
+	if c.Detail != "" {
+		text += ": " + c.Detail
+	}
+	return text
+}
