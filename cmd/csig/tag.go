@@ -336,7 +336,7 @@ sender starts with: the value anything replaces, with the locator "none".`,
 	f.add(cmd)
 	cmd.Flags().StringVar(&f.tpid, "tpid", "0x9900", "TPID of the tag (default with -c: the profile's)")
 	cmd.Flags().StringVar(&signal, "signal", "abw", "abw, abwc, pd, nqd, or a number from 0 to 7 (15 with --wide)")
-	cmd.Flags().StringVar(&t, "t", "", "the same as --signal")
+	cmd.Flags().StringVarP(&t, "t", "t", "", "the same as --signal") // cobra completes one-letter flags by their shorthand
 	cmd.Flags().Uint32Var(&s, "s", 0, "signal value: the bucket, or the multiple of the quantum with --wide (default: what senders start with)")
 	cmd.Flags().Uint32Var(&lm, "lm", 0, "locator metadata (default: none)")
 	cmd.Flags().Uint32Var(&r, "r", 0, "reserved bits")

@@ -165,7 +165,7 @@ func strictCompletion(root *cobra.Command) {
 		return // cobra has left it out
 	}
 	cmd.Args, cmd.RunE = groupArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	cmd.Example = "  csig completion bash --help"
+	cmd.Example = "  csig completion bash > csig.bash"
 	for _, shell := range cmd.Commands() {
 		shell.Args = noArgs
 		shell.Example = "  csig completion " + shell.Name()

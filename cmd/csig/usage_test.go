@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// eachCommand visits every command but cobra's hidden ones.
+func eachCommand(root *cobra.Command, visit func(*cobra.Command)) {
+	if root.Hidden {
+		return
+	}
+	visit(root)
+	for _, cmd := range root.Commands() {
+		eachCommand(cmd, visit)
+	}
+}
+
+// words splits a line as a shell does, up to a pipe, a redirection or a
+// comment.
+func words(line string) []string {
+	var out []string
+	for _, w := range strings.Fields(line) {
+		if strings.HasPrefix(w, "|") || strings.HasPrefix(w, ">") || strings.HasPrefix(w, "#") || w == "&&" || w == "&" {
+			break
+		}
+		end := strings.HasSuffix(w, ";")
+		out = append(out, strings.Trim(w, `"';`))
+		if end {
+			break
+		}
+	}
+	return out
+}
+
+// checkLine says what is wrong with a command line behind "csig": an unknown
+// command or flag and, where the line is whole, a wrong number of arguments or
+// a flag that is missing.
+func checkLine(line string, whole bool) error {
+	root := newRoot()
+	args := words(line)
+	cmd, rest, err := root.Find(args)
+	if err != nil {
+		return err
+	}
+	if err := cmd.ParseFlags(rest); errors.Is(err, pflag.ErrHelp) {
+		return nil
+	} else if err != nil {
+		return flagError(cmd, err)
+	}
+	if cmd.HasSubCommands() {
+		return groupArgs(cmd, cmd.Flags().Args())
+	}
+	if !whole {
+		return nil
+	}
+	if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil {
+		return err
+	}
+	return requireFlags(cmd, nil)
+}
+
+func TestCheckLineFindsMistakes(t *testing.T) {
+	for _, line := range []string{"nope", "tag nope", "tag decode --nope 99", "tag decode", "version x", "agent", "agent -c", "counters replay a b", "status --watch=x"} {
+		if checkLine(line, true) == nil {
+			t.Errorf("csig %s: no mistake found", line)
+		}
+	}
+}
+
+// Every help page ends with lines that can be typed.
+func TestEveryCommandHasExamplesThatParse(t *testing.T) {
+	n := 0
+	eachCommand(newRoot(), func(cmd *cobra.Command) {
+		n++
+		if cmd.Short == "" || cmd.Example == "" {
+			t.Errorf("%s has no Short or no Example", cmd.CommandPath())
+		}
+		for line := range strings.Lines(cmd.Example) {
+			line = strings.TrimSpace(line)
+			rest, ok := strings.CutPrefix(line, "csig")
+			if !ok {
+				t.Errorf("%s: the example %q does not start with csig", cmd.CommandPath(), line)
+				continue
+			}
+			if err := checkLine(rest, true); err != nil {
+				t.Errorf("%s: the example %q: %v", cmd.CommandPath(), line, err)
+			}
+		}
+	})
+	if n < 15 {
+		t.Errorf("only %d commands found", n)
+	}
+}
+
+// The shells offer the values of every flag that takes one of a few, and files
+// for every flag that takes a file. A new text flag is either completed or
+// listed here as free text.
+func TestTextFlagsAreCompleted(t *testing.T) {
+	free := map[string]string{
+		"device": "a name of the fleet file", "dst": "an address", "interface": "a name", "note": "a sentence", "tpid": "a number", "wide-tpid": "a number",
+		"vlan": "numbers", "socket": "a path that the agent chose", "output": "a new file",
+	}
+	eachCommand(newRoot(), func(cmd *cobra.Command) {
+		cmd.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Value.Type() != "string" || free[f.Name] != "" {
+				return
+			}
+			_, values := cmd.GetFlagCompletionFunc(f.Name)
+			if _, file := f.Annotations[cobra.BashCompFilenameExt]; !values && !file {
+				t.Errorf("%s --%s: neither completed nor free text", cmd.CommandPath(), f.Name)
+			}
+		})
+	})
+	for _, c := range []struct{ args, want string }{
+		{"agent --log-level ", "debug"}, {"agent --log-format ", "json"}, {"tag encode --signal ", "abwc"}, {"tag encode --t ", "pd"}, {"tag decode --layout ", "uec"},
+		{"probe send --layout ", "uec"}, {"rules explain --match ", "ternary-unordered"}, {"rules explain --platform ", "linux"}, {"counters replay --estimator ", "ewma"},
+	} {
+		out, err := csig(append([]string{"__complete"}, strings.Split(c.args, " ")...)...)
+		if err != nil || !strings.Contains(out, c.want) {
+			t.Errorf("csig %s<TAB> offers %q, %v, want %s among it", c.args, out, err, c.want)
+		}
+	}
+}
