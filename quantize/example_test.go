@@ -52,7 +52,7 @@ func ExampleBuckets_Bucket() {
 		log.Fatal(err)
 	}
 	for _, text := range []string{"0", "999Mbps", "1Gbps", "400Gbps"} {
-		v, err := quantize.ParseValue(quantize.MinABW, text)
+		v, err := quantize.MinABW.Unit().Parse(text)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -66,14 +66,14 @@ func ExampleBuckets_Bucket() {
 	// 400 Gbps is in bucket 31: 97.5 Gbps and above
 }
 
-func ExampleParseValue() {
-	v, err := quantize.ParseValue(quantize.MaxPD, "2.5us")
+func ExampleUnit_Parse() {
+	v, err := quantize.MaxPD.Unit().Parse("2.5us")
 	fmt.Println(v, err)
-	_, err = quantize.ParseValue(quantize.MinABW, "5%")
+	_, err = quantize.MinABW.Unit().Parse("5%")
 	fmt.Println(err)
 	// Output:
 	// 2500 <nil>
-	// abw: "5%": "%" is the wrong unit, the value is counted in bit/s: want a rate, e.g. 250Mbps
+	// "5%": "%" is the wrong unit, the value is counted in bit/s: want a rate, e.g. 250Mbps
 }
 
 func ExampleNewBucketsFromRanges() {

@@ -52,7 +52,7 @@ func TestAppendixAIsARefinementOfTable2(t *testing.T) {
 			t.Fatal(err)
 		}
 		for value, low := range strings.Fields(text) {
-			edge, err := ParseValue(sig, low)
+			edge, err := sig.Unit().Parse(low)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +85,7 @@ func TestLogPresets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			top, err := ParseValue(sig, tops[sig][name])
+			top, err := sig.Unit().Parse(tops[sig][name])
 			if err != nil || b.bounds[NumBuckets] != top {
 				t.Errorf("%s %s ends at %d, want %q, %v", sig, name, b.bounds[NumBuckets], tops[sig][name], err)
 			}

@@ -169,16 +169,6 @@ func (u Unit) split(v uint64) (number, unit string) {
 	return number, chosen.text
 }
 
-// ParseValue reads a value of a signal as people write it, as Unit.Parse does;
-// errors name the signal.
-func ParseValue(sig Signal, text string) (uint64, error) {
-	v, err := sig.Unit().Parse(text)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", sig, err)
-	}
-	return v, nil
-}
-
 // FormatValue writes a value of a signal as Unit.Format does.
 func FormatValue(sig Signal, v uint64) string { return sig.Unit().Format(v) }
 

@@ -144,9 +144,11 @@ when interrupted, with the losses. Needs the right to open packet sockets.`,
 
 // listenResult is what listen --json prints.
 type listenResult struct {
-	Format string          `json:"format"`
-	Frames []receivedFrame `json:"frames"`
-	Stats  []listenStats   `json:"stats"`
+	Format    string          `json:"format"`
+	Frames    []receivedFrame `json:"frames"`
+	Stats     []listenStats   `json:"stats"`
+	Malformed uint64          `json:"malformed"` // frames whose L2 tags make no sense
+	Overruns  uint64          `json:"overruns"`  // frames that this machine dropped before csig read them
 }
 
 type receivedFrame struct {

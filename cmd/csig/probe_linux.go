@@ -165,8 +165,18 @@ func probeListen(cmd *cobra.Command, o *probeOptions) error {
 			Run: runName(s.Run), Signal: s.Signal.String(), Received: s.Received, Lost: s.Lost, Duplicates: s.Duplicates, Reordered: s.Reordered,
 		})
 	}
+	res.Malformed = l.Malformed()
+	if res.Overruns, err = l.Overruns(); err != nil {
+		return err
+	}
 	if o.json {
 		return printJSON(w, res)
+	}
+	if res.Malformed > 0 {
+		fmt.Fprintf(w, "%s with more than 4 VLAN tags, or with a CSIG tag that is not the last\n", plural(int(res.Malformed), "frame"))
+	}
+	if res.Overruns > 0 {
+		fmt.Fprintf(w, "%s dropped by this machine before they were read: what is lost below may be among them\n", plural(int(res.Overruns), "frame"))
 	}
 	for _, s := range res.Stats {
 		fmt.Fprintf(w, "run %s %s: %d received, %d lost, %d duplicates, %d reordered\n", s.Run, s.Signal, s.Received, s.Lost, s.Duplicates, s.Reordered)
