@@ -82,12 +82,12 @@ func runDemo(t *testing.T, dir string, cred *syscall.Credential) error {
 // checkSamples holds the samples against what the demo promises.
 func checkSamples(r *demo.Result) error {
 	s := r.Summary
-	steady := s.Probes - s.Settling - s.Lost
+	steady := s.Probes - s.Settling - s.Unjudged - s.Lost
 	switch {
 	case s.Probes < 1500 || s.Lost != 0:
 		return fmt.Errorf("%d probes sent in 8 s, %d lost", s.Probes, s.Lost)
 	case steady < s.Probes/2 || s.Exact < steady*98/100 || s.WrongLocator > steady*2/100:
-		return fmt.Errorf("of %d steady probes %d are exact, %d within one bucket, %d name the wrong hop", steady, s.Exact, s.WithinOne, s.WrongLocator)
+		return fmt.Errorf("of %d steady probes %d are exact, %d within one bucket, %d name the wrong hop; %d more were not judged", steady, s.Exact, s.WithinOne, s.WrongLocator, s.Unjudged)
 	case s.AgeP50MS <= 0 || s.AgeP99MS < s.AgeP50MS || s.AgeP99MS > 200:
 		return fmt.Errorf("the signal's age is %v ms at the median and %v ms at p99; windows are 100 ms apart", s.AgeP50MS, s.AgeP99MS)
 	}
@@ -106,6 +106,23 @@ func checkDemo(t *testing.T, r *demo.Result) {
 	t.Logf("%+v", s)
 	if r.Format != demo.Format || len(r.Probes) != s.Probes-s.Lost || s.WithinOne < s.Exact {
 		t.Errorf("format %q, %d probes listed: %+v", r.Format, len(r.Probes), s)
+	}
+	var again demo.Summary // counted from the list
+	for i := range r.Probes {
+		switch p := &r.Probes[i]; {
+		case p.Settling:
+			again.Settling++
+		case p.Unjudged:
+			again.Unjudged++
+			if p.Exact || p.TruthLocator != "" {
+				t.Errorf("a probe without a truth is held against one: %+v", p)
+			}
+		case p.Exact:
+			again.Exact++
+		}
+	}
+	if again.Settling != s.Settling || again.Unjudged != s.Unjudged || again.Exact != s.Exact {
+		t.Errorf("the probes listed count as %+v, the summary says %+v", again, s)
 	}
 	// The bottleneck moved, and the receiver saw it move.
 	if len(r.Hops) < 3 || len(r.Steps) < 3 {

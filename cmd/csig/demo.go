@@ -22,6 +22,9 @@ each on real counters, drive background load that moves the bottleneck from hop
 to hop, send tagged probes of both signals through it, and compare what the
 receiver read with the truth from the links' own counters.
 
+Ctrl-C ends the run early with the summary of what was measured so far, and
+status 0; before anything was measured, with status 1.
+
 It needs no privilege where the kernel lets users make namespaces, touches no
 interface of this machine, and leaves nothing behind.`,
 		Example: `  csig demo
@@ -32,7 +35,7 @@ interface of this machine, and leaves nothing behind.`,
 	}
 	f := cmd.Flags()
 	f.DurationVar(&o.duration, "duration", 0, "how long to measure (default: every load step twice)")
-	f.DurationVar(&o.interval, "interval", 100*time.Millisecond, "averaging window Δt of the agents")
+	f.DurationVar(&o.interval, "interval", 100*time.Millisecond, "averaging window Δt of the agents, 10ms to 10s")
 	f.StringVar(&o.pcap, "pcap", "", "write what the receiver got to this file")
 	f.StringVar(&o.svg, "svg", "", "write a timeline of truth against S to this file")
 	addJSON(cmd, &o.json)

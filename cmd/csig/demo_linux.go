@@ -5,25 +5,35 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/csig-agent/csig/integration/demo"
 	"github.com/csig-agent/csig/integration/fabric"
 )
 
+// goSignalStatus is what a Go program that is the first of its PID namespace
+// ends with at a signal that it does not handle (yet).
+const goSignalStatus = 2
+
 func runDemo(cmd *cobra.Command, o demoOptions) (err error) {
 	// The fabric lives in namespaces of its own: the same program runs once
 	// more inside them, and this one waits for it.
-	inside, status, err := fabric.Enter()
-	if err != nil {
-		return err
+	if cmd.Context().Err() != nil {
+		return demo.ErrInterrupted
 	}
-	if !inside {
-		if status != 0 {
-			return &exitError{code: status} // the inner one has said why
-		}
+	inside, status, err := fabric.Enter()
+	switch {
+	case err != nil:
+		return &exitError{code: status, err: err}
+	case !inside && status == goSignalStatus && cmd.Context().Err() != nil:
+		return demo.ErrInterrupted // before the inner one could say so
+	case !inside && status != 0:
+		return &exitError{code: status} // the inner one has said why
+	case !inside:
 		return nil
 	}
 	out, live := cmd.OutOrStdout(), io.Writer(os.Stdout)
@@ -39,6 +49,14 @@ func runDemo(cmd *cobra.Command, o demoOptions) (err error) {
 	}
 	if f, ok := live.(*os.File); ok {
 		opts.Terminal = term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
+		opts.Size = func() (int, int) {
+			columns, rows, _ := term.GetSize(int(f.Fd())) // zeroes for an error
+			return columns, rows
+		}
+		resized := make(chan os.Signal, 1)
+		signal.Notify(resized, unix.SIGWINCH)
+		defer signal.Stop(resized)
+		opts.Resized = resized
 	}
 	// Files are opened first: a run that cannot be written down is no use.
 	create := func(flag, name string) (*os.File, error) {

@@ -5,5 +5,6 @@
 // receiver read with the truth from the links' own counters.
 //
 // The judge shares no code with the agents but the profile's bucket tables: it
-// reads the counters itself, five times an averaging window.
+// reads the counters itself, at least five times an averaging window, and says so
+// where it could not.
 package demo

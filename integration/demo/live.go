@@ -7,6 +7,7 @@ import (
 	"math"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 )
 
 // view is what a person sees while the demo runs: a table redrawn in place on
@@ -14,8 +15,11 @@ import (
 type view struct {
 	w        io.Writer
 	terminal bool
-	lines    int // drawn by the last redraw
-	buf      bytes.Buffer
+	size     func() (columns, rows int) // of the terminal; nil or zeroes: 80 × 24
+
+	columns, rows int // when it was drawn last
+	lines         int // drawn by the last redraw
+	buf, text     bytes.Buffer
 }
 
 // frame is one state of the view.
@@ -37,13 +41,51 @@ func (v *view) draw(f *frame) {
 		_, _ = v.w.Write(v.buf.Bytes())
 		return
 	}
-	if v.lines > 0 {
+	columns, rows := v.terminalSize()
+	switch {
+	case v.lines == 0:
+	case columns != v.columns || rows != v.rows:
+		// Some terminals wrap anew what is on them and some cut it: where our
+		// lines are now is anybody's guess.
+		v.buf.WriteString("\x1b[H\x1b[J")
+	default:
 		fmt.Fprintf(&v.buf, "\x1b[%dA\x1b[J", v.lines)
 	}
-	start := v.buf.Len()
-	v.table(f)
-	v.lines = bytes.Count(v.buf.Bytes()[start:], []byte("\n"))
+	v.columns, v.rows = columns, rows
+	v.text.Reset()
+	v.table(&v.text, f)
+	v.lines = 0
+	for line := range bytes.Lines(v.text.Bytes()) {
+		// The cursor stands on a row of its own below the last line, and a
+		// full last column would make some terminals wrap.
+		if v.lines == rows-1 {
+			break
+		}
+		v.buf.Write(cut(bytes.TrimSuffix(line, []byte("\n")), columns-1))
+		v.buf.WriteByte('\n')
+		v.lines++
+	}
 	_, _ = v.w.Write(v.buf.Bytes())
+}
+
+func (v *view) terminalSize() (columns, rows int) {
+	if v.size != nil {
+		columns, rows = v.size()
+	}
+	if columns < 1 || rows < 1 {
+		return 80, 24 // a terminal that does not tell
+	}
+	return max(columns, 2), max(rows, 2)
+}
+
+// cut keeps the first n characters of a line; each is one column wide here.
+func cut(line []byte, n int) []byte {
+	at := 0
+	for ; n > 0 && at < len(line); n-- {
+		_, size := utf8.DecodeRune(line[at:])
+		at += size
+	}
+	return line[:at]
 }
 
 func (v *view) plainLine(f *frame) {
@@ -53,28 +95,35 @@ func (v *view) plainLine(f *frame) {
 			fmt.Fprintf(&v.buf, "  %s S=%d %s at %s, %.0f ms old", p.Signal, p.S, rangeText(p), p.Locator, p.AgeMS)
 		}
 	}
-	fmt.Fprintf(&v.buf, "  exact %d of %d steady\n", f.summary.Exact, f.arrived-f.summary.Settling)
+	fmt.Fprintf(&v.buf, "  exact %d of %d steady\n", f.summary.Exact, f.arrived-f.summary.Settling-f.summary.Unjudged)
 }
 
-func (v *view) table(f *frame) {
-	fmt.Fprintf(&v.buf, "csig demo  %.1f of %.0f s  background load: %s\n\n", f.elapsed.Seconds(), f.total.Seconds(), f.step)
-	tw := tabwriter.NewWriter(&v.buf, 0, 8, 2, ' ', 0)
+// table writes what fits into 80 columns: lines of 79 at most, as long as loads
+// are below 10 Gbit/s and probes below a million.
+func (v *view) table(w io.Writer, f *frame) {
+	fmt.Fprintf(w, "csig demo  %.1f of %.0f s  background load: %s\n\n", f.elapsed.Seconds(), f.total.Seconds(), f.step)
+	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(tw, "  HOP\tCAPACITY\tLOAD\t\tABW\tS(ABW)\tABW/C\tS(ABW/C)")
 	for _, h := range f.hops {
-		fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\t%s\t%s\t%.1f %%\t%s\n", h.Locator, mbps(h.CapacityBPS), mbps(h.LoadBPS),
-			bar(h.LoadBPS, h.CapacityBPS), mbps(h.ABWBPS), bucketCell(h, 0, f), float64(h.ABWCPPM)/1e4, bucketCell(h, 1, f))
+		fmt.Fprintf(tw, "  %s\t%sM\t%sM\t%s\t%sM\t%s\t%.1f %%\t%s\n", h.Locator, mega(h.CapacityBPS), mega(h.LoadBPS),
+			bar(h.LoadBPS, h.CapacityBPS), mega(h.ABWBPS), bucketCell(h, 0, f), float64(h.ABWCPPM)/1e4, bucketCell(h, 1, f))
 	}
 	_ = tw.Flush() // into a buffer
-	fmt.Fprintln(&v.buf, "\n  the receiver reads")
+	fmt.Fprintln(w, "  (M: Mbit/s)\n\n  the receiver reads")
 	for i, sig := range signals {
 		if p := f.last[i]; p == nil {
-			fmt.Fprintf(&v.buf, "    %-5s nothing yet\n", sig)
+			fmt.Fprintf(w, "    %-5s nothing yet\n", sig)
 		} else {
-			fmt.Fprintf(&v.buf, "    %-5s S=%-2d  %-22s  bottleneck %-9s  %3.0f ms old\n", sig, p.S, rangeText(p), p.Locator, p.AgeMS)
+			fmt.Fprintf(w, "    %-5s S=%-2d  %-19s  bottleneck %-9s  %3.0f ms old\n", sig, p.S, rangeText(p), p.Locator, p.AgeMS)
 		}
 	}
 	s := &f.summary
-	fmt.Fprintf(&v.buf, "\n  %d probes: %d exact, %d wrong, %d settling, %d wrong locators\n", f.arrived, s.Exact, f.arrived-s.Exact-s.Settling, s.Settling, s.WrongLocator)
+	wrong := f.arrived - s.Exact - s.Settling - s.Unjudged
+	fmt.Fprintf(w, "\n  %d probes: %d exact, %d wrong, %d settling", f.arrived, s.Exact, wrong, s.Settling)
+	if s.Unjudged > 0 {
+		fmt.Fprintf(w, ", %d unjudged", s.Unjudged)
+	}
+	fmt.Fprintf(w, "\n  %d wrong locators\n", s.WrongLocator)
 }
 
 // bucketCell marks the hop that the receiver's last tag names.
@@ -86,14 +135,15 @@ func bucketCell(h Hop, sig int, f *frame) string {
 	return fmt.Sprintf("%d%s", h.Signals[sig].Bucket, mark)
 }
 
-// bar draws a load in twenty cells.
+// bar draws a load in sixteen cells.
 func bar(load, capacity uint64) string {
-	const cells = 20
+	const cells = 16
 	n := int(math.Round(cells * min(1, float64(load)/float64(capacity))))
 	return string(bytes.Repeat([]byte("█"), n)) + string(bytes.Repeat([]byte("·"), cells-n))
 }
 
-func mbps(v uint64) string { return fmt.Sprintf("%.1f Mbit/s", float64(v)/1e6) }
+// mega is a rate in Mbit/s.
+func mega(bps uint64) string { return fmt.Sprintf("%.1f", float64(bps)/1e6) }
 
 // rangeText is the range a probe's S stands for.
 func rangeText(p *Probe) string {
@@ -115,7 +165,10 @@ func (r *Result) WriteText(w io.Writer) error {
 	fmt.Fprintf(tw, "    within one bucket\t%d\n", s.WithinOne)
 	fmt.Fprintf(tw, "    wrong locator\t%d\n", s.WrongLocator)
 	fmt.Fprintf(tw, "  settling\t%d\twithin 2 Δt of a load step, counted apart\n", s.Settling)
+	if s.Unjudged > 0 {
+		fmt.Fprintf(tw, "  unjudged\t%d\tthe judge was held up too long to know the truth\n", s.Unjudged)
+	}
 	fmt.Fprintf(tw, "  lost\t%d\n", s.Lost)
-	fmt.Fprintf(tw, "  age of the signal\t%.1f ms\tmedian; p99 %.1f ms, from the end of the counter window to arrival\n", s.AgeP50MS, s.AgeP99MS)
+	fmt.Fprintf(tw, "  age of the signal\t%.1f ms\tmedian, p99 %.1f ms: window's end to arrival\n", s.AgeP50MS, s.AgeP99MS)
 	return tw.Flush()
 }

@@ -23,10 +23,13 @@ type Result struct {
 	Summary    Summary   `json:"summary"`
 }
 
-// Step is one change of the background load.
+// Step is one change of the background load. It begins with a burst, which the
+// kernel's pacers send at every change of their rate, and is done when the
+// fullest hop's queue has got rid of that.
 type Step struct {
 	Time     time.Time `json:"time"`
 	Name     string    `json:"name"`
+	BurstMS  float64   `json:"burst_ms"`  // from Time until the burst is gone
 	LoadsBPS []uint64  `json:"loads_bps"` // wanted on each hop's link, probes included
 }
 
@@ -53,7 +56,8 @@ type HopSignal struct {
 }
 
 // Probe is one tagged frame that arrived. Low and High are the range of S in
-// the signal's unit: bit/s for abw, ppm of the capacity for abwc.
+// the signal's unit: bit/s for abw, ppm of the capacity for abwc. TruthS and
+// TruthLocator say nothing where Unjudged.
 type Probe struct {
 	Time         time.Time `json:"time"` // of arrival
 	Signal       string    `json:"signal"`
@@ -65,17 +69,20 @@ type Probe struct {
 	TruthS       uint8     `json:"truth_s"`
 	TruthLocator string    `json:"truth_locator"`
 	AgeMS        float64   `json:"age_ms"`   // end of the counter window behind S → arrival
-	Settling     bool      `json:"settling"` // within 2 Δt of a load step
+	Settling     bool      `json:"settling"` // on its way within 2 Δt of a load step
+	Unjudged     bool      `json:"unjudged"` // the judge itself was held up: no truth for this instant
 	Exact        bool      `json:"exact"`
 }
 
-// Summary counts. Probes = Exact + the wrong ones + Settling + Lost; WithinOne
-// includes Exact; WrongLocator counts among those that are not settling.
+// Summary counts. Probes = Exact + the wrong ones + Settling + Unjudged + Lost;
+// WithinOne includes Exact; WrongLocator counts among the exact and the wrong
+// ones; a probe that is both settling and unjudged counts as settling.
 type Summary struct {
 	Probes       int     `json:"probes"` // sent
 	Exact        int     `json:"exact"`
 	WithinOne    int     `json:"within_one"`
 	Settling     int     `json:"settling"`
+	Unjudged     int     `json:"unjudged"`
 	WrongLocator int     `json:"wrong_locator"`
 	Lost         int     `json:"lost"`
 	AgeP50MS     float64 `json:"age_ms_p50"`
@@ -83,12 +90,16 @@ type Summary struct {
 }
 
 // Wrong is how many steady probes did not agree with the truth.
-func (s *Summary) Wrong() int { return s.Probes - s.Exact - s.Settling - s.Lost }
+func (s *Summary) Wrong() int { return s.Probes - s.Exact - s.Settling - s.Unjudged - s.Lost }
 
 // add counts one probe that arrived.
 func (s *Summary) add(p *Probe, locatorOK bool) {
 	if p.Settling {
 		s.Settling++
+		return
+	}
+	if p.Unjudged {
+		s.Unjudged++
 		return
 	}
 	if p.Exact {

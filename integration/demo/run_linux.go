@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -23,15 +24,21 @@ var fleetFile []byte
 
 // Options say how to run the demo.
 type Options struct {
-	Executable string        // the csig binary, for the agents
-	Version    string        // for the result
-	Duration   time.Duration // of the measured part
-	Interval   time.Duration // averaging window Δt of the agents
-	Live       io.Writer     // where to show progress
-	Terminal   bool          // Live is a terminal: redraw in place
-	PCAP       io.Writer     // what the receiver got; nil for nothing
-	KeepProbes bool          // fill Result.Probes
+	Executable string                     // the csig binary, for the agents
+	Version    string                     // for the result
+	Duration   time.Duration              // of the measured part
+	Interval   time.Duration              // averaging window Δt of the agents
+	Live       io.Writer                  // where to show progress
+	Terminal   bool                       // Live is a terminal: redraw in place
+	Size       func() (columns, rows int) // of that terminal; nil: 80 × 24
+	Resized    <-chan os.Signal           // redraw now: the terminal has another size; nil: never
+	PCAP       io.Writer                  // what the receiver got; nil for nothing
+	KeepProbes bool                       // fill Result.Probes
 }
+
+// ErrInterrupted is what Run returns when its context ends before anything was
+// measured.
+var ErrInterrupted = errors.New("interrupted before anything was measured")
 
 // Limits of Options.Interval: below 10 ms the shapers' queues are as long as
 // the window.
@@ -58,7 +65,8 @@ func DefaultDuration(interval time.Duration) time.Duration {
 	return time.Duration(2*len(steps)) * Dwell(interval)
 }
 
-// Run builds the fabric, runs the demo and takes everything down again. It
+// Run builds the fabric, runs the demo and takes everything down again. When
+// ctx ends while it measures, what was measured so far is the result. It
 // must be called inside namespaces of its own (fabric.Enter): it mounts its
 // scratch space over /run.
 func Run(ctx context.Context, o Options) (res *Result, err error) {
@@ -88,7 +96,11 @@ func Run(ctx context.Context, o Options) (res *Result, err error) {
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	r := &runner{o: o, fleet: fleet, path: p, dir: dir}
-	return r.run(ctx)
+	res, err = r.run(ctx)
+	if err != nil && ctx.Err() != nil && !r.measuring {
+		return nil, ErrInterrupted // what did not get ready in time does not matter
+	}
+	return res, err
 }
 
 // runner is one run of the demo.
@@ -110,6 +122,8 @@ type runner struct {
 	last    [len(signals)]*Probe
 	view    view
 
+	measuring bool
+
 	wanted    []uint64    // loads of the step that runs
 	stepBegin []time.Time // of each step: just before the load changed
 }
@@ -123,7 +137,7 @@ type received struct {
 }
 
 func (r *runner) run(ctx context.Context) (res *Result, err error) {
-	r.view = view{w: r.o.Live, terminal: r.o.Terminal}
+	r.view = view{w: r.o.Live, terminal: r.o.Terminal, size: r.o.Size}
 	if err := r.path.WaitUp(ctx); err != nil {
 		return nil, err
 	}
@@ -139,8 +153,9 @@ func (r *runner) run(ctx context.Context) (res *Result, err error) {
 		r.agents = append(r.agents, a)
 	}
 
-	// Helpers run until the end; the first that fails ends the run.
-	run, cancel := context.WithCancelCause(ctx)
+	// Helpers run until the end, beyond Ctrl-C: the probes on their way are to
+	// arrive and to be judged. The first that fails ends the run.
+	run, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	spawn := func(f func(context.Context) error) {
 		wg.Go(func() {
@@ -153,7 +168,7 @@ func (r *runner) run(ctx context.Context) (res *Result, err error) {
 	defer cancel(nil)
 
 	for i, h := range r.path.hops {
-		w := &watcher{truth: truth{capacity: h.port.Speed}}
+		w := &watcher{truth: truth{capacity: h.port.Speed, maxGap: r.o.Interval / minSamples}}
 		for j, sig := range signals {
 			w.buckets[j] = r.fleet.Profile.Signals[sig].Buckets
 		}
@@ -161,7 +176,10 @@ func (r *runner) run(ctx context.Context) (res *Result, err error) {
 		spawn(func(ctx context.Context) error { return w.watch(ctx, h.egress, r.o.Interval) })
 		fmt.Fprintf(r.o.Live, "%s starts its agent (%d of %d)\n", h.device.Name, i+1, len(r.path.hops))
 	}
-	startup, done := context.WithTimeoutCause(run, 15*time.Second+10*r.o.Interval, errors.New("no measured value in time"))
+	startup, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	defer context.AfterFunc(run, func() { giveUp(context.Cause(run)) })()
+	startup, done := context.WithTimeoutCause(startup, 15*time.Second+10*r.o.Interval, errors.New("no measured value in time"))
 	defer done()
 	for _, a := range r.agents {
 		if err := a.ready(startup); err != nil {
@@ -193,6 +211,7 @@ func (r *runner) run(ctx context.Context) (res *Result, err error) {
 func (r *runner) setStep(n int) error {
 	st := steps[n%len(steps)]
 	begin := time.Now()
+	var burst time.Duration
 	r.wanted = r.wanted[:0]
 	background := make([]uint64, len(r.path.hops))
 	for i, h := range r.path.hops {
@@ -203,12 +222,15 @@ func (r *runner) setStep(n int) error {
 		load := midBucket(h.port.Speed, st.util[i], b)
 		r.wanted = append(r.wanted, load)
 		background[i] = load - probeBPS
+		burst = max(burst, drain(h.port.Speed, load, fabric.LoadBurst))
 	}
 	if err := r.path.setLoads(background); err != nil {
 		return err
 	}
 	r.stepBegin = append(r.stepBegin, begin)
-	r.res.Steps = append(r.res.Steps, Step{Time: time.Now(), Name: st.name, LoadsBPS: append([]uint64(nil), r.wanted...)})
+	r.res.Steps = append(r.res.Steps, Step{
+		Time: time.Now(), Name: st.name, BurstMS: burst.Seconds() * 1000, LoadsBPS: slices.Clone(r.wanted),
+	})
 	return nil
 }
 
@@ -230,6 +252,7 @@ func (r *runner) measure(ctx, run context.Context, spawn func(func(context.Conte
 	if err := r.setStep(0); err != nil {
 		return err
 	}
+	r.measuring = true
 	sending, stop := context.WithCancel(run)
 	defer stop()
 	sendDone := make(chan error, 1)
@@ -249,6 +272,8 @@ func (r *runner) measure(ctx, run context.Context, spawn func(func(context.Conte
 		case <-redraw.C:
 			r.judgePending(time.Now().Add(-r.o.Interval))
 			r.draw()
+		case <-r.o.Resized:
+			r.draw()
 		case <-dwell.C:
 			n++
 			if err := r.setStep(n); err != nil {
@@ -257,9 +282,8 @@ func (r *runner) measure(ctx, run context.Context, spawn func(func(context.Conte
 		case <-end.C:
 			running = false
 		case <-run.Done():
-			if ctx.Err() == nil {
-				return context.Cause(run)
-			}
+			return context.Cause(run)
+		case <-ctx.Done():
 			running = false // Ctrl-C: what was measured so far is the result
 		}
 	}
@@ -342,8 +366,10 @@ func (r *runner) judge(rec received) {
 		truths[i] = &w.truth
 	}
 	v := judge(truths, through, rec.sig, r.fleet.Profile.Initial(sig), p.S, hopIndex)
-	p.Exact = v.exact && rec.tagged
-	p.TruthS, p.TruthLocator = v.s, r.hopName(v.hop, 0, sig)
+	if p.Unjudged = !v.known; v.known {
+		p.Exact = v.exact && rec.tagged
+		p.TruthS, p.TruthLocator = v.s, r.hopName(v.hop, 0, sig)
+	}
 	if end, ok := r.windowEnd(hopIndex, rec.sig, p.S, through); ok {
 		age := rec.at.Sub(end).Seconds() * 1000
 		p.AgeMS = age
@@ -356,11 +382,13 @@ func (r *runner) judge(rec received) {
 	}
 }
 
-// settling reports whether a probe was on its way within 2 Δt of a load step.
+// settling reports whether a probe was on its way within 2 Δt of a load step,
+// which lasts from the first change of a rate until its burst is gone.
 func (r *runner) settling(rec received) bool {
 	for i := len(r.stepBegin) - 1; i >= 0; i-- {
 		if !rec.at.Before(r.stepBegin[i]) {
-			return rec.sent.Before(r.res.Steps[i].Time.Add(settle * r.o.Interval))
+			burst := time.Duration(r.res.Steps[i].BurstMS * float64(time.Millisecond))
+			return rec.sent.Before(r.res.Steps[i].Time.Add(burst + settle*r.o.Interval))
 		}
 	}
 	return true

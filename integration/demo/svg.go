@@ -71,7 +71,9 @@ func (r *Result) panel(sig quantize.Signal) (*plot.Plot, error) {
 			continue
 		}
 		t := pr.Time.Sub(r.Started).Seconds()
-		line = append(line, plotter.XY{X: t, Y: float64(pr.TruthS)})
+		if !pr.Unjudged {
+			line = append(line, plotter.XY{X: t, Y: float64(pr.TruthS)})
+		}
 		points[pr.Locator] = append(points[pr.Locator], plotter.XY{X: t, Y: float64(pr.S)})
 	}
 	if len(line) == 0 {

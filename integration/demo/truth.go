@@ -16,6 +16,10 @@ var signals = [...]quantize.Signal{quantize.MinABW, quantize.MinABWC}
 type reading struct {
 	at   time.Time
 	bits uint64 // wire bits since the beginning
+
+	// gap is how far apart the two real readings were that an interpolated
+	// one lies between; 0 for a real one.
+	gap time.Duration
 }
 
 // window is what a link's own counters say about one averaging window.
@@ -25,11 +29,16 @@ type window struct {
 	abw  uint64 // bit/s
 	abwc uint64 // ppm
 	s    [len(signals)]uint8
+
+	// vague: the judge itself was held up at one end of the window, and read
+	// the counter too far from there to say what was sent before.
+	vague bool
 }
 
 // truth is the history of one hop, written by the judge's reader only.
 type truth struct {
 	capacity uint64
+	maxGap   time.Duration // of readings around a window's end; 0 for any
 	buckets  [len(signals)]quantize.Buckets
 	windows  []window // by end
 }
@@ -37,14 +46,14 @@ type truth struct {
 // interpolate is the counter at an instant between two readings.
 func interpolate(a, b reading, at time.Time) reading {
 	share := float64(at.Sub(a.at)) / float64(b.at.Sub(a.at))
-	return reading{at: at, bits: a.bits + uint64(share*float64(b.bits-a.bits))}
+	return reading{at: at, bits: a.bits + uint64(share*float64(b.bits-a.bits)), gap: b.at.Sub(a.at)}
 }
 
 // add appends the window between two readings.
 func (t *truth) add(from, to reading) {
 	dt := uint64(to.at.Sub(from.at))
 	hi, lo := bits.Mul64(to.bits-from.bits, uint64(time.Second))
-	w := window{end: to.at}
+	w := window{end: to.at, vague: t.maxGap > 0 && max(from.gap, to.gap) > t.maxGap}
 	w.load, _ = bits.Div64(hi, lo, dt)
 	if w.load < t.capacity {
 		w.abw = t.capacity - w.load
@@ -55,10 +64,11 @@ func (t *truth) add(from, to reading) {
 	t.windows = append(t.windows, w)
 }
 
-// last returns the last two windows completed at an instant, the newer first.
+// last returns the last two windows completed at an instant, the newer first;
+// nil where the judge does not know both.
 func (t *truth) last(at time.Time) []window {
 	n := sort.Search(len(t.windows), func(i int) bool { return t.windows[i].end.After(at) })
-	if n < 2 {
+	if n < 2 || t.windows[n-1].vague || t.windows[n-2].vague {
 		return nil
 	}
 	return []window{t.windows[n-1], t.windows[n-2]}
@@ -66,7 +76,7 @@ func (t *truth) last(at time.Time) []window {
 
 // verdict is what the judge says about one probe.
 type verdict struct {
-	known   bool  // there is a truth for this instant
+	known   bool  // there is a truth for this instant; else the rest says nothing
 	s       uint8 // the truth; where the probe is exact, the window that agrees
 	hop     int   // the first hop with that bucket, -1 for none
 	exact   bool

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 )
 
@@ -28,21 +29,43 @@ func newTruth(t testing.TB, capacity uint64) *truth {
 
 func TestWindowFromReadings(t *testing.T) {
 	tr := newTruth(t, 100_000_000)
-	tr.add(reading{at(0), 1000}, reading{at(100), 1000 + 3_000_000}) // 30 Mbit/s
+	tr.add(reading{at: at(0), bits: 1000}, reading{at: at(100), bits: 1000 + 3_000_000}) // 30 Mbit/s
 	w := tr.windows[0]
 	if w.load != 30_000_000 || w.abw != 70_000_000 || w.abwc != 700_000 || !w.end.Equal(at(100)) {
 		t.Errorf("window %+v, want 30 Mbit/s of 100 Mbit/s until 100 ms", w)
 	}
-	tr.add(reading{at(100), 0}, reading{at(200), 12_000_000}) // more than the capacity
+	tr.add(reading{at: at(100), bits: 0}, reading{at: at(200), bits: 12_000_000}) // more than the capacity
 	if w := tr.windows[1]; w.abw != 0 || w.s[0] != 0 || w.s[1] != 0 {
 		t.Errorf("an overloaded link has bandwidth left: %+v", w)
 	}
 }
 
 func TestInterpolation(t *testing.T) {
-	got := interpolate(reading{at(90), 900}, reading{at(110), 1100}, at(100))
-	if got.bits != 1000 || !got.at.Equal(at(100)) {
-		t.Errorf("%+v, want 1000 bits at 100 ms", got)
+	got := interpolate(reading{at: at(90), bits: 900}, reading{at: at(110), bits: 1100}, at(100))
+	if got.bits != 1000 || !got.at.Equal(at(100)) || got.gap != 20*time.Millisecond {
+		t.Errorf("%+v, want 1000 bits at 100 ms, from readings 20 ms apart", got)
+	}
+}
+
+// TestVagueWindows: a window whose end the judge slept through is no truth, nor
+// is the next one, which begins there.
+func TestVagueWindows(t *testing.T) {
+	tr := newTruth(t, 100_000_000)
+	tr.maxGap = 20 * time.Millisecond
+	for i, gap := range []int{0, 20, 20, 21, 20, 20, 20} {
+		r := reading{at: at(100 * i), bits: uint64(i) * 3_000_000, gap: time.Duration(gap) * time.Millisecond}
+		if i > 0 {
+			tr.add(reading{at: at(100 * (i - 1)), bits: uint64(i-1) * 3_000_000, gap: time.Duration([]int{0, 20, 20, 21, 20, 20, 20}[i-1]) * time.Millisecond}, r)
+		}
+	}
+	for _, tt := range []struct {
+		ms    int
+		known bool
+	}{{150, false}, {250, true}, {350, false}, {450, false}, {550, false}, {650, true}} {
+		v := judge([]*truth{tr}, []time.Time{at(tt.ms)}, 0, 31, tr.windows[0].s[0], 0)
+		if v.known != tt.known || v.exact != tt.known {
+			t.Errorf("at %d ms: %+v, want known and exact %v", tt.ms, v, tt.known)
+		}
 	}
 }
 
@@ -160,6 +183,45 @@ func TestMidBucketIsFarFromEdges(t *testing.T) {
 	}
 }
 
+// TestStepsKeepTheirDistance holds the demo's own loads against what its load
+// steps promise: one bottleneck a signal, and room for noise.
+func TestStepsKeepTheirDistance(t *testing.T) {
+	fleet, err := inventory.Parse("demo fleet", fleetFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b [len(signals)]quantize.Buckets
+	for j, sig := range signals {
+		b[j] = fleet.Profile.Signals[sig].Buckets
+	}
+	bottlenecks := map[string][len(signals)]int{"hop 1 is busy": {0, 0}, "hop 2 is busy": {1, 1}, "hop 3 is busy": {2, 2}, "split": {1, 0}}
+	for _, st := range steps {
+		var s [len(signals)][]uint8
+		for i := range fleet.Devices {
+			c := fleet.Devices[i].Ports[0].Speed
+			load := midBucket(c, st.util[i], b)
+			for _, l := range []uint64{load * 95 / 100, load, load * 105 / 100} {
+				abw := c - l
+				for j, v := range []uint64{abw, abw * 1_000_000 / c} {
+					got := b[j].Bucket(v)
+					if l == load*95/100 {
+						s[j] = append(s[j], got)
+					} else if got != s[j][i] {
+						t.Errorf("%s: hop %d at %d bit/s reads %s bucket %d, at 5 %% less %d", st.name, i+1, l, signals[j], got, s[j][i])
+					}
+				}
+			}
+		}
+		for j, want := range bottlenecks[st.name] {
+			for i := range s[j] {
+				if i != want && s[j][i] <= s[j][want] {
+					t.Errorf("%s: %s is %d at hop %d, not more than at hop %d, the bottleneck: %v", st.name, signals[j], s[j][i], i+1, want+1, s[j])
+				}
+			}
+		}
+	}
+}
+
 func TestPercentile(t *testing.T) {
 	ages := make([]float64, 0, 100)
 	for i := 100; i >= 1; i-- {
@@ -174,13 +236,55 @@ func TestPercentile(t *testing.T) {
 }
 
 func TestSummaryAddsUp(t *testing.T) {
-	var s Summary
-	s.add(&Probe{S: 4, TruthS: 4, Exact: true}, true)
-	s.add(&Probe{S: 5, TruthS: 4}, true)
-	s.add(&Probe{S: 9, TruthS: 4}, false)
-	s.add(&Probe{S: 9, TruthS: 4, Settling: true}, false)
-	s.Probes, s.Lost = 6, 2
-	if s.Exact != 1 || s.WithinOne != 2 || s.Settling != 1 || s.WrongLocator != 1 || s.Wrong() != 2 {
-		t.Errorf("summary %+v, wrong %d", s, s.Wrong())
+	for _, tt := range []struct {
+		name      string
+		probe     Probe
+		locatorOK bool
+		want      Summary
+		wrong     int
+	}{
+		{"exact", Probe{S: 4, TruthS: 4, Exact: true}, true, Summary{Exact: 1, WithinOne: 1}, 0},
+		{"exact, the wrong locator", Probe{S: 4, TruthS: 4, Exact: true}, false, Summary{Exact: 1, WithinOne: 1, WrongLocator: 1}, 0},
+		{"one too good", Probe{S: 5, TruthS: 4}, true, Summary{WithinOne: 1}, 1},
+		{"one too bad", Probe{S: 3, TruthS: 4}, true, Summary{WithinOne: 1}, 1},
+		{"two too good", Probe{S: 6, TruthS: 4}, true, Summary{}, 1},
+		{"two too bad", Probe{S: 2, TruthS: 4}, true, Summary{}, 1},
+		{"worlds apart", Probe{S: 31, TruthS: 0}, false, Summary{WrongLocator: 1}, 1},
+		{"settling", Probe{S: 9, TruthS: 4, Settling: true}, false, Summary{Settling: 1}, 0},
+		{"without a truth", Probe{S: 0, TruthS: 0, Unjudged: true}, false, Summary{Unjudged: 1}, 0},
+		{"settling, without a truth", Probe{Settling: true, Unjudged: true}, false, Summary{Settling: 1}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var s Summary
+			s.add(&tt.probe, tt.locatorOK)
+			if s != tt.want {
+				t.Errorf("summary %+v, want %+v", s, tt.want)
+			}
+			if s.Probes = 1; s.Wrong() != tt.wrong {
+				t.Errorf("%d wrong, want %d", s.Wrong(), tt.wrong)
+			}
+			if s.Probes, s.Lost = 3, 2; s.Wrong() != tt.wrong {
+				t.Errorf("%d wrong with two more lost, want %d", s.Wrong(), tt.wrong)
+			}
+		})
+	}
+}
+
+func TestDrain(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		capacity, load uint64
+		want           time.Duration
+	}{
+		{"half full: as long as the burst", 100, 50, 5 * time.Millisecond},
+		{"nearly full", 100, 90, 45 * time.Millisecond},
+		{"hardly used", 100, 10, 555 * time.Microsecond},
+		{"full for ever", 100, 100, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := drain(tt.capacity, tt.load, 5*time.Millisecond); got.Truncate(time.Microsecond) != tt.want {
+				t.Errorf("%v, want %v", got, tt.want)
+			}
+		})
 	}
 }

@@ -16,11 +16,12 @@ import (
 // destination address, without FCS.
 const LoadFrame = 1400
 
+// LoadBurst is how long the pacer may be held up without the rate suffering: it
+// makes up for that in one burst, which the queue of a switch port still takes.
+// The kernel grants that burst at every change of the rate, too.
+const LoadBurst = MaxQueue
+
 const (
-	// loadBurst is how long the pacer may be held up without the rate
-	// suffering: it makes up for that in one burst, which the queue of a
-	// switch port still takes.
-	loadBurst = MaxQueue
 	// loadBlock bounds one blocking send, and so how long Stop takes.
 	loadBlock = 50 * time.Millisecond
 	// loadBuffer is how much one sender may be ahead of the pacer, in bytes
@@ -108,7 +109,7 @@ func (l *Load) SetRate(bps uint64) error {
 	rate := bps / 8
 	b := bucket{
 		rate:  rate,
-		burst: uint32(max(rate*uint64(loadBurst)/uint64(time.Second), LoadFrame)),
+		burst: uint32(max(rate*uint64(LoadBurst)/uint64(time.Second), LoadFrame)),
 		limit: 64 << 20, // never the bound: the socket's buffer is
 	}
 	if err := l.port.node.Do(func() error { return b.set(l.port.index) }); err != nil {
