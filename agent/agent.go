@@ -17,6 +17,7 @@ import (
 	"github.com/robfig/cron/v3"
 	"github.com/sirupsen/logrus"
 
+	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
@@ -39,7 +40,8 @@ type Config struct {
 	Device   inventory.Device
 	Source   counters.Source
 	Driver   vendors.Driver
-	Shadow   bool // the driver programs nothing; only reported
+	Shadow   bool // the driver programs nothing (NewShadow); what a real run would refuse is only reported
+	SelfTest bool // try the data plane at the start, where the driver can
 	Version  string
 	Log      *logrus.Entry
 	Now      func() time.Time // nil: time.Now
@@ -62,22 +64,27 @@ type Agent struct {
 	updates    []vendors.PortUpdate
 	setupDue   time.Time // when to apply the set-up (again); zero: it holds
 	setupError string
-	refusals   bool // some port was left out of the last update
+	refusals   bool // some port is marked as refused
 
 	mu    sync.Mutex // guards what Status reads
 	facts vendors.Facts
+	tried api.Verdict // the self-test
+	would []string    // what a real run would refuse, in shadow mode
 	ports []port
 	cycle cycleState
 }
 
 // cycleState is the bookkeeping behind api.Cycle.
 type cycleState struct {
-	count, skipped, failed, operations, repairs uint64
-	last, leaseEnds                             time.Time
-	lease                                       time.Duration
-	read, compute, program                      time.Duration
-	refresh                                     counters.RefreshStatus
-	err                                         string
+	count, skipped, failed, operations, repairs, lapses uint64
+	last, leaseEnds                                     time.Time
+	lease, lastLapse                                    time.Duration
+	readAt                                              time.Time     // of the last reading that was computed with
+	patience                                            time.Duration // how long it says something: the lease of its cycle
+	foreign                                             bool          // somebody else's object stands where ours would
+	read, compute, program                              time.Duration
+	refresh                                             counters.RefreshStatus
+	err                                                 string
 }
 
 // New checks the configuration and returns an agent that has not touched the
@@ -92,6 +99,7 @@ func New(cfg Config) (*Agent, error) {
 		schedule: cfg.Schedule,
 		log:      cfg.Log.WithField("device", cfg.Device.Name),
 		started:  cfg.Now(),
+		tried:    api.Verdict{What: selfTest, Level: api.SelfTestNotRun},
 	}
 	if a.schedule == nil {
 		s, err := inventory.ParseSchedule(cfg.Device.Schedule)
@@ -112,48 +120,6 @@ func New(cfg Config) (*Agent, error) {
 		a.ports = append(a.ports, newPort(&cfg.Profile, &cfg.Device, how, p))
 	}
 	return a, nil
-}
-
-// Start probes the device and brings its set-up to the wanted state, keeping
-// what is already right. A *vendors.PermanentError is a refusal; other errors
-// of single ports are logged and tried again while the agent runs.
-func (a *Agent) Start(ctx context.Context) error {
-	facts, err := a.cfg.Driver.Probe(ctx)
-	if err != nil {
-		return fmt.Errorf("device %s: probe: %w", a.cfg.Device.Name, err)
-	}
-	a.mu.Lock()
-	a.facts = facts
-	a.mu.Unlock()
-	for _, v := range a.shortcomings() {
-		a.log.WithFields(logrus.Fields{"what": v.What, "verdict": v.Level}).Warn(v.Reason)
-	}
-	if err := a.applySetup(ctx); err != nil {
-		var perm *vendors.PermanentError
-		if errors.As(err, &perm) || ctx.Err() != nil {
-			return fmt.Errorf("device %s: %w", a.cfg.Device.Name, err)
-		}
-	}
-	return nil
-}
-
-// applySetup makes the set-up hold, or notes when to try again.
-func (a *Agent) applySetup(ctx context.Context) error {
-	err := a.cfg.Driver.Apply(ctx, a.setup)
-	if err == nil {
-		a.setupDue = time.Time{}
-		if a.setupError != "" {
-			a.log.Info("set-up holds again")
-			a.setupError = ""
-		}
-		return nil
-	}
-	a.setupDue = a.cfg.Now().Add(setupRetry)
-	if msg := err.Error(); msg != a.setupError { // say it once, not each second
-		a.log.WithError(err).Error("set-up is not complete; trying again")
-		a.setupError = msg
-	}
-	return err
 }
 
 // Run samples on the schedule until ctx ends. Cycles never overlap: a tick at
@@ -183,6 +149,11 @@ func (a *Agent) release() error {
 	if err := a.cfg.Driver.Release(ctx); err != nil {
 		return fmt.Errorf("device %s: giving up the lease: %w; the data plane falls back by itself within %v", a.cfg.Device.Name, err, a.lease())
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now := a.cfg.Now(); now.Before(a.cycle.leaseEnds) {
+		a.cycle.leaseEnds = now
+	}
 	return nil
 }
 
@@ -198,7 +169,7 @@ func (a *Agent) Cycle(ctx context.Context) error {
 
 func (a *Agent) runCycle(ctx context.Context) error {
 	if !a.setupDue.IsZero() && !a.cfg.Now().Before(a.setupDue) {
-		_ = a.applySetup(ctx) // logged; the ports that work go on
+		a.noteSetup(a.cfg.Driver.Apply(ctx, a.setup)) // the ports that work go on
 	}
 	t0 := a.cfg.Now()
 	var err error
@@ -225,7 +196,8 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	if a.cycle.err != "" {
 		a.log.Info("cycles complete again")
 	}
-	a.cycle.err = ""
+	lost := a.cycle.foreign
+	a.cycle.err, a.cycle.foreign = "", false
 	a.cycle.count++
 	a.cycle.last, a.cycle.lease = t3, lease
 	a.cycle.read, a.cycle.compute, a.cycle.program = t1.Sub(t0), t2.Sub(t1), t3.Sub(t2)
@@ -236,13 +208,32 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	}
 	a.cycle.refresh = a.source.Refresh()
 	if ready {
-		a.cycle.leaseEnds = t2.Add(lease)
 		a.noteRefusals(err)
+		if !a.cfg.Shadow {
+			a.renewed(t2, t3, lease, lost)
+		}
 		for i := range a.ports {
 			a.ports[i].commit(t3)
 		}
 	}
 	return nil
+}
+
+// renewed keeps count of the lease that an update began at from and done by to
+// has given. The device counts from some instant between the two; we promise
+// the shorter one. lost tells that there was no fallback either.
+func (a *Agent) renewed(from, to time.Time, lease time.Duration, lost bool) {
+	if ended := a.cycle.leaseEnds; !ended.IsZero() && to.After(ended) {
+		a.cycle.lapses++
+		a.cycle.lastLapse = to.Sub(ended)
+		log := a.log.WithFields(logrus.Fields{"lapsed": a.cycle.lastLapse.Round(time.Millisecond).String(), "lapses": a.cycle.lapses, "on_stale": a.cfg.Policy.OnStale})
+		if lost {
+			log.Warn("the lease ended before it was renewed: our rules were gone; they are back")
+		} else {
+			log.Warn("the lease ended before it was renewed: the data plane had fallen back; it is renewed now")
+		}
+	}
+	a.cycle.leaseEnds = from.Add(lease)
 }
 
 // noteRefusals marks the ports that an otherwise complete update left out.
@@ -255,13 +246,19 @@ func (a *Agent) noteRefusals(err error) {
 	vendors.EachPort(err, func(port string, err error) { why[port] = err.Error() })
 	for i := range a.ports {
 		p := &a.ports[i]
-		if now := why[p.cfg.Name]; now != p.refused {
-			p.refused = now
-			if now != "" {
-				a.log.WithField("port", p.cfg.Name).Error("not programmed: " + now)
-			} else {
-				a.log.WithField("port", p.cfg.Name).Info("programmed again")
-			}
+		now := why[p.cfg.Name]
+		if now == p.refused {
+			continue
+		}
+		p.refused = now
+		log := a.log.WithField("port", p.cfg.Name)
+		switch {
+		case now != "" && a.cfg.Shadow:
+			log.Error("would not be programmed: " + now)
+		case now != "":
+			log.Error("not programmed: " + now)
+		default:
+			log.Info("programmed again")
 		}
 	}
 }
@@ -275,6 +272,8 @@ func (a *Agent) fail(err error) error {
 		return err // we are stopping
 	}
 	a.cycle.failed++
+	var foreign *vendors.ForeignError
+	a.cycle.foreign = errors.As(err, &foreign)
 	if msg := err.Error(); msg != a.cycle.err {
 		a.log.WithError(err).Error("cycle failed; the lease is not renewed")
 		a.cycle.err = msg
@@ -300,6 +299,7 @@ func (a *Agent) lease() time.Duration {
 func (a *Agent) compute(samples []counters.Sample, lease time.Duration, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.cycle.readAt, a.cycle.patience = now, lease
 	ready := false
 	for i := range a.ports {
 		p := &a.ports[i]

@@ -21,6 +21,7 @@ type port struct {
 	est      counters.Averager
 	state    string
 	reason   string
+	current  bool              // what was measured last still holds
 	window   bool              // there has been a complete window
 	fresh    bool              // the last reading completed one
 	last     counters.Estimate // the last complete window
@@ -89,6 +90,13 @@ func (p *port) observe(s *counters.Sample, lease time.Duration, now time.Time) {
 	p.fresh = est.State.Valid()
 	if p.fresh {
 		p.window, p.last, p.seen = true, est, now
+	}
+	switch {
+	case est.State.Valid():
+		p.current = true
+	case est.State == counters.NotRefreshed: // as it was
+	default:
+		p.current = p.window && est.State != counters.Stale && now.Sub(p.seen) <= lease
 	}
 	switch {
 	case p.cfg.Action == vlanrules.Strip:

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -46,13 +47,27 @@ func (s *shadow) Apply(ctx context.Context, want vendors.Setup) error {
 		return err
 	}
 	for _, c := range changes {
-		s.log.WithFields(logrus.Fields{"port": c.Port, "what": c.What}).Info("would set up: " + string(c.Kind) + " " + c.Detail)
+		s.log.WithFields(logrus.Fields{"port": c.Port, "what": c.What, "change": changeWord(c.Kind)}).Info("would set up: " + c.Detail)
 	}
 	return nil
 }
 
+func changeWord(k vendors.ChangeKind) string {
+	switch k {
+	case vendors.Create:
+		return "create"
+	case vendors.Remove:
+		return "remove"
+	}
+	return "change"
+}
+
+// Update compiles and logs. A port whose rules cannot be compiled is an error
+// of that port, as it would be of the real driver. Leased only says that the
+// others have been worked out: there is no lease.
 func (s *shadow) Update(_ context.Context, updates []vendors.PortUpdate, _ time.Duration) (vendors.UpdateResult, error) {
-	var out vendors.UpdateResult
+	out := vendors.UpdateResult{Leased: true}
+	var errs []error
 	for _, u := range updates {
 		r := s.tables[u.Port]
 		if r == nil {
@@ -60,6 +75,10 @@ func (s *shadow) Update(_ context.Context, updates []vendors.PortUpdate, _ time.
 			s.tables[u.Port] = r
 		}
 		s.comp.Compile(r, r.Table, u.Intents)
+		if r.Verdict.Level == vlanrules.Refused {
+			errs = append(errs, &vendors.PermanentError{Port: u.Port, Err: errors.New(r.Verdict.Reason)})
+			continue
+		}
 		if len(r.Ops) == 0 {
 			continue
 		}
@@ -69,7 +88,7 @@ func (s *shadow) Update(_ context.Context, updates []vendors.PortUpdate, _ time.
 			s.log.WithFields(logrus.Fields{"port": u.Port, "op": op.Kind.String(), "entry": entryText(&op.Entry)}).Info("would program")
 		}
 	}
-	return out, nil
+	return out, errors.Join(errs...)
 }
 
 func (s *shadow) Release(context.Context) error { return nil }

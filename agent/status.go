@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -28,20 +29,23 @@ func (a *Agent) Status() *api.Status {
 		Layout:      a.cfg.Profile.Layout.String(),
 		IntervalNS:  a.cfg.Device.Interval.Nanoseconds(),
 		Schedule:    a.cfg.Device.Schedule,
-		LeaseNS:     a.cycle.lease.Nanoseconds(),
 		OnStale:     string(a.cfg.Policy.OnStale),
+		DataPlane:   a.dataPlane(now),
+		SelfTest:    a.tried,
 		Cycle: api.Cycle{
-			Count:      a.cycle.count,
-			Skipped:    a.cycle.skipped,
-			Failed:     a.cycle.failed,
-			Last:       a.cycle.last,
-			ReadNS:     a.cycle.read.Nanoseconds(),
-			ComputeNS:  a.cycle.compute.Nanoseconds(),
-			ProgramNS:  a.cycle.program.Nanoseconds(),
-			Operations: a.cycle.operations,
-			LeaseEnds:  a.cycle.leaseEnds,
-			LastError:  a.cycle.err,
-			Repairs:    a.cycle.repairs,
+			Count:     a.cycle.count,
+			Skipped:   a.cycle.skipped,
+			Failed:    a.cycle.failed,
+			Last:      a.cycle.last,
+			ReadNS:    a.cycle.read.Nanoseconds(),
+			ComputeNS: a.cycle.compute.Nanoseconds(),
+			ProgramNS: a.cycle.program.Nanoseconds(),
+			LeaseEnds: a.cycle.leaseEnds,
+			LastError: a.cycle.err,
+			Repairs:   a.cycle.repairs,
+
+			Lapses:      a.cycle.lapses,
+			LastLapseNS: a.cycle.lastLapse.Nanoseconds(),
 		},
 		Refresh: api.Refresh{
 			Kind:          a.cycle.refresh.Kind.String(),
@@ -54,55 +58,125 @@ func (a *Agent) Status() *api.Status {
 		Verdicts: a.shortcomingsLocked(),
 		Ports:    make([]api.Port, 0, len(a.ports)),
 	}
+	if a.cfg.Shadow {
+		s.Cycle.WouldOperate = a.cycle.operations
+	} else {
+		s.Cycle.Operations = a.cycle.operations
+		if !a.cycle.leaseEnds.IsZero() {
+			s.LeaseNS = a.cycle.lease.Nanoseconds()
+		}
+	}
 	for i := range a.ports {
-		s.Ports = append(s.Ports, a.portStatus(&a.ports[i], now))
+		s.Ports = append(s.Ports, a.portStatus(&a.ports[i], s.DataPlane, now))
 	}
 	return s
 }
 
-func (a *Agent) portStatus(p *port, now time.Time) api.Port {
+// dataPlane tells what the rules do now, as far as it is known.
+func (a *Agent) dataPlane(now time.Time) string {
+	switch c := &a.cycle; {
+	case a.cfg.Shadow:
+		return api.DataPlaneShadow
+	case c.foreign:
+		return api.DataPlaneForeign
+	case c.leaseEnds.IsZero():
+		return api.DataPlaneNone
+	case now.Before(c.leaseEnds):
+		return api.DataPlaneLeased
+	}
+	return api.DataPlaneFallback
+}
+
+// portStatus is one port as it is now, which may be long after the last cycle.
+func (a *Agent) portStatus(p *port, plane string, now time.Time) api.Port {
 	out := api.Port{
-		Port:        p.cfg.Name,
-		Action:      p.cfg.Action.String(),
-		State:       p.state,
-		Reason:      p.reason,
-		CapacityBPS: p.last.Capacity,
-		Signals:     []api.Signal{},
+		Port:    p.cfg.Name,
+		Action:  p.cfg.Action.String(),
+		Signals: []api.Signal{},
 	}
-	if p.refused != "" {
-		out.State, out.Reason = api.StateRefused, p.refused
-	}
+	measured := p.current && now.Sub(a.cycle.readAt) <= a.cycle.patience
+	out.State, out.Reason = a.stateNow(p, plane, measured, now)
 	if p.window {
+		out.AgeNS = now.Sub(p.last.End).Nanoseconds()
+	}
+	live := plane == api.DataPlaneLeased || plane == api.DataPlaneShadow
+	if measured {
 		est := &p.last
-		if p.cfg.Action == vlanrules.Update && !p.at.IsZero() {
+		if live && p.cfg.Action == vlanrules.Update && !p.at.IsZero() {
 			est = &p.took
 		}
 		start, end := est.Start, est.End
+		out.CapacityBPS = est.Capacity
 		out.WindowStart, out.WindowEnd, out.AgeNS = &start, &end, now.Sub(end).Nanoseconds()
 		out.LoadBPS, out.ABWBPS, out.ABWCPPM = est.Load(), est.ABW, est.ABWC
 		out.WindowErrorNS = est.Error.Nanoseconds()
 	}
-	for i, in := range p.programmed {
-		if in.Action != vlanrules.Update {
-			continue
+	switch {
+	case p.cfg.Action != vlanrules.Update || p.refused != "":
+	case live:
+		for i, in := range p.programmed {
+			if in.Action == vlanrules.Update {
+				sig := a.signal(in.Signal, in.S, in.LM)
+				sig.Doubtful = p.doubtful[i]
+				if plane == api.DataPlaneLeased {
+					sig.ProgrammedAt = p.at
+				}
+				out.Signals = append(out.Signals, sig)
+			}
 		}
-		sp := a.cfg.Profile.Signals[in.Signal]
-		low, high := sp.Buckets.Range(in.S)
-		out.Signals = append(out.Signals, api.Signal{
-			Signal:       in.Signal.String(),
-			T:            uint8(in.Signal),
-			Bucket:       in.S,
-			Low:          low,
-			High:         high,
-			Unit:         string(in.Signal.Unit()),
-			LM:           in.LM,
-			Locator:      sp.Locator.Text(a.cfg.Profile.Layout.LMBits(), in.LM),
-			Doubtful:     p.doubtful[i],
-			Stale:        in.LM == a.cfg.Profile.Layout.LMStale(),
-			ProgrammedAt: p.at,
-		})
+	case plane == api.DataPlaneFallback && a.cfg.Policy.OnStale == inventory.Conservative:
+		for _, sig := range a.setup.Signals {
+			out.Signals = append(out.Signals, a.signal(sig, sig.WorstBucket(), a.cfg.Profile.Layout.LMStale()))
+		}
 	}
 	return out
+}
+
+// stateNow is a port's state and the reason for it. measured tells whether the
+// last measurement still holds.
+func (a *Agent) stateNow(p *port, plane string, measured bool, now time.Time) (state, reason string) {
+	c := &a.cycle
+	because := func(what string) string {
+		switch {
+		case c.err != "":
+			return what + ": " + c.err
+		case c.last.IsZero():
+			return what + ": no cycle has completed yet"
+		}
+		return fmt.Sprintf("%s: the last cycle completed %v ago", what, now.Sub(c.last).Round(time.Millisecond))
+	}
+	switch {
+	case p.cfg.Action == vlanrules.Update && plane == api.DataPlaneForeign:
+		return api.StateLost, c.err
+	case p.refused != "":
+		return api.StateRefused, p.refused
+	case p.cfg.Action != vlanrules.Update:
+		return p.state, p.reason
+	case plane == api.DataPlaneFallback:
+		return api.StateStale, because(fmt.Sprintf("the lease ended %v ago", now.Sub(c.leaseEnds).Round(time.Millisecond)))
+	case plane == api.DataPlaneNone && (p.state == api.StateLive || p.state == api.StateDown):
+		return api.StateWaiting, because("nothing has been programmed yet")
+	case (p.state == api.StateLive || p.state == api.StateDown) && !measured:
+		return api.StateStale, because("there is no current reading")
+	}
+	return p.state, p.reason
+}
+
+// signal is a value that a port writes.
+func (a *Agent) signal(sig quantize.Signal, s uint8, lm uint16) api.Signal {
+	sp := a.cfg.Profile.Signals[sig]
+	low, high := sp.Buckets.Range(s)
+	return api.Signal{
+		Signal:  sig.String(),
+		T:       uint8(sig),
+		Bucket:  s,
+		Low:     low,
+		High:    high,
+		Unit:    string(sig.Unit()),
+		LM:      lm,
+		Locator: sp.Locator.Text(a.cfg.Profile.Layout.LMBits(), lm),
+		Stale:   lm == a.cfg.Profile.Layout.LMStale(),
+	}
 }
 
 // shortcomings lists what the device, or any agent that polls counters, does
@@ -119,6 +193,9 @@ func (a *Agent) shortcomingsLocked() []api.Verdict {
 		if v.Level != vlanrules.Full {
 			out = append(out, api.Verdict{What: what, Level: v.Level.String(), Reason: v.Reason})
 		}
+	}
+	for _, why := range a.would {
+		add("a real run", vlanrules.Verdict{Level: vlanrules.Refused, Reason: why})
 	}
 	add("update", a.facts.Update)
 	add("lease", a.facts.Lease)

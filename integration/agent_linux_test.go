@@ -290,7 +290,7 @@ func TestShadowProgramsNothing(t *testing.T) {
 	before := b.ruleset(t)
 	b.setLoad(t, roomy)
 	a := b.start(t, "--dry-run")
-	s := a.await("a measured port", func(s *api.Status) bool { return s.Ports[0].State == api.StateLive && s.Cycle.Operations > 0 })
+	s := a.await("a measured port", func(s *api.Status) bool { return s.Ports[0].State == api.StateLive && s.Cycle.WouldOperate > 0 })
 	if !s.Shadow {
 		t.Error("status does not say SHADOW")
 	}
@@ -310,9 +310,17 @@ func TestSecondAgentIsRefused(t *testing.T) {
 	a := b.start(t)
 	a.live()
 	cmd := b.s1.Command(csig, "agent", "-c", b.dir+"/bed.yaml", "--socket", b.dir+"/other.sock")
-	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "another csig agent programs the ports") {
-		t.Errorf("a second agent: %v\n%s", err, out)
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// One that is not refused would run for ever.
+	limit := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+	defer limit.Stop()
+	err := cmd.Wait()
+	if err == nil || !strings.Contains(log.String(), "another csig agent programs the ports") {
+		t.Errorf("a second agent: %v\n%s", err, log.String())
 	}
 }
 

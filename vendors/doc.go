@@ -1,4 +1,5 @@
 // Package vendors is the contract between csig and a switch: what a driver can
 // do (Facts), the rarely changing setup that is planned and reviewed, and the
-// signal that only the agent writes (DESIGN §7). Each platform has a folder.
+// signal that only the agent writes, at every reading, and that is never planned,
+// hashed or journaled. Each platform has a folder.
 package vendors

@@ -94,15 +94,17 @@ type Driver interface {
 	Diff(have, want Setup) ([]Change, error)
 
 	// Apply makes the device's setup equal to want. It may be called many
-	// times with the same one; it keeps what is right without a flap.
+	// times with the same one; it keeps what is right without a flap. What
+	// a device can refuse it refuses before the first write, so that a
+	// *PermanentError leaves it as it was.
 	Apply(ctx context.Context, want Setup) error
 
 	// Update makes the signal entries equal to the wanted ones for the ports
 	// listed, leaves other ports as they are, and renews the lease for
 	// another lease period, all in one transaction where the device has one.
 	// It may be called many times with the same intents. Frames see the old
-	// or the new value, never a third (DESIGN §3). The updates are read only
-	// during the call.
+	// or the new value, never a third (docs/rules.md). The updates are read
+	// only during the call.
 	Update(ctx context.Context, updates []PortUpdate, lease time.Duration) (UpdateResult, error)
 
 	// Release ends the lease now: the data plane falls back at once.
@@ -158,6 +160,15 @@ func EachPort(err error, f func(port string, err error)) {
 		EachPort(e.Unwrap(), f)
 	}
 }
+
+// ForeignError says that somebody else's object stands where the driver's own
+// would: ours is gone, fallback included, and nothing may be touched. It comes
+// inside a *PermanentError.
+type ForeignError struct {
+	What string // the object, why it is not ours, and what to do
+}
+
+func (e *ForeignError) Error() string { return e.What }
 
 // SetupOf is the setup that a device of the fleet is to have.
 func SetupOf(prof *quantize.Profile, pol inventory.Policy, dev *inventory.Device) Setup {

@@ -11,7 +11,7 @@ const StatusFormat = "csig.status/v1"
 // Paths of the agent's socket.
 const (
 	StatusPath = "/v1/status" // GET: one Status
-	WatchPath  = "/v1/watch"  // GET: a Status a line, one for each cycle
+	WatchPath  = "/v1/watch"  // GET: a Status a line, one for each cycle, and one a second while none completes
 )
 
 // Status is what the agent knows at one instant.
@@ -29,13 +29,27 @@ type Status struct {
 	Layout      string    `json:"layout"`
 	IntervalNS  int64     `json:"interval_ns"` // averaging window Δt
 	Schedule    string    `json:"schedule"`
-	LeaseNS     int64     `json:"lease_ns"`
+	LeaseNS     int64     `json:"lease_ns"` // 0 while none was given, and in shadow mode
 	OnStale     string    `json:"on_stale"`
+	DataPlane   string    `json:"data_plane"` // what the rules do at Time: a DataPlane constant
+	SelfTest    Verdict   `json:"self_test"`  // of the start; level SelfTestNotRun where there was none
 	Cycle       Cycle     `json:"cycle"`
 	Refresh     Refresh   `json:"refresh"`
 	Verdicts    []Verdict `json:"verdicts"` // what the device does less than fully
 	Ports       []Port    `json:"ports"`
 }
+
+// What the data plane does.
+const (
+	DataPlaneNone     = "none"     // this agent has programmed no signal yet: the fallback, or what a predecessor's lease still holds
+	DataPlaneLeased   = "leased"   // the ports' rules apply until Cycle.LeaseEnds
+	DataPlaneFallback = "fallback" // the lease has ended: every port does what OnStale says
+	DataPlaneForeign  = "foreign"  // our rules are gone, fallback included: somebody else's stand in their place
+	DataPlaneShadow   = "shadow"   // nothing is programmed by this agent
+)
+
+// SelfTestNotRun is the level of a self-test that was not asked for.
+const SelfTestNotRun = "not run"
 
 // Cycle is the bookkeeping of the loop.
 type Cycle struct {
@@ -46,10 +60,21 @@ type Cycle struct {
 	ReadNS     int64     `json:"read_ns"`    // counter dump
 	ComputeNS  int64     `json:"compute_ns"` // estimate, quantize
 	ProgramNS  int64     `json:"program_ns"` // compile, diff, program
-	Operations uint64    `json:"operations"` // entry operations since the start
-	LeaseEnds  time.Time `json:"lease_ends"` // when the data plane falls back by itself
+	Operations uint64    `json:"operations"` // entry operations since the start; 0 in shadow mode
 	LastError  string    `json:"last_error"` // "" when the last cycle completed
 	Repairs    uint64    `json:"repairs"`    // set-ups put right after somebody changed them
+
+	// WouldOperate counts the operations that shadow mode only logs.
+	WouldOperate uint64 `json:"would_operate"`
+
+	// LeaseEnds is when the data plane falls back by itself, or has; absent
+	// where no lease was given.
+	LeaseEnds time.Time `json:"lease_ends,omitzero"`
+
+	// Lapses counts the leases that ended before they were renewed, while the
+	// agent ran; LastLapseNS is how long the last one lasted, at most.
+	Lapses      uint64 `json:"lapses"`
+	LastLapseNS int64  `json:"last_lapse_ns"`
 }
 
 // Refresh is what was learned of how the source of counters refreshes them.
@@ -74,8 +99,9 @@ const (
 	StateWaiting     = "waiting"     // no complete window yet
 	StateLive        = "live"        // the signal is current
 	StateDown        = "down"        // link down: no bandwidth is available
-	StateStale       = "stale"       // counters do not come; the fallback is advertised
+	StateStale       = "stale"       // counters do not come, or the lease has ended; the fallback is advertised
 	StateRefused     = "refused"     // the device does not take the rules; it advertises its fallback
+	StateLost        = "lost"        // our rules are gone and may not be put back: see DataPlaneForeign
 	StatePassthrough = "passthrough" // tags are forwarded untouched
 	StateStrip       = "strip"       // tags are removed
 )
@@ -90,9 +116,9 @@ type Port struct {
 	LoadBPS     uint64     `json:"load_bps"`     // wire bits over the window
 	ABWBPS      uint64     `json:"abw_bps"`
 	ABWCPPM     uint32     `json:"abwc_ppm"`
-	WindowStart *time.Time `json:"window_start"` // the window that produced the signal; null before the first
+	WindowStart *time.Time `json:"window_start"` // of these figures; null, and they 0, where nothing current is measured
 	WindowEnd   *time.Time `json:"window_end"`
-	AgeNS       int64      `json:"age_ns"` // time since window_end
+	AgeNS       int64      `json:"age_ns"` // time since the end of the last complete window, also of one that is no longer current
 	// WindowErrorNS is how far the window's length may be off, where a cached
 	// counter's instants had to be worked out.
 	WindowErrorNS int64    `json:"window_error_ns"`
@@ -109,7 +135,7 @@ type Signal struct {
 	Unit         string    `json:"unit"`
 	LM           uint16    `json:"lm"`
 	Locator      string    `json:"locator"`
-	Doubtful     bool      `json:"doubtful"`      // the window is too uncertain for one bucket
-	Stale        bool      `json:"stale"`         // the fallback, not a measurement
-	ProgrammedAt time.Time `json:"programmed_at"` // when the data plane took this value's window
+	Doubtful     bool      `json:"doubtful"`               // the window is too uncertain for one bucket
+	Stale        bool      `json:"stale"`                  // the fallback, not a measurement
+	ProgrammedAt time.Time `json:"programmed_at,omitzero"` // when the data plane took this value's window; absent for its own fallback and in shadow mode
 }

@@ -24,6 +24,27 @@ func DefaultSocket() string {
 	return "/run/csig/agent.sock"
 }
 
+// DefaultShadowSocket is where an agent in shadow mode listens when nobody says
+// otherwise: beside DefaultSocket, because it may run beside a real agent.
+func DefaultShadowSocket() string { return filepath.Join(filepath.Dir(DefaultSocket()), "shadow.sock") }
+
+// checkSocket says in plain words what the kernel calls an invalid argument.
+func checkSocket(socket string) error {
+	const most = len(syscall.RawSockaddrUnix{}.Path) - 1
+	switch {
+	case socket == "":
+		return errors.New("--socket is empty: name a file, such as " + DefaultSocket())
+	case socket[0] == '@':
+		return fmt.Errorf("socket %s: names that begin with @ are no files: name a file with --socket, ./%s for one in this directory", socket, socket)
+	case len(socket) > most:
+		return fmt.Errorf("socket %s: its path has %d bytes and a unix socket's %d at most: name a shorter one with --socket", socket, len(socket), most)
+	}
+	return nil
+}
+
+// ErrNoAgent is the error of a client whose socket nobody listens at.
+var ErrNoAgent = errors.New("no agent listens")
+
 // Client talks to one agent.
 type Client struct {
 	socket string
@@ -52,7 +73,8 @@ func (c *Client) Status(ctx context.Context) (*Status, error) {
 	return c.decode(json.NewDecoder(body))
 }
 
-// Watch calls f with a status after each cycle until ctx ends, the agent goes
+// Watch calls f with a status after each cycle, and once a second while none
+// completes, until ctx ends, the agent goes
 // away or f returns an error, which Watch then returns. A slow f misses
 // cycles; Status.Cycle.Count tells how many.
 func (c *Client) Watch(ctx context.Context, f func(*Status) error) error {
@@ -94,6 +116,9 @@ func (c *Client) decode(dec *json.Decoder) (*Status, error) {
 }
 
 func (c *Client) get(ctx context.Context, path string) (io.ReadCloser, error) {
+	if err := checkSocket(c.socket); err != nil {
+		return nil, err
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://agent"+path, nil)
 	if err != nil {
 		return nil, err
@@ -101,7 +126,7 @@ func (c *Client) get(ctx context.Context, path string) (io.ReadCloser, error) {
 	resp, err := c.http.Do(req)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return nil, fmt.Errorf("no agent listens at %s: start one with csig agent -c FILE, or name its socket with --socket", c.socket)
+		return nil, fmt.Errorf("%w at %s: start one with csig agent -c FILE, or name its socket with --socket", ErrNoAgent, c.socket)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("not allowed to talk to the agent at %s: run as the user that started it", c.socket)
 	case err != nil:

@@ -18,6 +18,7 @@ type Server struct {
 	status func() *Status
 	http   http.Server
 	ln     net.Listener
+	quiet  time.Duration // after which a watcher hears of a cycle that does not come
 
 	mu    sync.Mutex
 	cycle chan struct{} // closed at each cycle, then replaced
@@ -27,6 +28,9 @@ type Server struct {
 // Listen opens the socket, with access for the same user only. A socket file
 // that nobody listens on any more is replaced; a live one is an error.
 func Listen(socket string, status func() *Status) (*Server, error) {
+	if err := checkSocket(socket); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
 		return nil, fmt.Errorf("socket %s: %w; name another with --socket", socket, err)
 	}
@@ -50,7 +54,7 @@ func Listen(socket string, status func() *Status) (*Server, error) {
 		ln.Close()
 		return nil, fmt.Errorf("socket %s: %w", socket, err)
 	}
-	s := &Server{status: status, ln: ln, cycle: make(chan struct{}), stop: make(chan struct{})}
+	s := &Server{status: status, ln: ln, quiet: time.Second, cycle: make(chan struct{}), stop: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+StatusPath, s.serveStatus)
 	mux.HandleFunc("GET "+WatchPath, s.serveWatch)
@@ -103,7 +107,10 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/jsonl")
 	enc := json.NewEncoder(w)
 	rc := http.NewResponseController(w)
+	quiet := time.NewTimer(s.quiet)
+	defer quiet.Stop()
 	for {
+		quiet.Reset(s.quiet)
 		next := s.next()
 		// A watcher that does not read must not hold a goroutine for ever.
 		_ = rc.SetWriteDeadline(time.Now().Add(10 * time.Second))
@@ -112,6 +119,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case <-next:
+		case <-quiet.C: // what it says of the lease and of ages is new
 		case <-r.Context().Done():
 			return
 		case <-s.stop:

@@ -16,7 +16,6 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
-	"github.com/csig-agent/csig/vlanrules"
 )
 
 func newAgent() *cobra.Command {
@@ -30,11 +29,19 @@ its ports true. FILE is a fleet file with exactly one device marked local.
 Ctrl-C removes everything the agent made. SIGTERM, which service managers send,
 gives up the lease, so that the data plane falls back at once, and leaves the
 set-up for the next start. When the agent is killed the data plane falls back
-by itself when the lease ends.`,
+by itself when the lease ends.
+
+With --dry-run it listens at a socket of its own, shadow.sock beside the usual
+one, because it may run beside a real agent.`,
 		Example: `  csig agent -c tor.yaml
   csig agent -c tor.yaml --dry-run --log-level debug`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runAgent(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.shadow && !cmd.Flags().Changed("socket") {
+				o.socket = api.DefaultShadowSocket()
+			}
+			return runAgent(cmd.Context(), o)
+		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.file, "config", "c", "", "fleet file with exactly one device marked local (required)")
@@ -99,6 +106,10 @@ func runAgent(ctx context.Context, o agentOptions) error {
 
 	source, err := openSource(ctx, &fleet.Profile, dev)
 	if err != nil {
+		if ctx.Err() != nil {
+			log.Info("stopped before the start was complete: the device is as it was")
+			return nil
+		}
 		return fmt.Errorf("device %s: counters: %w", dev.Name, err)
 	}
 	defer source.Close()
@@ -122,6 +133,8 @@ func runAgent(ctx context.Context, o agentOptions) error {
 		Version: version,
 		Log:     log,
 		OnCycle: func() { server.Publish() },
+
+		SelfTest: !o.noSelfTest,
 	})
 	if err != nil {
 		return err
@@ -137,18 +150,10 @@ func runAgent(ctx context.Context, o agentOptions) error {
 		}
 	}()
 
-	if t, ok := driver.(vendors.SelfTester); ok && !o.noSelfTest {
-		v, err := t.SelfTest(ctx)
-		if err != nil {
-			return fmt.Errorf("device %s: self-test: %w", dev.Name, err)
-		}
-		if v.Level == vlanrules.Full {
-			log.Info("self-test passed: every frame saw the old or the new value")
-		} else {
-			log.WithField("verdict", v.Level.String()).Warn("self-test: " + v.Reason)
-		}
-	}
 	if err := a.Start(ctx); err != nil {
+		if undo := (*agent.UndoError)(nil); ctx.Err() != nil && !errors.As(err, &undo) {
+			return leave(ctx, log, driver, dev.Name, o.shadow, false)
+		}
 		return err
 	}
 	// Starting up takes several times the memory of running for years, and a
@@ -170,18 +175,30 @@ func runAgent(ctx context.Context, o agentOptions) error {
 	if err := a.Run(ctx); err != nil {
 		return err
 	}
-	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, errInterrupted):
+	return leave(ctx, log, driver, dev.Name, o.shadow, true)
+}
+
+// leave ends an agent as the cause of ctx's end wants it, and says what remains
+// on the device. A start that did not come about has undone itself.
+func leave(ctx context.Context, log *logrus.Entry, driver vendors.Driver, device string, shadow, ran bool) error {
+	cause := context.Cause(ctx)
+	interrupted := errors.Is(cause, errInterrupted)
+	switch {
+	case !interrupted && !errors.Is(cause, context.Canceled):
+		return cause
+	case shadow:
+		log.Info("shadow mode ends: nothing was programmed")
+	case interrupted:
 		rctx, done := context.WithTimeout(context.Background(), 10*time.Second)
 		defer done()
 		if err := driver.Remove(rctx); err != nil {
-			return fmt.Errorf("device %s: removing our rules: %w", dev.Name, err)
+			return fmt.Errorf("device %s: removing our rules: %w", device, err)
 		}
 		log.Info("interrupted: every rule of ours is removed")
-	case errors.Is(cause, context.Canceled):
-		log.Info("terminated: the data plane has fallen back; the set-up stays for the next start")
+	case !ran:
+		log.Info("terminated before the start was complete: the device is as it was")
 	default:
-		return cause
+		log.Info("terminated: the data plane has fallen back; the set-up stays for the next start")
 	}
 	return nil
 }

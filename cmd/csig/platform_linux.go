@@ -21,7 +21,7 @@ func openLinux(prof *quantize.Profile, dev *inventory.Device) (counters.Source, 
 			Name: p.Name, Speed: p.Speed,
 			// The kernel moves such tags out of the frame, where its counters
 			// miss them.
-			Tagged: prof.TPID == 0x8100 || prof.TPID == 0x88a8,
+			Tagged: prof.TPID == 0x88a8,
 		})
 	}
 	return linux.New(cfg)

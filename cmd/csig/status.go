@@ -1,8 +1,8 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -21,7 +21,10 @@ func newStatus() *cobra.Command {
 		Use:   "status",
 		Short: "Show the live ports of the agent on this machine",
 		Long: `Show what the agent on this machine knows and has programmed: for each egress
-port its capacity, load, available bandwidth, bucket and the signal's age.`,
+port its capacity, load and available bandwidth in bit/s, what it writes for
+each signal as bucket(locator), and the age of the measurement. Without
+--socket it asks the agent that programs or, where there is none, one that runs
+with --dry-run.`,
 		Example: `  csig status
   csig status --watch
   csig status --json | jq '.ports[] | {port, abw_bps, age_ns}'`,
@@ -29,26 +32,24 @@ port its capacity, load, available bandwidth, bucket and the signal's age.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := api.NewClient(socket)
 			defer c.Close()
+			out := cmd.OutOrStdout()
+			screen := newScreen(out)
 			show := func(s *api.Status) error {
 				if asJSON {
-					return printJSON(cmd.OutOrStdout(), s)
+					return printJSON(out, s)
 				}
-				return writeStatus(cmd.OutOrStdout(), s)
+				return screen.draw(statusText(s, screen.columns()), watch)
 			}
-			if watch {
-				err := c.Watch(cmd.Context(), show)
-				if cmd.Context().Err() != nil {
-					return nil // Ctrl-C is how a watch ends
+			err := watchOrAsk(cmd, c, watch, show)
+			if errors.Is(err, api.ErrNoAgent) && !cmd.Flags().Changed("socket") {
+				// No agent that programs: perhaps one that only looks.
+				shadow := api.NewClient(api.DefaultShadowSocket())
+				defer shadow.Close()
+				if e := watchOrAsk(cmd, shadow, watch, show); !errors.Is(e, api.ErrNoAgent) {
+					return e
 				}
-				return err
 			}
-			ctx, cancel := contextWithTimeout(cmd, 5*time.Second)
-			defer cancel()
-			s, err := c.Status(ctx)
-			if err != nil {
-				return err
-			}
-			return show(s)
+			return err
 		},
 	}
 	addSocket(cmd, &socket)
@@ -61,40 +62,55 @@ func addSocket(cmd *cobra.Command, v *string) {
 	cmd.Flags().StringVar(v, "socket", api.DefaultSocket(), "the agent's unix socket")
 }
 
-// writeStatus draws one status as text.
-func writeStatus(w io.Writer, s *api.Status) error {
-	shadow := ""
-	if s.Shadow {
-		shadow = "  SHADOW: nothing is programmed"
+// watchOrAsk shows one status, or all until the command ends.
+func watchOrAsk(cmd *cobra.Command, c *api.Client, watch bool, show func(*api.Status) error) error {
+	if watch {
+		err := c.Watch(cmd.Context(), show)
+		if cmd.Context().Err() != nil {
+			return nil // Ctrl-C is how a watch ends
+		}
+		return err
 	}
-	fmt.Fprintf(w, "%s  %s  profile %s %.12s  TPID 0x%04x %s%s\n", s.Device, s.Platform, s.Profile, s.ProfileHash, s.TPID, s.Layout, shadow)
-	fmt.Fprintf(w, "Δt %v  schedule %s  cycles %d (%d skipped, %d failed)  read %v  compute %v  program %v\n",
-		time.Duration(s.IntervalNS), s.Schedule, s.Cycle.Count, s.Cycle.Skipped, s.Cycle.Failed,
-		micros(s.Cycle.ReadNS), micros(s.Cycle.ComputeNS), micros(s.Cycle.ProgramNS))
-	switch left := s.Cycle.LeaseEnds.Sub(s.Time); {
-	case s.Shadow:
-	case s.Cycle.LeaseEnds.IsZero():
-		fmt.Fprintf(w, "lease: none yet; the data plane's fallback is %s\n", s.OnStale)
-	case left <= 0:
-		fmt.Fprintf(w, "lease: ENDED %v ago; the data plane has fallen back (%s)\n", (-left).Round(time.Millisecond), s.OnStale)
-	default:
-		fmt.Fprintf(w, "lease: %v, ends in %v unless renewed; then %s\n", time.Duration(s.LeaseNS), left.Round(time.Millisecond), s.OnStale)
+	ctx, cancel := contextWithTimeout(cmd, 5*time.Second)
+	defer cancel()
+	s, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	return show(s)
+}
+
+// statusText is one status as text of at most so many columns, the table's
+// rows aside.
+func statusText(s *api.Status, columns int) string {
+	var b strings.Builder
+	line := func(indent int, format string, args ...any) {
+		b.WriteString(wrap(fmt.Sprintf(format, args...), columns, indent))
+	}
+	line(2, "%s  %s  profile %s %.12s  TPID 0x%04x %s", s.Device, s.Platform, s.Profile, s.ProfileHash, s.TPID, s.Layout)
+	line(2, "Δt %v  schedule %s  cycles %d (%d skipped, %d failed)", time.Duration(s.IntervalNS), s.Schedule, s.Cycle.Count, s.Cycle.Skipped, s.Cycle.Failed)
+	line(2, "read %v  compute %v  program %v", micros(s.Cycle.ReadNS), micros(s.Cycle.ComputeNS), micros(s.Cycle.ProgramNS))
+	line(2, "%s", planeText(s))
+	if s.Cycle.Lapses > 0 {
+		line(2, "lapses: %d (the lease ended before it was renewed), the last for %v", s.Cycle.Lapses, time.Duration(s.Cycle.LastLapseNS).Round(time.Millisecond))
+	}
+	if s.Cycle.Repairs > 0 {
+		line(2, "repairs: %d (somebody had changed our rules)", s.Cycle.Repairs)
+	}
+	if s.SelfTest.Reason == "" {
+		line(2, "self-test: %s", s.SelfTest.Level)
+	} else {
+		line(2, "self-test: %s: %s", s.SelfTest.Level, s.SelfTest.Reason)
 	}
 	if s.Cycle.LastError != "" {
-		fmt.Fprintf(w, "last error: %s\n", s.Cycle.LastError)
-	}
-	if s.Refresh.Stuck {
-		fmt.Fprintln(w, "counters: STUCK: none has moved for longer than expected")
-	}
-	if s.Refresh.Note != "" {
-		fmt.Fprintln(w, "counters:", s.Refresh.Note)
+		line(2, "last error: %s", s.Cycle.LastError)
 	}
 	for _, v := range s.Verdicts {
-		fmt.Fprintf(w, "%s: %s: %s\n", v.Level, v.What, v.Reason)
+		line(2, "%s: %s: %s", v.Level, v.What, v.Reason)
 	}
-	fmt.Fprintln(w)
-	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tw, "PORT\tACTION\tSTATE\tCAPACITY\tLOAD\tABW\tABW/C\tSIGNALS\tAGE\tNOTE")
+	b.WriteByte('\n')
+	tw := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tw, "PORT\tSTATE\tCAPACITY\tLOAD\tABW\tABW/C\tSIGNALS\tAGE")
 	for _, p := range s.Ports {
 		var sig []string
 		for _, g := range p.Signals {
@@ -102,14 +118,60 @@ func writeStatus(w io.Writer, s *api.Status) error {
 		}
 		capacity, load, abw, abwc, age := "-", "-", "-", "-", "-"
 		if p.WindowEnd != nil {
-			capacity, load, abw = bps(p.CapacityBPS), bps(p.LoadBPS), bps(p.ABWBPS)
+			capacity, load, abw = rate(p.CapacityBPS), rate(p.LoadBPS), rate(p.ABWBPS)
 			abwc = fmt.Sprintf("%.1f%%", float64(p.ABWCPPM)/1e4)
+		}
+		if p.AgeNS > 0 {
 			age = time.Duration(p.AgeNS).Round(time.Millisecond).String()
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			p.Port, p.Action, p.State, capacity, load, abw, abwc, orDash(strings.Join(sig, " ")), age, p.Reason)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+			p.Port, p.State, capacity, load, abw, abwc, orDash(strings.Join(sig, " ")), age)
 	}
-	return tw.Flush()
+	_ = tw.Flush() // into memory
+	for i, n := range portNotes(s.Ports) {
+		if i == 0 {
+			b.WriteByte('\n')
+		}
+		line(2, "%s", n)
+	}
+	return b.String()
+}
+
+// planeText says what the data plane does.
+func planeText(s *api.Status) string {
+	left := s.Cycle.LeaseEnds.Sub(s.Time).Round(time.Millisecond)
+	switch s.DataPlane {
+	case api.DataPlaneShadow:
+		return fmt.Sprintf("SHADOW: nothing is programmed; %d operations would have been", s.Cycle.WouldOperate)
+	case api.DataPlaneNone:
+		return fmt.Sprintf("lease: none yet; without one ports fall back: %s", s.OnStale)
+	case api.DataPlaneForeign:
+		return "lease: NONE: our rules are gone, the fallback with them, and somebody else's are in their place"
+	case api.DataPlaneFallback:
+		return fmt.Sprintf("lease: ENDED %v ago; the data plane has fallen back: %s", -left, s.OnStale)
+	}
+	return fmt.Sprintf("lease: %v, ends in %v unless renewed; then %s", time.Duration(s.LeaseNS), left, s.OnStale)
+}
+
+// portNotes are the ports' reasons, each once with all its ports.
+func portNotes(ports []api.Port) []string {
+	where := map[string][]string{}
+	var order []string
+	for _, p := range ports {
+		if p.Reason == "" {
+			continue
+		}
+		// Some reasons begin with the port; the note does so anyway.
+		reason := strings.TrimPrefix(p.Reason, "port "+p.Port+": ")
+		if where[reason] == nil {
+			order = append(order, reason)
+		}
+		where[reason] = append(where[reason], p.Port)
+	}
+	for i, reason := range order {
+		order[i] = strings.Join(where[reason], ", ") + ": " + reason
+	}
+	return order
 }
 
 func micros(ns int64) time.Duration { return time.Duration(ns).Round(time.Microsecond) }
@@ -119,6 +181,19 @@ func orDash(s string) string {
 		return "-"
 	}
 	return s
+}
+
+// rate writes a measured rate in bit/s with three significant digits and no
+// unit, for a table.
+func rate(v uint64) string {
+	f, unit := float64(v), ""
+	for _, u := range []string{"k", "M", "G", "T"} {
+		if f < 999.5 {
+			break
+		}
+		f, unit = f/1000, u
+	}
+	return fmt.Sprintf("%.3g%s", f, unit)
 }
 
 // bps writes a measured rate with three significant digits.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,7 +20,8 @@ const conflictTries = 5
 // Apply makes the table and the programs those of the setup. Where the kernel
 // takes the whole change in one transaction, which it does for hundreds of
 // ports, frames see the old setup or the new one; otherwise ports change one
-// after the other, each at once. A port whose device is missing is an error of
+// after the other, each at once. What is refused, a strip port without the right
+// to BPF among it, is refused before anything is written. A port whose device is missing is an error of
 // that port; the others are done all the same.
 func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if err := ctx.Err(); err != nil {
@@ -31,6 +33,9 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	stale, err := staleEntries(&want)
 	if err != nil {
 		return &vendors.PermanentError{Err: err}
+	}
+	if err := d.canStrip(&want); err != nil {
+		return err
 	}
 	s := want
 	s.Damaged = ""
@@ -48,12 +53,50 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	d.compiler = vlanrules.NewCompiler(Rules(), s.Layout)
 	d.stale, d.leaseKeys = stale, leaseKeys(&s)
 	_, err = d.sync(ctx)
+	if !d.synced {
+		return err
+	}
 	for _, p := range d.ports {
-		if p.index == 0 && d.synced {
-			err = errors.Join(err, missing(p))
-		}
+		err = errors.Join(err, p.problem())
 	}
 	return err
+}
+
+// canStrip refuses a setup whose strip ports cannot have their program here.
+// It changes nothing.
+func (d *Driver) canStrip(s *vendors.Setup) error {
+	strips := func(p vendors.PortSetup) bool { return p.Action == vlanrules.Strip }
+	if !slices.ContainsFunc(s.Ports, strips) {
+		return nil
+	}
+	if err := d.links.scan(); err != nil {
+		return err
+	}
+	var errs []error
+	err := d.strip.inside(func() error {
+		for _, p := range s.Ports {
+			if !strips(p) {
+				continue
+			}
+			err := d.strip.load(s)
+			if index := d.links.index[p.Port]; err == nil && index != 0 {
+				_, err = d.strip.check(index, s, true)
+			}
+			if errors.Is(err, errNoBPF) { // anything else may pass: sync tries again
+				errs = append(errs, &vendors.PermanentError{Port: p.Port, Err: err})
+			}
+		}
+		return nil
+	})
+	return errors.Join(append(errs, err)...)
+}
+
+// problem is why a port is not as its setup says, nil where it is.
+func (p *port) problem() error {
+	if p.index == 0 {
+		return missing(p)
+	}
+	return p.strip
 }
 
 func missing(p *port) error {
@@ -110,6 +153,10 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 	for _, g := range groups {
 		changes = append(changes, vendors.Change{Kind: g.kind, Port: g.port, What: "nftables", Detail: strings.Join(g.why, ", ")})
 	}
+	if d.leaseFlushed(have) {
+		changes = append(changes, vendors.Change{Kind: vendors.Alter, What: "nftables", Detail: "the lease was gone, and ports had fallen back: elements of set " + setLease})
+		d.leaseUntil = time.Time{} // said once; Update gives the next one
+	}
 	oldLayout := true
 	if lease := have.sets[setLease]; lease != nil {
 		old, ok := parseSetupComment(lease.comment)
@@ -130,6 +177,15 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 	d.synced, d.known = true, true
 	stripped, err := d.syncStrip()
 	return append(changes, stripped...), err
+}
+
+// leaseFlushed tells whether somebody took the lease away while it ran. The
+// elements come back with the update that is about to follow.
+func (d *Driver) leaseFlushed(have *observed) bool {
+	// The kernel counts in ticks, of 10 ms at most.
+	const tick = 10 * time.Millisecond
+	lease := have.sets[setLease]
+	return d.known && lease != nil && len(lease.keys) == 0 && d.cfg.Now().Add(tick).Before(d.leaseUntil)
 }
 
 // carryOut writes groups in as few transactions as the kernel allows.
@@ -177,10 +233,14 @@ func (d *Driver) commit() error {
 }
 
 // syncStrip attaches and detaches programs, on all devices: one that is no
-// longer in the setup must not keep its program. Errors are those of ports.
+// longer in the setup must not keep its program. What goes wrong at a port of
+// the setup is noted there; the error is of other devices, or of all.
 func (d *Driver) syncStrip() ([]vendors.Change, error) {
 	var changes []vendors.Change
 	var errs []error
+	for _, p := range d.ports {
+		p.strip = nil
+	}
 	err := d.strip.inside(func() error {
 		for index, name := range d.links.name {
 			p := d.byName[name]
@@ -198,16 +258,45 @@ func (d *Driver) syncStrip() ([]vendors.Change, error) {
 				kind = vendors.Remove
 				err = d.strip.remove(index)
 			}
-			switch {
+			switch err = stripProblem(name, err); {
 			case err == nil:
 				changes = append(changes, vendors.Change{Kind: kind, Port: name, What: "strip", Detail: why})
-			case errors.Is(err, errNoBPF) || errors.Is(err, unix.EPERM):
-				errs = append(errs, &vendors.PermanentError{Port: name, Err: err})
+			case p != nil:
+				p.strip = err
 			default:
-				errs = append(errs, &vendors.PortError{Port: name, Err: err})
+				errs = append(errs, err)
 			}
 		}
 		return nil
 	})
 	return changes, errors.Join(append(errs, err)...)
+}
+
+// stripProblem makes an error of a port's: one that trying again will not cure
+// where the right is missing.
+func stripProblem(port string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errNoBPF) || errors.Is(err, unix.EPERM):
+		return &vendors.PermanentError{Port: port, Err: err}
+	}
+	return &vendors.PortError{Port: port, Err: err}
+}
+
+// retryStrip tries again what went wrong with programs and may pass.
+func (d *Driver) retryStrip() {
+	for _, p := range d.ports {
+		if p.strip == nil {
+			continue
+		}
+		if _, passing := p.strip.(*vendors.PortError); passing && p.index != 0 { //nolint:errorlint // as stripProblem made it
+			p.strip = stripProblem(p.name, d.strip.inside(func() error {
+				if p.action == vlanrules.Strip {
+					return d.strip.ensure(p.index, d.setup)
+				}
+				return d.strip.remove(p.index)
+			}))
+		}
+	}
 }

@@ -10,6 +10,7 @@
 //	set lease    { TPID, 0x8100, 0x88a8 timeout … }      empty once the agent is gone
 //	map stale    { tag data : tag data }                 the fallback, constant
 //	map p_swp1   { tag data : tag data }                 the signal of port swp1
+//	set p_swp2   { }                                     says that swp2 strips, or passes
 //	chain p_swp1   on the egress of swp1                 constant
 //	chain stale                                          constant
 //
@@ -55,8 +56,8 @@
 //   - Linux 5.16 or newer for the egress hook (NF_TABLES_NETDEV, NETFILTER_EGRESS).
 //   - Rewriting tags behind VLAN tags that the hardware has taken out of the
 //     frame needs Linux 6.8 or newer; SelfTest tries it.
-//   - Strip needs tcx (Linux 6.6 or newer) and CAP_BPF, which a user namespace
-//     cannot give.
+//   - Strip needs tcx (Linux 6.6 or newer) and CAP_SYS_ADMIN, which a user
+//     namespace cannot give: CAP_BPF loads a program, but does not find it again.
 //
 // # Cost
 //

@@ -34,6 +34,8 @@ type Driver struct {
 	synced     bool   // ports know what the kernel has, at that generation
 	known      bool   // ports know what we left in the kernel, at some generation
 
+	leaseUntil time.Time // what we gave the lease; zero: nothing that would have to be there
+
 	stale     []interval // the fallback
 	leaseKeys []uint16
 
@@ -61,11 +63,16 @@ type port struct {
 	want     []interval
 	have     []interval // in the kernel
 	del, add []interval
+
+	strip error // why a strip port has no program, nil where it has
 }
 
 // Open returns a driver for the ports of a network namespace. It changes
 // nothing. The error says what is missing: rights, or nftables.
 func Open(cfg Config) (*Driver, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	d := &Driver{cfg: cfg, strip: stripper{netns: cfg.NetNS}}
 	d.depths, d.depthWhy = depthsOfKernel()
 	var err error
@@ -158,6 +165,9 @@ func (d *Driver) setupOf(have *observed) (vendors.Setup, error) {
 				continue
 			}
 			why, err := d.strip.check(index, &s, p.Action == vlanrules.Strip)
+			if errors.Is(err, errNoBPF) || errors.Is(err, errHidden) {
+				why, err = "its BPF program cannot be looked at: "+err.Error(), nil
+			}
 			if err != nil {
 				return fmt.Errorf("port %s: %w", p.Port, err)
 			}
@@ -190,9 +200,13 @@ func foreign(have *observed) error {
 		return nil
 	}
 	if strings.HasPrefix(have.comment, markPrefix) {
-		return &vendors.PermanentError{Err: fmt.Errorf("the nftables table netdev %s says %q: it was made by another version of csig; run that version's csig off first", tableName, have.comment)}
+		return theirs("the nftables table netdev %s says %q: it was made by another version of csig: stop that version's agent with Ctrl-C or, where none runs, nft delete table netdev %s", tableName, have.comment, tableName)
 	}
-	return &vendors.PermanentError{Err: fmt.Errorf("there is an nftables table netdev %s that csig did not make (its comment is %q, not %q): csig leaves it alone; rename or delete it", tableName, have.comment, tableMark)}
+	return theirs("there is an nftables table netdev %s that csig did not make (its comment is %q, not %q): csig leaves it alone; rename it, or nft delete table netdev %s", tableName, have.comment, tableMark, tableName)
+}
+
+func theirs(format string, args ...any) error {
+	return &vendors.PermanentError{Err: &vendors.ForeignError{What: fmt.Sprintf(format, args...)}}
 }
 
 func (d *Driver) present(name string) bool { return d.links.index[name] != 0 }
@@ -299,7 +313,7 @@ func (d *Driver) Release(ctx context.Context) error {
 	if err != nil || !have.ours() || have.sets[setLease] == nil {
 		return err
 	}
-	d.synced = false
+	d.synced, d.leaseUntil = false, time.Time{}
 	d.batch.begin(d.sock.seq+1, have.generation)
 	d.batch.labelNext("release of the lease")
 	d.batch.flushSet(setLease)
@@ -313,7 +327,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	d.synced, d.setup = false, nil
+	d.synced, d.setup, d.leaseUntil = false, nil, time.Time{}
 	if err := d.links.scan(); err != nil {
 		return err
 	}

@@ -150,9 +150,9 @@ func leaseKeys(s *vendors.Setup) []uint16 {
 	return t
 }
 
-// inMetadata tells whether the kernel takes tags of this TPID out of a frame
-// into metadata: it does for VLANs' only.
-func inMetadata(tpid uint16) bool { return tpid == 0x8100 || tpid == 0x88a8 }
+// inMetadata tells whether the kernel takes tags of CSIG's TPID out of a frame
+// into metadata: it does for VLANs' only, and of those 0x8100 cannot be CSIG's.
+func inMetadata(tpid uint16) bool { return tpid == 0x88a8 }
 
 // gateType loads what the gate at the start of a chain looks at. That is what
 // the kernel calls the frame's protocol: the ethertype behind an offloaded VLAN

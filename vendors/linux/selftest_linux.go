@@ -19,13 +19,53 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// The self-test's size: it ends after so many changes and frames, and gives up
-// after so long.
+// The self-test's size: it ends after so many changes and frames, once both
+// values were seen, and gives up after so long. On an idle machine it takes
+// some 50 ms; a busy one may keep a sender and a receiver from running.
 const (
 	selfTestFlips  = 300
 	selfTestFrames = 500
-	selfTestTime   = 2 * time.Second
+	selfTestTime   = 5 * time.Second
 )
+
+// tally counts the frames that arrived while a bucket changed, by the value
+// they came with. One goroutine counts, another asks whether it is enough.
+type tally struct {
+	a, b, other atomic.Int64
+	example     atomic.Uint32 // one of the others
+}
+
+func (c *tally) count(data uint16) {
+	switch data {
+	case flipA:
+		c.a.Add(1)
+	case flipB:
+		c.b.Add(1)
+	default:
+		c.other.Add(1)
+		c.example.Store(uint32(data))
+	}
+}
+
+// enough tells whether the frames say something after so many changes: without
+// one of the two values there was no change to be seen.
+func (c *tally) enough(flips int) bool {
+	a, b, other := c.a.Load(), c.b.Load(), c.other.Load()
+	return flips >= selfTestFlips && a+b+other >= selfTestFrames && (a > 0 && b > 0 || other > 0)
+}
+
+// verdict judges the finished count.
+func (c *tally) verdict(flips int) vlanrules.Verdict {
+	switch a, b, other := c.a.Load(), c.b.Load(), c.other.Load(); {
+	case other > 0:
+		return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: fmt.Sprintf("while a bucket changed %d times, %d of %d frames left with neither the old nor the new value (one with 0x%04x): this kernel's interval maps are not hitless",
+			flips, other, a+b+other, c.example.Load())}
+	case a == 0 || b == 0:
+		return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: fmt.Sprintf("could not run the self-test: of %d changes of a bucket in %v it saw %d frames with one value and %d with the other; this machine is too busy to judge",
+			flips, selfTestTime, a, b)}
+	}
+	return vlanrules.Verdict{}
+}
 
 // SelfTest tries this kernel in a network namespace of its own, which ends
 // with the test: it changes a bucket some hundred times while tagged frames
@@ -181,7 +221,7 @@ func (s *scratch) flip(ctx context.Context) (vlanrules.Verdict, error) {
 		return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: fmt.Sprintf("could not run the self-test: no frame passed a pair of virtual devices within %v", passTime)}, nil
 	}
 	var stop atomic.Bool
-	var seen atomic.Int64
+	var seen tally
 	sent := make(chan error, 1)
 	go func() {
 		f := selfTestFrame(0, flipIn)
@@ -196,39 +236,23 @@ func (s *scratch) flip(ctx context.Context) (vlanrules.Verdict, error) {
 		}
 		sent <- nil
 	}()
-	type tally struct {
-		a, b, other int
-		example     uint16
-		err         error
-	}
-	counted := make(chan tally, 1)
+	counted := make(chan error, 1)
 	go func() {
-		var c tally
 		for !stop.Load() {
 			f, err := receive(s.far)
 			if err != nil {
-				c.err = err
-				break
+				counted <- err
+				return
 			}
-			if len(f) < 18 || binary.BigEndian.Uint16(f[12:]) != selfTestTPID {
-				continue
-			}
-			seen.Add(1)
-			switch v := binary.BigEndian.Uint16(f[14:]); v {
-			case flipA:
-				c.a++
-			case flipB:
-				c.b++
-			default:
-				c.other++
-				c.example = v
+			if len(f) >= 18 && binary.BigEndian.Uint16(f[12:]) == selfTestTPID {
+				seen.count(binary.BigEndian.Uint16(f[14:]))
 			}
 		}
-		counted <- c
+		counted <- nil
 	}()
 	var err error
 	flips := 0
-	for end := time.Now().Add(selfTestTime); err == nil && (flips < selfTestFlips || seen.Load() < selfTestFrames) && time.Now().Before(end); flips++ {
+	for end := time.Now().Add(selfTestTime); err == nil && !seen.enough(flips) && time.Now().Before(end); flips++ {
 		if flips%2 == 0 {
 			err = s.program(ctx, 20, 2)
 		} else {
@@ -236,18 +260,11 @@ func (s *scratch) flip(ctx context.Context) (vlanrules.Verdict, error) {
 		}
 	}
 	stop.Store(true)
-	sendErr, c := <-sent, <-counted
-	if err := errors.Join(err, sendErr, c.err); err != nil {
+	sendErr, receiveErr := <-sent, <-counted
+	if err := errors.Join(err, sendErr, receiveErr); err != nil {
 		return none, fmt.Errorf("self-test: %w", err)
 	}
-	switch {
-	case c.other > 0:
-		return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: fmt.Sprintf("while a bucket changed %d times, %d of %d frames left with neither the old nor the new value (one with 0x%04x): this kernel's interval maps are not hitless",
-			flips, c.other, c.a+c.b+c.other, c.example)}, nil
-	case c.a == 0 || c.b == 0:
-		return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: fmt.Sprintf("the self-test saw %d frames with one value and %d with the other while a bucket changed %d times: too few to judge", c.a, c.b, flips)}, nil
-	}
-	return none, nil
+	return seen.verdict(flips), nil
 }
 
 // depths sends tags behind VLAN tags.

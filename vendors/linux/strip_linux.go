@@ -27,8 +27,11 @@ type stripper struct {
 	wide    uint16
 }
 
-// errNoBPF is the reason where programs may not be loaded or looked at.
-var errNoBPF = errors.New("strip needs tcx (Linux 6.6 or newer) and the right to load BPF programs (CAP_BPF and CAP_NET_ADMIN outside user namespaces)")
+// errNoBPF is the reason where programs may not be loaded or looked for.
+var errNoBPF = errors.New("strip needs Linux 6.6 or newer (tcx), and CAP_NET_ADMIN and CAP_SYS_ADMIN outside any user namespace")
+
+// errHidden is the reason where it cannot be told whose a program is.
+var errHidden = errors.New("a BPF program on tcx egress may be ours, and only CAP_SYS_ADMIN may look at it")
 
 // inside runs f on a thread inside the namespace, where the kernel looks up
 // devices' indices.
@@ -64,22 +67,38 @@ func (s *stripper) load(setup *vendors.Setup) error {
 		License:      "Apache-2.0",
 	})
 	if err != nil {
-		return noBPF(fmt.Errorf("load the BPF program %s: %w", stripName, err))
+		return noBPF("load the BPF program "+stripName, err)
 	}
 	info, err := p.Info()
 	if err != nil {
 		return errors.Join(fmt.Errorf("read back the BPF program %s: %w", stripName, err), p.Close())
 	}
+	// CAP_BPF alone loads a program, but a later start would not find it again,
+	// nor Remove take it away.
+	if id, ok := info.ID(); ok {
+		again, err := ebpf.NewProgramFromID(id)
+		if err != nil {
+			return errors.Join(noBPF("find the BPF program "+stripName+" again", err), p.Close())
+		}
+		if err := again.Close(); err != nil {
+			return errors.Join(err, p.Close())
+		}
+	}
 	s.program, s.tag, s.tpid, s.wide = p, info.Tag, setup.TPID, setup.WideTPID
 	return nil
 }
 
-// noBPF adds what to do to errors that mean that BPF is not to be had.
-func noBPF(err error) error {
-	if errors.Is(err, os.ErrPermission) || errors.Is(err, ebpf.ErrNotSupported) {
-		return fmt.Errorf("%w: %w", errNoBPF, err)
+// noBPF says of an error that means that BPF is not to be had what is missing.
+// The library's guess at the cause, limits of locked memory, is left out: no
+// kernel with tcx counts that.
+func noBPF(what string, err error) error {
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("%w: %s: %w", errNoBPF, what, unix.EPERM)
+	case errors.Is(err, ebpf.ErrNotSupported):
+		return fmt.Errorf("%w: %s: %w", errNoBPF, what, ebpf.ErrNotSupported)
 	}
-	return err
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // attachment is a program of ours on a device.
@@ -92,7 +111,7 @@ type attachment struct {
 func (s *stripper) attached(index int) ([]attachment, error) {
 	found, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: ebpf.AttachTCXEgress})
 	if err != nil {
-		return nil, noBPF(fmt.Errorf("list the BPF programs on tcx egress: %w", err))
+		return nil, noBPF("list the BPF programs on tcx egress", err)
 	}
 	var out []attachment
 	for _, f := range found.Programs {
@@ -103,8 +122,11 @@ func (s *stripper) attached(index int) ([]attachment, error) {
 		if errors.Is(err, os.ErrNotExist) {
 			continue // gone meanwhile
 		}
+		if errors.Is(err, os.ErrPermission) {
+			return nil, errors.Join(fmt.Errorf("%w: program %d", errHidden, f.ID), release(out))
+		}
 		if err != nil {
-			return out, errors.Join(noBPF(fmt.Errorf("look at BPF program %d: %w", f.ID, err)), release(out))
+			return nil, errors.Join(fmt.Errorf("look at BPF program %d: %w", f.ID, err), release(out))
 		}
 		info, err := p.Info()
 		if err != nil {
@@ -134,10 +156,10 @@ func release(list []attachment) error {
 func (s *stripper) check(index int, setup *vendors.Setup, wanted bool) (why string, err error) {
 	have, err := s.attached(index)
 	switch {
-	case errors.Is(err, errNoBPF) && wanted:
-		return err.Error(), nil
-	case errors.Is(err, errNoBPF):
+	case errors.Is(err, errNoBPF) && !wanted:
 		return "", nil // then there is none of ours either
+	case errors.Is(err, errHidden) && !wanted:
+		return "", nil // somebody's, on a port that never was ours to strip; Remove asks again
 	case err != nil:
 		return "", err
 	}
@@ -184,7 +206,7 @@ func (s *stripper) ensure(index int, setup *vendors.Setup) (err error) {
 		fallthrough
 	case keep < 0:
 		if err := link.RawAttachProgram(opts); err != nil {
-			return noBPF(fmt.Errorf("attach the BPF program %s: %w", stripName, err))
+			return noBPF("attach the BPF program "+stripName, err)
 		}
 	}
 	for i, a := range have {

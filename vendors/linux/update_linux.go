@@ -49,6 +49,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 			return res, syncErr
 		}
 	}
+	d.retryStrip()
 	for try := 1; ; try++ {
 		err = d.program(updates, lease, &res)
 		if !errors.Is(err, unix.ERESTART) || try == conflictTries {
@@ -107,10 +108,18 @@ func (d *Driver) takeOver(ctx context.Context) error {
 
 // program sends what changed, and the lease.
 func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res *vendors.UpdateResult) error {
+	until := d.cfg.Now().Add(lease)
 	b := &d.batch
 	b.begin(d.sock.seq+1, d.generation)
 	d.pending = d.pending[:0]
 	var errs []error
+	for _, p := range d.ports {
+		if p.action != vlanrules.Update { // the others have their turn below
+			if err := p.problem(); err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
 	for i := range updates {
 		u := &updates[i]
 		p := d.byName[u.Port]
@@ -124,8 +133,8 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res 
 		if p.action != vlanrules.Update {
 			continue
 		}
-		if p.index == 0 {
-			errs = append(errs, missing(p))
+		if err := p.problem(); err != nil {
+			errs = append(errs, err)
 		}
 		p.del, p.add = difference(p.del, p.add, p.have, p.want)
 		if len(p.del)+len(p.add) == 0 {
@@ -152,7 +161,7 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res 
 	if err := d.commitPending(res); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	res.Leased = true
+	res.Leased, d.leaseUntil = true, until
 	if errs == nil {
 		return nil
 	}

@@ -1,0 +1,190 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+const selfTest = "self-test"
+
+// Start probes the device, tries its data plane where that is asked for, and
+// brings its set-up to the wanted state, keeping what is already right. A
+// *vendors.PermanentError is a refusal; the device is then as it was before,
+// and so it is when ctx ends meanwhile. Other errors of single ports are logged
+// and tried again while the agent runs. In shadow mode a refusal is logged and
+// shown by Status, and the agent goes on.
+func (a *Agent) Start(ctx context.Context) error {
+	if err := a.start(ctx); err != nil {
+		return fmt.Errorf("device %s: %w", a.cfg.Device.Name, err)
+	}
+	return nil
+}
+
+func (a *Agent) start(ctx context.Context) error {
+	facts, err := a.cfg.Driver.Probe(ctx)
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	a.mu.Lock()
+	a.facts = facts
+	a.mu.Unlock()
+	for _, v := range a.shortcomings() {
+		a.log.WithFields(logrus.Fields{"what": v.What, "verdict": v.Level}).Warn(v.Reason)
+	}
+	// Everything that can be refused, before anything is written.
+	before, err := a.cfg.Driver.Observe(ctx)
+	if err == nil {
+		_, err = a.cfg.Driver.Diff(before, a.setup)
+	}
+	if err = errors.Join(a.beyond(&facts), err); err != nil {
+		if err := a.refused(err); err != nil {
+			return err
+		}
+	}
+	if err := a.trySelf(ctx); err != nil {
+		return err
+	}
+	err = a.cfg.Driver.Apply(ctx, a.setup)
+	switch {
+	case err != nil && ctx.Err() != nil, isRefusal(err):
+		if a.cfg.Shadow {
+			return a.refused(err)
+		}
+		return errors.Join(err, a.undo(before))
+	}
+	a.noteSetup(err)
+	return nil
+}
+
+func isRefusal(err error) bool {
+	var perm *vendors.PermanentError
+	return errors.As(err, &perm)
+}
+
+// refused returns what stops the start. Shadow mode notes a refusal and goes
+// on.
+func (a *Agent) refused(err error) error {
+	if !a.cfg.Shadow || !isRefusal(err) {
+		return err
+	}
+	msg := err.Error()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, w := range a.would {
+		if strings.Contains(w, msg) {
+			return nil
+		}
+	}
+	a.would = append(a.would, msg)
+	a.log.WithError(err).Error("a real run would refuse to start")
+	return nil
+}
+
+// beyond is the refusal of what this device cannot do at all, nil where it can.
+func (a *Agent) beyond(f *vendors.Facts) error {
+	var errs []error
+	for _, c := range []struct {
+		action vlanrules.Action
+		can    vlanrules.Verdict
+	}{{vlanrules.Update, f.Update}, {vlanrules.Strip, f.Strip}} {
+		if c.can.Level != vlanrules.Refused {
+			continue
+		}
+		for _, p := range a.cfg.Device.Ports {
+			if p.Action == c.action { // one is enough: the reason is the device's
+				errs = append(errs, &vendors.PermanentError{Port: p.Name, Err: fmt.Errorf("its action is %s: %s", c.action, c.can.Reason)})
+				break
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// trySelf runs the driver's self-test. Its verdict is logged and shown, and
+// stops nothing: an error is a test that ctx ended, or that broke.
+func (a *Agent) trySelf(ctx context.Context) error {
+	t, ok := a.cfg.Driver.(vendors.SelfTester)
+	if !a.cfg.SelfTest || !ok {
+		return nil
+	}
+	v, err := t.SelfTest(ctx)
+	if err != nil {
+		return fmt.Errorf("self-test: %w", err)
+	}
+	a.mu.Lock()
+	a.tried = api.Verdict{What: selfTest, Level: v.Level.String(), Reason: v.Reason}
+	a.mu.Unlock()
+	if v.Level == vlanrules.Full {
+		a.log.Info("self-test passed: every frame saw the old or the new value")
+	} else {
+		a.log.WithField("verdict", v.Level.String()).Warn("self-test: " + v.Reason)
+	}
+	return nil
+}
+
+// undo brings back what was there before a start that did not come about.
+func (a *Agent) undo(before vendors.Setup) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var err error
+	if before.TPID == 0 && len(before.Ports) == 0 && before.Damaged == "" {
+		err = a.cfg.Driver.Remove(ctx)
+	} else {
+		err = a.cfg.Driver.Apply(ctx, before)
+	}
+	if err != nil {
+		return &UndoError{Err: err}
+	}
+	return nil
+}
+
+// UndoError says that a start that did not come about left something behind.
+type UndoError struct{ Err error }
+
+func (e *UndoError) Error() string {
+	return fmt.Sprintf("what was set up already could not be taken back: %v; the fallback may be in force until an agent is started again", e.Err)
+}
+
+func (e *UndoError) Unwrap() error { return e.Err }
+
+// noteSetup remembers whether the set-up holds, or when to try again, and marks
+// the ports it does not hold for.
+func (a *Agent) noteSetup(err error) {
+	if err == nil {
+		a.setupDue = time.Time{}
+		if a.setupError != "" {
+			a.log.Info("set-up holds again")
+			a.setupError = ""
+		}
+		return
+	}
+	a.setupDue = a.cfg.Now().Add(setupRetry)
+	msg := err.Error()
+	if msg == a.setupError { // say it once, not each second
+		return
+	}
+	a.setupError = msg
+	if isRefusal(err) {
+		a.log.WithError(err).Error("set-up is refused; it is tried again in case somebody cures that")
+	} else {
+		a.log.WithError(err).Error("set-up is not complete; trying again")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	vendors.EachPort(err, func(port string, err error) {
+		for i := range a.ports {
+			if a.ports[i].cfg.Name == port {
+				a.ports[i].refused, a.refusals = err.Error(), true
+			}
+		}
+	})
+}
