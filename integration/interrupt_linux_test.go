@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,8 +22,8 @@ func measuring(out string) bool {
 // isSummary holds what the demo leaves on the screen against its promise.
 func isSummary(t *testing.T, out string) {
 	t.Helper()
-	if !strings.Contains(out, "probes of 2 signals over") || !strings.Contains(out, "age of the signal") || strings.Contains(out, "csig:") {
-		t.Errorf("no summary, or an error:\n%s", out)
+	if !strings.Contains(out, "probes of 2 signals over") || !strings.Contains(out, "age of the signal") || !regexp.MustCompile(`lost +0\b`).MatchString(out) || strings.Contains(out, "csig:") {
+		t.Errorf("no summary, lost probes, or an error:\n%s", out)
 	}
 }
 

@@ -1,0 +1,93 @@
+package demo
+
+import (
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/agent/api"
+)
+
+// TestSettling: a step takes from 1000 ms to 1010 ms to set up and its burst
+// 5 ms to leave; probes on their way until 2 Δt later are settling.
+func TestSettling(t *testing.T) {
+	r := &runner{o: Options{Interval: 100 * time.Millisecond}}
+	r.stepBegin = []time.Time{at(0), at(1000)}
+	r.res.Steps = []Step{{Time: at(10), BurstMS: 5}, {Time: at(1010), BurstMS: 5}}
+	for _, tt := range []struct {
+		name          string
+		sent, arrived int
+		want          bool
+	}{
+		{"before everything", -20, -10, true},
+		{"in the first step", 100, 101, true},
+		{"long after it", 900, 901, false},
+		{"there just before the next", 998, 999, false},
+		{"on its way at the next", 998, 1000, true},
+		{"while the step is set up", 1005, 1006, true},
+		{"within two windows", 1209, 1211, true},
+		{"two windows after the set-up, in the burst's time", 1214, 1216, true},
+		{"two windows after the burst", 1215, 1216, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := r.settling(received{sent: at(tt.sent), at: at(tt.arrived)}); got != tt.want {
+				t.Errorf("settling %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestWindowEnd: the age of a tag counts from the window of the hop that wrote
+// it, and where nobody wrote from the oldest window that says so.
+func TestWindowEnd(t *testing.T) {
+	agent := func(rows ...programmed) *proc { return &proc{history: rows} }
+	row := func(programmedMS, endMS int, s uint8) programmed {
+		return programmed{at: at(programmedMS), windowEnd: at(endMS), s: [len(signals)]uint8{s, s}}
+	}
+	r := &runner{agents: []*proc{
+		agent(row(101, 100, 9), row(201, 200, 7), row(301, 300, 7)),
+		agent(row(103, 95, 20), row(203, 195, 21)),
+	}}
+	for _, tt := range []struct {
+		name    string
+		hop, ms int
+		s       uint8
+		want    int // ms; -1 for unknown
+	}{
+		{"the newest window", 0, 350, 7, 300},
+		{"not yet programmed", 0, 250, 7, 200},
+		{"the frame was written before the change", 0, 205, 9, 100},
+		{"nobody wrote: the oldest of the hops' newest", -1, 350, 31, 195},
+		{"nothing programmed yet", 1, 50, 20, -1},
+		{"nobody wrote, one hop without a word", -1, 102, 31, -1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			end, ok := r.windowEnd(tt.hop, 0, tt.s, []time.Time{at(tt.ms), at(tt.ms)})
+			if ok != (tt.want >= 0) || ok && !end.Equal(at(tt.want)) {
+				t.Errorf("%v, %v, want %d ms", end.Sub(t0), ok, tt.want)
+			}
+		})
+	}
+}
+
+// TestRecord: a status with nothing new in it, or without a measured value, is
+// no piece of history.
+func TestRecord(t *testing.T) {
+	status := func(programmedMS, endMS int) *api.Status {
+		p := api.Port{Signals: make([]api.Signal, len(signals))}
+		for i := range p.Signals {
+			p.Signals[i].ProgrammedAt = at(programmedMS)
+		}
+		if endMS > 0 {
+			end := at(endMS)
+			p.WindowEnd = &end
+		}
+		return &api.Status{Ports: []api.Port{p}}
+	}
+	var p proc
+	for _, s := range []*api.Status{status(90, 0), status(101, 100), status(101, 100), status(201, 200)} {
+		p.record(s)
+	}
+	if len(p.history) != 2 || !p.history[1].windowEnd.Equal(at(200)) {
+		t.Errorf("history %+v, want two windows", p.history)
+	}
+}
