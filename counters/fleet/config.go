@@ -33,6 +33,9 @@ type Config struct {
 	// Patience is how long a reading may take before it stops to count against
 	// Concurrency; 50 ms.
 	Patience time.Duration
+	// Ramp is how many devices are begun with in a second at the start, where the
+	// first reading of each is the dearest: most sources look around first. 250.
+	Ramp int
 	// MaxBackoff is the longest time between two tries of a device that fails;
 	// 30 s.
 	MaxBackoff time.Duration
@@ -63,6 +66,7 @@ const (
 	defaultPatience    = 50 * time.Millisecond
 	defaultMaxBackoff  = 30 * time.Second
 	defaultReopen      = 3
+	defaultRamp        = 250
 	minInterval        = time.Millisecond
 )
 
@@ -80,6 +84,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Reopen <= 0 {
 		c.Reopen = defaultReopen
+	}
+	if c.Ramp <= 0 {
+		c.Ramp = defaultRamp
 	}
 	if c.Sink == nil {
 		return c, errors.New("fleet: no sink for the readings")

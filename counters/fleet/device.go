@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ type device struct {
 	interval time.Duration
 	deadline time.Duration
 	phase    time.Duration // in the interval
+	wait     time.Duration // before its first slot: whole intervals
 
 	// Of the scheduler, under its lock.
 	due        time.Time
@@ -75,6 +77,7 @@ func (d *device) begin(ctx context.Context, now time.Time) {
 	if d.due = now.Add(d.phase - since); d.due.Before(now) {
 		d.due = d.due.Add(d.interval)
 	}
+	d.due = d.due.Add(d.wait)
 	d.renew()
 	d.timer = time.AfterFunc(time.Hour, func() { d.cancelNow() })
 	d.timer.Stop()
@@ -113,7 +116,9 @@ func (d *device) run() {
 		d.renew()
 	}
 	if err != nil {
-		err = fmt.Errorf("device %s: %w", d.cfg.Name, err)
+		if prefix := "device " + d.cfg.Name + ": "; !strings.HasPrefix(err.Error(), prefix) {
+			err = fmt.Errorf("%s%w", prefix, err) // many sources name their device themselves
+		}
 		d.fails++
 	} else {
 		d.fails = 0
@@ -133,7 +138,11 @@ func (d *device) run() {
 		d.fleet.cfg.Sink(&d.reading)
 		d.reading = Reading{}
 	}
-	d.note(due, start, end, next, missed, err)
+	if err != nil && d.parent.Err() != nil {
+		d.forget() // it was told to stop, and is not to blame
+	} else {
+		d.note(due, start, end, next, missed, err)
+	}
 	if cap(samples) > cap(buf) {
 		buf = samples
 	}
@@ -194,6 +203,13 @@ func (d *device) note(due, start, end, next time.Time, missed int, err error) {
 		return
 	}
 	s.good, s.err = end, ""
+}
+
+// forget ends a reading as if it had not begun.
+func (d *device) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stats.reading = time.Time{}
 }
 
 func (d *device) close() error {

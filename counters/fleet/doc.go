@@ -4,7 +4,8 @@
 //
 // Every device is read once an interval, at a time of its own: the devices, in the order
 // of a hash of their names, are spaced evenly over the interval, and the slots
-// hang on the wall clock. So the load is flat, and the same devices keep the same slots
+// hang on the wall clock. At the start at most Config.Ramp devices a second are begun
+// with. So the load is flat, and the same devices keep the same slots
 // after a restart.
 //
 // # One device never delays another

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -58,6 +59,10 @@ func (f *Fleet) spread() {
 	})
 	for rank, d := range order {
 		d.phase = time.Duration(float64(d.interval) * float64(rank) / float64(len(order)))
+		// So many intervals it takes to begin with all; every n-th device is in
+		// each, so that the load is even in them, too.
+		rounds := max(1, int(math.Ceil(float64(len(order))/(float64(f.cfg.Ramp)*d.interval.Seconds()))))
+		d.wait = time.Duration(rank%rounds) * d.interval
 	}
 }
 

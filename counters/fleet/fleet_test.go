@@ -113,7 +113,7 @@ func many(n int, change func(i int, f *fake)) (devices []Device) {
 
 func TestDevicesAreSpreadEvenly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, l, err := runFor(t, Config{Devices: many(1000, nil)}, 3*time.Second+500*time.Microsecond)
+		f, l, err := runFor(t, Config{Devices: many(1000, nil), Ramp: 1000}, 3*time.Second+500*time.Microsecond)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,6 +127,47 @@ func TestDevicesAreSpreadEvenly(t *testing.T) {
 		}
 		s := f.Status()
 		if s.Late.Max() != 0 || s.Missed != 0 || s.Failed != 0 || s.Good != 1000 || s.Age.Max() > 1001*time.Millisecond {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// At the start no second has more new devices than it should, evenly; a slot is the
+// one that the device would have had anyway.
+func TestStartIsSpreadOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		f, l, err := runFor(t, Config{Devices: many(1000, nil)}, 6*time.Second+500*time.Microsecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		perTenth := map[time.Duration]int{}
+		for name, all := range l.when {
+			first := all[0].Start.Sub(start)
+			perTenth[first/(100*time.Millisecond)]++
+			if phase := all[len(all)-1].Start.Sub(start) % time.Second; first%time.Second != phase {
+				t.Errorf("%s: first after %v, later at %v in the second", name, first, phase)
+			}
+		}
+		for tenth := range time.Duration(40) {
+			if n := perTenth[tenth]; n < 24 || n > 26 {
+				t.Errorf("%d devices begin in tenth %d, want 25", n, tenth)
+			}
+		}
+		if s := f.Status(); len(l.when) != 1000 || s.Missed != 0 || s.Late.Max() != 0 {
+			t.Errorf("%d devices, %+v", len(l.when), s)
+		}
+	})
+}
+
+// What is cut off because the fleet stops is no failure of the device.
+func TestStoppingIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _, err := runFor(t, Config{Devices: many(3, func(_ int, f *fake) { f.takes = func(int) time.Duration { return 700 * time.Millisecond } })}, 2500*time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := f.Status(); s.Failed != 0 || s.Failing != 0 || s.Running != 0 || s.Reads == 0 {
 			t.Errorf("%+v", s)
 		}
 	})

@@ -40,6 +40,19 @@ func TestMembers(t *testing.T) {
 	}
 }
 
+// The loopback has no kind and no bus, and yet the kernel counts what it sends.
+func TestLoopbackIsLive(t *testing.T) {
+	enter(t)
+	must(t, netlink.LinkSetUp(byName(t, "lo")))
+	s := source(t, "lo")
+	if a := ready(t, s)[0]; a.Err != nil || !a.Live {
+		t.Errorf("%+v", a)
+	}
+	if f := s.Facts()[0]; f.Device != "loopback" {
+		t.Errorf("%+v", f)
+	}
+}
+
 func TestMembersOfAKernelWithout(t *testing.T) {
 	enter(t)
 	quietVeth(t, "swp1", "far1")

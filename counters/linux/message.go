@@ -41,9 +41,10 @@ const (
 	linkParentBus  = 57
 	skipStatsInExt = 8
 
-	linkUp      = 0x1
-	linkRunning = 0x40
-	linkLowerUp = 0x10000
+	linkUp       = 0x1
+	linkLoopback = 0x8
+	linkRunning  = 0x40
+	linkLowerUp  = 0x10000
 
 	tcKind    = 1
 	tcOptions = 2
@@ -182,6 +183,14 @@ type link struct {
 func (l *link) up() bool {
 	const all = linkUp | linkRunning | linkLowerUp
 	return l.flags&all == all
+}
+
+// deviceKind is the kind, also of the one virtual device that has none.
+func (l *link) deviceKind() string {
+	if l.kind == "" && l.flags&linkLoopback != 0 {
+		return "loopback"
+	}
+	return l.kind
 }
 
 func parseLink(b []byte) (l link, ok bool) {

@@ -1,14 +1,9 @@
 package linux
 
 import (
-	"errors"
-	"fmt"
 	"net"
-	"os"
-	"os/exec"
 	"runtime"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,30 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/counters"
+	kernel "github.com/csig-agent/csig/integration/fabric"
 )
 
-// TestMain gives an ordinary user a user namespace, in which it is root: the
-// tests need nothing else.
-func TestMain(m *testing.M) {
-	if os.Geteuid() == 0 {
-		os.Exit(m.Run())
-	}
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-	}
-	var exit *exec.ExitError
-	switch err := cmd.Run(); {
-	case errors.As(err, &exit):
-		os.Exit(exit.ExitCode())
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "these tests make network namespaces: run them as root, or permit user namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0):", err)
-		os.Exit(1)
-	}
-}
+func TestMain(m *testing.M) { kernel.Tests(m, nil) }
 
 // enter moves the test into a fresh network namespace, which goes away with
 // the test: its goroutine keeps the thread, and the thread ends with it.

@@ -143,7 +143,7 @@ func (s *Source) takeLink(m message, _ time.Time) {
 		s.qdiscsStale = true
 	}
 	p.up, p.round = l.up(), s.round
-	p.dev.kind, p.dev.bus = l.kind, l.bus
+	p.dev.kind, p.dev.bus = l.deviceKind(), l.bus
 	// A default qdisc is attached without a notification of its own when an
 	// interface first comes up.
 	if l.qdisc != p.dev.root.kind && l.qdisc != "noop" {

@@ -1,9 +1,7 @@
 package snmp
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"testing"
 
 	"github.com/vishvananda/netlink"
@@ -11,34 +9,16 @@ import (
 	"github.com/csig-agent/csig/integration/fabric"
 )
 
-// TestMain runs the tests inside namespaces of their own, as root or as an
-// ordinary user. Fuzzing stays outside: its workers talk to their parent through
-// inherited files, and need no network.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if fuzzing("test.fuzz") || fuzzing("test.fuzzworker") {
-		os.Exit(m.Run())
-	}
-	inside, status, err := fabric.Enter()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	if !inside {
-		os.Exit(status)
-	}
+func TestMain(m *testing.M) { fabric.Tests(m, loopback) }
+
+// loopback brings lo up: peers of these tests listen there.
+func loopback() (func(), error) {
 	lo, err := netlink.LinkByName("lo")
 	if err == nil {
 		err = netlink.LinkSetUp(lo)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "bring lo up:", err)
-		os.Exit(1)
+		return nil, fmt.Errorf("bring lo up: %w", err)
 	}
-	os.Exit(m.Run())
-}
-
-func fuzzing(name string) bool {
-	f := flag.Lookup(name)
-	return f != nil && f.Value.String() != "" && f.Value.String() != "false"
+	return func() {}, nil
 }
