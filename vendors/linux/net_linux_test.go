@@ -10,42 +10,15 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/integration/fabric"
 )
 
-// TestMain runs the tests as root, or, for an ordinary user, inside a user and
-// network namespace of its own.
-func TestMain(m *testing.M) {
-	if os.Geteuid() != 0 {
-		os.Exit(inUserNamespace())
-	}
-	os.Exit(m.Run())
-}
-
-func inUserNamespace() int {
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNET,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-		Pdeathsig:   syscall.SIGKILL,
-	}
-	err := cmd.Run()
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		return exit.ExitCode()
-	case err != nil:
-		fmt.Fprintf(os.Stderr, "these tests need root, or a kernel that lets users make user namespaces: %v\n", err)
-		return 1
-	}
-	return 0
-}
+func TestMain(m *testing.M) { fabric.Tests(m, nil) }
 
 // realRoot tells whether BPF programs may be loaded.
 func realRoot(t testing.TB) bool {
