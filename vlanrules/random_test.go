@@ -179,6 +179,20 @@ func drawObserved(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout, c *vl
 		}
 		have = d.table
 	}
+	if rapid.SampledFrom([]bool{false, false, true}).Draw(t, "bent entries") && len(have) > 0 {
+		d := &device{caps: caps, table: slices.Clone(have)}
+		for range rapid.IntRange(1, 2).Draw(t, "bent") {
+			is := d.table[rapid.IntRange(0, len(d.table)-1).Draw(t, "row")]
+			if is.Type == vlanrules.UseValue || is.Type == vlanrules.Value {
+				continue // whatever the value is, it is one
+			}
+			_ = d.do(vlanrules.Op{Kind: vlanrules.Delete, Entry: is})
+			if d.do(vlanrules.Op{Kind: vlanrules.Add, Entry: bend(t, caps, is)}) != nil {
+				_ = d.do(vlanrules.Op{Kind: vlanrules.Add, Entry: is}) // the device would not have it
+			}
+		}
+		have = sorted(d.table)
+	}
 	if rapid.SampledFrom([]bool{false, false, true}).Draw(t, "foreign entries") {
 		d := &device{caps: caps, table: have}
 		for id := range rapid.IntRange(1, 5).Draw(t, "foreign") {
@@ -189,6 +203,31 @@ func drawObserved(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout, c *vl
 		have = sorted(d.table)
 	}
 	return have
+}
+
+// bend changes one thing about an entry of ours.
+func bend(t *rapid.T, caps vlanrules.Caps, e vlanrules.Entry) vlanrules.Entry {
+	ternary := caps.Match == vlanrules.MatchTernary || caps.Match == vlanrules.MatchTernaryUnordered
+	what := rapid.SampledFrom([]string{"value", "action", "DEI", "mask", "priority", "end"}).Draw(t, "what is bent")
+	switch f := &e.Match.VID; {
+	case what == "action" && e.Type == vlanrules.NoOp:
+		e.Type, e.VID = vlanrules.RewriteVID, 700
+	case what == "action":
+		e.Type, e.VID = vlanrules.NoOp, 0
+	case what == "DEI" && ternary:
+		e.Match.DEI = vlanrules.Field{Kind: vlanrules.Ternary, Value: uint16(rapid.IntRange(0, 1).Draw(t, "DEI")), Mask: 1}
+	case what == "mask" && ternary:
+		bit := uint16(1) << rapid.IntRange(0, 11).Draw(t, "bit")
+		f.Kind, f.Mask = vlanrules.Ternary, f.Mask^bit
+		f.Value &= f.Mask
+	case what == "priority" && (caps.Match == vlanrules.MatchTernary || caps.Match == vlanrules.MatchRange):
+		e.Priority = uint16(rapid.IntRange(0, 70).Draw(t, "priority"))
+	case what == "end" && caps.Match == vlanrules.MatchRange:
+		f.Last = uint16(rapid.IntRange(int(f.First), 4095).Draw(t, "last"))
+	case e.Type == vlanrules.RewriteVID:
+		e.VID ^= 1 // another locator
+	}
+	return e
 }
 
 // drawEntry is an entry that the device could hold, whoever wrote it.
