@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/counters/fleet"
 	"github.com/csig-agent/csig/inventory"
 )
 
@@ -26,7 +27,7 @@ func newCounters() *cobra.Command {
 		Args: groupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newCountersRead(), newCountersRecord(), newCountersReplay(), newCountersShow())
+	cmd.AddCommand(newCountersRead(), newCountersWatch(), newCountersRecord(), newCountersReplay(), newCountersShow())
 	return cmd
 }
 
@@ -152,17 +153,22 @@ func (r *refreshResult) text() string {
 }
 
 type portResult struct {
-	Port     string `json:"port"`
-	Up       bool   `json:"up"`
-	SpeedBPS uint64 `json:"speed_bps"`
-	Octets   uint64 `json:"octets"`
-	Packets  uint64 `json:"packets"`
-	Bits     uint8  `json:"counter_bits"`
-	Overhead uint8  `json:"overhead_bytes"`
-	State    string `json:"state"`
-	LoadBPS  uint64 `json:"load_bps"`
-	ABWBPS   uint64 `json:"abw_bps"`
-	Note     string `json:"note"`
+	Port          string         `json:"port"`
+	MemberOf      string         `json:"member_of"` // the aggregate that it was added for; "" for a port of the file
+	Members       []string       `json:"members"`   // of an aggregate
+	Up            bool           `json:"up"`
+	SpeedBPS      uint64         `json:"speed_bps"`
+	Octets        uint64         `json:"octets"`
+	Packets       uint64         `json:"packets"`
+	Bits          uint8          `json:"counter_bits"`
+	Overhead      uint8          `json:"overhead_bytes"`
+	State         string         `json:"state"`
+	LoadBPS       uint64         `json:"load_bps"`
+	ABWBPS        uint64         `json:"abw_bps"`
+	WindowNS      int64          `json:"window_ns"` // the achieved Δt of load and ABW
+	WindowErrorNS int64          `json:"window_error_ns"`
+	Signals       []replaySignal `json:"signals"`
+	Note          string         `json:"note"`
 }
 
 func newCountersRead() *cobra.Command {
@@ -176,7 +182,8 @@ func newCountersRead() *cobra.Command {
 		Short: "What a device's counter source gives, how fast, how fresh, and what it cannot tell",
 		Long: `Read the egress counters of a device of the fleet file a few times, and say what
 the source gives, how long a reading takes, how often the source refreshes its
-numbers, and what it cannot tell. Nothing is changed on the device.`,
+numbers, and what it cannot tell. Of a port that is a link aggregate the members
+are read as well. Nothing is changed on the device.`,
 		Example: `  csig counters read -c examples/lab.yaml
   csig counters read -c fleet.yaml --device leaf7 --every 1s --count 30`,
 		Args: noArgs,
@@ -184,15 +191,26 @@ numbers, and what it cannot tell. Nothing is changed on the device.`,
 			if count < 2 {
 				return fmt.Errorf("--count %d: a rate takes two readings or more", count)
 			}
-			fleet, dev, src, err := f.open(cmd.Context())
+			file, dev, src, err := f.open(cmd.Context())
 			if err != nil {
 				return err
+			}
+			lags, why := aggregates(cmd.Context(), src, dev)
+			if len(lags) > 0 { // read again, with the members
+				if err := src.Close(); err != nil {
+					return err
+				}
+				dev = lags.expand(dev)
+				if src, err = openSource(cmd.Context(), &file.Profile, dev); err != nil {
+					return fmt.Errorf("device %s: counters: %w", dev.Name, err)
+				}
 			}
 			defer src.Close()
-			res, err := readCounters(cmd.Context(), fleet, dev, src, f.every, count)
+			res, err := readCounters(cmd.Context(), file, dev, src, f.every, count)
 			if err != nil {
 				return err
 			}
+			lags.note(res, why)
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), res)
 			}
@@ -207,18 +225,20 @@ numbers, and what it cannot tell. Nothing is changed on the device.`,
 
 // readCounters reads a source count times; Ctrl-C ends it early with what there
 // is by then.
-func readCounters(ctx context.Context, fleet *inventory.Fleet, dev *inventory.Device, src counters.Source, every time.Duration, count int) (*readResult, error) {
+func readCounters(ctx context.Context, file *inventory.Fleet, dev *inventory.Device, src counters.Source, every time.Duration, count int) (*readResult, error) {
 	res := &readResult{
 		Format: "csig.counters/v1", Device: dev.Name, Source: sourceName(dev), EveryNS: every.Nanoseconds(),
 		IntervalNS: dev.Interval.Nanoseconds(), Limitations: []string{}, Details: []string{}, Ports: []portResult{},
 	}
-	learning := counters.NewRefreshing(src, refreshConfig(dev))
-	estimators := make([]*counters.Estimator, len(dev.Ports))
-	for i, p := range dev.Ports {
-		estimators[i] = counters.NewEstimator(counters.EstimatorConfig{Interval: dev.Interval, Speed: p.Speed})
-		res.Ports = append(res.Ports, portResult{Port: p.Name})
+	setup, err := boardDevice(file, dev)
+	if err != nil {
+		return nil, err
 	}
-	var samples []counters.Sample
+	board, err := fleet.NewBoard([]fleet.BoardDevice{setup})
+	if err != nil {
+		return nil, err
+	}
+	var buf, last []counters.Sample
 	var took []time.Duration
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -232,24 +252,20 @@ func readCounters(ctx context.Context, fleet *inventory.Fleet, dev *inventory.De
 			}
 		}
 		start := time.Now()
-		var err error
-		samples, err = learning.Read(ctx, samples[:0])
+		buf, err = src.Read(ctx, buf[:0])
 		if errors.Is(err, context.Canceled) {
 			break
 		}
+		end := time.Now()
 		res.Readings++
-		took = append(took, time.Since(start))
+		took = append(took, end.Sub(start))
+		board.Take(&fleet.Reading{Device: dev.Name, Start: start, End: end, Err: err, Samples: buf})
 		if err != nil {
 			res.Failed++
 			res.LastError = err.Error()
 			continue
 		}
-		for i := range samples {
-			if dev.Counters.Overhead != nil {
-				samples[i].Overhead = *dev.Counters.Overhead
-			}
-			res.Ports[i].take(&samples[i], estimators[i].Update(samples[i]))
-		}
+		last = append(last[:0], buf...)
 	}
 	if res.Readings == res.Failed {
 		if res.LastError == "" {
@@ -259,7 +275,10 @@ func readCounters(ctx context.Context, fleet *inventory.Fleet, dev *inventory.De
 	}
 	slices.Sort(took)
 	res.ReadP50NS, res.ReadMaxNS = took[len(took)/2].Nanoseconds(), took[len(took)-1].Nanoseconds()
-	rs := learning.Refresh()
+	for i, v := range board.Ports(0, nil) {
+		res.Ports = append(res.Ports, portOf(&last[i], &v))
+	}
+	rs := board.Refresh(0)
 	res.Refresh = refreshOf(rs)
 	res.Details, res.Limitations = sourceDetails(src)
 	res.judgeInterval(dev.Interval, rs)
@@ -278,19 +297,29 @@ func (r *readResult) judgeInterval(interval time.Duration, rs counters.RefreshSt
 	}
 }
 
-func (p *portResult) take(s *counters.Sample, est counters.Estimate) {
-	p.State, p.Note = est.State.String(), est.Reason
+// portOf is a port after its last reading.
+func portOf(s *counters.Sample, v *fleet.PortView) portResult {
+	p := portResult{Port: v.Port, State: v.Now.State.String(), Note: v.Now.Reason, Members: []string{}, Signals: []replaySignal{}}
 	if s.Err != nil {
 		p.Note = s.Err.Error()
-		return
+		return p
 	}
 	p.Up, p.SpeedBPS, p.Octets, p.Packets, p.Bits, p.Overhead = s.Up, s.Speed, s.Octets, s.Packets, s.Bits, s.Overhead
 	if p.Note == "" {
 		p.Note = s.Degraded
 	}
-	if est.State.Valid() {
-		p.SpeedBPS, p.LoadBPS, p.ABWBPS = est.Capacity, est.Load(), est.ABW
+	if v.Seen.IsZero() {
+		return p
 	}
+	// Where the last reading only repeated the one before, what was measured
+	// last still holds.
+	e := &v.Last
+	p.SpeedBPS, p.LoadBPS, p.ABWBPS = e.Capacity, e.Load(), e.ABW
+	p.WindowNS, p.WindowErrorNS = e.End.Sub(e.Start).Nanoseconds(), e.Error.Nanoseconds()
+	for _, g := range v.Signals {
+		p.Signals = append(p.Signals, replaySignal{Signal: g.Signal.String(), Bucket: g.Bucket, Worst: g.Range.Worst, Best: g.Range.Best, Doubtful: g.Range.Doubtful()})
+	}
+	return p
 }
 
 func (r *readResult) write(w io.Writer) error {
@@ -311,11 +340,23 @@ func (r *readResult) write(w io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tw, "PORT\tLINK\tSPEED\tOCTETS\tPACKETS\tBITS\tOVERHEAD\tSTATE\tLOAD\tABW\tNOTE")
+	fmt.Fprintln(tw, "PORT\tLINK\tSPEED\tOCTETS\tPACKETS\tBITS\tOVERHEAD\tSTATE\tΔt\tLOAD\tABW\tBUCKETS\tNOTE")
 	for i := range r.Ports {
 		p := &r.Ports[i]
 		link := map[bool]string{true: "up", false: "down"}[p.Up]
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%d\t%d\t%d B\t%s\t%s\t%s\t%s\n", p.Port, link, bps(p.SpeedBPS), p.Octets, p.Packets, p.Bits, p.Overhead, p.State, bps(p.LoadBPS), bps(p.ABWBPS), p.Note)
+		window := "-"
+		if p.WindowNS > 0 {
+			window = short(p.WindowNS).String()
+		}
+		if p.WindowErrorNS > 0 {
+			window += "±" + short(p.WindowErrorNS).String()
+		}
+		var buckets []string
+		for _, g := range p.Signals {
+			buckets = append(buckets, g.text())
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%d\t%d\t%d B\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Port, link, bps(p.SpeedBPS), p.Octets, p.Packets, p.Bits, p.Overhead,
+			p.State, window, bps(p.LoadBPS), bps(p.ABWBPS), orDash(strings.Join(buckets, " ")), p.Note)
 	}
 	return tw.Flush()
 }

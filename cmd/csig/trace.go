@@ -244,6 +244,14 @@ type replaySignal struct {
 	Doubtful bool   `json:"doubtful"`
 }
 
+// text is the bucket, and in doubt those that it may be.
+func (g *replaySignal) text() string {
+	if g.Doubtful {
+		return fmt.Sprintf("%s=%d(%d…%d)", g.Signal, g.Bucket, g.Worst, g.Best)
+	}
+	return fmt.Sprintf("%s=%d", g.Signal, g.Bucket)
+}
+
 func newCountersReplay() *cobra.Command {
 	var (
 		f      playFlags
@@ -274,10 +282,7 @@ what each reading led to. The same trace and flags print the same, anywhere.`,
 				for _, p := range step.Ports {
 					fmt.Fprintf(w, "%s  %-12s %-13s load %-12s abw %-12s", step.Time.Format("15:04:05.000"), p.Port, p.State, bps(p.LoadBPS), bps(p.ABWBPS))
 					for _, g := range p.Signals {
-						fmt.Fprintf(w, "  %s=%d", g.Signal, g.Bucket)
-						if g.Doubtful {
-							fmt.Fprintf(w, "(%d…%d)", g.Worst, g.Best)
-						}
+						fmt.Fprint(w, "  ", g.text())
 					}
 					fmt.Fprintln(w, suffix("  ", p.Reason))
 				}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/counters/fleet"
+	"github.com/csig-agent/csig/inventory"
+)
+
+const countersFleet = `
+format: csig.fleet/v1
+profile:
+  name: lab
+  tpid: 0x9900
+  interval: 1s
+  signals:
+    abw: {buckets: log-1G}
+    abwc: {buckets: linear}
+devices:
+  - name: leaf1
+    platform: sonic
+    address: 127.0.0.1
+    counters: {source: snmp, snmp: {version: 2c, port: %d, community: {env: CSIG_TEST_COMMUNITY}, timeout: 20ms, retries: 0}}
+    ports:
+      - {name: lag1, speed: 2G, lm: 17}
+      - {name: swp3, speed: 1G, lm: 18}
+  - name: leaf2
+    platform: linux
+    ports:
+      - {name: lo, speed: 1G, lm: 19}
+`
+
+func writeFleet(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "fleet.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// grouped is a source with link aggregates.
+type grouped struct {
+	members map[string][]string
+	err     error
+}
+
+func (g grouped) Read(context.Context, []counters.Sample) ([]counters.Sample, error) {
+	return nil, g.err
+}
+func (g grouped) Close() error                                         { return nil }
+func (g grouped) Members(context.Context) (map[string][]string, error) { return g.members, g.err }
+
+func TestMembersOfAnAggregateAreReadToo(t *testing.T) {
+	file, err := inventory.Parse("fleet.yaml", fmt.Appendf(nil, countersFleet, 161))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev, _ := file.Device("leaf1")
+	found, why := aggregates(t.Context(), grouped{members: map[string][]string{
+		"lag1": {"swp1", "swp2", "swp3"}, "lag9": {"swp8", "swp9"}, // the latter is not in the file
+	}}, dev)
+	if why != "" || len(found) != 1 {
+		t.Fatalf("%v, %q", found, why)
+	}
+	wide := found.expand(dev)
+	if got, want := portNames(wide), []string{"lag1", "swp3", "swp1", "swp2"}; !slices.Equal(got, want) || len(dev.Ports) != 2 {
+		t.Errorf("%v, want %v; the device has now %v", got, want, portNames(dev))
+	}
+	res := readResult{}
+	for _, p := range wide.Ports {
+		res.Ports = append(res.Ports, portResult{Port: p.Name})
+	}
+	found.note(&res, "")
+	for i, want := range []string{"", "lag1", "lag1", "lag1"} {
+		if res.Ports[i].MemberOf != want {
+			t.Errorf("%s is a member of %q, want %q", res.Ports[i].Port, res.Ports[i].MemberOf, want)
+		}
+	}
+	if len(res.Ports[0].Members) != 3 || len(res.Limitations) != 1 || !strings.Contains(res.Limitations[0], "swp1, swp2, swp3") {
+		t.Errorf("%+v", res)
+	}
+	if found, why := aggregates(t.Context(), grouped{err: errors.New("no such table")}, dev); len(found) != 0 || why != "no such table" {
+		t.Errorf("%v, %q", found, why)
+	}
+}
+
+// watchLines runs csig counters watch and returns its lines of JSON.
+func watchLines(t *testing.T, args ...string) (devices []watchDevice, fleets []watchFleet, err error) {
+	t.Helper()
+	var out bytes.Buffer
+	root := newRoot()
+	root.SetOut(&out)
+	root.SetArgs(append([]string{"counters", "watch", "--json"}, args...))
+	err = root.ExecuteContext(t.Context())
+	lines := bufio.NewScanner(&out)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var kind struct{ Format string }
+		if err := json.Unmarshal(lines.Bytes(), &kind); err != nil {
+			t.Fatalf("%v in %s", err, lines.Text())
+		}
+		var into any
+		switch kind.Format {
+		case "csig.watch-device/v1":
+			devices = append(devices, watchDevice{})
+			into = &devices[len(devices)-1]
+		case "csig.watch/v1":
+			fleets = append(fleets, watchFleet{})
+			into = &fleets[len(fleets)-1]
+		default:
+			t.Fatalf("format %q", kind.Format)
+		}
+		if err := json.Unmarshal(lines.Bytes(), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return devices, fleets, err
+}
+
+func TestWatch(t *testing.T) {
+	t.Setenv("CSIG_TEST_COMMUNITY", "public")
+	mute, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}) // never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	text := fmt.Sprintf(countersFleet, mute.LocalAddr().(*net.UDPAddr).Port)
+
+	t.Run("a device that answers and one that does not", func(t *testing.T) {
+		if runtime.GOOS != "linux" {
+			t.Skip("the device that answers is this kernel")
+		}
+		file := writeFleet(t, strings.Replace(text, "platform: linux\n", "platform: linux\n    local: true\n", 1))
+		devices, fleets, err := watchLines(t, "-i", file, "--every", "100ms", "--report", "400ms", "--duration", "1s")
+		if err != nil || len(fleets) < 2 || len(devices) != 2*len(fleets) {
+			t.Fatalf("%d devices, %d fleets, %v", len(devices), len(fleets), err)
+		}
+		dead, here, sum := devices[len(devices)-2], devices[len(devices)-1], fleets[len(fleets)-1]
+		if dead.Device != "leaf1" || dead.Reads == 0 || dead.Failed != dead.Reads || dead.AgeNS != nil || !strings.Contains(dead.Error, "no answer") ||
+			strings.Count(dead.Error, "device leaf1") != 1 || len(dead.Ports) != 2 || dead.Ports[0].State != "unread" || dead.Missed == 0 {
+			t.Errorf("dead: %+v", dead)
+		}
+		if here.Failed != 0 || here.Reads < 8 || here.AgeNS == nil || *here.AgeNS > int64(time.Second) || here.Late.Count != here.Reads ||
+			here.Refresh.Kind != "live" || here.Ports[0].State != "ok" || len(here.Ports[0].Signals) != 2 || here.Ports[0].AgeNS == nil {
+			t.Errorf("here: %+v", here)
+		}
+		if sum.Good != 1 || sum.Failing != 1 || sum.Ports != 3 || sum.Reads != dead.Reads+here.Reads || sum.Failed != dead.Failed || sum.Late.MaxNS == 0 {
+			t.Errorf("%+v", sum)
+		}
+	})
+	t.Run("nothing answers", func(t *testing.T) {
+		_, fleets, err := watchLines(t, "-i", writeFleet(t, text), "--device", "leaf1", "--every", "100ms", "--duration", "300ms")
+		if err == nil || !strings.Contains(err.Error(), "none of ") || len(fleets) != 1 || fleets[0].Devices != 1 {
+			t.Errorf("%+v, %v", fleets, err)
+		}
+	})
+	t.Run("a switch that only its own agent can read", func(t *testing.T) {
+		_, _, err := watchLines(t, "-i", writeFleet(t, text))
+		if err == nil || !strings.Contains(err.Error(), "device leaf2: its counters can be read on the device alone") {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("no such device", func(t *testing.T) {
+		_, _, err := watchLines(t, "-i", writeFleet(t, text), "--device", "leaf1,leaf7")
+		if err == nil || !strings.Contains(err.Error(), `no device "leaf7"`) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// Devices in trouble come first, and the rest is counted.
+func TestWatchText(t *testing.T) {
+	t.Setenv("CSIG_TEST_COMMUNITY", "public")
+	dead := errors.New("it is off")
+	w := &watch{rows: 2, started: time.Now(), ports: 4}
+	cfg := fleet.Config{Interval: 20 * time.Millisecond}
+	var setups []fleet.BoardDevice
+	for _, name := range []string{"a", "b", "c", "d"} {
+		src := counters.Source(still{})
+		if name == "c" {
+			src = grouped{err: dead}
+		}
+		w.devices = append(w.devices, &inventory.Device{Name: name, Platform: "sonic", Interval: time.Second})
+		cfg.Devices = append(cfg.Devices, fleet.Device{Name: name, Open: func(context.Context) (counters.Source, error) { return src, nil }})
+		setups = append(setups, fleet.BoardDevice{Ports: []fleet.BoardPort{{Name: "swp1"}}, Interval: time.Second})
+	}
+	var err error
+	if w.board, err = fleet.NewBoard(setups); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	cfg.Sink = func(r *fleet.Reading) {
+		w.board.Take(r)
+		if s := w.fleet.Status(); s.Unread == 0 && s.Failed > 0 {
+			stop()
+		}
+	}
+	if w.fleet, err = fleet.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.fleet.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	text := w.text()
+	lines := strings.Split(text, "\n")
+	table := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "DEVICE") })
+	if table < 0 || !strings.HasPrefix(lines[table+1], "c ") || !strings.Contains(lines[table+1], "device c: it is off") || !strings.Contains(text, "and 2 more") ||
+		!strings.Contains(lines[0], "4 devices, 4 ports") || !strings.Contains(lines[0], "3 good, 1 failing") {
+		t.Errorf("%s", text)
+	}
+}
+
+// still is a source that counts nothing and knows it.
+type still struct{}
+
+func (still) Close() error { return nil }
+func (still) Read(_ context.Context, dst []counters.Sample) ([]counters.Sample, error) {
+	return append(dst, counters.Sample{Port: "swp1", Speed: 1e9, Up: true, At: time.Now(), Bits: 64, Overhead: 20, Live: true}), nil
+}
+
+func TestShort(t *testing.T) {
+	for ns, want := range map[int64]time.Duration{0: 0, 7: 7, 1234: 1230, 1_234_567: 1_230_000, 59_999_999_999: 60_000_000_000} {
+		if got := short(ns); got != want {
+			t.Errorf("short(%d) = %v, want %v", ns, got, want)
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/counters/fleet"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+)
+
+func newCountersWatch() *cobra.Command {
+	var o watchOptions
+	cmd := &cobra.Command{
+		Use:   "watch -i FLEET",
+		Short: "Read the counters of a whole fleet from here, and say how late and how old they are",
+		Long: `Read the egress counters of all devices of a fleet file from one process until
+Ctrl-C, each device in a slot of its own so that the load is even, and show how
+late readings begin, how long they take and how old the newest ones are; then
+sum up. Nothing is changed on any device.
+
+With --json each report is one line a device, then one line for the fleet.`,
+		Example: `  csig counters watch -i fleet.yaml
+  csig counters watch -i fleet.yaml --device leaf7,leaf8 --every 1s
+  csig counters watch -i fleet.yaml --json --report 1m | jq -c 'select(.fails > 0) | {device, error}'`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runWatch(cmd.Context(), o, cmd.OutOrStdout()) },
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.file, "inventory", "i", "", "fleet file (required)")
+	f.StringSliceVar(&o.devices, "device", nil, "only these devices")
+	f.DurationVar(&o.every, "every", 0, "time between two readings of a device (default: each device's schedule)")
+	f.DurationVar(&o.report, "report", 0, "time between two reports (default: 1s on a terminal, else 10s)")
+	f.DurationVar(&o.duration, "duration", 0, "how long to watch; 0 until interrupted")
+	f.IntVar(&o.concurrency, "concurrency", 0, "how many readings may begin before one of them has ended (default 64)")
+	f.IntVar(&o.rows, "rows", 10, "how many devices a report shows, those in trouble first; 0 for all")
+	addJSON(cmd, &o.json)
+	cmd.Flags().Lookup("json").Usage = "print JSON, one object a line"
+	_ = cmd.MarkFlagRequired("inventory")
+	_ = cmd.MarkFlagFilename("inventory", "yaml", "yml")
+	return cmd
+}
+
+type watchOptions struct {
+	file                    string
+	devices                 []string
+	every, report, duration time.Duration
+	concurrency, rows       int
+	json                    bool
+}
+
+// watch is a fleet being watched.
+type watch struct {
+	devices []*inventory.Device
+	fleet   *fleet.Fleet
+	board   *fleet.Board
+	started time.Time
+	ports   int
+	rows    int
+}
+
+func runWatch(ctx context.Context, o watchOptions, out io.Writer) error {
+	w, err := newWatch(o)
+	if err != nil {
+		return err
+	}
+	if need := uint64(2*len(w.devices) + 64); fewerFiles(need) {
+		fmt.Fprintf(os.Stderr, "csig: %d devices may need %d open files, and this process may have fewer: ulimit -n %d\n", len(w.devices), need, need)
+	}
+	screen := newScreen(out)
+	if o.report == 0 {
+		o.report = 10 * time.Second
+		if _, _, ok := screen.size(); ok && !o.json {
+			o.report = time.Second
+		}
+	}
+	if o.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		// Not a deadline, which a source under way would take for its own.
+		defer time.AfterFunc(o.duration, cancel).Stop()
+	}
+	// Looking around at the start takes memory that reading does not: a reading
+	// allocates next to nothing, so a small heap costs no time.
+	debug.SetGCPercent(25)
+	ran := make(chan error, 1)
+	go func() { ran <- w.fleet.Run(ctx) }()
+	tick := time.NewTicker(o.report)
+	defer tick.Stop()
+	report := func(more bool) error {
+		if o.json {
+			return w.writeLines(out)
+		}
+		return screen.draw(w.text(), more)
+	}
+	for {
+		select {
+		case <-tick.C:
+			if ctx.Err() != nil {
+				continue // the last report is about to come
+			}
+			if err := report(true); err != nil {
+				return err // nobody reads any more
+			}
+		case err := <-ran: // Ctrl-C is how it ends
+			return errors.Join(err, report(false), w.outcome())
+		}
+	}
+}
+
+// outcome is an error where nothing could be read at all.
+func (w *watch) outcome() error {
+	if sum := w.fleet.Status(); sum.Reads > 0 && sum.Reads == sum.Failed {
+		return fmt.Errorf("none of %d readings succeeded; the first device: %s", sum.Reads, w.fleet.Device(0).Error)
+	}
+	return nil
+}
+
+func newWatch(o watchOptions) (*watch, error) {
+	file, err := inventory.Load(o.file)
+	if err != nil {
+		return nil, err
+	}
+	w := &watch{started: time.Now(), rows: o.rows}
+	if len(o.devices) == 0 {
+		for i := range file.Devices {
+			w.devices = append(w.devices, &file.Devices[i])
+		}
+	}
+	for _, name := range o.devices {
+		dev, err := pickDevice(file, name)
+		if err != nil {
+			return nil, err
+		}
+		w.devices = append(w.devices, dev)
+	}
+	if len(w.devices) == 0 {
+		return nil, fmt.Errorf("%s has no devices", file.Path)
+	}
+	cfg := fleet.Config{Concurrency: o.concurrency}
+	var setups []fleet.BoardDevice
+	var errs []error
+	for _, dev := range w.devices {
+		every := o.every
+		if every == 0 {
+			if every, err = pollPeriod(dev); err != nil {
+				errs = append(errs, err)
+			}
+		}
+		if sourceName(dev) == "linux" && !dev.Local && len(w.devices) > 1 {
+			errs = append(errs, fmt.Errorf("device %s: its counters can be read on the device alone: give it a counters.source of snmp or gnmi, or choose others with --device", dev.Name))
+		}
+		setup, err := boardDevice(file, dev)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		cfg.Devices = append(cfg.Devices, fleet.Device{Name: dev.Name, Interval: every, Open: func(ctx context.Context) (counters.Source, error) {
+			return openSource(ctx, &file.Profile, dev)
+		}})
+		w.ports += len(dev.Ports)
+		setups = append(setups, setup)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if w.board, err = fleet.NewBoard(setups); err != nil {
+		return nil, err
+	}
+	cfg.Sink = w.board.Take
+	w.fleet, err = fleet.New(cfg)
+	return w, err
+}
+
+// boardDevice is how the agent would turn a device's readings into buckets.
+func boardDevice(file *inventory.Fleet, dev *inventory.Device) (fleet.BoardDevice, error) {
+	damping := file.Policy.Damping
+	d := fleet.BoardDevice{
+		Interval: dev.Interval, Tau: dev.Estimator.TimeConstant, Overhead: dev.Counters.Overhead, Refresh: refreshConfig(dev),
+		Damping: counters.Damping{Hold: damping.Hold, Margin: uint32(damping.Margin / 1000)}, // from ppm
+	}
+	if m := dev.Estimator.Method; m != "" {
+		var err error
+		if d.Method, err = counters.ParseMethod(string(m)); err != nil {
+			return d, fmt.Errorf("device %s: %w", dev.Name, err)
+		}
+	}
+	// Counters cannot tell a frame's delay or queue (draft-00 §6.4).
+	for _, sig := range []quantize.Signal{quantize.MinABW, quantize.MinABWC} {
+		if sp, ok := file.Profile.Signals[sig]; ok {
+			d.Signals = append(d.Signals, &sp.Buckets)
+		}
+	}
+	for _, p := range dev.Ports {
+		d.Ports = append(d.Ports, fleet.BoardPort{Name: p.Name, Speed: p.Speed})
+	}
+	return d, nil
+}
+
+// fewerFiles says whether this process may open fewer files than that.
+func fewerFiles(need uint64) bool {
+	var limit unix.Rlimit
+	return unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && uint64(limit.Cur) < need
+}
+
+// writeLines is a report as JSON.
+func (w *watch) writeLines(out io.Writer) error {
+	enc := json.NewEncoder(out)
+	now := time.Now().UTC()
+	var views []fleet.PortView
+	for i := range w.devices {
+		if err := enc.Encode(w.deviceLine(i, now, &views)); err != nil {
+			return err
+		}
+	}
+	return enc.Encode(w.fleetLine(now))
+}

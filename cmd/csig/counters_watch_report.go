@@ -1,0 +1,201 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/csig-agent/csig/counters/fleet"
+)
+
+// watchSpread is how durations are spread; of a histogram whose classes are a fifth
+// wide.
+type watchSpread struct {
+	Count uint64 `json:"count"`
+	P50NS int64  `json:"p50_ns"`
+	P99NS int64  `json:"p99_ns"`
+	MaxNS int64  `json:"max_ns"`
+}
+
+func spreadOf(h *fleet.Histogram) watchSpread {
+	return watchSpread{h.Count(), h.Quantile(0.5).Nanoseconds(), h.Quantile(0.99).Nanoseconds(), h.Max().Nanoseconds()}
+}
+
+func (s watchSpread) text() string {
+	return fmt.Sprintf("%v median, %v p99, %v at most", short(s.P50NS), short(s.P99NS), short(s.MaxNS))
+}
+
+// short is a duration with about three digits.
+func short(ns int64) time.Duration {
+	d, unit := time.Duration(ns), time.Duration(1)
+	for d >= 1000*unit {
+		unit *= 10
+	}
+	return d.Round(unit)
+}
+
+// watchFleet is the fleet in a report.
+type watchFleet struct {
+	Format    string      `json:"format"`
+	Time      time.Time   `json:"time"`
+	ElapsedNS int64       `json:"elapsed_ns"`
+	Devices   int         `json:"devices"`
+	Ports     int         `json:"ports"`
+	Good      int         `json:"good"`    // devices whose last reading succeeded
+	Failing   int         `json:"failing"` // whose last one failed
+	Unread    int         `json:"unread"`  // without any yet
+	Running   int         `json:"running"` // readings under way
+	Reads     uint64      `json:"reads"`
+	Failed    uint64      `json:"failed"`
+	Missed    uint64      `json:"missed"` // slots without a reading
+	Late      watchSpread `json:"late"`   // from a slot to the start of its reading
+	Took      watchSpread `json:"took"`   // how long readings took
+	Age       watchSpread `json:"age"`    // of the devices' last good readings, now
+}
+
+func (w *watch) fleetLine(now time.Time) watchFleet {
+	s := w.fleet.Status()
+	return watchFleet{
+		Format: "csig.watch/v1", Time: now, ElapsedNS: now.Sub(w.started).Nanoseconds(), Devices: s.Devices, Ports: w.ports,
+		Good: s.Good, Failing: s.Failing, Unread: s.Unread, Running: s.Running, Reads: s.Reads, Failed: s.Failed, Missed: s.Missed,
+		Late: spreadOf(&s.Late), Took: spreadOf(&s.Took), Age: spreadOf(&s.Age),
+	}
+}
+
+// watchDevice is one device in a report.
+type watchDevice struct {
+	Format       string        `json:"format"`
+	Time         time.Time     `json:"time"`
+	Device       string        `json:"device"`
+	Source       string        `json:"source"`
+	Reads        uint64        `json:"reads"`
+	Failed       uint64        `json:"failed"`
+	Missed       uint64        `json:"missed"`
+	Fails        int           `json:"fails"`      // in a row up to now
+	Error        string        `json:"error"`      // of the last reading
+	AgeNS        *int64        `json:"age_ns"`     // of the last good reading; null before the first
+	RunningNS    int64         `json:"running_ns"` // how long a reading has been under way; 0 for none
+	LastLateNS   int64         `json:"last_late_ns"`
+	LastTookNS   int64         `json:"last_took_ns"`
+	Late         watchSpread   `json:"late"`
+	Took         watchSpread   `json:"took"`
+	Refresh      refreshResult `json:"refresh"`
+	IntervalNS   int64         `json:"interval_ns"`
+	IntervalNote string        `json:"interval_note"` // why the configured Δt is not the achieved one
+	Ports        []watchPort   `json:"ports"`
+}
+
+type watchPort struct {
+	Port          string         `json:"port"`
+	State         string         `json:"state"` // of the newest reading; unread before the first
+	Reason        string         `json:"reason"`
+	SpeedBPS      uint64         `json:"speed_bps"`
+	LoadBPS       uint64         `json:"load_bps"` // of the newest complete window, as the rest
+	ABWBPS        uint64         `json:"abw_bps"`
+	ABWCPPM       uint32         `json:"abwc_ppm"`
+	WindowNS      int64          `json:"window_ns"`
+	WindowErrorNS int64          `json:"window_error_ns"`
+	AgeNS         *int64         `json:"age_ns"` // since that window ended; null before the first
+	Signals       []replaySignal `json:"signals"`
+}
+
+func (w *watch) deviceLine(i int, now time.Time, views *[]fleet.PortView) watchDevice {
+	dev, d, rs := w.devices[i], w.fleet.Device(i), w.board.Refresh(i)
+	out := watchDevice{
+		Format: "csig.watch-device/v1", Time: now, Device: dev.Name, Source: sourceName(dev),
+		Reads: d.Reads, Failed: d.Failed, Missed: d.Missed, Fails: d.Fails, Error: d.Error, RunningNS: d.Running.Nanoseconds(),
+		LastLateNS: d.LastLate.Nanoseconds(), LastTookNS: d.LastTook.Nanoseconds(), Late: spreadOf(&d.Late), Took: spreadOf(&d.Took),
+		Refresh: refreshOf(rs), IntervalNS: dev.Interval.Nanoseconds(), IntervalNote: rs.IntervalNote(dev.Interval), Ports: []watchPort{},
+	}
+	if !d.Good.IsZero() {
+		age := d.Age.Nanoseconds()
+		out.AgeNS = &age
+	}
+	*views = w.board.Ports(i, *views)
+	for j := range *views {
+		out.Ports = append(out.Ports, watchPortOf(&(*views)[j], now))
+	}
+	return out
+}
+
+func watchPortOf(v *fleet.PortView, now time.Time) watchPort {
+	p := watchPort{Port: v.Port, State: v.Now.State.String(), Reason: v.Now.Reason, SpeedBPS: v.Now.Capacity, Signals: []replaySignal{}}
+	if v.Now.End.IsZero() {
+		p.State = "unread"
+	}
+	if v.Seen.IsZero() {
+		return p
+	}
+	age := now.Sub(v.Last.End).Nanoseconds()
+	p.AgeNS, p.SpeedBPS, p.LoadBPS, p.ABWBPS, p.ABWCPPM = &age, v.Last.Capacity, v.Last.Load(), v.Last.ABW, v.Last.ABWC
+	p.WindowNS, p.WindowErrorNS = v.Last.End.Sub(v.Last.Start).Nanoseconds(), v.Last.Error.Nanoseconds()
+	for _, s := range v.Signals {
+		p.Signals = append(p.Signals, replaySignal{Signal: s.Signal.String(), Bucket: s.Bucket, Worst: s.Range.Worst, Best: s.Range.Best, Doubtful: s.Range.Doubtful()})
+	}
+	return p
+}
+
+// text is a report for people: the fleet, then the devices, those in trouble first.
+func (w *watch) text() string {
+	out := &strings.Builder{}
+	now := time.Now()
+	f := w.fleetLine(now)
+	fmt.Fprintf(out, "%d devices, %d ports, %v: %d good, %d failing, %d not read yet, %d being read\n",
+		f.Devices, f.Ports, time.Duration(f.ElapsedNS).Round(time.Second), f.Good, f.Failing, f.Unread, f.Running)
+	fmt.Fprintf(out, "readings %d, %d failed, %d slots missed\n", f.Reads, f.Failed, f.Missed)
+	fmt.Fprintf(out, "late     %s\ntook     %s\nage now  %s\n\n", f.Late.text(), f.Took.text(), f.Age.text())
+
+	order := make([]int, len(w.devices))
+	status := make([]fleet.DeviceStatus, len(w.devices))
+	for i := range order {
+		order[i], status[i] = i, w.fleet.Device(i)
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := &status[a], &status[b]
+		if (x.Fails > 0) != (y.Fails > 0) {
+			return cmp.Compare(y.Fails, x.Fails)
+		}
+		return cmp.Or(cmp.Compare(short(y.Age.Nanoseconds())/time.Second, short(x.Age.Nanoseconds())/time.Second), cmp.Compare(w.devices[a].Name, w.devices[b].Name))
+	})
+	shown := order
+	if w.rows > 0 && len(shown) > w.rows {
+		shown = shown[:w.rows]
+	}
+	tw := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tw, "DEVICE\tSOURCE\tAGE\tLATE\tTOOK\tREADS\tFAILED\tMISSED\tREFRESH\tPORTS\tNOTE")
+	var views []fleet.PortView
+	for _, i := range shown {
+		l := w.deviceLine(i, now, &views)
+		age := "-"
+		if l.AgeNS != nil {
+			age = short(*l.AgeNS).String()
+		}
+		live, doubtful := 0, 0
+		for _, p := range l.Ports {
+			if p.AgeNS != nil {
+				live++
+			}
+			if slices.ContainsFunc(p.Signals, func(s replaySignal) bool { return s.Doubtful }) {
+				doubtful++
+			}
+		}
+		ports := fmt.Sprintf("%d/%d", live, len(l.Ports))
+		if doubtful > 0 {
+			ports += fmt.Sprintf(", %d in doubt", doubtful)
+		}
+		refresh := l.Refresh.Kind
+		if l.Refresh.PeriodNS > 0 && refresh != "live" {
+			refresh += fmt.Sprintf(" %v±%v", short(l.Refresh.PeriodNS), short(l.Refresh.PeriodErrorNS))
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%v\t%v\t%d\t%d\t%d\t%s\t%s\t%s\n", l.Device, l.Source, age,
+			short(l.LastLateNS), short(l.LastTookNS), l.Reads, l.Failed, l.Missed, refresh, ports, cmp.Or(l.Error, l.IntervalNote))
+	}
+	_ = tw.Flush() // a Builder takes everything
+	if left := len(order) - len(shown); left > 0 {
+		fmt.Fprintf(out, "and %d more (--rows 0 shows all)\n", left)
+	}
+	return out.String()
+}
