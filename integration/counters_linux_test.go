@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,9 +14,13 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/snmp"
+	"github.com/csig-agent/csig/counters/trace"
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/quantize"
 )
+
+// traceFile is how docs/counters.trace was made: go test -run TestSnmpdAgainstTheKernel -record FILE.
+var traceFile = flag.String("record", "", "record what TestSnmpdAgainstTheKernel reads as v2c into this file")
 
 // poller is the whole chain from an agent to buckets.
 type poller struct {
@@ -38,7 +43,11 @@ type polled struct {
 
 func newPoller(t *testing.T, name string, cfg snmp.Config) *poller {
 	t.Helper()
+	var src counters.Source
 	src, err := snmp.New(cfg)
+	if err == nil && name == "v2c" && *traceFile != "" {
+		src, err = recorded(t, src, cfg.Ports)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +64,23 @@ func newPoller(t *testing.T, name string, cfg snmp.Config) *poller {
 		p.tables = append(p.tables, table)
 	}
 	return p
+}
+
+// recorded is a source whose readings go into traceFile as well.
+func recorded(t *testing.T, src counters.Source, ports []string) (counters.Source, error) {
+	file, err := os.Create(*traceFile)
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { // after the source has been closed
+		if err := file.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return trace.NewRecorder(src, file, trace.RecorderConfig{Header: trace.Header{
+		Device: "s1", Source: "snmp", IntervalNS: time.Second.Nanoseconds(), Ports: ports,
+		Note: "net-snmp and its cache of 3 s, read each second; steady, stepped and idle load",
+	}})
 }
 
 // poll reads each second until ctx ends.
