@@ -180,6 +180,8 @@ func TestStrange(t *testing.T) {
 		{"only R=1", vlanrules.Table{noop(60, s(0, 31)), {Priority: 10, Match: vlanrules.Match{PCP: t0, DEI: vlanrules.Field{Kind: vlanrules.Ternary, Value: 1, Mask: 1}}, VID: 5}}, 2},
 		{"only some locators", vlanrules.Table{noop(60, s(0, 31)), rewrite(10, 5, vlanrules.Field{Kind: vlanrules.Ternary, Mask: 64})}, 2},
 		{"a match that takes nothing", vlanrules.Table{noop(60, s(0, 31)), rewrite(10, 5, all), rewrite(10, 6, vlanrules.Field{Kind: vlanrules.Ternary, Value: 1})}, 1},
+		{"a catch-all that takes nothing", vlanrules.Table{noop(60, s(0, 31)), rewrite(10, 5, s(31, 0))}, 2},
+		{"a catch-all that takes nothing, with the wrong value", vlanrules.Table{rewrite(10, 9, s(31, 0))}, 3},
 		{"all signals", vlanrules.Table{noop(60, s(0, 31)), {Priority: 10, VID: 5}}, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -384,9 +384,9 @@ func shareOf(caps *vlanrules.Caps) int {
 	return max(1, n/max(1, caps.Positions))
 }
 
-// namesVIDs says which VID an operation writes or matches that it must not,
-// or "".
-func namesVIDs(caps *vlanrules.Caps, op *vlanrules.Op) string {
+// namesVIDs says which VID an operation on the entry that was there writes or
+// matches anew that it must not, or "".
+func namesVIDs(caps *vlanrules.Caps, op *vlanrules.Op, was vlanrules.Entry) string {
 	e := &op.Entry
 	allowed := func(vid uint16) bool {
 		in := func(r vlanrules.VIDRange) bool { return r.First <= vid && vid <= r.Last }
@@ -395,12 +395,12 @@ func namesVIDs(caps *vlanrules.Caps, op *vlanrules.Op) string {
 	if op.Kind == vlanrules.Delete {
 		return ""
 	}
-	if (e.Type == vlanrules.RewriteVID || e.Type == vlanrules.Value) && (e.VID == 0 || e.VID == 4095 || !allowed(e.VID)) {
+	if (e.Type == vlanrules.RewriteVID || e.Type == vlanrules.Value) && e.VID != was.VID && (e.VID == 0 || e.VID == 4095 || !allowed(e.VID)) {
 		return fmt.Sprintf("writes VID %d", e.VID)
 	}
 	var ends []uint16
 	switch f := &e.Match.VID; {
-	case caps.MatchReserved:
+	case caps.MatchReserved || e.Match == was.Match:
 	case f.Kind == vlanrules.Range:
 		ends = []uint16{f.First, f.Last}
 	case f.Kind == vlanrules.Ternary && f.Mask == 0xfff:
@@ -439,10 +439,16 @@ func check(t failer, m *matcher, caps vlanrules.Caps, layout quantize.Layout, ha
 		}
 	}
 	for n, op := range res.Ops {
+		var was vlanrules.Entry
+		for _, e := range d.table {
+			if e.ID == op.Entry.ID {
+				was = e
+			}
+		}
 		if err := d.do(op); err != nil {
 			t.Fatalf("operation %d of %d: %v\n%s", n+1, len(res.Ops), err, describe(have, res))
 		}
-		if why := namesVIDs(&caps, &op); why != "" {
+		if why := namesVIDs(&caps, &op, was); why != "" {
 			t.Fatalf("operation %d of %d: %s\n%s", n+1, len(res.Ops), why, describe(have, res))
 		}
 		if caps.Txn != vlanrules.TxnEntry {

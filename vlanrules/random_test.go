@@ -52,6 +52,21 @@ func randomCase(t *rapid.T) {
 	}
 }
 
+// evenly draws 0…7, each as likely: rapid's own ranges favour small numbers.
+func evenly(t *rapid.T, label string) (n int) {
+	for bit := range 3 {
+		if rapid.Bool().Draw(t, label) {
+			n |= 1 << bit
+		}
+	}
+	return n
+}
+
+// rarely draws true once in four times.
+func rarely(t *rapid.T, label string) bool {
+	return rapid.Bool().Draw(t, label) && rapid.Bool().Draw(t, label)
+}
+
 func usesValues(t vlanrules.Table) bool {
 	return slices.ContainsFunc(t, func(e vlanrules.Entry) bool { return e.Type == vlanrules.Value })
 }
@@ -59,7 +74,8 @@ func usesValues(t vlanrules.Table) bool {
 func drawCaps(t *rapid.T) vlanrules.Caps {
 	caps := vlanrules.Caps{
 		// Exact tables by VID are thousands of entries: TestExactPairs.
-		Match:       rapid.SampledFrom([]vlanrules.MatchKind{vlanrules.MatchTernary, vlanrules.MatchTernaryUnordered, vlanrules.MatchRange, vlanrules.MatchExact}).Draw(t, "match"),
+		Match: []vlanrules.MatchKind{vlanrules.MatchTernary, vlanrules.MatchTernaryUnordered, vlanrules.MatchTernary, vlanrules.MatchRange,
+			vlanrules.MatchTernary, vlanrules.MatchTernaryUnordered, vlanrules.MatchTernary, vlanrules.MatchExact}[evenly(t, "match")],
 		MatchPCP:    rapid.SampledFrom([]bool{true, true, true, false}).Draw(t, "matchPCP"),
 		MatchD:      rapid.Bool().Draw(t, "matchD"),
 		Txn:         rapid.SampledFrom([]vlanrules.Txn{vlanrules.TxnEntry, vlanrules.TxnEntry, vlanrules.TxnBatch, vlanrules.TxnTable}).Draw(t, "txn"),
@@ -71,12 +87,12 @@ func drawCaps(t *rapid.T) vlanrules.Caps {
 	caps.ModifyEntry = caps.Modify && caps.ModifyMatch && rapid.Bool().Draw(t, "modifyEntry")
 	if rapid.Bool().Draw(t, "limited") {
 		caps.Entries = rapid.IntRange(1, 40).Draw(t, "entries")
-		if rapid.SampledFrom([]bool{false, false, true}).Draw(t, "shared") {
+		if rarely(t, "shared") {
 			caps.Shared, caps.Ports = true, rapid.IntRange(1, 4).Draw(t, "ports")
 			caps.Positions = rapid.IntRange(0, 2).Draw(t, "positions")
 		}
 	}
-	if rapid.SampledFrom([]bool{false, false, true}).Draw(t, "VIDs") {
+	if rarely(t, "VIDs") {
 		caps.VIDMin = rapid.SampledFrom([]uint16{0, 1, 128}).Draw(t, "VIDMin")
 		caps.VIDMax = rapid.SampledFrom([]uint16{0, 4094, 4092, 3967}).Draw(t, "VIDMax")
 		caps.MatchReserved = rapid.Bool().Draw(t, "matchReserved")
@@ -179,7 +195,7 @@ func drawObserved(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout, c *vl
 		}
 		have = d.table
 	}
-	if rapid.SampledFrom([]bool{false, false, true}).Draw(t, "bent entries") && len(have) > 0 {
+	if rapid.Bool().Draw(t, "bent entries") && len(have) > 0 {
 		d := &device{caps: caps, table: slices.Clone(have)}
 		for range rapid.IntRange(1, 2).Draw(t, "bent") {
 			is := d.table[rapid.IntRange(0, len(d.table)-1).Draw(t, "row")]
@@ -193,7 +209,7 @@ func drawObserved(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout, c *vl
 		}
 		have = sorted(d.table)
 	}
-	if rapid.SampledFrom([]bool{false, false, true}).Draw(t, "foreign entries") {
+	if rarely(t, "foreign entries") {
 		d := &device{caps: caps, table: have}
 		for id := range rapid.IntRange(1, 5).Draw(t, "foreign") {
 			e := drawEntry(t, caps, layout)
@@ -208,7 +224,7 @@ func drawObserved(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout, c *vl
 // bend changes one thing about an entry of ours.
 func bend(t *rapid.T, caps vlanrules.Caps, e vlanrules.Entry) vlanrules.Entry {
 	ternary := caps.Match == vlanrules.MatchTernary || caps.Match == vlanrules.MatchTernaryUnordered
-	what := rapid.SampledFrom([]string{"value", "action", "DEI", "mask", "priority", "end"}).Draw(t, "what is bent")
+	what := []string{"value", "action", "DEI", "mask", "priority", "end", "DEI", "mask"}[evenly(t, "what is bent")]
 	switch f := &e.Match.VID; {
 	case what == "action" && e.Type == vlanrules.NoOp:
 		e.Type, e.VID = vlanrules.RewriteVID, 700
@@ -225,7 +241,7 @@ func bend(t *rapid.T, caps vlanrules.Caps, e vlanrules.Entry) vlanrules.Entry {
 	case what == "end" && caps.Match == vlanrules.MatchRange:
 		f.Last = uint16(rapid.IntRange(int(f.First), 4095).Draw(t, "last"))
 	case e.Type == vlanrules.RewriteVID:
-		e.VID ^= 1 // another locator
+		e.VID = e.VID&^0x7f | 44 // another locator
 	}
 	return e
 }
@@ -241,7 +257,7 @@ func drawEntry(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout) vlanrule
 	ternary := func(name string, width int) vlanrules.Field {
 		mask := uint16(rapid.IntRange(0, 1<<width-1).Draw(t, name+" mask"))
 		value := mask & uint16(rapid.IntRange(0, 1<<width-1).Draw(t, name))
-		if rapid.IntRange(0, 50).Draw(t, name+" takes nothing") == 50 {
+		if evenly(t, name+" takes nothing") == 7 {
 			value = 1<<width - 1
 		}
 		return vlanrules.Field{Kind: vlanrules.Ternary, Mask: mask, Value: value}
@@ -256,7 +272,7 @@ func drawEntry(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout) vlanrule
 		e.Priority = uint16(rapid.IntRange(0, 3).Draw(t, "priority"))
 	case vlanrules.MatchTernary:
 		e.Priority = uint16(rapid.IntRange(0, 70).Draw(t, "priority"))
-		if caps.MatchPCP && rapid.SampledFrom([]bool{false, false, true}).Draw(t, "several T") {
+		if caps.MatchPCP && rarely(t, "several T") {
 			e.Match.PCP = ternary("PCP", 3)
 		}
 		fallthrough
@@ -266,7 +282,7 @@ func drawEntry(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout) vlanrule
 			e.Match.VID.Mask &= 0xf80
 			e.Match.VID.Value &= 0xf80
 		}
-		if rapid.SampledFrom([]bool{false, false, true}).Draw(t, "DEI too") {
+		if rarely(t, "DEI too") {
 			e.Match.DEI = ternary("DEI", 1)
 		}
 	case vlanrules.MatchExact:
