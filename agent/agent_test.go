@@ -67,15 +67,32 @@ type recorder struct {
 	update   error
 	portErr  error // of single ports: the rest is done
 	released int
+	removed  int
+
+	facts   vendors.Facts
+	have    vendors.Setup
+	diff    error
+	remove  error
+	takes   time.Duration // an update
+	applies func()        // called by Apply
+	tested  vlanrules.Verdict
+	tests   int
 }
 
-func (r *recorder) Probe(context.Context) (vendors.Facts, error) { return vendors.Facts{}, nil }
+func (r *recorder) Probe(ctx context.Context) (vendors.Facts, error) { return r.facts, ctx.Err() }
 func (r *recorder) Observe(context.Context) (vendors.Setup, error) {
-	return vendors.Setup{}, nil
+	return r.have, nil
 }
-func (r *recorder) Diff(_, _ vendors.Setup) ([]vendors.Change, error) { return nil, nil }
+func (r *recorder) Diff(_, _ vendors.Setup) ([]vendors.Change, error) { return nil, r.diff }
+func (r *recorder) SelfTest(ctx context.Context) (vlanrules.Verdict, error) {
+	r.tests++
+	return r.tested, ctx.Err()
+}
 func (r *recorder) Apply(_ context.Context, s vendors.Setup) error {
 	r.applied = append(r.applied, s)
+	if r.applies != nil {
+		r.applies()
+	}
 	return r.apply
 }
 func (r *recorder) Update(_ context.Context, u []vendors.PortUpdate, lease time.Duration) (vendors.UpdateResult, error) {
@@ -86,10 +103,11 @@ func (r *recorder) Update(_ context.Context, u []vendors.PortUpdate, lease time.
 		r.updates = append(r.updates, append([]vlanrules.Intent(nil), p.Intents...))
 	}
 	r.leases = append(r.leases, lease)
+	time.Sleep(r.takes)
 	return vendors.UpdateResult{Leased: true}, r.portErr
 }
 func (r *recorder) Release(context.Context) error { r.released++; return nil }
-func (r *recorder) Remove(context.Context) error  { return nil }
+func (r *recorder) Remove(context.Context) error  { r.removed++; return r.remove }
 func (r *recorder) Close() error                  { return nil }
 
 func (r *recorder) lastIntents(t *testing.T) []vlanrules.Intent {
@@ -306,17 +324,6 @@ func TestSetupIsTriedAgain(t *testing.T) {
 			t.Errorf("set-up tried %d times, want a second time and then no more", n)
 		}
 	})
-}
-
-func TestRefusalStopsTheStart(t *testing.T) {
-	drv := &recorder{apply: &vendors.PermanentError{Port: "swp1", Err: errors.New("strip needs BPF")}}
-	a, err := New(testConfig(t, &script{}, drv))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Start(t.Context()); err == nil || err.Error() != "device s1: port swp1: strip needs BPF" {
-		t.Errorf("start: %v, want the refusal with device and port", err)
-	}
 }
 
 // run starts Run and returns a function that stops it and returns its error.

@@ -28,8 +28,9 @@ func DefaultSocket() string {
 // otherwise: beside DefaultSocket, because it may run beside a real agent.
 func DefaultShadowSocket() string { return filepath.Join(filepath.Dir(DefaultSocket()), "shadow.sock") }
 
-// checkSocket says in plain words what the kernel calls an invalid argument.
-func checkSocket(socket string) error {
+// CheckSocket refuses a path that no socket can have, in plainer words than
+// the kernel's.
+func CheckSocket(socket string) error {
 	const most = len(syscall.RawSockaddrUnix{}.Path) - 1
 	switch {
 	case socket == "":
@@ -116,7 +117,7 @@ func (c *Client) decode(dec *json.Decoder) (*Status, error) {
 }
 
 func (c *Client) get(ctx context.Context, path string) (io.ReadCloser, error) {
-	if err := checkSocket(c.socket); err != nil {
+	if err := CheckSocket(c.socket); err != nil {
 		return nil, err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://agent"+path, nil)

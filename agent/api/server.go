@@ -28,7 +28,7 @@ type Server struct {
 // Listen opens the socket, with access for the same user only. A socket file
 // that nobody listens on any more is replaced; a live one is an error.
 func Listen(socket string, status func() *Status) (*Server, error) {
-	if err := checkSocket(socket); err != nil {
+	if err := CheckSocket(socket); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {

@@ -85,6 +85,9 @@ func runAgent(ctx context.Context, o agentOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := api.CheckSocket(o.socket); err != nil {
+		return err
+	}
 	fleet, err := inventory.Load(o.file)
 	if err != nil {
 		return err

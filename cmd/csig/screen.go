@@ -24,7 +24,11 @@ type screen struct {
 
 func newScreen(w io.Writer) *screen {
 	s := &screen{w: w, size: func() (int, int, bool) { return 0, 0, false }}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	under := w
+	if c, ok := w.(*checkedWriter); ok {
+		under = c.w
+	}
+	if f, ok := under.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		s.size = func() (int, int, bool) {
 			columns, rows, err := term.GetSize(int(f.Fd()))
 			return columns, rows, err == nil && columns > 0 && rows > 1

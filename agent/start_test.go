@@ -1,0 +1,137 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// begin starts an agent and returns what it logged.
+func begin(t *testing.T, ctx context.Context, drv *recorder, edit func(*Config)) (a *Agent, log string, err error) {
+	t.Helper()
+	var out bytes.Buffer
+	logger := logrus.New()
+	logger.SetOutput(&out)
+	cfg := testConfig(t, &script{}, drv)
+	cfg.Log = logrus.NewEntry(logger)
+	if edit != nil {
+		edit(&cfg)
+	}
+	a, err = New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = a.Start(ctx)
+	return a, out.String(), err
+}
+
+func TestRefusalStopsTheStart(t *testing.T) {
+	refusal := func(why string) error {
+		return &vendors.PermanentError{Port: "swp1", Err: errors.New(why)}
+	}
+	no := vlanrules.Verdict{Level: vlanrules.Refused, Reason: "this kernel is too old"}
+	was := vendors.Setup{TPID: 0x9900, Signals: []quantize.Signal{quantize.MinABW}, Ports: []vendors.PortSetup{{Port: "swp1"}}}
+	for _, tc := range []struct {
+		name            string
+		drv             recorder
+		applied, remove int // how often; the second Apply is the way back
+		says            string
+	}{
+		{"beyond the device", recorder{facts: vendors.Facts{Update: no}}, 0, 0, "device s1: port swp1: its action is update: this kernel is too old"},
+		{"the set-up cannot be", recorder{diff: refusal("on_stale")}, 0, 0, "device s1: port swp1: on_stale"},
+		{"while it is set up, on a device that had nothing", recorder{apply: refusal("no BPF")}, 1, 1, "device s1: port swp1: no BPF"},
+		{"while it is set up, where another was before", recorder{apply: refusal("no BPF"), have: was}, 2, 0, "device s1: port swp1: no BPF"},
+		{"and the way back fails", recorder{apply: refusal("no BPF"), remove: errors.New("nor that")}, 1, 1, "could not be taken back: nor that"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, log, err := begin(t, t.Context(), &tc.drv, nil)
+			if err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("start: %v, want it to say %q", err, tc.says)
+			}
+			if len(tc.drv.applied) != tc.applied || tc.drv.removed != tc.remove {
+				t.Errorf("%d times applied, %d removed; want %d, %d", len(tc.drv.applied), tc.drv.removed, tc.applied, tc.remove)
+			}
+			if tc.applied == 2 && tc.drv.applied[1].TPID != was.TPID {
+				t.Errorf("the way back is %+v, want %+v", tc.drv.applied[1], was)
+			}
+			if strings.Contains(log, "again") {
+				t.Errorf("a refusal is not tried again, but the log says so:\n%s", log)
+			}
+		})
+	}
+}
+
+func TestStripIsRefusedOnlyWhereAPortStrips(t *testing.T) {
+	drv := &recorder{facts: vendors.Facts{Strip: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "no BPF"}}}
+	if _, _, err := begin(t, t.Context(), drv, nil); err != nil {
+		t.Errorf("no port strips: %v", err)
+	}
+	_, _, err := begin(t, t.Context(), drv, func(c *Config) { c.Device.Ports[0].Action = vlanrules.Strip })
+	if err == nil || !strings.Contains(err.Error(), "port swp1: its action is strip: no BPF") {
+		t.Errorf("a port strips: %v", err)
+	}
+}
+
+// TestStartThatIsStopped ends the context before and while the device is set
+// up: it is then as it was.
+func TestStartThatIsStopped(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	drv := &recorder{}
+	if _, _, err := begin(t, ctx, drv, nil); !errors.Is(err, context.Canceled) || len(drv.applied) != 0 {
+		t.Errorf("before: %v, %d times applied", err, len(drv.applied))
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	drv = &recorder{applies: cancel, apply: context.Canceled}
+	if _, _, err := begin(t, ctx, drv, nil); !errors.Is(err, context.Canceled) || drv.removed != 1 {
+		t.Errorf("while: %v, %d times removed", err, drv.removed)
+	}
+}
+
+func TestShadowSaysWhatARealRunWouldRefuse(t *testing.T) {
+	drv := &recorder{diff: &vendors.PermanentError{Err: errors.New("on_stale: strip is not possible here")}}
+	a, log, err := begin(t, t.Context(), drv, func(c *Config) { c.Shadow = true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log, "a real run would refuse to start") {
+		t.Errorf("the log does not say so:\n%s", log)
+	}
+	v := a.Status().Verdicts
+	if len(v) != 1 || v[0].Level != "refused" || !strings.Contains(v[0].Reason, "on_stale: strip") {
+		t.Errorf("status: %+v", v)
+	}
+}
+
+func TestSelfTestIsInTheStatus(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		ask  bool
+		v    vlanrules.Verdict
+		want api.Verdict
+	}{
+		{"not asked for", false, vlanrules.Verdict{}, api.Verdict{What: "self-test", Level: api.SelfTestNotRun}},
+		{"passed", true, vlanrules.Verdict{}, api.Verdict{What: "self-test", Level: "full"}},
+		{"degraded", true, vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "depth 3"}, api.Verdict{What: "self-test", Level: "degraded", Reason: "depth 3"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			drv := &recorder{tested: tc.v}
+			a, _, err := begin(t, t.Context(), drv, func(c *Config) { c.SelfTest = tc.ask })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := a.Status().SelfTest; got != tc.want || (drv.tests == 1) != tc.ask {
+				t.Errorf("%+v after %d tests, want %+v", got, drv.tests, tc.want)
+			}
+		})
+	}
+}

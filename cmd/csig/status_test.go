@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/csig-agent/csig/agent/api"
+)
+
+// sampleStatus is an agent with every kind of thing to say.
+func sampleStatus() *api.Status {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	end := now.Add(-40 * time.Millisecond)
+	return &api.Status{
+		Device: "tor1", Platform: "linux", Profile: "lab", ProfileHash: strings.Repeat("0123456789abcdef", 4), TPID: 0x9900, Layout: "draft-00",
+		Time: now, IntervalNS: 1e8, Schedule: "@every 100ms", LeaseNS: 3e8, OnStale: "conservative",
+		DataPlane: api.DataPlaneLeased,
+		SelfTest:  api.Verdict{Level: "degraded", Reason: "could not run the self-test: " + strings.Repeat("a reason of many words ", 6)},
+		Cycle: api.Cycle{Count: 12345678, Skipped: 12, Failed: 345, ReadNS: 1234567, ComputeNS: 12345, ProgramNS: 13800000,
+			LeaseEnds: now.Add(123 * time.Millisecond), LastError: strings.Repeat("something went wrong ", 9), Lapses: 2, LastLapseNS: 17e8, Repairs: 3},
+		Verdicts: []api.Verdict{{What: "wide tags", Level: "refused", Reason: strings.Repeat("not here ", 20)}},
+		Ports: []api.Port{
+			{Port: "swp1", State: api.StateLive, CapacityBPS: 100e9, LoadBPS: 12.3e9, ABWBPS: 87.7e9, ABWCPPM: 877000, WindowStart: &end, WindowEnd: &end, AgeNS: 40e6,
+				Signals: []api.Signal{{Signal: "abw", Bucket: 29, Locator: "17"}, {Signal: "abwc", Bucket: 28, Locator: "17"}}},
+			{Port: "swp2", State: api.StateStale, AgeNS: 4e9, Reason: "port swp2: " + strings.Repeat("no reading ", 12)},
+			{Port: "swp3", State: api.StateStale, AgeNS: 4e9, Reason: "port swp3: " + strings.Repeat("no reading ", 12)},
+		},
+	}
+}
+
+func TestStatusFitsATerminal(t *testing.T) {
+	for _, columns := range []int{80, 132} {
+		text := statusText(sampleStatus(), columns)
+		for _, l := range strings.Split(text, "\n") {
+			if n := utf8.RuneCountInString(l); n > columns {
+				t.Errorf("%d columns in %d: %q", n, columns, l)
+			}
+		}
+		for _, want := range []string{"swp1  live   100G      12.3G  87.7G  87.7%  abw=29(17) abwc=28(17)  40ms", "\nswp2, swp3: no reading", "lapses: 2 ", "the last for 1.7s", "self-test: degraded: could not run", "last error: something"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%q is not in\n%s", want, text)
+			}
+		}
+	}
+}
+
+func TestStatusSaysWhatTheDataPlaneDoes(t *testing.T) {
+	for plane, want := range map[string]string{
+		api.DataPlaneLeased:   "lease: 300ms, ends in 123ms unless renewed; then conservative",
+		api.DataPlaneNone:     "lease: none yet",
+		api.DataPlaneFallback: "lease: ENDED 1.5s ago; the data plane has fallen back: conservative",
+		api.DataPlaneForeign:  "lease: NONE: our rules are gone",
+		api.DataPlaneShadow:   "SHADOW: nothing is programmed; 7 operations would have been",
+	} {
+		s := sampleStatus()
+		s.DataPlane, s.Cycle.WouldOperate = plane, 7
+		if plane == api.DataPlaneFallback {
+			s.Cycle.LeaseEnds = s.Time.Add(-1500 * time.Millisecond)
+		}
+		if got := planeText(s); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q", plane, got, want)
+		}
+	}
+}
+
+// TestScreen draws texts on a terminal of 5 rows, and where there is none.
+func TestScreen(t *testing.T) {
+	lines := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "line %d\n", i+1)
+		}
+		return b.String()
+	}
+	for _, tc := range []struct {
+		name     string
+		terminal bool
+		more     bool
+		texts    []string
+		want     string
+	}{
+		{"once", true, false, []string{"a\n"}, "a\n"},
+		{"in place", true, true, []string{"aa\nb\n", "c\n"}, "\x1b[2J\x1b[Haa\x1b[K\nb\x1b[K\n\x1b[J" + "\x1b[Hc\x1b[K\n\x1b[J"},
+		{"too tall", true, true, []string{lines(9)}, "\x1b[2J\x1b[Hline 1\x1b[K\nline 2\x1b[K\nline 3\x1b[K\n… 6 more lines: make the wind…\x1b[K\n\x1b[J"},
+		{"just fits", true, true, []string{lines(4)}, "\x1b[2J\x1b[Hline 1\x1b[K\nline 2\x1b[K\nline 3\x1b[K\nline 4\x1b[K\n\x1b[J"},
+		{"no terminal", false, true, []string{"a\n", "b\n"}, "a\n\nb\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var out bytes.Buffer
+			s := newScreen(&out)
+			if tc.terminal {
+				s.size = func() (int, int, bool) { return 30, 5, true }
+			}
+			for _, text := range tc.texts {
+				if err := s.draw(text, tc.more); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := out.String(); got != tc.want {
+				t.Errorf("got  %q\nwant %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for _, tc := range []struct{ text, want string }{
+		{"", "\n"},
+		{"short", "short\n"},
+		{"two  spaces stay", "two  spaces\n  stay\n"},
+		{"exactly 12ch", "exactly 12ch\n"},
+		{"averyveryverylongword here", "averyveryverylongword\n  here\n"},
+		{"Δt Δt Δt Δt Δt", "Δt Δt Δt Δt\n  Δt\n"},
+	} {
+		if got := wrap(tc.text, 12, 2); got != tc.want {
+			t.Errorf("%q: %q, want %q", tc.text, got, tc.want)
+		}
+	}
+}
