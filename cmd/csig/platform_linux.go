@@ -58,6 +58,9 @@ func linuxDetails(src counters.Source) (details, limitations []string) {
 		ports[text] = append(ports[text], port)
 	}
 	for _, f := range s.Facts() {
+		if f.Counter == "" {
+			continue // no such interface: the port's own note says so
+		}
 		note(fmt.Sprintf("counter of the %s, speed from %s", f.Counter, orDash(f.SpeedFrom)), f.Port)
 	}
 	for _, text := range order {
