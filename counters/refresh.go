@@ -138,6 +138,9 @@ type refreshPort struct {
 	idle            bool // was last taken for idle
 	own             bool // refreshes apart from the others
 	moved           bool // in this reading
+	torn            bool // in this reading: one of octets and packets has moved
+	was             bool // torn in the reading before
+	torns           int  // in a row
 	octets, packets uint64
 	epoch           uint64
 	width           uint8
@@ -228,12 +231,19 @@ func (r *Refresh) Observe(samples []Sample) {
 func (r *Refresh) compare(samples []Sample) (moved int, again bool, frames uint64) {
 	for i := range samples {
 		s, p := &samples[i], &r.ports[i]
-		if p.moved = false; !p.follows(s) {
+		p.was = p.torn
+		if p.moved, p.torn = false, false; !p.follows(s) {
 			// A port that could not be read may have moved or not.
 			p.have = p.have && s.Err != nil
 			continue
 		}
-		if p.moved = s.Octets != p.octets || s.Packets != p.packets; p.moved {
+		octets, packets := s.Octets != p.octets, s.Packets != p.packets
+		p.tear(octets, packets)
+		if p.torn {
+			moved++ // in part: the source has refreshed, or is about to have
+			continue
+		}
+		if p.moved = octets || packets; p.moved {
 			moved++
 			again = again || p.run == r.run
 			d, _ := delta(p.packets, s.Packets, s.Bits != 32)
@@ -241,6 +251,22 @@ func (r *Refresh) compare(samples []Sample) (moved int, again bool, frames uint6
 		}
 	}
 	return moved, again, frames
+}
+
+// maxTorn is for how many readings in a row a port may be between two refreshes; one
+// that is for longer counts only one of the two.
+const maxTorn = 2
+
+// tear notes whether the source refreshed in the middle of the port: no frame
+// without octets is sent, nor octets without a frame.
+func (p *refreshPort) tear(octets, packets bool) {
+	switch {
+	case octets == packets:
+		p.torns = 0
+	case p.torns < maxTorn:
+		p.torns++
+		p.torn = true
+	}
 }
 
 // follows reports whether s can be compared with the reading before.
@@ -263,6 +289,9 @@ func (r *Refresh) remember(samples []Sample) {
 		}
 		if !p.follows(s) {
 			*p = refreshPort{have: true, epoch: s.Epoch, width: s.Bits, at: p.at, steps: p.steps, own: p.own}
+		}
+		if p.torn {
+			continue // its last whole reading counts
 		}
 		if p.moved {
 			p.run = r.run
@@ -364,6 +393,10 @@ func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint6
 	for i := range samples {
 		s, p := &samples[i], &r.ports[i]
 		if !usable(s) {
+			continue
+		}
+		if p.torn {
+			s.Fresh = Held // the next one will be whole
 			continue
 		}
 		p.ownClock(s, now)

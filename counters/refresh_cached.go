@@ -39,10 +39,18 @@ func (r *Refresh) whileCached(samples []Sample, now int64, moved int, again bool
 		if !usable(s) {
 			continue
 		}
+		if p.torn {
+			p.pending = true
+			s.Fresh = Held
+			continue
+		}
 		p.ownClock(s, r.now.at)
 		late := extra
-		if p.own {
+		switch {
+		case p.own:
 			late = max(extra, time.Duration(r.gap))
+		case p.was:
+			late = 0 // the refresh was in the middle of it
 		}
 		switch {
 		case p.moved:
