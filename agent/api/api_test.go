@@ -118,6 +118,51 @@ func TestSocket(t *testing.T) {
 	}
 }
 
+// TestWatchHearsOfCyclesThatDoNotCome has an agent whose cycles hang.
+func TestWatchHearsOfCyclesThatDoNotCome(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "agent.sock")
+	s, err := Listen(socket, func() *Status { return &Status{Format: StatusFormat, Time: time.Now()} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.quiet = time.Millisecond
+	go func() { _ = s.Serve() }() // ends with Close
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	c := NewClient(socket)
+	defer c.Close()
+	enough, n := errors.New("enough"), 0
+	if err := c.Watch(ctx, func(*Status) error {
+		if n++; n == 3 {
+			return enough
+		}
+		return nil
+	}); !errors.Is(err, enough) {
+		t.Errorf("after %d statuses: %v", n, err)
+	}
+}
+
+func TestSocketsThatCannotBe(t *testing.T) {
+	for _, tc := range []struct{ name, socket, says string }{
+		{"empty", "", "--socket is empty"},
+		{"abstract", "@csig", "begin with @"},
+		{"too long", "/" + strings.Repeat("x", 120), "has 121 bytes"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if _, err := Listen(tc.socket, func() *Status { return nil }); err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("listen: %v, want %q", err, tc.says)
+			}
+			if _, err := NewClient(tc.socket).Status(t.Context()); err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("status: %v, want %q", err, tc.says)
+			}
+		})
+	}
+	if real, shadow := DefaultSocket(), DefaultShadowSocket(); real == shadow || filepath.Dir(real) != filepath.Dir(shadow) {
+		t.Errorf("a real agent listens at %s, a shadow at %s: want two beside each other", real, shadow)
+	}
+}
+
 func TestOtherFormatIsRefused(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "agent.sock")
 	serve(t, socket, func() *Status { return &Status{Format: "csig.status/v9", Time: time.Now()} })

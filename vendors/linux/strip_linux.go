@@ -73,6 +73,9 @@ func (s *stripper) load(setup *vendors.Setup) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("read back the BPF program %s: %w", stripName, err), p.Close())
 	}
+	if info.Name != stripName {
+		return errors.Join(fmt.Errorf("%w: the kernel calls the BPF program %q and not %s, by which it would be known again", errNoBPF, info.Name, stripName), p.Close())
+	}
 	// CAP_BPF alone loads a program, but a later start would not find it again,
 	// nor Remove take it away.
 	if id, ok := info.ID(); ok {
