@@ -76,17 +76,16 @@ func (r *Result) panel(sig quantize.Signal) (*plot.Plot, error) {
 		}
 		points[pr.Locator] = append(points[pr.Locator], plotter.XY{X: t, Y: float64(pr.S)})
 	}
-	if len(line) == 0 {
-		return p, nil
+	if len(line) > 0 {
+		truth, err := plotter.NewLine(line)
+		if err != nil {
+			return nil, err
+		}
+		truth.StepStyle = plotter.PostStep
+		truth.Width, truth.Color = vg.Points(5), truthColor
+		p.Add(truth)
+		p.Legend.Add("truth", truth)
 	}
-	truth, err := plotter.NewLine(line)
-	if err != nil {
-		return nil, err
-	}
-	truth.StepStyle = plotter.PostStep
-	truth.Width, truth.Color = vg.Points(5), truthColor
-	p.Add(truth)
-	p.Legend.Add("truth", truth)
 
 	for _, name := range sortedKeys(points) {
 		s, err := plotter.NewScatter(points[name])

@@ -33,6 +33,9 @@ func TestSVGIsWellFormed(t *testing.T) {
 			if err := r.WriteSVG(&b); err != nil {
 				t.Fatal(err)
 			}
+			if len(r.Probes) > 0 && !strings.Contains(b.String(), ">truth<") {
+				t.Error("the truth is not in the picture")
+			}
 			for _, p := range r.Hops {
 				if !strings.Contains(b.String(), p.Locator) {
 					t.Errorf("the legend does not name %s", p.Locator)
@@ -47,6 +50,22 @@ func TestSVGIsWellFormed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSVGWithoutTruth: what arrived is drawn also where nobody knows the truth,
+// and no truth is made up there.
+func TestSVGWithoutTruth(t *testing.T) {
+	r := sampleResult()
+	for i := range r.Probes {
+		r.Probes[i].Unjudged, r.Probes[i].Exact, r.Probes[i].TruthS = true, false, 0
+	}
+	var b bytes.Buffer
+	if err := r.WriteSVG(&b); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(b.String(), ">truth<") || !strings.Contains(b.String(), ">S by s1:swp3<") {
+		t.Error("want what arrived in the picture, and no truth")
 	}
 }
 
