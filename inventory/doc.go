@@ -29,7 +29,7 @@
 //	    platform: linux
 //	    local: true          # the device that csig agent runs on
 //	    ports:
-//	      - {name: swp1, speed: 10G, action: update, lm: {stage: tor, port: 1}, peer: "s2:swp1"}
+//	      - {name: swp1, speed: 10G, action: update, lm: {stage: tor, port: 1}, peer: "s2:Ethernet1"}
 //	  - name: s2
 //	    platform: arista_eos
 //	    address: 192.0.2.2   # of its management port

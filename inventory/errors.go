@@ -18,6 +18,8 @@ type Error struct {
 	Msg     string // what is wrong, naming the device and port
 	Hint    string // what to do about it, "" where there is nothing to add
 	Snippet string // the line with its number, and a caret under the place
+
+	file int // number of the file, in the order of reading
 }
 
 // Error returns "file:line:col: message", then the snippet and the hint on
@@ -34,7 +36,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Errors is every mistake found in a fleet file, in the order of the file.
+// Errors is every mistake found in a fleet file, in the order of the files.
 type Errors []*Error
 
 // Error returns all of them, separated by empty lines.
@@ -64,9 +66,10 @@ type position struct{ line, col int }
 
 // source is the text being read, for positions and snippets.
 type source struct {
-	name  string
-	lines []string
-	cuts  func() []int // hideSecrets of the lines, once one is shown
+	name   string
+	number int // in the order of reading
+	lines  []string
+	cuts   func() []int // hideSecrets of the lines, once one is shown
 }
 
 func newSource(name, text string) source {
@@ -80,7 +83,7 @@ func (s source) errorAt(at position, hint, msg string) *Error {
 	at.line = min(max(at.line, 1), len(s.lines))
 	text := s.lines[at.line-1]
 	at.col = min(max(at.col, 1), utf8.RuneCountInString(text)+1)
-	e := &Error{File: s.name, Line: at.line, Col: at.col, Msg: printable(msg), Hint: printable(hint)}
+	e := &Error{file: s.number, File: s.name, Line: at.line, Col: at.col, Msg: printable(msg), Hint: printable(hint)}
 	if cut := s.cuts()[at.line-1]; cut >= 0 {
 		at.col = min(at.col, utf8.RuneCountInString(text[:cut])+1)
 		text = text[:cut] + hidden
@@ -128,7 +131,7 @@ func printable(text string) string {
 // is wrong with one lm is wrong for each signal.
 func (e Errors) finish() Errors {
 	slices.SortStableFunc(e, func(a, b *Error) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
 	})
 	seen := make(map[Error]bool, len(e))
 	return slices.DeleteFunc(e, func(one *Error) bool {

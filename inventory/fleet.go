@@ -13,11 +13,15 @@ import (
 // Fleet is one CSIG domain: the profile all devices share, the domain's
 // policy and the devices. Defaults are filled in.
 type Fleet struct {
-	Path      string // the name given to Parse
+	Path      string // the name given to Parse or Load
 	Profile   quantize.Profile
 	Policy    Policy
 	VLANTPIDs []uint16 // TPIDs of the domain's ordinary VLANs, none of them CSIG's
 	Devices   []Device
+	Hosts     []Host // those that the file describes
+
+	index    *index // of a fleet that was read
+	warnings Errors
 }
 
 // Policy is the domain's behaviour outside the profile's hash.
@@ -41,10 +45,15 @@ const (
 
 // Device is one switch.
 type Device struct {
-	Name      string
-	Platform  string        // a name of vendors/all, e.g. "linux"
-	Local     bool          // the device csig agent runs on
-	Address   string        // management address, an IP address or a host's name; "" when not given
+	Name     string
+	Platform string // a name of vendors/all, e.g. "linux"
+	Local    bool   // the device csig agent runs on
+	Address  string // management address, an IP address or a host's name; "" when not given
+
+	Management Management
+	Level      Level
+	Tags       []string // sorted; words to choose devices by
+
 	Interval  time.Duration // averaging window Δt; the profile's unless overridden
 	Schedule  string        // the policy's unless overridden; "@every" Interval where neither says
 	Estimator Estimator     // the policy's unless overridden
@@ -56,9 +65,72 @@ type Device struct {
 type Port struct {
 	Name   string
 	Speed  uint64 // capacity C in bit/s; 0: ask the device
+	MTU    int    // bytes, as the device's own configuration counts them; 0: ask the device
 	Action vlanrules.Action
-	LM     map[quantize.Signal]uint16 // locator to write, for each signal of the profile
-	Peer   Peer
+
+	// LM is the locator to write, for each signal of the profile: given, or
+	// allotted. Ports with the same share one map, so it is not to be changed.
+	LM   map[quantize.Signal]uint16
+	Peer Peer
+}
+
+// Host is an end of the network: a machine with CSIG in its stack, or without.
+type Host struct {
+	Name string
+	MTU  int  // of its network card, in bytes; 0: unknown
+	CSIG bool // it reads and writes the tag
+}
+
+// Support is a level of support for the tag (draft-00 §6.2).
+type Support string
+
+// The levels. A device's is either asserted in the file or left to assessment.
+const (
+	LevelAuto        Support = ""            // csig assess finds out
+	LevelNative      Support = "native"      // compares and replaces by itself
+	LevelSoftware    Support = "software"    // by rules that csig keeps true
+	LevelPassthrough Support = "passthrough" // forwards the tag as it is
+	LevelDiscard     Support = "discard"     // must never see a tag
+)
+
+// String returns the file's word: "auto" for LevelAuto.
+func (s Support) String() string {
+	if s == LevelAuto {
+		return "auto"
+	}
+	return string(s)
+}
+
+// Level is what a device does with the tag.
+type Level struct {
+	Support Support
+	Reason  string // why, "" where the file does not say
+}
+
+// Management is how csig gets at a device; the zero value is only from the
+// device itself.
+type Management struct {
+	SSH    *SSH    // with commands from afar, and to reach a Daemon's socket
+	Daemon *Daemon // through csig agent on the device
+}
+
+// SSH is how to log in at a device's address. Host keys are always checked.
+type SSH struct {
+	User       string
+	Port       uint16 // TCP
+	Key        string // path of the private key, "" for none
+	Passphrase Secret // of the key
+	Agent      bool   // ask the agent at SSH_AUTH_SOCK
+	Password   Secret
+	KnownHosts string // path; "" is the user's own file
+}
+
+// Daemon is how to reach csig agent on a device: one of Socket and Port is
+// given.
+type Daemon struct {
+	Socket string // path of its unix socket on the device
+	Port   uint16 // TCP, with certificates of both ends
+	TLS    TLS
 }
 
 // Peer is the far end of a port's link; the zero value is unknown.
@@ -85,12 +157,77 @@ func (p PortRef) String() string { return p.Device + ":" + p.Port }
 // Device returns the device of that name; false when there is none. The
 // pointer is into the fleet.
 func (f *Fleet) Device(name string) (*Device, bool) {
-	for i := range f.Devices {
-		if f.Devices[i].Name == name {
-			return &f.Devices[i], true
+	if i, ok := f.deviceAt(name); ok {
+		return &f.Devices[i], true
+	}
+	return nil, false
+}
+
+// Host returns the host of that name; false when the file does not describe
+// it. The pointer is into the fleet.
+func (f *Fleet) Host(name string) (*Host, bool) {
+	if f.index != nil {
+		if i, ok := f.index.hosts[name]; ok && i < len(f.Hosts) && f.Hosts[i].Name == name {
+			return &f.Hosts[i], true
+		}
+	}
+	for i := range f.Hosts {
+		if f.Hosts[i].Name == name {
+			return &f.Hosts[i], true
 		}
 	}
 	return nil, false
+}
+
+// End is the far end of a link. Device and Port are set for a port of the
+// fleet, Host for a host that the file describes. All are nil where the file
+// only has a name.
+type End struct {
+	Device *Device
+	Port   *Port
+	Host   *Host
+}
+
+// Peer returns what is at the other end of a port's link; false where the file
+// does not say. Its name is p.Peer.
+func (f *Fleet) Peer(p *Port) (End, bool) {
+	var end End
+	if p.Peer == (Peer{}) {
+		return end, false
+	}
+	if d, ok := f.Device(p.Peer.Device); ok && p.Peer.Port != "" {
+		end.Device = d
+		end.Port, _ = d.Port(p.Peer.Port)
+	} else if h, ok := f.Host(p.Peer.Device); ok {
+		end.Host = h
+	}
+	return end, true
+}
+
+// Warnings are what is odd in the files without being wrong: an MTU that
+// differs between the ends of a link, a host without a link. They are in the
+// order of the files.
+func (f *Fleet) Warnings() Errors { return f.warnings }
+
+// index finds devices and hosts by their names. A fleet is a plain struct that
+// its owner may change, so what is found here is looked at again.
+type index struct {
+	devices, hosts map[string]int
+	origins        *origins
+}
+
+func (f *Fleet) deviceAt(name string) (int, bool) {
+	if f.index != nil {
+		if i, ok := f.index.devices[name]; ok && i < len(f.Devices) && f.Devices[i].Name == name {
+			return i, true
+		}
+	}
+	for i := range f.Devices {
+		if f.Devices[i].Name == name {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 // Port returns the port of that name; false when there is none. The pointer

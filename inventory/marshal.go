@@ -33,6 +33,9 @@ func Marshal(f *Fleet) ([]byte, error) {
 		}
 		doc.VLANTPIDs = &vlans
 	}
+	for _, h := range f.Hosts {
+		doc.Hosts = append(doc.Hosts, flowHost{Name: safeText(h.Name), MTU: h.MTU, CSIG: h.CSIG})
+	}
 	for i := range f.Devices {
 		doc.Devices = append(doc.Devices, deviceOf(f, &f.Devices[i]))
 	}
@@ -54,6 +57,7 @@ type fileYAML struct {
 	Policy    policyYAML   `yaml:"policy"`
 	VLANTPIDs *[]hex16     `yaml:"vlan_tpids,omitempty,flow"`
 	Devices   []deviceYAML `yaml:"devices,omitempty"`
+	Hosts     []flowHost   `yaml:"hosts,omitempty"`
 }
 
 type profileYAML struct {
@@ -89,20 +93,24 @@ type policyYAML struct {
 }
 
 type deviceYAML struct {
-	Name      string         `yaml:"name"`
-	Platform  string         `yaml:"platform"`
-	Local     bool           `yaml:"local,omitempty"`
-	Address   safeText       `yaml:"address,omitempty"`
-	Interval  string         `yaml:"interval,omitempty"`
-	Schedule  string         `yaml:"schedule,omitempty"`
-	Estimator *estimatorYAML `yaml:"estimator,omitempty,flow"`
-	Counters  *countersYAML  `yaml:"counters,omitempty"`
-	Ports     []flowPort     `yaml:"ports"`
+	Name       string          `yaml:"name"`
+	Platform   string          `yaml:"platform"`
+	Local      bool            `yaml:"local,omitempty"`
+	Address    safeText        `yaml:"address,omitempty"`
+	Management *managementYAML `yaml:"management,omitempty"`
+	Level      *flowLevel      `yaml:"level,omitempty"`
+	Tags       []safeText      `yaml:"tags,omitempty,flow"`
+	Interval   string          `yaml:"interval,omitempty"`
+	Schedule   string          `yaml:"schedule,omitempty"`
+	Estimator  *estimatorYAML  `yaml:"estimator,omitempty,flow"`
+	Counters   *countersYAML   `yaml:"counters,omitempty"`
+	Ports      []flowPort      `yaml:"ports"`
 }
 
 type portYAML struct {
 	Name   safeText `yaml:"name"`
 	Speed  string   `yaml:"speed,omitempty"`
+	MTU    int      `yaml:"mtu,omitempty"`
 	Action string   `yaml:"action"`
 	LM     any      `yaml:"lm,omitempty"` // a number or yaml.MapSlice
 	Peer   safeText `yaml:"peer,omitempty"`
@@ -228,12 +236,16 @@ func deviceOf(f *Fleet, d *Device) deviceYAML {
 		out.Schedule = d.Schedule
 	}
 	out.Address = safeText(d.Address)
+	out.Management, out.Level = managementOf(d.Management), levelOf(d.Level)
+	for _, tag := range d.Tags {
+		out.Tags = append(out.Tags, safeText(tag))
+	}
 	out.Estimator = estimatorOf(d.Estimator, f.Policy.Estimator)
 	out.Counters = countersOf(&d.Counters)
 	for i := range d.Ports {
 		p := &d.Ports[i]
 		out.Ports = append(out.Ports, flowPort{
-			Name: safeText(p.Name), Speed: FormatSpeed(p.Speed), Action: actionText(p.Action), LM: lmOf(&f.Profile, p), Peer: safeText(p.Peer.String()),
+			Name: safeText(p.Name), Speed: FormatSpeed(p.Speed), MTU: p.MTU, Action: actionText(p.Action), LM: lmOf(&f.Profile, p), Peer: safeText(p.Peer.String()),
 		})
 	}
 	return out

@@ -24,14 +24,14 @@ func (p *profileReader) locator(n ast.Node, what string, bits int) (quantize.Loc
 	}
 	list, ok := p.list(n, what)
 	for _, item := range list {
-		o, isObject := p.object(item, what, "name", "bits", "values")
+		o, isObject := p.mapping(item, what, locatorTable)
 		if !isObject {
 			ok = false
 			continue
 		}
 		var f quantize.LocatorField
 		var nameOK, bitsOK bool
-		if f.Name, nameOK = p.text(o.need("name", ""), what); nameOK {
+		if f.Name, nameOK = p.text(o.get("name"), what); nameOK {
 			_, err := quantize.ParseSignal(f.Name)
 			switch {
 			case !fieldName.MatchString(f.Name):
@@ -43,7 +43,7 @@ func (p *profileReader) locator(n ast.Node, what string, bits int) (quantize.Loc
 			}
 		}
 		var width uint64
-		width, bitsOK = p.number(o.need("bits", "how many bits of the locator the field takes"), what+": bits", 16)
+		width, bitsOK = p.number(o.get("bits"), what+": bits", 16)
 		f.Bits = int(width)
 		if values := o.get("values"); values != nil {
 			entries, valuesOK := p.entries(values, what+": values")
@@ -80,10 +80,11 @@ func (p *profileReader) locator(n ast.Node, what string, bits int) (quantize.Loc
 	return l, ok
 }
 
-// lm reads a port's locators: for each signal of the profile, what it writes.
-func (p *profileReader) lm(n ast.Node, what string) (map[quantize.Signal]uint16, bool) {
+// lm reads what is given of a port's locators: for each signal of the profile,
+// a number or some fields.
+func (p *profileReader) lm(n ast.Node, what string) (lmSpec, bool) {
+	var out lmSpec
 	signals := p.signals()
-	out := make(map[quantize.Signal]uint16, len(signals))
 	entries, isMapping := []entry(nil), false
 	if _, isMapping = n.(ast.MapNode); isMapping {
 		entries, _ = p.entries(n, what)
@@ -92,23 +93,20 @@ func (p *profileReader) lm(n ast.Node, what string) (map[quantize.Signal]uint16,
 		_, err := quantize.ParseSignal(e.name)
 		return err == nil
 	})
+	ok := true
 	if !perSignal {
-		ok := true
 		for _, sig := range signals {
-			if lm, encoded := p.encodeLM(sig, n, entries, isMapping, what); encoded {
-				out[sig] = lm
-			} else {
-				ok = false
-			}
+			var encoded bool
+			i := signalIndex(sig)
+			out[i].mask, out[i].value, encoded = p.encodeLM(sig, n, entries, isMapping, what)
+			ok = ok && encoded
 		}
 		return out, ok
 	}
-	ok := true
 	names := make([]string, len(signals))
 	for i, sig := range signals {
 		names[i] = sig.String()
 	}
-	given := make(map[quantize.Signal]bool)
 	for _, e := range entries {
 		if !slices.Contains(names, e.name) {
 			p.errorf(e.key, suggest(e.name, names), "%s: %q is not a signal of the profile", what, e.name)
@@ -116,7 +114,6 @@ func (p *profileReader) lm(n ast.Node, what string) (map[quantize.Signal]uint16,
 			continue
 		}
 		sig, _ := quantize.ParseSignal(e.name) // it is one of the profile's
-		given[sig] = true
 		if e.value == nil {
 			ok = false
 			continue
@@ -126,21 +123,16 @@ func (p *profileReader) lm(n ast.Node, what string) (map[quantize.Signal]uint16,
 		if isMapping {
 			fields, _ = p.entries(e.value, what)
 		}
-		lm, encoded := p.encodeLM(sig, e.value, fields, isMapping, what+": "+e.name)
-		if !encoded {
-			ok = false
-			continue
-		}
-		out[sig] = lm
-	}
-	for i, sig := range signals {
-		if !given[sig] {
-			p.errorf(n, "", "%s: there is none for signal %s", what, names[i])
-			ok = false
-		}
+		var encoded bool
+		i := signalIndex(sig)
+		out[i].mask, out[i].value, encoded = p.encodeLM(sig, e.value, fields, isMapping, what+": "+e.name)
+		ok = ok && encoded
 	}
 	return out, ok
 }
+
+// signalIndex is the place of a signal in an lmSpec.
+func signalIndex(sig quantize.Signal) int { return slices.Index(quantize.Signals[:], sig) }
 
 // signals are the profile's, in wire order.
 func (p *profileReader) signals() []quantize.Signal {
@@ -153,93 +145,107 @@ func (p *profileReader) signals() []quantize.Signal {
 	return out
 }
 
-// encodeLM reads one locator: a number, or a value for each field.
-func (p *profileReader) encodeLM(sig quantize.Signal, n ast.Node, entries []entry, isMapping bool, what string) (uint16, bool) {
+// encodeLM reads one locator: a number, or values of fields. mask has the bits
+// that are given: those above the fields always are.
+func (p *profileReader) encodeLM(sig quantize.Signal, n ast.Node, entries []entry, isMapping bool, what string) (mask, value uint16, ok bool) {
 	if !p.layoutOK || p.badLM[sig] {
-		return 0, false
+		return 0, 0, false
 	}
 	layout, locator := p.profile.Layout, p.profile.Signals[sig].Locator
+	all := layout.LMAllOnes()
 	if !isMapping {
 		v, ok := p.number(n, what, 1<<16-1)
 		if !ok {
-			return 0, false
+			return 0, 0, false
 		}
 		lm := uint16(v)
 		if why := layout.LMReserved(lm); why != "" {
 			p.errorf(n, "", "%s: %s", what, why)
-			return 0, false
+			return 0, 0, false
 		}
 		if text := locator.Text(layout.LMBits(), lm); strings.Contains(text, "spare") {
 			p.errorf(n, "", "%s: %s, the locator's fields do not reach that far", what, text)
-			return 0, false
+			return 0, 0, false
 		}
-		return lm, true
+		return all, lm, true
 	}
 	if len(locator.Fields) == 0 {
 		p.errorf(n, "write lm: 17, or describe the fields under profile: locator", "%s: the profile's locator for %s has no fields, so its lm is a number", what, sig)
-		return 0, false
+		return 0, 0, false
 	}
-	known := make([]string, len(locator.Fields))
-	for i, f := range locator.Fields {
-		known[i] = f.Name
-	}
-	ok := true
-	values := make(map[string]string, len(entries))
+	ok = true
 	for _, e := range entries {
-		i := slices.Index(known, e.name)
+		i, shift := fieldShift(locator, e.name)
 		if i < 0 {
+			known := make([]string, len(locator.Fields))
+			for i, f := range locator.Fields {
+				known[i] = f.Name
+			}
 			p.errorf(e.key, suggest(e.name, known), "%s: the locator has no field %q", what, e.name)
 			ok = false
 			continue
 		}
-		var valueOK bool
-		values[e.name], valueOK = p.fieldValue(locator.Fields[i], e.value, what+": "+e.name)
+		v, valueOK := p.fieldValue(locator.Fields[i], e.value, what+": "+e.name)
 		ok = ok && valueOK
+		value |= v << shift
+		mask |= (1<<locator.Fields[i].Bits - 1) << shift
 	}
-	for _, name := range known {
-		if _, there := values[name]; !there {
-			p.errorf(n, "", "%s: there is no value for the locator's field %s", what, name)
-			ok = false
+	mask |= all &^ fieldBits(locator)
+	if why := layout.LMReserved(value); ok && mask == all && why != "" {
+		p.errorf(n, "", "%s: locator %s", what, why)
+		ok = false
+	}
+	return mask, value, ok
+}
+
+// fieldShift finds a field by its name, with the number of bits below it; -1
+// when there is none.
+func fieldShift(l quantize.Locator, name string) (i, shift int) {
+	for i, f := range slices.Backward(l.Fields) {
+		if f.Name == name {
+			return i, shift
 		}
+		shift += f.Bits
 	}
-	if !ok {
-		return 0, false
+	return -1, 0
+}
+
+// fieldBits are the bits of all fields.
+func fieldBits(l quantize.Locator) uint16 {
+	bits := 0
+	for _, f := range l.Fields {
+		bits += f.Bits
 	}
-	lm, err := locator.Encode(layout.LMBits(), values)
-	if err != nil {
-		p.errorf(n, "", "%s: %v", what, err)
-		return 0, false
-	}
-	return lm, true
+	return 1<<bits - 1
 }
 
 var decimal = regexp.MustCompile(`^(0|[1-9][0-9]{0,4})$`)
 
 // fieldValue reads the value of one locator field: a value's name or a number.
-func (p *profileReader) fieldValue(f quantize.LocatorField, n ast.Node, what string) (string, bool) {
+func (p *profileReader) fieldValue(f quantize.LocatorField, n ast.Node, what string) (uint16, bool) {
 	text, ok := p.text(n, what)
 	if !ok {
-		return "", false
+		return 0, false
 	}
-	if _, named := f.Names[text]; named {
-		return text, true
+	if v, named := f.Names[text]; named {
+		return v, true
 	}
 	names := slices.Sorted(maps.Keys(f.Names))
 	if !decimal.MatchString(text) {
 		p.errorf(n, suggest(text, names), "%s: %q is not a value of this field", what, text)
-		return "", false
+		return 0, false
 	}
 	v, _ := strconv.Atoi(text) // five digits at most
 	if v >= 1<<f.Bits {
 		p.errorf(n, "", "%s: %d does not fit %d bits", what, v, f.Bits)
-		return "", false
+		return 0, false
 	}
-	return text, true
+	return uint16(v), true
 }
 
-// describe is a locator in words, for messages about two ports with the same.
-func (p *profileReader) describe(sig quantize.Signal, lm uint16) string {
-	text := p.profile.Signals[sig].Locator.Text(p.profile.Layout.LMBits(), lm)
+// describeLM is a locator in words, for messages about two ports with the same.
+func describeLM(p *quantize.Profile, sig quantize.Signal, lm uint16) string {
+	text := p.Signals[sig].Locator.Text(p.Layout.LMBits(), lm)
 	if text == fmt.Sprint(lm) {
 		return text
 	}

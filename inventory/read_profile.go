@@ -32,13 +32,13 @@ func (r *reader) readProfile(n ast.Node) *profileReader {
 	if n == nil {
 		return p
 	}
-	o, ok := r.object(n, "profile", "name", "tpid", "wide_tpid", "layout", "interval", "signals", "locator", "wide_locator")
+	o, ok := r.mapping(n, "profile", profileTable)
 	if !ok {
 		return p
 	}
 	p.nodes[""] = n
-	p.profile.Name, _ = r.name(o.need("name", "it appears in status and plans"), "profile: name")
-	tpid := o.need("tpid", "IEEE has assigned none: choose one that nothing else in the domain uses, e.g. 0x9900")
+	p.profile.Name, _ = r.name(o.get("name"), "profile: name")
+	tpid := o.get("tpid")
 	p.profile.TPID, ok = r.tpid(tpid, "profile: tpid")
 	p.note("tpid", tpid, ok)
 	if wide := o.get("wide_tpid"); wide != nil {
@@ -48,20 +48,20 @@ func (r *reader) readProfile(n ast.Node) *profileReader {
 	p.layoutOK = true
 	if layout := o.get("layout"); layout != nil {
 		var text string
-		text, p.layoutOK = r.word(layout, "profile: layout", "draft-00", "uec")
+		text, p.layoutOK = r.word(layout, "profile: layout", layoutWords...)
 		if p.layoutOK {
 			p.profile.Layout, _ = quantize.ParseLayout(text) // one of the two words
 		}
 		p.note("layout", layout, p.layoutOK)
 	}
-	p.profile.Interval, _ = r.interval(o.need("interval", "the averaging window Δt, e.g. 100ms"), "profile: interval")
+	p.profile.Interval, _ = r.interval(o.get("interval"), "profile: interval")
 
 	locator, locatorOK := p.locator(o.get("locator"), "profile: locator", p.profile.Layout.LMBits())
 	wide, _ := p.locator(o.get("wide_locator"), "profile: wide_locator", p.profile.Layout.WideLMBits())
-	signals := o.need("signals", "say which signals the domain carries, e.g. abw: {buckets: log-10G}")
+	signals := o.get("signals")
 	p.note("signals", signals, signals != nil) // none at all is for Validate
 	if signals != nil {
-		list, ok := r.object(signals, "profile: signals", "abw", "abwc", "pd", "nqd")
+		list, ok := r.mapping(signals, "profile: signals", signalsTable)
 		p.note("signals", signals, ok)
 		for _, sig := range quantize.Signals {
 			value := list.get(sig.String())
@@ -91,12 +91,12 @@ func (p *profileReader) note(field string, n ast.Node, ok bool) {
 func (p *profileReader) signal(sig quantize.Signal, field string, n ast.Node, sp *quantize.SignalProfile) {
 	what := "profile: " + field
 	p.note(field, n, true)
-	o, ok := p.object(n, what, "buckets", "quantum", "initial_s", "locator", "wide_locator")
+	o, ok := p.mapping(n, what, signalTable)
 	if !ok {
 		p.reported[field+".buckets"] = true
 		return
 	}
-	buckets := o.need("buckets", "a preset, e.g. "+quantize.PresetNames(sig)[1]+", or a list of 33 bounds")
+	buckets := o.get("buckets")
 	sp.Buckets, ok = p.buckets(buckets, what+".buckets", sig)
 	p.note(field+".buckets", buckets, ok)
 

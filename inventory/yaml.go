@@ -19,7 +19,8 @@ import (
 // stack with the nesting: these keep a hostile file to seconds and a fleet file
 // is nowhere near them.
 const (
-	MaxFileSize = 4 << 20 // bytes; some 40,000 ports
+	MaxFileSize = 4 << 20  // bytes, without blocks of cables; some 40,000 ports
+	maxWhole    = 32 << 20 // bytes, with the blocks of cables, which the parser does not see
 	maxDepth    = 24
 	maxKeys     = 1024 // of one mapping
 	maxEmpty    = 256  // values that are not there
@@ -62,9 +63,12 @@ func parseYAML(src source, text string) (root ast.Node, failure *Error) {
 // prepare checks the bytes of a file and gives every line the same end, which
 // the library's line numbers need.
 func prepare(name string, data []byte) (source, string, *Error) {
-	if len(data) > MaxFileSize {
+	tooLong := func(n, most int) (source, string, *Error) {
 		src := newSource(name, "")
-		return src, "", src.errorAt(position{1, 1}, "keep each domain in a file of its own", fmt.Sprintf("the file is %d bytes long, a fleet file has at most %d", len(data), MaxFileSize))
+		return src, "", src.errorAt(position{1, 1}, "split it, and include the parts", fmt.Sprintf("the file is %d bytes long, a fleet file has at most %d", n, most))
+	}
+	if len(data) > maxWhole {
+		return tooLong(len(data), maxWhole)
 	}
 	text := strings.TrimPrefix(string(data), "\ufeff")
 	text = strings.ReplaceAll(text, "\r\n", "\n")
@@ -84,7 +88,41 @@ func prepare(name string, data []byte) (source, string, *Error) {
 			return src, "", src.errorAt(position{n + 1, utf8.RuneCountInString(line[:i]) + 1}, "", "control characters are not allowed")
 		}
 	}
+	if text = withoutCables(src.lines, text); len(text) > MaxFileSize {
+		return tooLong(len(text), MaxFileSize)
+	}
 	return src, text, nil
+}
+
+var cables = regexp.MustCompile(`^links:[ ]*\|[+-]?[ ]*(#.*)?$`)
+
+// cablesBelow stands in the text for a block of cables.
+const cablesBelow = "(cables)"
+
+// withoutCables empties the lines of a block of cables, "links: |": they are the
+// most of a large fleet, and the parser would take longer for them than we for
+// everything. The lines stay, for the places of what follows.
+func withoutCables(lines []string, text string) string {
+	if !strings.Contains(text, "links:") {
+		return text
+	}
+	var out strings.Builder
+	inside := false
+	for i, line := range lines {
+		inside = inside && (line == "" || line[0] == ' ')
+		switch {
+		case inside:
+		case cables.MatchString(line):
+			inside = true
+			out.WriteString("links: " + cablesBelow)
+		default:
+			out.WriteString(line)
+		}
+		if i < len(lines)-1 {
+			out.WriteByte('\n')
+		}
+	}
+	return out.String()
 }
 
 // syntaxError gives the library's errors our shape.

@@ -1,0 +1,317 @@
+package inventory
+
+import (
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// lmSet is a set of compact locators, of which there are 128 at most.
+type lmSet [2]uint64
+
+func (s *lmSet) add(lm int)         { s[lm>>6] |= 1 << (lm & 63) }
+func (s *lmSet) has(lm int) bool    { return s[lm>>6]>>(lm&63)&1 == 1 }
+func (s lmSet) and(o lmSet) lmSet   { return lmSet{s[0] & o[0], s[1] & o[1]} }
+func (s lmSet) minus(o lmSet) lmSet { return lmSet{s[0] &^ o[0], s[1] &^ o[1]} }
+func (s lmSet) or(o lmSet) lmSet    { return lmSet{s[0] | o[0], s[1] | o[1]} }
+func (s lmSet) empty() bool         { return s[0]|s[1] == 0 }
+func (s lmSet) len() int            { return bits.OnesCount64(s[0]) + bits.OnesCount64(s[1]) }
+
+// numLM is how many compact locators there can be.
+const numLM = 128
+
+// locators gives each update port its locators: what the files say, and for the
+// rest the best of those that are free.
+func (c *compiler) locators(f *Fleet) {
+	t := newGraph(f)
+	signals := signalsOf(&f.Profile)
+	chosen := make([][numSignals]uint8, t.ports)
+	done := make([]*allotment, 0, len(signals))
+	for _, sig := range signals {
+		a := c.newAllotment(f, t, sig)
+		if a == nil {
+			return
+		}
+		// Signals with the same format and the same given values share one
+		// name: it is worked out once.
+		same := slices.IndexFunc(done, func(b *allotment) bool { return a.sameAs(b) })
+		if same >= 0 {
+			a.lm = done[same].lm
+		} else {
+			a.run()
+		}
+		done = append(done, a)
+		for p, lm := range a.lm {
+			chosen[p][signalIndex(sig)] = lm
+		}
+	}
+	if len(c.errs) > 0 {
+		return
+	}
+	c.assign(f, t, signals, chosen)
+}
+
+// assign writes what was chosen into the fleet.
+func (c *compiler) assign(f *Fleet, t *graph, signals []quantize.Signal, chosen [][numSignals]uint8) {
+	shared := make(map[[numSignals]uint8]map[quantize.Signal]uint16)
+	for i := range f.Devices {
+		for j := range f.Devices[i].Ports {
+			lms := chosen[t.first[i]+j]
+			if lms == ([numSignals]uint8{}) {
+				continue
+			}
+			m := shared[lms]
+			if m == nil {
+				m = make(map[quantize.Signal]uint16)
+				for _, sig := range signals {
+					if lm := lms[signalIndex(sig)]; lm != 0 {
+						m[sig] = uint16(lm)
+					}
+				}
+				shared[lms] = m
+			}
+			f.Devices[i].Ports[j].LM = m
+			if about := &c.origins.devices[i].ports[j]; about.lm == notGiven {
+				about.lm = allotted
+			}
+		}
+	}
+}
+
+// allotment chooses the locators of one signal.
+type allotment struct {
+	f    *Fleet
+	t    *graph
+	sig  quantize.Signal
+	c    *compiler
+	all  lmSet // those that can name a port
+	size int   // of all
+
+	mask, value []uint8 // of each port: what is given
+	lm          []uint8 // of each port: what it writes, 0 for nothing
+
+	out, in []lmSet // of each device: what its ports, and those towards it, write
+	far     [][numLM]uint16
+	used    lmSet
+	each    bool // every port of the fleet can have a name of its own
+	blocks  []lmSet
+	sets    map[uint16]lmSet // by mask and value
+}
+
+// newAllotment collects what is given, and says what is wrong with it; nil when
+// something is.
+func (c *compiler) newAllotment(f *Fleet, t *graph, sig quantize.Signal) *allotment {
+	layout, locator := f.Profile.Layout, f.Profile.Signals[sig].Locator
+	a := &allotment{
+		f: f, t: t, c: c, sig: sig, mask: make([]uint8, t.ports), value: make([]uint8, t.ports), lm: make([]uint8, t.ports),
+		sets: make(map[uint16]lmSet),
+	}
+	inFields := fieldBits(locator)
+	if len(locator.Fields) == 0 {
+		inFields = layout.LMAllOnes()
+	}
+	for lm := range layout.LMAllOnes() {
+		if layout.LMReserved(lm) == "" && lm&^inFields == 0 {
+			a.all.add(int(lm))
+		}
+	}
+	a.size = a.all.len()
+	si := signalIndex(sig)
+	before := len(c.errs)
+	for i := range f.Devices {
+		d := &f.Devices[i]
+		given := make(map[uint8]string)
+		enough := len(d.Ports) < int(layout.LMStale())
+		for j := range d.Ports {
+			p, at := &d.Ports[j], c.origins.devices[i].ports[j]
+			spec := c.specs[i][j][si]
+			mask, value := uint8(spec.mask), uint8(spec.value)
+			complete := at.lm != notGiven && mask == uint8(layout.LMAllOnes())
+			if !complete && p.Action != vlanrules.Update {
+				continue // it writes none
+			}
+			where := at.lm
+			if where == notGiven {
+				where = at.name
+			}
+			if complete {
+				if why := layout.LMReserved(uint16(value)); why != "" {
+					c.errorf(where, "", "device %s, port %s: lm: %s", d.Name, p.Name, why)
+				}
+				if other, taken := given[value]; taken && enough {
+					c.errorf(where, "the receiver could not tell which of the two is the bottleneck", "device %s, port %s: lm: %s is port %s's already", d.Name, p.Name, describeLM(&f.Profile, sig, uint16(value)), other)
+				}
+				given[value] = p.Name
+			} else if field := unnamed(locator, uint16(mask)); field != nil {
+				names := slices.Sorted(maps.Keys(field.Names))
+				c.errorf(where, fmt.Sprintf("its values have names, so csig does not choose one: lm: {%s: %s} for the port, or port: {lm: …} for its device or group", field.Name, strings.Join(names, "|")),
+					"device %s, port %s: lm: there is no value for the locator's field %s", d.Name, p.Name, field.Name)
+			}
+			a.mask[t.first[i]+j], a.value[t.first[i]+j] = mask, value
+			if complete {
+				a.lm[t.first[i]+j] = value
+			}
+			if c.full() {
+				return nil
+			}
+		}
+	}
+	if len(c.errs) > before {
+		return nil
+	}
+	return a
+}
+
+// unnamed is the first field whose values have names and of which none is
+// given.
+func unnamed(l quantize.Locator, mask uint16) *quantize.LocatorField {
+	for i := range l.Fields {
+		_, shift := fieldShift(l, l.Fields[i].Name)
+		if len(l.Fields[i].Names) > 0 && mask>>shift&1 == 0 {
+			return &l.Fields[i]
+		}
+	}
+	return nil
+}
+
+func (a *allotment) sameAs(b *allotment) bool {
+	return a.all == b.all && slices.Equal(a.mask, b.mask) && slices.Equal(a.value, b.value)
+}
+
+// candidates are the locators that agree with what is given.
+func (a *allotment) candidates(p int) lmSet {
+	if a.mask[p] == 0 {
+		return a.all
+	}
+	key := uint16(a.mask[p])<<8 | uint16(a.value[p])
+	s, ok := a.sets[key]
+	if !ok {
+		for lm := range numLM {
+			if a.all.has(lm) && uint8(lm)&a.mask[p] == a.value[p]&a.mask[p] {
+				s.add(lm)
+			}
+		}
+		a.sets[key] = s
+	}
+	return s
+}
+
+// run chooses. What is given comes first; then the ports in an order of hashes
+// of their names, so that a new device changes little for the others.
+func (a *allotment) run() {
+	a.out, a.in = make([]lmSet, len(a.f.Devices)), make([]lmSet, len(a.f.Devices))
+	a.far = make([][numLM]uint16, len(a.f.Devices))
+	var order []uint64 // the hash's high half, and the port
+	writers := 0
+	for i := range a.f.Devices {
+		d := &a.f.Devices[i]
+		for j := range d.Ports {
+			p := a.t.first[i] + j
+			switch {
+			case d.Ports[j].Action != vlanrules.Update:
+				continue
+			case a.lm[p] != 0:
+				a.note(i, p)
+			default:
+				order = append(order, uint64(hashOf(d.Name, d.Ports[j].Name))<<32|uint64(p))
+			}
+			writers++
+		}
+	}
+	a.each = writers <= a.size
+	a.blocks = a.t.blocks(a.all)
+	slices.Sort(order)
+	for _, o := range order {
+		p := int(uint32(o))
+		i := int(a.t.owner[p])
+		a.lm[p] = uint8(a.choose(i, p, uint32(o>>32)))
+		if a.lm[p] == 0 {
+			d := &a.f.Devices[i]
+			at := a.c.origins.devices[i].ports[p-a.t.first[i]]
+			if at.lm == notGiven {
+				at.lm = at.name
+			}
+			a.c.errorf(at.lm, "give it other values, or the locator other fields", "device %s, port %s: lm: no locator agrees with what is given", d.Name, d.Ports[p-a.t.first[i]].Name)
+			return
+		}
+		a.note(i, p)
+	}
+}
+
+// hashOf is FNV-1a of both names.
+func hashOf(device, port string) uint32 {
+	h := uint32(2166136261)
+	for _, text := range [...]string{device, "\x00", port} {
+		for i := range len(text) {
+			h = (h ^ uint32(text[i])) * 16777619
+		}
+	}
+	return h
+}
+
+// note takes a port's locator into account for those that come after it.
+func (a *allotment) note(i, p int) {
+	lm := int(a.lm[p])
+	a.out[i].add(lm)
+	a.used.add(lm)
+	for _, k := range a.t.near(i) {
+		a.far[k][lm]++
+	}
+	if k := a.t.peer[p]; k >= 0 {
+		a.in[k].add(lm)
+	}
+}
+
+// choose returns the best locator for a port, 0 when none agrees with what is
+// given. In this order it differs from the other ports of the device, from
+// those a frame passes right before and after, in small fleets from all others;
+// it keeps to the locators of its place on the way up or down, and is the one
+// written least often one hop further away.
+func (a *allotment) choose(i, p int, seed uint32) int {
+	best := a.candidates(p)
+	if best.empty() {
+		return 0
+	}
+	prefer := func(s lmSet) {
+		if !s.empty() {
+			best = s
+		}
+	}
+	prefer(best.minus(a.out[i]))
+	k := int(a.t.peer[p])
+	taken := a.in[i]
+	if k >= 0 {
+		taken = taken.or(a.out[k])
+	}
+	prefer(best.minus(taken))
+	if a.each {
+		prefer(best.minus(a.used))
+	}
+	prefer(best.and(a.blocks[a.t.class[p]]))
+	if k >= 0 {
+		prefer(best.minus(a.in[k]))
+	}
+	// The least often written within two hops, and of these the first at or
+	// after the seed.
+	least, lm := ^uint32(0), 0
+	start := int(seed % numLM)
+	for n := range numLM {
+		one := (start + n) % numLM
+		if !best.has(one) {
+			continue
+		}
+		count := uint32(a.far[i][one])
+		if k >= 0 {
+			count += uint32(a.far[k][one])
+		}
+		if count < least {
+			least, lm = count, one
+		}
+	}
+	return lm
+}

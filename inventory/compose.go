@@ -1,0 +1,442 @@
+package inventory
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// compose makes the fleet of what the files say. It goes on after mistakes, to
+// find all of them.
+func (c *compiler) compose() *Fleet {
+	if c.profile == nil {
+		if len(c.sources) == 0 || len(c.waiting) == 0 {
+			return nil // nothing could be read
+		}
+		first := c.waiting[0]
+		if c.profileFile == nil { // else it is wrong, which has been said
+			first.errorf(first.node, "it says what all devices of the domain share", `fleet: "profile" is missing`)
+		}
+		c.take(first.reader)
+		c.profile = first.readProfile(nil)
+		for _, w := range c.waiting {
+			c.sections(w)
+			c.take(w.reader)
+		}
+	}
+	f := &Fleet{Profile: c.profile.profile, index: &index{origins: c.origins}}
+	c.readDomain(f)
+	if c.full() {
+		return f
+	}
+	c.devicesOf(f)
+	c.hostsOf(f)
+	if c.full() {
+		return f
+	}
+	if !c.shaky {
+		c.topology(f)
+	}
+	for name := range maps.Keys(c.groups) {
+		if g := c.groups[name]; !g.used {
+			c.warnf(g.at, "", "group %s: no device is in it", name)
+		}
+	}
+	if len(c.errs) == 0 { // a port that could not be read may have a locator
+		c.locators(f)
+	}
+	return f
+}
+
+// readDomain reads what the domain has once and depends on the profile.
+func (c *compiler) readDomain(f *Fleet) {
+	p := c.profile
+	in := func(part *part) *profileReader {
+		own := *p
+		if part != nil {
+			own.reader = part.reader
+		}
+		return &own
+	}
+	vlans := in(c.vlansFile)
+	f.VLANTPIDs = vlans.vlanTPIDs(c.vlans)
+	c.take(vlans.reader)
+	p.checkVLANs(f.VLANTPIDs)
+	c.take(p.reader)
+	policy := in(c.policyFile)
+	f.Policy = policy.policy(c.policy)
+	c.take(policy.reader)
+
+	about := &c.origins.policy
+	about.interval, about.schedule, about.estimator = builtIn, builtIn, builtIn
+	if c.profileFile != nil {
+		if o := c.profileFile.get("profile"); o != nil {
+			about.interval = c.keyOrigin(c.profileFile, o, "interval", "profile")
+		}
+	}
+	if c.policy != nil {
+		if f.Policy.Schedule != "" {
+			about.schedule = c.keyOrigin(c.policyFile, c.policy, "schedule", "policy")
+		}
+		about.estimator = c.keyOrigin(c.policyFile, c.policy, "estimator", "policy")
+	}
+}
+
+// devicesOf composes the devices.
+func (c *compiler) devicesOf(f *Fleet) {
+	total := 0
+	for i := range c.devices {
+		total += len(c.devices[i].names)
+	}
+	if total > maxDevices {
+		c.errorf(c.devices[0].at, "split the domain", "the fleet has %d devices, at most %d can be read", total, maxDevices)
+		return
+	}
+	f.index.devices = make(map[string]int, total)
+	if total > 0 {
+		f.Devices = make([]Device, 0, total)
+		c.origins.devices = make([]deviceOrigins, 0, total)
+	}
+	local, ports := "", 0
+	plans := make(map[string][]plannedPort)
+	schedules := make(map[[2]string]string) // why a schedule and interval do not go together
+	for i := range c.devices {
+		decl := &c.devices[i]
+		chain := c.chain(decl)
+		// Devices that say nothing about their ports are as their groups are.
+		key := groupsOf(decl)
+		plan, known := plans[key]
+		if !known || len(decl.ports) > 0 {
+			plan = c.planPorts(decl, chain)
+		}
+		if len(decl.ports) == 0 {
+			plans[key] = plan
+		}
+		if ports += len(plan) * len(decl.names); ports > maxPorts {
+			c.errorf(decl.at, "split the domain", "the fleet has more than %d ports", maxPorts)
+			return
+		}
+		for k, name := range decl.names {
+			if c.full() {
+				return
+			}
+			d := Device{Name: name, Local: decl.local}
+			about := deviceOrigins{name: decl.name, local: decl.localAt, address: decl.address}
+			what := "device " + name
+			if name == "" {
+				what = decl.what
+			} else if first, twice := f.index.devices[name]; twice {
+				o := c.origins.of(c.origins.devices[first].name)
+				hint := fmt.Sprintf("the first is on line %d", o.Line)
+				if o.File != c.origins.of(decl.name).File {
+					hint = fmt.Sprintf("the first is in %s on line %d", o.File, o.Line)
+				}
+				c.errorf(decl.name, hint, "device %s is there twice", name)
+				c.shaky = true
+			} else {
+				f.index.devices[name] = len(f.Devices)
+			}
+			switch {
+			case d.Local && local != "":
+				c.errorf(decl.at, "only the device that this agent runs on is local", "%s: %s is local already", what, local)
+			case d.Local:
+				local = name
+			}
+			switch {
+			case k < len(decl.addresses):
+				d.Address = decl.addresses[k]
+				if len(decl.addresses) == 1 && len(decl.names) > 1 && d.Address != "" && k == 0 {
+					c.errorf(decl.address, "use a range, e.g. 192.0.2.[1-4], or an entry for each device", "%s: address: one address for %d devices", decl.what, len(decl.names))
+				}
+			}
+			c.deviceValues(f, decl, chain, &d, &about, what, schedules)
+			c.portValues(f, decl, chain, plan, &d, &about, what)
+			f.Devices = append(f.Devices, d)
+			c.origins.devices = append(c.origins.devices, about)
+		}
+	}
+	if f.Policy.Schedule == "" {
+		f.Policy.Schedule = "@every " + f.Profile.Interval.String()
+	}
+}
+
+// groupsOf joins the names of a device's groups.
+func groupsOf(decl *deviceDecl) string {
+	var b strings.Builder
+	for _, g := range decl.groups {
+		b.WriteString(g.value)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// chain lists the layers of a device, the nearest first.
+func (c *compiler) chain(decl *deviceDecl) []*settings {
+	out := []*settings{&decl.settings}
+	for i, g := range decl.groups {
+		if slices.ContainsFunc(decl.groups[:i], func(other given[string]) bool { return other.value == g.value }) {
+			c.errorf(g.at, "", "%s: groups: %s is there twice", decl.what, g.value)
+			continue
+		}
+		group := c.groups[g.value]
+		if group == nil {
+			c.errorf(g.at, suggestSome(g.value, c.groups), "%s: groups: there is no group %q", decl.what, g.value)
+			continue
+		}
+		group.used = true
+		out = append(out, &group.settings)
+	}
+	if c.defaults != nil {
+		out = append(out, c.defaults)
+	}
+	return out
+}
+
+// suggestSome is suggest for names of the file, of which there may be many.
+func suggestSome[V any](word string, known map[string]V) string {
+	if len(known) > 2000 {
+		return ""
+	}
+	hint := suggest(word, slices.Sorted(maps.Keys(known)))
+	if strings.HasPrefix(hint, "want ") && len(known) > 8 {
+		return ""
+	}
+	return hint
+}
+
+// nearest is what the nearest layer says that says anything.
+func nearest[T any](chain []*settings, get func(*settings) given[T]) given[T] {
+	for _, s := range chain {
+		if v := get(s); v.at != notGiven {
+			return v
+		}
+	}
+	return given[T]{}
+}
+
+func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, chain []*settings, d *Device, about *deviceOrigins, what string, schedules map[[2]string]string) {
+	platform := nearest(chain, func(s *settings) given[string] { return s.platform })
+	if d.Platform, about.platform = platform.value, platform.at; platform.at == notGiven && len(c.errs) == 0 {
+		c.errorf(decl.at, "e.g. platform: linux, here, in a group or in defaults", `%s: "platform" is missing`, what)
+	}
+	ssh := nearest(chain, func(s *settings) given[*SSH] { return s.ssh })
+	daemon := nearest(chain, func(s *settings) given[*Daemon] { return s.daemon })
+	level := nearest(chain, func(s *settings) given[Level] { return s.level })
+	counters := nearest(chain, func(s *settings) given[Counters] { return s.counters })
+	d.Management, d.Level, d.Counters = Management{ssh.value, daemon.value}, level.value, counters.value
+	about.ssh, about.daemon, about.level, about.counters = ssh.at, daemon.at, level.at, counters.at
+	if about.level == notGiven {
+		about.level = builtIn
+	}
+	if about.counters == notGiven {
+		about.counters = builtIn
+	}
+	for _, s := range chain {
+		for _, tag := range s.tags {
+			if about.tags == nil {
+				about.tags = make(map[string]originID)
+			}
+			if _, there := about.tags[tag.value]; !there {
+				about.tags[tag.value] = tag.at
+				d.Tags = append(d.Tags, tag.value)
+			}
+		}
+	}
+	slices.Sort(d.Tags)
+
+	if d.Address == "" && decl.address == notGiven {
+		switch {
+		case d.Counters.Source == SNMPSource || d.Counters.Source == GNMISource:
+			c.errorf(decl.at, "e.g. address: 192.0.2.7; or 127.0.0.1 where csig runs on the device", `%s: "address" is missing: the %s source asks there`, what, d.Counters.Source)
+		case ssh.value != nil:
+			c.errorf(decl.at, "e.g. address: 192.0.2.7", `%s: "address" is missing: management: ssh goes there`, what)
+		case daemon.value != nil && daemon.value.Port != 0:
+			c.errorf(decl.at, "e.g. address: 192.0.2.7", `%s: "address" is missing: management: daemon is there`, what)
+		}
+	}
+	if daemon.value != nil && daemon.value.Socket != "" && ssh.value == nil && decl.address != notGiven {
+		c.errorf(daemon.at, "add management: ssh, or port and tls in place of socket", "%s: management: daemon: its socket is reached through ssh, and there is none", what)
+	}
+
+	interval := nearest(chain, func(s *settings) given[time.Duration] { return s.interval })
+	if d.Interval, about.interval = interval.value, interval.at; interval.at == notGiven {
+		d.Interval, about.interval = f.Profile.Interval, c.origins.policy.interval
+	}
+	schedule := nearest(chain, func(s *settings) given[string] { return s.schedule })
+	at := schedule.at
+	if d.Schedule, about.schedule = schedule.value, schedule.at; schedule.at == notGiven {
+		d.Schedule, about.schedule = f.Policy.Schedule, c.origins.policy.schedule
+		at = interval.at
+	}
+	if d.Schedule == "" {
+		d.Schedule, about.schedule = "@every "+d.Interval.String(), builtIn
+	}
+	if at != notGiven {
+		key := [2]string{d.Schedule, d.Interval.String()}
+		why, known := schedules[key]
+		if !known {
+			why = tooSparse(d.Schedule, d.Interval)
+			schedules[key] = why
+		}
+		if why != "" {
+			c.errorf(at, sparseHint, "%s: %s", what, why)
+		}
+	}
+	estimator := nearest(chain, func(s *settings) given[Estimator] { return s.estimator })
+	if d.Estimator, about.estimator = estimator.value, estimator.at; estimator.at == notGiven {
+		d.Estimator, about.estimator = f.Policy.Estimator, c.origins.policy.estimator
+	}
+}
+
+// plannedPort is one port of a device, with what its layers say about it in
+// particular: an index into their ports, or -1.
+type plannedPort struct {
+	name    string
+	entries []int // as the chain
+	nth     int   // of the names of the device's own entry
+	at      originID
+}
+
+// planPorts lists the ports that the layers of a device name: those of groups
+// in order, then its own.
+func (c *compiler) planPorts(decl *deviceDecl, chain []*settings) []plannedPort {
+	var out []plannedPort
+	var at map[string]int
+	add := func(layer int, s *settings) {
+		for i := range s.ports {
+			for nth, name := range s.ports[i].names {
+				k, there := at[name]
+				if !there {
+					k = len(out)
+					at[name] = k
+					entries := make([]int, len(chain))
+					for j := range entries {
+						entries[j] = -1
+					}
+					out = append(out, plannedPort{name: name, entries: entries})
+				}
+				out[k].entries[layer] = i
+				out[k].at = s.ports[i].name
+				if layer == 0 {
+					out[k].nth = nth
+				}
+			}
+		}
+	}
+	at = make(map[string]int)
+	for i := 1; i < len(chain); i++ {
+		add(i, chain[i])
+	}
+	add(0, chain[0])
+	return out
+}
+
+// portValues composes the ports of one device.
+func (c *compiler) portValues(f *Fleet, decl *deviceDecl, chain []*settings, plan []plannedPort, d *Device, about *deviceOrigins, what string) {
+	c.specs = append(c.specs, nil)
+	c.chains = append(c.chains, chain)
+	if len(plan) == 0 {
+		return
+	}
+	d.Ports = make([]Port, len(plan))
+	specs := make([]lmSpec, len(plan))
+	about.ports = make([]portOrigins, len(plan))
+	wrongName := notGiven
+	for i := range plan {
+		p := &plan[i]
+		d.Ports[i].Name, about.ports[i].name = p.name, p.at
+		if problem := portNameProblem(p.name, d.Platform); problem != "" && wrongName != p.at {
+			wrongName, c.shaky = p.at, true
+			c.errorf(p.at, "", "%s: port %q: %s", what, p.name, problem)
+		}
+		c.portOf(chain, p.entries, &d.Ports[i], &about.ports[i])
+		specs[i] = lmFrom(chain, p.entries)
+		if own := p.entries[0]; own >= 0 && decl.ports[own].peers != nil {
+			d.Ports[i].Peer, about.ports[i].peer = decl.ports[own].peers[p.nth], decl.ports[own].peer
+		}
+		for layer, e := range p.entries {
+			if layer > 0 && e >= 0 && chain[layer].ports[e].peers != nil {
+				c.errorf(chain[layer].ports[e].peer, "write it under the device, or write cables under links", "port %s: peer: the devices of a group have no peer in common", p.name)
+			}
+		}
+	}
+	c.specs[len(c.specs)-1] = specs
+}
+
+// portOf fills in what the layers say about a port: in each the port's own
+// entry goes before what holds for all ports.
+func (c *compiler) portOf(chain []*settings, entries []int, p *Port, about *portOrigins) {
+	p.Action, about.action = vlanrules.Update, builtIn
+	action := false
+	for layer, s := range chain {
+		for k := range 2 {
+			from := &s.port
+			if k == 0 {
+				if entries == nil || entries[layer] < 0 {
+					continue
+				}
+				from = &s.ports[entries[layer]].portSettings
+			}
+			if from.speed.at != notGiven && about.speed == notGiven {
+				p.Speed, about.speed = from.speed.value, from.speed.at
+			}
+			if from.mtu.at != notGiven && about.mtu == notGiven {
+				p.MTU, about.mtu = from.mtu.value, from.mtu.at
+			}
+			if from.action.at != notGiven && !action {
+				p.Action, about.action, action = from.action.value, from.action.at, true
+			}
+			if from.lm.at != notGiven && about.lm == notGiven {
+				about.lm = from.lm.at
+			}
+		}
+	}
+}
+
+// lmFrom composes what the layers say about a port's locators, field by field.
+func lmFrom(chain []*settings, entries []int) lmSpec {
+	var out lmSpec
+	for layer, s := range chain {
+		if entries != nil && entries[layer] >= 0 {
+			if lm := s.ports[entries[layer]].lm; lm.at != notGiven {
+				out = out.over(lm.value)
+			}
+		}
+		if s.port.lm.at != notGiven {
+			out = out.over(s.port.lm.value)
+		}
+	}
+	return out
+}
+
+// hostsOf lists the hosts.
+func (c *compiler) hostsOf(f *Fleet) {
+	f.index.hosts = make(map[string]int, len(c.hosts))
+	first := make(map[string]originID)
+	for _, h := range c.hosts {
+		if at, twice := first[h.Name]; twice {
+			c.errorf(h.at, fmt.Sprintf("the first is on line %d", c.origins.of(at).Line), "host %s is there twice", h.Name)
+			c.shaky = true
+			continue
+		}
+		if _, device := f.index.devices[h.Name]; device {
+			c.errorf(h.at, "", "host %s: a device has this name", h.Name)
+		}
+		first[h.Name] = h.at
+		f.index.hosts[h.Name] = len(f.Hosts)
+		f.Hosts = append(f.Hosts, h.Host)
+	}
+}
+
+// signalsOf are the profile's signals in wire order.
+func signalsOf(p *quantize.Profile) []quantize.Signal {
+	return slices.DeleteFunc(slices.Clone(quantize.Signals[:]), func(s quantize.Signal) bool {
+		_, carried := p.Signals[s]
+		return !carried
+	})
+}

@@ -1,0 +1,96 @@
+package inventory
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// link is one cable, as the file has it.
+type link struct {
+	a, b Peer
+	at   originID
+}
+
+// links reads cables: a list of texts, or a block of lines.
+func (d *declReader) links(n ast.Node) {
+	if text, ok := n.(*ast.StringNode); ok && text.Value == cablesBelow {
+		if at := place(n); cables.MatchString(d.src.lines[at.line-1]) {
+			d.linkBlock(at.line)
+			return
+		}
+	}
+	if _, ok := n.(*ast.SequenceNode); !ok {
+		d.errorf(n, `write a list of "leaf1:swp49 - spine1:swp1", or "links: |" and one cable a line`, "links: want a list or a block of lines here, found %s", kind(n))
+		return
+	}
+	list, _ := d.list(n, "links")
+	for _, item := range list {
+		if text, ok := d.text(item, "links"); ok {
+			d.link(place(item), text)
+		}
+	}
+}
+
+// linkBlock reads the lines below "links: |", which the parser did not see.
+func (d *declReader) linkBlock(head int) {
+	for i := head; i < len(d.src.lines) && !d.c.full(); i++ {
+		line := d.src.lines[i]
+		if line != "" && line[0] != ' ' {
+			break // back in the first column: the block is over
+		}
+		text := strings.TrimLeft(line, " ")
+		lead := len(line) - len(text)
+		text, _, _ = strings.Cut(text, "#")
+		if text = strings.TrimRight(text, " \t"); text != "" {
+			d.link(position{i + 1, lead + 1}, text)
+		}
+	}
+}
+
+// link reads "leaf1:swp49 - spine1:swp1"; ranges on both sides run together.
+func (d *declReader) link(at position, text string) {
+	id := d.c.origins.add(d.file, d.layer, at)
+	wrong := func(col int, hint, format string, args ...any) {
+		d.c.errorfAt(d.src, position{at.line, at.col + col}, hint, format, args...)
+	}
+	left, right, ok := strings.Cut(text, " - ")
+	left, right = strings.TrimSpace(left), strings.TrimSpace(right)
+	rightCol := utf8.RuneCountInString(text) - utf8.RuneCountInString(right)
+	if !ok || left == "" || right == "" || strings.ContainsAny(left+right, " \t") {
+		wrong(0, `two ends with " - " between them, e.g. leaf1:swp49 - spine1:swp1`, "links: %q is not a cable", text)
+		return
+	}
+	as, err := expand(left)
+	if err != nil {
+		wrong(0, "", "links: %v", err)
+		return
+	}
+	bs, err := expand(right)
+	if err != nil {
+		wrong(rightCol, "", "links: %v", err)
+		return
+	}
+	if len(as) != len(bs) {
+		wrong(0, "ranges on both sides run together: give both as many", "links: %d ends on the left, %d on the right", len(as), len(bs))
+		return
+	}
+	for i := range as {
+		l := link{at: id}
+		var aOK, bOK bool
+		if l.a, aOK = parsePeer(as[i]); !aOK {
+			wrong(0, "write DEVICE:PORT, or a host's name", "links: %q is not the end of a cable", as[i])
+			return
+		}
+		if l.b, bOK = parsePeer(bs[i]); !bOK {
+			wrong(rightCol, "write DEVICE:PORT, or a host's name", "links: %q is not the end of a cable", bs[i])
+			return
+		}
+		if len(d.c.links) >= maxPorts {
+			wrong(0, "", "links: more than %d cables", maxPorts)
+			return
+		}
+		d.c.links = append(d.c.links, l)
+	}
+}

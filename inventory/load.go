@@ -1,0 +1,331 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Bounds of a fleet, against files made to exhaust the reader.
+const (
+	maxFiles   = 4096
+	maxInclude = 16 // includes inside of includes
+	maxDevices = 1 << 16
+	maxPorts   = 1 << 20
+)
+
+// Load reads and validates a fleet file with all that it includes. Mistakes in
+// them are Errors.
+func Load(path string) (*Fleet, error) {
+	return load(path, files{read: readOS, glob: filepath.Glob, join: func(dir, pattern string) string {
+		if filepath.IsAbs(pattern) {
+			return pattern
+		}
+		return filepath.Join(dir, pattern)
+	}, dir: filepath.Dir})
+}
+
+// LoadFS is Load from a file system. Includes cannot leave it.
+func LoadFS(fsys fs.FS, name string) (*Fleet, error) {
+	return load(name, files{
+		read: func(name string) ([]byte, error) {
+			f, err := fsys.Open(name)
+			if err != nil {
+				return nil, err
+			}
+			return readAll(f)
+		},
+		glob: func(pattern string) ([]string, error) { return fs.Glob(fsys, pattern) },
+		join: func(dir, pattern string) string { return path.Join(dir, pattern) }, dir: path.Dir,
+	})
+}
+
+// Parse reads and validates the text of one fleet file; name stands for the
+// file in errors and becomes Fleet.Path. Mistakes are Errors, all that there
+// are. A text that includes files is one: Load reads those.
+func Parse(name string, data []byte) (*Fleet, error) {
+	return load(name, files{read: func(string) ([]byte, error) { return data, nil }})
+}
+
+// files is where a fleet is read from.
+type files struct {
+	read func(name string) ([]byte, error)
+	glob func(pattern string) ([]string, error) // nil: there are no others
+	join func(dir, pattern string) string
+	dir  func(name string) string
+}
+
+func readOS(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return readAll(file)
+}
+
+func readAll(file fs.File) ([]byte, error) {
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, maxWhole+1))
+}
+
+func load(name string, fsys files) (*Fleet, error) {
+	c := &compiler{fs: fsys, origins: newOrigins(), read: make(map[string]bool), groups: make(map[string]*group)}
+	if err := c.file(name, nil, 0); err != nil {
+		return nil, fmt.Errorf("fleet file: %w", err)
+	}
+	f := c.compose()
+	if len(c.errs) > 0 {
+		return nil, c.errs.finish()
+	}
+	f.Path = name
+	f.warnings = c.warnings.finish()
+	return f, nil
+}
+
+// part is one file of a fleet.
+type part struct {
+	*reader
+	object
+	number uint16
+}
+
+// compiler turns the files of a fleet into one.
+type compiler struct {
+	fs       files
+	origins  *origins
+	sources  []source        // of the files, by number
+	read     map[string]bool // names of the files
+	errs     Errors
+	warnings Errors
+
+	profile                 *profileReader
+	policy, vlans           ast.Node
+	profileFile, policyFile *part
+	vlansFile, defaultsFile *part
+	waiting                 []*part // files seen before there was a profile
+	defaults                *settings
+	groups                  map[string]*group
+	devices                 []deviceDecl
+	hosts                   []hostDecl
+	links                   []link
+	hostsGiven              bool
+	shaky                   bool // what names devices, ports or hosts could not all be read: links would be wrong, too
+
+	// Of the composed devices: their layers, and what is given of the locators
+	// of their ports.
+	chains [][]*settings
+	specs  [][]lmSpec
+}
+
+func (c *compiler) full() bool { return len(c.errs) >= maxErrors }
+
+// take moves what a reader has found wrong to the compiler.
+func (c *compiler) take(r *reader) {
+	for _, e := range r.errs {
+		if !c.full() {
+			c.errs = append(c.errs, e)
+		}
+	}
+	r.errs = nil
+}
+
+// errorf reports a mistake at a place that has been read.
+func (c *compiler) errorf(at originID, hint, format string, args ...any) {
+	if !c.full() {
+		c.errs = append(c.errs, c.errorAt(at, hint, fmt.Sprintf(format, args...)))
+	}
+}
+
+func (c *compiler) warnf(at originID, hint, format string, args ...any) {
+	if len(c.warnings) < maxErrors {
+		c.warnings = append(c.warnings, c.errorAt(at, hint, fmt.Sprintf(format, args...)))
+	}
+}
+
+func (c *compiler) errorAt(at originID, hint, msg string) *Error {
+	if at < firstOrigin {
+		return c.sources[0].errorAt(position{1, 1}, hint, msg)
+	}
+	o := c.origins.list[at]
+	return c.sources[o.file].errorAt(position{int(o.line), int(o.col)}, hint, msg)
+}
+
+// file reads one file and those that it includes. ancestors are the files on
+// the way to it.
+func (c *compiler) file(name string, ancestors []string, depth int) error {
+	data, err := c.fs.read(name)
+	if err != nil {
+		return err
+	}
+	c.read[name] = true
+	number := len(c.sources)
+	src, text, failure := prepare(name, data)
+	src.number = number
+	c.sources = append(c.sources, src)
+	c.origins.files = append(c.origins.files, name)
+	if failure != nil {
+		c.errs = append(c.errs, failure)
+		c.shaky = true
+		return nil
+	}
+	root, failure := parseYAML(src, text)
+	if failure != nil {
+		c.errs = append(c.errs, failure)
+		c.shaky = true
+		return nil
+	}
+	r := &reader{src: src, anchors: make(map[string]ast.Node)}
+	ast.Walk(r, root)
+	o, ok := r.mapping(root, "fleet", fileTable)
+	if !ok {
+		c.take(r)
+		c.shaky = true
+		return nil
+	}
+	p := &part{reader: r, object: o, number: uint16(number)}
+	c.head(p)
+	if c.profile == nil {
+		c.waiting = append(c.waiting, p)
+	} else {
+		c.release(p)
+	}
+	include := o.get("include")
+	if include != nil {
+		c.include(p, include, append(slices.Clone(ancestors), name), depth)
+	}
+	c.take(r)
+	return nil
+}
+
+// release reads the devices of a file, and of those before it that had to wait
+// for the profile.
+func (c *compiler) release(p *part) {
+	for _, w := range append(c.waiting, p) {
+		c.sections(w)
+		c.take(w.reader)
+	}
+	c.waiting = nil
+}
+
+// head reads what a domain has once.
+func (c *compiler) head(p *part) {
+	if format, ok := p.text(p.get("format"), "format"); ok && format != Format {
+		hint := "want " + Format
+		if strings.HasPrefix(format, "csig.fleet/") {
+			hint = "this csig reads " + Format
+		}
+		p.errorf(p.get("format"), hint, "format: %q is not a fleet format that is known here", format)
+	}
+	once := func(key string, first **part) ast.Node {
+		e, there := p.values[key]
+		if !there {
+			return nil
+		}
+		if *first != nil {
+			p.errorf(e.key, fmt.Sprintf("the first is in %s on line %d", (*first).src.name, place((*first).values[key].key).line), "%s is there twice: a domain has one", key)
+			return nil
+		}
+		*first = p
+		return e.value
+	}
+	if n := once("profile", &c.profileFile); n != nil {
+		c.profile = p.readProfile(n)
+	}
+	if n := once("policy", &c.policyFile); n != nil {
+		c.policy = n
+	}
+	if n := once("vlan_tpids", &c.vlansFile); n != nil {
+		c.vlans = n
+	}
+	once("defaults", &c.defaultsFile)
+}
+
+// include reads the files that one includes, in the order of the patterns and
+// of their names.
+func (c *compiler) include(p *part, n ast.Node, ancestors []string, depth int) {
+	list := []ast.Node{n}
+	if n.Type() == ast.SequenceType {
+		list, _ = p.list(n, "include")
+	}
+	if c.fs.glob == nil {
+		p.errorf(n, "give csig the file itself", "include: this text was not read from a file, so it cannot include any")
+		return
+	}
+	for _, item := range list {
+		pattern, ok := p.text(item, "include")
+		if !ok {
+			continue
+		}
+		full := c.fs.join(c.fs.dir(p.src.name), pattern)
+		names, err := c.fs.glob(full)
+		switch {
+		case err != nil || pattern == "":
+			p.errorf(item, "* stands for letters of a name, ? for one", "include: %q is not a pattern of file names", pattern)
+			continue
+		case len(names) == 0:
+			p.errorf(item, "paths are relative to this file", "include: there is no file %q", pattern)
+			c.shaky = true
+			continue
+		case depth >= maxInclude:
+			p.errorf(item, "", "include: files include each other more than %d deep", maxInclude)
+			continue
+		}
+		slices.Sort(names)
+		wild := strings.ContainsAny(pattern, `*?[\`)
+		for _, name := range names {
+			switch {
+			case slices.Contains(ancestors, name) && !wild:
+				from := ancestors[slices.Index(ancestors, name):]
+				p.errorf(item, "remove one of them", "include: files include each other: %s", strings.Join(append(slices.Clone(from), name), " → "))
+				continue
+			case c.read[name]: // also this file itself, which its own pattern may match
+				continue
+			case len(c.read) >= maxFiles:
+				p.errorf(item, "", "include: more than %d files", maxFiles)
+				return
+			}
+			if err := c.file(name, ancestors, depth+1); err != nil {
+				p.errorf(item, "", "include: %v", pathless(err))
+				c.shaky = true
+			}
+		}
+	}
+}
+
+// pathless keeps an error's path and reason, without the system call.
+func pathless(err error) error {
+	var e *fs.PathError
+	if errors.As(err, &e) {
+		return fmt.Errorf("%s: %w", e.Path, e.Err)
+	}
+	return err
+}
+
+// errorfAt reports a mistake at a place of a file.
+func (c *compiler) errorfAt(src source, at position, hint, format string, args ...any) {
+	if !c.full() {
+		c.errs = append(c.errs, src.errorAt(at, hint, fmt.Sprintf(format, args...)))
+	}
+}
+
+// keyOrigin is where a mapping has a key; builtIn where it has not.
+func (c *compiler) keyOrigin(p *part, n ast.Node, key, layer string) originID {
+	mapping, ok := n.(ast.MapNode)
+	if !ok {
+		return builtIn
+	}
+	for iter := mapping.MapRange(); iter.Next(); {
+		if name, _ := scalar(iter.Key()); name == key {
+			return c.origins.add(p.number, c.origins.layer(layer), place(iter.Value()))
+		}
+	}
+	return builtIn
+}

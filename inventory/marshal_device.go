@@ -1,0 +1,87 @@
+package inventory
+
+import "github.com/goccy/go-yaml"
+
+type hostYAML struct {
+	Name safeText `yaml:"name"`
+	MTU  int      `yaml:"mtu,omitempty"`
+	CSIG bool     `yaml:"csig,omitempty"`
+}
+
+type levelYAML struct {
+	Is     string   `yaml:"is"`
+	Reason safeText `yaml:"reason,omitempty"`
+}
+
+type managementYAML struct {
+	SSH    *sshYAML    `yaml:"ssh,omitempty"`
+	Daemon *daemonYAML `yaml:"daemon,omitempty"`
+}
+
+type sshYAML struct {
+	User       safeText    `yaml:"user"`
+	Port       uint16      `yaml:"port"`
+	Key        safeText    `yaml:"key,omitempty"`
+	Passphrase *flowSecret `yaml:"passphrase,omitempty"`
+	Agent      bool        `yaml:"agent,omitempty"`
+	Password   *flowSecret `yaml:"password,omitempty"`
+	KnownHosts safeText    `yaml:"known_hosts,omitempty"`
+}
+
+type daemonYAML struct {
+	Socket safeText `yaml:"socket,omitempty"`
+	Port   uint16   `yaml:"port,omitempty"`
+	TLS    *tlsYAML `yaml:"tls,omitempty"`
+}
+
+// flowHost and flowLevel take one line each.
+type (
+	flowHost  hostYAML
+	flowLevel levelYAML
+)
+
+// MarshalYAML writes the host in braces.
+func (h flowHost) MarshalYAML() ([]byte, error) {
+	return yaml.MarshalWithOptions(hostYAML(h), yaml.Flow(true))
+}
+
+// MarshalYAML writes the level in braces.
+func (l flowLevel) MarshalYAML() ([]byte, error) {
+	return yaml.MarshalWithOptions(levelYAML(l), yaml.Flow(true))
+}
+
+// levelOf is nil for what the file need not say.
+func levelOf(l Level) *flowLevel {
+	if l == (Level{}) {
+		return nil
+	}
+	return &flowLevel{Is: l.Support.String(), Reason: safeText(l.Reason)}
+}
+
+func managementOf(m Management) *managementYAML {
+	if m == (Management{}) {
+		return nil
+	}
+	out := &managementYAML{}
+	if s := m.SSH; s != nil {
+		out.SSH = &sshYAML{
+			User: safeText(s.User), Port: s.Port, Key: safeText(s.Key), Passphrase: secretOf(s.Passphrase),
+			Agent: s.Agent, Password: secretOf(s.Password), KnownHosts: safeText(s.KnownHosts),
+		}
+	}
+	if d := m.Daemon; d != nil {
+		out.Daemon = &daemonYAML{Socket: safeText(d.Socket), Port: d.Port, TLS: tlsOf(d.TLS)}
+	}
+	return out
+}
+
+// tlsOf is nil for the defaults.
+func tlsOf(t TLS) *tlsYAML {
+	if t == (TLS{}) {
+		return nil
+	}
+	return &tlsYAML{
+		CA: safeText(t.CA), Cert: safeText(t.Cert), Key: safeText(t.Key),
+		ServerName: safeText(t.ServerName), InsecureSkipVerify: t.InsecureSkipVerify,
+	}
+}

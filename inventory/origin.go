@@ -1,0 +1,138 @@
+package inventory
+
+import "fmt"
+
+// Origin says where a value of a resolved fleet comes from.
+type Origin struct {
+	Layer string // "device", "port", "group leaf", "defaults", "links", "policy", "profile", "built-in" or "allotted"
+	File  string // "" for what no file says
+	Line  int    // from 1
+	Col   int    // from 1, in characters
+}
+
+// String is "group leaf (fleet.yaml:12:5)", or the layer alone.
+func (o Origin) String() string {
+	if o.File == "" {
+		return o.Layer
+	}
+	return fmt.Sprintf("%s (%s:%d:%d)", o.Layer, o.File, o.Line, o.Col)
+}
+
+// originID is an index into origins.list; 0 stands for no value at all.
+type originID uint32
+
+// Origins that no file has.
+const (
+	notGiven originID = iota
+	builtIn
+	allotted
+	firstOrigin
+)
+
+// compactOrigin is an Origin in twelve bytes, since a fleet has millions.
+type compactOrigin struct {
+	file, layer uint16
+	line, col   uint32
+}
+
+// origins has where everything comes from.
+type origins struct {
+	files   []string
+	layers  []string
+	list    []compactOrigin
+	policy  policyOrigins
+	devices []deviceOrigins // as Fleet.Devices
+}
+
+type policyOrigins struct{ interval, schedule, estimator originID }
+
+type deviceOrigins struct {
+	name, platform, local, address, ssh, daemon, level, interval, schedule, estimator, counters originID
+
+	tags  map[string]originID
+	ports []portOrigins // as Device.Ports
+}
+
+type portOrigins struct{ name, speed, mtu, action, lm, peer originID }
+
+func newOrigins() *origins {
+	return &origins{layers: []string{"", "built-in", "allotted"}, list: make([]compactOrigin, firstOrigin)}
+}
+
+// layer registers a layer's name.
+func (o *origins) layer(name string) uint16 {
+	o.layers = append(o.layers, name)
+	return uint16(len(o.layers) - 1)
+}
+
+func (o *origins) add(file, layer uint16, at position) originID {
+	o.list = append(o.list, compactOrigin{file, layer, uint32(at.line), uint32(at.col)})
+	return originID(len(o.list) - 1)
+}
+
+func (o *origins) of(id originID) Origin {
+	switch id {
+	case notGiven:
+		return Origin{}
+	case builtIn, allotted:
+		return Origin{Layer: o.layers[id]}
+	}
+	c := o.list[id]
+	return Origin{Layer: o.layers[c.layer], File: o.files[c.file], Line: int(c.line), Col: int(c.col)}
+}
+
+// DeviceOrigins says where the values of one device come from, by the keys of
+// the fleet file; keys without a value are absent. Tags are "tags: NAME". It is
+// nil for a device that was not read from a file.
+func (f *Fleet) DeviceOrigins(name string) map[string]Origin {
+	d, ok := f.originsOf(name)
+	if !ok {
+		return nil
+	}
+	out := make(map[string]Origin)
+	for key, id := range map[string]originID{
+		"name": d.name, "platform": d.platform, "local": d.local, "address": d.address,
+		"management: ssh": d.ssh, "management: daemon": d.daemon, "level": d.level,
+		"interval": d.interval, "schedule": d.schedule, "estimator": d.estimator, "counters": d.counters,
+	} {
+		if id != notGiven {
+			out[key] = f.index.origins.of(id)
+		}
+	}
+	for tag, id := range d.tags {
+		out["tags: "+tag] = f.index.origins.of(id)
+	}
+	return out
+}
+
+// PortOrigins says where the values of one port come from, as DeviceOrigins
+// does.
+func (f *Fleet) PortOrigins(ref PortRef) map[string]Origin {
+	d, ok := f.originsOf(ref.Device)
+	if !ok {
+		return nil
+	}
+	i, _ := f.deviceAt(ref.Device)
+	for j := range f.Devices[i].Ports {
+		if f.Devices[i].Ports[j].Name != ref.Port || j >= len(d.ports) {
+			continue
+		}
+		p := d.ports[j]
+		out := make(map[string]Origin)
+		for key, id := range map[string]originID{"name": p.name, "speed": p.speed, "mtu": p.mtu, "action": p.action, "lm": p.lm, "peer": p.peer} {
+			if id != notGiven {
+				out[key] = f.index.origins.of(id)
+			}
+		}
+		return out
+	}
+	return nil
+}
+
+func (f *Fleet) originsOf(name string) (deviceOrigins, bool) {
+	i, ok := f.deviceAt(name)
+	if !ok || f.index == nil || f.index.origins == nil || i >= len(f.index.origins.devices) {
+		return deviceOrigins{}, false
+	}
+	return f.index.origins.devices[i], true
+}

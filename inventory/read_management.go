@@ -1,0 +1,82 @@
+package inventory
+
+import (
+	"github.com/goccy/go-yaml/ast"
+)
+
+// DefaultSSHPort is where SSH is unless the file says otherwise.
+const DefaultSSHPort = 22
+
+// management reads how csig gets at a device. Its two parts come each from the
+// nearest layer that has it.
+func (d *declReader) management(n ast.Node, what string, s *settings) {
+	defer d.quietly()() // a credential may be in the wrong place
+	o, ok := d.mapping(n, what, managementTable)
+	if !ok {
+		return
+	}
+	if n := o.get("ssh"); n != nil {
+		if ssh := d.ssh(n, what+": ssh"); ssh != nil {
+			s.ssh = of(d, n, ssh)
+		}
+	}
+	if n := o.get("daemon"); n != nil {
+		if daemon := d.daemon(n, what+": daemon"); daemon != nil {
+			s.daemon = of(d, n, daemon)
+		}
+	}
+	if len(o.values) == 0 {
+		d.errorf(n, "add ssh or daemon, or leave it out", "%s: it says nothing", what)
+	}
+}
+
+func (d *declReader) ssh(n ast.Node, what string) *SSH {
+	o, ok := d.mapping(n, what, sshTable)
+	if !ok {
+		return nil
+	}
+	out := &SSH{Port: DefaultSSHPort}
+	out.User, _ = d.printableText(o.get("user"), what+": user", 64)
+	out.Port = d.port16(o.get("port"), what+": port", out.Port)
+	out.Key = d.path(o.get("key"), what+": key")
+	out.Passphrase = d.secret(o.get("passphrase"), what+": passphrase")
+	out.Agent = d.bool(o.get("agent"), what+": agent")
+	out.Password = d.secret(o.get("password"), what+": password")
+	out.KnownHosts = d.path(o.get("known_hosts"), what+": known_hosts")
+	if _, given := o.values["passphrase"]; given {
+		o.needToo("passphrase", "the path of the private key", "key")
+	}
+	_, key := o.values["key"]
+	_, password := o.values["password"]
+	_, agent := o.values["agent"]
+	if !key && !password && !agent {
+		d.errorf(n, "add key: /PATH, agent: true or password: {file: /PATH}", "%s: there is nothing to log in with", what)
+	}
+	return out
+}
+
+func (d *declReader) daemon(n ast.Node, what string) *Daemon {
+	o, ok := d.mapping(n, what, daemonTable)
+	if !ok {
+		return nil
+	}
+	out := &Daemon{Socket: d.path(o.get("socket"), what+": socket")}
+	out.Port = d.port16(o.get("port"), what+": port", 0)
+	out.TLS = d.tls(o.get("tls"), what+": tls")
+	_, socket := o.values["socket"]
+	_, port := o.values["port"]
+	switch {
+	case socket && port:
+		d.errorf(o.values["port"].key, "leave one of them out", "%s: want a socket or a port, found both", what)
+	case socket:
+		o.refuse("has no meaning for a unix socket", "tls")
+	case !port:
+		d.errorf(n, "add socket: /run/csig/csig.sock, or port: 7443 with tls", "%s: it does not say where the daemon listens", what)
+	default:
+		o.needToo("port", "both ends show a certificate: tls: {ca: /PATH, cert: /PATH, key: /PATH}", "tls")
+		if _, given := o.values["tls"]; given && (out.TLS.CA == "" || out.TLS.Cert == "" || out.TLS.Key == "") && len(d.errs) == 0 {
+			d.errorf(o.get("tls"), "the daemon takes orders: who gives them has to be known", "%s: tls: want ca, cert and key", what)
+		}
+	}
+	return out
+}

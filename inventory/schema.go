@@ -1,0 +1,163 @@
+package inventory
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// Schema returns the JSON Schema (draft 2020-12) of a fleet file, for editors.
+// It is made from the tables that the reader uses. It knows each key and the
+// shape of its value; what takes two places of a file to judge, such as links
+// with two ends, is for csig inventory check.
+func Schema() []byte {
+	top := fileTable.schema()
+	top.Schema = "https://json-schema.org/draft/2020-12/schema"
+	top.Title = Format
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(top); err != nil {
+		panic(fmt.Sprintf("inventory: the schema is made of texts and numbers: %v", err))
+	}
+	return out.Bytes()
+}
+
+// schema is the part of JSON Schema that fleet files need.
+type schema struct {
+	Schema        string             `json:"$schema,omitempty"`
+	Title         string             `json:"title,omitempty"`
+	Description   string             `json:"description,omitempty"`
+	Type          []string           `json:"type,omitempty"`
+	Enum          []any              `json:"enum,omitempty"` // texts and numbers
+	Pattern       string             `json:"pattern,omitempty"`
+	Minimum       *int               `json:"minimum,omitempty"`
+	Maximum       *int               `json:"maximum,omitempty"`
+	Items         *schema            `json:"items,omitempty"`
+	Properties    map[string]*schema `json:"properties,omitempty"`
+	Required      []string           `json:"required,omitempty"`
+	Additional    *additional        `json:"additionalProperties,omitempty"`
+	MinProperties int                `json:"minProperties,omitempty"`
+	MaxProperties int                `json:"maxProperties,omitempty"`
+	AnyOf         []*schema          `json:"anyOf,omitempty"`
+}
+
+// additional is false, or the schema of keys that are not named.
+type additional struct{ of *schema }
+
+// MarshalJSON writes false or the schema.
+func (a additional) MarshalJSON() ([]byte, error) {
+	if a.of == nil {
+		return []byte("false"), nil
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(a.of)
+	return out.Bytes(), err
+}
+
+func (t *table) schema() *schema {
+	s := &schema{Type: []string{"object"}, Description: t.doc, Properties: make(map[string]*schema), Additional: &additional{}}
+	for _, f := range t.fields {
+		one := f.form()
+		one.Description = f.doc
+		s.Properties[f.key] = one
+		if f.need {
+			s.Required = append(s.Required, f.key)
+		}
+	}
+	return s
+}
+
+// form makes the schema of one value.
+type form func() *schema
+
+func mappingOf(t *table) form { return t.schema }
+
+func listOf(of form) form {
+	return func() *schema { return &schema{Type: []string{"array"}, Items: of()} }
+}
+
+func mapOf(of form) form {
+	return func() *schema { return &schema{Type: []string{"object"}, Additional: &additional{of()}} }
+}
+
+func anyOf(forms ...form) form {
+	return func() *schema {
+		s := &schema{}
+		for _, f := range forms {
+			s.AnyOf = append(s.AnyOf, f())
+		}
+		return s
+	}
+}
+
+func oneOrMany(of form) form { return anyOf(of, listOf(of)) }
+
+// text is one word or number: a device may be called 42.
+func text(pattern string) form {
+	return func() *schema { return &schema{Type: []string{"string", "number"}, Pattern: pattern} }
+}
+
+// oneWord is one of a set; a YAML reader makes numbers of some.
+func oneWord(words ...string) form {
+	return func() *schema {
+		s := &schema{}
+		for _, w := range words {
+			s.Enum = append(s.Enum, w)
+			var number json.Number
+			if json.Unmarshal([]byte(w), &number) == nil {
+				s.Enum = append(s.Enum, number)
+			}
+		}
+		return s
+	}
+}
+
+func boolForm() form {
+	return func() *schema { return &schema{Type: []string{"boolean"}} }
+}
+
+// numberForm is a whole number, also in quotes or hexadecimal.
+func numberForm(least, most int) form {
+	return func() *schema {
+		return &schema{Type: []string{"integer", "string"}, Pattern: wholeNumber.String(), Minimum: &least, Maximum: &most}
+	}
+}
+
+func tpidForm() form {
+	least, most := 0x600, 0xffff
+	return func() *schema {
+		return &schema{Type: []string{"integer", "string"}, Pattern: hexNumber.String(), Minimum: &least, Maximum: &most}
+	}
+}
+
+func durationForm() form {
+	return func() *schema { return &schema{Type: []string{"string"}, Pattern: `^[0-9.]+(ns|us|µs|μs|ms|s|m|h)`} }
+}
+
+func pathForm() form {
+	return func() *schema { return &schema{Type: []string{"string"}, Pattern: "^/"} }
+}
+
+func secretForm() form {
+	return func() *schema {
+		return &schema{
+			Type: []string{"object"}, MinProperties: 1, MaxProperties: 1, Additional: &additional{},
+			Properties: map[string]*schema{
+				"env":     {Description: "A variable of csig's environment.", Type: []string{"string"}, Pattern: variable.String()},
+				"file":    {Description: "A file that others may not read.", Type: []string{"string"}, Pattern: "^/"},
+				"command": {Description: "A program and its arguments, run without a shell.", Type: []string{"array"}, Items: text("")()},
+			},
+		}
+	}
+}
+
+// lmForm is a number, or values of locator fields, or one of these for each
+// signal.
+func lmForm() form {
+	word := text("")
+	return anyOf(numberForm(0, 1<<16-1), mapOf(anyOf(word, mapOf(word))))
+}

@@ -1,0 +1,511 @@
+package inventory
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// given is a value with its place; the zero value is not given.
+type given[T any] struct {
+	value T
+	at    originID
+}
+
+// settings are what a layer (a device, a group, the defaults) says.
+type settings struct {
+	layer     uint16
+	platform  given[string]
+	ssh       given[*SSH]
+	daemon    given[*Daemon]
+	level     given[Level]
+	tags      []given[string]
+	interval  given[time.Duration]
+	schedule  given[string]
+	estimator given[Estimator]
+	counters  given[Counters]
+	port      portSettings
+	ports     []portDecl
+	byName    map[string]int // index into ports, for groups
+}
+
+// portSettings are what a layer says about a port, or about all of them.
+type portSettings struct {
+	speed  given[uint64]
+	mtu    given[int]
+	action given[vlanrules.Action]
+	lm     given[lmSpec]
+}
+
+// lmSpec is what is known of a port's locators: for each signal the bits that
+// are given, and their value.
+type lmSpec [numSignals]struct{ mask, value uint16 }
+
+const numSignals = len(quantize.Signals)
+
+// over puts what a nearer layer says over what a farther one does.
+func (s lmSpec) over(far lmSpec) lmSpec {
+	for i := range s {
+		s[i].value |= far[i].value &^ s[i].mask
+		s[i].mask |= far[i].mask
+	}
+	return s
+}
+
+// portDecl is one entry of a list of ports.
+type portDecl struct {
+	names []string
+	peers []Peer // as names, or nil
+	name  originID
+	peer  originID
+	portSettings
+}
+
+type group struct {
+	settings
+	name string
+	at   originID
+	used bool
+}
+
+type deviceDecl struct {
+	settings
+	names     []string
+	addresses []string // as names, or nil
+	local     bool
+	groups    []given[string]
+	what      string
+	at        originID // the mapping
+	name      originID
+	address   originID
+	localAt   originID
+}
+
+type hostDecl struct {
+	Host
+	at originID
+}
+
+// declReader reads the settings of one layer.
+type declReader struct {
+	*profileReader
+	c     *compiler
+	file  uint16
+	layer uint16
+}
+
+// of says that a value was given at a node.
+func of[T any](d *declReader, n ast.Node, v T) given[T] { return given[T]{v, d.at(n)} }
+
+func (d *declReader) at(n ast.Node) originID { return d.c.origins.add(d.file, d.layer, place(n)) }
+
+// in is the reader for another layer.
+func (d *declReader) in(layer uint16) *declReader {
+	out := *d
+	out.layer = layer
+	return &out
+}
+
+// sections reads the devices, hosts and links of a file, and what they share.
+func (c *compiler) sections(p *part) {
+	own := *c.profile
+	own.reader = p.reader
+	d := &declReader{profileReader: &own, c: c, file: p.number}
+	if n := p.get("defaults"); n != nil && c.defaultsFile == p {
+		in := d.in(c.origins.layer("defaults"))
+		if o, ok := in.mapping(n, "defaults", defaultsTable); ok {
+			s := in.settings(o, "defaults")
+			c.defaults = &s
+		}
+	}
+	if n := p.get("groups"); n != nil {
+		list, _ := d.entries(n, "groups")
+		for _, e := range list {
+			d.group(e)
+		}
+	}
+	if n := p.get("devices"); n != nil {
+		list, _ := d.list(n, "devices")
+		in := d.in(c.origins.layer("device"))
+		for i, item := range list {
+			in.device(item, i)
+		}
+	}
+	if n := p.get("hosts"); n != nil {
+		c.hostsGiven = true
+		list, _ := d.list(n, "hosts")
+		in := d.in(c.origins.layer("hosts"))
+		for i, item := range list {
+			in.host(item, i)
+		}
+	}
+	if n := p.get("links"); n != nil {
+		d.in(c.origins.layer("links")).links(n)
+	}
+}
+
+func (d *declReader) group(e entry) {
+	what := "group " + e.name
+	at := d.at(e.key)
+	if !isName(e.name) {
+		d.errorf(e.key, "letters, digits, '.', '_' and '-', at most 63, the first a letter or digit", "groups: %q is not a name", e.name)
+		return
+	}
+	if first := d.c.groups[e.name]; first != nil {
+		o := d.c.origins.of(first.at)
+		d.errorf(e.key, fmt.Sprintf("the first is in %s on line %d", o.File, o.Line), "group %s is there twice", e.name)
+		return
+	}
+	g := &group{name: e.name, at: at}
+	d.c.groups[e.name] = g // also when it is wrong, so that using it is no further mistake
+	if e.value == nil {
+		return
+	}
+	in := d.in(d.c.origins.layer(what))
+	if o, ok := in.mapping(e.value, what, groupTable); ok {
+		g.settings = in.settings(o, what)
+		g.byName = make(map[string]int)
+		for i, p := range g.ports {
+			for _, name := range p.names {
+				g.byName[name] = i
+			}
+		}
+	}
+}
+
+// names reads a name that may have ranges.
+func (d *declReader) names(n ast.Node, what string) []string {
+	s, ok := d.text(n, what)
+	if !ok {
+		return nil
+	}
+	list := d.expand(n, s, what)
+	for _, name := range list {
+		if !isName(name) {
+			d.errorf(n, "letters, digits, '.', '_' and '-', at most 63, the first a letter or digit", "%s: %q is not a name", what, name)
+			return nil
+		}
+	}
+	return list
+}
+
+func (d *declReader) expand(n ast.Node, text, what string) []string {
+	list, err := expand(text)
+	if err != nil {
+		d.errorf(n, "", "%s: %v", what, err)
+		return nil
+	}
+	return list
+}
+
+// called is what messages call a thing by, "" where its name is none.
+func (d *declReader) calledPattern(n ast.Node) string {
+	name := d.called(n)
+	list, err := expand(name)
+	if err != nil || !isName(list[0]) {
+		return ""
+	}
+	return name
+}
+
+func (d *declReader) device(n ast.Node, index int) {
+	out := deviceDecl{what: fmt.Sprintf("device %d", index+1)}
+	if name := d.calledPattern(n); name != "" {
+		out.what = "device " + name
+	}
+	o, ok := d.mapping(n, out.what, deviceTable)
+	if !ok {
+		d.c.shaky = true
+		return
+	}
+	out.at = d.at(n)
+	nameNode := o.get("name")
+	if nameNode != nil {
+		out.names = d.names(nameNode, out.what+": name")
+		out.name = d.at(nameNode)
+	}
+	if g := o.get("groups"); g != nil {
+		for _, item := range d.oneOrMany(g, out.what+": groups") {
+			if name, ok := d.name(item, out.what+": groups"); ok {
+				out.groups = append(out.groups, of(d, item, name))
+			}
+		}
+	}
+	if l := o.get("local"); l != nil {
+		out.local, out.localAt = d.bool(l, out.what+": local"), d.at(l)
+	}
+	if a := o.get("address"); a != nil {
+		out.addresses, out.address = d.addresses(a, out.what+": address", out.names), d.at(a)
+	}
+	out.settings = d.settings(o, out.what)
+	if ports, there := o.values["ports"]; there && ports.value != nil && len(out.ports) == 0 && !d.full() {
+		if seq, ok := ports.value.(*ast.SequenceNode); ok && len(seq.Values) == 0 {
+			d.errorf(ports.value, "", "%s: there are no ports", out.what)
+		}
+	}
+	if len(out.names) == 0 {
+		out.names = []string{""} // so that its other mistakes are found
+		d.c.shaky = true
+	}
+	d.c.devices = append(d.c.devices, out)
+}
+
+// addresses reads one address for each device.
+func (d *declReader) addresses(n ast.Node, what string, names []string) []string {
+	s, ok := d.text(n, what)
+	if !ok {
+		return nil
+	}
+	if !strings.ContainsAny(s, "[]") || checkAddress(s) == nil {
+		return []string{d.profileReader.address(n, what)}
+	}
+	list := d.expand(n, s, what)
+	for _, one := range list {
+		if err := checkAddress(one); err != nil {
+			d.errorf(n, "e.g. 192.0.2.[1-4]", "%s: %q %v", what, one, err)
+			return nil
+		}
+	}
+	if len(list) > 0 && len(names) > 0 && len(list) != len(names) {
+		d.errorf(n, "give each its own", "%s: %d addresses for %d devices", what, len(list), len(names))
+		return nil
+	}
+	return list
+}
+
+// oneOrMany reads a list, or one entry without the brackets.
+func (d *declReader) oneOrMany(n ast.Node, what string) []ast.Node {
+	if n.Type() != ast.SequenceType {
+		return []ast.Node{n}
+	}
+	list, _ := d.list(n, what)
+	return list
+}
+
+// settings reads what devices, groups and the defaults have in common.
+func (d *declReader) settings(o object, what string) settings {
+	s := settings{layer: d.layer}
+	if n := o.get("platform"); n != nil {
+		if name, ok := d.name(n, what+": platform"); ok {
+			s.platform = of(d, n, name)
+		}
+	}
+	if n := o.get("management"); n != nil {
+		d.management(n, what+": management", &s)
+	}
+	if n := o.get("level"); n != nil {
+		if level, ok := d.level(n, what+": level"); ok {
+			s.level = of(d, n, level)
+		}
+	}
+	if n := o.get("tags"); n != nil {
+		for _, item := range d.oneOrMany(n, what+": tags") {
+			if tag, ok := d.name(item, what+": tags"); ok {
+				s.tags = append(s.tags, of(d, item, tag))
+			}
+		}
+	}
+	if n := o.get("interval"); n != nil {
+		if v, ok := d.interval(n, what+": interval"); ok {
+			s.interval = of(d, n, v)
+		}
+	}
+	if n := o.get("schedule"); n != nil {
+		if text := d.profileReader.schedule(n, what); text != "" {
+			s.schedule = of(d, n, text)
+		}
+	}
+	if n := o.get("estimator"); n != nil {
+		s.estimator = of(d, n, d.profileReader.estimator(n, what, Estimator{Method: Raw}))
+	}
+	if n := o.get("counters"); n != nil {
+		s.counters = of(d, n, d.profileReader.counters(o))
+	}
+	if n := o.get("port"); n != nil {
+		if in, ok := d.mapping(n, what+": port", portDefaultsTable); ok {
+			s.port = d.portSettings(in, what+": port")
+		}
+	}
+	if n := o.get("ports"); n != nil {
+		s.ports = d.ports(n, what)
+	}
+	return s
+}
+
+func (d *declReader) level(n ast.Node, what string) (Level, bool) {
+	var out Level
+	word := n
+	if _, ok := n.(ast.MapNode); ok {
+		o, _ := d.mapping(n, what, levelTable)
+		word = o.get("is")
+		if r := o.get("reason"); r != nil {
+			out.Reason, _ = d.printableText(r, what+": reason", 500)
+		}
+	}
+	if word == nil {
+		return out, false
+	}
+	text, ok := d.word(word, what, levelWords...)
+	if ok && text != LevelAuto.String() {
+		out.Support = Support(text)
+	}
+	return out, ok
+}
+
+func (d *declReader) portSettings(o object, what string) portSettings {
+	var s portSettings
+	if n := o.get("speed"); n != nil {
+		if v := d.speed(n, what+": speed"); v != 0 {
+			s.speed = of(d, n, v)
+		}
+	}
+	if n := o.get("mtu"); n != nil {
+		if v, ok := d.mtu(n, what+": mtu"); ok {
+			s.mtu = of(d, n, v)
+		}
+	}
+	if n := o.get("action"); n != nil {
+		// A wrong one counts as given: what is missing for another is not asked for.
+		word, ok := d.word(n, what+": action", actionWords...)
+		s.action = of(d, n, vlanrules.Passthrough)
+		for _, a := range []vlanrules.Action{vlanrules.Update, vlanrules.Strip} {
+			if ok && a.String() == word {
+				s.action.value = a
+			}
+		}
+	}
+	if n := o.get("lm"); n != nil {
+		if v, ok := d.lm(n, what+": lm"); ok {
+			s.lm = of(d, n, v)
+		}
+	}
+	return s
+}
+
+func (d *declReader) mtu(n ast.Node, what string) (int, bool) {
+	v, ok := d.number(n, what, maxMTU)
+	if ok && v < minMTU {
+		d.errorf(n, "", "%s: %d is too small: want %d to %d bytes", what, v, minMTU, maxMTU)
+		return 0, false
+	}
+	return int(v), ok
+}
+
+// ports reads a list of ports and checks that they can be told apart.
+func (d *declReader) ports(n ast.Node, device string) []portDecl {
+	list, _ := d.list(n, device+": ports")
+	out := make([]portDecl, 0, len(list))
+	lines := make(map[string]int)
+	for i, item := range list {
+		what := fmt.Sprintf("%s, port %d", device, i+1)
+		if name := d.called(item); name != "" && portNameProblem(name, "") == "" {
+			what = device + ", port " + name
+		}
+		o, ok := d.mapping(item, what, portTable)
+		if !ok {
+			d.c.shaky = true
+			continue
+		}
+		var p portDecl
+		if name := o.get("name"); name != nil {
+			p.names, p.name = d.portNames(name, what+": name"), d.at(name)
+			for _, one := range p.names {
+				if line, twice := lines[one]; twice {
+					d.errorf(name, fmt.Sprintf("the first is on line %d", line), "%s: port %s is there twice", device, one)
+					d.c.shaky = true
+					break
+				}
+				lines[one] = place(name).line
+			}
+		}
+		d.c.shaky = d.c.shaky || len(p.names) == 0
+		p.portSettings = d.portSettings(o, what)
+		if peer := o.get("peer"); peer != nil {
+			p.peers, p.peer = d.peers(peer, what+": peer", len(p.names)), d.at(peer)
+			d.c.shaky = d.c.shaky || p.peers == nil
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// portNames reads the device's own name of a port, or of several.
+func (d *declReader) portNames(n ast.Node, what string) []string {
+	s, ok := d.text(n, what)
+	if !ok {
+		return nil
+	}
+	list := d.expand(n, s, what)
+	for _, name := range list {
+		if problem := portNameProblem(name, ""); problem != "" {
+			d.errorf(n, "", "%s: %q: %s", what, name, problem)
+			return nil
+		}
+	}
+	return list
+}
+
+// peers reads the far ends of some ports: "device:port", or a host's name.
+func (d *declReader) peers(n ast.Node, what string, ports int) []Peer {
+	s, ok := d.text(n, what)
+	if !ok {
+		return nil
+	}
+	list := d.expand(n, s, what)
+	if len(list) == 0 {
+		return nil
+	}
+	if ports > 0 && len(list) != ports {
+		d.errorf(n, "each port has a peer of its own: give both as many", "%s: %d peers for %d ports", what, len(list), ports)
+		return nil
+	}
+	out := make([]Peer, len(list))
+	for i, text := range list {
+		if out[i], ok = parsePeer(text); !ok {
+			d.errorf(n, `write "s2:swp1" in quotes, or h1 for a host`, "%s: %q is not the far end of a link", what, text)
+			return nil
+		}
+	}
+	return out
+}
+
+func parsePeer(text string) (Peer, bool) {
+	device, port, split := strings.Cut(text, ":")
+	if !isName(device) || split && portNameProblem(port, "") != "" {
+		return Peer{}, false
+	}
+	return Peer{device, port}, true
+}
+
+func (d *declReader) host(n ast.Node, index int) {
+	what := fmt.Sprintf("host %d", index+1)
+	if name := d.calledPattern(n); name != "" {
+		what = "host " + name
+	}
+	nameNode, one := n, Host{}
+	if _, ok := n.(ast.MapNode); ok {
+		o, ok := d.mapping(n, what, hostTable)
+		if !ok {
+			return
+		}
+		if m := o.get("mtu"); m != nil {
+			one.MTU, _ = d.mtu(m, what+": mtu")
+		}
+		one.CSIG = d.bool(o.get("csig"), what+": csig")
+		if nameNode = o.get("name"); nameNode == nil {
+			return
+		}
+	}
+	at := d.at(nameNode)
+	names := d.names(nameNode, what+": name")
+	d.c.shaky = d.c.shaky || len(names) == 0
+	for _, name := range names {
+		one.Name = name
+		d.c.hosts = append(d.c.hosts, hostDecl{one, at})
+	}
+}
