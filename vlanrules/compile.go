@@ -32,6 +32,7 @@ type Compiler struct {
 	at    []int    // want[i] is cur[at[i]], or missing or spared
 	runs  runs
 	stuck bool                // an entry has to go before its successor can come
+	odd   []int               // rows of an exact table that are no exact keys
 	keys  []bool              // exact keys that are wanted and not there yet
 	ids   map[uint32]struct{} // those of cur, where it is long
 }

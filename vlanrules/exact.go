@@ -1,6 +1,10 @@
 package vlanrules
 
-import "github.com/csig-agent/csig/quantize"
+import (
+	"slices"
+
+	"github.com/csig-agent/csig/quantize"
+)
 
 // Exact tables have a key for each entry: a VID, or the class of an S where a
 // first stage turns VIDs into classes (ClassTable). Class S+1 stands for S.
@@ -76,7 +80,8 @@ func (c *Compiler) appendExact(form Form, in *Intent) {
 // exactSignal changes one signal's exact entries. Those that the new bucket
 // leaves alone go first; then the others, or the value they share, change;
 // then those come that the old bucket left alone. No two take the same tag,
-// so each tag sees its own change alone.
+// so each tag sees its own change alone. Entries that are not of this kind go
+// last, when what they took is taken care of.
 func (c *Compiler) exactSignal(form Form, in *Intent, rows []int) {
 	if n := 4096; len(c.keys) == 0 {
 		if classForm(form) {
@@ -92,6 +97,7 @@ func (c *Compiler) exactSignal(form Form, in *Intent, rows []int) {
 			value, ref = i, e.ID
 		}
 	}
+	c.odd = c.odd[:0]
 	// Rows of wanted keys stay; keys is left with those that are missing.
 	for n := len(rows) - 1; n >= 0; n-- {
 		i := rows[n]
@@ -99,7 +105,9 @@ func (c *Compiler) exactSignal(form Form, in *Intent, rows []int) {
 		key, ok := keyOf(form, &e.Match)
 		switch {
 		case e.Type == Value:
-		case ok && c.keys[key] && (e.Type == RewriteVID || e.Type == UseValue || e.Type == NoOp):
+		case !ok: // not one of ours: goes last, as it may take tags that the new table rewrites
+			c.odd = append(c.odd, i)
+		case c.keys[key] && (e.Type == RewriteVID || e.Type == UseValue || e.Type == NoOp):
 			c.keys[key] = false
 		default:
 			c.drop(i)
@@ -115,10 +123,10 @@ func (c *Compiler) exactSignal(form Form, in *Intent, rows []int) {
 	}
 	for _, i := range rows {
 		e := &c.cur[i]
-		if c.gone[i] || e.Type == Value {
+		key, ok := keyOf(form, &e.Match)
+		if c.gone[i] || e.Type == Value || !ok {
 			continue
 		}
-		key, _ := keyOf(form, &e.Match)
 		want := c.keyEntry(form, in, key, ref)
 		switch {
 		case e.Type == want.Type && e.VID == want.VID && e.Ref == want.Ref:
@@ -136,6 +144,9 @@ func (c *Compiler) exactSignal(form Form, in *Intent, rows []int) {
 			c.add(c.keyEntry(form, in, key, ref))
 		}
 	})
+	for _, i := range slices.Backward(c.odd) {
+		c.drop(i)
+	}
 	for _, i := range rows {
 		if c.cur[i].Type == Value && i != value {
 			c.drop(i) // whose entries use another value now

@@ -142,3 +142,56 @@ func TestFullTable(t *testing.T) {
 		})
 	}
 }
+
+// TestExactFindings observes exact tables with entries that nobody of ours
+// wrote: on keys that are wanted, on all T at once, for one R only, or so many
+// that the table is full.
+func TestExactFindings(t *testing.T) {
+	none, t0 := vlanrules.Field{}, vlanrules.Field{Kind: vlanrules.Ternary, Value: 0, Mask: 7}
+	vid := func(v uint16) vlanrules.Field {
+		return vlanrules.Field{Kind: vlanrules.Ternary, Value: v, Mask: 0xfff}
+	}
+	row := func(id uint32, pcp, dei vlanrules.Field, v uint16, a vlanrules.ActionType, to uint16) vlanrules.Entry {
+		return vlanrules.Entry{ID: id, Match: vlanrules.Match{PCP: pcp, DEI: dei, VID: vid(v)}, Type: a, VID: to}
+	}
+	var full vlanrules.Table
+	for i := range uint16(96) {
+		full = append(full, row(uint32(i)+1, t0, none, i, vlanrules.NoOp, 0))
+	}
+	const wantedKey = 20<<7 | 5
+	for _, tc := range []struct {
+		name                    string
+		modify, values, limited bool
+		have                    vlanrules.Table
+		gap                     bool
+	}{
+		{"a wanted key, changed in place", true, false, false, vlanrules.Table{row(7, t0, none, wantedKey, vlanrules.NoOp, 0)}, false},
+		{"a wanted key that cannot change in place", false, true, false, vlanrules.Table{row(7, t0, none, wantedKey, vlanrules.NoOp, 0)}, true},
+		{"a wanted key with another value", false, true, false, vlanrules.Table{row(7, t0, none, wantedKey, vlanrules.RewriteVID, 700)}, true},
+		{"a key that nobody wants", false, true, false, vlanrules.Table{row(7, t0, none, 2<<7|5, vlanrules.RewriteVID, 700)}, false},
+		{"for every T", true, false, false, vlanrules.Table{row(7, none, none, wantedKey, vlanrules.RewriteVID, 700)}, false},
+		{"for every T, with shared values", false, true, false, vlanrules.Table{row(7, none, none, 2<<7|5, vlanrules.NoOp, 0), row(8, t0, none, 3<<7|5, vlanrules.RewriteVID, 9)}, false},
+		{"for R=1 only", true, false, false, vlanrules.Table{row(7, t0, vlanrules.Field{Kind: vlanrules.Ternary, Value: 1, Mask: 1}, wantedKey, vlanrules.RewriteVID, 700)}, false},
+		{"without an ID", true, false, false, vlanrules.Table{row(0, t0, none, wantedKey, vlanrules.RewriteVID, 700), row(0, t0, none, 77, vlanrules.NoOp, 0)}, false},
+		{"a full table", true, false, true, full, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			caps := vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: tc.modify, Values: tc.values}
+			if tc.limited {
+				caps.Entries = len(tc.have)
+			}
+			c := vlanrules.NewCompiler(caps, quantize.Draft00, fewLocators...)
+			m := &matcher{absent: absentFrom(true, quantize.Draft00)}
+			want := []vlanrules.Intent{update(quantize.MinABW, 9, 5)}
+			var res, again vlanrules.Result
+			c.Compile(&res, tc.have, want)
+			check(t, m, caps, quantize.Draft00, tc.have, want, &res)
+			if res.Gap != tc.gap || res.Verdict.Level == vlanrules.Refused {
+				t.Errorf("gap %t, %s: %s", res.Gap, res.Verdict.Level, res.Verdict.Reason)
+			}
+			if c.Compile(&again, res.Table, want); len(again.Ops) > 0 || again.Gap {
+				t.Errorf("nothing changed, but %d operations", len(again.Ops))
+			}
+		})
+	}
+}

@@ -230,7 +230,7 @@ func bend(t *rapid.T, caps vlanrules.Caps, e vlanrules.Entry) vlanrules.Entry {
 		e.Type, e.VID = vlanrules.RewriteVID, 700
 	case what == "action":
 		e.Type, e.VID = vlanrules.NoOp, 0
-	case what == "DEI" && ternary:
+	case what == "DEI" && (ternary || caps.Match == vlanrules.MatchExact):
 		e.Match.DEI = vlanrules.Field{Kind: vlanrules.Ternary, Value: uint16(rapid.IntRange(0, 1).Draw(t, "DEI")), Mask: 1}
 	case what == "mask" && ternary:
 		bit := uint16(1) << rapid.IntRange(0, 11).Draw(t, "bit")

@@ -253,3 +253,66 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestCosts holds the cost table of either layout against the counts that
+// everybody knows, and the goals against their limits.
+func TestCosts(t *testing.T) {
+	for layout, exact := range map[quantize.Layout]int{quantize.Draft00: 31 * 128, quantize.UEC: 31 * 64} {
+		table := explain.Costs(layout)
+		raw, err := json.Marshal(table)
+		if err != nil || bytes.Contains(raw, []byte("null")) || table.Layout != layout.String() {
+			t.Errorf("%s: %v %s", layout, err, raw)
+		}
+		rows := map[string]explain.CostRow{}
+		for _, r := range table.Rows {
+			rows[r.Table] = r
+			most, sum := 0, 0
+			for _, n := range r.EntriesOf {
+				most, sum = max(most, n), sum+n
+			}
+			if len(r.EntriesOf) != 32 || most != r.EntriesMax || float64(sum)/32 != r.EntriesMean || len(r.Changes) != len(vlanrules.CostSteps) {
+				t.Errorf("%s, %s: %+v", layout, r.Table, r)
+			}
+		}
+		if r := rows["exact"]; r.EntriesMax != exact || r.EntriesOf[30] != exact/31 {
+			t.Errorf("%s: exact takes %d entries, want %d", layout, r.EntriesMax, exact)
+		}
+		if r := rows["exact, 8 locators in use"]; r.EntriesMax != 31*8 {
+			t.Errorf("%s: eight locators take %d entries, want %d", layout, r.EntriesMax, 31*8)
+		}
+		for s, n := range rows["unordered"].EntriesOf {
+			if zeros := strings.Count(fmt.Sprintf("%05b", s), "0"); n != zeros {
+				t.Errorf("%s: %d entries without priorities for bucket %d, which has %d zero bits", layout, n, s, zeros)
+			}
+		}
+		if len(table.Goals) != 3 || strings.Contains(table.Text(), "NOT MET") {
+			t.Errorf("%s:\n%s", layout, table.Text())
+		}
+		for _, g := range table.Goals {
+			if g.Met != (g.Counted <= g.AtMost) || g.Counted == 0 {
+				t.Errorf("%s: %+v", layout, g)
+			}
+		}
+	}
+	missed := explain.CostTable{Goals: []explain.CostGoal{{Goal: "few", AtMost: 1, Counted: 2}}}
+	if text := missed.Text(); !strings.Contains(text, "few      1.00     2.00  NOT MET") {
+		t.Error(text)
+	}
+}
+
+// TestLongStepsAreSummed draws a change of thousands of steps.
+func TestLongStepsAreSummed(t *testing.T) {
+	r, err := explain.Explain(explain.Options{Match: vlanrules.MatchExact, Bucket: 29, LM: 5, From: &explain.State{Bucket: 30, LM: 5}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := r.Text()
+	for _, want := range []string{
+		"128 × modify entries of S=31: VID := 3717 (S=29 LM=5)", "128 × add entries of S=30: VID := 3717 (S=29 LM=5)",
+		"256 operations. After each of them, each of the 65,536 tag values leaves as before or as wanted.",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+}
