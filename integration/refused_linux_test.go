@@ -1,0 +1,279 @@
+package integration
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+)
+
+// stripping is the bed's fleet file with a port that strips beside swp3.
+func (b *bed) stripping(t *testing.T) string {
+	t.Helper()
+	text, err := inventory.Marshal(b.fleet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(b.dir, "strip.yaml")
+	if err := os.WriteFile(file, append(text, "      - {name: swp2, action: strip, speed: 50M}\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := inventory.Load(file); err != nil || len(f.Devices[0].Ports) != 2 {
+		t.Fatalf("the fleet file of this test: %v\n%s", err, text)
+	}
+	return file
+}
+
+// agentWith runs csig agent in s1 with no more than some capabilities, until
+// it ends or, where until is not nil, a status meets that and a signal ends it.
+func (b *bed) agentWith(t *testing.T, caps, file string, until func(*api.Status) bool, sig syscall.Signal) (log string, err error) {
+	t.Helper()
+	setpriv, err := exec.LookPath("setpriv")
+	if err != nil {
+		t.Fatal("this test needs setpriv: apt-get install util-linux")
+	}
+	socket := filepath.Join(b.dir, "caps.sock")
+	cmd := b.s1.Command(setpriv, "--no-new-privs", "--bounding-set", caps, csig, "agent", "-c", file, "--socket", socket)
+	var out bytes.Buffer
+	cmd.Stderr = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	limit := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+	defer limit.Stop()
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	client := api.NewClient(socket)
+	defer client.Close()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return out.String(), err
+		case <-tick.C:
+		}
+		if until == nil {
+			continue
+		}
+		if s, err := client.Status(t.Context()); err == nil && until(s) {
+			if err := cmd.Process.Signal(sig); err != nil {
+				t.Error(err)
+			}
+			until = nil
+		}
+	}
+}
+
+// privileged tells whether BPF may be had at all.
+func privileged(t *testing.T) bool {
+	t.Helper()
+	m, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(strings.Fields(string(m)), " ") == "0 0 4294967295"
+}
+
+func TestRefusedStartLeavesNothing(t *testing.T) {
+	b := newBed(t, quantize.Draft00)
+	before := b.ruleset(t)
+	file := b.stripping(t)
+	log, err := b.agentWith(t, "-bpf,-sys_admin", file, nil, 0)
+	if err == nil || !strings.Contains(log, "port swp2: its action is strip: strip needs") {
+		t.Errorf("without BPF the agent ends with %v\n%s", err, log)
+	}
+	for _, wrong := range []string{"again", "MEMLOCK"} {
+		if strings.Contains(strings.ReplaceAll(log, "csig_strip again", ""), wrong) {
+			t.Errorf("a refusal that speaks of %q:\n%s", wrong, log)
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	staleStrip := filepath.Join(b.dir, "stale.yaml")
+	if err := os.WriteFile(staleStrip, bytes.Replace(bytes.Replace(text, []byte("conservative"), []byte("strip"), 1), []byte("action: strip"), []byte("action: passthrough"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if log, err := b.agentWith(t, "+all", staleStrip, nil, 0); err == nil || !strings.Contains(log, "on_stale: strip is not possible") {
+		t.Errorf("on_stale strip: the agent ends with %v\n%s", err, log)
+	}
+	if after := b.ruleset(t); after != before {
+		t.Errorf("a refused start leaves\n%s", after)
+	}
+	p := b.probes(t)
+	if _, err := p.tx.Send(quantize.MinABW); err != nil {
+		t.Fatal(err)
+	}
+	if f := p.next(); f.Tag.LM != b.fleet.Profile.Layout.LMNone() {
+		t.Errorf("after refused starts a rule writes %+v", f.Tag)
+	}
+}
+
+// TestUnitHasTheCapabilitiesNeeded runs the agent with exactly what the systemd
+// unit of docs/agent.md gives it, and with each of those missing.
+func TestUnitHasTheCapabilitiesNeeded(t *testing.T) {
+	page, err := os.ReadFile("../docs/agent.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^CapabilityBoundingSet=(.*)$`).FindSubmatch(page)
+	if m == nil {
+		t.Fatal("docs/agent.md has no unit with a CapabilityBoundingSet")
+	}
+	var caps []string
+	for _, c := range strings.Fields(string(m[1])) {
+		caps = append(caps, "+"+strings.ToLower(strings.TrimPrefix(c, "CAP_")))
+	}
+	b := newBed(t, quantize.Draft00)
+	file := b.stripping(t)
+	if !privileged(t) { // strip needs more than a user namespace can give
+		text, err := inventory.Marshal(b.fleet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := b.ruleset(t)
+	live := func(s *api.Status) bool { return s.Ports[0].State == api.StateLive }
+	works := func(caps []string) bool {
+		tested := false
+		ok := true
+		// A second start has to know again what the first one left.
+		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+			log, err := b.agentWith(t, "-all,"+strings.Join(caps, ","), file, func(s *api.Status) bool {
+				tested = s.SelfTest.Level == "full"
+				return live(s)
+			}, sig)
+			if ok = ok && err == nil && tested; !ok {
+				t.Logf("with %v: %v, self-test passed: %v\n%s", caps, err, tested, log)
+			}
+		}
+		return ok && b.ruleset(t) == before
+	}
+	if !works(caps) {
+		t.Errorf("the unit's %s is not enough", m[1])
+	}
+	for i := range caps {
+		var fewer []string
+		fewer = append(append(fewer, caps[:i]...), caps[i+1:]...)
+		if works(fewer) {
+			t.Errorf("%s of the unit is not needed", caps[i])
+		}
+	}
+}
+
+// TestStartThatIsInterrupted sends signals at the beginning of a start: it ends
+// cleanly, whatever it was at.
+func TestStartThatIsInterrupted(t *testing.T) {
+	b := newBed(t, quantize.Draft00)
+	before := b.ruleset(t)
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		a := b.start(t)
+		// It answers before its self-test: that is the start.
+		a.await("an answer", func(s *api.Status) bool { return s.Cycle.Count == 0 })
+		if err := a.signal(sig); err != nil {
+			t.Errorf("%v: the agent exits with %v\n%s", sig, err, a.log.String())
+		}
+		if log := a.log.String(); strings.Contains(log, "agent runs") {
+			t.Logf("%v came too late for the start:\n%s", sig, log)
+			continue
+		}
+		if after := b.ruleset(t); after != before {
+			t.Errorf("%v leaves\n%s", sig, after)
+		}
+	}
+}
+
+// TestLapseIsTold stops an agent for longer than its lease.
+func TestLapseIsTold(t *testing.T) {
+	b := newBed(t, quantize.Draft00)
+	a := b.start(t, "--no-self-test")
+	a.live()
+	if err := a.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	p := b.probes(t)
+	for deadline := time.Now().Add(5 * time.Second); ; {
+		if _, err := p.tx.Send(quantize.MinABW); err != nil {
+			t.Fatal(err)
+		}
+		if f := p.next(); isStale(b, &f) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the lease of a stopped agent does not end")
+		}
+	}
+	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	s := a.await("a lapse", func(s *api.Status) bool { return s.Cycle.Lapses > 0 })
+	if s.Cycle.LastLapseNS <= 0 {
+		t.Errorf("cycle %+v", s.Cycle)
+	}
+	a.live()
+	if err := a.signal(syscall.SIGINT); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(a.log.String(), "the lease ended before it was renewed") {
+		t.Errorf("the log does not tell:\n%s", a.log.String())
+	}
+}
+
+// TestStatusOfRulesThatAreGone puts somebody else's table in the place of ours.
+func TestStatusOfRulesThatAreGone(t *testing.T) {
+	b := newBed(t, quantize.Draft00)
+	a := b.start(t, "--no-self-test")
+	a.live()
+	b.run(t, "nft", "delete table netdev csig; add table netdev csig")
+	s := a.await("that our rules are gone", func(s *api.Status) bool { return s.DataPlane == api.DataPlaneForeign })
+	if p := s.Ports[0]; p.State != api.StateLost || len(p.Signals) != 0 || !strings.Contains(p.Reason, "csig did not make") {
+		t.Errorf("port %+v", p)
+	}
+	b.run(t, "nft", "delete table netdev csig")
+	a.live()
+	b.run(t, "nft", "flush set netdev csig lease")
+	a.await("the repair of the lease", func(s *api.Status) bool { return s.Cycle.Repairs >= 2 })
+	b.run(t, "ip", "link", "del", "swp3")
+	s = a.await("that the device is gone", func(s *api.Status) bool { return s.Ports[0].State == api.StateRefused && s.Ports[0].WindowEnd == nil })
+	if p := s.Ports[0]; p.ABWBPS != 0 || p.CapacityBPS != 0 || !strings.Contains(p.Reason, "no such network device") {
+		t.Errorf("port %+v", p)
+	}
+}
+
+// TestShadowBesideAnAgent runs both with the sockets that they choose.
+func TestShadowBesideAnAgent(t *testing.T) {
+	b := newBed(t, quantize.Draft00)
+	a := b.start(t, "--no-self-test")
+	a.live()
+	before := b.run(t, "nft", "list", "chain", "netdev", "csig", "p_swp3")
+	shadow := b.start(t, "--dry-run", "--socket", filepath.Join(b.dir, "shadow.sock"))
+	shadow.client.Close()
+	shadow.client = api.NewClient(filepath.Join(b.dir, "shadow.sock"))
+	s := shadow.await("a measured port", func(s *api.Status) bool { return s.Ports[0].State == api.StateLive && len(s.Ports[0].Signals) > 0 })
+	if s.DataPlane != api.DataPlaneShadow || s.LeaseNS != 0 || !s.Cycle.LeaseEnds.IsZero() || s.Cycle.Operations != 0 || !s.Ports[0].Signals[0].ProgrammedAt.IsZero() {
+		t.Errorf("a shadow that claims to have programmed: %+v", s)
+	}
+	if err := shadow.signal(syscall.SIGINT); err != nil {
+		t.Error(err)
+	}
+	if log := shadow.log.String(); strings.Contains(log, "removed") || !strings.Contains(log, "nothing was programmed") {
+		t.Errorf("its end:\n%s", log)
+	}
+	if after := b.run(t, "nft", "list", "chain", "netdev", "csig", "p_swp3"); after != before {
+		t.Errorf("the shadow's end changed the agent's rules:\n%s", after)
+	}
+}
