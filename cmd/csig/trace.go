@@ -234,6 +234,8 @@ type replayPort struct {
 	ABWBPS  uint64         `json:"abw_bps"`
 	ABWCPPM uint32         `json:"abwc_ppm"`
 	Signals []replaySignal `json:"signals"`
+
+	valid bool // the state has a load
 }
 
 type replaySignal struct {
@@ -280,7 +282,11 @@ what each reading led to. The same trace and flags print the same, anywhere.`,
 					return nil
 				}
 				for _, p := range step.Ports {
-					fmt.Fprintf(w, "%s  %-12s %-13s load %-12s abw %-12s", step.Time.Format("15:04:05.000"), p.Port, p.State, bps(p.LoadBPS), bps(p.ABWBPS))
+					load, abw := "-", "-" // a repeated reading has neither
+					if p.valid {
+						load, abw = bps(p.LoadBPS), bps(p.ABWBPS)
+					}
+					fmt.Fprintf(w, "%s  %-12s %-13s load %-12s abw %-12s", step.Time.Format("15:04:05.000"), p.Port, p.State, load, abw)
 					for _, g := range p.Signals {
 						fmt.Fprint(w, "  ", g.text())
 					}
@@ -333,7 +339,7 @@ func (f *playFlags) step(s *trace.Step) replayStep {
 		}
 		rp := replayPort{Port: p.Port, State: p.Estimate.State.String(), Reason: p.Estimate.Reason, Signals: []replaySignal{}}
 		if p.Estimate.State.Valid() {
-			rp.LoadBPS, rp.ABWBPS, rp.ABWCPPM = p.Estimate.Load(), p.Estimate.ABW, p.Estimate.ABWC
+			rp.valid, rp.LoadBPS, rp.ABWBPS, rp.ABWCPPM = true, p.Estimate.Load(), p.Estimate.ABW, p.Estimate.ABWC
 		}
 		for _, g := range p.Signals {
 			if p.Known && g.Possible {
