@@ -17,12 +17,12 @@ type step struct {
 // different hops: hop 2 has the least bandwidth left, hop 1 the least relative
 // to its capacity (draft-00 §5.2.2).
 //
-// Nothing is busier than 70 %: bandwidth left over is the small difference of
+// Nothing is busier than 75 %: bandwidth left over is the small difference of
 // two large numbers, and at 84 % a load that is off by 2.4 % for one window is
-// in another bucket. Here every load may be off by 5 %.
+// in another bucket. Here every load may be off by 3.5 %.
 var steps = []step{
 	{"hop 1 is busy", []uint64{720_000, 150_000, 200_000}},
-	{"hop 2 is busy", []uint64{300_000, 740_000, 200_000}},
+	{"hop 2 is busy", []uint64{300_000, 790_000, 200_000}},
 	{"hop 3 is busy", []uint64{200_000, 200_000, 700_000}},
 	{"split", []uint64{640_000, 420_000, 400_000}},
 }
