@@ -16,7 +16,7 @@ import (
 )
 
 // begin starts an agent and returns what it logged.
-func begin(t *testing.T, ctx context.Context, drv *recorder, edit func(*Config)) (a *Agent, log string, err error) {
+func begin(ctx context.Context, t *testing.T, drv *recorder, edit func(*Config)) (a *Agent, log string, err error) {
 	t.Helper()
 	var out bytes.Buffer
 	logger := logrus.New()
@@ -53,7 +53,7 @@ func TestRefusalStopsTheStart(t *testing.T) {
 		{"and the way back fails", recorder{apply: refusal("no BPF"), remove: errors.New("nor that")}, 1, 1, "could not be taken back: nor that"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, log, err := begin(t, t.Context(), &tc.drv, nil)
+			_, log, err := begin(t.Context(), t, &tc.drv, nil)
 			if err == nil || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("start: %v, want it to say %q", err, tc.says)
 			}
@@ -72,10 +72,10 @@ func TestRefusalStopsTheStart(t *testing.T) {
 
 func TestStripIsRefusedOnlyWhereAPortStrips(t *testing.T) {
 	drv := &recorder{facts: vendors.Facts{Strip: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "no BPF"}}}
-	if _, _, err := begin(t, t.Context(), drv, nil); err != nil {
+	if _, _, err := begin(t.Context(), t, drv, nil); err != nil {
 		t.Errorf("no port strips: %v", err)
 	}
-	_, _, err := begin(t, t.Context(), drv, func(c *Config) { c.Device.Ports[0].Action = vlanrules.Strip })
+	_, _, err := begin(t.Context(), t, drv, func(c *Config) { c.Device.Ports[0].Action = vlanrules.Strip })
 	if err == nil || !strings.Contains(err.Error(), "port swp1: its action is strip: no BPF") {
 		t.Errorf("a port strips: %v", err)
 	}
@@ -87,19 +87,19 @@ func TestStartThatIsStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	drv := &recorder{}
-	if _, _, err := begin(t, ctx, drv, nil); !errors.Is(err, context.Canceled) || len(drv.applied) != 0 {
+	if _, _, err := begin(ctx, t, drv, nil); !errors.Is(err, context.Canceled) || len(drv.applied) != 0 {
 		t.Errorf("before: %v, %d times applied", err, len(drv.applied))
 	}
 	ctx, cancel = context.WithCancel(t.Context())
 	drv = &recorder{applies: cancel, apply: context.Canceled}
-	if _, _, err := begin(t, ctx, drv, nil); !errors.Is(err, context.Canceled) || drv.removed != 1 {
+	if _, _, err := begin(ctx, t, drv, nil); !errors.Is(err, context.Canceled) || drv.removed != 1 {
 		t.Errorf("while: %v, %d times removed", err, drv.removed)
 	}
 }
 
 func TestShadowSaysWhatARealRunWouldRefuse(t *testing.T) {
 	drv := &recorder{diff: &vendors.PermanentError{Err: errors.New("on_stale: strip is not possible here")}}
-	a, log, err := begin(t, t.Context(), drv, func(c *Config) { c.Shadow = true })
+	a, log, err := begin(t.Context(), t, drv, func(c *Config) { c.Shadow = true })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestSelfTestIsInTheStatus(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			drv := &recorder{tested: tc.v}
-			a, _, err := begin(t, t.Context(), drv, func(c *Config) { c.SelfTest = tc.ask })
+			a, _, err := begin(t.Context(), t, drv, func(c *Config) { c.SelfTest = tc.ask })
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -72,7 +72,7 @@ func TestStatusIsOfNow(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				src, drv := &script{rate: 300e6}, &recorder{}
-				a, _, err := begin(t, t.Context(), drv, func(c *Config) {
+				a, _, err := begin(t.Context(), t, drv, func(c *Config) {
 					c.Source = src
 					if tc.edit != nil {
 						tc.edit(c)
@@ -178,7 +178,7 @@ func TestLeaseReachesTheNextTick(t *testing.T) {
 			for _, d := range tc.next {
 				at = append(at, time.Now().Add(d))
 			}
-			a, _, err := begin(t, t.Context(), &recorder{}, func(c *Config) { c.Schedule = at })
+			a, _, err := begin(t.Context(), t, &recorder{}, func(c *Config) { c.Schedule = at })
 			if err != nil {
 				t.Fatal(err)
 			}
