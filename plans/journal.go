@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/csig-agent/csig/vendors"
 )
 
 // JournalFormat is the version of a journal's file.
@@ -37,17 +39,17 @@ const (
 // Record is one line of a journal. Sum is the SHA-256 of the record without it
 // and of the sum before, so that an altered journal is noticed.
 type Record struct {
-	Seq    int       `json:"seq"`
-	At     time.Time `json:"at"`
-	Event  Event     `json:"event"`
-	Step   int       `json:"step,omitempty"`
-	Device string    `json:"device,omitempty"`
-	Wave   string    `json:"wave,omitempty"`
-	Setup  *Setup    `json:"setup,omitempty"`
-	Plan   *Plan     `json:"plan,omitempty"`
-	Format string    `json:"format,omitempty"` // of the journal, in the first record
-	Error  string    `json:"error,omitempty"`
-	Sum    string    `json:"sum"`
+	Seq    int            `json:"seq"`
+	At     time.Time      `json:"at"`
+	Event  Event          `json:"event"`
+	Step   int            `json:"step,omitempty"`
+	Device string         `json:"device,omitempty"`
+	Wave   string         `json:"wave,omitempty"`
+	Setup  *vendors.Setup `json:"setup,omitempty"`
+	Plan   *Plan          `json:"plan,omitempty"`
+	Format string         `json:"format,omitempty"` // of the journal, in the first record
+	Error  string         `json:"error,omitempty"`
+	Sum    string         `json:"sum"`
 }
 
 // Journal is the record of one apply on disk. Every record is on the disk
@@ -65,7 +67,7 @@ type Journal struct {
 // state is what a journal's records add up to.
 type state struct {
 	plan     *Plan
-	before   map[string]Setup
+	before   map[string]vendors.Setup
 	steps    map[int]Event // the last of start, done, failed, undoing, undone
 	order    []int         // steps in the order in which they were started
 	gates    map[string]bool
@@ -158,7 +160,7 @@ func (j *Journal) load() error {
 }
 
 func newState() state {
-	return state{before: map[string]Setup{}, steps: map[int]Event{}, gates: map[string]bool{}}
+	return state{before: map[string]vendors.Setup{}, steps: map[int]Event{}, gates: map[string]bool{}}
 }
 
 // add takes one record into account.

@@ -111,12 +111,12 @@ func (r *Run) fresh(ctx context.Context) error {
 			return err
 		}
 		if !known {
-			if h := have.hash(); h != plan.device(name).ObservedHash {
+			if h := hash(&have); h != plan.device(name).ObservedHash {
 				return fmt.Errorf("device %s: %w: its setup has changed since it was made; make a new one with csig plan", name, ErrStale)
 			}
 			return r.record(Record{Event: EventBefore, Device: name, Setup: &have}, Progress{Device: name})
 		}
-		if have.hash() != want.hash() {
+		if hash(&have) != hash(want) {
 			return fmt.Errorf("device %s: %w: somebody changed its setup while the plan was carried out; put it back, or undo the plan with csig rollback %s", name, ErrStale, r.Journal.Path())
 		}
 		return nil
@@ -125,7 +125,7 @@ func (r *Run) fresh(ctx context.Context) error {
 
 // expected is the setup that the journal left on a device; nil when a step of
 // it was cut off, false when it has not been touched.
-func (r *Run) expected(device string) (*Setup, bool) {
+func (r *Run) expected(device string) (*vendors.Setup, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := &r.Journal.state
@@ -148,17 +148,17 @@ func (r *Run) expected(device string) (*Setup, bool) {
 	return setup, true
 }
 
-func (r *Run) observe(ctx context.Context, device string) (Setup, error) {
+func (r *Run) observe(ctx context.Context, device string) (vendors.Setup, error) {
 	t, err := r.Open(ctx, device)
 	if err != nil {
-		return Setup{}, fmt.Errorf("device %s: %w", device, err)
+		return vendors.Setup{}, fmt.Errorf("device %s: %w", device, err)
 	}
 	defer t.Close()
 	have, err := t.Observe(ctx)
 	if err != nil {
-		return Setup{}, fmt.Errorf("device %s: reading its setup: %w", device, err)
+		return vendors.Setup{}, fmt.Errorf("device %s: reading its setup: %w", device, err)
 	}
-	return pack(have), nil
+	return have, nil
 }
 
 // wave does what is left of a wave and puts it before the gate.
@@ -189,11 +189,7 @@ func (r *Run) wave(ctx context.Context, stage *Stage, w *Wave) error {
 	}
 	err := r.each(ctx, order, func(device string) error {
 		step := byDevice[device]
-		want, err := step.Want.unpack()
-		if err != nil {
-			return err
-		}
-		return r.step(ctx, step, want, EventStart, EventDone, stage.Name, w.Name)
+		return r.step(ctx, step, step.Want, EventStart, EventDone, stage.Name, w.Name)
 	})
 	if err != nil {
 		return err
@@ -210,10 +206,28 @@ func (r *Run) wave(ctx context.Context, stage *Stage, w *Wave) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("gate after wave %s: %w", name, err)
-	case r.StopAfter != "" && (r.StopAfter == name || r.StopAfter == w.Name || r.StopAfter == stage.Name && w == &stage.Waves[len(stage.Waves)-1]):
+	case r.StopAfter != "" && stops(r.StopAfter, stage, w):
 		return fmt.Errorf("%w after wave %s", ErrPaused, name)
 	}
 	return nil
+}
+
+// stops tells whether a wave is the one to pause after: STAGE/WAVE, the wave of
+// any stage, or the last of a stage.
+func stops(after string, stage *Stage, w *Wave) bool {
+	return after == stage.Name+"/"+w.Name || after == w.Name || after == stage.Name && w == &stage.Waves[len(stage.Waves)-1]
+}
+
+// HasWave tells whether a run can pause after that wave or stage.
+func (p *Plan) HasWave(after string) bool {
+	for i := range p.Stages {
+		for k := range p.Stages[i].Waves {
+			if stops(after, &p.Stages[i], &p.Stages[i].Waves[k]) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // step brings one device to want. A step that has begun is finished: only its
@@ -261,10 +275,7 @@ func (r *Run) Rollback(ctx context.Context) error {
 			return err
 		}
 	}
-	setups, err := r.undoSetups()
-	if err != nil {
-		return err
-	}
+	setups := r.undoSetups()
 	var errs []error
 	failed := map[string]bool{}
 	for i := len(s.plan.Stages) - 1; i >= 0; i-- {
@@ -308,9 +319,9 @@ func (r *Run) Rollback(ctx context.Context) error {
 }
 
 // undoSetups is, for each step, the setup its device had before it.
-func (r *Run) undoSetups() (map[int]vendors.Setup, error) {
+func (r *Run) undoSetups() map[int]vendors.Setup {
 	s := &r.Journal.state
-	last := map[string]Setup{}
+	last := map[string]vendors.Setup{}
 	for device, setup := range s.before {
 		last[device] = setup
 	}
@@ -319,18 +330,12 @@ func (r *Run) undoSetups() (map[int]vendors.Setup, error) {
 		if _, begun := s.steps[step.ID]; !begun {
 			continue
 		}
-		setup, err := last[step.Device].unpack()
-		if err != nil {
-			return nil, err
-		}
+		setup := last[step.Device]
 		// A setup that was damaged before cannot be damaged again.
-		setup.Damaged = ""
-		for i := range setup.Ports {
-			setup.Ports[i].Damaged = ""
-		}
+		setup.Damaged, setup.Ports = "", undamaged(setup.Ports)
 		out[step.ID], last[step.Device] = setup, step.Want
 	}
-	return out, nil
+	return out
 }
 
 // each runs f for every name, Parallel at a time, and begins no more after an

@@ -116,13 +116,13 @@ func threeStages(t *testing.T) (*Plan, *fleet) {
 	f := &fleet{devices: map[string]vendors.Setup{"s1": {}, "s2": setup(vlanrules.Passthrough, "a"), "s3": {}}}
 	p := &Plan{Format: Format, Created: time.Unix(1e9, 0).UTC(), Goal: RollOut}
 	for _, name := range []string{"s1", "s2", "s3"} {
-		have := pack(f.devices[name])
-		p.Devices = append(p.Devices, Device{Device: name, Observed: have, ObservedHash: have.hash(), Changes: []Change{}})
+		have := f.devices[name]
+		p.Devices = append(p.Devices, Device{Device: name, Observed: have, ObservedHash: hash(&have), Changes: []Change{}})
 	}
 	id := 0
 	step := func(device string, s vendors.Setup) Step {
 		id++
-		return Step{ID: id, Device: device, Want: pack(s)}
+		return Step{ID: id, Device: device, Want: s}
 	}
 	strip, update := setup(vlanrules.Strip, "a"), setup(vlanrules.Update, "a", "b")
 	mixed := setup(vlanrules.Strip, "a")
@@ -162,7 +162,7 @@ func reopen(t *testing.T, j *Journal) *Journal {
 func hashes(f *fleet) string {
 	var out []string
 	for name, s := range f.devices {
-		out = append(out, name+" "+pack(s).hash())
+		out = append(out, name+" "+hashOf(s))
 	}
 	slices.Sort(out)
 	return strings.Join(out, "\n")
@@ -181,7 +181,7 @@ func TestApplyAndRollback(t *testing.T) {
 		t.Errorf("order %s, want %s", got, want)
 	}
 	for name, s := range f.devices {
-		if pack(s).hash() != pack(setup(vlanrules.Update, "a", "b")).hash() {
+		if hashOf(s) != hashOf(setup(vlanrules.Update, "a", "b")) {
 			t.Errorf("%s has %+v", name, s)
 		}
 	}
@@ -230,7 +230,7 @@ func TestDeathAnywhere(t *testing.T) {
 							t.Fatal(err)
 						}
 						for name, s := range f.devices {
-							if pack(s).hash() != pack(setup(vlanrules.Update, "a", "b")).hash() {
+							if hashOf(s) != hashOf(setup(vlanrules.Update, "a", "b")) {
 								t.Errorf("%s has %+v", name, s)
 							}
 						}
@@ -370,3 +370,5 @@ func TestInterruptFinishesTheDevice(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func hashOf(s vendors.Setup) string { return hash(&s) }

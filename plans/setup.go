@@ -4,162 +4,19 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
-	"strconv"
 
-	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vlanrules"
 )
 
-// Setup is a vendors.Setup as plans and journals write it. The zero value is
-// a device without anything of ours.
-type Setup struct {
-	TPID     uint16    `json:"tpid"`
-	WideTPID uint16    `json:"wide_tpid"`
-	Layout   string    `json:"layout"`
-	Signals  []string  `json:"signals"`
-	OnStale  string    `json:"on_stale"`
-	Ports    []PortRun `json:"ports"` // in the device's port order
-	Damaged  string    `json:"damaged,omitempty"`
-}
-
-// PortRun is consecutive ports with one action, whose names differ in a final
-// number: Prefix+First … Prefix+Last. A port without such a number has First
-// -1 and its whole name as Prefix.
-type PortRun struct {
-	Action  string `json:"action"`
-	Prefix  string `json:"prefix"`
-	First   int    `json:"first"`
-	Last    int    `json:"last"`
-	Damaged string `json:"damaged,omitempty"`
-}
-
-// pack writes a setup in the form of plans.
-func pack(s vendors.Setup) Setup {
-	out := Setup{Signals: []string{}, Ports: []PortRun{}, Damaged: s.Damaged}
-	if len(s.Ports) == 0 && s.TPID == 0 {
-		return out
-	}
-	out.TPID, out.WideTPID, out.Layout, out.OnStale = s.TPID, s.WideTPID, s.Layout.String(), string(s.OnStale)
-	for _, sig := range s.Signals {
-		out.Signals = append(out.Signals, sig.String())
-	}
-	for _, p := range s.Ports {
-		prefix, n := splitNumber(p.Port)
-		if i := len(out.Ports) - 1; i >= 0 {
-			r := &out.Ports[i]
-			if n >= 0 && r.Prefix == prefix && r.First >= 0 && r.Last+1 == n && r.Action == p.Action.String() && r.Damaged == p.Damaged {
-				r.Last = n
-				continue
-			}
-		}
-		out.Ports = append(out.Ports, PortRun{Action: p.Action.String(), Prefix: prefix, First: n, Last: n, Damaged: p.Damaged})
-	}
-	return out
-}
-
-// maxPorts bounds the ports of one device in a plan read from a file.
-const maxPorts = 1 << 16
-
-// unpack is the inverse of pack. The error says what no setup can hold.
-func (s Setup) unpack() (vendors.Setup, error) {
-	out := vendors.Setup{TPID: s.TPID, WideTPID: s.WideTPID, OnStale: inventory.OnStale(s.OnStale), Damaged: s.Damaged}
-	if s.Layout != "" {
-		layout, err := quantize.ParseLayout(s.Layout)
-		if err != nil {
-			return out, err
-		}
-		out.Layout = layout
-	}
-	for _, name := range s.Signals {
-		sig, err := quantize.ParseSignal(name)
-		if err != nil {
-			return out, err
-		}
-		out.Signals = append(out.Signals, sig)
-	}
-	for _, r := range s.Ports {
-		action, ok := actions[r.Action]
-		if !ok {
-			return out, fmt.Errorf("unknown action %q", r.Action)
-		}
-		if r.First < 0 {
-			out.Ports = append(out.Ports, vendors.PortSetup{Port: r.Prefix, Action: action, Damaged: r.Damaged})
-			continue
-		}
-		if r.Last < r.First || r.Last-r.First >= maxPorts-len(out.Ports) {
-			return out, fmt.Errorf("ports %s%d to %d: no such range", r.Prefix, r.First, r.Last)
-		}
-		for n := r.First; n <= r.Last; n++ {
-			out.Ports = append(out.Ports, vendors.PortSetup{Port: r.Prefix + strconv.Itoa(n), Action: action, Damaged: r.Damaged})
-		}
-	}
-	return out, nil
-}
-
-var actions = map[string]vlanrules.Action{
-	vlanrules.Passthrough.String(): vlanrules.Passthrough,
-	vlanrules.Update.String():      vlanrules.Update,
-	vlanrules.Strip.String():       vlanrules.Strip,
-}
+// none tells whether a setup is that of a device without anything of ours.
+func none(s *vendors.Setup) bool { return len(s.Ports) == 0 && s.TPID == 0 && s.Damaged == "" }
 
 // hash names a setup: two devices with one hash are set up alike.
-func (s Setup) hash() string {
+func hash(s *vendors.Setup) string {
 	text, err := json.Marshal(s)
 	if err != nil {
 		panic(err) // plain values only
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
-}
-
-// splitNumber divides a port's name before its final number; -1 where it has
-// none that strconv.Itoa would write the same way.
-func splitNumber(name string) (prefix string, n int) {
-	i := len(name)
-	for i > 0 && name[i-1] >= '0' && name[i-1] <= '9' {
-		i--
-	}
-	for i < len(name)-1 && name[i] == '0' {
-		i++ // a leading zero belongs to the prefix: swp01 is not swp1
-	}
-	digits := name[i:]
-	if digits == "" || len(digits) > 8 {
-		return name, -1
-	}
-	n, err := strconv.Atoi(digits)
-	if err != nil {
-		return name, -1
-	}
-	return name[:i], n
-}
-
-// portNames is a short text for a list of ports: "swp1-swp4, swp7".
-func portNames(names []string) string {
-	text := ""
-	for i := 0; i < len(names); {
-		prefix, n := splitNumber(names[i])
-		j := i + 1
-		for j < len(names) && n >= 0 {
-			p, m := splitNumber(names[j])
-			if p != prefix || m != n+j-i {
-				break
-			}
-			j++
-		}
-		if text != "" {
-			text += ", "
-		}
-		text += names[i]
-		switch {
-		case j-i == 2:
-			text += ", " + names[j-1]
-		case j-i > 2:
-			text += " … " + names[j-1]
-		}
-		i = j
-	}
-	return text
 }

@@ -26,13 +26,10 @@ type Target interface {
 // Open connects to a device of the plan.
 type Open func(ctx context.Context, device string) (Target, error)
 
-// none tells whether a setup is that of a device without anything of ours.
-func none(s vendors.Setup) bool { return len(s.Ports) == 0 && s.TPID == 0 && s.Damaged == "" }
-
 // bring makes a device's setup equal to want and reads it back. The error says
 // what is not as wanted.
 func bring(ctx context.Context, t Target, want vendors.Setup) error {
-	if none(want) {
+	if none(&want) {
 		if err := t.Remove(ctx); err != nil {
 			return err
 		}
@@ -69,10 +66,10 @@ type Differ interface {
 
 // diff is Diff for any want, also for one of nothing.
 func diff(d Differ, have, want vendors.Setup) ([]vendors.Change, error) {
-	if !none(want) {
+	if !none(&want) {
 		return d.Diff(have, want)
 	}
-	if none(have) {
+	if none(&have) {
 		return nil, nil
 	}
 	out := []vendors.Change{{Kind: vendors.Remove, What: "setup", Detail: "everything of ours that all ports share"}}

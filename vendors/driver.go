@@ -17,6 +17,7 @@ type Facts struct {
 	Wide     vlanrules.Verdict   // compare-and-replace of wide tags
 	Strip    vlanrules.Verdict   // removing the tag
 	Lease    vlanrules.Verdict   // the data plane falls back by itself
+	Through  vlanrules.Verdict   // tagged frames are forwarded by a device without any setup of ours
 	Depths   []vlanrules.Verdict // Depths[n]: tags behind n VLAN tags
 	Notes    []string            // what an operator should know, one sentence each
 }
@@ -191,4 +192,17 @@ type SelfTester interface {
 	// while rules changed under traffic. The error is for a test that could
 	// not be carried out in a way that no verdict covers.
 	SelfTest(ctx context.Context) (vlanrules.Verdict, error)
+}
+
+// PortHealth counts frames of one port that did not get through, since the
+// counters began.
+type PortHealth struct {
+	Port     string
+	Errors   uint64 // damaged or otherwise faulty, in both directions
+	Discards uint64 // good ones that were thrown away, in both directions
+}
+
+// HealthReader is a driver that can tell how its ports fare.
+type HealthReader interface {
+	Health(ctx context.Context) ([]PortHealth, error)
 }

@@ -31,7 +31,7 @@ CSIG tag of passing frames, so that receivers learn their path's bottleneck.`,
 		cmd.Args = noArgs
 		root.AddCommand(cmd)
 	}
-	root.AddCommand(newCounters(), newProbe(), newRules(), newTag())
+	root.AddCommand(newApply(), newCounters(), newPlan(), newProbe(), newRollback(), newRules(), newTag())
 	root.SetHelpCommand(helpCommand())
 	strictCompletion(root)
 	completeFlags(root)
@@ -73,3 +73,6 @@ func newVersion() *cobra.Command {
 func contextWithTimeout(cmd *cobra.Command, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(cmd.Context(), d)
 }
+
+// printLine prints one result of many, a line each.
+func printLine(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }

@@ -184,6 +184,7 @@ var choices = map[string][]string{
 // fileFlags are the flags that take a file, with the endings to offer.
 var fileFlags = map[string][]string{
 	"config": {"yaml", "yml"}, "pcap": {"pcap"}, "svg": {"svg"},
+	"inventory": {"yaml", "yml"}, "out": {"plan"}, "journal": {"journal"}, "resume": {"journal"},
 }
 
 // completeFlags registers what the shells offer behind the flags of a command

@@ -1,21 +1,21 @@
-package plans
+package vendors
 
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
-	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-func TestPackIsExact(t *testing.T) {
+func TestSetupIsKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := vendors.Setup{
+		s := Setup{
 			TPID: 0x9900, Layout: rapid.SampledFrom([]quantize.Layout{quantize.Draft00, quantize.UEC}).Draw(t, "layout"),
 			Signals: []quantize.Signal{quantize.MinABW}, OnStale: inventory.Conservative,
 		}
@@ -25,65 +25,67 @@ func TestPackIsExact(t *testing.T) {
 			rapid.StringMatching(`swp[1-9]`),
 		)
 		for range rapid.IntRange(1, 20).Draw(t, "ports") {
-			s.Ports = append(s.Ports, vendors.PortSetup{
+			s.Ports = append(s.Ports, PortSetup{
 				Port:    name.Draw(t, "port"),
 				Action:  vlanrules.Action(rapid.IntRange(0, 2).Draw(t, "action")),
 				Damaged: rapid.SampledFrom([]string{"", "", "chain is gone"}).Draw(t, "damaged"),
 			})
 		}
-		text, err := json.Marshal(pack(s))
+		text, err := json.Marshal(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var back Setup
-		if err := json.Unmarshal(text, &back); err != nil {
-			t.Fatal(err)
-		}
-		got, err := back.unpack()
-		if err != nil {
+		var got Setup
+		if err := json.Unmarshal(text, &got); err != nil {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(got, s) {
 			t.Fatalf("got %+v\nwant %+v\nby %s", got, s, text)
 		}
-		if back.hash() != pack(s).hash() {
-			t.Fatal("the hash changed on the way")
-		}
 	})
 }
 
-func TestPackIsShort(t *testing.T) {
-	var s vendors.Setup
+func TestSetupIsShort(t *testing.T) {
+	var s Setup
 	s.TPID = 1
 	for n := range 64 {
 		action := vlanrules.Update
 		if n >= 48 {
 			action = vlanrules.Strip
 		}
-		s.Ports = append(s.Ports, vendors.PortSetup{Port: "swp" + string(rune('0'+n/10)) + string(rune('0'+n%10)), Action: action})
+		s.Ports = append(s.Ports, PortSetup{Port: "swp" + string(rune('0'+n/10)) + string(rune('0'+n%10)), Action: action})
 	}
-	if runs := len(pack(s).Ports); runs != 3 { // swp00-swp09 have a longer prefix
-		t.Errorf("%d runs: %+v", runs, pack(s).Ports)
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runs := strings.Count(string(text), "prefix"); runs != 3 { // swp00-swp09 have a longer prefix
+		t.Errorf("%d runs: %s", runs, text)
 	}
 }
 
-func TestUnpackRefuses(t *testing.T) {
-	for name, s := range map[string]Setup{
+func TestNoSetup(t *testing.T) {
+	for name, s := range map[string]setupJSON{
 		"layout":        {Layout: "draft-99"},
 		"signal":        {Signals: []string{"speed"}},
-		"action":        {Ports: []PortRun{{Action: "drop", Prefix: "swp1", First: -1}}},
-		"range":         {Ports: []PortRun{{Action: "strip", Prefix: "swp", First: 3, Last: 2}}},
-		"endless range": {Ports: []PortRun{{Action: "strip", Prefix: "swp", First: 0, Last: 1 << 40}}},
+		"action":        {Ports: []portRun{{Action: "drop", Prefix: "swp1", First: -1}}},
+		"range":         {Ports: []portRun{{Action: "strip", Prefix: "swp", First: 3, Last: 2}}},
+		"endless range": {Ports: []portRun{{Action: "strip", Prefix: "swp", First: 0, Last: 1 << 40}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, err := s.unpack(); err == nil {
+			text, err := json.Marshal(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got Setup
+			if err := json.Unmarshal(text, &got); err == nil {
 				t.Errorf("no error, %+v", got)
 			}
 		})
 	}
 }
 
-func TestPortNames(t *testing.T) {
+func TestNames(t *testing.T) {
 	for _, tc := range []struct {
 		names []string
 		want  string
@@ -95,7 +97,7 @@ func TestPortNames(t *testing.T) {
 		{[]string{"swp08", "swp09", "swp10"}, "swp08, swp09, swp10"},
 		{[]string{"lo", "lo"}, "lo, lo"},
 	} {
-		if got := portNames(tc.names); got != tc.want {
+		if got := Names(tc.names); got != tc.want {
 			t.Errorf("%v: %q, want %q", tc.names, got, tc.want)
 		}
 	}

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans"
+)
+
+type applyOptions struct {
+	fleet, journal, resume, stopAfter string
+	check                             []string
+	soak, limit                       time.Duration
+	losses                            uint64
+	parallel                          int
+	json                              bool
+}
+
+func newApply() *cobra.Command {
+	var o applyOptions
+	cmd := &cobra.Command{
+		Use:   "apply PLAN",
+		Short: "Carry out a saved plan, wave by wave, behind a health gate",
+		Long: `Carry out a plan that csig plan saved. A plan that was altered, or that was made for
+another state of a device, is refused.
+
+Every step is written to a journal before it is done. After an interruption,
+kill -9 included, --resume continues and csig rollback undoes. Ctrl-C finishes the
+devices in hand and stops.
+
+After each wave a gate has to open: every device reads back as planned, no port
+loses more frames than before, and the --check command, if any, agrees.`,
+		Example: `  csig apply fabric.plan
+  csig apply fabric.plan --stop-after canary
+  csig apply --resume fabric.plan.journal
+  csig apply fabric.plan --soak 1m --check ./loss-free.sh`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case o.resume == "" && len(args) == 1, o.resume != "" && len(args) == 0:
+				return nil
+			case o.resume != "":
+				return usageError(cmd, "unexpected %q: --resume takes the plan from the journal", args[0])
+			case len(args) > 1:
+				return usageError(cmd, "unexpected %q: it takes one PLAN at a time", args[1])
+			}
+			return usageError(cmd, "PLAN is missing: csig plan -i FLEET -o PLAN makes one")
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			plan := ""
+			if len(args) == 1 {
+				plan = args[0]
+			}
+			return runApply(cmd, &o, plan)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.fleet, "inventory", "i", "", "fleet file (default the one the plan was made from)")
+	f.StringVar(&o.journal, "journal", "", "write the journal here (default PLAN.journal)")
+	f.StringVar(&o.resume, "resume", "", "continue the apply of this journal")
+	f.StringVar(&o.stopAfter, "stop-after", "", "pause after this wave or stage, e.g. canary, ready or ready/canary")
+	f.StringSliceVar(&o.check, "check", nil, "run this command after each wave, arguments after commas; its exit code stops the plan")
+	f.DurationVar(&o.soak, "soak", 5*time.Second, "watch the ports this long before and after each wave")
+	f.Uint64Var(&o.losses, "losses", 0, "frames a port may lose in a wave, beyond twice what it lost before")
+	addRunFlags(cmd, &o)
+	_ = cmd.RegisterFlagCompletionFunc("stop-after", waveNames)
+	return cmd
+}
+
+// waveNames completes --stop-after from the plan that is already typed.
+func waveNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	if len(args) == 1 {
+		if p, err := readPlan(args[0]); err == nil {
+			for _, s := range p.Stages {
+				for _, w := range s.Waves {
+					names = append(names, s.Name+"/"+w.Name)
+				}
+			}
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func newRollback() *cobra.Command {
+	var o applyOptions
+	cmd := &cobra.Command{
+		Use:   "rollback JOURNAL",
+		Short: "Undo what an apply did: every device gets the setup it had before",
+		Long: `Undo what the journal of an apply says was begun, in the reverse order, until every
+device has the setup it had before. A device that cannot be reached keeps the
+earlier stages in place everywhere; run it again when it can.`,
+		Example: `  csig rollback fabric.plan.journal`,
+		Args:    oneArg("JOURNAL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			j, err := plans.OpenJournal(args[0], time.Now)
+			if err != nil {
+				return err
+			}
+			defer j.Close()
+			return carryOut(cmd, &o, j, (*plans.Run).Rollback)
+		},
+	}
+	cmd.Flags().StringVarP(&o.fleet, "inventory", "i", "", "fleet file (default the one the plan was made from)")
+	addRunFlags(cmd, &o)
+	return cmd
+}
+
+func addRunFlags(cmd *cobra.Command, o *applyOptions) {
+	f := cmd.Flags()
+	f.IntVar(&o.parallel, "parallel", 8, "devices of a wave to change at once")
+	f.DurationVar(&o.limit, "timeout", time.Minute, "for each step")
+	addJSON(cmd, &o.json)
+}
+
+func runApply(cmd *cobra.Command, o *applyOptions, path string) error {
+	for _, program := range o.check[:min(1, len(o.check))] {
+		if _, err := exec.LookPath(program); err != nil {
+			return fmt.Errorf("--check: %w", err)
+		}
+	}
+	if o.resume != "" {
+		j, err := plans.OpenJournal(o.resume, time.Now)
+		if err != nil {
+			return err
+		}
+		defer j.Close()
+		return carryOut(cmd, o, j, (*plans.Run).Apply)
+	}
+	p, err := readPlan(path)
+	if err != nil {
+		return err
+	}
+	switch {
+	case p.Offline:
+		return fmt.Errorf("%s was made offline: it is for reading; make one without --offline to apply", path)
+	case len(p.Errors()) > 0:
+		return fmt.Errorf("%s has %s: csig plan shows them", path, count(len(p.Errors()), "error"))
+	case p.Empty():
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), "No changes: nothing was done.")
+		return err
+	}
+	fleet, err := fleetOf(o, p)
+	if err != nil {
+		return err
+	}
+	if fleet.Hash() != p.InventoryHash {
+		return fmt.Errorf("%s: %w: %s has changed since it was made; make a new one with csig plan", path, plans.ErrStale, fleet.Path)
+	}
+	journal := o.journal
+	if journal == "" {
+		journal = path + ".journal"
+	}
+	j, err := plans.CreateJournal(journal, p, time.Now)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	return carryOut(cmd, o, j, (*plans.Run).Apply)
+}
+
+func readPlan(path string) (*plans.Plan, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	p, err := plans.Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, nil
+}
+
+// fleetOf reads the fleet file that says how to reach the plan's devices.
+func fleetOf(o *applyOptions, p *plans.Plan) (*inventory.Fleet, error) {
+	path := o.fleet
+	if path == "" {
+		path = p.Fleet
+	}
+	return inventory.Load(path)
+}
+
+// carryOut does what is to be done with a journal and tells of it.
+func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*plans.Run, context.Context) error) error {
+	if w := o.stopAfter; w != "" && !j.Plan().HasWave(w) {
+		return fmt.Errorf("--stop-after %s: the plan has no such stage or wave", w)
+	}
+	fleet, err := fleetOf(o, j.Plan())
+	if err != nil {
+		return err
+	}
+	reach := newReach(fleet)
+	show := &progress{w: cmd.OutOrStdout(), json: o.json, began: time.Now()}
+	run := &plans.Run{
+		Journal: j, Open: reach.open, Parallel: o.parallel, Limit: o.limit, StopAfter: o.stopAfter, Report: show.report,
+		Gate: &plans.Health{Plan: j.Plan(), Open: reach.open, Soak: o.soak, Losses: o.losses, Command: o.check},
+	}
+	if !o.json {
+		fmt.Fprintf(show.w, "Journal: %s\n", j.Path())
+	}
+	err = do(run, cmd.Context())
+	switch {
+	case err == nil:
+		return show.err
+	case errors.Is(err, plans.ErrPaused):
+		fmt.Fprintf(os.Stderr, "csig: %v; csig apply --resume %s continues, csig rollback %s undoes\n", err, j.Path(), j.Path())
+		return &exitError{code: 3}
+	}
+	return fmt.Errorf("%w\n%s", err, nextSteps(j, cmd.Name()))
+}
+
+func nextSteps(j *plans.Journal, command string) string {
+	path := j.Path()
+	if rel, err := filepath.Rel(".", path); err == nil && !strings.HasPrefix(rel, "..") {
+		path = rel
+	}
+	if command == "rollback" {
+		return "csig rollback " + path + " goes on once that is mended"
+	}
+	return "csig apply --resume " + path + " continues once that is mended; csig rollback " + path + " undoes it"
+}
+
+// progress shows what a run does, a line for each event.
+type progress struct {
+	w     io.Writer
+	json  bool
+	began time.Time
+	done  int
+	err   error
+}
+
+// progressLine is one event as JSON.
+type progressLine struct {
+	Format string    `json:"format"`
+	Time   time.Time `json:"time"`
+	Event  string    `json:"event"`
+	Stage  string    `json:"stage"`
+	Wave   string    `json:"wave"`
+	Step   int       `json:"step"`
+	Steps  int       `json:"steps"`
+	Device string    `json:"device"`
+	Error  string    `json:"error"`
+}
+
+func (s *progress) report(p plans.Progress) {
+	var err error
+	if s.json {
+		line := progressLine{
+			Format: "csig.progress/v1", Time: time.Now().UTC(), Event: string(p.Event), Stage: p.Stage, Wave: p.Wave,
+			Step: p.Step, Steps: p.Of, Device: p.Device,
+		}
+		if p.Err != nil {
+			line.Error = p.Err.Error()
+		}
+		err = printLine(s.w, line)
+	} else if text := s.text(p); text != "" {
+		_, err = fmt.Fprintf(s.w, "%7.1fs  %s\n", time.Since(s.began).Seconds(), text)
+	}
+	s.err = errors.Join(s.err, err)
+}
+
+func (s *progress) text(p plans.Progress) string {
+	where := p.Stage + "/" + p.Wave
+	switch p.Event {
+	case plans.EventStart:
+		return fmt.Sprintf("%s  %s …", where, p.Device)
+	case plans.EventUndoing:
+		return fmt.Sprintf("%s  undoing %s …", where, p.Device)
+	case plans.EventDone:
+		s.done++
+		return fmt.Sprintf("%s  %s done, read back as planned (step %d of %d)", where, p.Device, p.Step, p.Of)
+	case plans.EventUndone:
+		s.done++
+		return fmt.Sprintf("%s  %s as it was before step %d", where, p.Device, p.Step)
+	case plans.EventFailed:
+		return fmt.Sprintf("%s  FAILED: %v", where, p.Err)
+	case plans.EventGate:
+		if p.Err != nil {
+			return fmt.Sprintf("%s  gate CLOSED: %v", where, p.Err)
+		}
+		return where + "  gate open: read back as planned, no new losses"
+	case plans.EventRollback:
+		return "rolling back"
+	case plans.EventEnd:
+		return fmt.Sprintf("complete: %s", count(s.done, "step"))
+	}
+	return ""
+}

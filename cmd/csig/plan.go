@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans"
+)
+
+func newPlan() *cobra.Command {
+	var o planOptions
+	cmd := &cobra.Command{
+		Use:   "plan -i FLEET",
+		Short: "What would change to set a fleet up, and in which order (read-only)",
+		Long: `Compare the setup that a fleet file asks for with the one its devices have, and
+print what would change and in which order. Nothing is changed. The exit code is 0
+when there is nothing to do, 2 when changes are pending, 1 for an error.`,
+		Example: `  csig plan -i fabric.yaml
+  csig plan -i fabric.yaml -o fabric.plan && csig apply fabric.plan
+  csig plan -i fabric.yaml --remove --markdown > ticket.md`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runPlan(cmd, &o) },
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.fleet, "inventory", "i", "", "fleet file (required)")
+	f.StringVarP(&o.out, "out", "o", "", "save the plan to this file, for csig apply")
+	f.BoolVar(&o.remove, "remove", false, "plan the way back: nothing of csig on any device")
+	f.StringSliceVar(&o.devices, "device", nil, "show only these devices; the plan is for all")
+	f.StringSliceVar(&o.waves, "waves", nil, "waves in order: tags of devices, or percentages such as 10% (default canary,10% and the rest)")
+	f.BoolVar(&o.markdown, "markdown", false, "print Markdown, for the change ticket")
+	f.IntVar(&o.parallel, "parallel", 16, "devices to ask at once")
+	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "for each device")
+	addJSON(cmd, &o.json)
+	_ = cmd.RegisterFlagCompletionFunc("device", deviceNames)
+	_ = cmd.MarkFlagRequired("inventory")
+	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
+	return cmd
+}
+
+type planOptions struct {
+	fleet, out     string
+	devices, waves []string
+	remove         bool
+	json, markdown bool
+	parallel       int
+	timeout        time.Duration
+}
+
+func runPlan(cmd *cobra.Command, o *planOptions) error {
+	fleet, err := inventory.Load(o.fleet)
+	if err != nil {
+		return err
+	}
+	for _, name := range o.devices {
+		if _, ok := fleet.Device(name); !ok {
+			return fmt.Errorf("--device %s: %s has no such device", name, o.fleet)
+		}
+	}
+	p, err := makePlan(cmd.Context(), fleet, o)
+	if err != nil {
+		return err
+	}
+	if o.out != "" && len(p.Errors()) == 0 {
+		if err := savePlan(o.out, p); err != nil {
+			return err
+		}
+	}
+	w := cmd.OutOrStdout()
+	switch {
+	case o.json:
+		err = p.Write(w)
+	case o.markdown:
+		_, err = fmt.Fprint(w, planMarkdown(p))
+	default:
+		_, err = fmt.Fprint(w, planText(p, o.devices, newScreen(w).columns()))
+		if err == nil && o.out != "" && !p.Empty() {
+			_, err = fmt.Fprintf(w, "\nSaved to %s. To carry it out: csig apply %s\n", o.out, o.out)
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case len(p.Errors()) > 0:
+		return fmt.Errorf("the plan has %s: nothing was saved", count(len(p.Errors()), "error"))
+	case !p.Empty():
+		return &exitError{code: 2} // changes are pending
+	}
+	return nil
+}
+
+// makePlan asks the devices and builds the plan.
+func makePlan(ctx context.Context, fleet *inventory.Fleet, o *planOptions) (*plans.Plan, error) {
+	opts := plans.Options{
+		Goal: plans.RollOut, Waves: o.waves, Version: version,
+		InventoryHash: fleet.Hash(), Now: time.Now(),
+	}
+	if o.remove {
+		opts.Goal = plans.TakeOff
+	}
+	r := newReach(fleet)
+	seen := r.lookAll(ctx, o.parallel, o.timeout)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return plans.Build(fleet, func(d *inventory.Device) plans.Seen { return seen[d.Name] }, opts)
+}
+
+// savePlan writes a plan so that the file is the old one or the new one, never
+// half of it.
+func savePlan(path string, p *plans.Plan) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".csig-plan-*")
+	if err != nil {
+		return fmt.Errorf("saving the plan: %w", err)
+	}
+	err = p.Write(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("saving the plan: %w", err), os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// deviceNames completes --device from the fleet file that is already typed.
+func deviceNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	path, err := cmd.Flags().GetString("inventory")
+	if err != nil || path == "" {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	fleet, err := inventory.Load(path)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for i := range fleet.Devices {
+		names = append(names, fleet.Devices[i].Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/vendors"
+)
+
+// Bounds of what a plan's text lists before it only counts.
+const (
+	maxGroups   = 40
+	maxFindings = 30
+)
+
+// planText is a plan for a person. Devices whose changes are alike are one
+// group; only, not empty, names the devices to show.
+func planText(p *plans.Plan, only []string, columns int) string {
+	var b strings.Builder
+	goal := "roll out"
+	if p.Goal == plans.TakeOff {
+		goal = "take off"
+	}
+	fmt.Fprintf(&b, "Plan for %s: %s on %s, profile %.12s\n", p.Fleet, goal, count(len(p.Devices), "device"), p.ProfileHash)
+	if p.Offline {
+		b.WriteString(wrap("Offline: no device was asked. This is what the platforms promise, for devices without anything of csig; apply needs a plan made online.", columns, 0))
+	}
+	groups := planGroups(p, only)
+	if legend := planLegend(groups); legend != "" {
+		fmt.Fprintf(&b, "\nLegend: %s\n", legend)
+	}
+	for i, g := range groups {
+		if i == maxGroups {
+			fmt.Fprintf(&b, "\n  … %d more groups of devices: see them with --device or --json\n", len(groups)-i)
+			break
+		}
+		head := vendors.Names(g.names)
+		if len(g.names) > 1 {
+			head += fmt.Sprintf(" (%d alike)", len(g.names))
+		}
+		head += ": " + g.of.Platform
+		if g.of.Via != "" && len(g.names) == 1 {
+			head += ", " + g.of.Via
+		}
+		head += ", " + g.of.Level
+		if g.of.Reason != "" {
+			head += ": " + g.of.Reason
+		}
+		b.WriteString("\n  " + wrap(head, columns-2, 4))
+		for _, c := range g.of.Changes {
+			text := c.Kind + " "
+			if c.Ports != "" {
+				text += c.Ports
+				if c.Count > 2 {
+					text += fmt.Sprintf(" (%d)", c.Count)
+				}
+				text += ": "
+			}
+			text += c.What
+			if c.Detail != "" {
+				text += ": " + c.Detail
+			}
+			b.WriteString("    " + wrap(text, columns-4, 6))
+			if c.Disruptive != "" {
+				b.WriteString("      " + wrap("! "+c.Disruptive, columns-6, 8))
+			}
+		}
+		if len(g.of.Changes) == 0 {
+			b.WriteString("    no changes\n")
+		}
+	}
+	if len(p.Stages) > 0 {
+		b.WriteString("\nOrder\n")
+	}
+	for i, s := range p.Stages {
+		b.WriteString("  " + wrap(fmt.Sprintf("%d. %s: %s", i+1, s.Name, s.Why), columns-2, 5))
+		for _, w := range s.Waves {
+			var names []string
+			for _, step := range w.Steps {
+				names = append(names, step.Device)
+			}
+			text := fmt.Sprintf("%-8s %s", w.Name, vendors.Names(names))
+			if len(names) > 2 {
+				text += fmt.Sprintf(" (%d devices)", len(names))
+			}
+			b.WriteString("     " + wrap(text, columns-5, 14))
+		}
+	}
+	b.WriteString(findingsText(p, columns))
+	b.WriteString("\n" + planTotal(p) + "\n")
+	return b.String()
+}
+
+// planTotal is the last line of a plan, which counts.
+func planTotal(p *plans.Plan) string {
+	t := p.Totals
+	switch {
+	case len(p.Errors()) > 0:
+		return fmt.Sprintf("No plan: %s above.", count(len(p.Errors()), "error"))
+	case p.Empty():
+		return "No changes: every device is set up as the fleet file says."
+	}
+	text := fmt.Sprintf("Plan: %d to add, %d to change, %d to remove on %s", t.Add, t.Change, t.Remove, count(t.Devices, "device"))
+	if t.Disruptive > 0 {
+		return text + fmt.Sprintf("; %d of them disturb ordinary traffic (!).", t.Disruptive)
+	}
+	return text + "; ordinary traffic notices none of it."
+}
+
+func findingsText(p *plans.Plan, columns int) string {
+	var b strings.Builder
+	for _, severity := range []string{plans.SeverityError, plans.SeverityWarning} {
+		where := map[string][]string{}
+		var order []string
+		for _, f := range p.Findings {
+			if f.Severity != severity {
+				continue
+			}
+			if where[f.Message] == nil {
+				order = append(order, f.Message)
+			}
+			at := f.Device
+			if f.Port != "" {
+				at += ":" + f.Port
+			}
+			where[f.Message] = append(where[f.Message], at)
+		}
+		if len(order) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "\n%ss\n", strings.ToUpper(severity[:1])+severity[1:])
+		for i, message := range order {
+			if i == maxFindings {
+				fmt.Fprintf(&b, "  … %d more: see them with --json\n", len(order)-i)
+				break
+			}
+			at := where[message]
+			text := vendors.Names(at)
+			if len(at) > 8 {
+				text = fmt.Sprintf("%s, … (%d places)", strings.Join(at[:4], ", "), len(at))
+			}
+			b.WriteString("  " + wrap(text+": "+message, columns-2, 4))
+		}
+	}
+	return b.String()
+}
+
+// planGroup is devices whose changes are alike.
+type planGroup struct {
+	names []string
+	of    *plans.Device
+}
+
+// planGroups puts devices that are alike together; those without changes are
+// left out unless they were asked for.
+func planGroups(p *plans.Plan, only []string) []planGroup {
+	var out []planGroup
+	at := map[string]int{}
+	asked := map[string]bool{}
+	for _, name := range only {
+		asked[name] = true
+	}
+	for i := range p.Devices {
+		d := &p.Devices[i]
+		if len(only) > 0 && !asked[d.Device] || len(only) == 0 && len(d.Changes) == 0 {
+			continue
+		}
+		key := fmt.Sprintln(d.Platform, d.Level, d.Reason, d.Changes)
+		if len(only) > 0 {
+			key = d.Device
+		}
+		if _, known := at[key]; !known {
+			at[key] = len(out)
+			out = append(out, planGroup{of: d})
+		}
+		g := &out[at[key]]
+		g.names = append(g.names, d.Device)
+	}
+	return out
+}
+
+// planLegend explains the signs that the groups use.
+func planLegend(groups []planGroup) string {
+	used := map[string]bool{}
+	for _, g := range groups {
+		for _, c := range g.of.Changes {
+			used[c.Kind] = true
+			used["!"] = used["!"] || c.Disruptive != ""
+		}
+	}
+	var out []string
+	for _, l := range [][2]string{{"+", "create"}, {"~", "change"}, {"-", "remove"}, {"!", "ordinary traffic notices"}} {
+		if used[l[0]] {
+			out = append(out, l[0]+" "+l[1])
+		}
+	}
+	return strings.Join(out, "  ")
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// planMarkdown is a plan for a change ticket.
+func planMarkdown(p *plans.Plan) string {
+	var b strings.Builder
+	goal := "Roll out CSIG"
+	if p.Goal == plans.TakeOff {
+		goal = "Take CSIG off"
+	}
+	fmt.Fprintf(&b, "# %s: %s\n\n%s\n\n", goal, mdText(p.Fleet), planTotal(p))
+	fmt.Fprintf(&b, "| | |\n|---|---|\n| made | %s |\n| profile | `%.12s` |\n| inventory | `%.12s` |\n| plan | `%.12s` |\n",
+		p.Created.Format("2006-01-02 15:04:05 MST"), p.ProfileHash, p.InventoryHash, p.Integrity)
+	if p.Offline {
+		b.WriteString("\n**Offline**: no device was asked; apply needs a plan made online.\n")
+	}
+	if groups := planGroups(p, nil); len(groups) > 0 {
+		b.WriteString("\n## Changes\n\n| devices | platform | level | change | ports |\n|---|---|---|---|---|\n")
+		for _, g := range groups {
+			for i, c := range g.of.Changes {
+				names, platform, level := "", "", ""
+				if i == 0 {
+					names, platform, level = vendors.Names(g.names), g.of.Platform, g.of.Level
+				}
+				what := c.Kind + " " + c.What
+				if c.Detail != "" {
+					what += ": " + c.Detail
+				}
+				if c.Disruptive != "" {
+					what += " **" + c.Disruptive + "**"
+				}
+				fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", mdText(names), platform, level, mdText(what), mdText(c.Ports))
+			}
+		}
+	}
+	if len(p.Stages) > 0 {
+		b.WriteString("\n## Order\n\n")
+		for i, s := range p.Stages {
+			fmt.Fprintf(&b, "%d. **%s**: %s\n", i+1, s.Name, s.Why)
+			for _, w := range s.Waves {
+				var names []string
+				for _, step := range w.Steps {
+					names = append(names, step.Device)
+				}
+				fmt.Fprintf(&b, "   - %s: %s\n", mdText(w.Name), mdText(vendors.Names(names)))
+			}
+		}
+		b.WriteString("\nA health gate follows each wave. Undo at any time: `csig rollback JOURNAL`.\n")
+	}
+	if len(p.Findings) > 0 {
+		b.WriteString("\n## Findings\n\n")
+		for _, f := range p.Findings {
+			fmt.Fprintf(&b, "- %s: %s\n", f.Severity, mdText(f.String()))
+		}
+	}
+	return b.String()
+}
+
+// mdText keeps a text from being read as markup.
+func mdText(s string) string {
+	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "`", "\\`", "<", "&lt;", "\n", " ").Replace(s)
+}

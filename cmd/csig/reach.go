@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/all"
+)
+
+// reach opens the devices of a fleet, each in the way its management says.
+type reach struct {
+	fleet    *inventory.Fleet
+	registry *all.Registry
+}
+
+func newReach(f *inventory.Fleet) *reach { return &reach{fleet: f, registry: all.Default()} }
+
+// open connects to one device. It changes nothing there.
+func (r *reach) open(_ context.Context, name string) (plans.Target, error) {
+	d, ok := r.fleet.Device(name)
+	if !ok {
+		return nil, fmt.Errorf("%s has no device %s any more: this needs the fleet file the plan was made from", r.fleet.Path, name)
+	}
+	if !d.Local {
+		return nil, errors.New("csig does not know how to reach it: mark it local: true, or give its management")
+	}
+	return r.registry.Open(d.Platform, vendors.Config{Device: *d})
+}
+
+func (r *reach) via(d *inventory.Device) string {
+	if d.Local {
+		return "local"
+	}
+	return ""
+}
+
+// look finds out about one device.
+func (r *reach) look(ctx context.Context, d *inventory.Device, timeout time.Duration) plans.Seen {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	seen := plans.Seen{Via: r.via(d)}
+	t, err := r.open(ctx, d.Name)
+	if err != nil {
+		seen.Err = err
+		return seen
+	}
+	defer t.Close()
+	seen.Differ = t
+	if seen.Facts, err = t.Probe(ctx); err != nil {
+		seen.Err = fmt.Errorf("probing it: %w", err)
+		return seen
+	}
+	if seen.Setup, err = t.Observe(ctx); err != nil {
+		seen.Err = fmt.Errorf("reading its setup: %w", err)
+	}
+	return seen
+}
+
+// lookAll finds out about every device, some at once.
+func (r *reach) lookAll(ctx context.Context, parallel int, timeout time.Duration) map[string]plans.Seen {
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		out   = make(map[string]plans.Seen, len(r.fleet.Devices))
+		slots = make(chan struct{}, max(1, parallel))
+	)
+	for i := range r.fleet.Devices {
+		d := &r.fleet.Devices[i]
+		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			seen := r.look(ctx, d, timeout)
+			mu.Lock()
+			defer mu.Unlock()
+			out[d.Name] = seen
+		})
+	}
+	wg.Wait()
+	return out
+}

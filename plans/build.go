@@ -1,0 +1,616 @@
+package plans
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// Seen is what was found out about one device, or what its platform promises
+// where nothing was.
+type Seen struct {
+	Facts  vendors.Facts
+	Setup  vendors.Setup
+	Differ Differ
+	Via    string // how it was reached
+	Err    error  // why it was not, or why nothing can drive it
+}
+
+// Options are what a plan is asked for.
+type Options struct {
+	Goal          Goal     // "": RollOut
+	Waves         []string // in order: tags of devices, or percentages such as "10%"; nil: "canary", "10%" and the rest
+	Offline       bool
+	Version       string
+	InventoryHash string
+	Now           time.Time
+}
+
+// The stages of a plan.
+const (
+	StageFence  = "fence"
+	StageReady  = "ready"
+	StageOpen   = "open"
+	StageChange = "change"
+)
+
+// Build makes a plan for a fleet. It changes nothing, and asks nobody: seen
+// says what was found out about each device. What stops the plan is in its
+// findings; the error is for options that make no sense.
+//
+// The order is safe by construction. Receivers must never take a path for
+// capable that is not (draft-00 §6.3.3.1), so ports that face hosts strip the
+// tag from the first stage of a change of paths to the last, and no port
+// forwards a tag to a device that discards such frames.
+func Build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*Plan, error) {
+	b := &builder{fleet: f, options: o, plan: &Plan{
+		Format: Format, Created: o.Now.UTC(), Version: o.Version, Fleet: f.Path, Goal: cmp.Or(o.Goal, RollOut),
+		ProfileHash: f.Profile.Hash(), InventoryHash: o.InventoryHash, Offline: o.Offline,
+		Devices: make([]Device, 0, len(f.Devices)), Stages: []Stage{}, Findings: []Finding{},
+	}}
+	b.nodes = make([]node, len(f.Devices))
+	b.index = make(map[string]int, len(f.Devices))
+	for i := range f.Devices {
+		b.index[f.Devices[i].Name] = i
+	}
+	for i := range f.Devices {
+		b.look(&b.nodes[i], &f.Devices[i], seen)
+	}
+	for i := range b.nodes {
+		b.judge(&b.nodes[i])
+	}
+	if err := b.waves(); err != nil {
+		return nil, err
+	}
+	b.order()
+	for i := range b.nodes {
+		b.describe(&b.nodes[i])
+	}
+	if len(b.plan.Errors()) > 0 {
+		b.plan.Stages = []Stage{} // what must not be done is not written down
+	}
+	return b.plan, b.plan.seal()
+}
+
+// Level is a level of support with the reason for it (draft-00 §6.2).
+type Level struct {
+	Support inventory.Support
+	Reason  string
+}
+
+// LevelOf is the level of a device with these capabilities: the asserted one,
+// or what the capabilities say.
+func LevelOf(d *inventory.Device, facts *vendors.Facts) Level {
+	switch {
+	case d.Level.Support != inventory.LevelAuto:
+		return Level{d.Level.Support, cmp.Or(d.Level.Reason, "asserted in the fleet file")}
+	case facts.Update.Level != vlanrules.Refused:
+		return Level{inventory.LevelSoftware, facts.Update.Reason}
+	case facts.Through.Level != vlanrules.Refused:
+		return Level{inventory.LevelPassthrough, facts.Update.Reason}
+	}
+	return Level{inventory.LevelDiscard, facts.Through.Reason}
+}
+
+type builder struct {
+	fleet   *inventory.Fleet
+	options Options
+	plan    *Plan
+	nodes   []node
+	index   map[string]int
+	names   []string // of waves
+}
+
+// node is one device.
+type node struct {
+	dev   *inventory.Device
+	seen  Seen
+	level Level
+	want  vendors.Setup // at the end of the plan
+	wave  int
+
+	receiver map[string]bool // ports at which hosts that read the tag receive
+	unready  bool            // paths through it change
+	fenced   bool            // its receivers' ports strip meanwhile
+	at       vendors.Setup   // while stages are laid out: what it has by then
+}
+
+func (b *builder) find(severity string, n *node, port, format string, args ...any) {
+	b.plan.Findings = append(b.plan.Findings, Finding{Severity: severity, Device: n.dev.Name, Port: port, Message: fmt.Sprintf(format, args...)})
+}
+
+// look takes in what was found out about a device.
+func (b *builder) look(n *node, d *inventory.Device, seen func(*inventory.Device) Seen) {
+	*n = node{dev: d, seen: seen(d), receiver: map[string]bool{}}
+	n.level = LevelOf(d, &n.seen.Facts)
+	for i := range d.Ports {
+		if end, ok := b.fleet.Peer(&d.Ports[i]); ok && end.Device == nil && (end.Host == nil || end.Host.CSIG) {
+			n.receiver[d.Ports[i].Name] = true
+		}
+	}
+	if b.plan.Goal == RollOut {
+		n.want = wantOf(b.fleet, d, n.level)
+	}
+}
+
+// wantOf is the setup of a device at the end of a roll-out: what the fleet file
+// asks for, as far as the device's level has a setup at all.
+func wantOf(f *inventory.Fleet, d *inventory.Device, level Level) vendors.Setup {
+	want := vendors.SetupOf(&f.Profile, f.Policy, d)
+	switch level.Support {
+	case inventory.LevelSoftware:
+		return want
+	case inventory.LevelPassthrough:
+		// It cannot compare and replace, but it may still strip.
+		want.Ports = slices.DeleteFunc(want.Ports, func(p vendors.PortSetup) bool { return p.Action != vlanrules.Strip })
+	default:
+		want.Ports = nil
+	}
+	if len(want.Ports) == 0 {
+		return vendors.Setup{}
+	}
+	return want
+}
+
+// judge notes what stops the plan and what its reader should know.
+func (b *builder) judge(n *node) {
+	if n.seen.Err != nil {
+		b.find(SeverityError, n, "", "%v", n.seen.Err)
+		return
+	}
+	if n.seen.Setup.Damaged != "" {
+		b.find(SeverityWarning, n, "", "what it has is not as csig left it, and a rollback does not bring the damage back: %s", n.seen.Setup.Damaged)
+	}
+	if have, want := &n.seen.Setup, &n.want; !none(have) && !none(want) && have.TPID != want.TPID {
+		b.find(SeverityWarning, n, "", "the TPID changes from 0x%04x to 0x%04x: hosts must have stopped sending the old one, which nothing strips any more", have.TPID, want.TPID)
+	}
+	if n.level.Support == inventory.LevelSoftware && n.seen.Facts.Update.Level == vlanrules.Refused {
+		b.find(SeverityError, n, "", "the fleet file says that its level is software, but it cannot do that: %s", n.seen.Facts.Update.Reason)
+		return
+	}
+	var compiler *vlanrules.Compiler
+	unknown := 0
+	for i := range n.want.Ports {
+		p := &n.dev.Ports[i]
+		if n.want.Ports[i].Port != p.Name { // only some ports have a setup
+			p, _ = n.dev.Port(n.want.Ports[i].Port)
+		}
+		action := n.want.Ports[i].Action
+		if action == vlanrules.Strip {
+			b.canStrip(n, p.Name, "the fleet file asks for it")
+			continue
+		}
+		end, known := b.fleet.Peer(p)
+		switch {
+		case !known:
+			unknown++
+		case end.Host != nil && !end.Host.CSIG:
+			b.find(SeverityError, n, p.Name, "host %s does not speak CSIG and must never see a tag: set action: strip", end.Host.Name)
+		case end.Device != nil:
+			if q := &b.nodes[b.index[end.Device.Name]]; q.level.Support == inventory.LevelDiscard {
+				b.find(SeverityError, n, p.Name, "%s discards tagged frames (%s): set action: strip", end.Device.Name, q.level.Reason)
+			}
+		}
+		if action == vlanrules.Update {
+			if compiler == nil {
+				compiler = vlanrules.NewCompiler(n.seen.Facts.Rules, n.want.Layout)
+			}
+			b.table(n, p, compiler)
+		}
+	}
+	if unknown > 0 {
+		b.find(SeverityWarning, n, "", "%d of its ports have no peer: csig cannot tell who gets their tags; add peer or links", unknown)
+	}
+}
+
+func (b *builder) canStrip(n *node, port, why string) {
+	if n.seen.Facts.Strip.Level == vlanrules.Refused {
+		b.find(SeverityError, n, port, "it cannot strip tags, and has to (%s): %s", why, n.seen.Facts.Strip.Reason)
+	}
+}
+
+// table asks the rule compiler whether the port's table fits.
+func (b *builder) table(n *node, p *inventory.Port, compiler *vlanrules.Compiler) {
+	intents := make([]vlanrules.Intent, 0, len(quantize.Signals))
+	for _, sig := range n.want.Signals {
+		intents = append(intents, vlanrules.Intent{Signal: sig, Action: vlanrules.Update, LM: p.LM[sig]})
+	}
+	if v, _ := compiler.Judge(p.Name, intents); v.Level == vlanrules.Refused {
+		b.find(SeverityError, n, p.Name, "%s", v.Reason)
+	} else if v.Level == vlanrules.Degraded {
+		b.find(SeverityWarning, n, p.Name, "%s", v.Reason)
+	}
+}
+
+// order lays out the stages.
+func (b *builder) order() {
+	for i := range b.nodes {
+		n := &b.nodes[i]
+		n.at = n.seen.Setup
+		n.unready = n.seen.Err == nil && !sameTransit(&n.seen.Setup, &n.want, n.receiver)
+	}
+	b.fence()
+	ready := func(n *node) vendors.Setup { return n.want }
+	b.stage(StageFence, "ports that face hosts strip the tag, so that no receiver takes a path for capable while it is not", func(n *node) vendors.Setup {
+		if n.fenced {
+			return b.fenceOn(n)
+		}
+		return n.at
+	})
+	b.stage(StageReady, "paths change behind the fence", func(n *node) vendors.Setup {
+		if n.fenced {
+			return b.behindFence(n)
+		}
+		return n.at
+	})
+	b.stage(StageOpen, "every path is as wanted: ports that face hosts stop stripping", func(n *node) vendors.Setup {
+		if n.fenced {
+			return n.want
+		}
+		return n.at
+	})
+	b.stage(StageChange, "changes that no path depends on", ready)
+}
+
+// fence finds the devices whose ports to hosts must strip while paths change:
+// all that tags can reach from a device whose paths do.
+func (b *builder) fence() {
+	var queue []int
+	for i := range b.nodes {
+		if b.nodes[i].unready {
+			b.nodes[i].fenced = true
+			queue = append(queue, i)
+		}
+	}
+	// Links are followed both ways: a path crosses a device in either direction.
+	back := make([][]int, len(b.nodes))
+	neighbours := func(i int, visit func(int)) {
+		for p := range b.nodes[i].dev.Ports {
+			if j, ok := b.index[b.nodes[i].dev.Ports[p].Peer.Device]; ok {
+				visit(j)
+			}
+		}
+	}
+	for i := range b.nodes {
+		neighbours(i, func(j int) { back[j] = append(back[j], i) })
+	}
+	for len(queue) > 0 {
+		i := queue[0]
+		queue = queue[1:]
+		reach := func(j int) {
+			if !b.nodes[j].fenced {
+				b.nodes[j].fenced = true
+				queue = append(queue, j)
+			}
+		}
+		neighbours(i, reach)
+		for _, j := range back[i] {
+			reach(j)
+		}
+	}
+	for i := range b.nodes {
+		n := &b.nodes[i]
+		if !n.fenced || n.seen.Err != nil {
+			continue
+		}
+		for _, p := range b.fenceOn(n).Ports {
+			if p.Action == vlanrules.Strip && n.receiver[p.Port] && actionOf(&n.want, p.Port) != vlanrules.Strip {
+				b.canStrip(n, p.Port, "it faces a host while paths change")
+			}
+		}
+	}
+}
+
+// sameTransit tells whether frames between devices fare alike under two
+// setups: whether they differ in nothing but ports that face hosts.
+func sameTransit(a, b *vendors.Setup, receiver map[string]bool) bool {
+	if none(a) && none(b) {
+		return true
+	}
+	if !sameDomain(a, b) || a.Damaged != b.Damaged {
+		return false
+	}
+	transit := func(s *vendors.Setup) map[string]vendors.PortSetup {
+		out := make(map[string]vendors.PortSetup, len(s.Ports))
+		for _, p := range s.Ports {
+			if !receiver[p.Port] && (p.Action != vlanrules.Passthrough || p.Damaged != "") {
+				out[p.Port] = p
+			}
+		}
+		return out
+	}
+	x, y := transit(a), transit(b)
+	for name, p := range x {
+		if y[name] != p {
+			return false
+		}
+	}
+	return len(x) == len(y)
+}
+
+func sameDomain(a, b *vendors.Setup) bool {
+	return a.TPID == b.TPID && a.WideTPID == b.WideTPID && a.Layout == b.Layout && slices.Equal(a.Signals, b.Signals) && a.OnStale == b.OnStale
+}
+
+func actionOf(s *vendors.Setup, port string) vlanrules.Action {
+	for _, p := range s.Ports {
+		if p.Port == port {
+			return p.Action
+		}
+	}
+	return vlanrules.Passthrough
+}
+
+// fenceOn is what a device has, with the fence.
+func (b *builder) fenceOn(n *node) vendors.Setup {
+	out := n.seen.Setup
+	if none(&out) {
+		out = b.domain(n)
+	}
+	return fenced(out, n)
+}
+
+// behindFence is what a device is to have, with the fence.
+func (b *builder) behindFence(n *node) vendors.Setup {
+	out := n.want
+	if none(&out) {
+		out = n.at // its fence is the last to go
+		out.Ports = nil
+	}
+	return fenced(out, n)
+}
+
+// fenced is a setup in which those ports strip, too, that face hosts, that
+// strip already, or that will.
+func fenced(s vendors.Setup, n *node) vendors.Setup {
+	s.Damaged, s.Ports = "", undamaged(s.Ports)
+	strips := make(map[string]bool, len(n.dev.Ports))
+	for _, ports := range [][]vendors.PortSetup{n.seen.Setup.Ports, n.want.Ports} {
+		for _, p := range ports {
+			if p.Action == vlanrules.Strip {
+				strips[p.Port] = true
+			}
+		}
+	}
+	for i := range n.dev.Ports {
+		if name := n.dev.Ports[i].Name; n.receiver[name] && n.level.Support != inventory.LevelDiscard { // to one that discards no tag comes
+			strips[name] = true
+		}
+	}
+	for i := range s.Ports {
+		if strips[s.Ports[i].Port] {
+			s.Ports[i].Action = vlanrules.Strip
+			delete(strips, s.Ports[i].Port)
+		}
+	}
+	for _, ports := range [][]vendors.PortSetup{n.want.Ports, n.seen.Setup.Ports} {
+		for _, p := range ports { // in the order of the device
+			if strips[p.Port] {
+				s.Ports = append(s.Ports, vendors.PortSetup{Port: p.Port, Action: vlanrules.Strip})
+				delete(strips, p.Port)
+			}
+		}
+	}
+	for i := range n.dev.Ports {
+		if name := n.dev.Ports[i].Name; strips[name] {
+			s.Ports = append(s.Ports, vendors.PortSetup{Port: name, Action: vlanrules.Strip})
+		}
+	}
+	if len(s.Ports) == 0 {
+		return vendors.Setup{}
+	}
+	return s
+}
+
+// domain is the setup of a device without a port.
+func (b *builder) domain(n *node) vendors.Setup {
+	s := vendors.SetupOf(&b.fleet.Profile, b.fleet.Policy, n.dev)
+	s.Ports = nil
+	return s
+}
+
+func undamaged(ports []vendors.PortSetup) []vendors.PortSetup {
+	out := slices.Clone(ports)
+	for i := range out {
+		out[i].Damaged = ""
+	}
+	return out
+}
+
+// stage appends a stage that brings every device to what next says, unless no
+// device changes.
+func (b *builder) stage(name, why string, next func(*node) vendors.Setup) {
+	s := Stage{Name: name, Why: why}
+	waves := make([]Wave, len(b.names))
+	for i := range b.nodes {
+		n := &b.nodes[i]
+		if n.seen.Err != nil {
+			continue
+		}
+		want := next(n)
+		if sameSetup(&n.at, &want) {
+			continue
+		}
+		n.at = want
+		waves[n.wave].Steps = append(waves[n.wave].Steps, Step{Device: n.dev.Name, Want: want})
+	}
+	id := 0
+	for range b.plan.steps() {
+		id++
+	}
+	for i := range waves {
+		if len(waves[i].Steps) == 0 {
+			continue
+		}
+		waves[i].Name = b.names[i]
+		for k := range waves[i].Steps {
+			id++
+			waves[i].Steps[k].ID = id
+		}
+		s.Waves = append(s.Waves, waves[i])
+	}
+	if len(s.Waves) > 0 {
+		b.plan.Stages = append(b.plan.Stages, s)
+	}
+}
+
+// sameSetup compares setups; the order of ports is the device's, not ours.
+func sameSetup(a, b *vendors.Setup) bool {
+	if none(a) || none(b) {
+		return none(a) && none(b)
+	}
+	if !sameDomain(a, b) || a.Damaged != b.Damaged || len(a.Ports) != len(b.Ports) {
+		return false
+	}
+	if slices.Equal(a.Ports, b.Ports) {
+		return true
+	}
+	have := make(map[string]vendors.PortSetup, len(a.Ports))
+	for _, p := range a.Ports {
+		have[p.Port] = p
+	}
+	for _, p := range b.Ports {
+		if q, ok := have[p.Port]; !ok || q != p {
+			return false
+		}
+	}
+	return true
+}
+
+// waves divides the devices into waves.
+func (b *builder) waves() error {
+	names := b.options.Waves
+	if names == nil {
+		names = []string{"canary", "10%"}
+	}
+	assigned := make([]bool, len(b.nodes))
+	done := 0
+	put := func(i int) {
+		assigned[i] = true
+		b.nodes[i].wave = len(b.names)
+		done++
+	}
+	for _, name := range names {
+		percent, isPercent, err := percentage(name)
+		if err != nil {
+			return err
+		}
+		count := done
+		switch {
+		case isPercent:
+			for i := range b.nodes {
+				if done*100 < percent*len(b.nodes) && !assigned[i] {
+					put(i)
+				}
+			}
+		default:
+			known := false
+			for i := range b.nodes {
+				if slices.Contains(b.nodes[i].dev.Tags, name) {
+					known = true
+					if !assigned[i] {
+						put(i)
+					}
+				}
+			}
+			if !known && b.options.Waves != nil {
+				return fmt.Errorf("wave %q: no device of %s has that tag; waves are tags, or percentages such as 10%%", name, b.fleet.Path)
+			}
+			if !known { // the default: one device of the middle, where a fence can be
+				for i := range b.nodes {
+					if !assigned[i] && done == 0 {
+						put(i)
+					}
+				}
+			}
+		}
+		if done > count {
+			b.names = append(b.names, name)
+		}
+	}
+	if done < len(b.nodes) {
+		for i := range b.nodes {
+			if !assigned[i] {
+				put(i)
+			}
+		}
+		b.names = append(b.names, "rest")
+	}
+	return nil
+}
+
+func percentage(name string) (percent int, ok bool, err error) {
+	digits, ok := strings.CutSuffix(name, "%")
+	if !ok {
+		return 0, false, nil
+	}
+	if _, err := fmt.Sscanf(digits, "%d", &percent); err != nil || percent < 1 || percent > 100 || fmt.Sprint(percent) != digits {
+		return 0, false, fmt.Errorf("wave %q: want a percentage between 1%% and 100%%", name)
+	}
+	return percent, true, nil
+}
+
+// describe writes down what was found and what changes.
+func (b *builder) describe(n *node) {
+	d := Device{
+		Device: n.dev.Name, Platform: n.dev.Platform, Via: n.seen.Via, Level: n.level.Support.String(), Reason: n.level.Reason,
+		Observed: n.seen.Setup, Changes: []Change{},
+	}
+	d.ObservedHash = hash(&d.Observed)
+	if n.seen.Err == nil {
+		changes, err := diff(n.seen.Differ, n.seen.Setup, n.want)
+		if err != nil {
+			b.find(SeverityError, n, "", "%v", err)
+		}
+		d.Changes = b.group(changes)
+	}
+	if len(d.Changes) > 0 {
+		b.plan.Totals.Devices++
+	}
+	b.plan.Devices = append(b.plan.Devices, d)
+}
+
+// group puts changes that differ in their port alone together, and counts.
+func (b *builder) group(changes []vendors.Change) []Change {
+	out := []Change{}
+	ports := map[vendors.Change][]string{}
+	var order []vendors.Change
+	t := &b.plan.Totals
+	for _, c := range changes {
+		switch c.Kind {
+		case vendors.Create:
+			t.Add++
+		case vendors.Alter:
+			t.Change++
+		case vendors.Remove:
+			t.Remove++
+		}
+		if c.Disruptive != "" {
+			t.Disruptive++
+		}
+		key := c
+		key.Port = ""
+		if _, known := ports[key]; !known || c.Port == "" {
+			order = append(order, key)
+		}
+		if c.Port != "" {
+			ports[key] = append(ports[key], c.Port)
+		} else {
+			ports[key] = nil
+		}
+	}
+	for _, key := range order {
+		out = append(out, Change{
+			Kind: string(key.Kind), Ports: vendors.Names(ports[key]), Count: len(ports[key]),
+			What: key.What, Detail: key.Detail, Disruptive: key.Disruptive,
+		})
+	}
+	return out
+}

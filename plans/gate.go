@@ -1,0 +1,203 @@
+package plans
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+)
+
+// Health is the gate after each wave: every device still has what its step
+// gave it, its ports do not lose frames that they did not lose before, and a
+// command of the operator's agrees.
+type Health struct {
+	Plan *Plan
+	Open Open
+
+	// Soak is how long ports are watched: before a wave, to learn what they
+	// lose anyway, and after it, before it is judged.
+	Soak time.Duration
+
+	// Losses is how many frames a port may discard or fail beyond twice what
+	// it lost in the same time before the wave.
+	Losses uint64
+
+	// Command is run after each wave, with CSIG_WAVE and CSIG_DEVICES (names
+	// with spaces between) in its environment; an exit code other than 0 stops
+	// the plan. Empty: none.
+	Command []string
+
+	first, before map[string]map[string]vendors.PortHealth // device, port: Soak before the wave, and as it begins
+	watched       time.Duration                            // between the two
+	began         time.Time
+}
+
+// Before reads the error counters of the wave's devices, twice.
+func (h *Health) Before(ctx context.Context, devices []string) error {
+	var err error
+	start := time.Now()
+	if h.first, err = h.readAll(ctx, devices); err != nil {
+		return err
+	}
+	if err := h.soak(ctx); err != nil {
+		return err
+	}
+	h.began = time.Now()
+	h.watched = h.began.Sub(start)
+	h.before, err = h.readAll(ctx, devices)
+	return err
+}
+
+func (h *Health) readAll(ctx context.Context, devices []string) (map[string]map[string]vendors.PortHealth, error) {
+	out := map[string]map[string]vendors.PortHealth{}
+	for _, name := range devices {
+		got, err := h.read(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		out[name] = got
+	}
+	return out, nil
+}
+
+func (h *Health) soak(ctx context.Context) error {
+	timer := time.NewTimer(h.Soak)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+func (h *Health) read(ctx context.Context, device string) (map[string]vendors.PortHealth, error) {
+	t, err := h.Open(ctx, device)
+	if err != nil {
+		return nil, fmt.Errorf("device %s: %w", device, err)
+	}
+	defer t.Close()
+	r, ok := t.(vendors.HealthReader)
+	if !ok {
+		return map[string]vendors.PortHealth{}, nil
+	}
+	list, err := r.Health(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("device %s: reading the error counters: %w", device, err)
+	}
+	out := make(map[string]vendors.PortHealth, len(list))
+	for _, p := range list {
+		out[p.Port] = p
+	}
+	return out, nil
+}
+
+// After judges a wave. Its errors name the device and the port.
+func (h *Health) After(ctx context.Context, wave string, devices []string) error {
+	if err := h.soak(ctx); err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range devices {
+		errs = append(errs, h.judge(ctx, wave, name))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return h.command(ctx, wave, devices)
+}
+
+func (h *Health) judge(ctx context.Context, wave, device string) error {
+	want, err := h.wanted(wave, device)
+	if err != nil {
+		return err
+	}
+	t, err := h.Open(ctx, device)
+	if err != nil {
+		return fmt.Errorf("device %s: %w", device, err)
+	}
+	have, err := t.Observe(ctx)
+	if err == nil {
+		err = differs(t, have, want)
+	}
+	_ = t.Close() // it was only read from
+	if err != nil {
+		return fmt.Errorf("device %s: %w", device, err)
+	}
+	now, err := h.read(ctx, device)
+	if err != nil {
+		return err
+	}
+	took := time.Since(h.began)
+	var errs []error
+	for name, p := range now {
+		first, old := h.first[device][name], h.before[device][name]
+		for _, c := range []struct {
+			what             string
+			first, old, next uint64
+		}{
+			{"with errors", first.Errors, old.Errors, p.Errors},
+			{"discarded", first.Discards, old.Discards, p.Discards},
+		} {
+			usual := uint64(0)
+			if c.old > c.first && h.watched > 0 {
+				usual = uint64(2 * float64(c.old-c.first) * float64(took) / float64(h.watched))
+			}
+			if c.next > c.old && c.next-c.old > h.Losses+usual {
+				errs = append(errs, fmt.Errorf("device %s, port %s: %d frames %s in %v since the wave began, %d in %v before", device, name, c.next-c.old, c.what, took.Round(time.Millisecond), c.old-min(c.first, c.old), h.watched.Round(time.Millisecond)))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// wanted is what a device has after a wave of the plan.
+func (h *Health) wanted(wave, device string) (vendors.Setup, error) {
+	for i := range h.Plan.Stages {
+		s := &h.Plan.Stages[i]
+		for _, w := range s.Waves {
+			if s.Name+"/"+w.Name != wave {
+				continue
+			}
+			for _, step := range w.Steps {
+				if step.Device == device {
+					return step.Want, nil
+				}
+			}
+		}
+	}
+	return vendors.Setup{}, fmt.Errorf("device %s is not of wave %s", device, wave)
+}
+
+// maxOutput is how much of a command's output an error repeats.
+const maxOutput = 2000
+
+func (h *Health) command(ctx context.Context, wave string, devices []string) error {
+	if len(h.Command) == 0 {
+		return nil
+	}
+	cmd := exec.CommandContext(ctx, h.Command[0], h.Command[1:]...)
+	cmd.Env = append(os.Environ(), "CSIG_WAVE="+wave, "CSIG_DEVICES="+strings.Join(devices, " "))
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	out = bytes.TrimSpace(out)
+	if len(out) > maxOutput {
+		out = out[len(out)-maxOutput:]
+	}
+	if len(out) == 0 {
+		return fmt.Errorf("%s: %w", h.Command[0], err)
+	}
+	return fmt.Errorf("%s: %w: %s", h.Command[0], err, out)
+}
