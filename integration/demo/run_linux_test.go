@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
 )
 
 // TestSettling: a step takes from 1000 ms to 1010 ms to set up and its burst
@@ -89,5 +91,44 @@ func TestRecord(t *testing.T) {
 	}
 	if len(p.history) != 2 || !p.history[1].windowEnd.Equal(at(200)) {
 		t.Errorf("history %+v, want two windows", p.history)
+	}
+}
+
+// TestStepsKeepTheirDistance holds the demo's own loads against what its load
+// steps promise: one bottleneck a signal, and room for noise.
+func TestStepsKeepTheirDistance(t *testing.T) {
+	fleet, err := inventory.Parse("demo fleet", fleetFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b [len(signals)]quantize.Buckets
+	for j, sig := range signals {
+		b[j] = fleet.Profile.Signals[sig].Buckets
+	}
+	bottlenecks := map[string][len(signals)]int{"hop 1 is busy": {0, 0}, "hop 2 is busy": {1, 1}, "hop 3 is busy": {2, 2}, "split": {1, 0}}
+	for _, st := range steps {
+		var s [len(signals)][]uint8
+		for i := range fleet.Devices {
+			c := fleet.Devices[i].Ports[0].Speed
+			load := midBucket(c, st.util[i], b)
+			for _, l := range []uint64{load * 965 / 1000, load, load * 1035 / 1000} {
+				abw := c - l
+				for j, v := range []uint64{abw, abw * 1_000_000 / c} {
+					got := b[j].Bucket(v)
+					if l == load*965/1000 {
+						s[j] = append(s[j], got)
+					} else if got != s[j][i] {
+						t.Errorf("%s: hop %d at %d bit/s reads %s bucket %d, at 3.5 %% less %d", st.name, i+1, l, signals[j], got, s[j][i])
+					}
+				}
+			}
+		}
+		for j, want := range bottlenecks[st.name] {
+			for i := range s[j] {
+				if i != want && s[j][i] <= s[j][want] {
+					t.Errorf("%s: %s is %d at hop %d, not more than at hop %d, the bottleneck: %v", st.name, signals[j], s[j][i], i+1, want+1, s[j])
+				}
+			}
+		}
 	}
 }
