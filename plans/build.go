@@ -50,6 +50,21 @@ const (
 // tag from the first stage of a change of paths to the last, and no port
 // forwards a tag to a device that discards such frames.
 func Build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*Plan, error) {
+	b, err := build(f, seen, o)
+	if err != nil {
+		return nil, err
+	}
+	for i := range b.nodes {
+		b.describe(&b.nodes[i])
+	}
+	if len(b.plan.Errors()) > 0 {
+		b.plan.Stages = []Stage{} // what must not be done is not written down
+	}
+	return b.plan, b.plan.seal()
+}
+
+// build finds what is wrong and lays out the stages, in spite of it.
+func build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*builder, error) {
 	b := &builder{fleet: f, options: o, plan: &Plan{
 		Format: Format, Created: o.Now.UTC(), Version: o.Version, Fleet: f.Path, Goal: cmp.Or(o.Goal, RollOut),
 		ProfileHash: f.Profile.Hash(), InventoryHash: o.InventoryHash, Offline: o.Offline,
@@ -70,13 +85,7 @@ func Build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*P
 		return nil, err
 	}
 	b.order()
-	for i := range b.nodes {
-		b.describe(&b.nodes[i])
-	}
-	if len(b.plan.Errors()) > 0 {
-		b.plan.Stages = []Stage{} // what must not be done is not written down
-	}
-	return b.plan, b.plan.seal()
+	return b, nil
 }
 
 // Level is a level of support with the reason for it (draft-00 §6.2).

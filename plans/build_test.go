@@ -55,7 +55,7 @@ func unseen(d *inventory.Device) Seen {
 	return Seen{Facts: able, Differ: &device{}, Via: "local"}
 }
 
-func build(t *testing.T, f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) *Plan {
+func made(t *testing.T, f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) *Plan {
 	t.Helper()
 	o.Now = time.Unix(1e9, 0)
 	p, err := Build(f, seen, o)
@@ -93,7 +93,7 @@ func outline(p *Plan) string {
 func TestRollOutOrder(t *testing.T) {
 	f := fabric(2, 1, 2)
 	f.Devices[2].Tags = []string{"canary"}
-	got := outline(build(t, f, unseen, Options{Waves: []string{"canary"}}))
+	got := outline(made(t, f, unseen, Options{Waves: []string{"canary"}}))
 	want := `fence/rest: leaf0 (strip swp1, swp2) leaf1 (strip swp1, swp2)
 ready/canary: spine0 (update down1, down2)
 ready/rest: leaf0 (update up1) (strip swp1, swp2) leaf1 (update up1) (strip swp1, swp2)
@@ -112,10 +112,10 @@ open/rest: leaf0 (update swp1, swp2, up1) leaf1 (update swp1, swp2, up1)
 		s.Setup = final[d.Name]
 		return s
 	}
-	if p := build(t, f, seen, Options{}); !p.Empty() || p.Totals != (Totals{}) {
+	if p := made(t, f, seen, Options{}); !p.Empty() || p.Totals != (Totals{}) {
 		t.Errorf("a plan for what is there: %s%+v", outline(p), p.Totals)
 	}
-	got = outline(build(t, f, seen, Options{Goal: TakeOff, Waves: []string{"canary"}}))
+	got = outline(made(t, f, seen, Options{Goal: TakeOff, Waves: []string{"canary"}}))
 	want = `fence/rest: leaf0 (update up1) (strip swp1, swp2) leaf1 (update up1) (strip swp1, swp2)
 ready/canary: spine0
 ready/rest: leaf0 (strip swp1, swp2) leaf1 (strip swp1, swp2)
@@ -137,7 +137,7 @@ func TestChangeNeedsNoFence(t *testing.T) {
 		}
 		return s
 	}
-	got := outline(build(t, f, seen, Options{}))
+	got := outline(made(t, f, seen, Options{}))
 	if want := "change/10%: leaf1 (update swp1, swp2, up1)\n"; got != want && got != strings.Replace(want, "10%", "rest", 1) {
 		t.Errorf("got\n%s", got)
 	}
@@ -189,7 +189,7 @@ func TestFindings(t *testing.T) {
 			if tc.change != nil {
 				tc.change(f)
 			}
-			p := build(t, f, func(d *inventory.Device) Seen {
+			p := made(t, f, func(d *inventory.Device) Seen {
 				s := unseen(d)
 				if tc.seen != nil {
 					tc.seen(&s, d)
@@ -410,7 +410,7 @@ func TestWaves(t *testing.T) {
 		{[]string{"25%"}, "25% 3, rest 7"},
 		{[]string{}, "rest 10"},
 	} {
-		p := build(t, f, unseen, Options{Waves: tc.waves})
+		p := made(t, f, unseen, Options{Waves: tc.waves})
 		var got []string
 		for _, w := range p.Stages[1].Waves {
 			got = append(got, fmt.Sprint(w.Name, " ", len(w.Steps)))

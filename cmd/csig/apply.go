@@ -270,7 +270,10 @@ func (s *progress) report(p plans.Progress) {
 }
 
 func (s *progress) text(p plans.Progress) string {
-	where := p.Stage + "/" + p.Wave
+	where := p.Stage
+	if p.Wave != "" {
+		where += "/" + p.Wave
+	}
 	switch p.Event {
 	case plans.EventStart:
 		return fmt.Sprintf("%s  %s …", where, p.Device)
@@ -278,6 +281,9 @@ func (s *progress) text(p plans.Progress) string {
 		return fmt.Sprintf("%s  undoing %s …", where, p.Device)
 	case plans.EventDone:
 		s.done++
+		if p.Step == 0 { // of csig off
+			return fmt.Sprintf("%s  %s done", p.Stage, p.Device)
+		}
 		return fmt.Sprintf("%s  %s done, read back as planned (step %d of %d)", where, p.Device, p.Step, p.Of)
 	case plans.EventUndone:
 		s.done++

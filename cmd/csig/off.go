@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans"
+)
+
+func newOff() *cobra.Command {
+	var (
+		path     string
+		devices  []string
+		parallel int
+		limit    time.Duration
+		asJSON   bool
+	)
+	cmd := &cobra.Command{
+		Use:   "off -i FLEET",
+		Short: "The emergency stop: strip at the edges, then remove every rule",
+		Long: `Take CSIG off a fleet at once: ports that face hosts strip the tag first, then every
+rule of csig goes, on all devices side by side. It needs no plan and no journal, goes
+on past devices that do not answer and names them, and may be run again and again.
+An agent that is still running puts its rules back: stop it too.`,
+		Example: `  csig off -i fabric.yaml
+  csig off -i fabric.yaml --device leaf1`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			fleet, err := inventory.Load(path)
+			if err != nil {
+				return err
+			}
+			for _, name := range devices {
+				if _, ok := fleet.Device(name); !ok {
+					return fmt.Errorf("--device %s: %s has no such device", name, path)
+				}
+			}
+			show := &progress{w: cmd.OutOrStdout(), json: asJSON, began: time.Now()}
+			off := &plans.Off{
+				Fleet: fleet, Only: devices, Open: newReach(fleet).open, Parallel: parallel, Limit: limit, Report: show.report,
+			}
+			if err := off.Run(cmd.Context()); err != nil {
+				return fmt.Errorf("%w\nwhat answered is off; run it again for the rest", err)
+			}
+			return show.err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&path, "inventory", "i", "", "fleet file (required)")
+	f.StringSliceVar(&devices, "device", nil, "only these devices")
+	f.IntVar(&parallel, "parallel", 32, "devices at once")
+	f.DurationVar(&limit, "timeout", 20*time.Second, "for each step of a device")
+	addJSON(cmd, &asJSON)
+	_ = cmd.MarkFlagRequired("inventory")
+	_ = cmd.RegisterFlagCompletionFunc("device", deviceNames)
+	return cmd
+}

@@ -1,0 +1,129 @@
+package plans
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// Off is the emergency stop: ports that face hosts strip the tag, then every
+// rule of ours goes, everywhere. It needs no plan and no journal, does all
+// devices side by side, goes on past errors, and may be called again and again.
+type Off struct {
+	Fleet    *inventory.Fleet
+	Only     []string // devices to take off; nil: all
+	Open     Open
+	Parallel int            // devices at once; 0: 1
+	Limit    time.Duration  // for one step of one device; 0: a minute
+	Report   func(Progress) // nil: nobody watches; called by one goroutine at a time
+}
+
+// StageRemove is the last stage of an Off.
+const StageRemove = "remove"
+
+// Run does it. The error names every device that may still have something of
+// ours, and why.
+func (o *Off) Run(ctx context.Context) error {
+	r := &Run{Open: o.Open, Parallel: o.Parallel, Limit: o.Limit}
+	devices := o.Only
+	if devices == nil {
+		for i := range o.Fleet.Devices {
+			devices = append(devices, o.Fleet.Devices[i].Name)
+		}
+	}
+	asked := make(map[string]bool, len(devices))
+	for _, name := range devices {
+		asked[name] = true
+	}
+	seen := o.look(ctx, r, devices)
+	// With some devices only, the fence is theirs alone: the others keep
+	// updating, and their own hosts keep what they are told.
+	b, err := build(o.Fleet, func(d *inventory.Device) Seen {
+		if !asked[d.Name] {
+			return Seen{Err: errors.New("not asked for")}
+		}
+		return seen[d.Name]
+	}, Options{Goal: TakeOff, Waves: []string{}})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i := range b.plan.Stages {
+		s := &b.plan.Stages[i]
+		if s.Name != StageFence {
+			continue // the rest goes as a whole
+		}
+		steps := map[string]*Step{}
+		var names []string
+		for k := range s.Waves {
+			for n := range s.Waves[k].Steps {
+				step := &s.Waves[k].Steps[n]
+				if n := &b.nodes[b.index[step.Device]]; n.seen.Facts.Strip.Level != vlanrules.Refused {
+					steps[step.Device] = step
+					names = append(names, step.Device)
+				}
+			}
+		}
+		errs = append(errs, r.every(ctx, names, func(name string) error {
+			return o.step(ctx, r, s.Name, name, func(ctx context.Context, t Target) error { return bring(ctx, t, steps[name].Want) })
+		}))
+	}
+	errs = append(errs, r.every(ctx, devices, func(name string) error {
+		return o.step(ctx, r, StageRemove, name, func(ctx context.Context, t Target) error { return t.Remove(ctx) })
+	}))
+	return errors.Join(errs...)
+}
+
+// look finds out what devices have; a device that does not answer is tried
+// again when its rules are to go.
+func (o *Off) look(ctx context.Context, r *Run, devices []string) map[string]Seen {
+	seen := make(map[string]Seen, len(devices))
+	_ = r.every(ctx, devices, func(name string) error {
+		var s Seen
+		s.Err = o.step(ctx, r, "", name, func(ctx context.Context, t Target) error {
+			var err error
+			s.Differ = t
+			if s.Facts, err = t.Probe(ctx); err != nil {
+				return err
+			}
+			s.Setup, err = t.Observe(ctx)
+			return err
+		})
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		seen[name] = s
+		return nil // said when it is removed
+	})
+	return seen
+}
+
+// step does something with one device, within the limit.
+func (o *Off) step(ctx context.Context, r *Run, stage, device string, do func(ctx context.Context, t Target) error) error {
+	limit := o.Limit
+	if limit == 0 {
+		limit = time.Minute
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	t, err := o.Open(ctx, device)
+	if err == nil {
+		err = errors.Join(do(ctx, t), t.Close())
+	}
+	if err != nil {
+		err = fmt.Errorf("device %s: %w", device, err)
+	}
+	if o.Report != nil && stage != "" {
+		event := EventDone
+		if err != nil {
+			event = EventFailed
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		o.Report(Progress{Event: event, Stage: stage, Device: device, Err: err})
+	}
+	return err
+}

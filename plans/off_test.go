@@ -1,0 +1,77 @@
+package plans
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
+)
+
+func offFleet() (*inventory.Fleet, *fleet) {
+	net := fabric(2, 1, 2)
+	f := &fleet{devices: map[string]vendors.Setup{}}
+	for i := range net.Devices {
+		d := &net.Devices[i]
+		f.devices[d.Name] = wantOf(net, d, Level{Support: inventory.LevelSoftware})
+	}
+	return net, f
+}
+
+func TestOff(t *testing.T) {
+	net, f := offFleet()
+	o := &Off{Fleet: net, Open: f.open, Parallel: 3}
+	for again := range 2 {
+		f.log = nil
+		if err := o.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for name, s := range f.devices {
+			if !none(&s) {
+				t.Errorf("%s still has %+v", name, s)
+			}
+		}
+		if again == 0 {
+			// The fence stands before the first rule goes.
+			first := slices.IndexFunc(f.log, func(l string) bool { return strings.HasSuffix(l, "remove") })
+			if fence := slices.Sorted(slices.Values(f.log[:first])); !slices.Equal(fence, []string{"leaf0 apply", "leaf1 apply"}) {
+				t.Errorf("order %v", f.log)
+			}
+		}
+		if got := len(f.log); got != []int{5, 3}[again] {
+			t.Errorf("changes %v", f.log)
+		}
+	}
+}
+
+// A device that does not answer is named; the others are off all the same.
+func TestOffGoesOn(t *testing.T) {
+	net, f := offFleet()
+	f.broken = map[string]error{"leaf0": errors.New("no route to host")}
+	err := (&Off{Fleet: net, Open: f.open}).Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "leaf0") || strings.Contains(err.Error(), "leaf1") {
+		t.Errorf("got %v", err)
+	}
+	for name, s := range f.devices {
+		if none(&s) == (name == "leaf0") {
+			t.Errorf("%s has %+v", name, s)
+		}
+	}
+}
+
+func TestOffOfOne(t *testing.T) {
+	net, f := offFleet()
+	if err := (&Off{Fleet: net, Only: []string{"leaf1"}, Open: f.open}).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range f.devices {
+		if none(&s) != (name == "leaf1") {
+			t.Errorf("%s has %+v", name, s)
+		}
+	}
+	if want := []string{"leaf1 apply", "leaf1 remove"}; !slices.Equal(f.log, want) {
+		t.Errorf("did %v", f.log)
+	}
+}
