@@ -182,10 +182,8 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 // leaseFlushed tells whether somebody took the lease away while it ran. The
 // elements come back with the update that is about to follow.
 func (d *Driver) leaseFlushed(have *observed) bool {
-	// The kernel counts in ticks, of 10 ms at most.
-	const tick = 10 * time.Millisecond
 	lease := have.sets[setLease]
-	return d.known && lease != nil && len(lease.keys) == 0 && d.cfg.Now().Add(tick).Before(d.leaseUntil)
+	return d.known && lease != nil && len(lease.keys) == 0 && d.cfg.Now().Before(d.leaseUntil)
 }
 
 // carryOut writes groups in as few transactions as the kernel allows.

@@ -157,7 +157,7 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res 
 	}
 	b.labelNext("the lease")
 	b.flushSet(setLease)
-	b.keys(setLease, d.leaseKeys, leaseMillis(lease))
+	b.keys(setLease, d.leaseKeys, leaseMillis(lease+leaseTick)) // it holds for lease at least
 	if err := d.commitPending(res); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
