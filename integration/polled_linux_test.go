@@ -150,6 +150,19 @@ func (tr *truth) bits(at time.Time) float64 {
 	return float64(a.L1Bits()) + part*float64(b.L1Bits()-a.L1Bits())
 }
 
+// nearest is the kernel's own load in a window of that length, the one that comes nearest
+// to what was estimated of those that are up to a reading's distance away: a refresh is
+// between two readings, and only its distance to the next one is known better.
+func (tr *truth) nearest(from, to time.Time, load float64) float64 {
+	best := tr.rate(from, to)
+	for d := -time.Second; d <= time.Second; d += 20 * time.Millisecond {
+		if r := tr.rate(from.Add(d), to.Add(d)); abs(r-load) < abs(best-load) {
+			best = r
+		}
+	}
+	return best
+}
+
 // rate is the kernel's own load between two times, in bit/s.
 func (tr *truth) rate(from, to time.Time) float64 {
 	return (tr.bits(to) - tr.bits(from)) / to.Sub(from).Seconds()
