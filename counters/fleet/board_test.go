@@ -56,6 +56,9 @@ func TestBoard(t *testing.T) {
 		b.Take(boardReading(i, 1, 50_000)) // 408 or 410 Mbit/s
 	}
 	v := b.Ports(0, nil)[0]
+	if !v.Seen.Equal(time.Unix(1_780_000_001, 0)) {
+		t.Errorf("seen at %v", v.Seen)
+	}
 	if v.Now.State != counters.OK || v.Last.Load() != 408_000_000 || v.Signals[0].Bucket != tables[0].Bucket(592_000_000) || v.Signals[1].Bucket != tables[1].Bucket(592_000) || v.Signals[1].Range.Doubtful() {
 		t.Errorf("%+v", v)
 	}
