@@ -14,10 +14,11 @@ type graph struct {
 	owner []int32
 	peer  []int32 // of each port: the device at its other end, or one below
 
-	tier  []int32 // of each device: hops to the nearest host, -1 where none can be reached
-	class []uint8 // of each port: its place on the way up or down
-	nears [][]int32
-	masks []int // of each class: the most ports of it that one device has
+	tier  []int32   // of each device: hops to the nearest host, -1 where none can be reached
+	class []uint8   // of each port: its place on the way up or down
+	nears [][]int32 // of each device: those that it has ports towards, each once
+	backs [][]int32 // the other way round, once asked for
+	masks []int     // of each class: the most ports of it that one device has
 }
 
 // What a port's peer is where it is no device of the fleet.

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csig-agent/csig/inventory"
+)
+
+func newInventory() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "inventory",
+		Short: "The fleet file: check it, show what it comes to",
+		Example: `  csig inventory check -i fleet.yaml
+  csig inventory show -i fleet.yaml --device leaf-1 --resolved`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newInventoryCheck(), newInventoryShow(), newInventorySchema())
+	return cmd
+}
+
+// addFleet adds the flag that names the fleet file.
+func addFleet(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVarP(file, "inventory", "i", "", "the fleet file")
+	_ = cmd.MarkFlagRequired("inventory")
+	_ = cmd.MarkFlagFilename("inventory", "yaml", "yml")
+}
+
+type checkResult struct {
+	Format      string          `json:"format"`
+	File        string          `json:"file"`
+	OK          bool            `json:"ok"`
+	Errors      []mistakeResult `json:"errors"`
+	Warnings    []mistakeResult `json:"warnings"`
+	Files       int             `json:"files"`
+	Devices     int             `json:"devices"`
+	Ports       int             `json:"ports"`
+	Links       int             `json:"links"`
+	Hosts       int             `json:"hosts"`
+	Profile     string          `json:"profile"`
+	ProfileHash string          `json:"profile_hash"`
+	Hash        string          `json:"hash"`
+	Locators    []locatorResult `json:"locators"`
+}
+
+type mistakeResult struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"`
+	Col     int    `json:"col"`
+	Message string `json:"message"`
+	Hint    string `json:"hint"`
+	Snippet string `json:"snippet"`
+}
+
+// locatorResult counts what the locators of one signal leave open.
+type locatorResult struct {
+	Signal      string `json:"signal"`
+	Ports       int    `json:"ports"`
+	Locators    int    `json:"locators"`
+	Alone       int    `json:"alone"`
+	Most        int    `json:"most_ports_of_one"`
+	Consecutive int    `json:"consecutive_alike"`
+	Pairs       int    `json:"pairs_looked_at"`
+	AllPairs    bool   `json:"pairs_are_all"`
+	PairsOpen   int    `json:"pairs_ambiguous"`
+	MostOpen    int    `json:"pairs_most_candidates"`
+}
+
+func newInventoryCheck() *cobra.Command {
+	var file string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check -i FLEET",
+		Short: "Find every mistake in a fleet file, in one run",
+		Long: `Read a fleet file with all that it includes. Every mistake is reported with its
+file, line and column, and what to do about it; the exit code is then 1. What is
+odd without being wrong is a warning. For a right file, count what the locators
+leave open: they have too few bits to name every port of a fleet.`,
+		Example: `  csig inventory check -i fleet.yaml
+  csig inventory check -i fleet.yaml --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			res := checkResult{Format: "csig.inventory-check/v1", File: file, Errors: []mistakeResult{}, Warnings: []mistakeResult{}, Locators: []locatorResult{}}
+			fleet, err := inventory.Load(file)
+			var mistakes inventory.Errors
+			if err != nil && !errors.As(err, &mistakes) {
+				return err
+			}
+			if err == nil {
+				res.fill(fleet)
+			}
+			res.Errors = mistakeResults(mistakes)
+			if asJSON {
+				if err := printJSON(cmd.OutOrStdout(), res); err != nil {
+					return err
+				}
+			} else if err == nil {
+				res.print(cmd.OutOrStdout(), fleet.Warnings())
+			} else {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%v\n\n%s: %s\n", mistakes, file, plural(len(mistakes), "mistake"))
+			}
+			if err != nil {
+				return &exitError{code: 1}
+			}
+			return nil
+		},
+	}
+	addFleet(cmd, &file)
+	addJSON(cmd, &asJSON)
+	return cmd
+}
+
+func mistakeResults(list inventory.Errors) []mistakeResult {
+	out := make([]mistakeResult, 0, len(list))
+	for _, e := range list {
+		out = append(out, mistakeResult{e.File, e.Line, e.Col, e.Msg, e.Hint, e.Snippet})
+	}
+	return out
+}
+
+func (r *checkResult) fill(f *inventory.Fleet) {
+	r.OK, r.Warnings = true, mistakeResults(f.Warnings())
+	r.Files, r.Devices, r.Links = len(f.Files()), len(f.Devices), len(f.Links())
+	hosts := make(map[string]bool)
+	for _, h := range f.Hosts {
+		hosts[h.Name] = true
+	}
+	for i := range f.Devices {
+		r.Ports += len(f.Devices[i].Ports)
+		for j := range f.Devices[i].Ports {
+			if p := f.Devices[i].Ports[j].Peer; p.Port == "" && p.Device != "" {
+				hosts[p.Device] = true
+			}
+		}
+	}
+	r.Hosts = len(hosts)
+	r.Profile, r.ProfileHash, r.Hash = f.Profile.Name, f.Profile.Hash(), f.Hash()
+	for _, sig := range carried(f) {
+		a := f.Ambiguity(sig)
+		r.Locators = append(r.Locators, locatorResult{
+			Signal: sig.String(), Ports: a.Ports, Locators: a.Locators, Alone: a.Alone, Most: a.Most, Consecutive: a.Consecutive,
+			Pairs: a.Pairs, AllPairs: a.AllPairs, PairsOpen: a.PairsOpen, MostOpen: a.MostOpen,
+		})
+	}
+}
+
+func (r *checkResult) print(w io.Writer, warnings inventory.Errors) {
+	for _, one := range warnings {
+		fmt.Fprintf(w, "warning: %v\n\n", one)
+	}
+	fmt.Fprintf(w, "%s: %s, %s, %s and %s in %s; %s\n", r.File, plural(r.Devices, "device"), plural(r.Ports, "port"), plural(r.Links, "link"),
+		plural(r.Hosts, "host"), plural(r.Files, "file"), plural(len(r.Warnings), "warning"))
+	fmt.Fprintf(w, "profile %s %.12s, inventory %.12s\n", r.Profile, r.ProfileHash, r.Hash)
+	for _, l := range r.Locators {
+		fmt.Fprintf(w, "%s: %s\n", l.Signal, l.text())
+	}
+}
+
+func (l *locatorResult) text() string {
+	switch {
+	case l.Ports == 0:
+		return "no port writes a locator"
+	case l.Alone == l.Ports:
+		return fmt.Sprintf("each of the %s that write a locator has one of its own", plural(l.Ports, "port"))
+	}
+	looked := fmt.Sprintf("%d pairs of devices with hosts", l.Pairs)
+	if !l.AllPairs {
+		looked += " (a sample)"
+	}
+	between := fmt.Sprintf("--from and --to leave one port in all %s", looked)
+	switch {
+	case l.Pairs == 0:
+		between = "no two devices with hosts have a path"
+	case l.PairsOpen > 0:
+		between = fmt.Sprintf("between %d of %s, up to %d ports have the same", l.PairsOpen, looked, l.MostOpen)
+	}
+	return fmt.Sprintf("%s share %s, at most %d one of them; %d write that of a next hop; %s", plural(l.Ports, "port"), plural(l.Locators, "locator"), l.Most, l.Consecutive, between)
+}
+
+func newInventorySchema() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of fleet files, for editors",
+		Long: `Print the JSON Schema (draft 2020-12) of fleet files. Editors complete and check
+with it; with the YAML language server, for one, after this first line:
+
+  # yaml-language-server: $schema=fleet.schema.json`,
+		Example: "  csig inventory schema > fleet.schema.json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := io.Copy(cmd.OutOrStdout(), bytes.NewReader(inventory.Schema()))
+			return err
+		},
+	}
+}
