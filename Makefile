@@ -25,9 +25,15 @@ KERNEL := ./integration/... ./vendors/linux ./counters/linux ./counters/snmp ./c
 # exhaustive tests take ten times as long: it watches the quick ones.
 PURE := ./vlanrules/...
 
+# So are those of the command that print and check whole cost tables.
+RULES := ./cmd/csig
+LONG  := 'TestDocs|TestRulesJSON|TestScripts/rules'
+
 # The race detector needs cgo, and so a C compiler.
 test: peers vet
-	CGO_ENABLED=1 $(GO) test -race -timeout 9m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(KERNEL) $(PURE))")
+	CGO_ENABLED=1 $(GO) test -race -timeout 9m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(KERNEL) $(PURE) $(RULES))")
+	CGO_ENABLED=1 $(GO) test -race -timeout 9m -skip $(LONG) $(RULES)
+	$(GO) test -timeout 9m -run $(LONG) $(RULES)
 	$(GO) test -timeout 9m $(PURE)
 	CGO_ENABLED=1 $(GO) test -race -timeout 9m -run 'TestRandom|TestVerdicts|TestStrange' $(PURE)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 9m -p 1 $(KERNEL)
