@@ -91,9 +91,10 @@ func runWatch(ctx context.Context, o watchOptions, out io.Writer) error {
 		// Not a deadline, which a source under way would take for its own.
 		defer time.AfterFunc(o.duration, cancel).Stop()
 	}
-	// Looking around at the start takes memory that reading does not: a reading
-	// allocates next to nothing, so a small heap costs no time.
+	// Loading the file, and looking around at the start, take memory that reading
+	// does not: a reading allocates next to nothing, so a small heap costs no time.
 	debug.SetGCPercent(25)
+	debug.FreeOSMemory()
 	ran := make(chan error, 1)
 	go func() { ran <- w.fleet.Run(ctx) }()
 	tick := time.NewTicker(o.report)
