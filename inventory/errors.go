@@ -20,6 +20,7 @@ type Error struct {
 	Snippet string // the line with its number, and a caret under the place
 
 	file int // number of the file, in the order of reading
+	more int // how often it was found again
 }
 
 // Error returns "file:line:col: message", then the snippet and the hint on
@@ -130,6 +131,12 @@ func printable(text string) string {
 // finish orders the mistakes as the file has them and drops repetitions: what
 // is wrong with one lm is wrong for each signal.
 func (e Errors) finish() Errors {
+	for _, one := range e {
+		if one.more > 0 {
+			one.Msg += fmt.Sprintf(" (and %d more like this)", one.more)
+			one.more = 0
+		}
+	}
 	slices.SortStableFunc(e, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
 	})

@@ -30,12 +30,15 @@ var (
 	reference = regexp.MustCompile(`^["']?(?:env["']?\s*:\s*["']?[A-Za-z_][A-Za-z0-9_]*["']?\s*(?:[,}#]|$)|file["']?\s*:\s*["']?/|command["']?\s*:\s*(?:\[|$))`)
 )
 
-// plainKeys are those of a counters block whose values can be shown.
+// plainKeys are those of a counters or management block whose values can be shown.
 var plainKeys = []string{"source", "overhead", "refresh", "context", "target", "version", "port", "user", "username", "protocol", "timeout", "retries", "recheck", "discards",
-	"ca", "cert", "server_name", "insecure_skip_verify", "plaintext", "allow_plaintext_password", "mode", "env", "file", "command"}
+	"ca", "cert", "server_name", "insecure_skip_verify", "plaintext", "allow_plaintext_password", "mode", "env", "file", "command", "ssh", "daemon", "socket", "agent", "known_hosts"}
 
 // blockKeys are those whose value is a mapping.
-var blockKeys = []string{"counters", "snmp", "gnmi", "auth", "priv", "tls"}
+var blockKeys = []string{"counters", "snmp", "gnmi", "auth", "priv", "tls", "management", "ssh", "daemon"}
+
+// outerKeys are those of them that begin a block.
+var outerKeys = []string{"counters", "snmp", "gnmi", "management", "ssh", "daemon"}
 
 // secretKey says whether a key's name promises a secret.
 func secretKey(key string) bool {
@@ -52,7 +55,7 @@ func secretKey(key string) bool {
 const longLine = 4096
 
 // hints has what a line outside of all blocks needs to have a secret.
-var hints = []string{"counters", "snmp", "gnmi", "auth", "priv", "tls", "community", "pass", "secret", "credential", "token", "key", "psk"}
+var hints = []string{"counters", "snmp", "gnmi", "management", "ssh", "daemon", "auth", "priv", "tls", "community", "pass", "secret", "credential", "token", "key", "psk"}
 
 func hinted(line string) bool {
 	line = strings.ToLower(line)
@@ -63,7 +66,7 @@ func hinted(line string) bool {
 type hider struct {
 	anchors, aliases map[string]bool
 
-	block   int  // column of the key of a counters block that we are in, -1 outside
+	block   int  // column of the key of a counters or management block that we are in, -1 outside
 	secret  int  // column of a secret's key that goes on in deeper lines, or -1
 	command int  // column of a command that goes on in deeper lines, or -1
 	quote   byte // that a secret's text still needs at its end, or 0
@@ -127,7 +130,7 @@ func (h *hider) line(line string) int {
 		}
 	}
 	cut, noColon := -1, bare
-	if h.block >= 0 || strings.Contains(line, "snmp") || strings.Contains(line, "gnmi") {
+	if h.block >= 0 || strings.Contains(line, "snmp") || strings.Contains(line, "gnmi") || strings.Contains(line, "ssh") {
 		noColon = bareInBlock
 	}
 	if m := noColon.FindStringSubmatchIndex(line); m != nil {
@@ -171,7 +174,7 @@ func (h *hider) hides(key string, column int, value string, inFlow bool) bool {
 	nested := value == "" || value == "{"
 	switch {
 	case slices.Contains(blockKeys, key):
-		if h.block < 0 && (key == "counters" || key == "snmp" || key == "gnmi") {
+		if h.block < 0 && slices.Contains(outerKeys, key) {
 			h.block = column
 		}
 		return !nested && value[0] != '{' && (value[0] != '#' || inFlow)

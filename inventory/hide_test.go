@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-const canary = "hunter22"
+const planted = "hunter22"
 
 // TestInlineSecretsAreNotShown writes a secret into the file in every way that a
 // person may, and then some.
@@ -78,7 +78,7 @@ func TestInlineSecretsAreNotShown(t *testing.T) {
 			if err == nil {
 				t.Fatal("it was read")
 			}
-			for _, part := range []string{canary, canary[1:], canary[:7]} {
+			for _, part := range []string{planted, planted[1:], planted[:7]} {
 				if strings.Contains(err.Error(), part) {
 					t.Fatalf("%q is shown:\n%v", part, err)
 				}
@@ -86,7 +86,7 @@ func TestInlineSecretsAreNotShown(t *testing.T) {
 		})
 	}
 	for _, text := range []string{"password: hunter22", "community: hunter22\nx: y", "- {name: a, secret: hunter22, x: y}", "format: csig.fleet/v1\nsnmp_community: hunter22"} {
-		if _, err := Parse("fleet.yaml", []byte(text)); strings.Contains(err.Error(), canary) {
+		if _, err := Parse("fleet.yaml", []byte(text)); strings.Contains(err.Error(), planted) {
 			t.Errorf("outside of its place it is shown:\n%v", err)
 		}
 	}
@@ -135,7 +135,7 @@ func TestSlipsShowNoSecret(t *testing.T) {
 `
 	keys := []string{"community", "key", "password"}
 	for at := range text {
-		if within(text, at, canary) {
+		if within(text, at, planted) {
 			continue
 		}
 		for _, slip := range []string{"", " ", "\n", "\t", "{", "}", "]", ":", ",", "\"", "'", "#", " #", "&", "*", "!", "|", "-", "x", "? "} {
@@ -151,7 +151,7 @@ func TestSlipsShowNoSecret(t *testing.T) {
 				if err == nil {
 					t.Fatalf("it was read:\n%s", one)
 				}
-				if !broken && strings.Contains(err.Error(), canary) {
+				if !broken && strings.Contains(err.Error(), planted) {
 					t.Errorf("%q at %d (%q): it is shown:\n%v", slip, at, text[max(0, at-10):at+10], err)
 				}
 			}

@@ -73,7 +73,7 @@ func (d *declReader) link(at position, text string) {
 		return
 	}
 	if len(as) != len(bs) {
-		wrong(0, "ranges on both sides run together: give both as many", "links: %d ends on the left, %d on the right", len(as), len(bs))
+		wrong(0, "ranges on both sides run together: give both as many", "links: the left side is %d, the right side %d", len(as), len(bs))
 		return
 	}
 	for i := range as {

@@ -105,6 +105,7 @@ type compiler struct {
 	read     map[string]bool // names of the files
 	errs     Errors
 	warnings Errors
+	said     map[said]*Error
 
 	profile                 *profileReader
 	policy, vlans           ast.Node
@@ -137,17 +138,36 @@ func (c *compiler) take(r *reader) {
 	r.errs = nil
 }
 
-// errorf reports a mistake at a place that has been read.
+// errorf reports a mistake at a place that has been read. What is wrong in a
+// group is wrong for each of its devices: it is said once, and counted.
 func (c *compiler) errorf(at originID, hint, format string, args ...any) {
-	if !c.full() {
-		c.errs = append(c.errs, c.errorAt(at, hint, fmt.Sprintf(format, args...)))
+	c.errs = c.report(c.errs, at, hint, format, args...)
+}
+
+// said is what was reported where.
+type said struct {
+	at     originID
+	format string
+}
+
+func (c *compiler) report(to Errors, at originID, hint, format string, args ...any) Errors {
+	key := said{at, format}
+	if first := c.said[key]; first != nil {
+		first.more++
+		return to
 	}
+	if len(to) >= maxErrors {
+		return to
+	}
+	if c.said == nil {
+		c.said = make(map[said]*Error)
+	}
+	c.said[key] = c.errorAt(at, hint, fmt.Sprintf(format, args...))
+	return append(to, c.said[key])
 }
 
 func (c *compiler) warnf(at originID, hint, format string, args ...any) {
-	if len(c.warnings) < maxErrors {
-		c.warnings = append(c.warnings, c.errorAt(at, hint, fmt.Sprintf(format, args...)))
-	}
+	c.warnings = c.report(c.warnings, at, hint, format, args...)
 }
 
 func (c *compiler) errorAt(at originID, hint, msg string) *Error {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 )
@@ -313,25 +312,5 @@ func TestMistakes(t *testing.T) {
 		}
 		fmt.Fprintf(&got, "== %s\n%s\n\n", m.name, err)
 	}
-	const golden = "testdata/mistakes.golden"
-	if *update {
-		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	gotCases, wantCases := strings.Split(got.String(), "== "), strings.Split(string(want), "== ")
-	for i := range max(len(gotCases), len(wantCases)) {
-		switch {
-		case i >= len(gotCases):
-			t.Errorf("missing: %s", wantCases[i])
-		case i >= len(wantCases):
-			t.Errorf("not in %s (run with -update and read the difference): %s", golden, gotCases[i])
-		case gotCases[i] != wantCases[i]:
-			t.Errorf("got  %s\nwant %s", gotCases[i], wantCases[i])
-		}
-	}
+	compareGolden(t, "testdata/mistakes.golden", got.String())
 }

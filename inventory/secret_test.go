@@ -33,11 +33,11 @@ func write(t *testing.T, text string, mode os.FileMode) string {
 }
 
 func TestResolve(t *testing.T) {
-	t.Setenv("CSIG_TEST_SECRET", canary)
-	t.Setenv("CSIG_TEST_LINES", canary+"\n"+canary)
+	t.Setenv("CSIG_TEST_SECRET", planted)
+	t.Setenv("CSIG_TEST_LINES", planted+"\n"+planted)
 	t.Setenv("CSIG_TEST_EMPTY", "")
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(write(t, canary, 0o400), link); err != nil {
+	if err := os.Symlink(write(t, planted, 0o400), link); err != nil {
 		t.Fatal(err)
 	}
 	fifo := filepath.Join(t.TempDir(), "fifo")
@@ -51,31 +51,31 @@ func TestResolve(t *testing.T) {
 		want   string // "" for an error
 		err    string // a part of it
 	}{
-		{"variable", Secret{Env: "CSIG_TEST_SECRET"}, canary, ""},
+		{"variable", Secret{Env: "CSIG_TEST_SECRET"}, planted, ""},
 		{"variable not set", Secret{Env: "CSIG_TEST_ABSENT"}, "", "env:CSIG_TEST_ABSENT: the variable is not set"},
 		{"variable empty", Secret{Env: "CSIG_TEST_EMPTY"}, "", "it is empty"},
 		{"variable of two lines", Secret{Env: "CSIG_TEST_LINES"}, "", "more than one line"},
-		{"file", Secret{File: write(t, canary, 0o600)}, canary, ""},
-		{"file with a line end", Secret{File: write(t, canary+"\n", 0o400)}, canary, ""},
-		{"file with Windows' line end", Secret{File: write(t, canary+"\r\n", 0o600)}, canary, ""},
-		{"file with spaces", Secret{File: write(t, " "+canary+" \n", 0o600)}, " " + canary + " ", ""},
-		{"file for a service's group", Secret{File: write(t, canary, 0o640)}, canary, ""},
-		{"file through a link", Secret{File: link}, canary, ""},
-		{"file that its group may write", Secret{File: write(t, canary, 0o660)}, "", "mode 0660); run: chmod 600 /"},
-		{"file that all may read", Secret{File: write(t, canary, 0o644)}, "", "mode 0644"},
-		{"file that all may write", Secret{File: write(t, canary, 0o602)}, "", "mode 0602"},
-		{"file with two line ends", Secret{File: write(t, canary+"\n\n", 0o600)}, "", "more than one line"},
+		{"file", Secret{File: write(t, planted, 0o600)}, planted, ""},
+		{"file with a line end", Secret{File: write(t, planted+"\n", 0o400)}, planted, ""},
+		{"file with Windows' line end", Secret{File: write(t, planted+"\r\n", 0o600)}, planted, ""},
+		{"file with spaces", Secret{File: write(t, " "+planted+" \n", 0o600)}, " " + planted + " ", ""},
+		{"file for a service's group", Secret{File: write(t, planted, 0o640)}, planted, ""},
+		{"file through a link", Secret{File: link}, planted, ""},
+		{"file that its group may write", Secret{File: write(t, planted, 0o660)}, "", "mode 0660); run: chmod 600 /"},
+		{"file that all may read", Secret{File: write(t, planted, 0o644)}, "", "mode 0644"},
+		{"file that all may write", Secret{File: write(t, planted, 0o602)}, "", "mode 0602"},
+		{"file with two line ends", Secret{File: write(t, planted+"\n\n", 0o600)}, "", "more than one line"},
 		{"file empty", Secret{File: write(t, "\n", 0o600)}, "", "it is empty"},
-		{"file too long", Secret{File: write(t, strings.Repeat(canary, maxSecret), 0o600)}, "", "longer than"},
+		{"file too long", Secret{File: write(t, strings.Repeat(planted, maxSecret), 0o600)}, "", "longer than"},
 		{"file that is a folder", Secret{File: t.TempDir()}, "", "not a plain file"},
 		{"file that is a pipe nobody writes to", Secret{File: fifo}, "", "not a plain file"},
-		{"command", Secret{Command: []string{"echo", canary}}, canary, ""},
+		{"command", Secret{Command: []string{"echo", planted}}, planted, ""},
 		{"command without a shell", Secret{Command: []string{"echo", "$HOME;*"}}, "$HOME;*", ""},
-		{"command has no input", sh("cat; echo " + canary), canary, ""},
-		{"command not there", Secret{Command: []string{"csig-test-no-such-program", canary}}, "", "executable file not found"},
-		{"command fails", sh("echo " + canary + "; echo " + canary + " >&2; exit 3"), "", "command:sh: exit status 3; run it by hand"},
+		{"command has no input", sh("cat; echo " + planted), planted, ""},
+		{"command not there", Secret{Command: []string{"csig-test-no-such-program", planted}}, "", "executable file not found"},
+		{"command fails", sh("echo " + planted + "; echo " + planted + " >&2; exit 3"), "", "command:sh: exit status 3; run it by hand"},
 		{"command prints nothing", sh(":"), "", "it is empty"},
-		{"command prints without end", sh("while :; do echo " + canary + "; done"), "", "printed more than"},
+		{"command prints without end", sh("while :; do echo " + planted + "; done"), "", "printed more than"},
 		{"none", Secret{}, "", "none is given"},
 	}
 	for _, row := range rows {
@@ -86,7 +86,7 @@ func TestResolve(t *testing.T) {
 				t.Errorf("got %q, %v", got, err)
 			case row.want == "" && (err == nil || !strings.Contains(err.Error(), row.err)):
 				t.Errorf("got %q, %v, want an error with %q", got, err, row.err)
-			case row.want == "" && (got != "" || strings.Contains(err.Error(), canary)):
+			case row.want == "" && (got != "" || strings.Contains(err.Error(), planted)):
 				t.Errorf("the secret is shown: %q, %v", got, err)
 			}
 		})
@@ -123,14 +123,14 @@ func TestResolveEnds(t *testing.T) {
 // type, where fmt asks no methods.
 func TestSecretIsNotShown(t *testing.T) {
 	const token = "Authorization"
-	t.Setenv("CSIG_TEST_SECRET", canary)
+	t.Setenv("CSIG_TEST_SECRET", planted)
 	secrets := map[string]Secret{
 		"env:CSIG_TEST_SECRET": {Env: "CSIG_TEST_SECRET"},
 		"command:printenv":     {Command: []string{"printenv", "CSIG_TEST_SECRET"}},
 		"command:curl":         {Command: []string{"curl", "-H", token}},
 		"":                     {},
 	}
-	path := write(t, canary, 0o600)
+	path := write(t, planted, 0o600)
 	secrets["file:"+path] = Secret{File: path}
 	for want, s := range secrets {
 		_, err := s.Resolve(t.Context())
@@ -163,7 +163,7 @@ func TestSecretIsNotShown(t *testing.T) {
 			}
 		}
 		for _, text := range append(shown, wrong...) {
-			if strings.Contains(text, canary) || strings.Contains(text, fmt.Sprintf("%x", canary)) {
+			if strings.Contains(text, planted) || strings.Contains(text, fmt.Sprintf("%x", planted)) {
 				t.Errorf("the secret is shown: %s", text)
 			}
 		}

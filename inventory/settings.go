@@ -388,9 +388,9 @@ func (d *declReader) portSettings(o object, what string) portSettings {
 }
 
 func (d *declReader) mtu(n ast.Node, what string) (int, bool) {
-	v, ok := d.number(n, what, maxMTU)
-	if ok && v < minMTU {
-		d.errorf(n, "", "%s: %d is too small: want %d to %d bytes", what, v, minMTU, maxMTU)
+	v, ok := d.number(n, what, 1<<62)
+	if ok && (v < minMTU || v > maxMTU) {
+		d.errorf(n, "", "%s: want %d to %d bytes, found %d", what, minMTU, maxMTU, v)
 		return 0, false
 	}
 	return int(v), ok
@@ -461,7 +461,7 @@ func (d *declReader) peers(n ast.Node, what string, ports int) []Peer {
 		return nil
 	}
 	if ports > 0 && len(list) != ports {
-		d.errorf(n, "each port has a peer of its own: give both as many", "%s: %d peers for %d ports", what, len(list), ports)
+		d.errorf(n, "each port has a peer of its own: give both as many", "%s: the peers are %d, the ports %d", what, len(list), ports)
 		return nil
 	}
 	out := make([]Peer, len(list))

@@ -130,6 +130,7 @@ func (t *cabling) plug(near, far end, name Peer, at originID) {
 		about.peer = at // both say the same
 	default:
 		t.errorf(about.peer, "under links it is "+name.String()+", "+t.where(at, about.peer), "device %s, port %s: peer: %s is not what links has", t.f.Devices[near.i].Name, p.Name, p.Peer)
+		p.Peer, about.peer = name, at // so that it is no further mistake
 	}
 }
 
