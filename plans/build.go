@@ -3,6 +3,7 @@ package plans
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -60,7 +61,7 @@ func Build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*P
 	if len(b.plan.Errors()) > 0 {
 		b.plan.Stages = []Stage{} // what must not be done is not written down
 	}
-	return b.plan, b.plan.seal()
+	return b.plan, nil
 }
 
 // build finds what is wrong and lays out the stages, in spite of it.
@@ -71,9 +72,13 @@ func build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*b
 		Devices: make([]Device, 0, len(f.Devices)), Stages: []Stage{}, Findings: []Finding{},
 	}}
 	b.nodes = make([]node, len(f.Devices))
-	b.index = make(map[string]int, len(f.Devices))
+	b.index, b.hosts = make(map[string]int, len(f.Devices)), make(map[string]*inventory.Host, len(f.Hosts))
+	b.compilers, b.verdicts = map[string]*vlanrules.Compiler{}, map[tableKey]vlanrules.Verdict{}
 	for i := range f.Devices {
 		b.index[f.Devices[i].Name] = i
+	}
+	for i := range f.Hosts {
+		b.hosts[f.Hosts[i].Name] = &f.Hosts[i]
 	}
 	for i := range f.Devices {
 		b.look(&b.nodes[i], &f.Devices[i], seen)
@@ -114,7 +119,19 @@ type builder struct {
 	plan    *Plan
 	nodes   []node
 	index   map[string]int
+	hosts   map[string]*inventory.Host
 	names   []string // of waves
+
+	// The rule compiler's answers, which are the same for most ports of a fleet.
+	compilers map[string]*vlanrules.Compiler
+	verdicts  map[tableKey]vlanrules.Verdict
+}
+
+// tableKey is all that the compiler's verdict on a port depends on.
+type tableKey struct {
+	compiler *vlanrules.Compiler
+	lms      [len(quantize.Signals)]uint16
+	signals  uint8
 }
 
 // node is one device.
@@ -140,7 +157,11 @@ func (b *builder) look(n *node, d *inventory.Device, seen func(*inventory.Device
 	*n = node{dev: d, seen: seen(d), receiver: map[string]bool{}}
 	n.level = LevelOf(d, &n.seen.Facts)
 	for i := range d.Ports {
-		if end, ok := b.fleet.Peer(&d.Ports[i]); ok && end.Device == nil && (end.Host == nil || end.Host.CSIG) {
+		peer := d.Ports[i].Peer
+		if _, device := b.index[peer.Device]; peer == (inventory.Peer{}) || device {
+			continue
+		}
+		if h := b.hosts[peer.Device]; h == nil || h.CSIG {
 			n.receiver[d.Ports[i].Name] = true
 		}
 	}
@@ -184,7 +205,8 @@ func (b *builder) judge(n *node) {
 		b.find(SeverityError, n, "", "the fleet file says that its level is software, but it cannot do that: %s", n.seen.Facts.Update.Reason)
 		return
 	}
-	var compiler *vlanrules.Compiler
+	compiler := b.compiler(n)
+	tables := map[vlanrules.Verdict][]string{} // ports, where they are less than full
 	unknown := 0
 	for i := range n.want.Ports {
 		p := &n.dev.Ports[i]
@@ -196,23 +218,32 @@ func (b *builder) judge(n *node) {
 			b.canStrip(n, p.Name, "the fleet file asks for it")
 			continue
 		}
-		end, known := b.fleet.Peer(p)
+		far, device := b.index[p.Peer.Device]
+		host := b.hosts[p.Peer.Device]
 		switch {
-		case !known:
+		case p.Peer == (inventory.Peer{}):
 			unknown++
-		case end.Host != nil && !end.Host.CSIG:
-			b.find(SeverityError, n, p.Name, "host %s does not speak CSIG and must never see a tag: set action: strip", end.Host.Name)
-		case end.Device != nil:
-			if q := &b.nodes[b.index[end.Device.Name]]; q.level.Support == inventory.LevelDiscard {
-				b.find(SeverityError, n, p.Name, "%s discards tagged frames (%s): set action: strip", end.Device.Name, q.level.Reason)
+		case device:
+			if q := &b.nodes[far]; q.level.Support == inventory.LevelDiscard {
+				b.find(SeverityError, n, p.Name, "%s discards tagged frames (%s): set action: strip", q.dev.Name, q.level.Reason)
 			}
+		case host != nil && !host.CSIG:
+			b.find(SeverityError, n, p.Name, "host %s does not speak CSIG and must never see a tag: set action: strip", host.Name)
 		}
 		if action == vlanrules.Update {
-			if compiler == nil {
-				compiler = vlanrules.NewCompiler(n.seen.Facts.Rules, n.want.Layout)
+			if v := b.table(n, p, compiler); v.Level != vlanrules.Full {
+				tables[v] = append(tables[v], p.Name)
 			}
-			b.table(n, p, compiler)
 		}
+	}
+	verdicts := slices.SortedFunc(maps.Keys(tables), func(a, b vlanrules.Verdict) int { return strings.Compare(a.Reason, b.Reason) })
+	for _, v := range verdicts {
+		ports := tables[v]
+		severity := SeverityWarning
+		if v.Level == vlanrules.Refused {
+			severity = SeverityError
+		}
+		b.find(severity, n, vendors.Names(ports), "%s", v.Reason)
 	}
 	if unknown > 0 {
 		b.find(SeverityWarning, n, "", "%d of its ports have no peer: csig cannot tell who gets their tags; add peer or links", unknown)
@@ -225,17 +256,34 @@ func (b *builder) canStrip(n *node, port, why string) {
 	}
 }
 
+// compiler is the rule compiler for a device; those of one kind share it.
+func (b *builder) compiler(n *node) *vlanrules.Compiler {
+	key := fmt.Sprintf("%+v %v", n.seen.Facts.Rules, n.want.Layout)
+	c := b.compilers[key]
+	if c == nil {
+		c = vlanrules.NewCompiler(n.seen.Facts.Rules, n.want.Layout)
+		b.compilers[key] = c
+	}
+	return c
+}
+
 // table asks the rule compiler whether the port's table fits.
-func (b *builder) table(n *node, p *inventory.Port, compiler *vlanrules.Compiler) {
+func (b *builder) table(n *node, p *inventory.Port, compiler *vlanrules.Compiler) vlanrules.Verdict {
+	key := tableKey{compiler: compiler}
+	for _, sig := range n.want.Signals {
+		key.lms[sig] = p.LM[sig]
+		key.signals |= 1 << sig
+	}
+	if v, known := b.verdicts[key]; known {
+		return v
+	}
 	intents := make([]vlanrules.Intent, 0, len(quantize.Signals))
 	for _, sig := range n.want.Signals {
 		intents = append(intents, vlanrules.Intent{Signal: sig, Action: vlanrules.Update, LM: p.LM[sig]})
 	}
-	if v, _ := compiler.Judge(p.Name, intents); v.Level == vlanrules.Refused {
-		b.find(SeverityError, n, p.Name, "%s", v.Reason)
-	} else if v.Level == vlanrules.Degraded {
-		b.find(SeverityWarning, n, p.Name, "%s", v.Reason)
-	}
+	v, _ := compiler.Judge("", intents)
+	b.verdicts[key] = v
+	return v
 }
 
 // order lays out the stages.

@@ -49,7 +49,8 @@ func fabric(leaves, spines, hosts int) *inventory.Fleet {
 	return f
 }
 
-var able = vendors.Facts{Platform: "linux"} // verdicts of zero are full
+// able is a device that can do everything: verdicts of zero are full.
+var able = vendors.Facts{Platform: "linux", Rules: vlanrules.Caps{MatchPCP: true}}
 
 func unseen(d *inventory.Device) Seen {
 	return Seen{Facts: able, Differ: &device{}, Via: "local"}

@@ -130,7 +130,7 @@ func TestPlanFile(t *testing.T) {
 		"cut":           {text.String()[:text.Len()/2], "not a plan"},
 		"a fleet file":  {"format: csig.fleet/v1\n", "not a plan"},
 		"other format":  {`{"format": "csig.status/v1"}`, "csig.status/v1"},
-		"unknown field": {strings.Replace(text.String(), `"goal"`, `"gaol"`, 1), "gaol"},
+		"another field": {strings.Replace(text.String(), `"goal"`, `"gaol"`, 1), "altered"},
 		"empty":         {"", "not a plan"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestPlanFile(t *testing.T) {
 	}
 	// One that is well sealed, but makes no sense.
 	p.Stages[0].Waves[0].Steps[0].Device = "s9"
-	if err := p.seal(); err != nil {
+	if err := p.Seal(); err != nil {
 		t.Fatal(err)
 	}
 	text.Reset()

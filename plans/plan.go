@@ -141,28 +141,41 @@ func (p *Plan) Errors() []Finding {
 	return out
 }
 
-// seal sets the plan's integrity.
-func (p *Plan) seal() error {
-	sum, err := p.sum()
-	p.Integrity = sum
+// unsealed is the plan as JSON, with an empty integrity at its end.
+func (p *Plan) unsealed() ([]byte, error) {
+	bare := *p
+	bare.Integrity = ""
+	return json.Marshal(&bare)
+}
+
+// The end of a plan's text, without its integrity and with it.
+const (
+	openEnd   = `"integrity":""}`
+	sealedEnd = `"integrity":"%s"}`
+)
+
+// Seal sets the plan's integrity.
+func (p *Plan) Seal() error {
+	text, err := p.unsealed()
+	p.Integrity = sumOf(text)
 	return err
 }
 
-func (p *Plan) sum() (string, error) {
-	bare := *p
-	bare.Integrity = ""
-	h := sha256.New()
-	if err := json.NewEncoder(h).Encode(&bare); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+func sumOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
-// Write writes the plan as JSON.
+// Write seals the plan and writes it as one line of JSON.
 func (p *Plan) Write(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", " ")
-	return enc.Encode(p)
+	text, err := p.unsealed()
+	if err != nil {
+		return err
+	}
+	p.Integrity = sumOf(text)
+	text = fmt.Appendf(bytes.TrimSuffix(text, []byte(openEnd)), sealedEnd+"\n", p.Integrity)
+	_, err = w.Write(text)
+	return err
 }
 
 // maxPlan bounds the file of a plan.
@@ -176,7 +189,8 @@ func Read(r io.Reader) (*Plan, error) {
 		return nil, err
 	}
 	var head struct {
-		Format string `json:"format"`
+		Format    string `json:"format"`
+		Integrity string `json:"integrity"`
 	}
 	switch err := json.Unmarshal(text, &head); {
 	case err != nil:
@@ -184,18 +198,15 @@ func Read(r io.Reader) (*Plan, error) {
 	case head.Format != Format:
 		return nil, fmt.Errorf("not a plan that this csig reads: its format is %q, want %q", head.Format, Format)
 	}
+	bare, sealed := bytes.CutSuffix(bytes.TrimSuffix(text, []byte("\n")), fmt.Appendf(nil, sealedEnd, head.Integrity))
+	if !sealed || sumOf(append(bare[:len(bare):len(bare)], openEnd...)) != head.Integrity {
+		return nil, errors.New("the plan was altered after it was made: its integrity hash does not match; make a new one with csig plan")
+	}
 	p := &Plan{}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(p); err != nil {
 		return nil, fmt.Errorf("not a plan: %w", err)
-	}
-	sum, err := p.sum()
-	if err != nil {
-		return nil, err
-	}
-	if sum != p.Integrity {
-		return nil, errors.New("the plan was altered after it was made: its integrity hash does not match; make a new one with csig plan")
 	}
 	return p, p.check()
 }

@@ -132,7 +132,7 @@ func threeStages(t *testing.T) (*Plan, *fleet) {
 		{Name: "ready", Waves: []Wave{{Name: "canary", Steps: []Step{step("s1", mixed)}}, {Name: "rest", Steps: []Step{step("s2", update), step("s3", mixed)}}}},
 		{Name: "open", Waves: []Wave{{Name: "all", Steps: []Step{step("s1", update), step("s3", update)}}}},
 	}
-	if err := p.seal(); err != nil {
+	if err := p.Seal(); err != nil {
 		t.Fatal(err)
 	}
 	return p, f

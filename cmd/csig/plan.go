@@ -77,6 +77,9 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 	case o.json:
 		err = p.Write(w)
 	case o.markdown:
+		if err = p.Seal(); err != nil {
+			return err
+		}
 		_, err = fmt.Fprint(w, planMarkdown(p))
 	default:
 		_, err = fmt.Fprint(w, planText(p, o.devices, newScreen(w).columns()))
