@@ -1,9 +1,10 @@
 package integration
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,181 +15,9 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/snmp"
-	"github.com/csig-agent/csig/counters/trace"
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/quantize"
 )
-
-// traceFile is how docs/counters.trace was made: go test -run TestSnmpdAgainstTheKernel -record FILE.
-var traceFile = flag.String("record", "", "record what TestSnmpdAgainstTheKernel reads as v2c into this file")
-
-// poller is the whole chain from an agent to buckets.
-type poller struct {
-	name   string
-	source *counters.Refreshing
-	est    map[string]counters.Averager
-	tables []quantize.Buckets
-	begin  time.Time // not before then
-	got    []polled
-	fails  []error
-}
-
-// polled is what one reading led to on one port.
-type polled struct {
-	port    string
-	read    time.Time
-	est     counters.Estimate
-	status  counters.RefreshStatus
-	buckets []counters.BucketRange // beside the tables; while the estimate is valid
-}
-
-func newPoller(t *testing.T, name string, cfg snmp.Config) *poller {
-	t.Helper()
-	var src counters.Source
-	src, err := snmp.New(cfg)
-	if err == nil && name == "v2c" && *traceFile != "" {
-		src, err = recorded(t, src, cfg.Ports)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &poller{name: name, source: counters.NewRefreshing(src, counters.RefreshConfig{}), est: map[string]counters.Averager{}}
-	t.Cleanup(func() { p.source.Close() })
-	for _, port := range cfg.Ports {
-		p.est[port] = counters.NewAverager(counters.Raw, counters.EstimatorConfig{Interval: time.Second, Speed: pollSpeed})
-	}
-	for sig, preset := range map[quantize.Signal]string{quantize.MinABW: "log-100M", quantize.MinABWC: "log"} {
-		table, err := quantize.Preset(sig, preset)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.tables = append(p.tables, table)
-	}
-	return p
-}
-
-// recorded is a source whose readings go into traceFile as well.
-func recorded(t *testing.T, src counters.Source, ports []string) (counters.Source, error) {
-	file, err := os.Create(*traceFile)
-	if err != nil {
-		return nil, err
-	}
-	t.Cleanup(func() { // after the source has been closed
-		if err := file.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return trace.NewRecorder(src, file, trace.RecorderConfig{Header: trace.Header{
-		Device: "s1", Source: "snmp", IntervalNS: time.Second.Nanoseconds(), Ports: ports,
-		Note: "net-snmp and its cache of 3 s, read each second; steady, stepped and idle load",
-	}})
-}
-
-// poll reads each second until ctx ends.
-func (p *poller) poll(ctx context.Context, in *fabric.Node) {
-	select {
-	case <-time.After(time.Until(p.begin)):
-	case <-ctx.Done():
-		return
-	}
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	var samples []counters.Sample
-	for {
-		err := in.Do(func() (err error) { // where the source opens its socket
-			samples, err = p.source.Read(ctx, samples[:0])
-			return err
-		})
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			p.fails = append(p.fails, err)
-		default:
-			p.take(samples)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-func (p *poller) take(samples []counters.Sample) {
-	for i := range samples {
-		s := &samples[i]
-		if s.Err != nil {
-			p.fails = append(p.fails, s.Err)
-		}
-		out := polled{port: s.Port, read: time.Now(), est: p.est[s.Port].Update(*s), status: p.source.Refresh()}
-		if out.est.State.Valid() {
-			for j := range p.tables {
-				if b, ok := counters.BucketsOf(&out.est, &p.tables[j]); ok {
-					out.buckets = append(out.buckets, b)
-				}
-			}
-		}
-		p.got = append(p.got, out)
-	}
-}
-
-// verdict is what the readings of one port amount to, from some time on.
-type verdict struct {
-	windows, doubtful, wrong int
-	worst                    float64 // relative error of a window's load
-	overall                  float64 // that of all windows together
-}
-
-// judge compares every window that began after from with the kernel.
-func (p *poller) judge(t *testing.T, port string, tr *truth, from time.Time) (v verdict) {
-	t.Helper()
-	var bits, truly float64
-	var last time.Time
-	for i := range p.got {
-		g := &p.got[i]
-		if g.port != port || g.est.State != counters.OK || g.est.Start.Before(from) {
-			continue
-		}
-		v.windows++
-		want := tr.nearest(g.est.Start, g.est.End, float64(g.est.Load()))
-		if want > 0 {
-			v.worst = max(v.worst, abs(float64(g.est.Load())/want-1))
-		}
-		if !g.est.Start.Before(last) { // windows may overlap; the sum takes none twice
-			bits += float64(g.est.Bits)
-			truly += tr.bits(g.est.End) - tr.bits(g.est.Start)
-			last = g.est.End
-		}
-		low, high := g.est.LoadRange()
-		if float64(high) < 0.99*want || float64(low) > 1.01*want {
-			t.Errorf("%s %s: load %d…%d in %v ±%v, but the kernel sent %.0f", p.name, port, low, high, g.est.End.Sub(g.est.Start), g.est.Error, want)
-		}
-		for j, b := range g.buckets {
-			value := max(0, pollSpeed-want)
-			if p.tables[j].Signal == quantize.MinABWC {
-				value = value / pollSpeed * 1e6
-			}
-			truth := p.tables[j].Bucket(uint64(value))
-			doubtful := b.Doubtful()
-			if doubtful {
-				v.doubtful++
-			}
-			if b.S != truth {
-				v.wrong++
-				if !doubtful {
-					t.Errorf("%s %s: S(%s) = %d without a doubt, but the load was %.0f bit/s: %d", p.name, port, p.tables[j].Signal, b.S, want, truth)
-				}
-			}
-		}
-	}
-	if truly > 0 {
-		v.overall = bits/truly - 1
-	}
-	return v
-}
-
-func abs(x float64) float64 { return max(x, -x) }
 
 // TestSnmpdAgainstTheKernel reads a loaded switch each second through net-snmp, as
 // v2c and v3, in spite of its cache of 3 s; through one that refreshes on a
@@ -240,6 +69,7 @@ func TestSnmpdAgainstTheKernel(t *testing.T) {
 	}
 	t.Run(inStep.name, func(t *testing.T) { inStep.checkInStep(t, s.truths, began.Add(learning)) })
 	t.Run("instants of the timer", func(t *testing.T) { pollers[2].checkInstants(t, readTimerLog(t, log), began.Add(learning)) })
+	t.Run("the commands", func(t *testing.T) { checkCommands(t, s.s1) })
 	t.Run("the agent", func(t *testing.T) { checkShadow(t, shadow) })
 }
 
@@ -351,10 +181,8 @@ func (p *poller) checkInstants(t *testing.T, all []refreshed, from time.Time) {
 	}
 }
 
-// startShadow runs the agent with the same counters, programming nothing.
-func startShadow(t *testing.T, in *fabric.Node) *agent {
-	t.Helper()
-	const text = `
+// polledFleet is the switch as a fleet file describes it.
+const polledFleet = `
 format: csig.fleet/v1
 profile:
   name: polled
@@ -375,14 +203,27 @@ devices:
       - {name: swp3, speed: 100M, lm: 5}
       - {name: swp5, speed: 100M, lm: 6}
 `
-	dir := t.TempDir()
-	file, socket := filepath.Join(dir, "fleet.yaml"), filepath.Join(dir, "agent.sock")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+
+// communityEnv is the variable that polledFleet refers to.
+const communityEnv = "CSIG_TEST_COMMUNITY=public"
+
+func writePolledFleet(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "fleet.yaml")
+	if err := os.WriteFile(file, []byte(polledFleet), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return file
+}
+
+// startShadow runs the agent with the same counters, programming nothing.
+func startShadow(t *testing.T, in *fabric.Node) *agent {
+	t.Helper()
+	file := writePolledFleet(t)
+	socket := filepath.Join(filepath.Dir(file), "agent.sock")
 	a := &agent{t: t, client: api.NewClient(socket), ended: make(chan struct{})}
 	a.cmd = in.Command(csig, "agent", "-c", file, "--socket", socket, "--dry-run")
-	a.cmd.Env = append(os.Environ(), "CSIG_TEST_COMMUNITY=public")
+	a.cmd.Env = append(os.Environ(), communityEnv)
 	a.cmd.Stderr = &a.log
 	if err := a.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -424,6 +265,55 @@ func checkShadow(t *testing.T, a *agent) {
 		if want := table.Bucket(uint64(pollSpeed - load)); len(p.Signals) > 0 && p.Signals[0].Bucket != want {
 			t.Errorf("%s would say %+v, want S = %d", p.Port, p.Signals[0], want)
 		}
+	}
+}
+
+// checkCommands runs csig counters read and watch, as people do, for long enough to
+// see a cache refresh twice.
+func checkCommands(t *testing.T, in *fabric.Node) {
+	run := func(args ...string) []byte {
+		cmd := in.Command(csig, append([]string{"counters"}, args...)...)
+		cmd.Env = append(os.Environ(), communityEnv)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("csig counters %v: %v\n%s", args, err, stderr.String())
+		}
+		return out
+	}
+	file := writePolledFleet(t)
+	var read struct {
+		Source       string
+		Failed       int
+		Details      []string
+		IntervalNote string `json:"interval_note"`
+		Ports        []struct {
+			Port    string
+			LoadBPS float64 `json:"load_bps"`
+			Signals []struct{ Doubtful bool }
+		}
+	}
+	if err := json.Unmarshal(run("read", "-c", file, "--every", "500ms", "--count", "22", "--json"), &read); err != nil {
+		t.Fatal(err)
+	}
+	if read.Source != "snmp" || read.Failed != 0 || len(read.Details) == 0 || !strings.Contains(read.IntervalNote, "news only every") ||
+		len(read.Ports) != 2 || abs(read.Ports[0].LoadBPS/steadyLoad-1) > 0.4 || read.Ports[1].LoadBPS != 0 || len(read.Ports[0].Signals) != 2 {
+		t.Errorf("%+v", read)
+	}
+	lines := strings.Split(strings.TrimSpace(string(run("watch", "-i", file, "--json", "--duration", "2500ms"))), "\n")
+	var device struct {
+		Format        string
+		Reads, Failed int
+		AgeNS         int64 `json:"age_ns"`
+		LastLateNS    int64 `json:"last_late_ns"`
+		Error         string
+	}
+	if err := json.Unmarshal([]byte(lines[0]), &device); err != nil {
+		t.Fatal(err)
+	}
+	if len(lines) != 2 || device.Format != "csig.watch-device/v1" || device.Reads < 2 || device.Failed != 0 || device.AgeNS <= 0 || device.LastLateNS <= 0 {
+		t.Errorf("%d lines, %+v", len(lines), device)
 	}
 }
 
