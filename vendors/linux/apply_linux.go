@@ -196,9 +196,7 @@ func (d *Driver) carryOut(groups []group) error {
 	empty := len(b.b)
 	for _, g := range groups {
 		start := *b
-		if err := g.write(b); err != nil {
-			return err
-		}
+		g.write(b)
 		if len(b.b) <= d.sock.max || len(start.b) == empty {
 			continue
 		}
@@ -208,9 +206,7 @@ func (d *Driver) carryOut(groups []group) error {
 			return err
 		}
 		b.begin(d.sock.seq+1, d.generation)
-		if err := g.write(b); err != nil {
-			return err
-		}
+		g.write(b)
 	}
 	return d.commit()
 }

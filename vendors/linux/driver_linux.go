@@ -4,14 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -115,47 +109,9 @@ func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
 // setupOf is the setup that the observed table was made for. The links have to
 // be scanned.
 func (d *Driver) setupOf(have *observed) (vendors.Setup, error) {
-	if !have.table {
-		return vendors.Setup{}, nil
-	}
-	if err := foreign(have); err != nil {
-		return vendors.Setup{}, err
-	}
-	s := vendors.Setup{Damaged: "set " + setLease + ", which says what the setup is, is gone or illegible"}
-	readable := false
-	if lease := have.sets[setLease]; lease != nil {
-		if parsed, ok := parseSetupComment(lease.comment); ok {
-			s, readable = parsed, true
-		}
-	}
-	for name, set := range have.sets {
-		if !strings.HasPrefix(name, portPrefix) {
-			continue
-		}
-		if p, ok := parsePortComment(set.comment); ok && portKey(p.Port) == name {
-			s.Ports = append(s.Ports, p)
-		}
-	}
-	slices.SortFunc(s.Ports, func(a, b vendors.PortSetup) int {
-		ia, ib := d.links.index[a.Port], d.links.index[b.Port]
-		switch {
-		case ia != 0 && ib != 0:
-			return ia - ib
-		case ia != ib: // one is not there
-			return ib - ia
-		}
-		return strings.Compare(a.Port, b.Port)
-	})
-	if !readable {
-		return s, nil
-	}
-	want, err := rulesetOf(&s, d.present, d.depths)
-	if err != nil {
-		s.Damaged = err.Error()
-		return s, nil
-	}
-	for _, g := range reconcile(&s, want, have) {
-		d.damage(&s, g.port, strings.Join(g.why, ", "))
+	s, readable, err := have.setup(d.links.index, d.depths)
+	if err != nil || !readable {
+		return s, err
 	}
 	err = d.strip.inside(func() error {
 		for i := range s.Ports {
@@ -172,7 +128,7 @@ func (d *Driver) setupOf(have *observed) (vendors.Setup, error) {
 				return fmt.Errorf("port %s: %w", p.Port, err)
 			}
 			if why != "" {
-				d.damage(&s, p.Port, why)
+				damage(&s, p.Port, why)
 			}
 		}
 		return nil
@@ -180,129 +136,10 @@ func (d *Driver) setupOf(have *observed) (vendors.Setup, error) {
 	return s, err
 }
 
-// damage notes what is not as Apply leaves it.
-func (d *Driver) damage(s *vendors.Setup, port, what string) {
-	at := &s.Damaged
-	for i := range s.Ports {
-		if port != "" && s.Ports[i].Port == port {
-			at = &s.Ports[i].Damaged
-		}
-	}
-	if *at != "" {
-		what = *at + ", " + what
-	}
-	*at = what
-}
-
-// foreign is the error for a table of our name that we did not make.
-func foreign(have *observed) error {
-	if !have.table || have.ours() {
-		return nil
-	}
-	if strings.HasPrefix(have.comment, markPrefix) {
-		return theirs("the nftables table netdev %s says %q: it was made by another version of csig: stop that version's agent with Ctrl-C or, where none runs, nft delete table netdev %s", tableName, have.comment, tableName)
-	}
-	return theirs("there is an nftables table netdev %s that csig did not make (its comment is %q, not %q): csig leaves it alone; rename it, or nft delete table netdev %s", tableName, have.comment, tableMark, tableName)
-}
-
-func theirs(format string, args ...any) error {
-	return &vendors.PermanentError{Err: &vendors.ForeignError{What: fmt.Sprintf(format, args...)}}
-}
-
 func (d *Driver) present(name string) bool { return d.links.index[name] != 0 }
 
 // Diff lists what Apply(want) would change. It reads nothing.
-func (d *Driver) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
-	if err := validate(&want); err != nil {
-		return nil, err
-	}
-	var out []vendors.Change
-	empty := have.TPID == 0 && len(have.Ports) == 0 && have.Damaged == ""
-	switch {
-	case empty:
-		out = append(out, vendors.Change{Kind: vendors.Create, What: "table " + tableName, Detail: setupComment(&want)})
-	case setupComment(&have) != setupComment(&want):
-		out = append(out, vendors.Change{Kind: vendors.Alter, What: "table " + tableName, Detail: setupComment(&have) + " -> " + setupComment(&want)})
-	case have.Damaged != "":
-		out = append(out, vendors.Change{Kind: vendors.Alter, What: "table " + tableName, Detail: "repair: " + have.Damaged})
-	}
-	old := make(map[string]vendors.PortSetup, len(have.Ports))
-	for _, p := range have.Ports {
-		old[p.Port] = p
-	}
-	for _, p := range want.Ports {
-		o, known := old[p.Port]
-		delete(old, p.Port)
-		c := vendors.Change{Kind: vendors.Alter, Port: p.Port, What: p.Action.String()}
-		switch {
-		case !known:
-			c.Kind, c.Detail = vendors.Create, actionDetail(&want, p.Action)
-		case o.Action != p.Action:
-			c.Detail = fmt.Sprintf("%s -> %s: %s", o.Action, p.Action, actionDetail(&want, p.Action))
-		case o.Damaged != "":
-			c.Detail = "repair: " + o.Damaged
-		default:
-			continue
-		}
-		out = append(out, c)
-	}
-	for _, p := range have.Ports {
-		if _, left := old[p.Port]; left {
-			out = append(out, vendors.Change{Kind: vendors.Remove, Port: p.Port, What: p.Action.String(), Detail: "CSIG tags leave as they are"})
-		}
-	}
-	return out, nil
-}
-
-func actionDetail(s *vendors.Setup, a vlanrules.Action) string {
-	switch a {
-	case vlanrules.Update:
-		var names []string
-		for _, sig := range s.Signals {
-			names = append(names, sig.String())
-		}
-		return "nftables egress chain and map: compare-and-replace of " + strings.Join(names, ", ")
-	case vlanrules.Strip:
-		return "BPF program " + stripName + " on tcx egress"
-	}
-	return "CSIG tags leave as they are"
-}
-
-// validate refuses a setup that this platform cannot have.
-func validate(s *vendors.Setup) error {
-	problem := func(format string, args ...any) error {
-		return &vendors.PermanentError{Err: fmt.Errorf(format, args...)}
-	}
-	if err := (quantize.TPIDs{Compact: s.TPID, Wide: s.WideTPID}).Validate(); err != nil {
-		return &vendors.PermanentError{Err: err}
-	}
-	if len(s.Signals) == 0 {
-		return problem("the setup carries no signal")
-	}
-	for i, sig := range s.Signals {
-		if !sig.Known() || slices.Contains(s.Signals[:i], sig) {
-			return problem("signal %s of the setup is unknown or named twice", sig)
-		}
-	}
-	switch s.OnStale {
-	case inventory.Conservative, inventory.StalePassthrough:
-	case inventory.StaleStrip:
-		return problem("on_stale: strip is not possible here: nftables can rewrite a tag but not remove it, and the fallback has to work without BPF; use conservative or passthrough")
-	default:
-		return problem("on_stale is %q: want conservative or passthrough", s.OnStale)
-	}
-	seen := make(map[string]bool, len(s.Ports))
-	for _, p := range s.Ports {
-		switch {
-		case p.Port == "" || len(p.Port) >= unix.IFNAMSIZ || strings.ContainsAny(p.Port, "/: \t\n"):
-			return &vendors.PermanentError{Port: p.Port, Err: fmt.Errorf("%q is no name of a Linux network device", p.Port)}
-		case seen[p.Port]:
-			return &vendors.PermanentError{Port: p.Port, Err: errors.New("the setup names it twice")}
-		}
-		seen[p.Port] = true
-	}
-	return nil
-}
+func (d *Driver) Diff(have, want vendors.Setup) ([]vendors.Change, error) { return Diff(have, want) }
 
 // Release ends the lease: every port falls back at once.
 func (d *Driver) Release(ctx context.Context) error {
@@ -357,10 +194,3 @@ func (d *Driver) Remove(ctx context.Context) error {
 // leaseTick is the longest of the ticks in which kernels count: an element may
 // expire so much earlier than its timeout says.
 const leaseTick = 10 * time.Millisecond
-
-// Lease limits: the kernel counts in ticks, and an agent that renews less than
-// once a minute is none.
-const (
-	minLease = 10 * time.Millisecond
-	maxLease = time.Hour
-)

@@ -22,6 +22,9 @@ const (
 	portPrefix = "p_"
 )
 
+// stripName is the name of our BPF programs, by which we know them again.
+const stripName = "csig_strip"
+
 // portKey is the name of a port's chain and map. The kernel takes any bytes in
 // interface names and in nftables names, but the nft command reads only
 // letters, digits and _ / \ . in the latter, and has keywords. So every name

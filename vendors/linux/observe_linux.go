@@ -13,39 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// observed is our table as the kernel has it.
-type observed struct {
-	generation uint32 // of the ruleset it was read at
-	table      bool   // there is a table of our name
-	comment    string // of the table
-	sets       map[string]*observedSet
-	chains     map[string]*observedChain
-}
-
-type observedSet struct {
-	name      string
-	flags     uint32
-	keyLen    uint32
-	dataLen   uint32
-	comment   string
-	keys      []uint16      // of a set, sorted
-	left      time.Duration // until the first of the keys expires
-	intervals []interval    // of a map, sorted
-	irregular bool          // intervals not as we write them: replace, do not edit
-}
-
-type observedChain struct {
-	name     string
-	device   string
-	hook     int32 // -1: not a base chain
-	priority int32
-	policy   uint32
-	rules    [][]byte
-}
-
-// ours tells whether the table carries our mark, in a format we know.
-func (o *observed) ours() bool { return o.comment == tableMark }
-
 // readTries is how often a read begins again because somebody changed
 // nftables meanwhile.
 const readTries = 10
@@ -248,9 +215,9 @@ func (s *observedSet) readElements(messages []netlink.Message) error {
 	}
 	for i, e := range list {
 		if e.end {
-			// An end that ends nothing is harmless except at its deletion; nft
-			// itself writes one at 0.
-			s.irregular = s.irregular || i == 0 || list[i-1].end
+			// An end that ends nothing is harmless except at its deletion. The
+			// nft command writes one at 0, where no interval of ours ends.
+			s.irregular = s.irregular || i == 0 && e.key != 0 || i > 0 && list[i-1].end
 			continue
 		}
 		n := interval{first: e.key, last: 0xffff, value: e.value}
@@ -325,7 +292,7 @@ func readChain(data []byte) (c *observedChain, table string, err error) {
 	return c, table, err
 }
 
-func readRule(data []byte) (chain string, rule []byte, err error) {
+func readRule(data []byte) (chain string, rule []step, err error) {
 	var list []byte
 	err = each(data, func(ad *netlink.AttributeDecoder) {
 		switch ad.Type() {
@@ -338,67 +305,141 @@ func readRule(data []byte) (chain string, rule []byte, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	rule, err = canonical(list)
+	rule, err = stepsOf(list)
 	return chain, rule, err
 }
 
-// canonical re-encodes a rule's expressions, because the kernel lists
-// attributes in another order, and more of them, than one sends. An
-// expression that no rule of ours has stays as it is, and so differs.
-func canonical(list []byte) ([]byte, error) {
-	var out []byte
+// stepsOf reads a rule's expressions. What no rule of ours has becomes a step
+// that equals none of ours. Loading again what is loaded already, which the
+// nft command does, makes no difference.
+func stepsOf(list []byte) ([]step, error) {
+	var r ruleReader
 	err := each(list, func(ad *netlink.AttributeDecoder) {
 		var name string
 		var body []byte
 		raw := ad.Bytes()
-		if each(raw, func(ad *netlink.AttributeDecoder) {
+		err := each(raw, func(ad *netlink.AttributeDecoder) {
 			switch ad.Type() {
 			case unix.NFTA_EXPR_NAME:
 				name = ad.String()
 			case unix.NFTA_EXPR_DATA:
 				body = ad.Bytes()
 			}
-		}) != nil {
-			out = append(out, raw...)
-			return
+		})
+		if err != nil || !r.read(name, body) {
+			r.foreign(raw)
 		}
-		var e expr.Any
-		switch name {
-		case "payload":
-			e = &expr.Payload{}
-		case "meta":
-			e = &expr.Meta{}
-		case "cmp":
-			e = &expr.Cmp{}
-		case "lookup":
-			e = &expr.Lookup{}
-		case "bitwise":
-			e = &expr.Bitwise{}
-		case "immediate":
-			e = &expr.Verdict{}
-		default:
-			out = append(out, raw...)
-			return
-		}
-		if err := expr.Unmarshal(netdevFamily, body, e); err != nil {
-			out = append(out, raw...)
-			return
-		}
-		encoded, err := expr.Marshal(netdevFamily, e)
-		if err != nil {
-			encoded = raw
-		}
-		out = append(out, encoded...)
 	})
-	return out, err
+	if r.mask != 0 || r.from != "" {
+		r.foreign(list) // an unfinished statement
+	}
+	return r.steps, err
 }
 
-// canonicalRule is the form of canonical for a rule of ours.
-func (r *ruleSpec) canonical() ([]byte, error) {
-	var out []byte
-	encoded, err := marshalExprs(r.exprs)
-	for _, e := range encoded {
-		out = append(out, e...)
+// ruleReader follows what a rule's expressions do to the one register that
+// rules of ours use.
+type ruleReader struct {
+	steps  []step
+	loaded field  // what the register holds; no bits: nothing of ours
+	mask   uint16 // the bits of it that are left; 0: all
+	from   string // the map whose answer the register holds instead
+	looked field  // what that map was asked
+}
+
+func (r *ruleReader) foreign(raw []byte) {
+	r.steps = append(r.steps, step{op: foreignStep, name: string(raw)})
+	r.loaded, r.mask, r.from = field{}, 0, ""
+}
+
+func (r *ruleReader) read(name string, body []byte) bool {
+	decode := func(e expr.Any) bool { return expr.Unmarshal(netdevFamily, body, e) == nil }
+	switch name {
+	case "meta":
+		var e expr.Meta
+		if !decode(&e) || e.Key != expr.MetaKeyPROTOCOL || e.SourceRegister || e.Register != reg1 {
+			return false
+		}
+		return r.load(field{protocol: true, bits: 16})
+	case "payload":
+		var e expr.Payload
+		if !decode(&e) || e.Base != expr.PayloadBaseLLHeader || e.Offset > 1000 || e.Len < 1 || e.Len > 2 {
+			return false
+		}
+		at := field{offset: uint16(8 * e.Offset), bits: uint16(8 * e.Len)}
+		if e.OperationType == expr.PayloadWrite {
+			if e.SourceRegister != reg1 || r.from == "" || r.looked != at || e.CsumType != 0 {
+				return false
+			}
+			r.steps = append(r.steps, step{op: rewrite, at: at, name: r.from})
+			r.from = ""
+			return true
+		}
+		return e.DestRegister == reg1 && r.load(at)
+	case "bitwise":
+		var e expr.Bitwise
+		if !decode(&e) || e.SourceRegister != reg1 || e.DestRegister != reg1 || r.loaded.bits == 0 || r.mask != 0 || number(e.Xor) != 0 || len(e.Mask)*8 != int(r.loaded.bits) {
+			return false
+		}
+		r.mask = number(e.Mask)
+		return r.mask != 0
+	case "cmp":
+		var e expr.Cmp
+		if !decode(&e) || e.Register != reg1 || r.loaded.bits == 0 || len(e.Data)*8 != int(r.loaded.bits) {
+			return false
+		}
+		s := step{op: isValue, at: r.loaded, mask: r.mask, value: number(e.Data)}
+		if e.Op == expr.CmpOpNeq && r.mask == 0 {
+			s.op = notValue
+		} else if e.Op != expr.CmpOpEq {
+			return false
+		}
+		if r.mask != 0 {
+			r.loaded, r.mask = field{}, 0
+		}
+		r.steps = append(r.steps, s)
+		return true
+	case "lookup":
+		var e expr.Lookup
+		if !decode(&e) || e.SourceRegister != reg1 || r.loaded.bits == 0 || r.mask != 0 {
+			return false
+		}
+		switch {
+		case e.IsDestRegSet && e.DestRegister == reg1 && !e.Invert:
+			r.from, r.looked, r.loaded = e.SetName, r.loaded, field{}
+		case !e.IsDestRegSet && e.Invert:
+			r.steps = append(r.steps, step{op: notInSet, at: r.loaded, name: e.SetName})
+		default:
+			return false
+		}
+		return true
+	case "immediate":
+		var e expr.Verdict
+		switch {
+		case !decode(&e):
+			return false
+		case e.Kind == expr.VerdictAccept:
+			r.steps = append(r.steps, step{op: accept})
+		case e.Kind == expr.VerdictGoto:
+			r.steps = append(r.steps, step{op: jumpTo, name: e.Chain})
+		default:
+			return false
+		}
+		return true
 	}
-	return out, err
+	return false
+}
+
+func (r *ruleReader) load(f field) bool {
+	if r.mask != 0 || r.from != "" {
+		return false
+	}
+	r.loaded = f
+	return true
+}
+
+func number(b []byte) (v uint16) {
+	for _, c := range b {
+		v = v<<8 | uint16(c)
+	}
+	return v
 }

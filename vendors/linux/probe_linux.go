@@ -69,9 +69,7 @@ func (d *Driver) try(s *vendors.Setup) error {
 	}
 	for i := range want.chains {
 		b.addChain(&want.chains[i])
-		if err := b.addRules(&want.chains[i]); err != nil {
-			return err
-		}
+		b.addRules(&want.chains[i])
 	}
 	b.check()
 	return d.sock.commit(b)

@@ -111,6 +111,9 @@ func (s *socket) bind() {
 // commit sends a finished batch and waits for the kernel's answer. The error
 // is the first one the kernel gave, with errno to be found by errors.Is.
 func (s *socket) commit(b *batch) error {
+	if b.err != nil {
+		return b.err
+	}
 	s.seq, s.out, s.broken = b.seq, b.b, true // until the answer is complete
 	if err := s.raw.Write(s.write); err != nil {
 		return fmt.Errorf("nftables transaction: %w", err)

@@ -13,9 +13,6 @@ import (
 	"github.com/csig-agent/csig/vendors"
 )
 
-// stripName is the name of our BPF programs, by which we know them again.
-const stripName = "csig_strip"
-
 // stripper attaches strip programs to tcx egress. Programs are attached by
 // BPF_PROG_ATTACH and not by a link: a link ends with the process that holds
 // it, unless it is pinned in a bpffs, and strip has to outlive the agent.

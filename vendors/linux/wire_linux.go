@@ -18,7 +18,10 @@ type batch struct {
 	seq   uint32 // of the next message
 	open  int    // where the current message starts
 	what  []label
+	err   error // what could not be written down
 }
+
+var _ writer = (*batch)(nil)
 
 // label remembers what a message is for, so that errors can say so.
 type label struct {
@@ -43,7 +46,7 @@ const (
 // generation other than 0 the kernel refuses it, with ERESTART, unless the
 // ruleset is still at that generation.
 func (b *batch) begin(seq, generation uint32) {
-	b.b, b.table, b.seq, b.what = b.b[:0], tableName, seq, b.what[:0]
+	b.b, b.table, b.seq, b.what, b.err = b.b[:0], tableName, seq, b.what[:0], nil
 	b.header(unix.NFNL_MSG_BATCH_BEGIN, unix.NLM_F_REQUEST, unix.NFPROTO_UNSPEC, unix.NFNL_SUBSYS_NFTABLES)
 	if generation != 0 {
 		b.u32(nfnlBatchGenID, generation)

@@ -1,14 +1,28 @@
 package linux
 
 import (
-	"bytes"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"time"
 
 	"github.com/csig-agent/csig/vendors"
 )
+
+// writer is one of the two ways to change our table: netlink messages, or a
+// script for the nft command. What is written between two commits is one
+// transaction.
+type writer interface {
+	addTable()
+	addSet(s *setSpec) // with what it holds, where that is fixed
+	delSet(name string)
+	flushSet(name string)
+	addKeys(set string, keys []uint16, timeout time.Duration) // a timeout of 0 is none
+	addIntervals(set string, list []interval)
+	addChain(c *chainSpec) // without its rules
+	delChain(name string)
+	addRules(c *chainSpec)
+	flushRules(chain string)
+}
 
 // group is what has to change for one port, or for what all ports share. The
 // groups of one reconciliation may be cut into several transactions, in their
@@ -17,7 +31,7 @@ type group struct {
 	port  string // "" for what all ports share
 	why   []string
 	kind  vendors.ChangeKind
-	write func(b *batch) error
+	write func(w writer)
 }
 
 // reconcile lists what turns the observed table into the wanted one, for a
@@ -80,21 +94,21 @@ func (s *setSpec) sameContent(h *observedSet) bool {
 // shared handles the table and what all ports use.
 func (r *reconciler) shared() group {
 	g := group{kind: vendors.Alter}
-	var writes []func(b *batch) error
-	do := func(why string, write func(b *batch)) {
+	var writes []func(w writer)
+	do := func(why string, write func(w writer)) {
 		if why != "" {
 			g.why = append(g.why, why)
 		}
-		writes = append(writes, func(b *batch) error { write(b); return nil })
+		writes = append(writes, write)
 	}
 	if !r.have.table {
 		g.kind = vendors.Create
-		do("table "+tableName, (*batch).addTable)
+		do("table "+tableName, writer.addTable)
 	}
 	if r.sharedReplaced {
 		// Also the chains that will go: a set that rules look into stays.
 		for name := range r.have.chains {
-			do("", func(b *batch) { b.flushRules(name) })
+			do("", func(w writer) { w.flushRules(name) })
 		}
 	}
 	for i := range r.want.sets {
@@ -105,28 +119,28 @@ func (r *reconciler) shared() group {
 		h := r.have.sets[s.name]
 		switch {
 		case h == nil:
-			do("set "+s.name, func(b *batch) { b.addSet(s) })
+			do("set "+s.name, func(w writer) { w.addSet(s) })
 		case !s.same(h):
-			do("set "+s.name+": other setup", func(b *batch) {
-				b.delSet(s.name)
-				b.addSet(s)
+			do("set "+s.name+": other setup", func(w writer) {
+				w.delSet(s.name)
+				w.addSet(s)
 				// The lease outlives its set: Apply is no reason to fall back.
 				if s.expires && h.left > 0 && !r.newLayout {
-					b.keys(s.name, leaseKeys(r.setup), leaseMillis(h.left))
+					w.addKeys(s.name, leaseKeys(r.setup), h.left)
 				}
 			})
 		case s.fixed && !s.sameContent(h):
-			do("elements of set "+s.name, func(b *batch) {
-				b.flushSet(s.name)
+			do("elements of set "+s.name, func(w writer) {
+				w.flushSet(s.name)
 				if len(s.keys) > 0 {
-					b.keys(s.name, s.keys, 0)
+					w.addKeys(s.name, s.keys, 0)
 				}
 				if len(s.intervals) > 0 {
-					b.intervals(unix.NFT_MSG_NEWSETELEM, s.name, s.intervals)
+					w.addIntervals(s.name, s.intervals)
 				}
 			})
 		case s.expires && h.left > 0 && !slices.Equal(h.keys, leaseKeys(r.setup)):
-			do("elements of set "+s.name, func(b *batch) { b.flushSet(s.name) })
+			do("elements of set "+s.name, func(w writer) { w.flushSet(s.name) })
 		}
 	}
 	why, write := r.chain(r.want.chain(chainStale))
@@ -140,65 +154,52 @@ func (r *reconciler) shared() group {
 	return g
 }
 
-func inOrder(writes []func(b *batch) error) func(b *batch) error {
-	return func(b *batch) error {
-		for _, w := range writes {
-			if err := w(b); err != nil {
-				return err
-			}
+func inOrder(writes []func(w writer)) func(w writer) {
+	return func(w writer) {
+		for _, write := range writes {
+			write(w)
 		}
-		return nil
 	}
 }
 
 // chain compares one chain; write is nil where nothing has to change. The
 // reason is "" where a chain is only written again because of a set.
-func (r *reconciler) chain(c *chainSpec) (why string, write func(b *batch) error) {
+func (r *reconciler) chain(c *chainSpec) (why string, write func(w writer)) {
 	h := r.have.chains[c.name]
 	switch {
 	case h == nil && c.optional:
 		return "", nil
 	case h == nil:
-		return "chain " + c.name, func(b *batch) error { b.addChain(c); return b.addRules(c) }
+		return "chain " + c.name, func(w writer) { w.addChain(c); w.addRules(c) }
 	case !c.sameHook(h) && c.optional:
-		return "chain " + c.name + ": not on the egress of " + c.device, func(b *batch) error {
-			b.flushRules(c.name)
-			b.delChain(c.name)
-			return nil
+		return "chain " + c.name + ": not on the egress of " + c.device, func(w writer) {
+			w.flushRules(c.name)
+			w.delChain(c.name)
 		}
 	case !c.sameHook(h):
-		return "chain " + c.name + ": not on the egress of " + c.device, func(b *batch) error {
-			b.flushRules(c.name)
-			b.delChain(c.name)
-			b.addChain(c)
-			return b.addRules(c)
+		return "chain " + c.name + ": not on the egress of " + c.device, func(w writer) {
+			w.flushRules(c.name)
+			w.delChain(c.name)
+			w.addChain(c)
+			w.addRules(c)
 		}
 	case !c.sameRules(h):
 		why = "rules of chain " + c.name
 	case !r.sharedReplaced:
 		return "", nil
 	}
-	return why, func(b *batch) error { b.flushRules(c.name); return b.addRules(c) }
+	return why, func(w writer) { w.flushRules(c.name); w.addRules(c) }
 }
 
 func (c *chainSpec) sameHook(h *observedChain) bool {
 	if c.device == "" {
 		return h.hook < 0
 	}
-	return h.hook == unix.NF_NETDEV_EGRESS && h.priority == 0 && h.policy == nfAccept && h.device == c.device
+	return h.hook == hookEgress && h.priority == 0 && h.policy == policyAccept && h.device == c.device
 }
 
 func (c *chainSpec) sameRules(h *observedChain) bool {
-	if len(h.rules) != len(c.rules) {
-		return false
-	}
-	for i := range c.rules {
-		want, err := c.rules[i].canonical()
-		if err != nil || !bytes.Equal(want, h.rules[i]) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(c.rules, h.rules, func(want ruleSpec, have []step) bool { return slices.Equal(want.steps, have) })
 }
 
 // port handles the map and the chain of one port.
@@ -209,34 +210,34 @@ func (r *reconciler) port(name, key string) group {
 	if hs == nil && hc == nil {
 		g.kind = vendors.Create
 	}
-	var writes []func(b *batch) error
-	do := func(write func(b *batch)) {
-		writes = append(writes, func(b *batch) error { write(b); return nil })
+	var writes []func(w writer)
+	do := func(write func(w writer)) {
+		writes = append(writes, write)
 	}
 	replaced := hs != nil && !set.same(hs)
 	// Rules go before the set they look into.
 	if hc != nil && (chain == nil || replaced) {
-		do(func(b *batch) { b.flushRules(key) })
+		do(func(w writer) { w.flushRules(key) })
 	}
 	if hc != nil && chain == nil {
 		g.why = append(g.why, "chain "+key+" is not wanted")
-		do(func(b *batch) { b.delChain(key) })
+		do(func(w writer) { w.delChain(key) })
 	}
 	switch {
 	case hs == nil:
 		g.why = append(g.why, "set "+key)
-		do(func(b *batch) { b.addSet(set) })
+		do(func(w writer) { w.addSet(set) })
 	case replaced:
 		g.why = append(g.why, "set "+key+": other action")
-		do(func(b *batch) { b.delSet(key); b.addSet(set) })
+		do(func(w writer) { w.delSet(key); w.addSet(set) })
 	case hs.irregular, set.fixed && !set.sameContent(hs), r.newLayout && len(hs.intervals) > 0:
 		g.why = append(g.why, "elements of set "+key)
-		do(func(b *batch) { b.flushSet(key) })
+		do(func(w writer) { w.flushSet(key) })
 	}
 	if chain != nil {
 		why, write := r.chain(chain)
 		if write == nil && replaced && hc != nil {
-			write = func(b *batch) error { return b.addRules(chain) }
+			write = func(w writer) { w.addRules(chain) }
 		}
 		if why == "" && write != nil {
 			why = "chain " + key // only rewritten, with the sets
@@ -274,15 +275,14 @@ func (r *reconciler) unwanted(wanted map[string]bool) []group {
 				g.port = p.Port
 			}
 		}
-		g.write = func(b *batch) error {
+		g.write = func(w writer) {
 			if hc != nil {
-				b.flushRules(n)
-				b.delChain(n)
+				w.flushRules(n)
+				w.delChain(n)
 			}
 			if hs != nil {
-				b.delSet(n)
+				w.delSet(n)
 			}
-			return nil
 		}
 		out = append(out, g)
 	}

@@ -1,0 +1,127 @@
+package linux
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+)
+
+// observed is our table as the kernel has it.
+type observed struct {
+	generation uint32 // of the ruleset it was read at
+	table      bool   // there is a table of our name
+	comment    string // of the table
+	sets       map[string]*observedSet
+	chains     map[string]*observedChain
+}
+
+type observedSet struct {
+	name      string
+	flags     uint32
+	keyLen    uint32
+	dataLen   uint32
+	comment   string
+	keys      []uint16      // of a set, sorted
+	left      time.Duration // until the first of the keys expires
+	intervals []interval    // of a map, sorted
+	irregular bool          // intervals not as we write them: replace, do not edit
+}
+
+type observedChain struct {
+	name     string
+	device   string
+	hook     int32 // as the kernel counts hooks; -1: not a base chain
+	priority int32
+	policy   uint32
+	rules    [][]step
+}
+
+// ours tells whether the table carries our mark, in a format we know.
+func (o *observed) ours() bool { return o.comment == tableMark }
+
+// The kernel's numbers for what our base chains have
+// (linux/netfilter_netdev.h, linux/netfilter.h).
+const (
+	hookEgress   = 1
+	policyAccept = 1
+)
+
+// setup is what the observed table was made for, with what is not as it should
+// be; index has the ports' devices. It is readable where it says all of it, and
+// only programs are left to look at.
+func (have *observed) setup(index map[string]int, depths int) (s vendors.Setup, readable bool, err error) {
+	if !have.table {
+		return vendors.Setup{}, false, nil
+	}
+	if err := foreign(have); err != nil {
+		return vendors.Setup{}, false, err
+	}
+	s = vendors.Setup{Damaged: "set " + setLease + ", which says what the setup is, is gone or illegible"}
+	if lease := have.sets[setLease]; lease != nil {
+		if parsed, ok := parseSetupComment(lease.comment); ok {
+			s, readable = parsed, true
+		}
+	}
+	for name, set := range have.sets {
+		if !strings.HasPrefix(name, portPrefix) {
+			continue
+		}
+		if p, ok := parsePortComment(set.comment); ok && portKey(p.Port) == name {
+			s.Ports = append(s.Ports, p)
+		}
+	}
+	slices.SortFunc(s.Ports, func(a, b vendors.PortSetup) int {
+		ia, ib := index[a.Port], index[b.Port]
+		switch {
+		case ia != 0 && ib != 0:
+			return ia - ib
+		case ia != ib: // one is not there
+			return ib - ia
+		}
+		return strings.Compare(a.Port, b.Port)
+	})
+	if !readable {
+		return s, readable, nil
+	}
+	want, err := rulesetOf(&s, func(port string) bool { return index[port] != 0 }, depths)
+	if err != nil {
+		s.Damaged = err.Error()
+		return s, false, nil
+	}
+	for _, g := range reconcile(&s, want, have) {
+		damage(&s, g.port, strings.Join(g.why, ", "))
+	}
+	return s, true, nil
+}
+
+// damage notes what is not as Apply leaves it.
+func damage(s *vendors.Setup, port, what string) {
+	at := &s.Damaged
+	for i := range s.Ports {
+		if port != "" && s.Ports[i].Port == port {
+			at = &s.Ports[i].Damaged
+		}
+	}
+	if *at != "" {
+		what = *at + ", " + what
+	}
+	*at = what
+}
+
+// foreign is the error for a table of our name that we did not make.
+func foreign(have *observed) error {
+	if !have.table || have.ours() {
+		return nil
+	}
+	if strings.HasPrefix(have.comment, markPrefix) {
+		return theirs("the nftables table netdev %s says %q: it was made by another version of csig: stop that version's agent with Ctrl-C or, where none runs, nft delete table netdev %s", tableName, have.comment, tableName)
+	}
+	return theirs("there is an nftables table netdev %s that csig did not make (its comment is %q, not %q): csig leaves it alone; rename it, or nft delete table netdev %s", tableName, have.comment, tableMark, tableName)
+}
+
+func theirs(format string, args ...any) error {
+	return &vendors.PermanentError{Err: &vendors.ForeignError{What: fmt.Sprintf(format, args...)}}
+}
