@@ -22,6 +22,16 @@ func (s lmSet) or(o lmSet) lmSet    { return lmSet{s[0] | o[0], s[1] | o[1]} }
 func (s lmSet) empty() bool         { return s[0]|s[1] == 0 }
 func (s lmSet) len() int            { return bits.OnesCount64(s[0]) + bits.OnesCount64(s[1]) }
 
+// next is the first locator at or after one, beginning anew behind the last.
+func (s lmSet) next(lm int) int {
+	for n := range numLM {
+		if one := (lm + n) % numLM; s.has(one) {
+			return one
+		}
+	}
+	return 0
+}
+
 // numLM is how many compact locators there can be.
 const numLM = 128
 
@@ -96,7 +106,7 @@ type allotment struct {
 	lm          []uint8 // of each port: what it writes, 0 for nothing
 
 	out, in []lmSet // of each device: what its ports, and those towards it, write
-	far     [][numLM]uint16
+	far     []lmSet // of each device: what the ports of those it has a link with write
 	used    lmSet
 	each    bool // every port of the fleet can have a name of its own
 	blocks  []lmSet
@@ -205,7 +215,7 @@ func (a *allotment) candidates(p int) lmSet {
 // of their names, so that a new device changes little for the others.
 func (a *allotment) run() {
 	a.out, a.in = make([]lmSet, len(a.f.Devices)), make([]lmSet, len(a.f.Devices))
-	a.far = make([][numLM]uint16, len(a.f.Devices))
+	a.far = make([]lmSet, len(a.f.Devices))
 	var order []uint64 // the hash's high half, and the port
 	writers := 0
 	for i := range a.f.Devices {
@@ -260,7 +270,7 @@ func (a *allotment) note(i, p int) {
 	a.out[i].add(lm)
 	a.used.add(lm)
 	for _, k := range a.t.near(i) {
-		a.far[k][lm]++
+		a.far[k].add(lm)
 	}
 	if k := a.t.peer[p]; k >= 0 {
 		a.in[k].add(lm)
@@ -270,8 +280,9 @@ func (a *allotment) note(i, p int) {
 // choose returns the best locator for a port, 0 when none agrees with what is
 // given. In this order it differs from the other ports of the device, from
 // those a frame passes right before and after, in small fleets from all others;
-// it keeps to the locators of its place on the way up or down, and is the one
-// written least often one hop further away.
+// it keeps to the locators of its place on the way up or down, and differs from
+// those one hop further away. Of those that are left it is the first at or after
+// the seed: whoever comes later changes it only by taking its place.
 func (a *allotment) choose(i, p int, seed uint32) int {
 	best := a.candidates(p)
 	if best.empty() {
@@ -296,22 +307,10 @@ func (a *allotment) choose(i, p int, seed uint32) int {
 	if k >= 0 {
 		prefer(best.minus(a.in[k]))
 	}
-	// The least often written within two hops, and of these the first at or
-	// after the seed.
-	least, lm := ^uint32(0), 0
-	start := int(seed % numLM)
-	for n := range numLM {
-		one := (start + n) % numLM
-		if !best.has(one) {
-			continue
-		}
-		count := uint32(a.far[i][one])
-		if k >= 0 {
-			count += uint32(a.far[k][one])
-		}
-		if count < least {
-			least, lm = count, one
-		}
+	further := a.far[i]
+	if k >= 0 {
+		further = further.or(a.far[k])
 	}
-	return lm
+	prefer(best.minus(further))
+	return best.next(int(seed % numLM))
 }

@@ -1,10 +1,13 @@
 package inventory
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 // FuzzParse wants of every text: no panic, and either errors with their places
@@ -71,6 +74,75 @@ func FuzzParseSchedule(f *testing.F) {
 		now := epoch.Add(1234567)
 		if next := s.Next(now); !next.After(now) || next.Sub(now) > gap {
 			t.Errorf("after %s comes %s, the longest gap is %s", now, next, gap)
+		}
+	})
+}
+
+// FuzzLoad wants of every fleet in files: no panic, and either errors with their
+// places in the files or a fleet that is the same when it is read again. The
+// files are in one text, each behind a line with its name.
+func FuzzLoad(f *testing.F) {
+	f.Add([]byte(parts))
+	for _, m := range partMistakes {
+		text := parts
+		for i := 0; i < len(m.changes); i += 2 {
+			text = strings.Replace(text, m.changes[i], m.changes[i+1], 1)
+		}
+		f.Add([]byte(text))
+	}
+	f.Add([]byte("-- fleet.yaml --\ninclude: '*'\n-- a --\ninclude: '*'\n-- b --\nlinks: |\n a - b\n"))
+	f.Add([]byte("-- fleet.yaml --\nformat: csig.fleet/v1\nlinks: |\nlinks: |\n  a - b\n \n\tc"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		files := make(fstest.MapFS)
+		for part := range strings.SplitSeq("\n"+string(text), "\n-- ") {
+			name, data, ok := strings.Cut(part, " --\n")
+			if ok && fs.ValidPath(name) {
+				files[name] = &fstest.MapFile{Data: []byte(data)}
+			}
+		}
+		fleet, err := LoadFS(files, "fleet.yaml")
+		var list Errors
+		switch {
+		case errors.As(err, &list):
+			for _, e := range list {
+				lines := strings.Split(strings.ReplaceAll(strings.TrimPrefix(string(files[e.File].Data), "\ufeff"), "\r\n", "\n"), "\n")
+				if e.Line < 1 || e.Line > len(lines) || e.Col < 1 || e.Col > len([]rune(lines[e.Line-1]))+1 {
+					t.Errorf("%s:%d:%d is not in the text", e.File, e.Line, e.Col)
+				}
+			}
+		case err == nil:
+			again, err := LoadFS(files, "fleet.yaml")
+			if err != nil || again.Hash() != fleet.Hash() {
+				t.Errorf("read again: %v, %v", again, err)
+			}
+			if fleet.Links() == nil || len(fleet.Tiers()) != len(fleet.Devices) {
+				t.Error("no links or tiers")
+			}
+			for sig := range fleet.Profile.Signals {
+				_ = fleet.Ambiguity(sig)
+			}
+			if _, err := Marshal(fleet); err != nil && !strings.Contains(err.Error(), "a fleet file has at most") {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+}
+
+// FuzzExpand wants no panic, and of every text taken as many names as its ranges
+// stand for, all different unless the text repeats a number.
+func FuzzExpand(f *testing.F) {
+	for _, text := range []string{"a", "a[1-3]", "[08-10]x[1,2]", "a[", "]", "[1-2][3-4][5-6]", "[1-9999]"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		list, err := expand(text)
+		if err == nil && (len(list) == 0 || len(list) > maxExpand) {
+			t.Errorf("%q gives %d names", text, len(list))
+		}
+		for _, name := range list {
+			if strings.ContainsAny(name, "[]") {
+				t.Errorf("%q gives %q", text, name)
+			}
 		}
 	})
 }

@@ -1,0 +1,136 @@
+package inventory
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+func compileSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("fleet.schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("fleet.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// validate reads YAML as an editor does and lets the schema judge it.
+func validate(t *testing.T, s *jsonschema.Schema, text []byte) error {
+	t.Helper()
+	data, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return err
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	return s.Validate(doc)
+}
+
+// TestSchemaTakesWhatTheReaderTakes validates all examples and right files.
+func TestSchemaTakesWhatTheReaderTakes(t *testing.T) {
+	s := compileSchema(t)
+	texts := map[string][]byte{"good": []byte(good)}
+	for name, f := range filesOf(parts) {
+		texts[name] = f.Data
+	}
+	for _, pattern := range []string{"../examples/*.yaml", "../examples/*/*.yaml"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, files, err)
+		}
+		for _, path := range files {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[path] = text
+		}
+	}
+	for name, text := range texts {
+		if err := validate(t, s, text); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestSchemaRefusesMistakes counts the mistakes that an editor shows already:
+// those of keys, words and shapes. The others take two places of the file, or
+// arithmetic.
+func TestSchemaRefusesMistakes(t *testing.T) {
+	s := compileSchema(t)
+	found := 0
+	var missed []string
+	for _, m := range mistakes {
+		if validate(t, s, []byte(mistaken(t, m.changes))) != nil {
+			found++
+		} else {
+			missed = append(missed, m.name)
+		}
+	}
+	t.Logf("the schema finds %d of %d; not %s", found, len(mistakes), strings.Join(missed, "; "))
+	if found*5 < len(mistakes)*2 {
+		t.Errorf("the schema finds only %d of %d", found, len(mistakes))
+	}
+}
+
+// TestSchemaAndReaderAgreeOnKeys gives each mapping a key that it has not, and
+// leaves out each that it needs: both refuse.
+func TestSchemaAndReaderAgreeOnKeys(t *testing.T) {
+	s := compileSchema(t)
+	rows := []struct{ name, text string }{
+		{"the file", "x: 1\n"}, {"profile", "profile: {x: 1}\n"}, {"policy", "policy: {x: 1}\n"}, {"defaults", "defaults: {x: 1}\n"},
+		{"group", "groups: {a: {x: 1}}\n"}, {"device", "devices: [{name: a, x: 1}]\n"}, {"host", "hosts: [{name: a, x: 1}]\n"},
+		{"port", "devices: [{name: a, ports: [{name: b, x: 1}]}]\n"}, {"ssh", "defaults: {management: {ssh: {user: a, x: 1}}}\n"},
+		{"counters", "defaults: {counters: {x: 1}}\n"}, {"snmp", "defaults: {counters: {snmp: {version: 3, x: 1}}}\n"},
+		{"gnmi", "defaults: {counters: {gnmi: {x: 1}}}\n"}, {"tls", "defaults: {counters: {gnmi: {tls: {x: 1}}}}\n"}, {"secret", "defaults: {counters: {gnmi: {password: {x: 1}}}}\n"},
+	}
+	for _, row := range rows {
+		text := "format: csig.fleet/v1\n" + row.text
+		if validate(t, s, []byte(text)) == nil {
+			t.Errorf("%s: the schema takes any key", row.name)
+		}
+		if _, err := Parse("a.yaml", []byte(text)); err == nil {
+			t.Errorf("%s: the reader takes any key", row.name)
+		}
+	}
+}
+
+// TestTablesAndReaderAgree wants every key of the tables to be one that the
+// reader knows, and the other way round, where the reader has lists of its own.
+func TestTablesAndReaderAgree(t *testing.T) {
+	for name, row := range map[string]struct {
+		table *table
+		text  string // up to the mapping; with a key that nobody knows
+	}{
+		"counters": {countersTable, "{xyzzyx: 1}"},
+		"snmp":     {snmpTable, "{source: snmp, snmp: {version: 3, xyzzyx: 1}}"},
+		"auth":     {authTable, "{source: snmp, snmp: {version: 3, auth: {xyzzyx: 1}}}"},
+		"gnmi":     {gnmiTable, "{source: gnmi, gnmi: {xyzzyx: 1}}"},
+		"tls":      {tlsTable, "{source: gnmi, gnmi: {tls: {xyzzyx: 1}}}"},
+	} {
+		_, err := Parse("a.yaml", []byte(strings.Replace(good, "local: true", "address: a\n    counters: "+row.text, 1)))
+		if err == nil || !strings.Contains(err.Error(), "want "+oneOf(row.table.keys())) {
+			t.Errorf("%s: the reader does not take exactly %v: %v", name, row.table.keys(), err)
+		}
+		if slices.ContainsFunc(row.table.fields, func(f field) bool { return f.doc == "" }) {
+			t.Errorf("%s: a key without documentation", name)
+		}
+	}
+}
