@@ -1,7 +1,12 @@
 // Package inventory reads fleet files, the one file format of csig: from YAML
-// to a validated, typed Fleet. Reading looks at nothing but the file: not at the
+// to a validated, typed Fleet. Reading looks at nothing but the files: not at the
 // environment, the network or the machine it runs on. Only Secret.Resolve does,
 // when somebody needs a credential.
+//
+// A Fleet is what the files come to: includes, ranges, groups and defaults are
+// taken in (docs/fleet.md has their rules), links are checked from both ends, and
+// ports without a locator have been allotted one. DeviceOrigins and PortOrigins
+// say where each value comes from.
 //
 // A fleet file describes one CSIG domain: the profile that all its devices
 // share, the policy, and the devices with their egress ports.
@@ -75,7 +80,8 @@
 //     {file: /PATH}, which others may not read (0600, or 0640), or
 //     {command: [PROGRAM, ARGUMENT]}, run without a shell. Paths are absolute.
 //   - action is update (the default), passthrough or strip. An update port
-//     needs an lm, unique in its device.
+//     without lm, or with some fields of it, is allotted one; a field whose
+//     values have names is never chosen.
 //   - peer is "device:port", or a host's name.
 //   - Aliases (&name, *name) work for whole values; there are no merge keys.
 //
