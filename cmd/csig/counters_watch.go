@@ -211,7 +211,7 @@ func boardDevice(file *inventory.Fleet, dev *inventory.Device) (fleet.BoardDevic
 // fewerFiles says whether this process may open fewer files than that.
 func fewerFiles(need uint64) bool {
 	var limit unix.Rlimit
-	return unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && uint64(limit.Cur) < need
+	return unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Cur < need
 }
 
 // writeLines is a report as JSON.
