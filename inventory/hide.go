@@ -21,7 +21,7 @@ var (
 	// bare is a secret's key without its colon, bareInBlock one with anything else
 	// in its place.
 	bare        = regexp.MustCompile(`(?:community|password|passphrase)["']?\s()\s*[^\s:=#]`)
-	bareInBlock = regexp.MustCompile(`(?:^|[{,])\s*["']?(?:community|password|passphrase|key)[\w-]*["']?[^\w:="'-]()\s*\S`)
+	bareInBlock = regexp.MustCompile(`(?:^|[{,])\s*["']?(?:community|pass|key)[\w-]*["']?[^\w:="'-]()\s*\S`)
 
 	anchor    = regexp.MustCompile(`&([^\s,\[\]{}]+)`)
 	anchored  = regexp.MustCompile(`^&([^\s,\[\]{}]+)\s*`)

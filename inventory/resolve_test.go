@@ -75,10 +75,10 @@ devices:
 	}
 	type row struct {
 		interval, schedule, estimator, level, speed, mtu, action, lm string // layers
-		seconds                                                     int
-		support                                                     Support
-		gig                                                         uint64
-		does                                                        vlanrules.Action
+		seconds                                                      int
+		support                                                      Support
+		gig                                                          uint64
+		does                                                         vlanrules.Action
 	}
 	const device, second, first = "device", "group second", "group first"
 	rows := []row{
