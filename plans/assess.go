@@ -1,0 +1,458 @@
+package plans
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// AssessmentFormat is the version of an assessment as JSON.
+const AssessmentFormat = "csig.assess/v1"
+
+// Basis is how the capabilities of a device are known.
+type Basis string
+
+// The bases, the best first.
+const (
+	BasisProbe    Basis = "probe"    // the device was asked
+	BasisPlatform Basis = "platform" // what devices of its platform can do
+	BasisTable    Basis = "table"    // only what its platform's rule table can express
+	BasisFile     Basis = "file"     // nothing is known but what the fleet file says
+)
+
+// Evidence is what is known of one device.
+type Evidence struct {
+	Seen
+	Basis    Basis
+	Counters Freshness
+}
+
+// Freshness is how a device's counters were found to be when they were read.
+type Freshness struct {
+	Source   string        // what they are read with
+	Readings int           // 0: they were not read
+	Kind     string        // how they are refreshed: "live", "timer", …; "unknown"
+	Period   time.Duration // from refresh to refresh; 0 while it is unknown
+	Read     time.Duration // the longest reading
+	Note     string        // what is wrong with the configured interval, or why they were not read; "" for nothing
+	Ports    map[string]string
+}
+
+// AssessOptions are what an assessment is asked for.
+type AssessOptions struct {
+	Offline       bool
+	Version       string
+	InventoryHash string
+	Now           time.Time
+}
+
+// LevelUnknown is the level of a device of which neither a probe, its platform
+// nor the fleet file tells. It is treated like one that discards.
+const LevelUnknown inventory.Support = "unknown"
+
+// Assessment is what a fleet can do with CSIG tags, device by device, and what
+// draft-00 §6.3 therefore asks of its ports and hosts.
+type Assessment struct {
+	Format        string           `json:"format"`
+	Created       time.Time        `json:"created"`
+	Version       string           `json:"version"`
+	Fleet         string           `json:"fleet"`
+	ProfileHash   string           `json:"profile_hash"`
+	InventoryHash string           `json:"inventory_hash"`
+	TPID          uint16           `json:"tpid"`
+	WideTPID      uint16           `json:"wide_tpid"`
+	Layout        string           `json:"layout"`
+	Signals       []string         `json:"signals"`
+	TagBytes      int              `json:"tag_bytes"` // that the longest CSIG tag of the domain adds to a frame
+	Offline       bool             `json:"offline"`   // no device was asked
+	Totals        AssessTotals     `json:"totals"`
+	Devices       []AssessedDevice `json:"devices"`
+	Requirements  []Requirement    `json:"requirements"`
+	Findings      []Finding        `json:"findings"`
+}
+
+// AssessTotals counts.
+type AssessTotals struct {
+	Devices      LevelCounts  `json:"devices"`
+	Ports        LevelCounts  `json:"ports"`
+	Requirements StatusCounts `json:"requirements"` // by port, or host
+	Errors       int          `json:"errors"`
+	Warnings     int          `json:"warnings"`
+}
+
+// LevelCounts is how many have which level.
+type LevelCounts struct {
+	All         int `json:"all"`
+	Native      int `json:"native"`
+	Software    int `json:"software"`
+	Passthrough int `json:"passthrough"`
+	Discard     int `json:"discard"`
+	Unknown     int `json:"unknown"`
+}
+
+func (c *LevelCounts) add(level inventory.Support, n int) {
+	c.All += n
+	switch level {
+	case inventory.LevelNative:
+		c.Native += n
+	case inventory.LevelSoftware:
+		c.Software += n
+	case inventory.LevelPassthrough:
+		c.Passthrough += n
+	case inventory.LevelDiscard:
+		c.Discard += n
+	default:
+		c.Unknown += n
+	}
+}
+
+// AssessedDevice is one device.
+type AssessedDevice struct {
+	Device   string          `json:"device"`
+	Platform string          `json:"platform"`
+	Via      string          `json:"via"`
+	Basis    Basis           `json:"basis"`
+	Level    string          `json:"level"`
+	Reason   string          `json:"reason"`
+	Support  []Support       `json:"support"` // where tag, depth or signal make a difference
+	Strip    Capability      `json:"strip"`
+	Lease    Capability      `json:"lease"`
+	Table    *TableCost      `json:"table,omitempty"`  // of a device that csig keeps rules on
+	Signal   *SignalAge      `json:"signal,omitempty"` // the same
+	Ports    []AssessedPorts `json:"ports"`
+	Notes    []string        `json:"notes"`
+}
+
+// Capability is one verdict; Level is "full", "degraded", "refused" or
+// "unknown".
+type Capability struct {
+	Level  string `json:"level"`
+	Reason string `json:"reason"`
+}
+
+// Support is the level for some kinds of tags (draft-00 §6.2: it depends on the
+// format and the place of the tag, and on the signal).
+type Support struct {
+	Tag     string   `json:"tag"`       // "compact" or "wide"
+	VLANs   []int    `json:"vlan_tags"` // how many stand in front; empty: as many as may be
+	Signals []string `json:"signals"`
+	Level   string   `json:"level"`
+	Reason  string   `json:"reason"`
+}
+
+// AssessedPorts are ports of a device that are alike.
+type AssessedPorts struct {
+	Ports  []string `json:"ports"`
+	Speed  uint64   `json:"speed"`     // bit/s; 0: the device knows
+	MTU    int      `json:"mtu_bytes"` // 0: the device knows
+	Action string   `json:"action"`
+	Level  string   `json:"level"`
+	Reason string   `json:"reason"`
+}
+
+// Assess says what a fleet can do. It asks nobody: look says what is known of
+// each device.
+func Assess(f *inventory.Fleet, look func(*inventory.Device) Evidence, o AssessOptions) *Assessment {
+	a := &assessor{fleet: f, offline: o.Offline, costs: map[string]tableOps{}, out: &Assessment{
+		Format: AssessmentFormat, Created: o.Now.UTC(), Version: o.Version, Fleet: f.Path, ProfileHash: f.Profile.Hash(), InventoryHash: o.InventoryHash,
+		TPID: f.Profile.TPID, WideTPID: f.Profile.WideTPID, Layout: f.Profile.Layout.String(), Signals: []string{}, TagBytes: 4, Offline: o.Offline,
+		Devices: make([]AssessedDevice, 0, len(f.Devices)), Requirements: []Requirement{}, Findings: []Finding{},
+	}}
+	if f.Profile.WideTPID != 0 {
+		a.out.TagBytes = 8
+	}
+	for _, sig := range quantize.Signals {
+		if _, ok := f.Profile.Signals[sig]; ok {
+			a.signals = append(a.signals, sig)
+			a.out.Signals = append(a.out.Signals, sig.String())
+		}
+	}
+	a.devices = make([]assessed, len(f.Devices))
+	a.index = make(map[string]int, len(f.Devices))
+	for i := range f.Devices {
+		a.index[f.Devices[i].Name] = i
+	}
+	a.domain()
+	for i := range f.Devices {
+		a.device(&a.devices[i], &f.Devices[i], look(&f.Devices[i]))
+	}
+	a.require()
+	a.total()
+	return a.out
+}
+
+type assessor struct {
+	fleet   *inventory.Fleet
+	offline bool
+	signals []quantize.Signal // of the profile
+	devices []assessed
+	index   map[string]int
+	costs   map[string]tableOps // by capabilities
+	out     *Assessment
+}
+
+// assessed is one device while the fleet is looked at.
+type assessed struct {
+	dev   *inventory.Device
+	seen  Evidence
+	level Level
+	ports []portLevel // in the order of the device
+}
+
+type portLevel struct {
+	Level
+	entries, headroom int // of its tables
+	form              string
+}
+
+// blind tells whether tags must not reach the device.
+func (d *assessed) blind() bool {
+	return d.level.Support == inventory.LevelDiscard || d.level.Support == LevelUnknown
+}
+
+func (a *assessor) find(severity, device, port, format string, args ...any) {
+	a.out.Findings = append(a.out.Findings, Finding{Severity: severity, Device: device, Port: port, Message: fmt.Sprintf(format, args...)})
+}
+
+// device assesses one device by itself.
+func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
+	d.dev, d.seen = dev, seen
+	a.decide(d)
+	if seen.Err != nil && !a.offline {
+		a.find(SeverityWarning, dev.Name, "", "it was not asked, so this is what is known without: %v", seen.Err)
+	}
+	out := AssessedDevice{
+		Device: dev.Name, Platform: dev.Platform, Via: seen.Via, Basis: seen.Basis,
+		Level: d.level.Support.String(), Reason: d.level.Reason, Support: a.support(d),
+		Strip: seen.capability(&seen.Facts.Strip), Lease: seen.capability(&seen.Facts.Lease),
+		Ports: []AssessedPorts{}, Notes: append([]string{}, seen.Facts.Notes...),
+	}
+	if d.level.Support == inventory.LevelSoftware {
+		out.Table = a.table(d)
+		out.Signal = a.age(d)
+	} else {
+		d.ports = make([]portLevel, len(dev.Ports))
+		for i := range d.ports {
+			d.ports[i].Level = d.level
+		}
+	}
+	out.Ports = alike(d)
+	a.out.Devices = append(a.out.Devices, out)
+	a.caution(d)
+}
+
+// capability is a verdict of the facts, as far as they are known.
+func (e *Evidence) capability(v *vlanrules.Verdict) Capability {
+	switch e.Basis {
+	case BasisTable:
+		return Capability{"unknown", "only the platform's rule table is known; ask the device, without --offline"}
+	case BasisFile:
+		return Capability{"unknown", "nothing is known of the device but what the fleet file says"}
+	}
+	return Capability{v.Level.String(), v.Reason}
+}
+
+// alike puts ports that are alike together, in the order of the device.
+func alike(d *assessed) []AssessedPorts {
+	type key struct {
+		speed  uint64
+		mtu    int
+		action vlanrules.Action
+		Level
+	}
+	out := []AssessedPorts{}
+	at := map[key]int{}
+	for i := range d.dev.Ports {
+		p := &d.dev.Ports[i]
+		level := d.ports[i].Level
+		if why := d.seen.Counters.Ports[p.Name]; why != "" {
+			level.Reason = strings.TrimPrefix(level.Reason+"; its counters: "+why, "; ")
+		}
+		k := key{p.Speed, p.MTU, p.Action, level}
+		n, ok := at[k]
+		if !ok {
+			n = len(out)
+			at[k] = n
+			out = append(out, AssessedPorts{Speed: p.Speed, MTU: p.MTU, Action: p.Action.String(), Level: level.Support.String(), Reason: level.Reason})
+		}
+		out[n].Ports = append(out[n].Ports, p.Name)
+	}
+	return out
+}
+
+// decide finds a device's level, and what the fleet file says of it that is not
+// so.
+func (a *assessor) decide(d *assessed) {
+	dev, seen := d.dev, &d.seen
+	asserted := dev.Level.Support
+	own := Level{asserted, cmp.Or(dev.Level.Reason, "the fleet file says so")}
+	switch seen.Basis {
+	case BasisProbe, BasisPlatform:
+		auto := *dev
+		auto.Level = inventory.Level{}
+		found := LevelOf(&auto, &seen.Facts)
+		if found.Reason == "" {
+			found.Reason = "it takes the rules"
+			if seen.Basis == BasisPlatform {
+				found.Reason = "devices of its platform take the rules"
+			}
+		}
+		d.level = own
+		switch {
+		case asserted == inventory.LevelAuto:
+			d.level = found
+		case asserted == inventory.LevelNative:
+			a.find(SeverityWarning, dev.Name, "", "the fleet file says that its level is native: csig cannot tell whether that is so; by rules of csig it would be %s", found.Support)
+		case rank(asserted) > rank(found.Support):
+			d.level = Level{found.Support, fmt.Sprintf("the fleet file says %s, but: %s", asserted, found.Reason)}
+			a.find(SeverityError, dev.Name, "", "the fleet file says that its level is %s, and it is %s: %s; correct level", asserted, found.Support, found.Reason)
+		}
+		return
+	}
+	switch {
+	case asserted != inventory.LevelAuto:
+		d.level = own
+	case seen.Basis == BasisTable:
+		d.level = Level{inventory.LevelSoftware, fmt.Sprintf("its platform's rule table takes compare-and-replace (%s match); whether this device has that was not asked", seen.Facts.Rules.Match)}
+	default:
+		d.level = Level{LevelUnknown, fmt.Sprintf("nothing tells (%v): give it a level in the fleet file; until then no tag may reach it", seen.Err)}
+		a.find(SeverityError, dev.Name, "", "its level is not known (%v): give it a level with its reason", seen.Err)
+	}
+}
+
+// rank orders levels by what they promise.
+func rank(s inventory.Support) int {
+	return slices.Index([]inventory.Support{inventory.LevelDiscard, inventory.LevelPassthrough, inventory.LevelSoftware, inventory.LevelNative}, s)
+}
+
+// below is what a device does with tags that its rules do not update.
+func (e *Evidence) below(why string) Level {
+	if v := &e.Facts.Through; v.Level == vlanrules.Refused && e.Basis != BasisTable {
+		return Level{inventory.LevelDiscard, v.Reason}
+	}
+	return Level{inventory.LevelPassthrough, why}
+}
+
+// counted tells whether an agent can work out a signal from counters.
+func counted(sig quantize.Signal) bool { return sig == quantize.MinABW || sig == quantize.MinABWC }
+
+// support is the level of each kind of tag. Kinds that fare alike are one.
+func (a *assessor) support(d *assessed) []Support {
+	out := []Support{}
+	put := func(tag string, vlans []int, signals []quantize.Signal, level Level) {
+		if len(signals) == 0 {
+			return
+		}
+		s := Support{Tag: tag, VLANs: append([]int{}, vlans...), Signals: []string{}, Level: level.Support.String(), Reason: level.Reason}
+		for _, sig := range signals {
+			s.Signals = append(s.Signals, sig.String())
+		}
+		out = append(out, s)
+	}
+	tags := []string{"compact", "wide"}
+	if a.fleet.Profile.WideTPID == 0 {
+		tags = tags[:1]
+	}
+	if d.level.Support != inventory.LevelSoftware {
+		for _, tag := range tags {
+			put(tag, nil, a.signals, d.level)
+		}
+		return out
+	}
+	var can, cannot []quantize.Signal
+	for _, sig := range a.signals {
+		if counted(sig) {
+			can = append(can, sig)
+		} else {
+			cannot = append(cannot, sig)
+		}
+	}
+	// Depths that fare alike, in order.
+	type depths struct {
+		level Level
+		vlans []int
+	}
+	var rows []depths
+	for n, v := range d.seen.Facts.Depths {
+		level := d.level
+		switch v.Level {
+		case vlanrules.Degraded:
+			level.Reason = v.Reason
+		case vlanrules.Refused:
+			level = d.seen.below(v.Reason)
+		}
+		i := slices.IndexFunc(rows, func(r depths) bool { return r.level == level })
+		if i < 0 {
+			i = len(rows)
+			rows = append(rows, depths{level: level})
+		}
+		rows[i].vlans = append(rows[i].vlans, n)
+	}
+	if rows == nil {
+		rows = []depths{{d.level, nil}}
+	}
+	for _, r := range rows {
+		put("compact", r.vlans, can, r.level)
+	}
+	put("compact", nil, cannot, d.seen.below("a per-frame signal cannot be read from counters (draft-00 §6.4)"))
+	if len(tags) > 1 {
+		switch v := &d.seen.Facts.Wide; {
+		case d.seen.Basis == BasisTable:
+			put("wide", nil, a.signals, d.seen.below("whether it updates wide tags was not asked"))
+		case v.Level == vlanrules.Refused:
+			put("wide", nil, a.signals, d.seen.below(v.Reason))
+		default:
+			level := d.level
+			level.Reason = cmp.Or(v.Reason, level.Reason)
+			put("wide", nil, can, level)
+			put("wide", nil, cannot, d.seen.below("a per-frame signal cannot be read from counters (draft-00 §6.4)"))
+		}
+	}
+	return out
+}
+
+// total counts.
+func (a *assessor) total() {
+	t := &a.out.Totals
+	for i := range a.devices {
+		d := &a.devices[i]
+		t.Devices.add(d.level.Support, 1)
+		for j := range d.ports {
+			t.Ports.add(d.ports[j].Support, 1)
+		}
+	}
+	for i := range a.out.Requirements {
+		r := &a.out.Requirements[i]
+		t.Requirements.add(r.Status, max(1, len(r.Ports)))
+	}
+	for _, f := range a.out.Findings {
+		if f.Severity == SeverityError {
+			t.Errors++
+		} else {
+			t.Warnings++
+		}
+	}
+}
+
+// bare takes a port's name out of a sentence, so that ports with the same
+// trouble have the same sentence.
+func bare(reason, port string) string {
+	reason = strings.TrimPrefix(reason, "port "+port+": ")
+	return strings.ReplaceAll(reason, "port "+port+"/", "")
+}
+
+// setupPorts counts the ports of a device that csig is to update.
+func setupPorts(dev *inventory.Device) (n int) {
+	for i := range dev.Ports {
+		if dev.Ports[i].Action == vlanrules.Update {
+			n++
+		}
+	}
+	return n
+}
