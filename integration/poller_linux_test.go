@@ -171,6 +171,8 @@ func (p *poller) judge(t *testing.T, port string, tr *truth, from time.Time) (v 
 			}
 			if b.S != truth {
 				v.wrong++
+				t.Logf("%s %s, read at %s: S(%s) = %d (%d…%d) and in truth %d; Δt %v ±%v", p.name, port, g.read.Format("05.000"),
+					p.tables[j].Signal, b.S, b.Worst, b.Best, truth, g.est.End.Sub(g.est.Start), g.est.Error)
 				if !doubtful {
 					t.Errorf("%s %s: S(%s) = %d without a doubt, but the load was %.0f bit/s: %d", p.name, port, p.tables[j].Signal, b.S, want, truth)
 				}
