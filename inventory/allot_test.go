@@ -152,6 +152,26 @@ func TestSmallFleetsAreUnambiguous(t *testing.T) {
 	}
 }
 
+// TestNeighboursDiffer has a full mesh, where no tiers help and there are more
+// ports than names: those right behind each other still differ.
+func TestNeighboursDiffer(t *testing.T) {
+	const n = 20
+	text := fabricHead + "devices:\n"
+	for i := range n {
+		text += fmt.Sprintf("  - name: s%d\n", i)
+	}
+	text += "links:\n"
+	for i := range n {
+		for j := range i {
+			text += fmt.Sprintf("  - s%d:p%d - s%d:p%d\n", i, j, j, i)
+		}
+	}
+	f := parse(t, text)
+	if a := f.Ambiguity(quantize.MinABW); a.Ports != n*(n-1) || a.Consecutive != 0 {
+		t.Errorf("got %+v", a)
+	}
+}
+
 // TestAllotmentRespectsWhatIsGiven draws fleets where some ports have a locator,
 // or some fields of one: these stay, and the others keep out of their way.
 func TestAllotmentRespectsWhatIsGiven(t *testing.T) {
@@ -237,14 +257,15 @@ func TestAllotmentIsStable(t *testing.T) {
 
 // TestCandidates compares with every shortest path of the model.
 func TestCandidates(t *testing.T) {
-	f := parse(t, closText(4, 3, 3))
+	// With a link between two leaves, and a host at two of them.
+	f := parse(t, closText(4, 3, 3)+"  leaf-0:side - leaf-2:side\n  leaf-1:twin - twin\n  leaf-3:twin - twin\n")
 	for i := range f.Devices { // few locators, so that there is something to narrow
 		for j := range f.Devices[i].Ports {
 			f.Devices[i].Ports[j].LM = map[quantize.Signal]uint16{quantize.MinABW: uint16(1 + (i+j)%5)}
 		}
 	}
 	f.Devices[5].Ports[1].Action = vlanrules.Passthrough
-	for _, pair := range [][2]string{{"h-0-0", "h-1-2"}, {"h-3-1", "h-0-0"}, {"h-0-0", "h-0-1"}, {"h-2-2", "h-3-0"}} {
+	for _, pair := range [][2]string{{"h-0-0", "h-1-2"}, {"h-3-1", "h-0-0"}, {"h-0-0", "h-0-1"}, {"h-2-2", "h-3-0"}, {"h-0-0", "h-2-0"}, {"h-3-0", "twin"}, {"h-0-0", "twin"}, {"twin", "h-1-0"}} {
 		for lm := range uint16(7) {
 			want := make(map[PortRef]bool)
 			for _, path := range shortest(f, pair[0], pair[1]) {

@@ -142,14 +142,41 @@ func TestOriginsPointIntoTheFiles(t *testing.T) {
 		}
 	}
 	for i := range f.Devices {
-		for _, o := range f.DeviceOrigins(f.Devices[i].Name) {
-			if o.File != "" {
-				at(o)
+		list := []map[string]Origin{f.DeviceOrigins(f.Devices[i].Name)}
+		for _, p := range f.Devices[i].Ports {
+			list = append(list, f.PortOrigins(PortRef{f.Devices[i].Name, p.Name}))
+		}
+		for _, one := range list {
+			for key, o := range one {
+				if o.Layer == "" {
+					t.Errorf("%s: %s comes from nowhere", f.Devices[i].Name, key)
+				}
+				if o.File != "" {
+					at(o)
+				}
 			}
 		}
 	}
 	if f.DeviceOrigins("nobody") != nil || f.PortOrigins(PortRef{"leaf-1", "swp9"}) != nil {
 		t.Error("there is an origin of nothing")
+	}
+}
+
+// TestPortsInOrder lists the ports of groups in order, then the device's own.
+func TestPortsInOrder(t *testing.T) {
+	f := loadParts(t, leaf1, "  - {name: leaf-1, groups: [leaf, canary], address: 192.0.2.11, ports: [{name: own}, {name: swp2, mtu: 1500}, {name: mgmt, mtu: 900}]}\n",
+		"canary: {", "canary: {ports: [{name: mgmt, action: strip}, {name: swp50, mtu: 1400}], ")
+	d, _ := f.Device("leaf-1")
+	var names []string
+	for _, p := range d.Ports {
+		names = append(names, p.Name)
+	}
+	if want := []string{"swp1", "swp2", "swp49", "swp50", "mgmt", "own"}; !slices.Equal(names, want) {
+		t.Errorf("got %v, want %v", names, want)
+	}
+	// The nearest layer that says something: also where a farther one lists the port.
+	if d.Ports[1].MTU != 1500 || d.Ports[1].Speed != 25e9 || d.Ports[3].MTU != 1400 || d.Ports[3].Speed != 100e9 || d.Ports[4].MTU != 900 || d.Ports[4].Action != vlanrules.Strip {
+		t.Errorf("got %+v", d.Ports)
 	}
 }
 
