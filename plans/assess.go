@@ -456,3 +456,28 @@ func setupPorts(dev *inventory.Device) (n int) {
 	}
 	return n
 }
+
+// Only is the assessment of some of the devices, with all that concerns them;
+// nil is all. The totals stay the fleet's.
+func (a *Assessment) Only(names []string) *Assessment {
+	if len(names) == 0 {
+		return a
+	}
+	asked := make(map[string]bool, len(names))
+	for _, name := range names {
+		asked[name] = true
+	}
+	out := *a
+	out.Devices = slices.DeleteFunc(slices.Clone(a.Devices), func(d AssessedDevice) bool { return !asked[d.Device] })
+	out.Requirements = slices.DeleteFunc(slices.Clone(a.Requirements), func(r Requirement) bool {
+		if asked[r.Device] {
+			return false
+		}
+		return !slices.ContainsFunc(r.Peers, func(peer string) bool {
+			device, _, _ := strings.Cut(peer, ":")
+			return asked[device]
+		})
+	})
+	out.Findings = slices.DeleteFunc(slices.Clone(a.Findings), func(f Finding) bool { return f.Device != "" && !asked[f.Device] })
+	return &out
+}

@@ -2,6 +2,7 @@ package plans
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
@@ -16,11 +17,15 @@ func (a *assessor) domain() {
 	prof := &a.fleet.Profile
 	first, last := a.vids()
 	if last >= reservedVIDs {
-		text := fmt.Sprintf("its tags have VIDs from %d to %d, and some gear keeps those from %d up: every device has to forward them", first, last, reservedVIDs)
+		text := fmt.Sprintf("the domain's tags have VIDs from %d to %d, and some gear keeps those from %d up for itself: every device has to forward them", first, last, reservedVIDs)
+		var from31 []string
 		for _, sig := range a.signals {
 			if !sig.Max() && prof.Initial(sig) == quantize.NumBuckets-1 {
-				text += fmt.Sprintf("; %s with initial_s: 30 keeps clear of them", sig)
+				from31 = append(from31, sig.String())
 			}
+		}
+		if len(from31) > 0 {
+			text += fmt.Sprintf("; initial_s: 30 keeps %s clear of them", strings.Join(from31, " and "))
 		}
 		a.find(SeverityWarning, "", "", "%s", text)
 	}

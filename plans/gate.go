@@ -136,7 +136,8 @@ func (h *Health) judge(ctx context.Context, wave, device string) error {
 	}
 	took := time.Since(h.began)
 	var errs []error
-	for name, p := range now {
+	for _, name := range portsOf(&h.Plan.device(device).Observed, &want) {
+		p := now[name]
 		first, old := h.first[device][name], h.before[device][name]
 		for _, c := range []struct {
 			what             string
@@ -155,6 +156,21 @@ func (h *Health) judge(ctx context.Context, wave, device string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// portsOf are the ports of two setups, in their order, once each.
+func portsOf(setups ...*vendors.Setup) []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, s := range setups {
+		for _, p := range s.Ports {
+			if !seen[p.Port] {
+				seen[p.Port] = true
+				out = append(out, p.Port)
+			}
+		}
+	}
+	return out
 }
 
 // wanted is what a device has after a wave of the plan.

@@ -1,0 +1,85 @@
+package plans
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// lossy is a device whose port a loses frames.
+type lossy struct {
+	Target
+	readings *[]vendors.PortHealth // what Health says, one after the other
+}
+
+func (l lossy) Health(context.Context) ([]vendors.PortHealth, error) {
+	next := (*l.readings)[0]
+	*l.readings = (*l.readings)[1:]
+	return []vendors.PortHealth{next, {Port: "other", Errors: 1 << 40}}, nil
+}
+
+func TestHealthGate(t *testing.T) {
+	port := func(errors, discards uint64) vendors.PortHealth {
+		return vendors.PortHealth{Port: "a", Errors: errors, Discards: discards}
+	}
+	for name, tc := range map[string]struct {
+		readings []vendors.PortHealth // before the baseline, after it, after the wave
+		losses   uint64
+		change   func(f *fleet)
+		command  []string
+		want     string // in the error; "": the gate opens
+	}{
+		"quiet":               {readings: []vendors.PortHealth{port(7, 9), port(7, 9), port(7, 9)}},
+		"errors":              {readings: []vendors.PortHealth{port(7, 9), port(7, 9), port(8, 9)}, want: "device s1, port a: 1 frames with errors"},
+		"discards":            {readings: []vendors.PortHealth{port(7, 9), port(7, 9), port(7, 12)}, want: "device s1, port a: 3 frames discarded"},
+		"allowed":             {readings: []vendors.PortHealth{port(7, 9), port(7, 9), port(8, 12)}, losses: 3},
+		"as many as before":   {readings: []vendors.PortHealth{port(0, 0), port(0, 100), port(0, 205)}},
+		"more than before":    {readings: []vendors.PortHealth{port(0, 0), port(0, 100), port(0, 900000)}, want: "frames discarded"},
+		"reset to zero":       {readings: []vendors.PortHealth{port(50, 50), port(50, 50), port(0, 0)}},
+		"changed behind us":   {readings: []vendors.PortHealth{port(0, 0), port(0, 0), port(0, 0)}, change: func(f *fleet) { f.devices["s1"] = vendors.Setup{} }, want: "device s1: the setup read back is not the wanted one"},
+		"the command agrees":  {readings: []vendors.PortHealth{port(0, 0), port(0, 0), port(0, 0)}, command: []string{"sh", "-c", `test "$CSIG_WAVE $CSIG_DEVICES" = "fence/all s1"`}},
+		"the command says no": {readings: []vendors.PortHealth{port(0, 0), port(0, 0), port(0, 0)}, command: []string{"sh", "-c", "echo loss on rack 7; exit 3"}, want: "sh: exit status 3: loss on rack 7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, f := threeStages(t)
+			g := &Health{Plan: p, Losses: tc.losses, Soak: 10 * time.Millisecond, Command: tc.command, Open: func(ctx context.Context, device string) (Target, error) {
+				d, err := f.open(ctx, device)
+				return lossy{d, &tc.readings}, err
+			}}
+			if err := g.Before(t.Context(), []string{"s1"}); err != nil {
+				t.Fatal(err)
+			}
+			f.devices["s1"] = setup(vlanrules.Strip, "a")
+			if tc.change != nil {
+				tc.change(f)
+			}
+			err := g.After(t.Context(), "fence/all", []string{"s1"})
+			switch {
+			case tc.want == "" && err != nil:
+				t.Errorf("the gate stayed closed: %v", err)
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			if len(tc.readings) > 0 && tc.change == nil {
+				t.Errorf("%d readings left", len(tc.readings))
+			}
+		})
+	}
+}
+
+// Ctrl-C ends the watching, and a gate that was not heard out does not open.
+func TestGateInterrupted(t *testing.T) {
+	p, f := threeStages(t)
+	g := &Health{Plan: p, Soak: time.Hour, Open: f.open}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("interrupted")
+	cancel(why)
+	if err := g.After(ctx, "fence/all", []string{"s1"}); !errors.Is(err, why) {
+		t.Errorf("got %v", err)
+	}
+}
