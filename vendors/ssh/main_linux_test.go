@@ -1,0 +1,39 @@
+package ssh
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/vendors/ssh/sshtest"
+)
+
+// TestMain runs the tests in namespaces of their own as root. An ordinary
+// user's sshd cannot work inside a user namespace, but does outside of one, for
+// that user.
+func TestMain(m *testing.M) {
+	if os.Geteuid() != 0 {
+		os.Exit(m.Run())
+	}
+	fabric.Tests(m, func() (func(), error) {
+		if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("ip link set lo up: %w: %s", err, out)
+		}
+		return func() {}, nil
+	})
+}
+
+// server starts an sshd on a port that is free.
+func server(t *testing.T, extra ...string) *sshtest.Server {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := ln.Addr().(*net.TCPAddr).Port
+	ln.Close()
+	return sshtest.Start(t, sshtest.Options{Port: uint16(port), Extra: extra})
+}

@@ -1,0 +1,162 @@
+// Package sshtest starts a real sshd for tests: with keys and a configuration
+// of its own, in the network namespace that the test gives it, ended with the
+// test.
+package sshtest
+
+import (
+	"bufio"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/csig-agent/csig/inventory"
+)
+
+// Server is a running sshd, and how to log in there.
+type Server struct {
+	Address string // an IP address
+	Login   inventory.SSH
+	Dir     string // its files, and the client's
+
+	cmd *exec.Cmd
+}
+
+// Options are what tests may want otherwise; the zero value will do.
+type Options struct {
+	Address string   // 127.0.0.1 where empty
+	Port    uint16   // 2222 where 0; a namespace of one's own has it free
+	Extra   []string // more lines for sshd_config; the first mention of a word counts
+
+	// Start starts the command, perhaps in another network namespace; nil
+	// is (*exec.Cmd).Start.
+	Start func(*exec.Cmd) error
+}
+
+// Start runs an sshd until the test ends. As root it has a mount namespace of
+// its own, whose /run is empty: what tests want to reach there by a path has to
+// be elsewhere.
+func Start(t testing.TB, o Options) *Server {
+	t.Helper()
+	const sshd = "/usr/sbin/sshd"
+	if _, err := os.Stat(sshd); err != nil {
+		t.Fatalf("%v: install it (Debian: apt-get install openssh-server)", err)
+	}
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Address == "" {
+		o.Address = "127.0.0.1"
+	}
+	if o.Port == 0 {
+		o.Port = 2222
+	}
+	s := &Server{Address: o.Address, Dir: t.TempDir()}
+	s.Login = inventory.SSH{User: me.Username, Port: o.Port, Key: filepath.Join(s.Dir, "id"), KnownHosts: filepath.Join(s.Dir, "known_hosts")}
+	host := NewKey(t, filepath.Join(s.Dir, "host_key"), "")
+	login := NewKey(t, s.Login.Key, "")
+	s.write(t, "authorized_keys", string(ssh.MarshalAuthorizedKey(login)))
+	s.write(t, "known_hosts", knownhosts.Line([]string{net.JoinHostPort(o.Address, strconv.Itoa(int(o.Port)))}, host)+"\n")
+	s.write(t, "sshd_config", strings.Join(append(o.Extra,
+		"ListenAddress "+o.Address,
+		fmt.Sprintf("Port %d", o.Port),
+		"HostKey "+filepath.Join(s.Dir, "host_key"),
+		"AuthorizedKeysFile "+filepath.Join(s.Dir, "authorized_keys"),
+		"PidFile none",
+		"UsePAM no",
+		"StrictModes no", // the files' parents are the test's, and anybody's /tmp
+		"PermitRootLogin prohibit-password",
+		"PasswordAuthentication no",
+		"KbdInteractiveAuthentication no",
+		"LogLevel INFO",
+	), "\n")+"\n")
+	args := []string{"-D", "-e", "-f", filepath.Join(s.Dir, "sshd_config")}
+	s.cmd = exec.Command(sshd, args...)
+	if os.Geteuid() == 0 {
+		// sshd wants /run/sshd; the machine's own /run stays as it is.
+		const script = `mount --make-rprivate / && mount -t tmpfs sshd /run && mkdir -m 755 /run/sshd && exec "$0" "$@"`
+		s.cmd = exec.Command("/bin/sh", append([]string{"-c", script, sshd}, args...)...)
+		s.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	}
+	log, err := s.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := o.Start
+	if start == nil {
+		start = (*exec.Cmd).Start
+	}
+	if err := start(s.cmd); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(log)
+	var said []string
+	for lines.Scan() {
+		said = append(said, lines.Text())
+		if strings.Contains(lines.Text(), "Server listening") {
+			break
+		}
+	}
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		for lines.Scan() {
+		}
+	}()
+	t.Cleanup(func() {
+		_ = s.cmd.Process.Kill() // it may have ended
+		<-drained                // sessions have the log open, so they are gone too
+		_ = s.cmd.Wait()         // it was killed
+	})
+	if n := len(said); n == 0 || !strings.Contains(said[n-1], "Server listening") {
+		t.Fatalf("sshd does not listen:\n%s", strings.Join(said, "\n"))
+	}
+	return s
+}
+
+func (s *Server) write(t testing.TB, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(s.Dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// NewKey makes a key pair, writes the private key to path, locked with a
+// passphrase unless that is "", and returns the public one.
+func NewKey(t testing.TB, path, passphrase string) ssh.PublicKey {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var block *pem.Block
+	if passphrase == "" {
+		block, err = ssh.MarshalPrivateKey(private, "csig test")
+	} else {
+		block, err = ssh.MarshalPrivateKeyWithPassphrase(private, "csig test", []byte(passphrase))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
