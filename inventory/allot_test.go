@@ -258,13 +258,14 @@ func TestAllotmentIsStable(t *testing.T) {
 // TestCandidates compares with every shortest path of the model.
 func TestCandidates(t *testing.T) {
 	// With a link between two leaves, and a host at two of them.
-	f := parse(t, closText(4, 3, 3)+"  leaf-0:side - leaf-2:side\n  leaf-1:twin - twin\n  leaf-3:twin - twin\n")
+	text := strings.Replace(closText(4, 3, 3), "devices:\n", "devices:\n  - {name: island, ports: [{name: beach, peer: sea}, {name: cliff}]}\n", 1)
+	f := parse(t, text+"  leaf-0:side - leaf-2:side\n  leaf-1:twin - twin\n  leaf-3:twin - twin\n")
 	for i := range f.Devices { // few locators, so that there is something to narrow
 		for j := range f.Devices[i].Ports {
 			f.Devices[i].Ports[j].LM = map[quantize.Signal]uint16{quantize.MinABW: uint16(1 + (i+j)%5)}
 		}
 	}
-	f.Devices[5].Ports[1].Action = vlanrules.Passthrough
+	f.Devices[6].Ports[1].Action = vlanrules.Passthrough
 	for _, pair := range [][2]string{{"h-0-0", "h-1-2"}, {"h-3-1", "h-0-0"}, {"h-0-0", "h-0-1"}, {"h-2-2", "h-3-0"}, {"h-0-0", "h-2-0"}, {"h-3-0", "twin"}, {"h-0-0", "twin"}, {"twin", "h-1-0"}} {
 		for lm := range uint16(7) {
 			want := make(map[PortRef]bool)
@@ -311,9 +312,9 @@ func TestCandidates(t *testing.T) {
 			}
 		}
 	}
-	for _, pair := range [][2]string{{"h-9-9", ""}, {"", "h-9-9"}} {
+	for _, pair := range [][2]string{{"h-9-9", ""}, {"", "h-9-9"}, {"h-0-0", "sea"}, {"island", "h-0-0"}, {"leaf-0", "island"}} {
 		if _, err := f.Candidates(quantize.MinABW, 1, pair[0], pair[1]); err == nil {
-			t.Errorf("%v is known", pair)
+			t.Errorf("%v have a path", pair)
 		}
 	}
 }

@@ -224,12 +224,16 @@ func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, chain []*settings, d
 	if d.Platform, about.platform = platform.value, platform.at; platform.at == notGiven && len(c.errs) == 0 {
 		c.errorf(decl.at, "e.g. platform: linux, here, in a group or in defaults", `%s: "platform" is missing`, what)
 	}
+	netns := nearest(chain, func(s *settings) given[string] { return s.netns })
 	ssh := nearest(chain, func(s *settings) given[*SSH] { return s.ssh })
 	daemon := nearest(chain, func(s *settings) given[*Daemon] { return s.daemon })
 	level := nearest(chain, func(s *settings) given[Level] { return s.level })
 	counters := nearest(chain, func(s *settings) given[Counters] { return s.counters })
-	d.Management, d.Level, d.Counters = Management{ssh.value, daemon.value}, level.value, counters.value
-	about.ssh, about.daemon, about.level, about.counters = ssh.at, daemon.at, level.at, counters.at
+	d.Management, d.Level, d.Counters = Management{netns.value, ssh.value, daemon.value}, level.value, counters.value
+	about.netns, about.ssh, about.daemon, about.level, about.counters = netns.at, ssh.at, daemon.at, level.at, counters.at
+	if netns.value != "" && (ssh.value != nil || daemon.value != nil && daemon.value.Port != 0) {
+		c.errorf(netns.at, "leave one of them out", "%s: management: netns: a namespace of this machine is not reached over the network", what)
+	}
 	if about.level == notGiven {
 		about.level = builtIn
 	}
@@ -259,7 +263,7 @@ func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, chain []*settings, d
 			c.errorf(decl.at, "e.g. address: 192.0.2.7", `%s: "address" is missing: management: daemon is there`, what)
 		}
 	}
-	if daemon.value != nil && daemon.value.Socket != "" && ssh.value == nil && decl.address != notGiven {
+	if daemon.value != nil && daemon.value.Socket != "" && ssh.value == nil && netns.value == "" && decl.address != notGiven {
 		c.errorf(daemon.at, "add management: ssh, or port and tls in place of socket", "%s: management: daemon: its socket is reached through ssh, and there is none", what)
 	}
 

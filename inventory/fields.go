@@ -184,6 +184,7 @@ var hostTable = &table{"An end of the network.", []field{
 }}
 
 var managementTable = &table{"How csig gets at a device.", []field{
+	{key: "netns", doc: "Path of the network namespace that is the device, on this machine: a lab's switch.", form: pathForm()},
 	{key: "ssh", doc: "With commands from afar, at the device's address.", form: mappingOf(sshTable)},
 	{key: "daemon", doc: "Through csig agent on the device.", form: mappingOf(daemonTable)},
 }}

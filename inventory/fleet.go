@@ -110,6 +110,7 @@ type Level struct {
 // Management is how csig gets at a device; the zero value is only from the
 // device itself.
 type Management struct {
+	NetNS  string  // path of the network namespace that is the device, on this machine
 	SSH    *SSH    // with commands from afar, and to reach a Daemon's socket
 	Daemon *Daemon // through csig agent on the device
 }

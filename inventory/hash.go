@@ -94,6 +94,7 @@ func (w *hashWriter) device(d *Device) {
 	w.number(uint64(d.Interval), uint64(len(d.Tags)))
 	w.text(d.Tags...)
 	w.estimator(d.Estimator)
+	w.text(d.Management.NetNS)
 	w.yes(d.Management.SSH != nil, d.Management.Daemon != nil)
 	if s := d.Management.SSH; s != nil {
 		w.text(s.User, s.Key, s.KnownHosts)

@@ -32,7 +32,7 @@ var (
 
 // plainKeys are those of a counters or management block whose values can be shown.
 var plainKeys = []string{"source", "overhead", "refresh", "context", "target", "version", "port", "user", "username", "protocol", "timeout", "retries", "recheck", "discards",
-	"ca", "cert", "server_name", "insecure_skip_verify", "plaintext", "allow_plaintext_password", "mode", "env", "file", "command", "ssh", "daemon", "socket", "agent", "known_hosts"}
+	"ca", "cert", "server_name", "insecure_skip_verify", "plaintext", "allow_plaintext_password", "mode", "env", "file", "command", "ssh", "daemon", "socket", "agent", "known_hosts", "netns"}
 
 // blockKeys are those whose value is a mapping.
 var blockKeys = []string{"counters", "snmp", "gnmi", "auth", "priv", "tls", "management", "ssh", "daemon"}

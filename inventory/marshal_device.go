@@ -14,6 +14,7 @@ type levelYAML struct {
 }
 
 type managementYAML struct {
+	NetNS  safeText    `yaml:"netns,omitempty"`
 	SSH    *sshYAML    `yaml:"ssh,omitempty"`
 	Daemon *daemonYAML `yaml:"daemon,omitempty"`
 }
@@ -62,7 +63,7 @@ func managementOf(m Management) *managementYAML {
 	if m == (Management{}) {
 		return nil
 	}
-	out := &managementYAML{}
+	out := &managementYAML{NetNS: safeText(m.NetNS)}
 	if s := m.SSH; s != nil {
 		out.SSH = &sshYAML{
 			User: safeText(s.User), Port: s.Port, Key: safeText(s.Key), Passphrase: secretOf(s.Passphrase),

@@ -142,6 +142,8 @@ var partMistakes = []struct {
 	{"mtu too small", []string{"port: {mtu: 9216}", "port: {mtu: 68}"}},
 	{"mtu too large", []string{"port: {mtu: 9216}", "port: {mtu: 92160}"}},
 	{"management empty", []string{"  management:\n    " + user + "\n    " + sock, "  management: {}"}},
+	{"netns relative", []string{user, "netns: s1"}},
+	{"netns and ssh", []string{user, user + "\n    netns: /run/netns/s1"}},
 	{"ssh without user", []string{user, "ssh: {key: /etc/csig/id}"}},
 	{"ssh without credentials", []string{user, "ssh: {user: csig}"}},
 	{"ssh key relative", []string{user, "ssh: {user: csig, key: id}"}},

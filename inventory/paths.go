@@ -34,7 +34,8 @@ func (f *Fleet) Candidates(sig quantize.Signal, lm uint16, from, to string) ([]P
 	return out, nil
 }
 
-const unreached = int32(1) << 30
+// unreached is the distance of what cannot be reached; two of them do not overflow.
+const unreached = int32(1) << 29
 
 // between says of each port whether it is on a shortest path from one end to
 // the other.

@@ -7,13 +7,18 @@ import (
 // DefaultSSHPort is where SSH is unless the file says otherwise.
 const DefaultSSHPort = 22
 
-// management reads how csig gets at a device. Its two parts come each from the
+// management reads how csig gets at a device. Its parts come each from the
 // nearest layer that has it.
 func (d *declReader) management(n ast.Node, what string, s *settings) {
 	defer d.quietly()() // a credential may be in the wrong place
 	o, ok := d.mapping(n, what, managementTable)
 	if !ok {
 		return
+	}
+	if n := o.get("netns"); n != nil {
+		if netns := d.path(n, what+": netns"); netns != "" {
+			s.netns = of(d, n, netns)
+		}
 	}
 	if n := o.get("ssh"); n != nil {
 		if ssh := d.ssh(n, what+": ssh"); ssh != nil {
@@ -26,7 +31,7 @@ func (d *declReader) management(n ast.Node, what string, s *settings) {
 		}
 	}
 	if len(o.values) == 0 {
-		d.errorf(n, "add ssh or daemon, or leave it out", "%s: it says nothing", what)
+		d.errorf(n, "add netns, ssh or daemon, or leave it out", "%s: it says nothing", what)
 	}
 }
 

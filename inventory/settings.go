@@ -21,6 +21,7 @@ type given[T any] struct {
 type settings struct {
 	layer     uint16
 	platform  given[string]
+	netns     given[string]
 	ssh       given[*SSH]
 	daemon    given[*Daemon]
 	level     given[Level]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -27,14 +28,49 @@ func (r *reach) open(_ context.Context, name string) (plans.Target, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s has no device %s any more: this needs the fleet file the plan was made from", r.fleet.Path, name)
 	}
-	if !d.Local {
+	switch {
+	case d.Management.NetNS != "":
+		return r.openNetNS(d)
+	case !d.Local:
 		return nil, errors.New("csig does not know how to reach it: mark it local: true, or give its management")
 	}
 	return r.registry.Open(d.Platform, vendors.Config{Device: *d})
 }
 
+// openNetNS opens a device that is a network namespace of this machine.
+func (r *reach) openNetNS(d *inventory.Device) (plans.Target, error) {
+	ns, err := os.Open(d.Management.NetNS)
+	if err != nil {
+		return nil, fmt.Errorf("its network namespace: %w", err)
+	}
+	driver, err := r.registry.Open(d.Platform, vendors.Config{Device: *d, NetNS: int(ns.Fd())})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("in network namespace %s: %w", d.Management.NetNS, err), ns.Close())
+	}
+	return inNetNS{driver, ns}, nil
+}
+
+// inNetNS is a driver that holds the namespace it works in.
+type inNetNS struct {
+	vendors.Driver
+	ns *os.File
+}
+
+func (d inNetNS) Close() error { return errors.Join(d.Driver.Close(), d.ns.Close()) }
+
+// Health is the driver's.
+func (d inNetNS) Health(ctx context.Context) ([]vendors.PortHealth, error) {
+	if h, ok := d.Driver.(vendors.HealthReader); ok {
+		return h.Health(ctx)
+	}
+	return nil, nil
+}
+
 func (r *reach) via(d *inventory.Device) string {
-	if d.Local {
+	switch {
+	case d.Management.NetNS != "":
+		return "netns " + d.Management.NetNS
+	case d.Local:
 		return "local"
 	}
 	return ""
