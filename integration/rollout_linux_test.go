@@ -1,0 +1,434 @@
+package integration
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mdlayher/packet"
+
+	"github.com/csig-agent/csig/integration/fabric"
+)
+
+// row is switches in a row between two hosts, h1 ── s1 ── … ── sN ── h2, and
+// the fleet file that describes them.
+type row struct {
+	fabric.Fabric
+	t        testing.TB
+	switches []*fabric.Node
+	h1, h2   *fabric.Port
+	dir      string
+	fleet    string // path
+}
+
+func newRow(t testing.TB, n int) *row {
+	t.Helper()
+	r := &row{t: t, dir: t.TempDir()}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var text strings.Builder
+	text.WriteString(`format: csig.fleet/v1
+profile:
+  name: row
+  tpid: 0x9900
+  layout: draft-00
+  interval: 100ms
+  signals: {abw: {buckets: log-100M}, abwc: {buckets: log}}
+defaults: {platform: linux, port: {speed: 50M}}
+hosts:
+  - {name: h1, csig: true}
+  - {name: h2, csig: true}
+devices:
+`)
+	a, err := r.AddHost("h1")
+	check(err)
+	near := fabric.End{Node: a, Port: "eth0"}
+	var cables [][2]*fabric.Port
+	for i := range n {
+		name := fmt.Sprintf("s%d", i+1)
+		s, err := r.AddSwitch(name)
+		check(err)
+		p, q, err := r.Connect(near, fabric.End{Node: s, Port: "west"}, 0)
+		check(err)
+		cables = append(cables, [2]*fabric.Port{p, q})
+		r.switches = append(r.switches, s)
+		near = fabric.End{Node: s, Port: "east"}
+		fmt.Fprintf(&text, "  - {name: %s, management: {netns: /proc/%d/fd/%d}}\n", name, os.Getpid(), s.FD())
+	}
+	b, err := r.AddHost("h2")
+	check(err)
+	p, q, err := r.Connect(near, fabric.End{Node: b, Port: "eth0"}, 0)
+	check(err)
+	cables = append(cables, [2]*fabric.Port{p, q})
+	r.h1, r.h2 = cables[0][0], q
+	for i, s := range r.switches {
+		check(s.Forward(r.h2.MAC, cables[i+1][0]))
+		check(s.Forward(r.h1.MAC, cables[i][1]))
+	}
+	text.WriteString("links:\n  - h1 - s1:west\n")
+	for i := 1; i < n; i++ {
+		fmt.Fprintf(&text, "  - s%d:east - s%d:west\n", i, i+1)
+	}
+	fmt.Fprintf(&text, "  - s%d:east - h2\n", n)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	check(r.WaitUp(ctx))
+	r.fleet = filepath.Join(r.dir, "row.yaml")
+	check(os.WriteFile(r.fleet, []byte(text.String()), 0o600))
+	return r
+}
+
+// path is a file of the row's directory.
+func (r *row) path(name string) string { return filepath.Join(r.dir, name) }
+
+// csig runs the command and returns what it prints, and its exit code.
+func (r *row) csig(args ...string) (string, int) {
+	r.t.Helper()
+	out, err := exec.Command(csig, args...).CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		r.t.Fatal(err)
+	}
+	if exit != nil {
+		return string(out), exit.ExitCode()
+	}
+	return string(out), 0
+}
+
+// want runs the command and wants an exit code.
+func (r *row) want(code int, args ...string) string {
+	r.t.Helper()
+	out, got := r.csig(args...)
+	if got != code {
+		r.t.Fatalf("csig %s: exit code %d, want %d\n%s", strings.Join(args, " "), got, code, out)
+	}
+	return out
+}
+
+// rulesets is what every switch has: its nftables ruleset and what hangs on its
+// ports' way out.
+func (r *row) rulesets() string {
+	r.t.Helper()
+	var out strings.Builder
+	for _, s := range r.switches {
+		rules, err := s.Command("nft", "list", "ruleset").CombinedOutput()
+		if err != nil {
+			r.t.Fatalf("nft: %v (Debian: apt-get install nftables)\n%s", err, rules)
+		}
+		fmt.Fprintf(&out, "== %s\n%s", s.Name(), rules)
+	}
+	return out.String()
+}
+
+// mayStrip tells whether BPF programs may be loaded here: without them nothing
+// strips, and a roll-out says so instead of beginning.
+func (r *row) mayStrip() bool {
+	r.t.Helper()
+	m, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if strings.Join(strings.Fields(string(m)), " ") == "0 0 4294967295" {
+		return true
+	}
+	if out := r.want(1, "plan", "-i", r.fleet); !strings.Contains(out, "it cannot strip tags, and has to") {
+		r.t.Errorf("the plan of a user who may not load BPF programs:\n%s", out)
+	}
+	return false
+}
+
+// traffic is numbered frames without a tag from h1 to h2, of several shapes.
+type traffic struct {
+	t        testing.TB
+	from, to *packet.Conn
+	far      net.HardwareAddr
+	near     net.HardwareAddr
+	stop     chan struct{}
+	sent     chan uint32
+	got      chan uint32 // frames that came as they were sent
+}
+
+func (r *row) traffic() *traffic {
+	r.t.Helper()
+	open := func(p *fabric.Port, n *fabric.Node) *packet.Conn {
+		var c *packet.Conn
+		err := n.Do(func() error {
+			i, err := net.InterfaceByName(p.Name)
+			if err != nil {
+				return err
+			}
+			c, err = packet.Listen(i, packet.Raw, 0x88b5, nil)
+			return err
+		})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		return c
+	}
+	w := &traffic{
+		t: r.t, from: open(r.h1, r.h1.Node()), to: open(r.h2, r.h2.Node()), near: r.h1.MAC, far: r.h2.MAC,
+		stop: make(chan struct{}), sent: make(chan uint32, 1), got: make(chan uint32, 1),
+	}
+	go w.send()
+	go w.receive()
+	return w
+}
+
+// frame is the nth frame: its length, and with it its content, follow from n.
+func (w *traffic) frame(n uint32) []byte {
+	b := make([]byte, 64+n*97%1400)
+	copy(b, w.far)
+	copy(b[6:], w.near)
+	binary.BigEndian.PutUint16(b[12:], 0x88b5)
+	binary.BigEndian.PutUint32(b[14:], n)
+	for i := 18; i < len(b); i++ {
+		b[i] = byte(n>>(i%4*8)) ^ byte(i)
+	}
+	return b
+}
+
+func (w *traffic) send() {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	n := uint32(0)
+	for {
+		select {
+		case <-w.stop:
+			w.sent <- n
+			return
+		case <-tick.C:
+		}
+		if _, err := w.from.WriteTo(w.frame(n), &packet.Addr{HardwareAddr: w.far}); err != nil {
+			w.t.Errorf("send: %v", err)
+		}
+		n++
+	}
+}
+
+func (w *traffic) receive() {
+	buf := make([]byte, 2000)
+	next := uint32(0)
+	for {
+		n, _, err := w.to.ReadFrom(buf)
+		if err != nil {
+			w.got <- next
+			return
+		}
+		if !bytes.Equal(buf[:n], w.frame(next)) {
+			w.t.Errorf("frame %d did not come as it was sent: %x", next, buf[:min(n, 40)])
+			w.got <- next
+			return
+		}
+		next++
+	}
+}
+
+// end stops the traffic and wants every frame to have come.
+func (w *traffic) end() {
+	w.t.Helper()
+	close(w.stop)
+	sent := <-w.sent
+	// What is on its way takes a moment; then nothing more can come.
+	if err := w.to.SetReadDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		w.t.Error(err)
+	}
+	if got := <-w.got; got != sent || sent == 0 {
+		w.t.Errorf("%d of %d frames came, in order and unaltered", got, sent)
+	}
+	if err := errors.Join(w.from.Close(), w.to.Close()); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// From nothing to CSIG in waves and back, under traffic: not one frame is lost
+// or altered, and afterwards everything is as it was.
+func TestRollOutAndBack(t *testing.T) {
+	r := newRow(t, 6)
+	if !r.mayStrip() {
+		return
+	}
+	before := r.rulesets()
+	w := r.traffic()
+	out := r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
+	for _, want := range []string{"1. fence", "2. ready", "3. open", "Plan: 18 to add, 0 to change, 0 to remove on 6 devices"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the plan lacks %q:\n%s", want, out)
+		}
+	}
+	if r.rulesets() != before {
+		t.Error("csig plan changed something")
+	}
+	out, code := r.csig("apply", r.path("plan"), "--soak", "50ms", "--stop-after", "ready/canary")
+	if code != 3 || !strings.Contains(out, "--resume") {
+		t.Fatalf("exit code %d, want 3 for a pause\n%s", code, out)
+	}
+	r.want(0, "apply", "--resume", r.path("plan.journal"), "--soak", "50ms")
+	r.want(0, "plan", "-i", r.fleet)
+	done := r.rulesets()
+
+	// A change by hand shows as exactly that, and is put right; what is not
+	// ours stays.
+	hand := r.switches[2].Command("nft", "flush chain netdev csig p_east; add table ip keep")
+	if text, err := hand.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	out = r.want(2, "plan", "-i", r.fleet, "-o", r.path("drift"))
+	if !strings.Contains(out, "s3: ") || strings.Contains(out, "s4") || !strings.Contains(out, "east") || !strings.Contains(out, "0 to add, 1 to change, 0 to remove on 1 device") {
+		t.Errorf("the plan for a chain that somebody flushed:\n%s", out)
+	}
+	if out, code := r.csig("apply", r.path("plan")); code != 1 || !strings.Contains(out, "plan.journal exists") {
+		t.Errorf("a plan applied twice: exit code %d\n%s", code, out)
+	}
+	r.want(0, "apply", r.path("drift"), "--soak", "50ms")
+	if text, err := r.switches[2].Command("nft", "delete table ip keep").CombinedOutput(); err != nil {
+		t.Fatalf("the table that is not ours: %v: %s", err, text)
+	}
+	if got := r.rulesets(); got != done {
+		t.Errorf("after the repair:\n%s\nbefore the change by hand:\n%s", got, done)
+	}
+
+	r.want(0, "rollback", r.path("plan.journal"))
+	if after := r.rulesets(); after != before {
+		t.Errorf("after the rollback:\n%s\nat first:\n%s", after, before)
+	}
+	w.end()
+}
+
+// A canary that loses frames stops the plan at the gate; the rollback leaves
+// nothing.
+func TestGateStopsABadCanary(t *testing.T) {
+	r := newRow(t, 3)
+	if !r.mayStrip() {
+		return
+	}
+	before := r.rulesets()
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
+	out, code := r.csig("apply", r.path("plan"), "--soak", "20ms", "--check", `sh,-c,case $CSIG_WAVE in ready/canary) echo frames are lost; exit 1;; esac`)
+	if code != 1 || !strings.Contains(out, "gate CLOSED") || !strings.Contains(out, "frames are lost") || !strings.Contains(out, "csig rollback") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	r.want(0, "rollback", r.path("plan.journal"))
+	if after := r.rulesets(); after != before {
+		t.Errorf("after the rollback:\n%s\nat first:\n%s", after, before)
+	}
+}
+
+func TestOffTwice(t *testing.T) {
+	r := newRow(t, 3)
+	if !r.mayStrip() {
+		return
+	}
+	before := r.rulesets()
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
+	r.want(0, "apply", r.path("plan"), "--soak", "0s")
+	for range 2 {
+		out := r.want(0, "off", "-i", r.fleet)
+		if !strings.Contains(out, "remove  s2 done") {
+			t.Errorf("what it said:\n%s", out)
+		}
+		if after := r.rulesets(); after != before {
+			t.Errorf("after csig off:\n%s\nat first:\n%s", after, before)
+		}
+	}
+}
+
+// The process is killed at every step's beginning and end: resuming completes
+// the plan, and rolling back restores what was there.
+func TestKilledAtEveryStep(t *testing.T) {
+	r := newRow(t, 3)
+	if !r.mayStrip() {
+		return
+	}
+	before := r.rulesets()
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
+	r.want(0, "apply", r.path("plan"), "--soak", "0s", "--journal", r.path("whole"))
+	done := r.rulesets()
+	r.want(0, "rollback", r.path("whole"))
+	events := 0
+	for kill := 1; ; kill++ {
+		for _, undo := range []bool{false, true} {
+			journal := r.path(fmt.Sprintf("journal-%d-%v", kill, undo))
+			killed := r.applyAndKill(kill, journal)
+			if !killed {
+				events = kill - 1
+				r.want(0, "rollback", journal)
+				break
+			}
+			if !undo {
+				r.want(0, "apply", "--resume", journal, "--soak", "0s")
+				if got := r.rulesets(); got != done {
+					t.Fatalf("killed at event %d and resumed:\n%s\nwant\n%s", kill, got, done)
+				}
+			}
+			r.want(0, "rollback", journal)
+			if got := r.rulesets(); got != before {
+				t.Fatalf("killed at event %d, undone:\n%s\nwant\n%s", kill, got, before)
+			}
+		}
+		if events > 0 {
+			break
+		}
+	}
+	if events < 14 { // seven steps, each with a beginning and an end
+		t.Errorf("only %d events", events)
+	}
+}
+
+// applyAndKill runs apply and kills it when it tells of the nth event of a
+// step; false when the plan ended before.
+func (r *row) applyAndKill(nth int, journal string) bool {
+	r.t.Helper()
+	cmd := exec.Command(csig, "apply", r.path("plan"), "--soak", "0s", "--json", "--parallel", "2", "--journal", journal)
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	killed, events := false, 0
+	for lines := bufio.NewScanner(pipe); lines.Scan(); {
+		var p struct {
+			Event string `json:"event"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &p); err != nil {
+			r.t.Fatalf("%s: %v", lines.Text(), err)
+		}
+		if p.Event != "start" && p.Event != "done" {
+			continue
+		}
+		if events++; events == nth {
+			killed = true
+			if err := cmd.Process.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+				r.t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err != nil && !killed {
+		r.t.Fatalf("apply: %v\n%s", err, log.String())
+	}
+	return killed
+}
