@@ -97,7 +97,7 @@ func (s *socket) readTable() (*observed, error) {
 		return nil, fmt.Errorf("read the rules of table %s: %w", tableName, err)
 	}
 	for _, m := range rules {
-		chain, rule, err := readRule(m.Data)
+		chain, rule, err := readRuleMessage(m.Data)
 		if err != nil {
 			return nil, err
 		}
@@ -292,7 +292,7 @@ func readChain(data []byte) (c *observedChain, table string, err error) {
 	return c, table, err
 }
 
-func readRule(data []byte) (chain string, rule []step, err error) {
+func readRuleMessage(data []byte) (chain string, rule []step, err error) {
 	var list []byte
 	err = each(data, func(ad *netlink.AttributeDecoder) {
 		switch ad.Type() {

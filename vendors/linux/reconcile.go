@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -107,7 +108,7 @@ func (r *reconciler) shared() group {
 	}
 	if r.sharedReplaced {
 		// Also the chains that will go: a set that rules look into stays.
-		for name := range r.have.chains {
+		for _, name := range slices.Sorted(maps.Keys(r.have.chains)) {
 			do("", func(w writer) { w.flushRules(name) })
 		}
 	}
