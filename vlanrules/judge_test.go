@@ -1,6 +1,7 @@
 package vlanrules_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -194,5 +195,60 @@ func TestStrange(t *testing.T) {
 				t.Errorf("%d operations, want %d\n%s", len(res.Ops), tc.ops, describe(tc.have, &res))
 			}
 		})
+	}
+}
+
+// TestCrowdedBand observes tables in which one match fills its band of ten
+// priorities, or more, at every bucket: what is wanted has to find a place
+// among them, or make one, without leaving the band.
+func TestCrowdedBand(t *testing.T) {
+	t0 := vlanrules.Field{Kind: vlanrules.Ternary, Value: 0, Mask: 7}
+	r1 := vlanrules.Field{Kind: vlanrules.Ternary, Value: 1, Mask: 1}
+	for _, crowd := range []struct {
+		name  string
+		first uint16
+		vid   vlanrules.Field
+	}{
+		{"catch-all", 10, vlanrules.Field{}},
+		{"one bit of S", 20, vlanrules.Field{Kind: vlanrules.Ternary, Value: 16 << 7, Mask: 16 << 7}},
+		{"one bucket", 60, vlanrules.Field{Kind: vlanrules.Ternary, Value: 7 << 7, Mask: 31 << 7}},
+	} {
+		for _, n := range []uint16{1, 9, 10, 11, 12, 25} {
+			for _, kind := range []vlanrules.ActionType{vlanrules.RewriteVID, vlanrules.NoOp} {
+				t.Run(fmt.Sprintf("%d of a %s, %s", n, crowd.name, kind), func(t *testing.T) {
+					var have vlanrules.Table
+					for i := range n {
+						e := vlanrules.Entry{ID: uint32(i) + 1, Priority: crowd.first + n - 1 - i, Match: vlanrules.Match{PCP: t0, VID: crowd.vid}, Type: kind}
+						if kind == vlanrules.RewriteVID {
+							e.VID = 300 + i
+						}
+						have = append(have, e)
+					}
+					// What no table of ours has, so that all is replaced.
+					have = append(have, vlanrules.Entry{ID: 999, Priority: 5, Match: vlanrules.Match{PCP: t0, DEI: r1}, Type: vlanrules.NoOp})
+					for s := range uint8(32) {
+						for budget := 3; budget <= 7; budget += 4 {
+							crowded(t, have, s, budget)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+func crowded(t *testing.T, have vlanrules.Table, s uint8, budget int) {
+	t.Helper()
+	for _, modify := range []bool{false, true} {
+		for _, txn := range []vlanrules.Txn{vlanrules.TxnEntry, vlanrules.TxnTable} {
+			caps := vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true, Txn: txn, Modify: modify}
+			want := []vlanrules.Intent{update(quantize.MinABW, s, 5)}
+			var res vlanrules.Result
+			vlanrules.NewCompiler(caps, quantize.Draft00, vlanrules.WithBudget(budget)).Compile(&res, have, want)
+			check(t, &matcher{}, caps, quantize.Draft00, have, want, &res)
+			if res.Verdict.Level != vlanrules.Full || res.Gap {
+				t.Errorf("bucket %d: %s: %s", s, res.Verdict.Level, res.Verdict.Reason)
+			}
+		}
 	}
 }

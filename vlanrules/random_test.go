@@ -209,6 +209,9 @@ func drawObserved(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout, c *vl
 		}
 		have = sorted(d.table)
 	}
+	if rarely(t, "a match repeated") {
+		have = repeat(t, caps, layout, have)
+	}
 	if rarely(t, "foreign entries") {
 		d := &device{caps: caps, table: have}
 		for id := range rapid.IntRange(1, 5).Draw(t, "foreign") {
@@ -219,6 +222,32 @@ func drawObserved(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout, c *vl
 		have = sorted(d.table)
 	}
 	return have
+}
+
+// repeat adds entries with one match, some more than a band of priorities can
+// hold: an observed one's, or that of a catch-all.
+func repeat(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout, have vlanrules.Table) vlanrules.Table {
+	is := drawEntry(t, caps, layout)
+	if len(have) > 0 && rapid.Bool().Draw(t, "an observed match") {
+		is = have[rapid.IntRange(0, len(have)-1).Draw(t, "row")]
+	} else if caps.Match != vlanrules.MatchRange && caps.Match != vlanrules.MatchExact {
+		is.Match.VID, is.Priority = vlanrules.Field{}, 10
+	}
+	if is.Type == vlanrules.Value || is.Type == vlanrules.UseValue {
+		return have
+	}
+	d := &device{caps: caps, table: slices.Clone(have)}
+	first := is.Priority / 10 * 10
+	for n := range rapid.IntRange(2, 25).Draw(t, "times") {
+		e := is
+		e.ID, e.Priority = 7000+uint32(n), first+uint16(n)
+		e.Type, e.VID = vlanrules.RewriteVID, layout.VID(uint8(n), 7)
+		if rarely(t, "leaves") {
+			e.Type, e.VID = vlanrules.NoOp, 0
+		}
+		_ = d.do(vlanrules.Op{Kind: vlanrules.Add, Entry: e}) // refused: not observed
+	}
+	return sorted(d.table)
 }
 
 // bend changes one thing about an entry of ours.

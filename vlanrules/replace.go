@@ -124,26 +124,51 @@ func (c *Compiler) refOf(i int) uint32 {
 	return 0
 }
 
-// place adds want[i] as e, with the lowest free priority of its band where an
-// entry with the same match and priority is there.
+// place adds want[i] as e, at a free priority of its band.
 func (c *Compiler) place(i int, e Entry) {
 	e.Priority = c.freePriority(&e)
 	c.at[i] = c.add(e)
 }
 
+// freePriority is the lowest priority for e at which no row has its match.
+//
+// With masks that is one of the ten of its band: outside it, e would stand
+// among patterns that test more bits or fewer. A full band has ten rows with
+// one match, of which the highest alone takes tags, and none of which is
+// wanted, since e is missing: the lowest goes, which no tag can tell, and
+// leaves its place to e.
 func (c *Compiler) freePriority(e *Entry) uint16 {
-	if c.caps.Match != MatchTernary && (c.caps.Match != MatchRange || c.caps.Txn != TxnEntry) {
+	switch {
+	case c.caps.Match == MatchTernary:
+		for p := e.Priority; p < e.Priority+priorityBand; p++ {
+			if c.rowAt(p, &e.Match) < 0 {
+				return p
+			}
+		}
+		c.drop(c.rowAt(e.Priority, &e.Match))
+		return e.Priority
+	case c.caps.Match != MatchRange || c.caps.Txn != TxnEntry:
 		return e.Priority
 	}
-	p, ranges := e.Priority, c.caps.Match == MatchRange
+	p := e.Priority
 	for j := 0; j < len(c.cur); j++ {
 		h := &c.cur[j]
-		if !c.gone[j] && h.Priority == p && (h.Match == e.Match || ranges && (h.Match.PCP == e.Match.PCP || c.signalOf(h) < 0)) {
+		if !c.gone[j] && h.Priority == p && (h.Match.PCP == e.Match.PCP || c.signalOf(h) < 0) {
 			p++
 			j = -1
 		}
 	}
 	return p
+}
+
+// rowAt is a row with this priority and match, or -1.
+func (c *Compiler) rowAt(priority uint16, m *Match) int {
+	for j := range c.cur {
+		if !c.gone[j] && c.cur[j].Priority == priority && c.cur[j].Match == *m {
+			return j
+		}
+	}
+	return -1
 }
 
 // sameMatch is the row among rows that has e's match, or -1.
