@@ -1,6 +1,10 @@
 package vlanrules
 
-import "github.com/csig-agent/csig/quantize"
+import (
+	"math"
+
+	"github.com/csig-agent/csig/quantize"
+)
 
 // Caps is what one device's VLAN table can express. The zero value is a table
 // of VID ranges that takes a port's whole change at once.
@@ -81,11 +85,15 @@ func WithBuckets(sig quantize.Signal, inUse uint32) Option {
 	}
 }
 
-// share is the part of the table that is one port's, or 0 for no limit.
+// unlimited is the share of a table without a capacity.
+const unlimited = math.MaxInt
+
+// share is how many entries of the table are one port's: unlimited where the
+// table is, and 0 where there are more ports and positions than entries.
 func (c *Caps) share() int {
 	n := c.Entries
 	if n == 0 {
-		return 0
+		return unlimited
 	}
 	if c.Shared && c.Ports > 1 {
 		n /= c.Ports
@@ -93,7 +101,7 @@ func (c *Caps) share() int {
 	if c.Positions > 1 {
 		n /= c.Positions
 	}
-	return max(n, 1)
+	return n
 }
 
 // writable reports whether an entry may write vid. VIDs 0 and 4095 are not

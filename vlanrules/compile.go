@@ -325,7 +325,7 @@ func (c *Compiler) finish(t Table) Table {
 // the port has, where the device counts them one operation at a time.
 func (c *Compiler) overflows(have int) bool {
 	share := c.caps.share()
-	if share == 0 || c.caps.Txn != TxnEntry {
+	if share == unlimited || c.caps.Txn != TxnEntry {
 		return false
 	}
 	n, peak := have, have

@@ -170,7 +170,7 @@ func (c *Compiler) choose(set int) (*Choice, Verdict) {
 			misfits = append(misfits, cand.Why)
 			continue
 		}
-		if share > 0 && need > share {
+		if need > share {
 			misfits = append(misfits, c.misfit(&cand, sigs))
 			continue
 		}
@@ -288,7 +288,11 @@ var formEntries = [...]string{"range entries", "entries in the smallest ternary 
 // misfit says by how much a form does not fit.
 func (c *Compiler) misfit(cand *Choice, sigs []quantize.Signal) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "needs %s %s for %s", thousands(cand.Entries+cand.Headroom), formEntries[cand.Form], c.name(sigs...))
+	what := formEntries[cand.Form]
+	if cand.Entries+cand.Headroom == 1 {
+		what = strings.Replace(what, "entries", "entry", 1)
+	}
+	fmt.Fprintf(&b, "needs %s %s for %s", thousands(cand.Entries+cand.Headroom), what, c.name(sigs...))
 	if cand.Headroom > 0 {
 		fmt.Fprintf(&b, " (%s of them during changes)", thousands(cand.Headroom))
 	}

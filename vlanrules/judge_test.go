@@ -129,6 +129,15 @@ func TestJudgeNamesThePort(t *testing.T) {
 		{"full", ranges, quantize.Draft00, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Full, ""},
 		{"too many entries", exact, quantize.Draft00, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused,
 			"needs 3,968 exact entries for port swp1/abw, 4,096 in the table are shared by 64 ports, 64 for each; it would fit with 16 coarser buckets and at most 4 locators in use, none and stale among them"},
+		{"an entry for each port", vlanrules.Caps{MatchPCP: true, Entries: 64, Shared: true, Ports: 64}, quantize.Draft00, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Full, ""},
+		{"a port too many", vlanrules.Caps{MatchPCP: true, Entries: 64, Shared: true, Ports: 65}, quantize.Draft00, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused,
+			"needs 1 range entry for port swp1/abw, 64 in the table are shared by 65 ports, 0 for each"},
+		{"twice the ports", vlanrules.Caps{MatchPCP: true, Entries: 64, Shared: true, Ports: 128}, quantize.Draft00, []vlanrules.Intent{update(abw, 31, 5)}, vlanrules.Refused, "128 ports, 0 for each"},
+		{"a position too many", vlanrules.Caps{MatchPCP: true, Entries: 1, Positions: 2}, quantize.Draft00, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused,
+			"1 in the table are shared by 2 tag positions, 0 for each"},
+		{"no room, and nothing to put there", vlanrules.Caps{MatchPCP: true, Entries: 64, Shared: true, Ports: 65}, quantize.Draft00, []vlanrules.Intent{{Signal: abw}}, vlanrules.Full, ""},
+		{"no room for anything exact", vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Modify: true, Entries: 64, Shared: true, Ports: 128}, quantize.Draft00, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused,
+			"needs 3,968 exact entries for port swp1/abw, 64 in the table are shared by 128 ports, 0 for each"},
 		{"two signals", exact, quantize.Draft00, []vlanrules.Intent{update(abw, 3, 5), update(quantize.MaxPD, 3, 5)}, vlanrules.Refused, "for port swp1/abw+pd, 4,096"},
 		{"one intent", ranges, quantize.Draft00, []vlanrules.Intent{update(abw, 0, 0)}, vlanrules.Refused, "port swp1/abw: bucket 0 with locator 0 is VID 0"},
 		{"degraded", ranges, quantize.UEC, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Degraded, "port swp1: a VID range cannot test D"},
@@ -140,7 +149,7 @@ func TestJudgeNamesThePort(t *testing.T) {
 				if v.Level != tc.level || !strings.Contains(v.Reason, tc.reason) || (v.Reason == "") != (tc.level == vlanrules.Full) {
 					t.Errorf("%s: %s\nwant %s: %s", v.Level, v.Reason, tc.level, tc.reason)
 				}
-				if (choice == nil) != (tc.level == vlanrules.Refused) {
+				if (choice == nil) != (tc.level == vlanrules.Refused || tc.want[0].Action != vlanrules.Update) {
 					t.Errorf("%s, choice %v", v.Level, choice)
 				}
 				var res vlanrules.Result

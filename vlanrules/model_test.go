@@ -371,17 +371,14 @@ func (d *device) do(op vlanrules.Op) error {
 	return nil
 }
 
-// shareOf is how many entries one port may have, for one tag position; 0: no
-// limit.
-func shareOf(caps *vlanrules.Caps) int {
-	if caps.Entries == 0 {
-		return 0
-	}
-	n := caps.Entries
+// shareOf is how many entries one port may have, for one tag position, and
+// whether there is a limit at all.
+func shareOf(caps *vlanrules.Caps) (n int, limited bool) {
+	n = caps.Entries
 	if caps.Shared {
 		n /= max(1, caps.Ports)
 	}
-	return max(1, n/max(1, caps.Positions))
+	return n / max(1, caps.Positions), caps.Entries > 0
 }
 
 // namesVIDs says which VID an operation on the entry that was there writes or
@@ -479,7 +476,7 @@ func check(t failer, m *matcher, caps vlanrules.Caps, layout quantize.Layout, ha
 	if caps.Txn != vlanrules.TxnEntry {
 		peak = len(d.table)
 	}
-	if n := shareOf(&caps); n > 0 && peak > max(n, len(have)) {
+	if n, limited := shareOf(&caps); limited && peak > max(n, len(have)) {
 		t.Fatalf("%d entries at once, %d are the port's\n%s", peak, n, describe(have, res))
 	}
 	byID := func(a, b vlanrules.Entry) int { return cmp.Compare(a.ID, b.ID) }
