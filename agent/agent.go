@@ -22,7 +22,6 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vlanrules"
 )
 
 // MinLease is the shortest lease: below it a scheduling hiccup of the agent
@@ -42,6 +41,7 @@ type Config struct {
 	Driver   vendors.Driver
 	Shadow   bool // the driver programs nothing (NewShadow); what a real run would refuse is only reported
 	SelfTest bool // try the data plane at the start, where the driver can
+	Follow   bool // the set-up is somebody else's: program what it asks for, and never change it; the driver has to be a vendors.Follower
 	Version  string
 	Log      *logrus.Entry
 	Now      func() time.Time // nil: time.Now
@@ -57,21 +57,25 @@ type Agent struct {
 	setup    vendors.Setup
 	log      *logrus.Entry
 	started  time.Time
+	cycled   chan struct{} // has something in it when a cycle has ended
+	probed   bool          // facts are known already
 
 	// Only the cycle touches these.
-	source     *counters.Refreshing
-	samples    []counters.Sample
-	updates    []vendors.PortUpdate
-	setupDue   time.Time // when to apply the set-up (again); zero: it holds
-	setupError string
-	refusals   bool // some port is marked as refused
+	source   *counters.Refreshing
+	samples  []counters.Sample
+	updates  []vendors.PortUpdate
+	setupDue time.Time // when to apply the set-up (again); zero: it holds
+	refusals bool      // some port is marked as refused
+	followed *vendors.Setup
 
 	mu    sync.Mutex // guards what Status reads
 	facts vendors.Facts
 	tried api.Verdict // the self-test
-	would []string    // what a real run would refuse, in shadow mode
-	ports []port
-	cycle cycleState
+
+	setupError string   // why the set-up does not hold; "" where it does
+	would      []string // what a real run would refuse, in shadow mode
+	ports      []port
+	cycle      cycleState
 }
 
 // cycleState is the bookkeeping behind api.Cycle.
@@ -82,6 +86,7 @@ type cycleState struct {
 	readAt                                              time.Time     // of the last reading that was computed with
 	patience                                            time.Duration // how long it says something: the lease of its cycle
 	foreign                                             bool          // somebody else's object stands where ours would
+	absent                                              bool          // there is no set-up to follow
 	read, compute, program                              time.Duration
 	refresh                                             counters.RefreshStatus
 	err                                                 string
@@ -99,6 +104,7 @@ func New(cfg Config) (*Agent, error) {
 		schedule: cfg.Schedule,
 		log:      cfg.Log.WithField("device", cfg.Device.Name),
 		started:  cfg.Now(),
+		cycled:   make(chan struct{}, 1),
 		tried:    api.Verdict{What: selfTest, Level: api.SelfTestNotRun},
 	}
 	if a.schedule == nil {
@@ -112,12 +118,15 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", cfg.Device.Name, err)
 	}
+	if _, can := cfg.Driver.(vendors.Follower); cfg.Follow && !can {
+		return nil, fmt.Errorf("device %s: its platform %s cannot follow a set-up: leave out --follow", cfg.Device.Name, cfg.Device.Platform)
+	}
 	// What the source caches, and for how long, is learned from its readings;
 	// one that counts on the box passes through as it is.
 	a.source = counters.NewRefreshing(cfg.Source, counters.RefreshConfig{Period: cfg.Device.Counters.Refresh})
 	a.setup = vendors.SetupOf(&cfg.Profile, cfg.Policy, &cfg.Device)
 	for _, p := range cfg.Device.Ports {
-		a.ports = append(a.ports, newPort(&cfg.Profile, &cfg.Device, how, p))
+		a.ports = append(a.ports, newPort(&cfg.Profile, &cfg.Device, how, p, cfg.Follow))
 	}
 	return a, nil
 }
@@ -126,6 +135,12 @@ func New(cfg Config) (*Agent, error) {
 // which the one before still runs is skipped and counted. When it returns the
 // lease has been given up, so that the data plane has already fallen back.
 func (a *Agent) Run(ctx context.Context) error {
+	a.loop(ctx)
+	return a.release()
+}
+
+// loop is Run without its end.
+func (a *Agent) loop(ctx context.Context) {
 	c := cron.New(
 		cron.WithLogger(cronLog{a}),
 		// Recover inside SkipIfStillRunning: the other way round one panic
@@ -140,7 +155,21 @@ func (a *Agent) Run(ctx context.Context) error {
 	c.Start()
 	<-ctx.Done()
 	<-c.Stop().Done()
-	return a.release()
+}
+
+// afterCycle waits for the end of a cycle that is to come, but not for long.
+func (a *Agent) afterCycle(ctx context.Context) {
+	select { // one that has ended already
+	case <-a.cycled:
+	default:
+	}
+	limit := time.NewTimer(a.lease() / 3)
+	defer limit.Stop()
+	select {
+	case <-a.cycled:
+	case <-limit.C:
+	case <-ctx.Done():
+	}
 }
 
 func (a *Agent) release() error {
@@ -161,6 +190,10 @@ func (a *Agent) release() error {
 // been logged and counted; the lease is renewed only when there is none.
 func (a *Agent) Cycle(ctx context.Context) error {
 	err := a.runCycle(ctx)
+	select {
+	case a.cycled <- struct{}{}:
+	default:
+	}
 	if a.cfg.OnCycle != nil {
 		a.cfg.OnCycle()
 	}
@@ -185,7 +218,9 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	if ready {
 		// Nothing is programmed before the first complete window: an agent
 		// that takes over must not renew what its predecessor promised.
-		if res, err = a.cfg.Driver.Update(ctx, a.updates, lease); err != nil && !res.Leased {
+		res, err = a.cfg.Driver.Update(ctx, a.updates, lease)
+		a.follow()
+		if err != nil && !res.Leased && !errors.Is(err, vendors.ErrNoSetup) {
 			return a.fail(fmt.Errorf("programming: %w", err))
 		}
 	}
@@ -208,10 +243,12 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	}
 	a.cycle.refresh = a.source.Refresh()
 	if ready {
-		a.noteRefusals(err)
-		if !a.cfg.Shadow {
+		if a.cycle.absent = errors.Is(err, vendors.ErrNoSetup); a.cycle.absent {
+			a.cycle.leaseEnds, err = time.Time{}, nil
+		} else if !a.cfg.Shadow {
 			a.renewed(t2, t3, lease, lost)
 		}
+		a.noteRefusals(err)
 		for i := range a.ports {
 			a.ports[i].commit(t3)
 		}
@@ -313,7 +350,7 @@ func (a *Agent) compute(samples []counters.Sample, lease time.Duration, now time
 	a.updates = a.updates[:0]
 	for i := range a.ports {
 		p := &a.ports[i]
-		if p.cfg.Action == vlanrules.Update {
+		if p.intends {
 			p.intend(&a.cfg.Profile)
 			a.updates = append(a.updates, vendors.PortUpdate{Port: p.cfg.Name, Intents: p.intents})
 		}

@@ -14,7 +14,10 @@ import (
 
 // port is one egress port's way from sample to intent.
 type port struct {
-	cfg inventory.Port
+	cfg     inventory.Port
+	action  vlanrules.Action // the file's or, where a set-up is followed, what that says
+	found   bool             // a set-up that is followed has the port
+	intends bool             // it may be asked what it would write
 	// overhead replaces what the source says a frame costs beyond its octets,
 	// where the fleet file knows better; nil: the source knows.
 	overhead *uint8
@@ -36,14 +39,16 @@ type port struct {
 	at         time.Time          // when the device had taken it
 }
 
-func newPort(prof *quantize.Profile, dev *inventory.Device, how averaging, cfg inventory.Port) port {
+func newPort(prof *quantize.Profile, dev *inventory.Device, how averaging, cfg inventory.Port, follow bool) port {
 	p := port{
 		cfg:      cfg,
+		action:   cfg.Action,
+		intends:  cfg.Action == vlanrules.Update || follow && len(cfg.LM) > 0,
 		overhead: dev.Counters.Overhead,
 		est:      counters.NewAverager(how.method, counters.EstimatorConfig{Interval: dev.Interval, Speed: cfg.Speed, Tau: how.tau}),
 		state:    api.StateWaiting,
 	}
-	if cfg.Action != vlanrules.Update {
+	if !p.intends {
 		return p
 	}
 	for _, sig := range quantize.Signals {
@@ -55,6 +60,32 @@ func newPort(prof *quantize.Profile, dev *inventory.Device, how averaging, cfg i
 	p.programmed = make([]vlanrules.Intent, 0, len(p.intents))
 	p.doubtful = make([]bool, len(p.intents))
 	return p
+}
+
+// continueFrom takes over what another agent's port has measured.
+func (p *port) continueFrom(q *port, cfg *Config) {
+	p.est, p.state, p.reason, p.current, p.window, p.last, p.seen = q.est, q.state, q.reason, q.current, q.window, q.last, q.seen
+	switch {
+	case p.action == vlanrules.Strip:
+		p.state = api.StateStrip
+	case p.action == vlanrules.Passthrough:
+		p.state = api.StatePassthrough
+	case p.state != api.StateStrip && p.state != api.StatePassthrough:
+	case p.window:
+		p.state = api.StateLive // the next reading tells better
+	default:
+		p.state = api.StateWaiting
+	}
+	if !p.window {
+		return
+	}
+	for i := range p.intents { // a reading that brings nothing new keeps these
+		in := &p.intents[i]
+		sp := cfg.Profile.Signals[in.Signal]
+		if v, ok := measured(&p.last, in.Signal); ok {
+			in.S = p.damp[i].Next(&sp.Buckets, v)
+		}
+	}
 }
 
 // averaging is how samples become buckets, for all ports of a device.
@@ -99,9 +130,9 @@ func (p *port) observe(s *counters.Sample, lease time.Duration, now time.Time) {
 		p.current = p.window && est.State != counters.Stale && now.Sub(p.seen) <= lease
 	}
 	switch {
-	case p.cfg.Action == vlanrules.Strip:
+	case p.action == vlanrules.Strip:
 		p.state = api.StateStrip
-	case p.cfg.Action == vlanrules.Passthrough:
+	case p.action == vlanrules.Passthrough:
 		p.state = api.StatePassthrough
 	case est.State == counters.Down:
 		p.state = api.StateDown
@@ -161,7 +192,7 @@ func measured(est *counters.Estimate, sig quantize.Signal) (v uint64, ok bool) {
 
 // commit remembers that the device has taken the intents, unless it refused.
 func (p *port) commit(at time.Time) {
-	if p.refused != "" {
+	if p.refused != "" || p.action != vlanrules.Update {
 		p.programmed = p.programmed[:0]
 		return
 	}

@@ -30,28 +30,36 @@ func (a *Agent) Start(ctx context.Context) error {
 }
 
 func (a *Agent) start(ctx context.Context) error {
-	facts, err := a.cfg.Driver.Probe(ctx)
-	if err != nil {
-		return fmt.Errorf("probe: %w", err)
+	if !a.probed {
+		facts, err := a.cfg.Driver.Probe(ctx)
+		if err != nil {
+			return fmt.Errorf("probe: %w", err)
+		}
+		a.mu.Lock()
+		a.facts = facts
+		a.mu.Unlock()
 	}
-	a.mu.Lock()
-	a.facts = facts
-	a.mu.Unlock()
 	for _, v := range a.shortcomings() {
 		a.log.WithFields(logrus.Fields{"what": v.What, "verdict": v.Level}).Warn(v.Reason)
 	}
 	// Everything that can be refused, before anything is written.
 	before, err := a.cfg.Driver.Observe(ctx)
-	if err == nil {
+	if err == nil && a.cfg.Follow {
+		a.take(&before)
+		err = a.cfg.Driver.(vendors.Follower).Follow(a.setup)
+	} else if err == nil {
 		_, err = a.cfg.Driver.Diff(before, a.setup)
 	}
-	if err = errors.Join(a.beyond(&facts), err); err != nil {
+	if err = errors.Join(a.beyond(&a.facts), err); err != nil {
 		if err := a.refused(err); err != nil {
 			return err
 		}
 	}
 	if err := a.trySelf(ctx); err != nil {
 		return err
+	}
+	if a.cfg.Follow {
+		return nil // nothing of it is ours to set up
 	}
 	err = a.cfg.Driver.Apply(ctx, a.setup)
 	switch {
@@ -159,6 +167,8 @@ func (e *UndoError) Unwrap() error { return e.Err }
 // noteSetup remembers whether the set-up holds, or when to try again, and marks
 // the ports it does not hold for.
 func (a *Agent) noteSetup(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if err == nil {
 		a.setupDue = time.Time{}
 		if a.setupError != "" {
@@ -178,8 +188,6 @@ func (a *Agent) noteSetup(err error) {
 	} else {
 		a.log.WithError(err).Error("set-up is not complete; trying again")
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	vendors.EachPort(err, func(port string, err error) {
 		for i := range a.ports {
 			if a.ports[i].cfg.Name == port {
@@ -187,4 +195,11 @@ func (a *Agent) noteSetup(err error) {
 			}
 		}
 	})
+}
+
+// setupProblem is what the set-up still lacks; "" where it holds.
+func (a *Agent) setupProblem() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.setupError
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -21,6 +22,7 @@ func (a *Agent) Status() *api.Status {
 		Platform:    a.cfg.Device.Platform,
 		Version:     a.cfg.Version,
 		Shadow:      a.cfg.Shadow,
+		Follows:     a.cfg.Follow,
 		Time:        now,
 		Started:     a.started,
 		Profile:     a.cfg.Profile.Name,
@@ -79,6 +81,8 @@ func (a *Agent) dataPlane(now time.Time) string {
 		return api.DataPlaneShadow
 	case c.foreign:
 		return api.DataPlaneForeign
+	case c.absent:
+		return api.DataPlaneAbsent
 	case c.leaseEnds.IsZero():
 		return api.DataPlaneNone
 	case now.Before(c.leaseEnds):
@@ -92,6 +96,7 @@ func (a *Agent) portStatus(p *port, plane string, now time.Time) api.Port {
 	out := api.Port{
 		Port:    p.cfg.Name,
 		Action:  p.cfg.Action.String(),
+		Found:   a.foundLocked(p),
 		Signals: []api.Signal{},
 	}
 	measured := p.current && now.Sub(a.cycle.readAt) <= a.cycle.patience
@@ -102,7 +107,7 @@ func (a *Agent) portStatus(p *port, plane string, now time.Time) api.Port {
 	live := plane == api.DataPlaneLeased || plane == api.DataPlaneShadow
 	if measured {
 		est := &p.last
-		if live && p.cfg.Action == vlanrules.Update && !p.at.IsZero() {
+		if live && p.action == vlanrules.Update && !p.at.IsZero() {
 			est = &p.took
 		}
 		start, end := est.Start, est.End
@@ -112,7 +117,7 @@ func (a *Agent) portStatus(p *port, plane string, now time.Time) api.Port {
 		out.WindowErrorNS = est.Error.Nanoseconds()
 	}
 	switch {
-	case p.cfg.Action != vlanrules.Update || p.refused != "":
+	case p.action != vlanrules.Update || p.refused != "":
 	case live:
 		for i, in := range p.programmed {
 			if in.Action == vlanrules.Update {
@@ -146,11 +151,13 @@ func (a *Agent) stateNow(p *port, plane string, measured bool, now time.Time) (s
 		return fmt.Sprintf("%s: the last cycle completed %v ago", what, now.Sub(c.last).Round(time.Millisecond))
 	}
 	switch {
-	case p.cfg.Action == vlanrules.Update && plane == api.DataPlaneForeign:
+	case p.action == vlanrules.Update && plane == api.DataPlaneForeign:
 		return api.StateLost, c.err
+	case plane == api.DataPlaneAbsent:
+		return api.StateWaiting, vendors.ErrNoSetup.Error()
 	case p.refused != "":
 		return api.StateRefused, p.refused
-	case p.cfg.Action != vlanrules.Update:
+	case p.action != vlanrules.Update:
 		return p.state, p.reason
 	case plane == api.DataPlaneFallback:
 		return api.StateStale, because(fmt.Sprintf("the lease ended %v ago", now.Sub(c.leaseEnds).Round(time.Millisecond)))

@@ -19,6 +19,7 @@ type Facts struct {
 	Lease    vlanrules.Verdict   // the data plane falls back by itself
 	Through  vlanrules.Verdict   // tagged frames are forwarded by a device without any setup of ours
 	Depths   []vlanrules.Verdict // Depths[n]: tags behind n VLAN tags
+	Slack    int                 // bytes beyond a port's MTU that it forwards all the same
 	Notes    []string            // what an operator should know, one sentence each
 }
 
@@ -32,6 +33,12 @@ type Setup struct {
 	OnStale  inventory.OnStale
 	Ports    []PortSetup // in the device's port order, names unique
 	Damaged  string      // only from Observe: what all ports share and is not as Apply leaves it
+
+	// Config is the fleet file that csig agent on the device runs, in the form
+	// of inventory.Marshal, where the device is driven through it; it holds no
+	// secret. It is "" elsewhere, drivers pay no heed to it, and a wanted setup
+	// without one is content with any.
+	Config string
 }
 
 // PortSetup is the setup of one egress port.
@@ -205,4 +212,11 @@ type PortHealth struct {
 // HealthReader is a driver that can tell how its ports fare.
 type HealthReader interface {
 	Health(ctx context.Context) ([]PortHealth, error)
+}
+
+// MTUSetter is a driver that can read and set the MTU of its ports, in bytes as
+// the device counts them.
+type MTUSetter interface {
+	MTUs(ctx context.Context) (map[string]int, error)
+	SetMTU(ctx context.Context, port string, mtu int) error
 }

@@ -20,6 +20,7 @@ type setupJSON struct {
 	OnStale  string    `json:"on_stale"`
 	Ports    []portRun `json:"ports"` // in the device's port order
 	Damaged  string    `json:"damaged,omitempty"`
+	Config   string    `json:"config,omitempty"`
 }
 
 // portRun is consecutive ports with one action, whose names differ in a final
@@ -36,7 +37,7 @@ type portRun struct {
 // MarshalJSON writes a setup with consecutive ports as one, so that a device of
 // many ports stays legible. A setup without a TPID is nothing of ours.
 func (s Setup) MarshalJSON() ([]byte, error) {
-	out := setupJSON{Signals: []string{}, Ports: []portRun{}, Damaged: s.Damaged}
+	out := setupJSON{Signals: []string{}, Ports: []portRun{}, Damaged: s.Damaged, Config: s.Config}
 	if s.TPID == 0 && len(s.Ports) == 0 {
 		return json.Marshal(out)
 	}
@@ -76,7 +77,7 @@ func (s *Setup) UnmarshalJSON(text []byte) error {
 }
 
 func (s setupJSON) setup() (Setup, error) {
-	out := Setup{TPID: s.TPID, WideTPID: s.WideTPID, OnStale: inventory.OnStale(s.OnStale), Damaged: s.Damaged}
+	out := Setup{TPID: s.TPID, WideTPID: s.WideTPID, OnStale: inventory.OnStale(s.OnStale), Damaged: s.Damaged, Config: s.Config}
 	if s.Layout != "" {
 		layout, err := quantize.ParseLayout(s.Layout)
 		if err != nil {

@@ -1,4 +1,5 @@
-// Package api is the agent's socket: the types of its answers and a client.
+// Package api is the agent's socket: the types of its answers, a client and a
+// server. Over TCP the same is behind TLS with certificates of both ends.
 // The protocol is HTTP with JSON over a unix socket; a result is one object
 // with a format name, rates are in bit/s, times in RFC 3339.
 package api
@@ -20,7 +21,8 @@ type Status struct {
 	Device      string    `json:"device"`
 	Platform    string    `json:"platform"`
 	Version     string    `json:"version"`
-	Shadow      bool      `json:"shadow"` // polls and computes, programs nothing
+	Shadow      bool      `json:"shadow"`  // polls and computes, programs nothing
+	Follows     bool      `json:"follows"` // the set-up is somebody else's: Port.Found says what that is
 	Time        time.Time `json:"time"`
 	Started     time.Time `json:"started"`
 	Profile     string    `json:"profile"`
@@ -37,6 +39,11 @@ type Status struct {
 	Refresh     Refresh   `json:"refresh"`
 	Verdicts    []Verdict `json:"verdicts"` // what the device does less than fully
 	Ports       []Port    `json:"ports"`
+
+	// Waiting is what a daemon that runs no configuration waits for, and why:
+	// what follows of a device is then empty. "" when it runs.
+	Waiting    string `json:"waiting"`
+	ConfigHash string `json:"config_hash"` // inventory.Fleet.Hash of the configuration that runs, as far as it concerns the device; "" when waiting
 }
 
 // What the data plane does.
@@ -45,6 +52,7 @@ const (
 	DataPlaneLeased   = "leased"   // the ports' rules apply until Cycle.LeaseEnds
 	DataPlaneFallback = "fallback" // the lease has ended: every port does what OnStale says
 	DataPlaneForeign  = "foreign"  // our rules are gone, fallback included: somebody else's stand in their place
+	DataPlaneAbsent   = "absent"   // the set-up that is followed is not there: tags pass untouched
 	DataPlaneShadow   = "shadow"   // nothing is programmed by this agent
 )
 
@@ -109,7 +117,8 @@ const (
 // Port is one egress port.
 type Port struct {
 	Port        string     `json:"port"`
-	Action      string     `json:"action"`
+	Action      string     `json:"action"`       // the file's
+	Found       string     `json:"found_action"` // that of the set-up which is followed; "" where none is, and where it has no such port
 	State       string     `json:"state"`
 	Reason      string     `json:"reason"`       // why not live, or in what way degraded
 	CapacityBPS uint64     `json:"capacity_bps"` // C

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,9 +10,12 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/csig-agent/csig/vendors"
 )
 
 // DefaultSocket is where an agent listens when nobody says otherwise:
@@ -48,18 +52,27 @@ var ErrNoAgent = errors.New("no agent listens")
 
 // Client talks to one agent.
 type Client struct {
-	socket string
-	http   http.Client
+	name string // of where it listens
+	unix bool   // the name is a unix socket here
+	http http.Client
 }
 
 // NewClient returns a client of the agent at this unix socket.
 func NewClient(socket string) *Client {
-	c := &Client{socket: socket}
+	c := NewDialClient(socket, func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", socket)
+	})
+	c.unix = true
+	return c
+}
+
+// NewDialClient returns a client of the agent that dial connects to; name is
+// where that is, for errors.
+func NewDialClient(name string, dial func(ctx context.Context) (net.Conn, error)) *Client {
+	c := &Client{name: name}
 	c.http.Transport = &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", socket)
-		},
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 	}
 	return c
 }
@@ -106,36 +119,58 @@ func (c *Client) decode(dec *json.Decoder) (*Status, error) {
 	s := new(Status)
 	if err := dec.Decode(s); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, fmt.Errorf("agent at %s went away: %w", c.socket, err)
+			return nil, fmt.Errorf("agent at %s went away: %w", c.name, err)
 		}
-		return nil, fmt.Errorf("agent at %s: %w", c.socket, err)
+		return nil, fmt.Errorf("agent at %s: %w", c.name, err)
 	}
 	if s.Format != StatusFormat {
-		return nil, fmt.Errorf("agent at %s answers with format %q; this csig reads %q: use the csig that goes with the agent", c.socket, s.Format, StatusFormat)
+		return nil, fmt.Errorf("agent at %s answers with format %q; this csig reads %q: use the csig that goes with the agent", c.name, s.Format, StatusFormat)
 	}
 	return s, nil
 }
 
 func (c *Client) get(ctx context.Context, path string) (io.ReadCloser, error) {
-	if err := CheckSocket(c.socket); err != nil {
-		return nil, err
+	return c.do(ctx, http.MethodGet, path, nil)
+}
+
+// do asks and returns the answer. One that is an Error is an error, a
+// *vendors.PermanentError where it says so.
+func (c *Client) do(ctx context.Context, method, path string, body []byte) (io.ReadCloser, error) {
+	if c.unix {
+		if err := CheckSocket(c.name); err != nil {
+			return nil, err
+		}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://agent"+path, nil)
+	req, err := http.NewRequestWithContext(ctx, method, "http://agent"+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	resp, err := c.http.Do(req)
+	var refused *url.Error
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return nil, fmt.Errorf("%w at %s: start one with csig agent -c FILE, or name its socket with --socket", ErrNoAgent, c.socket)
+		if !c.unix {
+			return nil, fmt.Errorf("%w at %s: start one there with csig agent --wait", ErrNoAgent, c.name)
+		}
+		return nil, fmt.Errorf("%w at %s: start one with csig agent -c FILE, or name its socket with --socket", ErrNoAgent, c.name)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("not allowed to talk to the agent at %s: run as the user that started it", c.socket)
+		return nil, fmt.Errorf("not allowed to talk to the agent at %s: run as the user that started it", c.name)
+	case errors.As(err, &refused): // what it says of a URL is of no interest
+		return nil, fmt.Errorf("agent at %s: %w", c.name, refused.Err)
 	case err != nil:
-		return nil, fmt.Errorf("agent at %s: %w", c.socket, err)
+		return nil, fmt.Errorf("agent at %s: %w", c.name, err)
 	}
-	if resp.StatusCode != http.StatusOK {
-		resp.Body.Close()
-		return nil, fmt.Errorf("agent at %s: %s", c.socket, resp.Status)
+	if resp.StatusCode == http.StatusOK {
+		return resp.Body, nil
 	}
-	return resp.Body, nil
+	defer resp.Body.Close()
+	var answer Error
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || answer.Format != ErrorFormat {
+		return nil, fmt.Errorf("agent at %s: %s", c.name, resp.Status)
+	}
+	err = fmt.Errorf("agent at %s: %s", c.name, answer.Message)
+	if answer.Permanent {
+		return nil, &vendors.PermanentError{Err: err}
+	}
+	return nil, err
 }

@@ -17,7 +17,8 @@ import (
 type Server struct {
 	status func() *Status
 	http   http.Server
-	ln     net.Listener
+	mux    *http.ServeMux
+	lns    []net.Listener
 	quiet  time.Duration // after which a watcher hears of a cycle that does not come
 
 	mu    sync.Mutex
@@ -54,17 +55,20 @@ func Listen(socket string, status func() *Status) (*Server, error) {
 		ln.Close()
 		return nil, fmt.Errorf("socket %s: %w", socket, err)
 	}
-	s := &Server{status: status, ln: ln, quiet: time.Second, cycle: make(chan struct{}), stop: make(chan struct{})}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+StatusPath, s.serveStatus)
-	mux.HandleFunc("GET "+WatchPath, s.serveWatch)
-	s.http = http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	s := &Server{status: status, mux: http.NewServeMux(), lns: []net.Listener{ln}, quiet: time.Second, cycle: make(chan struct{}), stop: make(chan struct{})}
+	s.mux.HandleFunc("GET "+StatusPath, s.serveStatus)
+	s.mux.HandleFunc("GET "+WatchPath, s.serveWatch)
+	s.http = http.Server{Handler: s.mux, ReadHeaderTimeout: 5 * time.Second}
 	return s, nil
 }
 
-// Serve answers until Close.
+// Serve answers until Close, or until one of its sockets fails.
 func (s *Server) Serve() error {
-	if err := s.http.Serve(s.ln); !errors.Is(err, http.ErrServerClosed) {
+	ended := make(chan error, len(s.lns))
+	for _, ln := range s.lns {
+		go func() { ended <- s.http.Serve(ln) }()
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
@@ -86,7 +90,11 @@ func (s *Server) Close() error {
 	close(s.stop)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	return s.http.Shutdown(ctx)
+	err := s.http.Shutdown(ctx)
+	for _, ln := range s.lns { // those that Serve has not begun with
+		_ = ln.Close() // most are closed already
+	}
+	return err
 }
 
 func (s *Server) next() <-chan struct{} {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/csig-agent/csig/agent"
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
@@ -26,6 +26,9 @@ func newAgent() *cobra.Command {
 		Long: `Poll this switch's byte counters on a schedule and keep the match/action rules of
 its ports true. FILE is a fleet file with exactly one device marked local.
 
+With --wait the daemon may be started before there is a FILE: csig apply, from this
+machine or from afar, gives it a configuration, which it keeps in FILE and runs.
+
 Ctrl-C removes everything the agent made. SIGTERM, which service managers send,
 gives up the lease, so that the data plane falls back at once, and leaves the
 set-up for the next start. When the agent is killed the data plane falls back
@@ -34,6 +37,7 @@ by itself when the lease ends.
 With --dry-run it listens at a socket of its own, shadow.sock beside the usual
 one, because it may run beside a real agent.`,
 		Example: `  csig agent -c tor.yaml
+  csig agent -c /var/lib/csig/device.yaml --wait
   csig agent -c tor.yaml --dry-run --log-level debug`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -46,10 +50,18 @@ one, because it may run beside a real agent.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.file, "config", "c", "", "fleet file with exactly one device marked local (required)")
 	f.BoolVar(&o.shadow, "dry-run", false, "shadow mode: poll, compute, log the operations and program nothing")
+	f.BoolVar(&o.follow, "follow", false, "leave the set-up to csig plan and apply, from here or from afar, and keep its signal true")
+	f.BoolVar(&o.wait, "wait", false, "without a FILE, or with one that cannot be run, wait for a configuration")
+	f.StringVar(&o.listen, "listen", "", "listen at this TCP address, too, e.g. 192.0.2.1:7443; needs the --tls flags")
+	f.StringVar(&o.tls.Cert, "tls-cert", "", "certificate of this daemon (PEM)")
+	f.StringVar(&o.tls.Key, "tls-key", "", "its key (PEM)")
+	f.StringVar(&o.tls.CA, "tls-client-ca", "", "authorities whose certificates get in (PEM)")
 	f.BoolVar(&o.noSelfTest, "no-self-test", false, "skip the start-up self-test of the data plane (it takes a moment)")
 	f.StringVar(&o.logLevel, "log-level", "info", "error, warn, info or debug")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
 	addSocket(cmd, &o.socket)
+	cmd.MarkFlagsMutuallyExclusive("dry-run", "follow", "wait")
+	cmd.MarkFlagsRequiredTogether("listen", "tls-cert", "tls-key", "tls-client-ca")
 	_ = cmd.MarkFlagRequired("config")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	return cmd
@@ -58,6 +70,9 @@ one, because it may run beside a real agent.`,
 type agentOptions struct {
 	file, socket        string
 	shadow, noSelfTest  bool
+	follow, wait        bool
+	listen              string
+	tls                 api.TLSFiles
 	logLevel, logFormat string
 }
 
@@ -88,13 +103,14 @@ func runAgent(ctx context.Context, o agentOptions) error {
 	if err := api.CheckSocket(o.socket); err != nil {
 		return err
 	}
-	fleet, err := inventory.Load(o.file)
-	if err != nil {
-		return err
-	}
-	dev, err := fleet.LocalDevice()
-	if err != nil {
-		return err
+	if !o.wait { // before anything is locked or listened at
+		fleet, err := inventory.Load(o.file)
+		if err == nil {
+			_, err = fleet.LocalDevice()
+		}
+		if err != nil {
+			return err
+		}
 	}
 	log := logrus.NewEntry(logger)
 
@@ -107,67 +123,58 @@ func runAgent(ctx context.Context, o agentOptions) error {
 		defer unlock()
 	}
 
-	source, err := openSource(ctx, &fleet.Profile, dev)
-	if err != nil {
-		if ctx.Err() != nil {
-			log.Info("stopped before the start was complete: the device is as it was")
-			return nil
-		}
-		return fmt.Errorf("device %s: counters: %w", dev.Name, err)
-	}
-	defer source.Close()
-	driver, err := all.Open(dev.Platform, vendors.Config{})
-	if err != nil {
-		return fmt.Errorf("device %s: %w", dev.Name, err)
-	}
-	defer driver.Close()
-	if o.shadow {
-		driver = agent.NewShadow(driver, fleet.Profile.Layout, log.WithField("device", dev.Name))
-	}
-
 	var server *api.Server
-	a, err := agent.New(agent.Config{
-		Profile: fleet.Profile,
-		Policy:  fleet.Policy,
-		Device:  *dev,
-		Source:  source,
-		Driver:  driver,
-		Shadow:  o.shadow,
-		Version: version,
-		Log:     log,
+	daemon := agent.NewDaemon(agent.DaemonConfig{
+		File: o.file, Wait: o.wait, Shadow: o.shadow, Follow: o.follow, SelfTest: !o.noSelfTest, Version: version, Log: log,
+		OpenSource: func(ctx context.Context, f *inventory.Fleet, d *inventory.Device) (counters.Source, error) {
+			return openSource(ctx, &f.Profile, d)
+		},
+		OpenDriver: func(d *inventory.Device) (vendors.Driver, error) {
+			return all.Open(d.Platform, vendors.Config{Device: *d})
+		},
 		OnCycle: func() { server.Publish() },
-
-		SelfTest: !o.noSelfTest,
 	})
-	if err != nil {
+	defer func() {
+		if err := daemon.Close(); err != nil {
+			log.WithError(err).Warn("closing the device")
+		}
+	}()
+	if err := daemon.Open(ctx); err != nil {
+		if ctx.Err() != nil {
+			return leave(ctx, log, daemon, &o, false)
+		}
 		return err
 	}
-	if server, err = api.Listen(o.socket, a.Status); err != nil {
+	if server, err = api.Listen(o.socket, daemon.Status); err != nil {
 		return err
 	}
-	serve := make(chan error, 1)
-	go func() { serve <- server.Serve() }()
+	server.Manage(daemon)
 	defer func() {
 		if err := server.Close(); err != nil {
 			log.WithError(err).Warn("closing the socket")
 		}
 	}()
+	if o.listen != "" {
+		cfg, err := o.tls.Server()
+		if err != nil {
+			return err
+		}
+		addr, err := server.ListenTLS(o.listen, cfg)
+		if err != nil {
+			return err
+		}
+		log.WithField("address", addr.String()).Info("listening, for whoever has a certificate")
+	}
+	serve := make(chan error, 1)
+	go func() { serve <- server.Serve() }()
+	log.WithField("socket", o.socket).Debug("listening")
 
-	if err := a.Start(ctx); err != nil {
+	if err := daemon.Start(ctx); err != nil {
 		if undo := (*agent.UndoError)(nil); ctx.Err() != nil && !errors.As(err, &undo) {
-			return leave(ctx, log, driver, dev.Name, o.shadow, false)
+			return leave(ctx, log, daemon, &o, false)
 		}
 		return err
 	}
-	// Starting up takes several times the memory of running for years, and a
-	// cycle allocates next to nothing: a small heap costs no time.
-	debug.SetGCPercent(25)
-	debug.FreeOSMemory()
-	log.WithFields(logrus.Fields{
-		"device": dev.Name, "ports": len(dev.Ports), "schedule": dev.Schedule, "interval": dev.Interval.String(),
-		"profile": fleet.Profile.Hash()[:12], "socket": o.socket, "shadow": o.shadow,
-	}).Info("agent runs")
-
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
@@ -175,31 +182,33 @@ func runAgent(ctx context.Context, o agentOptions) error {
 			cancel(fmt.Errorf("socket %s: %w", o.socket, err))
 		}
 	}()
-	if err := a.Run(ctx); err != nil {
+	if err := daemon.Run(ctx); err != nil {
 		return err
 	}
-	return leave(ctx, log, driver, dev.Name, o.shadow, true)
+	return leave(ctx, log, daemon, &o, true)
 }
 
 // leave ends an agent as the cause of ctx's end wants it, and says what remains
 // on the device. A start that did not come about has undone itself.
-func leave(ctx context.Context, log *logrus.Entry, driver vendors.Driver, device string, shadow, ran bool) error {
+func leave(ctx context.Context, log *logrus.Entry, daemon *agent.Daemon, o *agentOptions, ran bool) error {
 	cause := context.Cause(ctx)
 	interrupted := errors.Is(cause, errInterrupted)
 	switch {
 	case !interrupted && !errors.Is(cause, context.Canceled):
 		return cause
-	case shadow:
+	case o.shadow:
 		log.Info("shadow mode ends: nothing was programmed")
+	case o.follow:
+		log.Info("stopped: the data plane has fallen back; the set-up is not ours, and stays")
+	case !ran:
+		log.Info("stopped before the start was complete: the device is as it was")
 	case interrupted:
 		rctx, done := context.WithTimeout(context.Background(), 10*time.Second)
 		defer done()
-		if err := driver.Remove(rctx); err != nil {
-			return fmt.Errorf("device %s: removing our rules: %w", device, err)
+		if err := daemon.Remove(rctx); err != nil {
+			return err
 		}
 		log.Info("interrupted: every rule of ours is removed")
-	case !ran:
-		log.Info("terminated before the start was complete: the device is as it was")
 	default:
 		log.Info("terminated: the data plane has fallen back; the set-up stays for the next start")
 	}

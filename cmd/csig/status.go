@@ -91,6 +91,9 @@ func statusText(s *api.Status, columns int) string {
 	line(2, "Δt %v  schedule %s  cycles %d (%d skipped, %d failed)", time.Duration(s.IntervalNS), s.Schedule, s.Cycle.Count, s.Cycle.Skipped, s.Cycle.Failed)
 	line(2, "read %v  compute %v  program %v", micros(s.Cycle.ReadNS), micros(s.Cycle.ComputeNS), micros(s.Cycle.ProgramNS))
 	line(2, "%s", planeText(s))
+	if s.Follows {
+		line(2, "follows: the set-up is that of csig plan and apply; this agent only programs what it asks for")
+	}
 	if s.Cycle.Lapses > 0 {
 		line(2, "lapses: %d (the lease ended before it was renewed), the last for %v", s.Cycle.Lapses, time.Duration(s.Cycle.LastLapseNS).Round(time.Millisecond))
 	}
@@ -145,6 +148,8 @@ func planeText(s *api.Status) string {
 		return fmt.Sprintf("SHADOW: nothing is programmed; %d operations would have been", s.Cycle.WouldOperate)
 	case api.DataPlaneNone:
 		return fmt.Sprintf("lease: none yet; without one ports fall back: %s", s.OnStale)
+	case api.DataPlaneAbsent:
+		return "lease: none: there is no set-up of csig here, and tags pass untouched; csig apply makes one"
 	case api.DataPlaneForeign:
 		return "lease: NONE: our rules are gone, the fallback with them, and somebody else's are in their place"
 	case api.DataPlaneFallback:

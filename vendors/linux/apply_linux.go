@@ -27,6 +27,9 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if d.domain != nil {
+		return errFollows()
+	}
 	if err := validate(&want); err != nil {
 		return err
 	}
@@ -173,6 +176,11 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 			changes = append(changes, vendors.Change{Kind: vendors.Alter, Port: p.name, What: "nftables", Detail: "elements of map " + p.key})
 		}
 		p.have = append(p.have[:0], now...)
+	}
+	for _, g := range groups {
+		if p := d.byName[g.port]; p != nil && g.filled {
+			p.have = append(p.have[:0], d.stale...)
+		}
 	}
 	d.synced, d.known = true, true
 	stripped, err := d.syncStrip()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -33,6 +34,8 @@ type group struct {
 	why   []string
 	kind  vendors.ChangeKind
 	write func(w writer)
+
+	filled bool // the port's map is new, and holds the fallback
 }
 
 // reconcile lists what turns the observed table into the wanted one, for a
@@ -216,6 +219,16 @@ func (r *reconciler) port(name, key string) group {
 		writes = append(writes, write)
 	}
 	replaced := hs != nil && !set.same(hs)
+	// Under a lease that runs, a new map must not be empty: every tag would
+	// pass as if the port had room for it, until the agent's next update.
+	lease := r.have.sets[setLease]
+	fill := func(w writer) {}
+	if set.isMap && r.setup.OnStale != inventory.StalePassthrough && lease != nil && lease.left > 0 && !r.newLayout {
+		fill = func(w writer) {
+			w.addIntervals(key, r.want.set(mapStale).intervals)
+		}
+		g.filled = hs == nil || replaced || hs.irregular
+	}
 	// Rules go before the set they look into.
 	if hc != nil && (chain == nil || replaced) {
 		do(func(w writer) { w.flushRules(key) })
@@ -227,13 +240,13 @@ func (r *reconciler) port(name, key string) group {
 	switch {
 	case hs == nil:
 		g.why = append(g.why, "set "+key)
-		do(func(w writer) { w.addSet(set) })
+		do(func(w writer) { w.addSet(set); fill(w) })
 	case replaced:
 		g.why = append(g.why, "set "+key+": other action")
-		do(func(w writer) { w.delSet(key); w.addSet(set) })
+		do(func(w writer) { w.delSet(key); w.addSet(set); fill(w) })
 	case hs.irregular, set.fixed && !set.sameContent(hs), r.newLayout && len(hs.intervals) > 0:
 		g.why = append(g.why, "elements of set "+key)
-		do(func(w writer) { w.flushSet(key) })
+		do(func(w writer) { w.flushSet(key); fill(w) })
 	}
 	if chain != nil {
 		why, write := r.chain(chain)

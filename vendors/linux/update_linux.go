@@ -31,6 +31,9 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 	if lease < minLease || lease > maxLease {
 		return res, &vendors.PermanentError{Err: fmt.Errorf("a lease of %v: want %v to %v", lease, minLease, maxLease)}
 	}
+	if d.domain != nil {
+		return d.updateFollowing(ctx, updates, lease)
+	}
 	if d.setup == nil {
 		if err := d.takeOver(ctx); err != nil {
 			return res, err
@@ -112,6 +115,7 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res 
 	b := &d.batch
 	b.begin(d.sock.seq+1, d.generation)
 	d.pending = d.pending[:0]
+	d.round++
 	var errs []error
 	for _, p := range d.ports {
 		if p.action != vlanrules.Update { // the others have their turn below
@@ -123,10 +127,14 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res 
 	for i := range updates {
 		u := &updates[i]
 		p := d.byName[u.Port]
+		if d.domain != nil && (p == nil || p.action != vlanrules.Update) {
+			continue // as somebody else wants it
+		}
 		if p == nil {
 			errs = append(errs, &vendors.PermanentError{Port: u.Port, Err: errors.New("it is not in the setup: call Apply with it first")})
 			continue
 		}
+		p.round = d.round
 		if err := d.compile(p, u.Intents); err != nil {
 			errs = append(errs, err)
 		}
@@ -136,24 +144,15 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res 
 		if err := p.problem(); err != nil {
 			errs = append(errs, err)
 		}
-		p.del, p.add = difference(p.del, p.add, p.have, p.want)
-		if len(p.del)+len(p.add) == 0 {
-			continue
+		if err := d.stage(p, res); err != nil {
+			return errors.Join(append(errs, err)...)
 		}
-		if len(b.b)+elementSpace*(len(p.del)+len(p.add))+elementSpace > d.sock.max {
-			if err := d.commitPending(res); err != nil {
-				return errors.Join(append(errs, err)...)
-			}
-			b.begin(d.sock.seq+1, d.generation)
+	}
+	if d.domain != nil {
+		left, err := d.unmentioned(res)
+		if errs = append(errs, left...); err != nil {
+			return errors.Join(append(errs, err)...)
 		}
-		b.labelNext(p.label)
-		if len(p.del) > 0 {
-			b.intervals(unix.NFT_MSG_DELSETELEM, p.key, p.del)
-		}
-		if len(p.add) > 0 {
-			b.intervals(unix.NFT_MSG_NEWSETELEM, p.key, p.add)
-		}
-		d.pending = append(d.pending, p)
 	}
 	b.labelNext("the lease")
 	b.flushSet(setLease)
@@ -168,6 +167,37 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res 
 	return errors.Join(errs...)
 }
 
+// stage puts what changes of a port's map into the batch, and sends the batch
+// before where it would become too long.
+func (d *Driver) stage(p *port, res *vendors.UpdateResult) error {
+	if p.closed {
+		return nil
+	}
+	b := &d.batch
+	p.del, p.add = difference(p.del, p.add, p.have, p.want)
+	if len(p.del)+len(p.add) == 0 && !p.flush {
+		return nil
+	}
+	if len(b.b)+elementSpace*(len(p.del)+len(p.add))+elementSpace > d.sock.max {
+		if err := d.commitPending(res); err != nil {
+			return err
+		}
+		b.begin(d.sock.seq+1, d.generation)
+	}
+	b.labelNext(p.label)
+	if p.flush {
+		b.flushSet(p.key)
+	}
+	if len(p.del) > 0 {
+		b.intervals(unix.NFT_MSG_DELSETELEM, p.key, p.del)
+	}
+	if len(p.add) > 0 {
+		b.intervals(unix.NFT_MSG_NEWSETELEM, p.key, p.add)
+	}
+	d.pending = append(d.pending, p)
+	return nil
+}
+
 // elementSpace is more than the bytes of one interval in a message, and of a
 // message around it.
 const elementSpace = 160
@@ -178,7 +208,7 @@ func (d *Driver) commitPending(res *vendors.UpdateResult) error {
 		return err
 	}
 	for _, p := range d.pending {
-		p.have = append(p.have[:0], p.want...)
+		p.have, p.flush = append(p.have[:0], p.want...), false
 		res.Ports++
 		res.Ops += len(p.del) + len(p.add)
 	}

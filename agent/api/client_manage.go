@@ -1,0 +1,93 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/csig-agent/csig/vendors"
+)
+
+// Facts asks what the device can do. platform is what it is, for a daemon that
+// has no configuration.
+func (c *Client) Facts(ctx context.Context, platform string) (vendors.Facts, error) {
+	var f Facts
+	if err := c.object(ctx, FactsPath, platform, FactsFormat, &f, func() string { return f.Format }); err != nil {
+		return vendors.Facts{}, err
+	}
+	out, err := f.Facts()
+	if err != nil {
+		return out, fmt.Errorf("agent at %s: %w", c.name, err)
+	}
+	return out, nil
+}
+
+// Setup asks what the device has now, and which configuration it runs.
+func (c *Client) Setup(ctx context.Context, platform string) (vendors.Setup, error) {
+	var s Setup
+	err := c.object(ctx, SetupPath, platform, SetupFormat, &s, func() string { return s.Format })
+	return s.Setup, err
+}
+
+// Health asks how the device's ports fare; none where it cannot tell.
+func (c *Client) Health(ctx context.Context, platform string) ([]vendors.PortHealth, error) {
+	var h Health
+	if err := c.object(ctx, HealthPath, platform, HealthFormat, &h, func() string { return h.Format }); err != nil {
+		return nil, err
+	}
+	out := make([]vendors.PortHealth, 0, len(h.Ports))
+	for _, p := range h.Ports {
+		out = append(out, vendors.PortHealth(p))
+	}
+	return out, nil
+}
+
+// Configure gives the daemon a fleet file with exactly one local device. A
+// *vendors.PermanentError is a refusal that has changed nothing; after another
+// error the configuration may be in force, and the daemon goes on trying.
+func (c *Client) Configure(ctx context.Context, file []byte) error {
+	return c.change(ctx, http.MethodPut, ConfigPath, file)
+}
+
+// Forget has the daemon remove everything of ours, its configuration included.
+func (c *Client) Forget(ctx context.Context, platform string) error {
+	return c.change(ctx, http.MethodDelete, ConfigPath+query(platform), nil)
+}
+
+func (c *Client) change(ctx context.Context, method, path string, file []byte) error {
+	body, err := c.do(ctx, method, path, file)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if _, err := io.Copy(io.Discard, body); err != nil {
+		return fmt.Errorf("agent at %s: %w", c.name, err)
+	}
+	return nil
+}
+
+// object reads one object of a format.
+func (c *Client) object(ctx context.Context, path, platform, want string, v any, format func() string) error {
+	body, err := c.get(ctx, path+query(platform))
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if err := json.NewDecoder(body).Decode(v); err != nil {
+		return fmt.Errorf("agent at %s: %w", c.name, err)
+	}
+	if got := format(); got != want {
+		return fmt.Errorf("agent at %s answers with format %q; this csig reads %q: use the csig that goes with the agent", c.name, got, want)
+	}
+	return nil
+}
+
+func query(platform string) string {
+	if platform == "" {
+		return ""
+	}
+	return "?platform=" + url.QueryEscape(platform)
+}

@@ -1,0 +1,90 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// fill gives every field a value of its own, so that one that does not travel
+// is noticed, also one that is new.
+func fill(v reflect.Value, n *int) {
+	*n++
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), n)
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(v.Index(0), n)
+		fill(v.Index(1), n)
+	case reflect.String:
+		v.SetString(fmt.Sprint("text ", *n))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int:
+		v.SetInt(int64(*n))
+	case reflect.Uint16:
+		v.SetUint(uint64(*n))
+	case reflect.Uint8: // levels, kinds and the like
+		v.SetUint(uint64(1 + *n%2))
+	default:
+		panic("a kind that facts did not have: " + v.Kind().String())
+	}
+}
+
+func TestFactsTravelWhole(t *testing.T) {
+	var full vendors.Facts
+	n := 0
+	fill(reflect.ValueOf(&full).Elem(), &n)
+	plain := vendors.Facts{Depths: []vlanrules.Verdict{{}}, Rules: vlanrules.Caps{Match: vlanrules.MatchExact, Txn: vlanrules.TxnTable}}
+	for _, f := range []vendors.Facts{full, plain} {
+		out := FactsOf(&f)
+		text, err := json.Marshal(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "null") {
+			t.Errorf("a list is null: %s", text)
+		}
+		var in Facts
+		if err := json.Unmarshal(text, &in); err != nil {
+			t.Fatal(err)
+		}
+		got, err := in.Facts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Notes == nil {
+			f.Notes = []string{}
+		}
+		if !reflect.DeepEqual(got, f) {
+			t.Errorf("sent  %+v\nheard %+v", f, got)
+		}
+	}
+}
+
+func TestFactsOfAnotherVersion(t *testing.T) {
+	good := FactsOf(&vendors.Facts{})
+	for _, tc := range []struct {
+		name string
+		edit func(*Facts)
+	}{
+		{"match", func(f *Facts) { f.Rules.Match = "fuzzy" }},
+		{"transaction", func(f *Facts) { f.Rules.Txn = "fuzzy" }},
+		{"level", func(f *Facts) { f.Strip.Level = "fuzzy" }},
+		{"depth", func(f *Facts) { f.Depths = []Ability{{Level: "fuzzy"}} }},
+	} {
+		f := good
+		tc.edit(&f)
+		if _, err := f.Facts(); err == nil || !strings.Contains(err.Error(), `"fuzzy"`) {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+)
+
+// Paths of a daemon's socket that look at its device as a whole, and change
+// what it is to do. The first three take ?platform=NAME, for a daemon that has
+// no configuration yet.
+const (
+	FactsPath  = "/v1/facts"  // GET: one Facts
+	SetupPath  = "/v1/setup"  // GET: one Setup
+	HealthPath = "/v1/health" // GET: one Health
+	ConfigPath = "/v1/config" // PUT: a fleet file with exactly one local device; DELETE: everything of ours goes
+)
+
+// Formats of the answers.
+const (
+	FactsFormat  = "csig.facts/v1"
+	SetupFormat  = "csig.setup/v1"
+	HealthFormat = "csig.health/v1"
+	ErrorFormat  = "csig.error/v1"
+)
+
+// maxConfig bounds the fleet file of one device, in bytes.
+const maxConfig = 16 << 20
+
+// Setup is what a device has now. It has a configuration where the daemon runs
+// one.
+type Setup struct {
+	Format string        `json:"format"`
+	Setup  vendors.Setup `json:"setup"`
+}
+
+// Health is how the ports of a device fare.
+type Health struct {
+	Format string       `json:"format"`
+	Ports  []PortHealth `json:"ports"`
+}
+
+// PortHealth counts frames that did not get through, as vendors.PortHealth.
+type PortHealth struct {
+	Port     string `json:"port"`
+	Errors   uint64 `json:"errors"`
+	Discards uint64 `json:"discards"`
+}
+
+// Error is an answer other than success.
+type Error struct {
+	Format    string `json:"format"`
+	Message   string `json:"error"`
+	Permanent bool   `json:"permanent"` // trying again will not cure it
+}
+
+// Manager is what answers the paths above. A *vendors.PermanentError is a
+// refusal: nothing has changed.
+type Manager interface {
+	Facts(ctx context.Context, platform string) (vendors.Facts, error)
+	Setup(ctx context.Context, platform string) (vendors.Setup, error)
+	Health(ctx context.Context, platform string) ([]vendors.PortHealth, error)
+
+	// Configure makes the device do what a fleet file says, from now on and
+	// after a restart.
+	Configure(ctx context.Context, file []byte) error
+
+	// Forget removes everything of ours from the device, and the
+	// configuration; idempotent. platform is as above.
+	Forget(ctx context.Context, platform string) error
+}
+
+// Manage lets the server answer the paths of a Manager, too. It is called
+// before Serve.
+func (s *Server) Manage(m Manager) {
+	s.mux.HandleFunc("GET "+FactsPath, answer(func(r *http.Request) (any, error) {
+		f, err := m.Facts(r.Context(), r.FormValue("platform"))
+		return FactsOf(&f), err
+	}))
+	s.mux.HandleFunc("GET "+SetupPath, answer(func(r *http.Request) (any, error) {
+		setup, err := m.Setup(r.Context(), r.FormValue("platform"))
+		return Setup{SetupFormat, setup}, err
+	}))
+	s.mux.HandleFunc("GET "+HealthPath, answer(func(r *http.Request) (any, error) {
+		list, err := m.Health(r.Context(), r.FormValue("platform"))
+		out := Health{HealthFormat, []PortHealth{}}
+		for _, p := range list {
+			out.Ports = append(out.Ports, PortHealth(p))
+		}
+		return out, err
+	}))
+	s.mux.HandleFunc("PUT "+ConfigPath, answer(func(r *http.Request) (any, error) {
+		file, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxConfig))
+		if err != nil {
+			return nil, &vendors.PermanentError{Err: fmt.Errorf("reading the configuration: %w", err)}
+		}
+		return struct{}{}, m.Configure(r.Context(), file)
+	}))
+	s.mux.HandleFunc("DELETE "+ConfigPath, answer(func(r *http.Request) (any, error) {
+		return struct{}{}, m.Forget(r.Context(), r.FormValue("platform"))
+	}))
+}
+
+// answer writes one object, or the error.
+func answer(f func(r *http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		// Whoever sends half a file and no more must not hold a goroutine.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(30 * time.Second))
+		v, err := f(r)
+		w.Header().Set("Content-Type", "application/json")
+		if err != nil {
+			var perm *vendors.PermanentError
+			out := Error{Format: ErrorFormat, Message: err.Error(), Permanent: errors.As(err, &perm)}
+			code := http.StatusInternalServerError
+			if out.Permanent {
+				code = http.StatusUnprocessableEntity
+			}
+			w.WriteHeader(code)
+			v = out
+		}
+		_ = json.NewEncoder(w).Encode(v) // the client is gone: nobody to tell
+	}
+}

@@ -1,0 +1,266 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
+)
+
+// changeLimit bounds a change of configuration, once it has begun.
+const changeLimit = 30 * time.Second
+
+// refuse makes an error one that nothing has changed with.
+func refuse(err error) error {
+	var perm *vendors.PermanentError
+	if err == nil || errors.As(err, &perm) {
+		return err
+	}
+	return &vendors.PermanentError{Err: err}
+}
+
+// may tells whether the configuration is this daemon's to change.
+func (d *Daemon) may() error {
+	switch {
+	case d.closed:
+		return refuse(errors.New("this daemon is stopping"))
+	case !d.ready:
+		return errors.New("this daemon is starting: try again in a moment")
+	case d.cfg.Shadow:
+		return refuse(errors.New("this daemon runs with --dry-run and programs nothing: start it without"))
+	case d.cfg.Follow:
+		return refuse(errors.New("this daemon runs with --follow and leaves the set-up to others: start it without, or drive the device itself"))
+	}
+	return nil
+}
+
+// Configure checks a fleet file with one local device, as far as it can be
+// checked without changing anything; then it keeps it as the daemon's own file
+// and puts it in force. What was measured goes on where it means the same, and
+// the lease runs through. A *vendors.PermanentError has changed nothing; after
+// another error the configuration is in force and what is missing is tried
+// again.
+func (d *Daemon) Configure(ctx context.Context, text []byte) error {
+	d.change.Lock()
+	defer d.change.Unlock()
+	if err := d.may(); err != nil {
+		return err
+	}
+	fleet, err := inventory.Parse("configuration", text)
+	if err != nil {
+		return refuse(err)
+	}
+	old := d.current()
+	r, err := d.prepare(ctx, fleet, old)
+	if err != nil {
+		return refuse(err)
+	}
+	if old != nil && old.config == r.config && old.stop != nil {
+		// Nothing new; what is wrong in spite of it is said again.
+		return errors.Join(d.keep(text), r.close(old), d.incomplete(ctx, old))
+	}
+	facts, err := d.examine(ctx, r)
+	if err != nil {
+		return errors.Join(refuse(err), r.close(old))
+	}
+	// From here on it is carried through, whoever asked may go away.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeLimit)
+	defer cancel()
+	before, had, err := d.file()
+	if err == nil {
+		err = d.keep(text)
+	}
+	if err != nil {
+		return errors.Join(refuse(err), r.close(old))
+	}
+	if err := d.replace(ctx, old, r, facts); err != nil {
+		back := d.restore(before, had)
+		if back == nil {
+			err = refuse(err)
+		}
+		return errors.Join(err, back, r.close(old))
+	}
+	return d.incomplete(ctx, r)
+}
+
+// replace puts a configuration in force in place of the one that runs. After an
+// error that one runs again.
+func (d *Daemon) replace(ctx context.Context, old, r *running, facts vendors.Facts) error {
+	if old != nil {
+		old.agent.afterCycle(ctx) // so that the lease has longest to run
+		old.halt()
+		r.agent.continueFrom(old.agent, old.source == r.source)
+		r.agent.facts, r.agent.probed = facts, true
+		if old.driver != r.driver {
+			if err := old.driver.Remove(ctx); err != nil {
+				d.launch(old)
+				return fmt.Errorf("device %s: removing what it had under its old configuration: %w", old.dev.Name, err)
+			}
+		}
+	}
+	if err := r.agent.Start(ctx); err != nil {
+		if old != nil {
+			// Also after its start was undone: the driver forgets nothing.
+			back := old.driver.Apply(ctx, old.agent.setup)
+			old.agent.noteSetup(back)
+			d.launch(old)
+		}
+		return err
+	}
+	d.launch(r)
+	if old != nil {
+		if err := old.close(r); err != nil {
+			d.cfg.Log.WithError(err).Warn("closing what the old configuration used")
+		}
+	}
+	return nil
+}
+
+// examine asks the device, over a connection of its own, whether it can have
+// the set-up.
+func (d *Daemon) examine(ctx context.Context, r *running) (vendors.Facts, error) {
+	driver, err := d.cfg.OpenDriver(r.dev)
+	if err != nil {
+		return vendors.Facts{}, err
+	}
+	defer driver.Close()
+	facts, err := driver.Probe(ctx)
+	if err != nil {
+		return facts, fmt.Errorf("device %s: probe: %w", r.dev.Name, err)
+	}
+	have, err := driver.Observe(ctx)
+	if err == nil {
+		_, err = driver.Diff(have, r.agent.setup)
+	}
+	if err = errors.Join(r.agent.beyond(&facts), err); err != nil {
+		return facts, fmt.Errorf("device %s: %w", r.dev.Name, err)
+	}
+	return facts, nil
+}
+
+// incomplete is what a configuration in force still lacks on the device.
+func (d *Daemon) incomplete(ctx context.Context, r *running) error {
+	why := r.agent.setupProblem()
+	err := d.look(r.dev.Platform, func(driver vendors.Driver) error {
+		have, err := driver.Observe(ctx)
+		if err != nil {
+			return err
+		}
+		left, err := driver.Diff(have, r.agent.setup)
+		if len(left) > 0 && why == "" {
+			why = left[0].What + ": " + left[0].Detail
+			if left[0].Port != "" {
+				why = "port " + left[0].Port + ": " + why
+			}
+		}
+		return err
+	})
+	if err == nil && why == "" {
+		return nil
+	}
+	if err != nil {
+		why = err.Error()
+	}
+	return fmt.Errorf("device %s: the configuration is in force, but its set-up is not complete, and is tried again: %s", r.dev.Name, why)
+}
+
+// sameSource tells whether two configurations read the same counters of the
+// same ports.
+func sameSource(a, b *running) bool {
+	if !sameCounting(a.agent, b.fleet.Profile.TPID, b.dev) || len(a.dev.Ports) != len(b.dev.Ports) {
+		return false
+	}
+	for i := range a.dev.Ports {
+		if p, q := &a.dev.Ports[i], &b.dev.Ports[i]; p.Name != q.Name || p.Speed != q.Speed {
+			return false
+		}
+	}
+	return true
+}
+
+// sameCounting tells whether counters are read in the same way. The TPID may
+// decide what they count.
+func sameCounting(a *Agent, tpid uint16, b *inventory.Device) bool {
+	d := &a.cfg.Device
+	return a.cfg.Profile.TPID == tpid && d.Platform == b.Platform && d.Address == b.Address && d.Interval == b.Interval && reflect.DeepEqual(d.Counters, b.Counters)
+}
+
+// continueFrom takes over what another agent of the device has measured, port
+// by port where that means the same here, and its bookkeeping. Both stand
+// still.
+func (a *Agent) continueFrom(old *Agent, sameSource bool) {
+	a.started, a.tried, a.cycle = old.started, old.tried, old.cycle
+	a.cycle.err, a.cycle.foreign, a.cycle.absent = "", false, false
+	if sameSource {
+		a.source = old.source
+	} else if !sameCounting(old, a.cfg.Profile.TPID, &a.cfg.Device) || old.source.Refresh().Kind != counters.RefreshLive {
+		return // what a cached counter's instants were worked out to be is not known here
+	}
+	if !reflect.DeepEqual(a.cfg.Device.Estimator, old.cfg.Device.Estimator) {
+		return
+	}
+	for i := range a.ports {
+		for k := range old.ports {
+			if p, q := &a.ports[i], &old.ports[k]; p.cfg.Name == q.cfg.Name && p.cfg.Speed == q.cfg.Speed {
+				p.continueFrom(q, &a.cfg)
+			}
+		}
+	}
+}
+
+// file is what the daemon's file holds, and whether there is one.
+func (d *Daemon) file() (text []byte, there bool, err error) {
+	text, err = os.ReadFile(d.cfg.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	return text, err == nil, err
+}
+
+// restore makes the daemon's file what it was.
+func (d *Daemon) restore(text []byte, there bool) error {
+	if !there {
+		return os.Remove(d.cfg.File)
+	}
+	return d.keep(text)
+}
+
+// keep writes the daemon's file: after a crash it is the old one or the new
+// one, never half of it. It names no secret, but who may read it learns where
+// they are.
+func (d *Daemon) keep(text []byte) error {
+	dir := filepath.Dir(d.cfg.File)
+	f, err := os.CreateTemp(dir, ".csig-config-*") // 0600
+	if err != nil {
+		return fmt.Errorf("keeping the configuration: %w", err)
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), d.cfg.File)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("keeping the configuration: %w", err), os.Remove(f.Name()))
+	}
+	return syncDir(dir)
+}
+
+// syncDir makes renames and removals in a directory survive a crash.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

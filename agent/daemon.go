@@ -1,0 +1,294 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
+)
+
+// DaemonConfig is what a daemon needs.
+type DaemonConfig struct {
+	File string // the fleet file that it runs; a new configuration replaces it
+	Wait bool   // without a file that can be run, wait for one
+
+	// OpenSource opens the counters of a device of a fleet, OpenDriver its
+	// driver; a device that only has a platform is there to be looked at. The
+	// daemon closes what they return.
+	OpenSource func(ctx context.Context, f *inventory.Fleet, d *inventory.Device) (counters.Source, error)
+	OpenDriver func(d *inventory.Device) (vendors.Driver, error)
+
+	Follow, SelfTest bool // as in Config
+	Shadow           bool // as in Config; OpenDriver's drivers are wrapped
+	Version          string
+	Log              *logrus.Entry
+	Now              func() time.Time // nil: time.Now
+	OnCycle          func()           // called after each cycle; nil for none
+}
+
+// Daemon runs the agent of one device and replaces it when it is given another
+// configuration. It is an api.Manager.
+type Daemon struct {
+	cfg     DaemonConfig
+	started time.Time
+
+	change sync.Mutex // held while what runs is changed
+	ready  bool       // Start is over
+	closed bool
+
+	mu      sync.Mutex // guards what Status reads
+	run     *running   // nil while it waits
+	waiting string     // what for, and why
+}
+
+var _ api.Manager = (*Daemon)(nil)
+
+// running is one configuration that is in force.
+type running struct {
+	fleet  *inventory.Fleet
+	dev    *inventory.Device
+	own    *inventory.Fleet // what of it concerns the device
+	config string           // own, written down
+	agent  *Agent
+	source counters.Source
+	driver vendors.Driver
+
+	stop  context.CancelFunc // of the loop; nil while it stands still
+	ended chan struct{}
+}
+
+// NewDaemon returns a daemon that has not touched the device yet.
+func NewDaemon(cfg DaemonConfig) *Daemon {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Daemon{cfg: cfg, started: cfg.Now(), waiting: "starting"}
+}
+
+// Open reads the daemon's file and opens what it needs, without touching the
+// device: from then on Status says what the start is about. Where the daemon
+// may wait, a file that is missing or cannot be run is no error, unless ctx
+// ends.
+func (d *Daemon) Open(ctx context.Context) error {
+	d.change.Lock()
+	defer d.change.Unlock()
+	fleet, err := inventory.Load(d.cfg.File)
+	if err == nil {
+		var r *running
+		if r, err = d.prepare(ctx, fleet, nil); err == nil {
+			d.show(r)
+			return nil
+		}
+	}
+	return d.orWait(ctx, err)
+}
+
+// Start finishes a removal that was cut off, and runs the configuration that
+// Open found. Where the daemon may wait, one that cannot be run is no error,
+// unless ctx ends or the device is not as it was.
+func (d *Daemon) Start(ctx context.Context) error {
+	d.change.Lock()
+	defer d.change.Unlock()
+	d.ready = true
+	if d.may() == nil {
+		if err := d.finishRemoval(ctx); err != nil {
+			return d.orWait(ctx, err)
+		}
+	}
+	r := d.current()
+	if r == nil {
+		return nil
+	}
+	if err := r.agent.Start(ctx); err != nil {
+		d.wait("for another configuration: " + err.Error())
+		return d.orWait(ctx, errors.Join(err, r.close(nil)))
+	}
+	d.launch(r)
+	return nil
+}
+
+// orWait turns the error of a start into waiting, where the daemon may.
+func (d *Daemon) orWait(ctx context.Context, err error) error {
+	var undo *UndoError
+	if !d.cfg.Wait || ctx.Err() != nil || errors.As(err, &undo) {
+		return err
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		d.wait("for a configuration: csig apply gives it one")
+		d.cfg.Log.WithField("file", d.cfg.File).Info("there is no configuration yet: waiting for one")
+		return nil
+	}
+	d.wait("for another configuration: " + err.Error())
+	d.cfg.Log.WithError(err).Error("the configuration cannot be run: waiting for another")
+	return nil
+}
+
+// prepare makes an agent for a fleet, with what it can take over from the one
+// that runs. It changes nothing.
+func (d *Daemon) prepare(ctx context.Context, fleet *inventory.Fleet, old *running) (*running, error) {
+	dev, err := fleet.LocalDevice()
+	if err != nil {
+		return nil, err
+	}
+	r := &running{fleet: fleet, dev: dev, own: fleet.Own(dev)}
+	text, err := inventory.Marshal(r.own)
+	if err != nil {
+		return nil, err
+	}
+	r.config = string(text)
+	if old != nil && sameSource(old, r) {
+		r.source = old.source
+	} else if r.source, err = d.cfg.OpenSource(ctx, fleet, dev); err != nil {
+		return nil, fmt.Errorf("device %s: counters: %w", dev.Name, err)
+	}
+	if old != nil && old.dev.Platform == dev.Platform && old.dev.Address == dev.Address {
+		r.driver = old.driver
+	} else if r.driver, err = d.openDriver(fleet, dev); err != nil {
+		return nil, errors.Join(fmt.Errorf("device %s: %w", dev.Name, err), r.close(old))
+	}
+	r.agent, err = New(Config{
+		Profile: fleet.Profile, Policy: fleet.Policy, Device: *dev, Source: r.source, Driver: r.driver,
+		Shadow: d.cfg.Shadow, Follow: d.cfg.Follow, SelfTest: d.cfg.SelfTest && old == nil,
+		Version: d.cfg.Version, Log: d.cfg.Log, Now: d.cfg.Now, OnCycle: d.cfg.OnCycle,
+	})
+	if err != nil {
+		return nil, errors.Join(err, r.close(old))
+	}
+	r.agent.started = d.started
+	return r, nil
+}
+
+func (d *Daemon) openDriver(fleet *inventory.Fleet, dev *inventory.Device) (vendors.Driver, error) {
+	driver, err := d.cfg.OpenDriver(dev)
+	if err == nil && d.cfg.Shadow {
+		driver = NewShadow(driver, fleet.Profile.Layout, d.cfg.Log.WithField("device", dev.Name))
+	}
+	return driver, err
+}
+
+// close ends what is not the other's, too.
+func (r *running) close(keep *running) error {
+	var err error
+	if r.source != nil && (keep == nil || keep.source != r.source) {
+		err = r.source.Close()
+	}
+	if r.driver != nil && (keep == nil || keep.driver != r.driver) {
+		err = errors.Join(err, r.driver.Close())
+	}
+	return err
+}
+
+// launch begins the cycles.
+func (d *Daemon) launch(r *running) {
+	ctx, stop := context.WithCancel(context.Background())
+	r.stop, r.ended = stop, make(chan struct{})
+	go func() {
+		defer close(r.ended)
+		r.agent.loop(ctx)
+	}()
+	d.show(r)
+	// Starting up takes several times the memory of running for years, and a
+	// cycle allocates next to nothing: a small heap costs no time.
+	debug.SetGCPercent(25)
+	debug.FreeOSMemory()
+	d.cfg.Log.WithFields(logrus.Fields{
+		"device": r.dev.Name, "ports": len(r.dev.Ports), "schedule": r.dev.Schedule, "interval": r.dev.Interval.String(),
+		"profile": r.agent.hash[:12], "config": r.own.Hash()[:12], "shadow": d.cfg.Shadow, "follows": d.cfg.Follow,
+	}).Info("agent runs")
+}
+
+// halt ends the cycles; the lease goes on.
+func (r *running) halt() {
+	if r.stop != nil {
+		r.stop()
+		<-r.ended
+		r.stop = nil
+	}
+}
+
+func (d *Daemon) show(r *running) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.run, d.waiting = r, ""
+}
+
+func (d *Daemon) wait(what string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.run, d.waiting = nil, what
+}
+
+func (d *Daemon) current() *running {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.run
+}
+
+// Run keeps the device's rules true until ctx ends. When it returns the lease
+// has been given up, and no configuration is taken any more.
+func (d *Daemon) Run(ctx context.Context) error {
+	<-ctx.Done()
+	d.change.Lock()
+	defer d.change.Unlock()
+	d.closed = true
+	r := d.current()
+	if r == nil {
+		return nil
+	}
+	r.halt()
+	return r.agent.release()
+}
+
+// Remove deletes everything of ours from the device that ran last.
+func (d *Daemon) Remove(ctx context.Context) error {
+	r := d.current()
+	if r == nil {
+		return nil
+	}
+	if err := r.driver.Remove(ctx); err != nil {
+		return fmt.Errorf("device %s: removing our rules: %w", r.dev.Name, err)
+	}
+	return nil
+}
+
+// Close ends the daemon's connections. What is programmed stays, until its
+// lease ends.
+func (d *Daemon) Close() error {
+	d.change.Lock()
+	defer d.change.Unlock()
+	d.closed = true
+	r := d.current()
+	if r == nil {
+		return nil
+	}
+	r.halt()
+	return r.close(nil)
+}
+
+// Status is that of the agent, or says what the daemon waits for. Safe for
+// concurrent use.
+func (d *Daemon) Status() *api.Status {
+	d.mu.Lock()
+	r, waiting := d.run, d.waiting
+	d.mu.Unlock()
+	if r == nil {
+		return &api.Status{
+			Format: api.StatusFormat, Version: d.cfg.Version, Time: d.cfg.Now(), Started: d.started, Waiting: waiting,
+			Shadow: d.cfg.Shadow, Follows: d.cfg.Follow, DataPlane: api.DataPlaneNone,
+			SelfTest: api.Verdict{What: selfTest, Level: api.SelfTestNotRun}, Verdicts: []api.Verdict{}, Ports: []api.Port{},
+		}
+	}
+	s := r.agent.Status()
+	s.ConfigHash = r.own.Hash()
+	return s
+}

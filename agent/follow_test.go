@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// followed is a recorder whose set-up somebody else makes.
+type followed struct {
+	recorder
+	domain *vendors.Setup
+	found  *vendors.Setup
+}
+
+func (f *followed) Follow(domain vendors.Setup) error { f.domain = &domain; return nil }
+func (f *followed) Followed() *vendors.Setup          { return f.found }
+func (f *followed) Update(ctx context.Context, u []vendors.PortUpdate, lease time.Duration) (vendors.UpdateResult, error) {
+	if f.found == nil {
+		return vendors.UpdateResult{}, vendors.ErrNoSetup
+	}
+	return f.recorder.Update(ctx, u, lease)
+}
+
+func TestFollowShowsWhatItFinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		drv := &followed{}
+		cfg := testConfig(t, &script{rate: 300e6}, &drv.recorder)
+		cfg.Driver, cfg.Follow = drv, true
+		a, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if drv.domain == nil || drv.domain.TPID != 0x9900 {
+			t.Fatalf("it follows the domain %+v", drv.domain)
+		}
+		for _, tc := range []struct {
+			name, plane, state, found string
+			setup                     *vendors.Setup
+			signals                   int
+		}{
+			{"nothing", api.DataPlaneAbsent, api.StateWaiting, "", nil, 0},
+			{"update", api.DataPlaneLeased, api.StateLive, "update", &vendors.Setup{TPID: 0x9900, Ports: []vendors.PortSetup{{Port: "swp1", Action: vlanrules.Update}}}, 2},
+			{"strip", api.DataPlaneLeased, api.StateStrip, "strip", &vendors.Setup{TPID: 0x9900, Ports: []vendors.PortSetup{{Port: "swp1", Action: vlanrules.Strip}}}, 0},
+			{"another port", api.DataPlaneLeased, api.StatePassthrough, "", &vendors.Setup{TPID: 0x9900, Ports: []vendors.PortSetup{{Port: "swp2", Action: vlanrules.Update}}}, 0},
+			{"update again", api.DataPlaneLeased, api.StateLive, "update", &vendors.Setup{TPID: 0x9900, Ports: []vendors.PortSetup{{Port: "swp1", Action: vlanrules.Update}}}, 2},
+			{"nothing again", api.DataPlaneAbsent, api.StateWaiting, "", nil, 0},
+		} {
+			drv.found = tc.setup
+			cycles(t, a, 3)
+			s := a.Status()
+			p := s.Ports[0]
+			if !s.Follows || s.DataPlane != tc.plane || p.State != tc.state || p.Found != tc.found || p.Action != "update" || len(p.Signals) != tc.signals {
+				t.Errorf("%s: %s, %+v", tc.name, s.DataPlane, p)
+			}
+			if s.Cycle.Failed != 0 || s.Cycle.LastError != "" {
+				t.Errorf("%s: %+v", tc.name, s.Cycle)
+			}
+		}
+		if len(drv.applied) != 0 || drv.removed != 0 {
+			t.Errorf("it applied %d set-ups and removed %d", len(drv.applied), drv.removed)
+		}
+	})
+}
+
+func TestFollowNeedsADriverThatCan(t *testing.T) {
+	cfg := testConfig(t, &script{}, &recorder{})
+	cfg.Follow = true
+	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "cannot follow a set-up") {
+		t.Errorf("%v", err)
+	}
+	drv := &followed{found: &vendors.Setup{TPID: 0x9900}}
+	cfg.Driver = drv
+	drv.update = errors.New("broken")
+	a, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		if err := a.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		cycles(t, a, 3)
+		if s := a.Status(); s.Cycle.Failed == 0 || s.DataPlane != api.DataPlaneNone {
+			t.Errorf("%+v, %s", s.Cycle, s.DataPlane)
+		}
+	})
+}

@@ -1,0 +1,142 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
+)
+
+// leaving is the name that the daemon's file has while what it set up is being
+// removed: whoever is started then goes on with the removal.
+func (d *Daemon) leaving() string { return d.cfg.File + ".removing" }
+
+// Forget removes everything of ours from the device, and the configuration. A
+// daemon without one looks at the platform that is named. The daemon then waits
+// for the next configuration.
+func (d *Daemon) Forget(ctx context.Context, platform string) error {
+	d.change.Lock()
+	defer d.change.Unlock()
+	if err := d.may(); err != nil {
+		return err
+	}
+	err := os.Rename(d.cfg.File, d.leaving())
+	switch {
+	case err == nil:
+		err = syncDir(filepath.Dir(d.cfg.File))
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
+	}
+	if err != nil {
+		return refuse(fmt.Errorf("removing the configuration: %w", err))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeLimit)
+	defer cancel()
+	if r := d.current(); r != nil {
+		r.halt()
+		err = r.driver.Remove(ctx)
+		d.wait("for somebody to try the removal of everything of ours again")
+		if err = errors.Join(err, r.close(nil)); err != nil {
+			return fmt.Errorf("device %s: removing everything of ours: %w", r.dev.Name, err)
+		}
+		err = d.forgotten()
+	} else if err = d.finishRemoval(ctx); err == nil && platform != "" {
+		// Also where nothing ran: an earlier agent may have left something.
+		err = d.look(platform, func(driver vendors.Driver) error { return driver.Remove(ctx) })
+	}
+	if err != nil {
+		return err
+	}
+	d.wait("for a configuration: csig apply gives it one")
+	d.cfg.Log.Info("everything of ours is removed: waiting for a configuration")
+	return nil
+}
+
+// finishRemoval ends a removal that was cut off.
+func (d *Daemon) finishRemoval(ctx context.Context) error {
+	fleet, err := inventory.Load(d.leaving())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("a removal was cut off: %w; remove what csig has on this device by hand (csig off), and the file", err)
+	}
+	if _, there, err := d.file(); err != nil || there {
+		// Another configuration came after it, and has put things right.
+		return errors.Join(err, d.forgotten())
+	}
+	dev, err := fleet.LocalDevice()
+	if err != nil {
+		return err
+	}
+	err = d.look(dev.Platform, func(driver vendors.Driver) error { return driver.Remove(ctx) })
+	if err != nil {
+		return fmt.Errorf("device %s: removing everything of ours: %w", dev.Name, err)
+	}
+	return d.forgotten()
+}
+
+func (d *Daemon) forgotten() error {
+	if err := os.Remove(d.leaving()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return syncDir(filepath.Dir(d.leaving()))
+}
+
+// look does something with a driver of its own, beside the one that the cycles
+// use. platform is for a daemon that runs no configuration.
+func (d *Daemon) look(platform string, do func(vendors.Driver) error) error {
+	dev := &inventory.Device{Name: "this device", Platform: platform, Local: true}
+	if r := d.current(); r != nil {
+		dev = r.dev
+	}
+	if dev.Platform == "" {
+		return refuse(errors.New("this daemon has no configuration, and so does not know its platform: name it with ?platform="))
+	}
+	driver, err := d.cfg.OpenDriver(dev)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(driver), driver.Close())
+}
+
+// Facts is what the device can do.
+func (d *Daemon) Facts(ctx context.Context, platform string) (facts vendors.Facts, err error) {
+	err = d.look(platform, func(driver vendors.Driver) error {
+		facts, err = driver.Probe(ctx)
+		return err
+	})
+	return facts, err
+}
+
+// Setup is what the device has, with the configuration that the daemon runs.
+func (d *Daemon) Setup(ctx context.Context, platform string) (s vendors.Setup, err error) {
+	d.change.Lock() // half a change is not to be seen
+	defer d.change.Unlock()
+	err = d.look(platform, func(driver vendors.Driver) error {
+		s, err = driver.Observe(ctx)
+		return err
+	})
+	if r := d.current(); r != nil {
+		s.Config = r.config
+	}
+	return s, err
+}
+
+// Health is how the device's ports fare; none where its driver cannot tell.
+func (d *Daemon) Health(ctx context.Context, platform string) (list []vendors.PortHealth, err error) {
+	err = d.look(platform, func(driver vendors.Driver) error {
+		h, ok := driver.(vendors.HealthReader)
+		if !ok {
+			return nil
+		}
+		list, err = h.Health(ctx)
+		return err
+	})
+	return list, err
+}
