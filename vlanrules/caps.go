@@ -43,8 +43,10 @@ const (
 	TxnEntry            // one operation
 )
 
+var txnNames = [...]string{"table", "batch", "entry"}
+
 // String returns "table", "batch" or "entry".
-func (t Txn) String() string { return [...]string{"table", "batch", "entry"}[t] }
+func (t Txn) String() string { return nameOf("Txn", t, txnNames[:]) }
 
 // An Option tells a compiler what the capabilities cannot: what the operator
 // chose, and what tags of the domain can carry.

@@ -1,6 +1,10 @@
 package vlanrules
 
-import "github.com/csig-agent/csig/quantize"
+import (
+	"fmt"
+
+	"github.com/csig-agent/csig/quantize"
+)
 
 // Action is what an egress port does with CSIG-tagged frames.
 type Action uint8
@@ -12,9 +16,18 @@ const (
 	Strip                     // remove the tag
 )
 
-// String returns "passthrough", "update" or "strip".
-func (a Action) String() string {
-	return [...]string{"passthrough", "update", "strip"}[a]
+var actionNames = [...]string{"passthrough", "update", "strip"}
+
+// String returns "passthrough", "update" or "strip", and "Action(9)" for what
+// is none of them.
+func (a Action) String() string { return nameOf("Action", a, actionNames[:]) }
+
+// nameOf is names[v], or v with the name of its type where it has none.
+func nameOf[T ~uint8](kind string, v T, names []string) string {
+	if int(v) < len(names) {
+		return names[v]
+	}
+	return fmt.Sprintf("%s(%d)", kind, v)
 }
 
 // Intent is the wanted behaviour of one egress port for one signal: tags that
@@ -37,8 +50,10 @@ const (
 	Refused
 )
 
+var levelNames = [...]string{"full", "degraded", "refused"}
+
 // String returns "full", "degraded" or "refused".
-func (l Level) String() string { return [...]string{"full", "degraded", "refused"}[l] }
+func (l Level) String() string { return nameOf("Level", l, levelNames[:]) }
 
 // Verdict is a level with the reason a network engineer understands; Reason
 // is "" exactly when the level is Full.

@@ -26,7 +26,7 @@ const (
 var formNames = [...]string{"range", "ordered", "lazy", "prefix", "shared-prefix", "exact", "shared-exact", "class", "shared-class"}
 
 // String is the form's name, e.g. "lazy".
-func (f Form) String() string { return formNames[f] }
+func (f Form) String() string { return nameOf("Form", f, formNames[:]) }
 
 // Choice is the form of table a compiler chose for a set of signals.
 type Choice struct {
@@ -79,11 +79,11 @@ func (c *Compiler) judge(want []Intent) (Verdict, *Choice) {
 				return Verdict{Refused, c.name(in.Signal) + ": two intents for one signal of one port"}, nil
 			}
 		}
-		if in.Action != Update {
-			continue
-		}
 		if reason := c.refuseIntent(in); reason != "" {
 			return Verdict{Refused, reason}, nil
+		}
+		if in.Action != Update {
+			continue
 		}
 		set |= 1 << in.Signal
 	}
@@ -114,7 +114,11 @@ func (c *Compiler) judge(want []Intent) (Verdict, *Choice) {
 func (c *Compiler) refuseIntent(in *Intent) string {
 	switch {
 	case !in.Signal.Known():
-		return fmt.Sprintf("%s: unknown signal types pass through untouched", c.name(in.Signal))
+		return fmt.Sprintf("%s: no such signal: tags of unknown types pass through untouched, and nothing else can be asked for them", c.name(in.Signal))
+	case in.Action > Strip:
+		return fmt.Sprintf("%s: %s: want passthrough, update or strip", c.name(in.Signal), in.Action)
+	case in.Action != Update:
+		return ""
 	case in.S >= quantize.NumBuckets:
 		return fmt.Sprintf("%s: bucket %d does not fit 5 bits", c.name(in.Signal), in.S)
 	case in.LM > c.layout.LMAllOnes():
@@ -157,6 +161,9 @@ func (c *Compiler) choose(set int) (*Choice, Verdict) {
 		if set>>sig&1 == 1 {
 			sigs = append(sigs, sig)
 		}
+	}
+	if c.caps.Match > MatchExact || c.caps.Txn > TxnEntry {
+		return &Choice{}, Verdict{Refused, fmt.Sprintf("the device's capabilities are unknown: %s, %s", c.caps.Match, c.caps.Txn)}
 	}
 	for _, sig := range sigs {
 		if reason := c.unmatchable(sig); reason != "" {

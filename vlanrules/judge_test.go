@@ -51,7 +51,12 @@ func TestVerdicts(t *testing.T) {
 		{"no PCP, one to be left alone", with(ranges, func(c *vlanrules.Caps) { c.MatchPCP = false }), quantize.Draft00, nil, []vlanrules.Intent{update(abw, 3, 5), {Signal: abwc}},
 			vlanrules.Refused, "two signals cannot be told apart"},
 		{"one signal twice", ranges, quantize.Draft00, nil, []vlanrules.Intent{update(abw, 3, 5), update(abw, 4, 5)}, vlanrules.Refused, "abw: two intents"},
-		{"unknown signal", ranges, quantize.Draft00, nil, []vlanrules.Intent{update(5, 3, 5)}, vlanrules.Refused, "t5: unknown signal types pass through untouched"},
+		{"unknown signal", ranges, quantize.Draft00, nil, []vlanrules.Intent{update(5, 3, 5)}, vlanrules.Refused, "t5: no such signal: tags of unknown types pass through untouched"},
+		{"unknown signal, to be left alone", ranges, quantize.Draft00, nil, []vlanrules.Intent{{Signal: 7}}, vlanrules.Refused, "t7: no such signal"},
+		{"unknown signal, to be stripped", ternary, quantize.Draft00, nil, []vlanrules.Intent{update(abw, 3, 5), {Signal: 7, Action: vlanrules.Strip}}, vlanrules.Refused, "t7: no such signal"},
+		{"unknown action", ranges, quantize.Draft00, nil, []vlanrules.Intent{{Signal: abw, Action: 9, S: 3, LM: 5}}, vlanrules.Refused, "abw: Action(9): want passthrough, update or strip"},
+		{"unknown kind of table", vlanrules.Caps{Match: 9, MatchPCP: true}, quantize.Draft00, nil, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused, "MatchKind(9)"},
+		{"unknown transactions", vlanrules.Caps{Txn: 9, MatchPCP: true}, quantize.Draft00, nil, []vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused, "Txn(9)"},
 		{"bucket out of range", ranges, quantize.Draft00, nil, []vlanrules.Intent{update(abw, 32, 5)}, vlanrules.Refused, "bucket 32 does not fit 5 bits"},
 		{"locator out of range", ranges, quantize.UEC, nil, []vlanrules.Intent{update(abw, 3, 64)}, vlanrules.Refused, "locator 64 does not fit the 6 bits of uec"},
 		{"VID 0", ranges, quantize.Draft00, nil, []vlanrules.Intent{update(abw, 0, 0)}, vlanrules.Refused, "bucket 0 with locator 0 is VID 0"},
@@ -258,6 +263,23 @@ func crowded(t *testing.T, have vlanrules.Table, s uint8, budget int) {
 			if res.Verdict.Level != vlanrules.Full || res.Gap {
 				t.Errorf("bucket %d: %s: %s", s, res.Verdict.Level, res.Verdict.Reason)
 			}
+		}
+	}
+}
+
+// TestNames prints values that have a name and values that have none.
+func TestNames(t *testing.T) {
+	for want, is := range map[string]fmt.Stringer{
+		"strip": vlanrules.Strip, "Action(3)": vlanrules.Action(3),
+		"refused": vlanrules.Refused, "Level(9)": vlanrules.Level(9),
+		"delete": vlanrules.Delete, "OpKind(255)": vlanrules.OpKind(255),
+		"set-class": vlanrules.SetClass, "ActionType(5)": vlanrules.ActionType(5),
+		"entry": vlanrules.TxnEntry, "Txn(3)": vlanrules.Txn(3),
+		"exact": vlanrules.MatchExact, "MatchKind(4)": vlanrules.MatchKind(4),
+		"shared-class": vlanrules.FormSharedClass, "Form(9)": vlanrules.Form(9),
+	} {
+		if is.String() != want {
+			t.Errorf("%s, want %s", is, want)
 		}
 	}
 }

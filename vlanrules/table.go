@@ -46,10 +46,10 @@ const (
 	SetClass                     // first stage: give the tag class Ref and go on
 )
 
+var actionTypeNames = [...]string{"rewrite", "none", "use-value", "value", "set-class"}
+
 // String returns "rewrite", "none", "use-value", "value" or "set-class".
-func (a ActionType) String() string {
-	return [...]string{"rewrite", "none", "use-value", "value", "set-class"}[a]
-}
+func (a ActionType) String() string { return nameOf("ActionType", a, actionTypeNames[:]) }
 
 // Entry is one row of a table. A higher Priority matches first. Entries of
 // equal priority are disjoint, or it does not matter which of them wins.
@@ -75,8 +75,10 @@ const (
 	Delete
 )
 
+var opKindNames = [...]string{"add", "modify", "delete"}
+
 // String returns "add", "modify" or "delete".
-func (k OpKind) String() string { return [...]string{"add", "modify", "delete"}[k] }
+func (k OpKind) String() string { return nameOf("OpKind", k, opKindNames[:]) }
 
 // Op is one operation. Add and Modify carry the whole new entry, Delete the
 // entry as it was. A Modify keeps ID and priority.
@@ -99,7 +101,7 @@ const (
 var matchKindNames = [...]string{"range", "ternary", "ternary-unordered", "exact"}
 
 // String returns "range", "ternary", "ternary-unordered" or "exact".
-func (k MatchKind) String() string { return matchKindNames[k] }
+func (k MatchKind) String() string { return nameOf("MatchKind", k, matchKindNames[:]) }
 
 // ParseMatchKind is the inverse of String.
 func ParseMatchKind(name string) (MatchKind, error) {
