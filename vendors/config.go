@@ -1,14 +1,31 @@
 package vendors
 
-import "github.com/csig-agent/csig/inventory"
+import (
+	"context"
+	"net"
+
+	"github.com/csig-agent/csig/inventory"
+)
 
 // Config is what drivers may need to reach a device; each platform reads its
 // part of it.
 type Config struct {
+	// Device is driven from afar where its management says how and it is not
+	// local.
 	Device inventory.Device
 
 	// NetNS is an open file descriptor of the network namespace whose ports
 	// the linux platform drives; 0 is the caller's own. The caller closes it,
 	// after the driver.
 	NetNS int
+
+	// Dial makes connections to the device's address; nil is net.Dialer's
+	// DialContext.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Afar tells whether the device is to be driven over SSH, by a program that
+// does not run on it.
+func (c *Config) Afar() bool {
+	return c.NetNS == 0 && !c.Device.Local && c.Device.Management.SSH != nil
 }

@@ -19,6 +19,17 @@ type Opener func(vendors.Config) (vendors.Driver, error)
 type Platform struct {
 	Open  Opener
 	Rules vlanrules.Caps // the table that carries compare-and-replace
+
+	// Offline is what the platform promises; afar where it is driven over SSH
+	// by a program that does not run on it.
+	Offline func(afar bool) vendors.Facts
+
+	// Diff is Driver.Diff, without a driver.
+	Diff func(have, want vendors.Setup) ([]vendors.Change, error)
+
+	// Commands are what Apply(want) sends to a device driven from afar that
+	// Observe finds to be have: for a person to read, or to carry out.
+	Commands func(have, want vendors.Setup) ([]byte, error)
 }
 
 // Registry maps names to platforms. The zero value is empty and ready.
@@ -70,7 +81,10 @@ func (r *Registry) Open(platform string, cfg vendors.Config) (vendors.Driver, er
 // Default returns a registry of every platform this program was built with.
 func Default() *Registry {
 	r := &Registry{}
-	r.Register("linux", Platform{Open: openLinux, Rules: linux.Rules()})
+	r.Register("linux", Platform{
+		Open: openLinux, Rules: linux.Rules(),
+		Offline: linux.Offline, Diff: linux.Diff, Commands: linux.Script,
+	})
 	return r
 }
 

@@ -1,11 +1,29 @@
 package all
 
 import (
+	"context"
+	"errors"
+
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/linux"
+	"github.com/csig-agent/csig/vendors/ssh"
 )
 
+// openLinux opens the ports of this machine, or of a network namespace of it,
+// or those of a switch behind SSH, which is connected to at the first use.
 func openLinux(cfg vendors.Config) (vendors.Driver, error) {
+	if cfg.Afar() {
+		if cfg.Device.Address == "" {
+			return nil, &vendors.PermanentError{Err: errors.New("the device has no address: add one to the fleet file")}
+		}
+		return linux.OpenAfar(linux.AfarConfig{Connect: func(ctx context.Context) (linux.Runner, error) {
+			c, err := ssh.Dial(ctx, ssh.Config{Address: cfg.Device.Address, Login: *cfg.Device.Management.SSH, Dial: cfg.Dial})
+			if err != nil {
+				return nil, err // not a nil *ssh.Client in a Runner that is not nil
+			}
+			return c, nil
+		}}), nil
+	}
 	d, err := linux.Open(linux.Config{NetNS: cfg.NetNS})
 	if err != nil {
 		return nil, err // not a nil *linux.Driver in a Driver that is not nil

@@ -2,7 +2,6 @@ package linux
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -186,16 +185,9 @@ func depthsOf(release string) (depths int, why string) {
 
 // read looks at the switch's devices and at our table.
 func (d *Afar) read(ctx context.Context) (*observed, error) {
-	out, err := d.shell(ctx, "exec ip -j link show", nil)
+	links, err := d.links(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list network devices: %w", err)
-	}
-	var links []struct {
-		Index int    `json:"ifindex"`
-		Name  string `json:"ifname"`
-	}
-	if err := json.Unmarshal(out, &links); err != nil {
-		return nil, fmt.Errorf("list network devices: ip -j link show prints no JSON: install iproute2 on the switch: %w", err)
+		return nil, err
 	}
 	d.index = make(map[string]int, len(links))
 	for _, l := range links {

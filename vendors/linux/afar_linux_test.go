@@ -573,6 +573,38 @@ func TestAfarConnection(t *testing.T) {
 	t.Error("there is no end of commands")
 }
 
+func TestAfarLinks(t *testing.T) {
+	ctx := t.Context()
+	w := newWire(t)
+	d, direct := openAfar(t, w.netns), openDriver(t, w.netns)
+	// Frames for a host that drops them, so that something is counted.
+	w.ip("link set host0 down")
+	w.port.send(frame(0))
+	got, err := d.Health(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := direct.Health(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	if err := d.SetMTU(ctx, "swp1", 2345); err != nil {
+		t.Fatal(err)
+	}
+	mtus, err := d.MTUs(ctx)
+	if err != nil || mtus["swp1"] != 2345 || mtus["sw0"] != 9000 {
+		t.Errorf("%v, %v", mtus, err)
+	}
+	var port *vendors.PortError
+	if err := d.SetMTU(ctx, "swp9", 2345); !errors.As(err, &port) || port.Port != "swp9" {
+		t.Errorf("no such port: %v", err)
+	}
+	permanent(t, d.SetMTU(ctx, "$(id)", 2345), "$(id)", "rename")
+}
+
 func TestAfarProbe(t *testing.T) {
 	w := newWire(t)
 	d := openAfar(t, w.netns)

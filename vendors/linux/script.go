@@ -226,17 +226,27 @@ func Script(have, want vendors.Setup) ([]byte, error) {
 }
 
 // writable refuses names that the nft command could not read, or would read
-// as something else: it knows no escapes inside quotes, and takes * for a
-// pattern. The netlink writer has no such limit.
+// as something else. The netlink writer has no such limit.
 func writable(s *vendors.Setup) error {
 	for _, p := range s.Ports {
-		for i := 0; i < len(p.Port); i++ {
-			if c := p.Port[i]; c <= ' ' || c >= 0x7f || strings.IndexByte("\"\\*`$", c) >= 0 {
-				return &vendors.PermanentError{Port: p.Port, Err: fmt.Errorf("%q cannot be written in a script for nft: rename the device, or run csig on the switch itself", p.Port)}
-			}
+		if !plain(p.Port) {
+			return &vendors.PermanentError{Port: p.Port, Err: errors.New(notPlain)}
 		}
 	}
 	return nil
+}
+
+const notPlain = "its name cannot be written in a command: rename the device, or run csig on the switch itself"
+
+// plain tells whether a name means itself inside double quotes, to nft and to
+// the shell: nft knows no escapes there, and takes * for a pattern.
+func plain(name string) bool {
+	for i := 0; i < len(name); i++ {
+		if c := name[i]; c <= ' ' || c >= 0x7f || strings.IndexByte("\"'\\*`$!", c) >= 0 {
+			return false
+		}
+	}
+	return name != ""
 }
 
 // asObserved is how the ruleset reads once it is in the kernel and an agent has
