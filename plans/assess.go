@@ -178,6 +178,10 @@ func Assess(f *inventory.Fleet, look func(*inventory.Device) Evidence, o AssessO
 	for i := range f.Devices {
 		a.index[f.Devices[i].Name] = i
 	}
+	a.hosts = make(map[string]*inventory.Host, len(f.Hosts))
+	for i := range f.Hosts {
+		a.hosts[f.Hosts[i].Name] = &f.Hosts[i]
+	}
 	a.domain()
 	for i := range f.Devices {
 		a.device(&a.devices[i], &f.Devices[i], look(&f.Devices[i]))
@@ -193,7 +197,9 @@ type assessor struct {
 	signals []quantize.Signal // of the profile
 	devices []assessed
 	index   map[string]int
-	costs   map[string]tableOps // by capabilities
+	hosts   map[string]*inventory.Host // that the file describes
+	most    *inventory.Host            // with the largest MTU, of those that read tags
+	costs   map[string]tableOps        // by capabilities
 	out     *Assessment
 }
 
@@ -224,7 +230,7 @@ func (a *assessor) find(severity, device, port, format string, args ...any) {
 func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 	d.dev, d.seen = dev, seen
 	a.decide(d)
-	if seen.Err != nil && !a.offline {
+	if seen.Err != nil && !a.offline && d.level.Support != LevelUnknown {
 		a.find(SeverityWarning, dev.Name, "", "it was not asked, so this is what is known without: %v", seen.Err)
 	}
 	out := AssessedDevice{
@@ -272,7 +278,11 @@ func alike(d *assessed) []AssessedPorts {
 		p := &d.dev.Ports[i]
 		level := d.ports[i].Level
 		if why := d.seen.Counters.Ports[p.Name]; why != "" {
-			level.Reason = strings.TrimPrefix(level.Reason+"; its counters: "+why, "; ")
+			reason := "its counters: " + why
+			if level != d.level { // it has one of its own
+				reason = level.Reason + "; " + reason
+			}
+			level.Reason = bare(reason, p.Name)
 		}
 		k := key{p.Speed, p.MTU, p.Action, level}
 		n, ok := at[k]
@@ -429,7 +439,7 @@ func (a *assessor) total() {
 	}
 	for i := range a.out.Requirements {
 		r := &a.out.Requirements[i]
-		t.Requirements.add(r.Status, max(1, len(r.Ports)))
+		t.Requirements.add(r.Status, len(r.Ports)+len(r.Hosts))
 	}
 	for _, f := range a.out.Findings {
 		if f.Severity == SeverityError {
@@ -443,7 +453,7 @@ func (a *assessor) total() {
 // bare takes a port's name out of a sentence, so that ports with the same
 // trouble have the same sentence.
 func bare(reason, port string) string {
-	reason = strings.TrimPrefix(reason, "port "+port+": ")
+	reason = strings.ReplaceAll(reason, "port "+port+": ", "")
 	return strings.ReplaceAll(reason, "port "+port+"/", "")
 }
 

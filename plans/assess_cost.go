@@ -60,6 +60,7 @@ func (a *assessor) table(d *assessed) *TableCost {
 	c := &TableCost{Match: caps.Match.String(), Ports: updates, Capacity: caps.Entries, Shared: caps.Shared}
 	compiler := vlanrules.NewCompiler(caps, a.fleet.Profile.Layout)
 	d.ports = make([]portLevel, len(d.dev.Ports))
+	var form vlanrules.Form
 	intents := make([]vlanrules.Intent, 0, len(a.signals))
 	for i := range d.dev.Ports {
 		p := &d.dev.Ports[i]
@@ -73,26 +74,27 @@ func (a *assessor) table(d *assessed) *TableCost {
 				intents = append(intents, vlanrules.Intent{Signal: sig, Action: vlanrules.Update, LM: p.LM[sig]})
 			}
 		}
-		v, choice := compiler.Judge(p.Name, intents)
+		v, choice := compiler.Judge("", intents) // without a name: judged once for ports that are alike
 		switch v.Level {
 		case vlanrules.Refused:
-			reason := bare(v.Reason, p.Name)
+			reason := bare(v.Reason, "")
 			d.ports[i].Level = d.seen.below(reason)
 			a.find(SeverityError, d.dev.Name, p.Name, "csig cannot keep its rules: %s", reason)
 		case vlanrules.Degraded:
-			d.ports[i].Reason = bare(v.Reason, p.Name)
+			d.ports[i].Reason = bare(v.Reason, "")
 		}
 		if choice == nil {
 			continue
 		}
 		copies := max(1, caps.Positions)
-		c.Form, c.Why = choice.Form.String(), bare(choice.Why, p.Name)
+		c.Form, c.Why = choice.Form.String(), choice.Why
 		c.PerPort = max(c.PerPort, choice.Entries*copies)
 		c.Headroom = max(c.Headroom, choice.Headroom*copies)
 		c.Entries += choice.Entries * copies
-		if t := a.ops(caps); t.ok && t.form == choice.Form {
-			c.OpsMean, c.OpsMax = t.ops.Mean, t.ops.Max
-		}
+		form = choice.Form
+	}
+	if t := a.ops(caps); c.Form != "" && t.ok && t.form == form {
+		c.OpsMean, c.OpsMax = t.ops.Mean, t.ops.Max
 	}
 	return c
 }
@@ -100,6 +102,9 @@ func (a *assessor) table(d *assessed) *TableCost {
 // ops counts the operations of a bucket that moves by one, once for each kind
 // of table.
 func (a *assessor) ops(caps vlanrules.Caps) tableOps {
+	if caps.Shared && caps.Ports > 1 { // one port's share is what counts: more devices are alike
+		caps.Entries, caps.Ports, caps.Shared = max(1, caps.Entries/caps.Ports), 0, false
+	}
 	key := fmt.Sprintf("%v", caps)
 	t, ok := a.costs[key]
 	if ok {

@@ -9,12 +9,12 @@ import (
 )
 
 // Requirement is one thing that has to be so for CSIG to be safe or true, at
-// ports of one device, or at a host.
+// ports of one device, or at hosts.
 type Requirement struct {
 	Rule    string   `json:"rule"`
 	Force   string   `json:"force"`  // MUST, SHOULD or MAY, as in the section
-	Device  string   `json:"device"` // "" for a host
-	Host    string   `json:"host"`   // "" for a device
+	Device  string   `json:"device"` // "" for hosts
+	Hosts   []string `json:"hosts"`  // none for a device
 	Ports   []string `json:"ports"`  // of the device
 	Peers   []string `json:"peers"`  // their far ends, in the same order
 	What    string   `json:"what"`
@@ -79,6 +79,7 @@ const (
 // require works out what the levels ask of ports and hosts.
 func (a *assessor) require() {
 	backward := a.backward()
+	a.most = a.largest()
 	for i := range a.devices {
 		d := &a.devices[i]
 		g := &gather{out: &a.out.Requirements, at: map[requirementKey]int{}, device: d.dev.Name}
@@ -101,7 +102,7 @@ func (a *assessor) require() {
 		a.accuracy(g, d)
 		a.mtu(g, d)
 	}
-	a.hosts()
+	a.ends()
 }
 
 // requirementKey is what requirements of one device that are put together have in
@@ -135,7 +136,7 @@ func (g *gather) add(k requirementKey, port string, peer inventory.Peer) {
 		i = len(*g.out)
 		g.at[k] = i
 		*g.out = append(*g.out, Requirement{
-			Rule: k.rule, Force: k.force, Device: g.device, Ports: []string{}, Peers: []string{},
+			Rule: k.rule, Force: k.force, Device: g.device, Hosts: []string{}, Ports: []string{}, Peers: []string{},
 			What: k.what, Why: k.why, Section: k.section, Status: k.status,
 		})
 	}
@@ -165,7 +166,7 @@ func (a *assessor) link(g *gather, d *assessed, j int, peer inventory.Peer) {
 		return // it forwards no tag, so none leaves there
 	}
 	key := requirementKey{rule: RuleStripEdge, force: "MUST", what: "strip the tag", section: forwarding}
-	host, described := a.fleet.Host(peer.Device)
+	host, described := a.hosts[peer.Device]
 	switch {
 	case described && !host.CSIG:
 		key.why = "the host does not read tags (csig: false)"
@@ -278,7 +279,7 @@ func (a *assessor) largest() *inventory.Host {
 
 // mtu is what full-size frames with a tag need of a device's links.
 func (a *assessor) mtu(g *gather, d *assessed) {
-	most := a.largest()
+	most := a.most
 	if d.blind() || most == nil {
 		return
 	}
@@ -301,8 +302,8 @@ func (a *assessor) mtu(g *gather, d *assessed) {
 	}
 }
 
-// hosts is what is required of the ends of the network.
-func (a *assessor) hosts() {
+// ends is what is required of the hosts.
+func (a *assessor) ends() {
 	first := map[string]*assessed{} // a device that discards, at which a host is
 	at := map[string]inventory.PortRef{}
 	for i := range a.devices {
@@ -319,6 +320,7 @@ func (a *assessor) hosts() {
 			at[p.Peer.Device] = inventory.PortRef{Device: d.dev.Name, Port: p.Name}
 		}
 	}
+	alike := map[int]int{} // the requirement on hosts of an MTU
 	for i := range a.fleet.Hosts {
 		h := &a.fleet.Hosts[i]
 		if !h.CSIG {
@@ -327,19 +329,24 @@ func (a *assessor) hosts() {
 		if d := first[h.Name]; d != nil {
 			ref := at[h.Name]
 			a.out.Requirements = append(a.out.Requirements, Requirement{
-				Rule: RuleNoSending, Force: "MUST", Host: h.Name, Ports: []string{}, Peers: []string{ref.String()}, Section: levels, Status: StatusUnmet,
+				Rule: RuleNoSending, Force: "MUST", Hosts: []string{h.Name}, Ports: []string{}, Peers: []string{ref.String()}, Section: levels, Status: StatusUnmet,
 				What: "send no tags: set csig: false, and leave CSIG off in its stack",
 				Why:  fmt.Sprintf("its first hop, %s, discards frames with a tag: %s", d.dev.Name, d.level.Reason),
 			})
 			a.find(SeverityError, "", "", "host %s must not send tags: its first hop, %s, discards them (%s)", h.Name, d.dev.Name, d.level.Reason)
 			continue
 		}
+		if k, ok := alike[h.MTU]; ok {
+			a.out.Requirements[k].Hosts = append(a.out.Requirements[k].Hosts, h.Name)
+			continue
+		}
+		alike[h.MTU] = len(a.out.Requirements)
 		what := fmt.Sprintf("leave %d bytes for the tag: raise the MTU of its card, or lower its IP MTU by them", a.out.TagBytes)
 		if h.MTU > 0 {
 			what = fmt.Sprintf("leave %d bytes for the tag: raise the MTU of its card from %d to %d, or lower its IP MTU to %d", a.out.TagBytes, h.MTU, h.MTU+a.out.TagBytes, h.MTU-a.out.TagBytes)
 		}
 		a.out.Requirements = append(a.out.Requirements, Requirement{
-			Rule: RuleMTU, Force: "MUST", Host: h.Name, Ports: []string{}, Peers: []string{}, Section: levels, Status: StatusUnchecked,
+			Rule: RuleMTU, Force: "MUST", Hosts: []string{h.Name}, Ports: []string{}, Peers: []string{}, Section: levels, Status: StatusUnchecked,
 			What: what, Why: "a card does not send, and may not receive, what is longer than its MTU",
 		})
 	}

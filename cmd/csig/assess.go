@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/all"
+)
+
+type assessOptions struct {
+	fleet                string
+	devices              []string
+	offline, init        bool
+	json, markdown, html bool
+	parallel, readings   int
+	every, timeout       time.Duration
+}
+
+func newAssess() *cobra.Command {
+	var o assessOptions
+	cmd := &cobra.Command{
+		Use:   "assess [-i FLEET]",
+		Short: "What devices can do with CSIG tags, and what that asks of their neighbours (read-only)",
+		Long: `With a fleet file: the level of support of each device and port with the reason,
+what the rules take of its table, how old its signal will be, and what the draft
+(§6.3) therefore requires of every port and host. Devices are asked as far as they
+can be reached; --offline says what their platforms promise.
+
+Without one: this machine. Its ports, who shapes them, what the kernel takes, how
+fresh its counters are and the shortest honest interval; --init prints a fleet file
+for it. Nothing is changed anywhere. The exit code is 0 also for bad news: csig plan
+is what refuses.`,
+		Example: `  csig assess
+  csig assess --init > tor.yaml
+  csig assess -i fleet.yaml --offline
+  csig assess -i fleet.yaml --html > board.html`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runAssess(cmd, &o) },
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.fleet, "inventory", "i", "", "fleet file (default: this machine)")
+	f.BoolVar(&o.offline, "offline", false, "ask no device: say what the platforms promise")
+	f.StringSliceVar(&o.devices, "device", nil, "show only these devices, port by port; the whole fleet is assessed")
+	f.BoolVar(&o.init, "init", false, "print a fleet file for this machine")
+	f.BoolVar(&o.markdown, "markdown", false, "print Markdown, for the change ticket")
+	f.BoolVar(&o.html, "html", false, "print one self-contained page, for the change board")
+	f.IntVar(&o.parallel, "parallel", 16, "devices to ask at once")
+	f.IntVar(&o.readings, "readings", 10, "how often to read each device's counters; 0 not at all")
+	f.DurationVar(&o.every, "every", 200*time.Millisecond, "time between two readings")
+	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "for each device")
+	addJSON(cmd, &o.json)
+	_ = cmd.RegisterFlagCompletionFunc("device", deviceNames)
+	cmd.MarkFlagsMutuallyExclusive("json", "markdown", "html", "init")
+	cmd.MarkFlagsMutuallyExclusive("inventory", "init")
+	return cmd
+}
+
+func runAssess(cmd *cobra.Command, o *assessOptions) error {
+	switch {
+	case o.readings < 0 || o.readings == 1:
+		return usageError(cmd, "--readings %d: a rate takes two or more, or 0 for none", o.readings)
+	case o.every < inventory.MinPeriod:
+		return usageError(cmd, "--every %v: want %v or more", o.every, inventory.MinPeriod)
+	case o.parallel < 1:
+		return usageError(cmd, "--parallel %d: want 1 or more", o.parallel)
+	case cmd.Flags().Changed("inventory") && o.fleet == "":
+		return usageError(cmd, "--inventory is empty: name a fleet file, or leave it out for this machine")
+	}
+	if o.fleet == "" {
+		for _, name := range []string{"offline", "device", "markdown", "html"} {
+			if cmd.Flags().Changed(name) {
+				return usageError(cmd, "--%s goes with -i FLEET", name)
+			}
+		}
+		return runAssessMachine(cmd, o)
+	}
+	fleet, err := inventory.Load(o.fleet)
+	if err != nil {
+		return err
+	}
+	for _, name := range o.devices {
+		if _, ok := fleet.Device(name); !ok {
+			return fmt.Errorf("--device %s: %s has no such device", name, o.fleet)
+		}
+	}
+	evidence, err := gatherEvidence(cmd.Context(), fleet, o)
+	if err != nil {
+		return err
+	}
+	a := plans.Assess(fleet, func(d *inventory.Device) plans.Evidence { return evidence[d.Name] }, plans.AssessOptions{
+		Offline: o.offline, Version: version, InventoryHash: fleet.Hash(), Now: time.Now(),
+	})
+	a = a.Only(o.devices)
+	w := cmd.OutOrStdout()
+	switch {
+	case o.json:
+		return printJSON(w, a)
+	case o.markdown:
+		_, err = fmt.Fprint(w, assessMarkdown(a))
+	case o.html:
+		err = assessHTML(w, a)
+	default:
+		_, err = fmt.Fprint(w, assessText(a, len(o.devices) > 0, newScreen(w).columns()))
+	}
+	return err
+}
+
+// gatherEvidence finds out about every device of a fleet: by asking it, and
+// else, or offline, from what is known of its platform.
+func gatherEvidence(ctx context.Context, fleet *inventory.Fleet, o *assessOptions) (map[string]plans.Evidence, error) {
+	r := newReach(fleet)
+	out := make(map[string]plans.Evidence, len(fleet.Devices))
+	if o.offline {
+		for i := range fleet.Devices {
+			d := &fleet.Devices[i]
+			out[d.Name] = platformEvidence(r.registry, d)
+		}
+		return out, nil
+	}
+	seen := r.lookAll(ctx, o.parallel, o.timeout)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		slots = make(chan struct{}, o.parallel)
+	)
+	for i := range fleet.Devices {
+		d := &fleet.Devices[i]
+		e := plans.Evidence{Seen: seen[d.Name], Basis: plans.BasisProbe}
+		if e.Err != nil {
+			err, via := e.Err, e.Via
+			e = platformEvidence(r.registry, d)
+			if e.Basis != plans.BasisFile { // the reason that it has no driver says more
+				e.Err = err
+			}
+			e.Via = via
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			e.Counters = readFreshness(ctx, fleet, d, o)
+			mu.Lock()
+			defer mu.Unlock()
+			out[d.Name] = e
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return out, nil
+}
+
+// platformEvidence is what is known of a device without asking it.
+func platformEvidence(registry *all.Registry, d *inventory.Device) plans.Evidence {
+	e := plans.Evidence{Counters: plans.Freshness{Source: sourceName(d)}}
+	p, err := registry.Platform(d.Platform)
+	if err != nil {
+		e.Basis, e.Err = plans.BasisFile, err
+		return e
+	}
+	e.Basis, e.Facts = plans.BasisTable, vendors.Facts{Platform: d.Platform, Rules: p.Rules}
+	return e
+}
+
+// readFreshness reads a device's counters a few times.
+func readFreshness(ctx context.Context, fleet *inventory.Fleet, d *inventory.Device, o *assessOptions) plans.Freshness {
+	f := plans.Freshness{Source: sourceName(d)}
+	switch {
+	case o.readings == 0:
+		return f
+	case f.Source == string(inventory.LinuxSource) && !d.Local:
+		f.Note = "its kernel's counters are read on the device itself: csig assess there"
+		return f
+	case d.Level.Support == inventory.LevelDiscard || d.Level.Support == inventory.LevelPassthrough || d.Level.Support == inventory.LevelNative:
+		return f // csig computes no signal there
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	src, err := openSource(ctx, &fleet.Profile, d)
+	if err != nil {
+		f.Note = "its counters cannot be read: " + err.Error()
+		return f
+	}
+	defer src.Close()
+	res, err := readCounters(ctx, fleet, d, src, o.every, o.readings)
+	if err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("no answer in %v", o.timeout)
+		}
+		f.Note = "its counters cannot be read: " + err.Error()
+		return f
+	}
+	f.Readings, f.Kind = res.Readings-res.Failed, res.Refresh.Kind
+	f.Period, f.Read = time.Duration(res.Refresh.PeriodNS), time.Duration(res.ReadMaxNS)
+	f.Ports = map[string]string{}
+	for _, p := range res.Ports {
+		if p.State != "" && p.Note != "" {
+			f.Ports[p.Port] = p.Note
+		}
+	}
+	return f
+}

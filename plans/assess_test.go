@@ -1,0 +1,434 @@
+package plans
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+func refused(why string) vlanrules.Verdict {
+	return vlanrules.Verdict{Level: vlanrules.Refused, Reason: why}
+}
+
+func assessed1(f *inventory.Fleet, look func(*inventory.Device) Evidence) *Assessment {
+	return Assess(f, look, AssessOptions{Now: time.Unix(1e9, 0)})
+}
+
+// able devices, asked, whose counters are live.
+func ableEvidence(*inventory.Device) Evidence {
+	return Evidence{Basis: BasisProbe, Seen: Seen{Facts: able}, Counters: Freshness{Source: "linux", Readings: 10, Kind: "live"}}
+}
+
+func TestLevels(t *testing.T) {
+	asserted := func(s inventory.Support) inventory.Level { return inventory.Level{Support: s, Reason: "told so"} }
+	for name, tc := range map[string]struct {
+		level     inventory.Level
+		facts     vendors.Facts
+		basis     Basis
+		err       error
+		want      inventory.Support
+		reason    string
+		errors    int
+		warnsOf   string
+		supported string // "tag depths signals level" of each kind, ";" between
+	}{
+		"everything": {basis: BasisProbe, want: "software", reason: "it takes the rules", supported: "compact [] [abw] software"},
+		"promised":   {basis: BasisPlatform, want: "software", reason: "devices of its platform take the rules"},
+		"the table":  {basis: BasisTable, want: "software", reason: "its platform's rule table takes compare-and-replace (range match); whether this device has that was not asked"},
+		"no update": {
+			basis: BasisProbe, facts: vendors.Facts{Update: refused("translates the bridging VLAN only")},
+			want: "passthrough", reason: "translates the bridging VLAN only", supported: "compact [] [abw] passthrough",
+		},
+		"no tags": {
+			basis: BasisProbe, facts: vendors.Facts{Update: refused("no"), Through: refused("takes the TPID for QinQ")},
+			want: "discard", reason: "takes the TPID for QinQ", supported: "compact [] [abw] discard",
+		},
+		"degraded": {
+			basis: BasisProbe, facts: vendors.Facts{Update: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "DEI is lost"}},
+			want: "software", reason: "DEI is lost",
+		},
+		"behind one VLAN tag": {
+			basis: BasisProbe, facts: vendors.Facts{Depths: []vlanrules.Verdict{{}, {}, refused("too deep"), refused("too deep")}},
+			want: "software", reason: "it takes the rules", supported: "compact [0 1] [abw] software; compact [2 3] [abw] passthrough",
+		},
+		"behind none, and discards what it does not parse": {
+			basis: BasisProbe, facts: vendors.Facts{Depths: []vlanrules.Verdict{{}, refused("too deep")}, Through: refused("drops")},
+			want: "software", reason: "it takes the rules", supported: "compact [0] [abw] software; compact [1] [abw] discard",
+		},
+		"told less":      {basis: BasisProbe, level: asserted("discard"), want: "discard", reason: "told so"},
+		"told native":    {basis: BasisProbe, level: asserted("native"), want: "native", reason: "told so", warnsOf: "csig cannot tell whether that is so"},
+		"told too much":  {basis: BasisProbe, level: asserted("software"), facts: vendors.Facts{Update: refused("no hook")}, want: "passthrough", reason: "the fleet file says software, but: no hook", errors: 1},
+		"told unsafely":  {basis: BasisPlatform, level: asserted("passthrough"), facts: vendors.Facts{Update: refused("no"), Through: refused("drops it")}, want: "discard", reason: "the fleet file says passthrough, but: drops it", errors: 1},
+		"nobody told":    {basis: BasisFile, err: fmt.Errorf("no driver"), want: "unknown", reason: "nothing tells (no driver): give it a level in the fleet file; until then no tag may reach it", errors: 1, supported: "compact [] [abw] unknown"},
+		"only told":      {basis: BasisFile, err: fmt.Errorf("no driver"), level: asserted("passthrough"), want: "passthrough", reason: "told so"},
+		"told the table": {basis: BasisTable, level: asserted("discard"), want: "discard", reason: "told so"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := fabric(1, 0, 1)
+			f.Devices[0].Level = tc.level
+			a := assessed1(f, func(d *inventory.Device) Evidence {
+				return Evidence{Basis: tc.basis, Seen: Seen{Facts: tc.facts, Err: tc.err}}
+			})
+			d := a.Devices[0]
+			if d.Level != tc.want.String() || d.Reason != tc.reason {
+				t.Errorf("%s: %s\nwant %s: %s", d.Level, d.Reason, tc.want, tc.reason)
+			}
+			errors := 0
+			for _, f := range a.Findings {
+				if f.Severity == SeverityError && f.Device != "" {
+					errors++
+				}
+			}
+			if errors != tc.errors {
+				t.Errorf("errors %d, want %d: %v", errors, tc.errors, a.Findings)
+			}
+			if tc.warnsOf != "" && !slices.ContainsFunc(a.Findings, func(f Finding) bool { return strings.Contains(f.Message, tc.warnsOf) }) {
+				t.Errorf("no finding about %q: %v", tc.warnsOf, a.Findings)
+			}
+			var kinds []string
+			for _, s := range d.Support {
+				kinds = append(kinds, fmt.Sprint(s.Tag, " ", s.VLANs, " ", s.Signals, " ", s.Level))
+			}
+			if got := strings.Join(kinds, "; "); tc.supported != "" && got != tc.supported {
+				t.Errorf("supports %s\nwant %s", got, tc.supported)
+			}
+		})
+	}
+}
+
+// Signals and tag formats differ where the facts differ.
+func TestSupportOfFormatsAndSignals(t *testing.T) {
+	f := fabric(1, 0, 1)
+	f.Profile.WideTPID = 0x9901
+	f.Profile.Signals[quantize.MaxPD] = quantize.SignalProfile{}
+	a := assessed1(f, func(d *inventory.Device) Evidence {
+		e := ableEvidence(d)
+		e.Facts.Wide = refused("eight bytes are two tags")
+		return e
+	})
+	want := []Support{
+		{"compact", []int{}, []string{"abw"}, "software", "it takes the rules"},
+		{"compact", []int{}, []string{"pd"}, "passthrough", "a per-frame signal cannot be read from counters (draft-00 §6.4)"},
+		{"wide", []int{}, []string{"abw", "pd"}, "passthrough", "eight bytes are two tags"},
+	}
+	if got := fmt.Sprint(a.Devices[0].Support); got != fmt.Sprint(want) {
+		t.Errorf("got %v\nwant %v", got, want)
+	}
+	if !slices.ContainsFunc(a.Requirements, func(r Requirement) bool {
+		return r.Rule == RuleAccuracy && r.Status == StatusChoice && strings.Contains(r.Why, "do not update pd")
+	}) {
+		t.Errorf("nothing is said of pd: %v", a.Requirements)
+	}
+	if a.TagBytes != 8 {
+		t.Errorf("the longest tag has %d bytes", a.TagBytes)
+	}
+}
+
+func TestTableCostAndHeadroom(t *testing.T) {
+	f := fabric(1, 0, 4)
+	f.Profile.Signals[quantize.MinABWC] = quantize.SignalProfile{}
+	f.Devices[0].Ports[0].LM[quantize.MinABWC] = 1 // of all: they share the map
+	caps := vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true, MatchD: true, Txn: vlanrules.TxnEntry, Modify: true, ModifyEntry: true, Entries: 100, Shared: true}
+	look := func(d *inventory.Device) Evidence {
+		e := ableEvidence(d)
+		e.Facts.Rules = caps
+		return e
+	}
+	d := assessed1(f, look).Devices[0]
+	if c := d.Table; c.Form != "lazy" || c.Ports != 4 || c.PerPort != 14 || c.Entries != 56 || c.Capacity != 100 || !c.Shared || c.OpsMean < 2 || c.OpsMean > 2.3 {
+		t.Errorf("ternary: %+v", *c)
+	}
+	// Half the room: the smaller table, then none.
+	caps.Entries = 40
+	if c := assessed1(f, look).Devices[0].Table; c.Form != "ordered" || c.Entries+c.Headroom > 40 {
+		t.Errorf("ternary in 40 entries: %+v", *c)
+	}
+	caps.Entries = 12
+	a := assessed1(f, look)
+	if c := a.Devices[0].Table; c.Form != "" || a.Totals.Errors != 4 || a.Totals.Ports.Passthrough != 4 {
+		t.Errorf("ternary in 12 entries: %+v, %+v", *c, a.Totals)
+	}
+	if p := a.Devices[0].Ports; len(p) != 1 || strings.Contains(p[0].Reason, "swp") {
+		t.Errorf("ports with the same trouble are not put together: %+v", p)
+	}
+	// And then they may not be called capable.
+	if !slices.ContainsFunc(a.Requirements, func(r Requirement) bool {
+		return r.Rule == RuleAccuracy && r.Status == StatusUnmet && len(r.Ports) == 4
+	}) {
+		t.Errorf("nothing is said of ports that should update and cannot: %v", a.Requirements)
+	}
+}
+
+func TestSignalAge(t *testing.T) {
+	for name, tc := range map[string]struct {
+		interval           time.Duration
+		schedule           string
+		declared           time.Duration
+		counters           Freshness
+		age, settles, best time.Duration
+		warns              bool
+	}{
+		"live":           {100 * time.Millisecond, "@every 100ms", 0, Freshness{Source: "linux", Readings: 10, Kind: "live", Period: 100 * time.Millisecond, Read: 2 * time.Millisecond}, 102 * time.Millisecond, 202 * time.Millisecond, 2 * time.Millisecond, false},
+		"often":          {time.Second, "@every 250ms", 0, Freshness{Source: "linux", Readings: 10, Kind: "live"}, 250 * time.Millisecond, 1250 * time.Millisecond, time.Millisecond, false},
+		"a cache":        {10 * time.Second, "@every 10s", 0, Freshness{Source: "snmp", Readings: 10, Kind: "on-demand", Period: 5 * time.Second}, 15 * time.Second, 25 * time.Second, 5 * time.Second, false},
+		"too short a Δt": {time.Second, "@every 1s", 0, Freshness{Source: "snmp", Readings: 10, Kind: "on-demand", Period: 5 * time.Second}, 6 * time.Second, 11 * time.Second, 5 * time.Second, true},
+		"unknown":        {time.Second, "@every 1s", 0, Freshness{Source: "snmp", Readings: 10, Kind: "unknown"}, 0, 0, 0, false},
+		"not read":       {time.Second, "@every 1s", 0, Freshness{Source: "snmp"}, 0, 0, 0, false},
+		"declared":       {10 * time.Second, "@every 10s", 3 * time.Second, Freshness{Source: "snmp"}, 13 * time.Second, 23 * time.Second, 3 * time.Second, false},
+		"measured anew":  {10 * time.Second, "@every 10s", 3 * time.Second, Freshness{Source: "snmp", Readings: 10, Kind: "timer", Period: 4 * time.Second}, 14 * time.Second, 24 * time.Second, 4 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := fabric(1, 0, 1)
+			d := &f.Devices[0]
+			d.Interval, d.Schedule, d.Counters.Refresh = tc.interval, tc.schedule, tc.declared
+			a := assessed1(f, func(d *inventory.Device) Evidence {
+				e := ableEvidence(d)
+				e.Counters = tc.counters
+				return e
+			})
+			s := a.Devices[0].Signal
+			if time.Duration(s.AgeNS) != tc.age || time.Duration(s.SettlesNS) != tc.settles || time.Duration(s.ShortestNS) != tc.best {
+				t.Errorf("age %v, settles %v, shortest %v; want %v, %v, %v", time.Duration(s.AgeNS), time.Duration(s.SettlesNS), time.Duration(s.ShortestNS), tc.age, tc.settles, tc.best)
+			}
+			if warns := slices.ContainsFunc(a.Findings, func(f Finding) bool { return strings.Contains(f.Message, "have news only every") }); warns != tc.warns {
+				t.Errorf("warns of a Δt that is too short: %v", warns)
+			}
+			if tc.age == 0 && s.Note == "" {
+				t.Error("an age that is not known comes without a reason")
+			}
+		})
+	}
+}
+
+func TestRequirements(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(f *inventory.Fleet)
+		facts  vendors.Facts
+		want   string // rule status place
+	}{
+		"receivers strip meanwhile": {want: "strip-while-rolling planned leaf0:swp1"},
+		"they cannot":               {facts: vendors.Facts{Strip: refused("no tcx")}, want: "strip-while-rolling impossible leaf0:swp1"},
+		"a host without CSIG":       {change: func(f *inventory.Fleet) { f.Hosts[0].CSIG = false }, want: "strip-at-edge unmet leaf0:swp1"},
+		"it strips": {change: func(f *inventory.Fleet) {
+			f.Hosts[0].CSIG = false
+			f.Devices[0].Ports[0].Action = vlanrules.Strip
+		}, want: "strip-at-edge met leaf0:swp1"},
+		"it strips, and cannot": {facts: vendors.Facts{Strip: refused("no tcx")}, change: func(f *inventory.Fleet) {
+			f.Hosts[0].CSIG = false
+			f.Devices[0].Ports[0].Action = vlanrules.Strip
+		}, want: "strip-at-edge impossible leaf0:swp1"},
+		"a host nobody knows": {change: func(f *inventory.Fleet) { f.Hosts = f.Hosts[1:] }, want: "strip-at-edge unchecked leaf0:swp1"},
+		"a device of others":  {change: func(f *inventory.Fleet) { f.Devices[0].Ports[1].Peer = inventory.Peer{Device: "isp", Port: "1"} }, want: "strip-at-edge unchecked leaf0:up1"},
+		"one that forwards": {change: func(f *inventory.Fleet) {
+			f.Devices[2].Level = inventory.Level{Support: inventory.LevelPassthrough}
+			for i := range f.Devices[2].Ports {
+				f.Devices[2].Ports[i].Action = vlanrules.Passthrough
+			}
+		}, want: "accuracy choice spine0:down1"},
+		"one that should update": {change: func(f *inventory.Fleet) { f.Devices[2].Level = inventory.Level{Support: inventory.LevelPassthrough} }, want: "accuracy unmet spine0:down1"},
+		"a sender at one that discards": {change: func(f *inventory.Fleet) {
+			f.Devices[0].Level = inventory.Level{Support: inventory.LevelDiscard}
+		}, want: "no-sending unmet h0-0"},
+		"room":    {change: func(f *inventory.Fleet) { f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 1500, 1504 }, want: "mtu met spine0:down1"},
+		"no room": {change: func(f *inventory.Fleet) { f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 1500, 1503 }, want: "mtu unmet spine0:down1"},
+		"wide": {change: func(f *inventory.Fleet) {
+			f.Profile.WideTPID, f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 0x9901, 1500, 1507
+		}, want: "mtu unmet spine0:down1"},
+		"wide, room": {change: func(f *inventory.Fleet) {
+			f.Profile.WideTPID, f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 0x9901, 1500, 1508
+		}, want: "mtu met spine0:down1"},
+		"unknown":  {change: func(f *inventory.Fleet) { f.Hosts[0].MTU = 1500 }, want: "mtu unchecked spine0:down1"},
+		"the card": {change: func(f *inventory.Fleet) { f.Hosts[0].MTU = 1500 }, want: "mtu unchecked h0-0"},
+		"nobody tells of the far end": {change: func(f *inventory.Fleet) {
+			f.Devices[2].Level = inventory.Level{Support: inventory.LevelDiscard}
+			f.Devices[0].Ports[1].Peer = inventory.Peer{} // only the other side says
+		}, want: "strip-before-discard unmet leaf0:up1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := fabric(2, 1, 1)
+			if tc.change != nil {
+				tc.change(f)
+			}
+			a := assessed1(f, func(d *inventory.Device) Evidence {
+				e := ableEvidence(d)
+				e.Facts = tc.facts
+				return e
+			})
+			var all []string
+			for _, r := range a.Requirements {
+				for _, p := range r.Ports {
+					all = append(all, r.Rule+" "+r.Status+" "+r.Device+":"+p)
+				}
+				for _, h := range r.Hosts {
+					all = append(all, r.Rule+" "+r.Status+" "+h)
+				}
+				if !strings.HasPrefix(r.Section, "draft-00 §6.") || r.What == "" || r.Why == "" || len(r.Ports) != len(r.Peers) && r.Hosts == nil {
+					t.Errorf("a requirement without a section, a reason or a peer: %+v", r)
+				}
+			}
+			if !slices.Contains(all, tc.want) {
+				t.Errorf("no %q among\n%s", tc.want, strings.Join(all, "\n"))
+			}
+			sum := a.Totals.Requirements
+			if n := sum.Met + sum.Planned + sum.Choice + sum.Unchecked + sum.Unmet + sum.Impossible; n != len(all) {
+				t.Errorf("the totals have %d places, the list has %d", n, len(all))
+			}
+		})
+	}
+}
+
+// Whatever the fabric: every egress port to a device that must not see a tag is
+// named by a requirement to strip; those that do not are unmet, and each unmet
+// or impossible one is an error.
+func TestNoTagReachesADiscardDevice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := fabric(rapid.IntRange(1, 5).Draw(t, "leaves"), rapid.IntRange(0, 4).Draw(t, "spines"), rapid.IntRange(0, 3).Draw(t, "hosts"))
+		kinds := []inventory.Support{inventory.LevelAuto, inventory.LevelNative, inventory.LevelSoftware, inventory.LevelPassthrough, inventory.LevelDiscard}
+		type facts struct {
+			basis Basis
+			vendors.Facts
+		}
+		all := map[string]facts{}
+		for i := range f.Devices {
+			d := &f.Devices[i]
+			d.Level = inventory.Level{Support: rapid.SampledFrom(kinds).Draw(t, "asserted")}
+			one := facts{basis: rapid.SampledFrom([]Basis{BasisProbe, BasisPlatform, BasisTable, BasisFile}).Draw(t, "basis")}
+			for _, v := range []*vlanrules.Verdict{&one.Update, &one.Through, &one.Strip} {
+				if rapid.Bool().Draw(t, "refused") {
+					*v = refused("no")
+				}
+			}
+			all[d.Name] = one
+			for j := range d.Ports {
+				d.Ports[j].Action = rapid.SampledFrom([]vlanrules.Action{vlanrules.Update, vlanrules.Passthrough, vlanrules.Strip}).Draw(t, "action")
+				if d.Ports[j].Peer.Port != "" && i%2 == 0 && rapid.IntRange(0, 4).Draw(t, "silent") == 0 {
+					d.Ports[j].Peer = inventory.Peer{}
+				}
+			}
+		}
+		for i := range f.Hosts {
+			f.Hosts[i].CSIG = rapid.Bool().Draw(t, "csig")
+		}
+		a := assessed1(f, func(d *inventory.Device) Evidence {
+			one := all[d.Name]
+			return Evidence{Basis: one.basis, Seen: Seen{Facts: one.Facts}}
+		})
+		// The model: a device may see tags only where somebody says that it
+		// forwards them, and nobody who was asked says that it does not.
+		blind := map[string]bool{}
+		for i := range f.Devices {
+			d := &f.Devices[i]
+			one := all[d.Name]
+			knows := one.basis == BasisProbe || one.basis == BasisPlatform
+			drops := knows && one.Update.Level == vlanrules.Refused && one.Through.Level == vlanrules.Refused
+			switch d.Level.Support {
+			case inventory.LevelAuto:
+				blind[d.Name] = drops || one.basis == BasisFile
+			case inventory.LevelDiscard:
+				blind[d.Name] = true
+			case inventory.LevelSoftware, inventory.LevelPassthrough:
+				blind[d.Name] = drops
+			}
+			if got := a.Devices[i].Level; blind[d.Name] != (got == "discard" || got == "unknown") {
+				t.Fatalf("%s is %s", d.Name, got)
+			}
+		}
+		named := map[string]string{}
+		for _, r := range a.Requirements {
+			for k, p := range r.Ports {
+				if r.Rule == RuleStripDiscard {
+					named[r.Device+":"+p] = r.Status + " " + r.Peers[k]
+				}
+			}
+			if (r.Status == StatusUnmet || r.Status == StatusImpossible) && r.Force == "MUST" && r.Rule != RuleMTU {
+				if !slices.ContainsFunc(a.Findings, func(f Finding) bool { return f.Severity == SeverityError }) {
+					t.Fatalf("no error for %+v", r)
+				}
+			}
+		}
+		for i := range f.Devices {
+			d := &f.Devices[i]
+			for j := range d.Ports {
+				p := &d.Ports[j]
+				far, ok := farEnd(f, d, p)
+				if !ok {
+					continue
+				}
+				state := named[d.Name+":"+p.Name]
+				if !blind[far.Device] {
+					if state != "" {
+						t.Fatalf("%s:%s is to strip before %s, which forwards tags", d.Name, p.Name, far.Device)
+					}
+					continue
+				}
+				status, peer, _ := strings.Cut(state, " ")
+				if peer != far.String() {
+					t.Fatalf("%s:%s to %s is not named: %q", d.Name, p.Name, far, state)
+				}
+				if p.Action != vlanrules.Strip && status == StatusMet && a.Devices[i].Level != "discard" {
+					t.Fatalf("%s:%s to %s has action %s and is called met", d.Name, p.Name, far, p.Action)
+				}
+			}
+		}
+	})
+}
+
+// farEnd finds a port's peer from either side.
+func farEnd(f *inventory.Fleet, d *inventory.Device, p *inventory.Port) (inventory.Peer, bool) {
+	if p.Peer.Port != "" {
+		return p.Peer, true
+	}
+	for i := range f.Devices {
+		for j := range f.Devices[i].Ports {
+			if f.Devices[i].Ports[j].Peer == (inventory.Peer{Device: d.Name, Port: p.Name}) {
+				return inventory.Peer{Device: f.Devices[i].Name, Port: f.Devices[i].Ports[j].Name}, true
+			}
+		}
+	}
+	return inventory.Peer{}, false
+}
+
+func TestCautions(t *testing.T) {
+	f := fabric(2, 1, 1)
+	f.Devices[0].Platform, f.Devices[0].Level = "arista_eos", inventory.Level{Support: inventory.LevelPassthrough}
+	a := assessed1(f, ableEvidence)
+	text := fmt.Sprint(a.Findings)
+	for _, want := range []string{
+		"leaf0: csig cannot see, so check: QoS trust", "leaf0: csig cannot see, so check: DEI", "leaf0: csig cannot see, so check: hashing",
+		"leaf0: csig cannot see, so check: the VLAN", "leaf1: Linux does not look behind TPID 0x9900", "VIDs from 1 to 4094",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no finding says %q:\n%s", want, text)
+		}
+	}
+	f.Profile.TPID, f.Profile.InitialS = 0x88a8, map[quantize.Signal]uint8{quantize.MinABW: 30}
+	a = assessed1(f, ableEvidence)
+	text = fmt.Sprint(a.Findings)
+	if strings.Contains(text, "VIDs from") || !strings.Contains(text, "its flow hash takes in the VID") {
+		t.Errorf("with initial_s: 30 and 0x88a8: %s", text)
+	}
+}
+
+// An assessment of some devices has all that concerns them, and lists stay
+// lists in JSON.
+func TestOnly(t *testing.T) {
+	f := fabric(3, 1, 1)
+	f.Devices[3].Level = inventory.Level{Support: inventory.LevelDiscard, Reason: "drops"}
+	a := assessed1(f, ableEvidence).Only([]string{"spine0"})
+	if len(a.Devices) != 1 || a.Devices[0].Device != "spine0" || len(a.Requirements) != 3 || a.Totals.Devices.All != 4 {
+		t.Errorf("%+v", a)
+	}
+	if text, err := json.Marshal(a); err != nil || strings.Contains(string(text), "null") {
+		t.Errorf("%v %s", err, text)
+	}
+}
