@@ -293,6 +293,24 @@ func TestScript(t *testing.T) {
 	}
 }
 
+// TestGoldenScripts loads the golden files, one after the other.
+func TestGoldenScripts(t *testing.T) {
+	n := newWire(t).netns
+	d := openAfar(t, n)
+	for _, row := range scriptRows() {
+		file := "testdata/" + row.name + ".nft.golden"
+		n.run("nft", "-c", "-f", file)
+		n.run("nft", "-f", file)
+		have, err := d.Observe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, err := d.Diff(have, row.want); err != nil || len(left) != 0 {
+			t.Errorf("%s: %v is left, %v", row.name, left, err)
+		}
+	}
+}
+
 // TestApplySendsScript holds what Apply sends against what Script shows.
 func TestApplySendsScript(t *testing.T) {
 	ctx := t.Context()

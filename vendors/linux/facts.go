@@ -96,7 +96,7 @@ func (d *Afar) Probe(ctx context.Context) (vendors.Facts, error) {
 	if took, err := d.shortest(ctx); err != nil {
 		return f, err
 	} else {
-		f.Notes = append(f.Notes, fmt.Sprintf("from here an update takes %v at least (the shortest of %d runs of nft that change nothing): no schedule can be shorter; the lease runs by the switch's own clock", took.Round(100*time.Microsecond), probeRuns))
+		f.Notes = append(f.Notes, fmt.Sprintf("from here an update takes %v at least (the shortest of %d runs of nft that change nothing): no schedule can be shorter, and what the login shell reads at its start is part of it; the lease runs by the switch's own clock", took.Round(100*time.Microsecond), probeRuns))
 	}
 	return f, nil
 }

@@ -81,6 +81,7 @@ func Start(t testing.TB, o Options) *Server {
 		"PermitRootLogin prohibit-password",
 		"PasswordAuthentication no",
 		"KbdInteractiveAuthentication no",
+		"SetEnv HOME="+s.Dir, // what people have in their .bashrc is no part of the test
 		"LogLevel INFO",
 	), "\n")+"\n")
 	args := []string{"-D", "-e", "-f", filepath.Join(s.Dir, "sshd_config")}
