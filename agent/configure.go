@@ -210,7 +210,7 @@ func (a *Agent) continueFrom(old *Agent, sameSource bool) {
 	for i := range a.ports {
 		for k := range old.ports {
 			if p, q := &a.ports[i], &old.ports[k]; p.cfg.Name == q.cfg.Name && p.cfg.Speed == q.cfg.Speed {
-				p.continueFrom(q, &a.cfg)
+				p.continueFrom(q, &a.cfg, a.hash == old.hash)
 			}
 		}
 	}

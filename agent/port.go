@@ -63,7 +63,10 @@ func newPort(prof *quantize.Profile, dev *inventory.Device, how averaging, cfg i
 }
 
 // continueFrom takes over what another agent's port has measured.
-func (p *port) continueFrom(q *port, cfg *Config) {
+func (p *port) continueFrom(q *port, cfg *Config, sameProfile bool) {
+	if sameProfile && p.action == vlanrules.Update && q.action == vlanrules.Update {
+		p.programmed, p.took, p.at = append(p.programmed, q.programmed...), q.took, q.at // until the next cycle
+	}
 	p.est, p.state, p.reason, p.current, p.window, p.last, p.seen = q.est, q.state, q.reason, q.current, q.window, q.last, q.seen
 	switch {
 	case p.action == vlanrules.Strip:

@@ -20,8 +20,9 @@ type Seen struct {
 	Facts  vendors.Facts
 	Setup  vendors.Setup
 	Differ Differ
-	Via    string // how it was reached
-	Err    error  // why it was not, or why nothing can drive it
+	MTUs   map[string]int // of ports, in bytes; nil: not known
+	Via    string         // how it was reached
+	Err    error          // why it was not, or why nothing can drive it
 }
 
 // Options are what a plan is asked for.
@@ -86,9 +87,11 @@ func build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*b
 	for i := range b.nodes {
 		b.judge(&b.nodes[i])
 	}
+	b.mtu()
 	if err := b.waves(); err != nil {
 		return nil, err
 	}
+	b.mtuStage()
 	b.order()
 	return b, nil
 }
@@ -141,6 +144,7 @@ type node struct {
 	level Level
 	want  vendors.Setup // at the end of the plan
 	wave  int
+	mtu   []PortMTU // to raise
 
 	receiver map[string]bool // ports at which hosts that read the tag receive
 	unready  bool            // paths through it change
@@ -166,7 +170,7 @@ func (b *builder) look(n *node, d *inventory.Device, seen func(*inventory.Device
 		}
 	}
 	if b.plan.Goal == RollOut {
-		n.want = wantOf(b.fleet, d, n.level)
+		n.want = b.configured(n, wantOf(b.fleet, d, n.level))
 	}
 }
 
@@ -291,7 +295,7 @@ func (b *builder) order() {
 	for i := range b.nodes {
 		n := &b.nodes[i]
 		n.at = n.seen.Setup
-		n.unready = n.seen.Err == nil && !sameTransit(&n.seen.Setup, &n.want, n.receiver)
+		n.unready = n.seen.Err == nil && !(sameTransit(&n.seen.Setup, &n.want, n.receiver) && sameProfile(&n.seen.Setup, &n.want))
 	}
 	b.fence()
 	ready := func(n *node) vendors.Setup { return n.want }
@@ -495,9 +499,17 @@ func (b *builder) stage(name, why string, next func(*node) vendors.Setup) {
 		if sameSetup(&n.at, &want) {
 			continue
 		}
+		if want = b.configured(n, want); sameSetup(&n.at, &want) {
+			continue
+		}
 		n.at = want
 		waves[n.wave].Steps = append(waves[n.wave].Steps, Step{Device: n.dev.Name, Want: want})
 	}
+	b.addStage(s, waves)
+}
+
+// addStage appends a stage, unless it has no step.
+func (b *builder) addStage(s Stage, waves []Wave) {
 	id := 0
 	for range b.plan.steps() {
 		id++
@@ -523,7 +535,7 @@ func sameSetup(a, b *vendors.Setup) bool {
 	if none(a) || none(b) {
 		return none(a) && none(b)
 	}
-	if !sameDomain(a, b) || a.Damaged != b.Damaged || len(a.Ports) != len(b.Ports) {
+	if !sameDomain(a, b) || a.Damaged != b.Damaged || len(a.Ports) != len(b.Ports) || b.Config != "" && a.Config != b.Config {
 		return false
 	}
 	if slices.Equal(a.Ports, b.Ports) {
@@ -618,7 +630,7 @@ func percentage(name string) (percent int, ok bool, err error) {
 func (b *builder) describe(n *node) {
 	d := Device{
 		Device: n.dev.Name, Platform: n.dev.Platform, Via: n.seen.Via, Level: n.level.Support.String(), Reason: n.level.Reason,
-		Observed: n.seen.Setup, Changes: []Change{},
+		Observed: n.seen.Setup, Changes: []Change{}, Config: n.want.Config,
 	}
 	d.ObservedHash = hash(&d.Observed)
 	if n.seen.Err == nil {
@@ -626,7 +638,7 @@ func (b *builder) describe(n *node) {
 		if err != nil {
 			b.find(SeverityError, n, "", "%v", err)
 		}
-		d.Changes = b.group(changes)
+		d.Changes = b.group(append(n.mtuChanges(), changes...))
 	}
 	if len(d.Changes) > 0 {
 		b.plan.Totals.Devices++

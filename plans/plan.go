@@ -60,6 +60,11 @@ type Device struct {
 	Observed     vendors.Setup `json:"observed"`
 	ObservedHash string        `json:"observed_hash"`
 	Changes      []Change      `json:"changes"` // from observed to wanted, all stages together
+
+	// Config is the fleet file that the device's daemon is to run in the end;
+	// "" where it is not driven through one. It names no secret, only where
+	// they are.
+	Config string `json:"config,omitempty"`
 }
 
 // Change is one or more changes of a kind, for as many ports as it concerns.
@@ -85,11 +90,19 @@ type Wave struct {
 	Steps []Step `json:"steps"`
 }
 
-// Step brings one device to a setup.
+// Step brings one device to a setup, or its ports to an MTU.
 type Step struct {
 	ID     int           `json:"id"` // from 1, in the order of the plan
 	Device string        `json:"device"`
 	Want   vendors.Setup `json:"want"`
+	MTU    []PortMTU     `json:"mtu,omitempty"` // not empty: all that this step does
+}
+
+// PortMTU is the MTU of one port, in bytes as the device counts them.
+type PortMTU struct {
+	Port string `json:"port"`
+	From int    `json:"from"`
+	To   int    `json:"to"`
 }
 
 // Finding is something a reviewer should know. An error stops the plan.

@@ -135,7 +135,7 @@ func (r *Run) expected(device string) (*vendors.Setup, bool) {
 	}
 	setup := &before
 	for step := range s.plan.steps() {
-		if step.Device != device {
+		if step.Device != device || len(step.MTU) > 0 {
 			continue
 		}
 		switch s.steps[step.ID] {
@@ -189,7 +189,12 @@ func (r *Run) wave(ctx context.Context, stage *Stage, w *Wave) error {
 	}
 	err := r.each(ctx, order, func(device string) error {
 		step := byDevice[device]
-		return r.step(ctx, step, step.Want, EventStart, EventDone, stage.Name, w.Name)
+		return r.step(ctx, step, func(ctx context.Context, t Target) error {
+			if len(step.MTU) > 0 {
+				return setMTU(ctx, t, step.MTU, func(m PortMTU) int { return m.To })
+			}
+			return bring(ctx, t, step.Want)
+		}, EventStart, EventDone, stage.Name, w.Name)
 	})
 	if err != nil {
 		return err
@@ -230,9 +235,9 @@ func (p *Plan) HasWave(after string) bool {
 	return false
 }
 
-// step brings one device to want. A step that has begun is finished: only its
+// step does what is to be done with one device. A step that has begun is finished: only its
 // own limit ends it, not the end of ctx.
-func (r *Run) step(ctx context.Context, step *Step, want vendors.Setup, start, done Event, stage, wave string) error {
+func (r *Run) step(ctx context.Context, step *Step, do func(ctx context.Context, t Target) error, start, done Event, stage, wave string) error {
 	p := Progress{Stage: stage, Wave: wave, Step: step.ID, Device: step.Device}
 	if err := r.record(Record{Event: start, Step: step.ID, Device: step.Device}, p); err != nil {
 		return err
@@ -249,7 +254,7 @@ func (r *Run) step(ctx context.Context, step *Step, want vendors.Setup, start, d
 			return err
 		}
 		defer t.Close()
-		return bring(ctx, t, want)
+		return do(ctx, t)
 	}()
 	if err != nil {
 		err = fmt.Errorf("device %s: %w", step.Device, err)
@@ -294,7 +299,12 @@ func (r *Run) Rollback(ctx context.Context) error {
 			}
 			err := r.every(ctx, order, func(device string) error {
 				step := byDevice[device]
-				err := r.step(ctx, step, setups[step.ID], EventUndoing, EventUndone, stage.Name, w.Name)
+				err := r.step(ctx, step, func(ctx context.Context, t Target) error {
+					if len(step.MTU) > 0 {
+						return setMTU(ctx, t, step.MTU, func(m PortMTU) int { return m.From })
+					}
+					return bring(ctx, t, setups[step.ID])
+				}, EventUndoing, EventUndone, stage.Name, w.Name)
 				if err != nil {
 					r.mu.Lock()
 					failed[device] = true
@@ -327,7 +337,7 @@ func (r *Run) undoSetups() map[int]vendors.Setup {
 	}
 	out := map[int]vendors.Setup{}
 	for step := range s.plan.steps() {
-		if _, begun := s.steps[step.ID]; !begun {
+		if _, begun := s.steps[step.ID]; !begun || len(step.MTU) > 0 {
 			continue
 		}
 		setup := last[step.Device]

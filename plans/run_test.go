@@ -28,6 +28,7 @@ type fleet struct {
 	half    bool
 	journal *Journal
 	broken  map[string]error
+	mtus    map[string]map[string]int
 }
 
 var errDead = errors.New("the process is dead")

@@ -9,7 +9,9 @@ import (
 )
 
 // none tells whether a setup is that of a device without anything of ours.
-func none(s *vendors.Setup) bool { return len(s.Ports) == 0 && s.TPID == 0 && s.Damaged == "" }
+func none(s *vendors.Setup) bool {
+	return len(s.Ports) == 0 && s.TPID == 0 && s.Damaged == "" && s.Config == ""
+}
 
 // hash names a setup: two devices with one hash are set up alike.
 func hash(s *vendors.Setup) string {

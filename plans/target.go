@@ -2,6 +2,7 @@ package plans
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/csig-agent/csig/vendors"
@@ -41,6 +42,29 @@ func bring(ctx context.Context, t Target, want vendors.Setup) error {
 		return fmt.Errorf("reading back: %w", err)
 	}
 	return differs(t, have, want)
+}
+
+// setMTU sets the MTU of ports and reads it back.
+func setMTU(ctx context.Context, t Target, ports []PortMTU, to func(PortMTU) int) error {
+	m, ok := t.(vendors.MTUSetter)
+	if !ok {
+		return errors.New("csig cannot set the MTU of its ports")
+	}
+	for _, p := range ports {
+		if err := m.SetMTU(ctx, p.Port, to(p)); err != nil {
+			return fmt.Errorf("port %s: MTU %d: %w", p.Port, to(p), err)
+		}
+	}
+	have, err := m.MTUs(ctx)
+	if err != nil {
+		return fmt.Errorf("reading back: %w", err)
+	}
+	for _, p := range ports {
+		if have[p.Port] != to(p) {
+			return fmt.Errorf("port %s: its MTU reads back as %d, want %d", p.Port, have[p.Port], to(p))
+		}
+	}
+	return nil
 }
 
 // differs is an error when have is not want.

@@ -38,9 +38,11 @@ An agent that is still running puts its rules back: stop it too.`,
 					return fmt.Errorf("--device %s: %s has no such device", name, path)
 				}
 			}
+			reach := newReach(fleet)
+			reach.withoutDaemons = true
 			show := &progress{w: cmd.OutOrStdout(), json: asJSON, began: time.Now()}
 			off := &plans.Off{
-				Fleet: fleet, Only: devices, Open: newReach(fleet).open, Parallel: parallel, Limit: limit, Report: show.report,
+				Fleet: fleet, Only: devices, Open: reach.open, Parallel: parallel, Limit: limit, Report: show.report,
 			}
 			if err := off.Run(cmd.Context()); err != nil {
 				return fmt.Errorf("%w\nwhat answered is off; run it again for the rest", err)

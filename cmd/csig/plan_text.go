@@ -136,11 +136,14 @@ func findingsText(p *plans.Plan, columns int) string {
 				break
 			}
 			at := where[message]
-			text := vendors.Names(at)
-			if len(at) > 8 {
-				text = fmt.Sprintf("%s, … (%d places)", strings.Join(at[:4], ", "), len(at))
+			text := vendors.Names(at) + ": "
+			switch {
+			case at[0] == "": // of the fleet as a whole
+				text = ""
+			case len(at) > 8:
+				text = fmt.Sprintf("%s, … (%d places): ", strings.Join(at[:4], ", "), len(at))
 			}
-			b.WriteString("  " + wrap(text+": "+message, columns-2, 4))
+			b.WriteString("  " + wrap(text+message, columns-2, 4))
 		}
 	}
 	return b.String()

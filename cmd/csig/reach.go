@@ -18,16 +18,28 @@ import (
 type reach struct {
 	fleet    *inventory.Fleet
 	registry *all.Registry
+
+	// withoutDaemons drives a device directly, where that can be, when the
+	// daemon that it is to be driven through does not answer: for csig off.
+	withoutDaemons bool
 }
 
 func newReach(f *inventory.Fleet) *reach { return &reach{fleet: f, registry: all.Default()} }
 
 // open connects to one device. It changes nothing there.
-func (r *reach) open(_ context.Context, name string) (plans.Target, error) {
+func (r *reach) open(ctx context.Context, name string) (plans.Target, error) {
 	d, ok := r.fleet.Device(name)
 	if !ok {
 		return nil, fmt.Errorf("%s has no device %s any more: this needs the fleet file the plan was made from", r.fleet.Path, name)
 	}
+	if d.Management.Daemon != nil {
+		return r.openDaemon(ctx, d)
+	}
+	return r.direct(d)
+}
+
+// direct opens a device's own driver, here or from afar.
+func (r *reach) direct(d *inventory.Device) (plans.Target, error) {
 	switch {
 	case d.Management.NetNS != "":
 		return r.openNetNS(d)
@@ -66,8 +78,26 @@ func (d inNetNS) Health(ctx context.Context) ([]vendors.PortHealth, error) {
 	return nil, nil
 }
 
+// MTUs and SetMTU are the driver's.
+func (d inNetNS) MTUs(ctx context.Context) (map[string]int, error) {
+	if m, ok := d.Driver.(vendors.MTUSetter); ok {
+		return m.MTUs(ctx)
+	}
+	return nil, nil
+}
+
+func (d inNetNS) SetMTU(ctx context.Context, port string, mtu int) error {
+	m, ok := d.Driver.(vendors.MTUSetter)
+	if !ok {
+		return errors.New("csig cannot set the MTU of its ports")
+	}
+	return m.SetMTU(ctx, port, mtu)
+}
+
 func (r *reach) via(d *inventory.Device) string {
 	switch {
+	case d.Management.Daemon != nil:
+		return daemonVia(d)
 	case d.Management.NetNS != "":
 		return "netns " + d.Management.NetNS
 	case d.Local:
@@ -94,6 +124,12 @@ func (r *reach) look(ctx context.Context, d *inventory.Device, timeout time.Dura
 	}
 	if seen.Setup, err = t.Observe(ctx); err != nil {
 		seen.Err = fmt.Errorf("reading its setup: %w", err)
+		return seen
+	}
+	if m, ok := t.(vendors.MTUSetter); ok {
+		if seen.MTUs, err = m.MTUs(ctx); err != nil {
+			seen.Err = err
+		}
 	}
 	return seen
 }

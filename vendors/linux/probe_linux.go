@@ -19,6 +19,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	f := vendors.Facts{
 		Platform: "linux",
 		Rules:    Rules(),
+		Slack:    slack,
 		Wide:     vlanrules.Verdict{Level: vlanrules.Refused, Reason: "wide tags pass through untouched: a table of 2^20 values of S is more than a map of intervals can keep current, and only compact tags are implemented"},
 		Notes: []string{
 			"the rewrite happens before the queueing discipline: frames that already wait in a queue keep the value they were given",

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/ssh"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// daemon is a device that is driven through csig agent on it.
+type daemon struct {
+	fleet  *inventory.Fleet
+	dev    *inventory.Device
+	client *api.Client
+	login  *ssh.Client // that the client's connections go through; nil for none
+	diff   func(have, want vendors.Setup) ([]vendors.Change, error)
+}
+
+var (
+	_ plans.Target         = (*daemon)(nil)
+	_ plans.Configurer     = (*daemon)(nil)
+	_ vendors.HealthReader = (*daemon)(nil)
+)
+
+// openDaemon connects to the daemon of a device. An emergency stop does without
+// one that does not answer, where the device can be driven directly; the daemon
+// puts its rules back when it is started again, and errors say so.
+func (r *reach) openDaemon(ctx context.Context, d *inventory.Device) (plans.Target, error) {
+	t, err := r.dialDaemon(ctx, d)
+	if !r.withoutDaemons || !d.Local && d.Management.NetNS == "" && d.Management.SSH == nil {
+		if err != nil {
+			return nil, err // not a nil *daemon in a Target that is not nil
+		}
+		return t, nil
+	}
+	if err == nil {
+		if _, err = t.client.Status(ctx); err == nil {
+			return t, nil
+		}
+		err = errors.Join(err, t.Close())
+	}
+	direct, err2 := r.direct(d)
+	if err2 != nil {
+		return nil, errors.Join(err, err2)
+	}
+	return direct, nil
+}
+
+// dialDaemon is a daemon at a unix socket of this machine, at one that SSH
+// forwards, or behind TCP with certificates of both ends.
+func (r *reach) dialDaemon(ctx context.Context, d *inventory.Device) (*daemon, error) {
+	diff, err := r.platformDiff(d.Platform)
+	if err != nil {
+		return nil, err
+	}
+	t := &daemon{fleet: r.fleet, dev: d, diff: diff}
+	m := &d.Management
+	switch {
+	case m.Daemon.Socket == "":
+		name := m.Daemon.TLS.ServerName
+		if name == "" {
+			name = d.Address
+		}
+		cfg, err := api.TLSFiles{Cert: m.Daemon.TLS.Cert, Key: m.Daemon.TLS.Key, CA: m.Daemon.TLS.CA}.Client(name)
+		if err != nil {
+			return nil, err
+		}
+		cfg.InsecureSkipVerify = m.Daemon.TLS.InsecureSkipVerify //nolint:gosec // the operator's word
+		t.client = api.NewTLSClient(net.JoinHostPort(d.Address, strconv.Itoa(int(m.Daemon.Port))), cfg)
+	case m.SSH == nil:
+		t.client = api.NewClient(m.Daemon.Socket)
+	default:
+		if t.login, err = ssh.Dial(ctx, ssh.Config{Address: d.Address, Login: *m.SSH}); err != nil {
+			return nil, err
+		}
+		t.client = api.NewDialClient(d.Name+":"+m.Daemon.Socket, func(ctx context.Context) (net.Conn, error) {
+			return t.login.DialUnix(ctx, m.Daemon.Socket)
+		})
+	}
+	return t, nil
+}
+
+// daemonVia says how a daemon is reached.
+func daemonVia(d *inventory.Device) string {
+	m := &d.Management
+	switch {
+	case m.Daemon.Socket == "":
+		return "daemon " + net.JoinHostPort(d.Address, strconv.Itoa(int(m.Daemon.Port)))
+	case m.SSH == nil:
+		return "daemon " + m.Daemon.Socket
+	}
+	return "daemon " + m.Daemon.Socket + " over ssh " + d.Address
+}
+
+// platformDiff is what compares two set-ups of a platform without a device.
+func (r *reach) platformDiff(name string) (func(have, want vendors.Setup) ([]vendors.Change, error), error) {
+	p, err := r.registry.Platform(name)
+	if err != nil {
+		return nil, err
+	}
+	return p.Diff, nil
+}
+
+// Probe asks the daemon what its device can do.
+func (t *daemon) Probe(ctx context.Context) (vendors.Facts, error) {
+	return t.client.Facts(ctx, t.dev.Platform)
+}
+
+// Observe asks for the device's setup and for the daemon's configuration.
+func (t *daemon) Observe(ctx context.Context) (vendors.Setup, error) {
+	return t.client.Setup(ctx, t.dev.Platform)
+}
+
+// Health asks how the device's ports fare.
+func (t *daemon) Health(ctx context.Context) ([]vendors.PortHealth, error) {
+	return t.client.Health(ctx, t.dev.Platform)
+}
+
+// Diff is that of the platform, with the configuration.
+func (t *daemon) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
+	out, err := t.diff(have, want)
+	if err != nil || want.Config == "" || have.Config == want.Config {
+		return out, err
+	}
+	c := vendors.Change{Kind: vendors.Alter, What: "configuration", Detail: configChange(have.Config, want.Config)}
+	if have.Config == "" {
+		c.Kind = vendors.Create
+	}
+	return append([]vendors.Change{c}, out...), nil
+}
+
+// Configured renders the configuration that goes with a setup: that of its own
+// configuration or, where it names none, of the fleet, for its ports.
+func (t *daemon) Configured(want vendors.Setup) (vendors.Setup, error) {
+	f, dev := t.fleet, t.dev
+	if want.Config != "" {
+		var err error
+		if f, err = inventory.Parse("configuration", []byte(want.Config)); err != nil {
+			return want, err
+		}
+		if dev, err = f.LocalDevice(); err != nil {
+			return want, err
+		}
+	}
+	own := f.Own(dev)
+	ports := make([]inventory.Port, 0, len(want.Ports))
+	for _, s := range want.Ports {
+		p, ok := own.Devices[0].Port(s.Port)
+		if !ok {
+			theirs, known := t.dev.Port(s.Port)
+			if !known {
+				return want, fmt.Errorf("port %s of its set-up is not in %s: add it there, or csig off --device %s first", s.Port, t.fleet.Path, t.dev.Name)
+			}
+			other := *theirs
+			other.MTU, other.Peer = 0, inventory.Peer{}
+			p = &other
+		}
+		port := *p
+		if port.Action = s.Action; port.Action != vlanrules.Update && !ok {
+			port.LM = nil // in another profile it may mean another place
+		}
+		ports = append(ports, port)
+	}
+	own.Devices[0].Ports = ports
+	made := vendors.SetupOf(&own.Profile, own.Policy, &own.Devices[0])
+	if made.TPID != want.TPID || made.WideTPID != want.WideTPID || made.Layout != want.Layout || made.OnStale != want.OnStale || !slices.Equal(made.Signals, want.Signals) {
+		return want, fmt.Errorf("its set-up (TPID 0x%04x, %s, on_stale %s) is not one of its daemon's configuration: csig off --device %s first", want.TPID, want.Layout, want.OnStale, t.dev.Name)
+	}
+	text, err := inventory.Marshal(own)
+	if err != nil {
+		return want, err
+	}
+	want.Config = string(text)
+	return want, nil
+}
+
+// Apply gives the daemon the setup's configuration.
+func (t *daemon) Apply(ctx context.Context, want vendors.Setup) error {
+	if want.Config == "" { // as it was before the daemon had one: the fleet's will do
+		var err error
+		if want, err = t.Configured(want); err != nil {
+			return &vendors.PermanentError{Err: err}
+		}
+	}
+	return t.client.Configure(ctx, []byte(want.Config))
+}
+
+// Remove has the daemon remove everything of ours, its configuration included.
+func (t *daemon) Remove(ctx context.Context) error { return t.client.Forget(ctx, t.dev.Platform) }
+
+// Close ends the connections.
+func (t *daemon) Close() error {
+	t.client.Close()
+	if t.login != nil {
+		return t.login.Close()
+	}
+	return nil
+}
+
+// configChange says in one line what a configuration changes.
+func configChange(have, want string) string {
+	g, err := inventory.Parse("configuration", []byte(want))
+	if err != nil || len(g.Devices) != 1 {
+		return "another one"
+	}
+	d := &g.Devices[0]
+	if have == "" {
+		return fmt.Sprintf("profile %s %.12s, Δt %v, %s", g.Profile.Name, g.Profile.Hash(), d.Interval, count(len(d.Ports), "port"))
+	}
+	f, err := inventory.Parse("configuration", []byte(have))
+	if err != nil || len(f.Devices) != 1 {
+		return "another one"
+	}
+	c := &f.Devices[0]
+	var out []string
+	add := func(changed bool, format string, args ...any) {
+		if changed {
+			out = append(out, fmt.Sprintf(format, args...))
+		}
+	}
+	add(f.Profile.Hash() != g.Profile.Hash(), "profile %s %.12s -> %s %.12s", f.Profile.Name, f.Profile.Hash(), g.Profile.Name, g.Profile.Hash())
+	add(f.Policy.OnStale != g.Policy.OnStale, "on_stale %s -> %s", f.Policy.OnStale, g.Policy.OnStale)
+	add(f.Policy.Damping != g.Policy.Damping, "damping")
+	add(!slices.Equal(f.VLANTPIDs, g.VLANTPIDs), "vlan_tpids")
+	add(c.Name != d.Name, "name %s -> %s", c.Name, d.Name)
+	add(c.Address != d.Address, "address %s -> %s", orDash(c.Address), orDash(d.Address))
+	add(c.Interval != d.Interval, "Δt %v -> %v", c.Interval, d.Interval)
+	add(c.Schedule != d.Schedule, "schedule %s -> %s", c.Schedule, d.Schedule)
+	add(c.Estimator != d.Estimator, "estimator")
+	add(!reflect.DeepEqual(c.Counters, d.Counters), "counters")
+	var fresh, gone, actions, locators, speeds []string
+	for i := range d.Ports {
+		p := &d.Ports[i]
+		q, ok := c.Port(p.Name)
+		if !ok {
+			fresh = append(fresh, p.Name)
+			continue
+		}
+		if p.Action != q.Action {
+			actions = append(actions, p.Name)
+		}
+		if p.Speed != q.Speed {
+			speeds = append(speeds, p.Name)
+		}
+		for _, sig := range quantize.Signals {
+			if p.LM[sig] != q.LM[sig] {
+				locators = append(locators, p.Name)
+				break
+			}
+		}
+	}
+	for i := range c.Ports {
+		if _, ok := d.Port(c.Ports[i].Name); !ok {
+			gone = append(gone, c.Ports[i].Name)
+		}
+	}
+	for _, l := range []struct {
+		what  string
+		ports []string
+	}{{"new ports", fresh}, {"without", gone}, {"actions of", actions}, {"locators of", locators}, {"speeds of", speeds}} {
+		add(len(l.ports) > 0, "%s %s", l.what, vendors.Names(l.ports))
+	}
+	if len(out) == 0 {
+		return "another form of the same"
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,40 @@
+package plans
+
+import (
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
+)
+
+// Configurer is a target that is driven through a daemon with a configuration
+// of its own. It reads nothing, and may be asked after its Close.
+type Configurer interface {
+	// Configured returns a setup with the configuration that goes with it: the
+	// one it names, else the fleet's, for its ports and their actions. The
+	// error says why there is none.
+	Configured(want vendors.Setup) (vendors.Setup, error)
+}
+
+// configured adds to a wanted setup what its device's daemon is to run.
+func (b *builder) configured(n *node, want vendors.Setup) vendors.Setup {
+	c, ok := n.seen.Differ.(Configurer)
+	if !ok || none(&want) || n.seen.Err != nil {
+		return want
+	}
+	out, err := c.Configured(want)
+	if err != nil {
+		b.find(SeverityError, n, "", "the configuration of its daemon: %v", err)
+		return want
+	}
+	return out
+}
+
+// sameProfile tells whether a device's daemon runs the domain's profile; a
+// device without one has none of its own.
+func sameProfile(a, b *vendors.Setup) bool {
+	if a.Config == "" || b.Config == "" || a.Config == b.Config {
+		return true
+	}
+	f, err := inventory.Parse("configuration", []byte(a.Config))
+	g, err2 := inventory.Parse("configuration", []byte(b.Config))
+	return err == nil && err2 == nil && f.Profile.Hash() == g.Profile.Hash()
+}
