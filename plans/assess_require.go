@@ -222,9 +222,6 @@ func (a *assessor) strip(g *gather, d *assessed, key requirementKey, port string
 	default:
 		key.status = StatusMet
 	}
-	if key.status == StatusUnmet || key.status == StatusImpossible {
-		a.find(SeverityError, d.dev.Name, port, "it has to strip the tag (%s): %s", key.why, key.what)
-	}
 	g.add(key, port, peer)
 }
 
@@ -283,20 +280,21 @@ func (a *assessor) mtu(g *gather, d *assessed) {
 	if d.blind() || most == nil {
 		return
 	}
-	need := most.MTU + a.out.TagBytes
+	slack := d.seen.Facts.Slack
+	need := most.MTU - slack
 	for j := range d.dev.Ports {
 		p := &d.dev.Ports[j]
 		key := requirementKey{
 			rule: RuleMTU, force: "MUST", section: levels, status: StatusMet,
-			what: fmt.Sprintf("an MTU of %d bytes or more, and 4 more for each VLAN tag that the device counts", need),
-			why:  fmt.Sprintf("full-size frames of %s (%d bytes) become %d longer with the tag, and vanish silently where they do not fit", most.Name, most.MTU, a.out.TagBytes),
+			what: fmt.Sprintf("an MTU of %d bytes or more", need),
+			why:  fmt.Sprintf("cards of hosts (%s) send frames of up to %d bytes, the tag's %d included; where they do not fit they vanish silently", most.Name, most.MTU, a.out.TagBytes),
 		}
 		switch {
 		case p.MTU == 0:
 			key.status = StatusUnchecked
 		case p.MTU < need:
 			key.status = StatusUnmet
-			key.what += fmt.Sprintf("; it has %d: raise it, or lower the hosts' IP MTU to %d", p.MTU, p.MTU-a.out.TagBytes)
+			key.what += fmt.Sprintf("; it has %d: raise it, or lower the hosts' IP MTU to %d", p.MTU, p.MTU+slack-a.out.TagBytes)
 		}
 		g.add(key, p.Name, p.Peer)
 	}
@@ -333,7 +331,6 @@ func (a *assessor) ends() {
 				What: "send no tags: set csig: false, and leave CSIG off in its stack",
 				Why:  fmt.Sprintf("its first hop, %s, discards frames with a tag: %s", d.dev.Name, d.level.Reason),
 			})
-			a.find(SeverityError, "", "", "host %s must not send tags: its first hop, %s, discards them (%s)", h.Name, d.dev.Name, d.level.Reason)
 			continue
 		}
 		if k, ok := alike[h.MTU]; ok {
@@ -341,9 +338,9 @@ func (a *assessor) ends() {
 			continue
 		}
 		alike[h.MTU] = len(a.out.Requirements)
-		what := fmt.Sprintf("leave %d bytes for the tag: raise the MTU of its card, or lower its IP MTU by them", a.out.TagBytes)
+		what := fmt.Sprintf("leave %d bytes of its card's MTU for the tag: lower its IP MTU by them, or raise the card's", a.out.TagBytes)
 		if h.MTU > 0 {
-			what = fmt.Sprintf("leave %d bytes for the tag: raise the MTU of its card from %d to %d, or lower its IP MTU to %d", a.out.TagBytes, h.MTU, h.MTU+a.out.TagBytes, h.MTU-a.out.TagBytes)
+			what = fmt.Sprintf("leave %d bytes of its card's MTU (%d) for the tag: an IP MTU of %d, or a larger one for the card", a.out.TagBytes, h.MTU, h.MTU-a.out.TagBytes)
 		}
 		a.out.Requirements = append(a.out.Requirements, Requirement{
 			Rule: RuleMTU, Force: "MUST", Hosts: []string{h.Name}, Ports: []string{}, Peers: []string{}, Section: levels, Status: StatusUnchecked,

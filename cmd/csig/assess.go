@@ -169,6 +169,11 @@ func platformEvidence(registry *all.Registry, d *inventory.Device) plans.Evidenc
 		e.Basis, e.Err = plans.BasisFile, err
 		return e
 	}
+	if p.Offline != nil {
+		afar := !d.Local && d.Management.SSH != nil && d.Management.Daemon == nil
+		e.Basis, e.Facts = plans.BasisPlatform, p.Offline(afar)
+		return e
+	}
 	e.Basis, e.Facts = plans.BasisTable, vendors.Facts{Platform: d.Platform, Rules: p.Rules}
 	return e
 }

@@ -102,7 +102,11 @@ func initFile(r *machineResult) (string, error) {
 		if !q.Up {
 			why += "; its link is down"
 		}
-		line := fmt.Sprintf("{name: %s%s, mtu: %d, action: update}  # %s", quoteName(q.Name), speed, q.MTU, why)
+		mtu := ""
+		if q.MTU >= 576 && q.MTU <= 65535 { // what fleet files take
+			mtu = fmt.Sprintf(", mtu: %d", q.MTU)
+		}
+		line := fmt.Sprintf("{name: %s%s%s, action: update}  # %s", quoteName(q.Name), speed, mtu, why)
 		if slices.Contains(ports, q) {
 			p("      - %s", line)
 		} else {

@@ -138,7 +138,7 @@ func assessGroups(a *plans.Assessment, zoom bool) []assessGroup {
 func assessLines(d *plans.AssessedDevice) []assessLine {
 	var out []assessLine
 	put := func(what, text string) { out = append(out, assessLine{what, text}) }
-	if len(d.Support) > 1 || len(d.Support) == 1 && len(d.Support[0].VLANs) > 0 {
+	if slices.ContainsFunc(d.Support, func(s plans.Support) bool { return s.Level != d.Level || s.Reason != d.Reason || len(s.VLANs) > 0 }) {
 		for _, s := range d.Support {
 			if s.Reason == d.Reason { // it is said above
 				s.Reason = ""
