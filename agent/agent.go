@@ -141,6 +141,21 @@ func (a *Agent) Run(ctx context.Context) error {
 
 // loop is Run without its end.
 func (a *Agent) loop(ctx context.Context) {
+	ticks := time.NewTicker(clockWatch)
+	defer ticks.Stop()
+	read := systemClock()
+	for ctx.Err() == nil {
+		c := a.startCron(ctx)
+		step := stepped(ctx, read, ticks.C)
+		<-c.Stop().Done()
+		if step != 0 {
+			a.log.WithField("step", step.Round(time.Millisecond).String()).Warn("the clock was set; the schedule begins anew")
+		}
+	}
+}
+
+// startCron begins the schedule.
+func (a *Agent) startCron(ctx context.Context) *cron.Cron {
 	c := cron.New(
 		cron.WithLogger(cronLog{a}),
 		// Recover inside SkipIfStillRunning: the other way round one panic
@@ -153,8 +168,7 @@ func (a *Agent) loop(ctx context.Context) {
 		}
 	}))
 	c.Start()
-	<-ctx.Done()
-	<-c.Stop().Done()
+	return c
 }
 
 // afterCycle waits for the end of a cycle that is to come, but not for long.
