@@ -60,6 +60,9 @@ func initFile(r *machineResult) (string, error) {
 	for _, p := range ports {
 		fastest = max(fastest, p.Speed)
 	}
+	if slices.ContainsFunc(ports, func(p *machinePort) bool { return p.Speed == 0 }) {
+		fastest = 0 // any of these may be the fastest
+	}
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	p("# A fleet file for this machine, by csig assess --init. Look through what is marked")

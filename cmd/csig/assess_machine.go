@@ -195,7 +195,7 @@ func machineName() string {
 
 func (r *machineResult) write(w io.Writer, columns int) error {
 	fmt.Fprintf(w, "%s: %s", r.Name, wrap("level "+r.Level+suffix(": ", r.Reason), columns-len(r.Name)-2, 2))
-	row := func(what, text string) { fmt.Fprintf(w, "  %-20s  %s", what, wrap(text, columns-24, 24)) }
+	row := func(what, text string) { fmt.Fprintf(w, "  %-20s  %s", what, wrapFrom(text, columns, 24)) }
 	row("update (nft egress)", capabilityText(&r.Update))
 	row("strip (tcx)", capabilityText(&r.Strip))
 	row("lease", capabilityText(&r.Lease))

@@ -46,7 +46,7 @@ func assessText(a *plans.Assessment, zoom bool, columns int) string {
 		}
 		text := fmt.Sprintf("%-10s %s %s: %s", g.of.Status, g.of.Force, g.shortPlaces(), g.of.What)
 		b.WriteString("  " + wrap(text, columns-2, 13))
-		b.WriteString(strings.Repeat(" ", 13) + wrap(g.of.Why+" ("+g.of.Section+")", columns-13, 13))
+		b.WriteString(strings.Repeat(" ", 13) + wrapFrom(g.of.Why+" ("+g.of.Section+")", columns, 13))
 	}
 	found := findingGroups(a)
 	if len(found) > 0 {
@@ -61,6 +61,12 @@ func assessText(a *plans.Assessment, zoom bool, columns int) string {
 	}
 	b.WriteString("\n" + wrap(assessTotal(a), columns, 0))
 	return b.String()
+}
+
+// wrapFrom is wrap for a text that begins in a later column, and goes on there.
+func wrapFrom(text string, columns, from int) string {
+	lines := strings.TrimSuffix(wrap(text, columns-from, 0), "\n")
+	return strings.ReplaceAll(lines, "\n", "\n"+strings.Repeat(" ", from)) + "\n"
 }
 
 const assessOffline = "Offline: no device was asked. This is what their platforms and the fleet file promise; assess again without --offline before the rollout."
