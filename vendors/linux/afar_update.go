@@ -126,7 +126,7 @@ func (d *Afar) program(ctx context.Context, updates []vendors.PortUpdate, lease 
 		ops += len(p.have) + len(p.want)
 	}
 	w.flushSet(setLease)
-	w.addKeys(setLease, d.keys, lease+afarTick)
+	w.addKeys(setLease, d.keys, lease+leaseTick)
 	until := d.cfg.Now().Add(lease)
 	if _, err := d.nft(ctx, "-f -", w.Bytes()); err != nil {
 		return errors.Join(append(errs, fmt.Errorf("write the signal: %w", err))...)
@@ -138,10 +138,6 @@ func (d *Afar) program(ctx context.Context, updates []vendors.PortUpdate, lease 
 	res.Leased, d.leaseUntil = true, until
 	return errors.Join(errs...)
 }
-
-// afarTick is the longest of the ticks in which kernels count: an element may
-// expire so much earlier than its timeout says.
-const afarTick = 10 * time.Millisecond
 
 // compile sets p.want for the intents. After an error p.want is the fallback.
 func (d *Afar) compile(p *afarPort, intents []vlanrules.Intent) error {

@@ -118,3 +118,7 @@ const (
 	minLease = 10 * time.Millisecond
 	maxLease = time.Hour
 )
+
+// leaseTick is the longest of the ticks in which kernels count: an element may
+// expire so much earlier than its timeout says.
+const leaseTick = 10 * time.Millisecond

@@ -202,7 +202,3 @@ func (d *Driver) Remove(ctx context.Context) error {
 	}))
 	return errors.Join(errs...)
 }
-
-// leaseTick is the longest of the ticks in which kernels count: an element may
-// expire so much earlier than its timeout says.
-const leaseTick = 10 * time.Millisecond

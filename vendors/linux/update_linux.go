@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -47,12 +46,12 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 	if changed || !d.synced {
 		var repaired []vendors.Change
 		repaired, syncErr = d.sync(ctx)
-		note(&res, repaired)
+		noteRepairs(&res, repaired)
 		if !d.synced {
 			return res, syncErr
 		}
 	}
-	d.retryStrip()
+	noteRepairs(&res, d.watchStrip())
 	for try := 1; ; try++ {
 		err = d.program(updates, lease, &res)
 		if !errors.Is(err, unix.ERESTART) || try == conflictTries {
@@ -61,23 +60,10 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		// Somebody else changed nftables, perhaps our table.
 		var repaired []vendors.Change
 		repaired, syncErr = d.sync(ctx)
-		note(&res, repaired)
+		noteRepairs(&res, repaired)
 		if !d.synced {
 			return res, syncErr
 		}
-	}
-}
-
-// note adds to the result what was put right.
-func note(res *vendors.UpdateResult, changes []vendors.Change) {
-	for _, c := range changes {
-		if res.Repaired != "" {
-			res.Repaired += "; "
-		}
-		if c.Port != "" {
-			res.Repaired += "port " + c.Port + ": "
-		}
-		res.Repaired += string(c.Kind) + " " + c.Detail
 	}
 }
 
@@ -226,31 +212,11 @@ func (d *Driver) compile(p *port, intents []vlanrules.Intent) error {
 	}
 	p.intents = append(p.intents[:0], intents...)
 	p.compiled, p.refused = true, nil
-	refuse := func(format string, args ...any) error {
-		p.want = p.want[:0]
-		if d.setup.OnStale == inventory.Conservative {
-			p.want = append(p.want, d.stale...)
-		}
-		p.refused = &vendors.PermanentError{Port: p.name, Err: fmt.Errorf(format, args...)}
-		return p.refused
+	err := compile(d.compiler, d.setup, p.action, &p.result, &p.want, intents)
+	if err == nil {
+		return nil
 	}
-	for i := range intents {
-		in := &intents[i]
-		switch {
-		case in.Action != vlanrules.Update:
-		case p.action != vlanrules.Update:
-			return refuse("its setup is %s: apply a setup that updates it first", p.action)
-		case !slices.Contains(d.setup.Signals, in.Signal):
-			return refuse("%s is not a signal of the setup", in.Signal)
-		}
-	}
-	d.compiler.Compile(&p.result, p.result.Table, intents)
-	if p.result.Verdict.Level != vlanrules.Full {
-		return refuse("%s", p.result.Verdict.Reason)
-	}
-	var err error
-	if p.want, err = lower(p.want, p.result.Table); err != nil {
-		return refuse("%w", err)
-	}
-	return nil
+	p.want = fallback(p.want, d.setup, d.stale)
+	p.refused = &vendors.PermanentError{Port: p.name, Err: err}
+	return p.refused
 }
