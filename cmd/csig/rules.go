@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors/all"
@@ -23,103 +25,69 @@ func newRules() *cobra.Command {
 	return cmd
 }
 
-// matchKinds are the kinds of --match.
-var matchKinds = []vlanrules.MatchKind{vlanrules.MatchRange, vlanrules.MatchTernary, vlanrules.MatchTernaryUnordered, vlanrules.MatchExact}
-
-func parseMatchKind(name string) (vlanrules.MatchKind, error) {
-	for _, k := range matchKinds {
-		if k.String() == name {
-			return k, nil
-		}
-	}
-	return 0, fmt.Errorf("--match %q: want range, ternary, ternary-unordered or exact", name)
+// explainFlags are the flags of csig rules explain.
+type explainFlags struct {
+	signal, layout, match, platform string
+	bucket, from                    uint8
+	lm, fromLM                      uint16
+	budget                          int
+	values, classes, costs, asJSON  bool
 }
 
 func newRulesExplain() *cobra.Command {
-	var (
-		signal, layout, match, platform string
-		bucket, from                    uint8
-		lm, fromLM                      uint16
-		budget                          int
-		costs, asJSON                   bool
-	)
+	var v explainFlags
 	cmd := &cobra.Command{
 		Use:   "explain --signal SIGNAL --bucket S",
 		Short: "The rule table for a signal and bucket, and the steps from another",
 		Long: `Draw the table that makes a switch compare and replace one signal: each entry's
 bits with wildcards, its priority and action, and how many of the 32 buckets and
 of the tag's values it takes. With --from, the ordered steps that lead there from
-another bucket, with the state after each.`,
+another bucket, with the state after each.
+
+What the device cannot do is refused with the reason: the exit code is 1, and
+with --json the object is printed all the same.`,
 		Example: `  csig rules explain --signal abw --bucket 11 --lm 5 --match ternary
   csig rules explain --signal abwc --bucket 12 --from 11 --lm 5 --match ternary --budget 7
   csig rules explain --signal abw --bucket 7 --lm 3 --platform linux --json
   csig rules explain --costs --layout uec`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if costs {
-				l, err := quantize.ParseLayout(layout)
-				if err != nil {
-					return err
-				}
-				table := explain.Costs(l)
-				if asJSON {
-					return printJSON(cmd.OutOrStdout(), table)
-				}
-				_, err = fmt.Fprint(cmd.OutOrStdout(), table.Text())
+			if v.costs {
+				return explainCosts(cmd, &v)
+			}
+			o, err := v.options(cmd)
+			if err != nil {
 				return err
-			}
-			if !cmd.Flags().Changed("bucket") {
-				return usageError(cmd, "--bucket is missing: the port's own bucket, 0 to 31")
-			}
-			o := explain.Options{Bucket: bucket, LM: lm, Budget: budget, Platform: platform}
-			var err error
-			if o.Signal, err = quantize.ParseSignal(signal); err != nil {
-				return err
-			}
-			if o.Layout, err = quantize.ParseLayout(layout); err != nil {
-				return err
-			}
-			if o.Match, err = parseMatchKind(match); err != nil {
-				return err
-			}
-			if platform != "" {
-				p, err := all.Default().Platform(platform)
-				if err != nil {
-					return fmt.Errorf("--platform: %w", err)
-				}
-				o.Caps = &p.Rules
-			}
-			if cmd.Flags().Changed("from") {
-				o.From = &explain.State{Bucket: from, LM: lm}
-				if cmd.Flags().Changed("from-lm") {
-					o.From.LM = fromLM
-				}
-			} else if cmd.Flags().Changed("from-lm") {
-				return fmt.Errorf("--from-lm goes with --from")
 			}
 			res, err := explain.Explain(o)
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), res)
+			if v.asJSON {
+				err = printJSON(cmd.OutOrStdout(), res)
+			} else {
+				_, err = fmt.Fprint(cmd.OutOrStdout(), res.Text())
 			}
-			_, err = fmt.Fprint(cmd.OutOrStdout(), res.Text())
+			if err == nil && res.Refused() {
+				err = fmt.Errorf("rules explain: refused: %s", res.Verdict.Reason)
+			}
 			return err
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&signal, "signal", "abw", "abw, abwc, pd or nqd")
-	f.Uint8Var(&bucket, "bucket", 0, "the port's own bucket, 0 to 31")
-	f.Uint16Var(&lm, "lm", 1, "the locator written")
-	f.Uint8Var(&from, "from", 0, "explain the change from this bucket")
-	f.Uint16Var(&fromLM, "from-lm", 0, "the locator before the change (default: --lm)")
-	f.StringVar(&layout, "layout", "draft-00", "draft-00 or uec")
-	f.StringVar(&match, "match", "range", "what the table can match: range, ternary, ternary-unordered or exact")
-	f.IntVar(&budget, "budget", 0, "ternary: entries to spend on fewer changes later (default: as few as possible)")
-	f.StringVar(&platform, "platform", "", "a platform's own capabilities instead of --match")
-	f.BoolVar(&costs, "costs", false, "count, by compiling, what every kind of table costs")
-	addJSON(cmd, &asJSON)
+	f.StringVar(&v.signal, "signal", "abw", "abw, abwc, pd or nqd")
+	f.Uint8Var(&v.bucket, "bucket", 0, "the port's own bucket, 0 to 31")
+	f.Uint16Var(&v.lm, "lm", 1, "the locator written")
+	f.Uint8Var(&v.from, "from", 0, "explain the change from this bucket")
+	f.Uint16Var(&v.fromLM, "from-lm", 0, "the locator before the change (default: --lm)")
+	f.StringVar(&v.layout, "layout", "draft-00", "draft-00 or uec")
+	f.StringVar(&v.match, "match", "range", "what the table can match: range, ternary, ternary-unordered or exact")
+	f.BoolVar(&v.values, "values", false, "ternary-unordered, exact: entries can share a value that one operation changes")
+	f.BoolVar(&v.classes, "classes", false, "exact: a first stage turns VIDs into classes")
+	f.IntVar(&v.budget, "budget", 0, "ternary: entries to spend on fewer changes later (default: as few as possible)")
+	f.StringVar(&v.platform, "platform", "", "a platform's own capabilities instead of --match")
+	f.BoolVar(&v.costs, "costs", false, "count, by compiling, what every kind of table costs")
+	addJSON(cmd, &v.asJSON)
 	for name, values := range map[string][]string{
 		"signal": {"abw", "abwc", "pd", "nqd"}, "layout": {"draft-00", "uec"},
 		"match": {"range", "ternary", "ternary-unordered", "exact"}, "platform": all.Default().Platforms(),
@@ -127,4 +95,73 @@ another bucket, with the state after each.`,
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	return cmd
+}
+
+// explainCosts counts all kinds of table, whatever the other flags: so there
+// must be none.
+func explainCosts(cmd *cobra.Command, v *explainFlags) error {
+	var err error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if err == nil && !slices.Contains([]string{"costs", "layout", "json"}, f.Name) {
+			err = usageError(cmd, "--costs counts every kind of table for any bucket: it goes with --layout and --json, not with --%s", f.Name)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	l, err := quantize.ParseLayout(v.layout)
+	if err != nil {
+		return err
+	}
+	table := explain.Costs(l)
+	if v.asJSON {
+		return printJSON(cmd.OutOrStdout(), table)
+	}
+	_, err = fmt.Fprint(cmd.OutOrStdout(), table.Text())
+	return err
+}
+
+// options is what the flags ask to explain. Flags that contradict each other,
+// or that would change nothing, are errors.
+func (v *explainFlags) options(cmd *cobra.Command) (explain.Options, error) {
+	o := explain.Options{Bucket: v.bucket, LM: v.lm, Budget: v.budget, Platform: v.platform, Values: v.values, Classes: v.classes}
+	given := cmd.Flags().Changed
+	if !given("bucket") {
+		return o, usageError(cmd, "--bucket is missing: the port's own bucket, 0 to 31")
+	}
+	if given("from-lm") && !given("from") {
+		return o, usageError(cmd, "--from-lm goes with --from")
+	}
+	var err error
+	if o.Signal, err = quantize.ParseSignal(v.signal); err != nil {
+		return o, err
+	}
+	if o.Layout, err = quantize.ParseLayout(v.layout); err != nil {
+		return o, err
+	}
+	if o.Match, err = vlanrules.ParseMatchKind(v.match); err != nil {
+		return o, usageError(cmd, "--match: %v", err)
+	}
+	if given("platform") {
+		for _, other := range []string{"match", "values", "classes"} {
+			if given(other) {
+				return o, usageError(cmd, "--platform %s brings capabilities of its own: leave out --%s", v.platform, other)
+			}
+		}
+		p, err := all.Default().Platform(v.platform)
+		if err != nil {
+			return o, fmt.Errorf("--platform: %w", err)
+		}
+		o.Caps = &p.Rules
+	}
+	if caps := o.Device(); given("budget") && !explain.TakesBudget(caps) {
+		return o, usageError(cmd, "--budget is for ternary tables, and for ternary-unordered ones whose entries share values: this one is %s", caps.Match)
+	}
+	if given("from") {
+		o.From = &explain.State{Bucket: v.from, LM: v.lm}
+		if given("from-lm") {
+			o.From.LM = v.fromLM
+		}
+	}
+	return o, nil
 }

@@ -24,6 +24,8 @@ type Options struct {
 	From   *State // nil: no steps
 
 	Match    vlanrules.MatchKind // the kind of table; ignored with Caps
+	Values   bool                // entries can share a value: ternary-unordered and exact; ignored with Caps
+	Classes  bool                // a first stage turns VIDs into classes: exact; ignored with Caps
 	Budget   int                 // entries for the signal in a ternary table; 0: as few as possible
 	Platform string              // whose capabilities Caps are, "" for a generic device
 	Caps     *vlanrules.Caps     // of a platform; nil: a generic device of kind Match
@@ -62,7 +64,7 @@ type Result struct {
 
 	initial, final vlanrules.Table
 	ops            []vlanrules.Op
-	first          vlanrules.Table // what the device looks at before the port's table
+	best           bool // the bucket that nothing is better than
 	kind           vlanrules.MatchKind
 	layout         quantize.Layout
 }
@@ -117,23 +119,42 @@ type Step struct {
 	Entry Entry  `json:"entry"`
 }
 
-// smallest is the budget that asks for the smallest table.
-const smallest = 3
+// smallest is the budget that asks for the smallest table, roomy one that
+// leaves room for runs over a shared value.
+const (
+	smallest = 3
+	roomy    = 7
+)
 
-// Explain compiles what opts ask for. A device that cannot do it is not an
-// error but a verdict; errors are options that make no sense.
+// Device is the capabilities that opts ask for.
+func (o *Options) Device() vlanrules.Caps {
+	if o.Caps != nil {
+		return *o.Caps
+	}
+	caps := Generic(o.Match)
+	caps.Values, caps.Classes = o.Values, o.Classes
+	return caps
+}
+
+// budget is the entries to spend, or 0 for the compiler's own default.
+func (o *Options) budget() int {
+	switch {
+	case o.Budget > 0 || o.Caps != nil:
+		return o.Budget
+	case o.Values:
+		return roomy
+	}
+	return smallest
+}
+
+// Explain compiles what opts ask for. A device that cannot do it, or could not
+// be in the state to come from, is not an error but a verdict; errors are
+// options that make no sense.
 func Explain(opts Options) (*Result, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	caps := Generic(opts.Match)
-	if opts.Caps != nil {
-		caps = *opts.Caps
-	}
-	budget := opts.Budget
-	if budget == 0 && opts.Caps == nil {
-		budget = smallest
-	}
+	caps, budget := opts.Device(), opts.budget()
 	var compile []vlanrules.Option
 	if budget > 0 {
 		compile = append(compile, vlanrules.WithBudget(budget))
@@ -151,46 +172,59 @@ func Explain(opts Options) (*Result, error) {
 	if opts.Signal.Max() {
 		r.Aggregate = "max"
 	}
-	if caps.Match == vlanrules.MatchTernary {
+	if TakesBudget(caps) {
 		r.Budget = budget
 	}
+	r.best = opts.Bucket == opts.Signal.InitialBucket()
 	want := []vlanrules.Intent{{Signal: opts.Signal, Action: vlanrules.Update, S: opts.Bucket, LM: opts.LM}}
 	var res vlanrules.Result
 	c.Compile(&res, nil, want)
 	r.Verdict = Verdict{Level: res.Verdict.Level.String(), Reason: res.Verdict.Reason}
 	if res.Choice != nil {
 		r.Form, r.Why = res.Choice.Form.String(), res.Choice.Why
-		switch res.Choice.Form {
-		case vlanrules.FormClass, vlanrules.FormSharedClass:
-			r.first = c.ClassTable()
-		}
 	}
-	r.first = append(r.first, guard(caps, opts.Layout)...)
-	r.final = r.whole(res.Table)
-	r.Entries = entries(r.final)
-	if opts.From != nil && res.Verdict.Level != vlanrules.Refused {
-		return r, r.explainSteps(c, caps, opts, want)
+	if !r.Refused() {
+		r.final = whole(c, caps, opts.Layout, &res)
+		r.Entries = entries(r.final)
 	}
 	if opts.From != nil {
-		r.Initial, r.Steps = []Entry{}, []Step{}
+		r.explainSteps(c, caps, opts, want)
 	}
 	return r, nil
 }
 
+// Refused reports whether the device cannot be in the state asked for, or
+// could not be in the one to come from.
+func (r *Result) Refused() bool { return r.Verdict.Level == vlanrules.Refused.String() }
+
+// TakesBudget reports whether the number of entries to spend changes anything
+// on a device.
+func TakesBudget(caps vlanrules.Caps) bool {
+	return caps.Match == vlanrules.MatchTernary || caps.Match == vlanrules.MatchTernaryUnordered && caps.Values
+}
+
 // explainSteps compiles the old bucket afresh and goes from there to the new.
-func (r *Result) explainSteps(c *vlanrules.Compiler, caps vlanrules.Caps, opts Options, want []vlanrules.Intent) error {
+// Where either is refused there are no steps, but what can be shown is.
+func (r *Result) explainSteps(c *vlanrules.Compiler, caps vlanrules.Caps, opts Options, want []vlanrules.Intent) {
+	r.Initial, r.Steps, r.Transaction = []Entry{}, []Step{}, caps.Txn.String()
 	var old, res vlanrules.Result
 	c.Compile(&old, nil, []vlanrules.Intent{{Signal: opts.Signal, Action: vlanrules.Update, S: opts.From.Bucket, LM: opts.From.LM}})
 	if old.Verdict.Level == vlanrules.Refused {
-		return fmt.Errorf("the state to come from cannot be: %s", old.Verdict.Reason)
+		if !r.Refused() {
+			r.Verdict = Verdict{Level: vlanrules.Refused.String(), Reason: "the state to come from cannot be: " + old.Verdict.Reason}
+		}
+		return
+	}
+	r.initial = whole(c, caps, opts.Layout, &old)
+	r.Initial = entries(r.initial)
+	if r.Refused() {
+		return
 	}
 	c.Compile(&res, old.Table, want)
-	r.initial, r.ops = r.whole(old.Table), res.Ops
-	r.Initial, r.Steps, r.Transaction = entries(r.initial), []Step{}, caps.Txn.String()
+	r.ops = res.Ops
 	for _, op := range r.ops {
 		r.Steps = append(r.Steps, Step{Op: op.Kind.String(), ID: op.Entry.ID, Entry: entry(op.Entry)})
 	}
-	return nil
 }
 
 // check finds options that make no sense.
@@ -206,6 +240,10 @@ func (o *Options) check() error {
 		return fmt.Errorf("from bucket %d: want 0 to %d", o.From.Bucket, quantize.NumBuckets-1)
 	case o.From != nil && o.From.LM > o.Layout.LMAllOnes():
 		return fmt.Errorf("from locator %d: %s has %d bits, want 0 to %d", o.From.LM, o.Layout, o.Layout.LMBits(), o.Layout.LMAllOnes())
+	case o.Caps == nil && o.Values && o.Match != vlanrules.MatchTernaryUnordered && o.Match != vlanrules.MatchExact:
+		return fmt.Errorf("shared values: they help %s and %s tables, not %s ones", vlanrules.MatchTernaryUnordered, vlanrules.MatchExact, o.Match)
+	case o.Caps == nil && o.Classes && o.Match != vlanrules.MatchExact:
+		return fmt.Errorf("classes: they are for %s tables, not for %s ones", vlanrules.MatchExact, o.Match)
 	case o.Budget < 0 || o.Budget > 0 && o.Budget < smallest:
 		return fmt.Errorf("budget %d: a ternary table needs %d entries for some buckets", o.Budget, smallest)
 	}
@@ -236,9 +274,14 @@ func guard(caps vlanrules.Caps, layout quantize.Layout) vlanrules.Table {
 	}}
 }
 
-// whole is a port's table behind what the device looks at first.
-func (r *Result) whole(t vlanrules.Table) vlanrules.Table {
-	return append(append(vlanrules.Table{}, r.first...), t...)
+// whole is a port's table behind what the device looks at first: the stage
+// that makes classes, and the test of D.
+func whole(c *vlanrules.Compiler, caps vlanrules.Caps, layout quantize.Layout, res *vlanrules.Result) vlanrules.Table {
+	var t vlanrules.Table
+	if res.Choice != nil && (res.Choice.Form == vlanrules.FormClass || res.Choice.Form == vlanrules.FormSharedClass) {
+		t = c.ClassTable()
+	}
+	return append(append(t, guard(caps, layout)...), res.Table...)
 }
 
 // do does one operation on a table of its own, which stays in match order.

@@ -52,35 +52,42 @@ func (f *fieldJSON) takes(v int) bool {
 	return v >= *f.First && v <= *f.Last
 }
 
-// leaves is the VID a tag leaves with: in order of priority, the first entry
-// that matches.
-func leaves(t []entryJSON, tci int) int {
-	class := 0
+// leaves makes a function of a table: the VID a tag leaves with. In order of
+// priority the first entry that matches decides, behind a stage that gives
+// classes to VIDs.
+func leaves(t []entryJSON) func(tci int) int {
+	var rows []entryJSON
+	values, class := map[int]int{}, map[int]int{}
 	for _, e := range t {
-		if e.Action.Type == "set-class" && class == 0 && e.Match.VID.takes(tci&0xfff) {
-			class = e.Action.Class
+		switch e.Action.Type {
+		case "set-class":
+			if f := e.Match.VID; *f.Mask == 0xfff {
+				class[*f.Value] = e.Action.Class
+			}
+		case "value":
+			values[*e.ID] = e.Action.VID
+		default:
+			rows = append(rows, e)
 		}
 	}
-	for _, e := range t {
-		if e.Action.Type == "set-class" || e.Action.Type == "value" || e.Match.Class != 0 && e.Match.Class != class {
-			continue
-		}
-		if !e.Match.PCP.takes(tci>>13) || !e.Match.DEI.takes(tci>>12&1) || !e.Match.VID.takes(tci&0xfff) {
-			continue
-		}
-		switch e.Action.Type {
-		case "rewrite":
-			return e.Action.VID
-		case "use-value":
-			for _, v := range t {
-				if v.Action.Type == "value" && *v.ID == e.Action.Value {
-					return v.Action.VID
-				}
+	return func(tci int) int {
+		for _, e := range rows {
+			if e.Match.Class != 0 && e.Match.Class != class[tci&0xfff] {
+				continue
 			}
+			if !e.Match.PCP.takes(tci>>13) || !e.Match.DEI.takes(tci>>12&1) || !e.Match.VID.takes(tci&0xfff) {
+				continue
+			}
+			switch e.Action.Type {
+			case "rewrite":
+				return e.Action.VID
+			case "use-value":
+				return values[e.Action.Value]
+			}
+			return tci & 0xfff
 		}
 		return tci & 0xfff
 	}
-	return tci & 0xfff
 }
 
 func ideal(o explain.Options, bucket uint8, lm uint16, tci int) int {
@@ -113,6 +120,9 @@ func TestJSONIsComplete(t *testing.T) {
 		{"unordered", explain.Options{Match: vlanrules.MatchTernaryUnordered}},
 		{"platform", explain.Options{Platform: "linux", Caps: &linux}},
 		{"shared value", explain.Options{Platform: "other", Caps: &shared}},
+		{"unordered, values", explain.Options{Match: vlanrules.MatchTernaryUnordered, Values: true}},
+		{"classes", explain.Options{Match: vlanrules.MatchExact, Classes: true}},
+		{"classes, values", explain.Options{Match: vlanrules.MatchExact, Classes: true, Values: true}},
 	} {
 		for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
 			for _, pair := range [][2]uint8{{7, 8}, {8, 7}, {31, 30}, {0, 19}, {22, 5}, {11, 11}} {
@@ -160,11 +170,12 @@ func follow(t *testing.T, o explain.Options) {
 			}
 			seen[*e.ID] = true
 		}
+		leave := leaves(table)
 		for tci := range 1 << 16 {
 			if dBlind && tci&1 == 1 {
 				continue
 			}
-			if is, want := leaves(table, tci), ideal(o, bucket, lm, tci); is != want {
+			if is, want := leave(tci), ideal(o, bucket, lm, tci); is != want {
 				t.Fatalf("%s: tag %#04x leaves with VID %d, want %d", name, tci, is, want)
 			}
 		}
@@ -190,8 +201,9 @@ func follow(t *testing.T, o explain.Options) {
 		if o.Caps != nil && o.Caps.Txn != vlanrules.TxnEntry {
 			continue
 		}
+		leave := leaves(table)
 		for tci := range 1 << 16 {
-			is := leaves(table, tci)
+			is := leave(tci)
 			if dBlind && tci&1 == 1 {
 				continue
 			}
@@ -228,14 +240,36 @@ func TestJSONOfExact(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	small := vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Modify: true, Entries: 100}
-	r, err := explain.Explain(explain.Options{Bucket: 20, LM: 5, Caps: &small, Platform: "small", From: &explain.State{Bucket: 3, LM: 5}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, _ := json.Marshal(r)
-	if r.Verdict.Level != "refused" || !strings.Contains(r.Text(), "refused: needs 3,968 exact entries") ||
-		!strings.Contains(string(raw), `"entries":[],"initial":[],"steps":[]`) {
-		t.Errorf("%s\n%s", r.Text(), raw)
+	dFirst := vlanrules.Caps{MatchPCP: true, MatchD: true}
+	for _, tc := range []struct {
+		name   string
+		opts   explain.Options
+		reason string
+		json   string
+		text   string
+	}{
+		{"both states", explain.Options{Bucket: 20, LM: 5, Caps: &small, Platform: "small", From: &explain.State{Bucket: 3, LM: 5}},
+			"needs 3,968 exact entries", `"entries":[],"initial":[],"steps":[]`, "refused: needs 3,968 exact entries"},
+		{"the new state", explain.Options{Bucket: 0, LM: 0, From: &explain.State{Bucket: 3, LM: 5}},
+			"bucket 0 with locator 0 is VID 0", `"entries":[],"initial":[{"id":`, "S=3 LM=5 stays:"},
+		{"the new state, no steps asked for", explain.Options{Bucket: 0, LM: 0, Layout: quantize.UEC, Caps: &dFirst},
+			"bucket 0 with locator 0 is VID 0", `"entries":[]`, "refused: abw"},
+		{"the old state", explain.Options{Bucket: 3, LM: 5, From: &explain.State{}},
+			"the state to come from cannot be: abw: bucket 0 with locator 0 is VID 0", `"initial":[],"steps":[]`, "refused: the state to come from"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r, err := explain.Explain(tc.opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, _ := json.Marshal(r)
+			if !r.Refused() || !strings.Contains(r.Verdict.Reason, tc.reason) || !strings.Contains(string(raw), tc.json) || !strings.Contains(r.Text(), tc.text) {
+				t.Errorf("%+v\n%s\n%s", r.Verdict, r.Text(), raw)
+			}
+			if (r.Initial == nil) != (tc.opts.From == nil) || len(r.Steps) > 0 {
+				t.Errorf("initial %v, steps %v", r.Initial, r.Steps)
+			}
+		})
 	}
 	for name, o := range map[string]explain.Options{
 		"bucket 32":       {Bucket: 32},
@@ -243,14 +277,13 @@ func TestRefusals(t *testing.T) {
 		"from bucket 99":  {From: &explain.State{Bucket: 99}},
 		"from locator 64": {Layout: quantize.UEC, From: &explain.State{LM: 64}},
 		"budget 2":        {Budget: 2},
+		"shared values":   {Match: vlanrules.MatchTernary, Values: true},
+		"classes":         {Match: vlanrules.MatchTernaryUnordered, Classes: true},
 		"signal t7":       {Signal: 7},
 	} {
 		if _, err := explain.Explain(o); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v", name, err)
 		}
-	}
-	if _, err := explain.Explain(explain.Options{Bucket: 3, LM: 5, From: &explain.State{}}); err == nil || !strings.Contains(err.Error(), "the state to come from cannot be") {
-		t.Errorf("error %v", err)
 	}
 }
 

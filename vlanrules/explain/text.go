@@ -19,14 +19,22 @@ func (r *Result) Text() string {
 	if r.Aggregate == "max" {
 		compare = "<"
 	}
-	fmt.Fprintf(&b, "%s(%s), %s: a tag with T=%d and S %s %d leaves with S=%d and LM=%d, that is VID %d.\n",
-		r.Aggregate, r.Signal, r.Layout, r.T, compare, r.Bucket, r.Bucket, r.LM, r.VID)
+	fmt.Fprintf(&b, "%s(%s), %s: ", r.Aggregate, r.Signal, r.Layout)
+	if r.best {
+		fmt.Fprintf(&b, "%d is the best bucket: nothing is updated.\n", r.Bucket)
+	} else {
+		fmt.Fprintf(&b, "a tag with T=%d and S %s %d leaves with S=%d and LM=%d, that is VID %d.\n", r.T, compare, r.Bucket, r.Bucket, r.LM, r.VID)
+	}
 	device := r.Match + " table"
 	if r.Platform != "" {
 		device = r.Platform + ", " + device
 	}
-	if r.Verdict.Level == vlanrules.Refused.String() {
+	if r.Refused() {
 		fmt.Fprintf(&b, "%s: refused: %s.\n", device, r.Verdict.Reason)
+		if len(r.Initial) > 0 {
+			fmt.Fprintf(&b, "\nS=%d LM=%d stays:\n\n", r.From.Bucket, r.From.LM)
+			r.drawTable(&b, r.initial, "", 0)
+		}
 		return b.String()
 	}
 	fmt.Fprintf(&b, "%s, form %s: %s.\n", device, r.Form, r.Why)
