@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -22,6 +23,9 @@ type stripper struct {
 	tag     string // what program does, hashed by the kernel
 	tpid    uint16 // what program was made for
 	wide    uint16
+
+	looked time.Time        // when the ports that strip were looked at last
+	right  map[int]lookedAt // by index: what was found right
 }
 
 // errNoBPF is the reason where programs may not be loaded or looked for.
