@@ -87,6 +87,8 @@ type Refresh struct {
 	before  instant // of the run before
 	stuck   bool
 	seen    uint64
+	begun   uint64 // of these, those before everything was forgotten
+	blind   int64  // the last reading of which no port could be compared
 
 	longest int64 // how long a period may be while none has been learned
 
@@ -128,34 +130,6 @@ type instant struct {
 	at    int64
 	error time.Duration // how far at may be off
 	steps time.Duration // what all gaps up to now may be off, added up
-}
-
-// refreshPort is a port's last reading.
-type refreshPort struct {
-	have            bool
-	anchored        bool // an instant has been given out
-	pending         bool // did not move in the run, and its counters may come later
-	idle            bool // was last taken for idle
-	own             bool // refreshes apart from the others
-	moved           bool // in this reading
-	torn            bool // in this reading: one of octets and packets has moved
-	was             bool // torn in the reading before
-	torns           int  // in a row
-	octets, packets uint64
-	epoch           uint64
-	width           uint8
-	run             uint64 // the run in which it moved last
-	frames          uint64 // sent between its last two instants
-	span            int64  // and the time between these
-	at              int64  // the last instant given out
-	steps           time.Duration
-
-	// What a clock of its own would look like.
-	doubt    bool   // said to be idle since it moved last, against expectation
-	odd      int    // how often in a row that looked wrong afterwards
-	movedAt  int64  // when it moved last
-	movedBy  uint64 // by how many frames
-	movedFor int64  // and how long after it had moved before
 }
 
 // NewRefresh returns a Refresh that has seen no reading.
@@ -204,10 +178,16 @@ func (r *Refresh) Observe(samples []Sample) {
 			return
 		case gap == 0:
 			return
+		case r.restarted(samples):
+			// Its timer or cache started anew with it, and no counter goes on from
+			// an instant before.
+			r.forget(samples)
+			r.base, r.local = samples[first].At, ours
+			return
 		}
 	}
 	r.local = ours
-	moved, again, frames := r.compare(samples)
+	moved, again, frames := r.compare(samples, now)
 	switch {
 	case !r.read:
 		r.read = true
@@ -227,16 +207,21 @@ func (r *Refresh) Observe(samples []Sample) {
 }
 
 // compare finds the ports that moved: how many, whether any of them had already
-// moved in this run, and how many frames they all sent.
-func (r *Refresh) compare(samples []Sample) (moved int, again bool, frames uint64) {
+// moved in this run, and how many frames they all sent. A port that is new, or came
+// back, starts here.
+func (r *Refresh) compare(samples []Sample, now int64) (moved int, again bool, frames uint64) {
+	followed := false
 	for i := range samples {
 		s, p := &samples[i], &r.ports[i]
 		p.was = p.torn
 		if p.moved, p.torn = false, false; !p.follows(s) {
 			// A port that could not be read may have moved or not.
-			p.have = p.have && s.Err != nil
+			if s.Err == nil {
+				*p = refreshPort{at: now, since: now, steps: p.steps, own: p.own && usable(s)}
+			}
 			continue
 		}
+		followed = true
 		octets, packets := s.Octets != p.octets, s.Packets != p.packets
 		p.tear(octets, packets)
 		if p.torn {
@@ -250,28 +235,10 @@ func (r *Refresh) compare(samples []Sample) (moved int, again bool, frames uint6
 			frames += d
 		}
 	}
-	return moved, again, frames
-}
-
-// maxTorn is for how many readings in a row a port may be between two refreshes; one
-// that is for longer counts only one of the two.
-const maxTorn = 2
-
-// tear notes whether the source refreshed in the middle of the port: no frame
-// without octets is sent, nor octets without a frame.
-func (p *refreshPort) tear(octets, packets bool) {
-	switch {
-	case octets == packets:
-		p.torns = 0
-	case p.torns < maxTorn:
-		p.torns++
-		p.torn = true
+	if !followed {
+		r.blind = now
 	}
-}
-
-// follows reports whether s can be compared with the reading before.
-func (p *refreshPort) follows(s *Sample) bool {
-	return p.have && usable(s) && s.Epoch == p.epoch && s.Bits == p.width
+	return moved, again, frames
 }
 
 func usable(s *Sample) bool { return s.Err == nil && s.Up && !s.Live }
@@ -287,9 +254,7 @@ func (r *Refresh) remember(samples []Sample) {
 			*p = refreshPort{}
 			continue
 		}
-		if !p.follows(s) {
-			*p = refreshPort{have: true, epoch: s.Epoch, width: s.Bits, at: p.at, steps: p.steps, own: p.own}
-		}
+		p.have, p.epoch, p.width = true, s.Epoch, s.Bits
 		if p.torn {
 			continue // its last whole reading counts
 		}
@@ -300,10 +265,27 @@ func (r *Refresh) remember(samples []Sample) {
 	}
 }
 
+// restarted reports whether every port that was known and can be compared now has
+// started a new epoch: the device restarted, or what counts in it.
+func (r *Refresh) restarted(samples []Sample) bool {
+	anew := false
+	for i := range samples {
+		s, p := &samples[i], &r.ports[i]
+		if !p.have || !usable(s) {
+			continue
+		}
+		if s.Epoch == p.epoch {
+			return false
+		}
+		anew = true
+	}
+	return anew
+}
+
 // forget starts anew with this reading.
 func (r *Refresh) forget(samples []Sample) {
 	clear(r.ports)
-	*r = Refresh{cfg: r.cfg, ports: r.ports, fit: beats{pts: r.fit.pts[:0]}, read: true, seen: r.seen}
+	*r = Refresh{cfg: r.cfg, ports: r.ports, fit: beats{pts: r.fit.pts[:0]}, read: true, seen: r.seen, begun: r.seen}
 	r.remember(samples)
 }
 
@@ -321,7 +303,7 @@ func (r *Refresh) whileSilent(samples []Sample, now int64, moved int) {
 		case !usable(s):
 		case p.moved:
 			r.give(s, p, &r.now, 0)
-		default:
+		case p.have:
 			p.pending = true
 			s.Fresh = Held
 		}
@@ -415,52 +397,6 @@ func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint6
 		p.steps, p.anchored = r.now.steps, true
 		p.tell(s, now)
 	}
-}
-
-// ownClock looks for a port that was said to be idle because others moved, and was
-// not: its counters are refreshed apart from the others'. One that then had more to
-// tell than it can have sent since is proof; one that, several times in a row, had
-// as much to tell as if it had never been idle is proof enough.
-func (p *refreshPort) ownClock(s *Sample, at int64) {
-	if !p.moved || at <= p.movedAt {
-		return
-	}
-	frames, _ := delta(p.packets, s.Packets, s.Bits != 32)
-	octets, _ := delta(p.octets, s.Octets, s.Bits != 32)
-	switch {
-	case !p.doubt || p.own:
-	case s.Speed != 0 && octets/2 > sendable(s.Speed, time.Duration(at-p.at))+overshoot:
-		p.own = true
-	case alike(frames, p.expected(at)) && !alike(frames, expected(p.movedBy, p.movedFor, at-p.at)):
-		p.odd++
-		p.own = p.odd >= oddOnes
-	default:
-		p.odd = 0
-	}
-	p.doubt = false
-	p.movedAt, p.movedBy, p.movedFor = at, frames, at-p.movedAt
-}
-
-// oddOnes is how many odd coincidences in a row are no coincidence.
-const oddOnes = 3
-
-func alike(a, b uint64) bool { return a <= b+b/8 && b <= a+a/8 }
-
-// expected is how many frames the port would have sent by now, had it gone on as
-// it did before it moved last.
-func (p *refreshPort) expected(now int64) uint64 {
-	return expected(p.movedBy, p.movedFor, now-p.movedAt)
-}
-
-// tell notes that the port's values are those of the instant at, and how much it
-// sent up to then.
-func (p *refreshPort) tell(s *Sample, at int64) {
-	if p.have {
-		p.frames, _ = delta(p.packets, s.Packets, s.Bits != 32)
-		p.span = at - p.at
-	}
-	p.doubt = p.doubt || !p.moved && p.expected(at) >= suspect
-	p.at, p.idle, p.pending = at, !p.moved, false
 }
 
 // give hands the port's values on as those of an instant; extra is how much further

@@ -23,7 +23,7 @@ func (r *Refresh) whileCached(samples []Sample, now int64, moved int, again bool
 		r.row++
 		r.refreshed(now, frames)
 	}
-	if again && (r.row >= liveAfter || r.row == 2 && r.seen == 2 && !r.missing((now-r.fit.pts[0].a)/2)) {
+	if again && (r.row >= liveAfter || r.row == 2 && r.seen-r.begun == 2 && !r.missing((now-r.fit.pts[0].a)/2)) {
 		// At the very start two readings in a row are enough. What was learned
 		// because a reading repeated takes more to be undone.
 		r.nowLive(samples, now, frames)
@@ -36,8 +36,8 @@ func (r *Refresh) whileCached(samples []Sample, now int64, moved int, again bool
 	}
 	for i := range samples {
 		s, p := &samples[i], &r.ports[i]
-		if !usable(s) {
-			continue
+		if !usable(s) || !p.have {
+			continue // or new: its first window starts at a refresh after this
 		}
 		if p.torn {
 			p.pending = true
@@ -53,11 +53,11 @@ func (r *Refresh) whileCached(samples []Sample, now int64, moved int, again bool
 			late = 0 // the refresh was in the middle of it
 		}
 		switch {
-		case p.moved:
-			r.give(s, p, &r.now, late)
-		case !p.anchored:
+		case !p.anchored && (!p.moved || r.now.at < p.since):
 			p.pending = true
 			s.Fresh = Held
+		case p.moved:
+			r.give(s, p, &r.now, late)
 		case p.own && p.expected(now) >= suspect:
 			s.Fresh = Held
 			if now-p.movedAt > int64(r.cfg.MaxPeriod) {
@@ -81,7 +81,7 @@ func (r *Refresh) missing(d int64) bool { return 2*d > 3*r.gap }
 // nowLive stops learning: the source is current at every reading.
 func (r *Refresh) nowLive(samples []Sample, now int64, frames uint64) {
 	extra := r.before.error
-	if r.seen == 2 {
+	if r.seen-r.begun == 2 {
 		r.row, extra = 0, 0
 		r.rowFrom = r.fit.pts[0].a
 	}
@@ -98,6 +98,7 @@ func (r *Refresh) nothingMoved(samples []Sample, now int64) {
 		longest = r.fit.hi + 2*r.fit.jitter
 	}
 	since := now - r.fit.last.b
+	unmoved := now - max(r.fit.last.b, r.blind) // for so long that could be seen
 	switch {
 	case r.open:
 		// The refresh is complete: who was to move in it and has not is idle.
@@ -110,17 +111,21 @@ func (r *Refresh) nothingMoved(samples []Sample, now int64) {
 			r.ports[i].pending = true
 		}
 	case r.fit.known():
-		r.hold(samples, since > stuckAfter*longest+r.gap)
+		r.hold(samples, unmoved > stuckAfter*longest+r.gap)
 	default:
-		r.hold(samples, since > stuckAfter*longest)
+		r.hold(samples, unmoved > stuckAfter*longest)
 	}
 	for i := range samples {
 		s, p := &samples[i], &r.ports[i]
 		switch {
-		case !usable(s):
+		case !usable(s) || !p.have:
 		case p.own && p.expected(now) >= suspect:
-		case !p.anchored || p.pending && !r.stuck:
-			// A port that is new, or came back, is as old as the others.
+		case !p.anchored && r.now.at < p.since:
+			// Its counters do not go on from an instant before it was there, or
+			// nothing was sent from then on: a window from there would say too little.
+			s.Fresh = max(s.Fresh, Held)
+		case p.pending && !r.stuck:
+			// Now it is as old as the others.
 			r.give(s, p, &r.now, 0)
 		}
 	}
