@@ -177,7 +177,9 @@ func (a *Agent) afterCycle(ctx context.Context) {
 	case <-a.cycled:
 	default:
 	}
-	limit := time.NewTimer(a.lease() / 3)
+	a.mu.Lock()
+	limit := time.NewTimer(max(a.cycle.lease, MinLease) / 3)
+	a.mu.Unlock()
 	defer limit.Stop()
 	select {
 	case <-a.cycled:
@@ -226,9 +228,15 @@ func (a *Agent) runCycle(ctx context.Context) error {
 		return a.fail(fmt.Errorf("reading counters: %w", err))
 	}
 	lease := a.lease()
+	if err := tooOld(t1.Sub(t0), lease); err != nil {
+		return a.fail(err)
+	}
 	ready := a.compute(a.samples, lease, t1)
 	t2 := a.cfg.Now()
 	var res vendors.UpdateResult
+	if err := tooOld(t2.Sub(t0), lease); err != nil {
+		return a.fail(err)
+	}
 	if ready {
 		// Nothing is programmed before the first complete window: an agent
 		// that takes over must not renew what its predecessor promised.
@@ -268,6 +276,16 @@ func (a *Agent) runCycle(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// tooOld refuses to renew the lease on the strength of a reading that began so
+// long ago: we were stopped or the source was slow, and the lease would promise
+// what was true before the last one ended.
+func tooOld(age, lease time.Duration) error {
+	if age <= lease {
+		return nil
+	}
+	return fmt.Errorf("the reading was %v old before it could be programmed, and the lease is %v: it is dropped", age.Round(time.Millisecond), lease)
 }
 
 // renewed keeps count of the lease that an update began at from and done by to

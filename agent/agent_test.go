@@ -30,8 +30,9 @@ type script struct {
 	octets uint64
 	rate   uint64 // bit/s
 	down   bool
-	port   error // this port cannot be read
-	device error // nothing can be read
+	port   error         // this port cannot be read
+	device error         // nothing can be read
+	stop   time.Duration // we are stopped for so long behind a reading
 	panics atomic.Bool
 	block  chan struct{} // Read waits for it
 	reads  atomic.Int64
@@ -53,6 +54,7 @@ func (s *script) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 	if s.device != nil {
 		return nil, s.device
 	}
+	time.Sleep(s.stop)
 	return append(dst[:0], counters.Sample{Port: "swp1", Octets: s.octets, Speed: 1e9, Up: !s.down, At: now, Bits: 64, Live: true, Err: s.port}), nil
 }
 
@@ -238,6 +240,73 @@ func TestPortGoesStaleAlone(t *testing.T) {
 			t.Errorf("after recovery: %v, want %v", got, live)
 		}
 	})
+}
+
+// TestOutageIsNotAveraged stops the agent in several places for longer than its
+// lease, while the load changes: what was sent meanwhile says nothing about the
+// last Δt, so the port stays stale until there is a window that does.
+func TestOutageIsNotAveraged(t *testing.T) {
+	const outage = 87 * interval
+	for _, tc := range []struct {
+		name   string
+		outage func(*testing.T, *Agent, *script, *recorder)
+		stale  int // cycles that program the fallback afterwards
+	}{
+		{"stopped between two cycles", func(*testing.T, *Agent, *script, *recorder) { time.Sleep(outage) }, 1},
+		{"stopped behind a reading", func(t *testing.T, a *Agent, src *script, drv *recorder) {
+			src.stop = outage
+			updates := len(drv.updates)
+			cycles(t, a, 1)
+			src.stop = 0
+			if len(drv.updates) != updates || a.Status().Cycle.Failed != 1 {
+				t.Error("a reading older than the lease renewed the lease")
+			}
+		}, 1},
+		{"stopped while programming", func(t *testing.T, a *Agent, _ *script, drv *recorder) {
+			drv.takes = outage
+			cycles(t, a, 1)
+			drv.takes = 0
+		}, 1},
+		{"no reading came", func(t *testing.T, a *Agent, src *script, _ *recorder) {
+			src.device = errors.New("no answer")
+			cycles(t, a, 87)
+			src.device = nil
+		}, 1},
+		{"the port could not be read", func(t *testing.T, a *Agent, src *script, _ *recorder) {
+			src.port = errors.New("no answer")
+			cycles(t, a, 87)
+			src.port = nil
+		}, 1},
+		{"two cycles were lost", func(*testing.T, *Agent, *script, *recorder) { time.Sleep(MinLease - interval) }, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src, drv := &script{rate: 900e6}, &recorder{}
+				a := newTest(t, src, drv)
+				cycles(t, a, 3)
+				busy := drv.lastIntents(t)
+				src.rate = 100e6
+				tc.outage(t, a, src, drv)
+				for range tc.stale {
+					cycles(t, a, 1)
+					if got := drv.lastIntents(t); !reflect.DeepEqual(got, stale) {
+						t.Errorf("after the outage: %v, want the fallback", got)
+					}
+					if p := a.Status().Ports[0]; p.State != api.StateStale || p.WindowEnd != nil {
+						t.Errorf("after the outage: %+v, want a stale port without figures", p)
+					}
+				}
+				src.rate = 900e6
+				cycles(t, a, 2)
+				if p := a.Status().Ports[0]; p.State != api.StateLive || p.LoadBPS != 900e6 {
+					t.Errorf("two cycles later: %+v, want the load of the last Δt", p)
+				}
+				if got := drv.lastIntents(t); !reflect.DeepEqual(got, busy) {
+					t.Errorf("two cycles later: %v, want %v", got, busy)
+				}
+			})
+		})
+	}
 }
 
 func TestLinkDownIsNoBandwidth(t *testing.T) {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -22,6 +23,9 @@ type port struct {
 	// where the fleet file knows better; nil: the source knows.
 	overhead *uint8
 	est      counters.Averager
+	anew     func() counters.Averager
+	heard    time.Time // when the counters came last
+	counted  time.Time // what they were the state of, by the source's clock
 	state    string
 	reason   string
 	current  bool              // what was measured last still holds
@@ -45,9 +49,12 @@ func newPort(prof *quantize.Profile, dev *inventory.Device, how averaging, cfg i
 		action:   cfg.Action,
 		intends:  cfg.Action == vlanrules.Update || follow && len(cfg.LM) > 0,
 		overhead: dev.Counters.Overhead,
-		est:      counters.NewAverager(how.method, counters.EstimatorConfig{Interval: dev.Interval, Speed: cfg.Speed, Tau: how.tau}),
-		state:    api.StateWaiting,
+		anew: func() counters.Averager {
+			return counters.NewAverager(how.method, counters.EstimatorConfig{Interval: dev.Interval, Speed: cfg.Speed, Tau: how.tau})
+		},
+		state: api.StateWaiting,
 	}
+	p.est = p.anew()
 	if !p.intends {
 		return p
 	}
@@ -68,6 +75,7 @@ func (p *port) continueFrom(q *port, cfg *Config, sameProfile bool) {
 		p.programmed, p.took, p.at = append(p.programmed, q.programmed...), q.took, q.at // until the next cycle
 	}
 	p.est, p.state, p.reason, p.current, p.window, p.last, p.seen = q.est, q.state, q.reason, q.current, q.window, q.last, q.seen
+	p.heard, p.counted = q.heard, q.counted
 	switch {
 	case p.action == vlanrules.Strip:
 		p.state = api.StateStrip
@@ -119,8 +127,12 @@ func (p *port) observe(s *counters.Sample, lease time.Duration, now time.Time) {
 	if p.overhead != nil {
 		s.Overhead = *p.overhead
 	}
+	outage := p.forgetOutage(s, lease, now)
 	est := p.est.Update(*s)
 	p.reason = est.Reason
+	if outage > 0 && est.State == counters.First {
+		p.reason = fmt.Sprintf("no reading came for %v: measuring anew", outage.Round(time.Millisecond))
+	}
 	p.fresh = est.State.Valid()
 	if p.fresh {
 		p.window, p.last, p.seen = true, est, now
@@ -150,6 +162,25 @@ func (p *port) observe(s *counters.Sample, lease time.Duration, now time.Time) {
 	default:
 		p.state = api.StateWaiting
 	}
+}
+
+// forgetOutage starts the port's average anew where its counters did not come for
+// longer than the lease, and returns for how long, else 0: the mean over all that time says nothing about the last
+// Δt, and the data plane has fallen back meanwhile. It goes by both clocks, as a
+// reading may be held up before it comes.
+func (p *port) forgetOutage(s *counters.Sample, lease time.Duration, now time.Time) (outage time.Duration) {
+	if s.Err != nil || s.Fresh == counters.Held || s.Fresh == counters.Stuck {
+		return 0 // says nothing new
+	}
+	if !p.heard.IsZero() {
+		outage = max(now.Sub(p.heard), s.At.Sub(p.counted))
+	}
+	p.heard, p.counted = now, s.At
+	if outage <= lease {
+		return 0
+	}
+	p.est = p.anew()
+	return outage
 }
 
 // intend writes what the port should advertise into p.intents. A port that

@@ -143,6 +143,10 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res 
 	b.labelNext("the lease")
 	b.flushSet(setLease)
 	b.keys(setLease, d.leaseKeys, leaseMillis(lease+leaseTick)) // it holds for lease at least
+	if late := d.cfg.Now().Sub(until); late > 0 {
+		// We were stopped on the way here: what we were told was true before.
+		return errors.Join(append(errs, fmt.Errorf("the lease would have ended %v before it was sent: it is not renewed", late.Round(time.Millisecond)))...)
+	}
 	if err := d.commitPending(res); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
