@@ -160,6 +160,7 @@ func (b *builder) find(severity string, n *node, port, format string, args ...an
 func (b *builder) look(n *node, d *inventory.Device, seen func(*inventory.Device) Seen) {
 	*n = node{dev: d, seen: seen(d), receiver: map[string]bool{}}
 	n.level = LevelOf(d, &n.seen.Facts)
+	b.undriven(n)
 	for i := range d.Ports {
 		peer := d.Ports[i].Peer
 		if _, device := b.index[peer.Device]; peer == (inventory.Peer{}) || device {
@@ -171,6 +172,19 @@ func (b *builder) look(n *node, d *inventory.Device, seen func(*inventory.Device
 	}
 	if b.plan.Goal == RollOut {
 		n.want = b.configured(n, wantOf(b.fleet, d, n.level))
+	}
+}
+
+// undriven takes a device that nothing can drive, or that does not answer, as
+// the fleet file describes it, where it has nothing to be given.
+func (b *builder) undriven(n *node) {
+	if n.seen.Err == nil {
+		return
+	}
+	switch n.dev.Level.Support {
+	case inventory.LevelDiscard, inventory.LevelPassthrough, inventory.LevelNative:
+		b.find(SeverityWarning, n, "", "taken as its level says, %s, and left alone: %v", n.dev.Level.Support, n.seen.Err)
+		n.seen = Seen{Via: n.seen.Via, Facts: vendors.Facts{Strip: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "csig does not drive it"}}}
 	}
 }
 

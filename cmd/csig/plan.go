@@ -12,6 +12,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/vendors/all"
 )
 
 func newPlan() *cobra.Command {
@@ -24,7 +25,8 @@ print what would change and in which order. Nothing is changed. The exit code is
 when there is nothing to do, 2 when changes are pending, 1 for an error.`,
 		Example: `  csig plan -i fabric.yaml
   csig plan -i fabric.yaml -o fabric.plan && csig apply fabric.plan
-  csig plan -i fabric.yaml --remove --markdown > ticket.md`,
+  csig plan -i fabric.yaml --remove --markdown > ticket.md
+  csig plan -i fabric.yaml --offline --commands --device leaf1`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPlan(cmd, &o) },
 	}
@@ -32,25 +34,27 @@ when there is nothing to do, 2 when changes are pending, 1 for an error.`,
 	f.StringVarP(&o.fleet, "inventory", "i", "", "fleet file (required)")
 	f.StringVarP(&o.out, "out", "o", "", "save the plan to this file, for csig apply")
 	f.BoolVar(&o.remove, "remove", false, "plan the way back: nothing of csig on any device")
+	f.BoolVar(&o.offline, "offline", false, "ask no device: what the platforms promise, for devices without anything of csig")
 	f.StringSliceVar(&o.devices, "device", nil, "show only these devices; the plan is for all")
 	f.StringSliceVar(&o.waves, "waves", nil, "waves in order: tags of devices, or percentages such as 10% (default canary,10% and the rest)")
 	f.BoolVar(&o.markdown, "markdown", false, "print Markdown, for the change ticket")
+	f.BoolVar(&o.commands, "commands", false, "print what each device is sent, step by step")
 	f.IntVar(&o.parallel, "parallel", 16, "devices to ask at once")
 	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "for each device")
 	addJSON(cmd, &o.json)
 	_ = cmd.RegisterFlagCompletionFunc("device", deviceNames)
 	_ = cmd.MarkFlagRequired("inventory")
-	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
+	cmd.MarkFlagsMutuallyExclusive("json", "markdown", "commands")
 	return cmd
 }
 
 type planOptions struct {
-	fleet, out     string
-	devices, waves []string
-	remove         bool
-	json, markdown bool
-	parallel       int
-	timeout        time.Duration
+	fleet, out               string
+	devices, waves           []string
+	remove, offline          bool
+	json, markdown, commands bool
+	parallel                 int
+	timeout                  time.Duration
 }
 
 func runPlan(cmd *cobra.Command, o *planOptions) error {
@@ -76,6 +80,11 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 	switch {
 	case o.json:
 		err = p.Write(w)
+	case o.commands:
+		var text string
+		if text, err = planCommands(p, o.devices, all.Default()); err == nil {
+			_, err = fmt.Fprint(w, text)
+		}
 	case o.markdown:
 		if err = p.Seal(); err != nil {
 			return err
@@ -101,13 +110,16 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 // makePlan asks the devices and builds the plan.
 func makePlan(ctx context.Context, fleet *inventory.Fleet, o *planOptions) (*plans.Plan, error) {
 	opts := plans.Options{
-		Goal: plans.RollOut, Waves: o.waves, Version: version,
+		Goal: plans.RollOut, Waves: o.waves, Offline: o.offline, Version: version,
 		InventoryHash: fleet.Hash(), Now: time.Now(),
 	}
 	if o.remove {
 		opts.Goal = plans.TakeOff
 	}
 	r := newReach(fleet)
+	if o.offline {
+		return plans.Build(fleet, r.offline, opts)
+	}
 	seen := r.lookAll(ctx, o.parallel, o.timeout)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -159,3 +159,25 @@ func (r *reach) lookAll(ctx context.Context, parallel int, timeout time.Duration
 	wg.Wait()
 	return out
 }
+
+// offline is what is known of a device that nobody asks: what its platform
+// promises, and nothing of ours.
+func (r *reach) offline(d *inventory.Device) plans.Seen {
+	seen := plans.Seen{Via: r.via(d)}
+	p, err := r.registry.Platform(d.Platform)
+	switch {
+	case err != nil:
+		seen.Err = err
+	case p.Offline == nil || p.Diff == nil:
+		seen.Err = fmt.Errorf("platform %s promises nothing without a device at hand: plan without --offline", d.Platform)
+	default:
+		seen.Facts, seen.Differ = p.Offline(d.Management.SSH != nil && d.Management.Daemon == nil), differ(p.Diff)
+	}
+	return seen
+}
+
+// differ is a platform's Diff as a plan wants it.
+type differ func(have, want vendors.Setup) ([]vendors.Change, error)
+
+// Diff is the platform's.
+func (f differ) Diff(have, want vendors.Setup) ([]vendors.Change, error) { return f(have, want) }
