@@ -179,7 +179,12 @@ func (b *bed) start(t testing.TB, args ...string) *agent {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	socket := filepath.Join(b.dir, "agent.sock")
+	return b.launch(t, file, filepath.Join(b.dir, "agent.sock"), args...)
+}
+
+// launch runs csig agent with a file of its own.
+func (b *bed) launch(t testing.TB, file, socket string, args ...string) *agent {
+	t.Helper()
 	a := &agent{t: t, client: api.NewClient(socket), ended: make(chan struct{})}
 	a.cmd = b.s1.Command(csig, append([]string{"agent", "-c", file, "--socket", socket}, args...)...)
 	a.cmd.Stderr = &a.log

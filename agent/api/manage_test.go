@@ -1,0 +1,256 @@
+package api
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// manager remembers what it was told.
+type manager struct {
+	platform string
+	file     string
+	err      error
+}
+
+var (
+	someSetup = vendors.Setup{TPID: 0x9900, Signals: []quantize.Signal{quantize.MinABW}, OnStale: "conservative", Config: "a file\n",
+		Ports: []vendors.PortSetup{{Port: "swp1", Action: vlanrules.Update}}}
+	someHealth = []vendors.PortHealth{{Port: "swp1", Errors: 1, Discards: 2}}
+)
+
+func (m *manager) Facts(_ context.Context, platform string) (vendors.Facts, error) {
+	m.platform = platform
+	return vendors.Facts{Platform: platform, Notes: []string{"a note"}}, m.err
+}
+func (m *manager) Setup(_ context.Context, platform string) (vendors.Setup, error) {
+	m.platform = platform
+	return someSetup, m.err
+}
+func (m *manager) Health(_ context.Context, platform string) ([]vendors.PortHealth, error) {
+	m.platform = platform
+	return someHealth, m.err
+}
+func (m *manager) Configure(_ context.Context, file []byte) error {
+	m.file = string(file)
+	return m.err
+}
+func (m *manager) Forget(_ context.Context, platform string) error {
+	m.file, m.platform = "", platform
+	return m.err
+}
+
+// manage serves a manager, over TLS too where cfg is given.
+func manage(t *testing.T, m *manager, cfg *tls.Config) (socket string, addr net.Addr) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "agent.sock")
+	s, err := Listen(socket, func() *Status { return &Status{Format: StatusFormat, Device: "s1"} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Manage(m)
+	if cfg != nil {
+		if addr, err = s.ListenTLS("127.0.0.1:0", cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve() }()
+	t.Cleanup(func() {
+		if err := errors.Join(s.Close(), <-done); err != nil {
+			t.Error(err)
+		}
+	})
+	return socket, addr
+}
+
+func TestManage(t *testing.T) {
+	m := &manager{}
+	socket, _ := manage(t, m, nil)
+	c := NewClient(socket)
+	defer c.Close()
+	ctx := t.Context()
+	if f, err := c.Facts(ctx, "a platform"); err != nil || f.Platform != "a platform" || len(f.Notes) != 1 {
+		t.Errorf("facts %+v, %v", f, err)
+	}
+	if s, err := c.Setup(ctx, "b"); err != nil || !reflect.DeepEqual(s, someSetup) || m.platform != "b" {
+		t.Errorf("set-up %+v, %v", s, err)
+	}
+	if h, err := c.Health(ctx, "c"); err != nil || !reflect.DeepEqual(h, someHealth) || m.platform != "c" {
+		t.Errorf("health %+v, %v", h, err)
+	}
+	file := strings.Repeat("a long file\n", 50_000)
+	if err := c.Configure(ctx, []byte(file)); err != nil || m.file != file {
+		t.Errorf("configure: %v, %d bytes", err, len(m.file))
+	}
+	if err := c.Forget(ctx, "d"); err != nil || m.file != "" || m.platform != "d" {
+		t.Errorf("forget: %v", err)
+	}
+	if err := c.Configure(ctx, make([]byte, maxConfig+1)); err == nil || !strings.Contains(err.Error(), "too large") || m.file != "" {
+		t.Errorf("a file that is too large: %v", err)
+	}
+
+	m.err = errors.New("not now")
+	var perm *vendors.PermanentError
+	for _, permanent := range []bool{false, true} {
+		if permanent {
+			m.err = &vendors.PermanentError{Port: "swp1", Err: errors.New("never")}
+		}
+		want := "agent at " + socket + ": " + m.err.Error()
+		if err := c.Configure(ctx, []byte("x")); err == nil || err.Error() != want || errors.As(err, &perm) != permanent {
+			t.Errorf("%v (%T), want %q", err, err, want)
+		}
+		if _, err := c.Setup(ctx, ""); err == nil || err.Error() != want {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// authority makes certificates.
+type authority struct {
+	t    *testing.T
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	next int64
+}
+
+func newAuthority(t *testing.T) *authority {
+	a := &authority{t: t, dir: t.TempDir()}
+	a.cert, a.key = a.make("ca", true)
+	return a
+}
+
+// make makes a certificate for name, and returns it.
+func (a *authority) make(name string, ca bool) (*x509.Certificate, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.next++
+	tmpl := &x509.Certificate{
+		SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{name}, IsCA: ca, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	parent, signer := a.cert, a.key
+	if ca {
+		tmpl.KeyUsage, parent, signer = x509.KeyUsageCertSign, tmpl, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, parent, &key.PublicKey, signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for suffix, block := range map[string]*pem.Block{".pem": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(filepath.Join(a.dir, name+suffix), pem.EncodeToMemory(block), 0o600); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return cert, key
+}
+
+// files are those of a name's certificate, and of this authority.
+func (a *authority) files(name string) TLSFiles {
+	return TLSFiles{Cert: filepath.Join(a.dir, name+".pem"), Key: filepath.Join(a.dir, name+".key"), CA: filepath.Join(a.dir, "ca.pem")}
+}
+
+func TestOnlyCertificatesGetIn(t *testing.T) {
+	ours, theirs := newAuthority(t), newAuthority(t)
+	ours.make("leaf1", false)
+	ours.make("operator", false)
+	theirs.make("operator", false)
+	server, err := ours.files("leaf1").Server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &manager{}
+	_, addr := manage(t, m, server)
+	stranger := theirs.files("operator")
+	stranger.CA = ours.files("operator").CA // who trusts the daemon, and is not trusted
+	for _, tc := range []struct {
+		name   string
+		files  TLSFiles
+		server string
+		edit   func(*tls.Config)
+		says   string // "": it gets in
+	}{
+		{"ours", ours.files("operator"), "leaf1", nil, ""},
+		{"without a certificate", ours.files("operator"), "leaf1", func(c *tls.Config) { c.Certificates = nil }, "certificate required"},
+		{"of another authority", stranger, "leaf1", nil, "unknown certificate authority"},
+		{"who does not trust the daemon", theirs.files("operator"), "leaf1", nil, "unknown authority"},
+		{"who wants another daemon", ours.files("operator"), "leaf2", nil, "not leaf2"},
+		{"with an older TLS", ours.files("operator"), "leaf1", func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS12, tls.VersionTLS12 }, "protocol version"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m.file = ""
+			cfg, err := tc.files.Client(tc.server)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.edit != nil {
+				tc.edit(cfg)
+			}
+			c := NewTLSClient(addr.String(), cfg)
+			defer c.Close()
+			err = c.Configure(t.Context(), []byte("a file"))
+			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("%v, want %q", err, tc.says)
+			}
+			if got := m.file != ""; got != (tc.says == "") {
+				t.Errorf("the daemon took %q", m.file)
+			}
+			if _, err := c.Status(t.Context()); (err == nil) != (tc.says == "") {
+				t.Errorf("status: %v", err)
+			}
+		})
+	}
+}
+
+func TestTLSFilesNameWhatIsWrong(t *testing.T) {
+	a := newAuthority(t)
+	a.make("leaf1", false)
+	for _, tc := range []struct {
+		edit func(*TLSFiles)
+		says string
+	}{
+		{func(f *TLSFiles) { f.Cert = "/nowhere.pem" }, "certificate /nowhere.pem"},
+		{func(f *TLSFiles) { f.CA = "/nowhere.pem" }, "/nowhere.pem"},
+		{func(f *TLSFiles) { f.CA = f.Key }, "there is no certificate in it"},
+	} {
+		f := a.files("leaf1")
+		tc.edit(&f)
+		_, err := f.Server()
+		_, err2 := f.Client("leaf1")
+		if err == nil || err2 == nil || fmt.Sprint(err) != fmt.Sprint(err2) || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%v and %v, want %q", err, err2, tc.says)
+		}
+	}
+}
