@@ -18,6 +18,7 @@ type Compiler struct {
 	buckets  [len(quantize.Signals)]uint32 // S in use; 0: any
 
 	judged [1 << len(quantize.Signals)]judgement // by the set of signals updated
+	exact  [len(quantize.Signals)][2]*keyList    // by VID and by class
 	steps  [quantize.NumBuckets][quantize.NumBuckets][]cover.Step
 
 	// One compile's work: the table as the operations so far leave it.
@@ -31,10 +32,10 @@ type Compiler struct {
 	want  Table    // entries to be, highest priority first
 	at    []int    // want[i] is cur[at[i]], or missing or spared
 	runs  runs
-	stuck bool                // an entry has to go before its successor can come
-	odd   []int               // rows of an exact table that are no exact keys
-	keys  []bool              // exact keys that are wanted and not there yet
-	ids   map[uint32]struct{} // those of cur, where it is long
+	stuck bool   // an entry has to go before its successor can come
+	odd   []int  // rows of an exact table that are no exact keys
+	keys  []bool // exact keys that are wanted and not there yet
+	ids   idSet  // those of cur, where it is long
 }
 
 // NewCompiler returns a compiler for a device with these capabilities.
@@ -62,6 +63,8 @@ type Result struct {
 	Verdict Verdict
 	Choice  *Choice // nil where no signal is updated or the verdict is refused
 	Gap     bool    // on the way tags pass unchanged: see the verdict
+
+	memo *memo // nil before the first compile that was not refused
 }
 
 // Compile finds the table that carries out want, the intents of one egress
@@ -73,17 +76,19 @@ type Result struct {
 // will do: its entries get theirs from Compile, the same each time. What
 // nobody wants is deleted. dst's slices are reused, and have may be dst.Table.
 func (c *Compiler) Compile(dst *Result, have Table, want []Intent) {
+	dst.Gap = false
+	if m := dst.memo; m.holds(c, have, want) {
+		dst.Verdict, dst.Choice = m.verdict, m.choice
+		dst.Ops, dst.Table = dst.Ops[:0], keepTable(dst.Table, have)
+		return
+	}
 	c.ops = dst.Ops[:0]
 	dst.Verdict, dst.Choice = c.judge(want)
-	dst.Gap = false
 	if dst.Verdict.Level == Refused {
 		dst.Ops, dst.Table = c.ops, keepTable(dst.Table, have)
 		return
 	}
-	if dst.Choice != nil && c.settled(dst.Choice.Form, have, want) {
-		dst.Ops, dst.Table = c.ops, keepTable(dst.Table, have)
-		return
-	}
+	v := dst.Verdict
 	c.load(have)
 	c.change(dst.Choice, want)
 	if c.stuck || c.overflows(len(have)) {
@@ -94,6 +99,7 @@ func (c *Compiler) Compile(dst *Result, have Table, want []Intent) {
 	}
 	dst.Ops = c.ops
 	dst.Table = c.finish(dst.Table[:0])
+	dst.memo = dst.memo.keep(c, dst.Table, want, v, dst.Choice)
 }
 
 // change appends the operations of a hitless change.
@@ -203,11 +209,11 @@ func (c *Compiler) load(have Table) {
 			c.group[t] = append(c.group[t], i)
 		}
 	}
-	c.indexIDs()
+	c.ids.current = false
 	for i := range c.cur {
 		if e := &c.cur[i]; e.ID == 0 {
 			e.ID = c.freeID(e)
-			c.noteID(e.ID)
+			c.ids.insert(e.ID)
 		}
 	}
 }
@@ -276,7 +282,7 @@ func (c *Compiler) add(e Entry) int {
 	c.ops = append(c.ops, Op{Add, e})
 	c.cur = append(c.cur, e)
 	c.gone = append(c.gone, false)
-	c.noteID(e.ID)
+	c.ids.insert(e.ID)
 	return len(c.cur) - 1
 }
 
@@ -294,9 +300,7 @@ func (c *Compiler) modify(i int, e Entry) {
 func (c *Compiler) drop(i int) {
 	c.ops = append(c.ops, Op{Delete, c.row(i)})
 	c.gone[i] = true
-	if c.ids != nil {
-		delete(c.ids, c.cur[i].ID)
-	}
+	c.ids.remove(c.cur[i].ID)
 }
 
 // row is row i in the form in which it was observed or written.

@@ -46,13 +46,15 @@ func (c *Compiler) freeID(e *Entry) uint32 {
 	return id
 }
 
-// manyRows is the length from which IDs are looked up in a map.
+// manyRows is the length from which IDs are looked up in a set.
 const manyRows = 64
 
 func (c *Compiler) taken(id uint32) bool {
 	if len(c.cur) >= manyRows {
-		_, is := c.ids[id]
-		return is
+		if !c.ids.current {
+			c.indexIDs()
+		}
+		return c.ids.has(id)
 	}
 	for i := range c.cur {
 		if c.cur[i].ID == id && !c.gone[i] {
@@ -62,28 +64,56 @@ func (c *Compiler) taken(id uint32) bool {
 	return false
 }
 
-// indexIDs fills ids where the table is long.
+// indexIDs makes ids the IDs of cur.
 func (c *Compiler) indexIDs() {
-	clear(c.ids)
-	if len(c.cur) < manyRows {
-		return
-	}
-	if c.ids == nil {
-		c.ids = make(map[uint32]struct{}, len(c.cur))
-	}
+	c.ids.reset()
 	for i := range c.cur {
 		if c.cur[i].ID != 0 && !c.gone[i] {
-			c.ids[c.cur[i].ID] = struct{}{}
+			c.ids.insert(c.cur[i].ID)
 		}
 	}
 }
 
-// noteID keeps ids up to date when a row was added.
-func (c *Compiler) noteID(id uint32) {
+// idSet is a set of IDs. Until it is current nothing needs to be told to it.
+type idSet struct {
+	current bool
+	ours    [(9*signalIDs + 63) / 64]uint64 // all that freeID tries first
+	others  map[uint32]struct{}
+}
+
+func (s *idSet) reset() {
+	s.current = true
+	clear(s.ours[:])
+	clear(s.others)
+}
+
+func (s *idSet) has(id uint32) bool {
+	if int(id>>6) < len(s.ours) {
+		return s.ours[id>>6]>>(id&63)&1 == 1
+	}
+	_, is := s.others[id]
+	return is
+}
+
+func (s *idSet) insert(id uint32) {
 	switch {
-	case len(c.cur) == manyRows:
-		c.indexIDs()
-	case len(c.cur) > manyRows:
-		c.ids[id] = struct{}{}
+	case !s.current:
+	case int(id>>6) < len(s.ours):
+		s.ours[id>>6] |= 1 << (id & 63)
+	default:
+		if s.others == nil {
+			s.others = map[uint32]struct{}{}
+		}
+		s.others[id] = struct{}{}
+	}
+}
+
+func (s *idSet) remove(id uint32) {
+	switch {
+	case !s.current:
+	case int(id>>6) < len(s.ours):
+		s.ours[id>>6] &^= 1 << (id & 63)
+	default:
+		delete(s.others, id)
 	}
 }

@@ -253,8 +253,8 @@ func (c *Compiler) exactCandidates(sigs []quantize.Signal) []Choice {
 	for _, sig := range sigs {
 		n, m := 0, 0
 		for s := range uint8(quantize.NumBuckets) {
-			n = max(n, c.countKeys(FormExact, sig, s))
-			m = max(m, c.countKeys(FormClass, sig, s))
+			n = max(n, len(c.keysOf(FormExact, sig, s)))
+			m = max(m, len(c.keysOf(FormClass, sig, s)))
 		}
 		vids, classes = vids+n, classes+m
 	}
@@ -338,7 +338,7 @@ func (c *Compiler) alternatives(sigs []quantize.Signal) string {
 	share := c.caps.share() / len(sigs)
 	lms := 0
 	for _, sig := range sigs {
-		lms = max(lms, c.countKeys(FormExact, sig, sig.WorstBucket())/max(1, c.countKeys(FormClass, sig, sig.WorstBucket())))
+		lms = max(lms, len(c.keysOf(FormExact, sig, sig.WorstBucket()))/max(1, len(c.keysOf(FormClass, sig, sig.WorstBucket()))))
 	}
 	var b strings.Builder
 	if fits := share / (quantize.NumBuckets - 1); fits >= fewestLocators && fits < lms {

@@ -16,7 +16,7 @@ type Field struct {
 }
 
 // FieldKind is the form of a Field.
-type FieldKind uint8
+type FieldKind uint16
 
 // The forms a condition may have.
 const (
@@ -35,7 +35,7 @@ type Match struct {
 }
 
 // ActionType is what an entry does with a frame it takes.
-type ActionType uint8
+type ActionType uint32
 
 // The actions an entry may have.
 const (
@@ -53,12 +53,15 @@ func (a ActionType) String() string { return nameOf("ActionType", a, actionTypeN
 
 // Entry is one row of a table. A higher Priority matches first. Entries of
 // equal priority are disjoint, or it does not matter which of them wins.
+//
+// The fields leave no gaps in memory, so that long tables compare as fast as
+// bytes do (TestEntryHasNoGaps).
 type Entry struct {
 	ID       uint32 // unique in the table and stable across changes
 	Priority uint16
 	Match    Match
-	Type     ActionType
 	VID      uint16 // with RewriteVID and Value
+	Type     ActionType
 	Ref      uint32 // with UseValue the ID of a Value row, with SetClass the class
 }
 
