@@ -159,7 +159,12 @@ type AssessedPorts struct {
 // Assess says what a fleet can do. It asks nobody: look says what is known of
 // each device.
 func Assess(f *inventory.Fleet, look func(*inventory.Device) Evidence, o AssessOptions) *Assessment {
-	a := &assessor{fleet: f, offline: o.Offline, costs: map[string]tableOps{}, out: &Assessment{
+	return assess(f, look, o, map[string]tableOps{})
+}
+
+// assess is Assess with the costs of tables that were counted before.
+func assess(f *inventory.Fleet, look func(*inventory.Device) Evidence, o AssessOptions, costs map[string]tableOps) *Assessment {
+	a := &assessor{fleet: f, offline: o.Offline, costs: costs, out: &Assessment{
 		Format: AssessmentFormat, Created: o.Now.UTC(), Version: o.Version, Fleet: f.Path, ProfileHash: f.Profile.Hash(), InventoryHash: o.InventoryHash,
 		TPID: f.Profile.TPID, WideTPID: f.Profile.WideTPID, Layout: f.Profile.Layout.String(), Signals: []string{}, TagBytes: 4, Offline: o.Offline,
 		Devices: make([]AssessedDevice, 0, len(f.Devices)), Requirements: []Requirement{}, Findings: []Finding{},
@@ -208,13 +213,7 @@ type assessed struct {
 	dev   *inventory.Device
 	seen  Evidence
 	level Level
-	ports []portLevel // in the order of the device
-}
-
-type portLevel struct {
-	Level
-	entries, headroom int // of its tables
-	form              string
+	ports []Level // in the order of the device
 }
 
 // blind tells whether tags must not reach the device.
@@ -243,9 +242,9 @@ func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 		out.Table = a.table(d)
 		out.Signal = a.age(d)
 	} else {
-		d.ports = make([]portLevel, len(dev.Ports))
+		d.ports = make([]Level, len(dev.Ports))
 		for i := range d.ports {
-			d.ports[i].Level = d.level
+			d.ports[i] = d.level
 		}
 	}
 	out.Ports = alike(d)
@@ -276,7 +275,7 @@ func alike(d *assessed) []AssessedPorts {
 	at := map[key]int{}
 	for i := range d.dev.Ports {
 		p := &d.dev.Ports[i]
-		level := d.ports[i].Level
+		level := d.ports[i]
 		if why := d.seen.Counters.Ports[p.Name]; why != "" {
 			reason := "its counters: " + why
 			if level != d.level { // it has one of its own

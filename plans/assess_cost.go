@@ -59,12 +59,12 @@ func (a *assessor) table(d *assessed) *TableCost {
 	}
 	c := &TableCost{Match: caps.Match.String(), Ports: updates, Capacity: caps.Entries, Shared: caps.Shared}
 	compiler := vlanrules.NewCompiler(caps, a.fleet.Profile.Layout)
-	d.ports = make([]portLevel, len(d.dev.Ports))
+	d.ports = make([]Level, len(d.dev.Ports))
 	var form vlanrules.Form
 	intents := make([]vlanrules.Intent, 0, len(a.signals))
 	for i := range d.dev.Ports {
 		p := &d.dev.Ports[i]
-		d.ports[i].Level = d.level
+		d.ports[i] = d.level
 		if p.Action != vlanrules.Update {
 			continue
 		}
@@ -78,7 +78,7 @@ func (a *assessor) table(d *assessed) *TableCost {
 		switch v.Level {
 		case vlanrules.Refused:
 			reason := bare(v.Reason, "")
-			d.ports[i].Level = d.seen.below(reason)
+			d.ports[i] = d.seen.below(reason)
 			a.find(SeverityError, d.dev.Name, p.Name, "csig cannot keep its rules: %s", reason)
 		case vlanrules.Degraded:
 			d.ports[i].Reason = bare(v.Reason, "")
