@@ -116,7 +116,7 @@ func runAgent(ctx context.Context, o agentOptions) error {
 
 	// Two agents on one set of ports would undo each other's work.
 	if !o.shadow {
-		unlock, err := lockDevice()
+		unlock, err := lockDevice(log)
 		if err != nil {
 			return err
 		}

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"strings"
-	"syscall"
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/linux"
@@ -25,20 +22,6 @@ func openLinux(prof *quantize.Profile, dev *inventory.Device) (counters.Source, 
 		})
 	}
 	return linux.New(cfg)
-}
-
-// lockDevice makes this the only agent that programs this machine's ports. The
-// lock is an abstract socket: it belongs to the network namespace, as the
-// ports do, and it goes with the process however that ends.
-func lockDevice() (func(), error) {
-	ln, err := net.Listen("unix", "@csig-agent")
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("another csig agent programs the ports of this network namespace: stop it first, or use --dry-run")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("locking the device: %w", err)
-	}
-	return func() { ln.Close() }, nil
 }
 
 // linuxDetails says how this machine's counters are read, and what they cannot

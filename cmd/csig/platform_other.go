@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
@@ -17,7 +19,7 @@ func openLinux(*quantize.Profile, *inventory.Device) (counters.Source, error) {
 
 func linuxDetails(counters.Source) (details, limitations []string) { return []string{}, []string{} }
 
-func lockDevice() (func(), error) { return nil, unsupported("agent") }
+func lockDevice(*logrus.Entry) (func(), error) { return nil, unsupported("agent") }
 
 // unsupported says that a command needs a Linux kernel.
 func unsupported(what string) error {

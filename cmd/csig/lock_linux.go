@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/agent/api"
+)
+
+// lockName is the abstract socket of the agent that programs the ports of a
+// network namespace.
+const lockName = "@csig-agent"
+
+var errOtherAgent = errors.New("another csig agent programs the ports of this network namespace: stop it first, or use --dry-run")
+
+// lockDevice makes this the only agent that programs the ports of this network
+// namespace. The lock is an abstract socket: it belongs to the namespace, as
+// the ports do, and goes with the process however that ends.
+//
+// Anybody in the namespace may bind that name. Where somebody did who could not
+// program ports, a byte of a file beside the agent's usual socket, to which
+// only its owner has access, is the lock in its place; without such a thing no
+// file is made.
+func lockDevice(log *logrus.Entry) (unlock func(), err error) {
+	return lock(lockName, filepath.Join(filepath.Dir(api.DefaultSocket()), "lock"), log)
+}
+
+func lock(name, file string, log *logrus.Entry) (func(), error) {
+	ln, err := net.Listen("unix", name)
+	switch {
+	case err == nil:
+		f, err := lockFile(file, false)
+		if err != nil {
+			return nil, errors.Join(err, ln.Close())
+		}
+		return func() {
+			_ = ln.Close() // with the process at the latest
+			_ = f.Close()  // nil is fine: there was no file
+		}, nil
+	case !errors.Is(err, unix.EADDRINUSE):
+		return nil, fmt.Errorf("locking the device: %w", err)
+	}
+	if holder, err := holderOf(name); err != nil || holder == "" {
+		return nil, errors.Join(errOtherAgent, err)
+	}
+	f, err := lockFile(file, true)
+	if err != nil {
+		return nil, err
+	}
+	// Again, behind the file: who bound the name in between may have found none.
+	holder, err := holderOf(name)
+	if err != nil || holder == "" {
+		return nil, errors.Join(errOtherAgent, err, f.Close())
+	}
+	log.WithField("holder", holder).Warn("somebody who could not run an agent holds the name " + name + ": " + file + " is the lock in its place")
+	return func() { _ = f.Close() }, nil
+}
+
+// holderOf describes who holds the name, where that is nobody who could program
+// our ports; it is "" for one who could.
+func holderOf(name string) (string, error) {
+	conn, err := net.DialTimeout("unix", name, time.Second)
+	if err != nil {
+		// An agent listens from its first moment.
+		return "a socket that nobody listens at", nil
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return "", err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	err = raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err = errors.Join(err, credErr); err != nil {
+		return "", fmt.Errorf("locking the device: who holds %s: %w", name, err)
+	}
+	if cred.Uid == 0 || int(cred.Uid) == os.Geteuid() || mayProgram(int(cred.Pid)) {
+		return "", nil
+	}
+	return fmt.Sprintf("process %d of user %d", cred.Pid, cred.Uid), nil
+}
+
+// mayProgram tells whether a process has CAP_NET_ADMIN in our user namespace.
+// One that cannot be looked at may.
+func mayProgram(pid int) bool {
+	proc := filepath.Join("/proc", strconv.Itoa(pid))
+	theirs, err := os.Stat(filepath.Join(proc, "ns", "user"))
+	if err != nil {
+		return !errors.Is(err, os.ErrNotExist)
+	}
+	ours, err := os.Stat("/proc/self/ns/user")
+	if err != nil {
+		return true
+	}
+	if !os.SameFile(theirs, ours) {
+		return false // what it may in a user namespace of its own is none of ours
+	}
+	f, err := os.Open(filepath.Join(proc, "status"))
+	if err != nil {
+		return !errors.Is(err, os.ErrNotExist)
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if hex, ok := strings.CutPrefix(lines.Text(), "CapEff:"); ok {
+			caps, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
+			return err != nil || caps>>unix.CAP_NET_ADMIN&1 != 0
+		}
+	}
+	return true
+}
+
+// lockFile locks, in a file that all network namespaces share, the byte that is
+// this namespace's number. Without the file it returns nil, unless it may be
+// made. The lock ends with the file's closing.
+func lockFile(name string, create bool) (*os.File, error) {
+	flags := os.O_RDWR
+	if create {
+		flags |= os.O_CREATE
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return nil, fmt.Errorf("locking the device: somebody holds the name %s, and %w", lockName, err)
+		}
+	}
+	f, err := os.OpenFile(name, flags, 0o600)
+	if err != nil {
+		if !create && (errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission)) {
+			return nil, nil // nobody who could be in our way made one
+		}
+		return nil, fmt.Errorf("locking the device: %w", err)
+	}
+	var ns unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/net", &ns); err != nil {
+		return nil, errors.Join(fmt.Errorf("locking the device: %w", err), f.Close())
+	}
+	err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: int64(ns.Ino), Len: 1})
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+		return nil, errors.Join(errOtherAgent, f.Close())
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("locking the device: %s: %w", name, err), f.Close())
+	}
+	return f, nil
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+)
+
+// squatEnv names what the test's own program is to bind.
+const squatEnv = "CSIG_TEST_SQUAT"
+
+func init() {
+	if name := os.Getenv(squatEnv); name != "" {
+		squat(name)
+		os.Exit(0)
+	}
+}
+
+// squat binds a name until its input ends.
+func squat(name string) {
+	ln, err := net.Listen("unix", name)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	defer ln.Close()
+	fmt.Println("bound")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// startSquatter binds the name as somebody with or without rights, and returns
+// what ends it.
+func startSquatter(t *testing.T, name string, attr *syscall.SysProcAttr) (end func()) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), squatEnv+"="+name)
+	cmd.SysProcAttr = attr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := make([]byte, 64)
+	n, _ := out.Read(said)
+	if string(said[:n]) != "bound\n" {
+		t.Fatalf("binding %s: %q", name, said[:n])
+	}
+	ended := false
+	end = func() {
+		if !ended {
+			ended = true
+			in.Close()
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	t.Cleanup(end)
+	return end
+}
+
+// TestLock: one agent a namespace, and nobody else keeps it from starting.
+func TestLock(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return // becoming another user takes root
+	}
+	logger := logrus.New()
+	logger.SetOutput(io.Discard)
+	log := logrus.NewEntry(logger)
+	nobody := &syscall.Credential{Uid: 65534, Gid: 65534}
+	for i, tc := range []struct {
+		name string
+		attr *syscall.SysProcAttr
+		free bool
+	}{
+		{"an ordinary user", &syscall.SysProcAttr{Credential: nobody}, true},
+		{"an ordinary user with a right to program ports", &syscall.SysProcAttr{Credential: nobody, AmbientCaps: []uintptr{12}}, false}, // CAP_NET_ADMIN
+		{"root", nil, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			name, file := fmt.Sprintf("@csig-lock-test-%d-%d", os.Getpid(), i), filepath.Join(t.TempDir(), "lock")
+			end := startSquatter(t, name, tc.attr)
+			unlock, err := lock(name, file, log)
+			if !tc.free {
+				if !errors.Is(err, errOtherAgent) {
+					t.Fatalf("%v, want %v", err, errOtherAgent)
+				}
+				if _, err := os.Stat(file); err == nil {
+					t.Error("a file is left")
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := lock(name, file, log); !errors.Is(err, errOtherAgent) {
+				t.Errorf("a second agent: %v, want %v", err, errOtherAgent)
+			}
+			end()
+			if _, err := lock(name, file, log); !errors.Is(err, errOtherAgent) {
+				t.Errorf("a second agent, when the name is free again: %v, want %v", err, errOtherAgent)
+			}
+			unlock()
+			again, err := lock(name, file, log)
+			if err != nil {
+				t.Fatalf("when the first has ended: %v", err)
+			}
+			again()
+		})
+	}
+	t.Run("nobody", func(t *testing.T) {
+		name, file := fmt.Sprintf("@csig-lock-test-%d", os.Getpid()), filepath.Join(t.TempDir(), "lock")
+		unlock, err := lock(name, file, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := lock(name, file, log); !errors.Is(err, errOtherAgent) {
+			t.Errorf("a second agent: %v, want %v", err, errOtherAgent)
+		}
+		unlock()
+		if _, err := os.Stat(file); err == nil {
+			t.Error("a file is made without need")
+		}
+	})
+}
