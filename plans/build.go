@@ -690,6 +690,7 @@ func (b *builder) group(changes []vendors.Change) []Change {
 		}
 	}
 	for _, key := range order {
+		slices.SortFunc(ports[key], vendors.CompareNames)
 		out = append(out, Change{
 			Kind: string(key.Kind), Ports: vendors.Names(ports[key]), Count: len(ports[key]),
 			What: key.What, Detail: key.Detail, Disruptive: key.Disruptive,

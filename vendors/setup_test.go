@@ -3,6 +3,7 @@ package vendors
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,6 +83,14 @@ func TestNoSetup(t *testing.T) {
 				t.Errorf("no error, %+v", got)
 			}
 		})
+	}
+}
+
+func TestCompareNames(t *testing.T) {
+	got := []string{"swp10", "lo", "swp2", "swp02", "eth1", "swp1", "eth"}
+	slices.SortFunc(got, CompareNames)
+	if want := []string{"eth", "eth1", "lo", "swp1", "swp2", "swp10", "swp02"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -35,7 +35,7 @@ func planText(p *plans.Plan, only []string, columns int) string {
 			fmt.Fprintf(&b, "\n  … %d more groups of devices: see them with --device or --json\n", len(groups)-i)
 			break
 		}
-		head := vendors.Names(g.names)
+		head := someNames(g.names)
 		if len(g.names) > 1 {
 			head += fmt.Sprintf(" (%d alike)", len(g.names))
 		}
@@ -80,7 +80,7 @@ func planText(p *plans.Plan, only []string, columns int) string {
 			for _, step := range w.Steps {
 				names = append(names, step.Device)
 			}
-			text := fmt.Sprintf("%-8s %s", w.Name, vendors.Names(names))
+			text := fmt.Sprintf("%-8s %s", w.Name, someNames(names))
 			if len(names) > 2 {
 				text += fmt.Sprintf(" (%d devices)", len(names))
 			}
@@ -90,6 +90,19 @@ func planText(p *plans.Plan, only []string, columns int) string {
 	b.WriteString(findingsText(p, columns))
 	b.WriteString("\n" + planTotal(p) + "\n")
 	return b.String()
+}
+
+// maxNames is how many names, or runs of them, a text lists.
+const maxNames = 6
+
+// someNames is vendors.Names for a person: of many it says how many more there
+// are.
+func someNames(names []string) string {
+	parts := strings.Split(vendors.Names(names), ", ")
+	if len(parts) <= maxNames {
+		return strings.Join(parts, ", ")
+	}
+	return strings.Join(parts[:maxNames], ", ") + ", …"
 }
 
 // planTotal is the last line of a plan, which counts.
