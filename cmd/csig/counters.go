@@ -62,7 +62,7 @@ func (f *deviceFlags) open(ctx context.Context) (*inventory.Fleet, *inventory.De
 	if f.every < inventory.MinPeriod {
 		return nil, nil, nil, fmt.Errorf("--every %v: want %v or more", f.every, inventory.MinPeriod)
 	}
-	src, err := openSource(ctx, &fleet.Profile, dev)
+	src, err := openSourceEvery(ctx, &fleet.Profile, dev, f.every)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("device %s: counters: %w", dev.Name, err)
 	}
@@ -201,7 +201,7 @@ are read as well. Nothing is changed on the device.`,
 					return err
 				}
 				dev = lags.expand(dev)
-				if src, err = openSource(cmd.Context(), &file.Profile, dev); err != nil {
+				if src, err = openSourceEvery(cmd.Context(), &file.Profile, dev, f.every); err != nil {
 					return fmt.Errorf("device %s: counters: %w", dev.Name, err)
 				}
 			}

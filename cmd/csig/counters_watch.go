@@ -167,7 +167,7 @@ func newWatch(o watchOptions) (*watch, error) {
 			errs = append(errs, err)
 		}
 		cfg.Devices = append(cfg.Devices, fleet.Device{Name: dev.Name, Interval: every, Open: func(ctx context.Context) (counters.Source, error) {
-			return openSource(ctx, &file.Profile, dev)
+			return openSourceEvery(ctx, &file.Profile, dev, every)
 		}})
 		w.ports += len(dev.Ports)
 		setups = append(setups, setup)

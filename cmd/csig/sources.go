@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/gnmi"
@@ -22,13 +23,23 @@ func sourceName(dev *inventory.Device) string {
 	return string(dev.Counters.Source)
 }
 
-// openSource opens the counter source of a device of the fleet.
+// openSource opens the counter source of a device of the fleet, to be read as its
+// schedule says.
 func openSource(ctx context.Context, prof *quantize.Profile, dev *inventory.Device) (counters.Source, error) {
+	every, err := pollPeriod(dev)
+	if err != nil {
+		return nil, err
+	}
+	return openSourceEvery(ctx, prof, dev, every)
+}
+
+// openSourceEvery is openSource for readings that may take so long each.
+func openSourceEvery(ctx context.Context, prof *quantize.Profile, dev *inventory.Device, every time.Duration) (counters.Source, error) {
 	switch name := sourceName(dev); name {
 	case "linux":
 		return openLinux(prof, dev)
 	case "snmp":
-		cfg, err := snmpConfig(ctx, dev)
+		cfg, err := snmpConfig(ctx, dev, every)
 		if err != nil {
 			return nil, err
 		}
@@ -52,13 +63,31 @@ func portNames(dev *inventory.Device) []string {
 	return names
 }
 
+// slowTries says that the tries of one SNMP request do not fit between two readings,
+// "" where they do.
+func slowTries(dev *inventory.Device, every time.Duration) string {
+	s := dev.Counters.SNMP
+	if sourceName(dev) != "snmp" || s == nil || s.Timeout == inventory.DefaultSNMPTimeout {
+		return ""
+	}
+	all := s.Timeout * time.Duration(s.Retries+1)
+	if all <= every {
+		return ""
+	}
+	return fmt.Sprintf("device %s: %d tries of %v take longer than the %v between two readings: the last ones never happen; make timeout or retries smaller", dev.Name, s.Retries+1, s.Timeout, every)
+}
+
 // snmpConfig resolves the references to secrets; they go no further than here.
-func snmpConfig(ctx context.Context, dev *inventory.Device) (snmp.Config, error) {
+func snmpConfig(ctx context.Context, dev *inventory.Device, every time.Duration) (snmp.Config, error) {
 	s := dev.Counters.SNMP
 	cfg := snmp.Config{
 		Device: dev.Name, Address: dev.Address, Port: s.Port, Ports: portNames(dev),
 		User: s.User, Auth: strings.ToUpper(s.Auth.Protocol), Priv: strings.ToUpper(s.Priv.Protocol), Context: s.Context,
 		Timeout: s.Timeout, Retries: s.Retries, Recheck: s.Recheck,
+	}
+	cfg.Within = every
+	if s.Timeout == inventory.DefaultSNMPTimeout {
+		cfg.Timeout = 0 // as long as the schedule allows
 	}
 	if s.Retries == 0 {
 		cfg.Retries = -1 // the file's 0 is none

@@ -33,7 +33,7 @@ type device struct {
 	read    func() // a goroutine to start, made once
 	parent  context.Context
 	ctx     context.Context // cancelled by timer, then made anew
-	cancel  context.CancelFunc
+	cancel  context.CancelCauseFunc
 	timer   *time.Timer
 	source  counters.Source
 	fails   int // in a row
@@ -86,14 +86,14 @@ func (d *device) begin(ctx context.Context, now time.Time) {
 func (d *device) renew() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ctx, d.cancel = context.WithCancel(d.parent)
+	d.ctx, d.cancel = context.WithCancelCause(d.parent)
 }
 
 func (d *device) cancelNow() {
 	d.mu.Lock()
 	cancel := d.cancel
 	d.mu.Unlock()
-	cancel()
+	cancel(context.DeadlineExceeded) // for sources that look at the cause
 }
 
 // run takes one reading and gives the device back to the scheduler.
@@ -110,7 +110,7 @@ func (d *device) run() {
 	end := time.Now()
 	if !stopped || d.ctx.Err() != nil {
 		if err != nil && d.parent.Err() == nil && !errors.Is(err, errPanic) {
-			err = fmt.Errorf("no answer within %v: %w", d.deadline, err)
+			err = &lateError{d.cfg.Name, d.deadline, err}
 		}
 		d.cancelNow()
 		d.renew()
@@ -169,6 +169,28 @@ func (d *device) take(ctx context.Context, buf []counters.Sample) (samples []cou
 	}
 	return d.source.Read(ctx, buf[:0])
 }
+
+// lateError is what a source said when the deadline interrupted it.
+type lateError struct {
+	device   string
+	deadline time.Duration
+	err      error
+}
+
+// Error leaves out that the source was interrupted, which is our doing and explains
+// nothing.
+func (e *lateError) Error() string {
+	text := strings.TrimPrefix(e.err.Error(), "device "+e.device+": ")
+	for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
+		text = strings.TrimSuffix(strings.TrimSuffix(text, end.Error()), ": ")
+	}
+	if text == "" || strings.Contains(text, context.Canceled.Error()) {
+		return fmt.Sprintf("no answer within %v", e.deadline)
+	}
+	return fmt.Sprintf("no answer within %v: %s", e.deadline, text)
+}
+
+func (e *lateError) Unwrap() error { return e.err }
 
 var errPanic = errors.New("its source panicked")
 

@@ -102,8 +102,13 @@ type Config struct {
 	PrivPassphrase Secret // at least 8 bytes
 	Context        string // context name, mostly ""
 
-	Timeout time.Duration // of one try; 0 is 2 s
-	Retries int           // tries after the first one; 0 is 2, negative is none
+	// Timeout is that of one try. 0 is 2 s, or less: so that all tries of one
+	// request fit into Within.
+	Timeout time.Duration
+	Retries int // tries after the first one; 0 is 2, negative is none
+	// Within is how long a reading may take before its caller gives up; 0 is
+	// forever.
+	Within time.Duration
 
 	Ports []string // ifNames, in the order of the samples
 
@@ -128,6 +133,9 @@ const (
 	defaultPort    = 161
 	defaultTimeout = 2 * time.Second
 	defaultRetries = 2
+	// shortestTry is the shortest default of a try: an answer that takes longer
+	// than the tries is never accepted.
+	shortestTry = 100 * time.Millisecond
 
 	// mostOIDs keeps a PDU's answer well under the 64 KiB of a datagram, and
 	// gosnmp's error-index (8 bits) meaningful.
@@ -186,17 +194,20 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Discards > DiscardsExcluded {
 		bad("discards %d is none of learn, included and excluded", c.Discards)
 	}
-	if c.Timeout < 0 || c.Recheck < 0 || c.MaxOIDs < 0 {
+	if c.Timeout < 0 || c.Within < 0 || c.Recheck < 0 || c.MaxOIDs < 0 {
 		bad("timeout, recheck and the number of OIDs must not be negative")
-	}
-	if c.Timeout == 0 {
-		c.Timeout = defaultTimeout
 	}
 	switch {
 	case c.Retries == 0:
 		c.Retries = defaultRetries
 	case c.Retries < 0:
 		c.Retries = 0
+	}
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
+		if c.Within > 0 { // some of it is left for what else a reading does
+			c.Timeout = min(c.Timeout, max(c.Within*9/10/time.Duration(c.Retries+1), shortestTry))
+		}
 	}
 	if c.MaxOIDs == 0 {
 		c.MaxOIDs = mostOIDs

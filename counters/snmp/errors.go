@@ -1,8 +1,13 @@
 package snmp
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
+
+	"net"
+	"syscall"
 
 	"github.com/gosnmp/gosnmp"
 )
@@ -45,6 +50,10 @@ func (e *StatusError) Error() string {
 func advice(err error, version Version) string {
 	var status *StatusError
 	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "the host is there, but nothing listens at this UDP port: start the SNMP agent, or correct the port"
+	case isDNS(err):
+		return "correct the device's address, or what resolves it here"
 	case errors.Is(err, ErrNoAnswer) && version == V3:
 		return "check the address, that this host may reach the agent's UDP port, and the priv protocol and passphrase (what cannot be decrypted may not be answered)"
 	case errors.Is(err, ErrNoAnswer):
@@ -65,6 +74,29 @@ func advice(err error, version Version) string {
 		return "read the port's row with snmpget to see what the agent has"
 	}
 	return ""
+}
+
+func isDNS(err error) bool {
+	var dns *net.DNSError
+	return errors.As(err, &dns)
+}
+
+// lateError is a reading whose caller gave up before all tries were over.
+type lateError struct{ try time.Duration }
+
+func (e *lateError) Error() string {
+	return fmt.Sprintf("%v before the reading had to end (a try waits %v)", ErrNoAnswer, e.try)
+}
+
+func (e *lateError) Unwrap() []error { return []error{ErrNoAnswer, context.DeadlineExceeded} }
+
+// ended puts the end of ctx into this package's terms, if that is what err is: a deadline
+// is an agent that has not answered, and anything else is the caller's own affair.
+func (s *Source) ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return &lateError{s.cfg.Timeout}
+	}
+	return err
 }
 
 // deviceError says which device, what, and what to do next.

@@ -108,11 +108,11 @@ func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 	}
 	done, err := s.arm(ctx)
 	if err != nil {
-		return dst, s.deviceError(err)
+		return dst, s.deviceError(s.ended(ctx, err))
 	}
 	defer done()
 	if err := s.read(ctx); err != nil {
-		return dst, s.deviceError(err)
+		return dst, s.deviceError(s.ended(ctx, err))
 	}
 	for i := range s.ports {
 		p := &s.ports[i]
