@@ -164,6 +164,9 @@ func TestHostKeys(t *testing.T) {
 					t.Errorf("%q is not in: %v", word, err)
 				}
 			}
+			if err != nil && strings.Contains(err.Error(), "handshake") {
+				t.Errorf("in words of the library: %v", err)
+			}
 			var wrong *HostKeyError
 			if errors.As(err, &wrong) && (wrong.Changed != row.changed || wrong.File != login.KnownHosts || !strings.Contains(err.Error(), wrong.File)) {
 				t.Errorf("%+v", wrong)
@@ -225,7 +228,7 @@ func TestLogin(t *testing.T) {
 	t.Setenv("SSH_AUTH_SOCK", "")
 	open := filepath.Join(dir, "open")
 	sshtest.NewKey(t, open, "")
-	if err := os.Chmod(open, 0o644); err != nil {
+	if err := os.Chmod(open, 0o640); err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range []struct {
