@@ -171,6 +171,12 @@ type agent struct {
 // start runs csig agent with the bed's fleet file and waits for its socket.
 func (b *bed) start(t testing.TB, args ...string) *agent {
 	t.Helper()
+	return b.launch(t, b.write(t), filepath.Join(b.dir, "agent.sock"), args...)
+}
+
+// write writes the bed's fleet file and returns its name.
+func (b *bed) write(t testing.TB) string {
+	t.Helper()
 	text, err := inventory.Marshal(b.fleet)
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +185,7 @@ func (b *bed) start(t testing.TB, args ...string) *agent {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return b.launch(t, file, filepath.Join(b.dir, "agent.sock"), args...)
+	return file
 }
 
 // launch runs csig agent with a file of its own.

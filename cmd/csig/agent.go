@@ -113,6 +113,8 @@ func runAgent(ctx context.Context, o agentOptions) error {
 		}
 	}
 	log := logrus.NewEntry(logger)
+	ctx, stop := onHangup(ctx)
+	defer stop()
 
 	// Two agents on one set of ports would undo each other's work.
 	if !o.shadow {

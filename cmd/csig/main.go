@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // version is stamped by the Makefile.
@@ -55,8 +56,13 @@ func run(args []string) int {
 	return 1
 }
 
+// repeats is for how long further signals are taken for the first one's: a
+// supervisor may send one to the process and again to its group.
+const repeats = time.Second
+
 // notify ends the context at SIGINT, with errInterrupted as its cause, and at
-// SIGTERM. A second signal kills the program as if nobody had listened.
+// SIGTERM. Another signal, a second later or more, kills the program as if
+// nobody had listened.
 func notify(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	ch := make(chan os.Signal, 1)
@@ -64,12 +70,12 @@ func notify(parent context.Context) (context.Context, func()) {
 	go func() {
 		select {
 		case sig := <-ch:
-			signal.Stop(ch)
 			if sig == os.Interrupt {
 				cancel(errInterrupted)
 			} else {
 				cancel(nil)
 			}
+			time.AfterFunc(repeats, func() { signal.Stop(ch) }) // until then they are dropped
 		case <-ctx.Done():
 			signal.Stop(ch)
 		}
