@@ -1,7 +1,8 @@
 // Package linux is the driver for switches whose ports are Linux network
 // devices. It carries out compare-and-replace in the kernel's nftables egress
-// hook, strips tags with a small BPF program, and speaks netlink for both: no
-// nft or tc binary is needed.
+// hook and strips tags with a small BPF program. Driver works on the switch and
+// speaks netlink: no nft or tc binary is needed. Afar works from any machine, by
+// commands over SSH, and cannot strip.
 //
 // # The data plane
 //
@@ -35,6 +36,13 @@
 // It is attached to the device itself, neither through a link nor a pin, and
 // so stays when the agent goes. It runs after the programs that were already
 // there.
+//
+// # Two writers
+//
+// A setup becomes a typed ruleset, which is compared with what the kernel has;
+// a writer carries out the difference: batch as netlink messages, script as
+// input for nft -f. Either leaves the same listing. Script, Diff and Offline
+// need no device.
 //
 // # Ownership
 //
