@@ -50,6 +50,18 @@ func CheckSocket(socket string) error {
 // ErrNoAgent is the error of a client whose socket nobody listens at.
 var ErrNoAgent = errors.New("no agent listens")
 
+// ErrNoAnswer is the error of a client whose agent is there but has not
+// answered when its context's time was over.
+var ErrNoAnswer = errors.New("no answer in time")
+
+// noAnswer says what to do about an agent that hangs.
+func (c *Client) noAnswer() error {
+	if !c.unix {
+		return fmt.Errorf("agent at %s: %w: it hangs, is stopped or cannot be reached; when its lease ends its data plane falls back by itself", c.name, ErrNoAnswer)
+	}
+	return fmt.Errorf("agent at %s: %w: it hangs or is stopped, and its data plane falls back by itself when its lease ends; look at its process (ps, state T: kill -CONT lets it go on) and its log, or kill and start it again", c.name, ErrNoAnswer)
+}
+
 // Client talks to one agent.
 type Client struct {
 	name string // of where it listens
@@ -118,6 +130,9 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 func (c *Client) decode(dec *json.Decoder) (*Status, error) {
 	s := new(Status)
 	if err := dec.Decode(s); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, c.noAnswer()
+		}
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil, fmt.Errorf("agent at %s went away: %w", c.name, err)
 		}
@@ -155,6 +170,8 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (io.R
 		return nil, fmt.Errorf("%w at %s: start one with csig agent -c FILE, or name its socket with --socket", ErrNoAgent, c.name)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("not allowed to talk to the agent at %s: run as the user that started it", c.name)
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, c.noAnswer()
 	case errors.As(err, &refused): // what it says of a URL is of no interest
 		return nil, fmt.Errorf("agent at %s: %w", c.name, refused.Err)
 	case err != nil:

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/vendors"
 )
 
 func newStatus() *cobra.Command {
@@ -40,12 +41,19 @@ with --dry-run.`,
 				}
 				return screen.draw(statusText(s, screen.columns()), watch)
 			}
-			err := watchOrAsk(cmd, c, watch, show)
+			silent := func(l *lastWord) error {
+				if asJSON {
+					_, err := fmt.Fprintln(cmd.ErrOrStderr(), "csig: "+silenceText(l))
+					return err
+				}
+				return screen.draw(wrap(silenceText(l), screen.columns(), 2)+wrap("What it said last:", screen.columns(), 0)+"\n"+statusText(l.status, screen.columns()), true)
+			}
+			err := watchOrAsk(cmd, c, watch, show, silent)
 			if errors.Is(err, api.ErrNoAgent) && !cmd.Flags().Changed("socket") {
 				// No agent that programs: perhaps one that only looks.
 				shadow := api.NewClient(api.DefaultShadowSocket())
 				defer shadow.Close()
-				if e := watchOrAsk(cmd, shadow, watch, show); !errors.Is(e, api.ErrNoAgent) {
+				if e := watchOrAsk(cmd, shadow, watch, show, silent); !errors.Is(e, api.ErrNoAgent) {
 					return e
 				}
 			}
@@ -62,30 +70,17 @@ func addSocket(cmd *cobra.Command, v *string) {
 	cmd.Flags().StringVar(v, "socket", api.DefaultSocket(), "the agent's unix socket")
 }
 
-// watchOrAsk shows one status, or all until the command ends.
-func watchOrAsk(cmd *cobra.Command, c *api.Client, watch bool, show func(*api.Status) error) error {
-	if watch {
-		err := c.Watch(cmd.Context(), show)
-		if cmd.Context().Err() != nil {
-			return nil // Ctrl-C is how a watch ends
-		}
-		return err
-	}
-	ctx, cancel := contextWithTimeout(cmd, 5*time.Second)
-	defer cancel()
-	s, err := c.Status(ctx)
-	if err != nil {
-		return err
-	}
-	return show(s)
-}
-
 // statusText is one status as text of at most so many columns, the table's
 // rows aside.
 func statusText(s *api.Status, columns int) string {
 	var b strings.Builder
 	line := func(indent int, format string, args ...any) {
 		b.WriteString(wrap(fmt.Sprintf(format, args...), columns, indent))
+	}
+	if s.Waiting != "" {
+		line(2, "WAITING %s", s.Waiting)
+		line(2, "version %s, since %s", s.Version, s.Started.Format("2006-01-02 15:04:05"))
+		return b.String()
 	}
 	line(2, "%s  %s  profile %s %.12s  TPID 0x%04x %s", s.Device, s.Platform, s.Profile, s.ProfileHash, s.TPID, s.Layout)
 	line(2, "Δt %v  schedule %s  cycles %d (%d skipped, %d failed)", time.Duration(s.IntervalNS), s.Schedule, s.Cycle.Count, s.Cycle.Skipped, s.Cycle.Failed)
@@ -131,7 +126,7 @@ func statusText(s *api.Status, columns int) string {
 			p.Port, p.State, capacity, load, abw, abwc, orDash(strings.Join(sig, " ")), age)
 	}
 	_ = tw.Flush() // into memory
-	for i, n := range portNotes(s.Ports) {
+	for i, n := range append(portNotes(s.Ports), foundNotes(s)...) {
 		if i == 0 {
 			b.WriteByte('\n')
 		}
@@ -175,6 +170,31 @@ func portNotes(ports []api.Port) []string {
 	}
 	for i, reason := range order {
 		order[i] = strings.Join(where[reason], ", ") + ": " + reason
+	}
+	return order
+}
+
+// foundNotes are the ports whose followed set-up is not what the agent's file
+// says.
+func foundNotes(s *api.Status) []string {
+	ports := map[string][]string{}
+	var order []string
+	for _, p := range s.Ports {
+		found := p.Found
+		if found == "" {
+			found = "nothing"
+		}
+		if !s.Follows || s.DataPlane == api.DataPlaneAbsent || found == p.Action {
+			continue
+		}
+		note := fmt.Sprintf("its set-up is %s, this agent's file says %s", found, p.Action)
+		if ports[note] == nil {
+			order = append(order, note)
+		}
+		ports[note] = append(ports[note], p.Port)
+	}
+	for i, note := range order {
+		order[i] = vendors.Names(ports[note]) + ": " + note
 	}
 	return order
 }

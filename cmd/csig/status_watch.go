@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csig-agent/csig/agent/api"
+)
+
+// silence is after how long without a word an agent is said not to answer. It
+// answers at once, and has something for a watcher each second.
+const silence = 2 * time.Second
+
+// lastWord is what an agent that does not answer any more said last.
+type lastWord struct {
+	status *api.Status
+	ago    time.Duration
+}
+
+// watchOrAsk shows one status, or all until the command ends; silent is called
+// each second while the agent that is watched does not answer.
+func watchOrAsk(cmd *cobra.Command, c *api.Client, watch bool, show func(*api.Status) error, silent func(*lastWord) error) error {
+	if watch {
+		err := watchStatus(cmd.Context(), c.Watch, show, silent)
+		if cmd.Context().Err() != nil {
+			return nil // Ctrl-C is how a watch ends
+		}
+		return err
+	}
+	s, err := ask(cmd.Context(), c)
+	if err != nil {
+		return err
+	}
+	return show(s)
+}
+
+func ask(ctx context.Context, c *api.Client) (*api.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
+	return c.Status(ctx)
+}
+
+// watchStatus calls show with what a watch brings, and silent while it brings
+// nothing for too long. An agent that never says anything is an error.
+func watchStatus(ctx context.Context, watch func(context.Context, func(*api.Status) error) error, show func(*api.Status) error, silent func(*lastWord) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	said, ended := make(chan *api.Status), make(chan error, 1)
+	go func() {
+		ended <- watch(ctx, func(s *api.Status) error {
+			select {
+			case said <- s:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	var last *api.Status
+	var at time.Time
+	quiet := time.NewTimer(silence)
+	defer quiet.Stop()
+	for {
+		select {
+		case last = <-said:
+			at = time.Now()
+			if err := show(last); err != nil {
+				return err
+			}
+			quiet.Reset(silence)
+		case err := <-ended:
+			return err
+		case <-quiet.C:
+			if last == nil {
+				return fmt.Errorf("%w: the agent hangs or is stopped, and its data plane falls back by itself when its lease ends; look at its process (ps, state T: kill -CONT lets it go on) and its log, or kill and start it again", api.ErrNoAnswer)
+			}
+			if err := silent(&lastWord{last, time.Since(at)}); err != nil {
+				return err
+			}
+			quiet.Reset(time.Second)
+		}
+	}
+}
+
+// silenceText says that the agent does not answer, and what has become of its
+// lease.
+func silenceText(l *lastWord) string {
+	s := l.status
+	text := fmt.Sprintf("NO ANSWER for %v: the agent hangs or is stopped. ", l.ago.Round(100*time.Millisecond))
+	left := s.Cycle.LeaseEnds.Sub(s.Time) - l.ago
+	switch {
+	case s.Shadow:
+		return text + "It is a shadow: nothing is programmed."
+	case s.Cycle.LeaseEnds.IsZero():
+		return text + "It had given no lease: the data plane has fallen back, or does so by itself: " + s.OnStale + "."
+	case left > 0:
+		return text + fmt.Sprintf("Its lease ends in %v unless it goes on; then %s.", left.Round(100*time.Millisecond), s.OnStale)
+	}
+	return text + fmt.Sprintf("Its lease has ended, %v ago unless it was renewed without a word; the data plane has fallen back: %s.", -left.Round(100*time.Millisecond), s.OnStale)
+}
