@@ -6,8 +6,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -16,21 +14,11 @@ import (
 // as a transaction that the kernel checks and takes back, and loads a strip
 // program without attaching it.
 func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
-	f := vendors.Facts{
-		Platform: "linux",
-		Rules:    Rules(),
-		Slack:    slack,
-		Wide:     vlanrules.Verdict{Level: vlanrules.Refused, Reason: "wide tags pass through untouched: a table of 2^20 values of S is more than a map of intervals can keep current, and only compact tags are implemented"},
-		Notes: []string{
-			"the rewrite happens before the queueing discipline: frames that already wait in a queue keep the value they were given",
-			"any TPID can be CSIG's, and ordinary VLANs keep 0x8100 and 0x88a8",
-		},
-	}
+	f := facts()
 	if err := ctx.Err(); err != nil {
 		return f, err
 	}
-	trial := vendors.Setup{TPID: 0x9900, Layout: quantize.UEC, Signals: quantize.Signals[:], OnStale: inventory.Conservative,
-		Ports: []vendors.PortSetup{{Port: "lo", Action: vlanrules.Update}}}
+	trial := trialSetup()
 	if err := d.try(&trial); err != nil {
 		f.Update = vlanrules.Verdict{Level: vlanrules.Refused, Reason: updateRefused(err)}
 		f.Lease = vlanrules.Verdict{Level: vlanrules.Refused, Reason: "there are no rules to expire: " + f.Update.Reason}
