@@ -11,13 +11,25 @@ import (
 const benchPorts = 512
 
 var benchTables = []struct {
-	name string
-	caps vlanrules.Caps
+	name   string
+	caps   vlanrules.Caps
+	layout quantize.Layout
+	opts   []vlanrules.Option
 }{
-	{"range", vlanrules.Caps{Match: vlanrules.MatchRange, MatchPCP: true}},
-	{"ternary", vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true}},
-	{"unordered", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true}},
-	{"class", vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnEntry, Values: true, Classes: true}},
+	{"range", vlanrules.Caps{}, quantize.Draft00, nil},
+	{"range, add and delete only", vlanrules.Caps{Txn: vlanrules.TxnEntry}, quantize.UEC, nil},
+	{"ternary", vlanrules.Caps{Match: vlanrules.MatchTernary, Txn: vlanrules.TxnEntry, Modify: true}, quantize.Draft00, nil},
+	{"ternary, one transaction", vlanrules.Caps{Match: vlanrules.MatchTernary, Modify: true}, quantize.UEC, nil},
+	{"ternary, add and delete only", vlanrules.Caps{Match: vlanrules.MatchTernary, Txn: vlanrules.TxnEntry}, quantize.Draft00, nil},
+	{"ternary, budget 3", vlanrules.Caps{Match: vlanrules.MatchTernary, Txn: vlanrules.TxnEntry, Modify: true}, quantize.Draft00, []vlanrules.Option{vlanrules.WithBudget(3)}},
+	{"unordered", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, Txn: vlanrules.TxnEntry, Modify: true}, quantize.Draft00, nil},
+	{"unordered, add and delete only", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, Txn: vlanrules.TxnEntry}, quantize.Draft00, nil},
+	{"unordered, shared value", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, Txn: vlanrules.TxnEntry, Values: true}, quantize.Draft00, nil},
+	{"classes, shared value", vlanrules.Caps{Match: vlanrules.MatchExact, Txn: vlanrules.TxnEntry, Values: true, Classes: true}, quantize.Draft00, nil},
+	{"classes", vlanrules.Caps{Match: vlanrules.MatchExact, Txn: vlanrules.TxnEntry, Modify: true, Classes: true}, quantize.Draft00, nil},
+	{"exact, 8 locators", vlanrules.Caps{Match: vlanrules.MatchExact, Txn: vlanrules.TxnEntry, Modify: true}, quantize.Draft00, []vlanrules.Option{
+		vlanrules.WithLocators(quantize.MinABW, locatorsTo(6)), vlanrules.WithLocators(quantize.MaxPD, locatorsTo(6)), // with none and stale, eight
+	}},
 }
 
 // fleet is the state of a switch of 512 ports with two signals each.
@@ -25,15 +37,17 @@ type fleet struct {
 	c       *vlanrules.Compiler
 	ports   [benchPorts]vlanrules.Result
 	intents [benchPorts][2]vlanrules.Intent
+	walk    walk
 }
 
-func newFleet(caps vlanrules.Caps) *fleet {
-	f := &fleet{c: vlanrules.NewCompiler(caps, quantize.Draft00)}
+func newFleet(caps vlanrules.Caps, layout quantize.Layout, opts ...vlanrules.Option) *fleet {
+	caps.MatchPCP = true
+	f := &fleet{c: vlanrules.NewCompiler(caps, layout, opts...), walk: walk{state: 3}}
 	for p := range f.ports {
 		s := uint8(p % 31)
 		f.intents[p] = [2]vlanrules.Intent{
-			{Signal: quantize.MinABW, Action: vlanrules.Update, S: s, LM: uint16(p%120 + 1)},
-			{Signal: quantize.MinABWC, Action: vlanrules.Update, S: 30 - s, LM: uint16(p%120 + 1)},
+			{Signal: quantize.MinABW, Action: vlanrules.Update, S: s, LM: uint16(p%60 + 1)},
+			{Signal: quantize.MaxPD, Action: vlanrules.Update, S: 30 - s, LM: uint16(p%60 + 1)},
 		}
 	}
 	f.compile()
@@ -48,53 +62,101 @@ func (f *fleet) compile() (ops int) {
 	return ops
 }
 
+// step moves every bucket by one, up or down.
+func (f *fleet) step() (ops int) {
+	for p := range f.intents {
+		for i := range f.intents[p] {
+			s := &f.intents[p][i].S
+			switch {
+			case *s == 0:
+				*s = 1
+			case *s == 31 || f.walk.next(2) == 0:
+				*s--
+			default:
+				*s++
+			}
+		}
+	}
+	return f.compile()
+}
+
+// benchHistories are how many steps a fleet has gone before it is measured:
+// tables that have a history are not those that are freshly made.
+var benchHistories = []struct {
+	name  string
+	steps int
+}{{"fresh", 0}, {"walked", 60}}
+
+func benchmarkFleets(b *testing.B, f func(b *testing.B, fleet *fleet)) {
+	for _, bc := range benchTables {
+		for _, h := range benchHistories {
+			b.Run(bc.name+"/"+h.name, func(b *testing.B) {
+				fleet := newFleet(bc.caps, bc.layout, bc.opts...)
+				for range h.steps {
+					fleet.step()
+				}
+				b.ReportAllocs()
+				f(b, fleet)
+			})
+		}
+	}
+}
+
 // BenchmarkUnchanged is a cycle in which no bucket of 512 ports × 2 signals
 // moved.
 func BenchmarkUnchanged(b *testing.B) {
-	for _, bc := range benchTables {
-		b.Run(bc.name, func(b *testing.B) {
-			f := newFleet(bc.caps)
-			b.ReportAllocs()
-			for b.Loop() {
-				f.compile()
-			}
-		})
-	}
+	benchmarkFleets(b, func(b *testing.B, f *fleet) {
+		for b.Loop() {
+			f.compile()
+		}
+	})
 }
 
 // BenchmarkMoved is a cycle in which every bucket moved by one.
 func BenchmarkMoved(b *testing.B) {
-	for _, bc := range benchTables {
-		b.Run(bc.name, func(b *testing.B) {
-			f := newFleet(bc.caps)
-			r, ops, n := walk{state: 3}, 0, 0
-			b.ReportAllocs()
-			for b.Loop() {
-				for p := range f.intents {
-					for i := range f.intents[p] {
-						s := &f.intents[p][i].S
-						switch {
-						case *s == 0:
-							*s = 1
-						case *s == 31 || r.next(2) == 0:
-							*s--
-						default:
-							*s++
-						}
-					}
-				}
-				ops += f.compile()
-				n++
+	benchmarkFleets(b, func(b *testing.B, f *fleet) {
+		ops, n := 0, 0
+		for b.Loop() {
+			ops += f.step()
+			n++
+		}
+		b.ReportMetric(float64(ops)/float64(n)/benchPorts/2, "ops/signal")
+	})
+}
+
+// BenchmarkReadBack is a cycle in which no bucket moved, but each table comes
+// back from the device in memory of its own, without the result that knows it.
+func BenchmarkReadBack(b *testing.B) {
+	benchmarkFleets(b, func(b *testing.B, f *fleet) {
+		var res vlanrules.Result
+		for b.Loop() {
+			for p := range f.ports {
+				f.c.Compile(&res, f.ports[p].Table, f.intents[p][:])
 			}
-			b.ReportMetric(float64(ops)/float64(n)/benchPorts/2, "ops/signal")
-		})
-	}
+		}
+	})
+}
+
+// BenchmarkCopied is the floor of BenchmarkMoved: the operations and the
+// tables of one of its cycles are copied, and nothing is thought about.
+func BenchmarkCopied(b *testing.B) {
+	benchmarkFleets(b, func(b *testing.B, f *fleet) {
+		f.step()
+		var ops [benchPorts][]vlanrules.Op
+		var tables [benchPorts]vlanrules.Table
+		for b.Loop() {
+			for p := range f.ports {
+				ops[p] = append(ops[p][:0], f.ports[p].Ops...)
+				tables[p] = append(tables[p][:0], f.ports[p].Table...)
+			}
+		}
+	})
 }
 
 func TestNothingIsAllocated(t *testing.T) {
 	for _, bc := range benchTables {
 		t.Run(bc.name, func(t *testing.T) {
-			f := newFleet(bc.caps)
+			f := newFleet(bc.caps, bc.layout, bc.opts...)
 			if n := testing.AllocsPerRun(10, func() { f.compile() }); n != 0 {
 				t.Errorf("%.0f allocations in a cycle in which nothing changed", n)
 			}

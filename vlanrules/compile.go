@@ -28,7 +28,7 @@ type Compiler struct {
 	gone  []bool   // cur[i] was deleted
 	group [8][]int // rows of cur that match one T alone
 	mixed bool     // some row matches several T
-	all   []int    // every row of cur
+	all   []int    // every row of cur, where they are mixed
 	want  Table    // entries to be, highest priority first
 	at    []int    // want[i] is cur[at[i]], or missing or spared
 	runs  runs
@@ -106,6 +106,10 @@ func (c *Compiler) Compile(dst *Result, have Table, want []Intent) {
 func (c *Compiler) change(choice *Choice, want []Intent) {
 	if c.mixed {
 		c.wantAll(choice, want)
+		c.all = c.all[:0]
+		for i := range c.cur {
+			c.all = append(c.all, i)
+		}
 		c.replace(c.all)
 		return
 	}
@@ -183,7 +187,8 @@ func (c *Compiler) appendSignal(form Form, in *Intent) {
 // Compile itself writes conditions, and sorts its rows by T.
 func (c *Compiler) load(have Table) {
 	c.cur = append(c.cur[:0], have...)
-	c.gone, c.all, c.mixed, c.stuck = c.gone[:0], c.all[:0], false, false
+	c.gone, c.mixed, c.stuck = slices.Grow(c.gone[:0], len(have))[:len(have)], false, false
+	clear(c.gone)
 	for t := range c.group {
 		c.group[t] = c.group[t][:0]
 	}
@@ -191,18 +196,16 @@ func (c *Compiler) load(have Table) {
 	c.seen = c.seen[:0]
 	for i := range c.cur {
 		e := &c.cur[i]
-		was := e.Match
-		normalise(&e.Match.PCP, 7)
-		normalise(&e.Match.DEI, 1)
-		normalise(&e.Match.VID, 0xfff)
-		if e.Match != was && len(c.seen) == 0 {
-			c.seen = append(c.seen, c.cur...)
-		}
-		if len(c.seen) > 0 {
+		if !e.Match.isNormal() {
+			was := e.Match
+			normalise(&e.Match.PCP, 7)
+			normalise(&e.Match.DEI, 1)
+			normalise(&e.Match.VID, 0xfff)
+			if len(c.seen) == 0 {
+				c.seen = append(c.seen, c.cur...)
+			}
 			c.seen[i].Match = was
 		}
-		c.gone = append(c.gone, false)
-		c.all = append(c.all, i)
 		if t := c.signalOf(e); t < 0 {
 			c.mixed = true
 		} else {
@@ -237,6 +240,21 @@ func (c *Compiler) groupOf(sig quantize.Signal) int {
 		return 0
 	}
 	return int(sig)
+}
+
+// isNormal reports whether normalise would certainly change nothing.
+func (m *Match) isNormal() bool {
+	return isNormal(&m.PCP, 7) && isNormal(&m.DEI, 1) && isNormal(&m.VID, 0xfff)
+}
+
+func isNormal(f *Field, all uint16) bool {
+	switch f.Kind {
+	case Any:
+		return f.Value|f.Mask|f.First|f.Last == 0
+	case Ternary:
+		return f.Mask != 0 && f.Mask <= all && f.Value&^f.Mask == 0 && f.First|f.Last == 0
+	}
+	return f.Kind == Range && f.Value|f.Mask == 0 && (f.First != 0 || f.Last < all)
 }
 
 // normalise gives conditions that mean the same the same form.
@@ -359,7 +377,6 @@ func (c *Compiler) changeWithGap(choice *Choice, want []Intent) {
 			c.drop(i)
 		}
 	}
-	c.all = c.all[:0]
 	c.wantAll(choice, want)
-	c.replace(c.all)
+	c.replace(nil)
 }

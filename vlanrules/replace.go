@@ -283,7 +283,11 @@ func (c *Compiler) sameMeaning(rows []int) bool {
 	if c.want[0].Type == Value && values != 1 || c.want[0].Type != Value && values != 0 {
 		return false
 	}
-	for v := range uint16(4096) {
+	if has, ok := c.takenS(c.cur, rows); ok {
+		wants, _ := c.takenS(c.want, nil)
+		return has == wants
+	}
+	for v := range uint16(4096) { // split has come down to locator bits
 		has, wants := false, false
 		for _, i := range rows {
 			has = has || c.cur[i].Type != Value && c.cur[i].Match.VID.matches(v)
@@ -296,6 +300,29 @@ func (c *Compiler) sameMeaning(rows []int) bool {
 		}
 	}
 	return true
+}
+
+// takenS is the set of S that the entries of t, or those in rows, take
+// together. It reports false where some test a locator bit.
+func (c *Compiler) takenS(t Table, rows []int) (set uint32, ok bool) {
+	n := len(t)
+	if rows != nil {
+		n = len(rows)
+	}
+	for i := range n {
+		if rows != nil {
+			i = rows[i]
+		}
+		f := &t[i].Match.VID
+		switch {
+		case t[i].Type == Value:
+		case f.Kind == Range || f.Mask&0x7f != c.dMask() || f.Value&^f.Mask != 0:
+			return 0, false
+		default:
+			set |= sValues(f)
+		}
+	}
+	return set, true
 }
 
 // dropRest deletes the rows that are not wanted, from the bottom up, and
