@@ -111,6 +111,7 @@ type readResult struct {
 	Source       string        `json:"source"`
 	Readings     int           `json:"readings"`
 	Failed       int           `json:"failed"`
+	FailingPorts int           `json:"failing_ports"` // that could not be read in the last good reading
 	EveryNS      int64         `json:"every_ns"`
 	ReadP50NS    int64         `json:"read_ns_p50"` // how long a reading takes
 	ReadMaxNS    int64         `json:"read_ns_max"`
@@ -122,6 +123,8 @@ type readResult struct {
 	IntervalNS   int64         `json:"interval_ns"`
 	ShortestNS   int64         `json:"shortest_interval_ns"` // the shortest honest Δt: a refresh, or a reading
 	IntervalNote string        `json:"interval_note"`        // what is wrong with the configured Δt; "" for nothing
+
+	unreadable error // no port could ever be read
 }
 
 type refreshResult struct {
@@ -156,17 +159,17 @@ type portResult struct {
 	Port          string         `json:"port"`
 	MemberOf      string         `json:"member_of"` // the aggregate that it was added for; "" for a port of the file
 	Members       []string       `json:"members"`   // of an aggregate
-	Up            bool           `json:"up"`
-	SpeedBPS      uint64         `json:"speed_bps"`
-	Octets        uint64         `json:"octets"`
-	Packets       uint64         `json:"packets"`
-	Bits          uint8          `json:"counter_bits"`
-	Overhead      uint8          `json:"overhead_bytes"`
+	Up            *bool          `json:"up"`        // null, as all that follows, where it is not known
+	SpeedBPS      *uint64        `json:"speed_bps"` // the fleet file's, else the source's
+	Octets        *uint64        `json:"octets"`
+	Packets       *uint64        `json:"packets"`
+	Bits          *uint8         `json:"counter_bits"`
+	Overhead      *uint8         `json:"overhead_bytes"`
 	State         string         `json:"state"`
-	LoadBPS       uint64         `json:"load_bps"`
-	ABWBPS        uint64         `json:"abw_bps"`
-	WindowNS      int64          `json:"window_ns"` // the achieved Δt of load and ABW
-	WindowErrorNS int64          `json:"window_error_ns"`
+	LoadBPS       *uint64        `json:"load_bps"` // of a complete window, as the rest
+	ABWBPS        *uint64        `json:"abw_bps"`
+	WindowNS      *int64         `json:"window_ns"` // the achieved Δt of load and ABW
+	WindowErrorNS *int64         `json:"window_error_ns"`
 	Signals       []replaySignal `json:"signals"`
 	Note          string         `json:"note"`
 }
@@ -212,9 +215,14 @@ are read as well. Nothing is changed on the device.`,
 			}
 			lags.note(res, why)
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), res)
+				err = printJSON(cmd.OutOrStdout(), res)
+			} else {
+				err = res.write(cmd.OutOrStdout())
 			}
-			return res.write(cmd.OutOrStdout())
+			if err == nil && res.unreadable != nil {
+				err = fmt.Errorf("device %s: %w", dev.Name, res.unreadable)
+			}
+			return err
 		},
 	}
 	f.add(cmd)
@@ -275,8 +283,16 @@ func readCounters(ctx context.Context, file *inventory.Fleet, dev *inventory.Dev
 	}
 	slices.Sort(took)
 	res.ReadP50NS, res.ReadMaxNS = took[len(took)/2].Nanoseconds(), took[len(took)-1].Nanoseconds()
+	ever := false
 	for i, v := range board.Ports(0, nil) {
-		res.Ports = append(res.Ports, portOf(&last[i], &v))
+		res.Ports = append(res.Ports, portOf(&last[i], &v, dev.Ports[i].Speed))
+		if v.Err != nil {
+			res.FailingPorts++
+		}
+		ever = ever || !v.Read.IsZero()
+	}
+	if !ever {
+		res.unreadable = noPort(last)
 	}
 	rs := board.Refresh(0)
 	res.Refresh = refreshOf(rs)
@@ -297,14 +313,35 @@ func (r *readResult) judgeInterval(interval time.Duration, rs counters.RefreshSt
 	}
 }
 
-// portOf is a port after its last reading.
-func portOf(s *counters.Sample, v *fleet.PortView) portResult {
-	p := portResult{Port: v.Port, State: v.Now.State.String(), Note: v.Now.Reason, Members: []string{}, Signals: []replaySignal{}}
+// noPort is the error of a device that answers, but about none of its ports.
+func noPort(samples []counters.Sample) error {
+	for i := range samples {
+		if err := samples[i].Err; err != nil {
+			return fmt.Errorf("none of its %d ports could be read; the first: %w", len(samples), err)
+		}
+	}
+	return errors.New("no port could be read")
+}
+
+// known is a number that was measured, or nil for 0, which no capacity is.
+func known(n uint64) *uint64 {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
+// portOf is a port after its last reading; speed is the fleet file's.
+func portOf(s *counters.Sample, v *fleet.PortView, speed uint64) portResult {
+	p := portResult{Port: v.Port, State: v.Now.State.String(), Note: v.Now.Reason, Members: []string{}, SpeedBPS: known(speed), Signals: []replaySignal{}}
 	if s.Err != nil {
 		p.Note = s.Err.Error()
 		return p
 	}
-	p.Up, p.SpeedBPS, p.Octets, p.Packets, p.Bits, p.Overhead = s.Up, s.Speed, s.Octets, s.Packets, s.Bits, s.Overhead
+	p.Up, p.Octets, p.Packets, p.Bits, p.Overhead = &s.Up, &s.Octets, &s.Packets, &s.Bits, &s.Overhead
+	if speed == 0 {
+		p.SpeedBPS = known(s.Speed)
+	}
 	if p.Note == "" {
 		p.Note = s.Degraded
 	}
@@ -314,8 +351,8 @@ func portOf(s *counters.Sample, v *fleet.PortView) portResult {
 	// Where the last reading only repeated the one before, what was measured
 	// last still holds.
 	e := &v.Last
-	p.SpeedBPS, p.LoadBPS, p.ABWBPS = e.Capacity, e.Load(), e.ABW
-	p.WindowNS, p.WindowErrorNS = e.End.Sub(e.Start).Nanoseconds(), e.Error.Nanoseconds()
+	load, window, off := e.Load(), e.End.Sub(e.Start).Nanoseconds(), e.Error.Nanoseconds()
+	p.SpeedBPS, p.LoadBPS, p.ABWBPS, p.WindowNS, p.WindowErrorNS = known(e.Capacity), &load, &e.ABW, &window, &off
 	for _, g := range v.Signals {
 		p.Signals = append(p.Signals, replaySignal{Signal: g.Signal.String(), Bucket: g.Bucket, Worst: g.Range.Worst, Best: g.Range.Best, Doubtful: g.Range.Doubtful()})
 	}
@@ -323,7 +360,11 @@ func portOf(s *counters.Sample, v *fleet.PortView) portResult {
 }
 
 func (r *readResult) write(w io.Writer) error {
-	fmt.Fprintf(w, "%s  source %s  %d readings every %v, %d failed\n", r.Device, r.Source, r.Readings, time.Duration(r.EveryNS), r.Failed)
+	failing := ""
+	if r.FailingPorts > 0 {
+		failing = fmt.Sprintf("; %d of %d ports cannot be read", r.FailingPorts, len(r.Ports))
+	}
+	fmt.Fprintf(w, "%s  source %s  %d readings every %v, %d failed%s\n", r.Device, r.Source, r.Readings, time.Duration(r.EveryNS), r.Failed, failing)
 	fmt.Fprintf(w, "a reading takes %v (median), %v at most\n", micros(r.ReadP50NS), micros(r.ReadMaxNS))
 	fmt.Fprintf(w, "refresh: %s\n", r.Refresh.text())
 	if r.IntervalNote != "" {
@@ -343,22 +384,41 @@ func (r *readResult) write(w io.Writer) error {
 	fmt.Fprintln(tw, "PORT\tLINK\tSPEED\tOCTETS\tPACKETS\tBITS\tOVERHEAD\tSTATE\tΔt\tLOAD\tABW\tBUCKETS\tNOTE")
 	for i := range r.Ports {
 		p := &r.Ports[i]
-		link := map[bool]string{true: "up", false: "down"}[p.Up]
-		window := "-"
-		if p.WindowNS > 0 {
-			window = short(p.WindowNS).String()
+		link, overhead, window := "-", "-", "-"
+		if p.Up != nil {
+			link = map[bool]string{true: "up", false: "down"}[*p.Up]
 		}
-		if p.WindowErrorNS > 0 {
-			window += "±" + short(p.WindowErrorNS).String()
+		if p.Overhead != nil {
+			overhead = fmt.Sprintf("%d B", *p.Overhead)
+		}
+		if p.WindowNS != nil && *p.WindowNS > 0 {
+			window = short(*p.WindowNS).String()
+		}
+		if p.WindowErrorNS != nil && *p.WindowErrorNS > 0 {
+			window += "±" + short(*p.WindowErrorNS).String()
 		}
 		var buckets []string
 		for _, g := range p.Signals {
 			buckets = append(buckets, g.text())
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%d\t%d\t%d B\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Port, link, bps(p.SpeedBPS), p.Octets, p.Packets, p.Bits, p.Overhead,
-			p.State, window, bps(p.LoadBPS), bps(p.ABWBPS), orDash(strings.Join(buckets, " ")), p.Note)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Port, link, bpsOrDash(p.SpeedBPS), numberOrDash(p.Octets), numberOrDash(p.Packets), numberOrDash(p.Bits), overhead,
+			p.State, window, bpsOrDash(p.LoadBPS), bpsOrDash(p.ABWBPS), orDash(strings.Join(buckets, " ")), p.Note)
 	}
 	return tw.Flush()
+}
+
+func numberOrDash[N uint8 | uint64](n *N) string {
+	if n == nil {
+		return "-"
+	}
+	return fmt.Sprint(*n)
+}
+
+func bpsOrDash(n *uint64) string {
+	if n == nil {
+		return "-"
+	}
+	return bps(*n)
 }
 
 // createNew opens a file for writing, and refuses to overwrite one.

@@ -170,9 +170,16 @@ func TestWatch(t *testing.T) {
 		}
 	})
 	t.Run("a switch that only its own agent can read", func(t *testing.T) {
-		_, _, err := watchLines(t, "-i", writeFleet(t, text))
-		if err == nil || !strings.Contains(err.Error(), "device leaf2: its counters can be read on the device alone") {
-			t.Errorf("%v", err)
+		// The other one is watched all the same.
+		_, fleets, err := watchLines(t, "-i", writeFleet(t, text), "--every", "100ms", "--duration", "300ms")
+		if err == nil || len(fleets) != 1 || fleets[0].Devices != 1 || !strings.Contains(err.Error(), "device leaf1") {
+			t.Errorf("%+v, %v", fleets, err)
+		}
+	})
+	t.Run("nothing read in the time", func(t *testing.T) {
+		_, fleets, err := watchLines(t, "-i", writeFleet(t, text), "--device", "leaf1", "--every", "1h", "--duration", "20ms")
+		if err == nil || !strings.Contains(err.Error(), "no reading has ended yet") || len(fleets) != 1 || fleets[0].Unread != 1 {
+			t.Errorf("%+v, %v", fleets, err)
 		}
 	})
 	t.Run("no such device", func(t *testing.T) {
@@ -223,6 +230,59 @@ func TestWatchText(t *testing.T) {
 	if table < 0 || !strings.HasPrefix(lines[table+1], "c ") || !strings.Contains(lines[table+1], "device c: it is off") || !strings.Contains(text, "and 2 more") ||
 		!strings.Contains(lines[0], "4 devices, 4 ports") || !strings.Contains(lines[0], "3 good, 1 failing") {
 		t.Errorf("%s", text)
+	}
+}
+
+// lost is a source that answers, but about none of its ports.
+type lost struct{}
+
+func (lost) Close() error { return nil }
+func (lost) Read(_ context.Context, dst []counters.Sample) ([]counters.Sample, error) {
+	return append(dst, counters.Sample{Port: "swp1", At: time.Now(), Err: errors.New("no such port")}), nil
+}
+
+// Ports that were never read have no numbers, and a device without any other is failing.
+func TestNoPortCanBeRead(t *testing.T) {
+	dev := &inventory.Device{Name: "a", Platform: "sonic", Interval: time.Second, Ports: []inventory.Port{{Name: "swp1", Speed: 1e9}}}
+	file := &inventory.Fleet{}
+	res, err := readCounters(t.Context(), file, dev, lost{}, time.Millisecond, 2)
+	if err != nil || res.unreadable == nil || !strings.Contains(res.unreadable.Error(), "none of its 1 ports could be read; the first: no such port") || res.FailingPorts != 1 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if p := res.Ports[0]; p.Up != nil || p.LoadBPS != nil || p.ABWBPS != nil || p.Octets != nil || p.SpeedBPS == nil || *p.SpeedBPS != 1e9 {
+		t.Errorf("%+v", p)
+	}
+	var out bytes.Buffer
+	if err := res.write(&out); err != nil || !strings.Contains(out.String(), "1 of 1 ports cannot be read") || strings.Contains(out.String(), "0 bit/s") || strings.Contains(out.String(), "down") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+
+	w := &watch{started: time.Now(), ports: 1, devices: []*inventory.Device{dev}}
+	if w.board, err = fleet.NewBoard([]fleet.BoardDevice{{Ports: []fleet.BoardPort{{Name: "swp1", Speed: 1e9}}, Interval: time.Second}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	cfg := fleet.Config{Interval: 10 * time.Millisecond, Sink: func(r *fleet.Reading) { w.board.Take(r); stop() }}
+	cfg.Devices = []fleet.Device{{Name: "a", Open: func(context.Context) (counters.Source, error) { return lost{}, nil }}}
+	if w.fleet, err = fleet.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if text := w.text(); !strings.Contains(text, "age now  -") || !strings.Contains(text, "0 good, 0 failing, 1 not read") {
+		t.Errorf("before the first reading:\n%s", text)
+	}
+	if err := w.fleet.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if text := w.text(); !strings.Contains(text, "0 good, 1 failing") || !strings.Contains(text, "; ports that cannot be read: 1") || !strings.Contains(text, "no such port") {
+		t.Errorf("%s", text)
+	}
+	if err := w.outcome(); err == nil || !strings.Contains(err.Error(), "none of 1 ports could be read; the first: no such port") {
+		t.Errorf("%v", err)
+	}
+	var views []fleet.PortView
+	if p := w.deviceLine(0, time.Now(), &views).Ports[0]; p.LoadBPS != nil || p.WindowNS != nil || p.SpeedBPS == nil {
+		t.Errorf("%+v", p)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -122,10 +123,30 @@ func runWatch(ctx context.Context, o watchOptions, out io.Writer) error {
 
 // outcome is an error where nothing could be read at all.
 func (w *watch) outcome() error {
-	if sum := w.fleet.Status(); sum.Reads > 0 && sum.Reads == sum.Failed {
+	sum := w.fleet.Status()
+	switch {
+	case sum.Reads == 0:
+		return errors.New("no reading has ended yet: watch for longer than the devices' schedules")
+	case sum.Reads == sum.Failed:
 		return fmt.Errorf("none of %d readings succeeded; the first device: %s", sum.Reads, w.fleet.Device(0).Error)
 	}
-	return nil
+	var views []fleet.PortView
+	var first error
+	for i := range w.devices {
+		views = w.board.Ports(i, views)
+		for j := range views {
+			if !views[j].Read.IsZero() {
+				return nil
+			}
+			if first == nil {
+				first = views[j].Err
+			}
+		}
+	}
+	if first == nil {
+		return nil // not one of these devices has ports
+	}
+	return fmt.Errorf("none of %d ports could be read; the first: %w", w.ports, first)
 }
 
 func newWatch(o watchOptions) (*watch, error) {
@@ -152,6 +173,25 @@ func newWatch(o watchOptions) (*watch, error) {
 	cfg := fleet.Config{Concurrency: o.concurrency}
 	var setups []fleet.BoardDevice
 	var errs []error
+	// What only an agent on the device can read must not keep the rest from being
+	// watched.
+	var mute []string
+	all := w.devices
+	w.devices = nil
+	for _, dev := range all {
+		if sourceName(dev) == string(inventory.LinuxSource) && !dev.Local && len(all) > 1 {
+			mute = append(mute, dev.Name)
+			continue
+		}
+		w.devices = append(w.devices, dev)
+	}
+	if len(mute) > 0 {
+		note := fmt.Sprintf("%s: counters can be read on the device alone: give it a counters.source of snmp or gnmi, or run csig counters watch there", strings.Join(mute, ", "))
+		if len(w.devices) == 0 {
+			return nil, fmt.Errorf("devices %s", note)
+		}
+		fmt.Fprintf(os.Stderr, "csig: not watched: %s\n", note)
+	}
 	for _, dev := range w.devices {
 		every := o.every
 		if every == 0 {
@@ -159,8 +199,8 @@ func newWatch(o watchOptions) (*watch, error) {
 				errs = append(errs, err)
 			}
 		}
-		if sourceName(dev) == "linux" && !dev.Local && len(w.devices) > 1 {
-			errs = append(errs, fmt.Errorf("device %s: its counters can be read on the device alone: give it a counters.source of snmp or gnmi, or choose others with --device", dev.Name))
+		if slow := slowTries(dev, every); slow != "" {
+			fmt.Fprintln(os.Stderr, "csig:", slow)
 		}
 		setup, err := boardDevice(file, dev)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/counters/fleet"
+	"github.com/csig-agent/csig/inventory"
 )
 
 // watchSpread is how durations are spread; of a histogram whose classes are a fifth
@@ -25,6 +26,9 @@ func spreadOf(h *fleet.Histogram) watchSpread {
 }
 
 func (s watchSpread) text() string {
+	if s.Count == 0 {
+		return "-"
+	}
 	return fmt.Sprintf("%v median, %v p99, %v at most", short(s.P50NS), short(s.P99NS), short(s.MaxNS))
 }
 
@@ -44,10 +48,11 @@ type watchFleet struct {
 	ElapsedNS int64       `json:"elapsed_ns"`
 	Devices   int         `json:"devices"`
 	Ports     int         `json:"ports"`
-	Good      int         `json:"good"`    // devices whose last reading succeeded
-	Failing   int         `json:"failing"` // whose last one failed
-	Unread    int         `json:"unread"`  // without any yet
-	Running   int         `json:"running"` // readings under way
+	PortsBad  int         `json:"failing_ports"` // that could not be read in their device's newest reading
+	Good      int         `json:"good"`          // devices of which the last reading gave one port at least
+	Failing   int         `json:"failing"`       // of which it gave none
+	Unread    int         `json:"unread"`        // without any yet
+	Running   int         `json:"running"`       // readings under way
 	Reads     uint64      `json:"reads"`
 	Failed    uint64      `json:"failed"`
 	Missed    uint64      `json:"missed"` // slots without a reading
@@ -58,8 +63,26 @@ type watchFleet struct {
 
 func (w *watch) fleetLine(now time.Time) watchFleet {
 	s := w.fleet.Status()
+	bad := 0
+	var views []fleet.PortView
+	for i := range w.devices {
+		if w.fleet.Device(i).Fails > 0 {
+			continue // counted there
+		}
+		views = w.board.Ports(i, views)
+		n := 0
+		for j := range views {
+			if views[j].Err != nil {
+				n++
+			}
+		}
+		if bad += n; n > 0 && n == len(views) {
+			s.Good--
+			s.Failing++
+		}
+	}
 	return watchFleet{
-		Format: "csig.watch/v1", Time: now, ElapsedNS: now.Sub(w.started).Nanoseconds(), Devices: s.Devices, Ports: w.ports,
+		Format: "csig.watch/v1", Time: now, ElapsedNS: now.Sub(w.started).Nanoseconds(), Devices: s.Devices, Ports: w.ports, PortsBad: bad,
 		Good: s.Good, Failing: s.Failing, Unread: s.Unread, Running: s.Running, Reads: s.Reads, Failed: s.Failed, Missed: s.Missed,
 		Late: spreadOf(&s.Late), Took: spreadOf(&s.Took), Age: spreadOf(&s.Age),
 	}
@@ -86,18 +109,21 @@ type watchDevice struct {
 	IntervalNS   int64         `json:"interval_ns"`
 	IntervalNote string        `json:"interval_note"` // why the configured Δt is not the achieved one
 	Ports        []watchPort   `json:"ports"`
+
+	portsBad int
+	portNote string // which ports could not be read, and why
 }
 
 type watchPort struct {
 	Port          string         `json:"port"`
 	State         string         `json:"state"` // of the newest reading; unread before the first
 	Reason        string         `json:"reason"`
-	SpeedBPS      uint64         `json:"speed_bps"`
-	LoadBPS       uint64         `json:"load_bps"` // of the newest complete window, as the rest
-	ABWBPS        uint64         `json:"abw_bps"`
-	ABWCPPM       uint32         `json:"abwc_ppm"`
-	WindowNS      int64          `json:"window_ns"`
-	WindowErrorNS int64          `json:"window_error_ns"`
+	SpeedBPS      *uint64        `json:"speed_bps"` // null while unknown
+	LoadBPS       *uint64        `json:"load_bps"`  // of the newest complete window, as the rest; null before the first
+	ABWBPS        *uint64        `json:"abw_bps"`
+	ABWCPPM       *uint32        `json:"abwc_ppm"`
+	WindowNS      *int64         `json:"window_ns"`
+	WindowErrorNS *int64         `json:"window_error_ns"`
 	AgeNS         *int64         `json:"age_ns"` // since that window ended; null before the first
 	Signals       []replaySignal `json:"signals"`
 }
@@ -116,13 +142,30 @@ func (w *watch) deviceLine(i int, now time.Time, views *[]fleet.PortView) watchD
 	}
 	*views = w.board.Ports(i, *views)
 	for j := range *views {
-		out.Ports = append(out.Ports, watchPortOf(&(*views)[j], now))
+		v := &(*views)[j]
+		out.Ports = append(out.Ports, watchPortOf(v, dev.Ports, now))
+		if v.Err != nil && d.Fails == 0 {
+			out.portsBad++
+			if out.portNote == "" {
+				out.portNote = strings.TrimPrefix(v.Err.Error(), "device "+dev.Name+": ")
+			}
+		}
+	}
+	if out.portsBad > 1 {
+		out.portNote = fmt.Sprintf("%d ports cannot be read; the first: %s", out.portsBad, out.portNote)
 	}
 	return out
 }
 
-func watchPortOf(v *fleet.PortView, now time.Time) watchPort {
-	p := watchPort{Port: v.Port, State: v.Now.State.String(), Reason: v.Now.Reason, SpeedBPS: v.Now.Capacity, Signals: []replaySignal{}}
+func watchPortOf(v *fleet.PortView, ports []inventory.Port, now time.Time) watchPort {
+	p := watchPort{Port: v.Port, State: v.Now.State.String(), Reason: v.Now.Reason, SpeedBPS: known(v.Now.Capacity), Signals: []replaySignal{}}
+	if p.SpeedBPS == nil {
+		for i := range ports {
+			if ports[i].Name == v.Port {
+				p.SpeedBPS = known(ports[i].Speed)
+			}
+		}
+	}
 	if v.Now.End.IsZero() {
 		p.State = "unread"
 	}
@@ -130,8 +173,10 @@ func watchPortOf(v *fleet.PortView, now time.Time) watchPort {
 		return p
 	}
 	age := now.Sub(v.Last.End).Nanoseconds()
-	p.AgeNS, p.SpeedBPS, p.LoadBPS, p.ABWBPS, p.ABWCPPM = &age, v.Last.Capacity, v.Last.Load(), v.Last.ABW, v.Last.ABWC
-	p.WindowNS, p.WindowErrorNS = v.Last.End.Sub(v.Last.Start).Nanoseconds(), v.Last.Error.Nanoseconds()
+	last, load := v.Last, v.Last.Load()
+	window, off := last.End.Sub(last.Start).Nanoseconds(), last.Error.Nanoseconds()
+	p.AgeNS, p.SpeedBPS, p.LoadBPS, p.ABWBPS, p.ABWCPPM = &age, known(last.Capacity), &load, &last.ABW, &last.ABWC
+	p.WindowNS, p.WindowErrorNS = &window, &off
 	for _, s := range v.Signals {
 		p.Signals = append(p.Signals, replaySignal{Signal: s.Signal.String(), Bucket: s.Bucket, Worst: s.Range.Worst, Best: s.Range.Best, Doubtful: s.Range.Doubtful()})
 	}
@@ -143,22 +188,30 @@ func (w *watch) text() string {
 	out := &strings.Builder{}
 	now := time.Now()
 	f := w.fleetLine(now)
-	fmt.Fprintf(out, "%d devices, %d ports, %v: %d good, %d failing, %d not read yet, %d being read\n",
-		f.Devices, f.Ports, time.Duration(f.ElapsedNS).Round(time.Second), f.Good, f.Failing, f.Unread, f.Running)
+	bad := ""
+	if f.PortsBad > 0 {
+		bad = fmt.Sprintf("; ports that cannot be read: %d", f.PortsBad)
+	}
+	fmt.Fprintf(out, "%d devices, %d ports, %v: %d good, %d failing, %d not read yet, %d being read%s\n",
+		f.Devices, f.Ports, time.Duration(f.ElapsedNS).Round(time.Second), f.Good, f.Failing, f.Unread, f.Running, bad)
 	fmt.Fprintf(out, "readings %d, %d failed, %d slots missed\n", f.Reads, f.Failed, f.Missed)
 	fmt.Fprintf(out, "late     %s\ntook     %s\nage now  %s\n\n", f.Late.text(), f.Took.text(), f.Age.text())
 
+	var views []fleet.PortView
 	order := make([]int, len(w.devices))
 	status := make([]fleet.DeviceStatus, len(w.devices))
+	trouble := make([]int, len(w.devices))
 	for i := range order {
 		order[i], status[i] = i, w.fleet.Device(i)
+		if views = w.board.Ports(i, views); status[i].Fails > 0 {
+			trouble[i] = 2
+		} else if slices.ContainsFunc(views, func(v fleet.PortView) bool { return v.Err != nil }) {
+			trouble[i] = 1
+		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
 		x, y := &status[a], &status[b]
-		if (x.Fails > 0) != (y.Fails > 0) {
-			return cmp.Compare(y.Fails, x.Fails)
-		}
-		return cmp.Or(cmp.Compare(short(y.Age.Nanoseconds())/time.Second, short(x.Age.Nanoseconds())/time.Second), cmp.Compare(w.devices[a].Name, w.devices[b].Name))
+		return cmp.Or(cmp.Compare(trouble[b], trouble[a]), cmp.Compare(short(y.Age.Nanoseconds())/time.Second, short(x.Age.Nanoseconds())/time.Second), cmp.Compare(w.devices[a].Name, w.devices[b].Name))
 	})
 	shown := order
 	if w.rows > 0 && len(shown) > w.rows {
@@ -166,7 +219,6 @@ func (w *watch) text() string {
 	}
 	tw := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(tw, "DEVICE\tSOURCE\tAGE\tLATE\tTOOK\tREADS\tFAILED\tMISSED\tREFRESH\tPORTS\tNOTE")
-	var views []fleet.PortView
 	for _, i := range shown {
 		l := w.deviceLine(i, now, &views)
 		age := "-"
@@ -191,7 +243,7 @@ func (w *watch) text() string {
 			refresh += fmt.Sprintf(" %v±%v", short(l.Refresh.PeriodNS), short(l.Refresh.PeriodErrorNS))
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%v\t%v\t%d\t%d\t%d\t%s\t%s\t%s\n", l.Device, l.Source, age,
-			short(l.LastLateNS), short(l.LastTookNS), l.Reads, l.Failed, l.Missed, refresh, ports, cmp.Or(l.Error, l.IntervalNote))
+			short(l.LastLateNS), short(l.LastTookNS), l.Reads, l.Failed, l.Missed, refresh, ports, cmp.Or(l.Error, l.portNote, l.IntervalNote))
 	}
 	_ = tw.Flush() // a Builder takes everything
 	if left := len(order) - len(shown); left > 0 {

@@ -51,15 +51,19 @@ func newCountersRecord() *cobra.Command {
 			if err != nil {
 				return errors.Join(err, src.Close(), file.Close())
 			}
-			failed, err := record(cmd.Context(), rec, f.every, duration)
+			failed, unreadable, err := record(cmd.Context(), rec, f.every, duration)
 			if err = errors.Join(err, rec.Close(), file.Close()); err != nil {
 				return err
 			}
 			res := recordResult{Format: "csig.record/v1", Device: dev.Name, File: out, Readings: rec.Readings(), Failed: failed}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), res)
+				err = printJSON(cmd.OutOrStdout(), res)
+			} else {
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d readings of %s in %s, %d failed; look at it with csig counters show %s\n", res.Readings, res.Device, out, failed, out)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d readings of %s in %s, %d failed; look at it with csig counters show %s\n", res.Readings, res.Device, out, failed, out)
+			if err == nil && unreadable != nil {
+				err = fmt.Errorf("%s holds nothing but failures: device %s: %w", out, dev.Name, unreadable)
+			}
 			return err
 		},
 	}
@@ -80,8 +84,16 @@ type recordResult struct {
 	Failed   int    `json:"failed"`
 }
 
-// record reads until the time is up; failed readings are part of the record.
-func record(ctx context.Context, rec *trace.Recorder, every, duration time.Duration) (failed int, err error) {
+// record reads until the time is up; failed readings are part of the record. It returns
+// how many there were, and why no port could be read where that was never possible.
+func record(ctx context.Context, rec *trace.Recorder, every, duration time.Duration) (failed int, unreadable, err error) {
+	unreadable = errors.New("the recording ended before the first reading did")
+	ever := false
+	defer func() {
+		if ever {
+			unreadable = nil
+		}
+	}()
 	var end <-chan time.Time
 	if duration > 0 {
 		t := time.NewTimer(duration)
@@ -94,20 +106,24 @@ func record(ctx context.Context, rec *trace.Recorder, every, duration time.Durat
 	for {
 		samples, err = rec.Read(ctx, samples[:0])
 		if ctx.Err() != nil {
-			return failed, nil // Ctrl-C is how a recording ends
+			return failed, unreadable, nil // Ctrl-C is how a recording ends
 		}
 		if err != nil {
 			failed++
+			unreadable = err
+		} else {
+			unreadable = noPort(samples)
+			ever = ever || slices.ContainsFunc(samples, func(s counters.Sample) bool { return s.Err == nil })
 		}
 		if err := rec.Err(); err != nil {
-			return failed, err
+			return failed, unreadable, err
 		}
 		select {
 		case <-tick.C:
 		case <-end:
-			return failed, nil
+			return failed, unreadable, nil
 		case <-ctx.Done():
-			return failed, nil
+			return failed, unreadable, nil
 		}
 	}
 }
@@ -230,12 +246,10 @@ type replayPort struct {
 	Port    string         `json:"port"`
 	State   string         `json:"state"`
 	Reason  string         `json:"reason"`
-	LoadBPS uint64         `json:"load_bps"`
-	ABWBPS  uint64         `json:"abw_bps"`
-	ABWCPPM uint32         `json:"abwc_ppm"`
+	LoadBPS *uint64        `json:"load_bps"` // null, as the next two, where the state has no window
+	ABWBPS  *uint64        `json:"abw_bps"`
+	ABWCPPM *uint32        `json:"abwc_ppm"`
 	Signals []replaySignal `json:"signals"`
-
-	valid bool // the state has a load
 }
 
 type replaySignal struct {
@@ -282,11 +296,7 @@ what each reading led to. The same trace and flags print the same, anywhere.`,
 					return nil
 				}
 				for _, p := range step.Ports {
-					load, abw := "-", "-" // a repeated reading has neither
-					if p.valid {
-						load, abw = bps(p.LoadBPS), bps(p.ABWBPS)
-					}
-					fmt.Fprintf(w, "%s  %-12s %-13s load %-12s abw %-12s", step.Time.Format("15:04:05.000"), p.Port, p.State, load, abw)
+					fmt.Fprintf(w, "%s  %-12s %-13s load %-12s abw %-12s", step.Time.Format("15:04:05.000"), p.Port, p.State, bpsOrDash(p.LoadBPS), bpsOrDash(p.ABWBPS))
 					for _, g := range p.Signals {
 						fmt.Fprint(w, "  ", g.text())
 					}
@@ -339,7 +349,8 @@ func (f *playFlags) step(s *trace.Step) replayStep {
 		}
 		rp := replayPort{Port: p.Port, State: p.Estimate.State.String(), Reason: p.Estimate.Reason, Signals: []replaySignal{}}
 		if p.Estimate.State.Valid() {
-			rp.valid, rp.LoadBPS, rp.ABWBPS, rp.ABWCPPM = true, p.Estimate.Load(), p.Estimate.ABW, p.Estimate.ABWC
+			load, abw, abwc := p.Estimate.Load(), p.Estimate.ABW, p.Estimate.ABWC
+			rp.LoadBPS, rp.ABWBPS, rp.ABWCPPM = &load, &abw, &abwc
 		}
 		for _, g := range p.Signals {
 			if p.Known && g.Possible {

@@ -55,6 +55,8 @@ type PortView struct {
 	// where Now only repeats old counters, Last still holds.
 	Now, Last counters.Estimate
 	Seen      time.Time    // when Last was read; zero before the first
+	Read      time.Time    // when the port could be read last; zero before the first time
+	Err       error        // why it could not be in the newest reading, nil where it could
 	Signals   []SignalView // in the order of BoardDevice.Signals; of Last
 }
 
@@ -112,6 +114,9 @@ func (b *Board) Take(r *Reading) {
 func (p *boardPort) take(s *counters.Sample, cfg *BoardDevice, now time.Time) {
 	if cfg.Overhead != nil {
 		s.Overhead = *cfg.Overhead
+	}
+	if p.view.Err = s.Err; s.Err == nil {
+		p.view.Read = now
 	}
 	p.view.Now = p.est.Update(*s)
 	if !p.view.Now.State.Valid() {
