@@ -172,6 +172,9 @@ func (r *reach) offline(d *inventory.Device) plans.Seen {
 		seen.Err = fmt.Errorf("platform %s promises nothing without a device at hand: plan without --offline", d.Platform)
 	default:
 		seen.Facts, seen.Differ = p.Offline(d.Management.SSH != nil && d.Management.Daemon == nil), differ(p.Diff)
+		if d.Management.Daemon != nil { // its configuration is rendered all the same
+			seen.Differ = &daemon{fleet: r.fleet, dev: d, diff: p.Diff}
+		}
 	}
 	return seen
 }

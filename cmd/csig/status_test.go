@@ -54,6 +54,7 @@ func TestStatusSaysWhatTheDataPlaneDoes(t *testing.T) {
 		api.DataPlaneNone:     "lease: none yet",
 		api.DataPlaneFallback: "lease: ENDED 1.5s ago; the data plane has fallen back: conservative",
 		api.DataPlaneForeign:  "lease: NONE: our rules are gone",
+		api.DataPlaneAbsent:   "lease: none: there is no set-up of csig here",
 		api.DataPlaneShadow:   "SHADOW: nothing is programmed; 7 operations would have been",
 	} {
 		s := sampleStatus()
@@ -68,6 +69,23 @@ func TestStatusSaysWhatTheDataPlaneDoes(t *testing.T) {
 }
 
 // TestScreen draws texts on a terminal of 5 rows, and where there is none.
+func TestStatusOfWhoFollowsAndWhoWaits(t *testing.T) {
+	s := sampleStatus()
+	s.Follows = true
+	for i, action := range []string{"update", "strip", ""} {
+		s.Ports[i].Action, s.Ports[i].Found = "update", action
+	}
+	for _, want := range []string{"follows: the set-up is that of csig plan", "\nswp2: its set-up is strip, this agent's file says update", "\nswp3: its set-up is nothing, this"} {
+		if text := statusText(s, 80); !strings.Contains(text, want) || strings.Contains(text, "swp1: its") {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	s = &api.Status{Version: "v1", Waiting: "for a configuration: csig apply gives it one", Started: s.Time}
+	if got, want := statusText(s, 80), "WAITING for a configuration: csig apply gives it one\nversion v1, since 2026-01-02 03:04:05\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestScreen(t *testing.T) {
 	lines := func(n int) string {
 		var b strings.Builder

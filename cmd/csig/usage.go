@@ -185,6 +185,7 @@ var choices = map[string][]string{
 var fileFlags = map[string][]string{
 	"config": {"yaml", "yml"}, "pcap": {"pcap"}, "svg": {"svg"},
 	"inventory": {"yaml", "yml"}, "out": {"plan"}, "journal": {"journal"}, "resume": {"journal"},
+	"tls-cert": {"pem", "crt"}, "tls-key": {"pem", "key"}, "tls-client-ca": {"pem", "crt"},
 }
 
 // completeFlags registers what the shells offer behind the flags of a command
