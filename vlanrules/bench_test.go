@@ -194,15 +194,19 @@ func BenchmarkLeastOperations(b *testing.B) {
 	caps := vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true}
 	cost, _ := vlanrules.Costs(caps, quantize.Draft00, vlanrules.WithBudget(*leastBudget))
 	for b.Loop() {
-		b.ReportMetric(leastOperations(*leastBudget-1, 1500), "least-ops/step")
+		low, high := leastOperations(*leastBudget-1, 1500)
+		b.ReportMetric(low, "least-ops/step,low")
+		b.ReportMetric(high, "least-ops/step,high")
 	}
 	b.ReportMetric(cost.Changes[0].Walk.Mean, "ops/step")
 }
 
-// leastOperations is an upper bound, close after many rounds, of the least
-// mean number of operations. Bucket 31 is the table of bucket 30 without its
+// leastOperations is two bounds, close after many rounds, of the least mean
+// number of operations: in each round no table's value grows by less than the
+// one or by more than the other, and what the best policy pays a step is
+// between them (Odoni's bounds for value iteration). Bucket 31 is the table of bucket 30 without its
 // catch-all, one operation away.
-func leastOperations(limit, rounds int) float64 {
+func leastOperations(limit, rounds int) (low, high float64) {
 	var runs []uint32
 	for size := 16; size >= 1; size /= 2 {
 		for lo := 0; lo < 32; lo += size {
@@ -261,15 +265,18 @@ func leastOperations(limit, rounds int) float64 {
 	}
 	value, after := make([]float64, len(tables)), make([]float64, len(tables))
 	raise, lower := make([]float64, len(tables)), make([]float64, len(tables))
+	without := make([]float64, len(tables)) // in bucket 31, of the tables of bucket 30
 	// stuck is the value of a full table without a spare run, which cannot go
 	// up: no policy may end there.
 	const stuck = 1e18
-	gain := 0.0
 	for range rounds {
 		copy(after, value)
 		settle(after)
 		for i := range tables {
 			raise[i], lower[i] = stuck, stuck
+			if bucket[i] == 30 {
+				raise[i] = without[i] + 1
+			}
 		}
 		for i := range tables {
 			for _, j := range up[i] { // one run and the catch-all
@@ -279,26 +286,25 @@ func leastOperations(limit, rounds int) float64 {
 		}
 		settle(raise)
 		settle(lower)
-		worst := 0.0
+		low, high = stuck, 0
+		base := value[0] // bucket 0 has one table
+		grow := func(v *float64, next float64) {
+			if next < stuck/2 && *v < stuck/1e6 {
+				low, high = min(low, next-*v), max(high, next-*v)
+			}
+			*v = (*v+next)/2 - base
+		}
 		for i, s := range bucket {
-			next := (raise[i] + lower[i]) / 2
 			switch s {
 			case 0:
-				next = raise[i]
+				grow(&value[i], raise[i])
 			case 30:
-				// To 31 and back is two steps of one operation each.
-				next = (lower[i] + 2 + value[i] - gain) / 2
+				grow(&without[i], after[i]+1)
+				fallthrough
+			default:
+				grow(&value[i], (raise[i]+lower[i])/2)
 			}
-			if next < stuck/2 && value[i] < stuck/1e6 {
-				worst = max(worst, next-value[i])
-			}
-			after[i] = (value[i] + next) / 2
-		}
-		gain = worst
-		base := after[0] // bucket 0 has one table
-		for i := range after {
-			value[i] = after[i] - base
 		}
 	}
-	return gain
+	return low, high
 }

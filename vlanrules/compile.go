@@ -73,8 +73,14 @@ type Result struct {
 // leaves as have would send it or as the wanted table does (docs/rules.md).
 //
 // Entries of have are recognised by content, so one read back without IDs
-// will do: its entries get theirs from Compile, the same each time. What
-// nobody wants is deleted. dst's slices are reused, and have may be dst.Table.
+// (all 0) will do: its entries get theirs from Compile, the same each time. IDs
+// that are there must be unique, because operations name entries by them;
+// where a device has none or repeats them, leave them 0. What nobody wants is
+// deleted.
+//
+// dst's slices are reused, and have may be dst.Table. It pays to keep one dst
+// for each port: a table and intents that are those of its last compile are
+// settled by comparing them, row by row but without a thought.
 func (c *Compiler) Compile(dst *Result, have Table, want []Intent) {
 	dst.Gap = false
 	if m := dst.memo; m.holds(c, have, want) {

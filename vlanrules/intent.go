@@ -30,8 +30,10 @@ func nameOf[T ~uint8 | ~uint32](kind string, v T, names []string) string {
 	return fmt.Sprintf("%s(%d)", kind, v)
 }
 
-// Intent is the wanted behaviour of one egress port for one signal: tags that
-// ask for Signal and carry an S worse-able by the local bucket S get S and LM.
+// Intent is the wanted behaviour of one egress port for one signal. With
+// Update, tags that ask for Signal and carry an S that the local bucket is worse
+// than (a larger one for a min signal, a smaller one for a max signal) get the
+// local bucket and LM (draft-00 §5.4).
 // Intents are values: two equal intents are the same wish.
 type Intent struct {
 	Signal quantize.Signal

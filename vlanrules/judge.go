@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules/internal/digits"
 )
 
 // Form is how a table is laid out (docs/rules.md shows each).
@@ -31,8 +32,8 @@ func (f Form) String() string { return nameOf("Form", f, formNames[:]) }
 // Choice is the form of table a compiler chose for a set of signals.
 type Choice struct {
 	Form     Form
-	Entries  int // of a port between changes, at most, for all its signals
-	Headroom int // further entries during a change
+	Entries  int // that one port needs for all its signals, whatever their buckets, while nothing changes; for one tag position
+	Headroom int // that it needs beyond Entries at some moment of a change, where the device counts after every operation
 	Why      string
 }
 
@@ -299,9 +300,9 @@ func (c *Compiler) misfit(cand *Choice, sigs []quantize.Signal) string {
 	if cand.Entries+cand.Headroom == 1 {
 		what = strings.Replace(what, "entries", "entry", 1)
 	}
-	fmt.Fprintf(&b, "needs %s %s for %s", thousands(cand.Entries+cand.Headroom), what, c.name(sigs...))
+	fmt.Fprintf(&b, "needs %s %s for %s", digits.Grouped(cand.Entries+cand.Headroom), what, c.name(sigs...))
 	if cand.Headroom > 0 {
-		fmt.Fprintf(&b, " (%s of them during changes)", thousands(cand.Headroom))
+		fmt.Fprintf(&b, " (%s of them during changes)", digits.Grouped(cand.Headroom))
 	}
 	b.WriteString(c.room())
 	if cand.Form == FormExact || cand.Form == FormSharedExact {
@@ -313,7 +314,7 @@ func (c *Compiler) misfit(cand *Choice, sigs []quantize.Signal) string {
 // room says how much there is, as the second half of a sentence.
 func (c *Compiler) room() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ", %s in the table", thousands(c.caps.Entries))
+	fmt.Fprintf(&b, ", %s in the table", digits.Grouped(c.caps.Entries))
 	shared := c.caps.Shared && c.caps.Ports > 1
 	switch {
 	case shared && c.caps.Positions > 1:
@@ -325,7 +326,7 @@ func (c *Compiler) room() string {
 	default:
 		return b.String()
 	}
-	fmt.Fprintf(&b, ", %s for each", thousands(c.caps.share()))
+	fmt.Fprintf(&b, ", %s for each", digits.Grouped(c.caps.share()))
 	return b.String()
 }
 
@@ -346,7 +347,7 @@ func (c *Compiler) alternatives(sigs []quantize.Signal) string {
 	}
 	for n := quantize.NumBuckets / 2; n >= 2; n /= 2 {
 		if (n-1)*lms <= share {
-			fmt.Fprintf(&b, "; %d coarser buckets would need %s entries for each signal", n, thousands((n-1)*lms))
+			fmt.Fprintf(&b, "; %d coarser buckets would need %s entries for each signal", n, digits.Grouped((n-1)*lms))
 			break
 		}
 	}
@@ -399,19 +400,10 @@ func (c *Compiler) gapVerdict(v Verdict, have int) Verdict {
 	reason := "an entry found in the table has the match of a wanted one and cannot change in place: tags pass unchanged until the change is complete"
 	if !c.stuck {
 		reason = fmt.Sprintf("a change without a gap needs more entries at once than the port has (%s of its %s hold what was found there): tags pass unchanged until the change is complete",
-			thousands(have), thousands(c.caps.share()))
+			digits.Grouped(have), digits.Grouped(c.caps.share()))
 	}
 	if v.Level == Degraded {
 		reason = v.Reason + "; " + reason
 	}
 	return Verdict{Degraded, reason}
-}
-
-// thousands writes n as people read it: 3,968.
-func thousands(n int) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }

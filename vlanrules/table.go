@@ -83,8 +83,9 @@ var opKindNames = [...]string{"add", "modify", "delete"}
 // String returns "add", "modify" or "delete".
 func (k OpKind) String() string { return nameOf("OpKind", k, opKindNames[:]) }
 
-// Op is one operation. Add and Modify carry the whole new entry, Delete the
-// entry as it was. A Modify keeps ID and priority.
+// Op is one operation on the entry with Entry.ID. Add and Modify carry the
+// whole new entry, Delete the entry as it was. A Modify keeps ID and priority.
+// An ID that was deleted may be added again later in the same sequence.
 type Op struct {
 	Kind  OpKind
 	Entry Entry

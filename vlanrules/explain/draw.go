@@ -7,6 +7,7 @@ import (
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vlanrules"
+	"github.com/csig-agent/csig/vlanrules/internal/digits"
 )
 
 // row is what a drawn line of a table stands for: one entry, or the exact
@@ -117,11 +118,11 @@ func (r *Result) drawTable(b *strings.Builder, t vlanrules.Table, sign string, i
 		case vlanrules.Value, vlanrules.SetClass:
 			line = append(line, "", "", "")
 		default:
-			line = append(line, buckets(w.buckets), fmt.Sprint(ones(w.buckets)), thousands(w.tags))
+			line = append(line, buckets(w.buckets), fmt.Sprint(ones(w.buckets)), digits.Grouped(w.tags))
 		}
 		lines = append(lines, line)
 	}
-	lines = append(lines, []string{gutter, "", "", "", "", "", "else: as it is", "", "", thousands(left.tags)})
+	lines = append(lines, []string{gutter, "", "", "", "", "", "else: as it is", "", "", digits.Grouped(left.tags)})
 	drawColumns(b, lines, map[int]bool{1: true, 8: true, 9: true})
 }
 
@@ -242,13 +243,4 @@ func drawColumns(b *strings.Builder, lines [][]string, right map[int]bool) {
 		b.WriteString(strings.TrimRight(out.String(), " "))
 		b.WriteByte('\n')
 	}
-}
-
-// thousands writes n as people read it: 3,968.
-func thousands(n int) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/csig-agent/csig/vlanrules"
+	"github.com/csig-agent/csig/vlanrules/internal/digits"
 )
 
 // manySteps is the number of steps from which the state after each is no
@@ -115,7 +116,7 @@ func (r *Result) summary() []string {
 	last, n := "", 0
 	flush := func() {
 		if n > 0 {
-			lines = append(lines, fmt.Sprintf("%6s × %s", thousands(n), last))
+			lines = append(lines, fmt.Sprintf("%6s × %s", digits.Grouped(n), last))
 		}
 	}
 	for _, op := range r.ops {
@@ -203,5 +204,5 @@ func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
-	return thousands(n) + " " + what + "s"
+	return digits.Grouped(n) + " " + what + "s"
 }
