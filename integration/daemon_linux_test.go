@@ -33,11 +33,17 @@ func newWard(t *testing.T) *ward {
 	return w
 }
 
-// write writes the operator's fleet file.
-func (w *ward) write(lm int) {
+// write writes the operator's fleet file: the switch is driven through its
+// daemon.
+func (w *ward) write(lm int) { w.writeFor(lm, "daemon: {socket: "+w.socket+"}") }
+
+// netns is how the switch is driven without a daemon.
+func (w *ward) netns() string { return fmt.Sprintf("netns: /proc/%d/fd/%d", os.Getpid(), w.s1.FD()) }
+
+func (w *ward) writeFor(lm int, management string) {
 	w.t.Helper()
 	text := fmt.Sprintf(fleetText, quantize.Draft00)
-	text = strings.Replace(text, "    local: true\n", "    management: {daemon: {socket: "+w.socket+"}}\n", 1)
+	text = strings.Replace(text, "    local: true\n", "    management: {"+management+"}\n", 1)
 	text = strings.Replace(text, "lm: {abw: 5,", fmt.Sprintf("lm: {abw: %d,", lm), 1)
 	if err := os.WriteFile(w.fleet, []byte(text), 0o600); err != nil {
 		w.t.Fatal(err)
@@ -238,4 +244,61 @@ func TestDaemonKilledWhileItChanges(t *testing.T) {
 	if after := w.ruleset(t); after != before {
 		t.Errorf("csig off leaves\n%s", after)
 	}
+
+	// The emergency stop, with the daemon dead: past it.
+	w.rollOut("last.plan")
+	a.live()
+	_ = a.signal(syscall.SIGKILL)
+	w.csig(1, "off", "-i", w.fleet)
+	w.writeFor(lmABW, "daemon: {socket: "+w.socket+"}, "+w.netns())
+	w.csig(0, "off", "-i", w.fleet)
+	w.csig(0, "off", "-i", w.fleet)
+	if after := w.ruleset(t); after != before {
+		t.Errorf("csig off past a dead daemon leaves\n%s", after)
+	}
+}
+
+// TestAgentFollowsWhatApplyDoes runs an agent beside plan and apply.
+func TestAgentFollowsWhatApplyDoes(t *testing.T) {
+	w := newWard(t)
+	before := w.ruleset(t)
+	const load = roomy
+	w.setLoad(t, load)
+	w.writeFor(lmABW, w.netns())
+	a := w.start(t, "--follow", "--no-self-test")
+	absent := func(s *api.Status) bool { return s.Follows && s.DataPlane == api.DataPlaneAbsent }
+	a.await("that there is nothing to follow", absent)
+	p := w.probes(t)
+	for range 2 {
+		w.rollOut("roll-out.plan")
+		a.live()
+		w.exact(a, p, load)
+		if s := a.await("a status", func(*api.Status) bool { return true }); s.Ports[0].Found != "update" || s.Cycle.Repairs != 0 {
+			t.Errorf("found %q, %d repairs", s.Ports[0].Found, s.Cycle.Repairs)
+		}
+		w.rollOut("removal.plan", "--remove")
+		a.await("that all is gone", absent)
+		if after := w.ruleset(t); after != before {
+			t.Errorf("the removal leaves\n%s", after)
+		}
+		for _, name := range []string{"roll-out.plan.journal", "removal.plan.journal"} {
+			if err := os.Remove(filepath.Join(w.dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	// Ctrl-C leaves the set-up, and its fallback in force.
+	w.rollOut("roll-out.plan")
+	a.live()
+	if err := a.signal(syscall.SIGINT); err != nil {
+		t.Errorf("Ctrl-C: %v", err)
+	}
+	if _, err := p.tx.Send(quantize.MinABW); err != nil {
+		t.Fatal(err)
+	}
+	if f := p.next(); !isStale(w.bed, &f) {
+		t.Errorf("after Ctrl-C: %+v", f.Tag)
+	}
+	w.says(w.csig(0, "plan", "-i", w.fleet), "No changes")
 }
