@@ -312,6 +312,7 @@ func (a *Agent) noteRefusals(err error) {
 	}
 	a.refusals = err != nil
 	why := map[string]string{}
+	var notes api.Notes
 	vendors.EachPort(err, func(port string, err error) { why[port] = err.Error() })
 	for i := range a.ports {
 		p := &a.ports[i]
@@ -320,12 +321,15 @@ func (a *Agent) noteRefusals(err error) {
 			continue
 		}
 		p.refused = now
-		log := a.log.WithField("port", p.cfg.Name)
+		notes.Add("", p.cfg.Name, now)
+	}
+	for _, n := range notes.List() {
+		log := a.log.WithField("port", vendors.Names(n.Ports))
 		switch {
-		case now != "" && a.cfg.Shadow:
-			log.Error("would not be programmed: " + now)
-		case now != "":
-			log.Error("not programmed: " + now)
+		case n.Text != "" && a.cfg.Shadow:
+			log.Error("would not be programmed: " + n.Text)
+		case n.Text != "":
+			log.Error("not programmed: " + n.Text)
 		default:
 			log.Info("programmed again")
 		}
@@ -370,15 +374,17 @@ func (a *Agent) compute(samples []counters.Sample, lease time.Duration, now time
 	defer a.mu.Unlock()
 	a.cycle.readAt, a.cycle.patience = now, lease
 	ready := false
+	var changes stateChanges
 	for i := range a.ports {
 		p := &a.ports[i]
 		old := p.state
 		p.observe(&samples[i], lease, now)
 		if p.state != old {
-			p.logState(a.log, old)
+			changes.add(p, old)
 		}
 		ready = ready || p.window
 	}
+	changes.log(a.log)
 	a.updates = a.updates[:0]
 	for i := range a.ports {
 		p := &a.ports[i]

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/inventory"
@@ -232,17 +230,4 @@ func (p *port) commit(at time.Time) {
 	}
 	p.programmed = append(p.programmed[:0], p.intents...)
 	p.took, p.at = p.last, at
-}
-
-func (p *port) logState(log *logrus.Entry, old string) {
-	e := log.WithFields(logrus.Fields{"port": p.cfg.Name, "from": old, "to": p.state})
-	if p.reason != "" {
-		e = e.WithField("reason", p.reason)
-	}
-	switch p.state {
-	case api.StateStale, api.StateDown:
-		e.Warn("port changed state")
-	default:
-		e.Info("port changed state")
-	}
 }

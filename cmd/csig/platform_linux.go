@@ -2,12 +2,13 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
+	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/linux"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
 )
 
 // openLinux opens the counters of this machine's kernel.
@@ -32,33 +33,22 @@ func linuxDetails(src counters.Source) (details, limitations []string) {
 	if !ok {
 		return details, limitations
 	}
-	ports := map[string][]string{}
-	var order []string
-	note := func(text, port string) {
-		if ports[text] == nil {
-			order = append(order, text)
-		}
-		ports[text] = append(ports[text], port)
-	}
+	var counted, noted api.Notes
 	for _, f := range s.Facts() {
-		if f.Counter == "" {
-			continue // no such interface: the port's own note says so
+		if f.Counter != "" { // else no such interface: the port's own note says so
+			counted.Add("", f.Port, fmt.Sprintf("counter of the %s, speed from %s", f.Counter, orDash(f.SpeedFrom)))
 		}
-		note(fmt.Sprintf("counter of the %s, speed from %s", f.Counter, orDash(f.SpeedFrom)), f.Port)
-	}
-	for _, text := range order {
-		details = append(details, text+": "+strings.Join(ports[text], ", "))
-	}
-	ports, order = map[string][]string{}, nil
-	for _, f := range s.Facts() {
 		for _, n := range append(f.Notes, f.Degraded) {
 			if n != "" {
-				note(n, f.Port)
+				noted.Add("", f.Port, n)
 			}
 		}
 	}
-	for _, text := range order {
-		limitations = append(limitations, strings.Join(ports[text], ", ")+": "+text)
+	for _, n := range counted.List() {
+		details = append(details, n.Text+": "+vendors.Names(n.Ports))
+	}
+	for _, n := range noted.List() {
+		limitations = append(limitations, n.String())
 	}
 	return details, limitations
 }

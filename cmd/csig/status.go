@@ -155,23 +155,17 @@ func planeText(s *api.Status) string {
 
 // portNotes are the ports' reasons, each once with all its ports.
 func portNotes(ports []api.Port) []string {
-	where := map[string][]string{}
-	var order []string
+	var notes api.Notes
 	for _, p := range ports {
-		if p.Reason == "" {
-			continue
+		if p.Reason != "" {
+			notes.Add("", p.Port, p.Reason)
 		}
-		// Some reasons begin with the port; the note does so anyway.
-		reason := strings.TrimPrefix(p.Reason, "port "+p.Port+": ")
-		if where[reason] == nil {
-			order = append(order, reason)
-		}
-		where[reason] = append(where[reason], p.Port)
 	}
-	for i, reason := range order {
-		order[i] = strings.Join(where[reason], ", ") + ": " + reason
+	var out []string
+	for _, n := range notes.List() {
+		out = append(out, n.String())
 	}
-	return order
+	return out
 }
 
 // foundNotes are the ports whose followed set-up is not what the agent's file
