@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -269,8 +270,8 @@ const (
 	noStrip = "strip from afar is not possible: it takes a BPF program, which the commands of a switch cannot load: " + besides
 )
 
-// Apply makes the table that of the setup, in one transaction, and reads it
-// back. What is refused, ports that strip or stop to strip among it, is refused
+// Apply makes the table that of the setup, in one transaction where the kernel
+// takes that much at once, and reads it back. What is refused, ports that strip or stop to strip among it, is refused
 // before anything is written. A port whose device is missing is an error of
 // that port; the others are done all the same.
 func (d *Afar) Apply(ctx context.Context, want vendors.Setup) error {
@@ -352,12 +353,33 @@ func (d *Afar) sync(ctx context.Context) ([]vendors.Change, error) {
 		for _, g := range groups {
 			changes = append(changes, vendors.Change{Kind: g.kind, Port: g.port, What: "nftables", Detail: strings.Join(g.why, ", ")})
 		}
-		if _, err := d.nft(ctx, "-f -", scriptOf(groups, have).Bytes()); err != nil {
+		var parts [][]byte
+		for i := range groups {
+			parts = append(parts, scriptOf(groups[i:i+1], have).Bytes())
+		}
+		if err := d.write(ctx, parts); err != nil {
 			if try == afarTries || ctx.Err() != nil || d.run == nil {
 				return changes, fmt.Errorf("write nftables' rules: %w", err)
 			}
 		}
 	}
+}
+
+// write carries out the parts of a script, in their order: in one transaction
+// where the kernel takes that much at once, which it does for hundreds of ports
+// where nft is the machine's own root's, else in as few as possible. A part is
+// never cut.
+func (d *Afar) write(ctx context.Context, parts [][]byte) error {
+	_, err := d.nft(ctx, "-f -", bytes.Join(parts, nil))
+	var exit *ssh.ExitError
+	if len(parts) < 2 || !errors.As(err, &exit) || !strings.Contains(exit.Stderr, "Message too long") {
+		return err
+	}
+	half := len(parts) / 2
+	if err := d.write(ctx, parts[:half]); err != nil {
+		return err
+	}
+	return d.write(ctx, parts[half:])
 }
 
 // learn notes what the switch's table has, which is as the setup wants it.

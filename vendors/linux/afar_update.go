@@ -26,7 +26,8 @@ type afarPort struct {
 }
 
 // Update makes the maps of the ports equal to the intents and renews the
-// lease, in one transaction: one run of nft on the switch. Probe says how long
+// lease, in one transaction: one run of nft on the switch; where the kernel
+// takes less at once, in several, and the lease in the last. Probe says how long
 // that takes, which no schedule can beat. The lease runs by the switch's own
 // clock from the moment the switch takes the transaction.
 //
@@ -94,7 +95,7 @@ func (d *Afar) takeOver(ctx context.Context) error {
 
 // program sends what changed, and the lease.
 func (d *Afar) program(ctx context.Context, updates []vendors.PortUpdate, lease time.Duration, res *vendors.UpdateResult) error {
-	w := newScript(tableName)
+	var parts [][]byte
 	var pending []*afarPort
 	var errs []error
 	ops := 0
@@ -118,17 +119,19 @@ func (d *Afar) program(ctx context.Context, updates []vendors.PortUpdate, lease 
 		}
 		// All of the map, and not what differs: nft refuses to delete what
 		// somebody else has deleted before.
+		w := newScript(tableName)
 		w.flushSet(p.key)
 		if len(p.want) > 0 {
 			w.addIntervals(p.key, p.want)
 		}
-		pending = append(pending, p)
+		parts, pending = append(parts, w.Bytes()), append(pending, p)
 		ops += len(p.have) + len(p.want)
 	}
+	w := newScript(tableName)
 	w.flushSet(setLease)
 	w.addKeys(setLease, d.keys, lease+leaseTick)
 	until := d.cfg.Now().Add(lease)
-	if _, err := d.nft(ctx, "-f -", w.Bytes()); err != nil {
+	if err := d.write(ctx, append(parts, w.Bytes())); err != nil {
 		return errors.Join(append(errs, fmt.Errorf("write the signal: %w", err))...)
 	}
 	for _, p := range pending {
