@@ -96,7 +96,7 @@ func twoPorts(t testing.TB) (*Source, []*pdu) {
 		p := &s.ports[i]
 		p.index = uint32(i + 1)
 		p.val[ifSpeed] = 1e9
-		p.choose(ifName, has, &p.val, DiscardsLearn)
+		p.choose(ifName, has, &p.val, DiscardsLearn, false)
 		p.got = 0
 	}
 	list := []*pdu{

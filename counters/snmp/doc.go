@@ -24,6 +24,11 @@
 // looked up again within the same Read. Where a name appears twice, because the
 // agent still lists an interface that was removed, the one that is up is meant.
 //
+// net-snmp on Linux keeps ifName and the counters of an interface that is renamed while
+// it runs, and puts the new name into ifDescr alone. There ifDescr travels along, and
+// one that is a name, and another one, is ErrRenamed. (Hardware that ifDescr describes
+// in words cannot be checked like that.)
+//
 // With Config.Recheck names, status, speed and discontinuity are read less often,
 // which halves the work for the agent. It is honoured only where the agent has
 // ifTableLastChange, which then guards every PDU; and what it delays is exactly

@@ -27,6 +27,9 @@ var (
 	ErrNotInTimeWindow = errors.New("not in the agent's time window")
 	// ErrNoPort is a configured port that the agent does not list.
 	ErrNoPort = errors.New("no such port on the device")
+	// ErrRenamed is an interface that was renamed under net-snmp, which keeps its old
+	// name and no longer counts.
+	ErrRenamed = errors.New("renamed while snmpd ran")
 	// ErrMissing is an instance that the agent does not have, or did not return.
 	ErrMissing = errors.New("missing in the agent's answer")
 	// ErrType is a value of another type than the MIB says.
@@ -64,6 +67,8 @@ func advice(err error, version Version) string {
 		return "the device's engine boots or time move: check that its agent is not restarting"
 	case errors.Is(err, ErrMalformed):
 		return "capture the exchange and compare it with snmpget's"
+	case errors.Is(err, ErrRenamed):
+		return "its counters stand still there: put the new name into the fleet file, or the old one back on the device, and restart snmpd"
 	case errors.Is(err, ErrNoPort):
 		return "compare the name with ifName in snmpwalk of 1.3.6.1.2.1.31.1.1.1.1"
 	case errors.As(err, &status) && (gosnmp.SNMPError(status.Status) == gosnmp.AuthorizationError || gosnmp.SNMPError(status.Status) == gosnmp.NoAccess):

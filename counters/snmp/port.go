@@ -77,12 +77,24 @@ func (p *port) take(c column, b *binding) {
 			kind = "a value that cannot be decoded"
 		}
 		p.fail(final, fmt.Errorf("%s.%d: %w: %s, want %v", columns[c].name, p.index, ErrType, kind, columns[c].kind))
+	case c == ifDescr && p.need.has(ifName):
+		if isLinkName(b.text) && !bytes.Equal(b.text, []byte(p.name)) {
+			p.fail(lookUp, fmt.Errorf("ifIndex %d: its ifName is %q, its ifDescr %q: %w", p.index, p.name, b.text, ErrRenamed))
+			return
+		}
+		p.got |= 1 << c
 	case (c == ifName || c == ifDescr) && !bytes.Equal(b.text, []byte(p.name)):
 		p.fail(lookUp, fmt.Errorf("ifIndex %d is now %q: %w", p.index, b.text, ErrNoPort))
 	default:
 		p.val[c] = b.n
 		p.got |= 1 << c
 	}
+}
+
+// isLinkName reports whether Linux would take text for an interface's name. net-snmp
+// describes some hardware in words instead.
+func isLinkName(text []byte) bool {
+	return len(text) > 0 && len(text) < 16 && !bytes.ContainsAny(text, " \t\n\v\f\r/")
 }
 
 // check finds values that do not fit together. It is for a port that was read.
@@ -132,15 +144,20 @@ func (p *port) speed() uint64 {
 	return 0
 }
 
-// choose decides what to read of a port whose row has the given columns. RFC 2863
-// §3.1.6 lets the width of octets and packets differ.
-func (p *port) choose(name column, has mask, val *[nColumns]uint64, rule Discards) {
+// choose decides what to read of a port whose row has the given columns; kernel is for
+// net-snmp on Linux. RFC 2863 §3.1.6 lets the width of octets and packets differ.
+func (p *port) choose(name column, has mask, val *[nColumns]uint64, rule Discards, kernel bool) {
 	p.need, p.parts, p.partial, p.missing = 0, p.parts[:0], false, nil
 	if !has.has(ifOperStatus) {
 		p.missing = fmt.Errorf("ifOperStatus.%d: %w", p.index, ErrMissing)
 		return
 	}
 	need := of(name, ifOperStatus)
+	if kernel && name == ifName {
+		// net-snmp keeps the row of an interface that was renamed, with its counters
+		// as they were: only ifDescr has the new name.
+		need |= of(ifDescr)
+	}
 	switch {
 	// Some agents have the 64-bit column for every row and count in it only
 	// for some.

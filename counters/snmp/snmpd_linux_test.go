@@ -310,6 +310,61 @@ func TestSnmpdInterfaceEvents(t *testing.T) {
 	}
 }
 
+// net-snmp goes on with the old name of an interface that was renamed, and with the
+// counters of that instant: zero traffic, if it were believed.
+func TestSnmpdRenamedInterface(t *testing.T) {
+	d := startDaemon(t)
+	d.cache(t, 0)
+	link := addVeth(t, "tor0", "host0")
+	t.Cleanup(func() { _ = netlink.LinkDel(link) }) // under whichever name
+	addVeth(t, "tor1", "host1")
+	s := open(t, d.config("tor0", "tor1"))
+	if got := mustRead(t, s); got[0].Err != nil || got[1].Err != nil {
+		t.Fatalf("%+v", got)
+	}
+	if err := netlink.LinkSetDown(link); err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.LinkSetName(link, "spine0"); err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		got := read(t, s)
+		if got[1].Err != nil {
+			t.Fatalf("the other port: %v", got[1].Err)
+		}
+		if err := got[0].Err; err != nil {
+			if !errors.Is(err, ErrRenamed) || !strings.Contains(err.Error(), "spine0") || !strings.Contains(err.Error(), "restart snmpd") {
+				t.Fatal(err)
+			}
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("never noticed")
+		}
+	}
+	// One that csig meets like that for the first time, too.
+	if got := read(t, open(t, d.config("tor0", "tor1"))); !errors.Is(got[0].Err, ErrRenamed) || got[1].Err != nil {
+		t.Errorf("%v, %v", got[0].Err, got[1].Err)
+	}
+	d.stop()
+	d.start(t)
+	if got := mustRead(t, open(t, d.config("spine0", "tor1"))); got[0].Err != nil || got[1].Err != nil {
+		t.Errorf("under the new name: %v, %v", got[0].Err, got[1].Err)
+	}
+}
+
+func TestLinkNames(t *testing.T) {
+	for text, want := range map[string]bool{"eth0": true, "swp1.100": true, "": false, "Intel Corporation I350": false, "Device 1d0f:ec20": false, "abcdefghijklmnop": false} {
+		if isLinkName([]byte(text)) != want {
+			t.Errorf("%q: %v", text, !want)
+		}
+	}
+}
+
 func TestSnmpdCredentials(t *testing.T) {
 	d := startDaemon(t)
 	tests := []struct {

@@ -210,7 +210,7 @@ func (s *Source) columnsOf(ctx context.Context, ports []int32, name column) erro
 		}
 		for _, i := range group {
 			p := &s.ports[i]
-			p.choose(name, p.got, &p.val, s.discards())
+			p.choose(name, p.got, &p.val, s.discards(), s.system.kernel)
 		}
 		ports = ports[n:]
 	}
