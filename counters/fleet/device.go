@@ -36,6 +36,7 @@ type device struct {
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
 	source  counters.Source
+	reopens uint64 // how often source was opened again
 	fails   int // in a row
 	missed  int
 	reading Reading
@@ -167,7 +168,13 @@ func (d *device) take(ctx context.Context, buf []counters.Sample) (samples []cou
 			return buf, err
 		}
 	}
-	return d.source.Read(ctx, buf[:0])
+	samples, err = d.source.Read(ctx, buf[:0])
+	for i := range samples {
+		// A source that was opened again knows nothing of what its epochs were before,
+		// and the device may have restarted in between.
+		samples[i].Epoch += d.reopens << 48
+	}
+	return samples, err
 }
 
 // lateError is what a source said when the deadline interrupted it.
@@ -240,5 +247,6 @@ func (d *device) close() error {
 	}
 	err := d.source.Close()
 	d.source = nil
+	d.reopens++
 	return err
 }

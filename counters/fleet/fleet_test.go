@@ -300,6 +300,9 @@ func TestBackoffAndReopen(t *testing.T) {
 				t.Errorf("reading %d: %v, %v", i, rs[i].Samples, rs[i].Err)
 			}
 		}
+		if first, last := rs[0].Samples[0].Epoch, rs[len(rs)-1].Samples[0].Epoch; first == last {
+			t.Errorf("a source that was opened again goes on in epoch %d", first)
+		}
 		// Good, good, then failures: the first costs nothing, the others 2, 4, 5, 5, 5.
 		if want := []int{1, 1, 1, 2, 4, 5, 5, 5, 1, 1}; !slices.Equal(gaps[:len(want)], want) {
 			t.Errorf("gaps %v, want %v …", gaps, want)
