@@ -386,6 +386,35 @@ func TestDaemonStartsWithWhatItFinds(t *testing.T) {
 	}
 }
 
+// TestDaemonKeepsTheMarkOfARemoval has a removal that fails half way: the mark
+// stays until one succeeds, and whoever is started meanwhile tries, too.
+func TestDaemonKeepsTheMarkOfARemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		drv := &recorder{}
+		k := newKeeper(t, drv, nil)
+		k.begin(t)
+		defer k.close(t)
+		k.configure(t, deviceText)
+		time.Sleep(3 * interval)
+		k.with(func(r *recorder) { r.remove = errors.New("busy") })
+		for range 2 {
+			if err := k.Forget(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "busy") {
+				t.Errorf("%v", err)
+			}
+			if mark, err := os.ReadFile(k.leaving()); err != nil || string(mark) != deviceText || k.text(t) != "" || k.Status().Waiting == "" {
+				t.Errorf("the mark: %q, %v; file %q", mark, err, k.text(t))
+			}
+		}
+		k.with(func(r *recorder) { r.remove = nil })
+		if err := k.Forget(t.Context(), ""); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(k.leaving()); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the mark: %v", err)
+		}
+	})
+}
+
 func TestDaemonEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drv := &recorder{}
