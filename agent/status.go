@@ -163,6 +163,8 @@ func (a *Agent) stateNow(p *port, plane string, measured bool, now time.Time) (s
 		return api.StateStale, because(fmt.Sprintf("the lease ended %v ago", now.Sub(c.leaseEnds).Round(time.Millisecond)))
 	case plane == api.DataPlaneNone && (p.state == api.StateLive || p.state == api.StateDown):
 		return api.StateWaiting, because("nothing has been programmed yet")
+	case plane == api.DataPlaneNone && p.state == api.StateStale: // nor does it advertise a fallback that we know of
+		return api.StateWaiting, "nothing has been programmed yet: " + p.reason
 	case (p.state == api.StateLive || p.state == api.StateDown) && !measured:
 		return api.StateStale, because("there is no current reading")
 	}

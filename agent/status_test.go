@@ -121,6 +121,20 @@ func TestNothingIsLiveBeforeItIsProgrammed(t *testing.T) {
 	})
 }
 
+// TestUnreadableFromTheStart: a port that was never read is not stale, as
+// nothing says that it advertises the fallback.
+func TestUnreadableFromTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{port: errors.New("no such port")}, &recorder{}
+		a := newTest(t, src, drv)
+		cycles(t, a, 5)
+		st := a.Status()
+		if p := st.Ports[0]; st.DataPlane != api.DataPlaneNone || len(drv.leases) != 0 || p.State != api.StateWaiting || len(p.Signals) != 0 || !strings.Contains(p.Reason, "nothing has been programmed yet: no such port") {
+			t.Errorf("%s, %+v", st.DataPlane, p)
+		}
+	})
+}
+
 func TestReleaseEndsTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newTest(t, &script{}, &recorder{})

@@ -232,12 +232,24 @@ func (p *profileReader) validate() {
 		}
 		hint := ""
 		if strings.HasSuffix(problem.Field, ".quantum") {
-			hint = "add quantum, what one step of the wide tag's S stands for, e.g. quantum: 1Mbps"
+			hint = "add quantum, what one step of the wide tag's S stands for, e.g. quantum: " + exampleQuantum(problem.Field)
 		}
 		for _, one := range flatten(problem.Err) {
 			p.errorf(at, hint, "profile: %s: %v", problem.Field, one)
 		}
 	}
+}
+
+// exampleQuantum is one that fits the signal of a field signals.NAME.quantum.
+func exampleQuantum(field string) string {
+	sig, err := quantize.ParseSignal(strings.TrimSuffix(strings.TrimPrefix(field, "signals."), ".quantum"))
+	switch {
+	case err == nil && sig.Unit() == quantize.PPM:
+		return "1ppm"
+	case err == nil && sig.Unit() == quantize.Nanosecond:
+		return "10ns"
+	}
+	return "1Mbps"
 }
 
 // flatten lists the errors that errors.Join has joined.

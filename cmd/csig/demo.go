@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,7 +32,12 @@ interface of this machine, and leaves nothing behind.`,
   csig demo --duration 30s --interval 50ms
   csig demo --json --svg timeline.svg --pcap receiver.pcap > demo.json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("duration") && o.duration <= 0 {
+				return fmt.Errorf("--duration %v: nothing can be measured in that: name a longer one, or leave it out for every load step twice", o.duration)
+			}
+			return runDemo(cmd, o)
+		},
 	}
 	f := cmd.Flags()
 	f.DurationVar(&o.duration, "duration", 0, "how long to measure (default: every load step twice)")

@@ -13,6 +13,7 @@ import (
 	"github.com/csig-agent/csig/counters/snmp"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors/all"
 )
 
 // sourceName is what a device's counters are read with.
@@ -51,6 +52,11 @@ func openSourceEvery(ctx context.Context, prof *quantize.Profile, dev *inventory
 		}
 		return gnmi.New(cfg)
 	default:
+		if dev.Counters.Source == inventory.PlatformSource {
+			if _, err := all.Default().Platform(dev.Platform); err != nil {
+				return nil, fmt.Errorf("%w; its counters may be read all the same, with a counters.source of snmp or gnmi", err)
+			}
+		}
 		return nil, fmt.Errorf("no counter source %q: give the device a counters.source of linux, snmp or gnmi", name)
 	}
 }
