@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -30,23 +31,29 @@ func newCountersRecord() *cobra.Command {
 		Use:   "record -c FLEET -o TRACE",
 		Short: "Record a device's counters in one file that can be mailed",
 		Long: `Record every reading of a device's counters, with its times and errors, until
---duration is over or Ctrl-C. The trace holds names of ports and no secret.`,
+--duration is over or Ctrl-C. The trace holds names of ports and what their buckets
+depend on (capacities, Δt, estimator, damping, bucket tables), and neither secrets nor
+addresses nor users.`,
 		Example: "  csig counters record -c fleet.yaml --device leaf7 -o leaf7.trace --duration 10m",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if err := notNegative(cmd, "duration", duration); err != nil {
 				return err
 			}
-			_, dev, src, err := f.open(cmd.Context())
+			fleet, dev, src, err := f.open(cmd.Context())
 			if err != nil {
 				return err
+			}
+			settings, err := traceSettings(fleet, dev)
+			if err != nil {
+				return errors.Join(err, src.Close())
 			}
 			file, err := createNew(out)
 			if err != nil {
 				return errors.Join(err, src.Close())
 			}
-			rec, err := trace.NewRecorder(src, file, trace.RecorderConfig{Header: trace.Header{
-				Device: dev.Name, Source: sourceName(dev), IntervalNS: dev.Interval.Nanoseconds(), Note: note, Ports: portNames(dev),
+			rec, err := trace.NewRecorder(src, file, trace.RecorderConfig{Hide: hiddenWords(dev), Header: trace.Header{
+				Device: dev.Name, Source: sourceName(dev), IntervalNS: dev.Interval.Nanoseconds(), Note: note, Ports: portNames(dev), Settings: settings,
 			}})
 			if err != nil {
 				return errors.Join(err, src.Close(), file.Close())
@@ -74,6 +81,40 @@ func newCountersRecord() *cobra.Command {
 	addJSON(cmd, &asJSON)
 	_ = cmd.MarkFlagRequired("output")
 	return cmd
+}
+
+// traceSettings are what the device's buckets depend on, so that the trace is enough to
+// replay them.
+func traceSettings(file *inventory.Fleet, dev *inventory.Device) (*trace.Settings, error) {
+	d, err := boardDevice(file, dev)
+	if err != nil {
+		return nil, err
+	}
+	s := &trace.Settings{
+		SpeedsBPS: map[string]uint64{}, Estimator: d.Method.String(), TimeConstantNS: d.Tau.Nanoseconds(),
+		RefreshNS: d.Refresh.Period.Nanoseconds(), Overhead: d.Overhead, Hold: d.Damping.Hold, Margin: d.Damping.Margin,
+	}
+	for _, p := range d.Ports {
+		if p.Speed > 0 {
+			s.SpeedsBPS[p.Name] = p.Speed
+		}
+	}
+	for _, b := range d.Signals {
+		s.Buckets = append(s.Buckets, trace.TableOf(b))
+	}
+	return s, nil
+}
+
+// hiddenWords are what errors may say of a device's configuration.
+func hiddenWords(dev *inventory.Device) []string {
+	words := []string{dev.Address}
+	if s := dev.Counters.SNMP; s != nil {
+		words = append(words, s.User)
+	}
+	if g := dev.Counters.GNMI; g != nil {
+		words = append(words, g.Username, g.TLS.ServerName, g.Target)
+	}
+	return slices.DeleteFunc(words, func(w string) bool { return w == "" || w == dev.Name })
 }
 
 type recordResult struct {
@@ -135,16 +176,18 @@ type playFlags struct {
 	ports        []string
 	hold         int
 	margin       uint32
+	changed      func(flag string) bool
 }
 
 func (f *playFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVarP(&f.file, "config", "c", "", "fleet file whose profile gives the bucket tables (default: the presets log-100G and log)")
-	fl.StringVar(&f.method, "estimator", "raw", "raw, ewma or dre")
-	fl.DurationVar(&f.tau, "time-constant", 0, "of ewma and dre (default: the trace's interval)")
+	fl.StringVarP(&f.file, "config", "c", "", "fleet file to take bucket tables, and this device's capacities, interval, estimator, damping and refresh from (default: what the trace was recorded with; of an old trace the presets log-100G and log)")
+	fl.StringVar(&f.method, "estimator", "", "raw, ewma or dre (default: as recorded, else raw)")
+	fl.DurationVar(&f.tau, "time-constant", 0, "of ewma and dre (default: as recorded, else the interval)")
 	fl.StringSliceVar(&f.ports, "port", nil, "only these ports")
-	fl.IntVar(&f.hold, "hold", 0, "damping: readings for which better news has to hold")
-	fl.Uint32Var(&f.margin, "margin", 0, "damping: how far inside the better bucket, in thousandths of its width")
+	fl.IntVar(&f.hold, "hold", 0, "damping: readings for which better news has to hold (default: as recorded, else 0)")
+	fl.Uint32Var(&f.margin, "margin", 0, "damping: how far inside the better bucket, in thousandths of its width (default: as recorded, else 0)")
+	f.changed = fl.Changed
 	_ = cmd.RegisterFlagCompletionFunc("estimator", cobra.FixedCompletions([]string{"raw", "ewma", "dre"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -170,20 +213,33 @@ func (f *playFlags) config(name string) (*trace.Reader, trace.PlayConfig, func()
 			return fail(fmt.Errorf("--port %s: the trace %s has no such port; it has %s", port, name, strings.Join(r.Header().Ports, ", ")))
 		}
 	}
-	if cfg.Method, err = counters.ParseMethod(f.method); err != nil {
-		return fail(fmt.Errorf("--estimator: %w", err))
-	}
-	cfg.Estimator.Tau = f.tau
-	cfg.Damping = counters.Damping{Hold: f.hold, Margin: f.margin}
-	if err := cfg.Damping.Validate(); err != nil {
+	if cfg, err = r.Header().Config(); err != nil {
 		return fail(err)
 	}
-	if f.file == "" {
-		cfg.Tables, err = presetTables()
-	} else {
+	switch {
+	case f.file != "":
 		err = fleetTables(f.file, r.Header().Device, &cfg)
+	case len(cfg.Tables) == 0:
+		cfg.Tables, err = presetTables()
 	}
 	if err != nil {
+		return fail(err)
+	}
+	if f.changed("estimator") {
+		if cfg.Method, err = counters.ParseMethod(f.method); err != nil {
+			return fail(fmt.Errorf("--estimator: %w", err))
+		}
+	}
+	if f.changed("time-constant") {
+		cfg.Estimator.Tau = f.tau
+	}
+	if f.changed("hold") {
+		cfg.Damping.Hold = f.hold
+	}
+	if f.changed("margin") {
+		cfg.Damping.Margin = f.margin
+	}
+	if err := cfg.Damping.Validate(); err != nil {
 		return fail(err)
 	}
 	return r, cfg, file.Close, nil
@@ -199,12 +255,14 @@ func presetTables() ([]*quantize.Buckets, error) {
 	return []*quantize.Buckets{&abw, &abwc}, err
 }
 
-// fleetTables takes bucket tables, speeds and refresh from a fleet file.
+// fleetTables takes bucket tables from a fleet file, and everything else as well where
+// it has the device.
 func fleetTables(file, device string, cfg *trace.PlayConfig) error {
 	fleet, err := inventory.Load(file)
 	if err != nil {
 		return err
 	}
+	cfg.Tables = nil
 	for _, sig := range quantize.Signals {
 		if sp, ok := fleet.Profile.Signals[sig]; ok {
 			cfg.Tables = append(cfg.Tables, &sp.Buckets)
@@ -212,10 +270,14 @@ func fleetTables(file, device string, cfg *trace.PlayConfig) error {
 	}
 	cfg.Estimator.Interval = fleet.Profile.Interval
 	if dev, ok := fleet.Device(device); ok {
-		cfg.Estimator.Interval = dev.Interval
-		cfg.Refresh = refreshConfig(dev)
+		s, err := boardDevice(fleet, dev)
+		if err != nil {
+			return err
+		}
+		cfg.Method, cfg.Damping, cfg.Refresh, cfg.Overhead = s.Method, s.Damping, s.Refresh, s.Overhead
+		cfg.Estimator.Interval, cfg.Estimator.Tau = s.Interval, s.Tau
 		cfg.Speeds = map[string]uint64{}
-		for _, p := range dev.Ports {
+		for _, p := range s.Ports {
 			if p.Speed > 0 {
 				cfg.Speeds[p.Name] = p.Speed
 			}
@@ -374,6 +436,9 @@ func newCountersShow() *cobra.Command {
   csig counters show leaf7.trace -c fleet.yaml --port swp1 --svg swp1.svg`,
 		Args: oneArg("TRACE"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if ext := strings.ToLower(filepath.Ext(svg)); svg != "" && ext != ".svg" {
+				return fmt.Errorf("--svg %s: what is drawn is SVG: name a file that ends in .svg", svg)
+			}
 			r, cfg, closeTrace, err := f.config(args[0])
 			if err != nil {
 				return err
@@ -393,7 +458,7 @@ func newCountersShow() *cobra.Command {
 			if svg == "" {
 				return chart.WriteText(cmd.OutOrStdout(), columns())
 			}
-			file, err := os.Create(svg)
+			file, err := createNew(svg)
 			if err != nil {
 				return fmt.Errorf("--svg: %w", err)
 			}
@@ -408,7 +473,7 @@ func newCountersShow() *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&svg, "svg", "", "draw into this file instead of the terminal")
+	cmd.Flags().StringVar(&svg, "svg", "", "draw into this new .svg file instead of the terminal")
 	return cmd
 }
 

@@ -37,7 +37,7 @@ type device struct {
 	timer   *time.Timer
 	source  counters.Source
 	reopens uint64 // how often source was opened again
-	fails   int // in a row
+	fails   int    // in a row
 	missed  int
 	reading Reading
 

@@ -21,9 +21,11 @@
 // (false), "bits" (64), "epoch" and "speed" (0), "live" (false), "degraded" and
 // "error" (empty). A port with an error has only "at" beside it.
 //
-// What is recorded is the source's own samples, before a Refresh has looked at them,
-// and no secret: names of ports and the texts of errors are in it, configuration is
-// not.
+// What is recorded is the source's own samples, before a Refresh has looked at them, and
+// no secret. The header's "settings" are what the buckets depend on beside them: the
+// configured capacities ("speeds_bps"), estimator, damping and bucket tables. Of the
+// rest of the configuration nothing is in it: the texts of errors are recorded without
+// IP addresses and without the words that the recorder was told to hide.
 //
 // # Damage
 //

@@ -28,6 +28,10 @@ type Header struct {
 	IntervalNS int64    `json:"interval_ns,omitempty"`
 	Note       string   `json:"note,omitempty"`
 	Ports      []string `json:"ports"`
+
+	// Settings are what else became of the readings where they were recorded; nil in
+	// old traces.
+	Settings *Settings `json:"settings,omitempty"`
 }
 
 // Interval is the averaging window Δt that was configured, 0 where none was.
@@ -42,6 +46,9 @@ func (h *Header) check() error {
 	}
 	if h.IntervalNS < 0 {
 		return fmt.Errorf("interval of %d ns: want 0 or more", h.IntervalNS)
+	}
+	if _, err := h.Config(); err != nil {
+		return err
 	}
 	seen := make(map[string]bool, len(h.Ports))
 	for _, p := range h.Ports {
@@ -92,14 +99,14 @@ type entry struct {
 	Error    string `json:"error"`
 }
 
-// appendReading writes a reading as one line.
-func appendReading(b []byte, r *Reading) []byte {
+// appendReading writes a reading as one line, its errors without the given words.
+func appendReading(b []byte, r *Reading, words []string) []byte {
 	b = append(b, `{"read":`...)
 	b = strconv.AppendInt(b, r.Read.UnixNano(), 10)
 	b = append(b, `,"took":`...)
 	b = strconv.AppendInt(b, int64(r.Took), 10)
 	if r.Err != nil {
-		b = appendString(b, `,"error":`, errorText(r.Err))
+		b = appendString(b, `,"error":`, errorText(r.Err, words))
 		return append(b, '}', '\n')
 	}
 	b = append(b, `,"ports":[`...)
@@ -107,16 +114,16 @@ func appendReading(b []byte, r *Reading) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendSample(b, &r.Samples[i])
+		b = appendSample(b, &r.Samples[i], words)
 	}
 	return append(b, ']', '}', '\n')
 }
 
-func appendSample(b []byte, s *counters.Sample) []byte {
+func appendSample(b []byte, s *counters.Sample, words []string) []byte {
 	b = append(b, `{"at":`...)
 	b = strconv.AppendInt(b, s.At.UnixNano(), 10)
 	if s.Err != nil {
-		b = appendString(b, `,"error":`, errorText(s.Err))
+		b = appendString(b, `,"error":`, errorText(s.Err, words))
 		return append(b, '}')
 	}
 	if !s.Local.IsZero() {
@@ -152,8 +159,8 @@ func appendSample(b []byte, s *counters.Sample) []byte {
 const never = 1<<64 - 1
 
 // errorText is not empty, as that would read as no error.
-func errorText(err error) string {
-	if s := err.Error(); s != "" {
+func errorText(err error, words []string) string {
+	if s := hide(err.Error(), words); s != "" {
 		return s
 	}
 	return "unknown error"

@@ -15,6 +15,7 @@ type PlayConfig struct {
 	Method    counters.Method
 	Estimator counters.EstimatorConfig // Interval 0 is the header's; Speed holds for all ports
 	Speeds    map[string]uint64        // capacity in bit/s by port, over what the samples say
+	Overhead  *uint8                   // replaces that of the samples; nil leaves it
 	Refresh   counters.RefreshConfig
 	NoRefresh bool // take the samples' times as they are
 	Damping   counters.Damping
@@ -131,6 +132,9 @@ func (p *player) play(r *Reading) {
 	for i := range r.Samples {
 		ps := &p.step.Ports[i]
 		ps.Sample = &r.Samples[i]
+		if p.cfg.Overhead != nil {
+			ps.Sample.Overhead = *p.cfg.Overhead
+		}
 		ps.Estimate = p.avg[i].Update(r.Samples[i])
 		if !ps.Estimate.State.Valid() {
 			continue

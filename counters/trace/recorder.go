@@ -16,6 +16,10 @@ import (
 type RecorderConfig struct {
 	Header Header // Format is filled in
 
+	// Hide are words that are left out of the texts of errors, as all IP addresses
+	// are: host names, user names.
+	Hide []string
+
 	// MaxBytes ends the recording, not the reading, when the file would become
 	// larger; 0 is 1 GiB.
 	MaxBytes int64
@@ -114,7 +118,7 @@ func (r *Recorder) record(reading *Reading, now time.Time) {
 		r.err = fmt.Errorf("recording device %s: the source has %d ports, the header %d", r.cfg.Header.Device, n, len(r.cfg.Header.Ports))
 		return
 	}
-	r.buf = appendReading(r.buf[:0], reading)
+	r.buf = appendReading(r.buf[:0], reading, r.cfg.Hide)
 	_, err := r.gz.Write(r.buf)
 	if err == nil && now.Sub(r.flushed) >= r.cfg.Flush {
 		r.flushed = now

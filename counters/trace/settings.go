@@ -1,0 +1,73 @@
+package trace
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/quantize"
+)
+
+// Settings are how readings become buckets: what Play needs beside the readings to give
+// what the recording agent got. They hold no address and no secret.
+type Settings struct {
+	SpeedsBPS      map[string]uint64 `json:"speeds_bps,omitempty"` // configured capacities by port
+	Estimator      string            `json:"estimator,omitempty"`  // raw, ewma or dre
+	TimeConstantNS int64             `json:"time_constant_ns,omitempty"`
+	RefreshNS      int64             `json:"refresh_ns,omitempty"` // the documented period
+	Overhead       *uint8            `json:"overhead,omitempty"`   // in bytes, over what the samples say
+	Hold           int               `json:"hold,omitempty"`       // of damping, in readings
+	Margin         uint32            `json:"margin,omitempty"`     // in thousandths of a bucket's width
+	Buckets        []Table           `json:"buckets,omitempty"`
+}
+
+// Table is the bucket table of a signal: bucket i is from Bounds[i] on, below
+// Bounds[i+1].
+type Table struct {
+	Signal string   `json:"signal"`
+	Bounds []uint64 `json:"bounds"`
+}
+
+// TableOf is b as Settings have it.
+func TableOf(b *quantize.Buckets) Table {
+	bounds := b.Bounds()
+	return Table{b.Signal.String(), bounds[:]}
+}
+
+// Config returns how the readings became buckets where they were recorded, as far as the
+// header says.
+func (h *Header) Config() (PlayConfig, error) {
+	cfg := PlayConfig{Estimator: counters.EstimatorConfig{Interval: h.Interval()}}
+	s := h.Settings
+	if s == nil {
+		return cfg, nil
+	}
+	if s.Estimator != "" {
+		var err error
+		if cfg.Method, err = counters.ParseMethod(s.Estimator); err != nil {
+			return cfg, fmt.Errorf("estimator: %w", err)
+		}
+	}
+	if s.TimeConstantNS < 0 || s.RefreshNS < 0 {
+		return cfg, fmt.Errorf("time constant of %d ns, refresh of %d ns: want 0 or more", s.TimeConstantNS, s.RefreshNS)
+	}
+	cfg.Estimator.Tau = time.Duration(s.TimeConstantNS)
+	cfg.Refresh.Period = time.Duration(s.RefreshNS)
+	cfg.Speeds, cfg.Overhead = s.SpeedsBPS, s.Overhead
+	cfg.Damping = counters.Damping{Hold: s.Hold, Margin: s.Margin}
+	if err := cfg.Damping.Validate(); err != nil {
+		return cfg, err
+	}
+	for _, t := range s.Buckets {
+		sig, err := quantize.ParseSignal(t.Signal)
+		if err != nil {
+			return cfg, fmt.Errorf("buckets: %w", err)
+		}
+		b, err := quantize.NewBuckets(sig, t.Bounds)
+		if err != nil {
+			return cfg, fmt.Errorf("buckets: %w", err)
+		}
+		cfg.Tables = append(cfg.Tables, &b)
+	}
+	return cfg, nil
+}
