@@ -20,6 +20,7 @@ import (
 	"github.com/mdlayher/packet"
 
 	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 )
 
 // row is switches in a row between two hosts, h1 ── s1 ── … ── sN ── h2, and
@@ -30,7 +31,8 @@ type row struct {
 	switches []*fabric.Node
 	h1, h2   *fabric.Port
 	dir      string
-	fleet    string // path
+	fleet    string       // path
+	from     *fabric.Node // where csig runs; nil: here
 }
 
 func newRow(t testing.TB, n int) *row {
@@ -105,7 +107,13 @@ func (r *row) path(name string) string { return filepath.Join(r.dir, name) }
 // csig runs the command and returns what it prints, and its exit code.
 func (r *row) csig(args ...string) (string, int) {
 	r.t.Helper()
-	out, err := exec.Command(csig, args...).CombinedOutput()
+	var out []byte
+	var err error
+	if r.from != nil {
+		out, err = r.from.Command(csig, args...).CombinedOutput()
+	} else {
+		out, err = exec.Command(csig, args...).CombinedOutput()
+	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		r.t.Fatal(err)
@@ -313,6 +321,52 @@ func TestRollOutAndBack(t *testing.T) {
 		t.Errorf("after the rollback:\n%s\nat first:\n%s", after, before)
 	}
 	w.end()
+}
+
+// One of the switches is driven from afar, over SSH by a real sshd, and gets
+// the rules that it would get from csig on it.
+func TestRollOutOverSSH(t *testing.T) {
+	r := newRow(t, 3)
+	if !r.mayStrip() {
+		return
+	}
+	before := r.rulesets()
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("local"))
+	r.want(0, "apply", r.path("local"), "--soak", "0s")
+	done := r.rulesets()
+	r.want(0, "rollback", r.path("local.journal"))
+
+	s2 := r.switches[1]
+	if out, err := s2.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	d := sshtest.Start(t, sshtest.Options{Start: func(cmd *exec.Cmd) error { return s2.Do(cmd.Start) }})
+	r.from = s2 // its loopback is where that sshd listens
+	text, err := os.ReadFile(r.fleet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	netns := fmt.Sprintf("{name: s2, management: {netns: /proc/%d/fd/%d}}", os.Getpid(), s2.FD())
+	ssh := fmt.Sprintf("{name: s2, address: %s, management: {ssh: {user: %s, port: %d, key: %s, known_hosts: %s}}}", d.Address, d.Login.User, d.Login.Port, d.Login.Key, d.Login.KnownHosts)
+	if !bytes.Contains(text, []byte(netns)) {
+		t.Fatalf("no %s in\n%s", netns, text)
+	}
+	if err := os.WriteFile(r.fleet, bytes.Replace(text, []byte(netns), []byte(ssh), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"), "--device", "s2")
+	if !strings.Contains(out, "ssh "+d.Login.User+"@"+d.Address) {
+		t.Errorf("the plan does not say how s2 is reached:\n%s", out)
+	}
+	r.want(0, "apply", r.path("plan"), "--soak", "20ms")
+	if got := r.rulesets(); got != done {
+		t.Errorf("over SSH:\n%s\non the switch:\n%s", got, done)
+	}
+	r.want(0, "plan", "-i", r.fleet)
+	r.want(0, "rollback", r.path("plan.journal"))
+	if got := r.rulesets(); got != before {
+		t.Errorf("after the rollback:\n%s\nat first:\n%s", got, before)
+	}
 }
 
 // A canary that loses frames stops the plan at the gate; the rollback leaves

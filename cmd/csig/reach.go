@@ -43,7 +43,7 @@ func (r *reach) direct(d *inventory.Device) (plans.Target, error) {
 	switch {
 	case d.Management.NetNS != "":
 		return r.openNetNS(d)
-	case !d.Local:
+	case !d.Local && d.Management.SSH == nil:
 		return nil, errors.New("csig does not know how to reach it: mark it local: true, or give its management")
 	}
 	return r.registry.Open(d.Platform, vendors.Config{Device: *d})
@@ -102,6 +102,8 @@ func (r *reach) via(d *inventory.Device) string {
 		return "netns " + d.Management.NetNS
 	case d.Local:
 		return "local"
+	case d.Management.SSH != nil:
+		return "ssh " + d.Management.SSH.User + "@" + d.Address
 	}
 	return ""
 }
