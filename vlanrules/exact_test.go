@@ -2,6 +2,7 @@ package vlanrules_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/csig-agent/csig/quantize"
@@ -290,6 +291,26 @@ func TestClassTable(t *testing.T) {
 			}
 			if got := both.Apply(tc.in); got != want {
 				t.Errorf("%s: tag %#04x leaves as %#04x, want %#04x", layout, tc.in, got, want)
+			}
+		}
+	}
+}
+
+// TestIDsFollowContent compiles long tables of several ports with one
+// compiler: what one port's entries are called must not depend on another's.
+func TestIDsFollowContent(t *testing.T) {
+	caps := vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true}
+	shared := vlanrules.NewCompiler(caps, quantize.Draft00, fewLocators...)
+	for s := range uint8(31) {
+		var first, second, alone vlanrules.Result
+		want := []vlanrules.Intent{update(quantize.MinABW, s, 5)}
+		shared.Compile(&first, nil, want)
+		shared.Compile(&second, nil, []vlanrules.Intent{update(quantize.MinABW, 30-s, 5)})
+		shared.Compile(&second, second.Table, want)
+		vlanrules.NewCompiler(caps, quantize.Draft00, fewLocators...).Compile(&alone, nil, want)
+		for i, e := range alone.Table {
+			if first.Table[i] != e || !slices.Contains(second.Table, e) {
+				t.Fatalf("bucket %d: entry %+v is %+v beside other ports", s, e, first.Table[i])
 			}
 		}
 	}
