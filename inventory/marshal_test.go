@@ -140,7 +140,7 @@ func drawManagement(t *rapid.T, d *Device) {
 			{User: "x", Port: 22, Password: Secret{Command: []string{"pass", "a b"}}},
 		}).Draw(t, "ssh is")
 		if rapid.Bool().Draw(t, "socket") {
-			d.Management.Daemon = &Daemon{Socket: "/run/csig/csig.sock"}
+			d.Management.Daemon = &Daemon{Socket: "/run/csig/agent.sock"}
 		}
 	} else if rapid.Bool().Draw(t, "tcp") {
 		d.Management.Daemon = &Daemon{Port: 7443, TLS: TLS{CA: "/a", Cert: "/b", Key: "/c", ServerName: "leaf-1"}}

@@ -29,7 +29,7 @@ defaults:
   platform: linux
   management:
     ssh: {user: csig, key: /etc/csig/id}
-    daemon: {socket: /run/csig/csig.sock}
+    daemon: {socket: /run/csig/agent.sock}
   port: {mtu: 9216}
 groups:
   leaf:
@@ -95,7 +95,7 @@ const (
 	leaf2 = "  - {name: leaf-2, groups: [leaf], address: 192.0.2.12}\n"
 	up2   = "  leaf-2:swp[49-50] - spine-[1-2]:swp2\n"
 	user  = "ssh: {user: csig, key: /etc/csig/id}"
-	sock  = "daemon: {socket: /run/csig/csig.sock}"
+	sock  = "daemon: {socket: /run/csig/agent.sock}"
 )
 
 func addLink(line string) []string { return []string{up2, up2 + "  " + line + "\n"} }

@@ -76,7 +76,7 @@ func (d *declReader) daemon(n ast.Node, what string) *Daemon {
 	case socket:
 		o.refuse("has no meaning for a unix socket", "tls")
 	case !port:
-		d.errorf(n, "add socket: /run/csig/csig.sock, or port: 7443 with tls", "%s: it does not say where the daemon listens", what)
+		d.errorf(n, "add socket: /run/csig/agent.sock, or port: 7443 with tls", "%s: it does not say where the daemon listens", what)
 	default:
 		o.needToo("port", "both ends show a certificate: tls: {ca: /PATH, cert: /PATH, key: /PATH}", "tls")
 		if _, given := o.values["tls"]; given && (out.TLS.CA == "" || out.TLS.Cert == "" || out.TLS.Key == "") && len(d.errs) == 0 {
