@@ -38,14 +38,20 @@ func TestDemo(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			// A machine that does not give the demo its turn spoils samples;
-			// a csig that is wrong spoils them every time.
+			// In the steady state every sample is exact, in one run of three at
+			// the latest: a machine that keeps an agent or a load from its turn
+			// for longer than Δt makes a load of its own, which the judge cannot
+			// always tell, but does not do so each time; a csig that is wrong
+			// for one sample in a thousand is so in each run. And no machine is
+			// an excuse for one sample in ten.
 			var err error
 			for range 3 {
 				if err = runDemo(t, dir, cred); err == nil {
 					return
 				}
-				t.Log(err)
+				if t.Log(err); errors.Is(err, errOften) {
+					break
+				}
 			}
 			t.Fatal(err)
 		})
@@ -79,15 +85,24 @@ func runDemo(t *testing.T, dir string, cred *syscall.Credential) error {
 	return checkSamples(&res)
 }
 
+// errOften is of a run whose samples are wrong too often for an accident.
+var errOften = errors.New("more than one in ten")
+
 // checkSamples holds the samples against what the demo promises.
 func checkSamples(r *demo.Result) error {
 	s := r.Summary
 	steady := s.Probes - s.Settling - s.Unjudged - s.Lost
 	switch {
-	case s.Probes < 1500 || s.Lost != 0:
+	case s.Probes < 1000 || s.Lost != 0: // 1,600 on a machine that has the time
 		return fmt.Errorf("%d probes sent in 8 s, %d lost", s.Probes, s.Lost)
-	case steady < s.Probes/2 || s.Exact < steady*98/100 || s.WrongLocator > steady*2/100:
-		return fmt.Errorf("of %d steady probes %d are exact, %d within one bucket, %d name the wrong hop; %d more were not judged", steady, s.Exact, s.WithinOne, s.WrongLocator, s.Unjudged)
+	case steady < s.Probes/2:
+		return fmt.Errorf("of %d probes %d were on their way near a load step and %d had no judge: too few are left", s.Probes, s.Settling, s.Unjudged)
+	case s.Exact != steady || s.WrongLocator != 0:
+		err := fmt.Errorf("of %d steady probes %d are exact, %d within one bucket, %d name the wrong hop; %d more were not judged", steady, s.Exact, s.WithinOne, s.WrongLocator, s.Unjudged)
+		if s.Exact < steady*9/10 {
+			err = fmt.Errorf("%w: %w", errOften, err)
+		}
+		return err
 	case s.AgeP50MS <= 0 || s.AgeP99MS < s.AgeP50MS || s.AgeP99MS > 200:
 		return fmt.Errorf("the signal's age is %v ms at the median and %v ms at p99; windows are 100 ms apart", s.AgeP50MS, s.AgeP99MS)
 	}
