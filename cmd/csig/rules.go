@@ -155,7 +155,7 @@ func (v *explainFlags) options(cmd *cobra.Command) (explain.Options, error) {
 		o.Caps = &p.Rules
 	}
 	if caps := o.Device(); given("budget") && !explain.TakesBudget(caps) {
-		return o, usageError(cmd, "--budget is for ternary tables, and for ternary-unordered ones whose entries share values: this one is %s", caps.Match)
+		return o, usageError(cmd, "--budget is for ternary and ternary-unordered tables: this one is %s", caps.Match)
 	}
 	if given("from") {
 		o.From = &explain.State{Bucket: v.from, LM: v.lm}

@@ -122,8 +122,9 @@ type Step struct {
 // smallest is the budget that asks for the smallest table, roomy one that
 // leaves room for runs over a shared value.
 const (
-	smallest = 3
-	roomy    = 7
+	smallest  = 3
+	unordered = 5 // what a table without priorities needs
+	roomy     = 7
 )
 
 // Device is the capabilities that opts ask for.
@@ -143,8 +144,10 @@ func (o *Options) budget() int {
 		return o.Budget
 	case o.Values:
 		return roomy
+	case o.Match == vlanrules.MatchTernary:
+		return smallest
 	}
-	return smallest
+	return 0
 }
 
 // Explain compiles what opts ask for. A device that cannot do it, or could not
@@ -197,10 +200,10 @@ func Explain(opts Options) (*Result, error) {
 // could not be in the one to come from.
 func (r *Result) Refused() bool { return r.Verdict.Level == vlanrules.Refused.String() }
 
-// TakesBudget reports whether the number of entries to spend changes anything
-// on a device.
+// TakesBudget reports whether a device's tables are of the kinds for which a
+// number of entries to spend makes sense.
 func TakesBudget(caps vlanrules.Caps) bool {
-	return caps.Match == vlanrules.MatchTernary || caps.Match == vlanrules.MatchTernaryUnordered && caps.Values
+	return caps.Match == vlanrules.MatchTernary || caps.Match == vlanrules.MatchTernaryUnordered
 }
 
 // explainSteps compiles the old bucket afresh and goes from there to the new.
@@ -244,6 +247,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("shared values: they help %s and %s tables, not %s ones", vlanrules.MatchTernaryUnordered, vlanrules.MatchExact, o.Match)
 	case o.Caps == nil && o.Classes && o.Match != vlanrules.MatchExact:
 		return fmt.Errorf("classes: they are for %s tables, not for %s ones", vlanrules.MatchExact, o.Match)
+	case o.Budget > 0 && o.Budget < unordered && o.Device().Match == vlanrules.MatchTernaryUnordered:
+		return fmt.Errorf("budget %d: a ternary-unordered table needs %d entries for some buckets", o.Budget, unordered)
 	case o.Budget < 0 || o.Budget > 0 && o.Budget < smallest:
 		return fmt.Errorf("budget %d: a ternary table needs %d entries for some buckets", o.Budget, smallest)
 	}
