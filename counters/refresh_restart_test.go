@@ -89,6 +89,9 @@ func TestAgentRestart(t *testing.T) {
 						s[0].Octets = s[0].Packets * 1000
 					}
 					r.Observe(s)
+					if st := r.Status(); i == back && (st.Kind != RefreshUnknown || st.Period != 0) {
+						t.Errorf("the restart is known, and still %+v", st)
+					}
 					est := e.Update(s[0])
 					switch est.State {
 					case OK:
@@ -137,7 +140,11 @@ func TestLinkFlapOnACachedSource(t *testing.T) {
 							tt.down(s)
 						}
 						r.Observe(s)
-						if est := e.Update(s[0]); est.State == OK && i > 6 {
+						est := e.Update(s[0])
+						if est.State == Stale && tt.name == "all" {
+							t.Errorf("second %d: stale, though no port could be compared", i)
+						}
+						if est.State == OK && i > 6 {
 							judge(t, &table, i, &est)
 							if i >= start+long {
 								valid++
