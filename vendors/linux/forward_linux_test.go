@@ -157,6 +157,8 @@ func BenchmarkForwarding(b *testing.B) {
 				b.ReportMetric(ratios[len(ratios)/2], "ratio")
 				b.ReportMetric(with[len(with)/2], "ns-with")
 				b.ReportMetric(without[len(without)/2], "ns-without")
+				b.ReportMetric(1e9/with[len(with)/2], "packets/s-with")
+				b.ReportMetric(1e9/without[len(without)/2], "packets/s-without")
 				b.ReportMetric(0, "ns/op")
 			})
 		}
