@@ -59,6 +59,7 @@ type Agent struct {
 	started  time.Time
 	cycled   chan struct{} // has something in it when a cycle has ended
 	probed   bool          // facts are known already
+	holds    bool          // the start found its set-up in place: the self-test waits
 
 	// Only the cycle touches these.
 	source   *counters.Refreshing
@@ -141,6 +142,15 @@ func (a *Agent) Run(ctx context.Context) error {
 
 // loop is Run without its end.
 func (a *Agent) loop(ctx context.Context) {
+	if a.holds {
+		a.holds = false
+		after, tried := a.lease(), make(chan struct{})
+		go func() {
+			defer close(tried)
+			a.tryLater(ctx, after)
+		}()
+		defer func() { <-tried }()
+	}
 	ticks := time.NewTicker(clockWatch)
 	defer ticks.Stop()
 	read := systemClock()

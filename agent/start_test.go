@@ -6,6 +6,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -134,4 +136,36 @@ func TestSelfTestIsInTheStatus(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTakeOverComesBeforeTheSelfTest: a predecessor's lease runs out while an
+// agent that finds its set-up in place starts.
+func TestTakeOverComesBeforeTheSelfTest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		drv := &recorder{have: vendors.Setup{TPID: 0x9900}, tested: vlanrules.Verdict{Level: vlanrules.Full}}
+		cfg := testConfig(t, &script{}, drv)
+		cfg.SelfTest = true
+		a, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, a)
+		time.Sleep(2*interval + interval/2)
+		if v := a.Status().SelfTest; v.Level != api.SelfTestNotRun || v.Reason == "" {
+			t.Errorf("while it takes over: %+v", v)
+		}
+		time.Sleep(2 * interval)
+		if v := a.Status().SelfTest; v.Level != "full" || v.Reason != "" {
+			t.Errorf("afterwards: %+v", v)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		if drv.tests != 1 || len(drv.leases) == 0 {
+			t.Errorf("%d self-tests, %d renewals", drv.tests, len(drv.leases))
+		}
+	})
 }

@@ -235,19 +235,35 @@ func TestKilledAgentFallsBackAndRestartTakesOver(t *testing.T) {
 	}
 	a.live()
 
-	// Restarted at once: the first window may come just behind the end of the
-	// old lease, so that the fallback shows in between, but nothing else may.
-	_ = a.signal(syscall.SIGKILL)
-	a = b.start(t, "--no-self-test")
-	a.live()
-	a.settle()
-	for until := time.Now(); f.At.Before(until); f = p.next() {
-		if !right(&f) && !isStale(b, &f) {
-			t.Fatalf("during the quick restart: %+v", f.Tag)
+	// Restarted at once, at instants that are spread over the schedule's period:
+	// nothing but the right value and the fallback may show. The first window
+	// comes before the old lease ends where the machine has the time.
+	const restarts = 8
+	unseen := 0
+	for i := range restarts {
+		for at := time.Now().Add(time.Duration(i) * 13 * time.Millisecond); f.At.Before(at); {
+			f = p.next()
+		}
+		_ = a.signal(syscall.SIGKILL)
+		a = b.start(t)
+		a.live()
+		a.settle()
+		fell := false
+		for until := time.Now(); f.At.Before(until); f = p.next() {
+			if fell = fell || isStale(b, &f); !right(&f) && !isStale(b, &f) {
+				t.Fatalf("during the quick restart: %+v", f.Tag)
+			}
+		}
+		if f = p.next(); !right(&f) {
+			t.Errorf("after the quick restart: %+v", f.Tag)
+		}
+		if !fell {
+			unseen++
 		}
 	}
-	if f = p.next(); !right(&f) {
-		t.Errorf("after the quick restart: %+v", f.Tag)
+	t.Logf("%d of %d quick restarts showed no fallback", unseen, restarts)
+	if unseen < restarts/2 { // other work on the machine costs some
+		t.Errorf("only %d of %d quick restarts showed no fallback", unseen, restarts)
 	}
 }
 

@@ -197,7 +197,8 @@ func SetupOf(prof *quantize.Profile, pol inventory.Policy, dev *inventory.Device
 type SelfTester interface {
 	// SelfTest reports Full when every frame saw the old or the new value
 	// while rules changed under traffic. The error is for a test that could
-	// not be carried out in a way that no verdict covers.
+	// not be carried out in a way that no verdict covers. Unlike a driver's
+	// other methods it may run beside any of them.
 	SelfTest(ctx context.Context) (vlanrules.Verdict, error)
 }
 
