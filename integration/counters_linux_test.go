@@ -74,6 +74,79 @@ func TestSnmpdAgainstTheKernel(t *testing.T) {
 	t.Run("the agent", func(t *testing.T) { checkShadow(t, shadow) })
 }
 
+// TestSnmpdRestartAgainstTheKernel stops snmpd for a while, more than once, under a
+// steady load: no window before or after may be off, and none reaches over the outage.
+func TestSnmpdRestartAgainstTheKernel(t *testing.T) {
+	const settle = 13 * time.Second // enough refreshes for windows
+	s := newPolledSwitch(t)
+	agent := startSnmpd(t, s.s1, snmpdPort, nil, "")
+	cfg := agent.v2c(steadyPort)
+	awaitSnmpd(t, s.s1, cfg)
+	cfg.Within = time.Second
+	p := newPoller(t, "restarted", cfg)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	wg.Go(func() { p.poll(ctx, s.s1) })
+	watched := make(chan error, 1)
+	go func() { watched <- s.watch(ctx) }()
+	pause := func(d time.Duration) {
+		select {
+		case err := <-watched:
+			t.Fatal("the truth: ", err)
+		case <-time.After(d):
+		}
+	}
+	type outage struct{ from, to time.Time }
+	var outages []outage
+	pause(settle)
+	for _, long := range []time.Duration{200 * time.Millisecond, 5 * time.Second} {
+		o := outage{from: time.Now()}
+		agent.stop()
+		pause(long)
+		agent.start(t)
+		awaitSnmpd(t, s.s1, agent.v2c(steadyPort))
+		o.to = time.Now()
+		outages = append(outages, o)
+		pause(settle)
+	}
+	stop()
+	wg.Wait()
+	if err := <-watched; err != nil {
+		t.Fatal(err)
+	}
+	p.judge(t, steadyPort, s.truths[steadyPort], time.Time{})
+	after := make([]int, len(outages))
+	for i := range p.got {
+		g := &p.got[i]
+		if g.est.State == counters.Stale {
+			t.Errorf("read at %s: %s", g.read.Format("05.000"), g.est.Reason)
+		}
+		if g.est.State != counters.OK {
+			continue
+		}
+		if lo, hi := g.est.LoadRange(); float64(hi) < 0.98*steadyLoad || float64(lo) > 1.02*steadyLoad {
+			t.Errorf("read at %s: load %d (%d…%d), window %v ±%v; want %d", g.read.Format("05.000"), g.est.Load(), lo, hi, g.est.End.Sub(g.est.Start), g.est.Error, steadyLoad)
+		}
+		for j, o := range outages {
+			if g.est.Start.Before(o.from) && g.est.End.After(o.to) {
+				t.Errorf("a window from %v before the outage to %v after it", o.from.Sub(g.est.Start), g.est.End.Sub(o.to))
+			}
+			if g.est.Start.After(o.from) && (j+1 == len(outages) || g.est.End.Before(outages[j+1].from)) {
+				after[j]++
+			}
+		}
+	}
+	t.Logf("windows after each restart: %v", after)
+	for j, n := range after {
+		if n == 0 {
+			t.Errorf("restart %d: no window afterwards", j+1)
+		}
+	}
+}
+
 // snmpdCache is how long net-snmp keeps its interface table.
 const snmpdCache = 3 * time.Second
 

@@ -23,8 +23,10 @@ import (
 
 // snmpd is a real net-snmp agent inside a switch.
 type snmpd struct {
-	port uint16
-	dir  string
+	port  uint16
+	dir   string
+	start func(t testing.TB) // it, or anew after stop
+	stop  func()
 }
 
 // A port number is the namespace's own, so it is always free.
@@ -55,14 +57,24 @@ func startSnmpd(t testing.TB, in *fabric.Node, port uint16, env []string, conf s
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := in.Command(path, "-f", "-C", "-c", file, "-LF", "4", log)
-	cmd.Env = append(append(os.Environ(), "MIBS=", "SNMP_PERSISTENT_DIR="+filepath.Join(d.dir, "persistent")), env...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	var cmd *fabric.Cmd
+	d.start = func(t testing.TB) {
+		t.Helper()
+		cmd = in.Command(path, "-f", "-C", "-c", file, "-LF", "4", log)
+		cmd.Env = append(append(os.Environ(), "MIBS=", "SNMP_PERSISTENT_DIR="+filepath.Join(d.dir, "persistent")), env...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
 	}
+	d.stop = func() {
+		if cmd.Process != nil && cmd.ProcessState == nil {
+			_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+			_ = cmd.Wait()
+		}
+	}
+	d.start(t)
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		_ = cmd.Wait()
+		d.stop()
 		if text, err := os.ReadFile(log); t.Failed() && err == nil {
 			t.Logf("snmpd at port %d wrote:\n%s", port, text)
 		}
