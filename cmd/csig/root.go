@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -67,11 +65,6 @@ func newVersion() *cobra.Command {
 	}
 	addJSON(cmd, &asJSON)
 	return cmd
-}
-
-// contextWithTimeout bounds a command that should answer at once.
-func contextWithTimeout(cmd *cobra.Command, d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(cmd.Context(), d)
 }
 
 // printLine prints one result of many, a line each.
