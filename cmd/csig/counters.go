@@ -220,7 +220,7 @@ are read as well. Nothing is changed on the device.`,
 				err = res.write(cmd.OutOrStdout())
 			}
 			if err == nil && res.unreadable != nil {
-				err = fmt.Errorf("device %s: %w", dev.Name, res.unreadable)
+				err = ofDevice(dev, res.unreadable)
 			}
 			return err
 		},
@@ -279,7 +279,7 @@ func readCounters(ctx context.Context, file *inventory.Fleet, dev *inventory.Dev
 		if res.LastError == "" {
 			return nil, context.Cause(ctx)
 		}
-		return nil, fmt.Errorf("device %s: none of %d readings succeeded: %s", dev.Name, res.Readings, res.LastError)
+		return nil, fmt.Errorf("device %s: none of %d readings succeeded: %s", dev.Name, res.Readings, strings.TrimPrefix(res.LastError, "device "+dev.Name+": "))
 	}
 	slices.Sort(took)
 	res.ReadP50NS, res.ReadMaxNS = took[len(took)/2].Nanoseconds(), took[len(took)-1].Nanoseconds()
@@ -311,6 +311,14 @@ func (r *readResult) judgeInterval(interval time.Duration, rs counters.RefreshSt
 	if r.IntervalNote = rs.IntervalNote(interval); r.IntervalNote == "" && interval < time.Duration(r.ReadMaxNS) {
 		r.IntervalNote = fmt.Sprintf("Δt is %v, but a reading takes up to %v: make the device's interval at least that", interval, micros(r.ReadMaxNS))
 	}
+}
+
+// ofDevice says whose err is, unless it does so itself.
+func ofDevice(dev *inventory.Device, err error) error {
+	if prefix := "device " + dev.Name + ": "; !strings.HasPrefix(err.Error(), prefix) {
+		return fmt.Errorf("%s%w", prefix, err)
+	}
+	return err
 }
 
 // noPort is the error of a device that answers, but about none of its ports.

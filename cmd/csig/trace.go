@@ -69,7 +69,7 @@ addresses nor users.`,
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d readings of %s in %s, %d failed; look at it with csig counters show %s\n", res.Readings, res.Device, out, failed, out)
 			}
 			if err == nil && unreadable != nil {
-				err = fmt.Errorf("%s holds nothing but failures: device %s: %w", out, dev.Name, unreadable)
+				err = fmt.Errorf("%s holds nothing but failures: %w", out, ofDevice(dev, unreadable))
 			}
 			return err
 		},

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	hiddenAddress = "<address>"
-	hiddenWord    = "<hidden>"
+	hiddenAddress = "[address]"
+	hiddenWord    = "[hidden]"
 	punctuation   = "\"'`(){}<>,;:.!?="
 )
 

@@ -76,12 +76,12 @@ func TestOverheadOfTheSettings(t *testing.T) {
 func TestErrorsAreRecordedWithoutAddresses(t *testing.T) {
 	words := []string{"leaf1.example.net", "poller"}
 	tests := []struct{ text, want string }{
-		{"device leaf1: SNMP agent 192.0.2.7:161: no answer: check", "device leaf1: SNMP agent <address>: no answer: check"},
-		{"SNMP agent [2001:db8::7]:161: no answer", "SNMP agent <address>: no answer"},
-		{"agent leaf1.example.net:161: refused (user poller)", "agent <hidden>: refused (user <hidden>)"},
-		{"read udp 10.0.0.1:40000->192.0.2.7:161: i/o timeout", "read udp <address>-><address>: i/o timeout"},
-		{"lookup leaf1.example.net on 10.0.0.53:53: no such host", "lookup <hidden> on <address>: no such host"},
-		{"dial 2001:db8::7, then 192.0.2.7", "dial <address>, then <address>"},
+		{"device leaf1: SNMP agent 192.0.2.7:161: no answer: check", "device leaf1: SNMP agent [address]: no answer: check"},
+		{"SNMP agent [2001:db8::7]:161: no answer", "SNMP agent [address]: no answer"},
+		{"agent leaf1.example.net:161: refused (user poller)", "agent [hidden]: refused (user [hidden])"},
+		{"read udp 10.0.0.1:40000->192.0.2.7:161: i/o timeout", "read udp [address]->[address]: i/o timeout"},
+		{"lookup leaf1.example.net on 10.0.0.53:53: no such host", "lookup [hidden] on [address]: no such host"},
+		{"dial 2001:db8::7, then 192.0.2.7", "dial [address], then [address]"},
 		{"compare with ifName in snmpwalk of 1.3.6.1.2.1.31.1.1.1.1", "compare with ifName in snmpwalk of 1.3.6.1.2.1.31.1.1.1.1"},
 		{"in 3 tries of 300ms\n\twith a stack", "in 3 tries of 300ms\n\twith a stack"},
 		{"pollers are many", "pollers are many"},
