@@ -18,6 +18,7 @@ import (
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/fleet"
+	"github.com/csig-agent/csig/counters/trace"
 	"github.com/csig-agent/csig/inventory"
 )
 
@@ -283,6 +284,34 @@ func TestNoPortCanBeRead(t *testing.T) {
 	var views []fleet.PortView
 	if p := w.deviceLine(0, time.Now(), &views).Ports[0]; p.LoadBPS != nil || p.WindowNS != nil || p.SpeedBPS == nil {
 		t.Errorf("%+v", p)
+	}
+}
+
+// A recording of nothing but failures is one, and says so.
+func TestRecordOfNothing(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		src  counters.Source
+		want string // "" for a good one
+	}{
+		{"no answer", grouped{err: errors.New("it is off")}, "it is off"},
+		{"no port", lost{}, "no such port"},
+		{"good", still{}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var file bytes.Buffer
+			rec, err := trace.NewRecorder(tt.src, &file, trace.RecorderConfig{Header: trace.Header{Device: "a", Ports: []string{"swp1"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, unreadable, err := record(t.Context(), rec, time.Millisecond, 20*time.Millisecond)
+			if err = errors.Join(err, rec.Close()); err != nil || rec.Readings() == 0 {
+				t.Fatal(rec.Readings(), err)
+			}
+			if (unreadable != nil) != (tt.want != "") || unreadable != nil && !strings.Contains(unreadable.Error(), tt.want) {
+				t.Errorf("%v, want %q", unreadable, tt.want)
+			}
+		})
 	}
 }
 
