@@ -144,6 +144,7 @@ func (d *Driver) updateFollowing(ctx context.Context, updates []vendors.PortUpda
 	if err != nil {
 		return res, err
 	}
+	changed = d.stripMoved() || changed
 	for try := 1; ; try++ {
 		if changed || !d.synced {
 			if err := d.follow(ctx); err != nil {
