@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -23,7 +24,13 @@ import (
 // csig is the path of the command under test.
 var csig string
 
-func TestMain(m *testing.M) { fabric.Tests(m, buildCSIG) }
+func TestMain(m *testing.M) {
+	// What is ignored here would be ignored in all that the tests start.
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
+	fabric.Tests(m, buildCSIG)
+}
 
 // buildCSIG builds the command under test, afresh.
 func buildCSIG() (remove func(), err error) {
