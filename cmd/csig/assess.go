@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,14 +81,9 @@ func runAssess(cmd *cobra.Command, o *assessOptions) error {
 		}
 		return runAssessMachine(cmd, o)
 	}
-	fleet, err := inventory.Load(o.fleet)
+	fleet, err := loadFleet(o.fleet, o.devices)
 	if err != nil {
 		return err
-	}
-	for _, name := range o.devices {
-		if _, ok := fleet.Device(name); !ok {
-			return fmt.Errorf("--device %s: %s has no such device", name, o.fleet)
-		}
 	}
 	evidence, err := gatherEvidence(cmd.Context(), fleet, o)
 	if err != nil {
@@ -117,25 +111,19 @@ func runAssess(cmd *cobra.Command, o *assessOptions) error {
 // else, or offline, from what is known of its platform.
 func gatherEvidence(ctx context.Context, fleet *inventory.Fleet, o *assessOptions) (map[string]plans.Evidence, error) {
 	r := newReach(fleet)
-	out := make(map[string]plans.Evidence, len(fleet.Devices))
 	if o.offline {
+		out := make(map[string]plans.Evidence, len(fleet.Devices))
 		for i := range fleet.Devices {
 			d := &fleet.Devices[i]
 			out[d.Name] = platformEvidence(r.registry, d)
 		}
 		return out, nil
 	}
-	seen := r.lookAll(ctx, o.parallel, o.timeout)
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	seen, err := r.lookAll(ctx, o.parallel, o.timeout)
+	if err != nil {
+		return nil, err
 	}
-	var (
-		wg    sync.WaitGroup
-		mu    sync.Mutex
-		slots = make(chan struct{}, o.parallel)
-	)
-	for i := range fleet.Devices {
-		d := &fleet.Devices[i]
+	return eachDevice(ctx, fleet, o.parallel, func(d *inventory.Device) plans.Evidence {
 		e := plans.Evidence{Seen: seen[d.Name], Basis: plans.BasisProbe}
 		if e.Err != nil {
 			err, via := e.Err, e.Via
@@ -145,20 +133,9 @@ func gatherEvidence(ctx context.Context, fleet *inventory.Fleet, o *assessOption
 			}
 			e.Via = via
 		}
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			e.Counters = readFreshness(ctx, fleet, d, o)
-			mu.Lock()
-			defer mu.Unlock()
-			out[d.Name] = e
-		})
-	}
-	wg.Wait()
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	return out, nil
+		e.Counters = readFreshness(ctx, fleet, d, o)
+		return e
+	})
 }
 
 // platformEvidence is what is known of a device without asking it.
@@ -170,8 +147,7 @@ func platformEvidence(registry *all.Registry, d *inventory.Device) plans.Evidenc
 		return e
 	}
 	if p.Offline != nil {
-		afar := !d.Local && d.Management.SSH != nil && d.Management.Daemon == nil
-		e.Basis, e.Facts = plans.BasisPlatform, p.Offline(afar)
+		e.Basis, e.Facts = plans.BasisPlatform, p.Offline(drivenAfar(d))
 		return e
 	}
 	e.Basis, e.Facts = plans.BasisTable, vendors.Facts{Platform: d.Platform, Rules: p.Rules}

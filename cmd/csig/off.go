@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 )
 
@@ -29,14 +28,9 @@ An agent that is still running puts its rules back: stop it too.`,
   csig off -i fabric.yaml --device leaf1`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			fleet, err := inventory.Load(path)
+			fleet, err := loadFleet(path, devices)
 			if err != nil {
 				return err
-			}
-			for _, name := range devices {
-				if _, ok := fleet.Device(name); !ok {
-					return fmt.Errorf("--device %s: %s has no such device", name, path)
-				}
 			}
 			reach := newReach(fleet)
 			reach.withoutDaemons = true

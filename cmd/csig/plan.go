@@ -58,14 +58,9 @@ type planOptions struct {
 }
 
 func runPlan(cmd *cobra.Command, o *planOptions) error {
-	fleet, err := inventory.Load(o.fleet)
+	fleet, err := loadFleet(o.fleet, o.devices)
 	if err != nil {
 		return err
-	}
-	for _, name := range o.devices {
-		if _, ok := fleet.Device(name); !ok {
-			return fmt.Errorf("--device %s: %s has no such device", name, o.fleet)
-		}
 	}
 	p, err := makePlan(cmd.Context(), fleet, o)
 	if err != nil {
@@ -120,9 +115,9 @@ func makePlan(ctx context.Context, fleet *inventory.Fleet, o *planOptions) (*pla
 	if o.offline {
 		return plans.Build(fleet, r.offline, opts)
 	}
-	seen := r.lookAll(ctx, o.parallel, o.timeout)
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	seen, err := r.lookAll(ctx, o.parallel, o.timeout)
+	if err != nil {
+		return nil, err
 	}
 	return plans.Build(fleet, func(d *inventory.Device) plans.Seen { return seen[d.Name] }, opts)
 }

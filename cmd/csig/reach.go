@@ -137,29 +137,58 @@ func (r *reach) look(ctx context.Context, d *inventory.Device, timeout time.Dura
 }
 
 // lookAll finds out about every device, some at once.
-func (r *reach) lookAll(ctx context.Context, parallel int, timeout time.Duration) map[string]plans.Seen {
+func (r *reach) lookAll(ctx context.Context, parallel int, timeout time.Duration) (map[string]plans.Seen, error) {
+	return eachDevice(ctx, r.fleet, parallel, func(d *inventory.Device) plans.Seen { return r.look(ctx, d, timeout) })
+}
+
+// eachDevice asks about every device of a fleet, some at once, and collects the
+// answers by the devices' names. The error is that ctx has ended.
+func eachDevice[T any](ctx context.Context, fleet *inventory.Fleet, parallel int, ask func(*inventory.Device) T) (map[string]T, error) {
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex
-		out   = make(map[string]plans.Seen, len(r.fleet.Devices))
+		out   = make(map[string]T, len(fleet.Devices))
 		slots = make(chan struct{}, max(1, parallel))
 	)
-	for i := range r.fleet.Devices {
-		d := &r.fleet.Devices[i]
+	for i := range fleet.Devices {
+		d := &fleet.Devices[i]
 		slots <- struct{}{}
 		if ctx.Err() != nil {
 			break
 		}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			seen := r.look(ctx, d, timeout)
+			answer := ask(d)
 			mu.Lock()
 			defer mu.Unlock()
-			out[d.Name] = seen
+			out[d.Name] = answer
 		})
 	}
 	wg.Wait()
-	return out
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return out, nil
+}
+
+// loadFleet reads a fleet file in which the devices of --device have to be.
+func loadFleet(path string, devices []string) (*inventory.Fleet, error) {
+	fleet, err := inventory.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range devices {
+		if _, ok := fleet.Device(name); !ok {
+			return nil, fmt.Errorf("--device %s: %s has no such device", name, path)
+		}
+	}
+	return fleet, nil
+}
+
+// drivenAfar tells whether a device's own driver works over the network.
+func drivenAfar(d *inventory.Device) bool {
+	cfg := vendors.Config{Device: *d}
+	return cfg.Afar() && d.Management.Daemon == nil
 }
 
 // offline is what is known of a device that nobody asks: what its platform
@@ -173,7 +202,7 @@ func (r *reach) offline(d *inventory.Device) plans.Seen {
 	case p.Offline == nil || p.Diff == nil:
 		seen.Err = fmt.Errorf("platform %s promises nothing without a device at hand: plan without --offline", d.Platform)
 	default:
-		seen.Facts, seen.Differ = p.Offline(d.Management.SSH != nil && d.Management.Daemon == nil), differ(p.Diff)
+		seen.Facts, seen.Differ = p.Offline(drivenAfar(d)), differ(p.Diff)
 		if d.Management.Daemon != nil { // its configuration is rendered all the same
 			seen.Differ = &daemon{fleet: r.fleet, dev: d, diff: p.Diff}
 		}
