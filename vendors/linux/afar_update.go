@@ -17,12 +17,8 @@ type afarPort struct {
 	key    string
 	action vlanrules.Action
 
-	intents  []vlanrules.Intent // what want was compiled from
-	compiled bool
-	refused  *vendors.PermanentError
-	result   vlanrules.Result
-	want     []interval
-	have     []interval // on the switch
+	signal
+	have []interval // on the switch
 }
 
 // Update makes the maps of the ports equal to the intents and renews the
@@ -111,7 +107,7 @@ func (d *Afar) program(ctx context.Context, updates []vendors.PortUpdate, lease 
 			errs = append(errs, &vendors.PermanentError{Port: u.Port, Err: errors.New("it is not in the setup: call Apply with it first")})
 			continue
 		}
-		if err := d.compile(p, u.Intents); err != nil {
+		if err := p.compile(d.compiler, d.setup, d.stale, p.name, p.action, u.Intents); err != nil {
 			errs = append(errs, err)
 		}
 		if p.action != vlanrules.Update || slices.Equal(p.have, p.want) {
@@ -140,23 +136,4 @@ func (d *Afar) program(ctx context.Context, updates []vendors.PortUpdate, lease 
 	res.Ports, res.Ops = res.Ports+len(pending), res.Ops+ops
 	res.Leased, d.leaseUntil = true, until
 	return errors.Join(errs...)
-}
-
-// compile sets p.want for the intents. After an error p.want is the fallback.
-func (d *Afar) compile(p *afarPort, intents []vlanrules.Intent) error {
-	if p.compiled && slices.Equal(p.intents, intents) {
-		if p.refused != nil {
-			return p.refused
-		}
-		return nil
-	}
-	p.intents = append(p.intents[:0], intents...)
-	p.compiled, p.refused = true, nil
-	err := compile(d.compiler, d.setup, p.action, &p.result, &p.want, intents)
-	if err == nil {
-		return nil
-	}
-	p.want = fallback(p.want, d.setup, d.stale)
-	p.refused = &vendors.PermanentError{Port: p.name, Err: err}
-	return p.refused
 }

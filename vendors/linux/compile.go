@@ -33,6 +33,35 @@ func compile(c *vlanrules.Compiler, s *vendors.Setup, action vlanrules.Action, r
 	return err
 }
 
+// signal is what a port is to write.
+type signal struct {
+	intents  []vlanrules.Intent // what want was compiled from
+	compiled bool
+	refused  *vendors.PermanentError
+	result   vlanrules.Result
+	want     []interval
+}
+
+// compile sets the port's want for the intents. After an error it is the
+// fallback.
+func (g *signal) compile(c *vlanrules.Compiler, s *vendors.Setup, stale []interval, port string, action vlanrules.Action, intents []vlanrules.Intent) error {
+	if g.compiled && slices.Equal(g.intents, intents) {
+		if g.refused != nil {
+			return g.refused
+		}
+		return nil
+	}
+	g.intents = append(g.intents[:0], intents...)
+	g.compiled, g.refused = true, nil
+	err := compile(c, s, action, &g.result, &g.want, intents)
+	if err == nil {
+		return nil
+	}
+	g.want = fallback(g.want, s, stale)
+	g.refused = &vendors.PermanentError{Port: port, Err: err}
+	return g.refused
+}
+
 // fallback are a port's elements while its intents cannot be carried out.
 func fallback(dst []interval, s *vendors.Setup, stale []interval) []interval {
 	if s.OnStale != inventory.Conservative {

@@ -55,11 +55,7 @@ type port struct {
 	index  int // of its device; 0: not there
 	label  string
 
-	intents  []vlanrules.Intent // what want was compiled from
-	compiled bool
-	refused  *vendors.PermanentError
-	result   vlanrules.Result
-	want     []interval
+	signal
 	have     []interval // in the kernel
 	del, add []interval
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -121,7 +120,7 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res 
 			continue
 		}
 		p.round = d.round
-		if err := d.compile(p, u.Intents); err != nil {
+		if err := p.compile(d.compiler, d.setup, d.stale, p.name, p.action, u.Intents); err != nil {
 			errs = append(errs, err)
 		}
 		if p.action != vlanrules.Update {
@@ -204,23 +203,4 @@ func (d *Driver) commitPending(res *vendors.UpdateResult) error {
 	}
 	d.pending = d.pending[:0]
 	return nil
-}
-
-// compile sets p.want for the intents. After an error p.want is the fallback.
-func (d *Driver) compile(p *port, intents []vlanrules.Intent) error {
-	if p.compiled && slices.Equal(p.intents, intents) {
-		if p.refused != nil {
-			return p.refused
-		}
-		return nil
-	}
-	p.intents = append(p.intents[:0], intents...)
-	p.compiled, p.refused = true, nil
-	err := compile(d.compiler, d.setup, p.action, &p.result, &p.want, intents)
-	if err == nil {
-		return nil
-	}
-	p.want = fallback(p.want, d.setup, d.stale)
-	p.refused = &vendors.PermanentError{Port: p.name, Err: err}
-	return p.refused
 }
