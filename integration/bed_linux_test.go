@@ -198,8 +198,13 @@ func (b *bed) write(t testing.TB) string {
 // launch runs csig agent with a file of its own.
 func (b *bed) launch(t testing.TB, file, socket string, args ...string) *agent {
 	t.Helper()
-	a := &agent{t: t, client: api.NewClient(socket), ended: make(chan struct{})}
-	a.cmd = b.s1.Command(csig, append([]string{"agent", "-c", file, "--socket", socket}, args...)...)
+	return launchIn(t, b.s1.Command(csig, append([]string{"agent", "-c", file, "--socket", socket}, args...)...), socket)
+}
+
+// launchIn runs a command that is csig agent, and ends it with the test.
+func launchIn(t testing.TB, cmd *fabric.Cmd, socket string) *agent {
+	t.Helper()
+	a := &agent{t: t, client: api.NewClient(socket), ended: make(chan struct{}), cmd: cmd}
 	a.cmd.Stderr = &a.log
 	if err := a.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -295,26 +295,9 @@ func startShadow(t *testing.T, in *fabric.Node) *agent {
 	t.Helper()
 	file := writePolledFleet(t)
 	socket := filepath.Join(filepath.Dir(file), "agent.sock")
-	a := &agent{t: t, client: api.NewClient(socket), ended: make(chan struct{})}
-	a.cmd = in.Command(csig, "agent", "-c", file, "--socket", socket, "--dry-run")
-	a.cmd.Env = append(os.Environ(), communityEnv)
-	a.cmd.Stderr = &a.log
-	if err := a.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		a.err = a.cmd.Wait()
-		close(a.ended)
-	}()
-	t.Cleanup(func() {
-		a.client.Close()
-		_ = a.cmd.Process.Kill() // it may have ended
-		<-a.ended
-		if t.Failed() {
-			t.Logf("the agent's log:\n%s", a.log.String())
-		}
-	})
-	return a
+	cmd := in.Command(csig, "agent", "-c", file, "--socket", socket, "--dry-run")
+	cmd.Env = append(os.Environ(), communityEnv)
+	return launchIn(t, cmd, socket)
 }
 
 // checkShadow looks at the agent after the minute: what it learned, and what it

@@ -149,6 +149,14 @@ func (r *row) rulesets() string {
 	return out.String()
 }
 
+// wantRules wants every switch to have the rulesets of an earlier moment.
+func (r *row) wantRules(want, when string) {
+	r.t.Helper()
+	if got := r.rulesets(); got != want {
+		r.t.Errorf("%s:\n%s\nwant:\n%s", when, got, want)
+	}
+}
+
 // mayStrip tells whether BPF programs may be loaded here: without them nothing
 // strips, and a roll-out says so instead of beginning.
 func (r *row) mayStrip() bool {
@@ -312,14 +320,10 @@ func TestRollOutAndBack(t *testing.T) {
 	if text, err := r.switches[2].Command("nft", "delete table ip keep").CombinedOutput(); err != nil {
 		t.Fatalf("the table that is not ours: %v: %s", err, text)
 	}
-	if got := r.rulesets(); got != done {
-		t.Errorf("after the repair:\n%s\nbefore the change by hand:\n%s", got, done)
-	}
+	r.wantRules(done, "after the repair")
 
 	r.want(0, "rollback", r.path("plan.journal"))
-	if after := r.rulesets(); after != before {
-		t.Errorf("after the rollback:\n%s\nat first:\n%s", after, before)
-	}
+	r.wantRules(before, "after the rollback")
 	w.end()
 }
 
@@ -359,14 +363,10 @@ func TestRollOutOverSSH(t *testing.T) {
 		t.Errorf("the plan does not say how s2 is reached:\n%s", out)
 	}
 	r.want(0, "apply", r.path("plan"), "--soak", "20ms")
-	if got := r.rulesets(); got != done {
-		t.Errorf("over SSH:\n%s\non the switch:\n%s", got, done)
-	}
+	r.wantRules(done, "over SSH")
 	r.want(0, "plan", "-i", r.fleet)
 	r.want(0, "rollback", r.path("plan.journal"))
-	if got := r.rulesets(); got != before {
-		t.Errorf("after the rollback:\n%s\nat first:\n%s", got, before)
-	}
+	r.wantRules(before, "after the rollback")
 }
 
 // A canary that loses frames stops the plan at the gate; the rollback leaves
@@ -383,9 +383,7 @@ func TestGateStopsABadCanary(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 	r.want(0, "rollback", r.path("plan.journal"))
-	if after := r.rulesets(); after != before {
-		t.Errorf("after the rollback:\n%s\nat first:\n%s", after, before)
-	}
+	r.wantRules(before, "after the rollback")
 }
 
 func TestOffTwice(t *testing.T) {
@@ -401,9 +399,7 @@ func TestOffTwice(t *testing.T) {
 		if !strings.Contains(out, "remove  s2 done") {
 			t.Errorf("what it said:\n%s", out)
 		}
-		if after := r.rulesets(); after != before {
-			t.Errorf("after csig off:\n%s\nat first:\n%s", after, before)
-		}
+		r.wantRules(before, "after csig off")
 	}
 }
 

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,11 +104,7 @@ func (o *Off) look(ctx context.Context, r *Run, devices []string) map[string]See
 
 // step does something with one device, within the limit.
 func (o *Off) step(ctx context.Context, r *Run, stage, device string, do func(ctx context.Context, t Target) error) error {
-	limit := o.Limit
-	if limit == 0 {
-		limit = time.Minute
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Limit, time.Minute))
 	defer cancel()
 	t, err := o.Open(ctx, device)
 	if err == nil {

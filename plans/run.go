@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -242,11 +243,7 @@ func (r *Run) step(ctx context.Context, step *Step, do func(ctx context.Context,
 	if err := r.record(Record{Event: start, Step: step.ID, Device: step.Device}, p); err != nil {
 		return err
 	}
-	limit := r.Limit
-	if limit == 0 {
-		limit = time.Minute
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(r.Limit, time.Minute))
 	defer cancel()
 	err := func() error {
 		t, err := r.Open(ctx, step.Device)
