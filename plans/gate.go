@@ -83,6 +83,11 @@ func (h *Health) read(ctx context.Context, device string) (map[string]vendors.Po
 		return nil, fmt.Errorf("device %s: %w", device, err)
 	}
 	defer t.Close()
+	return health(ctx, t, device)
+}
+
+// health is how a device's ports fare; empty where it cannot tell.
+func health(ctx context.Context, t Target, device string) (map[string]vendors.PortHealth, error) {
 	r, ok := t.(vendors.HealthReader)
 	if !ok {
 		return map[string]vendors.PortHealth{}, nil
@@ -122,15 +127,15 @@ func (h *Health) judge(ctx context.Context, wave, device string) error {
 	if err != nil {
 		return fmt.Errorf("device %s: %w", device, err)
 	}
+	defer t.Close()
 	have, err := t.Observe(ctx)
 	if err == nil {
 		err = differs(t, have, want)
 	}
-	_ = t.Close() // it was only read from
 	if err != nil {
 		return fmt.Errorf("device %s: %w", device, err)
 	}
-	now, err := h.read(ctx, device)
+	now, err := health(ctx, t, device)
 	if err != nil {
 		return err
 	}
