@@ -1,16 +1,17 @@
 # make demo   run the main job here, on real kernel switches (needs only Go)
 # make test   everything that must hold, with the race detector
+# make long   the tests that take longer: those named TestLong…
 # make lint   the linter; make bench the benchmarks; make fuzz a short fuzzing
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # The Debian packages that the tests use as peers.
-PEERS   := nftables iproute2 ethtool tshark snmpd snmp openssh-server
+PEERS   := nftables iproute2 ethtool tshark snmpd snmp openssh-server openvswitch-switch redis-server
 
 export CGO_ENABLED ?= 0
 
-.PHONY: build demo test peers vet lint bench fuzz release clean
+.PHONY: build demo test long peers vet lint bench fuzz release clean
 build:
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/csig ./cmd/csig
 
@@ -27,16 +28,22 @@ PURE := ./vlanrules/...
 
 # So are those of the command that print and check whole cost tables.
 RULES := ./cmd/csig
-LONG  := 'TestDocs|TestRulesJSON|TestScripts/rules'
+LONG  := TestDocs|TestRulesJSON|TestScripts/rules
+
+# Tests that take minutes are named TestLong…, and have a target of their own.
+LATER := ^TestLong
 
 # The race detector needs cgo, and so a C compiler.
 test: peers vet
-	CGO_ENABLED=1 $(GO) test -race -timeout 9m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(KERNEL) $(PURE) $(RULES))")
-	CGO_ENABLED=1 $(GO) test -race -timeout 9m -skip $(LONG) $(RULES)
-	$(GO) test -timeout 9m -run $(LONG) $(RULES)
-	$(GO) test -timeout 9m $(PURE)
+	CGO_ENABLED=1 $(GO) test -race -timeout 9m -skip '$(LATER)' $$($(GO) list ./... | grep -vxF "$$($(GO) list $(KERNEL) $(PURE) $(RULES))")
+	CGO_ENABLED=1 $(GO) test -race -timeout 9m -skip '$(LATER)|$(LONG)' $(RULES)
+	$(GO) test -timeout 9m -run '$(LONG)' $(RULES)
+	$(GO) test -timeout 9m -skip '$(LATER)' $(PURE)
 	CGO_ENABLED=1 $(GO) test -race -timeout 9m -run 'TestRandom|TestVerdicts|TestStrange' $(PURE)
-	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 9m -p 1 $(KERNEL)
+	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 9m -p 1 -skip '$(LATER)' $(KERNEL)
+
+long: peers
+	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 30m -p 1 -run '$(LATER)' ./...
 
 peers:
 	./.ci/peers $(PEERS)
