@@ -61,12 +61,17 @@ shortest path between two hosts or devices.`,
 	cmd.MarkFlagsMutuallyExclusive("lm", "device")
 	_ = cmd.RegisterFlagCompletionFunc("graph", cobra.FixedCompletions([]string{"svg", "dot"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("signal", cobra.FixedCompletions([]string{"abw", "abwc", "pd", "nqd"}, cobra.ShellCompDirectiveNoFileComp))
+	completeEnds(cmd, &f.file)
+	return cmd
+}
+
+// completeEnds completes --from and --to with the names of a fleet file.
+func completeEnds(cmd *cobra.Command, file *string) {
 	for _, flag := range []string{"from", "to"} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return endNames(f.file), cobra.ShellCompDirectiveNoFileComp
+			return endNames(*file), cobra.ShellCompDirectiveNoFileComp
 		})
 	}
-	return cmd
 }
 
 // endNames lists where a frame can come from or arrive, none for a file that

@@ -198,7 +198,9 @@ func describeFrame(fleet *inventory.Fleet, named bool, f *probe.Received) (recei
 		return rec, err
 	}
 	if named {
-		tag.describe(fleet, f.Tag)
+		if err := tag.describe(fleet, f.Tag, "", ""); err != nil {
+			return rec, err
+		}
 	}
 	rec.Tag = &tag
 	return rec, nil

@@ -52,6 +52,8 @@ type tagDomain struct {
 	tpids  []uint16         // of the wanted format; none where errTPID says why
 	// errTPID is not nil where a TPID is needed that nobody has given.
 	errTPID error
+
+	from, to string // the ends of the frame's path; "" where not known
 }
 
 // resolve reads the flags; least is the lowest TPID they may name.
@@ -133,11 +135,14 @@ type profileResult struct {
 	High    uint64   `json:"high"`
 	Range   string   `json:"range"`
 	Locator string   `json:"locator"`
-	Ports   []string `json:"ports"` // that write this locator
+	Ports   []string `json:"ports"` // that write this locator, on the way from --from to --to
 }
 
 func newTagDecode() *cobra.Command {
-	var f tagFlags
+	var (
+		f        tagFlags
+		from, to string
+	)
 	cmd := &cobra.Command{
 		Use:   "decode HEX",
 		Short: "Decode a tag, or the tag of a frame",
@@ -145,9 +150,13 @@ func newTagDecode() *cobra.Command {
 Ethernet frame, in which the tag is the last L2 tag with a TPID of --tpid; it
 may stand behind up to 4 VLAN tags. Anything else is an error.
 
-HEX may have a 0x in front, and spaces, colons and hyphens between bytes.`,
+HEX may have a 0x in front, and spaces, colons and hyphens between bytes.
+
+A locator has too few bits for every port of a fleet. With -c all ports that
+write the tag's locator are listed; --from and --to leave those on the way.`,
 		Example: `  csig tag decode 99002385
   csig tag decode -c fleet.yaml --json 9900037e
+  csig tag decode -c fleet.yaml --from h1 --to h2 99002381
   csig tag decode --wide 9901000310000400
   csig tag decode 02:00:00:00:00:02 02:00:00:00:00:01 8100-0005 9900-2385 0800`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -158,6 +167,9 @@ HEX may have a 0x in front, and spaces, colons and hyphens between bytes.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.file == "" && (from != "" || to != "") {
+				return usageError(cmd, "--from and --to go with -c FLEET, which has the paths")
+			}
 			raw, err := parseHex(strings.Join(args, " "))
 			if err != nil {
 				return fmt.Errorf("HEX is not hexadecimal: %w", err)
@@ -170,11 +182,15 @@ HEX may have a 0x in front, and spaces, colons and hyphens between bytes.`,
 			if err != nil {
 				return err
 			}
+			d.from, d.to = from, to
 			return printTag(cmd.OutOrStdout(), f.json, tag, &d, vlans)
 		},
 	}
 	f.add(cmd)
 	cmd.Flags().StringVar(&f.tpid, "tpid", "0x9900", "TPIDs of the CSIG tag in a frame, separated by commas (default with -c: the profile's)")
+	cmd.Flags().StringVar(&from, "from", "", "where the frame came from, a host or device: only ports on the way may have written the locator")
+	cmd.Flags().StringVar(&to, "to", "", "where it was seen")
+	completeEnds(cmd, &f.file)
 	return cmd
 }
 
@@ -398,7 +414,9 @@ func printTag(w io.Writer, asJSON bool, tag quantize.Tag, d *tagDomain, vlans *i
 	}
 	res.VLANs = vlans
 	if d.fleet != nil {
-		res.describe(d.fleet, tag)
+		if err := res.describe(d.fleet, tag, d.from, d.to); err != nil {
+			return err
+		}
 	}
 	if asJSON {
 		return printJSON(w, res)
@@ -430,20 +448,24 @@ func parenthesis(p *profileResult, f func(*profileResult) string) string {
 }
 
 // describe adds what the fleet's profile says about a tag, or why it cannot
-// say anything: a tag of another domain is still worth looking at.
-func (res *tagResult) describe(fleet *inventory.Fleet, tag quantize.Tag) {
+// say anything: a tag of another domain is still worth looking at. The error is
+// for ends of a path that the fleet does not have.
+func (res *tagResult) describe(fleet *inventory.Fleet, tag quantize.Tag, from, to string) error {
 	r, err := fleet.Profile.Read(tag)
 	if err != nil {
 		res.Note = fmt.Sprintf("no range and no name: %v (profile %s of %s)", err, fleet.Profile.Name, fleet.Path)
-		return
+		return nil
 	}
 	res.Profile = &profileResult{
 		Name: fleet.Profile.Name, Unit: string(tag.T.Unit()),
 		Low: r.Range.Low, High: r.Range.High, Range: r.String(), Locator: r.Locator, Ports: []string{},
 	}
-	if !tag.Wide {
-		for _, ref := range fleet.LocatorPorts(tag.T, tag.LM) {
-			res.Profile.Ports = append(res.Profile.Ports, ref.String())
-		}
+	if tag.Wide {
+		return nil
 	}
+	ports, err := fleet.Candidates(tag.T, tag.LM, from, to)
+	for _, ref := range ports {
+		res.Profile.Ports = append(res.Profile.Ports, ref.String())
+	}
+	return err
 }
