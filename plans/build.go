@@ -653,11 +653,26 @@ func (b *builder) describe(n *node) {
 			b.find(SeverityError, n, "", "%v", err)
 		}
 		d.Changes = b.group(append(n.mtuChanges(), changes...))
+		if len(changes) > 0 {
+			b.canUndo(n)
+		}
 	}
 	if len(d.Changes) > 0 {
 		b.plan.Totals.Devices++
 	}
 	b.plan.Devices = append(b.plan.Devices, d)
+}
+
+// canUndo wants a device to take back, in a rollback, what it has now.
+func (b *builder) canUndo(n *node) {
+	before := n.seen.Setup
+	if before.TPID == 0 {
+		return // there are no rules of ours
+	}
+	before.Damaged, before.Ports = "", undamaged(before.Ports)
+	if _, err := diff(n.seen.Differ, n.want, before); err != nil {
+		b.find(SeverityError, n, "", "a rollback could not give back what it has now: %v; if that may go, csig off -i %s --device %s clears it first", err, b.fleet.Path, n.dev.Name)
+	}
 }
 
 // group puts changes that differ in their port alone together, and counts.

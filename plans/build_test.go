@@ -165,6 +165,14 @@ func TestFindings(t *testing.T) {
 			seen: func(s *Seen, _ *inventory.Device) { s.Facts.Strip = refuse },
 			want: "leaf0:swp1: it cannot strip tags, and has to (it faces a host while paths change): no hook",
 		},
+		"a rollback that is impossible": {
+			seen: func(s *Seen, d *inventory.Device) {
+				if d.Name == "leaf0" { // the fake takes no setup without signals
+					s.Setup = vendors.Setup{TPID: 0x9900, Layout: quantize.Draft00, OnStale: inventory.Conservative, Damaged: "somebody was here"}
+				}
+			},
+			want: "leaf0: a rollback could not give back what it has now: a setup without signals; if that may go, csig off -i fabric.yaml --device leaf0 clears it first",
+		},
 		"unreachable": {
 			seen: func(s *Seen, d *inventory.Device) {
 				if d.Name == "leaf1" {
