@@ -1,6 +1,7 @@
 package vendors
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -16,6 +17,7 @@ type Facts struct {
 	Update   vlanrules.Verdict   // compare-and-replace of compact tags
 	Wide     vlanrules.Verdict   // compare-and-replace of wide tags
 	Strip    vlanrules.Verdict   // removing the tag
+	Others   int                 // how many of Setup.Others it can remove, too; 0: none
 	Lease    vlanrules.Verdict   // the data plane falls back by itself
 	Through  vlanrules.Verdict   // tagged frames are forwarded by a device without any setup of ours
 	Depths   []vlanrules.Verdict // Depths[n]: tags behind n VLAN tags
@@ -31,8 +33,23 @@ type Setup struct {
 	Layout   quantize.Layout
 	Signals  []quantize.Signal // carried by the domain, in wire order
 	OnStale  inventory.OnStale
-	Ports    []PortSetup // in the device's port order, names unique
-	Damaged  string      // only from Observe: what all ports share and is not as Apply leaves it
+
+	// Profile is the hash of the domain's profile (quantize.Profile.Hash),
+	// recorded on the device beside the rules: what S and LM mean is no part of
+	// the rules themselves. "" is none, which is what older versions of csig
+	// left; a device without a place to record it gives it back as "" and says
+	// so in its facts.
+	Profile string
+
+	// Others are TPIDs beside the domain's own whose tags leave no port that
+	// strips, nor one with StripOthers: those of earlier profiles, which hosts
+	// may still send, and of the next one while a domain migrates. They are in
+	// the order of CompareTPIDs, each once, none of them the domain's own, and
+	// there are none where no port removes them.
+	Others []OtherTPID
+
+	Ports   []PortSetup // in the device's port order, names unique
+	Damaged string      // only from Observe: what all ports share and is not as Apply leaves it
 
 	// Config is the fleet file that csig agent on the device runs, in the form
 	// of inventory.Marshal, where the device is driven through it; it holds no
@@ -41,12 +58,38 @@ type Setup struct {
 	Config string
 }
 
+// OtherTPID is a TPID of CSIG tags that are not the domain's.
+type OtherTPID struct {
+	TPID uint16
+	Wide bool // its tags have 8 bytes, not 4
+}
+
+// CompareTPIDs orders TPIDs by their number.
+func CompareTPIDs(a, b OtherTPID) int {
+	return cmp.Or(int(a.TPID)-int(b.TPID), cmp.Compare(b2i(a.Wide), b2i(b.Wide)))
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // PortSetup is the setup of one egress port.
 type PortSetup struct {
-	Port    string
-	Action  vlanrules.Action
+	Port   string
+	Action vlanrules.Action // what happens to the domain's own tags
+
+	// StripOthers removes the tags of Setup.Others at a port that does not
+	// strip; one that strips removes them anyway, and has it false.
+	StripOthers bool
+
 	Damaged string // only from Observe: what is not as Apply leaves it
 }
+
+// Strips tells whether the port removes tags of any kind.
+func (p *PortSetup) Strips() bool { return p.Action == vlanrules.Strip || p.StripOthers }
 
 // Change is one difference between an observed and a wanted setup.
 type Change struct {

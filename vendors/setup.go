@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +21,9 @@ type setupJSON struct {
 	Layout   string    `json:"layout"`
 	Signals  []string  `json:"signals"`
 	OnStale  string    `json:"on_stale"`
+	Profile  string    `json:"profile,omitempty"` // not there in what older versions wrote
+	Others   []uint16  `json:"others,omitempty"`
+	Wide     []uint16  `json:"wide_others,omitempty"`
 	Ports    []portRun `json:"ports"` // in the device's port order
 	Damaged  string    `json:"damaged,omitempty"`
 	Config   string    `json:"config,omitempty"`
@@ -30,6 +34,7 @@ type setupJSON struct {
 // -1 and its whole name as Prefix.
 type portRun struct {
 	Action  string `json:"action"`
+	Others  bool   `json:"strip_others,omitempty"`
 	Prefix  string `json:"prefix"`
 	First   int    `json:"first"`
 	Last    int    `json:"last"`
@@ -43,7 +48,14 @@ func (s Setup) MarshalJSON() ([]byte, error) {
 	if s.TPID == 0 && len(s.Ports) == 0 {
 		return json.Marshal(out)
 	}
-	out.TPID, out.WideTPID, out.Layout, out.OnStale = s.TPID, s.WideTPID, s.Layout.String(), string(s.OnStale)
+	out.TPID, out.WideTPID, out.Layout, out.OnStale, out.Profile = s.TPID, s.WideTPID, s.Layout.String(), string(s.OnStale), s.Profile
+	for _, t := range s.Others {
+		if t.Wide {
+			out.Wide = append(out.Wide, t.TPID)
+		} else {
+			out.Others = append(out.Others, t.TPID)
+		}
+	}
 	for _, sig := range s.Signals {
 		out.Signals = append(out.Signals, sig.String())
 	}
@@ -51,12 +63,12 @@ func (s Setup) MarshalJSON() ([]byte, error) {
 		prefix, n := splitNumber(p.Port)
 		if i := len(out.Ports) - 1; i >= 0 {
 			r := &out.Ports[i]
-			if n >= 0 && r.Prefix == prefix && r.First >= 0 && r.Last+1 == n && r.Action == p.Action.String() && r.Damaged == p.Damaged {
+			if n >= 0 && r.Prefix == prefix && r.First >= 0 && r.Last+1 == n && r.Action == p.Action.String() && r.Others == p.StripOthers && r.Damaged == p.Damaged {
 				r.Last = n
 				continue
 			}
 		}
-		out.Ports = append(out.Ports, portRun{Action: p.Action.String(), Prefix: prefix, First: n, Last: n, Damaged: p.Damaged})
+		out.Ports = append(out.Ports, portRun{Action: p.Action.String(), Others: p.StripOthers, Prefix: prefix, First: n, Last: n, Damaged: p.Damaged})
 	}
 	return json.Marshal(out)
 }
@@ -79,7 +91,17 @@ func (s *Setup) UnmarshalJSON(text []byte) error {
 }
 
 func (s setupJSON) setup() (Setup, error) {
-	out := Setup{TPID: s.TPID, WideTPID: s.WideTPID, OnStale: inventory.OnStale(s.OnStale), Damaged: s.Damaged, Config: s.Config}
+	out := Setup{TPID: s.TPID, WideTPID: s.WideTPID, OnStale: inventory.OnStale(s.OnStale), Profile: s.Profile, Damaged: s.Damaged, Config: s.Config}
+	if s.Profile != "" && !IsProfileHash(s.Profile) {
+		return out, fmt.Errorf("profile %q is not a hash of one: want 64 hexadecimal digits", s.Profile)
+	}
+	for _, t := range s.Others {
+		out.Others = append(out.Others, OtherTPID{TPID: t})
+	}
+	for _, t := range s.Wide {
+		out.Others = append(out.Others, OtherTPID{TPID: t, Wide: true})
+	}
+	slices.SortFunc(out.Others, CompareTPIDs)
 	if s.Layout != "" {
 		layout, err := quantize.ParseLayout(s.Layout)
 		if err != nil {
@@ -100,14 +122,14 @@ func (s setupJSON) setup() (Setup, error) {
 			return out, fmt.Errorf("unknown action %q", r.Action)
 		}
 		if r.First < 0 {
-			out.Ports = append(out.Ports, PortSetup{Port: r.Prefix, Action: action, Damaged: r.Damaged})
+			out.Ports = append(out.Ports, PortSetup{Port: r.Prefix, Action: action, StripOthers: r.Others, Damaged: r.Damaged})
 			continue
 		}
 		if r.Last < r.First || r.Last-r.First >= maxPorts-len(out.Ports) {
 			return out, fmt.Errorf("ports %s%d to %d: no such range", r.Prefix, r.First, r.Last)
 		}
 		for n := r.First; n <= r.Last; n++ {
-			out.Ports = append(out.Ports, PortSetup{Port: r.Prefix + strconv.Itoa(n), Action: action, Damaged: r.Damaged})
+			out.Ports = append(out.Ports, PortSetup{Port: r.Prefix + strconv.Itoa(n), Action: action, StripOthers: r.Others, Damaged: r.Damaged})
 		}
 	}
 	return out, nil
@@ -117,6 +139,19 @@ var actions = map[string]vlanrules.Action{
 	vlanrules.Passthrough.String(): vlanrules.Passthrough,
 	vlanrules.Update.String():      vlanrules.Update,
 	vlanrules.Strip.String():       vlanrules.Strip,
+}
+
+// IsProfileHash tells whether a text can be a profile's hash.
+func IsProfileHash(text string) bool {
+	return len(text) == 64 && strings.Trim(text, "0123456789abcdef") == ""
+}
+
+// ShortProfile is a profile's hash as people compare it, "none recorded" for "".
+func ShortProfile(hash string) string {
+	if hash == "" {
+		return "none recorded"
+	}
+	return hash[:min(12, len(hash))] + "…"
 }
 
 // splitNumber divides a port's name before its final number; -1 where it has

@@ -27,10 +27,22 @@ func TestSetupIsKept(t *testing.T) {
 		)
 		for range rapid.IntRange(1, 20).Draw(t, "ports") {
 			s.Ports = append(s.Ports, PortSetup{
-				Port:    name.Draw(t, "port"),
-				Action:  vlanrules.Action(rapid.IntRange(0, 2).Draw(t, "action")),
-				Damaged: rapid.SampledFrom([]string{"", "", "chain is gone"}).Draw(t, "damaged"),
+				Port:   name.Draw(t, "port"),
+				Action: vlanrules.Action(rapid.IntRange(0, 2).Draw(t, "action")),
+
+				StripOthers: rapid.Bool().Draw(t, "strip others"),
+				Damaged:     rapid.SampledFrom([]string{"", "", "chain is gone"}).Draw(t, "damaged"),
 			})
+		}
+		if rapid.Bool().Draw(t, "profile") {
+			s.Profile = rapid.StringMatching(`[0-9a-f]{64}`).Draw(t, "hash")
+		}
+		s.Others = rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) OtherTPID {
+			return OtherTPID{rapid.Uint16Range(0x600, 0xffff).Draw(t, "tpid"), rapid.Bool().Draw(t, "wide")}
+		}), 0, 4, rapid.ID).Draw(t, "others")
+		slices.SortFunc(s.Others, CompareTPIDs)
+		if len(s.Others) == 0 {
+			s.Others = nil
 		}
 		text, err := json.Marshal(s)
 		if err != nil {
@@ -44,6 +56,24 @@ func TestSetupIsKept(t *testing.T) {
 			t.Fatalf("got %+v\nwant %+v\nby %s", got, s, text)
 		}
 	})
+}
+
+// TestSetupOfOlderVersions reads what was written before profiles were
+// recorded, and writes it again as it was: saved plans and journals hold hashes
+// of such texts.
+func TestSetupOfOlderVersions(t *testing.T) {
+	const text = `{"tpid":39168,"wide_tpid":0,"layout":"draft-00","signals":["abw"],"on_stale":"conservative",` +
+		`"ports":[{"action":"update","prefix":"swp","first":1,"last":2}]}`
+	var s Setup
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		t.Fatal(err)
+	}
+	if s.Profile != "" || s.Others != nil || len(s.Ports) != 2 || s.Ports[1].StripOthers {
+		t.Errorf("read %+v", s)
+	}
+	if again, err := json.Marshal(s); err != nil || string(again) != text {
+		t.Errorf("written again it is %s (%v)\nwant %s", again, err, text)
+	}
 }
 
 func TestSetupIsShort(t *testing.T) {
@@ -69,6 +99,7 @@ func TestNoSetup(t *testing.T) {
 	for name, s := range map[string]setupJSON{
 		"layout":        {Layout: "draft-99"},
 		"signal":        {Signals: []string{"speed"}},
+		"profile":       {Profile: "1a2b"},
 		"action":        {Ports: []portRun{{Action: "drop", Prefix: "swp1", First: -1}}},
 		"range":         {Ports: []portRun{{Action: "strip", Prefix: "swp", First: 3, Last: 2}}},
 		"endless range": {Ports: []portRun{{Action: "strip", Prefix: "swp", First: 0, Last: 1 << 40}}},

@@ -15,6 +15,7 @@ type Facts struct {
 	Update   Ability   `json:"update"`
 	Wide     Ability   `json:"wide"`
 	Strip    Ability   `json:"strip"`
+	Others   int       `json:"strip_others"` // how many TPIDs beside the domain's own strip removes, too
 	Lease    Ability   `json:"lease"`
 	Through  Ability   `json:"through"`
 	Depths   []Ability `json:"depths"` // of tags behind 0, 1, 2 … VLAN tags
@@ -60,7 +61,7 @@ func FactsOf(f *vendors.Facts) Facts {
 	c := &f.Rules
 	out := Facts{
 		Format: FactsFormat, Platform: f.Platform, Update: abilityOf(f.Update), Wide: abilityOf(f.Wide), Strip: abilityOf(f.Strip),
-		Lease: abilityOf(f.Lease), Through: abilityOf(f.Through), Depths: []Ability{}, Notes: append([]string{}, f.Notes...), Slack: f.Slack,
+		Lease: abilityOf(f.Lease), Through: abilityOf(f.Through), Depths: []Ability{}, Notes: append([]string{}, f.Notes...), Slack: f.Slack, Others: f.Others,
 		Rules: Rules{
 			Match: c.Match.String(), MatchPCP: c.MatchPCP, MatchD: c.MatchD, Txn: c.Txn.String(), Modify: c.Modify, ModifyMatch: c.ModifyMatch,
 			ModifyEntry: c.ModifyEntry, Values: c.Values, Classes: c.Classes, Entries: c.Entries, Shared: c.Shared, Ports: c.Ports,
@@ -81,7 +82,7 @@ func FactsOf(f *vendors.Facts) Facts {
 func (f *Facts) Facts() (vendors.Facts, error) {
 	r := &f.Rules
 	out := vendors.Facts{
-		Platform: f.Platform, Notes: f.Notes, Slack: f.Slack,
+		Platform: f.Platform, Notes: f.Notes, Slack: f.Slack, Others: f.Others,
 		Rules: vlanrules.Caps{
 			MatchPCP: r.MatchPCP, MatchD: r.MatchD, Modify: r.Modify, ModifyMatch: r.ModifyMatch, ModifyEntry: r.ModifyEntry,
 			Values: r.Values, Classes: r.Classes, Entries: r.Entries, Shared: r.Shared, Ports: r.Ports, Positions: r.Positions,
