@@ -305,7 +305,7 @@ func (a *assessor) decide(d *assessed) {
 	case BasisProbe, BasisPlatform:
 		auto := *dev
 		auto.Level = inventory.Level{}
-		found := LevelOf(&auto, &seen.Facts)
+		found := LevelOf(&auto, &seen.Facts, a.fleet.Profile.TPID)
 		if found.Reason == "" {
 			found.Reason = "it takes the rules"
 			if seen.Basis == BasisPlatform {

@@ -102,18 +102,21 @@ type Level struct {
 	Reason  string
 }
 
-// LevelOf is the level of a device with these capabilities: the asserted one,
-// or what the capabilities say.
-func LevelOf(d *inventory.Device, facts *vendors.Facts) Level {
+// LevelOf is the level of a device with these capabilities in a domain of this
+// TPID: the asserted one, or what the capabilities say. Where tags get through
+// only under a condition, it discards them until the fleet file says that the
+// condition is met.
+func LevelOf(d *inventory.Device, facts *vendors.Facts, tpid uint16) Level {
+	through := facts.Forwards(tpid)
 	switch {
 	case d.Level.Support != inventory.LevelAuto:
 		return Level{d.Level.Support, cmp.Or(d.Level.Reason, "asserted in the fleet file")}
 	case facts.Update.Level != vlanrules.Refused:
 		return Level{inventory.LevelSoftware, facts.Update.Reason}
-	case facts.Through.Level != vlanrules.Refused:
+	case through.Level == vlanrules.Full:
 		return Level{inventory.LevelPassthrough, facts.Update.Reason}
 	}
-	return Level{inventory.LevelDiscard, facts.Through.Reason}
+	return Level{inventory.LevelDiscard, through.Reason}
 }
 
 type builder struct {
@@ -159,7 +162,7 @@ func (b *builder) find(severity string, n *node, port, format string, args ...an
 // look takes in what was found out about a device.
 func (b *builder) look(n *node, d *inventory.Device, seen func(*inventory.Device) Seen) {
 	*n = node{dev: d, seen: seen(d), receiver: map[string]bool{}}
-	n.level = LevelOf(d, &n.seen.Facts)
+	n.level = LevelOf(d, &n.seen.Facts, b.fleet.Profile.TPID)
 	b.undriven(n)
 	for i := range d.Ports {
 		peer := d.Ports[i].Peer

@@ -19,10 +19,11 @@ type Facts struct {
 	Strip    vlanrules.Verdict   // removing the tag
 	Others   int                 // how many of Setup.Others it can remove, too; 0: none
 	Lease    vlanrules.Verdict   // the data plane falls back by itself
-	Through  vlanrules.Verdict   // tagged frames are forwarded by a device without any setup of ours
+	Through  vlanrules.Verdict   // tagged frames are forwarded by a device without any setup of ours; Degraded: only under a condition that csig cannot see
 	Depths   []vlanrules.Verdict // Depths[n]: tags behind n VLAN tags
 	Slack    int                 // bytes beyond a port's MTU that it forwards all the same
 	Notes    []string            // what an operator should know, one sentence each
+	Traits   Traits              // how the platform treats tags, with sources
 }
 
 // Setup is what a device's CSIG configuration is to be: it changes rarely, and

@@ -21,6 +21,7 @@ type Caps struct {
 	Classes     bool // a first stage can turn the VID into a class that entries match
 
 	Entries   int  // capacity of the table; 0: not limited
+	Taken     int  // entries of it that other applications hold
 	Shared    bool // the capacity is shared by all ports
 	Ports     int  // ports that share it
 	Positions int  // tag positions (outer, inner behind one tag, …) that need a copy of the entries each; 0: one
@@ -91,12 +92,13 @@ func WithBuckets(sig quantize.Signal, inUse uint32) Option {
 const unlimited = math.MaxInt
 
 // share is how many entries of the table are one port's: unlimited where the
-// table is, and 0 where there are more ports and positions than entries.
+// table is, and 0 where there are more ports and positions than entries that nobody else
+// holds.
 func (c *Caps) share() int {
-	n := c.Entries
-	if n == 0 {
+	if c.Entries == 0 {
 		return unlimited
 	}
+	n := max(0, c.Entries-c.Taken)
 	if c.Shared && c.Ports > 1 {
 		n /= c.Ports
 	}

@@ -314,7 +314,10 @@ func (c *Compiler) misfit(cand *Choice, sigs []quantize.Signal) string {
 // room says how much there is, as the second half of a sentence.
 func (c *Compiler) room() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ", %s in the table", digits.Grouped(c.caps.Entries))
+	fmt.Fprintf(&b, ", %s in the table", digits.Grouped(max(0, c.caps.Entries-c.caps.Taken)))
+	if c.caps.Taken > 0 {
+		fmt.Fprintf(&b, " (of its %s, others hold %s)", digits.Grouped(c.caps.Entries), digits.Grouped(c.caps.Taken))
+	}
 	shared := c.caps.Shared && c.caps.Ports > 1
 	switch {
 	case shared && c.caps.Positions > 1:

@@ -21,6 +21,8 @@ type Facts struct {
 	Depths   []Ability `json:"depths"` // of tags behind 0, 1, 2 … VLAN tags
 	Notes    []string  `json:"notes"`
 	Slack    int       `json:"slack_bytes"` // beyond a port's MTU
+
+	Traits vendors.Traits `json:"traits"`
 }
 
 // Ability is a level, "full", "degraded" or "refused", and why it is not full.
@@ -41,6 +43,7 @@ type Rules struct {
 	Values        bool       `json:"values"`
 	Classes       bool       `json:"classes"`
 	Entries       int        `json:"entries"`
+	Taken         int        `json:"entries_taken"`
 	Shared        bool       `json:"shared"`
 	Ports         int        `json:"ports"`
 	Positions     int        `json:"positions"`
@@ -61,10 +64,10 @@ func FactsOf(f *vendors.Facts) Facts {
 	c := &f.Rules
 	out := Facts{
 		Format: FactsFormat, Platform: f.Platform, Update: abilityOf(f.Update), Wide: abilityOf(f.Wide), Strip: abilityOf(f.Strip),
-		Lease: abilityOf(f.Lease), Through: abilityOf(f.Through), Depths: []Ability{}, Notes: append([]string{}, f.Notes...), Slack: f.Slack, Others: f.Others,
+		Lease: abilityOf(f.Lease), Through: abilityOf(f.Through), Depths: []Ability{}, Notes: append([]string{}, f.Notes...), Slack: f.Slack, Others: f.Others, Traits: f.Traits,
 		Rules: Rules{
 			Match: c.Match.String(), MatchPCP: c.MatchPCP, MatchD: c.MatchD, Txn: c.Txn.String(), Modify: c.Modify, ModifyMatch: c.ModifyMatch,
-			ModifyEntry: c.ModifyEntry, Values: c.Values, Classes: c.Classes, Entries: c.Entries, Shared: c.Shared, Ports: c.Ports,
+			ModifyEntry: c.ModifyEntry, Values: c.Values, Classes: c.Classes, Entries: c.Entries, Taken: c.Taken, Shared: c.Shared, Ports: c.Ports,
 			Positions: c.Positions, VIDMin: c.VIDMin, VIDMax: c.VIDMax, Reserved: []VIDRange{}, MatchReserved: c.MatchReserved,
 		},
 	}
@@ -82,10 +85,10 @@ func FactsOf(f *vendors.Facts) Facts {
 func (f *Facts) Facts() (vendors.Facts, error) {
 	r := &f.Rules
 	out := vendors.Facts{
-		Platform: f.Platform, Notes: f.Notes, Slack: f.Slack, Others: f.Others,
+		Platform: f.Platform, Notes: f.Notes, Slack: f.Slack, Others: f.Others, Traits: f.Traits,
 		Rules: vlanrules.Caps{
 			MatchPCP: r.MatchPCP, MatchD: r.MatchD, Modify: r.Modify, ModifyMatch: r.ModifyMatch, ModifyEntry: r.ModifyEntry,
-			Values: r.Values, Classes: r.Classes, Entries: r.Entries, Shared: r.Shared, Ports: r.Ports, Positions: r.Positions,
+			Values: r.Values, Classes: r.Classes, Entries: r.Entries, Taken: r.Taken, Shared: r.Shared, Ports: r.Ports, Positions: r.Positions,
 			VIDMin: r.VIDMin, VIDMax: r.VIDMax, MatchReserved: r.MatchReserved,
 		},
 	}

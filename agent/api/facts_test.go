@@ -28,7 +28,7 @@ func fill(v reflect.Value, n *int) {
 		v.SetString(fmt.Sprint("text ", *n))
 	case reflect.Bool:
 		v.SetBool(true)
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		v.SetInt(int64(*n))
 	case reflect.Uint16:
 		v.SetUint(uint64(*n))
@@ -63,6 +63,12 @@ func TestFactsTravelWhole(t *testing.T) {
 		}
 		if f.Notes == nil {
 			f.Notes = []string{}
+		}
+		if again, err := json.Marshal(FactsOf(&got)); err != nil || string(again) != string(text) {
+			t.Errorf("sent again: %v\n%s\n%s", err, text, again)
+		}
+		if !f.Traits.VLANs.Known() { // lists of nothing come back as empty ones
+			got.Traits = f.Traits
 		}
 		if !reflect.DeepEqual(got, f) {
 			t.Errorf("sent  %+v\nheard %+v", f, got)

@@ -33,6 +33,7 @@ func facts() vendors.Facts {
 		Platform: "linux",
 		Rules:    Rules(),
 		Slack:    slack,
+		Traits:   traits(),
 		Wide:     refused("wide tags pass through untouched: a table of 2^20 values of S is more than a map of intervals can keep current, and only compact tags are implemented"),
 		Notes: []string{
 			"the rewrite happens before the queueing discipline: frames that already wait in a queue keep the value they were given",
@@ -96,6 +97,7 @@ func (d *Afar) Probe(ctx context.Context) (vendors.Facts, error) {
 	if took, err := d.shortest(ctx); err != nil {
 		return f, err
 	} else {
+		f.Traits.MinUpdate = vendors.That(took, vendors.Source{Mark: vendors.Ran, From: fmt.Sprintf("now, from here: the shortest of %d runs of nft", probeRuns)})
 		f.Notes = append(f.Notes, fmt.Sprintf("from here an update takes %v at least (the shortest of %d runs of nft that change nothing): no schedule can be shorter, and what the login shell reads at its start is part of it; the lease runs by the switch's own clock", took.Round(100*time.Microsecond), probeRuns))
 	}
 	return f, nil
