@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/inventory"
@@ -163,10 +164,19 @@ func (s *scratch) build() (err error) {
 }
 
 // packets opens a socket for all frames of a device.
-func packets(index int) (int, error) {
+func packets(index int) (int, error) { return packetsBy(index, nil) }
+
+// packetsBy opens a socket for the frames of a device that a filter lets
+// through; nil: all.
+func packetsBy(index int, filter []bpf.Instruction) (int, error) {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
+	}
+	if filter != nil {
+		if err := attach(fd, filter); err != nil {
+			return -1, errors.Join(err, unix.Close(fd))
+		}
 	}
 	err = errors.Join(
 		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1),
@@ -177,6 +187,19 @@ func packets(index int) (int, error) {
 		return -1, errors.Join(err, unix.Close(fd))
 	}
 	return fd, nil
+}
+
+// attach gives a socket a filter.
+func attach(fd int, filter []bpf.Instruction) error {
+	raw, err := bpf.Assemble(filter)
+	if err != nil {
+		return err
+	}
+	prog := make([]unix.SockFilter, len(raw))
+	for i, r := range raw {
+		prog[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
+	}
+	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]})
 }
 
 func (s *scratch) close() {
@@ -340,18 +363,26 @@ func selfTestFrame(id, data uint16, vlans ...uint16) []byte {
 // receive reads a frame, with an outermost VLAN tag that the kernel took out
 // put back. It returns nil after a while without one.
 func receive(fd int) ([]byte, error) {
-	frame := make([]byte, 2048)
+	f, _, err := receiveInto(fd, make([]byte, 2048))
+	return f, err
+}
+
+// receiveInto is receive into memory of the caller's, of which the first 4
+// bytes are room for that tag; outgoing: the frame leaves the device.
+func receiveInto(fd int, frame []byte) (f []byte, outgoing bool, err error) {
 	var control [128]byte
-	n, cn, _, _, err := unix.Recvmsg(fd, frame[4:], control[:], 0)
+	n, cn, _, from, err := unix.Recvmsg(fd, frame[4:], control[:], 0)
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
-		return nil, nil
+		return nil, false, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
+	link, ok := from.(*unix.SockaddrLinklayer)
+	outgoing = ok && link.Pkttype == unix.PACKET_OUTGOING
 	messages, err := unix.ParseSocketControlMessage(control[:cn])
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for _, m := range messages {
 		// struct tpacket_auxdata: the status is at 0, the tag's data at 16, its
@@ -364,7 +395,7 @@ func receive(fd int) ([]byte, error) {
 		copy(frame, frame[4:16])
 		binary.BigEndian.PutUint16(frame[12:], binary.NativeEndian.Uint16(m.Data[18:]))
 		binary.BigEndian.PutUint16(frame[14:], binary.NativeEndian.Uint16(m.Data[16:]))
-		return frame[:n+4], nil
+		return frame[:n+4], outgoing, nil
 	}
-	return frame[4 : n+4], nil
+	return frame[4 : n+4], outgoing, nil
 }
