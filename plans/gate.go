@@ -10,15 +10,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 )
 
 // Health is the gate after each wave: every device still has what its step
-// gave it, its ports do not lose frames that they did not lose before, and a
-// command of the operator's agrees.
+// gave it, its ports do not lose frames that they did not lose before,
+// full-size frames with their tag cross its links, and a command of the
+// operator's agrees.
 type Health struct {
 	Plan *Plan
 	Open Open
+
+	// Fleet tells of the links and of the tags; nil: no link is tried.
+	Fleet *inventory.Fleet
 
 	// Soak is how long ports are watched: before a wave, to learn what they
 	// lose anyway, and after it, before it is judged.
@@ -36,11 +41,15 @@ type Health struct {
 	first, before map[string]map[string]vendors.PortHealth // device, port: Soak before the wave, and as it begins
 	watched       time.Duration                            // between the two
 	began         time.Time
+	links         linkGate
 }
 
 // Before reads the error counters of the wave's devices, twice.
 func (h *Health) Before(ctx context.Context, devices []string) error {
-	var err error
+	err := h.linksBefore(ctx, devices)
+	if err != nil {
+		return err
+	}
 	start := time.Now()
 	if h.first, err = h.readAll(ctx, devices); err != nil {
 		return err
@@ -104,32 +113,37 @@ func health(ctx context.Context, t Target, device string) (map[string]vendors.Po
 }
 
 // After judges a wave. Its errors name the device and the port.
-func (h *Health) After(ctx context.Context, wave string, devices []string) error {
+func (h *Health) After(ctx context.Context, wave string, devices []string) (Judgement, error) {
+	var j Judgement
 	if err := h.soak(ctx); err != nil {
-		return err
+		return j, err
 	}
 	var errs []error
 	for _, name := range devices {
 		errs = append(errs, h.judge(ctx, wave, name))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return err
+	if err := errors.Join(append(errs, h.linksAfter(ctx, wave, devices, &j))...); err != nil {
+		return j, err
 	}
-	return h.command(ctx, wave, devices)
+	return j, h.command(ctx, wave, devices)
 }
 
 func (h *Health) judge(ctx context.Context, wave, device string) error {
-	want, err := h.wanted(wave, device)
+	step, err := h.wanted(wave, device)
 	if err != nil {
 		return err
 	}
+	want := step.Want
 	t, err := h.Open(ctx, device)
 	if err != nil {
 		return fmt.Errorf("device %s: %w", device, err)
 	}
 	defer t.Close()
-	have, err := t.Observe(ctx)
-	if err == nil {
+	if len(step.MTU) > 0 { // all that the step does, and it has read it back
+		want = h.Plan.device(device).Observed
+	} else if have, e := t.Observe(ctx); e != nil {
+		err = e
+	} else {
 		err = differs(t, have, want)
 	}
 	if err != nil {
@@ -178,22 +192,22 @@ func portsOf(setups ...*vendors.Setup) []string {
 	return out
 }
 
-// wanted is what a device has after a wave of the plan.
-func (h *Health) wanted(wave, device string) (vendors.Setup, error) {
+// wanted is the step of a device in a wave of the plan.
+func (h *Health) wanted(wave, device string) (*Step, error) {
 	for i := range h.Plan.Stages {
 		s := &h.Plan.Stages[i]
 		for _, w := range s.Waves {
 			if s.Name+"/"+w.Name != wave {
 				continue
 			}
-			for _, step := range w.Steps {
-				if step.Device == device {
-					return step.Want, nil
+			for n := range w.Steps {
+				if w.Steps[n].Device == device {
+					return &w.Steps[n], nil
 				}
 			}
 		}
 	}
-	return vendors.Setup{}, fmt.Errorf("device %s is not of wave %s", device, wave)
+	return nil, fmt.Errorf("device %s is not of wave %s", device, wave)
 }
 
 // maxOutput is how much of a command's output an error repeats.

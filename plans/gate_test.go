@@ -58,7 +58,7 @@ func TestHealthGate(t *testing.T) {
 			if tc.change != nil {
 				tc.change(f)
 			}
-			err := g.After(t.Context(), "fence/all", []string{"s1"})
+			_, err := g.After(t.Context(), "fence/all", []string{"s1"})
 			switch {
 			case tc.want == "" && err != nil:
 				t.Errorf("the gate stayed closed: %v", err)
@@ -79,7 +79,7 @@ func TestGateInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("interrupted")
 	cancel(why)
-	if err := g.After(ctx, "fence/all", []string{"s1"}); !errors.Is(err, why) {
+	if _, err := g.After(ctx, "fence/all", []string{"s1"}); !errors.Is(err, why) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -18,12 +18,12 @@ func (b *builder) tagBytes() int {
 	return 4
 }
 
-// longest is the longest frame that a host can send, without its L2 header and
-// with its tag: the MTU of its network card. 0: the fleet file does not say.
-func (b *builder) longest() int {
+// longestFrame is the longest frame that a host can send, without its L2 header
+// and with its tag: the MTU of its network card. 0: the fleet file does not say.
+func longestFrame(f *inventory.Fleet) int {
 	most := 0
-	for i := range b.fleet.Hosts {
-		if h := &b.fleet.Hosts[i]; h.CSIG {
+	for i := range f.Hosts {
+		if h := &f.Hosts[i]; h.CSIG {
 			most = max(most, h.MTU)
 		}
 	}
@@ -40,7 +40,7 @@ func (b *builder) mtu() {
 	if b.plan.Goal != RollOut {
 		return
 	}
-	longest := b.longest()
+	longest := longestFrame(b.fleet)
 	if longest == 0 {
 		b.plan.Findings = append(b.plan.Findings, Finding{Severity: SeverityWarning,
 			Message: "no host has an mtu: csig cannot check that full-size frames with their tags fit; add hosts with the MTU of their network cards"})

@@ -19,7 +19,7 @@ type Gate interface {
 	// wave has changed.
 	Before(ctx context.Context, devices []string) error
 	// After is called when every step of the wave has been read back.
-	After(ctx context.Context, wave string, devices []string) error
+	After(ctx context.Context, wave string, devices []string) (Judgement, error)
 }
 
 // Progress is one thing that happened in a run, for display.
@@ -31,6 +31,7 @@ type Progress struct {
 	Of     int // steps of the plan
 	Device string
 	Err    error
+	Judged Judgement // of EventGate
 }
 
 // Run carries out a plan, or undoes it, and writes every step down first.
@@ -201,12 +202,13 @@ func (r *Run) wave(ctx context.Context, stage *Stage, w *Wave) error {
 		return err
 	}
 	var verdict string
+	var judged Judgement
 	if r.Gate != nil {
-		if err = r.Gate.After(ctx, name, devices); err != nil {
+		if judged, err = r.Gate.After(ctx, name, devices); err != nil {
 			verdict = err.Error()
 		}
 	}
-	if e := r.record(Record{Event: EventGate, Wave: name, Error: verdict}, Progress{Stage: stage.Name, Wave: w.Name, Err: err}); e != nil {
+	if e := r.record(Record{Event: EventGate, Wave: name, Error: verdict}, Progress{Stage: stage.Name, Wave: w.Name, Err: err, Judged: judged}); e != nil {
 		return e
 	}
 	switch {

@@ -291,11 +291,11 @@ func TestChangedWhileItRested(t *testing.T) {
 type gate struct{ fail string }
 
 func (g *gate) Before(context.Context, []string) error { return nil }
-func (g *gate) After(_ context.Context, wave string, devices []string) error {
+func (g *gate) After(_ context.Context, wave string, devices []string) (Judgement, error) {
 	if wave == g.fail {
-		return fmt.Errorf("port a of %s discards frames", devices[0])
+		return Judgement{}, fmt.Errorf("port a of %s discards frames", devices[0])
 	}
-	return nil
+	return Judgement{}, nil
 }
 
 func TestGateStops(t *testing.T) {

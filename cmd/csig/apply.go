@@ -203,7 +203,7 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 	show := &progress{w: cmd.OutOrStdout(), json: o.json, began: time.Now()}
 	run := &plans.Run{
 		Journal: j, Open: reach.open, Parallel: o.parallel, Limit: o.limit, StopAfter: o.stopAfter, Report: show.report,
-		Gate: &plans.Health{Plan: j.Plan(), Open: reach.open, Soak: o.soak, Losses: o.losses, Command: o.check},
+		Gate: &plans.Health{Plan: j.Plan(), Fleet: fleet, Open: reach.open, Soak: o.soak, Losses: o.losses, Command: o.check},
 	}
 	if !o.json {
 		fmt.Fprintf(show.w, "Journal: %s\n", j.Path())
@@ -250,6 +250,16 @@ type progressLine struct {
 	Steps  int       `json:"steps"`
 	Device string    `json:"device"`
 	Error  string    `json:"error"`
+
+	// Of a gate:
+	LinksProbed int             `json:"links_probed,omitempty"` // full-size frames with their tag cross them, both ways
+	NotProbed   []notProbedLine `json:"not_probed,omitempty"`
+}
+
+// notProbedLine is a link that no test frame was sent over.
+type notProbedLine struct {
+	Link   string `json:"link"`
+	Reason string `json:"reason"`
 }
 
 func (s *progress) report(p plans.Progress) {
@@ -261,6 +271,10 @@ func (s *progress) report(p plans.Progress) {
 		}
 		if p.Err != nil {
 			line.Error = p.Err.Error()
+		}
+		line.LinksProbed = p.Judged.Links
+		for _, u := range p.Judged.NotProbed {
+			line.NotProbed = append(line.NotProbed, notProbedLine{u.Link, u.Reason})
 		}
 		err = printLine(s.w, line)
 	} else if text := s.text(p); text != "" {
@@ -294,11 +308,37 @@ func (s *progress) text(p plans.Progress) string {
 		if p.Err != nil {
 			return fmt.Sprintf("%s  gate CLOSED: %v", where, p.Err)
 		}
-		return where + "  gate open: read back as planned, no new losses"
+		return where + "  gate open: read back as planned, no new losses" + judgedText(&p.Judged)
 	case plans.EventRollback:
 		return "rolling back"
 	case plans.EventEnd:
 		return fmt.Sprintf("complete: %s", count(s.done, "step"))
 	}
 	return ""
+}
+
+// judgedText is what a gate has found besides.
+func judgedText(j *plans.Judgement) string {
+	text := ""
+	if j.Links > 0 {
+		text = fmt.Sprintf(", full-size tagged frames cross %s both ways", count(j.Links, "link"))
+	}
+	// One reason often holds for many links.
+	var reasons []string
+	links := map[string][]string{}
+	for _, u := range j.NotProbed {
+		if links[u.Reason] == nil {
+			reasons = append(reasons, u.Reason)
+		}
+		links[u.Reason] = append(links[u.Reason], u.Link)
+	}
+	for _, why := range reasons {
+		list := links[why]
+		more := ""
+		if n := len(list) - 3; n > 0 {
+			list, more = list[:3], fmt.Sprintf(" and %d more", n)
+		}
+		text += fmt.Sprintf("\n          not probed: %s%s: %s", strings.Join(list, ", "), more, why)
+	}
+	return text
 }

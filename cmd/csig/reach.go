@@ -94,6 +94,23 @@ func (d inNetNS) SetMTU(ctx context.Context, port string, mtu int) error {
 	return m.SetMTU(ctx, port, mtu)
 }
 
+// ListenLink and SendLink are the driver's.
+func (d inNetNS) ListenLink(ctx context.Context, port string) (vendors.LinkListener, error) {
+	if p, ok := d.Driver.(vendors.LinkProber); ok {
+		return p.ListenLink(ctx, port)
+	}
+	return nil, noTestFrames
+}
+
+func (d inNetNS) SendLink(ctx context.Context, port string, f vendors.LinkFrame) error {
+	if p, ok := d.Driver.(vendors.LinkProber); ok {
+		return p.SendLink(ctx, port, f)
+	}
+	return noTestFrames
+}
+
+var noTestFrames = fmt.Errorf("its platform's driver sends no test frames: %w", errors.ErrUnsupported)
+
 func (r *reach) via(d *inventory.Device) string {
 	switch {
 	case d.Management.Daemon != nil:

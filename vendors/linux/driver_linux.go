@@ -40,6 +40,8 @@ type Driver struct {
 
 	batch   batch
 	pending []*port // of the batch being written
+
+	sender *linkSender // of test frames; nil until the first
 }
 
 var (
@@ -91,6 +93,7 @@ func Open(cfg Config) (*Driver, error) {
 // Close ends the driver's connections. What is programmed stays, until its
 // lease ends.
 func (d *Driver) Close() error {
+	d.sender.close()
 	return errors.Join(d.sock.close(), d.links.close(), d.strip.close())
 }
 

@@ -73,8 +73,11 @@ func (l *linkListener) Next(ctx context.Context) (vendors.LinkFrame, error) {
 	}
 }
 
-// Close closes the socket.
-func (l *linkListener) Close() error { return unix.Close(l.fd) }
+// Close closes the socket, aside as with linkSender.
+func (l *linkListener) Close() error {
+	go func() { _ = unix.Close(l.fd) }()
+	return nil
+}
 
 // SendLink sends a test frame out of a port, through the port's own rules. It
 // needs CAP_NET_RAW.
@@ -92,12 +95,28 @@ func (d *Driver) SendLink(ctx context.Context, port string, f vendors.LinkFrame)
 		}
 		var source [6]byte
 		copy(source[:], i.HardwareAddr)
-		return sendAnySize(i.Index, appendLink(nil, source, &f))
+		frame := appendLink(nil, source, &f)
+		if d.sender == nil || !d.sender.holds(len(frame)) {
+			d.sender.close()
+			if d.sender, err = newLinkSender(len(frame)); err != nil {
+				return err
+			}
+		}
+		return d.sender.send(i.Index, frame)
 	})
 	if err != nil {
 		return fmt.Errorf("port %s: send a test frame of %d bytes: %w", port, f.Size, err)
 	}
 	return nil
+}
+
+// linkSender sends frames of any length. A plain packet socket refuses a frame
+// beyond the MTU, unless it is of an 802.1Q VLAN, while bridges leave room for
+// any tag: one that sends from a ring, with an offload header that asks for
+// nothing, leaves the length to the device.
+type linkSender struct {
+	fd   int
+	ring []byte // of one frame
 }
 
 // The layout of a TPACKET_V2 ring of one frame that goes out, which begins with
@@ -109,50 +128,63 @@ const (
 	virtioLen  = 2 // virtio_net_hdr.hdr_len
 )
 
-// sendAnySize sends a frame out of a device. A plain packet socket refuses a
-// frame beyond the MTU, unless it is of an 802.1Q VLAN, while bridges leave
-// room for any tag: one that sends from a ring, with an offload header that
-// asks for nothing, leaves the length to the device.
-func sendAnySize(index int, frame []byte) (err error) {
+func newLinkSender(longest int) (*linkSender, error) {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0) // protocol 0: it receives nothing
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, unix.Close(fd)) }()
 	page := unix.Getpagesize()
-	size := (ringData + virtioSize + len(frame) + page - 1) / page * page
-	for _, step := range []error{
-		unix.Bind(fd, &unix.SockaddrLinklayer{Ifindex: index}),
+	size := (max(longest, 1<<12) + ringData + virtioSize + page - 1) / page * page
+	err = errors.Join(
 		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VERSION, unix.TPACKET_V2),
 		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1),
 		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{Sec: 1}),
 		unix.SetsockoptTpacketReq(fd, unix.SOL_PACKET, unix.PACKET_TX_RING, &unix.TpacketReq{
 			Block_size: uint32(size), Block_nr: 1, Frame_size: uint32(size), Frame_nr: 1,
 		}),
-	} {
-		if step != nil {
-			return step
-		}
+	)
+	s := &linkSender{fd: fd}
+	if err == nil {
+		s.ring, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	}
-	ring, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return err
+		return nil, errors.Join(err, unix.Close(fd))
 	}
-	defer func() { err = errors.Join(err, unix.Munmap(ring)) }()
-	// The whole frame is "header", so that the kernel copies it into one piece.
-	binary.NativeEndian.PutUint16(ring[ringData+virtioLen:], uint16(len(frame)))
-	copy(ring[ringData+virtioSize:], frame)
-	binary.NativeEndian.PutUint32(ring[ringLen:], uint32(virtioSize+len(frame)))
-	status := (*uint32)(unsafe.Pointer(&ring[0]))
-	atomic.StoreUint32(status, unix.TP_STATUS_SEND_REQUEST)
+	return s, nil
+}
+
+// holds tells whether a frame of that length fits.
+func (s *linkSender) holds(frame int) bool { return ringData+virtioSize+frame <= len(s.ring) }
+
+// send sends a frame out of a device. That the device drops it is no error.
+func (s *linkSender) send(index int, frame []byte) error {
+	// The whole frame is "header", so that the kernel copies it, and the ring is
+	// free again at once.
+	clear(s.ring[:ringData+virtioSize])
+	binary.NativeEndian.PutUint16(s.ring[ringData+virtioLen:], uint16(len(frame)))
+	copy(s.ring[ringData+virtioSize:], frame)
+	binary.NativeEndian.PutUint32(s.ring[ringLen:], uint32(virtioSize+len(frame)))
+	atomic.StoreUint32((*uint32)(unsafe.Pointer(&s.ring[0])), unix.TP_STATUS_SEND_REQUEST)
 	for {
-		err = unix.Sendto(fd, nil, 0, nil)
-		if !errors.Is(err, unix.EINTR) {
-			break
+		err := unix.Sendto(s.fd, nil, 0, &unix.SockaddrLinklayer{Ifindex: index, Protocol: uint16(networkOrder(unix.ETH_P_ALL))})
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.ENOBUFS):
+			return nil // the device dropped it: nothing arrives, and that is the answer
+		default:
+			return err
 		}
 	}
-	if errors.Is(err, unix.ENOBUFS) {
-		err = nil // the device dropped it: nothing arrives, and that is the answer
+}
+
+// close closes the socket, if there is one, aside: the kernel waits for all
+// processors with it, which takes longer than a test frame.
+func (s *linkSender) close() {
+	if s == nil {
+		return
 	}
-	return err
+	go func() {
+		_ = unix.Munmap(s.ring) // ours, and nobody else has it
+		_ = unix.Close(s.fd)
+	}()
 }
