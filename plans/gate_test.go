@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -81,5 +82,42 @@ func TestGateInterrupted(t *testing.T) {
 	cancel(why)
 	if _, err := g.After(ctx, "fence/all", []string{"s1"}); !errors.Is(err, why) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// asSent is what a link may do to a frame: S and LM change where a port
+// updates, the tag goes where it strips, and nothing else.
+func TestAsSent(t *testing.T) {
+	sent := vendors.LinkFrame{Tag: []byte{0x99, 0x00, 0x2f, 0xfe}, Size: 1518}
+	for name, tc := range map[string]struct {
+		got    vendors.LinkFrame
+		strips bool
+		want   string // in the error; "": as it should be
+	}{
+		"as it is":              {got: sent},
+		"updated":               {got: vendors.LinkFrame{Tag: []byte{0x99, 0x00, 0x21, 0x89}, Size: 1518}},
+		"stripped":              {got: vendors.LinkFrame{Size: 1514}, strips: true},
+		"not stripped":          {got: sent, strips: true, want: "the port strips, and a frame of 1518 bytes arrives with its tag 99002ffe"},
+		"stripped, and cut":     {got: vendors.LinkFrame{Size: 1510}, strips: true, want: "with 1510 bytes, want 1514"},
+		"stripped by others":    {got: vendors.LinkFrame{Size: 1514}, want: "without its tag 99002ffe"},
+		"cut":                   {got: vendors.LinkFrame{Tag: sent.Tag, Size: 1500}, want: "arrives with 1500"},
+		"another TPID":          {got: vendors.LinkFrame{Tag: []byte{0x81, 0x00, 0x2f, 0xfe}, Size: 1518}, want: "arrives as 81002ffe"},
+		"another T":             {got: vendors.LinkFrame{Tag: []byte{0x99, 0x00, 0x0f, 0xfe}, Size: 1518}, want: "T and R are not to change"},
+		"R set":                 {got: vendors.LinkFrame{Tag: []byte{0x99, 0x00, 0x3f, 0xfe}, Size: 1518}, want: "T and R are not to change"},
+		"wide instead of short": {got: vendors.LinkFrame{Tag: []byte{0x99, 0x00, 0x2f, 0xfe, 0, 0, 0, 0}, Size: 1518}, want: "arrives as"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tag, err := quantize.DecodeTag(sent.Tag, quantize.Draft00, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = asSent(tag, &sent, &tc.got, tc.strips, quantize.Draft00)
+			switch {
+			case tc.want == "" && err != nil:
+				t.Error(err)
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
 	}
 }

@@ -99,17 +99,17 @@ func (d inNetNS) ListenLink(ctx context.Context, port string) (vendors.LinkListe
 	if p, ok := d.Driver.(vendors.LinkProber); ok {
 		return p.ListenLink(ctx, port)
 	}
-	return nil, noTestFrames
+	return nil, errNoTestFrames
 }
 
 func (d inNetNS) SendLink(ctx context.Context, port string, f vendors.LinkFrame) error {
 	if p, ok := d.Driver.(vendors.LinkProber); ok {
 		return p.SendLink(ctx, port, f)
 	}
-	return noTestFrames
+	return errNoTestFrames
 }
 
-var noTestFrames = fmt.Errorf("its platform's driver sends no test frames: %w", errors.ErrUnsupported)
+var errNoTestFrames = fmt.Errorf("its platform's driver sends no test frames: %w", errors.ErrUnsupported)
 
 func (r *reach) via(d *inventory.Device) string {
 	switch {
