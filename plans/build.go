@@ -312,7 +312,7 @@ func (b *builder) order() {
 	for i := range b.nodes {
 		n := &b.nodes[i]
 		n.at = n.seen.Setup
-		n.unready = n.seen.Err == nil && !(sameTransit(&n.seen.Setup, &n.want, n.receiver) && sameProfile(&n.seen.Setup, &n.want))
+		n.unready = n.seen.Err == nil && !sameTransit(&n.seen.Setup, &n.want, n.receiver)
 	}
 	b.fence()
 	ready := func(n *node) vendors.Setup { return n.want }
@@ -414,7 +414,7 @@ func sameTransit(a, b *vendors.Setup, receiver map[string]bool) bool {
 }
 
 func sameDomain(a, b *vendors.Setup) bool {
-	return a.TPID == b.TPID && a.WideTPID == b.WideTPID && a.Layout == b.Layout && slices.Equal(a.Signals, b.Signals) && a.OnStale == b.OnStale
+	return a.TPID == b.TPID && a.WideTPID == b.WideTPID && a.Layout == b.Layout && slices.Equal(a.Signals, b.Signals) && a.OnStale == b.OnStale && a.Profile == b.Profile
 }
 
 func actionOf(s *vendors.Setup, port string) vlanrules.Action {

@@ -1,9 +1,6 @@
 package plans
 
-import (
-	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/vendors"
-)
+import "github.com/csig-agent/csig/vendors"
 
 // Configurer is a target that is driven through a daemon with a configuration
 // of its own. It reads nothing, and may be asked after its Close.
@@ -26,15 +23,4 @@ func (b *builder) configured(n *node, want vendors.Setup) vendors.Setup {
 		return want
 	}
 	return out
-}
-
-// sameProfile tells whether a device's daemon runs the domain's profile; a
-// device without one has none of its own.
-func sameProfile(a, b *vendors.Setup) bool {
-	if a.Config == "" || b.Config == "" || a.Config == b.Config {
-		return true
-	}
-	f, err := inventory.Parse("configuration", []byte(a.Config))
-	g, err2 := inventory.Parse("configuration", []byte(b.Config))
-	return err == nil && err2 == nil && f.Profile.Hash() == g.Profile.Hash()
 }

@@ -63,6 +63,7 @@ func TestConfigurationsArePartOfThePlan(t *testing.T) {
 	}
 	other := full
 	other.Config = strings.Replace(full.Config, "log-10G", "log-1G", 1)
+	other.Profile = strings.Repeat("0", 64)
 	locator := full
 	locator.Config = strings.Replace(full.Config, "lm: 2", "lm: 9", 1)
 	bare := full

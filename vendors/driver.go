@@ -224,7 +224,7 @@ func (e *ForeignError) Error() string { return e.What }
 
 // SetupOf is the setup that a device of the fleet is to have.
 func SetupOf(prof *quantize.Profile, pol inventory.Policy, dev *inventory.Device) Setup {
-	s := Setup{TPID: prof.TPID, WideTPID: prof.WideTPID, Layout: prof.Layout, OnStale: pol.OnStale}
+	s := Setup{TPID: prof.TPID, WideTPID: prof.WideTPID, Layout: prof.Layout, OnStale: pol.OnStale, Profile: prof.Hash()}
 	for _, sig := range quantize.Signals {
 		if _, ok := prof.Signals[sig]; ok {
 			s.Signals = append(s.Signals, sig)

@@ -154,6 +154,19 @@ func ShortProfile(hash string) string {
 	return hash[:min(12, len(hash))] + "…"
 }
 
+// TPIDNames is a short text for a list of TPIDs: "0x88a8, 0x9901 (wide)".
+func TPIDNames(list []OtherTPID) string {
+	var out []string
+	for _, t := range list {
+		text := fmt.Sprintf("0x%04x", t.TPID)
+		if t.Wide {
+			text += " (wide)"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
+}
+
 // splitNumber divides a port's name before its final number; -1 where it has
 // none that strconv.Itoa would write the same way.
 func splitNumber(name string) (prefix string, n int) {

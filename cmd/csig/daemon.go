@@ -128,8 +128,12 @@ func (t *daemon) Health(ctx context.Context) ([]vendors.PortHealth, error) {
 	return t.client.Health(ctx, t.dev.Platform)
 }
 
-// Diff is that of the platform, with the configuration.
+// Diff is that of the platform, with the configuration. A daemon records its
+// profile also where what was there before had none.
 func (t *daemon) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
+	if want.Profile == "" {
+		want.Profile = have.Profile
+	}
 	out, err := t.diff(have, want)
 	if err != nil || want.Config == "" || have.Config == want.Config {
 		return out, err
@@ -175,14 +179,15 @@ func (t *daemon) Configured(want vendors.Setup) (vendors.Setup, error) {
 	}
 	own.Devices[0].Ports = ports
 	made := vendors.SetupOf(&own.Profile, own.Policy, &own.Devices[0])
-	if made.TPID != want.TPID || made.WideTPID != want.WideTPID || made.Layout != want.Layout || made.OnStale != want.OnStale || !slices.Equal(made.Signals, want.Signals) {
-		return want, fmt.Errorf("its set-up (TPID 0x%04x, %s, on_stale %s) is not one of its daemon's configuration: csig off --device %s first", want.TPID, want.Layout, want.OnStale, t.dev.Name)
+	if made.TPID != want.TPID || made.WideTPID != want.WideTPID || made.Layout != want.Layout || made.OnStale != want.OnStale || !slices.Equal(made.Signals, want.Signals) ||
+		want.Profile != "" && made.Profile != want.Profile {
+		return want, fmt.Errorf("its set-up (TPID 0x%04x, %s, on_stale %s, profile %s) is not one of its daemon's configuration: csig off --device %s first", want.TPID, want.Layout, want.OnStale, vendors.ShortProfile(want.Profile), t.dev.Name)
 	}
 	text, err := inventory.Marshal(own)
 	if err != nil {
 		return want, err
 	}
-	want.Config = string(text)
+	want.Config, want.Profile = string(text), made.Profile
 	return want, nil
 }
 

@@ -120,6 +120,10 @@ func afarRows() []vendors.Setup {
 		{TPID: 0x9900, Signals: both, OnStale: inventory.Conservative},
 		{TPID: 0x9900, Signals: both, OnStale: inventory.Conservative, Ports: append(ports(update, pass),
 			vendors.PortSetup{Port: "not_here.5-1", Action: update}, vendors.PortSetup{Port: "nor+this", Action: pass})},
+		{TPID: 0x9900, Signals: both, OnStale: inventory.Conservative, Profile: profileA, Ports: ports(update, pass)},
+		{TPID: 0x9900, Signals: both, OnStale: inventory.Conservative, Profile: profileB, Ports: ports(update, update)},
+		{TPID: 0x88a8, Signals: abw, OnStale: inventory.Conservative, Profile: profileB, Ports: ports(update, pass),
+			Others: []vendors.OtherTPID{{TPID: 0x9900}, {TPID: 0x9901, Wide: true}, {TPID: 0x9902}, {TPID: 0xffff, Wide: true}}},
 	}
 }
 

@@ -160,16 +160,15 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 		changes = append(changes, vendors.Change{Kind: vendors.Alter, What: "nftables", Detail: "the lease was gone, and ports had fallen back: elements of set " + setLease})
 		d.leaseUntil = time.Time{} // said once; Update gives the next one
 	}
-	oldLayout := true
-	if lease := have.sets[setLease]; lease != nil {
-		old, ok := parseSetupComment(lease.comment)
-		oldLayout = ok && old.Layout == d.setup.Layout
+	same := have.sameMeaning(d.setup)
+	if !same {
+		d.leaseUntil = time.Time{} // taken back with what it was for
 	}
 	for _, p := range d.ports {
 		p.index = d.links.index[p.name]
 		var now []interval
 		s, w := have.sets[p.key], want.set(p.key)
-		if s != nil && w.isMap && w.same(s) && !s.irregular && oldLayout {
+		if s != nil && w.isMap && w.same(s) && !s.irregular && same {
 			now = s.intervals
 		}
 		if d.known && s != nil && !slices.Equal(now, p.have) {
@@ -178,8 +177,8 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 		p.have = append(p.have[:0], now...)
 	}
 	for _, g := range groups {
-		if p := d.byName[g.port]; p != nil && g.filled {
-			p.have = append(p.have[:0], d.stale...)
+		if p := d.byName[g.port]; p != nil && g.content != nil {
+			p.have = append(p.have[:0], g.content...)
 		}
 	}
 	d.synced, d.known = true, true

@@ -34,6 +34,12 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	case have.Damaged != "":
 		out = append(out, vendors.Change{Kind: vendors.Alter, What: "table " + tableName, Detail: "repair: " + have.Damaged})
 	}
+	if !empty && have.Profile != want.Profile {
+		out = append(out, vendors.Change{Kind: vendors.Alter, What: "profile", Detail: vendors.ShortProfile(have.Profile) + " -> " + vendors.ShortProfile(want.Profile)})
+	}
+	if c := othersChange(have.Others, want.Others); c.Kind != "" {
+		out = append(out, c)
+	}
 	old := make(map[string]vendors.PortSetup, len(have.Ports))
 	for _, p := range have.Ports {
 		old[p.Port] = p
@@ -44,9 +50,13 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 		c := vendors.Change{Kind: vendors.Alter, Port: p.Port, What: p.Action.String()}
 		switch {
 		case !known:
-			c.Kind, c.Detail = vendors.Create, actionDetail(&want, p.Action)
+			c.Kind, c.Detail = vendors.Create, actionDetail(&want, p)
 		case o.Action != p.Action:
-			c.Detail = fmt.Sprintf("%s -> %s: %s", o.Action, p.Action, actionDetail(&want, p.Action))
+			c.Detail = fmt.Sprintf("%s -> %s: %s", o.Action, p.Action, actionDetail(&want, p))
+		case p.StripOthers && !o.StripOthers:
+			c.Detail = othersDetail(&want)
+		case o.StripOthers && !p.StripOthers:
+			c.Detail = "tags of other TPIDs leave as they are"
 		case o.Damaged != "":
 			c.Detail = "repair: " + o.Damaged
 		default:
@@ -62,18 +72,42 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	return out, nil
 }
 
-func actionDetail(s *vendors.Setup, a vlanrules.Action) string {
-	switch a {
+// othersChange is the change of the list of other TPIDs that are stripped;
+// without a kind where there is none.
+func othersChange(have, want []vendors.OtherTPID) vendors.Change {
+	c := vendors.Change{What: "other TPIDs"}
+	switch {
+	case slices.Equal(have, want):
+	case len(have) == 0:
+		c.Kind, c.Detail = vendors.Create, "stripped, too: "+vendors.TPIDNames(want)
+	case len(want) == 0:
+		c.Kind, c.Detail = vendors.Remove, "no longer stripped: "+vendors.TPIDNames(have)
+	default:
+		c.Kind, c.Detail = vendors.Alter, "stripped, too: "+vendors.TPIDNames(have)+" -> "+vendors.TPIDNames(want)
+	}
+	return c
+}
+
+func actionDetail(s *vendors.Setup, p vendors.PortSetup) string {
+	text := "CSIG tags leave as they are"
+	switch p.Action {
 	case vlanrules.Update:
 		var names []string
 		for _, sig := range s.Signals {
 			names = append(names, sig.String())
 		}
-		return "nftables egress chain and map: compare-and-replace of " + strings.Join(names, ", ")
+		text = "nftables egress chain and map: compare-and-replace of " + strings.Join(names, ", ")
 	case vlanrules.Strip:
-		return "BPF program " + stripName + " on tcx egress"
+		text = "BPF program " + stripName + " on tcx egress"
 	}
-	return "CSIG tags leave as they are"
+	if p.StripOthers {
+		text += "; " + othersDetail(s)
+	}
+	return text
+}
+
+func othersDetail(s *vendors.Setup) string {
+	return "BPF program " + stripName + " on tcx egress, for tags of " + vendors.TPIDNames(s.Others)
 }
 
 // validate refuses a setup that this platform cannot have.
@@ -83,6 +117,12 @@ func validate(s *vendors.Setup) error {
 	}
 	if err := (quantize.TPIDs{Compact: s.TPID, Wide: s.WideTPID}).Validate(); err != nil {
 		return &vendors.PermanentError{Err: err}
+	}
+	if err := validateOthers(s); err != nil {
+		return &vendors.PermanentError{Err: err}
+	}
+	if s.Profile != "" && !vendors.IsProfileHash(s.Profile) {
+		return problem("the setup's profile %q is not a hash: want 64 hexadecimal digits", s.Profile)
 	}
 	if len(s.Signals) == 0 {
 		return problem("the setup carries no signal")
@@ -106,8 +146,32 @@ func validate(s *vendors.Setup) error {
 			return &vendors.PermanentError{Port: p.Port, Err: fmt.Errorf("%q is no name of a Linux network device", p.Port)}
 		case seen[p.Port]:
 			return &vendors.PermanentError{Port: p.Port, Err: errors.New("the setup names it twice")}
+		case p.StripOthers && p.Action == vlanrules.Strip:
+			return &vendors.PermanentError{Port: p.Port, Err: errors.New("a port that strips removes the tags of other TPIDs anyway: the setup must not say both")}
 		}
 		seen[p.Port] = true
+	}
+	return nil
+}
+
+// maxOthers is how many TPIDs beside the domain's own a program removes: the
+// comment of a set, where they are recorded, holds no more than 128 bytes.
+const maxOthers = 4
+
+func validateOthers(s *vendors.Setup) error {
+	if n := len(s.Others); n > maxOthers {
+		return fmt.Errorf("%d TPIDs beside the domain's own are to be stripped (%s): %d at most are possible here", n, vendors.TPIDNames(s.Others), maxOthers)
+	}
+	for i, t := range s.Others {
+		if err := (quantize.TPIDs{Compact: t.TPID}).Validate(); err != nil {
+			return fmt.Errorf("a TPID to be stripped, too: %w", err)
+		}
+		if t.TPID == s.TPID || t.TPID == s.WideTPID {
+			return fmt.Errorf("0x%04x is the domain's own TPID, and among those to be stripped beside it", t.TPID)
+		}
+		if i > 0 && s.Others[i-1].TPID >= t.TPID {
+			return fmt.Errorf("the TPIDs to be stripped, too, are %s: want each once, in ascending order", vendors.TPIDNames(s.Others))
+		}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@
 //
 //	set lease    { TPID, 0x8100, 0x88a8 timeout … }      empty once the agent is gone
 //	map stale    { tag data : tag data }                 the fallback, constant
+//	set profile  { }                                     its comment says for which profile
 //	map p_swp1   { tag data : tag data }                 the signal of port swp1
 //	set p_swp2   { }                                     says that swp2 strips, or passes
 //	chain p_swp1   on the egress of swp1                 constant

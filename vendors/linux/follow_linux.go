@@ -94,7 +94,7 @@ func (d *Driver) sameDomain() error {
 	found, ours := *d.setup, *d.domain
 	found.OnStale, ours.OnStale = "", "" // the set-up's own affair
 	if setupComment(&found) == setupComment(&ours) {
-		return nil
+		return vendors.CheckProfile(found.Profile, ours.Profile)
 	}
 	return &vendors.PermanentError{Err: fmt.Errorf("the set-up on this device is for another domain than this agent's file: %s, not %s; give the agent the file of the same profile", setupComment(&found), setupComment(&ours))}
 }

@@ -119,18 +119,27 @@ func TestFollowLeavesTheSetupAlone(t *testing.T) {
 		{"the lease flushed", "flush set netdev csig lease", true, "", 8<<7 | 4},
 		{"the table flushed", "flush table netdev csig", true, "rules of chain p_swp1", initial},
 		{"another domain", "", false, "is for another domain than this agent's file: tpid=0x9901", initial},
+		{"another profile", "", false, "was made for profile ffeeddccbbaa…, and this agent's file has 0a1b2c3d4e5f…: bring the device to the agent's profile", stale},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newWire(t)
-			agent, planner := follower(t, w.netns), openDriver(t, w.netns)
-			apply(t, planner, setupFor(updatePort))
+			agent, planner := openDriver(t, w.netns), openDriver(t, w.netns)
+			ours := setupFor(updatePort)
+			ours.Profile = profileA
+			if err := agent.Follow(ours); err != nil {
+				t.Fatal(err)
+			}
+			apply(t, planner, ours)
 			update(t, agent, time.Minute, one(9, 4))
-			if tc.script == "" {
-				other := setupFor(updatePort)
-				other.TPID = 0x9901
-				apply(t, planner, other)
-			} else {
+			other := setupFor(updatePort)
+			switch other.Profile = profileB; {
+			case tc.script != "":
 				w.nft(tc.script)
+			case tc.name == "another domain":
+				other.TPID = 0x9901
+				fallthrough
+			default:
+				apply(t, planner, other)
 			}
 			res, err := agent.Update(context.Background(), []vendors.PortUpdate{one(8, 4)}, time.Minute)
 			if res.Leased != tc.leased || (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {

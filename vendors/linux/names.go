@@ -2,6 +2,7 @@ package linux
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,6 +18,7 @@ const (
 	tableMark  = "csig v1" // the table's comment: whose it is, and which format
 	markPrefix = "csig "
 	setLease   = "lease"
+	setProfile = "profile"
 	mapStale   = "stale"
 	chainStale = "stale"
 	portPrefix = "p_"
@@ -46,8 +48,16 @@ func portKey(port string) string {
 	return b.String()
 }
 
+// othersMark in a port's comment says that it strips other TPIDs.
+const othersMark = "+others"
+
 // portComment marks a port's map or set with what it is for.
-func portComment(p vendors.PortSetup) string { return p.Action.String() + " " + p.Port }
+func portComment(p vendors.PortSetup) string {
+	if p.StripOthers {
+		return p.Action.String() + othersMark + " " + p.Port
+	}
+	return p.Action.String() + " " + p.Port
+}
 
 // parsePortComment is the inverse of portComment.
 func parsePortComment(s string) (vendors.PortSetup, bool) {
@@ -55,9 +65,10 @@ func parsePortComment(s string) (vendors.PortSetup, bool) {
 	if !ok || port == "" {
 		return vendors.PortSetup{}, false
 	}
+	action, others := strings.CutSuffix(action, othersMark)
 	for _, a := range []vlanrules.Action{vlanrules.Passthrough, vlanrules.Update, vlanrules.Strip} {
 		if a.String() == action {
-			return vendors.PortSetup{Port: port, Action: a}, true
+			return vendors.PortSetup{Port: port, Action: a, StripOthers: others}, true
 		}
 	}
 	return vendors.PortSetup{}, false
@@ -103,6 +114,58 @@ func parseSetupComment(text string) (s vendors.Setup, ok bool) {
 		}
 	}
 	return s, setupComment(&s) == text
+}
+
+// profileComment writes what the set profile says: the profile's hash, and the
+// other TPIDs that are stripped; "" where there is neither, and no such set.
+func profileComment(s *vendors.Setup) string {
+	var words []string
+	if s.Profile != "" {
+		words = append(words, "hash="+s.Profile)
+	}
+	var compact, wide []string
+	for _, t := range s.Others {
+		if t.Wide {
+			wide = append(wide, fmt.Sprintf("0x%04x", t.TPID))
+		} else {
+			compact = append(compact, fmt.Sprintf("0x%04x", t.TPID))
+		}
+	}
+	if compact != nil {
+		words = append(words, "others="+strings.Join(compact, ","))
+	}
+	if wide != nil {
+		words = append(words, "wide="+strings.Join(wide, ","))
+	}
+	return strings.Join(words, " ")
+}
+
+// parseProfileComment is the inverse of profileComment: it adds what a text
+// says to a setup; ok is false, and the setup as it was, for any text that
+// profileComment would not write.
+func parseProfileComment(text string, s *vendors.Setup) (ok bool) {
+	out := vendors.Setup{}
+	for _, word := range strings.Fields(text) {
+		key, value, _ := strings.Cut(word, "=")
+		switch key {
+		case "hash":
+			out.Profile = value
+		case "others", "wide":
+			for _, v := range strings.Split(value, ",") {
+				t, err := parseTPID(v)
+				if err != nil {
+					return false
+				}
+				out.Others = append(out.Others, vendors.OtherTPID{TPID: t, Wide: key == "wide"})
+			}
+		}
+	}
+	slices.SortFunc(out.Others, vendors.CompareTPIDs)
+	if profileComment(&out) != text || out.Profile != "" && !vendors.IsProfileHash(out.Profile) {
+		return false
+	}
+	s.Profile, s.Others = out.Profile, out.Others
+	return true
 }
 
 func parseTPID(s string) (uint16, error) {

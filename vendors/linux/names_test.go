@@ -11,6 +11,12 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
+// Hashes of profiles.
+const (
+	profileA = "0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f9"
+	profileB = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100"
+)
+
 func TestPortKey(t *testing.T) {
 	for name, want := range map[string]string{
 		"swp1":      "p_swp1",
@@ -54,7 +60,21 @@ func TestComments(t *testing.T) {
 			t.Errorf("%q reads back as %+v, %v", text, got, ok)
 		}
 	}
-	for _, p := range []vendors.PortSetup{{Port: "swp1", Action: vlanrules.Update}, {Port: "a_b-c", Action: vlanrules.Strip}, {Port: "x", Action: vlanrules.Passthrough}} {
+	for _, s := range []vendors.Setup{
+		{}, {Profile: profileA}, {Others: []vendors.OtherTPID{{TPID: 0x88a8}}},
+		{Profile: profileB, Others: []vendors.OtherTPID{{TPID: 0x88a8}, {TPID: 0x9900, Wide: true}, {TPID: 0x9901}, {TPID: 0xffff, Wide: true}}},
+	} {
+		var got vendors.Setup
+		text := profileComment(&s)
+		if ok := parseProfileComment(text, &got); !ok || got.Profile != s.Profile || !slices.Equal(got.Others, s.Others) {
+			t.Errorf("%q reads back as %+v, %v", text, got, ok)
+		}
+		if len(text) > 128 { // what nft takes
+			t.Errorf("%q has %d bytes", text, len(text))
+		}
+	}
+	for _, p := range []vendors.PortSetup{{Port: "swp1", Action: vlanrules.Update, StripOthers: true}, {Port: "swp1", Action: vlanrules.Passthrough, StripOthers: true},
+		{Port: "swp1", Action: vlanrules.Update}, {Port: "a_b-c", Action: vlanrules.Strip}, {Port: "x", Action: vlanrules.Passthrough}} {
 		if got, ok := parsePortComment(portComment(p)); !ok || got != p {
 			t.Errorf("%+v reads back as %+v, %v", p, got, ok)
 		}
@@ -66,8 +86,12 @@ func TestComments(t *testing.T) {
 func FuzzSetupComment(f *testing.F) {
 	f.Add("tpid=0x9900 wide=0x0000 layout=draft-00 signals=abw,abwc stale=conservative")
 	f.Add("tpid=99999 layout=")
+	f.Add("hash=" + profileA + " others=0x88a8,0x9902 wide=0x9900")
 	f.Fuzz(func(t *testing.T, text string) {
 		if s, ok := parseSetupComment(text); ok && setupComment(&s) != text {
+			t.Errorf("%q reads as %+v", text, s)
+		}
+		if s := (vendors.Setup{}); parseProfileComment(text, &s) && profileComment(&s) != text {
 			t.Errorf("%q reads as %+v", text, s)
 		}
 		if p, ok := parsePortComment(text); ok && portComment(p) != text {

@@ -60,10 +60,8 @@ func (have *observed) setup(index map[string]int, depths int) (s vendors.Setup, 
 		return vendors.Setup{}, false, err
 	}
 	s = vendors.Setup{Damaged: "set " + setLease + ", which says what the setup is, is gone or illegible"}
-	if lease := have.sets[setLease]; lease != nil {
-		if parsed, ok := parseSetupComment(lease.comment); ok {
-			s, readable = parsed, true
-		}
+	if parsed, ok := have.recorded(); ok {
+		s, readable = parsed, true
 	}
 	for name, set := range have.sets {
 		if !strings.HasPrefix(name, portPrefix) {
@@ -95,6 +93,33 @@ func (have *observed) setup(index map[string]int, depths int) (s vendors.Setup, 
 		damage(&s, g.port, strings.Join(g.why, ", "))
 	}
 	return s, true, nil
+}
+
+// recorded is what the table says of its setup, ports aside; ok is false where
+// it says too little. A profile that cannot be read is one that is not
+// recorded, and its set is not as Apply leaves it.
+func (have *observed) recorded() (s vendors.Setup, ok bool) {
+	lease := have.sets[setLease]
+	if lease == nil {
+		return s, false
+	}
+	if s, ok = parseSetupComment(lease.comment); !ok {
+		return s, false
+	}
+	if set := have.sets[setProfile]; set != nil {
+		parseProfileComment(set.comment, &s)
+	}
+	return s, true
+}
+
+// sameMeaning tells whether what the maps hold means the same under a setup.
+// Rules of a version that recorded no profile are taken for the setup's own.
+func (have *observed) sameMeaning(s *vendors.Setup) bool {
+	if have.sets[setLease] == nil {
+		return true
+	}
+	old, ok := have.recorded()
+	return ok && old.Layout == s.Layout && (old.Profile == "" || old.Profile == s.Profile)
 }
 
 // damage notes what is not as Apply leaves it.

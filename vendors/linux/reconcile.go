@@ -8,6 +8,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // writer is one of the two ways to change our table: netlink messages, or a
@@ -35,7 +36,7 @@ type group struct {
 	kind  vendors.ChangeKind
 	write func(w writer)
 
-	filled bool // the port's map is new, and holds the fallback
+	content []interval // what the port's map holds where it is made anew
 }
 
 // reconcile lists what turns the observed table into the wanted one, for a
@@ -51,25 +52,25 @@ type reconciler struct {
 	have  *observed
 
 	sharedReplaced bool // a set that every chain looks into is made anew
-	newLayout      bool // what the live maps hold means something else now
+	newMeaning     bool // what the live maps hold means something else now
 }
 
 func (r *reconciler) groups() []group {
 	var out []group
 	for i := range r.want.sets {
 		s := &r.want.sets[i]
-		if h := r.have.sets[s.name]; !strings.HasPrefix(s.name, portPrefix) && h != nil && !s.same(h) {
+		if h := r.have.sets[s.name]; !strings.HasPrefix(s.name, portPrefix) && s.name != setProfile && h != nil && !s.same(h) {
 			r.sharedReplaced = true
 		}
 	}
-	if lease := r.have.sets[setLease]; lease != nil {
-		old, ok := parseSetupComment(lease.comment)
-		r.newLayout = !ok || old.Layout != r.setup.Layout
-	}
+	r.newMeaning = !r.have.sameMeaning(r.setup)
 	if g := r.shared(); len(g.why) > 0 {
 		out = append(out, g)
 	}
 	wanted := map[string]bool{setLease: true, mapStale: true} // chainStale is named like its map
+	if r.want.set(setProfile) != nil {
+		wanted[setProfile] = true
+	}
 	for _, p := range r.setup.Ports {
 		key := portKey(p.Port)
 		wanted[key] = true
@@ -129,7 +130,7 @@ func (r *reconciler) shared() group {
 				w.delSet(s.name)
 				w.addSet(s)
 				// The lease outlives its set: Apply is no reason to fall back.
-				if s.expires && h.left > 0 && !r.newLayout {
+				if s.expires && h.left > 0 && !r.newMeaning {
 					w.addKeys(s.name, leaseKeys(r.setup), h.left)
 				}
 			})
@@ -143,7 +144,7 @@ func (r *reconciler) shared() group {
 					w.addIntervals(s.name, s.intervals)
 				}
 			})
-		case s.expires && h.left > 0 && !slices.Equal(h.keys, leaseKeys(r.setup)):
+		case s.expires && (r.newMeaning || h.left > 0 && !slices.Equal(h.keys, leaseKeys(r.setup))):
 			do("elements of set "+s.name, func(w writer) { w.flushSet(s.name) })
 		}
 	}
@@ -222,12 +223,17 @@ func (r *reconciler) port(name, key string) group {
 	// Under a lease that runs, a new map must not be empty: every tag would
 	// pass as if the port had room for it, until the agent's next update.
 	lease := r.have.sets[setLease]
-	fill := func(w writer) {}
-	if set.isMap && r.setup.OnStale != inventory.StalePassthrough && lease != nil && lease.left > 0 && !r.newLayout {
-		fill = func(w writer) {
-			w.addIntervals(key, r.want.set(mapStale).intervals)
+	switch {
+	case !set.isMap || r.newMeaning || hs != nil && !replaced && !hs.irregular:
+	case replaced && !hs.irregular && hs.flags == set.flags() && r.updated(hs):
+		g.content = hs.intervals // only what it strips differs
+	case r.setup.OnStale != inventory.StalePassthrough && lease != nil && lease.left > 0:
+		g.content = r.want.set(mapStale).intervals
+	}
+	fill := func(w writer) {
+		if len(g.content) > 0 {
+			w.addIntervals(key, g.content)
 		}
-		g.filled = hs == nil || replaced || hs.irregular
 	}
 	// Rules go before the set they look into.
 	if hc != nil && (chain == nil || replaced) {
@@ -244,7 +250,7 @@ func (r *reconciler) port(name, key string) group {
 	case replaced:
 		g.why = append(g.why, "set "+key+": other action")
 		do(func(w writer) { w.delSet(key); w.addSet(set); fill(w) })
-	case hs.irregular, set.fixed && !set.sameContent(hs), r.newLayout && len(hs.intervals) > 0:
+	case hs.irregular, set.fixed && !set.sameContent(hs), r.newMeaning && len(hs.intervals) > 0:
 		g.why = append(g.why, "elements of set "+key)
 		do(func(w writer) { w.flushSet(key); fill(w) })
 	}
@@ -265,6 +271,12 @@ func (r *reconciler) port(name, key string) group {
 	}
 	g.write = inOrder(writes)
 	return g
+}
+
+// updated tells whether a map was the signal of a port that updates.
+func (r *reconciler) updated(h *observedSet) bool {
+	p, ok := parsePortComment(h.comment)
+	return ok && p.Action == vlanrules.Update && portKey(p.Port) == h.name
 }
 
 // unwanted deletes what is in our table and not in the setup.

@@ -117,6 +117,10 @@ func rulesetOf(s *vendors.Setup, present func(port string) bool, depths int) (*r
 		{name: setLease, comment: setupComment(s), offset: 8 * firstType, protocol: !inMetadata(s.TPID), expires: true},
 		{name: mapStale, comment: "what ports write when the agent is gone", offset: 8*firstType + 16, isMap: true, constant: constant{fixed: true, intervals: stale}},
 	}}
+	if text := profileComment(s); text != "" {
+		// No rule looks into it, so that it may change under running traffic.
+		r.sets = append(r.sets, setSpec{name: setProfile, comment: text, offset: 8*firstType + 16, constant: constant{fixed: true}})
+	}
 	fallback := chainSpec{name: chainStale}
 	if s.OnStale != inventory.StalePassthrough {
 		fallback.rules = rewriteRules(s, depths, mapStale)

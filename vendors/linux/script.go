@@ -200,7 +200,7 @@ func Script(have, want vendors.Setup) ([]byte, error) {
 	}
 	groups := reconcile(&want, rules, now)
 	w := scriptOf(groups, now)
-	if len(groups) > 0 && have.TPID != 0 && have.Layout == want.Layout {
+	if len(groups) > 0 && have.TPID != 0 && now.sameMeaning(&want) {
 		w.line("# while an agent is at work: what is left of its lease stays, and new maps hold the fallback until its next update")
 	}
 	note := func(what, damaged string) {

@@ -35,6 +35,8 @@ func scriptRows() []struct {
 		{"another-action", vendors.Setup{TPID: 0x9900, Signals: both, OnStale: inventory.Conservative, Ports: ports(vlanrules.Update, vlanrules.Update)}},
 		{"uec-in-88a8", vendors.Setup{TPID: 0x88a8, Layout: quantize.UEC, Signals: both, OnStale: inventory.StalePassthrough, Ports: ports(vlanrules.Update, vlanrules.Update)}},
 		{"a-port-less", vendors.Setup{TPID: 0x88a8, Layout: quantize.UEC, Signals: both, OnStale: inventory.StalePassthrough, Ports: ports(vlanrules.Update, vlanrules.Update)[:1]}},
+		{"a-profile", vendors.Setup{TPID: 0x88a8, Layout: quantize.UEC, Signals: both, OnStale: inventory.StalePassthrough, Profile: profileA, Ports: ports(vlanrules.Update, vlanrules.Update)[:1]}},
+		{"another-profile", vendors.Setup{TPID: 0x88a8, Layout: quantize.UEC, Signals: both, OnStale: inventory.StalePassthrough, Profile: profileB, Ports: ports(vlanrules.Update, vlanrules.Update)[:1]}},
 	}
 }
 
