@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
@@ -34,6 +35,13 @@ const (
 	EventUndoing  Event = "undoing"  // Step
 	EventUndone   Event = "undone"   // Step: its device was read back and is as it was before the step
 	EventEnd      Event = "end"      // the plan, or its undoing, is complete
+)
+
+// Events that are only told, not journaled.
+const (
+	EventWatch Event = "watch" // Wave: the gate learns what the ports lose before it
+	EventJudge Event = "judge" // Wave: the gate judges it
+	EventHand  Event = "hand"  // Device: an Off is at it
 )
 
 // Record is one line of a journal. Sum is the SHA-256 of the record without it
@@ -244,6 +252,17 @@ func chain(before string, r *Record) (string, error) {
 
 // Plan is the plan that the journal carries out.
 func (j *Journal) Plan() *Plan { return j.state.plan }
+
+// Count is how many steps have one of these as their last event.
+func (j *Journal) Count(events ...Event) int {
+	n := 0
+	for _, e := range j.state.steps {
+		if slices.Contains(events, e) {
+			n++
+		}
+	}
+	return n
+}
 
 // Path is the journal's file.
 func (j *Journal) Path() string { return j.file.Name() }

@@ -102,10 +102,19 @@ func (o *Off) look(ctx context.Context, r *Run, devices []string) map[string]See
 	return seen
 }
 
-// step does something with one device, within the limit.
+// step does something with one device, within the limit. What changes a device
+// is finished when ctx ends.
 func (o *Off) step(ctx context.Context, r *Run, stage, device string, do func(ctx context.Context, t Target) error) error {
+	if stage != "" {
+		ctx = context.WithoutCancel(ctx)
+	}
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Limit, time.Minute))
 	defer cancel()
+	if o.Report != nil && stage != "" {
+		r.mu.Lock()
+		o.Report(Progress{Event: EventHand, Stage: stage, Device: device})
+		r.mu.Unlock()
+	}
 	t, err := o.Open(ctx, device)
 	if err == nil {
 		err = errors.Join(do(ctx, t), t.Close())

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -74,4 +75,42 @@ func TestOffOfOne(t *testing.T) {
 	if want := []string{"leaf1 apply", "leaf1 remove"}; !slices.Equal(f.log, want) {
 		t.Errorf("did %v", f.log)
 	}
+}
+
+// The end of the context lets the device in hand be finished, and begins no
+// other.
+func TestInterruptedOffFinishesTheDevice(t *testing.T) {
+	net, f := offFleet()
+	why := errors.New("interrupted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	o := &Off{Fleet: net, Open: func(ctx context.Context, name string) (Target, error) {
+		t, err := f.open(ctx, name)
+		return heedful{t, ctx}, err
+	}, Report: func(p Progress) {
+		if p.Event == EventHand {
+			cancel(why)
+		}
+	}}
+	if err := o.Run(ctx); !errors.Is(err, why) {
+		t.Errorf("got %v", err)
+	}
+	if len(f.log) != 1 {
+		t.Errorf("did %v, want one change", f.log)
+	}
+	if err := o.Run(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// heedful is a device whose changes fail when its context has ended.
+type heedful struct {
+	Target
+	ctx context.Context
+}
+
+func (h heedful) Apply(ctx context.Context, want vendors.Setup) error {
+	if err := errors.Join(h.ctx.Err(), ctx.Err()); err != nil {
+		return err
+	}
+	return h.Target.Apply(ctx, want)
 }

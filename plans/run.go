@@ -179,6 +179,7 @@ func (r *Run) wave(ctx context.Context, stage *Stage, w *Wave) error {
 		}
 	}
 	if r.Gate != nil {
+		r.tell(Progress{Event: EventWatch, Stage: stage.Name, Wave: w.Name})
 		if err := r.Gate.Before(ctx, devices); err != nil {
 			return fmt.Errorf("gate before wave %s: %w", name, err)
 		}
@@ -204,6 +205,7 @@ func (r *Run) wave(ctx context.Context, stage *Stage, w *Wave) error {
 	var verdict string
 	var judged Judgement
 	if r.Gate != nil {
+		r.tell(Progress{Event: EventJudge, Stage: stage.Name, Wave: w.Name})
 		if judged, err = r.Gate.After(ctx, name, devices); err != nil {
 			verdict = err.Error()
 		}
@@ -399,6 +401,16 @@ func (r *Run) record(rec Record, p Progress) error {
 		r.Report(p)
 	}
 	return nil
+}
+
+// tell tells whoever watches of what is not written down.
+func (r *Run) tell(p Progress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.Report != nil {
+		p.Of = r.of
+		r.Report(p)
+	}
 }
 
 func (r *Run) count() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,10 +35,14 @@ another state of a device, is refused.
 
 Every step is written to a journal before it is done. After an interruption,
 kill -9 included, --resume continues and csig rollback undoes. Ctrl-C finishes the
-devices in hand and stops.
+devices in hand and stops; a second one ends csig at once.
 
 After each wave a gate has to open: every device reads back as planned, no port
-loses more frames than before, and the --check command, if any, agrees.`,
+loses more frames than before, full-size frames with a tag cross its links, and the
+--check command, if any, agrees.
+
+The exit code is 0 when the plan is complete, 3 when it stopped where it was asked to
+(--stop-after, Ctrl-C), 1 for an error.`,
 		Example: `  csig apply fabric.plan
   csig apply fabric.plan --stop-after canary
   csig apply --resume fabric.plan.journal
@@ -98,7 +101,8 @@ func newRollback() *cobra.Command {
 		Short: "Undo what an apply did: every device gets the setup it had before",
 		Long: `Undo what the journal of an apply says was begun, in the reverse order, until every
 device has the setup it had before. A device that cannot be reached keeps the
-earlier stages in place everywhere; run it again when it can.`,
+earlier stages in place everywhere; run it again when it can. Ctrl-C finishes the
+devices in hand and stops, with exit code 3; 1 is for an error.`,
 		Example: `  csig rollback fabric.plan.journal`,
 		Args:    oneArg("JOURNAL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -200,7 +204,12 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 		return err
 	}
 	reach := newReach(fleet)
-	show := &progress{w: cmd.OutOrStdout(), json: o.json, began: time.Now()}
+	show := newProgress(cmd, o.json, cmd.Name())
+	if cmd.Name() == "rollback" {
+		show.total = j.Count(plans.EventStart, plans.EventDone, plans.EventFailed, plans.EventUndoing)
+	} else {
+		show.plan, show.before = j.Plan(), j.Count(plans.EventDone)
+	}
 	run := &plans.Run{
 		Journal: j, Open: reach.open, Parallel: o.parallel, Limit: o.limit, StopAfter: o.stopAfter, Report: show.report,
 		Gate: &plans.Health{Plan: j.Plan(), Fleet: fleet, Open: reach.open, Soak: o.soak, Losses: o.losses, Command: o.check},
@@ -208,10 +217,13 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 	if !o.json {
 		fmt.Fprintf(show.w, "Journal: %s\n", j.Path())
 	}
-	err = do(run, cmd.Context())
+	err = show.during(cmd.Context(), func(ctx context.Context) error { return do(run, ctx) })
 	switch {
 	case err == nil:
 		return show.err
+	case show.interrupted(cmd.Context(), err):
+		fmt.Fprintf(os.Stderr, "csig: %s: the devices in hand are finished and written down; %s\n", why(cmd.Context()), nextSteps(j, cmd.Name()))
+		return &exitError{code: 3}
 	case errors.Is(err, plans.ErrPaused):
 		fmt.Fprintf(os.Stderr, "csig: %v; csig apply --resume %s continues, csig rollback %s undoes\n", err, j.Path(), j.Path())
 		return &exitError{code: 3}
@@ -228,117 +240,4 @@ func nextSteps(j *plans.Journal, command string) string {
 		return "csig rollback " + path + " goes on once that is mended"
 	}
 	return "csig apply --resume " + path + " continues once that is mended; csig rollback " + path + " undoes it"
-}
-
-// progress shows what a run does, a line for each event.
-type progress struct {
-	w     io.Writer
-	json  bool
-	began time.Time
-	done  int
-	err   error
-}
-
-// progressLine is one event as JSON.
-type progressLine struct {
-	Format string    `json:"format"`
-	Time   time.Time `json:"time"`
-	Event  string    `json:"event"`
-	Stage  string    `json:"stage"`
-	Wave   string    `json:"wave"`
-	Step   int       `json:"step"`
-	Steps  int       `json:"steps"`
-	Device string    `json:"device"`
-	Error  string    `json:"error"`
-
-	// Of a gate:
-	LinksProbed int             `json:"links_probed,omitempty"` // full-size frames with their tag cross them, both ways
-	NotProbed   []notProbedLine `json:"not_probed,omitempty"`
-}
-
-// notProbedLine is a link that no test frame was sent over.
-type notProbedLine struct {
-	Link   string `json:"link"`
-	Reason string `json:"reason"`
-}
-
-func (s *progress) report(p plans.Progress) {
-	var err error
-	if s.json {
-		line := progressLine{
-			Format: "csig.progress/v1", Time: time.Now().UTC(), Event: string(p.Event), Stage: p.Stage, Wave: p.Wave,
-			Step: p.Step, Steps: p.Of, Device: p.Device,
-		}
-		if p.Err != nil {
-			line.Error = p.Err.Error()
-		}
-		line.LinksProbed = p.Judged.Links
-		for _, u := range p.Judged.NotProbed {
-			line.NotProbed = append(line.NotProbed, notProbedLine{u.Link, u.Reason})
-		}
-		err = printLine(s.w, line)
-	} else if text := s.text(p); text != "" {
-		_, err = fmt.Fprintf(s.w, "%7.1fs  %s\n", time.Since(s.began).Seconds(), text)
-	}
-	s.err = errors.Join(s.err, err)
-}
-
-func (s *progress) text(p plans.Progress) string {
-	where := p.Stage
-	if p.Wave != "" {
-		where += "/" + p.Wave
-	}
-	switch p.Event {
-	case plans.EventStart:
-		return fmt.Sprintf("%s  %s …", where, p.Device)
-	case plans.EventUndoing:
-		return fmt.Sprintf("%s  undoing %s …", where, p.Device)
-	case plans.EventDone:
-		s.done++
-		if p.Step == 0 { // of csig off
-			return fmt.Sprintf("%s  %s done", p.Stage, p.Device)
-		}
-		return fmt.Sprintf("%s  %s done, read back as planned (step %d of %d)", where, p.Device, p.Step, p.Of)
-	case plans.EventUndone:
-		s.done++
-		return fmt.Sprintf("%s  %s as it was before step %d", where, p.Device, p.Step)
-	case plans.EventFailed:
-		return fmt.Sprintf("%s  FAILED: %v", where, p.Err)
-	case plans.EventGate:
-		if p.Err != nil {
-			return fmt.Sprintf("%s  gate CLOSED: %v", where, p.Err)
-		}
-		return where + "  gate open: read back as planned, no new losses" + judgedText(&p.Judged)
-	case plans.EventRollback:
-		return "rolling back"
-	case plans.EventEnd:
-		return fmt.Sprintf("complete: %s", count(s.done, "step"))
-	}
-	return ""
-}
-
-// judgedText is what a gate has found besides.
-func judgedText(j *plans.Judgement) string {
-	text := ""
-	if j.Links > 0 {
-		text = fmt.Sprintf(", full-size tagged frames cross %s both ways", count(j.Links, "link"))
-	}
-	// One reason often holds for many links.
-	var reasons []string
-	links := map[string][]string{}
-	for _, u := range j.NotProbed {
-		if links[u.Reason] == nil {
-			reasons = append(reasons, u.Reason)
-		}
-		links[u.Reason] = append(links[u.Reason], u.Link)
-	}
-	for _, why := range reasons {
-		list := links[why]
-		more := ""
-		if n := len(list) - 3; n > 0 {
-			list, more = list[:3], fmt.Sprintf(" and %d more", n)
-		}
-		text += fmt.Sprintf("\n          not probed: %s%s: %s", strings.Join(list, ", "), more, why)
-	}
-	return text
 }

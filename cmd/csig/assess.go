@@ -21,6 +21,7 @@ type assessOptions struct {
 	json, markdown, html bool
 	parallel, readings   int
 	every, timeout       time.Duration
+	answered             func(done, of int) // told while devices are asked
 }
 
 func newAssess() *cobra.Command {
@@ -85,6 +86,7 @@ func runAssess(cmd *cobra.Command, o *assessOptions) error {
 	if err != nil {
 		return err
 	}
+	o.answered = newAsking(cmd.ErrOrStderr()).answered
 	evidence, err := gatherEvidence(cmd.Context(), fleet, o)
 	if err != nil {
 		return err
@@ -119,11 +121,11 @@ func gatherEvidence(ctx context.Context, fleet *inventory.Fleet, o *assessOption
 		}
 		return out, nil
 	}
-	seen, err := r.lookAll(ctx, o.parallel, o.timeout)
+	seen, err := r.lookAll(ctx, o.parallel, o.timeout, o.answered)
 	if err != nil {
 		return nil, err
 	}
-	return eachDevice(ctx, fleet, o.parallel, func(d *inventory.Device) plans.Evidence {
+	return eachDevice(ctx, fleet, o.parallel, o.answered, func(d *inventory.Device) plans.Evidence {
 		e := plans.Evidence{Seen: seen[d.Name], Basis: plans.BasisProbe}
 		if e.Err != nil {
 			err, via := e.Err, e.Via

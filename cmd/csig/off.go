@@ -23,7 +23,8 @@ func newOff() *cobra.Command {
 		Long: `Take CSIG off a fleet at once: ports that face hosts strip the tag first, then every
 rule of csig goes, on all devices side by side. It needs no plan and no journal, goes
 on past devices that do not answer and names them, and may be run again and again.
-An agent that is still running puts its rules back: stop it too.`,
+An agent that is still running puts its rules back: stop it too. Ctrl-C finishes the
+devices in hand and stops, with exit code 3; 1 is for an error.`,
 		Example: `  csig off -i fabric.yaml
   csig off -i fabric.yaml --device leaf1`,
 		Args: noArgs,
@@ -34,11 +35,16 @@ An agent that is still running puts its rules back: stop it too.`,
 			}
 			reach := newReach(fleet)
 			reach.withoutDaemons = true
-			show := &progress{w: cmd.OutOrStdout(), json: asJSON, began: time.Now()}
+			show := newProgress(cmd, asJSON, "off")
 			off := &plans.Off{
 				Fleet: fleet, Only: devices, Open: reach.open, Parallel: parallel, Limit: limit, Report: show.report,
 			}
-			if err := off.Run(cmd.Context()); err != nil {
+			err = show.during(cmd.Context(), off.Run)
+			switch {
+			case show.interrupted(cmd.Context(), err):
+				fmt.Fprintf(cmd.ErrOrStderr(), "csig: %s: the devices in hand are finished, others may still have rules; run it again for the rest\n", why(cmd.Context()))
+				return &exitError{code: 3}
+			case err != nil:
 				return fmt.Errorf("%w\nwhat answered is off; run it again for the rest", err)
 			}
 			return show.err

@@ -55,6 +55,7 @@ type planOptions struct {
 	json, markdown, commands bool
 	parallel                 int
 	timeout                  time.Duration
+	answered                 func(done, of int) // told while devices are asked
 }
 
 func runPlan(cmd *cobra.Command, o *planOptions) error {
@@ -62,6 +63,7 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 	if err != nil {
 		return err
 	}
+	o.answered = newAsking(cmd.ErrOrStderr()).answered
 	p, err := makePlan(cmd.Context(), fleet, o)
 	if err != nil {
 		return err
@@ -115,7 +117,7 @@ func makePlan(ctx context.Context, fleet *inventory.Fleet, o *planOptions) (*pla
 	if o.offline {
 		return plans.Build(fleet, r.offline, opts)
 	}
-	seen, err := r.lookAll(ctx, o.parallel, o.timeout)
+	seen, err := r.lookAll(ctx, o.parallel, o.timeout, o.answered)
 	if err != nil {
 		return nil, err
 	}

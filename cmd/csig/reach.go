@@ -154,19 +154,23 @@ func (r *reach) look(ctx context.Context, d *inventory.Device, timeout time.Dura
 }
 
 // lookAll finds out about every device, some at once.
-func (r *reach) lookAll(ctx context.Context, parallel int, timeout time.Duration) (map[string]plans.Seen, error) {
-	return eachDevice(ctx, r.fleet, parallel, func(d *inventory.Device) plans.Seen { return r.look(ctx, d, timeout) })
+func (r *reach) lookAll(ctx context.Context, parallel int, timeout time.Duration, answered func(done, of int)) (map[string]plans.Seen, error) {
+	return eachDevice(ctx, r.fleet, parallel, answered, func(d *inventory.Device) plans.Seen { return r.look(ctx, d, timeout) })
 }
 
 // eachDevice asks about every device of a fleet, some at once, and collects the
-// answers by the devices' names. The error is that ctx has ended.
-func eachDevice[T any](ctx context.Context, fleet *inventory.Fleet, parallel int, ask func(*inventory.Device) T) (map[string]T, error) {
+// answers by the devices' names. answered is told after each, and once more at
+// the end. The error is that ctx has ended.
+func eachDevice[T any](ctx context.Context, fleet *inventory.Fleet, parallel int, answered func(done, of int), ask func(*inventory.Device) T) (map[string]T, error) {
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex
 		out   = make(map[string]T, len(fleet.Devices))
 		slots = make(chan struct{}, max(1, parallel))
 	)
+	if answered == nil {
+		answered = func(int, int) {}
+	}
 	for i := range fleet.Devices {
 		d := &fleet.Devices[i]
 		slots <- struct{}{}
@@ -179,9 +183,13 @@ func eachDevice[T any](ctx context.Context, fleet *inventory.Fleet, parallel int
 			mu.Lock()
 			defer mu.Unlock()
 			out[d.Name] = answer
+			if len(out) < len(fleet.Devices) {
+				answered(len(out), len(fleet.Devices))
+			}
 		})
 	}
 	wg.Wait()
+	answered(len(fleet.Devices), len(fleet.Devices))
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

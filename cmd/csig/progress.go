@@ -1,0 +1,373 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csig-agent/csig/plans"
+)
+
+// progress shows what a run does: on a terminal a live block of lines, and
+// above it one line for each wave and each failure; elsewhere a line for each
+// event.
+type progress struct {
+	w       io.Writer
+	command string // "apply", "rollback" or "off"
+	json    bool
+	began   time.Time
+	plan    *plans.Plan // of an apply: its waves are counted
+	total   int         // steps; 0: as many as the plan has, or unknown
+	before  int         // of them done by an earlier run
+	done    int
+	failed  bool
+	err     error
+
+	live  *live // nil: no terminal
+	mu    sync.Mutex
+	stage string   // with the wave: where the run is
+	hand  []string // devices
+	wave  int      // devices done in it
+	gate  string   // what the gate does; "" while devices are changed
+	stop  string   // why no more is begun
+}
+
+func newProgress(cmd *cobra.Command, asJSON bool, command string) *progress {
+	s := &progress{w: cmd.OutOrStdout(), json: asJSON, command: command, began: time.Now()}
+	if screen := newScreen(s.w); !asJSON {
+		if _, _, ok := screen.size(); ok {
+			s.live = &live{w: s.w, size: screen.size}
+		}
+	}
+	return s
+}
+
+// redrawn is how often the live block is drawn anew.
+const redrawn = 250 * time.Millisecond
+
+// during shows progress while f runs, and says what Ctrl-C does.
+func (s *progress) during(ctx context.Context, f func(context.Context) error) error {
+	said := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(said)
+		s.interrupt(why(ctx))
+	})
+	defer func() {
+		if !stop() {
+			<-said
+		}
+	}()
+	if s.live == nil {
+		return f(ctx)
+	}
+	ended, drawn := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(drawn)
+		tick := time.NewTicker(redrawn)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+				s.mu.Lock()
+				s.draw("")
+				s.mu.Unlock()
+			}
+		}
+	}()
+	err := f(ctx)
+	close(ended)
+	<-drawn
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = errors.Join(s.err, s.live.end(s.passed()))
+	return err
+}
+
+// interrupt says what happens now that no more is to be begun.
+func (s *progress) interrupt(cause string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hand := "the devices in hand are finished"
+	if len(s.hand) > 0 {
+		hand = handText(s.hand) + " in hand: to be finished"
+	}
+	after := map[string]string{
+		"apply":    "the journal knows: --resume and csig rollback mend what is cut off",
+		"rollback": "the journal knows: run it again",
+		"off":      "run it again",
+	}[s.command]
+	s.stop = fmt.Sprintf("%s: %s. Ctrl-C again ends csig at once; %s.", cause, hand, after)
+	switch {
+	case s.live != nil:
+		s.draw("")
+	case !s.json:
+		_, err := fmt.Fprintf(s.w, "%7.1fs  %s\n", time.Since(s.began).Seconds(), s.stop)
+		s.err = errors.Join(s.err, err)
+	}
+}
+
+// why is what has ended a context, in a word.
+func why(ctx context.Context) string {
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause.Error()
+	}
+	return "terminated"
+}
+
+// interrupted tells whether an error is only that ctx has ended.
+func (s *progress) interrupted(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && !s.failed && errors.Is(err, context.Cause(ctx))
+}
+
+// handText names the devices in hand.
+func handText(hand []string) string {
+	const most = 4
+	if n := len(hand) - most; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(hand[:most], ", "), n)
+	}
+	return strings.Join(hand, ", ")
+}
+
+// draw draws the live block anew, below lines that stay.
+func (s *progress) draw(above string) {
+	total := s.total
+	if s.plan != nil {
+		total = 0
+		for i := range s.plan.Stages {
+			for k := range s.plan.Stages[i].Waves {
+				total += len(s.plan.Stages[i].Waves[k].Steps)
+			}
+		}
+	}
+	first := s.stage
+	if n, of := s.waveNumber(); n > 0 {
+		first = fmt.Sprintf("wave %d of %d: %s", n, of, s.stage)
+	}
+	if first == "" {
+		first = "looking at the devices"
+	}
+	const bar = 20
+	if total > 0 {
+		done := s.before + s.done
+		full := min(bar, bar*done/total)
+		first += fmt.Sprintf("  [%s%s] %d of %d steps", strings.Repeat("#", full), strings.Repeat(".", bar-full), done, total)
+	} else {
+		first += fmt.Sprintf("  %s", count(s.done, "step"))
+	}
+	first += fmt.Sprintf("  %v", time.Since(s.began).Round(time.Second))
+	second := "in hand: " + handText(s.hand)
+	switch {
+	case len(s.hand) > 0:
+	case s.gate != "":
+		second = "gate: " + s.gate
+	default:
+		second = "in hand: none"
+	}
+	block := []string{first, second}
+	if s.stop != "" {
+		block = append(block, strings.Split(strings.TrimSuffix(wrap(s.stop, s.live.columns(), 2), "\n"), "\n")...)
+	}
+	s.err = errors.Join(s.err, s.live.draw(above, block))
+}
+
+// waveNumber is which of the plan's waves the run is at; 0: of none.
+func (s *progress) waveNumber() (n, of int) {
+	if s.plan == nil {
+		return 0, 0
+	}
+	for i := range s.plan.Stages {
+		for k := range s.plan.Stages[i].Waves {
+			of++
+			if s.plan.Stages[i].Name+"/"+s.plan.Stages[i].Waves[k].Name == s.stage {
+				n = of
+			}
+		}
+	}
+	return n, of
+}
+
+// passed says what was done in the wave, once.
+func (s *progress) passed() string {
+	if s.wave == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%7.1fs  %s  %s done", time.Since(s.began).Seconds(), s.stage, count(s.wave, "device"))
+	s.wave = 0
+	return text
+}
+
+// note takes an event into account. It returns what is to be said of the wave
+// that is over now.
+func (s *progress) note(p *plans.Progress) (over string) {
+	where := p.Stage
+	if p.Wave != "" {
+		where += "/" + p.Wave
+	}
+	if p.Event == plans.EventGate || p.Event == plans.EventEnd || where != "" && where != s.stage {
+		over = s.passed()
+	}
+	if where != "" && where != s.stage {
+		s.stage, s.gate = where, ""
+	}
+	drop := func() {
+		if i := slices.Index(s.hand, p.Device); i >= 0 {
+			s.hand = slices.Delete(s.hand, i, i+1)
+		}
+	}
+	switch p.Event {
+	case plans.EventStart, plans.EventUndoing, plans.EventHand:
+		s.gate = ""
+		s.hand = append(s.hand, p.Device)
+	case plans.EventDone, plans.EventUndone:
+		drop()
+		s.done++
+		s.wave++
+	case plans.EventFailed:
+		drop()
+		s.failed = true
+	case plans.EventWatch:
+		s.gate = "learning what the ports lose before the wave"
+	case plans.EventJudge:
+		s.gate = "watching the ports, then reading back and probing"
+	case plans.EventGate:
+		s.gate = ""
+		s.failed = s.failed || p.Err != nil && !errors.Is(p.Err, errInterrupted) && !errors.Is(p.Err, context.Canceled)
+	}
+	return over
+}
+
+// progressLine is one event as JSON.
+type progressLine struct {
+	Format string    `json:"format"`
+	Time   time.Time `json:"time"`
+	Event  string    `json:"event"`
+	Stage  string    `json:"stage"`
+	Wave   string    `json:"wave"`
+	Step   int       `json:"step"`
+	Steps  int       `json:"steps"`
+	Device string    `json:"device"`
+	Error  string    `json:"error"`
+
+	// Of a gate:
+	LinksProbed int             `json:"links_probed,omitempty"` // full-size frames with their tag cross them, both ways
+	NotProbed   []notProbedLine `json:"not_probed,omitempty"`
+}
+
+// notProbedLine is a link that no test frame was sent over.
+type notProbedLine struct {
+	Link   string `json:"link"`
+	Reason string `json:"reason"`
+}
+
+func (s *progress) report(p plans.Progress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	over := s.note(&p)
+	var err error
+	switch p.Event {
+	case plans.EventWatch, plans.EventJudge, plans.EventHand:
+		if s.live != nil {
+			s.draw(over)
+		}
+		return
+	}
+	if s.live != nil {
+		if text := s.summary(&p); text != "" {
+			over = strings.TrimPrefix(over+fmt.Sprintf("\n%7.1fs  %s", time.Since(s.began).Seconds(), text), "\n")
+		}
+		s.draw(over)
+	} else if s.json {
+		line := progressLine{
+			Format: "csig.progress/v1", Time: time.Now().UTC(), Event: string(p.Event), Stage: p.Stage, Wave: p.Wave,
+			Step: p.Step, Steps: p.Of, Device: p.Device,
+		}
+		if p.Err != nil {
+			line.Error = p.Err.Error()
+		}
+		line.LinksProbed = p.Judged.Links
+		for _, u := range p.Judged.NotProbed {
+			line.NotProbed = append(line.NotProbed, notProbedLine{u.Link, u.Reason})
+		}
+		err = printLine(s.w, line)
+	} else if text := s.text(p); text != "" {
+		_, err = fmt.Fprintf(s.w, "%7.1fs  %s\n", time.Since(s.began).Seconds(), text)
+	}
+	s.err = errors.Join(s.err, err)
+}
+
+func (s *progress) text(p plans.Progress) string {
+	where := p.Stage
+	if p.Wave != "" {
+		where += "/" + p.Wave
+	}
+	switch p.Event {
+	case plans.EventStart:
+		return fmt.Sprintf("%s  %s …", where, p.Device)
+	case plans.EventUndoing:
+		return fmt.Sprintf("%s  undoing %s …", where, p.Device)
+	case plans.EventDone:
+		if p.Step == 0 { // of csig off
+			return fmt.Sprintf("%s  %s done", p.Stage, p.Device)
+		}
+		return fmt.Sprintf("%s  %s done, read back as planned (step %d of %d)", where, p.Device, p.Step, p.Of)
+	case plans.EventUndone:
+		return fmt.Sprintf("%s  %s as it was before step %d", where, p.Device, p.Step)
+	case plans.EventFailed:
+		return fmt.Sprintf("%s  FAILED: %v", where, p.Err)
+	case plans.EventGate:
+		if p.Err != nil {
+			return fmt.Sprintf("%s  gate CLOSED: %v", where, p.Err)
+		}
+		return where + "  gate open: read back as planned, no new losses" + judgedText(&p.Judged)
+	case plans.EventRollback:
+		return "rolling back"
+	case plans.EventEnd:
+		return fmt.Sprintf("complete: %s", count(s.done, "step"))
+	}
+	return ""
+}
+
+// summary is an event in the lines that stay on a terminal: what concerns a
+// single device is in the live block while it goes well.
+func (s *progress) summary(p *plans.Progress) string {
+	switch p.Event {
+	case plans.EventStart, plans.EventUndoing, plans.EventDone, plans.EventUndone:
+		return ""
+	}
+	return s.text(*p)
+}
+
+// judgedText is what a gate has found besides.
+func judgedText(j *plans.Judgement) string {
+	text := ""
+	if j.Links > 0 {
+		text = fmt.Sprintf(", full-size tagged frames cross %s both ways", count(j.Links, "link"))
+	}
+	// One reason often holds for many links.
+	var reasons []string
+	links := map[string][]string{}
+	for _, u := range j.NotProbed {
+		if links[u.Reason] == nil {
+			reasons = append(reasons, u.Reason)
+		}
+		links[u.Reason] = append(links[u.Reason], u.Link)
+	}
+	for _, why := range reasons {
+		list := links[why]
+		more := ""
+		if n := len(list) - 3; n > 0 {
+			list, more = list[:3], fmt.Sprintf(" and %d more", n)
+		}
+		text += fmt.Sprintf("\n          not probed: %s%s: %s", strings.Join(list, ", "), more, why)
+	}
+	return text
+}
