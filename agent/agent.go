@@ -47,6 +47,7 @@ type Config struct {
 	Now      func() time.Time // nil: time.Now
 	Schedule cron.Schedule    // nil: Device.Schedule
 	OnCycle  func()           // called after each cycle; nil for none
+	Off      func() error     // asked before each cycle: after an error nothing is programmed; nil: always on
 }
 
 // Agent keeps one device's rules true.
@@ -227,6 +228,12 @@ func (a *Agent) Cycle(ctx context.Context) error {
 }
 
 func (a *Agent) runCycle(ctx context.Context) error {
+	if a.cfg.Off != nil {
+		// Whoever hung while csig off went past it must not put things back.
+		if err := a.cfg.Off(); err != nil {
+			return a.fail(err)
+		}
+	}
 	if !a.setupDue.IsZero() && !a.cfg.Now().Before(a.setupDue) {
 		a.noteSetup(a.cfg.Driver.Apply(ctx, a.setup)) // the ports that work go on
 	}

@@ -65,7 +65,7 @@ func (d *Daemon) Configure(ctx context.Context, text []byte) error {
 	}
 	if old != nil && old.config == r.config && old.stop != nil {
 		// Nothing new; what is wrong in spite of it is said again.
-		return errors.Join(d.keep(text), r.close(old), d.incomplete(ctx, old))
+		return errors.Join(d.keep(text), r.close(old), d.on(), d.incomplete(ctx, old))
 	}
 	facts, err := d.examine(ctx, r)
 	if err != nil {
@@ -88,7 +88,7 @@ func (d *Daemon) Configure(ctx context.Context, text []byte) error {
 		}
 		return errors.Join(err, back, r.close(old))
 	}
-	return d.incomplete(ctx, r)
+	return errors.Join(d.on(), d.incomplete(ctx, r))
 }
 
 // replace puts a configuration in force in place of the one that runs. After an

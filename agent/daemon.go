@@ -22,6 +22,10 @@ type DaemonConfig struct {
 	File string // the fleet file that it runs; a new configuration replaces it
 	Wait bool   // without a file that can be run, wait for one
 
+	// OffMark is where csig off marks a device whose daemon does not answer
+	// (api.OffMark); "" for nowhere.
+	OffMark string
+
 	// OpenSource opens the counters of a device of a fleet, OpenDriver its
 	// driver; a device that only has a platform is there to be looked at. The
 	// daemon closes what they return.
@@ -82,6 +86,9 @@ func NewDaemon(cfg DaemonConfig) *Daemon {
 func (d *Daemon) Open(ctx context.Context) error {
 	d.change.Lock()
 	defer d.change.Unlock()
+	if err := d.off(); err != nil {
+		return d.orWait(ctx, err)
+	}
 	fleet, err := inventory.Load(d.cfg.File)
 	if err == nil {
 		var r *running
@@ -109,6 +116,12 @@ func (d *Daemon) Start(ctx context.Context) error {
 	if r == nil {
 		return nil
 	}
+	// Again, now that csig off finds us at our socket: it may have marked the
+	// device since we opened it.
+	if err := d.off(); err != nil {
+		d.wait("for a configuration: " + err.Error())
+		return d.orWait(ctx, errors.Join(err, r.close(nil)))
+	}
 	if err := r.agent.Start(ctx); err != nil {
 		d.wait("for another configuration: " + err.Error())
 		return d.orWait(ctx, errors.Join(err, r.close(nil)))
@@ -126,6 +139,11 @@ func (d *Daemon) orWait(ctx context.Context, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		d.wait("for a configuration: csig apply gives it one")
 		d.cfg.Log.WithField("file", d.cfg.File).Info("there is no configuration yet: waiting for one")
+		return nil
+	}
+	if off := (*OffError)(nil); errors.As(err, &off) {
+		d.wait("for a configuration: " + err.Error())
+		d.cfg.Log.Warn(err.Error())
 		return nil
 	}
 	d.wait("for another configuration: " + err.Error())
@@ -159,7 +177,7 @@ func (d *Daemon) prepare(ctx context.Context, fleet *inventory.Fleet, old *runni
 	r.agent, err = New(Config{
 		Profile: fleet.Profile, Policy: fleet.Policy, Device: *dev, Source: r.source, Driver: r.driver,
 		Shadow: d.cfg.Shadow, Follow: d.cfg.Follow, SelfTest: d.cfg.SelfTest && old == nil,
-		Version: d.cfg.Version, Log: d.cfg.Log, Now: d.cfg.Now, OnCycle: d.cfg.OnCycle,
+		Version: d.cfg.Version, Log: d.cfg.Log, Now: d.cfg.Now, OnCycle: d.cfg.OnCycle, Off: d.off,
 	})
 	if err != nil {
 		return nil, errors.Join(err, r.close(old))

@@ -49,6 +49,9 @@ func (d *Daemon) Forget(ctx context.Context, platform string) error {
 		// Also where nothing ran: an earlier agent may have left something.
 		err = d.look(platform, func(driver vendors.Driver) error { return driver.Remove(ctx) })
 	}
+	if err == nil {
+		err = d.on()
+	}
 	if err != nil {
 		return err
 	}
@@ -139,4 +142,35 @@ func (d *Daemon) Health(ctx context.Context, platform string) (list []vendors.Po
 		return err
 	})
 	return list, err
+}
+
+// MTUs is the MTU of the device's ports, in bytes; none where its driver cannot
+// tell.
+func (d *Daemon) MTUs(ctx context.Context, platform string) (mtus map[string]int, err error) {
+	err = d.look(platform, func(driver vendors.Driver) error {
+		m, ok := driver.(vendors.MTUSetter)
+		if !ok {
+			return nil
+		}
+		mtus, err = m.MTUs(ctx)
+		return err
+	})
+	return mtus, err
+}
+
+// SetMTU sets the MTU of one port, in bytes. Like the configuration it is not
+// changed by a daemon that leaves the set-up to others.
+func (d *Daemon) SetMTU(ctx context.Context, platform, port string, mtu int) error {
+	d.change.Lock()
+	defer d.change.Unlock()
+	if err := d.may(); err != nil {
+		return err
+	}
+	return d.look(platform, func(driver vendors.Driver) error {
+		m, ok := driver.(vendors.MTUSetter)
+		if !ok {
+			return refuse(errors.New("csig cannot set the MTU of its ports"))
+		}
+		return m.SetMTU(ctx, port, mtu)
+	})
 }

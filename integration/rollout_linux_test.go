@@ -396,7 +396,7 @@ func TestOffTwice(t *testing.T) {
 	r.want(0, "apply", r.path("plan"), "--soak", "0s")
 	for range 2 {
 		out := r.want(0, "off", "-i", r.fleet)
-		if !strings.Contains(out, "remove  s2 done") {
+		if !strings.Contains(out, "  s2 done") {
 			t.Errorf("what it said:\n%s", out)
 		}
 		r.wantRules(before, "after csig off")

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
@@ -12,8 +14,10 @@ import (
 )
 
 // Off is the emergency stop: ports that face hosts strip the tag, then every
-// rule of ours goes, everywhere. It needs no plan and no journal, does all
-// devices side by side, goes on past errors, and may be called again and again.
+// other rule of ours goes, everywhere, and at last the strip, so that no host
+// sees a tag of a path that is half taken off. It needs no plan and no journal,
+// does all devices side by side, goes on past errors, and may be called again
+// and again.
 type Off struct {
 	Fleet    *inventory.Fleet
 	Only     []string // devices to take off; nil: all
@@ -23,8 +27,15 @@ type Off struct {
 	Report   func(Progress) // nil: nobody watches; called by one goroutine at a time
 }
 
-// StageRemove is the last stage of an Off.
-const StageRemove = "remove"
+// The stages of an Off after StageFence: everything but the fence goes, then
+// the fence and all that is left.
+const (
+	StageClear  = "clear"
+	StageRemove = "remove"
+)
+
+// offStages are the stages of taking off that a plan has, as an Off calls them.
+var offStages = map[string]string{StageFence: StageFence, StageReady: StageClear, StageOpen: StageRemove, StageChange: StageRemove}
 
 // Run does it. The error names every device that may still have something of
 // ours, and why.
@@ -53,26 +64,34 @@ func (o *Off) Run(ctx context.Context) error {
 		return err
 	}
 	var errs []error
+	var gone sync.Map // devices that have nothing of ours left
 	for i := range b.plan.Stages {
 		s := &b.plan.Stages[i]
-		if s.Name != StageFence {
-			continue // the rest goes as a whole
-		}
 		steps := map[string]*Step{}
 		var names []string
 		for k := range s.Waves {
 			for n := range s.Waves[k].Steps {
 				step := &s.Waves[k].Steps[n]
-				if n := &b.nodes[b.index[step.Device]]; n.seen.Facts.Strip.Level != vlanrules.Refused {
+				if none(&step.Want) || b.nodes[b.index[step.Device]].seen.Facts.Strip.Level != vlanrules.Refused {
 					steps[step.Device] = step
 					names = append(names, step.Device)
 				}
 			}
 		}
 		errs = append(errs, r.every(ctx, names, func(name string) error {
-			return o.step(ctx, r, s.Name, name, func(ctx context.Context, t Target) error { return bring(ctx, t, steps[name].Want) })
+			err := o.step(ctx, r, offStages[s.Name], name, func(ctx context.Context, t Target) error { return bring(ctx, t, steps[name].Want) })
+			if err == nil && none(&steps[name].Want) {
+				gone.Store(name, true)
+			}
+			return err
 		}))
 	}
+	// What is left is what did not answer, failed, or has nothing that could be
+	// seen.
+	devices = slices.DeleteFunc(slices.Clone(devices), func(name string) bool {
+		_, ok := gone.Load(name)
+		return ok
+	})
 	errs = append(errs, r.every(ctx, devices, func(name string) error {
 		return o.step(ctx, r, StageRemove, name, func(ctx context.Context, t Target) error { return t.Remove(ctx) })
 	}))

@@ -45,6 +45,28 @@ func (c *Client) Health(ctx context.Context, platform string) ([]vendors.PortHea
 	return out, nil
 }
 
+// MTUs asks for the MTU of every port that the device tells of, in bytes.
+func (c *Client) MTUs(ctx context.Context, platform string) (map[string]int, error) {
+	var m MTUs
+	if err := c.object(ctx, MTUPath, platform, MTUFormat, &m, func() string { return m.Format }); err != nil {
+		return nil, err
+	}
+	out := make(map[string]int, len(m.Ports))
+	for _, p := range m.Ports {
+		out[p.Port] = p.MTU
+	}
+	return out, nil
+}
+
+// SetMTU has the daemon set the MTU of one port, in bytes.
+func (c *Client) SetMTU(ctx context.Context, platform, port string, mtu int) error {
+	text, err := json.Marshal(MTUs{MTUFormat, []PortMTU{{port, mtu}}})
+	if err != nil {
+		return err
+	}
+	return c.change(ctx, http.MethodPut, MTUPath+query(platform), text)
+}
+
 // Configure gives the daemon a fleet file with exactly one local device. A
 // *vendors.PermanentError is a refusal that has changed nothing; after another
 // error the configuration may be in force, and the daemon goes on trying.

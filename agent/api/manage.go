@@ -6,19 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
 )
 
 // Paths of a daemon's socket that look at its device as a whole, and change
-// what it is to do. The first three take ?platform=NAME, for a daemon that has
-// no configuration yet.
+// what it is to do. They take ?platform=NAME, for a daemon that has no
+// configuration yet; a PUT of one tells it.
 const (
 	FactsPath  = "/v1/facts"  // GET: one Facts
 	SetupPath  = "/v1/setup"  // GET: one Setup
 	HealthPath = "/v1/health" // GET: one Health
+	MTUPath    = "/v1/mtu"    // GET: one MTUs; PUT: one MTUs with the ports to set
 	ConfigPath = "/v1/config" // PUT: a fleet file with exactly one local device; DELETE: everything of ours goes
 )
 
@@ -27,6 +30,7 @@ const (
 	FactsFormat  = "csig.facts/v1"
 	SetupFormat  = "csig.setup/v1"
 	HealthFormat = "csig.health/v1"
+	MTUFormat    = "csig.mtu/v1"
 	ErrorFormat  = "csig.error/v1"
 )
 
@@ -53,6 +57,18 @@ type PortHealth struct {
 	Discards uint64 `json:"discards"`
 }
 
+// MTUs is the MTU of ports, in bytes as the device counts them.
+type MTUs struct {
+	Format string    `json:"format"`
+	Ports  []PortMTU `json:"ports"` // in the order of their names
+}
+
+// PortMTU is the MTU of one port.
+type PortMTU struct {
+	Port string `json:"port"`
+	MTU  int    `json:"mtu"`
+}
+
 // Error is an answer other than success.
 type Error struct {
 	Format    string `json:"format"`
@@ -66,6 +82,11 @@ type Manager interface {
 	Facts(ctx context.Context, platform string) (vendors.Facts, error)
 	Setup(ctx context.Context, platform string) (vendors.Setup, error)
 	Health(ctx context.Context, platform string) ([]vendors.PortHealth, error)
+
+	// MTUs is the MTU of every port that the device tells of; SetMTU sets that
+	// of one.
+	MTUs(ctx context.Context, platform string) (map[string]int, error)
+	SetMTU(ctx context.Context, platform, port string, mtu int) error
 
 	// Configure makes the device do what a fleet file says, from now on and
 	// after a restart.
@@ -94,6 +115,29 @@ func (s *Server) Manage(m Manager) {
 			out.Ports = append(out.Ports, PortHealth(p))
 		}
 		return out, err
+	}))
+	s.mux.HandleFunc("GET "+MTUPath, answer(func(r *http.Request) (any, error) {
+		mtus, err := m.MTUs(r.Context(), r.FormValue("platform"))
+		out := MTUs{MTUFormat, []PortMTU{}}
+		for _, port := range slices.SortedFunc(maps.Keys(mtus), vendors.CompareNames) {
+			out.Ports = append(out.Ports, PortMTU{port, mtus[port]})
+		}
+		return out, err
+	}))
+	s.mux.HandleFunc("PUT "+MTUPath, answer(func(r *http.Request) (any, error) {
+		var want MTUs
+		if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxConfig)).Decode(&want); err != nil {
+			return nil, &vendors.PermanentError{Err: fmt.Errorf("reading the MTUs: %w", err)}
+		}
+		if want.Format != MTUFormat {
+			return nil, &vendors.PermanentError{Err: fmt.Errorf("MTUs come in format %q; this daemon reads %q", want.Format, MTUFormat)}
+		}
+		for _, p := range want.Ports {
+			if err := m.SetMTU(r.Context(), r.URL.Query().Get("platform"), p.Port, p.MTU); err != nil {
+				return nil, err
+			}
+		}
+		return struct{}{}, nil
 	}))
 	s.mux.HandleFunc("PUT "+ConfigPath, answer(func(r *http.Request) (any, error) {
 		file, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxConfig))

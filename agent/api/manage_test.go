@@ -11,8 +11,10 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -29,6 +31,7 @@ import (
 type manager struct {
 	platform string
 	file     string
+	mtus     map[string]int
 	err      error
 }
 
@@ -49,6 +52,17 @@ func (m *manager) Setup(_ context.Context, platform string) (vendors.Setup, erro
 func (m *manager) Health(_ context.Context, platform string) ([]vendors.PortHealth, error) {
 	m.platform = platform
 	return someHealth, m.err
+}
+func (m *manager) MTUs(_ context.Context, platform string) (map[string]int, error) {
+	m.platform = platform
+	return m.mtus, m.err
+}
+func (m *manager) SetMTU(_ context.Context, platform, port string, mtu int) error {
+	m.platform = platform
+	if m.err == nil {
+		m.mtus[port] = mtu
+	}
+	return m.err
 }
 func (m *manager) Configure(_ context.Context, file []byte) error {
 	m.file = string(file)
@@ -84,7 +98,7 @@ func manage(t *testing.T, m *manager, cfg *tls.Config) (socket string, addr net.
 }
 
 func TestManage(t *testing.T) {
-	m := &manager{}
+	m := &manager{mtus: map[string]int{"swp10": 1500, "swp9": 1600}}
 	socket, _ := manage(t, m, nil)
 	c := NewClient(socket)
 	defer c.Close()
@@ -97,6 +111,17 @@ func TestManage(t *testing.T) {
 	}
 	if h, err := c.Health(ctx, "c"); err != nil || !reflect.DeepEqual(h, someHealth) || m.platform != "c" {
 		t.Errorf("health %+v, %v", h, err)
+	}
+	if mtus, err := c.MTUs(ctx, "e"); err != nil || !maps.Equal(mtus, m.mtus) || m.platform != "e" {
+		t.Errorf("MTUs %v, %v", mtus, err)
+	}
+	if err := c.SetMTU(ctx, "f", "swp9", 9216); err != nil || m.mtus["swp9"] != 9216 || m.platform != "f" {
+		t.Errorf("set the MTU: %v, %v", err, m.mtus)
+	}
+	for text, want := range map[string]string{"{": "reading the MTUs", `{"format":"csig.mtu/v2"}`: "csig.mtu/v2"} {
+		if err := c.change(ctx, http.MethodPut, MTUPath, []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 	file := strings.Repeat("a long file\n", 50_000)
 	if err := c.Configure(ctx, []byte(file)); err != nil || m.file != file {
@@ -118,6 +143,9 @@ func TestManage(t *testing.T) {
 		want := "agent at " + socket + ": " + m.err.Error()
 		if err := c.Configure(ctx, []byte("x")); err == nil || err.Error() != want || errors.As(err, &perm) != permanent {
 			t.Errorf("%v (%T), want %q", err, err, want)
+		}
+		if err := c.SetMTU(ctx, "", "swp9", 1500); err == nil || err.Error() != want {
+			t.Errorf("%v, want %q", err, want)
 		}
 		if _, err := c.Setup(ctx, ""); err == nil || err.Error() != want {
 			t.Errorf("%v, want %q", err, want)

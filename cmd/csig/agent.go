@@ -127,7 +127,7 @@ func runAgent(ctx context.Context, o agentOptions) error {
 
 	var server *api.Server
 	daemon := agent.NewDaemon(agent.DaemonConfig{
-		File: o.file, Wait: o.wait, Shadow: o.shadow, Follow: o.follow, SelfTest: !o.noSelfTest, Version: version, Log: log,
+		File: o.file, Wait: o.wait, OffMark: api.OffMark(o.socket), Shadow: o.shadow, Follow: o.follow, SelfTest: !o.noSelfTest, Version: version, Log: log,
 		OpenSource: func(ctx context.Context, f *inventory.Fleet, d *inventory.Device) (counters.Source, error) {
 			return openSource(ctx, &f.Profile, d)
 		},

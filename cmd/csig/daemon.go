@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"reflect"
@@ -32,30 +31,27 @@ var (
 	_ plans.Target         = (*daemon)(nil)
 	_ plans.Configurer     = (*daemon)(nil)
 	_ vendors.HealthReader = (*daemon)(nil)
+	_ vendors.MTUSetter    = (*daemon)(nil)
 )
 
-// openDaemon connects to the daemon of a device. An emergency stop does without
-// one that does not answer, where the device can be driven directly; the daemon
-// puts its rules back when it is started again, and errors say so.
+// openDaemon connects to the daemon of a device. An emergency stop goes past one
+// that does not answer, where the device can be driven directly.
 func (r *reach) openDaemon(ctx context.Context, d *inventory.Device) (plans.Target, error) {
 	t, err := r.dialDaemon(ctx, d)
-	if !r.withoutDaemons || !d.Local && d.Management.NetNS == "" && d.Management.SSH == nil {
+	if r.past == nil || !d.Local && d.Management.NetNS == "" && d.Management.SSH == nil {
 		if err != nil {
 			return nil, err // not a nil *daemon in a Target that is not nil
 		}
 		return t, nil
 	}
-	if err == nil {
-		if _, err = t.client.Status(ctx); err == nil {
-			return t, nil
-		}
-		err = errors.Join(err, t.Close())
+	if err != nil {
+		return r.openPast(ctx, d, nil, err)
 	}
-	direct, err2 := r.direct(d)
-	if err2 != nil {
-		return nil, errors.Join(err, err2)
+	if err = t.answers(ctx); err == nil {
+		return t, nil
 	}
-	return direct, nil
+	defer t.Close()
+	return r.openPast(ctx, d, t.login, err)
 }
 
 // dialDaemon is a daemon at a unix socket of this machine, at one that SSH
@@ -126,6 +122,16 @@ func (t *daemon) Observe(ctx context.Context) (vendors.Setup, error) {
 // Health asks how the device's ports fare.
 func (t *daemon) Health(ctx context.Context) ([]vendors.PortHealth, error) {
 	return t.client.Health(ctx, t.dev.Platform)
+}
+
+// MTUs asks for the MTU of the device's ports.
+func (t *daemon) MTUs(ctx context.Context) (map[string]int, error) {
+	return t.client.MTUs(ctx, t.dev.Platform)
+}
+
+// SetMTU has the daemon set the MTU of one port.
+func (t *daemon) SetMTU(ctx context.Context, port string, mtu int) error {
+	return t.client.SetMTU(ctx, t.dev.Platform, port, mtu)
 }
 
 // Diff is that of the platform, with the configuration. A daemon records its

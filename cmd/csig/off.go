@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +24,10 @@ func newOff() *cobra.Command {
 		Long: `Take CSIG off a fleet at once: ports that face hosts strip the tag first, then every
 rule of csig goes, on all devices side by side. It needs no plan and no journal, goes
 on past devices that do not answer and names them, and may be run again and again.
-An agent that is still running puts its rules back: stop it too. Ctrl-C finishes the
+A daemon that the fleet file names removes its rules itself, and waits. One that does
+not answer is gone past, where the device can be reached without it, and finds a mark
+when it is started: it then programs nothing until csig apply tells it to. Any other
+agent that is still running puts its rules back: stop it too. Ctrl-C finishes the
 devices in hand and stops, with exit code 3; 1 is for an error.`,
 		Example: `  csig off -i fabric.yaml
   csig off -i fabric.yaml --device leaf1`,
@@ -34,8 +38,13 @@ devices in hand and stops, with exit code 3; 1 is for an error.`,
 				return err
 			}
 			reach := newReach(fleet)
-			reach.withoutDaemons = true
 			show := newProgress(cmd, asJSON, "off")
+			var past sync.Map // each step opens its device anew: one line each will do
+			reach.past = func(device, mark string) {
+				if _, said := past.LoadOrStore(device, true); !said {
+					fmt.Fprintf(cmd.ErrOrStderr(), "csig: device %s: its daemon does not answer: going past it; the mark %s there keeps it off when it is started\n", device, mark)
+				}
+			}
 			off := &plans.Off{
 				Fleet: fleet, Only: devices, Open: reach.open, Parallel: parallel, Limit: limit, Report: show.report,
 			}

@@ -19,9 +19,10 @@ type reach struct {
 	fleet    *inventory.Fleet
 	registry *all.Registry
 
-	// withoutDaemons drives a device directly, where that can be, when the
-	// daemon that it is to be driven through does not answer: for csig off.
-	withoutDaemons bool
+	// past is told of each device that is driven directly because its daemon
+	// does not answer, with the mark that then keeps that daemon from putting
+	// things back: for csig off. nil: a daemon has to answer.
+	past func(device, mark string)
 }
 
 func newReach(f *inventory.Fleet) *reach { return &reach{fleet: f, registry: all.Default()} }

@@ -1,0 +1,50 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// OffError says that csig off has taken the device off past a daemon that did
+// not answer: nothing is programmed until somebody decides otherwise.
+type OffError struct {
+	Mark string    // the file that says so
+	At   time.Time // when
+	File string    // the configuration that is not run
+}
+
+func (e *OffError) Error() string {
+	return fmt.Sprintf("csig off took this device off at %s, while no daemon answered, and left the mark %s: nothing is programmed; csig apply gives a daemon with --wait its next configuration; to run %s again as it is, remove the mark and start anew",
+		e.At.Format(time.RFC3339), e.Mark, e.File)
+}
+
+// off is an *OffError while there is a mark of csig off. One that cannot be
+// read is an error, too: the emergency stop is not to be undone by accident.
+func (d *Daemon) off() error {
+	if d.cfg.OffMark == "" || d.cfg.Shadow || d.cfg.Follow { // these put nothing back
+		return nil
+	}
+	info, err := os.Stat(d.cfg.OffMark)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("is there a mark of csig off? %w", err)
+	}
+	return &OffError{Mark: d.cfg.OffMark, At: info.ModTime().UTC(), File: d.cfg.File}
+}
+
+// on removes the mark of csig off: what the device is to do has been decided
+// since.
+func (d *Daemon) on() error {
+	if d.cfg.OffMark == "" {
+		return nil
+	}
+	if err := os.Remove(d.cfg.OffMark); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the mark of csig off, at which the next start would stop: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/ssh"
+)
+
+// daemonPatience is how long csig off waits for a daemon to say that it is
+// there.
+const daemonPatience = 2 * time.Second
+
+// answers is nil where the daemon is there.
+func (t *daemon) answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, daemonPatience)
+	defer cancel()
+	_, err := t.client.Status(ctx)
+	return err
+}
+
+// openPast drives a device directly, past its daemon, and marks it first, so
+// that the daemon does not put back what goes when it is started again. why is
+// what the daemon's silence looks like; login, if any, is a connection to the
+// device.
+func (r *reach) openPast(ctx context.Context, d *inventory.Device, login *ssh.Client, why error) (plans.Target, error) {
+	direct, err := r.direct(d)
+	if err != nil {
+		return nil, errors.Join(why, err)
+	}
+	socket := d.Management.Daemon.Socket
+	if socket == "" {
+		socket = "/run/csig/agent.sock" // its own, beside the port
+	}
+	mark := api.OffMark(socket)
+	if err := r.mark(ctx, d, login, mark); err != nil {
+		return &unmarked{direct, fmt.Errorf("its daemon does not answer, and puts everything back when it is started: no mark could be left there that tells it: %w; keep it from being started, or make the file %s yourself", err, mark)}, nil
+	}
+	r.past(d.Name, mark)
+	return direct, nil
+}
+
+// unmarked is a device whose daemon may put back what is removed.
+type unmarked struct {
+	plans.Target
+	why error
+}
+
+// Remove removes everything of ours, and says that it may come back.
+func (t *unmarked) Remove(ctx context.Context) error { return errors.Join(t.Target.Remove(ctx), t.why) }
+
+// plainPath is a path that every shell takes for one word.
+var plainPath = regexp.MustCompile(`^/[A-Za-z0-9._/+@:-]+$`)
+
+// mark leaves the mark of csig off on a device.
+func (r *reach) mark(ctx context.Context, d *inventory.Device, login *ssh.Client, mark string) error {
+	text := "csig off took this device off at " + time.Now().UTC().Format(time.RFC3339) + "\n"
+	if cfg := (vendors.Config{Device: *d}); d.Management.NetNS != "" || !cfg.Afar() {
+		if err := os.MkdirAll(filepath.Dir(mark), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(mark, []byte(text), 0o644)
+	}
+	if !plainPath.MatchString(mark) {
+		return fmt.Errorf("the path %q is not one for a command line", mark)
+	}
+	if login == nil {
+		var err error
+		if login, err = ssh.Dial(ctx, ssh.Config{Address: d.Address, Login: *d.Management.SSH}); err != nil {
+			return err
+		}
+		defer login.Close()
+	}
+	dir := filepath.Dir(mark)
+	_, err := login.Run(ctx, fmt.Sprintf(`/bin/sh -c 't=$(cat); { mkdir -p %[1]s && echo "$t" >%[2]s; } 2>/dev/null || { sudo -n mkdir -p %[1]s && echo "$t" | sudo -n tee %[2]s >/dev/null; }'`, dir, mark), []byte(text))
+	return err
+}
