@@ -3,7 +3,6 @@ package integration
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -20,108 +19,29 @@ import (
 	"github.com/mdlayher/packet"
 
 	"github.com/csig-agent/csig/integration/fabric"
-	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 )
-
-// row is switches in a row between two hosts, h1 ── s1 ── … ── sN ── h2, and
-// the fleet file that describes them.
-type row struct {
-	fabric.Fabric
-	t        testing.TB
-	switches []*fabric.Node
-	h1, h2   *fabric.Port
-	dir      string
-	fleet    string       // path
-	from     *fabric.Node // where csig runs; nil: here
-}
-
-func newRow(t testing.TB, n int) *row {
-	t.Helper()
-	r := &row{t: t, dir: t.TempDir()}
-	t.Cleanup(func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	var text strings.Builder
-	text.WriteString(`format: csig.fleet/v1
-profile:
-  name: row
-  tpid: 0x9900
-  layout: draft-00
-  interval: 100ms
-  signals: {abw: {buckets: log-100M}, abwc: {buckets: log}}
-defaults: {platform: linux, port: {speed: 50M}}
-hosts:
-  - {name: h1, csig: true}
-  - {name: h2, csig: true}
-devices:
-`)
-	a, err := r.AddHost("h1")
-	check(err)
-	near := fabric.End{Node: a, Port: "eth0"}
-	var cables [][2]*fabric.Port
-	for i := range n {
-		name := fmt.Sprintf("s%d", i+1)
-		s, err := r.AddSwitch(name)
-		check(err)
-		p, q, err := r.Connect(near, fabric.End{Node: s, Port: "west"}, 0)
-		check(err)
-		cables = append(cables, [2]*fabric.Port{p, q})
-		r.switches = append(r.switches, s)
-		near = fabric.End{Node: s, Port: "east"}
-		fmt.Fprintf(&text, "  - {name: %s, management: {netns: /proc/%d/fd/%d}}\n", name, os.Getpid(), s.FD())
-	}
-	b, err := r.AddHost("h2")
-	check(err)
-	p, q, err := r.Connect(near, fabric.End{Node: b, Port: "eth0"}, 0)
-	check(err)
-	cables = append(cables, [2]*fabric.Port{p, q})
-	r.h1, r.h2 = cables[0][0], q
-	for i, s := range r.switches {
-		check(s.Forward(r.h2.MAC, cables[i+1][0]))
-		check(s.Forward(r.h1.MAC, cables[i][1]))
-	}
-	text.WriteString("links:\n  - h1 - s1:west\n")
-	for i := 1; i < n; i++ {
-		fmt.Fprintf(&text, "  - s%d:east - s%d:west\n", i, i+1)
-	}
-	fmt.Fprintf(&text, "  - s%d:east - h2\n", n)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	check(r.WaitUp(ctx))
-	r.fleet = filepath.Join(r.dir, "row.yaml")
-	check(os.WriteFile(r.fleet, []byte(text.String()), 0o600))
-	return r
-}
 
 // path is a file of the row's directory.
 func (r *row) path(name string) string { return filepath.Join(r.dir, name) }
 
+// command is csig where the row's is run.
+func (r *row) command(args ...string) *fabric.Cmd { return r.from.Command(csig, args...) }
+
 // csig runs the command and returns what it prints, and its exit code.
 func (r *row) csig(args ...string) (string, int) {
 	r.t.Helper()
-	var out []byte
-	var err error
-	if r.from != nil {
-		out, err = r.from.Command(csig, args...).CombinedOutput()
-	} else {
-		out, err = exec.Command(csig, args...).CombinedOutput()
-	}
+	var out bytes.Buffer
+	cmd := r.command(args...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		r.t.Fatal(err)
 	}
 	if exit != nil {
-		return string(out), exit.ExitCode()
+		return out.String(), exit.ExitCode()
 	}
-	return string(out), 0
+	return out.String(), 0
 }
 
 // want runs the command and wants an exit code.
@@ -340,26 +260,10 @@ func TestRollOutOverSSH(t *testing.T) {
 	done := r.rulesets()
 	r.want(0, "rollback", r.path("local.journal"))
 
-	s2 := r.switches[1]
-	if out, err := s2.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	d := sshtest.Start(t, sshtest.Options{Start: func(cmd *exec.Cmd) error { return s2.Do(cmd.Start) }})
-	r.from = s2 // its loopback is where that sshd listens
-	text, err := os.ReadFile(r.fleet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	netns := fmt.Sprintf("{name: s2, management: {netns: /proc/%d/fd/%d}}", os.Getpid(), s2.FD())
-	ssh := fmt.Sprintf("{name: s2, address: %s, management: {ssh: {user: %s, port: %d, key: %s, known_hosts: %s}}}", d.Address, d.Login.User, d.Login.Port, d.Login.Key, d.Login.KnownHosts)
-	if !bytes.Contains(text, []byte(netns)) {
-		t.Fatalf("no %s in\n%s", netns, text)
-	}
-	if err := os.WriteFile(r.fleet, bytes.Replace(text, []byte(netns), []byte(ssh), 1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	r.ways[1] = bySSH
+	r.edit(r.reached(1, byNetNS), r.reached(1, bySSH))
 	out := r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"), "--device", "s2")
-	if !strings.Contains(out, "ssh "+d.Login.User+"@"+d.Address) {
+	if !strings.Contains(out, "@10.9.2.2") {
 		t.Errorf("the plan does not say how s2 is reached:\n%s", out)
 	}
 	r.want(0, "apply", r.path("plan"), "--soak", "20ms")
@@ -449,7 +353,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 // step; false when the plan ended before.
 func (r *row) applyAndKill(nth int, journal string) bool {
 	r.t.Helper()
-	cmd := exec.Command(csig, "apply", r.path("plan"), "--soak", "0s", "--json", "--parallel", "2", "--journal", journal)
+	cmd := r.command("apply", r.path("plan"), "--soak", "0s", "--json", "--parallel", "2", "--journal", journal)
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		r.t.Fatal(err)

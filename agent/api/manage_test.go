@@ -2,26 +2,18 @@ package api
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
-	"math/big"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/csig-agent/csig/agent/api/tlstest"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
@@ -153,76 +145,25 @@ func TestManage(t *testing.T) {
 	}
 }
 
-// authority makes certificates.
-type authority struct {
-	t    *testing.T
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	next int64
-}
-
-func newAuthority(t *testing.T) *authority {
-	a := &authority{t: t, dir: t.TempDir()}
-	a.cert, a.key = a.make("ca", true)
-	return a
-}
-
-// make makes a certificate for name, and returns it.
-func (a *authority) make(name string, ca bool) (*x509.Certificate, *ecdsa.PrivateKey) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	a.next++
-	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{name}, IsCA: ca, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	parent, signer := a.cert, a.key
-	if ca {
-		tmpl.KeyUsage, parent, signer = x509.KeyUsageCertSign, tmpl, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, parent, &key.PublicKey, signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	for suffix, block := range map[string]*pem.Block{".pem": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(filepath.Join(a.dir, name+suffix), pem.EncodeToMemory(block), 0o600); err != nil {
-			a.t.Fatal(err)
-		}
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return cert, key
-}
-
 // files are those of a name's certificate, and of this authority.
-func (a *authority) files(name string) TLSFiles {
-	return TLSFiles{Cert: filepath.Join(a.dir, name+".pem"), Key: filepath.Join(a.dir, name+".key"), CA: filepath.Join(a.dir, "ca.pem")}
+func files(a *tlstest.Authority, name string) TLSFiles {
+	cert, key := a.Files(name)
+	return TLSFiles{Cert: cert, Key: key, CA: a.CA}
 }
 
 func TestOnlyCertificatesGetIn(t *testing.T) {
-	ours, theirs := newAuthority(t), newAuthority(t)
-	ours.make("leaf1", false)
-	ours.make("operator", false)
-	theirs.make("operator", false)
-	server, err := ours.files("leaf1").Server()
+	ours, theirs := tlstest.New(t), tlstest.New(t)
+	ours.Certify("leaf1")
+	ours.Certify("operator")
+	theirs.Certify("operator")
+	server, err := files(ours, "leaf1").Server()
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := &manager{}
 	_, addr := manage(t, m, server)
-	stranger := theirs.files("operator")
-	stranger.CA = ours.files("operator").CA // who trusts the daemon, and is not trusted
+	stranger := files(theirs, "operator")
+	stranger.CA = files(ours, "operator").CA // who trusts the daemon, and is not trusted
 	for _, tc := range []struct {
 		name   string
 		files  TLSFiles
@@ -230,12 +171,12 @@ func TestOnlyCertificatesGetIn(t *testing.T) {
 		edit   func(*tls.Config)
 		says   string // "": it gets in
 	}{
-		{"ours", ours.files("operator"), "leaf1", nil, ""},
-		{"without a certificate", ours.files("operator"), "leaf1", func(c *tls.Config) { c.Certificates = nil }, "certificate required"},
+		{"ours", files(ours, "operator"), "leaf1", nil, ""},
+		{"without a certificate", files(ours, "operator"), "leaf1", func(c *tls.Config) { c.Certificates = nil }, "certificate required"},
 		{"of another authority", stranger, "leaf1", nil, "unknown certificate authority"},
-		{"who does not trust the daemon", theirs.files("operator"), "leaf1", nil, "unknown authority"},
-		{"who wants another daemon", ours.files("operator"), "leaf2", nil, "not leaf2"},
-		{"with an older TLS", ours.files("operator"), "leaf1", func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS12, tls.VersionTLS12 }, "protocol version"},
+		{"who does not trust the daemon", files(theirs, "operator"), "leaf1", nil, "unknown authority"},
+		{"who wants another daemon", files(ours, "operator"), "leaf2", nil, "not leaf2"},
+		{"with an older TLS", files(ours, "operator"), "leaf1", func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS12, tls.VersionTLS12 }, "protocol version"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m.file = ""
@@ -263,8 +204,8 @@ func TestOnlyCertificatesGetIn(t *testing.T) {
 }
 
 func TestTLSFilesNameWhatIsWrong(t *testing.T) {
-	a := newAuthority(t)
-	a.make("leaf1", false)
+	a := tlstest.New(t)
+	a.Certify("leaf1")
 	for _, tc := range []struct {
 		edit func(*TLSFiles)
 		says string
@@ -273,7 +214,7 @@ func TestTLSFilesNameWhatIsWrong(t *testing.T) {
 		{func(f *TLSFiles) { f.CA = "/nowhere.pem" }, "/nowhere.pem"},
 		{func(f *TLSFiles) { f.CA = f.Key }, "there is no certificate in it"},
 	} {
-		f := a.files("leaf1")
+		f := files(a, "leaf1")
 		tc.edit(&f)
 		_, err := f.Server()
 		_, err2 := f.Client("leaf1")

@@ -1,0 +1,87 @@
+// Package tlstest makes certificates for tests: authorities, and what they
+// certify, in the files that csig takes.
+package tlstest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Authority certifies who is who, for an hour.
+type Authority struct {
+	CA string // file of its own certificate (PEM)
+
+	t    testing.TB
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	next int64
+}
+
+// New makes an authority whose files go with the test.
+func New(t testing.TB) *Authority {
+	t.Helper()
+	a := &Authority{t: t, dir: t.TempDir()}
+	a.cert, a.key = a.make("ca", true)
+	a.CA, _ = a.Files("ca")
+	return a
+}
+
+// Certify makes a certificate for a name, for either end of a connection, and
+// returns its files.
+func (a *Authority) Certify(name string) (cert, key string) {
+	a.t.Helper()
+	a.make(name, false)
+	return a.Files(name)
+}
+
+// Files are those of a name that was certified.
+func (a *Authority) Files(name string) (cert, key string) {
+	return filepath.Join(a.dir, name+".pem"), filepath.Join(a.dir, name+".key")
+}
+
+func (a *Authority) make(name string, ca bool) (*x509.Certificate, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.next++
+	tmpl := &x509.Certificate{
+		SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{name}, IsCA: ca, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	parent, signer := a.cert, a.key
+	if ca {
+		tmpl.KeyUsage, parent, signer = x509.KeyUsageCertSign, tmpl, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, parent, &key.PublicKey, signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	certFile, keyFile := a.Files(name)
+	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return cert, key
+}

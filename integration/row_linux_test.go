@@ -1,0 +1,277 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/agent/api/tlstest"
+	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/vendors/ssh/sshtest"
+)
+
+// way is how csig drives a switch of a row.
+type way int
+
+const (
+	byNetNS     way = iota // the local driver, in the switch's namespace
+	bySSH                  // commands over SSH; it cannot strip
+	byDaemon               // csig agent, at a unix socket of this machine
+	byDaemonSSH            // csig agent, at a unix socket that SSH forwards
+	byDaemonTLS            // csig agent, at a TCP port with certificates of both ends
+)
+
+func (w way) daemon() bool { return w >= byDaemon }
+
+// row is switches in a row between two hosts, h1 ── s1 ── … ── sN ── h2, and
+// the fleet file that describes them. csig runs in a namespace of its own, from
+// which a link apart from the row leads to each switch that is driven from afar.
+type row struct {
+	fabric.Fabric
+	t        testing.TB
+	ways     []way
+	switches []*fabric.Node
+	h1, h2   *fabric.Port
+	dir      string
+	fleet    string       // path
+	from     *fabric.Node // where csig runs
+	ca       *tlstest.Authority
+}
+
+func newRow(t testing.TB, n int) *row {
+	t.Helper()
+	return newMixedRow(t, make([]way, n)...)
+}
+
+func newMixedRow(t testing.TB, ways ...way) *row {
+	t.Helper()
+	r := &row{t: t, dir: t.TempDir(), ways: ways}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var text strings.Builder
+	text.WriteString(`format: csig.fleet/v1
+profile:
+  name: row
+  tpid: 0x9900
+  layout: draft-00
+  interval: 100ms
+  signals: {abw: {buckets: log-100M}, abwc: {buckets: log}}
+policy: {on_stale: conservative}
+defaults: {platform: linux, port: {speed: 50M}}
+hosts:
+  - {name: h1, csig: true}
+  - {name: h2, csig: true}
+devices:
+`)
+	var err error
+	r.from, err = r.AddHost("operator")
+	check(err)
+	a, err := r.AddHost("h1")
+	check(err)
+	near := fabric.End{Node: a, Port: "eth0"}
+	var cables [][2]*fabric.Port
+	for i, way := range ways {
+		s, err := r.AddSwitch(fmt.Sprintf("s%d", i+1))
+		check(err)
+		p, q, err := r.Connect(near, fabric.End{Node: s, Port: "west"}, 0)
+		check(err)
+		cables = append(cables, [2]*fabric.Port{p, q})
+		r.switches = append(r.switches, s)
+		near = fabric.End{Node: s, Port: "east"}
+		fmt.Fprintf(&text, "  - {name: %s, %s}\n", s.Name(), r.reached(i, way))
+	}
+	b, err := r.AddHost("h2")
+	check(err)
+	p, q, err := r.Connect(near, fabric.End{Node: b, Port: "eth0"}, 0)
+	check(err)
+	cables = append(cables, [2]*fabric.Port{p, q})
+	r.h1, r.h2 = cables[0][0], q
+	for i, s := range r.switches {
+		check(s.Forward(r.h2.MAC, cables[i+1][0]))
+		check(s.Forward(r.h1.MAC, cables[i][1]))
+	}
+	text.WriteString("links:\n  - h1 - s1:west\n")
+	for i := 1; i < len(ways); i++ {
+		fmt.Fprintf(&text, "  - s%d:east - s%d:west\n", i, i+1)
+	}
+	fmt.Fprintf(&text, "  - s%d:east - h2\n", len(ways))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	check(r.WaitUp(ctx))
+	r.fleet = filepath.Join(r.dir, "row.yaml")
+	check(os.WriteFile(r.fleet, []byte(text.String()), 0o600))
+	return r
+}
+
+// reached prepares a switch to be driven in some way, and is what the fleet
+// file says of that.
+func (r *row) reached(i int, w way) string {
+	r.t.Helper()
+	netns := fmt.Sprintf("netns: /proc/%d/fd/%d", os.Getpid(), r.switches[i].FD())
+	socket := "daemon: {socket: " + r.socket(i) + "}"
+	switch w {
+	case byNetNS:
+		return "management: {" + netns + "}"
+	case byDaemon:
+		return "management: {" + netns + ", " + socket + "}"
+	}
+	address := r.manage(i)
+	if w == byDaemonTLS {
+		if r.ca == nil {
+			r.ca = tlstest.New(r.t)
+			r.ca.Certify("operator")
+		}
+		name := r.switches[i].Name()
+		r.ca.Certify(name)
+		cert, key := r.ca.Files("operator")
+		return fmt.Sprintf("address: %s, management: {daemon: {port: 7443, tls: {ca: %s, cert: %s, key: %s, server_name: %s}}}", address, r.ca.CA, cert, key, name)
+	}
+	s := r.switches[i]
+	d := sshtest.Start(r.t, sshtest.Options{Address: address, Start: func(cmd *exec.Cmd) error { return s.Do(cmd.Start) }})
+	ssh := fmt.Sprintf("ssh: {user: %s, port: %d, key: %s, known_hosts: %s}", d.Login.User, d.Login.Port, d.Login.Key, d.Login.KnownHosts)
+	if w == byDaemonSSH {
+		return "address: " + address + ", management: {" + ssh + ", " + socket + "}"
+	}
+	return "address: " + address + ", management: {" + ssh + "}"
+}
+
+// manage lays the management link of a switch, and returns its address there.
+func (r *row) manage(i int) string {
+	r.t.Helper()
+	s := r.switches[i]
+	name := "to-" + s.Name()
+	up := func(name, address string) error {
+		l, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		addr, err := netlink.ParseAddr(address)
+		if err != nil {
+			return err
+		}
+		if err := netlink.AddrAdd(l, addr); err != nil {
+			return err
+		}
+		return netlink.LinkSetUp(l)
+	}
+	err := r.from.Do(func() error {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name = name
+		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "mgmt", PeerNamespace: netlink.NsFd(s.FD())}); err != nil {
+			return err
+		}
+		return up(name, fmt.Sprintf("10.9.%d.1/24", i+1))
+	})
+	if err == nil {
+		err = s.Do(func() error { return up("mgmt", fmt.Sprintf("10.9.%d.2/24", i+1)) })
+	}
+	if err != nil {
+		r.t.Fatalf("management link of %s: %v", s.Name(), err)
+	}
+	return fmt.Sprintf("10.9.%d.2", i+1)
+}
+
+// socket is where the daemon of a switch listens.
+func (r *row) socket(i int) string { return r.path(r.switches[i].Name() + ".sock") }
+
+// file is the configuration of a switch's daemon.
+func (r *row) file(i int) string { return r.path(r.switches[i].Name() + ".yaml") }
+
+// daemon starts the daemon of a switch.
+func (r *row) daemon(i int) *agent {
+	r.t.Helper()
+	name := r.switches[i].Name()
+	args := []string{"agent", "-c", r.file(i), "--socket", r.socket(i), "--wait", "--no-self-test"}
+	if r.ways[i] == byDaemonTLS {
+		cert, key := r.ca.Files(name)
+		args = append(args, "--listen", fmt.Sprintf("10.9.%d.2:7443", i+1), "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", r.ca.CA)
+	}
+	a := launchIn(r.t, r.switches[i].Command(csig, args...), r.socket(i))
+	a.await("that it is there", func(s *api.Status) bool { return s.Waiting != "starting" })
+	return a
+}
+
+// daemons starts the daemon of every switch that is driven through one.
+func (r *row) daemons() []*agent {
+	r.t.Helper()
+	var out []*agent
+	for i, w := range r.ways {
+		if w.daemon() {
+			out = append(out, r.daemon(i))
+		}
+	}
+	return out
+}
+
+// edit replaces a part of the fleet file, and returns what puts it back.
+func (r *row) edit(old, with string) (restore func()) {
+	r.t.Helper()
+	text, err := os.ReadFile(r.fleet)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	write := func(text string) {
+		if err := os.WriteFile(r.fleet, []byte(text), 0o600); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	changed := strings.ReplaceAll(string(text), old, with)
+	if changed == string(text) {
+		r.t.Fatalf("no %q in\n%s", old, text)
+	}
+	write(changed)
+	return func() { write(string(text)) }
+}
+
+// mtus is the MTU of every port of the row.
+func (r *row) mtus() map[string]int {
+	r.t.Helper()
+	out := map[string]int{}
+	for _, s := range r.switches {
+		for _, name := range []string{"west", "east"} {
+			err := s.Do(func() error {
+				l, err := netlink.LinkByName(name)
+				if err == nil {
+					out[s.Name()+":"+name] = l.Attrs().MTU
+				}
+				return err
+			})
+			if err != nil {
+				r.t.Fatal(err)
+			}
+		}
+	}
+	return out
+}
+
+// setMTU sets the MTU of one port, behind csig's back.
+func (r *row) setMTU(i int, port string, mtu int) {
+	r.t.Helper()
+	err := r.switches[i].Do(func() error {
+		l, err := netlink.LinkByName(port)
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetMTU(l, mtu)
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
