@@ -114,7 +114,7 @@ func (r *row) traffic() *traffic {
 			if err != nil {
 				return err
 			}
-			c, err = packet.Listen(i, packet.Raw, 0x88b5, nil)
+			c, err = packet.Listen(i, packet.Raw, 0x88b6, nil)
 			return err
 		})
 		if err != nil {
@@ -136,7 +136,7 @@ func (w *traffic) frame(n uint32) []byte {
 	b := make([]byte, 64+n*97%1400)
 	copy(b, w.far)
 	copy(b[6:], w.near)
-	binary.BigEndian.PutUint16(b[12:], 0x88b5)
+	binary.BigEndian.PutUint16(b[12:], 0x88b6)
 	binary.BigEndian.PutUint32(b[14:], n)
 	for i := 18; i < len(b); i++ {
 		b[i] = byte(n>>(i%4*8)) ^ byte(i)

@@ -1,0 +1,141 @@
+package integration
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/integration/probe"
+)
+
+// The emergency stop with every daemon killed, twice: hosts see tags until
+// their ports strip, then none, and at last those that were sent, never again
+// one that a switch has written. The daemons find a mark when they are started,
+// and wait.
+func TestOffPastDeadDaemons(t *testing.T) {
+	r := newMixedRow(t, byDaemon, byDaemonSSH, byNetNS, byDaemon)
+	if !r.mayStrip() {
+		return
+	}
+	before := r.rulesets()
+	agents := r.daemons()
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
+	r.want(0, "apply", r.path("plan"), "--soak", "0s", "--parallel", "1")
+	for _, a := range agents {
+		a.live()
+	}
+	streams := []*tags{r.tags(r.h1, r.h2, 0), r.tags(r.h2, r.h1, 0)}
+	for _, s := range streams {
+		s.await("with what the path says", s.updated)
+	}
+	for _, a := range agents {
+		_ = a.signal(syscall.SIGKILL) // how it exits says nothing
+	}
+
+	var order []event
+	log, code := r.follow(func(e event) { order = append(order, e) }, "off", "-i", r.fleet)
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s", code, log)
+	}
+	for i, s := range []string{"s1", "s2", "s4"} {
+		mark := api.OffMark(r.socket([]int{0, 1, 3}[i]))
+		if !strings.Contains(log, "device "+s+": its daemon does not answer") || !strings.Contains(log, mark) {
+			t.Errorf("it does not say that it goes past the daemon of %s:\n%s", s, log)
+		}
+		if _, err := os.Stat(mark); err != nil {
+			t.Error(err)
+		}
+	}
+	wantOrder(t, order, []string{"fence s1", "fence s4"}, []string{"clear s1", "clear s2", "clear s3", "clear s4"}, []string{"remove s1", "remove s4"})
+	r.wantRules(before, "after csig off")
+	for _, s := range streams {
+		s.await("as it was sent, without rules", s.untouched)
+		s.wantPhases(s.updated, untagged, s.untouched)
+	}
+	r.want(0, "off", "-i", r.fleet)
+	r.wantRules(before, "after another csig off")
+
+	// An agent that may not wait does not start, and says why.
+	out, err := r.switches[0].Command(csig, "agent", "-c", r.file(0), "--socket", r.socket(0), "--no-self-test").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "remove the mark") {
+		t.Errorf("%v: %s", err, out)
+	}
+
+	// Started again, the daemons keep their configuration aside.
+	agents = r.daemons()
+	for i, a := range agents {
+		s := a.await("that it waits", waits)
+		mark := api.OffMark(r.socket([]int{0, 1, 3}[i]))
+		if !strings.Contains(s.Waiting, mark) || !strings.Contains(s.Waiting, "csig off") {
+			t.Errorf("status says it waits %s", s.Waiting)
+		}
+	}
+	r.wantRules(before, "with the daemons back")
+	for _, i := range []int{0, 1, 3} {
+		if _, err := os.Stat(r.file(i)); err != nil {
+			t.Error(err)
+		}
+	}
+
+	// What csig apply tells them they do, and the mark is gone.
+	_ = os.Remove(r.path("plan.journal"))
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
+	r.want(0, "apply", r.path("plan"), "--soak", "0s")
+	for _, a := range agents {
+		a.live()
+	}
+	for _, i := range []int{0, 1, 3} {
+		if _, err := os.Stat(api.OffMark(r.socket(i))); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the mark: %v", err)
+		}
+	}
+	r.want(0, "plan", "-i", r.fleet)
+	r.want(0, "off", "-i", r.fleet)
+	r.wantRules(before, "off with living daemons")
+}
+
+// wantOrder wants things to have been done in groups, one after the other.
+func wantOrder(t *testing.T, got []event, groups ...[]string) {
+	t.Helper()
+	at := 0
+	for _, g := range groups {
+		want := map[string]bool{}
+		for _, s := range g {
+			want[s] = true
+		}
+		for range g {
+			if at == len(got) || !want[got[at].Stage+" "+got[at].Device] || got[at].Event != "done" {
+				t.Fatalf("at %d: %+v, want one of %v", at, got, g)
+			}
+			at++
+		}
+	}
+	if at != len(got) {
+		t.Errorf("and then: %+v", got[at:])
+	}
+}
+
+// wantPhases wants the frames that arrived to be of one kind, then of the next,
+// and each kind to be there.
+func (s *tags) wantPhases(kinds ...func(*probe.Received) bool) {
+	s.t.Helper()
+	phase, seen := 0, make([]int, len(kinds))
+	for i, f := range s.all() {
+		for phase < len(kinds) && !kinds[phase](&f) {
+			phase++
+		}
+		if phase == len(kinds) {
+			s.t.Fatalf("frame %d of %d is of no kind that may come now: tagged %v, %+v; so far %v", i, len(s.all()), f.Tagged, f.Tag, seen)
+		}
+		seen[phase]++
+	}
+	for i, n := range seen {
+		if n == 0 {
+			s.t.Errorf("no frame of kind %d: %v", i, seen)
+		}
+	}
+}
