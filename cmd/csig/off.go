@@ -2,12 +2,15 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/vendors"
 )
 
 func newOff() *cobra.Command {
@@ -39,16 +42,20 @@ devices in hand and stops, with exit code 3; 1 is for an error.`,
 			}
 			reach := newReach(fleet)
 			show := newProgress(cmd, asJSON, "off")
-			var past sync.Map // each step opens its device anew: one line each will do
+			var mu sync.Mutex
+			past := map[string]string{} // each step opens its device anew
 			reach.past = func(device, mark string) {
-				if _, said := past.LoadOrStore(device, true); !said {
-					fmt.Fprintf(cmd.ErrOrStderr(), "csig: device %s: its daemon does not answer: going past it; the mark %s there keeps it off when it is started\n", device, mark)
-				}
+				mu.Lock()
+				defer mu.Unlock()
+				past[device] = mark
 			}
 			off := &plans.Off{
 				Fleet: fleet, Only: devices, Open: reach.open, Parallel: parallel, Limit: limit, Report: show.report,
 			}
 			err = show.during(cmd.Context(), off.Run)
+			for _, device := range slices.SortedFunc(maps.Keys(past), vendors.CompareNames) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "csig: device %s: its daemon does not answer: off went past it; the mark %s there keeps it off when it is started\n", device, past[device])
+			}
 			switch {
 			case show.interrupted(cmd.Context(), err):
 				fmt.Fprintf(cmd.ErrOrStderr(), "csig: %s: the devices in hand are finished, others may still have rules; run it again for the rest\n", why(cmd.Context()))
