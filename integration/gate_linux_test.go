@@ -1,8 +1,13 @@
 package integration
 
 import (
+	"bytes"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/csig-agent/csig/integration/fabric"
 )
 
 // filter drops frames of a switch that match, on their way out of a port.
@@ -68,5 +73,82 @@ func TestLongGateNamesTheLink(t *testing.T) {
 	out := r.want(0, "apply", r.path("plan"), "--soak", "0s", "--journal", r.path("dead"))
 	if want := "no frame of any kind gets from s2:east to s3:west, and none did before the wave"; strings.Count(out, want) != 1 {
 		t.Errorf("it does not say once %q:\n%s", want, out)
+	}
+}
+
+// withHosts tells the fleet file how to get at the two hosts.
+func (r *row) withHosts() {
+	r.t.Helper()
+	text, err := os.ReadFile(r.fleet)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, h := range []*fabric.Port{r.h1, r.h2} {
+		name := h.Node().Name()
+		text = bytes.Replace(text, []byte("{name: "+name+", csig: true}"),
+			fmt.Appendf(nil, "{name: %s, csig: true, interface: eth0, management: {netns: /proc/%d/fd/%d}}", name, os.Getpid(), h.Node().FD()), 1)
+	}
+	if err := os.WriteFile(r.fleet, text, 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Probes from host to host find their tags gone while the path is half rolled
+// out, and there when it is open.
+func TestProbeThroughTheNewHops(t *testing.T) {
+	r := newRow(t, 3)
+	if !r.mayStrip() {
+		return
+	}
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
+	if out := r.want(1, "apply", r.path("plan"), "--probe", "h1:h2"); !strings.Contains(out, "csig cannot get at host h1: give it an interface") {
+		t.Errorf("a host that cannot be reached:\n%s", out)
+	}
+	r.withHosts()
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
+	out := r.want(0, "apply", r.path("plan"), "--soak", "0s", "--probe", "h1:h2", "--probe", "h2:h1")
+	if n := strings.Count(out, "probe h1:h2: frames unaltered, no tag arrives\n"); n != 4 { // from the fence of s3 to its opening
+		t.Errorf("the tag was gone %d times:\n%s", n, out)
+	}
+	for _, want := range []string{
+		"probe h1:h2: frames unaltered, abw as it was sent, abwc as it was sent\n",
+		"probe h1:h2: frames unaltered, abw S=0 from a port without an agent, abwc S=0 from a port without an agent\n",
+	} {
+		if n := strings.Count(out, want); n != 1 {
+			t.Errorf("it says %d times %q:\n%s", n, want, out)
+		}
+	}
+	r.want(0, "rollback", r.path("plan.journal"))
+}
+
+// A tag that reaches a receiver behind the fence closes the gate, and so do one
+// that is lost and one that nobody of the path can have written.
+func TestLongProbeClosesTheGate(t *testing.T) {
+	r := newRow(t, 3)
+	if !r.mayStrip() {
+		return
+	}
+	r.withHosts()
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
+	for _, c := range []struct{ name, rule, want string }{
+		{"lost", "meta protocol 0x9900 drop", "probe h1:h2: a frame of 1614 bytes with the tag of abw does not arrive, one without does"},
+		{"ordinary frames", "meta protocol 0x88b5 drop", "a frame of 1614 bytes without a tag does not arrive, before this wave"},
+		{"a foreign locator", "meta protocol 0x9900 @ll,112,16 set 0x0155", "arrives with S=2 and locator 85, which no port on a path from h1 to h2 has"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd := r.h1.Node().Command("nft", "-f", "-")
+			cmd.Stdin = strings.NewReader("add table netdev other\nadd chain netdev other c { type filter hook egress device \"eth0\" priority 10; }\nadd rule netdev other c " + c.rule + "\n")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			out, code := r.csig("apply", r.path("plan"), "--soak", "0s", "--probe", "h1:h2", "--journal", r.path(c.name))
+			if code != 1 || !strings.Contains(out, c.want) {
+				t.Errorf("exit code %d, want 1 and %q\n%s", code, c.want, out)
+			}
+			if out, err := r.h1.Node().Command("nft", "delete table netdev other").CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			r.want(0, "rollback", r.path(c.name))
+		})
 	}
 }

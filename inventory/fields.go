@@ -181,6 +181,13 @@ var hostTable = &table{"An end of the network.", []field{
 	{key: "name", doc: "Its name; gpu-[1-8] stands for eight.", form: text(patternRegexp), need: true},
 	{key: "mtu", doc: "Of its network card, in bytes.", form: numberForm(minMTU, maxMTU)},
 	{key: "csig", doc: "Whether it reads and writes the tag.", form: boolForm()},
+	{key: "interface", doc: "The network card that csig apply --probe sends from and listens at.", form: text("")},
+	{key: "local", doc: "It is the machine that csig runs on.", form: boolForm()},
+	{key: "management", doc: "How csig gets at it.", form: mappingOf(hostManagementTable)},
+}}
+
+var hostManagementTable = &table{"How csig gets at a host.", []field{
+	{key: "netns", doc: "Path of the network namespace that is the host, on this machine: a lab's host.", form: pathForm(), need: true, hint: "it is the only way to a host besides local: true"},
 }}
 
 var managementTable = &table{"How csig gets at a device.", []field{

@@ -79,6 +79,13 @@ type Host struct {
 	Name string
 	MTU  int  // of its network card, in bytes; 0: unknown
 	CSIG bool // it reads and writes the tag
+
+	// Interface is the network card that csig may send probes from, and take
+	// them in at: "" for none. The host is this machine where it is Local, or
+	// the network namespace NetNS, a path, of this machine.
+	Interface string
+	Local     bool
+	NetNS     string
 }
 
 // Support is a level of support for the tag (draft-00 §6.2).

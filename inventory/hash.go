@@ -33,6 +33,8 @@ func (f *Fleet) Hash() string {
 		w.text(host.Name)
 		w.number(uint64(host.MTU))
 		w.yes(host.CSIG)
+		w.text(host.Interface, host.NetNS)
+		w.yes(host.Local)
 	}
 	w.flush()
 	return hex.EncodeToString(h.Sum(nil))

@@ -34,7 +34,11 @@ func Marshal(f *Fleet) ([]byte, error) {
 		doc.VLANTPIDs = &vlans
 	}
 	for _, h := range f.Hosts {
-		doc.Hosts = append(doc.Hosts, flowHost{Name: safeText(h.Name), MTU: h.MTU, CSIG: h.CSIG})
+		y := flowHost{Name: safeText(h.Name), MTU: h.MTU, CSIG: h.CSIG, Interface: safeText(h.Interface), Local: h.Local}
+		if h.NetNS != "" {
+			y.Management = &hostManagementYAML{safeText(h.NetNS)}
+		}
+		doc.Hosts = append(doc.Hosts, y)
 	}
 	for i := range f.Devices {
 		doc.Devices = append(doc.Devices, deviceOf(f, &f.Devices[i]))

@@ -6,6 +6,14 @@ type hostYAML struct {
 	Name safeText `yaml:"name"`
 	MTU  int      `yaml:"mtu,omitempty"`
 	CSIG bool     `yaml:"csig,omitempty"`
+
+	Interface  safeText            `yaml:"interface,omitempty"`
+	Local      bool                `yaml:"local,omitempty"`
+	Management *hostManagementYAML `yaml:"management,omitempty"`
+}
+
+type hostManagementYAML struct {
+	NetNS safeText `yaml:"netns"`
 }
 
 type levelYAML struct {

@@ -95,7 +95,15 @@ func drawFleet(t *rapid.T) *Fleet {
 		}
 	}
 	for _, name := range rapid.SliceOfNDistinct(word, 0, 3, rapid.ID).Draw(t, "hosts") {
-		f.Hosts = append(f.Hosts, Host{Name: "host-" + name, MTU: rapid.SampledFrom([]int{0, 1500, 9216}).Draw(t, "host mtu"), CSIG: rapid.Bool().Draw(t, "csig")})
+		h := Host{Name: "host-" + name, MTU: rapid.SampledFrom([]int{0, 1500, 9216}).Draw(t, "host mtu"), CSIG: rapid.Bool().Draw(t, "csig")}
+		h.Interface = rapid.SampledFrom([]string{"", "eth0", "null"}).Draw(t, "interface")
+		if h.Interface != "" {
+			h.Local = rapid.Bool().Draw(t, "local host")
+			if !h.Local {
+				h.NetNS = rapid.SampledFrom([]string{"", "/run/netns/a b"}).Draw(t, "host netns")
+			}
+		}
+		f.Hosts = append(f.Hosts, h)
 	}
 	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9._-]{0,8}`), 0, 3, rapid.ID).Draw(t, "devices")
 	for i, name := range names {

@@ -85,3 +85,28 @@ func (d *declReader) daemon(n ast.Node, what string) *Daemon {
 	}
 	return out
 }
+
+// reachHost reads how csig gets at a host.
+func (d *declReader) reachHost(o object, what string, h *Host) {
+	if n := o.get("interface"); n != nil {
+		if name, ok := d.text(n, what+": interface"); ok {
+			if why := portNameProblem(name, "linux"); why != "" {
+				d.errorf(n, "as ip link shows it, e.g. eth0", "%s: interface: %q cannot be one: %s", what, name, why)
+			}
+			h.Interface = name
+		}
+	}
+	h.Local = d.bool(o.get("local"), what+": local")
+	if n := o.get("management"); n != nil {
+		if m, ok := d.mapping(n, what+": management", hostManagementTable); ok {
+			h.NetNS = d.path(m.get("netns"), what+": management: netns")
+		}
+		if h.Local {
+			o.refuse("says where the host is, and local: true that it is here", "management")
+		}
+		o.needToo("management", "the network card to send probes from, e.g. interface: eth0", "interface")
+	}
+	if h.Local {
+		o.needToo("local", "the network card to send probes from, e.g. interface: eth0", "interface")
+	}
+}

@@ -498,6 +498,7 @@ func (d *declReader) host(n ast.Node, index int) {
 			one.MTU, _ = d.mtu(m, what+": mtu")
 		}
 		one.CSIG = d.bool(o.get("csig"), what+": csig")
+		d.reachHost(o, what, &one)
 		if nameNode = o.get("name"); nameNode == nil {
 			return
 		}

@@ -25,6 +25,10 @@ type Health struct {
 	// Fleet tells of the links and of the tags; nil: no link is tried.
 	Fleet *inventory.Fleet
 
+	// Paths are probed from host to host by ProbePath.
+	Paths     []Path
+	ProbePath PathProber
+
 	// Soak is how long ports are watched: before a wave, to learn what they
 	// lose anyway, and after it, before it is judged.
 	Soak time.Duration
@@ -42,11 +46,12 @@ type Health struct {
 	watched       time.Duration                            // between the two
 	began         time.Time
 	links         linkGate
+	pathsTried    bool // all of them carried frames before the first wave
 }
 
 // Before reads the error counters of the wave's devices, twice.
 func (h *Health) Before(ctx context.Context, devices []string) error {
-	err := h.linksBefore(ctx, devices)
+	err := errors.Join(h.pathsBefore(ctx), h.linksBefore(ctx, devices))
 	if err != nil {
 		return err
 	}
@@ -122,7 +127,7 @@ func (h *Health) After(ctx context.Context, wave string, devices []string) (Judg
 	for _, name := range devices {
 		errs = append(errs, h.judge(ctx, wave, name))
 	}
-	if err := errors.Join(append(errs, h.linksAfter(ctx, wave, devices, &j))...); err != nil {
+	if err := errors.Join(append(errs, h.linksAfter(ctx, wave, devices, &j), h.pathsAfter(ctx, wave, &j))...); err != nil {
 		return j, err
 	}
 	return j, h.command(ctx, wave, devices)

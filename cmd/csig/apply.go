@@ -18,7 +18,7 @@ import (
 
 type applyOptions struct {
 	fleet, journal, resume, stopAfter string
-	check                             []string
+	check, probe                      []string
 	soak, limit                       time.Duration
 	losses                            uint64
 	parallel                          int
@@ -46,7 +46,8 @@ The exit code is 0 when the plan is complete, 3 when it stopped where it was ask
 		Example: `  csig apply fabric.plan
   csig apply fabric.plan --stop-after canary
   csig apply --resume fabric.plan.journal
-  csig apply fabric.plan --soak 1m --check ./loss-free.sh`,
+  csig apply fabric.plan --soak 1m --check ./loss-free.sh
+  csig apply fabric.plan --probe h1:h2`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case o.resume == "" && len(args) == 1, o.resume != "" && len(args) == 0:
@@ -72,6 +73,7 @@ The exit code is 0 when the plan is complete, 3 when it stopped where it was ask
 	f.StringVar(&o.resume, "resume", "", "continue the apply of this journal")
 	f.StringVar(&o.stopAfter, "stop-after", "", "pause after this wave or stage, e.g. canary, ready or ready/canary")
 	f.StringSliceVar(&o.check, "check", nil, "run this command after each wave, arguments after commas; its exit code stops the plan")
+	f.StringSliceVar(&o.probe, "probe", nil, "FROM:TO, hosts of the fleet file: send full-size frames along this way before the first wave and after each, with and without a tag (Linux)")
 	f.DurationVar(&o.soak, "soak", 5*time.Second, "watch the ports this long before and after each wave")
 	f.Uint64Var(&o.losses, "losses", 0, "frames a port may lose in a wave, beyond twice what it lost before")
 	addRunFlags(cmd, &o)
@@ -160,6 +162,9 @@ func runApply(cmd *cobra.Command, o *applyOptions, path string) error {
 	if fleet.Hash() != p.InventoryHash {
 		return fmt.Errorf("%s: %w: %s has changed since it was made; make a new one with csig plan", path, plans.ErrStale, fleet.Path)
 	}
+	if _, err := probePaths(fleet, o.probe); err != nil {
+		return err // before there is a journal
+	}
 	journal := o.journal
 	if journal == "" {
 		journal = path + ".journal"
@@ -170,6 +175,24 @@ func runApply(cmd *cobra.Command, o *applyOptions, path string) error {
 	}
 	defer j.Close()
 	return carryOut(cmd, o, j, (*plans.Run).Apply)
+}
+
+// probePaths reads --probe. Both ends have to be hosts that csig can get at.
+func probePaths(fleet *inventory.Fleet, texts []string) ([]plans.Path, error) {
+	var out []plans.Path
+	for _, text := range texts {
+		from, to, ok := strings.Cut(text, ":")
+		if !ok || from == to {
+			return nil, fmt.Errorf("--probe %q: want FROM:TO, two hosts of the fleet file", text)
+		}
+		for _, name := range []string{from, to} {
+			if _, err := plans.ProbedHost(fleet, name); err != nil {
+				return nil, fmt.Errorf("--probe %s: %w", text, err)
+			}
+		}
+		out = append(out, plans.Path{From: from, To: to})
+	}
+	return out, nil
 }
 
 func readPlan(path string) (*plans.Plan, error) {
@@ -203,6 +226,10 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 	if err != nil {
 		return err
 	}
+	paths, err := probePaths(fleet, o.probe)
+	if err != nil {
+		return err
+	}
 	reach := newReach(fleet)
 	show := newProgress(cmd, o.json, cmd.Name())
 	if cmd.Name() == "rollback" {
@@ -212,7 +239,8 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 	}
 	run := &plans.Run{
 		Journal: j, Open: reach.open, Parallel: o.parallel, Limit: o.limit, StopAfter: o.stopAfter, Report: show.report,
-		Gate: &plans.Health{Plan: j.Plan(), Fleet: fleet, Open: reach.open, Soak: o.soak, Losses: o.losses, Command: o.check},
+		Gate: &plans.Health{Plan: j.Plan(), Fleet: fleet, Open: reach.open, Soak: o.soak, Losses: o.losses, Command: o.check,
+			Paths: paths, ProbePath: pathProber(fleet)},
 	}
 	if !o.json {
 		fmt.Fprintf(show.w, "Journal: %s\n", j.Path())

@@ -260,6 +260,7 @@ type progressLine struct {
 	// Of a gate:
 	LinksProbed int             `json:"links_probed,omitempty"` // full-size frames with their tag cross them, both ways
 	NotProbed   []notProbedLine `json:"not_probed,omitempty"`
+	Probes      []string        `json:"probes,omitempty"` // what --probe has found, a sentence each
 }
 
 // notProbedLine is a link that no test frame was sent over.
@@ -293,7 +294,7 @@ func (s *progress) report(p plans.Progress) {
 		if p.Err != nil {
 			line.Error = p.Err.Error()
 		}
-		line.LinksProbed = p.Judged.Links
+		line.LinksProbed, line.Probes = p.Judged.Links, p.Judged.Paths
 		for _, u := range p.Judged.NotProbed {
 			line.NotProbed = append(line.NotProbed, notProbedLine{u.Link, u.Reason})
 		}
@@ -351,6 +352,9 @@ func judgedText(j *plans.Judgement) string {
 	text := ""
 	if j.Links > 0 {
 		text = fmt.Sprintf(", full-size tagged frames cross %s both ways", count(j.Links, "link"))
+	}
+	for _, path := range j.Paths {
+		text += "\n          probe " + path
 	}
 	// One reason often holds for many links.
 	var reasons []string

@@ -1,0 +1,84 @@
+package plans
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// pathGate is a Health over the plan of threeStages, whose s1 faces the host h
+// with port a.
+func pathGate(t *testing.T, answer func() (PathAnswer, error)) *Health {
+	t.Helper()
+	p, f := threeStages(t)
+	net := &inventory.Fleet{Path: "t.yaml", Profile: quantize.Profile{TPID: 0x9900, Signals: map[quantize.Signal]quantize.SignalProfile{quantize.MinABW: {}}}}
+	for _, name := range []string{"s1", "s2", "s3"} {
+		net.Devices = append(net.Devices, inventory.Device{Name: name, Ports: []inventory.Port{{Name: "a", Action: vlanrules.Update, LM: map[quantize.Signal]uint16{quantize.MinABW: 7}}}})
+	}
+	net.Devices[0].Ports[0].Peer = inventory.Peer{Device: "h"}
+	net.Devices[1].Ports[0].Peer = inventory.Peer{Device: "g"}
+	net.Devices[0].Ports = append(net.Devices[0].Ports, inventory.Port{Name: "b", Peer: inventory.Peer{Device: "s2", Port: "b"}})
+	net.Devices[1].Ports = append(net.Devices[1].Ports, inventory.Port{Name: "b", Peer: inventory.Peer{Device: "s1", Port: "b"}})
+	net.Hosts = []inventory.Host{{Name: "h"}, {Name: "g"}}
+	return &Health{Plan: p, Open: f.open, Fleet: net, Paths: []Path{{"g", "h"}},
+		ProbePath: func(context.Context, Path) (PathAnswer, error) { return answer() }}
+}
+
+func TestPathGate(t *testing.T) {
+	initial := quantize.Tag{TPID: 0x9900, S: 31, LM: 126}
+	tagged := func(change func(*quantize.Tag)) []PathTag {
+		tag := initial
+		change(&tag)
+		return []PathTag{{Signal: quantize.MinABW, Arrived: true, Tag: &tag}}
+	}
+	asSent := tagged(func(*quantize.Tag) {})
+	gone := []PathTag{{Signal: quantize.MinABW, Arrived: true}}
+	for name, tc := range map[string]struct {
+		wave   string
+		answer PathAnswer
+		err    error
+		want   string // in the error; "": the gate opens
+	}{
+		"fenced":               {wave: "fence/all", answer: PathAnswer{Tags: gone}},
+		"behind the fence":     {wave: "ready/canary", answer: PathAnswer{Tags: asSent}, want: "probe g:h: a tag of abw arrives, while the port that faces h strips"},
+		"open":                 {wave: "open/all", answer: PathAnswer{Tags: asSent}},
+		"open, and gone":       {wave: "open/all", answer: PathAnswer{Tags: gone}, want: "the tag of abw does not arrive, while every port that faces h"},
+		"the stale locator":    {wave: "open/all", answer: PathAnswer{Tags: tagged(func(t *quantize.Tag) { t.S, t.LM = 0, 125 })}},
+		"lost":                 {wave: "fence/all", answer: PathAnswer{Tags: []PathTag{{Signal: quantize.MinABW}}}, want: "with the tag of abw does not arrive, one without does"},
+		"ordinary frames hurt": {wave: "fence/all", answer: PathAnswer{Plain: "arrives altered", Tags: gone}, want: "without a tag arrives altered: ordinary traffic is hurt"},
+		"another T":            {wave: "open/all", answer: PathAnswer{Tags: tagged(func(t *quantize.Tag) { t.T = 1 })}, want: "arrives as one of abwc"},
+		"S without a locator":  {wave: "open/all", answer: PathAnswer{Tags: tagged(func(t *quantize.Tag) { t.S = 4 })}, want: "without a locator"},
+		"a foreign locator":    {wave: "open/all", answer: PathAnswer{Tags: tagged(func(t *quantize.Tag) { t.S, t.LM = 4, 9 })}, want: "locator 9, which no port on a path from g to h has"},
+		"a host is gone":       {wave: "open/all", err: errors.New("host g: no such interface"), want: "probe g:h: host g: no such interface"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := pathGate(t, func() (PathAnswer, error) { return tc.answer, tc.err })
+			var j Judgement
+			err := g.pathsAfter(t.Context(), tc.wave, &j)
+			switch {
+			case tc.want == "" && (err != nil || len(j.Paths) != 1):
+				t.Errorf("got %v, %v", j.Paths, err)
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// A path that carries nothing before the first wave stops the plan there.
+func TestPathIsDeadBefore(t *testing.T) {
+	a := PathAnswer{Plain: "does not arrive"}
+	g := pathGate(t, func() (PathAnswer, error) { return a, nil })
+	if err := g.pathsBefore(t.Context()); err == nil || !strings.Contains(err.Error(), "does not arrive, before this wave") {
+		t.Errorf("got %v", err)
+	}
+	a.Plain = ""
+	if err := g.pathsBefore(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
