@@ -308,20 +308,36 @@ func TestOffTwice(t *testing.T) {
 }
 
 // The process is killed at every step's beginning and end: resuming completes
-// the plan, and rolling back restores what was there.
+// the plan, and rolling back restores what was there. Here it is the one or the
+// other in turns; TestLongKilledAtEveryStepOfAMixedFleet does both each time.
 func TestKilledAtEveryStep(t *testing.T) {
 	r := newRow(t, 3)
-	if !r.mayStrip() {
-		return
+	if r.mayStrip() {
+		r.killAtEveryStep(func(kill int) []bool { return []bool{kill%2 == 0} })
 	}
+}
+
+func TestLongKilledAtEveryStepOfAMixedFleet(t *testing.T) {
+	r := newMixedRow(t, byDaemon, bySSH, byNetNS)
+	if r.mayStrip() {
+		r.daemons()
+		r.killAtEveryStep(func(int) []bool { return []bool{false, true} })
+	}
+}
+
+// killAtEveryStep kills apply at its first event, at its second and so on. undos
+// says what is done then: true rolls back at once, false resumes first.
+func (r *row) killAtEveryStep(undos func(kill int) []bool) {
+	t := r.t
+	t.Helper()
 	before := r.rulesets()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 	r.want(0, "apply", r.path("plan"), "--soak", "0s", "--journal", r.path("whole"))
-	done := r.rulesets()
+	done := r.quietRulesets()
 	r.want(0, "rollback", r.path("whole"))
 	events := 0
-	for kill := 1; ; kill++ {
-		for _, undo := range []bool{false, true} {
+	for kill := 1; events == 0; kill++ {
+		for _, undo := range undos(kill) {
 			journal := r.path(fmt.Sprintf("journal-%d-%v", kill, undo))
 			killed := r.applyAndKill(kill, journal)
 			if !killed {
@@ -331,17 +347,15 @@ func TestKilledAtEveryStep(t *testing.T) {
 			}
 			if !undo {
 				r.want(0, "apply", "--resume", journal, "--soak", "0s")
-				if got := r.rulesets(); got != done {
+				if got := r.quietRulesets(); got != done {
 					t.Fatalf("killed at event %d and resumed:\n%s\nwant\n%s", kill, got, done)
 				}
+				r.want(0, "plan", "-i", r.fleet)
 			}
 			r.want(0, "rollback", journal)
 			if got := r.rulesets(); got != before {
 				t.Fatalf("killed at event %d, undone:\n%s\nwant\n%s", kill, got, before)
 			}
-		}
-		if events > 0 {
-			break
 		}
 	}
 	if events < 14 { // seven steps, each with a beginning and an end
