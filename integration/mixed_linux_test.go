@@ -206,6 +206,7 @@ func TestRollOutOfAMixedFleet(t *testing.T) {
 	// its rules change, the other end of its cable takes no long frames any
 	// more. The kernel counts what it throws away, and the gate sees that.
 	restore := r.edit("on_stale: conservative", "on_stale: passthrough")
+	r.edit("mtu: 1700}", "mtu: 1704}")
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("next"))
 	bad := false
 	log, code := r.follow(func(e event) {
@@ -220,7 +221,7 @@ func TestRollOutOfAMixedFleet(t *testing.T) {
 	if !bad || code != 1 || !strings.Contains(log, "device s2, port east") || !strings.Contains(log, "discarded") || !strings.Contains(log, "csig rollback") {
 		t.Errorf("exit code %d, want 1 for a closed gate\n%s", code, log)
 	}
-	r.setMTU(2, "west", 1696)
+	r.setMTU(2, "west", 1700)
 	r.want(0, "rollback", r.path("next.journal"))
 	restore()
 	if got := r.quietRulesets(); got != quiet {
