@@ -7,7 +7,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # The Debian packages that the tests use as peers.
-PEERS   := nftables iproute2 ethtool tshark snmpd snmp openssh-server openvswitch-switch redis-server
+PEERS   := nftables iproute2 ethtool tshark snmpd snmp openssh-server openvswitch-switch redis-server sudo busybox
 
 export CGO_ENABLED ?= 0
 

@@ -204,6 +204,11 @@ var sshTable = &table{"How to log in.", []field{
 	{key: "agent", doc: "Ask the SSH agent of SSH_AUTH_SOCK.", form: boolForm()},
 	{key: "password", doc: "Of the account.", form: secretForm()},
 	{key: "known_hosts", doc: "Path of the file with the devices' own keys; the user's own unless given.", form: pathForm()},
+	{key: "sudo", doc: "The account becomes root by sudo: true where sudo asks for the login's password or for none.", form: anyOf(boolForm(), mappingOf(sudoTable))},
+}}
+
+var sudoTable = &table{"How the account becomes root.", []field{
+	{key: "password", doc: "That sudo asks for.", form: secretForm(), need: true, hint: "say where it is: {file: /PATH}; or sudo: true, where it is the login's, or sudo asks for none"},
 }}
 
 var daemonTable = &table{"How to reach csig agent on the device.", []field{

@@ -131,6 +131,12 @@ type SSH struct {
 	Agent      bool   // ask the agent at SSH_AUTH_SOCK
 	Password   Secret
 	KnownHosts string // path; "" is the user's own file
+	Sudo       *Sudo  // how the account becomes root; nil: commands run as the account
+}
+
+// Sudo is how an account that is not root's runs commands as root.
+type Sudo struct {
+	Password Secret // that sudo asks for; none: the login's Password, if sudo asks at all
 }
 
 // Daemon is how to reach csig agent on a device: one of Socket and Port is

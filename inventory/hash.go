@@ -104,6 +104,10 @@ func (w *hashWriter) device(d *Device) {
 		w.yes(s.Agent)
 		w.secret(s.Passphrase)
 		w.secret(s.Password)
+		w.yes(s.Sudo != nil)
+		if s.Sudo != nil {
+			w.secret(s.Sudo.Password)
+		}
 	}
 	if s := d.Management.Daemon; s != nil {
 		w.text(s.Socket)

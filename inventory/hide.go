@@ -27,6 +27,7 @@ var (
 	anchored  = regexp.MustCompile(`^&([^\s,\[\]{}]+)\s*`)
 	alias     = regexp.MustCompile(`\*([^\s,\[\]{}]+)`)
 	aliased   = regexp.MustCompile(`^\*([^\s,\[\]{}]+)\s*(?:[,}#]|$)`)
+	yesNo     = regexp.MustCompile(`^(?:true|false)\s*(?:[,}#]|$)`)
 	reference = regexp.MustCompile(`^["']?(?:env["']?\s*:\s*["']?[A-Za-z_][A-Za-z0-9_]*["']?\s*(?:[,}#]|$)|file["']?\s*:\s*["']?/|command["']?\s*:\s*(?:\[|$))`)
 )
 
@@ -35,7 +36,7 @@ var plainKeys = []string{"source", "overhead", "refresh", "context", "target", "
 	"ca", "cert", "server_name", "insecure_skip_verify", "plaintext", "allow_plaintext_password", "mode", "env", "file", "command", "ssh", "daemon", "socket", "agent", "known_hosts", "netns"}
 
 // blockKeys are those whose value is a mapping.
-var blockKeys = []string{"counters", "snmp", "gnmi", "auth", "priv", "tls", "management", "ssh", "daemon"}
+var blockKeys = []string{"counters", "snmp", "gnmi", "auth", "priv", "tls", "management", "ssh", "sudo", "daemon"}
 
 // outerKeys are those of them that begin a block.
 var outerKeys = []string{"counters", "snmp", "gnmi", "management", "ssh", "daemon"}
@@ -176,6 +177,9 @@ func (h *hider) hides(key string, column int, value string, inFlow bool) bool {
 	case slices.Contains(blockKeys, key):
 		if h.block < 0 && slices.Contains(outerKeys, key) {
 			h.block = column
+		}
+		if key == "sudo" && yesNo.MatchString(value) {
+			return false
 		}
 		return !nested && value[0] != '{' && (value[0] != '#' || inFlow)
 	case key == "command" && (h.block >= 0 || h.secret >= 0):

@@ -14,6 +14,10 @@ func TestManagementShowsNoSecret(t *testing.T) {
 		`{ssh: {user: a, password: hunter22}}`, `{ssh: {user: a, passwd: hunter22}}`, `{ssh: {user: a, pass hunter22}}`, `{ssh: {user: a, password hunter22}}`,
 		`{ssh: {user: a, key: hunter22}}`, `{ssh: {user: a, key: /a, passphrase: hunter22}}`, `{ssh: {user: a, password: {env: hunter22-}}}`,
 		`{ssh: {user: a, password: {file: hunter22}}}`, `{ssh: {user: a, password: {command: hunter22}}}`, `{ssh: {user: a, secret: hunter22}}`,
+		`{ssh: {user: a, key: /a, sudo: hunter22}}`, `{ssh: {user: a, key: /a, sudo hunter22}}`, `{ssh: {user: a, key: /a, sudo: {password: hunter22}}}`,
+		`{ssh: {user: a, key: /a, sudo: {hunter22}}}`, `{ssh: {user: a, key: /a, sudo: [hunter22]}}`, `{ssh: {user: a, key: /a, sudo: true hunter22}}`,
+		"\n      ssh:\n        user: a\n        key: /a\n        sudo: hunter22", "\n      ssh:\n        user: a\n        key: /a\n        sudo:\n          password: hunter22",
+		"\n      ssh:\n        user: a\n        key: /a\n        sudo:\n          hunter22",
 		`{ssh: hunter22}`, `hunter22`, `{password: hunter22}`, `{daemon: hunter22}`, `{daemon: {token: hunter22}}`,
 		`{daemon: {port: 1, tls: {ca: /a, cert: /b, key: hunter22}}}`, `{sssh: {user: a, password: hunter22}}`,
 		"\n      ssh:\n        user: a\n        password: hunter22", "\n      ssh:\n        user: a\n        password: |\n          hunter22\n        x: y",
@@ -40,7 +44,7 @@ func TestReferencesAreAllThereIs(t *testing.T) {
 	t.Setenv("CSIG_TEST_SECRET", planted)
 	f := parse(t, strings.Replace(good, "    local: true", `    address: 192.0.2.7
     management:
-      ssh: {user: a, key: /k, passphrase: {env: CSIG_TEST_SECRET}, password: {command: [echo, `+planted+`]}}
+      ssh: {user: a, key: /k, passphrase: {env: CSIG_TEST_SECRET}, password: {command: [echo, `+planted+`]}, sudo: {password: {command: [echo, `+planted+`]}}}
     counters:
       source: snmp
       snmp: {version: 2c, community: {env: CSIG_TEST_SECRET}}`, 1))
@@ -49,7 +53,7 @@ func TestReferencesAreAllThereIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	ssh := f.Devices[0].Management.SSH
-	for _, text := range []string{string(data), fmt.Sprint(f), fmt.Sprintf("%+v %v %#v", *ssh, ssh.Password, ssh.Password), f.Hash(), fmt.Sprint(f.DeviceOrigins("s1"))} {
+	for _, text := range []string{string(data), fmt.Sprint(f), fmt.Sprintf("%+v %v %#v", *ssh, ssh.Password, ssh.Password), fmt.Sprintf("%+v %#v", *ssh.Sudo, *ssh.Sudo), f.Hash(), fmt.Sprint(f.DeviceOrigins("s1"))} {
 		if strings.Contains(text, planted) {
 			t.Errorf("the secret, or an argument of its command, is shown: %s", text)
 		}

@@ -35,6 +35,7 @@ type sshYAML struct {
 	Agent      bool        `yaml:"agent,omitempty"`
 	Password   *flowSecret `yaml:"password,omitempty"`
 	KnownHosts safeText    `yaml:"known_hosts,omitempty"`
+	Sudo       *flowSudo   `yaml:"sudo,omitempty"`
 }
 
 type daemonYAML struct {
@@ -59,6 +60,27 @@ func (l flowLevel) MarshalYAML() ([]byte, error) {
 	return yaml.MarshalWithOptions(levelYAML(l), yaml.Flow(true))
 }
 
+// flowSudo is true, or a mapping in braces where it has a password of its own.
+type flowSudo struct {
+	Password *flowSecret `yaml:"password"`
+}
+
+// MarshalYAML writes one line.
+func (s flowSudo) MarshalYAML() ([]byte, error) {
+	if s.Password == nil {
+		return []byte("true"), nil
+	}
+	type plain flowSudo
+	return yaml.MarshalWithOptions(plain(s), yaml.Flow(true))
+}
+
+func sudoOf(s *Sudo) *flowSudo {
+	if s == nil {
+		return nil
+	}
+	return &flowSudo{secretOf(s.Password)}
+}
+
 // levelOf is nil for what the file need not say.
 func levelOf(l Level) *flowLevel {
 	if l == (Level{}) {
@@ -75,7 +97,7 @@ func managementOf(m Management) *managementYAML {
 	if s := m.SSH; s != nil {
 		out.SSH = &sshYAML{
 			User: safeText(s.User), Port: s.Port, Key: safeText(s.Key), Passphrase: secretOf(s.Passphrase),
-			Agent: s.Agent, Password: secretOf(s.Password), KnownHosts: safeText(s.KnownHosts),
+			Agent: s.Agent, Password: secretOf(s.Password), KnownHosts: safeText(s.KnownHosts), Sudo: sudoOf(s.Sudo),
 		}
 	}
 	if d := m.Daemon; d != nil {

@@ -145,7 +145,9 @@ func drawManagement(t *rapid.T, d *Device) {
 		d.Management.SSH = rapid.SampledFrom([]*SSH{
 			{User: "admin", Port: 22, Agent: true},
 			{User: "a b", Port: 2222, Key: "/k/id", Passphrase: Secret{Env: "P"}, KnownHosts: "/k/known hosts"},
-			{User: "x", Port: 22, Password: Secret{Command: []string{"pass", "a b"}}},
+			{User: "x", Port: 22, Password: Secret{Command: []string{"pass", "a b"}}, Sudo: &Sudo{}},
+			{User: "y", Port: 22, Key: "/k/id", Sudo: &Sudo{Password: Secret{File: "/k/sudo"}}},
+			{User: "z", Port: 22, Agent: true, Sudo: &Sudo{Password: Secret{Command: []string{"pass", "a, b"}}}},
 		}).Draw(t, "ssh is")
 		if rapid.Bool().Draw(t, "socket") {
 			d.Management.Daemon = &Daemon{Socket: "/run/csig/agent.sock"}

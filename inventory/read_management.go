@@ -48,6 +48,7 @@ func (d *declReader) ssh(n ast.Node, what string) *SSH {
 	out.Agent = d.bool(o.get("agent"), what+": agent")
 	out.Password = d.secret(o.get("password"), what+": password")
 	out.KnownHosts = d.path(o.get("known_hosts"), what+": known_hosts")
+	out.Sudo = d.sudo(o.get("sudo"), what+": sudo")
 	if _, given := o.values["passphrase"]; given {
 		o.needToo("passphrase", "the path of the private key", "key")
 	}
@@ -58,6 +59,28 @@ func (d *declReader) ssh(n ast.Node, what string) *SSH {
 		d.errorf(n, "add key: /PATH, agent: true or password: {file: /PATH}", "%s: there is nothing to log in with", what)
 	}
 	return out
+}
+
+// sudo reads true, false or where the password is. What stands there instead is
+// not repeated: it is most likely the password.
+func (d *declReader) sudo(n ast.Node, what string) *Sudo {
+	switch v := n.(type) {
+	case nil:
+		return nil
+	case *ast.BoolNode:
+		if v.Value {
+			return &Sudo{}
+		}
+		return nil
+	case ast.MapNode:
+		o, ok := d.mapping(n, what, sudoTable)
+		if !ok {
+			return nil
+		}
+		return &Sudo{Password: d.secret(o.get("password"), what+": password")}
+	}
+	d.errorf(n, "sudo: true, or sudo: {password: {file: /PATH}}", "%s: want true, or where the password is", what)
+	return nil
 }
 
 func (d *declReader) daemon(n ast.Node, what string) *Daemon {

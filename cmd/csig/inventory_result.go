@@ -134,6 +134,13 @@ func managementText(m *inventory.Management) []string {
 		if !s.Password.IsZero() {
 			how = append(how, "password "+s.Password.String())
 		}
+		if s.Sudo != nil {
+			sudo := "sudo"
+			if !s.Sudo.Password.IsZero() {
+				sudo += " with password " + s.Sudo.Password.String()
+			}
+			how = append(how, sudo)
+		}
 		out = append(out, fmt.Sprintf("ssh %s, port %d, %s", s.User, s.Port, strings.Join(how, ", ")))
 	}
 	if d := m.Daemon; d != nil {

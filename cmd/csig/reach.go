@@ -121,7 +121,11 @@ func (r *reach) via(d *inventory.Device) string {
 	case d.Local:
 		return "local"
 	case d.Management.SSH != nil:
-		return "ssh " + d.Management.SSH.User + "@" + d.Address
+		via := "ssh " + d.Management.SSH.User + "@" + d.Address
+		if d.Management.SSH.Sudo != nil {
+			via += ", sudo"
+		}
+		return via
 	}
 	return ""
 }

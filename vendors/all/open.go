@@ -17,11 +17,7 @@ func openLinux(cfg vendors.Config) (vendors.Driver, error) {
 			return nil, &vendors.PermanentError{Err: errors.New("the device has no address: add one to the fleet file")}
 		}
 		return linux.OpenAfar(linux.AfarConfig{Connect: func(ctx context.Context) (linux.Runner, error) {
-			c, err := ssh.Dial(ctx, ssh.Config{Address: cfg.Device.Address, Login: *cfg.Device.Management.SSH, Dial: cfg.Dial})
-			if err != nil {
-				return nil, err // not a nil *ssh.Client in a Runner that is not nil
-			}
-			return c, nil
+			return login(ctx, ssh.Config{Address: cfg.Device.Address, Login: *cfg.Device.Management.SSH, Dial: cfg.Dial})
 		}}), nil
 	}
 	d, err := linux.Open(linux.Config{NetNS: cfg.NetNS})
@@ -29,4 +25,24 @@ func openLinux(cfg vendors.Config) (vendors.Driver, error) {
 		return nil, err // not a nil *linux.Driver in a Driver that is not nil
 	}
 	return d, nil
+}
+
+// login logs in at a switch, as root where the fleet file says how.
+func login(ctx context.Context, cfg ssh.Config) (linux.Runner, error) {
+	if cfg.Login.Sudo == nil {
+		c, err := ssh.Dial(ctx, cfg)
+		if err != nil {
+			return nil, err // not a nil *ssh.Client in a Runner that is not nil
+		}
+		return c, nil
+	}
+	r, err := ssh.DialRoot(ctx, cfg)
+	var refused *ssh.SudoError
+	switch {
+	case errors.As(err, &refused):
+		return nil, &vendors.PermanentError{Err: err}
+	case err != nil:
+		return nil, err
+	}
+	return r, nil
 }

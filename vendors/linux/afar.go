@@ -14,7 +14,7 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// Runner runs commands on the switch; *ssh.Client is one. A command that ends
+// Runner runs commands on the switch; *ssh.Client and *ssh.Root are. A command that ends
 // with another status than 0 is an *ssh.ExitError; after any other error the
 // runner is closed and not used again.
 type Runner interface {
@@ -35,7 +35,7 @@ type AfarConfig struct {
 }
 
 // Afar drives a Linux switch with what is on it: the nft and ip commands. It
-// needs root there, or sudo without a password. It cannot strip. Its methods
+// needs a runner that is root there, or sudo without a password. It cannot strip. Its methods
 // are not safe for concurrent use.
 //
 // Unlike Driver it cannot make a transaction depend on nobody having changed
@@ -164,7 +164,7 @@ func (d *Afar) meet(ctx context.Context) error {
 	case lines[3] == "none":
 		return permanent("the switch has no nft command: install nftables there, or run csig on it")
 	case lines[2] != "0" && lines[4] == "none":
-		return permanent("user %s may not run nft there: log in as root, or permit this user sudo nft without a password", lines[2])
+		return permanent("user %s may not run nft there: log in as root, say in the fleet file how the user becomes root (management: ssh: sudo), or permit it sudo nft without a password", lines[2])
 	}
 	h.sudo = lines[2] != "0"
 	h.depths, h.depthWhy = depthsOf(h.kernel)

@@ -2,8 +2,11 @@ package linux
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,35 +26,70 @@ import (
 // inside a user namespace the commands run without SSH.
 func openSSH(t testing.TB, n *netns) *Afar {
 	t.Helper()
+	d, _ := openSSHAs(t, n, nil)
+	return d
+}
+
+// openSSHAs is openSSH for an account that becomes root by sudo, unless that is
+// nil. cut ends the connection there is.
+func openSSHAs(t testing.TB, n *netns, account *sshtest.Account) (d *Afar, cut func()) {
+	t.Helper()
 	if !realRoot(t) {
-		return openAfar(t, n)
+		d = openAfar(t, n)
+		return d, func() { d.run.(*shellRunner).closed = true }
 	}
 	n.ip("link set lo up")
-	s := sshtest.Start(t, sshtest.Options{Start: func(c *exec.Cmd) error { return n.do(c.Start) }})
+	s := sshtest.Start(t, sshtest.Options{Account: account, Start: func(c *exec.Cmd) error { return n.do(c.Start) }})
+	var last net.Conn
 	dial := func(ctx context.Context, network, address string) (conn net.Conn, err error) {
 		err = n.do(func() error {
 			conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
+			last = conn
 			return err
 		})
 		return conn, err
 	}
+	cfg := ssh.Config{Address: s.Address, Login: s.Login, Dial: dial}
+	if account != nil {
+		path := filepath.Join(t.TempDir(), "password")
+		if err := os.WriteFile(path, []byte(sshtest.Password), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg.Login.Sudo = &inventory.Sudo{Password: inventory.Secret{File: path}}
+	}
 	return openAfarBy(t, func(ctx context.Context) (Runner, error) {
-		c, err := ssh.Dial(ctx, ssh.Config{Address: s.Address, Login: s.Login, Dial: dial})
+		if account != nil {
+			r, err := ssh.DialRoot(ctx, cfg)
+			if err != nil {
+				return nil, err
+			}
+			return r, nil
+		}
+		c, err := ssh.Dial(ctx, cfg)
 		if err != nil {
 			return nil, err
 		}
 		return c, nil
-	})
+	}), func() { last.Close() }
 }
+
+// admin becomes root by sudo, on a terminal of sudo's own, with a password.
+var admin = sshtest.Account{Name: "admin", Sudoers: "Defaults !fqdn, use_pty\nadmin ALL=(root) ALL\n"}
 
 // TestSSH drives 64 ports of a switch behind sshd through a life: what is
 // there is what the netlink driver would have left.
 func TestSSH(t *testing.T) {
+	t.Run("root", func(t *testing.T) { testLife(t, nil) })
+	t.Run("sudo", func(t *testing.T) { testLife(t, &admin) })
+}
+
+func testLife(t *testing.T, account *sshtest.Account) {
 	const ports = 64
 	ctx := t.Context()
 	n, s := newPorts(t, ports)
 	by, _ := newPorts(t, ports)
-	d, reference, direct := openSSH(t, n), openDriver(t, by), openDriver(t, n)
+	d, cut := openSSHAs(t, n, account)
+	reference, direct := openDriver(t, by), openDriver(t, n)
 	f, err := d.Probe(ctx)
 	if err != nil || f.Update.Level != vlanrules.Full {
 		t.Fatal(f, err)
@@ -94,6 +132,31 @@ func TestSSH(t *testing.T) {
 		}
 		return err
 	})
+	timed("Health", func() error {
+		got, err := d.Health(ctx)
+		if err == nil && len(got) < ports {
+			t.Errorf("the health of %d ports", len(got))
+		}
+		return err
+	})
+	if err := d.SetMTU(ctx, s.Ports[0].Port, 1400); err != nil {
+		t.Error(err)
+	}
+	if mtus, err := d.MTUs(ctx); err != nil || mtus[s.Ports[0].Port] != 1400 {
+		t.Error(mtus, err)
+	}
+	// A connection that is lost comes back.
+	cut()
+	if _, err := d.Observe(ctx); err == nil {
+		t.Error("the connection was not lost")
+	}
+	timed("Observe after logging in again", func() error {
+		got, err := d.Observe(ctx)
+		if err == nil && !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v\nwant %+v", got, want)
+		}
+		return err
+	})
 	// The agent of the switch itself takes over without a change.
 	start := generation(t, direct)
 	apply(t, direct, s)
@@ -111,7 +174,7 @@ func TestSSH(t *testing.T) {
 func TestSSHLongScript(t *testing.T) {
 	ctx := t.Context()
 	n, s := newPorts(t, 512)
-	d := openSSH(t, n)
+	d, _ := openSSHAs(t, n, &admin)
 	script, err := Script(vendors.Setup{}, s)
 	if err != nil {
 		t.Fatal(err)
@@ -175,14 +238,18 @@ func TestAfarFlips(t *testing.T) {
 // BenchmarkAfarUpdate is one update over SSH in which every port's two buckets
 // change, and one in which none does: the shortest interval there is.
 func BenchmarkAfarUpdate(b *testing.B) {
-	for _, ports := range []int{1, 64} {
-		n, s := newPorts(b, ports)
-		d := openSSH(b, n)
+	for _, row := range []struct {
+		who     string
+		ports   int
+		account *sshtest.Account
+	}{{"root", 1, nil}, {"root", 64, nil}, {"sudo", 1, &admin}, {"sudo", 64, &admin}} {
+		n, s := newPorts(b, row.ports)
+		d, _ := openSSHAs(b, n, row.account)
 		if err := d.Apply(b.Context(), s); err != nil {
 			b.Fatal(err)
 		}
 		for name, step := range map[string]int{"every": 1, "none": 0} {
-			b.Run(name+"/"+strings.TrimPrefix(s.Ports[len(s.Ports)-1].Port, "swp"), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s/%s/%d", row.who, name, row.ports), func(b *testing.B) {
 				b.ReportAllocs()
 				var took []time.Duration
 				cycle := 0

@@ -200,7 +200,7 @@ func (o *otherKernel) Run(ctx context.Context, command string, stdin []byte) ([]
 func TestAfarUsers(t *testing.T) {
 	for _, row := range []struct{ name, sudo, says string }{
 		{"sudo", `[ "$1" = -n ] && shift; AS_ROOT=yes exec "$@"`, ""},
-		{"no sudo", `echo sudo: a password is required >&2; exit 1`, "permit this user sudo nft without a password"},
+		{"no sudo", `echo sudo: a password is required >&2; exit 1`, "permit it sudo nft without a password"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			ctx := t.Context()
@@ -254,4 +254,7 @@ func (p pathRunner) Run(ctx context.Context, command string, stdin []byte) ([]by
 	return p.Runner.Run(ctx, "PATH="+p.dir+":$PATH; export PATH; "+command, stdin)
 }
 
-var _ Runner = (*ssh.Client)(nil)
+var (
+	_ Runner = (*ssh.Client)(nil)
+	_ Runner = (*ssh.Root)(nil)
+)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -15,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/scrapli/scrapligo/driver/generic"
-	"github.com/scrapli/scrapligo/driver/options"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
@@ -38,44 +35,7 @@ func dial(t *testing.T, s *sshtest.Server) *Client {
 	return c
 }
 
-func TestRun(t *testing.T) {
-	c := dial(t, server(t))
-	big := make([]byte, 3<<20)
-	r := rand.NewChaCha8([32]byte{1})
-	if _, err := r.Read(big); err != nil {
-		t.Fatal(err)
-	}
-	for _, row := range []struct {
-		name, command string
-		in, out       []byte
-		status        int
-		stderr        string
-	}{
-		{"output", "printf 'a\\0b'", nil, []byte("a\x00b"), 0, ""},
-		{"any bytes, and many", "cat", big, big, 0, ""},
-		{"standard error is apart", "echo out; echo err >&2", nil, []byte("out\n"), 0, ""},
-		{"input nobody reads", "true", big, nil, 0, ""},
-		{"status", "echo no such thing >&2; exit 3", nil, nil, 3, "no such thing"},
-		{"no such command", "csig-no-such-command", nil, nil, 127, "not found"},
-		{"killed", "kill -9 $$", nil, nil, 137, ""},
-		{"much to say", "head -c 100000 /dev/zero >&2; exit 1", nil, nil, 1, strings.Repeat("\x00", maxStderr)},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			out, err := c.Run(t.Context(), row.command, row.in)
-			var exit *ExitError
-			switch {
-			case row.status == 0 && err != nil:
-				t.Fatal(err)
-			case row.status != 0 && !errors.As(err, &exit):
-				t.Fatalf("got %q, %v, want status %d", out, err, row.status)
-			case exit != nil && (exit.Status != row.status || !strings.Contains(exit.Stderr, row.stderr) || len(exit.Stderr) > maxStderr):
-				t.Errorf("status %d, %d bytes: %.80q", exit.Status, len(exit.Stderr), exit.Stderr)
-			case !bytes.Equal(out, row.out):
-				t.Errorf("got %d bytes, %.80q, want %d", len(out), out, len(row.out))
-			}
-		})
-	}
-}
+func TestRun(t *testing.T) { testRunner(t, dial(t, server(t))) }
 
 func TestCancel(t *testing.T) {
 	c := dial(t, server(t))
@@ -339,35 +299,5 @@ func TestDialUnix(t *testing.T) {
 				t.Errorf("no such socket: %v", err)
 			}
 		})
-	}
-}
-
-// TestShell drives a command line through scrapligo, on the same connection.
-func TestShell(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Log("an ordinary user's sshd cannot hand out terminals: nothing to test")
-		return
-	}
-	c := dial(t, server(t))
-	d, err := generic.NewDriver("switch", options.WithCustomTransport(c.Shell()), options.WithTimeoutOps(10*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Open(); err != nil {
-		t.Fatal(err)
-	}
-	r, err := d.SendCommand("exec env PS1='csig> ' ENV= sh")
-	if err != nil || r.Failed != nil {
-		t.Fatal(err, r)
-	}
-	r, err = d.SendCommand("echo $((6*7)) from afar")
-	if err != nil || r.Failed != nil || strings.TrimSpace(r.Result) != "42 from afar" {
-		t.Errorf("got %+v, %v", r, err)
-	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := c.Run(t.Context(), "true", nil); err != nil {
-		t.Errorf("the shell took the connection along: %v", err)
 	}
 }

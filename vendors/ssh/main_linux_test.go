@@ -27,7 +27,12 @@ func TestMain(m *testing.M) {
 }
 
 // server starts an sshd on a port that is free.
-func server(t *testing.T, extra ...string) *sshtest.Server {
+func server(t testing.TB, extra ...string) *sshtest.Server {
+	t.Helper()
+	return serverOf(t, sshtest.Options{Extra: extra})
+}
+
+func serverOf(t testing.TB, o sshtest.Options) *sshtest.Server {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,5 +40,6 @@ func server(t *testing.T, extra ...string) *sshtest.Server {
 	}
 	port := ln.Addr().(*net.TCPAddr).Port
 	ln.Close()
-	return sshtest.Start(t, sshtest.Options{Port: uint16(port), Extra: extra})
+	o.Port = uint16(port)
+	return sshtest.Start(t, o)
 }

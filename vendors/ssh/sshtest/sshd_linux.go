@@ -40,10 +40,33 @@ type Options struct {
 	Port    uint16   // 2222 where 0; a namespace of one's own has it free
 	Extra   []string // more lines for sshd_config; the first mention of a word counts
 
+	// Account is who logs in, in place of the test's own user; only the
+	// machine's own root can have it.
+	Account *Account
+
 	// Start starts the command, perhaps in another network namespace; nil
 	// is (*exec.Cmd).Start.
 	Start func(*exec.Cmd) error
 }
+
+// Account is an ordinary user that only the server knows: its machine has no
+// trace of it, since the files that have it lie over those of /etc in the
+// server's own mount namespace, which its sudo sees, too.
+type Account struct {
+	Name    string
+	Shell   string // /bin/sh where empty
+	Sudoers string // the whole file
+
+	// Over are files to lay over others of the machine, by the paths of the
+	// latter.
+	Over map[string]string
+}
+
+// Password is that of an Account.
+const (
+	Password = "open sesame"
+	hashed   = "$6$csigtest$BkU/e.ODNwrZ3o6Il57qbRUrsxJ4R9zytL6sLiW2Xlewz19ilh0mobf4YcX6ZH9GXM82Wuj76IBz08kQW.xeB/"
+)
 
 // Start runs an sshd until the test ends. As root it has a mount namespace of
 // its own, whose /run is empty: what tests want to reach there by a path has to
@@ -70,6 +93,10 @@ func Start(t testing.TB, o Options) *Server {
 	login := NewKey(t, s.Login.Key, "")
 	s.write(t, "authorized_keys", string(ssh.MarshalAuthorizedKey(login)))
 	s.write(t, "known_hosts", knownhosts.Line([]string{net.JoinHostPort(o.Address, strconv.Itoa(int(o.Port)))}, host)+"\n")
+	if a := o.Account; a != nil {
+		s.Login.User = a.Name
+		o.Extra = append(o.Extra, "AuthorizedKeysFile /run/sshd/keys", "SetEnv HOME=/")
+	}
 	s.write(t, "sshd_config", strings.Join(append(o.Extra,
 		"ListenAddress "+o.Address,
 		fmt.Sprintf("Port %d", o.Port),
@@ -88,7 +115,7 @@ func Start(t testing.TB, o Options) *Server {
 	s.cmd = exec.Command(sshd, args...)
 	if os.Geteuid() == 0 {
 		// sshd wants /run/sshd; the machine's own /run stays as it is.
-		const script = `mount --make-rprivate / && mount -t tmpfs sshd /run && mkdir -m 755 /run/sshd && exec "$0" "$@"`
+		script := `mount --make-rprivate / && mount -t tmpfs sshd /run && mkdir -m 755 /run/sshd && ` + s.account(t, o.Account) + `exec "$0" "$@"`
 		s.cmd = exec.Command("/bin/sh", append([]string{"-c", script, sshd}, args...)...)
 		s.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	}
@@ -126,6 +153,52 @@ func Start(t testing.TB, o Options) *Server {
 		t.Fatalf("sshd does not listen:\n%s", strings.Join(said, "\n"))
 	}
 	return s
+}
+
+// account writes the files that have an account, and returns the commands that
+// lay them over those of /etc.
+func (s *Server) account(t testing.TB, a *Account) string {
+	t.Helper()
+	if a == nil {
+		return ""
+	}
+	if _, err := exec.LookPath("sudo"); err != nil {
+		t.Fatalf("%v: install it (Debian: apt-get install sudo)", err)
+	}
+	shell := a.Shell
+	if shell == "" {
+		shell = "/bin/sh"
+	}
+	const id = 4711
+	script := "cp " + filepath.Join(s.Dir, "authorized_keys") + " /run/sshd/keys && chmod 644 /run/sshd/keys && "
+	for _, file := range []struct {
+		name, line string
+		mode       os.FileMode
+	}{
+		{"passwd", fmt.Sprintf("%s:x:%d:%d::/:%s\n", a.Name, id, id, shell), 0o644},
+		{"group", fmt.Sprintf("%s:x:%d:\n", a.Name, id), 0o644},
+		{"shadow", fmt.Sprintf("%s:%s:20000::::::\n", a.Name, hashed), 0o600},
+		{"sudoers", a.Sudoers, 0o440},
+	} {
+		text := file.line
+		if file.name != "sudoers" {
+			have, err := os.ReadFile("/etc/" + file.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = string(have) + text
+		}
+		s.write(t, file.name, text)
+		path := filepath.Join(s.Dir, file.name)
+		if err := os.Chmod(path, file.mode); err != nil {
+			t.Fatal(err)
+		}
+		script += "mount --bind " + path + " /etc/" + file.name + " && "
+	}
+	for over, path := range a.Over {
+		script += "mount --bind " + path + " " + over + " && "
+	}
+	return script
 }
 
 func (s *Server) write(t testing.TB, name, text string) {

@@ -1,0 +1,277 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors/ssh/sshtest"
+)
+
+const (
+	withPassword = "Defaults !fqdn, lecture=always\nadmin ALL=(root) ALL\n"
+	withPty      = "Defaults !fqdn, use_pty\nadmin ALL=(root) ALL\n"
+	without      = "Defaults !fqdn, requiretty\nadmin ALL=(root) NOPASSWD: ALL\n"
+
+	wrongPassword = "open-simsim"
+)
+
+// behindSudo starts an sshd where admin has to become root by sudo.
+func behindSudo(t testing.TB, a sshtest.Account, extra ...string) *sshtest.Server {
+	t.Helper()
+	a.Name = "admin"
+	s := serverOf(t, sshtest.Options{Account: &a, Extra: extra})
+	s.Login.Sudo = &inventory.Sudo{Password: secret(t, sshtest.Password)}
+	return s
+}
+
+// secret writes a secret to a file and returns where it is.
+func secret(t testing.TB, text string) inventory.Secret {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return inventory.Secret{File: path}
+}
+
+func dialRoot(t testing.TB, s *sshtest.Server) *Root {
+	t.Helper()
+	r, err := DialRoot(t.Context(), Config{Address: s.Address, Login: s.Login})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// noAccounts tells that the test cannot have accounts of its own.
+func noAccounts(t testing.TB) bool {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return false
+	}
+	t.Log("an ordinary user's sshd has no other accounts, and no terminals: TestServe has root's shell without them")
+	return true
+}
+
+// fakeSudo is a program in sudo's place.
+func fakeSudo(t *testing.T, script string) map[string]string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "sudo")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"/usr/bin/sudo": path}
+}
+
+func TestSudoRefused(t *testing.T) {
+	if noAccounts(t) {
+		return
+	}
+	for _, row := range []struct {
+		name    string
+		account sshtest.Account
+		login   func(*inventory.SSH)
+		says    []string
+	}{
+		{"a wrong password", sshtest.Account{Sudoers: withPassword}, func(l *inventory.SSH) { l.Sudo.Password = secret(t, wrongPassword) }, []string{"refuses the password of admin", "/secret"}},
+		{"a wrong password, once", sshtest.Account{Sudoers: "Defaults !fqdn, passwd_tries=1\nadmin ALL=(root) ALL\n"}, func(l *inventory.SSH) { l.Sudo.Password = secret(t, wrongPassword) }, []string{"refuses the password of admin"}},
+		{"no password", sshtest.Account{Sudoers: withPassword}, func(l *inventory.SSH) { l.Sudo = &inventory.Sudo{} }, []string{"the fleet file has none", "NOPASSWD"}},
+		{"a password that is nowhere", sshtest.Account{Sudoers: withPassword}, func(l *inventory.SSH) { l.Sudo.Password = inventory.Secret{Env: "CSIG_TEST_NONE"} }, []string{"CSIG_TEST_NONE", "not set"}},
+		{"a password that cannot be typed", sshtest.Account{Sudoers: withPassword}, func(l *inventory.SSH) { l.Sudo.Password = secret(t, "a\x03b") }, []string{"control character"}},
+		{"not in the sudoers file", sshtest.Account{Sudoers: "root ALL=(ALL) ALL\n"}, nil, []string{"not in the sudoers file", "admin ALL=(root) ALL"}},
+		{"not every command", sshtest.Account{Sudoers: "admin ALL=(root) /usr/sbin/nft\n"}, nil, []string{"may not run /bin/sh as root", "leave sudo out"}},
+		{"no sudo", sshtest.Account{Over: map[string]string{"/usr/bin/sudo": "/dev/null"}}, nil, []string{"there is no sudo"}},
+		{"no base64", sshtest.Account{Sudoers: without, Over: map[string]string{"/usr/bin/base64": "/dev/null"}}, nil, []string{"csig misses base64", "coreutils"}},
+		{"no permission to ask", sshtest.Account{Over: fakeSudo(t, "echo sudo: a password is required; exit 1")}, nil, []string{"NOPASSWD"}},
+		{"no terminal for sudo", sshtest.Account{Over: fakeSudo(t, "echo sudo: sorry, you must have a tty to run sudo; exit 1")}, nil, []string{"requiretty"}},
+		{"no terminal for its password", sshtest.Account{Over: fakeSudo(t, "echo 'sudo: a terminal is required to read the password; either use the -S option'; exit 1")}, nil, []string{"terminal", "PAM"}},
+		{"in a container", sshtest.Account{Over: fakeSudo(t, `echo 'sudo: The "no new privileges" flag is set, which prevents sudo from running as root.'; exit 1`)}, nil, []string{"NoNewPrivileges"}},
+		{"a sudo that echoes", sshtest.Account{Over: fakeSudo(t, `printf %s "$5"; read p; echo "you typed $p: try again"; exit 1`)}, nil, []string{"you typed <hidden>"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			s := behindSudo(t, row.account)
+			if row.login != nil {
+				row.login(&s.Login)
+			}
+			err := refused(t, s, Config{})
+			var final *SudoError
+			if !errors.As(err, &final) {
+				t.Errorf("it is worth another try: %v", err)
+			}
+			t.Log(err)
+			for _, want := range append(row.says, "127.0.0.1") {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("want %q in: %v", want, err)
+				}
+			}
+		})
+	}
+}
+
+func refused(t *testing.T, s *sshtest.Server, cfg Config) error {
+	t.Helper()
+	cfg.Address, cfg.Login = s.Address, s.Login
+	r, err := DialRoot(t.Context(), cfg)
+	if err == nil {
+		r.Close()
+		t.Fatal("it is root")
+	}
+	for _, secret := range []string{sshtest.Password, wrongPassword} {
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("the password is shown: %v", err)
+		}
+	}
+	return err
+}
+
+// TestSudoAgain has what may pass: it is no *SudoError.
+func TestSudoAgain(t *testing.T) {
+	if noAccounts(t) {
+		return
+	}
+	for _, row := range []struct {
+		name, sudo string
+		extra      []string
+		says       []string
+	}{
+		{"another question", "printf 'Verification code: '; exec sleep 1000", nil, []string{"no answer for 2s", `"Verification code:"`}},
+		{"silence", "exec sleep 1000", nil, []string{"no answer for 2s"}},
+		{"its end", "echo 'sudo: unable to allocate memory'; exit 1", nil, []string{"it has ended", "allocate memory", "by hand"}},
+		{"no terminal", "exit 1", []string{"PermitTTY no"}, []string{"PermitTTY"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			s := behindSudo(t, sshtest.Account{Over: fakeSudo(t, row.sudo)}, row.extra...)
+			err := refused(t, s, Config{Timeout: 2 * time.Second})
+			if final := (*SudoError)(nil); errors.As(err, &final) {
+				t.Errorf("it is not worth another try: %v", err)
+			}
+			for _, want := range append(row.says, "127.0.0.1", "become root by sudo") {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("want %q in: %v", want, err)
+				}
+			}
+		})
+	}
+}
+
+// TestSudoCancelled ends a context while sudo asks.
+func TestSudoCancelled(t *testing.T) {
+	if noAccounts(t) {
+		return
+	}
+	s := behindSudo(t, sshtest.Account{Sudoers: withPassword})
+	why := errors.New("that is enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	// The secret is fetched when sudo asks for it.
+	asked := filepath.Join(t.TempDir(), "asked")
+	s.Login.Sudo.Password = inventory.Secret{Command: []string{"/bin/sh", "-c", "touch " + asked + "; exec sleep 1000"}}
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(asked); err == nil {
+				cancel(why)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	_, err := DialRoot(ctx, Config{Address: s.Address, Login: s.Login})
+	if !errors.Is(err, why) {
+		t.Errorf("got %v, want the cause", err)
+	}
+}
+
+// TestSudoLeavesNothing ends a login between its two halves, and after them: the
+// pipes' folder is gone.
+func TestSudoLeavesNothing(t *testing.T) {
+	if noAccounts(t) {
+		return
+	}
+	for _, open := range []bool{false, true} {
+		s := behindSudo(t, sshtest.Account{Sudoers: withPty})
+		c := dial(t, s)
+		b, err := newBecoming(c, s.Login)
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder, err := b.become(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(folder); err != nil || info.Mode() != os.ModeDir|0o700 {
+			t.Fatal(info, err)
+		}
+		if open {
+			if _, err := c.openRoot(t.Context(), folder); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			c.Close()
+		}
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s is still there", folder)
+			}
+		}
+		c.Close()
+		gone(t, "sudo\x00-k")
+		gone(t, folder)
+	}
+}
+
+// TestSudoHides looks for the password on the terminal and in what everybody on
+// the switch can see.
+func TestSudoHides(t *testing.T) {
+	if noAccounts(t) {
+		return
+	}
+	for _, sudoers := range []string{withPassword, withPty} {
+		s := behindSudo(t, sshtest.Account{Sudoers: sudoers})
+		c, err := Dial(t.Context(), Config{Address: s.Address, Login: s.Login})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		b, err := newBecoming(c, s.Login)
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder, err := b.become(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		shell, err := c.openRoot(t.Context(), folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shown := b.terminal.screen.shown(); !strings.Contains(shown, b.word+"-password") || strings.Contains(shown, sshtest.Password) {
+			t.Errorf("the terminal shows %q", shown)
+		}
+		const mark = "csigs-own-mark"
+		got, err := shell.run(`cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ | tr '\0' '\n'; : `+mark, []byte("csigs-own-input"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(got), mark) || strings.Contains(string(got), sshtest.Password) || strings.Contains(string(got), "csigs-own-input") {
+			t.Errorf("processes: %s", got)
+		}
+		// Nothing permits the account to be root without the password.
+		if out, err := c.Run(t.Context(), "sudo -n id", nil); err == nil {
+			t.Errorf("a permission stays behind: %s", out)
+		}
+	}
+}
