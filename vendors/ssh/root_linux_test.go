@@ -241,13 +241,17 @@ func TestRootDisturbed(t *testing.T) {
 	if out, err := r.Run(t.Context(), "echo the switch goes down >/dev/tty; echo out", nil); err != nil || string(out) != "out\n" {
 		t.Errorf("got %q, %v", out, err)
 	}
-	if out, err := r.Run(t.Context(), "kill -9 $PPID; sleep 1000", nil); err == nil {
-		t.Errorf("got %q", out)
+	if out, err := r.Run(t.Context(), "kill -9 $PPID", nil); err == nil || !strings.Contains(err.Error(), "no exit status") {
+		t.Errorf("got %q, %v", out, err)
 	}
 	if _, err := r.Run(t.Context(), "true", nil); err == nil {
 		t.Error("the connection is still there")
 	}
 	gone(t, "sudo\x00-k")
+	r = dialRoot(t, behindSudo(t, sshtest.Account{Sudoers: withPassword}))
+	if out, err := r.Run(t.Context(), `kill -9 $(grep -la '^sudo.-k' /proc/[0-9]*/cmdline | cut -d/ -f3); sleep 1000`, nil); err == nil || !strings.Contains(err.Error(), "lost") {
+		t.Errorf("got %q, %v", out, err)
+	}
 }
 
 // BenchmarkRun is a command on an exec channel and one in root's shell: without
