@@ -5,6 +5,10 @@ import (
 	"strings"
 )
 
+// Suggest returns a hint for a word that is none of known: the nearest one when
+// it is near enough to be a slip, else the whole list; "" where nothing is known.
+func Suggest(word string, known []string) string { return suggest(word, known) }
+
 // suggest returns a hint for a word that is none of known: the nearest one
 // when it is near enough to be a slip, else the whole list.
 func suggest(word string, known []string) string {

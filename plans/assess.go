@@ -22,7 +22,6 @@ type Basis string
 const (
 	BasisProbe    Basis = "probe"    // the device was asked
 	BasisPlatform Basis = "platform" // what devices of its platform can do
-	BasisTable    Basis = "table"    // only what its platform's rule table can express
 	BasisFile     Basis = "file"     // nothing is known but what the fleet file says
 )
 
@@ -121,6 +120,8 @@ type AssessedDevice struct {
 	Level    string          `json:"level"`
 	Reason   string          `json:"reason"`
 	Support  []Support       `json:"support"` // where tag, depth or signal make a difference
+	Driver   string          `json:"driver"`  // why csig has none for it; "" where it has
+	Update   Capability      `json:"update"`
 	Strip    Capability      `json:"strip"`
 	Lease    Capability      `json:"lease"`
 	Table    *TableCost      `json:"table,omitempty"`  // of a device that csig keeps rules on
@@ -235,7 +236,7 @@ func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 	out := AssessedDevice{
 		Device: dev.Name, Platform: dev.Platform, Via: seen.Via, Basis: seen.Basis,
 		Level: d.level.Support.String(), Reason: d.level.Reason, Support: a.support(d),
-		Strip: seen.capability(&seen.Facts.Strip), Lease: seen.capability(&seen.Facts.Lease),
+		Driver: seen.NoDriver, Update: seen.capability(&seen.Facts.Update), Strip: seen.capability(&seen.Facts.Strip), Lease: seen.capability(&seen.Facts.Lease),
 		Ports: []AssessedPorts{}, Notes: append([]string{}, seen.Facts.Notes...),
 	}
 	if d.level.Support == inventory.LevelSoftware {
@@ -254,10 +255,7 @@ func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 
 // capability is a verdict of the facts, as far as they are known.
 func (e *Evidence) capability(v *vlanrules.Verdict) Capability {
-	switch e.Basis {
-	case BasisTable:
-		return Capability{"unknown", "only the platform's rule table is known; ask the device, without --offline"}
-	case BasisFile:
+	if e.Basis == BasisFile {
 		return Capability{"unknown", "nothing is known of the device but what the fleet file says"}
 	}
 	return Capability{v.Level.String(), v.Reason}
@@ -313,12 +311,21 @@ func (a *assessor) decide(d *assessed) {
 			}
 		}
 		d.level = own
+		through := seen.Facts.Forwards(a.fleet.Profile.TPID)
+		native := &seen.Facts.Traits.Native
 		switch {
 		case asserted == inventory.LevelAuto:
 			d.level = found
+		case asserted == inventory.LevelNative && native.Is != "":
+			a.find(SeverityWarning, dev.Name, "", "the fleet file says that its level is native: csig cannot tell whether it is set up so, with the domain's profile; what its platform has: %s", native.Is)
 		case asserted == inventory.LevelNative:
 			a.find(SeverityWarning, dev.Name, "", "the fleet file says that its level is native: csig cannot tell whether that is so; by rules of csig it would be %s", found.Support)
+		case asserted == inventory.LevelPassthrough && seen.Facts.Update.Level == vlanrules.Refused && through.Level == vlanrules.Degraded:
+			a.find(SeverityWarning, dev.Name, "", "taken as passthrough, as the fleet file says; csig cannot see whether it is: %s", through.Reason)
 		case rank(asserted) > rank(found.Support):
+			if asserted == inventory.LevelSoftware {
+				found.Reason = seen.Facts.Update.Reason
+			}
 			d.level = Level{found.Support, fmt.Sprintf("the fleet file says %s, but: %s", asserted, found.Reason)}
 			a.find(SeverityError, dev.Name, "", "the fleet file says that its level is %s, and it is %s: %s; correct level", asserted, found.Support, found.Reason)
 		}
@@ -327,8 +334,6 @@ func (a *assessor) decide(d *assessed) {
 	switch {
 	case asserted != inventory.LevelAuto:
 		d.level = own
-	case seen.Basis == BasisTable:
-		d.level = Level{inventory.LevelSoftware, fmt.Sprintf("its platform's rule table takes compare-and-replace (%s match); whether this device has that was not asked", seen.Facts.Rules.Match)}
 	default:
 		d.level = Level{LevelUnknown, fmt.Sprintf("nothing tells (%v): give it a level in the fleet file; until then no tag may reach it", seen.Err)}
 		a.find(SeverityError, dev.Name, "", "its level is not known (%v): give it a level with its reason", seen.Err)
@@ -341,8 +346,8 @@ func rank(s inventory.Support) int {
 }
 
 // below is what a device does with tags that its rules do not update.
-func (e *Evidence) below(why string) Level {
-	if v := &e.Facts.Through; v.Level == vlanrules.Refused && e.Basis != BasisTable {
+func (a *assessor) below(d *assessed, why string) Level {
+	if v := d.seen.Facts.Forwards(a.fleet.Profile.TPID); v.Level != vlanrules.Full {
 		return Level{inventory.LevelDiscard, v.Reason}
 	}
 	return Level{inventory.LevelPassthrough, why}
@@ -394,7 +399,7 @@ func (a *assessor) support(d *assessed) []Support {
 		case vlanrules.Degraded:
 			level.Reason = v.Reason
 		case vlanrules.Refused:
-			level = d.seen.below(v.Reason)
+			level = a.below(d, v.Reason)
 		}
 		i := slices.IndexFunc(rows, func(r depths) bool { return r.level == level })
 		if i < 0 {
@@ -409,18 +414,16 @@ func (a *assessor) support(d *assessed) []Support {
 	for _, r := range rows {
 		put("compact", r.vlans, can, r.level)
 	}
-	put("compact", nil, cannot, d.seen.below("a per-frame signal cannot be read from counters (draft-00 §6.4)"))
+	put("compact", nil, cannot, a.below(d, "a per-frame signal cannot be read from counters (draft-00 §6.4)"))
 	if len(tags) > 1 {
 		switch v := &d.seen.Facts.Wide; {
-		case d.seen.Basis == BasisTable:
-			put("wide", nil, a.signals, d.seen.below("whether it updates wide tags was not asked"))
 		case v.Level == vlanrules.Refused:
-			put("wide", nil, a.signals, d.seen.below(v.Reason))
+			put("wide", nil, a.signals, a.below(d, v.Reason))
 		default:
 			level := d.level
 			level.Reason = cmp.Or(v.Reason, level.Reason)
 			put("wide", nil, can, level)
-			put("wide", nil, cannot, d.seen.below("a per-frame signal cannot be read from counters (draft-00 §6.4)"))
+			put("wide", nil, cannot, a.below(d, "a per-frame signal cannot be read from counters (draft-00 §6.4)"))
 		}
 	}
 	return out

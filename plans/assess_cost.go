@@ -18,6 +18,7 @@ type TableCost struct {
 	Entries  int     `json:"entries"`            // of all ports, between changes
 	Headroom int     `json:"headroom"`           // further entries of one port while it changes
 	Capacity int     `json:"capacity"`           // entries there is room for; 0: no limit is known
+	Taken    int     `json:"capacity_taken"`     // of them, by other applications
 	Shared   bool    `json:"capacity_is_shared"` // by all ports; else it is of each port
 	OpsMean  float64 `json:"ops_mean"`           // operations for each signal when its bucket moves by one; 0: not known
 	OpsMax   int     `json:"ops_max"`
@@ -57,7 +58,7 @@ func (a *assessor) table(d *assessed) *TableCost {
 	if caps.Shared {
 		caps.Ports = max(caps.Ports, updates)
 	}
-	c := &TableCost{Match: caps.Match.String(), Ports: updates, Capacity: caps.Entries, Shared: caps.Shared}
+	c := &TableCost{Match: caps.Match.String(), Ports: updates, Capacity: caps.Entries, Taken: caps.Taken, Shared: caps.Shared}
 	compiler := vlanrules.NewCompiler(caps, a.fleet.Profile.Layout)
 	d.ports = make([]Level, len(d.dev.Ports))
 	var form vlanrules.Form
@@ -78,7 +79,7 @@ func (a *assessor) table(d *assessed) *TableCost {
 		switch v.Level {
 		case vlanrules.Refused:
 			reason := bare(v.Reason, "")
-			d.ports[i] = d.seen.below(reason)
+			d.ports[i] = a.below(d, reason)
 			a.find(SeverityError, d.dev.Name, p.Name, "csig cannot keep its rules: %s", reason)
 		case vlanrules.Degraded:
 			d.ports[i].Reason = bare(v.Reason, "")
@@ -102,9 +103,17 @@ func (a *assessor) table(d *assessed) *TableCost {
 // ops counts the operations of a bucket that moves by one, once for each kind
 // of table.
 func (a *assessor) ops(caps vlanrules.Caps) tableOps {
-	if caps.Shared && caps.Ports > 1 { // one port's share is what counts: more devices are alike
-		caps.Entries, caps.Ports, caps.Shared = max(1, caps.Entries/caps.Ports), 0, false
+	if caps.Entries > 0 { // one port's share is what counts: more devices are alike
+		room := max(0, caps.Entries-caps.Taken)
+		if caps.Shared && caps.Ports > 1 {
+			room /= caps.Ports
+		}
+		if room == 0 {
+			return tableOps{} // no entry of it is a port's
+		}
+		caps.Entries, caps.Taken = room, 0
 	}
+	caps.Ports, caps.Shared = 0, false
 	key := fmt.Sprintf("%v", caps)
 	t, ok := a.costs[key]
 	if ok {

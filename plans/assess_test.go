@@ -29,6 +29,12 @@ func ableEvidence(*inventory.Device) Evidence {
 	return Evidence{Basis: BasisProbe, Seen: Seen{Facts: able}, Counters: Freshness{Source: "linux", Readings: 10, Kind: "live"}}
 }
 
+// bridgesBy are traits of a platform that takes a TPID for a VLAN tag's.
+func bridgesBy(tpid uint16, bridging, learning bool) vendors.Traits {
+	book := vendors.Source{Mark: vendors.Read, From: "a book"}
+	return vendors.Traits{VLANTPIDs: vendors.That(vendors.TPIDList{tpid}, book), Independent: vendors.That(!bridging, book), Learning: vendors.That(!learning, book)}
+}
+
 func TestLevels(t *testing.T) {
 	asserted := func(s inventory.Support) inventory.Level { return inventory.Level{Support: s, Reason: "told so"} }
 	for name, tc := range map[string]struct {
@@ -44,7 +50,28 @@ func TestLevels(t *testing.T) {
 	}{
 		"everything": {basis: BasisProbe, want: "software", reason: "it takes the rules", supported: "compact [] [abw] software"},
 		"promised":   {basis: BasisPlatform, want: "software", reason: "devices of its platform take the rules"},
-		"the table":  {basis: BasisTable, want: "software", reason: "its platform's rule table takes compare-and-replace (range match); whether this device has that was not asked"},
+		"no tags, unless": {
+			basis: BasisPlatform, facts: vendors.Facts{Update: refused("no"), Through: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "only if bridged"}},
+			want: "discard", reason: "only if bridged", supported: "compact [] [abw] discard",
+		},
+		"told that it is so": {
+			basis: BasisPlatform, level: asserted("passthrough"), facts: vendors.Facts{Update: refused("no"), Through: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "only if bridged"}},
+			want: "passthrough", reason: "told so", warnsOf: "csig cannot see whether it is: only if bridged",
+		},
+		"the signal would choose the VLAN": {
+			basis: BasisPlatform, facts: vendors.Facts{Update: refused("no"), Traits: bridgesBy(0x9900, true, true)},
+			want: "discard", reason: "0x9900 is a VLAN tag's TPID to it, so that the tag's VID, which is the signal, chooses the VLAN that frames are bridged in",
+		},
+		"the signal would choose where it learns": {
+			basis: BasisPlatform, facts: vendors.Facts{Update: refused("no"), Traits: bridgesBy(0x9900, false, true)},
+			want: "discard", reason: "0x9900 is a VLAN tag's TPID to it, and it learns MAC addresses by the tag's VID, which is the signal",
+		},
+		"another TPID's VID chooses the VLAN": {
+			basis: BasisPlatform, facts: vendors.Facts{Update: refused("no"), Traits: bridgesBy(0x8100, true, true)}, want: "passthrough", reason: "no",
+		},
+		"a driver, and another TPID's VID": {
+			basis: BasisPlatform, facts: vendors.Facts{Traits: bridgesBy(0x9900, true, true)}, want: "software", reason: "devices of its platform take the rules",
+		},
 		"no update": {
 			basis: BasisProbe, facts: vendors.Facts{Update: refused("translates the bridging VLAN only")},
 			want: "passthrough", reason: "translates the bridging VLAN only", supported: "compact [] [abw] passthrough",
@@ -65,13 +92,14 @@ func TestLevels(t *testing.T) {
 			basis: BasisProbe, facts: vendors.Facts{Depths: []vlanrules.Verdict{{}, refused("too deep")}, Through: refused("drops")},
 			want: "software", reason: "it takes the rules", supported: "compact [0] [abw] software; compact [1] [abw] discard",
 		},
-		"told less":      {basis: BasisProbe, level: asserted("discard"), want: "discard", reason: "told so"},
-		"told native":    {basis: BasisProbe, level: asserted("native"), want: "native", reason: "told so", warnsOf: "csig cannot tell whether that is so"},
-		"told too much":  {basis: BasisProbe, level: asserted("software"), facts: vendors.Facts{Update: refused("no hook")}, want: "passthrough", reason: "the fleet file says software, but: no hook", errors: 1},
-		"told unsafely":  {basis: BasisPlatform, level: asserted("passthrough"), facts: vendors.Facts{Update: refused("no"), Through: refused("drops it")}, want: "discard", reason: "the fleet file says passthrough, but: drops it", errors: 1},
-		"nobody told":    {basis: BasisFile, err: fmt.Errorf("no driver"), want: "unknown", reason: "nothing tells (no driver): give it a level in the fleet file; until then no tag may reach it", errors: 1, supported: "compact [] [abw] unknown"},
-		"only told":      {basis: BasisFile, err: fmt.Errorf("no driver"), level: asserted("passthrough"), want: "passthrough", reason: "told so"},
-		"told the table": {basis: BasisTable, level: asserted("discard"), want: "discard", reason: "told so"},
+		"told less":     {basis: BasisProbe, level: asserted("discard"), want: "discard", reason: "told so"},
+		"told native":   {basis: BasisProbe, level: asserted("native"), want: "native", reason: "told so", warnsOf: "csig cannot tell whether that is so"},
+		"told too much": {basis: BasisProbe, level: asserted("software"), facts: vendors.Facts{Update: refused("no hook")}, want: "passthrough", reason: "the fleet file says software, but: no hook", errors: 1},
+		"told unsafely": {basis: BasisPlatform, level: asserted("passthrough"), facts: vendors.Facts{Update: refused("no"), Through: refused("drops it")}, want: "discard", reason: "the fleet file says passthrough, but: drops it", errors: 1},
+		"nobody told":   {basis: BasisFile, err: fmt.Errorf("no driver"), want: "unknown", reason: "nothing tells (no driver): give it a level in the fleet file; until then no tag may reach it", errors: 1, supported: "compact [] [abw] unknown"},
+		"only told":     {basis: BasisFile, err: fmt.Errorf("no driver"), level: asserted("passthrough"), want: "passthrough", reason: "told so"},
+		"told native, and it could be": {basis: BasisPlatform, level: asserted("native"), facts: vendors.Facts{Update: refused("no"), Traits: vendors.Traits{Native: vendors.That("all of it", vendors.Source{Mark: vendors.Read, From: "a book"})}},
+			want: "native", reason: "told so", warnsOf: "what its platform has: all of it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := fabric(1, 0, 1)
@@ -298,11 +326,14 @@ func TestNoTagReachesADiscardDevice(t *testing.T) {
 		for i := range f.Devices {
 			d := &f.Devices[i]
 			d.Level = inventory.Level{Support: rapid.SampledFrom(kinds).Draw(t, "asserted")}
-			one := facts{basis: rapid.SampledFrom([]Basis{BasisProbe, BasisPlatform, BasisTable, BasisFile}).Draw(t, "basis")}
+			one := facts{basis: rapid.SampledFrom([]Basis{BasisProbe, BasisPlatform, BasisFile}).Draw(t, "basis")}
 			for _, v := range []*vlanrules.Verdict{&one.Update, &one.Through, &one.Strip} {
 				if rapid.Bool().Draw(t, "refused") {
 					*v = refused("no")
 				}
+			}
+			if one.Through.Level == vlanrules.Full && rapid.Bool().Draw(t, "under a condition") {
+				one.Through = vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "if it only bridges"}
 			}
 			all[d.Name] = one
 			for j := range d.Ports {
@@ -326,14 +357,16 @@ func TestNoTagReachesADiscardDevice(t *testing.T) {
 			d := &f.Devices[i]
 			one := all[d.Name]
 			knows := one.basis == BasisProbe || one.basis == BasisPlatform
-			drops := knows && one.Update.Level == vlanrules.Refused && one.Through.Level == vlanrules.Refused
+			drops := knows && one.Update.Level == vlanrules.Refused && one.Through.Level != vlanrules.Full
 			switch d.Level.Support {
 			case inventory.LevelAuto:
 				blind[d.Name] = drops || one.basis == BasisFile
 			case inventory.LevelDiscard:
 				blind[d.Name] = true
-			case inventory.LevelSoftware, inventory.LevelPassthrough:
+			case inventory.LevelSoftware:
 				blind[d.Name] = drops
+			case inventory.LevelPassthrough: // the file may say that a condition is met
+				blind[d.Name] = drops && one.Through.Level == vlanrules.Refused
 			}
 			if got := a.Devices[i].Level; blind[d.Name] != (got == "discard" || got == "unknown") {
 				t.Fatalf("%s is %s", d.Name, got)
@@ -390,23 +423,123 @@ func farEnd(f *inventory.Fleet, d *inventory.Device, p *inventory.Port) (invento
 }
 
 func TestCautions(t *testing.T) {
-	f := fabric(2, 1, 1)
-	f.Devices[0].Platform, f.Devices[0].Level = "arista_eos", inventory.Level{Support: inventory.LevelPassthrough}
-	a := assessed1(f, ableEvidence)
-	text := fmt.Sprint(a.Findings)
-	for _, want := range []string{
-		"leaf0: csig cannot see, so check: QoS trust", "leaf0: csig cannot see, so check: DEI", "leaf0: csig cannot see, so check: hashing",
-		"leaf0: csig cannot see, so check: the VLAN", "leaf1: Linux does not look behind TPID 0x9900", "VIDs from 1 to 4094",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no finding says %q:\n%s", want, text)
+	book := vendors.Source{Mark: vendors.Read, From: "a book"}
+	// What is harmless of a platform that takes 0x88a8 for a VLAN tag's TPID.
+	harmless := func(edit func(*vendors.Traits)) vendors.Traits {
+		t := vendors.Traits{
+			VLANTPIDs: vendors.That(vendors.TPIDList{0x8100, 0x88a8}, book), Independent: vendors.That(true, book), Learning: vendors.That(true, book),
+			Parses: vendors.That(true, book), Hash: vendors.That(vendors.Fields{vendors.FieldIP}, book), DropDEI: vendors.That(false, book),
+			TrustPCP: vendors.That(false, book), Routed: vendors.That(true, book),
 		}
+		edit(&t)
+		return t
 	}
-	f.Profile.TPID, f.Profile.InitialS = 0x88a8, map[quantize.Signal]uint8{quantize.MinABW: 30}
-	a = assessed1(f, ableEvidence)
-	text = fmt.Sprint(a.Findings)
-	if strings.Contains(text, "VIDs from") || !strings.Contains(text, "its flow hash takes in the VID") {
-		t.Errorf("with initial_s: 30 and 0x88a8: %s", text)
+	for name, tc := range map[string]struct {
+		tpid   uint16
+		basis  Basis
+		level  inventory.Support
+		none   string // why csig has no driver
+		traits vendors.Traits
+		want   []string // findings of the device, in order
+	}{
+		"nothing is known": {0x9900, BasisFile, inventory.LevelPassthrough, "", vendors.Traits{},
+			[]string{"so check: QoS trust", "so check: DEI", "so check: hashing", "so check: the VLAN"}},
+		"nothing is known of one that does it itself": {0x9900, BasisFile, inventory.LevelNative, "", vendors.Traits{}, nil},
+		"no traits": {0x9900, BasisProbe, "", "", vendors.Traits{},
+			[]string{"so check: QoS trust", "so check: DEI", "so check: hashing", "so check: the VLAN"}},
+		"another TPID": {0x9900, BasisProbe, "", "", harmless(func(*vendors.Traits) {}),
+			[]string{"it does not look behind TPID 0x9900"}},
+		"another TPID, and routes none": {0x9900, BasisProbe, "", "", harmless(func(t *vendors.Traits) { t.Routed.Is = false }),
+			[]string{"tagged frames; it bridges tagged frames, and routes none"}},
+		"another TPID, native": {0x9900, BasisPlatform, inventory.LevelNative, "", harmless(func(t *vendors.Traits) { t.Native = vendors.That("all", book) }),
+			[]string{"its level is native"}},
+		"another TPID, that somebody may set": {0x9900, BasisPlatform, "", "no driver", harmless(func(t *vendors.Traits) {
+			t.Independent.Is, t.TPIDs = false, vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x9900}}, book)
+		}), []string{"it does not look behind TPID 0x9900", "so it is while 0x9900 is not set"}},
+		"another TPID, that nobody can set": {0x9900, BasisPlatform, "", "no driver", harmless(func(t *vendors.Traits) {
+			t.Independent.Is, t.TPIDs = false, vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x9100}}, book)
+		}), []string{"it does not look behind TPID 0x9900"}},
+		"harmless": {0x88a8, BasisProbe, "", "", harmless(func(*vendors.Traits) {}), nil},
+		"hashes the VID": {0x88a8, BasisProbe, "", "", harmless(func(t *vendors.Traits) { t.Hash.Is = vendors.Fields{vendors.FieldVID, vendors.FieldPCP} }),
+			[]string{"take in the VID: flows may be reordered when S changes"}},
+		"hashes the PCP": {0x88a8, BasisProbe, "", "", harmless(func(t *vendors.Traits) { t.Hash.Is = vendors.Fields{vendors.FieldPCP} }),
+			[]string{"take in the PCP: packets of a flow"}},
+		"finds no IP header": {0x88a8, BasisProbe, "", "", harmless(func(t *vendors.Traits) { t.Parses.Is = false }),
+			[]string{"does not find the IP header behind it: hashing (ECMP, LAG), ECN marking, DSCP, ACLs and PFC"}},
+		"drops by DEI": {0x88a8, BasisProbe, "", "", harmless(func(t *vendors.Traits) { t.DropDEI.Is = true }),
+			[]string{"DEI is drop precedence"}},
+		"queues by PCP": {0x88a8, BasisProbe, "", "", harmless(func(t *vendors.Traits) { t.TrustPCP.Is = true }),
+			[]string{"the PCP chooses the queue"}},
+		"routes without the tag": {0x88a8, BasisProbe, "", "", harmless(func(t *vendors.Traits) { t.Routed.Is = false }),
+			[]string{"leave without their tag"}},
+		"keeps VIDs": {0x88a8, BasisProbe, "", "", harmless(func(t *vendors.Traits) {
+			t.VIDs = vendors.That(vendors.VIDs{Last: 4094, Reserved: vendors.VIDRanges{{First: 1002, Last: 1005}}}, book)
+		}), []string{"it keeps VIDs 1002 to 1005 for itself"}},
+		"bridges as assumed": {0x88a8, BasisProbe, "", "", harmless(func(t *vendors.Traits) {
+			t.Independent.Source = vendors.Source{Mark: vendors.Assumed, From: "of bridges without filtering"}
+		}), []string{"so check: the VLAN that a frame is bridged in does not follow the VID of the tag: that is so of bridges without filtering"}},
+		"loses R": {0x88a8, BasisProbe, "", "", harmless(func(t *vendors.Traits) { t.Loses = vendors.That(vendors.Fields{vendors.FieldDEI}, book) }),
+			[]string{"a tag's R (DEI) is lost on the way through it: a book"}},
+		"half known": {0x88a8, BasisProbe, "", "", vendors.Traits{VLANTPIDs: vendors.That(vendors.TPIDList{0x88a8}, book)},
+			[]string{"so check: hashing (ECMP, LAG), ECN", "so check: hashing (ECMP, LAG) does not", "so check: DEI", "so check: QoS trust", "so check: the VLAN", "so check: the tag survives"}},
+		"no tag reaches it": {0x88a8, BasisPlatform, inventory.LevelDiscard, "", vendors.Traits{}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := fabric(1, 0, 1)
+			f.Profile.TPID, f.Devices[0].Level, f.Devices[0].Interval = tc.tpid, inventory.Level{Support: tc.level}, time.Second
+			a := assessed1(f, func(*inventory.Device) Evidence {
+				facts := vendors.Facts{Traits: tc.traits}
+				if tc.none != "" {
+					facts.Update = refused("no driver")
+				}
+				return Evidence{Basis: tc.basis, Seen: Seen{Facts: facts, NoDriver: tc.none}, Counters: Freshness{Readings: 10, Kind: "live"}}
+			})
+			var got []string
+			for _, f := range a.Findings {
+				if f.Device != "" {
+					got = append(got, f.Message)
+				}
+			}
+			ok := len(got) == len(tc.want)
+			for i := range min(len(got), len(tc.want)) {
+				ok = ok && strings.Contains(got[i], tc.want[i])
+			}
+			if !ok {
+				t.Errorf("got  %q\nwant %q", got, tc.want)
+			}
+		})
+	}
+	f := fabric(2, 1, 1)
+	if text := fmt.Sprint(assessed1(f, ableEvidence).Findings); !strings.Contains(text, "VIDs from 1 to 4094") {
+		t.Error(text)
+	}
+	f.Profile.InitialS = map[quantize.Signal]uint8{quantize.MinABW: 30}
+	if text := fmt.Sprint(assessed1(f, ableEvidence).Findings); strings.Contains(text, "VIDs from") {
+		t.Errorf("with initial_s: 30: %s", text)
+	}
+}
+
+// A table that all ports share has no entry for a port where it is too small,
+// and no limit where it has none; what others hold is not there.
+func TestSharesOfATable(t *testing.T) {
+	for name, tc := range map[string]struct {
+		caps vlanrules.Caps
+		ok   bool
+	}{
+		"an entry for each":      {vlanrules.Caps{MatchPCP: true, Entries: 65, Shared: true, Ports: 65}, true},
+		"too small":              {vlanrules.Caps{MatchPCP: true, Entries: 64, Shared: true, Ports: 65}, false},
+		"others hold one":        {vlanrules.Caps{MatchPCP: true, Entries: 65, Taken: 1, Shared: true, Ports: 65}, false},
+		"others hold all":        {vlanrules.Caps{MatchPCP: true, Entries: 65, Taken: 70}, false},
+		"no limit":               {vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true, Modify: true, Shared: true, Ports: 65}, true},
+		"room for ternary":       {vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true, Modify: true, Entries: 700, Taken: 50, Shared: true, Ports: 65}, true},
+		"too small, for ternary": {vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true, Modify: true, Entries: 130, Shared: true, Ports: 65}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &assessor{fleet: fabric(1, 0, 1), costs: map[string]tableOps{}}
+			if got := a.ops(tc.caps); got.ok != tc.ok || got.ok != (got.ops.Max > 0) {
+				t.Errorf("%+v, want ok %v", got, tc.ok)
+			}
+		})
 	}
 }
 

@@ -22,7 +22,11 @@ type Seen struct {
 	Differ Differ
 	MTUs   map[string]int // of ports, in bytes; nil: not known
 	Via    string         // how it was reached
-	Err    error          // why it was not, or why nothing can drive it
+	Err    error          // why it was not, or why nothing is known of its platform
+
+	// NoDriver says that nothing can drive it: Facts are its platform's, and it
+	// has nothing of ours.
+	NoDriver string
 }
 
 // Options are what a plan is asked for.
@@ -178,10 +182,17 @@ func (b *builder) look(n *node, d *inventory.Device, seen func(*inventory.Device
 	}
 }
 
-// undriven takes a device that nothing can drive, or that does not answer, as
-// the fleet file describes it, where it has nothing to be given.
+// undriven takes a device that nothing can drive as its platform's facts have
+// it, and one that does not answer, or that nothing is known of, as the fleet
+// file describes it, where it has nothing to be given.
 func (b *builder) undriven(n *node) {
-	if n.seen.Err == nil {
+	switch {
+	case n.seen.NoDriver != "":
+		if n.level.Support != inventory.LevelSoftware { // judge has more to say
+			b.find(SeverityWarning, n, "", "left alone, its level is %s: %s", n.level.Support, n.seen.NoDriver)
+		}
+		return
+	case n.seen.Err == nil:
 		return
 	}
 	switch n.dev.Level.Support {
@@ -223,7 +234,7 @@ func (b *builder) judge(n *node) {
 		b.find(SeverityWarning, n, "", "the TPID changes from 0x%04x to 0x%04x: hosts must have stopped sending the old one, which nothing strips any more", have.TPID, want.TPID)
 	}
 	if n.level.Support == inventory.LevelSoftware && n.seen.Facts.Update.Level == vlanrules.Refused {
-		b.find(SeverityError, n, "", "the fleet file says that its level is software, but it cannot do that: %s", n.seen.Facts.Update.Reason)
+		b.find(SeverityError, n, "", "the fleet file says that its level is software, but it cannot do that: %s; give it the level that it has", n.seen.Facts.Update.Reason)
 		return
 	}
 	compiler := b.compiler(n)
@@ -279,10 +290,20 @@ func (b *builder) canStrip(n *node, port, why string) {
 
 // compiler is the rule compiler for a device; those of one kind share it.
 func (b *builder) compiler(n *node) *vlanrules.Compiler {
-	key := fmt.Sprintf("%+v %v", n.seen.Facts.Rules, n.want.Layout)
+	caps := n.seen.Facts.Rules
+	if caps.Shared {
+		updates := 0
+		for i := range n.want.Ports {
+			if n.want.Ports[i].Action == vlanrules.Update {
+				updates++
+			}
+		}
+		caps.Ports = max(caps.Ports, updates)
+	}
+	key := fmt.Sprintf("%+v %v", caps, n.want.Layout)
 	c := b.compilers[key]
 	if c == nil {
-		c = vlanrules.NewCompiler(n.seen.Facts.Rules, n.want.Layout)
+		c = vlanrules.NewCompiler(caps, n.want.Layout)
 		b.compilers[key] = c
 	}
 	return c

@@ -184,7 +184,25 @@ func TestFindings(t *testing.T) {
 		"asserted what it cannot": {
 			change: func(f *inventory.Fleet) { f.Devices[0].Level.Support = inventory.LevelSoftware },
 			seen:   func(s *Seen, _ *inventory.Device) { s.Facts.Update = refuse },
-			want:   "leaf0: the fleet file says that its level is software, but it cannot do that: no hook",
+			want:   "leaf0: the fleet file says that its level is software, but it cannot do that: no hook; give it the level that it has",
+		},
+		"no driver, and it is to strip": {
+			change: func(f *inventory.Fleet) {
+				f.Devices[0].Level.Support = inventory.LevelPassthrough
+				f.Devices[0].Ports[0].Action = vlanrules.Strip
+			},
+			seen: func(s *Seen, d *inventory.Device) {
+				if d.Name == "leaf0" {
+					*s = Seen{NoDriver: "csig has no driver for Plan 9", Facts: vendors.Facts{Update: refuse, Strip: refuse}, Differ: &device{}}
+				}
+			},
+			want: "leaf0:swp1: it cannot strip tags, and has to (the fleet file asks for it): no hook",
+		},
+		"table too small, as others hold some of it": {
+			seen: func(s *Seen, _ *inventory.Device) {
+				s.Facts.Rules = vlanrules.Caps{MatchPCP: true, Entries: 6, Taken: 4, Shared: true}
+			},
+			want: "needs 1 range entry for abw, 2 in the table (of its 6, others hold 4) are shared by 3 ports, 0 for each",
 		},
 		"table too small": {
 			seen: func(s *Seen, _ *inventory.Device) {
@@ -216,6 +234,34 @@ func TestFindings(t *testing.T) {
 				t.Error("it has stages all the same")
 			}
 		})
+	}
+}
+
+// A device that nothing drives is left alone: its neighbours see to it that no
+// tag reaches it, and it is in no stage.
+func TestNoDriver(t *testing.T) {
+	f := fabric(2, 1, 2)
+	for i := range 2 { // to the spine
+		f.Devices[i].Ports[2].Action = vlanrules.Strip
+	}
+	p := made(t, f, func(d *inventory.Device) Seen {
+		if d.Name != "spine0" {
+			return unseen(d)
+		}
+		return Seen{NoDriver: "csig has no driver for Plan 9", Facts: vendors.Facts{
+			Update: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "no"}, Through: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "only if bridged"},
+		}}
+	}, Options{})
+	if len(p.Errors()) > 0 || strings.Contains(outline(p), "spine0") || p.Empty() {
+		t.Errorf("%v\n%s", p.Errors(), outline(p))
+	}
+	if d := p.device("spine0"); d.Level != "discard" || d.Reason != "only if bridged" {
+		t.Errorf("%s: %s", d.Level, d.Reason)
+	}
+	if !slices.ContainsFunc(p.Findings, func(f Finding) bool {
+		return f.String() == "spine0: left alone, its level is discard: csig has no driver for Plan 9"
+	}) {
+		t.Error(p.Findings)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -52,6 +53,10 @@ func (o *Off) Run(ctx context.Context) error {
 		asked[name] = true
 	}
 	seen := o.look(ctx, r, devices)
+	devices = slices.DeleteFunc(slices.Clone(devices), func(name string) bool {
+		var none *vendors.NoDriverError // so there never was anything of ours
+		return errors.As(seen[name].Err, &none)
+	})
 	// With some devices only, the fence is theirs alone: the others keep
 	// updating, and their own hosts keep what they are told.
 	b, err := build(o.Fleet, func(d *inventory.Device) Seen {
@@ -72,7 +77,8 @@ func (o *Off) Run(ctx context.Context) error {
 		for k := range s.Waves {
 			for n := range s.Waves[k].Steps {
 				step := &s.Waves[k].Steps[n]
-				if none(&step.Want) || b.nodes[b.index[step.Device]].seen.Facts.Strip.Level != vlanrules.Refused {
+				able := b.nodes[b.index[step.Device]].seen.Facts.Strip.Level != vlanrules.Refused
+				if (none(&step.Want) || able) && slices.Contains(devices, step.Device) {
 					steps[step.Device] = step
 					names = append(names, step.Device)
 				}

@@ -116,3 +116,22 @@ func (h heedful) Apply(ctx context.Context, want vendors.Setup) error {
 	}
 	return h.Target.Apply(ctx, want)
 }
+
+// On a device that nothing drives there is nothing to take off.
+func TestOffPassesWhatNothingDrives(t *testing.T) {
+	net, f := offFleet()
+	open := func(ctx context.Context, name string) (Target, error) {
+		if name == "leaf0" {
+			return nil, &vendors.PermanentError{Err: &vendors.NoDriverError{Platform: "eos", Err: errors.New("no driver")}}
+		}
+		return f.open(ctx, name)
+	}
+	if err := (&Off{Fleet: net, Open: open}).Run(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for name, s := range f.devices {
+		if none(&s) == (name == "leaf0") {
+			t.Errorf("%s has %+v", name, s)
+		}
+	}
+}

@@ -265,3 +265,14 @@ type MTUSetter interface {
 	MTUs(ctx context.Context) (map[string]int, error)
 	SetMTU(ctx context.Context, port string, mtu int) error
 }
+
+// NoDriverError says that csig drives no device of a platform, so that nothing
+// of csig can be on one. It comes inside a *PermanentError.
+type NoDriverError struct {
+	Platform string
+	Err      error // which platform, and what to do
+}
+
+func (e *NoDriverError) Error() string { return e.Err.Error() }
+
+func (e *NoDriverError) Unwrap() error { return e.Err }

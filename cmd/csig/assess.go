@@ -10,7 +10,6 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
-	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
 )
 
@@ -127,7 +126,10 @@ func gatherEvidence(ctx context.Context, fleet *inventory.Fleet, o *assessOption
 	}
 	return eachDevice(ctx, fleet, o.parallel, o.answered, func(d *inventory.Device) plans.Evidence {
 		e := plans.Evidence{Seen: seen[d.Name], Basis: plans.BasisProbe}
-		if e.Err != nil {
+		switch {
+		case e.NoDriver != "":
+			e.Basis = plans.BasisPlatform
+		case e.Err != nil:
 			err, via := e.Err, e.Via
 			e = platformEvidence(r.registry, d)
 			if e.Basis != plans.BasisFile { // the reason that it has no driver says more
@@ -148,11 +150,7 @@ func platformEvidence(registry *all.Registry, d *inventory.Device) plans.Evidenc
 		e.Basis, e.Err = plans.BasisFile, err
 		return e
 	}
-	if p.Offline != nil {
-		e.Basis, e.Facts = plans.BasisPlatform, p.Offline(drivenAfar(d))
-		return e
-	}
-	e.Basis, e.Facts = plans.BasisTable, vendors.Facts{Platform: d.Platform, Rules: p.Rules}
+	e.Basis, e.Facts, e.NoDriver = plans.BasisPlatform, p.Offline(drivenAfar(d)), p.NoDriver(d.Platform)
 	return e
 }
 
@@ -162,8 +160,8 @@ func readFreshness(ctx context.Context, fleet *inventory.Fleet, d *inventory.Dev
 	switch {
 	case o.readings == 0:
 		return f
-	case f.Source == string(inventory.LinuxSource) && !d.Local:
-		f.Note = "its kernel's counters are read on the device itself: csig assess there"
+	case f.Source == string(inventory.LinuxSource) && !d.Local && d.Management.NetNS == "":
+		f.Note = "not read, as its kernel's counters are read on the device itself: csig assess there"
 		return f
 	case d.Level.Support == inventory.LevelDiscard || d.Level.Support == inventory.LevelPassthrough || d.Level.Support == inventory.LevelNative:
 		return f // csig computes no signal there

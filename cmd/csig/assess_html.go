@@ -87,8 +87,6 @@ func basisText(b plans.Basis) string {
 		return "the device was asked"
 	case plans.BasisPlatform:
 		return "its platform promises it"
-	case plans.BasisTable:
-		return "only its platform's table is known"
 	}
 	return "the fleet file alone"
 }

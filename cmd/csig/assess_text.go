@@ -152,6 +152,12 @@ func assessLines(d *plans.AssessedDevice) []assessLine {
 			put(supportKind(&s), s.Level+suffix(": ", s.Reason))
 		}
 	}
+	if d.Driver != "" {
+		if d.Update.Reason != d.Reason {
+			put("update", capabilityText(&d.Update))
+		}
+		put("driver", d.Driver)
+	}
 	if d.Level != "discard" && d.Basis != plans.BasisFile {
 		put("strip", capabilityText(&d.Strip))
 	}
@@ -219,9 +225,12 @@ func tableText(t *plans.TableCost) string {
 	case t.Capacity == 0:
 		text += "; no limit of the table is known"
 	case t.Shared:
-		text += fmt.Sprintf("; %d of %d that all ports share (%d%% free)", t.Entries+t.Headroom, t.Capacity, 100*max(0, t.Capacity-t.Entries-t.Headroom)/t.Capacity)
+		text += fmt.Sprintf("; %d of %d that all ports share (%d%% free)", t.Entries+t.Headroom, t.Capacity, 100*max(0, t.Capacity-t.Taken-t.Entries-t.Headroom)/t.Capacity)
 	default:
-		text += fmt.Sprintf("; of %d that each port has (%d%% free)", t.Capacity, 100*max(0, t.Capacity-t.PerPort-t.Headroom)/t.Capacity)
+		text += fmt.Sprintf("; of %d that each port has (%d%% free)", t.Capacity, 100*max(0, t.Capacity-t.Taken-t.PerPort-t.Headroom)/t.Capacity)
+	}
+	if t.Taken > 0 {
+		text += fmt.Sprintf("; other applications hold %d", t.Taken)
 	}
 	if t.OpsMax > 0 {
 		text += fmt.Sprintf("; %.3g operations (%d at most) for a signal whose bucket moves by one", t.OpsMean, t.OpsMax)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/counters"
@@ -21,6 +22,19 @@ func openLinux(prof *quantize.Profile, dev *inventory.Device) (counters.Source, 
 			// miss them.
 			Tagged: prof.TPID == 0x88a8,
 		})
+	}
+	if path := dev.Management.NetNS; path != "" && !dev.Local {
+		ns, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("its network namespace: %w", err)
+		}
+		defer ns.Close() // its sockets are made in New
+		cfg.NetNS = int(ns.Fd())
+		src, err := linux.New(cfg)
+		if err != nil {
+			return nil, fmt.Errorf("in network namespace %s: %w", path, err) // not a nil *linux.Source in a Source that is not nil
+		}
+		return src, nil
 	}
 	return linux.New(cfg)
 }

@@ -41,6 +41,9 @@ func (r *reach) open(ctx context.Context, name string) (plans.Target, error) {
 
 // direct opens a device's own driver, here or from afar.
 func (r *reach) direct(d *inventory.Device) (plans.Target, error) {
+	if p, err := r.registry.Platform(d.Platform); err != nil || p.Open == nil { // no other way to reach it would help
+		return r.registry.Open(d.Platform, vendors.Config{})
+	}
 	switch {
 	case d.Management.NetNS != "":
 		return r.openNetNS(d)
@@ -134,6 +137,9 @@ func (r *reach) via(d *inventory.Device) string {
 func (r *reach) look(ctx context.Context, d *inventory.Device, timeout time.Duration) plans.Seen {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	if seen, none := r.withoutDriver(d); none {
+		return seen
+	}
 	seen := plans.Seen{Via: r.via(d)}
 	t, err := r.open(ctx, d.Name)
 	if err != nil {
@@ -224,20 +230,34 @@ func drivenAfar(d *inventory.Device) bool {
 // offline is what is known of a device that nobody asks: what its platform
 // promises, and nothing of ours.
 func (r *reach) offline(d *inventory.Device) plans.Seen {
-	seen := plans.Seen{Via: r.via(d)}
+	if seen, none := r.withoutDriver(d); none {
+		return seen
+	}
+	p, _ := r.registry.Platform(d.Platform)
+	seen := plans.Seen{Via: r.via(d), Facts: p.Offline(drivenAfar(d)), Differ: differ(p.Diff)}
+	if d.Management.Daemon != nil { // its configuration is rendered all the same
+		seen.Differ = &daemon{fleet: r.fleet, dev: d, diff: p.Diff}
+	}
+	return seen
+}
+
+// withoutDriver is what is known of a device that csig cannot drive, whether it
+// is asked or not; false for one that it can.
+func (r *reach) withoutDriver(d *inventory.Device) (plans.Seen, bool) {
 	p, err := r.registry.Platform(d.Platform)
 	switch {
 	case err != nil:
-		seen.Err = err
-	case p.Offline == nil || p.Diff == nil:
-		seen.Err = fmt.Errorf("platform %s promises nothing without a device at hand: plan without --offline", d.Platform)
-	default:
-		seen.Facts, seen.Differ = p.Offline(drivenAfar(d)), differ(p.Diff)
-		if d.Management.Daemon != nil { // its configuration is rendered all the same
-			seen.Differ = &daemon{fleet: r.fleet, dev: d, diff: p.Diff}
+		if d.Level.Support == inventory.LevelAuto {
+			err = fmt.Errorf("%w; or give the device its level, passthrough or discard, with the reason", err)
 		}
+		return plans.Seen{Err: err}, true
+	case p.Open != nil:
+		return plans.Seen{}, false
 	}
-	return seen
+	why := p.NoDriver(d.Platform)
+	return plans.Seen{Facts: p.Offline(false), NoDriver: why, Differ: differ(func(_, _ vendors.Setup) ([]vendors.Change, error) {
+		return nil, errors.New(why)
+	})}, true
 }
 
 // differ is a platform's Diff as a plan wants it.

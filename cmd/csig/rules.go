@@ -90,7 +90,7 @@ with --json the object is printed all the same.`,
 	addJSON(cmd, &v.asJSON)
 	for name, values := range map[string][]string{
 		"signal": {"abw", "abwc", "pd", "nqd"}, "layout": {"draft-00", "uec"},
-		"match": {"range", "ternary", "ternary-unordered", "exact"}, "platform": all.Default().Platforms(),
+		"match": {"range", "ternary", "ternary-unordered", "exact"}, "platform": all.Default().Drivers(),
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -151,6 +151,9 @@ func (v *explainFlags) options(cmd *cobra.Command) (explain.Options, error) {
 		p, err := all.Default().Platform(v.platform)
 		if err != nil {
 			return o, fmt.Errorf("--platform: %w", err)
+		}
+		if p.Open == nil {
+			return o, fmt.Errorf("--platform %s: there are no rules to explain: %s", v.platform, p.Offline(false).Update.Reason)
 		}
 		o.Caps = &p.Rules
 	}

@@ -180,7 +180,7 @@ func TestRulesJSON(t *testing.T) {
 		{"--match", "ternary-unordered"},
 		{"--match", "exact"},
 	}
-	for _, name := range all.Default().Platforms() {
+	for _, name := range all.Default().Drivers() {
 		tables = append(tables, []string{"--platform", name})
 	}
 	changes := [][4]int{ // from, to, from-lm, lm

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -53,7 +54,11 @@ func openSourceEvery(ctx context.Context, prof *quantize.Profile, dev *inventory
 		return gnmi.New(cfg)
 	default:
 		if dev.Counters.Source == inventory.PlatformSource {
-			if _, err := all.Default().Platform(dev.Platform); err != nil {
+			p, err := all.Default().Platform(dev.Platform)
+			if err == nil && p.Open == nil {
+				err = errors.New(p.NoDriver(dev.Platform))
+			}
+			if err != nil {
 				return nil, fmt.Errorf("%w; its counters may be read all the same, with a counters.source of snmp or gnmi", err)
 			}
 		}

@@ -1,14 +1,17 @@
-// Package all is the registry of platforms: which driver a fleet file's
-// "platform" opens.
+// Package all is the registry of platforms: what is known of those that a fleet
+// file's "platform" may name, and which driver opens their devices, if any.
 package all
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/linux"
+	"github.com/csig-agent/csig/vendors/undriven"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -17,6 +20,10 @@ type Opener func(vendors.Config) (vendors.Driver, error)
 
 // Platform is what is known of a platform without a device at hand.
 type Platform struct {
+	Title string // as its maker writes it
+
+	// Open is nil where csig has no driver; then all but Title and Offline is
+	// left out.
 	Open  Opener
 	Rules vlanrules.Caps // the table that carries compare-and-replace
 
@@ -38,10 +45,10 @@ type Registry struct {
 }
 
 // Register adds a platform. A name that is already taken is a mistake in the
-// program, and panics.
+// program, and panics, as does a platform without facts.
 func (r *Registry) Register(name string, p Platform) {
-	if _, taken := r.platforms[name]; taken || name == "" || p.Open == nil {
-		panic(fmt.Sprintf("platform %q registered twice, or without a name or a driver", name))
+	if _, taken := r.platforms[name]; taken || name == "" || p.Title == "" || p.Offline == nil {
+		panic(fmt.Sprintf("platform %q registered twice, or without a name, a title or facts", name))
 	}
 	if r.platforms == nil {
 		r.platforms = map[string]Platform{}
@@ -59,32 +66,58 @@ func (r *Registry) Platforms() []string {
 	return names
 }
 
-// Platform finds a platform. An unknown one is a *vendors.PermanentError that
-// names the known ones.
+// Drivers lists the names of the platforms that csig has a driver for, sorted.
+func (r *Registry) Drivers() []string {
+	return slices.DeleteFunc(r.Platforms(), func(name string) bool { return r.platforms[name].Open == nil })
+}
+
+// Platform finds a platform. The error of an unknown one, a
+// *vendors.NoDriverError in a *vendors.PermanentError, says which name may have
+// been meant.
 func (r *Registry) Platform(name string) (Platform, error) {
 	p, ok := r.platforms[name]
 	if !ok {
-		return p, &vendors.PermanentError{Err: fmt.Errorf("no driver for platform %q: this program has %s", name, strings.Join(r.Platforms(), ", "))}
+		hint := inventory.Suggest(name, r.Platforms())
+		if !strings.HasPrefix(hint, "did you mean") {
+			hint = "csig platforms lists those it knows"
+		}
+		return p, &vendors.PermanentError{Err: &vendors.NoDriverError{Platform: name, Err: fmt.Errorf("csig knows no platform %q: %s", name, hint)}}
 	}
 	return p, nil
 }
 
-// Open opens the driver of a platform. It changes nothing on the device.
+// Open opens the driver of a platform. It changes nothing on the device. The
+// error for a platform without a driver is a *vendors.NoDriverError in a
+// *vendors.PermanentError.
 func (r *Registry) Open(platform string, cfg vendors.Config) (vendors.Driver, error) {
 	p, err := r.Platform(platform)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case p.Open == nil:
+		return nil, &vendors.PermanentError{Err: &vendors.NoDriverError{Platform: platform, Err: errors.New(p.NoDriver(platform))}}
 	}
 	return p.Open(cfg)
 }
 
-// Default returns a registry of every platform this program was built with.
+// NoDriver says why csig drives no device of a platform, "" where it does.
+func (p *Platform) NoDriver(name string) string {
+	if p.Open != nil {
+		return ""
+	}
+	return fmt.Sprintf("csig has no driver for %s; csig platforms %s says what it can do", p.Title, name)
+}
+
+// Default returns a registry of every platform this program knows.
 func Default() *Registry {
 	r := &Registry{}
 	r.Register("linux", Platform{
-		Open: openLinux, Rules: linux.Rules(),
+		Title: "Linux", Open: openLinux, Rules: linux.Rules(),
 		Offline: linux.Offline, Diff: linux.Diff, Commands: linux.Script,
 	})
+	for _, p := range undriven.All() {
+		r.Register(p.Name, Platform{Title: p.Title, Offline: func(bool) vendors.Facts { return p.Facts }})
+	}
 	return r
 }
 

@@ -6,23 +6,30 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/linux"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 func TestRegistry(t *testing.T) {
 	r := Default()
-	if got := r.Platforms(); len(got) != 1 || got[0] != "linux" {
-		t.Errorf("platforms %v", got)
-	}
-	_, err := Open("plan9", vendors.Config{})
-	var p *vendors.PermanentError
-	if !errors.As(err, &p) || !strings.Contains(err.Error(), "linux") {
-		t.Errorf("unknown platform: %v", err)
+	for _, tc := range []struct{ platform, want string }{
+		{"plan9", "csig platforms lists those"},
+		{"linuks", `did you mean "linux"?`},
+		{"eos", "csig has no driver for Arista EOS; csig platforms eos says"},
+	} {
+		_, err := Open(tc.platform, vendors.Config{})
+		var p *vendors.PermanentError
+		var none *vendors.NoDriverError
+		if !errors.As(err, &p) || !errors.As(err, &none) || none.Platform != tc.platform || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %s", tc.platform, err, tc.want)
+		}
 	}
 	func() {
 		defer func() {
@@ -30,7 +37,7 @@ func TestRegistry(t *testing.T) {
 				t.Error("a second registration does not panic")
 			}
 		}()
-		r.Register("linux", Platform{Open: openLinux})
+		r.Register("linux", Platform{Title: "Linux", Open: openLinux, Offline: linux.Offline})
 	}()
 	d, err := r.Open("linux", vendors.Config{})
 	switch {
@@ -92,5 +99,75 @@ func TestAfar(t *testing.T) {
 	}
 	if _, err := p.Commands(vendors.Setup{}, vendors.Setup{}); err == nil {
 		t.Error("Commands takes a setup of nothing")
+	}
+}
+
+// TestFacts holds every platform to what csig platforms prints: statements have
+// sources, verdicts that are not full have reasons, and what the rule compiler
+// is told agrees with them.
+func TestFacts(t *testing.T) {
+	r := Default()
+	for _, name := range r.Platforms() {
+		t.Run(name, func(t *testing.T) {
+			p, err := r.Platform(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, afar := range []bool{false, true} {
+				f := p.Offline(afar)
+				if f.Platform != name {
+					t.Errorf("the facts are of %q", f.Platform)
+				}
+				for what, v := range map[string]vlanrules.Verdict{"update": f.Update, "wide": f.Wide, "strip": f.Strip, "lease": f.Lease, "through": f.Through} {
+					if (v.Level == vlanrules.Full) != (v.Reason == "") {
+						t.Errorf("%s: %s, reason %q", what, v.Level, v.Reason)
+					}
+				}
+				if p.Open == nil && f.Update.Level != vlanrules.Refused {
+					t.Error("no driver, and it updates")
+				}
+				traits := reflect.ValueOf(f.Traits)
+				known := 0
+				for i := range traits.NumField() {
+					field := traits.Type().Field(i).Name
+					source, ok := traits.Field(i).Interface().(vendors.Source)
+					if !ok {
+						source = traits.Field(i).FieldByName("Source").Interface().(vendors.Source)
+					}
+					switch {
+					case source.Known() != (source.From != ""):
+						t.Errorf("%s: mark %q, source %q", field, source.Mark, source.From)
+					case source.Known():
+						known++
+					case !traits.Field(i).IsZero():
+						t.Errorf("%s: %+v without a mark", field, traits.Field(i).Interface())
+					}
+					if p.Open == nil && source.Mark == vendors.Ran {
+						t.Errorf("%s: nothing was run on a platform without a driver", field)
+					}
+				}
+				if known < 15 {
+					t.Errorf("only %d statements", known)
+				}
+			}
+			if p.Open == nil {
+				return
+			}
+			f := p.Offline(false)
+			if !reflect.DeepEqual(f.Rules, p.Rules) {
+				t.Errorf("its facts have the table %+v, it %+v", f.Rules, p.Rules)
+			}
+			match := map[vlanrules.MatchKind]vendors.Match{vlanrules.MatchRange: vendors.MatchRange, vlanrules.MatchTernary: vendors.MatchTernary,
+				vlanrules.MatchTernaryUnordered: vendors.MatchTernary, vlanrules.MatchExact: vendors.MatchExact}[p.Rules.Match]
+			if got := f.Traits.MatchVID.Is; got != match && (got != vendors.MatchAny || match == vendors.MatchExact) {
+				t.Errorf("its traits match the VID by %q, its table by %s", got, p.Rules.Match)
+			}
+			if p.Rules.MatchPCP == (f.Traits.MatchPCP.Is == vendors.MatchNone) {
+				t.Errorf("its traits match the PCP by %q, its table: %v", f.Traits.MatchPCP.Is, p.Rules.MatchPCP)
+			}
+			if n := len(f.Depths) - 1; n >= 0 && f.Depths[n].Level != vlanrules.Refused && f.Traits.VLANs.Is != n {
+				t.Errorf("its traits have %d VLAN tags in front, its depths %d", f.Traits.VLANs.Is, n)
+			}
+		})
 	}
 }

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/all"
+)
+
+func newPlatforms() *cobra.Command {
+	var asJSON, markdown bool
+	cmd := &cobra.Command{
+		Use:   "platforms [PLATFORM]",
+		Short: "What each platform can do with CSIG tags, and how that is known",
+		Long: `What csig knows of every platform that a fleet file may name: whether it can compare
+and replace, forward or strip tags, by what means, and why not. With a PLATFORM, all
+of it, each statement with its source: ran (tried with csig), read (the platform's own
+text, with its title or path) or assumed (with the reason).`,
+		Example: `  csig platforms
+  csig platforms eos
+  csig platforms --json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError(cmd, "unexpected %q: it takes one PLATFORM at a time", args[1])
+			}
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return all.Default().Platforms(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, err := knownPlatforms(args)
+			if err != nil {
+				return err
+			}
+			w := cmd.OutOrStdout()
+			switch {
+			case asJSON:
+				return printJSON(w, found)
+			case markdown:
+				_, err = fmt.Fprint(w, platformsMarkdown(found))
+			case len(args) == 1:
+				_, err = fmt.Fprint(w, platformText(&found.Platforms[0], newScreen(w).columns()))
+			default:
+				_, err = fmt.Fprint(w, platformsText(found))
+			}
+			return err
+		},
+	}
+	addJSON(cmd, &asJSON)
+	cmd.Flags().BoolVar(&markdown, "markdown", false, "print Markdown: the table, and every statement with its source")
+	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
+	return cmd
+}
+
+// platformsResult is what csig platforms prints.
+type platformsResult struct {
+	Format    string           `json:"format"`
+	Platforms []platformResult `json:"platforms"`
+}
+
+// platformResult is one platform, as it is without a device at hand.
+type platformResult struct {
+	Platform string         `json:"platform"`
+	Title    string         `json:"title"`
+	Driver   bool           `json:"driver"` // csig has one
+	Update   api.Ability    `json:"update"`
+	Wide     api.Ability    `json:"wide"`
+	Strip    api.Ability    `json:"strip"`
+	Lease    api.Ability    `json:"lease"`
+	Through  api.Ability    `json:"through"`
+	Depths   []api.Ability  `json:"depths"` // of tags behind 0, 1, 2 … VLAN tags
+	Slack    int            `json:"slack_bytes"`
+	Rules    *api.Rules     `json:"rules,omitempty"` // of a platform with a driver
+	Notes    []string       `json:"notes"`
+	Traits   vendors.Traits `json:"traits"`
+}
+
+// knownPlatforms is all of them, or the one that is named.
+func knownPlatforms(names []string) (*platformsResult, error) {
+	registry := all.Default()
+	if len(names) == 0 {
+		names = registry.Platforms()
+	}
+	out := &platformsResult{Format: "csig.platforms/v1", Platforms: []platformResult{}}
+	for _, name := range names {
+		p, err := registry.Platform(name)
+		if err != nil {
+			return nil, err
+		}
+		facts := p.Offline(false)
+		f := api.FactsOf(&facts)
+		one := platformResult{
+			Platform: name, Title: p.Title, Driver: p.Open != nil, Update: f.Update, Wide: f.Wide, Strip: f.Strip, Lease: f.Lease, Through: f.Through,
+			Depths: f.Depths, Slack: f.Slack, Notes: f.Notes, Traits: f.Traits,
+		}
+		if one.Driver {
+			one.Rules = &f.Rules
+		}
+		out.Platforms = append(out.Platforms, one)
+	}
+	return out, nil
+}
+
+// platformRow is one line of the table.
+func platformRow(p *platformResult) []string {
+	t := &p.Traits
+	update := map[string]string{"full": "yes", "degraded": "degraded", "refused": "no"}[p.Update.Level]
+	if t.Native.Is != "" {
+		update = "native"
+	}
+	rules := string(t.MatchVID.Is)
+	if t.Stage.Known() && t.MatchVID.Is != vendors.MatchNone {
+		rules += ", " + strings.Replace(string(t.Stage.Is), "before ", "pre-", 1)
+	}
+	change := orDash(string(t.Txn.Is))
+	if t.Revert.Is != "" {
+		change += ", undo"
+	}
+	return []string{p.Platform, update, map[string]string{"full": "yes", "degraded": "depends", "refused": "no"}[p.Through.Level],
+		orDash(strings.TrimPrefix(string(t.Strip.Is), "port ")), orDash(rules), orDash(shortKeys[t.Key.Is]), shortTPIDs(&t.TPIDs), change}
+}
+
+var shortKeys = map[vendors.KeySpace]string{vendors.KeyWire: "wire", vendors.KeyBridging: "bridging", vendors.KeySubinterface: "subif", vendors.KeyNone: "none"}
+
+var platformHead = []string{"platform", "update", "forward", "strip", "VID match", "key", "TPIDs", "change"}
+
+const platformLegend = `update: compare-and-replace of compact tags, by csig (yes, degraded) or by the device itself (native). forward: what a device does with tagged frames that is set up for nothing; depends: its own facts say on what. strip: the platform's means, a rule that pops the tag or a flag of the port. VID match: what its rules can match of a tag's VID, and where. key: what they take for the VID; only the one on the wire makes compare-and-replace. change: the largest that it takes as a whole; undo: it can take one back by itself.`
+
+// shortTPIDs is for the table.
+func shortTPIDs(f *vendors.Fact[vendors.TPIDs]) string {
+	switch {
+	case !f.Known():
+		return "-"
+	case f.Is.Any:
+		return "any"
+	}
+	var out []string
+	for _, tpid := range f.Is.List {
+		out = append(out, fmt.Sprintf("%04x", tpid))
+	}
+	return strings.Join(out, " ")
+}
+
+// platformsText is the table of all platforms, of up to 100 columns.
+func platformsText(found *platformsResult) string {
+	rows := [][]string{platformHead}
+	for i := range found.Platforms {
+		rows = append(rows, platformRow(&found.Platforms[i]))
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		var line strings.Builder
+		for k, cell := range row {
+			width := 0
+			for _, r := range rows {
+				width = max(width, len(r[k]))
+			}
+			fmt.Fprintf(&line, "%-*s ", width, cell)
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	b.WriteString("\n" + wrap(platformLegend, 80, 0))
+	b.WriteString("\n" + wrap(driversText(found), 80, 0))
+	b.WriteString("\nReasons and sources: csig platforms PLATFORM\n")
+	return b.String()
+}
+
+// driversText says which platforms csig drives.
+func driversText(found *platformsResult) string {
+	var names []string
+	for i := range found.Platforms {
+		if p := &found.Platforms[i]; p.Driver {
+			names = append(names, p.Platform)
+		}
+	}
+	return "csig has a driver for " + strings.Join(names, ", ") + ". Devices of the other platforms are assessed and planned by these facts, and left alone."
+}

@@ -1,0 +1,78 @@
+package undriven
+
+import "github.com/csig-agent/csig/vendors"
+
+const sdk = "Broadcom-Network-Switching-Software/OpenBCM sdk-6.5.27/include/bcm/"
+
+// broadcom is what tables of Broadcom's SDK have in common.
+func broadcom() vendors.Traits {
+	tpid := read(sdk + "port.h, bcm_port_tpid_add: adds an allowed outer TPID of a port")
+	t := vendors.Traits{
+		Access:    vendors.That("the SDK's diagnostic shell", assumed("bcmcmd on SONiC, other names elsewhere; csig does not use it")),
+		DropDEI:   vendors.That(true, assumed("ports can map the CFI to a colour; whether they do is the switch's QoS profile")),
+		TPIDs:     vendors.That(vendors.TPIDs{Any: true, Scope: vendors.ScopePort}, tpid),
+		VLANTPIDs: vendors.That(vendors.TPIDList{0x8100}, assumed("the switch's software sets them")),
+		Survives:  vendors.That(false, assumed("tables of the chip are written anew by the switch's software at its start")),
+		Revert:    vendors.That("", assumed("the SDK has no such call")),
+		Native:    vendors.That("", assumed("the published SDK does not mention CSIG; for newer chips see platform sai")),
+	}
+	follows(&t, assumed("the ingress VLAN lookup takes the outer VID, unless VLAN translation is told otherwise"))
+	unrouted(&t)
+	return t
+}
+
+func broadcomFP() Platform {
+	field := read(sdk + "field.h, bcmFieldQualifyStageEgress with OutPort, OuterVlanId, OuterVlanPri and OuterVlanCfi; bcmFieldActionOuterVlanNew")
+	t := broadcom()
+	t.MatchVID = vendors.That(vendors.MatchTernary, field)
+	t.MatchPCP = vendors.That(vendors.MatchTernary, field)
+	t.MatchDEI = vendors.That(vendors.MatchTernary, field)
+	t.Key = vendors.That(vendors.KeyWire, assumed("whether the egress stage sees the VID on the wire or the bridging VLAN differs from chip to chip, and the SDK does not say"))
+	t.Stage = vendors.That(vendors.StageEgress, field)
+	t.Sets = vendors.That(vendors.Fields{vendors.FieldPCP, vendors.FieldVID}, field)
+	t.Position = vendors.That(vendors.PositionOuter, field)
+	t.VLANs = vendors.That(0, assumed("the CSIG tag would have to be the outer one"))
+	t.Table = vendors.That(vendors.Table{Sharers: "all ports of a pipe, and every other egress ACL"}, assumed("it is one TCAM"))
+	t.Txn = vendors.That(vendors.TxnEntry, read(sdk+"field.h, bcm_field_entry_install"))
+	t.Strip = vendors.That(vendors.StripNone, assumed("no such action of the egress stage was looked for"))
+	return platform("broadcom-fp", "Broadcom SDK, egress field processor", "its entries could express compare-and-replace, if the egress stage sees the VID on the wire; csig has no driver for it, and SONiC's own tables (platform sonic) reach the same TCAM", field, t)
+}
+
+func broadcomVT() Platform {
+	translate := read(sdk + "vlan.h, bcm_vlan_translate_egress_action_add: a port class, an outer and an inner VLAN")
+	t := broadcom()
+	t.MatchVID = vendors.That(vendors.MatchExact, translate)
+	t.MatchPCP = vendors.That(vendors.MatchNone, translate)
+	t.MatchDEI = vendors.That(vendors.MatchNone, translate)
+	t.Key = vendors.That(vendors.KeyBridging, assumed("egress translation comes after the VLAN is chosen"))
+	t.Stage = vendors.That(vendors.StageEgress, translate)
+	t.Sets = vendors.That(vendors.Fields{vendors.FieldPCP, vendors.FieldVID}, read(sdk+"types.h, bcm_vlan_action_set_t"))
+	t.Table = vendors.That(vendors.Table{Sharers: "all ports of the chip"}, assumed("it is one hash table"))
+	t.Txn = vendors.That(vendors.TxnEntry, translate)
+	t.Strip = vendors.That(vendors.StripPop, assumed("bcmVlanActionDelete of an entry's action set"))
+	return platform("broadcom-vt", "Broadcom SDK, egress VLAN translation", "entries match one VID each and no PCP: two signals cannot be told apart, and a port would need 3,968 entries for one", translate, t)
+}
+
+func ofdpa() Platform {
+	entry := read("Broadcom OF-DPA API Guide and Reference Manual, ofdpaEgressVlanFlowEntry_s (broadcom-switch.github.io/of-dpa)")
+	t := vendors.Traits{
+		Access:    vendors.That("OpenFlow 1.3", assumed("OF-DPA's agent; csig has no driver for it")),
+		MatchVID:  vendors.That(vendors.MatchExact, assumed("the table's match has outPort and vlanId; one published version has a mask for it, which no text explains")),
+		MatchPCP:  vendors.That(vendors.MatchNone, entry),
+		MatchDEI:  vendors.That(vendors.MatchNone, entry),
+		Key:       vendors.That(vendors.KeyBridging, assumed("the VLAN table gives every frame its VLAN at ingress")),
+		Stage:     vendors.That(vendors.StageEgress, entry),
+		Sets:      vendors.That(vendors.Fields{vendors.FieldVID}, entry),
+		VIDs:      vendors.That(vendors.VIDs{First: 1, Last: 4094}, read("Dell Networking OS for OpenFlow Deployment Guide, Table 9: VLAN_VID must be between 1 and 4094")),
+		Txn:       vendors.That(vendors.TxnEntry, assumed("one flow in a message; OpenFlow 1.3 has no bundles")),
+		Revert:    vendors.That("", assumed("OpenFlow 1.3 has none")),
+		TPIDs:     vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8}, Scope: vendors.ScopeGlobal}, read("Dell Networking OS for OpenFlow Deployment Guide, Table 9: of tags it pushes")),
+		VLANTPIDs: vendors.That(vendors.TPIDList{0x8100}, assumed("the chip's default")),
+		Survives:  vendors.That(false, assumed("flows are the controller's, which sends them anew")),
+		Strip:     vendors.That(vendors.StripPop, entry),
+		Native:    vendors.That("", entry),
+	}
+	follows(&t, assumed("the VLAN table gives every frame its VLAN by its VID"))
+	unrouted(&t)
+	return platform("ofdpa", "Broadcom OF-DPA, egress VLAN table", "flows match one VID of one output port and no PCP: two signals cannot be told apart, and a port would need 3,968 flows for one", entry, t)
+}

@@ -1,0 +1,65 @@
+package undriven
+
+import (
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// native says that the data plane itself can update tags, once its own software
+// tells it to: csig sets up none of it yet.
+func native(p Platform) Platform {
+	p.Facts.Through = vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "what it does with tags is what its own software has set up: set level: native where it updates them, with the profile of this domain, or level: passthrough where it forwards them as they are"}
+	p.Facts.Traits.ThroughSource = assumed("no text says what it does before it is set up")
+	return p
+}
+
+func sai() Platform {
+	const spec = "opencomputeproject/SAI doc/CSIG/SAI-CSIG-Spec.md (SAI 1.18) "
+	whole := read(spec + "§4.0: forwarding goes on by the standard means, such as the IP address")
+	tam := read(spec + "§4.5")
+	t := vendors.Traits{
+		Access:      vendors.That("the switch's own SAI program", tam),
+		MatchVID:    vendors.That(vendors.MatchNone, tam),
+		MatchPCP:    vendors.That(vendors.MatchExact, read(spec+"§4.5, CSIG_SIGNAL_TYPE")),
+		MatchDEI:    vendors.That(vendors.MatchNone, tam),
+		Key:         vendors.That(vendors.KeyNone, tam),
+		Stage:       vendors.That(vendors.StageEgress, read(spec+"§4.8: what egresses a port")),
+		Sets:        vendors.That(vendors.Fields{vendors.FieldVID}, read(spec+"§3.0: S, LM and, where it can, D")),
+		Txn:         vendors.That(vendors.TxnEntry, assumed("one attribute of one object in a call")),
+		TPIDs:       vendors.That(vendors.TPIDs{Any: true, Scope: vendors.ScopeGlobal}, read(spec+"§4.5, ETH_TYPE_CODE_POINT of each TAM INT object")),
+		Independent: vendors.That(true, whole),
+		Learning:    vendors.That(true, whole),
+		Parses:      vendors.That(true, whole),
+		Routed:      vendors.That(true, whole),
+		Strip:       vendors.That(vendors.StripFlag, read(spec+"§4.8, SAI_PORT_ATTR_INT_DELETE")),
+		Native:      vendors.That("compact and wide tags, ABW, ABW/C, delay and nQD, as far as the chip's capability query says so", read(spec+"§3.0 and §4.3")),
+	}
+	p := native(platform("sai", "SAI 1.18 or newer, native CSIG", "it does so itself, through TAM INT objects; csig has no driver that sets them up", tam, t,
+		"its buckets of ABW are in bytes/s, and every switch of the fabric has to have the same interval ("+spec+"§3.3)",
+		"one TAM INT object for each signal and tag format; the default interval is 128 µs ("+spec+"§4.4.2)"))
+	p.Facts.Wide = refused("it does so itself, through TAM INT objects; csig has no driver that sets them up")
+	p.Facts.Traits.WideSource = read(spec + "§3.2: 1,048,576 bands of a base and a step that are powers of two")
+	return p
+}
+
+func fboss() Platform {
+	const utils = "facebook/fboss fboss/agent/test/utils/CsigTestUtils"
+	cpp, h := read(utils+".cpp"), read(utils+".h")
+	t := vendors.Traits{
+		Access:   vendors.That("FBOSS's own agent: vendor attributes of SAI", cpp),
+		MatchVID: vendors.That(vendors.MatchNone, cpp),
+		MatchPCP: vendors.That(vendors.MatchNone, cpp),
+		MatchDEI: vendors.That(vendors.MatchNone, cpp),
+		Key:      vendors.That(vendors.KeyNone, cpp),
+		Stage:    vendors.That(vendors.StageEgress, read(utils+".h: UPDATE at egress")),
+		Sets:     vendors.That(vendors.Fields{vendors.FieldVID}, read(utils+".cpp, parseCsigTag: the layout of draft-00")),
+		Txn:      vendors.That(vendors.TxnEntry, cpp),
+		TPIDs:    vendors.That(vendors.TPIDs{Any: true, Scope: vendors.ScopeGlobal}, read(utils+".cpp, SAI_SWITCH_ATTR_CSIG_TPID, a list; its tests use 0x9900")),
+		Parses:   vendors.That(true, read(utils+".h: packets of the tests are IP behind the tag, and routed")),
+		Strip:    vendors.That(vendors.StripFlag, read(utils+".cpp, SAI_PORT_CSIG_TAG_ACTION_STRIP")),
+		Native:   vendors.That("compact tags, ABW and ABW/C, on Cisco's YUBA and G202X", read(utils+".cpp, isCsigSupportedAsic")),
+	}
+	t.Routed = vendors.That(true, assumed("its tests send routed packets and look at the tag of what leaves"))
+	return native(platform("fboss", "FBOSS on Cisco Silicon One, native CSIG", "it does so itself, through vendor attributes; csig has no driver that sets them up", cpp, t,
+		"it has 7 thresholds a signal, and its tests expect S with the highest bit set (16 to 22) on the wire ("+h.From+"): a profile of 32 buckets does not describe that"))
+}

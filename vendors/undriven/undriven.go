@@ -1,0 +1,65 @@
+// Package undriven knows platforms that csig has no driver for: what their own
+// documents say they do with tags, so that a fleet they are part of is assessed
+// and planned honestly. Nothing here was run on a device.
+//
+// Every statement carries its source: the document and its section, or the
+// repository and its path. What no text was found for is marked as assumed, with
+// the reason, or left out.
+package undriven
+
+import (
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// Platform is one of them.
+type Platform struct {
+	Name  string // as in a fleet file
+	Title string // as its maker writes it
+	Facts vendors.Facts
+}
+
+// All lists them, sorted by name.
+func All() []Platform {
+	return []Platform{
+		broadcomFP(), broadcomVT(), eos(), fboss(), iosxe(), iosxr(), junosEX(), junosMX(), junosQFX(), nxos(), ofdpa(), openconfig(), sai(), srlinux(),
+	}
+}
+
+// platform puts one together. update is why it cannot compare and replace.
+func platform(name, title, update string, source vendors.Source, t vendors.Traits, notes ...string) Platform {
+	t.UpdateSource = source
+	f := vendors.Facts{
+		Platform: name, Traits: t, Notes: notes,
+		Update: refused(update),
+		Wide:   refused("as for compact tags"),
+		Strip:  refused("csig has no driver for " + title),
+		Lease:  refused("there are no rules of csig to expire"),
+		Through: vlanrules.Verdict{Level: vlanrules.Degraded,
+			Reason: "a frame whose TPID it does not take for a VLAN tag's is bridged like any other, but not routed, as it is not IP to it; where it only bridges tagged frames, set level: passthrough with that reason"},
+	}
+	f.Traits.WideSource = vendors.Source{Mark: vendors.Assumed, From: "no text mentions tags of 8 bytes"}
+	f.Traits.ThroughSource = assumed("what becomes of unknown ethertypes is said nowhere; a router forwards the protocols that it has routes for")
+	f.Traits.LeaseSource = assumed("without a driver there are none")
+	return Platform{name, title, f}
+}
+
+func refused(why string) vlanrules.Verdict {
+	return vlanrules.Verdict{Level: vlanrules.Refused, Reason: why}
+}
+
+func read(from string) vendors.Source { return vendors.Source{Mark: vendors.Read, From: from} }
+
+func assumed(why string) vendors.Source { return vendors.Source{Mark: vendors.Assumed, From: why} }
+
+// follows says that the VID of a tag with the port's TPID chooses the bridging
+// VLAN, and with it where MAC addresses are learned.
+func follows(t *vendors.Traits, s vendors.Source) {
+	t.Independent = vendors.That(false, s)
+	t.Learning = vendors.That(false, assumed("MAC addresses are learned in the bridging VLAN, which follows the VID"))
+}
+
+// unrouted says that a routed frame leaves without its tag.
+func unrouted(t *vendors.Traits) {
+	t.Routed = vendors.That(false, assumed("a router ends the L2 header, tags included, and writes its own"))
+}
