@@ -24,7 +24,7 @@ func assessOf(t *testing.T, fleet *inventory.Fleet) *plans.Assessment {
 		t.Fatal(err)
 	}
 	return plans.Assess(fleet, func(d *inventory.Device) plans.Evidence { return evidence[d.Name] }, plans.AssessOptions{
-		Offline: true, Version: "test", InventoryHash: fleet.Hash(), Now: time.Unix(1_800_000_000, 0),
+		Offline: true, Version: "test", InventoryHash: "of no file", Now: time.Unix(1_800_000_000, 0), // the hash would change with every new key
 	})
 }
 
