@@ -104,8 +104,8 @@ func (w *hashWriter) device(d *Device) {
 		w.yes(s.Agent)
 		w.secret(s.Passphrase)
 		w.secret(s.Password)
-		w.yes(s.Sudo != nil)
-		if s.Sudo != nil {
+		if s.Sudo != nil { // fleets without it keep their hash
+			w.text("sudo")
 			w.secret(s.Sudo.Password)
 		}
 	}
