@@ -140,6 +140,13 @@ func NewRefresh(cfg RefreshConfig) *Refresh {
 	return &Refresh{cfg: cfg}
 }
 
+// document takes in what the device itself says its period is
+// (RefreshConfig.Period).
+func (r *Refresh) document(period time.Duration) {
+	r.cfg.Period = period
+	r.cfg.MaxPeriod = max(r.cfg.MaxPeriod, stuckAfter*period)
+}
+
 // Observe takes the next reading of the device, all its ports in an order that stays
 // the same, and writes into the samples what it means. Samples that are Live pass
 // untouched. It allocates nothing in the steady state.

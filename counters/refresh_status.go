@@ -105,18 +105,28 @@ func (st RefreshStatus) IntervalNote(interval time.Duration) string {
 type Refreshing struct {
 	Source
 	refresh *Refresh
+	given   bool // the period is configured
+}
+
+// Documented is a Source whose device says how often it refreshes its counters.
+type Documented interface {
+	// PollInterval is that period as of the last reading; 0 where it is not said.
+	PollInterval() time.Duration
 }
 
 // NewRefreshing returns src with what a Refresh finds out in its samples. Close
 // closes src.
 func NewRefreshing(src Source, cfg RefreshConfig) *Refreshing {
-	return &Refreshing{src, NewRefresh(cfg)}
+	return &Refreshing{Source: src, refresh: NewRefresh(cfg), given: cfg.Period > 0}
 }
 
 // Read is Source.Read.
 func (s *Refreshing) Read(ctx context.Context, dst []Sample) ([]Sample, error) {
 	dst, err := s.Source.Read(ctx, dst)
 	if err == nil {
+		if d, ok := s.Source.(Documented); ok && !s.given {
+			s.refresh.document(d.PollInterval())
+		}
 		s.refresh.Observe(dst)
 	}
 	return dst, err

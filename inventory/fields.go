@@ -60,7 +60,7 @@ var (
 	actionWords   = []string{"update", "passthrough", "strip"}
 	methodWords   = []string{string(Raw), string(EWMA), string(DRE)}
 	levelWords    = []string{LevelAuto.String(), string(LevelNative), string(LevelSoftware), string(LevelPassthrough), string(LevelDiscard)}
-	sourceWords   = []string{string(LinuxSource), string(SNMPSource), string(GNMISource)}
+	sourceWords   = []string{string(LinuxSource), string(SNMPSource), string(GNMISource), string(SONiCSource)}
 	versionWords  = []string{"2c", "3"}
 	authWords     = []string{"md5", "sha", "sha224", "sha256", "sha384", "sha512"}
 	privWords     = []string{"des", "aes", "aes192", "aes256", "aes192c", "aes256c"}
@@ -194,6 +194,14 @@ var managementTable = &table{"How csig gets at a device.", []field{
 	{key: "netns", doc: "Path of the network namespace that is the device, on this machine: a lab's switch.", form: pathForm()},
 	{key: "ssh", doc: "With commands from afar, at the device's address.", form: mappingOf(sshTable)},
 	{key: "daemon", doc: "Through csig agent on the device.", form: mappingOf(daemonTable)},
+	{key: "redis", doc: "Where the databases of a SONiC switch are, unless they are where SONiC has them.", form: mappingOf(redisTable)},
+}}
+
+var redisTable = &table{"Where the Redis of a SONiC switch is, seen from the switch.", []field{
+	{key: "socket", doc: "Path of its unix socket.", form: pathForm()},
+	{key: "port", doc: "TCP, at the switch's 127.0.0.1.", form: numberForm(1, 1<<16-1)},
+	{key: "databases", doc: "Path of database_config.json on the switch.", form: pathForm()},
+	{key: "password", doc: "Of its AUTH.", form: secretForm()},
 }}
 
 var sshTable = &table{"How to log in.", []field{

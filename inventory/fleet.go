@@ -120,6 +120,16 @@ type Management struct {
 	NetNS  string  // path of the network namespace that is the device, on this machine
 	SSH    *SSH    // with commands from afar, and to reach a Daemon's socket
 	Daemon *Daemon // through csig agent on the device
+	Redis  *Redis  // where the databases of a SONiC switch are; nil: where SONiC has them
+}
+
+// Redis is where the Redis of a SONiC switch is, seen from the switch itself.
+// The zero value is what the switch's own database_config.json says.
+type Redis struct {
+	Socket    string // path of a unix socket
+	Port      uint16 // TCP, at 127.0.0.1; in place of a socket
+	Databases string // path of database_config.json
+	Password  Secret // of AUTH
 }
 
 // SSH is how to log in at a device's address. Host keys are always checked.

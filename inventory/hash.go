@@ -114,6 +114,11 @@ func (w *hashWriter) device(d *Device) {
 		w.number(uint64(s.Port))
 		w.tls(s.TLS)
 	}
+	if r := d.Management.Redis; r != nil {
+		w.text("redis", r.Socket, r.Databases)
+		w.number(uint64(r.Port))
+		w.secret(r.Password)
+	}
 	w.counters(&d.Counters)
 	w.number(uint64(len(d.Ports)))
 	for i := range d.Ports {

@@ -25,6 +25,14 @@ type managementYAML struct {
 	NetNS  safeText    `yaml:"netns,omitempty"`
 	SSH    *sshYAML    `yaml:"ssh,omitempty"`
 	Daemon *daemonYAML `yaml:"daemon,omitempty"`
+	Redis  *redisYAML  `yaml:"redis,omitempty"`
+}
+
+type redisYAML struct {
+	Socket    safeText    `yaml:"socket,omitempty"`
+	Port      uint16      `yaml:"port,omitempty"`
+	Databases safeText    `yaml:"databases,omitempty"`
+	Password  *flowSecret `yaml:"password,omitempty"`
 }
 
 type sshYAML struct {
@@ -102,6 +110,9 @@ func managementOf(m Management) *managementYAML {
 	}
 	if d := m.Daemon; d != nil {
 		out.Daemon = &daemonYAML{Socket: safeText(d.Socket), Port: d.Port, TLS: tlsOf(d.TLS)}
+	}
+	if r := m.Redis; r != nil {
+		out.Redis = &redisYAML{Socket: safeText(r.Socket), Port: r.Port, Databases: safeText(r.Databases), Password: secretOf(r.Password)}
 	}
 	return out
 }

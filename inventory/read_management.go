@@ -30,6 +30,11 @@ func (d *declReader) management(n ast.Node, what string, s *settings) {
 			s.daemon = of(d, n, daemon)
 		}
 	}
+	if n := o.get("redis"); n != nil {
+		if redis := d.redis(n, what+": redis"); redis != nil {
+			s.redis = of(d, n, redis)
+		}
+	}
 	if len(o.values) == 0 {
 		d.errorf(n, "add netns, ssh or daemon, or leave it out", "%s: it says nothing", what)
 	}
@@ -81,6 +86,20 @@ func (d *declReader) sudo(n ast.Node, what string) *Sudo {
 	}
 	d.errorf(n, "sudo: true, or sudo: {password: {file: /PATH}}", "%s: want true, or where the password is", what)
 	return nil
+}
+
+func (d *declReader) redis(n ast.Node, what string) *Redis {
+	o, ok := d.mapping(n, what, redisTable)
+	if !ok {
+		return nil
+	}
+	out := &Redis{Socket: d.path(o.get("socket"), what+": socket"), Databases: d.path(o.get("databases"), what+": databases")}
+	out.Port = d.port16(o.get("port"), what+": port", 0)
+	out.Password = d.secret(o.get("password"), what+": password")
+	if port, given := o.values["port"]; given && out.Socket != "" {
+		d.errorf(port.key, "leave one of them out", "%s: want a socket or a port, found both", what)
+	}
+	return out
 }
 
 func (d *declReader) daemon(n ast.Node, what string) *Daemon {

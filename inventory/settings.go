@@ -24,6 +24,7 @@ type settings struct {
 	netns     given[string]
 	ssh       given[*SSH]
 	daemon    given[*Daemon]
+	redis     given[*Redis]
 	level     given[Level]
 	tags      []given[string]
 	interval  given[time.Duration]

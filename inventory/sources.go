@@ -32,6 +32,7 @@ const (
 	LinuxSource    Source = "linux" // this machine's kernel
 	SNMPSource     Source = "snmp"  // the SNMP agent at the device's address
 	GNMISource     Source = "gnmi"  // the gNMI target at the device's address
+	SONiCSource    Source = "sonic" // COUNTERS_DB of the device's Redis
 )
 
 // The defaults of a source's settings.

@@ -12,9 +12,12 @@ import (
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/gnmi"
 	"github.com/csig-agent/csig/counters/snmp"
+	soniccounters "github.com/csig-agent/csig/counters/sonic"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
+	"github.com/csig-agent/csig/vendors/sonic"
 )
 
 // sourceName is what a device's counters are read with.
@@ -40,6 +43,8 @@ func openSourceEvery(ctx context.Context, prof *quantize.Profile, dev *inventory
 	switch name := sourceName(dev); name {
 	case "linux":
 		return openLinux(prof, dev)
+	case "sonic":
+		return openSONiC(dev)
 	case "snmp":
 		cfg, err := snmpConfig(ctx, dev, every)
 		if err != nil {
@@ -59,11 +64,29 @@ func openSourceEvery(ctx context.Context, prof *quantize.Profile, dev *inventory
 				err = errors.New(p.NoDriver(dev.Platform))
 			}
 			if err != nil {
-				return nil, fmt.Errorf("%w; its counters may be read all the same, with a counters.source of snmp or gnmi", err)
+				return nil, fmt.Errorf("%w; its counters may be read all the same, with a counters.source of snmp, gnmi or sonic", err)
 			}
 		}
-		return nil, fmt.Errorf("no counter source %q: give the device a counters.source of linux, snmp or gnmi", name)
+		return nil, fmt.Errorf("no counter source %q: give the device a counters.source of linux, snmp, gnmi or sonic", name)
 	}
+}
+
+// openSONiC opens COUNTERS_DB of a device. Speeds that the file knows are the
+// link's; what it does not know the switch does.
+func openSONiC(dev *inventory.Device) (counters.Source, error) {
+	db, err := sonic.Redis(vendors.Config{Device: *dev})
+	if err != nil {
+		return nil, err
+	}
+	cfg := soniccounters.Config{Redis: db, Overhead: dev.Counters.Overhead}
+	for i := range dev.Ports {
+		cfg.Ports = append(cfg.Ports, soniccounters.Port{Name: dev.Ports[i].Name, Speed: dev.Ports[i].Speed})
+	}
+	src, err := soniccounters.New(cfg)
+	if err != nil {
+		return nil, errors.Join(err, db.Close()) // not a nil *Source in a Source that is not nil
+	}
+	return src, nil
 }
 
 func portNames(dev *inventory.Device) []string {
@@ -178,6 +201,9 @@ func sourceDetails(src counters.Source) (details, limitations []string) {
 			limitations = append(limitations, "an idle port from a silent target, by one value: the target does not repeat unchanged counters")
 		}
 		return details, limitations
+	}
+	if s, ok := src.(*soniccounters.Source); ok {
+		return s.Details()
 	}
 	return linuxDetails(src)
 }

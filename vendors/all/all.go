@@ -115,6 +115,7 @@ func Default() *Registry {
 		Title: "Linux", Open: openLinux, Rules: linux.Rules(),
 		Offline: linux.Offline, Diff: linux.Diff, Commands: linux.Script,
 	})
+	registerSONiC(r)
 	for _, p := range undriven.All() {
 		r.Register(p.Name, Platform{Title: p.Title, Offline: func(bool) vendors.Facts { return p.Facts }})
 	}

@@ -1,0 +1,313 @@
+package sonic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/csig-agent/csig/counters"
+)
+
+// Redis runs commands in the databases of a switch: each is the database's name,
+// the command's and its arguments, and all of them are one round trip. An answer
+// is as redigo has it; a redis.Error is of its command alone.
+type Redis interface {
+	Do(ctx context.Context, commands ...[]string) ([]any, error)
+	Close() error
+}
+
+// Config says what to read.
+type Config struct {
+	Redis Redis  // the source closes it
+	Ports []Port // in the order in which Read returns them
+
+	// Overhead is what each packet costs on the wire beyond its octets, in bytes;
+	// nil is preamble and gap, 20.
+	Overhead *uint8
+
+	Now func() time.Time // nil: time.Now
+}
+
+// Port is one port to read.
+type Port struct {
+	Name  string // SONiC's: Ethernet0, or PortChannel1 for an aggregate
+	Speed uint64 // bit/s, where configuration knows it; 0 asks the switch
+}
+
+// wireOverhead is preamble and interframe gap, in bytes.
+const wireOverhead = 20
+
+// ErrNoPort is in the error of a port that the switch does not count.
+var ErrNoPort = errors.New("COUNTERS_DB has no such port")
+
+// Source reads one switch. It is not safe for concurrent use.
+type Source struct {
+	cfg   Config
+	ports []port
+	poll  time.Duration // of the flex counter; 0: not known
+	off   bool          // the flex counter is disabled
+}
+
+var (
+	_ counters.Source = (*Source)(nil)
+	_ counters.LAGs   = (*Source)(nil)
+)
+
+// port is what is known of one port.
+type port struct {
+	Port
+	oid   string // its object; "" where COUNTERS_PORT_NAME_MAP does not have it
+	epoch uint64 // how often that has changed
+}
+
+// New returns a source that connects at the first reading.
+func New(cfg Config) (*Source, error) {
+	if len(cfg.Ports) == 0 {
+		return nil, errors.New("sonic counters: no ports given")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	s := &Source{cfg: cfg}
+	seen := map[string]bool{}
+	for _, p := range cfg.Ports {
+		switch {
+		case p.Name == "" || strings.ContainsAny(p.Name, "|: \t\r\n"):
+			return nil, fmt.Errorf("sonic counters: %q is no name of a port", p.Name)
+		case seen[p.Name]:
+			return nil, fmt.Errorf("sonic counters: port %s is given twice", p.Name)
+		case strings.HasPrefix(p.Name, "PortChannel"):
+			return nil, fmt.Errorf("sonic counters: %s is an aggregate, in whose sum a full member does not show: name its members", p.Name)
+		}
+		seen[p.Name] = true
+		s.ports = append(s.ports, port{Port: p})
+	}
+	return s, nil
+}
+
+// Close ends the connection.
+func (s *Source) Close() error { return s.cfg.Redis.Close() }
+
+// PollInterval is how often the switch refreshes its counters, as it says itself;
+// 0 where it does not say, or nothing was read yet.
+func (s *Source) PollInterval() time.Duration { return s.poll }
+
+// The databases, by their names in database_config.json.
+const (
+	applDB     = "APPL_DB"
+	countersDB = "COUNTERS_DB"
+	configDB   = "CONFIG_DB"
+)
+
+// fields of a port's counters, in the order of HMGET.
+var fields = []string{
+	"SAI_PORT_STAT_IF_OUT_OCTETS", "SAI_PORT_STAT_IF_OUT_UCAST_PKTS", "SAI_PORT_STAT_IF_OUT_NON_UCAST_PKTS",
+	"SAI_PORT_STAT_IF_OUT_MULTICAST_PKTS", "SAI_PORT_STAT_IF_OUT_BROADCAST_PKTS",
+}
+
+// attempts is how often a reading is taken anew since ports had other objects.
+const attempts = 3
+
+// Read takes one reading of every port, in one round trip; in two where the
+// switch has given ports other objects since the last. A port that the switch
+// does not count, or of which an answer lacks something, has Err set.
+func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sample, error) {
+	for try := 1; ; try++ {
+		from := s.cfg.Now()
+		answers, err := s.cfg.Redis.Do(ctx, s.commands()...)
+		if err != nil {
+			return dst[:0], fmt.Errorf("sonic counters: %w", err)
+		}
+		at := from.Add(s.cfg.Now().Sub(from) / 2)
+		moved, err := s.objects(answers[0])
+		if err != nil {
+			return dst[:0], err
+		}
+		if moved && try < attempts {
+			continue
+		}
+		s.flexCounter(answers[1])
+		return s.samples(dst[:0], answers[2:], at, moved), nil
+	}
+}
+
+// commands asks for everything at once; counters by the objects that ports had
+// at the last reading.
+func (s *Source) commands() [][]string {
+	names := []string{countersDB, "HMGET", "COUNTERS_PORT_NAME_MAP"}
+	for i := range s.ports {
+		names = append(names, s.ports[i].Name)
+	}
+	cmds := [][]string{names, {configDB, "HMGET", "FLEX_COUNTER_TABLE|PORT", "POLL_INTERVAL", "FLEX_COUNTER_STATUS"}}
+	for i := range s.ports {
+		cmds = append(cmds, append([]string{countersDB, "HMGET", "COUNTERS:" + s.ports[i].oid}, fields...))
+	}
+	for i := range s.ports {
+		cmds = append(cmds, []string{applDB, "HMGET", "PORT_TABLE:" + s.ports[i].Name, "oper_status", "speed"})
+	}
+	return cmds
+}
+
+// objects takes in which object each port has now, and tells whether one is
+// another than it was.
+func (s *Source) objects(answer any) (moved bool, err error) {
+	list, err := redis.Strings(answer, nil)
+	if err != nil || len(list) != len(s.ports) {
+		return false, fmt.Errorf("sonic counters: COUNTERS_PORT_NAME_MAP: %d answers for %d ports: %w", len(list), len(s.ports), errors.Join(err, errors.ErrUnsupported))
+	}
+	for i, oid := range list {
+		p := &s.ports[i]
+		if oid == p.oid {
+			continue
+		}
+		p.oid, moved = oid, moved || oid != ""
+		if oid != "" {
+			p.epoch++
+		}
+	}
+	return moved, nil
+}
+
+// flexCounter takes in how often the switch refreshes. The longest of what CONFIG_DB can hold is
+// 30 s (sonic-flex_counter.yang).
+func (s *Source) flexCounter(answer any) {
+	s.poll, s.off = 0, false
+	list, err := redis.Strings(answer, nil)
+	if err != nil || len(list) != 2 {
+		return
+	}
+	if ms, err := strconv.ParseUint(list[0], 10, 31); err == nil {
+		s.poll = time.Duration(ms) * time.Millisecond
+	}
+	s.off = list[1] == "disable"
+}
+
+// samples makes samples of the answers: each port's counters, then each port's
+// status.
+func (s *Source) samples(dst []counters.Sample, answers []any, at time.Time, moved bool) []counters.Sample {
+	n := len(s.ports)
+	for i := range s.ports {
+		out := counters.Sample{Port: s.ports[i].Name, At: at, Bits: 64, Epoch: s.ports[i].epoch, Overhead: wireOverhead}
+		if s.cfg.Overhead != nil {
+			out.Overhead = *s.cfg.Overhead
+		}
+		err := s.count(&out, i, answers[i], moved)
+		if err == nil {
+			err = s.status(&out, i, answers[n+i])
+		}
+		if err != nil {
+			out = counters.Sample{Port: out.Port, At: at, Err: fmt.Errorf("port %s: %w", out.Port, err)}
+		}
+		dst = append(dst, out)
+	}
+	return dst
+}
+
+func (s *Source) count(out *counters.Sample, i int, answer any, moved bool) error {
+	p := &s.ports[i]
+	switch {
+	case p.oid == "":
+		return fmt.Errorf("%w: is its name right, and is orchagent running?", ErrNoPort)
+	case moved:
+		return errors.New("the switch gives its ports other objects: the next reading tries again")
+	case s.off:
+		return errors.New("the switch does not count (FLEX_COUNTER_TABLE|PORT is disabled): counterpoll port enable")
+	}
+	list, err := redis.Strings(answer, nil)
+	if err != nil || len(list) != len(fields) {
+		return fmt.Errorf("COUNTERS:%s cannot be read: %w", p.oid, errors.Join(err, errors.ErrUnsupported))
+	}
+	var v [5]uint64
+	for k, text := range list {
+		if text == "" {
+			continue // missed below where it is needed
+		}
+		if v[k], err = strconv.ParseUint(text, 10, 64); err != nil {
+			return fmt.Errorf("COUNTERS:%s %s: %q is no count", p.oid, fields[k], text)
+		}
+	}
+	others := v[2] // not unicast
+	if list[2] == "" {
+		others = v[3] + v[4]
+	}
+	switch {
+	case list[0] == "":
+		return fmt.Errorf("COUNTERS:%s has no %s yet", p.oid, fields[0])
+	case list[1] == "" || list[2] == "" && (list[3] == "" || list[4] == ""):
+		out.Degraded = "the switch does not count this port's packets: what they cost on the wire beyond their octets is not in its load"
+	default:
+		out.Packets = v[1] + others
+	}
+	out.Octets = v[0]
+	return nil
+}
+
+func (s *Source) status(out *counters.Sample, i int, answer any) error {
+	list, err := redis.Strings(answer, nil)
+	if err != nil || len(list) != 2 {
+		return fmt.Errorf("PORT_TABLE:%s cannot be read: %w", out.Port, errors.Join(err, errors.ErrUnsupported))
+	}
+	if list[0] == "" {
+		return fmt.Errorf("PORT_TABLE:%s has no oper_status: orchagent has not set the port up", out.Port)
+	}
+	out.Up = list[0] == "up"
+	if out.Speed = s.ports[i].Speed; out.Speed == 0 && list[1] != "" {
+		mbps, err := strconv.ParseUint(list[1], 10, 32)
+		if err != nil {
+			return fmt.Errorf("PORT_TABLE:%s speed: %q is no number of Mbit/s", out.Port, list[1])
+		}
+		out.Speed = mbps * 1_000_000
+	}
+	return nil
+}
+
+// Members returns the members of each aggregate that has any, of LAG_MEMBER_TABLE.
+func (s *Source) Members(ctx context.Context) (map[string][]string, error) {
+	const prefix = "LAG_MEMBER_TABLE:"
+	found := map[string][]string{}
+	for cursor := "0"; ; {
+		answers, err := s.cfg.Redis.Do(ctx, []string{applDB, "SCAN", cursor, "MATCH", prefix + "*", "COUNT", "5000"})
+		if err != nil {
+			return nil, fmt.Errorf("sonic counters: %w", err)
+		}
+		pair, err := redis.Values(answers[0], nil)
+		if err != nil || len(pair) != 2 {
+			return nil, fmt.Errorf("sonic counters: SCAN: %w", errors.Join(err, errors.ErrUnsupported))
+		}
+		next, err1 := redis.String(pair[0], nil)
+		keys, err2 := redis.Strings(pair[1], nil)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, fmt.Errorf("sonic counters: SCAN: %w", err)
+		}
+		for _, k := range keys {
+			if lag, member, ok := strings.Cut(strings.TrimPrefix(k, prefix), ":"); ok {
+				found[lag] = append(found[lag], member)
+			}
+		}
+		if cursor = next; cursor == "0" {
+			break
+		}
+	}
+	for lag := range maps.Keys(found) {
+		slices.Sort(found[lag])
+		found[lag] = slices.Compact(found[lag]) // SCAN may repeat one
+	}
+	return found, nil
+}
+
+// Details says how the switch counts, for a person.
+func (s *Source) Details() (details, limitations []string) {
+	if s.poll > 0 {
+		details = append(details, fmt.Sprintf("COUNTERS_DB, refreshed by the switch every %v (counterpoll port interval)", s.poll))
+	} else {
+		details = append(details, "COUNTERS_DB, refreshed by the switch every second unless counterpoll port interval says otherwise")
+	}
+	return details, []string{"when the switch read its counters: COUNTERS_DB does not say, and csig learns it from when they change"}
+}

@@ -1,0 +1,192 @@
+package sonic
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+	"github.com/csig-agent/csig/vendors/sonic/sonictest"
+)
+
+// counted puts a port's counters where syncd does.
+func counted(r *sonictest.Redis, port, oid string, values ...any) {
+	r.Do(2, "HSET", "COUNTERS_PORT_NAME_MAP", port, oid)
+	r.Do(2, "HSET", append([]any{"COUNTERS:" + oid}, values...)...)
+}
+
+func statusOf(r *sonictest.Redis, port, oper, speed string) {
+	r.Do(0, "HSET", "PORT_TABLE:"+port, "oper_status", oper, "speed", speed)
+}
+
+// counting counts round trips.
+type counting struct {
+	*sonicdb.Client
+	calls int
+}
+
+func (c *counting) Do(ctx context.Context, commands ...[]string) ([]any, error) {
+	c.calls++
+	return c.Client.Do(ctx, commands...)
+}
+
+func open(t *testing.T, r *sonictest.Redis, ports ...string) (*Source, *counting) {
+	t.Helper()
+	db := &counting{Client: sonicdb.New(sonicdb.Options{Dial: sonictest.Dial, File: r.File,
+		ReadFile: func(_ context.Context, path string) ([]byte, error) { return os.ReadFile(path) }})}
+	cfg := Config{Redis: db}
+	for _, p := range ports {
+		cfg.Ports = append(cfg.Ports, Port{Name: p})
+	}
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s, db
+}
+
+func read(t *testing.T, s *Source) []counters.Sample {
+	t.Helper()
+	list, err := s.Read(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestRead(t *testing.T) {
+	r := sonictest.StartRedis(t)
+	r.Do(4, "HSET", "FLEX_COUNTER_TABLE|PORT", "POLL_INTERVAL", "250", "FLEX_COUNTER_STATUS", "enable")
+	counted(r, "Ethernet0", "oid:0x1000000000001", "SAI_PORT_STAT_IF_OUT_OCTETS", "18446744073709551615", "SAI_PORT_STAT_IF_OUT_UCAST_PKTS", 1000, "SAI_PORT_STAT_IF_OUT_NON_UCAST_PKTS", 7)
+	counted(r, "Ethernet4", "oid:0x1000000000002", "SAI_PORT_STAT_IF_OUT_OCTETS", 5, "SAI_PORT_STAT_IF_OUT_UCAST_PKTS", 1, "SAI_PORT_STAT_IF_OUT_MULTICAST_PKTS", 2, "SAI_PORT_STAT_IF_OUT_BROADCAST_PKTS", 3)
+	counted(r, "Ethernet8", "oid:0x1000000000003", "SAI_PORT_STAT_IF_OUT_OCTETS", 9)
+	counted(r, "Ethernet12", "oid:0x1000000000004", "SAI_PORT_STAT_IF_OUT_UCAST_PKTS", 9)
+	counted(r, "Ethernet16", "oid:0x1000000000005", "SAI_PORT_STAT_IF_OUT_OCTETS", "many")
+	counted(r, "Ethernet20", "oid:0x1000000000006", "SAI_PORT_STAT_IF_OUT_OCTETS", 1)
+	for _, p := range []string{"Ethernet0", "Ethernet8", "Ethernet12", "Ethernet16"} {
+		statusOf(r, p, "up", "100000")
+	}
+	statusOf(r, "Ethernet4", "down", "25000")
+	s, db := open(t, r, "Ethernet0", "Ethernet4", "Ethernet8", "Ethernet12", "Ethernet16", "Ethernet20", "Ethernet24")
+	read(t, s)
+	db.calls = 0
+	list := read(t, s)
+	if db.calls != 1 {
+		t.Errorf("%d round trips for a reading", db.calls)
+	}
+	if s.PollInterval() != 250*time.Millisecond {
+		t.Errorf("poll interval %v", s.PollInterval())
+	}
+	a, b, c := list[0], list[1], list[2]
+	if a.Err != nil || a.Octets != 1<<64-1 || a.Packets != 1007 || !a.Up || a.Speed != 100e9 || a.Overhead != 20 || a.Bits != 64 || a.Live || a.At.IsZero() || a.Degraded != "" {
+		t.Errorf("%+v", a)
+	}
+	if b.Err != nil || b.Octets != 5 || b.Packets != 6 || b.Up || b.Speed != 25e9 {
+		t.Errorf("%+v", b)
+	}
+	if c.Err != nil || c.Octets != 9 || c.Degraded == "" {
+		t.Errorf("%+v", c)
+	}
+	for i, want := range []string{"has no SAI_PORT_STAT_IF_OUT_OCTETS", `"many" is no count`, "no oper_status", ErrNoPort.Error()} {
+		if got := list[3+i]; got.Err == nil || !strings.Contains(got.Err.Error(), want) || !strings.Contains(got.Err.Error(), got.Port) || got.Octets != 0 {
+			t.Errorf("%s: %v, want %q", got.Port, got.Err, want)
+		}
+	}
+	if !errors.Is(list[6].Err, ErrNoPort) {
+		t.Error(list[6].Err)
+	}
+	r.Do(4, "HSET", "FLEX_COUNTER_TABLE|PORT", "FLEX_COUNTER_STATUS", "disable")
+	if list = read(t, s); list[0].Err == nil || !strings.Contains(list[0].Err.Error(), "counterpoll") {
+		t.Errorf("disabled: %v", list[0].Err)
+	}
+}
+
+// TestObjects: orchagent gives ports other objects when it starts, and then their
+// counters are others, too.
+func TestObjects(t *testing.T) {
+	r := sonictest.StartRedis(t)
+	counted(r, "Ethernet0", "oid:0x1", "SAI_PORT_STAT_IF_OUT_OCTETS", 1000, "SAI_PORT_STAT_IF_OUT_UCAST_PKTS", 1, "SAI_PORT_STAT_IF_OUT_NON_UCAST_PKTS", 0)
+	statusOf(r, "Ethernet0", "up", "100000")
+	s, _ := open(t, r, "Ethernet0")
+	before := read(t, s)[0]
+	r.Do(2, "FLUSHDB")
+	if gone := read(t, s)[0]; !errors.Is(gone.Err, ErrNoPort) {
+		t.Errorf("%+v", gone)
+	}
+	counted(r, "Ethernet0", "oid:0x2", "SAI_PORT_STAT_IF_OUT_OCTETS", 7, "SAI_PORT_STAT_IF_OUT_UCAST_PKTS", 1, "SAI_PORT_STAT_IF_OUT_NON_UCAST_PKTS", 0)
+	after := read(t, s)[0]
+	if after.Err != nil || after.Octets != 7 || after.Epoch == before.Epoch {
+		t.Errorf("%+v after %+v", after, before)
+	}
+}
+
+// TestRedisRestart: the reading that notices it fails, and the next goes on.
+func TestRedisRestart(t *testing.T) {
+	r := sonictest.StartRedis(t)
+	statusOf(r, "Ethernet0", "up", "100000")
+	counted(r, "Ethernet0", "oid:0x1", "SAI_PORT_STAT_IF_OUT_OCTETS", 1000)
+	s, _ := open(t, r, "Ethernet0")
+	read(t, s)
+	r.Stop()
+	if list, err := s.Read(t.Context(), nil); err == nil || len(list) > 0 {
+		t.Errorf("%v, %v from nothing", list, err)
+	}
+	r.Start()
+	if got := read(t, s)[0]; !errors.Is(got.Err, ErrNoPort) {
+		t.Errorf("%+v", got)
+	}
+	statusOf(r, "Ethernet0", "up", "100000")
+	counted(r, "Ethernet0", "oid:0x1", "SAI_PORT_STAT_IF_OUT_OCTETS", 1000)
+	if got := read(t, s)[0]; got.Err != nil || got.Octets != 1000 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestMembers(t *testing.T) {
+	r := sonictest.StartRedis(t)
+	for _, k := range []string{"PortChannel1:Ethernet4", "PortChannel1:Ethernet0", "PortChannel2:Ethernet8"} {
+		r.Do(0, "HSET", "LAG_MEMBER_TABLE:"+k, "status", "enabled")
+	}
+	s, _ := open(t, r, "Ethernet0")
+	got, err := s.Members(t.Context())
+	if err != nil || len(got) != 2 || !slices.Equal(got["PortChannel1"], []string{"Ethernet0", "Ethernet4"}) || !slices.Equal(got["PortChannel2"], []string{"Ethernet8"}) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// TestRefreshHint: what the switch says of its poll interval, a Refresh goes by.
+func TestRefreshHint(t *testing.T) {
+	r := sonictest.StartRedis(t)
+	r.Do(4, "HSET", "FLEX_COUNTER_TABLE|PORT", "POLL_INTERVAL", "500")
+	statusOf(r, "Ethernet0", "up", "100000")
+	s, _ := open(t, r, "Ethernet0")
+	src := counters.NewRefreshing(s, counters.RefreshConfig{})
+	var last counters.Sample
+	octets := 1000
+	for range 80 { // every reading differs, as of a source that is live
+		octets += 100000
+		counted(r, "Ethernet0", "oid:0x1", "SAI_PORT_STAT_IF_OUT_OCTETS", octets, "SAI_PORT_STAT_IF_OUT_UCAST_PKTS", octets/1000, "SAI_PORT_STAT_IF_OUT_NON_UCAST_PKTS", 0)
+		list, err := src.Read(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = list[0]
+	}
+	if last.AtError < 200*time.Millisecond {
+		t.Errorf("the values are up to 500 ms old, and their instant is known to %v", last.AtError)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	for _, ports := range [][]Port{nil, {{Name: ""}}, {{Name: "a"}, {Name: "a"}}, {{Name: "PortChannel1"}}, {{Name: "a|b"}}} {
+		if _, err := New(Config{Ports: ports}); err == nil {
+			t.Errorf("%v is taken", ports)
+		}
+	}
+}

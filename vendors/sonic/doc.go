@@ -1,0 +1,65 @@
+// Package sonic is the driver for switches that run SONiC: compare-and-replace
+// (draft-00 §6.4) by egress ACL entries that P4Orch, a part of orchagent,
+// programs. It talks to the switch's Redis, on the switch or through SSH.
+//
+// It was never run on hardware. What it relies on was read in the projects'
+// own text, or is assumed:
+//
+// Read, in sonic-net/sonic-swss (branches 202205 to 202605) unless it says
+// otherwise:
+//
+//   - P4Orch takes rows of APPL_DB's P4RT_TABLE through a ConsumerStateTable
+//     (orchagent/orchdaemon.cpp, orchagent/p4orch/p4orch.cpp) up to 202511. Since
+//     202605 it is a ZmqOrch that listens at ipc:///zmq_swss/p4orch_zmq_swss_ep
+//     and reads no Redis channel: the driver sees that nobody subscribes to
+//     P4RT_TABLE_CHANNEL and refuses.
+//   - A producer adds the key to P4RT_TABLE_KEY_SET, writes the row to
+//     _P4RT_TABLE:KEY and publishes on P4RT_TABLE_CHANNEL@0; a deletion is noted in
+//     P4RT_TABLE_DEL_SET (sonic-swss-common common/producerstatetable.cpp,
+//     consumerstatetable.cpp, consumer_state_table_pops.lua, table.h). Keys are
+//     fetched with SPOP, in no order: what has to be in order waits for answers.
+//   - The key is the ACL table's name and JSON of the matches and the priority;
+//     values are "value&mask" as HEX_STRINGs of the field's width
+//     (orchagent/p4orch/acl_util.h, acl_rule_manager.cpp, p4orch_util.cpp). A
+//     definition in ACL_TABLE_DEFINITION_TABLE maps P4's names to SAI's fields, stage
+//     EGRESS among them, and cannot change (acl_table_manager.cpp: all attributes
+//     are CREATE_ONLY); a table with entries cannot be deleted.
+//   - Setting a row whose matches and priority are known changes the action in
+//     place (processUpdateRuleRequest, updateAclRule): one set_acl_entry_attribute.
+//   - Answers come as JSON arrays on APPL_DB_P4RT_TABLE_RESPONSE_CHANNEL with a
+//     status of return_code.h (orchagent/response_publisher.cpp). Up to 202311 what
+//     succeeded is written to APPL_STATE_DB; since 202405 to APPL_DB, over what was
+//     asked for (p4orch.h, m_publisher), where a refused row stays as asked. The
+//     driver reads APPL_STATE_DB back as the proof where it is there; elsewhere an
+//     answer is all there is, and rows that it finds are confirmed by asking again.
+//   - Since 202511 P4Orch stops a batch at its first failure and answers
+//     SWSS_RC_NOT_EXECUTED for the rest, which is sent again.
+//   - swss.sh (sonic-buildimage files/scripts) flushes APPL_DB and APPL_STATE_DB
+//     when the swss container starts cold, and lets unknown tables of STATE_DB
+//     stand, where the driver keeps its record.
+//   - PORT|NAME tpid of CONFIG_DB takes 0x8100, 0x9100, 0x9200 and 0x88a8
+//     (sonic-buildimage src/sonic-yang-models/yang-models/sonic-port.yang). A field
+//     that is deleted changes nothing (orchagent/port/porthlpr.cpp).
+//   - p4rt_app (sonic-net/sonic-pins p4rt_app) reads every key of P4RT_TABLE but
+//     definitions as its own (sonic/app_db_manager.cc, GetAllP4TableEntryKeys) and
+//     takes any answer on the channel for one to its own request
+//     (sonic/response_handler.cc). The driver does not write while anybody else
+//     listens there, which also keeps out a second csig.
+//
+// Assumed, and the SAI vendor's to keep:
+//
+//   - that an egress ACL table can be bound to the switch with these fields at all
+//     (the driver reports the refusal where not);
+//   - that SAI_ACL_ENTRY_ATTR_FIELD_OUTER_VLAN_ID and _PRI compare the tag on the
+//     wire, with the TPID that the port is configured for, and not a bridging VLAN;
+//   - that SET_OUTER_VLAN_ID writes the wire's VID and leaves PCP, DEI and the
+//     TPID alone, and that untagged frames and those with other TPIDs match no entry;
+//   - that changing an entry's action is hitless, and that frames see entries in
+//     the order in which SAI was called;
+//   - that syncd works synchronously (DEVICE_METADATA synchronous_mode, the
+//     default), so that orchagent's answer comes after SAI's.
+//
+// The lease: SONiC has none. Update's lease is not used, Facts.Lease is refused,
+// Release writes the fallback itself, and docs/sonic.md says what else protects
+// from entries that promise bandwidth long gone.
+package sonic

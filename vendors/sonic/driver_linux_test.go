@@ -1,0 +1,340 @@
+package sonic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+	"github.com/csig-agent/csig/vendors/sonic/sonictest"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// lab is a driver at a fake switch, whose every operation is looked at: each tag
+// leaves as it did before an update or as it is to after it.
+type lab struct {
+	*Driver
+	t  *testing.T
+	sw *sonictest.Switch
+
+	patience time.Duration
+	layout   quantize.Layout
+	tags     []quantize.TCI
+
+	mu       sync.Mutex
+	was, now map[string][]vlanrules.Intent // of ports, around an update
+	loose    bool                          // not to be looked at
+	broken   string
+}
+
+func newLab(t *testing.T, release sonictest.Release, ports ...string) *lab {
+	t.Helper()
+	r := sonictest.StartRedis(t)
+	l := &lab{t: t, sw: sonictest.NewSwitch(t, r, release, ports...), was: map[string][]vlanrules.Intent{}, now: map[string][]vlanrules.Intent{}}
+	l.sw.OnOp, l.patience = l.look, 10*time.Second
+	l.open()
+	l.sample()
+	return l
+}
+
+// open makes a driver that knows nothing.
+func (l *lab) open() {
+	l.t.Helper()
+	if l.Driver != nil {
+		_ = l.Driver.Close() // two at once would not be let
+	}
+	l.Driver = Open(Config{Redis: clientOf(l.sw.Redis), Patience: l.patience})
+	d := l.Driver
+	l.t.Cleanup(func() { _ = d.Close() })
+}
+
+func clientOf(r *sonictest.Redis) *sonicdb.Client {
+	return sonicdb.New(sonicdb.Options{Dial: sonictest.Dial, File: r.File,
+		ReadFile: func(_ context.Context, path string) ([]byte, error) { return os.ReadFile(path) }})
+}
+
+// sample is some tags of every T and S; whole is every one.
+func (l *lab) sample() {
+	for tci := range 1 << 16 {
+		if lm := tci & 0x7f; lm == 0 || lm == 5 || lm == 126 {
+			l.tags = append(l.tags, quantize.TCI(tci))
+		}
+	}
+}
+
+func (l *lab) whole() {
+	l.tags = l.tags[:0]
+	for tci := range 1 << 16 {
+		l.tags = append(l.tags, quantize.TCI(tci))
+	}
+}
+
+// model is what the draft says, by itself (draft-00 §5.4, §4.1.3.3).
+func model(layout quantize.Layout, intents []vlanrules.Intent, tci quantize.TCI) quantize.TCI {
+	t, s := quantize.Signal(tci>>13), uint8(tci>>7&31)
+	for _, in := range intents {
+		if in.Signal != t || in.Action != vlanrules.Update {
+			continue
+		}
+		worse := in.S < s
+		if t == quantize.MaxPD || t == quantize.MaxNQD {
+			worse = in.S > s
+		}
+		if layout == quantize.UEC && tci&1 == 1 || !worse {
+			return tci
+		}
+		lm := in.LM
+		if layout == quantize.UEC {
+			lm <<= 1
+		}
+		return tci&0xf000 | quantize.TCI(in.S)<<7 | quantize.TCI(lm)
+	}
+	return tci
+}
+
+// look is called by the fake after each operation.
+func (l *lab) look(port string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.loose || l.broken != "" {
+		return
+	}
+	if _, there := l.now[port]; !there {
+		return
+	}
+	for i, got := range l.sw.EgressAll(port, l.tags) {
+		if tci := l.tags[i]; got != model(l.layout, l.was[port], tci) && got != model(l.layout, l.now[port], tci) {
+			l.broken = fmt.Sprintf("port %s: tag %04x leaves as %04x: neither old (%+v) nor new (%+v)", port, tci, got, l.was[port], l.now[port])
+			return
+		}
+	}
+}
+
+// exact wants every port to do what it was told last.
+func (l *lab) exact() {
+	l.t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken != "" {
+		l.t.Fatal(l.broken)
+	}
+	for port, intents := range l.now {
+		for i, got := range l.sw.EgressAll(port, l.tags) {
+			if tci, want := l.tags[i], model(l.layout, intents, l.tags[i]); got != want {
+				l.t.Fatalf("port %s: tag %04x leaves as %04x, want %04x (%+v)", port, tci, got, want, intents)
+			}
+		}
+	}
+}
+
+func (l *lab) apply(s vendors.Setup) {
+	l.t.Helper()
+	l.mu.Lock()
+	l.loose, l.layout = true, s.Layout
+	l.mu.Unlock()
+	if err := l.Apply(l.t.Context(), s); err != nil {
+		l.t.Fatalf("apply: %v\nrefused: %v", err, l.sw.Refusals())
+	}
+	l.mu.Lock()
+	l.loose = false
+	clear(l.was)
+	clear(l.now)
+	for _, p := range s.Ports {
+		if p.Action == vlanrules.Update {
+			l.was[p.Port], l.now[p.Port] = fallback(&s), fallback(&s)
+		}
+	}
+	l.mu.Unlock()
+	l.exact()
+}
+
+// expect says what an update is to do.
+func (l *lab) expect(updates []vendors.PortUpdate) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, u := range updates {
+		l.was[u.Port], l.now[u.Port] = l.now[u.Port], append([]vlanrules.Intent(nil), u.Intents...)
+	}
+}
+
+// keeps says that a port does what it did before the last expect.
+func (l *lab) keeps(port string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now[port] = l.was[port]
+}
+
+func (l *lab) update(updates ...vendors.PortUpdate) vendors.UpdateResult {
+	l.t.Helper()
+	l.expect(updates)
+	res, err := l.Update(l.t.Context(), updates, time.Second)
+	if err != nil || !res.Leased {
+		l.t.Fatalf("update %+v: %+v, %v\nrefused: %v", updates, res, err, l.sw.Refusals())
+	}
+	l.exact()
+	return res
+}
+
+func setupOf(layout quantize.Layout, ports ...string) vendors.Setup {
+	s := vendors.Setup{TPID: 0x88a8, Layout: layout, Signals: []quantize.Signal{quantize.MinABW, quantize.MinABWC, quantize.MaxPD}, OnStale: inventory.Conservative,
+		Profile: strings.Repeat("0123456789abcdef", 4)}
+	for _, p := range ports {
+		s.Ports = append(s.Ports, vendors.PortSetup{Port: p, Action: vlanrules.Update})
+	}
+	return s
+}
+
+func intents(lm uint16, s ...uint8) []vlanrules.Intent {
+	var out []vlanrules.Intent
+	for i, v := range s {
+		out = append(out, vlanrules.Intent{Signal: quantize.Signals[i], Action: vlanrules.Update, S: v, LM: lm})
+	}
+	return out
+}
+
+// TestEveryRow programs every bucket of every signal, and then random ones, in
+// every release and layout: after every single operation of the switch each tag
+// leaves with its old or its new value.
+func TestEveryRow(t *testing.T) {
+	for _, release := range []sonictest.Release{sonictest.R202311, sonictest.R202405, sonictest.R202511} {
+		for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
+			t.Run(fmt.Sprintf("release %d %s", release, layout), func(t *testing.T) {
+				t.Parallel()
+				l := newLab(t, release, "Ethernet0", "Ethernet4")
+				l.apply(setupOf(layout, "Ethernet0", "Ethernet4"))
+				for s := range uint8(32) {
+					l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, s, 31-s, s)})
+				}
+				rnd := rand.New(rand.NewPCG(1, uint64(release)<<8|uint64(layout)))
+				for range 40 {
+					var us []vendors.PortUpdate
+					for _, p := range []string{"Ethernet0", "Ethernet4"} {
+						us = append(us, vendors.PortUpdate{Port: p, Intents: intents(uint16(1+rnd.IntN(40)), uint8(rnd.IntN(32)), uint8(rnd.IntN(32)), uint8(rnd.IntN(32)))})
+					}
+					l.update(us...)
+				}
+				if bad := l.sw.Refusals(); len(bad) > 0 {
+					t.Errorf("orchagent refused %v", bad)
+				}
+			})
+		}
+	}
+}
+
+// TestIdempotent: nothing that is there already is written.
+func TestIdempotent(t *testing.T) {
+	l := newLab(t, sonictest.R202311, "Ethernet0")
+	s := setupOf(quantize.Draft00, "Ethernet0")
+	l.apply(s)
+	u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 7, 9, 11)}
+	if res := l.update(u); res.Ports != 1 || res.Ops == 0 {
+		t.Errorf("%+v", res)
+	}
+	ops := l.sw.Ops()
+	if res := l.update(u); res.Ops != 0 || l.sw.Ops() != ops {
+		t.Errorf("the same intents again: %+v, %d operations", res, l.sw.Ops()-ops)
+	}
+	have, err := l.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changes, err := l.Diff(have, s); err != nil || len(changes) > 0 {
+		t.Errorf("%+v, %v after Apply", changes, err)
+	}
+	if have.Profile != s.Profile || len(have.Signals) != 3 {
+		t.Errorf("observed %+v", have)
+	}
+	if err := l.Apply(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	l.exact() // Apply does not disturb the signal
+	// A driver that knows nothing takes over what is there, without a change.
+	l.open()
+	ops = l.sw.Ops()
+	if res := l.update(u); res.Ops != 0 || l.sw.Ops() != ops {
+		t.Errorf("taken over: %+v, %d operations", res, l.sw.Ops()-ops)
+	}
+}
+
+// TestRelease: without a lease the driver itself writes the fallback.
+func TestRelease(t *testing.T) {
+	l := newLab(t, sonictest.R202311, "Ethernet0")
+	s := setupOf(quantize.Draft00, "Ethernet0")
+	l.apply(s)
+	l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 31, 20, 0)})
+	l.expect([]vendors.PortUpdate{{Port: "Ethernet0", Intents: fallback(&s)}})
+	l.open() // even one that was just started
+	if err := l.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.exact()
+	s.OnStale = inventory.StalePassthrough
+	l.apply(s)
+	l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 3, 20, 0)})
+	if err := l.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := l.sw.Entries(""); n != 0 {
+		t.Errorf("%d entries after Release to passthrough", n)
+	}
+}
+
+// TestRemove gives the switch back as it was, other people's rows included.
+func TestRemove(t *testing.T) {
+	l := newLab(t, sonictest.R202405, "Ethernet0", "Ethernet4", "Ethernet8")
+	r := l.sw.Redis
+	r.Do(4, "HSET", "PORT|Ethernet4", "tpid", "0x9100")
+	r.Do(4, "HSET", "PORT|Ethernet8", "tpid", "0x88A8")
+	r.Do(0, "HSET", "P4RT_TABLE:ACL_ACL_INGRESS_TABLE:{\"priority\":1}", "action", "x")
+	r.Do(6, "HSET", "OTHER|x", "a", "b")
+	l.apply(setupOf(quantize.Draft00, "Ethernet0", "Ethernet4", "Ethernet8"))
+	for port, want := range map[string]string{"Ethernet0": "0x88a8", "Ethernet4": "0x88a8", "Ethernet8": "0x88A8"} {
+		if got := r.Hash(4, "PORT|"+port)["tpid"]; got != want {
+			t.Errorf("%s: TPID %q, want %q", port, got, want)
+		}
+	}
+	l.open()
+	for range 2 {
+		if err := l.Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for port, want := range map[string]string{"Ethernet0": "0x8100", "Ethernet4": "0x9100", "Ethernet8": "0x88A8"} {
+		if got := r.Hash(4, "PORT|"+port)["tpid"]; got != want {
+			t.Errorf("%s: TPID %q after Remove, want %q", port, got, want)
+		}
+	}
+	if n, _ := l.sw.Entries(""); n != 0 || l.sw.Tables() != 0 {
+		t.Errorf("%d entries, %d tables left", n, l.sw.Tables())
+	}
+	if keys := r.Keys(0, "*CSIG*"); len(keys) > 0 {
+		t.Errorf("left in APPL_DB: %v", keys)
+	}
+	if keys := r.Keys(6, "*CSIG*"); len(keys) > 0 {
+		t.Errorf("left in STATE_DB: %v", keys)
+	}
+	if len(r.Keys(0, "P4RT_TABLE:ACL_ACL*")) != 1 || len(r.Keys(6, "OTHER*")) != 1 {
+		t.Error("other people's rows are gone")
+	}
+	have, err := l.Observe(t.Context())
+	if err != nil || have.TPID != 0 || have.Damaged != "" || len(have.Ports) != 0 {
+		t.Errorf("observed %+v, %v", have, err)
+	}
+}
+
+func portErrors(err error) map[string]error {
+	out := map[string]error{}
+	vendors.EachPort(err, func(port string, err error) { out[port] = err })
+	return out
+}
+
+var _ = errors.Is

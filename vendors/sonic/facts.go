@@ -1,0 +1,160 @@
+package sonic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+const (
+	untried = "never run on hardware: whether the egress ACL of a switch's SAI sees and sets the tag on the wire is its vendor's to say (assumed; vendors/sonic/doc.go lists what is)"
+	noLease = "SONiC's ACL entries do not expire: when csig agent dies, they go on promising what it wrote last; see docs/sonic.md on what protects from that"
+)
+
+// Offline is what the platform promises without a switch at hand.
+func Offline(bool) vendors.Facts {
+	f := facts()
+	f.Notes = append(f.Notes, "promised, not probed: SONiC 202205 to 202511, whose orchagent takes P4RT_TABLE from Redis, with p4rt_app stopped")
+	return f
+}
+
+// facts is what is so on every SONiC switch.
+func facts() vendors.Facts {
+	refused := func(why string) vlanrules.Verdict {
+		return vlanrules.Verdict{Level: vlanrules.Refused, Reason: why}
+	}
+	return vendors.Facts{
+		Platform: "sonic",
+		Rules:    Rules(),
+		Update:   vlanrules.Verdict{Level: vlanrules.Degraded, Reason: untried},
+		Wide:     refused("wide tags pass through untouched: the ACL table's VLAN fields are those of a tag of 4 bytes"),
+		Strip:    refused(noStrip),
+		Lease:    refused(noLease),
+		Through:  vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "frames with another TPID than the port's are untagged to it, and bridged or dropped as such (assumed); one that is routed is dropped, since the IP header is not found behind the tag"},
+		Depths: []vlanrules.Verdict{
+			{Level: vlanrules.Degraded, Reason: untried},
+			refused("the ACL table sees the outer tag alone, and behind an ordinary VLAN tag the CSIG tag is the inner one"),
+		},
+		Notes: []string{
+			"ports take the domain's TPID for VLAN tags: ordinary VLANs (0x8100) on them are no longer understood",
+			"the tag's VID is the signal: bridging must not follow it, or frames change VLAN with the bucket (assumed of SONiC: a port is a member of VLANs by the VID of its tags, so ports have to be routed ports or forwarded by other means)",
+			"ACL entries match any outer tag that a port parses: one with the domain's TPID alone, where the ASIC knows no other TPID besides the port's (assumed)",
+		},
+		Traits: traits(),
+	}
+}
+
+// Probe finds out what the switch can do, without changing it.
+func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
+	f := facts()
+	list, err := d.hashes(ctx, [][]string{
+		{sonicdb.State, "HGETALL", "SWITCH_CAPABILITY|switch"},
+		{sonicdb.Counters, "HGETALL", "CRM:ACL_STATS:EGRESS:SWITCH"},
+		{sonicdb.Config, "HGETALL", "DEVICE_METADATA|localhost"},
+		{sonicdb.Config, "HGETALL", "FEATURE|p4rt"},
+		{sonicdb.Appl, "HGETALL", rows + definedTable},
+		{sonicdb.Config, "HGETALL", "FLEX_COUNTER_TABLE|PORT"},
+	})
+	if err != nil {
+		return f, err
+	}
+	capability, crm, device, p4rt, defined, flex := list[0], list[1], list[2], list[3], list[4], list[5]
+	refuse := func(why string) {
+		f.Update = vlanrules.Verdict{Level: vlanrules.Refused, Reason: why}
+		f.Depths[0] = f.Update
+	}
+	if capability["PORT_TPID_CAPABLE"] == "false" {
+		refuse("the switch's SAI cannot change the TPID of a port (STATE_DB SWITCH_CAPABILITY|switch PORT_TPID_CAPABLE is false)")
+	}
+	if free, err := strconv.Atoi(crm["crm_stats_acl_table_available"]); err == nil {
+		f.Notes = append(f.Notes, fmt.Sprintf("the ASIC has room for %d more ACL tables at egress (COUNTERS_DB CRM:ACL_STATS:EGRESS:SWITCH)", free))
+		if free == 0 && len(defined) == 0 {
+			refuse("the ASIC has no room for another ACL table at egress (COUNTERS_DB CRM:ACL_STATS:EGRESS:SWITCH, crm_stats_acl_table_available is 0)")
+		}
+	}
+	if d.talk == nil {
+		err = d.probeOrch(ctx)
+		var perm *vendors.PermanentError
+		switch {
+		case errors.As(err, &perm):
+			refuse(perm.Error())
+		case err != nil:
+			return f, err
+		}
+	}
+	if p4rt["state"] == "enabled" {
+		f.Notes = append(f.Notes, "the p4rt feature is enabled: p4rt_app takes all of P4RT_TABLE for its own, and csig does not write beside it")
+	}
+	if hw := device["hwsku"]; hw != "" {
+		f.Notes = append(f.Notes, fmt.Sprintf("hwsku %s, platform %s", hw, device["platform"]))
+	}
+	if ms, err := strconv.Atoi(flex["POLL_INTERVAL"]); err == nil && ms > 0 {
+		f.Notes = append(f.Notes, fmt.Sprintf("port counters are refreshed every %d ms (counterpoll port interval)", ms))
+	}
+	return f, nil
+}
+
+// probeOrch asks who listens, without listening.
+func (d *Driver) probeOrch(ctx context.Context) error {
+	layout, err := d.db.Layout(ctx)
+	if err != nil {
+		return err
+	}
+	id, err := layout.ID(sonicdb.Appl)
+	if err != nil {
+		return err
+	}
+	t := &talk{db: d.db, channel: channelOf(id)}
+	return t.listened(ctx)
+}
+
+// traits is how SONiC treats tags.
+func traits() vendors.Traits {
+	read := func(from string) vendors.Source { return vendors.Source{Mark: vendors.Read, From: from} }
+	assumed := func(why string) vendors.Source { return vendors.Source{Mark: vendors.Assumed, From: why} }
+	fields := read("sonic-net/sonic-swss orchagent/p4orch/acl_util.h, aclMatchTableAttrLookup and aclActionLookup")
+	vendor := assumed("SAI vendors differ; none was at hand")
+	port := read("sonic-net/sonic-buildimage src/sonic-yang-models/yang-models/sonic-port.yang, leaf tpid")
+	return vendors.Traits{
+		Access:   vendors.That("Redis: P4RT_TABLE of APPL_DB, and CONFIG_DB", read("sonic-net/sonic-swss orchagent/p4orch/p4orch.cpp, P4Orch (202205 to 202511)")),
+		MatchVID: vendors.That(vendors.MatchTernary, fields),
+		MatchPCP: vendors.That(vendors.MatchTernary, fields),
+		MatchDEI: vendors.That(vendors.MatchTernary, fields),
+		Key:      vendors.That(vendors.KeyWire, assumed("SAI_ACL_TABLE_ATTR_FIELD_OUTER_VLAN_ID at egress: whether a vendor compares the wire's VID or the bridging VLAN is not said")),
+		Stage:    vendors.That(vendors.StageEgress, read("sonic-net/sonic-swss orchagent/acltable.h, STAGE_EGRESS, and orchagent/p4orch/acl_table_manager.cpp")),
+		Sets:     vendors.That(vendors.Fields{vendors.FieldPCP, vendors.FieldVID}, fields),
+		Loses:    vendors.That(vendors.Fields(nil), vendor),
+		Position: vendors.That(vendors.PositionOuter, fields),
+		VLANs:    vendors.That(0, assumed("the table sees the outer tag alone")),
+		VIDs:     vendors.That(vendors.VIDs{First: 1, Last: 4094}, assumed("those of IEEE 802.1Q; an ASIC may keep some for its routed ports")),
+		Table:    vendors.That(vendors.Table{Sharers: "every other ACL table of the ASIC's TCAM"}, assumed("CRM of COUNTERS_DB tells how much is left, once the table is there")),
+		Txn:      vendors.That(vendors.TxnEntry, read("sonic-net/sonic-swss-common common/consumer_state_table_pops.lua: rows are taken from a set, in no order")),
+		Revert:   vendors.That("", read("sonic-net/sonic-utilities config/main.py: checkpoints and rollback are of CONFIG_DB, and asked for")),
+		Survives: vendors.That(false, read("sonic-net/sonic-buildimage files/scripts/swss.sh: APPL_DB is flushed at a cold start; CONFIG_DB stays where it was saved")),
+
+		TPIDs:      vendors.That(vendors.TPIDs{List: tpids, AtMost: 1, Scope: vendors.ScopePort}, port),
+		TPIDChange: vendors.That(disrupts, assumed("SAI_PORT_ATTR_TPID replaces the TPID that a port parses")),
+		VLANTPIDs:  vendors.That(vendors.TPIDList{0x8100}, port),
+
+		Independent: vendors.That(false, assumed("VLAN members are by the VID of the tag that the port parses (VLAN_MEMBER, tagging_mode)")),
+		Learning:    vendors.That(false, assumed("the FDB is by bridging VLAN")),
+		Parses:      vendors.That(true, assumed("of a TPID that the port is given")),
+		Hash:        vendors.That(vendors.Fields{vendors.FieldIP, vendors.FieldL4}, assumed("the default of SWITCH_HASH has no VLAN field")),
+		DropDEI:     vendors.That(false, assumed("no map from DEI to a colour by default")),
+		TrustPCP:    vendors.That(false, assumed("PORT_QOS_MAP dot1p_to_tc_map only where it is configured: it has to be off on these ports")),
+		Routed:      vendors.That(false, assumed("a routed frame leaves with a new L2 header")),
+
+		Strip:  vendors.That(vendors.StripNone, fields),
+		Native: vendors.That("", assumed("not through this interface; see platform sai")),
+
+		UpdateSource:  assumed("the fake of P4Orch in vendors/sonic's tests; no hardware"),
+		WideSource:    fields,
+		LeaseSource:   read("sonic-net/sonic-swss orchagent/p4orch/acl_rule_manager.cpp: an entry stays until it is deleted"),
+		ThroughSource: vendor,
+	}
+}

@@ -1,0 +1,95 @@
+package sonic
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+)
+
+// The setup is recorded in STATE_DB, under a key that is csig's own: what the
+// signals, the layout and the actions are shows in no row of SONiC's. STATE_DB
+// goes with a reboot, as the rules do, and stays when the swss container
+// restarts (sonic-buildimage files/scripts/swss.sh clears only tables that it
+// names there). CONFIG_DB is no place for it: tables without a YANG model make
+// its validation fail.
+const (
+	recordKey    = "CSIG_TABLE|device"
+	recordSetup  = "setup"
+	recordBefore = "tpid_before|" // and the port: what CONFIG_DB had
+)
+
+// record is what STATE_DB says of us.
+type record struct {
+	setup  *vendors.Setup    // nil: there is none
+	before map[string]string // ports whose TPID we changed; what they had
+	err    error             // why it cannot be understood
+}
+
+func parseRecord(row map[string]string) record {
+	r := record{before: map[string]string{}}
+	for field, value := range row {
+		switch port, ok := strings.CutPrefix(field, recordBefore); {
+		case ok:
+			r.before[port] = value
+		case field == recordSetup:
+			s := new(vendors.Setup)
+			if err := json.Unmarshal([]byte(value), s); err != nil {
+				r.err = fmt.Errorf("the record %s in STATE_DB cannot be read: %w", recordKey, err)
+				continue
+			}
+			r.setup = s
+		}
+	}
+	return r
+}
+
+// recordCommands write the setup; a port that gets our TPID is noted with what
+// it had, before it is changed.
+func recordCommands(s *vendors.Setup, before map[string]string) ([][]string, error) {
+	out := *s
+	out.Damaged, out.Config = "", ""
+	out.Ports = slices.Clone(s.Ports)
+	for i := range out.Ports {
+		out.Ports[i].Damaged = ""
+	}
+	text, err := json.Marshal(out)
+	if err != nil {
+		return nil, err
+	}
+	cmd := []string{sonicdb.State, "HSET", recordKey, recordSetup, string(text)}
+	for _, p := range sortedKeys(before) {
+		cmd = append(cmd, recordBefore+p, before[p])
+	}
+	return [][]string{cmd}, nil
+}
+
+// The TPID of ports in CONFIG_DB (sonic-yang-models sonic-port.yang, leaf tpid).
+// orchagent takes the value from there through portmgrd and APPL_DB; a field
+// that is deleted changes nothing, so the default is written out.
+const defaultTPID = "0x8100"
+
+func tpidText(tpid uint16) string { return fmt.Sprintf("0x%04x", tpid) }
+
+// sameTPID compares two of CONFIG_DB's, "" being the default.
+func sameTPID(a, b string) bool {
+	norm := func(s string) string {
+		if s == "" {
+			return defaultTPID
+		}
+		return strings.ToLower(s)
+	}
+	return norm(a) == norm(b)
+}
+
+func portKey(port string) string { return "PORT|" + port }
+
+func tpidCommand(port, tpid string) []string {
+	if tpid == "" {
+		tpid = defaultTPID
+	}
+	return []string{sonicdb.Config, "HSET", portKey(port), "tpid", tpid}
+}

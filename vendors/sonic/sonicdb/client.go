@@ -1,0 +1,241 @@
+package sonicdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Options is how to reach a switch's Redis.
+type Options struct {
+	// Dial connects to a unix socket or a TCP address of the switch.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// ReadFile reads a file of the switch; nil reads none. A file that is not
+	// there is fs.ErrNotExist.
+	ReadFile func(ctx context.Context, path string) ([]byte, error)
+
+	File    string // database_config.json; "" is DefaultFile
+	Socket  string // of Redis, in place of what the file says
+	Address string // host:port of Redis, likewise
+
+	// Password fetches that of AUTH; nil for none. It is asked again for each
+	// connection, and kept nowhere.
+	Password func(context.Context) (string, error)
+
+	// Close is called when the client is closed; nil for nothing.
+	Close func() error
+}
+
+// Timeout is how long Redis may take to answer.
+const Timeout = 5 * time.Second
+
+// Client is the databases of one switch. It connects when it is first used,
+// and again after a connection was lost: that is the error of the call that
+// notices it. It is not safe for concurrent use.
+type Client struct {
+	opt    Options
+	layout *Layout
+	conns  map[string]*conn // by instance
+}
+
+// New returns a client that has not connected yet.
+func New(opt Options) *Client {
+	if opt.File == "" {
+		opt.File = DefaultFile
+	}
+	return &Client{opt: opt, conns: map[string]*conn{}}
+}
+
+// conn is a connection to one Redis.
+type conn struct {
+	net net.Conn
+	redis.Conn
+	db int // selected
+}
+
+// Close ends the connections.
+func (c *Client) Close() error {
+	c.drop()
+	if c.opt.Close != nil {
+		return c.opt.Close()
+	}
+	return nil
+}
+
+// drop forgets every connection.
+func (c *Client) drop() {
+	for name, cn := range c.conns {
+		_ = cn.Conn.Close()
+		delete(c.conns, name)
+	}
+	c.layout = nil // the switch may come back as another one
+}
+
+// Layout is where the databases are.
+func (c *Client) Layout(ctx context.Context) (*Layout, error) {
+	if c.layout != nil {
+		return c.layout, nil
+	}
+	l := Default()
+	if c.opt.ReadFile != nil {
+		text, err := c.opt.ReadFile(ctx, c.opt.File)
+		switch {
+		case err == nil:
+			if l, err = Parse(text); err != nil {
+				return nil, fmt.Errorf("%s of the switch: %w", c.opt.File, err)
+			}
+		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission):
+			if c.opt.File != DefaultFile { // it was asked for
+				return nil, fmt.Errorf("the map of the switch's databases: %w", err)
+			}
+		default:
+			return nil, fmt.Errorf("the map of the switch's databases: %w", err)
+		}
+	}
+	var err error
+	switch {
+	case c.opt.Socket != "":
+		err = l.move(instance{"unix", c.opt.Socket})
+	case c.opt.Address != "":
+		err = l.move(instance{"tcp", c.opt.Address})
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.layout = l
+	return l, nil
+}
+
+// Do sends commands and returns their answers, in one round trip. A command is
+// the database's name, the command's and its arguments. An answer is what
+// redigo makes of it: nil, int64, []byte, string or []any, or a redis.Error of that
+// one command. The error is for all of them: then it is not known which of them
+// were carried out.
+func (c *Client) Do(ctx context.Context, commands ...[]string) ([]any, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, Timeout, fmt.Errorf("Redis does not answer for %v", Timeout))
+	defer cancel()
+	answers, err := c.do(ctx, commands)
+	if err != nil {
+		c.drop()
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, fmt.Errorf("the switch's Redis: %w", err)
+	}
+	return answers, nil
+}
+
+// sent is a command under way.
+type sent struct {
+	conn *conn
+	skip bool // the answer is ours
+}
+
+func (c *Client) do(ctx context.Context, commands [][]string) ([]any, error) {
+	layout, err := c.Layout(ctx)
+	if err != nil {
+		return nil, err
+	}
+	under := make([]sent, 0, len(commands)+2)
+	var used []*conn
+	for _, cmd := range commands {
+		p, err := layout.find(cmd[0])
+		if err != nil {
+			return nil, err
+		}
+		cn, err := c.connect(ctx, layout, p.instance)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(used, cn) {
+			used = append(used, cn)
+			defer context.AfterFunc(ctx, func() { cn.net.Close() })()
+		}
+		if cn.db != p.id {
+			if err := cn.Send("SELECT", strconv.Itoa(p.id)); err != nil {
+				return nil, err
+			}
+			cn.db = p.id
+			under = append(under, sent{cn, true})
+		}
+		args := make([]any, 0, len(cmd)-2)
+		for _, a := range cmd[2:] {
+			args = append(args, a)
+		}
+		if err := cn.Send(cmd[1], args...); err != nil {
+			return nil, err
+		}
+		under = append(under, sent{cn, false})
+	}
+	for _, cn := range used {
+		if err := cn.Flush(); err != nil {
+			return nil, err
+		}
+	}
+	answers := make([]any, 0, len(commands))
+	for _, s := range under {
+		a, err := s.conn.Receive()
+		var refused redis.Error
+		switch {
+		case err == nil:
+		case errors.As(err, &refused) && !s.skip:
+			a = refused
+		default:
+			return nil, err
+		}
+		if !s.skip {
+			answers = append(answers, a)
+		}
+	}
+	return answers, nil
+}
+
+// connect returns the connection to an instance.
+func (c *Client) connect(ctx context.Context, layout *Layout, name string) (*conn, error) {
+	if cn := c.conns[name]; cn != nil {
+		return cn, nil
+	}
+	cn, err := c.dial(ctx, layout.instances[name])
+	if err != nil {
+		return nil, err
+	}
+	c.conns[name] = cn
+	return cn, nil
+}
+
+func (c *Client) dial(ctx context.Context, to instance) (*conn, error) {
+	nc, err := c.opt.Dial(ctx, to.network, to.address)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { nc.Close() })
+	defer stop()
+	cn := &conn{net: nc, Conn: redis.NewConn(timeless{nc}, 0, 0)}
+	if c.opt.Password != nil {
+		word, err := c.opt.Password(ctx)
+		if err == nil {
+			_, err = cn.Conn.Do("AUTH", word)
+		}
+		if err != nil {
+			nc.Close()
+			return nil, fmt.Errorf("its password: %w", err)
+		}
+	}
+	return cn, nil
+}
+
+// timeless is a connection without deadlines, which those through SSH do not
+// have: it is closed instead.
+type timeless struct{ net.Conn }
+
+func (timeless) SetDeadline(time.Time) error      { return nil }
+func (timeless) SetReadDeadline(time.Time) error  { return nil }
+func (timeless) SetWriteDeadline(time.Time) error { return nil }

@@ -1,0 +1,14 @@
+// Package sonicdb talks to the Redis databases of a SONiC switch by their
+// names.
+//
+// Where they are and which number each has is in database_config.json
+// (sonic-net/sonic-buildimage dockers/docker-database/database_config.json.j2,
+// read by sonic-swss-common common/dbconnector.cpp, class SonicDBConfig); where
+// that file cannot be read, the numbers are those of sonic-swss-common
+// common/schema.h. A switch of several ASICs, whose databases are in network
+// namespaces of their own (database_global.json), is not supported.
+//
+// It builds on redigo, which gives one connection into the caller's hands: many
+// commands to several databases are one round trip, and no pool retries a write
+// behind the caller's back.
+package sonicdb

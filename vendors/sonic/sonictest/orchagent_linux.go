@@ -1,0 +1,354 @@
+package sonictest
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Release is what of SONiC's releases matters here.
+type Release int
+
+// The releases.
+const (
+	R202311 Release = iota // P4Orch reports in APPL_STATE_DB (202205 to 202311)
+	R202405                // it reports in APPL_DB (202405 to 202505)
+	R202511                // and stops at the first failure of a batch
+	R202605                // it listens to ZeroMQ
+)
+
+// Switch is a fake of the swss container over a real Redis.
+type Switch struct {
+	Redis   *Redis
+	Release Release
+
+	// OnOp is called after every single operation on the ASIC, with the port of the
+	// entry; nil for none.
+	OnOp func(port string)
+	// Refuse may refuse an operation with a status; del is a deletion. nil refuses
+	// none.
+	Refuse func(key string, del bool) string
+	// Mute takes what it is told and carries it out, and answers nothing for the
+	// keys it says.
+	Mute func(key string) bool
+
+	t     testing.TB
+	ports map[string]bool
+	asic  asic
+
+	mu     sync.Mutex // guards what follows
+	hold   bool       // it does not fetch anything
+	subs   redis.Conn
+	wait   sync.WaitGroup
+	ops    int
+	errors []string // what it refused, and why
+}
+
+// NewSwitch starts a fake switch with these ports, in CONFIG_DB and everywhere
+// else where SONiC has them.
+func NewSwitch(t testing.TB, r *Redis, release Release, ports ...string) *Switch {
+	t.Helper()
+	s := &Switch{Redis: r, Release: release, t: t, ports: map[string]bool{}}
+	for _, p := range ports {
+		s.ports[p] = true
+	}
+	s.asic.tables, s.asic.full = map[string]*table{}, math.MaxInt
+	s.Boot()
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// Boot fills CONFIG_DB and starts orchagent.
+func (s *Switch) Boot() {
+	s.t.Helper()
+	for p := range s.ports {
+		s.Redis.Do(4, "HSET", "PORT|"+p, "lanes", "1", "speed", "100000", "admin_status", "up")
+	}
+	s.Redis.Do(6, "HSET", "SWITCH_CAPABILITY|switch", "PORT_TPID_CAPABLE", "true", "LAG_TPID_CAPABLE", "true")
+	s.Start()
+}
+
+// Start starts orchagent and portmgrd.
+func (s *Switch) Start() {
+	s.t.Helper()
+	for p := range s.ports {
+		s.Redis.Do(0, "HSET", "PORT_TABLE:"+p, "speed", "100000", "oper_status", "up", "admin_status", "up")
+	}
+	c, err := redis.Dial("unix", s.Redis.Socket)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	channels := []any{"PORT_TABLE_CHANNEL@0"}
+	if s.Release < R202605 {
+		channels = append(channels, "P4RT_TABLE_CHANNEL@0")
+	}
+	ps := redis.PubSubConn{Conn: c}
+	if err := ps.Subscribe(channels...); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := ps.PSubscribe("__keyspace@4__:PORT|*"); err != nil {
+		s.t.Fatal(err)
+	}
+	for range len(channels) + 1 {
+		if err, ok := ps.Receive().(error); ok {
+			s.t.Fatal(err)
+		}
+	}
+	for p := range s.ports {
+		s.portmgrd(p)
+	}
+	s.mu.Lock()
+	s.subs = c
+	s.mu.Unlock()
+	s.wait.Go(func() { s.listen(ps) })
+	s.drain() // what waits already
+}
+
+// Stop ends orchagent; the ASIC goes on with what it has.
+func (s *Switch) Stop() {
+	s.mu.Lock()
+	c := s.subs
+	s.subs = nil
+	s.mu.Unlock()
+	if c != nil {
+		_ = c.Close()
+	}
+	s.wait.Wait()
+}
+
+// Restart is that of the swss container: the databases that swss.sh flushes are
+// empty, and so is the ASIC.
+func (s *Switch) Restart() {
+	s.t.Helper()
+	s.Stop()
+	s.Forget()
+	for _, db := range []int{0, 1, 2, 5, 14} {
+		s.Redis.Do(db, "FLUSHDB")
+	}
+	s.Start()
+}
+
+// Forget empties the ASIC, and orchagent's own memory.
+func (s *Switch) Forget() {
+	s.asic.mu.Lock()
+	defer s.asic.mu.Unlock()
+	s.asic.tables, s.asic.entries = map[string]*table{}, 0
+}
+
+// Hold makes orchagent fetch nothing, until it is called with false.
+func (s *Switch) Hold(hold bool) {
+	s.mu.Lock()
+	s.hold = hold
+	s.mu.Unlock()
+	if !hold {
+		s.drain()
+	}
+}
+
+// Ops is how many operations the ASIC has had.
+func (s *Switch) Ops() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ops
+}
+
+// Refusals is what orchagent did not understand, or could not do.
+func (s *Switch) Refusals() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.errors...)
+}
+
+func (s *Switch) listen(ps redis.PubSubConn) {
+	for {
+		switch v := ps.Receive().(type) {
+		case redis.Message:
+			if port, ok := strings.CutPrefix(v.Channel, "__keyspace@4__:PORT|"); ok {
+				s.portmgrd(port)
+			} else if v.Channel == "P4RT_TABLE_CHANNEL@0" {
+				s.drain()
+			}
+		case error:
+			return
+		}
+	}
+}
+
+// portmgrd copies a port's TPID to APPL_DB, as it is written in CONFIG_DB; one
+// that is deleted there stays.
+func (s *Switch) portmgrd(port string) {
+	if tpid, err := redis.String(s.Redis.do(4, "HGET", "PORT|"+port, "tpid")); err == nil {
+		_, _ = s.Redis.do(0, "HSET", "PORT_TABLE:"+port, "tpid", tpid)
+	}
+}
+
+// pop is what a ConsumerStateTable does: up to 128 keys in no order, each row
+// moved from where it waits to its place.
+var pop = redis.NewScript(3, `
+local out = {}
+for _, key in ipairs(redis.call('SPOP', KEYS[1], 128)) do
+  if redis.call('SREM', KEYS[2], key) == 1 then redis.call('DEL', KEYS[3] .. key) end
+  local row = redis.call('HGETALL', '_' .. KEYS[3] .. key)
+  for i = 1, #row, 2 do redis.call('HSET', KEYS[3] .. key, row[i], row[i + 1]) end
+  redis.call('DEL', '_' .. KEYS[3] .. key)
+  table.insert(out, {key, row})
+end
+return out`)
+
+// drain takes what waits, until nothing does.
+func (s *Switch) drain() {
+	if s.Release >= R202605 {
+		return
+	}
+	c, err := redis.Dial("unix", s.Redis.Socket)
+	if err != nil {
+		return // Redis is gone, and so shall we be
+	}
+	defer c.Close()
+	for {
+		s.mu.Lock()
+		hold := s.hold
+		s.mu.Unlock()
+		if hold {
+			return
+		}
+		list, err := redis.Values(pop.Do(c, "P4RT_TABLE_KEY_SET", "P4RT_TABLE_DEL_SET", "P4RT_TABLE:"))
+		if err != nil || len(list) == 0 {
+			return
+		}
+		failed := false
+		for _, item := range list {
+			pair, err := redis.Values(item, nil)
+			if err != nil || len(pair) != 2 {
+				s.t.Errorf("pop: %v", item)
+				return
+			}
+			key, _ := redis.String(pair[0], nil)
+			words, _ := redis.Strings(pair[1], nil)
+			if failed && s.Release >= R202511 {
+				s.publish(c, key, words, notExecuted, "")
+				continue
+			}
+			status, why := s.process(key, words)
+			failed = failed || status != success
+			s.publish(c, key, words, status, why)
+		}
+	}
+}
+
+// process is P4Orch: a SET where there are fields, else a deletion.
+func (s *Switch) process(key string, words []string) (status, why string) {
+	var row map[string]string
+	if len(words) > 0 {
+		row = map[string]string{}
+		for i := 0; i < len(words); i += 2 {
+			row[words[i]] = words[i+1]
+		}
+	}
+	if s.Refuse != nil {
+		if status := s.Refuse(key, row == nil); status != "" {
+			return status, "refused by the test"
+		}
+	}
+	s.asic.mu.Lock()
+	status, why = s.asic.process(key, row, s.ports)
+	s.asic.mu.Unlock()
+	s.mu.Lock()
+	s.ops++
+	if status != success {
+		s.errors = append(s.errors, fmt.Sprintf("%s: %s %s", key, status, why))
+	}
+	s.mu.Unlock()
+	if s.OnOp != nil {
+		s.OnOp(portOf(key))
+	}
+	return status, why
+}
+
+// portOf is the egress port of an entry's key, "" for a definition's.
+func portOf(key string) string {
+	_, rest, _ := strings.Cut(key, `"match/out_port":"`)
+	port, _, _ := strings.Cut(rest, `"`)
+	return port
+}
+
+func (a *asic) process(key string, row map[string]string, ports map[string]bool) (status, why string) {
+	name, rest, ok := strings.Cut(key, ":")
+	switch {
+	case !ok:
+		return invalid, "the key has no table"
+	case name == "ACL_TABLE_DEFINITION_TABLE":
+		return a.defineTable(rest, row)
+	}
+	t := a.tables[name]
+	if t == nil {
+		return invalid, "Failed to find P4Orch Manager for " + name + " P4RT DB table"
+	}
+	canonical, e, status, err := t.rule(rest, row, ports)
+	switch {
+	case err != nil:
+		return status, err.Error()
+	case row != nil:
+		return a.add(t, canonical, e)
+	case t.entries[canonical] == nil:
+		return notFound, "ACL rule does not exist"
+	}
+	delete(t.entries, canonical)
+	a.entries--
+	return success, ""
+}
+
+func (a *asic) defineTable(name string, row map[string]string) (status, why string) {
+	t := a.tables[name]
+	switch {
+	case row == nil && t == nil:
+		return notFound, "ACL table does not exist"
+	case row == nil && len(t.entries) > 0:
+		return invalid, fmt.Sprintf("ACL table referenced by other objects (ref_count = %d)", len(t.entries))
+	case row == nil:
+		delete(a.tables, name)
+		return success, ""
+	case t != nil:
+		return unimplemented, "All attributes in sai_acl_table_attr_t are CREATE_ONLY."
+	}
+	t, err := define(row)
+	if err != nil {
+		return invalid, err.Error()
+	}
+	a.tables[name] = t
+	return success, ""
+}
+
+// publish answers as ResponsePublisher does, with the state written first.
+func (s *Switch) publish(c redis.Conn, key string, words []string, status, why string) {
+	if status == success {
+		db := 14
+		if s.Release >= R202405 {
+			db = 0
+		}
+		_, _ = s.Redis.do(db, "DEL", "P4RT_TABLE:"+key)
+		if len(words) > 0 {
+			args := []any{"P4RT_TABLE:" + key}
+			for _, w := range words {
+				args = append(args, w)
+			}
+			_, _ = s.Redis.do(db, "HSET", args...)
+		}
+	} else if why != "" {
+		why = "[OrchAgent] " + why
+	}
+	if s.Mute != nil && s.Mute(key) {
+		return
+	}
+	msg, err := json.Marshal(append([]string{status, key, "err_str", why}, words...))
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	_, _ = c.Do("PUBLISH", "APPL_DB_P4RT_TABLE_RESPONSE_CHANNEL", msg)
+}

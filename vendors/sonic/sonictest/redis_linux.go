@@ -1,0 +1,155 @@
+// Package sonictest is a SONiC switch for tests: a real redis-server, and a fake
+// of orchagent that interprets P4Orch's grammar strictly and simulates the egress
+// pipeline that it would program.
+package sonictest
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Redis is a redis-server of the test's own, at a unix socket.
+type Redis struct {
+	Dir    string
+	Socket string
+	File   string // database_config.json
+
+	t   testing.TB
+	cmd *exec.Cmd
+}
+
+// StartRedis runs a redis-server until the test ends.
+func StartRedis(t testing.TB) *Redis {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Fatalf("%v: install it (Debian: apt-get install redis-server)", err)
+	}
+	dir, err := os.MkdirTemp("", "csig-redis") // the path of a socket has to be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Redis{Dir: dir, Socket: filepath.Join(dir, "redis.sock"), File: filepath.Join(dir, "database_config.json"), t: t}
+	t.Cleanup(func() {
+		r.Stop()
+		_ = os.RemoveAll(dir)
+	})
+	r.writeConfig()
+	r.Start()
+	return r
+}
+
+// writeConfig writes the map of the databases as SONiC has it.
+func (r *Redis) writeConfig() {
+	type database struct {
+		ID        int    `json:"id"`
+		Separator string `json:"separator"`
+		Instance  string `json:"instance"`
+	}
+	type instance struct {
+		Hostname string `json:"hostname"`
+		Port     int    `json:"port"`
+		Socket   string `json:"unix_socket_path"`
+	}
+	text, err := json.Marshal(struct {
+		Instances map[string]instance `json:"INSTANCES"`
+		Databases map[string]database `json:"DATABASES"`
+		Version   string              `json:"VERSION"`
+	}{
+		map[string]instance{"redis": {"127.0.0.1", 6379, r.Socket}},
+		map[string]database{
+			"APPL_DB": {0, ":", "redis"}, "ASIC_DB": {1, ":", "redis"}, "COUNTERS_DB": {2, ":", "redis"}, "CONFIG_DB": {4, "|", "redis"},
+			"FLEX_COUNTER_DB": {5, ":", "redis"}, "STATE_DB": {6, "|", "redis"}, "APPL_STATE_DB": {14, ":", "redis"},
+		},
+		"1.0",
+	})
+	if err == nil {
+		err = os.WriteFile(r.File, text, 0o644)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Start starts the server, with nothing in it.
+func (r *Redis) Start() {
+	r.t.Helper()
+	_ = os.Remove(r.Socket)
+	r.cmd = exec.Command("redis-server", "--port", "0", "--unixsocket", r.Socket, "--dir", r.Dir, "--save", "", "--appendonly", "no",
+		"--databases", "20", "--notify-keyspace-events", "KEA", "--daemonize", "no", "--loglevel", "warning")
+	if err := r.cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); ; {
+		c, err := net.Dial("unix", r.Socket)
+		if err == nil {
+			c.Close()
+			return
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("redis-server does not listen: %v", err)
+		}
+		time.Sleep(5 * time.Millisecond) // there is nothing to wait on
+	}
+}
+
+// Stop ends the server: its data is lost.
+func (r *Redis) Stop() {
+	if r.cmd == nil {
+		return
+	}
+	_ = r.cmd.Process.Kill()
+	_ = r.cmd.Wait()
+	r.cmd = nil
+}
+
+// Do runs a command in a database.
+func (r *Redis) Do(db int, command string, args ...any) any {
+	r.t.Helper()
+	a, err := r.do(db, command, args...)
+	if err != nil {
+		r.t.Fatalf("%s %v: %v", command, args, err)
+	}
+	return a
+}
+
+func (r *Redis) do(db int, command string, args ...any) (any, error) {
+	c, err := redis.Dial("unix", r.Socket, redis.DialDatabase(db))
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.Do(command, args...)
+}
+
+// Hash is a row.
+func (r *Redis) Hash(db int, key string) map[string]string {
+	r.t.Helper()
+	m, err := redis.StringMap(r.Do(db, "HGETALL", key), nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return m
+}
+
+// Keys are the keys of a database that match a pattern.
+func (r *Redis) Keys(db int, pattern string) []string {
+	r.t.Helper()
+	k, err := redis.Strings(r.Do(db, "KEYS", pattern), nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return k
+}
+
+// Dial connects for sonicdb.Options.
+func Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, network, address)
+}

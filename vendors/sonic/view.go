@@ -1,0 +1,283 @@
+package sonic
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// view is what the databases say of us.
+type view struct {
+	record  record
+	ports   map[string]portView
+	entries map[string]rowView // rows of our table, by their key below P4RT_TABLE
+
+	asked    map[string]string            // the table's definition in APPL_DB
+	reported map[string]string            // and in APPL_STATE_DB
+	rows     map[string]map[string]string // our rows in APPL_DB, the definition aside
+	states   map[string]map[string]string // and in APPL_STATE_DB
+	fresh    bool                         // the table was made by us just now
+}
+
+// portView is a port of CONFIG_DB.
+type portView struct {
+	there bool
+	tpid  string // "" is the default
+	orch  string // what portmgrd gave orchagent; "" is nothing yet
+}
+
+// rowView is a row of our table.
+type rowView struct {
+	port  string
+	entry vlanrules.Entry
+	bad   string // why it is no entry of ours
+}
+
+// scanCount is how many keys Redis looks at for one answer.
+const scanCount = "5000"
+
+// scan lists the keys of a database that begin with a prefix without wildcards.
+func (d *Driver) scan(ctx context.Context, db, prefix string) ([]string, error) {
+	var keys []string
+	cursor := "0"
+	for {
+		answers, err := d.db.Do(ctx, []string{db, "SCAN", cursor, "MATCH", prefix + "*", "COUNT", scanCount})
+		if err == nil {
+			err = firstError(answers)
+		}
+		if err != nil {
+			return nil, err
+		}
+		pair, err := redis.Values(answers[0], nil)
+		if err != nil || len(pair) != 2 {
+			return nil, fmt.Errorf("SCAN in %s: %v (%w)", db, answers[0], err)
+		}
+		next, err1 := redis.String(pair[0], nil)
+		found, err2 := redis.Strings(pair[1], nil)
+		if err1 != nil || err2 != nil {
+			return nil, fmt.Errorf("SCAN in %s: %w, %w", db, err1, err2)
+		}
+		keys = append(keys, found...)
+		if cursor = next; cursor == "0" {
+			slices.Sort(keys)
+			return slices.Compact(keys), nil // SCAN may repeat one
+		}
+	}
+}
+
+// hashes reads rows in one round trip.
+func (d *Driver) hashes(ctx context.Context, cmds [][]string) ([]map[string]string, error) {
+	if len(cmds) == 0 {
+		return nil, nil
+	}
+	answers, err := d.db.Do(ctx, cmds...)
+	if err == nil {
+		err = firstError(answers)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := make([]map[string]string, len(answers))
+	for i, a := range answers {
+		if out[i], err = redis.StringMap(a, nil); err != nil {
+			return nil, fmt.Errorf("%s %s: %w", cmds[i][1], cmds[i][2], err)
+		}
+	}
+	return out, nil
+}
+
+// look reads what the databases say of us, and of the ports of these setups. It
+// writes nothing.
+func (d *Driver) look(ctx context.Context, setups ...*vendors.Setup) (*view, error) {
+	v := &view{ports: map[string]portView{}, entries: map[string]rowView{}, rows: map[string]map[string]string{}, states: map[string]map[string]string{}}
+	first, err := d.hashes(ctx, [][]string{
+		{sonicdb.State, "HGETALL", recordKey},
+		{sonicdb.Appl, "HGETALL", rows + definedTable},
+		{sonicdb.ApplState, "HGETALL", rows + definedTable},
+	})
+	if err != nil {
+		return nil, err
+	}
+	v.record, v.asked, v.reported = parseRecord(first[0]), first[1], first[2]
+
+	for db, into := range map[string]map[string]map[string]string{sonicdb.Appl: v.rows, sonicdb.ApplState: v.states} {
+		keys, err := d.scan(ctx, db, rows+aclTable+":")
+		if err != nil {
+			return nil, err
+		}
+		cmds := make([][]string, len(keys))
+		for i, k := range keys {
+			cmds[i] = []string{db, "HGETALL", k}
+		}
+		list, err := d.hashes(ctx, cmds)
+		if err != nil {
+			return nil, err
+		}
+		for i, k := range keys {
+			if len(list[i]) > 0 {
+				into[strings.TrimPrefix(k, rows)] = list[i]
+			}
+		}
+	}
+	v.read()
+	names := sortedKeys(v.record.before)
+	for _, s := range append(setups, v.record.setup) {
+		if s == nil {
+			continue
+		}
+		for i := range s.Ports {
+			names = append(names, s.Ports[i].Port)
+		}
+	}
+	return v, d.lookPorts(ctx, v, names)
+}
+
+// lookPorts reads the TPIDs of ports.
+func (d *Driver) lookPorts(ctx context.Context, v *view, names []string) error {
+	slices.Sort(names)
+	names = slices.Compact(names)
+	var cmds [][]string
+	for _, n := range names {
+		cmds = append(cmds, []string{sonicdb.Config, "HGETALL", portKey(n)}, []string{sonicdb.Appl, "HGETALL", "PORT_TABLE:" + n})
+	}
+	list, err := d.hashes(ctx, cmds)
+	if err != nil {
+		return err
+	}
+	for i, n := range names {
+		cfg, appl := list[2*i], list[2*i+1]
+		v.ports[n] = portView{there: len(cfg) > 0, tpid: cfg["tpid"], orch: appl["tpid"]}
+	}
+	return nil
+}
+
+// read makes entries of the rows that P4Orch has: those it reports where it
+// reports, else those that it was asked for.
+func (v *view) read() {
+	from := v.rows
+	if v.proof() {
+		from = v.states
+	}
+	for key, row := range from {
+		port, e, err := parseEntry(key, row)
+		r := rowView{port: port, entry: e}
+		if err != nil {
+			r.bad = err.Error()
+		}
+		v.entries[key] = r
+	}
+}
+
+// proof tells whether P4Orch reports what it has in APPL_STATE_DB, as it did up to
+// SONiC 202311. Since 202405 its ResponsePublisher writes what it has into
+// APPL_DB, over what it was asked for (sonic-swss orchagent/p4orch/p4orch.h).
+func (v *view) proof() bool { return len(v.reported) > 0 || len(v.states) > 0 }
+
+// sure tells whether the rows are what P4Orch has.
+func (v *view) sure() bool { return v.proof() || v.fresh }
+
+// defined tells whether there is a definition of our table at all.
+func (v *view) defined() bool { return len(v.asked) > 0 || len(v.reported) > 0 }
+
+// definition is that of our table as P4Orch has it; ok is false where there is
+// none, or another one than csig makes.
+func (v *view) definition() (definition, bool) {
+	if v.proof() {
+		return parseDefinition(v.reported)
+	}
+	return parseDefinition(v.asked)
+}
+
+func (v *view) entryKeys() []string {
+	keys := sortedKeys(v.entries)
+	for k := range v.rows { // also what was asked for and is not there: it goes, too
+		if _, there := v.entries[k]; !there {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (v *view) forgetTable() {
+	v.asked, v.reported = nil, nil
+	clear(v.entries)
+	clear(v.rows)
+	clear(v.states)
+}
+
+// restore gives a port the TPID back that it had before csig, unless somebody
+// else has given it another since, and forgets about it.
+func (v *view) restore(port string) [][]string {
+	var cmds [][]string
+	ours := v.record.setup != nil && sameTPID(v.ports[port].tpid, tpidText(v.record.setup.TPID))
+	if v.ports[port].there && ours {
+		cmds = append(cmds, tpidCommand(port, v.record.before[port]))
+	}
+	return append(cmds, []string{sonicdb.State, "HDEL", recordKey, recordBefore + port})
+}
+
+// setup is the setup that was found.
+func (v *view) setup() vendors.Setup {
+	if v.record.setup == nil {
+		s := vendors.Setup{}
+		switch {
+		case v.record.err != nil:
+			s.Damaged = v.record.err.Error()
+		case v.defined() || len(v.entries) > 0:
+			s.Damaged = "there is an ACL table of csig's without the record of its setup in STATE_DB"
+		}
+		return s
+	}
+	s := *v.record.setup
+	s.Ports = slices.Clone(s.Ports)
+	have, ok := v.definition()
+	switch {
+	case v.record.err != nil:
+		s.Damaged = v.record.err.Error()
+	case !v.defined():
+		s.Damaged = "the ACL table is gone: orchagent or the switch was started again"
+	case !ok:
+		s.Damaged = "the ACL table is not as csig defines it"
+	case have.size < tableSize(&s):
+		s.Damaged = fmt.Sprintf("the ACL table has room for %d entries, not for %d", have.size, tableSize(&s))
+	}
+	strange := map[string]bool{}
+	for _, r := range v.entries {
+		if r.bad != "" && r.port == "" {
+			s.Damaged = "there are entries in the ACL table that are not csig's: " + r.bad
+		} else {
+			strange[r.port] = true
+		}
+	}
+	want := tpidText(s.TPID)
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		at := v.ports[p.Port]
+		switch {
+		case !at.there:
+			p.Damaged = "CONFIG_DB has no such port"
+		case !sameTPID(at.tpid, want):
+			p.Damaged = fmt.Sprintf("its TPID in CONFIG_DB is %s", at.tpidOr())
+		case at.orch != "" && !sameTPID(at.orch, want):
+			p.Damaged = fmt.Sprintf("its TPID in APPL_DB is still %s", at.orch)
+		case p.Action != vlanrules.Update && strange[p.Port]:
+			p.Damaged = "it has ACL entries, and is not to update"
+		}
+	}
+	return s
+}
+
+func (p portView) tpidOr() string {
+	if p.tpid == "" {
+		return defaultTPID + ", the default"
+	}
+	return p.tpid
+}
