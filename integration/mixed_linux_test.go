@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -171,10 +172,11 @@ func TestRollOutOfAMixedFleet(t *testing.T) {
 	probes.await("through switches without rules", probes.untouched)
 
 	out := r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
-	for _, name := range []string{"s1", "s2", "s6"} { // those that change alike are one entry
-		out += r.want(2, "plan", "-i", r.fleet, "--device", name)
+	saved, err := os.ReadFile(r.path("plan")) // how each is reached: devices that change alike are one entry
+	if err != nil {
+		t.Fatal(err)
 	}
-	out = strings.Join(strings.Fields(out), " ") // however its lines are broken
+	out += string(saved)
 	for _, want := range []string{
 		"1. mtu", "2. fence", "3. ready", "4. open", "west: mtu: 1600 -> 1696", "on 6 devices",
 		"daemon " + r.socket(0) + " over ssh 10.9.1.2", "@10.9.2.2", "daemon 10.9.6.2:7443",

@@ -94,8 +94,51 @@ func TestOffPastDeadDaemons(t *testing.T) {
 		}
 	}
 	r.want(0, "plan", "-i", r.fleet)
+
+	// Where no mark can be left the rules go all the same, and off says that
+	// they may come back.
+	restore := r.edit(r.socket(0), "/proc/1/no-such-place/agent.sock")
+	if out := r.want(1, "off", "-i", r.fleet, "--device", "s1"); !strings.Contains(out, "no mark could be left") || !strings.Contains(out, "no-such-place") {
+		t.Errorf("it says:\n%s", out)
+	}
+	restore()
 	r.want(0, "off", "-i", r.fleet)
 	r.wantRules(before, "off with living daemons")
+}
+
+// A daemon that hangs while csig off goes past it, and then goes on, puts
+// nothing back.
+func TestLongOffPastAHungDaemon(t *testing.T) {
+	r := newMixedRow(t, byNetNS, byDaemon, byNetNS)
+	if !r.mayStrip() {
+		return
+	}
+	before := r.rulesets()
+	a := r.daemon(1)
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
+	r.want(0, "apply", r.path("plan"), "--soak", "0s")
+	a.live()
+	if err := a.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	out := r.want(0, "off", "-i", r.fleet)
+	if !strings.Contains(out, "device s2: its daemon does not answer") {
+		t.Errorf("it says:\n%s", out)
+	}
+	r.wantRules(before, "after csig off")
+	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	s := a.await("that its cycles see the mark", func(s *api.Status) bool { return strings.Contains(s.Cycle.LastError, "csig off") })
+	failed := s.Cycle.Failed
+	a.await("more of its cycles", func(s *api.Status) bool { return s.Cycle.Failed > failed+5 })
+	r.wantRules(before, "after the daemon goes on")
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("again"))
+	r.want(0, "apply", r.path("again"), "--soak", "0s")
+	a.live()
+	r.want(0, "plan", "-i", r.fleet)
+	r.want(0, "off", "-i", r.fleet)
+	r.wantRules(before, "after another csig off")
 }
 
 // wantOrder wants things to have been done in groups, one after the other.

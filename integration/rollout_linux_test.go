@@ -320,8 +320,16 @@ func TestKilledAtEveryStep(t *testing.T) {
 func TestLongKilledAtEveryStepOfAMixedFleet(t *testing.T) {
 	r := newMixedRow(t, byDaemon, bySSH, byNetNS)
 	if r.mayStrip() {
+		before := r.rulesets()
 		r.daemons()
 		r.killAtEveryStep(func(int) []bool { return []bool{false, true} })
+
+		// What a plan takes off leaves no more than a roll-back does.
+		r.want(2, "plan", "-i", r.fleet, "-o", r.path("on"))
+		r.want(0, "apply", r.path("on"), "--soak", "0s")
+		r.want(2, "plan", "-i", r.fleet, "--remove", "-o", r.path("off"))
+		r.want(0, "apply", r.path("off"), "--soak", "0s")
+		r.wantRules(before, "after a plan that takes everything off")
 	}
 }
 
