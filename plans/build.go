@@ -450,7 +450,7 @@ func actionOf(s *vendors.Setup, port string) vlanrules.Action {
 // fenceOn is what a device has, with the fence.
 func (b *builder) fenceOn(n *node) vendors.Setup {
 	out := n.seen.Setup
-	if none(&out) {
+	if out.TPID == 0 { // also where damage is left, or a daemon whose rules somebody took away
 		out = b.domain(n)
 	}
 	return fenced(out, n)

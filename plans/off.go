@@ -68,7 +68,6 @@ func (o *Off) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
 	var gone sync.Map // devices that have nothing of ours left
 	for i := range b.plan.Stages {
 		s := &b.plan.Stages[i]
@@ -84,13 +83,14 @@ func (o *Off) Run(ctx context.Context) error {
 				}
 			}
 		}
-		errs = append(errs, r.every(ctx, names, func(name string) error {
+		// Errors are reported; what counts is whether the device is off at last.
+		_ = r.every(ctx, names, func(name string) error {
 			err := o.step(ctx, r, offStages[s.Name], name, func(ctx context.Context, t Target) error { return bring(ctx, t, steps[name].Want) })
 			if err == nil && none(&steps[name].Want) {
 				gone.Store(name, true)
 			}
 			return err
-		}))
+		})
 	}
 	// What is left is what did not answer, failed, or has nothing that could be
 	// seen.
@@ -98,10 +98,9 @@ func (o *Off) Run(ctx context.Context) error {
 		_, ok := gone.Load(name)
 		return ok
 	})
-	errs = append(errs, r.every(ctx, devices, func(name string) error {
+	return r.every(ctx, devices, func(name string) error {
 		return o.step(ctx, r, StageRemove, name, func(ctx context.Context, t Target) error { return t.Remove(ctx) })
-	}))
-	return errors.Join(errs...)
+	})
 }
 
 // look finds out what devices have; a device that does not answer is tried

@@ -135,3 +135,73 @@ func TestOffPassesWhatNothingDrives(t *testing.T) {
 		}
 	}
 }
+
+// A device that has only a part of ours left, or whose daemon has lost its
+// rules, is fenced as the domain is, and taken off.
+func TestOffOfWhatIsLeft(t *testing.T) {
+	for name, left := range map[string]vendors.Setup{
+		"damage":          {Damaged: "table csig has no chain"},
+		"a configuration": {Config: "a file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			net, f := offFleet()
+			f.devices["leaf0"] = left
+			b, err := build(net, func(d *inventory.Device) Seen {
+				return Seen{Setup: f.devices[d.Name], Differ: &device{f, d.Name}}
+			}, Options{Goal: TakeOff, Waves: []string{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fenced := false
+			for s := range b.plan.steps() {
+				if s.Device == "leaf0" && !none(&s.Want) {
+					fenced = true
+					if s.Want.TPID != net.Profile.TPID {
+						t.Errorf("step %+v", s)
+					}
+				}
+			}
+			if !fenced {
+				t.Error("there is no fence")
+			}
+			if err := (&Off{Fleet: net, Open: f.open}).Run(t.Context()); err != nil {
+				t.Error(err)
+			}
+			for name, s := range f.devices {
+				if !none(&s) {
+					t.Errorf("%s still has %+v", name, s)
+				}
+			}
+		})
+	}
+}
+
+// A fence that fails is reported; what counts is that the device is off.
+func TestOffWithoutAFence(t *testing.T) {
+	net, f := offFleet()
+	failed := 0
+	off := &Off{
+		Fleet: net, Report: func(p Progress) {
+			if p.Event == EventFailed {
+				failed++
+			}
+		},
+		Open: func(ctx context.Context, name string) (Target, error) {
+			t, err := f.open(ctx, name)
+			return stubborn{t}, err
+		},
+	}
+	if err := off.Run(t.Context()); err != nil || failed != 4 {
+		t.Errorf("%v, %d failures", err, failed)
+	}
+	for name, s := range f.devices {
+		if !none(&s) {
+			t.Errorf("%s still has %+v", name, s)
+		}
+	}
+}
+
+// stubborn takes no other setup.
+type stubborn struct{ Target }
+
+func (stubborn) Apply(context.Context, vendors.Setup) error { return errors.New("no") }
