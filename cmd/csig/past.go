@@ -13,6 +13,8 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/all"
+	"github.com/csig-agent/csig/vendors/linux"
 	"github.com/csig-agent/csig/vendors/ssh"
 )
 
@@ -73,14 +75,17 @@ func (r *reach) mark(ctx context.Context, d *inventory.Device, login *ssh.Client
 	if !plainPath.MatchString(mark) {
 		return fmt.Errorf("the path %q is not one for a command line", mark)
 	}
-	if login == nil {
+	run := linux.Runner(login)
+	if login == nil || d.Management.SSH.Sudo != nil {
 		var err error
-		if login, err = ssh.Dial(ctx, ssh.Config{Address: d.Address, Login: *d.Management.SSH}); err != nil {
+		if run, err = all.Login(ctx, ssh.Config{Address: d.Address, Login: *d.Management.SSH}); err != nil {
 			return err
 		}
-		defer login.Close()
+		defer run.Close()
 	}
+	// Without a word in the fleet file, sudo may still do without a password, as
+	// it does for nft.
 	dir := filepath.Dir(mark)
-	_, err := login.Run(ctx, fmt.Sprintf(`/bin/sh -c 't=$(cat); { mkdir -p %[1]s && echo "$t" >%[2]s; } 2>/dev/null || { sudo -n mkdir -p %[1]s && echo "$t" | sudo -n tee %[2]s >/dev/null; }'`, dir, mark), []byte(text))
+	_, err := run.Run(ctx, fmt.Sprintf(`/bin/sh -c 't=$(cat); { mkdir -p %[1]s && echo "$t" >%[2]s; } 2>/dev/null || { sudo -n mkdir -p %[1]s && echo "$t" | sudo -n tee %[2]s >/dev/null; }'`, dir, mark), []byte(text))
 	return err
 }

@@ -17,7 +17,7 @@ func openLinux(cfg vendors.Config) (vendors.Driver, error) {
 			return nil, &vendors.PermanentError{Err: errors.New("the device has no address: add one to the fleet file")}
 		}
 		return linux.OpenAfar(linux.AfarConfig{Connect: func(ctx context.Context) (linux.Runner, error) {
-			return login(ctx, ssh.Config{Address: cfg.Device.Address, Login: *cfg.Device.Management.SSH, Dial: cfg.Dial})
+			return Login(ctx, ssh.Config{Address: cfg.Device.Address, Login: *cfg.Device.Management.SSH, Dial: cfg.Dial})
 		}}), nil
 	}
 	d, err := linux.Open(linux.Config{NetNS: cfg.NetNS})
@@ -27,8 +27,9 @@ func openLinux(cfg vendors.Config) (vendors.Driver, error) {
 	return d, nil
 }
 
-// login logs in at a switch, as root where the fleet file says how.
-func login(ctx context.Context, cfg ssh.Config) (linux.Runner, error) {
+// Login logs in at a switch that runs commands, as root where the fleet file says
+// how. After a *vendors.PermanentError something has to be changed first.
+func Login(ctx context.Context, cfg ssh.Config) (linux.Runner, error) {
 	if cfg.Login.Sudo == nil {
 		c, err := ssh.Dial(ctx, cfg)
 		if err != nil {
