@@ -42,6 +42,7 @@ func (c *compiler) compose() *Fleet {
 	if !c.shaky {
 		c.topology(f)
 	}
+	c.stripRetired(f)
 	for name := range maps.Keys(c.groups) {
 		if g := c.groups[name]; !g.used {
 			c.warnf(g.at, "", "group %s: no device is in it", name)
@@ -67,9 +68,11 @@ func (c *compiler) readDomain(f *Fleet) {
 	f.VLANTPIDs = vlans.vlanTPIDs(c.vlans)
 	c.take(vlans.reader)
 	p.checkVLANs(f.VLANTPIDs)
+	p.checkRetired(f.VLANTPIDs)
 	c.take(p.reader)
 	policy := in(c.policyFile)
 	f.Policy = policy.policy(c.policy)
+	f.Policy.Retired = p.retired
 	c.take(policy.reader)
 
 	about := &c.origins.policy
@@ -361,6 +364,15 @@ func (c *compiler) portValues(f *Fleet, decl *deviceDecl, chain []*settings, pla
 		}
 		c.portOf(chain, p.entries, &d.Ports[i], &about.ports[i])
 		specs[i] = lmFrom(chain, p.entries)
+		for layer, e := range p.entries {
+			if e >= 0 && chain[layer].ports[e].stripRetired.at != notGiven {
+				if c.retired == nil {
+					c.retired = make(map[[2]int]bool)
+				}
+				c.retired[[2]int{len(f.Devices), i}] = chain[layer].ports[e].stripRetired.value
+				break
+			}
+		}
 		if own := p.entries[0]; own >= 0 && decl.ports[own].peers != nil {
 			d.Ports[i].Peer, about.ports[i].peer = decl.ports[own].peers[p.nth], decl.ports[own].peer
 		}
@@ -371,6 +383,33 @@ func (c *compiler) portValues(f *Fleet, decl *deviceDecl, chain []*settings, pla
 		}
 	}
 	c.specs[len(c.specs)-1] = specs
+}
+
+// stripRetired says where tags of retired TPIDs end: where the file says so or,
+// where it says nothing, where no device of the fleet is known to be.
+func (c *compiler) stripRetired(f *Fleet) {
+	if len(f.Policy.Retired) == 0 {
+		return
+	}
+	for i := range f.Devices {
+		for j := range f.Devices[i].Ports {
+			p := &f.Devices[i].Ports[j]
+			p.StripRetired = f.stripsRetired(p)
+			if v, given := c.retired[[2]int{i, j}]; given && p.Action != vlanrules.Strip {
+				p.StripRetired = v
+			}
+		}
+	}
+}
+
+// stripsRetired is what a port does with tags of retired TPIDs where the file
+// says nothing.
+func (f *Fleet) stripsRetired(p *Port) bool {
+	if len(f.Policy.Retired) == 0 || p.Action == vlanrules.Strip {
+		return false
+	}
+	_, device := f.Device(p.Peer.Device)
+	return !device || p.Peer.Port == ""
 }
 
 // portOf fills in what the layers say about a port: in each the port's own

@@ -91,7 +91,7 @@ func TestEstimator(t *testing.T) {
 		"    local: true\n", "    estimator: {method: dre, time_constant: 1s}\n",
 		"name: s2\n", "name: s2\n    estimator: {method: raw}\n").Replace(good))
 	ewma := Estimator{EWMA, 500 * time.Millisecond}
-	if want := (Policy{OnStale: Conservative, Schedule: "@every 100ms", Estimator: ewma, Damping: Damping{3, 25_000}}); f.Policy != want {
+	if want := (Policy{OnStale: Conservative, Schedule: "@every 100ms", Estimator: ewma, Damping: Damping{3, 25_000}}); !reflect.DeepEqual(f.Policy, want) {
 		t.Errorf("got %+v, want %+v", f.Policy, want)
 	}
 	if a, b := f.Devices[0].Estimator, f.Devices[1].Estimator; a != (Estimator{DRE, time.Second}) || b != raw {

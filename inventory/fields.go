@@ -93,6 +93,8 @@ var profileTable = &table{"What all devices of a domain have to agree on.", []fi
 	{key: "name", doc: "It appears in status and plans.", form: text(plainName.String()), need: true, hint: "it appears in status and plans"},
 	{key: "tpid", doc: "TPID of the compact tag.", form: tpidForm(), need: true, hint: "IEEE has assigned none: choose one that nothing else in the domain uses, e.g. 0x9900"},
 	{key: "wide_tpid", doc: "TPID of the wide tag.", form: tpidForm()},
+	{key: "retired_tpids", doc: "TPIDs of the compact tag in earlier profiles: stripped at every port that faces a host, until they are taken out.", form: listOf(tpidForm())},
+	{key: "retired_wide_tpids", doc: "TPIDs of the wide tag in earlier profiles.", form: listOf(tpidForm())},
 	{key: "layout", doc: "Which bits are what; draft-00 unless given.", form: oneWord(layoutWords...)},
 	{key: "interval", doc: "The averaging window Δt.", form: durationForm(), need: true, hint: "the averaging window Δt, e.g. 100ms"},
 	{key: "signals", doc: "The signals that the domain carries.", form: mappingOf(signalsTable), need: true, hint: "say which signals the domain carries, e.g. abw: {buckets: log-10G}"},
@@ -161,9 +163,12 @@ var groupTable = deviceTable.without("What devices have in common.", "name", "gr
 
 var defaultsTable = deviceTable.without("What every device has unless it or a group says otherwise.", "name", "groups", "local", "address", "ports")
 
+const profileRegexp = `^[0-9a-f]{12,64}$`
+
 var levelTable = &table{"An asserted level.", []field{
 	{key: "is", doc: "The level.", form: oneWord(levelWords...), need: true, hint: "want " + oneOf(levelWords)},
 	{key: "reason", doc: "Why: plans and assessments repeat it.", form: text("")},
+	{key: "profile", doc: "Hash of the profile that a native device is configured for, or its first 12 digits or more.", form: text(profileRegexp)},
 }}
 
 var portTable = &table{"An egress port.", []field{
@@ -172,10 +177,11 @@ var portTable = &table{"An egress port.", []field{
 	{key: "mtu", doc: "Its MTU in bytes, as the device's own configuration has it.", form: numberForm(minMTU, maxMTU)},
 	{key: "action", doc: "What it does with the tag; update unless given.", form: oneWord(actionWords...)},
 	{key: "lm", doc: "Its locator, or values of some of the locator's fields; csig allots what is not given.", form: lmForm()},
+	{key: "strip_retired", doc: "Whether tags of the profile's retired TPIDs end here; so it is, unless given, where the peer is no device of the fleet.", form: boolForm()},
 	{key: "peer", doc: `The other end of its cable: "DEVICE:PORT", or a host's name.`, form: text("")},
 }}
 
-var portDefaultsTable = portTable.without("What ports have in common.", "name", "peer")
+var portDefaultsTable = portTable.without("What ports have in common.", "name", "peer", "strip_retired")
 
 var hostTable = &table{"An end of the network.", []field{
 	{key: "name", doc: "Its name; gpu-[1-8] stands for eight.", form: text(patternRegexp), need: true},

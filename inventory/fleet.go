@@ -30,6 +30,16 @@ type Policy struct {
 	Schedule  string // for ParseSchedule: when to sample
 	Estimator Estimator
 	Damping   Damping
+
+	// Retired are TPIDs of the domain's earlier profiles, in ascending order: hosts
+	// may still send them, and no host is to receive them any more.
+	Retired []RetiredTPID
+}
+
+// RetiredTPID is a TPID that was a domain's.
+type RetiredTPID struct {
+	TPID uint16
+	Wide bool // of its wide tag
 }
 
 // OnStale is what a port's frames carry when the agent is gone or the
@@ -72,6 +82,11 @@ type Port struct {
 	// allotted. Ports with the same share one map, so it is not to be changed.
 	LM   map[quantize.Signal]uint16
 	Peer Peer
+
+	// StripRetired is whether tags of the policy's retired TPIDs end here, where
+	// the action is another than strip, which removes them anyway. It is so for
+	// every port that is not known to face a device, unless the file says otherwise.
+	StripRetired bool
 }
 
 // Host is an end of the network: a machine with CSIG in its stack, or without.
@@ -112,6 +127,7 @@ func (s Support) String() string {
 type Level struct {
 	Support Support
 	Reason  string // why, "" where the file does not say
+	Profile string // hash of the profile that a native device is configured for, or its first digits; "" where the file does not say
 }
 
 // Management is how csig gets at a device; the zero value is only from the

@@ -74,7 +74,7 @@ func TestForms(t *testing.T) {
 		check func(t *testing.T, f *Fleet)
 	}{
 		{"profile only", strings.SplitAfter(good, "bits: 5}\n")[0], func(t *testing.T, f *Fleet) {
-			if f.Policy != (Policy{OnStale: Conservative, Schedule: "@every 100ms", Estimator: raw}) || f.Devices != nil {
+			if !reflect.DeepEqual(f.Policy, Policy{OnStale: Conservative, Schedule: "@every 100ms", Estimator: raw}) || f.Devices != nil {
 				t.Errorf("got %+v, %v", f.Policy, f.Devices)
 			}
 		}},

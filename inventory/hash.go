@@ -36,6 +36,19 @@ func (f *Fleet) Hash() string {
 		w.text(host.Interface, host.NetNS)
 		w.yes(host.Local)
 	}
+	if len(f.Policy.Retired) > 0 { // so that fleets without any keep the hash they had
+		w.text("retired")
+		w.number(uint64(len(f.Policy.Retired)))
+		for _, r := range f.Policy.Retired {
+			w.number(uint64(r.TPID))
+			w.yes(r.Wide)
+		}
+		for i := range f.Devices {
+			for j := range f.Devices[i].Ports {
+				w.yes(f.Devices[i].Ports[j].StripRetired)
+			}
+		}
+	}
 	w.flush()
 	return hex.EncodeToString(h.Sum(nil))
 }
@@ -92,6 +105,9 @@ func (w *hashWriter) tls(t TLS) {
 
 func (w *hashWriter) device(d *Device) {
 	w.text(d.Name, d.Platform, d.Address, string(d.Level.Support), d.Level.Reason, d.Schedule)
+	if d.Level.Profile != "" { // so that fleets without any keep the hash they had
+		w.text("profile", d.Level.Profile)
+	}
 	w.yes(d.Local)
 	w.number(uint64(d.Interval), uint64(len(d.Tags)))
 	w.text(d.Tags...)

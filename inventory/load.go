@@ -124,6 +124,8 @@ type compiler struct {
 	// of their ports.
 	chains [][]*settings
 	specs  [][]lmSpec
+
+	retired map[[2]int]bool // what the file says of a device's port, by their numbers
 }
 
 func (c *compiler) full() bool { return len(c.errs) >= maxErrors }

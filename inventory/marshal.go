@@ -33,6 +33,13 @@ func Marshal(f *Fleet) ([]byte, error) {
 		}
 		doc.VLANTPIDs = &vlans
 	}
+	for _, r := range f.Policy.Retired {
+		if r.Wide {
+			doc.Profile.RetiredWide = append(doc.Profile.RetiredWide, hex16(r.TPID))
+		} else {
+			doc.Profile.Retired = append(doc.Profile.Retired, hex16(r.TPID))
+		}
+	}
 	for _, h := range f.Hosts {
 		y := flowHost{Name: safeText(h.Name), MTU: h.MTU, CSIG: h.CSIG, Interface: safeText(h.Interface), Local: h.Local}
 		if h.NetNS != "" {
@@ -68,6 +75,8 @@ type profileYAML struct {
 	Name        string        `yaml:"name"`
 	TPID        hex16         `yaml:"tpid"`
 	WideTPID    hex16         `yaml:"wide_tpid,omitempty"`
+	Retired     []hex16       `yaml:"retired_tpids,omitempty,flow"`
+	RetiredWide []hex16       `yaml:"retired_wide_tpids,omitempty,flow"`
 	Layout      string        `yaml:"layout"`
 	Interval    string        `yaml:"interval"`
 	Signals     yaml.MapSlice `yaml:"signals"`
@@ -116,6 +125,7 @@ type portYAML struct {
 	Speed  string   `yaml:"speed,omitempty"`
 	MTU    int      `yaml:"mtu,omitempty"`
 	Action string   `yaml:"action"`
+	Strip  *bool    `yaml:"strip_retired,omitempty"`
 	LM     any      `yaml:"lm,omitempty"` // a number or yaml.MapSlice
 	Peer   safeText `yaml:"peer,omitempty"`
 }
@@ -248,8 +258,12 @@ func deviceOf(f *Fleet, d *Device) deviceYAML {
 	out.Counters = countersOf(&d.Counters)
 	for i := range d.Ports {
 		p := &d.Ports[i]
+		var strip *bool
+		if p.StripRetired != f.stripsRetired(p) {
+			strip = &p.StripRetired
+		}
 		out.Ports = append(out.Ports, flowPort{
-			Name: safeText(p.Name), Speed: FormatSpeed(p.Speed), MTU: p.MTU, Action: actionText(p.Action), LM: lmOf(&f.Profile, p), Peer: safeText(p.Peer.String()),
+			Strip: strip, Name: safeText(p.Name), Speed: FormatSpeed(p.Speed), MTU: p.MTU, Action: actionText(p.Action), LM: lmOf(&f.Profile, p), Peer: safeText(p.Peer.String()),
 		})
 	}
 	return out

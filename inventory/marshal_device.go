@@ -19,6 +19,8 @@ type hostManagementYAML struct {
 type levelYAML struct {
 	Is     string   `yaml:"is"`
 	Reason safeText `yaml:"reason,omitempty"`
+
+	Profile safeText `yaml:"profile,omitempty"`
 }
 
 type managementYAML struct {
@@ -94,7 +96,7 @@ func levelOf(l Level) *flowLevel {
 	if l == (Level{}) {
 		return nil
 	}
-	return &flowLevel{Is: l.Support.String(), Reason: safeText(l.Reason)}
+	return &flowLevel{Is: l.Support.String(), Reason: safeText(l.Reason), Profile: safeText(l.Profile)}
 }
 
 func managementOf(m Management) *managementYAML {

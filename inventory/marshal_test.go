@@ -125,13 +125,31 @@ func drawFleet(t *rapid.T) *Fleet {
 		drawPorts(t, f, names, &d)
 		f.Devices = append(f.Devices, d)
 	}
+	drawRetired(t, f)
 	return f
+}
+
+func drawRetired(t *rapid.T, f *Fleet) {
+	for _, tpid := range []uint16{0x88a8, 0x9aaa, 0x9abc} {
+		if tpid != f.Profile.TPID && (tpid != 0x88a8 || !slices.Contains(f.VLANTPIDs, tpid)) && rapid.Bool().Draw(t, "retired") {
+			f.Policy.Retired = append(f.Policy.Retired, RetiredTPID{tpid, rapid.Bool().Draw(t, "wide")})
+		}
+	}
+	for i := range f.Devices {
+		for j := range f.Devices[i].Ports {
+			p := &f.Devices[i].Ports[j]
+			p.StripRetired = f.Policy.Retired != nil && p.Action != vlanrules.Strip && rapid.Bool().Draw(t, "strip retired")
+		}
+	}
 }
 
 func drawManagement(t *rapid.T, d *Device) {
 	d.Level.Support = rapid.SampledFrom([]Support{LevelAuto, LevelNative, LevelSoftware, LevelPassthrough, LevelDiscard}).Draw(t, "level")
 	if rapid.Bool().Draw(t, "has reason") {
 		d.Level.Reason = rapid.SampledFrom([]string{"tested: 2026-03", "yes", "it's \"so\"", "a # b"}).Draw(t, "reason")
+	}
+	if d.Level.Support == LevelNative && rapid.Bool().Draw(t, "has profile") {
+		d.Level.Profile = rapid.SampledFrom([]string{"0123456789ab", "123456789012", "1e2345678901", "abcdefabcdefabcd"}).Draw(t, "level profile")
 	}
 	d.Tags = rapid.SliceOfNDistinct(word, 0, 3, rapid.ID).Draw(t, "tags")
 	slices.Sort(d.Tags)

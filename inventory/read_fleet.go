@@ -55,6 +55,16 @@ func (p *profileReader) checkVLANs(vlans []uint16) {
 	}
 }
 
+// checkRetired refuses to strip what ordinary VLANs of the domain use.
+func (p *profileReader) checkRetired(vlans []uint16) {
+	for _, r := range p.retired {
+		if n := p.nodes[fmt.Sprintf("retired.%04x", r.TPID)]; slices.Contains(vlans, r.TPID) {
+			p.errorf(n, `where no VLAN of the domain uses it, add "vlan_tpids: [0x8100]"`,
+				"profile: retired_tpids: 0x%04x is a TPID of the domain's VLANs, too: their tags would be stripped", r.TPID)
+		}
+	}
+}
+
 func (p *profileReader) policy(n ast.Node) Policy {
 	out := Policy{OnStale: Conservative, Estimator: Estimator{Method: Raw}}
 	if n == nil {

@@ -2,6 +2,8 @@ package inventory
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -15,6 +17,7 @@ import (
 type profileReader struct {
 	*reader
 	profile  quantize.Profile
+	retired  []RetiredTPID
 	nodes    map[string]ast.Node
 	reported map[string]bool          // fields that a mistake was reported for
 	layoutOK bool                     // the widths of LM are known
@@ -45,6 +48,8 @@ func (r *reader) readProfile(n ast.Node) *profileReader {
 		p.profile.WideTPID, ok = r.tpid(wide, "profile: wide_tpid")
 		p.note("wide_tpid", wide, ok)
 	}
+	p.readRetired(o.get("retired_tpids"), "profile: retired_tpids", false)
+	p.readRetired(o.get("retired_wide_tpids"), "profile: retired_wide_tpids", true)
 	p.layoutOK = true
 	if layout := o.get("layout"); layout != nil {
 		var text string
@@ -80,6 +85,41 @@ func (r *reader) readProfile(n ast.Node) *profileReader {
 	}
 	p.validate()
 	return p
+}
+
+// maxRetired bounds the TPIDs that were a domain's. Few platforms strip more than
+// one or two at once.
+const maxRetired = 8
+
+// readRetired reads the TPIDs of earlier profiles.
+func (p *profileReader) readRetired(n ast.Node, what string, wide bool) {
+	if n == nil {
+		return
+	}
+	list, _ := p.list(n, what)
+	for _, item := range list {
+		v, ok := p.tpid(item, what)
+		if !ok {
+			continue
+		}
+		err := (quantize.TPIDs{Compact: v}).Validate()
+		var problem *quantize.Problem
+		switch {
+		case errors.As(err, &problem):
+			p.errorf(item, "", "%s: %v", what, problem.Err)
+		case v == p.profile.TPID || v == p.profile.WideTPID:
+			p.errorf(item, "take it out, or give the profile another", "%s: 0x%04x is the profile's own TPID", what, v)
+		case slices.ContainsFunc(p.retired, func(r RetiredTPID) bool { return r.TPID == v }):
+			p.errorf(item, "", "%s: 0x%04x is there twice", what, v)
+		case len(p.retired) == maxRetired:
+			p.errorf(item, "take out those that no host sends any more", "%s: more than %d TPIDs", what, maxRetired)
+			return
+		default:
+			p.retired = append(p.retired, RetiredTPID{v, wide})
+			p.nodes[fmt.Sprintf("retired.%04x", v)] = item
+		}
+	}
+	slices.SortFunc(p.retired, func(a, b RetiredTPID) int { return int(a.TPID) - int(b.TPID) })
 }
 
 // note registers a field's place, or that it has been reported.

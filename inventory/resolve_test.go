@@ -254,10 +254,10 @@ func TestHash(t *testing.T) {
 		eight := uint8(8)
 		s := Secret{Env: "A"}
 		return &Fleet{
-			Policy: Policy{OnStale: Conservative, Schedule: "x", Estimator: Estimator{EWMA, 1}, Damping: Damping{1, 1000}}, VLANTPIDs: []uint16{0x8100},
+			Policy: Policy{Retired: []RetiredTPID{{0x9902, false}}, OnStale: Conservative, Schedule: "x", Estimator: Estimator{EWMA, 1}, Damping: Damping{1, 1000}}, VLANTPIDs: []uint16{0x8100},
 			Hosts: []Host{{Name: "h", MTU: 1}},
 			Devices: []Device{{
-				Name: "d", Platform: "p", Address: "a", Tags: []string{"t"}, Level: Level{LevelNative, "r"},
+				Name: "d", Platform: "p", Address: "a", Tags: []string{"t"}, Level: Level{LevelNative, "r", "0123456789ab"},
 				Management: Management{SSH: &SSH{Passphrase: s, Password: s, Sudo: &Sudo{Password: s}}, Daemon: &Daemon{}, Redis: &Redis{Password: s}}, Estimator: Estimator{EWMA, 1},
 				Counters: Counters{Overhead: &eight, SNMP: &SNMP{Community: s, Auth: SNMPKey{"sha", s}, Priv: SNMPKey{"aes", s}}, GNMI: &GNMI{Password: s}},
 				Ports:    []Port{{Name: "p", LM: map[quantize.Signal]uint16{quantize.MinABW: 1}}},

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -65,6 +66,8 @@ type portDecl struct {
 	peers []Peer // as names, or nil
 	name  originID
 	peer  originID
+
+	stripRetired given[bool]
 	portSettings
 }
 
@@ -339,14 +342,20 @@ func (d *declReader) settings(o object, what string) settings {
 	return s
 }
 
+var isProfile = regexp.MustCompile(profileRegexp)
+
 func (d *declReader) level(n ast.Node, what string) (Level, bool) {
 	var out Level
+	var profile ast.Node
 	word := n
 	if _, ok := n.(ast.MapNode); ok {
 		o, _ := d.mapping(n, what, levelTable)
 		word = o.get("is")
 		if r := o.get("reason"); r != nil {
 			out.Reason, _ = d.printableText(r, what+": reason", 500)
+		}
+		if r := o.get("profile"); r != nil {
+			profile = r
 		}
 	}
 	if word == nil {
@@ -355,6 +364,15 @@ func (d *declReader) level(n ast.Node, what string) (Level, bool) {
 	text, ok := d.word(word, what, levelWords...)
 	if ok && text != LevelAuto.String() {
 		out.Support = Support(text)
+	}
+	if profile != nil {
+		if hash, valid := d.text(profile, what+": profile"); valid && !isProfile.MatchString(hash) {
+			d.errorf(profile, "csig inventory show --json has this file's as profile_hash", "%s: profile: want the hash of a profile, 12 to 64 hexadecimal digits, found %q", what, hash)
+		} else if valid && ok && out.Support != LevelNative {
+			d.errorf(profile, "leave it out", "%s: profile: only a native device has one that csig does not give it", what)
+		} else if valid {
+			out.Profile = hash
+		}
 	}
 	return out, ok
 }
@@ -427,6 +445,9 @@ func (d *declReader) ports(n ast.Node, device string) []portDecl {
 		}
 		d.c.shaky = d.c.shaky || len(p.names) == 0
 		p.portSettings = d.portSettings(o, what)
+		if strip := o.get("strip_retired"); strip != nil {
+			p.stripRetired = of(d, strip, d.bool(strip, what+": strip_retired"))
+		}
 		if peer := o.get("peer"); peer != nil {
 			p.peers, p.peer = d.peers(peer, what+": peer", len(p.names)), d.at(peer)
 			d.c.shaky = d.c.shaky || p.peers == nil

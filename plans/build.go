@@ -91,6 +91,7 @@ func build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*b
 	for i := range b.nodes {
 		b.judge(&b.nodes[i])
 	}
+	b.migration()
 	b.mtu()
 	if err := b.waves(); err != nil {
 		return nil, err
@@ -130,7 +131,8 @@ type builder struct {
 	nodes   []node
 	index   map[string]int
 	hosts   map[string]*inventory.Host
-	names   []string // of waves
+	names   []string            // of waves
+	moving  []vendors.OtherTPID // that tags may have meanwhile
 
 	// The rule compiler's answers, which are the same for most ports of a fleet.
 	compilers map[string]*vlanrules.Compiler
@@ -211,7 +213,12 @@ func wantOf(f *inventory.Fleet, d *inventory.Device, level Level) vendors.Setup 
 		return want
 	case inventory.LevelPassthrough:
 		// It cannot compare and replace, but it may still strip.
-		want.Ports = slices.DeleteFunc(want.Ports, func(p vendors.PortSetup) bool { return p.Action != vlanrules.Strip })
+		want.Ports = slices.DeleteFunc(want.Ports, func(p vendors.PortSetup) bool { return !p.Strips() })
+		for i := range want.Ports {
+			if p := &want.Ports[i]; p.Action != vlanrules.Strip {
+				p.Action = vlanrules.Passthrough
+			}
+		}
 	default:
 		want.Ports = nil
 	}
@@ -230,9 +237,8 @@ func (b *builder) judge(n *node) {
 	if n.seen.Setup.Damaged != "" {
 		b.find(SeverityWarning, n, "", "what it has is not as csig left it, and a rollback does not bring the damage back: %s", n.seen.Setup.Damaged)
 	}
-	if have, want := &n.seen.Setup, &n.want; !none(have) && !none(want) && have.TPID != want.TPID {
-		b.find(SeverityWarning, n, "", "the TPID changes from 0x%04x to 0x%04x: hosts must have stopped sending the old one, which nothing strips any more", have.TPID, want.TPID)
-	}
+	b.retired(n)
+	b.canStripOthers(n, &n.want, "the profile's retired TPIDs")
 	if n.level.Support == inventory.LevelSoftware && n.seen.Facts.Update.Level == vlanrules.Refused {
 		b.find(SeverityError, n, "", "the fleet file says that its level is software, but it cannot do that: %s; give it the level that it has", n.seen.Facts.Update.Reason)
 		return
@@ -249,6 +255,9 @@ func (b *builder) judge(n *node) {
 		if action == vlanrules.Strip {
 			b.canStrip(n, p.Name, "the fleet file asks for it")
 			continue
+		}
+		if n.want.Ports[i].StripOthers {
+			b.canStrip(n, p.Name, "tags of the profile's retired TPIDs end there")
 		}
 		far, device := b.index[p.Peer.Device]
 		host := b.hosts[p.Peer.Device]
@@ -399,6 +408,12 @@ func (b *builder) fence() {
 		if !n.fenced || n.seen.Err != nil {
 			continue
 		}
+		for _, s := range []vendors.Setup{b.fenceOn(n), b.behindFence(n)} {
+			if s.TPID != 0 && len(s.Others) > len(n.want.Others) {
+				b.canStripOthers(n, &s, "while the TPID changes")
+				break
+			}
+		}
 		for _, p := range b.fenceOn(n).Ports {
 			if p.Action == vlanrules.Strip && n.receiver[p.Port] && actionOf(&n.want, p.Port) != vlanrules.Strip {
 				b.canStrip(n, p.Port, "it faces a host while paths change")
@@ -419,6 +434,7 @@ func sameTransit(a, b *vendors.Setup, receiver map[string]bool) bool {
 	transit := func(s *vendors.Setup) map[string]vendors.PortSetup {
 		out := make(map[string]vendors.PortSetup, len(s.Ports))
 		for _, p := range s.Ports {
+			p.StripOthers = false // ends what has no meaning in the domain
 			if !receiver[p.Port] && (p.Action != vlanrules.Passthrough || p.Damaged != "") {
 				out[p.Port] = p
 			}
@@ -453,7 +469,7 @@ func (b *builder) fenceOn(n *node) vendors.Setup {
 	if out.TPID == 0 { // also where damage is left, or a daemon whose rules somebody took away
 		out = b.domain(n)
 	}
-	return fenced(out, n)
+	return b.fenced(out, n)
 }
 
 // behindFence is what a device is to have, with the fence.
@@ -463,12 +479,12 @@ func (b *builder) behindFence(n *node) vendors.Setup {
 		out = n.at // its fence is the last to go
 		out.Ports = nil
 	}
-	return fenced(out, n)
+	return b.fenced(out, n)
 }
 
 // fenced is a setup in which those ports strip, too, that face hosts, that
-// strip already, or that will.
-func fenced(s vendors.Setup, n *node) vendors.Setup {
+// strip already, or that will: tags of every TPID that may be about.
+func (b *builder) fenced(s vendors.Setup, n *node) vendors.Setup {
 	s.Damaged, s.Ports = "", undamaged(s.Ports)
 	strips := make(map[string]bool, len(n.dev.Ports))
 	for _, ports := range [][]vendors.PortSetup{n.seen.Setup.Ports, n.want.Ports} {
@@ -505,6 +521,8 @@ func fenced(s vendors.Setup, n *node) vendors.Setup {
 	if len(s.Ports) == 0 {
 		return vendors.Setup{}
 	}
+	s.Others = othersThan(&s, b.moving)
+	s.DropOthers()
 	return s
 }
 
@@ -573,7 +591,7 @@ func sameSetup(a, b *vendors.Setup) bool {
 	if none(a) || none(b) {
 		return none(a) && none(b)
 	}
-	if !sameDomain(a, b) || a.Damaged != b.Damaged || len(a.Ports) != len(b.Ports) || b.Config != "" && a.Config != b.Config {
+	if !sameDomain(a, b) || !slices.Equal(a.Others, b.Others) || a.Damaged != b.Damaged || len(a.Ports) != len(b.Ports) || b.Config != "" && a.Config != b.Config {
 		return false
 	}
 	if slices.Equal(a.Ports, b.Ports) {

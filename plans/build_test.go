@@ -50,7 +50,7 @@ func fabric(leaves, spines, hosts int) *inventory.Fleet {
 }
 
 // able is a device that can do everything: verdicts of zero are full.
-var able = vendors.Facts{Platform: "linux", Rules: vlanrules.Caps{MatchPCP: true}}
+var able = vendors.Facts{Platform: "linux", Rules: vlanrules.Caps{MatchPCP: true}, Others: 4}
 
 func unseen(d *inventory.Device) Seen {
 	return Seen{Facts: able, Differ: &device{}, Via: "local"}
@@ -173,6 +173,60 @@ func TestFindings(t *testing.T) {
 			},
 			want: "leaf0: a rollback could not give back what it has now: a setup without signals; if that may go, csig off -i fabric.yaml --device leaf0 clears it first",
 		},
+		"a TPID that changes and is not listed": {
+			seen: had(0x9901, 0),
+			want: "the TPID changes from 0x9901, found on leaf0, leaf1, spine0, to 0x9900, and a host that still sends the old one would get its tags past every switch: add retired_tpids: [0x9901] to the profile",
+		},
+		"a wide TPID that changes and is not listed": {
+			seen: had(0x9900, 0x9902),
+			want: "add retired_wide_tpids: [0x9902] to the profile",
+		},
+		"a TPID that changes where one can be stripped": {
+			seen: func(s *Seen, d *inventory.Device) {
+				had(0x9901, 0)(s, d)
+				s.Facts.Others = 0
+			},
+			want: "the TPID changes, and hosts are at leaf0, leaf1, whose platform linux strips one TPID at a time: have all hosts stop sending, take csig off",
+		},
+		"more retired TPIDs than can be stripped": {
+			change: func(f *inventory.Fleet) {
+				retire(f, 0x9901, 0x9902)
+			},
+			seen: func(s *Seen, _ *inventory.Device) { s.Facts.Others = 1 },
+			want: "leaf0: it has to strip tags of 0x9901, 0x9902 beside 0x9900 (the profile's retired TPIDs), and can strip 1 beside the domain's own: take those that no host sends",
+		},
+		"more TPIDs meanwhile than can be stripped": {
+			change: func(f *inventory.Fleet) { retire(f, 0x9901) },
+			seen: func(s *Seen, d *inventory.Device) {
+				if had(0x9901, 0)(s, d); d.Name == "spine0" {
+					s.Setup.TPID = 0x9903
+				}
+				s.Facts.Others = 1
+			},
+			want: "leaf0: it has to strip tags of 0x9900, 0x9903 beside 0x9901 (while the TPID changes), and can strip 1",
+		},
+		"retired TPIDs, and no strip": {
+			change: func(f *inventory.Fleet) { retire(f, 0x9901) },
+			seen:   func(s *Seen, _ *inventory.Device) { s.Facts.Strip, s.Facts.Others = refuse, 0 },
+			want:   "leaf0:swp1: it cannot strip tags, and has to (tags of the profile's retired TPIDs end there): no hook",
+		},
+		"a native device of another profile": {
+			change: func(f *inventory.Fleet) {
+				f.Devices[2].Level = inventory.Level{Support: inventory.LevelNative, Profile: "0123456789ab"}
+			},
+			want: "spine0: mixed profiles: it compares and replaces by itself for profile 0123456789ab…, and the fleet's is",
+		},
+		"a native device where the profile changes": {
+			change: func(f *inventory.Fleet) { f.Devices[2].Level.Support = inventory.LevelNative },
+			seen: func(s *Seen, d *inventory.Device) {
+				if d.Name == "spine0" {
+					s.Err = fmt.Errorf("no driver")
+				} else if had(0x9900, 0)(s, d); true {
+					s.Setup.Profile = strings.Repeat("ab", 32)
+				}
+			},
+			want: "spine0: mixed profiles: the profile changes from abababababab… to ",
+		},
 		"unreachable": {
 			seen: func(s *Seen, d *inventory.Device) {
 				if d.Name == "leaf1" {
@@ -265,6 +319,73 @@ func TestNoDriver(t *testing.T) {
 	}
 }
 
+// retire gives a fleet TPIDs of earlier profiles.
+func retire(f *inventory.Fleet, tpids ...uint16) {
+	for _, t := range tpids {
+		f.Policy.Retired = append(f.Policy.Retired, inventory.RetiredTPID{TPID: t})
+	}
+	for i := range f.Devices {
+		for j := range f.Devices[i].Ports {
+			p := &f.Devices[i].Ports[j]
+			_, device := f.Device(p.Peer.Device)
+			p.StripRetired = !device
+		}
+	}
+}
+
+// had is a device that was set up for other TPIDs.
+func had(tpid, wide uint16) func(s *Seen, d *inventory.Device) {
+	return func(s *Seen, d *inventory.Device) {
+		f := fabric(2, 1, 2)
+		s.Setup = vendors.SetupOf(&f.Profile, f.Policy, d)
+		s.Setup.TPID, s.Setup.WideTPID, s.Setup.Others = tpid, wide, nil
+		s.Setup.DropOthers()
+	}
+}
+
+// TestNewTPID migrates a fleet, lets hosts catch up, and forgets the old TPID.
+func TestNewTPID(t *testing.T) {
+	f := fabric(2, 1, 1)
+	retire(f, 0x9901)
+	state := map[string]vendors.Setup{}
+	for i := range f.Devices {
+		var s Seen
+		had(0x9901, 0)(&s, &f.Devices[i])
+		state[f.Devices[i].Name] = s.Setup
+	}
+	next := func(want string) {
+		t.Helper()
+		p := made(t, f, func(d *inventory.Device) Seen {
+			s := unseen(d)
+			s.Setup = state[d.Name]
+			return s
+		}, Options{Waves: []string{}})
+		got := ""
+		for s := range p.steps() {
+			state[s.Device] = s.Want
+			if s.Device != "leaf1" { // as leaf0
+				got += fmt.Sprintf("%s 0x%04x, strips too: %s\n", s.Device, s.Want.TPID, vendors.TPIDNames(s.Want.Others))
+			}
+		}
+		if got = outline(p) + got; got != want {
+			t.Errorf("got\n%swant\n%s%v", got, want, p.Findings)
+		}
+	}
+	next(`fence/rest: leaf0 (update up1) (strip swp1) leaf1 (update up1) (strip swp1)
+ready/rest: leaf0 (update up1) (strip swp1) leaf1 (update up1) (strip swp1) spine0 (update down1, down2)
+open/rest: leaf0 (update swp1, up1) leaf1 (update swp1, up1)
+leaf0 0x9901, strips too: 0x9900
+leaf0 0x9900, strips too: 0x9901
+spine0 0x9900, strips too: 
+leaf0 0x9900, strips too: 0x9901
+`)
+	f.Policy.Retired = nil
+	retire(f)
+	next(`change/rest: leaf0 (update swp1, up1) leaf1 (update swp1, up1)
+leaf0 0x9900, strips too: 
+`)
+}
+
 // hop is what a path does at one port.
 type hop struct{ device, port string }
 
@@ -293,23 +414,24 @@ func paths(f *inventory.Fleet) [][]hop {
 	return out
 }
 
-// does is what a tag meets on a path: "" where a port strips it. Damage that a
-// step mends on its way is not a change of paths.
-func does(state map[string]vendors.Setup, path []hop) string {
+// does is what a tag of a TPID meets on a path: "" where a port strips it.
+// Damage that a step mends on its way is not a change of paths.
+func does(state map[string]vendors.Setup, path []hop, tpid uint16) string {
 	text := ""
 	for _, h := range path {
 		s := state[h.device]
-		action := vlanrules.Passthrough
+		var port vendors.PortSetup
 		for _, p := range s.Ports {
 			if p.Port == h.port {
-				action = p.Action
+				port = p
 			}
 		}
-		switch action {
-		case vlanrules.Strip:
+		other := slices.Contains(s.Others, vendors.OtherTPID{TPID: tpid})
+		switch own := tpid == s.TPID; {
+		case port.Action == vlanrules.Strip && (own || other), port.StripOthers && other:
 			return ""
-		case vlanrules.Update:
-			text += fmt.Sprintf("%s:%s updates %x %s; ", h.device, h.port, s.TPID, s.OnStale)
+		case port.Action == vlanrules.Update && own:
+			text += fmt.Sprintf("%s:%s updates %s %s; ", h.device, h.port, s.Profile, s.OnStale)
 		default:
 			text += fmt.Sprintf("%s:%s passes; ", h.device, h.port)
 		}
@@ -320,7 +442,9 @@ func does(state map[string]vendors.Setup, path []hop) string {
 // Whatever the fleet looks like before and is to look like afterwards, and in
 // whatever order the steps of a wave end: a receiver gets a tag only over a
 // path that is as it was at first or as it will be at last, never over one that
-// is half changed; and a device that discards tags never sees one.
+// is half changed; and a device that discards tags never sees one. That goes for
+// tags of the fleet's TPID and of the one it had before, which receivers no
+// longer get in the end.
 func TestNoHalfChangedPath(t *testing.T) {
 	stages := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -337,6 +461,12 @@ func TestNoHalfChangedPath(t *testing.T) {
 				}
 			}
 		}
+		const old = 0x9901
+		tpids := []uint16{f.Profile.TPID}
+		if rapid.Bool().Draw(t, "a TPID is retired") {
+			tpids = append(tpids, old)
+			f.Policy.Retired = []inventory.RetiredTPID{{TPID: old}}
+		}
 		settled := rapid.IntRange(0, 3).Draw(t, "settled") == 0 // all is done but at ports to hosts
 		for i := range f.Devices {
 			d := &f.Devices[i]
@@ -348,6 +478,10 @@ func TestNoHalfChangedPath(t *testing.T) {
 					p.Action = rapid.SampledFrom([]vlanrules.Action{vlanrules.Update, vlanrules.Update, vlanrules.Update, vlanrules.Strip, vlanrules.Passthrough}).Draw(t, "action")
 				}
 			}
+			for j := range d.Ports {
+				_, device := f.Device(d.Ports[j].Peer.Device)
+				d.Ports[j].StripRetired = !device && f.Policy.Retired != nil && d.Ports[j].Action != vlanrules.Strip
+			}
 			full := vendors.SetupOf(&f.Profile, f.Policy, d)
 			if settled {
 				state[d.Name] = wantOf(f, d, LevelOf(d, &able, f.Profile.TPID))
@@ -356,6 +490,9 @@ func TestNoHalfChangedPath(t *testing.T) {
 						p.Action = vlanrules.Action(rapid.IntRange(0, 2).Draw(t, "old action"))
 					}
 				}
+				s := state[d.Name]
+				s.DropOthers()
+				state[d.Name] = s
 				continue
 			}
 			switch rapid.IntRange(0, 3).Draw(t, "before") {
@@ -375,7 +512,10 @@ func TestNoHalfChangedPath(t *testing.T) {
 				if !slices.ContainsFunc(full.Ports[keep:], func(p vendors.PortSetup) bool { return discards[peerOf(d, p.Port)] }) {
 					full.Ports = full.Ports[:keep]
 				}
-				full.TPID = rapid.SampledFrom([]uint16{0x9900, 0x9901}).Draw(t, "tpid")
+				full.TPID = rapid.SampledFrom(tpids).Draw(t, "tpid")
+				full.Profile = rapid.SampledFrom([]string{"", full.Profile, "another"}).Draw(t, "profile")
+				full.Others = nil
+				full.DropOthers()
 				if len(full.Ports) > 0 {
 					state[d.Name] = full
 				}
@@ -406,8 +546,14 @@ func TestNoHalfChangedPath(t *testing.T) {
 		for s := range p.steps() {
 			final[s.Device] = s.Want
 		}
+		key := func(path, tpid int) int { return path*len(tpids) + tpid }
 		for i, path := range all {
-			first[i], last[i] = does(state, path), does(final, path)
+			for k, tpid := range tpids {
+				first[key(i, k)], last[key(i, k)] = does(state, path, tpid), does(final, path, tpid)
+				if h := path[len(path)-1]; tpid == old && o.Goal == RollOut && last[key(i, k)] != "" {
+					t.Fatalf("in the end %v lets old tags through: %s", h, last[key(i, k)])
+				}
+			}
 		}
 		for i := range f.Devices {
 			d := &f.Devices[i]
@@ -426,12 +572,15 @@ func TestNoHalfChangedPath(t *testing.T) {
 				for _, s := range steps {
 					state[s.Device] = s.Want
 					for i, path := range all {
-						got := does(state, path)
-						if got != "" && got != first[i] && got != last[i] {
-							t.Fatalf("in %s, after %s, a receiver gets tags over\n%s\nat first it was\n%s\nat last\n%s\nthe plan:\n%s", stage.Name, s.Device, got, first[i], last[i], outline(p))
+						for k, tpid := range tpids {
+							got := does(state, path, tpid)
+							if first, last := first[key(i, k)], last[key(i, k)]; got != "" && got != first && got != last {
+								t.Fatalf("in %s, after %s, a receiver gets tags of 0x%04x over\n%s\nat first it was\n%s\nat last\n%s\nthe plan:\n%s", stage.Name, s.Device, tpid, got, first, last, outline(p))
+							}
 						}
 						for n, h := range path[:len(path)-1] {
-							if discards[path[n+1].device] && does(state, path[:n+1]) != "" && (does(before, path[:n+1]) == "" || stage.Name != StageFence) {
+							to := path[:n+1]
+							if discards[path[n+1].device] && does(state, to, f.Profile.TPID) != "" && (does(before, to, f.Profile.TPID) == "" || stage.Name != StageFence) {
 								t.Fatalf("a tag reaches a discard device from %v", h)
 							}
 						}

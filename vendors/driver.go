@@ -230,10 +230,29 @@ func SetupOf(prof *quantize.Profile, pol inventory.Policy, dev *inventory.Device
 			s.Signals = append(s.Signals, sig)
 		}
 	}
-	for _, p := range dev.Ports {
-		s.Ports = append(s.Ports, PortSetup{Port: p.Name, Action: p.Action})
+	for _, r := range pol.Retired {
+		s.Others = append(s.Others, OtherTPID(r))
 	}
+	for i := range dev.Ports {
+		p := &dev.Ports[i]
+		s.Ports = append(s.Ports, PortSetup{Port: p.Name, Action: p.Action, StripOthers: p.StripRetired})
+	}
+	s.DropOthers()
 	return s
+}
+
+// DropOthers leaves other TPIDs out where no port removes their tags, and a
+// port's StripOthers where its action or the lack of other TPIDs makes it idle.
+func (s *Setup) DropOthers() {
+	strips := false
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		p.StripOthers = p.StripOthers && p.Action != vlanrules.Strip && len(s.Others) > 0
+		strips = strips || p.Strips()
+	}
+	if !strips {
+		s.Others = nil
+	}
 }
 
 // SelfTester is a driver that can try its data plane before it is trusted,

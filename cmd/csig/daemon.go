@@ -178,15 +178,24 @@ func (t *daemon) Configured(want vendors.Setup) (vendors.Setup, error) {
 			p = &other
 		}
 		port := *p
+		port.StripRetired = s.StripOthers
 		if port.Action = s.Action; port.Action != vlanrules.Update && !ok {
 			port.LM = nil // in another profile it may mean another place
 		}
 		ports = append(ports, port)
 	}
 	own.Devices[0].Ports = ports
+	// While a domain migrates, its next TPID is stripped, too; in the
+	// configuration that is one more that was.
+	own.Policy.Retired = nil
+	own.VLANTPIDs = slices.Clone(own.VLANTPIDs)
+	for _, t := range want.Others {
+		own.Policy.Retired = append(own.Policy.Retired, inventory.RetiredTPID(t))
+		own.VLANTPIDs = slices.DeleteFunc(own.VLANTPIDs, func(v uint16) bool { return v == t.TPID })
+	}
 	made := vendors.SetupOf(&own.Profile, own.Policy, &own.Devices[0])
 	if made.TPID != want.TPID || made.WideTPID != want.WideTPID || made.Layout != want.Layout || made.OnStale != want.OnStale || !slices.Equal(made.Signals, want.Signals) ||
-		want.Profile != "" && made.Profile != want.Profile {
+		want.Profile != "" && made.Profile != want.Profile || !slices.Equal(made.Others, want.Others) {
 		return want, fmt.Errorf("its set-up (TPID 0x%04x, %s, on_stale %s, profile %s) is not one of its daemon's configuration: csig off --device %s first", want.TPID, want.Layout, want.OnStale, vendors.ShortProfile(want.Profile), t.dev.Name)
 	}
 	text, err := inventory.Marshal(own)
@@ -242,6 +251,7 @@ func configChange(have, want string) string {
 		}
 	}
 	add(f.Profile.Hash() != g.Profile.Hash(), "profile %s %.12s -> %s %.12s", f.Profile.Name, f.Profile.Hash(), g.Profile.Name, g.Profile.Hash())
+	add(!slices.Equal(f.Policy.Retired, g.Policy.Retired), "retired_tpids")
 	add(f.Policy.OnStale != g.Policy.OnStale, "on_stale %s -> %s", f.Policy.OnStale, g.Policy.OnStale)
 	add(f.Policy.Damping != g.Policy.Damping, "damping")
 	add(!slices.Equal(f.VLANTPIDs, g.VLANTPIDs), "vlan_tpids")
@@ -251,7 +261,7 @@ func configChange(have, want string) string {
 	add(c.Schedule != d.Schedule, "schedule %s -> %s", c.Schedule, d.Schedule)
 	add(c.Estimator != d.Estimator, "estimator")
 	add(!reflect.DeepEqual(c.Counters, d.Counters), "counters")
-	var fresh, gone, actions, locators, speeds []string
+	var fresh, gone, actions, retired, locators, speeds []string
 	for i := range d.Ports {
 		p := &d.Ports[i]
 		q, ok := c.Port(p.Name)
@@ -261,6 +271,9 @@ func configChange(have, want string) string {
 		}
 		if p.Action != q.Action {
 			actions = append(actions, p.Name)
+		}
+		if p.StripRetired != q.StripRetired {
+			retired = append(retired, p.Name)
 		}
 		if p.Speed != q.Speed {
 			speeds = append(speeds, p.Name)
@@ -280,7 +293,7 @@ func configChange(have, want string) string {
 	for _, l := range []struct {
 		what  string
 		ports []string
-	}{{"new ports", fresh}, {"without", gone}, {"actions of", actions}, {"locators of", locators}, {"speeds of", speeds}} {
+	}{{"new ports", fresh}, {"without", gone}, {"actions of", actions}, {"strip_retired of", retired}, {"locators of", locators}, {"speeds of", speeds}} {
 		add(len(l.ports) > 0, "%s %s", l.what, vendors.Names(l.ports))
 	}
 	if len(out) == 0 {

@@ -232,7 +232,7 @@ func (d *Afar) Observe(ctx context.Context) (vendors.Setup, error) {
 func (d *Afar) setupOf(have *observed) (vendors.Setup, error) {
 	s, _, err := have.setup(d.index, d.host.depths)
 	for _, p := range s.Ports {
-		if p.Action == vlanrules.Strip {
+		if p.Strips() {
 			damage(&s, p.Port, "its BPF program cannot be looked at from afar")
 		}
 	}
@@ -252,13 +252,13 @@ func (d *Afar) refuse(have, want *vendors.Setup) error {
 	errs := []error{writable(want)}
 	strips := map[string]bool{}
 	for _, p := range want.Ports {
-		if p.Action == vlanrules.Strip {
+		if p.Strips() {
 			strips[p.Port] = true
 			errs = append(errs, &vendors.PermanentError{Port: p.Port, Err: errors.New(noStrip)})
 		}
 	}
 	for _, p := range have.Ports {
-		if p.Action == vlanrules.Strip && !strips[p.Port] {
+		if p.Strips() && !strips[p.Port] {
 			errs = append(errs, &vendors.PermanentError{Port: p.Port, Err: errors.New("it strips, and its BPF program cannot be taken away from afar: " + besides)})
 		}
 	}

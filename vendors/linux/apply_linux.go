@@ -43,12 +43,12 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	s := want
 	s.Damaged = ""
 	s.Signals = slices.Clone(want.Signals)
-	s.Ports = slices.Clone(want.Ports)
+	s.Ports, s.Others = slices.Clone(want.Ports), slices.Clone(want.Others)
 	d.setup = &s
 	d.ports, d.byName = nil, make(map[string]*port, len(s.Ports))
 	for i := range s.Ports {
 		s.Ports[i].Damaged = ""
-		p := &port{name: s.Ports[i].Port, key: portKey(s.Ports[i].Port), action: s.Ports[i].Action, label: "elements of port " + s.Ports[i].Port}
+		p := &port{name: s.Ports[i].Port, key: portKey(s.Ports[i].Port), action: s.Ports[i].Action, spec: stripSpecOf(&s, &s.Ports[i]), label: "elements of port " + s.Ports[i].Port}
 		d.ports = append(d.ports, p)
 		d.byName[p.name] = p
 	}
@@ -68,8 +68,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 // canStrip refuses a setup whose strip ports cannot have their program here.
 // It changes nothing.
 func (d *Driver) canStrip(s *vendors.Setup) error {
-	strips := func(p vendors.PortSetup) bool { return p.Action == vlanrules.Strip }
-	if !slices.ContainsFunc(s.Ports, strips) {
+	if !slices.ContainsFunc(s.Ports, func(p vendors.PortSetup) bool { return p.Strips() }) {
 		return nil
 	}
 	if err := d.links.scan(); err != nil {
@@ -77,13 +76,15 @@ func (d *Driver) canStrip(s *vendors.Setup) error {
 	}
 	var errs []error
 	err := d.strip.inside(func() error {
-		for _, p := range s.Ports {
-			if !strips(p) {
+		for i := range s.Ports {
+			p := &s.Ports[i]
+			spec := stripSpecOf(s, p)
+			if !spec.wanted() {
 				continue
 			}
-			err := d.strip.load(s)
+			_, err := d.strip.load(spec)
 			if index := d.links.index[p.Port]; err == nil && index != 0 {
-				_, err = d.strip.check(index, s, true)
+				_, err = d.strip.check(index, spec)
 			}
 			if errors.Is(err, errNoBPF) { // anything else may pass: sync tries again
 				errs = append(errs, &vendors.PermanentError{Port: p.Port, Err: err})
@@ -245,16 +246,19 @@ func (d *Driver) syncStrip() ([]vendors.Change, error) {
 	err := d.strip.inside(func() error {
 		for index, name := range d.links.name {
 			p := d.byName[name]
-			wanted := p != nil && p.action == vlanrules.Strip
-			why, err := d.strip.check(index, d.setup, wanted)
+			var spec stripSpec
+			if p != nil {
+				spec = p.spec
+			}
+			why, err := d.strip.check(index, spec)
 			if err == nil && why == "" || errors.Is(err, unix.ENODEV) {
 				continue // right, or gone meanwhile, which the next cycle hears
 			}
 			kind := vendors.Create
 			switch {
 			case err != nil:
-			case wanted:
-				err = d.strip.ensure(index, d.setup)
+			case spec.wanted():
+				err = d.strip.ensure(index, spec)
 			default:
 				kind = vendors.Remove
 				err = d.strip.remove(index)
@@ -293,8 +297,8 @@ func (d *Driver) retryStrip() {
 		}
 		if _, passing := p.strip.(*vendors.PortError); passing && p.index != 0 { //nolint:errorlint // as stripProblem made it
 			p.strip = stripProblem(p.name, d.strip.inside(func() error {
-				if p.action == vlanrules.Strip {
-					return d.strip.ensure(p.index, d.setup)
+				if p.spec.wanted() {
+					return d.strip.ensure(p.index, p.spec)
 				}
 				return d.strip.remove(p.index)
 			}))

@@ -54,7 +54,7 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 		case o.Action != p.Action:
 			c.Detail = fmt.Sprintf("%s -> %s: %s", o.Action, p.Action, actionDetail(&want, p))
 		case p.StripOthers && !o.StripOthers:
-			c.Detail = othersDetail(&want)
+			c.Detail = programText(&want, &p)
 		case o.StripOthers && !p.StripOthers:
 			c.Detail = "tags of other TPIDs leave as they are"
 		case o.Damaged != "":
@@ -98,16 +98,26 @@ func actionDetail(s *vendors.Setup, p vendors.PortSetup) string {
 		}
 		text = "nftables egress chain and map: compare-and-replace of " + strings.Join(names, ", ")
 	case vlanrules.Strip:
-		text = "BPF program " + stripName + " on tcx egress"
+		return programText(s, &p)
 	}
 	if p.StripOthers {
-		text += "; " + othersDetail(s)
+		text += "; " + programText(s, &p)
 	}
 	return text
 }
 
-func othersDetail(s *vendors.Setup) string {
-	return "BPF program " + stripName + " on tcx egress, for tags of " + vendors.TPIDNames(s.Others)
+// programText is what a port's program is for, "" where it has none.
+func programText(s *vendors.Setup, p *vendors.PortSetup) string {
+	text := "BPF program " + stripName + " on tcx egress"
+	switch {
+	case p.Action == vlanrules.Strip && len(s.Others) > 0:
+		return text + ", also for tags of " + vendors.TPIDNames(s.Others)
+	case p.Action == vlanrules.Strip:
+		return text
+	case p.StripOthers && len(s.Others) > 0:
+		return text + ", for tags of " + vendors.TPIDNames(s.Others)
+	}
+	return ""
 }
 
 // validate refuses a setup that this platform cannot have.

@@ -56,6 +56,7 @@ type port struct {
 	action vlanrules.Action
 	index  int // of its device; 0: not there
 	label  string
+	spec   stripSpec // of its BPF program
 
 	signal
 	have     []interval // in the kernel
@@ -128,7 +129,7 @@ func (d *Driver) setupOf(have *observed) (vendors.Setup, error) {
 			if index == 0 {
 				continue
 			}
-			why, err := d.strip.check(index, &s, p.Action == vlanrules.Strip)
+			why, err := d.strip.check(index, stripSpecOf(&s, p))
 			if errors.Is(err, errNoBPF) || errors.Is(err, errHidden) {
 				why, err = "its BPF program cannot be looked at: "+err.Error(), nil
 			}

@@ -21,7 +21,7 @@ func Offline(afar bool) vendors.Facts {
 	f.Depths = make([]vlanrules.Verdict, maxDepth+1)
 	f.Notes = append(f.Notes, "promised, not probed: Linux 6.8 or newer with nftables' egress hook; strip needs tcx and CAP_SYS_ADMIN too")
 	if afar {
-		f.Strip = refused(noStrip)
+		f.Strip, f.Others = refused(noStrip), 0
 		f.Notes = append(f.Notes, "driven from afar: every update is one run of nft over SSH, and the lease runs by the switch's own clock")
 	}
 	return f
@@ -33,6 +33,7 @@ func facts() vendors.Facts {
 		Platform: "linux",
 		Rules:    Rules(),
 		Slack:    slack,
+		Others:   maxOthers,
 		Traits:   traits(),
 		Wide:     refused("wide tags pass through untouched: a table of 2^20 values of S is more than a map of intervals can keep current, and only compact tags are implemented"),
 		Notes: []string{
@@ -92,7 +93,7 @@ func (d *Afar) Probe(ctx context.Context) (vendors.Facts, error) {
 		}
 		f.Depths = append(f.Depths, v)
 	}
-	f.Strip = refused(noStrip)
+	f.Strip, f.Others = refused(noStrip), 0
 	f.Notes = append(f.Notes, fmt.Sprintf("driven from afar: nft %s on Linux %s", d.host.nft, d.host.kernel))
 	if took, err := d.shortest(ctx); err != nil {
 		return f, err

@@ -118,7 +118,7 @@ func (d *Driver) takeUp(want *ruleset, have *observed) error {
 		if p == nil {
 			p = &port{name: s.Port, key: portKey(s.Port), label: "elements of port " + s.Port}
 		}
-		p.action, p.index, p.strip = s.Action, d.links.index[s.Port], nil
+		p.action, p.index, p.strip, p.spec = s.Action, d.links.index[s.Port], nil, stripSpecOf(d.setup, s)
 		p.compiled = false // against the setup's signals and its fallback
 		if s.Damaged != "" {
 			p.strip = &vendors.PortError{Port: s.Port, Err: fmt.Errorf("it is not as csig apply left it (%s): csig plan shows it, csig apply mends it", s.Damaged)}

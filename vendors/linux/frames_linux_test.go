@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 type model struct {
 	uec   bool
 	local map[uint16][2]uint16 // by T: local S and LM
+	wide  uint16               // the domain's TPID of wide tags
 }
 
 func (m model) data(in uint16) uint16 {
@@ -53,7 +55,7 @@ func (m model) frameOut(f []byte, tpid uint16) []byte {
 		}
 		switch t := binary.BigEndian.Uint16(f[at:]); {
 		case t == tpid:
-			if next := binary.BigEndian.Uint16(f[at+4:]); next != tpid && !vlan(next) {
+			if next := binary.BigEndian.Uint16(f[at+4:]); next != tpid && (next != m.wide || next == 0) && !vlan(next) {
 				binary.BigEndian.PutUint16(out[at+2:], m.data(binary.BigEndian.Uint16(f[at+2:])))
 			}
 			return out
@@ -85,6 +87,47 @@ func stripped(f []byte, tpid, wide uint16) []byte {
 	return f
 }
 
+// strippedOf is the frame that leaves a port of a setup which strips the tags of
+// other TPIDs and, if own, the domain's: the last tag goes, where it is one of
+// them and has at most four in front. Another TPID's tag that is not the last is
+// like a VLAN's.
+func strippedOf(f []byte, s *vendors.Setup, own bool) []byte {
+	kind := map[uint16]string{0x8100: "vlan", 0x88a8: "vlan"}
+	kind[s.TPID] = "own"
+	size := map[uint16]int{0x8100: 4, 0x88a8: 4, s.TPID: 4}
+	if s.WideTPID != 0 {
+		kind[s.WideTPID], size[s.WideTPID] = "own", 8
+	}
+	for _, o := range s.Others {
+		kind[o.TPID], size[o.TPID] = "other", 4
+		if o.Wide {
+			size[o.TPID] = 8
+		}
+	}
+	at := 12
+	for range 5 {
+		if len(f) < at+2 {
+			return f
+		}
+		t := binary.BigEndian.Uint16(f[at:])
+		n := size[t]
+		if n == 0 || kind[t] == "own" && !own || len(f) < at+n+2 {
+			return f
+		}
+		last := kind[binary.BigEndian.Uint16(f[at+n:])] == ""
+		switch {
+		case last && kind[t] == "vlan":
+			return f
+		case last:
+			return slices.Concat(f[:at], f[at+n:])
+		case kind[t] == "own" || n == 8:
+			return f
+		}
+		at += 4
+	}
+	return f
+}
+
 func TestEveryTag(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -110,7 +153,7 @@ func TestEveryTag(t *testing.T) {
 			}
 			apply(t, d, s)
 			update(t, d, time.Minute, u)
-			m := model{tc.layout == quantize.UEC, tc.local}
+			m := model{uec: tc.layout == quantize.UEC, local: tc.local}
 			for _, in := range []struct {
 				name string
 				from *packetSocket
@@ -191,7 +234,7 @@ func TestDepths(t *testing.T) {
 					s := setupFor(updatePort)
 					s.TPID, s.Layout = tpid, layout
 					apply(t, d, s)
-					m := model{layout == quantize.UEC, map[uint16][2]uint16{0: {4, 33}, 1: {5, 34}}}
+					m := model{uec: layout == quantize.UEC, local: map[uint16][2]uint16{0: {4, 33}, 1: {5, 34}}}
 					update(t, d, time.Minute, vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{
 						bucket(quantize.MinABW, 4, 33), bucket(quantize.MinABWC, 5, 34)}})
 					if gone {
@@ -242,6 +285,105 @@ func TestStrip(t *testing.T) {
 			apply(t, d, s)
 			w.compare(framesOfAllShapes(tpids[0], tpids[1]), func(f []byte) []byte { return stripped(f, tpids[0], tpids[1]) })
 		})
+	}
+}
+
+// TestStripOthers has ports that strip the tags of other TPIDs, whatever they do
+// with the domain's own: compare-and-replace comes first, and each frame of
+// every shape that the tests of strip use leaves with neither too much nor too
+// little.
+func TestStripOthers(t *testing.T) {
+	if !realRoot(t) {
+		t.Fatal("this test strips, which needs BPF: run it as root of the machine")
+	}
+	for _, tc := range []struct {
+		name       string
+		tpid, wide uint16
+		others     []vendors.OtherTPID
+	}{
+		{"0x9900 after 0x88a8", 0x9900, 0, []vendors.OtherTPID{{TPID: 0x88a8}}},
+		{"0x88a8 after 0x9900", 0x88a8, 0, []vendors.OtherTPID{{TPID: 0x9900}}},
+		{"wide tags too, after both", 0x9aa0, 0x9aa1, []vendors.OtherTPID{{TPID: 0x9900}, {TPID: 0x9901, Wide: true}}},
+		{"as many as can be", 0x9aa0, 0, []vendors.OtherTPID{{TPID: 0x88a8}, {TPID: 0x9900}, {TPID: 0x9901, Wide: true}, {TPID: 0x9902}}},
+	} {
+		w := newWire(t)
+		d := openDriver(t, w.netns)
+		var frames [][]byte
+		add := func(tpid, wide uint16) {
+			for _, f := range framesOfAllShapes(tpid, wide) {
+				if len(f) > 18 || !slices.ContainsFunc(append(tc.others, vendors.OtherTPID{TPID: tc.tpid}), func(o vendors.OtherTPID) bool { return o.TPID == 0x88a8 }) {
+					frames = append(frames, f)
+				}
+			}
+		}
+		add(tc.tpid, tc.wide)
+		var kinds []tag
+		for _, o := range tc.others {
+			if o.Wide {
+				add(tc.others[0].TPID, o.TPID)
+			} else {
+				add(o.TPID, 0)
+				kinds = append(kinds, tag{o.TPID, 31<<7 | 126})
+			}
+		}
+		for i, a := range append(kinds, tag{tc.tpid, 31<<7 | 126}) { // tags of two domains in one frame
+			for k, b := range append(kinds, tag{tc.tpid, 31<<7 | 126}) {
+				frames = append(frames, frame(uint32(1000+100*i+k), a, b), frame(uint32(2000+100*i+k), tag{0x8100, 5}, a, b))
+			}
+		}
+		for _, action := range []vlanrules.Action{vlanrules.Update, vlanrules.Passthrough, vlanrules.Strip} {
+			t.Run(tc.name+" "+action.String(), func(t *testing.T) {
+				s := setupFor(vendors.PortSetup{Port: "swp1", Action: action, StripOthers: action != vlanrules.Strip})
+				s.TPID, s.WideTPID, s.Others = tc.tpid, tc.wide, tc.others
+				apply(t, d, s)
+				m := model{local: map[uint16][2]uint16{}, wide: tc.wide}
+				if action == vlanrules.Update {
+					m.local = map[uint16][2]uint16{0: {4, 33}, 1: {5, 34}}
+					update(t, d, time.Minute, vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{
+						bucket(quantize.MinABW, 4, 33), bucket(quantize.MinABWC, 5, 34)}})
+				}
+				w.t = t
+				w.compare(frames, func(f []byte) []byte { return strippedOf(m.frameOut(f, tc.tpid), &s, action == vlanrules.Strip) })
+				if have, err := d.Observe(t.Context()); err != nil || have.Damaged != "" || have.Ports[0] != s.Ports[0] || !slices.Equal(have.Others, tc.others) {
+					t.Errorf("observed %+v, %v", have, err)
+				}
+			})
+		}
+	}
+}
+
+// TestStripOthersKeepsTheSignal adds and takes away another TPID under a lease
+// that runs: what the port advertises stays.
+func TestStripOthersKeepsTheSignal(t *testing.T) {
+	if !realRoot(t) {
+		t.Fatal("this test strips, which needs BPF: run it as root of the machine")
+	}
+	w := newWire(t)
+	d := openDriver(t, w.netns)
+	s := setupFor(updatePort)
+	apply(t, d, s)
+	update(t, d, time.Minute, one(9, 4))
+	with := setupFor(vendors.PortSetup{Port: "swp1", Action: vlanrules.Update, StripOthers: true})
+	with.Others = []vendors.OtherTPID{{TPID: 0x88a8}}
+	for _, s := range []vendors.Setup{with, s, with} {
+		apply(t, d, s)
+		if got := w.value(initial); got != 9<<7|4 {
+			t.Errorf("%+v: 0x%04x", s.Others, got)
+		}
+		if res := update(t, d, time.Minute, one(9, 4)); res.Ops != 0 || res.Repaired != "" {
+			t.Errorf("an update has to do %+v", res)
+		}
+	}
+	detachByHand(t, w.netns, "swp1")
+	d.strip.looked = time.Time{}
+	if res := update(t, d, time.Minute, one(9, 4)); !strings.Contains(res.Repaired, stripName) {
+		t.Errorf("a program that was detached: %+v", res)
+	}
+	if err := d.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := programs(t, w.netns, "swp1"); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
 	}
 }
 

@@ -31,15 +31,23 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		f.Depths = append(f.Depths, v)
 	}
 	if err := d.strip.inside(func() error {
-		if err := d.strip.load(&trial); err != nil {
-			return err
+		for _, spec := range trialPrograms {
+			if _, err := d.strip.load(spec); err != nil {
+				return err
+			}
 		}
-		_, err := d.strip.check(1, &trial, false) // 1 is lo in every namespace
+		_, err := d.strip.check(1, stripSpec{}) // 1 is lo in every namespace
 		return err
 	}); err != nil {
-		f.Strip = vlanrules.Verdict{Level: vlanrules.Refused, Reason: err.Error()}
+		f.Strip, f.Others = vlanrules.Verdict{Level: vlanrules.Refused, Reason: err.Error()}, 0
 	}
 	return f, nil
+}
+
+// trialPrograms are the simplest program and the longest.
+var trialPrograms = []stripSpec{
+	{tpid: 0x9900, own: true},
+	{tpid: 0x9900, wide: 0x9901, own: true, others: [maxOthers]vendors.OtherTPID{{TPID: 0x88a8}, {TPID: 0x9902, Wide: true}, {TPID: 0x9903}, {TPID: 0x9904, Wide: true}}},
 }
 
 // try has the kernel check the ruleset of a setup, under another name, and

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vlanrules"
 )
 
 // script is a transaction in the language of the nft command: nft -f takes all
@@ -209,17 +208,22 @@ func Script(have, want vendors.Setup) ([]byte, error) {
 		}
 	}
 	note("shared by all ports", have.Damaged)
-	actions := map[string]vlanrules.Action{}
-	for _, p := range have.Ports {
-		actions[p.Port] = p.Action
+	programs := map[string]string{}
+	for i := range have.Ports {
+		p := &have.Ports[i]
+		programs[p.Port] = programText(&have, p)
 		note("port "+p.Port, p.Damaged)
 	}
-	for _, p := range want.Ports {
-		switch old := actions[p.Port]; {
-		case p.Action == vlanrules.Strip && old != vlanrules.Strip:
-			w.line("# + port %s: BPF program %s on tcx egress, by csig on the device", p.Port, stripName)
-		case p.Action != vlanrules.Strip && old == vlanrules.Strip:
-			w.line("# - port %s: BPF program %s on tcx egress, by csig on the device", p.Port, stripName)
+	for i := range want.Ports {
+		p := &want.Ports[i]
+		switch was, is := programs[p.Port], programText(&want, p); {
+		case was == is:
+		case was == "":
+			w.line("# + port %s: %s, by csig on the device", p.Port, is)
+		case is == "":
+			w.line("# - port %s: %s, by csig on the device", p.Port, was)
+		default:
+			w.line("# ~ port %s: %s -> %s, by csig on the device", p.Port, was, is)
 		}
 	}
 	return w.Bytes(), nil

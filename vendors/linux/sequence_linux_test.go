@@ -20,6 +20,12 @@ func TestSetupsInAnyOrder(t *testing.T) {
 	ports := func(a vlanrules.Action) []vendors.PortSetup {
 		return []vendors.PortSetup{{Port: "swp1", Action: a}, {Port: "sw0", Action: vlanrules.Passthrough}}
 	}
+	others := func(a vlanrules.Action) []vendors.PortSetup {
+		list := ports(a)
+		list[0].StripOthers = true
+		return list
+	}
+	retired := []vendors.OtherTPID{{TPID: 0x9aa0}}
 	rows := []struct {
 		name  string
 		setup vendors.Setup
@@ -33,12 +39,19 @@ func TestSetupsInAnyOrder(t *testing.T) {
 		{"passthrough when stale", vendors.Setup{TPID: 0x9900, Signals: both, OnStale: inventory.StalePassthrough, Ports: ports(vlanrules.Update)}},
 		{"passthrough", vendors.Setup{TPID: 0x9900, Signals: both, OnStale: inventory.Conservative, Ports: ports(vlanrules.Passthrough)}},
 		{"other port", vendors.Setup{TPID: 0x9900, Signals: both, OnStale: inventory.Conservative, Ports: []vendors.PortSetup{{Port: "sw0", Action: vlanrules.Update}}}},
+		{"a profile", vendors.Setup{TPID: 0x9900, Signals: both, OnStale: inventory.Conservative, Ports: ports(vlanrules.Update), Profile: profileA}},
+		{"another profile", vendors.Setup{TPID: 0x9900, Signals: both, OnStale: inventory.Conservative, Ports: ports(vlanrules.Update), Profile: profileB}},
 		{"no port", vendors.Setup{TPID: 0x9900, Signals: both, OnStale: inventory.Conservative}},
 		{"strip", vendors.Setup{TPID: 0x9900, Signals: both, OnStale: inventory.Conservative, Ports: ports(vlanrules.Strip)}},
+		{"strip and another TPID too", vendors.Setup{TPID: 0x9900, Signals: both, OnStale: inventory.Conservative, Ports: ports(vlanrules.Strip), Others: retired, Profile: profileA}},
+		{"update and strip another TPID", vendors.Setup{TPID: 0x9900, Signals: both, OnStale: inventory.Conservative, Ports: others(vlanrules.Update), Others: retired, Profile: profileA}},
+		{"update and strip another and VLANs' TPID", vendors.Setup{TPID: 0x9900, Signals: both, OnStale: inventory.Conservative, Ports: others(vlanrules.Update), Others: append([]vendors.OtherTPID{{TPID: 0x88a8}}, retired...)}},
+		{"in 0x88a8, and strip another TPID", vendors.Setup{TPID: 0x88a8, Signals: both, OnStale: inventory.Conservative, Ports: others(vlanrules.Update), Others: retired, Profile: profileB}},
+		{"passthrough and strip another TPID", vendors.Setup{TPID: 0x9900, Signals: both, OnStale: inventory.Conservative, Ports: others(vlanrules.Passthrough), Others: retired}},
 		{"strip wide tags too", vendors.Setup{TPID: 0x9900, WideTPID: 0x9901, Signals: both, OnStale: inventory.Conservative, Ports: ports(vlanrules.Strip)}},
 	}
 	if !realRoot(t) {
-		rows = rows[:len(rows)-2] // TestStrip checks that strip is refused
+		rows = rows[:len(rows)-7] // TestStrip checks that strip is refused
 	}
 	ctx := context.Background()
 	// step applies a setup and checks everything but the listing.
@@ -57,11 +70,11 @@ func TestSetupsInAnyOrder(t *testing.T) {
 		if now := generation(t, d); now != start && len(before) == 0 {
 			t.Errorf("Diff saw nothing to do, Apply made %d transactions", now-start)
 		}
-		var action = map[string]vlanrules.Action{}
+		action, stripsOthers := map[string]vlanrules.Action{}, map[string]bool{}
 		var u []vendors.PortUpdate
-		m := model{s.Layout == quantize.UEC, map[uint16][2]uint16{}}
+		m := model{uec: s.Layout == quantize.UEC, local: map[uint16][2]uint16{}}
 		for _, p := range s.Ports {
-			action[p.Port] = p.Action
+			action[p.Port], stripsOthers[p.Port] = p.Action, p.StripOthers
 			if p.Action != vlanrules.Update {
 				continue
 			}
@@ -87,8 +100,8 @@ func TestSetupsInAnyOrder(t *testing.T) {
 				for _, tpid := range []uint16{0x9900, 0x9aa0, 0x88a8} {
 					f := frame(1, append(vlans[:len(vlans):len(vlans)], tag{tpid, initial | layoutBit})...)
 					want := m.frameOut(f, s.TPID)
-					if action["swp1"] == vlanrules.Strip {
-						want = stripped(f, s.TPID, s.WideTPID)
+					if stripsOthers["swp1"] || action["swp1"] == vlanrules.Strip {
+						want = strippedOf(want, &s, action["swp1"] == vlanrules.Strip)
 					}
 					w.port.send(f)
 					if got := w.far.receive(); string(got) != string(want) {

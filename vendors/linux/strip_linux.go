@@ -10,23 +10,28 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
-
-	"github.com/csig-agent/csig/vendors"
 )
 
 // stripper attaches strip programs to tcx egress. Programs are attached by
 // BPF_PROG_ATTACH and not by a link: a link ends with the process that holds
 // it, unless it is pinned in a bpffs, and strip has to outlive the agent.
 type stripper struct {
-	netns   int
-	program *ebpf.Program
-	tag     string // what program does, hashed by the kernel
-	tpid    uint16 // what program was made for
-	wide    uint16
+	netns    int
+	programs map[stripSpec]loaded
 
 	looked time.Time        // when the ports that strip were looked at last
 	right  map[int]lookedAt // by index: what was found right
 }
+
+// loaded is a program in the kernel.
+type loaded struct {
+	program *ebpf.Program
+	tag     string // what it does, hashed by the kernel
+}
+
+// maxLoaded is how many programs are kept at hand. A setup has two at most: that
+// of ports that strip, and that of ports which strip other TPIDs only.
+const maxLoaded = 4
 
 // errNoBPF is the reason where programs may not be loaded or looked for.
 var errNoBPF = errors.New("strip needs Linux 6.6 or newer (tcx), and CAP_NET_ADMIN and CAP_SYS_ADMIN outside any user namespace")
@@ -52,44 +57,50 @@ func (s *stripper) inside(f func() error) error {
 	return <-result
 }
 
-// load makes the program for a setup, if it is not there yet.
-func (s *stripper) load(setup *vendors.Setup) error {
-	if s.program != nil && s.tpid == setup.TPID && s.wide == setup.WideTPID {
-		return nil
+// load makes the program, if it is not there yet.
+func (s *stripper) load(spec stripSpec) (loaded, error) {
+	if l, ok := s.programs[spec]; ok {
+		return l, nil
 	}
-	if err := s.close(); err != nil {
-		return err
+	if len(s.programs) >= maxLoaded {
+		if err := s.close(); err != nil {
+			return loaded{}, err
+		}
 	}
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name:         stripName,
 		Type:         ebpf.SchedCLS,
 		AttachType:   ebpf.AttachTCXEgress,
-		Instructions: stripProgram(setup),
+		Instructions: stripProgram(spec),
 		License:      "Apache-2.0",
 	})
 	if err != nil {
-		return noBPF("load the BPF program "+stripName, err)
+		return loaded{}, noBPF("load the BPF program "+stripName, err)
 	}
 	info, err := p.Info()
 	if err != nil {
-		return errors.Join(fmt.Errorf("read back the BPF program %s: %w", stripName, err), p.Close())
+		return loaded{}, errors.Join(fmt.Errorf("read back the BPF program %s: %w", stripName, err), p.Close())
 	}
 	if info.Name != stripName {
-		return errors.Join(fmt.Errorf("%w: the kernel calls the BPF program %q and not %s, by which it would be known again", errNoBPF, info.Name, stripName), p.Close())
+		return loaded{}, errors.Join(fmt.Errorf("%w: the kernel calls the BPF program %q and not %s, by which it would be known again", errNoBPF, info.Name, stripName), p.Close())
 	}
 	// CAP_BPF alone loads a program, but a later start would not find it again,
 	// nor Remove take it away.
 	if id, ok := info.ID(); ok {
 		again, err := ebpf.NewProgramFromID(id)
 		if err != nil {
-			return errors.Join(noBPF("find the BPF program "+stripName+" again", err), p.Close())
+			return loaded{}, errors.Join(noBPF("find the BPF program "+stripName+" again", err), p.Close())
 		}
 		if err := again.Close(); err != nil {
-			return errors.Join(err, p.Close())
+			return loaded{}, errors.Join(err, p.Close())
 		}
 	}
-	s.program, s.tag, s.tpid, s.wide = p, info.Tag, setup.TPID, setup.WideTPID
-	return nil
+	if s.programs == nil {
+		s.programs = map[stripSpec]loaded{}
+	}
+	l := loaded{p, info.Tag}
+	s.programs[spec] = l
+	return l, nil
 }
 
 // noBPF says of an error that means that BPF is not to be had what is missing.
@@ -157,7 +168,8 @@ func release(list []attachment) error {
 
 // check says what is wrong with a device's programs, "" for nothing. It runs
 // inside.
-func (s *stripper) check(index int, setup *vendors.Setup, wanted bool) (why string, err error) {
+func (s *stripper) check(index int, spec stripSpec) (why string, err error) {
+	wanted := spec.wanted()
 	have, err := s.attached(index)
 	switch {
 	case errors.Is(err, errNoBPF) && !wanted:
@@ -176,10 +188,11 @@ func (s *stripper) check(index int, setup *vendors.Setup, wanted bool) (why stri
 	case len(have) == 0:
 		return "BPF program " + stripName + " is missing", nil
 	}
-	if err := s.load(setup); err != nil {
+	l, err := s.load(spec)
+	if err != nil {
 		return "", err
 	}
-	if len(have) > 1 || have[0].tag != s.tag {
+	if len(have) > 1 || have[0].tag != l.tag {
 		return "BPF program " + stripName + " is another one", nil
 	}
 	return "", nil
@@ -187,8 +200,9 @@ func (s *stripper) check(index int, setup *vendors.Setup, wanted bool) (why stri
 
 // ensure makes our program, and no other of ours, run on a device. It runs
 // inside. A program for another setup is replaced in one step.
-func (s *stripper) ensure(index int, setup *vendors.Setup) (err error) {
-	if err := s.load(setup); err != nil {
+func (s *stripper) ensure(index int, spec stripSpec) (err error) {
+	l, err := s.load(spec)
+	if err != nil {
 		return err
 	}
 	have, err := s.attached(index)
@@ -196,10 +210,10 @@ func (s *stripper) ensure(index int, setup *vendors.Setup) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, release(have)) }()
-	opts := link.RawAttachProgramOptions{Target: index, Program: s.program, Attach: ebpf.AttachTCXEgress}
+	opts := link.RawAttachProgramOptions{Target: index, Program: l.program, Attach: ebpf.AttachTCXEgress}
 	keep := -1
 	for i, a := range have {
-		if a.tag == s.tag {
+		if a.tag == l.tag {
 			keep = i
 		}
 	}
@@ -242,10 +256,10 @@ func detach(index int, a attachment) error {
 }
 
 func (s *stripper) close() error {
-	if s.program == nil {
-		return nil
+	var errs []error
+	for _, l := range s.programs {
+		errs = append(errs, l.program.Close())
 	}
-	err := s.program.Close()
-	s.program = nil
-	return err
+	s.programs = nil
+	return errors.Join(errs...)
 }

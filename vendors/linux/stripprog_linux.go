@@ -3,10 +3,12 @@ package linux
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf/asm"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // Offsets in struct __sk_buff (linux/bpf.h).
@@ -40,16 +42,89 @@ const (
 //     tag into metadata each time, so the ethertype ends up right.
 //
 // A frame without a CSIG tag is not touched; nor is one whose CSIG tag is not
-// its last L2 tag (draft-00 §4.1), or stands behind more than 4 VLAN tags. If
-// the kernel runs out of memory in between, the frame is dropped: a tag must
-// not get past a port that strips (draft-00 §6.2).
-func stripProgram(s *vendors.Setup) asm.Instructions {
-	g := &stripGenerator{setup: s}
+// its last L2 tag (draft-00 §4.1), or stands behind more than 4 VLAN tags. A tag
+// of another TPID than the domain's that is not the last counts as a VLAN's, as
+// it would on any switch that knows of no such TPID. If the kernel runs out of
+// memory in between, the frame is dropped: a tag must not get past a port that
+// strips (draft-00 §6.2).
+func stripProgram(spec stripSpec) asm.Instructions {
+	g := &stripGenerator{spec: spec}
 	return g.program()
 }
 
+// stripSpec is what a program does; all that its code depends on. The zero value
+// is no program at all.
+type stripSpec struct {
+	tpid, wide uint16 // the domain's own
+	own        bool   // whose tags are removed, too
+	others     [maxOthers]vendors.OtherTPID
+}
+
+// stripSpecOf is the program for a port of a setup.
+func stripSpecOf(s *vendors.Setup, p *vendors.PortSetup) stripSpec {
+	own := p.Action == vlanrules.Strip
+	if !own && (!p.StripOthers || len(s.Others) == 0) {
+		return stripSpec{}
+	}
+	spec := stripSpec{tpid: s.TPID, wide: s.WideTPID, own: own}
+	copy(spec.others[:], s.Others)
+	return spec
+}
+
+// wanted tells whether there is a program.
+func (s *stripSpec) wanted() bool { return *s != stripSpec{} }
+
+// removed is a kind of tag that is removed.
+type removed struct {
+	tpid  uint16
+	units int // of 4 bytes
+	other bool
+}
+
+func (s *stripSpec) removed() []removed {
+	var out []removed
+	if s.own {
+		out = append(out, removed{s.tpid, 1, false})
+		if s.wide != 0 {
+			out = append(out, removed{s.wide, 2, false})
+		}
+	}
+	for _, t := range s.others {
+		switch {
+		case t.TPID == 0:
+		case t.Wide:
+			out = append(out, removed{t.TPID, 2, true})
+		default:
+			out = append(out, removed{t.TPID, 1, true})
+		}
+	}
+	return out
+}
+
+// vlans are the ethertypes of VLAN tags.
+func (s *stripSpec) vlans() []uint16 {
+	return slices.DeleteFunc([]uint16{0x8100, 0x88a8}, func(t uint16) bool {
+		return t == s.tpid || t == s.wide || slices.ContainsFunc(s.others[:], func(o vendors.OtherTPID) bool { return o.TPID == t })
+	})
+}
+
+// tags are the ethertypes of all tags that may stand in a row.
+func (s *stripSpec) tags() []uint16 {
+	out := append(s.vlans(), s.tpid)
+	if s.wide != 0 {
+		out = append(out, s.wide)
+	}
+	for _, t := range s.others {
+		if t.TPID != 0 {
+			out = append(out, t.TPID)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 type stripGenerator struct {
-	setup *vendors.Setup
+	spec  stripSpec
 	out   asm.Instructions
 	label string // of the next instruction
 }
@@ -116,9 +191,11 @@ func (g *stripGenerator) program() asm.Instructions {
 		g.dispatch("off", k)
 	}
 	for k := 0; k <= maxDepth; k++ {
+		for _, r := range g.kinds() {
+			g.found("in", k, r, firstType+4*k)
+			g.found("off", k, r, firstType+4*(k-1))
+		}
 		for _, w := range g.sizes() {
-			g.found("in", k, w, firstType+4*k)
-			g.found("off", k, w, firstType+4*(k-1))
 			g.remove(k, w)
 		}
 	}
@@ -129,12 +206,34 @@ func (g *stripGenerator) program() asm.Instructions {
 	return g.out
 }
 
-// sizes are the lengths of CSIG tags in this domain, in units of 4 bytes.
-func (g *stripGenerator) sizes() []int {
-	if g.setup.WideTPID != 0 {
-		return []int{1, 2}
+// kinds are the tags that are removed, but for their TPIDs.
+func (g *stripGenerator) kinds() []removed {
+	var out []removed
+	for _, r := range g.spec.removed() {
+		if r.tpid = 0; !slices.Contains(out, r) {
+			out = append(out, r)
+		}
 	}
-	return []int{1}
+	return out
+}
+
+// sizes are the lengths of the tags that are removed, in units of 4 bytes.
+func (g *stripGenerator) sizes() []int {
+	var out []int
+	for _, r := range g.kinds() {
+		if !slices.Contains(out, r.units) {
+			out = append(out, r.units)
+		}
+	}
+	return out
+}
+
+// foundLabel is where a tag behind k VLAN tags is looked at.
+func foundLabel(way string, k int, r removed) string {
+	if r.other {
+		return fmt.Sprintf("%s-other%d-%d", way, k, r.units)
+	}
+	return fmt.Sprintf("%s-found%d-%d", way, k, r.units)
 }
 
 // loadType loads the ethertype at a fixed offset of the frame into R2.
@@ -153,26 +252,29 @@ func (g *stripGenerator) loadType(offset int) {
 
 // dispatch goes on with the ethertype in R2 behind k VLAN tags.
 func (g *stripGenerator) dispatch(way string, k int) {
-	g.emit(asm.JEq.Imm(asm.R2, networkOrder(g.setup.TPID), fmt.Sprintf("%s-found%d-1", way, k)))
-	if g.setup.WideTPID != 0 {
-		g.emit(asm.JEq.Imm(asm.R2, networkOrder(g.setup.WideTPID), fmt.Sprintf("%s-found%d-2", way, k)))
+	for _, r := range g.spec.removed() {
+		g.emit(asm.JEq.Imm(asm.R2, networkOrder(r.tpid), foundLabel(way, k, r)))
 	}
 	if k < maxDepth {
-		for _, t := range vlanTypes(g.setup) {
+		for _, t := range g.spec.vlans() {
 			g.emit(asm.JEq.Imm(asm.R2, networkOrder(t), fmt.Sprintf("%s%d", way, k+1)))
 		}
 	}
 	g.emit(asm.Ja.Label("next"))
 }
 
-// found checks that the CSIG tag of w units at offset is the last L2 tag.
-func (g *stripGenerator) found(way string, k, w, offset int) {
-	g.label = fmt.Sprintf("%s-found%d-%d", way, k, w)
-	g.loadType(offset + 4*w)
-	for _, t := range tagTypes(g.setup) {
-		g.emit(asm.JEq.Imm(asm.R2, networkOrder(t), "next"))
+// found checks that the tag at offset is the last L2 tag.
+func (g *stripGenerator) found(way string, k int, r removed, offset int) {
+	g.label = foundLabel(way, k, r)
+	g.loadType(offset + 4*r.units)
+	goOn := "next"
+	if r.other && r.units == 1 && k < maxDepth {
+		goOn = fmt.Sprintf("%s%d", way, k+1)
 	}
-	g.emit(asm.Ja.Label(fmt.Sprintf("remove%d-%d", k, w)))
+	for _, t := range g.spec.tags() {
+		g.emit(asm.JEq.Imm(asm.R2, networkOrder(t), goOn))
+	}
+	g.emit(asm.Ja.Label(fmt.Sprintf("remove%d-%d", k, r.units)))
 }
 
 // remove removes a CSIG tag of w units behind k VLAN tags.

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vlanrules"
 )
 
 // stripLook is how far apart looks at the programs of strip ports are at least.
@@ -36,12 +35,12 @@ func (d *Driver) watchStrip() []vendors.Change {
 			if !stripsNow(p) {
 				continue
 			}
-			why, err := d.strip.look(p.index, d.setup)
+			why, err := d.strip.look(p.index, p.spec)
 			if err == nil && why == "" || errors.Is(err, unix.ENODEV) {
 				continue // right, or gone meanwhile, which the next cycle hears
 			}
 			if err == nil {
-				err = d.strip.ensure(p.index, d.setup)
+				err = d.strip.ensure(p.index, p.spec)
 			}
 			if p.strip = stripProblem(p.name, err); p.strip == nil {
 				changes = append(changes, vendors.Change{Kind: vendors.Create, Port: p.name, What: "strip", Detail: why})
@@ -73,14 +72,14 @@ func (d *Driver) stripMoved() bool {
 		return true
 	}
 	moved := false
-	strips := func(p *port) bool { return p.action == vlanrules.Strip && p.index != 0 }
+	strips := func(p *port) bool { return p.spec.wanted() && p.index != 0 }
 	if !slices.ContainsFunc(d.ports, strips) {
 		return false
 	}
 	err := d.strip.inside(func() error {
 		for _, p := range d.ports {
 			if strips(p) {
-				why, err := d.strip.look(p.index, d.setup)
+				why, err := d.strip.look(p.index, p.spec)
 				moved = moved || err == nil && why != "" // one that may not look now may not then
 			}
 		}
@@ -90,26 +89,26 @@ func (d *Driver) stripMoved() bool {
 }
 
 // stripsNow tells whether a program of ours should run on a port's device.
-func stripsNow(p *port) bool { return p.action == vlanrules.Strip && p.strip == nil && p.index != 0 }
+func stripsNow(p *port) bool { return p.spec.wanted() && p.strip == nil && p.index != 0 }
 
 // look is check of a port that strips, which costs little as long as the program
 // that it found right still runs. It runs inside.
-func (s *stripper) look(index int, setup *vendors.Setup) (why string, err error) {
+func (s *stripper) look(index int, spec stripSpec) (why string, err error) {
 	found, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: ebpf.AttachTCXEgress})
 	if err != nil {
 		return "", fmt.Errorf("list the BPF programs on tcx egress: %w", err)
 	}
 	// The kernel counts changes of the list, but begins anew when it is empty.
-	have := lookedAt{s.tag, found.Revision, 0}
+	have := lookedAt{s.programs[spec].tag, found.Revision, 0}
 	if n := len(found.Programs); n > 0 {
 		have.last = found.Programs[n-1].ID
 	}
-	if s.right[index] == have && have.last != 0 {
+	if s.right[index] == have && have.last != 0 && have.tag != "" {
 		return "", nil
 	}
 	delete(s.right, index)
-	why, err = s.check(index, setup, true)
-	if err == nil && why == "" && s.tag == have.tag {
+	why, err = s.check(index, spec)
+	if err == nil && why == "" && s.programs[spec].tag == have.tag {
 		if s.right == nil {
 			s.right = map[int]lookedAt{}
 		}
