@@ -210,6 +210,13 @@ func TestFindings(t *testing.T) {
 			seen:   func(s *Seen, _ *inventory.Device) { s.Facts.Strip, s.Facts.Others = refuse, 0 },
 			want:   "leaf0:swp1: it cannot strip tags, and has to (tags of the profile's retired TPIDs end there): no hook",
 		},
+		"retired TPIDs, and a device that csig leaves alone": {
+			change: func(f *inventory.Fleet) {
+				retire(f, 0x9901)
+				f.Devices[0].Level.Support = inventory.LevelNative
+			},
+			want: "leaf0:swp1, swp2: hosts get tags of 0x9901 here: csig sets nothing up on a device of level native",
+		},
 		"a native device of another profile": {
 			change: func(f *inventory.Fleet) {
 				f.Devices[2].Level = inventory.Level{Support: inventory.LevelNative, Profile: "0123456789ab"}

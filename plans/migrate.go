@@ -196,5 +196,5 @@ func (b *builder) retired(n *node) {
 	for _, t := range b.fleet.Policy.Retired {
 		list = append(list, vendors.OtherTPID(t))
 	}
-	b.find(SeverityWarning, n, vendors.Names(ports), "hosts get tags of %s here: csig sets nothing up on a device of level %s; have it strip them, or make sure that no host sends them", vendors.TPIDNames(list), n.level.Support)
+	b.find(SeverityError, n, vendors.Names(ports), "hosts get tags of %s here: csig sets nothing up on a device of level %s; have it strip them by itself and then say strip_retired: false for the port, or take them out of the profile once no host sends them", vendors.TPIDNames(list), n.level.Support)
 }
