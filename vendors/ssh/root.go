@@ -216,7 +216,7 @@ func (s *rootShell) decode(to io.Writer, word string) (string, error) {
 		}
 		n := 0
 		if err == nil && len(line) <= len(buf) {
-			n, err = base64.StdEncoding.Strict().Decode(buf[:], line)
+			n, err = base64.StdEncoding.Decode(buf[:], line)
 		}
 		if err != nil || len(line) > len(buf) {
 			return "", fmt.Errorf("root's shell answers %q, which is no answer", brief(string(line)))

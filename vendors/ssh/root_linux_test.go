@@ -317,7 +317,7 @@ func testRunner(t *testing.T, c runner) {
 		{"status after output", "echo out; echo err >&2; exit 4", nil, nil, 4, "err"},
 		{"no such command", "csig-no-such-command", nil, nil, 127, "not found"},
 		{"killed", "kill -9 $$", nil, nil, 137, ""},
-		{"much to say", "head -c 100000 /dev/zero >&2; exit 1", nil, nil, 1, strings.Repeat("\x00", maxStderr)},
+		{"much to say", "head -c 100000 /dev/zero >&2 && exit 1", nil, nil, 1, strings.Repeat("\x00", maxStderr)},
 		{"and still there", "echo yes", nil, []byte("yes\n"), 0, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {

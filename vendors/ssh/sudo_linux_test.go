@@ -3,9 +3,12 @@ package ssh
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,7 +113,9 @@ func TestSudoRefused(t *testing.T) {
 			if !errors.As(err, &final) {
 				t.Errorf("it is worth another try: %v", err)
 			}
-			t.Log(err)
+			if strings.Contains(err.Error(), "3 incorrect") {
+				t.Errorf("the password was typed again: %v", err)
+			}
 			for _, want := range append(row.says, "127.0.0.1") {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("want %q in: %v", want, err)
@@ -190,6 +195,57 @@ func TestSudoCancelled(t *testing.T) {
 	if !errors.Is(err, why) {
 		t.Errorf("got %v, want the cause", err)
 	}
+}
+
+// TestSudoStalls has a connection that says nothing any more while the terminal
+// is opened, where scrapligo heeds no context.
+func TestSudoStalls(t *testing.T) {
+	if noAccounts(t) {
+		return
+	}
+	s := behindSudo(t, sshtest.Account{Sudoers: withPassword})
+	stalls := &stalling{closed: make(chan struct{})}
+	c, err := Dial(t.Context(), Config{Address: s.Address, Login: s.Login, Dial: func(ctx context.Context, network, address string) (_ net.Conn, err error) {
+		stalls.Conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
+		return stalls, err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	b, err := newBecoming(c, s.Login)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stalls.now.Store(true)
+	why := errors.New("that is enough")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, why)
+	defer cancel()
+	if _, err := b.become(ctx); !errors.Is(err, why) {
+		t.Errorf("got %v, want the cause", err)
+	}
+}
+
+// stalling is a connection that gives nothing any more from some moment on.
+type stalling struct {
+	net.Conn
+	now    atomic.Bool
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (s *stalling) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	if s.now.Load() {
+		<-s.closed
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+func (s *stalling) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return s.Conn.Close()
 }
 
 // TestSudoLeavesNothing ends a login between its two halves, and after them: the

@@ -107,7 +107,7 @@ type screen struct {
 
 	mu       sync.Mutex
 	detached bool
-	text     bytes.Buffer // the last that was shown to the driver
+	text     bytes.Buffer // the last that was shown
 }
 
 // maxShown bounds what is kept of what sudo says, in bytes.
@@ -122,15 +122,9 @@ func newScreen() *screen {
 // Write is called with what the far side prints.
 func (s *screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
-	detached := s.detached
-	if !detached {
-		s.text.Write(p)
-		s.text.Next(max(0, s.text.Len()-maxShown))
-	}
+	s.text.Write(p)
+	s.text.Next(max(0, s.text.Len()-maxShown))
 	s.mu.Unlock()
-	if detached {
-		return len(p), nil
-	}
 	if _, err := s.to.Write(p); err != nil && !errors.Is(err, io.ErrClosedPipe) { // which nobody reads any more
 		return 0, err
 	}
@@ -152,7 +146,7 @@ func (s *screen) end() (detached bool) {
 	return s.detached
 }
 
-// shown is the end of what the driver got to see; drivers drop what they have
+// shown is the end of what the terminal shows; drivers drop what they have
 // not looked at when the far side ends.
 func (s *screen) shown() string {
 	s.mu.Lock()
