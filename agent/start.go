@@ -49,7 +49,7 @@ func (a *Agent) start(ctx context.Context) error {
 		err = a.cfg.Driver.(vendors.Follower).Follow(a.setup)
 	} else if err == nil {
 		var changes []vendors.Change
-		if vendors.CheckProfile(before.Profile, a.setup.Profile) != nil { // what its maps hold goes with its set-up
+		if !a.probed && vendors.CheckProfile(before.Profile, a.setup.Profile) != nil { // what its maps hold goes with its set-up
 			a.log.WithFields(logrus.Fields{"recorded": vendors.ShortProfile(before.Profile), "profile": vendors.ShortProfile(a.setup.Profile)}).Warn("the device was set up for another profile: it is set up anew for this agent's")
 		}
 		changes, err = a.cfg.Driver.Diff(before, a.setup)
