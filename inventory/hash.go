@@ -33,8 +33,10 @@ func (f *Fleet) Hash() string {
 		w.text(host.Name)
 		w.number(uint64(host.MTU))
 		w.yes(host.CSIG)
-		w.text(host.Interface, host.NetNS)
-		w.yes(host.Local)
+		if host.Interface != "" { // fleets without probes keep their hash
+			w.text("interface", host.Interface, host.NetNS)
+			w.yes(host.Local)
+		}
 	}
 	if len(f.Policy.Retired) > 0 { // so that fleets without any keep the hash they had
 		w.text("retired")

@@ -27,6 +27,7 @@ const (
 	EventBegin    Event = "begin"    // Plan: what is going to be carried out
 	EventBefore   Event = "before"   // Device, Setup: what it had before anything of this plan
 	EventStart    Event = "start"    // Step: its device may have changed from here on
+	EventArmed    Event = "armed"    // Step: until done or undone, its device goes back by itself; Error: it cannot, and why
 	EventDone     Event = "done"     // Step: its device was read back and is as wanted
 	EventFailed   Event = "failed"   // Step, Error
 	EventGate     Event = "gate"     // Wave, Error ("" passed)
@@ -193,6 +194,7 @@ func (s *state) add(r *Record) error {
 			s.order = append(s.order, r.Step)
 		}
 		s.steps[r.Step] = r.Event
+	case EventArmed: // the step is begun, as before
 	case EventDone, EventFailed, EventUndoing, EventUndone:
 		s.steps[r.Step] = r.Event
 	case EventGate:

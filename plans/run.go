@@ -32,6 +32,8 @@ type Progress struct {
 	Device string
 	Err    error
 	Judged Judgement // of EventGate
+
+	Reverts time.Duration // of EventArmed: when the device goes back; 0: it cannot, for Err
 }
 
 // Run carries out a plan, or undoes it, and writes every step down first.
@@ -42,6 +44,10 @@ type Run struct {
 	Parallel int            // devices at once in a wave; 0: 1
 	Limit    time.Duration  // for one step; 0: a minute
 	Report   func(Progress) // nil: nobody watches; called by one goroutine at a time
+
+	// Revert is how long a device that can take a change back by itself waits
+	// for its confirmation, over a new connection; 0: no device is asked to.
+	Revert time.Duration
 
 	// StopAfter is the wave after whose gate Apply pauses; "" for none.
 	StopAfter string
@@ -192,11 +198,8 @@ func (r *Run) wave(ctx context.Context, stage *Stage, w *Wave) error {
 	}
 	err := r.each(ctx, order, func(device string) error {
 		step := byDevice[device]
-		return r.step(ctx, step, func(ctx context.Context, t Target) error {
-			if len(step.MTU) > 0 {
-				return setMTU(ctx, t, step.MTU, func(m PortMTU) int { return m.To })
-			}
-			return bring(ctx, t, step.Want)
+		return r.step(ctx, step, step.Want, func(ctx context.Context, t Target) error {
+			return setMTU(ctx, t, step.MTU, func(m PortMTU) int { return m.To })
 		}, EventStart, EventDone, stage.Name, w.Name)
 	})
 	if err != nil {
@@ -240,9 +243,9 @@ func (p *Plan) HasWave(after string) bool {
 	return false
 }
 
-// step does what is to be done with one device. A step that has begun is finished: only its
-// own limit ends it, not the end of ctx.
-func (r *Run) step(ctx context.Context, step *Step, do func(ctx context.Context, t Target) error, start, done Event, stage, wave string) error {
+// step brings one device to a setup, or its ports to an MTU. A step that has begun
+// is finished: only its own limit ends it, not the end of ctx.
+func (r *Run) step(ctx context.Context, step *Step, want vendors.Setup, mtu func(ctx context.Context, t Target) error, start, done Event, stage, wave string) error {
 	p := Progress{Stage: stage, Wave: wave, Step: step.ID, Device: step.Device}
 	if err := r.record(Record{Event: start, Step: step.ID, Device: step.Device}, p); err != nil {
 		return err
@@ -255,7 +258,17 @@ func (r *Run) step(ctx context.Context, step *Step, do func(ctx context.Context,
 			return err
 		}
 		defer t.Close()
-		return do(ctx, t)
+		if len(step.MTU) > 0 {
+			return mtu(ctx, t)
+		}
+		mark, err := r.arm(ctx, t, step, p)
+		if err == nil {
+			err = bring(ctx, t, want)
+		}
+		if err != nil || mark == "" {
+			return err
+		}
+		return r.confirm(ctx, step.Device, want, mark)
 	}()
 	if err != nil {
 		err = fmt.Errorf("device %s: %w", step.Device, err)
@@ -263,6 +276,51 @@ func (r *Run) step(ctx context.Context, step *Step, do func(ctx context.Context,
 		return errors.Join(err, r.record(Record{Event: EventFailed, Step: step.ID, Device: step.Device, Error: err.Error()}, p))
 	}
 	return r.record(Record{Event: done, Step: step.ID, Device: step.Device}, p)
+}
+
+// arm has a device take what follows back by itself, where it can, and writes
+// that down. The mark is "" where it cannot.
+func (r *Run) arm(ctx context.Context, t Target, step *Step, p Progress) (string, error) {
+	c, ok := t.(vendors.Confirmer)
+	if !ok || r.Revert == 0 {
+		return "", nil
+	}
+	mark, err := c.Arm(ctx, r.Revert)
+	p.Reverts = r.Revert
+	rec := Record{Event: EventArmed, Step: step.ID, Device: step.Device}
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		p.Reverts, p.Err, rec.Error = 0, err, err.Error()
+	case err != nil:
+		return "", fmt.Errorf("arming it to go back by itself: %w", err)
+	}
+	return mark, r.record(rec, p)
+}
+
+// confirm reads a device back over a connection of its own and has it keep what
+// it has: a change that cuts csig off is not confirmed.
+func (r *Run) confirm(ctx context.Context, device string, want vendors.Setup, mark string) error {
+	back := fmt.Errorf("it goes back by itself within %v to what it had before", r.Revert)
+	t, err := r.Open(ctx, device)
+	if err != nil {
+		return fmt.Errorf("over a new connection after the change: %w; %w", err, back)
+	}
+	defer t.Close()
+	have, err := t.Observe(ctx)
+	if err == nil {
+		err = differs(t, have, want)
+	}
+	if err != nil {
+		return fmt.Errorf("reading back over a new connection: %w; %w", err, back)
+	}
+	c, ok := t.(vendors.Confirmer)
+	if !ok {
+		return fmt.Errorf("it cannot be told to keep the change any more: %w", back)
+	}
+	if err := c.Confirm(ctx, mark); err != nil {
+		return fmt.Errorf("telling it to keep the change: %w", err)
+	}
+	return nil
 }
 
 // Rollback undoes what the journal says was begun, in the reverse order, until
@@ -300,11 +358,8 @@ func (r *Run) Rollback(ctx context.Context) error {
 			}
 			err := r.every(ctx, order, func(device string) error {
 				step := byDevice[device]
-				err := r.step(ctx, step, func(ctx context.Context, t Target) error {
-					if len(step.MTU) > 0 {
-						return setMTU(ctx, t, step.MTU, func(m PortMTU) int { return m.From })
-					}
-					return bring(ctx, t, setups[step.ID])
+				err := r.step(ctx, step, setups[step.ID], func(ctx context.Context, t Target) error {
+					return setMTU(ctx, t, step.MTU, func(m PortMTU) int { return m.From })
 				}, EventUndoing, EventUndone, stage.Name, w.Name)
 				if err != nil {
 					r.mu.Lock()

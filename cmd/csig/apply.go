@@ -19,7 +19,7 @@ import (
 type applyOptions struct {
 	fleet, journal, resume, stopAfter string
 	check, probe                      []string
-	soak, limit                       time.Duration
+	soak, limit, revert               time.Duration
 	losses                            uint64
 	parallel                          int
 	json                              bool
@@ -125,6 +125,7 @@ func addRunFlags(cmd *cobra.Command, o *applyOptions) {
 	f := cmd.Flags()
 	f.IntVar(&o.parallel, "parallel", 8, "devices of a wave to change at once")
 	f.DurationVar(&o.limit, "timeout", time.Minute, "for each step")
+	f.DurationVar(&o.revert, "revert", 30*time.Second, "a device that is driven over SSH goes back by itself when csig does not come back to it within this; 0: never")
 	addJSON(cmd, &o.json)
 }
 
@@ -238,7 +239,7 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 		show.plan, show.before = j.Plan(), j.Count(plans.EventDone)
 	}
 	run := &plans.Run{
-		Journal: j, Open: reach.open, Parallel: o.parallel, Limit: o.limit, StopAfter: o.stopAfter, Report: show.report,
+		Journal: j, Open: reach.open, Parallel: o.parallel, Limit: o.limit, Revert: o.revert, StopAfter: o.stopAfter, Report: show.report,
 		Gate: &plans.Health{Plan: j.Plan(), Fleet: fleet, Open: reach.open, Soak: o.soak, Losses: o.losses, Command: o.check,
 			Paths: paths, ProbePath: pathProber(fleet)},
 	}

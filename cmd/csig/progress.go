@@ -257,6 +257,8 @@ type progressLine struct {
 	Device string    `json:"device"`
 	Error  string    `json:"error"`
 
+	RevertsS float64 `json:"reverts_seconds,omitempty"` // of an armed device: when it goes back by itself
+
 	// Of a gate:
 	LinksProbed int             `json:"links_probed,omitempty"` // full-size frames with their tag cross them, both ways
 	NotProbed   []notProbedLine `json:"not_probed,omitempty"`
@@ -294,6 +296,7 @@ func (s *progress) report(p plans.Progress) {
 		if p.Err != nil {
 			line.Error = p.Err.Error()
 		}
+		line.RevertsS = p.Reverts.Seconds()
 		line.LinksProbed, line.Probes = p.Judged.Links, p.Judged.Paths
 		for _, u := range p.Judged.NotProbed {
 			line.NotProbed = append(line.NotProbed, notProbedLine{u.Link, u.Reason})
@@ -313,6 +316,11 @@ func (s *progress) text(p plans.Progress) string {
 	switch p.Event {
 	case plans.EventStart:
 		return fmt.Sprintf("%s  %s …", where, p.Device)
+	case plans.EventArmed:
+		if p.Err != nil {
+			return fmt.Sprintf("%s  %s cannot go back by itself: %v", where, p.Device, p.Err)
+		}
+		return fmt.Sprintf("%s  %s goes back by itself after %v unless it is reached again", where, p.Device, p.Reverts)
 	case plans.EventUndoing:
 		return fmt.Sprintf("%s  undoing %s …", where, p.Device)
 	case plans.EventDone:
@@ -341,6 +349,10 @@ func (s *progress) text(p plans.Progress) string {
 // single device is in the live block while it goes well.
 func (s *progress) summary(p *plans.Progress) string {
 	switch p.Event {
+	case plans.EventArmed:
+		if p.Err == nil {
+			return ""
+		}
 	case plans.EventStart, plans.EventUndoing, plans.EventDone, plans.EventUndone:
 		return ""
 	}

@@ -59,6 +59,8 @@ type Afar struct {
 	known      bool      // ports know what we left there
 	checked    time.Time // when the table was looked at
 	leaseUntil time.Time // what we gave the lease; zero: nothing that would have to be there
+
+	armed bool // by us, so that Remove is a part of what may be taken back
 }
 
 var _ vendors.Driver = (*Afar)(nil)
@@ -424,6 +426,11 @@ func (d *Afar) Release(ctx context.Context) error {
 // it has to be removed by csig on the switch.
 func (d *Afar) Remove(ctx context.Context) error {
 	d.synced, d.setup, d.leaseUntil = false, nil, time.Time{}
+	if !d.armed {
+		if err := d.disarm(ctx); err != nil {
+			return err
+		}
+	}
 	have, err := d.read(ctx)
 	if err != nil || !have.ours() {
 		return err

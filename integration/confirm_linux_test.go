@@ -1,0 +1,171 @@
+package integration
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/vendors/ssh/sshtest"
+)
+
+// overSSH has one of the switches driven over SSH, with a real sshd in it, and
+// csig run there.
+func (r *row) overSSH(nth int) {
+	r.t.Helper()
+	s := r.switches[nth]
+	if out, err := s.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
+		r.t.Fatalf("%v: %s", err, out)
+	}
+	d := sshtest.Start(r.t, sshtest.Options{Start: func(cmd *exec.Cmd) error { return s.Do(cmd.Start) }})
+	r.from = s // its loopback is where that sshd listens
+	text, err := os.ReadFile(r.fleet)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	netns := fmt.Appendf(nil, "{name: %s, management: {netns: /proc/%d/fd/%d}}", s.Name(), os.Getpid(), s.FD())
+	ssh := fmt.Appendf(nil, "{name: %s, address: %s, management: {ssh: {user: %s, port: %d, key: %s, known_hosts: %s}}}", s.Name(), d.Address, d.Login.User, d.Login.Port, d.Login.Key, d.Login.KnownHosts)
+	if !bytes.Contains(text, netns) {
+		r.t.Fatalf("no %s in\n%s", netns, text)
+	}
+	if err := os.WriteFile(r.fleet, bytes.Replace(text, netns, ssh, 1), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// csig is killed between a change over SSH and its confirmation: the switch goes
+// back by itself, and the journal can be resumed, or rolled back, before
+// that and after it.
+func TestLongKilledWhileArmed(t *testing.T) {
+	r := newRow(t, 3)
+	if !r.mayStrip() {
+		return
+	}
+	before := r.rulesets()
+	r.overSSH(1)
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
+	r.want(0, "apply", r.path("plan"), "--soak", "0s", "--journal", r.path("whole"))
+	done := r.rulesets()
+	r.want(0, "rollback", r.path("whole"))
+	r.wantRules(before, "after the rollback")
+
+	for _, c := range []struct {
+		name       string
+		wait, undo bool
+	}{{"resumed at once", false, false}, {"rolled back at once", false, true}, {"resumed when it has gone back", true, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			journal := r.path(c.name)
+			revert := "1h"
+			if c.wait {
+				revert = "1s"
+			}
+			r.killWhenArmed(journal, revert)
+			if c.wait {
+				for deadline := time.Now().Add(20 * time.Second); r.hasTable(1) || r.armed(t); time.Sleep(20 * time.Millisecond) {
+					if time.Now().After(deadline) {
+						t.Fatal("it does not go back")
+					}
+				}
+			}
+			if !c.undo {
+				r.want(0, "apply", "--resume", journal, "--soak", "0s")
+				r.wantRules(done, "after the resumed apply")
+			}
+			r.want(0, "rollback", journal)
+			r.wantRules(before, "after the rollback")
+			for deadline := time.Now().Add(10 * time.Second); r.armed(t); time.Sleep(20 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("the switch is still armed")
+				}
+			}
+		})
+	}
+}
+
+// armed tells whether a shell on a switch waits to put something back.
+func (r *row) armed(t *testing.T) bool {
+	t.Helper()
+	for pid, p := range processes(t) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil && p.name == "sh" && bytes.Contains(text, []byte("armed-")) && bytes.Contains(text, []byte(".csig-revert")) {
+			where, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+			if err == nil && strings.Contains(where, r.t.Name()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hasTable tells whether a switch has a table of csig's.
+func (r *row) hasTable(nth int) bool {
+	r.t.Helper()
+	out, err := r.switches[nth].Command("nft", "list", "tables", "netdev").CombinedOutput()
+	if err != nil {
+		r.t.Fatalf("%v: %s", err, out)
+	}
+	return strings.Contains(string(out), "table netdev csig\n")
+}
+
+// killWhenArmed runs apply, and kills it when s2 has the change of its step but
+// cannot be told to keep it, since nobody can log in there any more.
+func (r *row) killWhenArmed(journal, revert string) {
+	r.t.Helper()
+	cmd := r.from.Command(csig, "apply", r.path("plan"), "--soak", "0s", "--json", "--revert", revert, "--journal", journal)
+	out, in, err := os.Pipe()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer out.Close()
+	cmd.Stdout = in
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	in.Close()
+	armed := false
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		var p struct {
+			Event   string  `json:"event"`
+			Reverts float64 `json:"reverts_seconds"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &p); err != nil {
+			r.t.Fatalf("%s: %v", lines.Text(), err)
+		}
+		if p.Event == "armed" && p.Reverts > 0 {
+			armed = true
+			r.signal(cmd.Process, syscall.SIGSTOP)
+			hold := r.from.Command("nft", "-f", "-")
+			hold.Stdin = strings.NewReader("add table inet hold\nadd chain inet hold c { type filter hook input priority 0; }\nadd rule inet hold c tcp flags & (syn | ack) == syn drop\n")
+			if out, err := hold.CombinedOutput(); err != nil {
+				r.t.Fatalf("%v: %s", err, out)
+			}
+			r.signal(cmd.Process, syscall.SIGCONT)
+			for deadline := time.Now().Add(20 * time.Second); !r.hasTable(1); time.Sleep(5 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					r.t.Fatal("the change does not come")
+				}
+			}
+			r.signal(cmd.Process, syscall.SIGKILL)
+		}
+	}
+	_ = cmd.Wait() // killed
+	if !armed {
+		r.t.Fatal("it was never armed")
+	}
+	if out, err := r.from.Command("nft", "delete table inet hold").CombinedOutput(); err != nil {
+		r.t.Fatalf("%v: %s", err, out)
+	}
+}
+
+func (r *row) signal(p *os.Process, sig syscall.Signal) {
+	r.t.Helper()
+	if err := p.Signal(sig); err != nil {
+		r.t.Fatalf("%v: %v", sig, err)
+	}
+}
