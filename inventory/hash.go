@@ -33,7 +33,7 @@ func (f *Fleet) Hash() string {
 		w.text(host.Name)
 		w.number(uint64(host.MTU))
 		w.yes(host.CSIG)
-		if host.Interface != "" { // fleets without probes keep their hash
+		if host.Interface != "" || host.NetNS != "" || host.Local { // fleets without probes keep their hash
 			w.text("interface", host.Interface, host.NetNS)
 			w.yes(host.Local)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -23,12 +24,19 @@ func goesBack(t *testing.T, n *netns, want string) {
 // TestConfirm changes a switch behind sshd that goes back by itself unless the
 // change is confirmed, also when the connection is cut right after the change.
 func TestConfirm(t *testing.T) {
+	t.Run("root", func(t *testing.T) { testConfirm(t, nil) })
+}
+
+// By sudo, the terminal hangs up whatever it has started.
+func TestLongConfirmBySudo(t *testing.T) { testConfirm(t, &admin) }
+
+func testConfirm(t *testing.T, as *sshtest.Account) {
 	ctx := t.Context()
 	n, first := newPorts(t, 3)
 	second := first
 	second.Ports = append([]vendors.PortSetup(nil), first.Ports...)
 	second.Ports[1].Action = vlanrules.Passthrough
-	d := openSSH(t, n)
+	d, cut := openSSHAs(t, n, as)
 	none := n.listing()
 
 	// The connection is cut between the change and its confirmation.
@@ -39,10 +47,9 @@ func TestConfirm(t *testing.T) {
 	if err := d.Apply(ctx, first); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	cut()
 	goesBack(t, n, none)
+	_ = d.Close() // it was cut
 	if err := d.Confirm(ctx, mark); !errors.Is(err, vendors.ErrReverted) {
 		t.Errorf("confirmed too late: %v", err)
 	}
