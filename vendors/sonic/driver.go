@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/quantize"
@@ -174,8 +175,9 @@ func (d *Driver) listen(ctx context.Context) error {
 // make brings the switch to d.setup, given what was seen there, and our
 // knowledge to the switch.
 func (d *Driver) make(ctx context.Context, seen *view) error {
-	if err := d.setTPIDs(ctx, seen); err != nil {
-		return err
+	late := d.setTPIDs(ctx, seen)
+	if late != nil && len(portsOf(late)) == 0 {
+		return late
 	}
 	if err := d.define(ctx, seen); err != nil {
 		return err
@@ -186,7 +188,7 @@ func (d *Driver) make(ctx context.Context, seen *view) error {
 	if err := d.learn(ctx); err != nil {
 		return err
 	}
-	var errs []error
+	errs := []error{late}
 	for _, p := range d.setup.Ports {
 		if !seen.ports[p.Port].there {
 			errs = append(errs, &vendors.PortError{Port: p.Port, Err: errors.New("CONFIG_DB has no such port; it is programmed as soon as it appears")})
@@ -204,6 +206,12 @@ func (d *Driver) make(ctx context.Context, seen *view) error {
 	}
 	var res vendors.UpdateResult
 	return errors.Join(append(errs, d.program(ctx, fall, &res))...)
+}
+
+// portsOf are the ports whose errors an error has.
+func portsOf(err error) (ports []string) {
+	vendors.EachPort(err, func(port string, _ error) { ports = append(ports, port) })
+	return ports
 }
 
 // setTPIDs records the setup and gives ports the TPID, each noted with what it
@@ -237,11 +245,49 @@ func (d *Driver) setTPIDs(ctx context.Context, seen *view) error {
 		}
 	}
 	answers, err := d.db.Do(ctx, cmds...)
-	if err != nil {
+	if err == nil {
+		err = firstError(answers)
+	}
+	if err != nil || len(change) == 0 {
 		return err
 	}
-	return firstError(answers)
+	return d.portmgrd(ctx, change)
 }
+
+// portmgrd waits until ports' TPIDs have come through portmgrd to orchagent.
+func (d *Driver) portmgrd(ctx context.Context, changes [][]string) error {
+	var ask [][]string
+	for _, c := range changes {
+		ask = append(ask, []string{sonicdb.Appl, "HGETALL", "PORT_TABLE:" + strings.TrimPrefix(c[2], portKey(""))})
+	}
+	for end := d.cfg.Now().Add(d.cfg.Patience); ; {
+		list, err := d.hashes(ctx, ask)
+		if err != nil {
+			return err
+		}
+		var late []error
+		for i, row := range list {
+			if !sameTPID(row["tpid"], changes[i][4]) {
+				late = append(late, &vendors.PortError{Port: strings.TrimPrefix(changes[i][2], portKey("")),
+					Err: fmt.Errorf("its TPID is in CONFIG_DB, and has not come to APPL_DB for %v: is portmgrd running?", d.cfg.Patience)})
+			}
+		}
+		if len(late) == 0 || !d.cfg.Now().Before(end) {
+			return errors.Join(late...)
+		}
+		pause := time.NewTimer(portmgrdPause)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// portmgrdPause is between two looks whether portmgrd has done its work; it says
+// nothing when it has.
+const portmgrdPause = 10 * time.Millisecond
 
 // define makes the ACL table where it is not there as it has to be. One of
 // another size, too small, is taken away first with its entries, since a table

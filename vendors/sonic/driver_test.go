@@ -2,7 +2,6 @@ package sonic
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -330,11 +329,3 @@ func TestRemove(t *testing.T) {
 		t.Errorf("observed %+v, %v", have, err)
 	}
 }
-
-func portErrors(err error) map[string]error {
-	out := map[string]error{}
-	vendors.EachPort(err, func(port string, err error) { out[port] = err })
-	return out
-}
-
-var _ = errors.Is

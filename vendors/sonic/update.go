@@ -66,27 +66,42 @@ func (d *Driver) takeOver(ctx context.Context) error {
 
 // ready sees to it that we know what the switch has, and that it has our setup.
 func (d *Driver) ready(ctx context.Context, res *vendors.UpdateResult) error {
-	if d.synced && d.talk.lost() {
+	if d.talk != nil && d.talk.lost() {
 		d.hangUp() // answers may have been lost with it
+	}
+	if d.talk == nil {
+		if err := d.listen(ctx); err != nil {
+			return err
+		}
+	} else if err := d.talk.listened(ctx); err != nil {
+		d.hangUp()
+		return err
 	}
 	if d.synced && d.cfg.Now().Sub(d.checked) < recheck {
 		return nil
 	}
-	if err := d.listen(ctx); err != nil {
-		d.synced = false
-		return err
-	}
+	same := false
 	if d.synced {
-		same, err := d.unchanged(ctx)
-		if err != nil {
+		var err error
+		if same, err = d.unchanged(ctx, res); err != nil {
 			d.synced = false
 			return err
 		}
-		if same {
-			d.checked = d.cfg.Now()
-			return nil
-		}
+	} else if err := d.sync(ctx, res); err != nil || !d.synced {
+		return err
+	} else if same, err = d.unchanged(ctx, res); err != nil { // whether orchagent has what its rows say
+		d.synced = false
+		return err
 	}
+	if same {
+		d.checked = d.cfg.Now()
+		return nil
+	}
+	return d.sync(ctx, res)
+}
+
+// sync brings the switch to our setup, and our knowledge to the switch.
+func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 	d.synced = false
 	seen, err := d.look(ctx, d.setup)
 	if err != nil {
@@ -97,7 +112,10 @@ func (d *Driver) ready(ctx context.Context, res *vendors.UpdateResult) error {
 	if err != nil {
 		return err
 	}
-	if len(changes) > 0 || !seen.sure() || seen.strangers(d) {
+	if seen.strangers(d) {
+		changes = append(changes, vendors.Change{Kind: vendors.Remove, Detail: "entries in " + aclTable + " that csig does not have there"})
+	}
+	if len(changes) > 0 || !seen.sure() {
 		if d.known {
 			noteRepairs(res, changes)
 		}
@@ -108,7 +126,7 @@ func (d *Driver) ready(ctx context.Context, res *vendors.UpdateResult) error {
 	}
 	before := map[string]vlanrules.Table{}
 	for _, p := range d.ports {
-		before[p.name] = p.have
+		before[p.name] = slices.Clone(p.have)
 	}
 	wasKnown := d.known
 	if err := d.learn(ctx); err != nil {
@@ -235,7 +253,7 @@ func (d *Driver) askAgain(ctx context.Context, seen *view) error {
 
 // unchanged tells whether the rows are as we left them, and orchagent still
 // knows one of them: after a restart it knows none, whatever stands in Redis.
-func (d *Driver) unchanged(ctx context.Context) (bool, error) {
+func (d *Driver) unchanged(ctx context.Context, res *vendors.UpdateResult) (bool, error) {
 	db := sonicdb.Appl
 	if d.proof {
 		db = sonicdb.ApplState
@@ -260,6 +278,9 @@ func (d *Driver) unchanged(ctx context.Context) (bool, error) {
 			return false, nil
 		}
 	}
+	if keys, err := d.scan(ctx, db, rows+aclTable+":"); err != nil || len(keys) != len(want) {
+		return false, err
+	}
 	for range d.ports {
 		d.asked = (d.asked + 1) % len(d.ports)
 		p := d.ports[d.asked]
@@ -274,16 +295,45 @@ func (d *Driver) unchanged(ctx context.Context) (bool, error) {
 		if c.err != nil && !errors.As(c.err, &status) {
 			return false, c.err
 		}
-		if c.err != nil { // its row says what it does not have
-			answers, err := d.db.Do(ctx, []string{sonicdb.Appl, "DEL", rows + c.ops[0].key}, []string{sonicdb.ApplState, "DEL", rows + definedTable}, []string{sonicdb.Appl, "DEL", rows + definedTable})
-			if err == nil {
-				err = firstError(answers)
-			}
-			return false, err
+		if c.err != nil {
+			return false, d.confirmTable(ctx, res)
 		}
 		break
 	}
 	return true, nil
+}
+
+// confirmTable asks orchagent to define our table again. It refuses where it has
+// it, since a definition cannot change; else it has just made it anew, and every
+// row of an entry lies.
+func (d *Driver) confirmTable(ctx context.Context, res *vendors.UpdateResult) error {
+	seen, err := d.look(ctx)
+	if err != nil {
+		return err
+	}
+	def, ok := seen.definition()
+	if !ok {
+		return nil // sync makes it
+	}
+	c := &chain{ops: []rowOp{{definedTable, def.fields()}}}
+	if err := d.run(ctx, []*chain{c}); err != nil {
+		return err
+	}
+	if c.err != nil {
+		return nil
+	}
+	if d.known {
+		noteRepairs(res, []vendors.Change{{Kind: vendors.Create, Detail: "the ACL table was gone: orchagent was started again"}})
+	}
+	gone := [][]string{{sonicdb.Appl, "EXISTS", rows + definedTable}}
+	for _, key := range seen.entryKeys() {
+		gone = append(gone, []string{sonicdb.Appl, "DEL", rows + key}, []string{sonicdb.ApplState, "DEL", rows + key})
+	}
+	answers, err := d.db.Do(ctx, gone...)
+	if err != nil {
+		return err
+	}
+	return firstError(answers)
 }
 
 func sameFields(row map[string]string, fields []string) bool {

@@ -37,6 +37,7 @@ type asic struct {
 	tables  map[string]*table
 	full    int // entries it has room for, over all tables
 	entries int
+	changes int // operations that did something
 }
 
 type table struct {
@@ -76,7 +77,10 @@ func (s *Switch) EgressAll(port string, tags []quantize.TCI) []quantize.TCI {
 // add takes an entry, or says with a status why not.
 func (a *asic) add(t *table, key string, e *entry) (status, why string) {
 	if old := t.entries[key]; old != nil {
-		*old = *e
+		if *old != *e {
+			*old = *e
+			a.changes++
+		}
 		return success, ""
 	}
 	for _, o := range t.entries {
@@ -92,6 +96,7 @@ func (a *asic) add(t *table, key string, e *entry) (status, why string) {
 	}
 	t.entries[key] = e
 	a.entries++
+	a.changes++
 	return success, ""
 }
 

@@ -150,7 +150,7 @@ func (s *Switch) Hold(hold bool) {
 	}
 }
 
-// Ops is how many operations the ASIC has had.
+// Ops is how many operations have changed the ASIC.
 func (s *Switch) Ops() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,12 +212,12 @@ func (s *Switch) drain() {
 	defer c.Close()
 	for {
 		s.mu.Lock()
-		hold := s.hold
-		s.mu.Unlock()
-		if hold {
+		if s.hold {
+			s.mu.Unlock()
 			return
 		}
 		list, err := redis.Values(pop.Do(c, "P4RT_TABLE_KEY_SET", "P4RT_TABLE_DEL_SET", "P4RT_TABLE:"))
+		s.mu.Unlock()
 		if err != nil || len(list) == 0 {
 			return
 		}
@@ -256,10 +256,12 @@ func (s *Switch) process(key string, words []string) (status, why string) {
 		}
 	}
 	s.asic.mu.Lock()
+	before := s.asic.changes
 	status, why = s.asic.process(key, row, s.ports)
+	changes := s.asic.changes - before
 	s.asic.mu.Unlock()
 	s.mu.Lock()
-	s.ops++
+	s.ops += changes
 	if status != success {
 		s.errors = append(s.errors, fmt.Sprintf("%s: %s %s", key, status, why))
 	}
@@ -300,6 +302,7 @@ func (a *asic) process(key string, row map[string]string, ports map[string]bool)
 	}
 	delete(t.entries, canonical)
 	a.entries--
+	a.changes++
 	return success, ""
 }
 
@@ -312,6 +315,7 @@ func (a *asic) defineTable(name string, row map[string]string) (status, why stri
 		return invalid, fmt.Sprintf("ACL table referenced by other objects (ref_count = %d)", len(t.entries))
 	case row == nil:
 		delete(a.tables, name)
+		a.changes++
 		return success, ""
 	case t != nil:
 		return unimplemented, "All attributes in sai_acl_table_attr_t are CREATE_ONLY."
@@ -321,6 +325,7 @@ func (a *asic) defineTable(name string, row map[string]string) (status, why stri
 		return invalid, err.Error()
 	}
 	a.tables[name] = t
+	a.changes++
 	return success, ""
 }
 

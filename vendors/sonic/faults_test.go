@@ -1,0 +1,475 @@
+package sonic
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/sonic/sonictest"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+var releases = []sonictest.Release{sonictest.R202311, sonictest.R202405, sonictest.R202511}
+
+func eachRelease(t *testing.T, f func(t *testing.T, release sonictest.Release)) {
+	for _, r := range releases {
+		t.Run([]string{"202311", "202405", "202511", "202605"}[r], func(t *testing.T) { f(t, r) })
+	}
+}
+
+func portErrors(err error) map[string]error {
+	out := map[string]error{}
+	vendors.EachPort(err, func(port string, err error) { out[port] = err })
+	return out
+}
+
+// clean wants the rows in Redis to be the ASIC's entries, and nothing to wait.
+func (l *lab) clean() {
+	l.t.Helper()
+	all, _ := l.sw.Entries("")
+	if rows := l.sw.Redis.Keys(0, "P4RT_TABLE:"+aclTable+":*"); len(rows) != all {
+		l.t.Errorf("%d rows in APPL_DB for %d entries", len(rows), all)
+	}
+	if left := append(l.sw.Redis.Keys(0, "_P4RT*"), l.sw.Redis.Keys(0, "P4RT_TABLE_*_SET")...); len(left) > 0 {
+		l.t.Errorf("left waiting: %v", left)
+	}
+}
+
+// TestRefusal: an operation that fails half-way is taken back for its port, the
+// others are done, and the next update does what was left.
+func TestRefusal(t *testing.T) {
+	eachRelease(t, func(t *testing.T, release sonictest.Release) {
+		l := newLab(t, release, "Ethernet0", "Ethernet4")
+		l.apply(setupOf(quantize.Draft00, "Ethernet0", "Ethernet4"))
+		l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}, vendors.PortUpdate{Port: "Ethernet4", Intents: intents(6, 21, 10, 11)})
+		for nth := range 8 {
+			seen := 0
+			l.sw.Refuse = func(key string, _ bool) string {
+				if strings.Contains(key, "Ethernet0") {
+					if seen++; seen == nth+1 {
+						return "SWSS_RC_UNKNOWN"
+					}
+				}
+				return ""
+			}
+			us := []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(7, 10, 21, 20)}, {Port: "Ethernet4", Intents: intents(8, uint8(nth), 21, 20)}}
+			l.expect(us)
+			res, err := l.Update(t.Context(), us, time.Second)
+			l.sw.Refuse = nil
+			var status *StatusError
+			if got := portErrors(err); seen > nth && (len(got) != 1 || !errors.As(got["Ethernet0"], &status) || status.Status != "SWSS_RC_UNKNOWN" || !res.Leased) {
+				t.Fatalf("operation %d refused: %+v, %v", nth, res, err)
+			}
+			if seen > nth {
+				l.keeps("Ethernet0")
+			}
+			l.exact()
+			l.clean()
+			l.update(us...)
+			l.clean()
+			l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)})
+		}
+	})
+}
+
+// TestFull: in an ASIC without room for all, the ports with the worst news have
+// their change, the others keep what they had, and nobody has half of one.
+func TestFull(t *testing.T) {
+	eachRelease(t, func(t *testing.T, release sonictest.Release) {
+		var names []string
+		for i := range 8 {
+			names = append(names, fmt.Sprintf("Ethernet%d", 4*i))
+		}
+		l := newLab(t, release, names...)
+		s := setupOf(quantize.Draft00, names...)
+		s.Signals = s.Signals[:1]
+		l.apply(s)
+		var us []vendors.PortUpdate
+		for _, n := range names { // one entry each
+			us = append(us, vendors.PortUpdate{Port: n, Intents: intents(5, 15)})
+		}
+		l.update(us...)
+		if n, _ := l.sw.Entries(""); n != len(names) {
+			t.Fatalf("%d entries", n)
+		}
+		l.sw.SetRoom(8 + 2*5 + 4) // two whole changes, and one that is small
+		us = us[:0]
+		for i, n := range names {
+			us = append(us, vendors.PortUpdate{Port: n, Intents: intents(5, uint8(7-i))}) // the last ones are the worst
+		}
+		l.expect(us)
+		res, err := l.Update(t.Context(), us, time.Second)
+		got := portErrors(err)
+		if !res.Leased || len(got) == 0 || len(got) == len(names) {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		for _, n := range []string{"Ethernet28", "Ethernet24"} {
+			if got[n] != nil {
+				t.Errorf("%s has the worst news: %v", n, got[n])
+			}
+		}
+		for port, err := range got {
+			if !errors.Is(err, ErrFull) {
+				t.Errorf("%s: %v", port, err)
+			}
+			l.keeps(port)
+		}
+		l.exact()
+		l.clean()
+		t.Logf("%d of %d ports have their change", len(names)-len(got), len(names))
+		// The same again changes nothing; with room, the rest is done.
+		if _, err := l.Update(t.Context(), us, time.Second); len(portErrors(err)) != len(got) {
+			t.Errorf("again: %v", err)
+		}
+		l.exact()
+		l.sw.SetRoom(1000)
+		l.update(us...)
+		l.clean()
+	})
+}
+
+// TestSilence: what orchagent does not fetch in time is taken back; what it
+// fetched and said nothing about is looked up.
+func TestSilence(t *testing.T) {
+	eachRelease(t, func(t *testing.T, release sonictest.Release) {
+		l := newLab(t, release, "Ethernet0", "Ethernet4")
+		l.patience = 200 * time.Millisecond
+		l.open()
+		l.apply(setupOf(quantize.Draft00, "Ethernet0", "Ethernet4"))
+		old := []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}, {Port: "Ethernet4", Intents: intents(6, 21, 10, 11)}}
+		l.update(old...)
+		us := []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(7, 10, 21, 20)}, {Port: "Ethernet4", Intents: intents(8, 9, 21, 20)}}
+
+		l.sw.Hold(true)
+		l.expect(us)
+		res, err := l.Update(t.Context(), us, time.Second)
+		if got := portErrors(err); len(got) != 2 || !errors.Is(got["Ethernet0"], ErrSilent) || !res.Leased {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		l.keeps("Ethernet0")
+		l.keeps("Ethernet4")
+		l.exact()
+		l.clean()
+		l.sw.Hold(false) // nothing of it is carried out late
+		l.exact()
+		l.update(us...)
+
+		l.expect(old)
+		l.sw.Mute = func(key string) bool { return strings.Contains(key, "Ethernet0") }
+		_, err = l.Update(t.Context(), old, time.Second)
+		l.sw.Mute = nil
+		if got := portErrors(err); len(got) != 1 || !errors.Is(got["Ethernet0"], ErrSilent) {
+			t.Fatalf("mute: %v", err)
+		}
+		l.keeps("Ethernet0") // or something between that and the new
+		l.update(old...)
+		l.clean()
+	})
+}
+
+// TestOrchagentRestart: after a restart of the swss container, and of orchagent
+// alone, the table and every entry are made anew.
+func TestOrchagentRestart(t *testing.T) {
+	eachRelease(t, func(t *testing.T, release sonictest.Release) {
+		for name, restart := range map[string]func(sw *sonictest.Switch){
+			"container": (*sonictest.Switch).Restart,
+			"alone":     func(sw *sonictest.Switch) { sw.Stop(); sw.Forget(); sw.Start() }, // the rows stay, and lie
+		} {
+			t.Run(name, func(t *testing.T) {
+				l := newLab(t, release, "Ethernet0")
+				now := time.Now()
+				l.cfg.Now = func() time.Time { return now }
+				s := setupOf(quantize.Draft00, "Ethernet0")
+				l.apply(s)
+				u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
+				l.update(u)
+				l.loose = true // the ASIC is empty meanwhile, and tags pass
+				restart(l.sw)
+				now = now.Add(recheck)
+				res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
+				if err != nil || !res.Leased || res.Repaired == "" {
+					t.Fatalf("%+v, %v; refused %v", res, err, l.sw.Refusals())
+				}
+				l.exact()
+				l.clean()
+				if have, err := l.Observe(t.Context()); err != nil || have.Damaged != "" {
+					t.Errorf("%+v, %v", have, err)
+				}
+			})
+		}
+	})
+}
+
+// TestRedisRestart: with Redis all data is lost, as at a boot.
+func TestRedisRestart(t *testing.T) {
+	l := newLab(t, sonictest.R202311, "Ethernet0")
+	l.apply(setupOf(quantize.Draft00, "Ethernet0"))
+	u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
+	l.update(u)
+	l.loose = true
+	l.sw.Redis.Stop()
+	l.sw.Stop()
+	if res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second); err == nil || res.Leased {
+		t.Fatalf("without Redis: %+v, %v", res, err)
+	}
+	l.sw.Forget()
+	l.sw.Redis.Start()
+	// Redis is up, and swss not yet.
+	if res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second); !errors.Is(err, ErrSilent) || res.Leased {
+		t.Fatalf("without orchagent: %+v, %v", res, err)
+	}
+	l.sw.Boot()
+	res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
+	if err != nil || !res.Leased {
+		t.Fatalf("%+v, %v; refused %v", res, err, l.sw.Refusals())
+	}
+	l.exact()
+	if got := l.sw.Redis.Hash(4, "PORT|Ethernet0")["tpid"]; got != "0x88a8" {
+		t.Errorf("TPID %q", got)
+	}
+}
+
+// TestRepair: what somebody changes in our table is put right, and said.
+func TestRepair(t *testing.T) {
+	l := newLab(t, sonictest.R202311, "Ethernet0", "Ethernet4")
+	now := time.Now()
+	l.cfg.Now = func() time.Time { return now }
+	l.apply(setupOf(quantize.Draft00, "Ethernet0"))
+	u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
+	l.update(u)
+	key := entryKey("Ethernet0", &l.ports[0].have[0])
+	l.loose = true
+	for name, harm := range map[string]rowOp{
+		"an entry is deleted":          {key: key},
+		"an entry is changed":          {key, []string{"action", setAction, paramVID, "0x7ff"}},
+		"an entry of another port":     {entryKey("Ethernet4", &l.ports[0].have[0]), entryFields(&l.ports[0].have[0])},
+		"an entry that csig never has": {aclTable + `:{"match/out_port":"Ethernet0","match/vlan_id":"0x001&0x001","priority":3}`, []string{"action", setAction, paramVID, "0x7ff"}},
+	} {
+		sub, err := l.db.Subscribe(t.Context(), responses, "APPL_DB")
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers, err := l.db.Do(t.Context(), setRows(l.talk.channel, []rowOp{harm})...)
+		if err == nil {
+			err = firstError(answers)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-sub.C // somebody's agent, not ours, waits for its answer
+		sub.Close()
+		now = now.Add(recheck)
+		// The subscription has to be gone at the server, too.
+		for end := time.Now().Add(5 * time.Second); ; {
+			res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
+			if err == nil && res.Repaired != "" {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: %+v, %v; refused %v", name, res, err, l.sw.Refusals())
+			}
+			now = now.Add(recheck)
+		}
+		l.exact()
+		l.clean()
+		if _, n := l.sw.Entries("Ethernet4"); n != 0 {
+			t.Errorf("%s: %d entries of another port", name, n)
+		}
+	}
+}
+
+// TestNotOurs: csig does not write where nobody reads, nor beside another writer.
+func TestNotOurs(t *testing.T) {
+	s := setupOf(quantize.Draft00, "Ethernet0")
+	t.Run("ZeroMQ", func(t *testing.T) {
+		l := newLab(t, sonictest.R202605, "Ethernet0")
+		var perm *vendors.PermanentError
+		if err := l.Apply(t.Context(), s); !errors.As(err, &perm) || !strings.Contains(err.Error(), "ZeroMQ") {
+			t.Errorf("%v", err)
+		}
+		f, err := l.Probe(t.Context())
+		if err != nil || f.Update.Level != vlanrules.Refused || !strings.Contains(f.Update.Reason, "202605") {
+			t.Errorf("%+v, %v", f.Update, err)
+		}
+		l.clean()
+		if got := l.sw.Redis.Hash(4, "PORT|Ethernet0")["tpid"]; got != "" {
+			t.Errorf("TPID %q", got)
+		}
+	})
+	t.Run("p4rt_app", func(t *testing.T) {
+		l := newLab(t, sonictest.R202311, "Ethernet0")
+		c, err := redis.Dial("unix", l.sw.Redis.Socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		ps := redis.PubSubConn{Conn: c}
+		if err := ps.Subscribe(responses); err != nil {
+			t.Fatal(err)
+		}
+		ps.Receive()
+		var perm *vendors.PermanentError
+		if err := l.Apply(t.Context(), s); !errors.As(err, &perm) || !strings.Contains(err.Error(), "p4rt_app") {
+			t.Errorf("%v", err)
+		}
+		l.clean()
+	})
+	t.Run("two of csig", func(t *testing.T) {
+		l := newLab(t, sonictest.R202311, "Ethernet0")
+		l.apply(s)
+		other := Open(Config{Redis: clientOf(l.sw.Redis)})
+		defer other.Close()
+		if err := other.Apply(t.Context(), s); err == nil || !strings.Contains(err.Error(), "another csig") {
+			t.Errorf("%v", err)
+		}
+		if have, err := other.Observe(t.Context()); err != nil || have.TPID != s.TPID { // looking is free
+			t.Errorf("%+v, %v", have, err)
+		}
+	})
+}
+
+// TestTableRefused: a SAI without such a table is a refusal with its words, and
+// leaves the ports' TPIDs to be taken back.
+func TestTableRefused(t *testing.T) {
+	l := newLab(t, sonictest.R202311, "Ethernet0")
+	l.sw.Refuse = func(key string, del bool) string {
+		if strings.HasPrefix(key, definitions) && !del {
+			return "SWSS_RC_UNIMPLEMENTED"
+		}
+		return ""
+	}
+	var perm *vendors.PermanentError
+	err := l.Apply(t.Context(), setupOf(quantize.Draft00, "Ethernet0"))
+	if !errors.As(err, &perm) || !strings.Contains(err.Error(), "SWSS_RC_UNIMPLEMENTED") {
+		t.Fatalf("%v", err)
+	}
+	if err := l.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.sw.Redis.Hash(4, "PORT|Ethernet0")["tpid"]; got != "0x8100" {
+		t.Errorf("TPID %q", got)
+	}
+	if left := l.sw.Redis.Keys(0, "*CSIG*"); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestMissingPort: a port that CONFIG_DB does not have is its own error, and is
+// programmed when it appears.
+func TestMissingPort(t *testing.T) {
+	l := newLab(t, sonictest.R202311, "Ethernet0", "Ethernet4")
+	now := time.Now()
+	l.cfg.Now = func() time.Time { return now }
+	row := l.sw.Redis.Hash(4, "PORT|Ethernet4")
+	l.sw.Redis.Do(4, "DEL", "PORT|Ethernet4")
+	s := setupOf(quantize.Draft00, "Ethernet0", "Ethernet4")
+	err := l.Apply(t.Context(), s)
+	var pe *vendors.PortError
+	if got := portErrors(err); len(got) != 1 || got["Ethernet4"] == nil || !errors.As(err, &pe) {
+		t.Fatalf("%v", err)
+	}
+	us := []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}, {Port: "Ethernet4", Intents: intents(6, 21, 10, 11)}}
+	l.loose = true
+	l.expect(us)
+	res, err := l.Update(t.Context(), us, time.Second)
+	if got := portErrors(err); len(got) != 1 || got["Ethernet4"] == nil || !res.Leased {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	for f, v := range row {
+		l.sw.Redis.Do(4, "HSET", "PORT|Ethernet4", f, v)
+	}
+	if err := l.Apply(t.Context(), s); err != nil { // the agent tries its set-up again each second
+		t.Fatal(err)
+	}
+	l.update(us...)
+}
+
+// TestSetupChanges goes through random setups, as the driver finds them and as it
+// knows them: after each, the switch does what a fresh one would.
+func TestSetupChanges(t *testing.T) {
+	eachRelease(t, func(t *testing.T, release sonictest.Release) {
+		all := []string{"Ethernet0", "Ethernet4", "Ethernet8", "Ethernet12"}
+		l := newLab(t, release, all...)
+		rnd := rand.New(rand.NewPCG(2, uint64(release)))
+		for range 25 {
+			s := vendors.Setup{TPID: tpids[rnd.IntN(3)], Layout: quantize.Layout(rnd.IntN(2)), OnStale: "conservative"}
+			if rnd.IntN(3) == 0 {
+				s.OnStale = "passthrough"
+			}
+			s.Signals = quantize.Signals[:1+rnd.IntN(3)]
+			for _, p := range all {
+				if rnd.IntN(4) > 0 {
+					s.Ports = append(s.Ports, vendors.PortSetup{Port: p, Action: vlanrules.Action(rnd.IntN(2))})
+				}
+			}
+			if rnd.IntN(2) == 0 {
+				l.open()
+			}
+			have, err := l.Observe(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			changes, err := l.Diff(have, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.mu.Lock()
+			l.loose, l.layout = true, s.Layout
+			l.mu.Unlock()
+			if err := l.Apply(t.Context(), s); err != nil {
+				t.Fatalf("%+v: %v; refused %v", s, err, l.sw.Refusals())
+			}
+			l.mu.Lock()
+			l.loose = false
+			old := l.now
+			l.now, l.was = map[string][]vlanrules.Intent{}, map[string][]vlanrules.Intent{}
+			var us []vendors.PortUpdate
+			for _, p := range all {
+				l.now[p] = nil
+				if i := indexOf(s, p); i >= 0 && s.Ports[i].Action == vlanrules.Update {
+					l.now[p] = fallback(&s)
+					if len(changes) == 0 || have.TPID != 0 && describe(&have) == describe(&s) && indexOf(have, p) >= 0 && have.Ports[indexOf(have, p)].Action == vlanrules.Update && tableSize(&have) >= tableSize(&s) {
+						l.now[p] = old[p] // undisturbed
+					}
+					us = append(us, vendors.PortUpdate{Port: p, Intents: intents(uint16(1+rnd.IntN(9)), uint8(rnd.IntN(32)), uint8(rnd.IntN(32)), uint8(rnd.IntN(32)))[:len(s.Signals)]})
+				}
+				l.was[p] = l.now[p]
+			}
+			l.mu.Unlock()
+			l.exact()
+			l.clean()
+			if again, err := l.Observe(t.Context()); err != nil {
+				t.Fatal(err)
+			} else if changes, err := l.Diff(again, s); err != nil || len(changes) > 0 {
+				t.Fatalf("after Apply: %+v, %v", changes, err)
+			}
+			if len(us) > 0 {
+				l.update(us...)
+			}
+		}
+		if err := l.Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range all {
+			if got := l.sw.Redis.Hash(4, "PORT|"+p)["tpid"]; got != "" && got != "0x8100" {
+				t.Errorf("%s: TPID %q", p, got)
+			}
+		}
+	})
+}
+
+func indexOf(s vendors.Setup, port string) int {
+	for i := range s.Ports {
+		if s.Ports[i].Port == port {
+			return i
+		}
+	}
+	return -1
+}
