@@ -78,6 +78,7 @@ func TestServe(t *testing.T) {
 	for _, shell := range [][]string{{"sh"}, {"bash"}, {"bash", "--posix"}, {"busybox", "sh"}} {
 		t.Run(strings.Join(shell, " "), func(t *testing.T) {
 			cmd := exec.Command(shell[0], append(shell[1:], "-c", `exec 9>&1; IFS= read -r s && eval "$s"`)...)
+			cmd.Env = []string{"PATH=/usr/bin:/bin"} // what people have on theirs is no part of the test
 			in, err := cmd.StdinPipe()
 			if err != nil {
 				t.Fatal(err)
