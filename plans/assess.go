@@ -230,13 +230,14 @@ func (a *assessor) find(severity, device, port, format string, args ...any) {
 func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 	d.dev, d.seen = dev, seen
 	a.decide(d)
+	update := seen.Facts.Updates(a.fleet.Profile.TPID)
 	if seen.Err != nil && !a.offline && d.level.Support != LevelUnknown {
 		a.find(SeverityWarning, dev.Name, "", "it was not asked, so this is what is known without: %v", seen.Err)
 	}
 	out := AssessedDevice{
 		Device: dev.Name, Platform: dev.Platform, Via: seen.Via, Basis: seen.Basis,
 		Level: d.level.Support.String(), Reason: d.level.Reason, Support: a.support(d),
-		Driver: seen.NoDriver, Update: seen.capability(&seen.Facts.Update), Strip: seen.capability(&seen.Facts.Strip), Lease: seen.capability(&seen.Facts.Lease),
+		Driver: seen.NoDriver, Update: seen.capability(&update), Strip: seen.capability(&seen.Facts.Strip), Lease: seen.capability(&seen.Facts.Lease),
 		Ports: []AssessedPorts{}, Notes: append([]string{}, seen.Facts.Notes...),
 	}
 	if d.level.Support == inventory.LevelSoftware {
@@ -311,7 +312,7 @@ func (a *assessor) decide(d *assessed) {
 			}
 		}
 		d.level = own
-		through := seen.Facts.Forwards(a.fleet.Profile.TPID)
+		through, update := seen.Facts.Forwards(a.fleet.Profile.TPID), seen.Facts.Updates(a.fleet.Profile.TPID)
 		native := &seen.Facts.Traits.Native
 		switch {
 		case asserted == inventory.LevelAuto:
@@ -320,11 +321,11 @@ func (a *assessor) decide(d *assessed) {
 			a.find(SeverityWarning, dev.Name, "", "the fleet file says that its level is native: csig cannot tell whether it is set up so, with the domain's profile; what its platform has: %s", native.Is)
 		case asserted == inventory.LevelNative:
 			a.find(SeverityWarning, dev.Name, "", "the fleet file says that its level is native: csig cannot tell whether that is so; by rules of csig it would be %s", found.Support)
-		case asserted == inventory.LevelPassthrough && seen.Facts.Update.Level == vlanrules.Refused && through.Level == vlanrules.Degraded:
+		case asserted == inventory.LevelPassthrough && update.Level == vlanrules.Refused && through.Level == vlanrules.Degraded:
 			a.find(SeverityWarning, dev.Name, "", "taken as passthrough, as the fleet file says; csig cannot see whether it is: %s", through.Reason)
 		case rank(asserted) > rank(found.Support):
 			if asserted == inventory.LevelSoftware {
-				found.Reason = seen.Facts.Update.Reason
+				found.Reason = update.Reason
 			}
 			d.level = Level{found.Support, fmt.Sprintf("the fleet file says %s, but: %s", asserted, found.Reason)}
 			a.find(SeverityError, dev.Name, "", "the fleet file says that its level is %s, and it is %s: %s; correct level", asserted, found.Support, found.Reason)

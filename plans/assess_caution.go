@@ -51,17 +51,17 @@ func (a *assessor) caution(d *assessed) {
 		check("hashing (ECMP, LAG) does not take in the VID or PCP, which would reorder flows, and still sees the IP header behind the tag; so do ECN marking, DSCP, ACLs and PFC")
 		check("the VLAN that a frame is bridged in, and MAC learning, do not follow the VID of the tag; the tag survives routing")
 		return
-	case t.ForVLAN(tpid):
+	case t.ForVLAN(tpid), t.TPIDs.Is.AsVLAN && d.level.Support == inventory.LevelSoftware: // csig sets it
 		a.asVLAN(d, warn, check)
 	case t.Native.Is == "" || !t.Parses.Is:
 		text := ""
 		if t.Routed.Known() && !t.Routed.Is {
 			text = "; it bridges tagged frames, and routes none"
 		}
-		warn("it does not look behind TPID 0x%04x: hashes over IP addresses and ports (ECMP, LAG, RPS) see only MAC addresses, and ECN marks, DSCP, PFC and filters of IP fields do not take in tagged frames%s", tpid, text)
-		if d.seen.NoDriver != "" && t.Independent.Known() && !t.Independent.Is && t.TPIDs.Is.Takes(tpid) {
-			warn("so it is while 0x%04x is not set as a TPID of its: then the tag's VID, which is the signal, would choose the VLAN that frames are bridged in", tpid)
+		if t.TPIDs.Is.AsVLAN && t.Independent.Known() && !t.Independent.Is && t.TPIDs.Is.Takes(tpid) {
+			text += "; were that set as a TPID of its, the tag's VID, which is the signal, would choose the VLAN that frames are bridged in"
 		}
+		warn("it does not look behind TPID 0x%04x: hashes over IP addresses and ports (ECMP, LAG, RPS) see only MAC addresses, and ECN marks, DSCP, PFC and filters of IP fields do not take in tagged frames%s", tpid, text)
 	}
 	if t.Loses.Is.Has(vendors.FieldDEI) {
 		warn("a tag's R (DEI) is lost on the way through it: %s", t.Loses.From)
@@ -98,6 +98,8 @@ func (a *assessor) asVLAN(d *assessed, warn func(string, ...any), check func(str
 		warn("the PCP chooses the queue, or is remarked, unless that is switched off: it says which signal a tag asks for")
 	}
 	switch {
+	case t.Independent.Known() && !t.Independent.Is:
+		warn("it takes 0x%04x for a VLAN tag's TPID, and the tag's VID, which is the signal, chooses the VLAN that frames are bridged in (%s: %s)", tpid, t.Independent.Mark, t.Independent.From)
 	case !t.Independent.Known() || !t.Learning.Known():
 		check("the VLAN that a frame is bridged in, and MAC learning, do not follow the VID of the tag")
 	case !t.Independent.Sure():

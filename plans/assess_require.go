@@ -155,9 +155,9 @@ func (a *assessor) link(g *gather, d *assessed, j int, peer inventory.Peer) {
 			return
 		}
 		key := requirementKey{rule: RuleStripDiscard, force: "MUST", what: "strip the tag", section: forwarding}
-		key.why = fmt.Sprintf("%s discards frames with a tag: %s", q.dev.Name, q.level.Reason)
+		key.why = fmt.Sprintf("frames with a tag are discarded at %s: %s", q.dev.Name, q.level.Reason)
 		if q.level.Support == LevelUnknown {
-			key.why = fmt.Sprintf("what %s does with a tag is not known", q.dev.Name)
+			key.why = fmt.Sprintf("what becomes of a tag at %s is not known", q.dev.Name)
 		}
 		a.strip(g, d, key, p.Name, peer, strips)
 		return

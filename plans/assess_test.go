@@ -52,7 +52,7 @@ func TestLevels(t *testing.T) {
 		"promised":   {basis: BasisPlatform, want: "software", reason: "devices of its platform take the rules"},
 		"no tags, unless": {
 			basis: BasisPlatform, facts: vendors.Facts{Update: refused("no"), Through: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "only if bridged"}},
-			want: "discard", reason: "only if bridged", supported: "compact [] [abw] discard",
+			want: "discard", reason: "only if bridged; where it does forward them, give it its level, passthrough or native, with the reason", supported: "compact [] [abw] discard",
 		},
 		"told that it is so": {
 			basis: BasisPlatform, level: asserted("passthrough"), facts: vendors.Facts{Update: refused("no"), Through: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "only if bridged"}},
@@ -68,6 +68,10 @@ func TestLevels(t *testing.T) {
 		},
 		"another TPID's VID chooses the VLAN": {
 			basis: BasisPlatform, facts: vendors.Facts{Update: refused("no"), Traits: bridgesBy(0x8100, true, true)}, want: "passthrough", reason: "no",
+		},
+		"a TPID that it cannot be given": {
+			basis: BasisPlatform, facts: vendors.Facts{Traits: vendors.Traits{TPIDs: vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8}}, vendors.Source{Mark: vendors.Read, From: "a book"})}},
+			want: "passthrough", reason: "it takes the TPIDs 0x8100, 0x88a8, and the domain's is 0x9900",
 		},
 		"a driver, and another TPID's VID": {
 			basis: BasisPlatform, facts: vendors.Facts{Traits: bridgesBy(0x9900, true, true)}, want: "software", reason: "devices of its platform take the rules",
@@ -453,12 +457,15 @@ func TestCautions(t *testing.T) {
 			[]string{"tagged frames; it bridges tagged frames, and routes none"}},
 		"another TPID, native": {0x9900, BasisPlatform, inventory.LevelNative, "", harmless(func(t *vendors.Traits) { t.Native = vendors.That("all", book) }),
 			[]string{"its level is native"}},
+		"a TPID that csig sets": {0x9900, BasisPlatform, "", "", harmless(func(t *vendors.Traits) {
+			t.Independent.Is, t.TPIDs = false, vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x9900}, AsVLAN: true}, book)
+		}), []string{"it takes 0x9900 for a VLAN tag's TPID, and the tag's VID, which is the signal, chooses the VLAN that frames are bridged in (read: a book)"}},
 		"another TPID, that somebody may set": {0x9900, BasisPlatform, "", "no driver", harmless(func(t *vendors.Traits) {
-			t.Independent.Is, t.TPIDs = false, vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x9900}}, book)
-		}), []string{"it does not look behind TPID 0x9900", "so it is while 0x9900 is not set"}},
+			t.Independent.Is, t.TPIDs = false, vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x9900}, AsVLAN: true}, book)
+		}), []string{"tagged frames; were that set as a TPID of its, the tag's VID"}},
 		"another TPID, that nobody can set": {0x9900, BasisPlatform, "", "no driver", harmless(func(t *vendors.Traits) {
-			t.Independent.Is, t.TPIDs = false, vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x9100}}, book)
-		}), []string{"it does not look behind TPID 0x9900"}},
+			t.Independent.Is, t.TPIDs = false, vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x9100}, AsVLAN: true}, book)
+		}), []string{"filters of IP fields do not take in tagged frames"}},
 		"harmless": {0x88a8, BasisProbe, "", "", harmless(func(*vendors.Traits) {}), nil},
 		"hashes the VID": {0x88a8, BasisProbe, "", "", harmless(func(t *vendors.Traits) { t.Hash.Is = vendors.Fields{vendors.FieldVID, vendors.FieldPCP} }),
 			[]string{"take in the VID: flows may be reordered when S changes"}},

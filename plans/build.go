@@ -112,14 +112,17 @@ type Level struct {
 // only under a condition, it discards them until the fleet file says that the
 // condition is met.
 func LevelOf(d *inventory.Device, facts *vendors.Facts, tpid uint16) Level {
-	through := facts.Forwards(tpid)
+	through, update := facts.Forwards(tpid), facts.Updates(tpid)
 	switch {
 	case d.Level.Support != inventory.LevelAuto:
 		return Level{d.Level.Support, cmp.Or(d.Level.Reason, "asserted in the fleet file")}
-	case facts.Update.Level != vlanrules.Refused:
-		return Level{inventory.LevelSoftware, facts.Update.Reason}
+	case update.Level != vlanrules.Refused:
+		return Level{inventory.LevelSoftware, update.Reason}
 	case through.Level == vlanrules.Full:
-		return Level{inventory.LevelPassthrough, facts.Update.Reason}
+		return Level{inventory.LevelPassthrough, update.Reason}
+	}
+	if through.Level == vlanrules.Degraded {
+		through.Reason += "; where it does forward them, give it its level, passthrough or native, with the reason"
 	}
 	return Level{inventory.LevelDiscard, through.Reason}
 }
@@ -239,8 +242,8 @@ func (b *builder) judge(n *node) {
 	}
 	b.retired(n)
 	b.canStripOthers(n, &n.want, "the profile's retired TPIDs")
-	if n.level.Support == inventory.LevelSoftware && n.seen.Facts.Update.Level == vlanrules.Refused {
-		b.find(SeverityError, n, "", "the fleet file says that its level is software, but it cannot do that: %s; give it the level that it has", n.seen.Facts.Update.Reason)
+	if update := n.seen.Facts.Updates(b.fleet.Profile.TPID); n.level.Support == inventory.LevelSoftware && update.Level == vlanrules.Refused {
+		b.find(SeverityError, n, "", "the fleet file says that its level is software, but it cannot do that: %s; give it the level that it has", update.Reason)
 		return
 	}
 	compiler := b.compiler(n)
@@ -266,7 +269,8 @@ func (b *builder) judge(n *node) {
 			unknown++
 		case device:
 			if q := &b.nodes[far]; q.level.Support == inventory.LevelDiscard {
-				b.find(SeverityError, n, p.Name, "%s discards tagged frames (%s): set action: strip", q.dev.Name, q.level.Reason)
+				b.find(SeverityError, n, p.Name, "tagged frames are discarded at %s (%s): set action: strip", q.dev.Name, q.level.Reason)
+				b.plan.Findings[len(b.plan.Findings)-1].Far = q.dev.Name
 			}
 		case host != nil && !host.CSIG:
 			b.find(SeverityError, n, p.Name, "host %s does not speak CSIG and must never see a tag: set action: strip", host.Name)

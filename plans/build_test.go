@@ -155,7 +155,7 @@ func TestFindings(t *testing.T) {
 			change: func(f *inventory.Fleet) {
 				f.Devices[2].Level = inventory.Level{Support: inventory.LevelDiscard, Reason: "drops unknown TPIDs"}
 			},
-			want: "leaf0:up1: spine0 discards tagged frames (drops unknown TPIDs): set action: strip",
+			want: "leaf0:up1: tagged frames are discarded at spine0 (drops unknown TPIDs): set action: strip",
 		},
 		"a host without CSIG": {
 			change: func(f *inventory.Fleet) { f.Hosts[1].CSIG = false },
@@ -316,7 +316,7 @@ func TestNoDriver(t *testing.T) {
 	if len(p.Errors()) > 0 || strings.Contains(outline(p), "spine0") || p.Empty() {
 		t.Errorf("%v\n%s", p.Errors(), outline(p))
 	}
-	if d := p.device("spine0"); d.Level != "discard" || d.Reason != "only if bridged" {
+	if d := p.device("spine0"); d.Level != "discard" || d.Reason != "only if bridged; where it does forward them, give it its level, passthrough or native, with the reason" {
 		t.Errorf("%s: %s", d.Level, d.Reason)
 	}
 	if !slices.ContainsFunc(p.Findings, func(f Finding) bool {

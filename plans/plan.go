@@ -110,6 +110,7 @@ type Finding struct {
 	Severity string `json:"severity"` // "error" or "warning"
 	Device   string `json:"device"`
 	Port     string `json:"port"`
+	Far      string `json:"far"` // the device at the port's other end, where the message is about it
 	Message  string `json:"message"`
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/vlanrules"
@@ -200,6 +201,7 @@ type TPIDs struct {
 	List   TPIDList `json:"list"`    // where not any
 	AtMost int      `json:"at_most"` // at a time, for each of Scope; 0: as many as it takes
 	Scope  Scope    `json:"scope"`
+	AsVLAN bool     `json:"as_vlan"` // setting one makes it a VLAN tag's
 }
 
 // Takes tells whether a TPID can be set.
@@ -247,6 +249,19 @@ const (
 // ForVLAN tells whether the platform takes this TPID for a VLAN tag's without
 // being told to.
 func (t *Traits) ForVLAN(tpid uint16) bool { return slices.Contains(t.VLANTPIDs.Is, tpid) }
+
+// Updates is Update in a domain of this TPID: refused where the platform cannot
+// be given it.
+func (f *Facts) Updates(tpid uint16) vlanrules.Verdict {
+	if t := &f.Traits.TPIDs; f.Update.Level != vlanrules.Refused && t.Known() && !t.Is.Takes(tpid) {
+		var list []string
+		for _, one := range t.Is.List {
+			list = append(list, fmt.Sprintf("0x%04x", one))
+		}
+		return vlanrules.Verdict{Level: vlanrules.Refused, Reason: fmt.Sprintf("it takes the TPIDs %s, and the domain's is 0x%04x", strings.Join(list, ", "), tpid)}
+	}
+	return f.Update
+}
 
 // Forwards is what a device does with tagged frames it is told nothing about:
 // Through, but refused where the VID of the domain's tags would choose the VLAN

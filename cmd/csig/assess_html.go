@@ -21,7 +21,7 @@ type page struct {
 	Statuses           []statusRow
 	Groups             []pageGroup
 	Required           []pageRequirement
-	Found              []findingGroup
+	Found              []*findingGroup
 }
 
 type levelRow struct {
@@ -44,6 +44,7 @@ type pageLine struct{ What, Text string }
 
 type pageRequirement struct {
 	*plans.Requirement
+	Reason string
 	Places []string
 	Count  int
 }
@@ -56,7 +57,7 @@ func assessHTML(w io.Writer, a *plans.Assessment) error {
 	}
 	r := &a.Totals.Requirements
 	p := page{
-		Assessment: a, Total: assessTotal(a), OfflineText: assessOffline, Found: findingGroups(a),
+		Assessment: a, Total: assessTotal(a), OfflineText: assessOffline, Found: findingGroups(a.Findings),
 		Levels: []levelRow{{"devices", a.Totals.Devices}, {"ports", a.Totals.Ports}},
 		Statuses: []statusRow{
 			{plans.StatusImpossible, "the device cannot do it", r.Impossible},
@@ -75,7 +76,7 @@ func assessHTML(w io.Writer, a *plans.Assessment) error {
 		p.Groups = append(p.Groups, one)
 	}
 	for _, g := range requirementGroups(a) {
-		p.Required = append(p.Required, pageRequirement{g.of, g.allPlaces(), g.places})
+		p.Required = append(p.Required, pageRequirement{g.of, g.why, g.list(), g.n})
 	}
 	return t.Execute(w, p)
 }

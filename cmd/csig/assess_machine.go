@@ -135,7 +135,7 @@ func (r *machineResult) facts(facts *vendors.Facts, setup *vendors.Setup) {
 	as := func(v vlanrules.Verdict) plans.Capability {
 		return plans.Capability{Level: v.Level.String(), Reason: v.Reason}
 	}
-	level := plans.LevelOf(&inventory.Device{}, facts, 0)
+	level := plans.LevelOf(&inventory.Device{}, facts, 0x9900) // as --init writes it
 	r.Level, r.Reason = level.Support.String(), level.Reason
 	r.Update, r.Wide, r.Strip, r.Lease = as(facts.Update), as(facts.Wide), as(facts.Strip), as(facts.Lease)
 	for _, v := range facts.Depths {

@@ -35,58 +35,16 @@ func assessMarkdown(a *plans.Assessment) string {
 	if len(a.Requirements) > 0 {
 		b.WriteString("\n## Required\n\n| state | | where | what | why |\n|---|---|---|---|---|\n")
 		for _, g := range requirementGroups(a) {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s (%s) |\n", g.of.Status, g.of.Force, mdText(strings.Join(g.allPlaces(), ", ")), mdText(g.of.What), mdText(g.of.Why), g.of.Section)
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s (%s) |\n", g.of.Status, g.of.Force, mdText(g.all()), mdText(g.of.What), mdText(g.why), g.of.Section)
 		}
 	}
-	if groups := findingGroups(a); len(groups) > 0 {
+	if groups := findingGroups(a.Findings); len(groups) > 0 {
 		b.WriteString("\n## Findings\n\n")
 		for _, f := range groups {
-			fmt.Fprintf(&b, "- %s: %s\n", f.Severity, mdText(suffixed(f.Where, ": ")+f.Message))
+			fmt.Fprintf(&b, "- %s: %s\n", f.Severity, mdText(suffixed(f.all(), ": ")+f.Message))
 		}
 	}
 	return b.String()
-}
-
-// findingGroup is findings that differ in their place alone.
-type findingGroup struct {
-	Severity, Where, Message string
-	places                   []string
-}
-
-// short names the places, if they are few, and else some of them.
-func (f *findingGroup) short() string {
-	if len(f.places) > 8 && len(f.Where) > 60 {
-		return fmt.Sprintf("%s, … (%d places)", strings.Join(f.places[:4], ", "), len(f.places))
-	}
-	return f.Where
-}
-
-// findingGroups puts findings that differ in their place alone together, errors
-// first.
-func findingGroups(a *plans.Assessment) []findingGroup {
-	type key struct{ severity, message string }
-	where := map[key][]string{}
-	var order []key
-	for _, severity := range []string{plans.SeverityError, plans.SeverityWarning} {
-		for _, f := range a.Findings {
-			if f.Severity != severity {
-				continue
-			}
-			k := key{severity, f.Message}
-			if _, known := where[k]; !known {
-				order = append(order, k)
-				where[k] = nil
-			}
-			if at := f.Device + suffix(":", f.Port); at != "" {
-				where[k] = append(where[k], at)
-			}
-		}
-	}
-	out := make([]findingGroup, 0, len(order))
-	for _, k := range order {
-		out = append(out, findingGroup{k.severity, vendors.Names(where[k]), k.message, where[k]})
-	}
-	return out
 }
 
 func suffixed(text, after string) string {

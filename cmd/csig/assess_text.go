@@ -44,11 +44,11 @@ func assessText(a *plans.Assessment, zoom bool, columns int) string {
 			fmt.Fprintf(&b, "  … %d more: see them with --device, --html or --json\n", len(groups)-i)
 			break
 		}
-		text := fmt.Sprintf("%-10s %s %s: %s", g.of.Status, g.of.Force, g.shortPlaces(), g.of.What)
+		text := fmt.Sprintf("%-10s %s %s: %s", g.of.Status, g.of.Force, g.short(), g.of.What)
 		b.WriteString("  " + wrap(text, columns-2, 13))
-		b.WriteString(strings.Repeat(" ", 13) + wrapFrom(g.of.Why+" ("+g.of.Section+")", columns, 13))
+		b.WriteString(strings.Repeat(" ", 13) + wrapFrom(g.why+" ("+g.of.Section+")", columns, 13))
 	}
-	found := findingGroups(a)
+	found := findingGroups(a.Findings)
 	if len(found) > 0 {
 		b.WriteString("\nFindings\n")
 	}
@@ -153,12 +153,8 @@ func assessLines(d *plans.AssessedDevice) []assessLine {
 		}
 	}
 	if d.Driver != "" {
-		if d.Update.Reason != d.Reason {
-			put("update", capabilityText(&d.Update))
-		}
-		put("driver", d.Driver)
-	}
-	if d.Level != "discard" && d.Basis != plans.BasisFile {
+		put("update", "no, "+d.Driver+": "+d.Update.Reason)
+	} else if d.Level != "discard" && d.Basis != plans.BasisFile {
 		put("strip", capabilityText(&d.Strip))
 	}
 	if d.Level == "software" {
@@ -286,15 +282,6 @@ func assessPorts(p *plans.AssessedPorts) string {
 	return text
 }
 
-// requirementGroup is requirements that differ in their place alone.
-type requirementGroup struct {
-	of     *plans.Requirement
-	places int // ports, or hosts
-	hosts  []string
-	ports  map[string][]string // devices by the text of their ports
-	order  []string
-}
-
 // statusOrder is the order in which requirements are shown: what is wrong first.
 var statusOrder = [...]string{plans.StatusImpossible, plans.StatusUnmet, plans.StatusUnchecked, plans.StatusChoice, plans.StatusPlanned, plans.StatusMet}
 
@@ -303,53 +290,34 @@ var statusOrder = [...]string{plans.StatusImpossible, plans.StatusUnmet, plans.S
 func requirementGroups(a *plans.Assessment) []*requirementGroup {
 	var out []*requirementGroup
 	at := map[string]*requirementGroup{}
+	far := map[*requirementGroup][]string{}
 	for i := range a.Requirements {
 		r := &a.Requirements[i]
-		key := fmt.Sprintln(r.Rule, r.Force, len(r.Hosts) == 0, r.What, r.Why, r.Status)
+		name := ""
+		if r.Rule == plans.RuleStripDiscard { // all of its peers are one device
+			name, _, _ = strings.Cut(r.Peers[0], ":")
+		}
+		why := masked(r.Why, name)
+		key := fmt.Sprintln(r.Rule, r.Force, len(r.Hosts) == 0, r.What, why, r.Status)
 		g := at[key]
 		if g == nil {
-			g = &requirementGroup{of: r, ports: map[string][]string{}}
+			g = &requirementGroup{of: r, why: why}
 			at[key] = g
 			out = append(out, g)
 		}
-		g.places += len(r.Ports) + len(r.Hosts)
-		if len(r.Hosts) > 0 {
-			g.hosts = append(g.hosts, r.Hosts...)
-			continue
+		far[g] = append(far[g], name)
+		for _, host := range r.Hosts {
+			g.add(host)
 		}
-		ports := vendors.Names(r.Ports)
-		if g.ports[ports] == nil {
-			g.order = append(g.order, ports)
+		if len(r.Hosts) == 0 {
+			g.add(r.Device, r.Ports...)
 		}
-		g.ports[ports] = append(g.ports[ports], r.Device)
+	}
+	for _, g := range out {
+		g.why = unmasked(g.why, far[g])
 	}
 	slices.SortStableFunc(out, func(x, y *requirementGroup) int {
 		return slices.Index(statusOrder[:], x.of.Status) - slices.Index(statusOrder[:], y.of.Status)
 	})
 	return out
-}
-
-// allPlaces names every place, devices with the same ports together.
-func (g *requirementGroup) allPlaces() []string {
-	var out []string
-	if len(g.hosts) > 0 {
-		out = append(out, vendors.Names(g.hosts))
-	}
-	for _, ports := range g.order {
-		devices := g.ports[ports]
-		if len(devices) == 1 && !strings.Contains(ports, " ") {
-			out = append(out, devices[0]+":"+ports)
-			continue
-		}
-		out = append(out, vendors.Names(devices)+" ("+ports+")")
-	}
-	return out
-}
-
-func (g *requirementGroup) shortPlaces() string {
-	all := g.allPlaces()
-	if len(all) > 6 {
-		return fmt.Sprintf("%s, … (%d places)", strings.Join(all[:4], ", "), g.places)
-	}
-	return strings.Join(all, ", ")
 }

@@ -123,40 +123,18 @@ func planTotal(p *plans.Plan) string {
 
 func findingsText(p *plans.Plan, columns int) string {
 	var b strings.Builder
-	for _, severity := range []string{plans.SeverityError, plans.SeverityWarning} {
-		where := map[string][]string{}
-		var order []string
-		for _, f := range p.Findings {
-			if f.Severity != severity {
-				continue
-			}
-			if where[f.Message] == nil {
-				order = append(order, f.Message)
-			}
-			at := f.Device
-			if f.Port != "" {
-				at += ":" + f.Port
-			}
-			where[f.Message] = append(where[f.Message], at)
+	severity, shown := "", 0
+	groups := findingGroups(p.Findings)
+	for i, g := range groups {
+		if g.Severity != severity {
+			severity, shown = g.Severity, 0
+			fmt.Fprintf(&b, "\n%ss\n", strings.ToUpper(severity[:1])+severity[1:])
 		}
-		if len(order) == 0 {
-			continue
-		}
-		fmt.Fprintf(&b, "\n%ss\n", strings.ToUpper(severity[:1])+severity[1:])
-		for i, message := range order {
-			if i == maxFindings {
-				fmt.Fprintf(&b, "  … %d more: see them with --json\n", len(order)-i)
-				break
-			}
-			at := where[message]
-			text := vendors.Names(at) + ": "
-			switch {
-			case at[0] == "": // of the fleet as a whole
-				text = ""
-			case len(at) > 8:
-				text = fmt.Sprintf("%s, … (%d places): ", strings.Join(at[:4], ", "), len(at))
-			}
-			b.WriteString("  " + wrap(text+message, columns-2, 4))
+		switch shown++; {
+		case shown <= maxFindings:
+			b.WriteString("  " + wrap(suffixed(g.short(), ": ")+g.Message, columns-2, 4))
+		case i+1 == len(groups) || groups[i+1].Severity != severity: // the last of them
+			fmt.Fprintf(&b, "  … %d more: see them with --json\n", shown-maxFindings)
 		}
 	}
 	return b.String()
@@ -269,8 +247,8 @@ func planMarkdown(p *plans.Plan) string {
 	}
 	if len(p.Findings) > 0 {
 		b.WriteString("\n## Findings\n\n")
-		for _, f := range p.Findings {
-			fmt.Fprintf(&b, "- %s: %s\n", f.Severity, mdText(f.String()))
+		for _, g := range findingGroups(p.Findings) {
+			fmt.Fprintf(&b, "- %s: %s\n", g.Severity, mdText(suffixed(g.all(), ": ")+g.Message))
 		}
 	}
 	return b.String()

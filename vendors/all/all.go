@@ -105,7 +105,7 @@ func (p *Platform) NoDriver(name string) string {
 	if p.Open != nil {
 		return ""
 	}
-	return fmt.Sprintf("csig has no driver for %s; csig platforms %s says what it can do", p.Title, name)
+	return fmt.Sprintf("csig has no driver for %s (csig platforms %s)", p.Title, name)
 }
 
 // Default returns a registry of every platform this program knows.

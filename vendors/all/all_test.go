@@ -22,7 +22,7 @@ func TestRegistry(t *testing.T) {
 	for _, tc := range []struct{ platform, want string }{
 		{"plan9", "csig platforms lists those"},
 		{"linuks", `did you mean "linux"?`},
-		{"eos", "csig has no driver for Arista EOS; csig platforms eos says"},
+		{"eos", "csig has no driver for Arista EOS (csig platforms eos)"},
 	} {
 		_, err := Open(tc.platform, vendors.Config{})
 		var p *vendors.PermanentError

@@ -137,7 +137,7 @@ func traits() vendors.Traits {
 		Revert:   vendors.That("", read("sonic-net/sonic-utilities config/main.py: checkpoints and rollback are of CONFIG_DB, and asked for")),
 		Survives: vendors.That(false, read("sonic-net/sonic-buildimage files/scripts/swss.sh: APPL_DB is flushed at a cold start; CONFIG_DB stays where it was saved")),
 
-		TPIDs:      vendors.That(vendors.TPIDs{List: tpids, AtMost: 1, Scope: vendors.ScopePort}, port),
+		TPIDs:      vendors.That(vendors.TPIDs{List: tpids, AtMost: 1, Scope: vendors.ScopePort, AsVLAN: true}, port),
 		TPIDChange: vendors.That(disrupts, assumed("SAI_PORT_ATTR_TPID replaces the TPID that a port parses")),
 		VLANTPIDs:  vendors.That(vendors.TPIDList{0x8100}, port),
 

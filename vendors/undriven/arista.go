@@ -17,7 +17,7 @@ func eos() Platform {
 		VIDs:       vendors.That(vendors.VIDs{First: 1, Last: 4094}, read("Arista EOS User Manual, Virtual LANs, VLAN Conceptual Overview")),
 		Txn:        vendors.That(vendors.TxnCandidate, session),
 		Revert:     vendors.That("configure session … commit timer", read("Arista EOS Central, Config Session Commit Timer")),
-		TPIDs:      vendors.That(vendors.TPIDs{Any: true, AtMost: 3, Scope: vendors.ScopeChip}, read("Arista TOI, Configurable TPID: set per switchport, on 7280R/R2 up to 3 distinct non-default values per chip; no list of values is given")),
+		TPIDs:      vendors.That(vendors.TPIDs{Any: true, AtMost: 3, Scope: vendors.ScopeChip, AsVLAN: true}, read("Arista TOI, Configurable TPID: set per switchport, on 7280R/R2 up to 3 distinct non-default values per chip; no list of values is given")),
 		TPIDChange: vendors.That("a port takes only frames of its own TPID for tagged: ordinary 0x8100 frames become untagged on it", tpid),
 		VLANTPIDs:  vendors.That(vendors.TPIDList{0x8100}, tpid),
 		Strip:      vendors.That(vendors.StripNone, assumed("no command was found that takes a tag away whatever its VID")),

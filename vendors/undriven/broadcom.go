@@ -10,7 +10,7 @@ func broadcom() vendors.Traits {
 	t := vendors.Traits{
 		Access:    vendors.That("the SDK's diagnostic shell", assumed("bcmcmd on SONiC, other names elsewhere; csig does not use it")),
 		DropDEI:   vendors.That(true, assumed("ports can map the CFI to a colour; whether they do is the switch's QoS profile")),
-		TPIDs:     vendors.That(vendors.TPIDs{Any: true, Scope: vendors.ScopePort}, tpid),
+		TPIDs:     vendors.That(vendors.TPIDs{Any: true, Scope: vendors.ScopePort, AsVLAN: true}, tpid),
 		VLANTPIDs: vendors.That(vendors.TPIDList{0x8100}, assumed("the switch's software sets them")),
 		Survives:  vendors.That(false, assumed("tables of the chip are written anew by the switch's software at its start")),
 		Revert:    vendors.That("", assumed("the SDK has no such call")),
@@ -35,7 +35,7 @@ func broadcomFP() Platform {
 	t.Table = vendors.That(vendors.Table{Sharers: "all ports of a pipe, and every other egress ACL"}, assumed("it is one TCAM"))
 	t.Txn = vendors.That(vendors.TxnEntry, read(sdk+"field.h, bcm_field_entry_install"))
 	t.Strip = vendors.That(vendors.StripNone, assumed("no such action of the egress stage was looked for"))
-	return platform("broadcom-fp", "Broadcom SDK, egress field processor", "its entries could express compare-and-replace, if the egress stage sees the VID on the wire; csig has no driver for it, and SONiC's own tables (platform sonic) reach the same TCAM", field, t)
+	return platform("broadcom-fp", "Broadcom SDK, egress field processor", "its entries could express compare-and-replace, if the egress stage sees the VID on the wire; SONiC's tables (platform sonic) reach the same TCAM", field, t)
 }
 
 func broadcomVT() Platform {
@@ -66,7 +66,7 @@ func ofdpa() Platform {
 		VIDs:      vendors.That(vendors.VIDs{First: 1, Last: 4094}, read("Dell Networking OS for OpenFlow Deployment Guide, Table 9: VLAN_VID must be between 1 and 4094")),
 		Txn:       vendors.That(vendors.TxnEntry, assumed("one flow in a message; OpenFlow 1.3 has no bundles")),
 		Revert:    vendors.That("", assumed("OpenFlow 1.3 has none")),
-		TPIDs:     vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8}, Scope: vendors.ScopeGlobal}, read("Dell Networking OS for OpenFlow Deployment Guide, Table 9: of tags it pushes")),
+		TPIDs:     vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8}, Scope: vendors.ScopeGlobal, AsVLAN: true}, read("Dell Networking OS for OpenFlow Deployment Guide, Table 9: of tags it pushes")),
 		VLANTPIDs: vendors.That(vendors.TPIDList{0x8100}, assumed("the chip's default")),
 		Survives:  vendors.That(false, assumed("flows are the controller's, which sends them anew")),
 		Strip:     vendors.That(vendors.StripPop, entry),

@@ -18,12 +18,12 @@ func junos(tpids vendors.Fact[vendors.TPIDs]) vendors.Traits {
 
 func junosEX() Platform {
 	ether := read("Junos CLI Reference, dot1q-tunneling (EX Series): sets a global value for the EtherType, 0x8100, 0x88a8 or 0x9100")
-	return junosSwitch("junos-ex", "Juniper Junos on EX", vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8, 0x9100}, AtMost: 1, Scope: vendors.ScopeGlobal}, ether))
+	return junosSwitch("junos-ex", "Juniper Junos on EX", vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8, 0x9100}, AtMost: 1, Scope: vendors.ScopeGlobal, AsVLAN: true}, ether))
 }
 
 func junosQFX() Platform {
 	tpids := read("Junos Multicast and L2, Configuring Tag Protocol IDs (TPIDs) on QFX Series Switches: QFX5100, 5110, 5120, 5200 and 5210")
-	return junosSwitch("junos-qfx", "Juniper Junos on QFX", vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8, 0x9100, 0x9200}, AtMost: 4, Scope: vendors.ScopePort}, tpids))
+	return junosSwitch("junos-qfx", "Juniper Junos on QFX", vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8, 0x9100, 0x9200}, AtMost: 4, Scope: vendors.ScopePort, AsVLAN: true}, tpids))
 }
 
 func junosSwitch(name, title string, tpids vendors.Fact[vendors.TPIDs]) Platform {
@@ -44,7 +44,7 @@ func junosMX() Platform {
 	profile := read("Junos Multicast and L2, Configuring Frames with Particular TPIDs to Be Processed as Tagged Frames: up to eight for each port")
 	maps := read("Junos CLI Reference, tag-protocol-id (TPID to Rewrite), input-vlan-map and output-vlan-map of a unit")
 	filters := read("Juniper EX9200 VPLS Feature Guide, Table 5: learn-vlan-id, learn-vlan-1p-priority and learn-vlan-dei (MX Series)")
-	t := junos(vendors.That(vendors.TPIDs{Any: true, AtMost: 8, Scope: vendors.ScopePort}, profile))
+	t := junos(vendors.That(vendors.TPIDs{Any: true, AtMost: 8, Scope: vendors.ScopePort, AsVLAN: true}, profile))
 	t.MatchVID = vendors.That(vendors.MatchRange, filters)
 	t.MatchPCP = vendors.That(vendors.MatchExact, filters)
 	t.MatchDEI = vendors.That(vendors.MatchExact, filters)

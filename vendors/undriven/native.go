@@ -8,7 +8,7 @@ import (
 // native says that the data plane itself can update tags, once its own software
 // tells it to: csig sets up none of it yet.
 func native(p Platform) Platform {
-	p.Facts.Through = vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "what it does with tags is what its own software has set up: set level: native where it updates them, with the profile of this domain, or level: passthrough where it forwards them as they are"}
+	p.Facts.Through = vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "what it does with tags is what its own software has set it up for"}
 	p.Facts.Traits.ThroughSource = assumed("no text says what it does before it is set up")
 	return p
 }
@@ -34,10 +34,10 @@ func sai() Platform {
 		Strip:       vendors.That(vendors.StripFlag, read(spec+"§4.8, SAI_PORT_ATTR_INT_DELETE")),
 		Native:      vendors.That("compact and wide tags, ABW, ABW/C, delay and nQD, as far as the chip's capability query says so", read(spec+"§3.0 and §4.3")),
 	}
-	p := native(platform("sai", "SAI 1.18 or newer, native CSIG", "it does so itself, through TAM INT objects; csig has no driver that sets them up", tam, t,
+	p := native(platform("sai", "SAI 1.18 or newer with its own CSIG", "it does so itself, once TAM INT objects are set up", tam, t,
 		"its buckets of ABW are in bytes/s, and every switch of the fabric has to have the same interval ("+spec+"§3.3)",
 		"one TAM INT object for each signal and tag format; the default interval is 128 µs ("+spec+"§4.4.2)"))
-	p.Facts.Wide = refused("it does so itself, through TAM INT objects; csig has no driver that sets them up")
+	p.Facts.Wide = refused("it does so itself, once TAM INT objects are set up")
 	p.Facts.Traits.WideSource = read(spec + "§3.2: 1,048,576 bands of a base and a step that are powers of two")
 	return p
 }
@@ -60,6 +60,6 @@ func fboss() Platform {
 		Native:   vendors.That("compact tags, ABW and ABW/C, on Cisco's YUBA and G202X", read(utils+".cpp, isCsigSupportedAsic")),
 	}
 	t.Routed = vendors.That(true, assumed("its tests send routed packets and look at the tag of what leaves"))
-	return native(platform("fboss", "FBOSS on Cisco Silicon One, native CSIG", "it does so itself, through vendor attributes; csig has no driver that sets them up", cpp, t,
+	return native(platform("fboss", "FBOSS on Cisco Silicon One with its own CSIG", "it does so itself, once vendor attributes are set up", cpp, t,
 		"it has 7 thresholds a signal, and its tests expect S with the highest bit set (16 to 22) on the wire ("+h.From+"): a profile of 32 buckets does not describe that"))
 }

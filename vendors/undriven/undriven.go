@@ -36,7 +36,7 @@ func platform(name, title, update string, source vendors.Source, t vendors.Trait
 		Strip:  refused("csig has no driver for " + title),
 		Lease:  refused("there are no rules of csig to expire"),
 		Through: vlanrules.Verdict{Level: vlanrules.Degraded,
-			Reason: "a frame whose TPID it does not take for a VLAN tag's is bridged like any other, but not routed, as it is not IP to it; where it only bridges tagged frames, set level: passthrough with that reason"},
+			Reason: "a frame whose TPID it does not take for a VLAN tag's is bridged like any other, but not routed, as it is not IP to it"},
 	}
 	f.Traits.WideSource = vendors.Source{Mark: vendors.Assumed, From: "no text mentions tags of 8 bytes"}
 	f.Traits.ThroughSource = assumed("what becomes of unknown ethertypes is said nowhere; a router forwards the protocols that it has routes for")
