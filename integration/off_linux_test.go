@@ -2,14 +2,18 @@ package integration
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/integration/probe"
+	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 )
 
 // The emergency stop with every daemon killed, twice: hosts see tags until
@@ -181,4 +185,41 @@ func (s *tags) wantPhases(kinds ...func(*probe.Received) bool) {
 			s.t.Errorf("no frame of kind %d: %v", i, seen)
 		}
 	}
+}
+
+// An operator who is not root may not open the daemon's socket: off becomes root
+// by sudo, goes past the daemon though it lives, and the mark stops it.
+func TestLongOffByAnOrdinaryAccount(t *testing.T) {
+	r := newMixedRow(t, byNetNS, byDaemonSSH, byNetNS)
+	if !r.mayStrip() {
+		return
+	}
+	before := r.rulesets()
+	a := r.daemon(1)
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
+	r.want(0, "apply", r.path("plan"), "--soak", "0s")
+	a.live()
+
+	password := r.path("password")
+	if err := os.WriteFile(password, []byte(sshtest.Password+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s2 := r.switches[1]
+	d := sshtest.Start(t, sshtest.Options{
+		Address: "10.9.2.2", Port: 2223, Start: func(cmd *exec.Cmd) error { return s2.Do(cmd.Start) },
+		Account: &sshtest.Account{Name: "admin", Sudoers: "admin ALL=(root) ALL\n"},
+	})
+	fleet, err := os.ReadFile(r.fleet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := regexp.MustCompile(`ssh: {user: [^}]*}`).Find(fleet)
+	r.edit(string(as), fmt.Sprintf("ssh: {user: %s, port: %d, key: %s, known_hosts: %s, sudo: {password: {file: %s}}}", d.Login.User, d.Login.Port, d.Login.Key, d.Login.KnownHosts, password))
+	out := r.want(0, "off", "-i", r.fleet)
+	if !strings.Contains(out, "device s2: its daemon does not answer") {
+		t.Errorf("it says:\n%s", out)
+	}
+	s := a.await("that its cycles see the mark", func(s *api.Status) bool { return strings.Contains(s.Cycle.LastError, "csig off") })
+	a.await("more of its cycles", func(now *api.Status) bool { return now.Cycle.Failed > s.Cycle.Failed+5 })
+	r.wantRules(before, "past a daemon that lives")
 }
