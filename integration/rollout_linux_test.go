@@ -200,14 +200,14 @@ func (w *traffic) end() {
 // From nothing to CSIG in waves and back, under traffic: not one frame is lost
 // or altered, and afterwards everything is as it was.
 func TestRollOutAndBack(t *testing.T) {
-	r := newRow(t, 4)
+	r := newRow(t, 5)
 	if !r.mayStrip() {
 		return
 	}
 	before := r.rulesets()
 	w := r.traffic()
 	out := r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
-	for _, want := range []string{"1. fence", "2. ready", "3. open", "Plan: 12 to add, 0 to change, 0 to remove on 4 devices"} {
+	for _, want := range []string{"1. fence", "2. ready", "3. open", "Plan: 15 to add, 0 to change, 0 to remove on 5 devices"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the plan lacks %q:\n%s", want, out)
 		}
