@@ -113,6 +113,9 @@ func (w *ward) exact(a *agent, p *probes, load uint64) {
 func waits(s *api.Status) bool { return s.Waiting != "" && s.DataPlane == api.DataPlaneNone }
 
 func TestRollOutThroughADaemon(t *testing.T) {
+	if !mayStrip(t) {
+		return
+	}
 	w := newWard(t)
 	w.run(t, "nft", "add", "table", "netdev", "operator")
 	before := w.ruleset(t)
@@ -198,6 +201,9 @@ func (w *ward) values(p *probes, locators map[uint16]bool) func(s *api.Status, l
 // TestDaemonKilledWhileItChanges leaves on disk what a daemon has there when it
 // is killed between two steps: the next one ends what was begun.
 func TestDaemonKilledWhileItChanges(t *testing.T) {
+	if !mayStrip(t) {
+		return
+	}
 	w := newWard(t)
 	before := w.ruleset(t)
 	w.setLoad(t, roomy)
@@ -260,6 +266,9 @@ func TestDaemonKilledWhileItChanges(t *testing.T) {
 
 // TestAgentFollowsWhatApplyDoes runs an agent beside plan and apply.
 func TestAgentFollowsWhatApplyDoes(t *testing.T) {
+	if !mayStrip(t) {
+		return
+	}
 	w := newWard(t)
 	before := w.ruleset(t)
 	const load = roomy

@@ -24,10 +24,10 @@ func (r *row) filter(nth int, port, match string) {
 
 // The gate sends full-size frames with their tags over the links of each wave.
 func TestGateProbesLinks(t *testing.T) {
-	r := newRow(t, 3)
-	if !r.mayStrip() {
+	if !mayStrip(t) {
 		return
 	}
+	r := newRow(t, 3)
 	before := r.rulesets()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 	out := r.want(0, "apply", r.path("plan"), "--soak", "0s")
@@ -46,10 +46,10 @@ func TestGateProbesLinks(t *testing.T) {
 
 // What does not get through closes the gate, unless it did not before either.
 func TestLongGateNamesTheLink(t *testing.T) {
-	r := newRow(t, 3)
-	if !r.mayStrip() {
+	if !mayStrip(t) {
 		return
 	}
+	r := newRow(t, 3)
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 	for _, c := range []struct{ name, match, want string }{
 		{"short frames only", "meta length > 1400", "link s2:east to s3:west: a frame of 1618 bytes with its tag 99000ffe does not get through, a short one with a tag does: raise the MTU"},
@@ -96,10 +96,10 @@ func (r *row) withHosts() {
 // Probes from host to host find their tags gone while the path is half rolled
 // out, and there when it is open.
 func TestProbeThroughTheNewHops(t *testing.T) {
-	r := newRow(t, 3)
-	if !r.mayStrip() {
+	if !mayStrip(t) {
 		return
 	}
+	r := newRow(t, 3)
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 	if out := r.want(1, "apply", r.path("plan"), "--probe", "h1:h2"); !strings.Contains(out, "csig cannot get at host h1: give it an interface") {
 		t.Errorf("a host that cannot be reached:\n%s", out)
@@ -124,10 +124,10 @@ func TestProbeThroughTheNewHops(t *testing.T) {
 // A tag that reaches a receiver behind the fence closes the gate, and so do one
 // that is lost and one that nobody of the path can have written.
 func TestLongProbeClosesTheGate(t *testing.T) {
-	r := newRow(t, 3)
-	if !r.mayStrip() {
+	if !mayStrip(t) {
 		return
 	}
+	r := newRow(t, 3)
 	r.withHosts()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 	for _, c := range []struct{ name, rule, want string }{

@@ -158,10 +158,10 @@ func (r *row) follow(f func(event), args ...string) (string, int) {
 // daemons and here, from nothing to CSIG in waves and back, under traffic of
 // which not one frame is lost or altered. In between a canary goes bad.
 func TestRollOutOfAMixedFleet(t *testing.T) {
-	r := newMixedRow(t, byDaemonSSH, bySSH, byNetNS, bySSH, byNetNS, byDaemonTLS)
-	if !r.mayStrip() {
+	if !mayStrip(t) {
 		return
 	}
+	r := newMixedRow(t, byDaemonSSH, bySSH, byNetNS, bySSH, byNetNS, byDaemonTLS)
 	agents := r.daemons()
 	r.edit("{name: s2,", "{name: s2, tags: [canary],")
 	r.edit("csig: true}", "csig: true, mtu: 1700}")

@@ -21,10 +21,10 @@ import (
 // one that a switch has written. The daemons find a mark when they are started,
 // and wait.
 func TestOffPastDeadDaemons(t *testing.T) {
-	r := newMixedRow(t, byDaemon, byDaemonSSH, byNetNS, byDaemon)
-	if !r.mayStrip() {
+	if !mayStrip(t) {
 		return
 	}
+	r := newMixedRow(t, byDaemon, byDaemonSSH, byNetNS, byDaemon)
 	before := r.rulesets()
 	agents := r.daemons()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
@@ -113,10 +113,10 @@ func TestOffPastDeadDaemons(t *testing.T) {
 // A daemon that hangs while csig off goes past it, and then goes on, puts
 // nothing back.
 func TestLongOffPastAHungDaemon(t *testing.T) {
-	r := newMixedRow(t, byNetNS, byDaemon, byNetNS)
-	if !r.mayStrip() {
+	if !mayStrip(t) {
 		return
 	}
+	r := newMixedRow(t, byNetNS, byDaemon, byNetNS)
 	before := r.rulesets()
 	a := r.daemon(1)
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
@@ -190,10 +190,10 @@ func (s *tags) wantPhases(kinds ...func(*probe.Received) bool) {
 // An operator who is not root may not open the daemon's socket: off becomes root
 // by sudo, goes past the daemon though it lives, and the mark stops it.
 func TestLongOffByAnOrdinaryAccount(t *testing.T) {
-	r := newMixedRow(t, byNetNS, byDaemonSSH, byNetNS)
-	if !r.mayStrip() {
+	if !mayStrip(t) {
 		return
 	}
+	r := newMixedRow(t, byNetNS, byDaemonSSH, byNetNS)
 	before := r.rulesets()
 	a := r.daemon(1)
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))

@@ -20,10 +20,10 @@ func (tt *terminal) shown(columns, rows int) (string, int) {
 // On a terminal apply, rollback and off show where they are, and leave a line
 // for each wave.
 func TestProgressOnTerminal(t *testing.T) {
-	r := newRow(t, 3)
-	if !r.mayStrip() {
+	if !mayStrip(t) {
 		return
 	}
+	r := newRow(t, 3)
 	before := r.rulesets()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 
@@ -63,10 +63,10 @@ func TestProgressOnTerminal(t *testing.T) {
 // Ctrl-C lets apply and off finish what they have in hand, and says what a
 // second one would do; a window that is made smaller in between does no harm.
 func TestCtrlCFinishes(t *testing.T) {
-	r := newRow(t, 3)
-	if !r.mayStrip() {
+	if !mayStrip(t) {
 		return
 	}
+	r := newRow(t, 3)
 	before := r.rulesets()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 

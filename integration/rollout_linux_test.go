@@ -79,17 +79,18 @@ func (r *row) wantRules(want, when string) {
 
 // mayStrip tells whether BPF programs may be loaded here: without them nothing
 // strips, and a roll-out says so instead of beginning.
-func (r *row) mayStrip() bool {
-	r.t.Helper()
+func mayStrip(t testing.TB) bool {
+	t.Helper()
 	m, err := os.ReadFile("/proc/self/uid_map")
 	if err != nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
 	}
 	if strings.Join(strings.Fields(string(m)), " ") == "0 0 4294967295" {
 		return true
 	}
+	r := newRow(t, 2)
 	if out := r.want(1, "plan", "-i", r.fleet); !strings.Contains(out, "it cannot strip tags, and has to") {
-		r.t.Errorf("the plan of a user who may not load BPF programs:\n%s", out)
+		t.Errorf("the plan of a user who may not load BPF programs:\n%s", out)
 	}
 	return false
 }
@@ -200,10 +201,10 @@ func (w *traffic) end() {
 // From nothing to CSIG in waves and back, under traffic: not one frame is lost
 // or altered, and afterwards everything is as it was.
 func TestRollOutAndBack(t *testing.T) {
-	r := newRow(t, 5)
-	if !r.mayStrip() {
+	if !mayStrip(t) {
 		return
 	}
+	r := newRow(t, 5)
 	before := r.rulesets()
 	w := r.traffic()
 	out := r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
@@ -250,10 +251,10 @@ func TestRollOutAndBack(t *testing.T) {
 // One of the switches is driven from afar, over SSH by a real sshd, and gets
 // the rules that it would get from csig on it.
 func TestRollOutOverSSH(t *testing.T) {
-	r := newRow(t, 3)
-	if !r.mayStrip() {
+	if !mayStrip(t) {
 		return
 	}
+	r := newRow(t, 3)
 	before := r.rulesets()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("local"))
 	r.want(0, "apply", r.path("local"), "--soak", "0s")
@@ -276,10 +277,10 @@ func TestRollOutOverSSH(t *testing.T) {
 // A canary that loses frames stops the plan at the gate; the rollback leaves
 // nothing.
 func TestGateStopsABadCanary(t *testing.T) {
-	r := newRow(t, 3)
-	if !r.mayStrip() {
+	if !mayStrip(t) {
 		return
 	}
+	r := newRow(t, 3)
 	before := r.rulesets()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 	out, code := r.csig("apply", r.path("plan"), "--soak", "20ms", "--check", `sh,-c,case $CSIG_WAVE in ready/canary) echo frames are lost; exit 1;; esac`)
@@ -291,10 +292,10 @@ func TestGateStopsABadCanary(t *testing.T) {
 }
 
 func TestOffTwice(t *testing.T) {
-	r := newRow(t, 3)
-	if !r.mayStrip() {
+	if !mayStrip(t) {
 		return
 	}
+	r := newRow(t, 3)
 	before := r.rulesets()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 	r.want(0, "apply", r.path("plan"), "--soak", "0s")
@@ -311,15 +312,15 @@ func TestOffTwice(t *testing.T) {
 // the plan, and rolling back restores what was there. Here it is the one or the
 // other in turns; TestLongKilledAtEveryStepOfAMixedFleet does both each time.
 func TestKilledAtEveryStep(t *testing.T) {
-	r := newRow(t, 3)
-	if r.mayStrip() {
+	if mayStrip(t) {
+		r := newRow(t, 3)
 		r.killAtEveryStep(func(kill int) []bool { return []bool{kill%2 == 0} })
 	}
 }
 
 func TestLongKilledAtEveryStepOfAMixedFleet(t *testing.T) {
-	r := newMixedRow(t, byDaemon, bySSH, byNetNS)
-	if r.mayStrip() {
+	if mayStrip(t) {
+		r := newMixedRow(t, byDaemon, bySSH, byNetNS)
 		before := r.rulesets()
 		r.daemons()
 		r.killAtEveryStep(func(int) []bool { return []bool{false, true} })
