@@ -43,10 +43,10 @@ func (r *row) overSSH(nth int) {
 // back by itself, and the journal can be resumed, or rolled back, before
 // that and after it.
 func TestLongKilledWhileArmed(t *testing.T) {
-	r := newRow(t, 3)
-	if !r.mayStrip() {
+	if !mayStrip(t) {
 		return
 	}
+	r := newRow(t, 3)
 	before := r.rulesets()
 	r.overSSH(1)
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))

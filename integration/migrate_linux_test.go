@@ -188,10 +188,10 @@ func (m *mixture) want(when string, tpid uint16, tagged, touched bool, from, to 
 // path that is half changed. Rolling back is the same the other way round, and
 // leaves what was there.
 func TestNewTPID(t *testing.T) {
-	r := newMixedRow(t, byDaemon, byNetNS, byNetNS)
-	if !r.mayStrip() {
+	if !mayStrip(t) {
 		return
 	}
+	r := newMixedRow(t, byDaemon, byNetNS, byNetNS)
 	r.daemons()[0].await("that it waits", waits)
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("first"))
 	r.want(0, "apply", r.path("first"), "--soak", "0s")
