@@ -96,6 +96,9 @@ func (d *Driver) SendLink(ctx context.Context, port string, f vendors.LinkFrame)
 		var source [6]byte
 		copy(source[:], i.HardwareAddr)
 		frame := appendLink(nil, source, &f)
+		if len(frame) <= i.MTU+etherHeader {
+			return sendPlain(i.Index, frame)
+		}
 		if d.sender == nil || !d.sender.holds(len(frame)) {
 			d.sender.close()
 			if d.sender, err = newLinkSender(len(frame)); err != nil {
@@ -108,6 +111,23 @@ func (d *Driver) SendLink(ctx context.Context, port string, f vendors.LinkFrame)
 		return fmt.Errorf("port %s: send a test frame of %d bytes: %w", port, f.Size, err)
 	}
 	return nil
+}
+
+const etherHeader = 14
+
+// sendPlain sends a frame that the device's MTU allows, without the wait that
+// setting up a ring takes.
+func sendPlain(index int, frame []byte) error {
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0) // protocol 0: it receives nothing
+	if err != nil {
+		return err
+	}
+	defer func() { go unix.Close(fd) }()
+	err = unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: index})
+	if errors.Is(err, unix.ENOBUFS) {
+		return nil // the device dropped it: nothing arrives, and that is the answer
+	}
+	return err
 }
 
 // linkSender sends frames of any length. A plain packet socket refuses a frame
