@@ -220,6 +220,8 @@ func fleetOf(o *applyOptions, p *plans.Plan) (*inventory.Fleet, error) {
 
 // carryOut does what is to be done with a journal and tells of it.
 func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*plans.Run, context.Context) error) error {
+	ctx, release := onHangup(cmd.Context())
+	defer release()
 	if w := o.stopAfter; w != "" && !j.Plan().HasWave(w) {
 		return fmt.Errorf("--stop-after %s: the plan has no such stage or wave", w)
 	}
@@ -246,12 +248,12 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 	if !o.json {
 		fmt.Fprintf(show.w, "Journal: %s\n", j.Path())
 	}
-	err = show.during(cmd.Context(), func(ctx context.Context) error { return do(run, ctx) })
+	err = show.during(ctx, func(ctx context.Context) error { return do(run, ctx) })
 	switch {
 	case err == nil:
 		return show.err
-	case show.interrupted(cmd.Context(), err):
-		fmt.Fprintf(os.Stderr, "csig: %s: the devices in hand are finished and written down; %s\n", why(cmd.Context()), nextSteps(j, cmd.Name()))
+	case show.interrupted(ctx, err):
+		fmt.Fprintf(os.Stderr, "csig: %s: the devices in hand are finished and written down; %s\n", why(ctx), nextSteps(j, cmd.Name()))
 		return &exitError{code: 3}
 	case errors.Is(err, plans.ErrPaused):
 		fmt.Fprintf(os.Stderr, "csig: %v; csig apply --resume %s continues, csig rollback %s undoes\n", err, j.Path(), j.Path())

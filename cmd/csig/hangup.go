@@ -8,11 +8,12 @@ import (
 )
 
 // onHangup ends the context at SIGHUP as SIGTERM does, because a terminal that
-// is closed must not leave rules behind that nobody keeps true. Under nohup,
-// which ignores the signal, it changes nothing.
+// is closed, or a login that is lost, must neither leave rules behind that
+// nobody keeps true nor a device half changed. Under nohup, which ignores the
+// signal, it changes nothing.
 //
-// From then on a reader of the log that goes away is an error of writing to it,
-// and does not kill the program.
+// From then on a reader of the output that goes away does not kill the program
+// in the middle of a device: a checkedWriter goes on without it.
 func onHangup(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
 	pipe := make(chan os.Signal, 1) // nobody listens: to be told is enough

@@ -36,6 +36,8 @@ devices in hand and stops, with exit code 3; 1 is for an error.`,
   csig off -i fabric.yaml --device leaf1`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, release := onHangup(cmd.Context())
+			defer release()
 			fleet, err := loadFleet(path, devices)
 			if err != nil {
 				return err
@@ -52,13 +54,13 @@ devices in hand and stops, with exit code 3; 1 is for an error.`,
 			off := &plans.Off{
 				Fleet: fleet, Only: devices, Open: reach.open, Parallel: parallel, Limit: limit, Report: show.report,
 			}
-			err = show.during(cmd.Context(), off.Run)
+			err = show.during(ctx, off.Run)
 			for _, device := range slices.SortedFunc(maps.Keys(past), vendors.CompareNames) {
 				fmt.Fprintf(cmd.ErrOrStderr(), "csig: device %s: its daemon does not answer: off went past it; the mark %s there keeps it off when it is started\n", device, past[device])
 			}
 			switch {
-			case show.interrupted(cmd.Context(), err):
-				fmt.Fprintf(cmd.ErrOrStderr(), "csig: %s: the devices in hand are finished, others may still have rules; run it again for the rest\n", why(cmd.Context()))
+			case show.interrupted(ctx, err):
+				fmt.Fprintf(cmd.ErrOrStderr(), "csig: %s: the devices in hand are finished, others may still have rules; run it again for the rest\n", why(ctx))
 				return &exitError{code: 3}
 			case err != nil:
 				return fmt.Errorf("%w\nwhat answered is off; run it again for the rest", err)

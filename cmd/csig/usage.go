@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -208,14 +209,23 @@ func completeFlags(cmd *cobra.Command) {
 }
 
 // checkedWriter remembers the first error: what goes to a full disk is not
-// done, whoever forgot to look.
+// done, whoever forgot to look. A reader that went away wants no more, which is
+// no error; it kills the commands that do nothing but print.
 type checkedWriter struct {
-	w   io.Writer
-	err error
+	w    io.Writer
+	err  error
+	gone bool // the reader is
 }
 
 func (c *checkedWriter) Write(p []byte) (int, error) {
+	if c.gone {
+		return len(p), nil
+	}
 	n, err := c.w.Write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		c.gone = true
+		return len(p), nil
+	}
 	if err != nil && c.err == nil {
 		c.err = err
 	}
