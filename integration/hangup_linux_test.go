@@ -41,10 +41,10 @@ func (r *row) unread(args ...string) int {
 // A pipe that breaks ends neither apply nor rollback nor off in the middle of
 // a device: they go on without it.
 func TestOffAndRollOutWithoutAReader(t *testing.T) {
-	r := newRow(t, 3)
-	if !r.mayStrip() {
+	if !mayStrip(t) {
 		return
 	}
+	r := newRow(t, 3)
 	before := r.rulesets()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 	if code := r.unread("apply", r.path("plan"), "--soak", "0s"); code != 0 {
@@ -64,10 +64,10 @@ func TestOffAndRollOutWithoutAReader(t *testing.T) {
 
 // A login that is lost is an orderly end: nothing is left half done.
 func TestRollOutHungUp(t *testing.T) {
-	r := newRow(t, 3)
-	if !r.mayStrip() {
+	if !mayStrip(t) {
 		return
 	}
+	r := newRow(t, 3)
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 	cmd := r.command("apply", r.path("plan"), "--soak", "1h")
 	pipe, err := cmd.StdoutPipe()
