@@ -230,11 +230,12 @@ func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, chain []*settings, d
 	netns := nearest(chain, func(s *settings) given[string] { return s.netns })
 	ssh := nearest(chain, func(s *settings) given[*SSH] { return s.ssh })
 	daemon := nearest(chain, func(s *settings) given[*Daemon] { return s.daemon })
+	ovs := nearest(chain, func(s *settings) given[*OVS] { return s.ovs })
 	redis := nearest(chain, func(s *settings) given[*Redis] { return s.redis })
 	level := nearest(chain, func(s *settings) given[Level] { return s.level })
 	counters := nearest(chain, func(s *settings) given[Counters] { return s.counters })
-	d.Management, d.Level, d.Counters = Management{netns.value, ssh.value, daemon.value, redis.value}, level.value, counters.value
-	about.netns, about.ssh, about.daemon, about.redis, about.level, about.counters = netns.at, ssh.at, daemon.at, redis.at, level.at, counters.at
+	d.Management, d.Level, d.Counters = Management{netns.value, ssh.value, daemon.value, ovs.value, redis.value}, level.value, counters.value
+	about.netns, about.ssh, about.daemon, about.redis, about.ovs, about.level, about.counters = netns.at, ssh.at, daemon.at, redis.at, ovs.at, level.at, counters.at
 	if netns.value != "" && (ssh.value != nil || daemon.value != nil && daemon.value.Port != 0) {
 		c.errorf(netns.at, "leave one of them out", "%s: management: netns: a namespace of this machine is not reached over the network", what)
 	}

@@ -60,7 +60,7 @@ var (
 	actionWords   = []string{"update", "passthrough", "strip"}
 	methodWords   = []string{string(Raw), string(EWMA), string(DRE)}
 	levelWords    = []string{LevelAuto.String(), string(LevelNative), string(LevelSoftware), string(LevelPassthrough), string(LevelDiscard)}
-	sourceWords   = []string{string(LinuxSource), string(SNMPSource), string(GNMISource), string(SONiCSource)}
+	sourceWords   = []string{string(LinuxSource), string(SNMPSource), string(GNMISource), string(SONiCSource), string(OVSSource)}
 	versionWords  = []string{"2c", "3"}
 	authWords     = []string{"md5", "sha", "sha224", "sha256", "sha384", "sha512"}
 	privWords     = []string{"des", "aes", "aes192", "aes256", "aes192c", "aes256c"}
@@ -200,7 +200,14 @@ var managementTable = &table{"How csig gets at a device.", []field{
 	{key: "netns", doc: "Path of the network namespace that is the device, on this machine: a lab's switch.", form: pathForm()},
 	{key: "ssh", doc: "With commands from afar, at the device's address.", form: mappingOf(sshTable)},
 	{key: "daemon", doc: "Through csig agent on the device.", form: mappingOf(daemonTable)},
+	{key: "ovs", doc: "Which bridge of Open vSwitch it is, for the platform ovs.", form: mappingOf(ovsTable)},
 	{key: "redis", doc: "Where the databases of a SONiC switch are, unless they are where SONiC has them.", form: mappingOf(redisTable)},
+}}
+
+var ovsTable = &table{"A bridge of Open vSwitch.", []field{
+	{key: "bridge", doc: "Its name.", form: text(""), need: true, hint: "the name of the bridge: ovs-vsctl list-br"},
+	{key: "run_dir", doc: "Folder of Open vSwitch's sockets; /var/run/openvswitch unless given.", form: pathForm()},
+	{key: "table", doc: "The first of csig's seven flow tables; 60 unless given.", form: numberForm(1, maxOVSTable)},
 }}
 
 var redisTable = &table{"Where the Redis of a SONiC switch is, seen from the switch.", []field{

@@ -136,6 +136,7 @@ type Management struct {
 	NetNS  string  // path of the network namespace that is the device, on this machine
 	SSH    *SSH    // with commands from afar, and to reach a Daemon's socket
 	Daemon *Daemon // through csig agent on the device
+	OVS    *OVS    // which bridge of Open vSwitch it is, for the platform ovs
 	Redis  *Redis  // where the databases of a SONiC switch are; nil: where SONiC has them
 }
 
@@ -146,6 +147,13 @@ type Redis struct {
 	Port      uint16 // TCP, at 127.0.0.1; in place of a socket
 	Databases string // path of database_config.json
 	Password  Secret // of AUTH
+}
+
+// OVS is a bridge of Open vSwitch.
+type OVS struct {
+	Bridge string
+	RunDir string // the folder of Open vSwitch's sockets, on the device
+	Table  uint8  // the first of csig's flow tables
 }
 
 // SSH is how to log in at a device's address. Host keys are always checked.

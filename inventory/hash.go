@@ -132,6 +132,10 @@ func (w *hashWriter) device(d *Device) {
 		w.number(uint64(s.Port))
 		w.tls(s.TLS)
 	}
+	if o := d.Management.OVS; o != nil { // fleets without it keep their hash
+		w.text("ovs", o.Bridge, o.RunDir)
+		w.number(uint64(o.Table))
+	}
 	if r := d.Management.Redis; r != nil {
 		w.text("redis", r.Socket, r.Databases)
 		w.number(uint64(r.Port))

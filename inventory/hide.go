@@ -33,13 +33,13 @@ var (
 
 // plainKeys are those of a counters or management block whose values can be shown.
 var plainKeys = []string{"source", "overhead", "refresh", "context", "target", "version", "port", "user", "username", "protocol", "timeout", "retries", "recheck", "discards",
-	"ca", "cert", "server_name", "insecure_skip_verify", "plaintext", "allow_plaintext_password", "mode", "env", "file", "command", "ssh", "daemon", "socket", "agent", "known_hosts", "netns", "redis", "databases"}
+	"ca", "cert", "server_name", "insecure_skip_verify", "plaintext", "allow_plaintext_password", "mode", "env", "file", "command", "ssh", "daemon", "socket", "agent", "known_hosts", "netns", "redis", "databases", "bridge", "run_dir", "table"}
 
 // blockKeys are those whose value is a mapping.
-var blockKeys = []string{"counters", "snmp", "gnmi", "auth", "priv", "tls", "management", "ssh", "sudo", "daemon", "redis"}
+var blockKeys = []string{"counters", "snmp", "gnmi", "auth", "priv", "tls", "management", "ssh", "sudo", "daemon", "redis", "ovs"}
 
 // outerKeys are those of them that begin a block.
-var outerKeys = []string{"counters", "snmp", "gnmi", "management", "ssh", "daemon", "redis"}
+var outerKeys = []string{"counters", "snmp", "gnmi", "management", "ssh", "daemon", "redis", "ovs"}
 
 // secretKey says whether a key's name promises a secret.
 func secretKey(key string) bool {
@@ -56,7 +56,7 @@ func secretKey(key string) bool {
 const longLine = 4096
 
 // hints has what a line outside of all blocks needs to have a secret.
-var hints = []string{"counters", "snmp", "gnmi", "management", "ssh", "daemon", "redis", "auth", "priv", "tls", "community", "pass", "secret", "credential", "token", "key", "psk"}
+var hints = []string{"counters", "snmp", "gnmi", "management", "ssh", "daemon", "redis", "ovs", "auth", "priv", "tls", "community", "pass", "secret", "credential", "token", "key", "psk"}
 
 func hinted(line string) bool {
 	line = strings.ToLower(line)

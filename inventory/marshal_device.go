@@ -27,7 +27,14 @@ type managementYAML struct {
 	NetNS  safeText    `yaml:"netns,omitempty"`
 	SSH    *sshYAML    `yaml:"ssh,omitempty"`
 	Daemon *daemonYAML `yaml:"daemon,omitempty"`
+	OVS    *ovsYAML    `yaml:"ovs,omitempty"`
 	Redis  *redisYAML  `yaml:"redis,omitempty"`
+}
+
+type ovsYAML struct {
+	Bridge safeText `yaml:"bridge"`
+	RunDir safeText `yaml:"run_dir,omitempty"`
+	Table  uint8    `yaml:"table"`
 }
 
 type redisYAML struct {
@@ -112,6 +119,9 @@ func managementOf(m Management) *managementYAML {
 	}
 	if d := m.Daemon; d != nil {
 		out.Daemon = &daemonYAML{Socket: safeText(d.Socket), Port: d.Port, TLS: tlsOf(d.TLS)}
+	}
+	if o := m.OVS; o != nil {
+		out.OVS = &ovsYAML{Bridge: safeText(o.Bridge), RunDir: safeText(o.RunDir), Table: o.Table}
 	}
 	if r := m.Redis; r != nil {
 		out.Redis = &redisYAML{Socket: safeText(r.Socket), Port: r.Port, Databases: safeText(r.Databases), Password: secretOf(r.Password)}

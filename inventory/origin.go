@@ -47,7 +47,7 @@ type origins struct {
 type policyOrigins struct{ interval, schedule, estimator originID }
 
 type deviceOrigins struct {
-	name, platform, local, address, netns, ssh, daemon, redis, level, interval, schedule, estimator, counters originID
+	name, platform, local, address, netns, ssh, daemon, redis, ovs, level, interval, schedule, estimator, counters originID
 
 	tags  map[string]originID
 	ports []portOrigins // as Device.Ports
@@ -92,7 +92,7 @@ func (f *Fleet) DeviceOrigins(name string) map[string]Origin {
 	out := make(map[string]Origin)
 	for key, id := range map[string]originID{
 		"name": d.name, "platform": d.platform, "local": d.local, "address": d.address,
-		"management: netns": d.netns, "management: ssh": d.ssh, "management: daemon": d.daemon, "management: redis": d.redis, "level": d.level,
+		"management: netns": d.netns, "management: ssh": d.ssh, "management: daemon": d.daemon, "management: redis": d.redis, "management: ovs": d.ovs, "level": d.level,
 		"interval": d.interval, "schedule": d.schedule, "estimator": d.estimator, "counters": d.counters,
 	} {
 		if id != notGiven {

@@ -38,7 +38,7 @@ func (p *profileReader) counters(device object) Counters {
 	sourceOK := true
 	if n := o.get("source"); n != nil {
 		var word string
-		word, sourceOK = p.word(n, what+": source", string(LinuxSource), string(SNMPSource), string(GNMISource), string(SONiCSource))
+		word, sourceOK = p.word(n, what+": source", string(LinuxSource), string(SNMPSource), string(GNMISource), string(SONiCSource), string(OVSSource))
 		c.Source = Source(word)
 	}
 	// All that is given is read, for its own mistakes.

@@ -4,6 +4,16 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
+// Defaults of OVS.
+const (
+	DefaultOVSRunDir = "/var/run/openvswitch"
+	DefaultOVSTable  = 60
+)
+
+// maxOVSTable is the last table of OpenFlow that can be the first of csig's
+// seven.
+const maxOVSTable = 248
+
 // DefaultSSHPort is where SSH is unless the file says otherwise.
 const DefaultSSHPort = 22
 
@@ -35,8 +45,13 @@ func (d *declReader) management(n ast.Node, what string, s *settings) {
 			s.redis = of(d, n, redis)
 		}
 	}
+	if n := o.get("ovs"); n != nil {
+		if ovs := d.ovs(n, what+": ovs"); ovs != nil {
+			s.ovs = of(d, n, ovs)
+		}
+	}
 	if len(o.values) == 0 {
-		d.errorf(n, "add netns, ssh or daemon, or leave it out", "%s: it says nothing", what)
+		d.errorf(n, "add netns, ssh, daemon or ovs, or leave it out", "%s: it says nothing", what)
 	}
 }
 
@@ -151,4 +166,24 @@ func (d *declReader) reachHost(o object, what string, h *Host) {
 	if h.Local {
 		o.needToo("local", "the network card to send probes from, e.g. interface: eth0", "interface")
 	}
+}
+
+func (d *declReader) ovs(n ast.Node, what string) *OVS {
+	o, ok := d.mapping(n, what, ovsTable)
+	if !ok {
+		return nil
+	}
+	out := &OVS{RunDir: DefaultOVSRunDir, Table: DefaultOVSTable}
+	out.Bridge, _ = d.printableText(o.get("bridge"), what+": bridge", 64)
+	if n := o.get("run_dir"); n != nil {
+		out.RunDir = d.path(n, what+": run_dir")
+	}
+	if n := o.get("table"); n != nil {
+		v, ok := d.number(n, what+": table", maxOVSTable)
+		if ok && v == 0 {
+			d.errorf(n, "1 or more, e.g. table: 60", "%s: table: every frame begins in table 0, which is the bridge's own", what)
+		}
+		out.Table = uint8(v)
+	}
+	return out
 }

@@ -25,6 +25,7 @@ type settings struct {
 	netns     given[string]
 	ssh       given[*SSH]
 	daemon    given[*Daemon]
+	ovs       given[*OVS]
 	redis     given[*Redis]
 	level     given[Level]
 	tags      []given[string]

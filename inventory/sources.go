@@ -33,6 +33,7 @@ const (
 	SNMPSource     Source = "snmp"  // the SNMP agent at the device's address
 	GNMISource     Source = "gnmi"  // the gNMI target at the device's address
 	SONiCSource    Source = "sonic" // COUNTERS_DB of the device's Redis
+	OVSSource      Source = "ovs"   // the port statistics of Open vSwitch, by OpenFlow
 )
 
 // The defaults of a source's settings.

@@ -148,6 +148,9 @@ func (a *assessor) age(d *assessed) *SignalAge {
 	case c.Readings > 0 && !known:
 		s.Refresh = c.Kind
 		s.note("too few readings, or no traffic, to tell how often they are refreshed: csig counters read --count 100")
+	case !known && c.Source == "ovs":
+		s.Refresh, known = "assumed live", true
+		s.note("taken for live: Open vSwitch asks its devices at each reading")
 	case !known && c.Source == "linux":
 		s.Refresh, known = "assumed live", true
 		s.note("taken for live, as what the kernel counts itself is; the drivers of some cards fetch their counters once a second: csig assess on the device measures it")

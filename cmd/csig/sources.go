@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/gnmi"
+	"github.com/csig-agent/csig/counters/ovs"
 	"github.com/csig-agent/csig/counters/snmp"
 	soniccounters "github.com/csig-agent/csig/counters/sonic"
 	"github.com/csig-agent/csig/inventory"
@@ -43,6 +45,8 @@ func openSourceEvery(ctx context.Context, prof *quantize.Profile, dev *inventory
 	switch name := sourceName(dev); name {
 	case "linux":
 		return openLinux(prof, dev)
+	case "ovs":
+		return openOVS(dev)
 	case "sonic":
 		return openSONiC(dev)
 	case "snmp":
@@ -69,6 +73,28 @@ func openSourceEvery(ctx context.Context, prof *quantize.Profile, dev *inventory
 		}
 		return nil, fmt.Errorf("no counter source %q: give the device a counters.source of linux, snmp, gnmi or sonic", name)
 	}
+}
+
+// openOVS reads a bridge of Open vSwitch, on this machine or through SSH.
+func openOVS(dev *inventory.Device) (counters.Source, error) {
+	o := dev.Management.OVS
+	if o == nil {
+		return nil, errors.New("the ovs source needs to know the bridge: add management: {ovs: {bridge: NAME}}")
+	}
+	cfg := ovs.Config{Bridge: o.Bridge, Ports: portNames(dev)}
+	if dev.Counters.Overhead != nil {
+		cfg.Overhead = *dev.Counters.Overhead
+	}
+	dial := func(ctx context.Context, path string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}
+	if reach := (vendors.Config{Device: *dev}); reach.Afar() {
+		dial, cfg.Done = all.UnixSockets(reach)
+	}
+	cfg.Dial = func(ctx context.Context) (net.Conn, error) {
+		return dial(ctx, path.Join(o.RunDir, o.Bridge+".mgmt"))
+	}
+	return ovs.New(cfg)
 }
 
 // openSONiC opens COUNTERS_DB of a device. Speeds that the file knows are the

@@ -116,6 +116,7 @@ func Default() *Registry {
 		Offline: linux.Offline, Diff: linux.Diff, Commands: linux.Script,
 	})
 	registerSONiC(r)
+	registerOVS(r)
 	for _, p := range undriven.All() {
 		r.Register(p.Name, Platform{Title: p.Title, Offline: func(bool) vendors.Facts { return p.Facts }})
 	}

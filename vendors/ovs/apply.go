@@ -1,0 +1,315 @@
+package ovs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// Apply makes the bridge's flows those of the setup, in one bundle: frames see
+// the old setup or the new one. What the bridge cannot have is refused before
+// anything is written. A port that is not there is an error of that port; the
+// others are done all the same.
+func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
+	if err := validate(&want); err != nil {
+		return err
+	}
+	if err := d.meet(ctx); err != nil {
+		return err
+	}
+	if err := d.look(ctx); err != nil {
+		return err
+	}
+	s := want
+	s.Damaged, s.Config = "", ""
+	s.Signals = slices.Clone(want.Signals)
+	s.Ports = slices.Clone(want.Ports)
+	for i := range s.Ports {
+		s.Ports[i].Damaged = ""
+	}
+	pipe, err := newPipeline(d.cfg.Table, &s)
+	if err != nil {
+		return &vendors.PermanentError{Err: err}
+	}
+	have, err := d.read(ctx, true)
+	if err != nil {
+		return err
+	}
+	if err := d.refuse(have, &s); err != nil {
+		return err
+	}
+	old := d.setup
+	if old == nil && have.found {
+		old = &have.setup
+	}
+	keep := old != nil && old.Layout == s.Layout && slices.Equal(old.Signals, s.Signals)
+	d.setup, d.pipe, d.compiler = &s, pipe, vlanrules.NewCompiler(Rules(), s.Layout)
+	d.ports, d.byName = nil, make(map[string]*port, len(s.Ports))
+	for _, p := range s.Ports {
+		q := &port{name: p.Port, action: p.Action}
+		d.ports = append(d.ports, q)
+		d.byName[p.Port] = q
+	}
+	d.known = false
+	if _, err := d.sync(ctx, have, keep); err != nil {
+		return err
+	}
+	var errs []error
+	for _, p := range d.ports {
+		errs = append(errs, d.problem(p))
+	}
+	return errors.Join(errs...)
+}
+
+// problem is why a port is not as its setup says, nil where it is.
+func (d *Driver) problem(p *port) error {
+	if p.number == 0 {
+		return &vendors.PortError{Port: p.name, Err: fmt.Errorf("bridge %s has no such port; it is programmed as soon as it appears", d.cfg.Bridge)}
+	}
+	return nil
+}
+
+// sync brings the bridge to d.setup, in one bundle, and our knowledge to the
+// bridge. It returns what it had to change. keep leaves the signal as it is
+// found.
+func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Change, error) {
+	d.synced = false
+	want, owner := d.constant(d.pipe, s)
+	wanted := make(map[openflow.Key]*openflow.Flow, len(want))
+	for i := range want {
+		wanted[want[i].Key()] = &want[i]
+	}
+	byNumber := map[uint32]*port{}
+	for _, p := range d.ports {
+		p.number, p.partner = s.ports[p.name].Number, d.partnerOf(s, p.name)
+		p.settled = false
+		if p.number != 0 {
+			byNumber[p.number] = p
+		}
+	}
+	what := map[string]string{}
+	note := func(port, text string) {
+		if what[port] == "" {
+			what[port] = text
+		}
+	}
+	live := map[*port][]openflow.Flow{}
+	hadLease := false
+	d.mods = d.mods[:0]
+	remove := func(f *openflow.Flow) {
+		d.mods = append(d.mods, openflow.Mod{Kind: openflow.Delete, Flow: f})
+	}
+	lease := d.pipe.lease(0)
+	for i := range s.flows {
+		f := &s.flows[i]
+		w := wanted[f.Key()]
+		switch {
+		case w != nil && same(f, w):
+			delete(wanted, f.Key())
+		case w != nil: // replaced below
+		case f.Key() == lease.Key() && same(f, &lease):
+			hadLease = true
+		case d.isLive(f) && byNumber[f.Match.Regs[regOut].Value] != nil:
+			p := byNumber[f.Match.Regs[regOut].Value]
+			live[p] = append(live[p], *f)
+		case f.Table < d.cfg.Table: // what hands frames over stays
+		default:
+			note(owner[f.Key()], fmt.Sprintf("a flow of table %d was one too many", f.Table))
+			remove(f)
+		}
+	}
+	for i := range s.foreign {
+		note("", fmt.Sprintf("a flow of table %d was not csig's", s.foreign[i].Table))
+		remove(&s.foreign[i])
+	}
+	for i := range want {
+		if f := wanted[want[i].Key()]; f != nil {
+			note(owner[f.Key()], fmt.Sprintf("a flow of table %d was missing or changed", f.Table))
+			d.mods = append(d.mods, openflow.Mod{Kind: openflow.Add, Flow: f, Name: owner[f.Key()]})
+		}
+	}
+	if !keep && hadLease {
+		remove(&lease) // what it stands for are values of another meaning
+	}
+	if d.known && !hadLease && d.cfg.Now().Before(d.until) {
+		note("", "the lease was gone, and ports had fallen back")
+	}
+	for _, p := range d.ports {
+		found := live[p]
+		if d.known && p.number != 0 && !sameFlows(found, p.have) {
+			note(p.name, fmt.Sprintf("flows of table %d were changed", d.cfg.Table+tableLive))
+		}
+		p.have = found
+		if p.number == 0 || p.action != vlanrules.Update {
+			p.want, p.compiled = nil, false
+		} else if !p.compiled {
+			if keep && len(found) > 0 {
+				p.want = found
+			} else {
+				// Under a lease a port without entries would let every tag
+				// pass as if it had room.
+				p.want = d.fallback(p)
+			}
+		} else {
+			d.lower(p)
+		}
+		d.stage(p)
+	}
+	if err := d.commit(ctx); err != nil {
+		return nil, err
+	}
+	for _, p := range d.ports {
+		p.have, p.settled = append(p.have[:0:0], p.want...), p.number != 0
+	}
+	d.synced, d.known, d.checked = true, true, d.cfg.Now()
+	var changes []vendors.Change
+	for _, p := range append([]*port{{}}, d.ports...) {
+		if text := what[p.name]; text != "" {
+			changes = append(changes, vendors.Change{Kind: vendors.Alter, Port: p.name, What: "flows", Detail: text})
+		}
+	}
+	return changes, nil
+}
+
+func (d *Driver) isLive(f *openflow.Flow) bool {
+	return f.Table == d.cfg.Table+tableLive && f.Match.Regs[regOut].Mask == 0xffffffff
+}
+
+// sameFlows compares flows in any order.
+func sameFlows(a, b []openflow.Flow) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if f := find(b, &a[i]); f == nil || !same(f, &a[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func find(flows []openflow.Flow, f *openflow.Flow) *openflow.Flow {
+	for i := range flows {
+		g := &flows[i]
+		if g.Priority == f.Priority && g.Table == f.Table && g.Match == f.Match {
+			return g
+		}
+	}
+	return nil
+}
+
+// fallback are a port's live flows while nobody says what it should write.
+func (d *Driver) fallback(p *port) []openflow.Flow {
+	if d.setup.OnStale == inventory.StaleStrip {
+		m := tagged()
+		m.Regs[regOut] = openflow.Exactly(p.number)
+		return []openflow.Flow{d.pipe.flow(tableLive, priorityEntry, m, openflow.Actions(nil).Load(regVID, doStrip).Resubmit(d.pipe.base+tableAct))}
+	}
+	return d.pipe.entries(nil, p.number, d.pipe.stale)
+}
+
+// stage appends what changes of a port's live flows.
+func (d *Driver) stage(p *port) (ops int) {
+	before := len(d.mods)
+	for i := range p.want {
+		w := &p.want[i]
+		if h := find(p.have, w); h == nil || !same(h, w) {
+			d.mods = append(d.mods, openflow.Mod{Kind: openflow.Add, Flow: w, Name: p.name})
+		}
+	}
+	for i := range p.have {
+		if h := &p.have[i]; find(p.want, h) == nil {
+			d.mods = append(d.mods, openflow.Mod{Kind: openflow.Delete, Flow: h, Name: p.name})
+		}
+	}
+	return len(d.mods) - before
+}
+
+// commit sends the bundle. A refusal that belongs to a port names it.
+func (d *Driver) commit(ctx context.Context) error {
+	err := d.of.Commit(ctx, d.mods)
+	var refused *openflow.Error
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &refused):
+		return d.broken(err)
+	case refused.TableFull():
+		err = fmt.Errorf("bridge %s has no room for csig's flows, and nothing was changed: make room, or lift the table's flow_limit (ovs-vsctl list Flow_Table): %w", d.cfg.Bridge, err)
+	default:
+		err = fmt.Errorf("bridge %s refuses csig's flows, and nothing was changed: %w", d.cfg.Bridge, err)
+	}
+	if refused.Name != "" {
+		return &vendors.PortError{Port: refused.Name, Err: err}
+	}
+	return err
+}
+
+// refuse refuses what this bridge cannot have.
+func (d *Driver) refuse(have *state, want *vendors.Setup) error {
+	if err := d.refuseForeign(have); err != nil {
+		return err
+	}
+	active := slices.ContainsFunc(want.Ports, func(p vendors.PortSetup) bool { return p.Action != vlanrules.Passthrough })
+	if !active {
+		return nil
+	}
+	if d.info.vlanLimit != 1 {
+		return &vendors.PermanentError{Err: errors.New(limitReason(d.info.vlanLimit))}
+	}
+	if v := d.bypass(have); v.Level == vlanrules.Refused {
+		return &vendors.PermanentError{Err: errors.New(v.Reason)}
+	}
+	return nil
+}
+
+// validate refuses a setup that this platform cannot have.
+func validate(s *vendors.Setup) error {
+	problem := func(format string, args ...any) error {
+		return &vendors.PermanentError{Err: fmt.Errorf(format, args...)}
+	}
+	if len(s.Signals) == 0 {
+		return problem("the setup carries no signal")
+	}
+	for i, sig := range s.Signals {
+		if !sig.Known() || slices.Contains(s.Signals[:i], sig) {
+			return problem("signal %s of the setup is unknown or named twice", sig)
+		}
+	}
+	switch s.OnStale {
+	case inventory.Conservative, inventory.StalePassthrough, inventory.StaleStrip:
+	default:
+		return problem("on_stale is %q: want conservative, passthrough or strip", s.OnStale)
+	}
+	seen := make(map[string]bool, len(s.Ports))
+	for _, p := range s.Ports {
+		switch {
+		case p.Port == "" || len(p.Port) > maxName:
+			return &vendors.PermanentError{Port: p.Port, Err: fmt.Errorf("%q is no name of a port: OpenFlow has 1 to %d bytes of it", p.Port, maxName)}
+		case seen[p.Port]:
+			return &vendors.PermanentError{Port: p.Port, Err: errors.New("the setup names it twice")}
+		case p.StripOthers:
+			return &vendors.PermanentError{Port: p.Port, Err: errors.New(noOthers)}
+		case p.Action != vlanrules.Passthrough && s.TPID != tpidCSIG:
+			return &vendors.PermanentError{Port: p.Port, Err: fmt.Errorf("its action is %s, and the TPID is 0x%04x: Open vSwitch parses only 0x8100 and 0x88a8, so that 0x88a8 has to be CSIG's", p.Action, s.TPID)}
+		case p.Action == vlanrules.Strip && s.WideTPID != 0:
+			return &vendors.PermanentError{Port: p.Port, Err: errors.New("it strips, and the domain has wide tags: Open vSwitch cannot remove them")}
+		}
+		seen[p.Port] = true
+	}
+	if len(s.Others) > 0 {
+		return problem("%s", noOthers)
+	}
+	return nil
+}
+
+const noOthers = "tags of other TPIDs cannot be removed: Open vSwitch parses only 0x8100 and 0x88a8"
+
+// maxName is the longest name of a port that OpenFlow shows, in bytes.
+const maxName = 15

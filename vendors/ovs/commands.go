@@ -1,0 +1,85 @@
+package ovs
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/ovs/openflow"
+)
+
+// Commands is a shell script that does by ovs-ofctl what Apply(want) does on a
+// bridge that Observe finds to be have: for a person to read, or to carry out
+// with the bridge's name as its argument. It needs no device. The lease is the
+// agent's, and no part of it; the ports' patch partners are the bridge's.
+func Commands(have, want vendors.Setup) ([]byte, error) {
+	changes, err := Diff(have, want)
+	if err != nil || len(changes) == 0 {
+		return nil, err
+	}
+	pipe, err := newPipeline(DefaultTable, &want)
+	if err != nil {
+		return nil, &vendors.PermanentError{Err: err}
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# usage: sh FILE BRIDGE\n# csig's flows are those of cookie %#x in tables %d to %d\nset -eu\n", uint64(cookie), DefaultTable, DefaultTable+tables-1)
+	numbers := map[string]uint32{}
+	for i, p := range want.Ports {
+		// A number that stands for a shell variable, and is no port's.
+		numbers[p.Port] = placeholder + uint32(i)
+		fmt.Fprintf(&b, "p%d=$(ovs-vsctl get Interface '%s' ofport)\n", i, strings.ReplaceAll(p.Port, "'", `'\''`))
+	}
+	b.WriteString("ovs-ofctl -O OpenFlow14 --bundle add-flows \"$1\" - <<END\n")
+	for t := range tables {
+		fmt.Fprintf(&b, "delete table=%d,cookie=%#x/-1\n", DefaultTable+t, uint64(cookie))
+	}
+	flows := pipe.shared()
+	for _, p := range want.Ports {
+		flows = append(flows, pipe.port(numbers[p.Port], p.Action)...)
+	}
+	for i := range flows {
+		fmt.Fprintf(&b, "add %s\n", flowText(&flows[i]))
+	}
+	b.WriteString("END\n")
+	return b.Bytes(), nil
+}
+
+const placeholder = 0xf0000000
+
+// flowText is a flow as ovs-ofctl(8) takes it.
+func flowText(f *openflow.Flow) string {
+	parts := []string{fmt.Sprintf("cookie=%#x,table=%d,priority=%d", f.Cookie, f.Table, f.Priority)}
+	m := &f.Match
+	if m.InPort != 0 {
+		parts = append(parts, fmt.Sprintf("in_port=%s", number(m.InPort)))
+	}
+	if m.EthType != 0 {
+		parts = append(parts, fmt.Sprintf("dl_type=0x%04x", m.EthType))
+	}
+	tci, mask := m.VID, m.VIDMask
+	if m.MatchPCP {
+		tci, mask = tci|uint16(m.PCP)<<13, mask|7<<13
+	}
+	if mask != 0 {
+		parts = append(parts, fmt.Sprintf("vlan_tci=0x%04x/0x%04x", tci, mask))
+	}
+	for r, v := range m.Regs {
+		switch v.Mask {
+		case 0:
+		case 0xffffffff:
+			parts = append(parts, fmt.Sprintf("reg%d=%s", r, number(v.Value)))
+		default:
+			parts = append(parts, fmt.Sprintf("reg%d=%#x/%#x", r, v.Value, v.Mask))
+		}
+	}
+	return strings.Join(parts, ",") + ",actions=" + f.Actions.Text()
+}
+
+// number is a port's number, or the shell variable that holds it.
+func number(v uint32) string {
+	if v >= placeholder && v < openflow.PortMax {
+		return fmt.Sprintf("${p%d}", v-placeholder)
+	}
+	return fmt.Sprintf("%#x", v)
+}

@@ -1,0 +1,98 @@
+// Package ovs is the driver for bridges of Open vSwitch, with 0x88a8 as CSIG's
+// TPID. It speaks OpenFlow 1.4 on the bridge's own management socket and asks
+// the database for the little that OpenFlow does not tell, on the switch or
+// through SSH; it runs no program. docs/ovs.md is the operator's page.
+//
+// # How frames come here
+//
+// What a bridge sends out by NORMAL cannot be looked at any more: the action
+// ends at the port (ovs-actions(7), Output to Standard Ports). So frames are handed to csig's first
+// table with their egress port in register 15:
+//
+//   - a bridge whose flows a controller or an operator writes does so itself:
+//     load:PORT->NXM_NX_REG15[],resubmit(,60) in place of output:PORT;
+//   - for a bridge that switches by NORMAL, a bridge of csig's own stands
+//     between it and its ports. Each port of the first is a patch port that
+//     leads to a port of the second; external_ids:csig-port of the patch's far
+//     end names it, and csig writes the flows that join the two.
+//
+// Probe reads the flows of others. A NORMAL among them, or FLOOD or ALL, is a
+// refusal; an output that goes past csig's tables a degradation.
+//
+// Not built: replacing NORMAL by flows that learn (ovs-actions(7), learn). It
+// needs no second bridge, but it is a switch of its own, without spanning tree,
+// LACP and the VLAN modes of ports, where the second bridge leaves all of that
+// to Open vSwitch. Patch ports cost nothing in the datapath: the flows of both
+// bridges become one (openvswitch/ovs ofproto/ofproto-dpif-xlate.c,
+// patch_port_output).
+//
+// # The tables
+//
+//	60 entry     tags of ports that update or strip go on; the rest leaves
+//	61 lease     one flow with a hard_timeout, renewed by every update → 62
+//	             without it → 63
+//	62 live      the signal: each port's ternary entries
+//	63 stale     the fallback, constant
+//	64 act       what was found in register 14: rewrite, remove or nothing
+//	65 classify  is the tag CSIG's?
+//	66 finish    rewrite or remove
+//
+// No match sees a TPID (ovs-fields(7), VLAN: "no version of OpenFlow provides a
+// way"), and an ordinary VLAN's tag must never change. But with vlan-limit 1,
+// the default, the ethertype behind one tag is the TPID of the next. So a frame
+// that would be changed gets one more tag in front and is parsed again; then
+// that tag is taken away and it is parsed once more, with the tag to be changed
+// in its place. Frames are parsed again after pop_mpls
+// (ofproto-dpif-xlate.c, recirc_for_mpls); push_mpls and pop_mpls together do
+// nothing to the frame. Frames that are not to be changed, and those without a
+// tag, take none of these turns.
+//
+// Behind one 802.1Q tag the TPID shows from the beginning: the outer tag is set
+// aside in register 13, and put back at the end. Behind two the tag is not seen.
+//
+// # Changes
+//
+// Every Update is one bundle, atomic and in order, its answers waited for: the
+// entries that differ, and the lease. A packet sees the tables of before or of
+// after (ovs-ofctl(8), --bundle), and what the first pass found stays with it
+// in the registers while it is parsed again. The datapath caches what tables
+// said; ovs-vswitchd begins to revise that at once, and is through after some
+// milliseconds for some hundred cached flows. Until then frames have the value
+// of before.
+//
+// The lease has whole seconds, of which ovs-vswitchd looks once a second.
+//
+// # Ownership
+//
+// csig's flows have its cookie. A flow without it in csig's tables, or one of
+// csig's that somebody changed or deleted, is put right within a second, and
+// said; tables that somebody else uses, and that hold nothing of csig's, are
+// refused. Flows of other tables are never touched. The setup is recorded in
+// the note of a flow that no frame meets.
+//
+// When csig goes (Remove), what hands frames over and what sends them on stay:
+// the bridge forwards as before, and tags pass untouched. When ovs-vswitchd is
+// restarted every flow is lost: frames do not leave (the bridge's fail_mode is
+// secure) until the agent has made them anew.
+//
+// # What it needs
+//
+//   - Open vSwitch 2.8 or newer: 0x88a8 is parsed since then (NEWS, v2.8.0).
+//   - OpenFlow 1.4 allowed on the bridge (protocols, if it is set at all).
+//   - other_config:vlan-limit unset, or 1.
+//   - The right to open the sockets of /var/run/openvswitch.
+//
+// Tested with Open vSwitch 3.1 and its userspace datapath; that the kernel's
+// does the same with the same actions is assumed.
+//
+// # Limits
+//
+//   - R (the DEI) of a tag that is rewritten is lost: bit 12 of vlan_tci says
+//     that there is a tag (ovs-fields(7)). So is the DEI of a VLAN tag in front.
+//     draft-00 §4.1.1 reserves R.
+//   - A tag with an MPLS header behind it passes untouched.
+//   - Two tags of TPID 0x88a8 behind each other: the outer one comes back as
+//     0x8100. The domain's VLANs do not use 0x88a8.
+//   - For IP, frames that are rewritten make one cached flow for each TTL and
+//     DSCP that they have.
+package ovs

@@ -1,0 +1,397 @@
+package ovs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// Defaults of Config.
+const (
+	DefaultRunDir = "/var/run/openvswitch"
+	DefaultTable  = 60
+)
+
+// maxTable is the highest table that may be the first of csig's: OpenFlow ends
+// at 254.
+const maxTable = 255 - tables
+
+// Config says where the bridge is.
+type Config struct {
+	Bridge string // its name
+	RunDir string // the folder of Open vSwitch's sockets; "" is DefaultRunDir
+	Table  uint8  // the first of csig's seven tables; 0 is DefaultTable
+
+	// Dial connects to a unix socket of the switch; nil is this machine.
+	Dial func(ctx context.Context, path string) (net.Conn, error)
+	// Done is called by Close, where it is not nil.
+	Done func() error
+	Now  func() time.Time // nil is time.Now
+}
+
+// Driver drives one bridge. Its methods are not safe for concurrent use.
+type Driver struct {
+	cfg  Config
+	of   *openflow.Conn
+	db   database
+	info bridgeInfo
+
+	setup    *vendors.Setup // nil until Apply or the first Update
+	pipe     *pipeline
+	compiler *vlanrules.Compiler
+	ports    []*port
+	byName   map[string]*port
+	synced   bool      // the bridge has what we think
+	known    bool      // it had, when we looked last
+	checked  time.Time // when we looked
+	mods     []openflow.Mod
+	leased   openflow.Flow
+	until    time.Time // what we gave the lease; zero: none that would have to be there
+}
+
+var _ vendors.Driver = (*Driver)(nil)
+
+// port is what the driver knows about one port.
+type port struct {
+	name    string
+	action  vlanrules.Action
+	number  uint32 // its OpenFlow port; 0: not there
+	partner uint32 // the patch port that leads to it; 0: none
+
+	intents  []vlanrules.Intent
+	compiled bool
+	refused  *vendors.PermanentError
+	result   vlanrules.Result
+	want     []openflow.Flow // in tableLive
+	have     []openflow.Flow
+	settled  bool // have is want
+}
+
+// Open returns a driver. It connects at the first use.
+func Open(cfg Config) (*Driver, error) {
+	if cfg.Bridge == "" {
+		return nil, &vendors.PermanentError{Err: errors.New("the device has no bridge: add management: {ovs: {bridge: NAME}} to the fleet file")}
+	}
+	if cfg.RunDir == "" {
+		cfg.RunDir = DefaultRunDir
+	}
+	if cfg.Table == 0 {
+		cfg.Table = DefaultTable
+	}
+	if cfg.Table > maxTable {
+		return nil, &vendors.PermanentError{Err: fmt.Errorf("table %d: csig needs %d tables from there on, and OpenFlow ends at 254: use %d or less", cfg.Table, tables, maxTable)}
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = func(ctx context.Context, path string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		}
+	}
+	return &Driver{cfg: cfg}, nil
+}
+
+// Close ends the driver's connections. What is programmed stays, until its
+// lease ends.
+func (d *Driver) Close() error {
+	err := d.disconnect()
+	if d.cfg.Done != nil {
+		err = errors.Join(err, d.cfg.Done())
+	}
+	return err
+}
+
+func (d *Driver) disconnect() error {
+	err := d.db.close()
+	if d.of != nil {
+		err = errors.Join(err, d.of.Close())
+		d.of = nil
+	}
+	return err
+}
+
+// patience bounds what is asked of a switch outside of a caller's own limit.
+const patience = 5 * time.Second
+
+// meet connects, where there is no connection.
+func (d *Driver) meet(ctx context.Context) error {
+	if d.of != nil {
+		return nil
+	}
+	d.synced = false
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer for %v", patience))
+	defer cancel()
+	at := path.Join(d.cfg.RunDir, d.cfg.Bridge+".mgmt")
+	c, err := d.cfg.Dial(ctx, at)
+	if err != nil {
+		return fmt.Errorf("bridge %s: is ovs-vswitchd running, has it a bridge of this name, and may this user open its socket? %w", d.cfg.Bridge, err)
+	}
+	of, err := openflow.NewConn(ctx, c)
+	if err != nil {
+		var refused *openflow.Error
+		if errors.As(err, &refused) {
+			return &vendors.PermanentError{Err: fmt.Errorf("bridge %s does not speak OpenFlow 1.4: ovs-vsctl add bridge %s protocols OpenFlow14 (%w)", d.cfg.Bridge, d.cfg.Bridge, err)}
+		}
+		return fmt.Errorf("bridge %s: %w", d.cfg.Bridge, err)
+	}
+	d.of = of
+	return nil
+}
+
+// broken drops a connection that failed, so that the next call makes another.
+func (d *Driver) broken(err error) error {
+	var refused *openflow.Error
+	if err == nil || errors.As(err, &refused) {
+		return err
+	}
+	d.synced = false
+	if d.of != nil {
+		_ = d.of.Close() // it has failed already
+		d.of = nil
+	}
+	return fmt.Errorf("bridge %s: %w", d.cfg.Bridge, err)
+}
+
+// look asks the database. Where it does not answer, what it said last holds.
+func (d *Driver) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer for %v", patience))
+	defer cancel()
+	if d.db.c == nil {
+		c, err := d.cfg.Dial(ctx, path.Join(d.cfg.RunDir, "db.sock"))
+		if err != nil {
+			return fmt.Errorf("ovsdb-server: %w", err)
+		}
+		d.db = database{c: c, dec: json.NewDecoder(c)}
+	}
+	info, err := d.db.ask(ctx, d.cfg.Bridge)
+	switch {
+	case errors.Is(err, errNoBridge):
+		return &vendors.PermanentError{Err: err}
+	case err != nil:
+		_ = d.db.close()
+		return fmt.Errorf("ovsdb-server: %w", err)
+	}
+	d.info = info
+	return nil
+}
+
+// state is what the bridge has.
+type state struct {
+	ports   map[string]openflow.Port
+	flows   []openflow.Flow // in csig's tables, and csig's own elsewhere
+	foreign []openflow.Flow // somebody else's in csig's tables
+	others  []openflow.Flow // everybody else's, where they were asked for
+	setup   vendors.Setup   // that was recorded
+	found   bool            // one was
+	damaged string          // why none could be read
+}
+
+// read reads the bridge. With all it reads the flows of every table.
+func (d *Driver) read(ctx context.Context, all bool) (*state, error) {
+	s := &state{ports: map[string]openflow.Port{}}
+	ports, err := d.of.Ports(ctx)
+	if err != nil {
+		return nil, d.broken(err)
+	}
+	for _, p := range ports {
+		s.ports[p.Name] = p
+	}
+	asked := []uint8{openflow.AllTables}
+	if !all {
+		asked = asked[:0]
+		if len(d.info.partner) > 0 {
+			asked = append(asked, 0)
+		}
+		for t := range uint8(tables) {
+			asked = append(asked, d.cfg.Table+t)
+		}
+	}
+	for _, t := range asked {
+		flows, err := d.of.Flows(ctx, t)
+		if err != nil {
+			return nil, d.broken(err)
+		}
+		for i := range flows {
+			d.sort(s, &flows[i])
+		}
+	}
+	return s, nil
+}
+
+func (d *Driver) sort(s *state, f *openflow.Flow) {
+	inside := f.Table >= d.cfg.Table && f.Table < d.cfg.Table+tables
+	switch {
+	case f.Cookie == cookie:
+		s.flows = append(s.flows, *f)
+		if f.Table == d.cfg.Table+tableEntry && f.Match == recordMatch() {
+			s.readRecord(f)
+		}
+	case inside && f.Table == d.cfg.Table+tableEntry && f.Priority == 0 && f.Match == (openflow.Match{}):
+		// Whoever hands frames over may keep what sends them on.
+	case inside:
+		s.foreign = append(s.foreign, *f)
+	default:
+		s.others = append(s.others, *f)
+	}
+}
+
+func (s *state) readRecord(f *openflow.Flow) {
+	text := f.Actions.ReadNote()
+	for len(text) > 0 && text[len(text)-1] == 0 {
+		text = text[:len(text)-1]
+	}
+	if err := json.Unmarshal(text, &s.setup); err != nil {
+		s.setup, s.damaged = vendors.Setup{}, "the record of the set-up cannot be read: "+err.Error()
+		return
+	}
+	s.found = s.setup.TPID != 0
+}
+
+// partnerOf is the OpenFlow port of the patch that leads to a port; 0: none.
+func (d *Driver) partnerOf(s *state, name string) uint32 {
+	return s.ports[d.info.partner[name]].Number
+}
+
+// constant are the flows that a setup's ports and tables have whatever the
+// signal is, with the name of the port they belong to.
+func (d *Driver) constant(pipe *pipeline, s *state) (flows []openflow.Flow, owner map[openflow.Key]string) {
+	owner = map[openflow.Key]string{}
+	flows = pipe.shared()
+	for _, p := range pipe.setup.Ports {
+		number := s.ports[p.Port].Number
+		if number == 0 {
+			continue
+		}
+		own := pipe.port(number, p.Action)
+		if partner := d.partnerOf(s, p.Port); partner != 0 {
+			own = append(own, pipe.hook(number, partner)...)
+		}
+		for i := range own {
+			owner[own[i].Key()] = p.Port
+		}
+		flows = append(flows, own...)
+	}
+	return flows, owner
+}
+
+// same tells whether a flow read back is one of ours as we write it. Timeouts
+// aside: they are the lease's.
+func same(have, want *openflow.Flow) bool {
+	return have.Cookie == want.Cookie && !have.Goes && !have.Other && slices.Equal(have.Actions, want.Actions)
+}
+
+// Observe reads back the setup. Ports are as they were recorded. Flows of
+// somebody else in csig's tables, where there is no setup of csig's, are a
+// *vendors.ForeignError in a *vendors.PermanentError.
+func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
+	if err := d.meet(ctx); err != nil {
+		return vendors.Setup{}, err
+	}
+	if err := d.look(ctx); err != nil {
+		return vendors.Setup{}, err
+	}
+	s, err := d.read(ctx, false)
+	if err != nil {
+		return vendors.Setup{}, err
+	}
+	if err := d.refuseForeign(s); err != nil {
+		return vendors.Setup{}, err
+	}
+	return d.setupOf(s)
+}
+
+// refuseForeign refuses tables that somebody else uses.
+func (d *Driver) refuseForeign(s *state) error {
+	if s.found || len(s.foreign) == 0 {
+		return nil
+	}
+	f := &s.foreign[0]
+	return &vendors.PermanentError{Err: &vendors.ForeignError{What: fmt.Sprintf("bridge %s: table %d has %d flows that are not csig's (the first has cookie %#x): give csig tables of its own with management: {ovs: {table: N}}, of which it takes N to N+%d",
+		d.cfg.Bridge, f.Table, len(s.foreign), f.Cookie, tables-1)}}
+}
+
+// setupOf is the recorded setup, with what is not as Apply leaves it.
+func (d *Driver) setupOf(s *state) (vendors.Setup, error) {
+	if !s.found {
+		return vendors.Setup{Damaged: s.damaged}, nil
+	}
+	out := s.setup
+	pipe, err := newPipeline(d.cfg.Table, &out)
+	if err != nil {
+		out.Damaged = err.Error()
+		return out, nil
+	}
+	have := map[openflow.Key]*openflow.Flow{}
+	for i := range s.flows {
+		have[s.flows[i].Key()] = &s.flows[i]
+	}
+	want, owner := d.constant(pipe, s)
+	damage := map[string]string{}
+	for i := range want {
+		h := have[want[i].Key()]
+		switch {
+		case h == nil:
+			damage[owner[want[i].Key()]] = fmt.Sprintf("a flow of table %d is gone", want[i].Table)
+		case !same(h, &want[i]):
+			damage[owner[want[i].Key()]] = fmt.Sprintf("a flow of table %d has other actions", want[i].Table)
+		}
+	}
+	if len(s.foreign) > 0 {
+		damage[""] = fmt.Sprintf("table %d has flows that are not csig's", s.foreign[0].Table)
+	}
+	out.Damaged = damage[""]
+	for i := range out.Ports {
+		out.Ports[i].Damaged = damage[out.Ports[i].Port]
+	}
+	return out, nil
+}
+
+// Diff lists what Apply(want) would change. It reads nothing.
+func (d *Driver) Diff(have, want vendors.Setup) ([]vendors.Change, error) { return Diff(have, want) }
+
+// Release ends the lease: every port falls back at once.
+func (d *Driver) Release(ctx context.Context) error {
+	if err := d.meet(ctx); err != nil {
+		return err
+	}
+	pipe := pipeline{base: d.cfg.Table}
+	lease := pipe.lease(0)
+	d.until = time.Time{}
+	return d.broken(d.of.Commit(ctx, []openflow.Mod{{Kind: openflow.Delete, Flow: &lease}}))
+}
+
+// Remove deletes csig's flows, but for those that hand frames over and send
+// them on: without them a bridge that was made for csig, or whose controller
+// uses its tables, would forward nothing.
+func (d *Driver) Remove(ctx context.Context) error {
+	if err := d.meet(ctx); err != nil {
+		return err
+	}
+	if err := d.look(ctx); err != nil {
+		return err
+	}
+	d.synced, d.known, d.setup, d.until = false, false, nil, time.Time{}
+	s, err := d.read(ctx, true)
+	if err != nil {
+		return err
+	}
+	var mods []openflow.Mod
+	for i := range s.flows {
+		f := &s.flows[i]
+		passing := f.Table == d.cfg.Table && f.Match == (openflow.Match{})
+		if !passing && f.Table >= d.cfg.Table {
+			mods = append(mods, openflow.Mod{Kind: openflow.Delete, Flow: f})
+		}
+	}
+	return d.broken(d.of.Commit(ctx, mods))
+}

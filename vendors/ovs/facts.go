@@ -1,0 +1,154 @@
+package ovs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// Rules is what csig's flow tables can express. A bundle takes every change at
+// once.
+func Rules() vlanrules.Caps {
+	return vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true, Txn: vlanrules.TxnTable, Modify: true, ModifyEntry: true}
+}
+
+func refused(why string) vlanrules.Verdict {
+	return vlanrules.Verdict{Level: vlanrules.Refused, Reason: why}
+}
+
+func degraded(why string) vlanrules.Verdict {
+	return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: why}
+}
+
+const losesR = "a tag that is rewritten leaves with R (the DEI) 0: Open vSwitch keeps the bit for itself"
+
+// facts is what is so on every Open vSwitch.
+func facts() vendors.Facts {
+	update := degraded(losesR)
+	return vendors.Facts{
+		Platform: "ovs",
+		Rules:    Rules(),
+		Traits:   traits(),
+		Update:   update,
+		Wide:     refused("wide tags pass through untouched: Open vSwitch does not parse what stands behind their TPID"),
+		Lease:    degraded("it expires by whole seconds: one of less than a second is one, and the switch looks once a second, so that ports fall back up to two seconds later than agents elsewhere"),
+		Depths: []vlanrules.Verdict{
+			update,
+			degraded(losesR + "; so does the DEI of the VLAN tag in front, rewritten or not"),
+			refused("behind two VLAN tags a tag is not seen: it passes untouched"),
+		},
+		Notes: []string{
+			"no match sees a TPID: a frame whose tag would be rewritten is parsed twice more, and only then it is known whether the tag is CSIG's or an ordinary VLAN's",
+			"a tag with an MPLS header behind it passes untouched",
+			"what is cached of older flows goes on for some milliseconds after a change, frame by frame the old value or the new",
+		},
+	}
+}
+
+// Offline is what the platform promises without a device at hand.
+func Offline(afar bool) vendors.Facts {
+	f := facts()
+	f.Notes = append(f.Notes, "promised, not probed: Open vSwitch 2.8 or newer with vlan-limit 1, and a bridge whose frames come to csig's tables with their egress port chosen (docs/ovs.md)")
+	if afar {
+		f.Notes = append(f.Notes, "driven from afar: by the bridge's socket through SSH")
+	}
+	return f
+}
+
+func limitReason(limit int) string {
+	return fmt.Sprintf("other_config:vlan-limit is %d: what tells a CSIG tag from an ordinary VLAN's needs it to be 1, which is also the default: ovs-vsctl remove Open_vSwitch . other_config vlan-limit, and restart ovs-vswitchd", limit)
+}
+
+// Probe finds out what this bridge can do, without changing it.
+func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
+	f := facts()
+	if err := d.meet(ctx); err != nil {
+		return f, err
+	}
+	if err := d.look(ctx); err != nil {
+		return f, err
+	}
+	s, err := d.read(ctx, true)
+	if err != nil {
+		return f, err
+	}
+	f.Notes = append(f.Notes, fmt.Sprintf("Open vSwitch %s, bridge %s, datapath %s", d.info.version, d.cfg.Bridge, orSystem(d.info.datapath)))
+	var v vlanrules.Verdict
+	switch {
+	case d.info.vlanLimit != 1:
+		v = refused(limitReason(d.info.vlanLimit))
+	default:
+		v = d.bypass(s)
+	}
+	switch v.Level {
+	case vlanrules.Refused:
+		f.Update, f.Strip, f.Lease = v, v, refused("there are no rules to expire: "+v.Reason)
+		for i := range f.Depths {
+			f.Depths[i] = v
+		}
+	case vlanrules.Degraded:
+		f.Update.Reason += "; " + v.Reason
+		f.Strip = v
+	}
+	return f, nil
+}
+
+func orSystem(datapath string) string {
+	if datapath == "" {
+		return "system"
+	}
+	return datapath
+}
+
+// bypass says whether frames leave the bridge without coming to csig's tables.
+func (d *Driver) bypass(s *state) vlanrules.Verdict {
+	handed := false
+	for name := range d.info.partner {
+		handed = handed || d.partnerOf(s, name) != 0 && s.ports[name].Number != 0
+	}
+	direct, opaque := 0, 0
+	var first *openflow.Flow
+	for i := range s.others {
+		f := &s.others[i]
+		e := f.Actions.Effects()
+		for _, t := range e.Resubmits {
+			handed = handed || t == d.cfg.Table
+		}
+		handed = handed || f.Goes && f.Goto == d.cfg.Table
+		for _, to := range e.Ports {
+			switch {
+			case to == openflow.PortNormal, to == openflow.PortFlood, to == openflow.PortAll:
+				return refused(fmt.Sprintf("bridge %s switches by itself (a flow of table %d with priority %d and cookie %#x outputs to NORMAL, FLOOD or ALL), and what it sends out so passes no table: put csig's bridge between it and its ports (docs/ovs.md)",
+					d.cfg.Bridge, f.Table, f.Priority, f.Cookie))
+			case to < openflow.PortMax && !d.isPartner(s, to):
+				direct++
+				first = f
+			}
+		}
+		if e.Opaque || f.Other {
+			opaque++
+		}
+	}
+	switch {
+	case direct > 0:
+		return degraded(fmt.Sprintf("%d flows of bridge %s send frames to ports without handing them to table %d (one is in table %d with priority %d and cookie %#x): their tags are not updated (docs/ovs.md)",
+			direct, d.cfg.Bridge, d.cfg.Table, first.Table, first.Priority, first.Cookie))
+	case opaque > 0:
+		return degraded(fmt.Sprintf("%d flows of bridge %s may send frames out in ways that csig does not look into (groups, registers, learned flows)", opaque, d.cfg.Bridge))
+	case !handed:
+		return degraded(fmt.Sprintf("no flow of bridge %s hands frames to table %d yet (docs/ovs.md)", d.cfg.Bridge, d.cfg.Table))
+	}
+	return vlanrules.Verdict{}
+}
+
+func (d *Driver) isPartner(s *state, number uint32) bool {
+	for _, name := range d.info.partner {
+		if s.ports[name].Number == number {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,120 @@
+package openflow
+
+import (
+	"bytes"
+	"context"
+)
+
+// Port is a port of the bridge (§7.2.1.1).
+type Port struct {
+	Number uint32
+	Name   string // its interface's, of which OpenFlow has 15 bytes
+	Up     bool   // neither down by configuration nor without link
+	Speed  uint64 // bit/s; 0: unknown
+}
+
+const (
+	portLen       = 40
+	portDown      = 1 << 0 // of config
+	linkDown      = 1 << 0 // of state
+	ethernetProp  = 0
+	ethernetLen   = 32
+	bitsPerKilo   = 1000
+	portStatsLen  = 80
+	currSpeedFrom = 24
+)
+
+// Ports reads the bridge's ports, local ones aside.
+func (o *Conn) Ports(ctx context.Context) ([]Port, error) {
+	var out []Port
+	err := o.multipart(ctx, partPortDesc, func(b []byte) []byte { return b }, func(body []byte) (err error) {
+		out, err = parsePorts(out, body)
+		return err
+	})
+	return out, err
+}
+
+func parsePorts(out []Port, b []byte) ([]Port, error) {
+	for len(b) > 0 {
+		if len(b) < portLen {
+			return out, errMalformed("a port")
+		}
+		n := int(order.Uint16(b[4:]))
+		if n < portLen || n > len(b) {
+			return out, errMalformed("a port")
+		}
+		p := Port{Number: order.Uint32(b)}
+		name, _, _ := bytes.Cut(b[16:32], []byte{0})
+		p.Name = string(name)
+		p.Up = order.Uint32(b[32:])&portDown == 0 && order.Uint32(b[36:])&linkDown == 0
+		for props := b[portLen:n]; len(props) > 0; {
+			if len(props) < 4 {
+				return out, errMalformed("a port's property")
+			}
+			k := (int(order.Uint16(props[2:])) + 7) / 8 * 8
+			if k < 8 || k > len(props) {
+				return out, errMalformed("a port's property")
+			}
+			if order.Uint16(props) == ethernetProp && k >= ethernetLen {
+				p.Speed = uint64(order.Uint32(props[currSpeedFrom:])) * bitsPerKilo
+			}
+			props = props[k:]
+		}
+		if p.Number < PortMax {
+			out = append(out, p)
+		}
+		b = b[n:]
+	}
+	return out, nil
+}
+
+// PortStats is what a port has sent since the switch began to count (§7.3.5.6).
+type PortStats struct {
+	Number            uint32
+	Age               uint32 // seconds since the bridge has it
+	TxPackets         uint64
+	TxBytes           uint64
+	RxErrors, TxError uint64
+	RxDrops, TxDrops  uint64
+}
+
+// unknown is a counter that the switch does not have.
+const unknown = ^uint64(0)
+
+// PortStats appends the counters of every port to out.
+func (o *Conn) PortStats(ctx context.Context, out []PortStats) ([]PortStats, error) {
+	err := o.multipart(ctx, partPortStats, func(b []byte) []byte {
+		return zeros(order.AppendUint32(b, PortAny), 4)
+	}, func(body []byte) (err error) {
+		out, err = parsePortStats(out, body)
+		return err
+	})
+	return out, err
+}
+
+func parsePortStats(out []PortStats, b []byte) ([]PortStats, error) {
+	for len(b) > 0 {
+		if len(b) < portStatsLen {
+			return out, errMalformed("port statistics")
+		}
+		n := int(order.Uint16(b))
+		if n < portStatsLen || n > len(b) {
+			return out, errMalformed("port statistics")
+		}
+		s := PortStats{
+			Number: order.Uint32(b[4:]), Age: order.Uint32(b[8:]), TxPackets: order.Uint64(b[24:]), TxBytes: order.Uint64(b[40:]),
+			RxDrops: counted(b[48:]), TxDrops: counted(b[56:]), RxErrors: counted(b[64:]), TxError: counted(b[72:]),
+		}
+		out = append(out, s)
+		b = b[n:]
+	}
+	return out, nil
+}
+
+func counted(b []byte) uint64 {
+	v := order.Uint64(b)
+	if v == unknown {
+		return 0
+	}
+	return v
+}

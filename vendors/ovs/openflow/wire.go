@@ -1,0 +1,55 @@
+package openflow
+
+import (
+	"encoding/binary"
+)
+
+// version is OpenFlow 1.4's number on the wire.
+const version = 5
+
+// The message types that are sent or understood (§7.1).
+const (
+	typeHello         = 0
+	typeError         = 1
+	typeEchoRequest   = 2
+	typeEchoReply     = 3
+	typePacketIn      = 10
+	typePacketOut     = 13
+	typeFlowMod       = 14
+	typeMultipartReq  = 18
+	typeMultipartRep  = 19
+	typeBarrierReq    = 20
+	typeBarrierRep    = 21
+	typeBundleControl = 33
+	typeBundleAdd     = 34
+)
+
+const headerLen = 8
+
+// order is the byte order of the wire.
+var order = binary.BigEndian
+
+// begin appends a message's header; its length is set by end.
+func begin(b []byte, typ uint8, xid uint32) []byte {
+	return order.AppendUint32(append(b, version, typ, 0, 0), xid)
+}
+
+// end sets the length of the message that begins at start.
+func end(b []byte, start int) {
+	order.PutUint16(b[start+2:], uint16(len(b)-start))
+}
+
+// pad appends zeros until what began at start is a multiple of 8 long.
+func pad(b []byte, start int) []byte {
+	for (len(b)-start)%8 != 0 {
+		b = append(b, 0)
+	}
+	return b
+}
+
+func zeros(b []byte, n int) []byte {
+	for range n {
+		b = append(b, 0)
+	}
+	return b
+}

@@ -1,0 +1,316 @@
+package ovstest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Options are what tests may want otherwise; the zero value will do.
+type Options struct {
+	// Start starts a command, perhaps in another network namespace; nil is
+	// (*exec.Cmd).Start.
+	Start func(*exec.Cmd) error
+
+	// Dummy makes bridges whose ports are sockets of the test instead of
+	// network devices: see Wire.
+	Dummy bool
+}
+
+// Switch is a running Open vSwitch.
+type Switch struct {
+	Dir string // of its sockets
+
+	t       testing.TB
+	options Options
+	own     bool // it runs where the test does
+	db, vs  *exec.Cmd
+}
+
+const schema = "/usr/share/openvswitch/vswitch.ovsschema"
+
+// Start runs an Open vSwitch without bridges until the test ends.
+func Start(t testing.TB, o Options) *Switch {
+	t.Helper()
+	for _, need := range []string{"ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl", "ovs-appctl"} {
+		if _, err := exec.LookPath(need); err != nil {
+			t.Fatalf("%v: install Open vSwitch (Debian: apt-get install openvswitch-switch)", err)
+		}
+	}
+	own := o.Start == nil
+	if own {
+		o.Start = (*exec.Cmd).Start
+	}
+	dir, err := os.MkdirTemp("", "ovs") // unix sockets have short paths
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Switch{Dir: dir, t: t, options: o, own: own}
+	t.Cleanup(func() {
+		s.stop(&s.vs)
+		s.stop(&s.db)
+		if t.Failed() {
+			for _, log := range []string{"db.log", "vs.log"} {
+				text, _ := os.ReadFile(filepath.Join(dir, log))
+				for line := range strings.Lines(string(text)) {
+					if !strings.Contains(line, "|INFO|") {
+						t.Logf("%s: %s", log, line)
+					}
+				}
+			}
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	s.run("ovsdb-tool", "create", filepath.Join(dir, "conf.db"), schema)
+	s.StartDatabase()
+	s.run("ovs-vsctl", "--db=unix:"+s.database(), "--no-wait", "init")
+	s.StartSwitch()
+	return s
+}
+
+func (s *Switch) database() string { return filepath.Join(s.Dir, "db.sock") }
+
+// command prepares a program that finds the switch's files.
+func (s *Switch) command(name string, args ...string) *exec.Cmd {
+	c := exec.Command(name, args...)
+	c.Env = append(os.Environ(), "OVS_RUNDIR="+s.Dir, "OVS_LOGDIR="+s.Dir, "OVS_DBDIR="+s.Dir, "OVS_SYSCONFDIR="+s.Dir)
+	return c
+}
+
+func (s *Switch) run(name string, args ...string) string {
+	s.t.Helper()
+	var out, why bytes.Buffer
+	c := s.command(name, args...)
+	c.Stdout, c.Stderr = &out, &why
+	err := s.options.Start(c)
+	if err == nil {
+		err = c.Wait()
+	}
+	if err != nil {
+		s.t.Fatalf("%s %s: %v: %s", name, strings.Join(args, " "), err, why.String())
+	}
+	return out.String()
+}
+
+// Vsctl runs ovs-vsctl and returns what it prints.
+func (s *Switch) Vsctl(args ...string) string {
+	s.t.Helper()
+	return s.run("ovs-vsctl", append([]string{"--db=unix:" + s.database(), "--timeout=20"}, args...)...)
+}
+
+// Ofctl runs ovs-ofctl and returns what it prints.
+func (s *Switch) Ofctl(args ...string) string {
+	s.t.Helper()
+	return s.run("ovs-ofctl", append([]string{"-O", "OpenFlow14"}, args...)...)
+}
+
+// Appctl runs ovs-appctl on ovs-vswitchd and returns what it prints.
+func (s *Switch) Appctl(args ...string) string {
+	s.t.Helper()
+	return s.run("ovs-appctl", append([]string{"-t", filepath.Join(s.Dir, fmt.Sprintf("ovs-vswitchd.%d.ctl", s.vs.Process.Pid))}, args...)...)
+}
+
+// daemon starts a daemon, and waits until its socket is there.
+func (s *Switch) daemon(to **exec.Cmd, socket, name string, args ...string) {
+	s.t.Helper()
+	c := s.command(name, args...)
+	// It ends with the test, however that ends. A thread of another namespace
+	// may end earlier, and is the caller's to think of.
+	if s.own {
+		c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	}
+	if err := s.options.Start(c); err != nil {
+		s.t.Fatal(err)
+	}
+	*to = c
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_ = c.Wait() // it is killed in the end
+	}()
+	for limit := time.Now().Add(20 * time.Second); ; {
+		path := strings.ReplaceAll(socket, "PID", strconv.Itoa(c.Process.Pid))
+		if conn, err := net.Dial("unix", path); err == nil {
+			conn.Close()
+			break
+		}
+		select {
+		case <-gone:
+			s.t.Fatalf("%s ended: %v", name, c.ProcessState)
+		case <-time.After(5 * time.Millisecond): // to look again
+		}
+		if time.Now().After(limit) {
+			s.t.Fatalf("%s does not open %s", name, path)
+		}
+	}
+	c.Cancel = func() error { // by its own process, and waited for by the goroutine above
+		if err := c.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return err
+		}
+		<-gone
+		return nil
+	}
+}
+
+func (s *Switch) stop(c **exec.Cmd) {
+	if *c == nil {
+		return
+	}
+	if err := (*c).Cancel(); err != nil {
+		s.t.Error(err)
+	}
+	*c = nil
+}
+
+// StartDatabase starts ovsdb-server, with what it had before.
+func (s *Switch) StartDatabase() {
+	s.t.Helper()
+	s.daemon(&s.db, s.database(), "ovsdb-server", "--remote=punix:"+s.database(), "--log-file="+filepath.Join(s.Dir, "db.log"),
+		"--pidfile="+filepath.Join(s.Dir, "db.pid"), "-vconsole:off", "--no-chdir", filepath.Join(s.Dir, "conf.db"))
+}
+
+// StopDatabase kills ovsdb-server.
+func (s *Switch) StopDatabase() { s.stop(&s.db) }
+
+// StartSwitch starts ovs-vswitchd, and waits until it has the bridges of the
+// database.
+func (s *Switch) StartSwitch() {
+	s.t.Helper()
+	args := []string{"--log-file=" + filepath.Join(s.Dir, "vs.log"), "--pidfile=" + filepath.Join(s.Dir, "vs.pid"), "-vconsole:off", "--no-chdir", "--disable-system"}
+	if s.options.Dummy {
+		args = append(args, "--enable-dummy")
+	}
+	s.daemon(&s.vs, filepath.Join(s.Dir, "ovs-vswitchd.PID.ctl"), "ovs-vswitchd", append(args, "unix:"+s.database())...)
+	for _, br := range strings.Fields(s.Vsctl("list-br")) {
+		s.awaitBridge(br)
+	}
+}
+
+// StopSwitch kills ovs-vswitchd: the flows of every bridge are lost.
+func (s *Switch) StopSwitch() { s.stop(&s.vs) }
+
+func (s *Switch) awaitBridge(name string) {
+	s.t.Helper()
+	for limit := time.Now().Add(20 * time.Second); ; {
+		if c, err := net.Dial("unix", filepath.Join(s.Dir, name+".mgmt")); err == nil {
+			c.Close()
+			return
+		}
+		if time.Now().After(limit) {
+			s.t.Fatalf("bridge %s does not come", name)
+		}
+		<-time.After(5 * time.Millisecond) // to look again
+	}
+}
+
+// AddBridge makes a bridge that forwards nothing by itself.
+func (s *Switch) AddBridge(name string) {
+	s.t.Helper()
+	kind := "netdev"
+	if s.options.Dummy {
+		kind = "dummy"
+	}
+	s.Vsctl("add-br", name, "--", "set", "bridge", name, "datapath_type="+kind, "fail_mode=secure", "other_config:disable-in-band=true")
+	s.awaitBridge(name)
+}
+
+// AddPatch joins two bridges with a pair of patch ports.
+func (s *Switch) AddPatch(bridgeA, portA, bridgeB, portB string) {
+	s.t.Helper()
+	s.Vsctl("add-port", bridgeA, portA, "--", "set", "interface", portA, "type=patch", "options:peer="+portB,
+		"--", "add-port", bridgeB, portB, "--", "set", "interface", portB, "type=patch", "options:peer="+portA)
+}
+
+// Wire is the far end of a port that is a socket.
+type Wire struct {
+	t      testing.TB
+	conns  chan net.Conn // as ovs-vswitchd makes them: it begins anew at times
+	c      net.Conn
+	frames chan []byte
+}
+
+// AddWire adds a port to a bridge of a Dummy switch, with an OpenFlow number.
+func (s *Switch) AddWire(bridge, port string, number int) *Wire {
+	s.t.Helper()
+	path := filepath.Join(s.Dir, port+".wire")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { l.Close() })
+	w := &Wire{t: s.t, conns: make(chan net.Conn, 64), frames: make(chan []byte, 1<<18)}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			w.conns <- c
+			go w.listen(c)
+		}
+	}()
+	s.Vsctl("add-port", bridge, port, "--", "set", "interface", port, "type=dummy", "options:stream=unix:"+path, fmt.Sprintf("ofport_request=%d", number))
+	return w
+}
+
+// listen takes frames off a connection until it ends.
+func (w *Wire) listen(c net.Conn) {
+	defer c.Close()
+	r := bufio.NewReaderSize(c, 1<<16)
+	for {
+		var n [2]byte
+		if _, err := io.ReadFull(r, n[:]); err != nil {
+			return
+		}
+		frame := make([]byte, binary.BigEndian.Uint16(n[:]))
+		if _, err := io.ReadFull(r, frame); err != nil {
+			return
+		}
+		w.frames <- frame
+	}
+}
+
+// Send gives a frame to the switch.
+func (w *Wire) Send(frame []byte) {
+	w.t.Helper()
+	message := append(binary.BigEndian.AppendUint16(nil, uint16(len(frame))), frame...)
+	for {
+		for w.c == nil || len(w.conns) > 0 {
+			select {
+			case w.c = <-w.conns:
+			case <-time.After(20 * time.Second):
+				w.t.Fatal("ovs-vswitchd does not connect to the port's socket")
+			}
+		}
+		if _, err := w.c.Write(message); err == nil {
+			return
+		}
+		w.c = nil
+	}
+}
+
+// Receive waits for the next frame that the switch sends; nil after a while
+// without one.
+func (w *Wire) Receive(patience time.Duration) []byte {
+	w.t.Helper()
+	select {
+	case frame := <-w.frames:
+		return frame
+	case <-time.After(patience):
+		return nil
+	}
+}

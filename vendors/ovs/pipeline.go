@@ -1,0 +1,295 @@
+package ovs
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// TPIDs that Open vSwitch takes for a VLAN tag's (ovs-fields(7), VLAN;
+// openvswitch/ovs lib/packets.h, eth_type_vlan).
+const (
+	tpidCSIG = 0x88a8 // the one of them that ordinary VLANs leave free
+	tpidVLAN = 0x8100
+)
+
+// MPLS ethertypes: behind a tag, a frame of one of them cannot be looked at
+// again.
+const (
+	etherMPLS      = 0x8847
+	etherMPLSMulti = 0x8848
+)
+
+// cookie marks csig's flows: "csig", and the version of their shape.
+const cookie = 0x63736967_00000001
+
+// The tables, from Config.Table on.
+const (
+	tableEntry    = iota // frames come here with the egress port in regOut
+	tableLease           // is there an agent?
+	tableLive            // the signal, for each port
+	tableStale           // the fallback
+	tableAct             // regVID says what to do
+	tableClassify        // is the tag CSIG's?
+	tableFinish          // it is: rewrite or remove it
+	tables
+)
+
+// The registers.
+const (
+	regVLAN = 13 // the VLAN tag in front of CSIG's: isAside and its TCI, 0 where there is none
+	regVID  = 14 // what becomes of the tag: 0 nothing, or one of the following
+	regOut  = 15 // the egress port's OpenFlow number
+)
+
+// isAside is a bit of regVLAN.
+const isAside = 1 << 16
+
+// Values of regVID.
+const (
+	doRewrite = 1 << 16 // and the VID below it
+	doStrip   = 1 << 17
+)
+
+// Priorities. Those of compiled entries are added to priorityEntry.
+const (
+	priorityRecord = 0xffff
+	priorityHook   = 0x6000
+	priorityEntry  = 0x1000
+)
+
+// pipeline makes the flows of a setup for one bridge.
+type pipeline struct {
+	base  uint8 // the first table
+	setup *vendors.Setup
+	stale vlanrules.Table
+}
+
+func newPipeline(base uint8, s *vendors.Setup) (*pipeline, error) {
+	p := &pipeline{base: base, setup: s}
+	if s.OnStale != inventory.Conservative {
+		return p, nil
+	}
+	var want []vlanrules.Intent
+	for _, sig := range s.Signals {
+		want = append(want, vlanrules.Intent{Signal: sig, Action: vlanrules.Update, S: sig.WorstBucket(), LM: s.Layout.LMStale()})
+	}
+	var res vlanrules.Result
+	vlanrules.NewCompiler(Rules(), s.Layout).Compile(&res, nil, want)
+	if res.Verdict.Level == vlanrules.Refused {
+		return nil, fmt.Errorf("the stale fallback: %s", res.Verdict.Reason)
+	}
+	p.stale = res.Table
+	return p, nil
+}
+
+func (p *pipeline) flow(table int, priority uint16, m openflow.Match, a openflow.Actions) openflow.Flow {
+	return openflow.Flow{Table: p.base + uint8(table), Priority: priority, Cookie: cookie, Match: m, Actions: a}
+}
+
+// tagged is the match of frames with a tag that the switch parses.
+func tagged() openflow.Match {
+	return openflow.Match{VID: openflow.VLANPresent, VIDMask: openflow.VLANPresent}
+}
+
+func out() openflow.Actions { return openflow.Actions(nil).OutputReg(regOut) }
+
+// again has the switch parse the frame anew and look it up in a table. A frame
+// whose MPLS header is taken away is parsed again before it is looked up
+// (openvswitch/ovs ofproto/ofproto-dpif-xlate.c, recirc_for_mpls); a header put
+// on and taken away at once leaves the frame itself as it was.
+func again(a openflow.Actions, table uint8) openflow.Actions {
+	return a.PushMPLS(etherMPLS).PopMPLS(tpidCSIG).Resubmit(table)
+}
+
+// setAside takes the outermost tag away and keeps it in regVLAN.
+func setAside(a openflow.Actions) openflow.Actions {
+	a = a.Load(regVLAN, isAside).Move(openflow.FieldVLANVID, 0, openflow.Reg(regVLAN), 0, 12)
+	return a.Move(openflow.FieldVLANPCP, 0, openflow.Reg(regVLAN), 13, 3).PopVLAN()
+}
+
+// bringBack puts the tag that was set aside back.
+func bringBack(a openflow.Actions) openflow.Actions {
+	a = a.PushVLAN(tpidVLAN).Move(openflow.Reg(regVLAN), 0, openflow.FieldVLANVID, 0, 12)
+	return a.Move(openflow.Reg(regVLAN), 13, openflow.FieldVLANPCP, 0, 3)
+}
+
+// setVID writes the VID of regVID into the outermost tag.
+func setVID(a openflow.Actions) openflow.Actions {
+	return a.Move(openflow.Reg(regVID), 0, openflow.FieldVLANVID, 0, 12)
+}
+
+// passing is the flow that stays when csig goes: whoever hands frames over goes
+// on sending them.
+func (p *pipeline) passing() openflow.Flow {
+	return p.flow(tableEntry, 0, openflow.Match{}, out())
+}
+
+// shared are the constant flows that belong to no port.
+func (p *pipeline) shared() []openflow.Flow {
+	flows := []openflow.Flow{p.passing(), p.record()}
+	add := func(table int, priority uint16, m openflow.Match, a openflow.Actions) {
+		flows = append(flows, p.flow(table, priority, m, a))
+	}
+	// A tag with a VLAN's behind it is not CSIG's, which is the last. What
+	// stands behind two is not seen.
+	deeper := tagged()
+	deeper.EthType = tpidVLAN
+	add(tableEntry, 400, deeper, out())
+
+	add(tableLease, 0, openflow.Match{}, openflow.Actions(nil).Resubmit(p.base+tableStale))
+	add(tableLive, 0, openflow.Match{}, openflow.Actions(nil).Resubmit(p.base+tableAct))
+	miss := openflow.Actions(nil)
+	if p.setup.OnStale == inventory.StaleStrip {
+		miss = miss.Load(regVID, doStrip)
+	}
+	add(tableStale, 0, openflow.Match{}, miss.Resubmit(p.base+tableAct))
+	for i := range p.stale {
+		flows = append(flows, p.entry(tableStale, 0, &p.stale[i]))
+	}
+
+	add(tableAct, 0, openflow.Match{}, out())
+	aside := openflow.Masked{Value: isAside, Mask: isAside}
+	behind := func(vid openflow.Masked, ethType uint16) openflow.Match {
+		m := tagged()
+		m.Regs[regVLAN], m.Regs[regVID], m.EthType = aside, vid, ethType
+		return m
+	}
+	unchanged := bringBack(nil).OutputReg(regOut)
+	rewrite, strip := openflow.Masked{Value: doRewrite, Mask: doRewrite}, openflow.Masked{Value: doStrip, Mask: doStrip}
+	add(tableAct, 400, behind(openflow.Masked{}, tpidVLAN), unchanged)
+	add(tableAct, 400, behind(openflow.Masked{}, tpidCSIG), unchanged)
+	add(tableAct, 300, behind(strip, 0), bringBack(openflow.Actions(nil).PopVLAN()).OutputReg(regOut))
+	add(tableAct, 300, behind(rewrite, 0), bringBack(setVID(nil)).OutputReg(regOut))
+	add(tableAct, 200, behind(openflow.Masked{}, 0), unchanged)
+
+	// A tag that is the only one may be an ordinary VLAN's, since no match sees
+	// a TPID. Behind another tag it shows as the ethertype.
+	for _, mpls := range []uint16{etherMPLS, etherMPLSMulti} {
+		m := tagged()
+		m.EthType = mpls
+		add(tableAct, 150, m, out())
+	}
+	for _, do := range []openflow.Masked{rewrite, strip} {
+		m := tagged()
+		m.Regs[regVID] = do
+		add(tableAct, 100, m, again(openflow.Actions(nil).PushVLAN(tpidVLAN), p.base+tableClassify))
+	}
+	add(tableClassify, 0, tagged(), openflow.Actions(nil).PopVLAN().OutputReg(regOut))
+	ours := tagged()
+	ours.EthType = tpidCSIG
+	add(tableClassify, 100, ours, again(openflow.Actions(nil).PopVLAN(), p.base+tableFinish))
+	finish := tagged()
+	finish.Regs[regVID] = strip
+	add(tableFinish, 100, finish, openflow.Actions(nil).PopVLAN().OutputReg(regOut))
+	add(tableFinish, 0, tagged(), setVID(nil).OutputReg(regOut))
+	return flows
+}
+
+// port are the constant flows of a port.
+func (p *pipeline) port(number uint32, action vlanrules.Action) []openflow.Flow {
+	if action == vlanrules.Passthrough {
+		return nil
+	}
+	var judge openflow.Actions
+	if action == vlanrules.Strip {
+		judge = judge.Load(regVID, doStrip).Resubmit(p.base + tableAct)
+	} else {
+		judge = judge.Load(regVID, 0).Resubmit(p.base + tableLease)
+	}
+	one, two := tagged(), tagged()
+	one.Regs[regOut], two.Regs[regOut] = openflow.Exactly(number), openflow.Exactly(number)
+	two.EthType = tpidCSIG
+	// On a copy: whoever hands a frame over may have more to do with it.
+	first := openflow.Actions(nil).Load(regVLAN, 0)
+	return []openflow.Flow{
+		p.flow(tableEntry, 200, one, openflow.Actions(nil).Clone(append(first, judge...))),
+		// Which port it is survives the second look, and so does regVID.
+		p.flow(tableEntry, 300, two, openflow.Actions(nil).Clone(p.lookBehind(action))),
+	}
+}
+
+// lookBehind sets the outermost tag aside and goes on with the one behind it,
+// which is known to have CSIG's TPID.
+func (p *pipeline) lookBehind(action vlanrules.Action) openflow.Actions {
+	a := setAside(nil)
+	if action == vlanrules.Strip {
+		return again(a.Load(regVID, doStrip), p.base+tableAct)
+	}
+	return again(a.Load(regVID, 0), p.base+tableLease)
+}
+
+// hook hands the frames of a port's patch partner over, and what the port
+// receives to its partner.
+func (p *pipeline) hook(number, partner uint32) []openflow.Flow {
+	in := func(port uint32, a openflow.Actions) openflow.Flow {
+		return openflow.Flow{Priority: priorityHook, Cookie: cookie, Match: openflow.Match{InPort: port}, Actions: a}
+	}
+	return []openflow.Flow{
+		in(partner, openflow.Actions(nil).Load(regOut, number).Resubmit(p.base)),
+		in(number, openflow.Actions(nil).Output(partner)),
+	}
+}
+
+// lease is the flow that expires.
+func (p *pipeline) lease(seconds uint16) openflow.Flow {
+	f := p.flow(tableLease, 100, openflow.Match{}, openflow.Actions(nil).Resubmit(p.base+tableLive))
+	f.HardTimeout = seconds
+	return f
+}
+
+// entry is a compiled entry as a flow; port 0 is any.
+func (p *pipeline) entry(table int, port uint32, e *vlanrules.Entry) openflow.Flow {
+	m := tagged()
+	if port != 0 {
+		m.Regs[regOut] = openflow.Exactly(port)
+	}
+	if e.Match.PCP.Kind == vlanrules.Ternary {
+		m.PCP, m.MatchPCP = uint8(e.Match.PCP.Value), true
+	}
+	if e.Match.VID.Kind == vlanrules.Ternary {
+		m.VID |= e.Match.VID.Value
+		m.VIDMask |= e.Match.VID.Mask
+	}
+	var a openflow.Actions
+	if e.Type == vlanrules.RewriteVID {
+		a = a.Load(regVID, doRewrite|uint32(e.VID))
+	}
+	return p.flow(table, priorityEntry+e.Priority, m, a.Resubmit(p.base+tableAct))
+}
+
+// entries appends the flows of a port's compiled table.
+func (p *pipeline) entries(dst []openflow.Flow, port uint32, t vlanrules.Table) []openflow.Flow {
+	for i := range t {
+		dst = append(dst, p.entry(tableLive, port, &t[i]))
+	}
+	return dst
+}
+
+// record is a flow that no frame meets. It keeps the setup, which the others
+// cannot tell.
+func (p *pipeline) record() openflow.Flow {
+	s := *p.setup
+	s.Config, s.Damaged = "", ""
+	s.Ports = slices.Clone(s.Ports)
+	for i := range s.Ports {
+		s.Ports[i].Damaged = ""
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		text = nil // no setup is like that
+	}
+	return p.flow(tableEntry, priorityRecord, recordMatch(), openflow.Actions(nil).Note(text))
+}
+
+// recordMatch takes frames for a port that there is not.
+func recordMatch() openflow.Match {
+	var m openflow.Match
+	m.Regs[regVID], m.Regs[regOut] = openflow.Exactly(openflow.PortAny), openflow.Exactly(openflow.PortAny)
+	return m
+}

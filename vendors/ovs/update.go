@@ -1,0 +1,204 @@
+package ovs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// checkEvery is how often the bridge is read to see whether somebody changed
+// csig's flows, or a port came or went.
+const checkEvery = time.Second
+
+// maxLease is the longest lease: OpenFlow has 16 bits of seconds, and an agent
+// that renews less than once an hour is none.
+const maxLease = time.Hour
+
+// leaseSeconds rounds a lease up to what OpenFlow can express.
+func leaseSeconds(lease time.Duration) uint16 {
+	return uint16((lease + time.Second - 1) / time.Second)
+}
+
+// Update makes the live flows of the ports those of the intents and renews the
+// lease, in one bundle. The lease is rounded up to whole seconds.
+//
+// The first Update of a driver that was not told a setup takes over the one it
+// finds. An intent that cannot be carried out is a *vendors.PermanentError of
+// its port, which then falls back to the stale values alone.
+func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease time.Duration) (vendors.UpdateResult, error) {
+	var res vendors.UpdateResult
+	if lease <= 0 || lease > maxLease {
+		return res, &vendors.PermanentError{Err: fmt.Errorf("a lease of %v: want up to %v", lease, maxLease)}
+	}
+	until := d.cfg.Now().Add(lease)
+	if d.setup == nil {
+		if err := d.takeOver(ctx); err != nil {
+			return res, err
+		}
+	}
+	if err := d.meet(ctx); err != nil {
+		return res, err
+	}
+	if now := d.cfg.Now(); !d.synced || now.Sub(d.checked) >= checkEvery {
+		if err := d.check(ctx, &res); err != nil {
+			return res, err
+		}
+	}
+	var errs []error
+	d.mods = d.mods[:0]
+	for _, p := range d.ports {
+		if err := d.problem(p); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for i := range updates {
+		u := &updates[i]
+		p := d.byName[u.Port]
+		if p == nil {
+			errs = append(errs, &vendors.PermanentError{Port: u.Port, Err: errors.New("it is not in the setup: call Apply with it first")})
+			continue
+		}
+		if err := d.compile(p, u.Intents); err != nil {
+			errs = append(errs, err)
+		}
+		if p.settled || p.number == 0 {
+			continue
+		}
+		if ops := d.stage(p); ops > 0 {
+			res.Ports++
+			res.Ops += ops
+		}
+	}
+	d.leased = d.pipe.lease(leaseSeconds(lease))
+	d.mods = append(d.mods, openflow.Mod{Kind: openflow.Add, Flow: &d.leased, Name: ""})
+	if late := d.cfg.Now().Sub(until); late > 0 {
+		// We were stopped on the way here: what we were told was true before.
+		errs = append(errs, fmt.Errorf("the lease would have ended %v before it was sent: it is not renewed", late.Round(time.Millisecond)))
+		return vendors.UpdateResult{Repaired: res.Repaired}, errors.Join(errs...)
+	}
+	if err := d.commit(ctx); err != nil {
+		d.synced = false
+		return vendors.UpdateResult{Repaired: res.Repaired}, errors.Join(append(errs, err)...)
+	}
+	for i := range updates {
+		if p := d.byName[updates[i].Port]; p != nil && !p.settled && p.number != 0 {
+			p.have, p.settled = append(p.have[:0], p.want...), true
+		}
+	}
+	res.Leased, d.until = true, until
+	if errs == nil {
+		return res, nil
+	}
+	return res, errors.Join(errs...)
+}
+
+// takeOver makes the observed setup the wanted one.
+func (d *Driver) takeOver(ctx context.Context) error {
+	s, err := d.Observe(ctx)
+	if err != nil {
+		return err
+	}
+	if s.TPID == 0 {
+		why := "there is no setup on this device"
+		if s.Damaged != "" {
+			why = s.Damaged
+		}
+		return &vendors.PermanentError{Err: errors.New(why + ": call Apply first")}
+	}
+	err = d.Apply(ctx, s)
+	if !d.synced {
+		return err
+	}
+	return nil // what concerns single ports comes up again in Update
+}
+
+// check reads the bridge and puts right what is not as we left it.
+func (d *Driver) check(ctx context.Context, res *vendors.UpdateResult) error {
+	// The flows hold without the database; it is asked again the next time.
+	var gone *vendors.PermanentError
+	if err := d.look(ctx); errors.As(err, &gone) {
+		return err
+	}
+	if d.info.vlanLimit != 1 {
+		return &vendors.PermanentError{Err: errors.New(limitReason(d.info.vlanLimit))}
+	}
+	s, err := d.read(ctx, false)
+	if err != nil {
+		return err
+	}
+	changes, err := d.sync(ctx, s, true)
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		text := c.Detail
+		if c.Port != "" {
+			text = "port " + c.Port + ": " + text
+		}
+		if res.Repaired != "" {
+			res.Repaired += "; "
+		}
+		res.Repaired += text
+	}
+	return nil
+}
+
+// compile sets the port's wanted flows for the intents. After an error they are
+// the fallback.
+func (d *Driver) compile(p *port, intents []vlanrules.Intent) error {
+	if p.compiled && slices.Equal(p.intents, intents) {
+		if p.refused != nil {
+			return p.refused
+		}
+		return nil
+	}
+	p.intents = append(p.intents[:0], intents...)
+	p.compiled, p.refused, p.settled = true, nil, false
+	if err := d.judge(p, intents); err != nil {
+		p.refused = &vendors.PermanentError{Port: p.name, Err: err}
+	}
+	if p.number != 0 {
+		d.lower(p)
+	}
+	if p.refused != nil {
+		return p.refused
+	}
+	return nil
+}
+
+func (d *Driver) judge(p *port, intents []vlanrules.Intent) error {
+	for i := range intents {
+		in := &intents[i]
+		switch {
+		case in.Action != vlanrules.Update:
+		case p.action != vlanrules.Update:
+			return fmt.Errorf("its setup is %s: apply a setup that updates it first", p.action)
+		case !slices.Contains(d.setup.Signals, in.Signal):
+			return fmt.Errorf("%s is not a signal of the setup", in.Signal)
+		}
+	}
+	d.compiler.Compile(&p.result, p.result.Table, intents)
+	if p.result.Verdict.Level == vlanrules.Refused {
+		return errors.New(p.result.Verdict.Reason)
+	}
+	return nil
+}
+
+// lower makes the port's wanted flows from what was compiled.
+func (d *Driver) lower(p *port) {
+	if p.refused != nil {
+		p.want = nil
+		if p.action == vlanrules.Update {
+			p.want = d.fallback(p)
+		}
+		return
+	}
+	// Not in place: flows of the bundle before may still be named by have.
+	p.want = d.pipe.entries(p.want[:0:0], p.number, p.result.Table)
+}
