@@ -89,6 +89,8 @@ type cycleState struct {
 	patience                                            time.Duration // how long it says something: the lease of its cycle
 	foreign                                             bool          // somebody else's object stands where ours would
 	absent                                              bool          // there is no set-up to follow
+	fellBack                                            bool          // without a lease: we made ports fall back since the last cycle
+	frozen                                              string        // without a lease: why that could not be done
 	read, compute, program                              time.Duration
 	refresh                                             counters.RefreshStatus
 	err                                                 string
@@ -202,7 +204,9 @@ func (a *Agent) afterCycle(ctx context.Context) {
 func (a *Agent) release() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if err := a.cfg.Driver.Release(ctx); err != nil {
+	if err := a.cfg.Driver.Release(ctx); err != nil && a.leaseless() {
+		return fmt.Errorf("device %s: its ports cannot be made to fall back: %w; they go on promising what was written last: csig off ends that", a.cfg.Device.Name, err)
+	} else if err != nil {
 		return fmt.Errorf("device %s: giving up the lease: %w; the data plane falls back by itself within %v", a.cfg.Device.Name, err, a.lease())
 	}
 	a.mu.Lock()
@@ -217,6 +221,9 @@ func (a *Agent) release() error {
 // been logged and counted; the lease is renewed only when there is none.
 func (a *Agent) Cycle(ctx context.Context) error {
 	err := a.runCycle(ctx)
+	if err != nil {
+		a.lapse(ctx)
+	}
 	select {
 	case a.cycled <- struct{}{}:
 	default:
@@ -271,7 +278,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 		a.log.Info("cycles complete again")
 	}
 	lost := a.cycle.foreign
-	a.cycle.err, a.cycle.foreign = "", false
+	a.cycle.err, a.cycle.foreign, a.cycle.fellBack, a.cycle.frozen = "", false, false, ""
 	a.cycle.count++
 	a.cycle.last, a.cycle.lease = t3, lease
 	a.cycle.read, a.cycle.compute, a.cycle.program = t1.Sub(t0), t2.Sub(t1), t3.Sub(t2)

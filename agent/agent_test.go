@@ -69,6 +69,7 @@ type recorder struct {
 	update   error
 	portErr  error // of single ports: the rest is done
 	released int
+	release  error
 	removed  int
 
 	facts   vendors.Facts
@@ -108,7 +109,7 @@ func (r *recorder) Update(_ context.Context, u []vendors.PortUpdate, lease time.
 	time.Sleep(r.takes)
 	return vendors.UpdateResult{Leased: true}, r.portErr
 }
-func (r *recorder) Release(context.Context) error { r.released++; return nil }
+func (r *recorder) Release(context.Context) error { r.released++; return r.release }
 func (r *recorder) Remove(context.Context) error  { r.removed++; return r.remove }
 func (r *recorder) Close() error                  { return nil }
 

@@ -80,6 +80,9 @@ func (a *Agent) start(ctx context.Context) error {
 		}
 		return errors.Join(err, a.undo(before))
 	}
+	if err == nil && a.leaseless() && before.TPID != 0 {
+		err = a.cfg.Driver.Release(ctx)
+	}
 	a.noteSetup(err)
 	return nil
 }

@@ -87,6 +87,8 @@ func (a *Agent) dataPlane(now time.Time) string {
 		return api.DataPlaneNone
 	case now.Before(c.leaseEnds):
 		return api.DataPlaneLeased
+	case a.leaselessLocked() && !c.fellBack:
+		return api.DataPlaneFrozen
 	}
 	return api.DataPlaneFallback
 }
@@ -104,7 +106,7 @@ func (a *Agent) portStatus(p *port, plane string, now time.Time) api.Port {
 	if p.window {
 		out.AgeNS = now.Sub(p.last.End).Nanoseconds()
 	}
-	live := plane == api.DataPlaneLeased || plane == api.DataPlaneShadow
+	live := plane == api.DataPlaneLeased || plane == api.DataPlaneShadow || plane == api.DataPlaneFrozen
 	if measured {
 		est := &p.last
 		if live && p.action == vlanrules.Update && !p.at.IsZero() {
@@ -123,7 +125,7 @@ func (a *Agent) portStatus(p *port, plane string, now time.Time) api.Port {
 			if in.Action == vlanrules.Update {
 				sig := a.signal(in.Signal, in.S, in.LM)
 				sig.Doubtful = p.doubtful[i]
-				if plane == api.DataPlaneLeased {
+				if plane == api.DataPlaneLeased || plane == api.DataPlaneFrozen {
 					sig.ProgrammedAt = p.at
 				}
 				out.Signals = append(out.Signals, sig)
@@ -159,6 +161,8 @@ func (a *Agent) stateNow(p *port, plane string, measured bool, now time.Time) (s
 		return api.StateRefused, p.refused
 	case p.action != vlanrules.Update:
 		return p.state, p.reason
+	case plane == api.DataPlaneFrozen:
+		return api.StateStale, because("this device cannot expire rules: the port goes on promising what was written last")
 	case plane == api.DataPlaneFallback:
 		return api.StateStale, because(fmt.Sprintf("the lease ended %v ago", now.Sub(c.leaseEnds).Round(time.Millisecond)))
 	case plane == api.DataPlaneNone && (p.state == api.StateLive || p.state == api.StateDown):

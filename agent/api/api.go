@@ -51,6 +51,7 @@ const (
 	DataPlaneNone     = "none"     // this agent has programmed no signal yet: the fallback, or what a predecessor's lease still holds
 	DataPlaneLeased   = "leased"   // the ports' rules apply until Cycle.LeaseEnds
 	DataPlaneFallback = "fallback" // the lease has ended: every port does what OnStale says
+	DataPlaneFrozen   = "frozen"   // the device has no lease, and what was written last could not be taken back: ports go on promising it
 	DataPlaneForeign  = "foreign"  // our rules are gone, fallback included: somebody else's stand in their place
 	DataPlaneAbsent   = "absent"   // the set-up that is followed is not there: tags pass untouched
 	DataPlaneShadow   = "shadow"   // nothing is programmed by this agent

@@ -11,6 +11,7 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 func newStatus() *cobra.Command {
@@ -147,8 +148,15 @@ func planeText(s *api.Status) string {
 		return "lease: none: there is no set-up of csig here, and tags pass untouched; csig apply makes one"
 	case api.DataPlaneForeign:
 		return "lease: NONE: our rules are gone, the fallback with them, and somebody else's are in their place"
+	case api.DataPlaneFrozen:
+		return fmt.Sprintf("lease: NONE: this device cannot expire rules, and what was written %v ago stands: ports go on promising it", -left+time.Duration(s.LeaseNS))
 	case api.DataPlaneFallback:
 		return fmt.Sprintf("lease: ENDED %v ago; the data plane has fallen back: %s", -left, s.OnStale)
+	}
+	for _, v := range s.Verdicts {
+		if v.What == "lease" && v.Level == vlanrules.Refused.String() {
+			return fmt.Sprintf("no lease: after %v without a cycle the agent itself makes ports fall back (%s), and nobody does once it is killed", time.Duration(s.LeaseNS), s.OnStale)
+		}
 	}
 	return fmt.Sprintf("lease: %v, ends in %v unless renewed; then %s", time.Duration(s.LeaseNS), left, s.OnStale)
 }

@@ -1,0 +1,54 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// Where the data plane cannot expire rules (Facts.Lease is refused), nothing but
+// this process takes back what it wrote: it falls back itself when a lease would
+// have ended, when it stops, and when it starts, since nobody knows how old is
+// what it finds. Killed, it leaves ports that go on promising.
+
+// leaselessLocked tells whether the device has no lease.
+func (a *Agent) leaselessLocked() bool {
+	return a.facts.Lease.Level == vlanrules.Refused && !a.cfg.Shadow
+}
+
+func (a *Agent) leaseless() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.leaselessLocked()
+}
+
+// lapse makes every port fall back where cycles have failed for longer than the
+// lease that the last one was given. It is tried at each failed cycle until it
+// succeeds.
+func (a *Agent) lapse(ctx context.Context) {
+	now := a.cfg.Now()
+	a.mu.Lock()
+	c := &a.cycle
+	due := a.leaselessLocked() && !c.leaseEnds.IsZero() && now.After(c.leaseEnds) && !c.fellBack
+	ended := c.leaseEnds
+	a.mu.Unlock()
+	if !due || ctx.Err() != nil {
+		return
+	}
+	err := a.cfg.Driver.Release(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c.fellBack = err == nil
+	log := a.log.WithFields(logrus.Fields{"without_news": now.Sub(ended).Round(time.Millisecond).String(), "on_stale": a.cfg.Policy.OnStale})
+	switch {
+	case err == nil:
+		c.frozen = ""
+		log.Warn("no cycle has completed for too long, and the device cannot expire rules: its ports were made to fall back")
+	case c.frozen != err.Error():
+		c.frozen = err.Error()
+		log.WithError(err).Error("no cycle has completed for too long, and ports cannot be made to fall back: they go on promising what was written last")
+	}
+}
