@@ -109,6 +109,13 @@ func (s *Switch) Start() {
 	s.drain() // what waits already
 }
 
+// SetOnOp sets OnOp while orchagent runs.
+func (s *Switch) SetOnOp(f func(port string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.OnOp = f
+}
+
 // Stop ends orchagent; the ASIC goes on with what it has.
 func (s *Switch) Stop() {
 	s.mu.Lock()
@@ -266,8 +273,11 @@ func (s *Switch) process(key string, words []string) (status, why string) {
 		s.errors = append(s.errors, fmt.Sprintf("%s: %s %s", key, status, why))
 	}
 	s.mu.Unlock()
-	if s.OnOp != nil {
-		s.OnOp(portOf(key))
+	s.mu.Lock()
+	onOp := s.OnOp
+	s.mu.Unlock()
+	if onOp != nil {
+		onOp(portOf(key))
 	}
 	return status, why
 }

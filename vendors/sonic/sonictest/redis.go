@@ -120,6 +120,12 @@ func (r *Redis) Do(db int, command string, args ...any) any {
 	return a
 }
 
+// Try runs a command in a database that may be gone.
+func (r *Redis) Try(db int, command string, args ...any) error {
+	_, err := r.do(db, command, args...)
+	return err
+}
+
 func (r *Redis) do(db int, command string, args ...any) (any, error) {
 	c, err := redis.Dial("unix", r.Socket, redis.DialDatabase(db))
 	if err != nil {
