@@ -333,6 +333,9 @@ func (s *progress) text(p plans.Progress) string {
 	case plans.EventFailed:
 		return fmt.Sprintf("%s  FAILED: %v", where, p.Err)
 	case plans.EventGate:
+		if errors.Is(p.Err, errInterrupted) || errors.Is(p.Err, context.Canceled) {
+			return where + "  gate not heard out: --resume asks it again"
+		}
 		if p.Err != nil {
 			return fmt.Sprintf("%s  gate CLOSED: %v", where, p.Err)
 		}
