@@ -29,6 +29,49 @@ func (f *followed) Update(ctx context.Context, u []vendors.PortUpdate, lease tim
 	return f.recorder.Update(ctx, u, lease)
 }
 
+// A set-up for another profile is not written under, and status says what to
+// do; as soon as somebody applies the agent's own, it goes on.
+func TestFollowRefusesAnotherProfile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		drv := &profiled{}
+		cfg := testConfig(t, &script{rate: 300e6}, &drv.recorder)
+		cfg.Driver, cfg.Follow = drv, true
+		a, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ports := []vendors.PortSetup{{Port: "swp1", Action: vlanrules.Update}}
+		drv.found = &vendors.Setup{TPID: 0x9900, Profile: strings.Repeat("ab", 32), Ports: ports}
+		for range 3 {
+			time.Sleep(100 * time.Millisecond)
+			_ = a.Cycle(t.Context())
+		}
+		s := a.Status()
+		own := vendors.ShortProfile(s.ProfileHash)
+		if s.DataPlane != api.DataPlaneNone || !strings.Contains(s.Cycle.LastError, "made for profile abababababab…, and this agent's file has "+own+": bring the device to the agent's profile with csig plan and csig apply first") {
+			t.Errorf("%s, last error %q", s.DataPlane, s.Cycle.LastError)
+		}
+		drv.found = &vendors.Setup{TPID: 0x9900, Profile: s.ProfileHash, Ports: ports}
+		cycles(t, a, 2)
+		if s := a.Status(); s.DataPlane != api.DataPlaneLeased || s.Cycle.LastError != "" {
+			t.Errorf("its own profile: %s, last error %q", s.DataPlane, s.Cycle.LastError)
+		}
+	})
+}
+
+// profiled is a follower that keeps to the contract about profiles.
+type profiled struct{ followed }
+
+func (f *profiled) Update(ctx context.Context, u []vendors.PortUpdate, lease time.Duration) (vendors.UpdateResult, error) {
+	if err := vendors.CheckProfile(f.found.Profile, f.domain.Profile); err != nil {
+		return vendors.UpdateResult{}, err
+	}
+	return f.followed.Update(ctx, u, lease)
+}
+
 func TestFollowShowsWhatItFinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drv := &followed{}

@@ -412,13 +412,16 @@ func (b *builder) fence() {
 		if !n.fenced || n.seen.Err != nil {
 			continue
 		}
-		for _, s := range []vendors.Setup{b.fenceOn(n), b.behindFence(n)} {
-			if s.TPID != 0 && len(s.Others) > len(n.want.Others) {
-				b.canStripOthers(n, &s, "while the TPID changes")
-				break
+		on := b.fenceOn(n)
+		if len(b.moving) > 1 {
+			for _, s := range []vendors.Setup{on, b.behindFence(n)} {
+				if s.TPID != 0 && len(s.Others) > len(n.want.Others) {
+					b.canStripOthers(n, &s, "while the TPID changes")
+					break
+				}
 			}
 		}
-		for _, p := range b.fenceOn(n).Ports {
+		for _, p := range on.Ports {
 			if p.Action == vlanrules.Strip && n.receiver[p.Port] && actionOf(&n.want, p.Port) != vlanrules.Strip {
 				b.canStrip(n, p.Port, "it faces a host while paths change")
 			}

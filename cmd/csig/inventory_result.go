@@ -20,6 +20,8 @@ type fleetResult struct {
 	ProfileHash string         `json:"profile_hash"`
 	TPID        uint16         `json:"tpid"`
 	WideTPID    uint16         `json:"wide_tpid"`
+	Retired     []uint16       `json:"retired_tpids"`
+	RetiredWide []uint16       `json:"retired_wide_tpids"`
 	Layout      string         `json:"layout"`
 	IntervalMS  float64        `json:"interval_ms"`
 	OnStale     string         `json:"on_stale"`
@@ -49,6 +51,7 @@ type fleetPort struct {
 	Speed   uint64                  `json:"speed"`
 	MTU     int                     `json:"mtu_bytes"`
 	Action  string                  `json:"action"`
+	Strip   bool                    `json:"strip_retired"`
 	LM      map[string]uint16       `json:"lm"`
 	Locator map[string]string       `json:"locator"`
 	Peer    string                  `json:"peer"`
@@ -74,7 +77,14 @@ func newFleetResult(f *inventory.Fleet, only string, resolved bool) fleetResult 
 		Format: "csig.inventory/v1", File: f.Path, Hash: f.Hash(), Profile: f.Profile.Name, ProfileHash: f.Profile.Hash(),
 		TPID: f.Profile.TPID, WideTPID: f.Profile.WideTPID, Layout: f.Profile.Layout.String(),
 		IntervalMS: float64(f.Profile.Interval) / 1e6, OnStale: string(f.Policy.OnStale), Schedule: f.Policy.Schedule,
-		Devices: []deviceResult{}, Hosts: []fleetHost{},
+		Devices: []deviceResult{}, Hosts: []fleetHost{}, Retired: []uint16{}, RetiredWide: []uint16{},
+	}
+	for _, r := range f.Policy.Retired {
+		if r.Wide {
+			out.RetiredWide = append(out.RetiredWide, r.TPID)
+		} else {
+			out.Retired = append(out.Retired, r.TPID)
+		}
 	}
 	for i := range f.Devices {
 		d := &f.Devices[i]
@@ -92,7 +102,7 @@ func newFleetResult(f *inventory.Fleet, only string, resolved bool) fleetResult 
 		for j := range d.Ports {
 			p := &d.Ports[j]
 			port := fleetPort{
-				Name: p.Name, Speed: p.Speed, MTU: p.MTU, Action: p.Action.String(), Peer: p.Peer.String(),
+				Name: p.Name, Speed: p.Speed, MTU: p.MTU, Action: p.Action.String(), Strip: p.StripRetired, Peer: p.Peer.String(),
 				LM: make(map[string]uint16), Locator: make(map[string]string),
 			}
 			for sig, lm := range p.LM {
