@@ -40,14 +40,14 @@ func TestLive(t *testing.T) {
 		{"first", next("", "one", "two"), "one\ntwo\n"},
 		{"a line that stays", next("    1.0s  done", "one", "two"), "\r\x1b[2A\x1b[J    1.0s  done\none\ntwo\n"},
 		{"a shorter block", next("", "one"), "\r\x1b[2A\x1b[Jone\n"},
-		{"long lines", next(strings.TrimSpace(strings.Repeat("word ", 10)), strings.Repeat("x", 50)), "\r\x1b[1A\x1b[Jword word word word word word word\n          word word word\n" + strings.Repeat("x", 38) + "…\n"},
+		{"long lines", next(strings.TrimSpace(strings.Repeat("word ", 10)), strings.Repeat("x", 50)), "\r\x1b[1A\x1b[Jword word word word word word word word\n          word word\n" + strings.Repeat("x", 38) + "…\n"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %q, want %q", c.what, c.got, c.want)
 		}
 	}
 	columns, rows = 30, 4
-	if got, want := next("", "one", "two"), "\x1b[H\x1b[J          word word word\none\ntwo\n"; got != want {
+	if got, want := next("", "one", "two"), "\x1b[H\x1b[J          word word\none\ntwo\n"; got != want {
 		t.Errorf("made smaller: %q, want %q", got, want)
 	}
 	rows = 2
