@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -103,7 +104,8 @@ type traffic struct {
 	near     net.HardwareAddr
 	stop     chan struct{}
 	sent     chan uint32
-	got      chan uint32 // frames that came as they were sent
+	got      chan uint32   // frames that came as they were sent
+	all      atomic.Uint32 // frames that there are, once that is known; else 0
 }
 
 func (r *row) traffic() *traffic {
@@ -148,19 +150,17 @@ func (w *traffic) frame(n uint32) []byte {
 func (w *traffic) send() {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	n := uint32(0)
-	for {
+	for n := uint32(0); w.all.Load() == 0; n++ {
 		select {
 		case <-w.stop:
-			w.sent <- n
-			return
+			w.all.Store(n + 1) // this one is the last
 		case <-tick.C:
 		}
 		if _, err := w.from.WriteTo(w.frame(n), &packet.Addr{HardwareAddr: w.far}); err != nil {
 			w.t.Errorf("send: %v", err)
 		}
-		n++
 	}
+	w.sent <- w.all.Load()
 }
 
 func (w *traffic) receive() {
@@ -177,7 +177,10 @@ func (w *traffic) receive() {
 			w.got <- next
 			return
 		}
-		next++
+		if next++; next == w.all.Load() {
+			w.got <- next
+			return
+		}
 	}
 }
 
@@ -186,7 +189,7 @@ func (w *traffic) end() {
 	w.t.Helper()
 	close(w.stop)
 	sent := <-w.sent
-	// What is on its way takes a moment; then nothing more can come.
+	// What is on its way takes a moment, the last one too.
 	if err := w.to.SetReadDeadline(time.Now().Add(2 * time.Second)); err != nil {
 		w.t.Error(err)
 	}
