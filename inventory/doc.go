@@ -36,7 +36,7 @@
 //	    ports:
 //	      - {name: swp1, speed: 10G, action: update, lm: {stage: tor, port: 1}, peer: "s2:Ethernet1"}
 //	  - name: s2
-//	    platform: arista_eos
+//	    platform: eos
 //	    address: 192.0.2.2   # of its management port
 //	    counters:            # asked for there; else they are the platform's own
 //	      source: snmp       # or gnmi, linux

@@ -696,7 +696,7 @@ func (b *builder) describe(n *node) {
 		Observed: n.seen.Setup, Changes: []Change{}, Config: n.want.Config,
 	}
 	d.ObservedHash = hash(&d.Observed)
-	if n.seen.Err == nil {
+	if n.seen.Err == nil && n.seen.NoDriver == "" {
 		changes, err := diff(n.seen.Differ, n.seen.Setup, n.want)
 		if err != nil {
 			b.find(SeverityError, n, "", "%v", err)

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors/all"
 )
 
 func newInventory() *cobra.Command {
@@ -93,6 +95,7 @@ leave open: they have too few bits to name every port of a fleet.`,
 			}
 			if err == nil {
 				res.fill(fleet)
+				res.Warnings = append(res.Warnings, mistakeResults(unknownPlatforms(fleet))...)
 			}
 			res.Errors = mistakeResults(mistakes)
 			if asJSON {
@@ -100,7 +103,7 @@ leave open: they have too few bits to name every port of a fleet.`,
 					return err
 				}
 			} else if err == nil {
-				res.print(cmd.OutOrStdout(), fleet.Warnings())
+				res.print(cmd.OutOrStdout(), append(slices.Clone(fleet.Warnings()), unknownPlatforms(fleet)...))
 			} else {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%v\n\n%s: %s\n", mistakes, file, plural(len(mistakes), "mistake"))
 			}
@@ -113,6 +116,26 @@ leave open: they have too few bits to name every port of a fleet.`,
 	addFleet(cmd, &file)
 	addJSON(cmd, &asJSON)
 	return cmd
+}
+
+// unknownPlatforms warns of devices that nothing is known of: their platform is
+// none of csig's, and the file does not say their level. Each place in the file
+// is named once.
+func unknownPlatforms(f *inventory.Fleet) (out inventory.Errors) {
+	registry := all.Default()
+	seen := map[inventory.Origin]bool{}
+	for i := range f.Devices {
+		d := &f.Devices[i]
+		_, err := registry.Platform(d.Platform)
+		at := f.DeviceOrigins(d.Name)["platform"]
+		if err == nil || d.Level.Support != inventory.LevelAuto || seen[at] {
+			continue
+		}
+		seen[at] = true
+		out = append(out, &inventory.Error{File: at.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("device %s: %v", d.Name, err),
+			Hint: "or give the device its level, passthrough or discard, with the reason; csig plan refuses it as it is"})
+	}
+	return out
 }
 
 func mistakeResults(list inventory.Errors) []mistakeResult {
