@@ -183,7 +183,15 @@ func (b *builder) look(n *node, d *inventory.Device, seen func(*inventory.Device
 		}
 	}
 	if b.plan.Goal == RollOut {
-		n.want = b.configured(n, wantOf(b.fleet, d, n.level))
+		want := wantOf(b.fleet, d, n.level)
+		if n.seen.NoDriver != "" && n.level.Support == inventory.LevelPassthrough {
+			// What only strips retired TPIDs is not csig's to set up there.
+			want.Ports = slices.DeleteFunc(want.Ports, func(p vendors.PortSetup) bool { return p.Action != vlanrules.Strip })
+			if want.DropOthers(); len(want.Ports) == 0 {
+				want = vendors.Setup{}
+			}
+		}
+		n.want = b.configured(n, want)
 	}
 }
 

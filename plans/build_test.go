@@ -217,6 +217,28 @@ func TestFindings(t *testing.T) {
 			},
 			want: "leaf0:swp1, swp2: hosts get tags of 0x9901 here: csig sets nothing up on a device of level native",
 		},
+		"retired TPIDs, and a device that nothing drives": {
+			change: func(f *inventory.Fleet) {
+				retire(f, 0x9901)
+				f.Devices[0].Level.Support = inventory.LevelPassthrough
+			},
+			seen: func(s *Seen, d *inventory.Device) {
+				if d.Name == "leaf0" {
+					s.NoDriver, s.Facts.Others = "csig has no driver for Plan 9", 0
+				}
+			},
+			want: "leaf0:swp1, swp2: hosts get tags of 0x9901 here: csig sets nothing up on a device of level passthrough",
+		},
+		"a TPID that changes, and a device that nothing drives": {
+			seen: func(s *Seen, d *inventory.Device) {
+				if d.Name == "leaf0" {
+					s.NoDriver, s.Facts.Others = "csig has no driver for Plan 9", 0
+				} else {
+					had(0x9901, 0)(s, d)
+				}
+			},
+			want: "the TPID changes from 0x9901, found on leaf1, spine0, to 0x9900",
+		},
 		"a native device of another profile": {
 			change: func(f *inventory.Fleet) {
 				f.Devices[2].Level = inventory.Level{Support: inventory.LevelNative, Profile: "0123456789ab"}

@@ -72,8 +72,8 @@ func (b *builder) unlisted() {
 	faces := map[string][]string{} // devices whose hosts would get them, by why their platform cannot strip two
 	for i := range b.nodes {
 		n := &b.nodes[i]
-		if n.seen.Err != nil {
-			continue
+		if n.seen.Err != nil || n.level.Support == inventory.LevelDiscard {
+			continue // no tag gets there
 		}
 		for _, t := range []vendors.OtherTPID{{TPID: n.seen.Setup.TPID}, {TPID: n.seen.Setup.WideTPID, Wide: true}} {
 			if t.TPID != 0 && t.TPID != own.Compact && t.TPID != own.Wide && !slices.Contains(b.fleet.Policy.Retired, inventory.RetiredTPID(t)) {
@@ -82,7 +82,7 @@ func (b *builder) unlisted() {
 		}
 		if slices.ContainsFunc(n.dev.Ports, func(p inventory.Port) bool { return b.facesHost(&p) }) {
 			why := ""
-			if n.seen.Facts.Strip.Level != vlanrules.Refused && n.seen.Facts.Others == 0 {
+			if n.seen.NoDriver == "" && n.seen.Facts.Strip.Level != vlanrules.Refused && n.seen.Facts.Others == 0 {
 				why = n.dev.Platform
 			}
 			faces[why] = append(faces[why], n.dev.Name)
