@@ -11,7 +11,8 @@ import (
 )
 
 // Script is what Apply(want) sends to the Redis of a switch that is found to be
-// have, for a person to read, or to feed to redis-cli on the switch. It is the same as
+// have, for a person to read, or to feed to redis-cli on the switch, which knows no
+// comments: without the lines that begin with #. It is the same as
 // Apply's, in the same order, for the database numbers and TPIDs that SONiC has
 // by default; Apply waits for orchagent's answer to each row of P4RT_TABLE.
 func Script(have, want vendors.Setup) ([]byte, error) {

@@ -1,0 +1,115 @@
+package sonic
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+)
+
+var (
+	_ vendors.HealthReader = (*Driver)(nil)
+	_ vendors.MTUSetter    = (*Driver)(nil)
+)
+
+// lossFields are the counters of frames that did not get through (sonic-swss
+// orchagent/portsorch.cpp, port_stat_ids): errors, then discards.
+var lossFields = []string{
+	"SAI_PORT_STAT_IF_IN_ERRORS", "SAI_PORT_STAT_IF_OUT_ERRORS",
+	"SAI_PORT_STAT_IF_IN_DISCARDS", "SAI_PORT_STAT_IF_OUT_DISCARDS",
+}
+
+// Health reads the error and discard counters of every port of COUNTERS_DB,
+// which are up to a flex counter's poll interval old.
+func (d *Driver) Health(ctx context.Context) ([]vendors.PortHealth, error) {
+	list, err := d.hashes(ctx, [][]string{{sonicdb.Counters, "HGETALL", "COUNTERS_PORT_NAME_MAP"}})
+	if err != nil {
+		return nil, err
+	}
+	names := sortedKeys(list[0])
+	var cmds [][]string
+	for _, n := range names {
+		cmds = append(cmds, append([]string{sonicdb.Counters, "HMGET", "COUNTERS:" + list[0][n]}, lossFields...))
+	}
+	answers, err := d.db.Do(ctx, cmds...)
+	if err == nil {
+		err = firstError(answers)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := make([]vendors.PortHealth, len(names))
+	for i, n := range names {
+		texts, err := redis.Strings(answers[i], nil)
+		if err != nil || len(texts) != len(lossFields) {
+			return nil, fmt.Errorf("the counters of port %s: %v (%w)", n, answers[i], err)
+		}
+		var v [4]uint64
+		for k, text := range texts {
+			if text == "" {
+				continue // the ASIC does not count it
+			}
+			if v[k], err = strconv.ParseUint(text, 10, 64); err != nil {
+				return nil, fmt.Errorf("port %s: %s: %q is no count", n, lossFields[k], text)
+			}
+		}
+		out[i] = vendors.PortHealth{Port: n, Errors: v[0] + v[1], Discards: v[2] + v[3]}
+	}
+	return out, nil
+}
+
+// defaultMTU is a port's where CONFIG_DB has none (sonic-swss cfgmgr/portmgr.h,
+// DEFAULT_MTU_STR).
+const defaultMTU = 9100
+
+// MTUs reads the ports' MTUs of CONFIG_DB: IP's, without the Ethernet header
+// and without tags.
+func (d *Driver) MTUs(ctx context.Context) (map[string]int, error) {
+	keys, err := d.scan(ctx, sonicdb.Config, portKey(""))
+	if err != nil {
+		return nil, err
+	}
+	cmds := make([][]string, len(keys))
+	for i, k := range keys {
+		cmds[i] = []string{sonicdb.Config, "HGETALL", k}
+	}
+	list, err := d.hashes(ctx, cmds)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]int, len(keys))
+	for i, k := range keys {
+		mtu := defaultMTU
+		if text := list[i]["mtu"]; text != "" {
+			if mtu, err = strconv.Atoi(text); err != nil {
+				return nil, fmt.Errorf("CONFIG_DB %s: mtu %q is no number", k, text)
+			}
+		}
+		out[strings.TrimPrefix(k, portKey(""))] = mtu
+	}
+	return out, nil
+}
+
+// SetMTU sets the MTU of one port in CONFIG_DB.
+func (d *Driver) SetMTU(ctx context.Context, port string, mtu int) error {
+	if mtu < 68 || mtu > 9216 { // sonic-port.yang
+		return &vendors.PermanentError{Port: port, Err: fmt.Errorf("an MTU of %d: SONiC takes 68 to 9216", mtu)}
+	}
+	list, err := d.hashes(ctx, [][]string{{sonicdb.Config, "HGETALL", portKey(port)}})
+	if err != nil {
+		return err
+	}
+	if len(list[0]) == 0 {
+		return &vendors.PermanentError{Port: port, Err: fmt.Errorf("CONFIG_DB has no %s", portKey(port))}
+	}
+	answers, err := d.db.Do(ctx, []string{sonicdb.Config, "HSET", portKey(port), "mtu", strconv.Itoa(mtu)})
+	if err != nil {
+		return err
+	}
+	return firstError(answers)
+}
