@@ -70,12 +70,6 @@ func (l *lab) sample() {
 	}
 }
 
-func (l *lab) whole() {
-	l.tags = l.tags[:0]
-	for tci := range 1 << 16 {
-		l.tags = append(l.tags, quantize.TCI(tci))
-	}
-}
 
 // model is what the draft says, by itself (draft-00 §5.4, §4.1.3.3).
 func model(layout quantize.Layout, intents []vlanrules.Intent, tci quantize.TCI) quantize.TCI {

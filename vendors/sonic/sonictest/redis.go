@@ -159,3 +159,26 @@ func (r *Redis) Keys(db int, pattern string) []string {
 func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, network, address)
 }
+
+// ListenTCP makes the server listen at a TCP port, too; password is its own.
+func (r *Redis) ListenTCP(password string) uint16 {
+	r.t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	port := ln.Addr().(*net.TCPAddr).Port
+	ln.Close()
+	c, err := redis.Dial("unix", r.Socket)
+	if err == nil {
+		_, err = c.Do("AUTH", password)
+	}
+	if err == nil {
+		_, err = c.Do("CONFIG", "SET", "port", port)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c.Close()
+	return uint16(port)
+}

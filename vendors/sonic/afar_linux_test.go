@@ -1,0 +1,126 @@
+package sonic
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/sonic/sonictest"
+	"github.com/csig-agent/csig/vendors/ssh/sshtest"
+)
+
+// TestAfar drives a switch through a real sshd: its database_config.json, its
+// Redis behind a unix socket or a TCP port, and a cable that is cut.
+func TestAfar(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := uint16(ln.Addr().(*net.TCPAddr).Port)
+	ln.Close()
+	s := sshtest.Start(t, sshtest.Options{Port: port})
+
+	l := newLab(t, sonictest.R202311, "Ethernet0")
+	_ = l.Driver.Close()
+	var mu sync.Mutex
+	var conns []net.Conn
+	cut := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range conns {
+			c.Close()
+		}
+	}
+	cfg := vendors.Config{
+		Device: inventory.Device{Name: "leaf", Platform: "sonic", Address: s.Address, Management: inventory.Management{SSH: &s.Login, Redis: &inventory.Redis{Databases: l.sw.Redis.File}}},
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			mu.Lock()
+			defer mu.Unlock()
+			conns = append(conns, c)
+			return c, err
+		},
+	}
+	open := func() *Driver {
+		t.Helper()
+		db, err := Redis(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := Open(Config{Redis: db})
+		t.Cleanup(func() { _ = d.Close() })
+		return d
+	}
+	l.Driver = open()
+	want := setupOf(quantize.Draft00, "Ethernet0")
+	l.apply(want)
+	u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
+	l.update(u)
+
+	cut()
+	u.Intents = intents(5, 3, 3, 3)
+	l.expect([]vendors.PortUpdate{u})
+	if res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second); err == nil || res.Leased {
+		t.Errorf("with the cable cut: %+v, %v", res, err)
+	}
+	// The server at the other end sees it a moment later, and the old listener
+	// goes with it.
+	for end := time.Now().Add(10 * time.Second); ; {
+		res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
+		if err == nil && res.Leased {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the cable is back: %+v, %v", res, err)
+		}
+	}
+	l.exact()
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+
+	// A file that is asked for and is not there; a password that is not wanted.
+	cfg.Device.Management.Redis = &inventory.Redis{Databases: filepath.Join(t.TempDir(), "none.json")}
+	if _, err := open().Observe(t.Context()); err == nil || !strings.Contains(err.Error(), "none.json") {
+		t.Errorf("no map: %v", err)
+	}
+	secret := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(secret, []byte("hunter22"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Device.Management.Redis = &inventory.Redis{Databases: l.sw.Redis.File, Password: inventory.Secret{File: secret}}
+	if _, err := open().Observe(t.Context()); err == nil || strings.Contains(err.Error(), "hunter22") || !strings.Contains(err.Error(), "its password") {
+		t.Errorf("a password that is not wanted: %v", err)
+	}
+	l.sw.Redis.Do(0, "CONFIG", "SET", "requirepass", "hunter22")
+	have, err := open().Observe(t.Context())
+	if err != nil || have.TPID != want.TPID {
+		t.Errorf("with its password: %+v, %v", have, err)
+	}
+	cfg.Device.Management.Redis.Password = inventory.Secret{}
+	if _, err := open().Observe(t.Context()); err == nil || !strings.Contains(err.Error(), "NOAUTH") {
+		t.Errorf("without its password: %v", err)
+	}
+	// TCP, which SONiC's Redis has at the switch's own 127.0.0.1.
+	cfg.Device.Management.Redis = &inventory.Redis{Port: l.sw.Redis.ListenTCP("hunter22"), Password: inventory.Secret{File: secret}}
+	if have, err := open().Observe(t.Context()); err != nil || have.TPID != want.TPID {
+		t.Errorf("by TCP: %+v, %v", have, err)
+	}
+}
+
+// TestReach: how a device is reached that cannot be.
+func TestReach(t *testing.T) {
+	for _, dev := range []inventory.Device{{Name: "a"}, {Name: "a", Management: inventory.Management{SSH: &inventory.SSH{User: "x"}}}} {
+		if _, err := Redis(vendors.Config{Device: dev}); err == nil {
+			t.Errorf("%+v is reached", dev)
+		}
+	}
+}
