@@ -130,6 +130,26 @@ func (l *sonicLab) until(what string, ok func() bool) {
 	}
 }
 
+// stopPost runs the line that docs/sonic.md gives systemd.
+func (l *sonicLab) stopPost(result string) {
+	l.t.Helper()
+	page, err := os.ReadFile("../docs/sonic.md")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	_, line, found := strings.Cut(string(page), "ExecStopPost=/bin/sh -c '")
+	line, _, closed := strings.Cut(line, "'\n")
+	if !found || !closed {
+		l.t.Fatal("docs/sonic.md has no ExecStopPost=")
+	}
+	line = strings.NewReplacer("csig off", csig+" off", "/etc/csig/leaf.yaml", l.file).Replace(line)
+	cmd := exec.Command("/bin/sh", "-c", line)
+	cmd.Env = append(os.Environ(), "SERVICE_RESULT="+result)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		l.t.Fatalf("%s: %v\n%s", line, err, out)
+	}
+}
+
 // TestSonicAgent: csig agent on a SONiC switch, from its start over restarts of
 // the switch's parts to its own death.
 func TestSonicAgent(t *testing.T) {
@@ -206,11 +226,11 @@ func TestSonicAgent(t *testing.T) {
 	if !stale("Ethernet0")() || !stale("Ethernet4")() {
 		t.Errorf("after SIGTERM Ethernet0 writes %+v", l.writes("Ethernet0"))
 	}
-	// What ExecStopPost= runs: it needs no agent.
-	out, err = exec.Command(csig, "off", "-i", l.file).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	l.stopPost("success")
+	if n, _ := l.sw.Entries(""); n == 0 {
+		t.Error("ExecStopPost= of a clean stop removes the fallback")
 	}
+	l.stopPost("signal")
 	if n, _ := l.sw.Entries(""); n != 0 || l.sw.Tables() != 0 || l.sw.Redis.Hash(4, "PORT|Ethernet0")["tpid"] != "0x8100" {
 		t.Errorf("after csig off: %d entries, %d tables, %v", n, l.sw.Tables(), l.sw.Redis.Hash(4, "PORT|Ethernet0"))
 	}

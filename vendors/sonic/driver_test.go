@@ -70,7 +70,6 @@ func (l *lab) sample() {
 	}
 }
 
-
 // model is what the draft says, by itself (draft-00 §5.4, §4.1.3.3).
 func model(layout quantize.Layout, intents []vlanrules.Intent, tci quantize.TCI) quantize.TCI {
 	t, s := quantize.Signal(tci>>13), uint8(tci>>7&31)
