@@ -19,11 +19,11 @@ import (
 	"github.com/csig-agent/csig/quantize"
 )
 
-// TestSnmpdAgainstTheKernel reads a loaded switch each second through net-snmp, as
+// TestLongSnmpdAgainstTheKernel reads a loaded switch each second through net-snmp, as
 // v2c and v3, in spite of its cache of 3 s; through one that refreshes on a
 // timer of its own; and with the agent itself in shadow mode. All at once, since it
 // takes a minute and more.
-func TestSnmpdAgainstTheKernel(t *testing.T) {
+func TestLongSnmpdAgainstTheKernel(t *testing.T) {
 	const (
 		learning = 25 * time.Second // the first refreshes, of which there may be one in 5 s
 		minute   = 60 * time.Second
@@ -74,9 +74,9 @@ func TestSnmpdAgainstTheKernel(t *testing.T) {
 	t.Run("the agent", func(t *testing.T) { checkShadow(t, shadow) })
 }
 
-// TestSnmpdRestartAgainstTheKernel stops snmpd for a while, more than once, under a
+// TestLongSnmpdRestartAgainstTheKernel stops snmpd for a while, more than once, under a
 // steady load: no window before or after may be off, and none reaches over the outage.
-func TestSnmpdRestartAgainstTheKernel(t *testing.T) {
+func TestLongSnmpdRestartAgainstTheKernel(t *testing.T) {
 	const settle = 13 * time.Second // enough refreshes for windows
 	s := newPolledSwitch(t)
 	agent := startSnmpd(t, s.s1, snmpdPort, nil, "")
