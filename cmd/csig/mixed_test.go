@@ -152,7 +152,7 @@ func TestNoDriverIsRefused(t *testing.T) {
 	fleet := mixedFleet(t, false)
 	r := newReach(fleet)
 	for name, want := range map[string]string{
-		"eos-1": "csig has no driver for Arista EOS (csig platforms eos)", "leaf-1": "csig does not know how to reach it",
+		"eos-1": "csig has no driver for Arista EOS (csig platforms eos): give it the level that it has in the fleet file, and make a new plan", "leaf-1": "csig does not know how to reach it",
 	} {
 		if _, err := r.open(t.Context(), name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", name, err, want)

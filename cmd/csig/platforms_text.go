@@ -37,7 +37,11 @@ func statements(p *platformResult) []statement {
 	put("can set", fieldsText(t.Sets.Is), t.Sets.Source)
 	put("loses", fieldsText(t.Loses.Is), t.Loses.Source)
 	put("tag seen", string(t.Position.Is), t.Position.Source)
-	put("VLAN tags in front", fmt.Sprintf("up to %d", t.VLANs.Is), t.VLANs.Source)
+	front := "none"
+	if t.VLANs.Is > 0 {
+		front = fmt.Sprintf("up to %d", t.VLANs.Is)
+	}
+	put("VLAN tags in front", front, t.VLANs.Source)
 	put("VIDs", vidsText(t.VIDs.Is), t.VIDs.Source)
 	put("table", tableRoom(t.Table.Is), t.Table.Source)
 	put("transaction", string(t.Txn.Is), t.Txn.Source)

@@ -33,6 +33,10 @@ func (r *reach) open(ctx context.Context, name string) (plans.Target, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s has no device %s any more: this needs the fleet file the plan was made from", r.fleet.Path, name)
 	}
+	if p, err := r.registry.Platform(d.Platform); err != nil || p.Open == nil { // no way to reach it would help
+		_, err := r.registry.Open(d.Platform, vendors.Config{})
+		return nil, fmt.Errorf("%w: give it the level that it has in the fleet file, and make a new plan", err)
+	}
 	if d.Management.Daemon != nil {
 		return r.openDaemon(ctx, d)
 	}
@@ -41,9 +45,6 @@ func (r *reach) open(ctx context.Context, name string) (plans.Target, error) {
 
 // direct opens a device's own driver, here or from afar.
 func (r *reach) direct(d *inventory.Device) (plans.Target, error) {
-	if p, err := r.registry.Platform(d.Platform); err != nil || p.Open == nil { // no other way to reach it would help
-		return r.registry.Open(d.Platform, vendors.Config{})
-	}
 	switch {
 	case d.Management.NetNS != "":
 		return r.openNetNS(d)

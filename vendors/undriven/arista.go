@@ -5,12 +5,13 @@ import "github.com/csig-agent/csig/vendors"
 func eos() Platform {
 	tpid := read("Arista EOS Central, Configurable TPID (eos.arista.com, P. R. Pandurangan)")
 	mapping := read("Arista EOS Central, Dual Tag VLAN mapping: at ingress VIDs are mapped to a bridging VLAN, at egress the bridging VLAN to VIDs")
+	vids := assumed("its commands name VIDs alone")
 	session := read("Arista EOS User Manual, Configure Session")
 	t := vendors.Traits{
 		Access:     vendors.That("SSH or eAPI", assumed("scrapli/scrapligo assets/platforms/arista_eos.yaml drives its CLI; csig does not yet")),
 		MatchVID:   vendors.That(vendors.MatchExact, mapping),
-		MatchPCP:   vendors.That(vendors.MatchNone, mapping),
-		MatchDEI:   vendors.That(vendors.MatchNone, mapping),
+		MatchPCP:   vendors.That(vendors.MatchNone, vids),
+		MatchDEI:   vendors.That(vendors.MatchNone, vids),
 		Key:        vendors.That(vendors.KeyBridging, mapping),
 		Stage:      vendors.That(vendors.StageEgress, mapping),
 		Sets:       vendors.That(vendors.Fields{vendors.FieldVID}, mapping),
@@ -25,5 +26,5 @@ func eos() Platform {
 	}
 	follows(&t, mapping)
 	unrouted(&t)
-	return platform("eos", "Arista EOS", "VLAN translation at egress is keyed by the bridging VLAN, not by the VID on the wire, and matches no PCP, where the tag says which signal it asks for", mapping, t)
+	return platform("eos", "Arista EOS", "VLAN translation at egress is keyed by the bridging VLAN, not by the VID on the wire, and its commands name no PCP, where the tag says which signal it asks for", mapping, t)
 }

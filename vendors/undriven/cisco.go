@@ -4,13 +4,14 @@ import "github.com/csig-agent/csig/vendors"
 
 func nxos() Platform {
 	mapping := read("Cisco Nexus 9000 NX-OS Interfaces Configuration Guide 10.5(x), Configuring Port VLAN Mapping on VLANs; Nexus 6000 NX-OS Layer 2 Guide, Guidelines for Configuring VLANs: strictly one ingress VLAN to one local VLAN")
+	vids := assumed("its commands name VIDs alone")
 	reverts := read("Cisco CSCvw27705 (ethertype returns to 0x8100 after a reload) and CSCvu24785 (after a link flap; mended in 9.3(5))")
 	rollback := read("Cisco Nexus 9000 NX-OS System Management Configuration Guide 10.5(x), About Rollbacks")
 	t := vendors.Traits{
 		Access:     vendors.That("SSH", assumed("scrapli/scrapligo assets/platforms/cisco_nxos.yaml drives its CLI; csig does not yet")),
 		MatchVID:   vendors.That(vendors.MatchExact, mapping),
-		MatchPCP:   vendors.That(vendors.MatchNone, mapping),
-		MatchDEI:   vendors.That(vendors.MatchNone, mapping),
+		MatchPCP:   vendors.That(vendors.MatchNone, vids),
+		MatchDEI:   vendors.That(vendors.MatchNone, vids),
 		Key:        vendors.That(vendors.KeyBridging, mapping),
 		Stage:      vendors.That(vendors.StageIngress, mapping),
 		Sets:       vendors.That(vendors.Fields{vendors.FieldVID}, mapping),
@@ -62,7 +63,7 @@ func iosxe() Platform {
 		Access:    vendors.That("SSH", assumed("scrapli/scrapligo assets/platforms/cisco_iosxe.yaml drives its CLI; csig does not yet")),
 		MatchVID:  vendors.That(vendors.MatchRange, assumed("of encapsulation dot1q lists and ranges; the guide that was read shows single VIDs")),
 		MatchPCP:  vendors.That(vendors.MatchExact, efp),
-		MatchDEI:  vendors.That(vendors.MatchNone, efp),
+		MatchDEI:  vendors.That(vendors.MatchNone, assumed("the guide shows cos and etype beside VIDs, and nothing for it")),
 		Key:       vendors.That(vendors.KeySubinterface, efp),
 		Stage:     vendors.That(vendors.StageIngress, efp),
 		Sets:      vendors.That(vendors.Fields{vendors.FieldVID}, assumed("rewrite ingress tag translate")),
@@ -75,5 +76,5 @@ func iosxe() Platform {
 	}
 	follows(&t, efp)
 	unrouted(&t)
-	return platform("iosxe", "Cisco IOS XE", "service instances match at ingress; a frame leaves only where it matches the egress instance after the rewrite, and translating a tag needs a single VLAN", efp, t)
+	return platform("iosxe", "Cisco IOS XE", "service instances match at ingress, and a frame leaves only where it matches the egress instance after the rewrite: what is written chooses where it may leave", efp, t)
 }

@@ -55,7 +55,7 @@ func fboss() Platform {
 		Sets:     vendors.That(vendors.Fields{vendors.FieldVID}, read(utils+".cpp, parseCsigTag: the layout of draft-00")),
 		Txn:      vendors.That(vendors.TxnEntry, cpp),
 		TPIDs:    vendors.That(vendors.TPIDs{Any: true, Scope: vendors.ScopeGlobal}, read(utils+".cpp, SAI_SWITCH_ATTR_CSIG_TPID, a list; its tests use 0x9900")),
-		Parses:   vendors.That(true, read(utils+".h: packets of the tests are IP behind the tag, and routed")),
+		Parses:   vendors.That(true, read(utils+".h: packets of the tests have IP behind the tag")),
 		Strip:    vendors.That(vendors.StripFlag, read(utils+".cpp, SAI_PORT_CSIG_TAG_ACTION_STRIP")),
 		Native:   vendors.That("compact tags, ABW and ABW/C, on Cisco's YUBA and G202X", read(utils+".cpp, isCsigSupportedAsic")),
 	}
