@@ -116,7 +116,7 @@ func TestCannotBeArmed(t *testing.T) {
 	if err := r.Apply(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if told != r.of {
-		t.Errorf("told %d times in %d steps", told, r.of)
+	if told != r.x.of {
+		t.Errorf("told %d times in %d steps", told, r.x.of)
 	}
 }

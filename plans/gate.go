@@ -42,6 +42,9 @@ type Health struct {
 	// the plan. Empty: none.
 	Command []string
 
+	Limit        time.Duration // for a look at one device; 0: a minute
+	CommandLimit time.Duration // for Command; 0: none
+
 	first, before map[string]map[string]vendors.PortHealth // device, port: Soak before the wave, and as it begins
 	watched       time.Duration                            // between the two
 	began         time.Time
@@ -92,6 +95,8 @@ func (h *Health) soak(ctx context.Context) error {
 }
 
 func (h *Health) read(ctx context.Context, device string) (map[string]vendors.PortHealth, error) {
+	ctx, cancel := within(ctx, h.Limit)
+	defer cancel()
 	t, err := h.Open(ctx, device)
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", device, err)
@@ -139,6 +144,8 @@ func (h *Health) judge(ctx context.Context, wave, device string) error {
 		return err
 	}
 	want := step.Want
+	ctx, cancel := within(ctx, h.Limit)
+	defer cancel()
 	t, err := h.Open(ctx, device)
 	if err != nil {
 		return fmt.Errorf("device %s: %w", device, err)
@@ -222,7 +229,13 @@ func (h *Health) command(ctx context.Context, wave string, devices []string) err
 	if len(h.Command) == 0 {
 		return nil
 	}
-	cmd := exec.CommandContext(ctx, h.Command[0], h.Command[1:]...)
+	run := ctx
+	if h.CommandLimit > 0 {
+		var cancel context.CancelFunc
+		run, cancel = context.WithTimeout(ctx, h.CommandLimit)
+		defer cancel()
+	}
+	cmd := exec.CommandContext(run, h.Command[0], h.Command[1:]...)
 	cmd.Env = append(os.Environ(), "CSIG_WAVE="+wave, "CSIG_DEVICES="+strings.Join(devices, " "))
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
@@ -231,6 +244,9 @@ func (h *Health) command(ctx context.Context, wave string, devices []string) err
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if run.Err() != nil {
+		err = fmt.Errorf("it did not end within %v", h.CommandLimit)
 	}
 	out = bytes.TrimSpace(out)
 	if len(out) > maxOutput {

@@ -235,7 +235,9 @@ func (h *Health) end(ctx context.Context, at inventory.PortRef, opened map[strin
 			why = at.Device + " must not see a tag"
 		}
 		if why == "" {
-			t, err := h.Open(ctx, at.Device)
+			open, cancel := within(ctx, h.Limit)
+			t, err := h.Open(open, at.Device)
+			cancel()
 			switch p, ok := t.(vendors.LinkProber); {
 			case err != nil:
 				return nil, fmt.Sprintf("%s: %v", at.Device, err)
@@ -269,7 +271,9 @@ func (h *Health) fullSize(ctx context.Context, ends [2]*linkEnd) (func(tag int) 
 		if !ok {
 			return nil, fmt.Errorf("%s: csig cannot read its MTU, and no host of the fleet file has one", e.at)
 		}
-		all, err := m.MTUs(ctx)
+		read, cancel := within(ctx, h.Limit)
+		all, err := m.MTUs(read)
+		cancel()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", e.at, err)
 		}
@@ -303,7 +307,9 @@ func probeTags(p *quantize.Profile, sig quantize.Signal) ([]quantize.Tag, error)
 // tagsCross sends frames of every tag format one way, and wants them to arrive
 // as the sending port's setup says.
 func (h *Health) tagsCross(ctx context.Context, from, to *linkEnd, full func(tag int) int) error {
-	setup, err := from.target.Observe(ctx)
+	read, cancel := within(ctx, h.Limit)
+	setup, err := from.target.Observe(read)
+	cancel()
 	if err != nil {
 		return fmt.Errorf("device %s: %w", from.at.Device, err)
 	}

@@ -34,15 +34,16 @@ const (
 	EventStop     Event = "stop"     // Error: apply ended before the plan did
 	EventRollback Event = "rollback" // from here on the plan is undone
 	EventUndoing  Event = "undoing"  // Step
-	EventUndone   Event = "undone"   // Step: its device was read back and is as it was before the step
+	EventUndone   Event = "undone"   // Step: its device was read back and is as it was before the step; Error: but for this, which somebody else changed
 	EventEnd      Event = "end"      // the plan, or its undoing, is complete
 )
 
 // Events that are only told, not journaled.
 const (
-	EventWatch Event = "watch" // Wave: the gate learns what the ports lose before it
-	EventJudge Event = "judge" // Wave: the gate judges it
-	EventHand  Event = "hand"  // Device: an Off is at it
+	EventWatch  Event = "watch"  // Wave: the gate learns what the ports lose before it
+	EventJudge  Event = "judge"  // Wave: the gate judges it
+	EventVerify Event = "verify" // all that was changed is read back
+	EventHand   Event = "hand"   // Device: an Off is at it
 )
 
 // Record is one line of a journal. Sum is the SHA-256 of the record without it
@@ -78,7 +79,6 @@ type state struct {
 	plan     *Plan
 	before   map[string]vendors.Setup
 	steps    map[int]Event // the last of start, done, failed, undoing, undone
-	order    []int         // steps in the order in which they were started
 	gates    map[string]bool
 	rollback bool
 	ended    bool
@@ -189,13 +189,8 @@ func (s *state) add(r *Record) error {
 			return errors.New("no setup")
 		}
 		s.before[r.Device] = *r.Setup
-	case EventStart:
-		if _, again := s.steps[r.Step]; !again {
-			s.order = append(s.order, r.Step)
-		}
-		s.steps[r.Step] = r.Event
 	case EventArmed: // the step is begun, as before
-	case EventDone, EventFailed, EventUndoing, EventUndone:
+	case EventStart, EventDone, EventFailed, EventUndoing, EventUndone:
 		s.steps[r.Step] = r.Event
 	case EventGate:
 		s.gates[r.Wave] = r.Error == ""

@@ -1,11 +1,9 @@
 package plans
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -52,7 +50,7 @@ type Run struct {
 	// StopAfter is the wave after whose gate Apply pauses; "" for none.
 	StopAfter string
 
-	of int        // steps of the plan
+	x  index
 	mu sync.Mutex // guards Journal and Report while steps run side by side
 }
 
@@ -77,7 +75,7 @@ func (r *Run) Apply(ctx context.Context) error {
 
 func (r *Run) apply(ctx context.Context) error {
 	j := r.Journal
-	r.count()
+	r.x = indexOf(j.state.plan)
 	switch {
 	case j.state.rollback:
 		return errors.New("the journal is of a plan that is being undone: finish that with csig rollback " + j.Path())
@@ -87,95 +85,33 @@ func (r *Run) apply(ctx context.Context) error {
 	if err := r.fresh(ctx); err != nil {
 		return err
 	}
+	var last *Stage
 	for i := range j.state.plan.Stages {
 		stage := &j.state.plan.Stages[i]
 		for k := range stage.Waves {
-			if err := r.wave(ctx, stage, &stage.Waves[k]); err != nil {
+			w := &stage.Waves[k]
+			if j.state.gates[stage.Name+"/"+w.Name] {
+				continue
+			}
+			if err := r.wave(ctx, stage, w, stage != last); err != nil {
 				return err
 			}
+			last = stage
+		}
+	}
+	if last != nil { // else fresh has just looked
+		if err := r.verify(ctx); err != nil {
+			return err
 		}
 	}
 	return r.record(Record{Event: EventEnd}, Progress{})
 }
 
-// fresh refuses a plan that was made for another state of the fleet: every
-// device has to have the setup that the plan was made against, or the one that
-// this journal gave it. It keeps what each had before.
-func (r *Run) fresh(ctx context.Context) error {
-	plan := r.Journal.state.plan
-	var touched []string
-	for s := range plan.steps() {
-		if !slices.Contains(touched, s.Device) {
-			touched = append(touched, s.Device)
-		}
-	}
-	return r.each(ctx, touched, func(name string) error {
-		want, known := r.expected(name)
-		if known && want == nil {
-			return nil // a step was cut off: it is made anew
-		}
-		have, err := r.observe(ctx, name)
-		if err != nil {
-			return err
-		}
-		if !known {
-			if h := hash(&have); h != plan.device(name).ObservedHash {
-				return fmt.Errorf("device %s: %w: its setup has changed since it was made; make a new one with csig plan", name, ErrStale)
-			}
-			return r.record(Record{Event: EventBefore, Device: name, Setup: &have}, Progress{Device: name})
-		}
-		if hash(&have) != hash(want) {
-			return fmt.Errorf("device %s: %w: somebody changed its setup while the plan was carried out; put it back, or undo the plan with csig rollback %s", name, ErrStale, r.Journal.Path())
-		}
-		return nil
-	})
-}
-
-// expected is the setup that the journal left on a device; nil when a step of
-// it was cut off, false when it has not been touched.
-func (r *Run) expected(device string) (*vendors.Setup, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := &r.Journal.state
-	before, known := s.before[device]
-	if !known {
-		return nil, false
-	}
-	setup := &before
-	for step := range s.plan.steps() {
-		if step.Device != device || len(step.MTU) > 0 {
-			continue
-		}
-		switch s.steps[step.ID] {
-		case EventDone:
-			setup = &step.Want
-		case EventStart, EventFailed, EventUndoing:
-			return nil, true
-		}
-	}
-	return setup, true
-}
-
-func (r *Run) observe(ctx context.Context, device string) (vendors.Setup, error) {
-	t, err := r.Open(ctx, device)
-	if err != nil {
-		return vendors.Setup{}, fmt.Errorf("device %s: %w", device, err)
-	}
-	defer t.Close()
-	have, err := t.Observe(ctx)
-	if err != nil {
-		return vendors.Setup{}, fmt.Errorf("device %s: reading its setup: %w", device, err)
-	}
-	return have, nil
-}
-
-// wave does what is left of a wave and puts it before the gate.
-func (r *Run) wave(ctx context.Context, stage *Stage, w *Wave) error {
+// wave does what is left of a wave and puts it before the gate. The first one of
+// a stage relies on all that the stages before it did.
+func (r *Run) wave(ctx context.Context, stage *Stage, w *Wave, first bool) error {
 	s := &r.Journal.state
 	name := stage.Name + "/" + w.Name
-	if s.gates[name] {
-		return nil
-	}
 	var todo []*Step
 	var devices []string
 	for k := range w.Steps {
@@ -190,6 +126,11 @@ func (r *Run) wave(ctx context.Context, stage *Stage, w *Wave) error {
 			return fmt.Errorf("gate before wave %s: %w", name, err)
 		}
 	}
+	if first {
+		if err := r.verify(ctx); err != nil {
+			return fmt.Errorf("before stage %s: %w", stage.Name, err)
+		}
+	}
 	byDevice := map[string]*Step{}
 	var order []string
 	for _, step := range todo {
@@ -200,7 +141,7 @@ func (r *Run) wave(ctx context.Context, stage *Stage, w *Wave) error {
 		step := byDevice[device]
 		return r.step(ctx, step, step.Want, func(ctx context.Context, t Target) error {
 			return setMTU(ctx, t, step.MTU, func(m PortMTU) int { return m.To })
-		}, EventStart, EventDone, stage.Name, w.Name)
+		}, EventStart, Progress{Stage: stage.Name, Wave: w.Name})
 	})
 	if err != nil {
 		return err
@@ -243,21 +184,30 @@ func (p *Plan) HasWave(after string) bool {
 	return false
 }
 
-// step brings one device to a setup, or its ports to an MTU. A step that has begun
-// is finished: only its own limit ends it, not the end of ctx.
-func (r *Run) step(ctx context.Context, step *Step, want vendors.Setup, mtu func(ctx context.Context, t Target) error, start, done Event, stage, wave string) error {
-	p := Progress{Stage: stage, Wave: wave, Step: step.ID, Device: step.Device}
-	if err := r.record(Record{Event: start, Step: step.ID, Device: step.Device}, p); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(r.Limit, time.Minute))
+// step brings one device to a setup, or its ports to an MTU: EventStart does, and
+// EventUndoing takes it back. A step that has begun is finished: only its own limit
+// ends it, not the end of ctx. It does not begin on a device that cannot be reached
+// or that somebody else has changed.
+func (r *Run) step(ctx context.Context, step *Step, want vendors.Setup, mtu func(ctx context.Context, t Target) error, start Event, p Progress) error {
+	p.Step, p.Device = step.ID, step.Device
+	ctx, cancel := within(context.WithoutCancel(ctx), r.Limit)
 	defer cancel()
+	begun := false
 	err := func() error {
 		t, err := r.Open(ctx, step.Device)
 		if err != nil {
 			return err
 		}
 		defer t.Close()
+		if start == EventStart {
+			if _, _, err := r.unchanged(ctx, t, step.Device); err != nil {
+				return err
+			}
+		}
+		if err := r.record(Record{Event: start, Step: step.ID, Device: step.Device}, p); err != nil {
+			return err
+		}
+		begun = true
 		if len(step.MTU) > 0 {
 			return mtu(ctx, t)
 		}
@@ -270,12 +220,24 @@ func (r *Run) step(ctx context.Context, step *Step, want vendors.Setup, mtu func
 		}
 		return r.confirm(ctx, step.Device, want, mark)
 	}()
-	if err != nil {
-		err = fmt.Errorf("device %s: %w", step.Device, err)
-		p.Err = err
-		return errors.Join(err, r.record(Record{Event: EventFailed, Step: step.ID, Device: step.Device, Error: err.Error()}, p))
+	done := Record{Event: EventDone, Step: step.ID, Device: step.Device}
+	if start == EventUndoing {
+		done.Event = EventUndone
 	}
-	return r.record(Record{Event: done, Step: step.ID, Device: step.Device}, p)
+	if left := (*leftError)(nil); errors.As(err, &left) {
+		done.Error, p.Err = left.Error(), left
+		err = nil
+	}
+	switch {
+	case err == nil:
+		return r.record(done, p)
+	case !begun:
+		p.Event, p.Err = EventFailed, fmt.Errorf("device %s: %w", step.Device, err)
+		r.tell(p)
+		return p.Err
+	}
+	p.Err = fmt.Errorf("device %s: %w", step.Device, err)
+	return errors.Join(p.Err, r.record(Record{Event: EventFailed, Step: step.ID, Device: step.Device, Error: p.Err.Error()}, p))
 }
 
 // arm has a device take what follows back by itself, where it can, and writes
@@ -330,7 +292,7 @@ func (r *Run) confirm(ctx context.Context, device string, want vendors.Setup, ma
 func (r *Run) Rollback(ctx context.Context) error {
 	j := r.Journal
 	s := &j.state
-	r.count()
+	r.x = indexOf(s.plan)
 	if s.rollback && s.ended {
 		return errors.New("the journal's plan is already undone")
 	}
@@ -359,8 +321,8 @@ func (r *Run) Rollback(ctx context.Context) error {
 			err := r.every(ctx, order, func(device string) error {
 				step := byDevice[device]
 				err := r.step(ctx, step, setups[step.ID], func(ctx context.Context, t Target) error {
-					return setMTU(ctx, t, step.MTU, func(m PortMTU) int { return m.From })
-				}, EventUndoing, EventUndone, stage.Name, w.Name)
+					return lowerMTU(ctx, t, step.MTU)
+				}, EventUndoing, Progress{Stage: stage.Name, Wave: w.Name})
 				if err != nil {
 					r.mu.Lock()
 					failed[device] = true
@@ -380,6 +342,9 @@ func (r *Run) Rollback(ctx context.Context) error {
 		if len(errs) > before {
 			return fmt.Errorf("%w\nwhat was done before stage %s stays until these devices are undone, too: csig rollback %s goes on", errors.Join(errs...), stage.Name, j.Path())
 		}
+	}
+	if err := r.restored(ctx); err != nil {
+		return err
 	}
 	return r.record(Record{Event: EventEnd}, Progress{})
 }
@@ -452,7 +417,7 @@ func (r *Run) record(rec Record, p Progress) error {
 		return err
 	}
 	if r.Report != nil {
-		p.Event, p.Of = rec.Event, r.of
+		p.Event, p.Of = rec.Event, r.x.of
 		r.Report(p)
 	}
 	return nil
@@ -463,14 +428,7 @@ func (r *Run) tell(p Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.Report != nil {
-		p.Of = r.of
+		p.Of = r.x.of
 		r.Report(p)
-	}
-}
-
-func (r *Run) count() {
-	r.of = 0
-	for range r.Journal.state.plan.steps() {
-		r.of++
 	}
 }

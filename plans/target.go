@@ -2,7 +2,6 @@ package plans
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/csig-agent/csig/vendors"
@@ -48,7 +47,7 @@ func bring(ctx context.Context, t Target, want vendors.Setup) error {
 func setMTU(ctx context.Context, t Target, ports []PortMTU, to func(PortMTU) int) error {
 	m, ok := t.(vendors.MTUSetter)
 	if !ok {
-		return errors.New("csig cannot set the MTU of its ports")
+		return errNoMTU
 	}
 	for _, p := range ports {
 		if err := m.SetMTU(ctx, p.Port, to(p)); err != nil {

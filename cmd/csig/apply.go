@@ -19,7 +19,7 @@ import (
 type applyOptions struct {
 	fleet, journal, resume, stopAfter string
 	check, probe                      []string
-	soak, limit, revert               time.Duration
+	soak, limit, revert, checkLimit   time.Duration
 	losses                            uint64
 	parallel                          int
 	json                              bool
@@ -73,6 +73,7 @@ The exit code is 0 when the plan is complete, 3 when it stopped where it was ask
 	f.StringVar(&o.resume, "resume", "", "continue the apply of this journal")
 	f.StringVar(&o.stopAfter, "stop-after", "", "pause after this wave or stage, e.g. canary, ready or ready/canary")
 	f.StringSliceVar(&o.check, "check", nil, "run this command after each wave, arguments after commas; its exit code stops the plan")
+	f.DurationVar(&o.checkLimit, "check-timeout", 10*time.Minute, "end the --check command after this long, as one that does not agree; 0: never")
 	f.StringSliceVar(&o.probe, "probe", nil, "FROM:TO, hosts of the fleet file: send full-size frames along this way before the first wave and after each, with and without a tag (Linux)")
 	f.DurationVar(&o.soak, "soak", 5*time.Second, "watch the ports this long before and after each wave")
 	f.Uint64Var(&o.losses, "losses", 0, "frames a port may lose in a wave, beyond twice what it lost before")
@@ -124,7 +125,7 @@ devices in hand and stops, with exit code 3; 1 is for an error.`,
 func addRunFlags(cmd *cobra.Command, o *applyOptions) {
 	f := cmd.Flags()
 	f.IntVar(&o.parallel, "parallel", 8, "devices of a wave to change at once")
-	f.DurationVar(&o.limit, "timeout", time.Minute, "for each step")
+	f.DurationVar(&o.limit, "timeout", time.Minute, "for each step, and each look at a device")
 	f.DurationVar(&o.revert, "revert", 30*time.Second, "a device that is driven over SSH goes back by itself when csig does not come back to it within this; 0: never")
 	addJSON(cmd, &o.json)
 }
@@ -242,7 +243,7 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 	}
 	run := &plans.Run{
 		Journal: j, Open: reach.open, Parallel: o.parallel, Limit: o.limit, Revert: o.revert, StopAfter: o.stopAfter, Report: show.report,
-		Gate: &plans.Health{Plan: j.Plan(), Fleet: fleet, Open: reach.open, Soak: o.soak, Losses: o.losses, Command: o.check,
+		Gate: &plans.Health{Plan: j.Plan(), Fleet: fleet, Open: reach.open, Soak: o.soak, Losses: o.losses, Command: o.check, Limit: o.limit, CommandLimit: o.checkLimit,
 			Paths: paths, ProbePath: pathProber(fleet)},
 	}
 	if !o.json {

@@ -236,6 +236,8 @@ func (s *progress) note(p *plans.Progress) (over string) {
 		s.failed = true
 	case plans.EventWatch:
 		s.gate = "learning what the ports lose before the wave"
+	case plans.EventVerify:
+		s.gate = "reading back all that was changed"
 	case plans.EventJudge:
 		s.gate = "watching the ports, then reading back and probing"
 	case plans.EventGate:
@@ -277,7 +279,7 @@ func (s *progress) report(p plans.Progress) {
 	over := s.note(&p)
 	var err error
 	switch p.Event {
-	case plans.EventWatch, plans.EventJudge, plans.EventHand:
+	case plans.EventWatch, plans.EventJudge, plans.EventVerify, plans.EventHand:
 		if s.live != nil {
 			s.draw(over)
 		}
@@ -329,7 +331,11 @@ func (s *progress) text(p plans.Progress) string {
 		}
 		return fmt.Sprintf("%s  %s done, read back as planned (step %d of %d)", where, p.Device, p.Step, p.Of)
 	case plans.EventUndone:
-		return fmt.Sprintf("%s  %s as it was before step %d", where, p.Device, p.Step)
+		text := fmt.Sprintf("%s  %s as it was before step %d", where, p.Device, p.Step)
+		if p.Err != nil {
+			text += ", but " + p.Err.Error()
+		}
+		return text
 	case plans.EventFailed:
 		return fmt.Sprintf("%s  FAILED: %v", where, p.Err)
 	case plans.EventGate:
@@ -352,11 +358,11 @@ func (s *progress) text(p plans.Progress) string {
 // single device is in the live block while it goes well.
 func (s *progress) summary(p *plans.Progress) string {
 	switch p.Event {
-	case plans.EventArmed:
+	case plans.EventArmed, plans.EventUndone:
 		if p.Err == nil {
 			return ""
 		}
-	case plans.EventStart, plans.EventUndoing, plans.EventDone, plans.EventUndone:
+	case plans.EventStart, plans.EventUndoing, plans.EventDone:
 		return ""
 	}
 	return s.text(*p)
