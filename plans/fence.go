@@ -1,0 +1,216 @@
+package plans
+
+import (
+	"slices"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// order lays out the stages.
+func (b *builder) order() {
+	for i := range b.nodes {
+		n := &b.nodes[i]
+		n.at = n.seen.Setup
+		n.unready = n.seen.Err == nil && !sameTransit(&n.seen.Setup, &n.want, n.receiver)
+	}
+	b.fence()
+	ready := func(n *node) vendors.Setup { return n.want }
+	b.stage(StageFence, "ports that face hosts strip the tag, so that no receiver takes a path for capable while it is not", func(n *node) vendors.Setup {
+		if n.fenced {
+			return b.fenceOn(n)
+		}
+		return n.at
+	})
+	b.stage(StageReady, "paths change behind the fence", func(n *node) vendors.Setup {
+		if n.fenced {
+			return b.behindFence(n)
+		}
+		return n.at
+	})
+	b.stage(StageOpen, "every path is as wanted: ports that face hosts stop stripping", func(n *node) vendors.Setup {
+		if n.fenced {
+			return n.want
+		}
+		return n.at
+	})
+	b.stage(StageChange, "changes that no path depends on", ready)
+}
+
+// fence finds the devices whose ports to hosts must strip while paths change:
+// all that tags can reach from a device whose paths do.
+func (b *builder) fence() {
+	var queue []int
+	for i := range b.nodes {
+		if b.nodes[i].unready {
+			b.nodes[i].fenced = true
+			queue = append(queue, i)
+		}
+	}
+	// Links are followed both ways: a path crosses a device in either direction.
+	back := make([][]int, len(b.nodes))
+	neighbours := func(i int, visit func(int)) {
+		for p := range b.nodes[i].dev.Ports {
+			if j, ok := b.index[b.nodes[i].dev.Ports[p].Peer.Device]; ok {
+				visit(j)
+			}
+		}
+	}
+	for i := range b.nodes {
+		neighbours(i, func(j int) { back[j] = append(back[j], i) })
+	}
+	for len(queue) > 0 {
+		i := queue[0]
+		queue = queue[1:]
+		reach := func(j int) {
+			if !b.nodes[j].fenced {
+				b.nodes[j].fenced = true
+				queue = append(queue, j)
+			}
+		}
+		neighbours(i, reach)
+		for _, j := range back[i] {
+			reach(j)
+		}
+	}
+	for i := range b.nodes {
+		n := &b.nodes[i]
+		if !n.fenced || n.seen.Err != nil {
+			continue
+		}
+		on := b.fenceOn(n)
+		if len(b.moving) > 1 {
+			for _, s := range []vendors.Setup{on, b.behindFence(n)} {
+				if s.TPID != 0 && len(s.Others) > len(n.want.Others) {
+					b.canStripOthers(n, &s, "while the TPID changes")
+					break
+				}
+			}
+		}
+		for _, p := range on.Ports {
+			if p.Action == vlanrules.Strip && n.receiver[p.Port] && actionOf(&n.want, p.Port) != vlanrules.Strip {
+				b.canStrip(n, p.Port, "it faces a host while paths change")
+			}
+		}
+	}
+}
+
+// sameTransit tells whether frames between devices fare alike under two
+// setups: whether they differ in nothing but ports that face hosts.
+func sameTransit(a, b *vendors.Setup, receiver map[string]bool) bool {
+	if none(a) && none(b) {
+		return true
+	}
+	if !sameDomain(a, b) || a.Damaged != b.Damaged {
+		return false
+	}
+	transit := func(s *vendors.Setup) map[string]vendors.PortSetup {
+		out := make(map[string]vendors.PortSetup, len(s.Ports))
+		for _, p := range s.Ports {
+			p.StripOthers = false // ends what has no meaning in the domain
+			if !receiver[p.Port] && (p.Action != vlanrules.Passthrough || p.Damaged != "") {
+				out[p.Port] = p
+			}
+		}
+		return out
+	}
+	x, y := transit(a), transit(b)
+	for name, p := range x {
+		if y[name] != p {
+			return false
+		}
+	}
+	return len(x) == len(y)
+}
+
+func sameDomain(a, b *vendors.Setup) bool {
+	return a.TPID == b.TPID && a.WideTPID == b.WideTPID && a.Layout == b.Layout && slices.Equal(a.Signals, b.Signals) && a.OnStale == b.OnStale && a.Profile == b.Profile
+}
+
+func actionOf(s *vendors.Setup, port string) vlanrules.Action {
+	for _, p := range s.Ports {
+		if p.Port == port {
+			return p.Action
+		}
+	}
+	return vlanrules.Passthrough
+}
+
+// fenceOn is what a device has, with the fence.
+func (b *builder) fenceOn(n *node) vendors.Setup {
+	out := n.seen.Setup
+	if out.TPID == 0 { // also where damage is left, or a daemon whose rules somebody took away
+		out = b.domain(n)
+	}
+	return b.fenced(out, n)
+}
+
+// behindFence is what a device is to have, with the fence.
+func (b *builder) behindFence(n *node) vendors.Setup {
+	out := n.want
+	if none(&out) {
+		out = n.at // its fence is the last to go
+		out.Ports = nil
+	}
+	return b.fenced(out, n)
+}
+
+// fenced is a setup in which those ports strip, too, that face hosts, that
+// strip already, or that will: tags of every TPID that may be about.
+func (b *builder) fenced(s vendors.Setup, n *node) vendors.Setup {
+	s.Damaged, s.Ports = "", undamaged(s.Ports)
+	strips := make(map[string]bool, len(n.dev.Ports))
+	for _, ports := range [][]vendors.PortSetup{n.seen.Setup.Ports, n.want.Ports} {
+		for _, p := range ports {
+			if p.Action == vlanrules.Strip {
+				strips[p.Port] = true
+			}
+		}
+	}
+	for i := range n.dev.Ports {
+		if name := n.dev.Ports[i].Name; n.receiver[name] && n.level.Support != inventory.LevelDiscard { // to one that discards no tag comes
+			strips[name] = true
+		}
+	}
+	for i := range s.Ports {
+		if strips[s.Ports[i].Port] {
+			s.Ports[i].Action = vlanrules.Strip
+			delete(strips, s.Ports[i].Port)
+		}
+	}
+	for _, ports := range [][]vendors.PortSetup{n.want.Ports, n.seen.Setup.Ports} {
+		for _, p := range ports { // in the order of the device
+			if strips[p.Port] {
+				s.Ports = append(s.Ports, vendors.PortSetup{Port: p.Port, Action: vlanrules.Strip})
+				delete(strips, p.Port)
+			}
+		}
+	}
+	for i := range n.dev.Ports {
+		if name := n.dev.Ports[i].Name; strips[name] {
+			s.Ports = append(s.Ports, vendors.PortSetup{Port: name, Action: vlanrules.Strip})
+		}
+	}
+	if len(s.Ports) == 0 {
+		return vendors.Setup{}
+	}
+	s.Others = othersThan(&s, b.moving)
+	s.DropOthers()
+	return s
+}
+
+// domain is the setup of a device without a port.
+func (b *builder) domain(n *node) vendors.Setup {
+	s := vendors.SetupOf(&b.fleet.Profile, b.fleet.Policy, n.dev)
+	s.Ports = nil
+	return s
+}
+
+func undamaged(ports []vendors.PortSetup) []vendors.PortSetup {
+	out := slices.Clone(ports)
+	for i := range out {
+		out[i].Damaged = ""
+	}
+	return out
+}
