@@ -205,12 +205,10 @@ func (p *pipeline) port(number uint32, action vlanrules.Action) []openflow.Flow 
 	one, two := tagged(), tagged()
 	one.Regs[regOut], two.Regs[regOut] = openflow.Exactly(number), openflow.Exactly(number)
 	two.EthType = tpidCSIG
-	// On a copy: whoever hands a frame over may have more to do with it.
-	first := openflow.Actions(nil).Load(regVLAN, 0)
 	return []openflow.Flow{
-		p.flow(tableEntry, 200, one, openflow.Actions(nil).Clone(append(first, judge...))),
+		p.flow(tableEntry, 200, one, append(openflow.Actions(nil).Load(regVLAN, 0), judge...)),
 		// Which port it is survives the second look, and so does regVID.
-		p.flow(tableEntry, 300, two, openflow.Actions(nil).Clone(p.lookBehind(action))),
+		p.flow(tableEntry, 300, two, p.lookBehind(action)),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 )
 
 // Conn is a connection with a bridge. It is not safe for concurrent use. After
@@ -23,6 +24,9 @@ type Conn struct {
 	failed error
 	once   sync.Once
 }
+
+// Patience is how long an exchange with the bridge may take.
+const Patience = 5 * time.Second
 
 // maxMessage bounds what is read at once: the length of a message has 16 bits.
 const maxMessage = 1 << 16
@@ -82,10 +86,12 @@ func (o *Conn) during(ctx context.Context, f func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, Patience, fmt.Errorf("no answer for %v", Patience))
+	defer cancel()
 	stop := context.AfterFunc(ctx, func() { o.Close() }) // not every connection has deadlines
 	err := f()
 	if !stop() && err == nil {
-		err = ctx.Err()
+		err = context.Cause(ctx)
 	}
 	var refused *Error
 	if err == nil || errors.As(err, &refused) {

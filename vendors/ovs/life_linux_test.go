@@ -1,0 +1,406 @@
+package ovs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/ovs/ovstest"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// at7 is the update of the tests that need one: abw at bucket 7, locator 5.
+var at7 = vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{bucket(quantize.MinABW, 7, 5)}}
+
+var (
+	best  = tag{tpidCSIG, 31<<7 | 126} // as a sender sends it
+	at7s  = tag{tpidCSIG, 7<<7 | 5}
+	stale = tag{tpidCSIG, 0<<7 | 125}
+)
+
+// pass sends a frame and returns what arrives, nil for nothing.
+func (s *sandwich) pass(tags ...tag) []byte {
+	s.in.Send(frame(1, tags...))
+	return s.out.Receive(300 * time.Millisecond)
+}
+
+// becomes waits until frames with these tags leave with those.
+func (s *sandwich) becomes(t testing.TB, limit time.Duration, sent []tag, want ...tag) time.Duration {
+	t.Helper()
+	start := time.Now()
+	var got []byte
+	for time.Since(start) < limit {
+		if got = s.pass(sent...); bytes.Equal(got, frame(1, want...)) {
+			return time.Since(start)
+		}
+	}
+	t.Fatalf("after %v frames leave as %x, want %x\n%s", limit, got, frame(1, want...), s.Ofctl("dump-flows", "csig"))
+	return 0
+}
+
+// keep sends updates as an agent does, until done.
+func keep(t testing.TB, d *Driver, done <-chan struct{}, lease time.Duration, updates ...vendors.PortUpdate) (repaired []string) {
+	t.Helper()
+	every := time.NewTicker(20 * time.Millisecond)
+	defer every.Stop()
+	for {
+		res, _ := d.Update(context.Background(), updates, lease) // some of them fail, in some tests
+		if res.Repaired != "" {
+			repaired = append(repaired, res.Repaired)
+		}
+		select {
+		case <-done:
+			return repaired
+		case <-every.C:
+		}
+	}
+}
+
+// TestLease lets the lease run out, under each policy.
+func TestLease(t *testing.T) {
+	for _, tc := range []struct {
+		policy inventory.OnStale
+		want   []tag
+	}{
+		{inventory.Conservative, []tag{stale}},
+		{inventory.StalePassthrough, []tag{best}},
+		{inventory.StaleStrip, nil},
+	} {
+		t.Run(string(tc.policy), func(t *testing.T) {
+			t.Parallel()
+			s := newSandwich(t)
+			setup := setupFor(quantize.Draft00, swp1)
+			setup.OnStale = tc.policy
+			apply(t, s.driver, setup)
+			s.becomes(t, soon, []tag{best}, tc.want...) // no agent yet
+			update(t, s.driver, 300*time.Millisecond, at7)
+			start := time.Now()
+			s.becomes(t, soon, []tag{best}, at7s)
+			s.becomes(t, 5*time.Second, []tag{best}, tc.want...)
+			// A second, rounded up from 300 ms, and up to one more until it is looked at.
+			if took := time.Since(start); took < 700*time.Millisecond || took > 3*time.Second {
+				t.Errorf("a lease of 1 s ended after %v", took)
+			}
+			update(t, s.driver, time.Minute, at7)
+			s.becomes(t, soon, []tag{best}, at7s)
+			if err := s.driver.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.becomes(t, soon, []tag{best}, tc.want...)
+		})
+	}
+}
+
+func TestStrip(t *testing.T) {
+	s := newSandwich(t)
+	apply(t, s.driver, setupFor(quantize.Draft00, vendors.PortSetup{Port: "swp1", Action: vlanrules.Strip}))
+	s.becomes(t, soon, []tag{best})
+	for _, tc := range []struct{ sent, want []tag }{
+		{[]tag{{tpidCSIG, 3<<13 | 5}}, nil},
+		{[]tag{{tpidVLAN, 31<<7 | 126}}, []tag{{tpidVLAN, 31<<7 | 126}}},
+		{[]tag{{tpidVLAN, 77}, best}, []tag{{tpidVLAN, 77}}},
+		{[]tag{{tpidVLAN, 77}, {tpidVLAN, 78}}, []tag{{tpidVLAN, 77}, {tpidVLAN, 78}}},
+		{nil, nil},
+	} {
+		if got := s.pass(tc.sent...); !bytes.Equal(got, frame(1, tc.want...)) {
+			t.Errorf("%x leaves as %x", frame(1, tc.sent...), got)
+		}
+	}
+	wide := setupFor(quantize.Draft00, vendors.PortSetup{Port: "swp1", Action: vlanrules.Strip})
+	wide.WideTPID = 0x9901
+	var p *vendors.PermanentError
+	if err := s.driver.Apply(t.Context(), wide); !errors.As(err, &p) || p.Port != "swp1" {
+		t.Errorf("strip of wide tags: %v", err)
+	}
+}
+
+// TestRestartOfTheSwitch kills ovs-vswitchd, and with it every flow: until the
+// agent has made them anew no frame leaves.
+func TestRestartOfTheSwitch(t *testing.T) {
+	s := newSandwich(t)
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+	update(t, s.driver, time.Minute, at7)
+	s.becomes(t, soon, []tag{best}, at7s)
+	s.StopSwitch()
+	if _, err := s.driver.Update(t.Context(), []vendors.PortUpdate{at7}, time.Minute); err == nil {
+		t.Error("an update of a bridge that is gone succeeds")
+	}
+	s.StartSwitch()
+	s.Ofctl("add-flow", "br0", "actions=NORMAL")
+	for range 3 {
+		if got := s.pass(best); got != nil && !bytes.Equal(got, frame(1, at7s)) {
+			t.Errorf("a frame leaves as %x before csig is back", got)
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.becomes(t, 20*time.Second, []tag{best}, at7s)
+	}()
+	keep(t, s.driver, done, time.Minute, at7)
+	if got, err := s.driver.Observe(t.Context()); err != nil || got.Damaged != "" || got.Ports[0] != swp1 {
+		t.Errorf("observed %+v, %v", got, err)
+	}
+}
+
+// TestRestartOfTheDatabase kills ovsdb-server. ovs-vswitchd without it answers
+// nobody, and the userspace datapath forwards nothing; afterwards all goes on.
+func TestRestartOfTheDatabase(t *testing.T) {
+	s := newSandwich(t)
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+	update(t, s.driver, time.Minute, at7)
+	s.becomes(t, soon, []tag{best}, at7s)
+	s.StopDatabase()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	nine := vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{bucket(quantize.MinABW, 9, 5)}}
+	if res, err := s.driver.Update(ctx, []vendors.PortUpdate{nine}, time.Minute); err == nil || res.Leased {
+		t.Errorf("an update that nobody answered: %+v, %v", res, err)
+	}
+	if got := s.pass(best); got != nil && !bytes.Equal(got, frame(1, at7s)) && !bytes.Equal(got, frame(1, tag{tpidCSIG, 9<<7 | 5})) {
+		t.Errorf("a frame leaves as %x", got)
+	}
+	s.StartDatabase()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.becomes(t, 20*time.Second, []tag{best}, tag{tpidCSIG, 9<<7 | 5})
+	}()
+	keep(t, s.driver, done, time.Minute, nine)
+}
+
+// TestHandsOff has people and programs change what is csig's, and what is not.
+func TestHandsOff(t *testing.T) {
+	s := newSandwich(t)
+	s.Ofctl("add-flow", "csig", "cookie=0x1,table=9,priority=5,actions=drop")
+	s.Ofctl("add-flow", "csig", "cookie=0x1,table=0,priority=5,in_port=77,actions=drop")
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+	update(t, s.driver, time.Minute, at7)
+	s.becomes(t, soon, []tag{best}, at7s)
+	for _, tc := range []struct {
+		name, want string
+		do         []string
+	}{
+		{"nothing", "", nil},
+		{"every flow of csig's tables is deleted", "missing or changed", []string{"del-flows", "csig", "cookie=0x6373696700000001/-1"}},
+		{"the lease is deleted", "the lease was gone", []string{"--strict", "del-flows", "csig", "table=61,priority=100"}},
+		{"a live flow is deleted", "port swp1: flows of table 62", []string{"del-flows", "csig", "table=62,reg15=1"}},
+		{"a live flow has other actions", "port swp1: flows of table 62", []string{"mod-flows", "csig", "table=62,reg15=1,actions=drop"}},
+		{"a constant flow has other actions", "table 64", []string{"mod-flows", "csig", "table=64,actions=drop"}},
+		{"a foreign flow in csig's tables", "was not csig's", []string{"add-flow", "csig", "table=62,priority=60000,actions=drop"}},
+		{"a hook is deleted", "port swp1", []string{"del-flows", "csig", "table=0,cookie=0x6373696700000001/-1"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.do != nil {
+				s.Ofctl(append(tc.do[:1:1], tc.do[1:]...)...)
+			}
+			s.driver.checked = time.Time{} // it is time to look
+			res := update(t, s.driver, time.Minute, at7)
+			if (tc.want == "") != (res.Repaired == "") || !strings.Contains(res.Repaired, tc.want) {
+				t.Errorf("repaired %q, want %q", res.Repaired, tc.want)
+			}
+			s.becomes(t, soon, []tag{best}, at7s)
+		})
+	}
+	if flows := s.Ofctl("dump-flows", "csig"); strings.Count(flows, "cookie=0x1,") != 2 {
+		t.Errorf("somebody else's flows are gone:\n%s", flows)
+	}
+	if err := s.driver.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.becomes(t, soon, []tag{best}, best)
+	flows := s.Ofctl("--no-stats", "dump-flows", "csig")
+	if strings.Count(flows, "cookie=0x1,") != 2 || strings.Count(flows, "cookie=0x6373696700000001") != 3 {
+		t.Errorf("removed, it has\n%s", flows)
+	}
+	if got, err := s.driver.Observe(t.Context()); err != nil || got.TPID != 0 || len(got.Ports) != 0 {
+		t.Errorf("removed, it is %+v, %v", got, err)
+	}
+}
+
+// TestSecondAgent has two agents with different values on one bridge: frames
+// have the value of one of them.
+func TestSecondAgent(t *testing.T) {
+	s := newSandwich(t)
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+	other := s.open(t, "csig")
+	apply(t, other, setupFor(quantize.Draft00, swp1))
+	repaired := ""
+	for range 20 {
+		s.driver.checked, other.checked = time.Time{}, time.Time{}
+		repaired += update(t, s.driver, time.Minute, at7).Repaired
+		repaired += update(t, other, time.Minute, vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{bucket(quantize.MinABW, 9, 6)}}).Repaired
+		if got := s.pass(best); !bytes.Equal(got, frame(1, at7s)) && !bytes.Equal(got, frame(1, tag{tpidCSIG, 9<<7 | 6})) && !bytes.Equal(got, frame(1, stale)) {
+			t.Fatalf("a frame leaves as %x", got)
+		}
+	}
+	if repaired == "" {
+		t.Error("neither of them says that somebody else is there")
+	}
+}
+
+// TestTakesOver restarts the agent: what is programmed stays without a flap.
+func TestTakesOver(t *testing.T) {
+	s := newSandwich(t)
+	setup := setupFor(quantize.Draft00, swp1)
+	setup.Profile = strings.Repeat("ab", 32)
+	apply(t, s.driver, setup)
+	update(t, s.driver, time.Minute, at7)
+	s.becomes(t, soon, []tag{best}, at7s)
+	again := s.open(t, "csig")
+	apply(t, again, setup)
+	if len(again.mods) != 0 {
+		t.Errorf("the same setup is %d changes", len(again.mods))
+	}
+	if got := s.pass(best); !bytes.Equal(got, frame(1, at7s)) {
+		t.Errorf("a frame leaves as %x", got)
+	}
+	third := s.open(t, "csig")
+	if res := update(t, third, time.Minute, at7); res.Ops != 0 || res.Repaired != "" {
+		t.Errorf("the same update is %+v", res)
+	}
+	got, err := third.Observe(t.Context())
+	if err != nil || got.Profile != setup.Profile {
+		t.Errorf("profile %q, %v", got.Profile, err)
+	}
+	if changes, err := Diff(got, setup); err != nil || len(changes) != 0 {
+		t.Errorf("%+v, %v", changes, err)
+	}
+}
+
+// TestRefused has bridges that csig must not, or cannot, program.
+func TestRefused(t *testing.T) {
+	s := newSandwich(t)
+	s.AddBridge("plain")
+	s.AddWire("plain", "p1", 1)
+	update := setupFor(quantize.Draft00, vendors.PortSetup{Port: "p1", Action: vlanrules.Update})
+	for _, tc := range []struct {
+		name, flow, want string
+		level            vlanrules.Level // of Probe's Update
+		applied          bool
+	}{
+		{"nobody hands frames over", "priority=1,actions=drop", "hands frames to table 60", vlanrules.Degraded, true},
+		{"NORMAL", "actions=NORMAL", "switches by itself", vlanrules.Refused, false},
+		{"flooding", "actions=clone(flood)", "switches by itself", vlanrules.Refused, false},
+		{"past csig's tables", "actions=output:1", "without handing them", vlanrules.Degraded, true},
+		{"a register's port", "actions=output:NXM_NX_REG3[]", "does not look into", vlanrules.Degraded, true},
+		{"the hook", "actions=load:1->NXM_NX_REG15[],resubmit(,60)", losesR, vlanrules.Degraded, true},
+		{"csig's tables are somebody's", "table=61,actions=drop", "not csig's", vlanrules.Degraded, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s.Ofctl("del-flows", "plain")
+			s.Ofctl("add-flow", "plain", tc.flow)
+			d := s.open(t, "plain")
+			f, err := d.Probe(t.Context())
+			if err != nil || f.Update.Level != tc.level {
+				t.Fatalf("%+v, %v", f.Update, err)
+			}
+			err = d.Apply(t.Context(), update)
+			if (err == nil) != tc.applied {
+				t.Fatalf("applied: %v", err)
+			}
+			var p *vendors.PermanentError
+			if text := f.Update.Reason + fmt.Sprint(err); !strings.Contains(text, tc.want) || err != nil && !errors.As(err, &p) {
+				t.Errorf("%s, want %s", text, tc.want)
+			}
+		})
+	}
+	s.Vsctl("set", "Open_vSwitch", ".", "other_config:vlan-limit=2")
+	s.Ofctl("del-flows", "plain")
+	d := s.open(t, "plain")
+	if err := d.Apply(t.Context(), update); err == nil || !strings.Contains(err.Error(), "vlan-limit is 2") {
+		t.Errorf("vlan-limit: %v", err)
+	}
+	for name, err := range map[string]error{
+		"no bridge": func() error { _, err := s.open(t, "br9").Observe(t.Context()); return err }(),
+		"no name":   func() error { _, err := Open(Config{}); return err }(),
+		"table":     func() error { _, err := Open(Config{Bridge: "b", Table: 250}); return err }(),
+	} {
+		if err == nil {
+			t.Error(name)
+		}
+	}
+	if _, err := s.open(t, "plain").Update(t.Context(), nil, time.Minute); err == nil || !strings.Contains(err.Error(), "call Apply first") {
+		t.Errorf("without a setup: %v", err)
+	}
+}
+
+// TestFull fills a table: nothing of a change is carried out, and the error names
+// the port.
+func TestFull(t *testing.T) {
+	s := newSandwich(t)
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+	update(t, s.driver, time.Minute, vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{bucket(quantize.MinABW, 31, 5)}})
+	before := s.Ofctl("--no-stats", "dump-flows", "csig", "table=62")
+	s.Vsctl("--", "--id=@t", "create", "Flow_Table", fmt.Sprintf("flow_limit=%d", strings.Count(before, "priority")), "--", "set", "bridge", "csig", "flow_tables:62=@t")
+	_, err := s.driver.Update(t.Context(), []vendors.PortUpdate{{Port: "swp1", Intents: []vlanrules.Intent{bucket(quantize.MinABW, 9, 5), bucket(quantize.MinABWC, 11, 5)}}}, time.Minute)
+	var p *vendors.PortError
+	if !errors.As(err, &p) || p.Port != "swp1" || !strings.Contains(err.Error(), "OFPFMFC_TABLE_FULL") {
+		t.Fatalf("%v", err)
+	}
+	if after := s.Ofctl("--no-stats", "dump-flows", "csig", "table=62"); after != before {
+		t.Errorf("half a change:\n%s\nbefore:\n%s", after, before)
+	}
+	s.Vsctl("clear", "bridge", "csig", "flow_tables")
+	update(t, s.driver, time.Minute, at7)
+	s.becomes(t, soon, []tag{best}, at7s)
+}
+
+// TestHook has a controller's flows hand frames over: for one port, and by a
+// group for two.
+func TestHook(t *testing.T) {
+	s := &sandwich{Switch: ovstest.Start(t, ovstest.Options{Dummy: true})}
+	s.AddBridge("csig")
+	s.in, s.out = s.AddWire("csig", "h1", 1), s.AddWire("csig", "swp1", 2)
+	second := s.AddWire("csig", "swp2", 3)
+	s.driver = s.open(t, "csig")
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1, vendors.PortSetup{Port: "swp2", Action: vlanrules.Update}))
+	update(t, s.driver, time.Minute, at7, vendors.PortUpdate{Port: "swp2", Intents: []vlanrules.Intent{bucket(quantize.MinABW, 9, 6)}})
+	s.Ofctl("add-flow", "csig", "in_port=1,actions=load:2->NXM_NX_REG15[],resubmit(,60)")
+	s.becomes(t, soon, []tag{best}, at7s)
+	s.Ofctl("add-group", "csig", "group_id=1,type=all,bucket=load:2->NXM_NX_REG15[],resubmit(,60),bucket=load:3->NXM_NX_REG15[],resubmit(,60)")
+	s.Ofctl("add-flow", "csig", "in_port=1,actions=group:1")
+	s.both(t, second)
+}
+
+// both sends frames to two ports, of which each writes what is its own.
+func (s *sandwich) both(t *testing.T, second *ovstest.Wire) {
+	t.Helper()
+	s.settle()
+	for _, behind := range []bool{false, true} {
+		front := []tag{}
+		if behind {
+			front = append(front, tag{tpidVLAN, 77})
+		}
+		s.becomes(t, soon, slices.Concat(front, []tag{best}), slices.Concat(front, []tag{at7s})...)
+		want := frame(1, slices.Concat(front, []tag{{tpidCSIG, 9<<7 | 6}})...)
+		for {
+			b := second.Receive(soon)
+			if bytes.Equal(b, want) {
+				break
+			}
+			if b == nil {
+				t.Fatalf("swp2 does not send its own value, behind a VLAN %t\n%s", behind, s.Appctl("dpctl/dump-flows"))
+			}
+		}
+	}
+}
+
+// TestFlood has NORMAL send a frame out of two ports.
+func TestFlood(t *testing.T) {
+	s := newSandwich(t)
+	s.AddPatch("br0", "p-swp2", "csig", "i-swp2")
+	s.Vsctl("set", "interface", "i-swp2", "external_ids:csig-port=swp2", "--", "set", "port", "p-swp2", "vlan_mode=dot1q-tunnel", "tag=1")
+	second := s.AddWire("csig", "swp2", 7)
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1, vendors.PortSetup{Port: "swp2", Action: vlanrules.Update}))
+	update(t, s.driver, time.Minute, at7, vendors.PortUpdate{Port: "swp2", Intents: []vlanrules.Intent{bucket(quantize.MinABW, 9, 6)}})
+	s.both(t, second)
+}
