@@ -13,7 +13,10 @@ import (
 
 // TestChangeUnderTraffic changes buckets while frames pass: each leaves with the
 // value of before or of after, and soon all with that of after.
-func TestChangeUnderTraffic(t *testing.T) { changeUnderTraffic(t, 40) }
+func TestChangeUnderTraffic(t *testing.T) {
+	t.Parallel()
+	changeUnderTraffic(t, 40)
+}
 
 func TestLongChangeUnderTraffic(t *testing.T) { changeUnderTraffic(t, 1000) }
 

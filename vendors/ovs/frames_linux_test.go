@@ -103,6 +103,7 @@ func bucket(sig quantize.Signal, s uint8, lm uint16) vlanrules.Intent {
 var swp1 = vendors.PortSetup{Port: "swp1", Action: vlanrules.Update}
 
 func TestOneFrame(t *testing.T) {
+	t.Parallel()
 	s := newSandwich(t)
 	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
 	update(t, s.driver, time.Minute, vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{bucket(quantize.MinABWC, 7, 5)}})

@@ -66,6 +66,7 @@ func keep(t testing.TB, d *Driver, done <-chan struct{}, lease time.Duration, up
 
 // TestLease lets the lease run out, under each policy.
 func TestLease(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		policy inventory.OnStale
 		want   []tag
@@ -100,6 +101,7 @@ func TestLease(t *testing.T) {
 }
 
 func TestStrip(t *testing.T) {
+	t.Parallel()
 	s := newSandwich(t)
 	apply(t, s.driver, setupFor(quantize.Draft00, vendors.PortSetup{Port: "swp1", Action: vlanrules.Strip}))
 	s.becomes(t, soon, []tag{best})
@@ -125,6 +127,7 @@ func TestStrip(t *testing.T) {
 // TestRestartOfTheSwitch kills ovs-vswitchd, and with it every flow: until the
 // agent has made them anew no frame leaves.
 func TestRestartOfTheSwitch(t *testing.T) {
+	t.Parallel()
 	s := newSandwich(t)
 	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
 	update(t, s.driver, time.Minute, at7)
@@ -154,6 +157,7 @@ func TestRestartOfTheSwitch(t *testing.T) {
 // TestRestartOfTheDatabase kills ovsdb-server. ovs-vswitchd without it answers
 // nobody, and the userspace datapath forwards nothing; afterwards all goes on.
 func TestRestartOfTheDatabase(t *testing.T) {
+	t.Parallel()
 	s := newSandwich(t)
 	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
 	update(t, s.driver, time.Minute, at7)
@@ -179,6 +183,7 @@ func TestRestartOfTheDatabase(t *testing.T) {
 
 // TestHandsOff has people and programs change what is csig's, and what is not.
 func TestHandsOff(t *testing.T) {
+	t.Parallel()
 	s := newSandwich(t)
 	s.Ofctl("add-flow", "csig", "cookie=0x1,table=9,priority=5,actions=drop")
 	s.Ofctl("add-flow", "csig", "cookie=0x1,table=0,priority=5,in_port=77,actions=drop")
@@ -229,6 +234,7 @@ func TestHandsOff(t *testing.T) {
 // TestSecondAgent has two agents with different values on one bridge: frames
 // have the value of one of them.
 func TestSecondAgent(t *testing.T) {
+	t.Parallel()
 	s := newSandwich(t)
 	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
 	other := s.open(t, "csig")
@@ -249,6 +255,7 @@ func TestSecondAgent(t *testing.T) {
 
 // TestTakesOver restarts the agent: what is programmed stays without a flap.
 func TestTakesOver(t *testing.T) {
+	t.Parallel()
 	s := newSandwich(t)
 	setup := setupFor(quantize.Draft00, swp1)
 	setup.Profile = strings.Repeat("ab", 32)
@@ -278,6 +285,7 @@ func TestTakesOver(t *testing.T) {
 
 // TestRefused has bridges that csig must not, or cannot, program.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	s := newSandwich(t)
 	s.AddBridge("plain")
 	s.AddWire("plain", "p1", 1)
@@ -336,6 +344,7 @@ func TestRefused(t *testing.T) {
 // TestFull fills a table: nothing of a change is carried out, and the error names
 // the port.
 func TestFull(t *testing.T) {
+	t.Parallel()
 	s := newSandwich(t)
 	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
 	update(t, s.driver, time.Minute, vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{bucket(quantize.MinABW, 31, 5)}})
@@ -357,6 +366,7 @@ func TestFull(t *testing.T) {
 // TestHook has a controller's flows hand frames over: for one port, and by a
 // group for two.
 func TestHook(t *testing.T) {
+	t.Parallel()
 	s := &sandwich{Switch: ovstest.Start(t, ovstest.Options{Dummy: true})}
 	s.AddBridge("csig")
 	s.in, s.out = s.AddWire("csig", "h1", 1), s.AddWire("csig", "swp1", 2)
@@ -396,6 +406,7 @@ func (s *sandwich) both(t *testing.T, second *ovstest.Wire) {
 
 // TestFlood has NORMAL send a frame out of two ports.
 func TestFlood(t *testing.T) {
+	t.Parallel()
 	s := newSandwich(t)
 	s.AddPatch("br0", "p-swp2", "csig", "i-swp2")
 	s.Vsctl("set", "interface", "i-swp2", "external_ids:csig-port=swp2", "--", "set", "port", "p-swp2", "vlan_mode=dot1q-tunnel", "tag=1")

@@ -120,6 +120,7 @@ func allTags() []uint16 {
 
 // TestTags samples what TestLongEveryTag checks whole.
 func TestTags(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	tags := allTags()
 	rng.Shuffle(len(tags), func(i, j int) { tags[i], tags[j] = tags[j], tags[i] })
