@@ -166,10 +166,13 @@ func (a *assessor) age(d *assessed) *SignalAge {
 	if !known {
 		return s
 	}
-	s.ShortestNS = max(period, c.Read, inventory.MinPeriod).Nanoseconds()
+	update := d.seen.Facts.Traits.MinUpdate.Is
+	s.ShortestNS = max(period, c.Read, update, inventory.MinPeriod).Nanoseconds()
 	s.AgeNS = s.ScheduleNS + s.RefreshNS + s.ReadNS
 	s.SettlesNS = s.AgeNS + max(interval, time.Duration(s.ShortestNS)).Nanoseconds()
-	if interval < time.Duration(s.ShortestNS) {
+	if s.ScheduleNS > 0 && s.ScheduleNS < update.Nanoseconds() {
+		a.find(SeverityWarning, d.dev.Name, "", "it is sampled every %v, but an update of its rules takes %v at least: make its schedule longer", time.Duration(s.ScheduleNS), update.Round(time.Millisecond))
+	} else if interval < time.Duration(s.ShortestNS) {
 		a.find(SeverityWarning, d.dev.Name, "", "Δt is %v, but its counters have news only every %v: make its interval at least that", interval, time.Duration(s.ShortestNS).Round(time.Millisecond))
 	}
 	return s

@@ -242,6 +242,23 @@ func TestSignalAge(t *testing.T) {
 	}
 }
 
+// A device whose updates take longer than its schedule allows is warned of.
+func TestSlowUpdates(t *testing.T) {
+	f := fabric(1, 0, 1)
+	f.Devices[0].Interval, f.Devices[0].Schedule = time.Second, "@every 10ms"
+	a := assessed1(f, func(d *inventory.Device) Evidence {
+		e := ableEvidence(d)
+		e.Facts.Traits.MinUpdate = vendors.That(25*time.Millisecond, vendors.Source{Mark: vendors.Ran, From: "a clock"})
+		return e
+	})
+	if got := time.Duration(a.Devices[0].Signal.ShortestNS); got != 25*time.Millisecond {
+		t.Errorf("the shortest honest Δt is %v", got)
+	}
+	if text := fmt.Sprint(a.Findings); !strings.Contains(text, "leaf0: it is sampled every 10ms, but an update of its rules takes 25ms at least") {
+		t.Error(text)
+	}
+}
+
 func TestRequirements(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(f *inventory.Fleet)
