@@ -81,6 +81,8 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		err = d.probeOrch(ctx)
 		var perm *vendors.PermanentError
 		switch {
+		case errors.Is(err, errOtherCSIG):
+			f.Notes = append(f.Notes, "csig writes its entries now: "+errOtherCSIG.Error())
 		case errors.As(err, &perm):
 			refuse(perm.Error())
 		case err != nil:

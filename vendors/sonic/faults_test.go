@@ -332,7 +332,94 @@ func TestNotOurs(t *testing.T) {
 		if have, err := other.Observe(t.Context()); err != nil || have.TPID != s.TPID { // looking is free
 			t.Errorf("%+v, %v", have, err)
 		}
+		if f, err := other.Probe(t.Context()); err != nil || f.Update.Level == vlanrules.Refused {
+			t.Errorf("%+v, %v", f.Update, err)
+		}
 	})
+}
+
+// TestProof: an answer is no proof where P4Orch reports what it has: one that is
+// not followed by the report is an error, and the port is looked at anew.
+func TestProof(t *testing.T) {
+	l := newLab(t, sonictest.R202311, "Ethernet0", "Ethernet4")
+	l.apply(setupOf(quantize.Draft00, "Ethernet0", "Ethernet4"))
+	us := []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}, {Port: "Ethernet4", Intents: intents(6, 21, 10, 11)}}
+	l.update(us...)
+	next := []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(5, 22, 10, 11)}, {Port: "Ethernet4", Intents: intents(6, 22, 10, 11)}}
+	lies := 0
+	l.sw.Lie = func(key string) bool {
+		if strings.Contains(key, "Ethernet0") {
+			lies++
+		}
+		return lies == 1 && strings.Contains(key, "Ethernet0")
+	}
+	l.expect(next)
+	l.loose = true
+	res, err := l.Update(t.Context(), next, time.Second)
+	if got := portErrors(err); len(got) != 1 || got["Ethernet0"] == nil || !strings.Contains(got["Ethernet0"].Error(), "APPL_STATE_DB") || lies == 0 {
+		t.Fatalf("%+v, %v; %d lies", res, err, lies)
+	}
+	l.update(next...)
+	l.clean()
+}
+
+// TestProbe: what the switch says of itself.
+func TestProbe(t *testing.T) {
+	l := newLab(t, sonictest.R202311, "Ethernet0")
+	r := l.sw.Redis
+	r.Do(2, "HSET", "CRM:ACL_STATS:EGRESS:SWITCH", "crm_stats_acl_table_available", "3")
+	r.Do(4, "HSET", "FLEX_COUNTER_TABLE|PORT", "POLL_INTERVAL", "1000")
+	r.Do(4, "HSET", "DEVICE_METADATA|localhost", "hwsku", "ACS-X", "platform", "x86_64-x")
+	f, err := l.Probe(t.Context())
+	notes := strings.Join(f.Notes, "\n")
+	if err != nil || f.Update.Level != vlanrules.Degraded || !strings.Contains(notes, "3 more ACL tables") || !strings.Contains(notes, "ACS-X") || !strings.Contains(notes, "1000 ms") {
+		t.Errorf("%+v, %v", f, err)
+	}
+	r.Do(2, "HSET", "CRM:ACL_STATS:EGRESS:SWITCH", "crm_stats_acl_table_available", "0")
+	if f, err = l.Probe(t.Context()); err != nil || f.Update.Level != vlanrules.Refused || !strings.Contains(f.Update.Reason, "no room for another ACL table") {
+		t.Errorf("%+v, %v", f.Update, err)
+	}
+	l.apply(setupOf(quantize.Draft00, "Ethernet0"))
+	if f, err = l.Probe(t.Context()); err != nil || f.Update.Level == vlanrules.Refused {
+		t.Errorf("with our own table: %+v, %v", f.Update, err)
+	}
+	r.Do(6, "HSET", "SWITCH_CAPABILITY|switch", "PORT_TPID_CAPABLE", "false")
+	if f, err = l.Probe(t.Context()); err != nil || f.Update.Level != vlanrules.Refused || !strings.Contains(f.Update.Reason, "PORT_TPID_CAPABLE") {
+		t.Errorf("%+v, %v", f.Update, err)
+	}
+	l.sw.Stop()
+	_ = l.Driver.Close()
+	l.open()
+	if _, err := l.Probe(t.Context()); !errors.Is(err, ErrSilent) {
+		t.Errorf("without orchagent: %v", err)
+	}
+}
+
+// TestHealth reads losses and MTUs.
+func TestHealth(t *testing.T) {
+	l := newLab(t, sonictest.R202311, "Ethernet0", "Ethernet4")
+	r := l.sw.Redis
+	r.Do(2, "HSET", "COUNTERS_PORT_NAME_MAP", "Ethernet0", "oid:0x1", "Ethernet4", "oid:0x2")
+	r.Do(2, "HSET", "COUNTERS:oid:0x1", "SAI_PORT_STAT_IF_IN_ERRORS", 1, "SAI_PORT_STAT_IF_OUT_ERRORS", 2, "SAI_PORT_STAT_IF_IN_DISCARDS", 4, "SAI_PORT_STAT_IF_OUT_DISCARDS", 8)
+	h, err := l.Health(t.Context())
+	if err != nil || len(h) != 2 || h[0] != (vendors.PortHealth{Port: "Ethernet0", Errors: 3, Discards: 12}) || h[1] != (vendors.PortHealth{Port: "Ethernet4"}) {
+		t.Errorf("%+v, %v", h, err)
+	}
+	if err := l.SetMTU(t.Context(), "Ethernet0", 9216); err != nil {
+		t.Error(err)
+	}
+	mtus, err := l.MTUs(t.Context())
+	if err != nil || len(mtus) != 2 || mtus["Ethernet0"] != 9216 || mtus["Ethernet4"] != 9100 {
+		t.Errorf("%v, %v", mtus, err)
+	}
+	for port, mtu := range map[string]int{"Ethernet0": 9217, "Ethernet8": 9000} {
+		if err := l.SetMTU(t.Context(), port, mtu); err == nil {
+			t.Errorf("%s takes an MTU of %d", port, mtu)
+		}
+	}
+	if len(r.Keys(4, "PORT|Ethernet8")) > 0 {
+		t.Error("a port was made")
+	}
 }
 
 // TestTableRefused: a SAI without such a table is a refusal with its words, and

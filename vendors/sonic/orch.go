@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -163,10 +164,23 @@ func (t *talk) listened(ctx context.Context) error {
 	case subscribers[t.channel] > 1:
 		return &vendors.PermanentError{Err: fmt.Errorf("%d programs listen to %s: they would take rows from each other", subscribers[t.channel], t.channel)}
 	case others > 0:
-		return &vendors.PermanentError{Err: fmt.Errorf("another program waits for orchagent's answers on %s, most likely p4rt_app, which takes P4RT_TABLE for its own and fails over answers to others; or another csig: stop it (config feature state p4rt disabled)", responses)}
+		answers, err := t.db.Do(ctx, []string{sonicdb.Appl, "CLIENT", "LIST", "TYPE", "pubsub"})
+		if err != nil {
+			return err
+		}
+		list, _ := redis.String(answers[0], nil) // "" where Redis has no such command
+		if t.sub != nil {
+			others++ // we are among those of our name
+		}
+		if strings.Count(list, " name="+sonicdb.ClientName+" ") >= others {
+			return &vendors.PermanentError{Err: errOtherCSIG}
+		}
+		return &vendors.PermanentError{Err: fmt.Errorf("another program waits for orchagent's answers on %s, most likely p4rt_app, which takes P4RT_TABLE for its own and fails over answers to others: stop it (config feature state p4rt disabled)", responses)}
 	}
 	return nil
 }
+
+var errOtherCSIG = errors.New("another csig writes this switch's entries: where it is csig agent on the switch, drive it through that (management: daemon), or stop it first")
 
 func numSub(answer any) (map[string]int, error) {
 	list, err := redis.Values(answer, nil)

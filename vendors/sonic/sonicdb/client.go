@@ -229,8 +229,17 @@ func (c *Client) dial(ctx context.Context, to instance) (*conn, error) {
 			return nil, fmt.Errorf("its password: %w", err)
 		}
 	}
+	// Whoever looks at the server's clients sees whose this is.
+	var refused redis.Error
+	if _, err := cn.Conn.Do("CLIENT", "SETNAME", ClientName); err != nil && !errors.As(err, &refused) {
+		nc.Close()
+		return nil, err
+	}
 	return cn, nil
 }
+
+// ClientName is what csig's connections are called in Redis' CLIENT LIST.
+const ClientName = "csig"
 
 // timeless is a connection without deadlines, which those through SSH do not
 // have: it is closed instead.
