@@ -135,6 +135,65 @@ func TestFull(t *testing.T) {
 	})
 }
 
+// TestFullWorstFirst: small changes of ports with good news do not take the room
+// that the one with the worst news needs.
+func TestFullWorstFirst(t *testing.T) {
+	eachRelease(t, func(t *testing.T, release sonictest.Release) {
+		var names []string
+		for i := range 8 {
+			names = append(names, fmt.Sprintf("Ethernet%d", 4*i))
+		}
+		l := newLab(t, release, names...)
+		s := setupOf(quantize.Draft00, names...)
+		s.Signals = s.Signals[:1]
+		l.apply(s)
+		var us []vendors.PortUpdate
+		for _, n := range names { // one entry each
+			us = append(us, vendors.PortUpdate{Port: n, Intents: intents(5, 15)})
+		}
+		l.update(us...)
+		l.sw.SetRoom(8 + 4) // four more for the one port, or one each for four
+		us = us[:0]
+		for i, n := range names {
+			us = append(us, vendors.PortUpdate{Port: n, Intents: intents(5, 7)})
+			if i == 5 {
+				us[i].Intents = intents(5, 0)
+			}
+		}
+		l.expect(us)
+		_, err := l.Update(t.Context(), us, time.Second)
+		got := portErrors(err)
+		if got["Ethernet20"] != nil || len(got) != 7 {
+			t.Errorf("%v", err)
+		}
+		for port := range got {
+			l.keeps(port)
+		}
+		l.exact()
+		l.clean()
+	})
+}
+
+// TestLyingRow: a row of an entry that the ASIC does not have, as a csig leaves
+// that was killed over a refusal, is not believed.
+func TestLyingRow(t *testing.T) {
+	for _, release := range []sonictest.Release{sonictest.R202405, sonictest.R202511} {
+		l := newLab(t, release, "Ethernet0")
+		l.apply(setupOf(quantize.Draft00, "Ethernet0"))
+		u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
+		l.update(u)
+		l.loose = true
+		for i := range l.ports[0].have {
+			if e := &l.ports[0].have[i]; e.Match.PCP.Value == 1 {
+				l.sw.Lose(entryKey("Ethernet0", e))
+			}
+		}
+		l.open()
+		l.update(u)
+		l.clean()
+	}
+}
+
 // TestSilence: what orchagent does not fetch in time is taken back; what it
 // fetched and said nothing about is looked up.
 func TestSilence(t *testing.T) {

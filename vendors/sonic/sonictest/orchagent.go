@@ -151,6 +151,16 @@ func (s *Switch) Forget() {
 	s.asic.tables, s.asic.entries = map[string]*table{}, 0
 }
 
+// Lose takes an entry, by its row's key, from the ASIC and from orchagent's
+// memory; its row stays.
+func (s *Switch) Lose(key string) {
+	s.asic.mu.Lock()
+	defer s.asic.mu.Unlock()
+	if status, why := s.asic.process(key, nil, s.ports); status != success {
+		s.t.Errorf("%s: %s %s", key, status, why)
+	}
+}
+
 // Hold makes orchagent fetch nothing, until it is called with false.
 func (s *Switch) Hold(hold bool) {
 	s.mu.Lock()
