@@ -78,7 +78,7 @@ const (
 
 // require works out what the levels ask of ports and hosts.
 func (a *assessor) require() {
-	backward := a.backward()
+	backward := backward(a.fleet)
 	a.most = a.largest()
 	for i := range a.devices {
 		d := &a.devices[i]
@@ -110,10 +110,10 @@ func (a *assessor) require() {
 type requirementKey struct{ rule, force, what, why, section, status string }
 
 // backward finds the far ends of ports that do not say themselves.
-func (a *assessor) backward() map[inventory.PortRef]inventory.Peer {
+func backward(f *inventory.Fleet) map[inventory.PortRef]inventory.Peer {
 	out := map[inventory.PortRef]inventory.Peer{}
-	for i := range a.devices {
-		d := a.devices[i].dev
+	for i := range f.Devices {
+		d := &f.Devices[i]
 		for j := range d.Ports {
 			if p := &d.Ports[j]; p.Peer.Port != "" {
 				out[inventory.PortRef{Device: p.Peer.Device, Port: p.Peer.Port}] = inventory.Peer{Device: d.Name, Port: p.Name}
@@ -213,6 +213,9 @@ func (a *assessor) strip(g *gather, d *assessed, key requirementKey, port string
 	case !strips:
 		key.status = StatusUnmet
 		key.what += ": set action: strip"
+	case stripsItself(d.dev, d.seen.NoDriver != "" || d.seen.Basis == BasisFile):
+		key.status = StatusUnchecked
+		key.what += ", which the fleet file says it does without csig"
 	case c.Level == vlanrules.Refused.String():
 		key.status = StatusImpossible
 		key.what += ", which it cannot: " + c.Reason + "; strip at every port towards it instead, or give it a level of discard"

@@ -136,6 +136,8 @@ type builder struct {
 	names   []string            // of waves
 	moving  []vendors.OtherTPID // that tags may have meanwhile
 
+	backward map[inventory.PortRef]inventory.Peer // far ends that only the other end names; nil until needed
+
 	// The rule compiler's answers, which are the same for most ports of a fleet.
 	compilers map[string]*vlanrules.Compiler
 	verdicts  map[tableKey]vlanrules.Verdict
@@ -156,6 +158,8 @@ type node struct {
 	want  vendors.Setup // at the end of the plan
 	wave  int
 	mtu   []PortMTU // to raise
+
+	alone bool // csig drives it in no way
 
 	receiver map[string]bool // ports at which hosts that read the tag receive
 	unready  bool            // paths through it change
@@ -181,16 +185,8 @@ func (b *builder) look(n *node, d *inventory.Device, seen func(*inventory.Device
 			n.receiver[d.Ports[i].Name] = true
 		}
 	}
-	if b.plan.Goal == RollOut {
-		want := wantOf(b.fleet, d, n.level)
-		if n.seen.NoDriver != "" && n.level.Support == inventory.LevelPassthrough {
-			// What only strips retired TPIDs is not csig's to set up there.
-			want.Ports = slices.DeleteFunc(want.Ports, func(p vendors.PortSetup) bool { return p.Action != vlanrules.Strip })
-			if want.DropOthers(); len(want.Ports) == 0 {
-				want = vendors.Setup{}
-			}
-		}
-		n.want = b.configured(n, want)
+	if b.plan.Goal == RollOut && !n.alone {
+		n.want = b.configured(n, wantOf(b.fleet, d, n.level))
 	}
 }
 
@@ -200,6 +196,7 @@ func (b *builder) look(n *node, d *inventory.Device, seen func(*inventory.Device
 func (b *builder) undriven(n *node) {
 	switch {
 	case n.seen.NoDriver != "":
+		n.alone = true
 		if n.level.Support != inventory.LevelSoftware { // judge has more to say
 			b.find(SeverityWarning, n, "", "left alone, its level is %s: %s", n.level.Support, n.seen.NoDriver)
 		}
@@ -209,6 +206,7 @@ func (b *builder) undriven(n *node) {
 	}
 	switch n.dev.Level.Support {
 	case inventory.LevelDiscard, inventory.LevelPassthrough, inventory.LevelNative:
+		n.alone = true
 		b.find(SeverityWarning, n, "", "taken as its level says, %s, and left alone: %v", n.dev.Level.Support, n.seen.Err)
 		n.seen = Seen{Via: n.seen.Via, Facts: vendors.Facts{Strip: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "csig does not drive it"}}}
 	}

@@ -270,16 +270,76 @@ func TestFindings(t *testing.T) {
 			want:   "leaf0: the fleet file says that its level is software, but it cannot do that: no hook; give it the level that it has",
 		},
 		"no driver, and it is to strip": {
-			change: func(f *inventory.Fleet) {
-				f.Devices[0].Level.Support = inventory.LevelPassthrough
-				f.Devices[0].Ports[0].Action = vlanrules.Strip
-			},
+			change: func(f *inventory.Fleet) { f.Devices[0].Ports[0].Action = vlanrules.Strip },
 			seen: func(s *Seen, d *inventory.Device) {
-				if d.Name == "leaf0" {
+				if d.Name == "leaf0" { // of a level that csig found, not the operator
 					*s = Seen{NoDriver: "csig has no driver for Plan 9", Facts: vendors.Facts{Update: refuse, Strip: refuse}, Differ: &device{}}
 				}
 			},
 			want: "leaf0:swp1: it cannot strip tags, and has to (the fleet file asks for it): no hook",
+		},
+		"no driver, and hosts that would get tags meanwhile": {
+			change: func(f *inventory.Fleet) {
+				f.Devices[0].Level.Support = inventory.LevelNative
+				f.Devices[0].Ports[0].Action = vlanrules.Strip
+			},
+			seen: func(s *Seen, d *inventory.Device) {
+				if d.Name == "leaf0" {
+					*s = Seen{Err: fmt.Errorf("no driver")}
+				}
+			},
+			want: "leaf0:swp2: hosts that read tags are there, while paths change that csig cannot have it strip for (csig does not drive it): have it strip by itself and say so (level: native for the device, action: strip for the port)",
+		},
+		"a discard device behind one that passes tags on": {
+			change: func(f *inventory.Fleet) {
+				f.Devices[0].Level.Support = inventory.LevelPassthrough
+				f.Devices[2].Level.Support = inventory.LevelDiscard
+				f.Devices[1].Ports[2].Action = vlanrules.Strip
+			},
+			want: "leaf0:up1: tagged frames are discarded at spine0",
+		},
+		"a discard device behind a native one": {
+			change: func(f *inventory.Fleet) {
+				f.Devices[0].Level.Support = inventory.LevelNative
+				f.Devices[2].Level.Support = inventory.LevelDiscard
+				f.Devices[1].Ports[2].Action = vlanrules.Strip
+			},
+			want: "leaf0:up1: tagged frames are discarded at spine0",
+		},
+		"a discard device behind a native one without a driver": {
+			change: func(f *inventory.Fleet) {
+				f.Devices[0].Level.Support = inventory.LevelNative
+				f.Devices[2].Level.Support = inventory.LevelDiscard
+				f.Devices[1].Ports[2].Action = vlanrules.Strip
+			},
+			seen: func(s *Seen, d *inventory.Device) {
+				if d.Name == "leaf0" {
+					*s = Seen{Err: fmt.Errorf("no driver")}
+				}
+			},
+			want: "leaf0:up1: tagged frames are discarded at spine0",
+		},
+		"a discard device that alone names its peer": {
+			change: func(f *inventory.Fleet) {
+				f.Devices[2].Level.Support = inventory.LevelDiscard
+				f.Devices[0].Ports[2].Peer = inventory.Peer{}
+				f.Devices[1].Ports[2].Action = vlanrules.Strip
+			},
+			want: "leaf0:up1: tagged frames are discarded at spine0",
+		},
+		"a host without CSIG at a device that passes tags on": {
+			change: func(f *inventory.Fleet) {
+				f.Devices[0].Level.Support = inventory.LevelPassthrough
+				f.Hosts[1].CSIG = false
+			},
+			want: "leaf0:swp2: host h0-1 does not speak CSIG and must never see a tag: set action: strip",
+		},
+		"hosts that send behind a device that discards": {
+			change: func(f *inventory.Fleet) {
+				f.Devices[0].Level = inventory.Level{Support: inventory.LevelDiscard, Reason: "old"}
+				f.Devices[2].Ports[0].Action = vlanrules.Strip
+			},
+			want: "leaf0:swp1, swp2: it discards frames with a tag (old), and is the first hop of h0-0, h0-1, which would send some: set csig: false",
 		},
 		"table too small, as others hold some of it": {
 			seen: func(s *Seen, _ *inventory.Device) {
@@ -345,6 +405,59 @@ func TestNoDriver(t *testing.T) {
 		return f.String() == "spine0: left alone, its level is discard: csig has no driver for Plan 9"
 	}) {
 		t.Error(p.Findings)
+	}
+}
+
+// A native device that csig does not drive may have hosts that read tags, and a
+// neighbour that discards: the operator says which of its ports strip without
+// csig. No step is for it.
+func TestStripsWithoutCsig(t *testing.T) {
+	f := fabric(2, 1, 2)
+	f.Devices[0].Level.Support = inventory.LevelNative
+	for i := range 2 {
+		f.Devices[0].Ports[i].Action = vlanrules.Strip
+	}
+	p := made(t, f, func(d *inventory.Device) Seen {
+		if d.Name == "leaf0" {
+			return Seen{Err: fmt.Errorf("no driver")}
+		}
+		return unseen(d)
+	}, Options{})
+	if len(p.Errors()) > 0 || p.Empty() || strings.Contains(outline(p), "leaf0") {
+		t.Errorf("%v\n%s", p.Errors(), outline(p))
+	}
+	if !slices.ContainsFunc(p.Findings, func(f Finding) bool {
+		return strings.HasPrefix(f.String(), "leaf0:swp1, swp2: taken to strip tags without csig, as the fleet file says (level: native, action: strip)")
+	}) {
+		t.Error(p.Findings)
+	}
+}
+
+// A link that only its far end names is a way for tags all the same: the fence
+// is up on both sides of it.
+func TestFenceFollowsLinksThatOneEndNames(t *testing.T) {
+	for name, silent := range map[string]int{"the leaf": 0, "the spine": 2} {
+		t.Run(name, func(t *testing.T) {
+			f := fabric(2, 1, 2)
+			for i := range f.Devices[silent].Ports {
+				if p := &f.Devices[silent].Ports[i]; p.Peer.Port != "" {
+					p.Peer = inventory.Peer{}
+				}
+			}
+			for changed := range f.Devices {
+				p := made(t, f, func(d *inventory.Device) Seen {
+					s := unseen(d)
+					if d.Name != f.Devices[changed].Name {
+						s.Setup = wantOf(f, d, Level{Support: inventory.LevelSoftware})
+					}
+					return s
+				}, Options{})
+				if got := outline(p); len(p.Stages) == 0 || !strings.HasPrefix(got, "fence/") ||
+					!strings.Contains(got, "leaf0 ") || !strings.Contains(got, "leaf1 ") {
+					t.Errorf("%s changes: %s%v", f.Devices[changed].Name, got, p.Errors())
+				}
+			}
+		})
 	}
 }
 

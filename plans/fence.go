@@ -79,6 +79,10 @@ func (b *builder) fence() {
 		if !n.fenced || n.seen.Err != nil {
 			continue
 		}
+		if n.alone {
+			b.openHosts(n)
+			continue
+		}
 		on := b.fenceOn(n)
 		if len(b.moving) > 1 {
 			for _, s := range []vendors.Setup{on, b.behindFence(n)} {
@@ -93,6 +97,24 @@ func (b *builder) fence() {
 				b.canStrip(n, p.Port, "it faces a host while paths change")
 			}
 		}
+	}
+}
+
+// openHosts refuses to change paths to hosts that read tags at a device that
+// nothing can have strip meanwhile, unless it does so without csig.
+func (b *builder) openHosts(n *node) {
+	if n.level.Support == inventory.LevelDiscard {
+		return // no tag comes there
+	}
+	var ports []string
+	for i := range n.dev.Ports {
+		if p := &n.dev.Ports[i]; n.receiver[p.Name] && !(p.Action == vlanrules.Strip && stripsItself(n.dev, true)) {
+			ports = append(ports, p.Name)
+		}
+	}
+	if len(ports) > 0 {
+		b.find(SeverityError, n, vendors.Names(ports), "hosts that read tags are there, while paths change that csig cannot have it strip for (%s): have it strip by itself and say so (level: %s for the device, action: strip for the port) until the plan is carried out",
+			n.seen.Facts.Strip.Reason, n.level.Support)
 	}
 }
 
@@ -159,6 +181,9 @@ func (b *builder) behindFence(n *node) vendors.Setup {
 // fenced is a setup in which those ports strip, too, that face hosts, that
 // strip already, or that will: tags of every TPID that may be about.
 func (b *builder) fenced(s vendors.Setup, n *node) vendors.Setup {
+	if n.alone {
+		return vendors.Setup{}
+	}
 	s.Damaged, s.Ports = "", undamaged(s.Ports)
 	strips := make(map[string]bool, len(n.dev.Ports))
 	for _, ports := range [][]vendors.PortSetup{n.seen.Setup.Ports, n.want.Ports} {

@@ -27,26 +27,35 @@ func (b *builder) judge(n *node) {
 		b.find(SeverityError, n, "", "the fleet file says that its level is software, but it cannot do that: %s; give it the level that it has", update.Reason)
 		return
 	}
+	if n.level.Support == inventory.LevelDiscard {
+		b.silent(n)
+		return // no tag leaves it
+	}
 	compiler := b.compiler(n)
 	tables := map[vlanrules.Verdict][]string{} // ports, where they are less than full
 	unknown := 0
-	for i := range n.want.Ports {
+	var itself []string // ports that strip without csig
+	for i := range n.dev.Ports {
 		p := &n.dev.Ports[i]
-		if n.want.Ports[i].Port != p.Name { // only some ports have a setup
-			p, _ = n.dev.Port(n.want.Ports[i].Port)
-		}
-		action := n.want.Ports[i].Action
-		if action == vlanrules.Strip {
+		want := actionIn(&n.want, i, p.Name)
+		switch {
+		case p.Action == vlanrules.Strip && stripsItself(n.dev, n.alone):
+			itself = append(itself, p.Name)
+			continue
+		case p.Action == vlanrules.Strip && b.plan.Goal == RollOut:
 			b.canStrip(n, p.Name, "the fleet file asks for it")
 			continue
-		}
-		if n.want.Ports[i].StripOthers {
+		case want.StripOthers:
 			b.canStrip(n, p.Name, "tags of the profile's retired TPIDs end there")
 		}
-		far, device := b.index[p.Peer.Device]
-		host := b.hosts[p.Peer.Device]
+		if b.plan.Goal != RollOut {
+			continue
+		}
+		peer := b.peer(n, p)
+		far, device := b.index[peer.Device]
+		host := b.hosts[peer.Device]
 		switch {
-		case p.Peer == (inventory.Peer{}):
+		case peer == (inventory.Peer{}):
 			unknown++
 		case device:
 			if q := &b.nodes[far]; q.level.Support == inventory.LevelDiscard {
@@ -56,11 +65,14 @@ func (b *builder) judge(n *node) {
 		case host != nil && !host.CSIG:
 			b.find(SeverityError, n, p.Name, "host %s does not speak CSIG and must never see a tag: set action: strip", host.Name)
 		}
-		if action == vlanrules.Update {
+		if want.Action == vlanrules.Update {
 			if v := b.table(n, p, compiler); v.Level != vlanrules.Full {
 				tables[v] = append(tables[v], p.Name)
 			}
 		}
+	}
+	if len(itself) > 0 {
+		b.find(SeverityWarning, n, vendors.Names(itself), "taken to strip tags without csig, as the fleet file says (level: %s, action: strip): see to it that it does", n.level.Support)
 	}
 	verdicts := slices.SortedFunc(maps.Keys(tables), func(a, b vlanrules.Verdict) int { return strings.Compare(a.Reason, b.Reason) })
 	for _, v := range verdicts {
@@ -80,6 +92,60 @@ func (b *builder) canStrip(n *node, port, why string) {
 	if n.seen.Facts.Strip.Level == vlanrules.Refused {
 		b.find(SeverityError, n, port, "it cannot strip tags, and has to (%s): %s", why, n.seen.Facts.Strip.Reason)
 	}
+}
+
+// silent refuses hosts that send tags to a device that discards such frames
+// (draft-00 §6.3.1): they would lose their traffic.
+func (b *builder) silent(n *node) {
+	if b.plan.Goal != RollOut {
+		return
+	}
+	var ports, hosts []string
+	for i := range n.dev.Ports {
+		p := &n.dev.Ports[i]
+		if h := b.hosts[p.Peer.Device]; h != nil && h.CSIG {
+			ports, hosts = append(ports, p.Name), append(hosts, h.Name)
+		}
+	}
+	if len(hosts) > 0 {
+		b.find(SeverityError, n, vendors.Names(ports), "it discards frames with a tag (%s), and is the first hop of %s, which would send some: set csig: false, and leave CSIG off in the host's stack", n.level.Reason, vendors.Names(hosts))
+	}
+}
+
+// stripsItself tells whether ports with action: strip do so without csig: the
+// operator says so who gives a device that csig sets nothing up on its level.
+func stripsItself(d *inventory.Device, alone bool) bool {
+	switch d.Level.Support {
+	case inventory.LevelNative:
+		return true
+	case inventory.LevelPassthrough:
+		return alone
+	}
+	return false
+}
+
+// actionIn is what a setup says of a port; guess is where the port likely is.
+func actionIn(s *vendors.Setup, guess int, port string) vendors.PortSetup {
+	if guess < len(s.Ports) && s.Ports[guess].Port == port {
+		return s.Ports[guess]
+	}
+	for _, p := range s.Ports {
+		if p.Port == port {
+			return p
+		}
+	}
+	return vendors.PortSetup{Port: port, Action: vlanrules.Passthrough}
+}
+
+// peer is the far end of a port, as either end has it.
+func (b *builder) peer(n *node, p *inventory.Port) inventory.Peer {
+	if p.Peer != (inventory.Peer{}) {
+		return p.Peer
+	}
+	if b.backward == nil {
+		b.backward = backward(b.fleet)
+	}
+	return b.backward[inventory.PortRef{Device: n.dev.Name, Port: p.Name}]
 }
 
 // compiler is the rule compiler for a device; those of one kind share it.
