@@ -38,15 +38,20 @@ const numLM = 128
 // locators gives each update port its locators: what the files say, and for the
 // rest the best of those that are free.
 func (c *compiler) locators(f *Fleet) {
-	t := newGraph(f)
 	signals := signalsOf(&f.Profile)
+	for _, sig := range signals {
+		if c.profile.layoutOK && !c.profile.badLM[sig] {
+			c.checkLocators(f, sig)
+		}
+	}
+	if len(c.errs) > 0 {
+		return
+	}
+	t := newGraph(f)
 	chosen := make([][numSignals]uint8, t.ports)
 	done := make([]*allotment, 0, len(signals))
 	for _, sig := range signals {
 		a := c.newAllotment(f, t, sig)
-		if a == nil {
-			return
-		}
 		// Signals with the same format and the same given values share one
 		// name: it is worked out once.
 		same := slices.IndexFunc(done, func(b *allotment) bool { return a.sameAs(b) })
@@ -113,8 +118,63 @@ type allotment struct {
 	sets    map[uint16]lmSet // by mask and value
 }
 
-// newAllotment collects what is given, and says what is wrong with it; nil when
-// something is.
+// saidLM is what was said of a port's locator: what is wrong for one signal is
+// wrong in the same way for others.
+type saidLM struct {
+	device, port int
+	text         string
+}
+
+// checkLocators says what is wrong with the locators that are given for a
+// signal, and which ones only the file can give.
+func (c *compiler) checkLocators(f *Fleet, sig quantize.Signal) {
+	layout, locator, si := f.Profile.Layout, f.Profile.Signals[sig].Locator, signalIndex(sig)
+	said := func(i, j int, text string) bool {
+		key := saidLM{i, j, text}
+		again := c.saidLM[key]
+		if c.saidLM == nil {
+			c.saidLM = make(map[saidLM]bool)
+		}
+		c.saidLM[key] = true
+		return again
+	}
+	for i := range f.Devices {
+		d := &f.Devices[i]
+		given := make(map[uint16]string)
+		enough := len(d.Ports) < int(layout.LMStale())
+		for j := range d.Ports {
+			if c.full() {
+				return
+			}
+			p, at, spec := &d.Ports[j], c.origins.devices[i].ports[j], c.specs[i][j][si]
+			where := at.lm
+			if where == notGiven {
+				where = at.name
+			}
+			switch {
+			case spec.wrong: // which has been said
+			case at.lm != notGiven && spec.mask == layout.LMAllOnes():
+				if why := layout.LMReserved(spec.value); why != "" && !said(i, j, why) {
+					c.errorf(where, "", "device %s, port %s: lm: %s", d.Name, p.Name, why)
+				}
+				if other, taken := given[spec.value]; taken && enough {
+					if lm := describeLM(&f.Profile, sig, spec.value); !said(i, j, lm) {
+						c.errorf(where, "the receiver could not tell which of the two is the bottleneck", "device %s, port %s: lm: %s is port %s's already", d.Name, p.Name, lm, other)
+					}
+				}
+				given[spec.value] = p.Name
+			case p.Action == vlanrules.Update:
+				if field := unnamed(locator, spec.mask); field != nil && !said(i, j, field.Name) {
+					names := slices.Sorted(maps.Keys(field.Names))
+					c.errorf(where, fmt.Sprintf("its values have names, so csig does not choose one: lm: {%s: %s} for the port, or port: {lm: …} for its device or group", field.Name, strings.Join(names, "|")),
+						"device %s, port %s: lm: there is no value for the locator's field %s", d.Name, p.Name, field.Name)
+				}
+			}
+		}
+	}
+}
+
+// newAllotment collects what is given.
 func (c *compiler) newAllotment(f *Fleet, t *graph, sig quantize.Signal) *allotment {
 	layout, locator := f.Profile.Layout, f.Profile.Signals[sig].Locator
 	a := &allotment{
@@ -132,47 +192,19 @@ func (c *compiler) newAllotment(f *Fleet, t *graph, sig quantize.Signal) *allotm
 	}
 	a.size = a.all.len()
 	si := signalIndex(sig)
-	before := len(c.errs)
 	for i := range f.Devices {
 		d := &f.Devices[i]
-		given := make(map[uint8]string)
-		enough := len(d.Ports) < int(layout.LMStale())
 		for j := range d.Ports {
-			p, at := &d.Ports[j], c.origins.devices[i].ports[j]
 			spec := c.specs[i][j][si]
-			mask, value := uint8(spec.mask), uint8(spec.value)
-			complete := at.lm != notGiven && mask == uint8(layout.LMAllOnes())
-			if !complete && p.Action != vlanrules.Update {
+			complete := c.origins.devices[i].ports[j].lm != notGiven && spec.mask == layout.LMAllOnes()
+			if !complete && d.Ports[j].Action != vlanrules.Update {
 				continue // it writes none
 			}
-			where := at.lm
-			if where == notGiven {
-				where = at.name
-			}
+			a.mask[t.first[i]+j], a.value[t.first[i]+j] = uint8(spec.mask), uint8(spec.value)
 			if complete {
-				if why := layout.LMReserved(uint16(value)); why != "" {
-					c.errorf(where, "", "device %s, port %s: lm: %s", d.Name, p.Name, why)
-				}
-				if other, taken := given[value]; taken && enough {
-					c.errorf(where, "the receiver could not tell which of the two is the bottleneck", "device %s, port %s: lm: %s is port %s's already", d.Name, p.Name, describeLM(&f.Profile, sig, uint16(value)), other)
-				}
-				given[value] = p.Name
-			} else if field := unnamed(locator, uint16(mask)); field != nil {
-				names := slices.Sorted(maps.Keys(field.Names))
-				c.errorf(where, fmt.Sprintf("its values have names, so csig does not choose one: lm: {%s: %s} for the port, or port: {lm: …} for its device or group", field.Name, strings.Join(names, "|")),
-					"device %s, port %s: lm: there is no value for the locator's field %s", d.Name, p.Name, field.Name)
-			}
-			a.mask[t.first[i]+j], a.value[t.first[i]+j] = mask, value
-			if complete {
-				a.lm[t.first[i]+j] = value
-			}
-			if c.full() {
-				return nil
+				a.lm[t.first[i]+j] = uint8(spec.value)
 			}
 		}
-	}
-	if len(c.errs) > before {
-		return nil
 	}
 	return a
 }

@@ -19,7 +19,7 @@ func (c *compiler) compose() *Fleet {
 			return nil // nothing could be read
 		}
 		first := c.waiting[0]
-		if c.profileFile == nil { // else it is wrong, which has been said
+		if c.profileFile == nil && !c.lost { // else it is wrong, or may be in a file that is
 			first.errorf(first.node, "it says what all devices of the domain share", `fleet: "profile" is missing`)
 		}
 		c.take(first.reader)
@@ -34,23 +34,21 @@ func (c *compiler) compose() *Fleet {
 	if c.full() {
 		return f
 	}
-	c.devicesOf(f)
+	if !c.devicesOf(f) {
+		return f
+	}
 	c.hostsOf(f)
 	if c.full() {
 		return f
 	}
-	if !c.shaky {
-		c.topology(f)
-	}
+	c.topology(f)
 	c.stripRetired(f)
 	for name := range maps.Keys(c.groups) {
 		if g := c.groups[name]; !g.used {
 			c.warnf(g.at, "", "group %s: no device is in it", name)
 		}
 	}
-	if len(c.errs) == 0 { // a port that could not be read may have a locator
-		c.locators(f)
-	}
+	c.locators(f)
 	return f
 }
 
@@ -90,15 +88,16 @@ func (c *compiler) readDomain(f *Fleet) {
 	}
 }
 
-// devicesOf composes the devices.
-func (c *compiler) devicesOf(f *Fleet) {
+// devicesOf composes the devices. It returns false where it gave up before the
+// last one.
+func (c *compiler) devicesOf(f *Fleet) bool {
 	total := 0
 	for i := range c.devices {
 		total += len(c.devices[i].names)
 	}
 	if total > maxDevices {
 		c.errorf(c.devices[0].at, "split the domain", "the fleet has %d devices, at most %d can be read", total, maxDevices)
-		return
+		return false
 	}
 	f.index.devices = make(map[string]int, total)
 	if total > 0 {
@@ -122,11 +121,11 @@ func (c *compiler) devicesOf(f *Fleet) {
 		}
 		if ports += len(plan) * len(decl.names); ports > maxPorts {
 			c.errorf(decl.at, "split the domain", "the fleet has more than %d ports", maxPorts)
-			return
+			return false
 		}
 		for k, name := range decl.names {
 			if c.full() {
-				return
+				return false
 			}
 			d := Device{Name: name, Local: decl.local}
 			about := deviceOrigins{name: decl.name, local: decl.localAt, address: decl.address}
@@ -140,7 +139,8 @@ func (c *compiler) devicesOf(f *Fleet) {
 					hint = fmt.Sprintf("the first is in %s on line %d", o.File, o.Line)
 				}
 				c.errorf(decl.name, hint, "device %s is there twice", name)
-				c.shaky = true
+				c.leaveOpen(first)
+				c.lostNames = true // one of the two is meant to be another
 			} else {
 				f.index.devices[name] = len(f.Devices)
 			}
@@ -161,11 +161,23 @@ func (c *compiler) devicesOf(f *Fleet) {
 			c.portValues(f, decl, chain, plan, &d, &about, what)
 			f.Devices = append(f.Devices, d)
 			c.origins.devices = append(c.origins.devices, about)
+			if slices.ContainsFunc(chain, func(s *settings) bool { return s.open }) {
+				c.leaveOpen(len(f.Devices) - 1)
+			}
 		}
 	}
 	if f.Policy.Schedule == "" {
 		f.Policy.Schedule = "@every " + f.Profile.Interval.String()
 	}
+	return true
+}
+
+// leaveOpen notes that not all ports of a device are known.
+func (c *compiler) leaveOpen(i int) {
+	if c.open == nil {
+		c.open = make(map[int]bool)
+	}
+	c.open[i] = true
 }
 
 // groupsOf joins the names of a device's groups.
@@ -174,6 +186,9 @@ func groupsOf(decl *deviceDecl) string {
 	for _, g := range decl.groups {
 		b.WriteString(g.value)
 		b.WriteByte('\n')
+	}
+	if decl.lost {
+		b.WriteByte('?') // its chain has a layer more
 	}
 	return b.String()
 }
@@ -188,11 +203,18 @@ func (c *compiler) chain(decl *deviceDecl) []*settings {
 		}
 		group := c.groups[g.value]
 		if group == nil {
+			out = append(out, lostLayer())
+			if c.lost {
+				continue
+			}
 			c.errorf(g.at, suggestSome(g.value, c.groups), "%s: groups: there is no group %q", decl.what, g.value)
 			continue
 		}
 		group.used = true
 		out = append(out, &group.settings)
+	}
+	if decl.lost {
+		out = append(out, lostLayer())
 	}
 	if c.defaults != nil {
 		out = append(out, c.defaults)
@@ -224,7 +246,7 @@ func nearest[T any](chain []*settings, get func(*settings) given[T]) given[T] {
 
 func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, chain []*settings, d *Device, about *deviceOrigins, what string, schedules map[[2]string]string) {
 	platform := nearest(chain, func(s *settings) given[string] { return s.platform })
-	if d.Platform, about.platform = platform.value, platform.at; platform.at == notGiven && len(c.errs) == 0 {
+	if d.Platform, about.platform = platform.value, platform.at; platform.at == notGiven && !c.lost && !slices.ContainsFunc(chain, func(s *settings) bool { return s.unsure }) {
 		c.errorf(decl.at, "e.g. platform: linux, here, in a group or in defaults", `%s: "platform" is missing`, what)
 	}
 	netns := nearest(chain, func(s *settings) given[string] { return s.netns })
@@ -329,6 +351,9 @@ func (c *compiler) planPorts(decl *deviceDecl, chain []*settings) []plannedPort 
 					}
 					out = append(out, plannedPort{name: name, entries: entries})
 				}
+				if out[k].entries[layer] >= 0 {
+					continue // it is there twice, which has been said
+				}
 				out[k].entries[layer] = i
 				out[k].at = s.ports[i].name
 				if layer == 0 {
@@ -360,11 +385,11 @@ func (c *compiler) portValues(f *Fleet, decl *deviceDecl, chain []*settings, pla
 		p := &plan[i]
 		d.Ports[i].Name, about.ports[i].name = p.name, p.at
 		if problem := portNameProblem(p.name, d.Platform); problem != "" && wrongName != p.at {
-			wrongName, c.shaky = p.at, true
+			wrongName = p.at
 			c.errorf(p.at, "", "%s: port %q: %s", what, p.name, problem)
 		}
 		c.portOf(chain, p.entries, &d.Ports[i], &about.ports[i])
-		specs[i] = lmFrom(chain, p.entries)
+		specs[i] = c.lmFrom(chain, p.entries)
 		for layer, e := range p.entries {
 			if e >= 0 && chain[layer].ports[e].stripRetired.at != notGiven {
 				if c.retired == nil {
@@ -374,8 +399,11 @@ func (c *compiler) portValues(f *Fleet, decl *deviceDecl, chain []*settings, pla
 				break
 			}
 		}
-		if own := p.entries[0]; own >= 0 && decl.ports[own].peers != nil {
-			d.Ports[i].Peer, about.ports[i].peer = decl.ports[own].peers[p.nth], decl.ports[own].peer
+		if own := p.entries[0]; own >= 0 {
+			about.ports[i].peer = decl.ports[own].peer
+			if decl.ports[own].peers != nil {
+				d.Ports[i].Peer = decl.ports[own].peers[p.nth]
+			}
 		}
 		for layer, e := range p.entries {
 			if layer > 0 && e >= 0 && chain[layer].ports[e].peers != nil {
@@ -444,16 +472,17 @@ func (c *compiler) portOf(chain []*settings, entries []int, p *Port, about *port
 }
 
 // lmFrom composes what the layers say about a port's locators, field by field.
-func lmFrom(chain []*settings, entries []int) lmSpec {
+func (c *compiler) lmFrom(chain []*settings, entries []int) lmSpec {
+	all := c.profile.profile.Layout.LMAllOnes()
 	var out lmSpec
 	for layer, s := range chain {
 		if entries != nil && entries[layer] >= 0 {
 			if lm := s.ports[entries[layer]].lm; lm.at != notGiven {
-				out = out.over(lm.value)
+				out = out.over(lm.value, all)
 			}
 		}
 		if s.port.lm.at != notGiven {
-			out = out.over(s.port.lm.value)
+			out = out.over(s.port.lm.value, all)
 		}
 	}
 	return out
@@ -466,7 +495,7 @@ func (c *compiler) hostsOf(f *Fleet) {
 	for _, h := range c.hosts {
 		if at, twice := first[h.Name]; twice {
 			c.errorf(h.at, fmt.Sprintf("the first is on line %d", c.origins.of(at).Line), "host %s is there twice", h.Name)
-			c.shaky = true
+			c.lostNames = true
 			continue
 		}
 		if _, device := f.index.devices[h.Name]; device {

@@ -22,6 +22,7 @@ func (d *declReader) links(n ast.Node) {
 		}
 	}
 	if _, ok := n.(*ast.SequenceNode); !ok {
+		d.c.lostLinks = true
 		d.errorf(n, `write a list of "leaf1:swp49 - spine1:swp1", or "links: |" and one cable a line`, "links: want a list or a block of lines here, found %s", kind(n))
 		return
 	}
@@ -53,6 +54,7 @@ func (d *declReader) linkBlock(head int) {
 func (d *declReader) link(at position, text string) {
 	id := d.c.origins.add(d.file, d.layer, at)
 	wrong := func(col int, hint, format string, args ...any) {
+		d.c.lostLinks = true
 		d.c.errorfAt(d.src, position{at.line, at.col + col}, hint, format, args...)
 	}
 	left, right, ok := strings.Cut(text, " - ")

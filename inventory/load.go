@@ -106,6 +106,7 @@ type compiler struct {
 	errs     Errors
 	warnings Errors
 	said     map[said]*Error
+	saidLM   map[saidLM]bool
 
 	profile                 *profileReader
 	policy, vlans           ast.Node
@@ -118,7 +119,12 @@ type compiler struct {
 	hosts                   []hostDecl
 	links                   []link
 	hostsGiven              bool
-	shaky                   bool // what names devices, ports or hosts could not all be read: links would be wrong, too
+
+	// What could not be read, and so cannot be missed elsewhere.
+	lost      bool         // a whole file: anything may be in it
+	lostNames bool         // a device's or host's name
+	lostLinks bool         // a cable
+	open      map[int]bool // of the devices by number: some of their ports
 
 	// Of the composed devices: their layers, and what is given of the locators
 	// of their ports.
@@ -195,13 +201,13 @@ func (c *compiler) file(name string, ancestors []string, depth int) error {
 	c.origins.files = append(c.origins.files, name)
 	if failure != nil {
 		c.errs = append(c.errs, failure)
-		c.shaky = true
+		c.lost = true
 		return nil
 	}
 	root, failure := parseYAML(src, text)
 	if failure != nil {
 		c.errs = append(c.errs, failure)
-		c.shaky = true
+		c.lost = true
 		return nil
 	}
 	r := &reader{src: src, anchors: make(map[string]ast.Node)}
@@ -209,7 +215,7 @@ func (c *compiler) file(name string, ancestors []string, depth int) error {
 	o, ok := r.mapping(root, "fleet", fileTable)
 	if !ok {
 		c.take(r)
-		c.shaky = true
+		c.lost = true
 		return nil
 	}
 	p := &part{reader: r, object: o, number: uint16(number)}
@@ -294,7 +300,7 @@ func (c *compiler) include(p *part, n ast.Node, ancestors []string, depth int) {
 			continue
 		case len(names) == 0:
 			p.errorf(item, "paths are relative to this file", "include: there is no file %q", pattern)
-			c.shaky = true
+			c.lost = true
 			continue
 		case depth >= maxInclude:
 			p.errorf(item, "", "include: files include each other more than %d deep", maxInclude)
@@ -316,7 +322,7 @@ func (c *compiler) include(p *part, n ast.Node, ancestors []string, depth int) {
 			}
 			if err := c.file(name, ancestors, depth+1); err != nil {
 				p.errorf(item, "", "include: %v", pathless(err))
-				c.shaky = true
+				c.lost = true
 			}
 		}
 	}

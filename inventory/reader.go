@@ -169,6 +169,7 @@ type object struct {
 	node   ast.Node
 	what   string // how messages call it: "device s1, port swp1"
 	values map[string]entry
+	meant  []string // keys that unknown ones are slips of
 }
 
 // object reads a mapping and reports keys that are not known.
@@ -178,6 +179,7 @@ func (r *reader) object(n ast.Node, what string, known ...string) (object, bool)
 	for _, e := range list {
 		if !slices.Contains(known, e.name) {
 			r.errorf(e.key, suggest(e.name, known), "%s: unknown key %s", what, r.showKey(e.name, e.value != nil))
+			o.meant = append(o.meant, nearestWord(e.name, known))
 			continue
 		}
 		o.values[e.name] = e
@@ -212,6 +214,12 @@ func (r *reader) called(n ast.Node) string {
 
 // get returns a key's value, nil when it is absent or was reported.
 func (o object) get(key string) ast.Node { return o.values[key].value }
+
+// tried tells whether the mapping has a key, be it misspelt or without a value.
+func (o object) tried(key string) bool {
+	_, there := o.values[key]
+	return there || slices.Contains(o.meant, key)
+}
 
 // need is get for a key that has to be there.
 func (o object) need(key, hint string) ast.Node {

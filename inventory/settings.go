@@ -36,6 +36,8 @@ type settings struct {
 	port      portSettings
 	ports     []portDecl
 	byName    map[string]int // index into ports, for groups
+	open      bool           // some of its ports could not be read
+	unsure    bool           // it has a platform that could not be read
 }
 
 // portSettings are what a layer says about a port, or about all of them.
@@ -48,13 +50,35 @@ type portSettings struct {
 
 // lmSpec is what is known of a port's locators: for each signal the bits that
 // are given, and their value.
-type lmSpec [numSignals]struct{ mask, value uint16 }
+type lmSpec [numSignals]struct {
+	mask, value uint16
+	wrong       bool // what the file says could not be read
+}
+
+// wrongLM is what is known of a port whose lm could not be read: enough to ask
+// for no more of it.
+func wrongLM() (out lmSpec) {
+	for i := range out {
+		out[i].wrong = true
+	}
+	return out
+}
 
 const numSignals = len(quantize.Signals)
 
-// over puts what a nearer layer says over what a farther one does.
-func (s lmSpec) over(far lmSpec) lmSpec {
+// lostLayer is one that should be there and could not be read: what it may say
+// is not missed.
+func lostLayer() *settings {
+	s := &settings{open: true, unsure: true}
+	s.port.lm = given[lmSpec]{wrongLM(), builtIn}
+	return s
+}
+
+// over puts what a nearer layer says over what a farther one does; all is the
+// mask of a whole locator.
+func (s lmSpec) over(far lmSpec, all uint16) lmSpec {
 	for i := range s {
+		s[i].wrong = s[i].wrong || far[i].wrong && s[i].mask != all
 		s[i].value |= far[i].value &^ s[i].mask
 		s[i].mask |= far[i].mask
 	}
@@ -85,6 +109,7 @@ type deviceDecl struct {
 	addresses []string // as names, or nil
 	local     bool
 	groups    []given[string]
+	lost      bool // groups could not all be read
 	what      string
 	at        originID // the mapping
 	name      originID
@@ -127,6 +152,8 @@ func (c *compiler) sections(p *part) {
 		if o, ok := in.mapping(n, "defaults", defaultsTable); ok {
 			s := in.settings(o, "defaults")
 			c.defaults = &s
+		} else {
+			c.defaults = lostLayer()
 		}
 	}
 	if n := p.get("groups"); n != nil {
@@ -169,7 +196,7 @@ func (d *declReader) group(e entry) {
 	}
 	g := &group{name: e.name, at: at}
 	d.c.groups[e.name] = g // also when it is wrong, so that using it is no further mistake
-	if e.value == nil {
+	if g.settings = *lostLayer(); e.value == nil {
 		return
 	}
 	in := d.in(d.c.origins.layer(what))
@@ -226,7 +253,7 @@ func (d *declReader) device(n ast.Node, index int) {
 	}
 	o, ok := d.mapping(n, out.what, deviceTable)
 	if !ok {
-		d.c.shaky = true
+		d.c.lostNames = true
 		return
 	}
 	out.at = d.at(n)
@@ -239,24 +266,31 @@ func (d *declReader) device(n ast.Node, index int) {
 		for _, item := range d.oneOrMany(g, out.what+": groups") {
 			if name, ok := d.name(item, out.what+": groups"); ok {
 				out.groups = append(out.groups, of(d, item, name))
+			} else {
+				out.lost = true
 			}
 		}
+	} else {
+		out.lost = o.tried("groups")
 	}
 	if l := o.get("local"); l != nil {
 		out.local, out.localAt = d.bool(l, out.what+": local"), d.at(l)
 	}
 	if a := o.get("address"); a != nil {
 		out.addresses, out.address = d.addresses(a, out.what+": address", out.names), d.at(a)
+	} else if o.tried("address") {
+		out.address = out.at
 	}
 	out.settings = d.settings(o, out.what)
 	if ports, there := o.values["ports"]; there && ports.value != nil && len(out.ports) == 0 && !d.full() {
 		if seq, ok := ports.value.(*ast.SequenceNode); ok && len(seq.Values) == 0 {
 			d.errorf(ports.value, "", "%s: there are no ports", out.what)
+			out.open = true
 		}
 	}
 	if len(out.names) == 0 {
 		out.names = []string{""} // so that its other mistakes are found
-		d.c.shaky = true
+		d.c.lostNames = true
 	}
 	d.c.devices = append(d.c.devices, out)
 }
@@ -301,6 +335,7 @@ func (d *declReader) settings(o object, what string) settings {
 			s.platform = of(d, n, name)
 		}
 	}
+	s.unsure = s.platform.at == notGiven && o.tried("platform")
 	if n := o.get("management"); n != nil {
 		d.management(n, what+": management", &s)
 	}
@@ -336,9 +371,13 @@ func (d *declReader) settings(o object, what string) settings {
 		if in, ok := d.mapping(n, what+": port", portDefaultsTable); ok {
 			s.port = d.portSettings(in, what+": port")
 		}
+	} else if o.tried("port") {
+		s.port.lm = given[lmSpec]{wrongLM(), builtIn}
 	}
 	if n := o.get("ports"); n != nil {
-		s.ports = d.ports(n, what)
+		s.ports, s.open = d.ports(n, what)
+	} else {
+		s.open = o.tried("ports")
 	}
 	return s
 }
@@ -401,9 +440,13 @@ func (d *declReader) portSettings(o object, what string) portSettings {
 		}
 	}
 	if n := o.get("lm"); n != nil {
-		if v, ok := d.lm(n, what+": lm"); ok {
-			s.lm = of(d, n, v)
+		v, ok := d.lm(n, what+": lm")
+		if !ok {
+			v = wrongLM()
 		}
+		s.lm = of(d, n, v)
+	} else if o.tried("lm") {
+		s.lm = given[lmSpec]{wrongLM(), builtIn}
 	}
 	return s
 }
@@ -418,9 +461,11 @@ func (d *declReader) mtu(n ast.Node, what string) (int, bool) {
 }
 
 // ports reads a list of ports and checks that they can be told apart.
-func (d *declReader) ports(n ast.Node, device string) []portDecl {
-	list, _ := d.list(n, device+": ports")
-	out := make([]portDecl, 0, len(list))
+// Those that could not all be read leave the list open.
+func (d *declReader) ports(n ast.Node, device string) (out []portDecl, open bool) {
+	list, ok := d.list(n, device+": ports")
+	open = !ok
+	out = make([]portDecl, 0, len(list))
 	lines := make(map[string]int)
 	for i, item := range list {
 		what := fmt.Sprintf("%s, port %d", device, i+1)
@@ -429,7 +474,7 @@ func (d *declReader) ports(n ast.Node, device string) []portDecl {
 		}
 		o, ok := d.mapping(item, what, portTable)
 		if !ok {
-			d.c.shaky = true
+			open = true
 			continue
 		}
 		var p portDecl
@@ -438,24 +483,23 @@ func (d *declReader) ports(n ast.Node, device string) []portDecl {
 			for _, one := range p.names {
 				if line, twice := lines[one]; twice {
 					d.errorf(name, fmt.Sprintf("the first is on line %d", line), "%s: port %s is there twice", device, one)
-					d.c.shaky = true
+					open = true
 					break
 				}
 				lines[one] = place(name).line
 			}
 		}
-		d.c.shaky = d.c.shaky || len(p.names) == 0
+		open = open || len(p.names) == 0
 		p.portSettings = d.portSettings(o, what)
 		if strip := o.get("strip_retired"); strip != nil {
 			p.stripRetired = of(d, strip, d.bool(strip, what+": strip_retired"))
 		}
 		if peer := o.get("peer"); peer != nil {
 			p.peers, p.peer = d.peers(peer, what+": peer", len(p.names)), d.at(peer)
-			d.c.shaky = d.c.shaky || p.peers == nil
 		}
 		out = append(out, p)
 	}
-	return out
+	return out, open
 }
 
 // portNames reads the device's own name of a port, or of several.
@@ -514,6 +558,9 @@ func (d *declReader) host(n ast.Node, index int) {
 	nameNode, one := n, Host{}
 	if _, ok := n.(ast.MapNode); ok {
 		o, ok := d.mapping(n, what, hostTable)
+		if !ok || o.get("name") == nil {
+			d.c.lostNames = true
+		}
 		if !ok {
 			return
 		}
@@ -528,7 +575,7 @@ func (d *declReader) host(n ast.Node, index int) {
 	}
 	at := d.at(nameNode)
 	names := d.names(nameNode, what+": name")
-	d.c.shaky = d.c.shaky || len(names) == 0
+	d.c.lostNames = d.c.lostNames || len(names) == 0
 	for _, name := range names {
 		one.Name = name
 		d.c.hosts = append(d.c.hosts, hostDecl{one, at})

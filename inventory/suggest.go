@@ -15,6 +15,15 @@ func suggest(word string, known []string) string {
 	if len(known) == 0 {
 		return ""
 	}
+	if best := nearestWord(word, known); best != "" {
+		return fmt.Sprintf("did you mean %q?", best)
+	}
+	return "want " + oneOf(known)
+}
+
+// nearestWord is the one of known that a word is a slip of, "" when none is near
+// enough.
+func nearestWord(word string, known []string) string {
 	best, bestDistance := "", 1+max(1, min(len(word), 32)/3)
 	for _, k := range known {
 		if len(word) > 64 || len(k) > 64 {
@@ -28,10 +37,7 @@ func suggest(word string, known []string) string {
 			best, bestDistance = k, d
 		}
 	}
-	if best != "" {
-		return fmt.Sprintf("did you mean %q?", best)
-	}
-	return "want " + oneOf(known)
+	return best
 }
 
 // closer breaks a tie between two words equally far: people begin a word right,

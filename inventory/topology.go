@@ -16,8 +16,11 @@ func (c *compiler) topology(f *Fleet) {
 	}
 	for i := range f.Devices {
 		d := &f.Devices[i]
-		if len(d.Ports) == 0 && d.Name != "" && len(c.errs) == 0 {
+		if len(d.Ports) == 0 && d.Name != "" && !c.lost && !c.lostLinks && !c.open[i] {
 			c.errorf(t.declOf(i), "list the device's egress ports, here or in a group, or its cables under links", `device %s: "ports" is missing`, d.Name)
+		}
+		if d.Name == "" || f.index.devices[d.Name] != i {
+			continue // what others say of its ports is not to be had
 		}
 		for j := range d.Ports {
 			if c.full() {
@@ -64,7 +67,7 @@ func (t *cabling) add(i int, name string, at originID) int {
 	p, o := Port{Name: name}, portOrigins{name: at}
 	t.portOf(t.chains[i], nil, &p, &o)
 	d.Ports, about.ports = append(d.Ports, p), append(about.ports, o)
-	t.specs[i] = append(t.specs[i], lmFrom(t.chains[i], nil))
+	t.specs[i] = append(t.specs[i], t.lmFrom(t.chains[i], nil))
 	if t.ports[i] != nil {
 		t.ports[i][name] = len(d.Ports) - 1
 	}
@@ -143,22 +146,28 @@ func (t *cabling) where(other, from originID) string {
 	return "on line " + strconv.Itoa(o.Line)
 }
 
-// end finds what one end of a cable names.
+// end finds what one end of a cable names. What may only not have been read is
+// no mistake.
 func (t *cabling) end(p Peer, listed []bool, at originID) (end, bool) {
 	i, device := t.f.index.devices[p.Device]
 	_, host := t.f.index.hosts[p.Device]
 	switch {
 	case device && p.Port == "":
+		t.leaveOpen(i)
 		t.errorf(at, "write "+p.Device+":PORT", "links: %s is a device: the port is missing", p.Device)
 		return noDevice, false
 	case device:
 		j := t.port(i, p.Port)
+		if j < 0 && listed[i] && t.open[i] {
+			return noDevice, false
+		}
 		if j < 0 && listed[i] {
 			t.errorf(at, t.suggestPort(i, p.Port), "links: device %s has no port %s", p.Device, p.Port)
 			return noDevice, false
 		}
 		if j < 0 {
 			if problem := portNameProblem(p.Port, t.f.Devices[i].Platform); problem != "" {
+				t.leaveOpen(i)
 				t.errorf(at, "", "links: %s: port %q: %s", p.Device, p.Port, problem)
 				return noDevice, false
 			}
@@ -167,6 +176,8 @@ func (t *cabling) end(p Peer, listed []bool, at originID) (end, bool) {
 		return end{i, j}, true
 	case host:
 		return noDevice, true
+	case t.lost || t.lostNames:
+		return noDevice, p.Port == ""
 	case p.Port != "":
 		t.errorf(at, suggestSome(p.Device, t.f.index.devices), "links: there is no device or host %q", p.Device)
 		return noDevice, false
@@ -212,6 +223,8 @@ func (t *cabling) check(i, j int) {
 	case host:
 		t.checkHost(p, i, j)
 		return
+	case !device && (t.lost || t.lostNames):
+		return
 	case !device && p.Peer.Port == "" && t.hostsGiven:
 		t.errorf(at, suggestSome(p.Peer.Device, t.f.index.hosts), "%sthere is no host %q", what(), p.Peer.Device)
 		return
@@ -230,6 +243,10 @@ func (t *cabling) check(i, j int) {
 	q := &t.f.Devices[k].Ports[m]
 	own := Peer{d.Name, p.Name}
 	switch {
+	case q.Peer == (Peer{}) && t.about(k, m).peer != notGiven:
+		return // what it says could not be read
+	case q.Peer == (Peer{}) && t.lostLinks:
+		return // a cable may say it
 	case q.Peer == (Peer{}):
 		t.errorf(at, fmt.Sprintf(`add peer: "%s" to port %s of device %s, or write the cable once, under links`, own, q.Name, p.Peer.Device), "%s%s does not say the same of this port", what(), p.Peer)
 		return
