@@ -317,6 +317,9 @@ func (a *assessor) decide(d *assessed) {
 		switch {
 		case asserted == inventory.LevelAuto:
 			d.level = found
+			if seen.Facts.Update.Level != vlanrules.Refused && update.Level == vlanrules.Refused {
+				a.find(SeverityWarning, dev.Name, "", "it could update tags, but not in this domain: %s", update.Reason)
+			}
 		case asserted == inventory.LevelNative && native.Is != "":
 			a.find(SeverityWarning, dev.Name, "", "the fleet file says that its level is native: csig cannot tell whether it is set up so, with the domain's profile; what its platform has: %s", native.Is)
 		case asserted == inventory.LevelNative:

@@ -71,7 +71,11 @@ func TestLevels(t *testing.T) {
 		},
 		"a TPID that it cannot be given": {
 			basis: BasisPlatform, facts: vendors.Facts{Traits: vendors.Traits{TPIDs: vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8}}, vendors.Source{Mark: vendors.Read, From: "a book"})}},
-			want: "passthrough", reason: "it takes the TPIDs 0x8100, 0x88a8, and the domain's is 0x9900",
+			want: "passthrough", reason: "it takes the TPIDs 0x8100, 0x88a8, and the domain's is 0x9900", warnsOf: "it could update tags, but not in this domain: it takes the TPIDs",
+		},
+		"a TPID that it cannot be given, and does not let through": {
+			basis: BasisPlatform, facts: vendors.Facts{Through: refused("drops"), Traits: vendors.Traits{TPIDs: vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100}}, vendors.Source{Mark: vendors.Read, From: "a book"})}},
+			want: "discard", reason: "it takes the TPIDs 0x8100, and the domain's is 0x9900; drops",
 		},
 		"a driver, and another TPID's VID": {
 			basis: BasisPlatform, facts: vendors.Facts{Traits: bridgesBy(0x9900, true, true)}, want: "software", reason: "devices of its platform take the rules",

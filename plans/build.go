@@ -123,6 +123,9 @@ func LevelOf(d *inventory.Device, facts *vendors.Facts, tpid uint16) Level {
 	if through.Level == vlanrules.Degraded {
 		through.Reason += "; where it does forward them, give it its level, passthrough or native, with the reason"
 	}
+	if facts.Update.Level != vlanrules.Refused { // the TPID alone stands in its way
+		through.Reason = update.Reason + "; " + through.Reason
+	}
 	return Level{inventory.LevelDiscard, through.Reason}
 }
 

@@ -152,9 +152,13 @@ func assessLines(d *plans.AssessedDevice) []assessLine {
 			put(supportKind(&s), s.Level+suffix(": ", s.Reason))
 		}
 	}
-	if d.Driver != "" {
+	switch {
+	case d.Driver != "":
 		put("update", "no, "+d.Driver+": "+d.Update.Reason)
-	} else if d.Level != "discard" && d.Basis != plans.BasisFile {
+	case d.Level == "discard" && d.Update.Level == "refused" && !strings.Contains(d.Reason, d.Update.Reason):
+		put("update", capabilityText(&d.Update))
+	}
+	if d.Driver == "" && d.Level != "discard" && d.Basis != plans.BasisFile {
 		put("strip", capabilityText(&d.Strip))
 	}
 	if d.Level == "software" {
