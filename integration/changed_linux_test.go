@@ -1,7 +1,10 @@
 package integration
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -60,5 +63,89 @@ func TestRollOutTimeout(t *testing.T) {
 	}
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("it took %v", took)
+	}
+}
+
+// A fleet file that is not the plan's neither continues nor undoes it, unless it
+// leads to the same devices.
+func TestRollOutWithAnotherFleetFile(t *testing.T) {
+	if !mayStrip(t) {
+		return
+	}
+	r := newRow(t, 3)
+	before := r.rulesets()
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
+	r.want(3, "apply", r.path("plan"), "--soak", "0s", "--stop-after", "ready/canary")
+	half := r.rulesets()
+	for _, c := range []struct{ old, with, resume, rollback string }{
+		{"tpid: 0x9900", "tpid: 0x9901", "has changed since it was made", "its profile is "},
+		{r.reached(1, byNetNS), "local: true", "has changed since it was made", "device s2 is linux, local, and was linux, netns "},
+	} {
+		restore := r.edit(c.old, c.with)
+		if out := r.want(1, "apply", "--resume", r.path("plan.journal"), "--soak", "0s"); !strings.Contains(out, c.resume) {
+			t.Errorf("resume with %s:\n%s", c.with, out)
+		}
+		if out := r.want(1, "rollback", r.path("plan.journal")); !strings.Contains(out, c.rollback) || !strings.Contains(out, "--fleet-changed") {
+			t.Errorf("rollback with %s:\n%s", c.with, out)
+		}
+		r.wantRules(half, "after what was refused")
+		restore()
+	}
+	r.edit("tpid: 0x9900", "tpid: 0x9901")
+	r.want(0, "rollback", r.path("plan.journal"), "--fleet-changed")
+	r.wantRules(before, "after the rollback")
+	if out := r.want(1, "rollback", r.path("plan.journal"), "--fleet-changed"); !strings.Contains(out, "already undone") || strings.Contains(out, "goes on once") {
+		t.Errorf("undone twice:\n%s", out)
+	}
+}
+
+// One apply or rollback at a time, and what is refused leaves no journal.
+func TestRollOutOnceAtATime(t *testing.T) {
+	if !mayStrip(t) {
+		return
+	}
+	r := newRow(t, 3)
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
+	cmd := r.command("apply", r.path("plan"), "--soak", "1h", "--journal", r.path("first"))
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(pipe).ReadString('\n'); err != nil { // it is at work
+		t.Error(err)
+	}
+	gone := func(journal string) {
+		t.Helper()
+		if _, err := os.Stat(journal); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %v", journal, err)
+		}
+	}
+	if out := r.want(1, "apply", r.path("plan"), "--soak", "0s", "--journal", r.path("second")); !strings.Contains(out, "another csig apply or rollback is at work on this fleet") || strings.Contains(out, "--resume") {
+		t.Errorf("a second one:\n%s", out)
+	}
+	gone(r.path("second"))
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, pipe) // to its end
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 3 {
+		t.Errorf("the first one: %v", err)
+	}
+	gone(r.path("first")) // nothing was begun
+
+	// A plan that is stale, then a fresh one of the same name.
+	if text, err := r.switches[1].Command("nft", "add table netdev csig { comment \"csig v1\"; }").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if out := r.want(1, "apply", r.path("plan"), "--soak", "0s"); !strings.Contains(out, "stale") || strings.Contains(out, "--resume") {
+		t.Errorf("a stale plan:\n%s", out)
+	}
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
+	r.want(0, "apply", r.path("plan"), "--soak", "0s")
+	if out := r.want(1, "rollback", r.path("plan")); !strings.Contains(out, "it is a plan, not the journal") {
+		t.Errorf("a plan that is to be rolled back:\n%s", out)
 	}
 }

@@ -71,7 +71,8 @@ func TestCtrlCFinishes(t *testing.T) {
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 
 	// While the gate watches a wave.
-	tt := onTerminal(t, 80, 24, csig, "apply", r.path("plan"), "--soak", "1h")
+	r.want(3, "apply", r.path("plan"), "--soak", "0s", "--stop-after", "fence")
+	tt := onTerminal(t, 80, 24, csig, "apply", "--resume", r.path("plan.journal"), "--soak", "1h")
 	tt.await("the gate", 0, func(out string) bool { return strings.Contains(out, "gate: learning") })
 	from := len(tt.text())
 	tt.resize(60, 10)

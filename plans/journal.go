@@ -2,6 +2,7 @@ package plans
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
@@ -46,8 +48,9 @@ const (
 	EventHand   Event = "hand"   // Device: an Off is at it
 )
 
-// Record is one line of a journal. Sum is the SHA-256 of the record without it
-// and of the sum before, so that an altered journal is noticed.
+// Record is one line of a journal. Sum is the SHA-256 of the sum before and of the
+// line with an empty sum at its end, to the byte, so that an altered journal is
+// noticed.
 type Record struct {
 	Seq    int            `json:"seq"`
 	At     time.Time      `json:"at"`
@@ -66,12 +69,20 @@ type Record struct {
 // before what it announces is done, so that it holds after a kill at any
 // instant. Methods are not safe for concurrent use.
 type Journal struct {
-	file  *os.File
+	file  disk
 	now   func() time.Time
 	seq   int
 	sum   string
 	state state
 	err   error // of a write: what follows it would not be legible
+}
+
+// disk is an *os.File.
+type disk interface {
+	io.ReadWriteCloser
+	Sync() error
+	Truncate(size int64) error
+	Name() string
 }
 
 // state is what a journal's records add up to.
@@ -85,33 +96,65 @@ type state struct {
 	stopped  string
 }
 
-// CreateJournal begins the journal of a plan. A file that exists is an error:
-// it is somebody's way back.
+// errEmpty is the error of a journal that was cut off in its first record.
+var errEmpty = errors.New("the journal is empty: nothing was begun, so that there is nothing to continue or to undo")
+
+// ErrOver is what the errors of Apply and Rollback wrap when the journal leaves
+// nothing for them to do.
+var ErrOver = errors.New("the journal does not go on")
+
+// CreateJournal begins the journal of a plan. A file that exists is an error: it
+// is somebody's way back. It is not where no step has begun, and is replaced.
 func CreateJournal(path string, plan *Plan, now func() time.Time) (*Journal, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+	const flags = os.O_CREATE | os.O_EXCL | os.O_WRONLY | os.O_APPEND
+	f, err := os.OpenFile(path, flags, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("%s exists: it is the journal of an earlier apply; continue it with csig apply --resume %s, undo it with csig rollback %s, or name another with --journal", path, path, path)
+		if err := removeUnbegun(path, now); err != nil {
+			return nil, err
+		}
+		f, err = os.OpenFile(path, flags, 0o600)
 	}
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{file: f, now: now, state: newState()}
 	if err := lock(f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	if err := j.write(Record{Event: EventBegin, Plan: plan, Format: JournalFormat}); err != nil {
-		return nil, errors.Join(err, f.Close())
+	j := &Journal{file: f, now: now, state: newState()}
+	err = j.write(Record{Event: EventBegin, Plan: plan, Format: JournalFormat})
+	if err == nil {
+		err = syncFolder(path) // the name must outlive a power cut, too
 	}
-	// The name must outlive a power cut, too.
-	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	err = errors.Join(dir.Sync(), dir.Close())
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, j.Discard())
 	}
 	return j, nil
+}
+
+func syncFolder(path string) error {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// removeUnbegun removes a journal in which no step has begun: that of an apply
+// that was refused, or was killed before it did anything. Any other file is an
+// error.
+func removeUnbegun(path string, now func() time.Time) error {
+	j, err := OpenJournal(path, now)
+	switch {
+	case err == nil && !j.Begun():
+		return j.Discard()
+	case err == nil:
+		return errors.Join(fmt.Errorf("%s exists: it is the journal of an earlier apply; continue it with csig apply --resume %s, undo it with csig rollback %s, or name another with --journal", path, path, path), j.Close())
+	case errors.Is(err, errEmpty):
+		return os.Remove(path)
+	case errors.Is(err, errInUse):
+		return err
+	}
+	return fmt.Errorf("%s exists, and no journal can begin there: %w; name another file with --journal", path, err)
 }
 
 // OpenJournal reads a journal and goes on with it. A last line that a kill cut
@@ -131,40 +174,65 @@ func OpenJournal(path string, now func() time.Time) (*Journal, error) {
 	return j, nil
 }
 
+// journalHead is how every journal begins.
+const journalHead = `{"seq":1,"at":"`
+
 func (j *Journal) load() error {
 	r := bufio.NewReaderSize(j.file, 1<<20)
 	good := int64(0)
 	for {
 		line, err := r.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			if len(line) > 0 { // the record that a kill cut short
-				if err := j.file.Truncate(good); err != nil {
-					return err
-				}
+		switch {
+		case errors.Is(err, io.EOF) && j.state.plan != nil:
+			if len(line) == 0 {
+				return nil
 			}
-			break
-		}
-		if err != nil {
+			return j.file.Truncate(good) // the record that a kill cut short
+		case j.state.plan == nil && !bytes.HasPrefix(line, []byte(journalHead)) && !strings.HasPrefix(journalHead, string(line)):
+			if bytes.Contains(line, []byte(`"`+Format+`"`)) {
+				return errors.New("it is a plan, not the journal of an apply: csig apply PLAN writes that to PLAN.journal")
+			}
+			return errors.New("it is not the journal of an apply")
+		case errors.Is(err, io.EOF):
+			return errEmpty
+		case err != nil:
 			return err
 		}
-		var rec Record
-		if err := json.Unmarshal(line, &rec); err != nil {
-			return fmt.Errorf("line %d is not a record of a journal: %w", j.seq+1, err)
-		}
-		want := rec.Sum
-		rec.Sum = ""
-		if sum, err := chain(j.sum, &rec); err != nil || sum != want || rec.Seq != j.seq+1 {
-			return errors.Join(fmt.Errorf("line %d was altered, or lines are missing before it: csig does not act on it; the setups of before are still in its \"before\" records", j.seq+1), err)
-		}
-		if err := j.state.add(&rec); err != nil {
+		if err := j.read(line); err != nil {
 			return fmt.Errorf("line %d: %w", j.seq+1, err)
 		}
-		j.seq, j.sum = rec.Seq, want
 		good += int64(len(line))
 	}
-	if j.state.plan == nil {
-		return errors.New("the journal is empty: nothing was begun, so that there is nothing to continue or to undo")
+}
+
+// sumEnd is how a line ends.
+const sumEnd = `"sum":"%s"}` + "\n"
+
+// read takes one line into account.
+func (j *Journal) read(line []byte) error {
+	// The bytes first: what was altered may decode to anything.
+	altered := errors.New("it was altered, or lines are missing before it: csig does not act on it; the setups of before are still in its \"before\" records")
+	at := bytes.LastIndex(line, []byte(`"sum":"`))
+	if at < 0 {
+		return altered
 	}
+	want := chain(j.sum, line[:at])
+	if string(line[at:]) != fmt.Sprintf(sumEnd, want) {
+		return altered
+	}
+	var rec Record
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.DisallowUnknownFields() // of a later csig: half of what it says is not enough
+	if err := dec.Decode(&rec); err != nil {
+		return fmt.Errorf("not a record that this csig reads: %w", err)
+	}
+	if rec.Seq != j.seq+1 {
+		return altered
+	}
+	if err := j.state.add(&rec); err != nil {
+		return err
+	}
+	j.seq, j.sum = rec.Seq, want
 	return nil
 }
 
@@ -215,36 +283,30 @@ func (j *Journal) write(r Record) error {
 }
 
 func (j *Journal) append(r Record) error {
-	r.Seq, r.At = j.seq+1, j.now().UTC()
-	sum, err := chain(j.sum, &r)
-	if err != nil {
-		return err
-	}
-	r.Sum = sum
+	r.Seq, r.At, r.Sum = j.seq+1, j.now().UTC(), ""
 	line, err := json.Marshal(&r)
 	if err != nil {
 		return err
 	}
-	if _, err := j.file.Write(append(line, '\n')); err != nil {
+	line = line[:len(line)-len(`"sum":""}`)]
+	r.Sum = chain(j.sum, line)
+	if _, err := j.file.Write(fmt.Appendf(line, sumEnd, r.Sum)); err != nil {
 		return fmt.Errorf("writing the journal: %w", err)
 	}
 	if err := j.file.Sync(); err != nil {
 		return fmt.Errorf("writing the journal: %w", err)
 	}
-	j.seq, j.sum = r.Seq, sum
+	j.seq, j.sum = r.Seq, r.Sum
 	return j.state.add(&r)
 }
 
-// chain is the sum of a record whose own sum is empty.
-func chain(before string, r *Record) (string, error) {
+// chain is the sum of a line, of which it gets what is before the sum.
+func chain(before string, line []byte) string {
 	h := sha256.New()
-	if _, err := io.WriteString(h, before); err != nil {
-		return "", err
-	}
-	if err := json.NewEncoder(h).Encode(r); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	_, _ = io.WriteString(h, before) // never fails
+	_, _ = h.Write(line)
+	_, _ = fmt.Fprintf(h, sumEnd, "")
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // Plan is the plan that the journal carries out.
@@ -260,6 +322,12 @@ func (j *Journal) Count(events ...Event) int {
 	}
 	return n
 }
+
+// Begun tells whether any step has begun: before, there is nothing to undo.
+func (j *Journal) Begun() bool { return len(j.state.steps) > 0 }
+
+// Discard closes the journal and removes its file.
+func (j *Journal) Discard() error { return errors.Join(os.Remove(j.Path()), j.Close()) }
 
 // Path is the journal's file.
 func (j *Journal) Path() string { return j.file.Name() }

@@ -2,11 +2,21 @@ package plans
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/vendors"
 )
 
 // finished is the text of the journal of a whole apply.
@@ -88,12 +98,223 @@ func TestJournalAltered(t *testing.T) {
 	}
 }
 
+// Any change of any byte is noticed, also one that no reader of JSON minds.
+func TestJournalAlteredAnywhere(t *testing.T) {
+	text := finished(t)
+	rng := rand.New(rand.NewPCG(1, 2))
+	alterations := 0
+	try := func(what string, altered []byte) {
+		if bytes.HasPrefix(text, altered) || altered[len(altered)-1] != '\n' { // a last line that was cut short is dropped
+			return
+		}
+		alterations++
+		j := &Journal{file: inMemory{Reader: bytes.NewReader(altered)}, state: newState()}
+		if err := j.load(); err == nil {
+			t.Errorf("%s: read", what)
+		}
+	}
+	for range 300 {
+		at, b := rng.IntN(len(text)), byte(rng.IntN(256))
+		try(fmt.Sprintf("byte %d is %q", at, b), slices.Concat(text[:at], []byte{b}, text[at+1:]))
+		try(fmt.Sprintf("byte %d is gone", at), slices.Concat(text[:at], text[at+1:]))
+		try(fmt.Sprintf("%q before byte %d", b, at), slices.Concat(text[:at], []byte{b}, text[at:]))
+		to := min(len(text), at+1+rng.IntN(200))
+		try(fmt.Sprintf("bytes %d to %d twice", at, to), slices.Concat(text[:to], text[at:]))
+		try(fmt.Sprintf("bytes %d to %d gone", at, to), slices.Concat(text[:at], text[to:]))
+	}
+	for _, c := range [][2]string{
+		{`"sum"`, `"sUm"`}, {`"event"`, `"Event"`}, {`"wide_tpid"`, `"Wide_tpid"`}, {`,"event"`, ` ,"event"`}, {`{"seq"`, `{ "seq"`},
+		{`{"seq"`, `{"more":1,"seq"`}, {`{"seq"`, `{"seq":7,"seq"`}, {`"WideTPID":0`, `"WideTPID":1`}, {`"WideTPID":0`, `"WideTPIC":0`},
+	} {
+		for at := 0; ; { // each time that it occurs
+			i := bytes.Index(text[at:], []byte(c[0]))
+			if i < 0 {
+				break
+			}
+			at += i
+			try(fmt.Sprintf("%s for %s at %d", c[1], c[0], at), slices.Concat(text[:at], []byte(c[1]), text[at+len(c[0]):]))
+			at += len(c[0])
+		}
+	}
+	if alterations < 1000 {
+		t.Errorf("only %d alterations", alterations)
+	}
+}
+
+// inMemory is a journal's file that is only read.
+type inMemory struct {
+	*bytes.Reader
+	disk
+}
+
+func (m inMemory) Read(b []byte) (int, error) { return m.Reader.Read(b) }
+
+// A record of a later csig, of which this one would see half, is refused.
+func TestJournalOfALaterVersion(t *testing.T) {
+	line := []byte(`{"seq":1,"at":"2026-01-01T00:00:00Z","event":"begin","format":"csig.journal/v1","plan":{"format":"csig.plan/v1"},"only_if":"moon",`)
+	if _, err := openText(t, fmt.Appendf(line, sumEnd, chain("", line))); err == nil || !strings.Contains(err.Error(), "only_if") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// syncing is a file that knows whether all that was written is on the disk.
+type syncing struct {
+	disk
+	unsynced *int
+}
+
+func (s syncing) Write(b []byte) (int, error) { *s.unsynced++; return s.disk.Write(b) }
+func (s syncing) Sync() error                 { *s.unsynced = 0; return s.disk.Sync() }
+
+// Every record is on the disk before what it announces is done.
+func TestJournalIsOnTheDiskFirst(t *testing.T) {
+	p, f := threeStages(t)
+	j := begin(t, p)
+	unsynced := 0
+	j.file = syncing{j.file, &unsynced}
+	r := &Run{Journal: j, Open: func(ctx context.Context, name string) (Target, error) {
+		d, err := f.open(ctx, name)
+		return watched{d, func() {
+			if unsynced > 0 {
+				t.Errorf("%s is changed with %d records not on the disk", name, unsynced)
+			}
+		}}, err
+	}}
+	if err := r.Apply(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Rollback(t.Context()); err != nil || unsynced > 0 {
+		t.Errorf("%v, %d records not on the disk in the end", err, unsynced)
+	}
+}
+
+type watched struct {
+	Target
+	look func()
+}
+
+func (w watched) Apply(ctx context.Context, s vendors.Setup) error {
+	w.look()
+	return w.Target.Apply(ctx, s)
+}
+
+func (w watched) Remove(ctx context.Context) error {
+	w.look()
+	return w.Target.Remove(ctx)
+}
+
+// A journal in which no step began, or not even the first record ended, is in
+// nobody's way; a file that is no journal is left as it is.
+func TestJournalThatNeverBegan(t *testing.T) {
+	p, f := threeStages(t)
+	f.devices["s2"] = vendors.Setup{} // so that the plan is stale
+	j := begin(t, p)
+	r := &Run{Journal: j, Open: f.open}
+	if err := r.Apply(t.Context()); !errors.Is(err, ErrStale) {
+		t.Fatal(err)
+	}
+	_ = j.Close()
+	again, err := CreateJournal(j.Path(), p, time.Now)
+	if err != nil {
+		t.Fatalf("over one that was refused: %v", err)
+	}
+	text, err := os.ReadFile(j.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = again.Close()
+	for name, tc := range map[string]struct{ text, want string }{
+		"empty":                {"", ""},
+		"cut in its first":     {string(text[:len(text)/2]), ""},
+		"cut after six bytes":  {string(text[:6]), ""},
+		"a plan":               {`{"format":"csig.plan/v1"}` + "\n", "it is a plan, not the journal"},
+		"something else":       {"my notes", "not the journal of an apply"},
+		"something else, more": {"my notes\nmore\n", "not the journal of an apply"},
+		"altered":              {strings.Replace(string(text), `"goal"`, `"gaol"`, 1), "altered"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "j")
+			if err := os.WriteFile(path, []byte(tc.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := OpenJournal(path, time.Now); err == nil {
+				t.Error("read")
+			}
+			j, err := CreateJournal(path, p, time.Now)
+			if tc.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = j.Close()
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			if left, err := os.ReadFile(path); err != nil || string(left) != tc.text {
+				t.Errorf("the file is %q now, %v", left, err)
+			}
+		})
+	}
+}
+
+// One that no first record fits into is not left behind.
+func TestJournalWithoutRoom(t *testing.T) {
+	p, _ := threeStages(t)
+	path := filepath.Join(t.TempDir(), "j")
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	signal.Ignore(unix.SIGXFSZ)
+	defer signal.Reset(unix.SIGXFSZ)
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 100, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := CreateJournal(path, p, time.Now)
+	if e := unix.Setrlimit(unix.RLIMIT_FSIZE, &old); e != nil {
+		t.Fatal(e)
+	}
+	if err == nil || !strings.Contains(err.Error(), "writing the journal") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is left: %v", err)
+	}
+}
+
+func TestLockFleet(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fleet.yaml")
+	if err := os.WriteFile(path, nil, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	release, err := LockFleet(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LockFleet(path); err == nil || !strings.Contains(err.Error(), "another csig apply or rollback is at work on this fleet") {
+		t.Errorf("got %v", err)
+	}
+	release()
+	if release, err = LockFleet(path); err != nil {
+		t.Fatal(err)
+	}
+	release()
+}
+
 func TestJournalHasOneWriter(t *testing.T) {
 	p, _ := threeStages(t)
 	j := begin(t, p)
 	if _, err := OpenJournal(j.Path(), time.Now); err == nil || !strings.Contains(err.Error(), "another csig") {
 		t.Errorf("a second one: %v", err)
 	}
+	if _, err := CreateJournal(j.Path(), p, time.Now); err == nil || !strings.Contains(err.Error(), "another csig") {
+		t.Errorf("created over one in use: %v", err)
+	}
+	if err := j.write(Record{Event: EventStart, Step: 1}); err != nil {
+		t.Fatal(err)
+	}
+	_ = j.Close()
 	if _, err := CreateJournal(j.Path(), p, time.Now); err == nil || !strings.Contains(err.Error(), "--resume") {
 		t.Errorf("created over another: %v", err)
 	}
@@ -115,6 +336,11 @@ func TestJournalOnAFullDisk(t *testing.T) {
 	}
 }
 
+// sealed is a text with the integrity that belongs to it.
+func sealed(text string) string {
+	return text + fmt.Sprintf(sealedEnd, sumOf([]byte(text+openEnd)))
+}
+
 func TestPlanFile(t *testing.T) {
 	p, _ := threeStages(t)
 	var text bytes.Buffer
@@ -126,12 +352,14 @@ func TestPlanFile(t *testing.T) {
 		t.Fatalf("read back: %v", err)
 	}
 	for name, tc := range map[string]struct{ text, want string }{
-		"altered":       {strings.Replace(text.String(), `"update"`, `"strip"`, 1), "altered"},
-		"cut":           {text.String()[:text.Len()/2], "not a plan"},
-		"a fleet file":  {"format: csig.fleet/v1\n", "not a plan"},
-		"other format":  {`{"format": "csig.status/v1"}`, "csig.status/v1"},
-		"another field": {strings.Replace(text.String(), `"goal"`, `"gaol"`, 1), "altered"},
-		"empty":         {"", "not a plan"},
+		"altered":            {strings.Replace(text.String(), `"update"`, `"strip"`, 1), "altered"},
+		"cut":                {text.String()[:text.Len()/2], "not a plan"},
+		"a fleet file":       {"format: csig.fleet/v1\n", "not a plan"},
+		"other format":       {`{"format": "csig.status/v1"}`, "csig.status/v1"},
+		"another field":      {strings.Replace(text.String(), `"goal"`, `"gaol"`, 1), "altered"},
+		"empty":              {"", "not a plan"},
+		"one field too many": {sealed(`{"format":"csig.plan/v1","only_if":"moon",`), "only_if"},
+		"a journal":          {string(finished(t)), "csig apply --resume"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Read(strings.NewReader(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {

@@ -8,14 +8,57 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+var errInUse = errors.New("another csig is at work on this journal")
+
 // lock keeps a second csig off a journal until the file is closed.
 func lock(f *os.File) error {
-	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return errors.New("another csig is at work on this journal")
-	}
+	ok, err := flock(f)
 	if err != nil {
-		return fmt.Errorf("locking: %w", err)
+		return err
+	}
+	// Another may have had the lock, and have removed the file, in between.
+	now, err := os.Stat(f.Name())
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	have, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !ok || !os.SameFile(now, have) {
+		return errInUse
 	}
 	return nil
+}
+
+// LockFleet keeps a second apply or rollback with the same fleet file, on this
+// machine, from beginning. The lock ends with release or with the process.
+func LockFleet(path string) (release func(), err error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // some file systems lock only what may be written
+	if err != nil {
+		f, err = os.Open(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ok, err := flock(f)
+	if err == nil && !ok {
+		err = errors.New("another csig apply or rollback is at work on this fleet: wait for its end")
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+	}
+	return func() { f.Close() }, nil
+}
+
+// flock locks a file until it is closed; false: another process has the lock.
+func flock(f *os.File) (bool, error) {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("locking: %w", err)
+	}
+	return true, nil
 }

@@ -207,6 +207,8 @@ func Read(r io.Reader) (*Plan, error) {
 		Integrity string `json:"integrity"`
 	}
 	switch err := json.Unmarshal(text, &head); {
+	case bytes.HasPrefix(text, []byte(journalHead)):
+		return nil, errors.New("not a plan, but the journal of an apply: csig apply --resume continues it, csig rollback undoes it")
 	case err != nil:
 		return nil, fmt.Errorf("not a plan: %w", err)
 	case head.Format != Format:
@@ -255,6 +257,15 @@ func (p *Plan) steps() func(yield func(*Step) bool) {
 			}
 		}
 	}
+}
+
+// Touches is the devices that the plan changes.
+func (p *Plan) Touches() map[string]bool {
+	out := map[string]bool{}
+	for s := range p.steps() {
+		out[s.Device] = true
+	}
+	return out
 }
 
 // device returns the device of that name.

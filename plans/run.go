@@ -78,9 +78,9 @@ func (r *Run) apply(ctx context.Context) error {
 	r.x = indexOf(j.state.plan)
 	switch {
 	case j.state.rollback:
-		return errors.New("the journal is of a plan that is being undone: finish that with csig rollback " + j.Path())
+		return fmt.Errorf("%w: its plan is being undone: finish that with csig rollback %s", ErrOver, j.Path())
 	case j.state.ended:
-		return errors.New("the journal's plan is complete: there is nothing left to do; csig rollback undoes it")
+		return fmt.Errorf("%w: its plan is complete; csig rollback %s undoes it", ErrOver, j.Path())
 	}
 	if err := r.fresh(ctx); err != nil {
 		return err
@@ -151,6 +151,9 @@ func (r *Run) wave(ctx context.Context, stage *Stage, w *Wave, first bool) error
 	if r.Gate != nil {
 		r.tell(Progress{Event: EventJudge, Stage: stage.Name, Wave: w.Name})
 		if judged, err = r.Gate.After(ctx, name, devices); err != nil {
+			if cause := context.Cause(ctx); errors.Is(err, cause) {
+				return cause // it has not judged: another run will
+			}
 			verdict = err.Error()
 		}
 	}
@@ -294,7 +297,7 @@ func (r *Run) Rollback(ctx context.Context) error {
 	s := &j.state
 	r.x = indexOf(s.plan)
 	if s.rollback && s.ended {
-		return errors.New("the journal's plan is already undone")
+		return fmt.Errorf("%w: its plan is already undone", ErrOver)
 	}
 	if !s.rollback {
 		if err := r.record(Record{Event: EventRollback}, Progress{}); err != nil {

@@ -242,3 +242,30 @@ func TestLimitOfTheFirstLook(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A gate that is interrupted has not said no.
+func TestInterruptedGate(t *testing.T) {
+	p, f := threeStages(t)
+	j := begin(t, p)
+	ctx, cancel := context.WithCancel(t.Context())
+	h := &Health{Plan: p, Open: f.open, Soak: time.Hour}
+	r := &Run{Journal: j, Open: f.open, Gate: onlyAfter{h}, Report: func(p Progress) {
+		switch p.Event {
+		case EventJudge:
+			cancel()
+		case EventGate:
+			t.Errorf("it judged: %v", p.Err)
+		}
+	}}
+	if err := r.Apply(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if _, judged := j.state.gates["fence/all"]; judged || j.state.steps[1] != EventDone {
+		t.Errorf("the journal says %+v", j.state)
+	}
+}
+
+// onlyAfter is a gate that does not watch before a wave.
+type onlyAfter struct{ *Health }
+
+func (onlyAfter) Before(context.Context, []string) error { return nil }

@@ -22,6 +22,7 @@ type applyOptions struct {
 	soak, limit, revert, checkLimit   time.Duration
 	losses                            uint64
 	parallel                          int
+	fleetChanged                      bool
 	json                              bool
 }
 
@@ -118,6 +119,7 @@ devices in hand and stops, with exit code 3; 1 is for an error.`,
 		},
 	}
 	cmd.Flags().StringVarP(&o.fleet, "inventory", "i", "", "fleet file (default the one the plan was made from)")
+	cmd.Flags().BoolVar(&o.fleetChanged, "fleet-changed", false, "go on although the fleet file has another profile, or reaches devices in another way, than for the plan")
 	addRunFlags(cmd, &o)
 	return cmd
 }
@@ -176,7 +178,11 @@ func runApply(cmd *cobra.Command, o *applyOptions, path string) error {
 		return err
 	}
 	defer j.Close()
-	return carryOut(cmd, o, j, (*plans.Run).Apply)
+	err = carryOut(cmd, o, j, (*plans.Run).Apply)
+	if !j.Begun() { // it would only be in the way of the next
+		err = errors.Join(err, j.Discard())
+	}
+	return err
 }
 
 // probePaths reads --probe. Both ends have to be hosts that csig can get at.
@@ -230,11 +236,19 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 	if err != nil {
 		return err
 	}
+	unlock, err := plans.LockFleet(fleet.Path)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	reach := newReach(fleet)
+	if err := sameFleet(reach, o, j, cmd.Name()); err != nil {
+		return err
+	}
 	paths, err := probePaths(fleet, o.probe)
 	if err != nil {
 		return err
 	}
-	reach := newReach(fleet)
 	show := newProgress(cmd, o.json, cmd.Name())
 	if cmd.Name() == "rollback" {
 		show.total = j.Count(plans.EventStart, plans.EventDone, plans.EventFailed, plans.EventUndoing)
@@ -253,6 +267,13 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 	switch {
 	case err == nil:
 		return show.err
+	case !j.Begun() && cmd.Name() == "apply":
+		if show.interrupted(ctx, err) {
+			return &exitError{code: 3, err: fmt.Errorf("%s: nothing was begun", why(ctx))}
+		}
+		return err
+	case errors.Is(err, plans.ErrOver):
+		return err
 	case show.interrupted(ctx, err):
 		fmt.Fprintf(os.Stderr, "csig: %s: the devices in hand are finished and written down; %s\n", why(ctx), nextSteps(j, cmd.Name()))
 		return &exitError{code: 3}
@@ -261,6 +282,42 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 		return &exitError{code: 3}
 	}
 	return fmt.Errorf("%w\n%s", err, nextSteps(j, cmd.Name()))
+}
+
+// sameFleet refuses a fleet file that is not the one of the journal's plan. To
+// undo, it is enough that it leads to the same devices, and that daemons are
+// given the same profile.
+func sameFleet(r *reach, o *applyOptions, j *plans.Journal, command string) error {
+	p, fleet := j.Plan(), r.fleet
+	if command == "apply" {
+		if fleet.Hash() != p.InventoryHash {
+			return fmt.Errorf("%s: %w: %s has changed since it was made; put it back, or undo what was done with csig rollback %s", j.Path(), plans.ErrStale, fleet.Path, j.Path())
+		}
+		return nil
+	}
+	if o.fleetChanged {
+		return nil
+	}
+	var errs []error
+	if h := fleet.Profile.Hash(); h != p.ProfileHash {
+		errs = append(errs, fmt.Errorf("its profile is %.12s, that of the plan %.12s", h, p.ProfileHash))
+	}
+	touched := p.Touches()
+	for i := range p.Devices {
+		was := &p.Devices[i]
+		d, ok := fleet.Device(was.Device)
+		switch {
+		case !touched[was.Device]:
+		case !ok:
+			errs = append(errs, fmt.Errorf("it has no device %s", was.Device))
+		case d.Platform != was.Platform || r.via(d) != was.Via:
+			errs = append(errs, fmt.Errorf("device %s is %s, %s, and was %s, %s, for the plan", was.Device, d.Platform, orDash(r.via(d)), was.Platform, orDash(was.Via)))
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s is not the fleet file of %s:\n%w\nthis would write to devices that are not the plan's; name its own with -i, or say --fleet-changed if these are the same devices all the same", fleet.Path, j.Path(), errors.Join(errs...))
 }
 
 func nextSteps(j *plans.Journal, command string) string {

@@ -97,7 +97,7 @@ func daemonVia(d *inventory.Device) string {
 	case m.SSH == nil:
 		return "daemon " + m.Daemon.Socket
 	}
-	return "daemon " + m.Daemon.Socket + " over ssh " + d.Address
+	return "daemon " + m.Daemon.Socket + " over ssh " + sshAddress(d)
 }
 
 // platformDiff is what compares two set-ups of a platform without a device.

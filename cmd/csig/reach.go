@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -125,13 +127,22 @@ func (r *reach) via(d *inventory.Device) string {
 	case d.Local:
 		return "local"
 	case d.Management.SSH != nil:
-		via := "ssh " + d.Management.SSH.User + "@" + d.Address
+		via := "ssh " + d.Management.SSH.User + "@" + sshAddress(d)
 		if d.Management.SSH.Sudo != nil {
 			via += ", sudo"
 		}
 		return via
 	}
 	return ""
+}
+
+// sshAddress is where a device's sshd listens, with the port where it is not the
+// usual one.
+func sshAddress(d *inventory.Device) string {
+	if p := d.Management.SSH.Port; p != 0 && p != 22 {
+		return net.JoinHostPort(d.Address, strconv.Itoa(int(p)))
+	}
+	return d.Address
 }
 
 // look finds out about one device.

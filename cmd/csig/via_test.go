@@ -16,6 +16,7 @@ func TestVia(t *testing.T) {
 		{"ssh root@192.0.2.1", inventory.Management{SSH: &inventory.SSH{User: "root"}}},
 		{"ssh admin@192.0.2.1, sudo", inventory.Management{SSH: admin}},
 		{"daemon /run/csig/agent.sock over ssh 192.0.2.1", inventory.Management{SSH: admin, Daemon: &inventory.Daemon{Socket: "/run/csig/agent.sock"}}},
+		{"ssh root@192.0.2.1:2222", inventory.Management{SSH: &inventory.SSH{User: "root", Port: 2222}}},
 		{"netns /run/netns/s1", inventory.Management{NetNS: "/run/netns/s1"}},
 	} {
 		if got := (&reach{}).via(&inventory.Device{Address: "192.0.2.1", Management: row.how}); got != row.want {
