@@ -60,7 +60,7 @@ func (a *Agent) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if a.holds && a.cfg.SelfTest { // a predecessor's lease runs out meanwhile
+	if _, can := a.cfg.Driver.(vendors.SelfTester); can && a.holds && a.cfg.SelfTest { // a predecessor's lease runs out meanwhile
 		a.mu.Lock()
 		a.tried.Reason = "it waits until what was found set up is taken over"
 		a.mu.Unlock()

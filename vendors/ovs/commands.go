@@ -11,8 +11,9 @@ import (
 
 // Commands is a shell script that does by ovs-ofctl what Apply(want) does on a
 // bridge that Observe finds to be have: for a person to read, or to carry out
-// with the bridge's name as its argument. It needs no device. The lease is the
-// agent's, and no part of it; the ports' patch partners are the bridge's.
+// with the bridge's name as its argument. It needs no device, and takes the
+// tables that csig has by default. The lease is the agent's and no part of it,
+// nor are flows that join patch ports, which the bridge alone knows.
 func Commands(have, want vendors.Setup) ([]byte, error) {
 	changes, err := Diff(have, want)
 	if err != nil || len(changes) == 0 {
@@ -23,7 +24,7 @@ func Commands(have, want vendors.Setup) ([]byte, error) {
 		return nil, &vendors.PermanentError{Err: err}
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# usage: sh FILE BRIDGE\n# csig's flows are those of cookie %#x in tables %d to %d\nset -eu\n", uint64(cookie), DefaultTable, DefaultTable+tables-1)
+	fmt.Fprintf(&b, "# usage: sh FILE BRIDGE\n# csig's flows are those of cookie %#x in tables %d to %d; those that hand\n# frames over (docs/ovs.md) are no part of this\nset -eu\n", uint64(cookie), DefaultTable, DefaultTable+tables-1)
 	numbers := map[string]uint32{}
 	for i, p := range want.Ports {
 		// A number that stands for a shell variable, and is no port's.

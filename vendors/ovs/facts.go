@@ -36,7 +36,7 @@ func facts() vendors.Facts {
 		Wide:     refused("wide tags pass through untouched: Open vSwitch does not parse what stands behind their TPID"),
 		Lease:    degraded("it expires by whole seconds: one of less than a second is one, and the switch looks once a second, so that ports fall back up to two seconds later than they should; and while ovsdb-server is away ovs-vswitchd expires no flow, so that a datapath that goes on without it (the kernel's, DPDK's) keeps the last values"),
 		Depths: []vlanrules.Verdict{
-			update,
+			{}, // as Update
 			degraded(losesR + "; so does the DEI of the VLAN tag in front, rewritten or not"),
 			refused("behind two VLAN tags a tag is not seen: it passes untouched"),
 		},

@@ -327,6 +327,12 @@ func TestRefused(t *testing.T) {
 	if err := d.Apply(t.Context(), update); err == nil || !strings.Contains(err.Error(), "vlan-limit is 2") {
 		t.Errorf("vlan-limit: %v", err)
 	}
+	s.Vsctl("set", "bridge", "plain", "protocols=OpenFlow13")
+	var p *vendors.PermanentError
+	if _, err := s.open(t, "plain").Observe(t.Context()); !errors.As(err, &p) || !strings.Contains(err.Error(), "does not speak OpenFlow 1.4") {
+		t.Errorf("OpenFlow 1.3 alone: %v", err)
+	}
+	s.Vsctl("clear", "bridge", "plain", "protocols")
 	for name, err := range map[string]error{
 		"no bridge": func() error { _, err := s.open(t, "br9").Observe(t.Context()); return err }(),
 		"no name":   func() error { _, err := Open(Config{}); return err }(),
@@ -414,4 +420,41 @@ func TestFlood(t *testing.T) {
 	apply(t, s.driver, setupFor(quantize.Draft00, swp1, vendors.PortSetup{Port: "swp2", Action: vlanrules.Update}))
 	update(t, s.driver, time.Minute, at7, vendors.PortUpdate{Port: "swp2", Intents: []vlanrules.Intent{bucket(quantize.MinABW, 9, 6)}})
 	s.both(t, second)
+}
+
+// TestCommands carries out what plan --commands prints: the bridge is as Apply
+// leaves it.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	s := &sandwich{Switch: ovstest.Start(t, ovstest.Options{Dummy: true})}
+	s.AddBridge("csig")
+	s.AddWire("csig", "swp1", 2)
+	s.AddWire("csig", "swp2", 3)
+	for _, policy := range []inventory.OnStale{inventory.Conservative, inventory.StaleStrip} {
+		want := setupFor(quantize.UEC, swp1, vendors.PortSetup{Port: "swp2", Action: vlanrules.Strip})
+		want.OnStale, want.Profile = policy, strings.Repeat("cd", 32)
+		text, err := Commands(vendors.Setup{}, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Script(string(text), "csig")
+		d := s.open(t, "csig")
+		got, err := d.Observe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if changes, err := Diff(got, want); err != nil || len(changes) != 0 {
+			t.Errorf("%s: %+v, %v\n%s", policy, changes, err, text)
+		}
+		apply(t, d, want)
+		if changes := len(d.mods); changes > max(1, len(d.pipe.stale)) { // the fallback of the live table
+			for _, m := range d.mods {
+				t.Log(m.Kind, flowText(m.Flow))
+			}
+			t.Errorf("%s: Apply has %d changes more", policy, changes)
+		}
+	}
+	if text, err := Commands(setupFor(quantize.UEC, swp1), setupFor(quantize.UEC, swp1)); err != nil || text != nil {
+		t.Errorf("nothing to do: %s, %v", text, err)
+	}
 }

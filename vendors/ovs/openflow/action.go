@@ -29,15 +29,11 @@ const (
 
 // Ports that are not ports (§7.2.1.1).
 const (
-	PortMax        = 0xffffff00
-	PortInPort     = 0xfffffff8
-	PortTable      = 0xfffffff9
-	PortNormal     = 0xfffffffa
-	PortFlood      = 0xfffffffb
-	PortAll        = 0xfffffffc
-	PortController = 0xfffffffd
-	PortLocal      = 0xfffffffe
-	PortAny        = 0xffffffff
+	PortMax    = 0xffffff00
+	PortNormal = 0xfffffffa
+	PortFlood  = 0xfffffffb
+	PortAll    = 0xfffffffc
+	PortAny    = 0xffffffff
 )
 
 // Field is a field that actions read or write, with its OXM header.
@@ -45,7 +41,6 @@ type Field uint32
 
 // The fields that csig's flows move bits between.
 const (
-	FieldInPort  Field = classBasic<<16 | fieldInPort<<9 | 4
 	FieldVLANVID Field = classBasic<<16 | fieldVLANVID<<9 | 2
 	FieldVLANPCP Field = classBasic<<16 | fieldVLANPCP<<9 | 1
 )
@@ -96,24 +91,11 @@ func (a Actions) PopMPLS(ethType uint16) Actions {
 	return zeros(order.AppendUint16(append(a, 0, actPopMPLS, 0, 8), ethType), 2)
 }
 
-// SetVID sets the outermost tag's VID, and the PresentBit that says that there
-// is one.
-func (a Actions) SetVID(vid uint16) Actions {
-	return a.setField(FieldVLANVID, order.AppendUint16(nil, vid|VLANPresent))
-}
-
 // Load sets a register.
 func (a Actions) Load(reg int, value uint32) Actions {
-	return a.setField(Reg(reg), order.AppendUint32(nil, value))
-}
-
-func (a Actions) setField(f Field, value []byte) Actions {
-	start := len(a)
-	a = append(a, 0, actSetField, 0, 0)
-	a = append(order.AppendUint32(a, uint32(f)), value...)
-	a = pad(a, start)
-	order.PutUint16(a[start+2:], uint16(len(a)-start))
-	return a
+	a = append(a, 0, actSetField, 0, 16)
+	a = order.AppendUint32(a, uint32(Reg(reg)))
+	return zeros(order.AppendUint32(a, value), 4)
 }
 
 // Move copies n bits from one field to another.
@@ -130,15 +112,6 @@ func (a Actions) Resubmit(table uint8) Actions {
 	a = a.vendor(16, nxResubmitTable)
 	a = order.AppendUint16(a, 0xfff8) // the port it came in
 	return append(a, table, 0, 0, 0)
-}
-
-// Clone carries out actions on a copy of the frame, registers included.
-func (a Actions) Clone(inner Actions) Actions {
-	start := len(a)
-	a = zeros(a.vendor(0, nxClone), 6)
-	a = append(a, inner...)
-	order.PutUint16(a[start+2:], uint16(len(a)-start))
-	return a
 }
 
 // Note does nothing and keeps text.
@@ -228,8 +201,6 @@ var outputsOtherwise = map[uint16]bool{12: true, 13: true, 15: true, 16: true, 3
 // fieldName is what ovs-fields(7) calls a field that csig moves bits between.
 func fieldName(f Field) string {
 	switch f {
-	case FieldInPort:
-		return "OXM_OF_IN_PORT"
 	case FieldVLANVID:
 		return "OXM_OF_VLAN_VID"
 	case FieldVLANPCP:
@@ -258,7 +229,7 @@ func (a Actions) Text() string {
 		case typ == actPopMPLS:
 			out = append(out, fmt.Sprintf("pop_mpls:0x%04x", order.Uint16(b[4:])))
 		case typ == actSetField && len(b) == 16 && b[7] == 4:
-			out = append(out, fmt.Sprintf("load:%#x->%s[]", order.Uint32(b[8:]), fieldName(Field(order.Uint32(b[4:])))))
+			out = append(out, fmt.Sprintf("set_field:%#x->reg%d", order.Uint32(b[8:]), Field(order.Uint32(b[4:]))>>9&0x7f))
 		case typ == actVendor && subtype == nxRegMove && len(b) == 24:
 			n := int(order.Uint16(b[10:]))
 			out = append(out, "move:"+bits(order.Uint32(b[16:]), int(order.Uint16(b[12:])), n)+"->"+bits(order.Uint32(b[20:]), int(order.Uint16(b[14:])), n))

@@ -25,6 +25,9 @@ type Conn struct {
 	once   sync.Once
 }
 
+// newest is the newest version of OpenFlow, 1.5's: a hello may be of it.
+const newest = 6
+
 // Patience is how long an exchange with the bridge may take.
 const Patience = 5 * time.Second
 
@@ -119,6 +122,9 @@ func (o *Conn) read() (typ uint8, xid uint32, body []byte, err error) {
 		if err != nil {
 			return 0, 0, nil, err
 		}
+		if h[0] == 0 || h[0] > newest {
+			return 0, 0, nil, errMalformed(fmt.Sprintf("version %d", h[0]))
+		}
 		n := int(order.Uint16(h[2:]))
 		if n < headerLen {
 			return 0, 0, nil, errMalformed("a message shorter than its header")
@@ -129,6 +135,9 @@ func (o *Conn) read() (typ uint8, xid uint32, body []byte, err error) {
 		}
 		o.at += n
 		typ, xid, body = m[1], order.Uint32(m[4:]), m[headerLen:]
+		if typ == typeHello && m[0] < version {
+			return 0, 0, nil, &Error{Type: errHelloClash}
+		}
 		if m[0] != version && typ != typeHello && typ != typeError {
 			return 0, 0, nil, errMalformed(fmt.Sprintf("version %d", m[0]))
 		}

@@ -13,8 +13,6 @@ const (
 	typeError         = 1
 	typeEchoRequest   = 2
 	typeEchoReply     = 3
-	typePacketIn      = 10
-	typePacketOut     = 13
 	typeFlowMod       = 14
 	typeMultipartReq  = 18
 	typeMultipartRep  = 19
