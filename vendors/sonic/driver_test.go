@@ -61,10 +61,11 @@ func clientOf(r *sonictest.Redis) *sonicdb.Client {
 		ReadFile: func(_ context.Context, path string) ([]byte, error) { return os.ReadFile(path) }})
 }
 
-// sample is some tags of every T and S; whole is every one.
+// sample is some tags of every S, of the signals and of one that is none.
 func (l *lab) sample() {
 	for tci := range 1 << 16 {
-		if lm := tci & 0x7f; lm == 0 || lm == 5 || lm == 126 {
+		t, r, lm := tci>>13, tci>>12&1, tci&0x7f
+		if (t < 3 || t == 6) && (r == 0 && (lm == 0 || lm == 127) || r == 1 && lm == 6) {
 			l.tags = append(l.tags, quantize.TCI(tci))
 		}
 	}
@@ -198,27 +199,46 @@ func intents(lm uint16, s ...uint8) []vlanrules.Intent {
 // leaves with its old or its new value.
 func TestEveryRow(t *testing.T) {
 	for _, release := range []sonictest.Release{sonictest.R202311, sonictest.R202405, sonictest.R202511} {
-		for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
-			t.Run(fmt.Sprintf("release %d %s", release, layout), func(t *testing.T) {
-				t.Parallel()
-				l := newLab(t, release, "Ethernet0", "Ethernet4")
-				l.apply(setupOf(layout, "Ethernet0", "Ethernet4"))
-				for s := range uint8(32) {
-					l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, s, 31-s, s)})
-				}
-				rnd := rand.New(rand.NewPCG(1, uint64(release)<<8|uint64(layout)))
-				for range 40 {
-					var us []vendors.PortUpdate
-					for _, p := range []string{"Ethernet0", "Ethernet4"} {
-						us = append(us, vendors.PortUpdate{Port: p, Intents: intents(uint16(1+rnd.IntN(40)), uint8(rnd.IntN(32)), uint8(rnd.IntN(32)), uint8(rnd.IntN(32)))})
-					}
-					l.update(us...)
-				}
-				if bad := l.sw.Refusals(); len(bad) > 0 {
-					t.Errorf("orchagent refused %v", bad)
-				}
-			})
+		layout := quantize.Layout(release % 2)
+		t.Run(fmt.Sprintf("release %d %s", release, layout), func(t *testing.T) {
+			t.Parallel()
+			everyRow(t, release, layout, 15)
+		})
+	}
+}
+
+// TestLongEveryTag is TestEveryRow with every tag there is.
+func TestLongEveryTag(t *testing.T) {
+	for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
+		t.Run(layout.String(), func(t *testing.T) {
+			t.Parallel()
+			everyRow(t, sonictest.R202311, layout, 10)
+		})
+	}
+}
+
+func everyRow(t *testing.T, release sonictest.Release, layout quantize.Layout, random int) {
+	l := newLab(t, release, "Ethernet0", "Ethernet4")
+	if strings.HasPrefix(t.Name(), "TestLong") {
+		l.tags = l.tags[:0]
+		for tci := range 1 << 16 {
+			l.tags = append(l.tags, quantize.TCI(tci))
 		}
+	}
+	l.apply(setupOf(layout, "Ethernet0", "Ethernet4"))
+	for s := range uint8(32) {
+		l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, s, 31-s, s)})
+	}
+	rnd := rand.New(rand.NewPCG(1, uint64(release)<<8|uint64(layout)))
+	for range random {
+		var us []vendors.PortUpdate
+		for _, p := range []string{"Ethernet0", "Ethernet4"} {
+			us = append(us, vendors.PortUpdate{Port: p, Intents: intents(uint16(1+rnd.IntN(40)), uint8(rnd.IntN(32)), uint8(rnd.IntN(32)), uint8(rnd.IntN(32)))})
+		}
+		l.update(us...)
+	}
+	if bad := l.sw.Refusals(); len(bad) > 0 {
+		t.Errorf("orchagent refused %v", bad)
 	}
 }
 
