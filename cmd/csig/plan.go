@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -125,13 +126,39 @@ func makePlan(ctx context.Context, fleet *inventory.Fleet, o *planOptions) (*pla
 }
 
 // savePlan writes a plan so that the file is the old one or the new one, never
-// half of it.
+// half of it, where a link leads, too. To what is no regular file, as /dev/stdout
+// or a pipe, it is simply written.
 func savePlan(path string, p *plans.Plan) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".csig-plan-*")
+	err := func() error {
+		info, err := os.Stat(path)
+		if err == nil && info.Mode().IsRegular() {
+			if path, err = filepath.EvalSymlinks(path); err != nil {
+				return err
+			}
+			return replaceFile(path, p.Write)
+		}
+		if _, e := os.Lstat(path); errors.Is(e, os.ErrNotExist) {
+			return replaceFile(path, p.Write)
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600) // creates what a link leads to
+		if err != nil {
+			return err
+		}
+		return errors.Join(p.Write(f), f.Close())
+	}()
 	if err != nil {
 		return fmt.Errorf("saving the plan: %w", err)
 	}
-	err = p.Write(f)
+	return nil
+}
+
+// replaceFile writes a regular file and puts it in the place of another, if any.
+func replaceFile(path string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".csig-plan-*")
+	if err != nil {
+		return err
+	}
+	err = write(f)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -140,7 +167,7 @@ func savePlan(path string, p *plans.Plan) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("saving the plan: %w", err), os.Remove(f.Name()))
+		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/csig-agent/csig/plans"
+)
+
+// A plan is saved where a link leads, and into what is no regular file without
+// replacing that.
+func TestSavePlan(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := &plans.Plan{Format: plans.Format}
+	saved := func(name string) {
+		t.Helper()
+		f, err := os.Open(at(name))
+		check(err)
+		defer f.Close()
+		if _, err := plans.Read(f); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	check(os.Mkdir(at("elsewhere"), 0o700))
+	check(os.WriteFile(at("elsewhere/old"), []byte("old"), 0o600))
+	for link, to := range map[string]string{"link": "elsewhere/old", "twice": "link", "dangling": "elsewhere/new"} {
+		check(os.Symlink(to, at(link)))
+	}
+	for _, c := range []struct{ name, lands string }{
+		{"plain", "plain"}, {"plain", "plain"}, {"link", "elsewhere/old"}, {"twice", "elsewhere/old"}, {"dangling", "elsewhere/new"},
+	} {
+		check(savePlan(at(c.name), p))
+		saved(c.lands)
+	}
+	for _, link := range []string{"link", "twice", "dangling"} {
+		if info, err := os.Lstat(at(link)); err != nil || info.Mode().Type() != os.ModeSymlink {
+			t.Errorf("%s is a link no more: %v, %v", link, info.Mode(), err)
+		}
+	}
+
+	check(syscall.Mkfifo(at("pipe"), 0o600))
+	read := make(chan error, 1)
+	go func() {
+		f, err := os.Open(at("pipe"))
+		if err == nil {
+			_, err = plans.Read(io.LimitReader(f, 1<<20))
+			err = errors.Join(err, f.Close())
+		}
+		read <- err
+	}()
+	check(savePlan(at("pipe"), p))
+	if err := <-read; err != nil {
+		t.Errorf("through a pipe: %v", err)
+	}
+	if info, err := os.Lstat(at("pipe")); err != nil || info.Mode().Type() != os.ModeNamedPipe {
+		t.Errorf("the pipe is one no more: %v, %v", info.Mode(), err)
+	}
+	if err := savePlan(at("elsewhere"), p); err == nil {
+		t.Error("saved over a directory")
+	}
+	left, err := filepath.Glob(at(".csig-plan-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
