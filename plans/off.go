@@ -36,7 +36,8 @@ const (
 )
 
 // offStages are the stages of taking off that a plan has, as an Off calls them.
-var offStages = map[string]string{StageFence: StageFence, StageReady: StageClear, StageOpen: StageRemove, StageChange: StageRemove}
+// Nothing is left that no path depends on.
+var offStages = map[string]string{StageFence: StageFence, StageReady: StageClear, StageOpen: StageRemove}
 
 // Run does it. The error names every device that may still have something of
 // ours, and why.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 func offFleet() (*inventory.Fleet, *fleet) {
@@ -205,3 +206,35 @@ func TestOffWithoutAFence(t *testing.T) {
 type stubborn struct{ Target }
 
 func (stubborn) Apply(context.Context, vendors.Setup) error { return errors.New("no") }
+
+// A fleet of one device has no path to keep whole: its stages are told by the
+// same names, and nothing is done twice.
+func TestOffOfAFleetOfOne(t *testing.T) {
+	for name, tc := range map[string]struct {
+		have      func(s *vendors.Setup)
+		log, told string
+	}{
+		"updating":  {func(*vendors.Setup) {}, "leaf0 apply,leaf0 remove", "fence hand,fence done,remove hand,remove done"},
+		"stripping": {func(s *vendors.Setup) { s.Ports[0].Action, s.Ports[1].Action = vlanrules.Strip, vlanrules.Strip }, "leaf0 remove", "remove hand,remove done"},
+		"nothing":   {func(s *vendors.Setup) { *s = vendors.Setup{} }, "leaf0 remove", "remove hand,remove done"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			net := fabric(1, 0, 2)
+			d := &net.Devices[0]
+			have := wantOf(net, d, Level{Support: inventory.LevelSoftware})
+			tc.have(&have)
+			f := &fleet{devices: map[string]vendors.Setup{d.Name: have}}
+			var told []string
+			o := &Off{Fleet: net, Open: f.open, Report: func(p Progress) { told = append(told, p.Stage+" "+string(p.Event)) }}
+			if err := o.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if s := f.devices["leaf0"]; !none(&s) {
+				t.Errorf("it still has %+v", s)
+			}
+			if log, all := strings.Join(f.log, ","), strings.Join(told, ","); log != tc.log || all != tc.told {
+				t.Errorf("did %s, told %s; want %s, %s", log, all, tc.log, tc.told)
+			}
+		})
+	}
+}
