@@ -76,6 +76,9 @@ func (d *Daemon) Configure(ctx context.Context, text []byte) error {
 	defer cancel()
 	before, had, err := d.file()
 	if err == nil {
+		err = d.keepEarlier(old)
+	}
+	if err == nil {
 		err = d.keep(text)
 	}
 	if err != nil {
@@ -236,8 +239,11 @@ func (d *Daemon) restore(text []byte, there bool) error {
 // keep writes the daemon's file: after a crash it is the old one or the new
 // one, never half of it. It names no secret, but who may read it learns where
 // they are.
-func (d *Daemon) keep(text []byte) error {
-	dir := filepath.Dir(d.cfg.File)
+func (d *Daemon) keep(text []byte) error { return writeFile(d.cfg.File, text) }
+
+// writeFile writes a file of mode 0600 in one step.
+func writeFile(path string, text []byte) error {
+	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, ".csig-config-*") // 0600
 	if err != nil {
 		return fmt.Errorf("keeping the configuration: %w", err)
@@ -248,7 +254,7 @@ func (d *Daemon) keep(text []byte) error {
 	}
 	err = errors.Join(err, f.Close())
 	if err == nil {
-		err = os.Rename(f.Name(), d.cfg.File)
+		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("keeping the configuration: %w", err), os.Remove(f.Name()))

@@ -63,6 +63,7 @@ type running struct {
 	dev    *inventory.Device
 	own    *inventory.Fleet // what of it concerns the device
 	config string           // own, written down
+	hash   string           // of own: the configuration's name
 	agent  *Agent
 	source counters.Source
 	driver vendors.Driver
@@ -163,7 +164,7 @@ func (d *Daemon) prepare(ctx context.Context, fleet *inventory.Fleet, old *runni
 	if err != nil {
 		return nil, err
 	}
-	r.config = string(text)
+	r.config, r.hash = string(text), r.own.Hash()
 	if old != nil && sameSource(old, r) {
 		r.source = old.source
 	} else if r.source, err = d.cfg.OpenSource(ctx, fleet, dev); err != nil {
@@ -221,7 +222,7 @@ func (d *Daemon) launch(r *running) {
 	debug.FreeOSMemory()
 	d.cfg.Log.WithFields(logrus.Fields{
 		"device": r.dev.Name, "ports": len(r.dev.Ports), "schedule": r.dev.Schedule, "interval": r.dev.Interval.String(),
-		"profile": r.agent.hash[:12], "config": r.own.Hash()[:12], "shadow": d.cfg.Shadow, "follows": d.cfg.Follow,
+		"profile": r.agent.hash[:12], "config": r.hash[:12], "shadow": d.cfg.Shadow, "follows": d.cfg.Follow,
 	}).Info("agent runs")
 }
 
@@ -307,6 +308,6 @@ func (d *Daemon) Status() *api.Status {
 		}
 	}
 	s := r.agent.Status()
-	s.ConfigHash = r.own.Hash()
+	s.ConfigHash = r.hash
 	return s
 }

@@ -219,8 +219,12 @@ func TestDaemonIsGivenConfigurations(t *testing.T) {
 
 		k.with(func(r *recorder) { r.have = vendors.Setup{TPID: 0x9900} })
 		setup, err := k.Setup(t.Context(), "")
-		if err != nil || setup.TPID != 0x9900 || !strings.Contains(setup.Config, "interval: 50ms") {
+		if err != nil || setup.TPID != 0x9900 || setup.Config != k.Status().ConfigHash {
 			t.Errorf("set-up %+v, %v", setup, err)
+		}
+		last := setup.Config
+		if text, err := k.Config(last); err != nil || !strings.Contains(text, "interval: 50ms") {
+			t.Errorf("the configuration: %q, %v", text, err)
 		}
 
 		if err := k.Forget(t.Context(), ""); err != nil {
@@ -233,6 +237,16 @@ func TestDaemonIsGivenConfigurations(t *testing.T) {
 		time.Sleep(3 * interval)
 		if len(k.at) != n {
 			t.Errorf("%d cycles after it has forgotten", len(k.at)-n)
+		}
+		// Whoever undoes that finds what ran, and what ran before it.
+		if text, err := k.Config(last); err != nil || !strings.Contains(text, "interval: 50ms") {
+			t.Errorf("the configuration of before: %q, %v", text, err)
+		}
+		var perm *vendors.PermanentError
+		for _, hash := range []string{strings.Repeat("0", 64), "../" + filepath.Base(k.cfg.File), ""} {
+			if text, err := k.Config(hash); !errors.As(err, &perm) {
+				t.Errorf("configuration %q: %q, %v", hash, text, err)
+			}
 		}
 		if err := k.Forget(t.Context(), "test"); err != nil || drv.removed != 2 {
 			t.Errorf("once more: %v, %d removals", err, drv.removed)

@@ -25,6 +25,9 @@ func (d *Daemon) Forget(ctx context.Context, platform string) error {
 	if err := d.may(); err != nil {
 		return err
 	}
+	if err := d.keepEarlier(d.current()); err != nil {
+		return refuse(err)
+	}
 	err := os.Rename(d.cfg.File, d.leaving())
 	switch {
 	case err == nil:
@@ -117,7 +120,8 @@ func (d *Daemon) Facts(ctx context.Context, platform string) (facts vendors.Fact
 	return facts, err
 }
 
-// Setup is what the device has, with the configuration that the daemon runs.
+// Setup is what the device has, with the name of the configuration that the
+// daemon runs.
 func (d *Daemon) Setup(ctx context.Context, platform string) (s vendors.Setup, err error) {
 	d.change.Lock() // half a change is not to be seen
 	defer d.change.Unlock()
@@ -126,7 +130,7 @@ func (d *Daemon) Setup(ctx context.Context, platform string) (s vendors.Setup, e
 		return err
 	})
 	if r := d.current(); r != nil {
-		s.Config = r.config
+		s.Config = r.hash
 	}
 	return s, err
 }

@@ -5,9 +5,9 @@ import "github.com/csig-agent/csig/vendors"
 // Configurer is a target that is driven through a daemon with a configuration
 // of its own. It reads nothing, and may be asked after its Close.
 type Configurer interface {
-	// Configured returns a setup with the configuration that goes with it: the
-	// one it names, else the fleet's, for its ports and their actions. The
-	// error says why there is none.
+	// Configured returns a setup with the hash of the configuration that goes
+	// with it: made from the one it names, else from the fleet, for its ports
+	// and their actions. The error says why there is none.
 	Configured(want vendors.Setup) (vendors.Setup, error)
 }
 

@@ -61,9 +61,9 @@ type Device struct {
 	ObservedHash string        `json:"observed_hash"`
 	Changes      []Change      `json:"changes"` // from observed to wanted, all stages together
 
-	// Config is the fleet file that the device's daemon is to run in the end;
-	// "" where it is not driven through one. It names no secret, only where
-	// they are.
+	// Config is the hash of the configuration that the device's daemon is to run
+	// in the end; "" where it is not driven through one. Its text, which may have
+	// arguments of commands that fetch secrets, is made anew by apply.
 	Config string `json:"config,omitempty"`
 }
 

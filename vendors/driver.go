@@ -52,10 +52,11 @@ type Setup struct {
 	Ports   []PortSetup // in the device's port order, names unique
 	Damaged string      // only from Observe: what all ports share and is not as Apply leaves it
 
-	// Config is the fleet file that csig agent on the device runs, in the form
-	// of inventory.Marshal, where the device is driven through it; it holds no
-	// secret. It is "" elsewhere, drivers pay no heed to it, and a wanted setup
-	// without one is content with any.
+	// Config names the configuration that csig agent on the device runs, where
+	// the device is driven through it: the hash of inventory.Fleet.Own. What it
+	// says is no part of the setup, since it may hold the arguments of commands
+	// that fetch secrets. It is "" elsewhere, drivers pay no heed to it, and a
+	// wanted setup without one is content with any.
 	Config string
 }
 

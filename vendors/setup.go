@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -94,6 +95,9 @@ func (s setupJSON) setup() (Setup, error) {
 	out := Setup{TPID: s.TPID, WideTPID: s.WideTPID, OnStale: inventory.OnStale(s.OnStale), Profile: s.Profile, Damaged: s.Damaged, Config: s.Config}
 	if s.Profile != "" && !IsProfileHash(s.Profile) {
 		return out, fmt.Errorf("profile %q is not a hash of one: want 64 hexadecimal digits", s.Profile)
+	}
+	if s.Config != "" && !IsProfileHash(s.Config) {
+		return out, errors.New("config is not the hash of a configuration: want 64 hexadecimal digits")
 	}
 	for _, t := range s.Others {
 		out.Others = append(out.Others, OtherTPID{TPID: t})

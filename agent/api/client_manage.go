@@ -25,7 +25,7 @@ func (c *Client) Facts(ctx context.Context, platform string) (vendors.Facts, err
 	return out, nil
 }
 
-// Setup asks what the device has now, and which configuration it runs.
+// Setup asks what the device has now, and which configuration the daemon runs.
 func (c *Client) Setup(ctx context.Context, platform string) (vendors.Setup, error) {
 	var s Setup
 	err := c.object(ctx, SetupPath, platform, SetupFormat, &s, func() string { return s.Format })
@@ -67,6 +67,19 @@ func (c *Client) SetMTU(ctx context.Context, platform, port string, mtu int) err
 	return c.change(ctx, http.MethodPut, MTUPath+query(platform), text)
 }
 
+// Config asks for the configuration that the daemon runs, or one that it ran
+// before, by its hash.
+func (c *Client) Config(ctx context.Context, hash string) ([]byte, error) {
+	var f Config
+	if err := c.getObject(ctx, ConfigPath+"?hash="+url.QueryEscape(hash), ConfigFormat, &f, func() string { return f.Format }); err != nil {
+		return nil, err
+	}
+	if f.Hash != hash {
+		return nil, fmt.Errorf("agent at %s: it was asked for the configuration %.12s and answers with %.12s", c.name, hash, f.Hash)
+	}
+	return []byte(f.File), nil
+}
+
 // Configure gives the daemon a fleet file with exactly one local device. A
 // *vendors.PermanentError is a refusal that has changed nothing; after another
 // error the configuration may be in force, and the daemon goes on trying.
@@ -93,7 +106,11 @@ func (c *Client) change(ctx context.Context, method, path string, file []byte) e
 
 // object reads one object of a format.
 func (c *Client) object(ctx context.Context, path, platform, want string, v any, format func() string) error {
-	body, err := c.get(ctx, path+query(platform))
+	return c.getObject(ctx, path+query(platform), want, v, format)
+}
+
+func (c *Client) getObject(ctx context.Context, path, want string, v any, format func() string) error {
+	body, err := c.get(ctx, path)
 	if err != nil {
 		return err
 	}

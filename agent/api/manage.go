@@ -22,7 +22,7 @@ const (
 	SetupPath  = "/v1/setup"  // GET: one Setup
 	HealthPath = "/v1/health" // GET: one Health
 	MTUPath    = "/v1/mtu"    // GET: one MTUs; PUT: one MTUs with the ports to set
-	ConfigPath = "/v1/config" // PUT: a fleet file with exactly one local device; DELETE: everything of ours goes
+	ConfigPath = "/v1/config" // GET: one Config; PUT: a fleet file with exactly one local device; DELETE: everything of ours goes
 )
 
 // Formats of the answers.
@@ -31,17 +31,25 @@ const (
 	SetupFormat  = "csig.setup/v1"
 	HealthFormat = "csig.health/v1"
 	MTUFormat    = "csig.mtu/v1"
+	ConfigFormat = "csig.config/v1"
 	ErrorFormat  = "csig.error/v1"
 )
 
 // maxConfig bounds the fleet file of one device, in bytes.
 const maxConfig = 16 << 20
 
-// Setup is what a device has now. It has a configuration where the daemon runs
-// one.
+// Setup is what a device has now. It names the configuration that the daemon
+// runs, where it does.
 type Setup struct {
 	Format string        `json:"format"`
 	Setup  vendors.Setup `json:"setup"`
+}
+
+// Config is a configuration that a daemon runs, or ran before.
+type Config struct {
+	Format string `json:"format"`
+	Hash   string `json:"config_hash"`
+	File   string `json:"config"` // a fleet file
 }
 
 // Health is how the ports of a device fare.
@@ -87,6 +95,10 @@ type Manager interface {
 	// of one.
 	MTUs(ctx context.Context, platform string) (map[string]int, error)
 	SetMTU(ctx context.Context, platform, port string, mtu int) error
+
+	// Config is the configuration that runs, or an earlier one that is kept,
+	// by its hash.
+	Config(hash string) (string, error)
 
 	// Configure makes the device do what a fleet file says, from now on and
 	// after a restart.
@@ -138,6 +150,14 @@ func (s *Server) Manage(m Manager) {
 			}
 		}
 		return struct{}{}, nil
+	}))
+	s.mux.HandleFunc("GET "+ConfigPath, answer(func(r *http.Request) (any, error) {
+		hash := r.FormValue("hash")
+		if !vendors.IsProfileHash(hash) {
+			return nil, &vendors.PermanentError{Err: errors.New("which configuration: want ?hash= and 64 hexadecimal digits")}
+		}
+		text, err := m.Config(hash)
+		return Config{ConfigFormat, hash, text}, err
 	}))
 	s.mux.HandleFunc("PUT "+ConfigPath, answer(func(r *http.Request) (any, error) {
 		file, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxConfig))

@@ -28,8 +28,9 @@ type manager struct {
 }
 
 var (
-	someSetup = vendors.Setup{TPID: 0x9900, Signals: []quantize.Signal{quantize.MinABW}, OnStale: "conservative", Config: "a file\n",
+	someSetup = vendors.Setup{TPID: 0x9900, Signals: []quantize.Signal{quantize.MinABW}, OnStale: "conservative", Config: someHash,
 		Ports: []vendors.PortSetup{{Port: "swp1", Action: vlanrules.Update}}}
+	someHash   = strings.Repeat("0a", 32)
 	someHealth = []vendors.PortHealth{{Port: "swp1", Errors: 1, Discards: 2}}
 )
 
@@ -41,6 +42,7 @@ func (m *manager) Setup(_ context.Context, platform string) (vendors.Setup, erro
 	m.platform = platform
 	return someSetup, m.err
 }
+func (m *manager) Config(hash string) (string, error) { return "the file of " + hash, m.err }
 func (m *manager) Health(_ context.Context, platform string) ([]vendors.PortHealth, error) {
 	m.platform = platform
 	return someHealth, m.err
@@ -100,6 +102,12 @@ func TestManage(t *testing.T) {
 	}
 	if s, err := c.Setup(ctx, "b"); err != nil || !reflect.DeepEqual(s, someSetup) || m.platform != "b" {
 		t.Errorf("set-up %+v, %v", s, err)
+	}
+	if text, err := c.Config(ctx, someHash); err != nil || string(text) != "the file of "+someHash {
+		t.Errorf("configuration %q, %v", text, err)
+	}
+	if _, err := c.Config(ctx, "../../etc/passwd"); err == nil || !strings.Contains(err.Error(), "64 hexadecimal digits") {
+		t.Errorf("a configuration that none is: %v", err)
 	}
 	if h, err := c.Health(ctx, "c"); err != nil || !reflect.DeepEqual(h, someHealth) || m.platform != "c" {
 		t.Errorf("health %+v, %v", h, err)

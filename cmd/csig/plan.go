@@ -13,7 +13,6 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
-	"github.com/csig-agent/csig/vendors/all"
 )
 
 func newPlan() *cobra.Command {
@@ -65,7 +64,7 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 		return err
 	}
 	o.answered = newAsking(cmd.ErrOrStderr()).answered
-	p, err := makePlan(cmd.Context(), fleet, o)
+	p, seen, err := makePlan(cmd.Context(), fleet, o)
 	if err != nil {
 		return err
 	}
@@ -79,10 +78,7 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 	case o.json:
 		err = p.Write(w)
 	case o.commands:
-		var text string
-		if text, err = planCommands(p, o.devices, all.Default()); err == nil {
-			_, err = fmt.Fprint(w, text)
-		}
+		err = planCommands(w, p, fleet, seen, o.devices)
 	case o.markdown:
 		if err = p.Seal(); err != nil {
 			return err
@@ -105,8 +101,9 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 	return nil
 }
 
-// makePlan asks the devices and builds the plan.
-func makePlan(ctx context.Context, fleet *inventory.Fleet, o *planOptions) (*plans.Plan, error) {
+// makePlan asks the devices and builds the plan. It returns what it was told,
+// too.
+func makePlan(ctx context.Context, fleet *inventory.Fleet, o *planOptions) (*plans.Plan, func(*inventory.Device) plans.Seen, error) {
 	opts := plans.Options{
 		Goal: plans.RollOut, Waves: o.waves, Offline: o.offline, Version: version,
 		InventoryHash: fleet.Hash(), Now: time.Now(),
@@ -115,14 +112,16 @@ func makePlan(ctx context.Context, fleet *inventory.Fleet, o *planOptions) (*pla
 		opts.Goal = plans.TakeOff
 	}
 	r := newReach(fleet)
-	if o.offline {
-		return plans.Build(fleet, r.offline, opts)
+	look := r.offline
+	if !o.offline {
+		seen, err := r.lookAll(ctx, o.parallel, o.timeout, o.answered)
+		if err != nil {
+			return nil, nil, err
+		}
+		look = func(d *inventory.Device) plans.Seen { return seen[d.Name] }
 	}
-	seen, err := r.lookAll(ctx, o.parallel, o.timeout, o.answered)
-	if err != nil {
-		return nil, err
-	}
-	return plans.Build(fleet, func(d *inventory.Device) plans.Seen { return seen[d.Name] }, opts)
+	p, err := plans.Build(fleet, look, opts)
+	return p, look, err
 }
 
 // savePlan writes a plan so that the file is the old one or the new one, never

@@ -1,18 +1,23 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"strings"
 
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
 )
 
-// planCommands is what each device is sent, step by step: the exact script
-// where a device takes commands, the configuration where its daemon takes one.
-func planCommands(p *plans.Plan, only []string, registry *all.Registry) (string, error) {
-	var b strings.Builder
+// planCommands writes what each device is sent, step by step: the exact script
+// where a device takes commands; the configuration where its daemon takes one,
+// without the arguments of commands that fetch secrets.
+func planCommands(to io.Writer, p *plans.Plan, fleet *inventory.Fleet, seen func(*inventory.Device) plans.Seen, only []string) error {
+	w := bufio.NewWriterSize(to, 1<<16)
+	registry := all.Default()
 	shown := map[string]bool{}
 	for _, name := range only {
 		shown[name] = true
@@ -24,8 +29,9 @@ func planCommands(p *plans.Plan, only []string, registry *all.Registry) (string,
 		have[d.Device], devices[d.Device] = d.Observed, d
 	}
 	for _, s := range p.Stages {
-		for _, w := range s.Waves {
-			for _, step := range w.Steps {
+		for _, wave := range s.Waves {
+			for i := range wave.Steps {
+				step := &wave.Steps[i]
 				before := have[step.Device]
 				if len(step.MTU) == 0 {
 					have[step.Device] = step.Want
@@ -33,35 +39,41 @@ func planCommands(p *plans.Plan, only []string, registry *all.Registry) (string,
 				if len(only) > 0 && !shown[step.Device] {
 					continue
 				}
-				text, err := stepCommands(registry, devices[step.Device].Platform, before, &step)
-				if err != nil {
-					return "", fmt.Errorf("device %s: %w", step.Device, err)
+				var text []byte
+				var err error
+				d, _ := fleet.Device(step.Device)
+				if t, ok := seen(d).Differ.(*daemon); ok && len(step.MTU) == 0 {
+					text, err = t.commands(step.Want)
+				} else {
+					text, err = stepCommands(registry, devices[step.Device].Platform, before, step)
 				}
-				fmt.Fprintf(&b, "# step %d, %s/%s: device %s (%s)\n%s\n", step.ID, s.Name, w.Name, step.Device, orDash(devices[step.Device].Via), text)
+				if err != nil {
+					return fmt.Errorf("device %s: %w", step.Device, err)
+				}
+				fmt.Fprintf(w, "# step %d, %s/%s: device %s (%s)\n", step.ID, s.Name, wave.Name, step.Device, orDash(devices[step.Device].Via))
+				if _, err := w.Write(append(text, '\n')); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	return b.String(), nil
+	return w.Flush()
 }
 
-func stepCommands(registry *all.Registry, platform string, before vendors.Setup, step *plans.Step) (string, error) {
-	var b strings.Builder
-	for _, m := range step.MTU {
-		fmt.Fprintf(&b, "ip link set dev %s mtu %d\n", m.Port, m.To)
-	}
-	switch {
-	case len(step.MTU) > 0:
-		return b.String(), nil
-	case step.Want.Config != "":
-		return "# the daemon's configuration\n" + step.Want.Config, nil
+func stepCommands(registry *all.Registry, platform string, before vendors.Setup, step *plans.Step) ([]byte, error) {
+	if len(step.MTU) > 0 {
+		var b strings.Builder
+		for _, m := range step.MTU {
+			fmt.Fprintf(&b, "ip link set dev %s mtu %d\n", m.Port, m.To)
+		}
+		return []byte(b.String()), nil
 	}
 	p, err := registry.Platform(platform)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if p.Commands == nil {
-		return "", fmt.Errorf("platform %s is not driven by commands", platform)
+		return nil, fmt.Errorf("platform %s is not driven by commands", platform)
 	}
-	text, err := p.Commands(before, step.Want)
-	return string(text), err
+	return p.Commands(before, step.Want)
 }

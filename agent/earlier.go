@@ -1,0 +1,78 @@
+package agent
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/csig-agent/csig/vendors"
+)
+
+// maxEarlier is how many earlier configurations are kept: a roll-out leaves
+// three behind, and so does the way back.
+const maxEarlier = 16
+
+// earlier is where configurations are kept that ran before: whoever undoes a
+// change names one by its hash. Plans and journals hold no more of it, because
+// it may have the arguments of commands that fetch secrets.
+func (d *Daemon) earlier() string { return d.cfg.File + ".earlier" }
+
+// keepEarlier keeps the configuration that runs, before another takes its
+// place.
+func (d *Daemon) keepEarlier(r *running) error {
+	if r == nil {
+		return nil
+	}
+	err := os.Mkdir(d.earlier(), 0o700)
+	if err == nil {
+		err = syncDir(filepath.Dir(d.cfg.File))
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("keeping the configuration of before: %w", err)
+	}
+	if err := writeFile(filepath.Join(d.earlier(), r.hash), []byte(r.config)); err != nil {
+		return err
+	}
+	return d.dropEarlier()
+}
+
+// dropEarlier leaves the newest of the earlier configurations.
+func (d *Daemon) dropEarlier() error {
+	list, err := os.ReadDir(d.earlier())
+	if err != nil || len(list) <= maxEarlier {
+		return err
+	}
+	var kept []fs.FileInfo
+	for _, e := range list {
+		if info, err := e.Info(); err == nil {
+			kept = append(kept, info)
+		}
+	}
+	slices.SortFunc(kept, func(a, b fs.FileInfo) int {
+		return cmp.Or(b.ModTime().Compare(a.ModTime()), cmp.Compare(a.Name(), b.Name()))
+	})
+	for _, info := range kept[min(maxEarlier, len(kept)):] {
+		err = errors.Join(err, os.Remove(filepath.Join(d.earlier(), info.Name())))
+	}
+	return err
+}
+
+// Config is the configuration of that hash: the one that runs, or one that ran
+// before.
+func (d *Daemon) Config(hash string) (string, error) {
+	if r := d.current(); r != nil && r.hash == hash {
+		return r.config, nil
+	}
+	if !vendors.IsProfileHash(hash) { // it becomes the name of a file
+		return "", refuse(fmt.Errorf("%q is not the hash of a configuration", hash))
+	}
+	text, err := os.ReadFile(filepath.Join(d.earlier(), hash))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = refuse(fmt.Errorf("this daemon keeps no configuration %.12s", hash))
+	}
+	return string(text), err
+}
