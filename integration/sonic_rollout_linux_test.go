@@ -1,0 +1,93 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/csig-agent/csig/vendors/sonic/sonictest"
+)
+
+// A spine between leaves whose ASICs do CSIG themselves: they are not csig's to
+// drive, and strip at their hosts.
+const sonicSpine = `
+format: csig.fleet/v1
+profile:
+  name: lab
+  tpid: 0x88a8
+  interval: 1s
+  signals:
+    abw: {buckets: log-100G}
+policy: {on_stale: conservative}
+vlan_tpids: [0x8100]
+devices:
+  - name: spine-1
+    platform: sonic
+    local: true
+    management: {redis: {databases: %s}}
+    ports:
+      - {name: Ethernet0, speed: 100G}
+      - {name: Ethernet4, speed: 100G}
+  - name: "leaf-[1-2]"
+    platform: silicon
+    level: {is: native, reason: "its ASIC compares and replaces"}
+    ports:
+      - {name: up, speed: 100G, action: passthrough}
+      - {name: down, speed: 25G, action: strip}
+hosts:
+  - {name: "h[1-2]", mtu: 1500, csig: true}
+links: |
+  spine-1:Ethernet0 - leaf-1:up
+  spine-1:Ethernet4 - leaf-2:up
+  leaf-[1-2]:down - h[1-2]
+`
+
+// TestSonicRollout plans, applies, finds drift, rolls back and stops.
+func TestSonicRollout(t *testing.T) {
+	r := sonictest.StartRedis(t)
+	sw := sonictest.NewSwitch(t, r, sonictest.R202511, "Ethernet0", "Ethernet4")
+	dir := t.TempDir()
+	file, plan := filepath.Join(dir, "fleet.yaml"), filepath.Join(dir, "fleet.plan")
+	if err := os.WriteFile(file, fmt.Appendf(nil, sonicSpine, r.File), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run := func(code int, args ...string) string {
+		t.Helper()
+		cmd := exec.Command(csig, args...)
+		cmd.Dir = dir
+		out, _ := cmd.CombinedOutput()
+		if got := cmd.ProcessState.ExitCode(); got != code {
+			t.Fatalf("csig %s: exit code %d, want %d\n%s", strings.Join(args, " "), got, code, out)
+		}
+		return string(out)
+	}
+	out := run(2, "plan", "-i", file, "-o", plan)
+	if !strings.Contains(out, "ACL_CSIG_EGRESS_TABLE") || !strings.Contains(out, "ordinary VLANs") {
+		t.Errorf("%s", out)
+	}
+	t.Logf("\n%s", out)
+	t.Logf("\n%s", run(0, "apply", plan, "--soak", "50ms"))
+	if n, _ := sw.Entries(""); n == 0 || r.Hash(4, "PORT|Ethernet4")["tpid"] != "0x88a8" {
+		t.Fatalf("%d entries, %v; refused %v", n, r.Hash(4, "PORT|Ethernet4"), sw.Refusals())
+	}
+	run(0, "plan", "-i", file)
+	r.Do(4, "HSET", "PORT|Ethernet4", "tpid", "0x8100")
+	if out = run(2, "plan", "-i", file); !strings.Contains(out, "its TPID in CONFIG_DB is 0x8100") {
+		t.Errorf("drift: %s", out)
+	}
+	r.Do(4, "HSET", "PORT|Ethernet4", "tpid", "0x88a8")
+	run(0, "rollback", plan+".journal")
+	if n, _ := sw.Entries(""); n != 0 || sw.Tables() != 0 || r.Hash(4, "PORT|Ethernet4")["tpid"] != "0x8100" || len(r.Keys(6, "CSIG*")) > 0 {
+		t.Errorf("after rollback: %d entries, %v, %v", n, r.Hash(4, "PORT|Ethernet4"), r.Keys(6, "CSIG*"))
+	}
+	run(2, "plan", "-i", file, "-o", plan)
+	run(0, "apply", plan, "--soak", "50ms", "--journal", plan+".2")
+	run(0, "off", "-i", file)
+	run(0, "off", "-i", file)
+	if n, _ := sw.Entries(""); n != 0 || sw.Tables() != 0 {
+		t.Errorf("after off: %d entries, %d tables", n, sw.Tables())
+	}
+}
