@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/goccy/go-yaml/ast"
 )
@@ -25,7 +26,7 @@ const (
 // Load reads and validates a fleet file with all that it includes. Mistakes in
 // them are Errors.
 func Load(path string) (*Fleet, error) {
-	return load(path, files{read: readOS, glob: filepath.Glob, join: func(dir, pattern string) string {
+	return load(path, files{open: openOS, glob: filepath.Glob, join: func(dir, pattern string) string {
 		if filepath.IsAbs(pattern) {
 			return pattern
 		}
@@ -36,13 +37,7 @@ func Load(path string) (*Fleet, error) {
 // LoadFS is Load from a file system. Includes cannot leave it.
 func LoadFS(fsys fs.FS, name string) (*Fleet, error) {
 	return load(name, files{
-		read: func(name string) ([]byte, error) {
-			f, err := fsys.Open(name)
-			if err != nil {
-				return nil, err
-			}
-			return readAll(f)
-		},
+		open: func(name string, _ bool) (fs.File, error) { return fsys.Open(name) },
 		glob: func(pattern string) ([]string, error) { return fs.Glob(fsys, pattern) },
 		join: func(dir, pattern string) string { return path.Join(dir, pattern) }, dir: path.Dir,
 	})
@@ -52,32 +47,68 @@ func LoadFS(fsys fs.FS, name string) (*Fleet, error) {
 // file in errors and becomes Fleet.Path. Mistakes are Errors, all that there
 // are. A text that includes files is one: Load reads those.
 func Parse(name string, data []byte) (*Fleet, error) {
-	return load(name, files{read: func(string) ([]byte, error) { return data, nil }})
+	return load(name, files{text: data})
 }
 
 // files is where a fleet is read from.
 type files struct {
-	read func(name string) ([]byte, error)
+	text []byte // the only one, where open is nil
+	open func(name string, included bool) (fs.File, error)
 	glob func(pattern string) ([]string, error) // nil: there are no others
 	join func(dir, pattern string) string
 	dir  func(name string) string
 }
 
-func readOS(path string) ([]byte, error) {
-	file, err := os.Open(path)
+// openOS opens a file. One that somebody names may be a pipe, and is waited for;
+// one that a pattern finds must not hold csig up.
+func openOS(path string, included bool) (fs.File, error) {
+	mode := os.O_RDONLY
+	if included {
+		mode |= syscall.O_NONBLOCK
+	}
+	return os.OpenFile(path, mode, 0)
+}
+
+// errAgain is the error for a file that was read before.
+type errAgain struct{ number int }
+
+func (errAgain) Error() string { return "it was read before" }
+
+// bytes reads a file that is to be the next of the sources, unless it is one of
+// them already: the same one may have several names.
+func (c *compiler) bytes(name string, included bool) ([]byte, error) {
+	if c.fs.open == nil {
+		return c.fs.text, nil
+	}
+	if n, known := c.names[name]; known {
+		return nil, errAgain{n}
+	}
+	file, err := c.fs.open(name, included)
 	if err != nil {
 		return nil, err
 	}
-	return readAll(file)
-}
-
-func readAll(file fs.File) ([]byte, error) {
 	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, maxWhole+1))
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if n := slices.IndexFunc(c.read, func(other fs.FileInfo) bool { return os.SameFile(other, info) }); n >= 0 {
+		c.names[name] = n
+		return nil, errAgain{n}
+	}
+	if included && !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("it is not a plain file")}
+	}
+	data, err := io.ReadAll(io.LimitReader(file, maxWhole+1))
+	if err == nil {
+		c.names[name] = len(c.read)
+		c.read = append(c.read, info)
+	}
+	return data, err
 }
 
 func load(name string, fsys files) (*Fleet, error) {
-	c := &compiler{fs: fsys, origins: newOrigins(), read: make(map[string]bool), groups: make(map[string]*group)}
+	c := &compiler{fs: fsys, origins: newOrigins(), names: make(map[string]int), groups: make(map[string]*group)}
 	if err := c.file(name, nil, 0); err != nil {
 		return nil, fmt.Errorf("fleet file: %w", err)
 	}
@@ -101,8 +132,9 @@ type part struct {
 type compiler struct {
 	fs       files
 	origins  *origins
-	sources  []source        // of the files, by number
-	read     map[string]bool // names of the files
+	sources  []source       // of the files, by number
+	read     []fs.FileInfo  // as sources
+	names    map[string]int // numbers of the files, by each name they were met under
 	errs     Errors
 	warnings Errors
 	said     map[said]*Error
@@ -186,14 +218,13 @@ func (c *compiler) errorAt(at originID, hint, msg string) *Error {
 	return c.sources[o.file].errorAt(position{int(o.line), int(o.col)}, hint, msg)
 }
 
-// file reads one file and those that it includes. ancestors are the files on
-// the way to it.
-func (c *compiler) file(name string, ancestors []string, depth int) error {
-	data, err := c.fs.read(name)
+// file reads one file and those that it includes. ancestors are the numbers of
+// the files on the way to it.
+func (c *compiler) file(name string, ancestors []int, depth int) error {
+	data, err := c.bytes(name, depth > 0)
 	if err != nil {
 		return err
 	}
-	c.read[name] = true
 	number := len(c.sources)
 	src, text, failure := prepare(name, data)
 	src.number = number
@@ -227,7 +258,7 @@ func (c *compiler) file(name string, ancestors []string, depth int) error {
 	}
 	include := o.get("include")
 	if include != nil {
-		c.include(p, include, append(slices.Clone(ancestors), name), depth)
+		c.include(p, include, append(slices.Clone(ancestors), number), depth)
 	}
 	c.take(r)
 	return nil
@@ -278,7 +309,7 @@ func (c *compiler) head(p *part) {
 
 // include reads the files that one includes, in the order of the patterns and
 // of their names.
-func (c *compiler) include(p *part, n ast.Node, ancestors []string, depth int) {
+func (c *compiler) include(p *part, n ast.Node, ancestors []int, depth int) {
 	list := []ast.Node{n}
 	if n.Type() == ast.SequenceType {
 		list, _ = p.list(n, "include")
@@ -309,18 +340,23 @@ func (c *compiler) include(p *part, n ast.Node, ancestors []string, depth int) {
 		slices.Sort(names)
 		wild := strings.ContainsAny(pattern, `*?[\`)
 		for _, name := range names {
-			switch {
-			case slices.Contains(ancestors, name) && !wild:
-				from := ancestors[slices.Index(ancestors, name):]
-				p.errorf(item, "remove one of them", "include: files include each other: %s", strings.Join(append(slices.Clone(from), name), " → "))
-				continue
-			case c.read[name]: // also this file itself, which its own pattern may match
-				continue
-			case len(c.read) >= maxFiles:
+			if len(c.names) >= maxFiles {
 				p.errorf(item, "", "include: more than %d files", maxFiles)
 				return
 			}
-			if err := c.file(name, ancestors, depth+1); err != nil {
+			err := c.file(name, ancestors, depth+1)
+			var again errAgain
+			switch {
+			case errors.As(err, &again):
+				// A file's own pattern may match it; without one, it is a slip.
+				if i := slices.Index(ancestors, again.number); i >= 0 && !wild {
+					var ring []string
+					for _, n := range append(slices.Clone(ancestors[i:]), again.number) {
+						ring = append(ring, c.sources[n].name)
+					}
+					p.errorf(item, "remove one of them", "include: files include each other: %s", strings.Join(ring, " → "))
+				}
+			case err != nil:
 				p.errorf(item, "", "include: %v", pathless(err))
 				c.lost = true
 			}

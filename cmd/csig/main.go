@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -61,10 +62,32 @@ func run(args []string) int {
 const repeats = time.Second
 
 // notify ends the context at SIGINT, with errInterrupted as its cause, and at
-// SIGTERM. Another signal, a second later or more, kills the program as if
-// nobody had listened.
+// SIGTERM, from the moment somebody looks at it: the first signal kills a command
+// that does not, or not yet. Another signal, a second later or more, kills the
+// program as if nobody had listened.
 func notify(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
+	return &watched{ctx, sync.OnceFunc(func() { listen(ctx, cancel) })}, func() { cancel(nil) }
+}
+
+// watched is a context that calls listen before anybody waits for its end.
+type watched struct {
+	context.Context
+	listen func()
+}
+
+func (w *watched) Done() <-chan struct{} {
+	w.listen()
+	return w.Context.Done()
+}
+
+func (w *watched) Err() error {
+	w.listen()
+	return w.Context.Err()
+}
+
+// listen ends a context at the first signal.
+func listen(ctx context.Context, cancel context.CancelCauseFunc) {
 	ch := make(chan os.Signal, 1)
 	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
 	go func() {
@@ -80,5 +103,4 @@ func notify(parent context.Context) (context.Context, func()) {
 			signal.Stop(ch)
 		}
 	}()
-	return ctx, func() { cancel(nil) }
 }

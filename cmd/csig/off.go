@@ -36,12 +36,12 @@ devices in hand and stops, with exit code 3; 1 is for an error.`,
   csig off -i fabric.yaml --device leaf1`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, release := onHangup(cmd.Context())
-			defer release()
 			fleet, err := loadFleet(path, devices)
 			if err != nil {
 				return err
 			}
+			ctx, release := onHangup(cmd.Context())
+			defer release()
 			reach := newReach(fleet)
 			show := newProgress(cmd, asJSON, "off")
 			var mu sync.Mutex
