@@ -231,19 +231,22 @@ func TestAllotmentIsStable(t *testing.T) {
 		}
 		return out
 	}
-	before := locators(parse(t, closText(40, 8, 24)))
-	after := locators(parse(t, closText(41, 8, 24)))
-	renamed := 0
-	for ref, lm := range before {
-		if after[ref] != lm {
-			renamed++
+	// What docs/fleet.md says of new leaves.
+	for _, row := range []struct{ leaves, spines, hosts, percent int }{{40, 8, 24, 2}, {20, 8, 32, 17}, {60, 8, 32, 17}, {80, 16, 32, 17}} {
+		before := locators(parse(t, closText(row.leaves, row.spines, row.hosts)))
+		after := locators(parse(t, closText(row.leaves+1, row.spines, row.hosts)))
+		renamed := 0
+		for ref, lm := range before {
+			if after[ref] != lm {
+				renamed++
+			}
+		}
+		if renamed*100 > len(before)*row.percent {
+			t.Errorf("%+v: a new leaf renames %d of %d ports", row, renamed, len(before))
 		}
 	}
-	t.Logf("a new leaf renames %d of %d ports", renamed, len(before))
-	if renamed > len(before)/20 {
-		t.Errorf("a new leaf renames %d of %d ports", renamed, len(before))
-	}
 	text := closText(40, 8, 24)
+	before := locators(parse(t, text))
 	head, links, _ := strings.Cut(text, "links: |\n")
 	lines := strings.SplitAfter(strings.TrimSuffix(links, "\n"), "\n")
 	lines[len(lines)-1] += "\n"
