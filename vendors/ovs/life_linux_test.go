@@ -458,3 +458,37 @@ func TestCommands(t *testing.T) {
 		t.Errorf("nothing to do: %s, %v", text, err)
 	}
 }
+
+// TestLeaseOfManyFlows lets the lease run out with hundreds of flows in the
+// datapath's cache, as other buckets left them there: none of them goes on.
+func TestLeaseOfManyFlows(t *testing.T) {
+	t.Parallel()
+	s := newSandwich(t)
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+	var tags []uint16
+	for v := uint16(1); v < 31; v++ {
+		for lm := uint16(1); lm <= 10; lm++ {
+			tags = append(tags, v<<7|lm)
+		}
+	}
+	one := func(tci uint16) []tag { return []tag{{tpidCSIG, tci}} }
+	for _, b := range []uint8{20, 3, 31, 12} {
+		update(t, s.driver, time.Second, vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{bucket(quantize.MinABW, b, 5)}})
+		s.exchange(t, tags, one)
+	}
+	s.becomes(t, 5*time.Second, []tag{best}, stale)
+	for start := time.Now(); ; {
+		wrong := 0
+		for i, got := range s.exchange(t, tags, one) {
+			if !bytes.Equal(got, frame(uint32(i), stale)) {
+				wrong++
+			}
+		}
+		if wrong == 0 {
+			break
+		}
+		if time.Since(start) > 2*time.Second {
+			t.Fatalf("%d of %d tags still have another value than the fallback", wrong, len(tags))
+		}
+	}
+}

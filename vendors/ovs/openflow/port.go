@@ -70,16 +70,10 @@ func parsePorts(out []Port, b []byte) ([]Port, error) {
 
 // PortStats is what a port has sent since the switch began to count (§7.3.5.6).
 type PortStats struct {
-	Number            uint32
-	Age               uint32 // seconds since the bridge has it
-	TxPackets         uint64
-	TxBytes           uint64
-	RxErrors, TxError uint64
-	RxDrops, TxDrops  uint64
+	Number             uint32
+	Age                uint32 // seconds since the bridge has it
+	TxPackets, TxBytes uint64
 }
-
-// unknown is a counter that the switch does not have.
-const unknown = ^uint64(0)
 
 // PortStats appends the counters of every port to out.
 func (o *Conn) PortStats(ctx context.Context, out []PortStats) ([]PortStats, error) {
@@ -101,20 +95,8 @@ func parsePortStats(out []PortStats, b []byte) ([]PortStats, error) {
 		if n < portStatsLen || n > len(b) {
 			return out, errMalformed("port statistics")
 		}
-		s := PortStats{
-			Number: order.Uint32(b[4:]), Age: order.Uint32(b[8:]), TxPackets: order.Uint64(b[24:]), TxBytes: order.Uint64(b[40:]),
-			RxDrops: counted(b[48:]), TxDrops: counted(b[56:]), RxErrors: counted(b[64:]), TxError: counted(b[72:]),
-		}
-		out = append(out, s)
+		out = append(out, PortStats{Number: order.Uint32(b[4:]), Age: order.Uint32(b[8:]), TxPackets: order.Uint64(b[24:]), TxBytes: order.Uint64(b[40:])})
 		b = b[n:]
 	}
 	return out, nil
-}
-
-func counted(b []byte) uint64 {
-	v := order.Uint64(b)
-	if v == unknown {
-		return 0
-	}
-	return v
 }
