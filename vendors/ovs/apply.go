@@ -146,7 +146,7 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 			note(p.name, fmt.Sprintf("flows of table %d were changed", d.cfg.Table+tableLive))
 		}
 		p.have = found
-		if p.number == 0 || p.action != vlanrules.Update {
+		if p.number == 0 || p.action != vlanrules.Update || p.closed {
 			p.want, p.compiled = nil, false
 		} else if !p.compiled {
 			if keep && len(found) > 0 {
@@ -159,13 +159,19 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 		} else {
 			d.lower(p)
 		}
+		if p.closed {
+			for i := range found {
+				remove(&found[i])
+			}
+			continue
+		}
 		d.stage(p)
 	}
 	if err := d.commit(ctx); err != nil {
 		return nil, err
 	}
 	for _, p := range d.ports {
-		p.have, p.settled = append(p.have[:0:0], p.want...), p.number != 0
+		p.have, p.settled = append(p.have[:0:0], p.want...), p.number != 0 && !p.closed
 	}
 	d.synced, d.known, d.checked = true, true, d.cfg.Now()
 	var changes []vendors.Change
@@ -217,6 +223,12 @@ func (d *Driver) fallback(p *port) []openflow.Flow {
 // stage appends what changes of a port's live flows.
 func (d *Driver) stage(p *port) (ops int) {
 	before := len(d.mods)
+	if p.closed {
+		open := d.pipe.port(p.number, p.action, false)
+		for i := range open {
+			d.mods = append(d.mods, openflow.Mod{Kind: openflow.Add, Flow: &open[i], Name: p.name})
+		}
+	}
 	for i := range p.want {
 		w := &p.want[i]
 		if h := find(p.have, w); h == nil || !same(h, w) {

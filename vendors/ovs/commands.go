@@ -37,7 +37,7 @@ func Commands(have, want vendors.Setup) ([]byte, error) {
 	}
 	flows := pipe.shared()
 	for _, p := range want.Ports {
-		flows = append(flows, pipe.port(numbers[p.Port], p.Action)...)
+		flows = append(flows, pipe.port(numbers[p.Port], p.Action, false)...)
 	}
 	for i := range flows {
 		fmt.Fprintf(&b, "add %s\n", flowText(&flows[i]))

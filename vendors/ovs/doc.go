@@ -60,6 +60,9 @@
 // milliseconds for some hundred cached flows. Until then frames have the value
 // of before.
 //
+// Where a table has no room for a bundle (flow_limit), ports change one by one,
+// the most congested first; one without room goes straight to the fallback.
+//
 // The lease has whole seconds, of which ovs-vswitchd looks once a second.
 //
 // # Ownership

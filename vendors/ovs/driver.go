@@ -74,6 +74,7 @@ type port struct {
 	want     []openflow.Flow // in tableLive
 	have     []openflow.Flow
 	settled  bool // have is want
+	closed   bool // there was no room for want: the port has the fallback, and no live flows
 }
 
 // Open returns a driver. It connects at the first use.
@@ -272,7 +273,8 @@ func (d *Driver) constant(pipe *pipeline, s *state) (flows []openflow.Flow, owne
 		if number == 0 {
 			continue
 		}
-		own := pipe.port(number, p.Action)
+		q := d.byName[p.Port]
+		own := pipe.port(number, p.Action, q != nil && q.closed)
 		if partner := d.partnerOf(s, p.Port); partner != 0 {
 			own = append(own, pipe.hook(number, partner)...)
 		}

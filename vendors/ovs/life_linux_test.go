@@ -347,26 +347,50 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestFull fills a table: nothing of a change is carried out, and the error names
-// the port.
+// TestFull fills a table: what there is room for is done port by port, the most
+// congested first, and the rest has the fallback until there is room.
 func TestFull(t *testing.T) {
 	t.Parallel()
-	s := newSandwich(t)
-	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
-	update(t, s.driver, time.Minute, vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{bucket(quantize.MinABW, 31, 5)}})
-	before := s.Ofctl("--no-stats", "dump-flows", "csig", "table=62")
-	s.Vsctl("--", "--id=@t", "create", "Flow_Table", fmt.Sprintf("flow_limit=%d", strings.Count(before, "priority")), "--", "set", "bridge", "csig", "flow_tables:62=@t")
-	_, err := s.driver.Update(t.Context(), []vendors.PortUpdate{{Port: "swp1", Intents: []vlanrules.Intent{bucket(quantize.MinABW, 9, 5), bucket(quantize.MinABWC, 11, 5)}}}, time.Minute)
-	var p *vendors.PortError
-	if !errors.As(err, &p) || p.Port != "swp1" || !strings.Contains(err.Error(), "OFPFMFC_TABLE_FULL") {
-		t.Fatalf("%v", err)
+	s := &sandwich{Switch: ovstest.Start(t, ovstest.Options{Dummy: true})}
+	s.AddBridge("csig")
+	s.in, s.out = s.AddWire("csig", "h1", 1), s.AddWire("csig", "swp1", 2)
+	second := &sandwich{Switch: s.Switch, in: s.in, out: s.AddWire("csig", "swp2", 3)}
+	s.driver = s.open(t, "csig")
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1, vendors.PortSetup{Port: "swp2", Action: vlanrules.Update}))
+	to := func(port string) {
+		s.Ofctl("add-flow", "csig", "in_port=1,actions=load:"+port+"->NXM_NX_REG15[],resubmit(,60)")
 	}
-	if after := s.Ofctl("--no-stats", "dump-flows", "csig", "table=62"); after != before {
-		t.Errorf("half a change:\n%s\nbefore:\n%s", after, before)
+	both := func(a, b uint8) []vendors.PortUpdate {
+		return []vendors.PortUpdate{{Port: "swp1", Intents: []vlanrules.Intent{bucket(quantize.MinABW, a, 5)}},
+			{Port: "swp2", Intents: []vlanrules.Intent{bucket(quantize.MinABW, b, 6)}}}
 	}
+	update(t, s.driver, time.Minute, both(31, 31)...) // no live flows at all
+	flows := strings.Count(s.Ofctl("dump-flows", "csig", "table=62"), "priority")
+	s.Vsctl("--", "--id=@t", "create", "Flow_Table", fmt.Sprintf("flow_limit=%d", flows+7), "--", "set", "bridge", "csig", "flow_tables:62=@t")
+	for round := range 3 { // swp2 is the more congested; both have six flows
+		s.driver.checked = time.Time{}
+		res, err := s.driver.Update(t.Context(), both(9, 6), time.Minute)
+		var p *vendors.PortError
+		if !res.Leased || !errors.As(err, &p) || p.Port != "swp1" || !strings.Contains(err.Error(), "OFPFMFC_TABLE_FULL") || strings.Contains(err.Error(), "port swp2") || res.Repaired != "" {
+			t.Fatalf("round %d: %+v, %v", round, res, err)
+		}
+	}
+	to("3")
+	second.becomes(t, soon, []tag{best}, tag{tpidCSIG, 6<<7 | 6})
+	to("2")
+	s.becomes(t, soon, []tag{best}, stale)
+	s.becomes(t, soon, []tag{{tpidVLAN, 77}, best}, tag{tpidVLAN, 77}, stale)
+
 	s.Vsctl("clear", "bridge", "csig", "flow_tables")
-	update(t, s.driver, time.Minute, at7)
+	if res := update(t, s.driver, time.Minute, both(7, 6)...); res.Ports != 1 {
+		t.Errorf("%+v", res)
+	}
 	s.becomes(t, soon, []tag{best}, at7s)
+	s.becomes(t, soon, []tag{{tpidVLAN, 77}, best}, tag{tpidVLAN, 77}, at7s)
+	s.driver.checked = time.Time{}
+	if res := update(t, s.driver, time.Minute, both(7, 6)...); res.Repaired != "" || res.Ops != 0 {
+		t.Errorf("%+v", res)
+	}
 }
 
 // TestHook has a controller's flows hand frames over: for one port, and by a

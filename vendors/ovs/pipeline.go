@@ -191,35 +191,28 @@ func (p *pipeline) shared() []openflow.Flow {
 	return flows
 }
 
-// port are the constant flows of a port.
-func (p *pipeline) port(number uint32, action vlanrules.Action) []openflow.Flow {
+// port are the constant flows of a port. A closed one has the fallback, lease
+// or not.
+func (p *pipeline) port(number uint32, action vlanrules.Action, closed bool) []openflow.Flow {
 	if action == vlanrules.Passthrough {
 		return nil
 	}
-	var judge openflow.Actions
-	if action == vlanrules.Strip {
-		judge = judge.Load(regVID, doStrip).Resubmit(p.base + tableAct)
-	} else {
-		judge = judge.Load(regVID, 0).Resubmit(p.base + tableLease)
+	vid, next := uint32(0), p.base+tableLease
+	switch {
+	case action == vlanrules.Strip:
+		vid, next = doStrip, p.base+tableAct
+	case closed:
+		next = p.base + tableStale
 	}
 	one, two := tagged(), tagged()
 	one.Regs[regOut], two.Regs[regOut] = openflow.Exactly(number), openflow.Exactly(number)
 	two.EthType = tpidCSIG
 	return []openflow.Flow{
-		p.flow(tableEntry, 200, one, append(openflow.Actions(nil).Load(regVLAN, 0), judge...)),
-		// Which port it is survives the second look, and so does regVID.
-		p.flow(tableEntry, 300, two, p.lookBehind(action)),
+		p.flow(tableEntry, 200, one, openflow.Actions(nil).Load(regVLAN, 0).Load(regVID, vid).Resubmit(next)),
+		// The tag behind the outermost one is known to have CSIG's TPID. The
+		// registers survive the second look.
+		p.flow(tableEntry, 300, two, again(setAside(nil).Load(regVID, vid), next)),
 	}
-}
-
-// lookBehind sets the outermost tag aside and goes on with the one behind it,
-// which is known to have CSIG's TPID.
-func (p *pipeline) lookBehind(action vlanrules.Action) openflow.Actions {
-	a := setAside(nil)
-	if action == vlanrules.Strip {
-		return again(a.Load(regVID, doStrip), p.base+tableAct)
-	}
-	return again(a.Load(regVID, 0), p.base+tableLease)
 }
 
 // hook hands the frames of a port's patch partner over, and what the port

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/ovs/openflow"
 	"github.com/csig-agent/csig/vlanrules"
@@ -82,20 +83,97 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		errs = append(errs, fmt.Errorf("the lease would have ended %v before it was sent: it is not renewed", late.Round(time.Millisecond)))
 		return vendors.UpdateResult{Repaired: res.Repaired}, errors.Join(errs...)
 	}
-	if err := d.commit(ctx); err != nil {
+	err := d.commit(ctx)
+	var refused *openflow.Error
+	if errors.As(err, &refused) && refused.TableFull() {
+		res.Ports, res.Ops = 0, 0
+		var left []error
+		left, err = d.portByPort(ctx, updates, &res)
+		errs = append(errs, left...)
+		if late := d.cfg.Now().Sub(until); err == nil && late > 0 {
+			err = fmt.Errorf("the lease would have ended %v before it was sent: it is not renewed", late.Round(time.Millisecond))
+		}
+		if err == nil {
+			d.mods = append(d.mods[:0], openflow.Mod{Kind: openflow.Add, Flow: &d.leased})
+			err = d.commit(ctx)
+		}
+	} else if err == nil {
+		for i := range updates {
+			if p := d.byName[updates[i].Port]; p != nil && !p.settled && p.number != 0 {
+				p.done()
+			}
+		}
+	}
+	if err != nil {
 		d.synced = false
 		return vendors.UpdateResult{Repaired: res.Repaired}, errors.Join(append(errs, err)...)
-	}
-	for i := range updates {
-		if p := d.byName[updates[i].Port]; p != nil && !p.settled && p.number != 0 {
-			p.have, p.settled = append(p.have[:0], p.want...), true
-		}
 	}
 	res.Leased, d.until = true, until
 	if errs == nil {
 		return res, nil
 	}
 	return res, errors.Join(errs...)
+}
+
+// done notes that the bridge has what the port wants.
+func (p *port) done() {
+	p.have, p.settled, p.closed = append(p.have[:0:0], p.want...), true, false
+}
+
+// portByPort carries out what there is room for, the ports with the least to
+// give first. One without room is closed: it has the fallback, and what it had
+// makes room for others. left has an error for each of them; err ends the update.
+func (d *Driver) portByPort(ctx context.Context, updates []vendors.PortUpdate, res *vendors.UpdateResult) (left []error, err error) {
+	ordered := slices.Clone(updates)
+	slices.SortStableFunc(ordered, func(a, b vendors.PortUpdate) int { return worst(a.Intents) - worst(b.Intents) })
+	for i := range ordered {
+		p := d.byName[ordered[i].Port]
+		if p == nil || p.settled || p.number == 0 {
+			continue
+		}
+		d.mods = d.mods[:0]
+		ops := d.stage(p)
+		err := d.commit(ctx)
+		var refused *openflow.Error
+		switch {
+		case err == nil:
+			p.done()
+			res.Ports++
+			res.Ops += ops
+			continue
+		case !errors.As(err, &refused) || !refused.TableFull():
+			return left, err
+		}
+		left = append(left, err)
+		if p.closed {
+			continue
+		}
+		d.mods = d.mods[:0]
+		for _, f := range d.pipe.port(p.number, p.action, true) {
+			d.mods = append(d.mods, openflow.Mod{Kind: openflow.Add, Flow: &f, Name: p.name})
+		}
+		for j := range p.have {
+			d.mods = append(d.mods, openflow.Mod{Kind: openflow.Delete, Flow: &p.have[j], Name: p.name})
+		}
+		if err := d.commit(ctx); err != nil {
+			return left, err
+		}
+		p.closed, p.have = true, nil
+	}
+	return left, nil
+}
+
+// worst is the worst bucket of a port, as a min signal's.
+func worst(intents []vlanrules.Intent) int {
+	w := quantize.NumBuckets
+	for i := range intents {
+		s := int(intents[i].S)
+		if intents[i].Signal.Max() {
+			s = quantize.NumBuckets - 1 - s
+		}
+		w = min(w, s)
+	}
+	return w
 }
 
 // takeOver makes the observed setup the wanted one.
