@@ -182,6 +182,12 @@ func TestSonicAgent(t *testing.T) {
 	}
 	t.Logf("\n%s", out)
 
+	out, err = exec.Command(csig, "counters", "read", "-c", l.file, "--count", "3").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "COUNTERS_DB") || !strings.Contains(string(out), "Ethernet4") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("\n%s", out)
+
 	// orchagent ends: nobody can take anything back, and status says so.
 	l.sw.Stop()
 	c := api.NewClient(l.sock)

@@ -77,6 +77,11 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 			refuse("the ASIC has no room for another ACL table at egress (COUNTERS_DB CRM:ACL_STATS:EGRESS:SWITCH, crm_stats_acl_table_available is 0)")
 		}
 	}
+	if len(defined) > 0 {
+		if err := d.room(ctx, &f); err != nil {
+			return f, err
+		}
+	}
 	if d.talk == nil {
 		err = d.probeOrch(ctx)
 		var perm *vendors.PermanentError
