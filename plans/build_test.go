@@ -116,7 +116,13 @@ open/rest: leaf0 (update swp1, swp2, up1) leaf1 (update swp1, swp2, up1)
 	if p := made(t, f, seen, Options{}); !p.Empty() || p.Totals != (Totals{}) {
 		t.Errorf("a plan for what is there: %s%+v", outline(p), p.Totals)
 	}
-	got = outline(made(t, f, seen, Options{Goal: TakeOff, Waves: []string{"canary"}}))
+	off := made(t, f, seen, Options{Goal: TakeOff, Waves: []string{"canary"}})
+	if !slices.ContainsFunc(off.Findings, func(f Finding) bool {
+		return strings.HasPrefix(f.String(), "hosts h0-0, h0-1, h1-0, h1-1 may still send tags (csig: true), which pass untouched once csig is off")
+	}) || strings.Contains(off.Stages[2].Why, "as wanted") {
+		t.Errorf("a removal says %v, and of its last stage %q", off.Findings, off.Stages[2].Why)
+	}
+	got = outline(off)
 	want = `fence/rest: leaf0 (update up1) (strip swp1, swp2) leaf1 (update up1) (strip swp1, swp2)
 ready/canary: spine0
 ready/rest: leaf0 (strip swp1, swp2) leaf1 (strip swp1, swp2)

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/csig-agent/csig/inventory"
@@ -17,25 +18,35 @@ func (b *builder) order() {
 	}
 	b.fence()
 	ready := func(n *node) vendors.Setup { return n.want }
+	change, open := "paths change behind the fence", "every path is as wanted: ports that face hosts stop stripping"
+	if b.plan.Goal == TakeOff {
+		change, open = "everything else goes, behind the fence", "the fence goes last: what hosts still send passes untouched from here on"
+	}
 	b.stage(StageFence, "ports that face hosts strip the tag, so that no receiver takes a path for capable while it is not", func(n *node) vendors.Setup {
 		if n.fenced {
 			return b.fenceOn(n)
 		}
 		return n.at
 	})
-	b.stage(StageReady, "paths change behind the fence", func(n *node) vendors.Setup {
+	b.stage(StageReady, change, func(n *node) vendors.Setup {
 		if n.fenced {
 			return b.behindFence(n)
 		}
 		return n.at
 	})
-	b.stage(StageOpen, "every path is as wanted: ports that face hosts stop stripping", func(n *node) vendors.Setup {
+	b.stage(StageOpen, open, func(n *node) vendors.Setup {
 		if n.fenced {
 			return n.want
 		}
 		return n.at
 	})
 	b.stage(StageChange, "changes that no path depends on", ready)
+	if b.plan.Goal == TakeOff && len(b.plan.Stages) > 0 {
+		if who := Senders(b.fleet); who != "" {
+			b.plan.Findings = append(b.plan.Findings, Finding{Severity: SeverityWarning,
+				Message: fmt.Sprintf("%s may still send tags (csig: true), which pass untouched once csig is off: their receivers then take every path for an idle one; have all hosts stop sending first, or pause before the fence goes (csig apply --stop-after %s) until they have", who, StageReady)})
+		}
+	}
 }
 
 // fence finds the devices whose ports to hosts must strip while paths change:

@@ -104,6 +104,64 @@ func (o *Off) Run(ctx context.Context) error {
 	})
 }
 
+// maxSenders is how many hosts are named before they are only counted.
+const maxSenders = 8
+
+// Senders names the hosts of a fleet that read and write tags, or counts them;
+// "" for none.
+func Senders(f *inventory.Fleet) string {
+	var names []string
+	for i := range f.Hosts {
+		if f.Hosts[i].CSIG {
+			names = append(names, f.Hosts[i].Name)
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return ""
+	case len(names) == 1:
+		return "host " + names[0]
+	case len(names) > maxSenders:
+		return fmt.Sprintf("%d hosts", len(names))
+	}
+	slices.SortFunc(names, vendors.CompareNames)
+	return "hosts " + vendors.Names(names)
+}
+
+// Left lists what is not as it should be once an Off is done: what hosts still
+// send, and paths that others take for whole.
+func (o *Off) Left() []string {
+	var out []string
+	who := Senders(o.Fleet)
+	if who == "" {
+		return nil
+	}
+	if o.Only == nil {
+		return append(out, who+" may still send tags, which pass untouched now: their receivers take every path for an idle one until they stop")
+	}
+	off := make(map[string]bool, len(o.Only))
+	for _, name := range o.Only {
+		off[name] = true
+	}
+	backward := backward(o.Fleet)
+	var broken []string
+	for _, name := range o.Only {
+		d, ok := o.Fleet.Device(name)
+		if ok && slices.ContainsFunc(d.Ports, func(p inventory.Port) bool {
+			far := cmp.Or(p.Peer, backward[inventory.PortRef{Device: name, Port: p.Name}]).Device
+			_, device := o.Fleet.Device(far)
+			return device && !off[far]
+		}) {
+			broken = append(broken, name)
+		}
+	}
+	if len(broken) > 0 {
+		slices.SortFunc(broken, vendors.CompareNames)
+		out = append(out, fmt.Sprintf("paths through %s are no longer whole: tags pass untouched there, and receivers at other devices go on taking these paths for capable; csig off without --device takes all of them off, and a plan (csig plan -i %s) puts it back", vendors.Names(slices.Compact(broken)), o.Fleet.Path))
+	}
+	return out
+}
+
 // look finds out what devices have; a device that does not answer is tried
 // again when its rules are to go.
 func (o *Off) look(ctx context.Context, r *Run, devices []string) map[string]Seen {

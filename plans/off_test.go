@@ -65,6 +65,40 @@ func TestOffGoesOn(t *testing.T) {
 	}
 }
 
+// What an Off leaves undone is said: hosts that go on sending, and paths of
+// which only a part is off.
+func TestOffSaysWhatIsLeft(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		only []string
+		mute bool
+		want string
+	}{
+		{"all", nil, false, "hosts h0-0, h0-1, h1-0, h1-1 may still send tags, which pass untouched now"},
+		{"all, and no host speaks CSIG", nil, true, ""},
+		{"a spine", []string{"spine0"}, false, "paths through spine0 are no longer whole"},
+		{"a spine and a leaf", []string{"spine0", "leaf1"}, false, "paths through spine0 are no longer whole"},
+		{"a leaf", []string{"leaf0"}, false, "paths through leaf0 are no longer whole"},
+		{"every device", []string{"leaf0", "leaf1", "spine0"}, false, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := fabric(2, 1, 2)
+			for i := range f.Devices[0].Ports {
+				if p := &f.Devices[0].Ports[i]; p.Peer.Port != "" {
+					p.Peer = inventory.Peer{} // the spine names it
+				}
+			}
+			for i := range f.Hosts {
+				f.Hosts[i].CSIG = !tc.mute
+			}
+			got := strings.Join((&Off{Fleet: f, Only: tc.only}).Left(), "\n")
+			if (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestOffOfOne(t *testing.T) {
 	net, f := offFleet()
 	if err := (&Off{Fleet: net, Only: []string{"leaf1"}, Open: f.open}).Run(t.Context()); err != nil {

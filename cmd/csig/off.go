@@ -58,6 +58,9 @@ devices in hand and stops, with exit code 3; 1 is for an error.`,
 			for _, device := range slices.SortedFunc(maps.Keys(past), vendors.CompareNames) {
 				fmt.Fprintf(cmd.ErrOrStderr(), "csig: device %s: its daemon does not answer: off went past it; the mark %s there keeps it off when it is started\n", device, past[device])
 			}
+			for _, left := range off.Left() {
+				fmt.Fprintf(cmd.ErrOrStderr(), "csig: %s\n", left)
+			}
 			switch {
 			case show.interrupted(ctx, err):
 				fmt.Fprintf(cmd.ErrOrStderr(), "csig: %s: the devices in hand are finished, others may still have rules; run it again for the rest\n", why(ctx))
