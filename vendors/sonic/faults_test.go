@@ -344,6 +344,41 @@ func TestRepair(t *testing.T) {
 	}
 }
 
+// TestTPIDRepair: so is a port's TPID that somebody changes, and a port that
+// appears is taken in.
+func TestTPIDRepair(t *testing.T) {
+	l := newLab(t, sonictest.R202311, "Ethernet0", "Ethernet4")
+	now := time.Now()
+	l.cfg.Now = func() time.Time { return now }
+	row := l.sw.Redis.Hash(4, "PORT|Ethernet4")
+	l.sw.Redis.Do(4, "DEL", "PORT|Ethernet4")
+	if err := l.Apply(t.Context(), setupOf(quantize.Draft00, "Ethernet0", "Ethernet4")); len(portErrors(err)) != 1 {
+		t.Fatal(err)
+	}
+	us := []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}, {Port: "Ethernet4", Intents: intents(6, 21, 10, 11)}}
+	l.loose = true
+	l.expect(us)
+	if _, err := l.Update(t.Context(), us, time.Second); len(portErrors(err)) != 1 {
+		t.Fatal(err)
+	}
+	l.sw.Redis.Do(4, "HSET", "PORT|Ethernet0", "tpid", "0x9100")
+	for f, v := range row {
+		l.sw.Redis.Do(4, "HSET", "PORT|Ethernet4", f, v)
+	}
+	now = now.Add(recheck)
+	res, err := l.Update(t.Context(), us, time.Second)
+	if err != nil || !strings.Contains(res.Repaired, "0x9100") {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	for _, p := range []string{"Ethernet0", "Ethernet4"} {
+		if got := l.sw.Redis.Hash(4, "PORT|"+p)["tpid"]; got != "0x88a8" {
+			t.Errorf("%s: TPID %q", p, got)
+		}
+	}
+	l.exact()
+	l.clean()
+}
+
 // TestNotOurs: csig does not write where nobody reads, nor beside another writer.
 func TestNotOurs(t *testing.T) {
 	s := setupOf(quantize.Draft00, "Ethernet0")

@@ -251,7 +251,7 @@ func (d *Driver) askAgain(ctx context.Context, seen *view) error {
 	return firstError(answers)
 }
 
-// unchanged tells whether the rows are as we left them, and orchagent still
+// unchanged tells whether the rows and the ports' TPIDs are as we left them, and orchagent still
 // knows one of them: after a restart it knows none, whatever stands in Redis.
 func (d *Driver) unchanged(ctx context.Context, res *vendors.UpdateResult) (bool, error) {
 	db := sonicdb.Appl
@@ -266,6 +266,9 @@ func (d *Driver) unchanged(ctx context.Context, res *vendors.UpdateResult) (bool
 			want = append(want, entryFields(&p.have[i]))
 		}
 	}
+	for i := range d.setup.Ports {
+		cmds = append(cmds, []string{sonicdb.Config, "HGETALL", portKey(d.setup.Ports[i].Port)})
+	}
 	list, err := d.hashes(ctx, cmds)
 	if err != nil {
 		return false, err
@@ -275,6 +278,13 @@ func (d *Driver) unchanged(ctx context.Context, res *vendors.UpdateResult) (bool
 	}
 	for i, w := range want {
 		if !sameFields(list[i+2], w) {
+			return false, nil
+		}
+	}
+	tpid := tpidText(d.setup.TPID)
+	for i, row := range list[2+len(want):] {
+		p := d.byName[d.setup.Ports[i].Port]
+		if there := len(row) > 0; p != nil && p.missing == there || there && !sameTPID(row["tpid"], tpid) {
 			return false, nil
 		}
 	}
