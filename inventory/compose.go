@@ -227,7 +227,11 @@ func suggestSome[V any](word string, known map[string]V) string {
 	if len(known) > 2000 {
 		return ""
 	}
-	hint := suggest(word, slices.Sorted(maps.Keys(known)))
+	names := slices.Sorted(maps.Keys(known))
+	hint := suggest(word, names)
+	if best := nearestWord(word, names); best != "" && otherNumber(word, best) {
+		hint = "want " + oneOf(names)
+	}
 	if strings.HasPrefix(hint, "want ") && len(known) > 8 {
 		return ""
 	}

@@ -91,8 +91,8 @@ var fileTable = &table{"A fleet file of csig: one CSIG domain, or a part of one 
 
 var profileTable = &table{"What all devices of a domain have to agree on.", []field{
 	{key: "name", doc: "It appears in status and plans.", form: text(plainName.String()), need: true, hint: "it appears in status and plans"},
-	{key: "tpid", doc: "TPID of the compact tag.", form: tpidForm(), need: true, hint: "IEEE has assigned none: choose one that nothing else in the domain uses, e.g. 0x9900"},
-	{key: "wide_tpid", doc: "TPID of the wide tag.", form: tpidForm()},
+	{key: "tpid", doc: "TPID of the compact tag.", form: profileTPIDForm(), need: true, hint: "IEEE has assigned none: choose one that nothing else in the domain uses, e.g. 0x9900"},
+	{key: "wide_tpid", doc: "TPID of the wide tag.", form: profileTPIDForm()},
 	{key: "retired_tpids", doc: "TPIDs of the compact tag in earlier profiles: stripped at every port that faces a host, until they are taken out.", form: listOf(tpidForm())},
 	{key: "retired_wide_tpids", doc: "TPIDs of the wide tag in earlier profiles.", form: listOf(tpidForm())},
 	{key: "layout", doc: "Which bits are what; draft-00 unless given.", form: oneWord(layoutWords...)},

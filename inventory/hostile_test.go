@@ -122,3 +122,14 @@ func checkErrors(t *testing.T, text string, err error) {
 		}
 	}
 }
+
+// TestTooManyPorts wants one mistake of a fleet with more ports than may be: what
+// was left out because of it is not missed.
+func TestTooManyPorts(t *testing.T) {
+	text := strings.Replace(good, "devices:\n", "devices:\n  - {name: \"b-[1-300]\", platform: linux, ports: [{name: \"swp[1-4000]\"}]}\n", 1)
+	_, err := Parse("fleet.yaml", []byte(text+"links: ['b-1:swp1 - s2:swp2']\n"))
+	var list Errors
+	if !errors.As(err, &list) || len(list) != 1 || !strings.Contains(list[0].Msg, "more than 1048576 ports") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -5,12 +5,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 )
 
 // link is one cable, as the file has it.
 type link struct {
-	a, b Peer
-	at   originID
+	a, b  Peer
+	at    originID
+	right int // characters from there to the text of b
 }
 
 // links reads cables: a list of texts, or a block of lines.
@@ -29,7 +31,11 @@ func (d *declReader) links(n ast.Node) {
 	list, _ := d.list(n, "links")
 	for _, item := range list {
 		if text, ok := d.text(item, "links"); ok {
-			d.link(place(item), text)
+			quote := 0 // characters in front of the text
+			if t := item.GetToken().Type; t == token.SingleQuoteType || t == token.DoubleQuoteType {
+				quote = 1
+			}
+			d.link(place(item), quote, text)
 		}
 	}
 }
@@ -45,13 +51,13 @@ func (d *declReader) linkBlock(head int) {
 		lead := len(line) - len(text)
 		text, _, _ = strings.Cut(text, "#")
 		if text = strings.TrimRight(text, " \t"); text != "" {
-			d.link(position{i + 1, lead + 1}, text)
+			d.link(position{i + 1, lead + 1}, 0, text)
 		}
 	}
 }
 
 // link reads "leaf1:swp49 - spine1:swp1"; ranges on both sides run together.
-func (d *declReader) link(at position, text string) {
+func (d *declReader) link(at position, quote int, text string) {
 	id := d.c.origins.add(d.file, d.layer, at)
 	wrong := func(col int, hint, format string, args ...any) {
 		d.c.lostLinks = true
@@ -59,7 +65,7 @@ func (d *declReader) link(at position, text string) {
 	}
 	left, right, ok := strings.Cut(text, " - ")
 	left, right = strings.TrimSpace(left), strings.TrimSpace(right)
-	rightCol := utf8.RuneCountInString(text) - utf8.RuneCountInString(right)
+	rightCol := quote + utf8.RuneCountInString(text) - utf8.RuneCountInString(right)
 	if !ok || left == "" || right == "" || strings.ContainsAny(left+right, " \t") {
 		wrong(0, `two ends with " - " between them, e.g. leaf1:swp49 - spine1:swp1`, "links: %q is not a cable", text)
 		return
@@ -79,7 +85,7 @@ func (d *declReader) link(at position, text string) {
 		return
 	}
 	for i := range as {
-		l := link{at: id}
+		l := link{at: id, right: rightCol}
 		var aOK, bOK bool
 		if l.a, aOK = parsePeer(as[i]); !aOK {
 			wrong(0, "write DEVICE:PORT, or a host's name", "links: %q is not the end of a cable", as[i])

@@ -158,8 +158,8 @@ func ParseSpeed(text string) (uint64, error) {
 		full += "bps"
 	}
 	v, err := quantize.BitPerSecond.Parse(full)
-	if err != nil {
-		return 0, err
+	if err != nil { // which quotes what was made of the text
+		return 0, errors.New(strings.Replace(err.Error(), strconv.Quote(full), strconv.Quote(text), 1))
 	}
 	if v == 0 {
 		return 0, errors.New("a speed of 0 leaves nothing to share: leave it out to ask the device")

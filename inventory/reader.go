@@ -394,6 +394,9 @@ func (r *reader) tpid(n ast.Node, what string) (uint16, bool) {
 	return uint16(v), true
 }
 
+// maxInterval is the longest Δt: a day's average, for a schedule of once a day.
+const maxInterval = 24 * time.Hour
+
 // interval reads an averaging window Δt.
 func (r *reader) interval(n ast.Node, what string) (time.Duration, bool) {
 	s, ok := r.text(n, what)
@@ -407,6 +410,9 @@ func (r *reader) interval(n ast.Node, what string) (time.Duration, bool) {
 		return 0, false
 	case d < MinPeriod:
 		r.errorf(n, "", "%s: %s is too short: csig samples at most once every %s", what, d, MinPeriod)
+		return 0, false
+	case d > maxInterval:
+		r.errorf(n, "", "%s: %s is too long: a signal is to tell of load that is still there; at most %s", what, s, maxInterval)
 		return 0, false
 	}
 	return d, true

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
+
+	"github.com/csig-agent/csig/quantize"
 )
 
 // Schema returns the JSON Schema (draft 2020-12) of a fleet file, for editors.
@@ -14,6 +17,7 @@ func Schema() []byte {
 	top := fileTable.schema()
 	top.Schema = "https://json-schema.org/draft/2020-12/schema"
 	top.Title = Format
+	top.If, top.Then = alonePlatform()
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
@@ -22,6 +26,18 @@ func Schema() []byte {
 		panic(fmt.Sprintf("inventory: the schema is made of texts and numbers: %v", err))
 	}
 	return out.Bytes()
+}
+
+// alonePlatform says where a device needs a platform of its own, or groups: in a
+// file that has the profile, includes none and has no platform in its defaults. In
+// others it may be given elsewhere.
+func alonePlatform() (where, then *schema) {
+	elsewhere := &schema{AnyOf: []*schema{
+		{Required: []string{"include"}},
+		{Required: []string{"defaults"}, Properties: map[string]*schema{"defaults": {Required: []string{"platform"}}}},
+	}}
+	own := &schema{AnyOf: []*schema{{Required: []string{"platform"}}, {Required: []string{"groups"}}}}
+	return &schema{Required: []string{"profile"}, Not: elsewhere}, &schema{Properties: map[string]*schema{"devices": {Items: own}}}
 }
 
 // schema is the part of JSON Schema that fleet files need.
@@ -41,6 +57,9 @@ type schema struct {
 	MinProperties int                `json:"minProperties,omitempty"`
 	MaxProperties int                `json:"maxProperties,omitempty"`
 	AnyOf         []*schema          `json:"anyOf,omitempty"`
+	Not           *schema            `json:"not,omitempty"`
+	If            *schema            `json:"if,omitempty"`
+	Then          *schema            `json:"then,omitempty"`
 }
 
 // additional is false, or the schema of keys that are not named.
@@ -134,6 +153,23 @@ func tpidForm() form {
 	}
 }
 
+// profileTPIDForm is a TPID that the profile can have: one that means nothing
+// else.
+func profileTPIDForm() form {
+	return func() *schema {
+		taken := &schema{}
+		for v := 0x600; v <= 0xffff; v++ {
+			if (quantize.TPIDs{Compact: uint16(v)}).Validate() != nil {
+				taken.Enum = append(taken.Enum, v, fmt.Sprintf("0x%04x", v), fmt.Sprintf("0x%04X", v))
+			}
+		}
+		taken.Enum = slices.Compact(taken.Enum) // 0x0800 has no letters
+		s := tpidForm()()
+		s.Not = taken
+		return s
+	}
+}
+
 func durationForm() form {
 	return func() *schema { return &schema{Type: []string{"string"}, Pattern: `^[0-9.]+(ns|us|µs|μs|ms|s|m|h)`} }
 }
@@ -159,5 +195,5 @@ func secretForm() form {
 // signal.
 func lmForm() form {
 	word := text("")
-	return anyOf(numberForm(0, 1<<16-1), mapOf(anyOf(word, mapOf(word))))
+	return anyOf(numberForm(1, int(quantize.Draft00.LMStale())-1), mapOf(anyOf(word, mapOf(word))))
 }

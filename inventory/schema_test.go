@@ -70,6 +70,36 @@ func TestSchemaTakesWhatTheReaderTakes(t *testing.T) {
 	}
 }
 
+// TestSchemaRefuses wants an editor to show what has been let through once.
+func TestSchemaRefuses(t *testing.T) {
+	s := compileSchema(t)
+	for _, row := range []struct {
+		name, from, to string
+		takes          bool
+	}{
+		{"tpid of IPv4", "tpid: 0x9900", "tpid: 0x0800", false},
+		{"tpid of IPv6, in capitals and quotes", "tpid: 0x9900", "tpid: '0x86DD'", false},
+		{"tpid of VLANs", "tpid: 0x9900", "tpid: 0x8100", false},
+		{"tpid that nothing has", "tpid: 0x9900", "tpid: 0x9999", true},
+		{"lm of all ones", "lm: 17", "lm: 127", false},
+		{"lm for stale", "lm: 17", "lm: 125", false},
+		{"lm zero", "lm: 17", "lm: 0", false},
+		{"the largest lm", "lm: 17", "lm: 124", true},
+		{"platform nowhere", "    platform: linux\n    local: true\n", "", false},
+		{"platform in the defaults", "devices:\n  - name: s1\n    platform: linux\n", "defaults: {platform: linux}\ndevices:\n  - name: s1\n", true},
+		{"platform in a group, perhaps", "    platform: linux\n    local: true\n", "    groups: a\n", true},
+		{"platform in another file, perhaps", "devices:\n  - name: s1\n    platform: linux\n", "include: a.yaml\ndevices:\n  - name: s1\n", true},
+	} {
+		text := strings.Replace(good, row.from, row.to, 1)
+		if text == good {
+			t.Fatalf("%s: the right file has no %q", row.name, row.from)
+		}
+		if err := validate(t, s, []byte(text)); (err == nil) != row.takes {
+			t.Errorf("%s: %v", row.name, err)
+		}
+	}
+}
+
 // TestSchemaRefusesMistakes counts the mistakes that an editor shows already:
 // those of keys, words and shapes. The others take two places of the file, or
 // arithmetic.

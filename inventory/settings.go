@@ -3,6 +3,7 @@ package inventory
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -452,12 +453,16 @@ func (d *declReader) portSettings(o object, what string) portSettings {
 }
 
 func (d *declReader) mtu(n ast.Node, what string) (int, bool) {
-	v, ok := d.number(n, what, 1<<62)
-	if ok && (v < minMTU || v > maxMTU) {
-		d.errorf(n, "", "%s: want %d to %d bytes, found %d", what, minMTU, maxMTU, v)
+	text, ok := d.text(n, what)
+	if !ok {
 		return 0, false
 	}
-	return int(v), ok
+	v, err := strconv.ParseUint(text, 0, 64)
+	if err != nil || !wholeNumber.MatchString(text) || v < minMTU || v > maxMTU {
+		d.errorf(n, "", "%s: want %d to %d bytes without leading zeros, found %s", what, minMTU, maxMTU, d.quote(text))
+		return 0, false
+	}
+	return int(v), true
 }
 
 // ports reads a list of ports and checks that they can be told apart.

@@ -40,6 +40,20 @@ func nearestWord(word string, known []string) string {
 	return best
 }
 
+// otherNumber tells whether two names differ in their numbers alone: one is then no
+// slip of the other.
+func otherNumber(a, b string) bool {
+	bare := func(s string) string {
+		return strings.Map(func(r rune) rune {
+			if r >= '0' && r <= '9' {
+				return -1
+			}
+			return r
+		}, s)
+	}
+	return a != b && strings.EqualFold(bare(a), bare(b))
+}
+
 // closer breaks a tie between two words equally far: people begin a word right,
 // and get its length right.
 func closer(word, a, b string) bool {

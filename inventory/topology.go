@@ -9,7 +9,7 @@ import (
 // topology connects the ports: by the cables under links, and by what ports say
 // of their peers, which is checked from both sides.
 func (c *compiler) topology(f *Fleet) {
-	t := &cabling{compiler: c, f: f, ports: make([]map[string]int, len(f.Devices))}
+	t := &cabling{compiler: c, f: f, ports: make([]map[string]int, len(f.Devices)), right: make(map[originID]originID)}
 	t.connect()
 	if c.full() {
 		return
@@ -37,6 +37,7 @@ type cabling struct {
 	*compiler
 	f     *Fleet
 	ports []map[string]int // of devices with many ports, made when it is needed
+	right map[originID]originID
 }
 
 func (t *cabling) about(i, j int) *portOrigins { return &t.origins.devices[i].ports[j] }
@@ -90,8 +91,8 @@ func (t *cabling) connect() {
 		if t.full() {
 			return
 		}
-		a, aOK := t.end(l.a, listed, l.at)
-		b, bOK := t.end(l.b, listed, l.at)
+		a, aOK := t.end(l.a, listed, l.at, 0)
+		b, bOK := t.end(l.b, listed, l.at, l.right)
 		if !aOK || !bOK {
 			continue
 		}
@@ -109,10 +110,33 @@ func (t *cabling) connect() {
 		case a.i == b.i:
 			t.errorf(l.at, "a frame would come back at once", "links: %s and %s are ports of one device", l.a, l.b)
 			continue
+		case t.plugged(a, b, l.b) && t.plugged(b, a, l.a):
+			t.errorf(l.at, "the other is "+t.where(t.cableOf(a, b), l.at), "links: the cable %s - %s is there twice", l.a, l.b)
+			continue
 		}
 		t.plug(a, b, l.b, l.at)
 		t.plug(b, a, l.a, l.at)
 	}
+}
+
+// plugged tells whether a cable under links has connected one end to another.
+func (t *cabling) plugged(near, far end, name Peer) bool {
+	if near.i < 0 {
+		return true // a host has as many as it likes
+	}
+	if far.i >= 0 {
+		name = Peer{t.f.Devices[far.i].Name, t.f.Devices[far.i].Ports[far.j].Name}
+	}
+	p := &t.f.Devices[near.i].Ports[near.j]
+	return p.Peer == name && t.origins.of(t.about(near.i, near.j).peer).Layer == "links"
+}
+
+// cableOf is the cable that one of two ends, a port, has been plugged into.
+func (t *cabling) cableOf(a, b end) originID {
+	if a.i < 0 {
+		a = b
+	}
+	return t.about(a.i, a.j).peer
 }
 
 // plug notes at one end of a cable what the other is.
@@ -148,28 +172,29 @@ func (t *cabling) where(other, from originID) string {
 
 // end finds what one end of a cable names. What may only not have been read is
 // no mistake.
-func (t *cabling) end(p Peer, listed []bool, at originID) (end, bool) {
+func (t *cabling) end(p Peer, listed []bool, at originID, col int) (end, bool) {
+	wrong := func(hint, format string, args ...any) (end, bool) {
+		t.errorf(t.beside(at, col), hint, format, args...)
+		return noDevice, false
+	}
 	i, device := t.f.index.devices[p.Device]
 	_, host := t.f.index.hosts[p.Device]
 	switch {
 	case device && p.Port == "":
 		t.leaveOpen(i)
-		t.errorf(at, "write "+p.Device+":PORT", "links: %s is a device: the port is missing", p.Device)
-		return noDevice, false
+		return wrong("write "+p.Device+":PORT", "links: %s is a device: the port is missing", p.Device)
 	case device:
 		j := t.port(i, p.Port)
 		if j < 0 && listed[i] && t.open[i] {
 			return noDevice, false
 		}
 		if j < 0 && listed[i] {
-			t.errorf(at, t.suggestPort(i, p.Port), "links: device %s has no port %s", p.Device, p.Port)
-			return noDevice, false
+			return wrong(t.suggestPort(i, p.Port), "links: device %s has no port %s", p.Device, p.Port)
 		}
 		if j < 0 {
 			if problem := portNameProblem(p.Port, t.f.Devices[i].Platform); problem != "" {
 				t.leaveOpen(i)
-				t.errorf(at, "", "links: %s: port %q: %s", p.Device, p.Port, problem)
-				return noDevice, false
+				return wrong("", "links: %s: port %q: %s", p.Device, p.Port, problem)
 			}
 			j = t.add(i, p.Port, at)
 		}
@@ -179,13 +204,25 @@ func (t *cabling) end(p Peer, listed []bool, at originID) (end, bool) {
 	case t.lost || t.lostNames:
 		return noDevice, p.Port == ""
 	case p.Port != "":
-		t.errorf(at, suggestSome(p.Device, t.f.index.devices), "links: there is no device or host %q", p.Device)
-		return noDevice, false
+		return wrong(suggestSome(p.Device, t.f.index.devices), "links: there is no device or host %q", p.Device)
 	case t.hostsGiven:
-		t.errorf(at, suggestSome(p.Device, t.f.index.hosts), "links: there is no host %q", p.Device)
-		return noDevice, false
+		return wrong(suggestSome(p.Device, t.f.index.hosts), "links: there is no host %q", p.Device)
 	}
 	return noDevice, true // a host that the file does not describe
+}
+
+// beside is a place some characters right of another; the same one each time, so
+// that mistakes there are counted together.
+func (t *cabling) beside(at originID, col int) originID {
+	if col == 0 {
+		return at
+	}
+	if id, known := t.right[at]; known {
+		return id
+	}
+	o := t.origins.list[at]
+	t.right[at] = t.origins.add(o.file, o.layer, position{int(o.line), int(o.col) + col})
+	return t.right[at]
 }
 
 func (t *cabling) suggestPort(i int, name string) string {

@@ -132,7 +132,7 @@ func syntaxError(src source, err error) *Error {
 		// Not err.Error(): the library's takes time by the square of the file.
 		return src.errorAt(position{1, 1}, "", "this is not YAML")
 	}
-	msg, hint := e.GetMessage(), ""
+	msg, hint := strings.ReplaceAll(e.GetMessage(), "character '\t'", "a tab"), ""
 	at := tokenPlace(e.GetToken())
 	switch {
 	case at.line >= 1 && at.line <= len(src.lines) && strings.HasPrefix(strings.TrimLeft(src.lines[at.line-1], " "), "\t"):
