@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -127,9 +126,6 @@ func newMixedPath(t testing.TB) *mixedPath {
 		p.ovs.AddPatch("br0", "n-"+port, "csig", "c-"+port)
 		p.ovs.Vsctl("set", "port", "n-"+port, "vlan_mode=dot1q-tunnel", "tag=1", "--", "set", "interface", "c-"+port, "external_ids:csig-port="+port)
 	}
-	// The third is no port of csig's, and joined by hand.
-	in := func(port string) string { return strings.TrimSpace(p.ovs.Vsctl("get", "interface", port, "ofport")) }
-	p.ovs.Ofctl("add-flow", "csig", "in_port="+in("p3")+",actions=output:"+in("c-p3"))
 	for mac, port := range map[string]string{h2.MAC.String(): "n-p2", sink.MAC.String(): "n-p2", l2.MAC.String(): "n-p3"} {
 		p.ovs.Appctl("fdb/add", "br0", port, "1", mac)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/csig-agent/csig/inventory"
@@ -118,7 +119,6 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 		case d.isLive(f) && byNumber[f.Match.Regs[regOut].Value] != nil:
 			p := byNumber[f.Match.Regs[regOut].Value]
 			live[p] = append(live[p], *f)
-		case f.Table < d.cfg.Table: // what hands frames over stays
 		default:
 			note(owner[f.Key()], fmt.Sprintf("a flow of table %d was one too many", f.Table))
 			remove(f)
@@ -175,10 +175,8 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 	}
 	d.synced, d.known, d.checked = true, true, d.cfg.Now()
 	var changes []vendors.Change
-	for _, p := range append([]*port{{}}, d.ports...) {
-		if text := what[p.name]; text != "" {
-			changes = append(changes, vendors.Change{Kind: vendors.Alter, Port: p.name, What: "flows", Detail: text})
-		}
+	for _, name := range slices.Sorted(maps.Keys(what)) {
+		changes = append(changes, vendors.Change{Kind: vendors.Alter, Port: name, What: "flows", Detail: what[name]})
 	}
 	return changes, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"path"
 	"slices"
@@ -275,13 +276,22 @@ func (d *Driver) constant(pipe *pipeline, s *state) (flows []openflow.Flow, owne
 		}
 		q := d.byName[p.Port]
 		own := pipe.port(number, p.Action, q != nil && q.closed)
-		if partner := d.partnerOf(s, p.Port); partner != 0 {
-			own = append(own, pipe.hook(number, partner)...)
-		}
 		for i := range own {
 			owner[own[i].Key()] = p.Port
 		}
 		flows = append(flows, own...)
+	}
+	// Ports that are in no setup are joined to their patches all the same: who
+	// put csig's bridge there wants them to forward.
+	for _, name := range slices.Sorted(maps.Keys(d.info.partner)) {
+		number, partner := s.ports[name].Number, d.partnerOf(s, name)
+		if number == 0 || partner == 0 {
+			continue
+		}
+		for _, f := range pipe.hook(number, partner) {
+			owner[f.Key()] = name
+			flows = append(flows, f)
+		}
 	}
 	return flows, owner
 }
@@ -338,14 +348,20 @@ func (d *Driver) setupOf(s *state) (vendors.Setup, error) {
 		have[s.flows[i].Key()] = &s.flows[i]
 	}
 	want, owner := d.constant(pipe, s)
-	damage := map[string]string{}
+	damage, inSetup := map[string]string{}, map[string]bool{}
+	for _, p := range out.Ports {
+		inSetup[p.Port] = true
+	}
 	for i := range want {
-		h := have[want[i].Key()]
+		h, at := have[want[i].Key()], owner[want[i].Key()]
+		if !inSetup[at] {
+			at = ""
+		}
 		switch {
 		case h == nil:
-			damage[owner[want[i].Key()]] = fmt.Sprintf("a flow of table %d is gone", want[i].Table)
+			damage[at] = fmt.Sprintf("a flow of table %d is gone", want[i].Table)
 		case !same(h, &want[i]):
-			damage[owner[want[i].Key()]] = fmt.Sprintf("a flow of table %d has other actions", want[i].Table)
+			damage[at] = fmt.Sprintf("a flow of table %d has other actions", want[i].Table)
 		}
 	}
 	if len(s.foreign) > 0 {

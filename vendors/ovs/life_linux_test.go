@@ -441,8 +441,21 @@ func TestFlood(t *testing.T) {
 	s.AddPatch("br0", "p-swp2", "csig", "i-swp2")
 	s.Vsctl("set", "interface", "i-swp2", "external_ids:csig-port=swp2", "--", "set", "port", "p-swp2", "vlan_mode=dot1q-tunnel", "tag=1")
 	second := s.AddWire("csig", "swp2", 7)
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+	update(t, s.driver, time.Minute, at7)
+	// It is in no setup, and joined all the same.
+	third := &sandwich{Switch: s.Switch, in: s.in, out: second}
+	third.becomes(t, soon, []tag{best}, best)
 	apply(t, s.driver, setupFor(quantize.Draft00, swp1, vendors.PortSetup{Port: "swp2", Action: vlanrules.Update}))
 	update(t, s.driver, time.Minute, at7, vendors.PortUpdate{Port: "swp2", Intents: []vlanrules.Intent{bucket(quantize.MinABW, 9, 6)}})
+	s.both(t, second)
+
+	// Its number is another's: what joined the old one goes.
+	s.Vsctl("set", "interface", "swp2", "ofport_request=9")
+	s.driver.checked = time.Time{}
+	if res := update(t, s.driver, time.Minute, at7); !strings.Contains(res.Repaired, "port swp2") || strings.Contains(s.Ofctl("dump-flows", "csig"), "in_port=7") {
+		t.Errorf("repaired %q\n%s", res.Repaired, s.Ofctl("dump-flows", "csig", "table=0"))
+	}
 	s.both(t, second)
 }
 
