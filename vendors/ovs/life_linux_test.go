@@ -13,6 +13,7 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/ovs/openflow"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -527,5 +528,52 @@ func TestLeaseOfManyFlows(t *testing.T) {
 		if time.Since(start) > 2*time.Second {
 			t.Fatalf("%d of %d tags still have another value than the fallback", wrong, len(tags))
 		}
+	}
+}
+
+// TestChangeOfSetupUnderALease changes what tags mean, or what a port is for,
+// while the lease runs: frames have the fallback until somebody says what is so.
+func TestChangeOfSetupUnderALease(t *testing.T) {
+	t.Parallel()
+	s := newSandwich(t)
+	apply(t, s.driver, setupFor(quantize.Draft00, vendors.PortSetup{Port: "swp1", Action: vlanrules.Passthrough}))
+	update(t, s.driver, time.Minute)
+	s.becomes(t, soon, []tag{best}, best)
+	apply(t, s.open(t, "csig"), setupFor(quantize.Draft00, swp1))
+	s.settle()
+	if got := s.pass(best); !bytes.Equal(got, frame(1, stale)) {
+		t.Errorf("a port that begins to update sends %x", got)
+	}
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+	update(t, s.driver, time.Minute, at7)
+	s.becomes(t, soon, []tag{best}, at7s)
+	apply(t, s.open(t, "csig"), setupFor(quantize.UEC, swp1))
+	s.settle()
+	if got := s.pass(best); !bytes.Equal(got, frame(1, tag{tpidCSIG, 0<<7 | 61<<1})) {
+		t.Errorf("after a change of layout a frame leaves as %x", got)
+	}
+}
+
+// TestBundleWithWhatIsNoFlow has a change that the switch cannot even read: the
+// others of its bundle are not carried out either.
+func TestBundleWithWhatIsNoFlow(t *testing.T) {
+	t.Parallel()
+	s := ovstest.Start(t, ovstest.Options{Dummy: true})
+	s.AddBridge("csig")
+	d := (&sandwich{Switch: s}).open(t, "csig")
+	if _, err := d.Observe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	good, bad := openflow.Flow{Table: 9, Actions: out()}, openflow.Flow{Table: 10, Actions: openflow.Actions{0, 99, 0, 8, 0, 0, 0, 0}}
+	err := d.of.Commit(t.Context(), []openflow.Mod{{Flow: &good, Name: "good"}, {Flow: &bad, Name: "bad"}})
+	var refused *openflow.Error
+	if !errors.As(err, &refused) || refused.Name != "bad" {
+		t.Errorf("%v", err)
+	}
+	if flows := s.Ofctl("dump-flows", "csig"); strings.Contains(flows, "table=9") {
+		t.Errorf("half a bundle:\n%s", flows)
+	}
+	if err := d.of.Commit(t.Context(), []openflow.Mod{{Flow: &good}}); err != nil {
+		t.Errorf("the next bundle: %v", err)
 	}
 }
