@@ -134,9 +134,6 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 			d.mods = append(d.mods, openflow.Mod{Kind: openflow.Add, Flow: f, Name: owner[f.Key()]})
 		}
 	}
-	if !keep && hadLease {
-		remove(&lease) // what it stands for are values of another meaning
-	}
 	if d.known && !hadLease && d.cfg.Now().Before(d.until) {
 		note("", "the lease was gone, and ports had fallen back")
 	}
