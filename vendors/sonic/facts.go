@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
@@ -82,6 +83,9 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 			return f, err
 		}
 	}
+	if err := d.neighbours(ctx, &f); err != nil {
+		return f, err
+	}
 	if d.talk == nil {
 		err = d.probeOrch(ctx)
 		var perm *vendors.PermanentError
@@ -104,6 +108,32 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		f.Notes = append(f.Notes, fmt.Sprintf("port counters are refreshed every %d ms (counterpoll port interval)", ms))
 	}
 	return f, nil
+}
+
+// neighbours notes the ACL tables that other applications have P4Orch keep at
+// egress. They stay as they are.
+func (d *Driver) neighbours(ctx context.Context, f *vendors.Facts) error {
+	keys, err := d.scan(ctx, sonicdb.Appl, rows+definitions+":")
+	if err != nil {
+		return err
+	}
+	var cmds [][]string
+	for _, k := range keys {
+		if k != rows+definedTable {
+			cmds = append(cmds, []string{sonicdb.Appl, "HGETALL", k})
+		}
+	}
+	list, err := d.hashes(ctx, cmds)
+	if err != nil {
+		return err
+	}
+	for i, row := range list {
+		if row["stage"] == "EGRESS" {
+			f.Notes = append(f.Notes, fmt.Sprintf("another application has ACL table %s at egress, with priority %s (csig's has %d): one that sets the outer VID, too, would be in the way of csig's",
+				strings.TrimPrefix(cmds[i][2], rows+definitions+":"), row["priority"], tablePriority))
+		}
+	}
+	return nil
 }
 
 // probeOrch asks who listens, without listening.

@@ -464,9 +464,12 @@ func TestProbe(t *testing.T) {
 	r.Do(2, "HSET", "CRM:ACL_STATS:EGRESS:SWITCH", "crm_stats_acl_table_available", "3")
 	r.Do(4, "HSET", "FLEX_COUNTER_TABLE|PORT", "POLL_INTERVAL", "1000")
 	r.Do(4, "HSET", "DEVICE_METADATA|localhost", "hwsku", "ACS-X", "platform", "x86_64-x")
+	r.Do(0, "HSET", "P4RT_TABLE:ACL_TABLE_DEFINITION_TABLE:ACL_OTHER", "stage", "EGRESS", "priority", "7")
+	r.Do(0, "HSET", "P4RT_TABLE:ACL_TABLE_DEFINITION_TABLE:ACL_IN", "stage", "INGRESS", "priority", "8")
 	f, err := l.Probe(t.Context())
 	notes := strings.Join(f.Notes, "\n")
-	if err != nil || f.Update.Level != vlanrules.Degraded || !strings.Contains(notes, "3 more ACL tables") || !strings.Contains(notes, "ACS-X") || !strings.Contains(notes, "1000 ms") {
+	if err != nil || f.Update.Level != vlanrules.Degraded || !strings.Contains(notes, "3 more ACL tables") || !strings.Contains(notes, "ACS-X") || !strings.Contains(notes, "1000 ms") ||
+		!strings.Contains(notes, "ACL_OTHER at egress, with priority 7") || strings.Contains(notes, "ACL_IN") {
 		t.Errorf("%+v, %v", f, err)
 	}
 	r.Do(2, "HSET", "CRM:ACL_STATS:EGRESS:SWITCH", "crm_stats_acl_table_available", "0")
