@@ -149,3 +149,41 @@ func TestRollOutOnceAtATime(t *testing.T) {
 		t.Errorf("a plan that is to be rolled back:\n%s", out)
 	}
 }
+
+// Mistakes in the fleet file keep csig off from no device that they do not
+// concern.
+func TestOffInSpiteOfMistakes(t *testing.T) {
+	if !mayStrip(t) {
+		return
+	}
+	r := newRow(t, 3)
+	before := r.rulesets()
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
+	r.want(0, "apply", r.path("plan"), "--soak", "0s")
+	restore := r.edit(r.reached(1, byNetNS), "management: {netns: [s2]}")
+	out := r.want(1, "off", "-i", r.fleet)
+	if !strings.Contains(out, "not off: s2: mend") || !strings.Contains(out, "remove  s1 done") || !strings.Contains(out, "remove  s3 done") {
+		t.Errorf("with a way in that is none:\n%s", out)
+	}
+	if out := r.want(1, "off", "-i", r.fleet, "--device", "s2"); !strings.Contains(out, "--device s2: mend its name, its platform and the way in first") {
+		t.Errorf("that device alone:\n%s", out)
+	}
+	restore()
+	for i, c := range []struct{ old, with string }{
+		{"speed: 50M", "speed: 50M, mtu: x"},
+		{"tpid: 0x9900", "tpid: never"},
+		{"profile:", "profil:"},
+		{"h1 - s1:west", "s7:east - s1:west"},
+	} {
+		if i > 0 {
+			r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
+			r.want(0, "apply", r.path("plan"), "--soak", "0s", "--journal", r.path(fmt.Sprint("journal", i)))
+		}
+		restore := r.edit(c.old, c.with)
+		if out := r.want(0, "off", "-i", r.fleet); !strings.Contains(out, "the fleet file has mistakes") {
+			t.Errorf("with %s:\n%s", c.with, out)
+		}
+		r.wantRules(before, "after csig off with "+c.with)
+		restore()
+	}
+}

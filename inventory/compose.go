@@ -140,6 +140,8 @@ func (c *compiler) devicesOf(f *Fleet) bool {
 				}
 				c.errorf(decl.name, hint, "device %s is there twice", name)
 				c.leaveOpen(first)
+				c.doubt(first)
+				c.doubt(len(f.Devices))
 				c.lostNames = true // one of the two is meant to be another
 			} else {
 				f.index.devices[name] = len(f.Devices)
@@ -159,6 +161,9 @@ func (c *compiler) devicesOf(f *Fleet) bool {
 			}
 			c.deviceValues(f, decl, chain, &d, &about, what, schedules)
 			c.portValues(f, decl, chain, plan, &d, &about, what)
+			if decl.lost || d.Platform == "" || d.Management.NetNS != "" && d.Management.SSH != nil || slices.ContainsFunc(chain, func(s *settings) bool { return s.unsure || s.lostWay }) {
+				c.doubt(len(f.Devices))
+			}
 			f.Devices = append(f.Devices, d)
 			c.origins.devices = append(c.origins.devices, about)
 			if slices.ContainsFunc(chain, func(s *settings) bool { return s.open }) {
@@ -170,6 +175,15 @@ func (c *compiler) devicesOf(f *Fleet) bool {
 		f.Policy.Schedule = "@every " + f.Profile.Interval.String()
 	}
 	return true
+}
+
+// doubt notes that the name, the platform or the way in of a device is not known
+// for sure.
+func (c *compiler) doubt(i int) {
+	if c.doubted == nil {
+		c.doubted = make(map[int]bool)
+	}
+	c.doubted[i] = true
 }
 
 // leaveOpen notes that not all ports of a device are known.

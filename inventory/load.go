@@ -26,12 +26,17 @@ const (
 // Load reads and validates a fleet file with all that it includes. Mistakes in
 // them are Errors.
 func Load(path string) (*Fleet, error) {
-	return load(path, files{open: openOS, glob: filepath.Glob, join: func(dir, pattern string) string {
+	return load(path, osFiles())
+}
+
+// osFiles are the machine's own.
+func osFiles() files {
+	return files{open: openOS, glob: filepath.Glob, join: func(dir, pattern string) string {
 		if filepath.IsAbs(pattern) {
 			return pattern
 		}
 		return filepath.Join(dir, pattern)
-	}, dir: filepath.Dir})
+	}, dir: filepath.Dir}
 }
 
 // LoadFS is Load from a file system. Includes cannot leave it.
@@ -108,17 +113,25 @@ func (c *compiler) bytes(name string, included bool) ([]byte, error) {
 }
 
 func load(name string, fsys files) (*Fleet, error) {
-	c := &compiler{fs: fsys, origins: newOrigins(), names: make(map[string]int), groups: make(map[string]*group)}
-	if err := c.file(name, nil, 0); err != nil {
-		return nil, fmt.Errorf("fleet file: %w", err)
+	c, f, err := compile(name, fsys)
+	if err != nil {
+		return nil, err
 	}
-	f := c.compose()
 	if len(c.errs) > 0 {
 		return nil, c.errs.finish()
 	}
 	f.Path = name
 	f.warnings = c.warnings.finish()
 	return f, nil
+}
+
+// compile makes what it can of a fleet, and notes what is wrong with it.
+func compile(name string, fsys files) (*compiler, *Fleet, error) {
+	c := &compiler{fs: fsys, origins: newOrigins(), names: make(map[string]int), groups: make(map[string]*group)}
+	if err := c.file(name, nil, 0); err != nil {
+		return nil, nil, fmt.Errorf("fleet file: %w", err)
+	}
+	return c, c.compose(), nil
 }
 
 // part is one file of a fleet.
@@ -157,6 +170,7 @@ type compiler struct {
 	lostNames bool         // a device's or host's name
 	lostLinks bool         // a cable
 	open      map[int]bool // of the devices by number: some of their ports
+	doubted   map[int]bool // of the devices by number: the name, the platform or the way in
 
 	// Of the composed devices: their layers, and what is given of the locators
 	// of their ports.

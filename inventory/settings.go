@@ -39,6 +39,7 @@ type settings struct {
 	byName    map[string]int // index into ports, for groups
 	open      bool           // some of its ports could not be read
 	unsure    bool           // it has a platform that could not be read
+	lostWay   bool           // of what it says about the way in, not all could be read
 }
 
 // portSettings are what a layer says about a port, or about all of them.
@@ -70,7 +71,7 @@ const numSignals = len(quantize.Signals)
 // lostLayer is one that should be there and could not be read: what it may say
 // is not missed.
 func lostLayer() *settings {
-	s := &settings{open: true, unsure: true}
+	s := &settings{open: true, unsure: true, lostWay: true}
 	s.port.lm = given[lmSpec]{wrongLM(), builtIn}
 	return s
 }
@@ -258,6 +259,7 @@ func (d *declReader) device(n ast.Node, index int) {
 		return
 	}
 	out.at = d.at(n)
+	before := len(d.errs)
 	nameNode := o.get("name")
 	if nameNode != nil {
 		out.names = d.names(nameNode, out.what+": name")
@@ -282,7 +284,9 @@ func (d *declReader) device(n ast.Node, index int) {
 	} else if o.tried("address") {
 		out.address = out.at
 	}
+	lostWay := len(d.errs) > before || d.full() || o.tried("local") && o.get("local") == nil || o.tried("address") && o.get("address") == nil
 	out.settings = d.settings(o, out.what)
+	out.lostWay = out.lostWay || lostWay
 	if ports, there := o.values["ports"]; there && ports.value != nil && len(out.ports) == 0 && !d.full() {
 		if seq, ok := ports.value.(*ast.SequenceNode); ok && len(seq.Values) == 0 {
 			d.errorf(ports.value, "", "%s: there are no ports", out.what)
@@ -337,8 +341,12 @@ func (d *declReader) settings(o object, what string) settings {
 		}
 	}
 	s.unsure = s.platform.at == notGiven && o.tried("platform")
+	before := len(d.errs)
 	if n := o.get("management"); n != nil {
 		d.management(n, what+": management", &s)
+		s.lostWay = len(d.errs) > before || d.full()
+	} else {
+		s.lostWay = o.tried("management")
 	}
 	if n := o.get("level"); n != nil {
 		if level, ok := d.level(n, what+": level"); ok {

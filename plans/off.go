@@ -66,12 +66,13 @@ func (o *Off) Run(ctx context.Context) error {
 		}
 		return seen[d.Name]
 	}, Options{Goal: TakeOff, Waves: []string{}})
-	if err != nil {
-		return err
+	var stages []Stage
+	if err == nil { // else there is no fence; the rules go all the same
+		stages = b.plan.Stages
 	}
 	var gone sync.Map // devices that have nothing of ours left
-	for i := range b.plan.Stages {
-		s := &b.plan.Stages[i]
+	for i := range stages {
+		s := &stages[i]
 		steps := map[string]*Step{}
 		var names []string
 		for k := range s.Waves {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors"
 )
@@ -30,18 +32,23 @@ on past devices that do not answer and names them, and may be run again and agai
 A daemon that the fleet file names removes its rules itself, and waits. One that does
 not answer is gone past, where the device can be reached without it, and finds a mark
 when it is started: it then programs nothing until csig apply tells it to. Any other
-agent that is still running puts its rules back: stop it too. Ctrl-C finishes the
-devices in hand and stops, with exit code 3; 1 is for an error.`,
+agent that is still running puts its rules back: stop it too. Mistakes in the fleet file
+keep it from no device of which the name, the platform and the way in can be read. Ctrl-C
+finishes the devices in hand and stops, with exit code 3; 1 is for an error.`,
 		Example: `  csig off -i fabric.yaml
   csig off -i fabric.yaml --device leaf1`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			fleet, err := loadFleet(path, devices)
+			s, err := salvage(path, devices)
 			if err != nil {
 				return err
 			}
 			ctx, release := onHangup(cmd.Context())
 			defer release()
+			if s.mistakes != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%v\ncsig: the fleet file has mistakes: csig off goes on with what they do not concern\n", s.mistakes)
+			}
+			fleet, only, left := s.fleet, s.only, s.left
 			reach := newReach(fleet)
 			show := newProgress(cmd, asJSON, "off")
 			var mu sync.Mutex
@@ -52,7 +59,7 @@ devices in hand and stops, with exit code 3; 1 is for an error.`,
 				past[device] = mark
 			}
 			off := &plans.Off{
-				Fleet: fleet, Only: devices, Open: reach.open, Parallel: parallel, Limit: limit, Report: show.report,
+				Fleet: fleet, Only: only, Open: reach.open, Parallel: parallel, Limit: limit, Report: show.report,
 			}
 			err = show.during(ctx, off.Run)
 			for _, device := range slices.SortedFunc(maps.Keys(past), vendors.CompareNames) {
@@ -66,9 +73,9 @@ devices in hand and stops, with exit code 3; 1 is for an error.`,
 				fmt.Fprintf(cmd.ErrOrStderr(), "csig: %s: the devices in hand are finished, others may still have rules; run it again for the rest\n", why(ctx))
 				return &exitError{code: 3}
 			case err != nil:
-				return fmt.Errorf("%w\nwhat answered is off; run it again for the rest", err)
+				return errors.Join(fmt.Errorf("%w\nwhat answered is off; run it again for the rest", err), left)
 			}
-			return show.err
+			return errors.Join(show.err, left)
 		},
 	}
 	f := cmd.Flags()
@@ -80,4 +87,47 @@ devices in hand and stops, with exit code 3; 1 is for an error.`,
 	_ = cmd.MarkFlagRequired("inventory")
 	_ = cmd.RegisterFlagCompletionFunc("device", deviceNames)
 	return cmd
+}
+
+// salvaged is what csig off goes by.
+type salvaged struct {
+	fleet    *inventory.Fleet
+	only     []string // devices to take off; nil: all
+	mistakes error
+	left     error // names the devices that are not taken off because of them
+}
+
+// salvage reads a fleet file for an emergency, with its mistakes. The error is
+// that nothing can be done.
+func salvage(path string, devices []string) (*salvaged, error) {
+	s, mistakes := inventory.Salvage(path)
+	if s.Fleet == nil {
+		return nil, mistakes
+	}
+	for _, name := range devices {
+		_, known := s.Fleet.Device(name)
+		switch {
+		case !known:
+			return nil, errors.Join(mistakes, fmt.Errorf("--device %s: %s has no such device", name, path))
+		case slices.Contains(s.Left, name):
+			return nil, fmt.Errorf("%w\n--device %s: mend its name, its platform and the way in first", mistakes, name)
+		}
+	}
+	out := &salvaged{fleet: s.Fleet, only: devices, mistakes: mistakes}
+	if mistakes == nil || len(devices) > 0 {
+		return out, nil
+	}
+	if len(s.Sound) < len(s.Fleet.Devices) {
+		out.only = s.Sound
+	}
+	switch {
+	case len(s.Left) > 0:
+		out.left = fmt.Errorf("not off: %s: mend the names, platforms and ways in of the fleet file and run it again", vendors.Names(s.Left))
+	case !s.Whole:
+		out.left = errors.New("devices that could not be read are not off: mend the fleet file and run it again")
+	}
+	if len(s.Sound) == 0 {
+		return nil, errors.Join(mistakes, out.left)
+	}
+	return out, nil
 }
