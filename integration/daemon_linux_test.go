@@ -234,12 +234,12 @@ func TestDaemonKilledWhileItChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	a = w.daemon()
-	a.await("that it waits", waits)
+	a.await("that it waits, without the mark of the removal", func(s *api.Status) bool {
+		_, err := os.Stat(w.config + ".removing")
+		return waits(s) && errors.Is(err, os.ErrNotExist)
+	})
 	if after := w.ruleset(t); after != before {
 		t.Errorf("the removal leaves\n%s", after)
-	}
-	if _, err := os.Stat(w.config + ".removing"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the mark of the removal: %v", err)
 	}
 
 	// And what the daemon is stopped with, and the file does not survive.
