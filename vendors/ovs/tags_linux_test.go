@@ -35,7 +35,7 @@ func model(uec bool, signals map[int]vlanrules.Intent, tci uint16) uint16 {
 
 // window is how many frames are under way at once: a port that is a socket
 // keeps no more than 100.
-const window = 50
+const window = 90
 
 // settle has the switch forget what it cached of older flows.
 func (s *sandwich) settle() { s.Appctl("revalidator/purge") }
@@ -65,15 +65,16 @@ var shapes = []struct {
 	name   string
 	before func(tci uint16) []tag
 	after  func(tci, want uint16) []tag
+	few    bool // that nothing looks at the value is plain from a sample
 }{
-	{"CSIG", func(tci uint16) []tag { return []tag{{tpidCSIG, tci}} }, func(_, want uint16) []tag { return []tag{{tpidCSIG, want}} }},
-	{"VLAN", func(tci uint16) []tag { return []tag{{tpidVLAN, tci}} }, func(tci, _ uint16) []tag { return []tag{{tpidVLAN, tci}} }},
+	{"CSIG", func(tci uint16) []tag { return []tag{{tpidCSIG, tci}} }, func(_, want uint16) []tag { return []tag{{tpidCSIG, want}} }, false},
+	{"VLAN", func(tci uint16) []tag { return []tag{{tpidVLAN, tci}} }, func(tci, _ uint16) []tag { return []tag{{tpidVLAN, tci}} }, false},
 	{"CSIG behind a VLAN", func(tci uint16) []tag { return []tag{{tpidVLAN, 3<<13 | 100}, {tpidCSIG, tci}} },
-		func(_, want uint16) []tag { return []tag{{tpidVLAN, 3<<13 | 100}, {tpidCSIG, want}} }},
+		func(_, want uint16) []tag { return []tag{{tpidVLAN, 3<<13 | 100}, {tpidCSIG, want}} }, false},
 	{"VLAN behind a VLAN", func(tci uint16) []tag { return []tag{{tpidVLAN, 3<<13 | 100}, {tpidVLAN, tci}} },
-		func(tci, _ uint16) []tag { return []tag{{tpidVLAN, 3<<13 | 100}, {tpidVLAN, tci}} }},
+		func(tci, _ uint16) []tag { return []tag{{tpidVLAN, 3<<13 | 100}, {tpidVLAN, tci}} }, true},
 	{"VLAN behind CSIG's TPID", func(tci uint16) []tag { return []tag{{tpidCSIG, tci}, {tpidVLAN, 7}} },
-		func(tci, _ uint16) []tag { return []tag{{tpidCSIG, tci}, {tpidVLAN, 7}} }},
+		func(tci, _ uint16) []tag { return []tag{{tpidCSIG, tci}, {tpidVLAN, 7}} }, true},
 }
 
 // try checks tags in every shape, and with other buckets each time.
@@ -82,6 +83,10 @@ func (s *sandwich) try(t *testing.T, layout quantize.Layout, tags []uint16, rng 
 	setup := setupFor(layout, swp1)
 	apply(t, s.driver, setup)
 	for _, shape := range shapes {
+		tags := tags
+		if shape.few && len(tags) > 1000 {
+			tags = tags[len(tags)-1000:]
+		}
 		signals := map[int]vlanrules.Intent{}
 		var intents []vlanrules.Intent
 		for _, sig := range setup.Signals {
