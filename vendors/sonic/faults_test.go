@@ -199,8 +199,6 @@ func TestLyingRow(t *testing.T) {
 func TestSilence(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLab(t, release, "Ethernet0", "Ethernet4")
-		l.patience = 200 * time.Millisecond
-		l.open()
 		l.apply(setupOf(quantize.Draft00, "Ethernet0", "Ethernet4"))
 		old := []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}, {Port: "Ethernet4", Intents: intents(6, 21, 10, 11)}}
 		l.update(old...)
@@ -208,7 +206,9 @@ func TestSilence(t *testing.T) {
 
 		l.sw.Hold(true)
 		l.expect(us)
+		l.talk.patience = 200 * time.Millisecond
 		res, err := l.Update(t.Context(), us, time.Second)
+		l.talk.patience = l.patience
 		if got := portErrors(err); len(got) != 2 || !errors.Is(got["Ethernet0"], ErrSilent) || !res.Leased {
 			t.Fatalf("%+v, %v", res, err)
 		}
@@ -222,7 +222,9 @@ func TestSilence(t *testing.T) {
 
 		l.expect(old)
 		l.sw.Mute = func(key string) bool { return strings.Contains(key, "Ethernet0") }
+		l.talk.patience = time.Second // Ethernet4 is answered
 		_, err = l.Update(t.Context(), old, time.Second)
+		l.talk.patience = l.patience
 		l.sw.Mute = nil
 		if got := portErrors(err); len(got) != 1 || !errors.Is(got["Ethernet0"], ErrSilent) {
 			t.Fatalf("mute: %v", err)
