@@ -20,7 +20,7 @@ demo: build
 
 # Packages that measure real time, on the kernel or against real peers: one at
 # a time, lest they measure each other.
-KERNEL := ./integration/... ./vendors/linux ./counters/linux ./counters/snmp ./counters/gnmi/... ./counters/fleet ./counters/trace
+KERNEL := ./integration/... ./vendors/linux ./vendors/ovs ./counters/linux ./counters/snmp ./counters/gnmi/... ./counters/fleet ./counters/trace
 
 # The rule compiler starts no goroutine, and the race detector makes its
 # exhaustive tests take ten times as long: it watches the quick ones.
