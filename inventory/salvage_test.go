@@ -52,7 +52,7 @@ func TestSalvage(t *testing.T) {
 		"a way in":                {"netns: /run/netns/s3", "netns: [s3]", "s1 s2", "s3", true},
 		"another way in":          {"netns: /run/netns/s3", "netsn: /run/netns/s3", "s1 s2", "s3", true},
 		"two ways in":             {"netns: /run/netns/s3", "netns: /run/netns/s3, ssh: {user: root, key: /k, known_hosts: /n}", "s1 s2", "s3", true},
-		"a misspelt way in":       {"management: {netns", "managment: {netns", "s1 s2", "s3", true},
+		"a misspelt way in":       {"management: {netns", "managemen: {netns", "s1 s2", "s3", true},
 		"of a group":              {"user: root,", "user: root, port: 70000,", "s3", "s1 s2", true},
 		"an unknown group":        {"{name: s2, groups: [far]", "{name: s2, groups: [fra]", "s1 s3", "s2", true},
 		"an address":              {"192.0.2.2", "192.0.2.", "s1 s3", "s2", true},
