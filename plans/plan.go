@@ -27,7 +27,8 @@ type Plan struct {
 	Goal          Goal      `json:"goal"`
 	ProfileHash   string    `json:"profile_hash"`
 	InventoryHash string    `json:"inventory_hash"`
-	Offline       bool      `json:"offline"` // nothing was observed: for reading, not for apply
+	Offline       bool      `json:"offline"`        // nothing was observed: for reading, not for apply
+	Only          []string  `json:"only,omitempty"` // narrowed to these devices: for reading, not for apply
 	Devices       []Device  `json:"devices"`
 	Stages        []Stage   `json:"stages"`
 	Findings      []Finding `json:"findings"`
@@ -229,6 +230,9 @@ func Read(r io.Reader) (*Plan, error) {
 
 // check refuses what no planner writes, so that apply need not.
 func (p *Plan) check() error {
+	if len(p.Only) > 0 {
+		return errors.New("the plan is narrowed to some of its devices: it is for reading; save the whole one with csig plan -o")
+	}
 	known := map[string]bool{}
 	for _, d := range p.Devices {
 		known[d.Device] = true

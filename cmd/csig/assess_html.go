@@ -76,7 +76,7 @@ func assessHTML(w io.Writer, a *plans.Assessment) error {
 		p.Groups = append(p.Groups, one)
 	}
 	for _, g := range requirementGroups(a) {
-		p.Required = append(p.Required, pageRequirement{g.of, g.why, g.list(), g.n})
+		p.Required = append(p.Required, pageRequirement{g.of, g.why, g.list(vendors.Names), g.n})
 	}
 	return t.Execute(w, p)
 }

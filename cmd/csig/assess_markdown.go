@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/csig-agent/csig/plans"
-	"github.com/csig-agent/csig/vendors"
 )
 
 // assessMarkdown is an assessment for a change ticket.
@@ -30,18 +29,18 @@ func assessMarkdown(a *plans.Assessment) string {
 		for _, l := range g.lines {
 			more = append(more, "**"+mdText(l.what)+"**: "+mdText(l.text))
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", mdText(vendors.Names(g.names)), mdText(g.of.Platform), g.of.Level, mdText(g.of.Reason), strings.Join(more, "<br>"))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", mdText(briefly(g.names)), mdText(g.of.Platform), g.of.Level, mdText(g.of.Reason), strings.Join(more, "<br>"))
 	}
 	if len(a.Requirements) > 0 {
 		b.WriteString("\n## Required\n\n| state | | where | what | why |\n|---|---|---|---|---|\n")
 		for _, g := range requirementGroups(a) {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s (%s) |\n", g.of.Status, g.of.Force, mdText(g.all()), mdText(g.of.What), mdText(g.why), g.of.Section)
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s (%s) |\n", g.of.Status, g.of.Force, mdText(g.short()), mdText(g.of.What), mdText(g.why), g.of.Section)
 		}
 	}
-	if groups := findingGroups(a.Findings); len(groups) > 0 {
+	if groups := fewer(findingGroups(a.Findings)); len(groups) > 0 {
 		b.WriteString("\n## Findings\n\n")
 		for _, f := range groups {
-			fmt.Fprintf(&b, "- %s: %s\n", f.Severity, mdText(suffixed(f.all(), ": ")+f.Message))
+			fmt.Fprintf(&b, "- %s: %s\n", f.Severity, mdText(suffixed(f.short(), ": ")+f.Message))
 		}
 	}
 	return b.String()

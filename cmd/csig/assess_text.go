@@ -48,7 +48,7 @@ func assessText(a *plans.Assessment, zoom bool, columns int) string {
 		b.WriteString("  " + wrap(text, columns-2, 13))
 		b.WriteString(strings.Repeat(" ", 13) + wrapFrom(g.why+" ("+g.of.Section+")", columns, 13))
 	}
-	found := findingGroups(a.Findings)
+	found := fewer(findingGroups(a.Findings))
 	if len(found) > 0 {
 		b.WriteString("\nFindings\n")
 	}
@@ -78,8 +78,13 @@ func assessTotal(a *plans.Assessment) string {
 	if r.Unmet+r.Impossible == 0 {
 		text = "Assessment: nothing is required that the fleet file has otherwise"
 	}
-	return text + fmt.Sprintf("; %d for csig cannot tell, %d for you to choose; %s, %s.", r.Unchecked, r.Choice,
-		plural(a.Totals.Errors, "error"), plural(a.Totals.Warnings, "warning"))
+	if r.Unchecked > 0 {
+		text += fmt.Sprintf("; %s csig could not check", plural(r.Unchecked, "place"))
+	}
+	if r.Choice > 0 {
+		text += fmt.Sprintf("; %s left to you to decide", plural(r.Choice, "place"))
+	}
+	return text + fmt.Sprintf("; %s, %s.", plural(a.Totals.Errors, "error"), plural(a.Totals.Warnings, "warning"))
 }
 
 // assessTotals is the table of levels.
@@ -106,7 +111,7 @@ type assessGroup struct {
 }
 
 func (g *assessGroup) title() string {
-	text := vendors.Names(g.names)
+	text := briefly(g.names)
 	if len(g.names) > 1 {
 		text += fmt.Sprintf(" (%d alike)", len(g.names))
 	}

@@ -28,12 +28,13 @@ func (p *places) add(name string, ports ...string) {
 	p.n += max(1, len(ports))
 }
 
-// list names every place, devices with the same ports together.
-func (p *places) list() []string {
+// list names every place, devices with the same ports together; names shortens a
+// list of names.
+func (p *places) list(names func([]string) string) []string {
 	alike := map[string][]string{}
 	var order []string
 	for _, name := range p.names {
-		ports := vendors.Names(p.ports[name])
+		ports := names(p.ports[name])
 		if alike[ports] == nil {
 			order = append(order, ports)
 		}
@@ -41,27 +42,30 @@ func (p *places) list() []string {
 	}
 	var out []string
 	for _, ports := range order {
-		switch names := alike[ports]; {
+		switch devices := alike[ports]; {
 		case ports == "":
-			out = append(out, vendors.Names(names))
-		case len(names) == 1 && !strings.Contains(ports, " "):
-			out = append(out, names[0]+":"+ports)
+			out = append(out, names(devices))
+		case len(devices) == 1 && !strings.Contains(ports, " "):
+			out = append(out, devices[0]+":"+ports)
 		default:
-			out = append(out, vendors.Names(names)+" ("+ports+")")
+			out = append(out, names(devices)+" ("+ports+")")
 		}
 	}
 	return out
 }
 
 // all is every place; short leaves some out where they are many.
-func (p *places) all() string { return strings.Join(p.list(), ", ") }
+func (p *places) all() string { return strings.Join(p.list(vendors.Names), ", ") }
 
 func (p *places) short() string {
-	all := strings.Split(p.all(), ", ")
-	if len(all) > 2*maxNames {
-		return fmt.Sprintf("%s, … (%d places)", strings.Join(all[:maxNames], ", "), p.n)
+	if all := p.all(); strings.Count(all, ", ") < 2*maxNames {
+		return all
 	}
-	return p.all()
+	list := p.list(briefly)
+	if len(list) > maxNames {
+		return fmt.Sprintf("%s, … (%s places)", strings.Join(list[:maxNames], ", "), thousands(p.n))
+	}
+	return strings.Join(list, ", ")
 }
 
 // masked is a text without the name of the far end that it is about.

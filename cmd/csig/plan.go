@@ -35,7 +35,7 @@ when there is nothing to do, 2 when changes are pending, 1 for an error.`,
 	f.StringVarP(&o.out, "out", "o", "", "save the plan to this file, for csig apply")
 	f.BoolVar(&o.remove, "remove", false, "plan the way back: nothing of csig on any device")
 	f.BoolVar(&o.offline, "offline", false, "ask no device: what the platforms promise, for devices without anything of csig")
-	f.StringSliceVar(&o.devices, "device", nil, "show only these devices; the plan is for all")
+	f.StringSliceVar(&o.devices, "device", nil, "show only these devices, in every form of output; the plan, and what -o saves, is for all")
 	f.StringSliceVar(&o.waves, "waves", nil, "waves in order: tags of devices, or percentages such as 10% (default canary,10% and the rest)")
 	f.BoolVar(&o.markdown, "markdown", false, "print Markdown, for the change ticket")
 	f.BoolVar(&o.commands, "commands", false, "print what each device is sent, step by step")
@@ -76,14 +76,14 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 	w := cmd.OutOrStdout()
 	switch {
 	case o.json:
-		err = p.Write(w)
+		err = p.Narrow(o.devices).Write(w)
 	case o.commands:
 		err = planCommands(w, p, fleet, seen, o.devices)
 	case o.markdown:
 		if err = p.Seal(); err != nil {
 			return err
 		}
-		_, err = fmt.Fprint(w, planMarkdown(p))
+		_, err = fmt.Fprint(w, planMarkdown(p, o.devices))
 	default:
 		_, err = fmt.Fprint(w, planText(p, o.devices, newScreen(w).columns()))
 		if err == nil && o.out != "" && !p.Empty() {

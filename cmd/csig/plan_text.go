@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/csig-agent/csig/plans"
-	"github.com/csig-agent/csig/vendors"
 )
 
 // Bounds of what a plan's text lists before it only counts.
@@ -16,13 +15,14 @@ const (
 
 // planText is a plan for a person. Devices whose changes are alike are one
 // group; only, not empty, names the devices to show.
-func planText(p *plans.Plan, only []string, columns int) string {
+func planText(whole *plans.Plan, only []string, columns int) string {
+	p := whole.Narrow(only)
 	var b strings.Builder
 	goal := "roll out"
 	if p.Goal == plans.TakeOff {
 		goal = "take off"
 	}
-	fmt.Fprintf(&b, "Plan for %s: %s on %s, profile %.12s\n", p.Fleet, goal, count(len(p.Devices), "device"), p.ProfileHash)
+	fmt.Fprintf(&b, "Plan for %s: %s on %s, profile %.12s\n", p.Fleet, goal, count(len(whole.Devices), "device"), p.ProfileHash)
 	if p.Offline {
 		b.WriteString(wrap("Offline: no device was asked. This is what the platforms promise, for devices without anything of csig; apply needs a plan made online.", columns, 0))
 	}
@@ -35,7 +35,7 @@ func planText(p *plans.Plan, only []string, columns int) string {
 			fmt.Fprintf(&b, "\n  … %d more groups of devices: see them with --device or --json\n", len(groups)-i)
 			break
 		}
-		head := someNames(g.names)
+		head := briefly(g.names)
 		if len(g.names) > 1 {
 			head += fmt.Sprintf(" (%d alike)", len(g.names))
 		}
@@ -74,13 +74,16 @@ func planText(p *plans.Plan, only []string, columns int) string {
 		b.WriteString("\nOrder\n")
 	}
 	for i, s := range p.Stages {
+		if len(s.Waves) == 0 {
+			continue // none of its steps is shown
+		}
 		b.WriteString("  " + wrap(fmt.Sprintf("%d. %s: %s", i+1, s.Name, s.Why), columns-2, 5))
 		for _, w := range s.Waves {
 			var names []string
 			for _, step := range w.Steps {
 				names = append(names, step.Device)
 			}
-			text := fmt.Sprintf("%-8s %s", w.Name, someNames(names))
+			text := fmt.Sprintf("%-8s %s", w.Name, briefly(names))
 			if len(names) > 2 {
 				text += fmt.Sprintf(" (%d devices)", len(names))
 			}
@@ -88,22 +91,23 @@ func planText(p *plans.Plan, only []string, columns int) string {
 		}
 	}
 	b.WriteString(findingsText(p, columns))
-	b.WriteString("\n" + planTotal(p) + "\n")
+	b.WriteString("\n" + wrap(planTotal(whole), max(columns, 100), 0))
+	if text := planNarrowed(p); text != "" {
+		b.WriteString(wrap(text, columns, 0))
+	}
 	return b.String()
+}
+
+// planNarrowed says that a plan is not the whole one, "" where it is.
+func planNarrowed(p *plans.Plan) string {
+	if len(p.Only) == 0 {
+		return ""
+	}
+	return "Shown is what concerns " + briefly(p.Only) + "; the last count is the whole plan's."
 }
 
 // maxNames is how many names, or runs of them, a text lists.
 const maxNames = 6
-
-// someNames is vendors.Names for a person: of many it says how many more there
-// are.
-func someNames(names []string) string {
-	parts := strings.Split(vendors.Names(names), ", ")
-	if len(parts) <= maxNames {
-		return strings.Join(parts, ", ")
-	}
-	return strings.Join(parts[:maxNames], ", ") + ", …"
-}
 
 // planTotal is the last line of a plan, which counts.
 func planTotal(p *plans.Plan) string {
@@ -123,18 +127,14 @@ func planTotal(p *plans.Plan) string {
 
 func findingsText(p *plans.Plan, columns int) string {
 	var b strings.Builder
-	severity, shown := "", 0
-	groups := findingGroups(p.Findings)
+	groups, left := shownFindings(p.Findings)
 	for i, g := range groups {
-		if g.Severity != severity {
-			severity, shown = g.Severity, 0
-			fmt.Fprintf(&b, "\n%ss\n", strings.ToUpper(severity[:1])+severity[1:])
+		if i == 0 || groups[i-1].Severity != g.Severity {
+			fmt.Fprintf(&b, "\n%ss\n", strings.ToUpper(g.Severity[:1])+g.Severity[1:])
 		}
-		switch shown++; {
-		case shown <= maxFindings:
-			b.WriteString("  " + wrap(suffixed(g.short(), ": ")+g.Message, columns-2, 4))
-		case i+1 == len(groups) || groups[i+1].Severity != severity: // the last of them
-			fmt.Fprintf(&b, "  … %d more: see them with --json\n", shown-maxFindings)
+		b.WriteString("  " + wrap(suffixed(g.short(), ": ")+g.Message, columns-2, 4))
+		if n := left[g.Severity]; n > 0 && (i+1 == len(groups) || groups[i+1].Severity != g.Severity) {
+			fmt.Fprintf(&b, "  … %d more: see them with --device or --json\n", n)
 		}
 	}
 	return b.String()
@@ -200,13 +200,17 @@ func count(n int, what string) string {
 }
 
 // planMarkdown is a plan for a change ticket.
-func planMarkdown(p *plans.Plan) string {
+func planMarkdown(whole *plans.Plan, only []string) string {
+	p := whole.Narrow(only)
 	var b strings.Builder
 	goal := "Roll out CSIG"
 	if p.Goal == plans.TakeOff {
 		goal = "Take CSIG off"
 	}
-	fmt.Fprintf(&b, "# %s: %s\n\n%s\n\n", goal, mdText(p.Fleet), planTotal(p))
+	fmt.Fprintf(&b, "# %s: %s\n\n%s\n\n", goal, mdText(p.Fleet), planTotal(whole))
+	if text := planNarrowed(p); text != "" {
+		b.WriteString(mdText(text) + "\n\n")
+	}
 	fmt.Fprintf(&b, "| | |\n|---|---|\n| made | %s |\n| profile | `%.12s` |\n| inventory | `%.12s` |\n| plan | `%.12s` |\n",
 		p.Created.Format("2006-01-02 15:04:05 MST"), p.ProfileHash, p.InventoryHash, p.Integrity)
 	if p.Offline {
@@ -214,11 +218,15 @@ func planMarkdown(p *plans.Plan) string {
 	}
 	if groups := planGroups(p, nil); len(groups) > 0 {
 		b.WriteString("\n## Changes\n\n| devices | platform | level | change | ports |\n|---|---|---|---|---|\n")
-		for _, g := range groups {
+		for n, g := range groups {
+			if n == maxGroups {
+				fmt.Fprintf(&b, "| … and %d more groups of devices: csig plan --device | | | | |\n", len(groups)-n)
+				break
+			}
 			for i, c := range g.of.Changes {
 				names, platform, level := "", "", ""
 				if i == 0 {
-					names, platform, level = vendors.Names(g.names), g.of.Platform, g.of.Level
+					names, platform, level = briefly(g.names), g.of.Platform, g.of.Level
 				}
 				what := c.Kind + " " + c.What
 				if c.Detail != "" {
@@ -234,21 +242,28 @@ func planMarkdown(p *plans.Plan) string {
 	if len(p.Stages) > 0 {
 		b.WriteString("\n## Order\n\n")
 		for i, s := range p.Stages {
+			if len(s.Waves) == 0 {
+				continue // none of its steps is shown
+			}
 			fmt.Fprintf(&b, "%d. **%s**: %s\n", i+1, s.Name, s.Why)
 			for _, w := range s.Waves {
 				var names []string
 				for _, step := range w.Steps {
 					names = append(names, step.Device)
 				}
-				fmt.Fprintf(&b, "   - %s: %s\n", mdText(w.Name), mdText(vendors.Names(names)))
+				fmt.Fprintf(&b, "   - %s: %s\n", mdText(w.Name), mdText(briefly(names)))
 			}
 		}
 		b.WriteString("\nA health gate follows each wave. Undo at any time: `csig rollback JOURNAL`.\n")
 	}
 	if len(p.Findings) > 0 {
 		b.WriteString("\n## Findings\n\n")
-		for _, g := range findingGroups(p.Findings) {
-			fmt.Fprintf(&b, "- %s: %s\n", g.Severity, mdText(suffixed(g.all(), ": ")+g.Message))
+		groups, left := shownFindings(p.Findings)
+		for i, g := range groups {
+			fmt.Fprintf(&b, "- %s: %s\n", g.Severity, mdText(suffixed(g.short(), ": ")+g.Message))
+			if n := left[g.Severity]; n > 0 && (i+1 == len(groups) || groups[i+1].Severity != g.Severity) {
+				fmt.Fprintf(&b, "- and %d %ss more: csig plan --device\n", n, g.Severity)
+			}
 		}
 	}
 	return b.String()

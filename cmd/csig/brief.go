@@ -1,0 +1,153 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/vendors"
+)
+
+// briefly is a list of names for a person: in order when they are few, else by
+// families, the names that differ in their numbers alone: "leaf-0-1 … leaf-313-32
+// (5,024)". Of many families it says how many names are in the others.
+func briefly(names []string) string {
+	if text := vendors.Names(names); strings.Count(text, ", ") < maxNames {
+		return text
+	}
+	families := map[string][]string{}
+	var order []string
+	for _, name := range names {
+		f := familyOf(name)
+		if families[f] == nil {
+			order = append(order, f)
+		}
+		families[f] = append(families[f], name)
+	}
+	var parts []string
+	left := len(names)
+	for i, f := range order {
+		if i == maxNames {
+			parts = append(parts, fmt.Sprintf("and %s more", thousands(left)))
+			break
+		}
+		of := families[f]
+		left -= len(of)
+		slices.SortFunc(of, compareNumbers)
+		text := vendors.Names(of)
+		if strings.Count(text, ", ") > 1 {
+			text = fmt.Sprintf("%s … %s (%s)", of[0], of[len(of)-1], thousands(len(of)))
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// familyOf is a name without its numbers.
+func familyOf(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, name)
+}
+
+// compareNumbers orders the names of a family by their numbers, the first one
+// first.
+func compareNumbers(a, b string) int {
+	for a != "" && b != "" {
+		i, j := digitsOf(a), digitsOf(b)
+		if i > 0 && j > 0 {
+			m, _ := strconv.ParseUint(a[:i], 10, 64) // longer ones are alike, and then texts
+			n, _ := strconv.ParseUint(b[:j], 10, 64)
+			if m != n {
+				if m < n {
+					return -1
+				}
+				return 1
+			}
+			a, b = a[i:], b[j:]
+			continue
+		}
+		if a[0] != b[0] {
+			return int(a[0]) - int(b[0])
+		}
+		a, b = a[1:], b[1:]
+	}
+	return len(a) - len(b)
+}
+
+func digitsOf(s string) int {
+	return len(s) - len(strings.TrimLeft(s, "0123456789"))
+}
+
+// thousands is a count with a comma at every third digit.
+func thousands(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// fewer puts groups of findings together whose messages differ in the numbers of
+// names alone, where there are too many groups to read. The first message stands
+// for all of them.
+func fewer(groups []*findingGroup) []*findingGroup {
+	if len(groups) <= maxFindings {
+		return groups
+	}
+	type key struct{ severity, message string }
+	at := map[key]*findingGroup{}
+	alike := map[key]int{}
+	var order []key
+	for _, g := range groups {
+		k := key{g.Severity, withoutNumbers(g.Message)}
+		if at[k] == nil {
+			at[k] = &findingGroup{Severity: g.Severity, Message: g.Message}
+			order = append(order, k)
+		}
+		alike[k]++
+		for _, name := range g.names {
+			at[k].add(name, g.ports[name]...)
+		}
+	}
+	out := make([]*findingGroup, 0, len(order))
+	for _, k := range order {
+		if n := alike[k]; n > 1 {
+			at[k].Message += fmt.Sprintf(" (and %s like it, of other names)", thousands(n-1))
+		}
+		out = append(out, at[k])
+	}
+	return out
+}
+
+// withoutNumbers is a text without the numbers in its names; numbers that stand
+// alone stay.
+func withoutNumbers(text string) string {
+	words := strings.Split(text, " ")
+	for i, w := range words {
+		if strings.ContainsFunc(w, func(r rune) bool { return r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' }) && !strings.HasPrefix(w, "0x") {
+			words[i] = familyOf(w)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// shownFindings are the groups that a text lists, and how many of each severity
+// it leaves out.
+func shownFindings(findings []plans.Finding) (shown []*findingGroup, left map[string]int) {
+	left = map[string]int{}
+	seen := map[string]int{}
+	for _, g := range fewer(findingGroups(findings)) {
+		if seen[g.Severity]++; seen[g.Severity] > maxFindings {
+			left[g.Severity]++
+			continue
+		}
+		shown = append(shown, g)
+	}
+	return shown, left
+}
