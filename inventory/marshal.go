@@ -1,11 +1,13 @@
 package inventory
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -18,6 +20,21 @@ import (
 // f.Path, gives an equal fleet. A fleet that Parse would refuse is refused
 // here, with Errors whose places are in the text that would have been.
 func Marshal(f *Fleet) ([]byte, error) {
+	text, err := Show(f)
+	if err == nil {
+		if _, err = Parse(f.Path, text); err != nil {
+			err = fmt.Errorf("write fleet %s: %w", f.Path, err)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return text, nil
+}
+
+// Show is Marshal for people's eyes: it does not look whether Parse would take
+// the text, which is most of Marshal's work.
+func Show(f *Fleet) ([]byte, error) {
 	doc := fileYAML{
 		Format:  Format,
 		Profile: profileOf(&f.Profile),
@@ -51,13 +68,87 @@ func Marshal(f *Fleet) ([]byte, error) {
 		doc.Devices = append(doc.Devices, deviceOf(f, &f.Devices[i]))
 	}
 	text, err := yaml.MarshalWithOptions(doc, yaml.IndentSequence(true))
+	if err == nil {
+		text, err = withPorts(text, f)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("write fleet %s: %w", f.Path, err)
 	}
-	if _, err := Parse(f.Path, text); err != nil {
-		return nil, fmt.Errorf("write fleet %s: %w", f.Path, err)
-	}
 	return text, nil
+}
+
+// portsLine stands for a device's ports, which are most of a fleet, and which
+// the library would take a hundred times as long for.
+const portsLine = "    ports: 0\n"
+
+// withPorts puts the ports of each device where it has its portsLine.
+func withPorts(text []byte, f *Fleet) ([]byte, error) {
+	out := make([]byte, 0, len(text)+len(f.Devices)*64)
+	for i := range f.Devices {
+		head, rest, ok := bytes.Cut(text, []byte(portsLine))
+		if !ok {
+			return nil, fmt.Errorf("device %s has no place for its ports", f.Devices[i].Name)
+		}
+		out, text = append(out, head...), rest
+		if len(f.Devices[i].Ports) == 0 {
+			out = append(out, "    ports: []\n"...)
+			continue
+		}
+		out = append(out, "    ports:\n"...)
+		for k := range f.Devices[i].Ports {
+			var err error
+			if out, err = f.appendPort(out, &f.Devices[i].Ports[k]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return append(out, text...), nil
+}
+
+// appendPort writes a port as a line.
+func (f *Fleet) appendPort(out []byte, p *Port) ([]byte, error) {
+	out = append(out, "      - {name: "...)
+	out, err := appendText(out, p.Name)
+	if err != nil {
+		return nil, err
+	}
+	if p.Speed != 0 {
+		out = append(append(out, ", speed: "...), FormatSpeed(p.Speed)...)
+	}
+	if p.MTU != 0 {
+		out = strconv.AppendInt(append(out, ", mtu: "...), int64(p.MTU), 10)
+	}
+	out = append(append(out, ", action: "...), actionText(p.Action)...)
+	if p.StripRetired != f.stripsRetired(p) {
+		out = strconv.AppendBool(append(out, ", strip_retired: "...), p.StripRetired)
+	}
+	switch lm := lmOf(&f.Profile, p).(type) {
+	case nil:
+	case uint16:
+		out = strconv.AppendUint(append(out, ", lm: "...), uint64(lm), 10)
+	default:
+		text, err := yaml.MarshalWithOptions(lm, yaml.Flow(true))
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(out, ", lm: "...), bytes.TrimSuffix(text, []byte("\n"))...)
+	}
+	if peer := p.Peer.String(); peer != "" {
+		if out, err = appendText(append(out, ", peer: "...), peer); err != nil {
+			return nil, err
+		}
+	}
+	return append(out, "}\n"...), nil
+}
+
+// appendText is safeText's, without the library where that has nothing to say:
+// its words, such as true and null, have no digit.
+func appendText(out []byte, s string) ([]byte, error) {
+	if plainText.MatchString(s) && strings.ContainsAny(s, "0123456789") {
+		return append(out, s...), nil
+	}
+	text, err := safeText(s).MarshalYAML()
+	return append(out, bytes.TrimSuffix(text, []byte("\n"))...), err
 }
 
 // What follows is the file's shape, in the order in which people read it.
@@ -117,17 +208,7 @@ type deviceYAML struct {
 	Schedule   string          `yaml:"schedule,omitempty"`
 	Estimator  *estimatorYAML  `yaml:"estimator,omitempty,flow"`
 	Counters   *countersYAML   `yaml:"counters,omitempty"`
-	Ports      []flowPort      `yaml:"ports"`
-}
-
-type portYAML struct {
-	Name   safeText `yaml:"name"`
-	Speed  string   `yaml:"speed,omitempty"`
-	MTU    int      `yaml:"mtu,omitempty"`
-	Action string   `yaml:"action"`
-	Strip  *bool    `yaml:"strip_retired,omitempty"`
-	LM     any      `yaml:"lm,omitempty"` // a number or yaml.MapSlice
-	Peer   safeText `yaml:"peer,omitempty"`
+	Ports      int             `yaml:"ports"` // portsLine: withPorts writes them
 }
 
 // safeText is a name that a device chose. The library leaves some texts plain,
@@ -153,20 +234,12 @@ type hex16 uint16
 // MarshalYAML writes 0x9900.
 func (h hex16) MarshalYAML() ([]byte, error) { return fmt.Appendf(nil, "0x%04x", uint16(h)), nil }
 
-// flowField and flowPort take one line each.
-type (
-	flowField fieldYAML
-	flowPort  portYAML
-)
+// flowField takes one line.
+type flowField fieldYAML
 
 // MarshalYAML writes the field in braces.
 func (f flowField) MarshalYAML() ([]byte, error) {
 	return yaml.MarshalWithOptions(fieldYAML(f), yaml.Flow(true))
-}
-
-// MarshalYAML writes the port in braces.
-func (p flowPort) MarshalYAML() ([]byte, error) {
-	return yaml.MarshalWithOptions(portYAML(p), yaml.Flow(true))
 }
 
 func profileOf(p *quantize.Profile) profileYAML {
@@ -256,16 +329,6 @@ func deviceOf(f *Fleet, d *Device) deviceYAML {
 	}
 	out.Estimator = estimatorOf(d.Estimator, f.Policy.Estimator)
 	out.Counters = countersOf(&d.Counters)
-	for i := range d.Ports {
-		p := &d.Ports[i]
-		var strip *bool
-		if p.StripRetired != f.stripsRetired(p) {
-			strip = &p.StripRetired
-		}
-		out.Ports = append(out.Ports, flowPort{
-			Strip: strip, Name: safeText(p.Name), Speed: FormatSpeed(p.Speed), MTU: p.MTU, Action: actionText(p.Action), LM: lmOf(&f.Profile, p), Peer: safeText(p.Peer.String()),
-		})
-	}
 	return out
 }
 

@@ -231,6 +231,9 @@ func drawPorts(t *rapid.T, f *Fleet, devices []string, d *Device) {
 	for _, name := range names {
 		if portNameProblem(name, "linux") != "" {
 			name = fmt.Sprintf("p%d", len(d.Ports))
+			for slices.Contains(names, name) {
+				name += "x"
+			}
 		}
 		p := Port{
 			Name:   name,

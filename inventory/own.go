@@ -1,23 +1,20 @@
 package inventory
 
-import (
-	"maps"
-	"slices"
-)
+import "slices"
 
 // Own returns the part of a fleet that one of its devices needs to run csig
 // agent: a fleet of that device alone, marked local, with the domain's profile
 // and policy. What only the rest of the fleet is concerned with is left out:
 // hosts, peers and MTUs, tags and level, and how csig gets at the device
-// from afar. Two
-// agents of the same Own do the same.
+// from afar. Two agents of the same Own do the same. What is behind pointers,
+// and the ports' LM, is shared with f.
 func (f *Fleet) Own(d *Device) *Fleet {
 	own := *d
 	own.Local, own.Management, own.Level, own.Tags = true, Management{Redis: d.Management.Redis}, Level{}, nil
 	own.Ports = slices.Clone(d.Ports)
 	for i := range own.Ports {
 		p := &own.Ports[i]
-		p.MTU, p.Peer, p.LM = 0, Peer{}, maps.Clone(p.LM)
+		p.MTU, p.Peer = 0, Peer{}
 	}
 	return &Fleet{Path: f.Path, Profile: f.Profile, Policy: f.Policy, VLANTPIDs: f.VLANTPIDs, Devices: []Device{own}}
 }

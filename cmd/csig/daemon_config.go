@@ -58,7 +58,10 @@ func (t *daemon) Configured(want vendors.Setup) (vendors.Setup, error) {
 	if err != nil {
 		return want, err
 	}
-	want.Config, want.Profile = own.Hash(), vendors.SetupOf(&own.Profile, own.Policy, &inventory.Device{}).Profile
+	want.Config = own.Hash()
+	if want.Profile == "" {
+		want.Profile = own.Profile.Hash()
+	}
 	if running {
 		if t.derived == nil {
 			t.derived = map[string]bool{}
@@ -86,8 +89,14 @@ func (t *daemon) render(want vendors.Setup, running bool) (*inventory.Fleet, err
 	}
 	own := f.Own(dev)
 	ports, mixed := make([]inventory.Port, 0, len(want.Ports)), false
-	for _, s := range want.Ports {
-		p, ok := own.Devices[0].Port(s.Port)
+	for i, s := range want.Ports {
+		var p *inventory.Port
+		ok := i < len(own.Devices[0].Ports) && own.Devices[0].Ports[i].Name == s.Port // the usual
+		if ok {
+			p = &own.Devices[0].Ports[i]
+		} else {
+			p, ok = own.Devices[0].Port(s.Port)
+		}
 		if !ok {
 			theirs, known := t.dev.Port(s.Port)
 			if !known {
@@ -173,7 +182,7 @@ func (t *daemon) commands(want vendors.Setup) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := inventory.Marshal(own.WithoutArguments())
+	text, err := inventory.Show(own.WithoutArguments())
 	return append([]byte("# the daemon's configuration\n"), text...), err
 }
 

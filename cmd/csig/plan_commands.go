@@ -4,7 +4,10 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
@@ -28,8 +31,33 @@ func planCommands(to io.Writer, p *plans.Plan, fleet *inventory.Fleet, seen func
 		d := &p.Devices[i]
 		have[d.Device], devices[d.Device] = d.Observed, d
 	}
+	// One at a time, the steps of a large fleet would take long.
+	var todo []func() ([]byte, error)
+	flush := func() error {
+		texts, errs := make([][]byte, len(todo)), make([]error, len(todo))
+		var wg sync.WaitGroup
+		workers := min(runtime.GOMAXPROCS(0), len(todo))
+		for k := range workers {
+			wg.Go(func() {
+				for i := k; i < len(todo); i += workers {
+					texts[i], errs[i] = todo[i]()
+				}
+			})
+		}
+		wg.Wait()
+		todo = todo[:0]
+		for i, text := range texts {
+			if errs[i] != nil {
+				return errs[i]
+			}
+			if _, err := w.Write(text); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	for _, s := range p.Stages {
-		for _, wave := range s.Waves {
+		for _, wave := range s.Waves { // in which each device has one step
 			for i := range wave.Steps {
 				step := &wave.Steps[i]
 				before := have[step.Device]
@@ -39,21 +67,29 @@ func planCommands(to io.Writer, p *plans.Plan, fleet *inventory.Fleet, seen func
 				if len(only) > 0 && !shown[step.Device] {
 					continue
 				}
-				var text []byte
-				var err error
-				d, _ := fleet.Device(step.Device)
-				if t, ok := seen(d).Differ.(*daemon); ok && len(step.MTU) == 0 {
-					text, err = t.commands(step.Want)
-				} else {
-					text, err = stepCommands(registry, devices[step.Device].Platform, before, step)
+				todo = append(todo, func() ([]byte, error) {
+					var text []byte
+					var err error
+					d, _ := fleet.Device(step.Device)
+					if t, ok := seen(d).Differ.(*daemon); ok && len(step.MTU) == 0 {
+						text, err = t.commands(step.Want)
+					} else {
+						text, err = stepCommands(registry, devices[step.Device].Platform, before, step)
+					}
+					if err != nil {
+						return nil, fmt.Errorf("device %s: %w", step.Device, err)
+					}
+					head := fmt.Sprintf("# step %d, %s/%s: device %s (%s)\n", step.ID, s.Name, wave.Name, step.Device, orDash(devices[step.Device].Via))
+					return slices.Concat([]byte(head), text, []byte("\n")), nil
+				})
+				if len(todo) == 256 {
+					if err := flush(); err != nil {
+						return err
+					}
 				}
-				if err != nil {
-					return fmt.Errorf("device %s: %w", step.Device, err)
-				}
-				fmt.Fprintf(w, "# step %d, %s/%s: device %s (%s)\n", step.ID, s.Name, wave.Name, step.Device, orDash(devices[step.Device].Via))
-				if _, err := w.Write(append(text, '\n')); err != nil {
-					return err
-				}
+			}
+			if err := flush(); err != nil {
+				return err
 			}
 		}
 	}
