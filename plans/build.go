@@ -70,20 +70,8 @@ func Build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*P
 
 // build finds what is wrong and lays out the stages, in spite of it.
 func build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*builder, error) {
-	b := &builder{fleet: f, options: o, plan: &Plan{
-		Format: Format, Created: o.Now.UTC(), Version: o.Version, Fleet: f.Path, Goal: cmp.Or(o.Goal, RollOut),
-		ProfileHash: f.Profile.Hash(), InventoryHash: o.InventoryHash, Offline: o.Offline,
-		Devices: make([]Device, 0, len(f.Devices)), Stages: []Stage{}, Findings: []Finding{},
-	}}
+	b := newBuilder(f, o)
 	b.nodes = make([]node, len(f.Devices))
-	b.index, b.hosts = make(map[string]int, len(f.Devices)), make(map[string]*inventory.Host, len(f.Hosts))
-	b.compilers, b.verdicts = map[string]*vlanrules.Compiler{}, map[tableKey]vlanrules.Verdict{}
-	for i := range f.Devices {
-		b.index[f.Devices[i].Name] = i
-	}
-	for i := range f.Hosts {
-		b.hosts[f.Hosts[i].Name] = &f.Hosts[i]
-	}
 	for i := range f.Devices {
 		b.look(&b.nodes[i], &f.Devices[i], seen)
 	}
@@ -98,6 +86,24 @@ func build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*b
 	b.mtuStage()
 	b.order()
 	return b, nil
+}
+
+// newBuilder makes a builder that knows the fleet, and nothing of its devices.
+func newBuilder(f *inventory.Fleet, o Options) *builder {
+	b := &builder{fleet: f, options: o, plan: &Plan{
+		Format: Format, Created: o.Now.UTC(), Version: o.Version, Fleet: f.Path, Goal: cmp.Or(o.Goal, RollOut),
+		ProfileHash: f.Profile.Hash(), InventoryHash: o.InventoryHash, Offline: o.Offline,
+		Devices: make([]Device, 0, len(f.Devices)), Stages: []Stage{}, Findings: []Finding{},
+	}}
+	b.index, b.hosts = make(map[string]int, len(f.Devices)), make(map[string]*inventory.Host, len(f.Hosts))
+	b.compilers, b.verdicts = map[string]*vlanrules.Compiler{}, map[tableKey]vlanrules.Verdict{}
+	for i := range f.Devices {
+		b.index[f.Devices[i].Name] = i
+	}
+	for i := range f.Hosts {
+		b.hosts[f.Hosts[i].Name] = &f.Hosts[i]
+	}
+	return b
 }
 
 // Level is a level of support with the reason for it (draft-00 §6.2).

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -15,8 +16,9 @@ import (
 )
 
 // Off is the emergency stop: ports that face hosts strip the tag, then every
-// other rule of ours goes, everywhere, and at last the strip, so that no host
-// sees a tag of a path that is half taken off. It needs no plan and no journal,
+// other rule of ours goes, everywhere, last on devices that cannot be made to
+// strip, and at last the strip, so that no host behind it sees a tag of a path
+// that is half taken off. It needs no plan and no journal,
 // does all devices side by side, goes on past errors, and may be called again
 // and again.
 type Off struct {
@@ -35,10 +37,6 @@ const (
 	StageRemove = "remove"
 )
 
-// offStages are the stages of taking off that a plan has, as an Off calls them.
-// Nothing is left that no path depends on.
-var offStages = map[string]string{StageFence: StageFence, StageReady: StageClear, StageOpen: StageRemove}
-
 // Run does it. The error names every device that may still have something of
 // ours, and why.
 func (o *Off) Run(ctx context.Context) error {
@@ -53,10 +51,10 @@ func (o *Off) Run(ctx context.Context) error {
 	for _, name := range devices {
 		asked[name] = true
 	}
-	seen := o.look(ctx, r, devices)
+	seen, lost := o.look(ctx, r, devices)
 	devices = slices.DeleteFunc(slices.Clone(devices), func(name string) bool {
 		var none *vendors.NoDriverError // so there never was anything of ours
-		return errors.As(seen[name].Err, &none)
+		return seen[name].lost || errors.As(seen[name].Err, &none)
 	})
 	// With some devices only, the fence is theirs alone: the others keep
 	// updating, and their own hosts keep what they are told.
@@ -64,45 +62,56 @@ func (o *Off) Run(ctx context.Context) error {
 		if !asked[d.Name] {
 			return Seen{Err: errors.New("not asked for")}
 		}
-		return seen[d.Name]
+		return seen[d.Name].Seen
 	}, Options{Goal: TakeOff, Waves: []string{}})
-	var stages []Stage
-	if err == nil { // else there is no fence; the rules go all the same
-		stages = b.plan.Stages
+	if err != nil {
+		return err
 	}
 	var gone sync.Map // devices that have nothing of ours left
-	for i := range stages {
-		s := &stages[i]
-		steps := map[string]*Step{}
-		var names []string
-		for k := range s.Waves {
-			for n := range s.Waves[k].Steps {
-				step := &s.Waves[k].Steps[n]
-				able := b.nodes[b.index[step.Device]].seen.Facts.Strip.Level != vlanrules.Refused
-				if (none(&step.Want) || able) && slices.Contains(devices, step.Device) {
-					steps[step.Device] = step
-					names = append(names, step.Device)
-				}
-			}
-		}
-		// Errors are reported; what counts is whether the device is off at last.
+	// Errors are reported; what counts is whether the device is off at last.
+	bringAll := func(stage string, wants map[string]vendors.Setup) {
+		names := slices.DeleteFunc(slices.Clone(devices), func(name string) bool { _, ok := wants[name]; return !ok })
 		_ = r.every(ctx, names, func(name string) error {
-			err := o.step(ctx, r, offStages[s.Name], name, func(ctx context.Context, t Target) error { return bring(ctx, t, steps[name].Want) })
-			if err == nil && none(&steps[name].Want) {
+			want := wants[name]
+			err := o.step(ctx, r, stage, name, func(ctx context.Context, t Target) error { return bring(ctx, t, want) })
+			if err == nil && none(&want) {
 				gone.Store(name, true)
 			}
 			return err
 		})
 	}
-	// What is left is what did not answer, failed, or has nothing that could be
-	// seen.
-	devices = slices.DeleteFunc(slices.Clone(devices), func(name string) bool {
+	// What cannot be fenced keeps its rules for as long as the others update, for
+	// it may strip, and no longer, for it may update.
+	unfenced := map[string]vendors.Setup{}
+	for _, name := range devices {
+		if s := seen[name]; s.Err != nil || s.Facts.Strip.Level == vlanrules.Refused && !none(&s.Setup) {
+			unfenced[name] = vendors.Setup{}
+		}
+	}
+	for _, stage := range []struct{ told, planned string }{
+		{StageFence, StageFence}, {StageClear, StageReady}, {StageClear, ""}, {StageRemove, StageOpen}, {StageRemove, StageChange},
+	} {
+		if stage.planned == "" {
+			bringAll(stage.told, unfenced)
+			continue
+		}
+		wants := map[string]vendors.Setup{}
+		for s := range b.plan.stage(stage.planned) {
+			_, left := unfenced[s.Device]
+			if tried := seen[s.Device].fence; !left && (tried == nil || stage.planned != StageFence || !sameSetup(tried, &s.Want)) {
+				wants[s.Device] = s.Want
+			}
+		}
+		bringAll(stage.told, wants)
+	}
+	// What is left failed, or has nothing that could be seen.
+	devices = slices.DeleteFunc(devices, func(name string) bool {
 		_, ok := gone.Load(name)
 		return ok
 	})
-	return r.every(ctx, devices, func(name string) error {
+	return errors.Join(lost, r.every(ctx, devices, func(name string) error {
 		return o.step(ctx, r, StageRemove, name, func(ctx context.Context, t Target) error { return t.Remove(ctx) })
-	})
+	}))
 }
 
 // maxSenders is how many hosts are named before they are only counted.
@@ -163,14 +172,28 @@ func (o *Off) Left() []string {
 	return out
 }
 
-// look finds out what devices have; a device that does not answer is tried
-// again when its rules are to go.
-func (o *Off) look(ctx context.Context, r *Run, devices []string) map[string]Seen {
-	seen := make(map[string]Seen, len(devices))
+// sight is what an Off has found out about a device.
+type sight struct {
+	Seen
+	lost  bool           // it was not reached: it is not dialled anew
+	fence *vendors.Setup // what it was to have at once; nil: nothing
+}
+
+// look finds out what devices have, and has each that has something of ours
+// fence as soon as it has answered: those that do not answer hold up nobody's
+// fence. The error names the devices that were not reached.
+func (o *Off) look(ctx context.Context, r *Run, devices []string) (map[string]sight, error) {
+	seen := make(map[string]sight, len(devices))
+	b := newBuilder(o.Fleet, Options{Goal: TakeOff})
+	var lost []error
 	_ = r.every(ctx, devices, func(name string) error {
-		var s Seen
-		s.Err = o.step(ctx, r, "", name, func(ctx context.Context, t Target) error {
-			var err error
+		var s sight
+		s.lost = true
+		s.Err = o.step(ctx, r, "", name, func(ctx context.Context, t Target) (err error) {
+			defer func() {
+				var dial *net.OpError
+				s.lost = ctx.Err() != nil || errors.As(err, &dial)
+			}()
 			s.Differ = t
 			if s.Facts, err = t.Probe(ctx); err != nil {
 				return err
@@ -178,12 +201,57 @@ func (o *Off) look(ctx context.Context, r *Run, devices []string) map[string]See
 			s.Setup, err = t.Observe(ctx)
 			return err
 		})
+		var none *vendors.NoDriverError
+		switch {
+		case ctx.Err() != nil || errors.As(s.Err, &none):
+		case s.Err == nil:
+			if d, ok := o.Fleet.Device(name); ok {
+				s.fence = b.fenceNow(d, s.Seen)
+			}
+			if s.fence != nil { // an error is reported, and the device taken off all the same
+				_ = o.step(ctx, r, StageFence, name, func(ctx context.Context, t Target) error { return bring(ctx, t, *s.fence) })
+			}
+		case s.lost:
+			o.tell(r, Progress{Event: EventFailed, Stage: StageFence, Device: name, Err: s.Err})
+		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		seen[name] = s
-		return nil // said when it is removed
+		if seen[name] = s; s.lost && !errors.As(s.Err, &none) {
+			lost = append(lost, s.Err)
+		}
+		return nil
 	})
-	return seen
+	return seen, errors.Join(lost...)
+}
+
+// fenceNow is the fence of a device by itself, whatever the others have; nil
+// where it has nothing of ours, is fenced already, or cannot be.
+func (b *builder) fenceNow(d *inventory.Device, s Seen) *vendors.Setup {
+	one := *b
+	one.plan, one.nodes = &Plan{Goal: b.plan.Goal}, make([]node, 1)
+	n := &one.nodes[0]
+	one.look(n, d, func(*inventory.Device) Seen { return s })
+	one.migration()
+	if n.alone || s.Facts.Strip.Level == vlanrules.Refused || sameTransit(&n.seen.Setup, &n.want, n.receiver) {
+		return nil
+	}
+	fence := one.fenceOn(n)
+	if sameSetup(&n.seen.Setup, &fence) {
+		return nil
+	}
+	if fence = one.configured(n, fence); sameSetup(&n.seen.Setup, &fence) {
+		return nil
+	}
+	return &fence
+}
+
+// tell tells whoever watches.
+func (o *Off) tell(r *Run, p Progress) {
+	if o.Report != nil && p.Stage != "" {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		o.Report(p)
+	}
 }
 
 // step does something with one device, within the limit. What changes a device
@@ -194,11 +262,7 @@ func (o *Off) step(ctx context.Context, r *Run, stage, device string, do func(ct
 	}
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Limit, time.Minute))
 	defer cancel()
-	if o.Report != nil && stage != "" {
-		r.mu.Lock()
-		o.Report(Progress{Event: EventHand, Stage: stage, Device: device})
-		r.mu.Unlock()
-	}
+	o.tell(r, Progress{Event: EventHand, Stage: stage, Device: device})
 	t, err := o.Open(ctx, device)
 	if err == nil {
 		err = errors.Join(do(ctx, t), t.Close())
@@ -206,14 +270,10 @@ func (o *Off) step(ctx context.Context, r *Run, stage, device string, do func(ct
 	if err != nil {
 		err = fmt.Errorf("device %s: %w", device, err)
 	}
-	if o.Report != nil && stage != "" {
-		event := EventDone
-		if err != nil {
-			event = EventFailed
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		o.Report(Progress{Event: event, Stage: stage, Device: device, Err: err})
+	event := EventDone
+	if err != nil {
+		event = EventFailed
 	}
+	o.tell(r, Progress{Event: event, Stage: stage, Device: device, Err: err})
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
@@ -270,5 +271,97 @@ func TestOffOfAFleetOfOne(t *testing.T) {
 				t.Errorf("did %s, told %s; want %s, %s", log, all, tc.log, tc.told)
 			}
 		})
+	}
+}
+
+// weak is a device that cannot be made to strip.
+type weak struct{ Target }
+
+func (weak) Probe(context.Context) (vendors.Facts, error) {
+	return vendors.Facts{Strip: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "not from afar"}}, nil
+}
+
+// What cannot be fenced, or not be read, loses its rules after the others have
+// stopped updating and before any fence goes: else hosts there would see tags
+// of it alone.
+func TestOffOfWhatCannotBeFenced(t *testing.T) {
+	for name, tc := range map[string]func(Target) Target{
+		"it cannot strip":   func(t Target) Target { return weak{t} },
+		"it cannot be read": func(t Target) Target { return &unread{Target: t} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			net, f := offFleet()
+			o := &Off{Fleet: net, Open: func(ctx context.Context, name string) (Target, error) {
+				t, err := f.open(ctx, name)
+				if name == "leaf1" {
+					t = tc(t)
+				}
+				return t, err
+			}}
+			if err := o.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			want := "leaf0 apply,leaf0 apply,spine0 remove,leaf1 remove,leaf0 remove"
+			if name == "it cannot be read" { // nor can it be read back
+				want = "leaf0 apply,leaf0 apply,spine0 remove,leaf1 remove,leaf0 remove,leaf1 remove"
+			}
+			if got := strings.Join(f.log, ","); got != want {
+				t.Errorf("order %s, want %s", got, want)
+			}
+			for name, s := range f.devices {
+				if !none(&s) {
+					t.Errorf("%s still has %+v", name, s)
+				}
+			}
+		})
+	}
+}
+
+// unread is a device whose setup nobody can make out.
+type unread struct{ Target }
+
+func (unread) Observe(context.Context) (vendors.Setup, error) {
+	return vendors.Setup{}, errors.New("what is this?")
+}
+
+// Edges strip as soon as they have answered themselves, and a device that does
+// not answer is asked once.
+func TestOffWaitsForNobodysAnswer(t *testing.T) {
+	net, f := offFleet()
+	fenced, failures, asked := 0, 0, 0
+	both := make(chan struct{})
+	o := &Off{Fleet: net, Parallel: 3, Limit: 500 * time.Millisecond,
+		Open: func(ctx context.Context, name string) (Target, error) {
+			if name != "spine0" {
+				return f.open(ctx, name)
+			}
+			asked++
+			select {
+			case <-both:
+			case <-ctx.Done():
+				t.Error("nobody fenced before the answer was there")
+			}
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		},
+		Report: func(p Progress) {
+			switch {
+			case p.Event == EventFailed && p.Device == "spine0":
+				failures++
+			case p.Event == EventDone && p.Stage == StageFence:
+				if fenced++; fenced == 2 {
+					close(both)
+				}
+			}
+		},
+	}
+	err := o.Run(t.Context())
+	if err == nil || strings.Count(err.Error(), "device spine0: ") != 1 || asked != 1 || failures != 1 {
+		t.Errorf("%v; asked %d times, told %d times", err, asked, failures)
+	}
+	for name, s := range f.devices {
+		if none(&s) != (name != "spine0") {
+			t.Errorf("%s has %+v", name, s)
+		}
 	}
 }

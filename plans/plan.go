@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
@@ -261,6 +262,12 @@ func (p *Plan) steps() func(yield func(*Step) bool) {
 			}
 		}
 	}
+}
+
+// stage yields every step of one stage in order.
+func (p *Plan) stage(name string) func(yield func(*Step) bool) {
+	one := &Plan{Stages: slices.DeleteFunc(slices.Clone(p.Stages), func(s Stage) bool { return s.Name != name })}
+	return one.steps()
 }
 
 // Touches is the devices that the plan changes.
