@@ -106,6 +106,11 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 	remove := func(f *openflow.Flow) {
 		d.mods = append(d.mods, openflow.Mod{Kind: openflow.Delete, Flow: f})
 	}
+	// First, since those of csig's may take their places.
+	for i := range s.foreign {
+		note("", fmt.Sprintf("a flow of table %d was not csig's", s.foreign[i].Table))
+		remove(&s.foreign[i])
+	}
 	lease := d.pipe.lease(0)
 	for i := range s.flows {
 		f := &s.flows[i]
@@ -123,10 +128,6 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 			note(owner[f.Key()], fmt.Sprintf("a flow of table %d was one too many", f.Table))
 			remove(f)
 		}
-	}
-	for i := range s.foreign {
-		note("", fmt.Sprintf("a flow of table %d was not csig's", s.foreign[i].Table))
-		remove(&s.foreign[i])
 	}
 	for i := range want {
 		if f := wanted[want[i].Key()]; f != nil {
@@ -164,7 +165,15 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 		}
 		d.stage(p)
 	}
-	if err := d.commit(ctx); err != nil {
+	err := d.commit(ctx)
+	var refused *openflow.Error
+	if errors.As(err, &refused) && !refused.TableFull() && len(s.foreign) > 0 {
+		// What is csig's is to be right all the same.
+		what[""] = fmt.Sprintf("a flow of table %d is not csig's, and stays: deleting it fails (%v)", s.foreign[0].Table, refused)
+		d.mods = d.mods[len(s.foreign):]
+		err = d.commit(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
 	for _, p := range d.ports {

@@ -1,10 +1,5 @@
 package openflow
 
-import (
-	"fmt"
-	"strings"
-)
-
 // Classes and fields of OXM headers (§7.2.3.2; nicira-ext.h for NXM).
 const (
 	classNXM1  = 0x0001 // Nicira's extensions
@@ -32,8 +27,8 @@ type Match struct {
 	MatchPCP bool
 	Regs     [registers]Masked
 
-	// Else is what else the flow's condition has, as the switch has it; csig
-	// writes no flow with any.
+	// Else is what else the flow's condition has, in the bytes of OXM and the
+	// order in which the switch told it; csig makes no flow with any.
 	Else string
 }
 
@@ -74,6 +69,7 @@ func (m *Match) append(b []byte) []byte {
 			b = order.AppendUint32(b, v.Mask)
 		}
 	}
+	b = append(b, m.Else...)
 	order.PutUint16(b[start+2:], uint16(len(b)-start)) // without the padding
 	return pad(b, start)
 }
@@ -110,30 +106,30 @@ func parseMatch(b []byte) (Match, []byte, error) {
 		}
 		v := b[4 : 4+n]
 		if !m.take(class, field, masked, v) {
-			m.Else += fmt.Sprintf("%x:%x ", b[:4], v)
+			m.Else += string(b[:4+n])
 		}
 		b = b[4+n:]
 	}
-	m.Else = strings.TrimSpace(m.Else)
 	return m, rest, nil
 }
 
-// take notes one condition; false where Match has no place for it.
+// take notes one condition; false where Match has no place for it, which would
+// not give it back as it was.
 func (m *Match) take(class uint16, field int, masked bool, v []byte) bool {
 	switch {
-	case class == classBasic && field == fieldInPort && !masked && len(v) == 4:
+	case class == classBasic && field == fieldInPort && !masked && len(v) == 4 && order.Uint32(v) != 0:
 		m.InPort = order.Uint32(v)
-	case class == classBasic && field == fieldEthType && !masked && len(v) == 2:
+	case class == classBasic && field == fieldEthType && !masked && len(v) == 2 && order.Uint16(v) != 0:
 		m.EthType = order.Uint16(v)
 	case class == classBasic && field == fieldVLANVID && !masked && len(v) == 2:
 		m.VID, m.VIDMask = order.Uint16(v), 0x1fff
-	case class == classBasic && field == fieldVLANVID && masked && len(v) == 4:
+	case class == classBasic && field == fieldVLANVID && masked && len(v) == 4 && order.Uint16(v[2:]) != 0:
 		m.VID, m.VIDMask = order.Uint16(v), order.Uint16(v[2:])
 	case class == classBasic && field == fieldVLANPCP && !masked && len(v) == 1:
 		m.PCP, m.MatchPCP = v[0], true
 	case class == classNXM1 && field < registers && !masked && len(v) == 4:
 		m.Regs[field] = Exactly(order.Uint32(v))
-	case class == classNXM1 && field < registers && masked && len(v) == 8:
+	case class == classNXM1 && field < registers && masked && len(v) == 8 && order.Uint32(v[4:]) != 0:
 		m.Regs[field] = Masked{order.Uint32(v), order.Uint32(v[4:])}
 	default:
 		return false

@@ -69,6 +69,10 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%v", err)
 		}
 		for i := range flows {
+			again, rest, err := parseMatch(flows[i].Match.append(nil))
+			if err != nil || len(rest) != 0 || again != flows[i].Match {
+				t.Errorf("%+v is written and read as %+v, %v", flows[i].Match, again, err)
+			}
 			flows[i].Actions.Effects()
 			flows[i].Actions.ReadNote()
 			_ = flows[i].Actions.Text()
