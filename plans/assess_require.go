@@ -292,10 +292,14 @@ func (a *assessor) mtu(g *gather, d *assessed) {
 			what: fmt.Sprintf("an MTU of %d bytes or more", need),
 			why:  fmt.Sprintf("cards of hosts (%s) send frames of up to %d bytes, the tag's %d included; where they do not fit they vanish silently", most.Name, most.MTU, a.out.TagBytes),
 		}
+		have, known := d.seen.MTUs[p.Name]
 		switch {
-		case p.MTU == 0:
+		case p.MTU == 0 && !known:
 			key.status = StatusUnchecked
-		case p.MTU < need:
+		case known && have < max(need, p.MTU) && (p.MTU == 0 || p.MTU >= need):
+			key.status = StatusPlanned
+			key.what += fmt.Sprintf("; it has %d, which is raised to %d", have, max(need, p.MTU))
+		case p.MTU != 0 && p.MTU < need:
 			key.status = StatusUnmet
 			key.what += fmt.Sprintf("; it has %d: raise it, or lower the hosts' IP MTU to %d", p.MTU, p.MTU+slack-a.out.TagBytes)
 		}

@@ -274,7 +274,8 @@ func TestRequirements(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(f *inventory.Fleet)
 		facts  vendors.Facts
-		want   string // rule status place
+		mtus   map[string]int // as the device has them
+		want   string         // rule status place
 	}{
 		"receivers strip meanwhile": {want: "strip-while-rolling planned leaf0:swp1"},
 		"they cannot":               {facts: vendors.Facts{Strip: refused("no tcx")}, want: "strip-while-rolling impossible leaf0:swp1"},
@@ -299,12 +300,16 @@ func TestRequirements(t *testing.T) {
 		"a sender at one that discards": {change: func(f *inventory.Fleet) {
 			f.Devices[0].Level = inventory.Level{Support: inventory.LevelDiscard}
 		}, want: "no-sending unmet h0-0"},
-		"room":            {change: func(f *inventory.Fleet) { f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 1504, 1504 }, want: "mtu met spine0:down1"},
-		"no room":         {change: func(f *inventory.Fleet) { f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 1504, 1503 }, want: "mtu unmet spine0:down1"},
-		"room with slack": {facts: vendors.Facts{Slack: 4}, change: func(f *inventory.Fleet) { f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 1504, 1500 }, want: "mtu met spine0:down1"},
-		"no room with it": {facts: vendors.Facts{Slack: 4}, change: func(f *inventory.Fleet) { f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 1504, 1499 }, want: "mtu unmet spine0:down1"},
-		"unknown":         {change: func(f *inventory.Fleet) { f.Hosts[0].MTU = 1500 }, want: "mtu unchecked spine0:down1"},
-		"the card":        {change: func(f *inventory.Fleet) { f.Hosts[0].MTU = 1500 }, want: "mtu unchecked h0-0"},
+		"room":                                  {change: func(f *inventory.Fleet) { f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 1504, 1504 }, want: "mtu met spine0:down1"},
+		"no room":                               {change: func(f *inventory.Fleet) { f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 1504, 1503 }, want: "mtu unmet spine0:down1"},
+		"room with slack":                       {facts: vendors.Facts{Slack: 4}, change: func(f *inventory.Fleet) { f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 1504, 1500 }, want: "mtu met spine0:down1"},
+		"no room with it":                       {facts: vendors.Facts{Slack: 4}, change: func(f *inventory.Fleet) { f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 1504, 1499 }, want: "mtu unmet spine0:down1"},
+		"unknown":                               {change: func(f *inventory.Fleet) { f.Hosts[0].MTU = 1500 }, want: "mtu unchecked spine0:down1"},
+		"read, and enough":                      {mtus: map[string]int{"down1": 1504}, change: func(f *inventory.Fleet) { f.Hosts[0].MTU = 1504 }, want: "mtu met spine0:down1"},
+		"read, and too small":                   {mtus: map[string]int{"down1": 1500}, change: func(f *inventory.Fleet) { f.Hosts[0].MTU = 1504 }, want: "mtu planned spine0:down1"},
+		"read, and not yet what the file has":   {mtus: map[string]int{"down1": 1504}, change: func(f *inventory.Fleet) { f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 1504, 9000 }, want: "mtu planned spine0:down1"},
+		"read as enough, and the file has less": {mtus: map[string]int{"down1": 1504}, change: func(f *inventory.Fleet) { f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 1504, 1503 }, want: "mtu unmet spine0:down1"},
+		"the card":                              {change: func(f *inventory.Fleet) { f.Hosts[0].MTU = 1500 }, want: "mtu unchecked h0-0"},
 		"nobody tells of the far end": {change: func(f *inventory.Fleet) {
 			f.Devices[2].Level = inventory.Level{Support: inventory.LevelDiscard}
 			f.Devices[0].Ports[1].Peer = inventory.Peer{} // only the other side says
@@ -317,7 +322,7 @@ func TestRequirements(t *testing.T) {
 			}
 			a := assessed1(f, func(d *inventory.Device) Evidence {
 				e := ableEvidence(d)
-				e.Facts = tc.facts
+				e.Facts, e.MTUs = tc.facts, tc.mtus
 				return e
 			})
 			var all []string
