@@ -45,6 +45,7 @@ type Driver struct {
 	of   *openflow.Conn
 	db   database
 	info bridgeInfo
+	late *question // of the database, still without an answer
 
 	setup    *vendors.Setup // nil until Apply or the first Update
 	pipe     *pipeline
@@ -114,6 +115,10 @@ func (d *Driver) Close() error {
 }
 
 func (d *Driver) disconnect() error {
+	if d.late != nil {
+		d.late.stop()
+		_ = d.answer(<-d.late.answer) // of no use any more
+	}
 	err := d.db.close()
 	if d.of != nil {
 		err = errors.Join(err, d.of.Close())
@@ -162,29 +167,6 @@ func (d *Driver) broken(err error) error {
 		d.of = nil
 	}
 	return fmt.Errorf("bridge %s: %w", d.cfg.Bridge, err)
-}
-
-// look asks the database. Where it does not answer, what it said last holds.
-func (d *Driver) look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer for %v", patience))
-	defer cancel()
-	if d.db.c == nil {
-		c, err := d.cfg.Dial(ctx, path.Join(d.cfg.RunDir, "db.sock"))
-		if err != nil {
-			return fmt.Errorf("ovsdb-server: %w", err)
-		}
-		d.db = database{c: c, dec: json.NewDecoder(c)}
-	}
-	info, err := d.db.ask(ctx, d.cfg.Bridge)
-	switch {
-	case errors.Is(err, errNoBridge):
-		return &vendors.PermanentError{Err: err}
-	case err != nil:
-		_ = d.db.close()
-		return fmt.Errorf("ovsdb-server: %w", err)
-	}
-	d.info = info
-	return nil
 }
 
 // state is what the bridge has.

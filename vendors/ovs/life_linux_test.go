@@ -182,6 +182,55 @@ func TestRestartOfTheDatabase(t *testing.T) {
 	keep(t, s.driver, done, time.Minute, nine)
 }
 
+// TestDatabaseThatHangs stops ovsdb-server without ending it: cycles go on, and
+// take its answer in when it comes.
+func TestDatabaseThatHangs(t *testing.T) {
+	t.Parallel()
+	s := newSandwich(t)
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+	update(t, s.driver, time.Minute, at7)
+	s.PauseDatabase(true)
+	slowest := time.Duration(0)
+	for i := range 20 {
+		s.driver.checked = time.Time{} // it is time to look
+		start := time.Now()
+		in := bucket(quantize.MinABW, uint8(i), 5)
+		update(t, s.driver, 300*time.Millisecond, vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{in}})
+		slowest = max(slowest, time.Since(start))
+	}
+	if slowest > time.Second {
+		t.Errorf("a cycle took %v", slowest)
+	}
+	s.becomes(t, soon, []tag{best}, tag{tpidCSIG, 19<<7 | 5})
+	if s.driver.late == nil {
+		t.Error("somebody has answered")
+	}
+	limited, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := s.driver.Observe(limited); err == nil || !strings.Contains(err.Error(), "ovsdb-server") {
+		t.Errorf("observed without the database: %v", err)
+	}
+	s.PauseDatabase(false)
+	s.Vsctl("set", "Open_vSwitch", ".", "other_config:vlan-limit=2")
+	for start := time.Now(); ; {
+		s.driver.checked = time.Time{}
+		_, err := s.driver.Update(t.Context(), []vendors.PortUpdate{at7}, time.Minute)
+		if err != nil && strings.Contains(err.Error(), "vlan-limit is 2") {
+			break
+		}
+		if time.Since(start) > 10*time.Second {
+			t.Fatalf("what the database says is not taken in: %v", err)
+		}
+	}
+	s.PauseDatabase(true)
+	_ = s.driver.glance(t.Context()) // a question that nobody will answer
+	start := time.Now()
+	if err := s.driver.Close(); err != nil || time.Since(start) > time.Second {
+		t.Errorf("closed after %v: %v", time.Since(start), err)
+	}
+	s.PauseDatabase(false)
+}
+
 // TestHandsOff has people and programs change what is csig's, and what is not.
 func TestHandsOff(t *testing.T) {
 	t.Parallel()

@@ -198,9 +198,8 @@ func (d *Driver) takeOver(ctx context.Context) error {
 
 // check reads the bridge and puts right what is not as we left it.
 func (d *Driver) check(ctx context.Context, res *vendors.UpdateResult) error {
-	// The flows hold without the database; it is asked again the next time.
 	var gone *vendors.PermanentError
-	if err := d.look(ctx); errors.As(err, &gone) {
+	if err := d.glance(ctx); errors.As(err, &gone) {
 		return err
 	}
 	if d.info.vlanLimit != 1 {

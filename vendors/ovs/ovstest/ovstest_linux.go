@@ -196,6 +196,18 @@ func (s *Switch) StartDatabase() {
 // StopDatabase kills ovsdb-server.
 func (s *Switch) StopDatabase() { s.stop(&s.db) }
 
+// PauseDatabase has ovsdb-server stand still, and go on.
+func (s *Switch) PauseDatabase(still bool) {
+	s.t.Helper()
+	sig := syscall.SIGCONT
+	if still {
+		sig = syscall.SIGSTOP
+	}
+	if err := s.db.Process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // StartSwitch starts ovs-vswitchd, and waits until it has the bridges of the
 // database.
 func (s *Switch) StartSwitch() {
