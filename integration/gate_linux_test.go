@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vishvananda/netlink"
+
 	"github.com/csig-agent/csig/integration/fabric"
 )
 
@@ -120,6 +122,27 @@ func TestProbeThroughTheNewHops(t *testing.T) {
 		}
 	}
 	r.want(0, "rollback", r.path("plan.journal"))
+
+	// Hosts that send more than fits wait for the ports: until then no probe is
+	// longer than what the ports take.
+	for _, h := range []*fabric.Port{r.h1, r.h2} {
+		err := h.Node().Do(func() error {
+			l, err := netlink.LinkByName("eth0")
+			if err != nil {
+				return err
+			}
+			return netlink.LinkSetMTU(l, 1700)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.edit("csig: true,", "csig: true, mtu: 1700,")
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("longer"))
+	if out := r.want(0, "apply", r.path("longer"), "--soak", "0s", "--probe", "h1:h2"); !strings.Contains(out, "mtu/") {
+		t.Errorf("no MTU was raised:\n%s", out)
+	}
+	r.want(0, "rollback", r.path("longer.journal"))
 }
 
 // A tag that reaches a receiver behind the fence closes the gate, and so do one

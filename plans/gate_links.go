@@ -123,7 +123,7 @@ func (h *Health) linksAfter(ctx context.Context, wave string, devices []string, 
 			j.NotProbed = append(j.NotProbed, u)
 		}
 	}
-	small := h.Plan.smallAfter(wave)
+	small, _ := h.Plan.smallAfter(wave)
 	var errs []error
 	later := func(c cable) bool { return small[c.a.Device] || small[c.b.Device] } // its MTU is raised in a later wave: that one tries it
 	err := h.eachLink(ctx, devices, later, func(c cable, ends [2]*linkEnd) error {
@@ -152,23 +152,30 @@ func (h *Health) linksAfter(ctx context.Context, wave string, devices []string, 
 	return errors.Join(append(errs, err)...)
 }
 
-// smallAfter are the devices whose MTU is not raised yet after a wave.
-func (p *Plan) smallAfter(wave string) map[string]bool {
-	out := map[string]bool{}
-	passed := false
+// smallAfter are the devices whose MTU is not raised yet after a wave; after
+// none, for "". least is the smallest of these MTUs, in bytes; 0: there is none.
+func (p *Plan) smallAfter(wave string) (devices map[string]bool, least int) {
+	devices = map[string]bool{}
+	passed := wave == ""
 	for i := range p.Stages {
 		s := &p.Stages[i]
 		for k := range s.Waves {
 			w := &s.Waves[k]
 			for n := range w.Steps {
-				if passed && len(w.Steps[n].MTU) > 0 {
-					out[w.Steps[n].Device] = true
+				if !passed || len(w.Steps[n].MTU) == 0 {
+					continue
+				}
+				devices[w.Steps[n].Device] = true
+				for _, m := range w.Steps[n].MTU {
+					if least == 0 || m.From < least {
+						least = m.From
+					}
 				}
 			}
 			passed = passed || s.Name+"/"+w.Name == wave
 		}
 	}
-	return out
+	return devices, least
 }
 
 // linkEnd is one end of a link that is tried.

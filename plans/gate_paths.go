@@ -20,10 +20,12 @@ type Path struct {
 // String is FROM:TO.
 func (p Path) String() string { return p.From + ":" + p.To }
 
-// PathProber sends full-size frames from host to host: one without a tag, and
-// one with the tag of each signal as a sender host begins with. The error is
+// PathProber sends full-size frames from host to host, or shorter ones where
+// less fits on the way: no more than mtu bytes after the L2 header, tag
+// included; 0: as long as the hosts' network cards take. One goes without a tag,
+// and one with the tag of each signal as a sender host begins with. The error is
 // one of the hosts themselves; what gets lost is in the answer.
-type PathProber func(ctx context.Context, p Path) (PathAnswer, error)
+type PathProber func(ctx context.Context, p Path, mtu int) (PathAnswer, error)
 
 // PathAnswer is what arrived.
 type PathAnswer struct {
@@ -44,9 +46,10 @@ func (h *Health) pathsBefore(ctx context.Context) error {
 	if h.pathsTried {
 		return nil
 	}
+	_, mtu := h.Plan.smallAfter("")
 	var errs []error
 	for _, p := range h.Paths {
-		a, err := h.ProbePath(ctx, p)
+		a, err := h.ProbePath(ctx, p, mtu)
 		if err == nil && a.Plain != "" {
 			err = fmt.Errorf("a frame of %d bytes without a tag %s, before this wave: look whether both hosts are up and the path forwards frames of that size", a.Size, a.Plain)
 		}
@@ -62,9 +65,10 @@ func (h *Health) pathsBefore(ctx context.Context) error {
 // to be gone where the port to the receiver strips by now, and to arrive once
 // it is open.
 func (h *Health) pathsAfter(ctx context.Context, wave string, j *Judgement) error {
+	_, mtu := h.Plan.smallAfter(wave)
 	var errs []error
 	for _, p := range h.Paths {
-		a, err := h.ProbePath(ctx, p)
+		a, err := h.ProbePath(ctx, p, mtu)
 		var text string
 		if err == nil {
 			text, err = h.judgePath(p, wave, &a)

@@ -3,6 +3,7 @@ package plans
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ func pathGate(t *testing.T, answer func() (PathAnswer, error)) *Health {
 	net.Devices[1].Ports = append(net.Devices[1].Ports, inventory.Port{Name: "b", Peer: inventory.Peer{Device: "s1", Port: "b"}})
 	net.Hosts = []inventory.Host{{Name: "h"}, {Name: "g"}}
 	return &Health{Plan: p, Open: f.open, Fleet: net, Paths: []Path{{"g", "h"}},
-		ProbePath: func(context.Context, Path) (PathAnswer, error) { return answer() }}
+		ProbePath: func(context.Context, Path, int) (PathAnswer, error) { return answer() }}
 }
 
 func TestPathGate(t *testing.T) {
@@ -80,5 +81,34 @@ func TestPathIsDeadBefore(t *testing.T) {
 	a.Plain = ""
 	if err := g.pathsBefore(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// Until the MTUs are raised, what is sent along a path fits as they are.
+func TestPathWithSmallMTUs(t *testing.T) {
+	g := pathGate(t, nil)
+	var asked []int
+	g.ProbePath = func(_ context.Context, _ Path, mtu int) (PathAnswer, error) {
+		asked = append(asked, mtu)
+		return PathAnswer{}, nil
+	}
+	raise := func(id int, device string, from ...int) Wave {
+		step := Step{ID: id, Device: device}
+		for _, n := range from {
+			step.MTU = append(step.MTU, PortMTU{Port: "a", From: n, To: 9004})
+		}
+		return Wave{Name: device, Steps: []Step{step}}
+	}
+	g.Plan.Stages = append([]Stage{{Name: StageMTU, Waves: []Wave{raise(8, "s1", 1600, 1500, 1550), raise(9, "s2", 1580)}}}, g.Plan.Stages...)
+	if err := g.pathsBefore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, wave := range []string{"mtu/s1", "mtu/s2", "fence/all"} {
+		if err := g.pathsAfter(t.Context(), wave, &Judgement{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []int{1500, 1580, 0, 0}; !slices.Equal(asked, want) {
+		t.Errorf("asked for %v bytes, want %v", asked, want)
 	}
 }

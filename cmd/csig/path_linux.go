@@ -27,7 +27,7 @@ const (
 // pathProber sends probes between hosts that are this machine, or network
 // namespaces of it.
 func pathProber(fleet *inventory.Fleet) plans.PathProber {
-	return func(ctx context.Context, p plans.Path) (plans.PathAnswer, error) {
+	return func(ctx context.Context, p plans.Path, mtu int) (plans.PathAnswer, error) {
 		var a plans.PathAnswer
 		from, err := plans.ProbedHost(fleet, p.From)
 		if err != nil {
@@ -37,11 +37,11 @@ func pathProber(fleet *inventory.Fleet) plans.PathProber {
 		if err != nil {
 			return a, err
 		}
-		return probePath(ctx, &fleet.Profile, from, to)
+		return probePath(ctx, &fleet.Profile, from, to, mtu)
 	}
 }
 
-func probePath(ctx context.Context, prof *quantize.Profile, from, to *inventory.Host) (a plans.PathAnswer, err error) {
+func probePath(ctx context.Context, prof *quantize.Profile, from, to *inventory.Host, mtu int) (a plans.PathAnswer, err error) {
 	var listener *probe.Listener
 	var far *net.Interface
 	err = atHost(to, func(nic *net.Interface) (err error) {
@@ -56,7 +56,11 @@ func probePath(ctx context.Context, prof *quantize.Profile, from, to *inventory.
 	var plain, tagged *probe.Sender
 	err = atHost(from, func(nic *net.Interface) (err error) {
 		const header = 14
-		cfg := probe.SenderConfig{Interface: nic.Name, Dst: far.HardwareAddr, Profile: prof, Size: header + min(nic.MTU, far.MTU)}
+		fits := min(nic.MTU, far.MTU)
+		if mtu > 0 {
+			fits = min(fits, mtu)
+		}
+		cfg := probe.SenderConfig{Interface: nic.Name, Dst: far.HardwareAddr, Profile: prof, Size: header + fits}
 		a.Size = cfg.Size
 		if tagged, err = probe.NewSender(cfg); err == nil {
 			cfg.Format = probe.Untagged

@@ -10,7 +10,7 @@ import (
 )
 
 func pathProber(*inventory.Fleet) plans.PathProber {
-	return func(context.Context, plans.Path) (plans.PathAnswer, error) {
+	return func(context.Context, plans.Path, int) (plans.PathAnswer, error) {
 		return plans.PathAnswer{}, unsupported("apply --probe")
 	}
 }
