@@ -48,6 +48,13 @@ func TestLongKilledWhileArmed(t *testing.T) {
 	}
 	r := newRow(t, 3)
 	before := r.rulesets()
+	direct, err := os.ReadFile(r.fleet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(r.path("direct"), direct, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	r.overSSH(1)
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 	r.want(0, "apply", r.path("plan"), "--soak", "0s", "--journal", r.path("whole"))
@@ -58,7 +65,16 @@ func TestLongKilledWhileArmed(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		wait, undo bool
-	}{{"resumed at once", false, false}, {"rolled back at once", false, true}, {"resumed when it has gone back", true, false}} {
+		off        string // this fleet file
+		unarmed    bool   // what goes on arms nothing
+	}{
+		{name: "resumed at once"},
+		{name: "resumed at once, arming nothing", unarmed: true},
+		{name: "rolled back at once", undo: true},
+		{name: "rolled back at once, arming nothing", undo: true, unarmed: true},
+		{name: "taken off by another way", off: r.path("direct")},
+		{name: "resumed when it has gone back", wait: true},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			journal := r.path(c.name)
 			revert := "1h"
@@ -73,12 +89,35 @@ func TestLongKilledWhileArmed(t *testing.T) {
 					}
 				}
 			}
-			if !c.undo {
-				r.want(0, "apply", "--resume", journal, "--soak", "0s")
-				r.wantRules(done, "after the resumed apply")
+			again := "30s"
+			if c.unarmed {
+				again = "0"
 			}
-			r.want(0, "rollback", journal)
-			r.wantRules(before, "after the rollback")
+			if !c.wait {
+				for _, fleet := range []string{r.fleet, r.path("direct")} {
+					if out := r.want(1, "plan", "-i", fleet); !strings.Contains(out, "s2: it is armed by an earlier csig") {
+						t.Errorf("a new plan while it is armed:\n%s", out)
+					}
+				}
+			}
+			switch {
+			case c.off != "":
+				r.want(0, "off", "-i", c.off)
+				r.wantRules(before, "after csig off")
+			case !c.undo:
+				r.want(0, "apply", "--resume", journal, "--soak", "0s", "--revert", again)
+				r.wantRules(done, "after the resumed apply")
+				if r.marked() {
+					t.Error("complete, and still to go back")
+				}
+			}
+			if c.off == "" {
+				r.want(0, "rollback", journal, "--revert", again)
+				r.wantRules(before, "after the rollback")
+			}
+			if r.marked() {
+				t.Error("it still goes back")
+			}
 			for deadline := time.Now().Add(10 * time.Second); r.armed(t); time.Sleep(20 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("the switch is still armed")
@@ -88,14 +127,31 @@ func TestLongKilledWhileArmed(t *testing.T) {
 	}
 }
 
-// armed tells whether a shell on a switch waits to put something back.
+// marked tells whether s2 is marked to go back.
+func (r *row) marked() bool {
+	r.t.Helper()
+	tables, err := r.switches[1].Command("nft", "list", "tables", "netdev").CombinedOutput()
+	if err != nil {
+		r.t.Fatalf("%v: %s", err, tables)
+	}
+	return bytes.Contains(tables, []byte("csig-back-"))
+}
+
+// armed tells whether s2 is marked to go back, or a shell waits there for that.
 func (r *row) armed(t *testing.T) bool {
 	t.Helper()
+	if r.marked() {
+		return true
+	}
+	ns, err := r.switches[1].Command("readlink", "/proc/self/ns/net").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for pid, p := range processes(t) {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err == nil && p.name == "sh" && bytes.Contains(text, []byte("armed-")) && bytes.Contains(text, []byte(".csig-revert")) {
-			where, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
-			if err == nil && strings.Contains(where, r.t.Name()) {
+		if err == nil && p.name == "sh" && bytes.Contains(text, []byte("csig-back-")) {
+			where, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
+			if err == nil && where == strings.TrimSpace(string(ns)) {
 				return true
 			}
 		}

@@ -22,6 +22,7 @@ type Seen struct {
 	MTUs   map[string]int // of ports, in bytes; nil: not known
 	Via    string         // how it was reached
 	Err    error          // why it was not, or why nothing is known of its platform
+	Armed  error          // a *vendors.ArmedError where it is about to go back by itself
 
 	// NoDriver says that nothing can drive it: Facts are its platform's, and it
 	// has nothing of ours.

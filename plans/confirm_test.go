@@ -19,12 +19,17 @@ type remote struct {
 	back    map[string]vendors.Setup // of devices that are armed
 	lostAt  string                   // this device cannot be reached any more once it was changed
 	refuses bool                     // no device can be armed
+	other   string                   // this device reads back as empty over any connection but that of its change
+	late    string                   // this device goes back before its change comes
+	ended   string                   // at this device somebody else ends what waits, before the confirmation
+	broken  string                   // this device fails in its change
 	log     []string
 }
 
 type remoteDevice struct {
 	*device
-	r *remote
+	r    *remote
+	mine bool // armed by this one
 }
 
 func (r *remote) open(ctx context.Context, name string) (Target, error) {
@@ -37,16 +42,59 @@ func (r *remote) open(ctx context.Context, name string) (Target, error) {
 		delete(r.back, name)
 		return nil, fmt.Errorf("no route to %s any more", name)
 	}
-	return &remoteDevice{t.(*device), r}, nil
+	return &remoteDevice{device: t.(*device), r: r}, nil
+}
+
+func (d *remoteDevice) Armed(context.Context) error {
+	if _, armed := d.r.back[d.name]; armed && !d.mine {
+		return &vendors.ArmedError{Left: 12 * time.Second}
+	}
+	return nil
+}
+
+func (d *remoteDevice) Observe(ctx context.Context) (vendors.Setup, error) {
+	if _, armed := d.r.back[d.name]; armed && !d.mine && d.name == d.r.other {
+		return vendors.Setup{}, nil
+	}
+	return d.device.Observe(ctx)
+}
+
+// changes is what happens at a change: one that is not armed by us ends what
+// waits.
+func (d *remoteDevice) changes() error {
+	switch {
+	case !d.mine:
+		delete(d.r.back, d.name)
+	case d.name == d.r.late:
+		delete(d.r.back, d.name)
+		return fmt.Errorf("too late: %w", vendors.ErrReverted)
+	case d.name == d.r.broken:
+		return errors.New("no space in its table")
+	case d.name == d.r.ended:
+		delete(d.r.back, d.name)
+	}
+	return nil
+}
+
+func (d *remoteDevice) Apply(ctx context.Context, want vendors.Setup) error {
+	if err := d.changes(); err != nil {
+		return err
+	}
+	return d.device.Apply(ctx, want)
+}
+
+func (d *remoteDevice) Remove(ctx context.Context) error {
+	if err := d.changes(); err != nil {
+		return err
+	}
+	return d.device.Remove(ctx)
 }
 
 func (d *remoteDevice) Arm(_ context.Context, after time.Duration) (string, error) {
 	if d.r.refuses {
 		return "", fmt.Errorf("its home directory is full: %w", errors.ErrUnsupported)
 	}
-	if _, already := d.r.back[d.name]; !already {
-		d.r.back[d.name] = d.f.devices[d.name]
-	}
+	d.r.back[d.name], d.mine = d.f.devices[d.name], true
 	d.r.log = append(d.r.log, fmt.Sprint(d.name, " armed ", after))
 	return "mark of " + d.name, nil
 }
@@ -118,5 +166,63 @@ func TestCannotBeArmed(t *testing.T) {
 	}
 	if told != r.x.of {
 		t.Errorf("told %d times in %d steps", told, r.x.of)
+	}
+}
+
+// What is said of a step that went wrong on an armed device is what the device
+// does.
+func TestArmedStepFails(t *testing.T) {
+	const back = "; it goes back by itself within 1m0s to what it had before"
+	for _, c := range []struct {
+		name  string
+		r     remote
+		error string // "": none
+		armed bool   // s2 at the end
+	}{
+		{"reads back otherwise over a new connection", remote{other: "s2"}, "reading back over a new connection: the setup read back is not the wanted one", true},
+		{"its change fails", remote{broken: "s2"}, "device s2: no space in its table" + back, true},
+		{"its change comes too late", remote{late: "s2"}, "device s2: too late: the device has gone back by itself", false},
+		{"somebody else has ended it", remote{ended: "s2"}, "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, f := threeStages(t)
+			d := &c.r
+			d.fleet, d.back = f, map[string]vendors.Setup{}
+			r := &Run{Journal: begin(t, p), Open: d.open, Revert: time.Minute}
+			err := r.Apply(t.Context())
+			switch {
+			case c.error == "" && err != nil:
+				t.Fatal(err)
+			case c.error != "" && (err == nil || !strings.Contains(err.Error(), c.error)):
+				t.Errorf("got %v, want %s", err, c.error)
+			case c.error != "" && strings.Contains(err.Error(), back) != c.armed:
+				t.Errorf("armed is %v, and it says %v", c.armed, err)
+			}
+			if _, armed := d.back["s2"]; armed != c.armed {
+				t.Errorf("armed: %v, want %v", armed, c.armed)
+			}
+		})
+	}
+}
+
+// What a killed csig has left armed ends with the step that is done again,
+// whether that arms the device or not; a plan of somebody else does not begin.
+func TestArmedByAnother(t *testing.T) {
+	p, f := threeStages(t)
+	j := begin(t, p)
+	d := &remote{fleet: f, back: map[string]vendors.Setup{}, broken: "s1"}
+	if err := (&Run{Journal: j, Open: d.open, Revert: time.Minute}).Apply(t.Context()); err == nil || len(d.back) != 1 {
+		t.Fatalf("%v, armed: %v", err, d.back)
+	}
+	d.broken = ""
+	var armed *vendors.ArmedError
+	if err := (&Run{Journal: begin(t, p), Open: d.open}).Apply(t.Context()); !errors.As(err, &armed) {
+		t.Errorf("another run of the plan: %v", err)
+	}
+	if err := (&Run{Journal: j, Open: d.open}).Apply(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(d.back) > 0 {
+		t.Errorf("still armed: %v", d.back)
 	}
 }

@@ -18,6 +18,9 @@ func (b *builder) judge(n *node) {
 		b.find(SeverityError, n, "", "%v", n.seen.Err)
 		return
 	}
+	if n.seen.Armed != nil { // what it has now is not what it will have
+		b.find(SeverityError, n, "", "%v", n.seen.Armed)
+	}
 	if n.seen.Setup.Damaged != "" {
 		b.find(SeverityWarning, n, "", "what it has is not as csig left it, and a rollback does not bring the damage back: %s", n.seen.Setup.Damaged)
 	}

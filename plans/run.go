@@ -218,10 +218,13 @@ func (r *Run) step(ctx context.Context, step *Step, want vendors.Setup, mtu func
 		if err == nil {
 			err = bring(ctx, t, want)
 		}
-		if err != nil || mark == "" {
-			return err
+		if err == nil && mark != "" {
+			err = r.confirm(ctx, step.Device, want, mark)
 		}
-		return r.confirm(ctx, step.Device, want, mark)
+		if err != nil && mark != "" && !errors.Is(err, vendors.ErrReverted) {
+			err = fmt.Errorf("%w; it goes back by itself within %v to what it had before", err, r.Revert)
+		}
+		return err
 	}()
 	done := Record{Event: EventDone, Step: step.ID, Device: step.Device}
 	if start == EventUndoing {
@@ -263,26 +266,36 @@ func (r *Run) arm(ctx context.Context, t Target, step *Step, p Progress) (string
 }
 
 // confirm reads a device back over a connection of its own and has it keep what
-// it has: a change that cuts csig off is not confirmed.
+// it has: a change that cuts csig off is not confirmed. One that no longer waits
+// is looked at again before it is said what it has.
 func (r *Run) confirm(ctx context.Context, device string, want vendors.Setup, mark string) error {
-	back := fmt.Errorf("it goes back by itself within %v to what it had before", r.Revert)
 	t, err := r.Open(ctx, device)
 	if err != nil {
-		return fmt.Errorf("over a new connection after the change: %w; %w", err, back)
+		return fmt.Errorf("over a new connection after the change: %w", err)
 	}
 	defer t.Close()
-	have, err := t.Observe(ctx)
-	if err == nil {
-		err = differs(t, have, want)
-	}
-	if err != nil {
-		return fmt.Errorf("reading back over a new connection: %w; %w", err, back)
-	}
 	c, ok := t.(vendors.Confirmer)
 	if !ok {
-		return fmt.Errorf("it cannot be told to keep the change any more: %w", back)
+		return errors.New("it cannot be told to keep the change any more")
 	}
-	if err := c.Confirm(ctx, mark); err != nil {
+	readBack := func() error {
+		have, err := t.Observe(ctx)
+		if err == nil {
+			err = differs(t, have, want)
+		}
+		return err
+	}
+	if err := readBack(); err != nil {
+		return fmt.Errorf("reading back over a new connection: %w", err)
+	}
+	err = c.Confirm(ctx, mark)
+	if errors.Is(err, vendors.ErrReverted) {
+		if late := readBack(); late != nil {
+			return fmt.Errorf("telling it to keep the change: %w: %w", err, late)
+		}
+		return nil // nothing waits there, and it has what it should
+	}
+	if err != nil {
 		return fmt.Errorf("telling it to keep the change: %w", err)
 	}
 	return nil

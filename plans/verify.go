@@ -108,6 +108,11 @@ func (r *Run) unchanged(ctx context.Context, t Target, name string) (have vendor
 		if have, err = t.Observe(ctx); err != nil {
 			return have, known, fmt.Errorf("reading its setup: %w", err)
 		}
+		// A step of this journal that was cut off is carried out again, which
+		// ends what waits; anything else would be undone behind our back.
+		if err := vendors.ArmedBy(ctx, t); err != nil {
+			return have, known, err
+		}
 	}
 	switch {
 	case !known && hash(&have) != r.x.devices[name].ObservedHash:
@@ -229,6 +234,9 @@ func (r *Run) restored(ctx context.Context) error {
 			before, known := r.Journal.state.before[name]
 			if !known {
 				before = r.x.devices[name].Observed
+			}
+			if err := vendors.ArmedBy(ctx, t); err != nil {
+				return err
 			}
 			have, err := t.Observe(ctx)
 			if err != nil {

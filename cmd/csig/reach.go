@@ -101,6 +101,9 @@ func (d inNetNS) SetMTU(ctx context.Context, port string, mtu int) error {
 	return m.SetMTU(ctx, port, mtu)
 }
 
+// Armed is the driver's.
+func (d inNetNS) Armed(ctx context.Context) error { return vendors.ArmedBy(ctx, d.Driver) }
+
 // ListenLink and SendLink are the driver's.
 func (d inNetNS) ListenLink(ctx context.Context, port string) (vendors.LinkListener, error) {
 	if p, ok := d.Driver.(vendors.LinkProber); ok {
@@ -166,6 +169,10 @@ func (r *reach) look(ctx context.Context, d *inventory.Device, timeout time.Dura
 	}
 	if seen.Setup, err = t.Observe(ctx); err != nil {
 		seen.Err = fmt.Errorf("reading its setup: %w", err)
+		return seen
+	}
+	if seen.Armed = vendors.ArmedBy(ctx, t); seen.Armed != nil && !errors.As(seen.Armed, new(*vendors.ArmedError)) {
+		seen.Err = fmt.Errorf("reading whether it goes back by itself: %w", seen.Armed)
 		return seen
 	}
 	if m, ok := t.(vendors.MTUSetter); ok {

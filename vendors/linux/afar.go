@@ -60,7 +60,7 @@ type Afar struct {
 	checked    time.Time // when the table was looked at
 	leaseUntil time.Time // what we gave the lease; zero: nothing that would have to be there
 
-	armed bool // by us, so that Remove is a part of what may be taken back
+	mark string // of our Arm: Apply and Remove are what may be taken back
 }
 
 var _ vendors.Driver = (*Afar)(nil)
@@ -291,9 +291,14 @@ func (d *Afar) Apply(ctx context.Context, want vendors.Setup) error {
 	if err := d.refuse(&have, &want); err != nil {
 		return err
 	}
+	if d.mark == "" {
+		if err := d.disarm(ctx); err != nil {
+			return err
+		}
+	}
 	d.adopt(want, stale)
 	if _, err := d.sync(ctx); err != nil {
-		return err
+		return d.late(ctx, err)
 	}
 	var errs []error
 	for _, p := range d.ports {
@@ -372,7 +377,7 @@ func (d *Afar) sync(ctx context.Context) ([]vendors.Change, error) {
 // where nft is the machine's own root's, else in as few as possible. A part is
 // never cut.
 func (d *Afar) write(ctx context.Context, parts [][]byte) error {
-	_, err := d.nft(ctx, "-f -", bytes.Join(parts, nil))
+	_, err := d.nft(ctx, "-f -", d.guard(bytes.Join(parts, nil)))
 	var exit *ssh.ExitError
 	if len(parts) < 2 || !errors.As(err, &exit) || !strings.Contains(exit.Stderr, "Message too long") {
 		return err
@@ -426,7 +431,7 @@ func (d *Afar) Release(ctx context.Context) error {
 // it has to be removed by csig on the switch.
 func (d *Afar) Remove(ctx context.Context) error {
 	d.synced, d.setup, d.leaseUntil = false, nil, time.Time{}
-	if !d.armed {
+	if d.mark == "" {
 		if err := d.disarm(ctx); err != nil {
 			return err
 		}
@@ -441,8 +446,8 @@ func (d *Afar) Remove(ctx context.Context) error {
 	}
 	w := newScript(tableName)
 	w.delTable()
-	if _, err := d.nft(ctx, "-f -", w.Bytes()); err != nil {
-		return fmt.Errorf("delete the table netdev %s: %w", tableName, err)
+	if _, err := d.nft(ctx, "-f -", d.guard(w.Bytes())); err != nil {
+		return d.late(ctx, fmt.Errorf("delete the table netdev %s: %w", tableName, err))
 	}
 	return d.refuse(&s, &vendors.Setup{})
 }

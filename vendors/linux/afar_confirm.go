@@ -1,11 +1,14 @@
 package linux
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
@@ -13,23 +16,25 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-var _ vendors.Confirmer = (*Afar)(nil)
+var (
+	_ vendors.Confirmer   = (*Afar)(nil)
+	_ vendors.ArmedReader = (*Afar)(nil)
+)
 
-// A switch that is armed has files in a directory of its own for this boot and
-// this network namespace: back-MARK is the script for nft that puts the setup
-// of before back, and armed-MARK says that it is to be run. Who renames armed-MARK
-// has the say: the shell that waits on the switch, or csig that confirms.
-const revertDir = `d="$HOME/.csig-revert/$(cat /proc/sys/kernel/random/boot_id)-$(readlink /proc/self/ns/net | tr -dc 0-9)"`
-
-// settled waits for a script that is being run, which takes less than a second.
-const settled = `i=0; while [ -n "$(ls -d going-* 2>/dev/null)" ] && [ $i -lt 10 ]; do sleep 1; i=$((i+1)); done`
+// armedPoll is after how many seconds the shell that waits on a switch looks
+// whether it still has to; with sudo each look is a line in a log.
+const armedPoll = 2
 
 // Arm leaves a shell behind on the switch that waits, and then puts the setup
 // of now back in one transaction, with the lease at its end: agents go on with
-// their next update. MTUs stay as they are.
+// their next update. The script is in that shell's memory, and in no file. MTUs
+// stay as they are.
 func (d *Afar) Arm(ctx context.Context, after time.Duration) (string, error) {
 	if after < time.Second {
 		return "", fmt.Errorf("arm for %v: want a second or more", after)
+	}
+	if err := d.disarm(ctx); err != nil {
+		return "", err
 	}
 	have, err := d.read(ctx)
 	if err != nil {
@@ -44,23 +49,30 @@ func (d *Afar) Arm(ctx context.Context, after time.Duration) (string, error) {
 	}
 	var b [8]byte
 	rand.Read(b[:]) //nolint:errcheck // never fails
-	mark := hex.EncodeToString(b[:])
-	_, err = d.shell(ctx, fmt.Sprintf(`umask 077; %[1]s; mkdir -p "$d" && cd "$d" || exit 1; `+
-		`cat >back-%[2]s || exit 1; old=$(ls -d armed-* 2>/dev/null | head -n 1); [ -z "$old" ] || cp "back-${old#armed-}" back-%[2]s || exit 1; `+
-		`%[3]s -c -f back-%[2]s || { rm -f back-%[2]s; exit 1; }; : >armed-%[2]s; `+
-		`for a in armed-*; do [ "$a" = armed-%[2]s ] || rm -f "$a" "back-${a#armed-}"; done; %[4]s; `+
-		`w="trap \"\" HUP; i=0; while [ -e armed-%[2]s ] && [ \$i -lt %[5]d ]; do sleep 1; i=\$((i+1)); done; `+
-		`mv armed-%[2]s going-%[2]s || exit; %[3]s -f back-%[2]s; rm -f back-%[2]s going-%[2]s"; `+
-		// A session of its own: that of the login may end with all that is in it.
-		`$(command -v setsid) sh -c "$w" </dev/null >/dev/null 2>&1 &`,
-		revertDir, mark, d.command(), settled, (after+time.Second-1)/time.Second), back)
+	id := hex.EncodeToString(b[:])
+	// The last line tells a script that has arrived in full.
+	back = append(back, "# "+id...)
+	out, err := d.shell(ctx, fmt.Sprintf(`t=%[1]s%[2]s-$(($(date +%%s) + %[4]d)); back=$(cat); `+
+		`printf "add table netdev $t\ndelete table netdev $t\n%%s\n" "$back" | %[3]s -c -f - || exit 1; `+
+		`w="trap \"\" HUP; back=\$(cat); case \$back in *%[2]s) ;; *) exit 1;; esac; %[3]s add table netdev $t || exit 1; echo $t; exec >/dev/null; `+
+		`left=%[4]d; while [ \$left -gt 0 ]; do n=\$left; [ \$n -le %[5]d ] || n=%[5]d; sleep \$n; left=\$((left-n)); `+
+		`have=\$(%[3]s list tables netdev) && case \$have in *$t*) ;; *) exit 0;; esac; done; `+
+		`for i in 1 2 3; do printf \"delete table netdev $t\\n%%s\\n\" \"\$back\" | %[3]s -f - && exit 0; sleep 1; done"; `+
+		// A session of its own: that of the login may end with all that is in
+		// it. What is read here ends once it waits.
+		`mark=$( { printf "%%s" "$back" | $(command -v setsid) sh -c "$w" 2>/dev/null & } ); [ -n "$mark" ] || exit 1; echo $mark`,
+		armedPrefix, id, d.command(), (after+time.Second-1)/time.Second, armedPoll), back)
 	if exit := (*ssh.ExitError)(nil); errors.As(err, &exit) {
 		return "", fmt.Errorf("%w: the switch cannot be told to go back by itself: %w", errors.ErrUnsupported, err)
 	}
 	if err != nil {
 		return "", err
 	}
-	d.armed = true
+	mark := strings.TrimSpace(string(out))
+	if _, err := armedUntil(mark); err != nil {
+		return "", fmt.Errorf("%w: the switch answers %q when it is told to go back by itself", errors.ErrUnsupported, brief(mark))
+	}
+	d.mark = mark
 	return mark, nil
 }
 
@@ -106,20 +118,101 @@ func (d *Afar) back(have *observed) ([]byte, error) {
 
 // Confirm keeps the setup. It may be called on another connection than Arm.
 func (d *Afar) Confirm(ctx context.Context, mark string) error {
-	if _, err := hex.DecodeString(mark); err != nil {
+	if _, err := armedUntil(mark); err != nil {
 		return fmt.Errorf("confirm %q: no mark of Arm", mark)
 	}
-	_, err := d.shell(ctx, fmt.Sprintf(`%[1]s; cd "$d" && mv armed-%[2]s kept-%[2]s 2>/dev/null && rm -f kept-%[2]s back-%[2]s`, revertDir, mark), nil)
-	d.armed = false
-	if exit := (*ssh.ExitError)(nil); errors.As(err, &exit) {
-		return vendors.ErrReverted
-	}
-	return err
+	d.mark = ""
+	return d.unmark(ctx, mark)
 }
 
-// disarm ends what an earlier csig has armed and never confirmed: what is
-// removed now must not come back.
+// unmark takes a mark away; with it goes the power of the shell that waits. The
+// error wraps vendors.ErrReverted when the mark was no longer there.
+func (d *Afar) unmark(ctx context.Context, mark string) error {
+	_, err := d.nft(ctx, "delete table netdev "+mark, nil)
+	if exit := (*ssh.ExitError)(nil); !errors.As(err, &exit) {
+		return err
+	}
+	marks, e := d.marks(ctx)
+	switch {
+	case e != nil:
+		return errors.Join(err, e)
+	case slices.Contains(marks, mark):
+		return fmt.Errorf("end what waits on the switch to go back: %w", err)
+	}
+	return vendors.ErrReverted
+}
+
+// marks lists what the switch is armed by.
+func (d *Afar) marks(ctx context.Context) ([]string, error) {
+	out, err := d.nft(ctx, "list tables netdev", nil)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return marksIn(out), nil
+}
+
+// marksIn finds the marks in what nft list tables prints.
+func marksIn(tables []byte) []string {
+	var marks []string
+	for line := range bytes.Lines(tables) {
+		name, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("table netdev "))
+		if ok && isMark(string(name)) {
+			marks = append(marks, string(name))
+		}
+	}
+	return marks
+}
+
+// Armed tells whether the switch waits to go back by itself.
+func (d *Afar) Armed(ctx context.Context) error {
+	marks, err := d.marks(ctx)
+	if err != nil || len(marks) == 0 {
+		return err
+	}
+	out, err := d.shell(ctx, "exec date +%s", nil)
+	if err != nil {
+		return err
+	}
+	var now int64
+	if _, err := fmt.Sscan(string(out), &now); err != nil {
+		return fmt.Errorf("the switch answers %q to date +%%s: %w", brief(string(out)), err)
+	}
+	return armedError(marks, time.Unix(now, 0))
+}
+
+// disarm ends what another csig has armed and never confirmed, so that what is
+// done now stays. What has just gone back has gone back as a whole.
 func (d *Afar) disarm(ctx context.Context) error {
-	_, err := d.shell(ctx, revertDir+`; cd "$d" 2>/dev/null || exit 0; rm -f armed-* back-*; `+settled+`; cd / && rmdir "$d" "$HOME/.csig-revert" 2>/dev/null; exit 0`, nil)
-	return err
+	d.mark = ""
+	marks, err := d.marks(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range marks {
+		if err := d.unmark(ctx, m); err != nil && !errors.Is(err, vendors.ErrReverted) {
+			return err
+		}
+	}
+	return nil
+}
+
+// guard makes a transaction fail once the switch has gone back: it needs the
+// table that the switch's own transaction deletes.
+func (d *Afar) guard(script []byte) []byte {
+	if d.mark == "" {
+		return script
+	}
+	return append(fmt.Appendf(nil, "add chain netdev %s held\n", d.mark), script...)
+}
+
+// late makes it an error of its own that a transaction failed because the
+// switch has gone back before.
+func (d *Afar) late(ctx context.Context, err error) error {
+	if err == nil || d.mark == "" {
+		return err
+	}
+	if marks, e := d.marks(ctx); e != nil || slices.Contains(marks, d.mark) {
+		return err
+	}
+	return fmt.Errorf("the change came too late: %w", vendors.ErrReverted)
 }

@@ -72,16 +72,23 @@ func testConfirm(t *testing.T, as *sshtest.Account) {
 	}
 	has := n.listing()
 
-	// Armed again before it was confirmed: what was confirmed last comes back,
-	// whether the change adds, alters or removes.
-	if _, err := d.Arm(ctx, 30*time.Second); err != nil {
+	// Armed again before it was confirmed: csig has reached it, so what it has by
+	// now comes back, whether the change adds, alters or removes.
+	if err := d.Apply(ctx, second); err != nil {
+		t.Fatal(err)
+	}
+	altered := n.listing()
+	if altered == has {
+		t.Fatal("nothing has changed")
+	}
+	if err := d.Apply(ctx, first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Arm(ctx, 2*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Apply(ctx, second); err != nil {
 		t.Fatal(err)
-	}
-	if n.listing() == has {
-		t.Fatal("nothing has changed")
 	}
 	if _, err := d.Arm(ctx, time.Second); err != nil {
 		t.Fatal(err)
@@ -89,28 +96,127 @@ func testConfirm(t *testing.T, as *sshtest.Account) {
 	if err := d.Remove(ctx); err != nil {
 		t.Fatal(err)
 	}
-	goesBack(t, n, has)
-
-	// What another driver removes for good does not come back.
-	if _, err := d.Arm(ctx, time.Second); err != nil {
-		t.Fatal(err)
-	}
+	goesBack(t, n, altered)
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	other := *d
-	other.armed = false
-	if err := other.Remove(ctx); err != nil {
+	waitsNoMore(t, n)
+}
+
+// waitsNoMore waits until no shell waits in a namespace.
+func waitsNoMore(t *testing.T, n *netns) {
+	t.Helper()
+	for deadline := time.Now().Add(3 * armedPoll * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		text := n.run("sh", "-c", `ns=$(readlink /proc/self/ns/net); for p in /proc/[0-9]*; do [ "$(readlink $p/ns/net)" = "$ns" ] && tr "\0" " " <$p/cmdline; done 2>/dev/null; true`)
+		if !strings.Contains(text, `case $back in`) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("a shell still waits:\n%s", text)
+		}
+	}
+}
+
+// Whatever way a switch is given a setup, or none, what an earlier csig has
+// armed there no longer happens: another account, its own driver.
+func TestArmedIsEnded(t *testing.T) {
+	n, first := newPorts(t, 2)
+	second := first
+	second.Ports = append([]vendors.PortSetup(nil), first.Ports...)
+	second.Ports[1].Action = vlanrules.Passthrough
+	ways := []struct {
+		name string
+		open func(t *testing.T) vendors.Driver
+	}{
+		{"from afar", func(t *testing.T) vendors.Driver { return openAfar(t, n) }},
+		{"its own", func(t *testing.T) vendors.Driver { return openDriverQuietly(t, n) }},
+	}
+	for _, way := range ways {
+		for _, what := range []string{"Apply", "Apply of the same", "Remove", "Arm refused"} {
+			if what == "Arm refused" && way.name != "from afar" {
+				continue
+			}
+			t.Run(way.name+"/"+what, func(t *testing.T) {
+				ctx := t.Context()
+				d := openAfar(t, n)
+				mark, err := d.Arm(ctx, time.Minute)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := d.Apply(ctx, first); err != nil {
+					t.Fatal(err)
+				}
+				other := way.open(t)
+				var armed *vendors.ArmedError
+				if err := vendors.ArmedBy(ctx, other); !errors.As(err, &armed) || armed.Left <= 50*time.Second || armed.Left > time.Minute {
+					t.Errorf("armed for a minute: %v", err)
+				}
+				switch c, ok := other.(vendors.Confirmer); {
+				case what == "Apply":
+					err = other.Apply(ctx, second)
+				case what == "Apply of the same":
+					err = other.Apply(ctx, first)
+				case what == "Remove":
+					err = other.Remove(ctx)
+				case !ok:
+					t.Fatal("it cannot be armed")
+				default: // what is there by now is not ours
+					n.nft("delete table netdev csig; add table netdev csig")
+					if _, err := c.Arm(ctx, time.Minute); err == nil {
+						t.Error("armed with a table that is not ours")
+					}
+					n.nft("delete table netdev csig")
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := vendors.ArmedBy(ctx, other); err != nil {
+					t.Errorf("still armed: %v", err)
+				}
+				if list := n.run("nft", "list", "tables"); strings.Contains(list, armedPrefix) {
+					t.Errorf("still marked:\n%s", list)
+				}
+				if err := d.Confirm(ctx, mark); !errors.Is(err, vendors.ErrReverted) {
+					t.Errorf("confirmed what was ended: %v", err)
+				}
+			})
+		}
+	}
+	waitsNoMore(t, n)
+}
+
+// A change that comes after the switch has gone back changes nothing, and says
+// so.
+func TestChangeAfterGoingBack(t *testing.T) {
+	ctx := t.Context()
+	n, first := newPorts(t, 2)
+	second := first
+	second.Ports = append([]vendors.PortSetup(nil), first.Ports...)
+	second.Ports[1].Action = vlanrules.Passthrough
+	d := openAfar(t, n)
+	if err := d.Apply(ctx, first); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := other.shell(ctx, revertDir+`; ls "$d" 2>/dev/null; exit 0`, nil); err != nil || len(out) > 0 {
-		t.Errorf("left on the switch, to put back what was removed: %s, %v", out, err)
-	}
-	if got := n.listing(); got != none {
-		t.Errorf("removed, and back again:\n%s", got)
-	}
-	if err := other.Close(); err != nil {
-		t.Fatal(err)
+	has := n.listing()
+	for name, change := range map[string]func() error{
+		"Apply":  func() error { return d.Apply(ctx, second) },
+		"Remove": func() error { return d.Remove(ctx) },
+	} {
+		mark, err := d.Arm(ctx, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(20 * time.Second); strings.Contains(n.run("nft", "list", "tables"), mark); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("it does not go back")
+			}
+		}
+		if err := change(); !errors.Is(err, vendors.ErrReverted) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := n.listing(); got != has {
+			t.Errorf("%s after it had gone back: it has\n%s\nwant\n%s", name, got, has)
+		}
 	}
 }
 

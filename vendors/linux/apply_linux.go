@@ -40,6 +40,9 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if err := d.canStrip(&want); err != nil {
 		return err
 	}
+	if err := d.disarm(); err != nil {
+		return err
+	}
 	s := want
 	s.Damaged = ""
 	s.Signals = slices.Clone(want.Signals)

@@ -181,6 +181,9 @@ func (d *Driver) Remove(ctx context.Context) error {
 		return err
 	}
 	var errs []error
+	if err := d.disarm(); err != nil {
+		errs = append(errs, err)
+	}
 	have, err := d.sock.observe()
 	switch {
 	case err != nil:
