@@ -103,26 +103,26 @@ func runAgent(ctx context.Context, o agentOptions) error {
 	if err := api.CheckSocket(o.socket); err != nil {
 		return err
 	}
-	if !o.wait { // before anything is locked or listened at
-		fleet, err := inventory.Load(o.file)
-		if err == nil {
-			_, err = fleet.LocalDevice()
-		}
-		if err != nil {
-			return err
-		}
+	// Before anything is locked or listened at.
+	var dev *inventory.Device
+	fleet, err := inventory.Load(o.file)
+	if err == nil {
+		dev, err = fleet.LocalDevice()
+	}
+	if err != nil && !o.wait {
+		return err
 	}
 	log := logrus.NewEntry(logger)
 	ctx, stop := onHangup(ctx)
 	defer stop()
 
 	// Two agents on one set of ports would undo each other's work.
+	held := &locks{log: log, free: map[string]func(){}}
+	defer held.close()
 	if !o.shadow {
-		unlock, err := lockDevice(log)
-		if err != nil {
+		if err := held.take(dev); err != nil {
 			return err
 		}
-		defer unlock()
 	}
 
 	var server *api.Server
@@ -132,6 +132,11 @@ func runAgent(ctx context.Context, o agentOptions) error {
 			return openSource(ctx, &f.Profile, d)
 		},
 		OpenDriver: func(d *inventory.Device) (vendors.Driver, error) {
+			if !o.shadow { // another configuration may have another bridge
+				if err := held.take(d); err != nil {
+					return nil, err
+				}
+			}
 			return all.Open(d.Platform, vendors.Config{Device: *d})
 		},
 		OnCycle: func() { server.Publish() },

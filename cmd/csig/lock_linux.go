@@ -142,12 +142,37 @@ func lockFile(name string, create bool) (*os.File, error) {
 	if err := unix.Stat("/proc/self/ns/net", &ns); err != nil {
 		return nil, errors.Join(fmt.Errorf("locking the device: %w", err), f.Close())
 	}
-	err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: int64(ns.Ino), Len: 1})
-	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
-		return nil, errors.Join(errOtherAgent, f.Close())
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("locking the device: %s: %w", name, err), f.Close())
+	if err := lockByte(f, int64(ns.Ino), errOtherAgent); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// lockByte locks a byte of a file; where somebody else has it, taken says so.
+func lockByte(f *os.File, at int64, taken error) error {
+	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1})
+	switch {
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EACCES):
+		return taken
+	case err != nil:
+		return fmt.Errorf("locking the device: %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// lockBridge makes this the only agent that programs a bridge of Open vSwitch.
+// The lock is a file beside the bridge's own socket: whoever reaches the one
+// reaches the other, from any network namespace. The file stays; the lock goes
+// with the process however that ends.
+func lockBridge(runDir, bridge string) (unlock func(), err error) {
+	name := filepath.Join(runDir, bridge+".csig-lock")
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("locking bridge %s: %w: is Open vSwitch running, and may this user write in %s?", bridge, err, runDir)
+	}
+	taken := fmt.Errorf("another csig agent programs bridge %s (it has locked %s): stop it first, or use --dry-run", bridge, name)
+	if err := lockByte(f, 0, taken); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { _ = f.Close() }, nil // with the process at the latest
 }
