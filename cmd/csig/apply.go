@@ -78,6 +78,8 @@ The exit code is 0 when the plan is complete, 3 when it stopped where it was ask
 	f.StringSliceVar(&o.probe, "probe", nil, "FROM:TO, hosts of the fleet file: send full-size frames along this way before the first wave and after each, with and without a tag (Linux)")
 	f.DurationVar(&o.soak, "soak", 5*time.Second, "watch the ports this long before and after each wave")
 	f.Uint64Var(&o.losses, "losses", 0, "frames a port may lose in a wave, beyond twice what it lost before")
+	atLeast(f, "soak", &o.soak, time.Millisecond, true)
+	atLeast(f, "check-timeout", &o.checkLimit, time.Millisecond, true)
 	addRunFlags(cmd, &o)
 	_ = cmd.RegisterFlagCompletionFunc("stop-after", waveNames)
 	return cmd
@@ -129,6 +131,9 @@ func addRunFlags(cmd *cobra.Command, o *applyOptions) {
 	f.IntVar(&o.parallel, "parallel", 8, "devices of a wave to change at once")
 	f.DurationVar(&o.limit, "timeout", time.Minute, "for each step, and each look at a device")
 	f.DurationVar(&o.revert, "revert", 30*time.Second, "a device that is driven over SSH goes back by itself when csig does not come back to it within this; 0: never")
+	atLeast(f, "parallel", &o.parallel, 1, false)
+	atLeast(f, "timeout", &o.limit, time.Millisecond, false)
+	atLeast(f, "revert", &o.revert, time.Second, true)
 	addJSON(cmd, &o.json)
 }
 

@@ -55,6 +55,8 @@ is what refuses.`,
 	f.IntVar(&o.readings, "readings", 10, "how often to read each device's counters; 0 not at all")
 	f.DurationVar(&o.every, "every", 200*time.Millisecond, "time between two readings")
 	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "for each device")
+	atLeast(f, "parallel", &o.parallel, 1, false)
+	atLeast(f, "timeout", &o.timeout, time.Millisecond, false)
 	addJSON(cmd, &o.json)
 	_ = cmd.RegisterFlagCompletionFunc("device", deviceNames)
 	cmd.MarkFlagsMutuallyExclusive("json", "markdown", "html", "init")
@@ -68,8 +70,6 @@ func runAssess(cmd *cobra.Command, o *assessOptions) error {
 		return usageError(cmd, "--readings %d: a rate takes two or more, or 0 for none", o.readings)
 	case o.every < inventory.MinPeriod:
 		return usageError(cmd, "--every %v: want %v or more", o.every, inventory.MinPeriod)
-	case o.parallel < 1:
-		return usageError(cmd, "--parallel %d: want 1 or more", o.parallel)
 	case cmd.Flags().Changed("inventory") && o.fleet == "":
 		return usageError(cmd, "--inventory is empty: name a fleet file, or leave it out for this machine")
 	}

@@ -83,6 +83,8 @@ finishes the devices in hand and stops, with exit code 3; 1 is for an error.`,
 	f.StringSliceVar(&devices, "device", nil, "only these devices")
 	f.IntVar(&parallel, "parallel", 32, "devices at once")
 	f.DurationVar(&limit, "timeout", 20*time.Second, "for each step of a device")
+	atLeast(f, "parallel", &parallel, 1, false)
+	atLeast(f, "timeout", &limit, time.Millisecond, false)
 	addJSON(cmd, &asJSON)
 	_ = cmd.MarkFlagRequired("inventory")
 	_ = cmd.RegisterFlagCompletionFunc("device", deviceNames)

@@ -41,6 +41,8 @@ when there is nothing to do, 2 when changes are pending, 1 for an error.`,
 	f.BoolVar(&o.commands, "commands", false, "print what each device is sent, step by step")
 	f.IntVar(&o.parallel, "parallel", 16, "devices to ask at once")
 	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "for each device")
+	atLeast(f, "parallel", &o.parallel, 1, false)
+	atLeast(f, "timeout", &o.timeout, time.Millisecond, false)
 	addJSON(cmd, &o.json)
 	_ = cmd.RegisterFlagCompletionFunc("device", deviceNames)
 	_ = cmd.MarkFlagRequired("inventory")

@@ -69,7 +69,10 @@ func flagError(cmd *cobra.Command, err error) error {
 	if errors.As(err, &value) {
 		name := "--" + value.GetFlag().Name
 		var number *strconv.NumError
+		var bound *boundError
 		switch {
+		case errors.As(value.Unwrap(), &bound):
+			return usageError(cmd, "%s %s: %v", name, value.GetValue(), bound)
 		case errors.As(value.Unwrap(), &number) && errors.Is(number.Err, strconv.ErrRange):
 			return usageError(cmd, "%s %q is out of range: %s", name, value.GetValue(), purpose(value.GetFlag()))
 		case errors.As(value.Unwrap(), &number), value.GetFlag().Value.Type() == "duration":

@@ -126,3 +126,39 @@ func TestTextFlagsAreCompleted(t *testing.T) {
 		}
 	}
 }
+
+// Times and numbers that no run can have are refused while the command line is
+// read, before there is a journal; those at the edge are taken.
+func TestBounds(t *testing.T) {
+	apply, rollback, off, plan, assess := "apply P ", "rollback J ", "off -i F ", "plan -i F ", "assess -i F "
+	for line, want := range map[string]string{
+		apply + "--revert 500ms":      "apply: --revert 500ms: want 1s or more, or 0; see csig apply --help",
+		apply + "--revert=-5s":        "apply: --revert -5s: want 1s or more, or 0",
+		apply + "--soak=-1s":          "apply: --soak -1s: want 1ms or more, or 0",
+		apply + "--check-timeout=-1s": "apply: --check-timeout -1s: want 1ms or more, or 0",
+		apply + "--timeout=-1s":       "apply: --timeout -1s: want 1ms or more",
+		apply + "--timeout 0":         "apply: --timeout 0: want 1ms or more",
+		apply + "--parallel=-3":       "apply: --parallel -3: want 1 or more",
+		apply + "--parallel 0":        "apply: --parallel 0: want 1 or more",
+		apply + "--timeout soon":      "apply: --timeout \"soon\" is not a duration",
+		rollback + "--revert 999ms":   "rollback: --revert 999ms: want 1s or more, or 0",
+		rollback + "--timeout=-1s":    "rollback: --timeout -1s: want",
+		rollback + "--parallel 0":     "rollback: --parallel 0: want",
+		off + "--timeout=-1s":         "off: --timeout -1s: want",
+		off + "--parallel=-3":         "off: --parallel -3: want",
+		plan + "--timeout 0s":         "plan: --timeout 0s: want",
+		plan + "--parallel 0":         "plan: --parallel 0: want",
+		assess + "--timeout=-1s":      "assess: --timeout -1s: want",
+		assess + "--parallel 0":       "assess: --parallel 0: want",
+
+		apply + "--revert 0 --soak 0 --check-timeout 0 --parallel 1 --timeout 1ms": "",
+		rollback + "--revert 1s": "",
+	} {
+		switch err := checkLine(line, false); {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", line, err)
+		case want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)):
+			t.Errorf("%s: got %v, want %s", line, err, want)
+		}
+	}
+}
