@@ -235,8 +235,11 @@ var sudoTable = &table{"How the account becomes root.", []field{
 var daemonTable = &table{"How to reach csig agent on the device.", []field{
 	{key: "socket", doc: "Path of its unix socket on the device, through SSH.", form: pathForm()},
 	{key: "port", doc: "TCP, with certificates of both ends.", form: numberForm(1, 1<<16-1)},
-	{key: "tls", doc: "The certificates.", form: mappingOf(tlsTable)},
+	{key: "tls", doc: "The certificates.", form: mappingOf(daemonTLSTable)},
 }}
+
+// daemonTLSTable is without what would let anybody in.
+var daemonTLSTable = &table{tlsTable.doc, tlsTable.fields[:4]}
 
 var tlsTable = &table{"How the two ends of a connection know each other.", []field{
 	{key: "ca", doc: "PEM file of the authorities to trust instead of the system's.", form: pathForm()},

@@ -158,6 +158,7 @@ var partMistakes = []struct {
 	{"daemon nowhere", []string{sock, "daemon: {}"}},
 	{"daemon by TCP without TLS", []string{sock, "daemon: {port: 7443}"}},
 	{"daemon by TCP with half of TLS", []string{sock, "daemon: {port: 7443, tls: {ca: /ca.pem}}"}},
+	{"daemon that anybody may be", []string{sock, "daemon: {port: 7443, tls: {ca: /ca.pem, cert: /c.pem, key: /c.key, insecure_skip_verify: true}}"}},
 	{"daemon's socket without ssh", []string{"    " + user + "\n", ""}},
 	{"schedule of a group too sparse", []string{"tags: [canary]", "tags: [canary], schedule: \"@every 2s\""}},
 	{"host twice", []string{"  - web-1", "  - gpu-2"}},

@@ -128,7 +128,7 @@ func (r *reader) gnmi(n ast.Node, what string) *GNMI {
 		return out
 	}
 	out.Port = r.port16(o.get("port"), what+": port", out.Port)
-	out.TLS = r.tls(o.get("tls"), what+": tls")
+	out.TLS = r.tls(o.get("tls"), what+": tls", "insecure_skip_verify")
 	out.Plaintext = r.bool(o.get("plaintext"), what+": plaintext")
 	out.Username, _ = r.printableText(o.get("username"), what+": username", 255)
 	out.Password = r.secret(o.get("password"), what+": password")
@@ -149,12 +149,13 @@ func (r *reader) gnmi(n ast.Node, what string) *GNMI {
 	return out
 }
 
-func (r *reader) tls(n ast.Node, what string) TLS {
+// tls reads certificates; more are keys besides those that all connections have.
+func (r *reader) tls(n ast.Node, what string, more ...string) TLS {
 	var out TLS
 	if n == nil {
 		return out
 	}
-	o, ok := r.object(n, what, "ca", "cert", "key", "server_name", "insecure_skip_verify")
+	o, ok := r.object(n, what, append([]string{"ca", "cert", "key", "server_name"}, more...)...)
 	if !ok {
 		return out
 	}

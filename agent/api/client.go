@@ -67,6 +67,8 @@ type Client struct {
 	name string // of where it listens
 	unix bool   // the name is a unix socket here
 	http http.Client
+
+	plainer func(error) error // of a connection with TLS: says more; else nil
 }
 
 // NewClient returns a client of the agent at this unix socket.
@@ -161,6 +163,9 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (io.R
 		return nil, err
 	}
 	resp, err := c.http.Do(req)
+	if err != nil && c.plainer != nil {
+		err = c.plainer(err)
+	}
 	var refused *url.Error
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
@@ -169,7 +174,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (io.R
 		}
 		return nil, fmt.Errorf("%w at %s: start one with csig agent -c FILE, or name its socket with --socket", ErrNoAgent, c.name)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("not allowed to talk to the agent at %s: run as the user that started it", c.name)
+		return nil, fmt.Errorf("not allowed to talk to the agent at %s (%w): run as the user that started it", c.name, fs.ErrPermission)
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, c.noAnswer()
 	case errors.As(err, &refused): // what it says of a URL is of no interest

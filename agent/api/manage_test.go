@@ -25,6 +25,7 @@ type manager struct {
 	file     string
 	mtus     map[string]int
 	err      error
+	log      lines
 }
 
 var (
@@ -67,6 +68,17 @@ func (m *manager) Forget(_ context.Context, platform string) error {
 	return m.err
 }
 
+// lines takes what is written, as long as there is room.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	select {
+	case l <- string(p):
+	default:
+	}
+	return len(p), nil
+}
+
 // manage serves a manager, over TLS too where cfg is given.
 func manage(t *testing.T, m *manager, cfg *tls.Config) (socket string, addr net.Addr) {
 	t.Helper()
@@ -76,6 +88,7 @@ func manage(t *testing.T, m *manager, cfg *tls.Config) (socket string, addr net.
 		t.Fatal(err)
 	}
 	s.Manage(m)
+	s.LogTo(lines(m.log))
 	if cfg != nil {
 		if addr, err = s.ListenTLS("127.0.0.1:0", cfg); err != nil {
 			t.Fatal(err)
@@ -164,11 +177,12 @@ func TestOnlyCertificatesGetIn(t *testing.T) {
 	ours.Certify("leaf1")
 	ours.Certify("operator")
 	theirs.Certify("operator")
+	ours.Expire("former")
 	server, err := files(ours, "leaf1").Server()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &manager{}
+	m := &manager{log: make(lines, 1)}
 	_, addr := manage(t, m, server)
 	stranger := files(theirs, "operator")
 	stranger.CA = files(ours, "operator").CA // who trusts the daemon, and is not trusted
@@ -180,10 +194,11 @@ func TestOnlyCertificatesGetIn(t *testing.T) {
 		says   string // "": it gets in
 	}{
 		{"ours", files(ours, "operator"), "leaf1", nil, ""},
-		{"without a certificate", files(ours, "operator"), "leaf1", func(c *tls.Config) { c.Certificates = nil }, "certificate required"},
-		{"of another authority", stranger, "leaf1", nil, "unknown certificate authority"},
-		{"who does not trust the daemon", files(theirs, "operator"), "leaf1", nil, "unknown authority"},
-		{"who wants another daemon", files(ours, "operator"), "leaf2", nil, "not leaf2"},
+		{"without a certificate", files(ours, "operator"), "leaf1", func(c *tls.Config) { c.Certificates = nil }, "refuses csig's own certificate " + files(ours, "operator").Cert},
+		{"of another authority", stranger, "leaf1", nil, "refuses csig's own certificate " + stranger.Cert + ", which is valid until "},
+		{"with one that has expired", files(ours, "former"), "leaf1", nil, "refuses csig's own certificate " + files(ours, "former").Cert + ", which is valid until "},
+		{"who does not trust the daemon", files(theirs, "operator"), "leaf1", nil, "it comes from none of the authorities in " + theirs.CA},
+		{"who wants another daemon", files(ours, "operator"), "leaf2", nil, "not leaf2: give the name that is in it (management: daemon: tls: server_name)"},
 		{"with an older TLS", files(ours, "operator"), "leaf1", func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS12, tls.VersionTLS12 }, "protocol version"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -195,7 +210,7 @@ func TestOnlyCertificatesGetIn(t *testing.T) {
 			if tc.edit != nil {
 				tc.edit(cfg)
 			}
-			c := NewTLSClient(addr.String(), cfg)
+			c := NewTLSClient(addr.String(), cfg, tc.files)
 			defer c.Close()
 			err = c.Configure(t.Context(), []byte("a file"))
 			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
@@ -229,5 +244,32 @@ func TestTLSFilesNameWhatIsWrong(t *testing.T) {
 		if err == nil || err2 == nil || fmt.Sprint(err) != fmt.Sprint(err2) || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%v and %v, want %q", err, err2, tc.says)
 		}
+	}
+}
+
+// A daemon whose certificate has expired is told from one that is not trusted,
+// and the daemon's log has its own words for who did not get in.
+func TestDaemonWithAnExpiredCertificate(t *testing.T) {
+	a := tlstest.New(t)
+	a.Expire("leaf1")
+	a.Certify("operator")
+	server, err := files(a, "leaf1").Server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &manager{log: make(lines, 1)}
+	_, addr := manage(t, m, server)
+	own := files(a, "operator")
+	cfg, err := own.Client("leaf1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := NewTLSClient(addr.String(), cfg, own)
+	defer c.Close()
+	if _, err := c.Status(t.Context()); err == nil || !strings.Contains(err.Error(), "the daemon's certificate: ") || !strings.Contains(err.Error(), "give the daemon a valid one") {
+		t.Errorf("got %v", err)
+	}
+	if line := <-m.log; !strings.Contains(line, "TLS handshake error from 127.0.0.1:") {
+		t.Errorf("it logs %q", line)
 	}
 }

@@ -4,9 +4,14 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"os"
+	"strings"
+	"time"
 )
 
 // TLSFiles are the files of one end of a connection: its certificate and key,
@@ -64,10 +69,42 @@ func (s *Server) ListenTLS(addr string, cfg *tls.Config) (net.Addr, error) {
 }
 
 // NewTLSClient returns a client of the daemon at this TCP address; cfg is that
-// of TLSFiles.Client.
-func NewTLSClient(addr string, cfg *tls.Config) *Client {
-	return NewDialClient(addr, func(ctx context.Context) (net.Conn, error) {
+// of the files' Client.
+func NewTLSClient(addr string, cfg *tls.Config, files TLSFiles) *Client {
+	c := NewDialClient(addr, func(ctx context.Context) (net.Conn, error) {
 		d := tls.Dialer{Config: cfg}
 		return d.DialContext(ctx, "tcp", addr)
 	})
+	c.plainer = func(err error) error { return files.plainer(err, cfg) }
+	return c
 }
+
+// plainer says whose certificate an error of TLS is about, in which file to look
+// and what to do; it returns other errors as they are.
+func (f TLSFiles) plainer(err error, cfg *tls.Config) error {
+	var (
+		authority x509.UnknownAuthorityError
+		name      x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		refused   *net.OpError
+	)
+	switch {
+	case errors.As(err, &authority):
+		return fmt.Errorf("the daemon's certificate: %w: it comes from none of the authorities in %s; name the file that has its own (management: daemon: tls: ca)", authority, f.CA)
+	case errors.As(err, &name):
+		return fmt.Errorf("the daemon's certificate: %w: give the name that is in it (management: daemon: tls: server_name), or the daemon a certificate for this one (csig agent --tls-cert)", name)
+	case errors.As(err, &invalid):
+		return fmt.Errorf("the daemon's certificate: %w: give the daemon a valid one (csig agent --tls-cert), and look at the clocks of both ends", invalid)
+	case errors.As(err, &refused) && refused.Op == "remote error" && strings.Contains(refused.Err.Error(), "certificate"):
+		own := f.Cert
+		if len(cfg.Certificates) > 0 && cfg.Certificates[0].Leaf != nil {
+			own += ", which is valid until " + cfg.Certificates[0].Leaf.NotAfter.UTC().Format(time.RFC3339)
+		}
+		return fmt.Errorf("the daemon refuses csig's own certificate %s (%w): it has to be valid by the daemon's clock, and from an authority of the daemon's --tls-client-ca", own, refused.Err)
+	}
+	return err
+}
+
+// LogTo has the server write what goes wrong with connections, such as refused
+// certificates, here, a line each. It is called before Serve.
+func (s *Server) LogTo(w io.Writer) { s.http.ErrorLog = log.New(w, "", 0) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -95,6 +96,14 @@ func newLog(level, format string) (*logrus.Logger, error) {
 	return log, nil
 }
 
+// warnings is a log for who writes lines.
+type warnings struct{ log *logrus.Entry }
+
+func (w warnings) Write(line []byte) (int, error) {
+	w.log.Warn(strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
 func runAgent(ctx context.Context, o agentOptions) error {
 	logger, err := newLog(o.logLevel, o.logFormat)
 	if err != nil {
@@ -156,6 +165,7 @@ func runAgent(ctx context.Context, o agentOptions) error {
 		return err
 	}
 	server.Manage(daemon)
+	server.LogTo(warnings{log})
 	defer func() {
 		if err := server.Close(); err != nil {
 			log.WithError(err).Warn("closing the socket")

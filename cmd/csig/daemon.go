@@ -66,12 +66,12 @@ func (r *reach) dialDaemon(ctx context.Context, d *inventory.Device) (*daemon, e
 		if name == "" {
 			name = d.Address
 		}
-		cfg, err := api.TLSFiles{Cert: m.Daemon.TLS.Cert, Key: m.Daemon.TLS.Key, CA: m.Daemon.TLS.CA}.Client(name)
+		files := api.TLSFiles{Cert: m.Daemon.TLS.Cert, Key: m.Daemon.TLS.Key, CA: m.Daemon.TLS.CA}
+		cfg, err := files.Client(name)
 		if err != nil {
 			return nil, err
 		}
-		cfg.InsecureSkipVerify = m.Daemon.TLS.InsecureSkipVerify //nolint:gosec // the operator's word
-		t.client = api.NewTLSClient(net.JoinHostPort(d.Address, strconv.Itoa(int(m.Daemon.Port))), cfg)
+		t.client = api.NewTLSClient(net.JoinHostPort(d.Address, strconv.Itoa(int(m.Daemon.Port))), cfg, files)
 	case m.SSH == nil:
 		t.client = api.NewClient(m.Daemon.Socket)
 	default:

@@ -31,7 +31,7 @@ type Authority struct {
 func New(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{t: t, dir: t.TempDir()}
-	a.cert, a.key = a.make("ca", true)
+	a.cert, a.key = a.make("ca", true, time.Hour)
 	a.CA, _ = a.Files("ca")
 	return a
 }
@@ -40,7 +40,14 @@ func New(t testing.TB) *Authority {
 // returns its files.
 func (a *Authority) Certify(name string) (cert, key string) {
 	a.t.Helper()
-	a.make(name, false)
+	a.make(name, false, time.Hour)
+	return a.Files(name)
+}
+
+// Expire makes a certificate that is not valid any more, and returns its files.
+func (a *Authority) Expire(name string) (cert, key string) {
+	a.t.Helper()
+	a.make(name, false, -time.Minute)
 	return a.Files(name)
 }
 
@@ -49,7 +56,7 @@ func (a *Authority) Files(name string) (cert, key string) {
 	return filepath.Join(a.dir, name+".pem"), filepath.Join(a.dir, name+".key")
 }
 
-func (a *Authority) make(name string, ca bool) (*x509.Certificate, *ecdsa.PrivateKey) {
+func (a *Authority) make(name string, ca bool, left time.Duration) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -57,7 +64,7 @@ func (a *Authority) make(name string, ca bool) (*x509.Certificate, *ecdsa.Privat
 	}
 	a.next++
 	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(left),
 		DNSNames: []string{name}, IsCA: ca, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
