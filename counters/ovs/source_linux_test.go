@@ -84,6 +84,19 @@ func TestSource(t *testing.T) {
 		t.Errorf("p1 is another: %+v, before %+v", got[1], p1)
 	}
 
+	// So does one of the same number.
+	for limit := time.Now().Add(10 * time.Second); src.ports[0].age < 1; read(t, src) {
+		if time.Now().After(limit) {
+			t.Fatal("p2 does not age")
+		}
+	}
+	epoch := read(t, src)[0].Epoch
+	s.Vsctl("del-port", "br0", "p2")
+	s.Vsctl("add-port", "br0", "p2", "--", "set", "interface", "p2", "type=dummy", "ofport_request=2")
+	if got := read(t, src); got[0].Err != nil || src.ports[0].number != 2 || got[0].Epoch == epoch {
+		t.Errorf("p2 is another: %+v, before epoch %d", got[0], epoch)
+	}
+
 	s.StopSwitch()
 	if _, err := src.Read(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "bridge br0") {
 		t.Errorf("ovs-vswitchd is gone: %v", err)

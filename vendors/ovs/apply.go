@@ -322,8 +322,15 @@ func validate(s *vendors.Setup) error {
 	if len(s.Others) > 0 {
 		return problem("%s", noOthers)
 	}
+	if n := len((&pipeline{setup: s}).record().Actions); n > maxRecord {
+		return problem("the set-up of its %d ports takes %d bytes, and a flow has room for %d: leave ports out, or give them names in series, which are recorded as such", len(s.Ports), n, maxRecord)
+	}
 	return nil
 }
+
+// maxRecord is the longest record of a setup, in bytes: a message of OpenFlow,
+// and so the flow in it, has less than 65,536.
+const maxRecord = 64000
 
 const noOthers = "tags of other TPIDs cannot be removed: Open vSwitch parses only 0x8100 and 0x88a8"
 

@@ -331,11 +331,19 @@ func (d *Driver) setupOf(s *state) (vendors.Setup, error) {
 	}
 	want, owner := d.constant(pipe, s)
 	damage, inSetup := map[string]string{}, map[string]bool{}
+	// A port that an agent has closed for want of room is not damaged.
+	closed := map[openflow.Key]openflow.Flow{}
 	for _, p := range out.Ports {
 		inSetup[p.Port] = true
+		for _, f := range pipe.port(s.ports[p.Port].Number, p.Action, true) {
+			closed[f.Key()] = f
+		}
 	}
 	for i := range want {
 		h, at := have[want[i].Key()], owner[want[i].Key()]
+		if c, is := closed[want[i].Key()]; is && h != nil && same(h, &c) {
+			continue
+		}
 		if !inSetup[at] {
 			at = ""
 		}

@@ -1,6 +1,7 @@
 package ovs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -75,7 +76,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	if err != nil {
 		return f, err
 	}
-	f.Notes = append(f.Notes, fmt.Sprintf("Open vSwitch %s, bridge %s, datapath %s", d.info.version, d.cfg.Bridge, orSystem(d.info.datapath)))
+	f.Notes = append(f.Notes, fmt.Sprintf("Open vSwitch %s, bridge %s, datapath %s", cmp.Or(d.info.version, "of a version that its database does not tell"), d.cfg.Bridge, cmp.Or(d.info.datapath, "system")))
 	var v vlanrules.Verdict
 	switch {
 	case d.info.vlanLimit != 1:
@@ -94,13 +95,6 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		f.Strip = v
 	}
 	return f, nil
-}
-
-func orSystem(datapath string) string {
-	if datapath == "" {
-		return "system"
-	}
-	return datapath
 }
 
 // bypass says whether frames leave the bridge without coming to csig's tables.

@@ -461,6 +461,9 @@ func TestFull(t *testing.T) {
 			t.Fatalf("round %d: %+v, %v", round, res, err)
 		}
 	}
+	if got, err := s.open(t, "csig").Observe(t.Context()); err != nil || got.Damaged != "" || got.Ports[0].Damaged != "" || got.Ports[1].Damaged != "" {
+		t.Errorf("a port without room is seen as %+v, %v", got, err)
+	}
 	to("3")
 	second.becomes(t, soon, []tag{best}, tag{tpidCSIG, 6<<7 | 6})
 	to("2")
@@ -636,6 +639,41 @@ func TestChangeOfSetupUnderALease(t *testing.T) {
 	s.settle()
 	if got := s.pass(best); !bytes.Equal(got, frame(1, tag{tpidCSIG, 0<<7 | 61<<1})) {
 		t.Errorf("after a change of layout a frame leaves as %x", got)
+	}
+}
+
+// TestRecord has set-ups whose record just fits, and just does not.
+func TestRecord(t *testing.T) {
+	t.Parallel()
+	s := ovstest.Start(t, ovstest.Options{Dummy: true})
+	s.AddBridge("csig")
+	d := (&sandwich{Switch: s}).open(t, "csig")
+	setup := setupFor(quantize.Draft00)
+	size := func() int { return len((&pipeline{setup: &setup}).record().Actions) }
+	for i := 0; size() <= maxRecord; i++ {
+		for range 1 + (maxRecord-min(maxRecord, size()))/200 { // names that have nothing in common
+			setup.Ports = append(setup.Ports, vendors.PortSetup{Port: fmt.Sprintf("v%08x%d", uint32(len(setup.Ports))*2654435761, i%7), Action: vlanrules.Passthrough})
+		}
+	}
+	for _, do := range []func() error{
+		func() error { return d.Apply(t.Context(), setup) },
+		func() error { _, err := Diff(vendors.Setup{}, setup); return err },
+	} {
+		var p *vendors.PermanentError
+		if err := do(); !errors.As(err, &p) || !strings.Contains(err.Error(), "bytes, and a flow has room for") {
+			t.Errorf("%d ports, %d bytes: %v", len(setup.Ports), size(), err)
+		}
+	}
+	setup.Ports = setup.Ports[:len(setup.Ports)-1]
+	if size() > maxRecord || size() < maxRecord-200 {
+		t.Fatalf("%d bytes", size())
+	}
+	if err := d.Apply(t.Context(), setup); !strings.Contains(fmt.Sprint(err), "no such port") {
+		t.Fatal(err)
+	}
+	got, err := (&sandwich{Switch: s}).open(t, "csig").Observe(t.Context())
+	if err != nil || len(got.Ports) != len(setup.Ports) || got.Damaged != "" {
+		t.Errorf("%d ports are read as %d: %s, %v", len(setup.Ports), len(got.Ports), got.Damaged, err)
 	}
 }
 
