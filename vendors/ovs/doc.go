@@ -92,7 +92,11 @@
 //
 //   - R (the DEI) of a tag that is rewritten is lost: bit 12 of vlan_tci says
 //     that there is a tag (ovs-fields(7)). So is the DEI of a VLAN tag in front.
-//     draft-00 §4.1.1 reserves R.
+//     draft-00 §4.1.1 reserves R. The userspace datapath loses that of every
+//     outermost tag, a VLAN's too and without csig: from a device of the
+//     kernel's it has the tag beside the frame, and puts it back without the bit
+//     (openvswitch/ovs lib/netdev-linux.c, netdev_linux_batch_rxq_recv_sock, and
+//     lib/packets.c, eth_push_vlan).
 //   - A tag with an MPLS header behind it passes untouched.
 //   - Two tags of TPID 0x88a8 behind each other: the outer one comes back as
 //     0x8100. The domain's VLANs do not use 0x88a8.

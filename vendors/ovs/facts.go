@@ -24,7 +24,7 @@ func degraded(why string) vlanrules.Verdict {
 	return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: why}
 }
 
-const losesR = "a tag that is rewritten leaves with R (the DEI) 0: Open vSwitch keeps the bit for itself"
+const losesR = "tagged frames leave with R (the DEI) 0: Open vSwitch keeps the bit for itself"
 
 // facts is what is so on every Open vSwitch.
 func facts() vendors.Facts {
@@ -38,11 +38,12 @@ func facts() vendors.Facts {
 		Lease:    degraded("it expires by whole seconds: one of less than a second is one, and the switch looks once a second, so that ports fall back up to two seconds later than they should; and while ovsdb-server is away ovs-vswitchd expires no flow, so that a datapath that goes on without it (the kernel's, DPDK's) keeps the last values"),
 		Depths: []vlanrules.Verdict{
 			{}, // as Update
-			degraded(losesR + "; so does the DEI of the VLAN tag in front, rewritten or not"),
+			degraded(losesR + "; that of the VLAN tag in front, too, rewritten or not"),
 			refused("behind two VLAN tags a tag is not seen: it passes untouched"),
 		},
 		Notes: []string{
 			"no match sees a TPID: a frame whose tag would be rewritten is parsed twice more, and only then it is known whether the tag is CSIG's or an ordinary VLAN's",
+			"R, or a VLAN's DEI, is lost where the tag is rewritten, and where the userspace datapath has a kernel's device for a port in every outermost tag that arrives there, with csig or without (openvswitch/ovs lib/packets.c, eth_push_vlan)",
 			"a tag with an MPLS header behind it passes untouched",
 			"what is cached of older flows goes on for some milliseconds after a change, frame by frame the old value or the new",
 		},

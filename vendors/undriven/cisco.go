@@ -33,7 +33,7 @@ func nxos() Platform {
 
 func iosxr() Platform {
 	circuits := read("Cisco NCS 5500 L2VPN Configuration Guide 7.0.x, Configure Virtual LANs in Layer 2 VPNs: an attachment circuit covers all frames received and sent with a VLAN tag")
-	ethertype := read("Cisco ASR 9000 VPN and Ethernet Services Command Reference, dot1q tunneling ethertype; 0x88a8 (encapsulation dot1ad) is assumed")
+	ethertype := read("Cisco ASR 9000 VPN and Ethernet Services Command Reference, dot1q tunneling ethertype")
 	commit := read("ansible-collections/cisco.iosxr docs/cisco.iosxr.iosxr_cliconf.rst, commit confirmed")
 	t := vendors.Traits{
 		Access:     vendors.That("SSH", assumed("scrapli/scrapligo assets/platforms/cisco_iosxr.yaml drives its CLI; csig does not yet")),
@@ -45,7 +45,7 @@ func iosxr() Platform {
 		Sets:       vendors.That(vendors.Fields{vendors.FieldVID}, assumed("rewrite ingress tag translate")),
 		Txn:        vendors.That(vendors.TxnCandidate, commit),
 		Revert:     vendors.That("commit confirmed", commit),
-		TPIDs:      vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8, 0x9100, 0x9200}, AtMost: 1, Scope: vendors.ScopePort, AsVLAN: true}, ethertype),
+		TPIDs:      vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8, 0x9100, 0x9200}, AtMost: 1, Scope: vendors.ScopePort, AsVLAN: true}, assumed("0x88a8, by encapsulation dot1ad; the others are read: Cisco ASR 9000 VPN and Ethernet Services Command Reference, dot1q tunneling ethertype")),
 		TPIDChange: vendors.That("it changes the outer tag of every QinQ subinterface of the port", ethertype),
 		VLANTPIDs:  vendors.That(vendors.TPIDList{0x8100}, ethertype),
 		Strip:      vendors.That(vendors.StripNone, assumed("rewrite … pop takes the tag of one subinterface's VID, and puts it back in the other direction")),

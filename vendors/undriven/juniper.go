@@ -17,13 +17,13 @@ func junos(tpids vendors.Fact[vendors.TPIDs]) vendors.Traits {
 }
 
 func junosEX() Platform {
-	ether := read("Junos CLI Reference, dot1q-tunneling (EX Series): sets a global value for the EtherType, 0x8100, 0x88a8 or 0x9100")
-	return junosSwitch("junos-ex", "Juniper Junos on EX", vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8, 0x9100}, AtMost: 1, Scope: vendors.ScopeGlobal, AsVLAN: true}, ether))
+	tpids := read("Junos CLI Reference, tag-protocol-id (TPIDs Expected to Be Sent or Received): of interfaces of EX switches; of older ones without it, dot1q-tunneling has 0x8100, 0x88a8 or 0x9100 for the whole device")
+	return junosSwitch("junos-ex", "Juniper Junos on EX", vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8, 0x9100, 0x9200}, Scope: vendors.ScopePort, AsVLAN: true}, tpids))
 }
 
 func junosQFX() Platform {
-	tpids := read("Junos Multicast and L2, Configuring Tag Protocol IDs (TPIDs) on QFX Series Switches: QFX5100, 5110, 5120, 5200 and 5210")
-	return junosSwitch("junos-qfx", "Juniper Junos on QFX", vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8, 0x9100, 0x9200}, AtMost: 4, Scope: vendors.ScopePort, AsVLAN: true}, tpids))
+	tpids := read("Junos CLI Reference, tag-protocol-id (TPIDs Expected to Be Sent or Received): up to four for each VLAN of an interface, on QFX5100, 5110, 5120, 5200 and 5210 since Junos 22.4R1")
+	return junosSwitch("junos-qfx", "Juniper Junos on QFX", vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8, 0x9100, 0x9200}, Scope: vendors.ScopePort, AsVLAN: true}, tpids))
 }
 
 func junosSwitch(name, title string, tpids vendors.Fact[vendors.TPIDs]) Platform {

@@ -31,7 +31,7 @@ func openconfig() Platform {
 }
 
 func srlinux() Platform {
-	const model = "nokia/srlinux-yang-models srl_nokia/models/interfaces/srl_nokia-interfaces-vlans.yang"
+	const model = "nokia/srlinux-yang-models srlinux-yang-models/srl_nokia/models/interfaces/srl_nokia-interfaces-vlans.yang"
 	encap := read(model + ", vlan-match-top: the outer tag is stripped at ingress and restored at egress")
 	tpid := read(model + ", vlan-tpid-config, of platforms with the feature vlan-tpid")
 	t := vendors.Traits{
