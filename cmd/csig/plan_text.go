@@ -30,6 +30,7 @@ func planText(whole *plans.Plan, only []string, columns int) string {
 	if legend := planLegend(groups); legend != "" {
 		fmt.Fprintf(&b, "\nLegend: %s\n", legend)
 	}
+	ways := countWays(groups)
 	for i, g := range groups {
 		if i == maxGroups {
 			fmt.Fprintf(&b, "\n  … %d more groups of devices: see them with --device or --json\n", len(groups)-i)
@@ -40,8 +41,12 @@ func planText(whole *plans.Plan, only []string, columns int) string {
 			head += fmt.Sprintf(" (%d alike)", len(g.names))
 		}
 		head += ": " + g.of.Platform
-		if g.of.Via != "" && len(g.names) == 1 {
+		switch {
+		case g.of.Via == "":
+		case len(g.names) == 1:
 			head += ", " + g.of.Via
+		case ways > 1:
+			head += ", " + way(g.of)
 		}
 		head += ", " + g.of.Level
 		if g.of.Reason != "" {
@@ -160,7 +165,7 @@ func planGroups(p *plans.Plan, only []string) []planGroup {
 		if len(only) > 0 && !asked[d.Device] || len(only) == 0 && len(d.Changes) == 0 {
 			continue
 		}
-		key := fmt.Sprintln(d.Platform, d.Level, d.Reason, d.Changes)
+		key := fmt.Sprintln(d.Platform, way(d), d.Level, d.Reason, d.Changes)
 		if len(only) > 0 {
 			key = d.Device
 		}
@@ -172,6 +177,22 @@ func planGroups(p *plans.Plan, only []string) []planGroup {
 		g.names = append(g.names, d.Device)
 	}
 	return out
+}
+
+// way is how a device is driven, without its address: what a plan can do to a
+// device, and what happens when csig ends in the middle, depends on it.
+func way(d *plans.Device) string {
+	word, _, _ := strings.Cut(d.Via, " ")
+	return strings.TrimSuffix(word, ",")
+}
+
+// countWays counts the ways that devices with changes are driven in.
+func countWays(groups []planGroup) int {
+	ways := map[string]bool{}
+	for _, g := range groups {
+		ways[way(g.of)] = true
+	}
+	return len(ways)
 }
 
 // planLegend explains the signs that the groups use.
