@@ -88,7 +88,7 @@ func manage(t *testing.T, m *manager, cfg *tls.Config) (socket string, addr net.
 		t.Fatal(err)
 	}
 	s.Manage(m)
-	s.LogTo(lines(m.log))
+	s.LogTo(m.log)
 	if cfg != nil {
 		if addr, err = s.ListenTLS("127.0.0.1:0", cfg); err != nil {
 			t.Fatal(err)

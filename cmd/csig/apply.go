@@ -265,9 +265,7 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 		Gate: &plans.Health{Plan: j.Plan(), Fleet: fleet, Open: reach.open, Soak: o.soak, Losses: o.losses, Command: o.check, Limit: o.limit, CommandLimit: o.checkLimit,
 			Paths: paths, ProbePath: pathProber(fleet)},
 	}
-	if !o.json {
-		fmt.Fprintf(show.w, "Journal: %s\n", j.Path())
-	}
+	show.say("Journal: " + j.Path())
 	err = show.during(ctx, func(ctx context.Context) error { return do(run, ctx) })
 	switch {
 	case err == nil:
@@ -280,13 +278,13 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 	case errors.Is(err, plans.ErrOver):
 		return err
 	case show.interrupted(ctx, err):
-		fmt.Fprintf(os.Stderr, "csig: %s: the devices in hand are finished and written down; %s\n", why(ctx), nextSteps(j, cmd.Name()))
+		newScreen(os.Stderr).remark("%s: the devices in hand are finished and written down; %s", why(ctx), nextSteps(j, cmd.Name(), ""))
 		return &exitError{code: 3}
 	case errors.Is(err, plans.ErrPaused):
-		fmt.Fprintf(os.Stderr, "csig: %v; csig apply --resume %s continues, csig rollback %s undoes\n", err, j.Path(), j.Path())
+		newScreen(os.Stderr).remark("%v; csig apply --resume %s continues, csig rollback %s undoes", err, j.Path(), j.Path())
 		return &exitError{code: 3}
 	}
-	return fmt.Errorf("%w\n%s", err, nextSteps(j, cmd.Name()))
+	return fmt.Errorf("%w\n%s", err, nextSteps(j, cmd.Name(), " once that is mended"))
 }
 
 // sameFleet refuses a fleet file that is not the one of the journal's plan. To
@@ -325,13 +323,15 @@ func sameFleet(r *reach, o *applyOptions, j *plans.Journal, command string) erro
 	return fmt.Errorf("%s is not the fleet file of %s:\n%w\nthis would write to devices that are not the plan's; name its own with -i, or say --fleet-changed if these are the same devices all the same", fleet.Path, j.Path(), errors.Join(errs...))
 }
 
-func nextSteps(j *plans.Journal, command string) string {
+// nextSteps are the commands that may follow; when is said of the one that goes
+// on: "" where nothing is broken.
+func nextSteps(j *plans.Journal, command, when string) string {
 	path := j.Path()
 	if rel, err := filepath.Rel(".", path); err == nil && !strings.HasPrefix(rel, "..") {
 		path = rel
 	}
 	if command == "rollback" {
-		return "csig rollback " + path + " goes on once that is mended"
+		return "csig rollback " + path + " goes on" + when
 	}
-	return "csig apply --resume " + path + " continues once that is mended; csig rollback " + path + " undoes it"
+	return "csig apply --resume " + path + " continues" + when + "; csig rollback " + path + " undoes it"
 }

@@ -90,3 +90,68 @@ func TestProgressInterrupted(t *testing.T) {
 		})
 	}
 }
+
+// In a narrow terminal the numbers stay and the bar goes; what was said first is
+// there again when the terminal's size has changed.
+func TestProgressInANarrowTerminal(t *testing.T) {
+	var b bytes.Buffer
+	columns := 100
+	s := &progress{w: &b, command: "rollback", began: time.Now(), total: 30, done: 12, stage: "ready/a-wave-with-a-long-name"}
+	s.live = &live{w: &b, size: func() (int, int, bool) { return columns, 24, true }}
+	s.say("Journal: lab.plan.journal")
+	s.draw("")
+	if text := b.String(); !strings.Contains(text, "ready/a-wave-with-a-long-name  [########............] 12 of 30 steps  0s\n") {
+		t.Errorf("wide: %q", text)
+	}
+	for columns, want := range map[int]string{
+		60: "Journal: lab.plan.journal\nready/a-wave-with-a-long-name  12 of 30 steps  0s\n",
+		40: "Journal: lab.plan.journal\nready/a-wave-with-…  12 of 30 steps  0s\n",
+		20: "Journal: lab.plan.…\n…  12 of 30 steps …\n",
+	} {
+		s.live.size = func() (int, int, bool) { return columns, 24, true }
+		b.Reset()
+		s.draw("")
+		if text := b.String(); !strings.Contains(text, want) {
+			t.Errorf("%d columns: %q, want %q", columns, text, want)
+		}
+	}
+	for name, asJSON := range map[string]bool{"Journal: lab.plan.journal\n": false, "": true} {
+		b.Reset()
+		if (&progress{w: &b, json: asJSON}).say("Journal: lab.plan.journal"); b.String() != name {
+			t.Errorf("without a terminal: %q, want %q", b.String(), name)
+		}
+	}
+}
+
+// A remark is broken between words on a terminal, and nowhere else.
+func TestRemark(t *testing.T) {
+	var b bytes.Buffer
+	s := &screen{w: &b, size: func() (int, int, bool) { return 0, 0, false }}
+	s.remark("%s: the devices in hand are finished", "interrupted")
+	s.size = func() (int, int, bool) { return 30, 24, true }
+	s.remark("%s: the devices in hand are finished", "interrupted")
+	if want := "csig: interrupted: the devices in hand are finished\ncsig: interrupted: the\n  devices in hand are\n  finished\n"; b.String() != want {
+		t.Errorf("got %q, want %q", b.String(), want)
+	}
+}
+
+// To go on after Ctrl-C nothing has to be mended.
+func TestNextSteps(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	j, err := plans.CreateJournal("p.journal", &plans.Plan{Format: plans.Format}, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	for _, tc := range []struct{ command, when, want string }{
+		{"apply", "", "csig apply --resume p.journal continues; csig rollback p.journal undoes it"},
+		{"apply", " once that is mended", "csig apply --resume p.journal continues once that is mended; csig rollback p.journal undoes it"},
+		{"rollback", "", "csig rollback p.journal goes on"},
+		{"rollback", " once that is mended", "csig rollback p.journal goes on once that is mended"},
+	} {
+		if got := nextSteps(j, tc.command, tc.when); got != tc.want {
+			t.Errorf("got %q, want %q", got, tc.want)
+		}
+	}
+}

@@ -66,11 +66,11 @@ finishes the devices in hand and stops, with exit code 3; 1 is for an error.`,
 				fmt.Fprintf(cmd.ErrOrStderr(), "csig: device %s: its daemon does not answer: off went past it; the mark %s there keeps it off when it is started\n", device, past[device])
 			}
 			for _, left := range off.Left() {
-				fmt.Fprintf(cmd.ErrOrStderr(), "csig: %s\n", left)
+				newScreen(cmd.ErrOrStderr()).remark("%s", left)
 			}
 			switch {
 			case show.interrupted(ctx, err):
-				fmt.Fprintf(cmd.ErrOrStderr(), "csig: %s: the devices in hand are finished, others may still have rules; run it again for the rest\n", why(ctx))
+				newScreen(cmd.ErrOrStderr()).remark("%s: the devices in hand are finished, others may still have rules; run it again for the rest", why(ctx))
 				return &exitError{code: 3}
 			case err != nil:
 				return errors.Join(fmt.Errorf("%w\nwhat answered is off; run it again for the rest", err), left)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -47,6 +48,19 @@ func newProgress(cmd *cobra.Command, asJSON bool, command string) *progress {
 		}
 	}
 	return s
+}
+
+// say shows a line that stays.
+func (s *progress) say(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.live != nil:
+		s.err = errors.Join(s.err, s.live.draw(line, nil))
+	case !s.json:
+		_, err := fmt.Fprintln(s.w, line)
+		s.err = errors.Join(s.err, err)
+	}
 }
 
 // redrawn is how often the live block is drawn anew.
@@ -155,15 +169,21 @@ func (s *progress) draw(above string) {
 	if first == "" {
 		first = "looking at the devices"
 	}
-	const bar = 20
+	steps, bar := count(s.done, "step"), ""
 	if total > 0 {
+		const most = 20
 		done := s.before + s.done
-		full := min(bar, bar*done/total)
-		first += fmt.Sprintf("  [%s%s] %d of %d steps", strings.Repeat("#", full), strings.Repeat(".", bar-full), done, total)
-	} else {
-		first += fmt.Sprintf("  %s", count(s.done, "step"))
+		full := min(most, most*done/total)
+		steps = fmt.Sprintf("%d of %d steps", done, total)
+		bar = fmt.Sprintf("[%s%s] ", strings.Repeat("#", full), strings.Repeat(".", most-full))
 	}
-	first += fmt.Sprintf("  %v", time.Since(s.began).Round(time.Second))
+	// The bar says nothing that the numbers do not.
+	last := fmt.Sprintf("  %s%s  %v", bar, steps, time.Since(s.began).Round(time.Second))
+	room := s.live.columns()
+	if utf8.RuneCountInString(first+last) > room {
+		last = strings.Replace(last, bar, "", 1)
+	}
+	first = cut(first, max(1, room-utf8.RuneCountInString(last))) + last
 	second := "in hand: " + handText(s.hand)
 	switch {
 	case len(s.hand) > 0:

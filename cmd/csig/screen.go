@@ -44,6 +44,16 @@ func (s *screen) columns() int {
 	return plainColumns
 }
 
+// remark tells whoever runs the command a sentence, on a terminal broken between
+// words.
+func (s *screen) remark(format string, args ...any) {
+	text := fmt.Sprintf("csig: "+format, args...)
+	if columns, _, ok := s.size(); ok {
+		text = strings.TrimSuffix(wrap(text, columns-1, 2), "\n")
+	}
+	fmt.Fprintln(s.w, text)
+}
+
 // draw shows a text. One that is to be followed by others takes the whole
 // terminal; what does not fit is counted in its last row.
 func (s *screen) draw(text string, more bool) error {
