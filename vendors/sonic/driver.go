@@ -46,9 +46,10 @@ type Driver struct {
 	compiler *vlanrules.Compiler
 	stale    []vlanrules.Intent
 
-	synced  bool // ports know what the switch has
-	known   bool // ports know what we left there
-	proof   bool // P4Orch reports what it has in APPL_STATE_DB
+	synced  bool            // ports know what the switch has
+	known   bool            // ports know what we left there
+	proof   bool            // P4Orch reports what it has in APPL_STATE_DB
+	told    map[string]told // lately, of rows
 	checked time.Time
 	asked   int // the port whose entry orchagent was asked about last
 }
@@ -75,7 +76,7 @@ func Open(cfg Config) *Driver {
 	if cfg.Patience == 0 {
 		cfg.Patience = DefaultPatience
 	}
-	return &Driver{cfg: cfg, db: cfg.Redis}
+	return &Driver{cfg: cfg, db: cfg.Redis, told: map[string]told{}}
 }
 
 // Close ends the connections. What is programmed stays: SONiC has no lease, so
@@ -166,6 +167,10 @@ func (d *Driver) listen(ctx context.Context) error {
 	}
 	t, err := newTalk(ctx, d.db, d.cfg.Patience, d.cfg.Now)
 	if err != nil {
+		return err
+	}
+	if err := d.calm(ctx); err != nil {
+		t.close()
 		return err
 	}
 	d.talk = t
@@ -275,12 +280,8 @@ func (d *Driver) portmgrd(ctx context.Context, changes [][]string) error {
 		if len(late) == 0 || !d.cfg.Now().Before(end) {
 			return errors.Join(late...)
 		}
-		pause := time.NewTimer(portmgrdPause)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-			return context.Cause(ctx)
+		if err := wait(ctx, portmgrdPause); err != nil {
+			return err
 		}
 	}
 }
@@ -311,9 +312,17 @@ func (d *Driver) define(ctx context.Context, seen *view) error {
 	switch {
 	case c.err == nil:
 		seen.fresh = true
-	case errors.As(c.err, &status) && status.Status == rcUnimplemented && seen.defined():
-		// It has the table: only a table that is there cannot be changed.
+	case errors.As(c.err, &status) && status.tableThere():
+		if !seen.defined() {
+			return fmt.Errorf("orchagent has the ACL table already, of which there was no row in APPL_DB: it is read anew (%w)", c.err)
+		}
 	case errors.As(c.err, &status):
+		// The row of what was asked for would be taken for a table.
+		if answers, err := d.db.Do(ctx, []string{sonicdb.Appl, "DEL", rows + definedTable}); err != nil {
+			return err
+		} else if err := firstError(answers); err != nil {
+			return err
+		}
 		return &vendors.PermanentError{Err: fmt.Errorf("an ACL table that matches egress port and outer VLAN tag at egress, and sets its VID, cannot be made: %w", c.err)}
 	default:
 		return fmt.Errorf("the ACL table: %w", c.err)
@@ -352,6 +361,7 @@ func (d *Driver) runAll(ctx context.Context, chains []*chain) error {
 		key := c.ops[c.done].key
 		var status *StatusError
 		if errors.As(c.err, &status) && (status.Status == rcNotFound || status.Status == rcInvalid && key != definedTable) {
+			delete(d.told, key)
 			left = append(left, []string{sonicdb.Appl, "DEL", rows + key}, []string{sonicdb.ApplState, "DEL", rows + key})
 			continue
 		}
@@ -391,6 +401,7 @@ func (d *Driver) run(ctx context.Context, chains []*chain) error {
 
 func (d *Driver) runWindow(ctx context.Context, chains []*chain, window int) error {
 	err := d.talk.run(ctx, chains, window)
+	d.note(chains)
 	if err != nil {
 		d.hangUp()
 	}
@@ -433,6 +444,9 @@ func (d *Driver) Remove(ctx context.Context) error {
 	}
 	if seen.defined() || len(seen.entries) > 0 {
 		if err := d.listen(ctx); err != nil {
+			return err
+		}
+		if seen, err = d.look(ctx); err != nil { // now that the rows are calm
 			return err
 		}
 		if err := d.undefine(ctx, seen); err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,7 @@ func portErrors(err error) map[string]error {
 // clean wants the rows in Redis to be the ASIC's entries, and nothing to wait.
 func (l *lab) clean() {
 	l.t.Helper()
+	l.sw.Settle()
 	all, _ := l.sw.Entries("")
 	if rows := l.sw.Redis.Keys(0, "P4RT_TABLE:"+aclTable+":*"); len(rows) != all {
 		l.t.Errorf("%d rows in APPL_DB for %d entries", len(rows), all)
@@ -545,10 +547,12 @@ func TestTableRefused(t *testing.T) {
 		}
 		return ""
 	}
-	var perm *vendors.PermanentError
-	err := l.Apply(t.Context(), setupOf(quantize.Draft00, "Ethernet0"))
-	if !errors.As(err, &perm) || !strings.Contains(err.Error(), "SWSS_RC_UNIMPLEMENTED") {
-		t.Fatalf("%v", err)
+	for range 2 { // what the refused row leaves in APPL_DB is no table
+		var perm *vendors.PermanentError
+		err := l.Apply(t.Context(), setupOf(quantize.Draft00, "Ethernet0"))
+		if !errors.As(err, &perm) || !strings.Contains(err.Error(), "SWSS_RC_UNIMPLEMENTED") {
+			t.Fatalf("%v", err)
+		}
 	}
 	if err := l.Remove(t.Context()); err != nil {
 		t.Fatal(err)
@@ -672,4 +676,39 @@ func indexOf(s vendors.Setup, port string) int {
 		}
 	}
 	return -1
+}
+
+// TestLateRows: since SONiC 202405 rows are taken away and written anew after the
+// answers. What is not there yet is not taken for what is not there.
+func TestLateRows(t *testing.T) {
+	for _, release := range []sonictest.Release{sonictest.R202405, sonictest.R202511} {
+		l := newLab(t, release, "Ethernet0", "Ethernet4")
+		l.sw.Late = func(string) { time.Sleep(2 * time.Millisecond) } // how far behind the thread is
+		now := time.Now()
+		l.cfg.Now = func() time.Time { return now }
+		s := setupOf(quantize.Draft00, "Ethernet0", "Ethernet4")
+		for i := range 3 {
+			l.apply(s)
+			l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, uint8(i), 11)}, vendors.PortUpdate{Port: "Ethernet4", Intents: intents(5, 7, 9, uint8(i))})
+			l.clean()
+			now = now.Add(recheck)
+			if res := l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, uint8(i), 12)}); res.Repaired != "" {
+				t.Errorf("repaired %q", res.Repaired)
+			}
+			s.Profile = strings.Repeat(strconv.Itoa(i), 64) // the table stays, the entries do not
+		}
+		if err := l.Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := l.sw.Entries(""); n != 0 || l.sw.Tables() != 0 {
+			t.Errorf("%d entries, %d tables left", n, l.sw.Tables())
+		}
+		if bad := l.sw.Refusals(); len(bad) > 0 {
+			for _, b := range bad {
+				if !strings.Contains(b, "CREATE_ONLY") { // how it says that it has the table
+					t.Errorf("refused %v", b)
+				}
+			}
+		}
+	}
 }

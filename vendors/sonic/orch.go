@@ -65,6 +65,13 @@ func (e *StatusError) Unwrap() error {
 	return nil
 }
 
+// tableThere tells whether orchagent refused to define a table since it has it: a
+// definition cannot change (orchagent/p4orch/acl_table_manager.cpp). A SAI that has
+// no such table is told by the same status, in other words.
+func (e *StatusError) tableThere() bool {
+	return e.Status == rcUnimplemented && strings.Contains(e.Message, "CREATE_ONLY")
+}
+
 // rowOp is one change of a row of P4RT_TABLE.
 type rowOp struct {
 	key    string   // below P4RT_TABLE

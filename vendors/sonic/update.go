@@ -236,6 +236,7 @@ func (d *Driver) askAgain(ctx context.Context, seen *view) error {
 		case c.err == nil:
 		case errors.As(c.err, &status):
 			delete(seen.entries, c.ops[0].key)
+			delete(d.told, c.ops[0].key)
 			gone = append(gone, []string{sonicdb.Appl, "DEL", rows + c.ops[0].key})
 		default:
 			return fmt.Errorf("confirm an ACL entry of port %s: %w", c.port, c.err)
@@ -326,8 +327,8 @@ func (d *Driver) confirmTable(ctx context.Context, res *vendors.UpdateResult) er
 		return nil // sync makes it
 	}
 	c := &chain{ops: []rowOp{{definedTable, def.fields()}}}
-	if err := d.run(ctx, []*chain{c}); err != nil {
-		return err
+	if err := d.run(ctx, []*chain{c}); err != nil || c.unknown {
+		return errors.Join(err, c.err)
 	}
 	if c.err != nil {
 		return nil
@@ -337,6 +338,7 @@ func (d *Driver) confirmTable(ctx context.Context, res *vendors.UpdateResult) er
 	}
 	gone := [][]string{{sonicdb.Appl, "EXISTS", rows + definedTable}}
 	for _, key := range seen.entryKeys() {
+		delete(d.told, key)
 		gone = append(gone, []string{sonicdb.Appl, "DEL", rows + key}, []string{sonicdb.ApplState, "DEL", rows + key})
 	}
 	answers, err := d.db.Do(ctx, gone...)

@@ -96,6 +96,25 @@ func (d *Driver) hashes(ctx context.Context, cmds [][]string) ([]map[string]stri
 // look reads what the databases say of us, and of the ports of these setups. It
 // writes nothing.
 func (d *Driver) look(ctx context.Context, setups ...*vendors.Setup) (*view, error) {
+	v, err := d.settled(ctx, func() (*view, error) { return d.readRows(ctx) })
+	if err != nil {
+		return nil, err
+	}
+	v.read()
+	names := sortedKeys(v.record.before)
+	for _, s := range append(setups, v.record.setup) {
+		if s == nil {
+			continue
+		}
+		for i := range s.Ports {
+			names = append(names, s.Ports[i].Port)
+		}
+	}
+	return v, d.lookPorts(ctx, v, names)
+}
+
+// readRows reads the record and our rows.
+func (d *Driver) readRows(ctx context.Context) (*view, error) {
 	v := &view{ports: map[string]portView{}, entries: map[string]rowView{}, rows: map[string]map[string]string{}, states: map[string]map[string]string{}}
 	first, err := d.hashes(ctx, [][]string{
 		{sonicdb.State, "HGETALL", recordKey},
@@ -126,17 +145,7 @@ func (d *Driver) look(ctx context.Context, setups ...*vendors.Setup) (*view, err
 			}
 		}
 	}
-	v.read()
-	names := sortedKeys(v.record.before)
-	for _, s := range append(setups, v.record.setup) {
-		if s == nil {
-			continue
-		}
-		for i := range s.Ports {
-			names = append(names, s.Ports[i].Port)
-		}
-	}
-	return v, d.lookPorts(ctx, v, names)
+	return v, nil
 }
 
 // lookPorts reads the TPIDs of ports.

@@ -41,16 +41,23 @@ type Switch struct {
 	// anything.
 	Lie func(key string) bool
 
+	// Late is called, since 202405, after a row was answered for and taken away, and
+	// before it is written anew.
+	Late func(key string)
+
 	t     testing.TB
 	ports map[string]bool
 	asic  asic
 
-	mu     sync.Mutex // guards what follows
-	hold   bool       // it does not fetch anything
-	subs   redis.Conn
-	wait   sync.WaitGroup
-	ops    int
-	errors []string // what it refused, and why
+	thread chan func() // what is to be written after the answers
+
+	mu      sync.Mutex // guards what follows
+	hold    bool       // it does not fetch anything
+	subs    redis.Conn
+	wait    sync.WaitGroup
+	writing sync.WaitGroup
+	ops     int
+	errors  []string // what it refused, and why
 }
 
 // NewSwitch starts a fake switch with these ports, in CONFIG_DB and everywhere
@@ -109,7 +116,13 @@ func (s *Switch) Start() {
 	s.mu.Lock()
 	s.subs = c
 	s.mu.Unlock()
+	s.thread = make(chan func(), 1<<16)
 	s.wait.Go(func() { s.listen(ps) })
+	s.writing.Go(func() {
+		for f := range s.thread {
+			f()
+		}
+	})
 	s.drain() // what waits already
 }
 
@@ -128,8 +141,10 @@ func (s *Switch) Stop() {
 	s.mu.Unlock()
 	if c != nil {
 		_ = c.Close()
+		s.wait.Wait()
+		close(s.thread)
 	}
-	s.wait.Wait()
+	s.writing.Wait()
 }
 
 // Restart is that of the swss container: the databases that swss.sh flushes are
@@ -357,28 +372,50 @@ func (a *asic) defineTable(name string, row map[string]string) (status, why stri
 	return success, ""
 }
 
-// publish answers as ResponsePublisher does, with the state written first.
+// publish answers as ResponsePublisher does. Up to 202311 the state is written
+// before; since 202405 another thread takes the row away and writes it anew, mostly
+// after the answer (orchagent/response_publisher.cpp, dbUpdateThread).
 func (s *Switch) publish(c redis.Conn, key string, words []string, status, why string) {
-	if status == success {
-		db := 14
-		if s.Release >= R202405 {
-			db = 0
-		}
-		_, _ = s.Redis.do(db, "DEL", "P4RT_TABLE:"+key)
-		if len(words) > 0 {
-			args := []any{"P4RT_TABLE:" + key}
-			for _, w := range words {
-				args = append(args, w)
-			}
-			_, _ = s.Redis.do(db, "HSET", args...)
-		}
-	} else if why != "" {
+	if status != success && why != "" {
 		why = "[OrchAgent] " + why
 	}
-	if s.Mute != nil && s.Mute(key) {
+	if status == success && s.Release < R202405 {
+		s.report(14, key, words)
+	}
+	if status == success && s.Release >= R202405 {
+		s.thread <- func() { s.report(0, key, words) }
+	}
+	if s.Mute == nil || !s.Mute(key) {
+		s.answer(c, key, words, status, why)
+	}
+}
+
+// Settle returns when all that was answered is written.
+func (s *Switch) Settle() {
+	s.mu.Lock()
+	running := s.subs != nil
+	s.mu.Unlock()
+	if running {
+		done := make(chan struct{})
+		s.thread <- func() { close(done) }
+		<-done
+	}
+}
+
+// report writes what P4Orch has, in place of what is there.
+func (s *Switch) report(db int, key string, words []string) {
+	_, _ = s.Redis.do(db, "DEL", "P4RT_TABLE:"+key)
+	if len(words) == 0 {
 		return
 	}
-	s.answer(c, key, words, status, why)
+	if s.Late != nil && db == 0 {
+		s.Late(key)
+	}
+	args := []any{"P4RT_TABLE:" + key}
+	for _, w := range words {
+		args = append(args, w)
+	}
+	_, _ = s.Redis.do(db, "HSET", args...)
 }
 
 func (s *Switch) answer(c redis.Conn, key string, words []string, status, why string) {
