@@ -28,6 +28,8 @@ type Off struct {
 	Parallel int            // devices at once; 0: 1
 	Limit    time.Duration  // for one step of one device; 0: a minute
 	Report   func(Progress) // nil: nobody watches; called by one goroutine at a time
+
+	undriven []string // devices that Run found nothing to drive with
 }
 
 // The stages of an Off after StageFence: everything but the fence goes, then
@@ -52,9 +54,14 @@ func (o *Off) Run(ctx context.Context) error {
 		asked[name] = true
 	}
 	seen, lost := o.look(ctx, r, devices)
+	o.undriven = nil
 	devices = slices.DeleteFunc(slices.Clone(devices), func(name string) bool {
 		var none *vendors.NoDriverError // so there never was anything of ours
-		return seen[name].lost || errors.As(seen[name].Err, &none)
+		if errors.As(seen[name].Err, &none) {
+			o.undriven = append(o.undriven, name)
+			return true
+		}
+		return seen[name].lost
 	})
 	// With some devices only, the fence is theirs alone: the others keep
 	// updating, and their own hosts keep what they are told.
@@ -138,13 +145,18 @@ func Senders(f *inventory.Fleet) string {
 	return "hosts " + vendors.Names(names)
 }
 
-// Left lists what is not as it should be once an Off is done: what hosts still
-// send, and paths that others take for whole.
+// Left lists what is not as it should be once an Off is done, or what was not
+// to be done: devices that csig does not drive, what hosts still send, and paths
+// that others take for whole.
 func (o *Off) Left() []string {
 	var out []string
+	if len(o.undriven) > 0 {
+		slices.SortFunc(o.undriven, vendors.CompareNames)
+		out = append(out, vendors.Names(o.undriven)+": csig has no driver for such a device, so nothing of csig's is there to take off")
+	}
 	who := Senders(o.Fleet)
 	if who == "" {
-		return nil
+		return out
 	}
 	if o.Only == nil {
 		return append(out, who+" may still send tags, which pass untouched now: their receivers take every path for an idle one until they stop")

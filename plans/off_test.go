@@ -162,8 +162,14 @@ func TestOffPassesWhatNothingDrives(t *testing.T) {
 		}
 		return f.open(ctx, name)
 	}
-	if err := (&Off{Fleet: net, Open: open}).Run(t.Context()); err != nil {
-		t.Error(err)
+	for _, only := range [][]string{{"leaf0"}, nil} {
+		off := &Off{Fleet: net, Only: only, Open: open}
+		if err := off.Run(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if left := strings.Join(off.Left(), "\n"); !strings.Contains(left, "leaf0: csig has no driver for such a device") {
+			t.Errorf("only %v: it says %q", only, left)
+		}
 	}
 	for name, s := range f.devices {
 		if none(&s) == (name == "leaf0") {
