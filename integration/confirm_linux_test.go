@@ -225,3 +225,42 @@ func (r *row) signal(p *os.Process, sig syscall.Signal) {
 		r.t.Fatalf("%v: %v", sig, err)
 	}
 }
+
+// csig is stopped once s2 is armed, and goes on when s2 has gone back: the
+// change does not come after that, and csig says what is the case.
+func TestLongStoppedWhileArmed(t *testing.T) {
+	r := newRow(t, 3)
+	r.overSSH(1)
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
+	cmd := r.from.Command(csig, "apply", r.path("plan"), "--soak", "0s", "--json", "--revert", "2s", "--journal", r.path("journal"))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stopped := false
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if !stopped && strings.Contains(lines.Text(), `"event":"armed"`) {
+			stopped = true
+			r.signal(cmd.Process, syscall.SIGSTOP)
+			for deadline := time.Now().Add(20 * time.Second); r.marked(); time.Sleep(20 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Error("it does not go back")
+					break
+				}
+			}
+			r.signal(cmd.Process, syscall.SIGCONT)
+		}
+	}
+	if err := cmd.Wait(); err == nil || !stopped || !strings.Contains(said.String(), "has gone back by itself") {
+		t.Errorf("stopped: %v, %v:\n%s", stopped, err, said.String())
+	}
+	if r.hasTable(1) {
+		t.Error("the change has come after s2 had gone back, and stays")
+	}
+	r.want(0, "rollback", r.path("journal"))
+}
