@@ -50,6 +50,7 @@ type Driver struct {
 	known   bool            // ports know what we left there
 	proof   bool            // P4Orch reports what it has in APPL_STATE_DB
 	told    map[string]told // lately, of rows
+	until   time.Time       // no change of a port begins later; zero is no bound
 	checked time.Time
 	asked   int // the port whose entry orchagent was asked about last
 }

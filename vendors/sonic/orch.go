@@ -44,6 +44,13 @@ var ErrFull = errors.New("the switch has no room for another ACL entry")
 // ErrSilent is in the error of what orchagent did not answer in time.
 var ErrSilent = errors.New("orchagent does not answer")
 
+// errUnbegun is of what was not sent since orchagent is silent, errSlow of what has
+// no time left in this cycle.
+var (
+	errUnbegun = fmt.Errorf("%w: nothing more is sent to it in this cycle", ErrSilent)
+	errSlow    = errors.New("orchagent is slow: this cycle's time is over, and the change has its turn in the next one")
+)
+
 // StatusError is what orchagent answered.
 type StatusError struct {
 	Status  string // SWSS_RC_…
@@ -103,6 +110,7 @@ type chain struct {
 	err     error // why the next one was not
 	unknown bool  // the next one was taken, and nobody said what came of it
 
+	until time.Time // it does not begin later; zero is no bound
 	due   time.Time // when the answer to ops[done] is late
 	tries int       // of ops[done]
 }
@@ -212,7 +220,8 @@ func (t *talk) close() {
 	}
 }
 
-// run carries out chains, several side by side, the first ones first. The error
+// run carries out chains, several side by side, the first ones first. Once orchagent
+// was silent no other chain begins: each would wait as long again. The error
 // is for all of them: a connection was lost, or ctx ended; then chains with an
 // operation under way are unknown.
 func (t *talk) run(ctx context.Context, chains []*chain, window int) error {
@@ -224,6 +233,7 @@ func (t *talk) run(ctx context.Context, chains []*chain, window int) error {
 		}
 	}()
 	var again []*chain
+	silent := false
 	for {
 		var batch []rowOp
 		send := func(c *chain) {
@@ -236,9 +246,15 @@ func (t *talk) run(ctx context.Context, chains []*chain, window int) error {
 			send(c)
 		}
 		again = again[:0]
-		for ; next < len(chains) && len(under) < window; next++ {
-			if len(chains[next].ops) > 0 {
-				send(chains[next])
+		for ; next < len(chains) && (len(under) < window || silent); next++ {
+			switch c := chains[next]; {
+			case len(c.ops) == 0:
+			case silent:
+				c.err = errUnbegun
+			case !c.until.IsZero() && t.now().After(c.until):
+				c.err = errSlow
+			default:
+				send(c)
 			}
 		}
 		if len(batch) > 0 {
@@ -282,9 +298,11 @@ func (t *talk) run(ctx context.Context, chains []*chain, window int) error {
 				c.err = &StatusError{Status: r.code, Message: r.message}
 			}
 		case <-late.C:
+			n := len(under)
 			if err := t.giveUp(ctx, under); err != nil {
 				return err
 			}
+			silent = silent || len(under) < n
 		case <-ctx.Done():
 			late.Stop()
 			return context.Cause(ctx)

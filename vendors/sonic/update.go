@@ -35,13 +35,19 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, _ tim
 	if err := d.ready(ctx, &res); err != nil {
 		return res, err
 	}
+	d.until = d.cfg.Now().Add(cyclePatience * d.cfg.Patience)
 	err := d.program(ctx, updates, &res)
+	d.until = time.Time{}
 	if d.talk == nil { // the connection was lost on the way
 		return res, err
 	}
 	res.Leased = true
 	return res, err
 }
+
+// cyclePatience is how many times orchagent's patience may pass in one Update until
+// no change of another port begins. The fallback waits behind it.
+const cyclePatience = 2
 
 // takeOver makes the observed setup the wanted one.
 func (d *Driver) takeOver(ctx context.Context) error {
@@ -388,7 +394,9 @@ func (d *Driver) program(ctx context.Context, updates []vendors.PortUpdate, res 
 			continue
 		}
 		if len(p.result.Ops) > 0 {
-			jobs = append(jobs, newJob(p))
+			j := newJob(p)
+			j.until = d.until
+			jobs = append(jobs, j)
 		}
 	}
 	if len(jobs) == 0 {
@@ -499,14 +507,20 @@ func (d *Driver) carryOut(ctx context.Context, jobs []*job) error {
 	if err := d.undo(ctx, redo); err != nil {
 		return err
 	}
+	silent := slices.ContainsFunc(jobs, func(j *job) bool { return errors.Is(j.err, ErrSilent) })
 	for _, j := range redo {
 		if j.unknown {
 			continue
 		}
 		j.again()
+		if silent {
+			j.err = errUnbegun
+			continue
+		}
 		if err := d.runJobs(ctx, []*job{j}, 1); err != nil {
 			return err
 		}
+		silent = errors.Is(j.err, ErrSilent)
 		if j.err != nil {
 			if err := d.takeBack(ctx, []*job{j}); err != nil {
 				return err

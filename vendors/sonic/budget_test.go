@@ -1,0 +1,115 @@
+package sonic
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/sonic/sonictest"
+)
+
+// manyPorts is a lab whose ports have one entry each.
+func manyPorts(t *testing.T, n int) (*lab, []string) {
+	var names []string
+	for i := range n {
+		names = append(names, fmt.Sprintf("Ethernet%d", 4*i))
+	}
+	l := newLab(t, sonictest.R202405, names...)
+	l.loose = true
+	s := setupOf(quantize.Draft00, names...)
+	s.Signals = s.Signals[:1]
+	if err := l.Apply(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Update(t.Context(), allTo(names, 15), time.Second); err != nil {
+		t.Fatal(err)
+	}
+	return l, names
+}
+
+func allTo(names []string, s uint8) (us []vendors.PortUpdate) {
+	for _, n := range names {
+		us = append(us, vendors.PortUpdate{Port: n, Intents: intents(5, s)})
+	}
+	return us
+}
+
+// TestSilentCycle: an orchagent that falls silent is waited for once, and not for
+// each port that is left.
+func TestSilentCycle(t *testing.T) {
+	const patience = 300 * time.Millisecond
+	for name, test := range map[string]struct {
+		ports int
+		begin func(l *lab)
+		end   func(l *lab)
+	}{
+		"more ports than wait at a time": {3 * orchWindow, func(l *lab) { l.sw.Hold(true) }, func(l *lab) { l.sw.Hold(false) }},
+		"when the table is full": {16, func(l *lab) {
+			l.sw.SetRoom(16)
+			answered := 0
+			l.sw.Mute = func(string) bool { answered++; return answered > 16 }
+		}, func(l *lab) { l.sw.SetRoom(1000); l.sw.Mute = nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, names := manyPorts(t, test.ports)
+			us := allTo(names, 0)
+			l.expect(us)
+			test.begin(l)
+			l.talk.patience = patience
+			start := time.Now()
+			_, err := l.Update(t.Context(), us, time.Second)
+			took := time.Since(start)
+			l.talk.patience = l.patience
+			if got := portErrors(err); len(got) != len(names) || !errors.Is(got[names[len(names)-1]], ErrSilent) {
+				t.Errorf("%d errors: %v", len(got), err)
+			}
+			if took > 2*patience+patience/2 {
+				t.Errorf("the cycle took %v, with a patience of %v", took, patience)
+			}
+			test.end(l)
+			l.update(us...)
+			l.clean()
+		})
+	}
+}
+
+// TestSlowCycle: where orchagent answers slowly, a cycle ends, and the next ones do
+// what is left.
+func TestSlowCycle(t *testing.T) {
+	l, names := manyPorts(t, 3*orchWindow)
+	var passed atomic.Int64
+	start := time.Now()
+	l.cfg.Now = func() time.Time { return start.Add(time.Duration(passed.Load())) }
+	l.talk.now = l.cfg.Now
+	l.talk.patience = time.Hour // no single answer is late
+	l.sw.SetOnOp(func(string) { passed.Add(int64(l.patience / 20)) })
+	us := allTo(names, 0)
+	l.expect(us)
+	left := len(names)
+	for range 20 {
+		_, err := l.Update(t.Context(), us, time.Second)
+		got := portErrors(err)
+		if len(got) == 0 && err == nil {
+			if left == len(names) {
+				t.Error("all of it was done in one cycle")
+			}
+			l.exact()
+			l.clean()
+			return
+		}
+		for port, err := range got {
+			if !errors.Is(err, errSlow) {
+				t.Fatalf("%s: %v", port, err)
+			}
+		}
+		if len(got) >= left {
+			t.Fatalf("no progress: %d ports left of %d", len(got), left)
+		}
+		left = len(got)
+	}
+	t.Fatalf("%d ports are left after 20 cycles", left)
+}
