@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -219,4 +221,19 @@ func serve(t *testing.T, socket string, m api.Manager) {
 			t.Error(err)
 		}
 	})
+}
+
+// A daemon that may not be opened is not said to be silent.
+func TestSilenceOf(t *testing.T) {
+	d := &inventory.Device{Management: inventory.Management{Daemon: &inventory.Daemon{Socket: "/run/csig/agent.sock"}}}
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := silenceOf(t.Context(), d, nil, fmt.Errorf("no: %w", fs.ErrPermission)), "its daemon may not be opened by "+me.Username; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := silenceOf(t.Context(), d, nil, api.ErrNoAgent), "its daemon does not answer"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }

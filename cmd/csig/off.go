@@ -53,17 +53,17 @@ finishes the devices in hand and stops, with exit code 3; 1 is for an error.`,
 			show := newProgress(cmd, asJSON, "off")
 			var mu sync.Mutex
 			past := map[string]string{} // each step opens its device anew
-			reach.past = func(device, mark string) {
+			reach.past = func(device, silence, mark string) {
 				mu.Lock()
 				defer mu.Unlock()
-				past[device] = mark
+				past[device] = fmt.Sprintf("%s: off went past it; the mark %s there keeps it off, also when it is started", silence, mark)
 			}
 			off := &plans.Off{
 				Fleet: fleet, Only: only, Open: reach.open, Parallel: parallel, Limit: limit, Report: show.report,
 			}
 			err = show.during(ctx, off.Run)
 			for _, device := range slices.SortedFunc(maps.Keys(past), vendors.CompareNames) {
-				fmt.Fprintf(cmd.ErrOrStderr(), "csig: device %s: its daemon does not answer: off went past it; the mark %s there keeps it off when it is started\n", device, past[device])
+				newScreen(cmd.ErrOrStderr()).remark("device %s: %s", device, past[device])
 			}
 			for _, left := range off.Left() {
 				newScreen(cmd.ErrOrStderr()).remark("%s", left)

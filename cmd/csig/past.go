@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"regexp"
 	"time"
@@ -44,11 +46,32 @@ func (r *reach) openPast(ctx context.Context, d *inventory.Device, login *ssh.Cl
 		socket = "/run/csig/agent.sock" // its own, beside the port
 	}
 	mark := api.OffMark(socket)
+	silence := silenceOf(ctx, d, login, why)
 	if err := r.mark(ctx, d, login, mark); err != nil {
-		return &unmarked{direct, fmt.Errorf("its daemon does not answer, and puts everything back when it is started: no mark could be left there that tells it: %w; keep it from being started, or make the file %s yourself", err, mark)}, nil
+		return &unmarked{direct, fmt.Errorf("%s, and puts everything back when it is started: no mark could be left there that tells it: %w; keep it from being started, or make the file %s yourself", silence, err, mark)}, nil
 	}
-	r.past(d.Name, mark)
+	r.past(d.Name, silence, mark)
 	return direct, nil
+}
+
+// silenceOf tells a daemon that does not answer from one whose socket the account
+// may not open: that one may well live.
+func silenceOf(ctx context.Context, d *inventory.Device, login *ssh.Client, why error) string {
+	const barred = "its daemon may not be opened by "
+	socket := d.Management.Daemon.Socket
+	switch {
+	case errors.Is(why, fs.ErrPermission):
+		name := fmt.Sprint("user ", os.Geteuid())
+		if u, err := user.Current(); err == nil {
+			name = u.Username
+		}
+		return barred + name
+	case login != nil && plainPath.MatchString(socket): // sshd does not tell which
+		if _, err := login.Run(ctx, fmt.Sprintf(`/bin/sh -c 'test -S %[1]s && ! test -w %[1]s || LC_ALL=C ls -d %[1]s 2>&1 | grep -q "Permission denied"'`, socket), nil); err == nil {
+			return barred + d.Management.SSH.User
+		}
+	}
+	return "its daemon does not answer"
 }
 
 // unmarked is a device whose daemon may put back what is removed.

@@ -22,9 +22,9 @@ type reach struct {
 	registry *all.Registry
 
 	// past is told of each device that is driven directly because its daemon
-	// does not answer, with the mark that then keeps that daemon from putting
-	// things back: for csig off. nil: a daemon has to answer.
-	past func(device, mark string)
+	// does not answer, or may not be opened, with the mark that then keeps that
+	// daemon from putting things back: for csig off. nil: a daemon has to answer.
+	past func(device, silence, mark string)
 }
 
 func newReach(f *inventory.Fleet) *reach { return &reach{fleet: f, registry: all.Default()} }
