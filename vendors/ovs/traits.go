@@ -8,7 +8,7 @@ import (
 
 // traits is how Open vSwitch treats tags.
 func traits() vendors.Traits {
-	frames := vendors.Source{Mark: vendors.Ran, From: "vendors/ovs, TestOneFrame and TestLongEveryTag (Open vSwitch 3.1, userspace datapath)"}
+	frames := vendors.Source{Mark: vendors.Ran, From: "vendors/ovs, TestOneFrame, TestLongEveryTag and TestLongEveryTagOfDevices (Open vSwitch 3.1, userspace datapath)"}
 	fields := vendors.Source{Mark: vendors.Read, From: "ovs-fields(7), VLAN (openvswitch/ovs lib/meta-flow.xml)"}
 	ofctl := vendors.Source{Mark: vendors.Read, From: "ovs-ofctl(8), --bundle (openvswitch/ovs utilities/ovs-ofctl.8.in)"}
 	ports := vendors.Source{Mark: vendors.Read, From: "ovs-vswitchd.conf.db(5), Port, vlan_mode (openvswitch/ovs vswitchd/vswitch.xml)"}
