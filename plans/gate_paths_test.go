@@ -112,3 +112,48 @@ func TestPathWithSmallMTUs(t *testing.T) {
 		t.Errorf("asked for %v bytes, want %v", asked, want)
 	}
 }
+
+// Tags are to arrive once the port to the receiver is open, or once nothing is
+// left that could open it; before, nothing is promised.
+func TestPortPromise(t *testing.T) {
+	g := pathGate(t, nil)
+	for wave, want := range map[string]tagPromise{"fence/all": tagGone, "ready/rest": tagGone, "open/all": tagArrive} {
+		if got := g.portPromise("s1", "a", wave); got != want {
+			t.Errorf("after %s: %d, want %d", wave, got, want)
+		}
+	}
+	g.Plan.Stages = g.Plan.Stages[1:2] // s2 becomes ready in its last wave, and never had a fence
+	for wave, want := range map[string]tagPromise{"ready/canary": tagMay, "ready/rest": tagArrive} {
+		if wave == "ready/canary" {
+			g.Plan.device("s2").Observed = setup(vlanrules.Update, "a")
+		}
+		if got := g.portPromise("s2", "a", wave); got != want {
+			t.Errorf("without a fence, after %s: %d, want %d", wave, got, want)
+		}
+	}
+}
+
+// No test frame goes to a device that must not see a tag, and none over a link
+// of which either end is to take longer frames later.
+func TestLinksLeftAlone(t *testing.T) {
+	g := pathGate(t, nil)
+	g.links = linkGate{cannot: map[string]string{}, told: map[UnprobedLink]bool{}, alive: map[string]bool{}}
+	g.Plan.device("s2").Level = "discard"
+	var j Judgement
+	if err := g.linksAfter(t.Context(), "fence/all", []string{"s2"}, &j); err != nil || len(j.NotProbed) != 1 || j.NotProbed[0].Reason != "s2 must not see a tag" {
+		t.Errorf("to a device that discards: %+v, %v", j, err)
+	}
+	for _, end := range []string{"s1", "s2"} {
+		g := pathGate(t, nil)
+		g.links = linkGate{cannot: map[string]string{}, told: map[UnprobedLink]bool{}, alive: map[string]bool{}}
+		g.Open = func(_ context.Context, name string) (Target, error) {
+			t.Errorf("%s was opened while the MTU of %s is to be raised", name, end)
+			return nil, errors.New("no")
+		}
+		g.Plan.Stages = append([]Stage{{Name: "first", Waves: []Wave{{Name: "all", Steps: []Step{{Device: "s1"}}}}},
+			{Name: StageMTU, Waves: []Wave{{Name: "all", Steps: []Step{{Device: end, MTU: []PortMTU{{Port: "b", From: 1500, To: 1600}}}}}}}}, g.Plan.Stages...)
+		if err := g.linksAfter(t.Context(), "first/all", []string{"s1"}, &Judgement{}); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -42,6 +42,7 @@ func TestHealthGate(t *testing.T) {
 		"allowed":             {readings: []vendors.PortHealth{port(7, 9), port(7, 9), port(8, 12)}, losses: 3},
 		"as many as before":   {readings: []vendors.PortHealth{port(0, 0), port(0, 100), port(0, 300)}}, // twice as many
 		"more than before":    {readings: []vendors.PortHealth{port(0, 0), port(0, 100), port(0, 301)}, want: "device s1, port a: 201 frames discarded in 10ms since the wave began, 100 in 10ms before"},
+		"far more":            {readings: []vendors.PortHealth{port(0, 0), port(0, 100), port(0, 15100)}, want: "frames discarded"},
 		"reset to zero":       {readings: []vendors.PortHealth{port(50, 50), port(50, 50), port(0, 0)}},
 		"changed behind us":   {readings: []vendors.PortHealth{port(0, 0), port(0, 0), port(0, 0)}, change: func(f *fleet) { f.devices["s1"] = vendors.Setup{} }, want: "device s1: the setup read back is not the wanted one"},
 		"the command agrees":  {readings: []vendors.PortHealth{port(0, 0), port(0, 0), port(0, 0)}, command: []string{"sh", "-c", `test "$CSIG_WAVE $CSIG_DEVICES" = "fence/all s1"`}},
