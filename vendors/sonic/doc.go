@@ -46,6 +46,10 @@
 //   - PORT|NAME tpid of CONFIG_DB takes 0x8100, 0x9100, 0x9200 and 0x88a8
 //     (sonic-buildimage src/sonic-yang-models/yang-models/sonic-port.yang). A field
 //     that is deleted changes nothing (orchagent/port/porthlpr.cpp).
+//   - An aggregate's TPID is the aggregate's (orchagent/portsorch.cpp, setLagTpid), a
+//     member's is not set and a port with another than 0x8100 does not join
+//     (sonic-utilities config/main.py), and P4Orch gives SAI a port's own object for
+//     OUT_PORT (acl_rule_manager.cpp). The driver refuses members and aggregates.
 //   - p4rt_app (sonic-net/sonic-pins p4rt_app) reads every key of P4RT_TABLE but
 //     definitions as its own (sonic/app_db_manager.cc, GetAllP4TableEntryKeys) and
 //     takes any answer on the channel for one to its own request

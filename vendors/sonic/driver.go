@@ -59,8 +59,8 @@ var _ vendors.Driver = (*Driver)(nil)
 
 // port is what the driver knows of one port that updates.
 type port struct {
-	name    string
-	missing bool // CONFIG_DB has no such port
+	name string
+	away string // why it cannot be programmed, "" where it can
 
 	intents  []vlanrules.Intent // result was compiled from
 	compiled bool
@@ -196,8 +196,8 @@ func (d *Driver) make(ctx context.Context, seen *view) error {
 	}
 	errs := []error{late}
 	for _, p := range d.setup.Ports {
-		if !seen.ports[p.Port].there {
-			errs = append(errs, &vendors.PortError{Port: p.Port, Err: errors.New("CONFIG_DB has no such port; it is programmed as soon as it appears")})
+		if away := seen.ports[p.Port].away(); away != "" {
+			errs = append(errs, &vendors.PortError{Port: p.Port, Err: errors.New(away)})
 		}
 	}
 	// Ports without entries would promise what nobody knows, and what entries say
@@ -206,7 +206,7 @@ func (d *Driver) make(ctx context.Context, seen *view) error {
 	other := old == nil || describe(old) != describe(d.setup)
 	var fall []vendors.PortUpdate
 	for _, p := range d.ports {
-		if p.missing = !seen.ports[p.name].there; !p.missing && (other || len(p.have) == 0) {
+		if p.away = seen.ports[p.name].away(); p.away == "" && (other || len(p.have) == 0) {
 			fall = append(fall, vendors.PortUpdate{Port: p.name, Intents: d.stale})
 		}
 	}
@@ -228,9 +228,9 @@ func (d *Driver) setTPIDs(ctx context.Context, seen *view) error {
 	wanted := map[string]bool{}
 	var change [][]string
 	for _, p := range d.setup.Ports {
-		wanted[p.Port] = true
 		at := seen.ports[p.Port]
-		if !at.there {
+		wanted[p.Port] = at.lag == ""
+		if at.away() != "" {
 			continue
 		}
 		if _, noted := seen.record.before[p.Port]; !noted && !sameTPID(at.tpid, want) {
@@ -378,13 +378,13 @@ func (d *Driver) runAll(ctx context.Context, chains []*chain) error {
 	return errors.Join(errs...)
 }
 
-// clear deletes entries of ports that do not update, and what is no entry of
-// ours in our table.
+// clear deletes entries of ports that do not update or are in an aggregate, and
+// what is no entry of ours in our table.
 func (d *Driver) clear(ctx context.Context, seen *view) error {
 	var chains []*chain
 	for _, key := range seen.entryKeys() {
 		r := seen.entries[key]
-		if r.bad == "" && d.byName[r.port] != nil {
+		if !seen.strange(d, r) {
 			continue
 		}
 		chains = append(chains, &chain{port: r.port, ops: []rowOp{{key: key}}})

@@ -139,7 +139,7 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 		return err
 	}
 	for _, p := range d.ports {
-		p.missing = !seen.ports[p.name].there
+		p.away = seen.ports[p.name].away()
 		if wasKnown && !sameRows(p.name, before[p.name], p.have) {
 			noteRepairs(res, []vendors.Change{{Kind: vendors.Alter, Port: p.name, Detail: "its ACL entries"}})
 		}
@@ -160,15 +160,20 @@ func noteRepairs(res *vendors.UpdateResult, changes []vendors.Change) {
 	}
 }
 
-// strangers tells whether our table has entries of ports that do not update, or
-// that are none of ours.
+// strangers tells whether our table has entries that are to go: of ports that do
+// not update or are in an aggregate, or none of ours.
 func (v *view) strangers(d *Driver) bool {
 	for _, r := range v.entries {
-		if r.bad != "" || d.byName[r.port] == nil {
+		if v.strange(d, r) {
 			return true
 		}
 	}
 	return false
+}
+
+// strange tells whether a row is to go.
+func (v *view) strange(d *Driver, r rowView) bool {
+	return r.bad != "" || d.byName[r.port] == nil || v.ports[r.port].lag != ""
 }
 
 // sameRows compares tables by what stands in their rows.
@@ -288,10 +293,15 @@ func (d *Driver) unchanged(ctx context.Context, res *vendors.UpdateResult) (bool
 			return false, nil
 		}
 	}
+	lags, err := d.members(ctx)
+	if err != nil {
+		return false, err
+	}
 	tpid := tpidText(d.setup.TPID)
 	for i, row := range list[2+len(want):] {
-		p := d.byName[d.setup.Ports[i].Port]
-		if there := len(row) > 0; p != nil && p.missing == there || there && !sameTPID(row["tpid"], tpid) {
+		name := d.setup.Ports[i].Port
+		away := portView{there: len(row) > 0, lag: lags[name]}.away()
+		if p := d.byName[name]; p != nil && p.away != away || away == "" && !sameTPID(row["tpid"], tpid) {
 			return false, nil
 		}
 	}
@@ -389,8 +399,8 @@ func (d *Driver) program(ctx context.Context, updates []vendors.PortUpdate, res 
 		if err := d.compile(p, u.Intents); err != nil {
 			errs = append(errs, err)
 		}
-		if p.missing {
-			errs = append(errs, &vendors.PortError{Port: u.Port, Err: errors.New("CONFIG_DB has no such port; it is programmed as soon as it appears")})
+		if p.away != "" {
+			errs = append(errs, &vendors.PortError{Port: u.Port, Err: errors.New(p.away)})
 			continue
 		}
 		if len(p.result.Ops) > 0 {

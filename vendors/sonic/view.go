@@ -29,8 +29,40 @@ type view struct {
 // portView is a port of CONFIG_DB.
 type portView struct {
 	there bool
+	lag   string // the aggregate that it is a member of; "" is none
 	tpid  string // "" is the default
 	orch  string // what portmgrd gave orchagent; "" is nothing yet
+}
+
+// away says why a port cannot be programmed, "" where it can. SONiC has an
+// aggregate's TPID at the aggregate (sonic-swss orchagent/portsorch.cpp, setLagTpid),
+// refuses to set that of a member (sonic-utilities config/main.py, config interface
+// tpid), and takes no port with another TPID than 0x8100 for one.
+func (p portView) away() string {
+	switch {
+	case !p.there:
+		return "CONFIG_DB has no such port; it is programmed as soon as it appears"
+	case p.lag != "":
+		return fmt.Sprintf("it is a member of %s, and SONiC sets no TPID of a member: leave it out of the ports, or take it out of the aggregate", p.lag)
+	}
+	return ""
+}
+
+// members tells of each port that is a member of an aggregate of which, by
+// CONFIG_DB's PORTCHANNEL_MEMBER.
+func (d *Driver) members(ctx context.Context) (map[string]string, error) {
+	const prefix = "PORTCHANNEL_MEMBER|"
+	keys, err := d.scan(ctx, sonicdb.Config, prefix)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]string, len(keys))
+	for _, k := range keys {
+		if lag, port, ok := strings.Cut(strings.TrimPrefix(k, prefix), "|"); ok {
+			out[port] = lag
+		}
+	}
+	return out, nil
 }
 
 // rowView is a row of our table.
@@ -160,9 +192,13 @@ func (d *Driver) lookPorts(ctx context.Context, v *view, names []string) error {
 	if err != nil {
 		return err
 	}
+	lags, err := d.members(ctx)
+	if err != nil {
+		return err
+	}
 	for i, n := range names {
 		cfg, appl := list[2*i], list[2*i+1]
-		v.ports[n] = portView{there: len(cfg) > 0, tpid: cfg["tpid"], orch: appl["tpid"]}
+		v.ports[n] = portView{there: len(cfg) > 0, lag: lags[n], tpid: cfg["tpid"], orch: appl["tpid"]}
 	}
 	return nil
 }
@@ -271,8 +307,8 @@ func (v *view) setup() vendors.Setup {
 		p := &s.Ports[i]
 		at := v.ports[p.Port]
 		switch {
-		case !at.there:
-			p.Damaged = "CONFIG_DB has no such port"
+		case at.away() != "":
+			p.Damaged = at.away()
 		case !sameTPID(at.tpid, want):
 			p.Damaged = fmt.Sprintf("its TPID in CONFIG_DB is %s", at.tpidOr())
 		case at.orch != "" && !sameTPID(at.orch, want):
