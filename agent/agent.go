@@ -8,6 +8,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,6 +86,7 @@ type cycleState struct {
 	count, skipped, failed, operations, repairs, lapses uint64
 	last, leaseEnds                                     time.Time
 	lease, lastLapse                                    time.Duration
+	given                                               time.Duration // the lease, as the device has it
 	readAt                                              time.Time     // of the last reading that was computed with
 	patience                                            time.Duration // how long it says something: the lease of its cycle
 	foreign                                             bool          // somebody else's object stands where ours would
@@ -292,7 +294,8 @@ func (a *Agent) runCycle(ctx context.Context) error {
 		if a.cycle.absent = errors.Is(err, vendors.ErrNoSetup); a.cycle.absent {
 			a.cycle.leaseEnds, err = time.Time{}, nil
 		} else if !a.cfg.Shadow {
-			a.renewed(t2, t3, lease, lost)
+			a.cycle.given = cmp.Or(res.Lease, lease)
+			a.renewed(t2, t3, a.cycle.given, lost)
 		}
 		a.noteRefusals(err)
 		for i := range a.ports {

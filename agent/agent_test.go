@@ -78,6 +78,7 @@ type recorder struct {
 	remove  error
 	takes   time.Duration // an update
 	applies func()        // called by Apply
+	rounded time.Duration // what the device makes of a lease; 0: what was asked for
 	tested  vlanrules.Verdict
 	tests   int
 }
@@ -107,7 +108,7 @@ func (r *recorder) Update(_ context.Context, u []vendors.PortUpdate, lease time.
 	}
 	r.leases = append(r.leases, lease)
 	time.Sleep(r.takes)
-	return vendors.UpdateResult{Leased: true}, r.portErr
+	return vendors.UpdateResult{Leased: true, Lease: r.rounded}, r.portErr
 }
 func (r *recorder) Release(context.Context) error { r.released++; return r.release }
 func (r *recorder) Remove(context.Context) error  { r.removed++; return r.remove }

@@ -65,7 +65,7 @@ func (a *Agent) Status() *api.Status {
 	} else {
 		s.Cycle.Operations = a.cycle.operations
 		if !a.cycle.leaseEnds.IsZero() {
-			s.LeaseNS = a.cycle.lease.Nanoseconds()
+			s.LeaseNS = a.cycle.given.Nanoseconds()
 		}
 	}
 	for i := range a.ports {

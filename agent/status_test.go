@@ -163,6 +163,27 @@ func TestLeaseEndsIsAPromise(t *testing.T) {
 	})
 }
 
+// TestLeaseThatTheDeviceRounds has a device with coarser leases than were asked
+// for: what is said is the device's, and a cycle that comes in time for that one
+// is no lapse.
+func TestLeaseThatTheDeviceRounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		drv := &recorder{rounded: 2 * time.Second}
+		a := newTest(t, &script{}, drv)
+		cycles(t, a, 3)
+		began := time.Now()
+		s := a.Status()
+		if left := s.Cycle.LeaseEnds.Sub(began); left != drv.rounded || s.LeaseNS != drv.rounded.Nanoseconds() {
+			t.Errorf("a lease of %v ends in %v, want %v", time.Duration(s.LeaseNS), left, drv.rounded)
+		}
+		time.Sleep(time.Second) // on the test's clock
+		cycles(t, a, 1)
+		if s := a.Status(); s.Cycle.Lapses != 0 || drv.leases[len(drv.leases)-1] >= drv.rounded {
+			t.Errorf("%d lapses of a lease that was asked for as %v", s.Cycle.Lapses, drv.leases)
+		}
+	})
+}
+
 // fixed is a schedule of instants; behind the last one it is every interval.
 type fixed []time.Time
 

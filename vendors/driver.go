@@ -128,6 +128,10 @@ type UpdateResult struct {
 	// Leased is whether the lease was renewed and every port that no
 	// *PermanentError or *PortError of the error names has what it should.
 	Leased bool
+
+	// Lease is what the device made of the lease, where it knows only coarser
+	// ones; it is never shorter than asked for. 0: as asked for.
+	Lease time.Duration
 }
 
 // Driver programs one device. It touches only objects it has marked as its

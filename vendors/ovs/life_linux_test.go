@@ -83,7 +83,9 @@ func TestLease(t *testing.T) {
 			setup.OnStale = tc.policy
 			apply(t, s.driver, setup)
 			s.becomes(t, soon, []tag{best}, tc.want...) // no agent yet
-			update(t, s.driver, 300*time.Millisecond, at7)
+			if res := update(t, s.driver, 300*time.Millisecond, at7); res.Lease != time.Second {
+				t.Errorf("300 ms are a lease of %v", res.Lease)
+			}
 			start := time.Now()
 			s.becomes(t, soon, []tag{best}, at7s)
 			s.becomes(t, 5*time.Second, []tag{best}, tc.want...)

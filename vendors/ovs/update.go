@@ -109,6 +109,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		return vendors.UpdateResult{Repaired: res.Repaired}, errors.Join(append(errs, err)...)
 	}
 	res.Leased, d.until = true, until
+	res.Lease = time.Duration(leaseSeconds(lease)) * time.Second
 	if errs == nil {
 		return res, nil
 	}
