@@ -1,8 +1,10 @@
 package sonic
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -112,4 +114,39 @@ func TestSlowCycle(t *testing.T) {
 		left = len(got)
 	}
 	t.Fatalf("%d ports are left after 20 cycles", left)
+}
+
+// TestLateAnswer: an answer to an earlier operation on the same row that comes late
+// is not taken for one to the operation under way.
+func TestLateAnswer(t *testing.T) {
+	l := newLab(t, sonictest.R202405, "Ethernet0")
+	l.apply(setupOf(quantize.Draft00, "Ethernet0"))
+	l.loose = true
+	key, fields := entryKey("Ethernet0", &l.ports[0].have[0]), entryFields(&l.ports[0].have[0])
+	late, err := json.Marshal(append([]string{rcSuccess, key, "err_str", ""}, fields...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, op := range map[string]rowOp{
+		"another value": {key, []string{"action", setAction, paramVID, "0x7ff"}},
+		"a deletion":    {key: key},
+	} {
+		l.sw.Refuse = func(string, bool) string { return "SWSS_RC_IN_USE" }
+		l.sw.Hold(true)
+		c := &chain{ops: []rowOp{op}}
+		done := make(chan error, 1)
+		go func() { done <- l.run(t.Context(), []*chain{c}) }()
+		for end := time.Now().Add(5 * time.Second); len(l.sw.Redis.Keys(0, keySet)) == 0; {
+			if time.Now().After(end) {
+				t.Fatal("nothing was sent")
+			}
+			runtime.Gosched()
+		}
+		l.sw.Redis.Do(0, "PUBLISH", responses, late)
+		l.sw.Hold(false)
+		var status *StatusError
+		if err := <-done; err != nil || !errors.As(c.err, &status) || status.Status != "SWSS_RC_IN_USE" {
+			t.Errorf("%s: %v, %v", name, err, c.err)
+		}
+	}
 }
