@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
@@ -42,6 +43,7 @@ type Health struct {
 	// the plan. Empty: none.
 	Command []string
 
+	Parallel     int           // devices to look at at once; 0: 1
 	Limit        time.Duration // for a look at one device; 0: a minute
 	CommandLimit time.Duration // for Command; 0: none
 
@@ -73,14 +75,15 @@ func (h *Health) Before(ctx context.Context, devices []string) error {
 
 func (h *Health) readAll(ctx context.Context, devices []string) (map[string]map[string]vendors.PortHealth, error) {
 	out := map[string]map[string]vendors.PortHealth{}
-	for _, name := range devices {
+	var mu sync.Mutex
+	err := (&Run{Parallel: h.Parallel}).each(ctx, devices, func(name string) error {
 		got, err := h.read(ctx, name)
-		if err != nil {
-			return nil, err
-		}
+		mu.Lock()
+		defer mu.Unlock()
 		out[name] = got
-	}
-	return out, nil
+		return err
+	})
+	return out, err
 }
 
 func (h *Health) soak(ctx context.Context) error {
@@ -128,11 +131,8 @@ func (h *Health) After(ctx context.Context, wave string, devices []string) (Judg
 	if err := h.soak(ctx); err != nil {
 		return j, err
 	}
-	var errs []error
-	for _, name := range devices {
-		errs = append(errs, h.judge(ctx, wave, name))
-	}
-	if err := errors.Join(append(errs, h.linksAfter(ctx, wave, devices, &j), h.pathsAfter(ctx, wave, &j))...); err != nil {
+	judged := (&Run{Parallel: h.Parallel}).every(ctx, devices, func(name string) error { return h.judge(ctx, wave, name) })
+	if err := errors.Join(judged, h.linksAfter(ctx, wave, devices, &j), h.pathsAfter(ctx, wave, &j)); err != nil {
 		return j, err
 	}
 	return j, h.command(ctx, wave, devices)

@@ -151,3 +151,25 @@ func TestGateLimits(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Devices of a wave are looked at side by side.
+func TestGateInParallel(t *testing.T) {
+	p, f := threeStages(t)
+	f.devices["s1"], f.devices["s3"] = setup(vlanrules.Strip, "a"), setup(vlanrules.Strip, "a")
+	there := make(chan struct{})
+	g := &Health{Plan: p, Parallel: 2, Limit: time.Second, Open: func(ctx context.Context, name string) (Target, error) {
+		select { // the two meet
+		case there <- struct{}{}:
+		case <-there:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		return f.open(ctx, name)
+	}}
+	if err := g.Before(t.Context(), []string{"s1", "s3"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.After(t.Context(), "fence/all", []string{"s1", "s3"}); err != nil {
+		t.Error(err)
+	}
+}

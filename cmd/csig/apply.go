@@ -262,7 +262,7 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 	}
 	run := &plans.Run{
 		Journal: j, Open: reach.open, Parallel: o.parallel, Limit: o.limit, Revert: o.revert, StopAfter: o.stopAfter, Report: show.report,
-		Gate: &plans.Health{Plan: j.Plan(), Fleet: fleet, Open: reach.open, Soak: o.soak, Losses: o.losses, Command: o.check, Limit: o.limit, CommandLimit: o.checkLimit,
+		Gate: &plans.Health{Plan: j.Plan(), Fleet: fleet, Open: reach.open, Soak: o.soak, Losses: o.losses, Command: o.check, Parallel: o.parallel, Limit: o.limit, CommandLimit: o.checkLimit,
 			Paths: paths, ProbePath: pathProber(fleet)},
 	}
 	show.say("Journal: " + j.Path())
