@@ -405,3 +405,17 @@ func TestMember(t *testing.T) {
 		l.clean()
 	})
 }
+
+// TestLayoutChange: entries of one layout do not stand in the way of another's.
+func TestLayoutChange(t *testing.T) {
+	eachRelease(t, func(t *testing.T, release sonictest.Release) {
+		l := newLab(t, release, "Ethernet0", "Ethernet4")
+		s := setupOf(quantize.Draft00, "Ethernet0", "Ethernet4")
+		for i := range 6 {
+			l.apply(s)
+			l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, uint8(i), 11)}, vendors.PortUpdate{Port: "Ethernet4", Intents: intents(5, 7, 9, uint8(i))})
+			l.clean()
+			s.Layout ^= 1
+		}
+	})
+}

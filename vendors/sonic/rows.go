@@ -91,8 +91,13 @@ func entryKey(port string, e *vlanrules.Entry) string {
 
 // priority is that of an entry in SAI, where more is higher and what two
 // overlapping entries of one priority do is nowhere said: the more bits an entry
-// tests, the higher it is. Those of one number of bits never overlap.
-func priority(e *vlanrules.Entry) int { return 10 + bits.OnesCount16(e.Match.VID.Mask) }
+// tests, the higher it is. Those of one number of bits never overlap, unless they
+// are of two layouts while one takes the place of the other: those of the UEC
+// layout, which alone test the VID's last bit, come above all others.
+func priority(e *vlanrules.Entry) int {
+	mask := e.Match.VID.Mask
+	return 10 + bits.OnesCount16(mask) + 16*int(mask&1)
+}
 
 // entryFields are the fields of an entry's row.
 func entryFields(e *vlanrules.Entry) []string {
