@@ -104,7 +104,7 @@ func (b *builder) fence() {
 			}
 		}
 		for _, p := range on.Ports {
-			if p.Action == vlanrules.Strip && n.receiver[p.Port] && actionOf(&n.want, p.Port) != vlanrules.Strip {
+			if p.Action == vlanrules.Strip && n.receiver[p.Port] && n.want.ActionOf(p.Port) != vlanrules.Strip {
 				b.canStrip(n, p.Port, "it faces a host while paths change")
 			}
 		}
@@ -159,15 +159,6 @@ func sameTransit(a, b *vendors.Setup, receiver map[string]bool) bool {
 
 func sameDomain(a, b *vendors.Setup) bool {
 	return a.TPID == b.TPID && a.WideTPID == b.WideTPID && a.Layout == b.Layout && slices.Equal(a.Signals, b.Signals) && a.OnStale == b.OnStale && a.Profile == b.Profile
-}
-
-func actionOf(s *vendors.Setup, port string) vlanrules.Action {
-	for _, p := range s.Ports {
-		if p.Port == port {
-			return p.Action
-		}
-	}
-	return vlanrules.Passthrough
 }
 
 // fenceOn is what a device has, with the fence.

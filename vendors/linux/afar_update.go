@@ -75,11 +75,7 @@ func (d *Afar) takeOver(ctx context.Context) error {
 		return err
 	}
 	if s.TPID == 0 {
-		why := "there is no setup on this device"
-		if s.Damaged != "" {
-			why = s.Damaged
-		}
-		return &vendors.PermanentError{Err: errors.New(why + ": call Apply first")}
+		return vendors.NoSetup(s.Damaged)
 	}
 	stale, err := staleEntries(&s)
 	if err != nil {
@@ -104,7 +100,7 @@ func (d *Afar) program(ctx context.Context, updates []vendors.PortUpdate, lease 
 		u := &updates[i]
 		p := d.byName[u.Port]
 		if p == nil {
-			errs = append(errs, &vendors.PermanentError{Port: u.Port, Err: errors.New("it is not in the setup: call Apply with it first")})
+			errs = append(errs, vendors.NotInSetup(u.Port))
 			continue
 		}
 		if err := p.compile(d.compiler, d.setup, d.stale, p.name, p.action, u.Intents); err != nil {

@@ -40,21 +40,19 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	if c := othersChange(have.Others, want.Others); c.Kind != "" {
 		out = append(out, c)
 	}
-	old := make(map[string]vendors.PortSetup, len(have.Ports))
-	for _, p := range have.Ports {
-		old[p.Port] = p
-	}
-	for _, p := range want.Ports {
-		o, known := old[p.Port]
-		delete(old, p.Port)
+	for o, p := range vendors.PortPairs(have.Ports, want.Ports) {
+		if p == nil {
+			out = append(out, vendors.Change{Kind: vendors.Remove, Port: o.Port, What: o.Action.String(), Detail: "CSIG tags leave as they are"})
+			continue
+		}
 		c := vendors.Change{Kind: vendors.Alter, Port: p.Port, What: p.Action.String()}
 		switch {
-		case !known:
-			c.Kind, c.Detail = vendors.Create, actionDetail(&want, p)
+		case o == nil:
+			c.Kind, c.Detail = vendors.Create, actionDetail(&want, *p)
 		case o.Action != p.Action:
-			c.Detail = fmt.Sprintf("%s -> %s: %s", o.Action, p.Action, actionDetail(&want, p))
+			c.Detail = fmt.Sprintf("%s -> %s: %s", o.Action, p.Action, actionDetail(&want, *p))
 		case p.StripOthers && !o.StripOthers:
-			c.Detail = programText(&want, &p)
+			c.Detail = programText(&want, p)
 		case o.StripOthers && !p.StripOthers:
 			c.Detail = "tags of other TPIDs leave as they are"
 		case o.Damaged != "":
@@ -63,11 +61,6 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 			continue
 		}
 		out = append(out, c)
-	}
-	for _, p := range have.Ports {
-		if _, left := old[p.Port]; left {
-			out = append(out, vendors.Change{Kind: vendors.Remove, Port: p.Port, What: p.Action.String(), Detail: "CSIG tags leave as they are"})
-		}
 	}
 	return out, nil
 }
@@ -92,11 +85,7 @@ func actionDetail(s *vendors.Setup, p vendors.PortSetup) string {
 	text := "CSIG tags leave as they are"
 	switch p.Action {
 	case vlanrules.Update:
-		var names []string
-		for _, sig := range s.Signals {
-			names = append(names, sig.String())
-		}
-		text = "nftables egress chain and map: compare-and-replace of " + strings.Join(names, ", ")
+		text = "nftables egress chain and map: compare-and-replace of " + strings.Join(s.SignalNames(), ", ")
 	case vlanrules.Strip:
 		return programText(s, &p)
 	}

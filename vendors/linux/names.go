@@ -77,12 +77,8 @@ func parsePortComment(s string) (vendors.PortSetup, bool) {
 // setupComment writes the part of a setup that all ports share, for the
 // comment of the lease set.
 func setupComment(s *vendors.Setup) string {
-	var names []string
-	for _, sig := range s.Signals {
-		names = append(names, sig.String())
-	}
 	return fmt.Sprintf("tpid=0x%04x wide=0x%04x layout=%s signals=%s stale=%s",
-		s.TPID, s.WideTPID, s.Layout, strings.Join(names, ","), s.OnStale)
+		s.TPID, s.WideTPID, s.Layout, strings.Join(s.SignalNames(), ","), s.OnStale)
 }
 
 // parseSetupComment is the inverse of setupComment; ok is false for any text

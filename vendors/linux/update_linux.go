@@ -81,11 +81,7 @@ func (d *Driver) takeOver(ctx context.Context) error {
 		return err
 	}
 	if s.TPID == 0 {
-		why := "there is no setup on this device"
-		if s.Damaged != "" {
-			why = s.Damaged
-		}
-		return &vendors.PermanentError{Err: errors.New(why + ": call Apply first")}
+		return vendors.NoSetup(s.Damaged)
 	}
 	err = d.Apply(ctx, s)
 	if !d.synced {
@@ -116,7 +112,7 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res 
 			continue // as somebody else wants it
 		}
 		if p == nil {
-			errs = append(errs, &vendors.PermanentError{Port: u.Port, Err: errors.New("it is not in the setup: call Apply with it first")})
+			errs = append(errs, vendors.NotInSetup(u.Port))
 			continue
 		}
 		p.round = d.round

@@ -35,16 +35,14 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 		}
 		add(kind, "profile", vendors.ShortProfile(have.Profile)+" -> "+vendors.ShortProfile(want.Profile))
 	}
-	old := make(map[string]vendors.PortSetup, len(have.Ports))
-	for _, p := range have.Ports {
-		old[p.Port] = p
-	}
-	for _, p := range want.Ports {
-		o, known := old[p.Port]
-		delete(old, p.Port)
+	for o, p := range vendors.PortPairs(have.Ports, want.Ports) {
+		if p == nil {
+			out = append(out, vendors.Change{Kind: vendors.Remove, Port: o.Port, What: o.Action.String(), Detail: "CSIG tags leave as they are"})
+			continue
+		}
 		c := vendors.Change{Kind: vendors.Alter, Port: p.Port, What: p.Action.String()}
 		switch {
-		case !known:
+		case o == nil:
 			c.Kind, c.Detail = vendors.Create, actionDetail(&want, p.Action)
 		case o.Action != p.Action:
 			c.Detail = fmt.Sprintf("%s -> %s: %s", o.Action, p.Action, actionDetail(&want, p.Action))
@@ -55,21 +53,12 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 		}
 		out = append(out, c)
 	}
-	for _, p := range have.Ports {
-		if _, left := old[p.Port]; left {
-			out = append(out, vendors.Change{Kind: vendors.Remove, Port: p.Port, What: p.Action.String(), Detail: "CSIG tags leave as they are"})
-		}
-	}
 	return out, nil
 }
 
 // describe is what all ports share, in a line.
 func describe(s *vendors.Setup) string {
-	var names []string
-	for _, sig := range s.Signals {
-		names = append(names, sig.String())
-	}
-	text := fmt.Sprintf("tpid=0x%04x layout=%s signals=%s on_stale=%s", s.TPID, s.Layout, strings.Join(names, ","), s.OnStale)
+	text := fmt.Sprintf("tpid=0x%04x layout=%s signals=%s on_stale=%s", s.TPID, s.Layout, strings.Join(s.SignalNames(), ","), s.OnStale)
 	if s.WideTPID != 0 {
 		text += fmt.Sprintf(" wide_tpid=0x%04x", s.WideTPID)
 	}
@@ -79,11 +68,7 @@ func describe(s *vendors.Setup) string {
 func actionDetail(s *vendors.Setup, a vlanrules.Action) string {
 	switch a {
 	case vlanrules.Update:
-		var names []string
-		for _, sig := range s.Signals {
-			names = append(names, sig.String())
-		}
-		return "flows that compare and replace " + strings.Join(names, ", ")
+		return "flows that compare and replace " + strings.Join(s.SignalNames(), ", ")
 	case vlanrules.Strip:
 		return "flows that remove the tag"
 	}

@@ -62,7 +62,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		u := &updates[i]
 		p := d.byName[u.Port]
 		if p == nil {
-			errs = append(errs, &vendors.PermanentError{Port: u.Port, Err: errors.New("it is not in the setup: call Apply with it first")})
+			errs = append(errs, vendors.NotInSetup(u.Port))
 			continue
 		}
 		if err := d.compile(p, u.Intents); err != nil {
@@ -184,11 +184,7 @@ func (d *Driver) takeOver(ctx context.Context) error {
 		return err
 	}
 	if s.TPID == 0 {
-		why := "there is no setup on this device"
-		if s.Damaged != "" {
-			why = s.Damaged
-		}
-		return &vendors.PermanentError{Err: errors.New(why + ": call Apply first")}
+		return vendors.NoSetup(s.Damaged)
 	}
 	err = d.Apply(ctx, s)
 	if !d.synced {

@@ -108,20 +108,11 @@ func Script(have, want vendors.Setup) ([]byte, error) {
 		}
 	}
 	for _, p := range have.Ports {
-		if p.Action == vlanrules.Update && (!stays[p.Port] || actionOf(&want, p.Port) != vlanrules.Update) {
+		if p.Action == vlanrules.Update && (!stays[p.Port] || want.ActionOf(p.Port) != vlanrules.Update) {
 			note("port %s: its entries, P4RT_TABLE:%s:{\"%s\":\"%s\",…}, are deleted", p.Port, aclTable, matchPort, p.Port)
 		}
 	}
 	return b.Bytes(), nil
-}
-
-func actionOf(s *vendors.Setup, port string) vlanrules.Action {
-	for _, p := range s.Ports {
-		if p.Port == port {
-			return p.Action
-		}
-	}
-	return vlanrules.Passthrough
 }
 
 // quoted is a word as redis-cli reads it.

@@ -99,16 +99,14 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	if resized && tableSize(&have) < tableSize(&want) {
 		out[0].Detail += "; it is made anew, and meanwhile tags pass unchanged"
 	}
-	old := make(map[string]vendors.PortSetup, len(have.Ports))
-	for _, p := range have.Ports {
-		old[p.Port] = p
-	}
-	for _, p := range want.Ports {
-		o, known := old[p.Port]
-		delete(old, p.Port)
+	for o, p := range vendors.PortPairs(have.Ports, want.Ports) {
+		if p == nil {
+			out = append(out, vendors.Change{Kind: vendors.Remove, Port: o.Port, What: o.Action.String(), Detail: "ACL entries, and CONFIG_DB " + portKey(o.Port) + " tpid as it was before", Disruptive: restores})
+			continue
+		}
 		c := vendors.Change{Kind: vendors.Alter, Port: p.Port, What: p.Action.String()}
 		switch {
-		case !known:
+		case o == nil:
 			c.Kind, c.Detail, c.Disruptive = vendors.Create, actionDetail(&want, p.Action), disrupts
 		case have.TPID != want.TPID:
 			c.Detail, c.Disruptive = fmt.Sprintf("CONFIG_DB %s tpid 0x%04x -> 0x%04x", portKey(p.Port), have.TPID, want.TPID), disrupts
@@ -124,33 +122,20 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 		}
 		out = append(out, c)
 	}
-	for _, p := range have.Ports {
-		if _, left := old[p.Port]; left {
-			out = append(out, vendors.Change{Kind: vendors.Remove, Port: p.Port, What: p.Action.String(), Detail: "ACL entries, and CONFIG_DB " + portKey(p.Port) + " tpid as it was before", Disruptive: restores})
-		}
-	}
 	return out, nil
 }
 
 func actionDetail(s *vendors.Setup, a vlanrules.Action) string {
 	text := fmt.Sprintf("CONFIG_DB tpid 0x%04x", s.TPID)
 	if a == vlanrules.Update {
-		text += ", egress ACL entries: compare-and-replace of " + signalNames(s)
+		text += ", egress ACL entries: compare-and-replace of " + strings.Join(s.SignalNames(), ", ")
 	}
 	return text
 }
 
-func signalNames(s *vendors.Setup) string {
-	var names []string
-	for _, sig := range s.Signals {
-		names = append(names, sig.String())
-	}
-	return strings.Join(names, ", ")
-}
-
 // describe is what all ports share.
 func describe(s *vendors.Setup) string {
-	text := fmt.Sprintf("tpid=0x%04x layout=%s signals=%s on_stale=%s", s.TPID, s.Layout, signalNames(s), s.OnStale)
+	text := fmt.Sprintf("tpid=0x%04x layout=%s signals=%s on_stale=%s", s.TPID, s.Layout, strings.Join(s.SignalNames(), ", "), s.OnStale)
 	if s.Profile != "" {
 		text += " profile=" + s.Profile[:min(12, len(s.Profile))]
 	}

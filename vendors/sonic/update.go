@@ -56,11 +56,7 @@ func (d *Driver) takeOver(ctx context.Context) error {
 		return err
 	}
 	if seen.record.setup == nil {
-		why := "there is no setup on this device"
-		if s := seen.setup(); s.Damaged != "" {
-			why = s.Damaged
-		}
-		return &vendors.PermanentError{Err: errors.New(why + ": call Apply first")}
+		return vendors.NoSetup(seen.setup().Damaged)
 	}
 	s := *seen.record.setup
 	if err := validate(&s); err != nil {
