@@ -307,7 +307,7 @@ func TestShadowProgramsNothing(t *testing.T) {
 	before := b.ruleset(t)
 	b.setLoad(t, roomy)
 	a := b.start(t, "--dry-run")
-	s := a.await("a measured port", func(s *api.Status) bool { return s.Ports[0].State == api.StateLive && s.Cycle.WouldOperate > 0 })
+	s := a.await("a measured port", func(s *api.Status) bool { return first(s).State == api.StateLive && s.Cycle.WouldOperate > 0 })
 	if !s.Shadow {
 		t.Error("status does not say SHADOW")
 	}

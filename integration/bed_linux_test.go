@@ -247,11 +247,20 @@ func (a *agent) await(what string, ok func(*api.Status) bool) *api.Status {
 	return nil
 }
 
+// first is the first port of a status; none of an agent that is still starting,
+// whose status has no ports yet.
+func first(s *api.Status) api.Port {
+	if len(s.Ports) == 0 {
+		return api.Port{}
+	}
+	return s.Ports[0]
+}
+
 // live waits until the port advertises a measured value.
 func (a *agent) live() {
 	a.t.Helper()
 	a.await("a live port", func(s *api.Status) bool {
-		return s.Ports[0].State == api.StateLive && len(s.Ports[0].Signals) > 0
+		return first(s).State == api.StateLive && len(first(s).Signals) > 0
 	})
 }
 
@@ -260,7 +269,7 @@ func (a *agent) settle() {
 	a.t.Helper()
 	now := time.Now()
 	a.await("a window of the new load", func(s *api.Status) bool {
-		p := s.Ports[0]
+		p := first(s)
 		return p.State == api.StateLive && p.WindowStart != nil && p.WindowStart.After(now)
 	})
 }

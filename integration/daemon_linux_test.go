@@ -172,7 +172,7 @@ func TestRollOutThroughADaemon(t *testing.T) {
 // writes tells whether the port writes this locator for ABW.
 func writes(lm uint16) func(s *api.Status) bool {
 	return func(s *api.Status) bool {
-		return len(s.Ports) == 1 && len(s.Ports[0].Signals) == 2 && s.Ports[0].Signals[0].LM == lm && s.DataPlane == api.DataPlaneLeased
+		return len(s.Ports) == 1 && len(first(s).Signals) == 2 && first(s).Signals[0].LM == lm && s.DataPlane == api.DataPlaneLeased
 	}
 }
 
@@ -283,8 +283,8 @@ func TestAgentFollowsWhatApplyDoes(t *testing.T) {
 		w.rollOut("roll-out.plan")
 		a.live()
 		w.exact(a, p, load)
-		if s := a.await("a status", func(*api.Status) bool { return true }); s.Ports[0].Found != "update" || s.Cycle.Repairs != 0 {
-			t.Errorf("found %q, %d repairs", s.Ports[0].Found, s.Cycle.Repairs)
+		if s := a.await("a status", func(*api.Status) bool { return true }); first(s).Found != "update" || s.Cycle.Repairs != 0 {
+			t.Errorf("found %q, %d repairs", first(s).Found, s.Cycle.Repairs)
 		}
 		w.rollOut("removal.plan", "--remove")
 		a.await("that all is gone", absent)

@@ -147,7 +147,7 @@ func TestUnitHasTheCapabilitiesNeeded(t *testing.T) {
 		}
 	}
 	before := b.ruleset(t)
-	live := func(s *api.Status) bool { return s.Ports[0].State == api.StateLive }
+	live := func(s *api.Status) bool { return first(s).State == api.StateLive }
 	works := func(caps []string) bool {
 		tested := false
 		ok := true
@@ -241,7 +241,7 @@ func TestStatusOfRulesThatAreGone(t *testing.T) {
 	a.live()
 	b.run(t, "nft", "delete table netdev csig; add table netdev csig")
 	s := a.await("that our rules are gone", func(s *api.Status) bool { return s.DataPlane == api.DataPlaneForeign })
-	if p := s.Ports[0]; p.State != api.StateLost || len(p.Signals) != 0 || !strings.Contains(p.Reason, "csig did not make") {
+	if p := first(s); p.State != api.StateLost || len(p.Signals) != 0 || !strings.Contains(p.Reason, "csig did not make") {
 		t.Errorf("port %+v", p)
 	}
 	b.run(t, "nft", "delete table netdev csig")
@@ -249,8 +249,8 @@ func TestStatusOfRulesThatAreGone(t *testing.T) {
 	b.run(t, "nft", "flush set netdev csig lease")
 	a.await("the repair of the lease", func(s *api.Status) bool { return s.Cycle.Repairs >= 2 })
 	b.run(t, "ip", "link", "del", "swp3")
-	s = a.await("that the device is gone", func(s *api.Status) bool { return s.Ports[0].State == api.StateRefused && s.Ports[0].WindowEnd == nil })
-	if p := s.Ports[0]; p.ABWBPS != 0 || p.CapacityBPS != 0 || !strings.Contains(p.Reason, "no such network device") {
+	s = a.await("that the device is gone", func(s *api.Status) bool { return first(s).State == api.StateRefused && first(s).WindowEnd == nil })
+	if p := first(s); p.ABWBPS != 0 || p.CapacityBPS != 0 || !strings.Contains(p.Reason, "no such network device") {
 		t.Errorf("port %+v", p)
 	}
 }
@@ -264,8 +264,8 @@ func TestShadowBesideAnAgent(t *testing.T) {
 	shadow := b.start(t, "--dry-run", "--socket", filepath.Join(b.dir, "shadow.sock"))
 	shadow.client.Close()
 	shadow.client = api.NewClient(filepath.Join(b.dir, "shadow.sock"))
-	s := shadow.await("a measured port", func(s *api.Status) bool { return s.Ports[0].State == api.StateLive && len(s.Ports[0].Signals) > 0 })
-	if s.DataPlane != api.DataPlaneShadow || s.LeaseNS != 0 || !s.Cycle.LeaseEnds.IsZero() || s.Cycle.Operations != 0 || !s.Ports[0].Signals[0].ProgrammedAt.IsZero() {
+	s := shadow.await("a measured port", func(s *api.Status) bool { return first(s).State == api.StateLive && len(first(s).Signals) > 0 })
+	if s.DataPlane != api.DataPlaneShadow || s.LeaseNS != 0 || !s.Cycle.LeaseEnds.IsZero() || s.Cycle.Operations != 0 || !first(s).Signals[0].ProgrammedAt.IsZero() {
 		t.Errorf("a shadow that claims to have programmed: %+v", s)
 	}
 	if err := shadow.signal(syscall.SIGINT); err != nil {
