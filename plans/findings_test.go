@@ -1,0 +1,302 @@
+package plans
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+func TestFindings(t *testing.T) {
+	refuse := vlanrules.Verdict{Level: vlanrules.Refused, Reason: "no hook"}
+	for name, tc := range map[string]struct {
+		change func(f *inventory.Fleet)
+		seen   func(s *Seen, d *inventory.Device)
+		want   string
+	}{
+		"a discard device": {
+			change: func(f *inventory.Fleet) {
+				f.Devices[2].Level = inventory.Level{Support: inventory.LevelDiscard, Reason: "drops unknown TPIDs"}
+			},
+			want: "leaf0:up1: tagged frames are discarded at spine0 (drops unknown TPIDs): set action: strip",
+		},
+		"a host without CSIG": {
+			change: func(f *inventory.Fleet) { f.Hosts[1].CSIG = false },
+			want:   "leaf0:swp2: host h0-1 does not speak CSIG and must never see a tag: set action: strip",
+		},
+		"no strip for the fence": {
+			seen: func(s *Seen, _ *inventory.Device) { s.Facts.Strip = refuse },
+			want: "leaf0:swp1: it cannot strip tags, and has to (it faces a host while paths change): no hook",
+		},
+		"a rollback that is impossible": {
+			seen: func(s *Seen, d *inventory.Device) {
+				if d.Name == "leaf0" { // the fake takes no setup without signals
+					s.Setup = vendors.Setup{TPID: 0x9900, Layout: quantize.Draft00, OnStale: inventory.Conservative, Damaged: "somebody was here"}
+				}
+			},
+			want: "leaf0: a rollback could not give back what it has now: a setup without signals; if that may go, csig off -i fabric.yaml --device leaf0 clears it first",
+		},
+		"a TPID that changes and is not listed": {
+			seen: had(0x9901, 0),
+			want: "the TPID changes from 0x9901, found on leaf0, leaf1, spine0, to 0x9900, and a host that still sends the old one would get its tags past every switch: add retired_tpids: [0x9901] to the profile",
+		},
+		"a wide TPID that changes and is not listed": {
+			seen: had(0x9900, 0x9902),
+			want: "add retired_wide_tpids: [0x9902] to the profile",
+		},
+		"a TPID that changes where one can be stripped": {
+			seen: func(s *Seen, d *inventory.Device) {
+				had(0x9901, 0)(s, d)
+				s.Facts.Others = 0
+			},
+			want: "the TPID changes, and hosts are at leaf0, leaf1, whose platform linux strips one TPID at a time: have all hosts stop sending, take csig off",
+		},
+		"more retired TPIDs than can be stripped": {
+			change: func(f *inventory.Fleet) {
+				retire(f, 0x9901, 0x9902)
+			},
+			seen: func(s *Seen, _ *inventory.Device) { s.Facts.Others = 1 },
+			want: "leaf0: it has to strip tags of 0x9901, 0x9902 beside 0x9900 (the profile's retired TPIDs), and can strip 1 beside the domain's own: take those that no host sends",
+		},
+		"more TPIDs meanwhile than can be stripped": {
+			change: func(f *inventory.Fleet) { retire(f, 0x9901) },
+			seen: func(s *Seen, d *inventory.Device) {
+				if had(0x9901, 0)(s, d); d.Name == "spine0" {
+					s.Setup.TPID = 0x9903
+				}
+				s.Facts.Others = 1
+			},
+			want: "leaf0: it has to strip tags of 0x9900, 0x9903 beside 0x9901 (while the TPID changes), and can strip 1",
+		},
+		"retired TPIDs, and no strip": {
+			change: func(f *inventory.Fleet) { retire(f, 0x9901) },
+			seen:   func(s *Seen, _ *inventory.Device) { s.Facts.Strip, s.Facts.Others = refuse, 0 },
+			want:   "leaf0:swp1: it cannot strip tags, and has to (tags of the profile's retired TPIDs end there): no hook",
+		},
+		"retired TPIDs, and a device that csig leaves alone": {
+			change: func(f *inventory.Fleet) {
+				retire(f, 0x9901)
+				f.Devices[0].Level.Support = inventory.LevelNative
+			},
+			want: "leaf0:swp1, swp2: hosts get tags of 0x9901 here: csig sets nothing up on a device of level native",
+		},
+		"retired TPIDs, and a device that nothing drives": {
+			change: func(f *inventory.Fleet) {
+				retire(f, 0x9901)
+				f.Devices[0].Level.Support = inventory.LevelPassthrough
+			},
+			seen: func(s *Seen, d *inventory.Device) {
+				if d.Name == "leaf0" {
+					s.NoDriver, s.Facts.Others = "csig has no driver for Plan 9", 0
+				}
+			},
+			want: "leaf0:swp1, swp2: hosts get tags of 0x9901 here: csig sets nothing up on a device of level passthrough",
+		},
+		"a TPID that changes, and a device that nothing drives": {
+			seen: func(s *Seen, d *inventory.Device) {
+				if d.Name == "leaf0" {
+					s.NoDriver, s.Facts.Others = "csig has no driver for Plan 9", 0
+				} else {
+					had(0x9901, 0)(s, d)
+				}
+			},
+			want: "the TPID changes from 0x9901, found on leaf1, spine0, to 0x9900",
+		},
+		"a native device of another profile": {
+			change: func(f *inventory.Fleet) {
+				f.Devices[2].Level = inventory.Level{Support: inventory.LevelNative, Profile: "0123456789ab"}
+			},
+			want: "spine0: mixed profiles: it compares and replaces by itself for profile 0123456789ab…, and the fleet's is",
+		},
+		"a native device where the profile changes": {
+			change: func(f *inventory.Fleet) { f.Devices[2].Level.Support = inventory.LevelNative },
+			seen: func(s *Seen, d *inventory.Device) {
+				if d.Name == "spine0" {
+					s.Err = fmt.Errorf("no driver")
+				} else if had(0x9900, 0)(s, d); true {
+					s.Setup.Profile = strings.Repeat("ab", 32)
+				}
+			},
+			want: "spine0: mixed profiles: the profile changes from abababababab… to ",
+		},
+		"unreachable": {
+			seen: func(s *Seen, d *inventory.Device) {
+				if d.Name == "leaf1" {
+					s.Err = fmt.Errorf("no route to host")
+				}
+			},
+			want: "leaf1: no route to host",
+		},
+		"asserted what it cannot": {
+			change: func(f *inventory.Fleet) { f.Devices[0].Level.Support = inventory.LevelSoftware },
+			seen:   func(s *Seen, _ *inventory.Device) { s.Facts.Update = refuse },
+			want:   "leaf0: the fleet file says that its level is software, but it cannot do that: no hook; give it the level that it has",
+		},
+		"no driver, and it is to strip": {
+			change: func(f *inventory.Fleet) { f.Devices[0].Ports[0].Action = vlanrules.Strip },
+			seen: func(s *Seen, d *inventory.Device) {
+				if d.Name == "leaf0" { // of a level that csig found, not the operator
+					*s = Seen{NoDriver: "csig has no driver for Plan 9", Facts: vendors.Facts{Update: refuse, Strip: refuse}, Differ: &device{}}
+				}
+			},
+			want: "leaf0:swp1: it cannot strip tags, and has to (the fleet file asks for it): no hook",
+		},
+		"no driver, and hosts that would get tags meanwhile": {
+			change: func(f *inventory.Fleet) {
+				f.Devices[0].Level.Support = inventory.LevelNative
+				f.Devices[0].Ports[0].Action = vlanrules.Strip
+			},
+			seen: func(s *Seen, d *inventory.Device) {
+				if d.Name == "leaf0" {
+					*s = Seen{Err: fmt.Errorf("no driver")}
+				}
+			},
+			want: "leaf0:swp2: hosts that read tags are there, while paths change that csig cannot have it strip for (csig does not drive it): have it strip by itself and say so (level: native for the device, action: strip for the port)",
+		},
+		"a discard device behind one that passes tags on": {
+			change: func(f *inventory.Fleet) {
+				f.Devices[0].Level.Support = inventory.LevelPassthrough
+				f.Devices[2].Level.Support = inventory.LevelDiscard
+				f.Devices[1].Ports[2].Action = vlanrules.Strip
+			},
+			want: "leaf0:up1: tagged frames are discarded at spine0",
+		},
+		"a discard device behind a native one": {
+			change: func(f *inventory.Fleet) {
+				f.Devices[0].Level.Support = inventory.LevelNative
+				f.Devices[2].Level.Support = inventory.LevelDiscard
+				f.Devices[1].Ports[2].Action = vlanrules.Strip
+			},
+			want: "leaf0:up1: tagged frames are discarded at spine0",
+		},
+		"a discard device behind a native one without a driver": {
+			change: func(f *inventory.Fleet) {
+				f.Devices[0].Level.Support = inventory.LevelNative
+				f.Devices[2].Level.Support = inventory.LevelDiscard
+				f.Devices[1].Ports[2].Action = vlanrules.Strip
+			},
+			seen: func(s *Seen, d *inventory.Device) {
+				if d.Name == "leaf0" {
+					*s = Seen{Err: fmt.Errorf("no driver")}
+				}
+			},
+			want: "leaf0:up1: tagged frames are discarded at spine0",
+		},
+		"a discard device that alone names its peer": {
+			change: func(f *inventory.Fleet) {
+				f.Devices[2].Level.Support = inventory.LevelDiscard
+				f.Devices[0].Ports[2].Peer = inventory.Peer{}
+				f.Devices[1].Ports[2].Action = vlanrules.Strip
+			},
+			want: "leaf0:up1: tagged frames are discarded at spine0",
+		},
+		"a host without CSIG at a device that passes tags on": {
+			change: func(f *inventory.Fleet) {
+				f.Devices[0].Level.Support = inventory.LevelPassthrough
+				f.Hosts[1].CSIG = false
+			},
+			want: "leaf0:swp2: host h0-1 does not speak CSIG and must never see a tag: set action: strip",
+		},
+		"hosts that send behind a device that discards": {
+			change: func(f *inventory.Fleet) {
+				f.Devices[0].Level = inventory.Level{Support: inventory.LevelDiscard, Reason: "old"}
+				f.Devices[2].Ports[0].Action = vlanrules.Strip
+			},
+			want: "leaf0:swp1, swp2: it discards frames with a tag (old), and is the first hop of h0-0, h0-1, which would send some: set csig: false",
+		},
+		"table too small, as others hold some of it": {
+			seen: func(s *Seen, _ *inventory.Device) {
+				s.Facts.Rules = vlanrules.Caps{MatchPCP: true, Entries: 6, Taken: 4, Shared: true}
+			},
+			want: "needs 1 range entry for abw, 2 in the table (of its 6, others hold 4) are shared by 3 ports, 0 for each",
+		},
+		"table too small": {
+			seen: func(s *Seen, _ *inventory.Device) {
+				s.Facts.Rules = vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Modify: true, Txn: vlanrules.TxnEntry, Entries: 4096, Shared: true, Ports: 64}
+			},
+			want: "4,096 in the table are shared by 64 ports",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := fabric(2, 1, 2)
+			if tc.change != nil {
+				tc.change(f)
+			}
+			p := made(t, f, func(d *inventory.Device) Seen {
+				s := unseen(d)
+				if tc.seen != nil {
+					tc.seen(&s, d)
+				}
+				return s
+			}, Options{})
+			var all []string
+			for _, e := range p.Errors() {
+				all = append(all, e.String())
+			}
+			if !strings.Contains(strings.Join(all, "\n"), tc.want) {
+				t.Errorf("want %q in\n%s", tc.want, strings.Join(all, "\n"))
+			}
+			if !p.Empty() {
+				t.Error("it has stages all the same")
+			}
+		})
+	}
+}
+
+// A device that nothing drives is left alone: its neighbours see to it that no
+// tag reaches it, and it is in no stage.
+func TestNoDriver(t *testing.T) {
+	f := fabric(2, 1, 2)
+	for i := range 2 { // to the spine
+		f.Devices[i].Ports[2].Action = vlanrules.Strip
+	}
+	p := made(t, f, func(d *inventory.Device) Seen {
+		if d.Name != "spine0" {
+			return unseen(d)
+		}
+		return Seen{NoDriver: "csig has no driver for Plan 9", Facts: vendors.Facts{
+			Update: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "no"}, Through: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "only if bridged"},
+		}}
+	}, Options{})
+	if len(p.Errors()) > 0 || strings.Contains(outline(p), "spine0") || p.Empty() {
+		t.Errorf("%v\n%s", p.Errors(), outline(p))
+	}
+	if d := p.device("spine0"); d.Level != "discard" || d.Reason != "only if bridged; where it does forward them, give it its level, passthrough or native, with the reason" {
+		t.Errorf("%s: %s", d.Level, d.Reason)
+	}
+	if !slices.ContainsFunc(p.Findings, func(f Finding) bool {
+		return f.String() == "spine0: left alone, its level is discard: csig has no driver for Plan 9"
+	}) {
+		t.Error(p.Findings)
+	}
+}
+
+// A native device that csig does not drive may have hosts that read tags, and a
+// neighbour that discards: the operator says which of its ports strip without
+// csig. No step is for it.
+func TestStripsWithoutCsig(t *testing.T) {
+	f := fabric(2, 1, 2)
+	f.Devices[0].Level.Support = inventory.LevelNative
+	for i := range 2 {
+		f.Devices[0].Ports[i].Action = vlanrules.Strip
+	}
+	p := made(t, f, func(d *inventory.Device) Seen {
+		if d.Name == "leaf0" {
+			return Seen{Err: fmt.Errorf("no driver")}
+		}
+		return unseen(d)
+	}, Options{})
+	if len(p.Errors()) > 0 || p.Empty() || strings.Contains(outline(p), "leaf0") {
+		t.Errorf("%v\n%s", p.Errors(), outline(p))
+	}
+	if !slices.ContainsFunc(p.Findings, func(f Finding) bool {
+		return strings.HasPrefix(f.String(), "leaf0:swp1, swp2: taken to strip tags without csig, as the fleet file says (level: native, action: strip)")
+	}) {
+		t.Error(p.Findings)
+	}
+}
