@@ -1,37 +1,40 @@
 package plans
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vlanrules"
 )
 
 // Judgement is what a gate that opened has looked at besides the read-back.
 type Judgement struct {
 	Links     int            // links that full-size frames with their tag cross, both ways
-	NotProbed []UnprobedLink // links that nobody could try; each is told once in a run
+	OneWay    int            // links that they cross one way, while nobody could try the other
+	NotProbed []UnprobedLink // links, or directions of links, that nobody could try; each is told once in a run
 	Paths     []string       // what was found on the paths that were asked for
 }
 
 // UnprobedLink is a link that no test frame was sent over.
 type UnprobedLink struct {
-	Link   string // "s1:swp1 - s2:swp1"
+	Link   string // "s1:swp1 - s2:swp1"; "s1:swp1 to s2:swp1" where it is one direction only
 	Reason string
 }
 
-// How long a test frame may take, and how often it is sent before it is lost.
+// How long a test frame may take at least, and at most where it is sent and
+// heard from afar, and how often it is sent before it is lost.
 const (
-	linkWait  = 100 * time.Millisecond
-	linkTries = 10
+	linkWait    = 100 * time.Millisecond
+	linkWaitMax = 2 * time.Second
+	linkTries   = 10
 )
 
 // cable is a link between two devices of the fleet.
@@ -48,13 +51,25 @@ func (c cable) String() string {
 	return a + " - " + b
 }
 
-// linkGate is what a Health knows of links.
+// ways are the two directions of a link.
+func (c cable) ways() [2]way { return [2]way{{c.a, c.b}, {c.b, c.a}} }
+
+// way is one direction of a link.
+type way struct {
+	from, to inventory.PortRef
+}
+
+func (w way) String() string { return w.from.String() + " to " + w.to.String() }
+
+// linkGate is what a Health knows of links. Links are tried side by side: mu
+// guards the rest while they are.
 type linkGate struct {
+	mu     sync.Mutex
 	nonce  uint64
 	cannot map[string]string // device: why it takes part in no probe
 	told   map[UnprobedLink]bool
-	alive  map[string]bool  // links that carried frames in an earlier wave
-	dead   map[cable]string // those that carried nothing before this one: why
+	alive  map[way]bool   // carried frames in an earlier wave
+	dead   map[way]string // cannot be tried after this wave: why, by what was found before it
 }
 
 // cables are the links of a wave's devices to others of the fleet, each once.
@@ -90,24 +105,43 @@ func (h *Health) linksBefore(ctx context.Context, devices []string) error {
 	if !h.probesLinks() {
 		return nil
 	}
-	if h.links.cannot == nil {
+	l := &h.links
+	if l.cannot == nil {
 		var b [8]byte
 		rand.Read(b[:]) //nolint:errcheck // never fails
-		h.links = linkGate{nonce: binary.NativeEndian.Uint64(b[:]), cannot: map[string]string{}, told: map[UnprobedLink]bool{}, alive: map[string]bool{}}
+		l.nonce = binary.NativeEndian.Uint64(b[:])
+		l.cannot, l.told, l.alive = map[string]string{}, map[UnprobedLink]bool{}, map[way]bool{}
 	}
-	h.links.dead = map[cable]string{}
-	return h.eachLink(ctx, devices, func(c cable) bool { return h.links.alive[c.String()] }, func(c cable, ends [2]*linkEnd) error {
-		for i, from := range ends {
-			_, err := h.cross(ctx, from, ends[1-i], vendors.LinkFrame{})
-			if errors.Is(err, errLost) {
-				err = fmt.Errorf("no frame of any kind gets from %s to %s, and none did before the wave", from.at, ends[1-i].at)
-			}
-			if err != nil {
-				return err
+	l.dead = map[way]string{}
+	var todo []cable
+	for _, c := range h.cables(devices) {
+		if w := c.ways(); !l.alive[w[0]] || !l.alive[w[1]] {
+			todo = append(todo, c)
+		}
+	}
+	tried, err := h.eachLink(ctx, todo, func(ctx context.Context, from, to *linkEnd) wayResult {
+		_, err := h.cross(ctx, from, to, vendors.LinkFrame{})
+		switch {
+		case err == nil:
+			return wayResult{crossed: true}
+		case errors.Is(err, errLost):
+			err = fmt.Errorf("no frame of any kind gets from %s to %s, and none did before the wave", from.at, to.at)
+		case errors.Is(err, vendors.ErrNotYet): // the wave may be what it waits for
+			return wayResult{}
+		}
+		return wayResult{why: err.Error()}
+	})
+	for i := range tried {
+		for k, w := range tried[i].cable.ways() {
+			switch r := &tried[i].ways[k]; {
+			case r.crossed:
+				l.alive[w] = true
+			case r.why != "" && !r.never:
+				l.dead[w] = r.why
 			}
 		}
-		return nil
-	}, func(c cable, why string) { h.links.dead[c] = why })
+	}
+	return err
 }
 
 // linksAfter sends full-size frames with their tags over the wave's links. Its
@@ -116,40 +150,59 @@ func (h *Health) linksAfter(ctx context.Context, wave string, devices []string, 
 	if !h.probesLinks() {
 		return nil
 	}
-	skip := func(c cable, why string) {
-		u := UnprobedLink{c.String(), why}
-		if !h.links.told[u] {
-			h.links.told[u] = true
-			j.NotProbed = append(j.NotProbed, u)
+	small, _ := h.Plan.smallAfter(wave)
+	coming := h.Plan.after(wave)
+	var todo []cable
+	for _, c := range h.cables(devices) {
+		if !small[c.a.Device] && !small[c.b.Device] { // else its MTU is raised in a later wave: that one tries it
+			todo = append(todo, c)
 		}
 	}
-	small, _ := h.Plan.smallAfter(wave)
+	tried, err := h.eachLink(ctx, todo, func(ctx context.Context, from, to *linkEnd) wayResult {
+		return h.fullSizeCrosses(ctx, from, to, coming)
+	})
 	var errs []error
-	later := func(c cable) bool { return small[c.a.Device] || small[c.b.Device] } // its MTU is raised in a later wave: that one tries it
-	err := h.eachLink(ctx, devices, later, func(c cable, ends [2]*linkEnd) error {
-		if why, dead := h.links.dead[c]; dead {
-			return errors.New(why)
-		}
-		full, err := h.fullSize(ctx, ends)
-		if err != nil {
-			return err
-		}
-		passed := true
-		for i, from := range ends {
-			if err := h.tagsCross(ctx, from, ends[1-i], full); err != nil {
-				if ctx.Err() != nil {
-					return err
-				}
-				errs, passed = append(errs, err), false
+	for i := range tried {
+		r := &tried[i]
+		for k, w := range r.cable.ways() {
+			if e := r.ways[k].err; e != nil {
+				errs = append(errs, e)
+			} else if r.ways[k].crossed {
+				h.links.alive[w] = true
 			}
 		}
-		if passed {
+		switch a, b := &r.ways[0], &r.ways[1]; {
+		case a.crossed && b.crossed:
 			j.Links++
-			h.links.alive[c.String()] = true
+		case a.crossed && b.err == nil && !b.later, b.crossed && a.err == nil && !a.later:
+			j.OneWay++
 		}
-		return nil
-	}, skip)
+		for _, u := range r.unprobed() {
+			if !h.links.told[u] {
+				h.links.told[u] = true
+				j.NotProbed = append(j.NotProbed, u)
+			}
+		}
+	}
 	return errors.Join(append(errs, err)...)
+}
+
+// after are the devices that have steps in the waves after one.
+func (p *Plan) after(wave string) map[string]bool {
+	devices, passed := map[string]bool{}, false
+	for i := range p.Stages {
+		s := &p.Stages[i]
+		for k := range s.Waves {
+			w := &s.Waves[k]
+			for n := range w.Steps {
+				if passed {
+					devices[w.Steps[n].Device] = true
+				}
+			}
+			passed = passed || s.Name+"/"+w.Name == wave
+		}
+	}
+	return devices
 }
 
 // smallAfter are the devices whose MTU is not raised yet after a wave; after
@@ -182,261 +235,178 @@ func (p *Plan) smallAfter(wave string) (devices map[string]bool, least int) {
 type linkEnd struct {
 	at     inventory.PortRef
 	target Target
-	prober vendors.LinkProber
+	hears  vendors.LinkHearer
+	sends  vendors.LinkProber // nil: it can only hear
 }
 
-// eachLink calls try for the links whose two ends can be tried, unless they are
-// to be left out, and skip for the others and for those of which try has an
-// error. Its own error is that ctx has ended.
-func (h *Health) eachLink(ctx context.Context, devices []string, leave func(cable) bool, try func(c cable, ends [2]*linkEnd) error, skip func(c cable, why string)) error {
-	opened := map[string]*linkEnd{} // of the device whose turn it is, and of its peer
-	closeAll := func(but string) {
-		for name, e := range opened {
-			if name != but {
-				e.target.Close()
-				delete(opened, name)
-			}
-		}
-	}
-	defer closeAll("")
-	for _, c := range h.cables(devices) {
-		if leave(c) {
-			continue
-		}
-		closeAll(c.a.Device)
-		var ends [2]*linkEnd
-		why := ""
-		for i, at := range []inventory.PortRef{c.a, c.b} {
-			if ends[i], why = h.end(ctx, at, opened); why != "" {
-				break
-			}
-		}
-		if why == "" {
-			if err := try(c, ends); err != nil {
-				why = err.Error()
-			}
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if why != "" {
-			skip(c, why)
-		}
-	}
-	return nil
+// wayResult is what came of one direction of a link: it crossed, or err, or why
+// nobody could tell.
+type wayResult struct {
+	crossed bool
+	err     error
+	why     string
+	never   bool // why holds whatever any wave does
+	later   bool // a later wave tries it
 }
 
-// end opens one end of a link, or says why it cannot be tried.
-func (h *Health) end(ctx context.Context, at inventory.PortRef, opened map[string]*linkEnd) (*linkEnd, string) {
-	if why := h.links.cannot[at.Device]; why != "" {
-		return nil, why
-	}
-	e := opened[at.Device]
-	if e == nil {
-		why := ""
-		plan := h.Plan.device(at.Device)
-		switch {
-		case plan == nil:
-			why = at.Device + " is not in the plan"
-		case plan.Level == string(inventory.LevelDiscard):
-			why = at.Device + " must not see a tag"
-		}
-		if why == "" {
-			open, cancel := within(ctx, h.Limit)
-			t, err := h.Open(open, at.Device)
-			cancel()
-			switch p, ok := t.(vendors.LinkProber); {
-			case err != nil:
-				return nil, fmt.Sprintf("%s: %v", at.Device, err)
-			case ok:
-				e = &linkEnd{target: t, prober: p}
-				opened[at.Device] = e
-			default:
-				t.Close()
-				why = at.Device + " cannot send test frames: it is driven through " + plan.Via
-			}
-		}
-		if why != "" {
-			h.links.cannot[at.Device] = why
-			return nil, why
-		}
-	}
-	return &linkEnd{at, e.target, e.prober}, ""
+// linkResult is what came of a link, by its ways.
+type linkResult struct {
+	cable cable
+	ways  [2]wayResult
 }
 
-// fullSize is the length of the longest frame that crosses the link, without
-// its tag: what hosts send or, where the fleet file does not say what that is,
-// what the smaller MTU of the two ports takes.
-func (h *Health) fullSize(ctx context.Context, ends [2]*linkEnd) (func(tag int) int, error) {
-	const header = 14
-	if n := longestFrame(h.Fleet); n > 0 {
-		return func(int) int { return header + n }, nil // a tag is part of it
+// unprobed is what of a link nobody could try: the whole of it in one sentence
+// where that is both directions.
+func (r *linkResult) unprobed() []UnprobedLink {
+	a, b := &r.ways[0], &r.ways[1]
+	switch {
+	case a.why == "" && b.why == "":
+		return nil
+	case a.why == b.why:
+		return []UnprobedLink{{r.cable.String(), a.why}}
+	case a.why != "" && b.why != "":
+		both := []string{a.why, b.why}
+		slices.Sort(both) // the same from both ends
+		return []UnprobedLink{{r.cable.String(), strings.Join(both, "; ")}}
+	case a.why != "":
+		return []UnprobedLink{{r.cable.ways()[0].String(), a.why}}
 	}
-	least := 0
-	for _, e := range ends {
-		m, ok := e.target.(vendors.MTUSetter)
-		if !ok {
-			return nil, fmt.Errorf("%s: csig cannot read its MTU, and no host of the fleet file has one", e.at)
-		}
-		read, cancel := within(ctx, h.Limit)
-		all, err := m.MTUs(read)
-		cancel()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", e.at, err)
-		}
-		n, ok := all[e.at.Port]
-		if !ok {
-			return nil, fmt.Errorf("%s: csig cannot read its MTU, and no host of the fleet file has one", e.at)
-		}
-		if least == 0 || n < least {
-			least = n
-		}
-	}
-	return func(tag int) int { return header + least + tag }, nil
+	return []UnprobedLink{{r.cable.ways()[1].String(), b.why}}
 }
 
-// probeTags are what a sender host puts on frames of the domain: one tag of
-// each format, with the initial S and no locator (draft-00 §4.1.3).
-func probeTags(p *quantize.Profile, sig quantize.Signal) ([]quantize.Tag, error) {
-	var out []quantize.Tag
-	if p.TPID != 0 {
-		out = append(out, quantize.Tag{TPID: p.TPID, T: sig, S: uint32(p.Initial(sig)), LM: p.Layout.LMNone()})
+// eachLink calls try for each direction of the links that can be tried, some
+// links side by side, the directions of one after each other. The results are
+// in the order of the links. Its error is that ctx has ended.
+func (h *Health) eachLink(ctx context.Context, cables []cable, try func(ctx context.Context, from, to *linkEnd) wayResult) ([]linkResult, error) {
+	targets := &linkTargets{open: h.Open, limit: h.Limit, most: 2 * max(1, h.Parallel)}
+	defer targets.close()
+	out := make([]linkResult, len(cables))
+	results := make([]*linkResult, len(cables))
+	for i, c := range cables {
+		out[i].cable, results[i] = c, &out[i]
 	}
-	if p.WideTPID != 0 {
-		out = append(out, quantize.Tag{TPID: p.WideTPID, Wide: true, T: sig, S: sig.WideInitial(), LM: uint16(1<<p.Layout.WideLMBits() - 2)})
-	}
-	if len(out) == 0 {
-		return nil, errors.New("the profile has no TPID")
+	err := sideBySide(ctx, h.Parallel, results, true, func(r *linkResult) error {
+		h.tryLink(ctx, targets, r, try)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return out, nil
 }
 
-// tagsCross sends frames of every tag format one way, and wants them to arrive
-// as the sending port's setup says.
-func (h *Health) tagsCross(ctx context.Context, from, to *linkEnd, full func(tag int) int) error {
-	read, cancel := within(ctx, h.Limit)
-	setup, err := from.target.Observe(read)
-	cancel()
-	if err != nil {
-		return fmt.Errorf("device %s: %w", from.at.Device, err)
-	}
-	strips := false
-	for _, p := range setup.Ports {
-		strips = strips || p.Port == from.at.Port && p.Action == vlanrules.Strip
-	}
-	prof := &h.Fleet.Profile
-	var sig quantize.Signal
-	for _, s := range quantize.Signals {
-		if _, ok := prof.Signals[s]; ok {
-			sig = s
-			break
+// tryLink opens both ends of a link and tries its directions.
+func (h *Health) tryLink(ctx context.Context, targets *linkTargets, r *linkResult, try func(ctx context.Context, from, to *linkEnd) wayResult) {
+	var ends [2]*linkEnd
+	broken := false
+	for i, at := range []inventory.PortRef{r.cable.a, r.cable.b} {
+		e, why, never := h.end(ctx, targets, at)
+		if why != "" {
+			r.ways[0] = wayResult{why: why, never: never}
+			r.ways[1] = r.ways[0]
+			targets.give(ends[0], false)
+			return
 		}
+		ends[i] = e
 	}
-	tags, err := probeTags(prof, sig)
-	if err != nil {
-		return err
+	for i, from := range ends {
+		if from.sends == nil {
+			r.ways[i] = wayResult{why: h.cannotSend(from.at.Device), never: true}
+			continue
+		}
+		r.ways[i] = try(ctx, from, ends[1-i])
+		broken = broken || !r.ways[i].crossed
 	}
-	for _, tag := range tags {
-		b, err := tag.Encode(prof.Layout)
-		if err != nil {
-			return err
-		}
-		sent := vendors.LinkFrame{Tag: b, Size: full(len(b))}
-		got, err := h.cross(ctx, from, to, sent)
-		switch {
-		case errors.Is(err, errLost):
-			return h.explain(ctx, from, to, sent)
-		case err != nil:
-			return fmt.Errorf("link %s to %s: %w", from.at, to.at, err)
-		}
-		if err := asSent(tag, &sent, &got, strips && (tag.TPID == setup.TPID || tag.TPID == setup.WideTPID), prof.Layout); err != nil {
-			return fmt.Errorf("link %s to %s: %w", from.at, to.at, err)
-		}
+	for _, e := range ends {
+		targets.give(e, broken)
 	}
-	return nil
 }
 
-// asSent compares a frame that arrived with what the sending port makes of it:
-// S and LM are its to change, T and R are not (draft-00 §4.1.3).
-func asSent(tag quantize.Tag, sent, got *vendors.LinkFrame, strips bool, l quantize.Layout) error {
+func (h *Health) cannotSend(device string) string {
+	return device + " cannot send test frames: it is driven through " + h.Plan.device(device).Via
+}
+
+// end opens one end of a link, or says why it cannot be tried, and whether it
+// never can.
+func (h *Health) end(ctx context.Context, targets *linkTargets, at inventory.PortRef) (e *linkEnd, why string, never bool) {
+	h.links.mu.Lock()
+	why = h.links.cannot[at.Device]
+	h.links.mu.Unlock()
+	if why != "" {
+		return nil, why, true
+	}
+	plan := h.Plan.device(at.Device)
 	switch {
-	case strips && len(got.Tag) > 0:
-		return fmt.Errorf("the port strips, and a frame of %d bytes arrives with its tag %x: look whether its program runs (csig plan)", sent.Size, got.Tag)
-	case strips:
-		if want := sent.Size - len(sent.Tag); got.Size != want {
-			return fmt.Errorf("a frame of %d bytes arrives without its tag and with %d bytes, want %d", sent.Size, got.Size, want)
+	case plan == nil:
+		why = at.Device + " is not in the plan"
+	case plan.Level == string(inventory.LevelDiscard):
+		why = at.Device + " must not see a tag"
+	default:
+		t, err := targets.take(ctx, at.Device)
+		if err != nil {
+			return nil, fmt.Sprintf("%s: %v", at.Device, err), false
 		}
-		return nil
-	case len(got.Tag) == 0:
-		return fmt.Errorf("a frame of %d bytes arrives without its tag %x, and the port does not strip by its setup: look at VLAN settings of both ends", sent.Size, sent.Tag)
-	case got.Size != sent.Size:
-		return fmt.Errorf("a frame of %d bytes arrives with %d", sent.Size, got.Size)
-	case len(got.Tag) != len(sent.Tag) || !bytes.Equal(got.Tag[:2], sent.Tag[:2]):
-		return fmt.Errorf("the tag %x of a frame arrives as %x", sent.Tag, got.Tag)
+		if hears, ok := t.(vendors.LinkHearer); ok {
+			sends, _ := t.(vendors.LinkProber)
+			return &linkEnd{at, t, hears, sends}, "", false
+		}
+		_ = t.Close() // nothing was done with it
+		why = h.cannotSend(at.Device)
 	}
-	back, err := quantize.DecodeTag(got.Tag, l, tag.Wide)
-	if err != nil {
-		return err
-	}
-	if back.T != tag.T || back.R != tag.R {
-		return fmt.Errorf("the tag %x of a frame arrives as %x: T and R are not to change; look at what remarks PCP and DEI at either end", sent.Tag, got.Tag)
-	}
-	return nil
+	h.links.mu.Lock()
+	h.links.cannot[at.Device] = why
+	h.links.mu.Unlock()
+	return nil, why, true
 }
 
-// explain finds out why full-size frames with their tag do not cross a link.
-func (h *Health) explain(ctx context.Context, from, to *linkEnd, full vendors.LinkFrame) error {
-	for _, try := range []struct {
-		f    vendors.LinkFrame
-		text string
-	}{
-		{vendors.LinkFrame{Tag: full.Tag}, "a short one with a tag does: raise the MTU of both ends so that frames of this size fit, or lower that of the hosts' routes and say so in the fleet file (hosts: mtu)"},
-		{vendors.LinkFrame{}, "nor does a short one, while one without a tag does: something at either end drops this TPID; look at its VLAN and filter settings"},
-	} {
-		_, err := h.cross(ctx, from, to, try.f)
-		switch {
-		case err == nil:
-			return fmt.Errorf("link %s to %s: a frame of %d bytes with its tag %x does not get through, %s", from.at, to.at, full.Size, full.Tag, try.text)
-		case !errors.Is(err, errLost):
-			return fmt.Errorf("link %s to %s: %w", from.at, to.at, err)
-		}
-	}
-	return fmt.Errorf("link %s to %s: a frame of %d bytes with its tag does not get through, nor does any other, while one did before the wave: look whether the link is up at both ends", from.at, to.at, full.Size)
+// linkTargets are the devices of links that are being tried. One link at a time
+// uses a target; those that nobody uses wait for the next link of their device.
+type linkTargets struct {
+	open  Open
+	limit time.Duration // for opening one
+	most  int           // that wait
+
+	mu   sync.Mutex
+	idle []*linkEnd // the one that waits longest first
 }
 
-// errLost says that a test frame did not arrive.
-var errLost = errors.New("it does not arrive")
-
-// cross sends a test frame over a link until it arrives, and returns it as it
-// does.
-func (h *Health) cross(ctx context.Context, from, to *linkEnd, f vendors.LinkFrame) (vendors.LinkFrame, error) {
-	h.links.nonce++
-	f.Nonce = h.links.nonce
-	l, err := to.prober.ListenLink(ctx, to.at.Port)
-	if err != nil {
-		return f, err
-	}
-	defer l.Close()
-	for range linkTries {
-		if err := from.prober.SendLink(ctx, from.at.Port, f); err != nil {
-			return f, err
-		}
-		got, err := hear(ctx, l, f.Nonce)
-		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
-			return got, err
+// take is a target of a device for the caller alone.
+func (l *linkTargets) take(ctx context.Context, device string) (Target, error) {
+	l.mu.Lock()
+	for i, e := range l.idle {
+		if e.at.Device == device {
+			l.idle = slices.Delete(l.idle, i, i+1)
+			l.mu.Unlock()
+			return e.target, nil
 		}
 	}
-	return f, errLost
-}
-
-// hear waits a moment for one test frame.
-func hear(ctx context.Context, l vendors.LinkListener, nonce uint64) (vendors.LinkFrame, error) {
-	ctx, cancel := context.WithTimeout(ctx, linkWait)
+	l.mu.Unlock()
+	ctx, cancel := within(ctx, l.limit)
 	defer cancel()
-	for {
-		f, err := l.Next(ctx)
-		if err != nil || f.Nonce == nonce {
-			return f, err
+	return l.open(ctx, device)
+}
+
+// give takes an end back; one that may be broken is not used again.
+func (l *linkTargets) give(e *linkEnd, broken bool) {
+	if e == nil {
+		return
+	}
+	if !broken {
+		l.mu.Lock()
+		l.idle = append(l.idle, e)
+		e = nil
+		if len(l.idle) > l.most {
+			e, l.idle = l.idle[0], l.idle[1:]
 		}
+		l.mu.Unlock()
+	}
+	if e != nil {
+		_ = e.target.Close() // it was only looked at
+	}
+}
+
+func (l *linkTargets) close() {
+	for _, e := range l.idle {
+		_ = e.target.Close() // it was only looked at
 	}
 }

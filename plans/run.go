@@ -397,11 +397,17 @@ func (r *Run) every(ctx context.Context, names []string, f func(name string) err
 }
 
 func (r *Run) pool(ctx context.Context, names []string, stop bool, f func(name string) error) error {
+	return sideBySide(ctx, r.Parallel, names, stop, f)
+}
+
+// sideBySide runs f for every item, parallel at a time, and begins no more after
+// the end of ctx, nor after an error where that stops it.
+func sideBySide[T any](ctx context.Context, parallel int, items []T, stop bool, f func(item T) error) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error
-	slots := make(chan struct{}, max(1, r.Parallel))
-	for _, name := range names {
+	slots := make(chan struct{}, max(1, parallel))
+	for _, item := range items {
 		slots <- struct{}{}
 		mu.Lock()
 		halt := ctx.Err() != nil || stop && len(errs) > 0
@@ -411,7 +417,7 @@ func (r *Run) pool(ctx context.Context, names []string, stop bool, f func(name s
 		}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if err := f(name); err != nil {
+			if err := f(item); err != nil {
 				mu.Lock()
 				errs = append(errs, err)
 				mu.Unlock()

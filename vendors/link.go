@@ -1,6 +1,9 @@
 package vendors
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // LinkFrame is a test frame that stays on one link: its destination is a group
 // address that no bridge forwards.
@@ -10,13 +13,23 @@ type LinkFrame struct {
 	Size  int    // bytes of the frame with its tag, without FCS
 }
 
-// LinkProber is a driver that can try the links of its ports. Like the other
-// methods of a driver these are not safe for concurrent use. An error that
-// wraps errors.ErrUnsupported says why it cannot after all.
-type LinkProber interface {
+// ErrNotYet is what an error of a test frame wraps when the device would take it
+// once the plan has given it its configuration.
+var ErrNotYet = errors.New("it is not set up for test frames yet")
+
+// LinkHearer is a driver that can take in test frames. Like the other methods
+// of a driver this one is not safe for concurrent use. An error that wraps
+// errors.ErrUnsupported says why it cannot after all.
+type LinkHearer interface {
 	// ListenLink begins to take in the test frames that arrive at a port. The
-	// listener is independent of the driver.
+	// listener is independent of the driver, and ends with ctx.
 	ListenLink(ctx context.Context, port string) (LinkListener, error)
+}
+
+// LinkProber is a driver that can try the links of its ports in both
+// directions. Errors are as those of a LinkHearer.
+type LinkProber interface {
+	LinkHearer
 
 	// SendLink sends a test frame out of a port, through what the port does to
 	// tags on their way out. A port may send a frame that is longer than its
