@@ -53,6 +53,8 @@ type Daemon struct {
 	mu      sync.Mutex // guards what Status reads
 	run     *running   // nil while it waits
 	waiting string     // what for, and why
+
+	slots linkSlots
 }
 
 var _ api.Manager = (*Daemon)(nil)
@@ -77,7 +79,7 @@ func NewDaemon(cfg DaemonConfig) *Daemon {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Daemon{cfg: cfg, started: cfg.Now(), waiting: "starting"}
+	return &Daemon{cfg: cfg, started: cfg.Now(), waiting: "starting", slots: newLinkSlots()}
 }
 
 // Open reads the daemon's file and opens what it needs, without touching the

@@ -47,6 +47,45 @@ func TestGateProbesLinks(t *testing.T) {
 
 }
 
+// Daemons send the gate's frames as well as csig itself does, over whatever
+// connection they are reached, once they have a configuration.
+func TestGateProbesThroughDaemons(t *testing.T) {
+	if !mayStrip(t) {
+		return
+	}
+	r := newMixedRow(t, byDaemonTLS, byDaemonSSH, byDaemon)
+	r.daemons()
+	before := r.rulesets()
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"), "--waves", "100%")
+	out := r.want(0, "apply", r.path("plan"), "--soak", "0s")
+	for _, want := range []string{
+		"ready/100%  gate open: read back as planned, no new losses, full-size tagged frames cross 2 links both ways\n",
+		"open/100%  gate open: read back as planned, no new losses, full-size tagged frames cross 2 links both ways\n",
+	} {
+		if !strings.Contains(out, want) || strings.Contains(out, "not probed") {
+			t.Errorf("it does not say %q, or leaves something out:\n%s", want, out)
+		}
+	}
+	r.want(0, "rollback", r.path("plan.journal"))
+	r.wantRules(before, "after the rollback")
+}
+
+// A daemon's port that drops what is too long closes the gate.
+func TestLongGateNamesTheLinkOfADaemon(t *testing.T) {
+	if !mayStrip(t) {
+		return
+	}
+	r := newMixedRow(t, byNetNS, byDaemon, byDaemonSSH)
+	r.daemons()
+	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"), "--waves", "100%")
+	r.filter(1, "east", "meta length > 1400")
+	out, code := r.csig("apply", r.path("plan"), "--soak", "0s", "--journal", r.path("closed"))
+	if want := "link s2:east to s3:west: a frame of 1618 bytes with its tag 99000ffe does not get through, a short one with a tag does"; code != 1 || !strings.Contains(out, want) {
+		t.Errorf("exit code %d, want 1 and %q\n%s", code, want, out)
+	}
+	r.want(0, "rollback", r.path("closed"))
+}
+
 // What does not get through closes the gate, unless it did not before either.
 func TestLongGateNamesTheLink(t *testing.T) {
 	if !mayStrip(t) {

@@ -188,9 +188,15 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (io.R
 	defer resp.Body.Close()
 	var answer Error
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || answer.Format != ErrorFormat {
+		if resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusMethodNotAllowed {
+			return nil, fmt.Errorf("agent at %s: it is of a csig that does not know %s %s: %w", c.name, method, req.URL.Path, errors.ErrUnsupported)
+		}
 		return nil, fmt.Errorf("agent at %s: %s", c.name, resp.Status)
 	}
 	err = fmt.Errorf("agent at %s: %s", c.name, answer.Message)
+	if kind := kinds[answer.Kind]; kind != nil {
+		err = &kindError{err.Error(), kind}
+	}
 	if answer.Permanent {
 		return nil, &vendors.PermanentError{Err: err}
 	}

@@ -82,7 +82,27 @@ type Error struct {
 	Format    string `json:"format"`
 	Message   string `json:"error"`
 	Permanent bool   `json:"permanent"` // trying again will not cure it
+	Kind      string `json:"kind"`      // one that programs tell from others: a Kind constant; "" for the rest
 }
+
+// Kinds of errors.
+const (
+	KindNotYet      = "not_yet"     // vendors.ErrNotYet
+	KindUnsupported = "unsupported" // errors.ErrUnsupported
+)
+
+// kinds are the errors that are known again at the other end.
+var kinds = map[string]error{KindNotYet: vendors.ErrNotYet, KindUnsupported: errors.ErrUnsupported}
+
+// kindError is an error of a kind that came as text.
+type kindError struct {
+	text string
+	kind error
+}
+
+func (e *kindError) Error() string { return e.text }
+
+func (e *kindError) Unwrap() error { return e.kind }
 
 // Manager is what answers the paths above. A *vendors.PermanentError is a
 // refusal: nothing has changed.
@@ -107,11 +127,16 @@ type Manager interface {
 	// Forget removes everything of ours from the device, and the
 	// configuration; idempotent. platform is as above.
 	Forget(ctx context.Context, platform string) error
+
+	// Links are tried at ports of the configuration that runs. An error that
+	// wraps vendors.ErrNotYet says that it lacks the port, or the tag's TPID.
+	vendors.LinkProber
 }
 
 // Manage lets the server answer the paths of a Manager, too. It is called
 // before Serve.
 func (s *Server) Manage(m Manager) {
+	s.manageLinks(m)
 	s.mux.HandleFunc("GET "+FactsPath, answer(func(r *http.Request) (any, error) {
 		f, err := m.Facts(r.Context(), r.FormValue("platform"))
 		return FactsOf(&f), err
@@ -177,17 +202,29 @@ func answer(f func(r *http.Request) (any, error)) http.HandlerFunc {
 		// Whoever sends half a file and no more must not hold a goroutine.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(30 * time.Second))
 		v, err := f(r)
-		w.Header().Set("Content-Type", "application/json")
 		if err != nil {
-			var perm *vendors.PermanentError
-			out := Error{Format: ErrorFormat, Message: err.Error(), Permanent: errors.As(err, &perm)}
-			code := http.StatusInternalServerError
-			if out.Permanent {
-				code = http.StatusUnprocessableEntity
-			}
-			w.WriteHeader(code)
-			v = out
+			writeError(w, err)
+			return
 		}
+		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(v) // the client is gone: nobody to tell
 	}
+}
+
+// writeError answers with an error.
+func writeError(w http.ResponseWriter, err error) {
+	var perm *vendors.PermanentError
+	out := Error{Format: ErrorFormat, Message: err.Error(), Permanent: errors.As(err, &perm)}
+	for kind, is := range kinds {
+		if errors.Is(err, is) {
+			out.Kind = kind
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	code := http.StatusInternalServerError
+	if out.Permanent {
+		code = http.StatusUnprocessableEntity
+	}
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(out) // the client is gone: nobody to tell
 }

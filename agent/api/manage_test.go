@@ -26,6 +26,11 @@ type manager struct {
 	mtus     map[string]int
 	err      error
 	log      lines
+
+	sent  vendors.LinkFrame // with the port
+	ports []string
+	heard chan vendors.LinkFrame // by its listeners
+	gone  chan struct{}          // has something in it when one is closed
 }
 
 var (
@@ -66,6 +71,35 @@ func (m *manager) Configure(_ context.Context, file []byte) error {
 func (m *manager) Forget(_ context.Context, platform string) error {
 	m.file, m.platform = "", platform
 	return m.err
+}
+
+func (m *manager) SendLink(_ context.Context, port string, f vendors.LinkFrame) error {
+	m.ports, m.sent = append(m.ports, port), f
+	return m.err
+}
+
+func (m *manager) ListenLink(_ context.Context, port string) (vendors.LinkListener, error) {
+	m.ports = append(m.ports, port)
+	return managerEar{m}, m.err
+}
+
+type managerEar struct{ m *manager }
+
+func (e managerEar) Next(ctx context.Context) (vendors.LinkFrame, error) {
+	select {
+	case f, ok := <-e.m.heard:
+		if !ok {
+			return f, errors.New("the port is gone")
+		}
+		return f, nil
+	case <-ctx.Done():
+		return vendors.LinkFrame{}, ctx.Err()
+	}
+}
+
+func (e managerEar) Close() error {
+	e.m.gone <- struct{}{}
+	return nil
 }
 
 // lines takes what is written, as long as there is room.

@@ -29,6 +29,7 @@ var (
 	_ plans.Configurer     = (*daemon)(nil)
 	_ vendors.HealthReader = (*daemon)(nil)
 	_ vendors.MTUSetter    = (*daemon)(nil)
+	_ vendors.LinkProber   = (*daemon)(nil)
 )
 
 // openDaemon connects to the daemon of a device. An emergency stop goes past one
@@ -136,6 +137,16 @@ func (t *daemon) MTUs(ctx context.Context) (map[string]int, error) {
 // SetMTU has the daemon set the MTU of one port.
 func (t *daemon) SetMTU(ctx context.Context, port string, mtu int) error {
 	return t.client.SetMTU(ctx, t.dev.Platform, port, mtu)
+}
+
+// ListenLink has the daemon take in test frames at a port.
+func (t *daemon) ListenLink(ctx context.Context, port string) (vendors.LinkListener, error) {
+	return t.client.ListenLink(ctx, port)
+}
+
+// SendLink has the daemon send a test frame out of a port.
+func (t *daemon) SendLink(ctx context.Context, port string, f vendors.LinkFrame) error {
+	return t.client.SendLink(ctx, port, f)
 }
 
 // Diff is that of the platform, with the configuration. A daemon records its

@@ -23,6 +23,8 @@ import (
 // ward is a daemon without a device: it has the set-up of its configuration,
 // and keeps earlier ones.
 type ward struct {
+	vendors.LinkProber // nil: nobody tries its links
+
 	runs    *inventory.Fleet // nil: it waits
 	text    string
 	kept    map[string]string

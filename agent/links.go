@@ -1,0 +1,134 @@
+package agent
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
+)
+
+// What a daemon does at once for those who try its device's links.
+const (
+	maxLinkListeners = 64
+	maxLinkSends     = 4
+)
+
+// maxLinkSize is the longest test frame, in bytes: no link takes a longer one.
+const maxLinkSize = 1<<16 - 1
+
+// linkSlots bounds that work.
+type linkSlots struct{ listeners, sends chan struct{} }
+
+func newLinkSlots() linkSlots {
+	return linkSlots{make(chan struct{}, maxLinkListeners), make(chan struct{}, maxLinkSends)}
+}
+
+// ListenLink takes in the test frames that arrive at a port of the device's own
+// configuration.
+func (d *Daemon) ListenLink(ctx context.Context, port string) (vendors.LinkListener, error) {
+	platform, err := d.mayTry(port, nil)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case d.slots.listeners <- struct{}{}:
+	default:
+		return nil, fmt.Errorf("%d listeners take in test frames already: try again in a moment", maxLinkListeners)
+	}
+	out := &slotListener{slots: d.slots.listeners}
+	err = d.look(platform, func(driver vendors.Driver) error {
+		p, ok := driver.(vendors.LinkHearer)
+		if !ok {
+			return errNoTestFrames
+		}
+		out.LinkListener, err = p.ListenLink(ctx, port)
+		return err
+	})
+	if err != nil {
+		<-d.slots.listeners
+		if out.LinkListener != nil {
+			err = errors.Join(err, out.LinkListener.Close())
+		}
+		return nil, err
+	}
+	return out, nil
+}
+
+// SendLink sends a test frame, and nothing else, out of a port of the device's
+// own configuration: without a tag, or with one of a TPID that configuration
+// knows as CSIG's.
+func (d *Daemon) SendLink(ctx context.Context, port string, f vendors.LinkFrame) error {
+	if f.Size < 0 || f.Size > maxLinkSize {
+		return refuse(fmt.Errorf("port %s: a test frame of %d bytes: want %d at most", port, f.Size, maxLinkSize))
+	}
+	platform, err := d.mayTry(port, f.Tag)
+	if err != nil {
+		return err
+	}
+	select {
+	case d.slots.sends <- struct{}{}:
+		defer func() { <-d.slots.sends }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return d.look(platform, func(driver vendors.Driver) error {
+		p, ok := driver.(vendors.LinkProber)
+		if !ok {
+			return errNoTestFrames
+		}
+		return p.SendLink(ctx, port, f)
+	})
+}
+
+var errNoTestFrames = fmt.Errorf("its platform's driver sends no test frames: %w", errors.ErrUnsupported)
+
+// mayTry tells whether a link may be tried from here, for whoever may change the
+// configuration, and the platform.
+func (d *Daemon) mayTry(port string, tag []byte) (platform string, err error) {
+	d.change.Lock()
+	defer d.change.Unlock()
+	if err := d.may(); err != nil {
+		return "", err
+	}
+	r := d.current()
+	if r == nil {
+		return "", fmt.Errorf("this daemon has no configuration, and so no ports: %w", vendors.ErrNotYet)
+	}
+	if _, ok := r.dev.Port(port); !ok {
+		return "", fmt.Errorf("port %s is not in this daemon's configuration: %w", port, vendors.ErrNotYet)
+	}
+	if len(tag) > 0 && !isTag(tag, r.own) {
+		return "", fmt.Errorf("port %s: %x is no tag of this daemon's configuration: %w", port, tag, vendors.ErrNotYet)
+	}
+	return r.dev.Platform, nil
+}
+
+// isTag tells whether these are the bytes of a CSIG tag, by the TPIDs of the
+// domain and those that were its own or are to be.
+func isTag(tag []byte, own *inventory.Fleet) bool {
+	if len(tag) != 4 && len(tag) != 8 {
+		return false
+	}
+	is := inventory.RetiredTPID{TPID: binary.BigEndian.Uint16(tag), Wide: len(tag) == 8}
+	known := append([]inventory.RetiredTPID{{TPID: own.Profile.TPID}, {TPID: own.Profile.WideTPID, Wide: true}}, own.Policy.Retired...)
+	for _, t := range known {
+		if t == is && t.TPID != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// slotListener frees its place when it is closed.
+type slotListener struct {
+	vendors.LinkListener
+	slots chan struct{}
+}
+
+func (l *slotListener) Close() error {
+	<-l.slots
+	return l.LinkListener.Close()
+}
