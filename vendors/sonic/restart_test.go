@@ -1,0 +1,155 @@
+package sonic
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/sonic/sonictest"
+)
+
+// TestLyingRow: a row of an entry that the ASIC does not have, as a csig leaves
+// that was killed over a refusal, is not believed.
+func TestLyingRow(t *testing.T) {
+	for _, release := range []sonictest.Release{sonictest.R202405, sonictest.R202511} {
+		l := newLab(t, release, "Ethernet0")
+		l.apply(setupOf(quantize.Draft00, "Ethernet0"))
+		u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
+		l.update(u)
+		l.loose = true
+		for i := range l.ports[0].have {
+			if e := &l.ports[0].have[i]; e.Match.PCP.Value == 1 {
+				l.sw.Lose(entryKey("Ethernet0", e))
+			}
+		}
+		l.open()
+		l.update(u)
+		l.clean()
+	}
+}
+
+// TestOrchagentRestart: after a restart of the swss container, and of orchagent
+// alone, the table and every entry are made anew.
+func TestOrchagentRestart(t *testing.T) {
+	eachRelease(t, func(t *testing.T, release sonictest.Release) {
+		for name, restart := range map[string]func(sw *sonictest.Switch){
+			"container": (*sonictest.Switch).Restart,
+			"alone":     func(sw *sonictest.Switch) { sw.Stop(); sw.Forget(); sw.Start() }, // the rows stay, and lie
+		} {
+			t.Run(name, func(t *testing.T) {
+				l := newLab(t, release, "Ethernet0")
+				now := time.Now()
+				l.cfg.Now = func() time.Time { return now }
+				s := setupOf(quantize.Draft00, "Ethernet0")
+				l.apply(s)
+				u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
+				l.update(u)
+				l.loose = true // the ASIC is empty meanwhile, and tags pass
+				restart(l.sw)
+				now = now.Add(recheck)
+				res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
+				if err != nil || !res.Leased || res.Repaired == "" {
+					t.Fatalf("%+v, %v; refused %v", res, err, l.sw.Refusals())
+				}
+				l.exact()
+				l.clean()
+				if have, err := l.Observe(t.Context()); err != nil || have.Damaged != "" {
+					t.Errorf("%+v, %v", have, err)
+				}
+			})
+		}
+	})
+}
+
+// TestRedisRestart: with Redis all data is lost, as at a boot.
+func TestRedisRestart(t *testing.T) {
+	l := newLab(t, sonictest.R202311, "Ethernet0")
+	l.apply(setupOf(quantize.Draft00, "Ethernet0"))
+	u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
+	l.update(u)
+	l.loose = true
+	l.sw.Redis.Stop()
+	l.sw.Stop()
+	if res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second); err == nil || res.Leased {
+		t.Fatalf("without Redis: %+v, %v", res, err)
+	}
+	l.sw.Forget()
+	l.sw.Redis.Start()
+	// Redis is up, and swss not yet.
+	if res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second); !errors.Is(err, ErrSilent) || res.Leased {
+		t.Fatalf("without orchagent: %+v, %v", res, err)
+	}
+	l.sw.Boot()
+	res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
+	if err != nil || !res.Leased {
+		t.Fatalf("%+v, %v; refused %v", res, err, l.sw.Refusals())
+	}
+	l.exact()
+	if got := l.sw.Redis.Hash(4, "PORT|Ethernet0")["tpid"]; got != "0x88a8" {
+		t.Errorf("TPID %q", got)
+	}
+}
+
+// TestProof: an answer is no proof where P4Orch reports what it has: one that is
+// not followed by the report is an error, and the port is looked at anew.
+func TestProof(t *testing.T) {
+	l := newLab(t, sonictest.R202311, "Ethernet0", "Ethernet4")
+	l.apply(setupOf(quantize.Draft00, "Ethernet0", "Ethernet4"))
+	us := []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}, {Port: "Ethernet4", Intents: intents(6, 21, 10, 11)}}
+	l.update(us...)
+	next := []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(5, 22, 10, 11)}, {Port: "Ethernet4", Intents: intents(6, 22, 10, 11)}}
+	lies := 0
+	l.sw.Lie = func(key string) bool {
+		if strings.Contains(key, "Ethernet0") {
+			lies++
+		}
+		return lies == 1 && strings.Contains(key, "Ethernet0")
+	}
+	l.expect(next)
+	l.loose = true
+	res, err := l.Update(t.Context(), next, time.Second)
+	if got := portErrors(err); len(got) != 1 || got["Ethernet0"] == nil || !strings.Contains(got["Ethernet0"].Error(), "APPL_STATE_DB") || lies == 0 {
+		t.Fatalf("%+v, %v; %d lies", res, err, lies)
+	}
+	l.update(next...)
+	l.clean()
+}
+
+// TestLateRows: since SONiC 202405 rows are taken away and written anew after the
+// answers. What is not there yet is not taken for what is not there.
+func TestLateRows(t *testing.T) {
+	for _, release := range []sonictest.Release{sonictest.R202405, sonictest.R202511} {
+		l := newLab(t, release, "Ethernet0", "Ethernet4")
+		l.sw.Late = func(string) { time.Sleep(2 * time.Millisecond) } // how far behind the thread is
+		now := time.Now()
+		l.cfg.Now = func() time.Time { return now }
+		s := setupOf(quantize.Draft00, "Ethernet0", "Ethernet4")
+		for i := range 3 {
+			l.apply(s)
+			l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, uint8(i), 11)}, vendors.PortUpdate{Port: "Ethernet4", Intents: intents(5, 7, 9, uint8(i))})
+			l.clean()
+			now = now.Add(recheck)
+			if res := l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, uint8(i), 12)}); res.Repaired != "" {
+				t.Errorf("repaired %q", res.Repaired)
+			}
+			s.Profile = strings.Repeat(strconv.Itoa(i), 64) // the table stays, the entries do not
+		}
+		if err := l.Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := l.sw.Entries(""); n != 0 || l.sw.Tables() != 0 {
+			t.Errorf("%d entries, %d tables left", n, l.sw.Tables())
+		}
+		if bad := l.sw.Refusals(); len(bad) > 0 {
+			for _, b := range bad {
+				if !strings.Contains(b, "CREATE_ONLY") { // how it says that it has the table
+					t.Errorf("refused %v", b)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package sonic
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/sonic/sonictest"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// TestRepair: what somebody changes in our table is put right, and said.
+func TestRepair(t *testing.T) {
+	l := newLab(t, sonictest.R202311, "Ethernet0", "Ethernet4")
+	now := time.Now()
+	l.cfg.Now = func() time.Time { return now }
+	l.apply(setupOf(quantize.Draft00, "Ethernet0"))
+	u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
+	l.update(u)
+	key := entryKey("Ethernet0", &l.ports[0].have[0])
+	l.loose = true
+	for name, harm := range map[string]rowOp{
+		"an entry is deleted":          {key: key},
+		"an entry is changed":          {key, []string{"action", setAction, paramVID, "0x7ff"}},
+		"an entry of another port":     {entryKey("Ethernet4", &l.ports[0].have[0]), entryFields(&l.ports[0].have[0])},
+		"an entry that csig never has": {aclTable + `:{"match/out_port":"Ethernet0","match/vlan_id":"0x001&0x001","priority":3}`, []string{"action", setAction, paramVID, "0x7ff"}},
+	} {
+		sub, err := l.db.Subscribe(t.Context(), responses, "APPL_DB")
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers, err := l.db.Do(t.Context(), setRows(l.talk.channel, []rowOp{harm})...)
+		if err == nil {
+			err = firstError(answers)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-sub.C // somebody's agent, not ours, waits for its answer
+		sub.Close()
+		now = now.Add(recheck)
+		// The subscription has to be gone at the server, too.
+		for end := time.Now().Add(5 * time.Second); ; {
+			res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
+			if err == nil && res.Repaired != "" {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: %+v, %v; refused %v", name, res, err, l.sw.Refusals())
+			}
+			now = now.Add(recheck)
+		}
+		l.exact()
+		l.clean()
+		if _, n := l.sw.Entries("Ethernet4"); n != 0 {
+			t.Errorf("%s: %d entries of another port", name, n)
+		}
+	}
+}
+
+// TestTPIDRepair: so is a port's TPID that somebody changes, and a port that
+// appears is taken in.
+func TestTPIDRepair(t *testing.T) {
+	l := newLab(t, sonictest.R202311, "Ethernet0", "Ethernet4")
+	now := time.Now()
+	l.cfg.Now = func() time.Time { return now }
+	row := l.sw.Redis.Hash(4, "PORT|Ethernet4")
+	l.sw.Redis.Do(4, "DEL", "PORT|Ethernet4")
+	if err := l.Apply(t.Context(), setupOf(quantize.Draft00, "Ethernet0", "Ethernet4")); len(portErrors(err)) != 1 {
+		t.Fatal(err)
+	}
+	us := []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}, {Port: "Ethernet4", Intents: intents(6, 21, 10, 11)}}
+	l.loose = true
+	l.expect(us)
+	if _, err := l.Update(t.Context(), us, time.Second); len(portErrors(err)) != 1 {
+		t.Fatal(err)
+	}
+	l.sw.Redis.Do(4, "HSET", "PORT|Ethernet0", "tpid", "0x9100")
+	for f, v := range row {
+		l.sw.Redis.Do(4, "HSET", "PORT|Ethernet4", f, v)
+	}
+	now = now.Add(recheck)
+	res, err := l.Update(t.Context(), us, time.Second)
+	if err != nil || !strings.Contains(res.Repaired, "0x9100") {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	for _, p := range []string{"Ethernet0", "Ethernet4"} {
+		if got := l.sw.Redis.Hash(4, "PORT|"+p)["tpid"]; got != "0x88a8" {
+			t.Errorf("%s: TPID %q", p, got)
+		}
+	}
+	l.exact()
+	l.clean()
+}
+
+// TestTableRefused: a SAI without such a table is a refusal with its words, and
+// leaves the ports' TPIDs to be taken back.
+func TestTableRefused(t *testing.T) {
+	l := newLab(t, sonictest.R202311, "Ethernet0")
+	l.sw.Refuse = func(key string, del bool) string {
+		if strings.HasPrefix(key, definitions) && !del {
+			return "SWSS_RC_UNIMPLEMENTED"
+		}
+		return ""
+	}
+	for range 2 { // what the refused row leaves in APPL_DB is no table
+		var perm *vendors.PermanentError
+		err := l.Apply(t.Context(), setupOf(quantize.Draft00, "Ethernet0"))
+		if !errors.As(err, &perm) || !strings.Contains(err.Error(), "SWSS_RC_UNIMPLEMENTED") {
+			t.Fatalf("%v", err)
+		}
+	}
+	if err := l.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.sw.Redis.Hash(4, "PORT|Ethernet0")["tpid"]; got != "0x8100" {
+		t.Errorf("TPID %q", got)
+	}
+	if left := l.sw.Redis.Keys(0, "*CSIG*"); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestMissingPort: a port that CONFIG_DB does not have is its own error, and is
+// programmed when it appears.
+func TestMissingPort(t *testing.T) {
+	l := newLab(t, sonictest.R202311, "Ethernet0", "Ethernet4")
+	now := time.Now()
+	l.cfg.Now = func() time.Time { return now }
+	row := l.sw.Redis.Hash(4, "PORT|Ethernet4")
+	l.sw.Redis.Do(4, "DEL", "PORT|Ethernet4")
+	s := setupOf(quantize.Draft00, "Ethernet0", "Ethernet4")
+	err := l.Apply(t.Context(), s)
+	var pe *vendors.PortError
+	if got := portErrors(err); len(got) != 1 || got["Ethernet4"] == nil || !errors.As(err, &pe) {
+		t.Fatalf("%v", err)
+	}
+	us := []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}, {Port: "Ethernet4", Intents: intents(6, 21, 10, 11)}}
+	l.loose = true
+	l.expect(us)
+	res, err := l.Update(t.Context(), us, time.Second)
+	if got := portErrors(err); len(got) != 1 || got["Ethernet4"] == nil || !res.Leased {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	for f, v := range row {
+		l.sw.Redis.Do(4, "HSET", "PORT|Ethernet4", f, v)
+	}
+	if err := l.Apply(t.Context(), s); err != nil { // the agent tries its set-up again each second
+		t.Fatal(err)
+	}
+	l.update(us...)
+}
+
+// TestSetupChanges goes through random setups, as the driver finds them and as it
+// knows them: after each, the switch does what a fresh one would.
+func TestSetupChanges(t *testing.T) {
+	eachRelease(t, func(t *testing.T, release sonictest.Release) {
+		all := []string{"Ethernet0", "Ethernet4", "Ethernet8", "Ethernet12"}
+		l := newLab(t, release, all...)
+		rnd := rand.New(rand.NewPCG(2, uint64(release)))
+		for range 12 {
+			s := vendors.Setup{TPID: tpids[rnd.IntN(3)], Layout: quantize.Layout(rnd.IntN(2)), OnStale: "conservative"}
+			if rnd.IntN(3) == 0 {
+				s.OnStale = "passthrough"
+			}
+			s.Signals = quantize.Signals[:1+rnd.IntN(3)]
+			for _, p := range all {
+				if rnd.IntN(4) > 0 {
+					s.Ports = append(s.Ports, vendors.PortSetup{Port: p, Action: vlanrules.Action(rnd.IntN(2))})
+				}
+			}
+			if rnd.IntN(2) == 0 {
+				l.open()
+			}
+			have, err := l.Observe(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			changes, err := l.Diff(have, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.mu.Lock()
+			l.loose, l.layout = true, s.Layout
+			l.mu.Unlock()
+			if err := l.Apply(t.Context(), s); err != nil {
+				t.Fatalf("%+v: %v; refused %v", s, err, l.sw.Refusals())
+			}
+			l.mu.Lock()
+			l.loose = false
+			old := l.now
+			l.now, l.was = map[string][]vlanrules.Intent{}, map[string][]vlanrules.Intent{}
+			var us []vendors.PortUpdate
+			for _, p := range all {
+				l.now[p] = nil
+				if i := indexOf(s, p); i >= 0 && s.Ports[i].Action == vlanrules.Update {
+					l.now[p] = fallback(&s)
+					if len(changes) == 0 || have.TPID != 0 && describe(&have) == describe(&s) && indexOf(have, p) >= 0 && have.Ports[indexOf(have, p)].Action == vlanrules.Update && tableSize(&have) >= tableSize(&s) {
+						l.now[p] = old[p] // undisturbed
+					}
+					us = append(us, vendors.PortUpdate{Port: p, Intents: intents(uint16(1+rnd.IntN(9)), uint8(rnd.IntN(32)), uint8(rnd.IntN(32)), uint8(rnd.IntN(32)))[:len(s.Signals)]})
+				}
+				l.was[p] = l.now[p]
+			}
+			l.mu.Unlock()
+			l.exact()
+			l.clean()
+			if again, err := l.Observe(t.Context()); err != nil {
+				t.Fatal(err)
+			} else if changes, err := l.Diff(again, s); err != nil || len(changes) > 0 {
+				t.Fatalf("after Apply: %+v, %v", changes, err)
+			}
+			if len(us) > 0 {
+				l.update(us...)
+			}
+		}
+		if err := l.Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range all {
+			if got := l.sw.Redis.Hash(4, "PORT|"+p)["tpid"]; got != "" && got != "0x8100" {
+				t.Errorf("%s: TPID %q", p, got)
+			}
+		}
+	})
+}
+
+func indexOf(s vendors.Setup, port string) int {
+	for i := range s.Ports {
+		if s.Ports[i].Port == port {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,186 @@
+package sonic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// takeOver makes the observed setup the wanted one.
+func (d *Driver) takeOver(ctx context.Context) error {
+	seen, err := d.look(ctx)
+	if err != nil {
+		return err
+	}
+	if seen.record.setup == nil {
+		return vendors.NoSetup(seen.setup().Damaged)
+	}
+	s := *seen.record.setup
+	if err := validate(&s); err != nil {
+		return err
+	}
+	d.adopt(s)
+	return nil
+}
+
+// sync brings the switch to our setup, and our knowledge to the switch.
+func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
+	d.synced = false
+	seen, err := d.look(ctx, d.setup)
+	if err != nil {
+		return err
+	}
+	have := seen.setup()
+	changes, err := Diff(have, *d.setup)
+	if err != nil {
+		return err
+	}
+	if seen.strangers(d) {
+		changes = append(changes, vendors.Change{Kind: vendors.Remove, Detail: "entries in " + aclTable + " that csig does not have there"})
+	}
+	if len(changes) > 0 || !seen.sure() {
+		if d.known {
+			noteRepairs(res, changes)
+		}
+		if err := d.make(ctx, seen); !d.synced {
+			return err
+		}
+		return nil // what concerns single ports comes up again in program
+	}
+	before := map[string]vlanrules.Table{}
+	for _, p := range d.ports {
+		before[p.name] = slices.Clone(p.have)
+	}
+	wasKnown := d.known
+	if err := d.learn(ctx); err != nil {
+		return err
+	}
+	for _, p := range d.ports {
+		p.away = seen.ports[p.name].away()
+		if wasKnown && !sameRows(p.name, before[p.name], p.have) {
+			noteRepairs(res, []vendors.Change{{Kind: vendors.Alter, Port: p.name, Detail: "its ACL entries"}})
+		}
+	}
+	return nil
+}
+
+// noteRepairs adds to the result what was put right.
+func noteRepairs(res *vendors.UpdateResult, changes []vendors.Change) {
+	for _, c := range changes {
+		if res.Repaired != "" {
+			res.Repaired += "; "
+		}
+		if c.Port != "" {
+			res.Repaired += "port " + c.Port + ": "
+		}
+		res.Repaired += string(c.Kind) + " " + c.Detail
+	}
+}
+
+// strangers tells whether our table has entries that are to go: of ports that do
+// not update or are in an aggregate, or none of ours.
+func (v *view) strangers(d *Driver) bool {
+	for _, r := range v.entries {
+		if v.strange(d, r) {
+			return true
+		}
+	}
+	return false
+}
+
+// strange tells whether a row is to go.
+func (v *view) strange(d *Driver, r rowView) bool {
+	return r.bad != "" || d.byName[r.port] == nil || v.ports[r.port].lag != ""
+}
+
+// sameRows compares tables by what stands in their rows.
+func sameRows(port string, a, b vlanrules.Table) bool {
+	x, y := rowsOf(port, a), rowsOf(port, b)
+	if len(x) != len(y) {
+		return false
+	}
+	for k, v := range x {
+		if !slices.Equal(y[k], v) {
+			return false
+		}
+	}
+	return true
+}
+
+func rowsOf(port string, t vlanrules.Table) map[string][]string {
+	out := make(map[string][]string, len(t))
+	for i := range t {
+		out[entryKey(port, &t[i])] = entryFields(&t[i])
+	}
+	return out
+}
+
+// learn notes what the switch has. Where P4Orch does not report it, the rows are
+// what it was asked for: it is asked again, which changes nothing where it has
+// them, and what it refuses is not there.
+func (d *Driver) learn(ctx context.Context) error {
+	seen, err := d.look(ctx, d.setup)
+	if err != nil {
+		return err
+	}
+	d.proof = seen.proof()
+	if !d.proof && len(seen.entries) > 0 {
+		if err := d.askAgain(ctx, seen); err != nil {
+			return err
+		}
+	}
+	for _, p := range d.ports {
+		p.have = p.have[:0]
+	}
+	for _, key := range sortedKeys(seen.entries) {
+		r := seen.entries[key]
+		if p := d.byName[r.port]; p != nil && r.bad == "" {
+			p.have = append(p.have, r.entry)
+		}
+	}
+	for _, p := range d.ports {
+		sorted(p.have)
+	}
+	d.synced, d.known, d.checked = true, true, d.cfg.Now()
+	return nil
+}
+
+// askAgain has orchagent confirm every row.
+func (d *Driver) askAgain(ctx context.Context, seen *view) error {
+	var chains []*chain
+	for _, key := range sortedKeys(seen.entries) {
+		r := seen.entries[key]
+		if r.bad == "" {
+			chains = append(chains, &chain{port: r.port, ops: []rowOp{{key, entryFields(&r.entry)}}})
+		}
+	}
+	if err := d.run(ctx, chains); err != nil {
+		return err
+	}
+	var gone [][]string
+	for _, c := range chains {
+		var status *StatusError
+		switch {
+		case c.err == nil:
+		case errors.As(c.err, &status):
+			delete(seen.entries, c.ops[0].key)
+			delete(d.told, c.ops[0].key)
+			gone = append(gone, []string{sonicdb.Appl, "DEL", rows + c.ops[0].key})
+		default:
+			return fmt.Errorf("confirm an ACL entry of port %s: %w", c.port, c.err)
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	answers, err := d.db.Do(ctx, gone...)
+	if err != nil {
+		return err
+	}
+	return firstError(answers)
+}
