@@ -8,8 +8,8 @@ import (
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
 
-// unchanged tells whether the rows and the ports' TPIDs are as we left them, and orchagent still
-// knows one of them: after a restart it knows none, whatever stands in Redis.
+// unchanged tells whether the rows and the TPIDs are as we left them, and
+// orchagent still knows one of the rows: after a restart it knows none, whatever stands in Redis.
 func (d *Driver) unchanged(ctx context.Context, res *vendors.UpdateResult) (bool, error) {
 	db := sonicdb.Appl
 	if d.proof {
@@ -23,9 +23,6 @@ func (d *Driver) unchanged(ctx context.Context, res *vendors.UpdateResult) (bool
 			want = append(want, entryFields(&p.have[i]))
 		}
 	}
-	for i := range d.setup.Ports {
-		cmds = append(cmds, []string{sonicdb.Config, "HGETALL", portKey(d.setup.Ports[i].Port)})
-	}
 	list, err := d.hashes(ctx, cmds)
 	if err != nil {
 		return false, err
@@ -38,15 +35,15 @@ func (d *Driver) unchanged(ctx context.Context, res *vendors.UpdateResult) (bool
 			return false, nil
 		}
 	}
-	lags, err := d.members(ctx)
-	if err != nil {
+	v := &view{record: parseRecord(list[1])}
+	if err := d.lookPorts(ctx, v, d.setup); err != nil {
 		return false, err
 	}
 	tpid := tpidText(d.setup.TPID)
-	for i, row := range list[2+len(want):] {
+	for i := range d.setup.Ports {
 		name := d.setup.Ports[i].Port
-		away := portView{there: len(row) > 0, lag: lags[name]}.away()
-		if p := d.byName[name]; p != nil && p.away != away || away == "" && !sameTPID(row["tpid"], tpid) {
+		away := v.away(name)
+		if p := d.byName[name]; p != nil && p.away != away || away == "" && !sameTPID(v.carriers[v.carrierOf(name)].tpid, tpid) {
 			return false, nil
 		}
 	}

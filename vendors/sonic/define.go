@@ -97,8 +97,8 @@ func (d *Driver) runAll(ctx context.Context, chains []*chain) error {
 	return errors.Join(errs...)
 }
 
-// clear deletes entries of ports that do not update or are in an aggregate, and
-// what is no entry of ours in our table.
+// clear deletes entries of ports that do not update or cannot, and what is no
+// entry of ours in our table.
 func (d *Driver) clear(ctx context.Context, seen *view) error {
 	var chains []*chain
 	for _, key := range seen.entryKeys() {

@@ -46,10 +46,24 @@
 //   - PORT|NAME tpid of CONFIG_DB takes 0x8100, 0x9100, 0x9200 and 0x88a8
 //     (sonic-buildimage src/sonic-yang-models/yang-models/sonic-port.yang). A field
 //     that is deleted changes nothing (orchagent/port/porthlpr.cpp).
-//   - An aggregate's TPID is the aggregate's (orchagent/portsorch.cpp, setLagTpid), a
-//     member's is not set and a port with another than 0x8100 does not join
-//     (sonic-utilities config/main.py), and P4Orch gives SAI a port's own object for
-//     OUT_PORT (acl_rule_manager.cpp). The driver refuses members and aggregates.
+//   - PORTCHANNEL|NAME tpid is an aggregate's, SAI_LAG_ATTR_TPID (cfgmgr/teammgr.cpp,
+//     orchagent/portsorch.cpp setLagTpid); SAI gives it to all members, now and
+//     later, and 0x8100 to one that leaves (opencomputeproject/SAI
+//     doc/TPID/TPID_SAI_proposal.md, LAG Member TPID Behavior). SONiC's command line
+//     lets no port join that has another than 0x8100 (sonic-utilities
+//     config/main.py, add_portchannel_member), nor a member's be set
+//     (scripts/portconfig, set_tpid); the driver keeps to both, and refuses by name
+//     what is otherwise.
+//   - P4Orch gives SAI a port's own object for OUT_PORT, of an aggregate none
+//     (acl_rule_manager.cpp, setMatchValue: m_port_id, where an aggregate has
+//     m_lag_id). So entries are of members, which SAI's proposal for LAG and port
+//     attributes permits (SAI doc/LAG/SAI-Proposal-LAG-And-Port-Attributes.doc §3.5,
+//     FIELD_OUT_PORT: port as LAG member, yes).
+//   - A port with entries cannot be taken out of the switch, as dynamic breakout
+//     does (acl_rule_manager.cpp counts references on out_ports).
+//   - P4Orch tells SAI of no other action of the table than COUNTER
+//     (acl_table_manager.cpp, SAI_ACL_TABLE_ATTR_ACL_ACTION_TYPE_LIST, in every
+//     branch), and of no bind points.
 //   - p4rt_app (sonic-net/sonic-pins p4rt_app) reads every key of P4RT_TABLE but
 //     definitions as its own (sonic/app_db_manager.cc, GetAllP4TableEntryKeys) and
 //     takes any answer on the channel for one to its own request
@@ -58,8 +72,13 @@
 //
 // Assumed, and the SAI vendor's to keep:
 //
-//   - that an egress ACL table can be bound to the switch with these fields at all
-//     (the driver reports the refusal where not);
+//   - that an egress ACL table can be bound to the switch with these fields at all,
+//     and its entries set the outer VID, though the table's list of actions does not
+//     have that (the driver reports the refusal where not);
+//   - that an entry with a member's port matches frames that the aggregate sends
+//     out of it: that OUT_PORT is compared after the member was chosen;
+//   - that SAI gives members the aggregate's TPID at once and without losing more
+//     than a port does;
 //   - that SAI_ACL_ENTRY_ATTR_FIELD_OUTER_VLAN_ID and _PRI compare the tag on the
 //     wire, with the TPID that the port is configured for, and not a bridging VLAN;
 //   - that SET_OUTER_VLAN_ID writes the wire's VID and leaves PCP, DEI and the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/quantize"
@@ -39,6 +40,7 @@ type Driver struct {
 	talk *talk // nil until something is to be written
 
 	setup    *vendors.Setup // what the switch is to have; nil until Apply or the first Update
+	seen     *view          // last; nil until Observe or Apply
 	ports    []*port
 	byName   map[string]*port
 	compiler *vlanrules.Compiler
@@ -102,8 +104,28 @@ func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
 	return seen.setup(), nil
 }
 
-// Diff lists what Apply(want) would change. It reads nothing.
-func (d *Driver) Diff(have, want vendors.Setup) ([]vendors.Change, error) { return Diff(have, want) }
+// Diff lists what Apply(want) would change, and says what it would refuse of
+// single ports by what was observed last. It reads nothing.
+func (d *Driver) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
+	changes, err := Diff(have, want)
+	if err != nil || d.seen == nil {
+		return changes, err
+	}
+	seen := *d.seen
+	seen.want(&want)
+	for i := range changes {
+		c := &changes[i]
+		lag := seen.lags[c.Port]
+		switch {
+		case lag == "":
+		case c.Kind != vendors.Remove && seen.refusal(c.Port) != "":
+			c.Detail, c.Disruptive = "not as things are: "+seen.refusal(c.Port), ""
+		default:
+			c.Detail = strings.NewReplacer("CONFIG_DB tpid", "CONFIG_DB "+carrierKey(lag)+" tpid", portKey(c.Port)+" tpid", carrierKey(lag)+" tpid").Replace(c.Detail)
+		}
+	}
+	return changes, nil
+}
 
 // Apply makes the setup that of want: the record, the ports' TPIDs in CONFIG_DB,
 // the ACL table, and in the table nothing but entries of ports that update. A
@@ -194,7 +216,7 @@ func (d *Driver) make(ctx context.Context, seen *view) error {
 	}
 	errs := []error{late}
 	for _, p := range d.setup.Ports {
-		if away := seen.ports[p.Port].away(); away != "" {
+		if away := seen.away(p.Port); away != "" {
 			errs = append(errs, &vendors.PortError{Port: p.Port, Err: errors.New(away)})
 		}
 	}
@@ -204,7 +226,7 @@ func (d *Driver) make(ctx context.Context, seen *view) error {
 	other := old == nil || describe(old) != describe(d.setup)
 	var fall []vendors.PortUpdate
 	for _, p := range d.ports {
-		if p.away = seen.ports[p.name].away(); p.away == "" && (other || len(p.have) == 0) {
+		if p.away = seen.away(p.name); p.away == "" && (other || len(p.have) == 0) {
 			fall = append(fall, vendors.PortUpdate{Port: p.name, Intents: d.stale})
 		}
 	}

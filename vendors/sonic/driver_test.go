@@ -126,6 +126,9 @@ func (l *lab) exact() {
 				l.t.Fatalf("port %s: tag %04x leaves as %04x, want %04x (%+v)", port, tci, got, want, intents)
 			}
 		}
+		if p := l.byName[port]; p != nil && p.away == "" && l.sw.TPID(port) != l.setup.TPID {
+			l.t.Fatalf("port %s takes TPID 0x%04x, and not 0x%04x, for a tag's", port, l.sw.TPID(port), l.setup.TPID)
+		}
 	}
 }
 
@@ -342,68 +345,6 @@ func TestRemove(t *testing.T) {
 	if err != nil || have.TPID != 0 || have.Damaged != "" || len(have.Ports) != 0 {
 		t.Errorf("observed %+v, %v", have, err)
 	}
-}
-
-// TestMember: a member of an aggregate is refused by name, and its TPID stays as
-// SONiC has it; a port that becomes one is let go.
-func TestMember(t *testing.T) {
-	eachRelease(t, func(t *testing.T, release sonictest.Release) {
-		l := newLab(t, release, "Ethernet0", "Ethernet4", "Ethernet8")
-		now := time.Now()
-		l.cfg.Now = func() time.Time { return now }
-		r := l.sw.Redis
-		tpid := func(port, want string) {
-			t.Helper()
-			if got := r.Hash(4, "PORT|"+port)["tpid"]; got != want {
-				t.Errorf("%s: TPID %q, want %q", port, got, want)
-			}
-		}
-		refused := func(err error, ports ...string) {
-			t.Helper()
-			got := portErrors(err)
-			if len(got) != len(ports) {
-				t.Fatalf("%v", err)
-			}
-			for _, p := range ports {
-				if got[p] == nil || !strings.Contains(got[p].Error(), "member of PortChannel7") {
-					t.Errorf("%s: %v", p, got[p])
-				}
-			}
-		}
-		l.loose = true
-		r.Do(4, "HSET", "PORTCHANNEL_MEMBER|PortChannel7|Ethernet4", "NULL", "NULL")
-		refused(l.Apply(t.Context(), setupOf(quantize.Draft00, "Ethernet0", "Ethernet4", "Ethernet8")), "Ethernet4")
-		tpid("Ethernet0", "0x88a8")
-		tpid("Ethernet4", "")
-		us := []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}, {Port: "Ethernet4", Intents: intents(6, 21, 10, 11)}, {Port: "Ethernet8", Intents: intents(7, 21, 10, 11)}}
-		_, err := l.Update(t.Context(), us, time.Second)
-		refused(err, "Ethernet4")
-
-		r.Do(4, "HSET", "PORTCHANNEL_MEMBER|PortChannel7|Ethernet8", "NULL", "NULL")
-		l.sw.Settle()
-		now = now.Add(recheck)
-		_, err = l.Update(t.Context(), us, time.Second)
-		refused(err, "Ethernet4", "Ethernet8")
-		tpid("Ethernet8", "0x8100")
-		if _, n := l.sw.Entries("Ethernet8"); n != 0 {
-			t.Errorf("%d entries of a member", n)
-		}
-		if have, err := l.Observe(t.Context()); err != nil || !strings.Contains(have.Ports[2].Damaged, "PortChannel7") {
-			t.Errorf("%+v, %v", have.Ports, err)
-		}
-
-		r.Do(4, "DEL", "PORTCHANNEL_MEMBER|PortChannel7|Ethernet4", "PORTCHANNEL_MEMBER|PortChannel7|Ethernet8")
-		l.sw.Settle()
-		now = now.Add(recheck)
-		l.expect(us)
-		if _, err = l.Update(t.Context(), us, time.Second); err != nil {
-			t.Fatal(err)
-		}
-		tpid("Ethernet4", "0x88a8")
-		tpid("Ethernet8", "0x88a8")
-		l.exact()
-		l.clean()
-	})
 }
 
 // TestLayoutChange: entries of one layout do not stand in the way of another's.

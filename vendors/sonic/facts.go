@@ -20,9 +20,14 @@ const (
 // Offline is what the platform promises without a switch at hand.
 func Offline(bool) vendors.Facts {
 	f := facts()
-	f.Notes = append(f.Notes, "promised, not probed: SONiC 202205 to 202511, whose orchagent takes P4RT_TABLE from Redis, with p4rt_app stopped")
+	f.Notes = append(f.Notes, inAggregates+" and a SAI that can change the TPID of aggregates (LAG_TPID_CAPABLE): all of it is seen, and said, once the switch is asked",
+		"promised, not probed: SONiC 202205 to 202511, whose orchagent takes P4RT_TABLE from Redis, with p4rt_app stopped")
 	return f
 }
+
+// inAggregates is what members of aggregates take; what the ASIC makes of it is
+// assumed (doc.go).
+const inAggregates = "a member of a PortChannel is named as a port, with an lm of its own, and has its own entries, while the TPID is the PortChannel's: that takes all of its members among csig's ports,"
 
 // facts is what is so on every SONiC switch.
 func facts() vendors.Facts {
@@ -44,6 +49,7 @@ func facts() vendors.Facts {
 		Notes: []string{
 			"ports take the domain's TPID for VLAN tags: ordinary VLANs (0x8100) on them are no longer understood",
 			"the tag's VID is the signal: bridging must not follow it, or frames change VLAN with the bucket (assumed of SONiC: a port is a member of VLANs by the VID of its tags, so ports have to be routed ports or forwarded by other means)",
+			"an entry with a member's port matches what its aggregate sends out of it (assumed: SAI's proposal for LAG and port attributes, §3.5, has OUT_PORT of LAG members; no ASIC was at hand)",
 			"ACL entries match any outer tag that a port parses: one with the domain's TPID alone, where the ASIC knows no other TPID besides the port's (assumed)",
 		},
 		Traits: traits(),
@@ -54,7 +60,7 @@ func facts() vendors.Facts {
 func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	f := facts()
 	list, err := d.hashes(ctx, [][]string{
-		{sonicdb.State, "HGETALL", "SWITCH_CAPABILITY|switch"},
+		{sonicdb.State, "HGETALL", switchCapability},
 		{sonicdb.Counters, "HGETALL", "CRM:ACL_STATS:EGRESS:SWITCH"},
 		{sonicdb.Config, "HGETALL", "DEVICE_METADATA|localhost"},
 		{sonicdb.Config, "HGETALL", "FEATURE|p4rt"},
@@ -84,6 +90,9 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		}
 	}
 	if err := d.neighbours(ctx, &f); err != nil {
+		return f, err
+	}
+	if err := d.aggregates(ctx, &f, capability["LAG_TPID_CAPABLE"] != "false"); err != nil {
 		return f, err
 	}
 	if d.talk == nil {
@@ -133,6 +142,28 @@ func (d *Driver) neighbours(ctx context.Context, f *vendors.Facts) error {
 				strings.TrimPrefix(cmds[i][2], rows+definitions+":"), row["priority"], tablePriority))
 		}
 	}
+	return nil
+}
+
+// aggregates notes the switch's aggregates, and what becomes of their members.
+func (d *Driver) aggregates(ctx context.Context, f *vendors.Facts, capable bool) error {
+	of, err := d.members(ctx)
+	if err != nil || len(of) == 0 {
+		return err
+	}
+	members := map[string][]string{}
+	for _, port := range sortedKeys(of) {
+		members[of[port]] = append(members[of[port]], port)
+	}
+	var list []string
+	for _, lag := range sortedKeys(members) {
+		list = append(list, fmt.Sprintf("%s (%s)", lag, strings.Join(members[lag], ", ")))
+	}
+	what := strings.TrimSuffix(inAggregates, ",")
+	if !capable {
+		what = "csig cannot program their members, since the switch's SAI cannot change the TPID of an aggregate (STATE_DB " + switchCapability + " LAG_TPID_CAPABLE is false)"
+	}
+	f.Notes = append(f.Notes, "aggregates: "+strings.Join(list, ", ")+"; "+what)
 	return nil
 }
 

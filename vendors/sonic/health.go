@@ -68,14 +68,22 @@ func (d *Driver) Health(ctx context.Context) ([]vendors.PortHealth, error) {
 const defaultMTU = 9100
 
 // MTUs reads the ports' MTUs of CONFIG_DB: IP's, without the Ethernet header
-// and without tags.
+// and without tags. A member of an aggregate has that of the aggregate (sonic-swss
+// cfgmgr/teammgr.cpp, addLagMember).
 func (d *Driver) MTUs(ctx context.Context) (map[string]int, error) {
 	keys, err := d.scan(ctx, sonicdb.Config, portKey(""))
 	if err != nil {
 		return nil, err
 	}
+	lags, err := d.members(ctx)
+	if err != nil {
+		return nil, err
+	}
 	cmds := make([][]string, len(keys))
 	for i, k := range keys {
+		if lag := lags[strings.TrimPrefix(k, portKey(""))]; lag != "" {
+			k = carrierKey(lag)
+		}
 		cmds[i] = []string{sonicdb.Config, "HGETALL", k}
 	}
 	list, err := d.hashes(ctx, cmds)
@@ -87,7 +95,7 @@ func (d *Driver) MTUs(ctx context.Context) (map[string]int, error) {
 		mtu := defaultMTU
 		if text := list[i]["mtu"]; text != "" {
 			if mtu, err = strconv.Atoi(text); err != nil {
-				return nil, fmt.Errorf("CONFIG_DB %s: mtu %q is no number", k, text)
+				return nil, fmt.Errorf("CONFIG_DB %s: mtu %q is no number", cmds[i][2], text)
 			}
 		}
 		out[strings.TrimPrefix(k, portKey(""))] = mtu
@@ -106,6 +114,13 @@ func (d *Driver) SetMTU(ctx context.Context, port string, mtu int) error {
 	}
 	if len(list[0]) == 0 {
 		return &vendors.PermanentError{Port: port, Err: fmt.Errorf("CONFIG_DB has no %s", portKey(port))}
+	}
+	lags, err := d.members(ctx)
+	if err != nil {
+		return err
+	}
+	if lag := lags[port]; lag != "" {
+		return &vendors.PermanentError{Port: port, Err: fmt.Errorf("it is a member of %s and has its MTU: change that (sonic-db-cli CONFIG_DB HSET '%s' mtu %d), or take the port out of the aggregate", lag, carrierKey(lag), mtu)}
 	}
 	answers, err := d.db.Do(ctx, []string{sonicdb.Config, "HSET", portKey(port), "mtu", strconv.Itoa(mtu)})
 	if err != nil {

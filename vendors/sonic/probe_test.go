@@ -137,6 +137,14 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%s takes an MTU of %d", port, mtu)
 		}
 	}
+	l.sw.Join("PortChannel7", "Ethernet0") // it has the aggregate's from then on
+	r.Do(4, "HSET", "PORTCHANNEL|PortChannel7", "mtu", "1500")
+	if mtus, err = l.MTUs(t.Context()); err != nil || mtus["Ethernet0"] != 1500 || mtus["Ethernet4"] != 9100 {
+		t.Errorf("%v, %v", mtus, err)
+	}
+	if err := l.SetMTU(t.Context(), "Ethernet0", 9000); err == nil || !strings.Contains(err.Error(), "member of PortChannel7") {
+		t.Errorf("%v", err)
+	}
 	if len(r.Keys(4, "PORT|Ethernet8")) > 0 {
 		t.Error("a port was made")
 	}

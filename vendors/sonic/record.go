@@ -19,13 +19,13 @@ import (
 const (
 	recordKey    = "CSIG_TABLE|device"
 	recordSetup  = "setup"
-	recordBefore = "tpid_before|" // and the port: what CONFIG_DB had
+	recordBefore = "tpid_before|" // and the port or aggregate: what CONFIG_DB had
 )
 
 // record is what STATE_DB says of us.
 type record struct {
 	setup  *vendors.Setup    // nil: there is none
-	before map[string]string // ports whose TPID we changed; what they had
+	before map[string]string // ports and aggregates whose TPID we changed; what they had
 	err    error             // why it cannot be understood
 }
 
@@ -47,8 +47,8 @@ func parseRecord(row map[string]string) record {
 	return r
 }
 
-// recordCommands write the setup; a port that gets our TPID is noted with what
-// it had, before it is changed.
+// recordCommands write the setup; a port or aggregate that gets our TPID is noted
+// with what it had, before it is changed.
 func recordCommands(s *vendors.Setup, before map[string]string) ([][]string, error) {
 	out := *s
 	out.Damaged, out.Config = "", ""
@@ -87,9 +87,9 @@ func sameTPID(a, b string) bool {
 
 func portKey(port string) string { return "PORT|" + port }
 
-func tpidCommand(port, tpid string) []string {
+func tpidCommand(carrier, tpid string) []string {
 	if tpid == "" {
 		tpid = defaultTPID
 	}
-	return []string{sonicdb.Config, "HSET", portKey(port), "tpid", tpid}
+	return []string{sonicdb.Config, "HSET", carrierKey(carrier), "tpid", tpid}
 }

@@ -71,7 +71,7 @@ func Script(have, want vendors.Setup) ([]byte, error) {
 	}
 	put(record...)
 	if len(tpids) > 0 {
-		note("TPIDs")
+		note("TPIDs; of a port in an aggregate it is the aggregate's instead, PORTCHANNEL|NAME")
 		put(tpids...)
 	}
 	for _, p := range have.Ports {

@@ -61,7 +61,7 @@ func validate(s *vendors.Setup) error {
 		case p.Port == "" || strings.ContainsAny(p.Port, "|: \t\r\n*?[\\\""):
 			return &vendors.PermanentError{Port: p.Port, Err: fmt.Errorf("%q is no name of a SONiC port", p.Port)}
 		case strings.HasPrefix(p.Port, "PortChannel"):
-			return &vendors.PermanentError{Port: p.Port, Err: errors.New("it is an aggregate: a frame leaves by one of its members, each of which has its own bucket, and SONiC sets no TPID of a member: csig cannot update frames that leave by it")}
+			return &vendors.PermanentError{Port: p.Port, Err: errors.New("it is an aggregate: a frame leaves by one of its members, each of which has its own load: name all of its members as ports in its place, each with an lm of its own")}
 		case seen[p.Port]:
 			return &vendors.PermanentError{Port: p.Port, Err: errors.New("the setup names it twice")}
 		case p.Strips():

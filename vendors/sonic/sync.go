@@ -61,7 +61,7 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 		return err
 	}
 	for _, p := range d.ports {
-		p.away = seen.ports[p.name].away()
+		p.away = seen.away(p.name)
 		if wasKnown && !sameRows(p.name, before[p.name], p.have) {
 			noteRepairs(res, []vendors.Change{{Kind: vendors.Alter, Port: p.name, Detail: "its ACL entries"}})
 		}
@@ -83,7 +83,7 @@ func noteRepairs(res *vendors.UpdateResult, changes []vendors.Change) {
 }
 
 // strangers tells whether our table has entries that are to go: of ports that do
-// not update or are in an aggregate, or none of ours.
+// not update or cannot, or none of ours.
 func (v *view) strangers(d *Driver) bool {
 	for _, r := range v.entries {
 		if v.strange(d, r) {
@@ -95,7 +95,7 @@ func (v *view) strangers(d *Driver) bool {
 
 // strange tells whether a row is to go.
 func (v *view) strange(d *Driver, r rowView) bool {
-	return r.bad != "" || d.byName[r.port] == nil || v.ports[r.port].lag != ""
+	return r.bad != "" || d.byName[r.port] == nil || v.refusal(r.port) != ""
 }
 
 // sameRows compares tables by what stands in their rows.

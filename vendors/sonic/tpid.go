@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,41 +12,138 @@ import (
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
 
+// What carries a TPID is a port, or the aggregate that it is a member of: SAI gives
+// the aggregate's TPID to all its members, also those that join it later, and the
+// default to one that leaves (SAI doc/TPID/TPID_SAI_proposal.md, LAG Member TPID
+// Behavior; sonic-swss orchagent/portsorch.cpp, setLagTpid). SONiC has them side by
+// side in CONFIG_DB and in APPL_DB, by their names: those of aggregates, and no
+// others, begin so (sonic-utilities config/main.py, is_portchannel_name_valid).
+const aggregates = "PortChannel"
+
+func isAggregate(name string) bool { return strings.HasPrefix(name, aggregates) }
+
+// carrierKey is its row in CONFIG_DB, carrierTable the one in APPL_DB that
+// portmgrd or teammgrd makes of it.
+func carrierKey(name string) string {
+	if isAggregate(name) {
+		return "PORTCHANNEL|" + name
+	}
+	return portKey(name)
+}
+
+func carrierTable(name string) string {
+	if isAggregate(name) {
+		return "LAG_TABLE:" + name
+	}
+	return "PORT_TABLE:" + name
+}
+
+// carrier is what is known of one.
+type carrier struct {
+	there bool
+	tpid  string // of CONFIG_DB; "" is the default
+	orch  string // what orchagent was given; "" is nothing yet
+}
+
+// aggregateDone is how an operator gets a port into an aggregate of csig's.
+const aggregateDone = "leave it out of csig's ports, take it out of the aggregate and add it again, and then to csig's ports"
+
+// refusal says why a port that CONFIG_DB has cannot be programmed as a member of
+// its aggregate, "" where it can or is none.
+func (v *view) refusal(name string) string {
+	p := v.ports[name]
+	if p.lag == "" {
+		return ""
+	}
+	lag, own := v.carriers[p.lag], v.carriers[name]
+	_, joined := v.record.before[name]
+	_, noted := v.record.before[p.lag]
+	switch {
+	case !lag.there:
+		return fmt.Sprintf("it is a member of %s, which CONFIG_DB does not have; it is programmed as soon as that appears", p.lag)
+	case v.fixedLAGs:
+		return fmt.Sprintf("it is a member of %s, and the switch's SAI cannot change the TPID of an aggregate (STATE_DB SWITCH_CAPABILITY|switch LAG_TPID_CAPABLE is false): leave it out of the ports, or take it out of the aggregate", p.lag)
+	case joined || !sameTPID(own.tpid, "") || !sameTPID(own.orch, ""):
+		// SONiC's own command line does not let such a port join, and nothing says
+		// which of the two TPIDs the ASIC has.
+		return fmt.Sprintf("it became a member of %s while it had a TPID of its own, and which one the ASIC has is not known: %s", p.lag, aggregateDone)
+	case len(p.unnamed) > 0 && !noted && !sameTPID(lag.tpid, tpidText(v.wants)):
+		return v.partial(name) + ", too, each with an lm of its own"
+	}
+	return ""
+}
+
+// partial says which members of a port's aggregate csig does not have, "" where
+// there are none.
+func (v *view) partial(name string) string {
+	p := v.ports[name]
+	if len(p.unnamed) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("frames of %s also leave by %s, which nobody would update: name its other members", p.lag, strings.Join(p.unnamed, ", "))
+}
+
+// carrierOf is what a port has its TPID from.
+func (v *view) carrierOf(name string) string {
+	if lag := v.ports[name].lag; lag != "" {
+		return lag
+	}
+	return name
+}
+
 // portsOf are the ports whose errors an error has.
 func portsOf(err error) (ports []string) {
 	vendors.EachPort(err, func(port string, _ error) { ports = append(ports, port) })
 	return ports
 }
 
-// setTPIDs records the setup and gives ports the TPID, each noted with what it
-// had before anything of it changes.
+// setTPIDs records the setup and gives ports and aggregates the TPID, each noted
+// with what it had before anything of it changes.
 func (d *Driver) setTPIDs(ctx context.Context, seen *view) error {
 	want := tpidText(d.setup.TPID)
 	before := map[string]string{}
-	wanted := map[string]bool{}
-	var change [][]string
+	of := map[string][]string{} // the ports of each carrier that is to have the TPID
+	var carriers []string
+	var cmds [][]string
 	for _, p := range d.setup.Ports {
-		at := seen.ports[p.Port]
-		wanted[p.Port] = at.lag == ""
-		if at.away() != "" {
+		at, name := seen.ports[p.Port], seen.carrierOf(p.Port)
+		switch {
+		case !at.there:
+			of[p.Port] = nil // when it comes back it is to have it
 			continue
+		case seen.refusal(p.Port) != "":
+			continue
+		case of[name] == nil:
+			carriers = append(carriers, name)
 		}
-		if _, noted := seen.record.before[p.Port]; !noted && !sameTPID(at.tpid, want) {
-			before[p.Port] = at.tpid
-		}
-		if !sameTPID(at.tpid, want) {
-			change = append(change, tpidCommand(p.Port, want))
+		of[name] = append(of[name], p.Port)
+	}
+	var change []string
+	for _, name := range carriers {
+		if has := seen.carriers[name].tpid; !sameTPID(has, want) {
+			change = append(change, name)
+			if _, noted := seen.record.before[name]; !noted {
+				before[name] = has
+			}
 		}
 	}
-	cmds, err := recordCommands(d.setup, before)
+	record, err := recordCommands(d.setup, before)
 	if err != nil {
 		return err
 	}
-	cmds = append(cmds, change...)
-	for _, p := range sortedKeys(seen.record.before) {
-		if !wanted[p] {
-			cmds = append(cmds, seen.restore(p)...)
+	cmds = append(cmds, record...)
+	for _, name := range change {
+		cmds = append(cmds, tpidCommand(name, want))
+	}
+	for _, name := range sortedKeys(seen.record.before) {
+		if _, wanted := of[name]; wanted {
+			continue
 		}
+		back := seen.restore(name)
+		if slices.ContainsFunc(d.setup.Ports, func(p vendors.PortSetup) bool { return p.Port == name }) {
+			back = back[:len(back)-1] // it joined an aggregate: that stays noted until it leaves
+		}
+		cmds = append(cmds, back...)
 	}
 	answers, err := d.db.Do(ctx, cmds...)
 	if err == nil {
@@ -54,14 +152,14 @@ func (d *Driver) setTPIDs(ctx context.Context, seen *view) error {
 	if err != nil || len(change) == 0 {
 		return err
 	}
-	return d.portmgrd(ctx, change)
+	return d.portmgrd(ctx, change, of)
 }
 
-// portmgrd waits until ports' TPIDs have come through portmgrd to orchagent.
-func (d *Driver) portmgrd(ctx context.Context, changes [][]string) error {
+// portmgrd waits until TPIDs have come through portmgrd and teammgrd to orchagent.
+func (d *Driver) portmgrd(ctx context.Context, changes []string, of map[string][]string) error {
 	var ask [][]string
-	for _, c := range changes {
-		ask = append(ask, []string{sonicdb.Appl, "HGETALL", "PORT_TABLE:" + strings.TrimPrefix(c[2], portKey(""))})
+	for _, name := range changes {
+		ask = append(ask, []string{sonicdb.Appl, "HGETALL", carrierTable(name)})
 	}
 	for end := d.cfg.Now().Add(d.cfg.Patience); ; {
 		list, err := d.hashes(ctx, ask)
@@ -70,9 +168,16 @@ func (d *Driver) portmgrd(ctx context.Context, changes [][]string) error {
 		}
 		var late []error
 		for i, row := range list {
-			if !sameTPID(row["tpid"], changes[i][4]) {
-				late = append(late, &vendors.PortError{Port: strings.TrimPrefix(changes[i][2], portKey("")),
-					Err: fmt.Errorf("its TPID is in CONFIG_DB, and has not come to APPL_DB for %v: is portmgrd running?", d.cfg.Patience)})
+			if sameTPID(row["tpid"], tpidText(d.setup.TPID)) {
+				continue
+			}
+			who, whose := "portmgrd", "its TPID"
+			if name := changes[i]; isAggregate(name) {
+				who, whose = "teammgrd", "the TPID of "+name
+			}
+			for _, port := range of[changes[i]] {
+				late = append(late, &vendors.PortError{Port: port,
+					Err: fmt.Errorf("%s is in CONFIG_DB, and has not come to APPL_DB for %v: is %s running?", whose, d.cfg.Patience, who)})
 			}
 		}
 		if len(late) == 0 || !d.cfg.Now().Before(end) {

@@ -15,37 +15,34 @@ import (
 
 // view is what the databases say of us.
 type view struct {
-	record  record
-	ports   map[string]portView
-	entries map[string]rowView // rows of our table, by their key below P4RT_TABLE
+	record    record
+	ports     map[string]portView
+	carriers  map[string]carrier // of their TPIDs
+	wants     uint16             // the TPID that they are to have; 0: none
+	fixedLAGs bool               // SAI cannot change the TPID of an aggregate
+	entries   map[string]rowView // rows of our table, by their key below P4RT_TABLE
 
 	asked    map[string]string            // the table's definition in APPL_DB
 	reported map[string]string            // and in APPL_STATE_DB
 	rows     map[string]map[string]string // our rows in APPL_DB, the definition aside
 	states   map[string]map[string]string // and in APPL_STATE_DB
 	fresh    bool                         // the table was made by us just now
+	lags     map[string]string            // the aggregate of each member
 }
 
 // portView is a port of CONFIG_DB.
 type portView struct {
-	there bool
-	lag   string // the aggregate that it is a member of; "" is none
-	tpid  string // "" is the default
-	orch  string // what portmgrd gave orchagent; "" is nothing yet
+	there   bool
+	lag     string   // the aggregate that it is a member of; "" is none
+	unnamed []string // other members of that, which the setup does not have
 }
 
-// away says why a port cannot be programmed, "" where it can. SONiC has an
-// aggregate's TPID at the aggregate (sonic-swss orchagent/portsorch.cpp, setLagTpid),
-// refuses to set that of a member (sonic-utilities config/main.py, config interface
-// tpid), and takes no port with another TPID than 0x8100 for one.
-func (p portView) away() string {
-	switch {
-	case !p.there:
+// away says why a port cannot be programmed, "" where it can.
+func (v *view) away(name string) string {
+	if !v.ports[name].there {
 		return "CONFIG_DB has no such port; it is programmed as soon as it appears"
-	case p.lag != "":
-		return fmt.Sprintf("it is a member of %s, and SONiC sets no TPID of a member: leave it out of the ports, or take it out of the aggregate", p.lag)
 	}
-	return ""
+	return v.refusal(name)
 }
 
 // members tells of each port that is a member of an aggregate of which, by
@@ -125,29 +122,21 @@ func (d *Driver) hashes(ctx context.Context, cmds [][]string) ([]map[string]stri
 	return out, nil
 }
 
-// look reads what the databases say of us, and of the ports of these setups. It
-// writes nothing.
-func (d *Driver) look(ctx context.Context, setups ...*vendors.Setup) (*view, error) {
+// look reads what the databases say of us, and of the ports of the setup that is
+// wanted, where one is given. It writes nothing.
+func (d *Driver) look(ctx context.Context, want ...*vendors.Setup) (*view, error) {
 	v, err := d.settled(ctx, func() (*view, error) { return d.readRows(ctx) })
 	if err != nil {
 		return nil, err
 	}
 	v.read()
-	names := sortedKeys(v.record.before)
-	for _, s := range append(setups, v.record.setup) {
-		if s == nil {
-			continue
-		}
-		for i := range s.Ports {
-			names = append(names, s.Ports[i].Port)
-		}
-	}
-	return v, d.lookPorts(ctx, v, names)
+	d.seen = v
+	return v, d.lookPorts(ctx, v, append(want, v.record.setup)...)
 }
 
 // readRows reads the record and our rows.
 func (d *Driver) readRows(ctx context.Context) (*view, error) {
-	v := &view{ports: map[string]portView{}, entries: map[string]rowView{}, rows: map[string]map[string]string{}, states: map[string]map[string]string{}}
+	v := &view{entries: map[string]rowView{}, rows: map[string]map[string]string{}, states: map[string]map[string]string{}}
 	first, err := d.hashes(ctx, [][]string{
 		{sonicdb.State, "HGETALL", recordKey},
 		{sonicdb.Appl, "HGETALL", rows + definedTable},
@@ -180,28 +169,70 @@ func (d *Driver) readRows(ctx context.Context) (*view, error) {
 	return v, nil
 }
 
-// lookPorts reads the TPIDs of ports.
-func (d *Driver) lookPorts(ctx context.Context, v *view, names []string) error {
+// lookPorts reads the ports of setups, of which the first is the one that is
+// wanted, the aggregates and their members, and all their TPIDs.
+func (d *Driver) lookPorts(ctx context.Context, v *view, setups ...*vendors.Setup) error {
+	var err error
+	if v.lags, err = d.members(ctx); err != nil {
+		return err
+	}
+	names := sortedKeys(v.record.before)
+	for port, lag := range v.lags {
+		names = append(names, port, lag)
+	}
+	setups = slices.DeleteFunc(setups, func(s *vendors.Setup) bool { return s == nil })
+	for _, s := range setups {
+		for i := range s.Ports {
+			names = append(names, s.Ports[i].Port)
+		}
+	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	var cmds [][]string
+	cmds := [][]string{{sonicdb.State, "HGETALL", switchCapability}}
 	for _, n := range names {
-		cmds = append(cmds, []string{sonicdb.Config, "HGETALL", portKey(n)}, []string{sonicdb.Appl, "HGETALL", "PORT_TABLE:" + n})
+		cmds = append(cmds, []string{sonicdb.Config, "HGETALL", carrierKey(n)}, []string{sonicdb.Appl, "HGETALL", carrierTable(n)})
 	}
 	list, err := d.hashes(ctx, cmds)
 	if err != nil {
 		return err
 	}
-	lags, err := d.members(ctx)
-	if err != nil {
-		return err
-	}
+	v.fixedLAGs = list[0]["LAG_TPID_CAPABLE"] == "false"
+	v.carriers = map[string]carrier{}
 	for i, n := range names {
-		cfg, appl := list[2*i], list[2*i+1]
-		v.ports[n] = portView{there: len(cfg) > 0, lag: lags[n], tpid: cfg["tpid"], orch: appl["tpid"]}
+		cfg, appl := list[1+2*i], list[2+2*i]
+		v.carriers[n] = carrier{there: len(cfg) > 0, tpid: cfg["tpid"], orch: appl["tpid"]}
+	}
+	if len(setups) > 0 {
+		v.want(setups[0])
+	} else {
+		v.want(&vendors.Setup{})
 	}
 	return nil
 }
+
+// want makes the view that of a setup which is wanted.
+func (v *view) want(s *vendors.Setup) {
+	v.wants, v.ports = s.TPID, map[string]portView{}
+	named := map[string]bool{}
+	for i := range s.Ports {
+		named[s.Ports[i].Port] = true
+	}
+	unnamed := map[string][]string{}
+	for _, p := range sortedKeys(v.lags) {
+		if !named[p] {
+			unnamed[v.lags[p]] = append(unnamed[v.lags[p]], p)
+		}
+	}
+	for n, c := range v.carriers {
+		if !isAggregate(n) {
+			v.ports[n] = portView{there: c.there, lag: v.lags[n], unnamed: unnamed[v.lags[n]]}
+		}
+	}
+}
+
+// switchCapability is what orchagent found SAI to be capable of (sonic-swss
+// orchagent/switchorch.cpp, querySwitchTpidCapability).
+const switchCapability = "SWITCH_CAPABILITY|switch"
 
 // read makes entries of the rows that P4Orch has: those it reports where it
 // reports, else those that it was asked for.
@@ -258,12 +289,12 @@ func (v *view) forgetTable() {
 	clear(v.states)
 }
 
-// restore gives a port the TPID back that it had before csig, unless somebody
+// restore gives a port or an aggregate the TPID back that it had before csig, unless somebody
 // else has given it another since, and forgets about it.
 func (v *view) restore(port string) [][]string {
 	var cmds [][]string
-	ours := v.record.setup != nil && sameTPID(v.ports[port].tpid, tpidText(v.record.setup.TPID))
-	if v.ports[port].there && ours {
+	ours := v.record.setup != nil && sameTPID(v.carriers[port].tpid, tpidText(v.record.setup.TPID))
+	if v.carriers[port].there && ours {
 		cmds = append(cmds, tpidCommand(port, v.record.before[port]))
 	}
 	return append(cmds, []string{sonicdb.State, "HDEL", recordKey, recordBefore + port})
@@ -305,14 +336,19 @@ func (v *view) setup() vendors.Setup {
 	want := tpidText(s.TPID)
 	for i := range s.Ports {
 		p := &s.Ports[i]
-		at := v.ports[p.Port]
-		switch {
-		case at.away() != "":
-			p.Damaged = at.away()
+		at, whose := v.carriers[v.carrierOf(p.Port)], "its TPID"
+		if lag := v.ports[p.Port].lag; lag != "" {
+			whose = "the TPID of " + lag
+		}
+		switch why := v.away(p.Port); {
+		case why != "":
+			p.Damaged = why
 		case !sameTPID(at.tpid, want):
-			p.Damaged = fmt.Sprintf("its TPID in CONFIG_DB is %s", at.tpidOr())
+			p.Damaged = fmt.Sprintf("%s in CONFIG_DB is %s", whose, at.tpidOr())
 		case at.orch != "" && !sameTPID(at.orch, want):
-			p.Damaged = fmt.Sprintf("its TPID in APPL_DB is still %s", at.orch)
+			p.Damaged = fmt.Sprintf("%s in APPL_DB is still %s", whose, at.orch)
+		case v.partial(p.Port) != "":
+			p.Damaged = v.partial(p.Port)
 		case p.Action != vlanrules.Update && strange[p.Port]:
 			p.Damaged = "it has ACL entries, and is not to update"
 		}
@@ -320,9 +356,9 @@ func (v *view) setup() vendors.Setup {
 	return s
 }
 
-func (p portView) tpidOr() string {
-	if p.tpid == "" {
+func (c carrier) tpidOr() string {
+	if c.tpid == "" {
 		return defaultTPID + ", the default"
 	}
-	return p.tpid
+	return c.tpid
 }

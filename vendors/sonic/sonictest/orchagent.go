@@ -45,6 +45,10 @@ type Switch struct {
 	// before it is written anew.
 	Late func(key string)
 
+	// NoTeammgrd is a switch without teammgrd, which gives orchagent the
+	// aggregates.
+	NoTeammgrd bool
+
 	t     testing.TB
 	ports map[string]bool
 	asic  asic
@@ -54,6 +58,8 @@ type Switch struct {
 	mu      sync.Mutex // guards what follows
 	hold    bool       // it does not fetch anything
 	subs    redis.Conn
+	mark    chan struct{} // one for each mark that was seen
+	tpids   tpids
 	wait    sync.WaitGroup
 	writing sync.WaitGroup
 	ops     int
@@ -94,7 +100,7 @@ func (s *Switch) Start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	channels := []any{"PORT_TABLE_CHANNEL@0"}
+	channels := []any{"PORT_TABLE_CHANNEL@0", markChannel}
 	if s.Release < R202605 {
 		channels = append(channels, "P4RT_TABLE_CHANNEL@0")
 	}
@@ -102,20 +108,24 @@ func (s *Switch) Start() {
 	if err := ps.Subscribe(channels...); err != nil {
 		s.t.Fatal(err)
 	}
-	if err := ps.PSubscribe("__keyspace@4__:PORT|*"); err != nil {
+	patterns := []any{keyspace + "PORT|*", keyspace + "PORTCHANNEL|*", keyspace + "PORTCHANNEL_MEMBER|*"}
+	if err := ps.PSubscribe(patterns...); err != nil {
 		s.t.Fatal(err)
 	}
-	for range len(channels) + 1 {
+	for range len(channels) + len(patterns) {
 		if err, ok := ps.Receive().(error); ok {
 			s.t.Fatal(err)
 		}
 	}
-	for p := range s.ports {
-		s.portmgrd(p)
-	}
 	s.mu.Lock()
-	s.subs = c
+	s.subs, s.mark = c, make(chan struct{})
+	s.tpids = tpids{map[string]uint16{}, map[string]string{}, map[string]uint16{}}
 	s.mu.Unlock()
+	for _, pattern := range []string{"PORT|*", "PORTCHANNEL|*", "PORTCHANNEL_MEMBER|*"} {
+		for _, key := range s.Redis.Keys(4, pattern) {
+			s.configured(key, "hset")
+		}
+	}
 	s.thread = make(chan func(), 1<<16)
 	s.wait.Go(func() { s.listen(ps) })
 	s.writing.Go(func() {
@@ -204,8 +214,10 @@ func (s *Switch) listen(ps redis.PubSubConn) {
 	for {
 		switch v := ps.Receive().(type) {
 		case redis.Message:
-			if port, ok := strings.CutPrefix(v.Channel, "__keyspace@4__:PORT|"); ok {
-				s.portmgrd(port)
+			if key, ok := strings.CutPrefix(v.Channel, keyspace); ok {
+				s.configured(key, string(v.Data))
+			} else if v.Channel == markChannel {
+				s.mark <- struct{}{}
 			} else if v.Channel == "P4RT_TABLE_CHANNEL@0" {
 				s.drain()
 			}
@@ -215,13 +227,8 @@ func (s *Switch) listen(ps redis.PubSubConn) {
 	}
 }
 
-// portmgrd copies a port's TPID to APPL_DB, as it is written in CONFIG_DB; one
-// that is deleted there stays.
-func (s *Switch) portmgrd(port string) {
-	if tpid, err := redis.String(s.Redis.do(4, "HGET", "PORT|"+port, "tpid")); err == nil {
-		_, _ = s.Redis.do(0, "HSET", "PORT_TABLE:"+port, "tpid", tpid)
-	}
-}
+// keyspace begins the channels on which Redis tells of changes in CONFIG_DB.
+const keyspace = "__keyspace@4__:"
 
 // pop is what a ConsumerStateTable does: up to 128 keys in no order, each row
 // moved from where it waits to its place.

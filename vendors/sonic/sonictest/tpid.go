@@ -1,0 +1,123 @@
+package sonictest
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// defaultTPID is that of a port and of an aggregate that nobody gave another.
+const defaultTPID = 0x8100
+
+// tpids is how portmgrd, teammgrd, orchagent and SAI deal with TPIDs: those of
+// aggregates go to all members, also to later ones, and who leaves has the default
+// (SAI doc/TPID/TPID_SAI_proposal.md), which orchagent is not told of
+// (orchagent/portsorch.cpp: it sets a TPID that is another than it set last).
+type tpids struct {
+	set  map[string]uint16 // by orchagent, of ports and aggregates
+	lag  map[string]string // of members
+	asic map[string]uint16 // of ports
+}
+
+// TPID is the one that a port has in the ASIC.
+func (s *Switch) TPID(port string) uint16 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return orDefault(s.tpids.asic[port])
+}
+
+func orDefault(tpid uint16) uint16 {
+	if tpid == 0 {
+		return defaultTPID
+	}
+	return tpid
+}
+
+// configured takes in what has changed in CONFIG_DB; how is what to it. It is
+// done when APPL_DB says so.
+func (s *Switch) configured(key, how string) {
+	table, name, _ := strings.Cut(key, "|")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch table {
+	case "PORT":
+		s.carry(name, "PORT|", "PORT_TABLE:", []string{name})
+	case "PORTCHANNEL":
+		if s.NoTeammgrd {
+			return
+		}
+		var members []string
+		for port, lag := range s.tpids.lag {
+			if lag == name {
+				members = append(members, port)
+			}
+		}
+		s.carry(name, "PORTCHANNEL|", "LAG_TABLE:", members)
+	case "PORTCHANNEL_MEMBER":
+		lag, port, _ := strings.Cut(name, "|")
+		if how == "del" {
+			delete(s.tpids.lag, port)
+			s.tpids.asic[port] = defaultTPID
+			_, _ = s.Redis.do(0, "DEL", "LAG_MEMBER_TABLE:"+lag+":"+port)
+			return
+		}
+		s.tpids.lag[port] = lag
+		s.tpids.asic[port] = orDefault(s.tpids.set[lag])
+		_, _ = s.Redis.do(0, "HSET", "LAG_MEMBER_TABLE:"+lag+":"+port, "status", "enabled")
+	}
+}
+
+// carry copies the TPID of a row from CONFIG_DB, as it is written there, and gives
+// it to ports; one that is deleted there stays.
+func (s *Switch) carry(name, from, to string, ports []string) {
+	text, err := redis.String(s.Redis.do(4, "HGET", from+name, "tpid"))
+	if err != nil {
+		return
+	}
+	v, err := strconv.ParseUint(text, 0, 16)
+	if err != nil {
+		return
+	}
+	if tpid := uint16(v); orDefault(s.tpids.set[name]) != tpid {
+		s.tpids.set[name] = tpid
+		for _, p := range ports {
+			s.tpids.asic[p] = tpid
+		}
+	}
+	_, _ = s.Redis.do(0, "HSET", to+name, "tpid", text)
+}
+
+// Join makes ports members of an aggregate, as config portchannel does, and
+// Leave ends that.
+func (s *Switch) Join(lag string, ports ...string) {
+	s.t.Helper()
+	s.Redis.Do(4, "HSET", "PORTCHANNEL|"+lag, "admin_status", "up", "mtu", "9100")
+	for _, p := range ports {
+		s.Redis.Do(4, "HSET", "PORTCHANNEL_MEMBER|"+lag+"|"+p, "NULL", "NULL")
+	}
+	s.seen()
+}
+
+// Leave ends what Join began.
+func (s *Switch) Leave(lag string, ports ...string) {
+	s.t.Helper()
+	for _, p := range ports {
+		s.Redis.Do(4, "DEL", "PORTCHANNEL_MEMBER|"+lag+"|"+p)
+	}
+	s.seen()
+}
+
+// seen returns when what was written to CONFIG_DB so far was taken in: what is
+// published comes in its order.
+func (s *Switch) seen() {
+	s.mu.Lock()
+	running, done := s.subs != nil, s.mark
+	s.mu.Unlock()
+	if running {
+		s.Redis.Do(0, "PUBLISH", markChannel, "")
+		<-done
+	}
+}
+
+const markChannel = "SONICTEST_MARK"
