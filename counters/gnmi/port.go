@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/counters/gnmi/oc"
 )
 
 // leaf is the newest value of one leaf of a port.
@@ -198,10 +197,13 @@ func (p *port) clockSetBack(at int64, now time.Time, interval time.Duration) boo
 
 // up says whether the link carries frames, and whether the target knows.
 func (p *port) up() (up, known bool) {
-	switch oc.E_Interface_OperStatus(p.leaves[operStatus].val) {
-	case oc.Interface_OperStatus_UP:
+	if !p.leaves[operStatus].set {
+		return false, true
+	}
+	switch p.leaves[operStatus].val {
+	case statusUp:
 		return true, true
-	case oc.Interface_OperStatus_UNKNOWN:
+	case statusUnknown:
 		return true, false
 	}
 	return false, true

@@ -202,6 +202,8 @@ func (d *Driver) carryOut(groups []group) error {
 	if len(groups) == 0 {
 		return nil
 	}
+	// A setup of hundreds of ports takes megabytes, which no cycle needs again.
+	defer func() { d.batch, d.sock.out = batch{}, nil }()
 	b := &d.batch
 	b.begin(d.sock.seq+1, d.generation)
 	empty := len(b.b)
