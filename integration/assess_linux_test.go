@@ -99,7 +99,7 @@ func TestAssessThisMachine(t *testing.T) {
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}
-	limit := time.AfterFunc(20*time.Second, func() { _ = agent.Process.Kill() })
+	limit := time.AfterFunc(patience, func() { _ = agent.Process.Kill() })
 	defer limit.Stop()
 	client := api.NewClient(socket)
 	defer client.Close()

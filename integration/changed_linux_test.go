@@ -57,11 +57,11 @@ func TestRollOutTimeout(t *testing.T) {
 		t.Fatalf("%v: %s", err, text)
 	}
 	began := time.Now()
-	out, code := r.csig("apply", "--resume", r.path("plan.journal"), "--soak", "0s", "--timeout", "300ms")
-	if code != 1 || !strings.Contains(out, "device s2: ") || !strings.Contains(out, "not done within 300ms") {
+	out, code := r.csig("apply", "--resume", r.path("plan.journal"), "--soak", "0s", "--timeout", "2s")
+	if code != 1 || !strings.Contains(out, "device s2: ") || !strings.Contains(out, "not done within 2s") {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > 30*time.Second { // a hung one takes for ever; this leaves room for a slow machine
 		t.Errorf("it took %v", took)
 	}
 }

@@ -83,7 +83,7 @@ func TestLongKilledWhileArmed(t *testing.T) {
 			}
 			r.killWhenArmed(journal, revert)
 			if c.wait {
-				for deadline := time.Now().Add(20 * time.Second); r.hasTable(1) || r.armed(t); time.Sleep(20 * time.Millisecond) {
+				for deadline := time.Now().Add(patience); r.hasTable(1) || r.armed(t); time.Sleep(20 * time.Millisecond) {
 					if time.Now().After(deadline) {
 						t.Fatal("it does not go back")
 					}
@@ -118,7 +118,7 @@ func TestLongKilledWhileArmed(t *testing.T) {
 			if r.marked() {
 				t.Error("it still goes back")
 			}
-			for deadline := time.Now().Add(10 * time.Second); r.armed(t); time.Sleep(20 * time.Millisecond) {
+			for deadline := time.Now().Add(patience); r.armed(t); time.Sleep(20 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("the switch is still armed")
 				}
@@ -202,7 +202,7 @@ func (r *row) killWhenArmed(journal, revert string) {
 				r.t.Fatalf("%v: %s", err, out)
 			}
 			r.signal(cmd.Process, syscall.SIGCONT)
-			for deadline := time.Now().Add(20 * time.Second); !r.hasTable(1); time.Sleep(5 * time.Millisecond) {
+			for deadline := time.Now().Add(patience); !r.hasTable(1); time.Sleep(5 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					r.t.Fatal("the change does not come")
 				}
@@ -247,7 +247,7 @@ func TestLongStoppedWhileArmed(t *testing.T) {
 		if !stopped && strings.Contains(lines.Text(), `"event":"armed"`) {
 			stopped = true
 			r.signal(cmd.Process, syscall.SIGSTOP)
-			for deadline := time.Now().Add(20 * time.Second); r.marked(); time.Sleep(20 * time.Millisecond) {
+			for deadline := time.Now().Add(patience); r.marked(); time.Sleep(20 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Error("it does not go back")
 					break

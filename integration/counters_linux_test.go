@@ -393,7 +393,7 @@ func awaitSnmpd(t *testing.T, in *fabric.Node, cfg snmp.Config) {
 		})
 	}
 	err := errors.New("not asked")
-	for deadline := time.Now().Add(20 * time.Second); err != nil; err = ask() {
+	for deadline := time.Now().Add(patience); err != nil; err = ask() {
 		if time.Now().After(deadline) {
 			t.Fatalf("snmpd at port %d: %v", cfg.Port, err)
 		}

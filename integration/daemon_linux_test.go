@@ -95,19 +95,10 @@ func (w *ward) says(text string, what ...string) {
 	}
 }
 
-// exact waits until the probes read what a load should make of them. A machine
-// that stalls makes a load of its own; one that measures wrongly always does.
+// exact waits until the probes read what a load should make of them.
 func (w *ward) exact(a *agent, p *probes, load uint64) {
 	w.t.Helper()
-	var err error
-	for range 5 {
-		a.settle()
-		if err = p.expectAll(load); err == nil {
-			return
-		}
-		w.t.Log(err)
-	}
-	w.t.Fatal(err)
+	a.eventually(func() error { return p.expectAll(load) })
 }
 
 func waits(s *api.Status) bool { return s.Waiting != "" && s.DataPlane == api.DataPlaneNone }

@@ -44,16 +44,22 @@ func TestDemo(t *testing.T) {
 			// always tell, but does not do so each time; a csig that is wrong
 			// for one sample in a thousand is so in each run. And no machine is
 			// an excuse for one sample in ten.
-			var err error
-			for range 3 {
-				if err = runDemo(t, dir, cred); err == nil {
+			// A run from which a busy machine leaves too little to judge counts as none.
+			judged := 0
+			for range 9 {
+				err := runDemo(t, dir, cred)
+				if err == nil {
 					return
 				}
-				if t.Log(err); errors.Is(err, errOften) {
+				t.Log(err)
+				if !errors.Is(err, errBusy) {
+					judged++
+				}
+				if judged == 3 || errors.Is(err, errOften) {
 					break
 				}
 			}
-			t.Fatal(err)
+			t.Fatal("no run is exact")
 		})
 	}
 }
@@ -88,27 +94,44 @@ func runDemo(t *testing.T, dir string, cred *syscall.Credential) error {
 // errOften is of a run whose samples are wrong too often for an accident.
 var errOften = errors.New("more than one in ten")
 
+// errBusy is of a run that says little, since the machine was late with it.
+var errBusy = errors.New("the machine is too busy")
+
 // checkSamples holds the samples against what the demo promises.
 func checkSamples(r *demo.Result) error {
 	s := r.Summary
 	steady := s.Probes - s.Settling - s.Unjudged - s.Lost
 	switch {
-	case s.Probes < 1000 || s.Lost != 0: // 1,600 on a machine that has the time
-		return fmt.Errorf("%d probes sent in 8 s, %d lost", s.Probes, s.Lost)
+	case s.Lost != 0:
+		return fmt.Errorf("%d of %d probes are lost", s.Lost, s.Probes)
+	case s.Probes < 1000: // 1,600 on a machine that has the time
+		return fmt.Errorf("%w: %d probes sent in 8 s", errBusy, s.Probes)
 	case steady < s.Probes/2:
-		return fmt.Errorf("of %d probes %d were on their way near a load step and %d had no judge: too few are left", s.Probes, s.Settling, s.Unjudged)
+		return fmt.Errorf("%w: of %d probes %d were on their way near a load step and %d had no judge", errBusy, s.Probes, s.Settling, s.Unjudged)
 	case s.Exact != steady || s.WrongLocator != 0:
 		err := fmt.Errorf("of %d steady probes %d are exact, %d within one bucket, %d name the wrong hop; %d more were not judged", steady, s.Exact, s.WithinOne, s.WrongLocator, s.Unjudged)
 		if s.Exact < steady*9/10 {
 			err = fmt.Errorf("%w: %w", errOften, err)
 		}
 		return err
-	case s.AgeP50MS <= 0 || s.AgeP99MS < s.AgeP50MS || s.AgeP99MS > 200:
-		return fmt.Errorf("the signal's age is %v ms at the median and %v ms at p99; windows are 100 ms apart", s.AgeP50MS, s.AgeP99MS)
+	case s.AgeP50MS <= 0 || s.AgeP99MS < s.AgeP50MS:
+		return fmt.Errorf("the signal's age is %v ms at the median and %v ms at p99", s.AgeP50MS, s.AgeP99MS)
+	case s.AgeP99MS > 200:
+		return fmt.Errorf("the signal's age is %v ms at the median and %v ms at p99; windows are 100 ms apart: %w", s.AgeP50MS, s.AgeP99MS, errBusy)
 	}
 	for i := range r.Probes {
 		if p := &r.Probes[i]; p.AgeMS <= 0 {
 			return fmt.Errorf("a signal from the future: %+v", p)
+		}
+	}
+	// The bottleneck moved, and the receiver saw it move.
+	for _, sig := range []string{"abw", "abwc"} {
+		for _, h := range r.Hops {
+			if !slices.ContainsFunc(r.Probes, func(p demo.Probe) bool {
+				return p.Signal == sig && p.Locator == h.Locator && p.Exact && !p.Settling
+			}) {
+				return fmt.Errorf("no exact %s probe names %s", sig, h.Locator)
+			}
 		}
 	}
 	return nil
@@ -139,18 +162,8 @@ func checkDemo(t *testing.T, r *demo.Result) {
 	if again.Settling != s.Settling || again.Unjudged != s.Unjudged || again.Exact != s.Exact {
 		t.Errorf("the probes listed count as %+v, the summary says %+v", again, s)
 	}
-	// The bottleneck moved, and the receiver saw it move.
 	if len(r.Hops) < 3 || len(r.Steps) < 3 {
 		t.Fatalf("%d hops, %d load steps, want 3 or more", len(r.Hops), len(r.Steps))
-	}
-	for _, sig := range []string{"abw", "abwc"} {
-		for _, h := range r.Hops {
-			if !slices.ContainsFunc(r.Probes, func(p demo.Probe) bool {
-				return p.Signal == sig && p.Locator == h.Locator && p.Exact && !p.Settling
-			}) {
-				t.Errorf("no exact %s probe names %s", sig, h.Locator)
-			}
-		}
 	}
 	for i, step := range r.Steps[1:] {
 		if dwell := step.Time.Sub(r.Steps[i].Time); dwell < 20*time.Duration(r.IntervalNS) {

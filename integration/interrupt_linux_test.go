@@ -72,7 +72,7 @@ func TestDemoOnTerminal(t *testing.T) {
 
 // TestDemoInterruptedEarly presses Ctrl-C before anything was measured.
 func TestDemoInterruptedEarly(t *testing.T) {
-	tt := onTerminal(t, 80, 24, csig, "demo", "--interval", "2s")
+	tt := onTerminal(t, 80, 24, csig, "demo", "--interval", "10s")
 	tt.await("agents", 0, func(out string) bool { return strings.Contains(out, "(3 of 3)") })
 	before := len(tt.text())
 	tt.press("\x03")

@@ -57,6 +57,9 @@ func (r *row) mixture() *mixture {
 			if err == nil {
 				c, err = packet.Listen(i, packet.Raw, protocol, nil)
 			}
+			if err == nil {
+				err = keepAll(c)
+			}
 			return err
 		})
 		if err != nil {
@@ -138,7 +141,7 @@ func (m *mixture) now() uint32 { return m.sent.Load() + 1 }
 // pass waits until some more frames have been sent.
 func (m *mixture) pass() {
 	m.t.Helper()
-	for until, deadline := m.sent.Load()+60, time.Now().Add(10*time.Second); m.sent.Load() < until; time.Sleep(time.Millisecond) {
+	for until, deadline := m.sent.Load()+60, time.Now().Add(patience); m.sent.Load() < until; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			m.t.Fatal("no frames are sent any more")
 		}

@@ -94,7 +94,7 @@ func (s *tags) all() []probe.Received {
 func (s *tags) await(what string, ok func(*probe.Received) bool) {
 	s.t.Helper()
 	n := len(s.all())
-	deadline := time.NewTimer(10 * time.Second)
+	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -219,7 +219,7 @@ func TestRollOutOfAMixedFleet(t *testing.T) {
 		if bad && e.Event == "start" {
 			t.Errorf("after the canary went bad: %+v", e)
 		}
-	}, "apply", r.path("next"), "--soak", "100ms")
+	}, "apply", r.path("next"), "--soak", "500ms") // time enough to make it bad while the gate watches
 	if !bad || code != 1 || !strings.Contains(log, "device s2, port east") || !strings.Contains(log, "discarded") || !strings.Contains(log, "csig rollback") {
 		t.Errorf("exit code %d, want 1 for a closed gate\n%s", code, log)
 	}

@@ -84,7 +84,7 @@ func newPolledSwitch(t *testing.T) *polledSwitch {
 			s.truths[port] = &truth{reader: r}
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := s.WaitUp(ctx); err != nil {
 		t.Fatal(err)

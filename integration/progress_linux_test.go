@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -96,14 +97,24 @@ func TestCtrlCFinishes(t *testing.T) {
 	r.wantRules(before, "after the rollback")
 
 	// While devices are in hand: what was begun is done, and the rest can follow.
-	tt = onTerminal(t, 80, 24, csig, "apply", r.path("plan"), "--soak", "0s", "--journal", r.path("hand"))
-	tt.await("a device in hand", 0, func(out string) bool { return strings.Contains(out, "in hand: s") })
-	tt.press("\x03")
-	if status := tt.end(); status != 3 {
-		t.Errorf("status %d, want 3\n%s", status, tt.text())
+	// On a busy machine the key may come when all is done; then once more.
+	for try := range 10 {
+		journal := r.path(fmt.Sprint("hand", try))
+		tt = onTerminal(t, 80, 24, csig, "apply", r.path("plan"), "--soak", "0s", "--journal", journal)
+		tt.await("a device in hand", 0, func(out string) bool { return strings.Contains(out, "in hand: s") })
+		tt.press("\x03")
+		status := tt.end()
+		if status == 0 && strings.Contains(tt.text(), "complete: 7 steps") && try < 9 {
+			r.want(0, "rollback", journal)
+			continue
+		}
+		if status != 3 {
+			t.Errorf("status %d, want 3\n%s", status, tt.text())
+		}
+		r.want(0, "apply", "--resume", journal, "--soak", "0s")
+		r.wantRules(done, "after an interrupted apply that was resumed")
+		break
 	}
-	r.want(0, "apply", "--resume", r.path("hand"), "--soak", "0s")
-	r.wantRules(done, "after an interrupted apply that was resumed")
 
 	tt = onTerminal(t, 80, 24, csig, "off", "-i", r.fleet, "--parallel", "1")
 	tt.await("a device in hand", 0, func(out string) bool { return strings.Contains(out, "in hand: s") })

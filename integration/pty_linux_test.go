@@ -105,12 +105,15 @@ func (tt *terminal) text() string {
 // await waits until what has been written from an offset on satisfies a condition.
 func (tt *terminal) await(what string, from int, ok func(string) bool) {
 	tt.t.Helper()
-	giveUp := time.NewTimer(30 * time.Second)
+	giveUp := time.NewTimer(patience)
 	defer giveUp.Stop()
 	for !ok(tt.text()[from:]) {
 		select {
 		case <-tt.fresh:
 		case <-tt.ended:
+			if ok(tt.text()[from:]) { // its last words
+				return
+			}
 			tt.t.Fatalf("it ended (%v) before: %s\n%s", tt.cmd.ProcessState, what, tt.text())
 		case <-giveUp.C:
 			tt.t.Fatalf("no sign of: %s\n%s", what, tt.text())
@@ -121,7 +124,7 @@ func (tt *terminal) await(what string, from int, ok func(string) bool) {
 // press types a key.
 func (tt *terminal) press(key string) {
 	tt.t.Helper()
-	if _, err := tt.master.WriteString(key); err != nil {
+	if _, err := tt.master.WriteString(key); err != nil && !errors.Is(err, unix.EIO) { // EIO: it has ended, which end tells
 		tt.t.Fatal(err)
 	}
 }
@@ -132,7 +135,7 @@ func (tt *terminal) end() int {
 	tt.t.Helper()
 	select {
 	case <-tt.ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		tt.t.Fatalf("it does not end:\n%s", tt.text())
 	}
 	for pid, p := range processes(tt.t) {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/mdlayher/packet"
+	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/integration/fabric"
 )
@@ -117,8 +118,10 @@ func (r *row) traffic() *traffic {
 			if err != nil {
 				return err
 			}
-			c, err = packet.Listen(i, packet.Raw, 0x88b6, nil)
-			return err
+			if c, err = packet.Listen(i, packet.Raw, 0x88b6, nil); err != nil {
+				return err
+			}
+			return keepAll(c)
 		})
 		if err != nil {
 			r.t.Fatal(err)
@@ -132,6 +135,23 @@ func (r *row) traffic() *traffic {
 	go w.send()
 	go w.receive()
 	return w
+}
+
+// keepAll has a socket keep the frames of seconds until its reader gets a
+// processor: the kernel's usual buffer holds those of a tenth of one.
+func keepAll(c *packet.Conn) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	const size = 64 << 20
+	var set error
+	err = raw.Control(func(fd uintptr) {
+		if set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, size); set != nil { // not permitted to ordinary users
+			set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, size)
+		}
+	})
+	return errors.Join(err, set)
 }
 
 // frame is the nth frame: its length, and with it its content, follow from n.

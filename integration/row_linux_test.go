@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/vishvananda/netlink"
 
@@ -112,7 +111,7 @@ devices:
 		fmt.Fprintf(&text, "  - s%d:east - s%d:west\n", i, i+1)
 	}
 	fmt.Fprintf(&text, "  - s%d:east - h2\n", len(ways))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	check(r.WaitUp(ctx))
 	r.fleet = filepath.Join(r.dir, "row.yaml")

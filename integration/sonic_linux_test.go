@@ -122,7 +122,7 @@ func (l *sonicLab) writes(port string) quantize.Fields {
 // until waits for the ASIC.
 func (l *sonicLab) until(what string, ok func() bool) {
 	l.t.Helper()
-	for end := time.Now().Add(15 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			l.t.Fatalf("%s does not come about: Ethernet0 writes %+v, Ethernet4 %+v; orchagent refused %v\n%s",
 				what, l.writes("Ethernet0"), l.writes("Ethernet4"), l.sw.Refusals(), l.log.String())
@@ -203,8 +203,9 @@ func TestSonicAgent(t *testing.T) {
 
 	// The agent is killed: the entries stay, which is what has no lease means.
 	l.kill(syscall.SIGKILL)
-	if !near("Ethernet0", 5, 95e9)() {
-		t.Errorf("%+v", l.writes("Ethernet0"))
+	// Its last cycle may have been of a moment when nobody counted, on a machine that stalls.
+	if w := l.writes("Ethernet0"); w.LM != 5 || w.S == 31 {
+		t.Errorf("%+v", w)
 	}
 	// The next one takes over with the fallback, since it does not know since when.
 	fell := make(chan bool, 1)
