@@ -28,24 +28,22 @@
 //
 // # The tables
 //
-//	60 entry     tags of ports that update or strip go on; the rest leaves
+//	60 entry     tags of ports that update or strip go on to 65; the rest leaves
 //	61 lease     one flow with a hard_timeout, renewed by every update → 62
 //	             without it → 63
 //	62 live      the signal: each port's ternary entries
 //	63 stale     the fallback, constant
 //	64 act       what was found in register 14: rewrite, remove or nothing
-//	65 classify  is the tag CSIG's?
-//	66 finish    rewrite or remove
+//	65 classify  is the tag CSIG's? → 61
 //
 // No match sees a TPID (ovs-fields(7), VLAN: "no version of OpenFlow provides a
 // way"), and an ordinary VLAN's tag must never change. But with vlan-limit 1,
 // the default, the ethertype behind one tag is the TPID of the next. So a frame
-// that would be changed gets one more tag in front and is parsed again; then
-// that tag is taken away and it is parsed once more, with the tag to be changed
-// in its place. Frames are parsed again after pop_mpls
+// with a tag gets one more in front and is parsed again; then that tag is taken
+// away and, where the one behind it is CSIG's, the frame is parsed once more and
+// comes to the signal. Frames are parsed again after pop_mpls
 // (ofproto-dpif-xlate.c, recirc_for_mpls); push_mpls and pop_mpls together do
-// nothing to the frame. Frames that are not to be changed, and those without a
-// tag, take none of these turns.
+// nothing to the frame. Frames without a tag take none of these turns.
 //
 // Behind one 802.1Q tag the TPID shows from the beginning: the outer tag is set
 // aside in register 13, and put back at the end. Behind two the tag is not seen.
@@ -54,11 +52,29 @@
 //
 // Every Update is one bundle, atomic and in order, its answers waited for: the
 // entries that differ, and the lease. A packet sees the tables of before or of
-// after (ovs-ofctl(8), --bundle), and what the first pass found stays with it
-// in the registers while it is parsed again. The datapath caches what tables
-// said; ovs-vswitchd begins to revise that at once, and is through after some
-// milliseconds for some hundred cached flows. Until then frames have the value
-// of before.
+// after (ovs-ofctl(8), --bundle). The signal is looked up in one pass of three,
+// the last one, so that the other two have the same flows in the cache whatever
+// the signal is.
+//
+// The datapath caches what tables said. After a change ovs-vswitchd goes through
+// that, at the latest 5 ms after it last began to and at once when it is through
+// (ofproto/ofproto-dpif-upcall.c, udpif_revalidator): until then frames have the
+// value of before. Two such rounds are the longest wait, and a round takes as
+// long as "dump duration" of ovs-appctl upcall/show says. Flows that are met less
+// often than min-revalidate-pps, where a round takes longer than half of
+// max-revalidator, are dropped instead of revised, which is sooner.
+// revalidator/wait is no proof: the round that it waits for may have begun before
+// the change.
+//
+// The userspace datapath before 2.17.8, 3.0.5, 3.1.3 and 3.2 revises the wrong
+// flow where two in the cache overlap, because it looks for the one that it means
+// by a frame that it fits and not by its name (commit 21410ff800cc,
+// "dpif-netdev: Fix dpif_netdev_flow_put"). The other one keeps the value of
+// before for as long as there is traffic, lease or not: ovs-vswitchd takes it for
+// revised. Flows overlap when what was looked at for one answer is less than for
+// another. So a tag that stays as it is is read as a whole, like one that is
+// rewritten (readTag), and no two flows of the last pass overlap. TestCachedFlows
+// finds hundreds of them with the old value where this is left out.
 //
 // Where a table has no room for a bundle (flow_limit), ports change one by one,
 // the most congested first; one without room goes straight to the fallback.
@@ -100,6 +116,6 @@
 //   - A tag with an MPLS header behind it passes untouched.
 //   - Two tags of TPID 0x88a8 behind each other: the outer one comes back as
 //     0x8100. The domain's VLANs do not use 0x88a8.
-//   - For IP, frames that are rewritten make one cached flow for each TTL and
-//     DSCP that they have.
+//   - For IP, frames with a tag make one cached flow for each TTL and DSCP that
+//     they have.
 package ovs

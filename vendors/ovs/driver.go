@@ -30,7 +30,7 @@ const maxTable = 255 - tables
 type Config struct {
 	Bridge string // its name
 	RunDir string // the folder of Open vSwitch's sockets; "" is DefaultRunDir
-	Table  uint8  // the first of csig's seven tables; 0 is DefaultTable
+	Table  uint8  // the first of csig's six tables; 0 is DefaultTable
 
 	// Dial connects to a unix socket of the switch; nil is this machine.
 	Dial func(ctx context.Context, path string) (net.Conn, error)

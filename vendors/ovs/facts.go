@@ -42,10 +42,10 @@ func facts() vendors.Facts {
 			refused("behind two VLAN tags a tag is not seen: it passes untouched"),
 		},
 		Notes: []string{
-			"no match sees a TPID: a frame whose tag would be rewritten is parsed twice more, and only then it is known whether the tag is CSIG's or an ordinary VLAN's",
+			"no match sees a TPID: at ports that update or strip a frame with a CSIG tag is parsed twice more, and one with an ordinary VLAN's once more, until it is known which it is",
 			"R, or a VLAN's DEI, is lost where the tag is rewritten, and where the userspace datapath has a kernel's device for a port in every outermost tag that arrives there, with csig or without (openvswitch/ovs lib/packets.c, eth_push_vlan)",
 			"a tag with an MPLS header behind it passes untouched",
-			"what is cached of older flows goes on for some milliseconds after a change, frame by frame the old value or the new",
+			"after a change frames may have the old value until ovs-vswitchd is through with its cache, about twice the dump duration of ovs-appctl upcall/show: 81 ms at the most in 200 changes with 2,400 cached flows (docs/ovs.md)",
 		},
 	}
 }

@@ -31,12 +31,11 @@ const cookie = 0x63736967_00000001
 // The tables, from Config.Table on.
 const (
 	tableEntry    = iota // frames come here with the egress port in regOut
-	tableLease           // is there an agent?
+	tableLease           // the tag is CSIG's; is there an agent?
 	tableLive            // the signal, for each port
 	tableStale           // the fallback
 	tableAct             // regVID says what to do
 	tableClassify        // is the tag CSIG's?
-	tableFinish          // it is: rewrite or remove it
 	tables
 )
 
@@ -54,6 +53,7 @@ const isAside = 1 << 16
 const (
 	doRewrite = 1 << 16 // and the VID below it
 	doStrip   = 1 << 17
+	doStale   = 1 << 18 // what the fallback says, lease or not
 )
 
 // Priorities. Those of compiled entries are added to priorityEntry.
@@ -124,6 +124,14 @@ func setVID(a openflow.Actions) openflow.Actions {
 	return a.Move(openflow.Reg(regVID), 0, openflow.FieldVLANVID, 0, 12)
 }
 
+// readTag leaves the tag as it is, and has the switch cache what it said for this
+// tag alone, as it does where it rewrites or removes one. Cached flows that
+// overlap are what Open vSwitch confuses when it revises them (doc.go).
+func readTag(a openflow.Actions) openflow.Actions {
+	a = a.Move(openflow.FieldVLANVID, 0, openflow.Reg(regVID), 0, 12)
+	return a.Move(openflow.FieldVLANPCP, 0, openflow.Reg(regVID), 13, 3)
+}
+
 // passing is the flow that stays when csig goes: whoever hands frames over goes
 // on sending them.
 func (p *pipeline) passing() openflow.Flow {
@@ -137,11 +145,27 @@ func (p *pipeline) shared() []openflow.Flow {
 		flows = append(flows, p.flow(table, priority, m, a))
 	}
 	// A tag with a VLAN's behind it is not CSIG's, which is the last. What
-	// stands behind two is not seen.
-	deeper := tagged()
-	deeper.EthType = tpidVLAN
-	add(tableEntry, 400, deeper, out())
+	// stands behind two is not seen. Behind MPLS headers nothing can be parsed
+	// again.
+	for _, ethType := range []uint16{tpidVLAN, etherMPLS, etherMPLSMulti} {
+		m := tagged()
+		m.EthType = ethType
+		add(tableEntry, 400, m, out())
+	}
+	// A tag that is the only one may be an ordinary VLAN's, since no match sees
+	// a TPID. Behind the tag that was put in front it shows as the ethertype.
+	add(tableClassify, 0, tagged(), openflow.Actions(nil).PopVLAN().OutputReg(regOut))
+	ours := tagged()
+	ours.EthType = tpidCSIG
+	add(tableClassify, 100, ours, again(openflow.Actions(nil).PopVLAN(), p.base+tableLease))
 
+	does := func(bit uint32) openflow.Match {
+		m := tagged()
+		m.Regs[regVID] = openflow.Masked{Value: bit, Mask: bit}
+		return m
+	}
+	add(tableLease, 300, does(doStrip), openflow.Actions(nil).Resubmit(p.base+tableAct))
+	add(tableLease, 200, does(doStale), openflow.Actions(nil).Resubmit(p.base+tableStale))
 	add(tableLease, 0, openflow.Match{}, openflow.Actions(nil).Resubmit(p.base+tableStale))
 	add(tableLive, 0, openflow.Match{}, openflow.Actions(nil).Resubmit(p.base+tableAct))
 	miss := openflow.Actions(nil)
@@ -153,41 +177,19 @@ func (p *pipeline) shared() []openflow.Flow {
 		flows = append(flows, p.entry(tableStale, 0, &p.stale[i]))
 	}
 
-	add(tableAct, 0, openflow.Match{}, out())
-	aside := openflow.Masked{Value: isAside, Mask: isAside}
-	behind := func(vid openflow.Masked, ethType uint16) openflow.Match {
-		m := tagged()
-		m.Regs[regVLAN], m.Regs[regVID], m.EthType = aside, vid, ethType
+	add(tableAct, 100, does(doRewrite), setVID(nil).OutputReg(regOut))
+	add(tableAct, 100, does(doStrip), openflow.Actions(nil).PopVLAN().OutputReg(regOut))
+	add(tableAct, 0, tagged(), readTag(nil).OutputReg(regOut))
+	behind := func(m openflow.Match, ethType uint16) openflow.Match {
+		m.Regs[regVLAN], m.EthType = openflow.Masked{Value: isAside, Mask: isAside}, ethType
 		return m
 	}
-	unchanged := bringBack(nil).OutputReg(regOut)
-	rewrite, strip := openflow.Masked{Value: doRewrite, Mask: doRewrite}, openflow.Masked{Value: doStrip, Mask: doStrip}
-	add(tableAct, 400, behind(openflow.Masked{}, tpidVLAN), unchanged)
-	add(tableAct, 400, behind(openflow.Masked{}, tpidCSIG), unchanged)
-	add(tableAct, 300, behind(strip, 0), bringBack(openflow.Actions(nil).PopVLAN()).OutputReg(regOut))
-	add(tableAct, 300, behind(rewrite, 0), bringBack(setVID(nil)).OutputReg(regOut))
-	add(tableAct, 200, behind(openflow.Masked{}, 0), unchanged)
-
-	// A tag that is the only one may be an ordinary VLAN's, since no match sees
-	// a TPID. Behind another tag it shows as the ethertype.
-	for _, mpls := range []uint16{etherMPLS, etherMPLSMulti} {
-		m := tagged()
-		m.EthType = mpls
-		add(tableAct, 150, m, out())
+	for _, ethType := range []uint16{tpidVLAN, tpidCSIG} { // not the last one either
+		add(tableAct, 400, behind(tagged(), ethType), bringBack(readTag(nil)).OutputReg(regOut))
 	}
-	for _, do := range []openflow.Masked{rewrite, strip} {
-		m := tagged()
-		m.Regs[regVID] = do
-		add(tableAct, 100, m, again(openflow.Actions(nil).PushVLAN(tpidVLAN), p.base+tableClassify))
-	}
-	add(tableClassify, 0, tagged(), openflow.Actions(nil).PopVLAN().OutputReg(regOut))
-	ours := tagged()
-	ours.EthType = tpidCSIG
-	add(tableClassify, 100, ours, again(openflow.Actions(nil).PopVLAN(), p.base+tableFinish))
-	finish := tagged()
-	finish.Regs[regVID] = strip
-	add(tableFinish, 100, finish, openflow.Actions(nil).PopVLAN().OutputReg(regOut))
-	add(tableFinish, 0, tagged(), setVID(nil).OutputReg(regOut))
+	add(tableAct, 300, behind(does(doRewrite), 0), bringBack(setVID(nil)).OutputReg(regOut))
+	add(tableAct, 300, behind(does(doStrip), 0), bringBack(openflow.Actions(nil).PopVLAN()).OutputReg(regOut))
+	add(tableAct, 200, behind(tagged(), 0), bringBack(readTag(nil)).OutputReg(regOut))
 	return flows
 }
 
@@ -197,21 +199,21 @@ func (p *pipeline) port(number uint32, action vlanrules.Action, closed bool) []o
 	if action == vlanrules.Passthrough {
 		return nil
 	}
-	vid, next := uint32(0), p.base+tableLease
+	do := uint32(0)
 	switch {
 	case action == vlanrules.Strip:
-		vid, next = doStrip, p.base+tableAct
+		do = doStrip
 	case closed:
-		next = p.base + tableStale
+		do = doStale
 	}
 	one, two := tagged(), tagged()
 	one.Regs[regOut], two.Regs[regOut] = openflow.Exactly(number), openflow.Exactly(number)
 	two.EthType = tpidCSIG
 	return []openflow.Flow{
-		p.flow(tableEntry, 200, one, openflow.Actions(nil).Load(regVLAN, 0).Load(regVID, vid).Resubmit(next)),
+		p.flow(tableEntry, 200, one, again(openflow.Actions(nil).Load(regVLAN, 0).Load(regVID, do).PushVLAN(tpidVLAN), p.base+tableClassify)),
 		// The tag behind the outermost one is known to have CSIG's TPID. The
 		// registers survive the second look.
-		p.flow(tableEntry, 300, two, again(setAside(nil).Load(regVID, vid), next)),
+		p.flow(tableEntry, 300, two, again(setAside(nil).Load(regVID, do), p.base+tableLease)),
 	}
 }
 

@@ -1,0 +1,157 @@
+package ovs
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/ovs/ovstest"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// TestCachedFlows changes buckets under traffic of 1,200 tags, one half of which
+// comes when the other's cached flows are there already: what is cached follows
+// every change, and soon.
+func TestCachedFlows(t *testing.T) {
+	t.Parallel()
+	cachedFlows(t, 2)
+}
+
+func TestLongCachedFlows(t *testing.T) { cachedFlows(t, 40) }
+
+// through is how long after a change the last frame with the old value may be
+// sent, on a machine that does other things as well.
+const through = time.Second
+
+func cachedFlows(t *testing.T, rounds int) {
+	s := &sandwich{Switch: ovstest.Start(t, ovstest.Options{Dummy: true})}
+	s.AddBridge("csig")
+	s.in, s.out = s.AddWire("csig", "h1", 1), s.AddWire("csig", "swp1", 2)
+	s.Ofctl("add-flow", "csig", "in_port=1,actions=load:2->NXM_NX_REG15[],resubmit(,60)")
+	s.driver = s.open(t, "csig")
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+	half := func(lm uint16) (tags []uint16) {
+		for own := uint16(1); own < 31; own++ {
+			for i := range uint16(20) {
+				tags = append(tags, own<<7|(lm+i))
+			}
+		}
+		return tags
+	}
+	first, second := half(1), half(21)
+	now := bucket(quantize.MinABW, 31, 99)
+	update(t, s.driver, time.Minute, vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{now}})
+	s.settle()
+	var late []time.Duration
+	seen := 0
+	for r := range rounds {
+		for _, phase := range []struct {
+			bucket uint8
+			tags   []uint16
+		}{
+			{5, first},                 // cached as rewritten
+			{uint8(31 - r%16), second}, // the other half, mostly as left alone
+			{5, first},                 // a change back
+			{5, second},
+			{20, slices.Concat(first, second)},
+		} {
+			want := bucket(quantize.MinABW, phase.bucket, uint16(50+r%40))
+			old, n := s.carryOver(t, now, want, phase.tags)
+			late, seen, now = append(late, old), seen+n, want
+		}
+	}
+	slices.Sort(late)
+	flows, dump := s.cached(t)
+	t.Logf("%d changes, %d frames, %d cached flows, through which Open vSwitch goes in %s: the last frame with the old value was sent %v after the change at the median, %v at the most",
+		len(late), seen, flows, dump, late[len(late)/2].Round(time.Millisecond), late[len(late)-1].Round(time.Millisecond))
+	if late[len(late)-1] > through {
+		t.Errorf("frames sent up to %v after a change have the old value, want at most %v", late[len(late)-1], through)
+	}
+	// Two for each tag; those of values of before are no more.
+	if flows > 2*len(first)+2*len(second)+20 {
+		t.Errorf("%d flows are cached", flows)
+	}
+}
+
+// carryOver changes a bucket while frames with the tags pass, until all of them
+// have the new value. It returns when the last one with the old value was sent,
+// from the change on, and how many frames there were.
+func (s *sandwich) carryOver(t *testing.T, before, after vlanrules.Intent, tags []uint16) (old time.Duration, n int) {
+	t.Helper()
+	done := make(chan time.Time, 1)
+	go func() {
+		_, err := s.driver.Update(t.Context(), []vendors.PortUpdate{{Port: "swp1", Intents: []vlanrules.Intent{after}}}, time.Minute)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- time.Now()
+	}()
+	var changed time.Time
+	var lastOld time.Time
+	sent := make([]time.Time, len(tags))
+	for start, settled := time.Now(), false; !settled; {
+		settled = !changed.IsZero()
+		for from := 0; from < len(tags); from += window {
+			to := min(from+window, len(tags))
+			for i := from; i < to; i++ {
+				sent[i] = time.Now()
+				s.in.Send(frame(uint32(i), tag{tpidCSIG, tags[i]}))
+			}
+			for range to - from {
+				got := s.out.Receive(soon)
+				if got == nil {
+					t.Fatalf("of frames %d to %d one does not arrive", from, to-1)
+				}
+				n++
+				i := seqOf(got)
+				value := func(in vlanrules.Intent) string {
+					return string(frame(i, tag{tpidCSIG, model(false, map[int]vlanrules.Intent{0: in}, tags[i])}))
+				}
+				switch string(got) {
+				case value(after):
+				case value(before):
+					settled = false
+					if sent[i].After(lastOld) {
+						lastOld = sent[i]
+					}
+				default:
+					t.Fatalf("tag %#x leaves as %x, neither as %+v nor as %+v says", tags[i], got[:20], before, after)
+				}
+			}
+		}
+		select {
+		case changed = <-done:
+		default:
+		}
+		if !settled && time.Since(start) > 5*through {
+			t.Fatalf("frames keep the value of %+v for %v after %+v", before, time.Since(start), after)
+		}
+	}
+	return max(0, lastOld.Sub(changed)), n
+}
+
+// cached is how many flows ovs-vswitchd has in its cache, and how long it takes
+// to go through them.
+func (s *sandwich) cached(t *testing.T) (flows int, dump string) {
+	t.Helper()
+	for line := range strings.Lines(s.Appctl("upcall/show")) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch strings.TrimSpace(key) {
+		case "flows":
+			if _, err := fmt.Sscanf(strings.TrimSpace(value), "(current %d)", &flows); err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+		case "dump duration":
+			dump = strings.TrimSpace(value)
+			if _, err := strconv.Atoi(strings.TrimSuffix(dump, "ms")); err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+		}
+	}
+	return flows, dump
+}
