@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
-	"sync"
 
-	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/ovs"
 	"github.com/csig-agent/csig/vendors/ssh"
@@ -39,48 +37,16 @@ func openOVS(cfg vendors.Config) (vendors.Driver, error) {
 	return d, nil
 }
 
-// UnixSockets connects to unix sockets of a device behind SSH, through one
-// connection that is made when it is needed, and made anew when it broke; done
-// ends it.
+// UnixSockets connects to unix sockets of a device behind SSH, as root where the
+// fleet file has sudo, through one login that is made when it is needed, and made
+// anew when it broke; done ends it.
 func UnixSockets(cfg vendors.Config) (dial func(ctx context.Context, path string) (net.Conn, error), done func() error) {
-	f := &far{cfg: cfg, login: cfg.Device.Management.SSH}
-	return f.dial, f.close
-}
-
-// far is a connection with a device.
-type far struct {
-	cfg   vendors.Config
-	login *inventory.SSH
-
-	mu sync.Mutex
-	c  *ssh.Client
-}
-
-func (f *far) dial(ctx context.Context, path string) (net.Conn, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.c != nil {
-		if conn, err := f.c.DialUnix(ctx, path); err == nil {
-			return conn, nil
+	t := ssh.NewTunnel(ssh.Config{Address: cfg.Device.Address, Login: *cfg.Device.Management.SSH, Dial: cfg.Dial})
+	return func(ctx context.Context, path string) (net.Conn, error) {
+		conn, err := t.Dial(ctx, "unix", path)
+		if errors.As(err, new(*ssh.SudoError)) {
+			return nil, &vendors.PermanentError{Err: err}
 		}
-		_ = f.c.Close() // perhaps it broke: once more, with another
-		f.c = nil
-	}
-	c, err := ssh.Dial(ctx, ssh.Config{Address: f.cfg.Device.Address, Login: *f.login, Dial: f.cfg.Dial})
-	if err != nil {
-		return nil, err
-	}
-	f.c = c
-	return c.DialUnix(ctx, path)
-}
-
-func (f *far) close() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.c == nil {
-		return nil
-	}
-	err := f.c.Close()
-	f.c = nil
-	return err
+		return conn, err
+	}, t.Close
 }

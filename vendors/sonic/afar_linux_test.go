@@ -2,6 +2,7 @@ package sonic
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -20,13 +21,7 @@ import (
 // TestAfar drives a switch through a real sshd: its database_config.json, its
 // Redis behind a unix socket or a TCP port, and a cable that is cut.
 func TestAfar(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := uint16(ln.Addr().(*net.TCPAddr).Port)
-	ln.Close()
-	s := sshtest.Start(t, sshtest.Options{Port: port})
+	s := sshtest.Start(t, sshtest.Options{Port: freePort(t)})
 
 	l := newLab(t, sonictest.R202311, "Ethernet0")
 	_ = l.Driver.Close()
@@ -114,6 +109,64 @@ func TestAfar(t *testing.T) {
 	if have, err := open().Observe(t.Context()); err != nil || have.TPID != want.TPID {
 		t.Errorf("by TCP: %+v, %v", have, err)
 	}
+}
+
+// TestAfarSudo drives a switch as an account that may not open Redis' socket, and
+// becomes root by sudo.
+func TestAfarSudo(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("an ordinary user's sshd has no other accounts: vendors/ssh says what can be tried without")
+		return
+	}
+	l := newLab(t, sonictest.R202405, "Ethernet0")
+	_ = l.Driver.Close()
+	for _, name := range []string{l.sw.Redis.File, l.sw.Redis.Socket} {
+		if err := os.Chmod(name, 0o600); err != nil { // nobody but root
+			t.Fatal(err)
+		}
+	}
+	s := sshtest.Start(t, sshtest.Options{Port: freePort(t), Account: &sshtest.Account{Name: "netops", Sudoers: "Defaults !fqdn\nnetops ALL=(root) ALL\n"}})
+	secret := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(secret, []byte(sshtest.Password), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open := func(sudo *inventory.Sudo) *Driver {
+		t.Helper()
+		login := s.Login
+		login.Sudo = sudo
+		db, err := Redis(vendors.Config{Device: inventory.Device{Name: "leaf", Platform: "sonic", Address: s.Address,
+			Management: inventory.Management{SSH: &login, Redis: &inventory.Redis{Databases: l.sw.Redis.File}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := Open(Config{Redis: db})
+		t.Cleanup(func() { _ = d.Close() })
+		return d
+	}
+	if _, err := open(nil).Observe(t.Context()); err == nil || !strings.Contains(err.Error(), "Permission denied") {
+		t.Errorf("without sudo: %v", err)
+	}
+	if err := os.WriteFile(secret+"-wrong", []byte("open simsim"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var perm *vendors.PermanentError
+	if _, err := open(&inventory.Sudo{Password: inventory.Secret{File: secret + "-wrong"}}).Observe(t.Context()); !errors.As(err, &perm) || strings.Contains(err.Error(), "simsim") {
+		t.Errorf("with a wrong password: %v", err)
+	}
+	l.Driver = open(&inventory.Sudo{Password: inventory.Secret{File: secret}})
+	l.apply(setupOf(quantize.Draft00, "Ethernet0"))
+	l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)})
+	l.clean()
+}
+
+func freePort(t *testing.T) uint16 {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return uint16(ln.Addr().(*net.TCPAddr).Port)
 }
 
 // TestReach: how a device is reached that cannot be.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
@@ -19,7 +18,8 @@ import (
 
 // Redis returns the databases of a device: those of this machine where the
 // device is local, else those of its address through SSH. It connects when it
-// is first used, and the password, where there is one, is fetched then.
+// is first used, as root where the fleet file has sudo, and the passwords, where
+// there are any, are fetched then.
 func Redis(cfg vendors.Config) (*sonicdb.Client, error) {
 	dev := &cfg.Device
 	var how inventory.Redis
@@ -43,81 +43,39 @@ func Redis(cfg vendors.Config) (*sonicdb.Client, error) {
 	case dev.Address == "":
 		return nil, &vendors.PermanentError{Err: errors.New("the device has no address: add one to the fleet file")}
 	}
-	t := &tunnel{cfg: ssh.Config{Address: dev.Address, Login: *dev.Management.SSH, Dial: cfg.Dial}}
-	opt.Dial, opt.ReadFile, opt.Close = t.dial, t.readFile, t.close
+	t := tunnel{ssh.NewTunnel(ssh.Config{Address: dev.Address, Login: *dev.Management.SSH, Dial: cfg.Dial})}
+	opt.Connect = ssh.DefaultTimeout
+	if dev.Management.SSH.Sudo != nil {
+		opt.Connect *= 2 // it holds for either half
+	}
+	opt.Dial, opt.ReadFile, opt.Close = t.dial, t.readFile, t.Close
 	return sonicdb.New(opt), nil
 }
 
-// tunnel is a login at the switch, made anew after it was lost.
-type tunnel struct {
-	cfg ssh.Config
+// tunnel is the login at the switch.
+type tunnel struct{ *ssh.Tunnel }
 
-	mu     sync.Mutex
-	client *ssh.Client
-}
-
-func (t *tunnel) get(ctx context.Context) (*ssh.Client, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.client == nil {
-		c, err := ssh.Dial(ctx, t.cfg)
-		if err != nil {
-			return nil, err
-		}
-		t.client = c
-	}
-	return t.client, nil
-}
-
-func (t *tunnel) lose(c *ssh.Client) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.client == c {
-		c.Close()
-		t.client = nil
-	}
-}
-
-func (t *tunnel) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	c, err := t.get(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var conn net.Conn
-	if network == "unix" {
-		conn, err = c.DialUnix(ctx, address)
-	} else {
-		conn, err = c.DialTCP(ctx, address)
-	}
-	if err != nil {
-		t.lose(c)
-	}
-	return conn, err
+// dial is Dial; what sudo refuses has to be changed first.
+func (t tunnel) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := t.Dial(ctx, network, address)
+	return conn, final(err)
 }
 
 // readFile reads a file of the switch; a path without quotes, which an
 // inventory's paths may have, is the shell's to read.
-func (t *tunnel) readFile(ctx context.Context, path string) ([]byte, error) {
-	c, err := t.get(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out, err := c.Run(ctx, "cat '"+strings.ReplaceAll(path, "'", `'\''`)+"'", nil)
+func (t tunnel) readFile(ctx context.Context, path string) ([]byte, error) {
+	out, err := t.Run(ctx, "cat '"+strings.ReplaceAll(path, "'", `'\''`)+"'", nil)
 	var exit *ssh.ExitError
-	switch {
-	case errors.As(err, &exit):
+	if errors.As(err, &exit) {
 		return nil, fmt.Errorf("%w: %w", exit, fs.ErrNotExist)
-	case err != nil:
-		t.lose(c)
 	}
-	return out, err
+	return out, final(err)
 }
 
-func (t *tunnel) close() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.client == nil {
-		return nil
+// final makes what sudo refuses an error that trying again does not cure.
+func final(err error) error {
+	if errors.As(err, new(*ssh.SudoError)) {
+		return &vendors.PermanentError{Err: err}
 	}
-	return t.client.Close()
+	return err
 }

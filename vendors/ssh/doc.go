@@ -16,6 +16,10 @@
 // commands, because a terminal's text has neither exit status nor standard error
 // apart, and its channel drops carriage returns and terminal sequences.
 //
+// A socket that only root may open is connected to by a relay (relay.go): sshd
+// itself connects as the account. Tunnel is either way of logging in, made anew
+// when it was lost.
+//
 // scrapligo's own standard transport is not used, because it takes no passphrase
 // and no agent, asks the server for host keys of a kind that the known_hosts file
 // may not have, heeds no context, and does not let anybody else open a channel;

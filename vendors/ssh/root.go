@@ -10,6 +10,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/csig-agent/csig/inventory"
 )
@@ -21,6 +22,9 @@ type Root struct {
 	client *Client
 	shell  *rootShell
 	turn   chan struct{} // has one element while nobody runs a command
+
+	relays sync.Mutex // guards relay
+	relay  *relay     // nil until a socket is connected to
 }
 
 // DialRoot logs in as Dial does and becomes root as cfg.Login.Sudo says. After

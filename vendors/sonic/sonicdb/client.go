@@ -30,6 +30,10 @@ type Options struct {
 	// connection, and kept nowhere.
 	Password func(context.Context) (string, error)
 
+	// Connect is how much longer the first answer may take, since the switch is
+	// logged in at for it.
+	Connect time.Duration
+
 	// Close is called when the client is closed; nil for nothing.
 	Close func() error
 }
@@ -120,7 +124,7 @@ func (c *Client) Layout(ctx context.Context) (*Layout, error) {
 // one command. The error is for all of them: then it is not known which of them
 // were carried out.
 func (c *Client) Do(ctx context.Context, commands ...[]string) ([]any, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, Timeout, fmt.Errorf("Redis does not answer for %v", Timeout))
+	ctx, cancel := c.limit(ctx)
 	defer cancel()
 	answers, err := c.do(ctx, commands)
 	if err != nil {
@@ -131,6 +135,15 @@ func (c *Client) Do(ctx context.Context, commands ...[]string) ([]any, error) {
 		return nil, fmt.Errorf("the switch's Redis: %w", err)
 	}
 	return answers, nil
+}
+
+// limit is how long the switch may take.
+func (c *Client) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	timeout := Timeout
+	if len(c.conns) == 0 {
+		timeout += c.opt.Connect
+	}
+	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("Redis does not answer for %v", timeout))
 }
 
 // sent is a command under way.

@@ -22,7 +22,7 @@ type Subscription struct {
 // a channel belongs to a server and not to one of its databases. It returns when
 // the subscription holds.
 func (c *Client) Subscribe(ctx context.Context, channel string, databases ...string) (*Subscription, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, Timeout, fmt.Errorf("Redis does not answer for %v", Timeout))
+	ctx, cancel := c.limit(ctx)
 	defer cancel()
 	s, err := c.subscribe(ctx, channel, databases)
 	if err != nil {

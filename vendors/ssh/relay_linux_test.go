@@ -1,0 +1,173 @@
+package ssh
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors/ssh/sshtest"
+)
+
+// rootsEcho is a socket that only root can open, and which says again what it is
+// told.
+func rootsEcho(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "csig") // the path of a socket has to be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	ln, err := net.Listen("unix", filepath.Join(dir, "echo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(c, c); c.Close() }()
+		}
+	}()
+	return filepath.Join(dir, "echo")
+}
+
+func echo(t *testing.T, c net.Conn, text []byte) {
+	t.Helper()
+	go func() { _, _ = c.Write(text) }() // what comes back says what arrived
+	got := make([]byte, len(text))
+	if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, text) {
+		t.Errorf("%d bytes come back as others (%v)", len(text), err)
+	}
+}
+
+// TestRelay connects to root's socket through an account that may not open it.
+func TestRelay(t *testing.T) {
+	if noAccounts(t) {
+		return
+	}
+	path := rootsEcho(t)
+	s := behindSudo(t, sshtest.Account{Sudoers: withPassword})
+	plain := s.Login
+	plain.Sudo = nil
+	alone := NewTunnel(Config{Address: s.Address, Login: plain})
+	defer alone.Close()
+	if _, err := alone.Dial(t.Context(), "unix", path); err == nil || !strings.Contains(err.Error(), "may this user open its socket") {
+		t.Fatalf("without sudo: %v", err)
+	}
+
+	var conns []net.Conn
+	tunnel := NewTunnel(Config{Address: s.Address, Login: s.Login, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		conns = append(conns, c)
+		return c, err
+	}})
+	defer tunnel.Close()
+	var all sync.WaitGroup
+	big := bytes.Repeat([]byte("0123456789abcde\n"), 1<<15)
+	for range 8 {
+		all.Go(func() {
+			c, err := tunnel.Dial(t.Context(), "unix", path)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			echo(t, c, big)
+		})
+	}
+	all.Wait()
+	if _, err := tunnel.Dial(t.Context(), "unix", path+"-none"); err == nil || !strings.Contains(err.Error(), "No such file") || !strings.Contains(err.Error(), path+"-none") {
+		t.Errorf("%v", err)
+	}
+	if out, err := tunnel.Run(t.Context(), "id -u", nil); err != nil || string(out) != "0\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if len(conns) != 1 {
+		t.Errorf("%d logins", len(conns))
+	}
+
+	// Who has the account, and not the word, has nothing.
+	r := tunnel.login.(*Root)
+	socket := r.relay.socket
+	for _, line := range []string{"open-sesame " + path + "\n", " " + path + "\n", "\n"} {
+		c, err := alone.Dial(t.Context(), "unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(c, line)
+		if got, err := io.ReadAll(c); len(got) > 0 || err != nil {
+			t.Errorf("%q is answered with %q, %v", line, got, err)
+		}
+		c.Close()
+	}
+
+	// The cable is cut: the relay ends, and another login has another.
+	conns[0].Close()
+	ended(t, socket)
+	c, err := tunnel.Dial(t.Context(), "unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	echo(t, c, []byte("again"))
+	socket = tunnel.login.(*Root).relay.socket
+	if err := tunnel.Close(); err != nil {
+		t.Error(err)
+	}
+	ended(t, socket)
+}
+
+// ended waits until a relay has taken away what it made, which it does last.
+func ended(t *testing.T, socket string) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Dir(socket)); errors.Is(err, os.ErrNotExist) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s is still there", socket)
+		}
+	}
+}
+
+// TestRelayRefused: a switch without python3, and a password that sudo refuses,
+// which is not tried again.
+func TestRelayRefused(t *testing.T) {
+	if noAccounts(t) {
+		return
+	}
+	s := behindSudo(t, sshtest.Account{Sudoers: "Defaults !fqdn, secure_path=/usr/sbin:/usr/bin:/sbin:/bin\nadmin ALL=(root) ALL\n", Over: map[string]string{"/usr/bin/python3": "/dev/null"}})
+	tunnel := NewTunnel(Config{Address: s.Address, Login: s.Login})
+	defer tunnel.Close()
+	if _, err := tunnel.Dial(t.Context(), "unix", "/x"); err == nil || !strings.Contains(err.Error(), "needs python3") {
+		t.Errorf("without python3: %v", err)
+	}
+
+	s = behindSudo(t, sshtest.Account{Sudoers: withPassword})
+	s.Login.Sudo = &inventory.Sudo{Password: secret(t, wrongPassword)}
+	logins := 0
+	tunnel = NewTunnel(Config{Address: s.Address, Login: s.Login, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		logins++
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}})
+	defer tunnel.Close()
+	for range 3 {
+		if _, err := tunnel.Dial(t.Context(), "unix", "/x"); !errors.As(err, new(*SudoError)) {
+			t.Errorf("%v", err)
+		}
+	}
+	if logins != 1 {
+		t.Errorf("%d tries of a wrong password", logins)
+	}
+}

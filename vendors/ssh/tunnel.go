@@ -1,0 +1,135 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// Tunnel is a login, as root where the fleet file has sudo, that is made when it is
+// first needed and anew after it was lost. Its methods may be called from several
+// goroutines.
+type Tunnel struct {
+	cfg Config
+
+	mu      sync.Mutex
+	login   login
+	refused error // sudo's answer: asking again may lock the account
+}
+
+// login is what Client and Root have in common.
+type login interface {
+	Run(ctx context.Context, command string, stdin []byte) ([]byte, error)
+	DialUnix(ctx context.Context, path string) (net.Conn, error)
+	DialTCP(ctx context.Context, address string) (net.Conn, error)
+	Close() error
+}
+
+var (
+	_ login = (*Client)(nil)
+	_ login = (*Root)(nil)
+)
+
+// NewTunnel returns one that has not logged in.
+func NewTunnel(cfg Config) *Tunnel { return &Tunnel{cfg: cfg} }
+
+// get returns the login, and whether it was there already. After a *SudoError there
+// is no further try until Close.
+func (t *Tunnel) get(ctx context.Context) (l login, old bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.login != nil:
+		return t.login, true, nil
+	case t.refused != nil:
+		return nil, false, t.refused
+	case t.cfg.Login.Sudo == nil:
+		c, err := Dial(ctx, t.cfg)
+		if err != nil {
+			return nil, false, err
+		}
+		t.login = c
+	default:
+		r, err := DialRoot(ctx, t.cfg)
+		if err != nil {
+			if errors.As(err, new(*SudoError)) {
+				t.refused = err
+			}
+			return nil, false, err
+		}
+		t.login = r
+	}
+	return t.login, false, nil
+}
+
+func (t *Tunnel) lose(l login) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.login == l {
+		_ = l.Close() // it is lost
+		t.login = nil
+	}
+}
+
+// Dial connects to a unix socket ("unix") or to a TCP address ("tcp") of the far
+// side. A login that turns out to be lost is made anew, once.
+func (t *Tunnel) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	for {
+		l, old, err := t.get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var conn net.Conn
+		switch network {
+		case "unix":
+			conn, err = l.DialUnix(ctx, address)
+		case "tcp":
+			conn, err = l.DialTCP(ctx, address)
+		default:
+			return nil, fmt.Errorf("%s %s: %w", network, address, errors.ErrUnsupported)
+		}
+		if err == nil || farRefuses(err) {
+			return conn, err
+		}
+		t.lose(l)
+		if !old || ctx.Err() != nil {
+			return nil, err
+		}
+	}
+}
+
+// farRefuses tells whether the far side answered: the login is good.
+func farRefuses(err error) bool {
+	var channel *ssh.OpenChannelError
+	return errors.As(err, &channel) || errors.As(err, new(*refusedError))
+}
+
+// Run is Client.Run, once.
+func (t *Tunnel) Run(ctx context.Context, command string, stdin []byte) ([]byte, error) {
+	l, _, err := t.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out, err := l.Run(ctx, command, stdin)
+	if err != nil && !errors.As(err, new(*ExitError)) {
+		t.lose(l)
+	}
+	return out, err
+}
+
+// Close ends the login.
+func (t *Tunnel) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.refused = nil
+	if t.login == nil {
+		return nil
+	}
+	err := t.login.Close()
+	t.login = nil
+	return err
+}
