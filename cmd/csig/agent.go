@@ -10,6 +10,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/csig-agent/csig/agent"
 	"github.com/csig-agent/csig/agent/api"
@@ -45,7 +46,17 @@ one, because it may run beside a real agent.`,
 			if o.shadow && !cmd.Flags().Changed("socket") {
 				o.socket = api.DefaultShadowSocket()
 			}
-			return runAgent(cmd.Context(), o)
+			logger, err := newLog(o.logLevel, o.logFormat)
+			if err != nil {
+				return err
+			}
+			lines := newLogQueue(os.Stderr, func(dropped int) []byte { return droppedLines(logger, dropped) })
+			logger.SetOutput(lines)
+			err = runAgent(cmd.Context(), logrus.NewEntry(logger), o)
+			if !lines.close() && err != nil {
+				return &exitError{code: 1} // nobody reads why, and to wait for a reader is to hang
+			}
+			return err
 		},
 	}
 	f := cmd.Flags()
@@ -79,7 +90,6 @@ type agentOptions struct {
 
 func newLog(level, format string) (*logrus.Logger, error) {
 	log := logrus.New()
-	log.SetOutput(os.Stderr)
 	lvl, err := logrus.ParseLevel(level)
 	if err != nil {
 		return nil, fmt.Errorf("--log-level %q: want error, warn, info or debug", level)
@@ -89,11 +99,23 @@ func newLog(level, format string) (*logrus.Logger, error) {
 	case "json":
 		log.SetFormatter(&logrus.JSONFormatter{TimestampFormat: time.RFC3339Nano})
 	case "text":
-		log.SetFormatter(&logrus.TextFormatter{FullTimestamp: true, TimestampFormat: "2006-01-02T15:04:05.000Z07:00"})
+		tty := term.IsTerminal(int(os.Stderr.Fd())) // the logger does not see it behind a logQueue
+		log.SetFormatter(&logrus.TextFormatter{ForceColors: tty, FullTimestamp: true, TimestampFormat: "2006-01-02T15:04:05.000Z07:00"})
 	default:
 		return nil, fmt.Errorf("--log-format %q: want text or json", format)
 	}
 	return log, nil
+}
+
+// droppedLines is the line in place of those that nobody read in time.
+func droppedLines(log *logrus.Logger, n int) []byte {
+	e := log.WithField("dropped", n)
+	e.Time, e.Level, e.Message = time.Now(), logrus.WarnLevel, "lines of the log were dropped: nobody read them"
+	line, err := log.Formatter.Format(e)
+	if err != nil { // it is text and a number
+		return fmt.Appendf(nil, "csig: %d lines of the log were dropped: %v\n", n, err)
+	}
+	return line
 }
 
 // warnings is a log for who writes lines.
@@ -104,11 +126,7 @@ func (w warnings) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-func runAgent(ctx context.Context, o agentOptions) error {
-	logger, err := newLog(o.logLevel, o.logFormat)
-	if err != nil {
-		return err
-	}
+func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	if err := api.CheckSocket(o.socket); err != nil {
 		return err
 	}
@@ -121,7 +139,6 @@ func runAgent(ctx context.Context, o agentOptions) error {
 	if err != nil && !o.wait {
 		return err
 	}
-	log := logrus.NewEntry(logger)
 	ctx, stop := onHangup(ctx)
 	defer stop()
 
