@@ -58,7 +58,7 @@ func TestDroppedStream(t *testing.T) {
 				}
 				return hold(stream)
 			}}
-			s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}})
+			s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}, Interval: unhurried})
 			var epoch uint64
 			until(t, s, "the fourth stream brings its sample", func(got []counters.Sample, err error) bool {
 				// What a stream brought remains true while the next is opened.
@@ -154,8 +154,8 @@ func TestMuteTarget(t *testing.T) {
 
 func TestTargetThatAcceptsAndSendsNothing(t *testing.T) {
 	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error { return hold(stream) }}
-	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}, Timeout: 100 * time.Millisecond})
-	if _, err := tryRead(s); !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "nothing came in 100ms") {
+	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}, Timeout: time.Second})
+	if _, err := tryRead(s); !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "nothing came in 1s") {
 		t.Errorf("error %v, want ErrNoAnswer after the timeout", err)
 	}
 }
@@ -189,13 +189,20 @@ func TestLateSync(t *testing.T) {
 		}
 		return hold(stream)
 	}}
-	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1", "e2"}})
+	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1", "e2"}, Interval: unhurried})
 	// Before it, nobody can say whether there is an e2.
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-	defer cancel()
-	got, err := s.Read(ctx, nil)
-	if err != nil || got[0].Octets != 1000 || got[1].Err == nil {
-		t.Errorf("at the end of the context: %+v, %v, want e1 and an error for e2", got, err)
+	for deadline := time.Now().Add(patience); ; {
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		got, err := s.Read(ctx, nil)
+		cancel()
+		if err == nil && got[0].Octets == 1000 && got[1].Err != nil {
+			break
+		}
+		// On a busy machine e1's sample is still on its way.
+		if early := errors.Is(err, ErrNoAnswer) || err == nil && got[0].Err != nil; !early || time.Now().After(deadline) {
+			t.Errorf("at the end of the context: %+v, %v, want e1 and an error for e2", got, err)
+			break
+		}
 	}
 	close(release)
 	until(t, s, "the rest comes", func(got []counters.Sample, err error) bool { return err == nil && got[1].Octets == 2000 })
@@ -208,7 +215,7 @@ func TestSyncThatNeverComes(t *testing.T) {
 		}
 		return hold(stream)
 	}}
-	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1", "e2"}, Timeout: 200 * time.Millisecond})
+	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1", "e2"}, Timeout: time.Second, Interval: unhurried})
 	got := read(t, s)
 	if got[0].Octets != 1000 || !errors.Is(got[1].Err, ErrMissing) {
 		t.Errorf("after the timeout: %+v", got)
@@ -230,7 +237,7 @@ func TestEarlySync(t *testing.T) {
 		}
 		return hold(stream)
 	}}
-	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}})
+	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}, Interval: unhurried})
 	if got := read(t, s)[0]; got.Err != nil || got.Octets != 1000 {
 		t.Errorf("first sample %+v", got)
 	}
@@ -247,7 +254,7 @@ func TestHugeMessage(t *testing.T) {
 		return hold(stream)
 	}}
 	address := serve(t, srv)
-	if got := read(t, open(t, Config{Address: address, Ports: []string{"e1"}}))[0]; got.Err != nil || got.Octets != 1000 {
+	if got := read(t, open(t, Config{Address: address, Ports: []string{"e1"}, Interval: unhurried}))[0]; got.Err != nil || got.Octets != 1000 {
 		t.Errorf("below the limit: %+v", got)
 	}
 	_, err := tryRead(open(t, Config{Address: address, Ports: []string{"e1"}, MaxMessage: 1 << 20}))
@@ -422,7 +429,7 @@ func TestDamagedNotifications(t *testing.T) {
 		}
 		return hold(stream)
 	}}
-	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}})
+	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}, Interval: unhurried})
 	if got := read(t, s)[0]; got.Err != nil || got.Octets != 1000 {
 		t.Errorf("sample %+v", got)
 	}
@@ -443,7 +450,7 @@ func TestTargetName(t *testing.T) {
 		}
 		return hold(stream)
 	}}
-	s := open(t, Config{Address: serve(t, srv), Target: "leaf1", Ports: []string{"e1"}})
+	s := open(t, Config{Address: serve(t, srv), Target: "leaf1", Ports: []string{"e1"}, Interval: unhurried})
 	if got := read(t, s)[0]; got.Err != nil || got.Octets != 1000 {
 		t.Errorf("sample %+v, want that of leaf1", got)
 	}

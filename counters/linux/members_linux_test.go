@@ -56,7 +56,7 @@ func TestLoopbackIsLive(t *testing.T) {
 func TestMembersOfAKernelWithout(t *testing.T) {
 	enter(t)
 	quietVeth(t, "swp1", "far1")
-	must(t, netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
+	quietBridge(t, "br0")
 	must(t, netlink.LinkSetMaster(byName(t, "swp1"), byName(t, "br0")))
 	s := source(t, "swp1")
 	first := ready(t, s)[0]

@@ -43,7 +43,7 @@ func allTo(names []string, s uint8) (us []vendors.PortUpdate) {
 // TestSilentCycle: an orchagent that falls silent is waited for once, and not for
 // each port that is left.
 func TestSilentCycle(t *testing.T) {
-	const patience = 300 * time.Millisecond
+	const patience, tries = 500 * time.Millisecond, 5
 	for name, test := range map[string]struct {
 		ports int
 		begin func(l *lab)
@@ -59,22 +59,32 @@ func TestSilentCycle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, names := manyPorts(t, test.ports)
 			us := allTo(names, 0)
-			l.expect(us)
-			test.begin(l)
-			l.talk.patience = patience
-			start := time.Now()
-			_, err := l.Update(t.Context(), us, time.Second)
-			took := time.Since(start)
-			l.talk.patience = l.patience
-			if got := portErrors(err); len(got) != len(names) || !errors.Is(got[names[len(names)-1]], ErrSilent) {
-				t.Errorf("%d errors: %v", len(got), err)
+			// Other work on the machine makes a cycle longer, and waiting for each
+			// port makes all of them so.
+			for try := 1; ; try++ {
+				l.expect(us)
+				test.begin(l)
+				l.talk.patience = patience
+				start := time.Now()
+				l.checked = start // it has just looked at the switch
+				_, err := l.Update(t.Context(), us, time.Second)
+				took := time.Since(start)
+				l.talk.patience = l.patience
+				if got := portErrors(err); len(got) != len(names) || !errors.Is(got[names[len(names)-1]], ErrSilent) {
+					t.Errorf("%d errors: %v", len(got), err)
+				}
+				test.end(l)
+				l.update(us...)
+				l.clean()
+				if took <= 2*patience+patience/2 {
+					break
+				}
+				if try == tries {
+					t.Fatalf("the cycle took %v, with a patience of %v", took, patience)
+				}
+				t.Logf("the cycle took %v: once more", took)
+				l.update(allTo(names, 15)...)
 			}
-			if took > 2*patience+patience/2 {
-				t.Errorf("the cycle took %v, with a patience of %v", took, patience)
-			}
-			test.end(l)
-			l.update(us...)
-			l.clean()
 		})
 	}
 }

@@ -199,7 +199,7 @@ func TestSilence(t *testing.T) {
 
 		l.expect(old)
 		l.sw.Mute = func(key string) bool { return strings.Contains(key, "Ethernet0") }
-		l.talk.patience = time.Second // Ethernet4 is answered
+		l.talk.patience = 2 * time.Second // Ethernet4 is answered
 		_, err = l.Update(t.Context(), old, time.Second)
 		l.talk.patience = l.patience
 		l.sw.Mute = nil

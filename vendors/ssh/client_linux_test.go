@@ -112,7 +112,8 @@ func TestHostKeys(t *testing.T) {
 			if err := os.WriteFile(login.KnownHosts, []byte(row.file), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			c, err := Dial(t.Context(), Config{Address: s.Address, Login: login})
+			// A busy machine may take long to make a key of a passphrase.
+			c, err := Dial(t.Context(), Config{Address: s.Address, Login: login, Timeout: 2 * time.Minute})
 			if err == nil {
 				c.Close()
 			}
@@ -211,7 +212,8 @@ func TestLogin(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			login := s.Login
 			row.login(&login)
-			c, err := Dial(t.Context(), Config{Address: s.Address, Login: login})
+			// A busy machine may take long to make a key of a passphrase.
+			c, err := Dial(t.Context(), Config{Address: s.Address, Login: login, Timeout: 2 * time.Minute})
 			if err == nil {
 				c.Close()
 			}
