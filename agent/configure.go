@@ -47,13 +47,22 @@ func (d *Daemon) may() error {
 // and puts it in force. What was measured goes on where it means the same, and
 // the lease runs through. A *vendors.PermanentError has changed nothing; after
 // another error the configuration is in force and what is missing is tried
-// again.
-func (d *Daemon) Configure(ctx context.Context, text []byte) error {
+// again. mark is that of Arm, where the daemon is to go back unless this is
+// confirmed; one that it does not wait for any more is an error that wraps
+// vendors.ErrReverted.
+func (d *Daemon) Configure(ctx context.Context, text []byte, mark string) error {
 	d.change.Lock()
 	defer d.change.Unlock()
 	if err := d.may(); err != nil {
 		return err
 	}
+	if err := d.changing(mark); err != nil {
+		return err
+	}
+	return d.configure(ctx, text)
+}
+
+func (d *Daemon) configure(ctx context.Context, text []byte) error {
 	fleet, err := inventory.Parse("configuration", text)
 	if err != nil {
 		return refuse(err)

@@ -49,6 +49,7 @@ type Daemon struct {
 	change sync.Mutex // held while what runs is changed
 	ready  bool       // Start is over
 	closed bool
+	armed  *armed // nil: nothing waits to go back
 
 	mu      sync.Mutex // guards what Status reads
 	run     *running   // nil while it waits
@@ -90,6 +91,9 @@ func (d *Daemon) Open(ctx context.Context) error {
 	d.change.Lock()
 	defer d.change.Unlock()
 	if err := d.off(); err != nil {
+		return d.orWait(ctx, err)
+	}
+	if err := d.recall(); err != nil {
 		return d.orWait(ctx, err)
 	}
 	fleet, err := inventory.Load(d.cfg.File)
@@ -261,13 +265,22 @@ func (d *Daemon) Run(ctx context.Context) error {
 	<-ctx.Done()
 	d.change.Lock()
 	defer d.change.Unlock()
-	d.closed = true
+	d.stop()
 	r := d.current()
 	if r == nil {
 		return nil
 	}
 	r.halt()
 	return r.agent.release()
+}
+
+// stop has the daemon take no more changes. What waits to go back does so when
+// it is started again.
+func (d *Daemon) stop() {
+	d.closed = true
+	if d.armed != nil {
+		d.armed.timer.Stop()
+	}
 }
 
 // Remove deletes everything of ours from the device that ran last.
@@ -287,7 +300,7 @@ func (d *Daemon) Remove(ctx context.Context) error {
 func (d *Daemon) Close() error {
 	d.change.Lock()
 	defer d.change.Unlock()
-	d.closed = true
+	d.stop()
 	r := d.current()
 	if r == nil {
 		return nil

@@ -139,7 +139,7 @@ func (k *keeper) text(t *testing.T) string {
 
 func (k *keeper) configure(t *testing.T, text string) {
 	t.Helper()
-	if err := k.Configure(t.Context(), []byte(text)); err != nil {
+	if err := k.Configure(t.Context(), []byte(text), ""); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -227,7 +227,7 @@ func TestDaemonIsGivenConfigurations(t *testing.T) {
 			t.Errorf("the configuration: %q, %v", text, err)
 		}
 
-		if err := k.Forget(t.Context(), ""); err != nil {
+		if err := k.Forget(t.Context(), "", ""); err != nil {
 			t.Fatal(err)
 		}
 		if s := k.Status(); drv.removed != 1 || k.text(t) != "" || s.Waiting == "" {
@@ -248,7 +248,7 @@ func TestDaemonIsGivenConfigurations(t *testing.T) {
 				t.Errorf("configuration %q: %q, %v", hash, text, err)
 			}
 		}
-		if err := k.Forget(t.Context(), "test"); err != nil || drv.removed != 2 {
+		if err := k.Forget(t.Context(), "test", ""); err != nil || drv.removed != 2 {
 			t.Errorf("once more: %v, %d removals", err, drv.removed)
 		}
 	})
@@ -297,7 +297,7 @@ func TestDaemonRefuses(t *testing.T) {
 						tc.happen(r)
 					}
 				})
-				err := k.Configure(t.Context(), []byte(tc.text))
+				err := k.Configure(t.Context(), []byte(tc.text), "")
 				if !isRefusal(err) || !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("%v, want a refusal that says %q", err, tc.says)
 				}
@@ -325,14 +325,14 @@ func TestDaemonIsIncomplete(t *testing.T) {
 		k.begin(t)
 		defer k.close(t)
 		drv.apply = &vendors.PortError{Port: "swp1", Err: errors.New("there is no such network device")}
-		err := k.Configure(t.Context(), []byte(deviceText))
+		err := k.Configure(t.Context(), []byte(deviceText), "")
 		if err == nil || isRefusal(err) || !strings.Contains(err.Error(), "in force") || !strings.Contains(err.Error(), "no such network device") {
 			t.Errorf("%v", err)
 		}
 		if k.text(t) != deviceText || k.Status().Waiting != "" {
 			t.Errorf("file %q, %+v", k.text(t), k.Status())
 		}
-		if err := k.Configure(t.Context(), []byte(deviceText)); err == nil {
+		if err := k.Configure(t.Context(), []byte(deviceText), ""); err == nil {
 			t.Error("the same again: nothing is missing any more")
 		}
 		k.with(func(r *recorder) { r.apply = nil })
@@ -392,7 +392,7 @@ func TestDaemonStartsWithWhatItFinds(t *testing.T) {
 					return
 				}
 				drv.remove = nil
-				if err := k.Forget(t.Context(), ""); err != nil || k.Status().Waiting != "for a configuration: csig apply gives it one" {
+				if err := k.Forget(t.Context(), "", ""); err != nil || k.Status().Waiting != "for a configuration: csig apply gives it one" {
 					t.Errorf("tried again: %v, %q", err, k.Status().Waiting)
 				}
 			})
@@ -412,7 +412,7 @@ func TestDaemonKeepsTheMarkOfARemoval(t *testing.T) {
 		time.Sleep(3 * interval)
 		k.with(func(r *recorder) { r.remove = errors.New("busy") })
 		for range 2 {
-			if err := k.Forget(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "busy") {
+			if err := k.Forget(t.Context(), "", ""); err == nil || !strings.Contains(err.Error(), "busy") {
 				t.Errorf("%v", err)
 			}
 			if mark, err := os.ReadFile(k.leaving()); err != nil || string(mark) != deviceText || k.text(t) != "" || k.Status().Waiting == "" {
@@ -420,7 +420,7 @@ func TestDaemonKeepsTheMarkOfARemoval(t *testing.T) {
 			}
 		}
 		k.with(func(r *recorder) { r.remove = nil })
-		if err := k.Forget(t.Context(), ""); err != nil {
+		if err := k.Forget(t.Context(), "", ""); err != nil {
 			t.Error(err)
 		}
 		if _, err := os.Stat(k.leaving()); !errors.Is(err, os.ErrNotExist) {
@@ -443,7 +443,7 @@ func TestDaemonEnds(t *testing.T) {
 		if err := <-ended; err != nil || drv.released != 1 || drv.removed != 0 {
 			t.Errorf("%v, released %d, removed %d times", err, drv.released, drv.removed)
 		}
-		if err := k.Configure(t.Context(), []byte(deviceText)); !isRefusal(err) || !strings.Contains(err.Error(), "stopping") {
+		if err := k.Configure(t.Context(), []byte(deviceText), ""); !isRefusal(err) || !strings.Contains(err.Error(), "stopping") {
 			t.Errorf("a configuration after the end: %v", err)
 		}
 		if err := k.Remove(t.Context()); err != nil || drv.removed != 1 {

@@ -18,13 +18,20 @@ func (d *Daemon) leaving() string { return d.cfg.File + ".removing" }
 
 // Forget removes everything of ours from the device, and the configuration. A
 // daemon without one looks at the platform that is named. The daemon then waits
-// for the next configuration.
-func (d *Daemon) Forget(ctx context.Context, platform string) error {
+// for the next configuration. mark is as for Configure.
+func (d *Daemon) Forget(ctx context.Context, platform, mark string) error {
 	d.change.Lock()
 	defer d.change.Unlock()
 	if err := d.may(); err != nil {
 		return err
 	}
+	if err := d.changing(mark); err != nil {
+		return err
+	}
+	return d.forget(ctx, platform)
+}
+
+func (d *Daemon) forget(ctx context.Context, platform string) error {
 	if err := d.keepEarlier(d.current()); err != nil {
 		return refuse(err)
 	}

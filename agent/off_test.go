@@ -42,7 +42,7 @@ func TestDaemonOfAMarkedDeviceWaits(t *testing.T) {
 		"for a configuration": func(t *testing.T, k *keeper) { k.configure(t, changed("lm: 5", "lm: 6")) },
 		"for the same one":    func(t *testing.T, k *keeper) { k.configure(t, deviceText) },
 		"for a removal": func(t *testing.T, k *keeper) {
-			if err := k.Forget(t.Context(), "test"); err != nil {
+			if err := k.Forget(t.Context(), "test", ""); err != nil {
 				t.Error(err)
 			}
 		},
@@ -83,7 +83,7 @@ func TestRefusedConfigurationLeavesTheMark(t *testing.T) {
 		k, mark := marked(t, &recorder{}, nil)
 		k.begin(t)
 		defer k.close(t)
-		if err := k.Configure(t.Context(), []byte(changed("platform: test", "platform: other"))); err == nil {
+		if err := k.Configure(t.Context(), []byte(changed("platform: test", "platform: other")), ""); err == nil {
 			t.Error("taken")
 		}
 		if _, err := os.Stat(mark); err != nil {

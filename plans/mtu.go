@@ -92,7 +92,7 @@ func (b *builder) mtuOf(n *node, longest int) {
 
 // mtuStage raises the MTUs.
 func (b *builder) mtuStage() {
-	s := Stage{Name: StageMTU, Why: "full-size frames fit with their tags: longer ones than a link takes vanish without a word"}
+	s := Stage{Name: StageMTU, Why: "full-size frames fit with their tags: longer ones than a link takes vanish without a word; it is not armed: a raised MTU harms nobody, and no device goes back from it by itself"}
 	waves := make([]Wave, len(b.names))
 	for i := range b.nodes {
 		if n := &b.nodes[i]; len(n.mtu) > 0 {

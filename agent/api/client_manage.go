@@ -82,14 +82,27 @@ func (c *Client) Config(ctx context.Context, hash string) ([]byte, error) {
 
 // Configure gives the daemon a fleet file with exactly one local device. A
 // *vendors.PermanentError is a refusal that has changed nothing; after another
-// error the configuration may be in force, and the daemon goes on trying.
-func (c *Client) Configure(ctx context.Context, file []byte) error {
-	return c.change(ctx, http.MethodPut, ConfigPath, file)
+// error the configuration may be in force, and the daemon goes on trying. mark
+// is that of Arm where the daemon was armed for this change, else "".
+func (c *Client) Configure(ctx context.Context, file []byte, mark string) error {
+	path := ConfigPath
+	if mark != "" {
+		path += "?mark=" + url.QueryEscape(mark)
+	}
+	return c.change(ctx, http.MethodPut, path, file)
 }
 
 // Forget has the daemon remove everything of ours, its configuration included.
-func (c *Client) Forget(ctx context.Context, platform string) error {
-	return c.change(ctx, http.MethodDelete, ConfigPath+query(platform), nil)
+// mark is as for Configure.
+func (c *Client) Forget(ctx context.Context, platform, mark string) error {
+	v := url.Values{}
+	if platform != "" {
+		v.Set("platform", platform)
+	}
+	if mark != "" {
+		v.Set("mark", mark)
+	}
+	return c.change(ctx, http.MethodDelete, ConfigPath+"?"+v.Encode(), nil)
 }
 
 func (c *Client) change(ctx context.Context, method, path string, file []byte) error {

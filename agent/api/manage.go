@@ -89,10 +89,11 @@ type Error struct {
 const (
 	KindNotYet      = "not_yet"     // vendors.ErrNotYet
 	KindUnsupported = "unsupported" // errors.ErrUnsupported
+	KindReverted    = "reverted"    // vendors.ErrReverted
 )
 
 // kinds are the errors that are known again at the other end.
-var kinds = map[string]error{KindNotYet: vendors.ErrNotYet, KindUnsupported: errors.ErrUnsupported}
+var kinds = map[string]error{KindNotYet: vendors.ErrNotYet, KindUnsupported: errors.ErrUnsupported, KindReverted: vendors.ErrReverted}
 
 // kindError is an error of a kind that came as text.
 type kindError struct {
@@ -121,12 +122,21 @@ type Manager interface {
 	Config(hash string) (string, error)
 
 	// Configure makes the device do what a fleet file says, from now on and
-	// after a restart.
-	Configure(ctx context.Context, file []byte) error
+	// after a restart. mark is that of Arm, where it was called for this
+	// change; then an error that wraps vendors.ErrReverted says that it comes
+	// too late. "" ends what waits to go back.
+	Configure(ctx context.Context, file []byte, mark string) error
 
 	// Forget removes everything of ours from the device, and the
-	// configuration; idempotent. platform is as above.
-	Forget(ctx context.Context, platform string) error
+	// configuration; idempotent. platform is as above, mark as for Configure.
+	Forget(ctx context.Context, platform, mark string) error
+
+	// Arm has the device go back by itself after a delay, Confirm keeps what
+	// came since, and Armed tells whether it waits: as a vendors.Confirmer and
+	// a vendors.ArmedReader do.
+	Arm(ctx context.Context, platform string, after time.Duration) (mark string, err error)
+	Confirm(ctx context.Context, mark string) error
+	Armed(ctx context.Context, platform string) error
 
 	// Links are tried at ports of the configuration that runs. An error that
 	// wraps vendors.ErrNotYet says that it lacks the port, or the tag's TPID.
@@ -137,6 +147,7 @@ type Manager interface {
 // before Serve.
 func (s *Server) Manage(m Manager) {
 	s.manageLinks(m)
+	s.manageArmed(m)
 	s.mux.HandleFunc("GET "+FactsPath, answer(func(r *http.Request) (any, error) {
 		f, err := m.Facts(r.Context(), r.FormValue("platform"))
 		return FactsOf(&f), err
@@ -189,10 +200,10 @@ func (s *Server) Manage(m Manager) {
 		if err != nil {
 			return nil, &vendors.PermanentError{Err: fmt.Errorf("reading the configuration: %w", err)}
 		}
-		return struct{}{}, m.Configure(r.Context(), file)
+		return struct{}{}, m.Configure(r.Context(), file, r.URL.Query().Get("mark"))
 	}))
 	s.mux.HandleFunc("DELETE "+ConfigPath, answer(func(r *http.Request) (any, error) {
-		return struct{}{}, m.Forget(r.Context(), r.FormValue("platform"))
+		return struct{}{}, m.Forget(r.Context(), r.FormValue("platform"), r.FormValue("mark"))
 	}))
 }
 

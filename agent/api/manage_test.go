@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/csig-agent/csig/agent/api/tlstest"
 	"github.com/csig-agent/csig/quantize"
@@ -26,6 +27,9 @@ type manager struct {
 	mtus     map[string]int
 	err      error
 	log      lines
+
+	mark  string              // of the last change
+	armed *vendors.ArmedError // nil: it does not wait
 
 	sent  vendors.LinkFrame // with the port
 	ports []string
@@ -64,12 +68,31 @@ func (m *manager) SetMTU(_ context.Context, platform, port string, mtu int) erro
 	}
 	return m.err
 }
-func (m *manager) Configure(_ context.Context, file []byte) error {
-	m.file = string(file)
+func (m *manager) Configure(_ context.Context, file []byte, mark string) error {
+	m.file, m.mark = string(file), mark
 	return m.err
 }
-func (m *manager) Forget(_ context.Context, platform string) error {
-	m.file, m.platform = "", platform
+func (m *manager) Forget(_ context.Context, platform, mark string) error {
+	m.file, m.platform, m.mark = "", platform, mark
+	return m.err
+}
+
+func (m *manager) Arm(_ context.Context, platform string, after time.Duration) (string, error) {
+	m.platform, m.mark = platform, "m&1"
+	m.armed = &vendors.ArmedError{Left: after}
+	return m.mark, m.err
+}
+
+func (m *manager) Armed(_ context.Context, platform string) error {
+	m.platform = platform
+	if m.err == nil && m.armed != nil {
+		return m.armed
+	}
+	return m.err
+}
+
+func (m *manager) Confirm(_ context.Context, mark string) error {
+	m.mark, m.armed = mark, nil
 	return m.err
 }
 
@@ -171,13 +194,13 @@ func TestManage(t *testing.T) {
 		}
 	}
 	file := strings.Repeat("a long file\n", 50_000)
-	if err := c.Configure(ctx, []byte(file)); err != nil || m.file != file {
+	if err := c.Configure(ctx, []byte(file), ""); err != nil || m.file != file {
 		t.Errorf("configure: %v, %d bytes", err, len(m.file))
 	}
-	if err := c.Forget(ctx, "d"); err != nil || m.file != "" || m.platform != "d" {
+	if err := c.Forget(ctx, "d", ""); err != nil || m.file != "" || m.platform != "d" {
 		t.Errorf("forget: %v", err)
 	}
-	if err := c.Configure(ctx, make([]byte, maxConfig+1)); err == nil || !strings.Contains(err.Error(), "too large") || m.file != "" {
+	if err := c.Configure(ctx, make([]byte, maxConfig+1), ""); err == nil || !strings.Contains(err.Error(), "too large") || m.file != "" {
 		t.Errorf("a file that is too large: %v", err)
 	}
 
@@ -188,7 +211,7 @@ func TestManage(t *testing.T) {
 			m.err = &vendors.PermanentError{Port: "swp1", Err: errors.New("never")}
 		}
 		want := "agent at " + socket + ": " + m.err.Error()
-		if err := c.Configure(ctx, []byte("x")); err == nil || err.Error() != want || errors.As(err, &perm) != permanent {
+		if err := c.Configure(ctx, []byte("x"), ""); err == nil || err.Error() != want || errors.As(err, &perm) != permanent {
 			t.Errorf("%v (%T), want %q", err, err, want)
 		}
 		if err := c.SetMTU(ctx, "", "swp9", 1500); err == nil || err.Error() != want {
@@ -246,7 +269,7 @@ func TestOnlyCertificatesGetIn(t *testing.T) {
 			}
 			c := NewTLSClient(addr.String(), cfg, tc.files)
 			defer c.Close()
-			err = c.Configure(t.Context(), []byte("a file"))
+			err = c.Configure(t.Context(), []byte("a file"), "")
 			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("%v, want %q", err, tc.says)
 			}

@@ -130,7 +130,7 @@ func addRunFlags(cmd *cobra.Command, o *applyOptions) {
 	f := cmd.Flags()
 	f.IntVar(&o.parallel, "parallel", 8, "devices of a wave to change at once")
 	f.DurationVar(&o.limit, "timeout", time.Minute, "for each step, and each look at a device")
-	f.DurationVar(&o.revert, "revert", 30*time.Second, "a device that is driven over SSH goes back by itself when csig does not come back to it within this; 0: never")
+	f.DurationVar(&o.revert, "revert", 30*time.Second, "a device that is driven over SSH or through its daemon goes back by itself when csig does not come back to it within this; 0: never")
 	atLeast(f, "parallel", &o.parallel, 1, false)
 	atLeast(f, "timeout", &o.limit, time.Millisecond, false)
 	atLeast(f, "revert", &o.revert, time.Second, true)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"strconv"
+	"time"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
@@ -22,6 +23,8 @@ type daemon struct {
 
 	runs    configuration   // what the daemon runs, by the last Observe
 	derived map[string]bool // configurations made from that one, not from the fleet
+
+	mark string // of our Arm: Apply and Remove are what may be taken back
 }
 
 var (
@@ -30,6 +33,8 @@ var (
 	_ vendors.HealthReader = (*daemon)(nil)
 	_ vendors.MTUSetter    = (*daemon)(nil)
 	_ vendors.LinkProber   = (*daemon)(nil)
+	_ vendors.Confirmer    = (*daemon)(nil)
+	_ vendors.ArmedReader  = (*daemon)(nil)
 )
 
 // openDaemon connects to the daemon of a device. An emergency stop goes past one
@@ -168,7 +173,24 @@ func (t *daemon) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 }
 
 // Remove has the daemon remove everything of ours, its configuration included.
-func (t *daemon) Remove(ctx context.Context) error { return t.client.Forget(ctx, t.dev.Platform) }
+func (t *daemon) Remove(ctx context.Context) error {
+	return t.client.Forget(ctx, t.dev.Platform, t.mark)
+}
+
+// Arm has the daemon go back to what it does now by itself.
+func (t *daemon) Arm(ctx context.Context, after time.Duration) (mark string, err error) {
+	t.mark, err = t.client.Arm(ctx, t.dev.Platform, after)
+	return t.mark, err
+}
+
+// Confirm has the daemon keep what it was given.
+func (t *daemon) Confirm(ctx context.Context, mark string) error {
+	t.mark = ""
+	return t.client.Confirm(ctx, mark)
+}
+
+// Armed asks whether the daemon waits to go back.
+func (t *daemon) Armed(ctx context.Context) error { return t.client.Armed(ctx, t.dev.Platform) }
 
 // Close ends the connections.
 func (t *daemon) Close() error {

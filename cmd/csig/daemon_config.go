@@ -143,7 +143,7 @@ func (t *daemon) Apply(ctx context.Context, want vendors.Setup) error {
 	if err != nil {
 		return err
 	}
-	return t.client.Configure(ctx, text)
+	return t.client.Configure(ctx, text, t.mark)
 }
 
 func (t *daemon) text(ctx context.Context, want vendors.Setup) ([]byte, error) {

@@ -58,7 +58,7 @@ func (w *ward) Config(hash string) (string, error) {
 	return text, nil
 }
 
-func (w *ward) Configure(_ context.Context, file []byte) error {
+func (w *ward) Configure(_ context.Context, file []byte, _ string) error {
 	f, err := inventory.Parse("configuration", file)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (w *ward) keep() {
 	}
 }
 
-func (w *ward) Forget(context.Context, string) error {
+func (w *ward) Forget(context.Context, string, string) error {
 	w.keep()
 	w.runs, w.text = nil, ""
 	return nil
@@ -142,7 +142,7 @@ func TestRollOutThroughADaemon(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := w.Configure(t.Context(), start); err != nil {
+				if err := w.Configure(t.Context(), start, ""); err != nil {
 					t.Fatal(err)
 				}
 				w.kept = map[string]string{}
@@ -207,6 +207,12 @@ func TestRollOutThroughADaemon(t *testing.T) {
 		t.Errorf("%v, %d applied", err, w.applied-n)
 	}
 }
+
+func (w *ward) Arm(context.Context, string, time.Duration) (string, error) {
+	return "", errors.ErrUnsupported
+}
+func (w *ward) Confirm(context.Context, string) error { return vendors.ErrReverted }
+func (w *ward) Armed(context.Context, string) error   { return nil }
 
 // serve answers for a manager at a socket until the test ends.
 func serve(t *testing.T, socket string, m api.Manager) {

@@ -1,0 +1,61 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+)
+
+func TestArmed(t *testing.T) {
+	m := &manager{}
+	socket, _ := manage(t, m, nil)
+	c := NewClient(socket)
+	defer c.Close()
+	ctx := t.Context()
+	if err := c.Armed(ctx, "a"); err != nil || m.platform != "a" {
+		t.Errorf("nothing waits: %v", err)
+	}
+	mark, err := c.Arm(ctx, "b", 30*time.Second)
+	if err != nil || mark != "m&1" || m.platform != "b" || m.armed.Left != 30*time.Second {
+		t.Errorf("mark %q, %v, manager %+v", mark, err, m)
+	}
+	var armed *vendors.ArmedError
+	if err := c.Armed(ctx, ""); !errors.As(err, &armed) || armed.Left != 30*time.Second {
+		t.Errorf("it waits: %v", err)
+	}
+	for what, change := range map[string]func(mark string) error{
+		"configure": func(mark string) error { return c.Configure(ctx, []byte("a file"), mark) },
+		"forget":    func(mark string) error { return c.Forget(ctx, "", mark) },
+	} {
+		for _, want := range []string{mark, ""} {
+			m.mark = "none"
+			if err := change(want); err != nil || m.mark != want {
+				t.Errorf("%s with mark %q: the manager has %q, %v", what, want, m.mark, err)
+			}
+		}
+	}
+	if err := c.Confirm(ctx, mark); err != nil || m.mark != mark || m.armed != nil {
+		t.Errorf("confirmed with %q, %v", m.mark, err)
+	}
+
+	m.err = vendors.ErrReverted
+	if err := c.Confirm(ctx, mark); !errors.Is(err, vendors.ErrReverted) {
+		t.Errorf("too late: %v", err)
+	}
+	m.err = errors.ErrUnsupported
+	if _, err := c.Arm(ctx, "", time.Second); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("it cannot: %v", err)
+	}
+	m.err = nil
+	m.armed = nil
+	for _, text := range []string{`{"format": "csig.armed/v2"}`, `{`, `{"after_ns": "` + strings.Repeat("1", maxArmed) + `"}`} {
+		var perm *vendors.PermanentError
+		if err := c.change(ctx, http.MethodPost, ArmedPath, []byte(text)); !errors.As(err, &perm) || m.armed != nil {
+			t.Errorf("%.20s: %v", text, err)
+		}
+	}
+}
