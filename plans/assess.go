@@ -9,6 +9,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -233,6 +234,9 @@ func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 	update := seen.Facts.Updates(a.fleet.Profile.TPID)
 	if seen.Err != nil && !a.offline && d.level.Support != LevelUnknown {
 		a.find(SeverityWarning, dev.Name, "", "it was not asked, so this is what is known without: %v", seen.Err)
+	}
+	if missing := missing(seen.Facts.Ports, dev.Ports, func(p inventory.Port) string { return p.Name }); len(missing) > 0 && d.level.Support == inventory.LevelSoftware {
+		a.find(SeverityError, dev.Name, vendors.Names(missing), noSuchPort)
 	}
 	out := AssessedDevice{
 		Device: dev.Name, Platform: dev.Platform, Via: seen.Via, Basis: seen.Basis,

@@ -107,6 +107,9 @@ func TestLevels(t *testing.T) {
 			basis: BasisProbe, facts: vendors.Facts{Depths: []vlanrules.Verdict{{}, refused("too deep")}, Through: refused("drops")},
 			want: "software", reason: "it takes the rules", supported: "compact [0] [abw] software; compact [1] [abw] discard",
 		},
+		"a port that it does not have": {
+			basis: BasisProbe, facts: vendors.Facts{Ports: []string{"eth9"}}, want: "software", reason: "it takes the rules", errors: 1,
+		},
 		"told less":     {basis: BasisProbe, level: asserted("discard"), want: "discard", reason: "told so"},
 		"told native":   {basis: BasisProbe, level: asserted("native"), want: "native", reason: "told so", warnsOf: "csig cannot tell whether that is so"},
 		"told too much": {basis: BasisProbe, level: asserted("software"), facts: vendors.Facts{Update: refused("no hook")}, want: "passthrough", reason: "the fleet file says software, but: no hook", errors: 1},

@@ -132,6 +132,14 @@ func TestFindings(t *testing.T) {
 			},
 			want: "leaf1: no route to host",
 		},
+		"ports that the device does not have": {
+			seen: func(s *Seen, d *inventory.Device) {
+				if s.Facts.Ports = []string{"swp2", "up1", "down1", "down2"}; d.Name == "leaf1" {
+					s.Facts.Ports = []string{"up1"}
+				}
+			},
+			want: "leaf0:swp1: the device has no such port: correct the name in the fleet file, or add the port to the device\nleaf1:swp1, swp2: the device has no such port",
+		},
 		"asserted what it cannot": {
 			change: func(f *inventory.Fleet) { f.Devices[0].Level.Support = inventory.LevelSoftware },
 			seen:   func(s *Seen, _ *inventory.Device) { s.Facts.Update = refuse },

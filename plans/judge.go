@@ -24,6 +24,9 @@ func (b *builder) judge(n *node) {
 	if n.seen.Setup.Damaged != "" {
 		b.find(SeverityWarning, n, "", "what it has is not as csig left it, and a rollback does not bring the damage back: %s", n.seen.Setup.Damaged)
 	}
+	if missing := missing(n.seen.Facts.Ports, n.want.Ports, func(p vendors.PortSetup) string { return p.Port }); len(missing) > 0 {
+		b.find(SeverityError, n, vendors.Names(missing), noSuchPort)
+	}
 	b.retired(n)
 	b.canStripOthers(n, &n.want, "the profile's retired TPIDs")
 	if update := n.seen.Facts.Updates(b.fleet.Profile.TPID); n.level.Support == inventory.LevelSoftware && update.Level == vlanrules.Refused {
@@ -92,6 +95,26 @@ func (b *builder) judge(n *node) {
 	if unknown > 0 {
 		b.find(SeverityWarning, n, "", "%d of its ports have no peer: csig cannot tell who gets their tags; add peer or links", unknown)
 	}
+}
+
+const noSuchPort = "the device has no such port: correct the name in the fleet file, or add the port to the device"
+
+// missing are the ports that are not among those a device has, where it was
+// asked which it has. Apply would stop at them, half-way.
+func missing[T any](has []string, ports []T, name func(T) string) (out []string) {
+	if len(has) == 0 {
+		return nil // it was not asked
+	}
+	known := make(map[string]bool, len(has))
+	for _, port := range has {
+		known[port] = true
+	}
+	for _, p := range ports {
+		if !known[name(p)] {
+			out = append(out, name(p))
+		}
+	}
+	return out
 }
 
 func (b *builder) canStrip(n *node, port, why string) {

@@ -22,6 +22,7 @@ type Facts struct {
 	Through  vlanrules.Verdict   // tagged frames are forwarded by a device without any setup of ours; Degraded: only under a condition that csig cannot see
 	Depths   []vlanrules.Verdict // Depths[n]: tags behind n VLAN tags
 	Slack    int                 // bytes beyond a port's MTU that it forwards all the same
+	Ports    []string            // names of the ports it has, in no order, where Probe reads them; none where it does not
 	Notes    []string            // what an operator should know, one sentence each
 	Traits   Traits              // how the platform treats tags, with sources
 }

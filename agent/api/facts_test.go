@@ -64,6 +64,9 @@ func TestFactsTravelWhole(t *testing.T) {
 		if f.Notes == nil {
 			f.Notes = []string{}
 		}
+		if f.Ports == nil {
+			f.Ports = []string{}
+		}
 		if again, err := json.Marshal(FactsOf(&got)); err != nil || string(again) != string(text) {
 			t.Errorf("sent again: %v\n%s\n%s", err, text, again)
 		}

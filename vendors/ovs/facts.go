@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/ovs/openflow"
@@ -78,6 +80,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		return f, err
 	}
 	f.Notes = append(f.Notes, fmt.Sprintf("Open vSwitch %s, bridge %s, datapath %s", cmp.Or(d.info.version, "of a version that its database does not tell"), d.cfg.Bridge, cmp.Or(d.info.datapath, "system")))
+	f.Ports = slices.Sorted(maps.Keys(s.ports))
 	var v vlanrules.Verdict
 	switch {
 	case d.info.vlanLimit != 1:

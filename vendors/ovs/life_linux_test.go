@@ -399,6 +399,9 @@ func TestRefused(t *testing.T) {
 			if err != nil || f.Update.Level != tc.level {
 				t.Fatalf("%+v, %v", f.Update, err)
 			}
+			if !slices.Contains(f.Ports, "p1") || slices.Contains(f.Ports, "swp1") {
+				t.Errorf("its ports are %v", f.Ports)
+			}
 			err = d.Apply(t.Context(), update)
 			if (err == nil) != tc.applied {
 				t.Fatalf("applied: %v", err)
