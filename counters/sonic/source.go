@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,9 +48,12 @@ var ErrNoPort = errors.New("COUNTERS_DB has no such port")
 // Source reads one switch. It is not safe for concurrent use.
 type Source struct {
 	cfg   Config
-	ports []port
-	poll  time.Duration // of the flex counter; 0: not known
-	off   bool          // the flex counter is disabled
+	ports []port            // that are read: the members of aggregates among them
+	lags  []lag             // in the order of the configuration
+	asked time.Time         // who their members are
+	read  []counters.Sample // of ports, where there are aggregates
+	poll  time.Duration     // of the flex counter; 0: not known
+	off   bool              // the flex counter is disabled
 }
 
 var (
@@ -83,10 +84,12 @@ func New(cfg Config) (*Source, error) {
 			return nil, fmt.Errorf("sonic counters: %q is no name of a port", p.Name)
 		case seen[p.Name]:
 			return nil, fmt.Errorf("sonic counters: port %s is given twice", p.Name)
-		case strings.HasPrefix(p.Name, "PortChannel"):
-			return nil, fmt.Errorf("sonic counters: %s is an aggregate, in whose sum a full member does not show: name its members", p.Name)
 		}
 		seen[p.Name] = true
+		if isAggregate(p.Name) {
+			s.lags = append(s.lags, lag{Port: p})
+			continue
+		}
 		s.ports = append(s.ports, port{Port: p})
 	}
 	return s, nil
@@ -116,9 +119,16 @@ var fields = []string{
 const attempts = 3
 
 // Read takes one reading of every port, in one round trip; in two where the
-// switch has given ports other objects since the last. A port that the switch
-// does not count, or of which an answer lacks something, has Err set.
+// switch has given ports other objects since the last, or aggregates may have other
+// members. A port that the switch does not count, or of which an answer lacks
+// something, has Err set. An aggregate is the sum of its members, and Degraded.
 func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sample, error) {
+	if err := s.findMembers(ctx); err != nil {
+		return dst[:0], err
+	}
+	if len(s.ports) == 0 {
+		return s.sums(dst[:0], nil, s.cfg.Now()), nil
+	}
 	for try := 1; ; try++ {
 		from := s.cfg.Now()
 		answers, err := s.cfg.Redis.Do(ctx, s.commands()...)
@@ -134,7 +144,11 @@ func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 			continue
 		}
 		s.flexCounter(answers[1])
-		return s.samples(dst[:0], answers[2:], at, moved), nil
+		if len(s.lags) == 0 {
+			return s.samples(dst[:0], answers[2:], at, moved), nil
+		}
+		s.read = s.samples(s.read[:0], answers[2:], at, moved)
+		return s.sums(dst[:0], s.read, at), nil
 	}
 }
 
@@ -266,40 +280,6 @@ func (s *Source) status(out *counters.Sample, i int, answer any) error {
 		out.Speed = mbps * 1_000_000
 	}
 	return nil
-}
-
-// Members returns the members of each aggregate that has any, of LAG_MEMBER_TABLE.
-func (s *Source) Members(ctx context.Context) (map[string][]string, error) {
-	const prefix = "LAG_MEMBER_TABLE:"
-	found := map[string][]string{}
-	for cursor := "0"; ; {
-		answers, err := s.cfg.Redis.Do(ctx, []string{applDB, "SCAN", cursor, "MATCH", prefix + "*", "COUNT", "5000"})
-		if err != nil {
-			return nil, fmt.Errorf("sonic counters: %w", err)
-		}
-		pair, err := redis.Values(answers[0], nil)
-		if err != nil || len(pair) != 2 {
-			return nil, fmt.Errorf("sonic counters: SCAN: %w", errors.Join(err, errors.ErrUnsupported))
-		}
-		next, err1 := redis.String(pair[0], nil)
-		keys, err2 := redis.Strings(pair[1], nil)
-		if err := errors.Join(err1, err2); err != nil {
-			return nil, fmt.Errorf("sonic counters: SCAN: %w", err)
-		}
-		for _, k := range keys {
-			if lag, member, ok := strings.Cut(strings.TrimPrefix(k, prefix), ":"); ok {
-				found[lag] = append(found[lag], member)
-			}
-		}
-		if cursor = next; cursor == "0" {
-			break
-		}
-	}
-	for lag := range maps.Keys(found) {
-		slices.Sort(found[lag])
-		found[lag] = slices.Compact(found[lag]) // SCAN may repeat one
-	}
-	return found, nil
 }
 
 // Details says how the switch counts, for a person.

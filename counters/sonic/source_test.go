@@ -3,6 +3,7 @@ package sonic
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -160,11 +161,69 @@ func TestMembers(t *testing.T) {
 	}
 }
 
+// TestAggregate: an aggregate that is named is the sum of its members, and says
+// that this hides a full one; with other members it begins anew.
+func TestAggregate(t *testing.T) {
+	r := sonictest.StartRedis(t)
+	for i, p := range []string{"Ethernet0", "Ethernet4", "Ethernet8"} {
+		counted(r, p, fmt.Sprintf("oid:0x%d", i+1), "SAI_PORT_STAT_IF_OUT_OCTETS", 1000*(i+1), "SAI_PORT_STAT_IF_OUT_UCAST_PKTS", 10*(i+1), "SAI_PORT_STAT_IF_OUT_NON_UCAST_PKTS", 0)
+		statusOf(r, p, "up", "100000")
+	}
+	s, db := open(t, r, "PortChannel1", "Ethernet4", "PortChannel2")
+	now := time.Now()
+	s.cfg.Now = func() time.Time { return now }
+	list := read(t, s)
+	if list[0].Err == nil || !strings.Contains(list[0].Err.Error(), "PortChannel1: it has no members") || list[1].Octets != 2000 {
+		t.Errorf("%+v", list)
+	}
+	for _, m := range []string{"Ethernet0", "Ethernet4"} {
+		r.Do(0, "HSET", "LAG_MEMBER_TABLE:PortChannel1:"+m, "status", "enabled")
+	}
+	now = now.Add(recheckMembers)
+	read(t, s) // it learns the new ones' objects
+	db.calls = 0
+	list = read(t, s)
+	sum := list[0]
+	if sum.Err != nil || sum.Octets != 3000 || sum.Packets != 30 || sum.Speed != 200e9 || !sum.Up || sum.Bits != 64 || sum.Overhead != 20 || !strings.Contains(sum.Degraded, "name the members") {
+		t.Errorf("%+v", sum)
+	}
+	if list[1].Err != nil || list[1].Port != "Ethernet4" || list[1].Octets != 2000 || list[1].Degraded != "" || list[2].Err == nil {
+		t.Errorf("%+v", list[1:])
+	}
+	if db.calls != 1 {
+		t.Errorf("%d round trips for a reading", db.calls)
+	}
+	statusOf(r, "Ethernet4", "down", "100000") // what it has left
+	if got := read(t, s)[0]; got.Speed != 100e9 || !got.Up || got.Epoch != sum.Epoch {
+		t.Errorf("%+v", got)
+	}
+	statusOf(r, "Ethernet0", "down", "100000")
+	if got := read(t, s)[0]; got.Up {
+		t.Errorf("%+v", got)
+	}
+	r.Do(0, "DEL", "LAG_MEMBER_TABLE:PortChannel1:Ethernet4")
+	r.Do(0, "HSET", "LAG_MEMBER_TABLE:PortChannel1:Ethernet8", "status", "enabled")
+	now = now.Add(recheckMembers)
+	read(t, s)
+	if got := read(t, s)[0]; got.Err != nil || got.Octets != 4000 || got.Epoch == sum.Epoch {
+		t.Errorf("%+v after %+v", got, sum)
+	}
+	r.Do(2, "HDEL", "COUNTERS:oid:0x3", "SAI_PORT_STAT_IF_OUT_OCTETS")
+	if got := read(t, s)[0]; got.Err == nil || !strings.Contains(got.Err.Error(), "of its members, port Ethernet8") {
+		t.Errorf("%+v", got)
+	}
+
+	only, _ := open(t, r, "PortChannel2")
+	if got := read(t, only); len(got) != 1 || got[0].Err == nil {
+		t.Errorf("%+v", got)
+	}
+}
+
 // What the switch says of its poll interval is for a Refresh to go by.
 var _ counters.Documented = (*Source)(nil)
 
 func TestConfig(t *testing.T) {
-	for _, ports := range [][]Port{nil, {{Name: ""}}, {{Name: "a"}, {Name: "a"}}, {{Name: "PortChannel1"}}, {{Name: "a|b"}}} {
+	for _, ports := range [][]Port{nil, {{Name: ""}}, {{Name: "a"}, {Name: "a"}}, {{Name: "a|b"}}} {
 		if _, err := New(Config{Ports: ports}); err == nil {
 			t.Errorf("%v is taken", ports)
 		}

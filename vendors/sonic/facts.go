@@ -95,6 +95,9 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	if err := d.aggregates(ctx, &f, capability["LAG_TPID_CAPABLE"] != "false"); err != nil {
 		return f, err
 	}
+	if err := d.unnoted(ctx, &f); err != nil {
+		return f, err
+	}
 	if d.talk == nil {
 		err = d.probeOrch(ctx)
 		var perm *vendors.PermanentError
@@ -164,6 +167,40 @@ func (d *Driver) aggregates(ctx context.Context, f *vendors.Facts, capable bool)
 		what = "csig cannot program their members, since the switch's SAI cannot change the TPID of an aggregate (STATE_DB " + switchCapability + " LAG_TPID_CAPABLE is false)"
 	}
 	f.Notes = append(f.Notes, "aggregates: "+strings.Join(list, ", ")+"; "+what)
+	return nil
+}
+
+// unnoted notes the TPIDs that csig would not give back: after a reboot with a
+// saved configuration nobody knows whose they are, since STATE_DB went with it.
+func (d *Driver) unnoted(ctx context.Context, f *vendors.Facts) error {
+	cmds := [][]string{{sonicdb.State, "HGETALL", recordKey}}
+	var names []string
+	for _, prefix := range []string{portKey(""), carrierKey(aggregates)} {
+		keys, err := d.scan(ctx, sonicdb.Config, prefix)
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			cmds = append(cmds, []string{sonicdb.Config, "HGETALL", k})
+			names = append(names, k[strings.Index(k, "|")+1:])
+		}
+	}
+	list, err := d.hashes(ctx, cmds)
+	if err != nil {
+		return err
+	}
+	noted := parseRecord(list[0]).before
+	of := map[string][]string{}
+	for i, name := range names {
+		tpid := strings.ToLower(list[1+i]["tpid"])
+		if _, ok := noted[name]; !ok && !sameTPID(tpid, "") {
+			of[tpid] = append(of[tpid], name)
+		}
+	}
+	for _, tpid := range sortedKeys(of) {
+		f.Notes = append(f.Notes, fmt.Sprintf("CONFIG_DB has TPID %s for %s, and csig has no note of what they had before, if that is csig's own and was saved: csig off leaves it to them (config interface tpid %s %s gives one the default)",
+			tpid, strings.Join(of[tpid], ", "), of[tpid][0], defaultTPID))
+	}
 	return nil
 }
 

@@ -153,3 +153,77 @@ func TestLateRows(t *testing.T) {
 		}
 	}
 }
+
+// TestReboot: everything but CONFIG_DB is gone, which is as it was saved: with
+// csig's TPIDs or without. A csig that starts before orchagent gets nowhere, and
+// then makes all of it; what it gives back in the end is what it knows to be
+// another's.
+func TestReboot(t *testing.T) {
+	for name, saved := range map[string]bool{"saved": true, "not saved": false} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, sonictest.R202405, "Ethernet0", "Ethernet4", "Ethernet8")
+			r := l.sw.Redis
+			l.sw.Join("PortChannel7", "Ethernet4", "Ethernet8")
+			r.Do(4, "HSET", "PORT|Ethernet0", "tpid", "0x9100")
+			config := func() map[string]map[string]string {
+				rows := map[string]map[string]string{}
+				for _, k := range r.Keys(4, "*") {
+					rows[k] = r.Hash(4, k)
+				}
+				return rows
+			}
+			disk := config()
+			s := setupOf(quantize.Draft00, "Ethernet0", "Ethernet4", "Ethernet8")
+			l.apply(s)
+			us := []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}, {Port: "Ethernet4", Intents: intents(6, 22, 10, 11)}, {Port: "Ethernet8", Intents: intents(7, 23, 10, 11)}}
+			l.update(us...)
+			if saved {
+				disk = config()
+			}
+
+			_ = l.Driver.Close()
+			r.Stop()
+			l.sw.Stop()
+			l.sw.Forget()
+			r.Start()
+			for k, row := range disk {
+				for f, v := range row {
+					r.Do(4, "HSET", k, f, v)
+				}
+			}
+			l.open()
+			if have, err := l.Observe(t.Context()); err != nil || have.TPID != 0 || have.Damaged != "" {
+				t.Errorf("%+v, %v", have, err)
+			}
+			if err := l.Apply(t.Context(), s); !errors.Is(err, ErrSilent) {
+				t.Fatalf("before orchagent: %v", err)
+			}
+			l.sw.Boot()
+			f, err := l.Probe(t.Context())
+			notes := strings.Join(f.Notes, "\n")
+			if err != nil || strings.Contains(notes, "TPID 0x88a8 for Ethernet0, PortChannel7,") != saved || strings.Contains(notes, "TPID 0x9100 for Ethernet0,") == saved {
+				t.Errorf("%s, %v", notes, err)
+			}
+			l.loose = false
+			l.apply(s)
+			l.update(us...)
+			l.clean()
+
+			if err := l.Remove(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]string{"PORT|Ethernet0": "0x9100", "PORTCHANNEL|PortChannel7": "0x8100"}
+			if saved {
+				want = map[string]string{"PORT|Ethernet0": "0x88a8", "PORTCHANNEL|PortChannel7": "0x88a8"}
+			}
+			for key, tpid := range want {
+				if got := r.Hash(4, key)["tpid"]; got != tpid {
+					t.Errorf("%s: TPID %q, want %q", key, got, tpid)
+				}
+			}
+			if n, _ := l.sw.Entries(""); n != 0 || l.sw.Tables() != 0 {
+				t.Errorf("%d entries, %d tables left", n, l.sw.Tables())
+			}
+		})
+	}
+}

@@ -59,9 +59,9 @@ func define(row map[string]string) (*table, error) {
 				err = fmt.Errorf("stage %q: csig's table is at EGRESS", value)
 			}
 		case field == "priority":
-			t.priority, err = strconv.Atoi(value)
+			t.priority, err = decimal(value)
 		case field == "size":
-			t.size, err = strconv.Atoi(value)
+			t.size, err = decimal(value)
 		case kind == "match" && name != "":
 			err = t.defineMatch(name, value)
 		case kind == "action" && name != "":
@@ -106,8 +106,19 @@ func (t *table) defineMatch(name, text string) error {
 	case width > 0 && (m.Format != "HEX_STRING" || m.Bitwidth == nil || *m.Bitwidth != width):
 		return fmt.Errorf("format %q, which has to be HEX_STRING of %d bits", m.Format, width)
 	}
+	for other, field := range t.match {
+		if field == m.SAIField {
+			return fmt.Errorf("%s is match/%s already", field, other)
+		}
+	}
 	t.match[name], t.bits[name] = m.SAIField, width
 	return nil
+}
+
+// decimal reads a number that is not negative, and nothing behind it.
+func decimal(text string) (int, error) {
+	v, err := strconv.ParseUint(text, 10, 31)
+	return int(v), err
 }
 
 func (t *table) defineAction(name, text string) error {
@@ -199,6 +210,8 @@ func (t *table) rule(key string, row map[string]string, known map[string]bool) (
 
 func (e *entry) match(field string, bits int, value string, known map[string]bool) (status string, err error) {
 	if field == fieldPort {
+		// Of an aggregate P4Orch would give SAI no object at all
+		// (acl_rule_manager.cpp, setMatchValue: m_port_id).
 		if e.port = value; !known[value] {
 			return notFound, fmt.Errorf("failed to locate port %q", value)
 		}

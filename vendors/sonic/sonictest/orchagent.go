@@ -3,7 +3,9 @@ package sonictest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -264,29 +266,62 @@ func (s *Switch) drain() {
 		if err != nil || len(list) == 0 {
 			return
 		}
-		failed := false
-		for _, item := range list {
-			pair, err := redis.Values(item, nil)
-			if err != nil || len(pair) != 2 {
-				s.t.Errorf("pop: %v", item)
-				return
-			}
-			key, _ := redis.String(pair[0], nil)
-			words, _ := redis.Strings(pair[1], nil)
-			if failed && s.Release >= R202511 {
-				s.publish(c, key, words, notExecuted, "")
-				continue
-			}
-			if s.Lie != nil && s.Lie(key) {
-				s.answer(c, key, words, success, "")
-				continue
-			}
-			status, why := s.process(key, words)
-			failed = failed || status != success
-			s.publish(c, key, words, status, why)
-		}
+		s.batch(c, list)
 	}
 }
+
+// batch carries out what was fetched as P4Orch does: in the order of the keys
+// (consumer.h, m_toSync is a map), definitions before entries (p4orch.cpp,
+// m_p4ManagerAddPrecedence). Since 202511 a manager stops at its first failure,
+// and so do those behind it; a key without a manager stops nobody (enqueue).
+func (s *Switch) batch(c redis.Conn, list []any) {
+	rows := map[string][]string{}
+	for _, item := range list {
+		pair, err := redis.Values(item, nil)
+		if err != nil || len(pair) != 2 {
+			s.t.Errorf("pop: %v", item)
+			return
+		}
+		key, _ := redis.String(pair[0], nil)
+		rows[key], _ = redis.Strings(pair[1], nil)
+	}
+	keys := slices.Sorted(maps.Keys(rows))
+	slices.SortStableFunc(keys, func(a, b string) int { return manager(a) - manager(b) })
+	failed := false
+	for _, key := range keys {
+		words := rows[key]
+		if failed && s.Release >= R202511 {
+			s.publish(c, key, words, notExecuted, "")
+			continue
+		}
+		if s.Lie != nil && s.Lie(key) {
+			s.answer(c, key, words, success, "")
+			continue
+		}
+		managed := s.managed(key)
+		status, why := s.process(key, words)
+		failed = failed || status != success && managed
+		s.publish(c, key, words, status, why)
+	}
+}
+
+// manager orders those of P4Orch: the tables', then the entries'.
+func manager(key string) int {
+	if strings.HasPrefix(key, definitions) {
+		return 0
+	}
+	return 1
+}
+
+// managed tells whether any manager has the table of a key.
+func (s *Switch) managed(key string) bool {
+	s.asic.mu.Lock()
+	defer s.asic.mu.Unlock()
+	name, _, _ := strings.Cut(key, ":")
+	return manager(key) == 0 || s.asic.tables[name] != nil
+}
+
+const definitions = "ACL_TABLE_DEFINITION_TABLE:"
 
 // process is P4Orch: a SET where there are fields, else a deletion.
 func (s *Switch) process(key string, words []string) (status, why string) {
@@ -334,7 +369,7 @@ func (a *asic) process(key string, row map[string]string, ports map[string]bool)
 	switch {
 	case !ok:
 		return invalid, "the key has no table"
-	case name == "ACL_TABLE_DEFINITION_TABLE":
+	case name+":" == definitions:
 		return a.defineTable(rest, row)
 	}
 	t := a.tables[name]

@@ -1,0 +1,155 @@
+package sonic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/csig-agent/csig/counters"
+)
+
+// lag is an aggregate that is read as a port: SAI counts members, and none of it.
+type lag struct {
+	Port
+	members []string
+	epoch   uint64 // how often these have changed
+}
+
+func isAggregate(name string) bool { return strings.HasPrefix(name, "PortChannel") }
+
+// recheckMembers is how often a reading asks anew who the members of aggregates
+// are.
+const recheckMembers = 10 * time.Second
+
+// inSum is what every sum of an aggregate says.
+const inSum = "the sum of its members, in which a full one does not show: name the members as ports in its place, each with an lm of its own"
+
+// findMembers takes in who the members are, where it is time to, and reads their
+// counters from then on.
+func (s *Source) findMembers(ctx context.Context) error {
+	now := s.cfg.Now()
+	if len(s.lags) == 0 || !s.asked.IsZero() && now.Sub(s.asked) < recheckMembers {
+		return nil
+	}
+	found, err := s.Members(ctx)
+	if err != nil {
+		return err
+	}
+	s.asked = now
+	at := map[string]port{}
+	for _, p := range s.ports {
+		at[p.Name] = p
+	}
+	s.ports = s.ports[:0]
+	seen := map[string]bool{}
+	add := func(p Port) {
+		if seen[p.Name] {
+			return
+		}
+		seen[p.Name] = true
+		old := at[p.Name]
+		s.ports = append(s.ports, port{p, old.oid, old.epoch})
+	}
+	for _, p := range s.cfg.Ports {
+		if !isAggregate(p.Name) {
+			add(p)
+		}
+	}
+	for i := range s.lags {
+		l := &s.lags[i]
+		if m := found[l.Name]; !slices.Equal(l.members, m) {
+			l.members, l.epoch = m, l.epoch+1
+		}
+		for _, m := range l.members {
+			add(Port{Name: m})
+		}
+	}
+	return nil
+}
+
+// sums puts what was read in the order of the configuration, with the sum of its
+// members for each aggregate.
+func (s *Source) sums(dst, read []counters.Sample, at time.Time) []counters.Sample {
+	of := make(map[string]*counters.Sample, len(read))
+	for i := range read {
+		of[read[i].Port] = &read[i]
+	}
+	next := 0
+	for _, p := range s.cfg.Ports {
+		if !isAggregate(p.Name) {
+			dst = append(dst, *of[p.Name])
+			continue
+		}
+		dst = append(dst, s.lags[next].sum(of, at))
+		next++
+	}
+	return dst
+}
+
+func (l *lag) sum(of map[string]*counters.Sample, at time.Time) counters.Sample {
+	out := counters.Sample{Port: l.Name, At: at, Bits: 64, Epoch: l.epoch, Degraded: inSum}
+	if len(l.members) == 0 {
+		return counters.Sample{Port: l.Name, At: at, Err: fmt.Errorf("port %s: it has no members (LAG_MEMBER_TABLE of APPL_DB)", l.Name)}
+	}
+	for _, name := range l.members {
+		m := of[name]
+		if m.Err != nil {
+			return counters.Sample{Port: l.Name, At: at, Err: fmt.Errorf("port %s: of its members, %w", l.Name, m.Err)}
+		}
+		out.Octets += m.Octets // the counts wrap together
+		out.Packets += m.Packets
+		out.Epoch += m.Epoch
+		out.Overhead = m.Overhead
+		if m.Up {
+			out.Up = true
+			out.Speed += m.Speed
+		}
+		if m.Degraded != "" {
+			out.Degraded = inSum + "; " + m.Degraded
+		}
+	}
+	if l.Speed != 0 {
+		out.Speed = l.Speed
+	}
+	return out
+}
+
+// Members returns the members of each aggregate that has any, of LAG_MEMBER_TABLE.
+func (s *Source) Members(ctx context.Context) (map[string][]string, error) {
+	const prefix = "LAG_MEMBER_TABLE:"
+	found := map[string][]string{}
+	for cursor := "0"; ; {
+		answers, err := s.cfg.Redis.Do(ctx, []string{applDB, "SCAN", cursor, "MATCH", prefix + "*", "COUNT", "5000"})
+		if err != nil {
+			return nil, fmt.Errorf("sonic counters: %w", err)
+		}
+		pair, err := redis.Values(answers[0], nil)
+		if err != nil || len(pair) != 2 {
+			return nil, fmt.Errorf("sonic counters: SCAN: %w", errors.Join(err, errors.ErrUnsupported))
+		}
+		next, err1 := redis.String(pair[0], nil)
+		keys, err2 := redis.Strings(pair[1], nil)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, fmt.Errorf("sonic counters: SCAN: %w", err)
+		}
+		for _, k := range keys {
+			if lag, member, ok := strings.Cut(strings.TrimPrefix(k, prefix), ":"); ok {
+				found[lag] = append(found[lag], member)
+			}
+		}
+		if cursor = next; cursor == "0" {
+			break
+		}
+	}
+	for lag := range maps.Keys(found) {
+		slices.Sort(found[lag])
+		found[lag] = slices.Compact(found[lag]) // SCAN may repeat one
+	}
+	return found, nil
+}
