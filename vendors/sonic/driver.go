@@ -48,6 +48,7 @@ type Driver struct {
 
 	synced  bool            // ports know what the switch has
 	known   bool            // ports know what we left there
+	drifted []string        // ports that had something else when it was last learned
 	proof   bool            // P4Orch reports what it has in APPL_STATE_DB
 	told    map[string]told // lately, of rows
 	until   time.Time       // no change of a port begins later; zero is no bound
@@ -247,7 +248,7 @@ func (d *Driver) runWindow(ctx context.Context, chains []*chain, window int) err
 	}
 	for _, c := range chains {
 		if c.unknown {
-			d.synced = false
+			d.synced, d.known = false, false // and nobody else has done it
 		}
 	}
 	return err

@@ -65,7 +65,7 @@ func clientOf(r *sonictest.Redis) *sonicdb.Client {
 func (l *lab) sample() {
 	for tci := range 1 << 16 {
 		t, r, lm := tci>>13, tci>>12&1, tci&0x7f
-		if (t < 3 || t == 6) && (r == 0 && (lm == 0 || lm == 127) || r == 1 && lm == 6) {
+		if (t < 4 || t == 6) && (r == 0 && (lm == 0 || lm == 127) || r == 1 && lm == 6) {
 			l.tags = append(l.tags, quantize.TCI(tci))
 		}
 	}
@@ -229,20 +229,47 @@ func everyRow(t *testing.T, release sonictest.Release, layout quantize.Layout, r
 			l.tags = append(l.tags, quantize.TCI(tci))
 		}
 	}
-	l.apply(setupOf(layout, "Ethernet0", "Ethernet4"))
+	setup := setupOf(layout, "Ethernet0", "Ethernet4")
+	some := []uint8{0, 0, 0}
+	if layout == quantize.UEC { // which has one more
+		setup.Signals, some = append(setup.Signals, quantize.MaxNQD), append(some, 0)
+	}
+	l.apply(setup)
 	for s := uint8(0); s < 32; s += step {
-		l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, s, 31-s, s)})
+		u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, []uint8{s, 31 - s, s, 31 - s}[:len(some)]...)}
+		l.update(u)
+		l.everyTag(u)
 	}
 	rnd := rand.New(rand.NewPCG(1, uint64(release)<<8|uint64(layout)))
 	for range random {
 		var us []vendors.PortUpdate
 		for _, p := range []string{"Ethernet0", "Ethernet4"} {
-			us = append(us, vendors.PortUpdate{Port: p, Intents: intents(uint16(1+rnd.IntN(40)), uint8(rnd.IntN(32)), uint8(rnd.IntN(32)), uint8(rnd.IntN(32)))})
+			for i := range some {
+				some[i] = uint8(rnd.IntN(32))
+			}
+			us = append(us, vendors.PortUpdate{Port: p, Intents: intents(uint16(1+rnd.IntN(40)), some...)})
 		}
 		l.update(us...)
+		for _, u := range us {
+			l.everyTag(u)
+		}
 	}
 	if bad := l.sw.Refusals(); len(bad) > 0 {
 		t.Errorf("orchagent refused %v", bad)
+	}
+}
+
+// everyTag wants each of the 65,536 tags to leave as the model has it.
+func (l *lab) everyTag(u vendors.PortUpdate) {
+	l.t.Helper()
+	tags := make([]quantize.TCI, 1<<16)
+	for i := range tags {
+		tags[i] = quantize.TCI(i)
+	}
+	for i, got := range l.sw.EgressAll(u.Port, tags) {
+		if want := model(l.layout, u.Intents, tags[i]); got != want {
+			l.t.Fatalf("port %s: tag %04x leaves as %04x, want %04x (%+v)", u.Port, i, got, want, u.Intents)
+		}
 	}
 }
 

@@ -169,7 +169,7 @@ func (d *Driver) undo(ctx context.Context, jobs []*job) error {
 	}
 	for i, b := range backs {
 		if b.err != nil {
-			of[i].unknown, d.synced = true, false
+			of[i].unknown, d.synced, d.known = true, false, false
 			of[i].err = errors.Join(of[i].err, fmt.Errorf("and what was done before that cannot be taken back: %w", b.err))
 		}
 	}

@@ -67,31 +67,33 @@ func TestOrchagentRestart(t *testing.T) {
 
 // TestRedisRestart: with Redis all data is lost, as at a boot.
 func TestRedisRestart(t *testing.T) {
-	l := newLab(t, sonictest.R202311, "Ethernet0")
-	l.apply(setupOf(quantize.Draft00, "Ethernet0"))
-	u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
-	l.update(u)
-	l.loose = true
-	l.sw.Redis.Stop()
-	l.sw.Stop()
-	if res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second); err == nil || res.Leased {
-		t.Fatalf("without Redis: %+v, %v", res, err)
-	}
-	l.sw.Forget()
-	l.sw.Redis.Start()
-	// Redis is up, and swss not yet.
-	if res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second); !errors.Is(err, ErrSilent) || res.Leased {
-		t.Fatalf("without orchagent: %+v, %v", res, err)
-	}
-	l.sw.Boot()
-	res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
-	if err != nil || !res.Leased {
-		t.Fatalf("%+v, %v; refused %v", res, err, l.sw.Refusals())
-	}
-	l.exact()
-	if got := l.sw.Redis.Hash(4, "PORT|Ethernet0")["tpid"]; got != "0x88a8" {
-		t.Errorf("TPID %q", got)
-	}
+	eachRelease(t, func(t *testing.T, release sonictest.Release) {
+		l := newLab(t, release, "Ethernet0")
+		l.apply(setupOf(quantize.Draft00, "Ethernet0"))
+		u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
+		l.update(u)
+		l.loose = true
+		l.sw.Redis.Stop()
+		l.sw.Stop()
+		if res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second); err == nil || res.Leased {
+			t.Fatalf("without Redis: %+v, %v", res, err)
+		}
+		l.sw.Forget()
+		l.sw.Redis.Start()
+		// Redis is up, and swss not yet.
+		if res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second); !errors.Is(err, ErrSilent) || res.Leased {
+			t.Fatalf("without orchagent: %+v, %v", res, err)
+		}
+		l.sw.Boot()
+		res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
+		if err != nil || !res.Leased {
+			t.Fatalf("%+v, %v; refused %v", res, err, l.sw.Refusals())
+		}
+		l.exact()
+		if got := l.sw.Redis.Hash(4, "PORT|Ethernet0")["tpid"]; got != "0x88a8" {
+			t.Errorf("TPID %q", got)
+		}
+	})
 }
 
 // TestProof: an answer is no proof where P4Orch reports what it has: one that is

@@ -2,7 +2,9 @@ package sonic
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -15,51 +17,54 @@ import (
 
 // TestRepair: what somebody changes in our table is put right, and said.
 func TestRepair(t *testing.T) {
-	l := newLab(t, sonictest.R202311, "Ethernet0", "Ethernet4")
-	now := time.Now()
-	l.cfg.Now = func() time.Time { return now }
-	l.apply(setupOf(quantize.Draft00, "Ethernet0"))
-	u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
-	l.update(u)
-	key := entryKey("Ethernet0", &l.ports[0].have[0])
-	l.loose = true
-	for name, harm := range map[string]rowOp{
-		"an entry is deleted":          {key: key},
-		"an entry is changed":          {key, []string{"action", setAction, paramVID, "0x7ff"}},
-		"an entry of another port":     {entryKey("Ethernet4", &l.ports[0].have[0]), entryFields(&l.ports[0].have[0])},
-		"an entry that csig never has": {aclTable + `:{"match/out_port":"Ethernet0","match/vlan_id":"0x001&0x001","priority":3}`, []string{"action", setAction, paramVID, "0x7ff"}},
-	} {
-		sub, err := l.db.Subscribe(t.Context(), responses, "APPL_DB")
-		if err != nil {
-			t.Fatal(err)
-		}
-		answers, err := l.db.Do(t.Context(), setRows(l.talk.channel, []rowOp{harm})...)
-		if err == nil {
-			err = firstError(answers)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		<-sub.C // somebody's agent, not ours, waits for its answer
-		sub.Close()
-		now = now.Add(recheck)
-		// The subscription has to be gone at the server, too.
-		for end := time.Now().Add(5 * time.Second); ; {
-			res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
-			if err == nil && res.Repaired != "" {
-				break
+	eachRelease(t, func(t *testing.T, release sonictest.Release) {
+		l := newLab(t, release, "Ethernet0", "Ethernet4")
+		now := time.Now()
+		l.cfg.Now = func() time.Time { return now }
+		l.apply(setupOf(quantize.Draft00, "Ethernet0"))
+		u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
+		l.update(u)
+		key := entryKey("Ethernet0", &l.ports[0].have[0])
+		l.loose = true
+		for name, harm := range map[string]rowOp{
+			"an entry is deleted":          {key: key},
+			"an entry is changed":          {key, []string{"action", setAction, paramVID, "0x7ff"}},
+			"an entry of another port":     {entryKey("Ethernet4", &l.ports[0].have[0]), entryFields(&l.ports[0].have[0])},
+			"an entry that csig never has": {aclTable + `:{"match/out_port":"Ethernet0","match/vlan_id":"0x001&0x001","priority":3}`, []string{"action", setAction, paramVID, "0x7ff"}},
+		} {
+			sub, err := l.db.Subscribe(t.Context(), responses, "APPL_DB")
+			if err != nil {
+				t.Fatal(err)
 			}
-			if time.Now().After(end) {
-				t.Fatalf("%s: %+v, %v; refused %v", name, res, err, l.sw.Refusals())
+			answers, err := l.db.Do(t.Context(), setRows(l.talk.channel, []rowOp{harm})...)
+			if err == nil {
+				err = firstError(answers)
 			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-sub.C // somebody's agent, not ours, waits for its answer
+			sub.Close()
+			l.sw.Settle()
 			now = now.Add(recheck)
+			// The subscription has to be gone at the server, too.
+			for end := time.Now().Add(5 * time.Second); ; {
+				res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
+				if err == nil && res.Repaired != "" {
+					break
+				}
+				if time.Now().After(end) {
+					t.Fatalf("%s: %+v, %v; refused %v", name, res, err, l.sw.Refusals())
+				}
+				now = now.Add(recheck)
+			}
+			l.exact()
+			l.clean()
+			if _, n := l.sw.Entries("Ethernet4"); n != 0 {
+				t.Errorf("%s: %d entries of another port", name, n)
+			}
 		}
-		l.exact()
-		l.clean()
-		if _, n := l.sw.Entries("Ethernet4"); n != 0 {
-			t.Errorf("%s: %d entries of another port", name, n)
-		}
-	}
+	})
 }
 
 // TestTPIDRepair: so is a port's TPID that somebody changes, and a port that
@@ -236,4 +241,74 @@ func indexOf(s vendors.Setup, port string) int {
 		}
 	}
 	return -1
+}
+
+// TestNeighbour: another application's table of P4Orch stays as it is, rows and
+// entries, whatever becomes of csig's: when it is made, filled, repaired, made anew
+// and removed.
+func TestNeighbour(t *testing.T) {
+	eachRelease(t, func(t *testing.T, release sonictest.Release) {
+		l := newLab(t, release, "Ethernet0", "Ethernet4", "Ethernet8")
+		now := time.Now()
+		l.cfg.Now = func() time.Time { return now }
+		const other = "ACL_OTHER_EGRESS_TABLE"
+		send := func(op rowOp) {
+			t.Helper()
+			answers, err := l.db.Do(t.Context(), setRows(channelOf(0), []rowOp{op})...)
+			if err == nil {
+				err = firstError(answers)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for end := time.Now().Add(5 * time.Second); len(l.sw.Redis.Keys(0, waiting+"*"))+len(l.sw.Redis.Keys(0, keySet)) > 0; {
+				if time.Now().After(end) {
+					t.Fatal("orchagent does not take it")
+				}
+				runtime.Gosched()
+			}
+			l.sw.Settle()
+		}
+		send(rowOp{definitions + ":" + other, definition{size: 64, priority: 7}.fields()})
+		entry := other + `:{"match/out_port":"Ethernet8","match/vlan_id":"0x800&0x800","priority":3}`
+		send(rowOp{entry, []string{"action", setAction, paramVID, "0x123"}})
+		stays := func(when string) {
+			t.Helper()
+			l.sw.Settle()
+			if n, of := l.sw.Entries("Ethernet8"); of != 1 || n < 1 {
+				t.Errorf("%s: %d entries of the neighbour's", when, of)
+			}
+			if got := l.sw.EgressAll("Ethernet8", []quantize.TCI{0x0fff})[0]; got != 0x0123 {
+				t.Errorf("%s: the neighbour's tag leaves as %04x", when, got)
+			}
+			if row := l.sw.Redis.Hash(0, rows+entry); len(row) != 2 || len(l.sw.Redis.Hash(0, rows+definitions+":"+other)) == 0 {
+				t.Errorf("%s: the neighbour's rows are %v", when, row)
+			}
+		}
+		stays("before csig")
+		l.apply(setupOf(quantize.Draft00, "Ethernet0"))
+		stays("with csig's table")
+		u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
+		l.update(u)
+		l.loose = true
+		send(rowOp{entryKey("Ethernet4", &l.ports[0].have[0]), entryFields(&l.ports[0].have[0])}) // a stranger in csig's
+		now = now.Add(recheck)
+		l.update(u)
+		stays("after a repair")
+		names := []string{"Ethernet0", "Ethernet4"}
+		for i := range 30 { // ports that are not there yet, for which the table has to grow
+			names = append(names, fmt.Sprintf("Ethernet%d", 100+4*i))
+		}
+		if err := l.Apply(t.Context(), setupOf(quantize.Draft00, names...)); len(portErrors(err)) != 30 {
+			t.Fatal(err)
+		}
+		stays("when csig's table was made anew")
+		if err := l.Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		stays("after csig")
+		if n, _ := l.sw.Entries(""); n != 1 || l.sw.Tables() != 1 {
+			t.Errorf("%d entries, %d tables", n, l.sw.Tables())
+		}
+	})
 }

@@ -43,30 +43,26 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 	if seen.strangers(d) {
 		changes = append(changes, vendors.Change{Kind: vendors.Remove, Detail: "entries in " + aclTable + " that csig does not have there"})
 	}
-	if len(changes) > 0 || !seen.sure() {
-		if d.known {
-			noteRepairs(res, changes)
-		}
-		if err := d.make(ctx, seen); !d.synced {
-			return err
-		}
-		return nil // what concerns single ports comes up again in program
-	}
-	before := map[string]vlanrules.Table{}
-	for _, p := range d.ports {
-		before[p.name] = slices.Clone(p.have)
-	}
 	wasKnown := d.known
-	if err := d.learn(ctx); err != nil {
+	if wasKnown {
+		noteRepairs(res, changes)
+	}
+	if len(changes) > 0 || !seen.sure() {
+		err = d.make(ctx, seen)
+	} else if err = d.learn(ctx); err == nil {
+		for _, p := range d.ports {
+			p.away = seen.away(p.name)
+		}
+	}
+	if !d.synced {
 		return err
 	}
-	for _, p := range d.ports {
-		p.away = seen.away(p.name)
-		if wasKnown && !sameRows(p.name, before[p.name], p.have) {
-			noteRepairs(res, []vendors.Change{{Kind: vendors.Alter, Port: p.name, Detail: "its ACL entries"}})
+	if wasKnown && res.Repaired == "" { // else that says it
+		for _, port := range d.drifted {
+			noteRepairs(res, []vendors.Change{{Kind: vendors.Alter, Port: port, Detail: "its ACL entries"}})
 		}
 	}
-	return nil
+	return nil // what concerns single ports comes up again in program
 }
 
 // noteRepairs adds to the result what was put right.
@@ -120,7 +116,8 @@ func rowsOf(port string, t vlanrules.Table) map[string][]string {
 	return out
 }
 
-// learn notes what the switch has. Where P4Orch does not report it, the rows are
+// learn notes what the switch has, and which ports have something else than we
+// left there. Where P4Orch does not report it, the rows are
 // what it was asked for: it is asked again, which changes nothing where it has
 // them, and what it refuses is not there.
 func (d *Driver) learn(ctx context.Context) error {
@@ -134,8 +131,9 @@ func (d *Driver) learn(ctx context.Context) error {
 			return err
 		}
 	}
+	before := map[string]vlanrules.Table{}
 	for _, p := range d.ports {
-		p.have = p.have[:0]
+		before[p.name], p.have = p.have, nil
 	}
 	for _, key := range sortedKeys(seen.entries) {
 		r := seen.entries[key]
@@ -143,8 +141,11 @@ func (d *Driver) learn(ctx context.Context) error {
 			p.have = append(p.have, r.entry)
 		}
 	}
+	d.drifted = nil
 	for _, p := range d.ports {
-		sorted(p.have)
+		if sorted(p.have); !sameRows(p.name, before[p.name], p.have) {
+			d.drifted = append(d.drifted, p.name)
+		}
 	}
 	d.synced, d.known, d.checked = true, true, d.cfg.Now()
 	return nil
