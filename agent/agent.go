@@ -279,7 +279,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	if a.cycle.err != "" {
 		a.log.Info("cycles complete again")
 	}
-	lost := a.cycle.foreign
+	lost, fellBack := a.cycle.foreign, a.cycle.fellBack
 	a.cycle.err, a.cycle.foreign, a.cycle.fellBack, a.cycle.frozen = "", false, false, ""
 	a.cycle.count++
 	a.cycle.last, a.cycle.lease = t3, lease
@@ -295,7 +295,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 			a.cycle.leaseEnds, err = time.Time{}, nil
 		} else if !a.cfg.Shadow {
 			a.cycle.given = cmp.Or(res.Lease, lease)
-			a.renewed(t2, t3, a.cycle.given, lost)
+			a.renewed(t2, t3, a.cycle.given, lost, fellBack)
 		}
 		a.noteRefusals(err)
 		for i := range a.ports {
@@ -317,15 +317,19 @@ func tooOld(age, lease time.Duration) error {
 
 // renewed keeps count of the lease that an update began at from and done by to
 // has given. The device counts from some instant between the two; we promise
-// the shorter one. lost tells that there was no fallback either.
-func (a *Agent) renewed(from, to time.Time, lease time.Duration, lost bool) {
+// the shorter one. lost tells that there was no fallback either, fellBack that
+// the agent itself had made ports fall back.
+func (a *Agent) renewed(from, to time.Time, lease time.Duration, lost, fellBack bool) {
 	if ended := a.cycle.leaseEnds; !ended.IsZero() && to.After(ended) {
 		a.cycle.lapses++
 		a.cycle.lastLapse = to.Sub(ended)
 		log := a.log.WithFields(logrus.Fields{"lapsed": a.cycle.lastLapse.Round(time.Millisecond).String(), "lapses": a.cycle.lapses, "on_stale": a.cfg.Policy.OnStale})
-		if lost {
+		switch {
+		case lost:
 			log.Warn("the lease ended before it was renewed: our rules were gone; they are back")
-		} else {
+		case a.leaselessLocked():
+			a.renewedLeaseless(fellBack)
+		default:
 			log.Warn("the lease ended before it was renewed: the data plane had fallen back; it is renewed now")
 		}
 	}
@@ -375,7 +379,11 @@ func (a *Agent) fail(err error) error {
 	var foreign *vendors.ForeignError
 	a.cycle.foreign = errors.As(err, &foreign)
 	if msg := err.Error(); msg != a.cycle.err {
-		a.log.WithError(err).Error("cycle failed; the lease is not renewed")
+		what := "cycle failed; the lease is not renewed"
+		if a.leaselessLocked() {
+			what = "cycle failed; nothing is written"
+		}
+		a.log.WithError(err).Error(what)
 		a.cycle.err = msg
 	}
 	return err

@@ -25,6 +25,18 @@ func (a *Agent) leaseless() bool {
 	return a.leaselessLocked()
 }
 
+// renewedLeaseless tells that cycles complete again after a gap on a device without a
+// lease: whether ports went on promising meanwhile, or the agent itself had
+// made them fall back.
+func (a *Agent) renewedLeaseless(fellBack bool) {
+	log := a.log.WithFields(logrus.Fields{"without_news": (a.cycle.lastLapse + a.cycle.given).Round(time.Millisecond).String(), "lapses": a.cycle.lapses})
+	if fellBack {
+		log.WithField("on_stale", a.cfg.Policy.OnStale).Warn("no cycle had completed for too long: the agent had made the ports fall back; they are current again")
+		return
+	}
+	log.Warn("no cycle had completed for too long: the device cannot expire rules, and its ports went on promising what was written last; they are current again")
+}
+
 // lapse makes every port fall back where cycles have failed for longer than the
 // lease that the last one was given. It is tried at each failed cycle until it
 // succeeds.
@@ -42,7 +54,7 @@ func (a *Agent) lapse(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c.fellBack = err == nil
-	log := a.log.WithFields(logrus.Fields{"without_news": now.Sub(ended).Round(time.Millisecond).String(), "on_stale": a.cfg.Policy.OnStale})
+	log := a.log.WithFields(logrus.Fields{"without_news": (now.Sub(ended) + c.given).Round(time.Millisecond).String(), "on_stale": a.cfg.Policy.OnStale})
 	switch {
 	case err == nil:
 		c.frozen = ""

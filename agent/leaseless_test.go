@@ -19,7 +19,16 @@ func TestLeaseless(t *testing.T) {
 			facts: vendors.Facts{Lease: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "entries do not expire"}},
 			have:  vendors.Setup{TPID: 0x9900},
 		}
+		var log strings.Builder
 		a := newTest(t, src, drv)
+		a.log.Logger.SetOutput(&log)
+		said := func(want string) {
+			t.Helper()
+			if text := log.String(); !strings.Contains(text, want) || strings.Contains(text, "the lease") {
+				t.Errorf("the log lacks %q, or speaks of a lease:\n%s", want, text)
+			}
+			log.Reset()
+		}
 		if drv.released != 1 {
 			t.Errorf("released %d times at the start: nobody knows how old is what it found", drv.released)
 		}
@@ -41,6 +50,12 @@ func TestLeaseless(t *testing.T) {
 		if p := s.Ports[0]; p.State != api.StateStale || !strings.Contains(p.Reason, "goes on promising") || len(p.Signals) == 0 || p.Signals[0].Stale {
 			t.Errorf("%+v", p)
 		}
+		said("they go on promising what was written last")
+		src.device = nil
+		cycles(t, a, 2)
+		said("its ports went on promising what was written last; they are current again")
+		src.device = errors.New("no counters")
+		cycles(t, a, 6)
 		drv.release = nil
 		cycles(t, a, 1)
 		n := drv.released
@@ -57,5 +72,6 @@ func TestLeaseless(t *testing.T) {
 		if s := a.Status(); s.DataPlane != api.DataPlaneLeased {
 			t.Errorf("cycles again: %s", s.DataPlane)
 		}
+		said("the agent had made the ports fall back; they are current again")
 	})
 }

@@ -463,7 +463,8 @@ func (a *assessor) total() {
 // bare takes a port's name out of a sentence, so that ports with the same
 // trouble have the same sentence.
 func bare(reason, port string) string {
-	reason = strings.ReplaceAll(reason, "port "+port+": ", "")
+	reason = strings.TrimPrefix(reason, "port "+port+": ")
+	reason = strings.ReplaceAll(reason, ": port "+port+": ", ": ")
 	return strings.ReplaceAll(reason, "port "+port+"/", "")
 }
 

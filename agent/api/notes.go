@@ -40,7 +40,8 @@ func (n *Notes) Add(kind, port, text string) {
 		n.by[key] = note
 		n.list = append(n.list, note)
 	} else {
-		note.Text = general
+		// The note names the ports itself.
+		note.Text = strings.ReplaceAll(general, ": port "+AnyPort+": ", ": ")
 	}
 	note.Ports = append(note.Ports, port)
 }

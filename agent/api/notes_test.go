@@ -23,6 +23,8 @@ func TestNotes(t *testing.T) {
 		{"one port keeps its name", [][3]string{{"", "swp1", "ip link set swp1 up"}}, []string{"swp1: ip link set swp1 up"}},
 		{"a name inside a longer one stays", [][3]string{{"", "swp1", "swp10, swp1.100 and xswp1 are not swp1."}, {"", "swp2", "swp10, swp1.100 and xswp1 are not swp2."}},
 			[]string{"swp1, swp2: swp10, swp1.100 and xswp1 are not PORT."}},
+		{"the port once more inside", [][3]string{{"", "swp1", "not yet: port swp1: no counter: no port swp1: add it"}, {"", "swp2", "not yet: port swp2: no counter: no port swp2: add it"}},
+			[]string{"swp1, swp2: not yet: no counter: no port PORT: add it"}},
 		{"different texts", [][3]string{{"", "swp1", "down"}, {"", "swp2", "up"}, {"", "swp3", "down"}}, []string{"swp1, swp3: down", "swp2: up"}},
 		{"different kinds", [][3]string{{"a", "swp1", "down"}, {"b", "swp2", "down"}}, []string{"swp1: down", "swp2: down"}},
 		{"no text", [][3]string{{"", "swp1", ""}, {"", "swp2", ""}}, []string{"swp1, swp2: "}},

@@ -143,6 +143,9 @@ func planeText(s *api.Status) string {
 	case api.DataPlaneShadow:
 		return fmt.Sprintf("SHADOW: nothing is programmed; %d operations would have been", s.Cycle.WouldOperate)
 	case api.DataPlaneNone:
+		if leaseVerdict(s).Level == vlanrules.Refused.String() {
+			return fmt.Sprintf("no lease: nothing has been written yet; ports stand at their fallback: %s", s.OnStale)
+		}
 		return fmt.Sprintf("lease: none yet; without one ports fall back: %s", s.OnStale)
 	case api.DataPlaneAbsent:
 		return "lease: none: there is no set-up of csig here, and tags pass untouched; csig apply makes one"
@@ -151,14 +154,29 @@ func planeText(s *api.Status) string {
 	case api.DataPlaneFrozen:
 		return fmt.Sprintf("lease: NONE: this device cannot expire rules, and what was written %v ago stands: ports go on promising it", -left+time.Duration(s.LeaseNS))
 	case api.DataPlaneFallback:
+		switch leaseVerdict(s).Level {
+		case vlanrules.Refused.String():
+			return fmt.Sprintf("no lease: nothing was written for %v, and the agent made the ports fall back: %s", -left+time.Duration(s.LeaseNS), s.OnStale)
+		case vlanrules.Degraded.String():
+			return fmt.Sprintf("lease: ENDED %v ago; the data plane falls back, within what is said of the lease below: %s", -left, s.OnStale)
+		}
 		return fmt.Sprintf("lease: ENDED %v ago; the data plane has fallen back: %s", -left, s.OnStale)
 	}
-	for _, v := range s.Verdicts {
-		if v.What == "lease" && v.Level == vlanrules.Refused.String() {
-			return fmt.Sprintf("no lease: after %v without a cycle the agent itself makes ports fall back (%s), and nobody does once it is killed", time.Duration(s.LeaseNS), s.OnStale)
-		}
+	if leaseVerdict(s).Level == vlanrules.Refused.String() {
+		return fmt.Sprintf("no lease: after %v without a cycle the agent itself makes ports fall back (%s), and nobody does once it is killed", time.Duration(s.LeaseNS), s.OnStale)
 	}
 	return fmt.Sprintf("lease: %v, ends in %v unless renewed; then %s", time.Duration(s.LeaseNS), left, s.OnStale)
+}
+
+// leaseVerdict is how well the device expires what was written; the zero verdict
+// where it does so in full.
+func leaseVerdict(s *api.Status) api.Verdict {
+	for _, v := range s.Verdicts {
+		if v.What == "lease" {
+			return v
+		}
+	}
+	return api.Verdict{}
 }
 
 // portNotes are the ports' reasons, each once with all its ports.

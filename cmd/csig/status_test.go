@@ -68,7 +68,29 @@ func TestStatusSaysWhatTheDataPlaneDoes(t *testing.T) {
 	}
 }
 
-// TestScreen draws texts on a terminal of 5 rows, and where there is none.
+// TestStatusWithoutALease: no lease is spoken of where the device has none, and
+// no fallback where nothing falls back.
+func TestStatusWithoutALease(t *testing.T) {
+	for _, tc := range []struct {
+		level, plane, want, never string
+	}{
+		{"refused", api.DataPlaneNone, "no lease: nothing has been written yet; ports stand at their fallback: conservative", "lease: none yet"},
+		{"refused", api.DataPlaneLeased, "no lease: after 300ms without a cycle the agent itself makes ports fall back", "renewed"},
+		{"refused", api.DataPlaneFrozen, "lease: NONE: this device cannot expire rules, and what was written 1.8s ago stands", "fallen"},
+		{"refused", api.DataPlaneFallback, "no lease: nothing was written for 1.8s, and the agent made the ports fall back: conservative", "ENDED"},
+		{"degraded", api.DataPlaneFallback, "lease: ENDED 1.5s ago; the data plane falls back, within what is said of the lease below: conservative", "has fallen"},
+	} {
+		s := sampleStatus()
+		s.DataPlane, s.Verdicts = tc.plane, []api.Verdict{{What: "strip", Level: "full"}, {What: "lease", Level: tc.level, Reason: "no timer"}}
+		if tc.plane == api.DataPlaneFrozen || tc.plane == api.DataPlaneFallback {
+			s.Cycle.LeaseEnds = s.Time.Add(-1500 * time.Millisecond)
+		}
+		if got := planeText(s); !strings.HasPrefix(got, tc.want) || strings.Contains(got, tc.never) {
+			t.Errorf("%s, %s: %q, want %q", tc.level, tc.plane, got, tc.want)
+		}
+	}
+}
+
 func TestStatusOfWhoFollowsAndWhoWaits(t *testing.T) {
 	s := sampleStatus()
 	s.Follows = true
@@ -86,6 +108,7 @@ func TestStatusOfWhoFollowsAndWhoWaits(t *testing.T) {
 	}
 }
 
+// TestScreen draws texts on a terminal of 5 rows, and where there is none.
 func TestScreen(t *testing.T) {
 	lines := func(n int) string {
 		var b strings.Builder

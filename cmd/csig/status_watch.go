@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // silence is after how long without a word an agent is said not to answer. It
@@ -94,6 +95,10 @@ func silenceText(l *lastWord) string {
 	switch {
 	case s.Shadow:
 		return text + "It is a shadow: nothing is programmed."
+	case leaseVerdict(s).Level == vlanrules.Refused.String() && s.Cycle.LeaseEnds.IsZero():
+		return text + "It had written nothing yet: ports stand at their fallback: " + s.OnStale + "."
+	case leaseVerdict(s).Level == vlanrules.Refused.String():
+		return text + "This device cannot expire rules: unless the agent goes on, its ports go on promising what was written last; csig off ends that."
 	case s.Cycle.LeaseEnds.IsZero():
 		return text + "It had given no lease: the data plane has fallen back, or does so by itself: " + s.OnStale + "."
 	case left > 0:

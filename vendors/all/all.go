@@ -39,6 +39,38 @@ type Platform struct {
 	Commands func(have, want vendors.Setup) ([]byte, error)
 }
 
+// otherNames are what makers, products and other tools call the platforms, in
+// small letters without hyphens. They are hints only: a fleet file has one
+// spelling.
+var otherNames = map[string][]string{
+	"arista":       {"eos"},
+	"aristaeos":    {"eos"},
+	"asr9000":      {"iosxr"},
+	"broadcom":     {"broadcom-fp", "broadcom-vt", "ofdpa"},
+	"cisco":        {"nxos", "iosxr", "iosxe"},
+	"ciscoiosxe":   {"iosxe"},
+	"ciscoiosxr":   {"iosxr"},
+	"cisconxos":    {"nxos"},
+	"cumulus":      {"linux"},
+	"cumuluslinux": {"linux"},
+	"debian":       {"linux"},
+	"dent":         {"linux"},
+	"frr":          {"linux"},
+	"ios":          {"iosxe"},
+	"juniper":      {"junos-ex", "junos-qfx", "junos-mx"},
+	"juniperjunos": {"junos-ex", "junos-qfx", "junos-mx"},
+	"junos":        {"junos-ex", "junos-qfx", "junos-mx"},
+	"mellanox":     {"sonic", "linux", "sai"},
+	"nexus":        {"nxos"},
+	"nokia":        {"srlinux"},
+	"nokiasrlinux": {"srlinux"},
+	"openvswitch":  {"ovs"},
+	"sonicvs":      {"sonic"},
+	"switchdev":    {"linux"},
+	"vyos":         {"linux"},
+	"wedge":        {"fboss"},
+}
+
 // Registry maps names to platforms. The zero value is empty and ready.
 type Registry struct {
 	platforms map[string]Platform
@@ -78,7 +110,9 @@ func (r *Registry) Platform(name string) (Platform, error) {
 	p, ok := r.platforms[name]
 	if !ok {
 		hint := inventory.Suggest(name, r.Platforms())
-		if !strings.HasPrefix(hint, "did you mean") {
+		if known := otherNames[strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(name))]; len(known) > 0 {
+			hint = "did you mean " + strings.Join(known, " or ") + "?"
+		} else if !strings.HasPrefix(hint, "did you mean") {
 			hint = "csig platforms lists those it knows"
 		}
 		return p, &vendors.PermanentError{Err: &vendors.NoDriverError{Platform: name, Err: fmt.Errorf("csig knows no platform %q: %s", name, hint)}}

@@ -5,7 +5,7 @@ import "github.com/csig-agent/csig/vendors"
 func nxos() Platform {
 	mapping := read("Cisco Nexus 9000 NX-OS Interfaces Configuration Guide 10.5(x), Configuring Port VLAN Mapping on VLANs; Nexus 6000 NX-OS Layer 2 Guide, Guidelines for Configuring VLANs: strictly one ingress VLAN to one local VLAN")
 	vids := assumed("its commands name VIDs alone")
-	reverts := read("Cisco CSCvw27705 (ethertype returns to 0x8100 after a reload) and CSCvu24785 (after a link flap; mended in 9.3(5))")
+	reverts := read("Cisco CSCvw27705 (of Broadcom-based Nexus 9000 and 3000: ethertype returns to 0x8100 after a reload) and CSCvu24785 (after a link flap; mended in 9.3(5)); of other models nothing was read")
 	rollback := read("Cisco Nexus 9000 NX-OS System Management Configuration Guide 10.5(x), About Rollbacks")
 	t := vendors.Traits{
 		Access:     vendors.That("SSH", assumed("scrapli/scrapligo assets/platforms/cisco_nxos.yaml drives its CLI; csig does not yet")),
@@ -19,7 +19,7 @@ func nxos() Platform {
 		Txn:        vendors.That(vendors.TxnNone, assumed("configuration commands take effect one by one")),
 		Revert:     vendors.That("", rollback),
 		TPIDs:      vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8, 0x9100}, AtMost: 1, Scope: vendors.ScopePort, AsVLAN: true}, reverts),
-		TPIDChange: vendors.That("all VLANs of the trunk change with it; and it falls back to 0x8100 after a reload and, before 9.3(5), a link flap: read it back", reverts),
+		TPIDChange: vendors.That("all VLANs of the trunk change with it; and on Broadcom-based models it falls back to 0x8100 after a reload and, before 9.3(5), a link flap: read it back", reverts),
 		VLANTPIDs:  vendors.That(vendors.TPIDList{0x8100}, read("Cisco Nexus 9000 NX-OS Interfaces Configuration Guide 10.4(x), Configuring Layer 2 Interfaces: only IEEE 802.1Q encapsulation")),
 		Survives:   vendors.That(false, reverts),
 		Strip:      vendors.That(vendors.StripNone, assumed("no command was found that takes a tag away whatever its VID")),
@@ -34,10 +34,11 @@ func nxos() Platform {
 func iosxr() Platform {
 	circuits := read("Cisco NCS 5500 L2VPN Configuration Guide 7.0.x, Configure Virtual LANs in Layer 2 VPNs: an attachment circuit covers all frames received and sent with a VLAN tag")
 	ethertype := read("Cisco ASR 9000 VPN and Ethernet Services Command Reference, dot1q tunneling ethertype")
+	dot1ad := read("Cisco ASR 9000 VPN and Ethernet Services Command Reference, encapsulation dot1ad dot1q: hyphens and commas make ranges of VIDs")
 	commit := read("ansible-collections/cisco.iosxr docs/cisco.iosxr.iosxr_cliconf.rst, commit confirmed")
 	t := vendors.Traits{
 		Access:     vendors.That("SSH", assumed("scrapli/scrapligo assets/platforms/cisco_iosxr.yaml drives its CLI; csig does not yet")),
-		MatchVID:   vendors.That(vendors.MatchExact, circuits),
+		MatchVID:   vendors.That(vendors.MatchRange, dot1ad),
 		MatchPCP:   vendors.That(vendors.MatchNone, assumed("encapsulation commands match VIDs")),
 		MatchDEI:   vendors.That(vendors.MatchNone, assumed("encapsulation commands match VIDs")),
 		Key:        vendors.That(vendors.KeySubinterface, circuits),
@@ -45,7 +46,7 @@ func iosxr() Platform {
 		Sets:       vendors.That(vendors.Fields{vendors.FieldVID}, assumed("rewrite ingress tag translate")),
 		Txn:        vendors.That(vendors.TxnCandidate, commit),
 		Revert:     vendors.That("commit confirmed", commit),
-		TPIDs:      vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8, 0x9100, 0x9200}, AtMost: 1, Scope: vendors.ScopePort, AsVLAN: true}, assumed("0x88a8, by encapsulation dot1ad; the others are read: Cisco ASR 9000 VPN and Ethernet Services Command Reference, dot1q tunneling ethertype")),
+		TPIDs:      vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8, 0x9100, 0x9200}, AtMost: 1, Scope: vendors.ScopePort, AsVLAN: true}, read("Cisco ASR 9000 VPN and Ethernet Services Command Reference, dot1q tunneling ethertype (0x9100 and 0x9200, of the port) and encapsulation dot1ad dot1q (0x88a8, of a subinterface, to which the port's does not apply)")),
 		TPIDChange: vendors.That("it changes the outer tag of every QinQ subinterface of the port", ethertype),
 		VLANTPIDs:  vendors.That(vendors.TPIDList{0x8100}, ethertype),
 		Strip:      vendors.That(vendors.StripNone, assumed("rewrite … pop takes the tag of one subinterface's VID, and puts it back in the other direction")),

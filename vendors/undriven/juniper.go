@@ -5,7 +5,10 @@ import "github.com/csig-agent/csig/vendors"
 // junos is what all of Junos has in common.
 func junos(tpids vendors.Fact[vendors.TPIDs]) vendors.Traits {
 	confirmed := read("Juniper NETCONF XML Management Protocol Guide, Commit the Candidate Configuration Only After Confirmation; not on the ephemeral database")
+	expected := read("Junos CLI Reference, tag-protocol-id (TPIDs Expected to Be Sent or Received)")
 	return vendors.Traits{
+		TPIDChange: vendors.That("the Routing Engine takes 0x8100 alone: what is sent to the device itself with another TPID is discarded", expected),
+
 		Access:    vendors.That("NETCONF or SSH", assumed("scrapli/scrapligo assets/platforms/juniper_junos.yaml drives its CLI; csig does not yet")),
 		Txn:       vendors.That(vendors.TxnCandidate, confirmed),
 		Revert:    vendors.That("commit confirmed", confirmed),
