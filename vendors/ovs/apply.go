@@ -124,6 +124,8 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 		case d.isLive(f) && byNumber[f.Match.Regs[regOut].Value] != nil:
 			p := byNumber[f.Match.Regs[regOut].Value]
 			live[p] = append(live[p], *f)
+		case sendsOn(f) && (f.Table < d.cfg.Table || f.Table >= d.cfg.Table+tables):
+			// Of tables that csig had before: somebody may hand frames over there.
 		default:
 			note(owner[f.Key()], fmt.Sprintf("a flow of table %d was one too many", f.Table))
 			remove(f)

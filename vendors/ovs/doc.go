@@ -86,8 +86,10 @@
 // csig's flows have its cookie. A flow without it in csig's tables, or one of
 // csig's that somebody changed or deleted, is put right within a second, and
 // said; tables that somebody else uses, and that hold nothing of csig's, are
-// refused. Flows of other tables are never touched. The setup is recorded in
-// the note of a flow that no frame meets.
+// refused; a table-miss flow that sends frames on as csig's does is no such use.
+// Flows of other tables are never touched. The setup is recorded in the note of a
+// flow that no frame meets, and found in whatever tables it is: when others are
+// wanted it moves there, unless somebody still hands frames to the old ones.
 //
 // When csig goes (Remove), what hands frames over and what sends them on stay:
 // the bridge forwards as before, and tags pass untouched. When ovs-vswitchd is

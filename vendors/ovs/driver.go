@@ -177,6 +177,7 @@ type state struct {
 	others  []openflow.Flow // everybody else's, where they were asked for
 	setup   vendors.Setup   // that was recorded
 	found   bool            // one was
+	at      uint8           // the table that has the record: the first of csig's as they are
 	damaged string          // why none could be read
 }
 
@@ -217,11 +218,11 @@ func (d *Driver) sort(s *state, f *openflow.Flow) {
 	switch {
 	case f.Cookie == cookie:
 		s.flows = append(s.flows, *f)
-		if f.Table == d.cfg.Table+tableEntry && f.Match == recordMatch() {
+		if f.Match == recordMatch() && (!s.found || f.Table == d.cfg.Table+tableEntry) {
 			s.readRecord(f)
 		}
-	case inside && f.Table == d.cfg.Table+tableEntry && f.Priority == 0 && f.Match == (openflow.Match{}):
-		// Whoever hands frames over may keep what sends them on.
+	case inside && f.Table == d.cfg.Table+tableEntry && sendsOn(f):
+		// Whoever hands frames over may have a flow of their own for that.
 	case inside:
 		s.foreign = append(s.foreign, *f)
 	default:
@@ -238,7 +239,12 @@ func (s *state) readRecord(f *openflow.Flow) {
 		s.setup, s.damaged = vendors.Setup{}, "the record of the set-up cannot be read: "+err.Error()
 		return
 	}
-	s.found = s.setup.TPID != 0
+	s.found, s.at = s.setup.TPID != 0, f.Table-tableEntry
+}
+
+// sendsOn tells whether a flow does what pipeline.passing does, whoever's it is.
+func sendsOn(f *openflow.Flow) bool {
+	return f.Priority == 0 && f.Match == (openflow.Match{}) && !f.Goes && !f.Other && slices.Equal(f.Actions, out())
 }
 
 // partnerOf is the OpenFlow port of the patch that leads to a port; 0: none.
@@ -294,7 +300,7 @@ func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
 	if err := d.look(ctx); err != nil {
 		return vendors.Setup{}, err
 	}
-	s, err := d.read(ctx, false)
+	s, err := d.read(ctx, true) // csig's tables may have been others
 	if err != nil {
 		return vendors.Setup{}, err
 	}
@@ -306,12 +312,12 @@ func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
 
 // refuseForeign refuses tables that somebody else uses.
 func (d *Driver) refuseForeign(s *state) error {
-	if s.found || len(s.foreign) == 0 {
+	if s.found && s.at == d.cfg.Table || len(s.foreign) == 0 {
 		return nil
 	}
 	f := &s.foreign[0]
-	return &vendors.PermanentError{Err: &vendors.ForeignError{What: fmt.Sprintf("bridge %s: table %d has %d flows that are not csig's (the first has cookie %#x): give csig tables of its own with management: {ovs: {table: N}}, of which it takes N to N+%d",
-		d.cfg.Bridge, f.Table, len(s.foreign), f.Cookie, tables-1)}}
+	return &vendors.PermanentError{Err: &vendors.ForeignError{What: fmt.Sprintf("bridge %s: table %d has %d flows that are not csig's (the first has priority %d and cookie %#x): give csig tables of its own with management: {ovs: {table: N}}, of which it takes N to N+%d, with nothing in them but table=N,priority=0,actions=output:NXM_NX_REG15[]",
+		d.cfg.Bridge, f.Table, len(s.foreign), f.Priority, f.Cookie, tables-1)}}
 }
 
 // setupOf is the recorded setup, with what is not as Apply leaves it.
@@ -320,6 +326,10 @@ func (d *Driver) setupOf(s *state) (vendors.Setup, error) {
 		return vendors.Setup{Damaged: s.damaged}, nil
 	}
 	out := s.setup
+	if s.at != d.cfg.Table {
+		out.Damaged = fmt.Sprintf("it is in tables %d to %d, and is to be in %d to %d; the flow that sends frames on from table %d stays there", s.at, s.at+tables-1, d.cfg.Table, d.cfg.Table+tables-1, s.at)
+		return out, nil
+	}
 	pipe, err := newPipeline(d.cfg.Table, &out)
 	if err != nil {
 		out.Damaged = err.Error()
@@ -378,9 +388,9 @@ func (d *Driver) Release(ctx context.Context) error {
 	return d.broken(d.of.Commit(ctx, []openflow.Mod{{Kind: openflow.Delete, Flow: &lease}}))
 }
 
-// Remove deletes csig's flows, but for those that hand frames over and send
-// them on: without them a bridge that was made for csig, or whose controller
-// uses its tables, would forward nothing.
+// Remove deletes csig's flows, in whatever tables they are, but for those that
+// hand frames over and send them on: without them a bridge that was made for
+// csig, or whose controller uses its tables, would forward nothing.
 func (d *Driver) Remove(ctx context.Context) error {
 	if err := d.meet(ctx); err != nil {
 		return err
@@ -396,8 +406,8 @@ func (d *Driver) Remove(ctx context.Context) error {
 	var mods []openflow.Mod
 	for i := range s.flows {
 		f := &s.flows[i]
-		passing := f.Table == d.cfg.Table && f.Match == (openflow.Match{})
-		if !passing && f.Table >= d.cfg.Table {
+		handsOver := f.Table == 0 && f.Priority == priorityHook && f.Match.InPort != 0
+		if !handsOver && !sendsOn(f) {
 			mods = append(mods, openflow.Mod{Kind: openflow.Delete, Flow: f})
 		}
 	}

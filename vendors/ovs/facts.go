@@ -107,11 +107,16 @@ func (d *Driver) bypass(s *state) vlanrules.Verdict {
 	for name := range d.info.partner {
 		handed = handed || d.partnerOf(s, name) != 0 && s.ports[name].Number != 0
 	}
+	moves := s.found && s.at != d.cfg.Table
 	direct, opaque := 0, 0
 	var first *openflow.Flow
 	for i := range s.others {
 		f := &s.others[i]
 		e := f.Actions.Effects()
+		if moves && (slices.Contains(e.Resubmits, s.at) || f.Goes && f.Goto == s.at) {
+			return refused(fmt.Sprintf("bridge %s: csig's tables are to begin at %d, and flows still hand frames to table %d, where they begin now (one is in table %d with priority %d and cookie %#x): add table=%d,priority=0,actions=output:NXM_NX_REG15[] and have those flows hand over to table %d first, or leave table at %d (docs/ovs.md)",
+				d.cfg.Bridge, d.cfg.Table, s.at, f.Table, f.Priority, f.Cookie, d.cfg.Table, d.cfg.Table, s.at))
+		}
 		for _, t := range e.Resubmits {
 			handed = handed || t == d.cfg.Table
 		}

@@ -1,0 +1,180 @@
+package ovs
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/ovs/ovstest"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// newHanded is a bridge whose flows somebody else writes: nothing is in it yet.
+func newHanded(t testing.TB) *sandwich {
+	t.Helper()
+	s := &sandwich{Switch: ovstest.Start(t, ovstest.Options{Dummy: true})}
+	s.AddBridge("csig")
+	s.in, s.out = s.AddWire("csig", "h1", 1), s.AddWire("csig", "swp1", 2)
+	s.driver = s.open(t, "csig")
+	return s
+}
+
+// openAt opens the bridge with a first table of its own.
+func (s *sandwich) openAt(t testing.TB, table uint8) *Driver {
+	t.Helper()
+	d, err := Open(Config{Bridge: "csig", RunDir: s.Dir, Table: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// TestTableMissOfOthers has flows of somebody else where csig's first table has
+// the one that sends frames on: only one that does just that is no matter.
+func TestTableMissOfOthers(t *testing.T) {
+	t.Parallel()
+	s := newHanded(t)
+	s.Ofctl("add-flow", "csig", "cookie=5,table=0,priority=0,actions=load:2->NXM_NX_REG15[],resubmit(,60)")
+	s.Ofctl("add-flow", "csig", "cookie=5,table=70,priority=0,actions=output:2")
+	for _, tc := range []struct {
+		name, flow string
+		ours       bool
+	}{
+		{"on to another table", "priority=0,actions=resubmit(,70)", false},
+		{"another register's port", "priority=0,actions=output:NXM_NX_REG14[]", false},
+		{"more than sending on", "priority=0,actions=output:NXM_NX_REG15[],output:NXM_NX_REG14[]", false},
+		{"and on to another table", "priority=0,actions=output:NXM_NX_REG15[],goto_table:71", false},
+		{"with metadata", "priority=0,actions=output:NXM_NX_REG15[],write_metadata:7", false},
+		{"of another priority", "priority=1,actions=output:NXM_NX_REG15[]", false},
+		{"of a match", "priority=0,in_port=1,actions=output:NXM_NX_REG15[]", false},
+		{"as documented", "priority=0,actions=output:NXM_NX_REG15[]", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s.Ofctl("del-flows", "csig", "table=60")
+			s.Ofctl("add-flow", "csig", "cookie=5,table=60,"+tc.flow)
+			before := s.Ofctl("--no-stats", "dump-flows", "csig")
+			_, observed := s.driver.Observe(t.Context())
+			if tc.ours {
+				if observed != nil {
+					t.Error(observed)
+				}
+				return
+			}
+			for _, err := range []error{observed, s.driver.Apply(t.Context(), setupFor(quantize.Draft00, swp1))} {
+				var foreign *vendors.ForeignError
+				var p *vendors.PermanentError
+				if !errors.As(err, &p) || !errors.As(err, &foreign) || !strings.Contains(err.Error(), "table 60") || !strings.Contains(err.Error(), "cookie 0x5") {
+					t.Errorf("%v", err)
+				}
+			}
+			if after := s.Ofctl("--no-stats", "dump-flows", "csig"); after != before {
+				t.Errorf("it is refused, and yet\n%swas\n%s", after, before)
+			}
+		})
+	}
+	// The last one stays in place of csig's own.
+	s.becomes(t, soon, []tag{best}, best)
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+	update(t, s.driver, time.Minute, at7)
+	s.becomes(t, soon, []tag{best}, at7s)
+	if err := s.driver.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.becomes(t, soon, []tag{best}, best)
+}
+
+// TestOtherTables gives csig other tables on a bridge whose flows hand frames to
+// those of before: nothing is changed until they hand over to the new ones.
+func TestOtherTables(t *testing.T) {
+	t.Parallel()
+	s := newHanded(t)
+	hand := func(table string) {
+		s.Ofctl("add-flow", "csig", "cookie=5,in_port=1,actions=load:2->NXM_NX_REG15[],resubmit(,"+table+")")
+	}
+	setup := setupFor(quantize.Draft00, swp1)
+	apply(t, s.driver, setup)
+	hand("60")
+	update(t, s.driver, time.Minute, at7)
+	s.becomes(t, soon, []tag{best}, at7s)
+
+	moved := s.openAt(t, 100)
+	f, err := moved.Probe(t.Context())
+	if err != nil || f.Update.Level != vlanrules.Refused || !strings.Contains(f.Update.Reason, "hand frames to table 60") {
+		t.Errorf("probed: %+v, %v", f.Update, err)
+	}
+	got, err := moved.Observe(t.Context())
+	if err != nil || !strings.Contains(got.Damaged, "tables 60 to 65") || len(got.Ports) != 1 {
+		t.Errorf("observed %+v, %v", got, err)
+	}
+	changes, err := Diff(got, setup)
+	if err != nil || len(changes) != 1 || !strings.Contains(changes[0].Detail, "table 60 stays") {
+		t.Errorf("%+v, %v", changes, err)
+	}
+	before := s.Ofctl("--no-stats", "dump-flows", "csig")
+	var p *vendors.PermanentError
+	if err := moved.Apply(t.Context(), setup); !errors.As(err, &p) || !strings.Contains(err.Error(), "leave table at 60") {
+		t.Errorf("applied: %v", err)
+	}
+	if after := s.Ofctl("--no-stats", "dump-flows", "csig"); after != before {
+		t.Errorf("it is refused, and yet\n%swas\n%s", after, before)
+	}
+
+	// As the refusal says: no frame is lost on the way.
+	s.Ofctl("add-flow", "csig", "cookie=5,table=100,priority=0,actions=output:NXM_NX_REG15[]")
+	hand("100")
+	s.becomes(t, soon, []tag{best}, best)
+	apply(t, moved, setup)
+	if got, err := moved.Observe(t.Context()); err != nil || got.Damaged != "" {
+		t.Errorf("observed %+v, %v", got, err)
+	}
+	update(t, moved, time.Minute, at7)
+	s.becomes(t, soon, []tag{best}, at7s)
+	if flows := s.Ofctl("dump-flows", "csig", "table=60"); strings.Count(flows, "cookie=") != 1 {
+		t.Errorf("table 60 has\n%s", flows)
+	}
+	// Who still hands over to the old one is served, too.
+	hand("60")
+	s.becomes(t, soon, []tag{best}, best)
+}
+
+// TestOtherTablesOfASandwich moves the tables where csig itself hands over.
+func TestOtherTablesOfASandwich(t *testing.T) {
+	t.Parallel()
+	s := newSandwich(t)
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+	moved := s.openAt(t, 100)
+	apply(t, moved, setupFor(quantize.Draft00, swp1))
+	update(t, moved, time.Minute, at7)
+	s.becomes(t, soon, []tag{best}, at7s)
+	if got := s.pass(); !bytes.Equal(got, frame(1)) {
+		t.Errorf("a frame without a tag leaves as %x", got)
+	}
+}
+
+// TestRemoveOtherTables takes csig off with another table in the fleet file than
+// the one in use.
+func TestRemoveOtherTables(t *testing.T) {
+	t.Parallel()
+	s := newSandwich(t)
+	for _, table := range []uint8{40, 60, 62, 100} {
+		apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+		update(t, s.driver, time.Minute, at7)
+		s.becomes(t, soon, []tag{best}, at7s)
+		if err := s.openAt(t, table).Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.becomes(t, soon, []tag{best}, best)
+		if flows := s.Ofctl("--no-stats", "dump-flows", "csig"); strings.Count(flows, "cookie=0x6373696700000001") != 3 {
+			t.Errorf("table %d: it has\n%s", table, flows)
+		}
+	}
+}
