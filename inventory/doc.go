@@ -48,7 +48,7 @@
 //
 //   - buckets is a preset's name (quantize.PresetNames), or a list of 33 bounds
 //     (the low ends of the 32 buckets, then the upper end of the last), or a
-//     list of 32 pairs [low, high). Values carry their unit: 1Gbps, 0.5%, 50us.
+//     list of 32 pairs [low, high). Values carry their unit: 1Gbit/s, 0.5%, 50us.
 //   - A signal also takes initial_s (what senders start with), and a locator of
 //     its own in place of the profile's.
 //   - A domain with wide tags has wide_tpid and may have wide_locator beside

@@ -257,7 +257,7 @@ func TestLocatorPorts(t *testing.T) {
 }
 
 func TestSpeed(t *testing.T) {
-	for text, want := range map[string]uint64{"10G": 10e9, "2.5G": 25e8, "100M": 1e8, "400Gbps": 4e11, "1.6T": 16e11, "64k": 64e3, "500bps": 500} {
+	for text, want := range map[string]uint64{"10G": 10e9, "2.5G": 25e8, "100M": 1e8, "400Gbps": 4e11, "1.6T": 16e11, "64k": 64e3, "500bps": 500, "500bit/s": 500, "25Gbit/s": 25e9} {
 		got, err := ParseSpeed(text)
 		if err != nil || got != want {
 			t.Errorf("ParseSpeed(%q) = %d, %v, want %d", text, got, err, want)

@@ -151,11 +151,11 @@ func (p *profileReader) speed(n ast.Node, what string) uint64 {
 }
 
 // ParseSpeed reads a link's capacity in bit/s as people write it: "10G",
-// "2.5G", "100M", or with the whole unit, "25Gbps". Zero is an error.
+// "2.5G", "100M", or with the whole unit, "25Gbit/s" or "25Gbps". Zero is an error.
 func ParseSpeed(text string) (uint64, error) {
 	full := text
 	if strings.HasSuffix(text, "k") || strings.HasSuffix(text, "M") || strings.HasSuffix(text, "G") || strings.HasSuffix(text, "T") {
-		full += "bps"
+		full += "bit/s"
 	}
 	v, err := quantize.BitPerSecond.Parse(full)
 	if err != nil { // which quotes what was made of the text
@@ -167,13 +167,13 @@ func ParseSpeed(text string) (uint64, error) {
 	return v, nil
 }
 
-// FormatSpeed is the inverse of ParseSpeed: "10G", "2.5G", "500bps". 0 is "".
+// FormatSpeed is the inverse of ParseSpeed: "10G", "2.5G", "500bit/s". 0 is "".
 func FormatSpeed(bps uint64) string {
 	if bps == 0 {
 		return ""
 	}
 	text := strings.ReplaceAll(quantize.BitPerSecond.Format(bps), " ", "")
-	if short := strings.TrimSuffix(text, "bps"); short != strconv.FormatUint(bps, 10) {
+	if short := strings.TrimSuffix(text, "bit/s"); short != strconv.FormatUint(bps, 10) {
 		return short
 	}
 	return text

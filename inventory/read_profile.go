@@ -211,7 +211,7 @@ func (p *profileReader) buckets(n ast.Node, what string, sig quantize.Signal) (q
 		}
 		pair, valid := p.list(item, what)
 		if valid && len(pair) != 2 {
-			p.errorf(item, "write [1Gbps, 5Gbps] for 1 Gbps up to, not including, 5 Gbps", "%s: a range has two ends, found %d", what, len(pair))
+			p.errorf(item, "write [1Gbit/s, 5Gbit/s] for 1 Gbit/s up to, not including, 5 Gbit/s", "%s: a range has two ends, found %d", what, len(pair))
 			valid = false
 		}
 		var r quantize.Range
@@ -289,7 +289,7 @@ func exampleQuantum(field string) string {
 	case err == nil && sig.Unit() == quantize.Nanosecond:
 		return "10ns"
 	}
-	return "1Mbps"
+	return "1Mbit/s"
 }
 
 // flatten lists the errors that errors.Join has joined.

@@ -126,8 +126,8 @@ func (b *Buckets) Range(s uint8) (low, high uint64) {
 // unit.
 func (b *Buckets) Bounds() [NumBuckets + 1]uint64 { return b.bounds }
 
-// FormatRange writes bucket s, 0…31, as people read it: "1.12–1.4 Gbps", and
-// "90 Gbps and above" for the last.
+// FormatRange writes bucket s, 0…31, as people read it: "1.12–1.4 Gbit/s", and
+// "90 Gbit/s and above" for the last.
 func (b *Buckets) FormatRange(s uint8) string {
 	low, high := b.Range(s)
 	if s == NumBuckets-1 {

@@ -76,9 +76,9 @@ func TestNewBucketsRefuses(t *testing.T) {
 	}{
 		{"too few", MinABW, ok[:32], -1, "abw: 32 bounds, want 33"},
 		{"none", MinABW, nil, -1, "0 bounds, want 33"},
-		{"not from 0", MinABW, changed(ok, 0, 1), 0, "the first bucket starts at 1 bps, want 0"},
-		{"repeated", MinABW, changed(ok, 7, ok[6]), 7, "bound 7 (6 Mbps) is not above bound 6 (6 Mbps)"},
-		{"falling", MinABW, changed(ok, 32, 5), 32, "bound 32 (5 bps) is not above bound 31 (31 Mbps)"},
+		{"not from 0", MinABW, changed(ok, 0, 1), 0, "the first bucket starts at 1 bit/s, want 0"},
+		{"repeated", MinABW, changed(ok, 7, ok[6]), 7, "bound 7 (6 Mbit/s) is not above bound 6 (6 Mbit/s)"},
+		{"falling", MinABW, changed(ok, 32, 5), 32, "bound 32 (5 bit/s) is not above bound 31 (31 Mbit/s)"},
 		{"above the capacity", MinABWC, changed(linear(31_250), 32, 1_000_001), 32, "abwc: the last bucket ends at 100.0001 %"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -123,13 +123,13 @@ func TestNewBucketsFromRanges(t *testing.T) {
 		want   string
 	}{
 		{"too many", append(slices.Clone(ok), Range{1, 2}), "33 ranges, want 32"},
-		{"gap", changed(ok, 4, Range{4.5e9, 5e9}), "gap between ranges 3 and 4: neither contains 4–4.5 Gbps"},
-		{"overlap", changed(ok, 4, Range{3.5e9, 5e9}), "ranges 3 and 4 overlap: both contain 3.5–4 Gbps"},
-		{"inside", changed(ok, 4, Range{3.2e9, 3.4e9}), "ranges 3 and 4 overlap: both contain 3.2–3.4 Gbps"},
-		{"order", changed(changed(ok, 4, ok[5]), 5, ok[4]), "range 5 (4–5 Gbps) is out of order: range 4 (5–6 Gbps) starts above it"},
-		{"empty", changed(ok, 4, Range{4e9, 4e9}), "range 4 is empty: 4 Gbps is not below 4 Gbps"},
-		{"backwards", changed(ok, 4, Range{5e9, 4e9}), "range 4 is empty: 5 Gbps is not below 4 Gbps"},
-		{"not from 0", changed(ok, 0, Range{1, 1e9}), "the first bucket starts at 1 bps"},
+		{"gap", changed(ok, 4, Range{4.5e9, 5e9}), "gap between ranges 3 and 4: neither contains 4–4.5 Gbit/s"},
+		{"overlap", changed(ok, 4, Range{3.5e9, 5e9}), "ranges 3 and 4 overlap: both contain 3.5–4 Gbit/s"},
+		{"inside", changed(ok, 4, Range{3.2e9, 3.4e9}), "ranges 3 and 4 overlap: both contain 3.2–3.4 Gbit/s"},
+		{"order", changed(changed(ok, 4, ok[5]), 5, ok[4]), "range 5 (4–5 Gbit/s) is out of order: range 4 (5–6 Gbit/s) starts above it"},
+		{"empty", changed(ok, 4, Range{4e9, 4e9}), "range 4 is empty: 4 Gbit/s is not below 4 Gbit/s"},
+		{"backwards", changed(ok, 4, Range{5e9, 4e9}), "range 4 is empty: 5 Gbit/s is not below 4 Gbit/s"},
+		{"not from 0", changed(ok, 0, Range{1, 1e9}), "the first bucket starts at 1 bit/s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := NewBucketsFromRanges(MinABW, c.ranges)
@@ -146,7 +146,7 @@ func TestBucketsFormatRange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for s, want := range map[uint8]string{0: "0–250 Mbps", 3: "750 Mbps – 1 Gbps", 8: "5–6.25 Gbps", 31: "97.5 Gbps and above"} {
+	for s, want := range map[uint8]string{0: "0–250 Mbit/s", 3: "750 Mbit/s – 1 Gbit/s", 8: "5–6.25 Gbit/s", 31: "97.5 Gbit/s and above"} {
 		if got := b.FormatRange(s); got != want {
 			t.Errorf("FormatRange(%d) = %q, want %q", s, got, want)
 		}
@@ -154,7 +154,7 @@ func TestBucketsFormatRange(t *testing.T) {
 }
 
 func TestQuantize(t *testing.T) {
-	const quantum = 8_000_000 // the draft's example for abw: 8 Mbps reach 8 Tbps
+	const quantum = 8_000_000 // the draft's example for abw: 8 Mbit/s reach 8 Tbit/s
 	for _, c := range []struct {
 		v    uint64
 		want uint32

@@ -32,7 +32,7 @@ func Example() {
 	}
 	fmt.Printf("behind %d VLAN tag: %s S=%d, %s, from locator %s\n", pos.VLANs, tag.T, tag.S, reading, reading.Locator)
 	// Output:
-	// behind 1 VLAN tag: abw S=22, 1.12–1.4 Gbps, from locator 5
+	// behind 1 VLAN tag: abw S=22, 1.12–1.4 Gbit/s, from locator 5
 }
 
 func ExampleTag_Encode() {
@@ -60,10 +60,10 @@ func ExampleBuckets_Bucket() {
 		fmt.Printf("%s is in bucket %d: %s\n", quantize.FormatValue(quantize.MinABW, v), s, table.FormatRange(s))
 	}
 	// Output:
-	// 0 bps is in bucket 0: 0–250 Mbps
-	// 999 Mbps is in bucket 3: 750 Mbps – 1 Gbps
-	// 1 Gbps is in bucket 4: 1–2 Gbps
-	// 400 Gbps is in bucket 31: 97.5 Gbps and above
+	// 0 bit/s is in bucket 0: 0–250 Mbit/s
+	// 999 Mbit/s is in bucket 3: 750 Mbit/s – 1 Gbit/s
+	// 1 Gbit/s is in bucket 4: 1–2 Gbit/s
+	// 400 Gbit/s is in bucket 31: 97.5 Gbit/s and above
 }
 
 func ExampleUnit_Parse() {
@@ -73,7 +73,7 @@ func ExampleUnit_Parse() {
 	fmt.Println(err)
 	// Output:
 	// 2500 <nil>
-	// "5%": "%" is the wrong unit, the value is counted in bit/s: want a rate, e.g. 250Mbps
+	// "5%": "%" is the wrong unit, the value is counted in bit/s: want a rate, e.g. 250Mbit/s
 }
 
 func ExampleNewBucketsFromRanges() {
@@ -85,7 +85,7 @@ func ExampleNewBucketsFromRanges() {
 	_, err := quantize.NewBucketsFromRanges(quantize.MinABW, ranges)
 	fmt.Println(err)
 	// Output:
-	// abw: gap between ranges 3 and 4: neither contains 4–4.5 Gbps
+	// abw: gap between ranges 3 and 4: neither contains 4–4.5 Gbit/s
 }
 
 func ExampleLocator() {
@@ -109,10 +109,10 @@ func ExampleLocator() {
 }
 
 func ExampleQuantize() {
-	const quantum = 8_000_000 // 8 Mbps reach 8.4 Tbps in 20 bits
+	const quantum = 8_000_000 // 8 Mbit/s reach 8.4 Tbit/s in 20 bits
 	s := quantize.Quantize(quantum, 10_000_000_000)
 	low, high := quantize.QuantumRange(quantum, s)
 	fmt.Println(s, quantize.FormatRange(quantize.MinABW, low, high))
 	// Output:
-	// 1250 10–10.008 Gbps
+	// 1250 10–10.008 Gbit/s
 }

@@ -70,7 +70,7 @@ func PresetNames(sig Signal) []string {
 //   - "draft-appendix-a" (abw, abwc, pd) is the draft's Table 2 (Appendix A):
 //     each of its 8 ranges is split into 4 equal buckets, so that S/4 is the
 //     draft's 3-bit value. Its two open ranges get a nominal end that only
-//     matters for that split: ">90 Gbps" ends at 100 Gbps, where the table's
+//     matters for that split: ">90 Gbit/s" ends at 100 Gbit/s, where the table's
 //     neighbouring column ends at 100 %, and ">2000us" at 4000 µs.
 //   - "log-10G" and the like for abw, named by the domain's fastest link, "log"
 //     for abwc and nqd, "log-1ms" and the like for pd: from the top down, each

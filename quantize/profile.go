@@ -153,7 +153,7 @@ func (p *Profile) Read(t Tag) (Reading, error) {
 	return r, nil
 }
 
-// String writes the range as people read it: "1–1.25 Gbps", "90 Gbps and above".
+// String writes the range as people read it: "1–1.25 Gbit/s", "90 Gbit/s and above".
 func (r Reading) String() string {
 	if r.Open {
 		return FormatValue(r.Signal, r.Range.Low) + " and above"

@@ -20,8 +20,8 @@ type suffix struct {
 func (u Unit) suffixes() (printed, alsoRead []suffix) {
 	switch u {
 	case BitPerSecond:
-		return []suffix{{"Tbps", 1e12}, {"Gbps", 1e9}, {"Mbps", 1e6}, {"kbps", 1e3}, {"bps", 1}},
-			[]suffix{{"Kbps", 1e3}, {"Tbit/s", 1e12}, {"Gbit/s", 1e9}, {"Mbit/s", 1e6}, {"kbit/s", 1e3}, {"bit/s", 1}}
+		return []suffix{{"Tbit/s", 1e12}, {"Gbit/s", 1e9}, {"Mbit/s", 1e6}, {"kbit/s", 1e3}, {"bit/s", 1}},
+			[]suffix{{"Tbps", 1e12}, {"Gbps", 1e9}, {"Mbps", 1e6}, {"kbps", 1e3}, {"Kbps", 1e3}, {"bps", 1}}
 	case Nanosecond:
 		// µ is both U+00B5 (micro sign, printed) and U+03BC (Greek mu).
 		return []suffix{{"s", 1e9}, {"ms", 1e6}, {"\u00b5s", 1e3}, {"ns", 1}},
@@ -36,7 +36,7 @@ func (u Unit) suffixes() (printed, alsoRead []suffix) {
 func (u Unit) what() string {
 	switch u {
 	case BitPerSecond:
-		return "a rate, e.g. 250Mbps"
+		return "a rate, e.g. 250Mbit/s"
 	case Nanosecond:
 		return "a time, e.g. 50us"
 	default:
@@ -56,7 +56,7 @@ func (u Unit) scale(text string) (uint64, bool) {
 	return 0, false
 }
 
-// Parse reads a value of unit u as people write it: "1Gbps", "0.5%", "50us",
+// Parse reads a value of unit u as people write it: "1Gbit/s" or "1Gbps", "0.5%", "50us",
 // "10 ms", or a bare "0". The result counts u exactly: a fraction that is not
 // a whole number of u, a number above 64 bits, a missing unit and a unit of
 // another quantity are errors.
@@ -139,7 +139,7 @@ func parseDecimal(number string, scale uint64) (uint64, error) {
 }
 
 // Format writes a value of unit u exactly, in the largest unit that it fills:
-// "1.25 Gbps", "12.5 %", "50 µs". Parse reads it back.
+// "1.25 Gbit/s", "12.5 %", "50 µs". Parse reads it back.
 func (u Unit) Format(v uint64) string {
 	number, unit := u.split(v)
 	return number + " " + unit
@@ -172,8 +172,8 @@ func (u Unit) split(v uint64) (number, unit string) {
 // FormatValue writes a value of a signal as Unit.Format does.
 func FormatValue(sig Signal, v uint64) string { return sig.Unit().Format(v) }
 
-// FormatRange writes the range [low, high) of a signal's values: "1–1.25 Gbps",
-// or "800 Mbps – 1 Gbps" where the two ends have different units.
+// FormatRange writes the range [low, high) of a signal's values:
+// "1–1.25 Gbit/s", or "800 Mbit/s – 1 Gbit/s" where the two ends have different units.
 func FormatRange(sig Signal, low, high uint64) string {
 	lowNumber, lowUnit := sig.Unit().split(low)
 	highNumber, highUnit := sig.Unit().split(high)

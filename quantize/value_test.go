@@ -17,16 +17,16 @@ func TestParseAndFormatValue(t *testing.T) {
 		want  uint64
 		shown string
 	}{
-		{MinABW, "1Gbps", 1e9, "1 Gbps"},
-		{MinABW, "250Mbps", 250e6, "250 Mbps"},
-		{MinABW, "1.25 Gbps", 1.25e9, "1.25 Gbps"},
-		{MinABW, "0.5kbps", 500, "500 bps"},
-		{MinABW, "10Kbps", 1e4, "10 kbps"},
-		{MinABW, "1.6Tbit/s", 1.6e12, "1.6 Tbps"},
-		{MinABW, "1.000000000000000Gbps", 1e9, "1 Gbps"},
-		{MinABW, "1234567891bps", 1234567891, "1.234567891 Gbps"},
-		{MinABW, "18446744073709551615bps", math.MaxUint64, "18446744.073709551615 Tbps"},
-		{MinABW, "0", 0, "0 bps"},
+		{MinABW, "1Gbps", 1e9, "1 Gbit/s"},
+		{MinABW, "250Mbps", 250e6, "250 Mbit/s"},
+		{MinABW, "1.25 Gbps", 1.25e9, "1.25 Gbit/s"},
+		{MinABW, "0.5kbps", 500, "500 bit/s"},
+		{MinABW, "10Kbps", 1e4, "10 kbit/s"},
+		{MinABW, "1.6Tbit/s", 1.6e12, "1.6 Tbit/s"},
+		{MinABW, "1.000000000000000Gbps", 1e9, "1 Gbit/s"},
+		{MinABW, "1234567891bps", 1234567891, "1.234567891 Gbit/s"},
+		{MinABW, "18446744073709551615bps", math.MaxUint64, "18446744.073709551615 Tbit/s"},
+		{MinABW, "0", 0, "0 bit/s"},
 		{MinABWC, "5%", 50_000, "5 %"},
 		{MinABWC, "0.5 %", 5_000, "0.5 %"},
 		{MinABWC, "12.5%", 125_000, "12.5 %"},
@@ -59,11 +59,11 @@ func TestUnitParseErrors(t *testing.T) {
 		sig        Signal
 		text, want string
 	}{
-		{MinABW, "5%", `"5%": "%" is the wrong unit, the value is counted in bit/s: want a rate, e.g. 250Mbps`},
+		{MinABW, "5%", `"5%": "%" is the wrong unit, the value is counted in bit/s: want a rate, e.g. 250Mbit/s`},
 		{MinABW, "5ms", `"ms" is the wrong unit`},
 		{MinABWC, "1Gbps", `"1Gbps": "Gbps" is the wrong unit, the value is counted in ppm: want a share, e.g. 2.5%`},
 		{MaxPD, "1Mbps", `"1Mbps": "Mbps" is the wrong unit, the value is counted in ns: want a time, e.g. 50us`},
-		{MinABW, "10GB", `unknown unit "GB": want Tbps, Gbps, Mbps, kbps, bps`},
+		{MinABW, "10GB", `unknown unit "GB": want Tbit/s, Gbit/s, Mbit/s, kbit/s, bit/s`},
 		{MinABW, "10G", `unknown unit "G"`},
 		{MinABW, "1mbps", `unknown unit "mbps"`}, // not milli, not mega
 		{MinABW, "5", `the unit is missing: want a rate`},
@@ -101,9 +101,9 @@ func TestFormatRange(t *testing.T) {
 		low, high uint64
 		want      string
 	}{
-		{MinABW, 1e9, 1.25e9, "1–1.25 Gbps"},
-		{MinABW, 800e6, 1e9, "800 Mbps – 1 Gbps"},
-		{MinABW, 0, 8e6, "0–8 Mbps"},
+		{MinABW, 1e9, 1.25e9, "1–1.25 Gbit/s"},
+		{MinABW, 800e6, 1e9, "800 Mbit/s – 1 Gbit/s"},
+		{MinABW, 0, 8e6, "0–8 Mbit/s"},
 		{MaxPD, 10_000, 50_000, "10–50 µs"},
 		{MinABWC, 5_000, 50_000, "0.5–5 %"},
 		{MinABWC, 50, 5_000, "50 ppm – 0.5 %"},
@@ -128,7 +128,7 @@ func TestFormatThenParseIsTheSame(t *testing.T) {
 // FuzzUnitParse compares with rational arithmetic: what is accepted is exactly
 // number times unit, and whatever is of that form and whole is accepted.
 func FuzzUnitParse(f *testing.F) {
-	for _, s := range []string{"1Gbps", "0.5%", "50us", "1.25 Gbps", "0", "18446744073709551616bps", "1.0000000001Gbps", "10 ms"} {
+	for _, s := range []string{"1Gbps", "0.5%", "50us", "1.25 Gbit/s", "0", "18446744073709551616bps", "1.0000000001Gbps", "10 ms"} {
 		for sig := range Signals {
 			f.Add(uint8(sig), s)
 		}

@@ -109,7 +109,7 @@ func (v *view) table(w io.Writer, f *frame) {
 			bar(h.LoadBPS, h.CapacityBPS), mega(h.ABWBPS), bucketCell(h, 0, f), float64(h.ABWCPPM)/1e4, bucketCell(h, 1, f))
 	}
 	_ = tw.Flush() // into a buffer
-	fmt.Fprintln(w, "  (M: Mbps)\n\n  the receiver reads")
+	fmt.Fprintln(w, "  (M: Mbit/s)\n\n  the receiver reads")
 	for i, sig := range signals {
 		if p := f.last[i]; p == nil {
 			fmt.Fprintf(w, "    %-5s nothing yet\n", sig)
@@ -142,13 +142,13 @@ func bar(load, capacity uint64) string {
 	return string(bytes.Repeat([]byte("█"), n)) + string(bytes.Repeat([]byte("·"), cells-n))
 }
 
-// mega is a rate in Mbps.
+// mega is a rate in Mbit/s.
 func mega(bps uint64) string { return fmt.Sprintf("%.1f", float64(bps)/1e6) }
 
 // rangeText is the range a probe's S stands for.
 func rangeText(p *Probe) string {
 	if p.Signal == signals[0].String() {
-		return fmt.Sprintf("%.3g–%.3g Mbps", float64(p.Low)/1e6, float64(p.High)/1e6)
+		return fmt.Sprintf("%.3g–%.3g Mbit/s", float64(p.Low)/1e6, float64(p.High)/1e6)
 	}
 	return fmt.Sprintf("%.3g–%.3g %%", float64(p.Low)/1e4, float64(p.High)/1e4)
 }
