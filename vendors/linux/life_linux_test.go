@@ -20,12 +20,18 @@ import (
 
 func TestSelfTest(t *testing.T) {
 	d := openDriver(t, newNetNS(t))
-	start := time.Now()
-	v, err := d.SelfTest(context.Background())
-	t.Log(time.Since(start))
-	if err != nil || v.Level != vlanrules.Full {
-		t.Errorf("%s %s, %v", v.Level, v.Reason, err)
+	for range 5 {
+		start := time.Now()
+		v, err := d.SelfTest(context.Background())
+		t.Log(time.Since(start))
+		if err == nil && v.Level == vlanrules.Full {
+			return
+		}
+		if t.Logf("%s %s, %v", v.Level, v.Reason, err); !strings.Contains(v.Reason, "too busy") {
+			break
+		}
 	}
+	t.Error("the self-test does not pass")
 }
 
 func TestProbe(t *testing.T) {
@@ -63,6 +69,26 @@ func one(s uint8, lm uint16) vendors.PortUpdate {
 	return vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{bucket(quantize.MinABW, s, lm)}}
 }
 
+// leaseEnds waits until a value gives way, which it does neither before the lease
+// that began some time after a moment nor long after it. What counts is when a
+// frame was sent and when it had arrived: in between the machine may have stalled.
+func (w *wire) leaseEnds(lease time.Duration, began time.Time, value uint16) {
+	w.t.Helper()
+	latest := time.Now().Add(lease + 100*time.Millisecond)
+	for {
+		sent := time.Now()
+		if w.value(initial) != value {
+			break
+		}
+		if sent.After(latest) {
+			w.t.Fatalf("a lease of %v holds %v after it was given", lease, sent.Sub(began))
+		}
+	}
+	if took := time.Since(began); took < lease*8/10 {
+		w.t.Errorf("a lease of %v ended after %v", lease, took)
+	}
+}
+
 func TestLease(t *testing.T) {
 	w := newWire(t)
 	d := openDriver(t, w.netns)
@@ -71,23 +97,26 @@ func TestLease(t *testing.T) {
 		t.Errorf("before the first update: 0x%04x, want the stale value 0x%04x", got, stale)
 	}
 	const lease = 150 * time.Millisecond
+	var renewed time.Time
 	for range 20 { // renewed for twice its length: no frame falls back
-		update(t, d, lease, one(9, 4))
+		for try := 0; ; try++ { // an update that was held up for longer than the lease is refused
+			renewed = time.Now()
+			_, err := d.Update(t.Context(), []vendors.PortUpdate{one(9, 4)}, lease)
+			if err == nil {
+				break
+			}
+			if time.Since(renewed) < lease || try == 100 {
+				t.Fatal(err)
+			}
+		}
 		for end := time.Now().Add(lease / 10); time.Now().Before(end); {
-			if got := w.value(initial); got != 9<<7|4 {
+			// A machine that stalls lets a lease run out.
+			if got := w.value(initial); got != 9<<7|4 && (got != stale || time.Since(renewed) < lease*8/10) {
 				t.Fatalf("under a lease: 0x%04x", got)
 			}
 		}
 	}
-	last := time.Now()
-	for w.value(initial) == 9<<7|4 {
-		if time.Since(last) > 10*lease {
-			t.Fatal("the lease does not end")
-		}
-	}
-	if took := time.Since(last); took < lease*8/10 || took > lease+100*time.Millisecond {
-		t.Errorf("a lease of %v ended after %v", lease, took)
-	}
+	w.leaseEnds(lease, renewed, 9<<7|4)
 	if got := w.value(initial); got != stale {
 		t.Errorf("after the lease: 0x%04x, want 0x%04x", got, stale)
 	}

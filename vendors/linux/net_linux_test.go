@@ -140,7 +140,7 @@ func newWire(t testing.TB) *wire {
 // waitForwarding waits until a bridge port forwards.
 func (n *netns) waitForwarding(dev string) {
 	n.t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); ; runtime.Gosched() {
+	for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
 		if strings.Contains(n.run("ip", "-d", "link", "show", dev), "state forwarding") {
 			return
 		}
@@ -155,6 +155,10 @@ type packetSocket struct {
 	t  testing.TB
 	fd int
 }
+
+// quiet is after how long without a frame no more of them come; late is how long
+// one that must come may take on a busy machine.
+const quiet, late = 2 * time.Second, time.Minute
 
 const auxVLANValid, auxTPIDValid = 0x10, 0x40
 
@@ -178,7 +182,7 @@ func (n *netns) open(dev string) *packetSocket {
 			}
 		}
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20) // not permitted to ordinary users
-		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 2}); err != nil {
+		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: int64(quiet / time.Second)}); err != nil {
 			return err
 		}
 		return unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: index})
@@ -220,17 +224,25 @@ func (p *packetSocket) send(frame []byte) {
 	}
 }
 
-// receive returns the next frame as it was on the wire: an outermost VLAN tag
-// that the kernel took out is put back. It returns nil when none comes.
+// receive returns the next frame, which has to come.
 func (p *packetSocket) receive() []byte {
 	p.t.Helper()
-	f, err := p.tryReceive()
-	if err != nil {
-		p.t.Fatalf("receive: %v", err)
+	for deadline := time.Now().Add(late); ; {
+		f, err := p.tryReceive()
+		if err != nil {
+			p.t.Fatalf("receive: %v", err)
+		}
+		if f != nil {
+			return f
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("no frame arrives in %v", late)
+		}
 	}
-	return f
 }
 
+// tryReceive returns the next frame as it was on the wire: an outermost VLAN tag
+// that the kernel took out is put back. It returns nil when none comes.
 func (p *packetSocket) tryReceive() ([]byte, error) {
 	var buf [10000]byte
 	var oob [128]byte

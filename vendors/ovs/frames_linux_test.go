@@ -32,7 +32,8 @@ func frame(seq uint32, tags ...tag) []byte {
 // seqOf is the number that frame gave one, whatever tags it has.
 func seqOf(b []byte) uint32 { return binary.BigEndian.Uint32(b[len(b)-18:]) }
 
-const soon = 3 * time.Second
+// soon is how long what must come may take on a busy machine.
+const soon = 30 * time.Second
 
 // sandwich is a bridge of csig's between a port and a bridge that switches.
 type sandwich struct {

@@ -3,8 +3,10 @@ package ovs
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -27,10 +29,31 @@ var (
 	stale = tag{tpidCSIG, 0<<7 | 125}
 )
 
-// pass sends a frame and returns what arrives, nil for nothing.
-func (s *sandwich) pass(tags ...tag) []byte {
-	s.in.Send(frame(1, tags...))
-	return s.out.Receive(300 * time.Millisecond)
+// pass sends a frame and returns it as it arrives, nil where it does not.
+func (s *sandwich) pass(tags ...tag) []byte { return s.passWithin(soon, tags...) }
+
+// passWithin is pass where a frame may well be lost. Each frame has a number of its
+// own, lest one that comes late is taken for the next; what is returned has 1, as
+// frame(1) has.
+func (s *sandwich) passWithin(patience time.Duration, tags ...tag) []byte {
+	number := 1<<31 | rand.Uint32()
+	s.in.Send(frame(number, tags...))
+	for {
+		b := s.out.Receive(patience)
+		if b == nil {
+			return nil
+		}
+		if seqOf(b) == number {
+			return numbered(1, b)
+		}
+	}
+}
+
+// numbered is a frame with another number.
+func numbered(seq uint32, b []byte) []byte {
+	b = bytes.Clone(b)
+	binary.BigEndian.PutUint32(b[len(b)-18:], seq)
+	return b
 }
 
 // becomes waits until frames with these tags leave with those.
@@ -39,7 +62,7 @@ func (s *sandwich) becomes(t testing.TB, limit time.Duration, sent []tag, want .
 	start := time.Now()
 	var got []byte
 	for time.Since(start) < limit {
-		if got = s.pass(sent...); bytes.Equal(got, frame(1, want...)) {
+		if got = s.passWithin(300*time.Millisecond, sent...); bytes.Equal(got, frame(1, want...)) {
 			return time.Since(start)
 		}
 	}
@@ -83,14 +106,24 @@ func TestLease(t *testing.T) {
 			setup.OnStale = tc.policy
 			apply(t, s.driver, setup)
 			s.becomes(t, soon, []tag{best}, tc.want...) // no agent yet
-			if res := update(t, s.driver, 300*time.Millisecond, at7); res.Lease != time.Second {
-				t.Errorf("300 ms are a lease of %v", res.Lease)
+			var start time.Time
+			for try := 0; ; try++ { // a busy machine may see nothing of so short a lease
+				start = time.Now()
+				res, err := s.driver.Update(t.Context(), []vendors.PortUpdate{at7}, 300*time.Millisecond)
+				if err == nil && res.Lease != time.Second {
+					t.Errorf("300 ms are a lease of %v", res.Lease)
+				}
+				if err == nil && bytes.Equal(s.pass(best), frame(1, at7s)) {
+					break
+				}
+				if try == 100 {
+					t.Fatalf("a lease of a second changes nothing: %v\n%s", err, s.Ofctl("dump-flows", "csig"))
+				}
 			}
-			start := time.Now()
-			s.becomes(t, soon, []tag{best}, at7s)
-			s.becomes(t, 5*time.Second, []tag{best}, tc.want...)
-			// A second, rounded up from 300 ms, and up to one more until it is looked at.
-			if took := time.Since(start); took < 700*time.Millisecond || took > 3*time.Second {
+			s.becomes(t, soon, []tag{best}, tc.want...)
+			// A second, rounded up from 300 ms, and up to one more until it is looked at;
+			// a slow machine may take three times as long.
+			if took := time.Since(start); took < 700*time.Millisecond || took > 6*time.Second {
 				t.Errorf("a lease of 1 s ended after %v", took)
 			}
 			update(t, s.driver, time.Minute, at7)
@@ -142,14 +175,14 @@ func TestRestartOfTheSwitch(t *testing.T) {
 	s.StartSwitch()
 	s.Ofctl("add-flow", "br0", "actions=NORMAL")
 	for range 3 {
-		if got := s.pass(best); got != nil && !bytes.Equal(got, frame(1, at7s)) {
+		if got := s.passWithin(300*time.Millisecond, best); got != nil && !bytes.Equal(got, frame(1, at7s)) {
 			t.Errorf("a frame leaves as %x before csig is back", got)
 		}
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.becomes(t, 20*time.Second, []tag{best}, at7s)
+		s.becomes(t, soon, []tag{best}, at7s)
 	}()
 	keep(t, s.driver, done, time.Minute, at7)
 	if got, err := s.driver.Observe(t.Context()); err != nil || got.Damaged != "" || got.Ports[0] != swp1 {
@@ -172,14 +205,14 @@ func TestRestartOfTheDatabase(t *testing.T) {
 	if res, err := s.driver.Update(ctx, []vendors.PortUpdate{nine}, time.Minute); err == nil || res.Leased {
 		t.Errorf("an update that nobody answered: %+v, %v", res, err)
 	}
-	if got := s.pass(best); got != nil && !bytes.Equal(got, frame(1, at7s)) && !bytes.Equal(got, frame(1, tag{tpidCSIG, 9<<7 | 5})) {
+	if got := s.passWithin(300*time.Millisecond, best); got != nil && !bytes.Equal(got, frame(1, at7s)) && !bytes.Equal(got, frame(1, tag{tpidCSIG, 9<<7 | 5})) {
 		t.Errorf("a frame leaves as %x", got)
 	}
 	s.StartDatabase()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.becomes(t, 20*time.Second, []tag{best}, tag{tpidCSIG, 9<<7 | 5})
+		s.becomes(t, soon, []tag{best}, tag{tpidCSIG, 9<<7 | 5})
 	}()
 	keep(t, s.driver, done, time.Minute, nine)
 }
@@ -197,17 +230,17 @@ func TestDatabaseThatHangs(t *testing.T) {
 		s.driver.checked = time.Time{} // it is time to look
 		start := time.Now()
 		in := bucket(quantize.MinABW, uint8(i), 5)
-		update(t, s.driver, 300*time.Millisecond, vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{in}})
+		update(t, s.driver, time.Minute, vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{in}})
 		slowest = max(slowest, time.Since(start))
 	}
-	if slowest > time.Second {
+	if slowest > 3*time.Second { // one that waits for the database takes 5
 		t.Errorf("a cycle took %v", slowest)
 	}
 	s.becomes(t, soon, []tag{best}, tag{tpidCSIG, 19<<7 | 5})
 	if s.driver.late == nil {
 		t.Error("somebody has answered")
 	}
-	limited, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	limited, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if _, err := s.driver.Observe(limited); err == nil || !strings.Contains(err.Error(), "ovsdb-server") {
 		t.Errorf("observed without the database: %v", err)
@@ -220,14 +253,14 @@ func TestDatabaseThatHangs(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "vlan-limit is 2") {
 			break
 		}
-		if time.Since(start) > 10*time.Second {
+		if time.Since(start) > soon {
 			t.Fatalf("what the database says is not taken in: %v", err)
 		}
 	}
 	s.PauseDatabase(true)
 	_ = s.driver.glance(t.Context()) // a question that nobody will answer
 	start := time.Now()
-	if err := s.driver.Close(); err != nil || time.Since(start) > time.Second {
+	if err := s.driver.Close(); err != nil || time.Since(start) > 3*time.Second {
 		t.Errorf("closed after %v: %v", time.Since(start), err)
 	}
 	s.PauseDatabase(false)
@@ -518,7 +551,7 @@ func (s *sandwich) both(t *testing.T, second *ovstest.Wire) {
 		want := frame(1, slices.Concat(front, []tag{{tpidCSIG, 9<<7 | 6}})...)
 		for {
 			b := second.Receive(soon)
-			if bytes.Equal(b, want) {
+			if b != nil && bytes.Equal(numbered(1, b), want) {
 				break
 			}
 			if b == nil {
@@ -604,10 +637,10 @@ func TestLeaseOfManyFlows(t *testing.T) {
 	}
 	one := func(tci uint16) []tag { return []tag{{tpidCSIG, tci}} }
 	for _, b := range []uint8{20, 3, 31, 12} {
-		update(t, s.driver, time.Second, vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{bucket(quantize.MinABW, b, 5)}})
+		update(t, s.driver, 3*time.Second, vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{bucket(quantize.MinABW, b, 5)}})
 		s.exchange(t, tags, one)
 	}
-	s.becomes(t, 5*time.Second, []tag{best}, stale)
+	s.becomes(t, soon, []tag{best}, stale)
 	for start := time.Now(); ; {
 		wrong := 0
 		for i, got := range s.exchange(t, tags, one) {
@@ -618,7 +651,7 @@ func TestLeaseOfManyFlows(t *testing.T) {
 		if wrong == 0 {
 			break
 		}
-		if time.Since(start) > 2*time.Second {
+		if time.Since(start) > 10*time.Second { // the switch goes through its cache twice a second
 			t.Fatalf("%d of %d tags still have another value than the fallback", wrong, len(tags))
 		}
 	}

@@ -109,7 +109,7 @@ func (s *Switch) run(name string, args ...string) string {
 // Vsctl runs ovs-vsctl and returns what it prints.
 func (s *Switch) Vsctl(args ...string) string {
 	s.t.Helper()
-	return s.run("ovs-vsctl", append([]string{"--db=unix:" + s.database(), "--timeout=20"}, args...)...)
+	return s.run("ovs-vsctl", append([]string{"--db=unix:" + s.database(), "--timeout=60"}, args...)...)
 }
 
 // Ofctl runs ovs-ofctl and returns what it prints.
@@ -152,7 +152,7 @@ func (s *Switch) daemon(to **exec.Cmd, socket, name string, args ...string) {
 		defer close(gone)
 		_ = c.Wait() // it is killed in the end
 	}()
-	for limit := time.Now().Add(20 * time.Second); ; {
+	for limit := time.Now().Add(time.Minute); ; {
 		path := strings.ReplaceAll(socket, "PID", strconv.Itoa(c.Process.Pid))
 		if conn, err := net.Dial("unix", path); err == nil {
 			conn.Close()
@@ -227,7 +227,7 @@ func (s *Switch) StopSwitch() { s.stop(&s.vs) }
 
 func (s *Switch) awaitBridge(name string) {
 	s.t.Helper()
-	for limit := time.Now().Add(20 * time.Second); ; {
+	for limit := time.Now().Add(time.Minute); ; {
 		if c, err := net.Dial("unix", filepath.Join(s.Dir, name+".mgmt")); err == nil {
 			c.Close()
 			return
@@ -314,7 +314,7 @@ func (w *Wire) Send(frame []byte) {
 		for w.c == nil || len(w.conns) > 0 {
 			select {
 			case w.c = <-w.conns:
-			case <-time.After(20 * time.Second):
+			case <-time.After(time.Minute):
 				w.t.Fatal("ovs-vswitchd does not connect to the port's socket")
 			}
 		}
