@@ -141,8 +141,8 @@ func ended(t *testing.T, socket string) {
 	}
 }
 
-// TestRelayRefused: a switch without python3, and a password that sudo refuses,
-// which is not tried again.
+// TestRelayRefused: a switch without python3, and a sudo that refuses, which is
+// not tried again.
 func TestRelayRefused(t *testing.T) {
 	if noAccounts(t) {
 		return
@@ -155,7 +155,7 @@ func TestRelayRefused(t *testing.T) {
 	}
 
 	s = behindSudo(t, sshtest.Account{Sudoers: withPassword})
-	s.Login.Sudo = &inventory.Sudo{Password: secret(t, wrongPassword)}
+	s.Login.Sudo = &inventory.Sudo{} // it asks for one
 	logins := 0
 	tunnel = NewTunnel(Config{Address: s.Address, Login: s.Login, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		logins++
@@ -168,6 +168,6 @@ func TestRelayRefused(t *testing.T) {
 		}
 	}
 	if logins != 1 {
-		t.Errorf("%d tries of a wrong password", logins)
+		t.Errorf("%d tries", logins)
 	}
 }
