@@ -210,6 +210,9 @@ func TestReboot(t *testing.T) {
 			l.apply(s)
 			l.update(us...)
 			l.clean()
+			if f, err = l.Probe(t.Context()); err != nil || strings.Contains(strings.Join(f.Notes, "\n"), "csig has no note") != saved {
+				t.Errorf("%q, %v", f.Notes, err)
+			}
 
 			if err := l.Remove(t.Context()); err != nil {
 				t.Fatal(err)
