@@ -68,10 +68,13 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	return errors.Join(errs...)
 }
 
-// problem is why a port is not as its setup says, nil where it is.
+// problem is why a port is not as its setup says, or may not be, nil where it is.
 func (d *Driver) problem(p *port) error {
 	if p.number == 0 {
 		return &vendors.PortError{Port: p.name, Err: fmt.Errorf("bridge %s has no such port; it is programmed as soon as it appears", d.cfg.Bridge)}
+	}
+	if why := d.twice(p.name); why != "" {
+		return &vendors.PortError{Port: p.name, Err: errors.New(why)}
 	}
 	return nil
 }
@@ -88,7 +91,7 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 	}
 	byNumber := map[uint32]*port{}
 	for _, p := range d.ports {
-		p.number, p.partner = s.ports[p.name].Number, d.partnerOf(s, p.name)
+		p.number = s.ports[p.name].Number
 		p.settled = false
 		if p.number != 0 {
 			byNumber[p.number] = p

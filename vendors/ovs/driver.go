@@ -64,10 +64,9 @@ var _ vendors.Driver = (*Driver)(nil)
 
 // port is what the driver knows about one port.
 type port struct {
-	name    string
-	action  vlanrules.Action
-	number  uint32 // its OpenFlow port; 0: not there
-	partner uint32 // the patch port that leads to it; 0: none
+	name   string
+	action vlanrules.Action
+	number uint32 // its OpenFlow port; 0: not there
 
 	intents  []vlanrules.Intent
 	compiled bool
@@ -172,24 +171,25 @@ func (d *Driver) broken(err error) error {
 // state is what the bridge has.
 type state struct {
 	ports   map[string]openflow.Port
-	flows   []openflow.Flow // in csig's tables, and csig's own elsewhere
-	foreign []openflow.Flow // somebody else's in csig's tables
-	others  []openflow.Flow // everybody else's, where they were asked for
-	setup   vendors.Setup   // that was recorded
-	found   bool            // one was
-	at      uint8           // the table that has the record: the first of csig's as they are
-	damaged string          // why none could be read
+	names   map[uint32]string // of the ports by number, 15 bytes of each
+	flows   []openflow.Flow   // in csig's tables, and csig's own elsewhere
+	foreign []openflow.Flow   // somebody else's in csig's tables
+	others  []openflow.Flow   // everybody else's, where they were asked for
+	setup   vendors.Setup     // that was recorded
+	found   bool              // one was
+	at      uint8             // the table that has the record: the first of csig's as they are
+	damaged string            // why none could be read
 }
 
 // read reads the bridge. With all it reads the flows of every table.
 func (d *Driver) read(ctx context.Context, all bool) (*state, error) {
-	s := &state{ports: map[string]openflow.Port{}}
+	s := &state{ports: map[string]openflow.Port{}, names: map[uint32]string{}}
 	ports, err := d.of.Ports(ctx)
 	if err != nil {
 		return nil, d.broken(err)
 	}
 	for _, p := range ports {
-		s.ports[p.Name] = p
+		s.ports[p.Name], s.names[p.Number] = p, p.Name
 	}
 	asked := []uint8{openflow.AllTables}
 	if !all {
@@ -245,11 +245,6 @@ func (s *state) readRecord(f *openflow.Flow) {
 // sendsOn tells whether a flow does what pipeline.passing does, whoever's it is.
 func sendsOn(f *openflow.Flow) bool {
 	return f.Priority == 0 && f.Match == (openflow.Match{}) && !f.Goes && !f.Other && slices.Equal(f.Actions, out())
-}
-
-// partnerOf is the OpenFlow port of the patch that leads to a port; 0: none.
-func (d *Driver) partnerOf(s *state, name string) uint32 {
-	return s.ports[d.info.partner[name]].Number
 }
 
 // constant are the flows that a setup's ports and tables have whatever the
@@ -406,8 +401,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 	var mods []openflow.Mod
 	for i := range s.flows {
 		f := &s.flows[i]
-		handsOver := f.Table == 0 && f.Priority == priorityHook && f.Match.InPort != 0
-		if !handsOver && !sendsOn(f) {
+		if !isHook(f) && !sendsOn(f) {
 			mods = append(mods, openflow.Mod{Kind: openflow.Delete, Flow: f})
 		}
 	}

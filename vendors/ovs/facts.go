@@ -98,14 +98,21 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		f.Update.Reason += "; " + v.Reason
 		f.Strip = v
 	}
+	if f.Update.Level != vlanrules.Refused {
+		for _, why := range d.unjoined(s) {
+			f.Update.Reason += "; " + why
+		}
+	}
 	return f, nil
 }
 
 // bypass says whether frames leave the bridge without coming to csig's tables.
 func (d *Driver) bypass(s *state) vlanrules.Verdict {
-	handed := false
+	handed, partners := false, map[uint32]bool{}
 	for name := range d.info.partner {
-		handed = handed || d.partnerOf(s, name) != 0 && s.ports[name].Number != 0
+		number := d.partnerOf(s, name)
+		handed = handed || number != 0 && s.ports[name].Number != 0
+		partners[number] = true
 	}
 	moves := s.found && s.at != d.cfg.Table
 	direct, opaque := 0, 0
@@ -126,7 +133,7 @@ func (d *Driver) bypass(s *state) vlanrules.Verdict {
 			case to == openflow.PortNormal, to == openflow.PortFlood, to == openflow.PortAll:
 				return refused(fmt.Sprintf("bridge %s switches by itself (a flow of table %d with priority %d and cookie %#x outputs to NORMAL, FLOOD or ALL), and what it sends out so passes no table: put csig's bridge between it and its ports (docs/ovs.md)",
 					d.cfg.Bridge, f.Table, f.Priority, f.Cookie))
-			case to < openflow.PortMax && !d.isPartner(s, to):
+			case to < openflow.PortMax && !partners[to]:
 				direct++
 				first = f
 			}
@@ -145,13 +152,4 @@ func (d *Driver) bypass(s *state) vlanrules.Verdict {
 		return degraded(fmt.Sprintf("no flow of bridge %s hands frames to table %d yet (docs/ovs.md)", d.cfg.Bridge, d.cfg.Table))
 	}
 	return vlanrules.Verdict{}
-}
-
-func (d *Driver) isPartner(s *state, number uint32) bool {
-	for _, name := range d.info.partner {
-		if s.ports[name].Number == number {
-			return true
-		}
-	}
-	return false
 }

@@ -1,12 +1,16 @@
 package ovs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
+
+	"github.com/csig-agent/csig/vendors/ovs/openflow"
 )
 
 // database asks ovsdb-server for the few things that OpenFlow does not tell
@@ -32,8 +36,14 @@ type bridgeInfo struct {
 	vlanLimit  int // as it works; 0: not limited
 	datapath   string
 	failMode   string
-	controlled bool              // it has an OpenFlow controller
-	partner    map[string]string // of a port, the patch port that leads to it
+	controlled bool               // it has an OpenFlow controller
+	partner    map[string][]patch // of a port, the bridge's patch ports that are said to lead to it: one
+}
+
+// patch is a patch port of the bridge.
+type patch struct {
+	name   string // in full: OpenFlow has 15 bytes of it
+	number uint32 // of OpenFlow; 0: it has none yet
 }
 
 // partnerKey is the key of a patch port's external_ids that names the port
@@ -103,16 +113,66 @@ func (o *optional) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// uuids are names of rows: ["uuid", x], or ["set", [["uuid", x], …]].
+type uuids []string
+
+func (u *uuids) UnmarshalJSON(text []byte) error {
+	*u = nil
+	var outer [2]json.RawMessage
+	var kind, one string
+	var many []uuids
+	err := json.Unmarshal(text, &outer)
+	if err == nil {
+		err = json.Unmarshal(outer[0], &kind)
+	}
+	switch {
+	case err != nil:
+		return err
+	case kind == "uuid":
+		err = json.Unmarshal(outer[1], &one)
+		*u = uuids{one}
+	case kind == "set":
+		err = json.Unmarshal(outer[1], &many)
+		*u = slices.Concat(many...)
+	default:
+		return errors.New("no names of rows")
+	}
+	return err
+}
+
+// one is the only name, "" where there is not one.
+func (u uuids) one() string {
+	if len(u) != 1 {
+		return ""
+	}
+	return u[0]
+}
+
+// portNumber is a number of OpenFlow's, or ["set", []] or -1 where there is none
+// yet.
+type portNumber uint32
+
+func (n *portNumber) UnmarshalJSON(text []byte) error {
+	var v int64
+	if json.Unmarshal(text, &v) != nil || v < 0 || v >= openflow.PortMax {
+		v = 0
+	}
+	*n = portNumber(v)
+	return nil
+}
+
 // ask reads what there is to know about a bridge. ctx bounds it.
 func (d *database) ask(ctx context.Context, bridge string) (bridgeInfo, error) {
-	info := bridgeInfo{vlanLimit: 1, partner: map[string]string{}}
-	stop := context.AfterFunc(ctx, func() { d.c.Close() })
+	info := bridgeInfo{vlanLimit: 1, partner: map[string][]patch{}}
+	c := d.c // which may be another's, or nobody's, by the time ctx ends
+	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
 	d.id++
 	err := json.NewEncoder(d.c).Encode(request{Method: "transact", ID: d.id, Params: []any{"Open_vSwitch",
 		selectOp{Op: "select", Table: "Open_vSwitch", Where: [][3]any{}, Columns: []string{"ovs_version", "other_config"}},
-		selectOp{Op: "select", Table: "Bridge", Where: [][3]any{{"name", "==", bridge}}, Columns: []string{"datapath_type", "fail_mode", "controller"}},
-		selectOp{Op: "select", Table: "Interface", Where: [][3]any{{"type", "==", "patch"}}, Columns: []string{"name", "external_ids"}},
+		selectOp{Op: "select", Table: "Bridge", Where: [][3]any{{"name", "==", bridge}}, Columns: []string{"datapath_type", "fail_mode", "controller", "ports"}},
+		selectOp{Op: "select", Table: "Port", Where: [][3]any{}, Columns: []string{"_uuid", "interfaces"}},
+		selectOp{Op: "select", Table: "Interface", Where: [][3]any{{"type", "==", "patch"}}, Columns: []string{"_uuid", "name", "external_ids", "ofport"}},
 	}})
 	if err != nil {
 		return info, err
@@ -133,7 +193,7 @@ func (d *database) ask(ctx context.Context, bridge string) (bridgeInfo, error) {
 			break
 		}
 	}
-	if len(got.Result) < 3 {
+	if len(got.Result) < 4 {
 		return info, fmt.Errorf("the database refuses: %s", got.Error)
 	}
 	var sw rows[struct {
@@ -144,12 +204,19 @@ func (d *database) ask(ctx context.Context, bridge string) (bridgeInfo, error) {
 		Datapath   string          `json:"datapath_type"`
 		FailMode   optional        `json:"fail_mode"`
 		Controller json.RawMessage `json:"controller"`
+		Ports      uuids           `json:"ports"`
+	}]
+	var ports rows[struct {
+		ID         uuids `json:"_uuid"`
+		Interfaces uuids `json:"interfaces"`
 	}]
 	var ifs rows[struct {
-		Name     string `json:"name"`
-		External pairs  `json:"external_ids"`
+		ID       uuids      `json:"_uuid"`
+		Name     string     `json:"name"`
+		External pairs      `json:"external_ids"`
+		Number   portNumber `json:"ofport"`
 	}]
-	for i, to := range []any{&sw, &br, &ifs} {
+	for i, to := range []any{&sw, &br, &ports, &ifs} {
 		if err := json.Unmarshal(got.Result[i], to); err != nil {
 			return info, fmt.Errorf("the database's answer: %w", err)
 		}
@@ -166,10 +233,23 @@ func (d *database) ask(ctx context.Context, bridge string) (bridgeInfo, error) {
 	b := br.Rows[0]
 	info.datapath, info.failMode = b.Datapath, string(b.FailMode)
 	info.controlled = string(b.Controller) != `["set",[]]`
-	for _, i := range ifs.Rows {
-		if port := i.External[partnerKey]; port != "" {
-			info.partner[port] = i.Name
+	here := map[string]bool{}
+	for _, id := range b.Ports {
+		here[id] = true
+	}
+	ours := map[string]bool{} // interfaces of the bridge
+	for _, p := range ports.Rows {
+		for _, id := range p.Interfaces {
+			ours[id] = here[p.ID.one()]
 		}
+	}
+	for _, i := range ifs.Rows {
+		if port := i.External[partnerKey]; port != "" && ours[i.ID.one()] {
+			info.partner[port] = append(info.partner[port], patch{i.Name, uint32(i.Number)})
+		}
+	}
+	for _, p := range info.partner {
+		slices.SortFunc(p, func(a, b patch) int { return cmp.Compare(a.name, b.name) })
 	}
 	return info, nil
 }

@@ -1,0 +1,72 @@
+package ovs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"slices"
+	"testing"
+)
+
+// TestAnswerAsTimeRunsOut has the database answer in the moment when whoever asks
+// gives up, and closes the connection as well.
+func TestAnswerAsTimeRunsOut(t *testing.T) {
+	t.Parallel()
+	over, giveUp := context.WithCancel(t.Context())
+	giveUp()
+	for range 3000 {
+		c := &answering{}
+		d := database{c: c, dec: json.NewDecoder(c)}
+		if _, err := d.ask(over, "csig"); err == nil {
+			t.Fatal("a bridge that is not there")
+		}
+		_ = d.close()
+	}
+}
+
+// answering is a database that knows of nothing, and answers at once.
+type answering struct {
+	net.Conn
+	answers bytes.Buffer
+}
+
+func (c *answering) Write(b []byte) (int, error) {
+	var asked request
+	err := json.Unmarshal(b, &asked)
+	fmt.Fprintf(&c.answers, `{"id":%d,"error":null,"result":[{"rows":[]},{"rows":[]},{"rows":[]},{"rows":[]},{"rows":[]}]}`, asked.ID)
+	return len(b), err
+}
+
+func (c *answering) Read(b []byte) (int, error) { return c.answers.Read(b) }
+
+func (c *answering) Close() error { return nil }
+
+func TestNamesOfRows(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		text string
+		want []string // nil: an error
+	}{
+		{`["uuid","a"]`, []string{"a"}},
+		{`["set",[]]`, []string{}},
+		{`["set",[["uuid","a"],["uuid","b"]]]`, []string{"a", "b"}},
+		{`["map",[]]`, nil},
+		{`["set",[["map",[]]]]`, nil},
+		{`["uuid",7]`, nil},
+		{`"a"`, nil},
+		{`[]`, nil},
+	} {
+		var got uuids
+		if err := json.Unmarshal([]byte(tc.text), &got); (err != nil) != (tc.want == nil) || err == nil && !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %q, %v", tc.text, got, err)
+		}
+	}
+	for text, want := range map[string]portNumber{"7": 7, "-1": 0, `["set",[]]`: 0, "4294967040": 0, "65534": 65534} {
+		var got portNumber
+		if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {
+			t.Errorf("%s: %d, %v", text, got, err)
+		}
+	}
+}
