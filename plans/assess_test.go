@@ -59,7 +59,7 @@ func TestLevels(t *testing.T) {
 		"promised":   {basis: BasisPlatform, want: "software", reason: "devices of its platform take the rules"},
 		"no tags, unless": {
 			basis: BasisPlatform, facts: vendors.Facts{Update: refused("no"), Through: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "only if bridged"}},
-			want: "discard", reason: "only if bridged; where it does forward them, give it its level, passthrough or native, with the reason", supported: "compact [] [abw] discard",
+			want: "discard", reason: "not known to forward them: only if bridged; where it does forward them, give it its level, passthrough or native, with the reason", supported: "compact [] [abw] discard",
 		},
 		"told that it is so": {
 			basis: BasisPlatform, level: asserted("passthrough"), facts: vendors.Facts{Update: refused("no"), Through: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "only if bridged"}},

@@ -128,7 +128,7 @@ func LevelOf(d *inventory.Device, facts *vendors.Facts, tpid uint16) Level {
 		return Level{inventory.LevelPassthrough, update.Reason}
 	}
 	if through.Level == vlanrules.Degraded {
-		through.Reason += "; where it does forward them, give it its level, passthrough or native, with the reason"
+		through.Reason = "not known to forward them: " + through.Reason + "; where it does forward them, give it its level, passthrough or native, with the reason"
 	}
 	if facts.Update.Level != vlanrules.Refused { // the TPID alone stands in its way
 		through.Reason = update.Reason + "; " + through.Reason
@@ -170,6 +170,7 @@ type node struct {
 	mtu   []PortMTU // to raise
 
 	alone bool // csig drives it in no way
+	left  Alone
 
 	receiver map[string]bool // ports at which hosts that read the tag receive
 	unready  bool            // paths through it change
@@ -186,6 +187,12 @@ func (b *builder) look(n *node, d *inventory.Device, seen func(*inventory.Device
 	*n = node{dev: d, seen: seen(d), receiver: map[string]bool{}}
 	n.level = LevelOf(d, &n.seen.Facts, b.fleet.Profile.TPID)
 	b.undriven(n)
+	if n.seen.Err == nil && !n.alone && d.Level.Support == inventory.LevelAuto && b.plan.Goal == RollOut {
+		n.seen.Err = b.unwilling(n)
+	}
+	if n.seen.Err != nil && d.Level.Support == inventory.LevelAuto {
+		n.level = Level{Support: LevelUnknown}
+	}
 	for i := range d.Ports {
 		peer := d.Ports[i].Peer
 		if _, device := b.index[peer.Device]; peer == (inventory.Peer{}) || device {
@@ -197,28 +204,7 @@ func (b *builder) look(n *node, d *inventory.Device, seen func(*inventory.Device
 	}
 	if b.plan.Goal == RollOut && !n.alone {
 		n.want = b.configured(n, wantOf(b.fleet, d, n.level))
-	}
-}
-
-// undriven takes a device that nothing can drive as its platform's facts have
-// it, and one that does not answer, or that nothing is known of, as the fleet
-// file describes it, where it has nothing to be given.
-func (b *builder) undriven(n *node) {
-	switch {
-	case n.seen.NoDriver != "":
-		n.alone = true
-		if n.level.Support != inventory.LevelSoftware { // judge has more to say
-			b.find(SeverityWarning, n, "", "left alone, its level is %s: %s", n.level.Support, n.seen.NoDriver)
-		}
-		return
-	case n.seen.Err == nil:
-		return
-	}
-	switch n.dev.Level.Support {
-	case inventory.LevelDiscard, inventory.LevelPassthrough, inventory.LevelNative:
-		n.alone = true
-		b.find(SeverityWarning, n, "", "taken as its level says, %s, and left alone: %v", n.dev.Level.Support, n.seen.Err)
-		n.seen = Seen{Via: n.seen.Via, Facts: vendors.Facts{Strip: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "csig does not drive it"}}}
+		n.idle()
 	}
 }
 
@@ -391,7 +377,7 @@ func percentage(name string) (percent int, ok bool, err error) {
 func (b *builder) describe(n *node) {
 	d := Device{
 		Device: n.dev.Name, Platform: n.dev.Platform, Via: n.seen.Via, Level: n.level.Support.String(), Reason: n.level.Reason,
-		Observed: n.seen.Setup, Changes: []Change{}, Config: n.want.Config,
+		Observed: n.seen.Setup, Changes: []Change{}, Config: n.want.Config, LeftAlone: n.left,
 	}
 	d.ObservedHash = hash(&d.Observed)
 	if n.seen.Err == nil && n.seen.NoDriver == "" {

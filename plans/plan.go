@@ -57,6 +57,10 @@ type Device struct {
 	Level    string `json:"level"` // of support, as found
 	Reason   string `json:"reason"`
 
+	// LeftAlone is why the plan has nothing to say of the device but what the
+	// fleet file or its platform's facts say; "" where csig saw to it, or means to.
+	LeftAlone Alone `json:"left_alone,omitempty"`
+
 	// Observed is the setup the plan was made against; the hash is what makes
 	// a plan stale.
 	Observed     vendors.Setup `json:"observed"`
@@ -68,6 +72,18 @@ type Device struct {
 	// arguments of commands that fetch secrets, is made anew by apply.
 	Config string `json:"config,omitempty"`
 }
+
+// Alone is why csig leaves a device as it is.
+type Alone string
+
+// The reasons.
+const (
+	AloneNoDriver  Alone = "no driver"
+	AloneUnknown   Alone = "unknown platform"
+	AloneUnreached Alone = "not reached" // and the fleet file has its level
+	AloneTPID      Alone = "another TPID"
+	AloneNative    Alone = "native" // its own software sets it up
+)
 
 // Change is one or more changes of a kind, for as many ports as it concerns.
 type Change struct {

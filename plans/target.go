@@ -96,10 +96,30 @@ func diff(d Differ, have, want vendors.Setup) ([]vendors.Change, error) {
 		return nil, nil
 	}
 	out := []vendors.Change{{Kind: vendors.Remove, What: "setup", Detail: "everything of ours that all ports share"}}
+	disrupts := disruptions(d, have)
 	for _, p := range have.Ports {
-		out = append(out, vendors.Change{Kind: vendors.Remove, Port: p.Port, What: p.Action.String(), Detail: "CSIG tags leave as they are"})
+		out = append(out, vendors.Change{Kind: vendors.Remove, Port: p.Port, What: p.Action.String(), Detail: "CSIG tags leave as they are", Disruptive: disrupts[p.Port]})
 	}
 	return out, nil
+}
+
+// disruptions is why ordinary traffic notices that ports are taken out of a
+// setup, as the driver says of them when the rest of it stays. One that knows no
+// setup without ports says nothing.
+func disruptions(d Differ, have vendors.Setup) map[string]string {
+	rest := have
+	rest.Ports, rest.Damaged = nil, ""
+	changes, err := d.Diff(have, rest)
+	if err != nil {
+		return nil
+	}
+	out := map[string]string{}
+	for _, c := range changes {
+		if c.Kind == vendors.Remove && c.Port != "" && c.Disruptive != "" {
+			out[c.Port] = c.Disruptive
+		}
+	}
+	return out
 }
 
 func changeText(c vendors.Change) string {

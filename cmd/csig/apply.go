@@ -161,8 +161,13 @@ func runApply(cmd *cobra.Command, o *applyOptions, path string) error {
 	case len(p.Errors()) > 0:
 		return fmt.Errorf("%s has %s: csig plan shows them", path, count(len(p.Errors()), "error"))
 	case p.Empty():
-		_, err := fmt.Fprintln(cmd.OutOrStdout(), "No changes: nothing was done.")
-		return err
+		show := newProgress(cmd, o.json, cmd.Name())
+		show.say("No changes: nothing was done.")
+		show.leftAlone(p)
+		if o.json {
+			show.report(plans.Progress{Event: plans.EventEnd})
+		}
+		return show.err
 	}
 	fleet, err := fleetOf(o, p)
 	if err != nil {
@@ -266,6 +271,9 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 			Paths: paths, ProbePath: pathProber(fleet)},
 	}
 	show.say("Journal: " + j.Path())
+	if cmd.Name() == "apply" {
+		show.leftAlone(j.Plan())
+	}
 	err = show.during(ctx, func(ctx context.Context) error { return do(run, ctx) })
 	switch {
 	case err == nil:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/csig-agent/csig/plans"
@@ -72,7 +73,7 @@ func planText(whole *plans.Plan, only []string, columns int) string {
 			}
 		}
 		if len(g.of.Changes) == 0 {
-			b.WriteString("    no changes\n")
+			b.WriteString("    " + noChangesOf(p, g.of) + "\n")
 		}
 	}
 	if len(p.Stages) > 0 {
@@ -97,6 +98,9 @@ func planText(whole *plans.Plan, only []string, columns int) string {
 	}
 	b.WriteString(findingsText(p, columns))
 	b.WriteString("\n" + wrap(planTotal(whole), max(columns, 100), 0))
+	for _, l := range leftAlone(whole) {
+		b.WriteString(wrap(l.String(), columns, 2))
+	}
 	if text := planNarrowed(p); text != "" {
 		b.WriteString(wrap(text, columns, 0))
 	}
@@ -121,13 +125,105 @@ func planTotal(p *plans.Plan) string {
 	case len(p.Errors()) > 0:
 		return fmt.Sprintf("No plan: %s above.", count(len(p.Errors()), "error"))
 	case p.Empty():
-		return "No changes: every device is set up as the fleet file says."
+		return "No changes: " + noChanges(p)
 	}
 	text := fmt.Sprintf("Plan: %d to add, %d to change, %d to remove on %s", t.Add, t.Change, t.Remove, count(t.Devices, "device"))
 	if t.Disruptive > 0 {
 		return text + fmt.Sprintf("; %d of them disturb ordinary traffic (!).", t.Disruptive)
 	}
 	return text + "; ordinary traffic notices none of it."
+}
+
+// noChanges is what holds where a plan has nothing to do. It is said of every
+// device only where csig has seen, or made, every device so.
+func noChanges(p *plans.Plan) string {
+	alone := 0
+	for i := range p.Devices {
+		if p.Devices[i].LeftAlone != "" {
+			alone++
+		}
+	}
+	switch {
+	case alone > 0 && alone == len(p.Devices):
+		return "csig drives none of these devices."
+	case p.Offline && p.Goal == plans.TakeOff:
+		return "offline, devices are taken to have nothing of csig."
+	case p.Offline:
+		return "the fleet file has nothing set up on any device that csig drives."
+	case p.Goal == plans.TakeOff && alone > 0:
+		return "no device that csig drives has anything of it."
+	case p.Goal == plans.TakeOff:
+		return "no device has anything of csig."
+	case alone > 0:
+		return "every device that csig drives is set up as the fleet file says."
+	}
+	return "every device is set up as the fleet file says."
+}
+
+// noChangesOf is why a device that was asked for has no changes in a plan.
+func noChangesOf(p *plans.Plan, d *plans.Device) string {
+	for _, f := range p.Errors() {
+		if f.Device == d.Device {
+			return "nothing can be planned for it: see its errors below"
+		}
+	}
+	if d.LeftAlone != "" {
+		return "left alone"
+	}
+	return "no changes"
+}
+
+// aloneGroup is devices that csig leaves as they are for one reason.
+type aloneGroup struct {
+	Reason    plans.Alone `json:"reason"`
+	Platforms []string    `json:"platforms"`
+	Devices   []string    `json:"devices"`
+}
+
+// leftAlone are the devices that a plan leaves as they are; none where the plan
+// is not to be carried out.
+func leftAlone(p *plans.Plan) []aloneGroup {
+	if len(p.Errors()) > 0 {
+		return nil
+	}
+	var out []aloneGroup
+	for _, reason := range []plans.Alone{plans.AloneNoDriver, plans.AloneUnknown, plans.AloneUnreached, plans.AloneTPID, plans.AloneNative} {
+		g := aloneGroup{Reason: reason}
+		for i := range p.Devices {
+			if d := &p.Devices[i]; d.LeftAlone == reason {
+				g.Devices = append(g.Devices, d.Device)
+				if !slices.Contains(g.Platforms, d.Platform) {
+					g.Platforms = append(g.Platforms, d.Platform)
+				}
+			}
+		}
+		if len(g.Devices) > 0 {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// String is the group in a sentence.
+func (g aloneGroup) String() string {
+	why := ""
+	switch g.Reason {
+	case plans.AloneNoDriver:
+		list := "csig platforms"
+		if len(g.Platforms) == 1 {
+			list += " " + g.Platforms[0]
+		}
+		why = "without a driver (" + list + ")"
+	case plans.AloneUnknown:
+		why = "of a platform that csig does not know"
+	case plans.AloneUnreached:
+		why = "not reached, and taken as the fleet file says"
+	case plans.AloneTPID:
+		why = "not able to update tags of the domain's TPID"
+	case plans.AloneNative:
+		why = "set up by software of their own (level: native)"
+	}
+	return fmt.Sprintf("Left alone: %s %s: %s", count(len(g.Devices), "device"), why, briefly(g.Devices))
 }
 
 func findingsText(p *plans.Plan, columns int) string {
@@ -229,6 +325,9 @@ func planMarkdown(whole *plans.Plan, only []string) string {
 		goal = "Take CSIG off"
 	}
 	fmt.Fprintf(&b, "# %s: %s\n\n%s\n\n", goal, mdText(p.Fleet), planTotal(whole))
+	for _, l := range leftAlone(whole) {
+		b.WriteString(mdText(l.String()) + "\n\n")
+	}
 	if text := planNarrowed(p); text != "" {
 		b.WriteString(mdText(text) + "\n\n")
 	}

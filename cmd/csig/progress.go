@@ -281,6 +281,8 @@ type progressLine struct {
 
 	RevertsS float64 `json:"reverts_seconds,omitempty"` // of an armed device: when it goes back by itself
 
+	LeftAlone *aloneGroup `json:"left_alone,omitempty"` // of left_alone: devices that the plan has no step for
+
 	// Of a gate:
 	LinksProbed int             `json:"links_probed,omitempty"`         // full-size frames with their tag cross them, both ways
 	LinksOneWay int             `json:"links_probed_one_way,omitempty"` // one way only: not_probed names the other
@@ -292,6 +294,16 @@ type progressLine struct {
 type notProbedLine struct {
 	Link   string `json:"link"`
 	Reason string `json:"reason"`
+}
+
+// leftAlone names the devices that a plan leaves as they are.
+func (s *progress) leftAlone(p *plans.Plan) {
+	for _, g := range leftAlone(p) {
+		s.say(g.String())
+		if s.json {
+			s.err = errors.Join(s.err, printLine(s.w, progressLine{Format: "csig.progress/v1", Time: time.Now().UTC(), Event: "left_alone", LeftAlone: &g}))
+		}
+	}
 }
 
 func (s *progress) report(p plans.Progress) {

@@ -1,0 +1,66 @@
+package plans
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// unwilling is why a device whose level nobody has given is to have csig, and
+// cannot have it now. Drivers are for platforms that update tags, so that a
+// refusal is of this device and may pass (another program, a full table): it is
+// no level, and no reason to take off what the device has.
+func (b *builder) unwilling(n *node) error {
+	update := n.seen.Facts.Updates(b.fleet.Profile.TPID)
+	const level = "give it its level in the fleet file, passthrough or discard"
+	switch {
+	case update.Level != vlanrules.Refused:
+	case n.seen.Facts.Update.Level == vlanrules.Refused && none(&n.seen.Setup):
+		return fmt.Errorf("it cannot update tags as it is: %s; mend that (csig assess -i %s --device %s tells more), or %s", update.Reason, b.fleet.Path, n.dev.Name, level)
+	case n.seen.Facts.Update.Level == vlanrules.Refused:
+		return fmt.Errorf("it has csig, and cannot update tags as it is: %s; mend that (csig assess -i %s --device %s tells more), or %s, to plan that csig is taken off it", update.Reason, b.fleet.Path, n.dev.Name, level)
+	case !none(&n.seen.Setup): // of another TPID: the platform's limit, which stays
+		return fmt.Errorf("it has csig, and cannot have it in this domain: %s; put the TPID back, or %s, to plan that csig is taken off it", update.Reason, level)
+	}
+	return nil
+}
+
+// idle notes that csig has nothing to do with a device that it could drive, and
+// why.
+func (n *node) idle() {
+	switch {
+	case n.seen.Err != nil || !none(&n.want) || !none(&n.seen.Setup):
+	case n.level.Support == inventory.LevelNative:
+		n.left = AloneNative
+	case n.dev.Level.Support == inventory.LevelAuto:
+		n.left = AloneTPID
+	}
+}
+
+// undriven takes a device that nothing can drive as its platform's facts have
+// it, and one that does not answer, or that nothing is known of, as the fleet
+// file describes it, where it has nothing to be given.
+func (b *builder) undriven(n *node) {
+	switch {
+	case n.seen.NoDriver != "":
+		n.alone, n.left = true, AloneNoDriver
+		if n.level.Support != inventory.LevelSoftware { // judge has more to say
+			b.find(SeverityWarning, n, "", "left alone, its level is %s: %s", n.level.Support, n.seen.NoDriver)
+		}
+		return
+	case n.seen.Err == nil:
+		return
+	}
+	switch n.dev.Level.Support {
+	case inventory.LevelDiscard, inventory.LevelPassthrough, inventory.LevelNative:
+		n.alone, n.left = true, AloneUnreached
+		if errors.As(n.seen.Err, new(*vendors.NoDriverError)) {
+			n.left = AloneUnknown
+		}
+		b.find(SeverityWarning, n, "", "taken as its level says, %s, and left alone: %v", n.dev.Level.Support, n.seen.Err)
+		n.seen = Seen{Via: n.seen.Via, Facts: vendors.Facts{Strip: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "csig does not drive it"}}}
+	}
+}
