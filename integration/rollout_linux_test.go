@@ -290,7 +290,15 @@ func TestRollOutOverSSH(t *testing.T) {
 	if !strings.Contains(out, "@10.9.2.2") {
 		t.Errorf("the plan does not say how s2 is reached:\n%s", out)
 	}
-	r.want(0, "apply", r.path("plan"), "--soak", "20ms")
+	out = r.want(0, "apply", r.path("plan"), "--soak", "20ms")
+	for _, want := range []string{ // s2 only hears
+		"full-size tagged frames cross 2 links one way\n          not probed: s2:west to s1:east, s2:east to s3:west: s2 cannot send test frames: it is driven through ssh ",
+		"open/rest  gate open: read back as planned, no new losses, full-size tagged frames cross 2 links one way\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
 	r.wantRules(done, "over SSH")
 	r.want(0, "plan", "-i", r.fleet)
 	r.want(0, "rollback", r.path("plan.journal"))

@@ -22,7 +22,9 @@ var ErrNotYet = errors.New("it is not set up for test frames yet")
 // errors.ErrUnsupported says why it cannot after all.
 type LinkHearer interface {
 	// ListenLink begins to take in the test frames that arrive at a port. The
-	// listener is independent of the driver, and ends with ctx.
+	// listener is independent of a driver that works on the device itself; that
+	// of one that works from afar uses its connection, and is closed before the
+	// driver does anything else. It ends with ctx.
 	ListenLink(ctx context.Context, port string) (LinkListener, error)
 }
 

@@ -23,6 +23,8 @@ const (
 	linkLeast = 60             // Ethernet's own minimum
 )
 
+const etherHeader = 14
+
 // appendLink appends a test frame to b.
 func appendLink(b []byte, source [6]byte, f *vendors.LinkFrame) []byte {
 	start := len(b)

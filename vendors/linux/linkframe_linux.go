@@ -113,8 +113,6 @@ func (d *Driver) SendLink(ctx context.Context, port string, f vendors.LinkFrame)
 	return nil
 }
 
-const etherHeader = 14
-
 // sendPlain sends a frame that the device's MTU allows, without the wait that
 // setting up a ring takes.
 func sendPlain(index int, frame []byte) error {
