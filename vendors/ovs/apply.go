@@ -16,7 +16,8 @@ import (
 // Apply makes the bridge's flows those of the setup, in one bundle: frames see
 // the old setup or the new one. What the bridge cannot have is refused before
 // anything is written. A port that is not there is an error of that port; the
-// others are done all the same.
+// others are done all the same. Where there is no room for all ports, each has
+// the fallback and an error, and updates open them one by one.
 func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if err := validate(&want); err != nil {
 		return err
@@ -64,6 +65,9 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	var errs []error
 	for _, p := range d.ports {
 		errs = append(errs, d.problem(p))
+		if p.closed {
+			errs = append(errs, &vendors.PortError{Port: p.name, Err: fmt.Errorf("bridge %s has no room for the flows of all ports: this one has the fallback, until an update of an agent opens as many as there is room for, those with the least to give first", d.cfg.Bridge)})
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -178,6 +182,11 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 		d.mods = d.mods[len(s.foreign):]
 		err = d.commit(ctx)
 	}
+	if errors.As(err, &refused) && refused.TableFull() && d.closeAll() {
+		// Without their own entries ports take little room; Update opens those
+		// that fit.
+		return d.sync(ctx, s, false)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -190,6 +199,17 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 		changes = append(changes, vendors.Change{Kind: vendors.Alter, Port: name, What: "flows", Detail: what[name]})
 	}
 	return changes, nil
+}
+
+// closeAll closes the ports that have entries of their own, and tells whether
+// there were any.
+func (d *Driver) closeAll() (any bool) {
+	for _, p := range d.ports {
+		if p.action == vlanrules.Update && !p.closed {
+			p.closed, any = true, true
+		}
+	}
+	return any
 }
 
 func (d *Driver) isLive(f *openflow.Flow) bool {
