@@ -15,9 +15,7 @@ import (
 // cannot change.
 func (d *Driver) define(ctx context.Context, seen *view) error {
 	want := definition{size: tableSize(d.setup), priority: tablePriority}
-	if have, ok := seen.definition(); ok && have.size >= want.size && seen.sure() {
-		return nil
-	} else if seen.defined() && (!ok || have.size < want.size) {
+	if have, ok := seen.definition(); seen.defined() && (!ok || have.size < want.size) {
 		if err := d.undefine(ctx, seen); err != nil {
 			return err
 		}
@@ -81,7 +79,7 @@ func (d *Driver) runAll(ctx context.Context, chains []*chain) error {
 		key := c.ops[c.done].key
 		var status *StatusError
 		if errors.As(c.err, &status) && (status.Status == rcNotFound || status.Status == rcInvalid && key != definedTable) {
-			delete(d.told, key)
+			d.told[key] = nil
 			left = append(left, []string{sonicdb.Appl, "DEL", rows + key}, []string{sonicdb.ApplState, "DEL", rows + key})
 			continue
 		}

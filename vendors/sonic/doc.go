@@ -30,14 +30,16 @@
 //     status of return_code.h (orchagent/response_publisher.cpp). Up to 202311 what
 //     succeeded is written to APPL_STATE_DB; since 202405 to APPL_DB, over what was
 //     asked for (p4orch.h, m_publisher), where a refused row stays as asked. The
-//     driver reads APPL_STATE_DB back as the proof where it is there; elsewhere an
-//     answer is all there is, and rows that it finds are confirmed by asking again.
+//     driver reads APPL_STATE_DB back as the proof of a change where it is there;
+//     elsewhere an answer is all there is. Rows that it finds are confirmed by asking
+//     again, in every release.
 //   - Since 202405 the answer comes first, and then another thread takes each row
 //     away and writes it anew (response_publisher.cpp, publish and dbUpdateThread).
-//     For a second the driver holds what it was answered against rows that say
-//     otherwise, and reads them again; one that begins to write waits until they
-//     are the same in two looks 20 ms apart (that this is long enough is assumed; a
-//     row that is missed all the same shows at the next check, within 10 s).
+//     The driver goes by what it was answered: for a second it waits for rows that say
+//     otherwise, and then it asks for all of them again, by the answers. One that begins
+//     to write waits until rows are the same in two looks 20 ms apart (that this is long
+//     enough is assumed; a row that is missed all the same shows at the next check,
+//     within 10 s).
 //   - Since 202511 P4Orch stops a batch at its first failure and answers
 //     SWSS_RC_NOT_EXECUTED for the rest, which is sent again.
 //   - swss.sh (sonic-buildimage files/scripts) flushes APPL_DB and APPL_STATE_DB

@@ -46,12 +46,14 @@ type Driver struct {
 	compiler *vlanrules.Compiler
 	stale    []vlanrules.Intent
 
-	synced  bool            // ports know what the switch has
-	known   bool            // ports know what we left there
-	drifted []string        // ports that had something else when it was last learned
-	proof   bool            // P4Orch reports what it has in APPL_STATE_DB
-	told    map[string]told // lately, of rows
-	until   time.Time       // no change of a port begins later; zero is no bound
+	synced  bool                // ports know what the switch has
+	known   bool                // ports know what we left there
+	drifted []string            // ports that had something else when it was last learned
+	proof   bool                // P4Orch reports what it has in APPL_STATE_DB
+	told    map[string][]string // by orchagent, of rows: their fields, nil of one that is gone
+	lagging bool                // the rows are far behind that
+	settle  time.Duration       // settleTime, less in tests
+	until   time.Time           // no change of a port begins later; zero is no bound
 	checked time.Time
 	asked   int // the port whose entry orchagent was asked about last
 }
@@ -78,7 +80,7 @@ func Open(cfg Config) *Driver {
 	if cfg.Patience == 0 {
 		cfg.Patience = DefaultPatience
 	}
-	return &Driver{cfg: cfg, db: cfg.Redis, told: map[string]told{}}
+	return &Driver{cfg: cfg, db: cfg.Redis, told: map[string][]string{}, settle: settleTime}
 }
 
 // Close ends the connections. What is programmed stays: SONiC has no lease, so

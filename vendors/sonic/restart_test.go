@@ -43,7 +43,7 @@ func TestOrchagentRestart(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				l := newLab(t, release, "Ethernet0")
 				now := time.Now()
-				l.cfg.Now = func() time.Time { return now }
+				l.cfg.Now, l.settle = func() time.Time { return now }, settleTime/10
 				s := setupOf(quantize.Draft00, "Ethernet0")
 				l.apply(s)
 				u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
@@ -69,6 +69,7 @@ func TestOrchagentRestart(t *testing.T) {
 func TestRedisRestart(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLab(t, release, "Ethernet0")
+		l.settle = settleTime / 10
 		l.apply(setupOf(quantize.Draft00, "Ethernet0"))
 		u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
 		l.update(u)

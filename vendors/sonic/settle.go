@@ -14,9 +14,8 @@ import (
 // publish and dbUpdateThread): who reads in between finds rows missing that are
 // there.
 
-// settleTime is how long what was answered is believed against rows that say
-// otherwise; settlePause is between two looks, since nothing tells when the rows are
-// written.
+// settleTime is how long rows are waited for that are not what was answered;
+// settlePause is between two looks, since nothing tells when the rows are written.
 const (
 	settleTime  = time.Second
 	settlePause = time.Millisecond
@@ -26,20 +25,12 @@ const (
 // that has answers of its own to none: another csig may have written a moment ago.
 const calmPause = 20 * time.Millisecond
 
-// told is what orchagent answered about a row.
-type told struct {
-	fields []string // nil: it is gone
-	at     time.Time
-}
-
-// note takes what was carried out into what orchagent has told us. Of what is
-// unknown it has told nothing.
+// note takes what was carried out into what orchagent has told us: the fields that
+// each row has, nil for one that is gone. Of what is unknown it has told nothing.
 func (d *Driver) note(chains []*chain) {
-	now := d.cfg.Now()
-	maps.DeleteFunc(d.told, func(_ string, t told) bool { return now.Sub(t.at) >= settleTime })
 	for _, c := range chains {
 		for _, op := range c.ops[:c.done] {
-			d.told[op.key] = told{op.fields, now}
+			d.told[op.key] = op.fields
 		}
 		if c.unknown {
 			delete(d.told, c.ops[c.done].key)
@@ -47,34 +38,44 @@ func (d *Driver) note(chains []*chain) {
 	}
 }
 
-// behind tells whether rows are not yet what orchagent has told us of them.
-func (d *Driver) behind(v *view) bool {
-	now := d.cfg.Now()
-	for key, t := range d.told {
+// behind lists the rows that are not what orchagent has told us of them.
+func (d *Driver) behind(v *view) (keys []string) {
+	for key, fields := range d.told {
 		row := v.rows[key]
 		if key == definedTable {
 			row = v.asked
 		}
-		if now.Sub(t.at) < settleTime && !sameFields(row, t.fields) {
-			return true
+		if !sameFields(row, fields) {
+			keys = append(keys, key)
 		}
 	}
-	return false
+	return keys
 }
 
-// settled reads the rows until they are what orchagent has told us, or that is too
-// long ago to hold against them.
+// settled reads the rows until they are what orchagent has told us. Where they are
+// not for too long, the answers are believed and not the rows: these may be those of
+// a while ago, and an entry that is asked for again by such a row would come back.
+// The view is disputed then, and sync has orchagent confirm all of it.
 func (d *Driver) settled(ctx context.Context, read func() (*view, error)) (*view, error) {
-	late := time.NewTimer(settleTime)
+	late := time.NewTimer(d.settle)
 	defer late.Stop()
 	for {
 		v, err := read()
-		if err != nil || v.proof() || !d.behind(v) {
+		if err != nil || v.proof() {
 			return v, err
+		}
+		keys := d.behind(v)
+		if len(keys) == 0 {
+			d.lagging = false
+			return v, nil
+		}
+		if d.lagging {
+			d.believe(v, keys)
+			return v, nil
 		}
 		select {
 		case <-late.C:
-			clear(d.told)
+			d.lagging = true // it need not be waited for each time
 		default:
 			if err := wait(ctx, settlePause); err != nil {
 				return nil, err
@@ -83,11 +84,36 @@ func (d *Driver) settled(ctx context.Context, read func() (*view, error)) (*view
 	}
 }
 
+// believe puts what orchagent has told us in the place of rows that say otherwise.
+// Without a single row all that was told is of another time: they were flushed.
+func (d *Driver) believe(v *view, keys []string) {
+	if len(v.asked) == 0 && len(v.rows) == 0 {
+		clear(d.told)
+		return
+	}
+	v.disputed = true
+	for _, key := range keys {
+		fields := d.told[key]
+		row := make(map[string]string, len(fields)/2)
+		for i := 0; i < len(fields); i += 2 {
+			row[fields[i]] = fields[i+1]
+		}
+		switch {
+		case key == definedTable:
+			v.asked = row
+		case fields == nil:
+			v.gone = append(v.gone, key)
+		default:
+			v.rows[key] = row
+		}
+	}
+}
+
 // calm waits until our rows stay as they are. Where they never do, somebody else
 // writes them all the time.
 func (d *Driver) calm(ctx context.Context) error {
 	last, err := d.readRows(ctx)
-	for range int(settleTime / calmPause) {
+	for range int(d.settle / calmPause) {
 		if err != nil || last.proof() {
 			return err
 		}

@@ -20,7 +20,7 @@ func TestRepair(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLab(t, release, "Ethernet0", "Ethernet4")
 		now := time.Now()
-		l.cfg.Now = func() time.Time { return now }
+		l.cfg.Now, l.settle = func() time.Time { return now }, settleTime/10
 		l.apply(setupOf(quantize.Draft00, "Ethernet0"))
 		u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
 		l.update(u)

@@ -43,19 +43,19 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 	if seen.strangers(d) {
 		changes = append(changes, vendors.Change{Kind: vendors.Remove, Detail: "entries in " + aclTable + " that csig does not have there"})
 	}
-	wasKnown := d.known
+	wasKnown, wasThere := d.known, seen.defined()
 	if wasKnown {
 		noteRepairs(res, changes)
 	}
-	if len(changes) > 0 || !seen.sure() {
-		err = d.make(ctx, seen)
-	} else if err = d.learn(ctx); err == nil {
-		for _, p := range d.ports {
-			p.away = seen.away(p.name)
-		}
-	}
-	if !d.synced {
+	if err = d.make(ctx, seen); !d.synced {
 		return err
+	}
+	switch {
+	case !wasKnown:
+	case seen.fresh && wasThere && len(changes) == 0:
+		noteRepairs(res, []vendors.Change{{Kind: vendors.Create, Detail: "the ACL table was gone: orchagent was started again"}})
+	case seen.disputed:
+		noteRepairs(res, []vendors.Change{{Kind: vendors.Alter, Detail: "rows were not as orchagent had answered: it was asked for all entries again"}})
 	}
 	if wasKnown && res.Repaired == "" { // else that says it
 		for _, port := range d.drifted {
@@ -117,19 +117,17 @@ func rowsOf(port string, t vlanrules.Table) map[string][]string {
 }
 
 // learn notes what the switch has, and which ports have something else than we
-// left there. Where P4Orch does not report it, the rows are
-// what it was asked for: it is asked again, which changes nothing where it has
-// them, and what it refuses is not there.
+// left there. The rows are what P4Orch was asked for, or what it had before it was
+// started again: it is asked anew, which changes nothing where it has them, and what
+// it refuses is not there.
 func (d *Driver) learn(ctx context.Context) error {
 	seen, err := d.look(ctx, d.setup)
 	if err != nil {
 		return err
 	}
 	d.proof = seen.proof()
-	if !d.proof && len(seen.entries) > 0 {
-		if err := d.askAgain(ctx, seen); err != nil {
-			return err
-		}
+	if err := d.askAgain(ctx, seen); err != nil {
+		return err
 	}
 	before := map[string]vlanrules.Table{}
 	for _, p := range d.ports {
@@ -170,8 +168,8 @@ func (d *Driver) askAgain(ctx context.Context, seen *view) error {
 		case c.err == nil:
 		case errors.As(c.err, &status):
 			delete(seen.entries, c.ops[0].key)
-			delete(d.told, c.ops[0].key)
-			gone = append(gone, []string{sonicdb.Appl, "DEL", rows + c.ops[0].key})
+			d.told[c.ops[0].key] = nil
+			gone = append(gone, []string{sonicdb.Appl, "DEL", rows + c.ops[0].key}, []string{sonicdb.ApplState, "DEL", rows + c.ops[0].key})
 		default:
 			return fmt.Errorf("confirm an ACL entry of port %s: %w", c.port, c.err)
 		}

@@ -62,22 +62,16 @@ func (d *Driver) ready(ctx context.Context, res *vendors.UpdateResult) error {
 	if d.synced && d.cfg.Now().Sub(d.checked) < recheck {
 		return nil
 	}
-	same := false
 	if d.synced {
-		var err error
-		if same, err = d.unchanged(ctx, res); err != nil {
+		same, err := d.unchanged(ctx)
+		if err != nil {
 			d.synced = false
 			return err
 		}
-	} else if err := d.sync(ctx, res); err != nil || !d.synced {
-		return err
-	} else if same, err = d.unchanged(ctx, res); err != nil { // whether orchagent has what its rows say
-		d.synced = false
-		return err
-	}
-	if same {
-		d.checked = d.cfg.Now()
-		return nil
+		if same {
+			d.checked = d.cfg.Now()
+			return nil
+		}
 	}
 	return d.sync(ctx, res)
 }

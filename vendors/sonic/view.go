@@ -26,6 +26,8 @@ type view struct {
 	reported map[string]string            // and in APPL_STATE_DB
 	rows     map[string]map[string]string // our rows in APPL_DB, the definition aside
 	states   map[string]map[string]string // and in APPL_STATE_DB
+	disputed bool                         // our rows are not what orchagent has told us
+	gone     []string                     // of our rows, those of which it said so
 	fresh    bool                         // the table was made by us just now
 	lags     map[string]string            // the aggregate of each member
 }
@@ -237,15 +239,14 @@ const switchCapability = "SWITCH_CAPABILITY|switch"
 // read makes entries of the rows that P4Orch has: those it reports where it
 // reports, else those that it was asked for.
 func (v *view) read() {
-	from := v.rows
-	if v.proof() {
-		from = v.states
-	}
-	for key, row := range from {
+	for key, row := range v.reports() {
 		port, e, err := parseEntry(key, row)
 		r := rowView{port: port, entry: e}
 		if err != nil {
 			r.bad = err.Error()
+		}
+		if slices.Contains(v.gone, key) {
+			r.bad = "orchagent has answered that it is gone"
 		}
 		v.entries[key] = r
 	}
@@ -256,8 +257,13 @@ func (v *view) read() {
 // APPL_DB, over what it was asked for (sonic-swss orchagent/p4orch/p4orch.h).
 func (v *view) proof() bool { return len(v.reported) > 0 || len(v.states) > 0 }
 
-// sure tells whether the rows are what P4Orch has.
-func (v *view) sure() bool { return v.proof() || v.fresh }
+// reports is the rows that P4Orch has, by what it says.
+func (v *view) reports() map[string]map[string]string {
+	if v.proof() {
+		return v.states
+	}
+	return v.rows
+}
 
 // defined tells whether there is a definition of our table at all.
 func (v *view) defined() bool { return len(v.asked) > 0 || len(v.reported) > 0 }
