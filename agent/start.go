@@ -78,6 +78,9 @@ func (a *Agent) start(ctx context.Context) error {
 		if a.cfg.Shadow {
 			return a.refused(err)
 		}
+		if errors.As(err, new(*vendors.HeldError)) {
+			return err // nothing was written, and nothing is ours to undo
+		}
 		return errors.Join(err, a.undo(before))
 	}
 	if err == nil && a.leaseless() && before.TPID != 0 {

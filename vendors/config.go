@@ -19,6 +19,12 @@ type Config struct {
 	// after the driver.
 	NetNS int
 
+	// Who is told to others where the device has a lock for whoever programs it;
+	// "" is csig. With Take the driver takes the lock from whoever has it, as
+	// csig off does.
+	Who  string
+	Take bool
+
 	// Dial makes connections to the device's address; nil is net.Dialer's
 	// DialContext.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)

@@ -228,6 +228,14 @@ type ForeignError struct {
 
 func (e *ForeignError) Error() string { return e.What }
 
+// HeldError says that another process programs the device, and holds its lock.
+// Nothing was changed. It comes inside a *PermanentError.
+type HeldError struct {
+	By string // who, for a person to find it
+}
+
+func (e *HeldError) Error() string { return "it is programmed by " + e.By + ", which holds its lock" }
+
 // SetupOf is the setup that a device of the fleet is to have.
 func SetupOf(prof *quantize.Profile, pol inventory.Policy, dev *inventory.Device) Setup {
 	s := Setup{TPID: prof.TPID, WideTPID: prof.WideTPID, Layout: prof.Layout, OnStale: pol.OnStale, Profile: prof.Hash()}

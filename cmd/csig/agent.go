@@ -143,7 +143,7 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	defer stop()
 
 	// Two agents on one set of ports would undo each other's work.
-	held := &locks{log: log, free: map[string]func(){}}
+	held := &locks{log: log}
 	defer held.close()
 	if !o.shadow {
 		if err := held.take(dev); err != nil {
@@ -158,12 +158,12 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 			return openSource(ctx, &f.Profile, d)
 		},
 		OpenDriver: func(d *inventory.Device) (vendors.Driver, error) {
-			if !o.shadow { // another configuration may have another bridge
+			if !o.shadow { // another configuration may be of another platform
 				if err := held.take(d); err != nil {
 					return nil, err
 				}
 			}
-			return all.Open(d.Platform, vendors.Config{Device: *d})
+			return all.Open(d.Platform, vendors.Config{Device: *d, Who: "csig agent"})
 		},
 		OnCycle: func() { server.Publish() },
 	})

@@ -8,44 +8,34 @@ import (
 	"github.com/csig-agent/csig/inventory"
 )
 
-// locks are what makes this process the only agent of what it programs: of a
-// bridge of Open vSwitch, which may have its ports in any network namespace and
-// beside which there may be others, or else of the ports of this one. They are
-// held until the process ends, since configurations come and go.
+// locks are what makes this process the only agent of the ports of this network
+// namespace. It is held until the process ends, since configurations come and go.
+// A bridge of Open vSwitch, which may have its ports in any namespace and beside
+// which there may be others, has a lock of its own, which its driver holds.
 type locks struct {
 	log *logrus.Entry
 
 	mu   sync.Mutex
-	free map[string]func() // by what is locked
+	free func() // nil: not locked
 }
 
-// take locks a device, unless this process has done so before; nil is one that
-// is not known yet.
+// take locks what a device needs, unless this process has done so before; nil is
+// one that is not known yet.
 func (l *locks) take(d *inventory.Device) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	what, lock := "", func() (func(), error) { return lockDevice(l.log) }
-	if d != nil && d.Platform == "ovs" {
-		o := d.Management.OVS
-		if o == nil {
-			return nil // no bridge: the driver says so
-		}
-		what, lock = o.RunDir+"/"+o.Bridge, func() (func(), error) { return lockBridge(o.RunDir, o.Bridge) }
-	}
-	if l.free[what] != nil {
+	if l.free != nil || d != nil && d.Platform == "ovs" {
 		return nil
 	}
-	free, err := lock()
-	if err == nil {
-		l.free[what] = free
-	}
+	var err error
+	l.free, err = lockDevice(l.log)
 	return err
 }
 
 func (l *locks) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, free := range l.free {
-		free()
+	if l.free != nil {
+		l.free()
 	}
 }

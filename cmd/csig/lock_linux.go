@@ -159,20 +159,3 @@ func lockByte(f *os.File, at int64, taken error) error {
 	}
 	return nil
 }
-
-// lockBridge makes this the only agent that programs a bridge of Open vSwitch.
-// The lock is a file beside the bridge's own socket: whoever reaches the one
-// reaches the other, from any network namespace. The file stays; the lock goes
-// with the process however that ends.
-func lockBridge(runDir, bridge string) (unlock func(), err error) {
-	name := filepath.Join(runDir, bridge+".csig-lock")
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("locking bridge %s: %w: is Open vSwitch running, and may this user write in %s?", bridge, err, runDir)
-	}
-	taken := fmt.Errorf("another csig agent programs bridge %s (it has locked %s): stop it first, or use --dry-run", bridge, name)
-	if err := lockByte(f, 0, taken); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() { _ = f.Close() }, nil // with the process at the latest
-}

@@ -8,31 +8,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/sirupsen/logrus"
-
-	"github.com/csig-agent/csig/inventory"
 )
 
 // squatEnv names what the test's own program is to bind.
 const squatEnv = "CSIG_TEST_SQUAT"
 
-// bridgeEnv names the bridge whose agent the test's own program is to be: its
-// folder, and its name.
-const bridgeEnv = "CSIG_TEST_BRIDGE"
-
 func init() {
-	if runDir, bridge, found := strings.Cut(os.Getenv(bridgeEnv), " "); found {
-		held := &locks{log: logrus.NewEntry(logrus.New()), free: map[string]func(){}}
-		if err := held.take(bridgeOf(runDir, bridge)); err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
 	if name := os.Getenv(squatEnv); name != "" {
 		squat(name)
 		os.Exit(0)
@@ -151,48 +136,4 @@ func TestLock(t *testing.T) {
 			t.Error("a file is made without need")
 		}
 	})
-}
-
-func bridgeOf(runDir, bridge string) *inventory.Device {
-	d := &inventory.Device{Name: "sw0", Platform: "ovs", Local: true}
-	d.Management.OVS = &inventory.OVS{Bridge: bridge, RunDir: runDir}
-	return d
-}
-
-// TestLockOfABridge: one agent a bridge, wherever it runs, and others beside it
-// for other bridges.
-func TestLockOfABridge(t *testing.T) {
-	dir := t.TempDir()
-	held := &locks{log: logrus.NewEntry(logrus.New()), free: map[string]func(){}}
-	for range 2 { // a driver is opened beside another
-		if err := held.take(bridgeOf(dir, "br0")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	another := func(bridge string, attr *syscall.SysProcAttr) (string, error) {
-		cmd := exec.Command("/proc/self/exe")
-		cmd.Env = append(os.Environ(), bridgeEnv+"="+dir+" "+bridge)
-		cmd.SysProcAttr = attr
-		out, err := cmd.Output()
-		return string(out), err
-	}
-	elsewhere := &syscall.SysProcAttr{}
-	if os.Geteuid() == 0 { // a network namespace takes root
-		elsewhere.Cloneflags = syscall.CLONE_NEWNET
-	}
-	for name, attr := range map[string]*syscall.SysProcAttr{"here": nil, "from another network namespace": elsewhere} {
-		if said, err := another("br0", attr); err == nil || !strings.Contains(said, "another csig agent programs bridge br0") {
-			t.Errorf("a second agent %s: %q, %v", name, said, err)
-		}
-		if said, err := another("br1", attr); err != nil {
-			t.Errorf("an agent of another bridge %s: %q, %v", name, said, err)
-		}
-	}
-	held.close()
-	if said, err := another("br0", elsewhere); err != nil {
-		t.Errorf("when the first has ended: %q, %v", said, err)
-	}
-	if err := held.take(bridgeOf(filepath.Join(dir, "none"), "br0")); err == nil || !strings.Contains(err.Error(), "is Open vSwitch running") {
-		t.Errorf("without Open vSwitch: %v", err)
-	}
 }

@@ -53,7 +53,11 @@ func (r *reach) direct(d *inventory.Device) (plans.Target, error) {
 	case !d.Local && d.Management.SSH == nil:
 		return nil, errors.New("csig does not know how to reach it: mark it local: true, or give its management")
 	}
-	return r.registry.Open(d.Platform, vendors.Config{Device: *d})
+	cfg := vendors.Config{Device: *d, Who: "csig apply"}
+	if r.past != nil { // it goes past agents that run
+		cfg.Who, cfg.Take = "csig off", true
+	}
+	return r.registry.Open(d.Platform, cfg)
 }
 
 // openNetNS opens a device that is a network namespace of this machine.

@@ -20,7 +20,7 @@ func registerOVS(r *Registry) {
 // openOVS opens a bridge of Open vSwitch, on this machine or behind SSH. It
 // connects at the first use.
 func openOVS(cfg vendors.Config) (vendors.Driver, error) {
-	c := ovs.Config{}
+	c := ovs.Config{Who: cfg.Who, Take: cfg.Take}
 	if o := cfg.Device.Management.OVS; o != nil {
 		c.Bridge, c.RunDir, c.Table = o.Bridge, o.RunDir, o.Table
 	}

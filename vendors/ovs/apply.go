@@ -25,7 +25,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if err := d.meet(ctx); err != nil {
 		return err
 	}
-	if err := d.look(ctx); err != nil {
+	if err := d.claim(ctx); err != nil {
 		return err
 	}
 	s := want

@@ -91,6 +91,12 @@
 // flow that no frame meets, and found in whatever tables it is: when others are
 // wanted it moves there, unless somebody still hands frames to the old ones.
 //
+// Whoever programs a bridge holds a lock of the database (lock.go), so that
+// there is one writer at a time. A driver that follows (vendors.Follower) would be
+// a second one beside csig apply; and no bundle can be made to depend on a flow
+// being there, so that it could write values of one layout or profile into the
+// set-up of another until it looked again. It is not built.
+//
 // When csig goes (Remove), what hands frames over and what sends them on stay:
 // the bridge forwards as before, and tags pass untouched. When ovs-vswitchd is
 // restarted every flow is lost: frames do not leave (the bridge's fail_mode is

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"path"
 	"slices"
@@ -32,6 +33,11 @@ type Config struct {
 	RunDir string // the folder of Open vSwitch's sockets; "" is DefaultRunDir
 	Table  uint8  // the first of csig's six tables; 0 is DefaultTable
 
+	// Who is told to others that want to program the bridge; "" is csig. With
+	// Take the driver takes the bridge from whoever programs it.
+	Who  string
+	Take bool
+
 	// Dial connects to a unix socket of the switch; nil is this machine.
 	Dial func(ctx context.Context, path string) (net.Conn, error)
 	// Done is called by Close, where it is not nil.
@@ -46,6 +52,14 @@ type Driver struct {
 	db   database
 	info bridgeInfo
 	late *question // of the database, still without an answer
+
+	// Whose the bridge is: see lock.go.
+	instance uint32 // tells this driver from others
+
+	writes bool // it is to be ours
+	held   bool // it was
+	lost   bool // somebody took it since, for good
+	took   bool // we took it from somebody
 
 	setup    *vendors.Setup // nil until Apply or the first Update
 	pipe     *pipeline
@@ -100,7 +114,7 @@ func Open(cfg Config) (*Driver, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
 		}
 	}
-	return &Driver{cfg: cfg}, nil
+	return &Driver{cfg: cfg, instance: rand.Uint32()}, nil
 }
 
 // Close ends the driver's connections. What is programmed stays, until its
@@ -117,6 +131,9 @@ func (d *Driver) disconnect() error {
 	if d.late != nil {
 		d.late.stop()
 		_ = d.answer(<-d.late.answer) // of no use any more
+	}
+	if d.db.held {
+		d.leave()
 	}
 	err := d.db.close()
 	if d.of != nil {
@@ -377,6 +394,13 @@ func (d *Driver) Release(ctx context.Context) error {
 	if err := d.meet(ctx); err != nil {
 		return err
 	}
+	if !d.held {
+		if err := d.claim(ctx); err != nil {
+			return err
+		}
+	} else if err := d.mine(); err != nil {
+		return err
+	}
 	pipe := pipeline{base: d.cfg.Table}
 	lease := pipe.lease(0)
 	d.until = time.Time{}
@@ -386,17 +410,36 @@ func (d *Driver) Release(ctx context.Context) error {
 // Remove deletes csig's flows, in whatever tables they are, but for those that
 // hand frames over and send them on: without them a bridge that was made for
 // csig, or whose controller uses its tables, would forward nothing.
+//
+// From whom the bridge was taken away may write for a moment until it knows:
+// what that leaves is removed as well.
 func (d *Driver) Remove(ctx context.Context) error {
 	if err := d.meet(ctx); err != nil {
 		return err
 	}
-	if err := d.look(ctx); err != nil {
+	if err := d.claim(ctx); err != nil {
 		return err
 	}
 	d.synced, d.known, d.setup, d.until = false, false, nil, time.Time{}
+	n, err := d.remove(ctx)
+	for d.took && n > 0 && err == nil {
+		noticed := time.NewTimer(checkEvery + 2*glanceFor)
+		select {
+		case <-noticed.C:
+		case <-ctx.Done():
+			noticed.Stop()
+			return fmt.Errorf("bridge %s: its flows come back: who had the bridge still programs it: %w", d.cfg.Bridge, context.Cause(ctx))
+		}
+		n, err = d.remove(ctx)
+	}
+	return err
+}
+
+// remove deletes csig's flows and returns how many there were.
+func (d *Driver) remove(ctx context.Context) (n int, err error) {
 	s, err := d.read(ctx, true)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var mods []openflow.Mod
 	for i := range s.flows {
@@ -405,5 +448,5 @@ func (d *Driver) Remove(ctx context.Context) error {
 			mods = append(mods, openflow.Mod{Kind: openflow.Delete, Flow: f})
 		}
 	}
-	return d.broken(d.of.Commit(ctx, mods))
+	return len(mods), d.broken(d.of.Commit(ctx, mods))
 }

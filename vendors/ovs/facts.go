@@ -47,6 +47,7 @@ func facts() vendors.Facts {
 			"no match sees a TPID: at ports that update or strip a frame with a CSIG tag is parsed twice more, and one with an ordinary VLAN's once more, until it is known which it is",
 			"R, or a VLAN's DEI, is lost where the tag is rewritten, and where the userspace datapath has a kernel's device for a port in every outermost tag that arrives there, with csig or without (openvswitch/ovs lib/packets.c, eth_push_vlan)",
 			"a tag with an MPLS header behind it passes untouched",
+			"one process programs a bridge at a time, by a lock of ovsdb-server (RFC 7047, §4.1.8): csig apply beside an agent of the same bridge is refused, and csig agent --follow is not offered: what it writes could not be made to depend on the set-up that it is for; --wait is",
 			"after a change frames may have the old value until ovs-vswitchd is through with its cache, about twice the dump duration of ovs-appctl upcall/show: 81 ms at the most in 200 changes with 2,400 cached flows (docs/ovs.md)",
 		},
 	}

@@ -23,9 +23,13 @@ func newHanded(t testing.TB) *sandwich {
 	return s
 }
 
-// openAt opens the bridge with a first table of its own.
+// openAt is another process that drives the bridge, after the one before has
+// ended, with a first table of its own.
 func (s *sandwich) openAt(t testing.TB, table uint8) *Driver {
 	t.Helper()
+	if err := s.driver.Close(); err != nil {
+		t.Fatal(err)
+	}
 	d, err := Open(Config{Bridge: "csig", RunDir: s.Dir, Table: table})
 	if err != nil {
 		t.Fatal(err)
@@ -35,6 +39,7 @@ func (s *sandwich) openAt(t testing.TB, table uint8) *Driver {
 			t.Error(err)
 		}
 	})
+	s.driver = d
 	return d
 }
 
@@ -166,7 +171,7 @@ func TestRemoveOtherTables(t *testing.T) {
 	t.Parallel()
 	s := newSandwich(t)
 	for _, table := range []uint8{40, 60, 62, 100} {
-		apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+		apply(t, s.next(t), setupFor(quantize.Draft00, swp1))
 		update(t, s.driver, time.Minute, at7)
 		s.becomes(t, soon, []tag{best}, at7s)
 		if err := s.openAt(t, table).Remove(t.Context()); err != nil {

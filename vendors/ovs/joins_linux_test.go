@@ -81,7 +81,7 @@ func TestPatchesThatMislead(t *testing.T) {
 			if got := s.pass(best); !bytes.Equal(got, frame(1, at7s)) {
 				t.Errorf("a frame leaves as %x\n%s", got, s.Ofctl("dump-flows", "csig", "table=0"))
 			}
-			again := s.open(t, "csig")
+			again := s.next(t)
 			f, err := again.Probe(t.Context())
 			if err != nil || !strings.Contains(f.Update.Reason, tc.wants) || tc.wants == "" && f.Update.Reason != losesR {
 				t.Errorf("probed: %s, %v", f.Update.Reason, err)

@@ -19,8 +19,10 @@ type question struct {
 }
 
 type answer struct {
-	info bridgeInfo
-	err  error
+	info    bridgeInfo
+	err     error
+	claimed bool // the bridge was to be ours
+	had     bool // and was somebody's
 }
 
 // ask asks the database, unless a question is under way.
@@ -31,17 +33,33 @@ func (d *Driver) ask(ctx context.Context) {
 	ctx, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), patience, fmt.Errorf("no answer for %v", patience))
 	q := &question{answer: make(chan answer, 1), stop: stop}
 	d.late = q
+	a := answer{claimed: d.writes && !d.lost}
 	go func() {
 		defer stop()
-		var a answer
 		if a.err = d.reach(ctx); a.err == nil {
-			a.info, a.err = d.db.ask(ctx, d.cfg.Bridge)
+			a.err = d.db.during(ctx, func() error { return d.inquire(&a) })
 		}
 		if a.err != nil && ctx.Err() != nil {
 			a.err = context.Cause(ctx)
 		}
 		q.answer <- a
 	}()
+}
+
+// inquire makes the bridge ours, where it is to be, and asks about it.
+func (d *Driver) inquire(a *answer) (err error) {
+	if a.claimed {
+		if a.had, err = d.db.claim(d.cfg.Bridge, d.who(), d.cfg.Take); err != nil {
+			return err
+		}
+	}
+	if a.info, err = d.db.ask(d.cfg.Bridge); err != nil || !a.had || a.info.held || a.info.writer != d.who() {
+		return err
+	}
+	// An earlier connection of ours, whose end nobody has noticed.
+	_, err = d.db.claim(d.cfg.Bridge, d.who(), true)
+	a.had, a.info.held = false, d.db.held
+	return err
 }
 
 // reach connects with the database, where there is no connection.
@@ -69,6 +87,10 @@ func (d *Driver) answer(a answer) error {
 		return fmt.Errorf("ovsdb-server: %w", a.err)
 	}
 	d.info = a.info
+	if a.claimed {
+		d.lost = d.lost || d.held && !a.info.held
+		d.held, d.took = d.held || a.info.held, d.took || a.had
+	}
 	return nil
 }
 

@@ -19,6 +19,9 @@ type database struct {
 	c   net.Conn
 	dec *json.Decoder
 	id  int
+
+	held   bool // the lock of the bridge is this connection's
+	stolen bool // it was, until somebody took it away
 }
 
 func (d *database) close() error {
@@ -26,7 +29,7 @@ func (d *database) close() error {
 		return nil
 	}
 	err := d.c.Close()
-	d.c = nil
+	d.c, d.held = nil, false // it goes with the connection
 	return err
 }
 
@@ -38,6 +41,8 @@ type bridgeInfo struct {
 	failMode   string
 	controlled bool               // it has an OpenFlow controller
 	partner    map[string][]patch // of a port, the bridge's patch ports that are said to lead to it: one
+	writer     string             // who wrote into it that it programs the bridge
+	held       bool               // we are the one that programs it
 }
 
 // patch is a patch port of the bridge.
@@ -64,11 +69,11 @@ type request struct {
 }
 
 type response struct {
-	Method string            `json:"method"`
-	Params json.RawMessage   `json:"params"`
-	ID     json.RawMessage   `json:"id"`
-	Result []json.RawMessage `json:"result"`
-	Error  json.RawMessage   `json:"error"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	ID     json.RawMessage `json:"id"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
 }
 
 type rows[T any] struct {
@@ -161,40 +166,58 @@ func (n *portNumber) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// ask reads what there is to know about a bridge. ctx bounds it.
-func (d *database) ask(ctx context.Context, bridge string) (bridgeInfo, error) {
-	info := bridgeInfo{vlanLimit: 1, partner: map[string][]patch{}}
+// during carries out what is asked of the database. When ctx ends the connection
+// is closed.
+func (d *database) during(ctx context.Context, f func() error) error {
 	c := d.c // which may be another's, or nobody's, by the time ctx ends
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
+	return f()
+}
+
+// call sends a request and returns its result. What the server says in between
+// is answered, or noted.
+func (d *database) call(method string, params ...any) (json.RawMessage, error) {
 	d.id++
-	err := json.NewEncoder(d.c).Encode(request{Method: "transact", ID: d.id, Params: []any{"Open_vSwitch",
+	if err := json.NewEncoder(d.c).Encode(request{Method: method, ID: d.id, Params: params}); err != nil {
+		return nil, err
+	}
+	for {
+		var got response
+		if err := d.dec.Decode(&got); err != nil {
+			return nil, err
+		}
+		switch {
+		case got.Method == "echo":
+			if err := json.NewEncoder(d.c).Encode(map[string]json.RawMessage{"id": got.ID, "result": got.Params, "error": json.RawMessage("null")}); err != nil {
+				return nil, err
+			}
+		case got.Method == "stolen": // the only lock that we ask for
+			d.held, d.stolen = false, true
+		case got.Method == "" && string(got.ID) == strconv.Itoa(d.id):
+			if e := string(got.Error); e != "" && e != "null" {
+				return nil, fmt.Errorf("the database refuses %s: %s", method, e)
+			}
+			return got.Result, nil
+		}
+	}
+}
+
+// ask reads what there is to know about a bridge.
+func (d *database) ask(bridge string) (bridgeInfo, error) {
+	info := bridgeInfo{vlanLimit: 1, partner: map[string][]patch{}}
+	result, err := d.call("transact", "Open_vSwitch",
 		selectOp{Op: "select", Table: "Open_vSwitch", Where: [][3]any{}, Columns: []string{"ovs_version", "other_config"}},
-		selectOp{Op: "select", Table: "Bridge", Where: [][3]any{{"name", "==", bridge}}, Columns: []string{"datapath_type", "fail_mode", "controller", "ports"}},
+		selectOp{Op: "select", Table: "Bridge", Where: [][3]any{{"name", "==", bridge}}, Columns: []string{"datapath_type", "fail_mode", "controller", "external_ids", "ports"}},
 		selectOp{Op: "select", Table: "Port", Where: [][3]any{}, Columns: []string{"_uuid", "interfaces"}},
 		selectOp{Op: "select", Table: "Interface", Where: [][3]any{{"type", "==", "patch"}}, Columns: []string{"_uuid", "name", "external_ids", "ofport"}},
-	}})
+	)
 	if err != nil {
 		return info, err
 	}
-	var got response
-	for {
-		got = response{}
-		if err := d.dec.Decode(&got); err != nil {
-			return info, err
-		}
-		if got.Method == "echo" {
-			if err := json.NewEncoder(d.c).Encode(map[string]json.RawMessage{"id": got.ID, "result": got.Params, "error": json.RawMessage("null")}); err != nil {
-				return info, err
-			}
-			continue
-		}
-		if string(got.ID) == strconv.Itoa(d.id) {
-			break
-		}
-	}
-	if len(got.Result) < 4 {
-		return info, fmt.Errorf("the database refuses: %s", got.Error)
+	var got []json.RawMessage
+	if err := json.Unmarshal(result, &got); err != nil || len(got) < 4 {
+		return info, fmt.Errorf("the database refuses: %s", result)
 	}
 	var sw rows[struct {
 		Version optional `json:"ovs_version"`
@@ -204,6 +227,7 @@ func (d *database) ask(ctx context.Context, bridge string) (bridgeInfo, error) {
 		Datapath   string          `json:"datapath_type"`
 		FailMode   optional        `json:"fail_mode"`
 		Controller json.RawMessage `json:"controller"`
+		External   pairs           `json:"external_ids"`
 		Ports      uuids           `json:"ports"`
 	}]
 	var ports rows[struct {
@@ -217,7 +241,7 @@ func (d *database) ask(ctx context.Context, bridge string) (bridgeInfo, error) {
 		Number   portNumber `json:"ofport"`
 	}]
 	for i, to := range []any{&sw, &br, &ports, &ifs} {
-		if err := json.Unmarshal(got.Result[i], to); err != nil {
+		if err := json.Unmarshal(got[i], to); err != nil {
 			return info, fmt.Errorf("the database's answer: %w", err)
 		}
 	}
@@ -233,6 +257,7 @@ func (d *database) ask(ctx context.Context, bridge string) (bridgeInfo, error) {
 	b := br.Rows[0]
 	info.datapath, info.failMode = b.Datapath, string(b.FailMode)
 	info.controlled = string(b.Controller) != `["set",[]]`
+	info.writer, info.held = b.External[writerKey], d.held
 	here := map[string]bool{}
 	for _, id := range b.Ports {
 		here[id] = true

@@ -199,6 +199,9 @@ func (d *Driver) check(ctx context.Context, res *vendors.UpdateResult) error {
 	if err := d.glance(ctx); errors.As(err, &gone) {
 		return err
 	}
+	if err := d.mine(); err != nil {
+		return err
+	}
 	if d.info.vlanLimit != 1 {
 		return &vendors.PermanentError{Err: errors.New(limitReason(d.info.vlanLimit))}
 	}

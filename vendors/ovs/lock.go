@@ -1,0 +1,150 @@
+package ovs
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+)
+
+// One writer drives a bridge at a time, be it an agent, csig apply or csig off:
+// each holds a lock of the database while it does (RFC 7047, §4.1.8), which goes
+// with its connection. It is the same one for whoever reaches the database, from
+// any network namespace, mount or machine.
+
+// writerKey is the key of the bridge's external_ids where the lock's owner says
+// who it is: the lock itself does not tell.
+const writerKey = "csig-writer"
+
+// lockName is the name of a bridge's lock. Names have letters, digits and _
+// alone, not beginning with a digit (RFC 7047, §3.1, <id>).
+func lockName(bridge string) string { return fmt.Sprintf("csig_%x", bridge) }
+
+// lock takes a bridge's lock, where it is free, or from whoever has it. had tells
+// that somebody had.
+func (d *database) lock(bridge string, steal bool) (had bool, err error) {
+	if d.held {
+		return false, nil
+	}
+	ask := func(method string) error {
+		result, err := d.call(method, lockName(bridge))
+		if err != nil {
+			return err
+		}
+		var got struct {
+			Locked bool `json:"locked"`
+		}
+		if err := json.Unmarshal(result, &got); err != nil {
+			return fmt.Errorf("the database's answer to %s: %w", method, err)
+		}
+		d.held = got.Locked
+		return nil
+	}
+	if err := ask("lock"); err != nil || d.held {
+		return false, err
+	}
+	// We are in its queue now, and do not want to be: who gets a lock later
+	// would not know what happened in between.
+	if _, err := d.call("unlock", lockName(bridge)); err != nil {
+		return true, err
+	}
+	if d.held = false; !steal {
+		return true, nil
+	}
+	return true, ask("steal")
+}
+
+// sign writes into the bridge who has its lock, "" for nobody any more. It does
+// nothing unless the lock is ours.
+func (d *database) sign(bridge, who string) error {
+	key := []any{"set", []string{writerKey}}
+	mutations := [][3]any{{"external_ids", "delete", key}}
+	if who != "" {
+		mutations = append(mutations, [3]any{"external_ids", "insert", []any{"map", [][2]string{{writerKey, who}}}})
+	}
+	_, err := d.call("transact", "Open_vSwitch",
+		map[string]string{"op": "assert", "lock": lockName(bridge)},
+		mutateOp{Op: "mutate", Table: "Bridge", Where: [][3]any{{"name", "==", bridge}}, Mutations: mutations})
+	return err
+}
+
+type mutateOp struct {
+	Op        string   `json:"op"`
+	Table     string   `json:"table"`
+	Where     [][3]any `json:"where"`
+	Mutations [][3]any `json:"mutations"`
+}
+
+// claim makes the connection's owner the one that programs the bridge, where
+// nobody else does; with steal it loses the bridge. had tells that somebody did.
+func (d *database) claim(bridge, who string, steal bool) (had bool, err error) {
+	if d.held || d.stolen {
+		return false, nil
+	}
+	had, err = d.lock(bridge, steal)
+	if err == nil && d.held {
+		err = d.sign(bridge, who)
+	}
+	if err != nil {
+		return had, fmt.Errorf("locking bridge %s: %w", bridge, err)
+	}
+	return had, nil
+}
+
+// claim looks at the database and makes the bridge this driver's to program,
+// until it is closed. The error where it is somebody else's has a
+// *vendors.HeldError.
+func (d *Driver) claim(ctx context.Context) error {
+	d.writes = true
+	for limit := time.Now().Add(leaving); ; {
+		if err := d.look(ctx); err != nil {
+			return err
+		}
+		err := d.mine()
+		if err == nil || d.lost || time.Now().After(limit) {
+			return err
+		}
+	}
+}
+
+// leaving is how long the end of a process that had the bridge may take to reach
+// the database.
+const leaving = 300 * time.Millisecond
+
+// leave gives the bridge up, and wipes out who had it. Where that cannot be done
+// soon the end of the connection does it.
+func (d *Driver) leave() {
+	c := d.db.c
+	late := time.AfterFunc(glanceFor, func() { c.Close() })
+	defer late.Stop()
+	if err := d.db.sign(d.cfg.Bridge, ""); err == nil {
+		_, _ = d.db.call("unlock", lockName(d.cfg.Bridge))
+	}
+	d.db.held = false
+}
+
+// mine refuses to program a bridge that is somebody else's now.
+func (d *Driver) mine() error {
+	by := &vendors.HeldError{By: cmp.Or(d.info.writer, "another csig")}
+	switch {
+	case d.lost:
+		return &vendors.PermanentError{Err: fmt.Errorf("bridge %s was taken away from this process: %w; start it again when that is done", d.cfg.Bridge, by)}
+	case !d.info.held:
+		return &vendors.PermanentError{Err: fmt.Errorf("bridge %s: %w: stop that first", d.cfg.Bridge, by)}
+	}
+	return nil
+}
+
+// who is what this driver signs with. The number at its end tells it from others
+// of which a container makes process 1 as well.
+func (d *Driver) who() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "a machine without a name"
+	}
+	return fmt.Sprintf("%s, process %d on %s (%08x)", cmp.Or(d.cfg.Who, "csig"), os.Getpid(), host, d.instance)
+}

@@ -1,0 +1,214 @@
+package ovs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// as opens the bridge as somebody.
+func (s *sandwich) as(t testing.TB, who string, take bool) *Driver {
+	t.Helper()
+	d, err := Open(Config{Bridge: "csig", RunDir: s.Dir, Who: who, Take: take})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+// owner runs an agent that writes one of two values, by turns, until stop, or
+// until the bridge is somebody else's: ended then has that error.
+func owner(t *testing.T, d *Driver) (stop func(), ended <-chan error) {
+	t.Helper()
+	apply(t, d, setupFor(quantize.Draft00, swp1))
+	update(t, d, time.Minute, at7)
+	ctx, cancel := context.WithCancel(context.Background())
+	end := make(chan error, 1)
+	go func() {
+		every := time.NewTicker(20 * time.Millisecond)
+		defer every.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-ctx.Done():
+				end <- nil
+				return
+			case <-every.C:
+			}
+			in := vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{bucket(quantize.MinABW, uint8(7+i%2*2), uint16(5+i%2))}}
+			_, err := d.Update(context.Background(), []vendors.PortUpdate{in}, time.Minute)
+			if errors.As(err, new(*vendors.HeldError)) {
+				end <- err
+				return
+			}
+		}
+	}()
+	return cancel, end
+}
+
+// watch sends frames while f runs, and fails for one that has none of the values.
+func (s *sandwich) watch(t *testing.T, f func(), allowed ...tag) {
+	t.Helper()
+	var done atomic.Bool
+	go func() {
+		defer done.Store(true)
+		f()
+	}()
+	n := 0
+	for last := false; !last; n++ {
+		last = done.Load()
+		got, ok := s.pass(best), false
+		for _, a := range allowed {
+			ok = ok || bytes.Equal(got, frame(1, a))
+		}
+		if !ok {
+			t.Fatalf("frame %d leaves as %x, want one of %x\n%s", n, got, allowed, s.Ofctl("dump-flows", "csig"))
+		}
+	}
+	t.Logf("%d frames", n)
+}
+
+// intruder is an update that is nobody's but a second writer's.
+var intruder = vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{bucket(quantize.MinABW, 3, 8)}}
+
+// TestSecondWriter has others try to program a bridge that an agent programs:
+// they are told whose it is, and every frame has a value of the agent's.
+func TestSecondWriter(t *testing.T) {
+	t.Parallel()
+	s := newSandwich(t)
+	first := s.as(t, "the first agent", false)
+	stop, ended := owner(t, first)
+	s.becomes(t, soon, []tag{best}, at7s)
+	at9s := tag{tpidCSIG, 9<<7 | 6}
+	for _, tc := range []struct {
+		name string
+		do   func(d *Driver) error
+	}{
+		{"apply", func(d *Driver) error {
+			return d.Apply(t.Context(), setupFor(quantize.UEC, vendors.PortSetup{Port: "swp1", Action: vlanrules.Strip}))
+		}},
+		{"a second agent", func(d *Driver) error {
+			_, err := d.Update(t.Context(), []vendors.PortUpdate{intruder}, time.Minute)
+			return err
+		}},
+		{"a plan that removes", func(d *Driver) error { return d.Remove(t.Context()) }},
+		{"an agent that ends", func(d *Driver) error { return d.Release(t.Context()) }},
+	} {
+		s.watch(t, func() {
+			for range 10 {
+				d := s.as(t, "somebody else", false)
+				var perm *vendors.PermanentError
+				if err := tc.do(d); !errors.As(err, new(*vendors.HeldError)) || !errors.As(err, &perm) || !strings.Contains(err.Error(), "the first agent, process ") {
+					t.Errorf("%s: %v, want who has the bridge", tc.name, err)
+				}
+				if _, err := d.Observe(t.Context()); err != nil { // it may look
+					t.Errorf("%s: %v", tc.name, err)
+				}
+			}
+		}, at7s, at9s)
+	}
+	// A person, at what is not csig's.
+	s.watch(t, func() {
+		s.Ofctl("add-flow", "csig", "table=9,priority=7,actions=drop")
+		s.Vsctl("set", "bridge", "csig", "external_ids:somebody=else")
+		s.Vsctl("add-port", "csig", "p9", "--", "set", "interface", "p9", "type=dummy")
+	}, at7s, at9s)
+	// Its lock goes with its connections' end, and comes back before another's.
+	s.StopDatabase()
+	s.StartDatabase()
+	for start := time.Now(); !strings.Contains(s.Vsctl("get", "bridge", "csig", "external_ids"), "the first agent") || s.free(t); {
+		if time.Since(start) > 10*time.Second {
+			t.Fatal("the agent does not lock the bridge again")
+		}
+	}
+	if err := s.as(t, "somebody else", false).Remove(t.Context()); !errors.As(err, new(*vendors.HeldError)) {
+		t.Errorf("after a restart of the database: %v", err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Vsctl("get", "bridge", "csig", "external_ids"); strings.Contains(got, writerKey) || !strings.Contains(got, "somebody") {
+		t.Errorf("nobody has the bridge any more, and it says %s", got)
+	}
+	apply(t, s.as(t, "somebody else", false), setupFor(quantize.Draft00, swp1))
+}
+
+// free tells whether nobody has the bridge.
+func (s *sandwich) free(t *testing.T) bool {
+	t.Helper()
+	d := s.as(t, "a look", false)
+	defer d.Close()
+	if err := d.look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.db.lock("csig", false); err != nil {
+		t.Fatal(err)
+	}
+	return d.db.held
+}
+
+// TestWriterThatIsKilled leaves the bridge to the next one at once.
+func TestWriterThatIsKilled(t *testing.T) {
+	t.Parallel()
+	s := newSandwich(t)
+	d := s.as(t, "the first agent", false)
+	apply(t, d, setupFor(quantize.Draft00, swp1))
+	if s.free(t) {
+		t.Fatal("nobody has the bridge")
+	}
+	if err := d.db.c.Close(); err != nil { // as the kernel does
+		t.Fatal(err)
+	}
+	for start := time.Now(); !s.free(t); {
+		if time.Since(start) > soon {
+			t.Fatal("the bridge is still somebody's")
+		}
+	}
+	update(t, s.as(t, "the second", false), time.Minute, at7)
+}
+
+// TestTakenAway has csig off remove everything while an agent runs, which then
+// knows that the bridge is no longer its own, for good.
+func TestTakenAway(t *testing.T) {
+	t.Parallel()
+	s := newSandwich(t)
+	stop, ended := owner(t, s.as(t, "the first agent", false))
+	off := s.as(t, "csig off", true)
+	if err := off.Apply(t.Context(), setupFor(quantize.Draft00, vendors.PortSetup{Port: "swp1", Action: vlanrules.Strip})); err != nil {
+		t.Fatal(err)
+	}
+	if err := off.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := off.Close(); err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	var err error
+	select {
+	case err = <-ended:
+	case <-time.After(10 * time.Second):
+	}
+	if !errors.As(err, new(*vendors.HeldError)) || !strings.Contains(err.Error(), "taken away") {
+		t.Errorf("the agent ends with %v", err)
+	}
+	flows := s.Ofctl("--no-stats", "dump-flows", "csig")
+	if n := strings.Count(flows, "cookie=0x6373696700000001"); n != 3 {
+		t.Errorf("%d flows of csig's are left, want the 3 that forward:\n%s", n, flows)
+	}
+	if got := s.pass(best); !bytes.Equal(got, frame(1, best)) {
+		t.Errorf("a tag leaves as %x", got)
+	}
+}
