@@ -276,6 +276,9 @@ func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, chain []*settings, d
 	counters := nearest(chain, func(s *settings) given[Counters] { return s.counters })
 	d.Management, d.Level, d.Counters = Management{netns.value, ssh.value, daemon.value, ovs.value, redis.value}, level.value, counters.value
 	about.netns, about.ssh, about.daemon, about.redis, about.ovs, about.level, about.counters = netns.at, ssh.at, daemon.at, redis.at, ovs.at, level.at, counters.at
+	if !c.lost && !slices.ContainsFunc(chain, func(s *settings) bool { return s.unsure || s.lostWay }) {
+		c.needBridge(d, platform.at, what)
+	}
 	if netns.value != "" && (ssh.value != nil || daemon.value != nil && daemon.value.Port != 0) {
 		c.errorf(netns.at, "leave one of them out", "%s: management: netns: a namespace of this machine is not reached over the network", what)
 	}

@@ -69,6 +69,9 @@ func pairs(change map[int]string) string {
 
 // onS1 and the like put a line into the right file.
 func onS1(line string) []string { return []string{"    local: true", "    local: true\n    " + line} }
+func onS2(lines string) []string {
+	return []string{"  - name: s2\n    platform: linux", "  - name: s2\n    " + lines}
+}
 func inPolicy(line string) []string {
 	return []string{"  on_stale: conservative", "  on_stale: conservative\n  " + line}
 }
@@ -295,8 +298,30 @@ var mistakes = []struct {
 	{"cable twice, the other way round", []string{"", good + "links: ['s1:swp1 - s2:swp1', 's2:swp1 - s1:swp1']\n"}},
 	{"host on the right is another number", []string{"", good + "hosts: [h1, h2]\nlinks: ['s1:swp3 - h5']\n"}},
 	{"host on the right is a slip", []string{"", good + "hosts: [h1, gpu-1]\nlinks: ['s1:swp3 - gup-1']\n"}},
+	{"ovs without a bridge", onS2("platform: ovs")},
+	{"ovs without a bridge, by a group", []string{"    platform: linux\n    ports:\n      - {name: swp1, speed: 10G, lm: {stage: spine", "    groups: ovs\n    ports:\n      - {name: swp1, speed: 10G, lm: {stage: spine", "devices:\n", "groups:\n  ovs: {platform: ovs, management: {daemon: {socket: /run/a.sock}}}\ndevices:\n"}},
+	{"ovs with a table and no bridge", onS2("platform: ovs\n    management: {ovs: {table: 60}}")},
 	{"peer without port", []string{`"s2:swp1"`, `"s2:"`}},
 	{"several at once", []string{"tpid: 0x9900", "tpid: 9900", "log-10G", "log-10", "speed: 10G, action: strip", "speed: fast, action: drop", "port: 1}, peer: \"s1", "port: 40}, peer: \"s1"}},
+}
+
+// A device of Open vSwitch that csig sets nothing up on needs no bridge, and one
+// with a bridge is right.
+func TestBridgeOfOpenVSwitch(t *testing.T) {
+	for _, lines := range []string{
+		"platform: ovs\n    management: {ovs: {bridge: csig}}",
+		"platform: ovs\n    level: {is: passthrough, reason: it is told nothing}",
+	} {
+		if _, err := Parse("fleet.yaml", []byte(mistaken(t, onS2(lines)))); err != nil {
+			t.Errorf("%s: %v", lines, err)
+		}
+	}
+	// One mistake is not two.
+	_, err := Parse("fleet.yaml", []byte(mistaken(t, onS2("platform: ovs\n    management: {ovs: csig}"))))
+	var list Errors
+	if !errors.As(err, &list) || len(list) != 1 || strings.Contains(err.Error(), "is missing") {
+		t.Errorf("a bridge that cannot be read: %v", err)
+	}
 }
 
 func mistaken(t *testing.T, changes []string) string {

@@ -187,3 +187,13 @@ func (d *declReader) ovs(n ast.Node, what string) *OVS {
 	}
 	return out
 }
+
+// needBridge wants a device of the platform ovs to say which bridge it is, where
+// csig is to set it up: a program of Open vSwitch has many, and none goes by the
+// name of the device.
+func (c *compiler) needBridge(d *Device, at originID, what string) {
+	set := d.Level.Support == LevelAuto || d.Level.Support == LevelSoftware
+	if d.Platform == "ovs" && d.Management.OVS == nil && set {
+		c.errorf(at, "management: {ovs: {bridge: NAME}}, of ovs-vsctl list-br; or the level that it has", `%s: "management: ovs" is missing: it says which bridge is the device`, what)
+	}
+}

@@ -57,6 +57,9 @@ func mixedFleet(t *testing.T, told bool) *inventory.Fleet {
 		}
 		for i := 1; i <= each; i++ {
 			group := ""
+			if name == "ovs" {
+				group = ", management: {ovs: {bridge: csig}}"
+			}
 			known := told && i > each/2 && p.Open == nil
 			switch native := p.Offline(false).Traits.Native.Is; {
 			case known && native != "":
