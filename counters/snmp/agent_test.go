@@ -262,7 +262,7 @@ func (a *fakeAgent) config(ports ...string) Config {
 	at := a.conn.LocalAddr().(*net.UDPAddr)
 	return Config{
 		Device: "leaf1", Address: "127.0.0.1", Port: uint16(at.Port), Community: "public",
-		Timeout: 150 * time.Millisecond, Ports: ports,
+		Timeout: 500 * time.Millisecond, Ports: ports, // thrice; tests of silence wait for its end
 	}
 }
 

@@ -151,15 +151,15 @@ func TestSudoAgain(t *testing.T) {
 		extra      []string
 		says       []string
 	}{
-		{"another question", "printf 'Verification code: '; exec sleep 1000", nil, []string{"no answer for 2s", `"Verification code:"`}},
-		{"silence", "exec sleep 1000", nil, []string{"no answer for 2s"}},
+		{"another question", "printf 'Verification code: '; exec sleep 1000", nil, []string{"no answer for 5s", `"Verification code:"`}},
+		{"silence", "exec sleep 1000", nil, []string{"no answer for 5s"}},
 		{"its end", "echo 'sudo: unable to allocate memory'; exit 1", nil, []string{"it has ended", "allocate memory", "by hand"}},
 		{"no terminal", "exit 1", []string{"PermitTTY no"}, []string{"PermitTTY"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			s := behindSudo(t, sshtest.Account{Over: fakeSudo(t, row.sudo)}, row.extra...)
-			err := refused(t, s, Config{Timeout: 2 * time.Second})
+			err := refused(t, s, Config{Timeout: 5 * time.Second})
 			if final := (*SudoError)(nil); errors.As(err, &final) {
 				t.Errorf("it is not worth another try: %v", err)
 			}
@@ -275,7 +275,7 @@ func TestSudoLeavesNothing(t *testing.T) {
 		} else {
 			c.Close()
 		}
-		for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 			if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
 				break
 			}
