@@ -11,21 +11,25 @@ import (
 	"time"
 )
 
-// gated writes one line for each token it gets.
+// gated begins to write, and goes on when its gate is open.
 type gated struct {
-	tokens chan struct{}
-	got    bytes.Buffer
+	begun, open chan struct{}
+	got         bytes.Buffer
 }
 
 func (g *gated) Write(p []byte) (int, error) {
-	<-g.tokens
+	select {
+	case g.begun <- struct{}{}:
+	case <-g.open:
+	}
+	<-g.open
 	return g.got.Write(p)
 }
 
 // A reader that stops reading holds nobody up. When it reads again it gets what
 // it had begun, how many lines are missing, and the newest lines to the last.
 func TestLogQueueDropsTheOldest(t *testing.T) {
-	g := &gated{tokens: make(chan struct{})}
+	g := &gated{begun: make(chan struct{}), open: make(chan struct{})}
 	q := newLogQueue(g, func(n int) []byte { return fmt.Appendf(nil, "dropped %d\n", n) })
 	const lines = 3000 // of 64 bytes: three times what may wait
 	pad := strings.Repeat(".", 64-len("line 0000 \n"))
@@ -33,11 +37,14 @@ func TestLogQueueDropsTheOldest(t *testing.T) {
 		if n, err := fmt.Fprintf(q, "line %04d %s\n", i, pad); n != 64 || err != nil {
 			t.Fatalf("line %d: %d, %v", i, n, err)
 		}
+		if i == 0 {
+			<-g.begun // with nothing dropped: of the others there is one note
+		}
 	}
 	if q.close() {
 		t.Error("close says that all was written, with nobody reading")
 	}
-	close(g.tokens)
+	close(g.open)
 	<-q.done
 	next, notes := 0, 0
 	for line := range strings.Lines(g.got.String()) {
