@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"slices"
@@ -90,10 +91,11 @@ const (
 	KindNotYet      = "not_yet"     // vendors.ErrNotYet
 	KindUnsupported = "unsupported" // errors.ErrUnsupported
 	KindReverted    = "reverted"    // vendors.ErrReverted
+	KindForbidden   = "forbidden"   // fs.ErrPermission: who asks may read the status only
 )
 
 // kinds are the errors that are known again at the other end.
-var kinds = map[string]error{KindNotYet: vendors.ErrNotYet, KindUnsupported: errors.ErrUnsupported, KindReverted: vendors.ErrReverted}
+var kinds = map[string]error{KindNotYet: vendors.ErrNotYet, KindUnsupported: errors.ErrUnsupported, KindReverted: vendors.ErrReverted, KindForbidden: fs.ErrPermission}
 
 // kindError is an error of a kind that came as text.
 type kindError struct {

@@ -58,7 +58,7 @@ func Listen(socket string, status func() *Status) (*Server, error) {
 	s := &Server{status: status, mux: http.NewServeMux(), lns: []net.Listener{ln}, quiet: time.Second, cycle: make(chan struct{}), stop: make(chan struct{})}
 	s.mux.HandleFunc("GET "+StatusPath, s.serveStatus)
 	s.mux.HandleFunc("GET "+WatchPath, s.serveWatch)
-	s.http = http.Server{Handler: s.mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	s.http = http.Server{Handler: guard(s.mux), ConnContext: withPeer, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
 	return s, nil
 }
 

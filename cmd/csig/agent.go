@@ -68,6 +68,7 @@ one, because it may run beside a real agent.`,
 	f.StringVar(&o.tls.Cert, "tls-cert", "", "certificate of this daemon (PEM)")
 	f.StringVar(&o.tls.Key, "tls-key", "", "its key (PEM)")
 	f.StringVar(&o.tls.CA, "tls-client-ca", "", "authorities whose certificates get in (PEM)")
+	f.StringVar(&o.group, "socket-group", "", "let the members of this group read csig status; the rest stays root's")
 	f.BoolVar(&o.noSelfTest, "no-self-test", false, "skip the start-up self-test of the data plane (it takes a moment)")
 	f.StringVar(&o.logLevel, "log-level", "info", "error, warn, info or debug")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
@@ -80,7 +81,7 @@ one, because it may run beside a real agent.`,
 }
 
 type agentOptions struct {
-	file, socket        string
+	file, socket, group string
 	shadow, noSelfTest  bool
 	follow, wait        bool
 	listen              string
@@ -180,6 +181,11 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	}
 	if server, err = api.Listen(o.socket, daemon.Status); err != nil {
 		return err
+	}
+	if o.group != "" {
+		if err := server.Share(o.group); err != nil {
+			return errors.Join(err, server.Close())
+		}
 	}
 	server.Manage(daemon)
 	server.LogTo(warnings{log})

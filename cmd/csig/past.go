@@ -9,6 +9,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
@@ -24,12 +25,19 @@ import (
 // there.
 const daemonPatience = 2 * time.Second
 
-// answers is nil where the daemon is there.
+// answers is nil where the daemon is there, and does what it is told.
 func (t *daemon) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, daemonPatience)
 	defer cancel()
-	_, err := t.client.Status(ctx)
-	return err
+	if _, err := t.client.Status(ctx); err != nil {
+		return err
+	}
+	// Whoever may read the status only learns that from anything else; what this
+	// asks for no daemon has.
+	if _, err := t.client.Config(ctx, strings.Repeat("0", 64)); errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return nil
 }
 
 // openPast drives a device directly, past its daemon, and marks it first, so
@@ -64,6 +72,9 @@ func silenceOf(ctx context.Context, d *inventory.Device, login *ssh.Client, why 
 		name := fmt.Sprint("user ", os.Geteuid())
 		if u, err := user.Current(); err == nil {
 			name = u.Username
+		}
+		if login != nil {
+			name = d.Management.SSH.User
 		}
 		return barred + name
 	case login != nil && plainPath.MatchString(socket): // sshd does not tell which
