@@ -103,7 +103,7 @@ func TestEveryCommandHasExamplesThatParse(t *testing.T) {
 func TestTextFlagsAreCompleted(t *testing.T) {
 	free := map[string]string{
 		"device": "a name of the fleet file", "dst": "an address", "interface": "a name", "note": "a sentence", "tpid": "a number", "wide-tpid": "a number",
-		"vlan": "numbers", "socket": "a path that the agent chose", "listen": "an address", "output": "a new file",
+		"vlan": "numbers", "socket": "a path that the agent chose", "socket-group": "a name or a number", "listen": "an address", "output": "a new file",
 	}
 	eachCommand(newRoot(), func(cmd *cobra.Command) {
 		cmd.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
