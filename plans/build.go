@@ -169,7 +169,8 @@ type node struct {
 	wave  int
 	mtu   []PortMTU // to raise
 
-	alone bool // csig drives it in no way
+	gone  []string // ports of its setup that it does not have any more
+	alone bool     // csig drives it in no way
 	left  Alone
 
 	receiver map[string]bool // ports at which hosts that read the tag receive
@@ -186,6 +187,7 @@ func (b *builder) find(severity string, n *node, port, format string, args ...an
 func (b *builder) look(n *node, d *inventory.Device, seen func(*inventory.Device) Seen) {
 	*n = node{dev: d, seen: seen(d), receiver: map[string]bool{}}
 	n.level = LevelOf(d, &n.seen.Facts, b.fleet.Profile.TPID)
+	n.gone = missing(n.seen.Facts.Ports, n.seen.Setup.Ports, func(p vendors.PortSetup) string { return p.Port })
 	b.undriven(n)
 	if n.seen.Err == nil && !n.alone && d.Level.Support == inventory.LevelAuto && b.plan.Goal == RollOut {
 		n.seen.Err = b.unwilling(n)
@@ -242,7 +244,7 @@ func (b *builder) stage(name, why string, next func(*node) vendors.Setup) {
 		if n.seen.Err != nil {
 			continue
 		}
-		want := next(n)
+		want := without(next(n), n.gone)
 		if sameSetup(&n.at, &want) {
 			continue
 		}
@@ -377,7 +379,7 @@ func percentage(name string) (percent int, ok bool, err error) {
 func (b *builder) describe(n *node) {
 	d := Device{
 		Device: n.dev.Name, Platform: n.dev.Platform, Via: n.seen.Via, Level: n.level.Support.String(), Reason: n.level.Reason,
-		Observed: n.seen.Setup, Changes: []Change{}, Config: n.want.Config, LeftAlone: n.left,
+		Observed: n.seen.Setup, Changes: []Change{}, Config: n.want.Config, LeftAlone: n.left, Gone: n.gone,
 	}
 	d.ObservedHash = hash(&d.Observed)
 	if n.seen.Err == nil && n.seen.NoDriver == "" {
@@ -403,6 +405,7 @@ func (b *builder) canUndo(n *node) {
 		return // there are no rules of ours
 	}
 	before.Damaged, before.Ports = "", undamaged(before.Ports)
+	before = without(before, n.gone)
 	if _, err := diff(n.seen.Differ, n.want, before); err != nil {
 		b.find(SeverityError, n, "", "a rollback could not give back what it has now: %v; if that may go, csig off -i %s --device %s clears it first", err, b.fleet.Path, n.dev.Name)
 	}

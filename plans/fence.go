@@ -234,6 +234,19 @@ func (b *builder) domain(n *node) vendors.Setup {
 	return s
 }
 
+// without is a setup without the ports that its device does not have any more:
+// a driver could not set them up. Without any port that is none at all.
+func without(s vendors.Setup, gone []string) vendors.Setup {
+	if len(gone) == 0 || len(s.Ports) == 0 {
+		return s
+	}
+	s.Ports = slices.DeleteFunc(slices.Clone(s.Ports), func(p vendors.PortSetup) bool { return slices.Contains(gone, p.Port) })
+	if len(s.Ports) == 0 {
+		return vendors.Setup{}
+	}
+	return s
+}
+
 func undamaged(ports []vendors.PortSetup) []vendors.PortSetup {
 	out := slices.Clone(ports)
 	for i := range out {

@@ -24,6 +24,9 @@ func (b *builder) judge(n *node) {
 	if n.seen.Setup.Damaged != "" {
 		b.find(SeverityWarning, n, "", "what it has is not as csig left it, and a rollback does not bring the damage back: %s", n.seen.Setup.Damaged)
 	}
+	if len(n.gone) > 0 {
+		b.find(SeverityWarning, n, vendors.Names(n.gone), "its setup names what the device does not have any more: this plan forgets it, and a rollback does not bring it back")
+	}
 	if missing := missing(n.seen.Facts.Ports, n.want.Ports, func(p vendors.PortSetup) string { return p.Port }); len(missing) > 0 {
 		b.find(SeverityError, n, vendors.Names(missing), noSuchPort)
 	}

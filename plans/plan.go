@@ -67,6 +67,10 @@ type Device struct {
 	ObservedHash string        `json:"observed_hash"`
 	Changes      []Change      `json:"changes"` // from observed to wanted, all stages together
 
+	// Gone are ports of the observed setup that the device does not have any
+	// more. No step and no rollback sets them up again.
+	Gone []string `json:"gone_ports,omitempty"`
+
 	// Config is the hash of the configuration that the device's daemon is to run
 	// in the end; "" where it is not driven through one. Its text, which may have
 	// arguments of commands that fetch secrets, is made anew by apply.

@@ -380,6 +380,7 @@ func (r *Run) undoSetups() map[int]vendors.Setup {
 		setup := last[step.Device]
 		// A setup that was damaged before cannot be damaged again.
 		setup.Damaged, setup.Ports = "", undamaged(setup.Ports)
+		setup = without(setup, r.x.devices[step.Device].Gone)
 		out[step.ID], last[step.Device] = setup, step.Want
 	}
 	return out

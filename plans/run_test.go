@@ -28,6 +28,7 @@ type fleet struct {
 	half    bool
 	journal *Journal
 	broken  map[string]error
+	lacks   string // the port that no device has
 	mtus    map[string]map[string]int
 }
 
@@ -83,6 +84,9 @@ func (d *device) set(what string, s vendors.Setup) error {
 	defer d.f.mu.Unlock()
 	if err := d.f.broken[d.name]; err != nil {
 		return err
+	}
+	if slices.ContainsFunc(s.Ports, func(p vendors.PortSetup) bool { return p.Port == d.f.lacks }) {
+		return &vendors.PortError{Port: d.f.lacks, Err: errors.New("no such port")}
 	}
 	if dead := d.f.op(); dead {
 		if d.f.half && d.f.ops == d.f.dieAt { // it died after the device had it
