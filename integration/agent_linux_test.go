@@ -193,6 +193,11 @@ func TestKilledAgentFallsBackAndRestartTakesOver(t *testing.T) {
 	written := func(f *probe.Received) bool {
 		return f.Tagged && f.Tag.LM == map[quantize.Signal]uint16{quantize.MinABW: lmABW, quantize.MinABWC: lmABWC}[f.Tag.T]
 	}
+	// One that carries nobody's traffic for a window writes nothing.
+	idle := func(f *probe.Received) bool {
+		return f.Tagged && f.Tag.S == 31 && f.Tag.LM == b.fleet.Profile.Layout.LMNone()
+	}
+	spoiled := 0 // restarts during which it said so: few, unless rules were missing
 	right := func(f *probe.Received) bool { return written(f) && f.Tag.S == uint32(b.want(f.Tag.T, load)) }
 	awaitRight := func(when string) (f probe.Received) {
 		t.Helper()
@@ -200,7 +205,7 @@ func TestKilledAgentFallsBackAndRestartTakesOver(t *testing.T) {
 			if f = p.next(); right(&f) {
 				return f
 			}
-			if !written(&f) && !isStale(b, &f) {
+			if !written(&f) && !isStale(b, &f) && !idle(&f) {
 				t.Fatalf("%s: %+v, want the fallback or the right value", when, f.Tag)
 			}
 			if time.Now().After(deadline) {
@@ -216,7 +221,7 @@ func TestKilledAgentFallsBackAndRestartTakesOver(t *testing.T) {
 	var f probe.Received
 	last := map[quantize.Signal]uint32{} // what it left behind
 	for f = p.next(); !isStale(b, &f); f = p.next() {
-		if !written(&f) {
+		if !written(&f) && !idle(&f) {
 			t.Fatalf("after the kill: %+v", f.Tag)
 		}
 		// A frame that was under way when it was killed may have an older value.
@@ -254,18 +259,25 @@ func TestKilledAgentFallsBackAndRestartTakesOver(t *testing.T) {
 		a = b.start(t)
 		a.live()
 		a.settle()
-		fell := false
+		fell, silent := false, false
 		for until := time.Now(); f.At.Before(until); f = p.next() {
-			if fell = fell || isStale(b, &f); !written(&f) && !isStale(b, &f) {
+			fell, silent = fell || isStale(b, &f), silent || idle(&f)
+			if !written(&f) && !isStale(b, &f) && !idle(&f) {
 				t.Fatalf("during the quick restart: %+v", f.Tag)
 			}
+		}
+		if silent {
+			spoiled++
 		}
 		f = awaitRight("after the quick restart")
 		if !fell {
 			unseen++
 		}
 	}
-	t.Logf("%d of %d quick restarts showed no fallback", unseen, tries)
+	t.Logf("%d of %d quick restarts showed no fallback, %d an idle port", unseen, tries, spoiled)
+	if spoiled > 1+tries/5 {
+		t.Errorf("during %d of %d quick restarts frames left as they were sent", spoiled, tries)
+	}
 }
 
 func TestSignalsEndTheAgentCleanly(t *testing.T) {

@@ -106,9 +106,10 @@ func (b *between) killBeforeConfirm(journal, revert string) {
 	cmd := r.from.Command(csig, "apply", r.path("plan"), "--soak", "0s", "--revert", revert, "--journal", journal)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	killed := make(chan error, 1)
+	started, killed := make(chan struct{}), make(chan error, 1)
 	b.meet(func(req *http.Request) bool {
 		if confirms(req) {
+			<-started
 			killed <- cmd.Process.Kill()
 			return true
 		}
@@ -118,6 +119,7 @@ func (b *between) killBeforeConfirm(journal, revert string) {
 	if err := cmd.Start(); err != nil {
 		r.t.Fatal(err)
 	}
+	close(started)
 	var exit *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.Exited() || len(killed) != 1 {
 		r.t.Fatalf("%v, killed %d times:\n%s", err, len(killed), out.String())
@@ -138,7 +140,7 @@ func TestDaemonGoesBackByItself(t *testing.T) {
 	b := betweenDaemon(r)
 	before := r.rulesets()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
-	b.killBeforeConfirm(r.path("journal"), "2s")
+	b.killBeforeConfirm(r.path("journal"), "5s") // time enough for the next command
 	if out := r.want(1, "plan", "-i", r.fleet); !strings.Contains(out, "s2: it is armed by an earlier csig") {
 		t.Errorf("a new plan while it is armed:\n%s", out)
 	}
