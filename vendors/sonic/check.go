@@ -5,14 +5,15 @@ import (
 	"errors"
 )
 
-// unchanged tells whether the rows and the TPIDs are as we left them, and
-// orchagent still knows one of the rows: after a restart it knows none, whatever stands in Redis.
+// unchanged tells whether the rows and the TPIDs are as we left them, the ASIC has as
+// many entries, and orchagent is the same and still knows one of the rows: after a
+// restart it knows none, whatever stands in Redis.
 func (d *Driver) unchanged(ctx context.Context) (bool, error) {
 	v, err := d.look(ctx, d.setup)
 	if err != nil {
 		return false, err
 	}
-	if _, ok := v.definition(); !ok || v.record.setup == nil || v.disputed || v.proof() != d.proof {
+	if _, ok := v.definition(); !ok || !d.synced || v.record.setup == nil || v.disputed || v.proof() != d.proof {
 		return false, nil
 	}
 	entries := 0
@@ -34,6 +35,9 @@ func (d *Driver) unchanged(ctx context.Context) (bool, error) {
 		if p := d.byName[name]; p != nil && p.away != away || away == "" && !sameTPID(v.carriers[v.carrierOf(name)].tpid, tpid) {
 			return false, nil
 		}
+	}
+	if same, err := d.counted(ctx, entries); !same {
+		return false, err
 	}
 	for range d.ports {
 		d.asked = (d.asked + 1) % len(d.ports)

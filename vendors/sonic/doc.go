@@ -43,8 +43,16 @@
 //   - Since 202511 P4Orch stops a batch at its first failure and answers
 //     SWSS_RC_NOT_EXECUTED for the rest, which is sent again.
 //   - swss.sh (sonic-buildimage files/scripts) flushes APPL_DB and APPL_STATE_DB
-//     when the swss container starts cold, and lets unknown tables of STATE_DB
-//     stand, where the driver keeps its record.
+//     when the swss container starts cold (config reload and fast-reboot among that), and
+//     lets unknown tables of STATE_DB stand, where the driver keeps its record.
+//   - A warm restart flushes nothing. orchagent takes in the rows that are there
+//     (orchagent/orch.cpp, bake), and P4Orch looks for each entry's table before it
+//     has made one (orchagent/p4orch/p4orch.cpp, doTask): it refuses all entries, makes
+//     the table, and leaves the rows. That nobody asked for the entries, and syncd takes
+//     them from the ASIC, was not tried. WARM_RESTART_TABLE|orchagent restore_count
+//     of STATE_DB tells of it (sonic-swss-common common/warm_restart.cpp); besides, the
+//     driver counts ACL entries in ASIC_DB, each of which has its table's number
+//     (SAI_ACL_ENTRY_ATTR_TABLE_ID, acl_rule_manager.cpp).
 //   - PORT|NAME tpid of CONFIG_DB takes 0x8100, 0x9100, 0x9200 and 0x88a8
 //     (sonic-buildimage src/sonic-yang-models/yang-models/sonic-port.yang). A field
 //     that is deleted changes nothing (orchagent/port/porthlpr.cpp).

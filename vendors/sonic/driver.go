@@ -52,10 +52,15 @@ type Driver struct {
 	proof   bool                // P4Orch reports what it has in APPL_STATE_DB
 	told    map[string][]string // by orchagent, of rows: their fields, nil of one that is gone
 	lagging bool                // the rows are far behind that
+	started string              // which start of orchagent has told it
+	reborn  bool                // it was started again, and sync has not yet said so
 	settle  time.Duration       // settleTime, less in tests
 	until   time.Time           // no change of a port begins later; zero is no bound
 	checked time.Time
 	asked   int // the port whose entry orchagent was asked about last
+
+	recounted time.Time // when the ASIC's entries were counted last
+	short     bool      // and it had others than orchagent answers
 }
 
 var _ vendors.Driver = (*Driver)(nil)

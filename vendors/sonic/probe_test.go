@@ -91,7 +91,6 @@ func TestProbe(t *testing.T) {
 	}
 	// What ASIC_DB and CRM have of our table, beside another at egress.
 	for oid, fields := range map[string][]any{
-		"0x7000000000600": {"SAI_ACL_TABLE_ATTR_ACL_STAGE", "SAI_ACL_STAGE_EGRESS", "SAI_ACL_TABLE_ATTR_FIELD_OUT_PORT", "true", "SAI_ACL_TABLE_ATTR_FIELD_OUTER_VLAN_ID", "true", "SAI_ACL_TABLE_ATTR_FIELD_OUTER_VLAN_PRI", "true"},
 		"0x7000000000601": {"SAI_ACL_TABLE_ATTR_ACL_STAGE", "SAI_ACL_STAGE_EGRESS", "SAI_ACL_TABLE_ATTR_FIELD_OUT_PORT", "true", "SAI_ACL_TABLE_ATTR_FIELD_DSCP", "true", "SAI_ACL_TABLE_ATTR_FIELD_OUTER_VLAN_ID", "true"},
 	} {
 		r.Do(1, "HSET", append([]any{asicTables + "oid:" + oid}, fields...)...)
@@ -99,7 +98,7 @@ func TestProbe(t *testing.T) {
 	if f, err = l.Probe(t.Context()); err != nil || f.Rules.Entries != 0 {
 		t.Errorf("before CRM has polled: %+v, %v", f.Rules, err)
 	}
-	r.Do(2, "HSET", "CRM:ACL_TABLE_STATS:0x7000000000600", "crm_stats_acl_entry_used", 15, "crm_stats_acl_entry_available", 497)
+	r.Do(2, "HSET", "CRM:ACL_TABLE_STATS:"+strings.TrimPrefix(l.tableObject(), "oid:"), "crm_stats_acl_entry_used", 15, "crm_stats_acl_entry_available", 497)
 	if f, err = l.Probe(t.Context()); err != nil || f.Rules.Entries != 512 || !f.Rules.Shared {
 		t.Errorf("%+v, %v", f.Rules, err)
 	}

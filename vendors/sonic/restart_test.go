@@ -65,6 +65,127 @@ func TestOrchagentRestart(t *testing.T) {
 	})
 }
 
+// TestEntriesGone: a table that is there without its entries does not pass as sound,
+// whatever the rows say: after a warm restart, which the databases tell of, nor where
+// nothing does but the ASIC's count.
+func TestEntriesGone(t *testing.T) {
+	eachRelease(t, func(t *testing.T, release sonictest.Release) {
+		for name, test := range map[string]struct {
+			lose   func(l *lab)
+			within time.Duration
+		}{
+			"warm restart": {func(l *lab) { l.sw.WarmRestart() }, recheck},
+			"all without a word": {func(l *lab) {
+				for _, p := range l.ports {
+					for i := range p.have {
+						l.sw.Lose(entryKey(p.name, &p.have[i]))
+					}
+				}
+			}, recount + recheck},
+			"the last one without a word": {func(l *lab) {
+				p := l.ports[1]
+				l.sw.Lose(entryKey(p.name, &p.have[len(p.have)-1]))
+			}, recount + recheck},
+		} {
+			t.Run(name, func(t *testing.T) {
+				l := newLab(t, release, "Ethernet0", "Ethernet4")
+				now := time.Now()
+				l.cfg.Now, l.settle = func() time.Time { return now }, settleTime/10
+				l.apply(setupOf(quantize.Draft00, "Ethernet0", "Ethernet4"))
+				us := []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}, {Port: "Ethernet4", Intents: intents(5, 20, 9, 12)}}
+				l.update(us...)
+				l.sw.Settle()
+				now = now.Add(recheck)
+				l.update(us...) // and it has counted
+				all, _ := l.sw.Entries("")
+				l.loose = true
+				test.lose(l)
+				if n, _ := l.sw.Entries(""); n == all || l.sw.Tables() != 1 {
+					t.Fatalf("%d of %d entries, %d tables", n, all, l.sw.Tables())
+				}
+				said := ""
+				for end := now.Add(test.within); now.Before(end); {
+					now = now.Add(recheck)
+					res, err := l.Update(t.Context(), us, time.Second)
+					if err != nil || !res.Leased {
+						t.Fatalf("%+v, %v; refused %v", res, err, l.sw.Refusals())
+					}
+					said += res.Repaired
+				}
+				if n, _ := l.sw.Entries(""); n != all || said == "" {
+					t.Errorf("%d of %d entries, repaired %q", n, all, said)
+				}
+				l.exact()
+				l.clean()
+				now = now.Add(recount)
+				if res := l.update(us...); res.Repaired != "" {
+					t.Errorf("then: %q", res.Repaired)
+				}
+			})
+		}
+	})
+}
+
+// TestWarmRestartUnseen: a csig that is started after orchagent came back does not
+// believe the rows, those of APPL_STATE_DB neither.
+func TestWarmRestartUnseen(t *testing.T) {
+	eachRelease(t, func(t *testing.T, release sonictest.Release) {
+		l := newLab(t, release, "Ethernet0")
+		l.apply(setupOf(quantize.Draft00, "Ethernet0"))
+		u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
+		l.update(u)
+		l.sw.Settle()
+		l.loose = true
+		_ = l.Driver.Close()
+		l.sw.WarmRestart()
+		l.open()
+		l.update(u)
+		l.clean()
+	})
+}
+
+// TestNeverCounted: where the ASIC goes on having fewer entries than orchagent
+// answers, that is an error of every cycle that looks.
+func TestNeverCounted(t *testing.T) {
+	l := newLab(t, sonictest.R202405, "Ethernet0")
+	now := time.Now()
+	l.cfg.Now, l.settle = func() time.Time { return now }, settleTime/20
+	l.apply(setupOf(quantize.Draft00, "Ethernet0"))
+	u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
+	l.update(u)
+	keys := l.sw.Redis.Keys(1, asicEntries+"*")
+	l.sw.Redis.Do(1, "DEL", keys[0])
+	now = now.Add(recheck)
+	if res := l.update(u); !strings.Contains(res.Repaired, "the ASIC had not all") {
+		t.Errorf("repaired %q", res.Repaired)
+	}
+	for range 2 {
+		now = now.Add(recheck)
+		res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
+		if err == nil || res.Leased || !strings.Contains(err.Error(), "ASIC_DB has") {
+			t.Errorf("%+v, %v", res, err)
+		}
+		if res, err = l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second); err != nil { // asked anew
+			t.Errorf("%+v, %v", res, err)
+		}
+	}
+	l.sw.Redis.Do(1, "HSET", keys[0], "SAI_ACL_ENTRY_ATTR_TABLE_ID", l.tableObject())
+	now = now.Add(recheck)
+	if res := l.update(u); res.Repaired != "" {
+		t.Errorf("repaired %q", res.Repaired)
+	}
+}
+
+// tableObject is that of our table in ASIC_DB.
+func (l *lab) tableObject() string {
+	l.t.Helper()
+	v, err := l.lookASIC(l.t.Context())
+	if err != nil || v.table == "" {
+		l.t.Fatalf("%+v, %v", v, err)
+	}
+	return v.table
+}
+
 // TestRedisRestart: with Redis all data is lost, as at a boot.
 func TestRedisRestart(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {

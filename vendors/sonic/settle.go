@@ -61,6 +61,10 @@ func (d *Driver) settled(ctx context.Context, read func() (*view, error)) (*view
 	defer late.Stop()
 	for {
 		v, err := read()
+		if err == nil && v.started != d.started {
+			clear(d.told) // another orchagent has told that
+			d.reborn, d.synced, d.started = d.known, false, v.started
+		}
 		if err != nil || v.proof() {
 			return v, err
 		}

@@ -50,8 +50,14 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 	if err = d.make(ctx, seen); !d.synced {
 		return err
 	}
+	reborn := d.reborn
+	d.reborn = false
 	switch {
 	case !wasKnown:
+	case reborn:
+		noteRepairs(res, []vendors.Change{{Kind: vendors.Alter, Detail: "orchagent was started again over its rows: it was asked for the table and all entries"}})
+	case d.short:
+		noteRepairs(res, []vendors.Change{{Kind: vendors.Alter, Detail: "the ASIC had not all entries: orchagent was asked for them again"}})
 	case seen.fresh && wasThere && len(changes) == 0:
 		noteRepairs(res, []vendors.Change{{Kind: vendors.Create, Detail: "the ACL table was gone: orchagent was started again"}})
 	case seen.disputed:

@@ -24,6 +24,7 @@ type view struct {
 
 	asked    map[string]string            // the table's definition in APPL_DB
 	reported map[string]string            // and in APPL_STATE_DB
+	started  string                       // how often orchagent came back from a warm restart
 	rows     map[string]map[string]string // our rows in APPL_DB, the definition aside
 	states   map[string]map[string]string // and in APPL_STATE_DB
 	disputed bool                         // our rows are not what orchagent has told us
@@ -143,11 +144,13 @@ func (d *Driver) readRows(ctx context.Context) (*view, error) {
 		{sonicdb.State, "HGETALL", recordKey},
 		{sonicdb.Appl, "HGETALL", rows + definedTable},
 		{sonicdb.ApplState, "HGETALL", rows + definedTable},
+		{sonicdb.State, "HGETALL", warmRestart},
 	})
 	if err != nil {
 		return nil, err
 	}
 	v.record, v.asked, v.reported = parseRecord(first[0]), first[1], first[2]
+	v.started = first[3]["restore_count"]
 
 	for db, into := range map[string]map[string]map[string]string{sonicdb.Appl: v.rows, sonicdb.ApplState: v.states} {
 		keys, err := d.scan(ctx, db, rows+aclTable+":")
@@ -231,6 +234,13 @@ func (v *view) want(s *vendors.Setup) {
 		}
 	}
 }
+
+// warmRestart is where orchagent counts its starts that find the databases as they
+// were (sonic-swss-common common/warm_restart.cpp, checkWarmStart). P4Orch refuses
+// every row of an entry then, since the table has not been made when they come
+// (orchagent/p4orch/p4orch.cpp, doTask), makes the table, and leaves the rows as
+// they are; syncd takes the entries from the ASIC.
+const warmRestart = "WARM_RESTART_TABLE|orchagent"
 
 // switchCapability is what orchagent found SAI to be capable of (sonic-swss
 // orchagent/switchorch.cpp, querySwitchTpidCapability).

@@ -15,6 +15,7 @@ type entry struct {
 	pcp, pcpMask uint8
 	priority     uint32
 	set          uint16
+	oid          string // in ASIC_DB
 }
 
 func (e *entry) matches(tci quantize.TCI) bool {
@@ -38,6 +39,7 @@ type asic struct {
 	full    int // entries it has room for, over all tables
 	entries int
 	changes int // operations that did something
+	db      *asicDB
 }
 
 type table struct {
@@ -47,6 +49,7 @@ type table struct {
 	actions  map[string]string // P4 action → its parameter
 	entries  map[string]*entry // by canonical key
 	priority int
+	oid      string // in ASIC_DB
 }
 
 // EgressAll is the TCIs that frames with these tags leave port with.
@@ -77,7 +80,7 @@ func (s *Switch) EgressAll(port string, tags []quantize.TCI) []quantize.TCI {
 // add takes an entry, or says with a status why not.
 func (a *asic) add(t *table, key string, e *entry) (status, why string) {
 	if old := t.entries[key]; old != nil {
-		if *old != *e {
+		if e.oid = old.oid; *old != *e {
 			*old = *e
 			a.changes++
 		}
@@ -94,6 +97,7 @@ func (a *asic) add(t *table, key string, e *entry) (status, why string) {
 	if len(t.entries) >= t.size || a.entries >= a.full {
 		return full, "SAI_STATUS_TABLE_FULL"
 	}
+	a.db.entry(t, e)
 	t.entries[key] = e
 	a.entries++
 	a.changes++

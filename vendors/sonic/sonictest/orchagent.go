@@ -55,7 +55,8 @@ type Switch struct {
 	ports map[string]bool
 	asic  asic
 
-	thread chan func() // what is to be written after the answers
+	thread  chan func() // what is to be written after the answers
+	batches sync.Mutex  // held while what was fetched is carried out
 
 	mu      sync.Mutex // guards what follows
 	hold    bool       // it does not fetch anything
@@ -76,7 +77,7 @@ func NewSwitch(t testing.TB, r *Redis, release Release, ports ...string) *Switch
 	for _, p := range ports {
 		s.ports[p] = true
 	}
-	s.asic.tables, s.asic.full = map[string]*table{}, math.MaxInt
+	s.asic.tables, s.asic.full, s.asic.db = map[string]*table{}, math.MaxInt, &asicDB{redis: r}
 	s.Boot()
 	t.Cleanup(s.Stop)
 	return s
@@ -175,7 +176,7 @@ func (s *Switch) Restart() {
 func (s *Switch) Forget() {
 	s.asic.mu.Lock()
 	defer s.asic.mu.Unlock()
-	s.asic.tables, s.asic.entries = map[string]*table{}, 0
+	s.asic.forget()
 }
 
 // Lose takes an entry, by its row's key, from the ASIC and from orchagent's
@@ -255,6 +256,8 @@ func (s *Switch) drain() {
 		return // Redis is gone, and so shall we be
 	}
 	defer c.Close()
+	s.batches.Lock()
+	defer s.batches.Unlock()
 	for {
 		s.mu.Lock()
 		if s.hold {
@@ -385,6 +388,7 @@ func (a *asic) process(key string, row map[string]string, ports map[string]bool)
 	case t.entries[canonical] == nil:
 		return notFound, "ACL rule does not exist"
 	}
+	a.db.remove(aclEntries + t.entries[canonical].oid)
 	delete(t.entries, canonical)
 	a.entries--
 	a.changes++
@@ -399,6 +403,7 @@ func (a *asic) defineTable(name string, row map[string]string) (status, why stri
 	case row == nil && len(t.entries) > 0:
 		return invalid, fmt.Sprintf("ACL table referenced by other objects (ref_count = %d)", len(t.entries))
 	case row == nil:
+		a.db.remove(aclTables + t.oid)
 		delete(a.tables, name)
 		a.changes++
 		return success, ""
@@ -409,6 +414,7 @@ func (a *asic) defineTable(name string, row map[string]string) (status, why stri
 	if err != nil {
 		return invalid, err.Error()
 	}
+	a.db.table(t)
 	a.tables[name] = t
 	a.changes++
 	return success, ""
@@ -437,6 +443,8 @@ func (s *Switch) Settle() {
 	s.mu.Lock()
 	running := s.subs != nil
 	s.mu.Unlock()
+	s.batches.Lock()   // what is under way is answered
+	s.batches.Unlock() //nolint:staticcheck // waited for
 	if running {
 		done := make(chan struct{})
 		s.thread <- func() { close(done) }

@@ -1,0 +1,86 @@
+package sonictest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// asicDB is what syncd keeps in ASIC_DB of what SAI was given, for what csig looks
+// at there. A nil one keeps nothing.
+type asicDB struct {
+	redis *Redis
+	next  uint64
+}
+
+const (
+	aclTables  = "ASIC_STATE:SAI_OBJECT_TYPE_ACL_TABLE:"
+	aclEntries = "ASIC_STATE:SAI_OBJECT_TYPE_ACL_ENTRY:"
+)
+
+// create writes an object, and returns its number.
+func (d *asicDB) create(prefix string, fields ...any) (oid string) {
+	if d == nil {
+		return ""
+	}
+	d.next++
+	oid = fmt.Sprintf("oid:0x%x", 0x7000000000000|d.next)
+	_, _ = d.redis.do(1, "HSET", append([]any{prefix + oid}, fields...)...)
+	return oid
+}
+
+func (d *asicDB) remove(key string) {
+	if d != nil {
+		_, _ = d.redis.do(1, "DEL", key)
+	}
+}
+
+// table writes an ACL table as P4Orch makes it (orchagent/p4orch/acl_table_manager.cpp,
+// getTableSaiAttrs).
+func (d *asicDB) table(t *table) {
+	fields := []any{"SAI_ACL_TABLE_ATTR_ACL_STAGE", "SAI_ACL_STAGE_EGRESS", "SAI_ACL_TABLE_ATTR_SIZE", strconv.Itoa(t.size),
+		"SAI_ACL_TABLE_ATTR_ACL_ACTION_TYPE_LIST", "1:SAI_ACL_ACTION_TYPE_COUNTER"}
+	for _, f := range slices.Sorted(maps.Values(t.match)) {
+		fields = append(fields, f, "true")
+	}
+	t.oid = d.create(aclTables, fields...)
+}
+
+// entry writes an ACL entry; nothing of it but the table is looked at.
+func (d *asicDB) entry(t *table, e *entry) {
+	e.oid = d.create(aclEntries, "SAI_ACL_ENTRY_ATTR_TABLE_ID", t.oid, "SAI_ACL_ENTRY_ATTR_PRIORITY", strconv.Itoa(int(e.priority)))
+}
+
+// forget takes all tables and entries out.
+func (a *asic) forget() {
+	for _, t := range a.tables {
+		for _, e := range t.entries {
+			a.db.remove(aclEntries + e.oid)
+		}
+		a.db.remove(aclTables + t.oid)
+	}
+	a.tables, a.entries = map[string]*table{}, 0
+}
+
+// WarmRestart is that of orchagent, as for an upgrade of the swss container: no
+// database is flushed, and orchagent takes in the rows that are there. Those of
+// entries it refuses, since their table is made after it has looked whose they are
+// (orchagent/p4orch/p4orch.cpp, doTask; orch.cpp, bake); what of the ASIC it did
+// not ask for anew, syncd takes away.
+func (s *Switch) WarmRestart() {
+	s.t.Helper()
+	s.Stop()
+	s.Forget()
+	s.Redis.Do(6, "HINCRBY", "WARM_RESTART_TABLE|orchagent", "restore_count", 1)
+	for _, key := range s.Redis.Keys(0, "P4RT_TABLE:"+definitions+"*") {
+		var words []string
+		for f, v := range s.Redis.Hash(0, key) {
+			words = append(words, f, v)
+		}
+		if status, why := s.process(key[len("P4RT_TABLE:"):], words); status != success {
+			s.t.Errorf("%s: %s %s", key, status, why)
+		}
+	}
+	s.Start()
+}
