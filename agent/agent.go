@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -267,6 +268,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 		// Nothing is programmed before the first complete window: an agent
 		// that takes over must not renew what its predecessor promised.
 		res, err = a.cfg.Driver.Update(ctx, a.updates, lease)
+		a.noteFacts(res.Facts)
 		a.follow()
 		if err != nil && !res.Leased && !errors.Is(err, vendors.ErrNoSetup) {
 			return a.fail(fmt.Errorf("programming: %w", err))
@@ -334,6 +336,27 @@ func (a *Agent) renewed(from, to time.Time, lease time.Duration, lost, fellBack 
 		}
 	}
 	a.cycle.leaseEnds = from.Add(lease)
+}
+
+// noteFacts takes in what the device has become able or unable to do while we
+// run; nil is nothing.
+func (a *Agent) noteFacts(f *vendors.Facts) {
+	if f == nil {
+		return
+	}
+	before := a.shortcomings()
+	a.mu.Lock()
+	a.facts = *f
+	now := a.shortcomingsLocked()
+	a.mu.Unlock()
+	for _, v := range now {
+		if !slices.Contains(before, v) {
+			a.log.WithFields(logrus.Fields{"what": v.What, "verdict": v.Level}).Warn("the device has changed: " + v.Reason)
+		}
+	}
+	if len(now) == 0 {
+		a.log.Info("the device can do everything again")
+	}
 }
 
 // noteRefusals marks the ports that an otherwise complete update left out.

@@ -81,6 +81,7 @@ type recorder struct {
 	rounded time.Duration // what the device makes of a lease; 0: what was asked for
 	tested  vlanrules.Verdict
 	tests   int
+	changed *vendors.Facts // that the next update tells
 }
 
 func (r *recorder) Probe(ctx context.Context) (vendors.Facts, error) { return r.facts, ctx.Err() }
@@ -108,7 +109,9 @@ func (r *recorder) Update(_ context.Context, u []vendors.PortUpdate, lease time.
 	}
 	r.leases = append(r.leases, lease)
 	time.Sleep(r.takes)
-	return vendors.UpdateResult{Leased: true, Lease: r.rounded}, r.portErr
+	changed := r.changed
+	r.changed = nil
+	return vendors.UpdateResult{Leased: true, Lease: r.rounded, Facts: changed}, r.portErr
 }
 func (r *recorder) Release(context.Context) error { r.released++; return r.release }
 func (r *recorder) Remove(context.Context) error  { r.removed++; return r.remove }

@@ -169,3 +169,37 @@ func TestTakeOverComesBeforeTheSelfTest(t *testing.T) {
 		}
 	})
 }
+
+// TestDeviceThatChanges becomes worse, and better again, under a running agent.
+func TestDeviceThatChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		drv := &recorder{}
+		var log bytes.Buffer
+		cfg := testConfig(t, &script{}, drv)
+		cfg.Log.Logger.SetOutput(&log)
+		a, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		cycles(t, a, 2)
+		if v := a.Status().Verdicts; len(v) != 0 {
+			t.Fatalf("%+v", v)
+		}
+		drv.changed = &vendors.Facts{Update: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "frames go past the tables"}}
+		cycles(t, a, 3)
+		if v := a.Status().Verdicts; len(v) != 1 || v[0] != (api.Verdict{What: "update", Level: "degraded", Reason: "frames go past the tables"}) {
+			t.Errorf("worse: %+v", v)
+		}
+		if n := strings.Count(log.String(), "the device has changed: frames go past the tables"); n != 1 {
+			t.Errorf("it is logged %d times:\n%s", n, log.String())
+		}
+		drv.changed = &vendors.Facts{}
+		cycles(t, a, 2)
+		if v := a.Status().Verdicts; len(v) != 0 || !strings.Contains(log.String(), "can do everything again") {
+			t.Errorf("better: %+v\n%s", v, log.String())
+		}
+	})
+}

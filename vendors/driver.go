@@ -133,6 +133,10 @@ type UpdateResult struct {
 	// Lease is what the device made of the lease, where it knows only coarser
 	// ones; it is never shorter than asked for. 0: as asked for.
 	Lease time.Duration
+
+	// Facts is what the device can do now, where that is no longer what was said
+	// last, by Probe or an Update; nil: it is.
+	Facts *Facts
 }
 
 // Driver programs one device. It touches only objects it has marked as its

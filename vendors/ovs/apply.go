@@ -301,10 +301,7 @@ func (d *Driver) refuse(have *state, want *vendors.Setup) error {
 	if !active {
 		return nil
 	}
-	if d.info.vlanLimit != 1 {
-		return &vendors.PermanentError{Err: errors.New(limitReason(d.info.vlanLimit))}
-	}
-	if v := d.bypass(have); v.Level == vlanrules.Refused {
+	if v, _ := d.way(have); v.Level == vlanrules.Refused {
 		return &vendors.PermanentError{Err: errors.New(v.Reason)}
 	}
 	return nil

@@ -17,7 +17,8 @@
 //     end names it, and csig writes the flows that join the two.
 //
 // Probe reads the flows of others. A NORMAL among them, or FLOOD or ALL, is a
-// refusal; an output that goes past csig's tables a degradation.
+// refusal; an output that goes past csig's tables a degradation. An update looks
+// again every five seconds, and says what has changed (UpdateResult.Facts).
 //
 // Not built: replacing NORMAL by flows that learn (ovs-actions(7), learn). It
 // needs no second bridge, but it is a switch of its own, without spanning tree,

@@ -69,6 +69,9 @@ type Driver struct {
 	synced   bool      // the bridge has what we think
 	known    bool      // it had, when we looked last
 	checked  time.Time // when we looked
+	around   time.Time // when we looked at the flows of others
+	passed   error     // why frames do not come to csig's tables, as it was then
+	said     said      // what we told of it last
 	mods     []openflow.Mod
 	leased   openflow.Flow
 	until    time.Time // what we gave the lease; zero: none that would have to be there

@@ -3,9 +3,11 @@ package ovs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/ovs/openflow"
@@ -80,15 +82,17 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	if err != nil {
 		return f, err
 	}
+	v, _ := d.way(s)
+	f = d.factsOf(s, v)
+	d.said = d.shortly(s)
+	return f, nil
+}
+
+// factsOf is what the bridge can do, where v is the way that frames take.
+func (d *Driver) factsOf(s *state, v vlanrules.Verdict) vendors.Facts {
+	f := facts()
 	f.Notes = append(f.Notes, fmt.Sprintf("Open vSwitch %s, bridge %s, datapath %s", cmp.Or(d.info.version, "of a version that its database does not tell"), d.cfg.Bridge, cmp.Or(d.info.datapath, "system")))
 	f.Ports = slices.Sorted(maps.Keys(s.ports))
-	var v vlanrules.Verdict
-	switch {
-	case d.info.vlanLimit != 1:
-		v = refused(limitReason(d.info.vlanLimit))
-	default:
-		v = d.bypass(s)
-	}
 	switch v.Level {
 	case vlanrules.Refused:
 		f.Update, f.Strip, f.Lease = v, v, refused("there are no rules to expire: "+v.Reason)
@@ -104,11 +108,62 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 			f.Update.Reason += "; " + why
 		}
 	}
-	return f, nil
+	return f
+}
+
+// said is what Probe, or an Update, told of the bridge, without the numbers that
+// the next look may find otherwise.
+type said struct {
+	level vlanrules.Level
+	way   way
+	patch string
+}
+
+func (d *Driver) shortly(s *state) said {
+	v, way := d.way(s)
+	return said{v.Level, way, strings.Join(d.unjoined(s), "; ")}
+}
+
+// news tells an update what has become of the bridge since it was told last, and
+// is why no frame comes to csig's tables any more, nil where they do. The state is
+// one of all tables.
+func (d *Driver) news(s *state, res *vendors.UpdateResult) error {
+	v, _ := d.way(s)
+	if now := d.shortly(s); now != d.said {
+		f := d.factsOf(s, v)
+		f.Lease = facts().Lease // there are rules, and they do expire
+		d.said, res.Facts = now, &f
+	}
+	if v.Level == vlanrules.Refused {
+		return errors.New(v.Reason)
+	}
+	return nil
+}
+
+// way is how frames come to csig's tables, or why they do not.
+type way int
+
+// The ways, of which a bridge has the first that holds.
+const (
+	handedOver way = iota
+	limited        // it parses more tags than it may
+	switches       // by itself
+	elsewhere      // to tables that csig had before
+	direct         // to ports, past csig's tables
+	opaque         // perhaps to ports
+	notYet         // nobody hands frames over
+)
+
+// way says which way frames take through the bridge.
+func (d *Driver) way(s *state) (vlanrules.Verdict, way) {
+	if d.info.vlanLimit != 1 {
+		return refused(limitReason(d.info.vlanLimit)), limited
+	}
+	return d.bypass(s)
 }
 
 // bypass says whether frames leave the bridge without coming to csig's tables.
-func (d *Driver) bypass(s *state) vlanrules.Verdict {
+func (d *Driver) bypass(s *state) (vlanrules.Verdict, way) {
 	handed, partners := false, map[uint32]bool{}
 	for name := range d.info.partner {
 		number := d.partnerOf(s, name)
@@ -116,14 +171,14 @@ func (d *Driver) bypass(s *state) vlanrules.Verdict {
 		partners[number] = true
 	}
 	moves := s.found && s.at != d.cfg.Table
-	direct, opaque := 0, 0
+	past, hidden := 0, 0
 	var first *openflow.Flow
 	for i := range s.others {
 		f := &s.others[i]
 		e := f.Actions.Effects()
 		if moves && (slices.Contains(e.Resubmits, s.at) || f.Goes && f.Goto == s.at) {
 			return refused(fmt.Sprintf("bridge %s: csig's tables are to begin at %d, and flows still hand frames to table %d, where they begin now (one is in table %d with priority %d and cookie %#x): add table=%d,priority=0,actions=output:NXM_NX_REG15[] and have those flows hand over to table %d first, or leave table at %d (docs/ovs.md)",
-				d.cfg.Bridge, d.cfg.Table, s.at, f.Table, f.Priority, f.Cookie, d.cfg.Table, d.cfg.Table, s.at))
+				d.cfg.Bridge, d.cfg.Table, s.at, f.Table, f.Priority, f.Cookie, d.cfg.Table, d.cfg.Table, s.at)), elsewhere
 		}
 		for _, t := range e.Resubmits {
 			handed = handed || t == d.cfg.Table
@@ -133,24 +188,24 @@ func (d *Driver) bypass(s *state) vlanrules.Verdict {
 			switch {
 			case to == openflow.PortNormal, to == openflow.PortFlood, to == openflow.PortAll:
 				return refused(fmt.Sprintf("bridge %s switches by itself (a flow of table %d with priority %d and cookie %#x outputs to NORMAL, FLOOD or ALL), and what it sends out so passes no table: put csig's bridge between it and its ports (docs/ovs.md)",
-					d.cfg.Bridge, f.Table, f.Priority, f.Cookie))
+					d.cfg.Bridge, f.Table, f.Priority, f.Cookie)), switches
 			case to < openflow.PortMax && !partners[to]:
-				direct++
+				past++
 				first = f
 			}
 		}
 		if e.Opaque || f.Other {
-			opaque++
+			hidden++
 		}
 	}
 	switch {
-	case direct > 0:
+	case past > 0:
 		return degraded(fmt.Sprintf("%d flows of bridge %s send frames to ports without handing them to table %d (one is in table %d with priority %d and cookie %#x): their tags are not updated (docs/ovs.md)",
-			direct, d.cfg.Bridge, d.cfg.Table, first.Table, first.Priority, first.Cookie))
-	case opaque > 0:
-		return degraded(fmt.Sprintf("%d flows of bridge %s may send frames out in ways that csig does not look into (groups, registers, learned flows)", opaque, d.cfg.Bridge))
+			past, d.cfg.Bridge, d.cfg.Table, first.Table, first.Priority, first.Cookie)), direct
+	case hidden > 0:
+		return degraded(fmt.Sprintf("%d flows of bridge %s may send frames out in ways that csig does not look into (groups, registers, learned flows)", hidden, d.cfg.Bridge)), opaque
 	case !handed:
-		return degraded(fmt.Sprintf("no flow of bridge %s hands frames to table %d yet (docs/ovs.md)", d.cfg.Bridge, d.cfg.Table))
+		return degraded(fmt.Sprintf("no flow of bridge %s hands frames to table %d yet (docs/ovs.md)", d.cfg.Bridge, d.cfg.Table)), notYet
 	}
-	return vlanrules.Verdict{}
+	return vlanrules.Verdict{}, handedOver
 }

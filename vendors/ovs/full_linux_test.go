@@ -39,7 +39,7 @@ func TestFullFromTheStart(t *testing.T) {
 	for _, who := range []string{"who applied", "who takes over"} {
 		if who == "who takes over" {
 			// The first one's port stays open: nothing is taken away from it.
-			s.driver = s.open(t, "csig")
+			s.next(t)
 		}
 		res, err := s.driver.Update(t.Context(), both, time.Minute)
 		var p *vendors.PortError

@@ -183,3 +183,70 @@ func TestRemoveOtherTables(t *testing.T) {
 		}
 	}
 }
+
+// TestWayOfFrames changes the flows of others under a running agent: within five
+// seconds it is said that frames go past csig's tables, and that they no longer do.
+func TestWayOfFrames(t *testing.T) {
+	t.Parallel()
+	s := newHanded(t)
+	now := time.Now()
+	s.driver.cfg.Now = func() time.Time { return now }
+	const hand = "cookie=5,in_port=1,actions=load:2->NXM_NX_REG15[],resubmit(,60)"
+	s.Ofctl("add-flow", "csig", hand)
+	if f, err := s.driver.Probe(t.Context()); err != nil || f.Update.Reason != losesR {
+		t.Fatalf("%+v, %v", f.Update, err)
+	}
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+	now = now.Add(checkEvery)
+	update(t, s.driver, time.Minute, at7) // the first look around
+	s.becomes(t, soon, []tag{best}, at7s)
+	for _, tc := range []struct {
+		name    string
+		do      []string
+		level   vlanrules.Level
+		wants   string // that is said of updates; "" nothing new
+		refused bool   // the port is
+	}{
+		{"nothing", nil, vlanrules.Degraded, "", false},
+		{"NORMAL", []string{"add-flow", "csig", "cookie=6,priority=50000,actions=NORMAL"}, vlanrules.Refused, "priority 50000 and cookie 0x6", true},
+		{"still", nil, vlanrules.Refused, "", true},
+		{"no NORMAL any more", []string{"del-flows", "csig", "cookie=6/-1"}, vlanrules.Degraded, losesR, false},
+		{"nobody hands over", []string{"del-flows", "csig", "cookie=5/-1"}, vlanrules.Degraded, "hands frames to table 60 yet", false},
+		{"past csig", []string{"add-flow", "csig", "cookie=6,in_port=1,actions=output:2"}, vlanrules.Degraded, "without handing them to table 60 (one is in table 0", false},
+		{"two past csig", []string{"add-flow", "csig", "cookie=6,in_port=2,actions=output:1"}, vlanrules.Degraded, "", false},
+		{"every flow is gone", []string{"del-flows", "csig"}, vlanrules.Degraded, "hands frames to table 60 yet", false},
+		{"handed over again", []string{"add-flow", "csig", hand}, vlanrules.Degraded, losesR, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.do != nil {
+				s.Ofctl(tc.do...)
+			}
+			var res vendors.UpdateResult
+			var err error
+			for range 5 { // seconds
+				if res.Facts != nil {
+					t.Error("it is said before it was looked at")
+				}
+				now = now.Add(time.Second)
+				res, err = s.driver.Update(t.Context(), []vendors.PortUpdate{at7}, time.Minute)
+				if !res.Leased {
+					t.Fatalf("%+v, %v", res, err)
+				}
+			}
+			var p *vendors.PermanentError
+			if errors.As(err, &p) != tc.refused || tc.refused && (p.Port != "swp1" || !strings.Contains(err.Error(), "switches by itself")) {
+				t.Errorf("%v", err)
+			}
+			switch f := res.Facts; {
+			case f == nil && tc.wants != "":
+				t.Error("nothing is said")
+			case f == nil:
+			case tc.wants == "" || f.Update.Level != tc.level || !strings.Contains(f.Update.Reason, tc.wants) || f.Lease.Level == vlanrules.Refused:
+				t.Errorf("said: %+v, lease %+v", f.Update, f.Lease)
+			case tc.wants == losesR && f.Update.Reason != losesR:
+				t.Errorf("said: %s", f.Update.Reason)
+			}
+		})
+	}
+	s.becomes(t, soon, []tag{best}, at7s)
+}

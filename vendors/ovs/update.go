@@ -17,6 +17,10 @@ import (
 // csig's flows, or a port came or went.
 const checkEvery = time.Second
 
+// aroundEvery is how often the flows of other tables are read, too, to see
+// whether frames still come to csig's.
+const aroundEvery = 5 * time.Second
+
 // maxLease is the longest lease: OpenFlow has 16 bits of seconds, and an agent
 // that renews less than once an hour is none.
 const maxLease = time.Hour
@@ -67,6 +71,8 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		}
 		if err := d.compile(p, u.Intents); err != nil {
 			errs = append(errs, err)
+		} else if d.passed != nil {
+			errs = append(errs, &vendors.PermanentError{Port: p.name, Err: d.passed})
 		}
 		if p.settled || p.number == 0 {
 			continue
@@ -81,7 +87,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 	if late := d.cfg.Now().Sub(until); late > 0 {
 		// We were stopped on the way here: what we were told was true before.
 		errs = append(errs, fmt.Errorf("the lease would have ended %v before it was sent: it is not renewed", late.Round(time.Millisecond)))
-		return vendors.UpdateResult{Repaired: res.Repaired}, errors.Join(errs...)
+		return vendors.UpdateResult{Repaired: res.Repaired, Facts: res.Facts}, errors.Join(errs...)
 	}
 	err := d.commit(ctx)
 	var refused *openflow.Error
@@ -106,7 +112,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 	}
 	if err != nil {
 		d.synced = false
-		return vendors.UpdateResult{Repaired: res.Repaired}, errors.Join(append(errs, err)...)
+		return vendors.UpdateResult{Repaired: res.Repaired, Facts: res.Facts}, errors.Join(append(errs, err)...)
 	}
 	res.Leased, d.until = true, until
 	res.Lease = time.Duration(leaseSeconds(lease)) * time.Second
@@ -205,9 +211,13 @@ func (d *Driver) check(ctx context.Context, res *vendors.UpdateResult) error {
 	if d.info.vlanLimit != 1 {
 		return &vendors.PermanentError{Err: errors.New(limitReason(d.info.vlanLimit))}
 	}
-	s, err := d.read(ctx, false)
+	around := d.cfg.Now().Sub(d.around) >= aroundEvery
+	s, err := d.read(ctx, around)
 	if err != nil {
 		return err
+	}
+	if around {
+		d.passed, d.around = d.news(s, res), d.cfg.Now()
 	}
 	changes, err := d.sync(ctx, s, true)
 	if err != nil {
