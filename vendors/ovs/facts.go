@@ -38,7 +38,7 @@ func facts() vendors.Facts {
 		Rules:    Rules(),
 		Traits:   traits(),
 		Update:   update,
-		Wide:     refused("wide tags pass through untouched: Open vSwitch does not parse what stands behind their TPID"),
+		Wide:     refused("wide tags pass through untouched, and cannot be removed either, as those of TPIDs other than 0x88a8: to Open vSwitch their TPID is the ethertype of a frame without a tag, which no action takes away (ovs-actions(7))"),
 		Lease:    degraded("it expires by whole seconds: one of less than a second is one, and the switch looks once a second, so that ports fall back up to two seconds later than they should; and while ovsdb-server is away ovs-vswitchd expires no flow, so that a datapath that goes on without it (the kernel's, DPDK's) keeps the last values"),
 		Depths: []vlanrules.Verdict{
 			{}, // as Update

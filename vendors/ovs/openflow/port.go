@@ -3,6 +3,7 @@ package openflow
 import (
 	"bytes"
 	"context"
+	"math"
 )
 
 // Port is a port of the bridge (§7.2.1.1).
@@ -68,11 +69,13 @@ func parsePorts(out []Port, b []byte) ([]Port, error) {
 	return out, nil
 }
 
-// PortStats is what a port has sent since the switch began to count (§7.3.5.6).
+// PortStats is what a port has sent, and frames that it lost, since the switch
+// began to count (§7.3.5.6). What it does not count is 0.
 type PortStats struct {
 	Number             uint32
 	Age                uint32 // seconds since the bridge has it
 	TxPackets, TxBytes uint64
+	Dropped, Errors    uint64 // in both directions
 }
 
 // PortStats appends the counters of every port to out.
@@ -95,8 +98,18 @@ func parsePortStats(out []PortStats, b []byte) ([]PortStats, error) {
 		if n < portStatsLen || n > len(b) {
 			return out, errMalformed("port statistics")
 		}
-		out = append(out, PortStats{Number: order.Uint32(b[4:]), Age: order.Uint32(b[8:]), TxPackets: order.Uint64(b[24:]), TxBytes: order.Uint64(b[40:])})
+		out = append(out, PortStats{Number: order.Uint32(b[4:]), Age: order.Uint32(b[8:]), TxPackets: order.Uint64(b[24:]), TxBytes: order.Uint64(b[40:]),
+			Dropped: counted(b[48:]) + counted(b[56:]), Errors: counted(b[64:]) + counted(b[72:])})
 		b = b[n:]
 	}
 	return out, nil
+}
+
+// counted is a counter; one with all bits set is not kept (§7.3.5.6).
+func counted(b []byte) uint64 {
+	v := order.Uint64(b)
+	if v == math.MaxUint64 {
+		return 0
+	}
+	return v
 }
