@@ -74,7 +74,7 @@ func planCommands(to io.Writer, p *plans.Plan, fleet *inventory.Fleet, seen func
 					if t, ok := seen(d).Differ.(*daemon); ok && len(step.MTU) == 0 {
 						text, err = t.commands(step.Want)
 					} else {
-						text, err = stepCommands(registry, devices[step.Device].Platform, before, step)
+						text, err = stepCommands(registry, d, before, step)
 					}
 					if err != nil {
 						return nil, fmt.Errorf("device %s: %w", step.Device, err)
@@ -96,7 +96,7 @@ func planCommands(to io.Writer, p *plans.Plan, fleet *inventory.Fleet, seen func
 	return w.Flush()
 }
 
-func stepCommands(registry *all.Registry, platform string, before vendors.Setup, step *plans.Step) ([]byte, error) {
+func stepCommands(registry *all.Registry, d *inventory.Device, before vendors.Setup, step *plans.Step) ([]byte, error) {
 	if len(step.MTU) > 0 {
 		var b strings.Builder
 		for _, m := range step.MTU {
@@ -104,12 +104,15 @@ func stepCommands(registry *all.Registry, platform string, before vendors.Setup,
 		}
 		return []byte(b.String()), nil
 	}
-	p, err := registry.Platform(platform)
+	p, err := registry.Platform(d.Platform)
 	if err != nil {
 		return nil, err
 	}
 	if p.Commands == nil {
-		return nil, fmt.Errorf("platform %s is not driven by commands", platform)
+		return nil, fmt.Errorf("platform %s is not driven by commands", d.Platform)
 	}
-	return p.Commands(before, step.Want)
+	if w := &step.Want; w.TPID == 0 && len(w.Ports) == 0 {
+		return []byte("# everything of csig is removed, as the device's own listing shows it\n"), nil
+	}
+	return p.Commands(vendors.Config{Device: *d}, before, step.Want)
 }

@@ -5,10 +5,16 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/all"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // A plan is saved where a link leads, and into what is no regular file without
@@ -72,5 +78,17 @@ func TestSavePlan(t *testing.T) {
 	left, err := filepath.Glob(at(".csig-plan-*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// A step that removes everything has no script of its own, and is no error.
+func TestCommandsOfARemoval(t *testing.T) {
+	for _, platform := range []string{"linux", "ovs", "sonic"} {
+		d := &inventory.Device{Name: "s1", Platform: platform, Management: inventory.Management{OVS: &inventory.OVS{Bridge: "csig"}}}
+		have := vendors.Setup{TPID: 0x88a8, Signals: []quantize.Signal{quantize.MinABW}, OnStale: inventory.Conservative, Ports: []vendors.PortSetup{{Port: "p1", Action: vlanrules.Update}}}
+		text, err := stepCommands(all.Default(), d, have, &plans.Step{ID: 1, Device: "s1"})
+		if err != nil || !strings.Contains(string(text), "# everything of csig is removed") {
+			t.Errorf("%s: %s, %v", platform, text, err)
+		}
 	}
 }

@@ -35,8 +35,9 @@ type Platform struct {
 	Diff func(have, want vendors.Setup) ([]vendors.Change, error)
 
 	// Commands are what Apply(want) sends to a device driven from afar that
-	// Observe finds to be have: for a person to read, or to carry out.
-	Commands func(have, want vendors.Setup) ([]byte, error)
+	// Observe finds to be have: for a person to read, or to carry out. What the
+	// device's part of the fleet file says of it holds.
+	Commands func(cfg vendors.Config, have, want vendors.Setup) ([]byte, error)
 }
 
 // otherNames are what makers, products and other tools call the platforms, in
@@ -147,7 +148,9 @@ func Default() *Registry {
 	r := &Registry{}
 	r.Register("linux", Platform{
 		Title: "Linux", Open: openLinux, Rules: linux.Rules(),
-		Offline: linux.Offline, Diff: linux.Diff, Commands: linux.Script,
+		Offline: linux.Offline, Diff: linux.Diff, Commands: func(_ vendors.Config, have, want vendors.Setup) ([]byte, error) {
+			return linux.Script(have, want) // which is the same on every device
+		},
 	})
 	registerSONiC(r)
 	registerOVS(r)

@@ -97,7 +97,7 @@ func TestAfar(t *testing.T) {
 	if _, err := p.Diff(vendors.Setup{}, vendors.Setup{}); err == nil {
 		t.Error("Diff takes a setup of nothing")
 	}
-	if _, err := p.Commands(vendors.Setup{}, vendors.Setup{}); err == nil {
+	if _, err := p.Commands(vendors.Config{}, vendors.Setup{}, vendors.Setup{}); err == nil {
 		t.Error("Commands takes a setup of nothing")
 	}
 }

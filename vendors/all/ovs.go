@@ -13,17 +13,16 @@ import (
 func registerOVS(r *Registry) {
 	r.Register("ovs", Platform{
 		Title: "Open vSwitch", Open: openOVS, Rules: ovs.Rules(),
-		Offline: ovs.Offline, Diff: ovs.Diff, Commands: ovs.Commands,
+		Offline: ovs.Offline, Diff: ovs.Diff, Commands: func(cfg vendors.Config, have, want vendors.Setup) ([]byte, error) {
+			return ovs.Commands(bridgeOf(&cfg), have, want)
+		},
 	})
 }
 
 // openOVS opens a bridge of Open vSwitch, on this machine or behind SSH. It
 // connects at the first use.
 func openOVS(cfg vendors.Config) (vendors.Driver, error) {
-	c := ovs.Config{Who: cfg.Who, Take: cfg.Take}
-	if o := cfg.Device.Management.OVS; o != nil {
-		c.Bridge, c.RunDir, c.Table = o.Bridge, o.RunDir, o.Table
-	}
+	c := bridgeOf(&cfg)
 	if cfg.Afar() {
 		if cfg.Device.Address == "" {
 			return nil, &vendors.PermanentError{Err: errors.New("the device has no address: add one to the fleet file")}
@@ -35,6 +34,15 @@ func openOVS(cfg vendors.Config) (vendors.Driver, error) {
 		return nil, err // not a nil *ovs.Driver in a Driver that is not nil
 	}
 	return d, nil
+}
+
+// bridgeOf is the bridge that a device is.
+func bridgeOf(cfg *vendors.Config) ovs.Config {
+	c := ovs.Config{Who: cfg.Who, Take: cfg.Take}
+	if o := cfg.Device.Management.OVS; o != nil {
+		c.Bridge, c.RunDir, c.Table = o.Bridge, o.RunDir, o.Table
+	}
+	return c
 }
 
 // UnixSockets connects to unix sockets of a device behind SSH, as root where the

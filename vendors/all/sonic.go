@@ -1,6 +1,8 @@
 package all
 
 import (
+	"fmt"
+
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic"
 )
@@ -9,7 +11,7 @@ import (
 func registerSONiC(r *Registry) {
 	r.Register("sonic", Platform{
 		Title: "SONiC", Open: openSONiC, Rules: sonic.Rules(),
-		Offline: sonic.Offline, Diff: sonic.Diff, Commands: sonic.Script,
+		Offline: sonic.Offline, Diff: sonic.Diff, Commands: sonicCommands,
 	})
 }
 
@@ -21,4 +23,14 @@ func openSONiC(cfg vendors.Config) (vendors.Driver, error) {
 		return nil, err // not a nil *sonic.Driver in a Driver that is not nil
 	}
 	return sonic.Open(sonic.Config{Redis: db}), nil
+}
+
+// sonicCommands says of a switch with a database file of its own that the numbers
+// in it may be others: where it is, and whether it can be read, the switch knows.
+func sonicCommands(cfg vendors.Config, have, want vendors.Setup) ([]byte, error) {
+	text, err := sonic.Script(have, want)
+	if r := cfg.Device.Management.Redis; err == nil && len(text) > 0 && r != nil && r.Databases != "" {
+		text = append(fmt.Appendf(nil, "# the numbers after SELECT are SONiC's defaults; those of %s hold\n", r.Databases), text...)
+	}
+	return text, err
 }

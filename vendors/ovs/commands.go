@@ -9,31 +9,42 @@ import (
 	"github.com/csig-agent/csig/vendors/ovs/openflow"
 )
 
-// Commands is a shell script that does by ovs-ofctl what Apply(want) does on a
-// bridge that Observe finds to be have: for a person to read, or to carry out
-// with the bridge's name as its argument. It needs no device, and takes the
-// tables that csig has by default. The lease is the agent's and no part of it,
-// nor are flows that join patch ports, which the bridge alone knows.
-func Commands(have, want vendors.Setup) ([]byte, error) {
+// Commands is a shell script that does by ovs-ofctl what Apply(want) does on the
+// bridge of cfg that Observe finds to be have: for a person to read, or to carry
+// out on the switch, as root. It needs no device. The lease is the agent's and no
+// part of it, nor is what the bridge alone knows, of which it says what is
+// missing: flows that join patch ports, and those of tables that csig had before.
+func Commands(cfg Config, have, want vendors.Setup) ([]byte, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
 	changes, err := Diff(have, want)
 	if err != nil || len(changes) == 0 {
 		return nil, err
 	}
-	pipe, err := newPipeline(DefaultTable, &want)
+	pipe, err := newPipeline(cfg.Table, &want)
 	if err != nil {
 		return nil, &vendors.PermanentError{Err: err}
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# usage: sh FILE BRIDGE\n# csig's flows are those of cookie %#x in tables %d to %d; those that hand\n# frames over (docs/ovs.md) are no part of this\nset -eu\n", uint64(cookie), DefaultTable, DefaultTable+tables-1)
+	fmt.Fprintf(&b, "# csig's flows are those of cookie %#x in tables %d to %d; those that hand\n# frames over (docs/ovs.md) are no part of this, nor those that join patch ports with\n# external_ids:csig-port, which csig apply and csig agent write\n", uint64(cookie), cfg.Table, cfg.Table+tables-1)
+	if have.Damaged != "" {
+		fmt.Fprintf(&b, "# ~ what csig apply repairs besides, as far as it is not in these tables: %s\n", strings.ReplaceAll(have.Damaged, "\n", " "))
+	}
+	b.WriteString("set -eu\n")
+	if cfg.RunDir != DefaultRunDir {
+		fmt.Fprintf(&b, "export OVS_RUNDIR=%s\n", quoted(cfg.RunDir))
+	}
 	numbers := map[string]uint32{}
 	for i, p := range want.Ports {
 		// A number that stands for a shell variable, and is no port's.
 		numbers[p.Port] = placeholder + uint32(i)
-		fmt.Fprintf(&b, "p%d=$(ovs-vsctl get Interface '%s' ofport)\n", i, strings.ReplaceAll(p.Port, "'", `'\''`))
+		fmt.Fprintf(&b, "p%d=$(ovs-vsctl get Interface %s ofport)\n", i, quoted(p.Port))
 	}
-	b.WriteString("ovs-ofctl -O OpenFlow14 --bundle add-flows \"$1\" - <<END\n")
+	fmt.Fprintf(&b, "ovs-ofctl -O OpenFlow14 --bundle add-flows %s - <<END\n", quoted(cfg.Bridge))
 	for t := range tables {
-		fmt.Fprintf(&b, "delete table=%d,cookie=%#x/-1\n", DefaultTable+t, uint64(cookie))
+		fmt.Fprintf(&b, "delete table=%d,cookie=%#x/-1\n", int(cfg.Table)+t, uint64(cookie))
 	}
 	flows := pipe.shared()
 	for _, p := range want.Ports {
@@ -45,6 +56,9 @@ func Commands(have, want vendors.Setup) ([]byte, error) {
 	b.WriteString("END\n")
 	return b.Bytes(), nil
 }
+
+// quoted is a word as a shell reads it.
+func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 const placeholder = 0xf0000000
 

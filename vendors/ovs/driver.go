@@ -95,10 +95,10 @@ type port struct {
 	closed   bool // there was no room for want: the port has the fallback, and no live flows
 }
 
-// Open returns a driver. It connects at the first use.
-func Open(cfg Config) (*Driver, error) {
+// complete is cfg with its defaults. The error is a *vendors.PermanentError.
+func (cfg Config) complete() (Config, error) {
 	if cfg.Bridge == "" {
-		return nil, &vendors.PermanentError{Err: errors.New("the device has no bridge: add management: {ovs: {bridge: NAME}} to the fleet file")}
+		return cfg, &vendors.PermanentError{Err: errors.New("the device has no bridge: add management: {ovs: {bridge: NAME}} to the fleet file")}
 	}
 	if cfg.RunDir == "" {
 		cfg.RunDir = DefaultRunDir
@@ -107,7 +107,16 @@ func Open(cfg Config) (*Driver, error) {
 		cfg.Table = DefaultTable
 	}
 	if cfg.Table > maxTable {
-		return nil, &vendors.PermanentError{Err: fmt.Errorf("table %d: csig needs %d tables from there on, and OpenFlow ends at 254: use %d or less", cfg.Table, tables, maxTable)}
+		return cfg, &vendors.PermanentError{Err: fmt.Errorf("table %d: csig needs %d tables from there on, and OpenFlow ends at 254: use %d or less", cfg.Table, tables, maxTable)}
+	}
+	return cfg, nil
+}
+
+// Open returns a driver. It connects at the first use.
+func Open(cfg Config) (*Driver, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -113,15 +113,28 @@ func TestCommands(t *testing.T) {
 	s.AddBridge("csig")
 	s.AddWire("csig", "swp1", 2)
 	s.AddWire("csig", "swp2", 3)
-	for _, policy := range []inventory.OnStale{inventory.Conservative, inventory.StaleStrip} {
+	for _, tc := range []struct {
+		policy inventory.OnStale
+		table  uint8
+	}{{inventory.Conservative, 0}, {inventory.StaleStrip, 0}, {inventory.Conservative, 100}} {
+		policy := tc.policy
 		want := setupFor(quantize.UEC, swp1, vendors.PortSetup{Port: "swp2", Action: vlanrules.Strip})
 		want.OnStale, want.Profile = policy, strings.Repeat("cd", 32)
-		text, err := Commands(vendors.Setup{}, want)
+		cfg := Config{Bridge: "csig", RunDir: s.Dir, Table: tc.table}
+		text, err := Commands(cfg, vendors.Setup{}, want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Script(string(text), "csig")
+		if tc.table != 0 {
+			s.Ofctl("del-flows", "csig")
+		}
+		s.Script(string(text))
 		d := s.next(t)
+		if tc.table != 0 {
+			if d = s.openAt(t, tc.table); strings.Contains(s.Ofctl("dump-flows", "csig"), "table=6") {
+				t.Errorf("it writes into tables that are not csig's:\n%s", text)
+			}
+		}
 		got, err := d.Observe(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +150,10 @@ func TestCommands(t *testing.T) {
 			t.Errorf("%s: Apply has %d changes more", policy, changes)
 		}
 	}
-	if text, err := Commands(setupFor(quantize.UEC, swp1), setupFor(quantize.UEC, swp1)); err != nil || text != nil {
+	if text, err := Commands(Config{Bridge: "csig"}, setupFor(quantize.UEC, swp1), setupFor(quantize.UEC, swp1)); err != nil || text != nil {
 		t.Errorf("nothing to do: %s, %v", text, err)
+	}
+	if _, err := Commands(Config{}, vendors.Setup{}, setupFor(quantize.UEC, swp1)); err == nil {
+		t.Error("of no bridge")
 	}
 }
