@@ -30,6 +30,11 @@ func (b *builder) judge(n *node) {
 	if missing := missing(n.seen.Facts.Ports, n.want.Ports, func(p vendors.PortSetup) string { return p.Port }); len(missing) > 0 {
 		b.find(SeverityError, n, vendors.Names(missing), noSuchPort)
 	}
+	if none(&n.want) {
+		for _, what := range n.seen.Facts.Off {
+			b.find(SeverityWarning, n, "", "%s", what)
+		}
+	}
 	b.retired(n)
 	b.canStripOthers(n, &n.want, "the profile's retired TPIDs")
 	if update := n.seen.Facts.Updates(b.fleet.Profile.TPID); n.level.Support == inventory.LevelSoftware && update.Level == vlanrules.Refused {

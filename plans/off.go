@@ -30,6 +30,7 @@ type Off struct {
 	Report   func(Progress) // nil: nobody watches; called by one goroutine at a time
 
 	undriven []string // devices that Run found nothing to drive with
+	lasting  []string // what Run has not given back as it was, with the device
 }
 
 // The stages of an Off after StageFence: everything but the fence goes, then
@@ -54,7 +55,12 @@ func (o *Off) Run(ctx context.Context) error {
 		asked[name] = true
 	}
 	seen, lost := o.look(ctx, r, devices)
-	o.undriven = nil
+	o.undriven, o.lasting = nil, nil
+	for _, name := range devices {
+		for _, what := range seen[name].Facts.Off {
+			o.lasting = append(o.lasting, "device "+name+": "+what)
+		}
+	}
 	devices = slices.DeleteFunc(slices.Clone(devices), func(name string) bool {
 		var none *vendors.NoDriverError // so there never was anything of ours
 		if errors.As(seen[name].Err, &none) {
@@ -146,10 +152,10 @@ func Senders(f *inventory.Fleet) string {
 }
 
 // Left lists what is not as it should be once an Off is done, or what was not
-// to be done: devices that csig does not drive, what hosts still send, and paths
-// that others take for whole.
+// to be done: what devices do not get back as it was, devices that csig does not
+// drive, what hosts still send, and paths that others take for whole.
 func (o *Off) Left() []string {
-	var out []string
+	out := slices.Clone(o.lasting)
 	if len(o.undriven) > 0 {
 		slices.SortFunc(o.undriven, vendors.CompareNames)
 		out = append(out, vendors.Names(o.undriven)+": csig has no driver for such a device, so nothing of csig's is there to take off")

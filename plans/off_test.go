@@ -153,6 +153,50 @@ func (h heedful) Apply(ctx context.Context, want vendors.Setup) error {
 	return h.Target.Apply(ctx, want)
 }
 
+// forgetful is a device that does not get everything back.
+type forgetful struct{ Target }
+
+func (l forgetful) Probe(ctx context.Context) (vendors.Facts, error) {
+	f, err := l.Target.Probe(ctx)
+	f.Off = []string{"its ports get the default"}
+	return f, err
+}
+
+// What a device does not get back as it was is said, by off and by a plan that takes
+// csig off it.
+func TestOffSaysWhatIsNotGivenBack(t *testing.T) {
+	net, f := offFleet()
+	off := &Off{Fleet: net, Only: []string{"leaf0"}, Open: func(ctx context.Context, name string) (Target, error) {
+		t, err := f.open(ctx, name)
+		return forgetful{t}, err
+	}}
+	const want = "device leaf0: its ports get the default"
+	for range 2 {
+		if err := off.Run(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if left := strings.Join(off.Left(), "\n"); strings.Count(left, "its ports get the default") != 1 || !strings.Contains(left, want) {
+			t.Errorf("it says %q", left)
+		}
+	}
+	for _, goal := range []Goal{TakeOff, RollOut} {
+		p, err := Build(net, func(d *inventory.Device) Seen {
+			s := Seen{Facts: vendors.Facts{Off: []string{"its ports get the default"}}}
+			s.Differ, s.Err = f.open(t.Context(), d.Name)
+			return s
+		}, Options{Goal: goal})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := slices.ContainsFunc(p.Findings, func(f Finding) bool {
+			return f.Severity == SeverityWarning && strings.Contains(f.Message, "get the default")
+		})
+		if said != (goal == TakeOff) {
+			t.Errorf("%s: %+v", goal, p.Findings)
+		}
+	}
+}
+
 // On a device that nothing drives there is nothing to take off.
 func TestOffPassesWhatNothingDrives(t *testing.T) {
 	net, f := offFleet()

@@ -24,6 +24,7 @@ type Facts struct {
 	Slack    int                 // bytes beyond a port's MTU that it forwards all the same
 	Ports    []string            // names of the ports it has, in no order, where Probe reads them; none where it does not
 	Notes    []string            // what an operator should know, one sentence each
+	Off      []string            // what Remove does not give back as it was before us, one sentence each
 	Traits   Traits              // how the platform treats tags, with sources
 }
 

@@ -21,6 +21,7 @@ type Facts struct {
 	Depths   []Ability `json:"depths"` // of tags behind 0, 1, 2 … VLAN tags
 	Ports    []string  `json:"ports"`  // names of the ports it has; empty: not read
 	Notes    []string  `json:"notes"`
+	Off      []string  `json:"off"`         // what taking csig off does not give back
 	Slack    int       `json:"slack_bytes"` // beyond a port's MTU
 
 	Traits vendors.Traits `json:"traits"`
@@ -65,7 +66,7 @@ func FactsOf(f *vendors.Facts) Facts {
 	c := &f.Rules
 	out := Facts{
 		Format: FactsFormat, Platform: f.Platform, Update: abilityOf(f.Update), Wide: abilityOf(f.Wide), Strip: abilityOf(f.Strip),
-		Lease: abilityOf(f.Lease), Through: abilityOf(f.Through), Depths: []Ability{}, Ports: append([]string{}, f.Ports...), Notes: append([]string{}, f.Notes...), Slack: f.Slack, Others: f.Others, Traits: f.Traits,
+		Lease: abilityOf(f.Lease), Through: abilityOf(f.Through), Depths: []Ability{}, Ports: append([]string{}, f.Ports...), Notes: append([]string{}, f.Notes...), Off: append([]string{}, f.Off...), Slack: f.Slack, Others: f.Others, Traits: f.Traits,
 		Rules: Rules{
 			Match: c.Match.String(), MatchPCP: c.MatchPCP, MatchD: c.MatchD, Txn: c.Txn.String(), Modify: c.Modify, ModifyMatch: c.ModifyMatch,
 			ModifyEntry: c.ModifyEntry, Values: c.Values, Classes: c.Classes, Entries: c.Entries, Taken: c.Taken, Shared: c.Shared, Ports: c.Ports,
@@ -86,7 +87,7 @@ func FactsOf(f *vendors.Facts) Facts {
 func (f *Facts) Facts() (vendors.Facts, error) {
 	r := &f.Rules
 	out := vendors.Facts{
-		Platform: f.Platform, Ports: f.Ports, Notes: f.Notes, Slack: f.Slack, Others: f.Others, Traits: f.Traits,
+		Platform: f.Platform, Ports: f.Ports, Notes: f.Notes, Off: f.Off, Slack: f.Slack, Others: f.Others, Traits: f.Traits,
 		Rules: vlanrules.Caps{
 			MatchPCP: r.MatchPCP, MatchD: r.MatchD, Modify: r.Modify, ModifyMatch: r.ModifyMatch, ModifyEntry: r.ModifyEntry,
 			Values: r.Values, Classes: r.Classes, Entries: r.Entries, Taken: r.Taken, Shared: r.Shared, Ports: r.Ports, Positions: r.Positions,

@@ -64,6 +64,9 @@ func TestFactsTravelWhole(t *testing.T) {
 		if f.Notes == nil {
 			f.Notes = []string{}
 		}
+		if f.Off == nil {
+			f.Off = []string{}
+		}
 		if f.Ports == nil {
 			f.Ports = []string{}
 		}

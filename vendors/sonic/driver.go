@@ -124,6 +124,9 @@ func (d *Driver) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	for i := range changes {
 		c := &changes[i]
 		lag := seen.lags[c.Port]
+		if c.Port != "" {
+			seen.former(c, &want)
+		}
 		switch {
 		case lag == "":
 		case c.Kind != vendors.Remove && seen.refusal(c.Port) != "":

@@ -170,8 +170,8 @@ func (d *Driver) aggregates(ctx context.Context, f *vendors.Facts, capable bool)
 	return nil
 }
 
-// unnoted notes the TPIDs that csig would not give back: after a reboot with a
-// saved configuration nobody knows whose they are, since STATE_DB went with it.
+// unnoted says which TPIDs csig does not give back as they were: after a reboot with
+// a saved configuration nobody knows, since STATE_DB went with it.
 func (d *Driver) unnoted(ctx context.Context, f *vendors.Facts) error {
 	cmds := [][]string{{sonicdb.State, "HGETALL", recordKey}}
 	var names []string
@@ -189,17 +189,27 @@ func (d *Driver) unnoted(ctx context.Context, f *vendors.Facts) error {
 	if err != nil {
 		return err
 	}
-	noted := parseRecord(list[0]).before
+	rec := parseRecord(list[0])
 	of := map[string][]string{}
+	var unknown []string
 	for i, name := range names {
 		tpid := strings.ToLower(list[1+i]["tpid"])
-		if _, ok := noted[name]; !ok && !sameTPID(tpid, "") {
+		before, noted := rec.before[name]
+		switch {
+		case noted && before == unknownTPID:
+			unknown = append(unknown, name)
+		case noted || sameTPID(tpid, ""):
+		case rec.setup == nil || sameTPID(tpid, tpidText(rec.setup.TPID)):
 			of[tpid] = append(of[tpid], name)
 		}
 	}
+	if len(unknown) > 0 {
+		f.Off = append(f.Off, fmt.Sprintf("what TPID %s had before csig is not known, since csig's was there already, as after a reboot with a saved configuration: csig off gives %s, SONiC's default",
+			vendors.Names(unknown), defaultTPID))
+	}
 	for _, tpid := range sortedKeys(of) {
-		f.Notes = append(f.Notes, fmt.Sprintf("CONFIG_DB has TPID %s for %s, and csig has no note of what they had before, if that is csig's own and was saved: csig off leaves it to them (config interface tpid %s %s gives one the default)",
-			tpid, strings.Join(of[tpid], ", "), of[tpid][0], defaultTPID))
+		f.Off = append(f.Off, fmt.Sprintf("CONFIG_DB has TPID %s for %s, and csig has no note of having set it: csig off leaves it; where it is csig's, saved before a reboot, 'config interface tpid %s %s' gives the default back",
+			tpid, vendors.Names(of[tpid]), of[tpid][0], defaultTPID))
 	}
 	return nil
 }
@@ -240,7 +250,7 @@ func traits() vendors.Traits {
 		Table:    vendors.That(vendors.Table{Sharers: "every other ACL table of the ASIC's TCAM"}, assumed("CRM of COUNTERS_DB tells how much is left, once the table is there")),
 		Txn:      vendors.That(vendors.TxnEntry, read("sonic-net/sonic-swss-common common/consumer_state_table_pops.lua: rows are taken from a set, in no order")),
 		Revert:   vendors.That("", read("sonic-net/sonic-utilities config/main.py: checkpoints and rollback are of CONFIG_DB, and asked for")),
-		Survives: vendors.That(false, read("sonic-net/sonic-buildimage files/scripts/swss.sh: APPL_DB is flushed at a cold start; CONFIG_DB stays where it was saved")),
+		Survives: vendors.That(false, read("sonic-net/sonic-buildimage files/scripts/swss.sh: APPL_DB is flushed at a cold start. That is of the entries: the TPIDs in CONFIG_DB survive where it was saved")),
 
 		TPIDs:      vendors.That(vendors.TPIDs{List: tpids, AtMost: 1, Scope: vendors.ScopePort, AsVLAN: true}, port),
 		TPIDChange: vendors.That(disrupts, assumed("SAI_PORT_ATTR_TPID replaces the TPID that a port parses")),

@@ -22,6 +22,11 @@ const (
 	recordBefore = "tpid_before|" // and the port or aggregate: what CONFIG_DB had
 )
 
+// unknownTPID is noted of one that had csig's TPID when csig came, and nobody knows what
+// before that: a reboot takes STATE_DB away, and leaves CONFIG_DB as it was saved.
+// It gets the default back.
+const unknownTPID = "unknown"
+
 // record is what STATE_DB says of us.
 type record struct {
 	setup  *vendors.Setup    // nil: there is none
@@ -88,7 +93,7 @@ func sameTPID(a, b string) bool {
 func portKey(port string) string { return "PORT|" + port }
 
 func tpidCommand(carrier, tpid string) []string {
-	if tpid == "" {
+	if tpid == "" || tpid == unknownTPID {
 		tpid = defaultTPID
 	}
 	return []string{sonicdb.Config, "HSET", carrierKey(carrier), "tpid", tpid}

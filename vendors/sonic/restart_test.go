@@ -280,8 +280,8 @@ func TestLateRows(t *testing.T) {
 
 // TestReboot: everything but CONFIG_DB is gone, which is as it was saved: with
 // csig's TPIDs or without. A csig that starts before orchagent gets nowhere, and
-// then makes all of it; what it gives back in the end is what it knows to be
-// another's.
+// then makes all of it; what it gives back in the end is what it knows, and the
+// default where nobody does.
 func TestReboot(t *testing.T) {
 	for name, saved := range map[string]bool{"saved": true, "not saved": false} {
 		t.Run(name, func(t *testing.T) {
@@ -324,16 +324,42 @@ func TestReboot(t *testing.T) {
 			}
 			l.sw.Boot()
 			f, err := l.Probe(t.Context())
-			notes := strings.Join(f.Notes, "\n")
-			if err != nil || strings.Contains(notes, "TPID 0x88a8 for Ethernet0, PortChannel7,") != saved || strings.Contains(notes, "TPID 0x9100 for Ethernet0,") == saved {
-				t.Errorf("%s, %v", notes, err)
+			off := strings.Join(f.Off, "\n")
+			if err != nil || strings.Contains(off, "TPID 0x88a8 for Ethernet0, PortChannel7,") != saved || strings.Contains(off, "TPID 0x9100 for Ethernet0,") == saved {
+				t.Errorf("%s, %v", off, err)
+			}
+			have, err := l.Observe(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			changes, err := l.Diff(have, s)
+			if err != nil || len(changes) != 4 {
+				t.Fatalf("%+v, %v", changes, err)
+			}
+			for _, c := range changes[1:] { // the plan does not take the loss for one to come
+				if strings.Contains(c.Detail, "off gives it 0x8100") != saved || (c.Disruptive == "") != saved {
+					t.Errorf("%+v", c)
+				}
 			}
 			l.loose = false
 			l.apply(s)
 			l.update(us...)
 			l.clean()
-			if f, err = l.Probe(t.Context()); err != nil || strings.Contains(strings.Join(f.Notes, "\n"), "csig has no note") != saved {
-				t.Errorf("%q, %v", f.Notes, err)
+			if f, err = l.Probe(t.Context()); err != nil || saved && (len(f.Off) != 1 || !strings.HasPrefix(f.Off[0], "what TPID Ethernet0, PortChannel7 had")) || !saved && len(f.Off) != 0 {
+				t.Errorf("%q, %v", f.Off, err)
+			}
+			if have, err = l.Observe(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			rest := s
+			rest.Ports = rest.Ports[1:2]
+			if changes, err = l.Diff(have, rest); err != nil || len(changes) != 2 {
+				t.Fatalf("%+v, %v", changes, err)
+			}
+			for _, c := range changes {
+				if strings.Contains(c.Disruptive, "not known") != saved || !strings.HasPrefix(c.Disruptive, restores) {
+					t.Errorf("%+v", c)
+				}
 			}
 
 			if err := l.Remove(t.Context()); err != nil {
@@ -341,7 +367,7 @@ func TestReboot(t *testing.T) {
 			}
 			want := map[string]string{"PORT|Ethernet0": "0x9100", "PORTCHANNEL|PortChannel7": "0x8100"}
 			if saved {
-				want = map[string]string{"PORT|Ethernet0": "0x88a8", "PORTCHANNEL|PortChannel7": "0x88a8"}
+				want = map[string]string{"PORT|Ethernet0": "0x8100", "PORTCHANNEL|PortChannel7": "0x8100"}
 			}
 			for key, tpid := range want {
 				if got := r.Hash(4, key)["tpid"]; got != tpid {

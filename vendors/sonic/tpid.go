@@ -120,11 +120,14 @@ func (d *Driver) setTPIDs(ctx context.Context, seen *view) error {
 	}
 	var change []string
 	for _, name := range carriers {
-		if has := seen.carriers[name].tpid; !sameTPID(has, want) {
+		has := seen.carriers[name].tpid
+		if !sameTPID(has, want) {
 			change = append(change, name)
-			if _, noted := seen.record.before[name]; !noted {
-				before[name] = has
-			}
+		} else {
+			has = unknownTPID
+		}
+		if _, noted := seen.record.before[name]; !noted {
+			before[name] = has
 		}
 	}
 	record, err := recordCommands(d.setup, before)
@@ -192,3 +195,18 @@ func (d *Driver) portmgrd(ctx context.Context, changes []string, of map[string][
 // portmgrdPause is between two looks whether portmgrd has done its work; it says
 // nothing when it has.
 const portmgrdPause = 10 * time.Millisecond
+
+// former puts into a change of a port what becomes of the TPID that nobody knows
+// the former one of.
+func (v *view) former(c *vendors.Change, want *vendors.Setup) {
+	name := v.carrierOf(c.Port)
+	before, noted := v.record.before[name]
+	switch has := v.carriers[name].tpid; {
+	case c.Kind == vendors.Remove && before == unknownTPID:
+		c.Detail = "ACL entries, and CONFIG_DB " + carrierKey(name) + " tpid " + defaultTPID + ", SONiC's default: what it was before csig is not known"
+		c.Disruptive = restores + ", and to " + defaultTPID + ", since what it was before csig is not known"
+	case c.Kind == vendors.Create && !noted && sameTPID(has, tpidText(want.TPID)):
+		c.Detail += "; it has this TPID already, and what it had before is not known, as after a reboot with a saved configuration: csig off gives it " + defaultTPID + ", SONiC's default"
+		c.Disruptive = ""
+	}
+}

@@ -191,6 +191,15 @@ func (d *Driver) lookPorts(ctx context.Context, v *view, setups ...*vendors.Setu
 			names = append(names, s.Ports[i].Port)
 		}
 	}
+	if v.record.setup == nil { // any may be wanted, and have csig's TPID of before a reboot
+		keys, err := d.scan(ctx, sonicdb.Config, portKey(""))
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			names = append(names, strings.TrimPrefix(k, portKey("")))
+		}
+	}
 	slices.Sort(names)
 	names = slices.Compact(names)
 	cmds := [][]string{{sonicdb.State, "HGETALL", switchCapability}}
@@ -305,8 +314,9 @@ func (v *view) forgetTable() {
 	clear(v.states)
 }
 
-// restore gives a port or an aggregate the TPID back that it had before csig, unless somebody
-// else has given it another since, and forgets about it.
+// restore gives a port or an aggregate the TPID back that it had before csig, and the
+// default where that is not known, unless somebody else has given it another
+// since, and forgets about it.
 func (v *view) restore(port string) [][]string {
 	var cmds [][]string
 	ours := v.record.setup != nil && sameTPID(v.carriers[port].tpid, tpidText(v.record.setup.TPID))
