@@ -1,5 +1,7 @@
 package gnmi
 
+import "github.com/csig-agent/csig/counters/gnmi/oc"
+
 // Info is what is known of the target and of how it is read.
 type Info struct {
 	Mode     Mode   // Auto while there was no contact
@@ -50,7 +52,7 @@ func (s *Source) Facts() []Facts {
 			f.SpeedFrom = from.String()
 		}
 		if l := &p.leaves[operStatus]; l.set {
-			f.Status = operStatuses[l.val]
+			f.Status = oc.E_Interface_OperStatus(l.val).String()
 		}
 	}
 	return facts

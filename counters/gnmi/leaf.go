@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
+
+	"github.com/csig-agent/csig/counters/gnmi/oc"
 )
 
 // leafID is one of the leaves of an interface that this package looks at.
@@ -119,19 +120,19 @@ func bare(name string) string {
 var errWrongType = errors.New("value of the wrong type")
 
 // number returns what a leaf's value means as a number: the count of a
-// counter, the place in operStatuses of a status, bit/s of a speed (0 for
+// counter, the enumeration's value of a status, bit/s of a speed (0 for
 // SPEED_UNKNOWN).
 func (l leafID) number(v *value) (uint64, error) {
 	switch l {
 	case operStatus:
 		if v.kind == textValue {
-			if i := slices.Index(operStatuses, bare(v.text)); i >= 0 {
-				return uint64(i), nil
+			if e, ok := operStatuses[bare(v.text)]; ok {
+				return uint64(e), nil
 			}
 		}
 	case portSpeed, negotiatedSpeed:
 		if v.kind == textValue {
-			if bps, ok := portSpeeds[bare(v.text)]; ok {
+			if bps, ok := speeds[bare(v.text)]; ok {
 				return bps, nil
 			}
 		}
@@ -150,35 +151,46 @@ func (l leafID) number(v *value) (uint64, error) {
 // lagSpeedUnit is the unit of lag-speed in bit/s.
 const lagSpeedUnit = 1_000_000
 
-// portSpeeds are the identities of ETHERNET_SPEED (openconfig-if-ethernet), in bit/s.
-var portSpeeds = map[string]uint64{
-	"SPEED_10MB":    10e6,
-	"SPEED_100MB":   100e6,
-	"SPEED_1GB":     1e9,
-	"SPEED_2500MB":  2500e6,
-	"SPEED_5GB":     5e9,
-	"SPEED_10GB":    10e9,
-	"SPEED_25GB":    25e9,
-	"SPEED_40GB":    40e9,
-	"SPEED_50GB":    50e9,
-	"SPEED_100GB":   100e9,
-	"SPEED_200GB":   200e9,
-	"SPEED_400GB":   400e9,
-	"SPEED_600GB":   600e9,
-	"SPEED_800GB":   800e9,
-	"SPEED_1600GB":  1600e9,
-	"SPEED_UNKNOWN": 0,
+// portSpeeds are the speeds of ETHERNET_SPEED in bit/s.
+var portSpeeds = map[oc.E_IfEthernet_ETHERNET_SPEED]uint64{
+	oc.IfEthernet_ETHERNET_SPEED_SPEED_10MB:    10e6,
+	oc.IfEthernet_ETHERNET_SPEED_SPEED_100MB:   100e6,
+	oc.IfEthernet_ETHERNET_SPEED_SPEED_1GB:     1e9,
+	oc.IfEthernet_ETHERNET_SPEED_SPEED_2500MB:  2500e6,
+	oc.IfEthernet_ETHERNET_SPEED_SPEED_5GB:     5e9,
+	oc.IfEthernet_ETHERNET_SPEED_SPEED_10GB:    10e9,
+	oc.IfEthernet_ETHERNET_SPEED_SPEED_25GB:    25e9,
+	oc.IfEthernet_ETHERNET_SPEED_SPEED_40GB:    40e9,
+	oc.IfEthernet_ETHERNET_SPEED_SPEED_50GB:    50e9,
+	oc.IfEthernet_ETHERNET_SPEED_SPEED_100GB:   100e9,
+	oc.IfEthernet_ETHERNET_SPEED_SPEED_200GB:   200e9,
+	oc.IfEthernet_ETHERNET_SPEED_SPEED_400GB:   400e9,
+	oc.IfEthernet_ETHERNET_SPEED_SPEED_600GB:   600e9,
+	oc.IfEthernet_ETHERNET_SPEED_SPEED_800GB:   800e9,
+	oc.IfEthernet_ETHERNET_SPEED_SPEED_1600GB:  1600e9,
+	oc.IfEthernet_ETHERNET_SPEED_SPEED_UNKNOWN: 0,
 }
 
-// operStatuses are the values of oper-status (openconfig-interfaces); a leaf holds
-// the index.
-var operStatuses = []string{
-	statusUp:      "UP",
-	statusUnknown: "UNKNOWN",
-	"DOWN", "TESTING", "DORMANT", "NOT_PRESENT", "LOWER_LAYER_DOWN",
-}
-
-const (
-	statusUp = iota
-	statusUnknown
+// speeds and operStatuses are the values by the names that they have on the wire.
+var (
+	speeds       = speedNames()
+	operStatuses = statusNames()
 )
+
+func speedNames() map[string]uint64 {
+	m := make(map[string]uint64)
+	for e, def := range oc.ΛEnum["E_IfEthernet_ETHERNET_SPEED"] {
+		if bps, ok := portSpeeds[oc.E_IfEthernet_ETHERNET_SPEED(e)]; ok {
+			m[def.Name] = bps
+		}
+	}
+	return m
+}
+
+func statusNames() map[string]oc.E_Interface_OperStatus {
+	m := make(map[string]oc.E_Interface_OperStatus)
+	for e, def := range oc.ΛEnum["E_Interface_OperStatus"] {
+		m[def.Name] = oc.E_Interface_OperStatus(e)
+	}
+	return m
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/counters/gnmi/oc"
 )
 
 // leaf is the newest value of one leaf of a port.
@@ -197,13 +198,10 @@ func (p *port) clockSetBack(at int64, now time.Time, interval time.Duration) boo
 
 // up says whether the link carries frames, and whether the target knows.
 func (p *port) up() (up, known bool) {
-	if !p.leaves[operStatus].set {
-		return false, true
-	}
-	switch p.leaves[operStatus].val {
-	case statusUp:
+	switch oc.E_Interface_OperStatus(p.leaves[operStatus].val) {
+	case oc.Interface_OperStatus_UP:
 		return true, true
-	case statusUnknown:
+	case oc.Interface_OperStatus_UNKNOWN:
 		return true, false
 	}
 	return false, true

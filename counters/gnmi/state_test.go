@@ -216,9 +216,6 @@ func TestSpeed(t *testing.T) {
 }
 
 func TestStatus(t *testing.T) {
-	if n := len(oc.ΛEnum["E_Interface_OperStatus"]); n != len(operStatuses) {
-		t.Errorf("the model has %d statuses, operStatuses has %d", n, len(operStatuses))
-	}
 	for e := range oc.ΛEnum["E_Interface_OperStatus"] {
 		status := oc.E_Interface_OperStatus(e).String()
 		b := newBench(t, Config{Ports: []string{"e1"}})
@@ -231,9 +228,6 @@ func TestStatus(t *testing.T) {
 		}
 		if s.Err != nil || s.Up != wantUp || s.Degraded != wantDegraded {
 			t.Errorf("%s: up %t %q %v", status, s.Up, s.Degraded, s.Err)
-		}
-		if f := b.s.Facts()[0]; f.Status != status {
-			t.Errorf("%s: the facts say %q", status, f.Status)
 		}
 	}
 }

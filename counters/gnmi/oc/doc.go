@@ -1,6 +1,5 @@
 // Package oc has Go types for the part of the OpenConfig interface models that
-// csig reads, for tests: what a target has on the wire is made from them. They are
-// operational state, generated from openconfig-interfaces,
+// csig reads: operational state, generated from openconfig-interfaces,
 // openconfig-if-ethernet and openconfig-if-aggregate less what csig-needs.yang
 // takes out.
 //
@@ -9,9 +8,8 @@
 //
 //	OPENCONFIG_PUBLIC=/where/you/cloned/it go generate ./counters/gnmi/oc
 //
-// The command does without: what the types build upon would be 1 MB of every
-// agent's memory (measured). Nor does the code carry a YANG schema, since nothing here
-// validates with one.
+// The code carries no YANG schema: unpacking one would cost each start of the
+// command some 10 ms and 5 MB (measured), and nothing here validates with it.
 package oc
 
 //go:generate go run ./gen -models $OPENCONFIG_PUBLIC
