@@ -3,6 +3,7 @@ package gnmi
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -50,7 +51,24 @@ func (g *gateway) tell(n *pb.Notification) {
 // Over ten seconds of device time each sample that comes through OpenConfig's server is
 // the truth, each rate is exact, and a port that falls idle is seen to be.
 func TestAgainstOpenConfigServer(t *testing.T) {
+	for try := 1; ; try++ {
+		wrong, late := againstOpenConfigServer(t)
+		if len(wrong) == 0 {
+			return
+		}
+		// Where the sender or the reader is held up for long, samples are missing.
+		if late < 400*time.Millisecond || try == 5 {
+			t.Fatal(strings.Join(wrong, "\n"))
+		}
+		t.Logf("%v late: %q; once more", late, wrong)
+	}
+}
+
+// againstOpenConfigServer is one run: what is wrong, and how late the machine was.
+func againstOpenConfigServer(t *testing.T) (wrong []string, late time.Duration) {
+	t.Helper()
 	const interval = 100 * time.Millisecond
+	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	ca := newAuthority(t)
 	cert, key := ca.issue("127.0.0.1", time.Now().Add(time.Hour))
 	g, srv := newGateway(t, "")
@@ -92,6 +110,9 @@ func TestAgainstOpenConfigServer(t *testing.T) {
 				g.tell(n)
 			}
 			<-tick.C
+			mu.Lock()
+			late = max(late, time.Since(start)-time.Duration(k+1)*interval)
+			mu.Unlock()
 		}
 	}()
 
@@ -113,19 +134,19 @@ func TestAgainstOpenConfigServer(t *testing.T) {
 		for _, sample := range read(t, s) {
 			if sample.Port == "absent" {
 				if !errors.Is(sample.Err, ErrMissing) {
-					t.Errorf("absent: %v", sample.Err)
+					complain("absent: %v", sample.Err)
 				}
 				continue
 			}
 			if sample.Err != nil {
-				t.Errorf("%s: %v", sample.Port, sample.Err)
+				complain("%s: %v", sample.Port, sample.Err)
 				continue
 			}
 			mu.Lock()
 			want, ok := truth[sample.Port][sample.At.UnixNano()]
 			mu.Unlock()
 			if !ok || sample.Octets != want.octets || sample.Packets != want.packets {
-				t.Errorf("%s at %v: %d octets in %d packets, were %+v (sampled then: %t)", sample.Port, sample.At.Sub(start), sample.Octets, sample.Packets, want, ok)
+				complain("%s at %v: %d octets in %d packets, were %+v (sampled then: %t)", sample.Port, sample.At.Sub(start), sample.Octets, sample.Packets, want, ok)
 			}
 			if age := time.Since(sample.At); running {
 				oldest = max(oldest, age)
@@ -133,22 +154,23 @@ func TestAgainstOpenConfigServer(t *testing.T) {
 			if e := est[sample.Port].Update(sample); e.State == counters.OK {
 				seen[sample.Port][e.Load()]++
 			} else if e.State != counters.First && e.State != counters.NoProgress {
-				t.Errorf("%s: %v: %s", sample.Port, e.State, e.Reason)
+				complain("%s: %v: %s", sample.Port, e.State, e.Reason)
 			}
 		}
 	}
 	if len(seen["busy"]) != 1 || seen["busy"][load] < samples/4 { // a busy machine reads less often
-		t.Errorf("busy: loads %v, want %d and nothing else", seen["busy"], load)
+		complain("busy: loads %v, want %d and nothing else", seen["busy"], load)
 	}
 	if n := seen["bursty"]; n[load] < samples/10 || n[0] < samples/10 {
-		t.Errorf("bursty: loads %v, want %d and 0 about equally often", n, load)
+		complain("bursty: loads %v, want %d and 0 about equally often", n, load)
 	}
 	info := s.Info()
 	t.Logf("%+v", info)
 	t.Logf("oldest sample: %v; bursty loads: %v", oldest, seen["bursty"])
 	if info.Repeats || info.Request != "sample, PROTO" || info.Invalid != 0 || info.OutOfOrder != 0 {
-		t.Errorf("info %+v", info)
+		complain("info %+v", info)
 	}
+	return wrong, max(late, oldest)
 }
 
 func TestOpenConfigServerDropsTheTarget(t *testing.T) {

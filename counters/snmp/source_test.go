@@ -148,7 +148,7 @@ func TestFastestShapeIsKept(t *testing.T) {
 			a.with(func() {
 				a.before = func(_ int, req *gosnmp.SnmpPacket) {
 					if req.PDUType == slow {
-						time.Sleep(3 * time.Millisecond) // a slow agent, not a condition
+						time.Sleep(20 * time.Millisecond) // a slow agent, not a condition; slower than a busy machine
 					}
 				}
 			})
