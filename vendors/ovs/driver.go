@@ -59,7 +59,6 @@ type Driver struct {
 	writes bool // it is to be ours
 	held   bool // it was
 	lost   bool // somebody took it since, for good
-	took   bool // we took it from somebody
 
 	setup    *vendors.Setup // nil until Apply or the first Update
 	pipe     *pipeline
@@ -423,8 +422,8 @@ func (d *Driver) Release(ctx context.Context) error {
 // hand frames over and send them on: without them a bridge that was made for
 // csig, or whose controller uses its tables, would forward nothing.
 //
-// From whom the bridge was taken away may write for a moment until it knows:
-// what that leaves is removed as well.
+// From whom the bridge was taken away (Config.Take) may write for a moment until
+// it knows: what that leaves is removed as well.
 func (d *Driver) Remove(ctx context.Context) error {
 	if err := d.meet(ctx); err != nil {
 		return err
@@ -434,7 +433,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 	}
 	d.synced, d.known, d.setup, d.until = false, false, nil, time.Time{}
 	n, err := d.remove(ctx)
-	for d.took && n > 0 && err == nil {
+	for d.cfg.Take && n > 0 && err == nil {
 		noticed := time.NewTimer(checkEvery + 2*glanceFor)
 		select {
 		case <-noticed.C:

@@ -58,7 +58,7 @@ func (d *Driver) inquire(a *answer) (err error) {
 	}
 	// An earlier connection of ours, whose end nobody has noticed.
 	_, err = d.db.claim(d.cfg.Bridge, d.who(), true)
-	a.had, a.info.held = false, d.db.held
+	a.info.held = d.db.held
 	return err
 }
 
@@ -89,7 +89,7 @@ func (d *Driver) answer(a answer) error {
 	d.info = a.info
 	if a.claimed {
 		d.lost = d.lost || d.held && !a.info.held
-		d.held, d.took = d.held || a.info.held, d.took || a.had
+		d.held = d.held || a.info.held
 	}
 	return nil
 }
