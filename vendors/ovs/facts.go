@@ -131,7 +131,8 @@ func (d *Driver) news(s *state, res *vendors.UpdateResult) error {
 	v, _ := d.way(s)
 	if now := d.shortly(s); now != d.said {
 		f := d.factsOf(s, v)
-		f.Lease = facts().Lease // there are rules, and they do expire
+		always := facts()
+		f.Lease, f.Depths = always.Lease, always.Depths // there are rules, and they do expire
 		d.said, res.Facts = now, &f
 	}
 	if v.Level == vlanrules.Refused {
