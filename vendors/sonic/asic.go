@@ -2,7 +2,9 @@ package sonic
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,9 +14,10 @@ import (
 // What ASIC_DB has is what SAI was given: syncd writes an object there when SAI has
 // it, by its number alone (sonic-sairedis lib/sairediscommon.h, ASIC_STATE_TABLE).
 const (
-	asicACLs    = "ASIC_STATE:SAI_OBJECT_TYPE_ACL_"
-	asicTables  = asicACLs + "TABLE:"
-	asicEntries = asicACLs + "ENTRY:"
+	asicObjects = "ASIC_STATE:SAI_OBJECT_TYPE_"
+	asicTables  = asicObjects + "ACL_TABLE:"
+	asicEntries = asicObjects + "ACL_ENTRY:"
+	asicSwitch  = asicObjects + "SWITCH:"
 )
 
 // recount is how often csig counts the entries that the ASIC has of its table: for
@@ -25,18 +28,35 @@ const recount = 30 * time.Second
 type asicView struct {
 	table   string // its object; "" where it is not there, or another application's looks the same
 	entries int
+	egress  string // what is bound to the whole switch at egress
+	direct  bool   // and that is a table, and no group of P4Orch's
+}
+
+// noObject is SAI's SAI_NULL_OBJECT_ID.
+const noObject = "oid:0x0"
+
+// unbound says why no frame meets our table, which P4Orch's group of the whole switch
+// has: SAI_SWITCH_ATTR_EGRESS_ACL holds one object. "" where that is the group.
+func (v *asicView) unbound() string {
+	switch {
+	case v.direct:
+		return fmt.Sprintf("another application's ACL table (%s) is bound to the whole switch at egress (ASIC_DB SAI_SWITCH_ATTR_EGRESS_ACL), as the PFC watchdog binds its own on some ASICs, and there is place for one object", v.egress)
+	case v.egress == noObject:
+		return "nothing is bound to the switch at egress any more (ASIC_DB SAI_SWITCH_ATTR_EGRESS_ACL)"
+	}
+	return ""
 }
 
 // lookASIC reads what SAI was given.
 func (d *Driver) lookASIC(ctx context.Context) (asicView, error) {
 	var v asicView
-	keys, err := d.scan(ctx, sonicdb.ASIC, asicACLs)
+	keys, err := d.scan(ctx, sonicdb.ASIC, asicObjects+"[AS][CW]") // ACL_…, SWITCH
 	if err != nil {
 		return v, err
 	}
 	var ask [][]string
 	for _, k := range keys {
-		if strings.HasPrefix(k, asicTables) || strings.HasPrefix(k, asicEntries) {
+		if strings.HasPrefix(k, asicTables) || strings.HasPrefix(k, asicEntries) || strings.HasPrefix(k, asicSwitch) {
 			ask = append(ask, []string{sonicdb.ASIC, "HGETALL", k})
 		}
 	}
@@ -46,20 +66,25 @@ func (d *Driver) lookASIC(ctx context.Context) (asicView, error) {
 	}
 	ours, of := 0, map[string]int{}
 	for i, row := range list {
-		if object, ok := strings.CutPrefix(ask[i][2], asicTables); !ok {
+		object, table := strings.CutPrefix(ask[i][2], asicTables)
+		switch {
+		case strings.HasPrefix(ask[i][2], asicSwitch):
+			v.egress = row["SAI_SWITCH_ATTR_EGRESS_ACL"]
+		case !table:
 			of[row["SAI_ACL_ENTRY_ATTR_TABLE_ID"]]++
-		} else if ourTable(row) {
+		case ourTable(row):
 			v.table = object
 			ours++
 		}
 	}
+	v.direct = slices.Contains(keys, asicTables+v.egress)
 	if v.entries = of[v.table]; ours != 1 {
-		return asicView{}, nil
+		v.table, v.entries = "", 0
 	}
 	return v, nil
 }
 
-// counted tells whether the ASIC has as many entries as orchagent has answered. An
+// counted tells whether our table is bound, and the ASIC has as many entries as orchagent has answered. An
 // entry is asked about by setting it, which makes it where it is not there: of the
 // others that tells nothing. After all was asked for anew it has to be so. Objects
 // come to ASIC_DB a little after the answers.
@@ -74,8 +99,11 @@ func (d *Driver) counted(ctx context.Context, entries int) (bool, error) {
 		if v, err = d.lookASIC(ctx); err != nil {
 			return false, err
 		}
+		if why := v.unbound(); why != "" {
+			return false, d.breaks(errors.New(why + ": tags pass unchanged"))
+		}
 		if v.table == "" || v.entries == entries {
-			d.short, d.recounted = false, now
+			d.short, d.broken, d.recounted = false, nil, now
 			return true, nil
 		}
 		if i == int(d.settle/calmPause) {
@@ -86,10 +114,17 @@ func (d *Driver) counted(ctx context.Context, entries int) (bool, error) {
 		}
 	}
 	if d.short {
-		return false, fmt.Errorf("ASIC_DB has %d entries of csig's ACL table (%s), and orchagent answers that it has %d, asked for each of them: what the ASIC does is not known; see the log of swss and syncd", v.entries, v.table, entries)
+		return false, d.breaks(fmt.Errorf("ASIC_DB has %d entries of csig's ACL table (%s), and orchagent answers that it has %d, asked for each of them: what the ASIC does is not known; see the log of swss and syncd", v.entries, v.table, entries))
 	}
 	d.short = true
 	return false, nil
+}
+
+// breaks notes that the ASIC does not do what orchagent answers: every cycle says so
+// until it does, which is looked at every 10 s.
+func (d *Driver) breaks(err error) error {
+	d.short, d.broken, d.checked = true, err, d.cfg.Now()
+	return err
 }
 
 // ourTable tells whether a table of ASIC_DB is at egress and matches our fields

@@ -23,7 +23,7 @@ func (d *Driver) define(ctx context.Context, seen *view) error {
 		want = have // whether orchagent has it is not known: it tells
 	}
 	c := &chain{ops: []rowOp{{definedTable, want.fields()}}}
-	if err := d.run(ctx, []*chain{c}); err != nil {
+	if err := d.first(ctx, c); err != nil {
 		return err
 	}
 	var status *StatusError

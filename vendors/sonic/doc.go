@@ -71,6 +71,18 @@
 //     FIELD_OUT_PORT: port as LAG member, yes).
 //   - A port with entries cannot be taken out of the switch, as dynamic breakout
 //     does (acl_rule_manager.cpp counts references on out_ports).
+//   - For its first table P4Orch has orchagent make ACL groups of the whole switch, at
+//     ingress, egress and pre-ingress, and bind them; where SAI refuses one, orchagent
+//     throws, which nobody catches, and ends (orchagent/switchorch.cpp,
+//     initAclGroupsBindToSwitch; p4orch/acl_table_manager.cpp, processAddTableRequest).
+//     They stay when the table goes. The driver notes in STATE_DB that it has sent its
+//     first definition, until that is answered, and sends none while the note stands.
+//   - SAI_SWITCH_ATTR_EGRESS_ACL holds one object, and since 202405 the PFC watchdog binds
+//     its own table there on Broadcom's DNX (orchagent/aclorch.cpp, bindAclTableToSwitch):
+//     a table there is refused before the driver's is made, and looked for every 30 s after.
+//   - ACL_STAGE_CAPABILITY_TABLE|EGRESS is_action_list_mandatory of STATE_DB is what
+//     orchagent asked SAI (orchagent/aclorch.cpp, putAclActionCapabilityInDB): "true" is
+//     refused, by what the next point says.
 //   - P4Orch tells SAI of no other action of the table than COUNTER
 //     (acl_table_manager.cpp, SAI_ACL_TABLE_ATTR_ACL_ACTION_TYPE_LIST, in every
 //     branch), and of no bind points.
@@ -85,6 +97,17 @@
 //   - that an egress ACL table can be bound to the switch with these fields at all,
 //     and its entries set the outer VID, though the table's list of actions does not
 //     have that (the driver reports the refusal where not);
+//   - that SAI makes and binds ACL groups at all three stages (orchagent ends where not:
+//     the driver's first definition is tried once);
+//   - that the tables of a group are all looked at (SAI_ACL_TABLE_GROUP_TYPE_PARALLEL), so
+//     that another application's at egress does not hide this one;
+//   - that a group that is bound to the switch is where SAI takes OUT_PORT: P4Orch gives
+//     its tables no bind points;
+//   - that ASIC_DB is what SAI has: the driver counts its entries there, and looks there
+//     for what is bound at egress;
+//   - that SAI takes the TPIDs that PORT_TPID_CAPABLE lets a port have at all: that says
+//     nothing of values. Up to 202411 orchagent ends at most refusals, since 202505 it
+//     goes on without a word (orchagent/saihelper.cpp, handleSaiSetStatus);
 //   - that an entry with a member's port matches frames that the aggregate sends
 //     out of it: that OUT_PORT is compared after the member was chosen;
 //   - that SAI gives members the aggregate's TPID at once and without losing more

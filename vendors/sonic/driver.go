@@ -60,7 +60,8 @@ type Driver struct {
 	asked   int // the port whose entry orchagent was asked about last
 
 	recounted time.Time // when the ASIC's entries were counted last
-	short     bool      // and it had others than orchagent answers
+	short     bool      // and it did not have what orchagent answers
+	broken    error     // nor after it was asked for all of it again
 }
 
 var _ vendors.Driver = (*Driver)(nil)
@@ -212,6 +213,11 @@ func (d *Driver) listen(ctx context.Context) error {
 // make brings the switch to d.setup, given what was seen there, and our
 // knowledge to the switch.
 func (d *Driver) make(ctx context.Context, seen *view) error {
+	if why, err := d.obstacle(ctx, seen.defined()); err != nil {
+		return err
+	} else if why != "" {
+		return &vendors.PermanentError{Err: errors.New(why)}
+	}
 	late := d.setTPIDs(ctx, seen)
 	if late != nil && len(portsOf(late)) == 0 {
 		return late
@@ -286,7 +292,7 @@ func (d *Driver) Release(ctx context.Context) error {
 }
 
 // Remove deletes our entries and our table, gives ports the TPIDs back that they
-// had, and deletes the record.
+// had, and deletes the record. The note of a definition that was not answered stays.
 func (d *Driver) Remove(ctx context.Context) error {
 	d.setup, d.synced, d.known = nil, false, false
 	seen, err := d.look(ctx)
@@ -308,12 +314,8 @@ func (d *Driver) Remove(ctx context.Context) error {
 	for _, p := range sortedKeys(seen.record.before) {
 		cmds = append(cmds, seen.restore(p)...)
 	}
-	cmds = append(cmds, []string{sonicdb.State, "DEL", recordKey})
-	answers, err := d.db.Do(ctx, cmds...)
-	if err != nil {
-		return err
-	}
-	return firstError(answers)
+	cmds = append(cmds, []string{sonicdb.State, "DEL", recordKey}, []string{sonicdb.State, "HDEL", firstKey, firstAnswered})
+	return d.write(ctx, cmds...)
 }
 
 func conservative(s *vendors.Setup) bool { return s.OnStale != "passthrough" }

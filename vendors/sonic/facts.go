@@ -49,6 +49,9 @@ func facts() vendors.Facts {
 		Notes: []string{
 			"ports take the domain's TPID for VLAN tags: ordinary VLANs (0x8100) on them are no longer understood",
 			"the tag's VID is the signal: bridging must not follow it, or frames change VLAN with the bucket (assumed of SONiC: a port is a member of VLANs by the VID of its tags, so ports have to be routed ports or forwarded by other means)",
+			firstTable,
+			"no other application binds a table of its own to the whole switch at egress, as the PFC watchdog does on some ASICs: one is seen before csig's is made, and within 30 s after (assumed: ASIC_DB SAI_SWITCH_ATTR_EGRESS_ACL is what SAI has)",
+			"P4Orch tells SAI that entries of the table only count (SAI_ACL_TABLE_ATTR_ACL_ACTION_TYPE_LIST), and csig's set the VID: a SAI that says that it wants the list is refused, others take the entries all the same (assumed)",
 			"an entry with a member's port matches what its aggregate sends out of it (assumed: SAI's proposal for LAG and port attributes, §3.5, has OUT_PORT of LAG members; no ASIC was at hand)",
 			"ACL entries match any outer tag that a port parses: one with the domain's TPID alone, where the ASIC knows no other TPID besides the port's (assumed)",
 		},
@@ -83,6 +86,11 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		if free == 0 && len(defined) == 0 {
 			refuse("the ASIC has no room for another ACL table at egress (COUNTERS_DB CRM:ACL_STATS:EGRESS:SWITCH, crm_stats_acl_table_available is 0)")
 		}
+	}
+	if why, err := d.obstacle(ctx, len(defined) > 0); err != nil {
+		return f, err
+	} else if why != "" {
+		refuse(why)
 	}
 	if len(defined) > 0 {
 		if err := d.room(ctx, &f); err != nil {
@@ -267,7 +275,7 @@ func traits() vendors.Traits {
 		Strip:  vendors.That(vendors.StripNone, fields),
 		Native: vendors.That("", assumed("not through this interface; see platform sai")),
 
-		UpdateSource:  assumed("the fake of P4Orch in vendors/sonic's tests; no hardware"),
+		UpdateSource:  assumed("the fake of P4Orch in vendors/sonic's tests; no hardware: that SAI makes and binds ACL groups at all stages, and takes entries that do what the table's list of actions does not have"),
 		WideSource:    fields,
 		LeaseSource:   read("sonic-net/sonic-swss orchagent/p4orch/acl_rule_manager.cpp: an entry stays until it is deleted"),
 		ThroughSource: vendor,

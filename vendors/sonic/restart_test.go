@@ -156,20 +156,18 @@ func TestNeverCounted(t *testing.T) {
 	keys := l.sw.Redis.Keys(1, asicEntries+"*")
 	l.sw.Redis.Do(1, "DEL", keys[0])
 	now = now.Add(recheck)
-	if res := l.update(u); !strings.Contains(res.Repaired, "the ASIC had not all") {
-		t.Errorf("repaired %q", res.Repaired)
-	}
 	for range 2 {
+		for range 2 {
+			res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
+			if err == nil || res.Leased || !strings.Contains(err.Error(), "ASIC_DB has") {
+				t.Errorf("%+v, %v", res, err)
+			}
+		}
 		now = now.Add(recheck)
-		res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
-		if err == nil || res.Leased || !strings.Contains(err.Error(), "ASIC_DB has") {
-			t.Errorf("%+v, %v", res, err)
-		}
-		if res, err = l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second); err != nil { // asked anew
-			t.Errorf("%+v, %v", res, err)
-		}
 	}
 	l.sw.Redis.Do(1, "HSET", keys[0], "SAI_ACL_ENTRY_ATTR_TABLE_ID", l.tableObject())
+	now = now.Add(recheck)
+	l.update(u)
 	now = now.Add(recheck)
 	if res := l.update(u); res.Repaired != "" {
 		t.Errorf("repaired %q", res.Repaired)

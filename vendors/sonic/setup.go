@@ -87,6 +87,7 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	switch {
 	case have.TPID == 0 && len(have.Ports) == 0 && have.Damaged == "":
 		table(vendors.Create, describe(&want))
+		out[0].Disruptive = firstTable
 	case describe(&have) != describe(&want):
 		table(vendors.Alter, describe(&have)+" -> "+describe(&want))
 		resized = tableSize(&have) != tableSize(&want)

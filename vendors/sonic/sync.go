@@ -57,7 +57,7 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 	case reborn:
 		noteRepairs(res, []vendors.Change{{Kind: vendors.Alter, Detail: "orchagent was started again over its rows: it was asked for the table and all entries"}})
 	case d.short:
-		noteRepairs(res, []vendors.Change{{Kind: vendors.Alter, Detail: "the ASIC had not all entries: orchagent was asked for them again"}})
+		noteRepairs(res, []vendors.Change{{Kind: vendors.Alter, Detail: "the ASIC did not have all entries: orchagent was asked for them again"}})
 	case seen.fresh && wasThere && len(changes) == 0:
 		noteRepairs(res, []vendors.Change{{Kind: vendors.Create, Detail: "the ACL table was gone: orchagent was started again"}})
 	case seen.disputed:
@@ -66,6 +66,16 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 	if wasKnown && res.Repaired == "" { // else that says it
 		for _, port := range d.drifted {
 			noteRepairs(res, []vendors.Change{{Kind: vendors.Alter, Port: port, Detail: "its ACL entries"}})
+		}
+	}
+	if d.short {
+		entries := 0
+		for _, p := range d.ports {
+			entries += len(p.have)
+		}
+		if _, err := d.counted(ctx, entries); err != nil {
+			d.synced = false
+			return err
 		}
 	}
 	return nil // what concerns single ports comes up again in program

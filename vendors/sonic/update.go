@@ -59,8 +59,8 @@ func (d *Driver) ready(ctx context.Context, res *vendors.UpdateResult) error {
 		d.hangUp()
 		return err
 	}
-	if d.synced && d.cfg.Now().Sub(d.checked) < recheck {
-		return nil
+	if (d.synced || d.broken != nil) && d.cfg.Now().Sub(d.checked) < recheck {
+		return d.broken
 	}
 	if d.synced {
 		same, err := d.unchanged(ctx)

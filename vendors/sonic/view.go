@@ -75,7 +75,8 @@ type rowView struct {
 // scanCount is how many keys Redis looks at for one answer.
 const scanCount = "5000"
 
-// scan lists the keys of a database that begin with a prefix without wildcards.
+// scan lists the keys of a database that begin with a prefix, which is a pattern of
+// Redis.
 func (d *Driver) scan(ctx context.Context, db, prefix string) ([]string, error) {
 	var keys []string
 	cursor := "0"

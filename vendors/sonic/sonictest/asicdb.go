@@ -12,11 +12,14 @@ import (
 type asicDB struct {
 	redis *Redis
 	next  uint64
+	bound bool // P4Orch's groups are there
 }
 
 const (
 	aclTables  = "ASIC_STATE:SAI_OBJECT_TYPE_ACL_TABLE:"
 	aclEntries = "ASIC_STATE:SAI_OBJECT_TYPE_ACL_ENTRY:"
+	aclGroups  = "ASIC_STATE:SAI_OBJECT_TYPE_ACL_TABLE_GROUP:"
+	theSwitch  = "ASIC_STATE:SAI_OBJECT_TYPE_SWITCH:oid:0x21000000000000"
 )
 
 // create writes an object, and returns its number.
@@ -36,9 +39,39 @@ func (d *asicDB) remove(key string) {
 	}
 }
 
+// bind binds an object to the whole switch at egress.
+func (d *asicDB) bind(oid string) {
+	if d != nil {
+		_, _ = d.redis.do(1, "HSET", theSwitch, "SAI_SWITCH_ATTR_EGRESS_ACL", oid)
+	}
+}
+
+// groups are what P4Orch makes before its first table (orchagent/switchorch.cpp,
+// initAclGroupsBindToSwitch); that at egress is all that is looked at.
+func (d *asicDB) groups() {
+	if d != nil && !d.bound {
+		d.bound = true
+		d.bind(d.create(aclGroups, "SAI_ACL_TABLE_GROUP_ATTR_ACL_STAGE", "SAI_ACL_STAGE_EGRESS"))
+	}
+}
+
+// Watchdog binds an ACL table of its own to the whole switch at egress, as the PFC
+// watchdog does on some ASICs (orchagent/switchorch.cpp, bindAclTableToSwitch), or
+// unbinds it.
+func (s *Switch) Watchdog(bind bool) {
+	s.asic.mu.Lock()
+	defer s.asic.mu.Unlock()
+	if !bind {
+		s.asic.db.bind("oid:0x0")
+		return
+	}
+	s.asic.db.bind(s.asic.db.create(aclTables, "SAI_ACL_TABLE_ATTR_ACL_STAGE", "SAI_ACL_STAGE_EGRESS", "SAI_ACL_TABLE_ATTR_FIELD_TC", "true"))
+}
+
 // table writes an ACL table as P4Orch makes it (orchagent/p4orch/acl_table_manager.cpp,
 // getTableSaiAttrs).
 func (d *asicDB) table(t *table) {
+	d.groups()
 	fields := []any{"SAI_ACL_TABLE_ATTR_ACL_STAGE", "SAI_ACL_STAGE_EGRESS", "SAI_ACL_TABLE_ATTR_SIZE", strconv.Itoa(t.size),
 		"SAI_ACL_TABLE_ATTR_ACL_ACTION_TYPE_LIST", "1:SAI_ACL_ACTION_TYPE_COUNTER"}
 	for _, f := range slices.Sorted(maps.Values(t.match)) {
@@ -59,6 +92,9 @@ func (a *asic) forget() {
 			a.db.remove(aclEntries + e.oid)
 		}
 		a.db.remove(aclTables + t.oid)
+	}
+	if a.db != nil {
+		a.db.bound = false
 	}
 	a.tables, a.entries = map[string]*table{}, 0
 }

@@ -1,0 +1,95 @@
+package sonic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+)
+
+// The first table that P4Orch makes is more than a table: orchagent makes ACL groups
+// of the whole switch, at ingress, egress and pre-ingress, and binds them. Where SAI
+// refuses one it throws, which nobody catches: the swss container starts again, and
+// all ports go down (orchagent/switchorch.cpp, initAclGroupsBindToSwitch, in every
+// branch from 202205; p4orch/acl_table_manager.cpp, processAddTableRequest). That must
+// not happen twice because of csig: STATE_DB has a note of a first definition from
+// before it is sent until it is answered, and while that stands none is sent.
+const (
+	firstKey      = "CSIG_TABLE|definition"
+	firstSent     = "sent"
+	firstAnswered = "answered"
+
+	// firstPatience is how many times its patience orchagent has for that.
+	firstPatience = 5
+)
+
+const firstTable = "for its first ACL table orchagent makes ACL groups of the whole switch at ingress, egress and pre-ingress, and where the SAI refuses one (assumed: none does) it ends, and all ports go down with it"
+
+// stageCapability is what orchagent found SAI's egress ACL stage to be like
+// (orchagent/aclorch.cpp, putAclActionCapabilityInDB).
+const stageCapability = "ACL_STAGE_CAPABILITY_TABLE|EGRESS"
+
+// obstacle says why the switch is not to have our table, "" where it may.
+func (d *Driver) obstacle(ctx context.Context, defined bool) (string, error) {
+	list, err := d.hashes(ctx, [][]string{{sonicdb.State, "HGETALL", stageCapability}, {sonicdb.State, "HGETALL", firstKey}})
+	if err != nil {
+		return "", err
+	}
+	if list[0]["is_action_list_mandatory"] == "true" {
+		return "the switch's SAI wants each egress ACL table to list its actions (STATE_DB " + stageCapability + " is_action_list_mandatory is true), and P4Orch lists COUNTER alone (sonic-swss orchagent/p4orch/acl_table_manager.cpp, getTableSaiAttrs): entries could not set the VID", nil
+	}
+	if sent := list[1][firstSent]; sent != "" {
+		return fmt.Sprintf("orchagent was sent csig's ACL table at %s, and did not answer: it may have ended over it (%s). csig does not try that again: see the log of swss. Where it was something else, \"sonic-db-cli STATE_DB DEL '%s'\" on the switch has csig try once more", sent, firstTable, firstKey), nil
+	}
+	if defined {
+		return "", nil
+	}
+	v, err := d.lookASIC(ctx)
+	if err != nil || !v.direct {
+		return "", err
+	}
+	return v.unbound() + ": orchagent would take that away for csig's", nil
+}
+
+// first has a definition carried out, and notes it while it is the first one that
+// orchagent was sent since the switch was started.
+func (d *Driver) first(ctx context.Context, c *chain) error {
+	list, err := d.hashes(ctx, [][]string{{sonicdb.State, "HGETALL", firstKey}})
+	if err != nil {
+		return err
+	}
+	if list[0][firstAnswered] != "" {
+		return d.run(ctx, []*chain{c})
+	}
+	now := d.cfg.Now().UTC().Format(time.RFC3339)
+	if err := d.write(ctx, []string{sonicdb.State, "HSET", firstKey, firstSent, now}); err != nil {
+		return err
+	}
+	talk, patience := d.talk, d.talk.patience
+	talk.patience *= firstPatience
+	err = d.run(ctx, []*chain{c})
+	talk.patience = patience
+	if err != nil {
+		return err
+	}
+	var status *StatusError
+	switch {
+	case c.unknown:
+		return &vendors.PermanentError{Err: fmt.Errorf("the ACL table: %w: it may have ended over it, and is not sent it again; see the log of swss", c.err)}
+	case c.err == nil || errors.As(c.err, &status) && status.tableThere():
+		return d.write(ctx, []string{sonicdb.State, "HSET", firstKey, firstAnswered, now}, []string{sonicdb.State, "HDEL", firstKey, firstSent})
+	}
+	return d.write(ctx, []string{sonicdb.State, "DEL", firstKey}) // it is alive, or was never sent it
+}
+
+// write carries out commands of which none may be refused.
+func (d *Driver) write(ctx context.Context, cmds ...[]string) error {
+	answers, err := d.db.Do(ctx, cmds...)
+	if err != nil {
+		return err
+	}
+	return firstError(answers)
+}
