@@ -79,6 +79,18 @@ func TestSonicRollout(t *testing.T) {
 		t.Errorf("drift: %s", out)
 	}
 	r.Do(4, "HSET", "PORT|Ethernet4", "tpid", "0x88a8")
+	// What the switch refuses while it is looked at takes csig off nobody.
+	r.Do(6, "HSET", "SWITCH_CAPABILITY|switch", "PORT_TPID_CAPABLE", "false")
+	refused := filepath.Join(dir, "refused.plan")
+	out = run(1, "plan", "-i", file, "-o", refused)
+	if _, err := os.Stat(refused); err == nil || strings.Contains(out, "remove") || strings.Contains(out, "No changes") ||
+		!strings.Contains(out, "it has csig, and cannot update tags as it is") || !strings.Contains(strings.Join(strings.Fields(out), " "), "PORT_TPID_CAPABLE is false); mend that (csig assess -i "+file+" --device spine-1") {
+		t.Errorf("refused: %v %s", err, out)
+	}
+	if out = run(2, "plan", "-i", file, "--remove"); !strings.Contains(out, "disturb ordinary traffic") {
+		t.Errorf("a removal that changes TPIDs: %s", out)
+	}
+	r.Do(6, "HSET", "SWITCH_CAPABILITY|switch", "PORT_TPID_CAPABLE", "true")
 	run(0, "rollback", plan+".journal")
 	if n, _ := sw.Entries(""); n != 0 || sw.Tables() != 0 || r.Hash(4, "PORT|Ethernet4")["tpid"] != "0x8100" || len(r.Keys(6, "CSIG*")) > 0 {
 		t.Errorf("after rollback: %d entries, %v, %v", n, r.Hash(4, "PORT|Ethernet4"), r.Keys(6, "CSIG*"))
