@@ -212,3 +212,18 @@ func TestTakenAway(t *testing.T) {
 		t.Errorf("a tag leaves as %x", got)
 	}
 }
+
+// TestLeavesADatabaseThatHangs ends a writer that cannot say so any more.
+func TestLeavesADatabaseThatHangs(t *testing.T) {
+	t.Parallel()
+	s := newSandwich(t)
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+	s.PauseDatabase(true)
+	start := time.Now()
+	err := s.driver.Close()
+	s.PauseDatabase(false)
+	if took := time.Since(start); err != nil || took > time.Second {
+		t.Errorf("closed after %v: %v", took, err)
+	}
+	apply(t, s.next(t), setupFor(quantize.Draft00, swp1))
+}
