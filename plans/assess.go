@@ -238,6 +238,15 @@ func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 	if missing := missing(seen.Facts.Ports, dev.Ports, func(p inventory.Port) string { return p.Name }); len(missing) > 0 && d.level.Support == inventory.LevelSoftware {
 		a.find(SeverityError, dev.Name, vendors.Names(missing), noSuchPort)
 	}
+	if d.level.Support == inventory.LevelSoftware {
+		updates := map[string]bool{}
+		for i := range dev.Ports {
+			updates[dev.Ports[i].Name] = dev.Ports[i].Action == vlanrules.Update
+		}
+		for _, h := range hindered(seen.Facts.Hinders, updates) {
+			a.find(h.severity, dev.Name, h.ports, "%s", h.reason)
+		}
+	}
 	out := AssessedDevice{
 		Device: dev.Name, Platform: dev.Platform, Via: seen.Via, Basis: seen.Basis,
 		Level: d.level.Support.String(), Reason: d.level.Reason, Support: a.support(d),

@@ -35,6 +35,13 @@ func (b *builder) judge(n *node) {
 			b.find(SeverityWarning, n, "", "%s", what)
 		}
 	}
+	updates := map[string]bool{}
+	for _, p := range n.want.Ports {
+		updates[p.Port] = p.Action == vlanrules.Update
+	}
+	for _, h := range hindered(n.seen.Facts.Hinders, updates) {
+		b.find(h.severity, n, h.ports, "%s", h.reason)
+	}
 	b.retired(n)
 	b.canStripOthers(n, &n.want, "the profile's retired TPIDs")
 	if update := n.seen.Facts.Updates(b.fleet.Profile.TPID); n.level.Support == inventory.LevelSoftware && update.Level == vlanrules.Refused {
@@ -121,6 +128,32 @@ func missing[T any](has []string, ports []T, name func(T) string) (out []string)
 		if !known[name(p)] {
 			out = append(out, name(p))
 		}
+	}
+	return out
+}
+
+// hinder is what stands in the way of tags at some ports.
+type hinder struct{ severity, ports, reason string }
+
+// hindered puts what hinders ports that are to update together by its reason.
+func hindered(list []vendors.PortVerdict, updates map[string]bool) (out []hinder) {
+	var of []vlanrules.Verdict
+	ports := map[vlanrules.Verdict][]string{}
+	for _, h := range list {
+		if !updates[h.Port] {
+			continue
+		}
+		if ports[h.Verdict] == nil {
+			of = append(of, h.Verdict)
+		}
+		ports[h.Verdict] = append(ports[h.Verdict], h.Port)
+	}
+	for _, v := range of {
+		severity := SeverityWarning
+		if v.Level == vlanrules.Refused {
+			severity = SeverityError
+		}
+		out = append(out, hinder{severity, vendors.Names(ports[v]), v.Reason})
 	}
 	return out
 }

@@ -197,6 +197,49 @@ func TestOffSaysWhatIsNotGivenBack(t *testing.T) {
 	}
 }
 
+// What hinders a port is said by name: what breaks it stops the plan.
+func TestHinderedPorts(t *testing.T) {
+	net, f := offFleet()
+	name := net.Devices[2].Name
+	var port string
+	p, err := Build(net, func(d *inventory.Device) Seen {
+		t0, err := f.open(t.Context(), d.Name)
+		if err != nil {
+			return Seen{Err: err}
+		}
+		s := Seen{Differ: t0}
+		if s.Facts, err = t0.Probe(t.Context()); err != nil {
+			return Seen{Err: err}
+		}
+		if d.Name == name {
+			for _, p := range d.Ports {
+				if p.Action == vlanrules.Update {
+					port = p.Name
+				}
+			}
+			s.Facts.Hinders = []vendors.PortVerdict{
+				{Port: port, Verdict: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "it has VLANs"}},
+				{Port: port, Verdict: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "it has a map"}},
+				{Port: "another", Verdict: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "not csig's"}},
+			}
+		}
+		return s
+	}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, severity := range map[string]string{"it has VLANs": SeverityError, "it has a map": SeverityWarning} {
+		if port == "" || !slices.ContainsFunc(p.Findings, func(f Finding) bool {
+			return f.Message == want && f.Severity == severity && f.Device == name && f.Port == port
+		}) {
+			t.Errorf("nothing says %q of %q: %+v", want, port, p.Findings)
+		}
+	}
+	if slices.ContainsFunc(p.Findings, func(f Finding) bool { return f.Message == "not csig's" }) {
+		t.Errorf("%+v", p.Findings)
+	}
+}
+
 // On a device that nothing drives there is nothing to take off.
 func TestOffPassesWhatNothingDrives(t *testing.T) {
 	net, f := offFleet()

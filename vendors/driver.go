@@ -24,8 +24,15 @@ type Facts struct {
 	Slack    int                 // bytes beyond a port's MTU that it forwards all the same
 	Ports    []string            // names of the ports it has, in no order, where Probe reads them; none where it does not
 	Notes    []string            // what an operator should know, one sentence each
+	Hinders  []PortVerdict       // of ports: what stands in the way of tags there, Refused or Degraded
 	Off      []string            // what Remove does not give back as it was before us, one sentence each
 	Traits   Traits              // how the platform treats tags, with sources
+}
+
+// PortVerdict is why a port cannot have tags as it is, or has them only in part.
+type PortVerdict struct {
+	Port string
+	vlanrules.Verdict
 }
 
 // Setup is what a device's CSIG configuration is to be: it changes rarely, and

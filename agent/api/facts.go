@@ -23,6 +23,7 @@ type Facts struct {
 	Notes    []string  `json:"notes"`
 	Off      []string  `json:"off"`         // what taking csig off does not give back
 	Slack    int       `json:"slack_bytes"` // beyond a port's MTU
+	Hinders  []Hinder  `json:"hinders"`
 
 	Traits vendors.Traits `json:"traits"`
 }
@@ -31,6 +32,12 @@ type Facts struct {
 type Ability struct {
 	Level  string `json:"level"`
 	Reason string `json:"reason"`
+}
+
+// Hinder is what stands in the way of tags at a port.
+type Hinder struct {
+	Port string `json:"port"`
+	Ability
 }
 
 // Rules is what the table of rules can express, as vlanrules.Caps.
@@ -73,6 +80,10 @@ func FactsOf(f *vendors.Facts) Facts {
 			Positions: c.Positions, VIDMin: c.VIDMin, VIDMax: c.VIDMax, Reserved: []VIDRange{}, MatchReserved: c.MatchReserved,
 		},
 	}
+	out.Hinders = []Hinder{}
+	for _, h := range f.Hinders {
+		out.Hinders = append(out.Hinders, Hinder{h.Port, abilityOf(h.Verdict)})
+	}
 	for _, v := range f.Depths {
 		out.Depths = append(out.Depths, abilityOf(v))
 	}
@@ -111,6 +122,13 @@ func (f *Facts) Facts() (vendors.Facts, error) {
 		if *a.to, err = a.from.verdict(); err != nil {
 			return out, err
 		}
+	}
+	for _, h := range f.Hinders {
+		v, err := h.verdict()
+		if err != nil {
+			return out, err
+		}
+		out.Hinders = append(out.Hinders, vendors.PortVerdict{Port: h.Port, Verdict: v})
 	}
 	for _, a := range f.Depths {
 		v, err := a.verdict()

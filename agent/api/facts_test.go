@@ -64,6 +64,9 @@ func TestFactsTravelWhole(t *testing.T) {
 		if f.Notes == nil {
 			f.Notes = []string{}
 		}
+		if f.Hinders == nil {
+			got.Hinders = nil
+		}
 		if f.Off == nil {
 			f.Off = []string{}
 		}

@@ -90,7 +90,8 @@
 //     definitions as its own (sonic/app_db_manager.cc, GetAllP4TableEntryKeys) and
 //     takes any answer on the channel for one to its own request
 //     (sonic/response_handler.cc). The driver does not write while anybody else
-//     listens there, which also keeps out a second csig.
+//     listens there, which also keeps out a second csig: it looks before
+//     and after it has begun to listen itself.
 //
 // Assumed, and the SAI vendor's to keep:
 //
@@ -119,7 +120,7 @@
 //   - that changing an entry's action is hitless, and that frames see entries in
 //     the order in which SAI was called;
 //   - that syncd works synchronously (DEVICE_METADATA synchronous_mode, the
-//     default), so that orchagent's answer comes after SAI's.
+//     default; the driver refuses where it is "disable"), so that orchagent's answer comes after SAI's.
 //
 // The lease: SONiC has none. Update's lease is not used, Facts.Lease is refused,
 // Release writes the fallback itself, and docs/sonic.md says what else protects

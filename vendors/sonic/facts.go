@@ -106,6 +106,12 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	if err := d.unnoted(ctx, &f); err != nil {
 		return f, err
 	}
+	if f.Hinders, err = d.hinders(ctx); err != nil {
+		return f, err
+	}
+	if device["synchronous_mode"] == "disable" {
+		refuse("syncd does not work synchronously (CONFIG_DB DEVICE_METADATA|localhost synchronous_mode is disable), so that orchagent's answers say nothing of the ASIC: config synchronous_mode enable, and restart swss")
+	}
 	if d.talk == nil {
 		err = d.probeOrch(ctx)
 		var perm *vendors.PermanentError

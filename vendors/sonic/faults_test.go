@@ -76,6 +76,33 @@ func TestRefusal(t *testing.T) {
 	})
 }
 
+// TestTakeBackRefused: where a change is refused half-way, and taking it back, too,
+// the port is read anew before anything else is done with it.
+func TestTakeBackRefused(t *testing.T) {
+	eachRelease(t, func(t *testing.T, release sonictest.Release) {
+		l := newLab(t, release, "Ethernet0")
+		l.apply(setupOf(quantize.Draft00, "Ethernet0"))
+		old := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
+		l.update(old)
+		next := []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(7, 10, 21, 20)}}
+		seen := 0
+		l.sw.Refuse = func(string, bool) string {
+			if seen++; seen > 2 {
+				return "SWSS_RC_UNKNOWN"
+			}
+			return ""
+		}
+		l.expect(next)
+		_, err := l.Update(t.Context(), next, time.Second)
+		l.sw.Refuse = nil
+		if got := portErrors(err); len(got) != 1 || !strings.Contains(got["Ethernet0"].Error(), "cannot be taken back") {
+			t.Fatalf("%v", err)
+		}
+		l.update(old)
+		l.clean()
+	})
+}
+
 // TestFull: in an ASIC without room for all, the ports with the worst news have
 // their change, the others keep what they had, and nobody has half of one.
 func TestFull(t *testing.T) {
@@ -206,6 +233,19 @@ func TestSilence(t *testing.T) {
 		if got := portErrors(err); len(got) != 1 || !errors.Is(got["Ethernet0"], ErrSilent) {
 			t.Fatalf("mute: %v", err)
 		}
+		if err := portErrors(err)["Ethernet0"]; !strings.Contains(err.Error(), "it is not known what came of it") {
+			t.Errorf("%v", err)
+		}
+		l.update(us...) // what was carried out is undone, though it was not answered
+
+		l.expect(old)
+		l.sw.Mute = func(key string) bool { return strings.Contains(key, "Ethernet0") }
+		l.talk.patience = 2 * time.Second
+		if _, err = l.Update(t.Context(), old, time.Second); len(portErrors(err)) != 1 {
+			t.Fatalf("mute: %v", err)
+		}
+		l.talk.patience = l.patience
+		l.sw.Mute = nil
 		l.keeps("Ethernet0") // or something between that and the new
 		if res := l.update(old...); res.Repaired != "" {
 			t.Errorf("it says that somebody else did it: %q", res.Repaired)

@@ -121,7 +121,8 @@ type chain struct {
 const notExecutedTries = 16
 
 // orchWindow is how many operations wait for an answer at a time. orchagent
-// takes up to 128 at once (sonic-swss-common, TableConsumable).
+// fetches more at once: its -b, 1024 or 8192 where SONiC starts it (sonic-buildimage
+// dockers/docker-orchagent/orchagent.sh; sonic-swss orchagent/orch.cpp, gBatchSize).
 const orchWindow = 64
 
 // talk is the conversation with orchagent.
@@ -148,8 +149,14 @@ func newTalk(ctx context.Context, db *sonicdb.Client, patience time.Duration, no
 	if err := t.listened(ctx); err != nil {
 		return nil, err
 	}
-	t.sub, err = db.Subscribe(ctx, responses, sonicdb.Appl, sonicdb.ApplState)
-	return t, err
+	if t.sub, err = db.Subscribe(ctx, responses, sonicdb.Appl, sonicdb.ApplState); err != nil {
+		return nil, err
+	}
+	if err := t.listened(ctx); err != nil { // of two that begin together, each sees the other now
+		t.close()
+		return nil, err
+	}
+	return t, nil
 }
 
 // channelOf is the channel of P4RT_TABLE in the APPL_DB of this number.
@@ -175,7 +182,7 @@ func (t *talk) listened(ctx context.Context) error {
 	case subscribers[t.channel] == 0 && subscribers[orchagent] > 0:
 		return &vendors.PermanentError{Err: errors.New("its orchagent does not take P4RT_TABLE from Redis: SONiC 202605 and later take it over ZeroMQ (ipc:///zmq_swss/p4orch_zmq_swss_ep), which csig does not speak, and images without P4Orch not at all; csig needs 202205 to 202511")}
 	case subscribers[t.channel] == 0:
-		return fmt.Errorf("nobody listens to %s: %w; is the swss container running?", t.channel, ErrSilent)
+		return t.nobody(ctx)
 	case subscribers[t.channel] > 1:
 		return &vendors.PermanentError{Err: fmt.Errorf("%d programs listen to %s: they would take rows from each other", subscribers[t.channel], t.channel)}
 	case others > 0:
@@ -193,6 +200,20 @@ func (t *talk) listened(ctx context.Context) error {
 		return &vendors.PermanentError{Err: fmt.Errorf("another program waits for orchagent's answers on %s, most likely p4rt_app, which takes P4RT_TABLE for its own and fails over answers to others: stop it (config feature state p4rt disabled)", responses)}
 	}
 	return nil
+}
+
+// nobody is the error of a switch where nobody takes P4RT_TABLE: it says where
+// APPL_DB was taken to be, and whether anything is there.
+func (t *talk) nobody(ctx context.Context) error {
+	layout, err := t.db.Layout(ctx)
+	if err != nil {
+		return err
+	}
+	what := "is the swss container running?"
+	if answers, err := t.db.Do(ctx, []string{sonicdb.Appl, "DBSIZE"}); err == nil && answers[0] == int64(0) {
+		what = "that database is empty: is it the right one, and is the swss container running?"
+	}
+	return fmt.Errorf("nobody listens to %s, which is APPL_DB's by %s: %w; %s", t.channel, layout.From, ErrSilent, what)
 }
 
 var errOtherCSIG = errors.New("another csig writes this switch's entries: where it is csig agent on the switch, drive it through that (management: daemon), or stop it first")

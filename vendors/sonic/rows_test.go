@@ -142,6 +142,11 @@ func TestDiff(t *testing.T) {
 	if changes, err = Diff(s, one); err != nil || len(changes) != 1 || changes[0].Kind != vendors.Remove || changes[0].Port != "Ethernet0" {
 		t.Errorf("a port less: %+v, %v", changes, err)
 	}
+	none := s
+	none.Ports = nil
+	if changes, err = Diff(s, none); err != nil || len(changes) != 2 || changes[0].Disruptive != restores || changes[1].Disruptive != restores {
+		t.Errorf("no port left: %+v, %v", changes, err) // plans ask so what taking all of it off disturbs
+	}
 	var names []string
 	for i := range 30 {
 		names = append(names, "Ethernet"+string(rune('a'+i%26))+string(rune('0'+i/26)))

@@ -102,6 +102,26 @@ func TestTPIDRepair(t *testing.T) {
 	l.clean()
 }
 
+// TestTPIDOfOthers: one that somebody else gave a port since is not taken away with
+// csig, and one that did not come through is said.
+func TestTPIDOfOthers(t *testing.T) {
+	l := newLab(t, sonictest.R202405, "Ethernet0", "Ethernet4")
+	l.apply(setupOf(quantize.Draft00, "Ethernet0", "Ethernet4"))
+	l.sw.Redis.Do(0, "HSET", "PORT_TABLE:Ethernet4", "tpid", "0x8100")
+	if have, err := l.Observe(t.Context()); err != nil || have.Ports[0].Damaged != "" || have.Ports[1].Damaged != "its TPID in APPL_DB is still 0x8100" {
+		t.Errorf("%+v, %v", have, err)
+	}
+	l.sw.Redis.Do(4, "HSET", "PORT|Ethernet0", "tpid", "0x9200")
+	if err := l.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for port, want := range map[string]string{"Ethernet0": "0x9200", "Ethernet4": "0x8100"} {
+		if got := l.sw.Redis.Hash(4, "PORT|"+port)["tpid"]; got != want {
+			t.Errorf("%s: TPID %q, want %q", port, got, want)
+		}
+	}
+}
+
 // TestTableRefused: a SAI without such a table is a refusal with its words, and
 // leaves the ports' TPIDs to be taken back.
 func TestTableRefused(t *testing.T) {

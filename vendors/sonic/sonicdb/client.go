@@ -1,6 +1,7 @@
 package sonicdb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -96,6 +99,7 @@ func (c *Client) Layout(ctx context.Context) (*Layout, error) {
 			if l, err = Parse(text); err != nil {
 				return nil, fmt.Errorf("%s of the switch: %w", c.opt.File, err)
 			}
+			l.From = c.opt.File
 		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission):
 			if c.opt.File != DefaultFile { // it was asked for
 				return nil, fmt.Errorf("the map of the switch's databases: %w", err)
@@ -143,13 +147,14 @@ func (c *Client) limit(ctx context.Context) (context.Context, context.CancelFunc
 	if len(c.conns) == 0 {
 		timeout += c.opt.Connect
 	}
-	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("Redis does not answer for %v", timeout))
+	return context.WithTimeoutCause(ctx, timeout, &net.OpError{Op: "read", Net: "redis", // it is not reached
+		Err: fmt.Errorf("no answer for %v: does the switch's database container hang?", timeout)})
 }
 
 // sent is a command under way.
 type sent struct {
 	conn *conn
-	skip bool // the answer is ours
+	of   string // the database that is selected; "" where the answer is the caller's
 }
 
 func (c *Client) do(ctx context.Context, commands [][]string) ([]any, error) {
@@ -177,7 +182,7 @@ func (c *Client) do(ctx context.Context, commands [][]string) ([]any, error) {
 				return nil, err
 			}
 			cn.db = p.id
-			under = append(under, sent{cn, true})
+			under = append(under, sent{cn, cmd[0]})
 		}
 		args := make([]any, 0, len(cmd)-2)
 		for _, a := range cmd[2:] {
@@ -186,7 +191,7 @@ func (c *Client) do(ctx context.Context, commands [][]string) ([]any, error) {
 		if err := cn.Send(cmd[1], args...); err != nil {
 			return nil, err
 		}
-		under = append(under, sent{cn, false})
+		under = append(under, sent{cn, ""})
 	}
 	for _, cn := range used {
 		if err := cn.Flush(); err != nil {
@@ -199,12 +204,17 @@ func (c *Client) do(ctx context.Context, commands [][]string) ([]any, error) {
 		var refused redis.Error
 		switch {
 		case err == nil:
-		case errors.As(err, &refused) && !s.skip:
-			a = refused
-		default:
+		case !errors.As(err, &refused):
 			return nil, err
+		case locked(refused) != nil:
+			return nil, locked(refused)
+		case s.of != "":
+			id, _ := layout.ID(s.of)
+			return nil, fmt.Errorf("%s is database %d, by %s: %w; is that the file of this switch?", s.of, id, layout.From, refused)
+		default:
+			a = refused
 		}
-		if !s.skip {
+		if s.of == "" {
 			answers = append(answers, a)
 		}
 	}
@@ -226,6 +236,9 @@ func (c *Client) connect(ctx context.Context, layout *Layout, name string) (*con
 
 func (c *Client) dial(ctx context.Context, to instance) (*conn, error) {
 	nc, err := c.opt.Dial(ctx, to.network, to.address)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		err = fmt.Errorf("%w: is the switch's database container running, and is this where its Redis listens (management: redis)?", err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -244,11 +257,19 @@ func (c *Client) dial(ctx context.Context, to instance) (*conn, error) {
 	}
 	// Whoever looks at the server's clients sees whose this is.
 	var refused redis.Error
-	if _, err := cn.Conn.Do("CLIENT", "SETNAME", ClientName); err != nil && !errors.As(err, &refused) {
+	if _, err := cn.Conn.Do("CLIENT", "SETNAME", ClientName); err != nil && (!errors.As(err, &refused) || locked(refused) != nil) {
 		nc.Close()
-		return nil, err
+		return nil, cmp.Or(locked(refused), err)
 	}
 	return cn, nil
+}
+
+// locked is the error of a Redis that wants another password; nil for any other.
+func locked(refused redis.Error) error {
+	if text := string(refused); strings.HasPrefix(text, "NOAUTH") || strings.HasPrefix(text, "WRONGPASS") {
+		return fmt.Errorf("%w; give its password in the fleet file (management: redis: password)", refused)
+	}
+	return nil
 }
 
 // ClientName is what csig's connections are called in Redis' CLIENT LIST.

@@ -14,7 +14,6 @@ const (
 	ASIC      = "ASIC_DB"
 	Counters  = "COUNTERS_DB"
 	Config    = "CONFIG_DB"
-	FlexCount = "FLEX_COUNTER_DB"
 	State     = "STATE_DB"
 	ApplState = "APPL_STATE_DB"
 )
@@ -37,6 +36,8 @@ type instance struct{ network, address string }
 
 // Layout is where a switch's databases are.
 type Layout struct {
+	From string // what says so: a file of the switch, or the default
+
 	instances map[string]instance
 	databases map[string]place
 }
@@ -44,8 +45,8 @@ type Layout struct {
 // Default is the layout of a switch that does not tell: one Redis at
 // DefaultSocket, with the numbers of sonic-swss-common common/schema.h.
 func Default() *Layout {
-	l := &Layout{instances: map[string]instance{"redis": {"unix", DefaultSocket}}, databases: map[string]place{}}
-	for name, id := range map[string]int{Appl: 0, ASIC: 1, Counters: 2, Config: 4, FlexCount: 5, State: 6, ApplState: 14} {
+	l := &Layout{From: "the numbers that SONiC has by default", instances: map[string]instance{"redis": {"unix", DefaultSocket}}, databases: map[string]place{}}
+	for name, id := range map[string]int{Appl: 0, ASIC: 1, Counters: 2, Config: 4, State: 6, ApplState: 14} {
 		l.databases[name] = place{"redis", id}
 	}
 	return l
@@ -67,7 +68,7 @@ type file struct {
 }
 
 // separators are those that csig writes keys with.
-var separators = map[string]string{Appl: ":", ASIC: ":", Counters: ":", Config: "|", FlexCount: ":", State: "|", ApplState: ":"}
+var separators = map[string]string{Appl: ":", ASIC: ":", Counters: ":", Config: "|", State: "|", ApplState: ":"}
 
 // Parse reads a database_config.json. The error says what it lacks.
 func Parse(text []byte) (*Layout, error) {
