@@ -222,6 +222,9 @@ func (a *assessor) strip(g *gather, d *assessed, key requirementKey, port string
 	case c.Level == "unknown":
 		key.status = StatusUnchecked
 		key.what += ", which the fleet file has; whether it can is not known"
+	case c.Level == vlanrules.Degraded.String():
+		key.status = StatusUnchecked
+		key.what += ", which it does not with every tag: " + c.Reason + "; see to it that no such frame comes there"
 	default:
 		key.status = StatusMet
 	}

@@ -291,6 +291,10 @@ func TestRequirements(t *testing.T) {
 			f.Hosts[0].CSIG = false
 			f.Devices[0].Ports[0].Action = vlanrules.Strip
 		}, want: "strip-at-edge impossible leaf0:swp1"},
+		"it strips, and not all": {facts: vendors.Facts{Strip: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "none before MPLS"}}, change: func(f *inventory.Fleet) {
+			f.Hosts[0].CSIG = false
+			f.Devices[0].Ports[0].Action = vlanrules.Strip
+		}, want: "strip-at-edge unchecked leaf0:swp1"},
 		"a host nobody knows": {change: func(f *inventory.Fleet) { f.Hosts = f.Hosts[1:] }, want: "strip-at-edge unchecked leaf0:swp1"},
 		"a device of others":  {change: func(f *inventory.Fleet) { f.Devices[0].Ports[1].Peer = inventory.Peer{Device: "isp", Port: "1"} }, want: "strip-at-edge unchecked leaf0:up1"},
 		"one that forwards": {change: func(f *inventory.Fleet) {

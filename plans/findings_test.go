@@ -285,6 +285,27 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// A port that does not strip every tag is told of where it is to strip, and
+// stands against nothing.
+func TestStripsNotEveryTag(t *testing.T) {
+	f := fabric(2, 1, 2)
+	f.Hosts[1].CSIG = false
+	f.Devices[0].Ports[1].Action = vlanrules.Strip
+	p := made(t, f, func(d *inventory.Device) Seen {
+		s := unseen(d)
+		s.Facts.Strip = vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "none before MPLS"}
+		return s
+	}, Options{})
+	var all []string
+	for _, f := range p.Findings {
+		all = append(all, f.String())
+	}
+	want := "leaf0:swp2: it does not strip every tag: none before MPLS; see to it that no such frame comes there, where tags must not get past"
+	if !slices.Contains(all, want) || len(p.Errors()) > 0 || p.Empty() {
+		t.Errorf("%s\n%s", strings.Join(all, "\n"), outline(p))
+	}
+}
+
 // A device that nothing drives is left alone: its neighbours see to it that no
 // tag reaches it, and it is in no stage.
 func TestNoDriver(t *testing.T) {

@@ -58,7 +58,7 @@ func (b *builder) judge(n *node) {
 	compiler := b.compiler(n)
 	tables := map[vlanrules.Verdict][]string{} // ports, where they are less than full
 	unknown := 0
-	var itself []string // ports that strip without csig
+	var itself, leaky []string // ports that strip without csig, and those that let some tags past
 	for i := range n.dev.Ports {
 		p := &n.dev.Ports[i]
 		want := actionIn(&n.want, i, p.Name)
@@ -68,6 +68,9 @@ func (b *builder) judge(n *node) {
 			continue
 		case p.Action == vlanrules.Strip && b.plan.Goal == RollOut:
 			b.canStrip(n, p.Name, "the fleet file asks for it")
+			if n.seen.Facts.Strip.Level == vlanrules.Degraded {
+				leaky = append(leaky, p.Name)
+			}
 			continue
 		case want.StripOthers:
 			b.canStrip(n, p.Name, "tags of the profile's retired TPIDs end there")
@@ -97,6 +100,9 @@ func (b *builder) judge(n *node) {
 	}
 	if len(itself) > 0 {
 		b.find(SeverityWarning, n, vendors.Names(itself), "taken to strip tags without csig, as the fleet file says (level: %s, action: strip): see to it that it does", n.level.Support)
+	}
+	if len(leaky) > 0 {
+		b.find(SeverityWarning, n, vendors.Names(leaky), "it does not strip every tag: %s; see to it that no such frame comes there, where tags must not get past", n.seen.Facts.Strip.Reason)
 	}
 	verdicts := slices.SortedFunc(maps.Keys(tables), func(a, b vlanrules.Verdict) int { return strings.Compare(a.Reason, b.Reason) })
 	for _, v := range verdicts {

@@ -30,6 +30,8 @@ func degraded(why string) vlanrules.Verdict {
 
 const losesR = "tagged frames leave with R (the DEI) 0: Open vSwitch keeps the bit for itself"
 
+const leaks = "a tag with an MPLS header behind it, and one behind two VLAN tags, is not stripped"
+
 // facts is what is so on every Open vSwitch.
 func facts() vendors.Facts {
 	update := degraded(losesR)
@@ -38,6 +40,7 @@ func facts() vendors.Facts {
 		Rules:    Rules(),
 		Traits:   traits(),
 		Update:   update,
+		Strip:    degraded(leaks),
 		Wide:     refused("wide tags pass through untouched, and cannot be removed either, as those of TPIDs other than 0x88a8: to Open vSwitch their TPID is the ethertype of a frame without a tag, which no action takes away (ovs-actions(7))"),
 		Lease:    degraded("it expires by whole seconds: one of less than a second is one, and the switch looks once a second, so that ports fall back up to two seconds later than they should; and while ovsdb-server is away ovs-vswitchd expires no flow, so that a datapath that goes on without it (the kernel's, DPDK's) keeps the last values"),
 		Depths: []vlanrules.Verdict{
@@ -101,7 +104,7 @@ func (d *Driver) factsOf(s *state, v vlanrules.Verdict) vendors.Facts {
 		}
 	case vlanrules.Degraded:
 		f.Update.Reason += "; " + v.Reason
-		f.Strip = v
+		f.Strip.Reason += "; " + v.Reason
 	}
 	if f.Update.Level != vlanrules.Refused {
 		for _, why := range d.unjoined(s) {
