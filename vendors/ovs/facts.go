@@ -96,6 +96,10 @@ func (d *Driver) factsOf(s *state, v vlanrules.Verdict) vendors.Facts {
 	f := facts()
 	f.Notes = append(f.Notes, fmt.Sprintf("Open vSwitch %s, bridge %s, datapath %s", cmp.Or(d.info.version, "of a version that its database does not tell"), d.cfg.Bridge, cmp.Or(d.info.datapath, "system")))
 	f.Ports = slices.Sorted(maps.Keys(s.ports))
+	f.Through = d.through(s)
+	if v.Level != vlanrules.Refused && f.Through.Level == vlanrules.Refused {
+		v = f.Through
+	}
 	switch v.Level {
 	case vlanrules.Refused:
 		f.Update, f.Strip, f.Lease = v, v, refused("there are no rules to expire: "+v.Reason)
@@ -107,6 +111,9 @@ func (d *Driver) factsOf(s *state, v vlanrules.Verdict) vendors.Facts {
 		f.Strip.Reason += "; " + v.Reason
 	}
 	if f.Update.Level != vlanrules.Refused {
+		if f.Through.Level == vlanrules.Degraded {
+			f.Update.Reason += "; " + f.Through.Reason
+		}
 		for _, why := range d.unjoined(s) {
 			f.Update.Reason += "; " + why
 		}
@@ -120,11 +127,12 @@ type said struct {
 	level vlanrules.Level
 	way   way
 	patch string
+	vlans string
 }
 
 func (d *Driver) shortly(s *state) said {
 	v, way := d.way(s)
-	return said{v.Level, way, strings.Join(d.unjoined(s), "; ")}
+	return said{v.Level, way, strings.Join(d.unjoined(s), "; "), d.through(s).Reason}
 }
 
 // news tells an update what has become of the bridge since it was told last, and
@@ -174,6 +182,18 @@ func (d *Driver) bypass(s *state) (vlanrules.Verdict, way) {
 		handed = handed || number != 0 && s.ports[name].Number != 0
 		partners[number] = true
 	}
+	if f := normal(s); f != nil {
+		next := "put csig's bridge between it and its ports (docs/ovs.md)"
+		switch {
+		case len(d.info.partner) == 0:
+		case d.info.failMode != "secure":
+			next = "it is csig's own, and is to forward by flows alone: ovs-vsctl set-fail-mode " + d.cfg.Bridge + " secure (docs/ovs.md)"
+		default:
+			next = "it is csig's own, and is to forward by csig's flows: delete that one"
+		}
+		return refused(fmt.Sprintf("bridge %s switches by itself (a flow of table %d with priority %d and cookie %#x outputs to NORMAL, FLOOD or ALL), and what it sends out so passes no table: %s",
+			d.cfg.Bridge, f.Table, f.Priority, f.Cookie, next)), switches
+	}
 	moves := s.found && s.at != d.cfg.Table
 	past, hidden := 0, 0
 	var first *openflow.Flow
@@ -189,11 +209,7 @@ func (d *Driver) bypass(s *state) (vlanrules.Verdict, way) {
 		}
 		handed = handed || f.Goes && f.Goto == d.cfg.Table
 		for _, to := range e.Ports {
-			switch {
-			case to == openflow.PortNormal, to == openflow.PortFlood, to == openflow.PortAll:
-				return refused(fmt.Sprintf("bridge %s switches by itself (a flow of table %d with priority %d and cookie %#x outputs to NORMAL, FLOOD or ALL), and what it sends out so passes no table: put csig's bridge between it and its ports (docs/ovs.md)",
-					d.cfg.Bridge, f.Table, f.Priority, f.Cookie)), switches
-			case to < openflow.PortMax && !partners[to]:
+			if to < openflow.PortMax && !partners[to] {
 				past++
 				first = f
 			}

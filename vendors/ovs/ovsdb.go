@@ -39,14 +39,15 @@ func (d *database) close() error {
 
 // bridgeInfo is what the database has about the bridge.
 type bridgeInfo struct {
-	version    string
-	vlanLimit  int // as it works; 0: not limited
-	datapath   string
-	failMode   string
-	controlled bool               // it has an OpenFlow controller
-	partner    map[string][]patch // of a port, the bridge's patch ports that are said to lead to it: one
-	writer     string             // who wrote into it that it programs the bridge
-	held       bool               // we are the one that programs it
+	version   string
+	vlanLimit int // as it works; 0: not limited
+	datapath  string
+	failMode  string
+	partner   map[string][]patch  // of a port, the bridge's patch ports that are said to lead to it: one
+	own       map[string]byNormal // of the bridge's ports, but for the one that bears its name
+	beyond    map[string]byNormal // of the far ends of the patches of partner
+	writer    string              // who wrote into it that it programs the bridge
+	held      bool                // we are the one that programs it
 }
 
 // patch is a patch port of the bridge.
@@ -209,12 +210,12 @@ func (d *database) call(method string, params ...any) (json.RawMessage, error) {
 
 // ask reads what there is to know about a bridge.
 func (d *database) ask(bridge string) (bridgeInfo, error) {
-	info := bridgeInfo{vlanLimit: 1, partner: map[string][]patch{}}
+	info := bridgeInfo{vlanLimit: 1, partner: map[string][]patch{}, own: map[string]byNormal{}, beyond: map[string]byNormal{}}
 	result, err := d.call("transact", "Open_vSwitch",
 		selectOp{Op: "select", Table: "Open_vSwitch", Where: [][3]any{}, Columns: []string{"ovs_version", "other_config"}},
-		selectOp{Op: "select", Table: "Bridge", Where: [][3]any{{"name", "==", bridge}}, Columns: []string{"datapath_type", "fail_mode", "controller", "external_ids", "ports"}},
-		selectOp{Op: "select", Table: "Port", Where: [][3]any{}, Columns: []string{"_uuid", "interfaces"}},
-		selectOp{Op: "select", Table: "Interface", Where: [][3]any{{"type", "==", "patch"}}, Columns: []string{"_uuid", "name", "external_ids", "ofport"}},
+		selectOp{Op: "select", Table: "Bridge", Where: [][3]any{{"name", "==", bridge}}, Columns: []string{"datapath_type", "fail_mode", "external_ids", "ports"}},
+		selectOp{Op: "select", Table: "Port", Where: [][3]any{}, Columns: []string{"_uuid", "name", "interfaces", "vlan_mode", "tag", "trunks", "cvlans"}},
+		selectOp{Op: "select", Table: "Interface", Where: [][3]any{{"type", "==", "patch"}}, Columns: []string{"_uuid", "name", "external_ids", "options", "ofport"}},
 	)
 	if err != nil {
 		return info, err
@@ -228,20 +229,17 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 		Other   pairs    `json:"other_config"`
 	}]
 	var br rows[struct {
-		Datapath   string          `json:"datapath_type"`
-		FailMode   optional        `json:"fail_mode"`
-		Controller json.RawMessage `json:"controller"`
-		External   pairs           `json:"external_ids"`
-		Ports      uuids           `json:"ports"`
+		Datapath string   `json:"datapath_type"`
+		FailMode optional `json:"fail_mode"`
+		External pairs    `json:"external_ids"`
+		Ports    uuids    `json:"ports"`
 	}]
-	var ports rows[struct {
-		ID         uuids `json:"_uuid"`
-		Interfaces uuids `json:"interfaces"`
-	}]
+	var ports rows[portRow]
 	var ifs rows[struct {
 		ID       uuids      `json:"_uuid"`
 		Name     string     `json:"name"`
 		External pairs      `json:"external_ids"`
+		Options  pairs      `json:"options"`
 		Number   portNumber `json:"ofport"`
 	}]
 	for i, to := range []any{&sw, &br, &ports, &ifs} {
@@ -260,21 +258,34 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 	}
 	b := br.Rows[0]
 	info.datapath, info.failMode = b.Datapath, string(b.FailMode)
-	info.controlled = string(b.Controller) != `["set",[]]`
 	info.writer, info.held = b.External[writerKey], d.held
 	here := map[string]bool{}
 	for _, id := range b.Ports {
 		here[id] = true
 	}
-	ours := map[string]bool{} // interfaces of the bridge
-	for _, p := range ports.Rows {
+	of := map[string]*portRow{} // of an interface
+	for i := range ports.Rows {
+		p := &ports.Rows[i]
 		for _, id := range p.Interfaces {
-			ours[id] = here[p.ID.one()]
+			of[id] = p
+		}
+		if here[p.ID.one()] && p.Name != bridge {
+			info.own[p.Name] = p.byNormal()
 		}
 	}
+	named := map[string]*portRow{} // of a patch's name
 	for _, i := range ifs.Rows {
-		if port := i.External[partnerKey]; port != "" && ours[i.ID.one()] {
-			info.partner[port] = append(info.partner[port], patch{i.Name, uint32(i.Number)})
+		named[i.Name] = of[i.ID.one()]
+	}
+	for _, i := range ifs.Rows {
+		near := named[i.Name]
+		port := i.External[partnerKey]
+		if port == "" || near == nil || !here[near.ID.one()] {
+			continue
+		}
+		info.partner[port] = append(info.partner[port], patch{i.Name, uint32(i.Number)})
+		if far := named[i.Options["peer"]]; far != nil {
+			info.beyond[far.Name] = far.byNormal()
 		}
 	}
 	for _, p := range info.partner {

@@ -1,0 +1,106 @@
+package ovs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// byNormal is what NORMAL does with frames that come to a port with CSIG's tags,
+// which to it are VLANs (ovs-vswitchd.conf.db(5), Port, vlan_mode).
+type byNormal int
+
+const (
+	bridges   byNormal = iota // in the port's own VLAN, whatever their tags are
+	separates                 // each value of the tag in a VLAN of its own
+	discards                  // some of them, or all
+)
+
+// portRow is what the database has about a port.
+type portRow struct {
+	ID         uuids    `json:"_uuid"`
+	Name       string   `json:"name"`
+	Interfaces uuids    `json:"interfaces"`
+	Mode       optional `json:"vlan_mode"`
+	Tag        numbers  `json:"tag"`
+	Trunks     numbers  `json:"trunks"`
+	CVLANs     numbers  `json:"cvlans"`
+}
+
+func (p *portRow) byNormal() byNormal {
+	switch {
+	case p.Mode == "dot1q-tunnel" && len(p.CVLANs) == 0:
+		return bridges
+	case p.Mode == "dot1q-tunnel", p.Mode == "access", p.Mode == "" && len(p.Tag) > 0, len(p.Trunks) > 0:
+		return discards
+	}
+	return separates
+}
+
+// numbers are integers of the database: 7, or ["set", [7, …]].
+type numbers []int
+
+func (n *numbers) UnmarshalJSON(text []byte) error {
+	*n = nil
+	var one int
+	if json.Unmarshal(text, &one) == nil {
+		*n = numbers{one}
+		return nil
+	}
+	var outer []json.RawMessage
+	if err := json.Unmarshal(text, &outer); err != nil {
+		return err
+	}
+	if len(outer) != 2 {
+		return errors.New("no integers")
+	}
+	return json.Unmarshal(outer[1], (*[]int)(n))
+}
+
+// normal is a flow by which the bridge switches by itself; nil: there is none.
+func normal(s *state) *openflow.Flow {
+	for i := range s.others {
+		for _, to := range s.others[i].Actions.Effects().Ports {
+			if to == openflow.PortNormal || to == openflow.PortFlood || to == openflow.PortAll {
+				return &s.others[i]
+			}
+		}
+	}
+	return nil
+}
+
+// through says whether frames with tags come through where NORMAL switches them:
+// on the bridge itself, or on those that the far ends of its patch ports belong to.
+func (d *Driver) through(s *state) vlanrules.Verdict {
+	ports, whose := d.info.beyond, "at the far end of the patch ports "
+	if normal(s) != nil {
+		ports, whose = d.info.own, ""
+	}
+	var lost, apart []string
+	for _, name := range slices.Sorted(maps.Keys(ports)) {
+		switch ports[name] {
+		case discards:
+			lost = append(lost, name)
+		case separates:
+			apart = append(apart, name)
+		}
+	}
+	const tunnel = "; ovs-vsctl set port PORT vlan_mode=dot1q-tunnel tag=VLAN has it bridge them in one VLAN whatever their tags are (docs/ovs.md)"
+	switch {
+	case len(lost) > 0:
+		v := degraded(fmt.Sprintf("%s%s discard frames that come with CSIG's tags: NORMAL has no tag come in at an access port (tag, or vlan_mode=access), and none beside those of trunks and cvlans"+tunnel, whose, vendors.Names(lost)))
+		if len(lost) == len(ports) {
+			v.Level = vlanrules.Refused
+		}
+		return v
+	case len(apart) > 0 && whose == "":
+		return degraded(vendors.Names(apart) + " are trunks of all VLANs, and to NORMAL each value of a tag is a VLAN of its own, with addresses to learn anew" + tunnel)
+	}
+	return vlanrules.Verdict{}
+}

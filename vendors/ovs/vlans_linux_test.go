@@ -1,0 +1,139 @@
+package ovs
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// TestAccessPorts has ports that take part in VLANs where NORMAL switches: what
+// Probe says of tagged frames is what becomes of them.
+func TestAccessPorts(t *testing.T) {
+	t.Parallel()
+	s := newSandwich(t)
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+	s.becomes(t, soon, []tag{best}, stale)
+	s.AddBridge("plain")
+	plain := &sandwich{Switch: s.Switch, in: s.AddWire("plain", "p1", 1), out: s.AddWire("plain", "p2", 2)}
+	s.Ofctl("add-flow", "plain", "actions=NORMAL")
+	// Frames of the sandwich go the other way: what discards is the far end of the patch.
+	back := &sandwich{Switch: s.Switch, in: s.out, out: s.in}
+	for _, tc := range []struct {
+		name  string
+		set   []string // of the ports, and the far end of the patch
+		level vlanrules.Level
+		says  string
+		pass  bool // frames with CSIG's tag arrive
+	}{
+		{"tunnels", []string{"vlan_mode=dot1q-tunnel", "tag=1"}, vlanrules.Full, "", true},
+		{"access ports", []string{"tag=1"}, vlanrules.Refused, "discard frames that come with CSIG's tags", false},
+		{"access ports by mode", []string{"vlan_mode=access", "tag=1"}, vlanrules.Refused, "discard frames", false},
+		{"tunnels of some VLANs", []string{"vlan_mode=dot1q-tunnel", "tag=1", "cvlans=0,7"}, vlanrules.Refused, "discard frames", false},
+		{"trunks of some VLANs", []string{"vlan_mode=trunk", "trunks=0,7"}, vlanrules.Refused, "discard frames", false},
+		{"trunks", nil, vlanrules.Degraded, "are trunks of all VLANs, and to NORMAL each value of a tag is a VLAN", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, port := range []string{"p1", "p2", "p-swp1"} {
+				s.Vsctl("clear", "port", port, "vlan_mode", "tag", "trunks", "cvlans")
+				if tc.set != nil {
+					s.Vsctl(append([]string{"set", "port", port}, tc.set...)...)
+				}
+			}
+			f, err := s.open(t, "plain").Probe(t.Context())
+			if err != nil || f.Through.Level != tc.level || !strings.Contains(f.Through.Reason, tc.says) || f.Update.Level != vlanrules.Refused {
+				t.Errorf("a bridge by itself: %+v, %v", f.Through, err)
+			}
+			if tc.says != "" && !strings.HasPrefix(f.Through.Reason, "p1, p2 ") {
+				t.Errorf("who: %s", f.Through.Reason)
+			}
+			f, err = s.open(t, "csig").Probe(t.Context())
+			if lost := tc.level == vlanrules.Refused; err != nil || lost != (f.Update.Level == vlanrules.Refused) || lost != (f.Through.Level == vlanrules.Refused) ||
+				lost != strings.HasPrefix(f.Update.Reason, "at the far end of the patch ports p-swp1 discard") {
+				t.Errorf("a bridge before it: %+v, %+v, %v", f.Update, f.Through, err)
+			}
+			if !slices.Contains(tc.set, "tag=1") { // the other end is in that VLAN
+				s.Vsctl("clear", "port", "h1", "vlan_mode", "tag")
+			}
+			if tc.pass {
+				plain.becomes(t, soon, []tag{best}, best)
+				back.becomes(t, soon, []tag{best}, best)
+				return
+			}
+			plain.lost(t)
+			back.lost(t)
+		})
+	}
+	s.Vsctl("set", "port", "p-swp1", "tag=1")
+	s.AddPatch("br0", "p-swp2", "csig", "i-swp2")
+	s.Vsctl("set", "interface", "i-swp2", "external_ids:csig-port=swp2")
+	f, err := s.open(t, "csig").Probe(t.Context())
+	if err != nil || f.Update.Level != vlanrules.Degraded || f.Through.Level != vlanrules.Degraded || !strings.Contains(f.Update.Reason, "patch ports p-swp1 discard") {
+		t.Errorf("one of two: %+v, %+v, %v", f.Update, f.Through, err)
+	}
+}
+
+// lost sees to it that tagged frames do not arrive, though others do.
+func (s *sandwich) lost(t testing.TB) {
+	t.Helper()
+	s.becomes(t, soon, nil)
+	if got := s.passWithin(300*time.Millisecond, best); got != nil {
+		t.Errorf("a tagged frame leaves as %x", got)
+	}
+	if got := s.pass(); got == nil {
+		t.Error("a frame without a tag is lost")
+	}
+}
+
+// TestOwnBridgeStandalone has a bridge of csig's that was made without its fail
+// mode, or that somebody gave a flow: what is to be done is something else than
+// putting another before it.
+func TestOwnBridgeStandalone(t *testing.T) {
+	t.Parallel()
+	s := newSandwich(t)
+	for _, tc := range []struct {
+		name, want string
+		do         []string
+	}{
+		{"as it should be", "", nil},
+		{"a flow of somebody's", "it is csig's own, and is to forward by csig's flows: delete that one", []string{"add-flow", "csig", "priority=9,actions=NORMAL"}},
+		{"standalone", "ovs-vsctl set-fail-mode csig secure", nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.do != nil {
+				s.Ofctl(tc.do...)
+			}
+			if tc.name == "standalone" {
+				s.Vsctl("del-fail-mode", "csig")
+				for !strings.Contains(s.Ofctl("dump-flows", "csig"), "NORMAL") {
+					if t.Context().Err() != nil {
+						t.Fatal("it has no such flow")
+					}
+				}
+			}
+			f, err := s.open(t, "csig").Probe(t.Context())
+			if err != nil || !strings.Contains(f.Update.Reason, tc.want) || (f.Update.Level == vlanrules.Refused) != (tc.want != "") {
+				t.Errorf("%+v, %v", f.Update, err)
+			}
+			err = s.open(t, "csig").Apply(t.Context(), setupFor(quantize.Draft00, swp1))
+			if (err != nil) != (tc.want != "") || !strings.Contains(fmt.Sprint(err), tc.want) {
+				t.Errorf("applied: %v", err)
+			}
+		})
+	}
+}
+
+func TestIntegersOfRows(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]numbers{`7`: {7}, `["set",[]]`: {}, `["set",[1,4095]]`: {1, 4095}, `["set"]`: nil, `"a"`: nil, `["set",["a"]]`: nil} {
+		var got numbers
+		if err := json.Unmarshal([]byte(text), &got); (err == nil) != (want != nil) || err == nil && !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+}
