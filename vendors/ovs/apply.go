@@ -94,8 +94,11 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 		wanted[want[i].Key()] = &want[i]
 	}
 	byNumber := map[uint32]*port{}
+	moved := map[string]bool{} // came, left, or has another number: no one changed flows of csig's
 	for _, p := range d.ports {
-		p.number = s.ports[p.name].Number
+		number := s.ports[p.name].Number
+		moved[p.name] = d.known && p.number != number
+		p.number = number
 		p.settled = false
 		if p.number != 0 {
 			byNumber[p.number] = p
@@ -103,7 +106,7 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 	}
 	what := map[string]string{}
 	note := func(port, text string) {
-		if what[port] == "" {
+		if what[port] == "" && !moved[port] {
 			what[port] = text
 		}
 	}
@@ -133,6 +136,8 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 			live[p] = append(live[p], *f)
 		case sendsOn(f) && (f.Table < d.cfg.Table || f.Table >= d.cfg.Table+tables):
 			// Of tables that csig had before: somebody may hand frames over there.
+		case s.left(f):
+			remove(f)
 		default:
 			note(owner[f.Key()], fmt.Sprintf("a flow of table %d was one too many", f.Table))
 			remove(f)

@@ -45,6 +45,16 @@ func isHook(f *openflow.Flow) bool {
 	return f.Table == 0 && f.Priority == priorityHook && f.Match.InPort != 0
 }
 
+// left tells whether a flow of csig's is about a port that is not there any more,
+// or joins a port and a patch that the database does not have lead to each other.
+func (s *state) left(f *openflow.Flow) bool {
+	number := f.Match.InPort
+	if m := f.Match.Regs[regOut]; m.Mask == 0xffffffff {
+		number = m.Value
+	}
+	return isHook(f) || number != 0 && s.names[number] == ""
+}
+
 // twice is why a port's patch is not known for sure; "" where it is.
 func (d *Driver) twice(name string) string {
 	patches := d.info.partner[name]
