@@ -199,6 +199,7 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 		p.have, p.settled = append(p.have[:0:0], p.want...), p.number != 0 && !p.closed
 	}
 	d.synced, d.known, d.checked = true, true, d.cfg.Now()
+	d.joins = len(d.info.partner) > 0
 	var changes []vendors.Change
 	for _, name := range slices.Sorted(maps.Keys(what)) {
 		changes = append(changes, vendors.Change{Kind: vendors.Alter, Port: name, What: "flows", Detail: what[name]})

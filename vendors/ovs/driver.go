@@ -65,6 +65,7 @@ type Driver struct {
 	compiler *vlanrules.Compiler
 	ports    []*port
 	byName   map[string]*port
+	joins    bool      // it has flows that join ports and patches
 	synced   bool      // the bridge has what we think
 	known    bool      // it had, when we looked last
 	checked  time.Time // when we looked
@@ -222,7 +223,7 @@ func (d *Driver) read(ctx context.Context, all bool) (*state, error) {
 	asked := []uint8{openflow.AllTables}
 	if !all {
 		asked = asked[:0]
-		if len(d.info.partner) > 0 {
+		if len(d.info.partner) > 0 || d.joins {
 			asked = append(asked, 0)
 		}
 		for t := range uint8(tables) {
