@@ -18,6 +18,7 @@ const (
 	asicTables  = asicObjects + "ACL_TABLE:"
 	asicEntries = asicObjects + "ACL_ENTRY:"
 	asicSwitch  = asicObjects + "SWITCH:"
+	asicPorts   = asicObjects + "PORT:"
 )
 
 // recount is how often csig counts the entries that the ASIC has of its table: for

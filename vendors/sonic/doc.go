@@ -108,7 +108,9 @@
 //     for what is bound at egress;
 //   - that SAI takes the TPIDs that PORT_TPID_CAPABLE lets a port have at all: that says
 //     nothing of values. Up to 202411 orchagent ends at most refusals, since 202505 it
-//     goes on without a word (orchagent/saihelper.cpp, handleSaiSetStatus);
+//     goes on without a word (orchagent/saihelper.cpp, handleSaiSetStatus): the driver
+//     compares a port's SAI_PORT_ATTR_TPID in ASIC_DB (by COUNTERS_PORT_NAME_MAP), and
+//     of an aggregate's members nothing;
 //   - that an entry with a member's port matches frames that the aggregate sends
 //     out of it: that OUT_PORT is compared after the member was chosen;
 //   - that SAI gives members the aggregate's TPID at once and without losing more

@@ -113,3 +113,22 @@ func TestFirstTable(t *testing.T) {
 		}
 	})
 }
+
+// TestRefusedTPID: a TPID that SAI does not take is an error of its port each time,
+// and shows when the switch is looked at.
+func TestRefusedTPID(t *testing.T) {
+	l := newLab(t, sonictest.R202511, "Ethernet0", "Ethernet4")
+	l.sw.RefuseTPID = func(port string) bool { return port == "Ethernet4" }
+	l.patience = 300 * time.Millisecond
+	l.open()
+	for range 2 {
+		err := l.Apply(t.Context(), setupOf(quantize.Draft00, "Ethernet0", "Ethernet4"))
+		if got := portErrors(err); len(got) != 1 || got["Ethernet4"] == nil || !strings.Contains(got["Ethernet4"].Error(), "SAI does not take it") {
+			t.Fatalf("%v", err)
+		}
+		have, err := l.Observe(t.Context())
+		if err != nil || have.Ports[0].Damaged != "" || !strings.Contains(have.Ports[1].Damaged, "the ASIC 0x8100") {
+			t.Errorf("%+v, %v", have.Ports, err)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,6 +44,26 @@ type carrier struct {
 	there bool
 	tpid  string // of CONFIG_DB; "" is the default
 	orch  string // what orchagent was given; "" is nothing yet
+	asic  string // a port's that SAI has taken; "" is not known
+}
+
+// asicTPID is what ASIC_DB has of a port: orchagent sets no TPID but another than it
+// set last, the default at first (orchagent/portsorch.cpp, setPortTpid), and what SAI
+// refuses does not come to ASIC_DB. "" where the port is not there.
+func asicTPID(row map[string]string) string {
+	if len(row) == 0 {
+		return ""
+	}
+	v, err := strconv.ParseUint(row["SAI_PORT_ATTR_TPID"], 10, 16)
+	if err != nil {
+		return defaultTPID
+	}
+	return tpidText(uint16(v))
+}
+
+// refusedTPID says that SAI has not taken a port's TPID.
+func refusedTPID(asic, want string) string {
+	return fmt.Sprintf("orchagent has its TPID %s, and the ASIC %s (ASIC_DB SAI_PORT_ATTR_TPID): SAI does not take it, as the log of swss should say; try another TPID for the domain", want, asic)
 }
 
 // aggregateDone is how an operator gets a port into an aggregate of csig's.
@@ -118,13 +139,16 @@ func (d *Driver) setTPIDs(ctx context.Context, seen *view) error {
 		}
 		of[name] = append(of[name], p.Port)
 	}
-	var change []string
+	var change, await []string
 	for _, name := range carriers {
 		has := seen.carriers[name].tpid
 		if !sameTPID(has, want) {
-			change = append(change, name)
+			change, await = append(change, name), append(await, name)
 		} else {
 			has = unknownTPID
+			if asic := seen.carriers[name].asic; asic != "" && !sameTPID(asic, want) {
+				await = append(await, name)
+			}
 		}
 		if _, noted := seen.record.before[name]; !noted {
 			before[name] = has
@@ -152,26 +176,34 @@ func (d *Driver) setTPIDs(ctx context.Context, seen *view) error {
 	if err == nil {
 		err = firstError(answers)
 	}
-	if err != nil || len(change) == 0 {
+	if err != nil || len(await) == 0 {
 		return err
 	}
-	return d.portmgrd(ctx, change, of)
+	return d.portmgrd(ctx, await, of, seen)
 }
 
-// portmgrd waits until TPIDs have come through portmgrd and teammgrd to orchagent.
-func (d *Driver) portmgrd(ctx context.Context, changes []string, of map[string][]string) error {
+// portmgrd waits until TPIDs have come through portmgrd and teammgrd to orchagent,
+// and those of ports to the ASIC.
+func (d *Driver) portmgrd(ctx context.Context, changes []string, of map[string][]string, seen *view) error {
 	var ask [][]string
 	for _, name := range changes {
 		ask = append(ask, []string{sonicdb.Appl, "HGETALL", carrierTable(name)})
 	}
+	for _, name := range changes {
+		ask = append(ask, []string{sonicdb.ASIC, "HGETALL", asicPorts + seen.objects[name]})
+	}
+	want := tpidText(d.setup.TPID)
 	for end := d.cfg.Now().Add(d.cfg.Patience); ; {
 		list, err := d.hashes(ctx, ask)
 		if err != nil {
 			return err
 		}
 		var late []error
-		for i, row := range list {
-			if sameTPID(row["tpid"], tpidText(d.setup.TPID)) {
+		for i, row := range list[:len(changes)] {
+			if sameTPID(row["tpid"], want) {
+				if asic := asicTPID(list[len(changes)+i]); asic != "" && !sameTPID(asic, want) {
+					late = append(late, &vendors.PortError{Port: changes[i], Err: errors.New(refusedTPID(asic, want))})
+				}
 				continue
 			}
 			who, whose := "portmgrd", "its TPID"

@@ -18,6 +18,7 @@ type view struct {
 	record    record
 	ports     map[string]portView
 	carriers  map[string]carrier // of their TPIDs
+	objects   map[string]string  // of ports, in ASIC_DB
 	wants     uint16             // the TPID that they are to have; 0: none
 	fixedLAGs bool               // SAI cannot change the TPID of an aggregate
 	entries   map[string]rowView // rows of our table, by their key below P4RT_TABLE
@@ -203,7 +204,7 @@ func (d *Driver) lookPorts(ctx context.Context, v *view, setups ...*vendors.Setu
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	cmds := [][]string{{sonicdb.State, "HGETALL", switchCapability}}
+	cmds := [][]string{{sonicdb.State, "HGETALL", switchCapability}, {sonicdb.Counters, "HGETALL", "COUNTERS_PORT_NAME_MAP"}}
 	for _, n := range names {
 		cmds = append(cmds, []string{sonicdb.Config, "HGETALL", carrierKey(n)}, []string{sonicdb.Appl, "HGETALL", carrierTable(n)})
 	}
@@ -212,10 +213,19 @@ func (d *Driver) lookPorts(ctx context.Context, v *view, setups ...*vendors.Setu
 		return err
 	}
 	v.fixedLAGs = list[0]["LAG_TPID_CAPABLE"] == "false"
+	v.objects = list[1]
+	var ask [][]string
+	for _, n := range names {
+		ask = append(ask, []string{sonicdb.ASIC, "HGETALL", asicPorts + v.objects[n]})
+	}
+	asic, err := d.hashes(ctx, ask)
+	if err != nil {
+		return err
+	}
 	v.carriers = map[string]carrier{}
 	for i, n := range names {
-		cfg, appl := list[1+2*i], list[2+2*i]
-		v.carriers[n] = carrier{there: len(cfg) > 0, tpid: cfg["tpid"], orch: appl["tpid"]}
+		cfg, appl := list[2+2*i], list[3+2*i]
+		v.carriers[n] = carrier{there: len(cfg) > 0, tpid: cfg["tpid"], orch: appl["tpid"], asic: asicTPID(asic[i])}
 	}
 	if len(setups) > 0 {
 		v.want(setups[0])
@@ -374,6 +384,8 @@ func (v *view) setup() vendors.Setup {
 			p.Damaged = fmt.Sprintf("%s in CONFIG_DB is %s", whose, at.tpidOr())
 		case at.orch != "" && !sameTPID(at.orch, want):
 			p.Damaged = fmt.Sprintf("%s in APPL_DB is still %s", whose, at.orch)
+		case at.asic != "" && !sameTPID(at.asic, want):
+			p.Damaged = refusedTPID(at.asic, want)
 		case v.partial(p.Port) != "":
 			p.Damaged = v.partial(p.Port)
 		case p.Action != vlanrules.Update && strange[p.Port]:

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/gomodule/redigo/redis"
 )
 
 // asicDB is what syncd keeps in ASIC_DB of what SAI was given, for what csig looks
@@ -119,4 +121,10 @@ func (s *Switch) WarmRestart() {
 		}
 	}
 	s.Start()
+}
+
+// portObject is the key of a port in ASIC_DB.
+func (s *Switch) portObject(port string) string {
+	oid, _ := redis.String(s.Redis.do(2, "HGET", "COUNTERS_PORT_NAME_MAP", port))
+	return "ASIC_STATE:SAI_OBJECT_TYPE_PORT:" + oid
 }

@@ -3,6 +3,7 @@ package sonictest
 import (
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"math"
 	"slices"
@@ -46,6 +47,9 @@ type Switch struct {
 	// Late is called, since 202405, after a row was answered for and taken away, and
 	// before it is written anew.
 	Late func(key string)
+
+	// RefuseTPID is a SAI that does not take the TPID of the ports it says.
+	RefuseTPID func(port string) bool
 
 	// NoTeammgrd is a switch without teammgrd, which gives orchagent the
 	// aggregates.
@@ -98,6 +102,8 @@ func (s *Switch) Start() {
 	s.t.Helper()
 	for p := range s.ports {
 		s.Redis.Do(0, "HSET", "PORT_TABLE:"+p, "speed", "100000", "oper_status", "up", "admin_status", "up")
+		s.Redis.Do(2, "HSETNX", "COUNTERS_PORT_NAME_MAP", p, fmt.Sprintf("oid:0x%x", 0x1000000000000+uint64(crc32.ChecksumIEEE([]byte(p)))))
+		s.Redis.Do(1, "HSET", s.portObject(p), "SAI_PORT_ATTR_ADMIN_STATE", "true")
 	}
 	c, err := redis.Dial("unix", s.Redis.Socket)
 	if err != nil {

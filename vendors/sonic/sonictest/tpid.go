@@ -81,8 +81,14 @@ func (s *Switch) carry(name, from, to string, ports []string) {
 	}
 	if tpid := uint16(v); orDefault(s.tpids.set[name]) != tpid {
 		s.tpids.set[name] = tpid
+		if s.RefuseTPID != nil && s.RefuseTPID(name) {
+			ports = nil
+		}
 		for _, p := range ports {
 			s.tpids.asic[p] = tpid
+			if p == name {
+				_, _ = s.Redis.do(1, "HSET", s.portObject(p), "SAI_PORT_ATTR_TPID", strconv.Itoa(int(tpid)))
+			}
 		}
 	}
 	_, _ = s.Redis.do(0, "HSET", to+name, "tpid", text)
