@@ -102,4 +102,21 @@ func TestSonicRollout(t *testing.T) {
 	if n, _ := sw.Entries(""); n != 0 || sw.Tables() != 0 {
 		t.Errorf("after off: %d entries, %d tables", n, sw.Tables())
 	}
+
+	// Ordinary VLANs are in the way, and named; a TPID from before a reboot is given
+	// back as the default, and named, too.
+	r.Do(4, "HSET", "VLAN_MEMBER|Vlan100|Ethernet4", "tagging_mode", "tagged")
+	if out = run(1, "plan", "-i", file); !strings.Contains(out, "Ethernet4") || !strings.Contains(out, "tagged in Vlan100") {
+		t.Errorf("%s", out)
+	}
+	r.Do(4, "DEL", "VLAN_MEMBER|Vlan100|Ethernet4")
+	r.Do(4, "HSET", "PORT|Ethernet0", "tpid", "0x88a8")
+	if out = strings.Join(strings.Fields(run(2, "plan", "-i", file, "-o", plan)), " "); !strings.Contains(out, "csig off gives it 0x8100") {
+		t.Errorf("%s", out)
+	}
+	run(0, "apply", plan, "--soak", "50ms", "--journal", plan+".3")
+	out = strings.Join(strings.Fields(run(0, "off", "-i", file)), " ")
+	if !strings.Contains(out, "what TPID Ethernet0 had before csig is not known") || r.Hash(4, "PORT|Ethernet0")["tpid"] != "0x8100" {
+		t.Errorf("%s\n%v", out, r.Hash(4, "PORT|Ethernet0"))
+	}
 }

@@ -210,13 +210,16 @@ func TestEveryRow(t *testing.T) {
 	}
 }
 
-// TestLongEveryTag is TestEveryRow with every tag there is.
+// TestLongEveryTag is TestEveryRow with every tag there is after each operation, in
+// every release with either layout.
 func TestLongEveryTag(t *testing.T) {
-	for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
-		t.Run(layout.String(), func(t *testing.T) {
-			t.Parallel()
-			everyRow(t, sonictest.R202311, layout, 3)
-		})
+	for _, release := range releases {
+		for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
+			t.Run(fmt.Sprintf("release %d %s", release, layout), func(t *testing.T) {
+				t.Parallel()
+				everyRow(t, release, layout, 3)
+			})
+		}
 	}
 }
 
