@@ -180,7 +180,7 @@ func TestLostFragments(t *testing.T) {
 		return [][]byte{msg}
 	}
 	cfg := a.config(a.many(100)...)
-	cfg.Timeout = 20 * time.Millisecond
+	cfg.Timeout = 200 * time.Millisecond
 	s := open(t, cfg)
 	for range 12 {
 		for _, smp := range read(t, s) {
