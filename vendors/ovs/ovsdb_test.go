@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -34,11 +35,16 @@ func TestAnswerAsTimeRunsOut(t *testing.T) {
 type answering struct {
 	net.Conn
 	answers bytes.Buffer
+	last    []byte // that it was sent
 }
 
 func (c *answering) Write(b []byte) (int, error) {
 	var asked request
+	c.last = bytes.Clone(b)
 	err := json.Unmarshal(b, &asked)
+	if asked.Method == "" {
+		return len(b), nil // it answers
+	}
 	fmt.Fprintf(&c.answers, `{"id":%d,"error":null,"result":[{"rows":[]},{"rows":[]},{"rows":[]},{"rows":[]},{"rows":[]}]}`, asked.ID)
 	return len(b), err
 }
@@ -72,5 +78,21 @@ func TestNamesOfRows(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {
 			t.Errorf("%s: %d, %v", text, got, err)
 		}
+	}
+}
+
+// TestDatabaseThatAsks has the database ask whether we are there before it
+// answers: one that hears nothing ends the connection (RFC 7047, §4.1.11).
+func TestDatabaseThatAsks(t *testing.T) {
+	t.Parallel()
+	c := &answering{}
+	c.answers.WriteString(`{"method":"echo","params":["are","you"],"id":"echo"}`)
+	d := database{c: c, dec: json.NewDecoder(c)}
+	if _, err := d.ask("csig"); !errors.Is(err, errNoBridge) {
+		t.Fatal(err)
+	}
+	var got response
+	if err := json.Unmarshal(c.last, &got); err != nil || string(got.ID) != `"echo"` || string(got.Result) != `["are","you"]` || string(got.Error) != "null" {
+		t.Errorf("it is answered with %s, %v", c.last, err)
 	}
 }
