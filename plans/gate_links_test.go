@@ -92,10 +92,11 @@ func (d hearing) ready() error {
 
 func (d hearing) ListenLink(_ context.Context, port string) (vendors.LinkListener, error) {
 	at := inventory.PortRef{Device: d.name, Port: port}
+	frames := make(chan vendors.LinkFrame, 2*linkTries)
 	d.w.mu.Lock()
-	d.w.heard[at] = make(chan vendors.LinkFrame, 2*linkTries)
+	d.w.heard[at] = frames
 	d.w.mu.Unlock()
-	return ear{d.w.heard[at]}, d.ready()
+	return ear{frames}, d.ready()
 }
 
 func (d probing) SendLink(_ context.Context, port string, f vendors.LinkFrame) error {
