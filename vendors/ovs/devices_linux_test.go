@@ -123,21 +123,40 @@ func devices(t *testing.T, tags []uint16) {
 	in, out := newDevice(t, s, "h1", "1"), newDevice(t, s, "swp1", "2")
 	s.Ofctl("add-flow", "csig", "in_port=1,actions=load:2->NXM_NX_REG15[],resubmit(,60)")
 	d := (&sandwich{Switch: s}).open(t, "csig")
-	apply(t, d, setupFor(quantize.Draft00, swp1))
-	intent := bucket(quantize.MinABW, 7, 5)
-	update(t, d, time.Minute, vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{intent}})
-	signals := map[int]vlanrules.Intent{int(quantize.MinABW): intent}
+	rng := rand.New(rand.NewPCG(7, 8))
+	for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
+		t.Run(layout.String(), func(t *testing.T) {
+			setup := setupFor(layout, swp1)
+			apply(t, d, setup)
+			signals := map[int]vlanrules.Intent{}
+			var intents []vlanrules.Intent
+			for _, sig := range setup.Signals {
+				intent := bucket(sig, uint8(4+rng.IntN(20)), uint16(1+rng.IntN(50)))
+				signals[int(sig)] = intent
+				intents = append(intents, intent)
+			}
+			update(t, d, time.Minute, vendors.PortUpdate{Port: "swp1", Intents: intents})
+			s.Appctl("revalidator/purge") // what it cached of older flows
+			cross(t, in, out, tags, func(tci uint16) uint16 { return model(layout == quantize.UEC, signals, tci) })
+		})
+	}
+}
+
+// cross sends tags from one device to another, in each place that a tag can have.
+func cross(t *testing.T, in, out *device, tags []uint16, becomes func(tci uint16) uint16) {
+	t.Helper()
+	in.t, out.t = t, t
 	const dei = 0x1000
 	for _, shape := range []struct {
 		name        string
 		sent, wants func(tci uint16) []tag
 	}{
 		{"CSIG", func(tci uint16) []tag { return []tag{{tpidCSIG, tci}} },
-			func(tci uint16) []tag { return []tag{{tpidCSIG, model(false, signals, tci) &^ dei}} }},
+			func(tci uint16) []tag { return []tag{{tpidCSIG, becomes(tci) &^ dei}} }},
 		{"VLAN", func(tci uint16) []tag { return []tag{{tpidVLAN, tci}} },
 			func(tci uint16) []tag { return []tag{{tpidVLAN, tci &^ dei}} }},
 		{"CSIG behind a VLAN", func(tci uint16) []tag { return []tag{{tpidVLAN, dei | 100}, {tpidCSIG, tci}} },
-			func(tci uint16) []tag { return []tag{{tpidVLAN, 100}, {tpidCSIG, model(false, signals, tci)}} }},
+			func(tci uint16) []tag { return []tag{{tpidVLAN, 100}, {tpidCSIG, becomes(tci)}} }},
 	} {
 		wrong := 0
 		for from := 0; from < len(tags); from += window {
