@@ -3,6 +3,7 @@ package ovs
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"runtime"
 	"testing"
@@ -77,6 +78,9 @@ func (d *device) receive() []byte {
 	for {
 		b, side := make([]byte, 256), make([]byte, 128)
 		n, m, _, _, err := unix.Recvmsg(d.fd, b, side, 0)
+		if errors.Is(err, unix.EINTR) {
+			continue // the runtime's own signals
+		}
 		if err != nil {
 			d.t.Fatalf("no frame arrives: %v", err)
 		}
