@@ -2,8 +2,6 @@ package agent
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,9 +69,7 @@ func (d *Daemon) Arm(ctx context.Context, platform string, after time.Duration) 
 	if err != nil {
 		return "", err
 	}
-	var b [8]byte
-	rand.Read(b[:]) //nolint:errcheck // never fails
-	a.Mark = hex.EncodeToString(b[:])
+	a.Mark = vendors.NewMark()
 	text, err := json.Marshal(a)
 	if err == nil {
 		err = writeFile(d.armedFile(), text)

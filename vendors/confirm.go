@@ -2,6 +2,8 @@ package vendors
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -30,6 +32,14 @@ type Confirmer interface {
 	// Confirm keeps the setup as it is now. Its error wraps ErrReverted when
 	// nothing waits any more.
 	Confirm(ctx context.Context, mark string) error
+}
+
+// NewMark makes a mark for Arm, or whatever else is to be told from all others:
+// 16 hexadecimal digits at random.
+func NewMark() string {
+	var b [8]byte
+	rand.Read(b[:]) //nolint:errcheck // never fails
+	return hex.EncodeToString(b[:])
 }
 
 // ArmedReader is a driver that can tell whether the device waits to go back, by

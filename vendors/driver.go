@@ -147,6 +147,17 @@ type UpdateResult struct {
 	Facts *Facts
 }
 
+// NoteRepair adds to Repaired what was put right, of a port; "" is what all share.
+func (r *UpdateResult) NoteRepair(port, what string) {
+	if r.Repaired != "" {
+		r.Repaired += "; "
+	}
+	if port != "" {
+		r.Repaired += "port " + port + ": "
+	}
+	r.Repaired += what
+}
+
 // Driver programs one device. It touches only objects it has marked as its
 // own. Methods are not safe for concurrent use. Errors are transient unless
 // they are a *PermanentError; those of single ports name them, as *PortError

@@ -3,8 +3,6 @@ package linux
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -47,9 +45,7 @@ func (d *Afar) Arm(ctx context.Context, after time.Duration) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 	}
-	var b [8]byte
-	rand.Read(b[:]) //nolint:errcheck // never fails
-	id := hex.EncodeToString(b[:])
+	id := vendors.NewMark()
 	// The last line tells a script that has arrived in full.
 	back = append(back, "# "+id...)
 	out, err := d.shell(ctx, fmt.Sprintf(`t=%[1]s%[2]s-$(($(date +%%s) + %[4]d)); back=$(cat); `+

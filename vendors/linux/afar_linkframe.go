@@ -2,9 +2,7 @@ package linux
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"regexp"
@@ -43,9 +41,7 @@ func (d *Afar) ListenLink(ctx context.Context, port string) (vendors.LinkListene
 	if err := d.meet(ctx); err != nil {
 		return nil, err
 	}
-	var b [8]byte
-	rand.Read(b[:]) //nolint:errcheck // never fails
-	l := &afarListener{ctx: ctx, d: d, table: heardPrefix + hex.EncodeToString(b[:]), seen: map[heardKey]bool{}}
+	l := &afarListener{ctx: ctx, d: d, table: heardPrefix + vendors.NewMark(), seen: map[heardKey]bool{}}
 	// The shell removes the table when csig was killed or cut off.
 	_, err := d.shell(ctx, fmt.Sprintf(`ip link show dev "%[5]s" >/dev/null || exit %[6]d; %[1]s -f - || exit 1; $(command -v setsid) sh -c "trap \"\" HUP; left=%[3]d; while [ \$left -gt 0 ]; do sleep %[4]d; left=\$((left-%[4]d)); `+
 		`have=\$(%[1]s list tables netdev) && case \$have in *%[2]s*) ;; *) exit 0;; esac; done; %[1]s delete table netdev %[2]s" </dev/null >/dev/null 2>&1 &`,

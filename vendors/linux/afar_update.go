@@ -58,13 +58,7 @@ func (d *Afar) Update(ctx context.Context, updates []vendors.PortUpdate, lease t
 // noteRepairs adds to the result what was put right.
 func noteRepairs(res *vendors.UpdateResult, changes []vendors.Change) {
 	for _, c := range changes {
-		if res.Repaired != "" {
-			res.Repaired += "; "
-		}
-		if c.Port != "" {
-			res.Repaired += "port " + c.Port + ": "
-		}
-		res.Repaired += string(c.Kind) + " " + c.Detail
+		res.NoteRepair(c.Port, string(c.Kind)+" "+c.Detail)
 	}
 }
 

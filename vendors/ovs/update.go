@@ -224,14 +224,7 @@ func (d *Driver) check(ctx context.Context, res *vendors.UpdateResult) error {
 		return err
 	}
 	for _, c := range changes {
-		text := c.Detail
-		if c.Port != "" {
-			text = "port " + c.Port + ": " + text
-		}
-		if res.Repaired != "" {
-			res.Repaired += "; "
-		}
-		res.Repaired += text
+		res.NoteRepair(c.Port, c.Detail)
 	}
 	return nil
 }

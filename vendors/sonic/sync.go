@@ -84,13 +84,7 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 // noteRepairs adds to the result what was put right.
 func noteRepairs(res *vendors.UpdateResult, changes []vendors.Change) {
 	for _, c := range changes {
-		if res.Repaired != "" {
-			res.Repaired += "; "
-		}
-		if c.Port != "" {
-			res.Repaired += "port " + c.Port + ": "
-		}
-		res.Repaired += string(c.Kind) + " " + c.Detail
+		res.NoteRepair(c.Port, string(c.Kind)+" "+c.Detail)
 	}
 }
 
