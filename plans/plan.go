@@ -214,6 +214,9 @@ func (p *Plan) Write(w io.Writer) error {
 	return err
 }
 
+// IsPlan tells whether a file that begins like this is a plan of any version.
+func IsPlan(head []byte) bool { return bytes.HasPrefix(head, []byte(`{"format":"csig.plan/`)) }
+
 // maxPlan bounds the file of a plan.
 const maxPlan = 1 << 30
 

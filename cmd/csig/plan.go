@@ -2,16 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/outfile"
 	"github.com/csig-agent/csig/plans"
 )
 
@@ -64,6 +61,11 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 	fleet, err := loadFleet(o.fleet, o.devices)
 	if err != nil {
 		return err
+	}
+	if o.out != "" { // before any device is asked
+		if err := outfile.Check(o.out, plans.IsPlan); err != nil {
+			return fmt.Errorf("-o %w", err)
+		}
 	}
 	o.answered = newAsking(cmd.ErrOrStderr()).answered
 	p, seen, err := makePlan(cmd.Context(), fleet, o)
@@ -127,48 +129,10 @@ func makePlan(ctx context.Context, fleet *inventory.Fleet, o *planOptions) (*pla
 }
 
 // savePlan writes a plan so that the file is the old one or the new one, never
-// half of it, where a link leads, too. To what is no regular file, as /dev/stdout
-// or a pipe, it is simply written.
+// half of it. Only a plan is replaced.
 func savePlan(path string, p *plans.Plan) error {
-	err := func() error {
-		info, err := os.Stat(path)
-		if err == nil && info.Mode().IsRegular() {
-			if path, err = filepath.EvalSymlinks(path); err != nil {
-				return err
-			}
-			return replaceFile(path, p.Write)
-		}
-		if _, e := os.Lstat(path); errors.Is(e, os.ErrNotExist) {
-			return replaceFile(path, p.Write)
-		}
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600) // creates what a link leads to
-		if err != nil {
-			return err
-		}
-		return errors.Join(p.Write(f), f.Close())
-	}()
-	if err != nil {
+	if err := outfile.Write(path, 0o600, plans.IsPlan, p.Write); err != nil {
 		return fmt.Errorf("saving the plan: %w", err)
-	}
-	return nil
-}
-
-// replaceFile writes a regular file and puts it in the place of another, if any.
-func replaceFile(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".csig-plan-*")
-	if err != nil {
-		return err
-	}
-	err = write(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }

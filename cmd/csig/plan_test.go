@@ -39,19 +39,16 @@ func TestSavePlan(t *testing.T) {
 		}
 	}
 	check(os.Mkdir(at("elsewhere"), 0o700))
-	check(os.WriteFile(at("elsewhere/old"), []byte("old"), 0o600))
-	for link, to := range map[string]string{"link": "elsewhere/old", "twice": "link", "dangling": "elsewhere/new"} {
-		check(os.Symlink(to, at(link)))
+	for range 2 {
+		check(savePlan(at("plain"), p))
+		saved("plain")
 	}
-	for _, c := range []struct{ name, lands string }{
-		{"plain", "plain"}, {"plain", "plain"}, {"link", "elsewhere/old"}, {"twice", "elsewhere/old"}, {"dangling", "elsewhere/new"},
-	} {
-		check(savePlan(at(c.name), p))
-		saved(c.lands)
-	}
-	for _, link := range []string{"link", "twice", "dangling"} {
-		if info, err := os.Lstat(at(link)); err != nil || info.Mode().Type() != os.ModeSymlink {
-			t.Errorf("%s is a link no more: %v, %v", link, info.Mode(), err)
+	check(os.Symlink("plain", at("link")))
+	check(os.Symlink("elsewhere/new", at("dangling")))
+	check(os.WriteFile(at("fleet.yaml"), []byte("format: csig.fleet/v1\n"), 0o600))
+	for _, name := range []string{"link", "dangling", "fleet.yaml"} {
+		if err := savePlan(at(name), p); err == nil || !strings.Contains(err.Error(), "is not overwritten") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 
@@ -75,7 +72,7 @@ func TestSavePlan(t *testing.T) {
 	if err := savePlan(at("elsewhere"), p); err == nil {
 		t.Error("saved over a directory")
 	}
-	left, err := filepath.Glob(at(".csig-plan-*"))
+	left, err := filepath.Glob(at(".csig-*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
