@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/outfile"
+	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/plans"
 )
 
