@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,6 +91,13 @@ func (d *Daemon) Confirm(_ context.Context, mark string) error {
 	if err := d.holds(mark); err != nil {
 		return err
 	}
+	if d.current() == nil { // a removal is confirmed: the next start is not to undo it
+		if theirs, err := foreign(d.cfg.File); err != nil || theirs {
+			if err = errors.Join(err, d.leaveOff()); err != nil {
+				return err
+			}
+		}
+	}
 	return d.disarm()
 }
 
@@ -127,6 +135,9 @@ func (d *Daemon) changing(mark string) error {
 
 // disarm ends what waits to go back.
 func (d *Daemon) disarm() error {
+	if text, err := os.ReadFile(d.armedFile()); err == nil && (json.Unmarshal(text, &armed{}) != nil || !bytes.Contains(text, []byte(`"mark"`))) {
+		return refuse(fmt.Errorf("the file %s is in the way, and was not written by csig: move it away", d.armedFile()))
+	}
 	if err := os.Remove(d.armedFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("ending what waits to go back: %w", err)
 	}
@@ -167,7 +178,7 @@ func (d *Daemon) goBack(hash string) error {
 	case hash == "" && r == nil, r != nil && r.hash == hash:
 		return nil // no change came
 	case hash == "":
-		return d.forget(context.Background(), "")
+		return d.forget(context.Background(), "", "")
 	}
 	text, err := d.Config(hash)
 	if err == nil {
@@ -198,12 +209,10 @@ func (d *Daemon) recall() error {
 	switch {
 	case err != nil:
 	case a.Hash == "":
-		if err = os.Rename(d.cfg.File, d.leaving()); errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
+		_, err = d.unfile(false)
 	default:
 		if kept, err = d.Config(a.Hash); err == nil {
-			err = d.keep([]byte(kept))
+			err = d.keep([]byte(kept), a.Hash)
 		}
 	}
 	if err != nil {

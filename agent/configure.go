@@ -74,7 +74,7 @@ func (d *Daemon) configure(ctx context.Context, text []byte) error {
 	}
 	if old != nil && old.config == r.config && old.stop != nil {
 		// Nothing new; what is wrong in spite of it is said again.
-		return errors.Join(d.keep(text), r.close(old), d.on(), d.incomplete(ctx, old))
+		return errors.Join(d.keep(text, r.hash), r.close(old), d.on(), d.incomplete(ctx, old))
 	}
 	facts, err := d.examine(ctx, r)
 	if err != nil {
@@ -88,7 +88,7 @@ func (d *Daemon) configure(ctx context.Context, text []byte) error {
 		err = d.keepEarlier(old)
 	}
 	if err == nil {
-		err = d.keep(text)
+		err = d.keep(text, r.hash)
 	}
 	if err != nil {
 		return errors.Join(refuse(err), r.close(old))
@@ -237,20 +237,21 @@ func (d *Daemon) file() (text []byte, there bool, err error) {
 	return text, err == nil, err
 }
 
-// restore makes the daemon's file what it was.
+// restore makes the daemon's file what it was before keep. A user's is still that.
 func (d *Daemon) restore(text []byte, there bool) error {
-	if !there {
+	theirs, err := foreign(d.cfg.File)
+	switch {
+	case err != nil || theirs:
+		return err
+	case !there:
 		return os.Remove(d.cfg.File)
 	}
-	return d.keep(text)
+	return writeFile(d.cfg.File, text)
 }
 
-// keep writes the daemon's file: after a crash it is the old one or the new
-// one, never half of it. It names no secret, but who may read it learns where
-// they are.
-func (d *Daemon) keep(text []byte) error { return writeFile(d.cfg.File, text) }
-
-// writeFile writes a file of mode 0600 in one step.
+// writeFile writes a file of mode 0600 in one step: after a crash it is the old
+// one or the new one, never half of it. A configuration names no secret, but who
+// may read it learns where they are.
 func writeFile(path string, text []byte) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, ".csig-config-*") // 0600

@@ -134,7 +134,7 @@ func (k *keeper) text(t *testing.T) string {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
-	return string(text)
+	return strings.TrimPrefix(string(text), ownFirst)
 }
 
 func (k *keeper) configure(t *testing.T, text string) {
@@ -284,7 +284,7 @@ func TestDaemonRefuses(t *testing.T) {
 						c.OpenDriver = func(*inventory.Device) (vendors.Driver, error) { return &followed{}, nil }
 					}
 				})
-				if err := os.WriteFile(k.cfg.File, []byte(deviceText), 0o600); err != nil {
+				if err := os.WriteFile(k.cfg.File, own([]byte(deviceText)), 0o600); err != nil {
 					t.Fatal(err)
 				}
 				k.begin(t)
@@ -365,7 +365,7 @@ func TestDaemonStartsWithWhatItFinds(t *testing.T) {
 				defer k.close(t)
 				for path, text := range map[string]string{k.cfg.File: tc.file, k.leaving(): tc.removing} {
 					if text != "" {
-						if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+						if err := os.WriteFile(path, own([]byte(text)), 0o600); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -415,7 +415,7 @@ func TestDaemonKeepsTheMarkOfARemoval(t *testing.T) {
 			if err := k.Forget(t.Context(), "", ""); err == nil || !strings.Contains(err.Error(), "busy") {
 				t.Errorf("%v", err)
 			}
-			if mark, err := os.ReadFile(k.leaving()); err != nil || string(mark) != deviceText || k.text(t) != "" || k.Status().Waiting == "" {
+			if mark, err := os.ReadFile(k.leaving()); err != nil || string(mark) != ownFirst+deviceText || k.text(t) != "" || k.Status().Waiting == "" {
 				t.Errorf("the mark: %q, %v; file %q", mark, err, k.text(t))
 			}
 		}

@@ -31,7 +31,13 @@ func (d *Daemon) keepEarlier(r *running) error {
 	if err == nil {
 		err = syncDir(filepath.Dir(d.cfg.File))
 	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
+	if errors.Is(err, fs.ErrExist) {
+		var info fs.FileInfo
+		if info, err = os.Lstat(d.earlier()); err == nil && !info.IsDir() { // nor a link to one
+			err = fmt.Errorf("%s is no folder", d.earlier())
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("keeping the configuration of before: %w", err)
 	}
 	if err := writeFile(filepath.Join(d.earlier(), r.hash), []byte(r.config)); err != nil {
@@ -48,7 +54,7 @@ func (d *Daemon) dropEarlier() error {
 	}
 	var kept []fs.FileInfo
 	for _, e := range list {
-		if info, err := e.Info(); err == nil {
+		if info, err := e.Info(); err == nil && vendors.IsProfileHash(e.Name()) {
 			kept = append(kept, info)
 		}
 	}

@@ -28,20 +28,14 @@ func (d *Daemon) Forget(ctx context.Context, platform, mark string) error {
 	if err := d.changing(mark); err != nil {
 		return err
 	}
-	return d.forget(ctx, platform)
+	return d.forget(ctx, platform, mark)
 }
 
-func (d *Daemon) forget(ctx context.Context, platform string) error {
+func (d *Daemon) forget(ctx context.Context, platform, mark string) error {
 	if err := d.keepEarlier(d.current()); err != nil {
 		return refuse(err)
 	}
-	err := os.Rename(d.cfg.File, d.leaving())
-	switch {
-	case err == nil:
-		err = syncDir(filepath.Dir(d.cfg.File))
-	case errors.Is(err, fs.ErrNotExist):
-		err = nil
-	}
+	theirs, err := d.unfile(mark == "")
 	if err != nil {
 		return refuse(fmt.Errorf("removing the configuration: %w", err))
 	}
@@ -59,11 +53,16 @@ func (d *Daemon) forget(ctx context.Context, platform string) error {
 		// Also where nothing ran: an earlier agent may have left something.
 		err = d.look(platform, func(driver vendors.Driver) error { return driver.Remove(ctx) })
 	}
-	if err == nil {
+	if err == nil && !theirs {
 		err = d.on()
 	}
 	if err != nil {
 		return err
+	}
+	if theirs {
+		d.wait(fmt.Sprintf("for csig apply with the configuration of %s, or a restart without the mark %s: csig off removed everything of ours, and the file, which csig did not write, stays", d.cfg.File, d.cfg.OffMark))
+		d.cfg.Log.WithField("file", d.cfg.File).Warn("everything of ours is removed; the file is not csig's, and stays")
+		return nil
 	}
 	d.wait("for a configuration: csig apply gives it one")
 	d.cfg.Log.Info("everything of ours is removed: waiting for a configuration")
@@ -72,6 +71,9 @@ func (d *Daemon) forget(ctx context.Context, platform string) error {
 
 // finishRemoval ends a removal that was cut off.
 func (d *Daemon) finishRemoval(ctx context.Context) error {
+	if theirs, err := foreign(d.leaving()); err != nil || theirs {
+		return errors.Join(err, fmt.Errorf("the file %s is in the way, and was not written by csig: move it away", d.leaving()))
+	}
 	fleet, err := inventory.Load(d.leaving())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -6,10 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/csig-agent/csig/agent/api"
 )
 
-// OffError says that csig off has taken the device off past a daemon that did
-// not answer: nothing is programmed until somebody decides otherwise.
+// OffError says that csig off has taken the device off and left a mark: nothing is
+// programmed until a user decides otherwise.
 type OffError struct {
 	Mark string    // the file that says so
 	At   time.Time // when
@@ -17,7 +19,7 @@ type OffError struct {
 }
 
 func (e *OffError) Error() string {
-	return fmt.Sprintf("csig off took this device off at %s, while no daemon answered, and left the mark %s: nothing is programmed; csig apply gives a daemon with --wait its next configuration; to run %s again as it is, remove the mark and start anew",
+	return fmt.Sprintf("csig off took this device off at %s and left the mark %s: nothing is programmed; csig apply gives a daemon with --wait its next configuration; to run %s again as it is, remove the mark and restart the agent",
 		e.At.Format(time.RFC3339), e.Mark, e.File)
 }
 
@@ -27,7 +29,7 @@ func (d *Daemon) off() error {
 	if d.cfg.OffMark == "" || d.cfg.Shadow || d.cfg.Follow { // these put nothing back
 		return nil
 	}
-	info, err := os.Stat(d.cfg.OffMark)
+	info, err := os.Lstat(d.cfg.OffMark) // a link that leads nowhere is a mark, too
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -43,7 +45,7 @@ func (d *Daemon) on() error {
 	if d.cfg.OffMark == "" {
 		return nil
 	}
-	if err := os.Remove(d.cfg.OffMark); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := api.RemoveOffMark(d.cfg.OffMark); err != nil {
 		return fmt.Errorf("removing the mark of csig off, at which the next start would stop: %w", err)
 	}
 	return nil

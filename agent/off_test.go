@@ -24,7 +24,7 @@ func marked(t *testing.T, drv *recorder, edit func(*DaemonConfig)) (k *keeper, m
 			edit(cfg)
 		}
 	})
-	if err := errors.Join(os.WriteFile(mark, nil, 0o600), os.WriteFile(k.cfg.File, []byte(deviceText), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(mark, nil, 0o600), os.WriteFile(k.cfg.File, own([]byte(deviceText)), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	return k, mark

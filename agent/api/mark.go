@@ -1,13 +1,19 @@
 package api
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
-// OffMark is the file with which csig off marks a device whose daemon does not
-// answer at this socket: the daemon programs nothing while it is there
-// (docs/agent.md). It is beside the socket. What is below /run does not outlive
+// OffMark is the file with which csig off marks a device whose daemon at this
+// socket does not answer, or runs a file that is not csig's to remove: the daemon
+// programs nothing while it is there (docs/agent.md). It is beside the socket. What is below /run does not outlive
 // a reboot, and a service manager may clear it away: the marks of such sockets
 // are in /var/lib/csig.
 func OffMark(socket string) string {
@@ -20,4 +26,45 @@ func OffMark(socket string) string {
 		return path + ".off"
 	}
 	return "/var/lib/csig/" + strings.ReplaceAll(below, "/", "-") + ".off"
+}
+
+const offText = "csig off took this device off at "
+
+// LeaveOffMark makes the mark of csig off. Whatever stands at its path already is
+// a mark, and stays as it is; no link is followed.
+func LeaveOffMark(path string, at time.Time) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(OffMarkText(at))
+	return errors.Join(err, f.Close())
+}
+
+// OffMarkText is what a mark of csig off holds.
+func OffMarkText(at time.Time) string { return offText + at.UTC().Format(time.RFC3339) + "\n" }
+
+// RemoveOffMark removes the mark of csig off: a file that csig left, or an empty
+// one of a user's. Anything else is an error, and stays.
+func RemoveOffMark(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && info.Mode().IsRegular() {
+		var text []byte
+		if text, err = os.ReadFile(path); err == nil && (len(text) == 0 || bytes.HasPrefix(text, []byte(offText))) {
+			return os.Remove(path)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%s was not left by csig off: remove it by hand", path)
 }

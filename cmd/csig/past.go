@@ -99,12 +99,8 @@ var plainPath = regexp.MustCompile(`^/[A-Za-z0-9._/+@:-]+$`)
 
 // mark leaves the mark of csig off on a device.
 func (r *reach) mark(ctx context.Context, d *inventory.Device, login *ssh.Client, mark string) error {
-	text := "csig off took this device off at " + time.Now().UTC().Format(time.RFC3339) + "\n"
 	if cfg := (vendors.Config{Device: *d}); d.Management.NetNS != "" || !cfg.Afar() {
-		if err := os.MkdirAll(filepath.Dir(mark), 0o755); err != nil {
-			return err
-		}
-		return os.WriteFile(mark, []byte(text), 0o644)
+		return api.LeaveOffMark(mark, time.Now())
 	}
 	if !plainPath.MatchString(mark) {
 		return fmt.Errorf("the path %q is not one for a command line", mark)
@@ -119,7 +115,8 @@ func (r *reach) mark(ctx context.Context, d *inventory.Device, login *ssh.Client
 	}
 	// Without a word in the fleet file, sudo may still do without a password, as
 	// it does for nft.
+	// What stands there already is a mark, and with -C the shell follows no link.
 	dir := filepath.Dir(mark)
-	_, err := run.Run(ctx, fmt.Sprintf(`/bin/sh -c 't=$(cat); { mkdir -p %[1]s && echo "$t" >%[2]s; } 2>/dev/null || { sudo -n mkdir -p %[1]s && echo "$t" | sudo -n tee %[2]s >/dev/null; }'`, dir, mark), []byte(text))
+	_, err := run.Run(ctx, fmt.Sprintf(`/bin/sh -c 't=$(cat); set -C; test -e %[2]s || test -L %[2]s || { mkdir -p %[1]s && echo "$t" >%[2]s; } 2>/dev/null || { sudo -n mkdir -p %[1]s && echo "$t" | sudo -n tee %[2]s >/dev/null; }'`, dir, mark), []byte(api.OffMarkText(time.Now())))
 	return err
 }
