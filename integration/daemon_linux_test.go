@@ -254,6 +254,31 @@ func TestDaemonKilledWhileItChanges(t *testing.T) {
 	if after := w.ruleset(t); after != before {
 		t.Errorf("csig off past a dead daemon leaves\n%s", after)
 	}
+
+	// An agent without --wait runs a file that a user wrote: csig off leaves it,
+	// and the next start does not run it.
+	users := filepath.Join(w.dir, "users.yaml")
+	text = text[bytes.Index(text, []byte("format:")):]
+	if err := errors.Join(os.Remove(api.OffMark(w.socket)), os.WriteFile(users, text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	a = w.launch(t, users, w.socket, "--no-self-test")
+	a.live()
+	w.csig(0, "off", "-i", w.fleet)
+	a.await("that it waits", waits)
+	if after := w.ruleset(t); after != before {
+		t.Errorf("csig off leaves\n%s", after)
+	}
+	if got, err := os.ReadFile(users); err != nil || !bytes.Equal(got, text) {
+		t.Errorf("the user's file is\n%s\n%v", got, err)
+	}
+	if err := a.signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	out, err := w.s1.Command(csig, "agent", "-c", users, "--socket", w.socket, "--no-self-test").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "remove the mark") {
+		t.Errorf("started again: %v: %s", err, out)
+	}
 }
 
 // TestAgentFollowsWhatApplyDoes runs an agent beside plan and apply.
