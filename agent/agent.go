@@ -72,6 +72,8 @@ type Agent struct {
 	refusals bool      // some port is marked as refused
 	followed *vendors.Setup
 
+	driving sync.Mutex // held while the driver is used, once the cycles run
+
 	mu    sync.Mutex // guards what Status reads
 	facts vendors.Facts
 	tried api.Verdict // the self-test
@@ -90,10 +92,8 @@ type cycleState struct {
 	given                                               time.Duration // the lease, as the device has it
 	readAt                                              time.Time     // of the last reading that was computed with
 	patience                                            time.Duration // how long it says something: the lease of its cycle
-	foreign                                             bool          // somebody else's object stands where ours would
-	absent                                              bool          // there is no set-up to follow
-	fellBack                                            bool          // without a lease: we made ports fall back since the last cycle
-	frozen                                              string        // without a lease: why that could not be done
+	seen                                                sighting      // of the data plane
+	frozen                                              string        // without a lease: why ports could not be made to fall back
 	read, compute, program                              time.Duration
 	refresh                                             counters.RefreshStatus
 	err                                                 string
@@ -157,6 +157,21 @@ func (a *Agent) loop(ctx context.Context) {
 		}()
 		defer func() { <-tried }()
 	}
+	late := make(chan struct{})
+	go func() {
+		defer close(late)
+		ticks := time.NewTicker(clockWatch)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticks.C:
+				a.lookLate(ctx)
+			}
+		}
+	}()
+	defer func() { <-late }()
 	ticks := time.NewTicker(clockWatch)
 	defer ticks.Stop()
 	read := systemClock()
@@ -207,17 +222,20 @@ func (a *Agent) afterCycle(ctx context.Context) {
 func (a *Agent) release() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if err := a.cfg.Driver.Release(ctx); err != nil && a.leaseless() {
-		return fmt.Errorf("device %s: its ports cannot be made to fall back: %w; they go on promising what was written last: csig off ends that", a.cfg.Device.Name, err)
-	} else if err != nil {
-		return fmt.Errorf("device %s: giving up the lease: %w; the data plane falls back by itself within %v", a.cfg.Device.Name, err, a.lease())
+	err := a.cfg.Driver.Release(ctx)
+	if err == nil {
+		a.mu.Lock()
+		a.cycle.seen.fallback = true
+		if now := a.cfg.Now(); now.Before(a.cycle.leaseEnds) {
+			a.cycle.leaseEnds = now
+		}
+		a.mu.Unlock()
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if now := a.cfg.Now(); now.Before(a.cycle.leaseEnds) {
-		a.cycle.leaseEnds = now
+	a.look(ctx) // also after an error: there may be nothing left to release
+	if err == nil || a.gone() {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("device %s: ports cannot be made to fall back: %w; %s", a.cfg.Device.Name, err, a.Left())
 }
 
 // Cycle reads the counters once and programs what they say. The error has
@@ -225,7 +243,7 @@ func (a *Agent) release() error {
 func (a *Agent) Cycle(ctx context.Context) error {
 	err := a.runCycle(ctx)
 	if err != nil {
-		a.lapse(ctx)
+		a.failed(ctx)
 	}
 	select {
 	case a.cycled <- struct{}{}:
@@ -245,7 +263,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 		}
 	}
 	if !a.setupDue.IsZero() && !a.cfg.Now().Before(a.setupDue) {
-		a.noteSetup(a.cfg.Driver.Apply(ctx, a.setup)) // the ports that work go on
+		a.noteSetup(a.apply(ctx)) // the ports that work go on
 	}
 	t0 := a.cfg.Now()
 	var err error
@@ -267,7 +285,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	if ready {
 		// Nothing is programmed before the first complete window: an agent
 		// that takes over must not renew what its predecessor promised.
-		res, err = a.cfg.Driver.Update(ctx, a.updates, lease)
+		res, err = a.update(ctx, lease)
 		a.noteFacts(res.Facts)
 		a.follow()
 		if err != nil && !res.Leased && !errors.Is(err, vendors.ErrNoSetup) {
@@ -281,8 +299,8 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	if a.cycle.err != "" {
 		a.log.Info("cycles complete again")
 	}
-	lost, fellBack := a.cycle.foreign, a.cycle.fellBack
-	a.cycle.err, a.cycle.foreign, a.cycle.fellBack, a.cycle.frozen = "", false, false, ""
+	seen := a.cycle.seen // before this cycle
+	a.cycle.err, a.cycle.frozen = "", ""
 	a.cycle.count++
 	a.cycle.last, a.cycle.lease = t3, lease
 	a.cycle.read, a.cycle.compute, a.cycle.program = t1.Sub(t0), t2.Sub(t1), t3.Sub(t2)
@@ -293,11 +311,13 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	}
 	a.cycle.refresh = a.source.Refresh()
 	if ready {
-		if a.cycle.absent = errors.Is(err, vendors.ErrNoSetup); a.cycle.absent {
+		a.cycle.seen = sighting{at: t3, tried: t3} // a device that takes an update has what it says
+		if errors.Is(err, vendors.ErrNoSetup) {
+			a.cycle.seen.plane, a.cycle.seen.why = api.DataPlaneAbsent, vendors.ErrNoSetup.Error()
 			a.cycle.leaseEnds, err = time.Time{}, nil
 		} else if !a.cfg.Shadow {
 			a.cycle.given = cmp.Or(res.Lease, lease)
-			a.renewed(t2, t3, a.cycle.given, lost, fellBack)
+			a.renewed(t2, t3, a.cycle.given, seen.plane != "" || res.Repaired != "", seen.fallback)
 		}
 		a.noteRefusals(err)
 		for i := range a.ports {
@@ -305,6 +325,26 @@ func (a *Agent) runCycle(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (a *Agent) apply(ctx context.Context) error {
+	a.driving.Lock()
+	defer a.driving.Unlock() // a driver may panic
+	return a.cfg.Driver.Apply(ctx, a.setup)
+}
+
+func (a *Agent) update(ctx context.Context, lease time.Duration) (vendors.UpdateResult, error) {
+	a.driving.Lock()
+	defer a.driving.Unlock()
+	return a.cfg.Driver.Update(ctx, a.updates, lease)
+}
+
+// failed is what a failed cycle still does.
+func (a *Agent) failed(ctx context.Context) {
+	a.driving.Lock()
+	defer a.driving.Unlock()
+	a.lapse(ctx)
+	a.lookAfter(ctx)
 }
 
 // tooOld refuses to renew the lease on the strength of a reading that began so
@@ -318,9 +358,9 @@ func tooOld(age, lease time.Duration) error {
 }
 
 // renewed keeps count of the lease that an update began at from and done by to
-// has given. The device counts from some instant between the two; we promise
-// the shorter one. lost tells that there was no fallback either, fellBack that
-// the agent itself had made ports fall back.
+// has given. The device counts from some instant between the two; the shorter
+// one is stated. lost tells that the rules were not all there meanwhile, fellBack
+// that ports were seen at their fallback.
 func (a *Agent) renewed(from, to time.Time, lease time.Duration, lost, fellBack bool) {
 	if ended := a.cycle.leaseEnds; !ended.IsZero() && to.After(ended) {
 		a.cycle.lapses++
@@ -328,7 +368,7 @@ func (a *Agent) renewed(from, to time.Time, lease time.Duration, lost, fellBack 
 		log := a.log.WithFields(logrus.Fields{"lapsed": a.cycle.lastLapse.Round(time.Millisecond).String(), "lapses": a.cycle.lapses, "on_stale": a.cfg.Policy.OnStale})
 		switch {
 		case lost:
-			log.Warn("the lease ended before it was renewed: our rules were gone; they are back")
+			log.Warn("the lease ended before it was renewed, and rules of ours were gone or changed; they are back")
 		case a.leaselessLocked():
 			a.renewedLeaseless(fellBack)
 		default:
@@ -399,9 +439,12 @@ func (a *Agent) fail(err error) error {
 		return err // we are stopping
 	}
 	a.cycle.failed++
-	var foreign *vendors.ForeignError
-	a.cycle.foreign = errors.As(err, &foreign)
-	if msg := err.Error(); msg != a.cycle.err {
+	msg := err.Error()
+	if foreign := (*vendors.ForeignError)(nil); errors.As(err, &foreign) {
+		now := a.cfg.Now()
+		a.cycle.seen = sighting{at: now, tried: now, plane: api.DataPlaneForeign, why: msg, because: msg}
+	}
+	if msg != a.cycle.err {
 		what := "cycle failed; the lease is not renewed"
 		if a.leaselessLocked() {
 			what = "cycle failed; nothing is written"

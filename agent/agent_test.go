@@ -82,7 +82,33 @@ type recorder struct {
 	tested  vlanrules.Verdict
 	tests   int
 	changed *vendors.Facts // that the next update tells
+
+	now     *vendors.Setup // what is on the device; nil: have
+	written bool           // ports write what an update gave them
+	until   time.Time      // and fall back then, where the device has a lease
+	blind   error          // it cannot be looked at
+	looks   int
 }
+
+// Look is what a device does that obeys: it keeps count of its lease by itself.
+func (r *recorder) Look(context.Context) (vendors.Seen, error) {
+	r.looks++
+	seen := vendors.Seen{Setup: r.have, Signal: vendors.SignalFallback}
+	if r.now != nil {
+		seen.Setup = *r.now
+	}
+	left, leased := time.Until(r.until), r.facts.Lease.Level != vlanrules.Refused
+	if r.written && (!leased || left > 0) {
+		seen.Signal = vendors.SignalWritten
+		if leased {
+			seen.Left = left
+		}
+	}
+	return seen, r.blind
+}
+
+// clear is csig off by another process.
+func (r *recorder) clear() { r.now, r.written = &vendors.Setup{}, false }
 
 func (r *recorder) Probe(ctx context.Context) (vendors.Facts, error) { return r.facts, ctx.Err() }
 func (r *recorder) Observe(context.Context) (vendors.Setup, error) {
@@ -94,7 +120,7 @@ func (r *recorder) SelfTest(ctx context.Context) (vlanrules.Verdict, error) {
 	return r.tested, ctx.Err()
 }
 func (r *recorder) Apply(_ context.Context, s vendors.Setup) error {
-	r.applied = append(r.applied, s)
+	r.applied, r.now = append(r.applied, s), &s
 	if r.applies != nil {
 		r.applies()
 	}
@@ -108,14 +134,24 @@ func (r *recorder) Update(_ context.Context, u []vendors.PortUpdate, lease time.
 		r.updates = append(r.updates, append([]vlanrules.Intent(nil), p.Intents...))
 	}
 	r.leases = append(r.leases, lease)
+	r.written, r.until = true, time.Now().Add(max(lease, r.rounded))
 	time.Sleep(r.takes)
 	changed := r.changed
 	r.changed = nil
 	return vendors.UpdateResult{Leased: true, Lease: r.rounded, Facts: changed}, r.portErr
 }
-func (r *recorder) Release(context.Context) error { r.released++; return r.release }
-func (r *recorder) Remove(context.Context) error  { r.removed++; return r.remove }
-func (r *recorder) Close() error                  { return nil }
+func (r *recorder) Release(context.Context) error {
+	r.released++
+	r.written = r.written && r.release != nil
+	return r.release
+}
+func (r *recorder) Remove(context.Context) error {
+	if r.removed++; r.remove == nil {
+		r.clear()
+	}
+	return r.remove
+}
+func (r *recorder) Close() error { return nil }
 
 func (r *recorder) lastIntents(t *testing.T) []vlanrules.Intent {
 	t.Helper()

@@ -210,7 +210,7 @@ func sameCounting(a *Agent, tpid uint16, b *inventory.Device) bool {
 // still.
 func (a *Agent) continueFrom(old *Agent, sameSource bool) {
 	a.started, a.tried, a.cycle = old.started, old.tried, old.cycle
-	a.cycle.err, a.cycle.foreign, a.cycle.absent = "", false, false
+	a.cycle.err, a.cycle.seen = "", sighting{at: old.cycle.seen.at, fallback: old.cycle.seen.fallback}
 	if sameSource {
 		a.source = old.source
 	} else if !sameCounting(old, a.cfg.Profile.TPID, &a.cfg.Device) || old.source.Refresh().Kind != counters.RefreshLive {

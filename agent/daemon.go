@@ -295,6 +295,17 @@ func (d *Daemon) Remove(ctx context.Context) error {
 	return nil
 }
 
+// Waits tells whether the daemon runs no configuration.
+func (d *Daemon) Waits() bool { return d.current() == nil }
+
+// Left is what the daemon leaves on the device, as it was last seen there.
+func (d *Daemon) Left() string {
+	if r := d.current(); r != nil {
+		return r.agent.Left()
+	}
+	return "this daemon waited, and has programmed nothing"
+}
+
 // Close ends the daemon's connections. What is programmed stays, until its
 // lease ends.
 func (d *Daemon) Close() error {

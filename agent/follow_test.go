@@ -22,6 +22,10 @@ type followed struct {
 
 func (f *followed) Follow(domain vendors.Setup) error { f.domain = &domain; return nil }
 func (f *followed) Followed() *vendors.Setup          { return f.found }
+func (f *followed) Look(ctx context.Context) (vendors.Seen, error) {
+	f.now = f.found
+	return f.recorder.Look(ctx)
+}
 func (f *followed) Update(ctx context.Context, u []vendors.PortUpdate, lease time.Duration) (vendors.UpdateResult, error) {
 	if f.found == nil {
 		return vendors.UpdateResult{}, vendors.ErrNoSetup
@@ -51,7 +55,7 @@ func TestFollowRefusesAnotherProfile(t *testing.T) {
 		}
 		s := a.Status()
 		own := vendors.ShortProfile(s.ProfileHash)
-		if s.DataPlane != api.DataPlaneNone || !strings.Contains(s.Cycle.LastError, "made for profile abababababab…, and this agent's file has "+own+": bring the device to the agent's profile with csig plan and csig apply first") {
+		if s.DataPlane != api.DataPlaneFallback || !strings.Contains(s.Cycle.LastError, "made for profile abababababab…, and this agent's file has "+own+": bring the device to the agent's profile with csig plan and csig apply first") {
 			t.Errorf("%s, last error %q", s.DataPlane, s.Cycle.LastError)
 		}
 		drv.found = &vendors.Setup{TPID: 0x9900, Profile: s.ProfileHash, Ports: ports}
@@ -134,7 +138,7 @@ func TestFollowNeedsADriverThatCan(t *testing.T) {
 			t.Fatal(err)
 		}
 		cycles(t, a, 3)
-		if s := a.Status(); s.Cycle.Failed == 0 || s.DataPlane != api.DataPlaneNone {
+		if s := a.Status(); s.Cycle.Failed == 0 || s.DataPlane != api.DataPlaneFallback {
 			t.Errorf("%+v, %s", s.Cycle, s.DataPlane)
 		}
 	})

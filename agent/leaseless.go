@@ -44,7 +44,7 @@ func (a *Agent) lapse(ctx context.Context) {
 	now := a.cfg.Now()
 	a.mu.Lock()
 	c := &a.cycle
-	due := a.leaselessLocked() && !c.leaseEnds.IsZero() && now.After(c.leaseEnds) && !c.fellBack
+	due := a.leaselessLocked() && !c.leaseEnds.IsZero() && now.After(c.leaseEnds) && !c.seen.fallback && c.seen.plane == ""
 	ended := c.leaseEnds
 	a.mu.Unlock()
 	if !due || ctx.Err() != nil {
@@ -53,7 +53,7 @@ func (a *Agent) lapse(ctx context.Context) {
 	err := a.cfg.Driver.Release(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	c.fellBack = err == nil
+	c.seen.fallback = err == nil
 	log := a.log.WithFields(logrus.Fields{"without_news": (now.Sub(ended) + c.given).Round(time.Millisecond).String(), "on_stale": a.cfg.Policy.OnStale})
 	switch {
 	case err == nil:

@@ -47,7 +47,7 @@ func TestLeaseless(t *testing.T) {
 		if s.DataPlane != api.DataPlaneFrozen || drv.released < 2 {
 			t.Errorf("Release fails: %s, released %d times", s.DataPlane, drv.released)
 		}
-		if p := s.Ports[0]; p.State != api.StateStale || !strings.Contains(p.Reason, "goes on promising") || len(p.Signals) == 0 || p.Signals[0].Stale {
+		if p := s.Ports[0]; p.State != api.StateStale || !strings.Contains(p.Reason, "what was written last stays advertised") || len(p.Signals) == 0 || p.Signals[0].Stale {
 			t.Errorf("%+v", p)
 		}
 		said("they go on promising what was written last")

@@ -7,7 +7,6 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
-	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -32,7 +31,6 @@ func (a *Agent) Status() *api.Status {
 		IntervalNS:  a.cfg.Device.Interval.Nanoseconds(),
 		Schedule:    a.cfg.Device.Schedule,
 		OnStale:     string(a.cfg.Policy.OnStale),
-		DataPlane:   a.dataPlane(now),
 		SelfTest:    a.tried,
 		Cycle: api.Cycle{
 			Count:     a.cycle.count,
@@ -60,6 +58,8 @@ func (a *Agent) Status() *api.Status {
 		Verdicts: a.shortcomingsLocked(),
 		Ports:    make([]api.Port, 0, len(a.ports)),
 	}
+	s.DataPlane, s.DataPlaneReason = a.dataPlane(now)
+	s.DataPlaneSeen = a.cycle.seen.at
 	if a.cfg.Shadow {
 		s.Cycle.WouldOperate = a.cycle.operations
 	} else {
@@ -69,32 +69,14 @@ func (a *Agent) Status() *api.Status {
 		}
 	}
 	for i := range a.ports {
-		s.Ports = append(s.Ports, a.portStatus(&a.ports[i], s.DataPlane, now))
+		s.Ports = append(s.Ports, a.portStatus(&a.ports[i], s, now))
 	}
 	return s
 }
 
-// dataPlane tells what the rules do now, as far as it is known.
-func (a *Agent) dataPlane(now time.Time) string {
-	switch c := &a.cycle; {
-	case a.cfg.Shadow:
-		return api.DataPlaneShadow
-	case c.foreign:
-		return api.DataPlaneForeign
-	case c.absent:
-		return api.DataPlaneAbsent
-	case c.leaseEnds.IsZero():
-		return api.DataPlaneNone
-	case now.Before(c.leaseEnds):
-		return api.DataPlaneLeased
-	case a.leaselessLocked() && !c.fellBack:
-		return api.DataPlaneFrozen
-	}
-	return api.DataPlaneFallback
-}
-
 // portStatus is one port as it is now, which may be long after the last cycle.
-func (a *Agent) portStatus(p *port, plane string, now time.Time) api.Port {
+func (a *Agent) portStatus(p *port, s *api.Status, now time.Time) api.Port {
+	plane := s.DataPlane
 	out := api.Port{
 		Port:    p.cfg.Name,
 		Action:  p.cfg.Action.String(),
@@ -102,7 +84,7 @@ func (a *Agent) portStatus(p *port, plane string, now time.Time) api.Port {
 		Signals: []api.Signal{},
 	}
 	measured := p.current && now.Sub(a.cycle.readAt) <= a.cycle.patience
-	out.State, out.Reason = a.stateNow(p, plane, measured, now)
+	out.State, out.Reason = a.stateNow(p, s, measured, now)
 	if p.window {
 		out.AgeNS = now.Sub(p.last.End).Nanoseconds()
 	}
@@ -119,7 +101,7 @@ func (a *Agent) portStatus(p *port, plane string, now time.Time) api.Port {
 		out.WindowErrorNS = est.Error.Nanoseconds()
 	}
 	switch {
-	case p.action != vlanrules.Update || p.refused != "":
+	case p.action != vlanrules.Update || p.refused != "" || out.State == api.StateLost:
 	case live:
 		for i, in := range p.programmed {
 			if in.Action == vlanrules.Update {
@@ -141,8 +123,8 @@ func (a *Agent) portStatus(p *port, plane string, now time.Time) api.Port {
 
 // stateNow is a port's state and the reason for it. measured tells whether the
 // last measurement still holds.
-func (a *Agent) stateNow(p *port, plane string, measured bool, now time.Time) (state, reason string) {
-	c := &a.cycle
+func (a *Agent) stateNow(p *port, s *api.Status, measured bool, now time.Time) (state, reason string) {
+	c, plane := &a.cycle, s.DataPlane
 	because := func(what string) string {
 		switch {
 		case c.err != "":
@@ -153,16 +135,22 @@ func (a *Agent) stateNow(p *port, plane string, measured bool, now time.Time) (s
 		return fmt.Sprintf("%s: the last cycle completed %v ago", what, now.Sub(c.last).Round(time.Millisecond))
 	}
 	switch {
-	case p.action == vlanrules.Update && plane == api.DataPlaneForeign:
-		return api.StateLost, c.err
-	case plane == api.DataPlaneAbsent:
-		return api.StateWaiting, vendors.ErrNoSetup.Error()
+	case plane == api.DataPlaneAbsent && a.cfg.Follow:
+		return api.StateWaiting, c.seen.why
+	case p.action != vlanrules.Passthrough && c.seen.plane != "":
+		return api.StateLost, c.seen.why
+	case p.action != vlanrules.Passthrough && c.seen.ports[p.cfg.Name] != "":
+		return api.StateLost, c.seen.ports[p.cfg.Name]
 	case p.refused != "":
 		return api.StateRefused, p.refused
 	case p.action != vlanrules.Update:
 		return p.state, p.reason
+	case plane == api.DataPlaneUnknown:
+		return api.StateUnknown, s.DataPlaneReason
 	case plane == api.DataPlaneFrozen:
-		return api.StateStale, because("this device cannot expire rules: the port goes on promising what was written last")
+		return api.StateStale, because("this device cannot expire rules: what was written last stays advertised")
+	case plane == api.DataPlaneFallback && c.leaseEnds.IsZero():
+		return api.StateStale, because("nothing has been programmed yet")
 	case plane == api.DataPlaneFallback:
 		return api.StateStale, because(fmt.Sprintf("the lease ended %v ago", now.Sub(c.leaseEnds).Round(time.Millisecond)))
 	case plane == api.DataPlaneNone && (p.state == api.StateLive || p.state == api.StateDown):

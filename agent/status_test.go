@@ -35,9 +35,12 @@ func TestStatusIsOfNow(t *testing.T) {
 		{"stopped within the lease", nil, func(*testing.T, *Agent, *script, *recorder) { time.Sleep(2 * interval) },
 			api.DataPlaneLeased, api.StateLive, "", true, []bool{false, false}},
 		{"stopped for longer than the lease", nil, func(*testing.T, *Agent, *script, *recorder) { time.Sleep(4 * interval) },
-			api.DataPlaneFallback, api.StateStale, "the lease ended 100ms ago: the last cycle completed 400ms ago", false, []bool{true, true}},
-		{"stopped, and the fallback passes tags through", func(c *Config) { c.Policy.OnStale = inventory.StalePassthrough },
-			func(*testing.T, *Agent, *script, *recorder) { time.Sleep(4 * interval) }, api.DataPlaneFallback, api.StateStale, "the lease ended", false, nil},
+			api.DataPlaneUnknown, api.StateUnknown, "it was last looked at 400ms ago, before its lease ended", false, nil},
+		{"the fallback passes tags through", func(c *Config) { c.Policy.OnStale = inventory.StalePassthrough },
+			func(t *testing.T, a *Agent, src *script, _ *recorder) {
+				src.device = errors.New("no answer")
+				cycles(t, a, 4)
+			}, api.DataPlaneFallback, api.StateStale, "the lease ended", false, nil},
 		{"transactions fail", nil, func(t *testing.T, a *Agent, _ *script, drv *recorder) {
 			drv.update = errors.New("table full")
 			cycles(t, a, 4)
@@ -50,6 +53,51 @@ func TestStatusIsOfNow(t *testing.T) {
 			drv.update = foreign
 			cycles(t, a, 1)
 		}, api.DataPlaneForeign, api.StateLost, "somebody else's table", true, nil},
+		{"csig off, and cycles fail", nil, func(t *testing.T, a *Agent, src *script, drv *recorder) {
+			drv.clear()
+			src.device = errors.New("no answer")
+			cycles(t, a, 1)
+		}, api.DataPlaneAbsent, api.StateLost, "nothing of csig is on this device: tags pass untouched", true, nil},
+		{"a strip port, csig off, and cycles fail", func(c *Config) { c.Device.Ports[0].Action = vlanrules.Strip },
+			func(t *testing.T, a *Agent, src *script, drv *recorder) {
+				drv.clear()
+				src.device = errors.New("no answer")
+				cycles(t, a, 1)
+			}, api.DataPlaneAbsent, api.StateLost, "nothing of csig is on this device", true, nil},
+		{"csig off while cycles fail already", nil, func(t *testing.T, a *Agent, src *script, drv *recorder) {
+			src.device = errors.New("no answer")
+			cycles(t, a, 2)
+			drv.clear()
+			cycles(t, a, 10) // a second
+		}, api.DataPlaneAbsent, api.StateLost, "nothing of csig is on this device", false, nil},
+		{"the rules of one port are gone, and cycles fail", nil, func(t *testing.T, a *Agent, src *script, drv *recorder) {
+			s := *drv.now
+			s.Ports = nil
+			drv.now, src.device = &s, errors.New("no answer")
+			cycles(t, a, 1)
+		}, api.DataPlaneLeased, api.StateLost, "nothing of csig is on this port", true, nil},
+		{"rules of a strip port are changed, and cycles fail", func(c *Config) { c.Device.Ports[0].Action = vlanrules.Strip },
+			func(t *testing.T, a *Agent, src *script, drv *recorder) {
+				s := *drv.now
+				s.Ports = []vendors.PortSetup{{Port: "swp1", Action: vlanrules.Strip, Damaged: "program is missing"}}
+				drv.now, src.device = &s, errors.New("no answer")
+				cycles(t, a, 1)
+			}, api.DataPlaneLeased, api.StateLost, "program is missing", true, nil},
+		{"the lease was taken away, and cycles fail", nil, func(t *testing.T, a *Agent, src *script, drv *recorder) {
+			drv.written, src.device = false, errors.New("no answer")
+			cycles(t, a, 1)
+		}, api.DataPlaneFallback, api.StateStale, "the lease ended", true, []bool{true, true}},
+		{"the device cannot be looked at", nil, func(t *testing.T, a *Agent, src *script, drv *recorder) {
+			drv.blind, drv.update = errors.New("no way there"), errors.New("no connection")
+			cycles(t, a, 4)
+		}, api.DataPlaneUnknown, api.StateUnknown, "it cannot be looked at: no way there", true, nil},
+		{"everything works again", nil, func(t *testing.T, a *Agent, src *script, drv *recorder) {
+			drv.clear()
+			src.device = errors.New("no answer")
+			cycles(t, a, 2)
+			src.device = nil
+			cycles(t, a, 2)
+		}, api.DataPlaneLeased, api.StateLive, "", true, []bool{false, false}},
 		{"somebody else's table is gone again", nil, func(t *testing.T, a *Agent, _ *script, drv *recorder) {
 			drv.update = foreign
 			cycles(t, a, 1)
@@ -115,7 +163,7 @@ func TestNothingIsLiveBeforeItIsProgrammed(t *testing.T) {
 		a := newTest(t, src, drv)
 		cycles(t, a, 3)
 		st := a.Status()
-		if p := st.Ports[0]; st.DataPlane != api.DataPlaneNone || p.State != api.StateWaiting || !strings.Contains(p.Reason, "table full") || len(p.Signals) != 0 {
+		if p := st.Ports[0]; st.DataPlane != api.DataPlaneFallback || p.State != api.StateStale || !strings.Contains(p.Reason, "table full") || len(p.Signals) != 2 || !p.Signals[0].Stale {
 			t.Errorf("data plane %s, port %+v", st.DataPlane, p)
 		}
 	})

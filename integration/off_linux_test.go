@@ -133,7 +133,12 @@ func TestLongOffPastAHungDaemon(t *testing.T) {
 	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	s := a.await("that its cycles see the mark", func(s *api.Status) bool { return strings.Contains(s.Cycle.LastError, "csig off") })
+	s := a.await("that its cycles see the mark, and that nothing is there", func(s *api.Status) bool {
+		return strings.Contains(s.Cycle.LastError, "csig off") && s.DataPlane == api.DataPlaneAbsent
+	})
+	if p := first(s); p.State != api.StateLost || len(p.Signals) != 0 {
+		t.Errorf("nothing is there, and status says %+v", p)
+	}
 	failed := s.Cycle.Failed
 	a.await("more of its cycles", func(s *api.Status) bool { return s.Cycle.Failed > failed+5 })
 	r.wantRules(before, "after the daemon goes on")

@@ -33,12 +33,18 @@ type Status struct {
 	Schedule    string    `json:"schedule"`
 	LeaseNS     int64     `json:"lease_ns"` // 0 while none was given, and in shadow mode
 	OnStale     string    `json:"on_stale"`
-	DataPlane   string    `json:"data_plane"` // what the rules do at Time: a DataPlane constant
+	DataPlane   string    `json:"data_plane"` // what the rules do at Time, by what was last seen of them: a DataPlane constant
 	SelfTest    Verdict   `json:"self_test"`  // of the start; level SelfTestNotRun where there was none
-	Cycle       Cycle     `json:"cycle"`
-	Refresh     Refresh   `json:"refresh"`
-	Verdicts    []Verdict `json:"verdicts"` // what the device does less than fully
-	Ports       []Port    `json:"ports"`
+	// DataPlaneReason is why DataPlane is not what it should be, "" where there
+	// is nothing to say; DataPlaneSeen is when the device last took an update or
+	// was looked at, absent where neither has happened.
+	DataPlaneReason string    `json:"data_plane_reason"`
+	DataPlaneSeen   time.Time `json:"data_plane_seen,omitzero"`
+
+	Cycle    Cycle     `json:"cycle"`
+	Refresh  Refresh   `json:"refresh"`
+	Verdicts []Verdict `json:"verdicts"` // what the device does less than fully
+	Ports    []Port    `json:"ports"`
 
 	// Waiting is what a daemon that runs no configuration waits for, and why:
 	// what follows of a device is then empty. "" when it runs.
@@ -50,10 +56,11 @@ type Status struct {
 const (
 	DataPlaneNone     = "none"     // this agent has programmed no signal yet: the fallback, or what a predecessor's lease still holds
 	DataPlaneLeased   = "leased"   // the ports' rules apply until Cycle.LeaseEnds
-	DataPlaneFallback = "fallback" // the lease has ended: every port does what OnStale says
-	DataPlaneFrozen   = "frozen"   // the device has no lease, and what was written last could not be taken back: ports go on promising it
-	DataPlaneForeign  = "foreign"  // our rules are gone, fallback included: somebody else's stand in their place
-	DataPlaneAbsent   = "absent"   // the set-up that is followed is not there: tags pass untouched
+	DataPlaneFallback = "fallback" // seen without a lease: every port does what OnStale says
+	DataPlaneFrozen   = "frozen"   // the device has no lease, and what was written last could not be taken back: it stays advertised
+	DataPlaneForeign  = "foreign"  // our rules are gone, fallback included: foreign ones stand in their place
+	DataPlaneAbsent   = "absent"   // nothing of csig is on the device: tags pass untouched
+	DataPlaneUnknown  = "unknown"  // the lease has ended, and the device was not looked at since: DataPlaneReason
 	DataPlaneShadow   = "shadow"   // nothing is programmed by this agent
 )
 
@@ -110,7 +117,8 @@ const (
 	StateDown        = "down"        // link down: no bandwidth is available
 	StateStale       = "stale"       // counters do not come, or the lease has ended; the fallback is advertised
 	StateRefused     = "refused"     // the device does not take the rules; it advertises its fallback
-	StateLost        = "lost"        // our rules are gone and may not be put back: see DataPlaneForeign
+	StateLost        = "lost"        // our rules are not there, or not as they should be: the reason says what was seen
+	StateUnknown     = "unknown"     // see DataPlaneUnknown
 	StatePassthrough = "passthrough" // tags are forwarded untouched
 	StateStrip       = "strip"       // tags are removed
 )

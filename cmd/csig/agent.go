@@ -239,9 +239,11 @@ func leave(ctx context.Context, log *logrus.Entry, daemon *agent.Daemon, o *agen
 	case o.shadow:
 		log.Info("shadow mode ends: nothing was programmed")
 	case o.follow:
-		log.Info("stopped: the data plane has fallen back; the set-up is not ours, and stays")
+		log.Info("stopped: " + daemon.Left())
 	case !ran:
 		log.Info("stopped before the start was complete: the device is as it was")
+	case interrupted && daemon.Waits():
+		log.Info("interrupted: " + daemon.Left())
 	case interrupted:
 		rctx, done := context.WithTimeout(context.Background(), 10*time.Second)
 		defer done()
@@ -250,7 +252,7 @@ func leave(ctx context.Context, log *logrus.Entry, daemon *agent.Daemon, o *agen
 		}
 		log.Info("interrupted: every rule of ours is removed")
 	default:
-		log.Info("terminated: the data plane has fallen back; the set-up stays for the next start")
+		log.Info("terminated: " + daemon.Left())
 	}
 	return nil
 }

@@ -144,28 +144,45 @@ func planeText(s *api.Status) string {
 		return fmt.Sprintf("SHADOW: nothing is programmed; %d operations would have been", s.Cycle.WouldOperate)
 	case api.DataPlaneNone:
 		if leaseVerdict(s).Level == vlanrules.Refused.String() {
-			return fmt.Sprintf("no lease: nothing has been written yet; ports stand at their fallback: %s", s.OnStale)
+			return "no lease: nothing has been written yet"
 		}
 		return fmt.Sprintf("lease: none yet; without one ports fall back: %s", s.OnStale)
 	case api.DataPlaneAbsent:
-		return "lease: none: there is no set-up of csig here, and tags pass untouched; csig apply makes one"
+		if s.Follows {
+			return "lease: none: there is no set-up of csig here, and tags pass untouched; csig apply makes one"
+		}
+		return "lease: NONE: " + s.DataPlaneReason + seenText(s)
+	case api.DataPlaneUnknown:
+		return fmt.Sprintf("lease: ENDED %v ago, and what the data plane does since is not known: %s", -left, s.DataPlaneReason)
 	case api.DataPlaneForeign:
-		return "lease: NONE: our rules are gone, the fallback with them, and somebody else's are in their place"
+		return "lease: NONE: our rules are gone, the fallback with them, and foreign ones are in their place" + seenText(s)
 	case api.DataPlaneFrozen:
-		return fmt.Sprintf("lease: NONE: this device cannot expire rules, and what was written %v ago stands: ports go on promising it", -left+time.Duration(s.LeaseNS))
+		return fmt.Sprintf("lease: NONE: this device cannot expire rules, and what was written %v ago stays advertised", -left+time.Duration(s.LeaseNS)) + seenText(s)
 	case api.DataPlaneFallback:
+		if s.Cycle.LeaseEnds.IsZero() {
+			return fmt.Sprintf("lease: none yet; ports are at their fallback: %s", s.OnStale) + seenText(s)
+		}
 		switch leaseVerdict(s).Level {
 		case vlanrules.Refused.String():
-			return fmt.Sprintf("no lease: nothing was written for %v, and the agent made the ports fall back: %s", -left+time.Duration(s.LeaseNS), s.OnStale)
+			return fmt.Sprintf("no lease: nothing was written for %v, and the agent made the ports fall back: %s", -left+time.Duration(s.LeaseNS), s.OnStale) + seenText(s)
 		case vlanrules.Degraded.String():
-			return fmt.Sprintf("lease: ENDED %v ago; the data plane falls back, within what is said of the lease below: %s", -left, s.OnStale)
+			return fmt.Sprintf("lease: ENDED %v ago; the data plane falls back, within what is said of the lease below: %s", -left, s.OnStale) + seenText(s)
 		}
-		return fmt.Sprintf("lease: ENDED %v ago; the data plane has fallen back: %s", -left, s.OnStale)
+		return fmt.Sprintf("lease: ENDED %v ago; the data plane has fallen back: %s", -left, s.OnStale) + seenText(s)
 	}
 	if leaseVerdict(s).Level == vlanrules.Refused.String() {
 		return fmt.Sprintf("no lease: after %v without a cycle the agent itself makes ports fall back (%s), and nobody does once it is killed", time.Duration(s.LeaseNS), s.OnStale)
 	}
 	return fmt.Sprintf("lease: %v, ends in %v unless renewed; then %s", time.Duration(s.LeaseNS), left, s.OnStale)
+}
+
+// seenText is how old a sighting of the data plane is; "" of an agent that does
+// not say.
+func seenText(s *api.Status) string {
+	if s.DataPlaneSeen.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(" (seen %v ago)", max(0, s.Time.Sub(s.DataPlaneSeen)).Round(time.Millisecond))
 }
 
 // leaseVerdict is how well the device expires what was written; the zero verdict

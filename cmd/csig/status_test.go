@@ -54,17 +54,29 @@ func TestStatusSaysWhatTheDataPlaneDoes(t *testing.T) {
 		api.DataPlaneNone:     "lease: none yet",
 		api.DataPlaneFallback: "lease: ENDED 1.5s ago; the data plane has fallen back: conservative",
 		api.DataPlaneForeign:  "lease: NONE: our rules are gone",
-		api.DataPlaneAbsent:   "lease: none: there is no set-up of csig here",
+		api.DataPlaneAbsent:   "lease: NONE: tags pass untouched (seen 123ms ago)",
+		api.DataPlaneUnknown:  "lease: ENDED 1.5s ago, and what the data plane does since is not known: tags pass",
 		api.DataPlaneShadow:   "SHADOW: nothing is programmed; 7 operations would have been",
 	} {
 		s := sampleStatus()
 		s.DataPlane, s.Cycle.WouldOperate = plane, 7
-		if plane == api.DataPlaneFallback {
+		s.DataPlaneReason, s.DataPlaneSeen = "tags pass untouched", s.Time.Add(-123*time.Millisecond)
+		if plane == api.DataPlaneFallback || plane == api.DataPlaneUnknown {
 			s.Cycle.LeaseEnds = s.Time.Add(-1500 * time.Millisecond)
 		}
 		if got := planeText(s); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %q, want %q", plane, got, want)
 		}
+	}
+	s := sampleStatus()
+	s.DataPlane, s.Follows = api.DataPlaneAbsent, true
+	if got := planeText(s); !strings.HasPrefix(got, "lease: none: there is no set-up of csig here") {
+		t.Errorf("who follows: %q", got)
+	}
+	s = sampleStatus()
+	s.DataPlane, s.Cycle.LeaseEnds = api.DataPlaneFallback, time.Time{}
+	if got := planeText(s); got != "lease: none yet; ports are at their fallback: conservative" {
+		t.Errorf("before the first signal: %q", got)
 	}
 }
 
@@ -74,9 +86,9 @@ func TestStatusWithoutALease(t *testing.T) {
 	for _, tc := range []struct {
 		level, plane, want, never string
 	}{
-		{"refused", api.DataPlaneNone, "no lease: nothing has been written yet; ports stand at their fallback: conservative", "lease: none yet"},
+		{"refused", api.DataPlaneNone, "no lease: nothing has been written yet", "fallback"},
 		{"refused", api.DataPlaneLeased, "no lease: after 300ms without a cycle the agent itself makes ports fall back", "renewed"},
-		{"refused", api.DataPlaneFrozen, "lease: NONE: this device cannot expire rules, and what was written 1.8s ago stands", "fallen"},
+		{"refused", api.DataPlaneFrozen, "lease: NONE: this device cannot expire rules, and what was written 1.8s ago stays advertised", "fallen"},
 		{"refused", api.DataPlaneFallback, "no lease: nothing was written for 1.8s, and the agent made the ports fall back: conservative", "ENDED"},
 		{"degraded", api.DataPlaneFallback, "lease: ENDED 1.5s ago; the data plane falls back, within what is said of the lease below: conservative", "has fallen"},
 	} {

@@ -96,13 +96,13 @@ func silenceText(l *lastWord) string {
 	case s.Shadow:
 		return text + "It is a shadow: nothing is programmed."
 	case leaseVerdict(s).Level == vlanrules.Refused.String() && s.Cycle.LeaseEnds.IsZero():
-		return text + "It had written nothing yet: ports stand at their fallback: " + s.OnStale + "."
+		return text + "It had written nothing yet."
 	case leaseVerdict(s).Level == vlanrules.Refused.String():
-		return text + "This device cannot expire rules: unless the agent goes on, its ports go on promising what was written last; csig off ends that."
+		return text + "This device cannot expire rules: unless the agent goes on, what was written last stays advertised; csig off ends that."
 	case s.Cycle.LeaseEnds.IsZero():
-		return text + "It had given no lease: the data plane has fallen back, or does so by itself: " + s.OnStale + "."
+		return text + "It had given no lease: a set-up that is there has fallen back, or does so by itself: " + s.OnStale + "."
 	case left > 0:
 		return text + fmt.Sprintf("Its lease ends in %v unless it goes on; then %s.", left.Round(100*time.Millisecond), s.OnStale)
 	}
-	return text + fmt.Sprintf("Its lease has ended, %v ago unless it was renewed without a word; the data plane has fallen back: %s.", -left.Round(100*time.Millisecond), s.OnStale)
+	return text + fmt.Sprintf("Its lease has ended, %v ago unless it was renewed without a word; a data plane that nothing else has changed has fallen back: %s.", -left.Round(100*time.Millisecond), s.OnStale)
 }

@@ -66,7 +66,7 @@ func TestSilence(t *testing.T) {
 		{"a lease that ended", func(*api.Status) {}, "Its lease has ended, 1.9s ago"},
 		{"a long one", func(s *api.Status) { s.Cycle.LeaseEnds = s.Time.Add(30 * time.Second) }, "Its lease ends in 28s"},
 		{"none", func(s *api.Status) { s.Cycle.LeaseEnds = time.Time{} }, "no lease"},
-		{"a device's that cannot expire rules", func(s *api.Status) { s.Verdicts = noLease }, "its ports go on promising what was written last"},
+		{"a device's that cannot expire rules", func(s *api.Status) { s.Verdicts = noLease }, "what was written last stays advertised"},
 		{"such a one that wrote nothing", func(s *api.Status) { s.Verdicts, s.Cycle.LeaseEnds = noLease, time.Time{} }, "It had written nothing yet"},
 		{"a shadow's", func(s *api.Status) { s.Shadow = true }, "nothing is programmed"},
 	} {

@@ -47,6 +47,7 @@ type Driver struct {
 var (
 	_ vendors.Driver     = (*Driver)(nil)
 	_ vendors.SelfTester = (*Driver)(nil)
+	_ vendors.Looker     = (*Driver)(nil)
 )
 
 // port is what the driver knows about one port.
@@ -113,6 +114,30 @@ func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
 		return vendors.Setup{}, err
 	}
 	return d.setupOf(have)
+}
+
+// Look reads back the setup and the lease.
+func (d *Driver) Look(ctx context.Context) (vendors.Seen, error) {
+	if err := ctx.Err(); err != nil {
+		return vendors.Seen{}, err
+	}
+	d.synced = false // what the scan finds new, no event says again
+	if err := d.sock.renew(d.cfg.NetNS); err != nil {
+		return vendors.Seen{}, err
+	}
+	if err := d.links.scan(); err != nil {
+		return vendors.Seen{}, err
+	}
+	have, err := d.sock.observe()
+	if err != nil {
+		return vendors.Seen{}, err
+	}
+	seen := vendors.Seen{Signal: vendors.SignalFallback}
+	if lease := have.sets[setLease]; have.ours() && lease != nil && lease.left > 0 {
+		seen.Signal, seen.Left = vendors.SignalWritten, lease.left
+	}
+	seen.Setup, err = d.setupOf(have)
+	return seen, err
 }
 
 // setupOf is the setup that the observed table was made for. The links have to

@@ -1,0 +1,207 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/vendors"
+)
+
+// What status and log say of the data plane is what was last seen there, never
+// what the agent remembers having done: csig off, another process or a reboot of
+// the device may have come in between. An update that the device took is such a
+// sighting; where cycles fail, or none comes, the driver looks.
+
+const (
+	lookEvery = time.Second     // how often it looks while cycles do not complete
+	lookLimit = 2 * time.Second // how long one look may take
+)
+
+// sighting is what was last seen of the data plane. The lease aside, which is
+// cycleState.leaseEnds.
+type sighting struct {
+	at       time.Time         // when; zero: never
+	tried    time.Time         // the last look, also one that saw nothing
+	plane    string            // DataPlaneForeign or DataPlaneAbsent; "": the set-up was there
+	why      string            // of plane
+	fallback bool              // ports were seen to fall back, or made to
+	all      string            // what is not as Apply leaves it, of all ports
+	ports    map[string]string // the same of single ports
+	unseen   string            // why the last look saw nothing; "" where it did
+	because  string            // the error of the cycle that it looked for
+}
+
+// lookDueLocked tells whether the last look was long ago, or the lease has ended
+// since.
+func (a *Agent) lookDueLocked(now time.Time) bool {
+	c := &a.cycle
+	return now.Sub(c.seen.tried) >= lookEvery || c.seen.tried.Before(c.leaseEnds) && !now.Before(c.leaseEnds)
+}
+
+// lookAfter looks at the data plane after a failed cycle, at once when the error
+// is another one.
+func (a *Agent) lookAfter(ctx context.Context) {
+	now := a.cfg.Now()
+	a.mu.Lock()
+	due := a.cycle.err != a.cycle.seen.because || a.lookDueLocked(now)
+	a.mu.Unlock()
+	if due && ctx.Err() == nil {
+		a.look(ctx)
+	}
+}
+
+// lookLate looks at the data plane where a lease has ended and no cycle has
+// come since, as the counters hang. A driver that hangs is not asked.
+func (a *Agent) lookLate(ctx context.Context) {
+	now := a.cfg.Now()
+	a.mu.Lock()
+	c := &a.cycle
+	due := !c.leaseEnds.IsZero() && !now.Before(c.leaseEnds) && a.lookDueLocked(now)
+	a.mu.Unlock()
+	if !due || !a.driving.TryLock() {
+		return
+	}
+	defer a.driving.Unlock()
+	a.look(ctx)
+}
+
+// look reads back what the data plane does. The driver has to be ours alone.
+func (a *Agent) look(ctx context.Context) {
+	if a.cfg.Shadow {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	now := a.cfg.Now() // what is left of a lease is left from here on, at least
+	seen, err := vendors.Look(ctx, a.cfg.Driver)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return // we are stopping
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := &a.cycle
+	old := c.seen
+	var foreign *vendors.ForeignError
+	switch {
+	case errors.As(err, &foreign):
+		c.seen = sighting{at: now, plane: api.DataPlaneForeign, why: foreign.Error()}
+	case err != nil:
+		c.seen.unseen = err.Error()
+	case seen.Setup.Nothing():
+		c.seen = sighting{at: now, plane: api.DataPlaneAbsent, why: "nothing of csig is on this device: tags pass untouched"}
+	default:
+		c.seen = a.sightingLocked(&seen, now)
+	}
+	c.seen.tried, c.seen.because = now, c.err
+	if c.seen.plane != "" && c.seen.plane != old.plane {
+		a.log.Warn("looked at the data plane: " + c.seen.why)
+	}
+}
+
+// sightingLocked is a look that found a set-up.
+func (a *Agent) sightingLocked(seen *vendors.Seen, now time.Time) sighting {
+	c := &a.cycle
+	s := sighting{at: now, all: seen.Setup.Damaged, fallback: c.seen.fallback}
+	note := func(port, what string) {
+		if s.ports == nil {
+			s.ports = map[string]string{}
+		}
+		s.ports[port] = what
+	}
+	if !a.cfg.Follow {
+		for have, want := range vendors.PortPairs(seen.Setup.Ports, a.setup.Ports) {
+			switch {
+			case want == nil:
+			case have == nil:
+				note(want.Port, "nothing of csig is on this port: tags pass untouched")
+			case have.Damaged != "":
+				note(want.Port, have.Damaged)
+			case have.Action != want.Action:
+				note(want.Port, fmt.Sprintf("it is set up to %s, and is to %s", have.Action, want.Action))
+			}
+		}
+	}
+	switch {
+	case seen.Signal == vendors.SignalFallback:
+		s.fallback = true
+		if !c.leaseEnds.IsZero() && now.Before(c.leaseEnds) {
+			c.leaseEnds = now
+		}
+	case seen.Signal == vendors.SignalWritten:
+		s.fallback = false
+		if seen.Left > 0 && !c.leaseEnds.IsZero() {
+			c.leaseEnds = now.Add(seen.Left)
+		}
+	case !a.leaselessLocked():
+		s.fallback = !c.leaseEnds.IsZero() && !now.Before(c.leaseEnds) // the set-up is there, and its lease is over
+	}
+	return s
+}
+
+// dataPlane is what the data plane does now, by what was last seen of it, and why
+// where that is not what it should.
+func (a *Agent) dataPlane(now time.Time) (plane, why string) {
+	c := &a.cycle
+	s := &c.seen
+	why = s.all
+	if s.unseen != "" {
+		why = "it cannot be looked at: " + s.unseen
+	}
+	switch {
+	case a.cfg.Shadow:
+		return api.DataPlaneShadow, ""
+	case s.plane != "":
+		return s.plane, s.why
+	case s.fallback && (s.unseen == "" || a.leaselessLocked()): // without a lease nothing changes by itself
+		return api.DataPlaneFallback, why
+	case c.leaseEnds.IsZero():
+		return api.DataPlaneNone, why
+	case now.Before(c.leaseEnds):
+		return api.DataPlaneLeased, why
+	case a.leaselessLocked():
+		return api.DataPlaneFrozen, why
+	case s.unseen != "":
+		return api.DataPlaneUnknown, why
+	}
+	return api.DataPlaneUnknown, fmt.Sprintf("it was last looked at %v ago, before its lease ended", now.Sub(s.at).Round(time.Millisecond))
+}
+
+// Left is what the data plane does, as it was last seen, in a sentence: for the
+// end of an agent.
+func (a *Agent) Left() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.cfg.Now()
+	plane, why := a.dataPlane(now)
+	text := ""
+	switch plane {
+	case api.DataPlaneShadow:
+		return "nothing was programmed"
+	case api.DataPlaneFallback:
+		text = fmt.Sprintf("the data plane has fallen back (%s), and the set-up stays", a.cfg.Policy.OnStale)
+	case api.DataPlaneNone:
+		text = "no signal was programmed, and the set-up stays"
+	case api.DataPlaneLeased:
+		text = fmt.Sprintf("ports write what they were given last until the lease ends, in %v", a.cycle.leaseEnds.Sub(now).Round(time.Millisecond))
+	case api.DataPlaneFrozen:
+		text = "ports stay at what was written last: csig off ends that"
+	case api.DataPlaneAbsent, api.DataPlaneForeign:
+		return why
+	default:
+		text = "what the data plane does is not known"
+	}
+	if why != "" {
+		text += ": " + why
+	}
+	return text
+}
+
+// gone tells whether nothing of ours was seen on the device.
+func (a *Agent) gone() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.cycle.seen.plane != "" && a.cycle.seen.unseen == ""
+}

@@ -1,0 +1,154 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// TestStatusAfterOffPastAHungDaemon: csig off takes everything off past a daemon
+// whose reading hangs, before and behind the end of its lease. What it says from
+// then on is what is there.
+func TestStatusAfterOffPastAHungDaemon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		drv := &recorder{}
+		k, mark := marked(t, drv, nil)
+		if err := os.Remove(mark); err != nil {
+			t.Fatal(err)
+		}
+		k.begin(t)
+		defer k.close(t)
+		time.Sleep(5 * interval)
+		if s := k.Status(); s.DataPlane != api.DataPlaneLeased {
+			t.Fatalf("the data plane is %s: %s", s.DataPlane, s.DataPlaneReason)
+		}
+		if err := os.WriteFile(mark, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		k.with((*recorder).clear)
+		time.Sleep(interval + interval/2)
+		s := k.Status()
+		if p := s.Ports[0]; s.DataPlane != api.DataPlaneAbsent || p.State != api.StateLost || len(p.Signals) != 0 || time.Since(s.DataPlaneSeen) > 2*interval {
+			t.Errorf("%s (%s), seen at %v, port %+v", s.DataPlane, s.DataPlaneReason, s.DataPlaneSeen, p)
+		}
+		if left := k.Left(); !strings.Contains(left, "nothing of csig is on this device") {
+			t.Errorf("it leaves %q", left)
+		}
+	})
+}
+
+// TestLookWhileAReadingHangs: the lease ends while no cycle can, and the device
+// is looked at all the same.
+func TestLookWhileAReadingHangs(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		edit  func(*recorder)
+		plane string
+		stale int
+	}{
+		{"it falls back", func(*recorder) {}, api.DataPlaneFallback, 2},
+		{"csig off", (*recorder).clear, api.DataPlaneAbsent, 0},
+		{"it cannot be looked at", func(r *recorder) { r.blind = errors.New("no way there") }, api.DataPlaneUnknown, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src, drv := &script{}, &recorder{}
+				a := newTest(t, src, drv)
+				stop := run(t, a)
+				time.Sleep(5*interval + interval/2)
+				block := make(chan struct{})
+				src.block = block
+				tc.edit(drv)
+				time.Sleep(MinLease + interval)
+				s := a.Status()
+				if s.DataPlane != tc.plane || len(s.Ports[0].Signals) != tc.stale {
+					t.Errorf("%s (%s), %+v; want %s", s.DataPlane, s.DataPlaneReason, s.Ports[0], tc.plane)
+				}
+				time.Sleep(10 * lookEvery)
+				if drv.looks < 10 || drv.looks > 12 {
+					t.Errorf("looked %d times in 10 s", drv.looks)
+				}
+				close(block)
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestEndSaysWhatIsThere: what an agent leaves behind is what it sees at its end.
+func TestEndSaysWhatIsThere(t *testing.T) {
+	refused := errors.New("another process holds the bridge")
+	for _, tc := range []struct {
+		name string
+		edit func(*recorder)
+		err  string // "": none
+		left string
+	}{
+		{"released", func(*recorder) {}, "", "the data plane has fallen back (conservative), and the set-up stays"},
+		{"csig off came before", (*recorder).clear, "", "nothing of csig is on this device"},
+		{"csig off came before, and the release is refused", func(r *recorder) { r.clear(); r.release = refused }, "", "nothing of csig is on this device"},
+		{"the release is refused", func(r *recorder) { r.release = refused }, "another process holds the bridge; ports write what they were given last until the lease ends, in 2", "ports write what they were given last"},
+		{"the release is refused, without a lease", func(r *recorder) {
+			r.release, r.facts.Lease = refused, vlanrules.Verdict{Level: vlanrules.Refused}
+		}, "another process holds the bridge; ports", "stay"},
+		{"it cannot be looked at", func(r *recorder) { r.blind = refused }, "", "what the data plane does is not known: it cannot be looked at: another process"},
+		{"another process's rules", func(r *recorder) {
+			r.blind = &vendors.PermanentError{Err: &vendors.ForeignError{What: "there is another table"}}
+		}, "", "there is another table"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				drv := &recorder{}
+				a := newTest(t, &script{}, drv)
+				if strings.Contains(tc.name, "without a lease") {
+					a.facts.Lease = vlanrules.Verdict{Level: vlanrules.Refused}
+				}
+				stop := run(t, a)
+				time.Sleep(5*interval + interval/2)
+				tc.edit(drv)
+				if err := stop(); (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+					t.Errorf("%v, want %q", err, tc.err)
+				}
+				if strings.Contains(tc.name, "without a lease") {
+					time.Sleep(MinLease) // nothing takes it back
+				}
+				if left := a.Left(); !strings.Contains(left, tc.left) {
+					t.Errorf("it leaves %q, want %q", left, tc.left)
+				}
+			})
+		})
+	}
+}
+
+// TestLogOfALapse: a lease that ended is said to have left the fallback only
+// where rules of ours were there.
+func TestLogOfALapse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		src, drv := &script{}, &recorder{}
+		a := newTest(t, src, drv)
+		a.log.Logger.SetOutput(&out)
+		a.log.Logger.SetLevel(logrus.InfoLevel)
+		cycles(t, a, 3)
+		src.device = errors.New("no answer")
+		drv.clear()
+		cycles(t, a, 5)
+		src.device = nil
+		cycles(t, a, 2)
+		if text := out.String(); !strings.Contains(text, "rules of ours were gone or changed") || strings.Contains(text, "had fallen back") || strings.Count(text, "looked at the data plane: nothing of csig") != 1 {
+			t.Errorf("the log:\n%s", text)
+		}
+	})
+}

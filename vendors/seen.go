@@ -1,0 +1,43 @@
+package vendors
+
+import (
+	"context"
+	"time"
+)
+
+// Seen is what a device's data plane does with tags, as it was read back at one
+// instant.
+type Seen struct {
+	Setup  Setup         // as Observe returns it: nothing of ours is one without a TPID and ports
+	Signal SeenSignal    // what the ports that update write
+	Left   time.Duration // until they fall back by themselves, of SignalWritten; 0: they do not
+}
+
+// SeenSignal is what the ports that update were seen to write.
+type SeenSignal uint8
+
+// What ports that update write.
+const (
+	SignalUnknown  SeenSignal = iota // the driver cannot tell one from the other
+	SignalWritten                    // what Update gave them last
+	SignalFallback                   // what Setup.OnStale says
+)
+
+// Looker is a driver that reads back what its ports write, too.
+type Looker interface {
+	// Look reads the device, and not what the driver remembers. Errors are
+	// those of Observe. It is not safe beside the driver's other methods.
+	Look(ctx context.Context) (Seen, error)
+}
+
+// Look reads back what the data plane of a driver's device does.
+func Look(ctx context.Context, d Driver) (Seen, error) {
+	if l, ok := d.(Looker); ok {
+		return l.Look(ctx)
+	}
+	s, err := d.Observe(ctx)
+	return Seen{Setup: s}, err
+}
+
+// Nothing tells whether there is nothing of ours.
+func (s *Setup) Nothing() bool { return s.TPID == 0 && len(s.Ports) == 0 && s.Damaged == "" }
