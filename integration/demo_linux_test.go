@@ -69,6 +69,11 @@ func TestDemo(t *testing.T) {
 func runDemo(t *testing.T, dir string, cred *syscall.Credential) error {
 	t.Helper()
 	svg, pcap := filepath.Join(dir, "demo.svg"), filepath.Join(dir, "demo.pcap")
+	for _, file := range []string{svg, pcap} { // of a run before, which csig does not overwrite
+		if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
 	cmd := exec.Command(csig, "demo", "--json", "--duration", "8s", "--svg", svg, "--pcap", pcap)
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Pdeathsig: syscall.SIGKILL}

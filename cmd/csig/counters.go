@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -427,13 +426,4 @@ func bpsOrDash(n *uint64) string {
 		return "-"
 	}
 	return bps(*n)
-}
-
-// createNew opens a file for writing, and refuses to overwrite one.
-func createNew(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("%s is there already: remove it or name another file", path)
-	}
-	return f, err
 }

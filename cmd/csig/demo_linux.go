@@ -63,7 +63,7 @@ func runDemo(cmd *cobra.Command, o demoOptions) (err error) {
 		if name == "" {
 			return nil, nil
 		}
-		f, err := os.Create(name)
+		f, err := createNew(name)
 		if err != nil {
 			return nil, fmt.Errorf("--%s: %w", flag, err)
 		}

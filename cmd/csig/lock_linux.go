@@ -124,7 +124,7 @@ func mayProgram(pid int) bool {
 // this namespace's number. Without the file it returns nil, unless it may be
 // made. The lock ends with the file's closing.
 func lockFile(name string, create bool) (*os.File, error) {
-	flags := os.O_RDWR
+	flags := os.O_RDWR | unix.O_NOFOLLOW
 	if create {
 		flags |= os.O_CREATE
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

@@ -122,6 +122,17 @@ func TestLock(t *testing.T) {
 			again()
 		})
 	}
+	t.Run("a link in place of the file", func(t *testing.T) {
+		file, elsewhere := filepath.Join(t.TempDir(), "lock"), filepath.Join(t.TempDir(), "elsewhere")
+		if err := errors.Join(os.WriteFile(elsewhere, nil, 0o600), os.Symlink(elsewhere, file)); err != nil {
+			t.Fatal(err)
+		}
+		for _, create := range []bool{false, true} {
+			if f, err := lockFile(file, create); !errors.Is(err, syscall.ELOOP) {
+				t.Errorf("create %v: %v, %v", create, f, err)
+			}
+		}
+	})
 	t.Run("nobody", func(t *testing.T) {
 		name, file := fmt.Sprintf("@csig-lock-test-%d", os.Getpid()), filepath.Join(t.TempDir(), "lock")
 		unlock, err := lock(name, file, log)

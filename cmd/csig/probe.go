@@ -43,8 +43,8 @@ func (o *probeOptions) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&o.iface, "interface", "i", "", "network interface (required)")
 	f.StringVarP(&o.file, "config", "c", "", "fleet file whose profile gives TPIDs, layout, start values, ranges and names")
-	f.StringVar(&o.tpid, "tpid", "0x9900", "TPID of the compact tag, without -c")
-	f.StringVar(&o.wideTPID, "wide-tpid", "0x9901", "TPID of the wide tag, without -c")
+	f.StringVar(&o.tpid, "tpid", fmt.Sprintf("0x%04x", defaultTPIDs.Compact), "TPID of the compact tag, without -c")
+	f.StringVar(&o.wideTPID, "wide-tpid", fmt.Sprintf("0x%04x", defaultTPIDs.Wide), "TPID of the wide tag, without -c")
 	f.StringVar(&o.layout, "layout", "draft-00", "draft-00 or uec, without -c")
 	addJSON(cmd, &o.json)
 	_ = cmd.MarkFlagRequired("interface")
@@ -64,11 +64,11 @@ func (o *probeOptions) domain(cmd *cobra.Command) (*inventory.Fleet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--layout: %w", err)
 	}
-	compact, err := parseTPIDs("tpid", o.tpid, lowestEtherType)
+	compact, err := parseTPIDs("tpid", o.tpid)
 	if err != nil {
 		return nil, err
 	}
-	wide, err := parseTPIDs("wide-tpid", o.wideTPID, lowestEtherType)
+	wide, err := parseTPIDs("wide-tpid", o.wideTPID)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ when interrupted, with the losses. Needs the right to open packet sockets.`,
 	f.Uint64Var(&o.count, "count", 0, "end after so many frames")
 	f.DurationVar(&o.duration, "duration", 0, "end after this time")
 	f.BoolVar(&o.all, "all", false, "show every CSIG-tagged frame, not only probes")
-	f.StringVar(&o.pcap, "pcap", "", "write the frames to this file")
+	f.StringVar(&o.pcap, "pcap", "", "write the frames to this new file")
 	return cmd
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 
@@ -115,7 +114,7 @@ func probeListen(cmd *cobra.Command, o *probeOptions) error {
 	}
 	var capture *probe.Capture
 	if o.pcap != "" {
-		f, err := os.Create(o.pcap)
+		f, err := createNew(o.pcap)
 		if err != nil {
 			return fmt.Errorf("--pcap: %w", err)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -50,25 +51,32 @@ type tagDomain struct {
 	layout quantize.Layout
 	fleet  *inventory.Fleet // nil without -c
 	tpids  []uint16         // of the wanted format; none where errTPID says why
+	others map[uint16]int   // the domain's other TPIDs, and the bytes of a tag with one
 	// errTPID is not nil where a TPID is needed that nobody has given.
 	errTPID error
 
 	from, to string // the ends of the frame's path; "" where not known
 }
 
-// resolve reads the flags; least is the lowest TPID they may name.
-func (f *tagFlags) resolve(cmd *cobra.Command, least uint16) (tagDomain, error) {
+// defaultTPIDs are what csig takes where neither flags nor a fleet file say.
+var defaultTPIDs = quantize.TPIDs{Compact: 0x9900, Wide: 0x9901}
+
+// resolve reads the flags.
+func (f *tagFlags) resolve(cmd *cobra.Command) (tagDomain, error) {
 	var d tagDomain
 	var err error
 	if d.layout, err = quantize.ParseLayout(f.layout); err != nil {
 		return d, fmt.Errorf("--layout: %w", err)
 	}
-	if f.file == "" || cmd.Flags().Changed("tpid") {
-		if d.tpids, err = parseTPIDs("tpid", f.tpid, least); err != nil {
+	if cmd.Flags().Changed("tpid") {
+		if d.tpids, err = parseTPIDs("tpid", f.tpid); err != nil {
 			return d, err
 		}
 	}
 	if f.file == "" {
+		if d.tpids == nil {
+			d.take(defaultTPIDs, f.wide)
+		}
 		return d, nil
 	}
 	if d.fleet, err = inventory.Load(f.file); err != nil {
@@ -79,26 +87,45 @@ func (f *tagFlags) resolve(cmd *cobra.Command, least uint16) (tagDomain, error) 
 		return d, fmt.Errorf("--layout %s: the profile %s of %s has the layout %s: leave out --layout or -c", d.layout, prof.Name, f.file, prof.Layout)
 	}
 	d.layout = prof.Layout
-	switch {
-	case d.tpids != nil:
-	case !f.wide:
-		d.tpids = []uint16{prof.TPID}
-	case prof.WideTPID != 0:
-		d.tpids = []uint16{prof.WideTPID}
-	default:
+	if d.tpids == nil {
+		d.take(prof.TPIDs(), f.wide)
+		for _, r := range d.fleet.Policy.Retired {
+			d.others[r.TPID] = quantize.Tag{Wide: r.Wide}.Size()
+		}
+	}
+	if len(d.tpids) == 0 {
 		d.errTPID = fmt.Errorf("--wide: the profile %s of %s has no wide_tpid: its domain uses no wide tags; name a TPID with --tpid, or leave out --wide", prof.Name, f.file)
 	}
 	return d, nil
 }
 
-// parseTPIDs reads "0x9900,0x9901", the value of a flag; least is the lowest
-// number allowed.
-func parseTPIDs(flag, s string, least uint16) ([]uint16, error) {
+// take takes one of two TPIDs for the wanted tag's, and the other for one that may
+// stand beside it; 0 is none.
+func (d *tagDomain) take(t quantize.TPIDs, wide bool) {
+	d.others = map[uint16]int{t.Compact: quantize.CompactSize, t.Wide: quantize.WideSize}
+	want := t.Compact
+	if wide {
+		want = t.Wide
+	}
+	if want != 0 {
+		d.tpids = []uint16{want}
+	}
+	delete(d.others, want)
+	delete(d.others, 0)
+}
+
+// parseTPIDs reads "0x9900,0x9901", the value of a flag. What no profile may have
+// is refused here, too.
+func parseTPIDs(flag, s string) ([]uint16, error) {
 	var out []uint16
 	for _, part := range strings.Split(s, ",") {
 		v, err := strconv.ParseUint(strings.TrimSpace(part), 0, 16)
-		if err != nil || v < uint64(least) {
-			return nil, fmt.Errorf("--%s %q: want Ethernet types from 0x%04x to 0xffff, separated by commas", flag, s, least)
+		if err != nil || v < lowestEtherType {
+			return nil, fmt.Errorf("--%s %q: want Ethernet types from 0x%04x to 0xffff, separated by commas", flag, s, lowestEtherType)
+		}
+		var bad *quantize.Problem
+		if errors.As(quantize.TPIDs{Compact: uint16(v)}.Validate(), &bad) {
+			return nil, fmt.Errorf("--%s: %w", flag, bad.Err)
 		}
 		out = append(out, uint16(v))
 	}
@@ -147,8 +174,9 @@ func newTagDecode() *cobra.Command {
 		Use:   "decode HEX",
 		Short: "Decode a tag, or the tag of a frame",
 		Long: `Decode HEX. Exactly 4 bytes (8 with --wide) are a tag with any TPID. More are an
-Ethernet frame, in which the tag is the last L2 tag with a TPID of --tpid; it
-may stand behind up to 4 VLAN tags. Anything else is an error.
+Ethernet frame, in which the tag is the last L2 tag and has a TPID of --tpid; it
+may stand behind up to 4 VLAN tags. Anything else is an error, and so is a frame
+with two CSIG tags, which switches leave as it is.
 
 HEX may have a 0x in front, and spaces, colons and hyphens between bytes.
 
@@ -174,7 +202,7 @@ write the tag's locator are listed; --from and --to leave those on the way.`,
 			if err != nil {
 				return fmt.Errorf("HEX is not hexadecimal: %w", err)
 			}
-			d, err := f.resolve(cmd, lowestEtherType)
+			d, err := f.resolve(cmd)
 			if err != nil {
 				return err
 			}
@@ -187,7 +215,7 @@ write the tag's locator are listed; --from and --to leave those on the way.`,
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&f.tpid, "tpid", "0x9900", "TPIDs of the CSIG tag in a frame, separated by commas (default with -c: the profile's)")
+	cmd.Flags().StringVar(&f.tpid, "tpid", "", "TPIDs of the CSIG tag in a frame, separated by commas (default: the profile's with -c, else 0x9900, or 0x9901 with --wide)")
 	cmd.Flags().StringVar(&from, "from", "", "where the frame came from, a host or device: only ports on the way may have written the locator")
 	cmd.Flags().StringVar(&to, "to", "", "where it was seen")
 	completeEnds(cmd, &f.file)
@@ -214,7 +242,7 @@ func (d *tagDomain) decode(raw []byte, wide bool) (tag quantize.Tag, vlans *int,
 	case d.errTPID != nil:
 		return tag, nil, d.errTPID
 	}
-	at, before, err := findLast(raw, d.tpids, size)
+	at, before, err := d.find(raw, size)
 	if err != nil {
 		return tag, nil, fmt.Errorf("HEX is a frame of %s: %w", plural(len(raw), "byte"), err)
 	}
@@ -225,40 +253,39 @@ func (d *tagDomain) decode(raw []byte, wide bool) (tag quantize.Tag, vlans *int,
 // shortestFrame is two addresses and an Ethernet type.
 const shortestFrame = 14
 
-// findLast finds the tag of size bytes that is a frame's last L2 tag: its
-// offset, and how many VLAN tags stand in front. Where one of tpids is a VLAN's
-// too, it is CSIG's. Unlike quantize.FindTag it takes several CSIG tags in one
-// frame and reads the last: somebody who decodes by hand is looking for a fault.
-func findLast(frame []byte, tpids []uint16, size int) (at, vlans int, err error) {
+// find finds the tag of size bytes that is a frame's last L2 tag: its offset, and
+// how many VLAN tags stand in front. Like quantize.FindTag, and with it the data
+// planes and csig probe, it takes a frame with two CSIG tags for one that has no
+// signal; unlike it, it knows TPIDs by the list, and says what stands where. Where
+// one of them is a VLAN's too, it is CSIG's.
+func (d *tagDomain) find(frame []byte, size int) (at, vlans int, err error) {
 	at = -1
-	last := "" // what stands behind the CSIG tag, where that is not the last
 	off := 12
 	for {
 		if len(frame) < off+2 {
 			return 0, 0, fmt.Errorf("%w, at byte %d", quantize.ErrTruncated, len(frame))
 		}
 		et := binary.BigEndian.Uint16(frame[off:])
+		other, csig := d.others[et], slices.Contains(d.tpids, et)
+		vlan := !csig && other == 0 && (et == 0x8100 || et == 0x88a8)
 		switch {
-		case slices.Contains(tpids, et):
-			at, last = off, ""
+		case at >= 0 && vlan:
+			return 0, 0, fmt.Errorf("%w: the CSIG tag at byte %d is followed by a VLAN tag, 0x%04x", quantize.ErrNotLast, at, et)
+		case at >= 0 && (csig || other > 0):
+			return 0, 0, fmt.Errorf("%w: the CSIG tag at byte %d is followed by another, 0x%04x; switches leave such a frame as it is, and csig probe reads no signal from it; to decode one of its tags, give the bytes of the tag alone", quantize.ErrNotLast, at, et)
+		case at >= 0:
+			return at, vlans, nil
+		case csig:
+			at = off
 			off += size
-			continue
-		case et == 0x8100 || et == 0x88a8:
-			if vlans == quantize.MaxVLANs {
-				return 0, 0, quantize.ErrTooDeep
-			}
+		case vlan && vlans == quantize.MaxVLANs:
+			return 0, 0, quantize.ErrTooDeep
+		case vlan:
 			vlans++
-			if at >= 0 {
-				last = fmt.Sprintf("the CSIG tag at byte %d is followed by a VLAN tag, 0x%04x", at, et)
-			}
 			off += quantize.CompactSize
-			continue
-		case last != "":
-			return 0, 0, fmt.Errorf("%w: %s", quantize.ErrNotLast, last)
-		case at < 0:
-			return 0, 0, fmt.Errorf("%w: behind %s comes 0x%04x, and the tag's TPID is %s (--tpid)", quantize.ErrNoTag, plural(vlans, "VLAN tag"), et, hexList(tpids))
+		default:
+			return 0, 0, fmt.Errorf("%w: behind %s comes 0x%04x, and the tag's TPID is %s (--tpid)", quantize.ErrNoTag, plural(vlans, "VLAN tag"), et, hexList(d.tpids))
 		}
-		return at, vlans, nil
 	}
 }
 
@@ -300,7 +327,7 @@ sender starts with: the value anything replaces, with the locator "none".`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dom, err := f.resolve(cmd, 0)
+			dom, err := f.resolve(cmd)
 			switch {
 			case err != nil:
 				return err
@@ -308,6 +335,8 @@ sender starts with: the value anything replaces, with the locator "none".`,
 				return dom.errTPID
 			case len(dom.tpids) != 1:
 				return fmt.Errorf("--tpid %q: encode takes one TPID", f.tpid)
+			case dom.fleet != nil && slices.Contains(dom.fleet.VLANTPIDs, dom.tpids[0]):
+				return fmt.Errorf("--tpid: 0x%04x is one of the vlan_tpids of %s, whose ordinary VLAN tags would be taken for CSIG's", dom.tpids[0], f.file)
 			}
 			name := "signal"
 			if cmd.Flags().Changed("t") {
@@ -350,7 +379,7 @@ sender starts with: the value anything replaces, with the locator "none".`,
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&f.tpid, "tpid", "0x9900", "TPID of the tag (default with -c: the profile's)")
+	cmd.Flags().StringVar(&f.tpid, "tpid", "", "TPID of the tag (default: the profile's with -c, else 0x9900, or 0x9901 with --wide)")
 	cmd.Flags().StringVar(&signal, "signal", "abw", "abw, abwc, pd, nqd, or a number from 0 to 7 (15 with --wide)")
 	cmd.Flags().StringVarP(&t, "t", "t", "", "the same as --signal") // cobra completes one-letter flags by their shorthand
 	cmd.Flags().Uint32Var(&s, "s", 0, "signal value: the bucket, or the multiple of the quantum with --wide (default: what senders start with)")

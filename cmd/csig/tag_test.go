@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/csig-agent/csig/integration/probe"
 	"github.com/csig-agent/csig/quantize"
 )
 
@@ -37,7 +38,7 @@ func mustCSIG(t *rapid.T, args ...string) string {
 // drawTag draws the parts of any tag that fits its format.
 func drawTag(t *rapid.T) tagResult {
 	layout := rapid.SampledFrom([]string{"draft-00", "uec"}).Draw(t, "layout")
-	x := tagResult{Layout: layout, Wide: rapid.Bool().Draw(t, "wide"), TPID: rapid.Uint16().Draw(t, "tpid")}
+	x := tagResult{Layout: layout, Wide: rapid.Bool().Draw(t, "wide"), TPID: rapid.Uint16().Filter(func(v uint16) bool { return quantize.TPIDs{Compact: v}.Validate() == nil }).Draw(t, "tpid")}
 	maxT, maxR, maxS, maxLM := 7, 1, 31, 127
 	if x.Wide {
 		maxT, maxR, maxS, maxLM = 15, 255, 1<<20-1, 1<<16-1
@@ -108,14 +109,14 @@ func TestDecodeIsTheInverseOfEncode(t *testing.T) {
 
 // lastTag is the independent model of a frame: the list of its L2 tags, cut
 // from the outside in. It returns the offset of the last, or -1 where that is
-// not CSIG's.
+// not CSIG's, or not the only one that is.
 func lastTag(words []uint16, tpids []uint16, size int) (at, vlans int) {
 	type tag struct {
 		off  int
 		csig bool
 	}
 	var tags []tag
-	i := 6
+	i, all := 6, 0
 	for i < len(words) {
 		csig := slices.Contains(tpids, words[i])
 		if !csig && words[i] != 0x8100 && words[i] != 0x88a8 {
@@ -123,21 +124,21 @@ func lastTag(words []uint16, tpids []uint16, size int) (at, vlans int) {
 		}
 		tags = append(tags, tag{2 * i, csig})
 		if csig {
+			all++
 			i += size / 2
 		} else {
 			vlans++
 			i += 2
 		}
 	}
-	if i >= len(words) || len(tags) == 0 || !tags[len(tags)-1].csig || vlans > 4 {
+	if i >= len(words) || len(tags) == 0 || !tags[len(tags)-1].csig || all > 1 || vlans > 4 {
 		return -1, vlans
 	}
 	return tags[len(tags)-1].off, vlans
 }
 
-// In a frame the tag is the last L2 tag, behind any mix of VLAN tags and of
-// other CSIG tags; a frame that ends with another tag, or too early, is an
-// error.
+// In a frame the tag is the last L2 tag, behind any mix of VLAN tags; a frame
+// with two CSIG tags, or that ends with another tag, or too early, is an error.
 func TestDecodeFindsTheLastTagOfAFrame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wide := rapid.Bool().Draw(t, "wide")
@@ -181,6 +182,86 @@ func TestDecodeFindsTheLastTagOfAFrame(t *testing.T) {
 			t.Fatalf("% x: decoded %+v, want the tag at byte %d behind %d VLAN tags", raw, got, at, vlans)
 		}
 	})
+}
+
+// csig tag decode, csig probe and quantize, which the data planes' tests go by, say
+// the same of every row of tags.
+func TestTagDecodeAndProbeAgree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		frame := []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1}
+		for range rapid.IntRange(0, 5).Draw(t, "tags") {
+			tpid := rapid.SampledFrom([]uint16{0x8100, 0x88a8, 0x9900, 0x9900, 0x9901}).Draw(t, "tpid")
+			frame = append(binary.BigEndian.AppendUint16(frame, tpid), 0x0f, 0x7e)
+			if tpid == 0x9901 {
+				frame = append(frame, 0x10, 0, 4, 0)
+			}
+		}
+		frame = append(frame, 0x08, 0, 0x45, 0)
+		pos, err := quantize.FindTag(frame, defaultTPIDs)
+		parsed, probeErr := probe.Parse(frame, defaultTPIDs, quantize.Draft00)
+		if errors.Is(probeErr, probe.ErrNotProbe) != (err == nil || errors.Is(err, quantize.ErrNoTag)) || parsed.Tagged != (err == nil) {
+			t.Fatalf("% x: quantize says %v, probe %v", frame, err, probeErr)
+		}
+		for _, wide := range []bool{false, true} {
+			out, decodeErr := csig("tag", "decode", "--json", fmt.Sprintf("--wide=%v", wide), hex.EncodeToString(frame))
+			if want := err == nil && pos.Wide == wide; (decodeErr == nil) != want {
+				t.Fatalf("% x, wide %v: decode says %v, quantize %v", frame, wide, decodeErr, err)
+			}
+			if decodeErr == nil && parseTag(t, out).Hex != hex.EncodeToString(frame[pos.Offset:pos.EtherType]) {
+				t.Fatalf("% x: %s", frame, out)
+			}
+		}
+	})
+}
+
+// What csig tag encode makes without flags is what csig probe send sends without
+// flags.
+func TestTagAndProbeHaveTheSameDefaults(t *testing.T) {
+	cmd := newProbeSend()
+	var o probeOptions
+	o.tpid, o.wideTPID, o.layout = cmd.Flag("tpid").DefValue, cmd.Flag("wide-tpid").DefValue, cmd.Flag("layout").DefValue
+	f, err := o.domain(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wide := range []bool{false, true} {
+		for _, name := range strings.Split(cmd.Flag("signal").DefValue, ",") {
+			sig, err := parseSignalOrT(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tag := probe.InitialTag(&f.Profile, wide, sig)
+			raw, err := tag.Encode(f.Profile.Layout)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := csig("tag", "encode", "--signal", name, fmt.Sprintf("--wide=%v", wide))
+			if want := hex.EncodeToString(raw) + "\n"; err != nil || out != want {
+				t.Errorf("%s, wide %v: encode %q, %v; probe sends %q", name, wide, out, err, want)
+			}
+		}
+	}
+}
+
+// No command takes a TPID that no profile may have.
+func TestTPIDsThatAreRefused(t *testing.T) {
+	for v := range 0x10000 {
+		if v > 0x0700 && v < 0x0800 || v > 0x8930 && v < 0xfff0 || v > 0x0810 && v < 0x80f0 {
+			continue // quick
+		}
+		want := quantize.TPIDs{Compact: uint16(v)}.Validate()
+		if got, err := parseTPIDs("tpid", fmt.Sprint(v)); (err == nil) != (want == nil) || err == nil && got[0] != uint16(v) {
+			t.Fatalf("%#04x: %v, %v; a profile says %v", v, got, err, want)
+		}
+	}
+	for _, args := range [][]string{
+		{"tag", "encode", "--tpid", "0x8100"}, {"tag", "encode", "--tpid", "0x0800"}, {"tag", "encode", "--tpid", "5"}, {"tag", "encode", "--wide", "--tpid", "0x86dd"},
+		{"tag", "decode", "--tpid", "0x9900,0x8100", "99002385"}, {"tag", "encode", "-c", "../../examples/lab.yaml", "--tpid", "0x88a8"},
+	} {
+		if out, err := csig(args...); err == nil || !strings.Contains(err.Error(), "--tpid") {
+			t.Errorf("%s: %q, %v", strings.Join(args, " "), out, err)
+		}
+	}
 }
 
 func TestLengthsThatAreNeitherTagNorFrame(t *testing.T) {

@@ -150,9 +150,9 @@ func restoreTag(room []byte, tpid, tci uint16) []byte {
 	return room
 }
 
-// initialTag is what a sender host puts on a frame (draft-00 §4.1.3.2,
+// InitialTag is what a sender host puts on a frame (draft-00 §4.1.3.2,
 // §4.1.3.3): the value that anything replaces, and no locator.
-func initialTag(p *quantize.Profile, wide bool, sig quantize.Signal) quantize.Tag {
+func InitialTag(p *quantize.Profile, wide bool, sig quantize.Signal) quantize.Tag {
 	if wide {
 		return quantize.Tag{
 			TPID: p.WideTPID, Wide: true, T: sig,

@@ -133,7 +133,7 @@ func (s *Sender) Dropped() uint64 {
 func (s *Sender) Send(sig quantize.Signal) (Payload, error) {
 	f := Frame{Dst: s.cfg.Dst, Src: s.cfg.Src, VLANs: s.cfg.VLANs, Payload: Payload{Signal: sig}}
 	if s.cfg.Format != Untagged {
-		f.Tagged, f.Tag = true, initialTag(s.cfg.Profile, s.cfg.Format == Wide, sig)
+		f.Tagged, f.Tag = true, InitialTag(s.cfg.Profile, s.cfg.Format == Wide, sig)
 	}
 	return s.send(f)
 }
