@@ -462,7 +462,7 @@ func (a *Agent) lease() time.Duration {
 	now := a.cfg.Now()
 	next := a.schedule.Next(now)
 	own := a.source.Refresh()
-	if own.Kind == counters.RefreshLive {
+	if own.Kind.EveryReading() {
 		own.Period = 0 // what it has instead is the schedule's, as it came out
 	}
 	return max(3*a.schedule.Next(next).Sub(next), 3*next.Sub(now), 3*own.Period, MinLease)

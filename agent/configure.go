@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 )
@@ -213,7 +212,7 @@ func (a *Agent) continueFrom(old *Agent, sameSource bool) {
 	a.cycle.err, a.cycle.seen = "", sighting{at: old.cycle.seen.at, fallback: old.cycle.seen.fallback}
 	if sameSource {
 		a.source = old.source
-	} else if !sameCounting(old, a.cfg.Profile.TPID, &a.cfg.Device) || old.source.Refresh().Kind != counters.RefreshLive {
+	} else if !sameCounting(old, a.cfg.Profile.TPID, &a.cfg.Device) || !old.source.Refresh().Kind.EveryReading() {
 		return // what a cached counter's instants were worked out to be is not known here
 	}
 	if !reflect.DeepEqual(a.cfg.Device.Estimator, old.cfg.Device.Estimator) {

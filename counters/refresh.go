@@ -10,8 +10,8 @@ import (
 type RefreshConfig struct {
 	// Period is the documented period of a source that refreshes more often than
 	// it is read, so that every reading differs and nothing can be learned: its
-	// values are up to that old. 0 where there is no such thing. A longer period
-	// than that of the readings is learned and need not be given.
+	// values are up to that old. 0 takes what the samples say (Sample.Cache). A longer
+	// period than that of the readings is learned and need not be given.
 	Period time.Duration
 
 	// MaxPeriod is the longest period to reckon with: a source of which nothing
@@ -55,8 +55,8 @@ const (
 //
 // A source that differs at every reading is taken to be live: its samples are left
 // as they are. Of a source on a timer of its own this is wrong by up to one period if
-// that is shorter than the readings' (RefreshConfig.Period states it), for that
-// cannot be seen in the readings.
+// that is shorter than the readings'. RefreshConfig.Period or Sample.Cache state it;
+// of a steady load it shows as interference between the two periods.
 //
 // A busy device of which suddenly nothing moves any more has lost all its traffic
 // or has stopped counting. Counters cannot tell the two apart, and the second
@@ -94,6 +94,9 @@ type Refresh struct {
 
 	frames uint64 // sent by all ports between the last two refreshes
 	span   int64  // and the time between these
+
+	mix   interference
+	cache time.Duration // what the last reading's samples say of their period
 
 	declared declared
 }
@@ -140,13 +143,6 @@ func NewRefresh(cfg RefreshConfig) *Refresh {
 	return &Refresh{cfg: cfg}
 }
 
-// document takes in what the device itself says its period is
-// (RefreshConfig.Period).
-func (r *Refresh) document(period time.Duration) {
-	r.cfg.Period = period
-	r.cfg.MaxPeriod = max(r.cfg.MaxPeriod, stuckAfter*period)
-}
-
 // Observe takes the next reading of the device, all its ports in an order that stays
 // the same, and writes into the samples what it means. Samples that are Live pass
 // untouched. It allocates nothing in the steady state.
@@ -173,6 +169,12 @@ func (r *Refresh) Observe(samples []Sample) {
 	}
 	if !r.read {
 		r.base = samples[first].At
+	}
+	r.cache = 0
+	for i := first; i < len(samples); i++ {
+		if s := &samples[i]; s.Err == nil && !s.Live {
+			r.cache = max(r.cache, s.Cache)
+		}
 	}
 	now := int64(samples[first].At.Sub(r.base))
 	gap, ours := now-r.last, samples[first].Local
@@ -300,11 +302,11 @@ func (r *Refresh) forget(samples []Sample) {
 // how old the values before were is unknown.
 func (r *Refresh) whileSilent(samples []Sample, now int64, moved int) {
 	if moved == 0 {
-		r.hold(samples, now > int64(r.cfg.MaxPeriod))
+		r.hold(samples, now > r.maxPeriod())
 		return
 	}
 	r.learn(r.last, now)
-	r.longest = int64(r.cfg.MaxPeriod)
+	r.longest = r.maxPeriod()
 	for i := range samples {
 		switch s, p := &samples[i], &r.ports[i]; {
 		case !usable(s):
@@ -370,7 +372,12 @@ func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint6
 		r.seen++
 	}
 	r.before.at, r.now.at = r.last, now
-	blur := r.cfg.Period
+	if r.missing(r.span) {
+		r.mix.n = 0
+	} else {
+		r.mix.add(frames, r.gap)
+	}
+	blur := r.hidden()
 	if r.row < liveAfter {
 		// After a gap that is longer or shorter than the others a refresh more or
 		// less may have come.
@@ -391,7 +398,7 @@ func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint6
 		p.ownClock(s, now)
 		if p.own && !p.moved && p.have && p.expected(now) >= suspect {
 			s.Fresh = Held
-			if now-p.movedAt > int64(r.cfg.MaxPeriod) {
+			if now-p.movedAt > r.maxPeriod() {
 				s.Fresh = Stuck
 			}
 			continue

@@ -60,7 +60,7 @@ func (r *Refresh) whileCached(samples []Sample, now int64, moved int, again bool
 			r.give(s, p, &r.now, late)
 		case p.own && p.expected(now) >= suspect:
 			s.Fresh = Held
-			if now-p.movedAt > int64(r.cfg.MaxPeriod) {
+			if now-p.movedAt > r.maxPeriod() {
 				s.Fresh = Stuck
 			}
 		case expected(p.frames, p.span, r.now.at-p.at) < suspect:

@@ -13,12 +13,11 @@ type told struct {
 	period time.Duration
 }
 
-func (s *told) PollInterval() time.Duration { return s.period }
-func (s *told) Close() error                { return nil }
+func (s *told) Close() error { return nil }
 func (s *told) Read(_ context.Context, dst []Sample) ([]Sample, error) {
 	s.n++
 	at := time.Unix(1_000_000, 0).Add(time.Duration(s.n) * time.Second)
-	return append(dst[:0], Sample{Port: "p", Octets: uint64(s.n) * 1e6, Packets: uint64(s.n) * 1000, Speed: 1e9, Up: true, Bits: 64, At: at}), nil
+	return append(dst[:0], Sample{Port: "p", Octets: uint64(s.n) * 1e6, Packets: uint64(s.n) * 1000, Speed: 1e9, Up: true, Bits: 64, At: at, Cache: s.period}), nil
 }
 
 // TestDocumented: the period that a device tells stands in for one that is

@@ -15,6 +15,9 @@ const (
 	RefreshUnknown RefreshKind = iota
 	// RefreshLive: the values are those of the reading.
 	RefreshLive
+	// RefreshHidden: every reading has news, but the source refreshes between them, by
+	// its documentation or by what steady loads show: values are up to a Period old.
+	RefreshHidden
 	// RefreshPeriodic: a timer, or a cache of fixed life that is filled when a
 	// reading finds it too old; both mean the same while the readings are regular.
 	RefreshPeriodic
@@ -27,7 +30,7 @@ const (
 	RefreshIrregular
 )
 
-var refreshNames = [...]string{"unknown", "live", "periodic", "timer", "on-demand", "irregular"}
+var refreshNames = [...]string{"unknown", "live", "hidden", "periodic", "timer", "on-demand", "irregular"}
 
 // String returns the kind's name as JSON and logs spell it.
 func (k RefreshKind) String() string {
@@ -37,11 +40,14 @@ func (k RefreshKind) String() string {
 	return "invalid"
 }
 
+// EveryReading reports whether each reading has news.
+func (k RefreshKind) EveryReading() bool { return k == RefreshLive || k == RefreshHidden }
+
 // RefreshStatus is what has been learned of a source.
 type RefreshStatus struct {
 	Kind RefreshKind
 	// Period is how long the source takes from refresh to refresh, right to within
-	// PeriodError: the learned one, the mean where there is no rule, and that of the
+	// PeriodError: the learned or documented one, the mean where there is no rule, and that of the
 	// readings for a live source. 0 while it is unknown.
 	Period, PeriodError time.Duration
 	Jitter              time.Duration // how far refreshes stray from the period's beat
@@ -60,6 +66,9 @@ func (r *Refresh) Status() RefreshStatus {
 		st.Last, st.Refreshes, st.Stuck = r.declared.last, r.declared.seen, false
 	case r.kind == live:
 		st.Kind, st.Period = RefreshLive, time.Duration(r.gap)
+		if p := r.hidden(); p > 0 {
+			st.Kind, st.Period = RefreshHidden, p
+		}
 		st.Last, st.LastError = r.base.Add(time.Duration(r.now.at)), r.now.error
 	case r.kind == cached:
 		st.Kind = r.refreshKind()
@@ -77,7 +86,7 @@ func (r *Refresh) Status() RefreshStatus {
 // period is unknown.
 func (st RefreshStatus) Achieved(interval time.Duration) time.Duration {
 	switch {
-	case st.Kind == RefreshLive:
+	case st.Kind.EveryReading():
 		return interval
 	case st.Period <= 0:
 		return 0
@@ -90,6 +99,13 @@ func (st RefreshStatus) Achieved(interval time.Duration) time.Duration {
 // refreshes, and what to configure; "" where the achieved one is within a tenth, or
 // nothing is known.
 func (st RefreshStatus) IntervalNote(interval time.Duration) string {
+	if st.Kind == RefreshHidden {
+		if 10*st.Period <= interval {
+			return ""
+		}
+		period := st.Period.Round(10 * time.Millisecond)
+		return fmt.Sprintf("Δt is %v, but the source refreshes every %v, between the readings, and the window may be off by that: set a schedule of at most %v, so that refreshes show", interval, period, (st.Period / 2).Round(10*time.Millisecond))
+	}
 	achieved := st.Achieved(interval)
 	if achieved == 0 || (achieved-interval).Abs() <= interval/10+st.PeriodError {
 		return ""
@@ -105,28 +121,18 @@ func (st RefreshStatus) IntervalNote(interval time.Duration) string {
 type Refreshing struct {
 	Source
 	refresh *Refresh
-	given   bool // the period is configured
-}
-
-// Documented is a Source whose device says how often it refreshes its counters.
-type Documented interface {
-	// PollInterval is that period as of the last reading; 0 where it is not said.
-	PollInterval() time.Duration
 }
 
 // NewRefreshing returns src with what a Refresh finds out in its samples. Close
 // closes src.
 func NewRefreshing(src Source, cfg RefreshConfig) *Refreshing {
-	return &Refreshing{Source: src, refresh: NewRefresh(cfg), given: cfg.Period > 0}
+	return &Refreshing{Source: src, refresh: NewRefresh(cfg)}
 }
 
 // Read is Source.Read.
 func (s *Refreshing) Read(ctx context.Context, dst []Sample) ([]Sample, error) {
 	dst, err := s.Source.Read(ctx, dst)
 	if err == nil {
-		if d, ok := s.Source.(Documented); ok && !s.given {
-			s.refresh.document(d.PollInterval())
-		}
 		s.refresh.Observe(dst)
 	}
 	return dst, err

@@ -13,6 +13,7 @@ type box struct {
 	shown  func(at float64) float64  // the time as of which the agent shows counters
 	per    []func(at float64) float64
 	speed  uint64
+	cache  time.Duration // what the agent is documented to do
 }
 
 const frameOctets = 1000
@@ -34,7 +35,7 @@ func (b *box) read(at float64, dst []Sample) []Sample {
 		n := f(max(shown(at), 0))
 		dst = append(dst, Sample{
 			Port: string(rune('a' + i)), Octets: n * frameOctets, Packets: n, Speed: max(b.speed, gbps), Up: true,
-			At: epoch0.Add(seconds(at)), Bits: 64, Overhead: 24, Epoch: 1,
+			At: epoch0.Add(seconds(at)), Bits: 64, Overhead: 24, Epoch: 1, Cache: b.cache,
 		})
 	}
 	return dst

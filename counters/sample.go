@@ -34,6 +34,14 @@ type Sample struct {
 	// come from a cache, and a Refresh learns how old they are.
 	Live bool
 
+	// Cache is how often the device refreshes its counters, as it says itself or as is
+	// documented of its software: values may be that old. 0 where nothing is known.
+	Cache time.Duration
+
+	// Within is how far the instant of the reading may be from At, either way: half
+	// of the time that the reading took, where At is its midpoint.
+	Within time.Duration
+
 	// Fresh, AtError and StepError are what a Refresh found out; a source leaves
 	// them alone. The values' instant is At, give or take AtError, and it is
 	// later than the instant of the port's values before by the difference of the

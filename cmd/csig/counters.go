@@ -148,6 +148,8 @@ func (r *refreshResult) text() string {
 		return "STUCK: no counter has moved for longer than expected"
 	case r.Kind == counters.RefreshLive.String():
 		return "live: every reading is current"
+	case r.Kind == counters.RefreshHidden.String():
+		return fmt.Sprintf("hidden: it refreshes every %v, between the readings", time.Duration(r.PeriodNS).Round(time.Millisecond))
 	case r.PeriodNS == 0:
 		return r.Kind + "; more readings, or some traffic, would tell"
 	}
@@ -303,7 +305,7 @@ func readCounters(ctx context.Context, file *inventory.Fleet, dev *inventory.Dev
 // judgeInterval says whether the configured Δt is one the source can serve.
 func (r *readResult) judgeInterval(interval time.Duration, rs counters.RefreshStatus) {
 	shortest := time.Duration(r.ReadMaxNS)
-	if rs.Kind != counters.RefreshLive && rs.Period > shortest {
+	if !rs.Kind.EveryReading() && rs.Period > shortest {
 		shortest = rs.Period
 	}
 	r.ShortestNS = shortest.Nanoseconds()

@@ -139,12 +139,13 @@ func (s *Source) read(ctx context.Context) error {
 		return err
 	}
 	after := s.cfg.Now()
-	at := before.Add(after.Sub(before) / 2)
+	within := after.Sub(before) / 2
+	at := before.Add(within)
 	byNumber := make(map[uint32]*port, len(s.ports))
 	for i := range s.ports {
 		p := &s.ports[i]
 		p.there, p.seen = false, false
-		p.sample = counters.Sample{Port: s.cfg.Ports[i], At: at, Bits: 64, Overhead: s.cfg.Overhead, Live: true}
+		p.sample = counters.Sample{Port: s.cfg.Ports[i], At: at, Within: within, Bits: 64, Overhead: s.cfg.Overhead, Live: true}
 	}
 	for _, d := range descs {
 		i, wanted := s.at[d.Name]

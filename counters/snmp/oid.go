@@ -18,6 +18,7 @@ var (
 	sysObjectID       = oid{1, 3, 6, 1, 2, 1, 1, 2}
 	sysUpTime         = oid{1, 3, 6, 1, 2, 1, 1, 3}
 	ifTableLastChange = oid{1, 3, 6, 1, 2, 1, 31, 1, 5}
+	netSNMPAgents     = oid{1, 3, 6, 1, 4, 1, 8072, 3, 2}
 	netSNMPOnLinux    = oid{1, 3, 6, 1, 4, 1, 8072, 3, 2, 10}
 
 	dot3adAggPortAttachedAggID = oid{1, 2, 840, 10006, 300, 43, 1, 2, 1, 1, 13}

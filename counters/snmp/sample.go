@@ -40,7 +40,7 @@ func (s *Source) sample(p *port) counters.Sample {
 		out.Err = s.portError(p, p.err)
 		return out
 	}
-	out.At = p.at()
+	out.At, out.Within, out.Cache = p.at(), p.received.Sub(p.sent)/2, s.system.cache
 	out.Up = p.up()
 	out.Speed = p.speed()
 	out.Overhead = s.overhead()

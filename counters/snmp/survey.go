@@ -14,8 +14,9 @@ import (
 // system is what the agent says about its device.
 type system struct {
 	descr  string
-	object []byte // sysObjectID, encoded
-	kernel bool   // net-snmp that reports a Linux kernel's own counters
+	object []byte        // sysObjectID, encoded
+	kernel bool          // net-snmp that reports a Linux kernel's own counters
+	cache  time.Duration // how long this software is documented to keep its counters
 }
 
 // row is a row of the interface table.
@@ -108,7 +109,23 @@ func (s *Source) identified(p *pdu) {
 			s.hasLastChange, s.lastChange = true, uint32(b.n)
 		}
 	}
+	s.system.cache = documentedCache(s.system.object, s.system.descr)
 	s.system.kernel = bytes.Equal(s.system.object, netSNMPOnLinux.encode(nil)) && strings.HasPrefix(s.system.descr, "Linux ")
+}
+
+// documentedCache is how often the software of an agent is documented to refresh
+// the interface table; 0 for software that csig does not know.
+func documentedCache(object []byte, descr string) time.Duration {
+	switch {
+	case strings.HasPrefix(descr, "SONiC "):
+		// Its agent polls COUNTERS_DB each 5 s, which the switch fills each second.
+		return 6 * time.Second
+	case strings.Contains(descr, "Cisco NX-OS"):
+		return 10 * time.Second
+	case bytes.HasPrefix(object, netSNMPAgents.encode(nil)):
+		return 3 * time.Second // the interface table's cache
+	}
+	return 0
 }
 
 // locate finds the row of each port.

@@ -105,7 +105,7 @@ func (l *lag) sum(of map[string]*counters.Sample, at time.Time) counters.Sample 
 		out.Octets += m.Octets // the counts wrap together
 		out.Packets += m.Packets
 		out.Epoch += m.Epoch
-		out.Overhead = m.Overhead
+		out.Overhead, out.Cache, out.Within = m.Overhead, m.Cache, m.Within
 		if m.Up {
 			out.Up = true
 			out.Speed += m.Speed

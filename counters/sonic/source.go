@@ -54,6 +54,8 @@ type Source struct {
 	read  []counters.Sample // of ports, where there are aggregates
 	poll  time.Duration     // of the flex counter; 0: not known
 	off   bool              // the flex counter is disabled
+
+	within time.Duration // half of what the last reading took
 }
 
 var (
@@ -98,10 +100,6 @@ func New(cfg Config) (*Source, error) {
 // Close ends the connection.
 func (s *Source) Close() error { return s.cfg.Redis.Close() }
 
-// PollInterval is how often the switch refreshes its counters, as it says itself;
-// 0 where it does not say, or nothing was read yet.
-func (s *Source) PollInterval() time.Duration { return s.poll }
-
 // The databases, by their names in database_config.json.
 const (
 	applDB     = "APPL_DB"
@@ -135,7 +133,8 @@ func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 		if err != nil {
 			return dst[:0], fmt.Errorf("sonic counters: %w", err)
 		}
-		at := from.Add(s.cfg.Now().Sub(from) / 2)
+		s.within = s.cfg.Now().Sub(from) / 2
+		at := from.Add(s.within)
 		moved, err := s.objects(answers[0])
 		if err != nil {
 			return dst[:0], err
@@ -208,7 +207,7 @@ func (s *Source) flexCounter(answer any) {
 func (s *Source) samples(dst []counters.Sample, answers []any, at time.Time, moved bool) []counters.Sample {
 	n := len(s.ports)
 	for i := range s.ports {
-		out := counters.Sample{Port: s.ports[i].Name, At: at, Bits: 64, Epoch: s.ports[i].epoch, Overhead: wireOverhead}
+		out := counters.Sample{Port: s.ports[i].Name, At: at, Within: s.within, Cache: s.poll, Bits: 64, Epoch: s.ports[i].epoch, Overhead: wireOverhead}
 		if s.cfg.Overhead != nil {
 			out.Overhead = *s.cfg.Overhead
 		}

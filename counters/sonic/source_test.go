@@ -81,8 +81,8 @@ func TestRead(t *testing.T) {
 	if db.calls != 1 {
 		t.Errorf("%d round trips for a reading", db.calls)
 	}
-	if s.PollInterval() != 250*time.Millisecond {
-		t.Errorf("poll interval %v", s.PollInterval())
+	if list[0].Cache != 250*time.Millisecond {
+		t.Errorf("poll interval %v", list[0].Cache)
 	}
 	a, b, c := list[0], list[1], list[2]
 	if a.Err != nil || a.Octets != 1<<64-1 || a.Packets != 1007 || !a.Up || a.Speed != 100e9 || a.Overhead != 20 || a.Bits != 64 || a.Live || a.At.IsZero() || a.Degraded != "" {
@@ -218,9 +218,6 @@ func TestAggregate(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
-
-// What the switch says of its poll interval is for a Refresh to go by.
-var _ counters.Documented = (*Source)(nil)
 
 func TestConfig(t *testing.T) {
 	for _, ports := range [][]Port{nil, {{Name: ""}}, {{Name: "a"}, {Name: "a"}}, {{Name: "a|b"}}} {

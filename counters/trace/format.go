@@ -94,6 +94,8 @@ type entry struct {
 	Bits     uint8  `json:"bits"`
 	Overhead uint8  `json:"overhead"`
 	Epoch    uint64 `json:"epoch"`
+	Cache    int64  `json:"cache"`
+	Within   int64  `json:"within"`
 	Live     bool   `json:"live"`
 	Degraded string `json:"degraded"`
 	Error    string `json:"error"`
@@ -137,6 +139,7 @@ func appendSample(b []byte, s *counters.Sample, words []string) []byte {
 	}{
 		{`,"octets":`, s.Octets, never}, {`,"packets":`, s.Packets, never}, {`,"speed":`, s.Speed, 0},
 		{`,"overhead":`, uint64(s.Overhead), never}, {`,"bits":`, uint64(s.Bits), 64}, {`,"epoch":`, s.Epoch, 0},
+		{`,"cache":`, uint64(max(s.Cache, 0)), 0}, {`,"within":`, uint64(max(s.Within, 0)), 0},
 	} {
 		if f.value != f.usual || f.usual == never {
 			b = append(b, f.key...)
@@ -220,6 +223,10 @@ func (l *line) take(r *Reading, ports []string) error {
 		default:
 			return fmt.Errorf("port %s: a counter of %d bits: want 32 or 64", ports[i], e.Bits)
 		}
+		if e.Cache < 0 || e.Within < 0 {
+			return fmt.Errorf("port %s: a cache of %d ns, an instant within %d ns: want 0 or more", ports[i], e.Cache, e.Within)
+		}
+		s.Cache, s.Within = time.Duration(e.Cache), time.Duration(e.Within)
 		if e.Local != 0 {
 			s.Local = when(e.Local)
 		}
