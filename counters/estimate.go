@@ -60,8 +60,8 @@ type Estimate struct {
 	Reason     string    // why there is no estimate, or in what way it is degraded; "" for an exact one
 
 	// Error is how far End-Start may be from the time in which Bits were sent,
-	// either way: 0 unless a Refresh had to work out when a cached counter was
-	// read.
+	// either way: half of what its first and its last reading took, and how well a
+	// Refresh could work out when cached counters were read.
 	Error time.Duration
 
 	smoothed loads // of EWMA and DRE

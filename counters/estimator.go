@@ -135,7 +135,7 @@ func (e *Estimator) update(s *Sample) Estimate {
 	e.octets += octets
 	e.packets += packets
 	e.steps += s.StepError
-	now := point{s.At, e.octets, e.packets, s.AtError, e.steps}
+	now := point{s.At, e.octets, e.packets, s.AtError, e.steps, s.Within}
 	e.window.expire(s.At, e.cfg.Interval+gap/2)
 	start := e.window.oldest()
 	est.Start = start.at
@@ -167,7 +167,7 @@ func (e *Estimator) forget() {
 func (e *Estimator) restart(s *Sample) {
 	e.prev, e.have = *s, true
 	e.window.n = 0
-	e.window.push(point{s.At, e.octets, e.packets, s.AtError, e.steps}, 0)
+	e.window.push(point{s.At, e.octets, e.packets, s.AtError, e.steps, s.Within}, 0)
 }
 
 // stepSlack is how far apart the device's clock and ours may move between two

@@ -70,6 +70,8 @@ type Refresh struct {
 
 	base  time.Time // of all int64 times
 	last  int64     // the reading before
+	span0 extent    // of the reading before
+	span1 extent    // of this one, while it is observed
 	local time.Time // the same in our clock, where that is another
 	read  bool      // there was one
 	gaps  gaps      // the last distances of readings
@@ -85,10 +87,13 @@ type Refresh struct {
 	rowFrom int64   // the reading before these
 	now     instant // of the run
 	before  instant // of the run before
-	stuck   bool
-	seen    uint64
-	begun   uint64 // of these, those before everything was forgotten
-	blind   int64  // the last reading of which no port could be compared
+	filled  int64   // how long the reading took that showed the run first
+
+	beforeFrom int64 // while live: when the reading before the last one began
+	stuck      bool
+	seen       uint64
+	begun      uint64 // of these, those before everything was forgotten
+	blind      int64  // the last reading of which no port could be compared
 
 	longest int64 // how long a period may be while none has been learned
 
@@ -177,13 +182,14 @@ func (r *Refresh) Observe(samples []Sample) {
 		}
 	}
 	now := int64(samples[first].At.Sub(r.base))
+	r.span1 = r.extent(samples, now)
 	gap, ours := now-r.last, samples[first].Local
 	if r.read {
 		switch {
 		case gap < 0 || leapt(time.Duration(gap), r.local, ours):
 			// The clock was set: no instant means anything any more.
 			r.forget(samples)
-			r.base, r.local = samples[first].At, ours
+			r.begin(samples, first)
 			return
 		case gap == 0:
 			return
@@ -191,7 +197,7 @@ func (r *Refresh) Observe(samples []Sample) {
 			// Its timer or cache started anew with it, and no counter goes on from
 			// an instant before.
 			r.forget(samples)
-			r.base, r.local = samples[first].At, ours
+			r.begin(samples, first)
 			return
 		}
 	}
@@ -211,8 +217,31 @@ func (r *Refresh) Observe(samples []Sample) {
 			r.whileCached(samples, now, moved, again, frames)
 		}
 	}
-	r.last = now
+	r.last, r.span0 = now, r.span1
 	r.remember(samples)
+}
+
+// extent is the time in which a reading was taken, in ns: its values are of no
+// earlier and no later instant.
+type extent struct{ from, to int64 }
+
+// extent returns that of a reading at now. Readings whose times are the device's own
+// have an extent of 0.
+func (r *Refresh) extent(samples []Sample, now int64) extent {
+	x := extent{now, now}
+	for i := range samples {
+		if s := &samples[i]; usable(s) && s.Local.IsZero() {
+			at, within := int64(s.At.Sub(r.base)), int64(s.Within)
+			x.from, x.to = min(x.from, at-within), max(x.to, at+within)
+		}
+	}
+	return x
+}
+
+// begin makes the reading the first one.
+func (r *Refresh) begin(samples []Sample, first int) {
+	r.base, r.local = samples[first].At, samples[first].Local
+	r.span0 = r.extent(samples, 0)
 }
 
 // compare finds the ports that moved: how many, whether any of them had already
@@ -305,7 +334,7 @@ func (r *Refresh) whileSilent(samples []Sample, now int64, moved int) {
 		r.hold(samples, now > r.maxPeriod())
 		return
 	}
-	r.learn(r.last, now)
+	r.learn(r.span0.from, r.span1.to)
 	r.longest = r.maxPeriod()
 	for i := range samples {
 		switch s, p := &samples[i], &r.ports[i]; {
@@ -327,6 +356,7 @@ func (r *Refresh) learn(a, b int64) {
 	r.now = instant{at: b, error: time.Duration(b - a), steps: r.now.steps}
 	r.before = r.now
 	r.run, r.open, r.row, r.stuck = r.run+1, true, 1, false
+	r.filled = max(r.span0.to-r.span0.from, r.span1.to-r.span1.from)
 	if r.missing(b - a) {
 		r.row = 0
 	}
@@ -353,7 +383,7 @@ func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint6
 	if moved == 0 && expected(r.frames, r.span, now-r.last) >= suspect {
 		// Not live after all, or all traffic has stopped at once. The refresh
 		// before was between the last two readings.
-		r.learn(r.before.at, r.last)
+		r.learn(r.beforeFrom, r.span0.to)
 		r.longest = max(2*r.gap, int64(shortest))
 		r.row, r.open = 0, false
 		r.seen--
@@ -371,7 +401,7 @@ func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint6
 		r.run++
 		r.seen++
 	}
-	r.before.at, r.now.at = r.last, now
+	r.before.at, r.now.at, r.beforeFrom = r.last, now, r.span0.from
 	if r.missing(r.span) {
 		r.mix.n = 0
 	} else {
@@ -429,7 +459,7 @@ func (r *Refresh) give(s *Sample, p *refreshPort, in *instant, extra time.Durati
 	if !p.anchored {
 		s.Fresh, p.anchored = Anchor, true
 	}
-	s.AtError = in.error + extra
+	s.AtError, s.Within = in.error+extra, 0 // it is in the instant's error
 	s.StepError = in.steps - p.steps + extra
 	p.steps = in.steps
 	p.tell(s, in.at)

@@ -21,7 +21,7 @@ func (r *Refresh) whileCached(samples []Sample, now int64, moved int, again bool
 			r.row = 0
 		}
 		r.row++
-		r.refreshed(now, frames)
+		r.refreshed(frames)
 	}
 	if again && (r.row >= liveAfter || r.row == 2 && r.seen-r.begun == 2 && !r.missing((now-r.fit.pts[0].a)/2)) {
 		// At the very start two readings in a row are enough. What was learned
@@ -32,7 +32,7 @@ func (r *Refresh) whileCached(samples []Sample, now int64, moved int, again bool
 	r.open, r.stuck = true, false
 	var extra time.Duration
 	if late {
-		extra = time.Duration(now - r.last)
+		extra = time.Duration(r.span1.to - r.span0.from)
 	}
 	for i := range samples {
 		s, p := &samples[i], &r.ports[i]
@@ -145,10 +145,12 @@ func (r *Refresh) inferred(now int64) {
 	r.stuck = false
 }
 
-// refreshed works out the instant of a refresh that was first seen now, and not at
-// the reading before.
-func (r *Refresh) refreshed(now int64, frames uint64) {
-	a, b, last := r.last, now, r.fit.last
+// refreshed works out the instant of a refresh that was first seen in this reading, and
+// not in the one before.
+func (r *Refresh) refreshed(frames uint64) {
+	a, b, last := r.span0.from, r.span1.to, r.fit.last
+	took := r.span1.to - r.span1.from
+	read := extent{b - took - last.b, b - last.b + r.filled} // where readings fill a cache
 	// What is certain: both refreshes lie between two readings.
 	lo, hi := max(a-last.b, 0), b-last.a
 	if last == r.fit.pts[len(r.fit.pts)-1] {
@@ -163,7 +165,7 @@ func (r *Refresh) refreshed(now int64, frames uint64) {
 	if sure {
 		// Where what is believed and what is certain exclude each other the belief
 		// is wrong.
-		if l, h, ok := r.believed(n, most, b-last.b); ok && max(l, lo) <= min(h, hi) {
+		if l, h, ok := r.believed(n, most, read); ok && max(l, lo) <= min(h, hi) {
 			lo, hi = max(l, lo), min(h, hi)
 		}
 	}
@@ -173,10 +175,10 @@ func (r *Refresh) refreshed(now int64, frames uint64) {
 	case RefreshUnknown:
 		at, off = b, time.Duration(b-a)
 	case RefreshOnDemand:
-		at, off = b, 0
+		at, off = b-took/2, time.Duration(took-took/2)
 	}
 	d := at - r.now.at
-	r.before = r.now
+	r.before, r.filled = r.now, took
 	r.now = instant{at, off, r.now.steps + time.Duration(max(hi-d, d-lo))}
 	r.frames, r.span = frames, d
 	r.run++
@@ -184,21 +186,22 @@ func (r *Refresh) refreshed(now int64, frames uint64) {
 }
 
 // believed is what the learned rule says about the time from the refresh before the
-// last one to the last one, n to most periods and the time read apart.
-func (r *Refresh) believed(n, most, read int64) (lo, hi int64, ok bool) {
+// last one to the last one, n to most periods; read is the time between the readings
+// that showed them.
+func (r *Refresh) believed(n, most int64, read extent) (lo, hi int64, ok bool) {
 	f := &r.fit
 	// No timer is exact, and what has shown of its jitter may not be all.
 	jitter := max(2*f.jitter, r.gap/minJitters)
 	lo, hi = n*f.lo-2*jitter, most*f.hi+2*jitter
 	switch r.refreshKind() {
 	case RefreshOnDemand:
-		return read, read, true
+		return read.from, read.to, true
 	case RefreshTimer:
 		return lo, hi, true
 	case RefreshUnknown, RefreshPeriodic:
 		// Either rule may be the right one. Where readings are regular and gaps
 		// of one length, both say the same.
-		return min(lo, read), max(hi, read), true
+		return min(lo, read.from), max(hi, read.to), true
 	}
 	return 0, 0, false
 }

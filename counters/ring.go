@@ -10,14 +10,15 @@ type point struct {
 
 	// atError is how far at may be off, steps the sum of what each gap since the
 	// estimator started may be off.
-	atError, steps time.Duration
+	// within is how far the reading's own time may be off.
+	atError, steps, within time.Duration
 }
 
 // apart is how far the time between two points may be off. It is bounded in two
 // ways: errors of a learned period add up from gap to gap, errors of single
 // instants do not.
 func apart(from, to *point) time.Duration {
-	return min(to.steps-from.steps, from.atError+to.atError)
+	return min(to.steps-from.steps, from.atError+to.atError) + from.within + to.within
 }
 
 // ring holds the points a window may start at, oldest first. It grows to what

@@ -3,7 +3,6 @@ package linux
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,7 +13,7 @@ import (
 // that a Read knows.
 func (s *Source) Members(ctx context.Context) (map[string][]string, error) {
 	var links []link
-	err := s.dumps.dump(ctx, s.getLinks, func(m message, _ time.Time) {
+	err := s.dumps.dump(ctx, s.getLinks, func(m message, _ instant) {
 		if m.typ != rtmNewLink {
 			return
 		}

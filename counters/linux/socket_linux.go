@@ -94,10 +94,16 @@ func (s *socket) receive() ([]byte, error) {
 	return s.buf[:s.n], nil
 }
 
+// instant is when the kernel produced a message: at, give or take within.
+type instant struct {
+	at     time.Time
+	within time.Duration
+}
+
 // dump sends a request and calls each with every message of the answer and the
 // midpoint of the system call in which the kernel produced it. It always reads
 // the answer to its end, so that the next dump finds the socket idle.
-func (s *socket) dump(ctx context.Context, request []byte, each func(m message, at time.Time)) error {
+func (s *socket) dump(ctx context.Context, request []byte, each func(m message, at instant)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -110,7 +116,8 @@ func (s *socket) dump(ctx context.Context, request []byte, each func(m message, 
 	for {
 		// The kernel fills the first datagram while it takes the request, and
 		// every other while it hands out the one before.
-		at := before.Add(after.Sub(before) / 2)
+		within := after.Sub(before) / 2
+		at := instant{before.Add(within), within}
 		b, err := s.receive()
 		if err != nil {
 			s.flush()

@@ -29,8 +29,8 @@ type Source struct {
 	epochs      uint64 // epochs given out so far
 
 	getStats, getQdiscs, getLinks []byte
-	onStats, onQdiscStats         func(message, time.Time)
-	onLink, onQdisc               func(message, time.Time)
+	onStats, onQdiscStats         func(message, instant)
+	onLink, onQdisc               func(message, instant)
 }
 
 // port is one interface to read.
@@ -56,7 +56,7 @@ type port struct {
 	// The current reading.
 	seen            bool
 	octets, packets uint64
-	at              time.Time
+	at              instant
 }
 
 // origin identifies the counter that a port's samples come from.
@@ -183,7 +183,8 @@ func (s *Source) samples(dst []counters.Sample, now time.Time) []counters.Sample
 				Packets:  p.packets,
 				Speed:    p.verdict.speed,
 				Up:       p.up,
-				At:       p.at,
+				At:       p.at.at,
+				Within:   p.at.within,
 				Bits:     64,
 				Overhead: wireOverhead,
 				Epoch:    p.epoch,
@@ -220,7 +221,7 @@ func (s *Source) dumpCounters(ctx context.Context) error {
 	return nil
 }
 
-func (s *Source) takeStats(m message, at time.Time) {
+func (s *Source) takeStats(m message, at instant) {
 	if m.typ != rtmNewStats {
 		return
 	}
@@ -233,7 +234,7 @@ func (s *Source) takeStats(m message, at time.Time) {
 	}
 }
 
-func (s *Source) takeQdiscStats(m message, at time.Time) {
+func (s *Source) takeQdiscStats(m message, at instant) {
 	if m.typ != rtmNewQdisc {
 		return
 	}
@@ -248,7 +249,7 @@ func (s *Source) takeQdiscStats(m message, at time.Time) {
 	}
 }
 
-func (p *port) take(octets, packets uint64, at time.Time) {
+func (p *port) take(octets, packets uint64, at instant) {
 	p.seen, p.octets, p.packets, p.at = true, octets, packets, at
 }
 

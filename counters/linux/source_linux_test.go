@@ -401,7 +401,7 @@ func TestStrangeQdisc(t *testing.T) {
 	for handle, want := range map[uint32]bool{q.Handle: true, q.Handle + 1<<16: false} {
 		s.ports[0].seen = false
 		m, _, _ := nextMessage(netlinkMessage(rtmNewQdisc, 0, 0, tcMessage(uint32(q.LinkIndex), handle, tcRoot, nest(tcStats2, attr(genStatsBasic, u64(1, 2)...)))))
-		s.takeQdiscStats(m, time.Now())
+		s.takeQdiscStats(m, instant{at: time.Now()})
 		if s.ports[0].seen != want {
 			t.Errorf("handle %x: read is %v, want %v", handle, s.ports[0].seen, want)
 		}

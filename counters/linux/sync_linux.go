@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -69,7 +68,7 @@ func (s *Source) takeEvents() error {
 func (s *Source) takeEvent(m message) {
 	switch m.typ {
 	case rtmNewLink:
-		s.takeLink(m, time.Time{})
+		s.takeLink(m, instant{})
 	case rtmDelLink:
 		// A bridge announces a port that leaves it in the same way, as its own
 		// address family.
@@ -118,7 +117,7 @@ func (s *Source) listLinks(ctx context.Context) error {
 	return nil
 }
 
-func (s *Source) takeLink(m message, _ time.Time) {
+func (s *Source) takeLink(m message, _ instant) {
 	if m.typ != rtmNewLink {
 		return
 	}
@@ -170,7 +169,7 @@ func (s *Source) listQdiscs(ctx context.Context) error {
 	return nil
 }
 
-func (s *Source) takeQdisc(m message, _ time.Time) {
+func (s *Source) takeQdisc(m message, _ instant) {
 	if m.typ != rtmNewQdisc {
 		return
 	}

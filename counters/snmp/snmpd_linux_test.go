@@ -240,7 +240,7 @@ func TestSnmpd(t *testing.T) {
 					if smp.Octets != want.TxBytes || smp.Packets != want.TxPackets {
 						t.Fatalf("%s: %d octets %d packets, kernel %d %d", smp.Port, smp.Octets, smp.Packets, want.TxBytes, want.TxPackets)
 					}
-					if !smp.Up || smp.Speed != 10e9 || smp.Overhead != 24 || smp.Bits != 64 || smp.Degraded != "" {
+					if !smp.Up || smp.Speed != 10e9 || smp.Overhead != 24 || smp.Bits != 64 || smp.Degraded != "" || smp.Cache != 3*time.Second {
 						t.Fatalf("%+v", smp)
 					}
 				}

@@ -54,12 +54,12 @@ func TestRead(t *testing.T) {
 			if !strings.Contains(got.Degraded, tt.want.Degraded) || (got.Degraded == "") != (tt.want.Degraded == "") {
 				t.Errorf("degraded %q, want %q", got.Degraded, tt.want.Degraded)
 			}
-			got.Degraded = tt.want.Degraded
+			got.Degraded, tt.want.Within = tt.want.Degraded, got.Within
 			if got != tt.want {
 				t.Errorf("\ngot  %+v\nwant %+v", got, tt.want)
 			}
 			r := s.Readings(nil)[0]
-			if r.IfIndex != 17 || !r.HasUptime || r.Uptime != 1000*time.Second || r.Sent.After(got.At) || r.Received.Before(got.At) {
+			if r.IfIndex != 17 || !r.HasUptime || r.Uptime != 1000*time.Second || r.Sent.After(got.At) || r.Received.Before(got.At) || got.Within != r.Received.Sub(r.Sent)/2 || got.Within <= 0 {
 				t.Errorf("reading %+v", r)
 			}
 		})
@@ -84,17 +84,20 @@ func TestStuckWideCounter(t *testing.T) {
 	}
 }
 
-func TestOverhead(t *testing.T) {
+func TestRecognisedAgents(t *testing.T) {
 	tests := []struct {
 		name, descr, object string
 		set                 uint8
 		want                uint8
+		cache               time.Duration
 	}{
-		{"a switch", "Some NOS 1.2", ".1.3.6.1.4.1.30065.1.3011", 0, 20},
-		{"net-snmp on Linux", "Linux r1 6.1.0 x86_64", ".1.3.6.1.4.1.8072.3.2.10", 0, 24},
-		{"hardware counters behind net-snmp", "SONiC Software Version: SONiC.202405", ".1.3.6.1.4.1.8072.3.2.10", 0, 20},
-		{"another agent on Linux", "Linux", ".1.3.6.1.4.1.8072.3.2.101", 0, 20},
-		{"configured", "Linux r1", ".1.3.6.1.4.1.8072.3.2.10", 22, 22},
+		{"a switch", "Some NOS 1.2", ".1.3.6.1.4.1.30065.1.3011", 0, 20, 0},
+		{"net-snmp on Linux", "Linux r1 6.1.0 x86_64", ".1.3.6.1.4.1.8072.3.2.10", 0, 24, 3 * time.Second},
+		{"hardware counters behind net-snmp", "SONiC Software Version: SONiC.202405", ".1.3.6.1.4.1.8072.3.2.10", 0, 20, 6 * time.Second},
+		{"another agent on Linux", "Linux", ".1.3.6.1.4.1.9999.1", 0, 20, 0},
+		{"configured", "Linux r1", ".1.3.6.1.4.1.8072.3.2.10", 22, 22, 3 * time.Second},
+		{"net-snmp elsewhere", "FreeBSD r1 14.1", ".1.3.6.1.4.1.8072.3.2.8", 0, 20, 3 * time.Second},
+		{"NX-OS", "Cisco NX-OS(tm) n9000, Software (n9000-dk9), Version 10.2(3)", ".1.3.6.1.4.1.9.12.3.1.3.1812", 0, 20, 10 * time.Second},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -106,8 +109,9 @@ func TestOverhead(t *testing.T) {
 			cfg := a.config(a.many(1)...)
 			cfg.Overhead = tt.set
 			s := open(t, cfg)
-			if got := mustRead(t, s)[0].Overhead; got != tt.want || s.Info().Overhead != tt.want {
-				t.Errorf("overhead %d, info %d, want %d", got, s.Info().Overhead, tt.want)
+			got := mustRead(t, s)[0]
+			if got.Overhead != tt.want || s.Info().Overhead != tt.want || got.Cache != tt.cache {
+				t.Errorf("overhead %d, info %d, want %d; cache %v, want %v", got.Overhead, s.Info().Overhead, tt.want, got.Cache, tt.cache)
 			}
 		})
 	}

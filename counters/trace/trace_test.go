@@ -117,6 +117,8 @@ func TestRoundTrip(t *testing.T) {
 				} else {
 					s.Octets, s.Packets = rapid.Uint64().Draw(rt, "octets"), rapid.Uint64().Draw(rt, "packets")
 					s.Speed, s.Epoch = rapid.Uint64().Draw(rt, "speed"), rapid.Uint64().Draw(rt, "epoch")
+					s.Cache = time.Duration(rapid.Int64Range(0, 1e11).Draw(rt, "cache"))
+					s.Within = time.Duration(rapid.Int64Range(0, 1e11).Draw(rt, "within"))
 					s.Bits = rapid.SampledFrom([]uint8{32, 64}).Draw(rt, "bits")
 					s.Overhead = rapid.Uint8().Draw(rt, "overhead")
 					s.Up, s.Live = rapid.Bool().Draw(rt, "up"), rapid.Bool().Draw(rt, "live")
