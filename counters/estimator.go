@@ -114,6 +114,7 @@ func (e *Estimator) update(s *Sample) Estimate {
 		est.State, est.Reason = NoProgress, "reading is older than the one before: the clock was set back"
 		return est
 	case gap == 0:
+		e.steps += s.StepError // what comes next is that far from this one
 		est.State, est.Reason = NoProgress, "reading has the same time as the one before"
 		return est
 	}

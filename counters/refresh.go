@@ -65,18 +65,19 @@ const (
 //
 // A Refresh serves one device and is not safe for concurrent use.
 type Refresh struct {
-	cfg   RefreshConfig
-	ports []refreshPort
+	cfg    RefreshConfig
+	ports  []refreshPort
+	stamps []stamp
 
-	base  time.Time // of all int64 times
-	last  int64     // the reading before
-	span0 extent    // of the reading before
-	span1 extent    // of this one, while it is observed
-	local time.Time // the same in our clock, where that is another
-	read  bool      // there was one
-	gaps  gaps      // the last distances of readings
-	gap   int64     // the usual one
-	shake int64     // how much they usually differ from it
+	base    time.Time // of all int64 times
+	last    int64     // the reading before
+	span0   extent    // of the reading before
+	span1   extent    // of this one, while it is observed
+	read    bool      // there was one
+	partial bool      // this one has no news of some port
+	gaps    gaps      // the last distances of readings
+	gap     int64     // the usual one
+	shake   int64     // how much they usually differ from it
 
 	kind    phase
 	fit     beats
@@ -150,30 +151,27 @@ func NewRefresh(cfg RefreshConfig) *Refresh {
 
 // Observe takes the next reading of the device, all its ports in an order that stays
 // the same, and writes into the samples what it means. Samples that are Live pass
-// untouched. It allocates nothing in the steady state.
+// untouched. A sample with the time of the port's last one is that one again: it is
+// Held. It allocates nothing in the steady state.
 func (r *Refresh) Observe(samples []Sample) {
-	first, current := -1, -1
-	for i := range samples {
-		switch s := &samples[i]; {
-		case s.Err != nil:
-		case s.Live:
-			current = i
-		case first < 0:
-			first = i
+	if len(r.ports) != len(samples) {
+		*r = Refresh{
+			cfg: r.cfg, ports: make([]refreshPort, len(samples)), stamps: make([]stamp, len(samples)),
+			fit: beats{pts: make([]beat, 0, maxBeats)},
 		}
 	}
-	if first < 0 {
-		if current >= 0 {
-			r.declared.add(samples[current].At)
-		}
+	first, declared, whole := r.take(samples)
+	switch {
+	case declared >= 0 && first < 0 && whole:
+		r.declared.add(samples[declared].At)
+		return
+	case first < 0 || !whole && r.kind != live:
 		return
 	}
 	r.declared.now = false
-	if len(r.ports) != len(samples) {
-		*r = Refresh{cfg: r.cfg, ports: make([]refreshPort, len(samples)), fit: beats{pts: make([]beat, 0, maxBeats)}}
-	}
+	lead := &r.stamps[first]
 	if !r.read {
-		r.base = samples[first].At
+		r.base, lead.skew = samples[first].At, 0
 	}
 	r.cache = 0
 	for i := first; i < len(samples); i++ {
@@ -181,28 +179,22 @@ func (r *Refresh) Observe(samples []Sample) {
 			r.cache = max(r.cache, s.Cache)
 		}
 	}
-	now := int64(samples[first].At.Sub(r.base))
-	r.span1 = r.extent(samples, now)
-	gap, ours := now-r.last, samples[first].Local
+	now, gap := int64(lead.at.Sub(r.base)-lead.skew), int64(lead.gap)
 	if r.read {
-		switch {
-		case gap < 0 || leapt(time.Duration(gap), r.local, ours):
-			// The clock was set: no instant means anything any more.
-			r.forget(samples)
-			r.begin(samples, first)
-			return
-		case gap == 0:
-			return
-		case r.restarted(samples):
-			// Its timer or cache started anew with it, and no counter goes on from
-			// an instant before.
-			r.forget(samples)
-			r.begin(samples, first)
+		// Its timer or cache restarts with the device, and no counter goes on from an
+		// instant before. Of a clock that was set no instant means anything any more.
+		if lead.leapt || r.restarted(samples) {
+			r.forget(samples, lead.at)
 			return
 		}
+		// One port's news may arrive after later ones of another.
+		now = max(now, r.last+1)
+		if gap == 0 {
+			gap = now - r.last
+		}
 	}
-	r.local = ours
-	moved, again, frames := r.compare(samples, now)
+	r.span1 = r.extent(samples, now)
+	moved, again, frames, due := r.compare(samples, now)
 	switch {
 	case !r.read:
 		r.read = true
@@ -212,7 +204,7 @@ func (r *Refresh) Observe(samples []Sample) {
 	default:
 		r.gap, r.shake = r.gaps.add(gap)
 		if r.kind == live {
-			r.whileLive(samples, now, moved, frames, 0)
+			r.whileLive(samples, now, moved, frames, due, 0)
 		} else {
 			r.whileCached(samples, now, moved, again, frames)
 		}
@@ -238,19 +230,23 @@ func (r *Refresh) extent(samples []Sample, now int64) extent {
 	return x
 }
 
-// begin makes the reading the first one.
-func (r *Refresh) begin(samples []Sample, first int) {
-	r.base, r.local = samples[first].At, samples[first].Local
-	r.span0 = r.extent(samples, 0)
-}
-
 // compare finds the ports that moved: how many, whether any of them had already
-// moved in this run, and how many frames they all sent. A port that is new, or came
-// back, starts here.
-func (r *Refresh) compare(samples []Sample, now int64) (moved int, again bool, frames uint64) {
+// moved in this run, how many frames they all sent, and how many were due if all
+// had gone on as before. A port that is new, or came back, starts here.
+func (r *Refresh) compare(samples []Sample, now int64) (moved int, again bool, frames uint64, due float64) {
 	followed := false
+	r.partial = false
 	for i := range samples {
-		s, p := &samples[i], &r.ports[i]
+		s, p, t := &samples[i], &r.ports[i], &r.stamps[i]
+		if p.again = t.news == 0; p.again {
+			r.partial = r.partial || usable(s)
+			p.moved = false
+			continue
+		}
+		t.settle(r.base.Add(time.Duration(now)))
+		if p.off = 0; !s.Local.IsZero() {
+			p.off = t.skew // where our clock is the samples', the extent has it
+		}
 		p.was = p.torn
 		if p.moved, p.torn = false, false; !p.follows(s) {
 			// A port that could not be read may have moved or not.
@@ -260,6 +256,9 @@ func (r *Refresh) compare(samples []Sample, now int64) (moved int, again bool, f
 			continue
 		}
 		followed = true
+		if p.span > 0 {
+			due += float64(p.frames) * float64(now-p.at) / float64(p.span)
+		}
 		octets, packets := s.Octets != p.octets, s.Packets != p.packets
 		p.tear(octets, packets)
 		if p.torn {
@@ -276,7 +275,7 @@ func (r *Refresh) compare(samples []Sample, now int64) (moved int, again bool, f
 	if !followed {
 		r.blind = now
 	}
-	return moved, again, frames
+	return moved, again, frames, due
 }
 
 func usable(s *Sample) bool { return s.Err == nil && s.Up && !s.Live }
@@ -285,7 +284,7 @@ func usable(s *Sample) bool { return s.Err == nil && s.Up && !s.Live }
 func (r *Refresh) remember(samples []Sample) {
 	for i := range samples {
 		s, p := &samples[i], &r.ports[i]
-		if s.Err != nil {
+		if s.Err != nil || p.again {
 			continue // it has moved since the last good one, or has not
 		}
 		if !usable(s) {
@@ -320,10 +319,17 @@ func (r *Refresh) restarted(samples []Sample) bool {
 	return anew
 }
 
-// forget starts anew with this reading.
-func (r *Refresh) forget(samples []Sample) {
+// forget starts anew with this reading, at base.
+func (r *Refresh) forget(samples []Sample, base time.Time) {
 	clear(r.ports)
-	*r = Refresh{cfg: r.cfg, ports: r.ports, fit: beats{pts: r.fit.pts[:0]}, read: true, seen: r.seen, begun: r.seen}
+	for i := range r.stamps {
+		r.stamps[i].settle(base)
+	}
+	*r = Refresh{
+		cfg: r.cfg, ports: r.ports, stamps: r.stamps, base: base, fit: beats{pts: r.fit.pts[:0]},
+		read: true, seen: r.seen, begun: r.seen,
+	}
+	r.span0 = r.extent(samples, 0)
 	r.remember(samples)
 }
 
@@ -338,7 +344,7 @@ func (r *Refresh) whileSilent(samples []Sample, now int64, moved int) {
 	r.longest = r.maxPeriod()
 	for i := range samples {
 		switch s, p := &samples[i], &r.ports[i]; {
-		case !usable(s):
+		case !usable(s) || p.again:
 		case p.moved:
 			r.give(s, p, &r.now, 0)
 		case p.have:
@@ -372,15 +378,15 @@ func (r *Refresh) hold(samples []Sample, stuck bool) {
 	}
 	for i := range samples {
 		if s, p := &samples[i], &r.ports[i]; usable(s) && p.have {
-			s.Fresh = f
+			s.Fresh = f // repeated ones too
 		}
 	}
 }
 
 // whileLive passes the readings on as they are. extra is how far the instants before
 // may be off.
-func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint64, extra time.Duration) {
-	if moved == 0 && expected(r.frames, r.span, now-r.last) >= suspect {
+func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint64, due float64, extra time.Duration) {
+	if moved == 0 && due >= suspect {
 		// Not live after all, or all traffic has stopped at once. The refresh
 		// before was between the last two readings.
 		r.learn(r.beforeFrom, r.span0.to)
@@ -402,7 +408,7 @@ func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint6
 		r.seen++
 	}
 	r.before.at, r.now.at, r.beforeFrom = r.last, now, r.span0.from
-	if r.missing(r.span) {
+	if r.partial || r.missing(r.span) {
 		r.mix.n = 0
 	} else {
 		r.mix.add(frames, r.gap)
@@ -418,7 +424,7 @@ func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint6
 	r.now.error = blur
 	for i := range samples {
 		s, p := &samples[i], &r.ports[i]
-		if !usable(s) {
+		if !usable(s) || p.again {
 			continue
 		}
 		if p.torn {
@@ -433,12 +439,12 @@ func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint6
 			}
 			continue
 		}
-		s.AtError, s.StepError = blur, blur+extra
+		s.AtError, s.StepError = blur, blur+extra+p.wasOff.Abs()
 		if p.own {
 			s.AtError = max(blur, time.Duration(r.gap))
 			s.StepError = s.AtError
 		}
-		p.steps, p.anchored = r.now.steps, true
+		p.steps, p.anchored, p.wasOff = r.now.steps, true, 0
 		p.tell(s, now)
 	}
 }
@@ -458,8 +464,12 @@ func (r *Refresh) give(s *Sample, p *refreshPort, in *instant, extra time.Durati
 	s.Fresh = Current
 	if !p.anchored {
 		s.Fresh, p.anchored = Anchor, true
+	} else {
+		// Where the port's own times are right, the device's one instant is not.
+		extra += (p.off - p.wasOff).Abs()
 	}
-	s.AtError, s.Within = in.error+extra, 0 // it is in the instant's error
+	p.wasOff = p.off
+	s.AtError, s.Within = in.error+extra+p.off.Abs(), 0 // it is in the instant's error
 	s.StepError = in.steps - p.steps + extra
 	p.steps = in.steps
 	p.tell(s, in.at)

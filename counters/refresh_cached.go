@@ -32,12 +32,15 @@ func (r *Refresh) whileCached(samples []Sample, now int64, moved int, again bool
 	r.open, r.stuck = true, false
 	var extra time.Duration
 	if late {
-		extra = time.Duration(r.span1.to - r.span0.from)
+		extra = time.Duration(r.span1.to - min(r.span0.from, r.fit.last.b))
 	}
 	for i := range samples {
 		s, p := &samples[i], &r.ports[i]
-		if !usable(s) || !p.have {
+		if !usable(s) || !p.have || p.again {
 			continue // or new: its first window starts at a refresh after this
+		}
+		if !s.Local.IsZero() {
+			p.off += extra
 		}
 		if p.torn {
 			p.pending = true
@@ -88,7 +91,7 @@ func (r *Refresh) nowLive(samples []Sample, now int64, frames uint64) {
 	r.kind, r.stuck = live, false
 	r.run--
 	r.seen--
-	r.whileLive(samples, now, 1, frames, extra)
+	r.whileLive(samples, now, 1, frames, 0, extra)
 }
 
 // nothingMoved decides what a reading that repeats the one before means.
@@ -118,7 +121,7 @@ func (r *Refresh) nothingMoved(samples []Sample, now int64) {
 	for i := range samples {
 		s, p := &samples[i], &r.ports[i]
 		switch {
-		case !usable(s) || !p.have:
+		case !usable(s) || !p.have || p.again:
 		case p.own && p.expected(now) >= suspect:
 		case !p.anchored && r.now.at < p.since:
 			// Its counters do not go on from an instant before it was there, or

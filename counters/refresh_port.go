@@ -10,6 +10,7 @@ type refreshPort struct {
 	idle            bool // was last taken for idle
 	own             bool // refreshes apart from the others
 	moved           bool // in this reading
+	again           bool // this reading has the sample of the one before
 	torn            bool // in this reading: one of octets and packets has moved
 	was             bool // torn in the reading before
 	torns           int  // in a row
@@ -22,6 +23,7 @@ type refreshPort struct {
 	at              int64  // the last instant given out, or since
 	since           int64  // its first reading in this epoch
 	steps           time.Duration
+	off, wasOff     time.Duration // its time less the reading's, and less the last instant given out
 
 	// What a clock of its own would look like.
 	doubt    bool   // said to be idle since it moved last, against expectation
