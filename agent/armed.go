@@ -41,11 +41,11 @@ func (d *Daemon) armedFile() string { return d.cfg.File + ".armed" }
 // or to none, after a delay. What an earlier Arm has left waiting ends first. An
 // error that wraps errors.ErrUnsupported says why it cannot.
 func (d *Daemon) Arm(ctx context.Context, platform string, after time.Duration) (mark string, err error) {
-	d.change.Lock()
-	defer d.change.Unlock()
-	if err := d.may(); err != nil {
+	release, err := d.takeTurn(ctx)
+	if err != nil {
 		return "", err
 	}
+	defer release()
 	if after < minArmed || after > maxArmed {
 		return "", refuse(fmt.Errorf("go back after %v: want %v to %v", after, minArmed, maxArmed))
 	}
@@ -85,9 +85,12 @@ func (d *Daemon) Arm(ctx context.Context, platform string, after time.Duration) 
 
 // Confirm keeps what the daemon was given since Arm. Its error wraps
 // vendors.ErrReverted when nothing waits any more.
-func (d *Daemon) Confirm(_ context.Context, mark string) error {
-	d.change.Lock()
-	defer d.change.Unlock()
+func (d *Daemon) Confirm(ctx context.Context, mark string) error {
+	release, err := d.takeTurn(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	if err := d.holds(mark); err != nil {
 		return err
 	}

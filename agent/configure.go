@@ -12,6 +12,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // changeLimit bounds a change of configuration, once it has begun.
@@ -41,6 +42,23 @@ func (d *Daemon) may() error {
 	return nil
 }
 
+// takeTurn waits for its turn to change something, and is to be released. Whoever
+// has gone away by then no longer wants the change: it may have waited behind
+// another one.
+func (d *Daemon) takeTurn(ctx context.Context) (release func(), err error) {
+	d.change.Lock()
+	if err = ctx.Err(); err != nil {
+		err = refuse(fmt.Errorf("the client has gone away: %w", err))
+	} else {
+		err = d.may()
+	}
+	if err != nil {
+		d.change.Unlock()
+		return nil, err
+	}
+	return d.change.Unlock, nil
+}
+
 // Configure checks a fleet file with one local device, as far as it can be
 // checked without changing anything; then it keeps it as the daemon's own file
 // and puts it in force. What was measured goes on where it means the same, and
@@ -50,11 +68,11 @@ func (d *Daemon) may() error {
 // confirmed; one that it does not wait for any more is an error that wraps
 // vendors.ErrReverted.
 func (d *Daemon) Configure(ctx context.Context, text []byte, mark string) error {
-	d.change.Lock()
-	defer d.change.Unlock()
-	if err := d.may(); err != nil {
+	release, err := d.takeTurn(ctx)
+	if err != nil {
 		return err
 	}
+	defer release()
 	if err := d.changing(mark); err != nil {
 		return err
 	}
@@ -63,6 +81,9 @@ func (d *Daemon) Configure(ctx context.Context, text []byte, mark string) error 
 
 func (d *Daemon) configure(ctx context.Context, text []byte) error {
 	fleet, err := inventory.Parse("configuration", text)
+	if err == nil && d.cfg.NoCommands {
+		err = withoutCommands(fleet)
+	}
 	if err != nil {
 		return refuse(err)
 	}
@@ -100,6 +121,16 @@ func (d *Daemon) configure(ctx context.Context, text []byte) error {
 		return errors.Join(err, back, r.close(old))
 	}
 	return errors.Join(d.on(), d.incomplete(ctx, r))
+}
+
+// withoutCommands refuses a fleet that names programs for the daemon to run.
+func withoutCommands(f *inventory.Fleet) error {
+	for _, s := range f.Secrets() {
+		if len(s.Command) > 0 {
+			return fmt.Errorf("the configuration names the program %q to fetch a secret, and this daemon runs with --no-remote-commands: give the secret as a file or an environment variable of the switch", untrusted.Text(s.Command[0], 100))
+		}
+	}
+	return nil
 }
 
 // replace puts a configuration in force in place of the one that runs. After an

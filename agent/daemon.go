@@ -22,6 +22,9 @@ type DaemonConfig struct {
 	File string // the fleet file that it runs; a new configuration replaces it
 	Wait bool   // without a file that can be run, wait for one
 
+	// NoCommands refuses configurations from the socket that name programs.
+	NoCommands bool
+
 	// OffMark is where csig off marks a device whose daemon does not answer
 	// (api.OffMark); "" for nowhere.
 	OffMark string

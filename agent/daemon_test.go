@@ -489,3 +489,60 @@ func TestNewConfigurationWithoutNews(t *testing.T) {
 		}
 	})
 }
+
+// A client that goes away while another change is under way changes nothing.
+func TestChangesOfClientsThatAreGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, &recorder{}, nil)
+		k.begin(t)
+		defer k.close(t)
+		k.configure(t, deviceText)
+		mark, err := k.Arm(t.Context(), "test", time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		leave() // while they waited for their turn, say
+		_, again := k.Arm(ctx, "test", time.Second)
+		for _, err := range []error{
+			k.Configure(ctx, []byte(changed("lm: 5", "lm: 7")), ""), k.Forget(ctx, "test", ""), k.SetMTU(ctx, "test", "swp1", 9000), k.Confirm(ctx, mark), again,
+		} {
+			var perm *vendors.PermanentError
+			if !errors.Is(err, context.Canceled) || !errors.As(err, &perm) {
+				t.Errorf("got %v", err)
+			}
+		}
+		if k.text(t) != deviceText {
+			t.Errorf("its file is\n%s", k.text(t))
+		}
+		if err := k.Confirm(t.Context(), mark); err != nil {
+			t.Errorf("the auto-revert was touched: %v", err)
+		}
+	})
+}
+
+// A daemon without remote commands refuses a configuration that names one, for
+// whatever secret.
+func TestNoRemoteCommands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, &recorder{}, func(c *DaemonConfig) { c.NoCommands = true })
+		k.begin(t)
+		defer k.close(t)
+		for _, keys := range []string{
+			"counters: {source: snmp, snmp: {version: 2c, community: {command: [pass, show]}}}",
+			"counters: {source: snmp, snmp: {version: 3, user: u, auth: {protocol: sha256, key: {command: [pass]}}}}",
+			"counters: {source: gnmi, gnmi: {username: u, password: {command: [pass]}, tls: {}}}",
+			"management: {ssh: {user: u, password: {command: [pass]}}}",
+			"management: {ssh: {user: u, key: /k, passphrase: {command: [pass]}}}",
+			"management: {ssh: {user: u, key: /k, sudo: {password: {command: [pass]}}}}",
+		} {
+			text := changed("    local: true\n", "    local: true\n    address: 192.0.2.1\n    "+keys+"\n")
+			err := k.Configure(t.Context(), []byte(text), "")
+			var perm *vendors.PermanentError
+			if !errors.As(err, &perm) || !strings.Contains(err.Error(), `names the program "pass"`) || k.text(t) != "" {
+				t.Errorf("%s: %v", keys, err)
+			}
+		}
+		k.configure(t, deviceText)
+	})
+}

@@ -20,11 +20,11 @@ func (d *Daemon) leaving() string { return d.cfg.File + ".removing" }
 // daemon without one looks at the platform that is named. The daemon then waits
 // for the next configuration. mark is as for Configure.
 func (d *Daemon) Forget(ctx context.Context, platform, mark string) error {
-	d.change.Lock()
-	defer d.change.Unlock()
-	if err := d.may(); err != nil {
+	release, err := d.takeTurn(ctx)
+	if err != nil {
 		return err
 	}
+	defer release()
 	if err := d.changing(mark); err != nil {
 		return err
 	}
@@ -174,11 +174,11 @@ func (d *Daemon) MTUs(ctx context.Context, platform string) (mtus map[string]int
 // SetMTU sets the MTU of one port, in bytes. Like the configuration it is not
 // changed by a daemon that leaves the set-up to others.
 func (d *Daemon) SetMTU(ctx context.Context, platform, port string, mtu int) error {
-	d.change.Lock()
-	defer d.change.Unlock()
-	if err := d.may(); err != nil {
+	release, err := d.takeTurn(ctx)
+	if err != nil {
 		return err
 	}
+	defer release()
 	return d.look(platform, func(driver vendors.Driver) error {
 		m, ok := driver.(vendors.MTUSetter)
 		if !ok {

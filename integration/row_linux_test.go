@@ -200,7 +200,7 @@ func (r *row) daemon(i int) *agent {
 	args := []string{"agent", "-c", r.file(i), "--socket", r.socket(i), "--wait", "--no-self-test"}
 	if r.ways[i] == byDaemonTLS {
 		cert, key := r.ca.Files(name)
-		args = append(args, "--listen", fmt.Sprintf("10.9.%d.2:7443", i+1), "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", r.ca.CA)
+		args = append(args, "--listen", fmt.Sprintf("10.9.%d.2:7443", i+1), "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", r.ca.CA, "--tls-change", "operator")
 	}
 	a := launchIn(r.t, r.switches[i].Command(csig, args...), r.socket(i))
 	a.await("that it is there", func(s *api.Status) bool { return s.Waiting != "starting" })

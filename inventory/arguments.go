@@ -15,29 +15,63 @@ func (f *Fleet) WithoutArguments() *Fleet {
 		d := &out.Devices[i]
 		if s := d.Counters.SNMP; s != nil {
 			c := *s
-			c.Community, c.Auth.Key, c.Priv.Key = s.Community.bare(), s.Auth.Key.bare(), s.Priv.Key.bare()
 			d.Counters.SNMP = &c
 		}
 		if g := d.Counters.GNMI; g != nil {
 			c := *g
-			c.Password = g.Password.bare()
 			d.Counters.GNMI = &c
 		}
 		if s := d.Management.SSH; s != nil {
 			c := *s
-			c.Passphrase, c.Password = s.Passphrase.bare(), s.Password.bare()
 			if s.Sudo != nil {
-				c.Sudo = &Sudo{Password: s.Sudo.Password.bare()}
+				sudo := *s.Sudo
+				c.Sudo = &sudo
 			}
 			d.Management.SSH = &c
 		}
 		if r := d.Management.Redis; r != nil {
 			c := *r
-			c.Password = r.Password.bare()
 			d.Management.Redis = &c
+		}
+		for _, s := range d.secrets() {
+			*s = s.bare()
 		}
 	}
 	return &out
+}
+
+// Secrets are the places of all secrets that the fleet names.
+func (f *Fleet) Secrets() []Secret {
+	var out []Secret
+	for i := range f.Devices {
+		for _, s := range f.Devices[i].secrets() {
+			if !s.IsZero() {
+				out = append(out, *s)
+			}
+		}
+	}
+	return out
+}
+
+// secrets are all those that a device may have.
+func (d *Device) secrets() []*Secret {
+	var out []*Secret
+	if s := d.Counters.SNMP; s != nil {
+		out = append(out, &s.Community, &s.Auth.Key, &s.Priv.Key)
+	}
+	if g := d.Counters.GNMI; g != nil {
+		out = append(out, &g.Password)
+	}
+	if s := d.Management.SSH; s != nil {
+		out = append(out, &s.Passphrase, &s.Password)
+		if s.Sudo != nil {
+			out = append(out, &s.Sudo.Password)
+		}
+	}
+	if r := d.Management.Redis; r != nil {
+		out = append(out, &r.Password)
+	}
+	return out
 }
 
 func (s Secret) bare() Secret {

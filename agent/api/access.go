@@ -2,21 +2,95 @@ package api
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
+// role is what a peer may do. Each includes the ones before it.
+type role int
+
+const (
+	roleNone   role = iota
+	roleStatus      // the status: members of --socket-group
+	roleRead        // every GET that leaves the device alone: --tls-read
+	roleChange      // everything: root, the agent's own user, --tls-change
+)
+
+// needs is the role that a request needs.
+func needs(method, path string) role {
+	switch {
+	case path == StatusPath || path == WatchPath:
+		return roleStatus
+	case method == http.MethodGet && path != LinkPath: // which has a port receive test frames
+		return roleRead
+	}
+	return roleChange
+}
+
+// peer is who is at the other end of a connection.
+type peer struct {
+	name string // for the log and for limits: a user's number, or the names of a certificate
+	role role
+	err  error // why the role is none
+}
+
+// maxRequests bounds the requests of one peer that are answered at a time, of a
+// peer that may not change anything.
+const maxRequests = 8
+
+// TLSAccess is who may do what over TLS, by names of client certificates: DNS
+// names, e-mail addresses and URIs of the certificate, its common name where it
+// has none of them. They are compared as they are, without wildcards.
+type TLSAccess struct {
+	Read   []string // may read the status, the facts, the setup and the configuration
+	Change []string // may do everything
+}
+
+// certificateNames are the names of a certificate, as TLSAccess compares them.
+func certificateNames(c *x509.Certificate) []string {
+	names := slices.Concat(c.DNSNames, c.EmailAddresses)
+	for _, u := range c.URIs {
+		names = append(names, u.String())
+	}
+	if len(names) == 0 && c.Subject.CommonName != "" {
+		names = append(names, c.Subject.CommonName)
+	}
+	return names
+}
+
+// peerOf is the owner of a client certificate.
+func (a *TLSAccess) peerOf(c *x509.Certificate) peer {
+	names := certificateNames(c)
+	p := peer{name: "certificate " + untrusted.Text(fmt.Sprint(names), 200)}
+	holds := func(list []string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(list, n) })
+	}
+	switch {
+	case holds(a.Change):
+		p.role = roleChange
+	case holds(a.Read):
+		p.role = roleRead
+	default:
+		p.err = errors.New("none of its names may do anything here: name it with the daemon's --tls-read or --tls-change")
+	}
+	return p
+}
+
 // Share lets the members of a group, by its name or number, read the status at
-// the socket. Whoever else may connect then, root and the agent's own user alone
-// do the rest: the kernel says who is at the other end. It is called before
-// Serve.
+// the socket. Root and the agent's own user alone do the rest: the kernel says
+// who is at the other end. It is called before Serve.
 func (s *Server) Share(group string) error {
 	if !knowsPeers {
 		return fmt.Errorf("--socket-group %s: this system does not say who is at the other end of a socket: leave it out", group)
@@ -28,9 +102,8 @@ func (s *Server) Share(group string) error {
 	if err != nil || gid < 0 {
 		return fmt.Errorf("--socket-group %s: there is no such group", group)
 	}
-	socket := s.lns[0].Addr().String()
-	if err = os.Chown(socket, -1, gid); err == nil {
-		err = os.Chmod(socket, 0o660)
+	if err = os.Chown(s.socket, -1, gid); err == nil {
+		err = os.Chmod(s.socket, 0o660)
 	}
 	if err != nil {
 		return fmt.Errorf("--socket-group %s: %w", group, err)
@@ -38,38 +111,132 @@ func (s *Server) Share(group string) error {
 	return nil
 }
 
-// peerKey is where a request's context has the user at the other end of a unix
-// socket.
-type peerKey struct{}
-
-// peer is that user; err is why the kernel does not say.
-type peer struct {
-	uid int
-	err error
-}
-
-// withPeer notes who is at the other end of a connection.
-func withPeer(ctx context.Context, c net.Conn) context.Context {
-	u, ok := c.(*net.UnixConn)
-	if !ok { // TLS: who gets in has a certificate
-		return ctx
+// unixPeer is the user at the other end of a unix socket. Where the kernel does
+// not identify users the socket's mode is the guard.
+func unixPeer(c *net.UnixConn) peer {
+	if !knowsPeers {
+		return peer{name: "socket", role: roleChange}
 	}
-	uid, err := peerOf(u)
-	return context.WithValue(ctx, peerKey{}, peer{uid, err})
+	uid, err := uidOf(c)
+	switch {
+	case err != nil:
+		return peer{name: "unknown user", err: fmt.Errorf("cannot identify the peer process: %w", err)}
+	case uid == 0 || uid == os.Geteuid():
+		return peer{name: "user " + strconv.Itoa(uid), role: roleChange}
+	}
+	return peer{name: "user " + strconv.Itoa(uid), role: roleStatus}
 }
 
-// guard leaves all but the status to root and to the agent's own user, where the
-// kernel says who asks. Where it does not, the socket's mode is the guard.
-func guard(next http.Handler) http.Handler {
+// connKey is where a request's context has its connection.
+type connKey struct{}
+
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, ownConn(c))
+}
+
+// connOf is the connection of a request; nil in tests without one.
+func connOf(r *http.Request) *conn {
+	c, _ := r.Context().Value(connKey{}).(*conn)
+	return c
+}
+
+// peerOf is who sends a request.
+func (s *Server) peerOf(r *http.Request) peer {
+	c := connOf(r)
+	switch {
+	case c == nil:
+		return peer{name: "unknown", err: errors.New("cannot identify the peer")}
+	case r.TLS == nil:
+		return c.peer
+	case len(r.TLS.PeerCertificates) == 0:
+		return peer{name: "no certificate", err: errors.New("a client certificate is required")}
+	}
+	return s.tls.access.peerOf(r.TLS.PeerCertificates[0])
+}
+
+// forbidden is an answer with KindForbidden.
+func forbidden(format string, args ...any) error {
+	return &vendors.PermanentError{Err: fmt.Errorf("%w: %w", fmt.Errorf(format, args...), fs.ErrPermission)}
+}
+
+// guard lets requests through that their peer may send, of a client that is no
+// web page, and not more of one peer at a time than it may.
+func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p, unix := r.Context().Value(peerKey{}).(peer)
-		switch {
-		case r.URL.Path == StatusPath, r.URL.Path == WatchPath, !unix, !knowsPeers, p.err == nil && (p.uid == 0 || p.uid == os.Geteuid()):
-			next.ServeHTTP(w, r)
-		case p.err != nil:
-			writeError(w, &vendors.PermanentError{Err: fmt.Errorf("who asks cannot be told: %w: %w", fs.ErrPermission, p.err)})
-		default:
-			writeError(w, &vendors.PermanentError{Err: fmt.Errorf("user %d may read the status, and no more: %w: ask as root, or as the user that the agent runs as", p.uid, fs.ErrPermission)})
+		if r.ContentLength != 0 {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 		}
+		if err := s.foreign(r); err != nil {
+			writeError(w, err)
+			return
+		}
+		if r.Method == http.MethodGet && r.ContentLength != 0 {
+			writeErrorCode(w, http.StatusBadRequest, errors.New("a GET request has no body"))
+			return
+		}
+		p := s.peerOf(r)
+		switch {
+		case p.role == roleNone:
+			writeError(w, forbidden("%s: %w", p.name, p.err))
+			return
+		case p.role == roleStatus && needs(r.Method, r.URL.Path) > p.role:
+			writeError(w, forbidden("%s may read the status only: ask as root, or as the user that the agent runs as", p.name))
+			return
+		case needs(r.Method, r.URL.Path) > p.role:
+			writeError(w, forbidden("%s may read only: use a certificate with a name that the daemon has in --tls-change", p.name))
+			return
+		}
+		if p.role < roleChange {
+			if !s.enter(p.name) {
+				w.Header().Set("Retry-After", "1")
+				writeErrorCode(w, http.StatusTooManyRequests, fmt.Errorf("%s has %d requests open already: end one first", p.name, maxRequests))
+				return
+			}
+			defer s.leave(p.name)
+		}
+		next.ServeHTTP(w, r)
 	})
+}
+
+// foreign refuses what a browser sends for a web page of another site. csig's
+// own client names its host "agent".
+func (s *Server) foreign(r *http.Request) error {
+	if o := r.Header.Get("Origin"); o != "" {
+		return forbidden("requests of web pages are refused (Origin %s)", untrusted.Text(o, 100))
+	}
+	host := r.Host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	if host == "agent" || host == "localhost" || r.TLS != nil && s.tls.names(host) {
+		return nil
+	}
+	if a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && r.TLS != nil {
+		if h, _, err := net.SplitHostPort(a.String()); err == nil && h == host {
+			return nil
+		}
+	}
+	return forbidden("the request is for the host %s, which is not this daemon", untrusted.Text(r.Host, 100))
+}
+
+// enter counts a request of a peer, unless it has too many.
+func (s *Server) enter(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.requests[name] >= maxRequests {
+		return false
+	}
+	if s.requests == nil {
+		s.requests = map[string]int{}
+	}
+	s.requests[name]++
+	return true
+}
+
+func (s *Server) leave(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.requests[name]--; s.requests[name] == 0 {
+		delete(s.requests, name)
+	}
 }

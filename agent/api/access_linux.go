@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -10,8 +11,8 @@ import (
 // knowsPeers is whether the kernel says who is at the other end of a socket.
 const knowsPeers = true
 
-// peerOf is the user that connected (unix(7), SO_PEERCRED).
-func peerOf(c *net.UnixConn) (uid int, err error) {
+// uidOf is the user that connected (unix(7), SO_PEERCRED).
+func uidOf(c *net.UnixConn) (uid int, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -25,4 +26,24 @@ func peerOf(c *net.UnixConn) (uid int, err error) {
 		return 0, err
 	}
 	return int(cred.Uid), nil
+}
+
+// hungUp reports whether the peer of a connection has closed it, also when what
+// it sent before has not been read yet (poll(2), POLLRDHUP).
+func hungUp(c net.Conn) bool {
+	s, ok := c.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return true // closed here
+	}
+	gone := false
+	err = raw.Control(func(fd uintptr) {
+		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		n, err := unix.Poll(p, 0)
+		gone = err == nil && n > 0 && p[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
+	})
+	return gone || err != nil
 }

@@ -2,6 +2,9 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -21,32 +24,44 @@ import (
 // The guard leaves everything but the status to root and to the agent's user.
 func TestGuard(t *testing.T) {
 	reached := false
-	h := guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
-	own := peer{uid: os.Geteuid()}
+	s := &Server{tls: &serverTLS{access: TLSAccess{Read: []string{"reader"}, Change: []string{"operator"}}}}
+	h := s.guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
+	own, member := peer{name: "own", role: roleChange}, peer{name: "user 4711", role: roleStatus}
+	certificate := func(names ...string) *tls.ConnectionState {
+		return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{DNSNames: names, Subject: pkix.Name{CommonName: "operator"}}}}
+	}
 	for _, tc := range []struct {
-		name string
-		path string
-		who  any // a peer; nil: over TLS
-		want bool
+		name   string
+		method string
+		path   string
+		who    peer
+		tls    *tls.ConnectionState
+		want   bool
 	}{
-		{"root", ConfigPath, peer{uid: 0}, true},
-		{"the agent's user", LinkPath, own, true},
-		{"TLS", ConfigPath, nil, true},
-		{"another's status", StatusPath, peer{uid: 4711}, true},
-		{"another's watch", WatchPath, peer{uid: 4711}, true},
-		{"another's configuration", ConfigPath, peer{uid: 4711}, false},
-		{"another's look at it", SetupPath, peer{uid: 4711}, false},
-		{"another's frame", LinkPath, peer{uid: 4711}, false},
-		{"another's arming", ArmedPath, peer{uid: 4711}, false},
-		{"nobody knows who", ConfigPath, peer{err: errors.New("no credentials")}, false},
-		{"a path that looks like the status", StatusPath + "/../config", peer{uid: 4711}, false},
+		{"root", "PUT", ConfigPath, own, nil, true},
+		{"root's test frames", "GET", LinkPath, own, nil, true},
+		{"another's status", "GET", StatusPath, member, nil, true},
+		{"another's watch", "GET", WatchPath, member, nil, true},
+		{"another's configuration", "PUT", ConfigPath, member, nil, false},
+		{"another's look at it", "GET", SetupPath, member, nil, false},
+		{"another's frame", "GET", LinkPath, member, nil, false},
+		{"another's arming", "POST", ArmedPath, member, nil, false},
+		{"an unknown user", "GET", StatusPath, peer{name: "unknown user", err: errors.New("no credentials")}, nil, false},
+		{"a path that looks like the status", "PUT", StatusPath + "/../config", member, nil, false},
+		{"an operator", "DELETE", ConfigPath, peer{}, certificate("x", "operator"), true},
+		{"a reader", "GET", SetupPath, peer{}, certificate("reader"), true},
+		{"a reader's change", "PUT", MTUPath, peer{}, certificate("reader"), false},
+		{"a reader's test frames", "GET", LinkPath, peer{}, certificate("reader"), false},
+		{"a common name beside other names", "GET", SetupPath, peer{}, certificate("leaf2"), false},
+		{"a common name alone", "GET", SetupPath, peer{}, certificate(), true},
+		{"a name's beginning", "GET", SetupPath, peer{}, certificate("operator2", "oper"), false},
+		{"no certificate", "GET", StatusPath, peer{}, &tls.ConnectionState{}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			reached = false
-			req := httptest.NewRequest(http.MethodPut, "http://agent"+tc.path, nil)
-			if tc.who != nil {
-				req = req.WithContext(context.WithValue(t.Context(), peerKey{}, tc.who))
-			}
+			req := httptest.NewRequest(tc.method, "http://agent"+tc.path, nil)
+			req.TLS = tc.tls
+			req = req.WithContext(context.WithValue(t.Context(), connKey{}, &conn{peer: tc.who}))
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, req)
 			var e Error
@@ -57,6 +72,9 @@ func TestGuard(t *testing.T) {
 				t.Errorf("reached: %v, want %v", reached, tc.want)
 			}
 		})
+	}
+	if s.requests["user 4711"] != 0 {
+		t.Errorf("requests that are over are still counted: %v", s.requests)
 	}
 }
 

@@ -10,4 +10,7 @@ import (
 // knowsPeers is whether the kernel says who is at the other end of a socket.
 const knowsPeers = false
 
-func peerOf(*net.UnixConn) (uid int, err error) { return 0, errors.ErrUnsupported }
+func uidOf(*net.UnixConn) (uid int, err error) { return 0, errors.ErrUnsupported }
+
+// hungUp cannot be told here.
+func hungUp(net.Conn) bool { return false }

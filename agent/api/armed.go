@@ -36,26 +36,23 @@ const maxArmed = 1 << 12
 // manageArmed answers ArmedPath.
 func (s *Server) manageArmed(m Manager) {
 	s.mux.HandleFunc("GET "+ArmedPath, answer(func(r *http.Request) (any, error) {
-		err := m.Armed(r.Context(), r.FormValue("platform"))
+		err := m.Armed(r.Context(), argument(r, "platform"))
 		var waits *vendors.ArmedError
 		if errors.As(err, &waits) {
 			return Armed{Format: ArmedFormat, Armed: true, LeftNS: int64(waits.Left)}, nil
 		}
 		return Armed{Format: ArmedFormat}, err
 	}))
-	s.mux.HandleFunc("POST "+ArmedPath, answer(func(r *http.Request) (any, error) {
+	s.mux.HandleFunc("POST "+ArmedPath, s.change(maxArmed, func(r *http.Request, body []byte) (any, error) {
 		var want Armed
-		if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxArmed)).Decode(&want); err != nil {
-			return nil, &vendors.PermanentError{Err: fmt.Errorf("reading when to go back: %w", err)}
+		if err := decode(body, "the delay of an auto-revert", ArmedFormat, &want, &want.Format); err != nil {
+			return nil, err
 		}
-		if want.Format != ArmedFormat {
-			return nil, &vendors.PermanentError{Err: fmt.Errorf("when to go back comes in format %q; this daemon reads %q", want.Format, ArmedFormat)}
-		}
-		mark, err := m.Arm(r.Context(), r.URL.Query().Get("platform"), time.Duration(want.AfterNS))
+		mark, err := m.Arm(r.Context(), argument(r, "platform"), time.Duration(want.AfterNS))
 		return Armed{Format: ArmedFormat, Armed: true, LeftNS: want.AfterNS, AfterNS: want.AfterNS, Mark: mark}, err
 	}))
-	s.mux.HandleFunc("DELETE "+ArmedPath, answer(func(r *http.Request) (any, error) {
-		return struct{}{}, m.Confirm(r.Context(), r.FormValue("mark"))
+	s.mux.HandleFunc("DELETE "+ArmedPath, s.change(0, func(r *http.Request, _ []byte) (any, error) {
+		return struct{}{}, m.Confirm(r.Context(), argument(r, "mark"))
 	}))
 }
 

@@ -44,8 +44,13 @@ type LinkFrame struct {
 // manageLinks answers LinkPath.
 func (s *Server) manageLinks(m Manager) {
 	s.mux.HandleFunc("POST "+LinkPath, answer(func(r *http.Request) (any, error) {
+		// A test frame changes nothing, and a gate sends many: no line in the log.
+		body, err := s.body(r, maxLinkFrame)
+		if err != nil {
+			return nil, err
+		}
 		var f LinkFrame
-		if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxLinkFrame)).Decode(&f); err != nil {
+		if err := json.Unmarshal(body, &f); err != nil {
 			return nil, &vendors.PermanentError{Err: fmt.Errorf("reading the test frame: %w", err)}
 		}
 		out, err := f.frame()
@@ -64,7 +69,7 @@ func (s *Server) manageLinks(m Manager) {
 			case <-ctx.Done():
 			}
 		}()
-		port := r.FormValue("port")
+		port := argument(r, "port")
 		l, err := m.ListenLink(ctx, port)
 		if err != nil {
 			writeError(w, err)
@@ -80,7 +85,7 @@ func (s *Server) manageLinks(m Manager) {
 				break
 			}
 			// A client that does not read must not hold a goroutine for ever.
-			_ = rc.SetWriteDeadline(time.Now().Add(10 * time.Second))
+			_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout))
 			if err = enc.Encode(LinkFrame{LinkFormat, port, f.Nonce, hex.EncodeToString(f.Tag), f.Size}); err == nil {
 				err = rc.Flush()
 			}

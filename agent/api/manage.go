@@ -2,17 +2,20 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"net/http"
 	"slices"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Paths of a daemon's socket that look at its device as a whole, and change
@@ -36,8 +39,15 @@ const (
 	ErrorFormat  = "csig.error/v1"
 )
 
-// maxConfig bounds the fleet file of one device, in bytes.
-const maxConfig = 16 << 20
+// What a request's body may have, in bytes: the fleet file of one device, the
+// MTUs of its ports.
+const (
+	maxConfig = 16 << 20
+	maxMTUs   = 1 << 20
+)
+
+// argument is one of a request's query, and never of its body.
+func argument(r *http.Request, name string) string { return r.URL.Query().Get(name) }
 
 // Setup is what a device has now. It names the configuration that the daemon
 // runs, where it does.
@@ -151,15 +161,15 @@ func (s *Server) Manage(m Manager) {
 	s.manageLinks(m)
 	s.manageArmed(m)
 	s.mux.HandleFunc("GET "+FactsPath, answer(func(r *http.Request) (any, error) {
-		f, err := m.Facts(r.Context(), r.FormValue("platform"))
+		f, err := m.Facts(r.Context(), argument(r, "platform"))
 		return FactsOf(&f), err
 	}))
 	s.mux.HandleFunc("GET "+SetupPath, answer(func(r *http.Request) (any, error) {
-		setup, err := m.Setup(r.Context(), r.FormValue("platform"))
+		setup, err := m.Setup(r.Context(), argument(r, "platform"))
 		return Setup{SetupFormat, setup}, err
 	}))
 	s.mux.HandleFunc("GET "+HealthPath, answer(func(r *http.Request) (any, error) {
-		list, err := m.Health(r.Context(), r.FormValue("platform"))
+		list, err := m.Health(r.Context(), argument(r, "platform"))
 		out := Health{HealthFormat, []PortHealth{}}
 		for _, p := range list {
 			out.Ports = append(out.Ports, PortHealth(p))
@@ -167,65 +177,118 @@ func (s *Server) Manage(m Manager) {
 		return out, err
 	}))
 	s.mux.HandleFunc("GET "+MTUPath, answer(func(r *http.Request) (any, error) {
-		mtus, err := m.MTUs(r.Context(), r.FormValue("platform"))
+		mtus, err := m.MTUs(r.Context(), argument(r, "platform"))
 		out := MTUs{MTUFormat, []PortMTU{}}
 		for _, port := range slices.SortedFunc(maps.Keys(mtus), vendors.CompareNames) {
 			out.Ports = append(out.Ports, PortMTU{port, mtus[port]})
 		}
 		return out, err
 	}))
-	s.mux.HandleFunc("PUT "+MTUPath, answer(func(r *http.Request) (any, error) {
+	s.mux.HandleFunc("PUT "+MTUPath, s.change(maxMTUs, func(r *http.Request, body []byte) (any, error) {
 		var want MTUs
-		if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxConfig)).Decode(&want); err != nil {
-			return nil, &vendors.PermanentError{Err: fmt.Errorf("reading the MTUs: %w", err)}
-		}
-		if want.Format != MTUFormat {
-			return nil, &vendors.PermanentError{Err: fmt.Errorf("MTUs come in format %q; this daemon reads %q", want.Format, MTUFormat)}
+		if err := decode(body, "the MTUs", MTUFormat, &want, &want.Format); err != nil {
+			return nil, err
 		}
 		for _, p := range want.Ports {
-			if err := m.SetMTU(r.Context(), r.URL.Query().Get("platform"), p.Port, p.MTU); err != nil {
+			if err := m.SetMTU(r.Context(), argument(r, "platform"), p.Port, p.MTU); err != nil {
 				return nil, err
 			}
 		}
 		return struct{}{}, nil
 	}))
 	s.mux.HandleFunc("GET "+ConfigPath, answer(func(r *http.Request) (any, error) {
-		hash := r.FormValue("hash")
+		hash := argument(r, "hash")
 		if !vendors.IsProfileHash(hash) {
 			return nil, &vendors.PermanentError{Err: errors.New("which configuration: want ?hash= and 64 hexadecimal digits")}
 		}
 		text, err := m.Config(hash)
 		return Config{ConfigFormat, hash, text}, err
 	}))
-	s.mux.HandleFunc("PUT "+ConfigPath, answer(func(r *http.Request) (any, error) {
-		file, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxConfig))
-		if err != nil {
-			return nil, &vendors.PermanentError{Err: fmt.Errorf("reading the configuration: %w", err)}
-		}
-		return struct{}{}, m.Configure(r.Context(), file, r.URL.Query().Get("mark"))
+	s.mux.HandleFunc("PUT "+ConfigPath, s.change(maxConfig, func(r *http.Request, file []byte) (any, error) {
+		return struct{}{}, m.Configure(r.Context(), file, argument(r, "mark"))
 	}))
-	s.mux.HandleFunc("DELETE "+ConfigPath, answer(func(r *http.Request) (any, error) {
-		return struct{}{}, m.Forget(r.Context(), r.FormValue("platform"), r.FormValue("mark"))
+	s.mux.HandleFunc("DELETE "+ConfigPath, s.change(0, func(r *http.Request, _ []byte) (any, error) {
+		return struct{}{}, m.Forget(r.Context(), argument(r, "platform"), argument(r, "mark"))
 	}))
 }
 
 // answer writes one object, or the error.
 func answer(f func(r *http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		// Whoever sends half a file and no more must not hold a goroutine.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(30 * time.Second))
 		v, err := f(r)
 		if err != nil {
 			writeError(w, err)
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(v) // the client is gone: nobody to tell
+		text, err := json.Marshal(v)
+		if err != nil {
+			writeError(w, err)
+			return
+		}
+		reply(w, http.StatusOK, append(text, '\n'))
 	}
+}
+
+// change answers a request that changes something. Its body is read whole, at
+// most most bytes of it; a client that has gone away by then no longer wants
+// the change, which may have waited while this process was stopped; and the log
+// gets one line with the peer, the request and the body's SHA-256, before
+// anything happens.
+func (s *Server) change(most int64, f func(r *http.Request, body []byte) (any, error)) http.HandlerFunc {
+	return answer(func(r *http.Request) (any, error) {
+		body, err := s.body(r, most)
+		if err != nil {
+			return nil, err
+		}
+		if c := connOf(r); c != nil && hungUp(c.Conn) {
+			return nil, &vendors.PermanentError{Err: errors.New("the client has gone away")}
+		}
+		if s.audit != nil {
+			s.audit.WithFields(logrus.Fields{
+				"peer": s.peerOf(r).name, "address": r.RemoteAddr, "request": r.Method + " " + r.URL.Path, "sha256": fmt.Sprintf("%x", sha256.Sum256(body)),
+			}).Info("change requested")
+		}
+		return f(r, body)
+	})
+}
+
+// body reads the body of a request, at most most bytes and for bodyTimeout.
+func (s *Server) body(r *http.Request, most int64) ([]byte, error) {
+	body, err := untrusted.ReadAll(r.Body, most)
+	if errors.Is(err, untrusted.ErrTooLong) {
+		err = fmt.Errorf("request body too large: %d bytes at most", most)
+	}
+	if err != nil {
+		return nil, &vendors.PermanentError{Err: fmt.Errorf("reading the request: %w", err)}
+	}
+	if c := connOf(r); c != nil {
+		err = c.SetReadDeadline(time.Time{}) // the guard's: a change may take longer
+	}
+	return body, err
+}
+
+// decode reads a body of one of our formats.
+func decode(body []byte, what, format string, v any, got *string) error {
+	if err := json.Unmarshal(body, v); err != nil {
+		return &vendors.PermanentError{Err: fmt.Errorf("reading %s: %w", what, err)}
+	}
+	if *got != format {
+		return &vendors.PermanentError{Err: fmt.Errorf("%s in format %q: this daemon reads %q", what, untrusted.Text(*got, 40), format)}
+	}
+	return nil
 }
 
 // writeError answers with an error.
 func writeError(w http.ResponseWriter, err error) {
+	var perm *vendors.PermanentError
+	code := http.StatusInternalServerError
+	if errors.As(err, &perm) {
+		code = http.StatusUnprocessableEntity
+	}
+	writeErrorCode(w, code, err)
+}
+
+func writeErrorCode(w http.ResponseWriter, code int, err error) {
 	var perm *vendors.PermanentError
 	out := Error{Format: ErrorFormat, Message: err.Error(), Permanent: errors.As(err, &perm)}
 	for kind, is := range kinds {
@@ -233,11 +296,9 @@ func writeError(w http.ResponseWriter, err error) {
 			out.Kind = kind
 		}
 	}
-	w.Header().Set("Content-Type", "application/json")
-	code := http.StatusInternalServerError
-	if out.Permanent {
-		code = http.StatusUnprocessableEntity
+	text, err := json.Marshal(out)
+	if err != nil { // it is text and a bool
+		panic(err)
 	}
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(out) // the client is gone: nobody to tell
+	reply(w, code, append(text, '\n'))
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/csig-agent/csig/agent/api/tlstest"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
@@ -128,6 +130,13 @@ func (e managerEar) Close() error {
 // lines takes what is written, as long as there is room.
 type lines chan string
 
+// entry is a log that writes there.
+func (l lines) entry() *logrus.Entry {
+	log := logrus.New()
+	log.SetOutput(l)
+	return logrus.NewEntry(log)
+}
+
 func (l lines) Write(p []byte) (int, error) {
 	select {
 	case l <- string(p):
@@ -136,8 +145,8 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// manage serves a manager, over TLS too where cfg is given.
-func manage(t *testing.T, m *manager, cfg *tls.Config) (socket string, addr net.Addr) {
+// manage serves a manager, over TLS too where files are given.
+func manage(t *testing.T, m *manager, own *TLSFiles) (socket string, addr net.Addr) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "agent.sock")
 	s, err := Listen(socket, func() *Status { return &Status{Format: StatusFormat, Device: "s1"} })
@@ -145,9 +154,9 @@ func manage(t *testing.T, m *manager, cfg *tls.Config) (socket string, addr net.
 		t.Fatal(err)
 	}
 	s.Manage(m)
-	s.LogTo(m.log)
-	if cfg != nil {
-		if addr, err = s.ListenTLS("127.0.0.1:0", cfg); err != nil {
+	s.LogTo(m.log.entry())
+	if own != nil {
+		if addr, err = s.ListenTLS("127.0.0.1:0", *own, TLSAccess{Read: []string{"reader"}, Change: []string{"operator", "former", "switch"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -235,12 +244,12 @@ func TestOnlyCertificatesGetIn(t *testing.T) {
 	ours.Certify("operator")
 	theirs.Certify("operator")
 	ours.Expire("former")
-	server, err := files(ours, "leaf1").Server()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &manager{log: make(lines, 1)}
-	_, addr := manage(t, m, server)
+	ours.Certify("reader")
+	ours.Certify("leaf2")
+	ours.CertifyServer("switch")
+	server := files(ours, "leaf1")
+	m := &manager{log: make(lines, 64)}
+	_, addr := manage(t, m, &server)
 	stranger := files(theirs, "operator")
 	stranger.CA = files(ours, "operator").CA // who trusts the daemon, and is not trusted
 	for _, tc := range []struct {
@@ -256,6 +265,10 @@ func TestOnlyCertificatesGetIn(t *testing.T) {
 		{"with one that has expired", files(ours, "former"), "leaf1", nil, "refuses csig's own certificate " + files(ours, "former").Cert + ", which is valid until "},
 		{"who does not trust the daemon", files(theirs, "operator"), "leaf1", nil, "it comes from none of the authorities in " + theirs.CA},
 		{"who wants another daemon", files(ours, "operator"), "leaf2", nil, "not leaf2: give the name that is in it (management: daemon: tls: server_name)"},
+		{"with a server's certificate", files(ours, "switch"), "leaf1", nil, "made for client authentication (clientAuth)"},
+		{"with the daemon's own", files(ours, "leaf1"), "leaf1", nil, "refuses csig's own certificate"},
+		{"another switch", files(ours, "leaf2"), "leaf1", nil, "certificate [leaf2]: none of its names may do anything here: name it with the daemon's --tls-read or --tls-change"},
+		{"a reader", files(ours, "reader"), "leaf1", nil, "certificate [reader] may read only: use a certificate with a name that the daemon has in --tls-change"},
 		{"with an older TLS", files(ours, "operator"), "leaf1", func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS12, tls.VersionTLS12 }, "protocol version"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -276,7 +289,7 @@ func TestOnlyCertificatesGetIn(t *testing.T) {
 			if got := m.file != ""; got != (tc.says == "") {
 				t.Errorf("the daemon took %q", m.file)
 			}
-			if _, err := c.Status(t.Context()); (err == nil) != (tc.says == "") {
+			if _, err := c.Status(t.Context()); (err == nil) != (tc.says == "" || tc.name == "a reader") {
 				t.Errorf("status: %v", err)
 			}
 		})
@@ -296,7 +309,7 @@ func TestTLSFilesNameWhatIsWrong(t *testing.T) {
 	} {
 		f := files(a, "leaf1")
 		tc.edit(&f)
-		_, err := f.Server()
+		_, err := (&serverTLS{files: f}).load()
 		_, err2 := f.Client("leaf1")
 		if err == nil || err2 == nil || fmt.Sprint(err) != fmt.Sprint(err2) || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%v and %v, want %q", err, err2, tc.says)
@@ -310,12 +323,9 @@ func TestDaemonWithAnExpiredCertificate(t *testing.T) {
 	a := tlstest.New(t)
 	a.Expire("leaf1")
 	a.Certify("operator")
-	server, err := files(a, "leaf1").Server()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &manager{log: make(lines, 1)}
-	_, addr := manage(t, m, server)
+	server := files(a, "leaf1")
+	m := &manager{log: make(lines, 64)}
+	_, addr := manage(t, m, &server)
 	own := files(a, "operator")
 	cfg, err := own.Client("leaf1")
 	if err != nil {

@@ -10,20 +10,33 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/sirupsen/logrus"
 )
 
 // Server answers on the agent's socket. Publish tells it that a cycle ended.
 type Server struct {
 	status func() *Status
+	socket string
 	http   http.Server
 	mux    *http.ServeMux
 	lns    []net.Listener
-	quiet  time.Duration // after which a watcher hears of a cycle that does not come
+	tls    *serverTLS     // nil without ListenTLS
+	audit  *logrus.Logger // of changes; nil without LogTo
+	warn   func(format string, args ...any)
+	quiet  time.Duration // after which a watcher gets a status of a cycle that does not come
 
-	mu    sync.Mutex
-	cycle chan struct{} // closed at each cycle, then replaced
-	stop  chan struct{}
+	mu       sync.Mutex
+	cycle    chan struct{} // closed at each cycle, then replaced
+	requests map[string]int
+	stop     chan struct{}
+
+	encoding sync.Mutex // held while a status is made
+	encoded  []byte     // the last one, as JSON
+	made     time.Time
+	cycled   atomic.Bool // a cycle ended since
 }
 
 // Listen opens the socket, with access for the same user only. A socket file
@@ -55,10 +68,14 @@ func Listen(socket string, status func() *Status) (*Server, error) {
 		ln.Close()
 		return nil, fmt.Errorf("socket %s: %w", socket, err)
 	}
-	s := &Server{status: status, mux: http.NewServeMux(), lns: []net.Listener{ln}, quiet: time.Second, cycle: make(chan struct{}), stop: make(chan struct{})}
+	s := &Server{status: status, socket: socket, mux: http.NewServeMux(), lns: []net.Listener{&limited{Listener: ln}}, quiet: time.Second, cycle: make(chan struct{}), stop: make(chan struct{})}
 	s.mux.HandleFunc("GET "+StatusPath, s.serveStatus)
 	s.mux.HandleFunc("GET "+WatchPath, s.serveWatch)
-	s.http = http.Server{Handler: guard(s.mux), ConnContext: withPeer, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	s.warn = func(string, ...any) {}
+	s.http = http.Server{
+		Handler: s.guard(s.mux), ConnContext: withConn, ConnState: noteState,
+		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 16 << 10,
+	}
 	return s, nil
 }
 
@@ -77,6 +94,7 @@ func (s *Server) Serve() error {
 // Publish wakes the watchers. Without watchers it costs one allocation-free
 // lock.
 func (s *Server) Publish() {
+	s.cycled.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cycle != nil {
@@ -106,23 +124,58 @@ func (s *Server) next() <-chan struct{} {
 	return s.cycle
 }
 
+// statusAge is how old a status may be that is given to a client without a cycle
+// having ended since: it has ages and the lease's state.
+const statusAge = 100 * time.Millisecond
+
+// encodedStatus is the status as one line of JSON. It is made once for all
+// clients, one at a time, however many ask: the agent's cycle has to wait for
+// whoever reads its ports.
+func (s *Server) encodedStatus() ([]byte, error) {
+	s.encoding.Lock()
+	defer s.encoding.Unlock()
+	if now := time.Now(); s.cycled.Swap(false) || s.encoded == nil || now.Sub(s.made) > statusAge {
+		text, err := json.Marshal(s.status())
+		if err != nil {
+			return nil, err
+		}
+		s.encoded, s.made = append(text, '\n'), now
+	}
+	return s.encoded, nil
+}
+
 func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
+	text, err := s.encodedStatus()
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	reply(w, http.StatusOK, text)
+}
+
+// reply writes an answer of JSON, to a client that has to take it in time.
+func reply(w http.ResponseWriter, code int, text []byte) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(s.status()) // the client is gone: nobody to tell
+	w.WriteHeader(code)
+	_, _ = w.Write(text) // an error: the client is gone
 }
 
 func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/jsonl")
-	enc := json.NewEncoder(w)
 	rc := http.NewResponseController(w)
 	quiet := time.NewTimer(s.quiet)
 	defer quiet.Stop()
 	for {
 		quiet.Reset(s.quiet)
 		next := s.next()
+		text, err := s.encodedStatus()
+		if err != nil {
+			return
+		}
 		// A watcher that does not read must not hold a goroutine for ever.
-		_ = rc.SetWriteDeadline(time.Now().Add(10 * time.Second))
-		if enc.Encode(s.status()) != nil || rc.Flush() != nil {
+		_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout))
+		if _, err := w.Write(text); err != nil || rc.Flush() != nil {
 			return
 		}
 		select {

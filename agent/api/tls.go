@@ -6,8 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"os"
 	"strings"
@@ -19,16 +17,6 @@ import (
 // in PEM.
 type TLSFiles struct {
 	Cert, Key, CA string
-}
-
-// Server is the configuration of a daemon: TLS 1.3, and nobody without a
-// certificate gets in. Errors name the file.
-func (f TLSFiles) Server() (*tls.Config, error) {
-	cert, pool, err := f.load()
-	if err != nil {
-		return nil, err
-	}
-	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}, nil
 }
 
 // Client is the configuration of who talks to a daemon whose certificate is
@@ -55,17 +43,6 @@ func (f TLSFiles) load() (tls.Certificate, *x509.CertPool, error) {
 		return cert, nil, fmt.Errorf("certificate authorities %s: there is no certificate in it", f.CA)
 	}
 	return cert, pool, nil
-}
-
-// ListenTLS lets the server answer at a TCP address, too, and returns the
-// address it got. It is called before Serve; cfg is that of TLSFiles.Server.
-func (s *Server) ListenTLS(addr string, cfg *tls.Config) (net.Addr, error) {
-	ln, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("--listen %s: %w", addr, err)
-	}
-	s.lns = append(s.lns, tls.NewListener(ln, cfg))
-	return ln.Addr(), nil
 }
 
 // NewTLSClient returns a client of the daemon at this TCP address; cfg is that
@@ -100,11 +77,7 @@ func (f TLSFiles) plainer(err error, cfg *tls.Config) error {
 		if len(cfg.Certificates) > 0 && cfg.Certificates[0].Leaf != nil {
 			own += ", which is valid until " + cfg.Certificates[0].Leaf.NotAfter.UTC().Format(time.RFC3339)
 		}
-		return fmt.Errorf("the daemon refuses csig's own certificate %s (%w): it has to be valid by the daemon's clock, and from an authority of the daemon's --tls-client-ca", own, refused.Err)
+		return fmt.Errorf("the daemon refuses csig's own certificate %s (%w): it has to be valid by the daemon's clock, made for client authentication (clientAuth), and from an authority of the daemon's --tls-client-ca", own, refused.Err)
 	}
 	return err
 }
-
-// LogTo has the server write what goes wrong with connections, such as refused
-// certificates, here, a line each. It is called before Serve.
-func (s *Server) LogTo(w io.Writer) { s.http.ErrorLog = log.New(w, "", 0) }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -67,7 +66,10 @@ one, because it may run beside a real agent.`,
 	f.StringVar(&o.listen, "listen", "", "listen at this TCP address, too, e.g. 192.0.2.1:7443; needs the --tls flags")
 	f.StringVar(&o.tls.Cert, "tls-cert", "", "certificate of this daemon (PEM)")
 	f.StringVar(&o.tls.Key, "tls-key", "", "its key (PEM)")
-	f.StringVar(&o.tls.CA, "tls-client-ca", "", "authorities whose certificates get in (PEM)")
+	f.StringVar(&o.tls.CA, "tls-client-ca", "", "authorities of the clients' certificates (PEM)")
+	f.StringSliceVar(&o.access.Change, "tls-change", nil, "names of client certificates that may change the device")
+	f.StringSliceVar(&o.access.Read, "tls-read", nil, "names of client certificates that may only read")
+	f.BoolVar(&o.noCommands, "no-remote-commands", false, "refuse configurations that name programs to fetch secrets")
 	f.StringVar(&o.group, "socket-group", "", "let the members of this group read csig status; the rest stays root's")
 	f.BoolVar(&o.noSelfTest, "no-self-test", false, "skip the start-up self-test of the data plane (it takes a moment)")
 	f.StringVar(&o.logLevel, "log-level", "info", "error, warn, info or debug")
@@ -86,6 +88,8 @@ type agentOptions struct {
 	follow, wait        bool
 	listen              string
 	tls                 api.TLSFiles
+	access              api.TLSAccess
+	noCommands          bool
 	logLevel, logFormat string
 }
 
@@ -119,14 +123,6 @@ func droppedLines(log *logrus.Logger, n int) []byte {
 	return line
 }
 
-// warnings is a log for who writes lines.
-type warnings struct{ log *logrus.Entry }
-
-func (w warnings) Write(line []byte) (int, error) {
-	w.log.Warn(strings.TrimSpace(string(line)))
-	return len(line), nil
-}
-
 func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	if err := api.CheckSocket(o.socket); err != nil {
 		return err
@@ -154,7 +150,7 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 
 	var server *api.Server
 	daemon := agent.NewDaemon(agent.DaemonConfig{
-		File: o.file, Wait: o.wait, OffMark: api.OffMark(o.socket), Shadow: o.shadow, Follow: o.follow, SelfTest: !o.noSelfTest, Version: version, Log: log,
+		File: o.file, Wait: o.wait, NoCommands: o.noCommands, OffMark: api.OffMark(o.socket), Shadow: o.shadow, Follow: o.follow, SelfTest: !o.noSelfTest, Version: version, Log: log,
 		OpenSource: func(ctx context.Context, f *inventory.Fleet, d *inventory.Device) (counters.Source, error) {
 			return openSource(ctx, &f.Profile, d)
 		},
@@ -188,22 +184,18 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 		}
 	}
 	server.Manage(daemon)
-	server.LogTo(warnings{log})
+	server.LogTo(log)
 	defer func() {
 		if err := server.Close(); err != nil {
 			log.WithError(err).Warn("closing the socket")
 		}
 	}()
 	if o.listen != "" {
-		cfg, err := o.tls.Server()
+		addr, err := server.ListenTLS(o.listen, o.tls, o.access)
 		if err != nil {
 			return err
 		}
-		addr, err := server.ListenTLS(o.listen, cfg)
-		if err != nil {
-			return err
-		}
-		log.WithField("address", addr.String()).Info("listening, for whoever has a certificate")
+		log.WithFields(logrus.Fields{"address": addr.String(), "change": o.access.Change, "read": o.access.Read}).Info("listening for clients with a certificate")
 	}
 	serve := make(chan error, 1)
 	go func() { serve <- server.Serve() }()

@@ -31,7 +31,7 @@ type Authority struct {
 func New(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{t: t, dir: t.TempDir()}
-	a.cert, a.key = a.make("ca", true, time.Hour)
+	a.cert, a.key = a.make("ca", true, time.Hour, bothEnds...)
 	a.CA, _ = a.Files("ca")
 	return a
 }
@@ -40,23 +40,40 @@ func New(t testing.TB) *Authority {
 // returns its files.
 func (a *Authority) Certify(name string) (cert, key string) {
 	a.t.Helper()
-	a.make(name, false, time.Hour)
+	a.make(name, false, time.Hour, bothEnds...)
 	return a.Files(name)
 }
 
 // Expire makes a certificate that is not valid any more, and returns its files.
 func (a *Authority) Expire(name string) (cert, key string) {
 	a.t.Helper()
-	a.make(name, false, -time.Minute)
+	a.make(name, false, -time.Minute, bothEnds...)
 	return a.Files(name)
 }
+
+// CertifyServer makes a certificate that is not for clients, and returns its
+// files.
+func (a *Authority) CertifyServer(name string) (cert, key string) {
+	a.t.Helper()
+	a.make(name, false, time.Hour, x509.ExtKeyUsageServerAuth)
+	return a.Files(name)
+}
+
+// CertifyAnything makes a certificate without a purpose, and returns its files.
+func (a *Authority) CertifyAnything(name string) (cert, key string) {
+	a.t.Helper()
+	a.make(name, false, time.Hour)
+	return a.Files(name)
+}
+
+var bothEnds = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 
 // Files are those of a name that was certified.
 func (a *Authority) Files(name string) (cert, key string) {
 	return filepath.Join(a.dir, name+".pem"), filepath.Join(a.dir, name+".key")
 }
 
-func (a *Authority) make(name string, ca bool, left time.Duration) (*x509.Certificate, *ecdsa.PrivateKey) {
+func (a *Authority) make(name string, ca bool, left time.Duration, usage ...x509.ExtKeyUsage) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -66,7 +83,7 @@ func (a *Authority) make(name string, ca bool, left time.Duration) (*x509.Certif
 	tmpl := &x509.Certificate{
 		SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(left),
 		DNSNames: []string{name}, IsCA: ca, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		ExtKeyUsage: usage,
 	}
 	parent, signer := a.cert, a.key
 	if ca {

@@ -1,0 +1,151 @@
+package api
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Connections of one listener, and of one user among them who may not change
+// anything.
+const (
+	maxConns     = 64
+	maxUserConns = 16
+)
+
+// limited is a listener that keeps at most maxConns connections open. A new one
+// takes the place of the oldest that has sent no request; root's, and those of
+// the agent's own user, also that of another user's. So silent clients exhaust
+// neither descriptors nor the listener.
+type limited struct {
+	net.Listener
+
+	mu    sync.Mutex
+	conns []*conn // by age
+}
+
+// conn is a connection of a limited listener.
+type conn struct {
+	net.Conn
+	of   *limited
+	peer peer // of a unix socket; over TCP its role is none, and a certificate decides
+
+	active bool // it has sent a request that is not answered; guarded by of.mu
+}
+
+// Accept waits for a connection that there is a place for.
+func (l *limited) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		own := &conn{Conn: c, of: l}
+		if u, ok := c.(*net.UnixConn); ok {
+			own.peer = unixPeer(u)
+		}
+		evicted, ok := l.admit(own)
+		if evicted != nil {
+			_ = evicted.Conn.Close()
+		}
+		if ok {
+			return own, nil
+		}
+		_ = c.Close()
+	}
+}
+
+// admit takes a connection in, in place of another where there are too many.
+func (l *limited) admit(c *conn) (evicted *conn, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	same := func(o *conn) bool { return o.peer.name == c.peer.name }
+	all := func(*conn) bool { return true }
+	switch {
+	case c.peer.role == roleStatus && l.count(same) >= maxUserConns:
+		evicted = l.oldest(func(o *conn) bool { return same(o) && !o.active })
+	case len(l.conns) < maxConns:
+		l.conns = append(l.conns, c)
+		return nil, true
+	default:
+		evicted = l.oldest(func(o *conn) bool { return !o.active && o.peer.role < roleChange })
+		if evicted == nil {
+			evicted = l.oldest(func(o *conn) bool { return !o.active })
+		}
+		if evicted == nil && c.peer.role == roleChange {
+			evicted = l.oldest(func(o *conn) bool { return o.peer.role < roleChange })
+		}
+	}
+	if evicted == nil {
+		return nil, false
+	}
+	l.remove(evicted)
+	if l.count(all) >= maxConns {
+		return evicted, false
+	}
+	l.conns = append(l.conns, c)
+	return evicted, true
+}
+
+func (l *limited) count(is func(*conn) bool) (n int) {
+	for _, c := range l.conns {
+		if is(c) {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *limited) oldest(is func(*conn) bool) *conn {
+	for _, c := range l.conns {
+		if is(c) {
+			return c
+		}
+	}
+	return nil
+}
+
+func (l *limited) remove(c *conn) {
+	for i := range l.conns {
+		if l.conns[i] == c {
+			l.conns = append(l.conns[:i], l.conns[i+1:]...)
+			return
+		}
+	}
+}
+
+// Close ends the connection and gives its place back.
+func (c *conn) Close() error {
+	c.of.mu.Lock()
+	c.of.remove(c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// ownConn is the connection that a listener of ours accepted, below its TLS.
+func ownConn(c net.Conn) *conn {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	own, _ := c.(*conn)
+	return own
+}
+
+// noteState follows which connections have a request (http.Server.ConnState).
+func noteState(c net.Conn, state http.ConnState) {
+	if own := ownConn(c); own != nil {
+		own.of.mu.Lock()
+		own.active = state == http.StateActive
+		own.of.mu.Unlock()
+	}
+}
+
+// Deadlines of the server.
+const (
+	headerTimeout = 5 * time.Second  // of a request's header, the TLS handshake included
+	idleTimeout   = time.Minute      // of a connection between requests
+	bodyTimeout   = 30 * time.Second // of a request's body
+	writeTimeout  = 10 * time.Second // of an answer, or of one line of it
+)

@@ -1,0 +1,146 @@
+package api
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/csig-agent/csig/vendors/untrusted"
+)
+
+// reloadEvery is how often the files of a listener are looked at, at most.
+const reloadEvery = time.Second
+
+// serverTLS is what a daemon presents and accepts over TLS. The files are read
+// again when one of them has changed.
+type serverTLS struct {
+	files  TLSFiles
+	access TLSAccess
+	log    func(format string, args ...any)
+
+	mu     sync.Mutex
+	cfg    *tls.Config
+	looked time.Time
+	seen   [3]fileState
+}
+
+// fileState is how a change of a file shows.
+type fileState struct {
+	size     int64
+	modified time.Time
+}
+
+// ListenTLS lets the server answer at a TCP address, too, and returns the
+// address it got: TLS 1.3, for clients whose certificate is from files.CA, is
+// made for client authentication and has a name in access. Certificate, key and
+// authorities are read again when their files change. It is called before Serve
+// and after LogTo.
+func (s *Server) ListenTLS(addr string, files TLSFiles, access TLSAccess) (net.Addr, error) {
+	if len(access.Read)+len(access.Change) == 0 {
+		return nil, fmt.Errorf("--listen %s: no client may do anything: name certificates with --tls-change or --tls-read", addr)
+	}
+	t := &serverTLS{files: files, access: access, log: s.warn, looked: time.Now(), seen: files.states()}
+	var err error
+	if t.cfg, err = t.load(); err != nil {
+		return nil, err
+	}
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("--listen %s: %w", addr, err)
+	}
+	s.tls = t
+	s.lns = append(s.lns, tls.NewListener(&limited{Listener: ln}, &tls.Config{
+		MinVersion:         tls.VersionTLS13,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return t.current(), nil },
+	}))
+	return ln.Addr(), nil
+}
+
+// load reads the files.
+func (t *serverTLS) load() (*tls.Config, error) {
+	cert, pool, err := t.files.load()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range certificateNames(cert.Leaf) {
+		if slices.Contains(t.access.Read, name) || slices.Contains(t.access.Change, name) {
+			return nil, fmt.Errorf("%s is a name of this daemon's own certificate %s: a switch is no operator, leave it out of --tls-read and --tls-change", untrusted.Text(name, 100), t.files.Cert)
+		}
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
+		SessionTicketsDisabled: true, // a session would outlive its authority
+		VerifyConnection: func(c tls.ConnectionState) error {
+			return acceptClient(c.PeerCertificates[0], cert.Leaf)
+		},
+	}, nil
+}
+
+// acceptClient refuses certificates that were not made for clients, and the
+// daemon's own key.
+func acceptClient(c, own *x509.Certificate) error {
+	switch {
+	case bytes.Equal(c.RawSubjectPublicKeyInfo, own.RawSubjectPublicKeyInfo):
+		return errors.New("the client has this daemon's own key")
+	case !slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageClientAuth):
+		return errors.New("the client's certificate is not for client authentication (extended key usage clientAuth)")
+	}
+	return nil
+}
+
+// current is the configuration of the files as they are. New files that cannot
+// be used leave the old ones in force.
+func (t *serverTLS) current() *tls.Config {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now := time.Now(); now.Sub(t.looked) >= reloadEvery {
+		t.looked = now
+		if seen := t.files.states(); seen != t.seen {
+			cfg, err := t.load()
+			if err != nil {
+				t.log("new TLS files cannot be used, the old ones stay in force: %v", err)
+			} else {
+				t.cfg = cfg
+			}
+			t.seen = seen
+		}
+	}
+	return t.cfg
+}
+
+// names tells whether a host is one of the daemon's certificate.
+func (t *serverTLS) names(host string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.cfg.Certificates[0].Leaf.VerifyHostname(host) == nil
+}
+
+func (f TLSFiles) states() (out [3]fileState) {
+	for i, name := range []string{f.Cert, f.Key, f.CA} {
+		if fi, err := os.Stat(name); err == nil {
+			out[i] = fileState{fi.Size(), fi.ModTime()}
+		}
+	}
+	return out
+}
+
+// LogTo has the server log here: a line for each change that a client asks for,
+// whatever the log's level, and at most a line a minute about connections that
+// fail. It is called before Serve.
+func (s *Server) LogTo(l *logrus.Entry) {
+	s.audit = logrus.New()
+	s.audit.SetOutput(l.Logger.Out)
+	s.audit.SetFormatter(l.Logger.Formatter)
+	s.audit.ReplaceHooks(l.Logger.Hooks)
+	s.warn = l.Warnf
+	s.http.ErrorLog = newSparseLog(l, time.Minute)
+}
