@@ -2,14 +2,10 @@ package sonic
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 
 	"github.com/csig-agent/csig/counters"
 )
@@ -124,32 +120,14 @@ func (l *lag) sum(of map[string]*counters.Sample, at time.Time) counters.Sample 
 func (s *Source) Members(ctx context.Context) (map[string][]string, error) {
 	const prefix = "LAG_MEMBER_TABLE:"
 	found := map[string][]string{}
-	for cursor := "0"; ; {
-		answers, err := s.cfg.Redis.Do(ctx, []string{applDB, "SCAN", cursor, "MATCH", prefix + "*", "COUNT", "5000"})
-		if err != nil {
-			return nil, fmt.Errorf("sonic counters: %w", err)
-		}
-		pair, err := redis.Values(answers[0], nil)
-		if err != nil || len(pair) != 2 {
-			return nil, fmt.Errorf("sonic counters: SCAN: %w", errors.Join(err, errors.ErrUnsupported))
-		}
-		next, err1 := redis.String(pair[0], nil)
-		keys, err2 := redis.Strings(pair[1], nil)
-		if err := errors.Join(err1, err2); err != nil {
-			return nil, fmt.Errorf("sonic counters: SCAN: %w", err)
-		}
-		for _, k := range keys {
-			if lag, member, ok := strings.Cut(strings.TrimPrefix(k, prefix), ":"); ok {
-				found[lag] = append(found[lag], member)
-			}
-		}
-		if cursor = next; cursor == "0" {
-			break
-		}
+	keys, err := s.cfg.Redis.Scan(ctx, applDB, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("sonic counters: %w", err)
 	}
-	for lag := range maps.Keys(found) {
-		slices.Sort(found[lag])
-		found[lag] = slices.Compact(found[lag]) // SCAN may repeat one
+	for _, k := range keys {
+		if lag, member, ok := strings.Cut(strings.TrimPrefix(k, prefix), ":"); ok {
+			found[lag] = append(found[lag], member)
+		}
 	}
 	return found, nil
 }

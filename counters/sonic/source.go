@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Redis runs commands in the databases of a switch: each is the database's name,
@@ -18,6 +19,8 @@ import (
 // is as redigo has it; a redis.Error is of its command alone.
 type Redis interface {
 	Do(ctx context.Context, commands ...[]string) ([]any, error)
+	// Scan lists the keys of a database that begin with a prefix, sorted, each once.
+	Scan(ctx context.Context, db, prefix string) ([]string, error)
 	Close() error
 }
 
@@ -176,7 +179,7 @@ func (s *Source) objects(answer any) (moved bool, err error) {
 		return false, fmt.Errorf("sonic counters: COUNTERS_PORT_NAME_MAP: %d answers for %d ports: %w", len(list), len(s.ports), errors.Join(err, errors.ErrUnsupported))
 	}
 	for i, oid := range list {
-		p := &s.ports[i]
+		oid, p := untrusted.Text(oid, 64), &s.ports[i]
 		if oid == p.oid {
 			continue
 		}
@@ -243,7 +246,7 @@ func (s *Source) count(out *counters.Sample, i int, answer any, moved bool) erro
 			continue // missed below where it is needed
 		}
 		if v[k], err = strconv.ParseUint(text, 10, 64); err != nil {
-			return fmt.Errorf("COUNTERS:%s %s: %q is no count", p.oid, fields[k], text)
+			return fmt.Errorf("COUNTERS:%s %s: %q is no count", p.oid, fields[k], untrusted.Text(text, 32))
 		}
 	}
 	others := v[2] // not unicast
@@ -274,7 +277,7 @@ func (s *Source) status(out *counters.Sample, i int, answer any) error {
 	if out.Speed = s.ports[i].Speed; out.Speed == 0 && list[1] != "" {
 		mbps, err := strconv.ParseUint(list[1], 10, 32)
 		if err != nil {
-			return fmt.Errorf("PORT_TABLE:%s speed: %q is no number of Mbit/s", out.Port, list[1])
+			return fmt.Errorf("PORT_TABLE:%s speed: %q is no number of Mbit/s", out.Port, untrusted.Text(list[1], 32))
 		}
 		out.Speed = mbps * 1_000_000
 	}

@@ -2,6 +2,7 @@ package sonic
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 var (
@@ -47,7 +49,7 @@ func (d *Driver) Health(ctx context.Context) ([]vendors.PortHealth, error) {
 	for i, n := range names {
 		texts, err := redis.Strings(answers[i], nil)
 		if err != nil || len(texts) != len(lossFields) {
-			return nil, fmt.Errorf("the counters of port %s: %v (%w)", n, answers[i], err)
+			return nil, fmt.Errorf("the counters of port %s: %w", n, errors.Join(err, errors.ErrUnsupported))
 		}
 		var v [4]uint64
 		for k, text := range texts {
@@ -55,7 +57,7 @@ func (d *Driver) Health(ctx context.Context) ([]vendors.PortHealth, error) {
 				continue // the ASIC does not count it
 			}
 			if v[k], err = strconv.ParseUint(text, 10, 64); err != nil {
-				return nil, fmt.Errorf("port %s: %s: %q is no count", n, lossFields[k], text)
+				return nil, fmt.Errorf("port %s: %s: %q is no count", n, lossFields[k], untrusted.Text(text, 32))
 			}
 		}
 		out[i] = vendors.PortHealth{Port: n, Errors: v[0] + v[1], Discards: v[2] + v[3]}

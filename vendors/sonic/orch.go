@@ -221,7 +221,7 @@ var errOtherCSIG = errors.New("another csig writes this switch's entries: where 
 func numSub(answer any) (map[string]int, error) {
 	list, err := redis.Values(answer, nil)
 	if err != nil || len(list)%2 != 0 {
-		return nil, fmt.Errorf("PUBSUB NUMSUB: answer %v: %w", answer, errors.Join(err, errors.ErrUnsupported))
+		return nil, fmt.Errorf("PUBSUB NUMSUB: %w", errors.Join(err, errors.ErrUnsupported))
 	}
 	out := map[string]int{}
 	for i := 0; i < len(list); i += 2 {
@@ -254,7 +254,7 @@ func (t *talk) run(ctx context.Context, chains []*chain, window int) error {
 		}
 	}()
 	var again []*chain
-	silent := false
+	silent, overdue := false, 0
 	for {
 		var batch []rowOp
 		send := func(c *chain) {
@@ -290,7 +290,22 @@ func (t *talk) run(ctx context.Context, chains []*chain, window int) error {
 		if len(under) == 0 {
 			return nil
 		}
-		late := time.NewTimer(t.soonest(under).Sub(t.now()))
+		patience := t.soonest(under).Sub(t.now())
+		switch {
+		case patience > 0:
+			overdue = 0
+		case overdue == lateMessages: // messages of others without an end do not put it off
+			n := len(under)
+			if err := t.giveUp(ctx, under); err != nil {
+				return err
+			}
+			silent, overdue = silent || len(under) < n, 0
+			continue
+		default: // an answer may wait behind what came while this machine stood still
+			overdue++
+			patience = time.Millisecond
+		}
+		late := time.NewTimer(patience)
 		select {
 		case msg, ok := <-t.sub.C:
 			late.Stop()
@@ -331,6 +346,9 @@ func (t *talk) run(ctx context.Context, chains []*chain, window int) error {
 	}
 }
 
+// lateMessages is how many messages are looked at after an answer is late.
+const lateMessages = 1 << 10
+
 // soonest is when the first answer is late.
 func (t *talk) soonest(under map[string]*chain) time.Time {
 	var first time.Time
@@ -365,7 +383,7 @@ func (t *talk) giveUp(ctx context.Context, under map[string]*chain) error {
 	}
 	removed, err := redis.Ints(answers[len(answers)-1], nil)
 	if err != nil || len(removed) != 3*len(keys) {
-		return fmt.Errorf("EXEC: answer %v: %w", answers[len(answers)-1], errors.Join(err, errors.ErrUnsupported))
+		return fmt.Errorf("EXEC: %w", errors.Join(err, errors.ErrUnsupported))
 	}
 	for i, key := range keys {
 		c := under[key]
@@ -411,9 +429,9 @@ func firstError(answers []any) error {
 }
 
 // lost tells whether the connection on which answers come has ended. Messages of
-// others that wait there are dropped.
+// others that wait there are dropped, as many as may have come since the last cycle.
 func (t *talk) lost() bool {
-	for {
+	for range lateMessages {
 		select {
 		case _, ok := <-t.sub.C:
 			if !ok {
@@ -423,4 +441,5 @@ func (t *talk) lost() bool {
 			return false
 		}
 	}
+	return false
 }

@@ -2,12 +2,15 @@ package sonic
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // The setup is recorded in STATE_DB, under a key that is csig's own: what the
@@ -42,14 +45,35 @@ func parseRecord(row map[string]string) record {
 			r.before[port] = value
 		case field == recordSetup:
 			s := new(vendors.Setup)
-			if err := json.Unmarshal([]byte(value), s); err != nil {
-				r.err = fmt.Errorf("the record %s in STATE_DB cannot be read: %w", recordKey, err)
+			err := json.Unmarshal([]byte(value), s)
+			if err == nil {
+				err = plain(value)
+			}
+			if err != nil {
+				r.err = fmt.Errorf("the record %s in STATE_DB cannot be read: %s", recordKey, untrusted.Text(err.Error(), 128))
 				continue
 			}
 			r.setup = s
 		}
 	}
 	return r
+}
+
+// plain refuses JSON with words that cannot be printed, as csig writes none.
+func plain(text string) error {
+	dec := json.NewDecoder(strings.NewReader(text))
+	for {
+		word, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if s, ok := word.(string); ok && untrusted.Text(s, maxName) != s {
+			return fmt.Errorf("%s is no word of csig's", untrusted.Text(s, 64))
+		}
+	}
 }
 
 // recordCommands write the setup; a port or aggregate that gets our TPID is noted

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -223,5 +224,5 @@ func parseResponse(msg []byte) (response, error) {
 	if len(list) < 4 || len(list)%2 != 0 || list[2] != "err_str" {
 		return response{}, fmt.Errorf("%d words, without a status, a key and an err_str at their beginning", len(list))
 	}
-	return response{code: list[0], key: list[1], message: list[3], fields: list[4:]}, nil
+	return response{code: untrusted.Text(list[0], 64), key: list[1], message: untrusted.Text(list[3], 512), fields: list[4:]}, nil
 }

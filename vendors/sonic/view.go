@@ -10,6 +10,7 @@ import (
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -73,37 +74,9 @@ type rowView struct {
 	bad   string // why it is no entry of ours
 }
 
-// scanCount is how many keys Redis looks at for one answer.
-const scanCount = "5000"
-
-// scan lists the keys of a database that begin with a prefix, which is a pattern of
-// Redis.
+// scan lists the keys of a database that begin with a prefix.
 func (d *Driver) scan(ctx context.Context, db, prefix string) ([]string, error) {
-	var keys []string
-	cursor := "0"
-	for {
-		answers, err := d.db.Do(ctx, []string{db, "SCAN", cursor, "MATCH", prefix + "*", "COUNT", scanCount})
-		if err == nil {
-			err = firstError(answers)
-		}
-		if err != nil {
-			return nil, err
-		}
-		pair, err := redis.Values(answers[0], nil)
-		if err != nil || len(pair) != 2 {
-			return nil, fmt.Errorf("SCAN in %s: %v (%w)", db, answers[0], err)
-		}
-		next, err1 := redis.String(pair[0], nil)
-		found, err2 := redis.Strings(pair[1], nil)
-		if err1 != nil || err2 != nil {
-			return nil, fmt.Errorf("SCAN in %s: %w, %w", db, err1, err2)
-		}
-		keys = append(keys, found...)
-		if cursor = next; cursor == "0" {
-			slices.Sort(keys)
-			return slices.Compact(keys), nil // SCAN may repeat one
-		}
-	}
+	return d.db.Scan(ctx, db, prefix)
 }
 
 // hashes reads rows in one round trip.
@@ -120,12 +93,35 @@ func (d *Driver) hashes(ctx context.Context, cmds [][]string) ([]map[string]stri
 	}
 	out := make([]map[string]string, len(answers))
 	for i, a := range answers {
-		if out[i], err = redis.StringMap(a, nil); err != nil {
+		row, err := redis.StringMap(a, nil)
+		if err != nil {
 			return nil, fmt.Errorf("%s %s: %w", cmds[i][1], cmds[i][2], err)
 		}
+		out[i] = readable(row)
 	}
 	return out, nil
 }
+
+// readable is a row whose names and values are lines that can be printed: what is no
+// such line is nothing of SONiC's, and is nowhere written back.
+func readable(row map[string]string) map[string]string {
+	out := make(map[string]string, len(row))
+	for name, value := range row {
+		most := maxValue
+		if name == recordSetup {
+			most = maxRecord
+		}
+		out[untrusted.Text(name, maxName)] = untrusted.Text(value, most)
+	}
+	return out
+}
+
+// The longest names and values of rows, and the longest record of a set-up, in bytes.
+const (
+	maxName   = 1 << 10
+	maxValue  = 4 << 10
+	maxRecord = 1 << 20
+)
 
 // look reads what the databases say of us, and of the ports of the setup that is
 // wanted, where one is given. It writes nothing.

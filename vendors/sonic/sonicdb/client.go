@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Options is how to reach a switch's Redis.
@@ -33,6 +35,9 @@ type Options struct {
 	// connection, and kept nowhere.
 	Password func(context.Context) (string, error)
 
+	// Timeout is how long Redis may take for one round trip; 0 is Timeout.
+	Timeout time.Duration
+
 	// Connect is how much longer the first answer may take, since the switch is
 	// logged in at for it.
 	Connect time.Duration
@@ -41,7 +46,7 @@ type Options struct {
 	Close func() error
 }
 
-// Timeout is how long Redis may take to answer.
+// Timeout is how long Redis may take for all answers of one round trip.
 const Timeout = 5 * time.Second
 
 // Client is the databases of one switch. It connects when it is first used,
@@ -58,12 +63,13 @@ func New(opt Options) *Client {
 	if opt.File == "" {
 		opt.File = DefaultFile
 	}
+	opt.Timeout = cmp.Or(opt.Timeout, Timeout)
 	return &Client{opt: opt, conns: map[string]*conn{}}
 }
 
 // conn is a connection to one Redis.
 type conn struct {
-	net net.Conn
+	net *guard
 	redis.Conn
 	db int // selected
 }
@@ -143,7 +149,7 @@ func (c *Client) Do(ctx context.Context, commands ...[]string) ([]any, error) {
 
 // limit is how long the switch may take.
 func (c *Client) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	timeout := Timeout
+	timeout := c.opt.Timeout
 	if len(c.conns) == 0 {
 		timeout += c.opt.Connect
 	}
@@ -175,6 +181,7 @@ func (c *Client) do(ctx context.Context, commands [][]string) ([]any, error) {
 		}
 		if !slices.Contains(used, cn) {
 			used = append(used, cn)
+			cn.net.begin()
 			defer context.AfterFunc(ctx, func() { cn.net.Close() })()
 		}
 		if cn.db != p.id {
@@ -202,9 +209,13 @@ func (c *Client) do(ctx context.Context, commands [][]string) ([]any, error) {
 	for _, s := range under {
 		a, err := s.conn.Receive()
 		var refused redis.Error
+		if errors.As(err, &refused) {
+			refused = readable(refused)
+		}
 		switch {
 		case err == nil:
-		case !errors.As(err, &refused):
+			readableIn(a)
+		case refused == "":
 			return nil, err
 		case locked(refused) != nil:
 			return nil, locked(refused)
@@ -244,11 +255,15 @@ func (c *Client) dial(ctx context.Context, to instance) (*conn, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { nc.Close() })
 	defer stop()
-	cn := &conn{net: nc, Conn: redis.NewConn(timeless{nc}, 0, 0)}
+	g := &guard{Conn: nc}
+	cn := &conn{net: g, Conn: redis.NewConn(timeless{g}, 0, 0)}
 	if c.opt.Password != nil {
 		word, err := c.opt.Password(ctx)
 		if err == nil {
 			_, err = cn.Conn.Do("AUTH", word)
+		}
+		if refused := redis.Error(""); errors.As(err, &refused) {
+			err = readable(refused)
 		}
 		if err != nil {
 			nc.Close()
@@ -259,7 +274,7 @@ func (c *Client) dial(ctx context.Context, to instance) (*conn, error) {
 	var refused redis.Error
 	if _, err := cn.Conn.Do("CLIENT", "SETNAME", ClientName); err != nil && (!errors.As(err, &refused) || locked(refused) != nil) {
 		nc.Close()
-		return nil, cmp.Or(locked(refused), err)
+		return nil, cmp.Or(locked(readable(refused)), err)
 	}
 	return cn, nil
 }
@@ -270,6 +285,25 @@ func locked(refused redis.Error) error {
 		return fmt.Errorf("%w; give its password in the fleet file (management: redis: password)", refused)
 	}
 	return nil
+}
+
+// readable is an error of Redis as a line that can be printed.
+func readable(e redis.Error) redis.Error {
+	return redis.Error(cmp.Or(untrusted.Text(string(e), maxError), "an error without a word"))
+}
+
+const maxError = 256 // bytes
+
+// readableIn makes the errors within an answer readable, those of a transaction.
+func readableIn(answer any) {
+	list, _ := answer.([]any)
+	for i, a := range list {
+		if e, ok := a.(redis.Error); ok {
+			list[i] = readable(e)
+		} else {
+			readableIn(a)
+		}
+	}
 }
 
 // ClientName is what csig's connections are called in Redis' CLIENT LIST.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // The databases that csig reads or writes.
@@ -74,7 +76,7 @@ var separators = map[string]string{Appl: ":", ASIC: ":", Counters: ":", Config: 
 func Parse(text []byte) (*Layout, error) {
 	var f file
 	if err := json.Unmarshal(text, &f); err != nil {
-		return nil, err
+		return nil, errors.New(untrusted.Text(err.Error(), 128))
 	}
 	if len(f.Includes) > 0 {
 		return nil, errors.New("it is that of a switch with several ASICs, which csig does not support")

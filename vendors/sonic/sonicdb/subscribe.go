@@ -87,6 +87,7 @@ func holds(ctx context.Context, cn *conn, channel string) error {
 	}
 	switch v := ps.Receive().(type) {
 	case redis.Subscription:
+		cn.net.round = endless
 		return nil
 	case error:
 		return v

@@ -32,18 +32,23 @@ func StartRedis(t testing.TB) *Redis {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Fatalf("%v: install it (Debian: apt-get install redis-server)", err)
 	}
-	dir, err := os.MkdirTemp("", "csig-redis") // the path of a socket has to be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := shortDir(t)
 	r := &Redis{Dir: dir, Socket: filepath.Join(dir, "redis.sock"), File: filepath.Join(dir, "database_config.json"), t: t}
-	t.Cleanup(func() {
-		r.Stop()
-		_ = os.RemoveAll(dir)
-	})
+	t.Cleanup(r.Stop)
 	r.writeConfig()
 	r.Start()
 	return r
+}
+
+// shortDir is a folder of the test's own: the path of a socket has to be short.
+func shortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "csig-redis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 // writeConfig writes the map of the databases as SONiC has it.
