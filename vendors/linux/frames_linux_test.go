@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,8 @@ type model struct {
 	uec   bool
 	local map[uint16][2]uint16 // by T: local S and LM
 	wide  uint16               // the domain's TPID of wide tags
+
+	others []uint16 // TPIDs of other domains that the device knows
 }
 
 func (m model) data(in uint16) uint16 {
@@ -44,7 +47,8 @@ func (m model) data(in uint16) uint16 {
 	return in&0xf000 | local[0]<<7 | lm
 }
 
-// frameOut is the frame that leaves the port.
+// frameOut is the frame that leaves the port. A CSIG tag with another behind it,
+// of whatever domain, is not the last.
 func (m model) frameOut(f []byte, tpid uint16) []byte {
 	vlan := func(t uint16) bool { return t != tpid && (t == 0x8100 || t == 0x88a8) }
 	out := bytes.Clone(f)
@@ -55,7 +59,7 @@ func (m model) frameOut(f []byte, tpid uint16) []byte {
 		}
 		switch t := binary.BigEndian.Uint16(f[at:]); {
 		case t == tpid:
-			if next := binary.BigEndian.Uint16(f[at+4:]); next != tpid && (next != m.wide || next == 0) && !vlan(next) {
+			if next := binary.BigEndian.Uint16(f[at+4:]); next != tpid && (next != m.wide || next == 0) && !vlan(next) && !slices.Contains(m.others, next) {
 				binary.BigEndian.PutUint16(out[at+2:], m.data(binary.BigEndian.Uint16(f[at+2:])))
 			}
 			return out
@@ -66,66 +70,59 @@ func (m model) frameOut(f []byte, tpid uint16) []byte {
 	return out
 }
 
-// stripped is the frame that leaves a port that strips.
-func stripped(f []byte, tpid, wide uint16) []byte {
-	isTag := func(t uint16) bool { return t == tpid || t == wide && wide != 0 || t == 0x8100 || t == 0x88a8 }
-	for at := 12; at <= 12+16 && len(f) >= at+2; at += 4 {
-		size := 0
-		switch t := binary.BigEndian.Uint16(f[at:]); {
-		case t == tpid:
-			size = 4
-		case t == wide && wide != 0:
-			size = 8
-		case t == 0x8100 || t == 0x88a8:
-			continue
-		}
-		if size == 0 || len(f) < at+size+2 || isTag(binary.BigEndian.Uint16(f[at+size:])) {
-			return f
-		}
-		return slices.Concat(f[:at], f[at+size:])
-	}
-	return f
-}
-
 // strippedOf is the frame that leaves a port of a setup which strips the tags of
-// other TPIDs and, if own, the domain's: the last tag goes, where it is one of
-// them and has at most four in front. Another TPID's tag that is not the last is
-// like a VLAN's.
+// other TPIDs and, if own, the domain's: of the CSIG tags that are the last L2
+// tags, behind four VLAN tags at most, in a row of 32 bytes at most.
 func strippedOf(f []byte, s *vendors.Setup, own bool) []byte {
-	kind := map[uint16]string{0x8100: "vlan", 0x88a8: "vlan"}
-	kind[s.TPID] = "own"
-	size := map[uint16]int{0x8100: 4, 0x88a8: 4, s.TPID: 4}
+	type kind struct {
+		size       int
+		csig, goes bool
+	}
+	kinds := map[uint16]kind{0x8100: {size: 4}, 0x88a8: {size: 4}}
+	kinds[s.TPID] = kind{4, true, own}
 	if s.WideTPID != 0 {
-		kind[s.WideTPID], size[s.WideTPID] = "own", 8
+		kinds[s.WideTPID] = kind{8, true, own}
 	}
 	for _, o := range s.Others {
-		kind[o.TPID], size[o.TPID] = "other", 4
+		kinds[o.TPID] = kind{4, true, true}
 		if o.Wide {
-			size[o.TPID] = 8
+			kinds[o.TPID] = kind{8, true, true}
 		}
 	}
-	at := 12
-	for range 5 {
+	type piece struct {
+		kind
+		bytes []byte
+	}
+	var row []piece
+	at, vlans := 12, 0
+	for {
 		if len(f) < at+2 {
 			return f
 		}
-		t := binary.BigEndian.Uint16(f[at:])
-		n := size[t]
-		if n == 0 || kind[t] == "own" && !own || len(f) < at+n+2 {
+		k, isTag := kinds[binary.BigEndian.Uint16(f[at:])]
+		if !isTag {
+			break
+		}
+		if !k.csig {
+			vlans++
+		}
+		if at+k.size > 12+32 || vlans > 4 {
 			return f
 		}
-		last := kind[binary.BigEndian.Uint16(f[at+n:])] == ""
-		switch {
-		case last && kind[t] == "vlan":
-			return f
-		case last:
-			return slices.Concat(f[:at], f[at+n:])
-		case kind[t] == "own" || n == 8:
-			return f
-		}
-		at += 4
+		row = append(row, piece{k, f[at:min(len(f), at+k.size)]})
+		at += k.size
 	}
-	return f
+	last := len(row)
+	for last > 0 && row[last-1].csig {
+		last--
+	}
+	out := bytes.Clone(f[:12])
+	for i, p := range row {
+		if i < last || !p.goes {
+			out = append(out, p.bytes...)
+		}
+	}
+	return append(out, f[at:]...)
 }
 
 func TestEveryTag(t *testing.T) {
@@ -283,7 +280,7 @@ func TestStrip(t *testing.T) {
 			s := setupFor(vendors.PortSetup{Port: "swp1", Action: vlanrules.Strip})
 			s.TPID, s.WideTPID = tpids[0], tpids[1]
 			apply(t, d, s)
-			w.compare(framesOfAllShapes(tpids[0], tpids[1]), func(f []byte) []byte { return stripped(f, tpids[0], tpids[1]) })
+			w.compare(framesOfAllShapes(tpids[0], tpids[1]), func(f []byte) []byte { return strippedOf(f, &s, true) })
 		})
 	}
 }
@@ -317,26 +314,23 @@ func TestStripOthers(t *testing.T) {
 			}
 		}
 		add(tc.tpid, tc.wide)
-		var kinds []tag
 		for _, o := range tc.others {
 			if o.Wide {
 				add(tc.others[0].TPID, o.TPID)
 			} else {
 				add(o.TPID, 0)
-				kinds = append(kinds, tag{o.TPID, 31<<7 | 126})
 			}
 		}
-		for i, a := range append(kinds, tag{tc.tpid, 31<<7 | 126}) { // tags of two domains in one frame
-			for k, b := range append(kinds, tag{tc.tpid, 31<<7 | 126}) {
-				frames = append(frames, frame(uint32(1000+100*i+k), a, b), frame(uint32(2000+100*i+k), tag{0x8100, 5}, a, b))
-			}
-		}
+		frames = append(frames, rows(tc.tpid, tc.wide, tc.others)...)
 		for _, action := range []vlanrules.Action{vlanrules.Update, vlanrules.Passthrough, vlanrules.Strip} {
 			t.Run(tc.name+" "+action.String(), func(t *testing.T) {
 				s := setupFor(vendors.PortSetup{Port: "swp1", Action: action, StripOthers: action != vlanrules.Strip})
 				s.TPID, s.WideTPID, s.Others = tc.tpid, tc.wide, tc.others
 				apply(t, d, s)
 				m := model{local: map[uint16][2]uint16{}, wide: tc.wide}
+				for _, o := range tc.others {
+					m.others = append(m.others, o.TPID)
+				}
 				if action == vlanrules.Update {
 					m.local = map[uint16][2]uint16{0: {4, 33}, 1: {5, 34}}
 					update(t, d, time.Minute, vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{
@@ -350,6 +344,49 @@ func TestStripOthers(t *testing.T) {
 			})
 		}
 	}
+}
+
+// rows are frames with tags of several domains behind 0 to 4 VLAN tags: every row
+// of two, and rows of many that a generator draws.
+func rows(tpid, wide uint16, others []vendors.OtherTPID) [][]byte {
+	kinds := [][]tag{{{tpid, 0x0ffe}}}
+	if wide != 0 {
+		kinds = append(kinds, []tag{{wide, 0x1234}, {0x9900, 0x8100}}) // what looks like tags is data
+	}
+	for _, o := range others {
+		if o.Wide {
+			kinds = append(kinds, []tag{{o.TPID, 0x1234}, {0x9900, 0x88a8}})
+		} else {
+			kinds = append(kinds, []tag{{o.TPID, 0x0ffe}})
+		}
+	}
+	vlan := []tag{{0x8100, 5}, {0x8100, 7}, {0x8100, 9}, {0x8100, 11}}
+	id := uint32(1000)
+	var out [][]byte
+	add := func(tags ...tag) {
+		id++
+		out = append(out, frame(id, tags...))
+	}
+	for _, a := range kinds {
+		for _, b := range kinds {
+			for n := range 5 {
+				add(slices.Concat(vlan[:n], a, b)...)
+			}
+		}
+	}
+	draw := rand.New(rand.NewPCG(7, uint64(tpid)))
+	for range 200 {
+		var tags []tag
+		for range 1 + draw.IntN(7) {
+			if draw.IntN(4) == 0 {
+				tags = append(tags, vlan[0])
+			} else {
+				tags = append(tags, kinds[draw.IntN(len(kinds))]...)
+			}
+		}
+		add(tags...)
+	}
+	return out
 }
 
 // TestStripOthersKeepsTheSignal adds and takes away another TPID under a lease
@@ -406,4 +443,28 @@ func TestPassthroughWhenStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.compare(framesOfAllShapes(testTPID, 0), func(f []byte) []byte { return f })
+}
+
+// TestFramesAsTheCodecReadsThem: what csig tag decode and csig probe take for a
+// frame's signal is what ports rewrite, and nothing else; so do the models of
+// these tests.
+func TestFramesAsTheCodecReadsThem(t *testing.T) {
+	for _, tpids := range []quantize.TPIDs{{Compact: 0x9900}, {Compact: 0x9900, Wide: 0x9901}, {Compact: 0x88a8}} {
+		m := model{local: map[uint16][2]uint16{0: {0, 33}, 1: {0, 34}}, wide: tpids.Wide}
+		s := vendors.Setup{TPID: tpids.Compact, WideTPID: tpids.Wide}
+		for _, f := range append(framesOfAllShapes(tpids.Compact, tpids.Wide), rows(tpids.Compact, tpids.Wide, nil)...) {
+			pos, err := quantize.FindTag(f, tpids)
+			data := uint16(0)
+			if err == nil {
+				data = binary.BigEndian.Uint16(f[pos.Offset+2:])
+			}
+			want := err == nil && !pos.Wide && m.data(data) != data
+			if got := !bytes.Equal(m.frameOut(f, tpids.Compact), f); got != want {
+				t.Errorf("%x is rewritten: %v; the codec: %+v, %v", f, got, pos, err)
+			}
+			if err == nil && !bytes.Equal(strippedOf(f, &s, true), slices.Concat(f[:pos.Offset], f[pos.EtherType:])) {
+				t.Errorf("%x: stripped to %x", f, strippedOf(f, &s, true))
+			}
+		}
+	}
 }

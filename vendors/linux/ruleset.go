@@ -163,8 +163,11 @@ func tagTypes(s *vendors.Setup) []uint16 {
 	if s.WideTPID != 0 {
 		t = append(t, s.WideTPID)
 	}
+	for _, o := range s.Others {
+		t = append(t, o.TPID)
+	}
 	slices.Sort(t)
-	return t
+	return slices.Compact(t)
 }
 
 // leaseKeys are the values of gateField for frames that can carry a compact

@@ -25,7 +25,9 @@ const (
 	tcxDrop = 2
 )
 
-// stripProgram removes the CSIG tag of the frames that leave a device.
+// stripProgram removes the CSIG tags of the frames that leave a device: of those
+// that are the last L2 tags, behind at most 4 VLAN tags, each one that its spec
+// says, in whatever order they stand.
 //
 // The kernel offers no helper that removes four bytes behind an ethertype it
 // does not know. But it pops VLAN tags, so the program turns the CSIG tag's
@@ -34,17 +36,16 @@ const (
 //   - It pushes VLAN tags until the kernel holds one of ours as metadata and
 //     the frame's first tag lies in the frame, so that the rest is a matter of
 //     bytes: one push if the frame's own outermost tag was metadata, else two.
-//     Then k VLAN tags and the CSIG tag start at byte 12 or, behind our second
-//     one, at byte 16.
-//   - It moves the k VLAN tags over the CSIG tag and writes a VLAN TPID where
+//     Then the tags in front and the CSIG tag start at byte 12 or, behind our
+//     second one, at byte 16.
+//   - It moves the tags in front over the CSIG tag and writes a VLAN TPID where
 //     they stood. A wide tag is two tags long.
 //   - It pops what it pushed and what it wrote. The kernel takes the next VLAN
 //     tag into metadata each time, so the ethertype ends up right.
+//   - It looks at the frame again, for the next one.
 //
-// A frame without a CSIG tag is not touched; nor is one whose CSIG tag is not
-// its last L2 tag (draft-00 §4.1), or stands behind more than 4 VLAN tags. A tag
-// of another TPID than the domain's that is not the last counts as a VLAN's, as
-// it would on any switch that knows of no such TPID. If the kernel runs out of
+// A frame without such a tag is not touched, nor is a CSIG tag in front of a
+// VLAN's, nor anything in a row of more than maxUnits. If the kernel runs out of
 // memory in between, the frame is dropped: a tag must not get past a port that
 // strips (draft-00 §6.2).
 func stripProgram(spec stripSpec) asm.Instructions {
@@ -74,28 +75,26 @@ func stripSpecOf(s *vendors.Setup, p *vendors.PortSetup) stripSpec {
 // wanted tells whether there is a program.
 func (s *stripSpec) wanted() bool { return *s != stripSpec{} }
 
-// removed is a kind of tag that is removed.
-type removed struct {
-	tpid  uint16
-	units int // of 4 bytes
-	other bool
+// csigTag is a kind of CSIG tag.
+type csigTag struct {
+	tpid    uint16
+	units   int // of 4 bytes
+	removed bool
 }
 
-func (s *stripSpec) removed() []removed {
-	var out []removed
-	if s.own {
-		out = append(out, removed{s.tpid, 1, false})
-		if s.wide != 0 {
-			out = append(out, removed{s.wide, 2, false})
-		}
+// csig are the CSIG tags that the program knows.
+func (s *stripSpec) csig() []csigTag {
+	out := []csigTag{{s.tpid, 1, s.own}}
+	if s.wide != 0 {
+		out = append(out, csigTag{s.wide, 2, s.own})
 	}
 	for _, t := range s.others {
 		switch {
 		case t.TPID == 0:
 		case t.Wide:
-			out = append(out, removed{t.TPID, 2, true})
+			out = append(out, csigTag{t.TPID, 2, true})
 		default:
-			out = append(out, removed{t.TPID, 1, true})
+			out = append(out, csigTag{t.TPID, 1, true})
 		}
 	}
 	return out
@@ -106,21 +105,6 @@ func (s *stripSpec) vlans() []uint16 {
 	return slices.DeleteFunc([]uint16{0x8100, 0x88a8}, func(t uint16) bool {
 		return t == s.tpid || t == s.wide || slices.ContainsFunc(s.others[:], func(o vendors.OtherTPID) bool { return o.TPID == t })
 	})
-}
-
-// tags are the ethertypes of all tags that may stand in a row.
-func (s *stripSpec) tags() []uint16 {
-	out := append(s.vlans(), s.tpid)
-	if s.wide != 0 {
-		out = append(out, s.wide)
-	}
-	for _, t := range s.others {
-		if t.TPID != 0 {
-			out = append(out, t.TPID)
-		}
-	}
-	slices.Sort(out)
-	return out
 }
 
 type stripGenerator struct {
@@ -149,17 +133,31 @@ const (
 	regSkb   = asm.R6
 	regFirst = asm.R7 // where the first tag starts after the pushes: 12 or 16
 	regTwo   = asm.R8 // 1 where two pushes are needed
+	regFound = asm.R9 // the first tag to remove behind the last VLAN tag (foundID); 0: none yet
 )
 
-// Stack: a buffer for the VLAN tags, and one for an ethertype.
+// maxUnits is how long the row of a frame's tags may be, in units of 4 bytes.
+const maxUnits = 2 * maxDepth
+
+// Stack: a buffer for the tags in front, one for an ethertype, and how many tags
+// were removed.
 const (
-	stackTags = -4 * maxDepth
+	stackTags = -4 * maxUnits
 	stackType = stackTags - 8
+	stackGone = stackType - 8
 )
+
+// foundID tells a tag of w units behind u from any other.
+func foundID(u, w int) int32 { return int32(2*u + w) }
 
 func (g *stripGenerator) program() asm.Instructions {
 	g.emit(
 		asm.Mov.Reg(regSkb, asm.R1),
+		asm.StoreImm(asm.RFP, stackGone, 0, asm.Word),
+	)
+	g.label = "again"
+	g.emit(
+		asm.Mov.Imm(regFound, 0),
 		asm.LoadMem(asm.R2, regSkb, skbVLANPresent, asm.Word),
 		asm.JNE.Imm(asm.R2, 0, "offloaded"),
 		// The way of ordinary frames: one look at the ethertype.
@@ -172,68 +170,66 @@ func (g *stripGenerator) program() asm.Instructions {
 		asm.Mov.Imm(regTwo, 1),
 		asm.LoadMem(asm.R2, asm.R2, firstType, asm.Half),
 	)
-	g.dispatch("in", 0)
-	for k := 1; k <= maxDepth; k++ {
-		g.label = fmt.Sprintf("in%d", k)
-		g.loadType(firstType + 4*k)
-		g.dispatch("in", k)
-	}
+	g.row("in", firstType)
 	g.label = "offloaded"
 	g.emit(
 		asm.Mov.Imm(regFirst, firstType),
 		asm.Mov.Imm(regTwo, 0),
 		asm.LoadMem(asm.R2, regSkb, skbVLANProto, asm.Word),
 	)
-	g.dispatch("off", 0)
-	for k := 1; k <= maxDepth; k++ {
-		g.label = fmt.Sprintf("off%d", k)
-		g.loadType(firstType + 4*(k-1))
-		g.dispatch("off", k)
-	}
-	for k := 0; k <= maxDepth; k++ {
-		for _, r := range g.kinds() {
-			g.found("in", k, r, firstType+4*k)
-			g.found("off", k, r, firstType+4*(k-1))
-		}
+	g.row("off", firstType-4)
+	g.label = "end"
+	for u := 0; u <= maxUnits; u++ {
 		for _, w := range g.sizes() {
-			g.remove(k, w)
+			g.emit(asm.JEq.Imm(regFound, foundID(u, w), fmt.Sprintf("remove%d-%d", u, w)))
 		}
 	}
 	g.label = "next"
 	g.emit(asm.Mov.Imm(asm.R0, tcxNext), asm.Return())
 	g.label = "drop"
 	g.emit(asm.Mov.Imm(asm.R0, tcxDrop), asm.Return())
-	return g.out
-}
-
-// kinds are the tags that are removed, but for their TPIDs.
-func (g *stripGenerator) kinds() []removed {
-	var out []removed
-	for _, r := range g.spec.removed() {
-		if r.tpid = 0; !slices.Contains(out, r) {
-			out = append(out, r)
+	for u := 0; u <= maxUnits; u++ {
+		for _, w := range g.sizes() {
+			g.remove(u, w)
 		}
 	}
-	return out
+	g.label = "removed"
+	g.emit(
+		asm.LoadMem(asm.R1, asm.RFP, stackGone, asm.Word),
+		asm.Add.Imm(asm.R1, 1),
+		asm.StoreMem(asm.RFP, stackGone, asm.R1, asm.Word),
+		asm.JGT.Imm(asm.R1, maxUnits, "drop"), // so many do not fit into a row
+		asm.Ja.Label("again"),
+	)
+	return g.out
 }
 
 // sizes are the lengths of the tags that are removed, in units of 4 bytes.
 func (g *stripGenerator) sizes() []int {
 	var out []int
-	for _, r := range g.kinds() {
-		if !slices.Contains(out, r.units) {
+	for _, r := range g.spec.csig() {
+		if r.removed && !slices.Contains(out, r.units) {
 			out = append(out, r.units)
 		}
 	}
 	return out
 }
 
-// foundLabel is where a tag behind k VLAN tags is looked at.
-func foundLabel(way string, k int, r removed) string {
-	if r.other {
-		return fmt.Sprintf("%s-other%d-%d", way, k, r.units)
+// at is where the ethertype behind u units, v of them VLAN tags, is looked at.
+func at(way string, u, v int) string { return fmt.Sprintf("%s%d-%d", way, u, v) }
+
+// row walks a frame's tags, the first of which starts at an offset; its ethertype
+// is in R2.
+func (g *stripGenerator) row(way string, offset int) {
+	for u := 0; u <= maxUnits; u++ {
+		for v := 0; v <= min(u, maxDepth); v++ {
+			if u > 0 {
+				g.label = at(way, u, v)
+				g.loadType(offset + 4*u)
+			}
+			g.dispatch(way, u, v)
+		}
 	}
-	return fmt.Sprintf("%s-found%d-%d", way, k, r.units)
 }
 
 // loadType loads the ethertype at a fixed offset of the frame into R2.
@@ -250,34 +246,42 @@ func (g *stripGenerator) loadType(offset int) {
 	)
 }
 
-// dispatch goes on with the ethertype in R2 behind k VLAN tags.
-func (g *stripGenerator) dispatch(way string, k int) {
-	for _, r := range g.spec.removed() {
-		g.emit(asm.JEq.Imm(asm.R2, networkOrder(r.tpid), foundLabel(way, k, r)))
-	}
-	if k < maxDepth {
-		for _, t := range g.spec.vlans() {
-			g.emit(asm.JEq.Imm(asm.R2, networkOrder(t), fmt.Sprintf("%s%d", way, k+1)))
+// dispatch goes on with the ethertype in R2 behind u units, v of them VLAN tags.
+func (g *stripGenerator) dispatch(way string, u, v int) {
+	on := func(units, vlans int) string {
+		if u+units > maxUnits || v+vlans > maxDepth {
+			return "next"
 		}
+		return at(way, u+units, v+vlans)
 	}
-	g.emit(asm.Ja.Label("next"))
+	here := at(way, u, v)
+	vlan := here + "-vlan"
+	for _, t := range g.spec.csig() {
+		to := on(t.units, 0)
+		if t.removed {
+			to = fmt.Sprintf("%s-found%d", here, t.units)
+		}
+		g.emit(asm.JEq.Imm(asm.R2, networkOrder(t.tpid), to))
+	}
+	for _, t := range g.spec.vlans() {
+		g.emit(asm.JEq.Imm(asm.R2, networkOrder(t), vlan))
+	}
+	g.emit(asm.Ja.Label("end"))
+	if len(g.spec.vlans()) > 0 {
+		g.label = vlan
+		g.emit(asm.Mov.Imm(regFound, 0), asm.Ja.Label(on(1, 1))) // what stood in front is not last
+	}
+	for _, w := range g.sizes() {
+		g.label = fmt.Sprintf("%s-found%d", here, w)
+		g.emit(
+			asm.JNE.Imm(regFound, 0, on(w, 0)),
+			asm.Mov.Imm(regFound, foundID(u, w)),
+			asm.Ja.Label(on(w, 0)),
+		)
+	}
 }
 
-// found checks that the tag at offset is the last L2 tag.
-func (g *stripGenerator) found(way string, k int, r removed, offset int) {
-	g.label = foundLabel(way, k, r)
-	g.loadType(offset + 4*r.units)
-	goOn := "next"
-	if r.other && r.units == 1 && k < maxDepth {
-		goOn = fmt.Sprintf("%s%d", way, k+1)
-	}
-	for _, t := range g.spec.tags() {
-		g.emit(asm.JEq.Imm(asm.R2, networkOrder(t), goOn))
-	}
-	g.emit(asm.Ja.Label(fmt.Sprintf("remove%d-%d", k, r.units)))
-}
-
-// remove removes a CSIG tag of w units behind k VLAN tags.
+// remove removes a CSIG tag of w units behind k others.
 func (g *stripGenerator) remove(k, w int) {
 	name := fmt.Sprintf("remove%d-%d", k, w)
 	push := func() {
@@ -325,7 +329,7 @@ func (g *stripGenerator) remove(k, w int) {
 	for range w + 1 {
 		pop()
 	}
-	g.emit(asm.JEq.Imm(regTwo, 0, "next"))
+	g.emit(asm.JEq.Imm(regTwo, 0, "removed"))
 	pop()
-	g.emit(asm.Ja.Label("next"))
+	g.emit(asm.Ja.Label("removed"))
 }
