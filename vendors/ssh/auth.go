@@ -19,6 +19,7 @@ type authenticator struct {
 	ctx    context.Context
 	login  inventory.SSH
 	failed error     // why a credential could not be had
+	asked  bool      // for the password, by a question
 	agent  io.Closer // the connection to the agent
 }
 
@@ -59,15 +60,16 @@ func (a *authenticator) password() (string, error) {
 }
 
 // answer gives the password to a question that hides what is typed, if it is
-// the only one; a code from elsewhere is nothing that csig has.
+// the only one; csig has no code from elsewhere, and no new password.
 func (a *authenticator) answer(_, _ string, questions []string, echos []bool) ([]string, error) {
 	switch {
 	case len(questions) == 0:
 		return nil, nil
-	case len(questions) > 1 || echos[0]:
+	case len(questions) > 1 || echos[0] || a.asked:
 		a.failed = fmt.Errorf("the switch asks for more than a password: log in with a key instead")
 		return nil, a.failed
 	}
+	a.asked = true
 	p, err := a.password()
 	return []string{p}, err
 }

@@ -1,7 +1,7 @@
 package ssh
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,21 +10,27 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // DefaultTimeout is how long connecting and logging in may take together.
 const DefaultTimeout = 15 * time.Second
 
-// maxOutput bounds what a command may print, in bytes; maxStderr what is kept
-// of its standard error.
+// A command may take maxRun where its caller sets no deadline.
+const maxRun = 5 * time.Minute
+
+// Bounds, in bytes: what a command may print, what is kept of its standard
+// error, and what a switch may send until the login is done.
 const (
-	maxOutput = 256 << 20
+	maxOutput = 4 << 20
 	maxStderr = 4 << 10
+	maxLogin  = 1 << 20
 )
 
 // Config is where to log in, and how.
@@ -42,6 +48,7 @@ type Config struct {
 type Client struct {
 	host string // for messages
 	ssh  *ssh.Client
+	lost context.Context // ends with the connection
 	once sync.Once
 	err  error // of Close
 }
@@ -63,13 +70,42 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	defer cancel()
 	c, err := connect(ctx, cfg, host)
 	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		return nil, fmt.Errorf("ssh to %s: %w", host, err)
+		return nil, failed(ctx, host, err)
 	}
 	return c, nil
 }
+
+// failed says where an error happened, and why ctx ended if that was the cause.
+// Errors of SSH carry the switch's own words: they are cleaned here.
+func failed(ctx context.Context, host string, err error) error {
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return &hostError{host, err}
+}
+
+type hostError struct {
+	host string
+	err  error
+}
+
+func (e *hostError) Error() string {
+	return "ssh to " + e.host + ": " + untrusted.Text(e.err.Error(), 1000)
+}
+func (e *hostError) Unwrap() error { return e.err }
+
+// within bounds an operation that ends the connection when it takes too long.
+func (c *Client) within(ctx context.Context, limit time.Duration) (context.Context, func()) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer for %v", limit))
+	ctx, lose := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	unlost := context.AfterFunc(c.lost, func() {
+		time.AfterFunc(time.Second, func() { lose(errLost) }) // what has arrived is still read
+	})
+	return ctx, func() { unlost(); stop(); cancel(); lose(nil) }
+}
+
+var errLost = errors.New("the connection was lost, or closed")
 
 func connect(ctx context.Context, cfg Config, host string) (*Client, error) {
 	keys, err := readKnownHosts(cfg.Login.KnownHosts)
@@ -93,7 +129,8 @@ func connect(ctx context.Context, cfg Config, host string) (*Client, error) {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	remote := conn.RemoteAddr()
-	sc, channels, requests, err := ssh.NewClientConn(conn, host, &ssh.ClientConfig{
+	login := &loginConn{Conn: conn}
+	sc, channels, requests, err := ssh.NewClientConn(login, host, &ssh.ClientConfig{
 		User:              cfg.Login.User,
 		Auth:              methods,
 		HostKeyCallback:   keys.check,
@@ -106,6 +143,8 @@ func connect(ctx context.Context, cfg Config, host string) (*Client, error) {
 			return nil, keys.refused
 		case auth.failed != nil:
 			return nil, auth.failed
+		case login.sent.Load() > maxLogin:
+			return nil, fmt.Errorf("it sends more than %d bytes before the login is done", maxLogin)
 		case strings.Contains(err.Error(), "unable to authenticate"):
 			return nil, fmt.Errorf("login as %s is refused: try ssh -l %s %s by hand, and look at the switch's authorized_keys (%w)", cfg.Login.User, cfg.Login.User, cfg.Address, err)
 		}
@@ -115,7 +154,52 @@ func connect(ctx context.Context, cfg Config, host string) (*Client, error) {
 		sc.Close()
 		return nil, ctx.Err()
 	}
-	return &Client{host: host, ssh: ssh.NewClient(sc, channels, requests)}, nil
+	login.done.Store(true)
+	c := &Client{host: host, ssh: ssh.NewClient(sc, channels, requests)}
+	var lose context.CancelFunc
+	c.lost, lose = context.WithCancel(context.Background())
+	go func() {
+		defer lose()
+		_ = c.ssh.Wait() // operations have better errors
+	}()
+	return c, nil
+}
+
+// loginConn bounds what a switch sends until the login is done: banners and
+// questions have no end of their own.
+type loginConn struct {
+	net.Conn
+	sent atomic.Int64
+	done atomic.Bool
+}
+
+func (c *loginConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if !c.done.Load() && c.sent.Add(int64(n)) > maxLogin {
+		return 0, untrusted.ErrTooLong
+	}
+	return n, err
+}
+
+// await is f's result, or the end of ctx: what waits for a switch does not always
+// notice that its connection is closed.
+func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type result struct {
+		v   T
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := f()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.v, r.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
 }
 
 // ExitError is a command that ended with another status than 0.
@@ -123,68 +207,121 @@ type ExitError struct {
 	Host    string
 	Command string
 	Status  int    // of the command; 128 + n where signal n ended it
-	Stderr  string // the beginning of it
+	Stderr  string // the beginning of it, as one line of printable text
 }
 
 func (e *ExitError) Error() string {
-	why := strings.TrimSpace(e.Stderr)
-	if why == "" {
-		why = "it printed no reason"
-	}
-	return fmt.Sprintf("%s: %s: exit status %d: %s", e.Host, e.Command, e.Status, why)
+	return fmt.Sprintf("%s: %s: exit status %d: %s", e.Host, e.Command, e.Status, cmp.Or(e.Stderr, "it printed no reason"))
 }
 
-// Run runs a command line of the far side's login shell, gives it stdin and
-// returns what it prints on standard output. A status other than 0 is an
-// *ExitError, and the connection stays of use. When ctx ends, the connection is
-// closed; the command may have done its work all the same.
+// Run runs a command line of the remote login shell, gives it stdin and returns
+// what it prints on standard output. A status other than 0 is an *ExitError, and
+// the connection stays of use. When ctx ends, or the command prints more than csig
+// accepts, the connection is closed; the command may have done its work all the
+// same.
 func (c *Client) Run(ctx context.Context, command string, stdin []byte) ([]byte, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("ssh to %s: %w", c.host, context.Cause(ctx))
-	}
-	stop := context.AfterFunc(ctx, func() { c.Close() })
-	defer stop()
-	out, err := c.run(command, stdin)
-	var exit *ExitError
-	switch {
-	case err == nil || errors.As(err, &exit):
-		return out, err
-	case ctx.Err() != nil:
-		err = context.Cause(ctx)
-	}
-	return nil, fmt.Errorf("ssh to %s: %w", c.host, err)
+	return c.run(ctx, command, stdin, func(context.Context) (*process, error) { return c.start(command, &limited{}) })
 }
 
-func (c *Client) run(command string, stdin []byte) ([]byte, error) {
+// run runs a command that start starts.
+func (c *Client) run(ctx context.Context, command string, stdin []byte, start func(context.Context) (*process, error)) ([]byte, error) {
+	if ctx.Err() != nil {
+		return nil, failed(ctx, c.host, ctx.Err())
+	}
+	limit := maxRun
+	if end, ok := ctx.Deadline(); ok {
+		limit = time.Until(end) + time.Second // the caller's, with its own cause
+	}
+	ctx, done := c.within(ctx, limit)
+	defer done()
+	out, err := await(ctx, func() ([]byte, error) {
+		p, err := start(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer p.session.Close()
+		go func() { // a command need not read what it is given; its status says what came of it
+			_, _ = p.in.Write(stdin)
+			_ = p.in.Close()
+		}()
+		out, err := untrusted.ReadAll(p.out, maxOutput)
+		if err != nil {
+			c.Close() // it may go on sending
+			return nil, fmt.Errorf("%s prints more than %d bytes: %w", brief(command), maxOutput, err)
+		}
+		status, err := p.status()
+		if err == nil && status != 0 {
+			err = &ExitError{Host: c.host, Command: brief(command), Status: status, Stderr: p.stderr.text()}
+		}
+		return out, err
+	})
+	switch {
+	case err == nil:
+		return out, nil
+	case errors.As(err, new(*SudoError)) || errors.As(err, new(*ExitError)):
+		return nil, err
+	}
+	return nil, failed(ctx, c.host, err)
+}
+
+// process is a command on an exec channel.
+type process struct {
+	session *ssh.Session
+	in      io.WriteCloser
+	out     io.Reader
+	stderr  stderr
+	ended   chan struct{} // closed when err is what came of it
+	err     error
+}
+
+// stderr keeps the beginning of a command's standard error.
+type stderr interface {
+	io.Writer
+	text() string
+}
+
+// start starts a command line of the remote login shell.
+func (c *Client) start(command string, why stderr) (*process, error) {
 	s, err := c.ssh.NewSession()
 	if err != nil {
-		return nil, fmt.Errorf("open a session: %w", err)
+		return nil, fmt.Errorf("open a session (does sshd permit another one? MaxSessions): %w", err)
 	}
-	defer s.Close()
-	out, why := &limited{max: maxOutput, fail: true}, &limited{max: maxStderr}
-	s.Stdout, s.Stderr = out, why
-	in, err := s.StdinPipe()
+	p := &process{session: s, stderr: why, ended: make(chan struct{})}
+	var reasons io.Reader
+	if p.in, err = s.StdinPipe(); err == nil {
+		p.out, err = s.StdoutPipe()
+	}
+	if err == nil {
+		reasons, err = s.StderrPipe()
+	}
+	if err == nil {
+		err = s.Start(command)
+	}
 	if err != nil {
-		return nil, err
-	}
-	if err := s.Start(command); err != nil {
+		s.Close()
 		return nil, fmt.Errorf("start a command: %w", err)
 	}
-	go func() { // a command need not read what it is given; its status says what came of it
-		_, _ = in.Write(stdin)
-		_ = in.Close()
+	go func() {
+		defer close(p.ended)
+		if _, p.err = io.Copy(why, untrusted.NewReader(reasons, maxOutput)); p.err != nil {
+			c.Close() // it may go on sending
+			return
+		}
+		p.err = s.Wait()
 	}()
-	err = s.Wait()
-	var exit *ssh.ExitError
-	switch {
-	case out.over:
-		return nil, fmt.Errorf("%s prints more than %d bytes", brief(command), maxOutput)
-	case errors.As(err, &exit):
-		return nil, &ExitError{Host: c.host, Command: brief(command), Status: exit.ExitStatus(), Stderr: why.kept.String()}
-	case err != nil:
-		return nil, err
+	return p, nil
+}
+
+// status waits for the command's end and returns its exit status.
+func (p *process) status() (int, error) {
+	<-p.ended
+	if exit := (*ssh.ExitError)(nil); errors.As(p.err, &exit) {
+		return exit.ExitStatus(), nil
 	}
-	return out.kept.Bytes(), nil
+	if errors.As(p.err, new(*ssh.ExitMissingError)) {
+		return 0, fmt.Errorf("the command ended without a status: %w", errLost)
+	}
+	return 0, p.err
 }
 
 // brief is enough of a command to know it by.
@@ -195,47 +332,72 @@ func brief(command string) string {
 	return command
 }
 
-// limited keeps the first max bytes; more is dropped, or an error.
+// limited keeps the first maxStderr bytes and drops the rest.
 type limited struct {
-	kept bytes.Buffer
-	max  int
-	fail bool
-	over bool
+	mu   sync.Mutex
+	kept []byte
 }
 
 func (l *limited) Write(p []byte) (int, error) {
-	room := min(len(p), l.max-l.kept.Len())
-	l.kept.Write(p[:room])
-	if room < len(p) && l.fail {
-		l.over = true
-		return room, io.ErrShortWrite
-	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept = append(l.kept, p[:min(len(p), maxStderr-len(l.kept))]...)
 	return len(p), nil
 }
 
-// DialUnix connects to a unix socket on the far side, as
+func (l *limited) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return untrusted.Text(string(l.kept), maxStderr)
+}
+
+// DialUnix connects to a unix socket of the switch, as
 // direct-streamlocal@openssh.com; sshd has to permit it
-// (AllowStreamLocalForwarding). Deadlines of the connection are not supported:
-// close it instead. ctx is for connecting only; when it ends meanwhile, the
-// whole client is closed.
+// (AllowStreamLocalForwarding). ctx is for connecting only, which may take
+// DefaultTimeout; when it ends meanwhile, the whole client is closed.
 func (c *Client) DialUnix(ctx context.Context, path string) (net.Conn, error) {
+	// sshd does not say which of them it is.
+	return c.dial(ctx, "unix", path, "unix socket "+path, "is the daemon running there, may this user open its socket, and does sshd permit it (AllowStreamLocalForwarding)?")
+}
+
+// DialTCP connects from the switch to a TCP address, as direct-tcpip (RFC 4254
+// §7.2); sshd has to permit it (AllowTcpForwarding). Otherwise it is as DialUnix.
+func (c *Client) DialTCP(ctx context.Context, address string) (net.Conn, error) {
+	return c.dial(ctx, "tcp", address, address, "does anything listen there, and does sshd permit it (AllowTcpForwarding)?")
+}
+
+func (c *Client) dial(ctx context.Context, network, address, what, advice string) (net.Conn, error) {
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("ssh to %s: %w", c.host, context.Cause(ctx))
+		return nil, failed(ctx, c.host, ctx.Err())
 	}
-	stop := context.AfterFunc(ctx, func() { c.Close() })
-	defer stop()
-	conn, err := c.ssh.Dial("unix", path)
-	if err != nil {
-		var refused *ssh.OpenChannelError
-		switch {
-		case ctx.Err() != nil:
-			err = context.Cause(ctx)
-		case errors.As(err, &refused): // sshd does not tell which
-			err = fmt.Errorf("is the daemon running there, may this user open its socket, and does sshd permit it (AllowStreamLocalForwarding)? (%w)", err)
-		}
-		return nil, fmt.Errorf("ssh to %s: unix socket %s: %w", c.host, path, err)
+	ctx, done := c.within(ctx, DefaultTimeout)
+	defer done()
+	conn, err := await(ctx, func() (net.Conn, error) { return c.ssh.Dial(network, address) })
+	if err == nil {
+		return withDeadlines(conn), nil
 	}
-	return conn, nil
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	} else if errors.As(err, new(*ssh.OpenChannelError)) {
+		err = fmt.Errorf("%s (%w)", advice, err)
+	}
+	return nil, &hostError{c.host, fmt.Errorf("%s: %w", what, err)}
+}
+
+// withDeadlines makes a connection with deadlines of a channel, which has none and
+// whose Read does not end with Close where the switch does not answer that.
+func withDeadlines(channel io.ReadWriteCloser) net.Conn {
+	near, far := net.Pipe()
+	go func() {
+		_, _ = io.Copy(far, channel)
+		far.Close()
+	}()
+	go func() {
+		_, _ = io.Copy(channel, far)
+		channel.Close()
+		far.Close()
+	}()
+	return near
 }
 
 // Close ends the connection, and every command and connection on it. It may be

@@ -6,14 +6,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"regexp"
+	"io"
 	"strings"
+	"sync"
 
-	"github.com/scrapli/scrapligo/channel"
-	"github.com/scrapli/scrapligo/driver/generic"
-	"github.com/scrapli/scrapligo/driver/options"
-
-	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // SudoError is a login that may not become root. Trying again will not help
@@ -30,186 +27,176 @@ func (e *SudoError) Error() string {
 
 func (e *SudoError) Unwrap() error { return e.Err }
 
-// elevate is what the login shell runs, which may be any: sudo with a prompt of
-// our own, asking for the password in any case (-k), so that no permission
-// stays behind. Nobody may write to the terminal meanwhile.
-const elevate = `exec /bin/sh -c 'mesg n 2>/dev/null; exec env LC_ALL=C sudo -k -u root -p "$1" -- /bin/sh -c "$2"' csig '%[1]s-password: ' '` + asRoot + `'`
+// asAccount is what the account's login shell runs: sudo, which reads the password
+// from standard input (-S), byte by byte up to the end of the line, and in any
+// case (-k), so that no permission stays behind. Its prompt and the line of
+// asRoot, both on standard error, begin with a word that is new each time: the
+// password is sent when it is asked for, and the command's input when root runs.
+const asAccount = `LC_ALL=C; PATH=/usr/bin:/bin:/usr/sbin:/sbin:$PATH; export LC_ALL PATH; exec sudo -S -k -u root -p "$1-password: " -- /bin/sh -c "$2" csig "$1" "$3"`
 
-// asRoot is what sudo runs. It makes two named pipes that the account can open,
-// tells where, takes the script that it is to be from one of them, as a line,
-// and removes their names, as it does when it is ended before.
-//
-// Requests and answers do not pass the terminal: somebody might write to it;
-// sudo may keep a record of it; and where sudo puts a terminal of its own in
-// between (use_pty), version 1.9.13 never ends, and takes all of a processor,
-// if the connection is lost while a command has not read its input.
-const asRoot = `PATH="$PATH:/usr/sbin:/usr/bin:/sbin:/bin"; for t in mktemp mkfifo chown rm head base64 cat; do command -v "$t" >/dev/null || { echo "csig misses $t"; exit 1; }; done; ` +
-	`d=$(mktemp -d) && trap "rm -rf $d" EXIT && trap "exit 1" HUP INT TERM && mkfifo -m 600 "$d/in" "$d/out" && chown "$SUDO_UID" "$d" "$d/in" "$d/out" && ` +
-	`exec <>"$d/in" 9<>"$d/out" && echo %[1]s"-ready $d." && IFS= read -r s && exec <"$d/in" 9>"$d/out" && rm -rf "$d" && trap - EXIT HUP INT TERM && eval "$s"`
+// asRoot is what sudo runs. Its PATH is not the account's, whatever sudoers says.
+const asRoot = `LC_ALL=C; PATH=/usr/sbin:/usr/bin:/sbin:/bin; export LC_ALL PATH; echo "$1-root" >&2; exec /bin/sh -c "$2"`
 
-// plumb is what the account runs, to which the two pipes are one connection.
-// Neither end can outlive the other.
-const plumb = `exec /bin/sh -c 'exec 3<"$1/out" 4>"$1/in" && { cat <&3 4>&- & exec cat >&4 3<&-; }' csig %s`
+// maxSaid bounds what sudo says, a lecture included, in bytes.
+const maxSaid = 8 << 10
 
-// becoming is a login on its way to root.
+// becoming is a command on its way to root; it is the command's standard error.
 type becoming struct {
-	login    inventory.SSH
-	driver   *generic.Driver
-	terminal *terminal
-	word     string // nobody else's: what is waited for begins with it
-	password string // once sudo has asked for it
+	root    *Root
+	word    string
+	asked   chan struct{} // has an element for each time that sudo asks
+	arrived chan struct{} // closed when root runs
+
+	mu       sync.Mutex
+	password string
+	said     []byte  // by sudo
+	prompts  int     // in said
+	runs     bool    // arrived is closed
+	rest     limited // the command's own
 }
 
-// newWord returns a word that nobody can guess.
-func newWord() string { return "csig" + strings.ToLower(rand.Text()) }
-
-func newBecoming(c *Client, login inventory.SSH) (*becoming, error) {
-	b := &becoming{login: login, word: newWord()}
-	b.terminal = &terminal{client: c, command: fmt.Sprintf(elevate, b.word)}
-	var err error
-	b.driver, err = generic.NewDriver(c.host, options.WithCustomTransport(b.terminal))
-	return b, err
+func newBecoming(r *Root) *becoming {
+	return &becoming{root: r, word: "csig" + strings.ToLower(rand.Text()), asked: make(chan struct{}, 1), arrived: make(chan struct{})}
 }
 
-// become opens the terminal, becomes root there, and returns the folder with the
-// pipes to root's shell. The caller closes the client after an error.
-func (b *becoming) become(ctx context.Context) (folder string, err error) {
-	// There is no context for opening; closing the connection ends that, too.
-	stop := context.AfterFunc(ctx, func() { b.terminal.client.Close() })
-	defer stop()
-	if err := b.driver.Open(); err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
+// line is the command for the account's login shell.
+func (b *becoming) line(command string) string {
+	return "exec /bin/sh -c " + quote(asAccount) + " csig " + b.word + " " + quote(asRoot) + " " + quote(command)
+}
+
+// quote makes one word of the shell of any text.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// Write takes what the switch sends on standard error.
+func (b *becoming) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.runs {
+		return b.rest.Write(p)
+	}
+	b.said = append(b.said, p...)
+	if said, rest, ok := bytes.Cut(b.said, []byte(b.word+"-root\n")); ok {
+		b.said, b.runs = said, true
+		close(b.arrived)
+		_, _ = b.rest.Write(rest)
+	}
+	if len(b.said) > maxSaid {
+		return 0, untrusted.ErrTooLong
+	}
+	if n := bytes.Count(b.said, []byte(b.word+"-password")); n > b.prompts {
+		b.prompts = n
+		select {
+		case b.asked <- struct{}{}:
+		default:
 		}
-		return "", err
 	}
-	if folder, err = b.answer(ctx); err != nil {
-		_ = b.driver.Close() // there is a better error
-		return "", err
-	}
-	b.terminal.detach()
-	return folder, b.driver.Close()
+	return len(p), nil
 }
 
-// answer types the password once, where sudo asks for it, until root is there.
-func (b *becoming) answer(ctx context.Context) (folder string, err error) {
-	ready := regexp.MustCompile(b.word + `-ready (/[A-Za-z0-9/._-]+)\.\n`)
-	// sudo-rs puts words of its own around the prompt.
-	asked := regexp.MustCompile(b.word + `-password[^\n]*\z`)
+// wait answers sudo, once: several wrong passwords may lock the account. It
+// returns when root runs.
+func (b *becoming) wait(ctx context.Context, p *process) error {
 	for {
-		shown, err := b.driver.Channel.ReadUntilAnyPrompt(ctx, []*regexp.Regexp{ready, asked})
-		if ctx.Err() != nil {
-			return "", fmt.Errorf("%w%s", context.Cause(ctx), b.last("; the terminal shows"))
-		}
-		if err != nil { // scrapligo's word for a terminal that has ended
-			return "", b.refused()
-		}
-		if m := ready.FindSubmatch(shown); m != nil {
-			return string(m[1]), nil
-		}
-		if b.password != "" {
-			return "", b.refused()
-		}
-		if err := b.typePassword(ctx, b.driver.Channel); err != nil {
-			return "", err
+		select {
+		case <-b.arrived:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-p.ended:
+			select {
+			case <-b.arrived:
+				return nil
+			default:
+				return b.refused(p)
+			}
+		case <-b.asked:
+			if b.password != "" {
+				return b.refused(p)
+			}
+			password, _, err := b.root.secret(ctx)
+			if err != nil {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				return b.never("%w", err)
+			}
+			b.mu.Lock()
+			b.password = password
+			b.mu.Unlock()
+			if _, err := io.WriteString(p.in, password+"\n"); err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
 		}
 	}
-}
-
-func (b *becoming) typePassword(ctx context.Context, to *channel.Channel) error {
-	from := b.secret()
-	if from.IsZero() {
-		return b.never("it asks for a password, and the fleet file has none: add sudo: {password: {file: /PATH}} (management: ssh), or permit the account sudo without one (NOPASSWD)")
-	}
-	password, err := from.Resolve(ctx)
-	if err != nil {
-		return b.never("%w", err)
-	}
-	if strings.ContainsFunc(password, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return b.never("the password from %s has a control character, which cannot be typed: give the account another one", from)
-	}
-	b.password = password
-	return to.WriteAndReturn([]byte(password), true)
-}
-
-func (b *becoming) secret() inventory.Secret {
-	if !b.login.Sudo.Password.IsZero() {
-		return b.login.Sudo.Password
-	}
-	return b.login.Password
 }
 
 // refused says why sudo has ended, or asks again, and what to do.
-func (b *becoming) refused() error {
-	user := b.login.User
+func (b *becoming) refused(p *process) error {
+	login := &b.root.login
+	user := login.User
+	from := login.Sudo.Password
+	if from.IsZero() {
+		from = login.Password
+	}
 	permit := fmt.Sprintf("permit it there with visudo, e.g. %s ALL=(root) ALL", user)
-	wrong := fmt.Sprintf("it refuses the password of %s from %s: try sudo -k true there by hand, and mend the secret or the fleet file", user, b.secret())
-	const noTerminal = "it does not take this for a terminal: take requiretty out of the sudoers file there, or look at PAM's set-up of sudo"
+	wrong := fmt.Sprintf("it refuses the password of %s from %s: try sudo -k true there by hand, and correct the secret or the fleet file", user, from)
 	text := b.text()
 	for _, row := range []struct{ sign, says string }{
+		{"must have a tty", fmt.Sprintf("its sudoers file has requiretty, and csig uses no terminal: add the line Defaults:%s !requiretty there with visudo", user)},
+		{"a terminal is required", "it does not read the password from its input (-S): permit " + user + " sudo without one (NOPASSWD), or look at the PAM configuration of sudo there"},
 		{"incorrect password", wrong},
 		{"try again", wrong},
 		{"not in the sudoers file", user + " is not in the sudoers file: " + permit},
 		{"may not run sudo", user + " may not run sudo: " + permit},
 		{"not allowed to", user + " may not run /bin/sh as root: " + permit + "; where only nft and ip are permitted, and without a password, leave sudo out of the fleet file"},
-		{"a password is required", fmt.Sprintf("it wants a password and does not ask for it: look at the sudoers file and at PAM's set-up of sudo there, or permit %s sudo without one (NOPASSWD)", user)},
-		{"must have a tty", noTerminal},
-		{"a terminal is required", noTerminal},
-		{"env: ", "there is no sudo: install it there, or log in as root"},
-		{"csig misses ", "root's shell there has not all that csig needs (mktemp, mkfifo, chown, rm, head, base64, cat): install coreutils, or busybox with these"},
-		{"no new privileges", "nobody who logs in there can get other rights: sshd was started so (NoNewPrivileges), in a container perhaps"},
+		{"a password is required", fmt.Sprintf("it wants a password and does not ask for it: look at the sudoers file and the PAM configuration of sudo there, or permit %s sudo without one (NOPASSWD)", user)},
+		{"no new privileges", "no account that logs in there can get other rights: sshd was started so (NoNewPrivileges), in a container perhaps"},
 	} {
 		if strings.Contains(text, row.sign) {
 			return b.never("%s%s", row.says, b.last("; it says"))
 		}
 	}
+	select {
+	case <-p.ended:
+	default: // it asks again
+		return b.never("%s%s", wrong, b.last("; it says"))
+	}
+	switch status, err := p.status(); {
+	case err != nil:
+		return err
+	case status == 126 || status == 127: // of the account's shell
+		return b.never("there is no sudo: install it there, or log in as root%s", b.last("; it says"))
+	}
 	return errors.New("it has ended" + b.last(" and says") + ": try sudo -k /bin/sh there by hand")
 }
 
 func (b *becoming) never(format string, args ...any) error {
-	return &SudoError{Host: b.terminal.client.host, Err: fmt.Errorf(format, args...)}
+	return &SudoError{Host: b.root.client.host, Err: fmt.Errorf(format, args...)}
 }
 
-// text is what the terminal shows, without what is our own.
+// text is what the command says on standard error or, until root runs, sudo,
+// without what is our own.
 func (b *becoming) text() string {
-	if b.terminal.screen == nil {
-		return ""
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.runs {
+		return b.rest.text()
 	}
-	text := b.terminal.screen.shown()
-	if b.password != "" { // nobody echoes it; but errors are mailed about
+	text := string(b.said)
+	if b.password != "" { // no echo is expected; but errors are mailed about
 		text = strings.ReplaceAll(text, b.password, "<hidden>")
 	}
-	text = strings.ReplaceAll(text, fmt.Sprintf(asRoot, b.word), "…")
+	text = strings.ReplaceAll(text, asRoot, "…")
 	text = strings.ReplaceAll(text, b.word+"-password:", "password:")
-	return strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "?")
-}
-
-// last is the end of what the terminal shows, as words show, in quotes; "" where
-// it shows nothing.
-func (b *becoming) last(words string) string {
-	text := b.text()
 	const most = 300
-	if len(text) > most {
-		text = "…" + strings.ToValidUTF8(text[len(text)-most:], "")
-	}
-	if text == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s %q", words, text)
+	return untrusted.Text(text[max(0, len(text)-most):], most)
 }
 
-// unquoted are the bytes that a request cannot have as they are.
-var unquoted = []byte{'\\', '\n', ' '}
-
-// quoted is a command in the form that printf's %b undoes.
-func quoted(command string) []byte {
-	var b bytes.Buffer
-	for i := range len(command) {
-		if bytes.IndexByte(unquoted, command[i]) >= 0 {
-			fmt.Fprintf(&b, `\0%03o`, command[i])
-		} else {
-			b.WriteByte(command[i])
-		}
+// last is the end of what sudo says, as words say, in quotes; "" where it says
+// nothing.
+func (b *becoming) last(words string) string {
+	if text := b.text(); text != "" {
+		return fmt.Sprintf("%s %q", words, text)
 	}
-	return b.Bytes()
+	return ""
 }

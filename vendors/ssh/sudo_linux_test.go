@@ -19,7 +19,7 @@ import (
 const (
 	withPassword = "Defaults !fqdn, lecture=always\nadmin ALL=(root) ALL\n"
 	withPty      = "Defaults !fqdn, use_pty\nadmin ALL=(root) ALL\n"
-	without      = "Defaults !fqdn, requiretty\nadmin ALL=(root) NOPASSWD: ALL\n"
+	without      = "Defaults !fqdn\nadmin ALL=(root) NOPASSWD: ALL\n"
 
 	wrongPassword = "open-simsim"
 )
@@ -95,12 +95,11 @@ func TestSudoRefused(t *testing.T) {
 		{"not in the sudoers file", sshtest.Account{Sudoers: "root ALL=(ALL) ALL\n"}, nil, []string{"not in the sudoers file", "admin ALL=(root) ALL"}},
 		{"not every command", sshtest.Account{Sudoers: "admin ALL=(root) /usr/sbin/nft\n"}, nil, []string{"may not run /bin/sh as root", "leave sudo out"}},
 		{"no sudo", sshtest.Account{Over: map[string]string{"/usr/bin/sudo": "/dev/null"}}, nil, []string{"there is no sudo"}},
-		{"no base64", sshtest.Account{Sudoers: without, Over: map[string]string{"/usr/bin/base64": "/dev/null"}}, nil, []string{"csig misses base64", "coreutils"}},
-		{"no permission to ask", sshtest.Account{Over: fakeSudo(t, "echo sudo: a password is required; exit 1")}, nil, []string{"NOPASSWD"}},
-		{"no terminal for sudo", sshtest.Account{Over: fakeSudo(t, "echo sudo: sorry, you must have a tty to run sudo; exit 1")}, nil, []string{"requiretty"}},
-		{"no terminal for its password", sshtest.Account{Over: fakeSudo(t, "echo 'sudo: a terminal is required to read the password; either use the -S option'; exit 1")}, nil, []string{"terminal", "PAM"}},
-		{"in a container", sshtest.Account{Over: fakeSudo(t, `echo 'sudo: The "no new privileges" flag is set, which prevents sudo from running as root.'; exit 1`)}, nil, []string{"NoNewPrivileges"}},
-		{"a sudo that echoes", sshtest.Account{Over: fakeSudo(t, `printf %s "$5"; read p; echo "you typed $p: try again"; exit 1`)}, nil, []string{"you typed <hidden>"}},
+		{"no permission to ask", sshtest.Account{Over: fakeSudo(t, "echo sudo: a password is required >&2; exit 1")}, nil, []string{"NOPASSWD"}},
+		{"requiretty", sshtest.Account{Sudoers: "Defaults !fqdn, requiretty\nadmin ALL=(root) NOPASSWD: ALL\n"}, nil, []string{"requiretty", "Defaults:admin !requiretty", "visudo"}},
+		{"no terminal for its password", sshtest.Account{Over: fakeSudo(t, "echo 'sudo: a terminal is required to read the password; either use the -S option' >&2; exit 1")}, nil, []string{"its input (-S)", "NOPASSWD"}},
+		{"in a container", sshtest.Account{Over: fakeSudo(t, `echo 'sudo: The "no new privileges" flag is set, which prevents sudo from running as root.' >&2; exit 1`)}, nil, []string{"NoNewPrivileges"}},
+		{"a sudo that echoes", sshtest.Account{Over: fakeSudo(t, `printf %s "$6" >&2; read p; echo "you typed $p: try again" >&2; exit 1`)}, nil, []string{"you typed <hidden>"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -151,10 +150,11 @@ func TestSudoAgain(t *testing.T) {
 		extra      []string
 		says       []string
 	}{
-		{"another question", "printf 'Verification code: '; exec sleep 1000", nil, []string{"no answer for 5s", `"Verification code:"`}},
-		{"silence", "exec sleep 1000", nil, []string{"no answer for 5s"}},
-		{"its end", "echo 'sudo: unable to allocate memory'; exit 1", nil, []string{"it has ended", "allocate memory", "by hand"}},
-		{"no terminal", "exit 1", []string{"PermitTTY no"}, []string{"PermitTTY"}},
+		{"another question", "printf 'Verification code: ' >&2; exec cat", nil, []string{"no answer for 5s", `"Verification code:"`}},
+		{"silence", "exec cat", nil, []string{"no answer for 5s"}},
+		{"its end", "echo 'sudo: unable to allocate memory' >&2; exit 1", nil, []string{"it has ended", "allocate memory", "by hand"}},
+		{"no end of words", "head -c 1000000 /dev/zero >&2; echo try again >&2; exit 1", nil, []string{"longer than csig accepts"}},
+		{"no session", "exit 1", []string{"MaxSessions 0"}, []string{"MaxSessions"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -197,8 +197,7 @@ func TestSudoCancelled(t *testing.T) {
 	}
 }
 
-// TestSudoStalls has a connection that says nothing any more while the terminal
-// is opened, where scrapligo heeds no context.
+// TestSudoStalls has a connection that says nothing any more after the login.
 func TestSudoStalls(t *testing.T) {
 	if noAccounts(t) {
 		return
@@ -213,16 +212,10 @@ func TestSudoStalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	b, err := newBecoming(c, s.Login)
-	if err != nil {
-		t.Fatal(err)
-	}
 	stalls.now.Store(true)
-	why := errors.New("that is enough")
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, why)
-	defer cancel()
-	if _, err := b.become(ctx); !errors.Is(err, why) {
-		t.Errorf("got %v, want the cause", err)
+	r := &Root{client: c, login: s.Login, timeout: 50 * time.Millisecond}
+	if _, err := r.Run(t.Context(), "true", nil); err == nil || !strings.Contains(err.Error(), "no answer for 50ms") {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -248,86 +241,114 @@ func (s *stalling) Close() error {
 	return s.Conn.Close()
 }
 
-// TestSudoLeavesNothing ends a login between its two halves, and after them: the
-// pipes' folder is gone.
-func TestSudoLeavesNothing(t *testing.T) {
+// TestSudoCut cuts the connection, as the death of csig does, after each of its
+// writes: sudo and what it runs end, wherever they are.
+func TestSudoCut(t *testing.T) {
 	if noAccounts(t) {
 		return
 	}
-	for _, open := range []bool{false, true} {
-		s := behindSudo(t, sshtest.Account{Sudoers: withPty})
-		c := dial(t, s)
-		b, err := newBecoming(c, s.Login)
-		if err != nil {
-			t.Fatal(err)
-		}
-		folder, err := b.become(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info, err := os.Stat(folder); err != nil || info.Mode() != os.ModeDir|0o700 {
-			t.Fatal(info, err)
-		}
-		if open {
-			if _, err := c.openRoot(t.Context(), folder); err != nil {
-				t.Fatal(err)
+	path := rootsEcho(t)
+	for _, sudoers := range []string{withPassword, withPty} {
+		s := behindSudo(t, sshtest.Account{Sudoers: sudoers})
+		for n, whole := 1, false; !whole; n++ {
+			var cut *cutting
+			dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+				cut = &cutting{Conn: conn, left: n}
+				return cut, err
 			}
-		} else {
-			c.Close()
-		}
-		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-			if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
-				break
+			r, err := DialRoot(t.Context(), Config{Address: s.Address, Login: s.Login, Dial: dial})
+			if err == nil {
+				if _, err = r.Run(t.Context(), "sleep 0.01", []byte("unread")); err == nil {
+					var c net.Conn
+					if c, err = r.DialUnix(t.Context(), path); err == nil {
+						_, err = c.Write([]byte("x")) // nobody reads the answer
+						whole = err == nil
+					}
+				}
+				r.Close()
 			}
-			if time.Now().After(end) {
-				t.Fatalf("%s is still there", folder)
+			if n > 200 {
+				t.Fatalf("%d writes", n)
 			}
 		}
-		c.Close()
-		gone(t, "sudo\x00-k")
-		gone(t, folder)
+		gone(t, "sudo\x00-S\x00-k")
+		gone(t, path)
 	}
 }
 
-// TestSudoHides looks for the password on the terminal and in what everybody on
-// the switch can see.
+// cutting is a connection that is cut after so many writes.
+type cutting struct {
+	net.Conn
+	left int
+}
+
+func (c *cutting) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if c.left--; c.left == 0 {
+		c.Conn.Close()
+	}
+	return n, err
+}
+
+// TestSudoHides looks for the password in what everybody on the switch can see, and
+// for files that root has given the account: with those a process of the account
+// could become root.
 func TestSudoHides(t *testing.T) {
 	if noAccounts(t) {
 		return
 	}
+	path := rootsEcho(t)
 	for _, sudoers := range []string{withPassword, withPty} {
 		s := behindSudo(t, sshtest.Account{Sudoers: sudoers})
-		c, err := Dial(t.Context(), Config{Address: s.Address, Login: s.Login})
+		r := dialRoot(t, s)
+		conn, err := r.DialUnix(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
-		b, err := newBecoming(c, s.Login)
-		if err != nil {
-			t.Fatal(err)
-		}
-		folder, err := b.become(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		shell, err := c.openRoot(t.Context(), folder)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if shown := b.terminal.screen.shown(); !strings.Contains(shown, b.word+"-password") || strings.Contains(shown, sshtest.Password) {
-			t.Errorf("the terminal shows %q", shown)
-		}
+		defer conn.Close()
 		const mark = "csigs-own-mark"
-		got, err := shell.run(`cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ | tr '\0' '\n'; : `+mark, []byte("csigs-own-input"))
+		got, err := r.Run(t.Context(), `cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ | tr '\0' '\n'; : `+mark, []byte("csigs-own-input"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(got), mark) || strings.Contains(string(got), sshtest.Password) || strings.Contains(string(got), "csigs-own-input") {
 			t.Errorf("processes: %s", got)
 		}
-		// Nothing permits the account to be root without the password.
-		if out, err := c.Run(t.Context(), "sudo -n id", nil); err == nil {
+		if out, err := r.Run(t.Context(), `find /tmp /run /var/tmp -xdev -uid "$SUDO_UID" 2>/dev/null; true`, nil); err != nil || len(out) > 0 {
+			t.Errorf("the account has %s, %v", out, err)
+		}
+		// Programs are root's, whatever PATH the account has.
+		if out, err := r.Run(t.Context(), "echo $PATH", nil); err != nil || string(out) != "/usr/sbin:/usr/bin:/sbin:/bin\n" {
+			t.Errorf("PATH %s, %v", out, err)
+		}
+		// No permission stays behind: the account is not root without the password.
+		if out, err := r.client.Run(t.Context(), "sudo -n id", nil); err == nil {
 			t.Errorf("a permission stays behind: %s", out)
 		}
+	}
+}
+
+// TestSudoPasswordChanged has a password that is good for the login and not for a
+// command after it: the input of the command is no further guess.
+func TestSudoPasswordChanged(t *testing.T) {
+	if noAccounts(t) {
+		return
+	}
+	s := behindSudo(t, sshtest.Account{Sudoers: withPassword})
+	tunnel := NewTunnel(Config{Address: s.Address, Login: s.Login})
+	defer tunnel.Close()
+	if _, err := tunnel.Run(t.Context(), "true", nil); err != nil {
+		t.Fatal(err)
+	}
+	tunnel.login.(*Root).password = wrongPassword
+	for range 2 { // not asked again
+		_, err := tunnel.Run(t.Context(), "true", []byte(sshtest.Password+"\n"))
+		if !errors.As(err, new(*SudoError)) || strings.Contains(err.Error(), wrongPassword) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if tunnel.login != nil {
+		t.Error("the login is still there")
 	}
 }

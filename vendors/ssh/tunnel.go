@@ -11,7 +11,7 @@ import (
 )
 
 // Tunnel is a login, as root where the fleet file has sudo, that is made when it is
-// first needed and anew after it was lost. Its methods may be called from several
+// first needed and again after it was lost. Its methods may be called from several
 // goroutines.
 type Tunnel struct {
 	cfg Config
@@ -55,10 +55,10 @@ func (t *Tunnel) get(ctx context.Context) (l login, old bool, err error) {
 		t.login = c
 	default:
 		r, err := DialRoot(ctx, t.cfg)
+		if errors.As(err, new(*SudoError)) {
+			t.refused = err
+		}
 		if err != nil {
-			if errors.As(err, new(*SudoError)) {
-				t.refused = err
-			}
 			return nil, false, err
 		}
 		t.login = r
@@ -66,17 +66,21 @@ func (t *Tunnel) get(ctx context.Context) (l login, old bool, err error) {
 	return t.login, false, nil
 }
 
-func (t *Tunnel) lose(l login) {
+// lose ends a login that err says is of no more use.
+func (t *Tunnel) lose(l login, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if errors.As(err, new(*SudoError)) {
+		t.refused = err
+	}
 	if t.login == l {
 		_ = l.Close() // it is lost
 		t.login = nil
 	}
 }
 
-// Dial connects to a unix socket ("unix") or to a TCP address ("tcp") of the far
-// side. A login that turns out to be lost is made anew, once.
+// Dial connects to a unix socket ("unix") or to a TCP address ("tcp") of the
+// switch. A login that turns out to be lost is made again, once.
 func (t *Tunnel) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	for {
 		l, old, err := t.get(ctx)
@@ -95,8 +99,8 @@ func (t *Tunnel) Dial(ctx context.Context, network, address string) (net.Conn, e
 		if err == nil || farRefuses(err) {
 			return conn, err
 		}
-		t.lose(l)
-		if !old || ctx.Err() != nil {
+		t.lose(l, err)
+		if !old || ctx.Err() != nil || errors.As(err, new(*SudoError)) {
 			return nil, err
 		}
 	}
@@ -116,7 +120,7 @@ func (t *Tunnel) Run(ctx context.Context, command string, stdin []byte) ([]byte,
 	}
 	out, err := l.Run(ctx, command, stdin)
 	if err != nil && !errors.As(err, new(*ExitError)) {
-		t.lose(l)
+		t.lose(l, err)
 	}
 	return out, err
 }
