@@ -12,6 +12,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -74,8 +75,12 @@ func (s Setup) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// maxPorts bounds the ports of one device that is read.
-const maxPorts = 1 << 16
+// Bounds of one setup that is read: its text comes from daemons and from files.
+const (
+	MaxPorts  = 1 << 16    // of a device
+	maxNumber = 99_999_999 // at the end of a port's name, as splitNumber has it
+	maxName   = 255        // of a port, in bytes
+)
 
 // UnmarshalJSON is the inverse of MarshalJSON. The error says what no setup can
 // hold.
@@ -123,17 +128,29 @@ func (s setupJSON) setup() (Setup, error) {
 	for _, r := range s.Ports {
 		action, ok := actions[r.Action]
 		if !ok {
-			return out, fmt.Errorf("unknown action %q", r.Action)
+			return out, fmt.Errorf("unknown action %q", untrusted.Text(r.Action, 40))
 		}
-		if r.First < 0 {
-			out.Ports = append(out.Ports, PortSetup{Port: r.Prefix, Action: action, StripOthers: r.Others, Damaged: r.Damaged})
-			continue
+		if len(r.Prefix) > maxName {
+			return out, fmt.Errorf("port %q: its name has %d bytes, at most %d can be", untrusted.Text(r.Prefix, 40), len(r.Prefix), maxName)
 		}
-		if r.Last < r.First || r.Last-r.First >= maxPorts-len(out.Ports) {
-			return out, fmt.Errorf("ports %s%d to %d: no such range", r.Prefix, r.First, r.Last)
+		numbers := 1
+		if r.First >= 0 {
+			// Each by itself first: a difference may overflow.
+			if r.Last < r.First || r.Last > maxNumber {
+				return out, fmt.Errorf("ports %s%d to %d: no such range", untrusted.Text(r.Prefix, 40), r.First, r.Last)
+			}
+			numbers = r.Last - r.First + 1
 		}
-		for n := r.First; n <= r.Last; n++ {
-			out.Ports = append(out.Ports, PortSetup{Port: r.Prefix + strconv.Itoa(n), Action: action, StripOthers: r.Others, Damaged: r.Damaged})
+		if numbers > MaxPorts-len(out.Ports) {
+			return out, fmt.Errorf("it has more than %d ports", MaxPorts)
+		}
+		out.Ports = slices.Grow(out.Ports, numbers)
+		for n := range numbers {
+			p := PortSetup{Port: r.Prefix, Action: action, StripOthers: r.Others, Damaged: r.Damaged}
+			if r.First >= 0 {
+				p.Port += strconv.Itoa(r.First + n)
+			}
+			out.Ports = append(out.Ports, p)
 		}
 	}
 	return out, nil

@@ -2,6 +2,7 @@ package vendors
 
 import (
 	"encoding/json"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -97,12 +98,18 @@ func TestSetupIsShort(t *testing.T) {
 
 func TestNoSetup(t *testing.T) {
 	for name, s := range map[string]setupJSON{
-		"layout":        {Layout: "draft-99"},
-		"signal":        {Signals: []string{"speed"}},
-		"profile":       {Profile: "1a2b"},
-		"action":        {Ports: []portRun{{Action: "drop", Prefix: "swp1", First: -1}}},
-		"range":         {Ports: []portRun{{Action: "strip", Prefix: "swp", First: 3, Last: 2}}},
-		"endless range": {Ports: []portRun{{Action: "strip", Prefix: "swp", First: 0, Last: 1 << 40}}},
+		"layout":                            {Layout: "draft-99"},
+		"signal":                            {Signals: []string{"speed"}},
+		"profile":                           {Profile: "1a2b"},
+		"action":                            {Ports: []portRun{{Action: "drop", Prefix: "swp1", First: -1}}},
+		"range":                             {Ports: []portRun{{Action: "strip", Prefix: "swp", First: 3, Last: 2}}},
+		"endless range":                     {Ports: []portRun{{Action: "strip", Prefix: "swp", First: 0, Last: 1 << 40}}},
+		"range to the last number":          {Ports: []portRun{{Action: "strip", Prefix: "swp", First: math.MaxInt - 1, Last: math.MaxInt}}},
+		"range of numbers that no name has": {Ports: []portRun{{Action: "strip", Prefix: "swp", First: 1e8, Last: 1e8}}},
+		"a long range":                      {Ports: []portRun{{Action: "strip", Prefix: "swp", First: 0, Last: 1 << 16}}},
+		"ranges":                            {Ports: []portRun{{Action: "strip", Prefix: "a", First: 1, Last: 1 << 16}, {Action: "strip", Prefix: "b", First: 1, Last: 1}}},
+		"ports":                             {Ports: slices.Repeat([]portRun{{Action: "strip", Prefix: "a", First: -1}}, 1<<16+1)},
+		"a long name":                       {Ports: []portRun{{Action: "strip", Prefix: strings.Repeat("a", 256), First: 1, Last: 1 << 10}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := json.Marshal(s)
@@ -141,4 +148,30 @@ func TestNames(t *testing.T) {
 			t.Errorf("%v: %q, want %q", tc.names, got, tc.want)
 		}
 	}
+}
+
+// FuzzSetup reads what a daemon or a file has as a setup: whatever is taken is
+// bounded, and is the same when it is written and read again.
+func FuzzSetup(f *testing.F) {
+	f.Add([]byte(`{"tpid":39168,"signals":["abw"],"ports":[{"action":"update","prefix":"swp","first":1,"last":2}]}`))
+	f.Add([]byte(`{"ports":[{"action":"strip","prefix":"swp","first":9223372036854775806,"last":9223372036854775807}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var s, again Setup
+		if json.Unmarshal(text, &s) != nil {
+			return
+		}
+		if len(s.Ports) > MaxPorts {
+			t.Fatalf("%d ports", len(s.Ports))
+		}
+		written, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(written, &again); err != nil {
+			t.Fatalf("%s: %v", written, err)
+		}
+		if !slices.Equal(s.Ports, again.Ports) {
+			t.Fatalf("%+v\nwant %+v", again.Ports, s.Ports)
+		}
+	})
 }
