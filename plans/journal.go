@@ -3,6 +3,7 @@ package plans
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -15,7 +16,10 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // JournalFormat is the version of a journal's file.
@@ -61,8 +65,10 @@ type Record struct {
 	Setup  *vendors.Setup `json:"setup,omitempty"`
 	Plan   *Plan          `json:"plan,omitempty"`
 	Format string         `json:"format,omitempty"` // of the journal, in the first record
-	Error  string         `json:"error,omitempty"`
-	Sum    string         `json:"sum"`
+	// Version is that of the csig that wrote the journal, in the first record.
+	Version string `json:"version,omitempty"`
+	Error   string `json:"error,omitempty"`
+	Sum     string `json:"sum"`
 }
 
 // Journal is the record of one apply on disk. Every record is on the disk
@@ -94,19 +100,45 @@ type state struct {
 	rollback bool
 	ended    bool
 	stopped  string
+
+	version string          // of the csig that wrote the journal
+	ports   int64           // of all setups
+	known   map[string]bool // devices
+	devices map[int]string  // of steps
+	waves   map[string]bool
 }
 
 // errEmpty is the error of a journal that was cut off in its first record.
 var errEmpty = errors.New("the journal is empty: nothing was begun, so that there is nothing to continue or to undo")
 
-// ErrOver is what the errors of Apply and Rollback wrap when the journal leaves
-// nothing for them to do.
-var ErrOver = errors.New("the journal does not go on")
+// ErrNothingToDo is what the errors of Apply and Rollback wrap when what they are
+// asked for is done already: there is nothing wrong.
+var ErrNothingToDo = errors.New("nothing to do")
+
+// Over is the error of an Apply (undo: a Rollback) for which the journal leaves
+// nothing to do; nil where there is something.
+func (j *Journal) Over(undo bool) error {
+	s := &j.state
+	switch {
+	case undo && s.rollback && s.ended:
+		return fmt.Errorf("%w: already rolled back", ErrNothingToDo)
+	case undo:
+		return nil
+	case s.rollback && s.ended:
+		return fmt.Errorf("%s: its plan was rolled back; make a new one with csig plan to carry it out once more", j.Path())
+	case s.rollback:
+		return fmt.Errorf("%s: its plan is being rolled back: csig rollback %s finishes that", j.Path(), vendors.ShellWord(j.Path()))
+	case s.ended:
+		return fmt.Errorf("%w: the plan is complete; csig rollback %s undoes it", ErrNothingToDo, vendors.ShellWord(j.Path()))
+	}
+	return nil
+}
 
 // CreateJournal begins the journal of a plan. A file that exists is an error: it
 // is somebody's way back. It is not where no step has begun, and is replaced.
-func CreateJournal(path string, plan *Plan, now func() time.Time) (*Journal, error) {
-	const flags = os.O_CREATE | os.O_EXCL | os.O_WRONLY | os.O_APPEND
+// Version is that of this csig.
+func CreateJournal(path, version string, plan *Plan, now func() time.Time) (*Journal, error) {
+	const flags = os.O_CREATE | os.O_EXCL | os.O_WRONLY | os.O_APPEND // O_EXCL follows no link
 	f, err := os.OpenFile(path, flags, 0o600)
 	if errors.Is(err, os.ErrExist) {
 		if err := removeUnbegun(path, now); err != nil {
@@ -121,7 +153,7 @@ func CreateJournal(path string, plan *Plan, now func() time.Time) (*Journal, err
 		return nil, errors.Join(err, f.Close())
 	}
 	j := &Journal{file: f, now: now, state: newState()}
-	err = j.write(Record{Event: EventBegin, Plan: plan, Format: JournalFormat})
+	err = j.write(Record{Event: EventBegin, Plan: plan, Format: JournalFormat, Version: version})
 	if err == nil {
 		err = syncFolder(path) // the name must outlive a power cut, too
 	}
@@ -148,7 +180,7 @@ func removeUnbegun(path string, now func() time.Time) error {
 	case err == nil && !j.Begun():
 		return j.Discard()
 	case err == nil:
-		return errors.Join(fmt.Errorf("%s exists: it is the journal of an earlier apply; continue it with csig apply --resume %s, undo it with csig rollback %s, or name another with --journal", path, path, path), j.Close())
+		return errors.Join(fmt.Errorf("%s exists: it is the journal of an earlier apply; continue it with csig apply --resume %s, undo it with csig rollback %s, or name another with --journal", path, vendors.ShellWord(path), vendors.ShellWord(path)), j.Close())
 	case errors.Is(err, errEmpty):
 		return os.Remove(path)
 	case errors.Is(err, errInUse):
@@ -160,12 +192,17 @@ func removeUnbegun(path string, now func() time.Time) error {
 // OpenJournal reads a journal and goes on with it. A last line that a kill cut
 // short is dropped; anything else that is not as it was written is an error.
 func OpenJournal(path string, now func() time.Time) (*Journal, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.ELOOP) {
+		err = fmt.Errorf("%s: it is a symbolic link, which csig does not follow: name the journal itself", path)
+	}
 	if err != nil {
 		return nil, err
 	}
 	j := &Journal{file: f, now: now, state: newState()}
-	if err = lock(f); err == nil {
+	if info, e := f.Stat(); e != nil || !info.Mode().IsRegular() {
+		err = errors.Join(errors.New("it is no regular file"), e)
+	} else if err = lock(f); err == nil {
 		err = j.load()
 	}
 	if err != nil {
@@ -178,9 +215,11 @@ func OpenJournal(path string, now func() time.Time) (*Journal, error) {
 const journalHead = `{"seq":1,"at":"`
 
 func (j *Journal) load() error {
-	r := bufio.NewReaderSize(j.file, 1<<20)
+	limit := untrusted.NewReader(j.file, maxText)
+	r := bufio.NewReaderSize(limit, 1<<20)
 	good := int64(0)
 	for {
+		limit.Reset(maxText) // of each line
 		line, err := r.ReadBytes('\n')
 		switch {
 		case errors.Is(err, io.EOF) && j.state.plan != nil:
@@ -210,6 +249,11 @@ const sumEnd = `"sum":"%s"}` + "\n"
 
 // read takes one line into account.
 func (j *Journal) read(line []byte) error {
+	if j.seq == 0 {
+		if err := sameFormat(line); err != nil {
+			return err // another version may have other sums
+		}
+	}
 	// The bytes first: what was altered may decode to anything.
 	altered := errors.New("it was altered, or lines are missing before it: csig does not act on it; the setups of before are still in its \"before\" records")
 	at := bytes.LastIndex(line, []byte(`"sum":"`))
@@ -220,11 +264,14 @@ func (j *Journal) read(line []byte) error {
 	if string(line[at:]) != fmt.Sprintf(sumEnd, want) {
 		return altered
 	}
+	if err := bounded(line, j.state.ports); err != nil {
+		return err
+	}
 	var rec Record
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.DisallowUnknownFields() // of a later csig: half of what it says is not enough
 	if err := dec.Decode(&rec); err != nil {
-		return fmt.Errorf("not a record that this csig reads: %w", err)
+		return fmt.Errorf("not a record that this csig reads (csig %s wrote the journal): %w", versionName(cmp.Or(rec.Version, j.state.version)), err)
 	}
 	if rec.Seq != j.seq+1 {
 		return altered
@@ -236,11 +283,24 @@ func (j *Journal) read(line []byte) error {
 	return nil
 }
 
+// sameFormat refuses the first line of a journal of another version.
+func sameFormat(line []byte) error {
+	var head struct {
+		Format  string `json:"format"`
+		Version string `json:"version"`
+	}
+	if json.Unmarshal(line, &head) != nil || head.Format == "" || head.Format == JournalFormat {
+		return nil // its sum shows what is wrong
+	}
+	return otherFormat("journal", JournalFormat, head.Format, head.Version)
+}
+
 func newState() state {
 	return state{before: map[string]vendors.Setup{}, steps: map[int]Event{}, gates: map[string]bool{}}
 }
 
-// add takes one record into account.
+// add takes one record into account. It refuses what no apply and no rollback
+// writes, so that neither has to.
 func (s *state) add(r *Record) error {
 	if (s.plan == nil) != (r.Event == EventBegin) {
 		return errors.New("a journal begins with its plan, once")
@@ -248,19 +308,38 @@ func (s *state) add(r *Record) error {
 	switch r.Event {
 	case EventBegin:
 		if r.Plan == nil || r.Format != JournalFormat {
-			return fmt.Errorf("the journal's format is %q, want %q", r.Format, JournalFormat)
+			return otherFormat("journal", JournalFormat, r.Format, r.Version)
 		}
-		s.plan = r.Plan
+		s.plan, s.version = r.Plan, r.Version
+		s.known, s.devices, s.waves = map[string]bool{}, map[int]string{}, map[string]bool{}
+		for i := range s.plan.Stages {
+			for _, w := range s.plan.Stages[i].Waves {
+				s.waves[s.plan.Stages[i].Name+"/"+w.Name] = true
+			}
+		}
+		for step := range s.plan.steps() {
+			s.devices[step.ID] = step.Device
+			s.ports += int64(len(step.Want.Ports))
+		}
+		for i := range s.plan.Devices {
+			s.known[s.plan.Devices[i].Device] = true
+			s.ports += int64(len(s.plan.Devices[i].Observed.Ports))
+		}
 		return s.plan.check()
 	case EventBefore:
-		if r.Setup == nil {
-			return errors.New("no setup")
+		if _, twice := s.before[r.Device]; r.Setup == nil || !s.known[r.Device] || twice {
+			return fmt.Errorf("what device %q had before: it is none of the plan's, or that is there twice, or not at all", untrusted.Text(r.Device, 60))
 		}
 		s.before[r.Device] = *r.Setup
-	case EventArmed: // the step is begun, as before
-	case EventStart, EventDone, EventFailed, EventUndoing, EventUndone:
-		s.steps[r.Step] = r.Event
+		s.ports += int64(len(r.Setup.Ports))
+	case EventStart, EventArmed, EventDone, EventFailed, EventUndoing, EventUndone:
+		if err := s.addStep(r); err != nil {
+			return err
+		}
 	case EventGate:
+		if !s.waves[r.Wave] {
+			return fmt.Errorf("the plan has no wave %q", untrusted.Text(r.Wave, 60))
+		}
 		s.gates[r.Wave] = r.Error == ""
 	case EventStop:
 		s.stopped = r.Error
@@ -269,7 +348,28 @@ func (s *state) add(r *Record) error {
 	case EventEnd:
 		s.ended = true
 	default:
-		return fmt.Errorf("unknown event %q", r.Event)
+		return fmt.Errorf("unknown event %q", untrusted.Text(string(r.Event), 60))
+	}
+	return nil
+}
+
+// addStep takes a record of a step into account. An armed step has begun before.
+func (s *state) addStep(r *Record) error {
+	device, ok := s.devices[r.Step]
+	_, before := s.before[device]
+	last := s.steps[r.Step]
+	do := r.Event == EventStart || r.Event == EventDone
+	undo := r.Event == EventUndoing || r.Event == EventUndone
+	switch {
+	case !ok || r.Device != device:
+		return fmt.Errorf("step %d of device %q is none of the plan's", r.Step, untrusted.Text(r.Device, 60))
+	case !before:
+		return fmt.Errorf("step %d began, and what device %s had before is not there", r.Step, device)
+	case do && s.rollback, undo && !s.rollback, last == "" && r.Event != EventStart, r.Event == EventUndone && last != EventUndoing:
+		return fmt.Errorf("step %d of device %s cannot be %q here", r.Step, device, r.Event)
+	}
+	if r.Event != EventArmed {
+		s.steps[r.Step] = r.Event
 	}
 	return nil
 }
@@ -328,6 +428,17 @@ func (j *Journal) Begun() bool { return len(j.state.steps) > 0 }
 
 // Discard closes the journal and removes its file.
 func (j *Journal) Discard() error { return errors.Join(os.Remove(j.Path()), j.Close()) }
+
+// There tells whether the journal is still at its path.
+func (j *Journal) There() bool {
+	f, ok := j.file.(*os.File)
+	if !ok {
+		return true
+	}
+	have, err := f.Stat()
+	now, e := os.Lstat(j.Path())
+	return err == nil && e == nil && os.SameFile(have, now)
+}
 
 // Path is the journal's file.
 func (j *Journal) Path() string { return j.file.Name() }

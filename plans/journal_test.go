@@ -3,12 +3,14 @@ package plans
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // finished is the text of the journal of a whole apply.
@@ -214,7 +217,7 @@ func TestJournalThatNeverBegan(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = j.Close()
-	again, err := CreateJournal(j.Path(), p, time.Now)
+	again, err := CreateJournal(j.Path(), "test", p, time.Now)
 	if err != nil {
 		t.Fatalf("over one that was refused: %v", err)
 	}
@@ -240,7 +243,7 @@ func TestJournalThatNeverBegan(t *testing.T) {
 			if _, err := OpenJournal(path, time.Now); err == nil {
 				t.Error("read")
 			}
-			j, err := CreateJournal(path, p, time.Now)
+			j, err := CreateJournal(path, "test", p, time.Now)
 			if tc.want == "" {
 				if err != nil {
 					t.Fatal(err)
@@ -271,7 +274,7 @@ func TestJournalWithoutRoom(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 100, Max: old.Max}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := CreateJournal(path, p, time.Now)
+	_, err := CreateJournal(path, "test", p, time.Now)
 	if e := unix.Setrlimit(unix.RLIMIT_FSIZE, &old); e != nil {
 		t.Fatal(e)
 	}
@@ -283,39 +286,25 @@ func TestJournalWithoutRoom(t *testing.T) {
 	}
 }
 
-func TestLockFleet(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "fleet.yaml")
-	if err := os.WriteFile(path, nil, 0o400); err != nil {
-		t.Fatal(err)
-	}
-	release, err := LockFleet(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := LockFleet(path); err == nil || !strings.Contains(err.Error(), "another csig apply or rollback is at work on this fleet") {
-		t.Errorf("got %v", err)
-	}
-	release()
-	if release, err = LockFleet(path); err != nil {
-		t.Fatal(err)
-	}
-	release()
-}
-
 func TestJournalHasOneWriter(t *testing.T) {
 	p, _ := threeStages(t)
 	j := begin(t, p)
 	if _, err := OpenJournal(j.Path(), time.Now); err == nil || !strings.Contains(err.Error(), "another csig") {
 		t.Errorf("a second one: %v", err)
 	}
-	if _, err := CreateJournal(j.Path(), p, time.Now); err == nil || !strings.Contains(err.Error(), "another csig") {
+	if _, err := CreateJournal(j.Path(), "test", p, time.Now); err == nil || !strings.Contains(err.Error(), "another csig") {
 		t.Errorf("created over one in use: %v", err)
 	}
-	if err := j.write(Record{Event: EventStart, Step: 1}); err != nil {
+	for _, r := range []Record{{Event: EventBefore, Device: "s1", Setup: &vendors.Setup{}}, {Event: EventStart, Step: 1, Device: "s1"}} {
+		if err := j.write(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.err; err != nil {
 		t.Fatal(err)
 	}
 	_ = j.Close()
-	if _, err := CreateJournal(j.Path(), p, time.Now); err == nil || !strings.Contains(err.Error(), "--resume") {
+	if _, err := CreateJournal(j.Path(), "test", p, time.Now); err == nil || !strings.Contains(err.Error(), "--resume") {
 		t.Errorf("created over another: %v", err)
 	}
 }
@@ -388,6 +377,141 @@ func FuzzPlan(f *testing.F) {
 			if err := p.check(); err != nil {
 				t.Fatal(err)
 			}
+		}
+	})
+}
+
+// endless is an answer of few bytes that stands for more than any memory.
+const endless = `{"ports":[{"action":"strip","prefix":"swp","first":9223372036854775806,"last":9223372036854775807}]}`
+
+// What a plan or a journal says is bounded before it is made.
+func TestHugeFiles(t *testing.T) {
+	many := strings.TrimSuffix(strings.Repeat(`{"device":"s1","observed":{"ports":[{"action":"strip","prefix":"swp","first":0,"last":65534}]}},`, 200), ",")
+	for name, tc := range map[string]struct{ fields, want string }{
+		"a range to the last number": {`"devices":[{"device":"s1","observed":` + endless + `}],`, "no such range"},
+		"ranges":                     {`"devices":[` + many + `],`, "13107000 ports together"},
+		"steps":                      {`"stages":[{"name":"x","why":"","waves":[{"name":"y","steps":[` + strings.Repeat("0,", maxElements) + `0]}]}],`, "it lists 20971"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if _, err := Read(strings.NewReader(sealed(`{"format":"csig.plan/v1",` + tc.fields))); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("a plan: %.200v, want %q", err, tc.want)
+			}
+			line := []byte(`{"seq":1,"at":"2026-01-01T00:00:00Z","event":"begin","plan":{"format":"csig.plan/v1",` + strings.TrimSuffix(tc.fields, ",") + `},"format":"csig.journal/v1",`)
+			if _, err := openText(t, fmt.Appendf(line, sumEnd, chain("", line))); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("a journal: %.200v, want %q", err, tc.want)
+			}
+			if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 200<<20 {
+				t.Errorf("it takes %d MiB", (after.TotalAlloc-before.TotalAlloc)>>20)
+			}
+		})
+	}
+	if _, err := Read(&zeros{}); !errors.Is(err, untrusted.ErrTooLong) {
+		t.Errorf("a plan without an end: %v", err)
+	}
+}
+
+// zeros is a stream of maxText bytes and more.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// Another version is refused by its name, and before its checksums are looked at.
+func TestOtherVersions(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text string
+		want []string
+	}{
+		"a plan":               {`{"format":"csig.plan/v2","version":"9.1","integrity":"x"}`, []string{"a plan of format csig.plan/v2, which csig 9.1 wrote", "this csig reads csig.plan/v1"}},
+		"a plan of no version": {`{"format":"csig.plan/v2"}`, []string{"csig of an unknown version"}},
+		"more in a plan":       {sealed(`{"format":"csig.plan/v1","version":"9.1","more":1,`), []string{"csig 9.1 wrote it", "more"}},
+		"another kind":         {`{"format":"csig.status/v1"}`, []string{`not a plan: its format is "csig.status/v1"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Read(strings.NewReader(tc.text))
+			for _, want := range tc.want {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("got %v, want %q", err, want)
+				}
+			}
+		})
+	}
+	line := `{"seq":1,"at":"2026-01-01T00:00:00Z","event":"begin","format":"csig.journal/v2","version":"9.1","sum":"of another kind"}` + "\n"
+	if _, err := openText(t, []byte(line)); err == nil || !strings.Contains(err.Error(), "a journal of format csig.journal/v2, which csig 9.1 wrote; this csig reads csig.journal/v1") {
+		t.Errorf("a journal: %v", err)
+	}
+	p, _ := threeStages(t)
+	text, err := os.ReadFile(begin(t, p).Path())
+	if err != nil || !bytes.Contains(text, []byte(`"format":"csig.journal/v1","version":"test"`)) {
+		t.Errorf("a journal does not say what wrote it: %v\n%s", err, text)
+	}
+}
+
+// What no apply and no rollback writes is refused, however well it is summed up.
+func TestJournalThatMakesNoSense(t *testing.T) {
+	setup := &vendors.Setup{}
+	before := Record{Event: EventBefore, Device: "s1", Setup: setup}
+	start := Record{Event: EventStart, Device: "s1", Step: 1}
+	for name, tc := range map[string]struct {
+		records []Record
+		want    string
+	}{
+		"all well":            {[]Record{before, start, {Event: EventFailed, Device: "s1", Step: 1}, start, {Event: EventRollback}, {Event: EventUndoing, Device: "s1", Step: 1}, {Event: EventUndone, Device: "s1", Step: 1}, {Event: EventEnd}}, ""},
+		"unknown device":      {[]Record{{Event: EventBefore, Device: "s9", Setup: setup}}, "s9"},
+		"no setup":            {[]Record{{Event: EventBefore, Device: "s1"}}, "s1"},
+		"before twice":        {[]Record{before, before}, "twice"},
+		"nothing before":      {[]Record{start}, "what device s1 had before is not there"},
+		"unknown step":        {[]Record{before, {Event: EventStart, Device: "s1", Step: 99}}, "step 99"},
+		"another's step":      {[]Record{before, {Event: EventStart, Device: "s2", Step: 1}}, "none of the plan's"},
+		"done, not begun":     {[]Record{before, {Event: EventDone, Device: "s1", Step: 1}}, `cannot be "done"`},
+		"failed, not begun":   {[]Record{before, {Event: EventFailed, Device: "s1", Step: 1}}, `cannot be "failed"`},
+		"armed, not begun":    {[]Record{before, {Event: EventArmed, Device: "s1", Step: 1}}, `cannot be "armed"`},
+		"undoing too early":   {[]Record{before, start, {Event: EventUndoing, Device: "s1", Step: 1}}, `cannot be "undoing"`},
+		"undoing nothing":     {[]Record{before, {Event: EventRollback}, {Event: EventUndoing, Device: "s1", Step: 1}}, `cannot be "undoing"`},
+		"undone at once":      {[]Record{before, start, {Event: EventRollback}, {Event: EventUndone, Device: "s1", Step: 1}}, `cannot be "undone"`},
+		"start after undoing": {[]Record{before, start, {Event: EventRollback}, start}, `cannot be "start"`},
+		"done after undoing":  {[]Record{before, start, {Event: EventRollback}, {Event: EventDone, Device: "s1", Step: 1}}, `cannot be "done"`},
+		"unknown wave":        {[]Record{{Event: EventGate, Wave: "fence/none"}}, "fence/none"},
+		"unknown event":       {[]Record{{Event: "later"}}, "later"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, _ := threeStages(t)
+			j := begin(t, p)
+			text, err := os.ReadFile(j.Path())
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum := j.sum
+			for i, r := range tc.records {
+				r.Seq = i + 2
+				line, err := json.Marshal(&r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				line = bytes.TrimSuffix(line, []byte(`"sum":""}`))
+				sum = chain(sum, line)
+				text = append(text, fmt.Appendf(line, sumEnd, sum)...)
+			}
+			if _, err := openText(t, text); tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func FuzzJournal(f *testing.F) {
+	f.Add([]byte(`{"seq":2,"at":"2026-01-01T00:00:00Z","event":"before","device":"s1","setup":`+endless+`,`), []byte(`{"event":"start"`))
+	f.Fuzz(func(t *testing.T, one, two []byte) {
+		// Lines that are summed up well, so that what they say is looked at.
+		text, sum := []byte{}, ""
+		for _, line := range [][]byte{[]byte(`{"seq":1,"at":"2026-01-01T00:00:00Z","event":"begin","plan":{"format":"csig.plan/v1","devices":[{"device":"s1"}],"stages":[{"name":"a","waves":[{"name":"b","steps":[{"id":1,"device":"s1"}]}]}]},"format":"csig.journal/v1",`), one, two} {
+			sum = chain(sum, line)
+			text = append(text, fmt.Appendf(line[:len(line):len(line)], sumEnd, sum)...)
+		}
+		j := &Journal{file: inMemory{Reader: bytes.NewReader(text)}, state: newState()}
+		if err := j.load(); err == nil && j.state.ports > maxPorts {
+			t.Errorf("%d ports", j.state.ports)
 		}
 	})
 }

@@ -31,26 +31,6 @@ func lock(f *os.File) error {
 	return nil
 }
 
-// LockFleet keeps a second apply or rollback with the same fleet file, on this
-// machine, from beginning. The lock ends with release or with the process.
-func LockFleet(path string) (release func(), err error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0) // some file systems lock only what may be written
-	if err != nil {
-		f, err = os.Open(path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	ok, err := flock(f)
-	if err == nil && !ok {
-		err = errors.New("another csig apply or rollback is at work on this fleet: wait for its end")
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
-	}
-	return func() { f.Close() }, nil
-}
-
 // flock locks a file until it is closed; false: another process has the lock.
 func flock(f *os.File) (bool, error) {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)

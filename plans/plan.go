@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Format is the version of a plan's file.
@@ -24,7 +25,7 @@ type Plan struct {
 	Format        string    `json:"format"`
 	Created       time.Time `json:"created"`
 	Version       string    `json:"version"` // of the csig that made it
-	Fleet         string    `json:"fleet"`   // the file it was made from
+	Fleet         string    `json:"fleet"`   // the file it was made from; an absolute path where there is one
 	Goal          Goal      `json:"goal"`
 	ProfileHash   string    `json:"profile_hash"`
 	InventoryHash string    `json:"inventory_hash"`
@@ -35,8 +36,8 @@ type Plan struct {
 	Findings      []Finding `json:"findings"`
 	Totals        Totals    `json:"totals"`
 
-	// Integrity is the SHA-256 of the plan without it: apply refuses a plan
-	// that was altered after the review.
+	// Integrity is the checksum (SHA-256) of the plan without it: apply refuses a
+	// plan that was altered by accident. Who made it only a signature shows.
 	Integrity string `json:"integrity"`
 }
 
@@ -217,18 +218,16 @@ func (p *Plan) Write(w io.Writer) error {
 // IsPlan tells whether a file that begins like this is a plan of any version.
 func IsPlan(head []byte) bool { return bytes.HasPrefix(head, []byte(`{"format":"csig.plan/`)) }
 
-// maxPlan bounds the file of a plan.
-const maxPlan = 1 << 30
-
-// Read reads a plan that Write wrote. An altered, cut or foreign file is an
-// error that says which.
+// Read reads a plan that Write wrote. An altered, cut or foreign file, and one of
+// another version, is an error that says which.
 func Read(r io.Reader) (*Plan, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxPlan))
+	text, err := untrusted.ReadAll(r, maxText)
 	if err != nil {
 		return nil, err
 	}
 	var head struct {
 		Format    string `json:"format"`
+		Version   string `json:"version"`
 		Integrity string `json:"integrity"`
 	}
 	switch err := json.Unmarshal(text, &head); {
@@ -237,17 +236,20 @@ func Read(r io.Reader) (*Plan, error) {
 	case err != nil:
 		return nil, fmt.Errorf("not a plan: %w", err)
 	case head.Format != Format:
-		return nil, fmt.Errorf("not a plan that this csig reads: its format is %q, want %q", head.Format, Format)
+		return nil, otherFormat("plan", Format, head.Format, head.Version)
 	}
 	bare, sealed := bytes.CutSuffix(bytes.TrimSuffix(text, []byte("\n")), fmt.Appendf(nil, sealedEnd, head.Integrity))
 	if !sealed || sumOf(append(bare[:len(bare):len(bare)], openEnd...)) != head.Integrity {
-		return nil, errors.New("the plan was altered after it was made: its integrity hash does not match; make a new one with csig plan")
+		return nil, errors.New("the plan was altered after it was made: its checksum does not match; make a new one with csig plan")
+	}
+	if err := bounded(text, 0); err != nil {
+		return nil, fmt.Errorf("not a plan: %w", err)
 	}
 	p := &Plan{}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(p); err != nil {
-		return nil, fmt.Errorf("not a plan: %w", err)
+		return nil, fmt.Errorf("not a plan that this csig reads (csig %s wrote it): %w", versionName(head.Version), err)
 	}
 	return p, p.check()
 }

@@ -66,7 +66,7 @@ var ErrStale = errors.New("the plan is stale")
 // error leaves a journal that Apply continues and Rollback undoes.
 func (r *Run) Apply(ctx context.Context) error {
 	err := r.apply(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrNothingToDo) {
 		// Best effort: without this record the journal says the same.
 		_ = r.record(Record{Event: EventStop, Error: err.Error()}, Progress{Err: err})
 	}
@@ -76,11 +76,8 @@ func (r *Run) Apply(ctx context.Context) error {
 func (r *Run) apply(ctx context.Context) error {
 	j := r.Journal
 	r.x = indexOf(j.state.plan)
-	switch {
-	case j.state.rollback:
-		return fmt.Errorf("%w: its plan is being undone: finish that with csig rollback %s", ErrOver, j.Path())
-	case j.state.ended:
-		return fmt.Errorf("%w: its plan is complete; csig rollback %s undoes it", ErrOver, j.Path())
+	if err := j.Over(false); err != nil {
+		return err
 	}
 	if err := r.fresh(ctx); err != nil {
 		return err
@@ -302,15 +299,19 @@ func (r *Run) confirm(ctx context.Context, device string, want vendors.Setup, ma
 }
 
 // Rollback undoes what the journal says was begun, in the reverse order, until
-// every device has the setup it had before. It does not stop at a device that
+// every device has the setup it had before. It begins only where the journal
+// explains what every device has that can be read. It does not stop at a device that
 // cannot be reached: the error names those, and another Rollback goes on with
 // them.
 func (r *Run) Rollback(ctx context.Context) error {
 	j := r.Journal
 	s := &j.state
 	r.x = indexOf(s.plan)
-	if s.rollback && s.ended {
-		return fmt.Errorf("%w: its plan is already undone", ErrOver)
+	if err := j.Over(true); err != nil {
+		return err
+	}
+	if err := r.explained(ctx); err != nil {
+		return err
 	}
 	if !s.rollback {
 		if err := r.record(Record{Event: EventRollback}, Progress{}); err != nil {
@@ -356,7 +357,7 @@ func (r *Run) Rollback(ctx context.Context) error {
 		// What a stage relies on is what the stages before it did: those are
 		// undone only when it is undone everywhere.
 		if len(errs) > before {
-			return fmt.Errorf("%w\nwhat was done before stage %s stays until these devices are undone, too: csig rollback %s goes on", errors.Join(errs...), stage.Name, j.Path())
+			return fmt.Errorf("%w\nwhat was done before stage %s stays until these devices are undone, too: csig rollback %s continues", errors.Join(errs...), stage.Name, vendors.ShellWord(j.Path()))
 		}
 	}
 	if err := r.restored(ctx); err != nil {

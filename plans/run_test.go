@@ -1,9 +1,11 @@
 package plans
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -145,7 +147,7 @@ func threeStages(t *testing.T) (*Plan, *fleet) {
 
 func begin(t *testing.T, p *Plan) *Journal {
 	t.Helper()
-	j, err := CreateJournal(filepath.Join(t.TempDir(), "j"), p, time.Now)
+	j, err := CreateJournal(filepath.Join(t.TempDir(), "j"), "test", p, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +192,7 @@ func TestApplyAndRollback(t *testing.T) {
 			t.Errorf("%s has %+v", name, s)
 		}
 	}
-	if err := r.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "complete") {
+	if err := r.Apply(t.Context()); !errors.Is(err, ErrNothingToDo) || !strings.Contains(err.Error(), "complete") {
 		t.Errorf("a second apply: %v", err)
 	}
 	f.log = nil
@@ -205,11 +207,61 @@ func TestApplyAndRollback(t *testing.T) {
 	if after := hashes(f); after != before {
 		t.Errorf("after the rollback:\n%s\nbefore:\n%s", after, before)
 	}
-	if err := r.Rollback(t.Context()); err == nil {
-		t.Error("a second rollback did something")
+	f.log = nil
+	if err := r.Rollback(t.Context()); !errors.Is(err, ErrNothingToDo) || err.Error() != "nothing to do: already rolled back" || len(f.log) > 0 {
+		t.Errorf("a second rollback: %v, %v", err, f.log)
 	}
-	if err := r.Apply(t.Context()); err == nil {
-		t.Error("apply goes on after a rollback")
+	if err := r.Apply(t.Context()); err == nil || errors.Is(err, ErrNothingToDo) {
+		t.Errorf("apply goes on after a rollback: %v", err)
+	}
+}
+
+// A journal may lack its last lines: a device then has what only a step gives it
+// that is not in the journal, and nothing at all is changed.
+func TestRollbackOfACutJournal(t *testing.T) {
+	p, f := threeStages(t)
+	j := begin(t, p)
+	if err := (&Run{Journal: j, Open: f.open}).Apply(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(j.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	after := hashes(f)
+	refused := 0
+	for cut := 1; cut < len(lines); cut++ {
+		f.log = nil
+		j, err := openText(t, bytes.Join(lines[:cut], nil))
+		if err != nil {
+			t.Fatalf("cut after %d lines: %v", cut, err)
+		}
+		// What the journal still explains is undone, as after a kill.
+		last := lines[cut-1]
+		explained := j.state.steps[6] != "" && j.state.steps[7] != ""
+		err = (&Run{Journal: j, Open: f.open}).Rollback(t.Context())
+		switch {
+		case explained && err != nil:
+			t.Errorf("cut after %d lines, %.60s: %v", cut, last, err)
+		case explained:
+			for name := range f.devices {
+				f.devices[name] = setup(vlanrules.Update, "a", "b")
+			}
+		case err == nil || !strings.Contains(err.Error(), "the journal lacks its last lines") || !strings.Contains(err.Error(), "nothing was changed") || len(f.log) > 0:
+			t.Errorf("cut after %d lines, %.60s: %v, and it did %v", cut, last, err, f.log)
+		default:
+			refused++
+			if j.state.rollback {
+				t.Errorf("cut after %d lines: it says that it is being undone", cut)
+			}
+		}
+		if now := hashes(f); now != after {
+			t.Fatalf("cut after %d lines, the devices have\n%s", cut, now)
+		}
+	}
+	if refused < 10 {
+		t.Errorf("%d journals were refused: this test checks little", refused)
 	}
 }
 

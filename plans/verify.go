@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
@@ -125,9 +127,18 @@ func (r *Run) unchanged(ctx context.Context, t Target, name string) (have vendor
 	return have, known, r.unchangedMTU(ctx, t, name)
 }
 
-// stale is the error of a device that somebody else has changed during the run.
+// stale is the error of a device that was changed by another during the run.
 func (r *Run) stale(what string) error {
-	return fmt.Errorf("%w: somebody changed it while the plan was carried out: %s; put it back, or undo the plan with csig rollback %s", ErrStale, what, r.Journal.Path())
+	if !r.begun() { // such a journal is removed
+		return fmt.Errorf("%w: changed by another since csig began: %s; make a new one with csig plan", ErrStale, what)
+	}
+	return fmt.Errorf("%w: somebody changed it while the plan was carried out: %s; put it back, or undo the plan with csig rollback %s", ErrStale, what, vendors.ShellWord(r.Journal.Path()))
+}
+
+func (r *Run) begun() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.Journal.Begun()
 }
 
 // unchangedMTU refuses an MTU that is neither what the plan found nor what it
@@ -223,6 +234,66 @@ func (r *Run) expected(device string) (*vendors.Setup, bool) {
 		}
 	}
 	return setup, true
+}
+
+// explained refuses a journal that lacks its last lines: one with a device that
+// has what only a step gives it that is not in the journal. A device that cannot
+// be read, or that has anything else, is no reason not to undo the others.
+func (r *Run) explained(ctx context.Context) error {
+	r.tell(Progress{Event: EventVerify})
+	var mu sync.Mutex
+	var lacks []string
+	err := r.every(ctx, r.x.names, func(name string) error {
+		_ = r.look(ctx, name, func(ctx context.Context, t Target) error { // its step reports it
+			have, err := t.Observe(ctx)
+			if err != nil {
+				return err
+			}
+			if step := r.unexplained(t, name, have); step != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				lacks = append(lacks, fmt.Sprintf("device %s has the setup of step %d", name, step.ID))
+			}
+			return nil
+		})
+		return nil
+	})
+	if err != nil || len(lacks) == 0 {
+		return err
+	}
+	slices.SortFunc(lacks, vendors.CompareNames)
+	const most = 8
+	if n := len(lacks); n > most {
+		lacks = append(lacks[:most], fmt.Sprintf("and %d more", n-most))
+	}
+	return fmt.Errorf("%s: the journal lacks its last lines: %s, and no such step began in it; nothing was changed: find the whole journal; csig plan shows what the devices have, csig off takes csig off them", r.Journal.Path(), strings.Join(lacks, ", "))
+}
+
+// unexplained is the step that gives a device what it has, where the journal has
+// no record of that step, and of none that gives it the same; nil where there is
+// no such step.
+func (r *Run) unexplained(t Target, name string, have vendors.Setup) *Step {
+	before, known := r.Journal.state.before[name]
+	if !known {
+		before = r.x.devices[name].Observed
+	}
+	is := func(want vendors.Setup) bool {
+		return hash(&have) == hash(&want) || differs(t, have, want) == nil
+	}
+	if is(before) {
+		return nil
+	}
+	var found *Step
+	for _, s := range r.x.steps[name] {
+		switch {
+		case len(s.MTU) > 0 || !is(s.Want):
+		case r.last(s) != "":
+			return nil
+		case found == nil:
+			found = s
+		}
+	}
+	return found
 }
 
 // restored reads back every device of the plan after a rollback, those included

@@ -129,9 +129,12 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	}
 	// Before anything is locked or listened at.
 	var dev *inventory.Device
-	fleet, err := inventory.Load(o.file)
+	fleet, err := ownFleet(o.file)
 	if err == nil {
 		dev, err = fleet.LocalDevice()
+	}
+	if foreign := (*foreignError)(nil); errors.As(err, &foreign) {
+		return err // whoever waits, too, would run it
 	}
 	if err != nil && !o.wait {
 		return err

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 type applyOptions struct {
@@ -112,7 +116,7 @@ devices in hand and stops, with exit code 3; 1 is for an error.`,
 		Example: `  csig rollback fabric.plan.journal`,
 		Args:    oneArg("JOURNAL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			j, err := plans.OpenJournal(args[0], time.Now)
+			j, err := openJournal(args[0])
 			if err != nil {
 				return err
 			}
@@ -144,7 +148,7 @@ func runApply(cmd *cobra.Command, o *applyOptions, path string) error {
 		}
 	}
 	if o.resume != "" {
-		j, err := plans.OpenJournal(o.resume, time.Now)
+		j, err := openJournal(o.resume)
 		if err != nil {
 			return err
 		}
@@ -183,7 +187,7 @@ func runApply(cmd *cobra.Command, o *applyOptions, path string) error {
 	if journal == "" {
 		journal = path + ".journal"
 	}
-	j, err := plans.CreateJournal(journal, p, time.Now)
+	j, err := plans.CreateJournal(journal, version, p, time.Now)
 	if err != nil {
 		return err
 	}
@@ -226,19 +230,41 @@ func readPlan(path string) (*plans.Plan, error) {
 	return p, nil
 }
 
+// openJournal opens a journal that nobody else can have written.
+func openJournal(path string) (*plans.Journal, error) {
+	if err := ownFile(path); err != nil {
+		return nil, err
+	}
+	return plans.OpenJournal(path, time.Now)
+}
+
 // fleetOf reads the fleet file that says how to reach the plan's devices.
 func fleetOf(o *applyOptions, p *plans.Plan) (*inventory.Fleet, error) {
 	path := o.fleet
-	if path == "" {
+	switch {
+	case path != "":
+	case !filepath.IsAbs(p.Fleet): // of an older csig, or made by hand
+		return nil, fmt.Errorf("the plan names its fleet file as %q, which leads elsewhere from another folder: name the file with -i", untrusted.Text(p.Fleet, 200))
+	default:
 		path = p.Fleet
 	}
-	return inventory.Load(path)
+	return ownFleet(path)
 }
 
-// carryOut does what is to be done with a journal and tells of it.
+// carryOut does what is to be done with a journal and reports it.
 func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*plans.Run, context.Context) error) error {
 	ctx, release := onHangup(cmd.Context())
 	defer release()
+	show := newProgress(cmd, o.json, cmd.Name())
+	if err := j.Over(cmd.Name() == "rollback"); errors.Is(err, plans.ErrNothingToDo) {
+		show.say(err.Error())
+		if o.json {
+			show.report(plans.Progress{Event: plans.EventEnd})
+		}
+		return show.err
+	} else if err != nil {
+		return err
+	}
 	if w := o.stopAfter; w != "" && !j.Plan().HasWave(w) {
 		return fmt.Errorf("--stop-after %s: the plan has no such stage or wave", w)
 	}
@@ -246,7 +272,8 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 	if err != nil {
 		return err
 	}
-	unlock, err := plans.LockFleet(fleet.Path)
+	show.say("Fleet file: " + shownPath(fleet.Path))
+	unlock, err := plans.LockDevices(fleet, slices.Sorted(maps.Keys(j.Plan().Touches())))
 	if err != nil {
 		return err
 	}
@@ -259,7 +286,6 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 	if err != nil {
 		return err
 	}
-	show := newProgress(cmd, o.json, cmd.Name())
 	if cmd.Name() == "rollback" {
 		show.total = j.Count(plans.EventStart, plans.EventDone, plans.EventFailed, plans.EventUndoing)
 	} else {
@@ -283,16 +309,14 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 			return &exitError{code: 3, err: fmt.Errorf("%s: nothing was begun", why(ctx))}
 		}
 		return err
-	case errors.Is(err, plans.ErrOver):
-		return err
 	case show.interrupted(ctx, err):
 		newScreen(os.Stderr).remark("%s: the devices in hand are finished and written down; %s", why(ctx), nextSteps(j, cmd.Name(), ""))
 		return &exitError{code: 3}
 	case errors.Is(err, plans.ErrPaused):
-		newScreen(os.Stderr).remark("%v; csig apply --resume %s continues, csig rollback %s undoes", err, j.Path(), j.Path())
+		newScreen(os.Stderr).remark("%v; %s", err, nextSteps(j, cmd.Name(), ""))
 		return &exitError{code: 3}
 	}
-	return fmt.Errorf("%w\n%s", err, nextSteps(j, cmd.Name(), " once that is mended"))
+	return fmt.Errorf("%w\n%s", err, nextSteps(j, cmd.Name(), " once that is repaired"))
 }
 
 // sameFleet refuses a fleet file that is not the one of the journal's plan. To
@@ -334,12 +358,26 @@ func sameFleet(r *reach, o *applyOptions, j *plans.Journal, command string) erro
 // nextSteps are the commands that may follow; when is said of the one that goes
 // on: "" where nothing is broken.
 func nextSteps(j *plans.Journal, command, when string) string {
-	path := j.Path()
-	if rel, err := filepath.Rel(".", path); err == nil && !strings.HasPrefix(rel, "..") {
-		path = rel
+	if !j.There() {
+		return j.Path() + " was removed meanwhile, so that there is nothing to continue or to undo by: csig plan shows what the devices have, csig off takes csig off them"
 	}
+	path := vendors.ShellWord(shownPath(j.Path()))
 	if command == "rollback" {
-		return "csig rollback " + path + " goes on" + when
+		return "csig rollback " + path + " continues" + when
 	}
 	return "csig apply --resume " + path + " continues" + when + "; csig rollback " + path + " undoes it"
+}
+
+// shownPath is a path as a person in this folder writes it.
+func shownPath(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	if wd, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(wd, abs); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+			return rel
+		}
+	}
+	return abs
 }

@@ -161,7 +161,7 @@ func TestRollOutThroughADaemon(t *testing.T) {
 					t.Fatal(err)
 				}
 				journal := filepath.Join(t.TempDir(), "journal")
-				j, err := plans.CreateJournal(journal, p, time.Now)
+				j, err := plans.CreateJournal(journal, "test", p, time.Now)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -135,20 +135,20 @@ func TestRemark(t *testing.T) {
 	}
 }
 
-// To go on after Ctrl-C nothing has to be mended.
+// To go on after Ctrl-C nothing has to be repaired.
 func TestNextSteps(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	j, err := plans.CreateJournal("p.journal", &plans.Plan{Format: plans.Format}, time.Now)
+	j, err := plans.CreateJournal("p.journal", "test", &plans.Plan{Format: plans.Format}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer j.Close()
 	for _, tc := range []struct{ command, when, want string }{
 		{"apply", "", "csig apply --resume p.journal continues; csig rollback p.journal undoes it"},
-		{"apply", " once that is mended", "csig apply --resume p.journal continues once that is mended; csig rollback p.journal undoes it"},
-		{"rollback", "", "csig rollback p.journal goes on"},
-		{"rollback", " once that is mended", "csig rollback p.journal goes on once that is mended"},
+		{"apply", " once that is repaired", "csig apply --resume p.journal continues once that is repaired; csig rollback p.journal undoes it"},
+		{"rollback", "", "csig rollback p.journal continues"},
+		{"rollback", " once that is repaired", "csig rollback p.journal continues once that is repaired"},
 	} {
 		if got := nextSteps(j, tc.command, tc.when); got != tc.want {
 			t.Errorf("got %q, want %q", got, tc.want)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,6 +11,7 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/vendors"
 )
 
 func newPlan() *cobra.Command {
@@ -91,7 +93,7 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 	default:
 		_, err = fmt.Fprint(w, planText(p, o.devices, newScreen(w).columns()))
 		if err == nil && o.out != "" && !p.Empty() {
-			_, err = fmt.Fprintf(w, "\nSaved to %s. To carry it out: csig apply %s\n", o.out, o.out)
+			_, err = fmt.Fprintf(w, "\nSaved to %s. To carry it out: csig apply %s\n", o.out, vendors.ShellWord(o.out))
 		}
 	}
 	switch {
@@ -125,6 +127,9 @@ func makePlan(ctx context.Context, fleet *inventory.Fleet, o *planOptions) (*pla
 		look = func(d *inventory.Device) plans.Seen { return seen[d.Name] }
 	}
 	p, err := plans.Build(fleet, look, opts)
+	if err == nil { // apply may run elsewhere
+		p.Fleet, err = filepath.Abs(fleet.Path)
+	}
 	return p, look, err
 }
 

@@ -23,7 +23,7 @@ func planText(whole *plans.Plan, only []string, columns int) string {
 	if p.Goal == plans.TakeOff {
 		goal = "take off"
 	}
-	fmt.Fprintf(&b, "Plan for %s: %s on %s, profile %.12s\n", p.Fleet, goal, count(len(whole.Devices), "device"), p.ProfileHash)
+	fmt.Fprintf(&b, "Plan for %s: %s on %s, profile %.12s\n", shownPath(p.Fleet), goal, count(len(whole.Devices), "device"), p.ProfileHash)
 	if p.Offline {
 		b.WriteString(wrap("Offline: no device was asked. This is what the platforms promise, for devices without anything of csig; apply needs a plan made online.", columns, 0))
 	}
@@ -324,7 +324,7 @@ func planMarkdown(whole *plans.Plan, only []string) string {
 	if p.Goal == plans.TakeOff {
 		goal = "Take CSIG off"
 	}
-	fmt.Fprintf(&b, "# %s: %s\n\n%s\n\n", goal, mdText(p.Fleet), planTotal(whole))
+	fmt.Fprintf(&b, "# %s: %s\n\n%s\n\n", goal, mdText(shownPath(p.Fleet)), planTotal(whole))
 	for _, l := range leftAlone(whole) {
 		b.WriteString(mdText(l.String()) + "\n\n")
 	}

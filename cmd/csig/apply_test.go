@@ -1,0 +1,281 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans"
+)
+
+// call runs a command and returns what it prints.
+func call(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := newRoot()
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// A repeated rollback, and a resume of what is complete, are success, also when
+// the fleet file is gone.
+func TestNothingToDo(t *testing.T) {
+	t.Chdir(t.TempDir())
+	j, err := plans.CreateJournal("p.journal", "test", &plans.Plan{Format: plans.Format, Fleet: "/gone.yaml"}, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &plans.Run{Journal: j}
+	for _, tc := range []struct {
+		do   func() error
+		args []string
+		want string
+	}{
+		{func() error { return r.Apply(t.Context()) }, []string{"apply", "--resume", "p.journal"}, "nothing to do: the plan is complete; csig rollback p.journal undoes it\n"},
+		{func() error { return r.Rollback(t.Context()) }, []string{"rollback", "p.journal"}, "nothing to do: already rolled back\n"},
+	} {
+		if err := tc.do(); err != nil {
+			t.Fatal(err)
+		}
+		_ = j.Close()
+		if out, err := call(t, tc.args...); err != nil || out != tc.want {
+			t.Errorf("%v: %q, %v", tc.args, out, err)
+		}
+		if out, err := call(t, append(tc.args, "--json")...); err != nil || !strings.Contains(out, `"event":"end"`) {
+			t.Errorf("%v: %q, %v", tc.args, out, err)
+		}
+		if j, err = plans.OpenJournal("p.journal", time.Now); err != nil {
+			t.Fatal(err)
+		}
+		defer j.Close()
+		r.Journal = j
+	}
+	_ = j.Close()
+	if _, err := call(t, "apply", "--resume", "p.journal"); err == nil || !strings.Contains(err.Error(), "its plan was rolled back; make a new one") {
+		t.Errorf("resumed after a rollback: %v", err)
+	}
+}
+
+const oneDevice = `format: csig.fleet/v1
+profile: {name: x, tpid: 0x9900, interval: 100ms, signals: {abw: {buckets: log-10G}}}
+devices:
+  - {name: s1, platform: linux, address: 192.0.2.77, management: {ssh: {user: csig, agent: true}, daemon: {socket: /run/csig/agent.sock}}, ports: [{name: swp1, speed: 1G, peer: h1}]}
+`
+
+// planned is a plan in a folder, with its fleet file, that nothing has to be
+// reached for.
+func planned(t *testing.T) (*plans.Plan, *inventory.Fleet) {
+	t.Helper()
+	if err := os.WriteFile("fleet.yaml", []byte(oneDevice), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fleet, err := inventory.Load("fleet.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := makePlan(t.Context(), fleet, &planOptions{offline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Offline = false
+	if err := savePlan("a.plan", p); err != nil {
+		t.Fatal(err)
+	}
+	return p, fleet
+}
+
+// A copy of a plan, and of its fleet under another name, is not applied while
+// another csig is at work on the same device; nothing names the journal that was
+// never begun.
+func TestApplyOfACopy(t *testing.T) {
+	t.Chdir(t.TempDir())
+	_, fleet := planned(t)
+	copied := strings.Replace(oneDevice, "name: s1", "name: other", 1)
+	if err := os.WriteFile("copy.yaml", []byte(copied), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other, err := inventory.Load("copy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []*inventory.Fleet{fleet, other} {
+		release, err := plans.LockDevices(f, []string{f.Devices[0].Name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := call(t, "apply", "a.plan")
+		release()
+		if err == nil || !strings.Contains(err.Error(), "another csig apply or rollback is at work on device s1 (address 192.0.2.77)") || strings.Contains(err.Error(), "journal") {
+			t.Errorf("got %v", err)
+		}
+		if want := "Fleet file: fleet.yaml\n"; out != want {
+			t.Errorf("printed %q, want %q", out, want)
+		}
+		if _, err := os.Stat("a.plan.journal"); err == nil {
+			t.Error("the journal is left")
+		}
+	}
+}
+
+// A plan leads to its fleet file from every folder, and one that does not is
+// refused.
+func TestPlanNamesItsFleet(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	p, fleet := planned(t)
+	if want := filepath.Join(dir, "fleet.yaml"); p.Fleet != want {
+		t.Errorf("it names %s, want %s", p.Fleet, want)
+	}
+	release, err := plans.LockDevices(fleet, []string{"s1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	t.Chdir(t.TempDir())
+	if out, err := call(t, "apply", filepath.Join(dir, "a.plan")); err == nil || !strings.Contains(err.Error(), "is at work on device s1") || out != "Fleet file: "+p.Fleet+"\n" {
+		t.Errorf("from another folder: %q, %v", out, err)
+	}
+	p.Fleet = "fleet.yaml"
+	if err := savePlan("b.plan", p); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := call(t, "apply", "b.plan"); err == nil || !strings.Contains(err.Error(), `its fleet file as "fleet.yaml"`) || !strings.Contains(err.Error(), "-i") {
+		t.Errorf("a relative path: %v", err)
+	}
+}
+
+// What other users own or may write decides about no device.
+func TestOwnFile(t *testing.T) {
+	const other = 65534
+	write := func(t *testing.T, path string, mode os.FileMode) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(oneDevice), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	folder := func(t *testing.T, mode os.FileMode) {
+		t.Helper()
+		if err := os.Mkdir("d", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod("d", mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	chown := func(t *testing.T, path string) {
+		t.Helper()
+		if err := os.Lchown(path, other, other); err != nil {
+			t.Fatalf("%v: run the tests as root", err)
+		}
+	}
+	for name, c := range map[string]struct {
+		make func(t *testing.T)
+		want string // "": it is used
+	}{
+		"own":              {func(t *testing.T) { folder(t, 0o755); write(t, "d/f", 0o644) }, ""},
+		"not there":        {func(t *testing.T) { folder(t, 0o755) }, ""},
+		"writable":         {func(t *testing.T) { folder(t, 0o755); write(t, "d/f", 0o646) }, "others may write"},
+		"group-writable":   {func(t *testing.T) { folder(t, 0o755); write(t, "d/f", 0o664) }, "others may write"},
+		"foreign":          {func(t *testing.T) { folder(t, 0o755); write(t, "d/f", 0o600); chown(t, "d/f") }, "/d/f belongs to another user (uid 65534)"},
+		"writable folder":  {func(t *testing.T) { folder(t, 0o777); write(t, "d/f", 0o600) }, "/d (mode 0777)"},
+		"sticky folder":    {func(t *testing.T) { folder(t, 0o777|os.ModeSticky); write(t, "d/f", 0o600) }, ""},
+		"foreign, sticky":  {func(t *testing.T) { folder(t, 0o777|os.ModeSticky); write(t, "d/f", 0o600); chown(t, "d/f") }, "belongs to another user"},
+		"foreign folder":   {func(t *testing.T) { folder(t, 0o755); write(t, "d/f", 0o600); chown(t, "d") }, "/d belongs to another user"},
+		"link":             {func(t *testing.T) { folder(t, 0o755); write(t, "g", 0o600); link(t, "../g", "d/f") }, ""},
+		"foreign link":     {func(t *testing.T) { folder(t, 0o755); write(t, "g", 0o600); link(t, "../g", "d/f"); chown(t, "d/f") }, "/d/f belongs to another user"},
+		"link to writable": {func(t *testing.T) { folder(t, 0o755); write(t, "g", 0o666); link(t, "../g", "d/f") }, "/g (mode 0666)"},
+		"link through a writable folder": {func(t *testing.T) {
+			folder(t, 0o777)
+			write(t, "d/g", 0o600)
+			link(t, "d/g", "f")
+			if err := os.Rename("d", "e"); err != nil {
+				t.Fatal(err)
+			}
+			folder(t, 0o755)
+			link(t, "../e/g", "d/f")
+		}, "/e (mode 0777)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			c.make(t)
+			err := ownFile("d/f")
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "d/f is not used")) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			t.Setenv("SUDO_UID", "65534")
+			if err := ownFile("d/f"); strings.Contains(c.want, "belongs") && err != nil {
+				t.Errorf("for who ran sudo: %v", err)
+			}
+		})
+	}
+}
+
+func link(t *testing.T, to, at string) {
+	t.Helper()
+	if err := os.Symlink(to, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Every command that changes devices by a file refuses a foreign one, and one
+// that includes it.
+func TestForeignFleet(t *testing.T) {
+	t.Chdir(t.TempDir())
+	p, _ := planned(t)
+	journal := func() {
+		t.Helper()
+		j, err := plans.CreateJournal("a.journal", "test", p, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = j.Close()
+	}
+	journal()
+	for name, spoil := range map[string]func() error{
+		"fleet.yaml": func() error { return os.Chmod("fleet.yaml", 0o666) },
+		"part.yaml": func() error {
+			head, devices, _ := strings.Cut(oneDevice, "devices:")
+			err := os.WriteFile("fleet.yaml", []byte(strings.Replace(head, "profile:", "include: part.yaml\nprofile:", 1)), 0o600)
+			if err == nil {
+				err = os.Chmod("fleet.yaml", 0o600)
+			}
+			if err == nil {
+				err = os.WriteFile("part.yaml", []byte("format: csig.fleet/v1\ndevices:"+devices), 0o600)
+			}
+			if err == nil {
+				err = os.Chmod("part.yaml", 0o666)
+			}
+			return err
+		},
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{
+			{"apply", "a.plan"}, {"apply", "a.plan", "-i", "fleet.yaml"}, {"apply", "--resume", "a.journal"}, {"rollback", "a.journal"},
+			{"agent", "-c", "fleet.yaml", "--dry-run", "--socket", "s"}, {"agent", "-c", "fleet.yaml", "--wait", "--socket", "s"},
+		} {
+			if out, err := call(t, args...); err == nil || !strings.Contains(err.Error(), name+" is not used: others may write") {
+				t.Errorf("%s, %v: %s, %v", name, args, out, err)
+			}
+		}
+	}
+	if err := os.Chmod("a.journal", 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"apply", "--resume", "a.journal"}, {"rollback", "a.journal"}} {
+		if _, err := call(t, args...); err == nil || !strings.Contains(err.Error(), "a.journal is not used") {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/inventory"
+)
+
+// ownFleet reads a fleet file by which devices are changed without a further
+// word. It names programs that csig runs and devices that it logs in to, so that
+// no other user may own or write it, nor any file that it includes.
+func ownFleet(path string) (*inventory.Fleet, error) {
+	if err := ownFile(path); err != nil {
+		return nil, err
+	}
+	fleet, err := inventory.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range fleet.Files() {
+		if err := ownFile(file); err != nil {
+			return nil, err
+		}
+	}
+	return fleet, nil
+}
+
+// ownFile refuses a file that another user than root and the caller owns, may
+// write, or may exchange. What is not there is no error.
+func ownFile(path string) error {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	users := map[uint32]bool{0: true, uint32(os.Geteuid()): true}
+	if uid, err := strconv.ParseUint(os.Getenv("SUDO_UID"), 10, 32); err == nil && os.Geteuid() == 0 {
+		users[uint32(uid)] = true // who called csig
+	}
+	why, err := foreign(abs, users)
+	if err == nil && why != "" {
+		err = &foreignError{path, why}
+	}
+	return err
+}
+
+// foreignError is the error of a file that others determine.
+type foreignError struct{ path, why string }
+
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("%s is not used: %s; csig changes devices, and runs programs, by this file: it and its folders have to belong to you or to root, without write permission for others (chmod go-w)", e.path, e.why)
+}
+
+// foreign says why an absolute path leads to what others can determine; "" where
+// it does not. It goes from the root on, through every link.
+func foreign(path string, users map[uint32]bool) (string, error) {
+	at := "/"
+	names := strings.Split(path, "/")
+	for links := 0; ; {
+		info, err := os.Lstat(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(at, &st); err != nil {
+			return "", err
+		}
+		mode := info.Mode()
+		link := mode&fs.ModeSymlink != 0
+		switch {
+		case !users[st.Uid]:
+			return fmt.Sprintf("%s belongs to another user (uid %d)", at, st.Uid), nil
+		case !link && mode.Perm()&0o022 != 0 && !(mode.IsDir() && mode&fs.ModeSticky != 0):
+			return fmt.Sprintf("others may write %s (mode %04o)", at, mode.Perm()), nil
+		}
+		if link {
+			if links++; links > 40 {
+				return "", &fs.PathError{Op: "open", Path: path, Err: unix.ELOOP}
+			}
+			to, err := os.Readlink(at)
+			if err != nil {
+				return "", err
+			}
+			if !filepath.IsAbs(to) {
+				to = filepath.Join(filepath.Dir(at), to)
+			}
+			names = append(strings.Split(filepath.Clean(to), "/"), names...)
+			at = "/"
+			continue
+		}
+		for len(names) > 0 && names[0] == "" {
+			names = names[1:]
+		}
+		if len(names) == 0 {
+			return "", nil
+		}
+		at, names = filepath.Join(at, names[0]), names[1:]
+	}
+}

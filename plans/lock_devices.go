@@ -1,0 +1,147 @@
+package plans
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/inventory"
+)
+
+// LockDevices keeps any other apply or rollback of this machine from devices,
+// whatever plan, journal or fleet file has them, under whatever names. The locks
+// end with release or with the process.
+func LockDevices(f *inventory.Fleet, names []string) (release func(), err error) {
+	file, err := lockFile()
+	if err != nil {
+		return nil, fmt.Errorf("locking the devices: %w", err)
+	}
+	return lockDevices(file, f, names)
+}
+
+// lockDevices locks in a file that all fleets share, for each device, the bytes
+// whose numbers stand for what identifies it.
+func lockDevices(file string, f *inventory.Fleet, names []string) (release func(), err error) {
+	// O_CREAT would fail, in a sticky folder, for a file of another user.
+	const flags = os.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	lock, err := os.OpenFile(file, flags, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		if lock, err = os.OpenFile(file, flags|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			err = lock.Chmod(0o666) // other users drive devices, too
+		} else if errors.Is(err, fs.ErrExist) {
+			lock, err = os.OpenFile(file, flags, 0)
+		}
+	}
+	if err != nil {
+		if lock != nil {
+			lock.Close()
+		}
+		return nil, fmt.Errorf("locking the devices: %w", err)
+	}
+	if info, err := lock.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("locking the devices: %s is no regular file", file), err, lock.Close())
+	}
+	for _, name := range names {
+		d, ok := f.Device(name)
+		if !ok {
+			continue // it cannot be opened either
+		}
+		for _, id := range identities(d) {
+			sum := sha256.Sum256([]byte(id))
+			at := int64(binary.BigEndian.Uint64(sum[:]) >> 2)
+			err := unix.FcntlFlock(lock.Fd(), setLock, &unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1})
+			switch {
+			case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EACCES):
+				err = fmt.Errorf("another csig apply or rollback is at work on device %s (%s): wait for its end", name, id)
+			case err != nil:
+				err = fmt.Errorf("locking device %s: %s: %w", name, file, err)
+			}
+			if err != nil {
+				return nil, errors.Join(err, lock.Close())
+			}
+		}
+	}
+	return func() { lock.Close() }, nil
+}
+
+// lockFile is where all users of this machine lock: in the first folder in which
+// all may make files, and none may remove another's.
+func lockFile() (string, error) {
+	folders := []string{"/run/lock", "/var/lock", "/tmp"}
+	for _, folder := range folders {
+		if info, err := os.Stat(folder); err == nil && info.IsDir() && info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o002 != 0 {
+			return filepath.Join(folder, "csig-devices.lock"), nil
+		}
+	}
+	return "", fmt.Errorf("none of %s is a sticky folder in which every user may make files", strings.Join(folders, ", "))
+}
+
+// identities are what tells a device from every other: two devices are one where
+// they share any.
+func identities(d *inventory.Device) []string {
+	m := &d.Management
+	var out []string
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	// Bridges of one machine are devices of their own.
+	bridge := ""
+	if m.OVS != nil {
+		bridge = ", bridge " + m.OVS.Bridge + " of " + resolved(m.OVS.RunDir)
+	}
+	switch {
+	case m.NetNS != "":
+		add("network namespace %s%s", inode(m.NetNS), bridge)
+	case d.Local:
+		add("network namespace %s%s", inode("/proc/self/ns/net"), bridge)
+	}
+	if d.Address != "" {
+		address := strings.TrimSuffix(strings.ToLower(d.Address), ".")
+		ip, err := netip.ParseAddr(address)
+		if err == nil {
+			address = ip.Unmap().String()
+		}
+		if address == "localhost" || ip.IsLoopback() { // ports that are forwarded to other machines
+			if m.SSH != nil {
+				add("address %s%s", net.JoinHostPort(address, strconv.Itoa(int(m.SSH.Port))), bridge)
+			}
+			if m.Daemon != nil && m.Daemon.Socket == "" {
+				add("address %s%s", net.JoinHostPort(address, strconv.Itoa(int(m.Daemon.Port))), bridge)
+			}
+		} else {
+			add("address %s%s", address, bridge)
+		}
+	}
+	if m.Daemon != nil && m.Daemon.Socket != "" && m.SSH == nil {
+		add("socket %s", resolved(m.Daemon.Socket))
+	}
+	return out
+}
+
+// inode names a namespace by more than one of its paths.
+func inode(path string) string {
+	var st unix.Stat_t
+	if unix.Stat(path, &st) != nil {
+		return resolved(path) // it cannot be opened either
+	}
+	return fmt.Sprintf("%d:%d", st.Dev, st.Ino)
+}
+
+// resolved is a path without links, as far as it exists.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package plans
+
+import "golang.org/x/sys/unix"
+
+const setLock = unix.F_SETLK
