@@ -3,6 +3,7 @@ package vendors
 import (
 	"errors"
 	"iter"
+	"slices"
 
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -40,6 +41,11 @@ func (s *Setup) ActionOf(port string) vlanrules.Action {
 		}
 	}
 	return vlanrules.Passthrough
+}
+
+// HasPort tells whether a setup names a port.
+func (s *Setup) HasPort(port string) bool {
+	return slices.ContainsFunc(s.Ports, func(p PortSetup) bool { return p.Port == port })
 }
 
 // SignalNames are the names of the setup's signals, in their order.

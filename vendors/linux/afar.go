@@ -346,7 +346,7 @@ func (d *Afar) sync(ctx context.Context) ([]vendors.Change, error) {
 		if err := foreign(have); err != nil {
 			return changes, err
 		}
-		want, err := rulesetOf(d.setup, func(port string) bool { return d.index[port] != 0 }, d.host.depths)
+		want, err := rulesetOf(d.setup, byName(d.index), d.host.depths)
 		if err != nil {
 			return changes, &vendors.PermanentError{Err: err}
 		}

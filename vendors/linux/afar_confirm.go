@@ -104,7 +104,7 @@ func (d *Afar) back(have *observed) ([]byte, error) {
 	if err := writable(&s); err != nil {
 		return nil, err
 	}
-	want, err := rulesetOf(&s, func(port string) bool { return d.index[port] != 0 }, d.host.depths)
+	want, err := rulesetOf(&s, byName(d.index), d.host.depths)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func TestSteps(t *testing.T) {
 		return b.b
 	}
 	for _, s := range afarRows() {
-		r, err := rulesetOf(&s, func(string) bool { return true }, maxDepth)
+		r, err := rulesetOf(&s, everywhere, maxDepth)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -100,8 +100,11 @@ func (d *Driver) canStrip(s *vendors.Setup) error {
 
 // problem is why a port is not as its setup says, nil where it is.
 func (p *port) problem() error {
-	if p.index == 0 {
+	switch {
+	case p.index == 0:
 		return missing(p)
+	case p.called != "":
+		return renamed(p)
 	}
 	return p.strip
 }
@@ -147,7 +150,8 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 	if d.setup == nil {
 		return nil, &vendors.PermanentError{Err: errors.New("no setup is known: call Apply first")}
 	}
-	want, err := rulesetOf(d.setup, d.present, d.depths)
+	d.place(have)
+	want, err := rulesetOf(d.setup, d.deviceOf, d.depths)
 	if err != nil {
 		return nil, &vendors.PermanentError{Err: err}
 	}
@@ -169,7 +173,6 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 		d.leaseUntil = time.Time{} // taken back with what it was for
 	}
 	for _, p := range d.ports {
-		p.index = d.links.index[p.name]
 		var now []interval
 		s, w := have.sets[p.key], want.set(p.key)
 		if s != nil && w.isMap && w.same(s) && !s.irregular && same {
@@ -186,7 +189,7 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 		}
 	}
 	d.synced, d.known = true, true
-	stripped, err := d.syncStrip()
+	stripped, err := d.syncStrip(have)
 	return append(changes, stripped...), err
 }
 
@@ -240,20 +243,30 @@ func (d *Driver) commit() error {
 }
 
 // syncStrip attaches and detaches programs, on all devices: one that is no
-// longer in the setup must not keep its program. What goes wrong at a port of
+// longer in the setup must not keep its program. One that never was may be a port
+// of it under another name: while a port that strips is missing, it keeps its
+// program. What goes wrong at a port of
 // the setup is noted there; the error is of other devices, or of all.
-func (d *Driver) syncStrip() ([]vendors.Change, error) {
+func (d *Driver) syncStrip(have *observed) ([]vendors.Change, error) {
 	var changes []vendors.Change
 	var errs []error
+	missing, at := false, make(map[int]*port, len(d.ports))
 	for _, p := range d.ports {
 		p.strip = nil
+		missing = missing || p.spec.wanted() && p.index == 0
+		if p.index != 0 {
+			at[p.index] = p
+		}
 	}
 	err := d.strip.inside(func() error {
 		for index, name := range d.links.name {
-			p := d.byName[name]
+			p := at[index]
 			var spec stripSpec
-			if p != nil {
+			switch {
+			case p != nil:
 				spec = p.spec
+			case missing && have.sets[portKey(name)] == nil:
+				continue
 			}
 			why, err := d.strip.check(index, spec)
 			if err == nil && why == "" || errors.Is(err, unix.ENODEV) {

@@ -81,7 +81,9 @@
 //     a queue when the signal changes keep the old value.
 //   - A port's chain belongs to a device's name. Where the device goes away,
 //     kernels before 6.16 delete the chain with it; Update puts it back as soon
-//     as the device is there again.
+//     as the device is there again. Where it gets another name, kernels from 6.16
+//     on take the chain off it; Update puts it on the device under its new name,
+//     with the fallback as its only values.
 //   - Wide tags pass through ports that update; ports that strip remove them too.
 //   - The onStale policy "strip" is refused: the fallback has to work without
 //     BPF and without an agent.

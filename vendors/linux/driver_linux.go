@@ -55,7 +55,8 @@ type port struct {
 	name   string
 	key    string
 	action vlanrules.Action
-	index  int // of its device; 0: not there
+	index  int    // of its device; 0: not there
+	called string // the device's name, where it is not the port's any more
 	label  string
 	spec   stripSpec // of its BPF program
 
@@ -169,8 +170,6 @@ func (d *Driver) setupOf(have *observed) (vendors.Setup, error) {
 	})
 	return s, err
 }
-
-func (d *Driver) present(name string) bool { return d.links.index[name] != 0 }
 
 // Diff lists what Apply(want) would change. It reads nothing.
 func (d *Driver) Diff(have, want vendors.Setup) ([]vendors.Change, error) { return Diff(have, want) }

@@ -62,7 +62,7 @@ func (d *Afar) Probe(ctx context.Context) (vendors.Facts, error) {
 		return f, err
 	}
 	trial := trialSetup()
-	want, err := rulesetOf(&trial, func(string) bool { return true }, d.host.depths)
+	want, err := rulesetOf(&trial, everywhere, d.host.depths)
 	if err != nil {
 		return f, err
 	}

@@ -79,7 +79,7 @@ func (d *Driver) follow(ctx context.Context) error {
 	if err := d.sameDomain(); err != nil {
 		return err
 	}
-	want, err := rulesetOf(d.setup, d.present, d.depths)
+	want, err := rulesetOf(d.setup, byName(d.links.index), d.depths)
 	if err != nil {
 		return &vendors.PermanentError{Err: err}
 	}

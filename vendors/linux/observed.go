@@ -84,7 +84,7 @@ func (have *observed) setup(index map[string]int, depths int) (s vendors.Setup, 
 	if !readable {
 		return s, readable, nil
 	}
-	want, err := rulesetOf(&s, func(port string) bool { return index[port] != 0 }, depths)
+	want, err := rulesetOf(&s, func(port string) string { return have.deviceOf(&s, port, index) }, depths)
 	if err != nil {
 		s.Damaged = err.Error()
 		return s, false, nil
@@ -93,6 +93,33 @@ func (have *observed) setup(index map[string]int, depths int) (s vendors.Setup, 
 		damage(&s, g.port, strings.Join(g.why, ", "))
 	}
 	return s, true, nil
+}
+
+// byName finds ports' devices by their names.
+func byName(index map[string]int) func(port string) string {
+	return func(port string) string {
+		if index[port] == 0 {
+			return ""
+		}
+		return port
+	}
+}
+
+// everywhere is where all ports are there.
+func everywhere(port string) string { return port }
+
+// deviceOf is what the device of a port is called now, "" where there is none: the
+// one of its name or, where there is none, the one that its chain stays on, which
+// has got another name.
+func (have *observed) deviceOf(s *vendors.Setup, port string, index map[string]int) string {
+	if index[port] != 0 {
+		return port
+	}
+	c := have.chains[portKey(port)]
+	if c == nil || index[c.device] == 0 || s.HasPort(c.device) {
+		return ""
+	}
+	return c.device
 }
 
 // recorded is what the table says of its setup, ports aside; ok is false where

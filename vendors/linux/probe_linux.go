@@ -53,7 +53,7 @@ var trialPrograms = []stripSpec{
 // try has the kernel check the ruleset of a setup, under another name, and
 // take it back.
 func (d *Driver) try(s *vendors.Setup) error {
-	want, err := rulesetOf(s, func(string) bool { return true }, d.depths)
+	want, err := rulesetOf(s, everywhere, d.depths)
 	if err != nil {
 		return err
 	}

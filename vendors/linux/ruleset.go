@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -106,9 +107,10 @@ const maxDepth = quantize.MaxVLANs
 // The frame, in bytes: the TPID of tag k is at 12+4k, its data at 14+4k.
 const firstType = 12
 
-// rulesetOf is the table for a setup. present tells which ports' devices
-// exist, depths how many VLAN tags in front the kernel copes with.
-func rulesetOf(s *vendors.Setup, present func(port string) bool, depths int) (*ruleset, error) {
+// rulesetOf is the table for a setup. device is what a port's network device is
+// called, "" where there is none; depths how many VLAN tags in front the kernel
+// copes with.
+func rulesetOf(s *vendors.Setup, device func(port string) string, depths int) (*ruleset, error) {
 	stale, err := staleEntries(s)
 	if err != nil {
 		return nil, err
@@ -136,8 +138,8 @@ func rulesetOf(s *vendors.Setup, present func(port string) bool, depths int) (*r
 		if p.Action != vlanrules.Update {
 			continue
 		}
-		gate := gateField(s)
-		r.chains = append(r.chains, chainSpec{name: key, device: p.Port, optional: !present(p.Port), rules: append([]ruleSpec{
+		gate, dev := gateField(s), device(p.Port)
+		r.chains = append(r.chains, chainSpec{name: key, device: cmp.Or(dev, p.Port), optional: dev == "", rules: append([]ruleSpec{
 			{"ordinary frames leave here", append(noneOf(gate, leaseKeys(s)), step{op: accept})},
 			{"without a lease the agent is gone", []step{{op: notInSet, at: gate, name: setLease}, {op: jumpTo, name: chainStale}}},
 		}, rewriteRules(s, depths, key)...)})

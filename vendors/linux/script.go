@@ -184,7 +184,6 @@ func Script(have, want vendors.Setup) ([]byte, error) {
 	if err := errors.Join(validate(&want), writable(&want)); err != nil {
 		return nil, err
 	}
-	everywhere := func(string) bool { return true }
 	rules, err := rulesetOf(&want, everywhere, maxDepth)
 	if err != nil {
 		return nil, &vendors.PermanentError{Err: err}

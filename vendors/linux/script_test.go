@@ -202,7 +202,7 @@ func FuzzListing(f *testing.F) {
 		if _, err := Diff(s, s); err != nil {
 			return // it found what no Apply leaves
 		}
-		want, err := rulesetOf(&s, func(string) bool { return true }, maxDepth)
+		want, err := rulesetOf(&s, everywhere, maxDepth)
 		if err != nil {
 			return
 		}

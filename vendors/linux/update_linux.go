@@ -116,7 +116,9 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res 
 			continue
 		}
 		p.round = d.round
-		if err := p.compile(d.compiler, d.setup, d.stale, p.name, p.action, u.Intents); err != nil {
+		if p.called != "" {
+			p.want, p.compiled = fallback(p.want, d.setup, d.stale), false
+		} else if err := p.compile(d.compiler, d.setup, d.stale, p.name, p.action, u.Intents); err != nil {
 			errs = append(errs, err)
 		}
 		if p.action != vlanrules.Update {
