@@ -5,7 +5,9 @@ import "time"
 // A target may leave out values that did not change (and gateways do), so an idle
 // port falls silent. That is told from a port that is no longer sampled by
 // looking at the device as a whole: the counters of another port that arrive with
-// a later timestamp show that the target has sampled its ports since.
+// a later timestamp show that the target has sampled its ports since. That is
+// believed of a port that the target has said to stand still, and for a while. One that
+// was busy is asked about first: it may be no longer sampled at all.
 
 // moment is an instant in both clocks.
 type moment struct {
@@ -43,17 +45,48 @@ func (s *Source) idle(p *port) (at int64, local time.Time, ok bool) {
 	if s.repeats {
 		return 0, time.Time{}, false // silence is not idleness with this target
 	}
+	now := s.cfg.Now()
 	if s.live {
-		s.evidence.advance(s.cfg.Now(), s.grace())
+		s.evidence.advance(now, s.grace())
 	}
 	step := int64(s.period.get(s.cfg.Interval))
-	n := (s.evidence.settled.at - p.row.at) / step
-	if at := p.row.at + n*step; n > 0 && at > p.held.at && !p.pending(s.slack()) {
+	n := (s.evidence.settled.at - p.sampled) / step
+	believed := p.still && now.Sub(p.leaves[outOctets].arrived) < 3*s.belief()/2
+	if at := p.sampled + n*step; believed && at > max(p.row.at, p.held.at) && !p.pending(s.slack()) {
 		// Our clock at that instant, as far as that of the evidence tells.
 		p.held = moment{at, s.evidence.settled.local.Add(time.Duration(at - s.evidence.settled.at))}
+		p.heldWithin = min(time.Duration(n)*s.period.spread(), time.Duration(step))
 	}
 	// What was known to hold at an instant does, whatever is known of the period by now.
 	return p.held.at, p.held.local, p.held.at > p.row.at
+}
+
+// belief is how long a silent port may stand still before it is asked about.
+func (s *Source) belief() time.Duration { return 10 * s.interval() }
+
+// silent lists the ports that are up and are to be asked about, though the stream is
+// complete: of which nothing is known any more, that stood still for long, or were busy.
+func (s *Source) silent(list []int) []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.cfg.Now()
+	if !s.live || !s.pruneDue(now) {
+		return list
+	}
+	for i := range s.ports {
+		p := &s.ports[i]
+		if up, _ := p.up(); !up || !p.row.set {
+			continue
+		}
+		silence := now.Sub(p.leaves[outOctets].arrived)
+		_, local, ok := s.idle(p)
+		switch {
+		case !p.still && silence >= 3*s.interval()/2, silence >= s.belief(),
+			silence >= 3*s.interval() && (!ok || now.Sub(local) > 3*s.interval()):
+			list = append(list, i)
+		}
+	}
+	return list
 }
 
 // periods learns how far apart a target's samples are, from the distances of
@@ -79,4 +112,15 @@ func (p *periods) get(def time.Duration) time.Duration {
 		least = min(least, g)
 	}
 	return max(least, time.Millisecond)
+}
+
+// spread is how much longer than the shortest of them single gaps are.
+func (p *periods) spread() (d time.Duration) {
+	least := p.get(0)
+	for _, g := range p.gaps[:min(p.n, len(p.gaps))] {
+		if g < least*3/2 {
+			d = max(d, g-least)
+		}
+	}
+	return d
 }

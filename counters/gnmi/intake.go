@@ -59,6 +59,13 @@ func (in *intake) update(name string, id leafID, v *value) {
 	if s.at == 0 {
 		return
 	}
+	if old.set && s.at > old.at {
+		p.still = n == old.val
+	}
+	if s.asked {
+		return
+	}
+	p.sampled = s.at
 	s.evidence.note(moment{s.at, s.now}, s.grace())
 	if s.refresh && old.set && old.stream == s.stream && s.at > old.at {
 		gap := time.Duration(s.at - old.at)

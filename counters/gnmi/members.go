@@ -56,6 +56,8 @@ func (s *Source) Members(ctx context.Context) (map[string][]string, error) {
 
 // once reads one path into the sink.
 func (s *Source) once(ctx context.Context, encs []pb.Encoding, path *pb.Path, to sink) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*s.cfg.Timeout)
+	defer cancel()
 	d := decoder{target: s.cfg.Target, sink: to}
 	prefix := &pb.Path{Target: s.cfg.Target}
 	var err error
@@ -71,24 +73,26 @@ func (s *Source) once(ctx context.Context, encs []pb.Encoding, path *pb.Path, to
 		if !refused(err) || absent(err) {
 			return err
 		}
-		if err = s.onceStream(ctx, enc, prefix, path, &d); err == nil || !refused(err) {
+		if err = s.onceStream(ctx, enc, []*pb.Path{path}, d.notification); err == nil || !refused(err) {
 			return err
 		}
 	}
 	return err
 }
 
-func (s *Source) onceStream(ctx context.Context, enc pb.Encoding, prefix, path *pb.Path, d *decoder) error {
+// onceStream hands on what a ONCE subscription to the paths brings.
+func (s *Source) onceStream(ctx context.Context, enc pb.Encoding, paths []*pb.Path, take func(*pb.Notification)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := s.client.Subscribe(ctx)
 	if err != nil {
 		return s.classify(ctx, err)
 	}
-	_ = stream.Send(&pb.SubscribeRequest{Request: &pb.SubscribeRequest_Subscribe{Subscribe: &pb.SubscriptionList{
-		Prefix: prefix, Mode: pb.SubscriptionList_ONCE, Encoding: enc,
-		Subscription: []*pb.Subscription{{Path: path}},
-	}}}) // Recv tells what is wrong
+	list := &pb.SubscriptionList{Prefix: &pb.Path{Target: s.cfg.Target}, Mode: pb.SubscriptionList_ONCE, Encoding: enc}
+	for _, path := range paths {
+		list.Subscription = append(list.Subscription, &pb.Subscription{Path: path})
+	}
+	_ = stream.Send(&pb.SubscribeRequest{Request: &pb.SubscribeRequest_Subscribe{Subscribe: list}}) // Recv tells what is wrong
 	for {
 		reply, err := stream.Recv()
 		switch {
@@ -99,7 +103,7 @@ func (s *Source) onceStream(ctx context.Context, enc pb.Encoding, prefix, path *
 		case reply.GetSyncResponse():
 			return nil
 		}
-		d.notification(reply.GetUpdate())
+		take(reply.GetUpdate())
 	}
 }
 

@@ -148,9 +148,11 @@ func (s *Source) fetchSome(ctx context.Context, pt part, ports []int) error {
 		s.stream++
 		s.refresh = false
 	}
+	s.asked = !polled
 	for _, n := range reply.GetNotification() {
 		s.take(n, now)
 	}
+	s.asked = false
 	if !polled {
 		return nil
 	}
@@ -163,4 +165,25 @@ func (s *Source) fetchSome(ctx context.Context, pt part, ports []int) error {
 		}
 	}
 	return nil
+}
+
+// fetchOnce asks about the ports with a subscription that ends with its first values, of
+// a target that has no Get.
+func (s *Source) fetchOnce(ctx context.Context, ports []int) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	s.mu.Lock()
+	enc := s.encoding
+	var paths []*pb.Path
+	for _, i := range ports {
+		paths = append(paths, interfacePath(s.origin, s.ports[i].name, parts[statePart].path))
+	}
+	s.mu.Unlock()
+	return s.onceStream(ctx, enc, paths, func(n *pb.Notification) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.asked = true
+		s.take(n, s.cfg.Now())
+		s.asked = false
+	})
 }

@@ -54,7 +54,8 @@ type row struct {
 	packets  uint64
 	from     packetSource
 	at       int64     // of the octets
-	local    time.Time // their arrival
+	arrived  time.Time // newest
+	local    time.Time // when this sample arrived first
 	discards uint64
 	dropped  bool // packets were discarded since the row before
 	skewed   bool // octets and packets are of different instants
@@ -62,12 +63,15 @@ type row struct {
 
 // port is what is known of one configured port.
 type port struct {
-	name   string
-	leaves [kept]leaf
-	row    row
-	held   moment // until when the row's values are known to have held
-	epoch  uint64
-	damage error // its newest update could not be read
+	name       string
+	leaves     [kept]leaf
+	row        row
+	held       moment        // until when the row's values are known to have held
+	heldWithin time.Duration // how far that instant may be off the target's sampling
+	sampled    int64         // timestamp of the octets that the stream brought last
+	still      bool          // the newest octets are those before, at a later time
+	epoch      uint64
+	damage     error // its newest update could not be read
 
 	// Octets that came with a timestamp older than those before: out of order, or
 	// the target's clock was set back.
@@ -106,14 +110,18 @@ func (p *port) packets() packetSource {
 // nothing came. With force they are, as complete as they will ever be.
 func (p *port) settle(now time.Time, grace, slack time.Duration, force bool) {
 	o := &p.leaves[outOctets]
-	if !o.set || p.row.set && o.at == p.row.at && o.arrived.Equal(p.row.local) {
+	if !o.set || p.row.set && o.at == p.row.at && o.arrived.Equal(p.row.arrived) {
 		return
 	}
 	from := p.packets()
 	if from == noPackets {
 		return
 	}
-	next := row{set: true, octets: o.val, from: from, at: o.at, local: o.arrived}
+	next := row{set: true, octets: o.val, from: from, at: o.at, arrived: o.arrived, local: o.arrived}
+	again := p.row.set && o.at != 0 && o.at == p.row.at
+	if again {
+		next.local = p.row.local
+	}
 	complete, together := true, false
 	newest := o.arrived
 	for _, id := range packetLeaves[from] {
@@ -138,7 +146,9 @@ func (p *port) settle(now time.Time, grace, slack time.Duration, force bool) {
 	if p.row.set && p.row.from != from {
 		p.epoch++
 	}
-	p.row, p.held = next, moment{}
+	if p.row = next; !again {
+		p.held, p.heldWithin = moment{}, 0
+	}
 }
 
 // pending says whether a part of a newer sample than the row has arrived.

@@ -55,6 +55,7 @@ type Source struct {
 	now     time.Time
 	at      int64
 	refresh bool // from a stream that is complete
+	asked   bool // the answer to a question about single ports
 
 	evidence evidence
 	repeats  bool // the target sends unchanged values too
@@ -134,6 +135,8 @@ func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 	mode := s.mode
 	s.mu.Unlock()
 	if mode == Get {
+		ctx, cancel := context.WithTimeout(ctx, s.patience())
+		defer cancel()
 		if err := s.poll(ctx); err != nil {
 			if errors.Is(err, ErrRefused) && s.cfg.Mode != Get {
 				s.restart() // it is another target than before
@@ -178,8 +181,9 @@ func (s *Source) restart() {
 // await waits, the first time, until there is something to return. Later it only
 // says whether there still is.
 func (s *Source) await(ctx context.Context) error {
-	tick := time.NewTimer(0)
+	tick, deadline := time.NewTimer(0), time.NewTimer(s.patience())
 	defer tick.Stop()
+	defer deadline.Stop()
 	for {
 		s.mu.Lock()
 		done, err := s.ready(s.cfg.Now())
@@ -197,6 +201,8 @@ func (s *Source) await(ctx context.Context) error {
 				return nil
 			}
 			return fmt.Errorf("%w yet: %w", ErrNoAnswer, ctx.Err())
+		case <-deadline.C:
+			return fmt.Errorf("%w in %v", ErrNoAnswer, s.patience())
 		}
 	}
 }
@@ -233,7 +239,20 @@ func (s *Source) ready(now time.Time) (bool, error) {
 	case !s.synced.IsZero():
 		return s.pruneDue(now) && !s.otherOrigin(), nil
 	}
-	return now.Sub(s.begun) > s.cfg.Timeout && s.some(), nil
+	if now.Sub(s.begun) <= s.cfg.Timeout {
+		return false, nil
+	}
+	if !s.some() {
+		return false, fmt.Errorf("%w of any of these ports in %v, nor the end of the first ones", ErrSilent, now.Sub(s.begun).Round(time.Second))
+	}
+	return true, nil
+}
+
+// patience is how long a reading may take: to make contact, to find a request that
+// the target accepts, and for a first sample of every port, or to ask for them.
+func (s *Source) patience() time.Duration {
+	gets := time.Duration(len(s.cfg.Ports)/mostPorts + 1)
+	return (2+gets)*s.cfg.Timeout + 3*s.cfg.Interval
 }
 
 // some says whether any port has been read.
@@ -321,20 +340,28 @@ func (s *Source) sample(p *port, now time.Time) counters.Sample {
 		out.At, out.Local, out.Live = p.row.local, time.Time{}, false
 		return out
 	}
+	silent := now.Sub(p.row.local)
 	if s.mode == Get {
+		if silent > s.cfg.Silence && out.Up {
+			return s.silence(p, out.At, silent)
+		}
 		return out
 	}
-	silent := now.Sub(p.row.local)
 	if at, local, ok := s.idle(p); ok {
 		// The target has sampled this port since, and found nothing new.
-		out.At, out.Local = time.Unix(0, at), local
+		out.At, out.Local, out.Within = time.Unix(0, at), local, p.heldWithin
 		silent = now.Sub(local)
 	}
 	if most := 5*s.interval() + 2*s.grace(); silent > most && out.Up {
-		return counters.Sample{Port: p.name, At: out.At,
-			Err: s.portError(p, fmt.Errorf("%s: %w for %v", outOctets, ErrSilent, silent.Round(s.cfg.Interval/10)))}
+		return s.silence(p, out.At, silent)
 	}
 	return out
+}
+
+// silence is the sample of a port of which nothing has come for so long.
+func (s *Source) silence(p *port, at time.Time, long time.Duration) counters.Sample {
+	return counters.Sample{Port: p.name, At: at,
+		Err: s.portError(p, fmt.Errorf("%s: %w for %v", outOctets, ErrSilent, long.Round(s.cfg.Interval/10)))}
 }
 
 var errFirst = errors.New("its first sample is not complete yet")

@@ -231,13 +231,15 @@ func (s *Source) notify() {
 	}
 }
 
-// probe asks with a Get for ports of which the stream says nothing, until ctx ends. A
-// target that leaves out unchanged values shows that way that they are.
+// probe asks for ports of which the stream says nothing, until ctx ends: with Get, or
+// with a subscription of its own. A target that leaves out unchanged values shows that
+// way that they are.
 func (s *Source) probe(ctx context.Context, done chan<- struct{}) {
 	defer close(done)
 	t := time.NewTicker(s.cfg.Interval)
 	defer t.Stop()
 	var silent []int
+	once := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -248,33 +250,20 @@ func (s *Source) probe(ctx context.Context, done chan<- struct{}) {
 		if len(silent) == 0 {
 			continue
 		}
-		err := s.fetch(ctx, statePart, silent)
-		if err != nil {
-			s.mu.Lock()
-			s.info.LastError = fmt.Sprintf("Get of silent ports: %v", err)
-			s.mu.Unlock()
-			return // for this stream
-		}
-	}
-}
-
-// silent lists the ports that are up and have had no update for long, though the
-// stream is complete.
-func (s *Source) silent(list []int) []int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.cfg.Now()
-	if !s.live || !s.pruneDue(now) {
-		return list
-	}
-	for i := range s.ports {
-		p := &s.ports[i]
-		if up, _ := p.up(); !up || !p.row.set || now.Sub(p.leaves[outOctets].arrived) < 3*s.interval() {
+		var err error
+		if once {
+			err = s.fetchOnce(ctx, silent)
+		} else if err = s.fetch(ctx, statePart, silent); err != nil && (refused(err) || errors.Is(err, ErrRefused)) {
+			once = true
 			continue
 		}
-		if _, local, ok := s.idle(p); !ok || now.Sub(local) > 3*s.interval() {
-			list = append(list, i)
+		if err != nil {
+			s.mu.Lock()
+			s.info.LastError = fmt.Sprintf("asking about silent ports: %v", err)
+			s.mu.Unlock()
+			if refused(err) {
+				return // for this stream
+			}
 		}
 	}
-	return list
 }
