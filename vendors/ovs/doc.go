@@ -46,8 +46,19 @@
 // (ofproto-dpif-xlate.c, recirc_for_mpls); push_mpls and pop_mpls together do
 // nothing to the frame. Frames without a tag take none of these turns.
 //
-// Behind one 802.1Q tag the TPID shows from the beginning: the outer tag is set
-// aside in register 13, and put back at the end. Behind two the tag is not seen.
+// Before all that a frame is parsed again as it is. Open vSwitch keeps two tags of
+// a frame between two parsings (lib/flow.h, FLOW_MAX_VLAN_HEADERS). Where NORMAL,
+// or a flow, has put one on, csig's would be the third, and the innermost would be
+// lost; where one was taken away, the next is not parsed yet. No match tells such
+// frames from others.
+//
+// A tag behind another is seen when its TPID is the ethertype. The TPID of the
+// outer one is found out as above; then that tag is set aside in register 13, and
+// put back with its TPID at the end. Behind two tags nothing is seen.
+//
+// All in all a frame with an ordinary VLAN's tag is parsed twice more, one with a
+// CSIG tag three times, and one with a CSIG tag behind another four times. The
+// userspace datapath allows six (lib/dpif-netdev.c, MAX_RECIRC_DEPTH).
 //
 // # Changes
 //
@@ -123,8 +134,9 @@
 //     (openvswitch/ovs lib/netdev-linux.c, netdev_linux_batch_rxq_recv_sock, and
 //     lib/packets.c, eth_push_vlan).
 //   - A tag with an MPLS header behind it passes untouched.
-//   - Two tags of TPID 0x88a8 behind each other: the outer one comes back as
-//     0x8100. The domain's VLANs do not use 0x88a8.
+//   - An ordinary VLAN's tag of TPID 0x88a8 that is the last one is CSIG's to the
+//     flows. The domain's VLANs do not use 0x88a8; Probe refuses a bridge that puts
+//     such tags on.
 //   - For IP, frames with a tag make one cached flow for each TTL and DSCP that
 //     they have.
 package ovs

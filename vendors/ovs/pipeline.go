@@ -41,13 +41,22 @@ const (
 
 // The registers.
 const (
-	regVLAN = 13 // the VLAN tag in front of CSIG's: isAside and its TCI, 0 where there is none
+	regVLAN = 13 // the VLAN tag in front of CSIG's: its TCI and the following bits
 	regVID  = 14 // what becomes of the tag: 0 nothing, or one of the following
 	regOut  = 15 // the egress port's OpenFlow number
 )
 
-// isAside is a bit of regVLAN.
-const isAside = 1 << 16
+// Bits of regVLAN above the TCI. The last four say how far tableClassify is with
+// a frame; tableEntry sets the register before anything else, so that no flow of
+// others can have set them.
+const (
+	isAside = 1 << 16 // there is a tag in front, and it was set aside
+	isCSIGs = 1 << 17 // that tag has CSIG's TPID, not a VLAN's
+	isWhole = 1 << 20 // the frame was parsed again as it is
+	isSeen  = 1 << 21 // it was parsed again with a tag put in front of its own
+	isInner = 1 << 22 // CSIG's TPID stands behind its outermost tag
+	isOuter = 1 << 23 // its outermost tag is to be set aside
+)
 
 // Values of regVID.
 const (
@@ -97,6 +106,9 @@ func tagged() openflow.Match {
 	return openflow.Match{VID: openflow.VLANPresent, VIDMask: openflow.VLANPresent}
 }
 
+// untagged is the match of frames without a tag that the switch has parsed.
+func untagged() openflow.Match { return openflow.Match{VIDMask: openflow.VLANPresent} }
+
 func out() openflow.Actions { return openflow.Actions(nil).OutputReg(regOut) }
 
 // again has the switch parse the frame anew and look it up in a table. A frame
@@ -107,15 +119,15 @@ func again(a openflow.Actions, table uint8) openflow.Actions {
 	return a.PushMPLS(etherMPLS).PopMPLS(tpidCSIG).Resubmit(table)
 }
 
-// setAside takes the outermost tag away and keeps it in regVLAN.
-func setAside(a openflow.Actions) openflow.Actions {
-	a = a.Load(regVLAN, isAside).Move(openflow.FieldVLANVID, 0, openflow.Reg(regVLAN), 0, 12)
+// setAside takes the outermost tag away and keeps it in regVLAN, with the bits.
+func setAside(bits uint32) openflow.Actions {
+	a := openflow.Actions(nil).Load(regVLAN, bits).Move(openflow.FieldVLANVID, 0, openflow.Reg(regVLAN), 0, 12)
 	return a.Move(openflow.FieldVLANPCP, 0, openflow.Reg(regVLAN), 13, 3).PopVLAN()
 }
 
-// bringBack puts the tag that was set aside back.
-func bringBack(a openflow.Actions) openflow.Actions {
-	a = a.PushVLAN(tpidVLAN).Move(openflow.Reg(regVLAN), 0, openflow.FieldVLANVID, 0, 12)
+// bringBack puts the tag that was set aside back, with its TPID.
+func bringBack(a openflow.Actions, tpid uint16) openflow.Actions {
+	a = a.PushVLAN(tpid).Move(openflow.Reg(regVLAN), 0, openflow.FieldVLANVID, 0, 12)
 	return a.Move(openflow.Reg(regVLAN), 13, openflow.FieldVLANPCP, 0, 3)
 }
 
@@ -152,12 +164,7 @@ func (p *pipeline) shared() []openflow.Flow {
 		m.EthType = ethType
 		add(tableEntry, 400, m, out())
 	}
-	// A tag that is the only one may be an ordinary VLAN's, since no match sees
-	// a TPID. Behind the tag that was put in front it shows as the ethertype.
-	add(tableClassify, 0, tagged(), openflow.Actions(nil).PopVLAN().OutputReg(regOut))
-	ours := tagged()
-	ours.EthType = tpidCSIG
-	add(tableClassify, 100, ours, again(openflow.Actions(nil).PopVLAN(), p.base+tableLease))
+	flows = append(flows, p.classify()...)
 
 	does := func(bit uint32) openflow.Match {
 		m := tagged()
@@ -179,17 +186,58 @@ func (p *pipeline) shared() []openflow.Flow {
 
 	add(tableAct, 100, does(doRewrite), setVID(nil).OutputReg(regOut))
 	add(tableAct, 100, does(doStrip), openflow.Actions(nil).PopVLAN().OutputReg(regOut))
-	add(tableAct, 0, tagged(), readTag(nil).OutputReg(regOut))
-	behind := func(m openflow.Match, ethType uint16) openflow.Match {
-		m.Regs[regVLAN], m.EthType = openflow.Masked{Value: isAside, Mask: isAside}, ethType
-		return m
+	add(tableAct, 10, tagged(), readTag(nil).OutputReg(regOut))
+	add(tableAct, 1, openflow.Match{}, out()) // its tag is cut short
+	for _, front := range []struct {
+		bits uint32
+		tpid uint16
+	}{{isAside, tpidVLAN}, {isAside | isCSIGs, tpidCSIG}} {
+		behind := func(m openflow.Match, ethType uint16) openflow.Match {
+			m.Regs[regVLAN], m.EthType = openflow.Masked{Value: front.bits, Mask: isAside | isCSIGs}, ethType
+			return m
+		}
+		back := func(a openflow.Actions) openflow.Actions { return bringBack(a, front.tpid).OutputReg(regOut) }
+		for _, ethType := range []uint16{tpidVLAN, tpidCSIG} { // not the last one either
+			add(tableAct, 400, behind(tagged(), ethType), back(readTag(nil)))
+		}
+		add(tableAct, 300, behind(does(doRewrite), 0), back(setVID(nil)))
+		add(tableAct, 300, behind(does(doStrip), 0), back(openflow.Actions(nil).PopVLAN()))
+		add(tableAct, 200, behind(tagged(), 0), back(readTag(nil)))
+		add(tableAct, 100, behind(untagged(), 0), back(nil))
 	}
-	for _, ethType := range []uint16{tpidVLAN, tpidCSIG} { // not the last one either
-		add(tableAct, 400, behind(tagged(), ethType), bringBack(readTag(nil)).OutputReg(regOut))
+	return flows
+}
+
+// classify finds out whether a frame's tag is CSIG's. No match sees a TPID, but
+// for that of the tag behind the outermost one, which shows as the ethertype. So
+// the frame gets another tag in front, and is parsed again.
+//
+// It comes here parsed as it is: a tag that was put on in the bridge and one that
+// it came with are all that Open vSwitch remembers of a frame (openvswitch/ovs
+// lib/flow.h, FLOW_MAX_VLAN_HEADERS), and a third would have it lose the last.
+func (p *pipeline) classify() (flows []openflow.Flow) {
+	look := func(priority uint16, m openflow.Match, bits, mask uint32, ethType uint16, a openflow.Actions) {
+		m.Regs[regVLAN], m.EthType = openflow.Masked{Value: bits, Mask: mask}, ethType
+		flows = append(flows, p.flow(tableClassify, priority, m, a))
 	}
-	add(tableAct, 300, behind(does(doRewrite), 0), bringBack(setVID(nil)).OutputReg(regOut))
-	add(tableAct, 300, behind(does(doStrip), 0), bringBack(openflow.Actions(nil).PopVLAN()).OutputReg(regOut))
-	add(tableAct, 200, behind(tagged(), 0), bringBack(readTag(nil)).OutputReg(regOut))
+	here, lease := p.base+tableClassify, p.base+tableLease
+	set := func(bits uint32) openflow.Actions { return openflow.Actions(nil).Load(regVLAN, bits) }
+	for _, ethType := range []uint16{tpidVLAN, etherMPLS, etherMPLSMulti} { // as in tableEntry
+		look(400, tagged(), isWhole, isWhole, ethType, out())
+	}
+	look(300, tagged(), isWhole, isWhole, tpidCSIG, again(set(isSeen|isInner).PushVLAN(tpidVLAN), here))
+	look(200, tagged(), isWhole, isWhole, 0, again(set(isSeen).PushVLAN(tpidVLAN), here))
+
+	// The ethertype is the TPID of the tag that the frame came with.
+	look(400, tagged(), isSeen, isSeen|isInner, tpidCSIG, again(set(0).PopVLAN(), lease))
+	look(400, tagged(), isSeen|isInner, isSeen|isInner, tpidVLAN, again(set(isOuter).PopVLAN(), here))
+	look(400, tagged(), isSeen|isInner, isSeen|isInner, tpidCSIG, again(set(isOuter|isCSIGs).PopVLAN(), here))
+	look(200, tagged(), isSeen, isSeen, 0, openflow.Actions(nil).PopVLAN().OutputReg(regOut))
+
+	look(400, tagged(), isOuter, isOuter|isCSIGs, 0, again(setAside(isAside), lease))
+	look(400, tagged(), isOuter|isCSIGs, isOuter|isCSIGs, 0, again(setAside(isAside|isCSIGs), lease))
+
+	look(1, openflow.Match{}, 0, 0, 0, out()) // a tag that is cut short is none
 	return flows
 }
 
@@ -206,15 +254,17 @@ func (p *pipeline) port(number uint32, action vlanrules.Action, closed bool) []o
 	case closed:
 		do = doStale
 	}
-	one, two := tagged(), tagged()
-	one.Regs[regOut], two.Regs[regOut] = openflow.Exactly(number), openflow.Exactly(number)
-	two.EthType = tpidCSIG
-	return []openflow.Flow{
-		p.flow(tableEntry, 200, one, again(openflow.Actions(nil).Load(regVLAN, 0).Load(regVID, do).PushVLAN(tpidVLAN), p.base+tableClassify)),
-		// The tag behind the outermost one is known to have CSIG's TPID. The
-		// registers survive the second look.
-		p.flow(tableEntry, 300, two, again(setAside(nil).Load(regVID, do), p.base+tableLease)),
+	var flows []openflow.Flow
+	add := func(m openflow.Match, ethType uint16) {
+		m.Regs[regOut], m.EthType = openflow.Exactly(number), ethType
+		flows = append(flows, p.flow(tableEntry, 200, m, again(openflow.Actions(nil).Load(regVLAN, isWhole).Load(regVID, do), p.base+tableClassify)))
 	}
+	add(tagged(), 0)
+	// Of a frame whose outermost tag was taken away in the bridge the next one is
+	// no tag before it is parsed again.
+	add(untagged(), tpidCSIG)
+	add(untagged(), tpidVLAN)
+	return flows
 }
 
 // hook hands the frames of a port's patch partner over, and what the port
