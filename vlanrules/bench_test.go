@@ -25,8 +25,6 @@ var benchTables = []struct {
 	{"unordered", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, Txn: vlanrules.TxnEntry, Modify: true}, quantize.Draft00, nil},
 	{"unordered, add and delete only", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, Txn: vlanrules.TxnEntry}, quantize.Draft00, nil},
 	{"unordered, shared value", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, Txn: vlanrules.TxnEntry, Values: true}, quantize.Draft00, nil},
-	{"classes, shared value", vlanrules.Caps{Match: vlanrules.MatchExact, Txn: vlanrules.TxnEntry, Values: true, Classes: true}, quantize.Draft00, nil},
-	{"classes", vlanrules.Caps{Match: vlanrules.MatchExact, Txn: vlanrules.TxnEntry, Modify: true, Classes: true}, quantize.Draft00, nil},
 	{"exact, 8 locators", vlanrules.Caps{Match: vlanrules.MatchExact, Txn: vlanrules.TxnEntry, Modify: true}, quantize.Draft00, []vlanrules.Option{
 		vlanrules.WithLocators(quantize.MinABW, locatorsTo(6)), vlanrules.WithLocators(quantize.MaxPD, locatorsTo(6)), // with none and stale, eight
 	}},

@@ -18,7 +18,6 @@ type Caps struct {
 	ModifyMatch bool // an entry's match can change in place, in a write of its own
 	ModifyEntry bool // match and action of an entry can change in one write
 	Values      bool // entries can share a value that one operation changes
-	Classes     bool // a first stage can turn the VID into a class that entries match
 
 	Entries   int  // capacity of the table; 0: not limited
 	Taken     int  // entries of it that other applications hold

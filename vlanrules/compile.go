@@ -18,7 +18,7 @@ type Compiler struct {
 	buckets  [len(quantize.Signals)]uint32 // S in use; 0: any
 
 	judged [1 << len(quantize.Signals)]judgement // by the set of signals updated
-	exact  [len(quantize.Signals)][2]*keyList    // by VID and by class
+	exact  [len(quantize.Signals)]*keyList
 	steps  [quantize.NumBuckets][quantize.NumBuckets][]cover.Step
 
 	// One compile's work: the table as the operations so far leave it.

@@ -39,8 +39,6 @@ func TestCosts(t *testing.T) {
 		{"exact", with(vlanrules.MatchExact, nil), nil, 3968, 3968, 1984, 2048, 2048, 3968},
 		{"exact, three locators", with(vlanrules.MatchExact, nil), []vlanrules.Option{vlanrules.WithLocators(quantize.MinABW, []uint16{1, 2, 3})}, 155, 155, 77.5, 80, 82, 155},
 		{"exact, shared value", with(vlanrules.MatchExact, func(c *vlanrules.Caps) { c.Values = true }), nil, 3969, 3969, 1985, 129, 129, 3969},
-		{"classes", with(vlanrules.MatchExact, func(c *vlanrules.Caps) { c.Classes = true }), nil, 31, 31, 15.5, 16, 16.3, 31},
-		{"classes, shared value", with(vlanrules.MatchExact, func(c *vlanrules.Caps) { c.Classes, c.Values = true, true }), nil, 32, 32, 16.5, 2, 2, 32},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -119,8 +117,6 @@ func TestChoiceIsCheapest(t *testing.T) {
 		{"ternary, two positions", vlanrules.Caps{Match: vlanrules.MatchTernary, Modify: true, Entries: 13, Positions: 2}, nil, vlanrules.FormOrdered, vlanrules.Full},
 		{"unordered", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, Modify: true, Values: true}, nil, vlanrules.FormSharedPrefix, vlanrules.Full},
 		{"unordered, no values", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, Modify: true}, nil, vlanrules.FormPrefix, vlanrules.Full},
-		{"exact, all", vlanrules.Caps{Match: vlanrules.MatchExact, Modify: true, Values: true, Classes: true}, nil, vlanrules.FormSharedClass, vlanrules.Full},
-		{"exact, classes", vlanrules.Caps{Match: vlanrules.MatchExact, Modify: true, Classes: true}, nil, vlanrules.FormClass, vlanrules.Full},
 		{"exact, values", vlanrules.Caps{Match: vlanrules.MatchExact, Modify: true, Values: true}, nil, vlanrules.FormSharedExact, vlanrules.Full},
 		{"exact", vlanrules.Caps{Match: vlanrules.MatchExact, Modify: true}, nil, vlanrules.FormExact, vlanrules.Full},
 		{"exact, nothing modified", vlanrules.Caps{Match: vlanrules.MatchExact}, nil, 0, vlanrules.Refused},
@@ -141,13 +137,12 @@ func TestChoiceIsCheapest(t *testing.T) {
 			if share := tc.caps.Entries / max(1, tc.caps.Ports) / max(1, tc.caps.Positions); share > 0 && cost.Peak > share && tc.caps.Txn == vlanrules.TxnEntry {
 				t.Errorf("%d entries at once, %d are the port's", cost.Peak, share)
 			}
-			if i := tc.form; i != vlanrules.FormLazy && i != vlanrules.FormSharedPrefix && i != vlanrules.FormSharedClass || tc.caps.Entries > 0 {
+			if i := tc.form; i != vlanrules.FormLazy && i != vlanrules.FormSharedPrefix || tc.caps.Entries > 0 {
 				return // TestCosts has the numbers of the others
 			}
 			// Every ability less must not make a step of one bucket shorter.
 			for _, less := range []func(*vlanrules.Caps){
 				func(c *vlanrules.Caps) { c.Values = false },
-				func(c *vlanrules.Caps) { c.Classes = false },
 				func(c *vlanrules.Caps) { c.Modify = false },
 			} {
 				caps := tc.caps

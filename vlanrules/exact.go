@@ -6,17 +6,10 @@ import (
 	"github.com/csig-agent/csig/quantize"
 )
 
-// Exact tables have a key for each entry: a VID, or the class of an S where a
-// first stage turns VIDs into classes (ClassTable). Class S+1 stands for S.
+func sharedForm(form Form) bool { return form == FormSharedExact || form == FormSharedPrefix }
 
-func classForm(form Form) bool { return form == FormClass || form == FormSharedClass }
-
-func sharedForm(form Form) bool {
-	return form == FormSharedExact || form == FormSharedClass || form == FormSharedPrefix
-}
-
-// keyList is the keys of one signal's entries, in the order of their S: those
-// of S=v are keys[first[v]:first[v+1]].
+// keyList is the keys of one signal's exact entries, which are VIDs, in the
+// order of their S: those of S=v are keys[first[v]:first[v+1]].
 type keyList struct {
 	keys  []uint16
 	first [quantize.NumBuckets + 1]int
@@ -24,15 +17,11 @@ type keyList struct {
 
 // keysOf is the keys of the entries that a signal needs when its local bucket
 // is s.
-func (c *Compiler) keysOf(form Form, sig quantize.Signal, s uint8) []uint16 {
-	kind := 0
-	if classForm(form) {
-		kind = 1
-	}
-	list := c.exact[sig][kind]
+func (c *Compiler) keysOf(sig quantize.Signal, s uint8) []uint16 {
+	list := c.exact[sig]
 	if list == nil {
-		list = c.listKeys(form, sig)
-		c.exact[sig][kind] = list
+		list = c.listKeys(sig)
+		c.exact[sig] = list
 	}
 	if sig.Max() {
 		return list.keys[:list.first[s]]
@@ -41,14 +30,10 @@ func (c *Compiler) keysOf(form Form, sig quantize.Signal, s uint8) []uint16 {
 }
 
 // listKeys lists the keys of all S that tags of the domain can carry.
-func (c *Compiler) listKeys(form Form, sig quantize.Signal) *keyList {
+func (c *Compiler) listKeys(sig quantize.Signal) *keyList {
 	list := new(keyList)
 	for v := range uint8(quantize.NumBuckets) {
-		switch {
-		case !c.inUse(sig, v):
-		case classForm(form):
-			list.keys = append(list.keys, uint16(v)+1)
-		default:
+		if c.inUse(sig, v) {
 			for lm := range c.layout.LMAllOnes() + 1 {
 				if vid := c.layout.VID(v, lm); c.carried(sig, lm) && c.caps.matchable(vid) {
 					list.keys = append(list.keys, vid)
@@ -60,29 +45,30 @@ func (c *Compiler) listKeys(form Form, sig quantize.Signal) *keyList {
 	return list
 }
 
-// keyMatch is the match of an entry with this key, keyOf its inverse.
-func (c *Compiler) keyMatch(form Form, sig quantize.Signal, key uint16) Match {
-	if classForm(form) {
-		return Match{PCP: c.pcp(sig), Class: key}
+// bucketsAbove is how many S that tags of the domain can carry are replaced
+// when the local bucket is the worst.
+func (c *Compiler) bucketsAbove(sig quantize.Signal) (n int) {
+	for v := range uint8(quantize.NumBuckets) {
+		if v != sig.WorstBucket() && c.inUse(sig, v) {
+			n++
+		}
 	}
+	return n
+}
+
+// keyMatch is the match of an entry with this key, keyOf its inverse.
+func (c *Compiler) keyMatch(sig quantize.Signal, key uint16) Match {
 	return Match{PCP: c.pcp(sig), VID: Field{Kind: Ternary, Value: key, Mask: 0xfff}}
 }
 
-func keyOf(form Form, m *Match) (uint16, bool) {
-	switch {
-	case m.DEI.Kind != Any:
-	case classForm(form):
-		return m.Class, m.VID.Kind == Any && 0 < m.Class && m.Class <= quantize.NumBuckets
-	case m.Class == 0 && m.VID.Kind == Ternary && m.VID.Mask == 0xfff:
-		return m.VID.Value, true
-	}
-	return 0, false
+func keyOf(m *Match) (uint16, bool) {
+	return m.VID.Value, m.DEI.Kind == Any && m.VID.Kind == Ternary && m.VID.Mask == 0xfff
 }
 
 // keyEntry is the entry of one key, which uses the shared value ref or writes
 // the VID itself.
 func (c *Compiler) keyEntry(form Form, in *Intent, key uint16, ref uint32) Entry {
-	e := Entry{Match: c.keyMatch(form, in.Signal, key), Type: RewriteVID, VID: c.layout.VID(in.S, in.LM)}
+	e := Entry{Match: c.keyMatch(in.Signal, key), Type: RewriteVID, VID: c.layout.VID(in.S, in.LM)}
 	if sharedForm(form) {
 		e.Type, e.VID, e.Ref = UseValue, 0, ref
 	}
@@ -93,7 +79,7 @@ func (c *Compiler) appendExact(form Form, in *Intent) {
 	if sharedForm(form) && in.S != in.Signal.InitialBucket() {
 		c.want = append(c.want, c.valueRow(in))
 	}
-	for _, key := range c.keysOf(form, in.Signal, in.S) {
+	for _, key := range c.keysOf(in.Signal, in.S) {
 		c.want = append(c.want, c.keyEntry(form, in, key, 0))
 	}
 }
@@ -111,14 +97,14 @@ func (c *Compiler) exactSignal(form Form, in *Intent, rows []int) {
 			value = i
 		}
 	}
-	keys := c.keysOf(form, in.Signal, in.S)
-	c.dropKeys(form, keys, rows)
+	keys := c.keysOf(in.Signal, in.S)
+	c.dropKeys(keys, rows)
 	ref := c.setValue(form, in, value)
 	c.changeKeys(form, in, rows, ref)
 	e := c.keyEntry(form, in, 0, ref)
 	for _, key := range keys {
 		if c.keys[key] {
-			e.Match = c.keyMatch(form, in.Signal, key)
+			e.Match = c.keyMatch(in.Signal, key)
 			c.add(e)
 		}
 	}
@@ -135,15 +121,11 @@ func (c *Compiler) exactSignal(form Form, in *Intent, rows []int) {
 // dropKeys deletes the exact entries among rows whose keys are not wanted, or
 // are there twice. It leaves in c.keys the wanted keys that are missing, and in
 // c.odd the rows that are no exact entries.
-func (c *Compiler) dropKeys(form Form, wanted []uint16, rows []int) {
-	n := 4096
-	if classForm(form) {
-		n = quantize.NumBuckets + 1
+func (c *Compiler) dropKeys(wanted []uint16, rows []int) {
+	if c.keys == nil {
+		c.keys = make([]bool, 4096)
 	}
-	if len(c.keys) < n {
-		c.keys = make([]bool, n)
-	}
-	clear(c.keys[:n])
+	clear(c.keys)
 	for _, key := range wanted {
 		c.keys[key] = true
 	}
@@ -153,11 +135,11 @@ func (c *Compiler) dropKeys(form Form, wanted []uint16, rows []int) {
 		if e.Type == Value {
 			continue
 		}
-		key, ok := keyOf(form, &e.Match)
+		key, ok := keyOf(&e.Match)
 		switch {
 		case !ok: // it may take tags that the new table rewrites
 			c.odd = append(c.odd, i)
-		case c.keys[key] && e.Type != SetClass:
+		case c.keys[key]:
 			c.keys[key] = false
 		default:
 			c.drop(i)
@@ -191,7 +173,7 @@ func (c *Compiler) changeKeys(form Form, in *Intent, rows []int, ref uint32) {
 		if c.gone[i] || e.Type == Value || e.Type == want.Type && e.VID == want.VID && e.Ref == want.Ref {
 			continue
 		}
-		if _, ok := keyOf(form, &e.Match); !ok {
+		if _, ok := keyOf(&e.Match); !ok {
 			continue
 		}
 		want.Match = e.Match
@@ -205,23 +187,4 @@ func (c *Compiler) changeKeys(form Form, in *Intent, rows []int, ref uint32) {
 			c.stuck = true
 		}
 	}
-}
-
-// ClassTable is the constant first stage of a device that turns VIDs into
-// classes: one table for all ports, written once. It is nil for other devices.
-func (c *Compiler) ClassTable() Table {
-	if !c.caps.Classes || c.caps.Match != MatchExact {
-		return nil
-	}
-	var t Table
-	for vid := range uint16(4096) {
-		if c.dMask()&vid == 0 && c.caps.matchable(vid) {
-			t = append(t, Entry{
-				ID:    uint32(vid) + 1,
-				Match: Match{VID: Field{Kind: Ternary, Value: vid, Mask: 0xfff}},
-				Type:  SetClass, Ref: uint32(vid>>7) + 1,
-			})
-		}
-	}
-	return t
 }

@@ -28,11 +28,9 @@ var exactTables = []struct {
 		[]vlanrules.Option{vlanrules.WithLocators(quantize.MinABWC, []uint16{5, 6, 17}), vlanrules.WithLocators(quantize.MaxPD, []uint16{5, 6, 17})}, vlanrules.FormExact, 1},
 	{"exact, eight buckets", vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true},
 		[]vlanrules.Option{vlanrules.WithBuckets(quantize.MinABWC, 0x88888888), vlanrules.WithBuckets(quantize.MaxPD, 0x88888888)}, vlanrules.FormExact, 7},
-	{"classes", vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true, Classes: true}, nil, vlanrules.FormClass, 1},
-	{"classes, shared value", vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnEntry, Values: true, Classes: true}, nil, vlanrules.FormSharedClass, 1},
 }
 
-// slots is the number of keys of one T: VIDs, or classes.
+// slots is the number of keys of one T: VIDs.
 const slots = 4096
 
 // slotOf is the key of an entry, or -1 where it is not an exact one of T=t:
@@ -41,9 +39,7 @@ func slotOf(m *vlanrules.Match, t quantize.Signal) int {
 	switch {
 	case m.PCP.Kind != vlanrules.Ternary || m.PCP.Mask != 7 || m.PCP.Value != uint16(t) || m.DEI.Kind != vlanrules.Any:
 		return -1
-	case m.Class != 0 && m.VID.Kind == vlanrules.Any:
-		return int(m.Class)
-	case m.Class == 0 && m.VID.Kind == vlanrules.Ternary && m.VID.Mask == 0xfff:
+	case m.VID.Kind == vlanrules.Ternary && m.VID.Mask == 0xfff:
 		return int(m.VID.Value)
 	}
 	return -1
@@ -177,12 +173,6 @@ func exactIdeal(caps vlanrules.Caps, layout quantize.Layout, in vlanrules.Intent
 	for slot := range slots {
 		ideal[slot] = -1
 		tagS, trimmed := uint8(slot>>7), layout == quantize.UEC && slot&1 == 1
-		if caps.Classes {
-			if slot == 0 || slot > 32 {
-				continue
-			}
-			tagS, trimmed = uint8(slot-1), false // trimmed tags have no class: TestClassTable
-		}
 		worse := tagS > in.S
 		if in.Signal == quantize.MaxPD {
 			worse = tagS < in.S
@@ -267,32 +257,6 @@ func TestExactPromises(t *testing.T) {
 				t.Errorf("%d entries, %d operations, want %d", len(res.Table), len(res.Ops), tc.n)
 			}
 		})
-	}
-}
-
-func TestClassTable(t *testing.T) {
-	for _, layout := range layouts {
-		c := vlanrules.NewCompiler(vlanrules.Caps{Match: vlanrules.MatchExact, Classes: true, MatchPCP: true, Values: true}, layout)
-		classes := c.ClassTable()
-		var res vlanrules.Result
-		c.Compile(&res, nil, []vlanrules.Intent{{Signal: quantize.MinABW, Action: vlanrules.Update, S: 12, LM: 3}})
-		both := append(append(vlanrules.Table(nil), classes...), res.Table...)
-		for _, tc := range []struct{ in, draft, uec quantize.TCI }{
-			{13 << 7, 12<<7 | 3, 12<<7 | 6},
-			{31<<7 | 127, 12<<7 | 3, 31<<7 | 127}, // D=1 in uec
-			{31<<7 | 126, 12<<7 | 3, 12<<7 | 6},
-			{12<<7 | 9, 12<<7 | 9, 12<<7 | 9},
-			{1<<13 | 31<<7, 1<<13 | 31<<7, 1<<13 | 31<<7},
-			{1<<12 | 20<<7, 1<<12 | 12<<7 | 3, 1<<12 | 12<<7 | 6},
-		} {
-			want := tc.draft
-			if layout == quantize.UEC {
-				want = tc.uec
-			}
-			if got := both.Apply(tc.in); got != want {
-				t.Errorf("%s: tag %#04x leaves as %#04x, want %#04x", layout, tc.in, got, want)
-			}
-		}
 	}
 }
 

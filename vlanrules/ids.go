@@ -1,7 +1,7 @@
 package vlanrules
 
 // IDs follow from what an entry says, so that they are the same after a
-// restart: 10,000 for each signal, plus the VID or class of an exact entry,
+// restart: 10,000 for each signal, plus the VID of an exact entry,
 // or 4,100 and up for the others. An ID that is taken moves up by a million.
 const (
 	signalIDs    = 10_000
@@ -18,8 +18,6 @@ func (c *Compiler) freeID(e *Entry) uint32 {
 	id := (t+1)*signalIDs + firstOtherID
 	switch {
 	case e.Type == Value:
-	case e.Match.Class != 0:
-		id = (t+1)*signalIDs + uint32(e.Match.Class)
 	case f.Kind == Ternary && f.Mask == 0xfff:
 		id = (t+1)*signalIDs + uint32(f.Value)
 	case f.Kind == Range:

@@ -23,7 +23,7 @@ var actionNames = [...]string{"passthrough", "update", "strip"}
 func (a Action) String() string { return nameOf("Action", a, actionNames[:]) }
 
 // nameOf is names[v], or v with the name of its type where it has none.
-func nameOf[T ~uint8 | ~uint32](kind string, v T, names []string) string {
+func nameOf[T ~uint8 | ~uint16](kind string, v T, names []string) string {
 	if int(v) < len(names) {
 		return names[v]
 	}

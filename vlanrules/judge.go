@@ -20,11 +20,9 @@ const (
 	FormSharedPrefix             // runs of S that share one value
 	FormExact                    // an entry for each VID
 	FormSharedExact              // the same, sharing one value
-	FormClass                    // an entry for each class, that is, for each S
-	FormSharedClass              // the same, sharing one value
 )
 
-var formNames = [...]string{"range", "ordered", "lazy", "prefix", "shared-prefix", "exact", "shared-exact", "class", "shared-class"}
+var formNames = [...]string{"range", "ordered", "lazy", "prefix", "shared-prefix", "exact", "shared-exact"}
 
 // String is the form's name, e.g. "lazy".
 func (f Form) String() string { return nameOf("Form", f, formNames[:]) }
@@ -250,48 +248,28 @@ func (c *Compiler) candidates(sigs []quantize.Signal) []Choice {
 
 // exactCandidates is candidates for a table of exact matches.
 func (c *Compiler) exactCandidates(sigs []quantize.Signal) []Choice {
-	vids, classes := 0, 0
+	vids := 0
 	for _, sig := range sigs {
-		n, m := 0, 0
+		n := 0
 		for s := range uint8(quantize.NumBuckets) {
-			n = max(n, len(c.keysOf(FormExact, sig, s)))
-			m = max(m, len(c.keysOf(FormClass, sig, s)))
+			n = max(n, len(c.keysOf(sig, s)))
 		}
-		vids, classes = vids+n, classes+m
+		vids += n
 	}
-	k := len(sigs)
-	all := []Choice{
-		{FormSharedClass, classes + k, 0, "a class for each S and one shared value: two operations for a step of one bucket"},
-		{FormClass, classes, 0, "a class for each S: the entries of all S that the bucket is worse than change with it"},
-		{FormSharedExact, vids + k, 0, "an entry for each VID, sharing one value: the entries of one S and the value change with a step of one bucket"},
-		{FormExact, vids, 0, "an entry for each VID: all of them change with the bucket"},
+	exact := Choice{FormExact, vids, 0, "an entry for each VID: all of them change with the bucket"}
+	if c.caps.Txn == TxnEntry && !c.caps.Modify {
+		exact.Entries, exact.Why = -1, "an exact entry that cannot change in place would have to be deleted before its successor is added, and tags in between would miss it: the device needs a transaction, entries that change in place or shared values"
 	}
-	fixed := c.caps.Txn == TxnEntry && !c.caps.Modify
-	var list []Choice
-	for _, cand := range all {
-		switch cand.Form {
-		case FormSharedClass, FormSharedExact:
-			if !c.caps.Values || cand.Form == FormSharedClass && !c.caps.Classes {
-				continue
-			}
-		case FormClass:
-			if !c.caps.Classes {
-				continue
-			}
-			fallthrough
-		default:
-			if fixed {
-				cand.Entries, cand.Why = -1, "an exact entry that cannot change in place would have to be deleted before its successor is added, and tags in between would miss it: the device needs a transaction, entries that change in place or shared values"
-			}
-		}
-		list = append(list, cand)
+	if !c.caps.Values {
+		return []Choice{exact}
 	}
-	return list
+	shared := Choice{FormSharedExact, vids + len(sigs), 0, "an entry for each VID, sharing one value: the entries of one S and the value change with a step of one bucket"}
+	return []Choice{shared, exact}
 }
 
 // formEntries is how a sentence calls the entries of a form.
 var formEntries = [...]string{"range entries", "entries in the smallest ternary table", "ternary entries with no-op runs", "prefix entries",
-	"prefix entries with a shared value", "exact entries", "exact entries with a shared value", "class entries", "class entries with a shared value"}
+	"prefix entries with a shared value", "exact entries", "exact entries with a shared value"}
 
 // misfit says by how much a form does not fit.
 func (c *Compiler) misfit(cand *Choice, sigs []quantize.Signal) string {
@@ -342,7 +320,7 @@ func (c *Compiler) alternatives(sigs []quantize.Signal) string {
 	share := c.caps.share() / len(sigs)
 	lms := 0
 	for _, sig := range sigs {
-		lms = max(lms, len(c.keysOf(FormExact, sig, sig.WorstBucket()))/max(1, len(c.keysOf(FormClass, sig, sig.WorstBucket()))))
+		lms = max(lms, len(c.keysOf(sig, sig.WorstBucket()))/max(1, c.bucketsAbove(sig)))
 	}
 	var b strings.Builder
 	if fits := share / (quantize.NumBuckets - 1); fits >= fewestLocators && fits < lms {

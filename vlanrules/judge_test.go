@@ -278,10 +278,10 @@ func TestNames(t *testing.T) {
 		"strip": vlanrules.Strip, "Action(3)": vlanrules.Action(3),
 		"refused": vlanrules.Refused, "Level(9)": vlanrules.Level(9),
 		"delete": vlanrules.Delete, "OpKind(255)": vlanrules.OpKind(255),
-		"set-class": vlanrules.SetClass, "ActionType(5)": vlanrules.ActionType(5),
+		"value": vlanrules.Value, "ActionType(4)": vlanrules.ActionType(4),
 		"entry": vlanrules.TxnEntry, "Txn(3)": vlanrules.Txn(3),
 		"exact": vlanrules.MatchExact, "MatchKind(4)": vlanrules.MatchKind(4),
-		"shared-class": vlanrules.FormSharedClass, "Form(9)": vlanrules.Form(9),
+		"shared-exact": vlanrules.FormSharedExact, "Form(7)": vlanrules.Form(7),
 	} {
 		if is.String() != want {
 			t.Errorf("%s, want %s", is, want)

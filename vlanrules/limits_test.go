@@ -19,8 +19,8 @@ func TestVIDLimits(t *testing.T) {
 		{Match: vlanrules.MatchRange, Txn: vlanrules.TxnEntry, Modify: true, ModifyMatch: true},
 		{Match: vlanrules.MatchTernary, Txn: vlanrules.TxnEntry, Modify: true},
 		{Match: vlanrules.MatchTernaryUnordered, Txn: vlanrules.TxnEntry, Values: true},
-		{Match: vlanrules.MatchExact, Txn: vlanrules.TxnEntry, Modify: true, Classes: true},
-		{Match: vlanrules.MatchExact, Txn: vlanrules.TxnEntry, Values: true, Classes: true},
+		{Match: vlanrules.MatchExact, Txn: vlanrules.TxnEntry, Modify: true},
+		{Match: vlanrules.MatchExact, Txn: vlanrules.TxnEntry, Values: true},
 	}
 	for _, tc := range []struct {
 		name     string
@@ -42,19 +42,24 @@ func TestVIDLimits(t *testing.T) {
 				if tc.reserved.Last > 0 {
 					caps.Reserved = []vlanrules.VIDRange{tc.reserved}
 				}
-				c := vlanrules.NewCompiler(caps, layout, vlanrules.WithBuckets(sig, tc.inUse))
+				opts := []vlanrules.Option{vlanrules.WithBuckets(sig, tc.inUse)}
+				exact := caps.Match == vlanrules.MatchExact
+				if exact {
+					opts = append(opts, vlanrules.WithLocators(sig, []uint16{5, 6}))
+				}
+				c := vlanrules.NewCompiler(caps, layout, opts...)
 				absent := new(tags)
 				for tci := range 1 << 16 {
 					lm, ones := tci&127, 127
 					if layout == quantize.UEC {
 						lm, ones = tci&127>>1, 63
 					}
-					if tc.inUse>>(tci>>7&31)&1 == 0 || lm == 0 || lm == ones {
+					if tc.inUse>>(tci>>7&31)&1 == 0 || lm == 0 || lm == ones || exact && lm != 5 && lm != 6 && lm != ones-1 && lm != ones-2 {
 						absent.bits[tci>>6] |= 1 << (tci & 63)
 					}
 				}
 				absent.reach(0, len(absent.bits))
-				m := &matcher{classes: c.ClassTable(), absent: absent}
+				m := &matcher{absent: absent}
 				var from, res vlanrules.Result
 				done := 0
 				for pair := 0; pair < 1024; pair += 7 {
@@ -83,7 +88,7 @@ func TestBestBucketWritesNothing(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, best := range []vlanrules.Intent{update(quantize.MinABW, 31, 127), update(quantize.MaxPD, 0, 0)} {
 				c := vlanrules.NewCompiler(tc.caps, quantize.Draft00, tc.opts...)
-				m := &matcher{classes: c.ClassTable(), absent: absentFrom(tc.caps.Match == vlanrules.MatchExact && tc.opts != nil, quantize.Draft00)}
+				m := &matcher{absent: absentFrom(tc.caps.Match == vlanrules.MatchExact && tc.opts != nil, quantize.Draft00)}
 				want, other := []vlanrules.Intent{best}, []vlanrules.Intent{update(best.Signal, 9, 5)}
 				var res vlanrules.Result
 				for i, intents := range [][]vlanrules.Intent{want, other, want, other} {

@@ -69,24 +69,9 @@ func holds(f vlanrules.Field, v int) bool {
 
 // matcher remembers the tags of each match, as tests see the same ones often.
 type matcher struct {
-	absent  *tags // that no frame of the domain has, so that their result is free; nil: none
-	seen    map[vlanrules.Match]*tags
-	ideals  map[string]*outcome
-	classes vlanrules.Table
-	classOf map[int]uint16 // of a VID
-}
-
-// class is the class that the first stage gives a VID.
-func (m *matcher) class(vid int) uint16 {
-	if m.classOf == nil {
-		m.classOf = map[int]uint16{}
-		for _, e := range m.classes {
-			if e.Type == vlanrules.SetClass && e.Match.VID.Mask == 0xfff {
-				m.classOf[int(e.Match.VID.Value)] = uint16(e.Ref)
-			}
-		}
-	}
-	return m.classOf[vid]
+	absent *tags // that no frame of the domain has, so that their result is free; nil: none
+	seen   map[vlanrules.Match]*tags
+	ideals map[string]*outcome
 }
 
 func (m *matcher) tagsOf(match vlanrules.Match) *tags {
@@ -99,11 +84,7 @@ func (m *matcher) tagsOf(match vlanrules.Match) *tags {
 	s := new(tags)
 	var vids [64]uint64
 	for vid := range 4096 {
-		in := holds(match.VID, vid)
-		if match.Class != 0 {
-			in = in && m.class(vid) == match.Class
-		}
-		if in {
+		if holds(match.VID, vid) {
 			vids[vid>>6] |= 1 << (vid & 63)
 		}
 	}
@@ -460,9 +441,8 @@ func check(t failer, m *matcher, caps vlanrules.Caps, layout quantize.Layout, ha
 		t.Fatalf("at the end: %s\n%s", why, describe(have, res))
 	}
 	// The package's own interpreter agrees.
-	both := append(slices.Clone(m.classes), res.Table...)
 	for tci := 5; tci < 1<<16; tci += 257 {
-		out, is := both.Apply(quantize.TCI(tci)), quantize.TCI(tci)
+		out, is := res.Table.Apply(quantize.TCI(tci)), quantize.TCI(tci)
 		for vid, set := range end.vid {
 			if set.bits[tci>>6]>>(tci&63)&1 == 1 {
 				is = is&0xf000 | quantize.TCI(vid)
@@ -548,5 +528,5 @@ func describe(have vlanrules.Table, res *vlanrules.Result) string {
 }
 
 func entryString(e vlanrules.Entry) string {
-	return fmt.Sprintf("%d prio %d pcp %v dei %v vid %v class %d %s vid %#03x (S=%d) ref %d", e.ID, e.Priority, e.Match.PCP, e.Match.DEI, e.Match.VID, e.Match.Class, e.Type, e.VID, e.VID>>7, e.Ref)
+	return fmt.Sprintf("%d prio %d pcp %v dei %v vid %v %s vid %#03x (S=%d) ref %d", e.ID, e.Priority, e.Match.PCP, e.Match.DEI, e.Match.VID, e.Type, e.VID, e.VID>>7, e.Ref)
 }

@@ -57,7 +57,7 @@ func TestEveryPair(t *testing.T) {
 
 func everyPair(t *testing.T, caps vlanrules.Caps, opts []vlanrules.Option, form vlanrules.Form, layout quantize.Layout, sig quantize.Signal) {
 	c := vlanrules.NewCompiler(caps, layout, opts...)
-	m := &matcher{classes: c.ClassTable()}
+	m := new(matcher)
 	var from, res vlanrules.Result
 	for s := range uint8(32) {
 		was := []vlanrules.Intent{{Signal: sig, Action: vlanrules.Update, S: s, LM: 5}}
@@ -85,7 +85,7 @@ func TestWalks(t *testing.T) {
 			t.Parallel()
 			for _, layout := range layouts {
 				c := vlanrules.NewCompiler(tc.caps, layout, tc.opts...)
-				m := &matcher{classes: c.ClassTable()}
+				m := new(matcher)
 				var res vlanrules.Result
 				var have vlanrules.Table
 				r := walk{state: 7}

@@ -28,7 +28,7 @@ func randomCase(t *rapid.T) {
 	}
 	promised, absent := drawPromises(t, caps, layout)
 	c := vlanrules.NewCompiler(caps, layout, append(opts, promised...)...)
-	m := &matcher{classes: c.ClassTable(), absent: absent}
+	m := &matcher{absent: absent}
 	have := drawObserved(t, caps, layout, c, m)
 	var res vlanrules.Result
 	for range rapid.IntRange(1, 3).Draw(t, "changes") {
@@ -77,7 +77,7 @@ func usesValues(t vlanrules.Table) bool {
 
 func drawCaps(t *rapid.T) vlanrules.Caps {
 	caps := vlanrules.Caps{
-		// Exact tables by VID are thousands of entries: TestExactPairs.
+		// Exact tables with few locators: the others are thousands of entries (TestExactPairs).
 		Match: []vlanrules.MatchKind{vlanrules.MatchTernary, vlanrules.MatchTernaryUnordered, vlanrules.MatchTernary, vlanrules.MatchRange,
 			vlanrules.MatchTernary, vlanrules.MatchTernaryUnordered, vlanrules.MatchRange, vlanrules.MatchExact}[evenly(t, "match")],
 		MatchPCP:    rapid.SampledFrom([]bool{true, true, true, false}).Draw(t, "matchPCP"),
@@ -87,7 +87,6 @@ func drawCaps(t *rapid.T) vlanrules.Caps {
 		ModifyMatch: rapid.Bool().Draw(t, "modifyMatch"),
 		Values:      rapid.Bool().Draw(t, "values"),
 	}
-	caps.Classes = caps.Match == vlanrules.MatchExact
 	caps.ModifyEntry = caps.Modify && caps.ModifyMatch && rapid.Bool().Draw(t, "modifyEntry")
 	if rapid.Bool().Draw(t, "limited") {
 		caps.Entries = rapid.IntRange(1, 40).Draw(t, "entries")
@@ -113,7 +112,8 @@ func drawCaps(t *rapid.T) vlanrules.Caps {
 // that do not match every VID those with locators that nobody is given.
 func drawPromises(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout) (opts []vlanrules.Option, absent *tags) {
 	limits := caps.VIDMin > 0 || caps.VIDMax > 0 || len(caps.Reserved) > 0
-	if !limits && !rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "promises") {
+	exact := caps.Match == vlanrules.MatchExact
+	if !limits && !exact && !rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "promises") {
 		return nil, nil
 	}
 	ones := int(layout.LMAllOnes())
@@ -126,7 +126,7 @@ func drawPromises(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout) (opts
 	case "any":
 		buckets = 1 | rapid.Uint32().Draw(t, "buckets in use")
 	}
-	if rapid.Bool().Draw(t, "locators") {
+	if exact || rapid.Bool().Draw(t, "locators") {
 		lms = []uint16{1, 9, uint16(rapid.IntRange(1, ones-3).Draw(t, "locator in use"))}
 	}
 	for _, sig := range quantize.Signals {
@@ -143,7 +143,7 @@ func drawPromises(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout) (opts
 			lm, d = tci&127>>1, tci&1 == 1
 		}
 		if buckets>>(tci>>7&31)&1 == 0 || len(lms) > 2 && !slices.Contains(lms, uint16(lm)) ||
-			limits && (lm == 0 || lm == ones || d && (caps.MatchD || caps.Match == vlanrules.MatchRange)) {
+			exact && d && caps.MatchD || limits && (lm == 0 || lm == ones || d && (caps.MatchD || caps.Match == vlanrules.MatchRange)) {
 			absent.bits[tci>>6] |= 1 << (tci & 63)
 		}
 	}
@@ -319,7 +319,7 @@ func drawEntry(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout) vlanrule
 			e.Match.DEI = ternary("DEI", 1)
 		}
 	case vlanrules.MatchExact:
-		e.Match.Class = uint16(rapid.IntRange(1, 32).Draw(t, "class"))
+		e.Match.VID = vlanrules.Field{Kind: vlanrules.Ternary, Value: uint16(rapid.IntRange(0, 4095).Draw(t, "VID")), Mask: 0xfff}
 	}
 	return e
 }

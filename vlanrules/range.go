@@ -45,7 +45,7 @@ func (c *Compiler) rangeSignal(in *Intent, rows []int) {
 func (c *Compiler) changeRange(i int, w *Entry) bool {
 	h := &c.cur[i]
 	switch {
-	case h.Type != RewriteVID || h.Match.VID.Kind != Range || h.Match.DEI.Kind != Any || h.Match.Class != 0:
+	case h.Type != RewriteVID || h.Match.VID.Kind != Range || h.Match.DEI.Kind != Any:
 		return false
 	case h.Match == w.Match && h.VID == w.VID:
 		return true

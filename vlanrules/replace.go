@@ -93,7 +93,7 @@ func (c *Compiler) keep(rows []int, ordered bool) {
 			if ordered && h.Priority/priorityBand != w.Priority/priorityBand {
 				continue
 			}
-			if w.Type == UseValue && h.Ref != c.refOf(i) || w.Type == SetClass && h.Ref != w.Ref {
+			if w.Type == UseValue && h.Ref != c.refOf(i) {
 				continue
 			}
 			at = j
@@ -271,7 +271,7 @@ func (c *Compiler) sameMeaning(rows []int) bool {
 		case NoOp:
 			return false
 		}
-		if writes != vid || e.Match.PCP != pcp || e.Match.DEI.Kind != Any || e.Match.Class != 0 {
+		if writes != vid || e.Match.PCP != pcp || e.Match.DEI.Kind != Any {
 			return false
 		}
 	}

@@ -23,7 +23,7 @@ func TestInterrupted(t *testing.T) {
 				sig = quantize.MaxPD
 			}
 			c := vlanrules.NewCompiler(tc.caps, layout, tc.opts...)
-			m := &matcher{classes: c.ClassTable()}
+			m := new(matcher)
 			var from, whole, res vlanrules.Result
 			for pair := range 1024 {
 				s, to := uint8(pair/32), uint8(pair%32)
@@ -86,7 +86,7 @@ func TestSignalsComeAndGo(t *testing.T) {
 			t.Run(tc.name+", "+layout.String(), func(t *testing.T) {
 				t.Parallel()
 				c := vlanrules.NewCompiler(tc.caps, layout, tc.opts...)
-				m := &matcher{classes: c.ClassTable(), absent: absentFrom(tc.opts != nil && tc.caps.Match == vlanrules.MatchExact, layout)}
+				m := &matcher{absent: absentFrom(tc.opts != nil && tc.caps.Match == vlanrules.MatchExact, layout)}
 				var res vlanrules.Result
 				for i, w := range wishes {
 					have := slices.Clone(res.Table)
@@ -113,7 +113,7 @@ func TestSignalsComeAndGo(t *testing.T) {
 }
 
 // shortExactTables are exact ones that the whole tag space can be looked at
-// after every operation: with three locators in use, or by class.
+// after every operation: with three locators in use.
 var shortExactTables = []struct {
 	name string
 	caps vlanrules.Caps
@@ -123,8 +123,6 @@ var shortExactTables = []struct {
 	{"exact, entry by entry", vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true}, fewLocators, vlanrules.FormExact},
 	{"exact, in batches", vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnBatch}, fewLocators, vlanrules.FormExact},
 	{"exact, shared value", vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnEntry, Values: true}, fewLocators, vlanrules.FormSharedExact},
-	{"classes", vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true, Classes: true}, nil, vlanrules.FormClass},
-	{"classes, shared value", vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnEntry, Values: true, Classes: true}, nil, vlanrules.FormSharedClass},
 }
 
 // fewLocators promises that tags have locator 5, none or stale.

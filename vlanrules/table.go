@@ -29,13 +29,10 @@ const (
 // LM (and D in uec) the VID. The TPID and the egress port are the table's.
 type Match struct {
 	PCP, DEI, VID Field
-	// Class is a condition on the class that a first stage (SetClass entries)
-	// gave the tag: the class wanted, 0 for any.
-	Class uint16
 }
 
 // ActionType is what an entry does with a frame it takes.
-type ActionType uint32
+type ActionType uint16
 
 // The actions an entry may have.
 const (
@@ -43,12 +40,11 @@ const (
 	NoOp                         // leave the frame as it is
 	UseValue                     // set the VID that the Value row with ID Ref holds
 	Value                        // not a match: a value that UseValue entries share
-	SetClass                     // first stage: give the tag class Ref and go on
 )
 
-var actionTypeNames = [...]string{"rewrite", "none", "use-value", "value", "set-class"}
+var actionTypeNames = [...]string{"rewrite", "none", "use-value", "value"}
 
-// String returns "rewrite", "none", "use-value", "value" or "set-class".
+// String returns "rewrite", "none", "use-value" or "value".
 func (a ActionType) String() string { return nameOf("ActionType", a, actionTypeNames[:]) }
 
 // Entry is one row of a table. A higher Priority matches first. Entries of
@@ -62,7 +58,7 @@ type Entry struct {
 	Match    Match
 	VID      uint16 // with RewriteVID and Value
 	Type     ActionType
-	Ref      uint32 // with UseValue the ID of a Value row, with SetClass the class
+	Ref      uint32 // with UseValue the ID of a Value row
 }
 
 // Table is the entries of one egress port, in match order.
@@ -120,16 +116,9 @@ func ParseMatchKind(name string) (MatchKind, error) {
 // Apply is the table's meaning: the TCI a frame leaves with. It is written
 // for clarity and serves fakes and explanations; hardware does the real work.
 func (t Table) Apply(tci quantize.TCI) quantize.TCI {
-	class := uint16(0)
-	for i := range t {
-		if e := &t[i]; e.Type == SetClass && e.Match.Matches(tci) {
-			class = uint16(e.Ref)
-			break
-		}
-	}
 	for i := range t {
 		e := &t[i]
-		if e.Type == SetClass || e.Type == Value || e.Match.Class != 0 && e.Match.Class != class || !e.Match.Matches(tci) {
+		if e.Type == Value || !e.Match.Matches(tci) {
 			continue
 		}
 		switch e.Type {
@@ -155,8 +144,7 @@ func (t Table) value(id uint32) (uint16, bool) {
 	return 0, false
 }
 
-// Matches reports whether a tag meets the conditions of m on PCP, DEI and
-// VID; the class is the table's to know.
+// Matches reports whether a tag meets the conditions of m.
 func (m *Match) Matches(tci quantize.TCI) bool {
 	return m.PCP.matches(uint16(tci>>13)) && m.DEI.matches(uint16(tci>>12&1)) && m.VID.matches(uint16(tci&0xfff))
 }

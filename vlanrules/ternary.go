@@ -60,7 +60,7 @@ func (c *Compiler) pattern(sig quantize.Signal, q cover.Cube, low uint16) Match 
 // cubeOf is the inverse of pattern; it reports false for any other match.
 func cubeOf(sig quantize.Signal, m *Match, low uint16) (cover.Cube, bool) {
 	f := &m.VID
-	if m.DEI.Kind != Any || m.Class != 0 || f.Kind == Range || f.Mask&0x7f != low || f.Value&0x7f != 0 || f.Value&^f.Mask != 0 {
+	if m.DEI.Kind != Any || f.Kind == Range || f.Mask&0x7f != low || f.Value&0x7f != 0 || f.Value&^f.Mask != 0 {
 		return cover.Cube{}, false
 	}
 	return orient(sig, cover.Cube{Value: uint8(f.Value >> 7 & 31), Mask: uint8(f.Mask >> 7 & 31)}), true

@@ -50,7 +50,6 @@ type Rules struct {
 	ModifyMatch   bool       `json:"modify_match"`
 	ModifyEntry   bool       `json:"modify_entry"`
 	Values        bool       `json:"values"`
-	Classes       bool       `json:"classes"`
 	Entries       int        `json:"entries"`
 	Taken         int        `json:"entries_taken"`
 	Shared        bool       `json:"shared"`
@@ -76,7 +75,7 @@ func FactsOf(f *vendors.Facts) Facts {
 		Lease: abilityOf(f.Lease), Through: abilityOf(f.Through), Depths: []Ability{}, Ports: append([]string{}, f.Ports...), Notes: append([]string{}, f.Notes...), Off: append([]string{}, f.Off...), Slack: f.Slack, Others: f.Others, Traits: f.Traits,
 		Rules: Rules{
 			Match: c.Match.String(), MatchPCP: c.MatchPCP, MatchD: c.MatchD, Txn: c.Txn.String(), Modify: c.Modify, ModifyMatch: c.ModifyMatch,
-			ModifyEntry: c.ModifyEntry, Values: c.Values, Classes: c.Classes, Entries: c.Entries, Taken: c.Taken, Shared: c.Shared, Ports: c.Ports,
+			ModifyEntry: c.ModifyEntry, Values: c.Values, Entries: c.Entries, Taken: c.Taken, Shared: c.Shared, Ports: c.Ports,
 			Positions: c.Positions, VIDMin: c.VIDMin, VIDMax: c.VIDMax, Reserved: []VIDRange{}, MatchReserved: c.MatchReserved,
 		},
 	}
@@ -101,7 +100,7 @@ func (f *Facts) Facts() (vendors.Facts, error) {
 		Platform: f.Platform, Ports: f.Ports, Notes: f.Notes, Off: f.Off, Slack: f.Slack, Others: f.Others, Traits: f.Traits,
 		Rules: vlanrules.Caps{
 			MatchPCP: r.MatchPCP, MatchD: r.MatchD, Modify: r.Modify, ModifyMatch: r.ModifyMatch, ModifyEntry: r.ModifyEntry,
-			Values: r.Values, Classes: r.Classes, Entries: r.Entries, Taken: r.Taken, Shared: r.Shared, Ports: r.Ports, Positions: r.Positions,
+			Values: r.Values, Entries: r.Entries, Taken: r.Taken, Shared: r.Shared, Ports: r.Ports, Positions: r.Positions,
 			VIDMin: r.VIDMin, VIDMax: r.VIDMax, MatchReserved: r.MatchReserved,
 		},
 	}

@@ -31,7 +31,7 @@ type explainFlags struct {
 	bucket, from                    uint8
 	lm, fromLM                      uint16
 	budget                          int
-	values, classes, costs, asJSON  bool
+	values, costs, asJSON           bool
 }
 
 func newRulesExplain() *cobra.Command {
@@ -83,7 +83,6 @@ with --json the object is printed all the same.`,
 	f.StringVar(&v.layout, "layout", "draft-00", "draft-00 or uec")
 	f.StringVar(&v.match, "match", "range", "what the table can match: range, ternary, ternary-unordered or exact")
 	f.BoolVar(&v.values, "values", false, "ternary-unordered, exact: entries can share a value that one operation changes")
-	f.BoolVar(&v.classes, "classes", false, "exact: a first stage turns VIDs into classes")
 	f.IntVar(&v.budget, "budget", 0, "ternary: entries to spend on fewer changes later (default: as few as possible)")
 	f.StringVar(&v.platform, "platform", "", "a platform's own capabilities instead of --match")
 	f.BoolVar(&v.costs, "costs", false, "count, by compiling, what every kind of table costs")
@@ -124,7 +123,7 @@ func explainCosts(cmd *cobra.Command, v *explainFlags) error {
 // options is what the flags ask to explain. Flags that contradict each other,
 // or that would change nothing, are errors.
 func (v *explainFlags) options(cmd *cobra.Command) (explain.Options, error) {
-	o := explain.Options{Bucket: v.bucket, LM: v.lm, Budget: v.budget, Platform: v.platform, Values: v.values, Classes: v.classes}
+	o := explain.Options{Bucket: v.bucket, LM: v.lm, Budget: v.budget, Platform: v.platform, Values: v.values}
 	given := cmd.Flags().Changed
 	if !given("bucket") {
 		return o, usageError(cmd, "--bucket is missing: the port's own bucket, 0 to 31")
@@ -143,7 +142,7 @@ func (v *explainFlags) options(cmd *cobra.Command) (explain.Options, error) {
 		return o, usageError(cmd, "--match: %v", err)
 	}
 	if given("platform") {
-		for _, other := range []string{"match", "values", "classes"} {
+		for _, other := range []string{"match", "values"} {
 			if given(other) {
 				return o, usageError(cmd, "--platform %s brings capabilities of its own: leave out --%s", v.platform, other)
 			}

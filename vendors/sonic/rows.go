@@ -112,7 +112,7 @@ func lowers(t vlanrules.Table) string {
 		switch {
 		case e.Type != vlanrules.RewriteVID:
 			return "an entry does something else than setting the VID"
-		case e.Match.DEI.Kind != vlanrules.Any || e.Match.Class != 0 || e.Match.VID.Kind == vlanrules.Range || e.Match.PCP.Kind == vlanrules.Range:
+		case e.Match.DEI.Kind != vlanrules.Any || e.Match.VID.Kind == vlanrules.Range || e.Match.PCP.Kind == vlanrules.Range:
 			return "an entry matches what the ACL table has no field for"
 		case e.Priority != 0:
 			return "an entry has a priority of its own"

@@ -84,8 +84,6 @@ func costRows() []costRow {
 		{name: "exact", caps: kind(vlanrules.MatchExact, nil)},
 		{name: "exact, 8 locators in use", caps: kind(vlanrules.MatchExact, nil), opts: locators},
 		{name: "exact, shared value", caps: kind(vlanrules.MatchExact, func(c *vlanrules.Caps) { c.Values = true })},
-		{name: "exact, classes", caps: kind(vlanrules.MatchExact, func(c *vlanrules.Caps) { c.Classes = true })},
-		{name: "exact, classes, shared value", caps: kind(vlanrules.MatchExact, func(c *vlanrules.Caps) { c.Classes, c.Values = true, true })},
 	}
 }
 
@@ -172,7 +170,7 @@ func (t *CostTable) Text() string {
 }
 
 // drawEntries draws the entries of each bucket as one digit, one line for each
-// form. Longer tables have an entry for each VID or class
+// form. Longer tables have an entry for each VID
 // of each S that the bucket is worse than, and no line.
 func (t *CostTable) drawEntries(b *strings.Builder) {
 	lines := [][]string{{"entries of a fresh table, for S=0…31"}}

@@ -23,10 +23,9 @@ type row struct {
 // gathers exact entries that differ in the locator only.
 func (r *Result) rows(t vlanrules.Table) (list []row, left row) {
 	var taken [1 << 16]bool
-	classes := classesOf(t)
 	for i := range t {
 		w := row{entry: t[i], n: 1}
-		eachTag(&t[i], classes, func(tci int) {
+		eachTag(&t[i], func(tci int) {
 			if !taken[tci] {
 				taken[tci] = true
 				w.tags++
@@ -49,20 +48,9 @@ func (r *Result) rows(t vlanrules.Table) (list []row, left row) {
 	return list, left
 }
 
-// classesOf is the class that each VID gets in the first stage.
-func classesOf(t vlanrules.Table) map[uint16]uint16 {
-	classes := map[uint16]uint16{}
-	for i := range t {
-		if e := &t[i]; e.Type == vlanrules.SetClass {
-			classes[e.Match.VID.Value] = uint16(e.Ref)
-		}
-	}
-	return classes
-}
-
 // eachTag calls f with the tags that an entry matches.
-func eachTag(e *vlanrules.Entry, classes map[uint16]uint16, f func(tci int)) {
-	if e.Type == vlanrules.SetClass || e.Type == vlanrules.Value {
+func eachTag(e *vlanrules.Entry, f func(tci int)) {
+	if e.Type == vlanrules.Value {
 		return
 	}
 	first, last := 0, 4095
@@ -70,9 +58,6 @@ func eachTag(e *vlanrules.Entry, classes map[uint16]uint16, f func(tci int)) {
 		first, last = int(vid.Value), int(vid.Value)
 	}
 	for vid := first; vid <= last; vid++ {
-		if e.Match.Class != 0 && classes[uint16(vid)] != e.Match.Class {
-			continue
-		}
 		for top := range 16 {
 			if tci := top<<12 | vid; e.Match.Matches(quantize.TCI(tci)) {
 				f(tci)
@@ -109,13 +94,13 @@ func (r *Result) drawTable(b *strings.Builder, t vlanrules.Table, sign string, i
 			prio = "before"
 		}
 		mark := gutter
-		if e.ID == id && e.Type != vlanrules.SetClass {
+		if e.ID == id {
 			mark = sign
 		}
 		line := []string{mark, prio, bits(e.Match.PCP, 3), bits(e.Match.DEI, 1), "", "", r.action(e)}
 		line[4], line[5] = r.drawVID(&w)
 		switch e.Type {
-		case vlanrules.Value, vlanrules.SetClass:
+		case vlanrules.Value:
 			line = append(line, "", "", "")
 		default:
 			line = append(line, buckets(w.buckets), fmt.Sprint(ones(w.buckets)), digits.Grouped(w.tags))
@@ -138,8 +123,6 @@ func (r *Result) drawVID(w *row) (s, lm string) {
 	switch {
 	case w.entry.Type == vlanrules.Value:
 		return "", ""
-	case w.entry.Match.Class != 0:
-		return fmt.Sprintf("class %d", w.entry.Match.Class), ""
 	case f.Kind == vlanrules.Range:
 		return fmt.Sprintf("VID %d-%d", f.First, f.Last), ""
 	case w.n > 1:
@@ -170,8 +153,6 @@ func (r *Result) action(e *vlanrules.Entry) string {
 		return "leave"
 	case vlanrules.UseValue:
 		return fmt.Sprintf("VID := value %d", e.Ref)
-	case vlanrules.SetClass:
-		return fmt.Sprintf("class := %d", e.Ref)
 	case vlanrules.Value:
 		return fmt.Sprintf("value %d is %s", e.ID, r.written(e.VID))
 	}

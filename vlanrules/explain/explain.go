@@ -25,7 +25,6 @@ type Options struct {
 
 	Match    vlanrules.MatchKind // the kind of table; ignored with Caps
 	Values   bool                // entries can share a value: ternary-unordered and exact; ignored with Caps
-	Classes  bool                // a first stage turns VIDs into classes: exact; ignored with Caps
 	Budget   int                 // entries for the signal in a ternary table; 0: as few as possible
 	Platform string              // whose capabilities Caps are, "" for a generic device
 	Caps     *vlanrules.Caps     // of a platform; nil: a generic device of kind Match
@@ -87,10 +86,9 @@ type Entry struct {
 
 // Match is the conditions of an entry; an absent one is a wildcard.
 type Match struct {
-	PCP   *Field `json:"pcp,omitempty"`
-	DEI   *Field `json:"dei,omitempty"`
-	VID   *Field `json:"vid,omitempty"`
-	Class uint16 `json:"class,omitempty"` // that a set-class entry gave the tag
+	PCP *Field `json:"pcp,omitempty"`
+	DEI *Field `json:"dei,omitempty"`
+	VID *Field `json:"vid,omitempty"`
 }
 
 // Field is one condition: value and mask, or first and last, inclusive.
@@ -108,7 +106,6 @@ type Action struct {
 	Type  string `json:"type"`
 	VID   uint16 `json:"vid,omitempty"`   // rewrite and value; never 0
 	Value uint32 `json:"value,omitempty"` // use-value
-	Class uint16 `json:"class,omitempty"` // set-class
 }
 
 // Step is one operation: "add", "modify" or "delete". Each has the whole
@@ -133,7 +130,7 @@ func (o *Options) Device() vlanrules.Caps {
 		return *o.Caps
 	}
 	caps := Generic(o.Match)
-	caps.Values, caps.Classes = o.Values, o.Classes
+	caps.Values = o.Values
 	return caps
 }
 
@@ -187,7 +184,7 @@ func Explain(opts Options) (*Result, error) {
 		r.Form, r.Why = res.Choice.Form.String(), res.Choice.Why
 	}
 	if !r.Refused() {
-		r.final = whole(c, caps, opts.Layout, &res)
+		r.final = append(guard(caps, opts.Layout), res.Table...)
 		r.Entries = entries(r.final)
 	}
 	if opts.From != nil {
@@ -218,7 +215,7 @@ func (r *Result) explainSteps(c *vlanrules.Compiler, caps vlanrules.Caps, opts O
 		}
 		return
 	}
-	r.initial = whole(c, caps, opts.Layout, &old)
+	r.initial = append(guard(caps, opts.Layout), old.Table...)
 	r.Initial = entries(r.initial)
 	if r.Refused() {
 		return
@@ -245,8 +242,6 @@ func (o *Options) check() error {
 		return fmt.Errorf("from locator %d: %s has %d bits, want 0 to %d", o.From.LM, o.Layout, o.Layout.LMBits(), o.Layout.LMAllOnes())
 	case o.Caps == nil && o.Values && o.Match != vlanrules.MatchTernaryUnordered && o.Match != vlanrules.MatchExact:
 		return fmt.Errorf("shared values: they help %s and %s tables, not %s ones", vlanrules.MatchTernaryUnordered, vlanrules.MatchExact, o.Match)
-	case o.Caps == nil && o.Classes && o.Match != vlanrules.MatchExact:
-		return fmt.Errorf("classes: they are for %s tables, not for %s ones", vlanrules.MatchExact, o.Match)
 	case o.Budget > 0 && o.Budget < unordered && o.Device().Match == vlanrules.MatchTernaryUnordered:
 		return fmt.Errorf("budget %d: a ternary-unordered table needs %d entries for some buckets", o.Budget, unordered)
 	case o.Budget < 0 || o.Budget > 0 && o.Budget < smallest:
@@ -264,7 +259,7 @@ func Generic(kind vlanrules.MatchKind) vlanrules.Caps {
 	}
 }
 
-// guardID is below all IDs of signals and above those of classes.
+// guardID is below all IDs of signals.
 const guardID = 9_000
 
 // guard is the entry that stands for a device that leaves tags with D=1 alone
@@ -277,16 +272,6 @@ func guard(caps vlanrules.Caps, layout quantize.Layout) vlanrules.Table {
 		ID: guardID, Priority: 0xffff, Type: vlanrules.NoOp,
 		Match: vlanrules.Match{VID: vlanrules.Field{Kind: vlanrules.Ternary, Value: 1, Mask: 1}},
 	}}
-}
-
-// whole is a port's table behind what the device looks at first: the stage
-// that makes classes, and the test of D.
-func whole(c *vlanrules.Compiler, caps vlanrules.Caps, layout quantize.Layout, res *vlanrules.Result) vlanrules.Table {
-	var t vlanrules.Table
-	if res.Choice != nil && (res.Choice.Form == vlanrules.FormClass || res.Choice.Form == vlanrules.FormSharedClass) {
-		t = c.ClassTable()
-	}
-	return append(append(t, guard(caps, layout)...), res.Table...)
 }
 
 // do does one operation on a table of its own, which stays in match order.
@@ -316,14 +301,12 @@ func entries(t vlanrules.Table) []Entry {
 
 func entry(e vlanrules.Entry) Entry {
 	out := Entry{ID: e.ID, Priority: e.Priority, Action: Action{Type: e.Type.String()}}
-	out.Match = Match{PCP: field(e.Match.PCP), DEI: field(e.Match.DEI), VID: field(e.Match.VID), Class: e.Match.Class}
+	out.Match = Match{PCP: field(e.Match.PCP), DEI: field(e.Match.DEI), VID: field(e.Match.VID)}
 	switch e.Type {
 	case vlanrules.RewriteVID, vlanrules.Value:
 		out.Action.VID = e.VID
 	case vlanrules.UseValue:
 		out.Action.Value = e.Ref
-	case vlanrules.SetClass:
-		out.Action.Class = uint16(e.Ref)
 	}
 	return out
 }

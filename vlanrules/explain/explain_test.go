@@ -21,11 +21,10 @@ type (
 		ID, Priority *int
 		Match        struct {
 			PCP, DEI, VID *fieldJSON
-			Class         int
 		}
 		Action struct {
-			Type              string
-			VID, Value, Class int
+			Type       string
+			VID, Value int
 		}
 	}
 	resultJSON struct {
@@ -53,17 +52,12 @@ func (f *fieldJSON) takes(v int) bool {
 }
 
 // leaves makes a function of a table: the VID a tag leaves with. In order of
-// priority the first entry that matches decides, behind a stage that gives
-// classes to VIDs.
+// priority the first entry that matches decides.
 func leaves(t []entryJSON) func(tci int) int {
 	var rows []entryJSON
-	values, class := map[int]int{}, map[int]int{}
+	values := map[int]int{}
 	for _, e := range t {
 		switch e.Action.Type {
-		case "set-class":
-			if f := e.Match.VID; *f.Mask == 0xfff {
-				class[*f.Value] = e.Action.Class
-			}
 		case "value":
 			values[*e.ID] = e.Action.VID
 		default:
@@ -72,9 +66,6 @@ func leaves(t []entryJSON) func(tci int) int {
 	}
 	return func(tci int) int {
 		for _, e := range rows {
-			if e.Match.Class != 0 && e.Match.Class != class[tci&0xfff] {
-				continue
-			}
 			if !e.Match.PCP.takes(tci>>13) || !e.Match.DEI.takes(tci>>12&1) || !e.Match.VID.takes(tci&0xfff) {
 				continue
 			}
@@ -121,8 +112,6 @@ func TestJSONIsComplete(t *testing.T) {
 		{"platform", explain.Options{Platform: "linux", Caps: &linux}},
 		{"shared value", explain.Options{Platform: "other", Caps: &shared}},
 		{"unordered, values", explain.Options{Match: vlanrules.MatchTernaryUnordered, Values: true}},
-		{"classes", explain.Options{Match: vlanrules.MatchExact, Classes: true}},
-		{"classes, values", explain.Options{Match: vlanrules.MatchExact, Classes: true, Values: true}},
 	} {
 		for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
 			for _, pair := range [][2]uint8{{7, 8}, {8, 7}, {31, 30}, {0, 19}, {22, 5}, {11, 11}} {
@@ -278,7 +267,6 @@ func TestRefusals(t *testing.T) {
 		"from locator 64": {Layout: quantize.UEC, From: &explain.State{LM: 64}},
 		"budget 2":        {Budget: 2},
 		"shared values":   {Match: vlanrules.MatchTernary, Values: true},
-		"classes":         {Match: vlanrules.MatchTernaryUnordered, Classes: true},
 		"signal t7":       {Signal: 7},
 	} {
 		if _, err := explain.Explain(o); err == nil || !strings.Contains(err.Error(), name) {

@@ -100,7 +100,7 @@ func (r *Result) describe(op *vlanrules.Op) string {
 	}
 	s, lm := r.drawVID(&row{entry: *e, n: 1})
 	what := "S=" + s
-	if e.Match.Class != 0 || e.Match.VID.Kind == vlanrules.Range {
+	if e.Match.VID.Kind == vlanrules.Range {
 		what = s
 	}
 	if strings.Trim(lm, "x ") != "" {
@@ -151,7 +151,7 @@ func (r *Result) wrong() string {
 		results(table, &now)
 		if unordered {
 			for n := range table {
-				eachTag(&table[n], nil, func(tci int) {
+				eachTag(&table[n], func(tci int) {
 					if vid := writes(table, &table[n], tci); vid != before[tci] && vid != wanted[tci] {
 						now[tci] = vid // this entry might win
 					}
@@ -174,9 +174,8 @@ func results(t vlanrules.Table, out *[1 << 16]uint16) {
 	for tci := range out {
 		out[tci] = uint16(tci & 0xfff)
 	}
-	classes := classesOf(t)
 	for i := range t {
-		eachTag(&t[i], classes, func(tci int) {
+		eachTag(&t[i], func(tci int) {
 			if !taken[tci] {
 				taken[tci], out[tci] = true, writes(t, &t[i], tci)
 			}
