@@ -64,6 +64,9 @@ type Estimate struct {
 	// Refresh could work out when cached counters were read.
 	Error time.Duration
 
+	unsure bool   // the load may be anything up to what was counted
+	more   uint64 // bits that may have been sent beyond Bits
+
 	smoothed loads // of EWMA and DRE
 }
 
@@ -86,8 +89,8 @@ func (e *Estimate) Load() uint64 {
 	return rate(e.Bits, e.End.Sub(e.Start))
 }
 
-// LoadRange returns what the load may have been, in bit/s, given Error. Both
-// are Load where that is 0. Where the window may have had any length, max is
+// LoadRange returns what the load may have been, in bit/s, given Error and how far
+// octets, packets and capacity agree. Both are Load where there is no doubt. Where the window may have had any length, max is
 // the largest number.
 func (e *Estimate) LoadRange() (min, max uint64) {
 	switch {
@@ -95,23 +98,24 @@ func (e *Estimate) LoadRange() (min, max uint64) {
 		return 0, 0
 	case e.smoothed.set:
 		return e.smoothed.min, e.smoothed.max
-	case e.Error == 0:
-		l := e.Load()
-		return l, l
 	}
 	d := e.End.Sub(e.Start)
-	min, max = rate(e.Bits, d+e.Error), 1<<64-1
+	if !e.unsure {
+		min = rate(e.Bits, d+e.Error)
+	}
+	most := e.Bits + e.more // neither is more than 2^63
 	switch {
-	case e.Bits == 0:
-		max = 0
+	case most == 0:
 	case e.Error < d:
-		max = rate(e.Bits, d-e.Error)
+		max = rate(most, d-e.Error)
+	default:
+		max = 1<<64 - 1
 	}
 	return min, max
 }
 
 // ABWRange returns the least and the most that the available bandwidth may have
-// been, in bit/s, given Error; both are ABW where that is 0.
+// been, in bit/s (see LoadRange); both are ABW where there is no doubt.
 func (e *Estimate) ABWRange() (low, high uint64) {
 	if e.State != OK {
 		return e.ABW, e.ABW

@@ -42,6 +42,9 @@ type Estimator struct {
 	steps           time.Duration // sum of the samples' StepErrors
 	window          ring
 
+	deficit deficit
+	still   bool // octets were missing up to prev
+
 	noSpeed string // the reason for a missing capacity, made once
 }
 
@@ -102,6 +105,7 @@ func (e *Estimator) update(s *Sample) Estimate {
 	why := e.discontinuity(s)
 	switch {
 	case why != "":
+		e.forget()
 		e.restart(s)
 		est.State, est.Reason = Discontinuity, why
 		return est
@@ -124,13 +128,26 @@ func (e *Estimator) update(s *Sample) Estimate {
 		est.State, est.Reason = Discontinuity, "the device's clock stepped"
 		return est
 	}
-	octets, packets, why := advance(&e.prev, s, est.Capacity, gap)
+	octets, packets, why := advance(&e.prev, s, est.Capacity, gap+s.StepError+e.prev.Within+s.Within)
 	if why != "" {
 		e.restart(s)
 		est.State, est.Reason = Discontinuity, why
 		if why == ambiguous {
 			est.State = Error
 		}
+		return est
+	}
+	switch missing := e.deficit.add(octets, packets); {
+	case missing:
+		e.restart(s)
+		e.still = true
+		est.State, est.Reason = Error, behind
+		return est
+	case e.still:
+		// What was not counted meanwhile may have come at once.
+		e.restart(s)
+		e.still = false
+		est.State, est.Reason = Discontinuity, caughtUp
 		return est
 	}
 	e.octets += octets
@@ -141,10 +158,11 @@ func (e *Estimator) update(s *Sample) Estimate {
 	start := e.window.oldest()
 	est.Start = start.at
 	var fits bool
-	est.Bits, fits = wireBits(e.octets-start.octets, e.packets-start.packets, s.Overhead)
+	octets, packets = e.octets-start.octets, e.packets-start.packets
+	est.Bits, fits = wireBits(octets, packets, s.Overhead)
 	if !fits {
 		e.restart(s)
-		est.State, est.Reason = Discontinuity, "counter jumped further than any link can send"
+		est.State, est.Reason = Discontinuity, jump
 		return est
 	}
 	if load := rate(est.Bits, est.End.Sub(est.Start)); load < est.Capacity {
@@ -153,14 +171,30 @@ func (e *Estimator) update(s *Sample) Estimate {
 	est.ABWC = ppm(est.ABW, est.Capacity)
 	est.State = OK
 	est.Error = apart(start, &now)
+	e.judge(&est, octets, packets, s.Overhead)
 	e.prev = *s
 	e.window.push(now, e.cfg.Interval/perInterval)
 	return est
 }
 
+// judge widens what an estimate may be where octets, packets and the link's speed do
+// not fit together.
+func (e *Estimator) judge(est *Estimate, octets, packets uint64, overhead uint8) {
+	longest := est.End.Sub(est.Start) + est.Error
+	speed := max(est.Capacity, e.prev.Speed)
+	if most := sendable(speed, longest); octets > most+most/4+overshoot {
+		est.unsure, est.Reason = true, beyond
+	}
+	if packets == 0 && octets > 0 || packets < octets/mostFrame {
+		if est.more, _ = wireBits(0, octets/leastFrame+1, overhead); est.more > 0 {
+			est.Reason = few
+		}
+	}
+}
+
 // forget drops every reading: the next one is the first.
 func (e *Estimator) forget() {
-	e.have = false
+	e.have, e.still, e.deficit = false, false, 0
 	e.window.n = 0
 }
 

@@ -210,6 +210,8 @@ func check(t *testing.T, i int, got Estimate, w want) {
 	if got.State != w.state {
 		t.Fatalf("sample %d: state %v (%s), want %v", i, got.State, got.Reason, w.state)
 	}
+	// Most rows count no packets, which is a doubt of its own (TestCountersThatDoNotFit).
+	got.Reason = strings.TrimSuffix(got.Reason, few)
 	if (w.reason == "") != (got.Reason == "") && w.state == OK || !strings.Contains(got.Reason, w.reason) {
 		t.Errorf("sample %d: reason %q, want %q", i, got.Reason, w.reason)
 	}

@@ -1,0 +1,122 @@
+package counters
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// Octets, packets, time and the link's speed have to fit together: where they do not
+// there is no estimate, or one that says how far it may be off.
+func TestCountersThatDoNotFit(t *testing.T) {
+	const mbit = 1_000_000
+	within := func(d time.Duration) func(*Sample) { return func(s *Sample) { s.Within = d } }
+	step := func(d time.Duration) func(*Sample) {
+		return func(s *Sample) { s.StepError, s.AtError = d, d }
+	}
+	type row struct {
+		state    State
+		low, top uint64 // of the load; top 0 is exactly low
+		reason   string
+	}
+	first := row{state: First}
+	exact := func(load uint64) row { return row{OK, load, load, ""} }
+	still := row{state: Error, reason: "octet counter stands still"}
+	jumped := row{state: Discontinuity, reason: "jumped further than the link can carry"}
+	for _, tt := range []struct {
+		name    string
+		cfg     EstimatorConfig
+		samples []Sample
+		want    []row
+	}{
+		{
+			"octets stand still while packets move", EstimatorConfig{},
+			[]Sample{at(0, 0, 0), at(1000, 0, 10_000), at(2000, 0, 20_000), at(3000, 12_260_000, 30_000), at(4000, 24_520_000, 40_000)},
+			[]row{first, still, still, {state: Discontinuity, reason: "counted again"}, exact(100 * mbit)},
+		},
+		{
+			"they do not become right by an idle second", EstimatorConfig{},
+			[]Sample{at(0, 0, 0), at(1000, 0, 10_000), at(2000, 0, 10_000), at(3000, 500, 10_001), at(4000, 1000, 10_002)},
+			[]row{first, still, still, {state: Discontinuity, reason: "counted again"}, exact(8 * 524)},
+		},
+		{
+			"few packets show it too, in time", EstimatorConfig{},
+			[]Sample{at(0, 0, 0), at(1000, 0, 10), at(2000, 0, 20), at(3000, 0, 30)},
+			[]row{first, {OK, 8 * 240, 8 * 240, ""}, still, still},
+		},
+		{
+			"two columns read one after the other", EstimatorConfig{Interval: 2 * time.Second},
+			[]Sample{at(0, 0, 0), at(1000, 0, 10), at(2000, 20_000, 20)},
+			[]row{first, {OK, 8 * 240, 8 * 240, ""}, exact((8*20_480 + 1) / 2)},
+		},
+		{
+			"another link has another counter", EstimatorConfig{},
+			[]Sample{at(0, 0, 0), at(1000, 0, 10_000), at(2000, 0, 10_000, restarted(2)), at(3000, 0, 10_000, restarted(2))},
+			[]row{first, still, {state: Discontinuity, reason: "restarted"}, exact(0)},
+		},
+		{
+			"packets stand still while octets move", EstimatorConfig{},
+			[]Sample{at(0, 0, 5), at(1000, 6_400_000, 5)},
+			[]row{first, {OK, 51_200_000, 8 * (6_400_000 + 24*100_001), "hardly any packets"}},
+		},
+		{
+			"a packet of every 512 KiB is not all of them", EstimatorConfig{},
+			[]Sample{at(0, 0, 0), at(1000, 64_000_000, 3)},
+			[]row{first, {OK, 8 * (64_000_000 + 72), 8 * (64_000_000 + 72 + 24*1_000_001), "hardly any packets"}},
+		},
+		{
+			"a jump that no such link carries", EstimatorConfig{},
+			[]Sample{at(0, 0, 0), at(1000, 300_000_000, 300_000), at(2000, 312_260_000, 310_000)},
+			[]row{first, jumped, exact(100 * mbit)},
+		},
+		{
+			"a jump of the packets", EstimatorConfig{},
+			[]Sample{at(0, 0, 0), at(1000, 250_000_000, 30_000_000), at(2000, 262_260_000, 30_010_000)},
+			[]row{first, jumped, exact(100 * mbit)},
+		},
+		{
+			"the link is faster than what is configured of it", EstimatorConfig{Speed: 100 * mbit},
+			[]Sample{at(0, 0, 0), at(1000, 110_000_000, 100_000)},
+			[]row{first, exact(8 * (110_000_000 + 2_400_000))},
+		},
+		{
+			"no jump if the time is as uncertain", EstimatorConfig{},
+			[]Sample{at(0, 0, 0), at(1000, 375_000_000, 300_000, step(3*time.Second))},
+			[]row{first, {OK, 764_400_000, 1<<64 - 1, ""}},
+		},
+		{
+			"nor if the answers are", EstimatorConfig{},
+			[]Sample{at(0, 0, 0, within(time.Second)), at(1000, 375_000_000, 300_000, within(time.Second))},
+			[]row{first, {OK, 1_019_200_000, 1<<64 - 1, ""}},
+		},
+		{
+			"more than the link carries, by less", EstimatorConfig{},
+			[]Sample{at(0, 0, 0), at(1000, 187_500_000, 200_000)},
+			[]row{first, {OK, 0, 8 * (187_500_000 + 4_800_000), "more is counted than the link can carry"}},
+		},
+		{
+			"a burst", EstimatorConfig{},
+			[]Sample{at(0, 0, 0), at(1000, 150_000_000, 200_000)},
+			[]row{first, exact(8 * (150_000_000 + 4_800_000))},
+		},
+		{
+			"32 bits that may have wrapped in the time that is not known", EstimatorConfig{},
+			[]Sample{at(0, 0, 0, narrow), at(10_000, 1e6, 1000, narrow, step(30*time.Second))},
+			[]row{first, {state: Error, reason: "wrap more than once"}},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := NewEstimator(tt.cfg)
+			for i, s := range tt.samples {
+				got, want := e.Update(s), tt.want[i]
+				low, high := got.LoadRange()
+				if got.State != want.state || !strings.Contains(got.Reason, want.reason) || got.State == OK && (got.Reason == "") != (want.reason == "") {
+					t.Fatalf("sample %d: %v, %q", i, got.State, got.Reason)
+				}
+				if got.State == OK && (low != want.low || high != want.top) {
+					t.Errorf("sample %d: load in [%d, %d], want [%d, %d]", i, low, high, want.low, want.top)
+				}
+			}
+		})
+	}
+}
