@@ -30,6 +30,8 @@ var (
 	// ErrRenamed is an interface that was renamed under net-snmp, which keeps its old
 	// name and no longer counts.
 	ErrRenamed = errors.New("renamed while snmpd ran")
+	// ErrStill is a 64-bit column that does not count where a 32-bit one does.
+	ErrStill = errors.New("stands still")
 	// ErrMissing is an instance that the agent does not have, or did not return.
 	ErrMissing = errors.New("missing in the agent's answer")
 	// ErrType is a value of another type than the MIB says.

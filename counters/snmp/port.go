@@ -29,6 +29,10 @@ type port struct {
 	partial bool // multicast or broadcast packets are not counted by the agent
 	anySpd  bool // ifSpeed says nothing about this port
 	missing error
+	has     mask // the columns of its row
+	narrow  bool // its 64-bit columns do not count
+	proven  bool // its 64-bit octets have moved
+	stood   int  // readings in a row in which only 32-bit octets moved
 	alone   bool // breaks the PDUs it shares with others
 	wasBad  bool // was not found, or down, when the last reading ended
 
@@ -148,6 +152,7 @@ func (p *port) speed() uint64 {
 // net-snmp on Linux. RFC 2863 §3.1.6 lets the width of octets and packets differ.
 func (p *port) choose(name column, has mask, val *[nColumns]uint64, rule Discards, kernel bool) {
 	p.need, p.parts, p.partial, p.missing = 0, p.parts[:0], false, nil
+	p.has, p.proven = has, false
 	if !has.has(ifOperStatus) {
 		p.missing = fmt.Errorf("ifOperStatus.%d: %w", p.index, ErrMissing)
 		return
@@ -159,9 +164,7 @@ func (p *port) choose(name column, has mask, val *[nColumns]uint64, rule Discard
 		need |= of(ifDescr)
 	}
 	switch {
-	// Some agents have the 64-bit column for every row and count in it only
-	// for some.
-	case has.has(ifHCOutOctets) && (val[ifHCOutOctets] != 0 || !has.has(ifOutOctets) || val[ifOutOctets] == 0):
+	case has.has(ifHCOutOctets) && !p.narrow && (val[ifHCOutOctets] != 0 || !has.has(ifOutOctets) || val[ifOutOctets] == 0):
 		need |= of(ifHCOutOctets)
 	case has.has(ifOutOctets):
 		need |= of(ifOutOctets)
@@ -172,7 +175,7 @@ func (p *port) choose(name column, has mask, val *[nColumns]uint64, rule Discard
 	wide := need.has(ifHCOutOctets)
 	pick := func(hc, narrow column) bool {
 		switch {
-		case has.has(hc) && wide:
+		case has.has(hc) && wide && (val[hc] != 0 || !has.has(narrow) || val[narrow] == 0):
 			p.parts = append(p.parts, hc)
 		case has.has(narrow):
 			p.parts = append(p.parts, narrow)

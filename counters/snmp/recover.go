@@ -72,6 +72,12 @@ func (s *Source) narrow(ctx context.Context, ports []int32) error {
 	case errors.As(err, &status):
 		if gosnmp.SNMPError(status.Status) == gosnmp.TooBig {
 			s.shrink(len(req.wants), true)
+			if s.witnesses && len(todo) == 1 {
+				// One column less may be what it takes.
+				s.noRoom = true
+				s.callAll(false)
+				return s.narrow(ctx, todo)
+			}
 		}
 		if s.blame(req, status, err) {
 			return s.narrow(ctx, todo)

@@ -16,6 +16,8 @@ type history struct {
 	discon uint64
 
 	octets  uint64
+	witness uint64           // ifOutOctets beside 64-bit octets, where
+	called  bool             // they were read
 	last    [nColumns]uint64 // of 32-bit packet columns
 	widened [nColumns]uint64
 
@@ -45,11 +47,14 @@ func (s *Source) sample(p *port) counters.Sample {
 	out.Speed = p.speed()
 	out.Overhead = s.overhead()
 	out.Bits, out.Octets = 64, p.val[ifHCOutOctets]
-	if p.need.has(ifOutOctets) {
+	if !p.wide() {
 		out.Bits, out.Octets = 32, p.val[ifOutOctets]
 	}
 	discards := s.discards()
-	out.Packets, out.Degraded = p.advance(out.Octets, out.Bits == 64, discards, s.drops)
+	var err error
+	if out.Packets, out.Degraded, err = p.advance(out.Octets, out.Bits == 64, discards, s.drops); err != nil {
+		return counters.Sample{Port: p.name, At: out.At, Err: s.portError(p, err)}
+	}
 	out.Epoch = p.hist.epoch
 	switch {
 	case p.partial:
@@ -64,10 +69,11 @@ func (s *Source) sample(p *port) counters.Sample {
 func (p *port) at() time.Time { return p.sent.Add(p.received.Sub(p.sent) / 2) }
 
 // advance brings the port's history up to this reading and returns the
-// packets sent, as one 64-bit counter, and how they may be wrong.
-func (p *port) advance(octets uint64, wide bool, rule Discards, evidence *dropEvidence) (packets uint64, degraded string) {
+// packets sent, as one 64-bit counter, and how they may be wrong. An error means
+// that the octets do not count.
+func (p *port) advance(octets uint64, wide bool, rule Discards, evidence *dropEvidence) (packets uint64, degraded string, err error) {
 	h := &p.hist
-	fresh := !h.have || h.boot != p.boot || h.index != p.index || h.need != p.need || h.discon != p.val[ifCounterDiscontinuityTime]
+	fresh := !h.have || h.boot != p.boot || h.index != p.index || h.need != p.kinds() || h.discon != p.val[ifCounterDiscontinuityTime]
 	sent := octets - h.octets
 	if !wide {
 		sent = uint64(uint32(sent))
@@ -90,10 +96,14 @@ func (p *port) advance(octets uint64, wide bool, rule Discards, evidence *dropEv
 		packets += h.widened[c]
 	}
 	packets, degraded = h.drops.take(p, packets, sent, fresh, rule, evidence)
+	if wide {
+		err = p.testify(fresh || !h.called)
+		h.called = p.need.has(ifOutOctets)
+	}
 
-	h.have, h.boot, h.index, h.need = true, p.boot, p.index, p.need
+	h.have, h.boot, h.index, h.need = true, p.boot, p.index, p.kinds()
 	h.discon, h.octets = p.val[ifCounterDiscontinuityTime], octets
-	return packets, degraded
+	return packets, degraded, err
 }
 
 // plausible says whether 32-bit packet counters that went down can have wrapped,

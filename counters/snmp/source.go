@@ -39,9 +39,11 @@ type Source struct {
 	guard              uint32 // lastChange when names were last read
 
 	// How to read.
-	limit, ceiling     int // bindings a PDU
-	clean              int // readings without trouble
-	growAfter          int // so many of them allow larger PDUs to be tried again
+	witnesses          bool // ifOutOctets are read beside 64-bit octets
+	noRoom             bool // the agent's PDUs are too small for that
+	limit, ceiling     int  // bindings a PDU
+	clean              int  // readings without trouble
+	growAfter          int  // so many of them allow larger PDUs to be tried again
 	trials             []trial
 	trying             int
 	settled            bool
@@ -71,8 +73,8 @@ func New(cfg Config) (*Source, error) {
 	s := &Source{
 		cfg: cfg, address: cfg.endpoint(), drops: new(dropEvidence),
 		limit: cfg.MaxOIDs, ceiling: cfg.MaxOIDs,
-		growAfter: growAtFirst,
-		ports:     make([]port, len(cfg.Ports)),
+		growAfter: growAtFirst, witnesses: true,
+		ports: make([]port, len(cfg.Ports)),
 	}
 	for i, name := range cfg.Ports {
 		s.ports[i].name = name
@@ -119,6 +121,7 @@ func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 		dst = append(dst, s.sample(p))
 		p.wasBad = p.need == 0 || p.problem == lookUp || p.problem == fine && !p.up()
 	}
+	s.heed()
 	return dst, nil
 }
 

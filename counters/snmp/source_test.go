@@ -84,6 +84,75 @@ func TestStuckWideCounter(t *testing.T) {
 	}
 }
 
+// A 64-bit column that has never moved proves nothing: the 32-bit one is read beside it
+// until it does.
+func TestWideCounterThatNeverCounts(t *testing.T) {
+	for _, first := range []uint64{0, 7} { // what both say at first
+		a := newAgent(t)
+		frames := func(n uint64, wide bool) {
+			a.set(1, fakePort{name: "swp1", octets: first + 1000*n, ucast: n, mbps: 1000})
+			a.set(2, fakePort{name: "swp2", octets: 1000 * n, ucast: n, mbps: 1000})
+			if !wide {
+				a.with(func() {
+					a.put(ifHCOutOctets.oid().at(1), gosnmp.Counter64, first)
+					a.put(ifHCOutUcastPkts.oid().at(1), gosnmp.Counter64, uint64(0))
+				})
+			}
+		}
+		frames(0, false)
+		s := open(t, a.config("swp1", "swp2"))
+		if got := mustRead(t, s); got[0].Bits != 64 || got[0].Octets != first {
+			t.Fatalf("%+v", got[0])
+		}
+		est := counters.NewEstimator(counters.EstimatorConfig{})
+		var last counters.Sample
+		for n := uint64(100); n <= 600; n += 100 {
+			frames(n, false)
+			list := read(t, s)
+			if list[1].Err != nil || list[1].Octets != 1000*n || list[1].Bits != 64 {
+				t.Fatalf("%+v", list[1])
+			}
+			last = list[0]
+			if e := est.Update(last); e.State == counters.OK && e.Bits < 8*100_000 {
+				t.Errorf("after %d frames: %d bits from %+v", n, e.Bits, last)
+			}
+			if n == 100 && !errors.Is(last.Err, ErrStill) {
+				t.Errorf("after the first frames: %+v", last)
+			}
+		}
+		if last.Err != nil || last.Bits != 32 || last.Octets != first+600_000 || last.Packets != 600 {
+			t.Errorf("%+v", last)
+		}
+	}
+}
+
+// An idle port keeps its witness, and a busy one loses it: the column costs something.
+func TestWitnessIsDismissed(t *testing.T) {
+	a := newAgent(t)
+	ports := a.many(3)
+	s := open(t, a.config(ports...))
+	mustRead(t, s)
+	for i := range uint32(3) {
+		if !s.witnesses {
+			t.Fatalf("no witness, but swp%d has not moved", i+1)
+		}
+		p := numbered(i + 1)
+		p.octets, p.ucast = p.octets+500, p.ucast+1
+		a.set(i+1, p)
+		for _, smp := range mustRead(t, s) {
+			if smp.Bits != 64 {
+				t.Fatalf("%+v", smp)
+			}
+		}
+	}
+	for range 3 {
+		mustRead(t, s)
+	}
+	if s.witnesses || s.ports[0].need.has(ifOutOctets) {
+		t.Error("all ports count, and 32-bit octets are still read")
+	}
+}
+
 func TestRecognisedAgents(t *testing.T) {
 	tests := []struct {
 		name, descr, object string

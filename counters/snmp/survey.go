@@ -194,6 +194,7 @@ func (s *Source) oneOf(ctx context.Context, p *port, rows []uint32) (index uint3
 func (s *Source) columnsOf(ctx context.Context, ports []int32, name column) error {
 	for _, i := range ports {
 		p := &s.ports[i]
+		p.narrow, p.stood = false, 0
 		p.begin(1<<nColumns - 1)
 		p.need = 0
 		p.missing = nil
@@ -228,6 +229,7 @@ func (s *Source) columnsOf(ctx context.Context, ports []int32, name column) erro
 		for _, i := range group {
 			p := &s.ports[i]
 			p.choose(name, p.got, &p.val, s.discards(), s.system.kernel)
+			p.call(s.witnesses)
 		}
 		ports = ports[n:]
 	}
