@@ -12,31 +12,35 @@ type ber []byte
 
 // next cuts the next element off. ok is false where there is none that is complete.
 func (b *ber) next() (tag byte, body []byte, ok bool) {
+	tag, body, whole, ok := b.open()
+	return tag, body, ok && whole
+}
+
+// open is next, but takes an element that is not whole for what there is of it.
+func (b *ber) open() (tag byte, body []byte, whole, ok bool) {
 	s := *b
 	if len(s) < 2 || s[0]&0x1f == 0x1f {
-		return 0, nil, false
+		return 0, nil, false, false
 	}
 	n, head := int(s[1]), 2
 	if n >= 0x80 {
 		size := n & 0x7f
 		if size == 0 || size > 4 || len(s) < 2+size {
-			return 0, nil, false
+			return 0, nil, false, false
 		}
 		var long uint64
 		for _, c := range s[2 : 2+size] {
 			long = long<<8 | uint64(c)
 		}
 		head += size
-		if long > uint64(len(s)-head) {
-			return 0, nil, false
-		}
-		n = int(long)
+		n = int(min(long, maxDatagram))
 	}
 	if n > len(s)-head {
-		return 0, nil, false
+		*b = nil
+		return s[0], s[head:], false, true
 	}
 	*b = s[head+n:]
-	return s[0], s[head : head+n], true
+	return s[0], s[head : head+n], true, true
 }
 
 // expect is next for a given tag.
@@ -123,53 +127,63 @@ type reply struct {
 	binds  []binding
 }
 
+// mostBindings is how many bindings an answer may have: more than any request
+// asks for.
+const mostBindings = 1024
+
 // parse decodes the SNMPv2c message msg into r, reusing r's memory. want is the
-// request-id that is waited for; mine is false, and r undefined, for a reply
-// to another request. A value that cannot be decoded is a binding of kind
-// damaged; an error means that the message's structure cannot be trusted.
-func (r *reply) parse(msg []byte, want int32) (mine bool, err error) {
+// request-id that is waited for; mine is false, and r undefined, for what is no reply
+// to that request, with the reason as the error. A value that cannot be decoded is a
+// binding of kind damaged; an error with mine means that the structure of the reply
+// cannot be trusted.
+func (r *reply) parse(msg []byte, want int32, community Secret) (mine bool, err error) {
 	b := ber(msg)
-	body, ok := b.expect(byte(gosnmp.Sequence))
-	if !ok || len(b) != 0 {
-		return false, fmt.Errorf("%w: %d bytes that are not one SNMP message", ErrMalformed, len(msg))
+	tag, body, whole, ok := b.open()
+	if !ok || gosnmp.PDUType(tag) != gosnmp.Sequence {
+		return false, fmt.Errorf("%w: %d bytes that are not an SNMP message", ErrMalformed, len(msg))
 	}
+	whole = whole && len(b) == 0
 	b = body
 	version, ok := b.integer()
 	if !ok || gosnmp.SnmpVersion(version) != gosnmp.Version2c {
 		return false, fmt.Errorf("%w: not SNMPv2c", ErrMalformed)
 	}
-	if _, ok = b.expect(byte(gosnmp.OctetString)); !ok {
-		return false, fmt.Errorf("%w: no community", ErrMalformed)
+	if c, ok := b.expect(byte(gosnmp.OctetString)); !ok || string(c) != string(community) {
+		return false, fmt.Errorf("%w: not the community of the request", ErrMalformed)
 	}
-	tag, body, ok := b.next()
-	if !ok || len(b) != 0 || gosnmp.PDUType(tag) != gosnmp.GetResponse {
-		return false, fmt.Errorf("%w: no complete response PDU", ErrMalformed)
+	tag, body, inner, ok := b.open()
+	if !ok || gosnmp.PDUType(tag) != gosnmp.GetResponse {
+		return false, fmt.Errorf("%w: no response PDU", ErrMalformed)
 	}
+	whole = whole && inner && len(b) == 0
 	b = body
 	id, ok := b.integer()
-	if !ok {
-		return false, fmt.Errorf("%w: no request-id", ErrMalformed)
+	if !ok || id != want {
+		return false, fmt.Errorf("%w: not the request-id of the request", ErrMalformed)
 	}
-	if id != want {
-		return false, nil
+	if !whole {
+		return true, fmt.Errorf("%w: %d bytes that are not one SNMP message", ErrMalformed, len(msg))
 	}
 	status, ok1 := b.integer()
 	index, ok2 := b.integer()
 	list, ok3 := b.expect(byte(gosnmp.Sequence))
 	if !ok1 || !ok2 || !ok3 || len(b) != 0 {
-		return false, fmt.Errorf("%w: error-status, error-index or bindings cut short", ErrMalformed)
+		return true, fmt.Errorf("%w: error-status, error-index or bindings cut short", ErrMalformed)
 	}
 	r.status, r.index, r.binds = status, index, r.binds[:0]
 	for b = list; len(b) > 0; {
 		item, ok := b.expect(byte(gosnmp.Sequence))
+		if len(r.binds) == mostBindings {
+			return true, fmt.Errorf("%w: more than %d bindings", ErrMalformed, mostBindings)
+		}
 		if !ok {
-			return false, fmt.Errorf("%w: binding %d cut short", ErrMalformed, len(r.binds)+1)
+			return true, fmt.Errorf("%w: binding %d cut short", ErrMalformed, len(r.binds)+1)
 		}
 		pair := ber(item)
 		name, ok1 := pair.expect(byte(gosnmp.ObjectIdentifier))
 		tag, value, ok2 := pair.next()
 		if !ok1 || !ok2 || len(pair) != 0 {
-			return false, fmt.Errorf("%w: binding %d is not a name and a value", ErrMalformed, len(r.binds)+1)
+			return true, fmt.Errorf("%w: binding %d is not a name and a value", ErrMalformed, len(r.binds)+1)
 		}
 		r.binds = append(r.binds, binding{oid: name})
 		r.binds[len(r.binds)-1].set(tag, value)

@@ -158,7 +158,7 @@ func (f *scripted) exchange(_ context.Context, _ *pdu, a *answer) error {
 	if f.msg == nil {
 		return ErrNoAnswer
 	}
-	mine, err := a.parse(f.msg, firstID)
+	mine, err := a.parse(f.msg, firstID, "public")
 	f.msg = nil
 	if err == nil && !mine {
 		err = ErrNoAnswer
@@ -184,7 +184,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte{0x30, 0x84, 0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		var r reply
-		mine, err := r.parse(msg, firstID)
+		mine, err := r.parse(msg, firstID, "public")
 		if mine && err == nil {
 			agree(t, msg, &r)
 		}

@@ -1,6 +1,7 @@
 package snmp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -453,6 +454,29 @@ func TestSnmpdTimeWindow(t *testing.T) {
 		usm := s.sess.(*v3).g.SecurityParameters.(*gosnmp.UsmSecurityParameters)
 		usm.AuthoritativeEngineBoots += boots
 		usm.AuthoritativeEngineTime += 100_000
+		mustRead(t, s)
+	}
+}
+
+// SNMPv3, too, reads past what is no answer: garbage, halves, and answers to earlier
+// requests.
+func TestSnmpdStrayDatagrams(t *testing.T) {
+	d := startDaemon(t)
+	addVeth(t, "tor0", "host0")
+	d.cache(t, 0)
+	cfg := d.user("sha256", "SHA256", "AES", "tor0")
+	cfg.Timeout, cfg.Retries = 5*time.Second, -1
+	var late []byte
+	cfg.Port = meddler(t, cfg.Port, func(answer []byte) [][]byte {
+		out := [][]byte{
+			nil, {0x30}, []byte("HTTP/1.1 400"), {0x30, 0x03, 0x02, 0x01, 0x03},
+			bytes.Repeat([]byte{0xff}, 60_000), answer[:len(answer)/2], append(bytes.Clone(answer), 0), late,
+		}
+		late = answer
+		return out
+	})
+	s := open(t, cfg)
+	for range 6 {
 		mustRead(t, s)
 	}
 }

@@ -465,7 +465,7 @@ func (p *player) exchange(ctx context.Context, q *pdu, a *answer) error {
 	if !ok {
 		return ErrNoAnswer
 	}
-	_, err := a.parse(msg, at)
+	_, err := a.parse(msg, at, "public")
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -39,7 +40,6 @@ type v2c struct {
 	community Secret
 	timeout   time.Duration
 	now       func() time.Time
-	id        int32
 	buf       []byte
 }
 
@@ -50,8 +50,6 @@ func dialV2c(ctx context.Context, cfg *Config) (*v2c, error) {
 	}
 	return &v2c{
 		conn: conn, community: cfg.Community, timeout: cfg.Timeout, now: cfg.Now,
-		// A start that cannot be foreseen makes answers hard to forge.
-		id:  firstID + rand.Int32N(1<<30),
 		buf: make([]byte, 2048),
 	}, nil
 }
@@ -67,7 +65,16 @@ func dial(ctx context.Context, cfg *Config) (net.Conn, error) {
 	return conn, nil
 }
 
-const maxDatagram = 1 << 16
+const (
+	maxDatagram = 1 << 16
+	// maxStrays is how many datagrams that are no answer an exchange reads past: a
+	// flood must not take the processor for a whole timeout.
+	maxStrays = 10_000
+)
+
+// randomID is a request-id that cannot be foreseen, so that only who has seen the
+// request can answer it, and no late answer fits a newer request.
+func randomID() int32 { return firstID + rand.Int32N(math.MaxInt32-firstID) }
 
 func (c *v2c) prepare(p *pdu) error {
 	// The room that a usual answer needs; exchange makes more where it is not
@@ -80,10 +87,8 @@ func (c *v2c) prepare(p *pdu) error {
 }
 
 func (c *v2c) exchange(ctx context.Context, p *pdu, a *answer) error {
-	if c.id++; c.id < firstID {
-		c.id = firstID
-	}
-	binary.BigEndian.PutUint32(p.msg[p.idAt:], uint32(c.id))
+	id := randomID()
+	binary.BigEndian.PutUint32(p.msg[p.idAt:], uint32(id))
 	// The kernel's own clock, whatever the clock of the samples is.
 	if err := c.conn.SetReadDeadline(time.Now().Add(c.timeout)); err != nil {
 		return fmt.Errorf("set a deadline: %w", err)
@@ -101,21 +106,27 @@ func (c *v2c) exchange(ctx context.Context, p *pdu, a *answer) error {
 	if err != nil {
 		return socketError(ctx, "send", err)
 	}
-	for {
+	var stray error
+	for range maxStrays {
 		n, err := c.conn.Read(c.buf)
 		if err != nil {
-			return socketError(ctx, "receive", err)
+			if err = socketError(ctx, "receive", err); stray != nil && errors.Is(err, ErrNoAnswer) {
+				return fmt.Errorf("%w, only datagrams that are none (%w)", err, stray)
+			}
+			return err
 		}
 		a.received = c.now()
-		if n == len(c.buf) && n < maxDatagram {
+		mine, err := a.parse(c.buf[:n], id, c.community)
+		if mine && err != nil && n == len(c.buf) && n < maxDatagram {
 			c.buf = make([]byte, min(2*n, maxDatagram))
 			return fmt.Errorf("%w: longer than %d bytes", ErrMalformed, n-1)
 		}
-		mine, err := a.parse(c.buf[:n], c.id)
-		if mine || err != nil {
+		if mine {
 			return err
 		}
+		stray = err
 	}
+	return fmt.Errorf("%w among %d datagrams that are none (%w)", ErrNoAnswer, maxStrays, stray)
 }
 
 // socketError tells a cancelled exchange, silence and other failures apart.

@@ -81,6 +81,8 @@ func (v *v3) exchange(ctx context.Context, p *pdu, a *answer) error {
 		v.g = g
 	}
 	v.g.Context = ctx
+	v.g.SetRequestID(uint32(randomID()))
+	v.g.SetMsgID(uint32(randomID()))
 	var packet *gosnmp.SnmpPacket
 	var err error
 	if p.kind == gosnmp.GetBulkRequest {
@@ -264,6 +266,7 @@ type watched struct {
 	now            func() time.Time
 	sent, received time.Time
 	report         []byte // the counter, if the last datagram was an open report
+	id             int32  // msgID of the last request
 }
 
 func (w *watched) SetDeadline(t time.Time) error {
@@ -278,6 +281,7 @@ func (w *watched) SetDeadline(t time.Time) error {
 
 func (w *watched) Write(b []byte) (int, error) {
 	w.sent = w.now()
+	w.id, _ = msgID(b)
 	n, err := w.Conn.Write(b)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		n, err = w.Conn.Write(b) // the refusal was for an earlier one
@@ -285,9 +289,34 @@ func (w *watched) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// Read returns the next datagram that is a message with the msgID of the request. gosnmp
+// would end the exchange with the first one that it cannot decode.
 func (w *watched) Read(b []byte) (int, error) {
-	n, err := w.Conn.Read(b)
-	w.received = w.now()
-	w.report = append(w.report[:0], openReport(b[:max(n, 0)])...)
-	return n, err
+	for range maxStrays {
+		n, err := w.Conn.Read(b)
+		w.received = w.now()
+		if err == nil {
+			if id, ok := msgID(b[:n]); !ok || id != w.id {
+				continue
+			}
+		}
+		w.report = append(w.report[:0], openReport(b[:max(n, 0)])...)
+		return n, err
+	}
+	return 0, os.ErrDeadlineExceeded // a flood
+}
+
+// msgID returns that of a whole SNMPv3 message (RFC 3412 §6).
+func msgID(msg []byte) (int32, bool) {
+	b := ber(msg)
+	body, ok := b.expect(byte(gosnmp.Sequence))
+	if !ok || len(b) != 0 {
+		return 0, false
+	}
+	b = body
+	version, ok1 := b.integer()
+	header, ok2 := b.expect(byte(gosnmp.Sequence))
+	b = header
+	id, ok3 := b.integer()
+	return id, ok1 && ok2 && ok3 && version == int32(gosnmp.Version3)
 }
