@@ -101,19 +101,21 @@ func (s *Source) Members(ctx context.Context) (map[string][]string, error) {
 		return nil, s.deviceError(err)
 	}
 	defer done()
-	rows, err := s.walkNames(ctx, ifName)
-	if err == nil && len(rows) == 0 {
-		rows, err = s.walkNames(ctx, ifDescr)
+	var list table
+	err = s.walkNames(ctx, ifName, &list)
+	if err == nil && len(list.rows) == 0 {
+		list = table{}
+		err = s.walkNames(ctx, ifDescr, &list)
 	}
 	if err != nil {
 		return nil, s.deviceError(fmt.Errorf("list the interfaces: %w", err))
 	}
-	name := make(map[uint32]string, len(rows))
-	for _, r := range rows {
+	name := make(map[uint32]string, len(list.rows))
+	for _, r := range list.rows {
 		name[r.index] = r.name
 	}
 	members := make(map[string][]string)
-	err = s.walk(ctx, dot3adAggPortAttachedAggID, func(index uint32, b *binding) error {
+	err = s.walk(ctx, dot3adAggPortAttachedAggID, &walked{}, func(index uint32, b *binding) error {
 		if b.kind != gosnmp.Integer {
 			return fmt.Errorf("dot3adAggPortAttachedAggID.%d: %w: %v", index, ErrType, b.kind)
 		}

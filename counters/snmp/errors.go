@@ -89,9 +89,15 @@ func isDNS(err error) bool {
 }
 
 // lateError is a reading whose caller gave up before all tries were over.
-type lateError struct{ try time.Duration }
+type lateError struct {
+	try   time.Duration
+	found int // interfaces, by a survey that the next reading goes on with; or -1
+}
 
 func (e *lateError) Error() string {
+	if e.found >= 0 {
+		return fmt.Sprintf("%v to all questions about its interfaces before the reading had to end (%d found so far; the next reading goes on with it)", ErrNoAnswer, e.found)
+	}
 	return fmt.Sprintf("%v before the reading had to end (a try waits %v)", ErrNoAnswer, e.try)
 }
 
@@ -101,7 +107,11 @@ func (e *lateError) Unwrap() []error { return []error{ErrNoAnswer, context.Deadl
 // is an agent that has not answered, and anything else is the caller's own affair.
 func (s *Source) ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		return &lateError{s.cfg.Timeout}
+		late := &lateError{s.cfg.Timeout, -1}
+		if q := s.inquiry; q != nil && q.asked {
+			late.found = len(q.names.rows)
+		}
+		return late
 	}
 	return err
 }

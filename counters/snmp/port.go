@@ -83,12 +83,12 @@ func (p *port) take(c column, b *binding) {
 		p.fail(final, fmt.Errorf("%s.%d: %w: %s, want %v", columns[c].name, p.index, ErrType, kind, columns[c].kind))
 	case c == ifDescr && p.need.has(ifName):
 		if isLinkName(b.text) && !bytes.Equal(b.text, []byte(p.name)) {
-			p.fail(lookUp, fmt.Errorf("ifIndex %d: its ifName is %q, its ifDescr %q: %w", p.index, p.name, b.text, ErrRenamed))
+			p.fail(lookUp, fmt.Errorf("ifIndex %d: its ifName is %q, its ifDescr %q: %w", p.index, p.name, nameOf(b.text), ErrRenamed))
 			return
 		}
 		p.got |= 1 << c
-	case (c == ifName || c == ifDescr) && !bytes.Equal(b.text, []byte(p.name)):
-		p.fail(lookUp, fmt.Errorf("ifIndex %d is now %q: %w", p.index, b.text, ErrNoPort))
+	case (c == ifName || c == ifDescr) && string(b.text) != p.name && nameOf(b.text) != p.name:
+		p.fail(lookUp, fmt.Errorf("ifIndex %d is now %q: %w", p.index, nameOf(b.text), ErrNoPort))
 	default:
 		p.val[c] = b.n
 		p.got |= 1 << c

@@ -41,7 +41,7 @@ func (s *Source) narrow(ctx context.Context, ports []int32) error {
 	if err := s.sess.prepare(req); err != nil {
 		return err
 	}
-	err := s.ask(ctx, req)
+	err := s.ended(ctx, s.ask(ctx, req))
 	for _, i := range todo {
 		s.ports[i].begin(s.ports[i].need)
 	}
@@ -60,7 +60,7 @@ func (s *Source) narrow(ctx context.Context, ports []int32) error {
 		s.ports[i].fail(retry, err)
 	}
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return err
 	}
 	var status *StatusError
 	switch {
@@ -115,7 +115,7 @@ func (s *Source) findLost(ctx context.Context) error {
 	}
 	if err := s.survey(ctx, false); err != nil {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return s.ended(ctx, err)
 		}
 		return nil // the ports have their own errors; the rest was read
 	}

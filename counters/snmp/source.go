@@ -38,6 +38,9 @@ type Source struct {
 	checked            time.Time
 	guard              uint32 // lastChange when names were last read
 
+	inquiry *inquiry // a survey that is not over
+	from    int      // the request to begin a reading with
+
 	// How to read.
 	witnesses          bool // ifOutOctets are read beside 64-bit octets
 	noRoom             bool // the agent's PDUs are too small for that
@@ -52,6 +55,7 @@ type Source struct {
 
 	// Of the running Read.
 	later    []int32
+	order    []*pdu
 	extra    int // exchanges that may still be spent on isolating trouble
 	silences int
 	once     bool // no retries
@@ -195,9 +199,9 @@ func (s *Source) read(ctx context.Context) error {
 	}
 	// A shape on trial is not worth waiting for.
 	s.once = !s.settled && s.trying > 0
-	took, clean, err := s.pass(ctx, requests)
+	took, clean, err := s.pass(ctx, s.turn(requests))
 	s.once = false
-	if err != nil {
+	if err != nil || ctx.Err() != nil {
 		return err
 	}
 	switch {
@@ -217,16 +221,27 @@ func (s *Source) read(ctx context.Context) error {
 		s.checked, s.guard = s.cfg.Now(), s.lastChange
 	}
 	if err := s.solve(ctx, s.later); err != nil {
-		return s.partly(err)
+		return s.partly(s.ended(ctx, err))
 	}
 	if first || !s.dueSurvey() {
 		return nil
 	}
-	return s.partly(s.findLost(ctx))
+	return s.partly(s.ended(ctx, s.findLost(ctx)))
+}
+
+// turn puts the requests that the last reading did not come to first.
+func (s *Source) turn(requests []*pdu) []*pdu {
+	if s.from == 0 || s.from >= len(requests) {
+		s.from = 0
+		return requests
+	}
+	s.order = append(append(s.order[:0], requests[s.from:]...), requests[:s.from]...)
+	return s.order
 }
 
 // pass sends the requests of the plan and stores their answers. What has to be
-// asked again is in s.later.
+// asked again is in s.later. Ports that the end of ctx leaves unread fail, and are the
+// first ones next time.
 func (s *Source) pass(ctx context.Context, requests []*pdu) (took time.Duration, clean bool, err error) {
 	clean = true
 	for k, p := range requests {
@@ -237,7 +252,10 @@ func (s *Source) pass(ctx context.Context, requests []*pdu) (took time.Duration,
 			continue
 		}
 		if ctx.Err() != nil {
-			return 0, false, ctx.Err()
+			err := s.ended(ctx, ctx.Err())
+			s.failAll(requests[k:], err)
+			s.from = (s.from + k) % len(requests)
+			return 0, false, s.partly(err)
 		}
 		wasClean := clean
 		clean = false
@@ -271,6 +289,7 @@ func (s *Source) pass(ctx context.Context, requests []*pdu) (took time.Duration,
 			return 0, false, err
 		}
 	}
+	s.from = 0
 	if clean {
 		s.grow()
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gosnmp/gosnmp"
+
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // system is what the agent says about its device.
@@ -28,56 +30,96 @@ type row struct {
 const (
 	// maxRows bounds what a walk keeps of a device that never ends.
 	maxRows = 1 << 16
+	// mostText is how many bytes of a text of the agent's are kept: a DisplayString.
+	mostText = 255
 	// walkRepetitions is how many rows a walk asks for at once, at first.
 	walkRepetitions = 64
 )
 
+// inquiry is a survey. It may take longer than a reading: then the next one goes on
+// with it.
+type inquiry struct {
+	all     bool
+	began   time.Time
+	boot    uint64
+	asked   bool // who the agent is
+	names   table
+	column  column // ifName, or ifDescr
+	listed  bool
+	located int     // so many of the ports
+	read    []int32 // the ports whose columns are to be found out
+}
+
+// longestInquiry is how old an unfinished survey may be to be gone on with.
+const longestInquiry = 5 * time.Minute
+
+var errUnlisted = fmt.Errorf("%w yet: it is still being looked up", ErrNoPort)
+
 // survey finds out where the ports are and what the agent has of them. Ports
 // whose row did not change keep what is known of them unless all is set.
 func (s *Source) survey(ctx context.Context, all bool) error {
-	if all {
+	now := s.cfg.Now()
+	q := s.inquiry
+	if q == nil || all && !q.all || q.asked && q.boot != s.boot || now.Sub(q.began) > longestInquiry || now.Before(q.began) {
+		q = &inquiry{all: all, began: now}
+	}
+	s.inquiry = nil
+	err := s.inquire(ctx, q)
+	if err != nil && (ctx.Err() != nil || q.all && errors.Is(err, ErrNoAnswer)) {
+		s.inquiry = q
+	}
+	return err
+}
+
+func (s *Source) inquire(ctx context.Context, q *inquiry) error {
+	if q.all && !q.asked {
 		p := identify()
 		if err := s.ask(ctx, p); err != nil {
 			return err
 		}
 		s.identified(p)
 	}
-	s.surveyed = s.cfg.Now()
-	s.lastChangeSurveyed = s.lastChange
-	nameColumn := ifName
-	rows, err := s.walkNames(ctx, ifName)
-	if err == nil && len(rows) == 0 {
-		// An agent from before ifXTable.
-		nameColumn = ifDescr
-		rows, err = s.walkNames(ctx, ifDescr)
+	if !q.asked {
+		s.surveyed, s.lastChangeSurveyed = q.began, s.lastChange
+		q.asked, q.boot = true, s.boot
 	}
-	if err != nil {
-		return fmt.Errorf("list the interfaces: %w", err)
+	if err := s.list(ctx, q); err != nil {
+		return fmt.Errorf("list the interfaces (%d so far): %w", len(q.names.rows), err)
 	}
-	if len(rows) == 0 {
-		return fmt.Errorf("list the interfaces: the interface table (1.3.6.1.2.1.2.2) is %w", ErrMissing)
+	if err := s.locate(ctx, q); err != nil {
+		return fmt.Errorf("look up the interfaces: %w", err)
 	}
-	s.rows = rows
-	var read []int32
-	err = s.locate(ctx, func(i int32, index uint32, missing error) {
-		p := &s.ports[i]
-		moved := p.index != index
-		p.index, p.missing = index, missing
-		switch {
-		case missing != nil:
-			p.need = 0
-		case moved || all || p.need == 0 || p.problem == lookUp:
-			read = append(read, i)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	if err := s.columnsOf(ctx, read, nameColumn); err != nil {
-		return err
+	if err := s.columnsOf(ctx, q); err != nil {
+		return fmt.Errorf("read the columns of %d more interfaces: %w", len(q.read), err)
 	}
 	s.stalePlan = true
-	s.retrial = s.retrial || all
+	s.retrial = s.retrial || q.all
+	return nil
+}
+
+// list finds out which rows there are.
+func (s *Source) list(ctx context.Context, q *inquiry) error {
+	if q.listed {
+		return nil
+	}
+	if q.column == ifName {
+		if err := s.walkNames(ctx, ifName, &q.names); err != nil {
+			return err
+		}
+		if len(q.names.rows) == 0 {
+			// An agent from before ifXTable.
+			q.column, q.names = ifDescr, table{}
+		}
+	}
+	if q.column == ifDescr {
+		if err := s.walkNames(ctx, ifDescr, &q.names); err != nil {
+			return err
+		}
+	}
+	if len(q.names.rows) == 0 {
+		return fmt.Errorf("the interface table (1.3.6.1.2.1.2.2) is %w", ErrMissing)
+	}
+	s.rows, q.listed = q.names.rows, true
 	return nil
 }
 
@@ -100,9 +142,9 @@ func (s *Source) identified(p *pdu) {
 		switch {
 		case b == nil:
 		case i == 0 && b.kind == gosnmp.OctetString:
-			s.system.descr = string(b.text)
+			s.system.descr = untrusted.Text(string(b.text), mostText)
 		case i == 1 && b.kind == gosnmp.ObjectIdentifier:
-			s.system.object = bytes.Clone(b.text)
+			s.system.object = bytes.Clone(b.text[:min(len(b.text), mostText)])
 		case i == 2 && b.kind == gosnmp.TimeTicks:
 			s.noteUptime(uint32(b.n))
 		case i == 3 && b.kind == gosnmp.TimeTicks:
@@ -129,7 +171,10 @@ func documentedCache(object []byte, descr string) time.Duration {
 }
 
 // locate finds the row of each port.
-func (s *Source) locate(ctx context.Context, found func(i int32, index uint32, missing error)) error {
+func (s *Source) locate(ctx context.Context, q *inquiry) error {
+	if q.located == len(s.ports) {
+		return nil
+	}
 	byName := make(map[string]uint32, len(s.rows))
 	twice := make(map[string][]uint32)
 	for _, r := range s.rows {
@@ -142,23 +187,36 @@ func (s *Source) locate(ctx context.Context, found func(i int32, index uint32, m
 		}
 		byName[r.name] = r.index
 	}
-	for i := range s.ports {
-		p := &s.ports[i]
+	for ; q.located < len(s.ports); q.located++ {
+		p := &s.ports[q.located]
 		index, ok := byName[p.name]
 		var missing error
 		switch rows := twice[p.name]; {
 		case !ok:
 			missing = fmt.Errorf("%w: none of its %d interfaces has this name", ErrNoPort, len(s.rows))
+		case len(rows) > mostTwins:
+			missing = fmt.Errorf("%d interfaces have this name: rename all but one on the device", len(rows))
 		case len(rows) > 0:
 			var err error
 			if index, missing, err = s.oneOf(ctx, p, rows); err != nil {
 				return err
 			}
 		}
-		found(int32(i), index, missing)
+		moved := p.index != index
+		p.index, p.missing = index, missing
+		switch {
+		case missing != nil:
+			p.need = 0
+		case moved || q.all || p.need == 0 || p.problem == lookUp:
+			p.need, p.missing = 0, errUnlisted
+			q.read = append(q.read, int32(q.located))
+		}
 	}
 	return nil
 }
+
+// mostTwins is how many rows of one name are looked at.
+const mostTwins = 16
 
 // oneOf chooses between rows of the same name: the one that is up. Agents keep
 // listing interfaces that were removed, and those are not up.
@@ -191,18 +249,16 @@ func (s *Source) oneOf(ctx context.Context, p *port, rows []uint32) (index uint3
 }
 
 // columnsOf finds out which columns the rows of the given ports have.
-func (s *Source) columnsOf(ctx context.Context, ports []int32, name column) error {
-	for _, i := range ports {
-		p := &s.ports[i]
-		p.narrow, p.stood = false, 0
-		p.begin(1<<nColumns - 1)
-		p.need = 0
-		p.missing = nil
-	}
+func (s *Source) columnsOf(ctx context.Context, q *inquiry) error {
 	perPort := len(columns) - 2
-	for len(ports) > 0 {
-		n := min(len(ports), max(1, (min(firstOIDs, s.limit)-2)/perPort))
-		group := ports[:n]
+	for len(q.read) > 0 {
+		n := min(len(q.read), max(1, (min(firstOIDs, s.limit)-2)/perPort))
+		group := q.read[:n]
+		for _, i := range group {
+			p := &s.ports[i]
+			p.narrow, p.stood = false, 0
+			p.begin(1<<nColumns - 1)
+		}
 		err := s.columnsAtOnce(ctx, group, surveyColumns)
 		var status *StatusError
 		switch {
@@ -221,17 +277,17 @@ func (s *Source) columnsOf(ctx context.Context, ports []int32, name column) erro
 			}
 		case errors.As(err, &status), errors.Is(err, ErrMalformed):
 			s.ports[group[0]].missing = err
-			ports = ports[1:]
+			q.read = q.read[1:]
 			continue
 		default:
 			return err
 		}
 		for _, i := range group {
 			p := &s.ports[i]
-			p.choose(name, p.got, &p.val, s.discards(), s.system.kernel)
+			p.choose(q.column, p.got, &p.val, s.discards(), s.system.kernel)
 			p.call(s.witnesses)
 		}
-		ports = ports[n:]
+		q.read = q.read[n:]
 	}
 	return nil
 }
@@ -276,31 +332,41 @@ func (s *Source) halve(ctx context.Context, err error, n int) bool {
 	return true
 }
 
-// walkNames returns the rows that have the given column.
-func (s *Source) walkNames(ctx context.Context, c column) ([]row, error) {
-	var rows []row
-	err := s.walk(ctx, c.oid(), func(index uint32, b *binding) error {
+// table is the rows of a table up to where a walk has come.
+type table struct {
+	rows []row
+	walked
+}
+
+// walked is how far a walk has come: n instances, the last of which is before next.
+type walked struct {
+	n    int
+	next int64
+}
+
+// walkNames adds the rows that have the given column.
+func (s *Source) walkNames(ctx context.Context, c column, list *table) error {
+	return s.walk(ctx, c.oid(), &list.walked, func(index uint32, b *binding) error {
 		if b.kind != gosnmp.OctetString {
 			return fmt.Errorf("%s.%d: %w: %v", columns[c].name, index, ErrType, b.kind)
 		}
-		rows = append(rows, row{index, string(b.text)})
+		list.rows = append(list.rows, row{index, nameOf(b.text)})
 		return nil
 	})
-	return rows, err
 }
 
 // walk calls visit for each instance of a column that is indexed by one
-// number. A column that the agent does not have is no error.
-func (s *Source) walk(ctx context.Context, base oid, visit func(index uint32, b *binding) error) error {
+// number. A column that the agent does not have is no error. After an error it can be
+// gone on with.
+func (s *Source) walk(ctx context.Context, base oid, w *walked, visit func(index uint32, b *binding) error) error {
 	prefix := base.encode(nil)
 	repetitions := min(walkRepetitions, s.limit)
-	last := int64(-1)
-	for n := 0; ; {
+	for {
 		req := &pdu{kind: gosnmp.GetBulkRequest, repetitions: repetitions}
-		if last < 0 {
+		if w.next == 0 {
 			req.ask(base)
 		} else {
-			req.ask(base.at(uint32(last)))
+			req.ask(base.at(uint32(w.next - 1)))
 		}
 		err := s.ask(ctx, req)
 		switch {
@@ -320,19 +386,22 @@ func (s *Source) walk(ctx context.Context, base oid, visit func(index uint32, b 
 			if !ok || b.kind == gosnmp.EndOfMibView {
 				return nil
 			}
-			if int64(index) <= last {
-				return fmt.Errorf("%w: instance %d of %s follows %d", ErrMalformed, index, base.dotted()[1:], last)
+			if int64(index) < w.next {
+				return fmt.Errorf("%w: instance %d of %s follows %d", ErrMalformed, index, base.dotted()[1:], w.next-1)
 			}
-			if n++; n > maxRows {
-				return fmt.Errorf("%s has more than %d instances", base.dotted()[1:], maxRows)
+			if w.n++; w.n > maxRows {
+				return fmt.Errorf("%w: %s has more than %d instances", ErrMalformed, base.dotted()[1:], maxRows)
 			}
-			last = int64(index)
+			w.next = int64(index) + 1
 			if err := visit(index, b); err != nil {
 				return err
 			}
 		}
 	}
 }
+
+// nameOf is an interface's name as it can be shown.
+func nameOf(text []byte) string { return untrusted.Text(string(text), mostText) }
 
 // bind returns binding i of the answer if it is what p wants there.
 func (a *answer) bind(i int, p *pdu) *binding {
@@ -351,6 +420,9 @@ const (
 
 // dueSurvey says whether a survey may find more than the last one.
 func (s *Source) dueSurvey() bool {
+	if s.inquiry != nil {
+		return true
+	}
 	since := s.cfg.Now().Sub(s.surveyed)
 	due := false
 	for i := range s.ports {
