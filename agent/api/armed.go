@@ -63,17 +63,12 @@ func (c *Client) Arm(ctx context.Context, platform string, after time.Duration) 
 	if err != nil {
 		return "", err
 	}
-	body, err := c.do(ctx, http.MethodPost, ArmedPath+query(platform), text)
-	if err != nil {
+	var a Armed
+	if err := c.object(ctx, http.MethodPost, ArmedPath+query(platform), text, &a, ArmedFormat, &a.Format); err != nil {
 		return "", err
 	}
-	defer body.Close()
-	var a Armed
-	if err := json.NewDecoder(body).Decode(&a); err != nil {
-		return "", fmt.Errorf("agent at %s: %w", c.name, err)
-	}
-	if a.Format != ArmedFormat || a.Mark == "" {
-		return "", fmt.Errorf("agent at %s: told to go back by itself it answers with format %q and mark %q: use the csig that goes with the agent", c.name, a.Format, a.Mark)
+	if a.Mark == "" {
+		return "", fmt.Errorf("agent at %s: it answers a request to revert by itself without a mark: use the csig that goes with the agent", c.name)
 	}
 	return a.Mark, nil
 }
@@ -82,7 +77,7 @@ func (c *Client) Arm(ctx context.Context, platform string, after time.Duration) 
 // of a csig that knows nothing of that does not.
 func (c *Client) Armed(ctx context.Context, platform string) error {
 	var a Armed
-	err := c.object(ctx, ArmedPath, platform, ArmedFormat, &a, func() string { return a.Format })
+	err := c.object(ctx, http.MethodGet, ArmedPath+query(platform), nil, &a, ArmedFormat, &a.Format)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		return nil

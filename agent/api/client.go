@@ -3,10 +3,8 @@ package api
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -14,8 +12,10 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // DefaultSocket is where an agent listens when nobody says otherwise:
@@ -86,19 +86,21 @@ func NewClient(socket string) *Client {
 func NewDialClient(name string, dial func(ctx context.Context) (net.Conn, error)) *Client {
 	c := &Client{name: name}
 	c.http.Transport = &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		MaxResponseHeaderBytes: 16 << 10,
+		DisableCompression:     true,
 	}
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c
 }
 
 // Status asks for one status.
 func (c *Client) Status(ctx context.Context) (*Status, error) {
-	body, err := c.get(ctx, StatusPath)
-	if err != nil {
+	s := new(Status)
+	if err := c.object(ctx, http.MethodGet, StatusPath, nil, s, StatusFormat, &s.Format); err != nil {
 		return nil, err
 	}
-	defer body.Close()
-	return c.decode(json.NewDecoder(body))
+	return s, nil
 }
 
 // Watch calls f with a status after each cycle, and once a second while none
@@ -106,19 +108,21 @@ func (c *Client) Status(ctx context.Context) (*Status, error) {
 // away or f returns an error, which Watch then returns. A slow f misses
 // cycles; Status.Cycle.Count tells how many.
 func (c *Client) Watch(ctx context.Context, f func(*Status) error) error {
-	body, err := c.get(ctx, WatchPath)
+	a, err := c.do(ctx, http.MethodGet, WatchPath, nil)
 	if err != nil {
 		return err
 	}
-	defer body.Close()
-	dec := json.NewDecoder(body)
+	defer a.Close()
 	for {
-		s, err := c.decode(dec)
-		if err != nil {
+		s := new(Status)
+		if err := a.next(s); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return err
+			return c.broken(err)
+		}
+		if s.Format != StatusFormat {
+			return c.otherFormat(s.Format, StatusFormat)
 		}
 		if err := f(s); err != nil {
 			return err
@@ -129,30 +133,13 @@ func (c *Client) Watch(ctx context.Context, f func(*Status) error) error {
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-func (c *Client) decode(dec *json.Decoder) (*Status, error) {
-	s := new(Status)
-	if err := dec.Decode(s); err != nil {
-		if errors.Is(err, context.DeadlineExceeded) {
-			return nil, c.noAnswer()
-		}
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, fmt.Errorf("agent at %s went away: %w", c.name, err)
-		}
-		return nil, fmt.Errorf("agent at %s: %w", c.name, err)
-	}
-	if s.Format != StatusFormat {
-		return nil, fmt.Errorf("agent at %s answers with format %q; this csig reads %q: use the csig that goes with the agent", c.name, s.Format, StatusFormat)
-	}
-	return s, nil
-}
-
-func (c *Client) get(ctx context.Context, path string) (io.ReadCloser, error) {
-	return c.do(ctx, http.MethodGet, path, nil)
+func (c *Client) otherFormat(got, want string) error {
+	return fmt.Errorf("agent at %s answers with format %q; this csig reads %q: use the csig that goes with the agent", c.name, got, want)
 }
 
 // do asks and returns the answer. One that is an Error is an error, a
 // *vendors.PermanentError where it says so.
-func (c *Client) do(ctx context.Context, method, path string, body []byte) (io.ReadCloser, error) {
+func (c *Client) do(ctx context.Context, method, path string, body []byte) (*answers, error) {
 	if c.unix {
 		if err := CheckSocket(c.name); err != nil {
 			return nil, err
@@ -161,6 +148,9 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (io.R
 	req, err := http.NewRequestWithContext(ctx, method, "http://agent"+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
+	}
+	if end, ok := ctx.Deadline(); ok && c.unix {
+		req.Header.Set(DeadlineHeader, end.UTC().Format(time.RFC3339Nano))
 	}
 	resp, err := c.http.Do(req)
 	if err != nil && c.plainer != nil {
@@ -178,20 +168,21 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (io.R
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, c.noAnswer()
 	case errors.As(err, &refused): // what it says of a URL is of no interest
-		return nil, fmt.Errorf("agent at %s: %w", c.name, refused.Err)
+		return nil, fmt.Errorf("agent at %s: %w", c.name, untrusted.Error(refused.Err))
 	case err != nil:
-		return nil, fmt.Errorf("agent at %s: %w", c.name, err)
+		return nil, fmt.Errorf("agent at %s: %w", c.name, untrusted.Error(err))
 	}
+	a := newAnswers(resp.Body)
 	if resp.StatusCode == http.StatusOK {
-		return resp.Body, nil
+		return a, nil
 	}
-	defer resp.Body.Close()
+	defer a.Close()
 	var answer Error
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || answer.Format != ErrorFormat {
+	if err := a.next(&answer); err != nil || answer.Format != ErrorFormat {
 		if resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusMethodNotAllowed {
 			return nil, fmt.Errorf("agent at %s: it is of a csig that does not know %s %s: %w", c.name, method, req.URL.Path, errors.ErrUnsupported)
 		}
-		return nil, fmt.Errorf("agent at %s: %s", c.name, resp.Status)
+		return nil, fmt.Errorf("agent at %s: %s", c.name, untrusted.Text(resp.Status, maxText))
 	}
 	err = fmt.Errorf("agent at %s: %s", c.name, answer.Message)
 	if kind := kinds[answer.Kind]; kind != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 
@@ -15,7 +14,7 @@ import (
 // has no configuration.
 func (c *Client) Facts(ctx context.Context, platform string) (vendors.Facts, error) {
 	var f Facts
-	if err := c.object(ctx, FactsPath, platform, FactsFormat, &f, func() string { return f.Format }); err != nil {
+	if err := c.object(ctx, http.MethodGet, FactsPath+query(platform), nil, &f, FactsFormat, &f.Format); err != nil {
 		return vendors.Facts{}, err
 	}
 	out, err := f.Facts()
@@ -28,14 +27,14 @@ func (c *Client) Facts(ctx context.Context, platform string) (vendors.Facts, err
 // Setup asks what the device has now, and which configuration the daemon runs.
 func (c *Client) Setup(ctx context.Context, platform string) (vendors.Setup, error) {
 	var s Setup
-	err := c.object(ctx, SetupPath, platform, SetupFormat, &s, func() string { return s.Format })
+	err := c.object(ctx, http.MethodGet, SetupPath+query(platform), nil, &s, SetupFormat, &s.Format)
 	return s.Setup, err
 }
 
 // Health asks how the device's ports fare; none where it cannot tell.
 func (c *Client) Health(ctx context.Context, platform string) ([]vendors.PortHealth, error) {
 	var h Health
-	if err := c.object(ctx, HealthPath, platform, HealthFormat, &h, func() string { return h.Format }); err != nil {
+	if err := c.object(ctx, http.MethodGet, HealthPath+query(platform), nil, &h, HealthFormat, &h.Format); err != nil {
 		return nil, err
 	}
 	out := make([]vendors.PortHealth, 0, len(h.Ports))
@@ -48,7 +47,7 @@ func (c *Client) Health(ctx context.Context, platform string) ([]vendors.PortHea
 // MTUs asks for the MTU of every port that the device tells of, in bytes.
 func (c *Client) MTUs(ctx context.Context, platform string) (map[string]int, error) {
 	var m MTUs
-	if err := c.object(ctx, MTUPath, platform, MTUFormat, &m, func() string { return m.Format }); err != nil {
+	if err := c.object(ctx, http.MethodGet, MTUPath+query(platform), nil, &m, MTUFormat, &m.Format); err != nil {
 		return nil, err
 	}
 	out := make(map[string]int, len(m.Ports))
@@ -71,7 +70,7 @@ func (c *Client) SetMTU(ctx context.Context, platform, port string, mtu int) err
 // before, by its hash.
 func (c *Client) Config(ctx context.Context, hash string) ([]byte, error) {
 	var f Config
-	if err := c.getObject(ctx, ConfigPath+"?hash="+url.QueryEscape(hash), ConfigFormat, &f, func() string { return f.Format }); err != nil {
+	if err := c.object(ctx, http.MethodGet, ConfigPath+"?hash="+url.QueryEscape(hash), nil, &f, ConfigFormat, &f.Format); err != nil {
 		return nil, err
 	}
 	if f.Hash != hash {
@@ -105,34 +104,17 @@ func (c *Client) Forget(ctx context.Context, platform, mark string) error {
 	return c.change(ctx, http.MethodDelete, ConfigPath+"?"+v.Encode(), nil)
 }
 
+// change asks for a change, whose answer is of no interest.
 func (c *Client) change(ctx context.Context, method, path string, file []byte) error {
-	body, err := c.do(ctx, method, path, file)
+	ctx, cancel := context.WithTimeout(ctx, maxRequest)
+	defer cancel()
+	a, err := c.do(ctx, method, path, file)
 	if err != nil {
 		return err
 	}
-	defer body.Close()
-	if _, err := io.Copy(io.Discard, body); err != nil {
-		return fmt.Errorf("agent at %s: %w", c.name, err)
-	}
-	return nil
-}
-
-// object reads one object of a format.
-func (c *Client) object(ctx context.Context, path, platform, want string, v any, format func() string) error {
-	return c.getObject(ctx, path+query(platform), want, v, format)
-}
-
-func (c *Client) getObject(ctx context.Context, path, want string, v any, format func() string) error {
-	body, err := c.get(ctx, path)
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	if err := json.NewDecoder(body).Decode(v); err != nil {
-		return fmt.Errorf("agent at %s: %w", c.name, err)
-	}
-	if got := format(); got != want {
-		return fmt.Errorf("agent at %s answers with format %q; this csig reads %q: use the csig that goes with the agent", c.name, got, want)
+	defer a.Close()
+	if err := a.next(new(any)); err != nil {
+		return c.broken(err)
 	}
 	return nil
 }

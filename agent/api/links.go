@@ -118,7 +118,7 @@ func (c *Client) SendLink(ctx context.Context, port string, f vendors.LinkFrame)
 // the listener is closed or ctx ends.
 func (c *Client) ListenLink(ctx context.Context, port string) (vendors.LinkListener, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	body, err := c.get(ctx, LinkPath+"?port="+url.QueryEscape(port))
+	body, err := c.do(ctx, http.MethodGet, LinkPath+"?port="+url.QueryEscape(port), nil)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -137,12 +137,12 @@ type linkListener struct {
 	err    error
 }
 
-func (l *linkListener) read(ctx context.Context, body io.ReadCloser) {
+func (l *linkListener) read(ctx context.Context, body *answers) {
 	defer close(l.ended)
 	defer body.Close()
-	for dec := json.NewDecoder(body); ; {
+	for {
 		var f LinkFrame
-		err := dec.Decode(&f)
+		err := body.next(&f)
 		var out vendors.LinkFrame
 		if err == nil {
 			out, err = f.frame()

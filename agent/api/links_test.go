@@ -88,7 +88,7 @@ func TestLinkErrors(t *testing.T) {
 		}
 	}
 	// A daemon of before.
-	if _, err := c.get(t.Context(), "/v1/nothing"); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "does not know GET /v1/nothing") {
+	if _, err := c.do(t.Context(), http.MethodGet, "/v1/nothing", nil); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "does not know GET /v1/nothing") {
 		t.Errorf("got %v", err)
 	}
 }

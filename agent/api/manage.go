@@ -42,7 +42,7 @@ const (
 // What a request's body may have, in bytes: the fleet file of one device, the
 // MTUs of its ports.
 const (
-	maxConfig = 16 << 20
+	maxConfig = 2 << 20
 	maxMTUs   = 1 << 20
 )
 
@@ -58,9 +58,9 @@ type Setup struct {
 
 // Config is a configuration that a daemon runs, or ran before.
 type Config struct {
-	Format string `json:"format"`
-	Hash   string `json:"config_hash"`
-	File   string `json:"config"` // a fleet file
+	Format string   `json:"format"`
+	Hash   string   `json:"config_hash"`
+	File   fileText `json:"config"` // a fleet file
 }
 
 // Health is how the ports of a device fare.
@@ -202,7 +202,7 @@ func (s *Server) Manage(m Manager) {
 			return nil, &vendors.PermanentError{Err: errors.New("which configuration: want ?hash= and 64 hexadecimal digits")}
 		}
 		text, err := m.Config(hash)
-		return Config{ConfigFormat, hash, text}, err
+		return Config{ConfigFormat, hash, fileText(text)}, err
 	}))
 	s.mux.HandleFunc("PUT "+ConfigPath, s.change(maxConfig, func(r *http.Request, file []byte) (any, error) {
 		return struct{}{}, m.Configure(r.Context(), file, argument(r, "mark"))
@@ -230,8 +230,8 @@ func answer(f func(r *http.Request) (any, error)) http.HandlerFunc {
 }
 
 // change answers a request that changes something. Its body is read whole, at
-// most most bytes of it; a client that has gone away by then no longer wants
-// the change, which may have waited while this process was stopped; and the log
+// most most bytes of it; a client that has gone away by then, or whose deadline has
+// passed, no longer wants the change, which may have waited while this process was stopped; and the log
 // gets one line with the peer, the request and the body's SHA-256, before
 // anything happens.
 func (s *Server) change(most int64, f func(r *http.Request, body []byte) (any, error)) http.HandlerFunc {
@@ -242,6 +242,9 @@ func (s *Server) change(most int64, f func(r *http.Request, body []byte) (any, e
 		}
 		if c := connOf(r); c != nil && hungUp(c.Conn) {
 			return nil, &vendors.PermanentError{Err: errors.New("the client has gone away")}
+		}
+		if end, err := time.Parse(time.RFC3339Nano, r.Header.Get(DeadlineHeader)); err == nil && time.Now().After(end) {
+			return nil, &vendors.PermanentError{Err: fmt.Errorf("the client waited until %s only: nothing was done", end.UTC().Format(time.RFC3339))}
 		}
 		if s.audit != nil {
 			s.audit.WithFields(logrus.Fields{

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -213,8 +214,28 @@ func TestManage(t *testing.T) {
 		t.Errorf("a file that is too large: %v", err)
 	}
 
-	m.err = errors.New("not now")
+	// A client whose deadline passed while the daemon was stopped, or asleep.
 	var perm *vendors.PermanentError
+	for late, want := range map[time.Duration]string{-time.Second: "nothing was done", time.Minute: ""} {
+		m.file = "as it was"
+		req, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://agent"+ConfigPath, strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set(DeadlineHeader, time.Now().Add(late).UTC().Format(time.RFC3339Nano))
+		resp, err := c.http.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || !strings.Contains(string(text), want) || (m.file == "as it was") != (want != "") {
+			t.Errorf("a deadline in %v: %s, %v; the file is %q", late, text, err, m.file)
+		}
+	}
+	m.file = ""
+
+	m.err = errors.New("not now")
 	for _, permanent := range []bool{false, true} {
 		if permanent {
 			m.err = &vendors.PermanentError{Port: "swp1", Err: errors.New("never")}

@@ -76,23 +76,13 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 }
 
 // failed says where an error happened, and why ctx ended if that was the cause.
-// Errors of SSH carry the switch's own words: they are cleaned here.
+// Errors of SSH have the switch's own words: they are cleaned here.
 func failed(ctx context.Context, host string, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return &hostError{host, err}
+	return fmt.Errorf("ssh to %s: %w", host, untrusted.Error(err))
 }
-
-type hostError struct {
-	host string
-	err  error
-}
-
-func (e *hostError) Error() string {
-	return "ssh to " + e.host + ": " + untrusted.Text(e.err.Error(), 1000)
-}
-func (e *hostError) Unwrap() error { return e.err }
 
 // within bounds an operation that ends the connection when it takes too long.
 func (c *Client) within(ctx context.Context, limit time.Duration) (context.Context, func()) {
@@ -376,12 +366,10 @@ func (c *Client) dial(ctx context.Context, network, address, what, advice string
 	if err == nil {
 		return withDeadlines(conn), nil
 	}
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	} else if errors.As(err, new(*ssh.OpenChannelError)) {
-		err = fmt.Errorf("%s (%w)", advice, err)
+	if errors.As(err, new(*ssh.OpenChannelError)) {
+		err = fmt.Errorf("%s: %s (%w)", what, advice, err)
 	}
-	return nil, &hostError{c.host, fmt.Errorf("%s: %w", what, err)}
+	return nil, failed(ctx, c.host, err)
 }
 
 // withDeadlines makes a connection with deadlines of a channel, which has none and

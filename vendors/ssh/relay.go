@@ -68,10 +68,8 @@ func (r *Root) DialUnix(ctx context.Context, path string) (net.Conn, error) {
 		return conn, nil
 	case errors.As(err, new(*SudoError)):
 		return nil, err
-	case ctx.Err() != nil:
-		err = context.Cause(ctx)
 	}
-	return nil, &hostError{r.client.host, fmt.Errorf("unix socket %s, as root: %w", path, err)}
+	return nil, failed(ctx, r.client.host, fmt.Errorf("unix socket %s, as root: %w", path, err))
 }
 
 // A process is its standard input and output.

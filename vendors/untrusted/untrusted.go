@@ -75,6 +75,22 @@ func clean(s string) bool {
 	return s == "" || previous != ' '
 }
 
+// Error returns an error that wraps err and whose text is as Text makes it, at
+// most 1000 bytes: libraries repeat what a peer has sent.
+func Error(err error) error {
+	if text := err.Error(); text != Text(text, maxError) {
+		return &cleaned{err}
+	}
+	return err
+}
+
+const maxError = 1000
+
+type cleaned struct{ err error }
+
+func (e *cleaned) Error() string { return Text(e.err.Error(), maxError) }
+func (e *cleaned) Unwrap() error { return e.err }
+
 // ErrTooLong is what a Reader returns once its source has sent more than its
 // limit. What was read until then is not an answer.
 var ErrTooLong = errors.New("the answer is longer than csig accepts")

@@ -2,6 +2,7 @@ package untrusted
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -32,6 +33,16 @@ func TestText(t *testing.T) {
 		if got := Text(c.in, c.most); got != c.want {
 			t.Errorf("%s: Text(%q, %d) = %q, want %q", c.name, c.in, c.most, got, c.want)
 		}
+	}
+}
+
+func TestError(t *testing.T) {
+	if got := Error(io.EOF); got != io.EOF {
+		t.Errorf("a clean error: %v", got)
+	}
+	err := Error(fmt.Errorf("no\x1b[2J\n%s: %w", strings.Repeat("x", 2000), io.EOF))
+	if !errors.Is(err, io.EOF) || len(err.Error()) > maxError || !strings.HasPrefix(err.Error(), `no\x1b[2J xxx`) {
+		t.Errorf("got %q", err)
 	}
 }
 

@@ -1,0 +1,210 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/vendors/untrusted"
+)
+
+// daemonThat is a daemon that answers so.
+func daemonThat(t *testing.T, answer http.HandlerFunc) *Client {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "s")
+	ln, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: answer}
+	go func() { _ = server.Serve(ln) }()
+	c := NewClient(socket)
+	t.Cleanup(func() { c.Close(); server.Close() })
+	return c
+}
+
+// endless writes text again and again, after a beginning.
+func endless(w io.Writer, begin, text string) {
+	chunk := bytes.Repeat([]byte(text), 1<<16/len(text))
+	_, err := io.WriteString(w, begin)
+	for err == nil {
+		_, err = w.Write(chunk)
+	}
+}
+
+// TestHostileDaemon: whatever a daemon answers, each request ends soon, in little
+// memory, with an error that is one line of printable text.
+func TestHostileDaemon(t *testing.T) {
+	for name, row := range map[string]struct {
+		answer http.HandlerFunc
+		says   string // "": an answer without an error
+	}{
+		"a string without end":  {func(w http.ResponseWriter, _ *http.Request) { endless(w, `{"format":"`, "x") }, "longer than csig accepts"},
+		"blanks without end":    {func(w http.ResponseWriter, _ *http.Request) { endless(w, "", " ") }, "longer than csig accepts"},
+		"lists without end":     {func(w http.ResponseWriter, _ *http.Request) { endless(w, "", "[") }, "agent at"},
+		"an object without end": {func(w http.ResponseWriter, _ *http.Request) { endless(w, "{", `"a":"b",`) }, "longer than csig accepts"},
+		"an error without end":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500); endless(w, `{"error":"`, "x") }, "500"},
+		"headers without end":   {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) }, "header"},
+		"redirected":            {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/v1/other", http.StatusFound) }, "302"},
+		"nothing":               {func(http.ResponseWriter, *http.Request) {}, "went away"},
+		"silence":               {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "no answer in time"},
+		"half, and silence": {func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, `{"fo`)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}, "no answer in time"},
+		"another format": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"format":"\u001b[2J"}`) }, `\x1b[2J`},
+		"an error with escapes": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(500)
+			fmt.Fprint(w, `{"format":"csig.error/v1","error":"a\u001b[2J\nb"}`)
+		}, `a\x1b[2J b`},
+		"a reason with escapes": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["X"] = nil
+			hijack(w, "HTTP/1.1 500 \x1b[2J\r\n\r\n")
+		}, `\x1b[2J`},
+		"no HTTP": {func(w http.ResponseWriter, _ *http.Request) { hijack(w, "\x1b[2J\n") }, `\x1b[2J`},
+		"a number that is large": {func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"format":"csig.armed/v1","left_ns":1e400}`)
+		}, "number"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := daemonThat(t, row.answer)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for what, ask := range map[string]func(ctx context.Context) error{
+				"status": func(ctx context.Context) error { _, err := c.Status(ctx); return err },
+				"watch":  func(ctx context.Context) error { return c.Watch(ctx, func(*Status) error { return nil }) },
+				"facts":  func(ctx context.Context) error { _, err := c.Facts(ctx, "linux"); return err },
+				"setup":  func(ctx context.Context) error { _, err := c.Setup(ctx, "linux"); return err },
+				"config": func(ctx context.Context) error { _, err := c.Config(ctx, "x"); return err },
+				"armed":  func(ctx context.Context) error { return c.Armed(ctx, "linux") },
+				"arm":    func(ctx context.Context) error { _, err := c.Arm(ctx, "linux", time.Second); return err },
+				"forget": func(ctx context.Context) error { return c.Forget(ctx, "linux", "") },
+				"links": func(ctx context.Context) error {
+					l, err := c.ListenLink(ctx, "p1")
+					if err != nil {
+						return err
+					}
+					defer l.Close()
+					_, err = l.Next(ctx)
+					return err
+				},
+			} {
+				quick := name == "silence" || name == "half, and silence"
+				limit := time.Minute // for a busy machine
+				if quick {
+					limit = 100 * time.Millisecond
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), limit)
+				err := ask(ctx)
+				cancel()
+				format := what != "forget" && what != "links" || name != "another format" && name != "a number that is large"
+				switch {
+				case err == nil && format:
+					t.Errorf("%s: no error", what)
+				case err == nil, (what == "links" || what == "watch") && quick: // it ended
+				case !strings.Contains(err.Error(), row.says) && what != "links" || err.Error() != untrusted.Text(err.Error(), 1<<20):
+					t.Errorf("%s: %.300q, want %q", what, err, row.says)
+				}
+			}
+			runtime.ReadMemStats(&after)
+			if got := after.TotalAlloc - before.TotalAlloc; got > 9*8*maxAnswer {
+				t.Errorf("%d MiB allocated", got>>20)
+			}
+		})
+	}
+}
+
+func hijack(w http.ResponseWriter, text string) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	_, _ = io.WriteString(conn, text)
+	conn.Close()
+}
+
+// TestPrintable: the text of an answer is safe to print, and a fleet file is as it
+// was sent.
+func TestPrintable(t *testing.T) {
+	c := daemonThat(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case StatusPath:
+			fmt.Fprint(w, `{"format":"csig.status/v1","device":"a\u001b[2J","ports":[{"port":"p\n1","signals":[{"locator":"\u202e"}]}],"verdicts":[{"reason":"x\u0007"}]}`)
+		case FactsPath:
+			fmt.Fprint(w, `{"format":"csig.facts/v1","rules":{"match":"range","transaction":"table"},"update":{"level":"refused","reason":"\u001b]8;;http://x\u0007"},"wide":{"level":"full"},"strip":{"level":"full"},"lease":{"level":"full"},"through":{"level":"full"},"notes":["a\nb"]}`)
+		case MTUPath:
+			fmt.Fprint(w, `{"format":"csig.mtu/v1","ports":[{"port":"p\u001b","mtu":1500}]}`)
+		case ConfigPath:
+			fmt.Fprint(w, `{"format":"csig.config/v1","config_hash":"x","config":"a: 1\nb: 2\n"}`)
+		}
+	})
+	s, err := c.Status(t.Context())
+	if err != nil || s.Device != `a\x1b[2J` || s.Ports[0].Port != "p 1" || s.Ports[0].Signals[0].Locator != `\u202e` || s.Verdicts[0].Reason != `x\x07` {
+		t.Errorf("status %+v, %v", s, err)
+	}
+	f, err := c.Facts(t.Context(), "")
+	if err != nil || f.Update.Reason != `\x1b]8;;http://x\x07` || f.Notes[0] != "a b" {
+		t.Errorf("facts %+v, %v", f, err)
+	}
+	if m, err := c.MTUs(t.Context(), ""); err != nil || m[`p\x1b`] != 1500 {
+		t.Errorf("MTUs %v, %v", m, err)
+	}
+	if text, err := c.Config(t.Context(), "x"); err != nil || string(text) != "a: 1\nb: 2\n" {
+		t.Errorf("configuration %q, %v", text, err)
+	}
+}
+
+// TestDeadlineHeader: a daemon of this machine learns how long its client waits.
+func TestDeadlineHeader(t *testing.T) {
+	got := make(chan string, 1)
+	c := daemonThat(t, func(w http.ResponseWriter, r *http.Request) {
+		got <- r.Header.Get(DeadlineHeader)
+		fmt.Fprint(w, "{}")
+	})
+	for _, row := range []struct {
+		unix  bool
+		limit time.Duration
+	}{{true, 20 * time.Second}, {true, 0}, {false, 20 * time.Second}} {
+		c.unix = row.unix
+		ctx, want := t.Context(), time.Now().Add(maxRequest)
+		if row.limit != 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, row.limit)
+			defer cancel()
+			want, _ = ctx.Deadline()
+		}
+		if err := c.Forget(ctx, "", ""); err != nil {
+			t.Fatal(err)
+		}
+		header := <-got
+		at, err := time.Parse(time.RFC3339Nano, header)
+		if row.unix && (err != nil || at.Sub(want).Abs() > 10*time.Second || !strings.HasSuffix(header, "Z")) || !row.unix && header != "" {
+			t.Errorf("%+v: the header has %q, want about %v", row, header, want)
+		}
+	}
+}
+
+// TestWatchLong: a watch may go on for more than one answer's size.
+func TestWatchLong(t *testing.T) {
+	status := []byte(`{"format":"csig.status/v1","device":"` + strings.Repeat("x", maxAnswer/3) + `"}` + "\n")
+	c := daemonThat(t, func(w http.ResponseWriter, _ *http.Request) {
+		for range 10 {
+			_, _ = w.Write(status)
+		}
+	})
+	n := 0
+	err := c.Watch(t.Context(), func(*Status) error { n++; return nil })
+	if n != 10 || !errors.Is(err, io.EOF) {
+		t.Errorf("%d statuses, %v", n, err)
+	}
+}
