@@ -46,6 +46,7 @@ func buildCSIG() (remove func(), err error) {
 	remove = func() { os.RemoveAll(dir) }
 	csig = filepath.Join(dir, "csig")
 	build := exec.Command("go", "build", "-o", csig, "github.com/csig-agent/csig/cmd/csig")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is released
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
 		remove()

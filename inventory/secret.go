@@ -66,7 +66,7 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // that its group may write, or others may do anything with: 0600 is meant, and
 // 0640 is how a service's account is given a file of root's. A command runs
 // without a shell, with csig's environment and no input, for CommandTimeout at
-// most. Errors name the place and what to do; none has a part of the secret.
+// most, and without the capabilities of csig agent. Errors name the place and what to do; none has a part of the secret.
 func (s Secret) Resolve(ctx context.Context) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", fmt.Errorf("secret %s: %w", s, err)
@@ -152,7 +152,10 @@ func runForSecret(ctx context.Context, command []string) (string, error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdout = &out
 	cmd.WaitDelay = time.Second // for a child of its own that keeps the pipe open
-	err := cmd.Run()
+	err := unprivileged(cmd.Start)
+	if err == nil {
+		err = cmd.Wait()
+	}
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)

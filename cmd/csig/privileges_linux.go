@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/inventory"
+)
+
+// keptCapabilities are those that a daemon needs as long as it runs, by the
+// platform of its device, or the source of its counters.
+var keptCapabilities = map[string][]int{
+	// Rules and the programs of ports that strip, which only CAP_SYS_ADMIN finds
+	// again; test frames; the self-test's namespace.
+	"linux": {unix.CAP_NET_ADMIN, unix.CAP_NET_RAW, unix.CAP_SYS_ADMIN},
+	// Unix sockets of daemons that run as other users.
+	"ovs":   {unix.CAP_DAC_OVERRIDE},
+	"sonic": {unix.CAP_DAC_OVERRIDE},
+}
+
+// dropPrivileges has all threads of this process, and what it starts, give up what
+// the daemon of a device does not need; nil is one that is not known yet. group
+// tells whether its socket is to be given to one. It must come before anything
+// takes capabilities from single threads.
+func dropPrivileges(dev *inventory.Device, group bool) error {
+	if _, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
+		return fmt.Errorf("giving up new privileges: %w", errno)
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var have [2]unix.CapUserData
+	if err := unix.Capget(&header, &have[0]); err != nil {
+		return fmt.Errorf("reading this process's capabilities: %w", err)
+	}
+	keep := slices.Concat(keptCapabilities["linux"], keptCapabilities["ovs"], keptCapabilities["sonic"])
+	if dev != nil {
+		keep = slices.Concat(keptCapabilities[dev.Platform], keptCapabilities[sourceName(dev)])
+	}
+	if group {
+		keep = append(keep, unix.CAP_CHOWN)
+	}
+	var mask [2]uint32
+	for _, c := range keep {
+		mask[c/32] |= 1 << (c % 32)
+	}
+	for i := range have {
+		have[i].Effective &= mask[i]
+		have[i].Permitted &= mask[i]
+		have[i].Inheritable = 0
+	}
+	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&have[0])), 0); errno != 0 {
+		return fmt.Errorf("giving up capabilities: %w", errno)
+	}
+	return nil
+}
