@@ -164,6 +164,7 @@ const (
 	direct         // to ports, past csig's tables
 	opaque         // perhaps to ports
 	notYet         // nobody hands frames over
+	standalone     // to csig's tables, on a bridge of csig's that has a NORMAL as well
 )
 
 // way says which way frames take through the bridge.
@@ -182,13 +183,10 @@ func (d *Driver) bypass(s *state) (vlanrules.Verdict, way) {
 		handed = handed || number != 0 && s.ports[name].Number != 0
 		partners[number] = true
 	}
-	if f := normal(s); f != nil {
+	f, idle := d.normal(s)
+	if f != nil {
 		next := "put csig's bridge between it and its ports (docs/ovs.md)"
-		switch {
-		case len(d.info.partner) == 0:
-		case d.info.failMode != "secure":
-			next = "it is csig's own, and is to forward by flows alone: ovs-vsctl set-fail-mode " + d.cfg.Bridge + " secure (docs/ovs.md)"
-		default:
+		if d.info.isOwn() {
 			next = "it is csig's own, and is to forward by csig's flows: delete that one"
 		}
 		return refused(fmt.Sprintf("bridge %s switches by itself (a flow of table %d with priority %d and cookie %#x outputs to NORMAL, FLOOD or ALL), and what it sends out so passes no table: %s",
@@ -226,6 +224,11 @@ func (d *Driver) bypass(s *state) (vlanrules.Verdict, way) {
 		return degraded(fmt.Sprintf("%d flows of bridge %s may send frames out in ways that csig does not look into (groups, registers, learned flows)", hidden, d.cfg.Bridge)), opaque
 	case !handed:
 		return degraded(fmt.Sprintf("no flow of bridge %s hands frames to table %d yet (docs/ovs.md)", d.cfg.Bridge, d.cfg.Table)), notYet
+	case d.info.isOwn() && d.info.failMode != "secure":
+		return degraded(fmt.Sprintf("the fail_mode of bridge %s, which is csig's own, is %s: with a controller set it may leave csig's flows aside, and forwards nothing then: ovs-vsctl set-fail-mode %s secure (docs/ovs.md)",
+			d.cfg.Bridge, cmp.Or(d.info.failMode, "not set, which is standalone"), d.cfg.Bridge)), standalone
+	case idle != nil:
+		return degraded(fmt.Sprintf("bridge %s is csig's own, and has a flow that outputs to NORMAL (priority %d, cookie %#x), which forwards nothing there: delete it", d.cfg.Bridge, idle.Priority, idle.Cookie)), standalone
 	}
 	return vlanrules.Verdict{}, handedOver
 }

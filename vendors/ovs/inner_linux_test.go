@@ -228,7 +228,9 @@ func TestLongPortModes(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
 	b, tags := normalBed(t), allTags()
-	few := func(tci uint16) [][]tag { return append(stacks(tci)[:4:4], []tag{{tpidCSIG, tci}, {tpidCSIG, tci ^ 2}}) }
+	few := func(tci uint16) [][]tag {
+		return append(stacks(tci)[:4:4], []tag{{tpidCSIG, tci}, {tpidCSIG, tci ^ 2}})
+	}
 	for i := range portModes {
 		for k := range uint64(2) {
 			b.tryModes(t, i, int((uint64(i)+seed%7+k)%7), few, tags)

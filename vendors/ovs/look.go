@@ -53,13 +53,20 @@ func (d *Driver) inquire(a *answer) (err error) {
 			return err
 		}
 	}
-	if a.info, err = d.db.ask(d.cfg.Bridge); err != nil || !a.had || a.info.held || a.info.writer != d.who() {
+	if a.info, err = d.db.ask(d.cfg.Bridge); err != nil {
 		return err
 	}
-	// An earlier connection of ours, whose end nobody has noticed.
-	_, err = d.db.claim(d.cfg.Bridge, d.who(), true)
-	a.info.held = d.db.held
-	return err
+	if a.had && !a.info.held && a.info.writer == d.who() {
+		// An earlier connection of ours, whose end nobody has noticed.
+		if _, err = d.db.claim(d.cfg.Bridge, d.who(), true); err != nil {
+			return err
+		}
+		a.info.held = d.db.held
+	}
+	if a.claimed && a.info.held {
+		return d.db.isolate(d.cfg.Bridge, a.info.loose)
+	}
+	return nil
 }
 
 // reach connects with the database, where there is no connection.

@@ -37,6 +37,10 @@ func (d *database) close() error {
 	return err
 }
 
+// isOwn tells whether the bridge was made for csig: it stands between ports and a
+// bridge that switches.
+func (i *bridgeInfo) isOwn() bool { return len(i.partner) > 0 }
+
 // bridgeInfo is what the database has about the bridge.
 type bridgeInfo struct {
 	version   string
@@ -46,6 +50,7 @@ type bridgeInfo struct {
 	partner   map[string][]patch  // of a port, the bridge's patch ports that are said to lead to it: one
 	own       map[string]byNormal // of the bridge's ports, but for the one that bears its name
 	beyond    map[string]byNormal // of the far ends of the patches of partner
+	loose     map[*portRow]int    // of a bridge that is csig's own, the VLANs of ports that NORMAL would join with others
 	writer    string              // who wrote into it that it programs the bridge
 	held      bool                // we are the one that programs it
 }
@@ -264,12 +269,16 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 		here[id] = true
 	}
 	of := map[string]*portRow{} // of an interface
+	var mine []*portRow
 	for i := range ports.Rows {
 		p := &ports.Rows[i]
 		for _, id := range p.Interfaces {
 			of[id] = p
 		}
-		if here[p.ID.one()] && p.Name != bridge {
+		if !here[p.ID.one()] {
+			continue
+		}
+		if mine = append(mine, p); p.Name != bridge {
 			info.own[p.Name] = p.byNormal()
 		}
 	}
@@ -291,7 +300,10 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 	for _, p := range info.partner {
 		slices.SortFunc(p, func(a, b patch) int { return cmp.Compare(a.name, b.name) })
 	}
-	return info, nil
+	if info.isOwn() {
+		info.loose, err = isolation(mine)
+	}
+	return info, err
 }
 
 var errNoBridge = errors.New("there is no bridge")

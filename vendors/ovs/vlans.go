@@ -63,23 +63,30 @@ func (n *numbers) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(outer[1], (*[]int)(n))
 }
 
-// normal is a flow by which the bridge switches by itself; nil: there is none.
-func normal(s *state) *openflow.Flow {
+// normal is a flow by which the bridge switches by itself, nil where there is none;
+// idle one that would, if it were not for csig's own, which take the frames of
+// joined ports before it does.
+func (d *Driver) normal(s *state) (met, idle *openflow.Flow) {
 	for i := range s.others {
-		for _, to := range s.others[i].Actions.Effects().Ports {
-			if to == openflow.PortNormal || to == openflow.PortFlood || to == openflow.PortAll {
-				return &s.others[i]
+		f := &s.others[i]
+		for _, to := range f.Actions.Effects().Ports {
+			switch {
+			case to != openflow.PortNormal && to != openflow.PortFlood && to != openflow.PortAll:
+			case to == openflow.PortNormal && d.info.isOwn() && f.Table == 0 && f.Priority < priorityHook:
+				idle = f
+			default:
+				return f, idle
 			}
 		}
 	}
-	return nil
+	return nil, idle
 }
 
 // through says whether frames with tags come through where NORMAL switches them:
 // on the bridge itself, or on those that the far ends of its patch ports belong to.
 func (d *Driver) through(s *state) vlanrules.Verdict {
 	ports, whose := d.info.beyond, "at the far end of the patch ports "
-	if normal(s) != nil {
+	if met, _ := d.normal(s); met != nil && !d.info.isOwn() {
 		ports, whose = d.info.own, ""
 	}
 	var lost, apart []string

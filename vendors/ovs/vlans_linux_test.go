@@ -2,7 +2,6 @@ package ovs
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -90,8 +89,8 @@ func (s *sandwich) lost(t testing.TB) {
 	}
 }
 
-// TestOwnBridgeStandalone has a bridge of csig's that was made without its fail
-// mode, or that somebody gave a flow: what is to be done is something else than
+// TestOwnBridgeStandalone has a bridge of csig's own that was made without its fail
+// mode, or that a user gave a flow: what is to be done is something else than
 // putting another before it.
 func TestOwnBridgeStandalone(t *testing.T) {
 	t.Parallel()
@@ -100,9 +99,10 @@ func TestOwnBridgeStandalone(t *testing.T) {
 		name, want string
 		do         []string
 	}{
-		{"as it should be", "", nil},
-		{"a flow of somebody's", "it is csig's own, and is to forward by csig's flows: delete that one", []string{"add-flow", "csig", "priority=9,actions=NORMAL"}},
+		{"as it should be", losesR, nil},
+		{"a user's flow below csig's", "has a flow that outputs to NORMAL (priority 9, cookie 0x0), which forwards nothing there: delete it", []string{"add-flow", "csig", "priority=9,actions=NORMAL"}},
 		{"standalone", "ovs-vsctl set-fail-mode csig secure", nil},
+		{"a user's flow before csig's", "it is csig's own, and is to forward by csig's flows: delete that one", []string{"add-flow", "csig", "priority=24576,actions=NORMAL"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.do != nil {
@@ -117,12 +117,25 @@ func TestOwnBridgeStandalone(t *testing.T) {
 				}
 			}
 			f, err := s.open(t, "csig").Probe(t.Context())
-			if err != nil || !strings.Contains(f.Update.Reason, tc.want) || (f.Update.Level == vlanrules.Refused) != (tc.want != "") {
+			lost := strings.Contains(tc.name, "before")
+			if err != nil || !strings.Contains(f.Update.Reason, tc.want) || (f.Update.Level == vlanrules.Refused) != lost || tc.do == nil && tc.name != "standalone" && f.Update.Reason != tc.want {
 				t.Errorf("%+v, %v", f.Update, err)
 			}
-			err = s.open(t, "csig").Apply(t.Context(), setupFor(quantize.Draft00, swp1))
-			if (err != nil) != (tc.want != "") || !strings.Contains(fmt.Sprint(err), tc.want) {
-				t.Errorf("applied: %v", err)
+			d := s.open(t, "csig")
+			err = d.Apply(t.Context(), setupFor(quantize.Draft00, swp1))
+			if lost {
+				if err == nil || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("applied: %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			update(t, d, time.Minute, at7)
+			s.becomes(t, soon, []tag{best}, at7s)
+			if err := d.Close(); err != nil {
+				t.Error(err)
 			}
 		})
 	}

@@ -1,0 +1,144 @@
+package ovs
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/ovs/ovstest"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// normal is how many frames a bridge has switched by NORMAL.
+func (s *sandwich) normal(t testing.TB, bridge string) int {
+	t.Helper()
+	m := regexp.MustCompile(`n_packets=(\d+).*actions=NORMAL`).FindStringSubmatch(s.Ofctl("dump-flows", bridge))
+	if m == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestStandalone has csig's bridge switch by NORMAL, with two pairs of patch ports
+// to the bridge behind it: no frame goes round, none leaves with its tag, and what
+// is said of the ports is what their frames have.
+func TestStandalone(t *testing.T) {
+	t.Parallel()
+	b := normalBed(t)
+	b.Ofctl("add-flow", "br0", "actions=NORMAL")
+	for _, port := range []string{"h1", "p-swp1", "p-swp2"} {
+		b.Vsctl("set", "port", port, "vlan_mode=dot1q-tunnel", "tag=1")
+	}
+	b.becomes(t, soon, []tag{best}, at7s)
+	before := b.normal(t, "br0")
+	b.Vsctl("set-fail-mode", "csig", "standalone")
+	for !strings.Contains(b.Ofctl("dump-flows", "csig"), "NORMAL") {
+		if t.Context().Err() != nil {
+			t.Fatal("it does not switch by itself")
+		}
+	}
+	const n = 20
+	for i := range uint32(n) {
+		b.in.Send(frame(i, best))
+		b.out.Send(frame(i, best)) // from outside
+		b.strips.Send(frame(i))
+	}
+	// A frame that goes round is seen again and again, and these among them.
+	for start := time.Now(); b.normal(t, "csig") < 2*n; {
+		if time.Since(start) > soon {
+			t.Fatalf("the frames do not come:\n%s", b.Ofctl("dump-flows", "csig"))
+		}
+	}
+	for range 3 { // the counters are of the last half second
+		if seen := b.normal(t, "br0") - before; seen > n {
+			t.Fatalf("br0 has seen %d frames, want %d: they go round", seen, n)
+		}
+		<-time.After(300 * time.Millisecond)
+	}
+	for _, w := range []*ovstest.Wire{b.out, b.strips} {
+		for got := w.Receive(0); got != nil; got = w.Receive(0) {
+			if seqOf(got) < n {
+				t.Errorf("a frame leaves as %x", head(got))
+			}
+		}
+	}
+	b.driver.checked, b.driver.around = time.Time{}, time.Time{}
+	var intents []vlanrules.Intent
+	for _, in := range b.intents {
+		intents = append(intents, in)
+	}
+	res, err := b.driver.Update(t.Context(), []vendors.PortUpdate{{Port: "swp1", Intents: intents}}, time.Minute)
+	if err != nil || !res.Leased || res.Repaired == "" {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if res.Facts == nil || res.Facts.Update.Level != vlanrules.Degraded || !strings.Contains(res.Facts.Update.Reason, "ovs-vsctl set-fail-mode csig secure") {
+		t.Errorf("said: %+v", res.Facts)
+	}
+	b.becomes(t, soon, []tag{best}, at7s)
+	for {
+		got := b.strips.Receive(soon)
+		if got == nil {
+			t.Fatal("nothing leaves the port that strips")
+		}
+		if tags, _ := tagsOf(got); len(tags) > 0 {
+			t.Fatalf("a port that strips sends %x", head(got))
+		}
+		if seqOf(got) >= n { // of the last becomes
+			break
+		}
+	}
+}
+
+// TestIsolated has ports that come while csig drives its bridge, and such as have
+// a VLAN: NORMAL on that bridge joins none with another.
+func TestIsolated(t *testing.T) {
+	t.Parallel()
+	s := newSandwich(t)
+	s.Vsctl("set", "port", "swp1", "tag=3", "--", "set", "port", "csig", "tag=3", "--", "set", "port", "i-swp1", "trunks=1,2")
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+	alone := func(ports ...string) {
+		t.Helper()
+		for start := time.Now(); ; {
+			seen := map[string]bool{}
+			for _, p := range ports {
+				if s.Vsctl("get", "port", p, "vlan_mode") == "access\n" {
+					seen[s.Vsctl("get", "port", p, "tag")] = true
+				}
+			}
+			if len(seen) == len(ports) {
+				return
+			}
+			if time.Since(start) > soon {
+				t.Fatalf("%d of %v have a VLAN of their own: %v", len(seen), ports, seen)
+			}
+			s.driver.checked = time.Time{} // it is time to look
+			update(t, s.driver, time.Minute, at7)
+		}
+	}
+	alone("swp1", "csig", "i-swp1")
+	update(t, s.driver, time.Minute, at7)
+	s.becomes(t, soon, []tag{best}, at7s)
+	s.AddPatch("br0", "p-swp2", "csig", "i-swp2")
+	alone("swp1", "csig", "i-swp1", "i-swp2")
+	s.Vsctl("clear", "port", "swp1", "tag")
+	alone("swp1", "csig", "i-swp1", "i-swp2")
+	if got := s.Vsctl("get", "port", "p-swp1", "vlan_mode"); got != "dot1q-tunnel\n" {
+		t.Errorf("a port of the bridge behind has %s", got)
+	}
+
+	// A bridge that joins no patch ports is not csig's own.
+	s.AddBridge("plain")
+	s.AddWire("plain", "p1", 1)
+	apply(t, s.open(t, "plain"), setupFor(quantize.Draft00))
+	if got := s.Vsctl("get", "port", "p1", "tag"); got != "[]\n" {
+		t.Errorf("a port of a bridge that is not csig's own has tag %s", got)
+	}
+}
