@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
@@ -32,7 +31,7 @@ type Seen struct {
 // Options are what a plan is asked for.
 type Options struct {
 	Goal          Goal     // "": RollOut
-	Waves         []string // in order: tags of devices, or percentages such as "10%"; nil: "canary", "10%" and the rest
+	Waves         []string // in order: tags of devices, or percentages such as "10%" of the devices that a stage changes and no tag has; nil: "canary" (without such a tag: one device), "10%" and the rest
 	Offline       bool
 	Version       string
 	InventoryHash string
@@ -81,7 +80,7 @@ func build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*b
 	}
 	b.migration()
 	b.mtu()
-	if err := b.waves(); err != nil {
+	if err := b.parseWaves(); err != nil {
 		return nil, err
 	}
 	b.mtuStage()
@@ -143,7 +142,8 @@ type builder struct {
 	nodes   []node
 	index   map[string]int
 	hosts   map[string]*inventory.Host
-	names   []string            // of waves
+	waves   []wave              // but the last
+	steps   int                 // so far
 	moving  []vendors.OtherTPID // that tags may have meanwhile
 
 	backward map[inventory.PortRef]inventory.Peer // far ends that only the other end names; nil until needed
@@ -166,8 +166,8 @@ type node struct {
 	seen  Seen
 	level Level
 	want  vendors.Setup // at the end of the plan
-	wave  int
-	mtu   []PortMTU // to raise
+	wave  int           // of its tag; noTag: percentages count it
+	mtu   []PortMTU     // to raise
 
 	gone  []string // ports of its setup that it does not have any more
 	alone bool     // csig drives it in no way
@@ -238,7 +238,8 @@ func wantOf(f *inventory.Fleet, d *inventory.Device, level Level) vendors.Setup 
 // device changes.
 func (b *builder) stage(name, why string, next func(*node) vendors.Setup) {
 	s := Stage{Name: name, Why: why}
-	waves := make([]Wave, len(b.names))
+	var nodes []int
+	var steps []Step
 	for i := range b.nodes {
 		n := &b.nodes[i]
 		if n.seen.Err != nil {
@@ -252,31 +253,9 @@ func (b *builder) stage(name, why string, next func(*node) vendors.Setup) {
 			continue
 		}
 		n.at = want
-		waves[n.wave].Steps = append(waves[n.wave].Steps, Step{Device: n.dev.Name, Want: want})
+		nodes, steps = append(nodes, i), append(steps, Step{Device: n.dev.Name, Want: want})
 	}
-	b.addStage(s, waves)
-}
-
-// addStage appends a stage, unless it has no step.
-func (b *builder) addStage(s Stage, waves []Wave) {
-	id := 0
-	for range b.plan.steps() {
-		id++
-	}
-	for i := range waves {
-		if len(waves[i].Steps) == 0 {
-			continue
-		}
-		waves[i].Name = b.names[i]
-		for k := range waves[i].Steps {
-			id++
-			waves[i].Steps[k].ID = id
-		}
-		s.Waves = append(s.Waves, waves[i])
-	}
-	if len(s.Waves) > 0 {
-		b.plan.Stages = append(b.plan.Stages, s)
-	}
+	b.addStage(s, nodes, steps)
 }
 
 // sameSetup compares setups; the order of ports is the device's, not ours.
@@ -300,79 +279,6 @@ func sameSetup(a, b *vendors.Setup) bool {
 		}
 	}
 	return true
-}
-
-// waves divides the devices into waves.
-func (b *builder) waves() error {
-	names := b.options.Waves
-	if names == nil {
-		names = []string{"canary", "10%"}
-	}
-	assigned := make([]bool, len(b.nodes))
-	done := 0
-	put := func(i int) {
-		assigned[i] = true
-		b.nodes[i].wave = len(b.names)
-		done++
-	}
-	for _, name := range names {
-		percent, isPercent, err := percentage(name)
-		if err != nil {
-			return err
-		}
-		count := done
-		switch {
-		case isPercent:
-			for i := range b.nodes {
-				if done*100 < percent*len(b.nodes) && !assigned[i] {
-					put(i)
-				}
-			}
-		default:
-			known := false
-			for i := range b.nodes {
-				if slices.Contains(b.nodes[i].dev.Tags, name) {
-					known = true
-					if !assigned[i] {
-						put(i)
-					}
-				}
-			}
-			if !known && b.options.Waves != nil {
-				return fmt.Errorf("wave %q: no device of %s has that tag; waves are tags, or percentages such as 10%%", name, b.fleet.Path)
-			}
-			if !known { // the default: one device of the middle, where a fence can be
-				for i := range b.nodes {
-					if !assigned[i] && done == 0 {
-						put(i)
-					}
-				}
-			}
-		}
-		if done > count {
-			b.names = append(b.names, name)
-		}
-	}
-	if done < len(b.nodes) {
-		for i := range b.nodes {
-			if !assigned[i] {
-				put(i)
-			}
-		}
-		b.names = append(b.names, "rest")
-	}
-	return nil
-}
-
-func percentage(name string) (percent int, ok bool, err error) {
-	digits, ok := strings.CutSuffix(name, "%")
-	if !ok {
-		return 0, false, nil
-	}
-	if _, err := fmt.Sscanf(digits, "%d", &percent); err != nil || percent < 1 || percent > 100 || fmt.Sprint(percent) != digits {
-		return 0, false, fmt.Errorf("wave %q: want a percentage between 1%% and 100%%", name)
-	}
-	return percent, true, nil
 }
 
 // describe writes down what was found and what changes.

@@ -142,7 +142,7 @@ func TestChangeNeedsNoFence(t *testing.T) {
 		return s
 	}
 	got := outline(made(t, f, seen, Options{}))
-	if want := "change/10%: leaf1 (update swp1, swp2, up1)\n"; got != want && got != strings.Replace(want, "10%", "rest", 1) {
+	if want := "change/canary: leaf1 (update swp1, swp2, up1)\n"; got != want {
 		t.Errorf("got\n%s", got)
 	}
 }
@@ -178,28 +178,69 @@ func TestFenceFollowsLinksThatOneEndNames(t *testing.T) {
 func TestWaves(t *testing.T) {
 	f := fabric(8, 2, 1)
 	f.Devices[3].Tags = []string{"row-1"}
-	f.Devices[4].Tags = []string{"row-1"}
+	f.Devices[4].Tags = []string{"row-1", "row-2"}
+	f.Devices[8].Tags, f.Devices[9].Tags = []string{"spine"}, []string{"spine"}
 	for _, tc := range []struct {
-		waves []string
-		want  string
+		waves        []string
+		fence, ready string // of 8 leaves, of all
 	}{
-		{nil, "canary 1, rest 9"},
-		{[]string{"row-1", "50%", "100%"}, "row-1 2, 50% 3, 100% 5"},
-		{[]string{"25%"}, "25% 3, rest 7"},
-		{[]string{}, "rest 10"},
+		{nil, "canary 1, rest 7", "canary 1, rest 9"},
+		{[]string{"row-1", "50%", "100%"}, "row-1 2, 50% 3, 100% 3", "row-1 2, 50% 4, 100% 4"},
+		{[]string{"50%", "row-1"}, "50% 3, row-1 2, rest 3", "50% 4, row-1 2, rest 4"},
+		{[]string{"25%"}, "25% 2, rest 6", "25% 3, rest 7"},
+		{[]string{"spine", "10%", "50%"}, "10% 1, 50% 3, rest 4", "spine 2, 10% 1, 50% 3, rest 4"},
+		{[]string{"1%"}, "1% 1, rest 7", "1% 1, rest 9"},
+		{[]string{}, "rest 8", "rest 10"},
 	} {
 		p := made(t, f, unseen, Options{Waves: tc.waves})
-		var got []string
-		for _, w := range p.Stages[1].Waves {
-			got = append(got, fmt.Sprint(w.Name, " ", len(w.Steps)))
-		}
-		if s := strings.Join(got, ", "); s != tc.want {
-			t.Errorf("%v: %s, want %s", tc.waves, s, tc.want)
+		for i, want := range []string{tc.fence, tc.ready} {
+			var got []string
+			for _, w := range p.Stages[i].Waves {
+				got = append(got, fmt.Sprint(w.Name, " ", len(w.Steps)))
+			}
+			if s := strings.Join(got, ", "); s != want {
+				t.Errorf("%v, stage %s: %s, want %s", tc.waves, p.Stages[i].Name, s, want)
+			}
 		}
 	}
-	for _, bad := range []string{"row-7", "0%", "101%", "x%", "1.5%", "%"} {
-		if _, err := Build(f, unseen, Options{Waves: []string{bad}}); err == nil {
-			t.Errorf("wave %q: no error", bad)
+	for bad, want := range map[string]string{
+		"row-7": `no device of fabric.yaml has that tag`, "0%": "between 1% and 100%", "101%": "between 1%", "x%": "between 1%", "1.5%": "between 1%", "%": "between 1%", "+5%": "between 1%", "05%": "between 1%",
+		"rest":         "the name of the last wave",
+		"row-1,row-1":  `wave "row-1" is empty: the waves before it have every device with that tag`,
+		"row-1,row-2":  `wave "row-2" is empty`,
+		"50%,50%":      `wave "50%" is empty: percentages include the waves before them, and 5 of the 10 devices that no tag has are in those already; 50% of them are 5`,
+		"50%,10%":      `wave "10%" is empty`,
+		"10%,row-1,1%": `wave "1%" is empty: percentages include the waves before them, and 1 of the 8 devices`,
+	} {
+		if _, err := Build(f, unseen, Options{Waves: strings.Split(bad, ",")}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("waves %s: %v, want %q", bad, err, want)
+		}
+	}
+	all := fabric(1, 1, 1)
+	all.Devices[0].Tags, all.Devices[1].Tags = []string{"x"}, []string{"x"}
+	if _, err := Build(all, unseen, Options{Waves: []string{"x", "10%"}}); err == nil || !strings.Contains(err.Error(), "there are none") {
+		t.Errorf("a percentage of nothing: %v", err)
+	}
+}
+
+// One percent of a large fleet fences one percent of its leaves first, wherever
+// in the file they are.
+func TestWavesOfAFence(t *testing.T) {
+	f := fabric(312, 200, 1)
+	slices.Reverse(f.Devices)
+	p := made(t, f, unseen, Options{Waves: []string{"1%"}})
+	if s := p.Stages[0]; s.Name != StageFence || len(s.Waves) != 2 || len(s.Waves[0].Steps) != 4 || len(s.Waves[1].Steps) != 308 {
+		t.Errorf("stage %s: %d waves, the first of %d devices", s.Name, len(s.Waves), len(s.Waves[0].Steps))
+	}
+	for _, s := range p.Stages { // no device is lost, and none has two turns
+		seen := map[string]bool{}
+		for _, w := range s.Waves {
+			for _, step := range w.Steps {
+				seen[step.Device] = true
+			}
+		}
+		if n := len(seen); s.Name == StageReady && n != 512 || s.Name != StageReady && n != 312 {
+			t.Errorf("stage %s: %d devices", s.Name, n)
 		}
 	}
 }

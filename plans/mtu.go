@@ -93,13 +93,14 @@ func (b *builder) mtuOf(n *node, longest int) {
 // mtuStage raises the MTUs.
 func (b *builder) mtuStage() {
 	s := Stage{Name: StageMTU, Why: "full-size frames fit with their tags: longer ones than a link takes vanish without a word; it is not armed: a raised MTU harms nobody, and no device goes back from it by itself"}
-	waves := make([]Wave, len(b.names))
+	var nodes []int
+	var steps []Step
 	for i := range b.nodes {
 		if n := &b.nodes[i]; len(n.mtu) > 0 {
-			waves[n.wave].Steps = append(waves[n.wave].Steps, Step{Device: n.dev.Name, MTU: n.mtu})
+			nodes, steps = append(nodes, i), append(steps, Step{Device: n.dev.Name, MTU: n.mtu})
 		}
 	}
-	b.addStage(s, waves)
+	b.addStage(s, nodes, steps)
 }
 
 // mtuChanges are the raised MTUs for the reader of the plan.

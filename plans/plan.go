@@ -270,7 +270,7 @@ func (p *Plan) check() error {
 			return fmt.Errorf("not a plan: step %d of device %q has no place in it", s.ID, s.Device)
 		}
 	}
-	return nil
+	return p.sameNames()
 }
 
 // steps yields every step in order.

@@ -35,7 +35,7 @@ when there is nothing to do, 2 when changes are pending, 1 for an error.`,
 	f.BoolVar(&o.remove, "remove", false, "plan the way back: nothing of csig on any device")
 	f.BoolVar(&o.offline, "offline", false, "ask no device: what the platforms promise, for devices without anything of csig")
 	f.StringSliceVar(&o.devices, "device", nil, "show only these devices, in every form of output; the plan, and what -o saves, is for all")
-	f.StringSliceVar(&o.waves, "waves", nil, "waves in order: tags of devices, or percentages such as 10% (default canary,10% and the rest)")
+	f.StringSliceVar(&o.waves, "waves", nil, "waves in order, in each stage: tags of devices, or percentages (10%) of the devices that the stage changes and no tag here has, rounded up, those of earlier percentages included (default canary,10% and the rest)")
 	f.BoolVar(&o.markdown, "markdown", false, "print Markdown, for the change ticket")
 	f.BoolVar(&o.commands, "commands", false, "print what each device is sent, step by step")
 	f.IntVar(&o.parallel, "parallel", 16, "devices to ask at once")
