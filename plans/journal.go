@@ -67,6 +67,8 @@ type Record struct {
 	Format string         `json:"format,omitempty"` // of the journal, in the first record
 	// Version is that of the csig that wrote the journal, in the first record.
 	Version string `json:"version,omitempty"`
+	// Signature is the plan's, in the first record.
+	Signature string `json:"signature,omitempty"`
 	Error   string `json:"error,omitempty"`
 	Sum     string `json:"sum"`
 }
@@ -153,7 +155,7 @@ func CreateJournal(path, version string, plan *Plan, now func() time.Time) (*Jou
 		return nil, errors.Join(err, f.Close())
 	}
 	j := &Journal{file: f, now: now, state: newState()}
-	err = j.write(Record{Event: EventBegin, Plan: plan, Format: JournalFormat, Version: version})
+	err = j.write(Record{Event: EventBegin, Plan: plan, Format: JournalFormat, Version: version, Signature: plan.Signature})
 	if err == nil {
 		err = syncFolder(path) // the name must outlive a power cut, too
 	}
@@ -311,6 +313,7 @@ func (s *state) add(r *Record) error {
 			return otherFormat("journal", JournalFormat, r.Format, r.Version)
 		}
 		s.plan, s.version = r.Plan, r.Version
+		s.plan.Signature = r.Signature
 		s.known, s.devices, s.waves = map[string]bool{}, map[int]string{}, map[string]bool{}
 		for i := range s.plan.Stages {
 			for _, w := range s.plan.Stages[i].Waves {

@@ -39,6 +39,10 @@ type Plan struct {
 	// Integrity is the checksum (SHA-256) of the plan without it: apply refuses a
 	// plan that was altered by accident. Who made it only a signature shows.
 	Integrity string `json:"integrity"`
+
+	// Signature is an SSH signature of the plan's text, which is kept beside it;
+	// "" for none. Nothing here verifies it.
+	Signature string `json:"-"`
 }
 
 // Goal is what a plan is for.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 
 type applyOptions struct {
 	fleet, journal, resume, stopAfter string
+	verify                            string
 	check, probe                      []string
 	soak, limit, revert, checkLimit   time.Duration
 	losses                            uint64
@@ -138,6 +140,8 @@ func addRunFlags(cmd *cobra.Command, o *applyOptions) {
 	atLeast(f, "parallel", &o.parallel, 1, false)
 	atLeast(f, "timeout", &o.limit, time.Millisecond, false)
 	atLeast(f, "revert", &o.revert, time.Second, true)
+	f.StringVar(&o.verify, "verify", "", "go on only with a plan that one of these signed: a file of allowed signers, as ssh-keygen(1) has it; the signature is PLAN.sig, and later in the journal")
+	_ = cmd.MarkFlagFilename("verify")
 	addJSON(cmd, &o.json)
 }
 
@@ -157,6 +161,9 @@ func runApply(cmd *cobra.Command, o *applyOptions, path string) error {
 	}
 	p, err := readPlan(path)
 	if err != nil {
+		return err
+	}
+	if err := readSignature(o, p, path); err != nil {
 		return err
 	}
 	switch {
@@ -230,6 +237,43 @@ func readPlan(path string) (*plans.Plan, error) {
 	return p, nil
 }
 
+// readSignature has a plan keep the signature beside it. Whether it is to have
+// one is the caller's word, and not the plan's.
+func readSignature(o *applyOptions, p *plans.Plan, path string) error {
+	if o.verify == "" {
+		return nil
+	}
+	f, err := os.Open(signaturePath(path))
+	if err != nil {
+		return fmt.Errorf("--verify: %w (csig plan -o PLAN --sign KEY makes it, or ssh-keygen -Y sign -n %s -f KEY PLAN)", err, signatureNamespace)
+	}
+	defer f.Close()
+	text, err := untrusted.ReadAll(f, maxSignature)
+	p.Signature = string(text)
+	return err
+}
+
+// checkSignature shows who signed a plan, and refuses one that nobody did who may,
+// where the caller wants that.
+func checkSignature(o *applyOptions, p *plans.Plan, show *progress) error {
+	if o.verify == "" {
+		return nil
+	}
+	if p.Signature == "" {
+		return errors.New("--verify: the journal has no signature of its plan: it was not begun with --verify")
+	}
+	var text bytes.Buffer
+	if err := p.Write(&text); err != nil {
+		return err
+	}
+	who, err := verifySignature(o.verify, text.Bytes(), []byte(p.Signature), time.Now())
+	if err != nil {
+		return fmt.Errorf("--verify: %w", err)
+	}
+	show.say("Signed by " + who)
+	return nil
+}
+
 // openJournal opens a journal that nobody else can have written.
 func openJournal(path string) (*plans.Journal, error) {
 	if err := ownFile(path); err != nil {
@@ -263,6 +307,9 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 		}
 		return show.err
 	} else if err != nil {
+		return err
+	}
+	if err := checkSignature(o, j.Plan(), show); err != nil {
 		return err
 	}
 	if w := o.stopAfter; w != "" && !j.Plan().HasWave(w) {

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/crypto/ssh"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/inventory/outfile"
@@ -27,11 +30,17 @@ when there is nothing to do, 2 when changes are pending, 1 for an error.`,
   csig plan -i fabric.yaml --remove --markdown > ticket.md
   csig plan -i fabric.yaml --offline --commands --device leaf1`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runPlan(cmd, &o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.sign != "" && o.out == "" {
+				return usageError(cmd, "--sign signs what -o saves: name a file with -o")
+			}
+			return runPlan(cmd, &o)
+		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.fleet, "inventory", "i", "", "fleet file (required)")
 	f.StringVarP(&o.out, "out", "o", "", "save the plan to this file, for csig apply")
+	f.StringVar(&o.sign, "sign", "", "sign what -o saves with this SSH key, into FILE.sig, for csig apply --verify: a private key, or a public one that the SSH agent has the private one of")
 	f.BoolVar(&o.remove, "remove", false, "plan the way back: nothing of csig on any device")
 	f.BoolVar(&o.offline, "offline", false, "ask no device: what the platforms promise, for devices without anything of csig")
 	f.StringSliceVar(&o.devices, "device", nil, "show only these devices, in every form of output; the plan, and what -o saves, is for all")
@@ -45,12 +54,13 @@ when there is nothing to do, 2 when changes are pending, 1 for an error.`,
 	addJSON(cmd, &o.json)
 	_ = cmd.RegisterFlagCompletionFunc("device", deviceNames)
 	_ = cmd.MarkFlagRequired("inventory")
+	_ = cmd.MarkFlagFilename("sign")
 	cmd.MarkFlagsMutuallyExclusive("json", "markdown", "commands")
 	return cmd
 }
 
 type planOptions struct {
-	fleet, out               string
+	fleet, out, sign         string
 	devices, waves           []string
 	remove, offline          bool
 	json, markdown, commands bool
@@ -64,10 +74,22 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 	if err != nil {
 		return err
 	}
+	var signer ssh.Signer
 	if o.out != "" { // before any device is asked
 		if err := outfile.Check(o.out, plans.IsPlan); err != nil {
 			return fmt.Errorf("-o %w", err)
 		}
+	}
+	if o.sign != "" {
+		if err := outfile.Check(signaturePath(o.out), isSignature); err != nil {
+			return fmt.Errorf("--sign: %w", err)
+		}
+		s, conn, err := openSigner(o.sign)
+		if err != nil {
+			return fmt.Errorf("--sign: %w", err)
+		}
+		defer conn.Close()
+		signer = s
 	}
 	o.answered = newAsking(cmd.ErrOrStderr()).answered
 	p, seen, err := makePlan(cmd.Context(), fleet, o)
@@ -77,6 +99,11 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 	if o.out != "" && len(p.Errors()) == 0 {
 		if err := savePlan(o.out, p); err != nil {
 			return err
+		}
+		if signer != nil {
+			if err := signPlan(o.out, p, signer); err != nil {
+				return err
+			}
 		}
 	}
 	w := cmd.OutOrStdout()
@@ -140,6 +167,22 @@ func savePlan(path string, p *plans.Plan) error {
 		return fmt.Errorf("saving the plan: %w", err)
 	}
 	return nil
+}
+
+// signPlan writes the signature of a plan that was saved.
+func signPlan(path string, p *plans.Plan, signer ssh.Signer) error {
+	var text bytes.Buffer
+	if err := p.Write(&text); err != nil {
+		return err
+	}
+	armored, err := signature(signer, text.Bytes())
+	if err != nil {
+		return err
+	}
+	return outfile.Write(signaturePath(path), 0o644, isSignature, func(w io.Writer) error {
+		_, err := w.Write(armored)
+		return err
+	})
 }
 
 // deviceNames completes --device from the fleet file that is already typed.
