@@ -2,6 +2,7 @@ package counters
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -77,6 +78,10 @@ const (
 	// instant is unknown: the next window starts here.
 	Anchor
 )
+
+// ErrUnfinished is in the error of a reading that was too short for what a Source has to
+// find out first: the next one goes on with it, unless the Source is closed.
+var ErrUnfinished = errors.New("not finished")
 
 // Source reads the egress counters of a device.
 type Source interface {

@@ -120,7 +120,9 @@ func (d *device) run() {
 		if prefix := "device " + d.cfg.Name + ": "; !strings.HasPrefix(err.Error(), prefix) {
 			err = fmt.Errorf("%s%w", prefix, err) // many sources name their device themselves
 		}
-		d.fails++
+		if d.fails++; errors.Is(err, counters.ErrUnfinished) {
+			d.fails = 1 // it gets on, and begins again where it is closed
+		}
 	} else {
 		d.fails = 0
 	}

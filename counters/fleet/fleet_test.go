@@ -267,6 +267,26 @@ func TestAllPlacesTaken(t *testing.T) {
 	})
 }
 
+// A device that needs several readings for its first one is neither given a rest nor
+// closed.
+func TestUnfinishedReadings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{name: "leaf1", fails: func(n int) error {
+			if n < 20 {
+				return fmt.Errorf("3 interfaces so far: %w", counters.ErrUnfinished)
+			}
+			return nil
+		}}
+		fl, l, err := runFor(t, Config{Devices: []Device{opened(f)}}, 30*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rs := l.of("leaf1"); len(rs) < 29 || rs[19].Err == nil || rs[20].Err != nil || fl.Device(0).Missed > 0 {
+			t.Errorf("%d readings, %+v", len(rs), fl.Device(0))
+		}
+	})
+}
+
 func TestBackoffAndReopen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opens, closed := 0, 0

@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"github.com/gosnmp/gosnmp"
+
+	"github.com/csig-agent/csig/counters"
 )
 
 // What can be wrong with a device, for errors.Is.
@@ -101,14 +103,20 @@ func (e *lateError) Error() string {
 	return fmt.Sprintf("%v before the reading had to end (a try waits %v)", ErrNoAnswer, e.try)
 }
 
-func (e *lateError) Unwrap() []error { return []error{ErrNoAnswer, context.DeadlineExceeded} }
+func (e *lateError) Unwrap() []error {
+	errs := []error{ErrNoAnswer, context.DeadlineExceeded}
+	if e.found >= 0 {
+		errs = append(errs, counters.ErrUnfinished)
+	}
+	return errs
+}
 
 // ended puts the end of ctx into this package's terms, if that is what err is: a deadline
 // is an agent that has not answered, and anything else is the caller's own affair.
 func (s *Source) ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		late := &lateError{s.cfg.Timeout, -1}
-		if q := s.inquiry; q != nil && q.asked {
+		if q := s.inquiry; q != nil && q.moved {
 			late.found = len(q.names.rows)
 		}
 		return late

@@ -39,6 +39,7 @@ type Source struct {
 	guard              uint32 // lastChange when names were last read
 
 	inquiry *inquiry // a survey that is not over
+	answers uint64   // good ones, ever
 	from    int      // the request to begin a reading with
 
 	// How to read.
@@ -440,6 +441,7 @@ func (s *Source) ask(ctx context.Context, p *pdu) error {
 		case err == nil && p.wants != nil && len(s.answer.binds) > len(p.wants):
 			err = fmt.Errorf("%w: %d bindings where %d were asked for", ErrMalformed, len(s.answer.binds), len(p.wants))
 		case err == nil:
+			s.answers++
 			return nil
 		}
 		if ctx.Err() != nil || try >= retries ||

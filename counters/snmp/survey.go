@@ -43,6 +43,7 @@ type inquiry struct {
 	began   time.Time
 	boot    uint64
 	asked   bool // who the agent is
+	moved   bool // in this reading
 	names   table
 	column  column // ifName, or ifDescr
 	listed  bool
@@ -64,7 +65,9 @@ func (s *Source) survey(ctx context.Context, all bool) error {
 		q = &inquiry{all: all, began: now}
 	}
 	s.inquiry = nil
+	answers := s.answers
 	err := s.inquire(ctx, q)
+	q.moved = s.answers > answers
 	if err != nil && (ctx.Err() != nil || q.all && errors.Is(err, ErrNoAnswer)) {
 		s.inquiry = q
 	}
