@@ -31,7 +31,11 @@ type asicView struct {
 	entries int
 	egress  string // what is bound to the whole switch at egress
 	direct  bool   // and that is a table, and no group of P4Orch's
+	none    bool   // no entry is in any table that may be ours
 }
+
+// grouped tells whether P4Orch has bound its groups to the whole switch.
+func (v *asicView) grouped() bool { return v.egress != "" && v.egress != noObject && !v.direct }
 
 // noObject is SAI's SAI_NULL_OBJECT_ID.
 const noObject = "oid:0x0"
@@ -65,7 +69,8 @@ func (d *Driver) lookASIC(ctx context.Context) (asicView, error) {
 	if err != nil {
 		return v, err
 	}
-	ours, of := 0, map[string]int{}
+	v.none = true
+	ours, of, mine := 0, map[string]int{}, []string{}
 	for i, row := range list {
 		object, table := strings.CutPrefix(ask[i][2], asicTables)
 		switch {
@@ -75,8 +80,12 @@ func (d *Driver) lookASIC(ctx context.Context) (asicView, error) {
 			of[row["SAI_ACL_ENTRY_ATTR_TABLE_ID"]]++
 		case ourTable(row):
 			v.table = object
+			mine = append(mine, object)
 			ours++
 		}
+	}
+	for _, table := range mine {
+		v.none = v.none && of[table] == 0
 	}
 	v.direct = slices.Contains(keys, asicTables+v.egress)
 	if v.entries = of[v.table]; ours != 1 {

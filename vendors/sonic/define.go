@@ -54,10 +54,10 @@ func (d *Driver) undefine(ctx context.Context, seen *view) error {
 	for _, key := range seen.entryKeys() {
 		chains = append(chains, &chain{ops: []rowOp{{key: key}}})
 	}
-	if err := d.runAll(ctx, chains); err != nil {
+	if err := d.runAll(ctx, seen, chains); err != nil {
 		return err
 	}
-	if err := d.runAll(ctx, []*chain{{ops: []rowOp{{key: definedTable}}}}); err != nil {
+	if err := d.runAll(ctx, seen, []*chain{{ops: []rowOp{{key: definedTable}}}}); err != nil {
 		return err
 	}
 	seen.forgetTable()
@@ -66,7 +66,7 @@ func (d *Driver) undefine(ctx context.Context, seen *view) error {
 
 // runAll carries out deletions of which all have to succeed; what orchagent
 // does not have need not be deleted.
-func (d *Driver) runAll(ctx context.Context, chains []*chain) error {
+func (d *Driver) runAll(ctx context.Context, seen *view, chains []*chain) error {
 	if err := d.run(ctx, chains); err != nil {
 		return err
 	}
@@ -78,10 +78,14 @@ func (d *Driver) runAll(ctx context.Context, chains []*chain) error {
 		}
 		key := c.ops[c.done].key
 		var status *StatusError
-		if errors.As(c.err, &status) && (status.Status == rcNotFound || status.Status == rcInvalid && key != definedTable) {
+		if errors.As(c.err, &status) && !status.bySAI() && (status.Status == rcNotFound || status.Status == rcInvalid && key != definedTable) {
 			d.told[key] = nil
 			left = append(left, []string{sonicdb.Appl, "DEL", rows + key}, []string{sonicdb.ApplState, "DEL", rows + key})
 			continue
+		}
+		if was := seen.fields(key); status != nil && was != nil {
+			// Its row has gone, and it stays: the next csig is to find it.
+			left = append(left, append([]string{sonicdb.Appl, "HSET", rows + key}, was...))
 		}
 		errs = append(errs, fmt.Errorf("delete %s: %w", key, c.err))
 	}
@@ -109,7 +113,7 @@ func (d *Driver) clear(ctx context.Context, seen *view) error {
 	if len(chains) == 0 {
 		return nil
 	}
-	return d.runAll(ctx, chains)
+	return d.runAll(ctx, seen, chains)
 }
 
 // Rules is what the ACL table can express: value and mask, one entry at a time.

@@ -42,6 +42,13 @@
 //     within 10 s).
 //   - Since 202511 P4Orch stops a batch at its first failure and answers
 //     SWSS_RC_NOT_EXECUTED for the rest, which is sent again.
+//   - An answer has a status and, as its err_str, a text, which is the status where there is
+//     none: SWSS_RC_SUCCESS, too. What SAI refuses begins with [SAI] there
+//     (orchagent/response_publisher.cpp, return_code.h): a deletion that it refuses takes the
+//     row away, and the entry stays.
+//   - P4Orch takes rows from its start on, and looks at them when all ports are made
+//     (orchagent/p4orch/p4orch.cpp, doTask: allPortsReady; portsyncd/portsyncd.cpp writes
+//     PORT_TABLE:PortInitDone). Tables are subscribed one after the other before.
 //   - swss.sh (sonic-buildimage files/scripts) flushes APPL_DB and APPL_STATE_DB
 //     when the swss container starts cold (config reload and fast-reboot among that), and
 //     lets unknown tables of STATE_DB stand, where the driver keeps its record.
@@ -70,7 +77,8 @@
 //     attributes permits (SAI doc/LAG/SAI-Proposal-LAG-And-Port-Attributes.doc §3.5,
 //     FIELD_OUT_PORT: port as LAG member, yes).
 //   - A port with entries cannot be taken out of the switch, as dynamic breakout
-//     does (acl_rule_manager.cpp counts references on out_ports).
+//     does (acl_rule_manager.cpp counts references on out_ports; portsorch.cpp tries again
+//     until there are none).
 //   - For its first table P4Orch has orchagent make ACL groups of the whole switch, at
 //     ingress, egress and pre-ingress, and bind them; where SAI refuses one, orchagent
 //     throws, which nobody catches, and ends (orchagent/switchorch.cpp,
@@ -109,7 +117,7 @@
 //   - that SAI takes the TPIDs that PORT_TPID_CAPABLE lets a port have at all: that says
 //     nothing of values. Up to 202411 orchagent ends at most refusals, since 202505 it
 //     goes on without a word (orchagent/saihelper.cpp, handleSaiSetStatus): the driver
-//     compares a port's SAI_PORT_ATTR_TPID in ASIC_DB (by COUNTERS_PORT_NAME_MAP), and
+//     gives one port the TPID first, and compares a port's SAI_PORT_ATTR_TPID in ASIC_DB (by COUNTERS_PORT_NAME_MAP), and
 //     of an aggregate's members nothing;
 //   - that an entry with a member's port matches frames that the aggregate sends
 //     out of it: that OUT_PORT is compared after the member was chosen;

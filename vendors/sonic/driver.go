@@ -59,9 +59,10 @@ type Driver struct {
 	checked time.Time
 	asked   int // the port whose entry orchagent was asked about last
 
-	recounted time.Time // when the ASIC's entries were counted last
-	short     bool      // and it did not have what orchagent answers
-	broken    error     // nor after it was asked for all of it again
+	noted     map[string]bool // keys of STATE_DB where this driver has noted what it sends
+	recounted time.Time       // when the ASIC's entries were counted last
+	short     bool            // and it did not have what orchagent answers
+	broken    error           // nor after it was asked for all of it again
 }
 
 var _ vendors.Driver = (*Driver)(nil)
@@ -86,7 +87,7 @@ func Open(cfg Config) *Driver {
 	if cfg.Patience == 0 {
 		cfg.Patience = DefaultPatience
 	}
-	return &Driver{cfg: cfg, db: cfg.Redis, told: map[string][]string{}, settle: settleTime}
+	return &Driver{cfg: cfg, db: cfg.Redis, told: map[string][]string{}, noted: map[string]bool{}, settle: settleTime}
 }
 
 // Close ends the connections. What is programmed stays: SONiC has no lease, so
@@ -121,6 +122,9 @@ func (d *Driver) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 		return changes, err
 	}
 	seen := *d.seen
+	if seen.refuses(want.TPID) {
+		return nil, &vendors.PermanentError{Err: errors.New(seen.badWhy)}
+	}
 	seen.want(&want)
 	for i := range changes {
 		c := &changes[i]
@@ -147,7 +151,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if err := validate(&want); err != nil {
 		return err
 	}
-	if err := d.listen(ctx); err != nil {
+	if err := d.await(ctx); err != nil {
 		return err
 	}
 	seen, err := d.look(ctx, &want)
@@ -210,10 +214,33 @@ func (d *Driver) listen(ctx context.Context) error {
 	return nil
 }
 
+// await is listen, which waits for an orchagent that is starting.
+func (d *Driver) await(ctx context.Context) error {
+	err := d.listen(ctx)
+	for range int(startPatience / orchPause) {
+		if !errors.Is(err, errStarting) {
+			break
+		}
+		if wait(ctx, orchPause) != nil {
+			return err // which says more than that the time is over
+		}
+		if next := d.listen(ctx); next == nil || ctx.Err() == nil {
+			err = next
+		}
+	}
+	return err
+}
+
+// startPatience is how long orchagent may take to make its ports.
+const startPatience = 3 * time.Minute
+
 // make brings the switch to d.setup, given what was seen there, and our
 // knowledge to the switch.
 func (d *Driver) make(ctx context.Context, seen *view) error {
-	if why, err := d.obstacle(ctx, seen.defined()); err != nil {
+	if err := d.refusedBefore(ctx, seen); err != nil {
+		return err
+	}
+	if why, err := d.obstacle(ctx, seen); err != nil {
 		return err
 	} else if why != "" {
 		return &vendors.PermanentError{Err: errors.New(why)}
@@ -289,33 +316,6 @@ func (d *Driver) Release(ctx context.Context) error {
 		all = append(all, vendors.PortUpdate{Port: p.name, Intents: d.stale})
 	}
 	return d.program(ctx, all, &res)
-}
-
-// Remove deletes our entries and our table, gives ports the TPIDs back that they
-// had, and deletes the record. The note of a definition that was not answered stays.
-func (d *Driver) Remove(ctx context.Context) error {
-	d.setup, d.synced, d.known = nil, false, false
-	seen, err := d.look(ctx)
-	if err != nil {
-		return err
-	}
-	if seen.defined() || len(seen.entries) > 0 {
-		if err := d.listen(ctx); err != nil {
-			return err
-		}
-		if seen, err = d.look(ctx); err != nil { // now that the rows are calm
-			return err
-		}
-		if err := d.undefine(ctx, seen); err != nil {
-			return err
-		}
-	}
-	var cmds [][]string
-	for _, p := range sortedKeys(seen.record.before) {
-		cmds = append(cmds, seen.restore(p)...)
-	}
-	cmds = append(cmds, []string{sonicdb.State, "DEL", recordKey}, []string{sonicdb.State, "HDEL", firstKey, firstAnswered})
-	return d.write(ctx, cmds...)
 }
 
 func conservative(s *vendors.Setup) bool { return s.OnStale != "passthrough" }

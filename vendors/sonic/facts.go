@@ -87,7 +87,22 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 			refuse("the ASIC has no room for another ACL table at egress (COUNTERS_DB CRM:ACL_STATS:EGRESS:SWITCH, crm_stats_acl_table_available is 0)")
 		}
 	}
-	if why, err := d.obstacle(ctx, len(defined) > 0); err != nil {
+	seen, err := d.readRows(ctx)
+	if err != nil {
+		return f, err
+	}
+	if why, err := d.tpidStands(ctx, seen); err != nil {
+		return f, err
+	} else if why != "" {
+		f.Notes = append(f.Notes, why)
+		f.Off = append(f.Off, why)
+	}
+	if why, err := d.firstStands(ctx, seen); err != nil {
+		return f, err
+	} else if why != "" {
+		f.Off = append(f.Off, why)
+	}
+	if why, err := d.obstacle(ctx, seen); err != nil {
 		return f, err
 	} else if why != "" {
 		refuse(why)
@@ -116,6 +131,8 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		err = d.probeOrch(ctx)
 		var perm *vendors.PermanentError
 		switch {
+		case errors.Is(err, errStarting):
+			f.Notes = append(f.Notes, err.Error()+": csig waits for that before it changes anything")
 		case errors.Is(err, errOtherCSIG):
 			f.Notes = append(f.Notes, "csig writes its entries now: "+errOtherCSIG.Error())
 		case errors.As(err, &perm):
@@ -230,15 +247,10 @@ func (d *Driver) unnoted(ctx context.Context, f *vendors.Facts) error {
 
 // probeOrch asks who listens, without listening.
 func (d *Driver) probeOrch(ctx context.Context) error {
-	layout, err := d.db.Layout(ctx)
+	t, err := d.quietTalk(ctx)
 	if err != nil {
 		return err
 	}
-	id, err := layout.ID(sonicdb.Appl)
-	if err != nil {
-		return err
-	}
-	t := &talk{db: d.db, channel: channelOf(id)}
 	return t.listened(ctx)
 }
 

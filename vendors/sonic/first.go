@@ -21,6 +21,7 @@ const (
 	firstKey      = "CSIG_TABLE|definition"
 	firstSent     = "sent"
 	firstAnswered = "answered"
+	firstAgain    = "again" // it was sent a second time, since the first note was not true
 
 	// firstPatience is how many times its patience orchagent has for that.
 	firstPatience = 5
@@ -33,18 +34,18 @@ const firstTable = "for its first ACL table orchagent makes ACL groups of the wh
 const stageCapability = "ACL_STAGE_CAPABILITY_TABLE|EGRESS"
 
 // obstacle says why the switch is not to have our table, "" where it may.
-func (d *Driver) obstacle(ctx context.Context, defined bool) (string, error) {
-	list, err := d.hashes(ctx, [][]string{{sonicdb.State, "HGETALL", stageCapability}, {sonicdb.State, "HGETALL", firstKey}})
+func (d *Driver) obstacle(ctx context.Context, seen *view) (string, error) {
+	list, err := d.hashes(ctx, [][]string{{sonicdb.State, "HGETALL", stageCapability}})
 	if err != nil {
 		return "", err
 	}
 	if list[0]["is_action_list_mandatory"] == "true" {
 		return "the switch's SAI wants each egress ACL table to list its actions (STATE_DB " + stageCapability + " is_action_list_mandatory is true), and P4Orch lists COUNTER alone (sonic-swss orchagent/p4orch/acl_table_manager.cpp, getTableSaiAttrs): entries could not set the VID", nil
 	}
-	if sent := list[1][firstSent]; sent != "" {
-		return fmt.Sprintf("orchagent was sent csig's ACL table at %s, and did not answer: it may have ended over it (%s). csig does not try that again: see the log of swss. Where it was something else, \"sonic-db-cli STATE_DB DEL '%s'\" on the switch has csig try once more", sent, firstTable, firstKey), nil
+	if why, err := d.firstStands(ctx, seen); err != nil || why != "" {
+		return why, err
 	}
-	if defined {
+	if seen.defined() {
 		return "", nil
 	}
 	v, err := d.lookASIC(ctx)
@@ -52,6 +53,28 @@ func (d *Driver) obstacle(ctx context.Context, defined bool) (string, error) {
 		return "", err
 	}
 	return v.unbound() + ": orchagent would take that away for csig's", nil
+}
+
+// firstStands says that a definition was sent and not answered, and may have ended
+// orchagent; "" where it has not. What orchagent takes from a cold start on is empty
+// at first: where it answers again, and the ACL groups are there, or the row that it was
+// sent still is, it is the same one.
+func (d *Driver) firstStands(ctx context.Context, seen *view) (string, error) {
+	list, err := d.hashes(ctx, [][]string{{sonicdb.State, "HGETALL", firstKey}})
+	if err != nil || list[0][firstSent] == "" {
+		return "", err
+	}
+	o, err := d.orchagent(ctx)
+	if err != nil {
+		return "", err
+	}
+	if o.running() && o.ready {
+		v, err := d.lookASIC(ctx)
+		if err != nil || v.grouped() || len(seen.asked) > 0 && list[0][firstAgain] == "" {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("orchagent was sent csig's ACL table at %s, and did not answer: it may have ended over it (%s). csig does not try that again: see the log of swss. Where it was something else, \"sonic-db-cli STATE_DB DEL '%s'\" on the switch has csig try once more", list[0][firstSent], firstTable, firstKey), nil
 }
 
 // first has a definition carried out, and notes it while it is the first one that
@@ -65,9 +88,14 @@ func (d *Driver) first(ctx context.Context, c *chain) error {
 		return d.run(ctx, []*chain{c})
 	}
 	now := d.cfg.Now().UTC().Format(time.RFC3339)
-	if err := d.write(ctx, []string{sonicdb.State, "HSET", firstKey, firstSent, now}); err != nil {
+	note := []string{sonicdb.State, "HSET", firstKey, firstSent, now}
+	if list[0][firstSent] != "" {
+		note = append(note, firstAgain, now)
+	}
+	if err := d.write(ctx, note); err != nil {
 		return err
 	}
+	d.noted[firstKey] = true
 	talk, patience := d.talk, d.talk.patience
 	talk.patience *= firstPatience
 	err = d.run(ctx, []*chain{c})
@@ -80,7 +108,7 @@ func (d *Driver) first(ctx context.Context, c *chain) error {
 	case c.unknown:
 		return &vendors.PermanentError{Err: fmt.Errorf("the ACL table: %w: it may have ended over it, and is not sent it again; see the log of swss", c.err)}
 	case c.err == nil || errors.As(c.err, &status) && status.tableThere():
-		return d.write(ctx, []string{sonicdb.State, "HSET", firstKey, firstAnswered, now}, []string{sonicdb.State, "HDEL", firstKey, firstSent})
+		return d.write(ctx, []string{sonicdb.State, "HSET", firstKey, firstAnswered, now}, []string{sonicdb.State, "HDEL", firstKey, firstSent, firstAgain})
 	}
 	return d.write(ctx, []string{sonicdb.State, "DEL", firstKey}) // it is alive, or was never sent it
 }

@@ -79,6 +79,10 @@ func (e *StatusError) tableThere() bool {
 	return e.Status == rcUnimplemented && strings.Contains(e.Message, "CREATE_ONLY")
 }
 
+// bySAI tells whether it was SAI that refused, and not orchagent by what it knows
+// (orchagent/response_publisher.cpp, PrependedComponent).
+func (e *StatusError) bySAI() bool { return strings.HasPrefix(e.Message, "[SAI]") }
+
 // rowOp is one change of a row of P4RT_TABLE.
 type rowOp struct {
 	key    string   // below P4RT_TABLE
@@ -162,29 +166,70 @@ func newTalk(ctx context.Context, db *sonicdb.Client, patience time.Duration, no
 // channelOf is the channel of P4RT_TABLE in the APPL_DB of this number.
 func channelOf(id int) string { return p4rtTable + "_CHANNEL@" + strconv.Itoa(id) }
 
+// orchState is what the databases tell of orchagent.
+type orchState struct {
+	p4rt, ports int  // how many take rows of P4RT_TABLE, and of PORT_TABLE
+	waiting     int  // how many wait for answers, we among them
+	ready       bool // it has made its ports, and answers
+}
+
+// running tells whether it takes rows of any kind; onlyPorts, whether of no P4RT_TABLE.
+func (o *orchState) running() bool   { return o.p4rt > 0 || o.ports > 0 }
+func (o *orchState) onlyPorts() bool { return o.p4rt == 0 && o.ports > 0 }
+
+// portInit is written when all ports of the configuration are made: before, P4Orch
+// takes rows and leaves them (sonic-swss portsyncd/portsyncd.cpp; orchagent/p4orch/p4orch.cpp,
+// doTask: allPortsReady). It goes with APPL_DB at a cold start.
+const portInit = "PORT_TABLE:PortInitDone"
+
+// errStarting is of an orchagent that has not made its ports.
+var errStarting = fmt.Errorf("%w yet: it is starting, and makes its ports first (APPL_DB has no %s)", ErrSilent, portInit)
+
+// orchPause is between two looks at an orchagent that starts.
+const orchPause = 100 * time.Millisecond
+
+func (t *talk) orchagent(ctx context.Context) (orchState, error) {
+	ports := "PORT_TABLE_CHANNEL" + t.channel[len(p4rtTable+"_CHANNEL"):]
+	answers, err := t.db.Do(ctx, []string{sonicdb.Appl, "PUBSUB", "NUMSUB", t.channel, ports, responses}, []string{sonicdb.Appl, "EXISTS", portInit})
+	if err == nil {
+		err = firstError(answers)
+	}
+	if err != nil {
+		return orchState{}, err
+	}
+	n, err := numSub(answers[0])
+	return orchState{p4rt: n[t.channel], ports: n[ports], waiting: n[responses], ready: answers[1] == int64(1)}, err
+}
+
 // listened tells whether P4Orch takes rows from Redis, and nobody else writes
 // them.
 func (t *talk) listened(ctx context.Context) error {
-	orchagent := "PORT_TABLE_CHANNEL" + t.channel[len(p4rtTable+"_CHANNEL"):]
-	answers, err := t.db.Do(ctx, []string{sonicdb.Appl, "PUBSUB", "NUMSUB", t.channel, orchagent, responses})
+	o, err := t.orchagent(ctx)
+	for range int(t.patience / orchPause) {
+		if err != nil || !o.onlyPorts() || !o.ready {
+			break
+		}
+		// A warm restart finds its ports made, and subscribes one table after the other.
+		if err = wait(ctx, orchPause); err == nil {
+			o, err = t.orchagent(ctx)
+		}
+	}
 	if err != nil {
 		return err
 	}
-	subscribers, err := numSub(answers[0])
-	if err != nil {
-		return err
-	}
-	others := subscribers[responses]
+	others := o.waiting
 	if t.sub != nil {
 		others--
 	}
 	switch {
-	case subscribers[t.channel] == 0 && subscribers[orchagent] > 0:
+	case o.running() && !o.ready:
+		return errStarting
+	case o.onlyPorts():
 		return &vendors.PermanentError{Err: errors.New("its orchagent does not take P4RT_TABLE from Redis: SONiC 202605 and later take it over ZeroMQ (ipc:///zmq_swss/p4orch_zmq_swss_ep), which csig does not speak, and images without P4Orch not at all; csig needs 202205 to 202511")}
-	case subscribers[t.channel] == 0:
+	case o.p4rt == 0:
 		return t.nobody(ctx)
-	case subscribers[t.channel] > 1:
-		return &vendors.PermanentError{Err: fmt.Errorf("%d programs listen to %s: they would take rows from each other", subscribers[t.channel], t.channel)}
+	case o.p4rt > 1:
+		return &vendors.PermanentError{Err: fmt.Errorf("%d programs listen to %s: they would take rows from each other", o.p4rt, t.channel)}
 	case others > 0:
 		answers, err := t.db.Do(ctx, []string{sonicdb.Appl, "CLIENT", "LIST", "TYPE", "pubsub"})
 		if err != nil {

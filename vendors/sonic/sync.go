@@ -101,7 +101,8 @@ func (v *view) strangers(d *Driver) bool {
 
 // strange tells whether a row is to go.
 func (v *view) strange(d *Driver, r rowView) bool {
-	return r.bad != "" || d.byName[r.port] == nil || v.refusal(r.port) != ""
+	// orchagent keeps a port that CONFIG_DB has deleted for as long as entries name it.
+	return r.bad != "" || d.byName[r.port] == nil || !v.ports[r.port].there || v.refusal(r.port) != ""
 }
 
 // sameRows compares tables by what stands in their rows.

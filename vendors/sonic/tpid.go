@@ -159,9 +159,6 @@ func (d *Driver) setTPIDs(ctx context.Context, seen *view) error {
 		return err
 	}
 	cmds = append(cmds, record...)
-	for _, name := range change {
-		cmds = append(cmds, tpidCommand(name, want))
-	}
 	for _, name := range sortedKeys(seen.record.before) {
 		if _, wanted := of[name]; wanted {
 			continue
@@ -172,18 +169,14 @@ func (d *Driver) setTPIDs(ctx context.Context, seen *view) error {
 		}
 		cmds = append(cmds, back...)
 	}
-	answers, err := d.db.Do(ctx, cmds...)
-	if err == nil {
-		err = firstError(answers)
-	}
-	if err != nil || len(await) == 0 {
+	if err := d.write(ctx, cmds...); err != nil {
 		return err
 	}
-	return d.portmgrd(ctx, await, of, seen)
+	return d.giveTPIDs(ctx, change, await, of, seen)
 }
 
 // portmgrd waits until TPIDs have come through portmgrd and teammgrd to orchagent,
-// and those of ports to the ASIC.
+// and those of ports to the ASIC. Where orchagent ends meanwhile, that is errGone.
 func (d *Driver) portmgrd(ctx context.Context, changes []string, of map[string][]string, seen *view) error {
 	var ask [][]string
 	for _, name := range changes {
@@ -215,7 +208,15 @@ func (d *Driver) portmgrd(ctx context.Context, changes []string, of map[string][
 					Err: fmt.Errorf("%s is in CONFIG_DB, and has not come to APPL_DB for %v: is %s running?", whose, d.cfg.Patience, who)})
 			}
 		}
-		if len(late) == 0 || !d.cfg.Now().Before(end) {
+		if len(late) == 0 {
+			return nil
+		}
+		if o, err := d.orchagent(ctx); err != nil {
+			return err
+		} else if !o.running() || !o.ready {
+			return errGone
+		}
+		if !d.cfg.Now().Before(end) {
 			return errors.Join(late...)
 		}
 		if err := wait(ctx, portmgrdPause); err != nil {

@@ -26,6 +26,8 @@ type view struct {
 
 	asked    map[string]string            // the table's definition in APPL_DB
 	reported map[string]string            // and in APPL_STATE_DB
+	badTPID  string                       // the TPID that has ended orchagent; "" is none
+	badWhy   string                       // and what is to be said of it
 	started  string                       // how often orchagent came back from a warm restart
 	rows     map[string]map[string]string // our rows in APPL_DB, the definition aside
 	states   map[string]map[string]string // and in APPL_STATE_DB
@@ -131,6 +133,11 @@ func (d *Driver) look(ctx context.Context, want ...*vendors.Setup) (*view, error
 		return nil, err
 	}
 	v.read()
+	if v.badTPID != "" {
+		if v.badWhy, err = d.tpidStands(ctx, v); err != nil {
+			return nil, err
+		}
+	}
 	d.seen = v
 	return v, d.lookPorts(ctx, v, append(want, v.record.setup)...)
 }
@@ -143,12 +150,13 @@ func (d *Driver) readRows(ctx context.Context) (*view, error) {
 		{sonicdb.Appl, "HGETALL", rows + definedTable},
 		{sonicdb.ApplState, "HGETALL", rows + definedTable},
 		{sonicdb.State, "HGETALL", warmRestart},
+		{sonicdb.State, "HGETALL", tpidKey},
 	})
 	if err != nil {
 		return nil, err
 	}
 	v.record, v.asked, v.reported = parseRecord(first[0]), first[1], first[2]
-	v.started = first[3]["restore_count"]
+	v.started, v.badTPID = first[3]["restore_count"], first[4][tpidOf]
 
 	for db, into := range map[string]map[string]map[string]string{sonicdb.Appl: v.rows, sonicdb.ApplState: v.states} {
 		keys, err := d.scan(ctx, db, rows+aclTable+":")
@@ -312,6 +320,18 @@ func (v *view) entryKeys() []string {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// fields are those of one of our rows in APPL_DB; nil where it is not there.
+func (v *view) fields(key string) (fields []string) {
+	row := v.rows[key]
+	if key == definedTable {
+		row = v.asked
+	}
+	for _, name := range sortedKeys(row) {
+		fields = append(fields, name, row[name])
+	}
+	return fields
 }
 
 func (v *view) forgetTable() {

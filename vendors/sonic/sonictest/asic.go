@@ -95,7 +95,7 @@ func (a *asic) add(t *table, key string, e *entry) (status, why string) {
 		}
 	}
 	if len(t.entries) >= t.size || a.entries >= a.full {
-		return full, "SAI_STATUS_TABLE_FULL"
+		return full, sai + "Failed to create ACL rule"
 	}
 	a.db.entry(t, e)
 	t.entries[key] = e

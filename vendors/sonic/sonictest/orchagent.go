@@ -48,22 +48,33 @@ type Switch struct {
 	// before it is written anew.
 	Late func(key string)
 
-	// RefuseTPID is a SAI that does not take the TPID of the ports it says.
+	// RefuseTPID is a SAI that does not take the TPID of the ports it says, and
+	// TPIDEnds an orchagent that ends over that, as up to 202411.
 	RefuseTPID func(port string) bool
+	TPIDEnds   bool
+
+	// SlowStart is an orchagent that fetches rows from its start on, and looks at
+	// them when InitDone is called.
+	SlowStart bool
 
 	// NoTeammgrd is a switch without teammgrd, which gives orchagent the
 	// aggregates.
 	NoTeammgrd bool
 
-	t     testing.TB
-	ports map[string]bool
-	asic  asic
+	t       testing.TB
+	asic    asic
+	ports   map[string]bool // guarded by asic.mu
+	leaving map[string]bool // CONFIG_DB has them no more, and entries name them; likewise
 
 	thread  chan func() // what is to be written after the answers
 	batches sync.Mutex  // held while what was fetched is carried out
 
 	mu      sync.Mutex // guards what follows
 	hold    bool       // it does not fetch anything
+	ready   bool       // its ports are made
+	fetched []any      // before that
+	dying   bool       // SAI has refused a TPID
+	ends    int        // how often it has ended over one
 	subs    redis.Conn
 	mark    chan struct{} // one for each mark that was seen
 	tpids   tpids
@@ -77,7 +88,7 @@ type Switch struct {
 // else where SONiC has them.
 func NewSwitch(t testing.TB, r *Redis, release Release, ports ...string) *Switch {
 	t.Helper()
-	s := &Switch{Redis: r, Release: release, t: t, ports: map[string]bool{}}
+	s := &Switch{Redis: r, Release: release, t: t, ports: map[string]bool{}, leaving: map[string]bool{}}
 	for _, p := range ports {
 		s.ports[p] = true
 	}
@@ -101,13 +112,17 @@ func (s *Switch) Boot() {
 func (s *Switch) Start() {
 	s.t.Helper()
 	for p := range s.ports {
-		s.Redis.Do(0, "HSET", "PORT_TABLE:"+p, "speed", "100000", "oper_status", "up", "admin_status", "up")
-		s.Redis.Do(2, "HSETNX", "COUNTERS_PORT_NAME_MAP", p, fmt.Sprintf("oid:0x%x", 0x1000000000000+uint64(crc32.ChecksumIEEE([]byte(p)))))
-		s.Redis.Do(1, "HSET", s.portObject(p), "SAI_PORT_ATTR_ADMIN_STATE", "true")
+		s.showPort(p)
 	}
 	c, err := redis.Dial("unix", s.Redis.Socket)
 	if err != nil {
 		s.t.Fatal(err)
+	}
+	s.mu.Lock()
+	s.ready, s.fetched = !s.SlowStart, nil
+	s.mu.Unlock()
+	if !s.SlowStart {
+		s.Redis.Do(0, "HSET", portInit, "lanes", "0")
 	}
 	channels := []any{"PORT_TABLE_CHANNEL@0", markChannel}
 	if s.Release < R202605 {
@@ -143,6 +158,46 @@ func (s *Switch) Start() {
 		}
 	})
 	s.drain() // what waits already
+	s.die()
+}
+
+const portInit = "PORT_TABLE:PortInitDone"
+
+// InitDone ends a slow start: what was fetched is carried out.
+func (s *Switch) InitDone() {
+	s.t.Helper()
+	s.Redis.Do(0, "HSET", portInit, "lanes", "0")
+	s.mu.Lock()
+	s.ready = true
+	s.mu.Unlock()
+	s.drain()
+}
+
+// Ends is how often a TPID has ended orchagent.
+func (s *Switch) Ends() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ends
+}
+
+// die ends orchagent where SAI has refused a TPID.
+func (s *Switch) die() {
+	s.mu.Lock()
+	dying := s.dying
+	if s.dying = false; dying {
+		s.ends++
+	}
+	s.mu.Unlock()
+	if dying {
+		s.Stop()
+	}
+}
+
+// showPort writes what orchagent writes of a port that it has made.
+func (s *Switch) showPort(p string) {
+	_, _ = s.Redis.do(0, "HSET", "PORT_TABLE:"+p, "speed", "100000", "oper_status", "up", "admin_status", "up")
+	_, _ = s.Redis.do(2, "HSETNX", "COUNTERS_PORT_NAME_MAP", p, fmt.Sprintf("oid:0x%x", 0x1000000000000+uint64(crc32.ChecksumIEEE([]byte(p)))))
+	_, _ = s.Redis.do(1, "HSET", s.portObject(p), "SAI_PORT_ATTR_ADMIN_STATE", "true")
 }
 
 // SetOnOp sets OnOp while orchagent runs.
@@ -225,6 +280,7 @@ func (s *Switch) listen(ps redis.PubSubConn) {
 		case redis.Message:
 			if key, ok := strings.CutPrefix(v.Channel, keyspace); ok {
 				s.configured(key, string(v.Data))
+				go s.die()
 			} else if v.Channel == markChannel {
 				s.mark <- struct{}{}
 			} else if v.Channel == "P4RT_TABLE_CHANNEL@0" {
@@ -271,11 +327,17 @@ func (s *Switch) drain() {
 			return
 		}
 		list, err := redis.Values(pop.Do(c, "P4RT_TABLE_KEY_SET", "P4RT_TABLE_DEL_SET", "P4RT_TABLE:"))
+		if err == nil && !s.ready {
+			s.fetched, list = append(s.fetched, list...), nil
+		} else if err == nil {
+			s.fetched, list = nil, append(s.fetched, list...)
+		}
 		s.mu.Unlock()
 		if err != nil || len(list) == 0 {
 			return
 		}
 		s.batch(c, list)
+		s.letGo()
 	}
 }
 
@@ -304,7 +366,7 @@ func (s *Switch) batch(c redis.Conn, list []any) {
 			continue
 		}
 		if s.Lie != nil && s.Lie(key) {
-			s.answer(c, key, words, success, "")
+			s.answer(c, key, words, success, success)
 			continue
 		}
 		managed := s.managed(key)
@@ -343,7 +405,7 @@ func (s *Switch) process(key string, words []string) (status, why string) {
 	}
 	if s.Refuse != nil {
 		if status := s.Refuse(key, row == nil); status != "" {
-			return status, "refused by the test"
+			return status, sai + "refused by the test"
 		}
 	}
 	s.asic.mu.Lock()
@@ -430,7 +492,10 @@ func (a *asic) defineTable(name string, row map[string]string) (status, why stri
 // before; since 202405 another thread takes the row away and writes it anew, mostly
 // after the answer (orchagent/response_publisher.cpp, dbUpdateThread).
 func (s *Switch) publish(c redis.Conn, key string, words []string, status, why string) {
-	if status != success && why != "" {
+	if why == "" {
+		why = status // return_code.h, message
+	}
+	if status != success && !strings.HasPrefix(why, sai) {
 		why = "[OrchAgent] " + why
 	}
 	if status == success && s.Release < R202405 {
@@ -443,6 +508,9 @@ func (s *Switch) publish(c redis.Conn, key string, words []string, status, why s
 		s.answer(c, key, words, status, why)
 	}
 }
+
+// sai begins what SAI has refused, and not P4Orch by itself.
+const sai = "[SAI] "
 
 // Settle returns when all that was answered is written.
 func (s *Switch) Settle() {

@@ -42,6 +42,11 @@ func (s *Switch) configured(key, how string) {
 	defer s.mu.Unlock()
 	switch table {
 	case "PORT":
+		if how == "del" {
+			s.leave(name)
+			return
+		}
+		s.appear(name)
 		s.carry(name, "PORT|", "PORT_TABLE:", []string{name})
 	case "PORTCHANNEL":
 		if s.NoTeammgrd {
@@ -81,8 +86,8 @@ func (s *Switch) carry(name, from, to string, ports []string) {
 	}
 	if tpid := uint16(v); orDefault(s.tpids.set[name]) != tpid {
 		s.tpids.set[name] = tpid
-		if s.RefuseTPID != nil && s.RefuseTPID(name) {
-			ports = nil
+		if tpid != defaultTPID && s.RefuseTPID != nil && s.RefuseTPID(name) {
+			ports, s.dying = nil, s.TPIDEnds
 		}
 		for _, p := range ports {
 			s.tpids.asic[p] = tpid
@@ -92,6 +97,68 @@ func (s *Switch) carry(name, from, to string, ports []string) {
 		}
 	}
 	_, _ = s.Redis.do(0, "HSET", to+name, "tpid", text)
+}
+
+// leave is a port that CONFIG_DB has deleted: portmgrd takes it from APPL_DB, and
+// orchagent keeps it for as long as entries name it (orchagent/portsorch.cpp,
+// doPortTask: m_port_ref_count).
+func (s *Switch) leave(port string) {
+	_, _ = s.Redis.do(0, "DEL", "PORT_TABLE:"+port)
+	s.asic.mu.Lock()
+	defer s.asic.mu.Unlock()
+	if s.ports[port] {
+		s.leaving[port] = true
+	}
+	s.letGoOf(port)
+}
+
+// letGo takes the ports away that were kept and need not be any more.
+func (s *Switch) letGo() {
+	s.asic.mu.Lock()
+	defer s.asic.mu.Unlock()
+	for port := range s.leaving {
+		s.letGoOf(port)
+	}
+}
+
+func (s *Switch) letGoOf(port string) {
+	for _, t := range s.asic.tables {
+		for _, e := range t.entries {
+			if e.port == port {
+				return
+			}
+		}
+	}
+	if s.leaving[port] {
+		_, _ = s.Redis.do(1, "DEL", s.portObject(port))
+		_, _ = s.Redis.do(2, "HDEL", "COUNTERS_PORT_NAME_MAP", port)
+		delete(s.leaving, port)
+		delete(s.ports, port)
+	}
+}
+
+// Kept tells whether orchagent cannot remove a port.
+func (s *Switch) Kept(port string) bool {
+	s.seen()
+	s.asic.mu.Lock()
+	defer s.asic.mu.Unlock()
+	return s.leaving[port]
+}
+
+// appear is a port of CONFIG_DB that orchagent does not have.
+func (s *Switch) appear(port string) {
+	s.asic.mu.Lock()
+	defer s.asic.mu.Unlock()
+	if s.ports[port] {
+		return
+	}
+	if _, err := redis.String(s.Redis.do(4, "HGET", "PORT|"+port, "lanes")); err != nil {
+		return
+	}
+	s.ports[port] = true
+	delete(s.tpids.set, port)
+	delete(s.tpids.asic, port)
+	s.showPort(port)
 }
 
 // Join makes ports members of an aggregate, as config portchannel does, and

@@ -1,0 +1,116 @@
+package sonic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+)
+
+// Remove deletes our entries and our table, gives ports the TPIDs back that they
+// had, and deletes the record. CONFIG_DB needs no orchagent for that: where none runs,
+// TPIDs go back, and the error says what stays. Of the notes of what
+// orchagent did not answer those stay that may be true.
+func (d *Driver) Remove(ctx context.Context) error {
+	d.setup, d.synced, d.known = nil, false, false
+	first, err := d.look(ctx)
+	if err != nil {
+		return err
+	}
+	seen := first
+	if seen.defined() || len(seen.entries) > 0 {
+		free, err := d.harmless(ctx)
+		if err != nil {
+			return err
+		}
+		if free {
+			if err := d.write(ctx, seen.restoreAll()...); err != nil {
+				return err
+			}
+		}
+		if err := d.empty(ctx); err != nil {
+			if free && len(seen.record.before) > 0 {
+				return fmt.Errorf("ports have their TPIDs back in CONFIG_DB, and rows of %s stay until orchagent answers or is started cold: then call csig off again: %w", aclTable, err)
+			}
+			return err
+		}
+		if seen, err = d.look(ctx); err != nil {
+			return err
+		}
+	}
+	cmds := append(seen.restoreAll(), []string{sonicdb.State, "DEL", recordKey}, []string{sonicdb.State, "HDEL", firstKey, firstAnswered})
+	if err := d.write(ctx, cmds...); err != nil {
+		return err
+	}
+	return d.clearNotes(ctx, first)
+}
+
+// empty deletes what orchagent has of ours.
+func (d *Driver) empty(ctx context.Context) error {
+	if err := d.await(ctx); err != nil {
+		return err
+	}
+	seen, err := d.look(ctx) // now that the rows are calm
+	if err != nil {
+		return err
+	}
+	return d.undefine(ctx, seen)
+}
+
+// harmless tells whether ports may have the TPID of ordinary VLANs though our rows
+// are still there: the ASIC has no entry of ours, which would match them, or no
+// orchagent runs to give it that TPID; the next one begins with an empty ASIC.
+func (d *Driver) harmless(ctx context.Context) (bool, error) {
+	o, err := d.orchagent(ctx)
+	if err != nil || !o.running() {
+		return err == nil, err
+	}
+	v, err := d.lookASIC(ctx)
+	return v.none, err
+}
+
+// orchagent is what the databases tell of it.
+func (d *Driver) orchagent(ctx context.Context) (orchState, error) {
+	t, err := d.quietTalk(ctx)
+	if err != nil {
+		return orchState{}, err
+	}
+	return t.orchagent(ctx)
+}
+
+// quietTalk is a talk that does not listen.
+func (d *Driver) quietTalk(ctx context.Context) (*talk, error) {
+	layout, err := d.db.Layout(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id, err := layout.ID(sonicdb.Appl)
+	return &talk{db: d.db, channel: channelOf(id), patience: d.cfg.Patience, now: d.cfg.Now}, err
+}
+
+// restoreAll gives all TPIDs back.
+func (v *view) restoreAll() (cmds [][]string) {
+	for _, p := range sortedKeys(v.record.before) {
+		cmds = append(cmds, v.restore(p)...)
+	}
+	return cmds
+}
+
+// clearNotes deletes notes that are not true any more. Where one of them stays that
+// this driver has written itself, the switch is not as it was, which is an error.
+func (d *Driver) clearNotes(ctx context.Context, seen *view) error {
+	var errs []error
+	for key, stands := range map[string]func(context.Context, *view) (string, error){firstKey: d.firstStands, tpidKey: d.tpidStands} {
+		why, err := stands(ctx, seen)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case why == "":
+			errs = append(errs, d.write(ctx, []string{sonicdb.State, "DEL", key}))
+		case d.noted[key]:
+			errs = append(errs, errors.New("all else is removed, but this note stays in STATE_DB: "+why))
+		}
+	}
+	return errors.Join(errs...)
+}

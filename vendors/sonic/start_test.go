@@ -1,0 +1,346 @@
+package sonic
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/sonic/sonictest"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// slowly starts the swss container anew, up to where orchagent fetches rows and does
+// not look at them.
+func (l *lab) slowly() {
+	l.t.Helper()
+	l.sw.SlowStart = true
+	l.sw.Restart()
+}
+
+// TestStarting: an orchagent that fetches rows and has not made its ports is waited
+// for, and nothing is changed and nothing noted before it has.
+func TestStarting(t *testing.T) {
+	eachRelease(t, func(t *testing.T, release sonictest.Release) {
+		l := newLab(t, release, "Ethernet0")
+		l.slowly()
+		s := setupOf(quantize.Draft00, "Ethernet0")
+		f, err := l.Probe(t.Context())
+		if err != nil || f.Update.Level == vlanrules.Refused || !strings.Contains(strings.Join(f.Notes, "\n"), "PortInitDone") {
+			t.Errorf("Probe: %+v, %v", f.Update, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var perm *vendors.PermanentError
+		if err := l.Apply(ctx, s); !errors.Is(err, ErrSilent) || errors.As(err, &perm) || !strings.Contains(err.Error(), "starting") {
+			t.Errorf("Apply: %v", err)
+		}
+		if left := l.sw.Redis.Keys(6, "*CSIG*"); len(left) > 0 || l.sw.Redis.Hash(4, "PORT|Ethernet0")["tpid"] != "" || len(l.sw.Redis.Keys(0, "*CSIG*")) > 0 {
+			t.Errorf("before it has made its ports: %v, %v", left, l.sw.Redis.Hash(4, "PORT|Ethernet0"))
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			l.sw.InitDone()
+		}()
+		l.apply(s)
+		<-done
+		u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
+		l.update(u)
+		l.clean()
+		// A cycle does not wait: the fallback is behind it.
+		l.sw.Stop()
+		l.sw.Redis.Do(0, "DEL", portInit)
+		l.sw.Start()
+		if _, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second); !errors.Is(err, ErrSilent) || errors.As(err, &perm) {
+			t.Errorf("Update: %v", err)
+		}
+	})
+}
+
+// TestUntrueNote: a note that orchagent was sent the table and did not answer goes by
+// itself where it did not end: it was starting, and has looked at the table since.
+func TestUntrueNote(t *testing.T) {
+	for name, refuses := range map[string]bool{"table made": false, "table refused": true} {
+		t.Run(name, func(t *testing.T) {
+			eachRelease(t, func(t *testing.T, release sonictest.Release) {
+				l := newLab(t, release, "Ethernet0")
+				l.slowly()
+				s := setupOf(quantize.Draft00, "Ethernet0")
+				// As a csig did that did not wait, and ended.
+				l.sw.Redis.Do(6, "HSET", firstKey, firstSent, "2026-01-01T00:00:00Z")
+				want := definition{size: tableSize(&s), priority: tablePriority}
+				answers, err := l.db.Do(t.Context(), setRows(channelOf(0), []rowOp{{definedTable, want.fields()}})...)
+				if err == nil {
+					err = firstError(answers)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				for end := time.Now().Add(5 * time.Second); len(l.sw.Redis.Keys(0, keySet)) > 0; {
+					if time.Now().After(end) {
+						t.Fatal("orchagent does not fetch it")
+					}
+				}
+				sent := 0
+				l.sw.Refuse = func(key string, del bool) string {
+					if refuses && strings.HasPrefix(key, definitions) && !del {
+						sent++
+						return "SWSS_RC_UNIMPLEMENTED"
+					}
+					return ""
+				}
+				if refuses && release == sonictest.R202311 {
+					return // its rows are those that it has, and it has none
+				}
+				l.sw.InitDone()
+				l.sw.Settle()
+				err = l.Apply(t.Context(), s)
+				if !refuses {
+					if err != nil || l.sw.Tables() != 1 {
+						t.Fatalf("%v; %d tables", err, l.sw.Tables())
+					}
+					if row := l.sw.Redis.Hash(6, firstKey); row[firstAnswered] == "" || len(row) != 1 {
+						t.Errorf("the note is %v", row)
+					}
+				} else if err == nil || !strings.Contains(err.Error(), "SWSS_RC_UNIMPLEMENTED") || sent != 2 {
+					t.Errorf("%v, sent %d times", err, sent)
+				}
+				if err := l.Remove(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if left := l.sw.Redis.Keys(6, "*CSIG*"); len(left) > 0 {
+					t.Errorf("left: %v", left)
+				}
+			})
+		})
+	}
+}
+
+// TestNoteLeft: who takes back its own start, over which orchagent has ended, does not
+// say that the switch is as it was.
+func TestNoteLeft(t *testing.T) {
+	l := newLab(t, sonictest.R202405, "Ethernet0")
+	l.patience = 200 * time.Millisecond
+	l.open()
+	l.sw.Mute = func(key string) bool { return strings.HasPrefix(key, definitions) }
+	if err := l.Apply(t.Context(), setupOf(quantize.Draft00, "Ethernet0")); !errors.Is(err, ErrSilent) {
+		t.Fatal(err)
+	}
+	l.sw.Restart()
+	for _, want := range []string{firstKey, ""} {
+		err := l.Remove(t.Context())
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		f, err := l.Probe(t.Context())
+		if err != nil || !strings.Contains(strings.Join(f.Off, "\n"), firstKey) {
+			t.Errorf("%q, %v", f.Off, err)
+		}
+		l.open() // another csig only says that it is there
+	}
+}
+
+// TestOneTableAtATime: an orchagent that is being started subscribes PORT_TABLE first,
+// and is not one of SONiC 202605 for that.
+func TestOneTableAtATime(t *testing.T) {
+	r := sonictest.StartRedis(t)
+	c, err := redis.Dial("unix", r.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ps := redis.PubSubConn{Conn: c}
+	subscribe := func(channel string) {
+		if err := ps.Subscribe(channel); err != nil {
+			t.Error(err)
+		}
+		if err, bad := ps.Receive().(error); bad {
+			t.Error(err)
+		}
+	}
+	subscribe("PORT_TABLE_CHANNEL@0")
+	d := Open(Config{Redis: clientOf(r), Patience: 300 * time.Millisecond})
+	defer d.Close()
+	var perm *vendors.PermanentError
+	if err := d.probeOrch(t.Context()); !errors.Is(err, ErrSilent) || errors.As(err, &perm) {
+		t.Errorf("before its ports: %v", err)
+	}
+	r.Do(0, "HSET", portInit, "lanes", "0") // those of before a warm restart
+	if err := d.probeOrch(t.Context()); !errors.As(err, &perm) || !strings.Contains(err.Error(), "202605") {
+		t.Errorf("where it does not come: %v", err)
+	}
+	d.cfg.Patience = time.Minute
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		subscribe("P4RT_TABLE_CHANNEL@0")
+	}()
+	if err := d.probeOrch(t.Context()); err != nil {
+		t.Errorf("where it does: %v", err)
+	}
+	<-done
+}
+
+// TestTPIDEnds: a TPID over which orchagent ends is given to one port, taken out of
+// CONFIG_DB while orchagent is gone, and not tried again.
+func TestTPIDEnds(t *testing.T) {
+	for _, release := range []sonictest.Release{sonictest.R202311, sonictest.R202405} {
+		l := newLab(t, release, "Ethernet0", "Ethernet4")
+		r := l.sw.Redis
+		r.Do(4, "HSET", "PORT|Ethernet4", "tpid", "0x9200")
+		tpids := func() string {
+			return r.Hash(4, "PORT|Ethernet0")["tpid"] + " " + r.Hash(4, "PORT|Ethernet4")["tpid"]
+		}
+		asked := map[string]bool{}
+		l.sw.Kept("") // and orchagent has that
+		l.sw.RefuseTPID = func(port string) bool {
+			bad := r.Hash(4, "PORT|"+port)["tpid"] == "0x88a8"
+			asked[port] = asked[port] || bad
+			return bad
+		}
+		l.sw.TPIDEnds = true
+		s := setupOf(quantize.Draft00, "Ethernet0", "Ethernet4")
+		var perm *vendors.PermanentError
+		err := l.Apply(t.Context(), s)
+		if !errors.As(err, &perm) || !strings.Contains(err.Error(), "orchagent has ended when Ethernet0 had TPID 0x88a8") || !strings.Contains(err.Error(), tpidKey) {
+			t.Fatalf("%v", err)
+		}
+		if got := tpids(); got != "0x8100 0x9200" || l.sw.Ends() != 1 || len(asked) != 1 {
+			t.Errorf("TPIDs %s; it ended %d times, over %v", got, l.sw.Ends(), asked)
+		}
+		if left := r.Keys(6, "CSIG*"); len(left) != 1 || left[0] != tpidKey {
+			t.Errorf("left: %v", left)
+		}
+		l.sw.Restart()
+		for range 2 {
+			l.open()
+			have, err := l.Observe(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err = l.Diff(have, s); !errors.As(err, &perm) {
+				t.Errorf("the plan: %v", err)
+			}
+			if err := l.Apply(t.Context(), s); !errors.As(err, &perm) || !strings.Contains(err.Error(), tpidKey) {
+				t.Errorf("again: %v", err)
+			}
+			f, err := l.Probe(t.Context())
+			if err != nil || !strings.Contains(strings.Join(f.Off, "\n"), tpidKey) || f.Update.Level == vlanrules.Refused {
+				t.Errorf("%q, %+v, %v", f.Off, f.Update, err)
+			}
+		}
+		// Another TPID may do.
+		s.TPID = 0x9100
+		l.apply(s)
+		l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)})
+		// One that is killed in the middle leaves 0x88a8 behind, in a crash loop.
+		l.loose = true
+		r.Do(4, "HSET", "PORT|Ethernet0", "tpid", "0x88a8")
+		for end := time.Now().Add(5 * time.Second); l.sw.Ends() != 2; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("it does not end")
+			}
+		}
+		l.sw.Stop()
+		text := strings.ReplaceAll(r.Hash(6, recordKey)[recordSetup], "37120", "34984") // 0x9100, 0x88a8
+		r.Do(6, "HSET", recordKey, recordSetup, text)
+		l.open()
+		// Rows remain, and nobody listens: the TPIDs go back all the same.
+		if err := l.Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "TPIDs back") || !errors.Is(err, ErrSilent) {
+			t.Errorf("%v", err)
+		}
+		if got := r.Hash(4, "PORT|Ethernet0")["tpid"]; got != "0x8100" {
+			t.Errorf("Ethernet0 has TPID %s", got)
+		}
+		l.sw.Restart()
+		if err := l.Remove(t.Context()); err != nil || l.sw.Ends() != 2 {
+			t.Errorf("%v; it ended %d times", err, l.sw.Ends())
+		}
+	}
+}
+
+// TestPortGoes: the entries of a port that CONFIG_DB deletes are deleted, so that
+// orchagent lets go of it; when it comes back it is taken in again.
+func TestPortGoes(t *testing.T) {
+	eachRelease(t, func(t *testing.T, release sonictest.Release) {
+		l := newLab(t, release, "Ethernet0", "Ethernet4")
+		now := time.Now()
+		l.cfg.Now = func() time.Time { return now }
+		l.apply(setupOf(quantize.Draft00, "Ethernet0", "Ethernet4"))
+		us := []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}, {Port: "Ethernet4", Intents: intents(6, 21, 10, 11)}}
+		l.update(us...)
+		row := l.sw.Redis.Hash(4, "PORT|Ethernet4")
+		l.sw.Redis.Do(4, "DEL", "PORT|Ethernet4")
+		if !l.sw.Kept("Ethernet4") {
+			t.Fatal("nothing keeps the port")
+		}
+		now = now.Add(recheck)
+		l.loose = true
+		res, err := l.Update(t.Context(), us, time.Second)
+		if got := portErrors(err); len(got) != 1 || got["Ethernet4"] == nil || !res.Leased {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		if _, n := l.sw.Entries("Ethernet4"); n != 0 || l.sw.Kept("Ethernet4") {
+			t.Errorf("%d entries; kept %v", n, l.sw.Kept("Ethernet4"))
+		}
+		l.clean()
+		delete(row, "tpid")
+		for f, v := range row {
+			l.sw.Redis.Do(4, "HSET", "PORT|Ethernet4", f, v)
+		}
+		now = now.Add(recheck)
+		l.update(us...)
+		l.clean()
+		if err := l.Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if bad := l.sw.Refusals(); len(bad) > 0 && !strings.Contains(bad[0], "CREATE_ONLY") {
+			t.Errorf("refused %v", bad)
+		}
+	})
+}
+
+// TestDeletionRefused: an entry that SAI does not delete loses its row and stays. The
+// next csig finds it, and removes it when SAI lets it.
+func TestDeletionRefused(t *testing.T) {
+	eachRelease(t, func(t *testing.T, release sonictest.Release) {
+		for _, status := range []string{"SWSS_RC_IN_USE", "SWSS_RC_UNKNOWN", "SWSS_RC_INVALID_PARAM", "SWSS_RC_NOT_FOUND"} {
+			l := newLab(t, release, "Ethernet0")
+			l.apply(setupOf(quantize.Draft00, "Ethernet0"))
+			l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)})
+			all, _ := l.sw.Entries("")
+			l.loose = true
+			l.sw.Refuse = func(key string, del bool) string {
+				if del && strings.Contains(key, `"priority":11}`) {
+					return status
+				}
+				return ""
+			}
+			if err := l.Remove(t.Context()); err == nil || !strings.Contains(err.Error(), status) {
+				t.Fatalf("%s: %v", status, err)
+			}
+			l.sw.Settle()
+			left, _ := l.sw.Entries("")
+			if left == 0 || left == all {
+				t.Fatalf("%s: %d of %d entries", status, left, all)
+			}
+			if got := l.sw.TPID("Ethernet0"); got != 0x88a8 {
+				t.Errorf("%s: ordinary tags meet csig's entries: TPID %04x", status, got)
+			}
+			l.sw.Refuse = nil
+			l.open()
+			if err := l.Remove(t.Context()); err != nil {
+				t.Fatalf("%s: %v", status, err)
+			}
+			if n, _ := l.sw.Entries(""); n != 0 || l.sw.Tables() != 0 || l.sw.TPID("Ethernet0") != 0x8100 {
+				t.Errorf("%s: %d entries, %d tables, TPID %04x", status, n, l.sw.Tables(), l.sw.TPID("Ethernet0"))
+			}
+		}
+	})
+}

@@ -1,0 +1,148 @@
+package sonic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+)
+
+// A TPID that SAI refuses ends orchagent up to 202411 (orchagent/saihelper.cpp,
+// handleSaiSetStatus), and again each time that it is started while CONFIG_DB has it. So
+// one port has it first, STATE_DB has a note of that from before until it is known
+// what came of it, and CONFIG_DB gets back what it had as soon as orchagent is gone.
+const (
+	tpidKey  = "CSIG_TABLE|tpid"
+	tpidSent = "sent" // when
+	tpidOf   = "tpid"
+	tpidPort = "port" // or aggregate
+)
+
+// errGone is of an orchagent that was there when csig gave a port its TPID.
+var errGone = errors.New("orchagent has ended")
+
+// tpidStands says that orchagent has ended over a TPID or may have; "" where it has
+// not: a port has that in the ASIC, or nothing of the note's time is there any more.
+func (d *Driver) tpidStands(ctx context.Context, _ *view) (string, error) {
+	list, err := d.hashes(ctx, [][]string{{sonicdb.State, "HGETALL", tpidKey}, {sonicdb.Counters, "HGETALL", "COUNTERS_PORT_NAME_MAP"}})
+	if err != nil || list[0][tpidSent] == "" {
+		return "", err
+	}
+	note, objects := list[0], list[1]
+	var ask [][]string
+	for _, port := range sortedKeys(objects) {
+		ask = append(ask, []string{sonicdb.ASIC, "HGETALL", asicPorts + objects[port]})
+	}
+	asic, err := d.hashes(ctx, ask)
+	if err != nil || slices.ContainsFunc(asic, func(row map[string]string) bool { return sameTPID(asicTPID(row), note[tpidOf]) && len(row) > 0 }) {
+		return "", err
+	}
+	return fmt.Sprintf("orchagent was given TPID %s for %s at %s, and ended: SAI does not take that TPID, as the log of swss should say, and up to SONiC 202411 that ends orchagent. csig does not try it again: choose another TPID for the domain. Where it was something else, \"sonic-db-cli STATE_DB DEL '%s'\" on the switch has csig try once more",
+		note[tpidOf], note[tpidPort], note[tpidSent], tpidKey), nil
+}
+
+// refuses tells whether a TPID has ended orchagent before.
+func (v *view) refuses(tpid uint16) bool { return v.badWhy != "" && v.badTPID == tpidText(tpid) }
+
+// refusedBefore is the refusal of a TPID that has ended orchagent before. What of it
+// CONFIG_DB still has is given back first, for it would do that again.
+func (d *Driver) refusedBefore(ctx context.Context, seen *view) error {
+	if !seen.refuses(d.setup.TPID) {
+		return nil
+	}
+	if err := d.write(ctx, seen.restoreAll()...); err != nil {
+		return err
+	}
+	return &vendors.PermanentError{Err: errors.New(seen.badWhy)}
+}
+
+// took tells whether some port has a TPID in the ASIC.
+func (v *view) took(tpid string) bool {
+	for _, c := range v.carriers {
+		if c.asic != "" && sameTPID(c.asic, tpid) {
+			return true
+		}
+	}
+	return false
+}
+
+// giveTPIDs gives ports and aggregates the TPID, of which what they have is noted
+// already: one port first where the ASIC has it nowhere.
+func (d *Driver) giveTPIDs(ctx context.Context, change, await []string, of map[string][]string, seen *view) error {
+	want := tpidText(d.setup.TPID)
+	rest := change
+	give := func(names []string) error {
+		var cmds [][]string
+		for _, name := range names {
+			cmds = append(cmds, tpidCommand(name, want))
+		}
+		return d.write(ctx, cmds...)
+	}
+	var err error
+	if len(change) > 0 && !seen.took(want) {
+		first := max(0, slices.IndexFunc(change, func(name string) bool { return !isAggregate(name) })) // of these ASIC_DB tells
+		now := d.cfg.Now().UTC().Format(time.RFC3339)
+		if err := d.write(ctx, []string{sonicdb.State, "HSET", tpidKey, tpidSent, now, tpidOf, want, tpidPort, change[first]}); err != nil {
+			return err
+		}
+		d.noted[tpidKey] = true
+		if err = give(change[first : first+1]); err == nil {
+			err = d.portmgrd(ctx, change[first:first+1], of, seen)
+		}
+		switch {
+		case errors.Is(err, errGone):
+			return d.takeTPIDs(ctx, change[first:first+1], seen)
+		case err != nil && len(portsOf(err)) == 0:
+			return err
+		}
+		if err := d.write(ctx, []string{sonicdb.State, "DEL", tpidKey}); err != nil {
+			return err
+		}
+		delete(d.noted, tpidKey)
+		rest = slices.Delete(slices.Clone(change), first, first+1)
+		if err != nil {
+			await = slices.DeleteFunc(slices.Clone(await), func(name string) bool { return name == change[first] })
+		}
+	}
+	if len(await) == 0 {
+		return err
+	}
+	if e := give(rest); e != nil {
+		return e
+	}
+	late := d.portmgrd(ctx, await, of, seen)
+	if errors.Is(late, errGone) {
+		return d.takeTPIDs(ctx, change, seen)
+	}
+	return errors.Join(err, late)
+}
+
+// takeTPIDs gives ports back what CONFIG_DB had, and makes the record that of before.
+func (d *Driver) takeTPIDs(ctx context.Context, names []string, seen *view) error {
+	var cmds [][]string
+	for _, name := range names {
+		cmds = append(cmds, tpidCommand(name, seen.carriers[name].tpid))
+	}
+	cmds = append(cmds, []string{sonicdb.State, "DEL", recordKey})
+	if old := seen.record.setup; old != nil {
+		record, err := recordCommands(old, seen.record.before)
+		if err != nil {
+			return err
+		}
+		cmds = append(cmds, record...)
+	}
+	if err := d.write(ctx, cmds...); err != nil {
+		return err
+	}
+	d.hangUp()
+	what := fmt.Sprintf("orchagent has ended when %s had TPID %s: its SAI does not take that TPID, as the log of swss should say; CONFIG_DB has again what it had, and orchagent starts with that",
+		vendors.Names(names), tpidText(d.setup.TPID))
+	if d.noted[tpidKey] {
+		what += " (a note of it stays in STATE_DB, " + tpidKey + ": csig does not try that TPID again)"
+	}
+	return &vendors.PermanentError{Err: errors.New(what)}
+}
