@@ -12,6 +12,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -281,10 +282,14 @@ func (o *Off) step(ctx context.Context, r *Run, stage, device string, do func(ct
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Limit, time.Minute))
 	defer cancel()
 	o.tell(r, Progress{Event: EventHand, Stage: stage, Device: device})
-	t, err := o.Open(ctx, device)
-	if err == nil {
-		err = errors.Join(do(ctx, t), t.Close())
-	}
+	err := func() (err error) {
+		defer untrusted.Recover(&err)
+		t, err := o.Open(ctx, device)
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(ctx, t), t.Close())
+	}()
 	if err != nil {
 		err = fmt.Errorf("device %s: %w", device, err)
 	}

@@ -66,6 +66,50 @@ func TestOffGoesOn(t *testing.T) {
 	}
 }
 
+// panics is a device whose driver panics at what it has to read.
+type panics struct{ *device }
+
+func (panics) Observe(context.Context) (vendors.Setup, error) { panic("makeslice: len out of range") }
+func (panics) Remove(context.Context) error                   { panic("makeslice: len out of range") }
+
+// A panic in the work for one device is that device's error, in every pass.
+func TestPanics(t *testing.T) {
+	const says = "a defect in csig, please report it: makeslice: len out of range (in github.com/csig-agent/csig/plans.panics."
+	net, f := offFleet()
+	bad := "leaf0"
+	open := func(ctx context.Context, name string) (Target, error) {
+		d, err := f.open(ctx, name)
+		if err == nil && name == bad {
+			return panics{d.(*device)}, nil
+		}
+		return d, err
+	}
+	var failed []string
+	err := (&Off{Fleet: net, Open: open, Report: func(p Progress) {
+		if p.Event == EventFailed {
+			failed = append(failed, p.Device)
+		}
+	}}).Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "device leaf0: "+says) || len(failed) == 0 || slices.ContainsFunc(failed, func(name string) bool { return name != bad }) {
+		t.Errorf("off: %v; failed %v", err, failed)
+	}
+	for name, s := range f.devices {
+		if none(&s) == (name == bad) {
+			t.Errorf("%s has %+v", name, s)
+		}
+	}
+
+	p, f2 := threeStages(t)
+	f, bad = f2, "s2"
+	err = (&Run{Journal: begin(t, p), Open: open}).Apply(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "device s2: "+says) {
+		t.Errorf("apply: %v", err)
+	}
+	if err := sideBySide(t.Context(), 2, []int{1}, false, func(int) error { panic("x") }); err == nil || !strings.Contains(err.Error(), "please report it: x") {
+		t.Errorf("any work: %v", err)
+	}
+}
+
 // What an Off leaves undone is said: hosts that go on sending, and paths of
 // which only a part is off.
 func TestOffSaysWhatIsLeft(t *testing.T) {

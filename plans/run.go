@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Gate judges a wave when its steps are done, before the next begins. The
@@ -193,7 +194,8 @@ func (r *Run) step(ctx context.Context, step *Step, want vendors.Setup, mtu func
 	ctx, cancel := within(context.WithoutCancel(ctx), r.Limit)
 	defer cancel()
 	begun := false
-	err := func() error {
+	err := func() (err error) {
+		defer untrusted.Recover(&err)
 		t, err := r.Open(ctx, step.Device)
 		if err != nil {
 			return err
@@ -403,7 +405,7 @@ func (r *Run) pool(ctx context.Context, names []string, stop bool, f func(name s
 }
 
 // sideBySide runs f for every item, parallel at a time, and begins no more after
-// the end of ctx, nor after an error where that stops it.
+// the end of ctx, nor after an error where that stops it. A panic in f is its error.
 func sideBySide[T any](ctx context.Context, parallel int, items []T, stop bool, f func(item T) error) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -419,7 +421,11 @@ func sideBySide[T any](ctx context.Context, parallel int, items []T, stop bool, 
 		}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if err := f(item); err != nil {
+			err := func() (err error) {
+				defer untrusted.Recover(&err)
+				return f(item)
+			}()
+			if err != nil {
 				mu.Lock()
 				errs = append(errs, err)
 				mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // index is the plan by devices, which runs look up all the time.
@@ -46,12 +47,16 @@ func within(ctx context.Context, limit time.Duration) (context.Context, context.
 func (r *Run) look(ctx context.Context, device string, f func(ctx context.Context, t Target) error) error {
 	ctx, cancel := within(ctx, r.Limit)
 	defer cancel()
-	t, err := r.Open(ctx, device)
+	err := func() (err error) {
+		defer untrusted.Recover(&err)
+		t, err := r.Open(ctx, device)
+		if err != nil {
+			return err
+		}
+		defer t.Close()
+		return f(ctx, t)
+	}()
 	if err != nil {
-		return fmt.Errorf("device %s: %w", device, err)
-	}
-	defer t.Close()
-	if err := f(ctx, t); err != nil {
 		return fmt.Errorf("device %s: %w", device, err)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors/all"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 type assessOptions struct {
@@ -155,8 +156,15 @@ func platformEvidence(registry *all.Registry, d *inventory.Device) plans.Evidenc
 }
 
 // readFreshness reads a device's counters a few times.
-func readFreshness(ctx context.Context, fleet *inventory.Fleet, d *inventory.Device, o *assessOptions) plans.Freshness {
-	f := plans.Freshness{Source: sourceName(d)}
+func readFreshness(ctx context.Context, fleet *inventory.Fleet, d *inventory.Device, o *assessOptions) (f plans.Freshness) {
+	var panicked error
+	defer func() {
+		if panicked != nil {
+			f.Note = "its counters cannot be read: " + panicked.Error()
+		}
+	}()
+	defer untrusted.Recover(&panicked)
+	f = plans.Freshness{Source: sourceName(d)}
 	switch {
 	case o.readings == 0:
 		return f

@@ -13,6 +13,7 @@ import (
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // planCommands writes what each device is sent, step by step: the exact script
@@ -67,9 +68,8 @@ func planCommands(to io.Writer, p *plans.Plan, fleet *inventory.Fleet, seen func
 				if len(only) > 0 && !shown[step.Device] {
 					continue
 				}
-				todo = append(todo, func() ([]byte, error) {
-					var text []byte
-					var err error
+				todo = append(todo, func() (text []byte, err error) {
+					defer untrusted.Recover(&err)
 					d, _ := fleet.Device(step.Device)
 					if t, ok := seen(d).Differ.(*daemon); ok && len(step.MTU) == 0 {
 						text, err = t.commands(step.Want)

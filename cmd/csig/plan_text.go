@@ -355,7 +355,7 @@ func planMarkdown(whole *plans.Plan, only []string) string {
 				if c.Disruptive != "" {
 					what += " **" + c.Disruptive + "**"
 				}
-				fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", mdText(names), platform, level, mdText(what), mdText(c.Ports))
+				fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", mdText(names), mdText(platform), level, mdText(what), mdText(c.Ports))
 			}
 		}
 	}
@@ -389,7 +389,10 @@ func planMarkdown(whole *plans.Plan, only []string) string {
 	return b.String()
 }
 
-// mdText keeps a text from being read as markup.
-func mdText(s string) string {
-	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "`", "\\`", "<", "&lt;", "\n", " ").Replace(s)
-}
+// mdText keeps a text from being read as markup, or as a link.
+func mdText(s string) string { return mdEscapes.Replace(s) }
+
+var mdEscapes = strings.NewReplacer(
+	`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`, "~", `\~`,
+	"<", "&lt;", "&", "&amp;", "://", "&#58;//", "www.", "www&#46;", "\n", " ",
+)

@@ -32,3 +32,21 @@ func TestPlanGroupsByWay(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestMarkdownText: what a device says stays text in a change ticket.
+func TestMarkdownText(t *testing.T) {
+	for in, want := range map[string]string{
+		"eth0, 25 Gbit/s (ok) - 1.2":          "eth0, 25 Gbit/s (ok) - 1.2",
+		"[click](https://evil.example)":       `\[click\](https&#58;//evil.example)`,
+		"![x](//evil.example/a.png)":          `!\[x\](//evil.example/a.png)`,
+		"www.evil.example":                    "www&#46;evil.example",
+		"<img src=x onerror=alert(1)>":        "&lt;img src=x onerror=alert(1)>",
+		"&#91;x&#93;":                         "&amp;#91;x&amp;#93;",
+		"a|b\n| c | d |":                      `a\|b \| c \| d \|`,
+		"**not met** ~~met~~ `x` _y_ \\*z\\*": "\\*\\*not met\\*\\* \\~\\~met\\~\\~ \\`x\\` \\_y\\_ \\\\\\*z\\\\\\*",
+	} {
+		if got := mdText(in); got != want {
+			t.Errorf("mdText(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // reach opens the devices of a fleet, each in the way its management says.
@@ -152,14 +153,15 @@ func sshAddress(d *inventory.Device) string {
 	return d.Address
 }
 
-// look finds out about one device.
-func (r *reach) look(ctx context.Context, d *inventory.Device, timeout time.Duration) plans.Seen {
+// look finds out about one device. A panic is its error.
+func (r *reach) look(ctx context.Context, d *inventory.Device, timeout time.Duration) (seen plans.Seen) {
+	defer untrusted.Recover(&seen.Err)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if seen, none := r.withoutDriver(d); none {
 		return seen
 	}
-	seen := plans.Seen{Via: r.via(d)}
+	seen = plans.Seen{Via: r.via(d)}
 	t, err := r.open(ctx, d.Name)
 	if err != nil {
 		seen.Err = err

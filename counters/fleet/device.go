@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // device is one device on its way from slot to slot.
@@ -110,7 +110,7 @@ func (d *device) run() {
 	stopped := d.timer.Stop()
 	end := time.Now()
 	if !stopped || d.ctx.Err() != nil {
-		if err != nil && d.parent.Err() == nil && !errors.Is(err, errPanic) {
+		if err != nil && d.parent.Err() == nil && !errors.As(err, new(*untrusted.PanicError)) {
 			err = &lateError{d.cfg.Name, d.deadline, err}
 		}
 		d.cancelNow()
@@ -138,7 +138,12 @@ func (d *device) run() {
 		if err != nil {
 			d.reading.Samples = nil
 		}
-		d.fleet.cfg.Sink(&d.reading)
+		if p := d.sink(); p != nil && err == nil {
+			err = fmt.Errorf("device %s: %w", d.cfg.Name, p)
+			d.fails++
+			d.reading.Samples, d.reading.Err = nil, err
+			_ = d.sink() // which is told of what it cannot take
+		}
 		d.reading = Reading{}
 	}
 	if err != nil && d.parent.Err() != nil {
@@ -152,15 +157,21 @@ func (d *device) run() {
 	d.fleet.done(d, next, buf)
 }
 
+// sink gives the reading away. A panic of what it is given to is an error.
+func (d *device) sink() (err error) {
+	defer untrusted.Recover(&err)
+	d.fleet.cfg.Sink(&d.reading)
+	return nil
+}
+
 // take opens the source if need be and reads it.
 func (d *device) take(ctx context.Context, buf []counters.Sample) (samples []counters.Sample, err error) {
 	defer func() {
-		if p := recover(); p != nil {
-			// One device's driver must not end the readings of all.
-			err = fmt.Errorf("%w: %v\n%s", errPanic, p, debug.Stack())
+		if errors.As(err, new(*untrusted.PanicError)) {
 			d.fails = max(d.fails, d.fleet.cfg.Reopen)
 		}
 	}()
+	defer untrusted.Recover(&err) // one device must not end the readings of all
 	if d.source != nil && d.fails >= d.fleet.cfg.Reopen {
 		_ = d.close() // it does not work, and may not close well either
 	}
@@ -200,8 +211,6 @@ func (e *lateError) Error() string {
 }
 
 func (e *lateError) Unwrap() error { return e.err }
-
-var errPanic = errors.New("its source panicked")
 
 // slot is the device's next slot after a reading that was due then and ended now, and
 // how many are left out.

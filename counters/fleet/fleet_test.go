@@ -341,6 +341,33 @@ func TestBackoffAndReopen(t *testing.T) {
 	})
 }
 
+func TestSinkThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l log
+		cfg := Config{Devices: many(2, nil), Sink: func(r *Reading) {
+			if r.Index == 0 && r.Err == nil {
+				panic("no such number")
+			}
+			l.sink(r)
+		}}
+		f, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if err := f.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if e := l.of("leaf0")[0].Err; e == nil || !strings.Contains(e.Error(), "device leaf0: a defect in csig, please report it: no such number") {
+			t.Error(e)
+		}
+		if bad, good := f.Device(0), f.Device(1); bad.Failed == 0 || good.Failed != 0 || good.Reads < 19 {
+			t.Errorf("%+v, %+v", bad, good)
+		}
+	})
+}
+
 func TestSourceThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config{Devices: many(2, func(i int, f *fake) {
@@ -359,7 +386,7 @@ func TestSourceThatPanics(t *testing.T) {
 		if d := f.Device(0); d.Failed != 1 || d.Fails != 0 {
 			t.Errorf("%+v", d)
 		}
-		if e := l.of("leaf0")[1].Err; e == nil || !strings.Contains(e.Error(), "device leaf0: its source panicked: runtime error: index out of range") {
+		if e := l.of("leaf0")[1].Err; e == nil || !strings.Contains(e.Error(), "device leaf0: a defect in csig, please report it: runtime error: index out of range") {
 			t.Error(e)
 		}
 		if d := f.Device(1); d.Failed != 0 || d.Reads < 19 {

@@ -180,8 +180,10 @@ func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		v, err := f()
-		done <- result{v, err}
+		var r result
+		defer func() { done <- r }()
+		defer untrusted.Recover(&r.err)
+		r.v, r.err = f()
 	}()
 	select {
 	case r := <-done:
