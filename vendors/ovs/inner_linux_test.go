@@ -123,10 +123,19 @@ func (b *bed) should(f []byte, strips bool) []byte {
 	const seen = 2 // the most tags behind each other
 	tags, end := tagsOf(f)
 	n := len(tags)
+	if n == 3 && strips && tags[0].tpid == tpidCSIG && tags[1].tpid == tpidCSIG {
+		return append(slices.Clone(f[:14]), append([]byte{f[14] &^ 0x10}, f[15:]...)...) // its DEI, as below
+	}
 	if n == 0 || n > seen || tags[n-1].tpid != tpidCSIG {
 		return f
 	}
 	out := slices.Clone(f[:12])
+	if n == 2 && tags[0].tpid == tpidCSIG { // it has no signal
+		if !strips {
+			return f
+		}
+		return append(out, f[end:]...)
+	}
 	for i, tg := range tags {
 		switch {
 		case i < n-1:
@@ -192,7 +201,7 @@ func stacks(tci uint16) [][]tag {
 	c, v := tag{tpidCSIG, tci}, tag{tpidVLAN, tci}
 	ten, front := tag{tpidVLAN, 10}, tag{tpidVLAN, 3<<13 | 100}
 	return [][]tag{
-		{c}, {v}, {ten, c}, {ten, v}, {front, c}, {c, ten}, {c, {tpidCSIG, tci ^ 2}}, {ten, ten, c}, {c, ten, v},
+		{c}, {v}, {ten, c}, {ten, v}, {front, c}, {c, ten}, {c, {tpidCSIG, tci ^ 2}}, {ten, ten, c}, {c, ten, v}, {c, c, ten},
 	}
 }
 

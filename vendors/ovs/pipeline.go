@@ -188,21 +188,24 @@ func (p *pipeline) shared() []openflow.Flow {
 	add(tableAct, 100, does(doStrip), openflow.Actions(nil).PopVLAN().OutputReg(regOut))
 	add(tableAct, 10, tagged(), readTag(nil).OutputReg(regOut))
 	add(tableAct, 1, openflow.Match{}, out()) // its tag is cut short
-	for _, front := range []struct {
-		bits uint32
-		tpid uint16
-	}{{isAside, tpidVLAN}, {isAside | isCSIGs, tpidCSIG}} {
+	for _, tpid := range []uint16{tpidVLAN, tpidCSIG} {
+		in := openflow.Masked{Value: isAside, Mask: isAside | isCSIGs}
+		if tpid == tpidCSIG {
+			in.Value |= isCSIGs
+		}
 		behind := func(m openflow.Match, ethType uint16) openflow.Match {
-			m.Regs[regVLAN], m.EthType = openflow.Masked{Value: front.bits, Mask: isAside | isCSIGs}, ethType
+			m.Regs[regVLAN], m.EthType = in, ethType
 			return m
 		}
-		back := func(a openflow.Actions) openflow.Actions { return bringBack(a, front.tpid).OutputReg(regOut) }
+		back := func(a openflow.Actions) openflow.Actions { return bringBack(a, tpid).OutputReg(regOut) }
 		for _, ethType := range []uint16{tpidVLAN, tpidCSIG} { // not the last one either
 			add(tableAct, 400, behind(tagged(), ethType), back(readTag(nil)))
 		}
-		add(tableAct, 300, behind(does(doRewrite), 0), back(setVID(nil)))
-		add(tableAct, 300, behind(does(doStrip), 0), back(openflow.Actions(nil).PopVLAN()))
-		add(tableAct, 200, behind(tagged(), 0), back(readTag(nil)))
+		if tpid == tpidVLAN {
+			add(tableAct, 300, behind(does(doRewrite), 0), back(setVID(nil)))
+			add(tableAct, 300, behind(does(doStrip), 0), back(openflow.Actions(nil).PopVLAN()))
+			add(tableAct, 200, behind(tagged(), 0), back(readTag(nil)))
+		} // else the tag in front goes as well
 		add(tableAct, 100, behind(untagged(), 0), back(nil))
 	}
 	return flows
@@ -231,7 +234,10 @@ func (p *pipeline) classify() (flows []openflow.Flow) {
 	// The ethertype is the TPID of the tag that the frame came with.
 	look(400, tagged(), isSeen, isSeen|isInner, tpidCSIG, again(set(0).PopVLAN(), lease))
 	look(400, tagged(), isSeen|isInner, isSeen|isInner, tpidVLAN, again(set(isOuter).PopVLAN(), here))
-	look(400, tagged(), isSeen|isInner, isSeen|isInner, tpidCSIG, again(set(isOuter|isCSIGs).PopVLAN(), here))
+	// Frames with two CSIG tags have no signal, and ports that strip remove both.
+	both := tagged()
+	both.Regs[regVID] = openflow.Masked{Value: doStrip, Mask: doStrip}
+	look(400, both, isSeen|isInner, isSeen|isInner, tpidCSIG, again(set(isOuter|isCSIGs).PopVLAN(), here))
 	look(200, tagged(), isSeen, isSeen, 0, openflow.Actions(nil).PopVLAN().OutputReg(regOut))
 
 	look(400, tagged(), isOuter, isOuter|isCSIGs, 0, again(setAside(isAside), lease))
