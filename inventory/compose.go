@@ -105,6 +105,7 @@ func (c *compiler) devicesOf(f *Fleet) bool {
 		c.origins.devices = make([]deviceOrigins, 0, total)
 	}
 	local, ports := "", 0
+	taken := make(map[string]originID)
 	plans := make(map[string][]plannedPort)
 	schedules := make(map[[2]string]string) // why a schedule and interval do not go together
 	for i := range c.devices {
@@ -160,9 +161,15 @@ func (c *compiler) devicesOf(f *Fleet) bool {
 				}
 			}
 			c.deviceValues(f, decl, chain, &d, &about, what, schedules)
+			if k < len(decl.netnsEach) {
+				d.Management.NetNS = decl.netnsEach[k]
+			}
 			c.portValues(f, decl, chain, plan, &d, &about, what)
 			if decl.lost || d.Platform == "" || d.Management.NetNS != "" && d.Management.SSH != nil || slices.ContainsFunc(chain, func(s *settings) bool { return s.unsure || s.lostWay }) {
 				c.doubt(len(f.Devices))
+			}
+			if name != "" && !decl.lost {
+				c.places(&d, &about, what, taken)
 			}
 			f.Devices = append(f.Devices, d)
 			c.origins.devices = append(c.origins.devices, about)
@@ -268,6 +275,11 @@ func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, chain []*settings, d
 		c.errorf(decl.at, "e.g. platform: linux, here, in a group or in defaults", `%s: "platform" is missing`, what)
 	}
 	netns := nearest(chain, func(s *settings) given[string] { return s.netns })
+	for _, s := range chain[1:] {
+		if s.netnsEach != nil && s.netns.at == netns.at {
+			c.errorf(netns.at, "write it under the devices", "%s: management: netns: the devices of a group have no namespaces of a range in common", what)
+		}
+	}
 	ssh := nearest(chain, func(s *settings) given[*SSH] { return s.ssh })
 	daemon := nearest(chain, func(s *settings) given[*Daemon] { return s.daemon })
 	ovs := nearest(chain, func(s *settings) given[*OVS] { return s.ovs })

@@ -62,7 +62,7 @@ func TestSharedCredentials(t *testing.T) {
 	const block = "    address: 192.0.2.7\n    counters: "
 	f := parse(t, strings.NewReplacer(
 		"    local: true\n", block+"&polled {source: snmp, snmp: {version: 2c, community: &public {env: C}}}\n",
-		"name: s2\n", "name: s2\n"+block+"*polled\n").Replace(good))
+		"name: s2\n", "name: s2\n"+strings.Replace(block, "2.7", "2.8", 1)+"*polled\n").Replace(good))
 	if a, b := f.Devices[0].Counters, f.Devices[1].Counters; b.SNMP == nil || !reflect.DeepEqual(a, b) {
 		t.Errorf("got %+v and %+v", a, b)
 	}

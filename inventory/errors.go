@@ -84,7 +84,7 @@ func (s source) errorAt(at position, hint, msg string) *Error {
 	at.line = min(max(at.line, 1), len(s.lines))
 	text := s.lines[at.line-1]
 	at.col = min(max(at.col, 1), utf8.RuneCountInString(text)+1)
-	e := &Error{file: s.number, File: s.name, Line: at.line, Col: at.col, Msg: printable(msg), Hint: printable(hint)}
+	e := &Error{file: s.number, File: printable(s.name), Line: at.line, Col: at.col, Msg: shortened(msg), Hint: shortened(hint)}
 	if cut := s.cuts()[at.line-1]; cut >= 0 {
 		at.col = min(at.col, utf8.RuneCountInString(text[:cut])+1)
 		text = text[:cut] + hidden
@@ -112,6 +112,19 @@ func snippet(at position, line []rune) string {
 	pad := strings.Repeat(" ", len(number))
 	gap := strings.Repeat(" ", len([]rune(lead))+caret-from)
 	return number + " | " + lead + printable(string(line[from:to])) + tail + "\n" + pad + " | " + gap + "^"
+}
+
+// maxMessage is how long a message or a hint may be, in bytes.
+const maxMessage = 600
+
+// shortened is printable for a message, which may quote what a file says at any
+// length: its ends say what is wrong, and of what is between them a part is left
+// out.
+func shortened(msg string) string {
+	if len(msg) > maxMessage {
+		msg = strings.ToValidUTF8(msg[:maxMessage/2], "") + " … " + strings.ToValidUTF8(msg[len(msg)-maxMessage/3:], "")
+	}
+	return printable(msg)
 }
 
 // printable keeps what a file says from driving the terminal that shows it,

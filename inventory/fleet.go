@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -290,7 +289,7 @@ func (d *Device) Port(name string) (*Port, bool) {
 }
 
 // LocalDevice returns the one device marked local. None, and more than one,
-// is an error that says what to write in the file.
+// is an *Error that says what to write where.
 func (f *Fleet) LocalDevice() (*Device, error) {
 	var local []*Device
 	var names []string
@@ -304,13 +303,33 @@ func (f *Fleet) LocalDevice() (*Device, error) {
 	case len(local) == 1:
 		return local[0], nil
 	case len(local) > 1:
-		return nil, fmt.Errorf("%s: %d devices are marked local, want the one this agent runs on", f.Path, len(local))
+		return nil, f.mistake(local[1].Name, "local", "leave it with the one that this agent runs on", "%d devices are marked local", len(local))
 	case len(names) == 0:
-		return nil, errors.New(f.Path + ": the file has no devices; add this one, with local: true")
-	case len(names) > 8:
+		return nil, f.mistake("", "", "add this one, with local: true", "the file has no devices")
+	}
+	first := names[0]
+	if len(names) > 8 {
 		names = append(names[:8], "…")
 	}
-	return nil, fmt.Errorf(`%s: no device is marked "local: true"; mark the one this agent runs on (%s)`, f.Path, strings.Join(names, ", "))
+	return nil, f.mistake(first, "name", "add local: true to the one that this agent runs on: "+strings.Join(names, ", "), `no device is marked "local: true"`)
+}
+
+// Mistake is an *Error about what the file says of a device under a key of
+// DeviceOrigins; where the file does not say it, at the device's name.
+func (f *Fleet) Mistake(device, key, hint string, err error) *Error {
+	return f.mistake(device, key, hint, "device %s: %v", device, err)
+}
+
+func (f *Fleet) mistake(device, key, hint, format string, args ...any) *Error {
+	from := f.DeviceOrigins(device)
+	at, ok := from[key]
+	if !ok || at.File == "" {
+		at = from["name"]
+	}
+	if at.File == "" {
+		at = Origin{File: f.Path, Line: 1, Col: 1}
+	}
+	return &Error{File: printable(at.File), Line: at.Line, Col: at.Col, Msg: shortened(fmt.Sprintf(format, args...)), Hint: shortened(hint)}
 }
 
 // LocatorPorts lists the ports that may have written a compact locator for a

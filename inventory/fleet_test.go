@@ -223,11 +223,11 @@ func TestDevices(t *testing.T) {
 		t.Errorf("LocalDevice() = %v, %v", d, err)
 	}
 	f.Devices[0].Local = false
-	if _, err := f.LocalDevice(); err == nil || !strings.Contains(err.Error(), "(s1, s2)") {
+	if _, err := f.LocalDevice(); err == nil || !strings.Contains(err.Error(), "fleet.yaml:17:11: no device") || !strings.Contains(err.Error(), "s1, s2") {
 		t.Errorf("no local device: %v", err)
 	}
 	f.Devices[0].Local, f.Devices[1].Local = true, true
-	if _, err := f.LocalDevice(); err == nil || !strings.Contains(err.Error(), "2 devices") {
+	if _, err := f.LocalDevice(); err == nil || !strings.Contains(err.Error(), "fleet.yaml:24:11: 2 devices") {
 		t.Errorf("two local devices: %v", err)
 	}
 }

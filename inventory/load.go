@@ -292,7 +292,7 @@ func (c *compiler) release(p *part) {
 func (c *compiler) head(p *part) {
 	if format, ok := p.text(p.get("format"), "format"); ok && format != Format {
 		hint := "want " + Format
-		if strings.HasPrefix(format, "csig.fleet/") {
+		if strings.HasPrefix(format, formatPrefix) {
 			hint = "this csig reads " + Format
 		}
 		p.errorf(p.get("format"), hint, "format: %q is not a fleet format that is known here", format)

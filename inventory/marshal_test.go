@@ -106,6 +106,7 @@ func drawFleet(t *rapid.T) *Fleet {
 		f.Hosts = append(f.Hosts, h)
 	}
 	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9._-]{0,8}`), 0, 3, rapid.ID).Draw(t, "devices")
+	addresses := map[string]bool{} // no two devices are at one place
 	for i, name := range names {
 		d := Device{Name: name, Platform: rapid.SampledFrom([]string{"linux", "arista_eos"}).Draw(t, "platform"), Local: i == 1}
 		d.Interval, d.Schedule = f.Profile.Interval, f.Policy.Schedule
@@ -119,7 +120,9 @@ func drawFleet(t *rapid.T) *Fleet {
 		}
 		d.Counters = drawCounters(t)
 		if d.Counters.SNMP != nil || d.Counters.GNMI != nil || rapid.Bool().Draw(t, "has address") {
-			d.Address = rapid.SampledFrom([]string{"192.0.2.7", "2001:db8::7", "::1", "fe80::1%eth0.5", "leaf-1", "leaf-1.example.net.", "7up", "1e3", "true", "null"}).Draw(t, "address")
+			d.Address = rapid.SampledFrom([]string{"192.0.2.7", "2001:db8::7", "::1", "fe80::1%eth0.5", "leaf-1", "leaf-1.example.net.", "7up", "1e3", "true", "null"}).
+				Filter(func(a string) bool { _, twice := addresses[a]; return !twice }).Draw(t, "address")
+			addresses[d.Address] = true
 		}
 		drawManagement(t, &d)
 		drawPorts(t, f, names, &d)

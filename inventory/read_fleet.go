@@ -15,7 +15,10 @@ import (
 )
 
 // Format is the first line of every fleet file.
-const Format = "csig.fleet/v1"
+const Format = formatPrefix + "v1"
+
+// formatPrefix is in every fleet file of any version, and in nothing else.
+const formatPrefix = "csig.fleet/"
 
 // defaultVLANTPIDs are those that csig looks behind for the tag.
 var defaultVLANTPIDs = [...]uint16{0x8100, 0x88a8}

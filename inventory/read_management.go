@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"strings"
+
 	"github.com/goccy/go-yaml/ast"
 )
 
@@ -26,8 +28,11 @@ func (d *declReader) management(n ast.Node, what string, s *settings) {
 		return
 	}
 	if n := o.get("netns"); n != nil {
-		if netns := d.path(n, what+": netns"); netns != "" {
-			s.netns = of(d, n, netns)
+		if list := d.paths(n, what+": netns"); len(list) > 0 {
+			s.netns = of(d, n, list[0])
+			if len(list) > 1 {
+				s.netnsEach = list
+			}
 		}
 	}
 	if n := o.get("ssh"); n != nil {
@@ -122,7 +127,7 @@ func (d *declReader) daemon(n ast.Node, what string) *Daemon {
 	if !ok {
 		return nil
 	}
-	out := &Daemon{Socket: d.path(o.get("socket"), what+": socket")}
+	out := &Daemon{Socket: d.onePath(o.get("socket"), what+": socket")}
 	out.Port = d.port16(o.get("port"), what+": port", 0)
 	out.TLS = d.tls(o.get("tls"), what+": tls")
 	_, socket := o.values["socket"]
@@ -143,8 +148,40 @@ func (d *declReader) daemon(n ast.Node, what string) *Daemon {
 	return out
 }
 
-// reachHost reads how csig gets at a host.
-func (d *declReader) reachHost(o object, what string, h *Host) {
+// nodeOf is the value of a key, or the mapping where it has none.
+func (d *declReader) nodeOf(o object, key string) ast.Node {
+	if n := o.get(key); n != nil {
+		return n
+	}
+	return o.node
+}
+
+// paths reads an absolute path that may have ranges, as names do.
+func (d *declReader) paths(n ast.Node, what string) []string {
+	whole := d.path(n, what)
+	switch {
+	case whole == "":
+		return nil
+	case !strings.ContainsAny(whole, "[]"):
+		return []string{whole}
+	}
+	return d.expand(n, whole, what)
+}
+
+// onePath is path for something that belongs to one device alone: there are no
+// ranges, and a path with brackets is most likely meant as one.
+func (d *declReader) onePath(n ast.Node, what string) string {
+	s := d.path(n, what)
+	if strings.ContainsAny(s, "[]") {
+		d.errorf(n, "write an entry for each device; ranges work in names, addresses, netns, peers and links", "%s: there are no ranges in this path", what)
+		return ""
+	}
+	return s
+}
+
+// reachHost reads how csig gets at a host, or at several: their namespaces are
+// returned where there is more than one.
+func (d *declReader) reachHost(o object, what string, h *Host) (spaces []string) {
 	if n := o.get("interface"); n != nil {
 		if name, ok := d.text(n, what+": interface"); ok {
 			if why := portNameProblem(name, "linux"); why != "" {
@@ -156,7 +193,11 @@ func (d *declReader) reachHost(o object, what string, h *Host) {
 	h.Local = d.bool(o.get("local"), what+": local")
 	if n := o.get("management"); n != nil {
 		if m, ok := d.mapping(n, what+": management", hostManagementTable); ok {
-			h.NetNS = d.path(m.get("netns"), what+": management: netns")
+			if list := d.paths(m.get("netns"), what+": management: netns"); len(list) > 0 {
+				if h.NetNS = list[0]; len(list) > 1 {
+					spaces = list
+				}
+			}
 		}
 		if h.Local {
 			o.refuse("says where the host is, and local: true that it is here", "management")
@@ -166,6 +207,7 @@ func (d *declReader) reachHost(o object, what string, h *Host) {
 	if h.Local {
 		o.needToo("local", "the network card to send probes from, e.g. interface: eth0", "interface")
 	}
+	return spaces
 }
 
 func (d *declReader) ovs(n ast.Node, what string) *OVS {
@@ -175,6 +217,9 @@ func (d *declReader) ovs(n ast.Node, what string) *OVS {
 	}
 	out := &OVS{RunDir: DefaultOVSRunDir, Table: DefaultOVSTable}
 	out.Bridge, _ = d.printableText(o.get("bridge"), what+": bridge", 64)
+	if strings.ContainsAny(out.Bridge, "[]") {
+		d.errorf(o.get("bridge"), "write an entry for each device; ranges work in names, addresses, netns, peers and links", "%s: there are no ranges in the name of a bridge", what)
+	}
 	if n := o.get("run_dir"); n != nil {
 		out.RunDir = d.path(n, what+": run_dir")
 	}

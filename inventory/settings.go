@@ -24,6 +24,7 @@ type settings struct {
 	layer     uint16
 	platform  given[string]
 	netns     given[string]
+	netnsEach []string // the namespaces of a range, one for each of several devices
 	ssh       given[*SSH]
 	daemon    given[*Daemon]
 	ovs       given[*OVS]
@@ -286,6 +287,10 @@ func (d *declReader) device(n ast.Node, index int) {
 	}
 	lostWay := len(d.errs) > before || d.full() || o.tried("local") && o.get("local") == nil || o.tried("address") && o.get("address") == nil
 	out.settings = d.settings(o, out.what)
+	if n, list := len(out.names), out.netnsEach; len(list) > 0 && n > 0 && len(list) != n {
+		d.errorf(d.nodeOf(o, "management"), "give each its own", "%s: management: netns: %d namespaces for %d devices", out.what, len(list), n)
+		out.netnsEach, out.lostWay = nil, true
+	}
 	out.lostWay = out.lostWay || lostWay
 	if ports, there := o.values["ports"]; there && ports.value != nil && len(out.ports) == 0 && !d.full() {
 		if seq, ok := ports.value.(*ast.SequenceNode); ok && len(seq.Values) == 0 {
@@ -568,7 +573,7 @@ func (d *declReader) host(n ast.Node, index int) {
 	if name := d.calledPattern(n); name != "" {
 		what = "host " + name
 	}
-	nameNode, one := n, Host{}
+	nameNode, one, spaces := n, Host{}, []string(nil)
 	if _, ok := n.(ast.MapNode); ok {
 		o, ok := d.mapping(n, what, hostTable)
 		if !ok || o.get("name") == nil {
@@ -581,7 +586,7 @@ func (d *declReader) host(n ast.Node, index int) {
 			one.MTU, _ = d.mtu(m, what+": mtu")
 		}
 		one.CSIG = d.bool(o.get("csig"), what+": csig")
-		d.reachHost(o, what, &one)
+		spaces = d.reachHost(o, what, &one)
 		if nameNode = o.get("name"); nameNode == nil {
 			return
 		}
@@ -589,8 +594,14 @@ func (d *declReader) host(n ast.Node, index int) {
 	at := d.at(nameNode)
 	names := d.names(nameNode, what+": name")
 	d.c.lostNames = d.c.lostNames || len(names) == 0
-	for _, name := range names {
-		one.Name = name
+	if len(spaces) > 0 && len(names) > 0 && len(spaces) != len(names) {
+		d.errorf(nameNode, "give each its own", "%s: management: netns: %d namespaces for %d hosts", what, len(spaces), len(names))
+		spaces = nil
+	}
+	for i, name := range names {
+		if one.Name = name; i < len(spaces) {
+			one.NetNS = spaces[i]
+		}
 		d.c.hosts = append(d.c.hosts, hostDecl{one, at})
 	}
 }

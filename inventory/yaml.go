@@ -72,6 +72,13 @@ func prepare(name string, data []byte) (source, string, *Error) {
 	}
 	text := strings.TrimPrefix(string(data), "\ufeff")
 	text = strings.ReplaceAll(text, "\r\n", "\n")
+	if strings.TrimSpace(text) != "" && !strings.Contains(text, formatPrefix) {
+		// Not even its first line is shown: it may be /etc/shadow.
+		src := newSource(name, "")
+		failure := src.errorAt(position{1, 1}, `start with "format: `+Format+`"`, "this is no fleet file: it names no format")
+		failure.Snippet = ""
+		return src, "", failure
+	}
 	src := newSource(name, text)
 	for n, line := range src.lines {
 		if !utf8.ValidString(line) {

@@ -287,7 +287,7 @@ func (a *assessor) mtu(g *gather, d *assessed) {
 		return
 	}
 	slack := d.seen.Facts.Slack
-	need := most.MTU - slack
+	need := LeastMTU(a.fleet, &d.seen.Facts)
 	for j := range d.dev.Ports {
 		p := &d.dev.Ports[j]
 		key := requirementKey{

@@ -30,6 +30,16 @@ func longestFrame(f *inventory.Fleet) int {
 	return most
 }
 
+// LeastMTU is the least MTU, in bytes, of the ports of a device with these facts
+// for the longest frames with their tags to fit; 0 or less: the fleet file does
+// not say how long those are.
+func LeastMTU(f *inventory.Fleet, facts *vendors.Facts) int {
+	if longest := longestFrame(f); longest > 0 {
+		return longest - facts.Slack
+	}
+	return 0
+}
+
 // usualMTU is what IP packets are made for unless somebody says otherwise.
 const usualMTU = 1500
 
@@ -65,7 +75,7 @@ func (b *builder) mtuOf(n *node, longest int) {
 	if n.seen.Err != nil || n.level.Support == inventory.LevelDiscard {
 		return
 	}
-	need := longest - n.seen.Facts.Slack
+	need := LeastMTU(b.fleet, &n.seen.Facts)
 	unread := 0
 	for i := range n.dev.Ports {
 		p := &n.dev.Ports[i]

@@ -145,7 +145,11 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	var dev *inventory.Device
 	fleet, err := ownFleet(o.file)
 	if err == nil {
-		dev, err = fleet.LocalDevice()
+		if dev, err = fleet.LocalDevice(); err == nil {
+			if _, unknown := all.Default().Platform(dev.Platform); unknown != nil {
+				err = unknownPlatform(fleet, dev, unknown)
+			}
+		}
 	}
 	if foreign := (*foreignError)(nil); errors.As(err, &foreign) {
 		return err // whoever waits, too, would run it

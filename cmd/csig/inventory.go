@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors/all"
 )
 
@@ -93,9 +94,14 @@ leave open: they have too few bits to name every port of a fleet.`,
 			if err != nil && !errors.As(err, &mistakes) {
 				return err
 			}
+			var warnings inventory.Errors
 			if err == nil {
-				res.fill(fleet)
-				res.Warnings = append(res.Warnings, mistakeResults(unknownPlatforms(fleet))...)
+				if mistakes = unknownPlatforms(fleet); len(mistakes) > 0 {
+					err = mistakes
+				}
+				warnings = append(slices.Clone(fleet.Warnings()), mtuWarnings(fleet)...)
+				res.fill(fleet, warnings)
+				res.OK = err == nil
 			}
 			res.Errors = mistakeResults(mistakes)
 			if asJSON {
@@ -103,7 +109,7 @@ leave open: they have too few bits to name every port of a fleet.`,
 					return err
 				}
 			} else if err == nil {
-				res.print(cmd.OutOrStdout(), append(slices.Clone(fleet.Warnings()), unknownPlatforms(fleet)...))
+				res.print(cmd.OutOrStdout(), warnings)
 			} else {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%v\n\n%s: %s\n", mistakes, file, plural(len(mistakes), "mistake"))
 			}
@@ -118,7 +124,7 @@ leave open: they have too few bits to name every port of a fleet.`,
 	return cmd
 }
 
-// unknownPlatforms warns of devices that nothing is known of: their platform is
+// unknownPlatforms are the devices that nothing is known of: their platform is
 // none of csig's, and the file does not say their level. Each place in the file
 // is named once.
 func unknownPlatforms(f *inventory.Fleet) (out inventory.Errors) {
@@ -132,8 +138,41 @@ func unknownPlatforms(f *inventory.Fleet) (out inventory.Errors) {
 			continue
 		}
 		seen[at] = true
-		out = append(out, &inventory.Error{File: at.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("device %s: %v", d.Name, err),
-			Hint: "or give the device its level, passthrough or discard, with the reason; csig plan refuses it as it is"})
+		out = append(out, unknownPlatform(f, d, err))
+	}
+	return out
+}
+
+// unknownPlatform is the mistake of a device whose platform csig does not know.
+func unknownPlatform(f *inventory.Fleet, d *inventory.Device, err error) *inventory.Error {
+	return f.Mistake(d.Name, "platform", "or give the device its level, passthrough or discard, with the reason", err)
+}
+
+// mtuWarnings are the ports whose MTU, as the file has it, is what csig assess
+// and csig plan find too small: the first of each device, and each place in the
+// file once.
+func mtuWarnings(f *inventory.Fleet) (out inventory.Errors) {
+	registry := all.Default()
+	seen := map[inventory.Origin]bool{}
+	for i := range f.Devices {
+		d := &f.Devices[i]
+		p, err := registry.Platform(d.Platform)
+		if err != nil || d.Level.Support == inventory.LevelDiscard {
+			continue
+		}
+		facts := p.Offline(drivenAfar(d))
+		need := plans.LeastMTU(f, &facts)
+		j := slices.IndexFunc(d.Ports, func(p inventory.Port) bool { return p.MTU != 0 && p.MTU < need })
+		if j < 0 {
+			continue
+		}
+		at := f.PortOrigins(inventory.PortRef{Device: d.Name, Port: d.Ports[j].Name})["mtu"]
+		if seen[at] {
+			continue
+		}
+		seen[at] = true
+		out = append(out, &inventory.Error{File: at.File, Line: at.Line, Col: at.Col, Hint: "longer frames vanish here",
+			Msg: fmt.Sprintf("device %s, port %s: mtu: %d is too small for full-size frames with their tags: want %d at least", d.Name, d.Ports[j].Name, d.Ports[j].MTU, need)})
 	}
 	return out
 }
@@ -146,8 +185,8 @@ func mistakeResults(list inventory.Errors) []mistakeResult {
 	return out
 }
 
-func (r *checkResult) fill(f *inventory.Fleet) {
-	r.OK, r.Warnings = true, mistakeResults(f.Warnings())
+func (r *checkResult) fill(f *inventory.Fleet, warnings inventory.Errors) {
+	r.Warnings = mistakeResults(warnings)
 	r.Files, r.Devices, r.Links = len(f.Files()), len(f.Devices), len(f.Links())
 	hosts := make(map[string]bool)
 	for _, h := range f.Hosts {

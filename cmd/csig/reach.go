@@ -273,7 +273,11 @@ func (r *reach) withoutDriver(d *inventory.Device) (plans.Seen, bool) {
 	switch {
 	case err != nil:
 		if d.Level.Support == inventory.LevelAuto {
-			err = fmt.Errorf("%w; or give the device its level, passthrough or discard, with the reason", err)
+			where := ""
+			if at := r.fleet.DeviceOrigins(d.Name)["platform"]; at.File != "" {
+				where = fmt.Sprintf(" (%s:%d:%d)", at.File, at.Line, at.Col)
+			}
+			err = fmt.Errorf("%w; or give the device its level, passthrough or discard, with the reason%s", err, where)
 		}
 		return plans.Seen{Err: err}, true
 	case p.Open != nil:

@@ -1,0 +1,71 @@
+package inventory
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// places refuses a device at a place where another one is: an address and port, a
+// socket or a network namespace. Devices that share a machine differ in something
+// else that leads to them, as bridges of Open vSwitch do.
+func (c *compiler) places(d *Device, about *deviceOrigins, what string, taken map[string]originID) {
+	m := &d.Management
+	within := "" // the machine
+	if m.OVS != nil {
+		within += " bridge " + m.OVS.Bridge + " of " + m.OVS.RunDir
+	}
+	if m.Redis != nil {
+		within += fmt.Sprintf(" redis %s %d %s", m.Redis.Socket, m.Redis.Port, m.Redis.Databases)
+	}
+	used := false
+	claim := func(at originID, key, text string) {
+		if used = true; at == notGiven {
+			return
+		}
+		first, there := taken[key]
+		if !there {
+			taken[key] = at
+			return
+		}
+		if o := c.origins.of(first); first == at {
+			c.errorf(at, "give each its own", "%s: %s is that of another device, too, by the same line", what, text)
+		} else if o.File == c.origins.of(at).File {
+			c.errorf(at, fmt.Sprintf("the first is on line %d, column %d", o.Line, o.Col), "%s: %s is that of another device, too", what, text)
+		} else {
+			c.errorf(at, fmt.Sprintf("the first is %s:%d:%d", o.File, o.Line, o.Col), "%s: %s is that of another device, too", what, text)
+		}
+	}
+	address := strings.ToLower(strings.TrimSuffix(d.Address, "."))
+	if ip, err := netip.ParseAddr(address); err == nil {
+		address = ip.Unmap().String()
+	}
+	at := about.address
+	if m.NetNS != "" && m.SSH == nil { // both are a mistake already
+		claim(about.netns, "netns "+m.NetNS+within, "network namespace "+m.NetNS)
+	}
+	if address != "" {
+		if m.SSH != nil {
+			login := within
+			if m.Daemon != nil {
+				login += " " + m.Daemon.Socket
+			}
+			claim(at, fmt.Sprintf("ssh %s %d%s", address, m.SSH.Port, login), fmt.Sprintf("%s, SSH port %d,", d.Address, m.SSH.Port))
+		}
+		if m.Daemon != nil && m.Daemon.Port != 0 {
+			claim(at, fmt.Sprintf("daemon %s %d", address, m.Daemon.Port), fmt.Sprintf("%s, daemon port %d,", d.Address, m.Daemon.Port))
+		}
+		switch s, g := d.Counters.SNMP, d.Counters.GNMI; {
+		case d.Counters.Source == SNMPSource && s != nil:
+			claim(at, fmt.Sprintf("snmp %s %d %s %s", address, s.Port, s.Context, s.Community), fmt.Sprintf("%s, SNMP port %d,", d.Address, s.Port))
+		case d.Counters.Source == GNMISource && g != nil:
+			claim(at, fmt.Sprintf("gnmi %s %d %s", address, g.Port, g.Target), fmt.Sprintf("%s, gNMI port %d,", d.Address, g.Port))
+		}
+		if !used && !d.Local {
+			claim(at, "address "+address+within, "address "+d.Address)
+		}
+	}
+	if m.Daemon != nil && m.Daemon.Socket != "" && m.SSH == nil && address == "" {
+		claim(about.daemon, "socket "+m.Daemon.Socket, "socket "+m.Daemon.Socket)
+	}
+}
