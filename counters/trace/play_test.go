@@ -131,7 +131,7 @@ func TestPlayTakesSpeedsByPort(t *testing.T) {
 	}
 }
 
-func chart(t testing.TB, file []byte, ports ...string) *Chart {
+func chartOf(t testing.TB, file []byte, ports ...string) *Chart {
 	t.Helper()
 	r := reader(t, file)
 	c, err := NewChart(r.Header(), tables(t), ports...)
@@ -146,7 +146,7 @@ func chart(t testing.TB, file []byte, ports ...string) *Chart {
 
 func TestChartAsText(t *testing.T) {
 	var b bytes.Buffer
-	if err := chart(t, cached(t, 120)).WriteText(&b, 66); err != nil {
+	if err := chartOf(t, cached(t, 120)).WriteText(&b, 66); err != nil {
 		t.Fatal(err)
 	}
 	got := b.String()
@@ -197,7 +197,7 @@ func TestChartKeepsPeaksInLittleMemory(t *testing.T) {
 
 func TestChartAsSVG(t *testing.T) {
 	var b bytes.Buffer
-	left, err := chart(t, cached(t, 120)).WriteSVG(&b)
+	left, err := chartOf(t, cached(t, 120)).WriteSVG(&b)
 	if err != nil || left != 0 {
 		t.Fatal(left, err)
 	}

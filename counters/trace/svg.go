@@ -2,25 +2,12 @@ package trace
 
 import (
 	"fmt"
-	"image/color"
 	"io"
-	"math"
 	"slices"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
-
+	"github.com/csig-agent/csig/counters/chart"
 	"github.com/csig-agent/csig/quantize"
 )
-
-// Colours that differ for readers who do not see red and green apart.
-var portColors = []color.RGBA{
-	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
-	{230, 159, 0, 255}, {86, 180, 233, 255}, {120, 94, 40, 255}, {90, 90, 90, 255},
-}
 
 // MaxDrawn is how many ports an SVG shows; of more, those with the highest load.
 const MaxDrawn = 8
@@ -29,28 +16,11 @@ const MaxDrawn = 8
 // buckets for each signal. It returns how many ports were left out.
 func (c *Chart) WriteSVG(w io.Writer) (left int, err error) {
 	ports := c.busiest(MaxDrawn)
-	rows := []*plot.Plot{c.loadPanel(ports)}
+	panels := []chart.Panel{c.loadPanel(ports)}
 	for k := range c.tables {
-		p, err := c.bucketPanel(ports, k)
-		if err != nil {
-			return 0, fmt.Errorf("drawing signal %s: %w", c.tables[k].Signal, err)
-		}
-		rows = append(rows, p)
+		panels = append(panels, c.bucketPanel(ports, k))
 	}
-	canvas := vgsvg.New(10*vg.Inch, vg.Length(3*len(rows))*vg.Inch)
-	tiles := draw.Tiles{
-		Rows: len(rows), Cols: 1, PadY: vg.Points(10),
-		PadTop: vg.Points(6), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(6),
-	}
-	grid := make([][]*plot.Plot, len(rows))
-	for i, p := range rows {
-		grid[i] = []*plot.Plot{p}
-	}
-	for i, row := range plot.Align(grid, tiles, draw.New(canvas)) {
-		grid[i][0].Draw(row[0])
-	}
-	_, err = canvas.WriteTo(w)
-	return len(c.ports) - len(ports), err
+	return len(c.ports) - len(ports), chart.WriteSVG(w, 960, 288, panels...)
 }
 
 // busiest returns the n ports with the highest load, in their order.
@@ -73,68 +43,43 @@ func (c *Chart) busiest(n int) []*chartPort {
 	return ports
 }
 
-func (c *Chart) panel(title, y string) *plot.Plot {
-	p := plot.New()
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, "seconds", y
-	p.X.Min, p.X.Max = 0, max(c.end.Sub(c.start).Seconds(), 1)
-	p.X.Tick.Marker = plot.TickerFunc(roundTicks)
-	p.Y.Tick.Marker = plot.TickerFunc(roundTicks)
-	p.Legend.Top, p.Legend.Padding, p.Legend.ThumbnailWidth = true, vg.Points(4), vg.Points(16)
-	p.Legend.XOffs = vg.Points(-8)
-	p.Add(plotter.NewGrid())
-	return p
+func (c *Chart) panel(title, y string, most float64) chart.Panel {
+	return chart.Panel{Title: title, X: "seconds", Y: y, MaxX: max(c.end.Sub(c.start).Seconds(), 1), MaxY: most}
 }
 
-func (c *Chart) loadPanel(ports []*chartPort) *plot.Plot {
-	p := c.panel(c.device+": load from "+stamp(c.start), "% of the capacity")
-	p.Y.Min, p.Y.Max = 0, 100
+func (c *Chart) loadPanel(ports []*chartPort) chart.Panel {
+	p := c.panel(c.device+": load from "+stamp(c.start), "% of the capacity", 100)
 	for i, port := range ports {
-		c.lines(p, port, i, port.name, func(s *span) float64 {
+		p.Series = append(p.Series, c.lines(port, i, port.name, func(s *span) float64 {
 			v := float64(s.used) / (ppmWhole / 100)
-			p.Y.Max = max(p.Y.Max, v)
+			p.MaxY = max(p.MaxY, v)
 			return v
-		})
+		}))
 	}
 	return p
 }
 
-func (c *Chart) bucketPanel(ports []*chartPort, k int) (*plot.Plot, error) {
-	p := c.panel(fmt.Sprintf("%s, rings where Δt is too uncertain to tell", c.tables[k].Signal), "bucket S")
-	p.Y.Min, p.Y.Max = 0, quantize.NumBuckets-1
+func (c *Chart) bucketPanel(ports []*chartPort, k int) chart.Panel {
+	p := c.panel(fmt.Sprintf("%s, rings where Δt is too uncertain to tell", c.tables[k].Signal), "bucket S", quantize.NumBuckets-1)
 	for i, port := range ports {
-		c.lines(p, port, i, "", func(s *span) float64 { return float64(s.s[k]) })
-		var doubts plotter.XYs
+		doubts := chart.Series{Color: chart.Colors[i], Size: 2.5, Ring: true}
 		for j := range port.spans {
 			if s := &port.spans[j]; s.doubtful {
-				doubts = append(doubts, plotter.XY{X: c.seconds(j), Y: float64(s.s[k])})
+				doubts.Points = append(doubts.Points, chart.XY{X: c.seconds(j), Y: float64(s.s[k])})
 			}
 		}
-		if len(doubts) == 0 {
-			continue
-		}
-		rings, err := plotter.NewScatter(doubts)
-		if err != nil {
-			return nil, err
-		}
-		rings.Shape, rings.Radius, rings.Color = draw.RingGlyph{}, vg.Points(2), portColors[i]
-		p.Add(rings)
+		p.Series = append(p.Series, c.lines(port, i, "", func(s *span) float64 { return float64(s.s[k]) }), doubts)
 	}
-	return p, nil
+	return p
 }
 
-// lines draws a port's values as steps, interrupted where there is nothing to show.
-func (c *Chart) lines(p *plot.Plot, port *chartPort, i int, name string, value func(*span) float64) {
-	var run plotter.XYs
+// lines are a port's values as steps, interrupted where there is nothing to show.
+func (c *Chart) lines(port *chartPort, i int, name string, value func(*span) float64) chart.Series {
+	out := chart.Series{Color: chart.Colors[i], Size: 1.5}
+	var run []chart.XY
 	flush := func() {
 		if len(run) > 1 {
-			if l, err := plotter.NewLine(run); err == nil {
-				l.StepStyle, l.Color, l.Width = plotter.PostStep, portColors[i], vg.Points(1.2)
-				p.Add(l)
-				if name != "" {
-					p.Legend.Add(name, l)
-					name = ""
-				}
-			}
+			out.Runs, out.Name = append(out.Runs, run), name
 		}
 		run = nil
 	}
@@ -143,30 +88,18 @@ func (c *Chart) lines(p *plot.Plot, port *chartPort, i int, name string, value f
 		switch s := &port.spans[j]; {
 		case s.readings == 0:
 			if len(run) > 0 {
-				run = append(run, plotter.XY{X: c.seconds(j + 1), Y: last})
+				run = append(run, chart.XY{X: c.seconds(j + 1), Y: last})
 			}
 		case !s.known || s.lost:
 			flush()
 		default:
 			last = value(s)
-			run = append(run, plotter.XY{X: c.seconds(j), Y: last}, plotter.XY{X: c.seconds(j + 1), Y: last})
+			run = append(run, chart.XY{X: c.seconds(j), Y: last}, chart.XY{X: c.seconds(j + 1), Y: last})
 		}
 	}
 	flush()
+	return out
 }
 
 // seconds is when span j starts.
 func (c *Chart) seconds(j int) float64 { return float64(j) * c.width.Seconds() }
-
-// roundTicks puts a label at every multiple of 1, 2, 5, 10 …, at most a dozen.
-func roundTicks(lo, hi float64) []plot.Tick {
-	step := math.Pow10(int(math.Floor(math.Log10(max(hi-lo, 1e-9)))) - 1)
-	for i := 0; (hi-lo)/step > 12; i++ {
-		step *= []float64{2, 2.5, 2}[i%3]
-	}
-	var out []plot.Tick
-	for k := math.Ceil(lo / step); k*step <= hi+step/1e6; k++ {
-		out = append(out, plot.Tick{Value: k * step, Label: fmt.Sprintf("%g", math.Round(k*step*1e6)/1e6)})
-	}
-	return out
-}

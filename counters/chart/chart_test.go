@@ -1,0 +1,61 @@
+package chart
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestTicks(t *testing.T) {
+	for _, c := range []struct {
+		most float64
+		want []float64
+	}{
+		{31, []float64{0, 5, 10, 15, 20, 25, 30}},
+		{100, []float64{0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100}},
+		{1, []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1}},
+		{8, []float64{0, 1, 2, 3, 4, 5, 6, 7, 8}},
+		{130, []float64{0, 20, 40, 60, 80, 100, 120}},
+	} {
+		if got := ticks(c.most); !slices.Equal(got, c.want) {
+			t.Errorf("ticks to %g: %v, want %v", c.most, got, c.want)
+		}
+	}
+}
+
+// A picture is XML whatever its names hold; a value lies where its scale says,
+// and a line holds each value until the next.
+func TestWriteSVG(t *testing.T) {
+	var b bytes.Buffer
+	p := Panel{Title: `<a> & "b"`, X: "seconds", Y: "S", MaxX: 10, MaxY: 31, Series: []Series{
+		{Name: "line<1>", Color: Colors[0], Size: 1.2, Runs: [][]XY{{{0, 0}, {5, 31}, {10, 31}}}},
+		{Name: "dots", Color: Colors[1], Size: 2, Points: []XY{{5, 15.5}}},
+		{Color: Colors[2], Size: 2, Ring: true, Points: []XY{{10, 0}}},
+	}}
+	if err := WriteSVG(&b, 470, 264, p, p); err != nil {
+		t.Fatal(err)
+	}
+	for dec := xml.NewDecoder(bytes.NewReader(b.Bytes())); ; {
+		if _, err := dec.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The drawing is 400 wide from 56 on, and 200 high from 26 on.
+	for _, want := range []string{
+		`viewBox="0 0 470 528"`, `<g transform="translate(0 264)">`,
+		`d="M56.0,226.0H256.0V26.0H456.0V26.0" stroke="#0072b2"`,
+		`<circle cx="256.0" cy="126.0" r="2" fill="#d55e00"/>`,
+		`<circle cx="456.0" cy="226.0" r="2" fill="none" stroke="#009e73"/>`,
+		`>line&lt;1&gt;</text>`,
+	} {
+		if strings.Count(b.String(), want) < 1 {
+			t.Errorf("the picture lacks %s", want)
+		}
+	}
+}
