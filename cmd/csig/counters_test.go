@@ -202,7 +202,7 @@ func watchesBoth(t *testing.T, file, duration string) error {
 	}
 	dead, here, sum := devices[len(devices)-2], devices[len(devices)-1], fleets[len(fleets)-1]
 	if dead.Device != "leaf1" || dead.Reads == 0 || dead.Failed != dead.Reads || dead.AgeNS != nil || !strings.Contains(dead.Error, "no answer") ||
-		strings.Count(dead.Error, "device leaf1") != 1 || len(dead.Ports) != 2 || dead.Ports[0].State != "unread" || dead.Missed == 0 {
+		strings.Count(dead.Error, "device leaf1") != 1 || len(dead.Ports) != 2 || dead.Ports[0].State != "error" || dead.Missed == 0 {
 		return fmt.Errorf("dead: %+v", dead)
 	}
 	if here.Failed != 0 || here.Reads < 2 || here.Reads+here.Missed < 8 || here.AgeNS == nil || *here.AgeNS > int64(time.Second) || here.Late.Count != here.Reads ||
@@ -214,6 +214,86 @@ func watchesBoth(t *testing.T, file, duration string) error {
 	}
 	return nil
 }
+
+// What was measured of a device says what it is now: the ports of one that stops answering
+// are in error, and those of one whose reading does not end are stale.
+func TestWatchOfDyingDevices(t *testing.T) {
+	w := &watch{started: time.Now(), ports: 2}
+	hang, cut := make(chan struct{}), make(chan struct{})
+	sources := []*mortal{{then: func(ctx context.Context) error { return errors.New("it is off") }}, {then: func(context.Context) error { <-hang; return nil }}}
+	cfg := fleet.Config{Interval: 20 * time.Millisecond}
+	var setups []fleet.BoardDevice
+	for i, name := range []string{"off", "hangs"} {
+		sources[i].dies = cut
+		w.devices = append(w.devices, &inventory.Device{Name: name, Platform: "sonic", Interval: time.Second})
+		cfg.Devices = append(cfg.Devices, fleet.Device{Name: name, Open: func(context.Context) (counters.Source, error) { return sources[i], nil }})
+		setups = append(setups, fleet.BoardDevice{Ports: []fleet.BoardPort{{Name: "swp1"}}, Interval: time.Second})
+	}
+	var err error
+	if w.board, err = fleet.NewBoard(setups); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Sink = w.board.Take
+	if w.fleet, err = fleet.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- w.fleet.Run(ctx) }()
+	until := func(states ...string) (lines []watchDevice) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+			var views []fleet.PortView
+			lines = []watchDevice{w.deviceLine(0, time.Now(), &views), w.deviceLine(1, time.Now(), &views)}
+			if lines[0].Ports[0].State == states[0] && lines[1].Ports[0].State == states[1] {
+				return lines
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("states %s %s, want %v", lines[0].Ports[0].State, lines[1].Ports[0].State, states)
+			}
+		}
+	}
+	for _, l := range until("ok", "ok") {
+		// The device's clock is three hours ahead.
+		if age := l.Ports[0].AgeNS; age == nil || *age < 0 || *age > int64(time.Minute) {
+			t.Errorf("age %v", age)
+		}
+	}
+	close(cut)
+	lines := until("error", "stale")
+	if p := lines[0].Ports[0]; !strings.Contains(p.Reason, "it is off") || p.ABWBPS == nil {
+		t.Errorf("%+v", p)
+	}
+	if p := lines[1].Ports[0]; !strings.Contains(p.Reason, "is being read for") {
+		t.Errorf("%+v", p)
+	}
+	close(hang)
+	stop()
+	if err := <-ran; err != nil {
+		t.Error(err)
+	}
+}
+
+// mortal counts a frame a reading, by a clock that is ahead, until it dies.
+type mortal struct {
+	n    uint64
+	dies chan struct{}
+	then func(context.Context) error
+}
+
+func (m *mortal) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sample, error) {
+	select {
+	case <-m.dies:
+		return dst[:0], m.then(ctx)
+	default:
+	}
+	m.n++
+	now := time.Now()
+	return append(dst[:0], counters.Sample{Port: "swp1", Octets: 100 * m.n, Packets: m.n, Speed: 1e9, Up: true,
+		At: now.Add(3 * time.Hour), Local: now, Bits: 64, Overhead: 20, Live: true}), nil
+}
+
+func (m *mortal) Close() error { return nil }
 
 // Devices in trouble come first, and the rest is counted.
 func TestWatchText(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/fleet"
 	"github.com/csig-agent/csig/inventory"
 )
@@ -40,6 +41,10 @@ func short(ns int64) time.Duration {
 	}
 	return d.Round(unit)
 }
+
+// overdue is after how many times the distance of two readings a reading that does
+// not end makes what is known stale.
+const overdue = 3
 
 // watchFleet is the fleet in a report.
 type watchFleet struct {
@@ -143,7 +148,11 @@ func (w *watch) deviceLine(i int, now time.Time, views *[]fleet.PortView) watchD
 	*views = w.board.Ports(i, *views)
 	for j := range *views {
 		v := &(*views)[j]
-		out.Ports = append(out.Ports, watchPortOf(v, dev.Ports, now))
+		p := watchPortOf(v, dev.Ports, now)
+		if d.Running > overdue*d.Interval && d.Fails == 0 && p.State != "unread" {
+			p.State, p.Reason = counters.Stale.String(), fmt.Sprintf("the device is being read for %v", d.Running.Round(time.Second))
+		}
+		out.Ports = append(out.Ports, p)
 		if v.Err != nil && d.Fails == 0 {
 			out.portsBad++
 			if out.portNote == "" {
@@ -172,7 +181,7 @@ func watchPortOf(v *fleet.PortView, ports []inventory.Port, now time.Time) watch
 	if v.Seen.IsZero() {
 		return p
 	}
-	age := now.Sub(v.Last.End).Nanoseconds()
+	age := max(now.Sub(v.Ended).Nanoseconds(), 0)
 	last, load := v.Last, v.Last.Load()
 	window, off := last.End.Sub(last.Start).Nanoseconds(), last.Error.Nanoseconds()
 	p.AgeNS, p.SpeedBPS, p.LoadBPS, p.ABWBPS, p.ABWCPPM = &age, known(last.Capacity), &load, &last.ABW, &last.ABWC

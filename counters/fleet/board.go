@@ -52,9 +52,11 @@ type boardPort struct {
 type PortView struct {
 	Port string
 	// Now is what the newest reading said, and Last the newest one that is Valid:
-	// where Now only repeats old counters, Last still holds.
+	// where Now only repeats old counters, Last still holds. A device that could not be
+	// read is an Error of each of its ports.
 	Now, Last counters.Estimate
 	Seen      time.Time    // when Last was read; zero before the first
+	Ended     time.Time    // the end of Last's window by our clock, whatever the device's says
 	Read      time.Time    // when the port could be read last; zero before the first time
 	Err       error        // why it could not be in the newest reading, nil where it could
 	Signals   []SignalView // in the order of BoardDevice.Signals; of Last
@@ -100,11 +102,18 @@ func (b *Board) Take(r *Reading) {
 	if d.cfg.OnReading != nil {
 		d.cfg.OnReading(r)
 	}
-	if r.Err != nil || len(r.Samples) != len(d.ports) {
-		return
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if err := r.Err; err != nil || len(r.Samples) != len(d.ports) {
+		if err == nil {
+			err = fmt.Errorf("%d samples of %d ports", len(r.Samples), len(d.ports))
+		}
+		for i := range d.ports {
+			now := &d.ports[i].view.Now
+			*now = counters.Estimate{Start: r.End, End: r.End, Capacity: now.Capacity, State: counters.Error, Reason: err.Error()}
+		}
+		return
+	}
 	d.refresh.Observe(r.Samples)
 	for i := range r.Samples {
 		d.ports[i].take(&r.Samples[i], &d.cfg, r.End)
@@ -122,7 +131,10 @@ func (p *boardPort) take(s *counters.Sample, cfg *BoardDevice, now time.Time) {
 	if !p.view.Now.State.Valid() {
 		return
 	}
-	p.view.Last, p.view.Seen = p.view.Now, now
+	p.view.Last, p.view.Seen, p.view.Ended = p.view.Now, now, s.At
+	if !s.Local.IsZero() {
+		p.view.Ended = s.Local
+	}
 	for i, table := range cfg.Signals {
 		sig := &p.view.Signals[i]
 		sig.Range, _ = counters.BucketsOf(&p.view.Last, table)

@@ -66,7 +66,10 @@ func TestBoard(t *testing.T) {
 		t.Errorf("with its own speed and overhead: %+v, %d readings seen", v, seen)
 	}
 	// Errors, of the device or of a port, leave what was known before.
-	b.Take(&Reading{Index: 0, Err: errors.New("no answer")})
+	b.Take(&Reading{Index: 0, Err: errors.New("no answer"), End: time.Unix(1_780_000_002, 0)})
+	if got := b.Ports(0, nil)[0]; got.Now.State != counters.Error || got.Now.Reason != "no answer" || got.Now.End.IsZero() || got.Last != v.Last {
+		t.Errorf("of a device that cannot be read: %+v", got.Now)
+	}
 	bad := boardReading(0, 2, 0)
 	bad.Samples[0].Err = errors.New("port swp1: gone")
 	b.Take(bad)

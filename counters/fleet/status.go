@@ -4,12 +4,13 @@ import "time"
 
 // DeviceStatus is how one device is doing.
 type DeviceStatus struct {
-	Device string
-	Reads  uint64 // readings that have ended, failed ones included
-	Failed uint64
-	Missed uint64 // slots without a reading: the device was still being read, or backed off from
-	Fails  int    // failures in a row up to now
-	Error  string // of the last reading; "" for a good one
+	Device   string
+	Interval time.Duration // between two slots
+	Reads    uint64        // readings that have ended, failed ones included
+	Failed   uint64
+	Missed   uint64 // slots without a reading: the device was still being read, or backed off from
+	Fails    int    // failures in a row up to now
+	Error    string // of the last reading; "" for a good one
 
 	Good    time.Time     // when the last good reading ended; zero before the first
 	Age     time.Duration // since then
@@ -42,7 +43,7 @@ func (f *Fleet) Device(i int) DeviceStatus {
 	defer d.mu.Unlock()
 	s := &d.stats
 	out := DeviceStatus{
-		Device: d.cfg.Name, Reads: s.reads, Failed: s.failed, Missed: s.missed, Fails: s.fails, Error: s.err,
+		Device: d.cfg.Name, Interval: d.interval, Reads: s.reads, Failed: s.failed, Missed: s.missed, Fails: s.fails, Error: s.err,
 		Good: s.good, Next: s.next, Late: s.late, Took: s.took, LastLate: s.lastLate, LastTook: s.lastTook,
 	}
 	if !s.good.IsZero() {

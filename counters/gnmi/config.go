@@ -100,7 +100,7 @@ type Config struct {
 	Backoff, MaxBackoff time.Duration
 	// Recheck is how often Get asks for speeds; 0 is 30 s.
 	Recheck time.Duration
-	// MaxMessage is the size of the largest message to accept, in bytes; 0 is 16 MiB.
+	// MaxMessage is the size of the largest message to accept, in bytes; 0 is 4 MiB.
 	MaxMessage int
 
 	// Now is the clock of this side; nil is time.Now. It should be monotonic.
@@ -116,7 +116,7 @@ const (
 	defaultBackoff    = 200 * time.Millisecond
 	defaultMaxBackoff = 30 * time.Second
 	defaultRecheck    = 30 * time.Second
-	defaultMaxMessage = 16 << 20
+	defaultMaxMessage = 4 << 20
 )
 
 var encodings = []string{"PROTO", "JSON_IETF", "JSON"}

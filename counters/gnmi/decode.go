@@ -298,7 +298,9 @@ func drain(dec *json.Decoder) error {
 		}
 		switch tok {
 		case json.Delim('{'), json.Delim('['):
-			depth++
+			if depth++; depth > maxDepth {
+				return fmt.Errorf("more than %d levels", maxDepth)
+			}
 		case json.Delim('}'), json.Delim(']'):
 			depth--
 		}

@@ -34,7 +34,10 @@ func (s *Source) dial() (*grpc.ClientConn, error) {
 		// A switch is reached directly, whatever proxy this host uses for the web.
 		grpc.WithNoProxy(),
 		grpc.WithUserAgent("csig"),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(c.MaxMessage)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(c.MaxMessage), grpc.ForceCodecV2(newCodec())),
+		grpc.WithMaxHeaderListSize(maxHeaders),
+		grpc.WithInitialWindowSize(windowSize), // and no more, however much is under way
+		grpc.WithInitialConnWindowSize(windowSize),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: c.Backoff, Multiplier: 1.6, Jitter: 0.2, MaxDelay: c.MaxBackoff},
 			MinConnectTimeout: c.Timeout,
@@ -46,14 +49,20 @@ func (s *Source) dial() (*grpc.ClientConn, error) {
 	if c.Username != "" {
 		opts = append(opts, grpc.WithPerRPCCredentials(login{c.Username, string(c.Password), !c.Plaintext}))
 	}
-	if c.Dial != nil {
-		opts = append(opts, grpc.WithContextDialer(c.Dial))
-	} else {
-		opts = append(opts, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+	dial := c.Dial
+	if dial == nil {
+		dial = func(ctx context.Context, address string) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, "tcp", address)
-		}))
+		}
 	}
+	opts = append(opts, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := dial(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		return &throttledConn{Conn: conn, limit: throttle{rate: bytesPerSecond}}, nil
+	}))
 	return grpc.NewClient("passthrough:///"+c.Address, opts...)
 }
 

@@ -68,8 +68,9 @@ func (s *Source) classify(ctx context.Context, err error) error {
 	}
 	st, ok := status.FromError(err)
 	if !ok {
-		return err
+		return clean(err)
 	}
+	err = clean(err)
 	switch st.Code() {
 	case codes.Unauthenticated, codes.PermissionDenied:
 		return fmt.Errorf("%w: %w", ErrCredentials, err)
@@ -79,7 +80,7 @@ func (s *Source) classify(ctx context.Context, err error) error {
 			return fmt.Errorf("%w to the TLS handshake: %w", ErrNoAnswer, err)
 		}
 		if h != nil {
-			return fmt.Errorf("%w: %w", ErrCertificate, h)
+			return fmt.Errorf("%w: %w", ErrCertificate, clean(h))
 		}
 		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	case codes.DeadlineExceeded:

@@ -1,6 +1,7 @@
 package gnmi
 
 import (
+	"fmt"
 	"time"
 
 	pb "github.com/openconfig/gnmi/proto/gnmi"
@@ -14,6 +15,11 @@ var _ sink = (*intake)(nil)
 
 // take brings one notification into the state. The caller holds the lock.
 func (s *Source) take(n *pb.Notification, now time.Time) {
+	defer func() {
+		if p := recover(); p != nil { // one device's message must not end the readings of all
+			(*intake)(s).damaged("", fmt.Errorf("csig failed on it: %v", p))
+		}
+	}()
 	s.message++
 	s.info.Notifications++
 	s.now, s.at = now, max(n.GetTimestamp(), 0)
@@ -97,6 +103,7 @@ func (in *intake) remove(name string, n *node) {
 func (in *intake) damaged(name string, err error) {
 	s := (*Source)(in)
 	s.info.Invalid++
+	err = clean(err)
 	if i, ours := s.byName[name]; ours {
 		s.ports[i].damage = err
 	} else if name == "" {

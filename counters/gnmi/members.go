@@ -8,9 +8,12 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"time"
 
 	pb "github.com/openconfig/gnmi/proto/gnmi"
 	"google.golang.org/grpc"
+
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Members returns the members of each link aggregation group of the device, by name
@@ -88,6 +91,7 @@ func (s *Source) onceStream(ctx context.Context, enc pb.Encoding, paths []*pb.Pa
 	if err != nil {
 		return s.classify(ctx, err)
 	}
+	work := newWork()
 	list := &pb.SubscriptionList{Prefix: &pb.Path{Target: s.cfg.Target}, Mode: pb.SubscriptionList_ONCE, Encoding: enc}
 	for _, path := range paths {
 		list.Subscription = append(list.Subscription, &pb.Subscription{Path: path})
@@ -95,6 +99,7 @@ func (s *Source) onceStream(ctx context.Context, enc pb.Encoding, paths []*pb.Pa
 	_ = stream.Send(&pb.SubscribeRequest{Request: &pb.SubscribeRequest_Subscribe{Subscribe: list}}) // Recv tells what is wrong
 	for {
 		reply, err := stream.Recv()
+		begun := time.Now()
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
@@ -104,6 +109,7 @@ func (s *Source) onceStream(ctx context.Context, enc pb.Encoding, paths []*pb.Pa
 			return nil
 		}
 		take(reply.GetUpdate())
+		s.pace(ctx, &work, begun, reply)
 	}
 }
 
@@ -126,7 +132,17 @@ func (m membership) update(name string, id leafID, v *value) {
 	}
 }
 
+// add takes names that can be told; a device with more aggregates than switches have
+// ports is not believed.
 func (m membership) add(lag, port string) {
+	for _, name := range [...]string{lag, port} {
+		if untrusted.Text(name, maxName) != name {
+			return
+		}
+	}
+	if len(m) >= maxMembers || len(m[lag]) >= maxMembers {
+		return
+	}
 	if m[lag] == nil {
 		m[lag] = make(map[string]bool)
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	pb "github.com/openconfig/gnmi/proto/gnmi"
+
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // run keeps a subscription until ctx ends, or until it turns out that the target has to be
@@ -128,7 +130,7 @@ func (s *Source) capabilities(ctx context.Context) (encs []pb.Encoding, version 
 			}
 		}
 		if len(encs) == 0 {
-			return nil, "", fmt.Errorf("%w: it has %v, wanted is one of %v", ErrEncoding, reply.GetSupportedEncodings(), known)
+			return nil, "", fmt.Errorf("%w: it has %v, wanted is one of %v", ErrEncoding, few(reply.GetSupportedEncodings()), known)
 		}
 		encs = encs[:1]
 	case refused(err):
@@ -139,8 +141,11 @@ func (s *Source) capabilities(ctx context.Context) (encs []pb.Encoding, version 
 	default:
 		return nil, "", err
 	}
-	return encs, reply.GetGNMIVersion(), nil
+	return encs, untrusted.Text(reply.GetGNMIVersion(), maxName), nil
 }
+
+// few are the first ones of a list that may have any length.
+func few(list []pb.Encoding) []pb.Encoding { return list[:min(len(list), 10)] }
 
 // subscribe keeps one stream. An error for which refused holds is the target's answer to the
 // request.
@@ -165,8 +170,10 @@ func (s *Source) subscribe(ctx context.Context, sh shape) (told bool, err error)
 	go s.probe(ctx, probing)
 
 	got := false
+	work := newWork()
 	for {
 		reply, err := stream.Recv()
+		begun := time.Now()
 		if err != nil {
 			err = s.classify(ctx, err)
 			if errors.Is(err, io.EOF) {
@@ -209,6 +216,7 @@ func (s *Source) subscribe(ctx context.Context, sh shape) (told bool, err error)
 		}
 		s.notify()
 		s.mu.Unlock()
+		s.pace(ctx, &work, begun, reply)
 	}
 }
 

@@ -1,0 +1,83 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"runtime/metrics"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/counters/gnmi"
+	"github.com/csig-agent/csig/counters/gnmi/gnmitest"
+)
+
+// Every hostile gNMI target there is, all at once: the healthy devices beside them are read,
+// and memory stays small.
+func TestHostileTargetsHinderNobody(t *testing.T) {
+	var cfg Config
+	ports := []string{"e1", "e2"}
+	add := func(target gnmitest.Target, name string) {
+		address := target.Serve(t, ports...)
+		cfg.Devices = append(cfg.Devices, Device{Name: name, Open: func(context.Context) (counters.Source, error) {
+			return gnmi.New(gnmi.Config{
+				Device: name, Address: address, Ports: ports, Plaintext: true,
+				Interval: 200 * time.Millisecond, Timeout: time.Second, MaxBackoff: time.Second,
+			})
+		}})
+	}
+	const healthy = 5
+	for i := range healthy {
+		add(gnmitest.Healthy(), fmt.Sprintf("healthy%d", i))
+	}
+	for _, target := range gnmitest.Hostile() {
+		add(target, target.Name)
+	}
+	cfg.Interval, cfg.Concurrency, cfg.Patience = 200*time.Millisecond, 8, 20*time.Millisecond
+	good := make([]int, len(cfg.Devices))
+	done := make(chan struct{})
+	readings := make(chan Reading)
+	cfg.Sink = func(r *Reading) {
+		select {
+		case readings <- Reading{Index: r.Index, Err: r.Err, Samples: append([]counters.Sample(nil), r.Samples...)}:
+		case <-done:
+		}
+	}
+	f, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- f.Run(ctx) }()
+	most := uint64(0)
+	for left, deadline := healthy, time.After(time.Minute); left > 0; {
+		select {
+		case r := <-readings:
+			if r.Err != nil && strings.Contains(r.Err.Error(), "\x1b") {
+				t.Errorf("%s: %q", cfg.Devices[r.Index].Name, r.Err)
+			}
+			if r.Err == nil && r.Samples[0].Err == nil && r.Samples[1].Err == nil {
+				if good[r.Index]++; r.Index < healthy && good[r.Index] == 5 {
+					left--
+				}
+			}
+		case <-deadline:
+			t.Fatalf("good readings after a minute: %v", good[:healthy])
+		}
+		m := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		metrics.Read(m)
+		most = max(most, m[0].Value.Uint64())
+	}
+	close(done)
+	cancel()
+	if err := <-ran; err != nil {
+		t.Error(err)
+	}
+	// The targets themselves are in it.
+	if most > 300<<20 {
+		t.Errorf("%d MiB of memory in use", most>>20)
+	}
+	t.Logf("%d MiB at most; good readings of the healthy ones: %v", most>>20, good[:healthy])
+}
