@@ -101,11 +101,12 @@ func (v *view) restoreAll() (cmds [][]string) {
 // this driver has written itself, the switch is not as it was, which is an error.
 func (d *Driver) clearNotes(ctx context.Context, seen *view) error {
 	var errs []error
-	for key, stands := range map[string]func(context.Context, *view) (string, error){firstKey: d.firstStands, tpidKey: d.tpidStands} {
-		why, err := stands(ctx, seen)
+	why, err := d.firstStands(ctx, seen)
+	if err != nil {
+		return err
+	}
+	for key, why := range map[string]string{firstKey: why, tpidKey: seen.badWhy} {
 		switch {
-		case err != nil:
-			errs = append(errs, err)
 		case why == "":
 			errs = append(errs, d.write(ctx, []string{sonicdb.State, "DEL", key}))
 		case d.noted[key]:

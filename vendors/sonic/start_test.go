@@ -265,6 +265,41 @@ func TestTPIDEnds(t *testing.T) {
 	}
 }
 
+// TestTPIDEndsSlowly: an orchagent that writes its core listens, and does not answer.
+func TestTPIDEndsSlowly(t *testing.T) {
+	l := newLab(t, sonictest.R202405, "Ethernet0", "Ethernet4")
+	l.sw.RefuseTPID = func(string) bool { return true }
+	l.sw.TPIDEnds, l.sw.Dumps = true, true
+	l.patience = 300 * time.Millisecond
+	l.open()
+	var perm *vendors.PermanentError
+	if err := l.Apply(t.Context(), setupOf(quantize.Draft00, "Ethernet0", "Ethernet4")); !errors.As(err, &perm) || !strings.Contains(err.Error(), tpidKey) {
+		t.Fatal(err)
+	}
+	for _, p := range []string{"Ethernet0", "Ethernet4"} {
+		if got := l.sw.Redis.Hash(4, "PORT|"+p)["tpid"]; got == "0x88a8" || p == "Ethernet4" && got != "" {
+			t.Errorf("%s: TPID %s", p, got)
+		}
+	}
+}
+
+// TestInterruptedTPID: who is told to stop while one port has its TPID first leaves no
+// note, which would be untrue.
+func TestInterruptedTPID(t *testing.T) {
+	l := newLab(t, sonictest.R202405, "Ethernet0", "Ethernet4")
+	ctx, cancel := context.WithCancel(t.Context())
+	l.sw.RefuseTPID = func(string) bool { cancel(); return false }
+	if err := l.Apply(ctx, setupOf(quantize.Draft00, "Ethernet0", "Ethernet4")); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if err := l.Remove(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if left := l.sw.Redis.Keys(6, "CSIG*"); len(left) > 0 || l.sw.Redis.Hash(4, "PORT|Ethernet0")["tpid"] != "0x8100" {
+		t.Errorf("left: %v, TPID %s", left, l.sw.Redis.Hash(4, "PORT|Ethernet0")["tpid"])
+	}
+}
+
 // TestPortGoes: the entries of a port that CONFIG_DB deletes are deleted, so that
 // orchagent lets go of it; when it comes back it is taken in again.
 func TestPortGoes(t *testing.T) {

@@ -91,7 +91,13 @@ func (d *Driver) giveTPIDs(ctx context.Context, change, await []string, of map[s
 		}
 		d.noted[tpidKey] = true
 		if err = give(change[first : first+1]); err == nil {
+			// Who is interrupted here would leave a note that is not true.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*d.cfg.Patience)
 			err = d.portmgrd(ctx, change[first:first+1], of, seen)
+			if err != nil && !errors.Is(err, errGone) && !d.alive(ctx) {
+				err = errGone
+			}
+			cancel()
 		}
 		switch {
 		case errors.Is(err, errGone):
@@ -119,6 +125,13 @@ func (d *Driver) giveTPIDs(ctx context.Context, change, await []string, of map[s
 		return d.takeTPIDs(ctx, change, seen)
 	}
 	return errors.Join(err, late)
+}
+
+// alive tells whether orchagent answers: one that ends keeps its connections while its
+// core is written. It is asked to delete a table that nobody has.
+func (d *Driver) alive(ctx context.Context) bool {
+	c := &chain{ops: []rowOp{{key: definitions + ":ACL_CSIG_NONE_TABLE"}}}
+	return d.run(ctx, []*chain{c}) == nil && (c.err == nil || errors.As(c.err, new(*StatusError)))
 }
 
 // takeTPIDs gives ports back what CONFIG_DB had, and makes the record that of before.

@@ -53,6 +53,10 @@ type Switch struct {
 	RefuseTPID func(port string) bool
 	TPIDEnds   bool
 
+	// Dumps is an orchagent that goes on listening while it ends, as one does that
+	// writes its core.
+	Dumps bool
+
 	// SlowStart is an orchagent that fetches rows from its start on, and looks at
 	// them when InitDone is called.
 	SlowStart bool
@@ -183,10 +187,12 @@ func (s *Switch) Ends() int {
 // die ends orchagent where SAI has refused a TPID.
 func (s *Switch) die() {
 	s.mu.Lock()
-	dying := s.dying
-	if s.dying = false; dying {
+	dying := s.dying && !s.Dumps
+	s.hold = s.hold || s.dying && s.Dumps
+	if s.dying {
 		s.ends++
 	}
+	s.dying = false
 	s.mu.Unlock()
 	if dying {
 		s.Stop()
