@@ -26,6 +26,8 @@ func TestNotOurs(t *testing.T) {
 	s := setupOf(quantize.Draft00, "Ethernet0")
 	t.Run("ZeroMQ", func(t *testing.T) {
 		l := newLab(t, sonictest.R202605, "Ethernet0")
+		l.patience = 200 * time.Millisecond
+		l.open()
 		var perm *vendors.PermanentError
 		if err := l.Apply(t.Context(), s); !errors.As(err, &perm) || !strings.Contains(err.Error(), "ZeroMQ") {
 			t.Errorf("%v", err)
