@@ -1,6 +1,7 @@
 package sonic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -176,7 +177,7 @@ func (s *Source) commands() [][]string {
 func (s *Source) objects(answer any) (moved bool, err error) {
 	list, err := redis.Strings(answer, nil)
 	if err != nil || len(list) != len(s.ports) {
-		return false, fmt.Errorf("sonic counters: COUNTERS_PORT_NAME_MAP: %d answers for %d ports: %w", len(list), len(s.ports), errors.Join(err, errors.ErrUnsupported))
+		return false, fmt.Errorf("sonic counters: COUNTERS_PORT_NAME_MAP: %d answers for %d ports: %w", len(list), len(s.ports), cmp.Or(err, errors.ErrUnsupported))
 	}
 	for i, oid := range list {
 		oid, p := untrusted.Text(oid, 64), &s.ports[i]
@@ -238,7 +239,7 @@ func (s *Source) count(out *counters.Sample, i int, answer any, moved bool) erro
 	}
 	list, err := redis.Strings(answer, nil)
 	if err != nil || len(list) != len(fields) {
-		return fmt.Errorf("COUNTERS:%s cannot be read: %w", p.oid, errors.Join(err, errors.ErrUnsupported))
+		return fmt.Errorf("COUNTERS:%s cannot be read: %w", p.oid, cmp.Or(err, errors.ErrUnsupported))
 	}
 	var v [5]uint64
 	for k, text := range list {
@@ -268,7 +269,7 @@ func (s *Source) count(out *counters.Sample, i int, answer any, moved bool) erro
 func (s *Source) status(out *counters.Sample, i int, answer any) error {
 	list, err := redis.Strings(answer, nil)
 	if err != nil || len(list) != 2 {
-		return fmt.Errorf("PORT_TABLE:%s cannot be read: %w", out.Port, errors.Join(err, errors.ErrUnsupported))
+		return fmt.Errorf("PORT_TABLE:%s cannot be read: %w", out.Port, cmp.Or(err, errors.ErrUnsupported))
 	}
 	if list[0] == "" {
 		return fmt.Errorf("PORT_TABLE:%s has no oper_status: orchagent has not set the port up", out.Port)

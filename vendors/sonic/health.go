@@ -1,6 +1,7 @@
 package sonic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ func (d *Driver) Health(ctx context.Context) ([]vendors.PortHealth, error) {
 	for i, n := range names {
 		texts, err := redis.Strings(answers[i], nil)
 		if err != nil || len(texts) != len(lossFields) {
-			return nil, fmt.Errorf("the counters of port %s: %w", n, errors.Join(err, errors.ErrUnsupported))
+			return nil, fmt.Errorf("the counters of port %s: %w", n, cmp.Or(err, errors.ErrUnsupported))
 		}
 		var v [4]uint64
 		for k, text := range texts {

@@ -1,6 +1,7 @@
 package sonic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -266,7 +267,7 @@ var errOtherCSIG = errors.New("another csig writes this switch's entries: where 
 func numSub(answer any) (map[string]int, error) {
 	list, err := redis.Values(answer, nil)
 	if err != nil || len(list)%2 != 0 {
-		return nil, fmt.Errorf("PUBSUB NUMSUB: %w", errors.Join(err, errors.ErrUnsupported))
+		return nil, fmt.Errorf("PUBSUB NUMSUB: %w", cmp.Or(err, errors.ErrUnsupported))
 	}
 	out := map[string]int{}
 	for i := 0; i < len(list); i += 2 {
@@ -428,7 +429,7 @@ func (t *talk) giveUp(ctx context.Context, under map[string]*chain) error {
 	}
 	removed, err := redis.Ints(answers[len(answers)-1], nil)
 	if err != nil || len(removed) != 3*len(keys) {
-		return fmt.Errorf("EXEC: %w", errors.Join(err, errors.ErrUnsupported))
+		return fmt.Errorf("EXEC: %w", cmp.Or(err, errors.ErrUnsupported))
 	}
 	for i, key := range keys {
 		c := under[key]

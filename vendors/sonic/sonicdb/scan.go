@@ -14,7 +14,7 @@ import (
 
 const (
 	scanCount = "5000"  // how many keys Redis looks at for one answer
-	maxKeys   = 1 << 18 // that Scan takes from one database
+	maxKeys   = 1 << 17 // that Scan takes from one database
 	scanTimes = 6       // how many times its timeout a whole Scan may take
 )
 
@@ -55,7 +55,7 @@ func (c *Client) Scan(ctx context.Context, db, prefix string) ([]string, error) 
 }
 
 // maxKey is the longest key that Scan lists, in bytes.
-const maxKey = 1024
+const maxKey = 512
 
 func unique(keys []string) []string {
 	slices.Sort(keys)
@@ -66,7 +66,7 @@ func unique(keys []string) []string {
 func page(answer any) (next string, keys []string, err error) {
 	pair, err := redis.Values(answer, nil)
 	if err != nil || len(pair) != 2 {
-		return "", nil, errors.Join(err, errNoPage)
+		return "", nil, errNoPage
 	}
 	next, err1 := redis.String(pair[0], nil)
 	keys, err2 := redis.Strings(pair[1], nil)
