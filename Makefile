@@ -1,7 +1,8 @@
 # make demo   run the main job here, on real kernel switches (needs only Go)
 # make test   everything that must hold, with the race detector
 # make long   the tests that take longer: those named TestLong…
-# make lint   the linter; make bench the benchmarks; make fuzz a short fuzzing
+# make lint   the linter; make bench the benchmarks; make fuzz a short fuzzing;
+#             make mutants what the tests do not notice (15 minutes, not in CI)
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
@@ -11,7 +12,7 @@ PEERS   := nftables iproute2 ethtool tshark snmpd snmp openssh-server openvswitc
 
 export CGO_ENABLED ?= 0
 
-.PHONY: build demo test long peers vet lint bench fuzz release clean
+.PHONY: build demo test long peers vet lint bench fuzz mutants release clean
 build:
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/csig ./cmd/csig
 
@@ -61,6 +62,11 @@ bench:
 FUZZTIME ?= 20s
 fuzz:
 	./.ci/fuzz $(FUZZTIME)
+
+# Changes the code at random, and reports what no test of the package notices.
+MUTANTSFOR ?= 15m
+mutants: peers
+	$(GO) run ./integration/mutate -for $(MUTANTSFOR)
 
 release:
 	for arch in amd64 arm64 arm; do \

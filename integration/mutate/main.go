@@ -1,0 +1,230 @@
+// Command mutate changes csig's code in one place at a time, at random, and
+// reports the changes that no test notices:
+//
+//	go run ./integration/mutate [-seed N] [-for 15m] [PACKAGE ...]
+//
+// A mutant is a compiler overlay: the files of the checkout stay as they are.
+// Each package's mutants meet the tests that are meant to watch it, which are
+// its own but where watchers says otherwise. The exit code is 1 where more than
+// one mutant in five survives.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// watched are the packages whose tests are measured when none is named.
+var watched = []string{
+	"quantize", "counters", "counters/snmp", "counters/gnmi", "counters/fleet", "counters/trace",
+	"agent", "agent/api", "plans", "vendors/ovs/openflow", "vendors/sonic", "vendors/sonic/sonicdb",
+}
+
+// watchers are the packages that test another one, beside its own tests.
+var watchers = map[string][]string{
+	"vendors/sonic/sonicdb": {"vendors/sonic", "counters/sonic"},
+}
+
+// testLimit bounds the tests of one mutant: one that hangs is noticed.
+const testLimit = 3 * time.Minute
+
+// mutant is one change: text in place of the bytes from…to of a file.
+type mutant struct {
+	pkg, file string
+	line      int
+	from, to  int
+	text      string
+	what      string
+}
+
+// swaps are what an operator becomes.
+var swaps = map[token.Token]token.Token{
+	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR,
+	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LAND: token.LOR, token.LOR: token.LAND,
+	token.ADD: token.SUB, token.SUB: token.ADD, token.MUL: token.QUO, token.QUO: token.MUL,
+	token.AND: token.OR, token.OR: token.AND, token.SHL: token.SHR, token.SHR: token.SHL,
+	token.INC: token.DEC, token.DEC: token.INC, token.ADD_ASSIGN: token.SUB_ASSIGN, token.SUB_ASSIGN: token.ADD_ASSIGN,
+}
+
+func main() {
+	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the choice of mutants")
+	limit := flag.Duration("for", 15*time.Minute, "how long to go on")
+	flag.Parse()
+	pkgs := flag.Args()
+	if len(pkgs) == 0 {
+		pkgs = watched
+	}
+	if err := run(pkgs, *seed, *limit); err != nil {
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+		os.Exit(1)
+	}
+}
+
+func run(pkgs []string, seed uint64, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	random := rand.New(rand.NewPCG(seed, seed))
+	var all [][]mutant
+	for _, pkg := range pkgs {
+		list, err := mutantsOf(pkg)
+		if err != nil {
+			return err
+		}
+		random.Shuffle(len(list), func(i, k int) { list[i], list[k] = list[k], list[i] })
+		all = append(all, list)
+	}
+	fmt.Printf("seed %d, %v\n", seed, limit)
+
+	// Two at a time: one compiles while the other's tests wait.
+	work := make(chan mutant)
+	var mu sync.Mutex
+	killed, survived := 0, 0
+	var wait sync.WaitGroup
+	for range 2 {
+		wait.Go(func() {
+			for m := range work {
+				noticed, viable := m.try(ctx)
+				if !viable {
+					continue
+				}
+				mu.Lock()
+				if noticed {
+					killed++
+				} else {
+					survived++
+					fmt.Printf("survived  %s:%d: %s\n", m.file, m.line, m.what)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	// One of each package in turn, so that a short run sees all of them.
+	for round := 0; ctx.Err() == nil; round++ {
+		left := false
+		for _, list := range all {
+			if round < len(list) {
+				left = true
+				select {
+				case work <- list[round]:
+				case <-ctx.Done():
+				}
+			}
+		}
+		if !left {
+			break
+		}
+	}
+	close(work)
+	wait.Wait()
+	fmt.Printf("%d mutants: %d noticed, %d survived\n", killed+survived, killed, survived)
+	switch {
+	case killed+survived == 0:
+		return errors.New("no mutant was tried to its end: give it longer with -for")
+	case survived*5 > killed+survived:
+		return errors.New("more than one mutant in five survived")
+	}
+	return nil
+}
+
+// mutantsOf lists every mutant of a package's own files.
+func mutantsOf(pkg string) (list []mutant, err error) {
+	files, err := filepath.Glob(filepath.Join(pkg, "*.go"))
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s: no Go files there; run it from the top folder", pkg)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, "_other.go") {
+			continue
+		}
+		set := token.NewFileSet()
+		tree, err := parser.ParseFile(set, file, nil, 0)
+		if err != nil {
+			return nil, err
+		}
+		add := func(from, to token.Pos, text, what string) {
+			at := set.Position(from)
+			list = append(list, mutant{pkg, file, at.Line, at.Offset, set.Position(to).Offset, text, what})
+		}
+		swap := func(at token.Pos, op token.Token) {
+			if other, ok := swaps[op]; ok {
+				add(at, at+token.Pos(len(op.String())), other.String(), op.String()+" becomes "+other.String())
+			}
+		}
+		ast.Inspect(tree, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GenDecl:
+				return n.Tok != token.IMPORT
+			case *ast.BinaryExpr:
+				swap(n.OpPos, n.Op)
+			case *ast.IncDecStmt:
+				swap(n.TokPos, n.Tok)
+			case *ast.AssignStmt:
+				swap(n.TokPos, n.Tok)
+			case *ast.UnaryExpr:
+				if n.Op == token.NOT {
+					add(n.OpPos, n.OpPos+1, "", "! goes")
+				}
+			case *ast.ExprStmt:
+				add(n.Pos(), n.End(), "", "the call goes")
+			case *ast.IfStmt:
+				add(n.Cond.Pos(), n.Cond.Pos(), "false && ", "the if is never taken")
+			}
+			return true
+		})
+	}
+	return list, nil
+}
+
+// try runs the package's tests on the mutant: whether they fail, and whether the
+// mutant could be built and tested in time.
+func (m *mutant) try(ctx context.Context) (noticed, viable bool) {
+	dir, err := os.MkdirTemp("", "csig-mutant-")
+	if err != nil {
+		return false, false
+	}
+	defer os.RemoveAll(dir)
+	text, err := os.ReadFile(m.file)
+	if err != nil {
+		return false, false
+	}
+	changed, overlay := filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay.json")
+	path, err := filepath.Abs(m.file)
+	if err != nil {
+		return false, false
+	}
+	about, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
+	if err != nil {
+		return false, false
+	}
+	text = append(append(append([]byte(nil), text[:m.from]...), m.text...), text[m.to:]...)
+	if os.WriteFile(changed, text, 0o600) != nil || os.WriteFile(overlay, about, 0o600) != nil {
+		return false, false
+	}
+	args := []string{"test", "-overlay", overlay, "-count=1", "-failfast", "-skip", "^TestLong", "-timeout", testLimit.String()}
+	for _, pkg := range append([]string{m.pkg}, watchers[m.pkg]...) {
+		args = append(args, "./"+pkg)
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil || bytes.Contains(out, []byte("[build failed]")) || bytes.Contains(out, []byte("[setup failed]")) {
+		return false, false
+	}
+	return err != nil, true
+}
