@@ -14,6 +14,7 @@ import (
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -265,10 +266,23 @@ func (s *state) readRecord(f *openflow.Flow) {
 		text = text[:len(text)-1]
 	}
 	if err := json.Unmarshal(text, &s.setup); err != nil {
-		s.setup, s.damaged = vendors.Setup{}, "the record of the set-up cannot be read: "+err.Error()
+		s.setup, s.damaged = vendors.Setup{}, "the record of the set-up cannot be read: "+untrusted.Text(err.Error(), maxText)
 		return
 	}
+	for _, name := range append([]string{s.setup.Profile}, portNames(s.setup.Ports)...) {
+		if safe := untrusted.Text(name, len(name)); safe != name {
+			s.setup, s.damaged = vendors.Setup{}, "the record of the set-up has a name that does not print: "+untrusted.Text(name, maxText)
+			return
+		}
+	}
 	s.found, s.at = s.setup.TPID != 0, f.Table-tableEntry
+}
+
+func portNames(ports []vendors.PortSetup) (names []string) {
+	for i := range ports {
+		names = append(names, ports[i].Port)
+	}
+	return names
 }
 
 // sendsOn tells whether a flow does what pipeline.passing does, whoever's it is.

@@ -2,7 +2,6 @@ package ovs
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -78,7 +77,7 @@ func (d *Driver) reach(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.db = database{c: c, dec: json.NewDecoder(c)}
+	d.db = newDatabase(c)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package ovs
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -12,17 +13,69 @@ import (
 	"strconv"
 
 	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // database asks ovsdb-server for the few things that OpenFlow does not tell
 // (RFC 7047, §4.1.3 and §5.2).
 type database struct {
-	c   net.Conn
-	dec *json.Decoder
-	id  int
+	c     net.Conn
+	limit *untrusted.Reader // of c
+	dec   *json.Decoder     // of limit
+	id    int
 
 	held   bool // the lock of the bridge is this connection's
 	stolen bool // it was, until somebody took it away
+}
+
+// What a message of the database's may have: that of a switch with ten thousands
+// of ports has less.
+const (
+	maxMessage = 16 << 20 // bytes
+	maxDepth   = 32       // brackets within brackets
+	maxRows    = 1 << 16  // of a table
+	maxText    = 256      // bytes of a name, and of what it says of an error
+)
+
+func newDatabase(c net.Conn) database {
+	limit := untrusted.NewReader(c, maxMessage)
+	return database{c: c, limit: limit, dec: json.NewDecoder(limit)}
+}
+
+// receive reads the next message.
+func (d *database) receive() (response, error) {
+	var text json.RawMessage
+	var got response
+	d.limit.Reset(maxMessage)
+	if err := d.dec.Decode(&text); err != nil {
+		return got, err
+	}
+	if tooDeep(text) {
+		return got, fmt.Errorf("its message has more than %d brackets within each other", maxDepth)
+	}
+	err := json.Unmarshal(text, &got)
+	return got, err
+}
+
+// tooDeep looks at JSON before it is decoded, which takes time by its depth.
+func tooDeep(text []byte) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return false
 }
 
 func (d *database) close() error {
@@ -87,9 +140,40 @@ type response struct {
 }
 
 type rows[T any] struct {
-	Rows    []T    `json:"rows"`
-	Error   string `json:"error"`
-	Details string `json:"details"`
+	Rows fewRows[T] `json:"rows"`
+}
+
+// fewRows takes no more rows than maxRows: an empty one is three bytes here, and
+// many in memory.
+type fewRows[T any] []T
+
+func (r *fewRows[T]) UnmarshalJSON(text []byte) error {
+	*r = nil
+	dec := json.NewDecoder(bytes.NewReader(text))
+	if open, err := dec.Token(); err != nil || open != json.Delim('[') {
+		return errors.New("no rows")
+	}
+	for dec.More() {
+		if len(*r) == maxRows {
+			return fmt.Errorf("a table with more than %d rows", maxRows)
+		}
+		var row T
+		if err := dec.Decode(&row); err != nil {
+			return err
+		}
+		*r = append(*r, row)
+	}
+	return nil
+}
+
+// printable is a text of the database's, made safe to print.
+type printable string
+
+func (t *printable) UnmarshalJSON(text []byte) error {
+	var s string
+	err := json.Unmarshal(text, &s)
+	*t = printable(untrusted.Text(s, maxText))
+	return err
 }
 
 // pairs is a map of the database: ["map", [[key, value], …]].
@@ -104,12 +188,12 @@ func (p *pairs) UnmarshalJSON(text []byte) error {
 	if len(outer) != 2 {
 		return errors.New("not a map")
 	}
-	var list [][2]string
+	var list [][2]printable
 	if err := json.Unmarshal(outer[1], &list); err != nil {
 		return err
 	}
 	for _, kv := range list {
-		(*p)[kv[0]] = kv[1]
+		(*p)[string(kv[0])] = string(kv[1])
 	}
 	return nil
 }
@@ -119,7 +203,7 @@ func (p *pairs) UnmarshalJSON(text []byte) error {
 type optional string
 
 func (o *optional) UnmarshalJSON(text []byte) error {
-	var s string
+	var s printable
 	if json.Unmarshal(text, &s) == nil {
 		*o = optional(s)
 		return nil
@@ -193,8 +277,8 @@ func (d *database) call(method string, params ...any) (json.RawMessage, error) {
 		return nil, err
 	}
 	for {
-		var got response
-		if err := d.dec.Decode(&got); err != nil {
+		got, err := d.receive()
+		if err != nil {
 			return nil, err
 		}
 		switch {
@@ -206,7 +290,7 @@ func (d *database) call(method string, params ...any) (json.RawMessage, error) {
 			d.held, d.stolen = false, true
 		case got.Method == "" && string(got.ID) == strconv.Itoa(d.id):
 			if e := string(got.Error); e != "" && e != "null" {
-				return nil, fmt.Errorf("the database refuses %s: %s", method, e)
+				return nil, fmt.Errorf("the database refuses %s: %s", method, untrusted.Text(e, maxText))
 			}
 			return got.Result, nil
 		}
@@ -227,22 +311,22 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 	}
 	var got []json.RawMessage
 	if err := json.Unmarshal(result, &got); err != nil || len(got) < 4 {
-		return info, fmt.Errorf("the database refuses: %s", result)
+		return info, fmt.Errorf("the database refuses: %s", untrusted.Text(string(result[:min(len(result), maxText)]), maxText))
 	}
 	var sw rows[struct {
 		Version optional `json:"ovs_version"`
 		Other   pairs    `json:"other_config"`
 	}]
 	var br rows[struct {
-		Datapath string   `json:"datapath_type"`
-		FailMode optional `json:"fail_mode"`
-		External pairs    `json:"external_ids"`
-		Ports    uuids    `json:"ports"`
+		Datapath printable `json:"datapath_type"`
+		FailMode optional  `json:"fail_mode"`
+		External pairs     `json:"external_ids"`
+		Ports    uuids     `json:"ports"`
 	}]
 	var ports rows[portRow]
 	var ifs rows[struct {
 		ID       uuids      `json:"_uuid"`
-		Name     string     `json:"name"`
+		Name     printable  `json:"name"`
 		External pairs      `json:"external_ids"`
 		Options  pairs      `json:"options"`
 		Number   portNumber `json:"ofport"`
@@ -262,7 +346,7 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 		}
 	}
 	b := br.Rows[0]
-	info.datapath, info.failMode = b.Datapath, string(b.FailMode)
+	info.datapath, info.failMode = string(b.Datapath), string(b.FailMode)
 	info.writer, info.held = b.External[writerKey], d.held
 	here := map[string]bool{}
 	for _, id := range b.Ports {
@@ -278,23 +362,23 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 		if !here[p.ID.one()] {
 			continue
 		}
-		if mine = append(mine, p); p.Name != bridge {
-			info.own[p.Name] = p.byNormal()
+		if mine = append(mine, p); string(p.Name) != bridge {
+			info.own[string(p.Name)] = p.byNormal()
 		}
 	}
 	named := map[string]*portRow{} // of a patch's name
 	for _, i := range ifs.Rows {
-		named[i.Name] = of[i.ID.one()]
+		named[string(i.Name)] = of[i.ID.one()]
 	}
 	for _, i := range ifs.Rows {
-		near := named[i.Name]
+		near := named[string(i.Name)]
 		port := i.External[partnerKey]
 		if port == "" || near == nil || !here[near.ID.one()] {
 			continue
 		}
-		info.partner[port] = append(info.partner[port], patch{i.Name, uint32(i.Number)})
+		info.partner[port] = append(info.partner[port], patch{string(i.Name), uint32(i.Number)})
 		if far := named[i.Options["peer"]]; far != nil {
-			info.beyond[far.Name] = far.byNormal()
+			info.beyond[string(far.Name)] = far.byNormal()
 		}
 	}
 	for _, p := range info.partner {

@@ -19,7 +19,7 @@ func TestAnswerAsTimeRunsOut(t *testing.T) {
 	giveUp()
 	for range 3000 {
 		c := &answering{}
-		d := database{c: c, dec: json.NewDecoder(c)}
+		d := newDatabase(c)
 		err := d.during(over, func() error {
 			_, err := d.ask("csig")
 			return err
@@ -87,7 +87,7 @@ func TestDatabaseThatAsks(t *testing.T) {
 	t.Parallel()
 	c := &answering{}
 	c.answers.WriteString(`{"method":"echo","params":["are","you"],"id":"echo"}`)
-	d := database{c: c, dec: json.NewDecoder(c)}
+	d := newDatabase(c)
 	if _, err := d.ask("csig"); !errors.Is(err, errNoBridge) {
 		t.Fatal(err)
 	}

@@ -24,13 +24,13 @@ const (
 
 // portRow is what the database has about a port.
 type portRow struct {
-	ID         uuids    `json:"_uuid"`
-	Name       string   `json:"name"`
-	Interfaces uuids    `json:"interfaces"`
-	Mode       optional `json:"vlan_mode"`
-	Tag        numbers  `json:"tag"`
-	Trunks     numbers  `json:"trunks"`
-	CVLANs     numbers  `json:"cvlans"`
+	ID         uuids     `json:"_uuid"`
+	Name       printable `json:"name"`
+	Interfaces uuids     `json:"interfaces"`
+	Mode       optional  `json:"vlan_mode"`
+	Tag        numbers   `json:"tag"`
+	Trunks     numbers   `json:"trunks"`
+	CVLANs     numbers   `json:"cvlans"`
 }
 
 func (p *portRow) byNormal() byNormal {

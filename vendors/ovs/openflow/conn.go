@@ -8,6 +8,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Conn is a connection with a bridge. It is not safe for concurrent use. After
@@ -33,6 +35,10 @@ const Patience = 5 * time.Second
 
 // maxMessage bounds what is read at once: the length of a message has 16 bits.
 const maxMessage = 1 << 16
+
+// maxAnswer bounds an answer of many messages, in bytes: a hundred thousand flows
+// and more.
+const maxAnswer = 32 << 20
 
 // NewConn says hello on a connection that was just made. When ctx ends the
 // connection is closed, here and in the other methods. A bridge that does not
@@ -321,7 +327,7 @@ func (o *Conn) multipart(ctx context.Context, typ uint16, request func(b []byte)
 		if err := o.flush(); err != nil {
 			return err
 		}
-		for {
+		for left := maxAnswer; ; {
 			got, of, body, err := o.read()
 			switch {
 			case err != nil:
@@ -332,6 +338,9 @@ func (o *Conn) multipart(ctx context.Context, typ uint16, request func(b []byte)
 				return readError(body)
 			case got != typeMultipartRep || len(body) < 8 || order.Uint16(body) != typ:
 				return errMalformed("an answer to another question")
+			}
+			if left -= len(body); left < 0 {
+				return fmt.Errorf("%w: of an answer csig takes %d MiB", untrusted.ErrTooLong, maxAnswer>>20)
 			}
 			if err := f(body[8:]); err != nil {
 				return err

@@ -4,20 +4,23 @@ import (
 	"bytes"
 	"context"
 	"math"
+
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Port is a port of the bridge (§7.2.1.1).
 type Port struct {
 	Number uint32
-	Name   string // its interface's, of which OpenFlow has 15 bytes
+	Name   string // its interface's, of which OpenFlow has 15 bytes; what does not print is escaped
 	Up     bool   // neither down by configuration nor without link
 	Speed  uint64 // bit/s; 0: unknown
 }
 
 const (
 	portLen       = 40
-	portDown      = 1 << 0 // of config
-	linkDown      = 1 << 0 // of state
+	maxName       = 15 * len(`\x00`) // bytes of a name of which nothing prints
+	portDown      = 1 << 0           // of config
+	linkDown      = 1 << 0           // of state
 	ethernetProp  = 0
 	ethernetLen   = 32
 	bitsPerKilo   = 1000
@@ -46,7 +49,7 @@ func parsePorts(out []Port, b []byte) ([]Port, error) {
 		}
 		p := Port{Number: order.Uint32(b)}
 		name, _, _ := bytes.Cut(b[16:32], []byte{0})
-		p.Name = string(name)
+		p.Name = untrusted.Text(string(name), maxName)
 		p.Up = order.Uint32(b[32:])&portDown == 0 && order.Uint32(b[36:])&linkDown == 0
 		for props := b[portLen:n]; len(props) > 0; {
 			if len(props) < 4 {

@@ -1,0 +1,365 @@
+package openflow
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/vendors/untrusted"
+)
+
+// fake is a bridge that says hello, answers barriers and bundles, and leaves the
+// rest to a test.
+type fake struct {
+	sent   atomic.Int64
+	ends   []uint16                                              // how bundles ended
+	refuse map[uint8]Error                                       // changes of flows in a table, and of none (0): the commit
+	answer func(f *fake, typ byte, xid uint32, body []byte) bool // true: it has dealt with it
+	c      net.Conn
+}
+
+func (f *fake) write(b []byte) bool {
+	n, err := f.c.Write(b)
+	f.sent.Add(int64(n))
+	return err == nil
+}
+
+func (f *fake) error(xid uint32, e Error) bool {
+	return f.write(message(version, typeError, xid, byte(e.Type>>8), byte(e.Type), byte(e.Code>>8), byte(e.Code)))
+}
+
+func (f *fake) serve() {
+	defer f.c.Close()
+	f.write(message(version, typeHello, 1))
+	for {
+		head := make([]byte, headerLen)
+		if _, err := io.ReadFull(f.c, head); err != nil {
+			return
+		}
+		body := make([]byte, int(order.Uint16(head[2:]))-headerLen)
+		if _, err := io.ReadFull(f.c, body); err != nil {
+			return
+		}
+		typ, xid := head[1], order.Uint32(head[4:])
+		switch {
+		case f.answer != nil && f.answer(f, typ, xid, body):
+		case typ == typeBarrierReq:
+			f.write(message(version, typeBarrierRep, xid))
+		case typ == typeBundleControl:
+			kind := order.Uint16(body[4:])
+			f.ends = append(f.ends, kind)
+			if e, refused := f.refuse[0]; kind == bundleCommit && refused {
+				f.error(xid, e)
+				continue
+			}
+			f.write(message(version, typeBundleControl, xid, body...))
+		case typ == typeBundleAdd:
+			table := body[8+headerLen+16]
+			if e, refused := f.refuse[table]; refused {
+				f.error(xid, e)
+			}
+		}
+	}
+}
+
+func connect(t *testing.T, f *fake) *Conn {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") // it has a buffer, unlike a pipe
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	here, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.c, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		f.serve()
+	}()
+	t.Cleanup(func() { here.Close(); <-served })
+	o, err := NewConn(t.Context(), here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// part answers a multipart request.
+func part(typ uint16, more byte, xid uint32, body ...byte) []byte {
+	b := order.AppendUint16(nil, typ)
+	return message(version, typeMultipartRep, xid, append(append(b, 0, more, 0, 0, 0, 0), body...)...)
+}
+
+// TestHostileBridge has bridges that flood, and such as never come to an end: an
+// error that comes soon, after which there is no connection.
+func TestHostileBridge(t *testing.T) {
+	flow := flowStats(&sample()[0])
+	many := slices.Repeat(flow, 60000/len(flow))
+	for _, tc := range []struct {
+		name, want string
+		patience   time.Duration
+		answer     func(f *fake, typ byte, xid uint32, body []byte) bool
+	}{
+		{"flows for ever", untrusted.ErrTooLong.Error(), time.Minute, func(f *fake, typ byte, xid uint32, _ []byte) bool {
+			for typ == typeMultipartReq && f.write(part(partFlow, 1, xid, many...)) {
+			}
+			return typ == typeMultipartReq
+		}},
+		{"parts of nothing for ever", "gave up", 200 * time.Millisecond, func(f *fake, typ byte, xid uint32, _ []byte) bool {
+			for typ == typeMultipartReq && f.write(part(partFlow, 1, xid)) {
+			}
+			return typ == typeMultipartReq
+		}},
+		{"questions for ever", "gave up", 200 * time.Millisecond, func(f *fake, typ byte, _ uint32, _ []byte) bool {
+			go io.Copy(io.Discard, f.c) //nolint:errcheck // until it is closed
+			for typ == typeMultipartReq && f.write(message(version, typeEchoRequest, 9, make([]byte, 1000)...)) {
+			}
+			return typ == typeMultipartReq
+		}},
+		{"answers to others for ever", "gave up", 200 * time.Millisecond, func(f *fake, typ byte, xid uint32, _ []byte) bool {
+			for typ == typeMultipartReq && f.write(part(partFlow, 0, xid+1, many...)) {
+			}
+			return typ == typeMultipartReq
+		}},
+		{"half a message", "the bridge closed it", time.Minute, func(f *fake, typ byte, xid uint32, _ []byte) bool {
+			if typ == typeMultipartReq {
+				f.write(part(partFlow, 0, xid, flow...)[:40])
+				f.c.Close()
+			}
+			return typ == typeMultipartReq
+		}},
+		{"a part of something else", "an answer to another question", time.Minute, func(f *fake, typ byte, xid uint32, _ []byte) bool {
+			return typ == typeMultipartReq && f.write(part(partPortDesc, 0, xid))
+		}},
+		{"a length of its own", ErrMalformed.Error(), time.Minute, func(f *fake, typ byte, xid uint32, _ []byte) bool {
+			lies := slices.Clone(flow)
+			order.PutUint16(lies, 0xffff)
+			return typ == typeMultipartReq && f.write(part(partFlow, 0, xid, lies...))
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := &fake{}
+			f.answer = tc.answer
+			o := connect(t, f)
+			ctx, cancel := context.WithTimeoutCause(t.Context(), tc.patience, errors.New("gave up"))
+			defer cancel()
+			_, err := o.Flows(ctx, AllTables)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%v, want %s", err, tc.want)
+			}
+			if strings.HasPrefix(tc.name, "flows") && f.sent.Load() > maxAnswer+16<<20 /* of the kernel's */ {
+				t.Errorf("%d bytes were read", f.sent.Load())
+			}
+			if again := o.Barrier(t.Context()); again == nil {
+				t.Error("the connection is used again")
+			}
+		})
+	}
+}
+
+// TestParts joins an answer of several messages, among others'.
+func TestParts(t *testing.T) {
+	flows := sample()
+	echoed := make(chan []byte, 1)
+	f := &fake{answer: func(f *fake, typ byte, xid uint32, body []byte) bool {
+		switch typ {
+		case typeEchoReply:
+			echoed <- slices.Clone(body)
+		case typeMultipartReq:
+			if order.Uint16(body) != partFlow || body[8] != 60 {
+				t.Errorf("asked %x", body)
+			}
+			f.write(message(version, typeEchoRequest, 7, 1, 2))
+			f.write(part(partFlow, 1, xid, flowStats(&flows[0])...))
+			f.write(part(partFlow, 0, xid+5, flowStats(&flows[0])...))
+			f.write(part(partFlow, 0, xid, flowStats(&flows[1])...))
+		default:
+			return false
+		}
+		return true
+	}}
+	o := connect(t, f)
+	got, err := o.Flows(t.Context(), 60)
+	if err != nil || !reflect.DeepEqual(got, flows) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if b := <-echoed; !slices.Equal(b, []byte{1, 2}) {
+		t.Errorf("echoed %x", b)
+	}
+}
+
+// TestRefusals has changes refused: nothing is committed, and the error names the
+// change and what to do about it.
+func TestRefusals(t *testing.T) {
+	flow := func(table uint8) *Flow { return &Flow{Table: table, Actions: Actions(nil).Output(1)} }
+	mods := []Mod{{Add, flow(60), "swp1"}, {Add, flow(61), "swp2"}, {Delete, flow(62), "swp3"}}
+	full, bad := Error{Type: errFlowMod, Code: 1}, Error{Type: errBadAction, Code: 10}
+	for _, tc := range []struct {
+		name   string
+		refuse map[uint8]Error
+		port   string
+		full   bool
+		ends   []uint16
+		says   string
+	}{
+		{"none", nil, "", false, []uint16{bundleOpen, bundleCommit}, ""},
+		{"a full table", map[uint8]Error{61: full}, "swp2", true, []uint16{bundleOpen, bundleDiscard}, "the table is full"},
+		{"the first of two", map[uint8]Error{60: bad, 62: full}, "swp1", false, []uint16{bundleOpen, bundleDiscard}, "do not agree with the match"},
+		{"the commit", map[uint8]Error{0: {Type: errBundle, Code: 15}}, "", false, []uint16{bundleOpen, bundleCommit}, "a change in the bundle was refused"},
+		{"something new", map[uint8]Error{62: {Type: 99, Code: 1}}, "swp3", false, []uint16{bundleOpen, bundleDiscard}, "type 99, code 1"},
+		{"another code", map[uint8]Error{62: {Type: errFlowMod, Code: 2}}, "swp3", false, []uint16{bundleOpen, bundleDiscard}, "no such table"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := &fake{refuse: tc.refuse}
+			o := connect(t, f)
+			err := o.Commit(t.Context(), mods)
+			var refused *Error
+			if errors.As(err, &refused) != (tc.says != "") || refused != nil && (refused.Name != tc.port || refused.TableFull() != tc.full || !strings.Contains(err.Error(), tc.says)) {
+				t.Errorf("%+v", err)
+			}
+			if err := o.Barrier(t.Context()); err != nil {
+				t.Errorf("afterwards: %v", err)
+			}
+			if !slices.Equal(f.ends, tc.ends) {
+				t.Errorf("bundles: %v, want %v", f.ends, tc.ends)
+			}
+		})
+	}
+}
+
+// TestChanges reads the changes of flows as they are on the wire.
+func TestChanges(t *testing.T) {
+	f := sample()[0]
+	for _, kind := range []ModKind{Add, Delete} {
+		b := appendMod(nil, &Mod{Kind: kind, Flow: &f}, 9)
+		if int(order.Uint16(b[2:])) != len(b) || b[1] != typeFlowMod || order.Uint32(b[4:]) != 9 || order.Uint64(b[8:]) != f.Cookie || order.Uint64(b[16:]) != 0 ||
+			b[24] != f.Table || b[25] != byte(kind) || order.Uint16(b[26:]) != 0 || order.Uint16(b[28:]) != f.HardTimeout || order.Uint16(b[30:]) != f.Priority ||
+			order.Uint32(b[32:]) != 0xffffffff || order.Uint32(b[36:]) != PortAny || order.Uint32(b[40:]) != 0xffffffff || order.Uint32(b[44:]) != 0 {
+			t.Errorf("%d: %x", kind, b[:48])
+		}
+		m, rest, err := parseMatch(b[48:])
+		if err != nil || m != f.Match {
+			t.Errorf("%d: %+v, %v", kind, m, err)
+		}
+		var got Flow
+		if err := got.instructions(rest); err != nil || (kind == Add) != slices.Equal(got.Actions, f.Actions) || kind == Delete && len(rest) > 0 {
+			t.Errorf("%d: %x, %v", kind, rest, err)
+		}
+	}
+}
+
+// TestInstructions reads what flows of others do beside actions.
+func TestInstructions(t *testing.T) {
+	out := Actions(nil).Output(4)
+	act := append([]byte{0, instApply, 0, byte(8 + len(out)), 0, 0, 0, 0}, out...)
+	next := []byte{0, instGoto, 0, 8, 62, 0, 0, 0}
+	meter := []byte{0, 6, 0, 8, 0, 0, 0, 1}
+	for _, tc := range []struct {
+		name string
+		b    []byte
+		want Flow
+	}{
+		{"none", nil, Flow{}},
+		{"actions", act, Flow{Actions: out}},
+		{"on to a table", next, Flow{Goto: 62, Goes: true}},
+		{"on to table 0", []byte{0, instGoto, 0, 8, 0, 0, 0, 0}, Flow{Goes: true}},
+		{"a meter", meter, Flow{Other: true}},
+		{"all of them", slices.Concat(meter, act, next), Flow{Actions: out, Goto: 62, Goes: true, Other: true}},
+	} {
+		var got Flow
+		if err := got.instructions(tc.b); err != nil || !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%s: %+v, %v", tc.name, got, err)
+		}
+	}
+	for _, b := range [][]byte{{0, 1, 0, 8}, {0, 1, 0, 7, 0, 0, 0, 0}, {0, 1, 0, 16, 0, 0, 0, 0}} {
+		if err := (&Flow{}).instructions(b); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%x: %v", b, err)
+		}
+	}
+}
+
+// TestPorts reads ports and their counters.
+func TestPorts(t *testing.T) {
+	const kilo = 1000
+	desc := func(number uint32, name string, config, state, speed uint32) []byte {
+		b := make([]byte, portLen)
+		order.PutUint32(b, number)
+		copy(b[16:32], name)
+		order.PutUint32(b[32:], config)
+		order.PutUint32(b[36:], state)
+		prop := make([]byte, ethernetLen)
+		order.PutUint16(prop[2:], ethernetLen)
+		order.PutUint32(prop[currSpeedFrom:], speed)
+		b = append(b, 0xff, 0xff, 0, 8, 0, 0, 0, 0) // an experimenter's
+		b = append(b, prop...)
+		order.PutUint16(b[4:], uint16(len(b)))
+		return b
+	}
+	const noReceive, live, blocked = 1 << 2, 1 << 2, 1 << 1
+	b := slices.Concat(desc(1, "swp1", 0, 0, kilo), desc(2, "swp2", portDown, 0, 0), desc(3, "swp3", 0, linkDown, 0), desc(4, "swp4", noReceive, live|blocked, 7*kilo*kilo),
+		desc(5, "swp5", portDown, linkDown, 0), desc(PortMax-1, "a\x1b[31m", 0, live, 0), desc(PortMax, "none", 0, 0, 0), desc(0xfffffffe, "br0", 0, 0, 0))
+	want := []Port{{1, "swp1", true, kilo * kilo}, {2, "swp2", false, 0}, {3, "swp3", false, 0}, {4, "swp4", true, 7 * kilo * kilo * kilo}, {5, "swp5", false, 0}, {PortMax - 1, `a\x1b[31m`, true, 0}}
+	if got, err := parsePorts(nil, b); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := parsePorts(nil, b[:len(b)-1]); !errors.Is(err, ErrMalformed) {
+		t.Errorf("cut short: %v", err)
+	}
+	stats := make([]byte, portStatsLen)
+	order.PutUint16(stats, portStatsLen)
+	order.PutUint32(stats[4:], 9)
+	order.PutUint32(stats[8:], 77)
+	for i, v := range []uint64{1, 2, 3, 4, 50, 600, 7000, 1<<64 - 1} { // rx and tx packets, bytes, dropped, errors
+		order.PutUint64(stats[16+8*i:], v)
+	}
+	all := []PortStats{{Number: 9, Age: 77, TxPackets: 2, TxBytes: 4, Dropped: 650, Errors: 7000}}
+	if got, err := parsePortStats(nil, stats); err != nil || !slices.Equal(got, all) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := parsePortStats(nil, stats[:portStatsLen-1]); !errors.Is(err, ErrMalformed) {
+		t.Errorf("cut short: %v", err)
+	}
+}
+
+// TestEffects looks into what actions of others may do with a frame.
+func TestEffects(t *testing.T) {
+	vendor := func(subtype uint16) Actions { return zeros(Actions(nil).vendor(16, subtype), 6) }
+	clone := func(inner Actions) Actions {
+		return append(zeros(Actions(nil).vendor(16+len(inner), nxClone), 6), inner...)
+	}
+	for _, tc := range []struct {
+		name string
+		a    Actions
+		want Effects
+	}{
+		{"none", nil, Effects{}},
+		{"two ports", Actions(nil).Output(3).Output(PortNormal), Effects{Ports: []uint32{3, PortNormal}}},
+		{"a table", Actions(nil).Load(15, 2).Resubmit(60), Effects{Resubmits: []uint8{60}}},
+		{"a tag", Actions(nil).PushVLAN(0x8100).PopVLAN().PushMPLS(0x8847).PopMPLS(0x88a8), Effects{}},
+		{"a note", Actions(nil).Note([]byte("x")), Effects{}},
+		{"moved bits", Actions(nil).Move(FieldVLANVID, 0, Reg(1), 0, 12), Effects{}},
+		{"a group", Actions{0, actGroup, 0, 8, 0, 0, 0, 1}, Effects{Opaque: true}},
+		{"a register", Actions(nil).OutputReg(3), Effects{Opaque: true}},
+		{"learn", vendor(16), Effects{Opaque: true}},
+		{"a counter", vendor(99), Effects{}},
+		{"within a clone", clone(clone(Actions(nil).Output(5).Resubmit(61))), Effects{Ports: []uint32{5}, Resubmits: []uint8{61}}},
+		{"malformed", Actions{0, 0, 0, 7, 0, 0, 0, 0}, Effects{Opaque: true}},
+		{"of another vendor", Actions{0xff, 0xff, 0, 16, 0, 0, 0x4f, 0x4e, 0, 15, 0, 0, 0, 0, 0, 0}, Effects{}},
+	} {
+		if got := tc.a.Effects(); !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%s: %+v", tc.name, got)
+		}
+	}
+}
