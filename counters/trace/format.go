@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Format is the header's format field.
@@ -18,6 +20,7 @@ const (
 	maxPorts = 1 << 16
 	maxLine  = 32 << 20 // bytes
 	maxName  = 256      // bytes
+	maxText  = 1000     // bytes of an error or a note
 )
 
 // Header is what a trace says of itself.
@@ -55,6 +58,8 @@ func (h *Header) check() error {
 		switch {
 		case p == "" || len(p) > maxName:
 			return fmt.Errorf("port name %.20q: want 1 to %d bytes", p, maxName)
+		case untrusted.Text(p, maxName) != p:
+			return fmt.Errorf("port name %.20q: want what prints", p)
 		case seen[p]:
 			return fmt.Errorf("port %s is listed twice", p)
 		}
@@ -81,7 +86,34 @@ type line struct {
 	Read  int64   `json:"read"`
 	Took  int64   `json:"took"`
 	Error string  `json:"error"`
-	Ports []entry `json:"ports"`
+	Ports entries `json:"ports"`
+}
+
+// entries are at most maxPorts, so that a line of empty ones does not take all memory.
+type entries []entry
+
+// UnmarshalJSON is that of json.Unmarshaler.
+func (l *entries) UnmarshalJSON(text []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	tok, err := dec.Token()
+	if err != nil || tok == nil {
+		return err
+	}
+	if tok != json.Delim('[') {
+		return errors.New("ports are no list")
+	}
+	*l = (*l)[:0]
+	for dec.More() {
+		if len(*l) == maxPorts {
+			return fmt.Errorf("more than %d ports", maxPorts)
+		}
+		*l = append(*l, entry{})
+		if err := dec.Decode(&(*l)[len(*l)-1]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type entry struct {
@@ -199,7 +231,7 @@ func (l *line) take(r *Reading, ports []string) error {
 		return fmt.Errorf("took %d ns: want 0 or more", l.Took)
 	}
 	if l.Error != "" {
-		r.Err = RecordedError(l.Error)
+		r.Err = RecordedError(untrusted.Text(l.Error, maxText))
 		return nil
 	}
 	if len(l.Ports) == 0 {
@@ -212,7 +244,7 @@ func (l *line) take(r *Reading, ports []string) error {
 		e := &l.Ports[i]
 		s := counters.Sample{Port: ports[i], At: when(e.At)}
 		if e.Error != "" {
-			s.Err = RecordedError(e.Error)
+			s.Err = RecordedError(untrusted.Text(e.Error, maxText))
 			r.Samples = append(r.Samples, s)
 			continue
 		}
@@ -231,7 +263,8 @@ func (l *line) take(r *Reading, ports []string) error {
 			s.Local = when(e.Local)
 		}
 		s.Octets, s.Packets, s.Speed = e.Octets, e.Packets, e.Speed
-		s.Up, s.Bits, s.Overhead, s.Epoch, s.Live, s.Degraded = !e.Down, e.Bits, e.Overhead, e.Epoch, e.Live, e.Degraded
+		s.Up, s.Bits, s.Overhead, s.Epoch, s.Live = !e.Down, e.Bits, e.Overhead, e.Epoch, e.Live
+		s.Degraded = untrusted.Text(e.Degraded, maxText)
 		r.Samples = append(r.Samples, s)
 	}
 	return nil

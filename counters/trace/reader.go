@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Reader reads a trace, one reading at a time.
@@ -43,6 +44,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 	if err == nil {
 		if err = json.Unmarshal(text, &t.header); err == nil {
 			err = t.header.check()
+			h := &t.header
+			h.Device, h.Source, h.Note = untrusted.Text(h.Device, maxName), untrusted.Text(h.Source, maxName), untrusted.Text(h.Note, maxText)
 		} else {
 			err = fmt.Errorf("line 1: this is no trace that csig recorded: %w", err)
 		}

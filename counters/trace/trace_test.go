@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 var start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
@@ -94,12 +95,13 @@ func readAll(t testing.TB, file []byte) ([]Reading, error) {
 	}
 }
 
-// whatever is read comes back as it was.
+// whatever is read comes back as it was, and its texts fit to print.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		when := func(label string) time.Time {
 			return time.Unix(0, rapid.Int64Range(1, 1<<62).Draw(rt, label)).UTC()
 		}
+		clean := func(s string) string { return untrusted.Text(s, maxText) }
 		text := rapid.OneOf(rapid.Just(""), rapid.StringN(1, 20, 60), rapid.SampledFrom([]string{`a "quoted" <port>`, "tab\tnew\nline", "π"}))
 		h := Header{Device: "leaf1", Source: "snmp", IntervalNS: 1e9, Ports: []string{"swp1", `odd "name"`}}
 		var want []Reading
@@ -135,6 +137,17 @@ func TestRoundTrip(t *testing.T) {
 		got, err := readAll(t, file)
 		if err != nil || rec.Readings() != len(want) {
 			rt.Fatalf("%v, %d recorded", err, rec.Readings())
+		}
+		for i := range want {
+			if r := &want[i]; r.Err != nil {
+				r.Err = RecordedError(clean(r.Err.Error()))
+			}
+			for j := range want[i].Samples {
+				s := &want[i].Samples[j]
+				if s.Degraded = clean(s.Degraded); s.Err != nil {
+					s.Err = RecordedError(clean(s.Err.Error()))
+				}
+			}
 		}
 		if !reflect.DeepEqual(got, want) {
 			rt.Fatalf("\n got %+v\nwant %+v", got, want)
@@ -188,6 +201,15 @@ func TestUncompressedTraceAndItsMistakes(t *testing.T) {
 	if err != nil || len(got) != 1 || got[0].Samples[0].Octets != 5 || !got[0].Samples[0].Up || got[0].Samples[0].Bits != 64 || got[0].Samples[1].Err == nil {
 		t.Fatalf("%+v, %v", got, err)
 	}
+	const evil = `\u001b[31m\nred`
+	r, err := NewReader(strings.NewReader(`{"format":"csig.trace/v1","device":"` + evil + `","source":"` + evil + `","note":"` + evil + `","ports":["p","q"]}` + "\n" + `{"read":1,"error":"` + evil + `"}` + "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const fit = `\x1b[31m red`
+	if reading, err := r.Next(); err != nil || reading.Err.Error() != fit || r.Header().Device != fit || r.Header().Source != fit || r.Header().Note != fit {
+		t.Errorf("%+v, %+v, %v", r.Header(), reading, err)
+	}
 	for _, tt := range []struct{ name, file, want string }{
 		{"empty", "", "empty file"},
 		{"another file", "hello\n", "line 1: this is no trace"},
@@ -196,6 +218,9 @@ func TestUncompressedTraceAndItsMistakes(t *testing.T) {
 		{"no ports", `{"format":"csig.trace/v1","ports":[]}` + "\n", "0 ports"},
 		{"port twice", `{"format":"csig.trace/v1","ports":["p","p"]}` + "\n", "p is listed twice"},
 		{"port without a name", `{"format":"csig.trace/v1","ports":[""]}` + "\n", "port name"},
+		{"port that does not print", `{"format":"csig.trace/v1","ports":["p\u001b[31m"]}` + "\n", `port name "p\x1b[31m": want what prints`},
+		{"ports without end", header + `{"read":1,"ports":[` + strings.Repeat("{},", maxPorts) + "{}]}\n", "more than 65536 ports"},
+		{"ports that are none", header + `{"read":1,"ports":7}` + "\n", "no list"},
 		{"interval", `{"format":"csig.trace/v1","interval_ns":-1,"ports":["p"]}` + "\n", "interval"},
 		{"not JSON", header + good + "x\n", "device d: line 3: invalid character"},
 		{"unknown field", header + `{"read":1,"ports":[{"at":1,"bytes":5}]}` + "\n", "line 2"},
