@@ -68,7 +68,7 @@ func (r *Refresh) whileCached(samples []Sample, now int64, moved int, again bool
 			}
 		case expected(p.frames, p.span, r.now.at-p.at) < suspect:
 			r.give(s, p, &r.now, late)
-		case p.pending && !p.idle && extra == 0:
+		case p.pending && extra == 0:
 			// It was to move in the run before and did not, nor does it now.
 			r.give(s, p, &r.before, 0)
 		default:

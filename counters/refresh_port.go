@@ -7,7 +7,6 @@ type refreshPort struct {
 	have            bool
 	anchored        bool // an instant has been given out
 	pending         bool // did not move in the run, and its counters may come later
-	idle            bool // was last taken for idle
 	own             bool // refreshes apart from the others
 	moved           bool // in this reading
 	again           bool // this reading has the sample of the one before
@@ -97,5 +96,5 @@ func (p *refreshPort) tell(s *Sample, at int64) {
 		p.span = at - p.at
 	}
 	p.doubt = p.doubt || !p.moved && p.expected(at) >= suspect
-	p.at, p.idle, p.pending = at, !p.moved, false
+	p.at, p.pending = at, false
 }

@@ -1,6 +1,7 @@
 package counters
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -49,8 +50,8 @@ func TestRepeatedSamplesAreNoWindow(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			const rate = 1000
 			d := &sampled{period: 2, phase: c.phase, delay: make([]float64, len(c.phase)), down: c.down}
-			for range c.phase {
-				d.frames = append(d.frames, steady(rate))
+			for i := range c.phase {
+				d.frames = append(d.frames, steady(rate*float64(1+i)))
 			}
 			r := NewRefresh(RefreshConfig{})
 			est := make([]*Estimator, len(c.phase))
@@ -69,13 +70,16 @@ func TestRepeatedSamplesAreNoWindow(t *testing.T) {
 					}
 					ok++
 					lo, hi := e.LoadRange()
-					if want := uint64(rate * 8192); lo > want+want/100 || hi < want-want/100 {
+					if want := uint64(rate * 8192 * (1 + p)); lo > want+want/100 || hi < want-want/100 {
 						t.Fatalf("reading %d, port %d: load %d in [%d, %d] over %v, want %d", i, p, e.Load(), lo, hi, e.End.Sub(e.Start), want)
 					}
 					if i > 300 && e.Error > 20*time.Millisecond {
 						t.Errorf("reading %d, port %d: Δt ±%v of a device that says when", i, p, e.Error)
 					}
 				}
+			}
+			if st := r.Status(); st.Kind != RefreshLive || st.Period != 2*time.Second {
+				t.Errorf("%+v", st) // the ports' amounts, in turn, are no period
 			}
 			if ok < 45 {
 				t.Errorf("%d windows in 100 s", ok)
@@ -102,15 +106,20 @@ func TestRepeatedSamplesAgainstTruth(t *testing.T) {
 		gap := rapid.Float64Range(0.1, 1.5).Draw(t, "between readings") * period
 		r := NewRefresh(RefreshConfig{})
 		est := make([]*Estimator, n)
+		interval := seconds(rapid.SampledFrom([]float64{0, 3}).Draw(t, "Δt in periods") * period)
 		for i := range est {
-			est[i] = NewEstimator(EstimatorConfig{})
+			est[i] = NewEstimator(EstimatorConfig{Interval: interval})
 		}
 		at := period
 		var samples []Sample
 		for i := range 200 {
 			at += gap * rapid.Float64Range(0.8, 1.2).Draw(t, "gap")
 			samples = d.read(at, samples)
+			base, last := r.base, r.last
 			r.Observe(samples)
+			if r.last < last && r.base.Equal(base) {
+				t.Fatalf("reading %d is %v before the last", i, time.Duration(last-r.last))
+			}
 			for p := range samples {
 				e := est[p].Update(samples[p])
 				if e.State != OK {
@@ -128,4 +137,97 @@ func TestRepeatedSamplesAgainstTruth(t *testing.T) {
 			}
 		}
 	})
+}
+
+// stamped is a reading of ports with their own times, in seconds, and frames.
+func stamped(times []float64, frames []uint64) []Sample {
+	var out []Sample
+	for i, at := range times {
+		at := epoch0.Add(seconds(at))
+		out = append(out, Sample{Port: string(rune('a' + i)), Octets: frames[i] * frameOctets, Packets: frames[i], Speed: gbps,
+			Up: true, At: at, Local: at.Add(time.Minute), Bits: 64, Overhead: 24})
+	}
+	return out
+}
+
+// Until a source is known to be live, a reading counts when each port has its next sample. A
+// port of which nothing comes is waited for once.
+func TestReadingsWaitForPortsOnce(t *testing.T) {
+	r := NewRefresh(RefreshConfig{})
+	for i, step := range []struct {
+		at   []float64
+		want [2]Freshness
+	}{
+		{[]float64{0, 0.1}, [2]Freshness{Current, Current}},
+		{[]float64{1, 0.1}, [2]Freshness{Held, Held}},
+		{[]float64{2, 0.1}, [2]Freshness{Anchor, Held}},  // its second: b is absent
+		{[]float64{3, 0.1}, [2]Freshness{Current, Held}}, // and not waited for
+		{[]float64{3, 0.1}, [2]Freshness{Held, Held}},
+		{[]float64{4, 0.1}, [2]Freshness{Current, Held}},
+	} {
+		samples := stamped(step.at, []uint64{uint64(1000 * step.at[0]), 7})
+		r.Observe(samples)
+		if got := [2]Freshness{samples[0].Fresh, samples[1].Fresh}; got != step.want {
+			t.Errorf("reading %d: %v, want %v", i, got, step.want)
+		}
+	}
+}
+
+// A clock that was set while a reading was not complete is no less set.
+func TestClockSetBetweenPartsOfAReading(t *testing.T) {
+	r := NewRefresh(RefreshConfig{})
+	samples := stamped([]float64{0, 0}, []uint64{0, 0})
+	r.Observe(samples)
+	for i, at := range [][]float64{{3601, 0}, {3602, 3602}} {
+		samples = stamped(at, []uint64{uint64(1000 * i), 0})
+		for j := range samples {
+			samples[j].Local = epoch0.Add(time.Minute + seconds(float64(i+1)))
+		}
+		r.Observe(samples)
+	}
+	if !r.base.Equal(samples[0].At) {
+		t.Errorf("the reading is %v after one before the clock was set", samples[0].At.Sub(r.base))
+	}
+}
+
+// A port that is down is forgotten, also where its samples keep their time.
+func TestDownPortWithAnOldTime(t *testing.T) {
+	r := NewRefresh(RefreshConfig{})
+	for i := range 3 {
+		r.Observe(stamped([]float64{float64(i), float64(i)}, []uint64{uint64(1000 * i), uint64(1000 * i)}))
+	}
+	samples := stamped([]float64{3, 2}, []uint64{3000, 2000})
+	samples[1].Up = false
+	r.Observe(samples)
+	if p := &r.ports[1]; p.have || p.anchored {
+		t.Errorf("%+v", p)
+	}
+}
+
+// A device that sends little and stops moving is held as well.
+func TestSlowTrafficThatFreezes(t *testing.T) {
+	b := &box{frames: []func(float64) uint64{func(at float64) uint64 { return uint64(25 * min(at, 50)) }}, shown: onRead}
+	watch(b, every(1, 60), RefreshConfig{}, func(_ int, at float64, est []Estimate) {
+		if at > 51 && (est[0].State == OK || est[0].State.Valid()) {
+			t.Fatalf("at %v: %v, load %d: 25 frames a second cannot just stop", at, est[0].State, est[0].Load())
+		}
+	})
+}
+
+// A port that could not be read when its device stopped counting is stuck like the others.
+func TestPortThatComesBackToAStuckDevice(t *testing.T) {
+	r := NewRefresh(RefreshConfig{})
+	shown := timer(3, 0)
+	var samples []Sample
+	for at := 0.0; at < 70; at++ {
+		a, b := uint64(1000*shown(min(at, 42))), uint64(1000*shown(min(at, 41)))
+		samples = stamped([]float64{at, at}, []uint64{a, b})
+		if at > 42 && at < 60 {
+			samples[1].Err = errors.New("gone")
+		}
+		r.Observe(samples)
+		if at >= 60 && samples[1].Fresh != Stuck {
+			t.Fatalf("at %v: %v, the device %+v", at, samples[1].Fresh, r.Status())
+		}
+	}
 }

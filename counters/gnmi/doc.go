@@ -33,11 +33,18 @@
 // # Silence
 //
 // A target need not send what has not changed, so an idle port falls silent.
-// Heartbeats are asked for. Without any, the port's values are taken to hold for as long as the
-// counters of other ports keep arriving with later timestamps, unless this target has
-// been seen to send unchanged values. Where that tells nothing, because all
-// ports are idle or there is only one, a Get asks. What then is still unknown is
+// Heartbeats are asked for. Without any, the values of a port that the target has said to
+// stand still are taken to hold while the counters of other ports keep
+// arriving with later timestamps, for ten intervals, unless this target has been seen to
+// send unchanged values. Any other silent port is asked about, by Get or else by a ONCE
+// subscription: one that was busy may be no longer sampled. What then is still unknown is
 // ErrSilent for that port, after five intervals, and never free bandwidth.
+//
+// # What a target can make us do
+//
+// A reading ends by itself. Bytes and work a second, the size of a message, the parts of it and
+// the depth of JSON are bounded (limits.go), and the target's texts are made fit
+// to print where they enter.
 //
 // # Octets, and what a packet costs beyond them
 //
