@@ -49,6 +49,10 @@ func TestLongSnmpdAgainstTheKernel(t *testing.T) {
 	}
 	pollers[2].begin = inStep.begin.Add(500 * time.Millisecond) // and this one is not
 	pollers = append(pollers, inStep)
+	// And one so rarely that the cache is refreshed between its readings.
+	rarely := newPoller(t, "each 5 s", cached.v2c(polledPorts...))
+	rarely.every = 5 * time.Second
+	pollers = append(pollers, rarely)
 	// Half a second more, lest the last reading is cut off.
 	ctx, stop := context.WithTimeout(t.Context(), learning+minute+4500*time.Millisecond)
 	defer stop()
@@ -69,6 +73,7 @@ func TestLongSnmpdAgainstTheKernel(t *testing.T) {
 		})
 	}
 	t.Run(inStep.name, func(t *testing.T) { inStep.checkInStep(t, s.truths, began.Add(learning)) })
+	t.Run(rarely.name, func(t *testing.T) { rarely.checkRarely(t, s.truths) })
 	t.Run("instants of the timer", func(t *testing.T) { pollers[2].checkInstants(t, readTimerLog(t, log), began.Add(learning)) })
 	t.Run("the commands", func(t *testing.T) { checkCommands(t, s.s1) })
 	t.Run("the agent", func(t *testing.T) { checkShadow(t, shadow) })
@@ -219,6 +224,26 @@ func (p *poller) checkInStep(t *testing.T, truths map[string]*truth, from time.T
 	for i := range p.got {
 		if g := &p.got[i]; g.est.State == counters.OK && g.est.Load() == 0 && g.port != idlePort {
 			t.Errorf("%s: half a refresh passed for no traffic", g.port)
+		}
+	}
+}
+
+// checkRarely wants that from the first reading on no load is further off than it says,
+// of a source whose refreshes cannot be seen.
+func (p *poller) checkRarely(t *testing.T, truths map[string]*truth) {
+	for _, err := range p.fails {
+		t.Error(err)
+	}
+	st := p.source.Refresh()
+	t.Logf("learned: %v, a refresh every %v; %d seen", st.Kind, st.Period, st.Refreshes)
+	if st.Kind != counters.RefreshHidden || st.Period != snmpdCache || st.IntervalNote(p.every) == "" {
+		t.Errorf("%+v", st)
+	}
+	for _, port := range polledPorts {
+		v := p.judge(t, port, truths[port], time.Time{})
+		t.Logf("%s: %d windows, one %.1f %% off at worst; %d buckets doubtful, of which %d wrong", port, v.windows, 100*v.worst, v.doubtful, v.wrong)
+		if v.windows < 14 {
+			t.Errorf("%s: %d windows", port, v.windows)
 		}
 	}
 }

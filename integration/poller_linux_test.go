@@ -24,6 +24,7 @@ type poller struct {
 	est    map[string]counters.Averager
 	tables []quantize.Buckets
 	begin  time.Time // not before then
+	every  time.Duration
 	got    []polled
 	fails  []error
 }
@@ -47,7 +48,7 @@ func newPoller(t *testing.T, name string, cfg snmp.Config) *poller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &poller{name: name, source: counters.NewRefreshing(src, counters.RefreshConfig{}), est: map[string]counters.Averager{}}
+	p := &poller{name: name, source: counters.NewRefreshing(src, counters.RefreshConfig{}), every: time.Second, est: map[string]counters.Averager{}}
 	t.Cleanup(func() { p.source.Close() })
 	for _, port := range cfg.Ports {
 		p.est[port] = counters.NewAverager(counters.Raw, counters.EstimatorConfig{Interval: time.Second, Speed: pollSpeed})
@@ -79,14 +80,14 @@ func recorded(t *testing.T, src counters.Source, ports []string) (counters.Sourc
 	}})
 }
 
-// poll reads each second until ctx ends.
+// poll reads each second, or as set, until ctx ends.
 func (p *poller) poll(ctx context.Context, in *fabric.Node) {
 	select {
 	case <-time.After(time.Until(p.begin)):
 	case <-ctx.Done():
 		return
 	}
-	tick := time.NewTicker(time.Second)
+	tick := time.NewTicker(p.every)
 	defer tick.Stop()
 	var samples []counters.Sample
 	for {

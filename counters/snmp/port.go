@@ -29,12 +29,13 @@ type port struct {
 	partial bool // multicast or broadcast packets are not counted by the agent
 	anySpd  bool // ifSpeed says nothing about this port
 	missing error
-	has     mask // the columns of its row
-	narrow  bool // its 64-bit columns do not count
-	proven  bool // its 64-bit octets have moved
-	stood   int  // readings in a row in which only 32-bit octets moved
-	alone   bool // breaks the PDUs it shares with others
-	wasBad  bool // was not found, or down, when the last reading ended
+	has     mask      // the columns of its row
+	narrow  bool      // its 64-bit columns do not count
+	proven  bool      // its 64-bit octets have moved
+	ahead   time.Time // since when its 32-bit octets have moved alone
+	stood   int       // readings that showed that
+	alone   bool      // breaks the PDUs it shares with others
+	wasBad  bool      // was not found, or down, when the last reading ended
 
 	// This reading.
 	val            [nColumns]uint64

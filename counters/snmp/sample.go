@@ -50,9 +50,8 @@ func (s *Source) sample(p *port) counters.Sample {
 	if !p.wide() {
 		out.Bits, out.Octets = 32, p.val[ifOutOctets]
 	}
-	discards := s.discards()
 	var err error
-	if out.Packets, out.Degraded, err = p.advance(out.Octets, out.Bits == 64, discards, s.drops); err != nil {
+	if out.Packets, out.Degraded, err = s.advance(p, out.Octets, p.wide()); err != nil {
 		return counters.Sample{Port: p.name, At: out.At, Err: s.portError(p, err)}
 	}
 	out.Epoch = p.hist.epoch
@@ -71,7 +70,7 @@ func (p *port) at() time.Time { return p.sent.Add(p.received.Sub(p.sent) / 2) }
 // advance brings the port's history up to this reading and returns the
 // packets sent, as one 64-bit counter, and how they may be wrong. An error means
 // that the octets do not count.
-func (p *port) advance(octets uint64, wide bool, rule Discards, evidence *dropEvidence) (packets uint64, degraded string, err error) {
+func (s *Source) advance(p *port, octets uint64, wide bool) (packets uint64, degraded string, err error) {
 	h := &p.hist
 	fresh := !h.have || h.boot != p.boot || h.index != p.index || h.need != p.kinds() || h.discon != p.val[ifCounterDiscontinuityTime]
 	sent := octets - h.octets
@@ -95,10 +94,9 @@ func (p *port) advance(octets uint64, wide bool, rule Discards, evidence *dropEv
 		h.last[c] = v
 		packets += h.widened[c]
 	}
-	packets, degraded = h.drops.take(p, packets, sent, fresh, rule, evidence)
+	packets, degraded = h.drops.take(p, packets, sent, fresh, s.discards(), s.drops)
 	if wide {
-		err = p.testify(fresh || !h.called)
-		h.called = p.need.has(ifOutOctets)
+		err = s.testify(p, fresh)
 	}
 
 	h.have, h.boot, h.index, h.need = true, p.boot, p.index, p.kinds()

@@ -44,6 +44,8 @@ type Source struct {
 
 	// How to read.
 	witnesses          bool // ifOutOctets are read beside 64-bit octets
+	wideMoved          bool // in this reading, any 64-bit octets have
+	wideMoves          int  // in so many readings
 	noRoom             bool // the agent's PDUs are too small for that
 	limit, ceiling     int  // bindings a PDU
 	clean              int  // readings without trouble
@@ -120,6 +122,9 @@ func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 	defer done()
 	if err := s.read(ctx); err != nil {
 		return dst, s.deviceError(s.ended(ctx, err))
+	}
+	if s.witnesses {
+		s.noteWide()
 	}
 	for i := range s.ports {
 		p := &s.ports[i]

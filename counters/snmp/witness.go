@@ -2,19 +2,22 @@ package snmp
 
 import (
 	"fmt"
+	"time"
 )
 
 // Some agents have the 64-bit octets of every row and count in them only for some. Of a
 // port that is up and whose ifHCOutOctets have not moved yet, ifOutOctets are read
 // too, as a witness: an idle port is one of which both stand still.
+//
+// The two are in different tables, which an agent may refresh at different times. So
+// 64-bit octets stand still if others of the device have moved since the 32-bit ones
+// did, or after longestCache.
 
 const (
-	// witnessSlack is how many octets ifOutOctets may be ahead: what is sent between
-	// the agent's reading of the two.
-	witnessSlack = 1 << 14
-	// witnessRounds is after how many readings in a row the 32-bit columns are
+	longestCache = time.Minute
+	// stillRounds is after how many readings that show it the 32-bit columns are
 	// taken instead.
-	witnessRounds = 2
+	stillRounds = 2
 )
 
 // wide says whether the octets are ifHCOutOctets.
@@ -28,24 +31,44 @@ func (p *port) kinds() mask {
 	return p.need
 }
 
+// noteWide notes whether any 64-bit octets have moved in this reading.
+func (s *Source) noteWide() {
+	s.wideMoved = false
+	for i := range s.ports {
+		p := &s.ports[i]
+		if p.problem == fine && p.wide() && p.hist.have && p.hist.index == p.index && p.val[ifHCOutOctets] != p.hist.octets {
+			s.wideMoved = true
+		}
+	}
+	if s.wideMoved {
+		s.wideMoves++
+	}
+}
+
 // testify compares the witness with the 64-bit octets, and returns an error where these
 // stand still alone.
-func (p *port) testify(fresh bool) error {
+func (s *Source) testify(p *port, fresh bool) error {
 	h := &p.hist
-	was := h.witness
-	if h.witness = p.val[ifOutOctets]; fresh || !p.need.has(ifOutOctets) {
-		p.stood = 0
-		return nil
-	}
-	ahead := step32(was, h.witness)
+	was, first := h.witness, fresh || !h.called
+	h.witness, h.called = p.val[ifOutOctets], p.need.has(ifOutOctets)
 	switch {
+	case p.proven:
+		return nil
+	case first, !h.called:
+		p.ahead, p.stood = time.Time{}, 0
+		return nil
 	case p.val[ifHCOutOctets] != h.octets:
 		p.proven, p.stood = true, 0
 		return nil
-	case ahead == 0:
+	case p.ahead.IsZero():
+		if was != h.witness {
+			p.ahead = p.received
+		}
 		return nil
+	case s.wideMoved && s.wideMoves > 1, p.received.Sub(p.ahead) > longestCache:
+		p.stood++
 	}
-	if p.stood++; p.stood < witnessRounds && ahead < witnessSlack {
+	if p.stood == 0 {
 		return nil
 	}
 	return fmt.Errorf("ifHCOutOctets.%d %w while ifOutOctets.%d counts: the next readings take 32 bits", p.index, ErrStill, p.index)
@@ -60,7 +83,7 @@ func (s *Source) heed() {
 		if p.need == 0 {
 			continue
 		}
-		if p.stood >= witnessRounds {
+		if p.stood >= stillRounds {
 			name := ifDescr
 			if p.need.has(ifName) {
 				name = ifName
