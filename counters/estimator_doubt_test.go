@@ -90,6 +90,21 @@ func TestCountersThatDoNotFit(t *testing.T) {
 			[]row{first, {OK, 1_019_200_000, 1<<64 - 1, ""}},
 		},
 		{
+			"both of them count", EstimatorConfig{},
+			[]Sample{at(0, 0, 0, within(time.Second)), at(1000, 700_000_000, 700_000, within(time.Second))},
+			[]row{first, {OK, 0, 1<<64 - 1, "more is counted than the link can carry"}},
+		},
+		{
+			"another overhead is another counter", EstimatorConfig{},
+			[]Sample{at(0, 0, 0), at(1000, 1000, 1, func(s *Sample) { s.Overhead = 20 })},
+			[]row{first, {state: Discontinuity, reason: "kind"}},
+		},
+		{
+			"64-bit packets beside 32-bit octets do not wrap at 32", EstimatorConfig{},
+			[]Sample{at(0, 1000, 5<<32, narrow), at(1000, 2000, 100, narrow)},
+			[]row{first, {state: Discontinuity, reason: "reset"}},
+		},
+		{
 			"more than the link carries, by less", EstimatorConfig{},
 			[]Sample{at(0, 0, 0), at(1000, 187_500_000, 200_000)},
 			[]row{first, {OK, 0, 8 * (187_500_000 + 4_800_000), "more is counted than the link can carry"}},
@@ -118,5 +133,63 @@ func TestCountersThatDoNotFit(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// However long octets stood still, one whole frame shows that they count again.
+func TestOctetsThatStoodStillForLong(t *testing.T) {
+	e := NewEstimator(EstimatorConfig{})
+	e.Update(at(0, 0, 0))
+	for n := 1; n < 100; n++ {
+		if got := e.Update(at(1000*n, 0, uint64(1000*n))); got.State != Error {
+			t.Fatalf("reading %d: %v", n, got.State)
+		}
+	}
+	if got := e.Update(at(100_000, 1000, 99_001)); got.State != Discontinuity {
+		t.Errorf("%v (%s)", got.State, got.Reason)
+	}
+	if got := e.Update(at(101_000, 2000, 99_002)); got.State != OK || got.Bits != 8*1024 {
+		t.Errorf("%v (%s), %d bits", got.State, got.Reason, got.Bits)
+	}
+}
+
+// A device's clock that runs wrong by an eighth is believed, by a fifth it is not.
+func TestClockThatRunsWrong(t *testing.T) {
+	for rate, want := range map[int]State{10_000: OK, 11_000: OK, 9_000: OK, 12_000: Discontinuity, 8_000: Discontinuity} {
+		e := NewEstimator(EstimatorConfig{})
+		local := func(sec int) func(*Sample) {
+			return func(s *Sample) { s.Local = epoch0.Add(time.Duration(sec) * time.Second) }
+		}
+		e.Update(at(0, 0, 0, local(0)))
+		if got := e.Update(at(rate, 1000, 1, local(10))); got.State != want {
+			t.Errorf("10 s pass as %d ms: %v (%s)", rate, got.State, got.Reason)
+		}
+	}
+}
+
+// The check is behind the Refresh as well: what it takes for half a refresh at first is
+// an error in the end.
+func TestOctetsStandStillOnACachedSource(t *testing.T) {
+	for name, shown := range map[string]func(float64) float64{"live": onRead, "cached": timer(3, 0.4)} {
+		b := &box{frames: []func(float64) uint64{steady(1000), steady(1000)}, shown: shown}
+		r, est, errs := NewRefresh(RefreshConfig{}), NewEstimator(EstimatorConfig{}), 0
+		var was uint64
+		for i, sec := range every(1, 200) {
+			s := b.read(sec, nil)
+			if i < 60 {
+				was = s[0].Octets
+			}
+			s[0].Octets = was
+			r.Observe(s)
+			switch e := est.Update(s[0]); {
+			case e.State == OK && i > 60 && e.Load() < 8_000_000:
+				t.Errorf("%s: at %v s load %d, of octets that stand still", name, sec, e.Load())
+			case e.State == Error:
+				errs++
+			}
+		}
+		if errs < 30 {
+			t.Errorf("%s: %d errors", name, errs)
+		}
 	}
 }

@@ -81,6 +81,17 @@ func TestInterferenceShowsAHiddenRefresh(t *testing.T) {
 	}
 }
 
+// What is configured gives way to what shows, if that is far longer.
+func TestInterferenceBesideAConfiguredPeriod(t *testing.T) {
+	for _, tt := range []struct{ configured, want float64 }{{0.1, 3.4}, {3, 3}, {2.5, 2.5}} {
+		b := &box{frames: []func(float64) uint64{steady(5_000)}, shown: timer(3, 1)}
+		r := watch(b, every(5, 100), RefreshConfig{Period: seconds(tt.configured)}, func(int, float64, []Estimate) {})
+		if st := r.Status(); st.Period < seconds(tt.want-0.4) || st.Period > seconds(tt.want) {
+			t.Errorf("%v s configured: %+v", tt.configured, st)
+		}
+	}
+}
+
 // What only varies is no interference.
 func TestNoInterference(t *testing.T) {
 	for name, frames := range map[string]func(float64) uint64{

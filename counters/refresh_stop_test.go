@@ -1,0 +1,41 @@
+package counters
+
+import "testing"
+
+// A source that misses two refreshes is late, and one that misses more is stuck.
+func TestHowLongIsStuck(t *testing.T) {
+	shown := timer(3, 0.4)
+	b := &box{frames: []func(float64) uint64{steady(1000)}, shown: func(at float64) float64 { return shown(min(at, 150)) }}
+	first := 0.0
+	watch(b, every(1, 180), RefreshConfig{}, func(_ int, at float64, est []Estimate) {
+		if est[0].State == Stale && first == 0 {
+			first = at
+		}
+	})
+	// The last refresh shows at 149 s.
+	if first < 149+9 || first > 149+13 {
+		t.Errorf("stale from %v s on, three refreshes of 3 s after 149 s", first)
+	}
+}
+
+// A port that stops is idle at the second refresh that others show without it, also
+// where no reading repeats.
+func TestPortThatStops(t *testing.T) {
+	for _, period := range []float64{1.1, 3} {
+		stops := func(at float64) uint64 { return uint64(1000 * min(at, 100)) }
+		b := &box{frames: []func(float64) uint64{steady(1000), stops}, shown: timer(period, 0.07)}
+		held := 0
+		var last Estimate
+		watch(b, every(1, 130), RefreshConfig{}, func(_ int, at float64, est []Estimate) {
+			if est[1].State == OK {
+				last = est[1]
+			}
+			if at > 101 && est[1].State == NotRefreshed && est[0].State == OK {
+				held++
+			}
+		})
+		if last.Load() != 0 || held > 2 {
+			t.Errorf("period %v: %v, load %d; told to be not refreshed %d times while the other port was", period, last.State, last.Load(), held)
+		}
+	}
+}
