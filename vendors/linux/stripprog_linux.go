@@ -38,11 +38,11 @@ const (
 //     bytes: one push if the frame's own outermost tag was metadata, else two.
 //     Then the tags in front and the CSIG tag start at byte 12 or, behind our
 //     second one, at byte 16.
-//   - It moves the tags in front over the CSIG tag and writes a VLAN TPID where
-//     they stood. A wide tag is two tags long.
+//   - It writes VLAN TPIDs to the start of the row, as many as units of 4 bytes go,
+//     and behind them the tags that stay, in their order. A wide tag has two
+//     units.
 //   - It pops what it pushed and what it wrote. The kernel takes the next VLAN
 //     tag into metadata each time, so the ethertype ends up right.
-//   - It looks at the frame again, for the next one.
 //
 // A frame without such a tag is not touched, nor is a CSIG tag in front of a
 // VLAN's, nor anything in a row of more than maxUnits. If the kernel runs out of
@@ -131,33 +131,29 @@ func networkOrder(ethertype uint16) int32 {
 // Registers that keep their value over helper calls.
 const (
 	regSkb   = asm.R6
-	regFirst = asm.R7 // where the first tag starts after the pushes: 12 or 16
-	regTwo   = asm.R8 // 1 where two pushes are needed
-	regFound = asm.R9 // the first tag to remove behind the last VLAN tag (foundID); 0: none yet
+	regUnit  = asm.R7 // how many units of the row were walked
+	regFirst = asm.R8 // where unit 0 is: 12, or 8 where it is metadata; behind the pushes 4 more
+	regCount = asm.R9
 )
 
 // maxUnits is how long the row of a frame's tags may be, in units of 4 bytes.
 const maxUnits = 2 * maxDepth
 
-// Stack: a buffer for the tags in front, one for an ethertype, and how many tags
-// were removed.
+// Stack: the row, and an ethertype. What is counted are single bytes off the
+// kernel's own grid: of those it knows no value, and so it need not follow the
+// program through each combination of them, which takes a hundred times as long.
 const (
-	stackTags = -4 * maxUnits
-	stackType = stackTags - 8
-	stackGone = stackType - 8
+	stackRow   = -4 * maxUnits
+	stackType  = stackRow - 8
+	stackUnits = stackType - 7 // of the row so far
+	stackVLANs = stackUnits + 1
+	stackGone  = stackUnits + 2 // units to remove, behind the last VLAN tag
+	stackMask  = stackUnits + 3 // which those are
 )
-
-// foundID tells a tag of w units behind u from any other.
-func foundID(u, w int) int32 { return int32(2*u + w) }
 
 func (g *stripGenerator) program() asm.Instructions {
 	g.emit(
 		asm.Mov.Reg(regSkb, asm.R1),
-		asm.StoreImm(asm.RFP, stackGone, 0, asm.Word),
-	)
-	g.label = "again"
-	g.emit(
-		asm.Mov.Imm(regFound, 0),
 		asm.LoadMem(asm.R2, regSkb, skbVLANPresent, asm.Word),
 		asm.JNE.Imm(asm.R2, 0, "offloaded"),
 		// The way of ordinary frames: one look at the ethertype.
@@ -166,77 +162,44 @@ func (g *stripGenerator) program() asm.Instructions {
 		asm.Mov.Reg(asm.R4, asm.R2),
 		asm.Add.Imm(asm.R4, firstType+2),
 		asm.JGT.Reg(asm.R4, asm.R3, "next"),
-		asm.Mov.Imm(regFirst, firstType+4),
-		asm.Mov.Imm(regTwo, 1),
+		asm.Mov.Imm(regFirst, firstType),
 		asm.LoadMem(asm.R2, asm.R2, firstType, asm.Half),
+		asm.Ja.Label("tag0"),
 	)
-	g.row("in", firstType)
 	g.label = "offloaded"
 	g.emit(
-		asm.Mov.Imm(regFirst, firstType),
-		asm.Mov.Imm(regTwo, 0),
+		asm.Mov.Imm(regFirst, firstType-4),
 		asm.LoadMem(asm.R2, regSkb, skbVLANProto, asm.Word),
 	)
-	g.row("off", firstType-4)
-	g.label = "end"
-	for u := 0; u <= maxUnits; u++ {
-		for _, w := range g.sizes() {
-			g.emit(asm.JEq.Imm(regFound, foundID(u, w), fmt.Sprintf("remove%d-%d", u, w)))
+	for n := 0; n <= maxUnits; n++ {
+		g.label = fmt.Sprintf("tag%d", n)
+		if n > 0 {
+			g.loadType()
 		}
+		g.tag(n)
 	}
+	g.label = "end"
+	g.emit(
+		asm.LoadMem(regCount, asm.RFP, stackGone, asm.Byte),
+		asm.JNE.Imm(regCount, 0, "remove"),
+	)
 	g.label = "next"
 	g.emit(asm.Mov.Imm(asm.R0, tcxNext), asm.Return())
 	g.label = "drop"
 	g.emit(asm.Mov.Imm(asm.R0, tcxDrop), asm.Return())
-	for u := 0; u <= maxUnits; u++ {
-		for _, w := range g.sizes() {
-			g.remove(u, w)
-		}
-	}
-	g.label = "removed"
-	g.emit(
-		asm.LoadMem(asm.R1, asm.RFP, stackGone, asm.Word),
-		asm.Add.Imm(asm.R1, 1),
-		asm.StoreMem(asm.RFP, stackGone, asm.R1, asm.Word),
-		asm.JGT.Imm(asm.R1, maxUnits, "drop"), // so many do not fit into a row
-		asm.Ja.Label("again"),
-	)
+	g.label = "remove"
+	g.remove()
 	return g.out
 }
 
-// sizes are the lengths of the tags that are removed, in units of 4 bytes.
-func (g *stripGenerator) sizes() []int {
-	var out []int
-	for _, r := range g.spec.csig() {
-		if r.removed && !slices.Contains(out, r.units) {
-			out = append(out, r.units)
-		}
-	}
-	return out
-}
-
-// at is where the ethertype behind u units, v of them VLAN tags, is looked at.
-func at(way string, u, v int) string { return fmt.Sprintf("%s%d-%d", way, u, v) }
-
-// row walks a frame's tags, the first of which starts at an offset; its ethertype
-// is in R2.
-func (g *stripGenerator) row(way string, offset int) {
-	for u := 0; u <= maxUnits; u++ {
-		for v := 0; v <= min(u, maxDepth); v++ {
-			if u > 0 {
-				g.label = at(way, u, v)
-				g.loadType(offset + 4*u)
-			}
-			g.dispatch(way, u, v)
-		}
-	}
-}
-
-// loadType loads the ethertype at a fixed offset of the frame into R2.
-func (g *stripGenerator) loadType(offset int) {
+// loadType loads the ethertype behind the units so far into R2.
+func (g *stripGenerator) loadType() {
 	g.emit(
+		asm.LoadMem(regUnit, asm.RFP, stackUnits, asm.Byte),
+		asm.Mov.Reg(asm.R2, regUnit),
+		asm.LSh.Imm(asm.R2, 2),
+		asm.Add.Reg(asm.R2, regFirst),
 		asm.Mov.Reg(asm.R1, regSkb),
-		asm.Mov.Imm(asm.R2, int32(offset)),
 		asm.Mov.Reg(asm.R3, asm.RFP),
 		asm.Add.Imm(asm.R3, stackType),
 		asm.Mov.Imm(asm.R4, 2),
@@ -246,44 +209,86 @@ func (g *stripGenerator) loadType(offset int) {
 	)
 }
 
-// dispatch goes on with the ethertype in R2 behind u units, v of them VLAN tags.
-func (g *stripGenerator) dispatch(way string, u, v int) {
-	on := func(units, vlans int) string {
-		if u+units > maxUnits || v+vlans > maxDepth {
-			return "next"
-		}
-		return at(way, u+units, v+vlans)
-	}
-	here := at(way, u, v)
-	vlan := here + "-vlan"
+// tag takes the tag of which the TPID is in R2, the nth of the row, into account;
+// behind the last one it goes to the end.
+func (g *stripGenerator) tag(n int) {
+	label := func(units int, removed bool) string { return fmt.Sprintf("tag%d-%d-%v", n, units, removed) }
+	vlan, end := fmt.Sprintf("tag%d-vlan", n), "end"
+	var ways []csigTag
 	for _, t := range g.spec.csig() {
-		to := on(t.units, 0)
-		if t.removed {
-			to = fmt.Sprintf("%s-found%d", here, t.units)
+		g.emit(asm.JEq.Imm(asm.R2, networkOrder(t.tpid), label(t.units, t.removed)))
+		if t.tpid = 0; !slices.Contains(ways, t) {
+			ways = append(ways, t)
 		}
-		g.emit(asm.JEq.Imm(asm.R2, networkOrder(t.tpid), to))
 	}
 	for _, t := range g.spec.vlans() {
 		g.emit(asm.JEq.Imm(asm.R2, networkOrder(t), vlan))
 	}
-	g.emit(asm.Ja.Label("end"))
-	if len(g.spec.vlans()) > 0 {
-		g.label = vlan
-		g.emit(asm.Mov.Imm(regFound, 0), asm.Ja.Label(on(1, 1))) // what stood in front is not last
+	if n == 0 {
+		end = "next"
 	}
-	for _, w := range g.sizes() {
-		g.label = fmt.Sprintf("%s-found%d", here, w)
+	g.emit(asm.Ja.Label(end))
+	on := func(units int) {
+		if n == 0 {
+			g.emit(asm.StoreImm(asm.RFP, stackUnits, int64(units), asm.Byte))
+		} else {
+			g.emit(
+				asm.Add.Imm(regUnit, int32(units)),
+				asm.JGT.Imm(regUnit, maxUnits, "next"), // too long a row
+				asm.StoreMem(asm.RFP, stackUnits, regUnit, asm.Byte),
+			)
+		}
+		if n < maxUnits {
+			g.emit(asm.Ja.Label(fmt.Sprintf("tag%d", n+1)))
+		} else {
+			g.emit(asm.Ja.Label("next"))
+		}
+	}
+	set := func(at int16, value int64) { g.emit(asm.StoreImm(asm.RFP, at, value, asm.Byte)) }
+	for _, t := range ways {
+		g.label = label(t.units, t.removed)
+		bits := int64(1)<<t.units - 1
+		switch {
+		case n == 0 && t.removed:
+			set(stackVLANs, 0)
+			set(stackGone, int64(t.units))
+			set(stackMask, bits)
+		case n == 0:
+			set(stackVLANs, 0)
+			set(stackGone, 0)
+			set(stackMask, 0)
+		case t.removed:
+			g.emit(
+				asm.LoadMem(asm.R1, asm.RFP, stackGone, asm.Byte),
+				asm.Add.Imm(asm.R1, int32(t.units)),
+				asm.StoreMem(asm.RFP, stackGone, asm.R1, asm.Byte),
+				asm.Mov.Imm(asm.R1, int32(bits)),
+				asm.LSh.Reg(asm.R1, regUnit),
+				asm.LoadMem(asm.R2, asm.RFP, stackMask, asm.Byte),
+				asm.Or.Reg(asm.R1, asm.R2),
+				asm.StoreMem(asm.RFP, stackMask, asm.R1, asm.Byte),
+			)
+		}
+		on(t.units)
+	}
+	g.label = vlan
+	set(stackGone, 0) // what stands in front of a VLAN tag is not last
+	set(stackMask, 0)
+	if n == 0 {
+		set(stackVLANs, 1)
+	} else {
 		g.emit(
-			asm.JNE.Imm(regFound, 0, on(w, 0)),
-			asm.Mov.Imm(regFound, foundID(u, w)),
-			asm.Ja.Label(on(w, 0)),
+			asm.LoadMem(asm.R1, asm.RFP, stackVLANs, asm.Byte),
+			asm.Add.Imm(asm.R1, 1),
+			asm.JGT.Imm(asm.R1, maxDepth, "next"),
+			asm.StoreMem(asm.RFP, stackVLANs, asm.R1, asm.Byte),
 		)
 	}
+	on(1)
 }
 
-// remove removes a CSIG tag of w units behind k others.
-func (g *stripGenerator) remove(k, w int) {
-	name := fmt.Sprintf("remove%d-%d", k, w)
+// remove removes the units of the row that are marked.
+func (g *stripGenerator) remove() {
 	push := func() {
 		g.emit(
 			asm.Mov.Reg(asm.R1, regSkb),
@@ -293,43 +298,81 @@ func (g *stripGenerator) remove(k, w int) {
 			asm.JNE.Imm(asm.R0, 0, "drop"),
 		)
 	}
-	pop := func() {
+	store := func(stack, size int32) { // at R2
 		g.emit(
+			asm.Mov.Reg(asm.R1, regSkb),
+			asm.Mov.Reg(asm.R3, asm.RFP),
+			asm.Add.Imm(asm.R3, stack),
+			asm.Mov.Imm(asm.R4, size),
+			asm.Mov.Imm(asm.R5, 1), // keep a received checksum right
+			asm.FnSkbStoreBytes.Call(),
+			asm.JNE.Imm(asm.R0, 0, "drop"),
+		)
+	}
+	push()
+	g.emit(asm.JEq.Imm(regFirst, firstType-4, "pushed"))
+	push()
+	g.label = "pushed"
+	g.emit(asm.Add.Imm(regFirst, 4), asm.Mov.Imm(asm.R1, 0))
+	for at := int16(stackRow); at < 0; at += 8 {
+		g.emit(asm.StoreMem(asm.RFP, at, asm.R1, asm.DWord))
+	}
+	g.emit(
+		asm.LoadMem(asm.R4, asm.RFP, stackUnits, asm.Byte),
+		asm.JEq.Imm(asm.R4, 0, "drop"), // it is neither, which the kernel wants to see
+		asm.JGT.Imm(asm.R4, maxUnits, "drop"),
+		asm.LSh.Imm(asm.R4, 2),
+		asm.Mov.Reg(asm.R1, regSkb),
+		asm.Mov.Reg(asm.R2, regFirst),
+		asm.Mov.Reg(asm.R3, asm.RFP),
+		asm.Add.Imm(asm.R3, stackRow),
+		asm.FnSkbLoadBytes.Call(),
+		asm.JNE.Imm(asm.R0, 0, "drop"),
+		asm.StoreImm(asm.RFP, stackType, int64(networkOrder(0x8100)), asm.Half),
+	)
+	for n := range maxUnits { // as many VLAN tags as units go
+		g.emit(
+			asm.JLE.Imm(regCount, int32(n), "turned"),
+			asm.Mov.Reg(asm.R2, regFirst),
+			asm.Add.Imm(asm.R2, int32(4*n)),
+		)
+		store(stackType, 2)
+	}
+	g.label = "turned"
+	for n := range maxUnits { // and behind them what stays
+		if n > 0 {
+			g.label = fmt.Sprintf("unit%d", n)
+		}
+		g.emit(
+			asm.LoadMem(asm.R1, asm.RFP, stackUnits, asm.Byte),
+			asm.JLE.Imm(asm.R1, int32(n), "moved"),
+			asm.LoadMem(asm.R1, asm.RFP, stackMask, asm.Byte),
+			asm.JSet.Imm(asm.R1, 1<<n, fmt.Sprintf("unit%d", n+1)),
+			asm.Mov.Reg(asm.R2, regCount),
+			asm.LSh.Imm(asm.R2, 2),
+			asm.Add.Reg(asm.R2, regFirst),
+		)
+		store(int32(stackRow+4*n), 4)
+		g.emit(asm.Add.Imm(regCount, 1))
+	}
+	g.label = fmt.Sprintf("unit%d", maxUnits)
+	g.emit(asm.Ja.Label("moved"))
+	g.label = "moved"
+	g.emit(
+		asm.LoadMem(regCount, asm.RFP, stackGone, asm.Byte),
+		asm.Add.Imm(regCount, 1),
+		asm.JEq.Imm(regFirst, firstType, "pop0"),
+		asm.Add.Imm(regCount, 1),
+	)
+	for n := range maxUnits + 2 {
+		g.label = fmt.Sprintf("pop%d", n)
+		g.emit(
+			asm.JLE.Imm(regCount, int32(n), "done"),
 			asm.Mov.Reg(asm.R1, regSkb),
 			asm.FnSkbVlanPop.Call(),
 			asm.JNE.Imm(asm.R0, 0, "drop"),
 		)
 	}
-	bytes := func(fn asm.BuiltinFunc, offset, stack, size int) {
-		g.emit(
-			asm.Mov.Reg(asm.R1, regSkb),
-			asm.Mov.Reg(asm.R2, regFirst),
-			asm.Add.Imm(asm.R2, int32(offset)),
-			asm.Mov.Reg(asm.R3, asm.RFP),
-			asm.Add.Imm(asm.R3, int32(stack)),
-			asm.Mov.Imm(asm.R4, int32(size)),
-			asm.Mov.Imm(asm.R5, 1), // when storing: keep a received checksum right
-			fn.Call(),
-			asm.JNE.Imm(asm.R0, 0, "drop"),
-		)
-	}
-	g.label = name
-	push()
-	g.emit(asm.JEq.Imm(regTwo, 0, name+"-pushed"))
-	push()
-	g.label = name + "-pushed"
-	if k > 0 {
-		bytes(asm.FnSkbLoadBytes, 0, stackTags, 4*k)
-		bytes(asm.FnSkbStoreBytes, 4*w, stackTags, 4*k)
-	}
-	g.emit(asm.StoreImm(asm.RFP, stackType, int64(networkOrder(0x8100)), asm.Half))
-	for i := range w {
-		bytes(asm.FnSkbStoreBytes, 4*i, stackType, 2)
-	}
-	for range w + 1 {
-		pop()
-	}
-	g.emit(asm.JEq.Imm(regTwo, 0, "removed"))
-	pop()
-	g.emit(asm.Ja.Label("removed"))
+	g.label = "done"
+	g.emit(asm.Mov.Imm(asm.R0, tcxNext), asm.Return())
 }

@@ -170,3 +170,25 @@ func BenchmarkWatchStrip(b *testing.B) {
 		}
 	}
 }
+
+// TestStripProgramIsSoonVerified: an agent that is started loads it before it
+// programs anything, in the time that its predecessor's lease leaves.
+func TestStripProgramIsSoonVerified(t *testing.T) {
+	if !realRoot(t) {
+		t.Fatal("this test strips, which needs BPF: run it as root of the machine")
+	}
+	d := openDriver(t, newNetNS(t))
+	s := setupFor(vendors.PortSetup{Port: "swp1", Action: vlanrules.Strip})
+	s.WideTPID, s.Others = 0x9aa1, []vendors.OtherTPID{{TPID: 0x88a8}, {TPID: 0x9901, Wide: true}, {TPID: 0x9902}, {TPID: 0x9903}}
+	l, err := d.strip.load(stripSpecOf(&s, &s.Ports[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := l.program.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, ok := info.VerifiedInstructions(); !ok || n > 10_000 {
+		t.Errorf("the kernel went through %d instructions (%v)", n, ok)
+	}
+}
