@@ -78,7 +78,10 @@ type Driver struct {
 	until    time.Time // what we gave the lease; zero: none that would have to be there
 }
 
-var _ vendors.Driver = (*Driver)(nil)
+var (
+	_ vendors.Driver = (*Driver)(nil)
+	_ vendors.Looker = (*Driver)(nil)
+)
 
 // port is what the driver knows about one port.
 type port struct {
@@ -424,8 +427,13 @@ func (d *Driver) Release(ctx context.Context) error {
 		if err := d.claim(ctx); err != nil {
 			return err
 		}
-	} else if err := d.mine(); err != nil {
-		return err
+	} else {
+		if d.lost {
+			_ = d.look(ctx) // who has it now, where that can be found out
+		}
+		if err := d.mine(); err != nil {
+			return err
+		}
 	}
 	pipe := pipeline{base: d.cfg.Table}
 	lease := pipe.lease(0)

@@ -58,6 +58,16 @@ func (d *database) lock(bridge string, steal bool) (had bool, err error) {
 	return true, ask("steal")
 }
 
+// isFree tells whether a bridge's lock is nobody's.
+func (d *database) isFree(bridge string) (bool, error) {
+	if _, err := d.lock(bridge, false); err != nil || !d.held {
+		return false, err
+	}
+	d.held = false
+	_, err := d.call("unlock", lockName(bridge))
+	return true, err
+}
+
 // sign writes into the bridge who has its lock, "" for nobody any more. It does
 // nothing unless the lock is ours.
 func (d *database) sign(bridge, who string) error {
@@ -131,6 +141,8 @@ func (d *Driver) leave() {
 func (d *Driver) mine() error {
 	by := &vendors.HeldError{By: cmp.Or(d.info.writer, "another csig")}
 	switch {
+	case d.lost && d.info.writer == "":
+		return &vendors.PermanentError{Err: fmt.Errorf("bridge %s was taken away from this process, by one that does not program it any more: start this one again", d.cfg.Bridge)}
 	case d.lost:
 		return &vendors.PermanentError{Err: fmt.Errorf("bridge %s was taken away from this process: %w; start it again when that is done", d.cfg.Bridge, by)}
 	case !d.info.held:

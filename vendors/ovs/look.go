@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/ovs/openflow"
 )
 
 // question is one to the database that is under way. Until its answer was
@@ -21,6 +22,7 @@ type answer struct {
 	info    bridgeInfo
 	err     error
 	claimed bool // the bridge was to be ours
+	lost    bool // it was taken from us
 	had     bool // and was somebody's
 }
 
@@ -32,7 +34,7 @@ func (d *Driver) ask(ctx context.Context) {
 	ctx, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), patience, fmt.Errorf("no answer for %v", patience))
 	q := &question{answer: make(chan answer, 1), stop: stop}
 	d.late = q
-	a := answer{claimed: d.writes && !d.lost}
+	a := answer{claimed: d.writes && !d.lost, lost: d.lost}
 	go func() {
 		defer stop()
 		if a.err = d.reach(ctx); a.err == nil {
@@ -54,6 +56,15 @@ func (d *Driver) inquire(a *answer) (err error) {
 	}
 	if a.info, err = d.db.ask(d.cfg.Bridge); err != nil {
 		return err
+	}
+	if a.lost && a.info.writer != "" {
+		free, err := d.db.isFree(d.cfg.Bridge)
+		if err != nil {
+			return err
+		}
+		if free { // it ended without wiping out its name
+			a.info.writer = ""
+		}
 	}
 	if a.had && !a.info.held && a.info.writer == d.who() {
 		// An earlier connection of ours, whose end nobody has noticed.
@@ -107,6 +118,63 @@ func (d *Driver) look(ctx context.Context) error {
 	}
 	d.ask(ctx)
 	return d.await(ctx)
+}
+
+// Look reads back the setup and the lease. What the database says is of now where
+// it answers at once.
+func (d *Driver) Look(ctx context.Context) (vendors.Seen, error) {
+	var seen vendors.Seen
+	if err := d.meet(ctx); err != nil {
+		return seen, err
+	}
+	ask := d.glance
+	if d.info.partner == nil { // it has never said anything
+		ask = d.look
+	}
+	if err := ask(ctx); err != nil {
+		return seen, err
+	}
+	s, err := d.read(ctx, true)
+	if err != nil {
+		return seen, err
+	}
+	if err := d.refuseForeign(s); err != nil {
+		return seen, err
+	}
+	if seen.Setup, err = d.setupOf(s); err != nil {
+		return seen, err
+	}
+	seen.Signal = vendors.SignalFallback
+	pipe := pipeline{base: d.cfg.Table}
+	lease := pipe.lease(0)
+	if f := find(s.flows, &lease); f != nil && same(f, &lease) {
+		seen.Signal = vendors.SignalWritten
+		seen.Left = max(0, time.Duration(f.HardTimeout)-time.Duration(f.Age)) * time.Second
+	}
+	d.compare(s, &seen.Setup)
+	return seen, nil
+}
+
+// compare notes what of the ports' values is not as the last update left it.
+func (d *Driver) compare(s *state, found *vendors.Setup) {
+	if d.lost && d.info.writer != "" && found.TPID != 0 && found.Damaged == "" {
+		found.Damaged = "it is programmed by " + d.info.writer
+	}
+	for i := range found.Ports {
+		p := d.byName[found.Ports[i].Port]
+		if p == nil || !p.settled || found.Ports[i].Damaged != "" {
+			continue
+		}
+		var live []openflow.Flow
+		for j := range s.flows {
+			if f := &s.flows[j]; d.isLive(f) && f.Match.Regs[regOut].Value == p.number {
+				live = append(live, *f)
+			}
+		}
+		if !sameFlows(live, p.have) {
+			found.Ports[i].Damaged = fmt.Sprintf("flows of table %d are not as this process left them", d.cfg.Table+tableLive)
+		}
+	}
 }
 
 // await waits for the answer to the question that is under way.

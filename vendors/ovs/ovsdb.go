@@ -288,6 +288,10 @@ func (d *database) call(method string, params ...any) (json.RawMessage, error) {
 			}
 		case got.Method == "stolen": // the only lock that we ask for
 			d.held, d.stolen = false, true
+			// It would be ours again when the other one gives it up.
+			if err := json.NewEncoder(d.c).Encode(map[string]any{"method": "unlock", "params": got.Params, "id": "stolen"}); err != nil {
+				return nil, err
+			}
 		case got.Method == "" && string(got.ID) == strconv.Itoa(d.id):
 			if e := string(got.Error); e != "" && e != "null" {
 				return nil, fmt.Errorf("the database refuses %s: %s", method, untrusted.Text(e, maxText))

@@ -201,7 +201,7 @@ func TestTakenAway(t *testing.T) {
 	case err = <-ended:
 	case <-time.After(10 * time.Second):
 	}
-	if !errors.As(err, new(*vendors.HeldError)) || !strings.Contains(err.Error(), "taken away") {
+	if err == nil || !strings.Contains(err.Error(), "taken away") {
 		t.Errorf("the agent ends with %v", err)
 	}
 	flows := s.Ofctl("--no-stats", "dump-flows", "csig")

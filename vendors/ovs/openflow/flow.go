@@ -6,6 +6,7 @@ type Flow struct {
 	Priority    uint16
 	Cookie      uint64
 	HardTimeout uint16 // seconds after which it goes; 0: never
+	Age         uint32 // whole seconds that it has been there; read back only
 	Match       Match
 	Actions     Actions // carried out at once
 
@@ -82,7 +83,7 @@ func parseFlows(out []Flow, b []byte) ([]Flow, error) {
 		if n < 48 || n > len(b) {
 			return out, errMalformed("flow statistics")
 		}
-		f := Flow{Table: b[2], Priority: order.Uint16(b[12:]), HardTimeout: order.Uint16(b[16:]), Cookie: order.Uint64(b[24:])}
+		f := Flow{Table: b[2], Age: order.Uint32(b[4:]), Priority: order.Uint16(b[12:]), HardTimeout: order.Uint16(b[16:]), Cookie: order.Uint64(b[24:])}
 		var rest []byte
 		var err error
 		if f.Match, rest, err = parseMatch(b[48:n]); err != nil {

@@ -14,6 +14,7 @@ import (
 func flowStats(f *Flow) []byte {
 	b := make([]byte, 48)
 	b[2] = f.Table
+	order.PutUint32(b[4:], f.Age)
 	order.PutUint16(b[12:], f.Priority)
 	order.PutUint16(b[16:], f.HardTimeout)
 	order.PutUint64(b[24:], f.Cookie)
@@ -31,7 +32,7 @@ func sample() []Flow {
 	exact := Match{VID: VLANPresent | 12, VIDMask: 0x1fff}
 	every := Actions(nil).Load(14, 9).Move(FieldVLANVID, 0, Reg(13), 0, 12).PushVLAN(0x8100).PopVLAN().PushMPLS(0x8847).PopMPLS(0x88a8).Resubmit(64).Output(4).OutputReg(15)
 	return []Flow{
-		{Table: 60, Priority: 9, Cookie: 77, HardTimeout: 3, Match: m, Actions: every},
+		{Table: 60, Priority: 9, Cookie: 77, HardTimeout: 3, Age: 2, Match: m, Actions: every},
 		{Table: 61, Match: exact, Actions: Actions(nil).Note([]byte("hello"))},
 	}
 }
