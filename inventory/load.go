@@ -163,6 +163,7 @@ type compiler struct {
 	devices                 []deviceDecl
 	hosts                   []hostDecl
 	links                   []link
+	named                   int // names that ranges stand for, so far
 	hostsGiven              bool
 
 	// What could not be read, and so cannot be missed elsewhere.

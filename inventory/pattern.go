@@ -7,8 +7,17 @@ import (
 	"strings"
 )
 
-// maxExpand is how many names one text with ranges can stand for.
-const maxExpand = 4096
+// Bounds of one text with ranges: how many names it can stand for, its ranges and
+// their numbers, and the bytes beside them, which each name repeats.
+const (
+	maxExpand  = 4096
+	maxRanges  = 8
+	maxPattern = 64 << 10
+	maxBeside  = 512
+)
+
+// maxNames is how many names all texts with ranges of a fleet can stand for.
+const maxNames = 2 * maxPorts
 
 // patternRegexp is a name that may have ranges, for the schema.
 const patternRegexp = `^[A-Za-z0-9\[]([]A-Za-z0-9._,\[-]*)$`
@@ -22,9 +31,15 @@ func expand(text string) ([]string, error) {
 	if !strings.ContainsAny(text, "[]") {
 		return []string{text}, nil
 	}
-	out := []string{""}
+	if len(text) > maxPattern || strings.Count(text, "[") > maxRanges {
+		return nil, fmt.Errorf("%.64q… has more than %d ranges, or is too long", text, maxRanges)
+	}
+	out, beside := []string{""}, 0
 	for rest := text; rest != ""; {
 		plain, after, found := strings.Cut(rest, "[")
+		if beside += len(plain); beside > maxBeside {
+			return nil, fmt.Errorf("%.64q… is too long for a text with ranges", text)
+		}
 		if strings.Contains(plain, "]") {
 			return nil, fmt.Errorf("%q has a ] without its [", text)
 		}
@@ -81,7 +96,11 @@ func appendRange(out []string, item string) ([]string, error) {
 		return nil, fmt.Errorf("[%s] starts with a zero: then both ends have the same number of digits", item)
 	}
 	for n := low; n <= high; n++ {
-		out = append(out, fmt.Sprintf("%0*d", width, n))
+		if width == 0 {
+			out = append(out, strconv.Itoa(n))
+		} else {
+			out = append(out, fmt.Sprintf("%0*d", width, n))
+		}
 	}
 	return out, nil
 }

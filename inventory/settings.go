@@ -231,13 +231,23 @@ func (d *declReader) names(n ast.Node, what string) []string {
 }
 
 func (d *declReader) expand(n ast.Node, text, what string) []string {
+	if d.c.named > maxNames {
+		return nil // said already
+	}
 	list, err := expand(text)
 	if err != nil {
 		d.errorf(n, "", "%s: %v", what, err)
 		return nil
 	}
+	if d.c.named += len(list); d.c.named > maxNames && len(list) > 1 {
+		d.errorf(n, "split the domain", "%s: the ranges of the fleet stand for more than %d names", what, maxNames)
+		return nil
+	}
 	return list
 }
+
+// maxList is how many groups or tags one device has at most.
+const maxList = 256
 
 // called is what messages call a thing by, "" where its name is none.
 func (d *declReader) calledPattern(n ast.Node) string {
@@ -334,6 +344,10 @@ func (d *declReader) oneOrMany(n ast.Node, what string) []ast.Node {
 		return []ast.Node{n}
 	}
 	list, _ := d.list(n, what)
+	if len(list) > maxList {
+		d.errorf(n, "", "%s: more than %d entries", what, maxList)
+		list = list[:maxList]
+	}
 	return list
 }
 

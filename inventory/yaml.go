@@ -47,7 +47,7 @@ func parseYAML(src source, text string) (root ast.Node, failure *Error) {
 	}
 	var docs []ast.Node
 	for _, doc := range file.Docs {
-		if doc.Body != nil {
+		if doc.Body != nil && doc.Body.Type() != ast.DirectiveType {
 			docs = append(docs, doc.Body)
 		}
 	}
