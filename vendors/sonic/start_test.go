@@ -365,6 +365,7 @@ func TestDeletionRefused(t *testing.T) {
 			if left == 0 || left == all {
 				t.Fatalf("%s: %d of %d entries", status, left, all)
 			}
+			l.sw.Kept("") // CONFIG_DB has come through
 			if got := l.sw.TPID("Ethernet0"); got != 0x88a8 {
 				t.Errorf("%s: ordinary tags meet csig's entries: TPID %04x", status, got)
 			}
@@ -373,6 +374,7 @@ func TestDeletionRefused(t *testing.T) {
 			if err := l.Remove(t.Context()); err != nil {
 				t.Fatalf("%s: %v", status, err)
 			}
+			l.sw.Kept("") // CONFIG_DB has come through
 			if n, _ := l.sw.Entries(""); n != 0 || l.sw.Tables() != 0 || l.sw.TPID("Ethernet0") != 0x8100 {
 				t.Errorf("%s: %d entries, %d tables, TPID %04x", status, n, l.sw.Tables(), l.sw.TPID("Ethernet0"))
 			}
