@@ -128,7 +128,7 @@ func (e *Estimator) update(s *Sample) Estimate {
 		est.State, est.Reason = Discontinuity, "the device's clock stepped"
 		return est
 	}
-	octets, packets, why := advance(&e.prev, s, est.Capacity, gap+s.StepError+e.prev.Within+s.Within)
+	octets, packets, why := advance(&e.prev, s, est.Capacity, gap+s.StepError+e.prev.Within+s.Within+max(e.prev.Lag, s.Lag))
 	if why != "" {
 		e.restart(s)
 		est.State, est.Reason = Discontinuity, why
@@ -153,7 +153,7 @@ func (e *Estimator) update(s *Sample) Estimate {
 	e.octets += octets
 	e.packets += packets
 	e.steps += s.StepError
-	now := point{s.At, e.octets, e.packets, s.AtError, e.steps, s.Within}
+	now := point{s.At, e.octets, e.packets, s.AtError, e.steps, s.Within, s.Lag}
 	e.window.expire(s.At, e.cfg.Interval+gap/2)
 	start := e.window.oldest()
 	est.Start = start.at
@@ -202,7 +202,7 @@ func (e *Estimator) forget() {
 func (e *Estimator) restart(s *Sample) {
 	e.prev, e.have = *s, true
 	e.window.n = 0
-	e.window.push(point{s.At, e.octets, e.packets, s.AtError, e.steps, s.Within}, 0)
+	e.window.push(point{s.At, e.octets, e.packets, s.AtError, e.steps, s.Within, s.Lag}, 0)
 }
 
 // stepSlack is how far apart the device's clock and ours may move between two

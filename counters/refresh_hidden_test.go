@@ -81,6 +81,19 @@ func TestInterferenceShowsAHiddenRefresh(t *testing.T) {
 	}
 }
 
+// A cache that is filled from another one: the refreshes have a period, and what they bring
+// is up to a second old.
+func TestCacheBehindACache(t *testing.T) {
+	inner, outer := timer(1.003, 0.2), timer(5, 0.7)
+	for _, gap := range []float64{1, 2.1, 7, 10} {
+		b := &box{frames: []func(float64) uint64{steady(5_000)}, cache: 5 * time.Second, lag: 1003 * time.Millisecond,
+			shown: func(at float64) float64 { return inner(max(outer(at), 0.2)) }}
+		if wrong, good, r := outside(b, every(gap, 900), 0, 5_000*8192); wrong > 0 || good < 100 {
+			t.Errorf("read every %v s: %d of %d estimates are further off than they say; %+v", gap, wrong, good, r.Status())
+		}
+	}
+}
+
 // What is configured gives way to what shows, if that is far longer.
 func TestInterferenceBesideAConfiguredPeriod(t *testing.T) {
 	for _, tt := range []struct{ configured, want float64 }{{0.1, 3.4}, {3, 3}, {2.5, 2.5}} {

@@ -14,6 +14,7 @@ type box struct {
 	per    []func(at float64) float64
 	speed  uint64
 	cache  time.Duration // what the agent is documented to do
+	lag    time.Duration
 }
 
 const frameOctets = 1000
@@ -35,7 +36,7 @@ func (b *box) read(at float64, dst []Sample) []Sample {
 		n := f(max(shown(at), 0))
 		dst = append(dst, Sample{
 			Port: string(rune('a' + i)), Octets: n * frameOctets, Packets: n, Speed: max(b.speed, gbps), Up: true,
-			At: epoch0.Add(seconds(at)), Bits: 64, Overhead: 24, Epoch: 1, Cache: b.cache,
+			At: epoch0.Add(seconds(at)), Bits: 64, Overhead: 24, Epoch: 1, Cache: b.cache, Lag: b.lag,
 		})
 	}
 	return dst

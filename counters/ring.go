@@ -12,13 +12,15 @@ type point struct {
 	// estimator started may be off.
 	// within is how far the reading's own time may be off.
 	atError, steps, within time.Duration
+
+	lag time.Duration // Sample.Lag
 }
 
 // apart is how far the time between two points may be off. It is bounded in two
 // ways: errors of a learned period add up from gap to gap, errors of single
 // instants do not.
 func apart(from, to *point) time.Duration {
-	return min(to.steps-from.steps, from.atError+to.atError) + from.within + to.within
+	return min(to.steps-from.steps, from.atError+to.atError) + from.within + to.within + max(from.lag, to.lag)
 }
 
 // ring holds the points a window may start at, oldest first. It grows to what

@@ -39,6 +39,10 @@ type Sample struct {
 	// documented of its software: values may be that old. 0 where nothing is known.
 	Cache time.Duration
 
+	// Lag is how much older than its refresh a cached value may be: where the cache is
+	// filled from another one, that one's period. It is not in Cache.
+	Lag time.Duration
+
 	// Within is how far the instant of the reading may be from At, either way: half
 	// of the time that the reading took, where At is its midpoint.
 	Within time.Duration

@@ -43,6 +43,7 @@ func (s *Source) sample(p *port) counters.Sample {
 		return out
 	}
 	out.At, out.Within, out.Cache = p.at(), p.received.Sub(p.sent)/2, s.system.cache
+	out.Lag = s.system.lag
 	out.Up = p.up()
 	out.Speed = p.speed()
 	out.Overhead = s.overhead()

@@ -19,6 +19,7 @@ type system struct {
 	object []byte        // sysObjectID, encoded
 	kernel bool          // net-snmp that reports a Linux kernel's own counters
 	cache  time.Duration // how long this software is documented to keep its counters
+	lag    time.Duration // how old the numbers are that it takes then
 }
 
 // row is a row of the interface table.
@@ -154,23 +155,24 @@ func (s *Source) identified(p *pdu) {
 			s.hasLastChange, s.lastChange = true, uint32(b.n)
 		}
 	}
-	s.system.cache = documentedCache(s.system.object, s.system.descr)
+	s.system.cache, s.system.lag = documentedCache(s.system.object, s.system.descr)
 	s.system.kernel = bytes.Equal(s.system.object, netSNMPOnLinux.encode(nil)) && strings.HasPrefix(s.system.descr, "Linux ")
 }
 
 // documentedCache is how often the software of an agent is documented to refresh
-// the interface table; 0 for software that csig does not know.
-func documentedCache(object []byte, descr string) time.Duration {
+// the interface table, and how old the numbers are from which it does; 0 for software
+// that csig does not know.
+func documentedCache(object []byte, descr string) (cache, lag time.Duration) {
 	switch {
 	case strings.HasPrefix(descr, "SONiC "):
 		// Its agent polls COUNTERS_DB each 5 s, which the switch fills each second.
-		return 6 * time.Second
+		return 5 * time.Second, time.Second
 	case strings.Contains(descr, "Cisco NX-OS"):
-		return 10 * time.Second
+		return 10 * time.Second, 0
 	case bytes.HasPrefix(object, netSNMPAgents.encode(nil)):
-		return 3 * time.Second // the interface table's cache
+		return 3 * time.Second, 0 // the interface table's cache
 	}
-	return 0
+	return 0, 0
 }
 
 // locate finds the row of each port.

@@ -128,6 +128,7 @@ type entry struct {
 	Epoch    uint64 `json:"epoch"`
 	Cache    int64  `json:"cache"`
 	Within   int64  `json:"within"`
+	Lag      int64  `json:"lag"`
 	Live     bool   `json:"live"`
 	Degraded string `json:"degraded"`
 	Error    string `json:"error"`
@@ -172,6 +173,7 @@ func appendSample(b []byte, s *counters.Sample, words []string) []byte {
 		{`,"octets":`, s.Octets, never}, {`,"packets":`, s.Packets, never}, {`,"speed":`, s.Speed, 0},
 		{`,"overhead":`, uint64(s.Overhead), never}, {`,"bits":`, uint64(s.Bits), 64}, {`,"epoch":`, s.Epoch, 0},
 		{`,"cache":`, uint64(max(s.Cache, 0)), 0}, {`,"within":`, uint64(max(s.Within, 0)), 0},
+		{`,"lag":`, uint64(max(s.Lag, 0)), 0},
 	} {
 		if f.value != f.usual || f.usual == never {
 			b = append(b, f.key...)
@@ -255,10 +257,10 @@ func (l *line) take(r *Reading, ports []string) error {
 		default:
 			return fmt.Errorf("port %s: a counter of %d bits: want 32 or 64", ports[i], e.Bits)
 		}
-		if e.Cache < 0 || e.Within < 0 {
-			return fmt.Errorf("port %s: a cache of %d ns, an instant within %d ns: want 0 or more", ports[i], e.Cache, e.Within)
+		if e.Cache < 0 || e.Within < 0 || e.Lag < 0 {
+			return fmt.Errorf("port %s: a cache of %d ns and %d ns, an instant within %d ns: want 0 or more", ports[i], e.Cache, e.Lag, e.Within)
 		}
-		s.Cache, s.Within = time.Duration(e.Cache), time.Duration(e.Within)
+		s.Cache, s.Within, s.Lag = time.Duration(e.Cache), time.Duration(e.Within), time.Duration(e.Lag)
 		if e.Local != 0 {
 			s.Local = when(e.Local)
 		}

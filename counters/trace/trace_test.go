@@ -120,6 +120,7 @@ func TestRoundTrip(t *testing.T) {
 					s.Octets, s.Packets = rapid.Uint64().Draw(rt, "octets"), rapid.Uint64().Draw(rt, "packets")
 					s.Speed, s.Epoch = rapid.Uint64().Draw(rt, "speed"), rapid.Uint64().Draw(rt, "epoch")
 					s.Cache = time.Duration(rapid.Int64Range(0, 1e11).Draw(rt, "cache"))
+					s.Lag = time.Duration(rapid.Int64Range(0, 1e11).Draw(rt, "lag"))
 					s.Within = time.Duration(rapid.Int64Range(0, 1e11).Draw(rt, "within"))
 					s.Bits = rapid.SampledFrom([]uint8{32, 64}).Draw(rt, "bits")
 					s.Overhead = rapid.Uint8().Draw(rt, "overhead")
