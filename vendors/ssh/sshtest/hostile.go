@@ -1,0 +1,174 @@
+package sshtest
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"io"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/csig-agent/csig/inventory"
+)
+
+// Hostilities are the ways in which a hostile switch breaks SSH: some before the
+// login is done, the others (LogsIn) after it.
+var Hostilities = []string{
+	"closes", "silent", "floods version", "floods banners", "asks without end", // before
+	"no channel", "silent channel", "closes channel", "floods output", "floods errors", "no status", "escapes", "drips", // after
+}
+
+// LogsIn tells whether a hostile switch lets anybody in.
+func LogsIn(how string) bool {
+	return slices.Index(Hostilities, how) >= slices.Index(Hostilities, "no channel")
+}
+
+// Hostile is an SSH server of 127.0.0.1 that breaks SSH in one of the Hostilities.
+// Its login has a password where a key would not be asked for.
+func Hostile(t testing.TB, how string) *Server {
+	t.Helper()
+	if !slices.Contains(Hostilities, how) {
+		t.Fatalf("no hostility %q", how)
+	}
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Address: "127.0.0.1", Dir: t.TempDir()}
+	s.Login = inventory.SSH{User: "admin", Port: uint16(ln.Addr().(*net.TCPAddr).Port), KnownHosts: filepath.Join(s.Dir, "known_hosts")}
+	s.write(t, "known_hosts", knownhosts.Line([]string{ln.Addr().String()}, signer.PublicKey())+"\n")
+	s.write(t, "password", Password+"\n")
+	s.Login.Password = inventory.Secret{File: filepath.Join(s.Dir, "password")}
+	cfg := &ssh.ServerConfig{PasswordCallback: func(ssh.ConnMetadata, []byte) (*ssh.Permissions, error) { return nil, nil }}
+	switch how {
+	case "floods banners":
+		cfg.PreAuthConnCallback = func(c ssh.ServerPreAuthConn) {
+			for c.SendAuthBanner(strings.Repeat("banner\n", 1<<12)) == nil {
+			}
+		}
+	case "asks without end":
+		cfg.PasswordCallback = nil
+		cfg.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+			for {
+				if _, err := ask("", strings.Repeat("again ", 1<<10), nil, nil); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	cfg.AddHostKey(signer)
+	var mu sync.Mutex
+	var conns []net.Conn
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			conns = append(conns, conn)
+			mu.Unlock()
+			done.Go(func() {
+				defer conn.Close()
+				serveHostile(conn, cfg, how)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		ln.Close()
+		mu.Lock()
+		for _, c := range conns {
+			c.Close()
+		}
+		mu.Unlock()
+		done.Wait()
+	})
+	return s
+}
+
+func serveHostile(conn net.Conn, cfg *ssh.ServerConfig, how string) {
+	switch how {
+	case "closes":
+		return
+	case "silent":
+		_, _ = io.Copy(io.Discard, conn)
+		return
+	case "floods version":
+		flood(conn, "no version here\n")
+		return
+	}
+	_, channels, requests, err := ssh.NewServerConn(conn, cfg)
+	if err != nil {
+		return
+	}
+	go ssh.DiscardRequests(requests)
+	for open := range channels {
+		if how == "no channel" {
+			continue // no answer to it, ever
+		}
+		ch, asked, err := open.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			if open.ChannelType() != "session" {
+				misbehave(ch, how)
+				return
+			}
+			for r := range asked {
+				_ = r.Reply(true, nil)
+				if r.Type == "exec" {
+					go misbehave(ch, how)
+				}
+			}
+		}()
+	}
+}
+
+func misbehave(ch ssh.Channel, how string) {
+	switch how {
+	case "closes channel":
+		_ = ch.Close()
+	case "floods output":
+		flood(ch, "\x1b[2Jx")
+	case "floods errors":
+		flood(ch.Stderr(), "\x1b[2Jx")
+	case "no status":
+		_, _ = io.WriteString(ch, "half an answer")
+		_ = ch.CloseWrite()
+		_ = ch.Close()
+	case "escapes":
+		_, _ = io.WriteString(ch.Stderr(), "\x1b]0;owned\x07\n\x1b[2Jroot@switch:~# ")
+		_, _ = ch.SendRequest("exit-status", false, []byte{0, 0, 0, 1})
+		_ = ch.Close()
+	case "drips":
+		for err := error(nil); err == nil; time.Sleep(10 * time.Millisecond) {
+			_, err = io.WriteString(ch, "x")
+		}
+	}
+}
+
+func flood(w io.Writer, text string) {
+	chunk := []byte(strings.Repeat(text, (32<<10)/len(text)))
+	for {
+		if _, err := w.Write(chunk); err != nil {
+			return
+		}
+	}
+}
