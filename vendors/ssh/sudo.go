@@ -196,7 +196,7 @@ func (b *becoming) text() string {
 // nothing.
 func (b *becoming) last(words string) string {
 	if text := b.text(); text != "" {
-		return fmt.Sprintf("%s %q", words, text)
+		return words + ` "` + text + `"`
 	}
 	return ""
 }
