@@ -40,7 +40,7 @@ func (d *Daemon) ListenLink(ctx context.Context, port string) (vendors.LinkListe
 	}
 	out := &slotListener{slots: d.slots.listeners}
 	err = d.look(platform, func(driver vendors.Driver) error {
-		p, ok := driver.(vendors.LinkHearer)
+		p, ok := driver.(vendors.LinkProber)
 		if !ok {
 			return errNoTestFrames
 		}

@@ -291,9 +291,9 @@ func TestRollOutOverSSH(t *testing.T) {
 		t.Errorf("the plan does not say how s2 is reached:\n%s", out)
 	}
 	out = r.want(0, "apply", r.path("plan"), "--soak", "20ms")
-	for _, want := range []string{ // s2 only hears
-		"full-size tagged frames cross 1 link one way\n          not probed: s2:west to s1:east: s2 cannot send test frames: it is driven through ssh ",
-		"ready/rest  gate open: read back as planned, no new losses, full-size tagged frames cross 2 links one way\n",
+	for _, want := range []string{
+		"not probed: s1:east - s2:west: s2 cannot send test frames: it is driven through ssh ",
+		"ready/rest  gate open: read back as planned, no new losses\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q:\n%s", want, out)

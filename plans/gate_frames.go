@@ -37,7 +37,7 @@ func (h *Health) fullSizeCrosses(ctx context.Context, from, to *linkEnd, coming 
 	case err == nil:
 		return wayResult{crossed: true}
 	case errors.Is(err, vendors.ErrNotYet) && (coming[from.at.Device] || coming[to.at.Device]):
-		return wayResult{later: true}
+		return wayResult{} // a later wave tries it
 	case errors.Is(err, vendors.ErrNotYet), errors.Is(err, errors.ErrUnsupported):
 		return wayResult{why: err.Error()}
 	}
@@ -200,7 +200,7 @@ func (h *Health) cross(ctx context.Context, from, to *linkEnd, f vendors.LinkFra
 	limit := cmp.Or(h.Limit, time.Minute)
 	opening := time.AfterFunc(limit, func() { cancel(fmt.Errorf("%s: not done within %v", to.at.Device, limit)) })
 	began := time.Now()
-	l, err := to.hears.ListenLink(ctx, to.at.Port)
+	l, err := to.probes.ListenLink(ctx, to.at.Port)
 	if err != nil || !opening.Stop() {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -225,7 +225,7 @@ func (h *Health) cross(ctx context.Context, from, to *linkEnd, f vendors.LinkFra
 func (h *Health) send(ctx context.Context, from *linkEnd, f vendors.LinkFrame) error {
 	ctx, cancel := within(ctx, h.Limit)
 	defer cancel()
-	return from.sends.SendLink(ctx, from.at.Port, f)
+	return from.probes.SendLink(ctx, from.at.Port, f)
 }
 
 // hear waits a moment for one test frame.

@@ -18,8 +18,7 @@ import (
 // Judgement is what a gate that opened has looked at besides the read-back.
 type Judgement struct {
 	Links     int            // links that full-size frames with their tag cross, both ways
-	OneWay    int            // links that they cross one way, while nobody could try the other
-	NotProbed []UnprobedLink // links, or directions of links, that nobody could try; each is told once in a run
+	NotProbed []UnprobedLink // links, or directions of links, that could not be tried; each is reported once in a run
 	Paths     []string       // what was found on the paths that were asked for
 }
 
@@ -29,8 +28,8 @@ type UnprobedLink struct {
 	Reason string
 }
 
-// How long a test frame may take at least, and at most where it is sent and
-// heard from afar, and how often it is sent before it is lost.
+// How long a test frame may take at least, and at most where daemons send and
+// receive it, and how often it is sent before it is lost.
 const (
 	linkWait    = 100 * time.Millisecond
 	linkWaitMax = 2 * time.Second
@@ -136,7 +135,7 @@ func (h *Health) linksBefore(ctx context.Context, devices []string) error {
 			switch r := &tried[i].ways[k]; {
 			case r.crossed:
 				l.alive[w] = true
-			case r.why != "" && !r.never:
+			case r.why != "":
 				l.dead[w] = r.why
 			}
 		}
@@ -171,11 +170,8 @@ func (h *Health) linksAfter(ctx context.Context, wave string, devices []string, 
 				h.links.alive[w] = true
 			}
 		}
-		switch a, b := &r.ways[0], &r.ways[1]; {
-		case a.crossed && b.crossed:
+		if r.ways[0].crossed && r.ways[1].crossed {
 			j.Links++
-		case a.crossed && b.err == nil && !b.later, b.crossed && a.err == nil && !a.later:
-			j.OneWay++
 		}
 		for _, u := range r.unprobed() {
 			if !h.links.told[u] {
@@ -235,8 +231,7 @@ func (p *Plan) smallAfter(wave string) (devices map[string]bool, least int) {
 type linkEnd struct {
 	at     inventory.PortRef
 	target Target
-	hears  vendors.LinkHearer
-	sends  vendors.LinkProber // nil: it can only hear
+	probes vendors.LinkProber
 }
 
 // wayResult is what came of one direction of a link: it crossed, or err, or why
@@ -245,8 +240,6 @@ type wayResult struct {
 	crossed bool
 	err     error
 	why     string
-	never   bool // why holds whatever any wave does
-	later   bool // a later wave tries it
 }
 
 // linkResult is what came of a link, by its ways.
@@ -300,9 +293,9 @@ func (h *Health) tryLink(ctx context.Context, targets *linkTargets, r *linkResul
 	var ends [2]*linkEnd
 	broken := false
 	for i, at := range []inventory.PortRef{r.cable.a, r.cable.b} {
-		e, why, never := h.end(ctx, targets, at)
+		e, why := h.end(ctx, targets, at)
 		if why != "" {
-			r.ways[0] = wayResult{why: why, never: never}
+			r.ways[0] = wayResult{why: why}
 			r.ways[1] = r.ways[0]
 			targets.give(ends[0], false)
 			return
@@ -310,10 +303,6 @@ func (h *Health) tryLink(ctx context.Context, targets *linkTargets, r *linkResul
 		ends[i] = e
 	}
 	for i, from := range ends {
-		if from.sends == nil {
-			r.ways[i] = wayResult{why: h.cannotSend(from.at.Device), never: true}
-			continue
-		}
 		r.ways[i] = try(ctx, from, ends[1-i])
 		broken = broken || !r.ways[i].crossed
 	}
@@ -322,18 +311,13 @@ func (h *Health) tryLink(ctx context.Context, targets *linkTargets, r *linkResul
 	}
 }
 
-func (h *Health) cannotSend(device string) string {
-	return device + " cannot send test frames: it is driven through " + h.Plan.device(device).Via
-}
-
-// end opens one end of a link, or says why it cannot be tried, and whether it
-// never can.
-func (h *Health) end(ctx context.Context, targets *linkTargets, at inventory.PortRef) (e *linkEnd, why string, never bool) {
+// end opens one end of a link, or says why it cannot be tried.
+func (h *Health) end(ctx context.Context, targets *linkTargets, at inventory.PortRef) (e *linkEnd, why string) {
 	h.links.mu.Lock()
 	why = h.links.cannot[at.Device]
 	h.links.mu.Unlock()
 	if why != "" {
-		return nil, why, true
+		return nil, why
 	}
 	plan := h.Plan.device(at.Device)
 	switch {
@@ -344,19 +328,18 @@ func (h *Health) end(ctx context.Context, targets *linkTargets, at inventory.Por
 	default:
 		t, err := targets.take(ctx, at.Device)
 		if err != nil {
-			return nil, fmt.Sprintf("%s: %v", at.Device, err), false
+			return nil, fmt.Sprintf("%s: %v", at.Device, err)
 		}
-		if hears, ok := t.(vendors.LinkHearer); ok {
-			sends, _ := t.(vendors.LinkProber)
-			return &linkEnd{at, t, hears, sends}, "", false
+		if probes, ok := t.(vendors.LinkProber); ok {
+			return &linkEnd{at, t, probes}, ""
 		}
 		_ = t.Close() // nothing was done with it
-		why = h.cannotSend(at.Device)
+		why = at.Device + " cannot send test frames: it is driven through " + plan.Via
 	}
 	h.links.mu.Lock()
 	h.links.cannot[at.Device] = why
 	h.links.mu.Unlock()
-	return nil, why, true
+	return nil, why
 }
 
 // linkTargets are the devices of links that are being tried. One link at a time

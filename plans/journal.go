@@ -69,8 +69,8 @@ type Record struct {
 	Version string `json:"version,omitempty"`
 	// Signature is the plan's, in the first record.
 	Signature string `json:"signature,omitempty"`
-	Error   string `json:"error,omitempty"`
-	Sum     string `json:"sum"`
+	Error     string `json:"error,omitempty"`
+	Sum       string `json:"sum"`
 }
 
 // Journal is the record of one apply on disk. Every record is on the disk

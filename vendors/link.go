@@ -17,21 +17,13 @@ type LinkFrame struct {
 // once the plan has given it its configuration.
 var ErrNotYet = errors.New("it is not set up for test frames yet")
 
-// LinkHearer is a driver that can take in test frames. Like the other methods
-// of a driver this one is not safe for concurrent use. An error that wraps
-// errors.ErrUnsupported says why it cannot after all.
-type LinkHearer interface {
-	// ListenLink begins to take in the test frames that arrive at a port. The
-	// listener is independent of a driver that works on the device itself; that
-	// of one that works from afar uses its connection, and is closed before the
-	// driver does anything else. It ends with ctx.
-	ListenLink(ctx context.Context, port string) (LinkListener, error)
-}
-
-// LinkProber is a driver that can try the links of its ports in both
-// directions. Errors are as those of a LinkHearer.
+// LinkProber is a driver that can try the links of its ports with test frames.
+// Like the other methods of a driver these are not safe for concurrent use. An
+// error that wraps errors.ErrUnsupported says why it cannot after all.
 type LinkProber interface {
-	LinkHearer
+	// ListenLink begins to take in the test frames that arrive at a port. The
+	// listener is independent of the driver, and ends with ctx.
+	ListenLink(ctx context.Context, port string) (LinkListener, error)
 
 	// SendLink sends a test frame out of a port, through what the port does to
 	// tags on their way out. A port may send a frame that is longer than its

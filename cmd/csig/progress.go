@@ -284,8 +284,7 @@ type progressLine struct {
 	LeftAlone *aloneGroup `json:"left_alone,omitempty"` // of left_alone: devices that the plan has no step for
 
 	// Of a gate:
-	LinksProbed int             `json:"links_probed,omitempty"`         // full-size frames with their tag cross them, both ways
-	LinksOneWay int             `json:"links_probed_one_way,omitempty"` // one way only: not_probed names the other
+	LinksProbed int             `json:"links_probed,omitempty"` // full-size frames with their tag cross them, both ways
 	NotProbed   []notProbedLine `json:"not_probed,omitempty"`
 	Probes      []string        `json:"probes,omitempty"` // what --probe has found, a sentence each
 }
@@ -332,7 +331,7 @@ func (s *progress) report(p plans.Progress) {
 			line.Error = p.Err.Error()
 		}
 		line.RevertsS = p.Reverts.Seconds()
-		line.LinksProbed, line.LinksOneWay, line.Probes = p.Judged.Links, p.Judged.OneWay, p.Judged.Paths
+		line.LinksProbed, line.Probes = p.Judged.Links, p.Judged.Paths
 		for _, u := range p.Judged.NotProbed {
 			line.NotProbed = append(line.NotProbed, notProbedLine{u.Link, u.Reason})
 		}
@@ -406,12 +405,6 @@ func judgedText(j *plans.Judgement) string {
 	text := ""
 	if j.Links > 0 {
 		text = fmt.Sprintf(", full-size tagged frames cross %s both ways", count(j.Links, "link"))
-	}
-	switch {
-	case j.OneWay > 0 && j.Links > 0:
-		text += fmt.Sprintf(" and %d one way", j.OneWay)
-	case j.OneWay > 0:
-		text = fmt.Sprintf(", full-size tagged frames cross %s one way", count(j.OneWay, "link"))
 	}
 	for _, path := range j.Paths {
 		text += "\n          probe " + path
