@@ -135,8 +135,8 @@
 //     lib/packets.c, eth_push_vlan).
 //   - A tag with an MPLS header behind it passes untouched.
 //   - An ordinary VLAN's tag of TPID 0x88a8 that is the last one is CSIG's to the
-//     flows. The domain's VLANs do not use 0x88a8; Probe refuses a bridge that puts
-//     such tags on.
+//     flows. The domain's VLANs do not use 0x88a8; Probe says which ports and flows
+//     put such tags on.
 //   - For IP, frames with a tag make one cached flow for each TTL and DSCP that
 //     they have.
 package ovs

@@ -117,6 +117,10 @@ func (d *Driver) factsOf(s *state, v vlanrules.Verdict) vendors.Facts {
 		for _, why := range d.unjoined(s) {
 			f.Update.Reason += "; " + why
 		}
+		for _, why := range d.ownTags(s) {
+			f.Update.Reason += "; " + why
+			f.Strip.Reason += "; " + why
+		}
 	}
 	return f
 }
@@ -128,11 +132,12 @@ type said struct {
 	way   way
 	patch string
 	vlans string
+	tags  string
 }
 
 func (d *Driver) shortly(s *state) said {
 	v, way := d.way(s)
-	return said{v.Level, way, strings.Join(d.unjoined(s), "; "), d.through(s).Reason}
+	return said{v.Level, way, strings.Join(d.unjoined(s), "; "), d.through(s).Reason, strings.Join(d.ownTags(s), "; ")}
 }
 
 // news tells an update what has become of the bridge since it was told last, and

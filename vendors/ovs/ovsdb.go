@@ -103,6 +103,7 @@ type bridgeInfo struct {
 	partner   map[string][]patch  // of a port, the bridge's patch ports that are said to lead to it: one
 	own       map[string]byNormal // of the bridge's ports, but for the one that bears its name
 	beyond    map[string]byNormal // of the far ends of the patches of partner
+	outers    string              // which of those far ends put tags of CSIG's TPID on
 	loose     map[*portRow]int    // of a bridge that is csig's own, the VLANs of ports that NORMAL would join with others
 	writer    string              // who wrote into it that it programs the bridge
 	held      bool                // we are the one that programs it
@@ -307,7 +308,7 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 	result, err := d.call("transact", "Open_vSwitch",
 		selectOp{Op: "select", Table: "Open_vSwitch", Where: [][3]any{}, Columns: []string{"ovs_version", "other_config"}},
 		selectOp{Op: "select", Table: "Bridge", Where: [][3]any{{"name", "==", bridge}}, Columns: []string{"datapath_type", "fail_mode", "external_ids", "ports"}},
-		selectOp{Op: "select", Table: "Port", Where: [][3]any{}, Columns: []string{"_uuid", "name", "interfaces", "vlan_mode", "tag", "trunks", "cvlans"}},
+		selectOp{Op: "select", Table: "Port", Where: [][3]any{}, Columns: []string{"_uuid", "name", "interfaces", "vlan_mode", "tag", "trunks", "cvlans", "other_config"}},
 		selectOp{Op: "select", Table: "Interface", Where: [][3]any{{"type", "==", "patch"}}, Columns: []string{"_uuid", "name", "external_ids", "options", "ofport"}},
 	)
 	if err != nil {
@@ -371,6 +372,7 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 		}
 	}
 	named := map[string]*portRow{} // of a patch's name
+	ends := map[string]*portRow{}
 	for _, i := range ifs.Rows {
 		named[string(i.Name)] = of[i.ID.one()]
 	}
@@ -382,12 +384,13 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 		}
 		info.partner[port] = append(info.partner[port], patch{string(i.Name), uint32(i.Number)})
 		if far := named[i.Options["peer"]]; far != nil {
-			info.beyond[string(far.Name)] = far.byNormal()
+			info.beyond[string(far.Name)], ends[string(far.Name)] = far.byNormal(), far
 		}
 	}
 	for _, p := range info.partner {
 		slices.SortFunc(p, func(a, b patch) int { return cmp.Compare(a.name, b.name) })
 	}
+	info.outers = outers(ends)
 	if info.isOwn() {
 		info.loose, err = isolation(mine)
 	}

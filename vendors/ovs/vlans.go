@@ -31,6 +31,65 @@ type portRow struct {
 	Tag        numbers   `json:"tag"`
 	Trunks     numbers   `json:"trunks"`
 	CVLANs     numbers   `json:"cvlans"`
+	Other      pairs     `json:"other_config"`
+}
+
+// outer is the VLAN whose tag NORMAL puts in front of what comes to the port, of
+// TPID 0x88a8; 0: none.
+func (p *portRow) outer() int {
+	if p.Mode != "dot1q-tunnel" || len(p.Tag) == 0 || p.Other["qinq-ethtype"] == "802.1q" {
+		return 0
+	}
+	return p.Tag[0]
+}
+
+// tags tells whether frames of a VLAN leave the port with its tag.
+func (p *portRow) tags(vlan int) bool {
+	tag := -1
+	if len(p.Tag) > 0 {
+		tag = p.Tag[0]
+	}
+	switch {
+	case p.Mode == "dot1q-tunnel", p.Mode == "access", p.Mode == "" && tag >= 0, p.Mode == "native-untagged" && tag == vlan:
+		return false
+	}
+	return len(p.Trunks) == 0 || tag == vlan || slices.Contains(p.Trunks, vlan)
+}
+
+// outers says which of the far ends of patches put tags of CSIG's TPID on that
+// leave by others; "" where none do.
+func outers(far map[string]*portRow) string {
+	var from, by []string
+	for _, name := range slices.Sorted(maps.Keys(far)) {
+		vlan := far[name].outer()
+		for _, other := range slices.Sorted(maps.Keys(far)) {
+			if vlan != 0 && far[other].tags(vlan) {
+				from, by = append(from, name), append(by, other)
+				break
+			}
+		}
+	}
+	if from == nil {
+		return ""
+	}
+	return fmt.Sprintf("at the far end of the patch ports %s put a tag of 0x88a8 in front of what comes there (vlan_mode=dot1q-tunnel), with which it leaves by %s and is CSIG's tag to this switch: ovs-vsctl set port PORT other_config:qinq-ethtype=802.1q",
+		vendors.Names(from), vendors.Names(slices.Compact(by)))
+}
+
+// ownTags says who puts tags of CSIG's TPID on that are none of CSIG's.
+func (d *Driver) ownTags(s *state) []string {
+	var out []string
+	if d.info.outers != "" {
+		out = append(out, d.info.outers)
+	}
+	for i := range s.others {
+		f := &s.others[i]
+		if slices.Contains(f.Actions.Effects().Pushes, tpidCSIG) {
+			out = append(out, fmt.Sprintf("flows of bridge %s put tags of 0x88a8 on (one is in table %d with priority %d and cookie %#x), which are CSIG's to this switch: push_vlan:0x8100 puts on those of VLANs", d.cfg.Bridge, f.Table, f.Priority, f.Cookie))
+			break
+		}
+	}
+	return out
 }
 
 func (p *portRow) byNormal() byNormal {

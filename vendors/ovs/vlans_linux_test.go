@@ -150,3 +150,52 @@ func TestIntegersOfRows(t *testing.T) {
 		}
 	}
 }
+
+// TestTagsOfCSIGsTPID has ports and flows that put tags of 0x88a8 on: it is said,
+// at every look.
+func TestTagsOfCSIGsTPID(t *testing.T) {
+	t.Parallel()
+	s := newSandwich(t)
+	s.AddPatch("br0", "p-swp2", "csig", "i-swp2")
+	s.Vsctl("set", "interface", "i-swp2", "external_ids:csig-port=swp2")
+	s.AddWire("csig", "swp2", 12)
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+	update(t, s.driver, time.Minute, at7)
+	const tunnels = "at the far end of the patch ports p-swp1 put a tag of 0x88a8 in front of what comes there (vlan_mode=dot1q-tunnel), with which it leaves by p-swp2 and is CSIG's tag"
+	for _, tc := range []struct {
+		name, want string
+		set        []string // of p-swp2; p-swp1 is a tunnel of VLAN 1
+	}{
+		{"two tunnels", "", []string{"vlan_mode=dot1q-tunnel", "tag=1"}},
+		{"a trunk", tunnels, nil},
+		{"a trunk of it", tunnels, []string{"trunks=1,2"}},
+		{"a trunk of others", "", []string{"trunks=2,3"}},
+		{"its native VLAN, untagged", "", []string{"vlan_mode=native-untagged", "tag=1"}},
+		{"its native VLAN, tagged", tunnels, []string{"vlan_mode=native-tagged", "tag=1", "trunks=7"}},
+		{"another native VLAN", tunnels, []string{"vlan_mode=native-untagged", "tag=2"}},
+		{"access", "", []string{"tag=1"}},
+		{"802.1Q tags", "", []string{"--", "set", "port", "p-swp1", "other_config:qinq-ethtype=802.1q"}},
+		{"a flow", "flows of bridge csig put tags of 0x88a8 on (one is in table 9 with priority 5 and cookie 0x0)", nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s.Vsctl("clear", "port", "p-swp2", "vlan_mode", "tag", "trunks")
+			if tc.set != nil {
+				s.Vsctl(append([]string{"set", "port", "p-swp2", "other_config:a=b"}, tc.set...)...)
+			}
+			if tc.name == "a flow" {
+				s.Ofctl("add-flow", "csig", "table=9,priority=5,actions=push_vlan:0x88a8")
+			}
+			f, err := s.open(t, "csig").Probe(t.Context())
+			if said := strings.Contains(f.Update.Reason, "0x88a8"); err != nil || said != (tc.want != "") || !strings.Contains(f.Update.Reason, tc.want) || said != strings.Contains(f.Strip.Reason, "0x88a8") {
+				t.Errorf("%s, %v", f.Update.Reason, err)
+			}
+			s.driver.checked, s.driver.around = time.Time{}, time.Time{}
+			if res := update(t, s.driver, time.Minute, at7); res.Facts != nil && res.Facts.Update.Reason != f.Update.Reason {
+				t.Errorf("an update says %s", res.Facts.Update.Reason)
+			}
+			if (s.driver.said.tags != "") != (tc.want != "") {
+				t.Errorf("the agent knows of %q", s.driver.said.tags)
+			}
+		})
+	}
+}

@@ -161,6 +161,7 @@ func (a Actions) each(f func(typ, subtype uint16, body []byte)) error {
 type Effects struct {
 	Ports     []uint32 // it names these to output to, PortNormal and its like among them
 	Resubmits []uint8  // it looks the frame up in these tables
+	Pushes    []uint16 // it puts VLAN tags of these TPIDs on
 	Opaque    bool     // it may output in ways that are not looked into: groups, registers, learned flows
 }
 
@@ -177,6 +178,8 @@ func (e *Effects) of(a Actions, depth int) {
 		switch {
 		case typ == actOutput:
 			e.Ports = append(e.Ports, order.Uint32(body[4:]))
+		case typ == actPushVLAN:
+			e.Pushes = append(e.Pushes, order.Uint16(body[4:]))
 		case typ == actGroup:
 			e.Opaque = true
 		case typ != actVendor:

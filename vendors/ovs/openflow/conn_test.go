@@ -347,7 +347,7 @@ func TestEffects(t *testing.T) {
 		{"none", nil, Effects{}},
 		{"two ports", Actions(nil).Output(3).Output(PortNormal), Effects{Ports: []uint32{3, PortNormal}}},
 		{"a table", Actions(nil).Load(15, 2).Resubmit(60), Effects{Resubmits: []uint8{60}}},
-		{"a tag", Actions(nil).PushVLAN(0x8100).PopVLAN().PushMPLS(0x8847).PopMPLS(0x88a8), Effects{}},
+		{"a tag", Actions(nil).PushVLAN(0x8100).PopVLAN().PushMPLS(0x8847).PopMPLS(0x88a8), Effects{Pushes: []uint16{0x8100}}},
 		{"a note", Actions(nil).Note([]byte("x")), Effects{}},
 		{"moved bits", Actions(nil).Move(FieldVLANVID, 0, Reg(1), 0, 12), Effects{}},
 		{"a group", Actions{0, actGroup, 0, 8, 0, 0, 0, 1}, Effects{Opaque: true}},

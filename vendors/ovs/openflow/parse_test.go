@@ -54,7 +54,7 @@ func TestFlowsAreRead(t *testing.T) {
 	if text := got[0].Actions.Text(); text != every {
 		t.Errorf("%s", text)
 	}
-	if e := got[0].Actions.Effects(); !reflect.DeepEqual(e, Effects{Ports: []uint32{4}, Resubmits: []uint8{64}, Opaque: true}) {
+	if e := got[0].Actions.Effects(); !reflect.DeepEqual(e, Effects{Ports: []uint32{4}, Resubmits: []uint8{64}, Pushes: []uint16{0x8100}, Opaque: true}) {
 		t.Errorf("%+v", e)
 	}
 }
