@@ -19,9 +19,9 @@ func (b *builder) unwilling(n *node) error {
 	switch {
 	case update.Level != vlanrules.Refused:
 	case n.seen.Facts.Update.Level == vlanrules.Refused && none(&n.seen.Setup):
-		return fmt.Errorf("it cannot update tags as it is: %s; mend that (csig assess -i %s --device %s tells more), or %s", update.Reason, b.fleet.Path, n.dev.Name, level)
+		return fmt.Errorf("it cannot update tags as it is: %s; mend that (csig assess -i %s --device %s tells more), or %s", update.Reason, vendors.ShellWord(b.fleet.Path), vendors.ShellWord(n.dev.Name), level)
 	case n.seen.Facts.Update.Level == vlanrules.Refused:
-		return fmt.Errorf("it has csig, and cannot update tags as it is: %s; mend that (csig assess -i %s --device %s tells more), or %s, to plan that csig is taken off it", update.Reason, b.fleet.Path, n.dev.Name, level)
+		return fmt.Errorf("it has csig, and cannot update tags as it is: %s; mend that (csig assess -i %s --device %s tells more), or %s, to plan that csig is taken off it", update.Reason, vendors.ShellWord(b.fleet.Path), vendors.ShellWord(n.dev.Name), level)
 	case !none(&n.seen.Setup): // of another TPID: the platform's limit, which stays
 		return fmt.Errorf("it has csig, and cannot have it in this domain: %s; put the TPID back, or %s, to plan that csig is taken off it", update.Reason, level)
 	}

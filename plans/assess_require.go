@@ -115,8 +115,14 @@ func backward(f *inventory.Fleet) map[inventory.PortRef]inventory.Peer {
 	for i := range f.Devices {
 		d := &f.Devices[i]
 		for j := range d.Ports {
-			if p := &d.Ports[j]; p.Peer.Port != "" {
-				out[inventory.PortRef{Device: p.Peer.Device, Port: p.Peer.Port}] = inventory.Peer{Device: d.Name, Port: p.Name}
+			p := &d.Ports[j]
+			if p.Peer.Port == "" {
+				continue
+			}
+			if far, ok := f.Device(p.Peer.Device); ok { // most links are named from both ends
+				if end, ok := far.Port(p.Peer.Port); !ok || end.Peer == (inventory.Peer{}) {
+					out[inventory.PortRef{Device: p.Peer.Device, Port: p.Peer.Port}] = inventory.Peer{Device: d.Name, Port: p.Name}
+				}
 			}
 		}
 	}

@@ -11,9 +11,9 @@ import (
 )
 
 // Bounds of a plan's text, and of each line of a journal. The plan of 10,000
-// switches of 64 ports has 40 MB, 300,000 elements and 2,600,000 ports.
+// switches of 64 ports has 16 MB, some 300,000 elements and 1,300,000 ports.
 const (
-	maxText     = 256 << 20 // bytes
+	maxText     = 128 << 20 // bytes
 	maxElements = 2 << 20   // of all its arrays together
 	maxPorts    = 8 << 20   // of all its setups together; before as many as the journal has
 )

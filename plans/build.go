@@ -3,7 +3,10 @@ package plans
 import (
 	"cmp"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
@@ -59,8 +62,33 @@ func Build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*P
 	if err != nil {
 		return nil, err
 	}
+	type described struct {
+		setup   int // changes of it
+		changes []Change
+		totals  Totals
+		err     error
+	}
+	all := make([]described, len(b.nodes))
+	b.parallel(func(i int) {
+		n, d := &b.nodes[i], &all[i]
+		if n.seen.Err != nil || n.seen.NoDriver != "" {
+			return
+		}
+		changes, err := diff(n.seen.Differ, n.seen.Setup, n.want)
+		d.setup, d.err = len(changes), err
+		d.changes, d.totals = group(append(n.mtuChanges(), changes...))
+	})
 	for i := range b.nodes {
-		b.describe(&b.nodes[i])
+		n, d := &b.nodes[i], &all[i]
+		if d.err != nil {
+			b.find(SeverityError, n, "", "%v", d.err)
+		}
+		if d.setup > 0 {
+			b.canUndo(n)
+		}
+		b.describe(n, d.changes)
+		t := &b.plan.Totals
+		t.Add, t.Change, t.Remove, t.Disruptive = t.Add+d.totals.Add, t.Change+d.totals.Change, t.Remove+d.totals.Remove, t.Disruptive+d.totals.Disruptive
 	}
 	if len(b.plan.Errors()) > 0 {
 		b.plan.Stages = []Stage{} // what must not be done is not written down
@@ -72,9 +100,12 @@ func Build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*P
 func build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*builder, error) {
 	b := newBuilder(f, o)
 	b.nodes = make([]node, len(f.Devices))
+	found := make([]Seen, len(f.Devices))
+	b.parallel(func(i int) { found[i] = seen(&f.Devices[i]) })
 	for i := range f.Devices {
-		b.look(&b.nodes[i], &f.Devices[i], seen)
+		b.look(&b.nodes[i], &f.Devices[i], found[i])
 	}
+	b.wants()
 	for i := range b.nodes {
 		b.judge(&b.nodes[i])
 	}
@@ -184,8 +215,8 @@ func (b *builder) find(severity string, n *node, port, format string, args ...an
 }
 
 // look takes in what was found out about a device.
-func (b *builder) look(n *node, d *inventory.Device, seen func(*inventory.Device) Seen) {
-	*n = node{dev: d, seen: seen(d), receiver: map[string]bool{}}
+func (b *builder) look(n *node, d *inventory.Device, seen Seen) {
+	*n = node{dev: d, seen: seen}
 	n.level = LevelOf(d, &n.seen.Facts, b.fleet.Profile.TPID)
 	n.gone = missing(n.seen.Facts.Ports, n.seen.Setup.Ports, func(p vendors.PortSetup) string { return p.Port })
 	b.undriven(n)
@@ -201,19 +232,38 @@ func (b *builder) look(n *node, d *inventory.Device, seen func(*inventory.Device
 			continue
 		}
 		if h := b.hosts[peer.Device]; h == nil || h.CSIG {
+			if n.receiver == nil {
+				n.receiver = make(map[string]bool, len(d.Ports)-i)
+			}
 			n.receiver[d.Ports[i].Name] = true
 		}
 	}
-	if b.plan.Goal == RollOut && !n.alone {
-		n.want = b.configured(n, wantOf(b.fleet, d, n.level))
-		n.idle()
+}
+
+// wants finds what every device is to have at the end of a roll-out.
+func (b *builder) wants() {
+	if b.plan.Goal != RollOut {
+		return
+	}
+	errs := make([]error, len(b.nodes))
+	b.parallel(func(i int) {
+		if n := &b.nodes[i]; !n.alone {
+			n.want, errs[i] = configured(n, wantOf(b.fleet, b.plan.ProfileHash, n.dev, n.level))
+		}
+	})
+	for i := range b.nodes {
+		if n := &b.nodes[i]; !n.alone {
+			b.misconfigured(n, errs[i])
+			n.idle()
+		}
 	}
 }
 
 // wantOf is the setup of a device at the end of a roll-out: what the fleet file
-// asks for, as far as the device's level has a setup at all.
-func wantOf(f *inventory.Fleet, d *inventory.Device, level Level) vendors.Setup {
-	want := vendors.SetupOf(&f.Profile, f.Policy, d)
+// asks for, as far as the device's level has a setup at all. Profile is the hash of
+// its profile.
+func wantOf(f *inventory.Fleet, profile string, d *inventory.Device, level Level) vendors.Setup {
+	want := vendors.SetupWith(&f.Profile, profile, f.Policy, d)
 	switch level.Support {
 	case inventory.LevelSoftware:
 		return want
@@ -238,22 +288,35 @@ func wantOf(f *inventory.Fleet, d *inventory.Device, level Level) vendors.Setup 
 // device changes.
 func (b *builder) stage(name, why string, next func(*node) vendors.Setup) {
 	s := Stage{Name: name, Why: why}
-	var nodes []int
-	var steps []Step
-	for i := range b.nodes {
-		n := &b.nodes[i]
+	type change struct {
+		want vendors.Setup
+		to   bool
+		err  error
+	}
+	all := make([]change, len(b.nodes))
+	b.parallel(func(i int) {
+		n, c := &b.nodes[i], &all[i]
 		if n.seen.Err != nil {
-			continue
+			return
 		}
 		want := without(next(n), n.gone)
 		if sameSetup(&n.at, &want) {
-			continue
+			return
 		}
-		if want = b.configured(n, want); sameSetup(&n.at, &want) {
-			continue
+		want, c.err = configured(n, want)
+		if c.to = !sameSetup(&n.at, &want); c.to {
+			c.want = want
 		}
-		n.at = want
-		nodes, steps = append(nodes, i), append(steps, Step{Device: n.dev.Name, Want: want})
+	})
+	var nodes []int
+	var steps []Step
+	for i, c := range all {
+		n := &b.nodes[i]
+		b.misconfigured(n, c.err)
+		if c.to {
+			n.at = c.want
+			nodes, steps = append(nodes, i), append(steps, Step{Device: n.dev.Name, Want: c.want})
+		}
 	}
 	b.addStage(s, nodes, steps)
 }
@@ -281,23 +344,38 @@ func sameSetup(a, b *vendors.Setup) bool {
 	return true
 }
 
+// parallel calls f for every node, on all processors. What f does is the node's
+// own: findings have an order.
+func (b *builder) parallel(f func(i int)) {
+	const batch = 64
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), 1+len(b.nodes)/batch) {
+		wg.Go(func() {
+			for {
+				to := int(next.Add(batch))
+				if to-batch >= len(b.nodes) {
+					return
+				}
+				for i := to - batch; i < min(to, len(b.nodes)); i++ {
+					f(i)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
 // describe writes down what was found and what changes.
-func (b *builder) describe(n *node) {
+func (b *builder) describe(n *node, changes []Change) {
 	d := Device{
 		Device: n.dev.Name, Platform: n.dev.Platform, Via: n.seen.Via, Level: n.level.Support.String(), Reason: n.level.Reason,
-		Observed: n.seen.Setup, Changes: []Change{}, Config: n.want.Config, LeftAlone: n.left, Gone: n.gone,
+		Observed: n.seen.Setup, Changes: changes, Config: n.want.Config, LeftAlone: n.left, Gone: n.gone,
+	}
+	if d.Changes == nil {
+		d.Changes = []Change{}
 	}
 	d.ObservedHash = hash(&d.Observed)
-	if n.seen.Err == nil && n.seen.NoDriver == "" {
-		changes, err := diff(n.seen.Differ, n.seen.Setup, n.want)
-		if err != nil {
-			b.find(SeverityError, n, "", "%v", err)
-		}
-		d.Changes = b.group(append(n.mtuChanges(), changes...))
-		if len(changes) > 0 {
-			b.canUndo(n)
-		}
-	}
 	if len(d.Changes) > 0 {
 		b.plan.Totals.Devices++
 	}
@@ -313,16 +391,16 @@ func (b *builder) canUndo(n *node) {
 	before.Damaged, before.Ports = "", undamaged(before.Ports)
 	before = without(before, n.gone)
 	if _, err := diff(n.seen.Differ, n.want, before); err != nil {
-		b.find(SeverityError, n, "", "a rollback could not give back what it has now: %v; if that may go, csig off -i %s --device %s clears it first", err, b.fleet.Path, n.dev.Name)
+		b.find(SeverityError, n, "", "a rollback could not give back what it has now: %v; if that may go, csig off -i %s --device %s clears it first", err, vendors.ShellWord(b.fleet.Path), vendors.ShellWord(n.dev.Name))
 	}
 }
 
 // group puts changes that differ in their port alone together, and counts.
-func (b *builder) group(changes []vendors.Change) []Change {
+func group(changes []vendors.Change) ([]Change, Totals) {
 	out := []Change{}
 	ports := map[vendors.Change][]string{}
 	var order []vendors.Change
-	t := &b.plan.Totals
+	var t Totals
 	for _, c := range changes {
 		switch c.Kind {
 		case vendors.Create:
@@ -353,5 +431,5 @@ func (b *builder) group(changes []vendors.Change) []Change {
 			What: key.What, Detail: key.Detail, Disruptive: key.Disruptive,
 		})
 	}
-	return out
+	return out, t
 }

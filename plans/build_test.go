@@ -103,7 +103,7 @@ open/rest: leaf0 (update swp1, swp2, up1) leaf1 (update swp1, swp2, up1)
 	// And its reverse.
 	final := map[string]vendors.Setup{}
 	for i := range f.Devices {
-		final[f.Devices[i].Name] = wantOf(f, &f.Devices[i], Level{Support: inventory.LevelSoftware})
+		final[f.Devices[i].Name] = wantOf(f, f.Profile.Hash(), &f.Devices[i], Level{Support: inventory.LevelSoftware})
 	}
 	seen := func(d *inventory.Device) Seen {
 		s := unseen(d)
@@ -135,7 +135,7 @@ func TestChangeNeedsNoFence(t *testing.T) {
 	f := fabric(2, 1, 2)
 	seen := func(d *inventory.Device) Seen {
 		s := unseen(d)
-		s.Setup = wantOf(f, d, Level{Support: inventory.LevelSoftware})
+		s.Setup = wantOf(f, f.Profile.Hash(), d, Level{Support: inventory.LevelSoftware})
 		if d.Name == "leaf1" {
 			s.Setup.Ports[0].Action = vlanrules.Passthrough
 		}
@@ -162,7 +162,7 @@ func TestFenceFollowsLinksThatOneEndNames(t *testing.T) {
 				p := made(t, f, func(d *inventory.Device) Seen {
 					s := unseen(d)
 					if d.Name != f.Devices[changed].Name {
-						s.Setup = wantOf(f, d, Level{Support: inventory.LevelSoftware})
+						s.Setup = wantOf(f, f.Profile.Hash(), d, Level{Support: inventory.LevelSoftware})
 					}
 					return s
 				}, Options{})

@@ -11,16 +11,23 @@ type Configurer interface {
 	Configured(want vendors.Setup) (vendors.Setup, error)
 }
 
-// configured adds to a wanted setup what its device's daemon is to run.
-func (b *builder) configured(n *node, want vendors.Setup) vendors.Setup {
+// configured adds to a wanted setup what its device's daemon is to run. The error
+// is why it cannot, for misconfigured.
+func configured(n *node, want vendors.Setup) (vendors.Setup, error) {
 	c, ok := n.seen.Differ.(Configurer)
 	if !ok || none(&want) || n.seen.Err != nil {
-		return want
+		return want, nil
 	}
 	out, err := c.Configured(want)
 	if err != nil {
-		b.find(SeverityError, n, "", "the configuration of its daemon: %v", err)
-		return want
+		return want, err
 	}
-	return out
+	return out, nil
+}
+
+// misconfigured notes why a device's daemon cannot run what it should.
+func (b *builder) misconfigured(n *node, err error) {
+	if err != nil {
+		b.find(SeverityError, n, "", "the configuration of its daemon: %v", err)
+	}
 }

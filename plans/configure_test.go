@@ -57,7 +57,7 @@ func TestConfigurationsArePartOfThePlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &ward{buckets: "log-10G"}
-	full, err := w.Configured(wantOf(f, &f.Devices[0], Level{Support: inventory.LevelSoftware}))
+	full, err := w.Configured(wantOf(f, f.Profile.Hash(), &f.Devices[0], Level{Support: inventory.LevelSoftware}))
 	if err != nil {
 		t.Fatal(err)
 	}

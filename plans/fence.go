@@ -229,7 +229,7 @@ func (b *builder) fenced(s vendors.Setup, n *node) vendors.Setup {
 
 // domain is the setup of a device without a port.
 func (b *builder) domain(n *node) vendors.Setup {
-	s := vendors.SetupOf(&b.fleet.Profile, b.fleet.Policy, n.dev)
+	s := vendors.SetupWith(&b.fleet.Profile, b.plan.ProfileHash, b.fleet.Policy, n.dev)
 	s.Ports = nil
 	return s
 }

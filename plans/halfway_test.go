@@ -113,7 +113,7 @@ func TestNoHalfChangedPath(t *testing.T) {
 			}
 			full := vendors.SetupOf(&f.Profile, f.Policy, d)
 			if settled {
-				state[d.Name] = wantOf(f, d, LevelOf(d, &able, f.Profile.TPID))
+				state[d.Name] = wantOf(f, f.Profile.Hash(), d, LevelOf(d, &able, f.Profile.TPID))
 				for j := range state[d.Name].Ports {
 					if p := &state[d.Name].Ports[j]; strings.HasPrefix(p.Port, "swp") {
 						p.Action = vlanrules.Action(rapid.IntRange(0, 2).Draw(t, "old action"))
@@ -188,7 +188,7 @@ func TestNoHalfChangedPath(t *testing.T) {
 			d := &f.Devices[i]
 			want := vendors.Setup{}
 			if o.Goal == RollOut {
-				want = wantOf(f, d, LevelOf(d, &able, f.Profile.TPID))
+				want = wantOf(f, f.Profile.Hash(), d, LevelOf(d, &able, f.Profile.TPID))
 			}
 			if have := final[d.Name]; !sameSetup(&have, &want) {
 				t.Fatalf("%s ends with %+v, want %+v", d.Name, have, want)

@@ -186,7 +186,7 @@ func (o *Off) Left() []string {
 	}
 	if len(broken) > 0 {
 		slices.SortFunc(broken, vendors.CompareNames)
-		out = append(out, fmt.Sprintf("paths through %s are no longer whole: tags pass untouched there, and receivers at other devices go on taking these paths for capable; csig off without --device takes all of them off, and a plan (csig plan -i %s) puts it back", vendors.Names(slices.Compact(broken)), o.Fleet.Path))
+		out = append(out, fmt.Sprintf("paths through %s are no longer whole: tags pass untouched there, and receivers at other devices go on taking these paths for capable; csig off without --device takes all of them off, and a plan (csig plan -i %s) puts it back", vendors.Names(slices.Compact(broken)), vendors.ShellWord(o.Fleet.Path)))
 	}
 	return out
 }
@@ -247,9 +247,9 @@ func (o *Off) look(ctx context.Context, r *Run, devices []string) (map[string]si
 // where it has nothing of ours, is fenced already, or cannot be.
 func (b *builder) fenceNow(d *inventory.Device, s Seen) *vendors.Setup {
 	one := *b
-	one.plan, one.nodes = &Plan{Goal: b.plan.Goal}, make([]node, 1)
+	one.plan, one.nodes = &Plan{Goal: b.plan.Goal, ProfileHash: b.plan.ProfileHash}, make([]node, 1)
 	n := &one.nodes[0]
-	one.look(n, d, func(*inventory.Device) Seen { return s })
+	one.look(n, d, s)
 	one.migration()
 	if n.alone || s.Facts.Strip.Level == vlanrules.Refused || sameTransit(&n.seen.Setup, &n.want, n.receiver) {
 		return nil
@@ -258,7 +258,9 @@ func (b *builder) fenceNow(d *inventory.Device, s Seen) *vendors.Setup {
 	if sameSetup(&n.seen.Setup, &fence) {
 		return nil
 	}
-	if fence = one.configured(n, fence); sameSetup(&n.seen.Setup, &fence) {
+	fence, err := configured(n, fence)
+	one.misconfigured(n, err)
+	if sameSetup(&n.seen.Setup, &fence) {
 		return nil
 	}
 	return &fence

@@ -18,7 +18,7 @@ func offFleet() (*inventory.Fleet, *fleet) {
 	f := &fleet{devices: map[string]vendors.Setup{}}
 	for i := range net.Devices {
 		d := &net.Devices[i]
-		f.devices[d.Name] = wantOf(net, d, Level{Support: inventory.LevelSoftware})
+		f.devices[d.Name] = wantOf(net, net.Profile.Hash(), d, Level{Support: inventory.LevelSoftware})
 	}
 	return net, f
 }
@@ -393,7 +393,7 @@ func TestOffOfAFleetOfOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			net := fabric(1, 0, 2)
 			d := &net.Devices[0]
-			have := wantOf(net, d, Level{Support: inventory.LevelSoftware})
+			have := wantOf(net, net.Profile.Hash(), d, Level{Support: inventory.LevelSoftware})
 			tc.have(&have)
 			f := &fleet{devices: map[string]vendors.Setup{d.Name: have}}
 			var told []string

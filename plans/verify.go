@@ -324,7 +324,7 @@ func (r *Run) restored(ctx context.Context) error {
 			before.Damaged, before.Ports = "", undamaged(before.Ports)
 			before = without(before, r.x.devices[name].Gone)
 			if err := differs(t, have, before); err != nil {
-				return fmt.Errorf("what it had before the plan is not what it has now, and the journal knows of no step that is left to undo: the journal lacks its last lines, or somebody changed the device: %w; csig plan shows what it has, csig off --device %s takes it off", err, name)
+				return fmt.Errorf("what it had before the plan is not what it has now, and the journal knows of no step that is left to undo: the journal lacks its last lines, or somebody changed the device: %w; csig plan shows what it has, csig off --device %s takes it off", err, vendors.ShellWord(name))
 			}
 			return nil
 		})

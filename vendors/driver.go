@@ -261,7 +261,13 @@ func (e *HeldError) Error() string { return "it is programmed by " + e.By + ", w
 
 // SetupOf is the setup that a device of the fleet is to have.
 func SetupOf(prof *quantize.Profile, pol inventory.Policy, dev *inventory.Device) Setup {
-	s := Setup{TPID: prof.TPID, WideTPID: prof.WideTPID, Layout: prof.Layout, OnStale: pol.OnStale, Profile: prof.Hash()}
+	return SetupWith(prof, prof.Hash(), pol, dev)
+}
+
+// SetupWith is SetupOf for who knows the profile's hash: it takes longer than all
+// the rest.
+func SetupWith(prof *quantize.Profile, hash string, pol inventory.Policy, dev *inventory.Device) Setup {
+	s := Setup{TPID: prof.TPID, WideTPID: prof.WideTPID, Layout: prof.Layout, OnStale: pol.OnStale, Profile: hash}
 	for _, sig := range quantize.Signals {
 		if _, ok := prof.Signals[sig]; ok {
 			s.Signals = append(s.Signals, sig)
@@ -269,6 +275,9 @@ func SetupOf(prof *quantize.Profile, pol inventory.Policy, dev *inventory.Device
 	}
 	for _, r := range pol.Retired {
 		s.Others = append(s.Others, OtherTPID(r))
+	}
+	if len(dev.Ports) > 0 {
+		s.Ports = make([]PortSetup, 0, len(dev.Ports))
 	}
 	for i := range dev.Ports {
 		p := &dev.Ports[i]

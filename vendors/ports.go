@@ -13,6 +13,14 @@ import (
 // no more, with nil for the wish, in theirs.
 func PortPairs(have, want []PortSetup) iter.Seq2[*PortSetup, *PortSetup] {
 	return func(yield func(have, want *PortSetup) bool) {
+		if len(have) == 0 { // of a device that gets csig: there are many
+			for i := range want {
+				if !yield(nil, &want[i]) {
+					return
+				}
+			}
+			return
+		}
 		left := make(map[string]*PortSetup, len(have))
 		for i := range have {
 			left[have[i].Port] = &have[i]

@@ -20,6 +20,7 @@ type daemon struct {
 	client *api.Client
 	login  *ssh.Client // that the client's connections go through; nil for none
 	diff   func(have, want vendors.Setup) ([]vendors.Change, error)
+	hash   func() string // of the fleet's profile; nil: it is worked out each time
 
 	runs    configuration   // what the daemon runs, by the last Observe
 	derived map[string]bool // configurations made from that one, not from the fleet
@@ -64,7 +65,7 @@ func (r *reach) dialDaemon(ctx context.Context, d *inventory.Device) (*daemon, e
 	if err != nil {
 		return nil, err
 	}
-	t := &daemon{fleet: r.fleet, dev: d, diff: diff}
+	t := &daemon{fleet: r.fleet, dev: d, diff: diff, hash: r.profile}
 	m := &d.Management
 	switch {
 	case m.Daemon.Socket == "":

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
@@ -54,7 +55,9 @@ func (c *configuration) read() (*inventory.Fleet, error) {
 // made anew when it is applied.
 func (t *daemon) Configured(want vendors.Setup) (vendors.Setup, error) {
 	running := t.fromRunning(want.Config)
-	own, err := t.render(want, running)
+	room := portLists.Get().(*[]inventory.Port) // a large fleet has many configurations
+	defer portLists.Put(room)
+	own, err := t.renderInto(want, running, room)
 	if err != nil {
 		return want, err
 	}
@@ -77,8 +80,16 @@ func (t *daemon) fromRunning(hash string) bool {
 	return hash != "" && (hash == t.runs.hash || t.derived[hash])
 }
 
+var portLists = sync.Pool{New: func() any { return new([]inventory.Port) }}
+
 // render makes the configuration for a setup, from what runs or from the fleet.
 func (t *daemon) render(want vendors.Setup, running bool) (*inventory.Fleet, error) {
+	return t.renderInto(want, running, new([]inventory.Port))
+}
+
+// renderInto is render with a list of ports that it may use, and that the
+// configuration has afterwards.
+func (t *daemon) renderInto(want vendors.Setup, running bool, room *[]inventory.Port) (*inventory.Fleet, error) {
 	f, dev := t.fleet, t.dev
 	if running {
 		var err error
@@ -87,33 +98,34 @@ func (t *daemon) render(want vendors.Setup, running bool) (*inventory.Fleet, err
 		}
 		dev = &f.Devices[0]
 	}
-	own := f.Own(dev)
-	ports, mixed := make([]inventory.Port, 0, len(want.Ports)), false
+	bare := *dev // its ports follow
+	bare.Ports = nil
+	own := f.Own(&bare)
+	ports, mixed := slices.Grow((*room)[:0], len(want.Ports)), false
 	for i, s := range want.Ports {
 		var p *inventory.Port
-		ok := i < len(own.Devices[0].Ports) && own.Devices[0].Ports[i].Name == s.Port // the usual
+		ok := i < len(dev.Ports) && dev.Ports[i].Name == s.Port // the usual
 		if ok {
-			p = &own.Devices[0].Ports[i]
+			p = &dev.Ports[i]
 		} else {
-			p, ok = own.Devices[0].Port(s.Port)
+			p, ok = dev.Port(s.Port)
 		}
 		if !ok {
 			theirs, known := t.dev.Port(s.Port)
 			if !known {
-				return nil, fmt.Errorf("port %s of its set-up is not in %s: add it there, or csig off --device %s first", s.Port, t.fleet.Path, t.dev.Name)
+				return nil, fmt.Errorf("port %s of its set-up is not in %s: add it there, or csig off --device %s first", s.Port, t.fleet.Path, vendors.ShellWord(t.dev.Name))
 			}
-			other := *theirs
-			other.MTU, other.Peer = 0, inventory.Peer{}
-			p, mixed = &other, true
+			p, mixed = theirs, true
 		}
 		port := *p
+		port.MTU, port.Peer = 0, inventory.Peer{} // as in Own
 		port.StripRetired = s.StripOthers
 		if port.Action = s.Action; port.Action != vlanrules.Update && !ok {
 			port.LM = nil // in another profile it may mean another place
 		}
 		ports = append(ports, port)
 	}
-	own.Devices[0].Ports = ports
+	own.Devices[0].Ports, *room = ports, ports
 	// While a domain migrates, its next TPID is stripped, too; in the
 	// configuration that is one more that was.
 	own.Policy.Retired = nil
@@ -127,12 +139,20 @@ func (t *daemon) render(want vendors.Setup, running bool) (*inventory.Fleet, err
 			return nil, err
 		}
 	}
-	made := vendors.SetupOf(&own.Profile, own.Policy, &own.Devices[0])
+	made := vendors.SetupWith(&own.Profile, t.profile(f), own.Policy, &own.Devices[0])
 	if made.TPID != want.TPID || made.WideTPID != want.WideTPID || made.Layout != want.Layout || made.OnStale != want.OnStale || !slices.Equal(made.Signals, want.Signals) ||
 		want.Profile != "" && made.Profile != want.Profile || !slices.Equal(made.Others, want.Others) {
-		return nil, fmt.Errorf("its set-up (TPID 0x%04x, %s, on_stale %s, profile %s) is not one of its daemon's configuration: csig off --device %s first", want.TPID, want.Layout, want.OnStale, vendors.ShortProfile(want.Profile), t.dev.Name)
+		return nil, fmt.Errorf("its set-up (TPID 0x%04x, %s, on_stale %s, profile %s) is not one of its daemon's configuration: csig off --device %s first", want.TPID, want.Layout, want.OnStale, vendors.ShortProfile(want.Profile), vendors.ShellWord(t.dev.Name))
 	}
 	return own, nil
+}
+
+// profile is the hash of a fleet's profile, which all devices of t's fleet share.
+func (t *daemon) profile(f *inventory.Fleet) string {
+	if f == t.fleet && t.hash != nil {
+		return t.hash()
+	}
+	return f.Profile.Hash()
 }
 
 // Apply gives the daemon the setup's configuration: made anew where the fleet

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/user"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
@@ -93,6 +95,18 @@ type unmarked struct {
 
 // Remove removes everything of ours, and says that it may come back.
 func (t *unmarked) Remove(ctx context.Context) error { return errors.Join(t.Target.Remove(ctx), t.why) }
+
+// leaveMark writes a mark. One that is there is as good; a link is none.
+func leaveMark(path, text string) error {
+	err := outfile.Write(path, 0o644, nil, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	})
+	if info, e := os.Lstat(path); e == nil && info.Mode().IsRegular() {
+		return nil
+	}
+	return err
+}
 
 // plainPath is a path that every shell takes for one word.
 var plainPath = regexp.MustCompile(`^/[A-Za-z0-9._/+@:-]+$`)

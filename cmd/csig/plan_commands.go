@@ -79,8 +79,7 @@ func planCommands(to io.Writer, p *plans.Plan, fleet *inventory.Fleet, seen func
 					if err != nil {
 						return nil, fmt.Errorf("device %s: %w", step.Device, err)
 					}
-					head := fmt.Sprintf("# step %d, %s/%s: device %s (%s)\n", step.ID, s.Name, wave.Name, step.Device, orDash(devices[step.Device].Via))
-					return slices.Concat([]byte(head), text, []byte("\n")), nil
+					return slices.Concat(stepHead(s.Name, wave.Name, step, devices[step.Device].Via), text, []byte("\n")), nil
 				})
 				if len(todo) == 256 {
 					if err := flush(); err != nil {
@@ -96,11 +95,18 @@ func planCommands(to io.Writer, p *plans.Plan, fleet *inventory.Fleet, seen func
 	return w.Flush()
 }
 
+// stepHead is the comment before a step: one line, whatever the names are.
+func stepHead(stage, wave string, step *plans.Step, via string) []byte {
+	return fmt.Appendf(nil, "# %s\n", untrusted.Text(fmt.Sprintf("step %d, %s/%s: device %s (%s)", step.ID, stage, wave, step.Device, orDash(via)), 400))
+}
+
+// stepCommands is what a step is for a shell, where it is that: every name is
+// quoted. Some platforms have a script of their own tool instead (nft, redis-cli).
 func stepCommands(registry *all.Registry, d *inventory.Device, before vendors.Setup, step *plans.Step) ([]byte, error) {
 	if len(step.MTU) > 0 {
 		var b strings.Builder
 		for _, m := range step.MTU {
-			fmt.Fprintf(&b, "ip link set dev %s mtu %d\n", m.Port, m.To)
+			fmt.Fprintf(&b, "ip link set dev %s mtu %d\n", vendors.ShellWord(m.Port), m.To)
 		}
 		return []byte(b.String()), nil
 	}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -17,8 +19,8 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// A plan is saved where a link leads, and into what is no regular file without
-// replacing that.
+// A plan is saved over another, through no link, over no other file, and into what
+// is no regular file without replacing that.
 func TestSavePlan(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -87,5 +89,53 @@ func TestCommandsOfARemoval(t *testing.T) {
 		if err != nil || !strings.Contains(string(text), "# everything of csig is removed") {
 			t.Errorf("%s: %s, %v", platform, text, err)
 		}
+	}
+}
+
+// What --commands prints for a shell is run by a real one, with stubs that show
+// their words: a name stays one word, whatever is in it, and runs nothing.
+func TestCommandsForAShell(t *testing.T) {
+	names := []string{"swp1", "a b", "it's", `"`, "$(>$HOME/r)", "`>$HOME/r`", "a;>$HOME/r", "*", "~", "a\nb", `\`, "#", "-x", "$HOME", "&", "<x", "!!", ""}
+	home := t.TempDir()
+	stubs := t.TempDir()
+	for name, text := range map[string]string{
+		"ip":        "#!/bin/sh\nfor w; do printf '<%s>' \"$w\" >&2; done; echo >&2\n",
+		"ovs-vsctl": "#!/bin/sh\nfor w; do printf '<%s>' \"$w\" >&2; done; echo >&2; echo 1\n",
+		"ovs-ofctl": "#!/bin/sh\nfor w; do printf '<%s>' \"$w\" >&2; done; echo \" in $OVS_RUNDIR\" >&2; cat >/dev/null\n",
+	} {
+		if err := os.WriteFile(filepath.Join(stubs, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(script []byte, want string) {
+		t.Helper()
+		for _, args := range [][]string{{"-n"}, {}} {
+			cmd := exec.Command("sh", append(args, "-s")...)
+			cmd.Env = []string{"PATH=" + stubs + ":" + os.Getenv("PATH"), "HOME=" + home}
+			cmd.Stdin = bytes.NewReader(script)
+			out, err := cmd.CombinedOutput()
+			if err != nil || len(args) == 0 && string(out) != want {
+				t.Errorf("sh %v: %q, %v, want %q of\n%s", args, out, err, want, script)
+			}
+		}
+	}
+	for _, name := range names {
+		text, err := stepCommands(all.Default(), &inventory.Device{Name: "s1", Platform: "linux"}, vendors.Setup{}, &plans.Step{ID: 1, Device: "s1", MTU: []plans.PortMTU{{Port: name, From: 1500, To: 1504}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(append(stepHead("ready", "canary", &plans.Step{ID: 1, Device: name}, name), text...), "<link><set><dev><"+name+"><mtu><1504>\n")
+		if name == "" {
+			continue // no bridge and no folder
+		}
+		d := &inventory.Device{Name: "s1", Platform: "ovs", Management: inventory.Management{OVS: &inventory.OVS{Bridge: name, RunDir: "/run/" + name, Table: 60}}}
+		want := vendors.Setup{TPID: 0x88a8, Signals: []quantize.Signal{quantize.MinABW}, OnStale: inventory.Conservative, Ports: []vendors.PortSetup{{Port: name, Action: vlanrules.Strip}}}
+		if text, err = stepCommands(all.Default(), d, vendors.Setup{}, &plans.Step{ID: 1, Device: "s1", Want: want}); err != nil {
+			t.Fatalf("%q: %v", name, err)
+		}
+		run(text, "<get><Interface><"+name+"><ofport>\n<-O><OpenFlow14><--bundle><add-flows><"+name+"><-> in /run/"+name+"\n")
+	}
+	if left, err := os.ReadDir(home); err != nil || len(left) > 0 {
+		t.Errorf("a name was run: %v, %v", left, err)
 	}
 }

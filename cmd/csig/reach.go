@@ -21,6 +21,7 @@ import (
 type reach struct {
 	fleet    *inventory.Fleet
 	registry *all.Registry
+	profile  func() string // the hash of the fleet's
 
 	// past is told of each device that is driven directly because its daemon
 	// does not answer, or may not be opened, with the mark that then keeps that
@@ -28,7 +29,9 @@ type reach struct {
 	past func(device, silence, mark string)
 }
 
-func newReach(f *inventory.Fleet) *reach { return &reach{fleet: f, registry: all.Default()} }
+func newReach(f *inventory.Fleet) *reach {
+	return &reach{fleet: f, registry: all.Default(), profile: sync.OnceValue(f.Profile.Hash)}
+}
 
 // open connects to one device. It changes nothing there.
 func (r *reach) open(ctx context.Context, name string) (plans.Target, error) {
@@ -261,7 +264,7 @@ func (r *reach) offline(d *inventory.Device) plans.Seen {
 	p, _ := r.registry.Platform(d.Platform)
 	seen := plans.Seen{Via: r.via(d), Facts: p.Offline(drivenAfar(d)), Differ: differ(p.Diff)}
 	if d.Management.Daemon != nil { // its configuration is rendered all the same
-		seen.Differ = &daemon{fleet: r.fleet, dev: d, diff: p.Diff}
+		seen.Differ = &daemon{fleet: r.fleet, dev: d, diff: p.Diff, hash: r.profile}
 	}
 	return seen
 }
