@@ -220,6 +220,7 @@ func TestProfileRead(t *testing.T) {
 		{"last bucket", Tag{T: MinABW, S: 31, LM: 126}, "90 Mbit/s and above", "none", ""},
 		{"share", Tag{T: MinABWC, S: 1, LM: 9}, "3.125–6.25 %", "9", ""},
 		{"wide", Tag{Wide: true, T: MinABW, S: 1250, LM: 3<<6 | 5}, "10–10.008 Gbit/s", "device=3,port=5", ""},
+		{"last quantum but one", Tag{Wide: true, T: MinABW, S: MaxWideS - 1, LM: 0xfffd}, "8.388592–8.3886 Tbit/s", "stale", ""},
 		{"last quantum", Tag{Wide: true, T: MinABW, S: MaxWideS, LM: 0xfffd}, "8.3886 Tbit/s and above", "stale", ""},
 		{"signal not carried", Tag{T: MaxPD}, "", "", "does not carry signal pd"},
 		{"S that is none", Tag{T: MinABW, S: 32}, "", "", "S=32 does not fit"},

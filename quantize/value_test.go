@@ -32,6 +32,8 @@ func TestParseAndFormatValue(t *testing.T) {
 		{MinABWC, "12.5%", 125_000, "12.5 %"},
 		{MinABWC, "0.0005%", 5, "5 ppm"},
 		{MinABWC, "800ppm", 800, "0.08 %"},
+		{MinABWC, "100ppm", 100, "0.01 %"},
+		{MinABWC, "99ppm", 99, "99 ppm"},
 		{MinABWC, "0%", 0, "0 %"},
 		{MaxNQD, "100%", 1_000_000, "100 %"},
 		{MaxPD, "50us", 50_000, "50 µs"},
