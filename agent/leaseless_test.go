@@ -75,3 +75,30 @@ func TestLeaseless(t *testing.T) {
 		said("the agent had made the ports fall back; they are current again")
 	})
 }
+
+// TestLeaselessStart: what an earlier agent left is taken back at the start, and
+// nothing is where there was nothing. A fallback that was seen stays one, though
+// nobody can look any more: without a lease nothing changes by itself.
+func TestLeaselessStart(t *testing.T) {
+	for _, found := range []vendors.Setup{{}, {TPID: 0x9900}} {
+		synctest.Test(t, func(t *testing.T) {
+			src, drv := &script{}, &recorder{have: found, facts: vendors.Facts{Lease: vlanrules.Verdict{Level: vlanrules.Refused}}}
+			a := newTest(t, src, drv)
+			want := 0
+			if found.TPID != 0 {
+				want = 1
+			}
+			if drv.released != want {
+				t.Errorf("%+v: released %d times", found, drv.released)
+			}
+			cycles(t, a, 3)
+			src.device = errors.New("no counters")
+			cycles(t, a, 6)
+			drv.blind = errors.New("no way there")
+			cycles(t, a, 12)
+			if s := a.Status(); s.DataPlane != api.DataPlaneFallback || s.DataPlaneReason != "it cannot be looked at: no way there" {
+				t.Errorf("%s: %s", s.DataPlane, s.DataPlaneReason)
+			}
+		})
+	}
+}

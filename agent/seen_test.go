@@ -152,3 +152,50 @@ func TestLogOfALapse(t *testing.T) {
 		}
 	})
 }
+
+// TestLookOfADriverThatOnlyObserves: a set-up that is there falls back when its
+// lease is over, and not before; one that is gone does nothing.
+func TestLookOfADriverThatOnlyObserves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{}, &recorder{have: vendors.Setup{TPID: 0x9900, Ports: []vendors.PortSetup{{Port: "swp1", Action: vlanrules.Update}}}}
+		cfg := testConfig(t, src, drv)
+		cfg.Driver = struct{ vendors.Driver }{drv}
+		a, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		cycles(t, a, 3)
+		src.device = errors.New("no answer")
+		for i, want := range []string{api.DataPlaneLeased, api.DataPlaneLeased, api.DataPlaneFallback} {
+			cycles(t, a, 1)
+			if s := a.Status(); s.DataPlane != want {
+				t.Errorf("after %d lost cycles: %s (%s), want %s", i+1, s.DataPlane, s.DataPlaneReason, want)
+			}
+		}
+		drv.have = vendors.Setup{}
+		cycles(t, a, 10)
+		if s := a.Status(); s.DataPlane != api.DataPlaneAbsent {
+			t.Errorf("without a set-up: %s (%s)", s.DataPlane, s.DataPlaneReason)
+		}
+	})
+}
+
+// TestEndOfADeviceNotSeenAnyMore: that nothing was there once excuses no release
+// that fails now.
+func TestEndOfADeviceNotSeenAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{}, &recorder{}
+		a := newTest(t, src, drv)
+		cycles(t, a, 3)
+		src.device = errors.New("no answer")
+		drv.clear()
+		cycles(t, a, 1)
+		drv.blind, drv.release = errors.New("no way there"), errors.New("no connection")
+		if err := a.release(); err == nil || !strings.Contains(err.Error(), "no connection") {
+			t.Errorf("%v", err)
+		}
+	})
+}

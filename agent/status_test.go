@@ -86,7 +86,17 @@ func TestStatusIsOfNow(t *testing.T) {
 		{"the lease was taken away, and cycles fail", nil, func(t *testing.T, a *Agent, src *script, drv *recorder) {
 			drv.written, src.device = false, errors.New("no answer")
 			cycles(t, a, 1)
-		}, api.DataPlaneFallback, api.StateStale, "the lease ended", true, []bool{true, true}},
+		}, api.DataPlaneFallback, api.StateStale, "the lease ended 0s ago", true, []bool{true, true}},
+		{"the lease was shortened, and cycles fail", nil, func(t *testing.T, a *Agent, src *script, drv *recorder) {
+			drv.until, src.device = time.Now().Add(interval+interval/2), errors.New("no answer")
+			cycles(t, a, 2)
+		}, api.DataPlaneFallback, api.StateStale, "the lease ended 50ms ago", true, []bool{true, true}},
+		{"a port has another action, and cycles fail", nil, func(t *testing.T, a *Agent, src *script, drv *recorder) {
+			s := *drv.now
+			s.Ports = []vendors.PortSetup{{Port: "swp1", Action: vlanrules.Strip}}
+			drv.now, src.device = &s, errors.New("no answer")
+			cycles(t, a, 1)
+		}, api.DataPlaneLeased, api.StateLost, "it is set up to strip, and is to update", true, nil},
 		{"the device cannot be looked at", nil, func(t *testing.T, a *Agent, src *script, drv *recorder) {
 			drv.blind, drv.update = errors.New("no way there"), errors.New("no connection")
 			cycles(t, a, 4)
