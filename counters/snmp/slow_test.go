@@ -5,10 +5,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gosnmp/gosnmp"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/counters/snmp/snmptest"
 )
 
 // rationed reads with a deadline that passes after so many answers.
@@ -111,5 +113,44 @@ func TestLookingUpTakesSeveralReadings(t *testing.T) {
 		if good < 19 || n > 20 {
 			t.Fatalf("reading %d: %d good ports", n, good)
 		}
+	}
+}
+
+// What was found long ago, or before a restart, is not gone on with.
+func TestSurveyThatIsTooOld(t *testing.T) {
+	for name, change := range map[string]func(s *Source, c *clock){
+		"an hour passes":     func(_ *Source, c *clock) { c.advance(time.Hour) },
+		"the agent restarts": func(s *Source, _ *clock) { s.boot++ },
+	} {
+		a, c := newAgent(t), newClock()
+		cfg := a.config(a.many(200)...)
+		cfg.Now = c.now
+		s := open(t, cfg)
+		if _, err := rationed(t, a, s, 3); err == nil || s.inquiry == nil || len(s.inquiry.names.rows) == 0 {
+			t.Fatalf("%v", err)
+		}
+		was := s.inquiry
+		change(s, c)
+		if _, err := rationed(t, a, s, 1); err == nil || s.inquiry == was || len(s.inquiry.names.rows) != 0 {
+			t.Errorf("%s: %v, %d rows", name, err, len(s.inquiry.names.rows))
+		}
+	}
+}
+
+// Walks that never end, or stand still, end without a deadline too; and of rows of one
+// name only some are looked at.
+func TestWalksThatDoNotEnd(t *testing.T) {
+	for name, want := range map[string]string{"walk without end": "more than 65536 instances", "walk that stands": "instance 0 of"} {
+		a := snmptest.Start(t, 3, snmptest.Hostile()[name])
+		s := open(t, Config{Address: "127.0.0.1", Port: a.Port, Community: snmptest.Community, Ports: a.Ports})
+		if _, err := s.Read(t.Context(), nil); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	a := snmptest.Start(t, 200, snmptest.Hostile()["all of one name"])
+	s := open(t, Config{Address: "127.0.0.1", Port: a.Port, Community: snmptest.Community, Ports: a.Ports[:1]})
+	list := read(t, s)
+	if err := list[0].Err; err == nil || !strings.Contains(err.Error(), "200 interfaces have this name") || a.Requests() > 20 {
+		t.Errorf("%v, %d requests", err, a.Requests())
 	}
 }

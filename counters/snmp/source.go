@@ -260,7 +260,7 @@ func (s *Source) pass(ctx context.Context, requests []*pdu) (took time.Duration,
 		if ctx.Err() != nil {
 			err := s.ended(ctx, ctx.Err())
 			s.failAll(requests[k:], err)
-			s.from = (s.from + k) % len(requests)
+			s.from = (s.from + max(k, 1)) % len(requests) // not for ever the same one
 			return 0, false, s.partly(err)
 		}
 		wasClean := clean
