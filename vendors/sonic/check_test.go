@@ -1,6 +1,7 @@
 package sonic
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -29,6 +30,13 @@ func TestCheck(t *testing.T) {
 		}, 1, func(l *lab) bool {
 			return len(l.sw.Redis.Hash(14, rows+entryKey("Ethernet4", &l.ports[1].have[0]))) == 2
 		}},
+		"row of another port": {sonictest.R202405, func(l *lab) {
+			words := []any{rows + entryKey("Ethernet8", &l.ports[0].have[0])}
+			for _, w := range entryFields(&l.ports[0].have[0]) {
+				words = append(words, w)
+			}
+			l.sw.Redis.Do(0, "HSET", words...)
+		}, 1, func(l *lab) bool { return len(l.sw.Redis.Keys(0, rows+aclTable+":*Ethernet8*")) == 0 }},
 		"state flushed": {sonictest.R202311, func(l *lab) { l.sw.Redis.Do(14, "FLUSHDB") }, 1,
 			func(l *lab) bool { return len(l.sw.Redis.Keys(14, rows+aclTable+":*")) > 0 }},
 		"TPID changed": {sonictest.R202405, func(l *lab) { l.sw.Redis.Do(4, "HSET", "PORT|Ethernet4", "tpid", "0x9200") }, 1,
@@ -65,4 +73,22 @@ func TestCheck(t *testing.T) {
 // lose takes the first entry of a port from the ASIC and from orchagent.
 func lose(port int) func(l *lab) {
 	return func(l *lab) { l.sw.Lose(entryKey(l.ports[port].name, &l.ports[port].have[0])) }
+}
+
+// TestTableGrows: a table that is too small for the ports is made anew.
+func TestTableGrows(t *testing.T) {
+	var names []string
+	for i := range 20 {
+		names = append(names, fmt.Sprintf("Ethernet%d", 4*i))
+	}
+	l := newLab(t, sonictest.R202405, names...)
+	for _, n := range []int{1, 20, 2} {
+		s := setupOf(quantize.Draft00, names[:n]...)
+		l.apply(s)
+		l.sw.Settle()
+		if d, ok := parseDefinition(l.sw.Redis.Hash(0, rows+definedTable)); !ok || d.size < tableSize(&s) {
+			t.Errorf("%d ports: %+v, %v, want %d", n, d, ok, tableSize(&s))
+		}
+		l.clean()
+	}
 }

@@ -132,3 +132,46 @@ func TestRefusedTPID(t *testing.T) {
 		}
 	}
 }
+
+// TestSentTwice: a note that was untrue once is believed the second time, though the row
+// is still there: nothing shows that orchagent has looked at it.
+func TestSentTwice(t *testing.T) {
+	l := newLab(t, sonictest.R202405, "Ethernet0")
+	s := setupOf(quantize.Draft00, "Ethernet0")
+	row := []any{rows + definedTable}
+	for _, w := range (definition{size: tableSize(&s), priority: tablePriority}).fields() {
+		row = append(row, w)
+	}
+	for _, again := range []bool{false, true} {
+		l.sw.Redis.Do(0, "HSET", row...)
+		l.sw.Redis.Do(6, "HSET", firstKey, firstSent, "2026-01-01T00:00:00Z")
+		if again {
+			l.sw.Redis.Do(6, "HSET", firstKey, firstAgain, "2026-01-01T00:01:00Z")
+		}
+		v, err := l.readRows(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why, err := l.firstStands(t.Context(), v); err != nil || (why != "") != again {
+			t.Errorf("again %v: %q, %v", again, why, err)
+		}
+		// One of before a cold start has no row any more.
+		l.sw.Redis.Do(0, "DEL", rows+definedTable)
+		if v, err = l.readRows(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if why, err := l.firstStands(t.Context(), v); err != nil || why == "" {
+			t.Errorf("without a row: %q, %v", why, err)
+		}
+		// Nor does a row prove anything while orchagent is starting.
+		l.sw.Redis.Do(0, "HSET", row...)
+		if v, err = l.readRows(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l.sw.Redis.Do(0, "DEL", portInit)
+		if why, err := l.firstStands(t.Context(), v); err != nil || why == "" {
+			t.Errorf("while it starts: %q, %v", why, err)
+		}
+		l.sw.Redis.Do(0, "HSET", portInit, "lanes", "0")
+	}
+}
