@@ -59,6 +59,23 @@ func TestNotOurs(t *testing.T) {
 		}
 		l.clean()
 	})
+	t.Run("two that take rows", func(t *testing.T) {
+		l := newLab(t, sonictest.R202405, "Ethernet0")
+		c, err := redis.Dial("unix", l.sw.Redis.Socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		ps := redis.PubSubConn{Conn: c}
+		if err := ps.Subscribe(channelOf(0)); err != nil {
+			t.Fatal(err)
+		}
+		ps.Receive()
+		var perm *vendors.PermanentError
+		if err := l.Apply(t.Context(), s); !errors.As(err, &perm) || !strings.Contains(err.Error(), "from each other") {
+			t.Errorf("%v", err)
+		}
+	})
 	t.Run("two of csig", func(t *testing.T) {
 		l := newLab(t, sonictest.R202311, "Ethernet0")
 		l.apply(s)

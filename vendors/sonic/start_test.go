@@ -283,6 +283,21 @@ func TestTPIDEndsSlowly(t *testing.T) {
 	}
 }
 
+// TestTPIDFirst: a port has the TPID first, and no aggregate, of which ASIC_DB does not
+// tell.
+func TestTPIDFirst(t *testing.T) {
+	l := newLab(t, sonictest.R202405, "Ethernet0", "Ethernet8")
+	l.sw.Join("PortChannel7", "Ethernet0")
+	l.sw.RefuseTPID = func(string) bool { return true }
+	l.sw.TPIDEnds = true
+	if err := l.Apply(t.Context(), setupOf(quantize.Draft00, "Ethernet0", "Ethernet8")); err == nil {
+		t.Fatal("it takes the TPID")
+	}
+	if note := l.sw.Redis.Hash(6, tpidKey); note[tpidPort] != "Ethernet8" || l.sw.Redis.Hash(4, "PORTCHANNEL|PortChannel7")["tpid"] != "" {
+		t.Errorf("%v, %v", note, l.sw.Redis.Hash(4, "PORTCHANNEL|PortChannel7"))
+	}
+}
+
 // TestInterruptedTPID: who is told to stop while one port has its TPID first leaves no
 // note, which would be untrue.
 func TestInterruptedTPID(t *testing.T) {
