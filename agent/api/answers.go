@@ -34,7 +34,7 @@ type answers struct {
 }
 
 func newAnswers(body io.ReadCloser) *answers {
-	bound := untrusted.NewReader(body, maxAnswer)
+	bound := untrusted.NewReader(body, 0) // next sets it
 	return &answers{json.NewDecoder(bound), body, bound}
 }
 
