@@ -53,7 +53,7 @@ func TestHostileDaemon(t *testing.T) {
 		"lists without end":     {func(w http.ResponseWriter, _ *http.Request) { endless(w, "", "[") }, "agent at"},
 		"an object without end": {func(w http.ResponseWriter, _ *http.Request) { endless(w, "{", `"a":"b",`) }, "longer than csig accepts"},
 		"an error without end":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500); endless(w, `{"error":"`, "x") }, "500"},
-		"headers without end":   {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) }, "header"},
+		"headers without end":   {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) }, "headers exceeded"},
 		"redirected":            {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/v1/other", http.StatusFound) }, "302"},
 		"nothing":               {func(http.ResponseWriter, *http.Request) {}, "went away"},
 		"silence":               {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "no answer in time"},
@@ -72,8 +72,8 @@ func TestHostileDaemon(t *testing.T) {
 			hijack(w, "HTTP/1.1 500 \x1b[2J\r\n\r\n")
 		}, `\x1b[2J`},
 		"no HTTP": {func(w http.ResponseWriter, _ *http.Request) { hijack(w, "\x1b[2J\n") }, `\x1b[2J`},
-		"a number that is large": {func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, `{"format":"csig.armed/v1","left_ns":1e400}`)
+		"a number for a text": {func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"format":1e400}`)
 		}, "number"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,12 +107,12 @@ func TestHostileDaemon(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), limit)
 				err := ask(ctx)
 				cancel()
-				format := what != "forget" && what != "links" || name != "another format" && name != "a number that is large"
+				format := what != "forget" && what != "links" || name != "another format" && name != "a number for a text"
 				switch {
 				case err == nil && format:
 					t.Errorf("%s: no error", what)
 				case err == nil, (what == "links" || what == "watch") && quick: // it ended
-				case !strings.Contains(err.Error(), row.says) && what != "links" || err.Error() != untrusted.Text(err.Error(), 1<<20):
+				case !strings.Contains(strings.ReplaceAll(err.Error(), c.name, ""), row.says) && what != "links" || err.Error() != untrusted.Text(err.Error(), 1<<20):
 					t.Errorf("%s: %.300q, want %q", what, err, row.says)
 				}
 			}

@@ -61,6 +61,13 @@ func TestHostile(t *testing.T) {
 				case "run":
 					_, err := c.Run(ctx, "true", []byte("input"))
 					check(what, err)
+					if strings.HasPrefix(how, "floods") {
+						select {
+						case <-c.lost.Done():
+						case <-ctx.Done():
+							t.Error("the connection is still open")
+						}
+					}
 				case "root":
 					r.login.Sudo = &inventory.Sudo{}
 					_, err := r.Run(ctx, "true", nil)
