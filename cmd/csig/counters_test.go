@@ -254,7 +254,7 @@ func TestWatchOfDyingDevices(t *testing.T) {
 		}
 	}
 	for _, l := range until("ok", "ok") {
-		// The device's clock is three hours ahead.
+		// The device's clock is three hours behind.
 		if age := l.Ports[0].AgeNS; age == nil || *age < 0 || *age > int64(time.Minute) {
 			t.Errorf("age %v", age)
 		}
@@ -274,7 +274,7 @@ func TestWatchOfDyingDevices(t *testing.T) {
 	}
 }
 
-// mortal counts a frame a reading, by a clock that is ahead, until it dies.
+// mortal counts a frame a reading, by a clock that is behind, until it dies.
 type mortal struct {
 	n    uint64
 	dies chan struct{}
@@ -290,7 +290,7 @@ func (m *mortal) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 	m.n++
 	now := time.Now()
 	return append(dst[:0], counters.Sample{Port: "swp1", Octets: 100 * m.n, Packets: m.n, Speed: 1e9, Up: true,
-		At: now.Add(3 * time.Hour), Local: now, Bits: 64, Overhead: 20, Live: true}), nil
+		At: now.Add(-3 * time.Hour), Local: now, Bits: 64, Overhead: 20, Live: true}), nil
 }
 
 func (m *mortal) Close() error { return nil }

@@ -1,0 +1,151 @@
+package gnmi
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	pb "github.com/openconfig/gnmi/proto/gnmi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/csig-agent/csig/counters"
+)
+
+// A target that has no Get is asked about silent ports with a subscription of its own.
+func TestSilentPortOfATargetWithoutGet(t *testing.T) {
+	srv := &script{encodings: onlyProto}
+	asked := make(chan *pb.SubscriptionList, 100)
+	srv.subscribe = func(list *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+		if list.Mode == pb.SubscriptionList_ONCE {
+			select {
+			case asked <- list:
+			default:
+			}
+			return errors.Join(send(stream, portNote(time.Now(), "e1", 7000, 7)), sendSync(stream))
+		}
+		if err := errors.Join(send(stream, portNote(time.Now(), "e1", 7000, 7), portNote(time.Now(), "e2", 0, 0)), sendSync(stream)); err != nil {
+			return err
+		}
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for i := 1; ; i++ {
+			select {
+			case <-stream.Context().Done():
+				return nil
+			case <-tick.C:
+			}
+			if err := send(stream, portNote(time.Now(), "e2", 1000*i, i)); err != nil {
+				return err
+			}
+		}
+	}
+	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1", "e2"}, Interval: 20 * time.Millisecond})
+	begun := read(t, s)[0].At
+	s.mu.Lock()
+	still := s.ports[0].still
+	s.mu.Unlock()
+	if len(asked) == 0 && still {
+		t.Error("a port of which one sample came stands still, and nobody asked")
+	}
+	list := <-asked
+	if len(list.Subscription) != 1 || list.Subscription[0].Path.Elem[1].Key["name"] != "e1" {
+		t.Errorf("asked for %v, want e1", list)
+	}
+	until(t, s, "e1 stands still", func([]counters.Sample, error) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.ports[0].still && s.ports[0].row.at > begun.UnixNano()
+	})
+}
+
+// Get that brings the same sample again is not a new one, and for long it is silence.
+func TestGetOfTheSameSample(t *testing.T) {
+	b := newBench(t, Config{Ports: []string{"e1"}, Mode: Get, Silence: 10 * time.Second})
+	b.s.mode = Get
+	at := b.clock()
+	arrived := b.now
+	for i := range 20 {
+		b.take(leafNote(at, "e1", operStatus, "UP", portSpeed, "SPEED_10GB", outOctets, 5, outPkts, 1))
+		s := b.read()[0]
+		switch {
+		case i > 10:
+			if !errors.Is(s.Err, ErrSilent) {
+				t.Errorf("after %d s: %v, want ErrSilent", i, s.Err)
+			}
+		case s.Err != nil || s.At.UnixNano() != at || !s.Local.Equal(arrived):
+			t.Errorf("after %d s: %+v, want that of the first", i, s)
+		}
+		b.pass(time.Second)
+	}
+}
+
+// No number of slow refusals makes a reading last.
+func TestReadingOfATargetThatRefusesSlowly(t *testing.T) {
+	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+		select {
+		case <-stream.Context().Done():
+		case <-time.After(200 * time.Millisecond):
+		}
+		return status.Error(codes.InvalidArgument, "not this")
+	}}
+	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}, Interval: 20 * time.Millisecond, Timeout: 500 * time.Millisecond})
+	_, err := s.Read(context.Background(), nil)
+	late := err != nil && strings.Contains(err.Error(), "nothing came in") // of a busy machine
+	if !errors.Is(err, ErrNoAnswer) || !late && !strings.Contains(err.Error(), "in 1.56s") {
+		t.Errorf("%v, want no answer in three timeouts and three intervals", err)
+	}
+}
+
+// Members of aggregates are not waited for without end, and what does not print is no name.
+func TestMembersOfAHostileTarget(t *testing.T) {
+	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+		<-stream.Context().Done()
+		return nil
+	}}
+	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}, Timeout: 100 * time.Millisecond})
+	if _, err := s.Members(context.Background()); !errors.Is(err, ErrNoAnswer) {
+		t.Errorf("%v, want no answer", err)
+	}
+	m := membership{}
+	m.add("lag1", "e1\x1b[31m")
+	m.add("lag\n2", "e1")
+	if m.add("lag1", "e1"); len(m) != 1 || len(m["lag1"]) != 1 {
+		t.Errorf("%v", m)
+	}
+}
+
+// panics is a sink that fails.
+type panics struct{ membership }
+
+func (panics) update(string, leafID, *value) { panic("on purpose") }
+
+func TestMessageOnWhichWeFail(t *testing.T) {
+	b := newBench(t, Config{Ports: []string{"e1"}})
+	b.s.dec.sink = panics{}
+	b.take(leafNote(b.clock(), "e1", outOctets, 5))
+	if info := b.s.Info(); info.Invalid != 1 || !strings.Contains(info.LastInvalid, "on purpose") {
+		t.Errorf("%+v", info)
+	}
+}
+
+func TestThrottle(t *testing.T) {
+	limit, now := throttle{rate: 100}, time.Unix(1000, 0)
+	for _, step := range []struct {
+		after time.Duration
+		n     int
+		want  time.Duration
+	}{
+		{0, 200, 0},                   // two seconds' worth at once
+		{0, 50, time.Second / 2},      // and no more
+		{time.Second, 50, 0},          // what was used up comes back
+		{time.Hour, 300, time.Second}, // but not more than that
+	} {
+		now = now.Add(step.after)
+		if wait := max(limit.take(step.n, now), 0); wait != step.want {
+			t.Errorf("%d after %v: wait %v, want %v", step.n, step.after, wait, step.want)
+		}
+	}
+}
