@@ -5,8 +5,10 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -232,12 +234,40 @@ func TestUncompressedTraceAndItsMistakes(t *testing.T) {
 		{"negative", header + `{"read":1,"ports":[{"at":1,"octets":-1},{"at":1}]}` + "\n", "line 2"},
 		{"took", header + `{"read":1,"took":-1,"error":"x"}` + "\n", "took -1 ns"},
 		{"cut off", header + good + good[:20], "line 3: cut off"},
+		{"a line without end", header + strings.Repeat(" ", maxLine+1) + "\n", "longer than 32 MiB"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := readAll(t, []byte(tt.file)); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// A reading that the user interrupted is no reading of the device.
+func TestInterruptedReadingIsNotRecorded(t *testing.T) {
+	h, readings := someReadings(2)
+	readings = append(readings, Reading{Read: readings[1].Read.Add(time.Second), Err: fmt.Errorf("device leaf1: %w", context.Canceled)})
+	file, rec := record(t, h, readings, RecorderConfig{})
+	if got, err := readAll(t, file); err != nil || len(got) != 2 || rec.Readings() != 2 {
+		t.Errorf("%d readings, %d recorded, %v; want 2", len(got), rec.Readings(), err)
+	}
+}
+
+// A port's buckets are known from its first window on.
+func TestKnownFromTheFirstWindowOn(t *testing.T) {
+	h, readings := someReadings(3)
+	file, _ := record(t, h, readings, RecorderConfig{})
+	r, err := NewReader(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var known []bool
+	if _, err := Play(r, PlayConfig{NoRefresh: true}, func(s *Step) error {
+		known = append(known, s.Ports[0].Known)
+		return nil
+	}); err != nil || !slices.Equal(known, []bool{false, true, true}) {
+		t.Errorf("%v, %v", known, err)
 	}
 }
 
