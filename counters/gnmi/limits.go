@@ -18,8 +18,8 @@ import (
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
-// What one target can make csig do. A device with 5,000 interfaces whose counters all
-// come each second needs a tenth of it.
+// What one target can make csig do: far more than the counters of some thousand
+// interfaces each second take.
 const (
 	bytesPerSecond = 8 << 20
 	workPerSecond  = time.Second / 4  // of one processor, on what a stream brings
@@ -59,7 +59,7 @@ type throttledConn struct {
 func (c *throttledConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if wait := c.limit.take(n, time.Now()); wait > 0 {
-		time.Sleep(wait) // a burst is what a connection has read, so it is short
+		time.Sleep(wait) // short: what b holds is all that it waits for
 	}
 	return n, err
 }
