@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/counters/gnmi/gnmitest"
 )
 
 // A target that has no Get is asked about silent ports with a subscription of its own.
@@ -148,4 +149,21 @@ func TestThrottle(t *testing.T) {
 			t.Errorf("%d after %v: wait %v, want %v", step.n, step.after, wait, step.want)
 		}
 	}
+}
+
+// A target that sends, but nothing of these ports, and never says that it is complete: the
+// reading says so in its own time.
+func TestTargetThatSendsNothingWanted(t *testing.T) {
+	for _, target := range gnmitest.Hostile() {
+		if target.Name != "never syncs, sends nothing wanted" {
+			continue
+		}
+		s := open(t, Config{Address: target.Serve(t, "e1"), Ports: []string{"e1"}, Timeout: time.Second, Interval: 10 * time.Millisecond})
+		samples, err := s.Read(context.Background(), nil)
+		if len(samples) != 0 || !errors.Is(err, ErrSilent) {
+			t.Errorf("%+v, %v; want ErrSilent", samples, err)
+		}
+		return
+	}
+	t.Error("there is no such target")
 }

@@ -177,7 +177,14 @@ func Hostile() []Target {
 			return encode(reply), nil
 		}},
 		{Name: "never a word in the stream", subscribe: once(func([]string) [][]byte { return nil })},
-		{Name: "never syncs, sends nothing wanted", subscribe: steadily(func([]string, time.Time, int) []*pb.Notification { return []*pb.Notification{others} })},
+		{Name: "never syncs, sends nothing wanted", subscribe: func(_ []string, send func([]byte) error, gone <-chan struct{}) error {
+			for wait(20*time.Millisecond, gone) {
+				if err := send(update(others)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
 		{Name: "syncs, sends nothing wanted", subscribe: once(func([]string) [][]byte { return [][]byte{syncResponse} })},
 		{Name: "flood of updates that nobody asked for", subscribe: endless(nil, just(others))},
 		{Name: "flood of syncs", subscribe: endless(first, func([]string) [][]byte { return [][]byte{syncResponse} }), Alive: true},
