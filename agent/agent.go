@@ -65,7 +65,7 @@ type Agent struct {
 	holds    bool          // the start found its set-up in place: the self-test waits
 
 	// Only the cycle touches these.
-	source   *counters.Refreshing
+	pipe     *counters.Pipeline
 	samples  []counters.Sample
 	updates  []vendors.PortUpdate
 	setupDue time.Time // when to apply the set-up (again); zero: it holds
@@ -121,19 +121,21 @@ func New(cfg Config) (*Agent, error) {
 		}
 		a.schedule = s
 	}
-	how, err := newAveraging(&cfg.Device, &cfg.Policy)
+	// What the source caches, and for how long, is learned from its readings;
+	// one that counts on the box passes through as it is.
+	how, err := PipelineConfig(&cfg.Profile, &cfg.Policy, &cfg.Device)
+	if err == nil {
+		a.pipe, err = counters.NewPipeline(how)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", cfg.Device.Name, err)
 	}
 	if _, can := cfg.Driver.(vendors.Follower); cfg.Follow && !can {
 		return nil, fmt.Errorf("device %s: its platform %s cannot follow a set-up: leave out --follow", cfg.Device.Name, cfg.Device.Platform)
 	}
-	// What the source caches, and for how long, is learned from its readings;
-	// one that counts on the box passes through as it is.
-	a.source = counters.NewRefreshing(cfg.Source, counters.RefreshConfig{Period: cfg.Device.Counters.Refresh})
 	a.setup = vendors.SetupOf(&cfg.Profile, cfg.Policy, &cfg.Device)
-	for _, p := range cfg.Device.Ports {
-		a.ports = append(a.ports, newPort(&cfg.Profile, &cfg.Device, how, p, cfg.Follow))
+	for i, p := range cfg.Device.Ports {
+		a.ports = append(a.ports, newPort(a.pipe, i, p, cfg.Follow))
 	}
 	return a, nil
 }
@@ -267,11 +269,12 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	}
 	t0 := a.cfg.Now()
 	var err error
-	a.samples, err = a.source.Read(ctx, a.samples[:0])
+	a.samples, err = a.cfg.Source.Read(ctx, a.samples[:0])
 	t1 := a.cfg.Now()
 	if err != nil {
 		return a.fail(fmt.Errorf("reading counters: %w", err))
 	}
+	a.pipe.Observe(a.samples)
 	lease := a.lease()
 	if err := tooOld(t1.Sub(t0), lease); err != nil {
 		return a.fail(err)
@@ -309,7 +312,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 		a.cycle.repairs++
 		a.log.WithField("what", res.Repaired).Warn("somebody changed our rules; put right")
 	}
-	a.cycle.refresh = a.source.Refresh()
+	a.cycle.refresh = a.pipe.Refresh()
 	if ready {
 		a.cycle.seen = sighting{at: t3, tried: t3} // a device that takes an update has what it says
 		if errors.Is(err, vendors.ErrNoSetup) {
@@ -461,7 +464,7 @@ func (a *Agent) fail(err error) error {
 func (a *Agent) lease() time.Duration {
 	now := a.cfg.Now()
 	next := a.schedule.Next(now)
-	own := a.source.Refresh()
+	own := a.pipe.Refresh()
 	if own.Kind.EveryReading() {
 		own.Period = 0 // what it has instead is the schedule's, as it came out
 	}
@@ -483,7 +486,7 @@ func (a *Agent) compute(samples []counters.Sample, lease time.Duration, now time
 		if p.state != old {
 			changes.add(p, old)
 		}
-		ready = ready || p.window
+		ready = ready || p.view.Known
 	}
 	changes.log(a.log)
 	a.updates = a.updates[:0]

@@ -242,8 +242,8 @@ func (a *Agent) continueFrom(old *Agent, sameSource bool) {
 	a.started, a.tried, a.cycle = old.started, old.tried, old.cycle
 	a.cycle.err, a.cycle.seen = "", sighting{at: old.cycle.seen.at, fallback: old.cycle.seen.fallback}
 	if sameSource {
-		a.source = old.source
-	} else if !sameCounting(old, a.cfg.Profile.TPID, &a.cfg.Device) || !old.source.Refresh().Kind.EveryReading() {
+		a.pipe.ContinueRefresh(old.pipe)
+	} else if !sameCounting(old, a.cfg.Profile.TPID, &a.cfg.Device) || !old.pipe.Refresh().Kind.EveryReading() {
 		return // what a cached counter's instants were worked out to be is not known here
 	}
 	if !reflect.DeepEqual(a.cfg.Device.Estimator, old.cfg.Device.Estimator) {
@@ -252,7 +252,7 @@ func (a *Agent) continueFrom(old *Agent, sameSource bool) {
 	for i := range a.ports {
 		for k := range old.ports {
 			if p, q := &a.ports[i], &old.ports[k]; p.cfg.Name == q.cfg.Name && p.cfg.Speed == q.cfg.Speed {
-				p.continueFrom(q, &a.cfg, a.hash == old.hash)
+				p.continueFrom(q, a.hash == old.hash)
 			}
 		}
 	}

@@ -85,13 +85,13 @@ func (a *Agent) portStatus(p *port, s *api.Status, now time.Time) api.Port {
 	}
 	measured := p.current && now.Sub(a.cycle.readAt) <= a.cycle.patience
 	out.State, out.Reason = a.stateNow(p, s, measured, now)
-	if p.window {
-		out.AgeNS = now.Sub(p.last.End).Nanoseconds()
+	if p.view.Known {
+		out.AgeNS = now.Sub(p.view.Last.End).Nanoseconds()
 	}
 	live := plane == api.DataPlaneLeased || plane == api.DataPlaneShadow || plane == api.DataPlaneFrozen
 	if measured {
-		est := &p.last
-		if live && p.action == vlanrules.Update && !p.at.IsZero() {
+		est := &p.view.Last
+		if live && p.action == vlanrules.Update && !p.since.IsZero() {
 			est = &p.took
 		}
 		start, end := est.Start, est.End
@@ -108,7 +108,7 @@ func (a *Agent) portStatus(p *port, s *api.Status, now time.Time) api.Port {
 				sig := a.signal(in.Signal, in.S, in.LM)
 				sig.Doubtful = p.doubtful[i]
 				if plane == api.DataPlaneLeased || plane == api.DataPlaneFrozen {
-					sig.ProgrammedAt = p.at
+					sig.ProgrammedAt = p.since
 				}
 				out.Signals = append(out.Signals, sig)
 			}

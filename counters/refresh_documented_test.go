@@ -33,13 +33,14 @@ func TestDocumented(t *testing.T) {
 		{"told and configured", 500 * time.Millisecond, 200 * time.Millisecond, 200 * time.Millisecond},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			src := NewRefreshing(&told{period: tc.told}, RefreshConfig{Period: tc.configured})
+			src, refresh := &told{period: tc.told}, NewRefresh(RefreshConfig{Period: tc.configured})
 			var last Sample
 			for range 50 {
 				list, err := src.Read(t.Context(), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
+				refresh.Observe(list)
 				last = list[0]
 			}
 			if got := last.AtError; got > tc.want || got < tc.want/2 {

@@ -1,7 +1,6 @@
 package counters
 
 import (
-	"context"
 	"fmt"
 	"time"
 )
@@ -116,27 +115,3 @@ func (st RefreshStatus) IntervalNote(interval time.Duration) string {
 	}
 	return fmt.Sprintf("Δt is %v, but the source has news every %v, which gives windows of %v: make the device's interval a multiple of the source's", interval, period, achieved.Round(10*time.Millisecond))
 }
-
-// Refreshing is a Source whose samples have passed through a Refresh.
-type Refreshing struct {
-	Source
-	refresh *Refresh
-}
-
-// NewRefreshing returns src with what a Refresh finds out in its samples. Close
-// closes src.
-func NewRefreshing(src Source, cfg RefreshConfig) *Refreshing {
-	return &Refreshing{Source: src, refresh: NewRefresh(cfg)}
-}
-
-// Read is Source.Read.
-func (s *Refreshing) Read(ctx context.Context, dst []Sample) ([]Sample, error) {
-	dst, err := s.Source.Read(ctx, dst)
-	if err == nil {
-		s.refresh.Observe(dst)
-	}
-	return dst, err
-}
-
-// Refresh returns what has been learned of the source.
-func (s *Refreshing) Refresh() RefreshStatus { return s.refresh.Status() }

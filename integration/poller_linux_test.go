@@ -20,9 +20,9 @@ var traceFile = flag.String("record", "", "record what TestLongSnmpdAgainstTheKe
 // poller is the whole chain from an agent to buckets.
 type poller struct {
 	name   string
-	source *counters.Refreshing
-	est    map[string]counters.Averager
-	tables []quantize.Buckets
+	source counters.Source
+	pipe   *counters.Pipeline
+	tables []*quantize.Buckets
 	begin  time.Time // not before then
 	every  time.Duration
 	got    []polled
@@ -48,17 +48,21 @@ func newPoller(t *testing.T, name string, cfg snmp.Config) *poller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &poller{name: name, source: counters.NewRefreshing(src, counters.RefreshConfig{}), every: time.Second, est: map[string]counters.Averager{}}
+	p := &poller{name: name, source: src, every: time.Second}
 	t.Cleanup(func() { p.source.Close() })
-	for _, port := range cfg.Ports {
-		p.est[port] = counters.NewAverager(counters.Raw, counters.EstimatorConfig{Interval: time.Second, Speed: pollSpeed})
-	}
 	for sig, preset := range map[quantize.Signal]string{quantize.MinABW: "log-100M", quantize.MinABWC: "log"} {
 		table, err := quantize.Preset(sig, preset)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.tables = append(p.tables, table)
+		p.tables = append(p.tables, &table)
+	}
+	how := counters.PipelineConfig{Interval: time.Second, Tables: p.tables}
+	for _, port := range cfg.Ports {
+		how.Ports = append(how.Ports, counters.PipelinePort{Name: port, Speed: pollSpeed})
+	}
+	if p.pipe, err = counters.NewPipeline(how); err != nil {
+		t.Fatal(err)
 	}
 	return p
 }
@@ -112,17 +116,17 @@ func (p *poller) poll(ctx context.Context, in *fabric.Node) {
 }
 
 func (p *poller) take(samples []counters.Sample) {
+	p.pipe.Observe(samples)
 	for i := range samples {
 		s := &samples[i]
 		if s.Err != nil {
 			p.fails = append(p.fails, s.Err)
 		}
-		out := polled{port: s.Port, read: time.Now(), est: p.est[s.Port].Update(*s), status: p.source.Refresh()}
+		state := p.pipe.Take(i, s)
+		out := polled{port: s.Port, read: time.Now(), est: state.Now, status: p.pipe.Refresh()}
 		if out.est.State.Valid() {
-			for j := range p.tables {
-				if b, ok := counters.BucketsOf(&out.est, &p.tables[j]); ok {
-					out.buckets = append(out.buckets, b)
-				}
+			for j := range state.Signals {
+				out.buckets = append(out.buckets, state.Signals[j].Range)
 			}
 		}
 		p.got = append(p.got, out)

@@ -227,7 +227,7 @@ func TestWatchOfDyingDevices(t *testing.T) {
 		sources[i].dies = cut
 		w.devices = append(w.devices, &inventory.Device{Name: name, Platform: "sonic", Interval: time.Second})
 		cfg.Devices = append(cfg.Devices, fleet.Device{Name: name, Open: func(context.Context) (counters.Source, error) { return sources[i], nil }})
-		setups = append(setups, fleet.BoardDevice{Ports: []fleet.BoardPort{{Name: "swp1"}}, Interval: time.Second})
+		setups = append(setups, fleet.BoardDevice{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second}})
 	}
 	var err error
 	if w.board, err = fleet.NewBoard(setups); err != nil {
@@ -309,7 +309,7 @@ func TestWatchText(t *testing.T) {
 		}
 		w.devices = append(w.devices, &inventory.Device{Name: name, Platform: "sonic", Interval: time.Second})
 		cfg.Devices = append(cfg.Devices, fleet.Device{Name: name, Open: func(context.Context) (counters.Source, error) { return src, nil }})
-		setups = append(setups, fleet.BoardDevice{Ports: []fleet.BoardPort{{Name: "swp1"}}, Interval: time.Second})
+		setups = append(setups, fleet.BoardDevice{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second}})
 	}
 	var err error
 	if w.board, err = fleet.NewBoard(setups); err != nil {
@@ -363,7 +363,7 @@ func TestNoPortCanBeRead(t *testing.T) {
 	}
 
 	w := &watch{started: time.Now(), ports: 1, devices: []*inventory.Device{dev}}
-	if w.board, err = fleet.NewBoard([]fleet.BoardDevice{{Ports: []fleet.BoardPort{{Name: "swp1", Speed: 1e9}}, Interval: time.Second}}); err != nil {
+	if w.board, err = fleet.NewBoard([]fleet.BoardDevice{{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1", Speed: 1e9}}, Interval: time.Second}}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())

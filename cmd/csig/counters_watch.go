@@ -8,12 +8,14 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/csig-agent/csig/agent"
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/fleet"
 	"github.com/csig-agent/csig/inventory"
@@ -223,29 +225,12 @@ func newWatch(o watchOptions) (*watch, error) {
 	return w, err
 }
 
-// boardDevice is how the agent would turn a device's readings into buckets.
+// boardDevice is how the agent would turn a device's readings into buckets, of
+// the signals that counters can tell.
 func boardDevice(file *inventory.Fleet, dev *inventory.Device) (fleet.BoardDevice, error) {
-	damping := file.Policy.Damping
-	d := fleet.BoardDevice{
-		Interval: dev.Interval, Tau: dev.Estimator.TimeConstant, Overhead: dev.Counters.Overhead, Refresh: refreshConfig(dev),
-		Damping: counters.Damping{Hold: damping.Hold, Margin: uint32(damping.Margin / 1000)}, // from ppm
-	}
-	if m := dev.Estimator.Method; m != "" {
-		var err error
-		if d.Method, err = counters.ParseMethod(string(m)); err != nil {
-			return d, fmt.Errorf("device %s: %w", dev.Name, err)
-		}
-	}
-	// Counters cannot tell a frame's delay or queue (draft-00 §6.4).
-	for _, sig := range []quantize.Signal{quantize.MinABW, quantize.MinABWC} {
-		if sp, ok := file.Profile.Signals[sig]; ok {
-			d.Signals = append(d.Signals, &sp.Buckets)
-		}
-	}
-	for _, p := range dev.Ports {
-		d.Ports = append(d.Ports, fleet.BoardPort{Name: p.Name, Speed: p.Speed})
-	}
-	return d, nil
+	cfg, err := agent.PipelineConfig(&file.Profile, &file.Policy, dev)
+	cfg.Tables = slices.DeleteFunc(cfg.Tables, func(b *quantize.Buckets) bool { return !counters.Readable(b.Signal) })
+	return fleet.BoardDevice{PipelineConfig: cfg}, err
 }
 
 // fewerFiles says whether this process may open fewer files than that.

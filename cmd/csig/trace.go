@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/csig-agent/csig/agent"
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/trace"
 	"github.com/csig-agent/csig/inventory"
@@ -99,7 +100,7 @@ func traceSettings(file *inventory.Fleet, dev *inventory.Device) (*trace.Setting
 			s.SpeedsBPS[p.Name] = p.Speed
 		}
 	}
-	for _, b := range d.Signals {
+	for _, b := range d.Tables {
 		s.Buckets = append(s.Buckets, trace.TableOf(b))
 	}
 	return s, nil
@@ -192,13 +193,13 @@ func (f *playFlags) add(cmd *cobra.Command) {
 }
 
 // config opens a trace and says how to play it.
-func (f *playFlags) config(name string) (*trace.Reader, trace.PlayConfig, func() error, error) {
-	var cfg trace.PlayConfig
+func (f *playFlags) config(name string) (*trace.Reader, counters.PipelineConfig, func() error, error) {
+	var cfg counters.PipelineConfig
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, cfg, nil, err
 	}
-	fail := func(err error) (*trace.Reader, trace.PlayConfig, func() error, error) {
+	fail := func(err error) (*trace.Reader, counters.PipelineConfig, func() error, error) {
 		return nil, cfg, nil, errors.Join(err, file.Close())
 	}
 	if info, err := file.Stat(); err == nil && info.IsDir() {
@@ -231,7 +232,7 @@ func (f *playFlags) config(name string) (*trace.Reader, trace.PlayConfig, func()
 		}
 	}
 	if f.changed("time-constant") {
-		cfg.Estimator.Tau = f.tau
+		cfg.Tau = f.tau
 	}
 	if f.changed("hold") {
 		cfg.Damping.Hold = f.hold
@@ -257,7 +258,7 @@ func presetTables() ([]*quantize.Buckets, error) {
 
 // fleetTables takes bucket tables from a fleet file, and everything else as well where
 // it has the device.
-func fleetTables(file, device string, cfg *trace.PlayConfig) error {
+func fleetTables(file, device string, cfg *counters.PipelineConfig) error {
 	fleet, err := inventory.Load(file)
 	if err != nil {
 		return err
@@ -268,20 +269,20 @@ func fleetTables(file, device string, cfg *trace.PlayConfig) error {
 			cfg.Tables = append(cfg.Tables, &sp.Buckets)
 		}
 	}
-	cfg.Estimator.Interval = fleet.Profile.Interval
+	cfg.Interval = fleet.Profile.Interval
 	if dev, ok := fleet.Device(device); ok {
-		s, err := boardDevice(fleet, dev)
+		from, err := agent.PipelineConfig(&fleet.Profile, &fleet.Policy, dev)
 		if err != nil {
 			return err
 		}
-		cfg.Method, cfg.Damping, cfg.Refresh, cfg.Overhead = s.Method, s.Damping, s.Refresh, s.Overhead
-		cfg.Estimator.Interval, cfg.Estimator.Tau = s.Interval, s.Tau
-		cfg.Speeds = map[string]uint64{}
-		for _, p := range s.Ports {
-			if p.Speed > 0 {
-				cfg.Speeds[p.Name] = p.Speed
+		for i := range cfg.Ports {
+			cfg.Ports[i].Speed = 0
+			if p, ok := dev.Port(cfg.Ports[i].Name); ok {
+				cfg.Ports[i].Speed = p.Speed
 			}
 		}
+		from.Ports, from.Tables = cfg.Ports, cfg.Tables
+		*cfg = from
 	}
 	return nil
 }
@@ -409,9 +410,9 @@ func (f *playFlags) step(s *trace.Step) replayStep {
 		if len(f.ports) > 0 && !slices.Contains(f.ports, p.Port) {
 			continue
 		}
-		rp := replayPort{Port: p.Port, State: p.Estimate.State.String(), Reason: p.Estimate.Reason, Signals: []replaySignal{}}
-		if p.Estimate.State.Valid() {
-			load, abw, abwc := p.Estimate.Load(), p.Estimate.ABW, p.Estimate.ABWC
+		rp := replayPort{Port: p.Port, State: p.Now.State.String(), Reason: p.Now.Reason, Signals: []replaySignal{}}
+		if p.Now.State.Valid() {
+			load, abw, abwc := p.Now.Load(), p.Now.ABW, p.Now.ABWC
 			rp.LoadBPS, rp.ABWBPS, rp.ABWCPPM = &load, &abw, &abwc
 		}
 		for _, g := range p.Signals {

@@ -41,9 +41,9 @@ func TestBoard(t *testing.T) {
 	tables := boardTables(t)
 	seen := 0
 	b, err := NewBoard([]BoardDevice{
-		{Ports: []BoardPort{{Name: "swp1"}}, Interval: time.Second, Signals: tables},
-		{Ports: []BoardPort{{Name: "swp1", Speed: 5e8}}, Interval: time.Second, Signals: tables, Overhead: &overhead, OnReading: func(*Reading) { seen++ }},
-		{Ports: []BoardPort{{Name: "swp1"}}, Interval: time.Second, Signals: tables, Damping: counters.Damping{Hold: 2}},
+		{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second, Tables: tables}},
+		{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1", Speed: 5e8}}, Interval: time.Second, Tables: tables, Overhead: &overhead}, OnReading: func(*Reading) { seen++ }},
+		{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second, Tables: tables, Damping: counters.Damping{Hold: 2}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestBoard(t *testing.T) {
 
 // A reading that repeats the one before says nothing about the port.
 func TestBoardSeesThroughACache(t *testing.T) {
-	b, err := NewBoard([]BoardDevice{{Ports: []BoardPort{{Name: "swp1"}}, Interval: time.Second, Signals: boardTables(t)}})
+	b, err := NewBoard([]BoardDevice{{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second, Tables: boardTables(t)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,10 +121,10 @@ func TestBoardMistakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports := []BoardPort{{Name: "swp1"}}
+	ports := []counters.PipelinePort{{Name: "swp1"}}
 	for want, d := range map[string]BoardDevice{
-		"cannot be read from counters": {Ports: ports, Signals: []*quantize.Buckets{&pd}},
-		"damping":                      {Ports: ports, Damping: counters.Damping{Hold: -1}},
+		"cannot be read from counters": {PipelineConfig: counters.PipelineConfig{Ports: ports, Tables: []*quantize.Buckets{&pd}}},
+		"damping":                      {PipelineConfig: counters.PipelineConfig{Ports: ports, Damping: counters.Damping{Hold: -1}}},
 	} {
 		if _, err := NewBoard([]BoardDevice{d}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -148,7 +148,7 @@ func TestBoardUnderAFleet(t *testing.T) {
 	var setups []BoardDevice
 	cfg := Config{Interval: 5 * time.Millisecond}
 	for i := range devices {
-		setups = append(setups, BoardDevice{Ports: []BoardPort{{Name: "swp1"}}, Interval: 5 * time.Millisecond, Signals: boardTables(t)})
+		setups = append(setups, BoardDevice{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: 5 * time.Millisecond, Tables: boardTables(t)}})
 		cfg.Devices = append(cfg.Devices, Device{Name: "leaf" + string(rune('a'+i)), Open: func(context.Context) (counters.Source, error) { return counting{}, nil }})
 	}
 	b, err := NewBoard(setups)
@@ -187,7 +187,7 @@ func TestBoardUnderAFleet(t *testing.T) {
 }
 
 func TestBoardAllocatesNothing(t *testing.T) {
-	b, err := NewBoard([]BoardDevice{{Ports: []BoardPort{{Name: "swp1"}}, Interval: time.Second, Signals: boardTables(t)}})
+	b, err := NewBoard([]BoardDevice{{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second, Tables: boardTables(t)}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,7 +121,7 @@ func (c *Chart) merge() {
 // take makes a span of one step. A reading that says nothing new leaves the port as
 // it was.
 func (c *Chart) take(p *chartPort, ps *PortStep, failed bool) span {
-	e := &ps.Estimate
+	e := &ps.Now
 	if failed || e.State == counters.Error || e.State == counters.Stale {
 		return span{readings: 1, lost: true}
 	}

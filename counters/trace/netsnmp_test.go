@@ -30,10 +30,10 @@ func TestRecordedNetSNMP(t *testing.T) {
 	a, b := fresh[1], fresh[len(fresh)-1]
 	truth := 8 * float64(b.Octets-a.Octets+uint64(a.Overhead)*(b.Packets-a.Packets)) / b.At.Sub(a.At).Seconds()
 
-	cfg := PlayConfig{Speeds: map[string]uint64{"lo": 1e9}}
+	cfg := counters.PipelineConfig{Ports: reader(t, file).Header().ports(map[string]uint64{"lo": 1e9})}
 	valid := 0
 	sum, err := Play(reader(t, file), cfg, func(s *Step) error {
-		e := &s.Ports[0].Estimate
+		e := &s.Ports[0].Now
 		if e.State != counters.OK {
 			return nil
 		}
@@ -49,10 +49,10 @@ func TestRecordedNetSNMP(t *testing.T) {
 	}
 	t.Logf("%d estimates within 1 %% of %.3f Mb/s, refreshed every %v ±%v (%v)", valid, truth/1e6, st.Period, st.PeriodError, st.Kind)
 
-	cfg.NoRefresh = true
+	cfg.AsRead = true
 	zero := 0
 	if _, err := Play(reader(t, file), cfg, func(s *Step) error {
-		if e := &s.Ports[0].Estimate; e.State == counters.OK && e.Load() == 0 {
+		if e := &s.Ports[0].Now; e.State == counters.OK && e.Load() == 0 {
 			zero++
 		}
 		return nil

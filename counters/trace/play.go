@@ -2,25 +2,12 @@ package trace
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
 	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/quantize"
 )
-
-// PlayConfig is how readings become buckets; it may differ from what the
-// recording agent did.
-type PlayConfig struct {
-	Method    counters.Method
-	Estimator counters.EstimatorConfig // Interval 0 is the header's; Speed holds for all ports
-	Speeds    map[string]uint64        // capacity in bit/s by port, over what the samples say
-	Overhead  *uint8                   // replaces that of the samples; nil leaves it
-	Refresh   counters.RefreshConfig
-	NoRefresh bool // take the samples' times as they are
-	Damping   counters.Damping
-	Tables    []*quantize.Buckets // the signals to show; may be none
-}
 
 // Step is what one reading led to. It is valid until the next one.
 type Step struct {
@@ -33,21 +20,9 @@ type Step struct {
 
 // PortStep is one port after a reading.
 type PortStep struct {
-	Port     string
-	Sample   *counters.Sample // after the Refresh
-	Estimate counters.Estimate
-	// Signals are in the order of PlayConfig.Tables. While an estimate is not
-	// valid they are what they were; Known says that there has been one.
-	Signals []SignalStep
-	Known   bool
-}
-
-// SignalStep is one signal of one port.
-type SignalStep struct {
-	Signal   quantize.Signal
-	Range    counters.BucketRange // of the estimate
-	Bucket   uint8                // to advertise, after damping
-	Possible bool                 // counters can tell this signal
+	Port   string
+	Sample *counters.Sample // after refresh learning
+	counters.PortState
 }
 
 // Summary is what a whole trace amounts to.
@@ -59,12 +34,17 @@ type Summary struct {
 	Damaged error
 }
 
-// Play feeds every reading of r, in order and without waiting, to a Refresh, an
-// estimator and dampers, and calls visit after each. Nothing in it depends on the
-// time of day, so the same trace and configuration lead to the same steps. A
-// damaged end is in the Summary; the error is visit's.
-func Play(r *Reader, cfg PlayConfig, visit func(*Step) error) (Summary, error) {
-	p := newPlayer(r.Header(), cfg)
+// Play feeds every reading of r, in order and without waiting, to a pipeline, and
+// calls visit after each. cfg may differ from what the recording agent did
+// (Header.Config); an Interval of 0 is the header's, and without Ports they are the
+// header's. Nothing in it depends on the time of day, so the same trace and
+// configuration lead to the same steps. A damaged end is in the Summary; the error
+// is visit's, or that of cfg.
+func Play(r *Reader, cfg counters.PipelineConfig, visit func(*Step) error) (Summary, error) {
+	p, err := newPlayer(r.Header(), cfg)
+	if err != nil {
+		return Summary{}, err
+	}
 	var sum Summary
 	for {
 		reading, err := r.Next()
@@ -72,7 +52,7 @@ func Play(r *Reader, cfg PlayConfig, visit func(*Step) error) (Summary, error) {
 			if !errors.Is(err, io.EOF) {
 				sum.Damaged = err
 			}
-			sum.Refresh = p.refresh.Status()
+			sum.Refresh = p.pipeline.Refresh()
 			return sum, nil
 		}
 		if sum.Readings == 0 {
@@ -91,34 +71,29 @@ func Play(r *Reader, cfg PlayConfig, visit func(*Step) error) (Summary, error) {
 }
 
 type player struct {
-	cfg     PlayConfig
-	refresh *counters.Refresh
-	avg     []counters.Averager
-	dampers [][]counters.Damper
-	step    Step
+	pipeline *counters.Pipeline
+	step     Step
 }
 
-func newPlayer(h *Header, cfg PlayConfig) *player {
-	p := &player{cfg: cfg, refresh: counters.NewRefresh(cfg.Refresh)}
-	if p.cfg.Estimator.Interval == 0 {
-		p.cfg.Estimator.Interval = h.Interval()
+func newPlayer(h *Header, cfg counters.PipelineConfig) (*player, error) {
+	if cfg.Interval == 0 {
+		cfg.Interval = h.Interval()
 	}
-	for _, port := range h.Ports {
-		est := p.cfg.Estimator
-		if v := cfg.Speeds[port]; v != 0 {
-			est.Speed = v
-		}
-		p.avg = append(p.avg, counters.NewAverager(cfg.Method, est))
-		ps := PortStep{Port: port}
-		var dampers []counters.Damper
-		for _, t := range cfg.Tables {
-			ps.Signals = append(ps.Signals, SignalStep{Signal: t.Signal})
-			dampers = append(dampers, *counters.NewDamper(cfg.Damping))
-		}
-		p.step.Ports = append(p.step.Ports, ps)
-		p.dampers = append(p.dampers, dampers)
+	if cfg.Ports == nil {
+		cfg.Ports = h.ports(nil)
 	}
-	return p
+	if len(cfg.Ports) != len(h.Ports) {
+		return nil, fmt.Errorf("%d ports for a trace of %d", len(cfg.Ports), len(h.Ports))
+	}
+	p := new(player)
+	var err error
+	if p.pipeline, err = counters.NewPipeline(cfg); err != nil {
+		return nil, err
+	}
+	for i, port := range h.Ports {
+		p.step.Ports = append(p.step.Ports, PortStep{Port: port, PortState: *p.pipeline.Port(i)})
+	}
+	return p, nil
 }
 
 func (p *player) play(r *Reading) {
@@ -126,30 +101,9 @@ func (p *player) play(r *Reading) {
 	if r.Err != nil {
 		return
 	}
-	if !p.cfg.NoRefresh {
-		p.refresh.Observe(r.Samples)
-	}
+	p.pipeline.Observe(r.Samples)
 	for i := range r.Samples {
 		ps := &p.step.Ports[i]
-		ps.Sample = &r.Samples[i]
-		if p.cfg.Overhead != nil {
-			ps.Sample.Overhead = *p.cfg.Overhead
-		}
-		ps.Estimate = p.avg[i].Update(r.Samples[i])
-		if !ps.Estimate.State.Valid() {
-			continue
-		}
-		ps.Known = true
-		for j, t := range p.cfg.Tables {
-			sig := &ps.Signals[j]
-			if sig.Range, sig.Possible = counters.BucketsOf(&ps.Estimate, t); !sig.Possible {
-				continue
-			}
-			v := ps.Estimate.ABW
-			if t.Signal == quantize.MinABWC {
-				v = uint64(ps.Estimate.ABWC)
-			}
-			sig.Bucket = p.dampers[i][j].Next(t, v)
-		}
+		ps.Sample, ps.PortState = &r.Samples[i], *p.pipeline.Take(i, &r.Samples[i])
 	}
 }

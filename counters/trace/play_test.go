@@ -61,9 +61,9 @@ func TestPlayIsDeterministic(t *testing.T) {
 	file := cached(t, 120)
 	run := func() string {
 		var out strings.Builder
-		sum, err := Play(reader(t, file), PlayConfig{Tables: tables(t), Damping: counters.Damping{Hold: 2}}, func(s *Step) error {
+		sum, err := Play(reader(t, file), counters.PipelineConfig{Tables: tables(t), Damping: counters.Damping{Hold: 2}}, func(s *Step) error {
 			for _, p := range s.Ports {
-				fmt.Fprintf(&out, "%v %s %+v %+v\n", s.Read, p.Port, p.Estimate, p.Signals)
+				fmt.Fprintf(&out, "%v %s %+v %+v\n", s.Read, p.Port, p.Now, p.Signals)
 			}
 			return nil
 		})
@@ -79,16 +79,16 @@ func TestPlayLearnsTheRefreshPeriod(t *testing.T) {
 	file := cached(t, 120)
 	for _, m := range []counters.Method{counters.Raw, counters.EWMA, counters.DRE} {
 		valid, doubtful := 0, 0
-		sum, err := Play(reader(t, file), PlayConfig{Method: m, Tables: tables(t)}, func(s *Step) error {
+		sum, err := Play(reader(t, file), counters.PipelineConfig{Method: m, Tables: tables(t)}, func(s *Step) error {
 			p := &s.Ports[0]
-			if p.Estimate.State != counters.OK {
+			if p.Now.State != counters.OK {
 				return nil
 			}
 			valid++
 			if p.Signals[0].Range.Doubtful() {
 				doubtful++
 			}
-			if load := p.Estimate.Load(); load < 200e6 || load > 1e9 {
+			if load := p.Now.Load(); load < 200e6 || load > 1e9 {
 				t.Errorf("%v: load %d", s.Read, load)
 			}
 			return nil
@@ -101,8 +101,8 @@ func TestPlayLearnsTheRefreshPeriod(t *testing.T) {
 		}
 	}
 	zero := 0
-	_, err := Play(reader(t, file), PlayConfig{NoRefresh: true}, func(s *Step) error {
-		if s.Ports[0].Estimate.State == counters.OK && s.Ports[0].Estimate.Load() == 0 {
+	_, err := Play(reader(t, file), counters.PipelineConfig{AsRead: true}, func(s *Step) error {
+		if s.Ports[0].Now.State == counters.OK && s.Ports[0].Now.Load() == 0 {
 			zero++
 		}
 		return nil
@@ -114,14 +114,14 @@ func TestPlayLearnsTheRefreshPeriod(t *testing.T) {
 
 func TestPlayStopsWhenToldTo(t *testing.T) {
 	stop := errors.New("enough")
-	if sum, err := Play(reader(t, cached(t, 50)), PlayConfig{}, func(*Step) error { return stop }); !errors.Is(err, stop) || sum.Readings != 1 {
+	if sum, err := Play(reader(t, cached(t, 50)), counters.PipelineConfig{}, func(*Step) error { return stop }); !errors.Is(err, stop) || sum.Readings != 1 {
 		t.Errorf("%+v, %v", sum, err)
 	}
 }
 
 func TestPlayTakesSpeedsByPort(t *testing.T) {
-	_, err := Play(reader(t, cached(t, 30)), PlayConfig{Speeds: map[string]uint64{"swp2": 10e9}}, func(s *Step) error {
-		if c := s.Ports[1].Estimate.Capacity; c != 10e9 {
+	_, err := Play(reader(t, cached(t, 30)), counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}, {Name: "swp2", Speed: 10e9}}}, func(s *Step) error {
+		if c := s.Ports[1].Now.Capacity; c != 10e9 {
 			t.Fatalf("capacity %d", c)
 		}
 		return nil
@@ -138,7 +138,7 @@ func chartOf(t testing.TB, file []byte, ports ...string) *Chart {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Play(r, PlayConfig{Tables: tables(t)}, func(s *Step) error { c.Add(s); return nil }); err != nil {
+	if _, err := Play(r, counters.PipelineConfig{Tables: tables(t)}, func(s *Step) error { c.Add(s); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -179,7 +179,7 @@ func TestChartKeepsPeaksInLittleMemory(t *testing.T) {
 			if i == 123_456 && j == 1 {
 				e.Bits = 9e8
 			}
-			step.Ports[j].Estimate, step.Ports[j].Known = e, true
+			step.Ports[j].Now, step.Ports[j].Known = e, true
 		}
 		c.Add(&step)
 	}

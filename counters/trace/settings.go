@@ -36,8 +36,8 @@ func TableOf(b *quantize.Buckets) Table {
 
 // Config returns how the readings became buckets where they were recorded, as far as the
 // header says.
-func (h *Header) Config() (PlayConfig, error) {
-	cfg := PlayConfig{Estimator: counters.EstimatorConfig{Interval: h.Interval()}}
+func (h *Header) Config() (counters.PipelineConfig, error) {
+	cfg := counters.PipelineConfig{Interval: h.Interval(), Ports: h.ports(nil)}
 	s := h.Settings
 	if s == nil {
 		return cfg, nil
@@ -51,9 +51,9 @@ func (h *Header) Config() (PlayConfig, error) {
 	if s.TimeConstantNS < 0 || s.RefreshNS < 0 {
 		return cfg, fmt.Errorf("time constant of %d ns, refresh of %d ns: want 0 or more", s.TimeConstantNS, s.RefreshNS)
 	}
-	cfg.Estimator.Tau = time.Duration(s.TimeConstantNS)
+	cfg.Tau = time.Duration(s.TimeConstantNS)
 	cfg.Refresh.Period = time.Duration(s.RefreshNS)
-	cfg.Speeds, cfg.Overhead = s.SpeedsBPS, s.Overhead
+	cfg.Ports, cfg.Overhead = h.ports(s.SpeedsBPS), s.Overhead
 	cfg.Damping = counters.Damping{Hold: s.Hold, Margin: s.Margin}
 	if err := cfg.Damping.Validate(); err != nil {
 		return cfg, err
@@ -70,4 +70,13 @@ func (h *Header) Config() (PlayConfig, error) {
 		cfg.Tables = append(cfg.Tables, &b)
 	}
 	return cfg, nil
+}
+
+// ports are the header's, with these capacities in bit/s by name.
+func (h *Header) ports(speeds map[string]uint64) []counters.PipelinePort {
+	out := make([]counters.PipelinePort, len(h.Ports))
+	for i, name := range h.Ports {
+		out[i] = counters.PipelinePort{Name: name, Speed: speeds[name]}
+	}
+	return out
 }

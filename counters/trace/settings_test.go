@@ -25,7 +25,7 @@ func TestSettingsTravel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Method != counters.EWMA || got.Estimator.Interval != 3e9 || got.Estimator.Tau != 5e9 || got.Speeds["swp1"] != 2e9 || *got.Overhead != wide ||
+	if got.Method != counters.EWMA || got.Interval != 3e9 || got.Tau != 5e9 || got.Ports[0] != (counters.PipelinePort{Name: "swp1", Speed: 2e9}) || *got.Overhead != wide ||
 		got.Refresh.Period != 1e9 || got.Damping != (counters.Damping{Hold: 3, Margin: 100}) || len(got.Tables) != len(want) {
 		t.Errorf("%+v", got)
 	}
@@ -35,7 +35,7 @@ func TestSettingsTravel(t *testing.T) {
 		}
 	}
 	old := Header{Device: "leaf1", IntervalNS: 3e9, Ports: []string{"swp1"}}
-	if got, err := old.Config(); err != nil || !reflect.DeepEqual(got, PlayConfig{Estimator: counters.EstimatorConfig{Interval: 3e9}}) {
+	if got, err := old.Config(); err != nil || !reflect.DeepEqual(got, counters.PipelineConfig{Interval: 3e9, Ports: []counters.PipelinePort{{Name: "swp1"}}}) {
 		t.Errorf("old trace: %+v, %v", got, err)
 	}
 }
@@ -61,7 +61,7 @@ func TestStrangeSettings(t *testing.T) {
 // The overhead that was configured replaces that of the samples.
 func TestOverheadOfTheSettings(t *testing.T) {
 	wide, seen := uint8(200), false
-	_, err := Play(reader(t, cached(t, 60)), PlayConfig{Overhead: &wide}, func(s *Step) error {
+	_, err := Play(reader(t, cached(t, 60)), counters.PipelineConfig{Overhead: &wide}, func(s *Step) error {
 		seen = true
 		if s.Ports[0].Sample.Overhead != wide {
 			t.Fatalf("%+v", s.Ports[0].Sample)

@@ -344,7 +344,7 @@ func FuzzReader(f *testing.F) {
 			return
 		}
 		ports := len(r.Header().Ports)
-		sum, err := Play(r, PlayConfig{}, func(s *Step) error {
+		sum, err := Play(r, counters.PipelineConfig{}, func(s *Step) error {
 			if len(s.Ports) != ports {
 				t.Fatalf("%d ports, want %d", len(s.Ports), ports)
 			}
