@@ -161,7 +161,7 @@ func (p *poller) check(t *testing.T, truths map[string]*truth, from time.Time, w
 	for _, err := range p.fails {
 		t.Error(err)
 	}
-	st := p.source.Refresh()
+	st := p.pipe.Refresh()
 	t.Logf("learned: %v, a refresh every %v ±%v; %d seen", st.Kind, st.Period, st.PeriodError, st.Refreshes)
 	if off := (st.Period - period).Abs(); off > st.PeriodError+period/100 || st.PeriodError > 200*time.Millisecond || st.Stuck {
 		t.Errorf("learned %+v, want a period of %v", st, period)
@@ -211,7 +211,7 @@ func (p *poller) checkInStep(t *testing.T, truths map[string]*truth, from time.T
 	for _, err := range p.fails {
 		t.Error(err)
 	}
-	st := p.source.Refresh()
+	st := p.pipe.Refresh()
 	t.Logf("learned: %v, a refresh every %v ±%v; %d seen", st.Kind, st.Period, st.PeriodError, st.Refreshes)
 	for _, port := range polledPorts {
 		v := p.judge(t, port, truths[port], from)
@@ -234,7 +234,7 @@ func (p *poller) checkRarely(t *testing.T, truths map[string]*truth) {
 	for _, err := range p.fails {
 		t.Error(err)
 	}
-	st := p.source.Refresh()
+	st := p.pipe.Refresh()
 	t.Logf("learned: %v, a refresh every %v; %d seen", st.Kind, st.Period, st.Refreshes)
 	if st.Kind != counters.RefreshHidden || st.Period != snmpdCache || st.IntervalNote(p.every) == "" {
 		t.Errorf("%+v", st)
