@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,6 +59,20 @@ func (e *foreignError) Error() string {
 	return fmt.Sprintf("%s is not used: %s; csig changes devices, and runs programs, by this file: it and its folders have to belong to you or to root, without write permission for others (chmod go-w)", e.path, e.why)
 }
 
+// overflowUID is whom the kernel names for users that a user namespace does not
+// map (user_namespaces(7)).
+const overflowUID = 65534
+
+// unmapped reports whether a user cannot be told apart here: in a user
+// namespace, as of csig demo, the machine's root and all others are one number.
+func unmapped(uid uint32) bool {
+	if uid != overflowUID {
+		return false
+	}
+	text, err := os.ReadFile("/proc/self/uid_map")
+	return err == nil && !slices.Equal(strings.Fields(string(text)), []string{"0", "0", "4294967295"})
+}
+
 // foreign says why an absolute path leads to what others can determine; "" where
 // it does not. It goes from the root on, through every link.
 func foreign(path string, users map[uint32]bool) (string, error) {
@@ -78,7 +93,7 @@ func foreign(path string, users map[uint32]bool) (string, error) {
 		mode := info.Mode()
 		link := mode&fs.ModeSymlink != 0
 		switch {
-		case !users[st.Uid]:
+		case !users[st.Uid] && !(mode.IsDir() && unmapped(st.Uid)):
 			return fmt.Sprintf("%s belongs to another user (uid %d)", at, st.Uid), nil
 		case !link && mode.Perm()&0o022 != 0 && !(mode.IsDir() && mode&fs.ModeSticky != 0):
 			return fmt.Sprintf("others may write %s (mode %04o)", at, mode.Perm()), nil

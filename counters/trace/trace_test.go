@@ -263,7 +263,7 @@ func TestKnownFromTheFirstWindowOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	var known []bool
-	if _, err := Play(r, PlayConfig{NoRefresh: true}, func(s *Step) error {
+	if _, err := Play(r, counters.PipelineConfig{AsRead: true}, func(s *Step) error {
 		known = append(known, s.Ports[0].Known)
 		return nil
 	}); err != nil || !slices.Equal(known, []bool{false, true, true}) {
