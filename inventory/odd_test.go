@@ -165,7 +165,11 @@ func TestOddFiles(t *testing.T) {
 				if text := err.Error(); !strings.Contains(text, row.want) {
 					t.Errorf("got %.1000s\nwant %q", text, row.want)
 				}
-				for _, e := range err.(Errors) {
+				var list Errors
+				if !errors.As(err, &list) {
+					t.Fatalf("an error without positions: %v", err)
+				}
+				for _, e := range list {
 					if len(e.Msg) > maxMessage+32 || len(e.Hint) > maxMessage+32 {
 						t.Errorf("a message of %d bytes, a hint of %d", len(e.Msg), len(e.Hint))
 					}

@@ -152,7 +152,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (*ans
 	if end, ok := ctx.Deadline(); ok && c.unix {
 		req.Header.Set(DeadlineHeader, end.UTC().Format(time.RFC3339Nano))
 	}
-	resp, err := c.http.Do(req)
+	resp, err := c.http.Do(req) //nolint:bodyclose // answers closes it
 	if err != nil && c.plainer != nil {
 		err = c.plainer(err)
 	}

@@ -52,11 +52,14 @@ func TestHostileDaemon(t *testing.T) {
 		"blanks without end":    {func(w http.ResponseWriter, _ *http.Request) { endless(w, "", " ") }, "longer than csig accepts"},
 		"lists without end":     {func(w http.ResponseWriter, _ *http.Request) { endless(w, "", "[") }, "agent at"},
 		"an object without end": {func(w http.ResponseWriter, _ *http.Request) { endless(w, "{", `"a":"b",`) }, "longer than csig accepts"},
-		"an error without end":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500); endless(w, `{"error":"`, "x") }, "500"},
-		"headers without end":   {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) }, "headers exceeded"},
-		"redirected":            {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/v1/other", http.StatusFound) }, "302"},
-		"nothing":               {func(http.ResponseWriter, *http.Request) {}, "went away"},
-		"silence":               {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "no answer in time"},
+		"an error without end": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusInternalServerError)
+			endless(w, `{"error":"`, "x")
+		}, "500"},
+		"headers without end": {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) }, "headers exceeded"},
+		"redirected":          {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/v1/other", http.StatusFound) }, "302"},
+		"nothing":             {func(http.ResponseWriter, *http.Request) {}, "went away"},
+		"silence":             {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "no answer in time"},
 		"half, and silence": {func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, `{"fo`)
 			_ = http.NewResponseController(w).Flush()
@@ -64,7 +67,7 @@ func TestHostileDaemon(t *testing.T) {
 		}, "no answer in time"},
 		"another format": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"format":"\u001b[2J"}`) }, `\x1b[2J`},
 		"an error with escapes": {func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(500)
+			w.WriteHeader(http.StatusInternalServerError)
 			fmt.Fprint(w, `{"format":"csig.error/v1","error":"a\u001b[2J\nb"}`)
 		}, `a\x1b[2J b`},
 		"a reason with escapes": {func(w http.ResponseWriter, _ *http.Request) {

@@ -173,16 +173,16 @@ func TestForeignRequests(t *testing.T) {
 		body         string
 		want         int
 	}{
-		{"csig's own", local, "http://agent", "", "", "", 200},
-		{"curl's usual", local, "http://localhost", "", "", "", 200},
-		{"with a port", local, "http://localhost:80", "", "", "", 200},
-		{"another host", local, "http://attacker.example", "", "", "", 422},
-		{"a page's origin", local, "http://agent", "", "https://attacker.example", "", 422},
-		{"a null origin", local, "http://agent", "", "null", "", 422},
-		{"TLS by name", overTLS, "https://" + v.addr.String(), "leaf1:7443", "", "", 200},
-		{"TLS by address", overTLS, "https://" + v.addr.String(), "", "", "", 200},
-		{"TLS, rebound", overTLS, "https://" + v.addr.String(), "attacker.example", "", "", 422},
-		{"a GET with a body", local, "http://agent", "", "", "x", 400},
+		{"csig's own", local, "http://agent", "", "", "", http.StatusOK},
+		{"curl's usual", local, "http://localhost", "", "", "", http.StatusOK},
+		{"with a port", local, "http://localhost:80", "", "", "", http.StatusOK},
+		{"another host", local, "http://attacker.example", "", "", "", http.StatusUnprocessableEntity},
+		{"a page's origin", local, "http://agent", "", "https://attacker.example", "", http.StatusUnprocessableEntity},
+		{"a null origin", local, "http://agent", "", "null", "", http.StatusUnprocessableEntity},
+		{"TLS by name", overTLS, "https://" + v.addr.String(), "leaf1:7443", "", "", http.StatusOK},
+		{"TLS by address", overTLS, "https://" + v.addr.String(), "", "", "", http.StatusOK},
+		{"TLS, rebound", overTLS, "https://" + v.addr.String(), "attacker.example", "", "", http.StatusUnprocessableEntity},
+		{"a GET with a body", local, "http://agent", "", "", "x", http.StatusBadRequest},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, tc.url+StatusPath, strings.NewReader(tc.body))
@@ -485,7 +485,7 @@ func TestLongBodies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text, _ := io.ReadAll(resp.Body); resp.StatusCode != 422 || !strings.Contains(string(text), "request body too large") {
+		if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(string(text), "request body too large") {
 			t.Errorf("%s: %d %s", path, resp.StatusCode, text)
 		}
 		resp.Body.Close()

@@ -77,11 +77,6 @@ func pollPeriod(dev *inventory.Device) (time.Duration, error) {
 	return inventory.LongestGap(s)
 }
 
-// refreshConfig is what the fleet file knows about a device's refreshes.
-func refreshConfig(dev *inventory.Device) counters.RefreshConfig {
-	return counters.RefreshConfig{Period: dev.Counters.Refresh}
-}
-
 func pickDevice(fleet *inventory.Fleet, name string) (*inventory.Device, error) {
 	if name != "" {
 		if dev, ok := fleet.Device(name); ok {

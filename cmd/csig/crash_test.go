@@ -15,7 +15,7 @@ import (
 const crashEnv = "CSIG_TEST_CRASH"
 
 var crashes = map[string]func() int{
-	"a panic of main":                func() int { var m map[string]int; m["x"] = 1; return 0 },
+	"a panic of main":                func() int { var m map[string]int; m["x"] = 1; return 0 }, //nolint:staticcheck // it is to panic
 	"a panic with an error":          func() int { panic(errors.New("boom")) },
 	"a panic of another goroutine":   func() int { go func() { panic("boom") }(); select {} },
 	"a stack that overflows":         func() int { debug.SetMaxStack(1 << 16); return deeper(0) },
@@ -25,7 +25,7 @@ var crashes = map[string]func() int{
 }
 
 //go:noinline
-func deeper(n int) int { return deeper(n+1) + n }
+func deeper(n int) int { return deeper(n+1) + n } //nolint:staticcheck // it is to overflow the stack
 
 func init() {
 	if name := os.Getenv(crashEnv); name != "" {

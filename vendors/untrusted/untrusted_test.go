@@ -37,7 +37,7 @@ func TestText(t *testing.T) {
 }
 
 func TestError(t *testing.T) {
-	if got := Error(io.EOF); got != io.EOF {
+	if got := Error(io.EOF); got != io.EOF { //nolint:errorlint // the same error, not one that wraps it
 		t.Errorf("a clean error: %v", got)
 	}
 	err := Error(fmt.Errorf("no\x1b[2J\n%s: %w", strings.Repeat("x", 2000), io.EOF))
