@@ -25,6 +25,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if err := d.meet(ctx); err != nil {
 		return err
 	}
+	d.bare = false
 	if err := d.claim(ctx); err != nil {
 		return err
 	}

@@ -60,6 +60,7 @@ type Driver struct {
 	writes bool // it is to be ours
 	held   bool // it was
 	lost   bool // somebody took it since, for good
+	bare   bool // Remove was called since the last Apply
 
 	setup    *vendors.Setup // nil until Apply or the first Update
 	pipe     *pipeline
@@ -443,7 +444,8 @@ func (d *Driver) Release(ctx context.Context) error {
 
 // Remove deletes csig's flows, in whatever tables they are, but for those that
 // hand frames over and send them on: without them a bridge that was made for
-// csig, or whose controller uses its tables, would forward nothing.
+// csig, or whose controller uses its tables, would forward nothing. It gives ports
+// back the VLANs that they had, but for those of leftVLANs.
 //
 // From whom the bridge was taken away (Config.Take) may write for a moment until
 // it knows: what that leaves is removed as well.
@@ -451,6 +453,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 	if err := d.meet(ctx); err != nil {
 		return err
 	}
+	d.bare = true
 	if err := d.claim(ctx); err != nil {
 		return err
 	}
@@ -465,6 +468,29 @@ func (d *Driver) Remove(ctx context.Context) error {
 			return fmt.Errorf("bridge %s: its flows come back: who had the bridge still programs it: %w", d.cfg.Bridge, context.Cause(ctx))
 		}
 		n, err = d.remove(ctx)
+	}
+	if err != nil || d.info.keepsVLANs() {
+		return err
+	}
+	return d.restore(ctx)
+}
+
+// restore gives the ports back the VLANs that they had before isolate.
+func (d *Driver) restore(ctx context.Context) error {
+	if err := d.look(ctx); err != nil {
+		return err
+	}
+	if err := d.mine(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer for %v", patience))
+	defer cancel()
+	err := d.db.during(ctx, func() error { return d.db.restore(d.cfg.Bridge, d.info.ports) })
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil && !errors.Is(err, errNotOwner) {
+		_ = d.db.close()
 	}
 	return err
 }

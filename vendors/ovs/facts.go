@@ -96,6 +96,7 @@ func (d *Driver) factsOf(s *state, v vlanrules.Verdict) vendors.Facts {
 	f := facts()
 	f.Notes = append(f.Notes, fmt.Sprintf("Open vSwitch %s, bridge %s, datapath %s", cmp.Or(d.info.version, "of a version that its database does not tell"), d.cfg.Bridge, cmp.Or(d.info.datapath, "system")))
 	f.Ports = slices.Sorted(maps.Keys(s.ports))
+	f.Off = d.leftVLANs()
 	f.Through = d.through(s)
 	if v.Level != vlanrules.Refused && f.Through.Level == vlanrules.Refused {
 		v = f.Through

@@ -22,6 +22,7 @@ type answer struct {
 	info    bridgeInfo
 	err     error
 	claimed bool // the bridge was to be ours
+	bare    bool // and its ports are to have no VLANs of csig's
 	lost    bool // it was taken from us
 	had     bool // and was somebody's
 }
@@ -34,7 +35,7 @@ func (d *Driver) ask(ctx context.Context) {
 	ctx, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), patience, fmt.Errorf("no answer for %v", patience))
 	q := &question{answer: make(chan answer, 1), stop: stop}
 	d.late = q
-	a := answer{claimed: d.writes && !d.lost, lost: d.lost}
+	a := answer{claimed: d.writes && !d.lost, bare: d.bare, lost: d.lost}
 	go func() {
 		defer stop()
 		if a.err = d.reach(ctx); a.err == nil {
@@ -73,7 +74,7 @@ func (d *Driver) inquire(a *answer) (err error) {
 		}
 		a.info.held = d.db.held
 	}
-	if a.claimed && a.info.held {
+	if a.claimed && a.info.held && !a.bare {
 		return d.db.isolate(d.cfg.Bridge, a.info.loose)
 	}
 	return nil

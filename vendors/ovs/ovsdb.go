@@ -104,6 +104,7 @@ type bridgeInfo struct {
 	own       map[string]byNormal // of the bridge's ports, but for the one that bears its name
 	beyond    map[string]byNormal // of the far ends of the patches of partner
 	outers    string              // which of those far ends put tags of CSIG's TPID on
+	ports     []*portRow          // the bridge's, the one that bears its name among them
 	loose     map[*portRow]int    // of a bridge that is csig's own, the VLANs of ports that NORMAL would join with others
 	writer    string              // who wrote into it that it programs the bridge
 	held      bool                // we are the one that programs it
@@ -308,7 +309,7 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 	result, err := d.call("transact", "Open_vSwitch",
 		selectOp{Op: "select", Table: "Open_vSwitch", Where: [][3]any{}, Columns: []string{"ovs_version", "other_config"}},
 		selectOp{Op: "select", Table: "Bridge", Where: [][3]any{{"name", "==", bridge}}, Columns: []string{"datapath_type", "fail_mode", "external_ids", "ports"}},
-		selectOp{Op: "select", Table: "Port", Where: [][3]any{}, Columns: []string{"_uuid", "name", "interfaces", "vlan_mode", "tag", "trunks", "cvlans", "other_config"}},
+		selectOp{Op: "select", Table: "Port", Where: [][3]any{}, Columns: []string{"_uuid", "name", "interfaces", "vlan_mode", "tag", "trunks", "cvlans", "other_config", "external_ids"}},
 		selectOp{Op: "select", Table: "Interface", Where: [][3]any{{"type", "==", "patch"}}, Columns: []string{"_uuid", "name", "external_ids", "options", "ofport"}},
 	)
 	if err != nil {
@@ -358,7 +359,6 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 		here[id] = true
 	}
 	of := map[string]*portRow{} // of an interface
-	var mine []*portRow
 	for i := range ports.Rows {
 		p := &ports.Rows[i]
 		for _, id := range p.Interfaces {
@@ -367,7 +367,7 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 		if !here[p.ID.one()] {
 			continue
 		}
-		if mine = append(mine, p); string(p.Name) != bridge {
+		if info.ports = append(info.ports, p); string(p.Name) != bridge {
 			info.own[string(p.Name)] = p.byNormal()
 		}
 	}
@@ -392,7 +392,7 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 	}
 	info.outers = outers(ends)
 	if info.isOwn() {
-		info.loose, err = isolation(mine)
+		info.loose, err = isolation(info.ports)
 	}
 	return info, err
 }

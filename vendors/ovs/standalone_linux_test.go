@@ -2,6 +2,7 @@ package ovs
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -141,4 +142,89 @@ func TestIsolated(t *testing.T) {
 	if got := s.Vsctl("get", "port", "p1", "tag"); got != "[]\n" {
 		t.Errorf("a port of a bridge that is not csig's own has tag %s", got)
 	}
+}
+
+// TestVLANsGivenBack has another process take csig off a bridge of csig's own: its
+// ports have the VLANs of before, but those that an operator has changed since, and
+// all of them where the bridge would send frames round without.
+func TestVLANsGivenBack(t *testing.T) {
+	t.Parallel()
+	s := newSandwich(t)
+	s.AddPatch("br0", "p-swp2", "csig", "i-swp2")
+	s.AddWire("csig", "swp2", 2)
+	ports := []string{"swp1", "i-swp1", "swp2", "i-swp2", "csig"}
+	read := func() (vlans []string) {
+		for _, p := range ports {
+			vlans = append(vlans, strings.Join(strings.Fields(s.Vsctl("get", "port", p, "vlan_mode", "tag", "external_ids")), " "))
+		}
+		return vlans
+	}
+	want := func(what string, want []string) {
+		t.Helper()
+		if got := read(); !slices.Equal(got, want) {
+			t.Errorf("%s: %s\n%q, want\n%q", what, ports, got, want)
+		}
+	}
+	s.Vsctl("set", "port", "swp1", "vlan_mode=native-untagged", "tag=3", "external_ids:a=b", "--", "set", "port", "i-swp2", "tag=7", "--", "set", "port", "swp2", "vlan_mode=access", "tag=8")
+	before := read()
+	take := func() *Driver {
+		d, err := Open(Config{Bridge: "csig", RunDir: s.Dir, Take: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		if err := d.Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	drive := func(given int) {
+		t.Helper()
+		s.driver = s.openAt(t, DefaultTable)
+		for range 2 { // the VLANs of the first time are none of an operator's
+			apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+		}
+		if got := read(); strings.Count(strings.Join(got, "\n"), vlanKey) != given || !strings.HasPrefix(got[2], "access 8 {}") {
+			t.Errorf("the ports have %q", got)
+		}
+	}
+	off := func(what ...string) {
+		t.Helper()
+		f, err := s.driver.Probe(t.Context())
+		if err != nil || len(f.Off) != len(what) {
+			t.Fatalf("probed: %q, %v", f.Off, err)
+		}
+		for i := range what {
+			if !strings.Contains(f.Off[i], what[i]) {
+				t.Errorf("it says %q, want %q", f.Off[i], what[i])
+			}
+		}
+	}
+
+	drive(4)
+	off()
+	take()
+	want("taken off", before)
+	take()
+	want("and again", before)
+
+	drive(4)
+	s.Vsctl("set", "port", "i-swp1", "tag=3000", "--", "clear", "port", "csig", "vlan_mode", "tag", "--", "set", "port", "swp1", "vlan_mode=trunk", "trunks=5", "--", "clear", "port", "swp1", "tag")
+	off("csig, i-swp1, swp1 were changed")
+	s.driver.checked = time.Time{} // and csig puts right what would let frames round
+	update(t, s.driver, time.Minute, at7)
+	off("i-swp1 were changed")
+	take()
+	after := []string{"trunk [] {a=b}", "access 3000 {}", before[2], before[3], before[4]}
+	want("with values of an operator's", after)
+
+	drive(3)
+	s.Vsctl("set-fail-mode", "csig", "standalone")
+	is := read()
+	off("set-fail-mode csig secure")
+	take()
+	want("with a bridge that switches by itself", is)
+	s.Vsctl("set-fail-mode", "csig", "secure")
+	take()
+	want("and no more", after)
 }

@@ -32,6 +32,7 @@ type portRow struct {
 	Trunks     numbers   `json:"trunks"`
 	CVLANs     numbers   `json:"cvlans"`
 	Other      pairs     `json:"other_config"`
+	External   pairs     `json:"external_ids"`
 }
 
 // outer is the VLAN whose tag NORMAL puts in front of what comes to the port, of

@@ -306,10 +306,13 @@ func (w *Wire) listen(c net.Conn) {
 	}
 }
 
-// Send gives a frame to the switch.
-func (w *Wire) Send(frame []byte) {
+// Send gives frames to the switch.
+func (w *Wire) Send(frames ...[]byte) {
 	w.t.Helper()
-	message := append(binary.BigEndian.AppendUint16(nil, uint16(len(frame))), frame...)
+	var message []byte
+	for _, f := range frames {
+		message = append(binary.BigEndian.AppendUint16(message, uint16(len(f))), f...)
+	}
 	for {
 		for w.c == nil || len(w.conns) > 0 {
 			select {
