@@ -167,7 +167,7 @@ func TestVLANsGivenBack(t *testing.T) {
 	}
 	s.Vsctl("set", "port", "swp1", "vlan_mode=native-untagged", "tag=3", "external_ids:a=b", "--", "set", "port", "i-swp2", "tag=7", "--", "set", "port", "swp2", "vlan_mode=access", "tag=8")
 	before := read()
-	take := func() *Driver {
+	take := func() {
 		d, err := Open(Config{Bridge: "csig", RunDir: s.Dir, Take: true})
 		if err != nil {
 			t.Fatal(err)
@@ -176,7 +176,9 @@ func TestVLANsGivenBack(t *testing.T) {
 		if err := d.Remove(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		return d
+		if _, err := d.Observe(t.Context()); err != nil { // as for csig status
+			t.Fatal(err)
+		}
 	}
 	drive := func(given int) {
 		t.Helper()
@@ -208,6 +210,20 @@ func TestVLANsGivenBack(t *testing.T) {
 	take()
 	want("and again", before)
 
+	// A port that has to change its VLAN again still has the first one recorded.
+	drive(4)
+	lo, hi := "i-swp1", "csig"
+	if s.Vsctl("get", "port", lo, "_uuid") > s.Vsctl("get", "port", hi, "_uuid") {
+		lo, hi = hi, lo
+	}
+	s.Vsctl("set", "port", lo, "tag="+strings.TrimSpace(s.Vsctl("get", "port", hi, "tag")))
+	s.driver.checked = time.Time{} // it is time to look
+	update(t, s.driver, time.Minute, at7)
+	off(lo + " were changed")
+	take()
+	s.Vsctl("clear", "port", lo, "vlan_mode", "tag")
+	want("taken off a port that was given two VLANs", before)
+
 	drive(4)
 	s.Vsctl("set", "port", "i-swp1", "tag=3000", "--", "clear", "port", "csig", "vlan_mode", "tag", "--", "set", "port", "swp1", "vlan_mode=trunk", "trunks=5", "--", "clear", "port", "swp1", "tag")
 	off("csig, i-swp1, swp1 were changed")
@@ -224,7 +240,8 @@ func TestVLANsGivenBack(t *testing.T) {
 	off("set-fail-mode csig secure")
 	take()
 	want("with a bridge that switches by itself", is)
-	s.Vsctl("set-fail-mode", "csig", "secure")
+	s.Vsctl("set-fail-mode", "csig", "secure", "--", "clear", "port", "swp2", "tag") // which would be given a VLAN
+	after[2] = "access [] {}"
 	take()
 	want("and no more", after)
 }
