@@ -279,24 +279,3 @@ func TestForeignFleet(t *testing.T) {
 		}
 	}
 }
-
-// A mark is left once, and through no link.
-func TestLeaveMark(t *testing.T) {
-	t.Chdir(t.TempDir())
-	for range 2 {
-		if err := leaveMark("mark", "off\n"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put(t, "theirs", "an earlier mark")
-	if err := leaveMark("theirs", "off\n"); err != nil || string(must(os.ReadFile("theirs"))) != "an earlier mark" {
-		t.Errorf("over a mark: %v", err)
-	}
-	link(t, "elsewhere", "link")
-	if err := leaveMark("link", "off\n"); err == nil {
-		t.Error("a link is followed")
-	}
-	if _, err := os.Lstat("elsewhere"); err == nil {
-		t.Error("it was written through a link")
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/user"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
@@ -96,18 +94,6 @@ type unmarked struct {
 // Remove removes everything of ours, and says that it may come back.
 func (t *unmarked) Remove(ctx context.Context) error { return errors.Join(t.Target.Remove(ctx), t.why) }
 
-// leaveMark writes a mark. One that is there is as good; a link is none.
-func leaveMark(path, text string) error {
-	err := outfile.Write(path, 0o644, nil, func(w io.Writer) error {
-		_, err := io.WriteString(w, text)
-		return err
-	})
-	if info, e := os.Lstat(path); e == nil && info.Mode().IsRegular() {
-		return nil
-	}
-	return err
-}
-
 // plainPath is a path that every shell takes for one word.
 var plainPath = regexp.MustCompile(`^/[A-Za-z0-9._/+@:-]+$`)
 
@@ -127,10 +113,16 @@ func (r *reach) mark(ctx context.Context, d *inventory.Device, login *ssh.Client
 		}
 		defer run.Close()
 	}
-	// Without a word in the fleet file, sudo may still do without a password, as
-	// it does for nft.
-	// What stands there already is a mark, and with -C the shell follows no link.
-	dir := filepath.Dir(mark)
-	_, err := run.Run(ctx, fmt.Sprintf(`/bin/sh -c 't=$(cat); set -C; test -e %[2]s || test -L %[2]s || { mkdir -p %[1]s && echo "$t" >%[2]s; } 2>/dev/null || { sudo -n mkdir -p %[1]s && echo "$t" | sudo -n tee %[2]s >/dev/null; }'`, dir, mark), []byte(api.OffMarkText(time.Now())))
+	_, err := run.Run(ctx, markCommand(mark), []byte(api.OffMarkText(time.Now())))
 	return err
+}
+
+// markCommand makes a mark of the text on its standard input. Whatever stands
+// there already is a mark, and stays as it is: with -C the shell creates a file or
+// fails, and follows no link, as root, too. Without a word in the fleet file, sudo
+// may still do without a password, as it does for nft.
+func markCommand(mark string) string {
+	const create = `set -C; there() { test -e "$1" || test -L "$1"; }; there "$1" || { mkdir -p "$2" && echo "$3" >"$1"; } || there "$1"`
+	q := vendors.ShellWord
+	return fmt.Sprintf(`exec /bin/sh -c 't=$(cat); e=$(/bin/sh -c "$1" mark "$2" "$3" "$t" 2>&1) || { echo "$e" >&2; exec sudo -n /bin/sh -c "$1" mark "$2" "$3" "$t"; }' mark %s %s %s`, q(create), q(mark), q(filepath.Dir(mark)))
 }
