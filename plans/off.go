@@ -194,53 +194,82 @@ func (o *Off) Left() []string {
 // sight is what an Off has found out about a device.
 type sight struct {
 	Seen
-	lost  bool           // it was not reached: it is not dialled anew
+	lost  bool           // it was not reached: it is not dialled again
+	late  bool           // it is, once: it ran out of time
 	fence *vendors.Setup // what it was to have at once; nil: nothing
 }
 
 // look finds out what devices have, and has each that has something of ours
 // fence as soon as it has answered: those that do not answer hold up nobody's
-// fence. The error names the devices that were not reached.
+// fence. Those that run out of time are asked once more when the others are done:
+// on a busy machine that may be the fault of this side. The error names the
+// devices that were not reached.
 func (o *Off) look(ctx context.Context, r *Run, devices []string) (map[string]sight, error) {
 	seen := make(map[string]sight, len(devices))
 	b := newBuilder(o.Fleet, Options{Goal: TakeOff})
-	var lost []error
-	_ = r.every(ctx, devices, func(name string) error {
-		var s sight
-		s.lost = true
-		s.Err = o.step(ctx, r, "", name, func(ctx context.Context, t Target) (err error) {
-			defer func() {
-				var dial *net.OpError
-				s.lost = ctx.Err() != nil || errors.As(err, &dial)
-			}()
-			s.Differ = t
-			if s.Facts, err = t.Probe(ctx); err != nil {
-				return err
+	for last, left := false, devices; ; last = true {
+		var late []string
+		_ = r.every(ctx, left, func(name string) error {
+			s := o.lookAt(ctx, r, b, name, last)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if seen[name] = s; s.late {
+				late = append(late, name)
 			}
-			s.Setup, err = t.Observe(ctx)
-			return err
+			return nil
 		})
-		var none *vendors.NoDriverError
-		switch {
-		case ctx.Err() != nil || errors.As(s.Err, &none):
-		case s.Err == nil:
-			if d, ok := o.Fleet.Device(name); ok {
-				s.fence = b.fenceNow(d, s.Seen)
-			}
-			if s.fence != nil { // an error is reported, and the device taken off all the same
-				_ = o.step(ctx, r, StageFence, name, func(ctx context.Context, t Target) error { return bring(ctx, t, *s.fence) })
-			}
-		case s.lost:
-			o.tell(r, Progress{Event: EventFailed, Stage: StageFence, Device: name, Err: s.Err})
+		if left = late; last || len(left) == 0 {
+			break
 		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if seen[name] = s; s.lost && !errors.As(s.Err, &none) {
+	}
+	var lost []error
+	for _, name := range devices {
+		if s := seen[name]; s.lost {
 			lost = append(lost, s.Err)
 		}
-		return nil
-	})
+	}
 	return seen, errors.Join(lost...)
+}
+
+// lookAt finds out what a device has, and has it fence. That it ran out of time is
+// told of its last look.
+func (o *Off) lookAt(ctx context.Context, r *Run, b *builder, name string, last bool) sight {
+	var s sight
+	s.lost = true
+	limited, cancel := context.WithTimeout(ctx, o.limit())
+	defer cancel()
+	s.Err = o.step(limited, r, "", name, func(ctx context.Context, t Target) (err error) {
+		defer func() {
+			var dial *net.OpError
+			s.lost = ctx.Err() != nil || errors.As(err, &dial)
+		}()
+		s.Differ = t
+		if s.Facts, err = t.Probe(ctx); err != nil {
+			return err
+		}
+		s.Setup, err = t.Observe(ctx)
+		return err
+	})
+	var none *vendors.NoDriverError
+	var timeout net.Error
+	switch {
+	case errors.As(s.Err, &none):
+		s.lost = false
+	case ctx.Err() != nil:
+	case s.Err == nil:
+		if d, ok := o.Fleet.Device(name); ok {
+			s.fence = b.fenceNow(d, s.Seen)
+		}
+		if s.fence != nil { // an error is reported, and the device taken off all the same
+			_ = o.step(ctx, r, StageFence, name, func(ctx context.Context, t Target) error { return bring(ctx, t, *s.fence) })
+		}
+	case s.lost:
+		s.late = !last && (limited.Err() != nil || errors.As(s.Err, &timeout) && timeout.Timeout())
+		if !s.late {
+			o.tell(r, Progress{Event: EventFailed, Stage: StageFence, Device: name, Err: s.Err})
+		}
+	}
+	return s
 }
 
 // fenceNow is the fence of a device by itself, whatever the others have; nil
@@ -275,13 +304,16 @@ func (o *Off) tell(r *Run, p Progress) {
 	}
 }
 
+// limit is for how long a step of a device may take.
+func (o *Off) limit() time.Duration { return cmp.Or(o.Limit, time.Minute) }
+
 // step does something with one device, within the limit. What changes a device
 // is finished when ctx ends.
 func (o *Off) step(ctx context.Context, r *Run, stage, device string, do func(ctx context.Context, t Target) error) error {
 	if stage != "" {
 		ctx = context.WithoutCancel(ctx)
 	}
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Limit, time.Minute))
+	ctx, cancel := context.WithTimeout(ctx, o.limit())
 	defer cancel()
 	o.tell(r, Progress{Event: EventHand, Stage: stage, Device: device})
 	err := func() (err error) {

@@ -3,8 +3,12 @@ package plans
 import (
 	"context"
 	"errors"
+	gonet "net"
+	"os"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -462,7 +466,7 @@ func (unread) Observe(context.Context) (vendors.Setup, error) {
 }
 
 // Edges strip as soon as they have answered themselves, and a device that does
-// not answer is asked once.
+// not answer in time is asked once more.
 func TestOffWaitsForNobodysAnswer(t *testing.T) {
 	net, f := offFleet()
 	fenced, failures, asked := 0, 0, 0
@@ -493,8 +497,49 @@ func TestOffWaitsForNobodysAnswer(t *testing.T) {
 		},
 	}
 	err := o.Run(t.Context())
-	if err == nil || strings.Count(err.Error(), "device spine0: ") != 1 || asked != 1 || failures != 1 {
+	if err == nil || strings.Count(err.Error(), "device spine0: ") != 1 || asked != 2 || failures != 1 {
 		t.Errorf("%v; asked %d times, told %d times", err, asked, failures)
+	}
+	for name, s := range f.devices {
+		if none(&s) != (name != "spine0") {
+			t.Errorf("%s has %+v", name, s)
+		}
+	}
+}
+
+// A device that is too slow for the first look, and then is not, is taken off; one
+// that refuses is asked once.
+func TestOffAsksLateDevicesAgain(t *testing.T) {
+	net, f := offFleet()
+	var mu sync.Mutex
+	asked := map[string]int{}
+	var failed []string
+	o := &Off{Fleet: net, Parallel: 3, Limit: 200 * time.Millisecond,
+		Open: func(ctx context.Context, name string) (Target, error) {
+			mu.Lock()
+			asked[name]++
+			first := asked[name] == 1
+			mu.Unlock()
+			switch {
+			case name == "leaf0" && first:
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			case name == "leaf1" && first: // a limit of the connection's own
+				return nil, &gonet.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
+			case name == "spine0":
+				return nil, &gonet.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+			}
+			return f.open(context.WithoutCancel(ctx), name)
+		},
+		Report: func(p Progress) {
+			if p.Event == EventFailed {
+				failed = append(failed, p.Device)
+			}
+		},
+	}
+	err := o.Run(t.Context())
+	if err == nil || strings.Contains(err.Error(), "leaf") || asked["spine0"] != 1 || !slices.Equal(failed, []string{"spine0"}) {
+		t.Errorf("%v; asked %v, failed %v", err, asked, failed)
 	}
 	for name, s := range f.devices {
 		if none(&s) != (name != "spine0") {
