@@ -275,9 +275,14 @@ func TestDaemonKilledWhileItChanges(t *testing.T) {
 	if err := a.signal(syscall.SIGTERM); err != nil {
 		t.Error(err)
 	}
-	out, err := w.s1.Command(csig, "agent", "-c", users, "--socket", w.socket, "--no-self-test").CombinedOutput()
+	start := w.s1.Command(csig, "agent", "-c", filepath.Base(users), "--socket", w.socket, "--no-self-test")
+	start.Dir = w.dir
+	out, err := start.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "remove the mark") {
 		t.Errorf("started again: %v: %s", err, out)
+	}
+	if !strings.Contains(string(out), `level=info msg="fleet file of this agent" file=`+users+"\n") {
+		t.Errorf("it does not say which file it uses: %s", out)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"time"
 
@@ -157,6 +158,11 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	if err != nil && !o.wait {
 		return err
 	}
+	path, err := filepath.Abs(o.file)
+	if err != nil { // there is no working directory
+		path = o.file
+	}
+	log.WithField("file", path).Info("fleet file of this agent")
 	ctx, stop := onHangup(ctx)
 	defer stop()
 
