@@ -20,10 +20,13 @@ import (
 type fake struct {
 	sent   atomic.Int64
 	ends   []uint16                                              // how bundles ended
-	refuse map[uint8]Error                                       // changes of flows in a table, and of none (0): the commit
+	refuse map[uint8]Error                                       // changes of flows in a table, of none (0): the commit, and afterChanges
 	answer func(f *fake, typ byte, xid uint32, body []byte) bool // true: it has dealt with it
 	c      net.Conn
 }
+
+// afterChanges is what fake refuses for the first barrier after changes.
+const afterChanges = 0xff
 
 func (f *fake) write(b []byte) bool {
 	n, err := f.c.Write(b)
@@ -48,9 +51,17 @@ func (f *fake) serve() {
 			return
 		}
 		typ, xid := head[1], order.Uint32(head[4:])
+		if (typ == typeBundleControl || typ == typeBundleAdd) && order.Uint16(body[6:]) != 3 { // atomic and ordered (§7.3.9.3)
+			f.error(xid, Error{Type: errBundle, Code: 9}) // OFPBFC_BAD_FLAGS
+			continue
+		}
 		switch {
 		case f.answer != nil && f.answer(f, typ, xid, body):
 		case typ == typeBarrierReq:
+			if e, refused := f.refuse[afterChanges]; refused && slices.Equal(f.ends, []uint16{bundleOpen}) {
+				f.error(xid, e)
+				continue
+			}
 			f.write(message(version, typeBarrierRep, xid))
 		case typ == typeBundleControl:
 			kind := order.Uint16(body[4:])
@@ -219,6 +230,7 @@ func TestRefusals(t *testing.T) {
 		{"the first of two", map[uint8]Error{60: bad, 62: full}, "swp1", false, []uint16{bundleOpen, bundleDiscard}, "do not agree with the match"},
 		{"the commit", map[uint8]Error{0: {Type: errBundle, Code: 15}}, "", false, []uint16{bundleOpen, bundleCommit}, "a change in the bundle was refused"},
 		{"something new", map[uint8]Error{62: {Type: 99, Code: 1}}, "swp3", false, []uint16{bundleOpen, bundleDiscard}, "type 99, code 1"},
+		{"what follows the changes", map[uint8]Error{afterChanges: {Type: 1, Code: 5}}, "", false, []uint16{bundleOpen, bundleDiscard}, "no right to"},
 		{"another code", map[uint8]Error{62: {Type: errFlowMod, Code: 2}}, "swp3", false, []uint16{bundleOpen, bundleDiscard}, "no such table"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -236,6 +248,22 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("bundles: %v, want %v", f.ends, tc.ends)
 			}
 		})
+	}
+}
+
+// TestAnswersOfOthers waits for its own answer: that to another question is none.
+func TestAnswersOfOthers(t *testing.T) {
+	asked := 0
+	o := connect(t, &fake{answer: func(f *fake, typ byte, xid uint32, _ []byte) bool {
+		if asked++; asked <= 2 { // the hello and its barrier
+			return false
+		}
+		f.write(message(version, typeBarrierRep, xid-1))
+		f.write(message(version, typeBundleControl, xid))
+		return f.error(xid, Error{Type: 1, Code: 1})
+	}})
+	if err := o.Barrier(t.Context()); err == nil || !strings.Contains(err.Error(), "OFPBRC_BAD_TYPE") {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -313,6 +341,11 @@ func TestPorts(t *testing.T) {
 	want := []Port{{1, "swp1", true, kilo * kilo}, {2, "swp2", false, 0}, {3, "swp3", false, 0}, {4, "swp4", true, 7 * kilo * kilo * kilo}, {5, "swp5", false, 0}, {PortMax - 1, `a\x1b[31m`, true, 0}}
 	if got, err := parsePorts(nil, b); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v", got, err)
+	}
+	bare := desc(1, "swp1", 0, 0, 0)[:portLen]
+	order.PutUint16(bare[4:], portLen)
+	if got, err := parsePorts(nil, bare); err != nil || !slices.Equal(got, []Port{{1, "swp1", true, 0}}) {
+		t.Errorf("without properties: %+v, %v", got, err)
 	}
 	if _, err := parsePorts(nil, b[:len(b)-1]); !errors.Is(err, ErrMalformed) {
 		t.Errorf("cut short: %v", err)

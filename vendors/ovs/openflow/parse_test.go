@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,5 +135,100 @@ func TestBridgesThatAreNone(t *testing.T) {
 				t.Errorf("%v, want %s", err, tc.want)
 			}
 		})
+	}
+}
+
+// TestConditions reads conditions that csig makes none of: they are kept as they
+// are where Match has no place for them.
+func TestConditions(t *testing.T) {
+	condition := func(class uint16, field int, masked bool, value ...byte) []byte {
+		return append(oxm(nil, class, field, masked, uint8(len(value))), value...)
+	}
+	every := []byte{0xff, 0xff, 0xff, 0xff}
+	for _, tc := range []struct {
+		name string
+		b    []byte
+		want Match
+		kept bool // in Else
+	}{
+		{"a port", condition(classBasic, fieldInPort, false, 0, 0, 0, 7), Match{InPort: 7}, false},
+		{"part of a port", condition(classBasic, fieldInPort, true, 0, 0, 0, 7), Match{}, true},
+		{"a port of two bytes", condition(classBasic, fieldInPort, false, 0, 7), Match{}, true},
+		{"port 0", condition(classBasic, fieldInPort, false, 0, 0, 0, 0), Match{}, true},
+		{"the same field of another class", condition(classNXM1, registers, false, 0, 0, 0, 7), Match{}, true},
+		{"an ethertype", condition(classBasic, fieldEthType, false, 8, 0), Match{EthType: 0x800}, false},
+		{"part of an ethertype", condition(classBasic, fieldEthType, true, 8, 0), Match{}, true},
+		{"an ethertype of one byte", condition(classBasic, fieldEthType, false, 8), Match{}, true},
+		{"ethertype 0", condition(classBasic, fieldEthType, false, 0, 0), Match{}, true},
+		{"a VID", condition(classBasic, fieldVLANVID, false, 0x10, 5), Match{VID: 0x1005, VIDMask: 0x1fff}, false},
+		{"a VID of one byte", condition(classBasic, fieldVLANVID, false, 5), Match{}, true},
+		{"part of a VID", condition(classBasic, fieldVLANVID, true, 0x10, 0, 0x10, 0), Match{VID: 0x1000, VIDMask: 0x1000}, false},
+		{"nothing of a VID", condition(classBasic, fieldVLANVID, true, 0, 0, 0, 0), Match{}, true},
+		{"part of a VID without its mask", condition(classBasic, fieldVLANVID, true, 0x10, 0), Match{}, true},
+		{"a PCP", condition(classBasic, fieldVLANPCP, false, 0), Match{MatchPCP: true}, false},
+		{"part of a PCP", condition(classBasic, fieldVLANPCP, true, 1, 1), Match{}, true},
+		{"a PCP of two bytes", condition(classBasic, fieldVLANPCP, false, 0, 1), Match{}, true},
+		{"a register", condition(classNXM1, 0, false, 0, 0, 0, 7), Match{Regs: [registers]Masked{Exactly(7)}}, false},
+		{"part of a register", condition(classNXM1, 0, true, append([]byte{0, 0, 0, 7}, every...)...), Match{Regs: [registers]Masked{Exactly(7)}}, false},
+		{"nothing of a register", condition(classNXM1, 0, true, make([]byte, 8)...), Match{}, true},
+		{"a register of two bytes", condition(classNXM1, 0, false, 0, 7), Match{}, true},
+		{"a register that csig does not know", condition(classNXM1, registers, false, 0, 0, 0, 7), Match{}, true},
+		{"part of one", condition(classNXM1, registers, true, append([]byte{0, 0, 0, 7}, every...)...), Match{}, true},
+		{"a field of another class", condition(2, 0, true, append([]byte{0, 0, 0, 7}, every...)...), Match{}, true},
+	} {
+		b := append([]byte{0, 1, 0, byte(4 + len(tc.b))}, tc.b...)
+		if tc.kept {
+			tc.want.Else = string(tc.b)
+		}
+		m, rest, err := parseMatch(append(pad(b, 0), 0xaa))
+		if err != nil || m != tc.want || len(rest) != 1 {
+			t.Errorf("%s: %+v and %x, %v", tc.name, m, rest, err)
+		}
+	}
+	cut := append([]byte{0, 1, 0, 10}, make([]byte, 12)...)
+	for _, b := range [][]byte{nil, {0, 1, 0}, {0, 2, 0, 4, 0, 0, 0, 0}, {0, 1, 0, 3, 0, 0, 0, 0}, {0, 1, 0, 9, 0, 0, 0, 0}, {0, 1, 0, 7, 0, 0, 0, 0}, {0, 1, 0, 8, 0, 0, 0, 1}} {
+		if _, _, err := parseMatch(b); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%x: %v", b, err)
+		}
+	}
+	// A flow whose condition or instructions are malformed is no flow.
+	head := make([]byte, 48)
+	for _, rest := range [][]byte{cut, {0, 1, 0, 4, 0, 0, 0, 0, 0, instApply, 0, 7, 0, 0, 0, 0}} {
+		b := slices.Concat(head, rest)
+		order.PutUint16(b, uint16(len(b)))
+		if flows, err := parseFlows(nil, b); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%x: %+v, %v", rest, flows, err)
+		}
+	}
+}
+
+// TestActionText writes actions of others: what csig does not make is counted, not
+// read as something else.
+func TestActionText(t *testing.T) {
+	vendor := func(length int, subtype uint16) Actions {
+		return zeros(Actions(nil).vendor(length, subtype), length-10)
+	}
+	for _, tc := range []struct {
+		want string
+		a    Actions
+	}{
+		{"clone(output:5,resubmit(,61))", append(zeros(Actions(nil).vendor(48, nxClone), 6), Actions(nil).Output(5).Resubmit(61)...)},
+		{"note:68.69.00.00.00.00", Actions(nil).Note([]byte("hi"))},
+		{"action 65535/1", vendor(24, 1)},
+		{"action 65535/1", vendor(16, 1)},
+		{"action 65535/15", vendor(32, nxOutputReg)},
+		{"action 65535/6", vendor(32, nxRegMove)},
+		{"action 65535/0", Actions{0xff, 0xff, 0, 16, 0, 0, 0x4f, 0x4e, 0, 15, 0, 0, 0, 0, 0, 0}},
+		{"action 65535/0", Actions{0xff, 0xff, 0, 8, 0, 0, 0x23, 0x20}},
+		{"action 25/0", Actions{0, actSetField, 0, 16, 0x80, 0, 12, 2, 16, 5, 0, 0, 0, 0, 0, 0}},
+		{"action 25/0", append(Actions{0, actSetField, 0, 24, 0, 1, 0, 4}, make([]byte, 16)...)},
+		{"malformed", Actions{0, 0, 0, 7, 0, 0, 0, 0}},
+	} {
+		if got := tc.a.Text(); got != tc.want {
+			t.Errorf("%x: %s, want %s", []byte(tc.a), got, tc.want)
+		}
+	}
+	if text := append(Actions(nil).OutputReg(1).Note([]byte("first!")), Actions(nil).Note([]byte("second"))...).ReadNote(); string(text) != "first!" {
+		t.Errorf("the first note is %q", text)
 	}
 }
