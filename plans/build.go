@@ -12,6 +12,7 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -101,7 +102,10 @@ func build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*b
 	b := newBuilder(f, o)
 	b.nodes = make([]node, len(f.Devices))
 	found := make([]Seen, len(f.Devices))
-	b.parallel(func(i int) { found[i] = seen(&f.Devices[i]) })
+	b.parallel(func(i int) {
+		defer untrusted.Recover(&found[i].Err) // a device of which nothing is known
+		found[i] = seen(&f.Devices[i])
+	})
 	for i := range f.Devices {
 		b.look(&b.nodes[i], &f.Devices[i], found[i])
 	}
@@ -345,9 +349,10 @@ func sameSetup(a, b *vendors.Setup) bool {
 }
 
 // parallel calls f for every node, on all processors. What f does is the node's
-// own: findings have an order.
+// own: findings have an order. A panic is an error of that node's device.
 func (b *builder) parallel(f func(i int)) {
 	const batch = 64
+	panics := make([]error, len(b.nodes))
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), 1+len(b.nodes)/batch) {
@@ -358,12 +363,20 @@ func (b *builder) parallel(f func(i int)) {
 					return
 				}
 				for i := to - batch; i < min(to, len(b.nodes)); i++ {
-					f(i)
+					func() {
+						defer untrusted.Recover(&panics[i])
+						f(i)
+					}()
 				}
 			}
 		})
 	}
 	wg.Wait()
+	for i, err := range panics {
+		if err != nil {
+			b.plan.Findings = append(b.plan.Findings, Finding{Severity: SeverityError, Device: b.fleet.Devices[i].Name, Message: err.Error()})
+		}
+	}
 }
 
 // describe writes down what was found and what changes.

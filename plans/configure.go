@@ -1,6 +1,9 @@
 package plans
 
-import "github.com/csig-agent/csig/vendors"
+import (
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
+)
 
 // Configurer is a target that is driven through a daemon with a configuration
 // of its own. It reads nothing, and may be asked after its Close.
@@ -12,17 +15,19 @@ type Configurer interface {
 }
 
 // configured adds to a wanted setup what its device's daemon is to run. The error
-// is why it cannot, for misconfigured.
-func configured(n *node, want vendors.Setup) (vendors.Setup, error) {
+// is why it cannot, for misconfigured; a panic is one.
+func configured(n *node, want vendors.Setup) (out vendors.Setup, err error) {
+	out = want
+	defer untrusted.Recover(&err)
 	c, ok := n.seen.Differ.(Configurer)
 	if !ok || none(&want) || n.seen.Err != nil {
 		return want, nil
 	}
-	out, err := c.Configured(want)
+	made, err := c.Configured(want)
 	if err != nil {
 		return want, err
 	}
-	return out, nil
+	return made, nil
 }
 
 // misconfigured notes why a device's daemon cannot run what it should.

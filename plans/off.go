@@ -322,7 +322,8 @@ func (o *Off) step(ctx context.Context, r *Run, stage, device string, do func(ct
 		if err != nil {
 			return err
 		}
-		return errors.Join(do(ctx, t), t.Close())
+		defer func() { err = errors.Join(err, t.Close()) }() // also after a panic
+		return do(ctx, t)
 	}()
 	if err != nil {
 		err = fmt.Errorf("device %s: %w", device, err)

@@ -3,11 +3,13 @@ package plans
 import (
 	"context"
 	"errors"
+	"maps"
 	gonet "net"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -71,20 +73,82 @@ func TestOffGoesOn(t *testing.T) {
 }
 
 // panics is a device whose driver panics at what it has to read.
-type panics struct{ *device }
+type panics struct {
+	*device
+	closed *atomic.Int32
+}
 
 func (panics) Observe(context.Context) (vendors.Setup, error) { panic("makeslice: len out of range") }
 func (panics) Remove(context.Context) error                   { panic("makeslice: len out of range") }
+func (p panics) Close() error                                 { p.closed.Add(1); return nil }
+
+// A plan goes on past a panic in the work for one device, wherever that is, and
+// says so of that device.
+func TestPlanPanics(t *testing.T) {
+	bad := []string{"leaf0", "leaf1", "leaf2"}
+	f := fabric(4, 1, 1)
+	p := made(t, f, func(d *inventory.Device) Seen {
+		s := unseen(d)
+		switch d.Name {
+		case bad[0]:
+			panic("seen")
+		case bad[1]:
+			s.Differ = panicsAt{diff: true}
+		case bad[2]:
+			s.Differ = panicsAt{}
+		}
+		return s
+	}, Options{})
+	named := map[string]bool{}
+	for _, finding := range p.Errors() {
+		if strings.Contains(finding.Message, "a defect in csig, please report it") {
+			named[finding.Device] = true
+		}
+	}
+	if got := slices.Sorted(maps.Keys(named)); !slices.Equal(got, bad) || len(p.Devices) != len(f.Devices) {
+		t.Errorf("errors of %v, want of %v; %d devices described", got, bad, len(p.Devices))
+	}
+
+	b := newBuilder(f, Options{})
+	b.nodes = make([]node, len(f.Devices))
+	b.parallel(func(i int) {
+		if i == 1 {
+			panic("any work")
+		}
+	})
+	if len(b.plan.Findings) != 1 || b.plan.Findings[0].Device != "leaf1" || !strings.Contains(b.plan.Findings[0].Message, "any work") {
+		t.Errorf("findings %+v", b.plan.Findings)
+	}
+}
+
+// panicsAt panics where it compares setups, else where it makes a configuration.
+type panicsAt struct{ diff bool }
+
+func (p panicsAt) Diff(vendors.Setup, vendors.Setup) ([]vendors.Change, error) {
+	if p.diff {
+		panic("diff")
+	}
+	return nil, nil
+}
+
+func (p panicsAt) Configured(want vendors.Setup) (vendors.Setup, error) {
+	if !p.diff {
+		panic("configured")
+	}
+	return want, nil
+}
 
 // A panic in the work for one device is that device's error, in every pass.
 func TestPanics(t *testing.T) {
 	const says = "a defect in csig, please report it: makeslice: len out of range (in github.com/csig-agent/csig/plans.panics."
 	net, f := offFleet()
 	bad := "leaf0"
+	var opened, closed atomic.Int32
 	open := func(ctx context.Context, name string) (Target, error) {
 		d, err := f.open(ctx, name)
 		if err == nil && name == bad {
-			return panics{d.(*device)}, nil
+			opened.Add(1)
+			return panics{d.(*device), &closed}, nil
 		}
 		return d, err
 	}
@@ -96,6 +160,9 @@ func TestPanics(t *testing.T) {
 	}}).Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "device leaf0: "+says) || len(failed) == 0 || slices.ContainsFunc(failed, func(name string) bool { return name != bad }) {
 		t.Errorf("off: %v; failed %v", err, failed)
+	}
+	if opened.Load() == 0 || closed.Load() != opened.Load() {
+		t.Errorf("off closed %d of %d connections to it", closed.Load(), opened.Load())
 	}
 	for name, s := range f.devices {
 		if none(&s) == (name == bad) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Target is one device as plans see it: a driver, here or from afar, or the
@@ -87,8 +88,9 @@ type Differ interface {
 	Diff(have, want vendors.Setup) ([]vendors.Change, error)
 }
 
-// diff is Diff for any want, also for one of nothing.
-func diff(d Differ, have, want vendors.Setup) ([]vendors.Change, error) {
+// diff is Diff for any want, also for one of nothing. A panic is an error.
+func diff(d Differ, have, want vendors.Setup) (changes []vendors.Change, err error) {
+	defer untrusted.Recover(&err)
 	if !none(&want) {
 		return d.Diff(have, want)
 	}
