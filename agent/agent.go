@@ -182,7 +182,7 @@ func (a *Agent) loop(ctx context.Context) {
 		step := stepped(ctx, read, ticks.C)
 		<-c.Stop().Done()
 		if step != 0 {
-			a.log.WithField("step", step.Round(time.Millisecond).String()).Warn("the clock was set; the schedule begins anew")
+			a.log.WithField("step", step.Round(time.Millisecond).String()).Warn("wall clock stepped; schedule restarted")
 		}
 	}
 }
@@ -259,7 +259,7 @@ func (a *Agent) Cycle(ctx context.Context) error {
 
 func (a *Agent) runCycle(ctx context.Context) error {
 	if a.cfg.Off != nil {
-		// Whoever hung while csig off went past it must not put things back.
+		// An agent that hung while csig off bypassed it must not restore its rules.
 		if err := a.cfg.Off(); err != nil {
 			return a.fail(err)
 		}
@@ -310,7 +310,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	a.cycle.operations += uint64(res.Ops)
 	if res.Repaired != "" {
 		a.cycle.repairs++
-		a.log.WithField("what", res.Repaired).Warn("somebody changed our rules; put right")
+		a.log.WithField("what", res.Repaired).Warn("rules changed by another process; restored")
 	}
 	a.cycle.refresh = a.pipe.Refresh()
 	if ready {

@@ -162,7 +162,7 @@ func (d *Daemon) revert(a *armed) {
 	log := d.cfg.Log.WithField("config", fmt.Sprintf("%.12s", a.Hash))
 	err := d.off() // past this daemon: what it has is no longer ours to choose
 	if err == nil {
-		log.Warn("nobody has confirmed the last change: going back to what was there before it")
+		log.Warn("change not confirmed in time; rolling back")
 		err = d.goBack(a.Hash)
 	}
 	if err == nil || errors.As(err, new(*OffError)) {
@@ -194,7 +194,7 @@ func (d *Daemon) goBack(hash string) error {
 	return err
 }
 
-// recall makes the daemon's file what it was before a change that nobody had
+// recall makes the daemon's file what it was before a change that was not
 // confirmed when the daemon ended. It does not touch the device.
 func (d *Daemon) recall() error {
 	if d.cfg.Shadow || d.cfg.Follow {

@@ -12,7 +12,7 @@ const (
 	clockStep  = 50 * time.Millisecond  // less is a clock that is slewed
 )
 
-// clock reads the wall clock, and one that nobody sets.
+// clock reads the wall clock, and one that is never set.
 type clock func() (wall time.Time, steady time.Duration)
 
 // systemClock is the kernel's.

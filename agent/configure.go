@@ -42,7 +42,7 @@ func (d *Daemon) may() error {
 	return nil
 }
 
-// takeTurn waits for its turn to change something, and is to be released. Whoever
+// takeTurn waits for its turn to change something, and is to be released. A client that
 // has gone away by then no longer wants the change: it may have waited behind
 // another one.
 func (d *Daemon) takeTurn(ctx context.Context) (release func(), err error) {
@@ -100,7 +100,7 @@ func (d *Daemon) configure(ctx context.Context, text []byte) error {
 	if err != nil {
 		return errors.Join(refuse(err), r.close(old))
 	}
-	// From here on it is carried through, whoever asked may go away.
+	// From here on it is carried through, also when the client goes away.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeLimit)
 	defer cancel()
 	before, had, err := d.file()

@@ -13,7 +13,7 @@ import (
 )
 
 // leaving is the name that the daemon's file has while what it set up is being
-// removed: whoever is started then goes on with the removal.
+// removed: the next agent that is started goes on with the removal.
 func (d *Daemon) leaving() string { return d.cfg.File + ".removing" }
 
 // Forget removes everything of ours from the device, and the configuration. A
@@ -44,7 +44,7 @@ func (d *Daemon) forget(ctx context.Context, platform, mark string) error {
 	if r := d.current(); r != nil {
 		r.halt()
 		err = r.driver.Remove(ctx)
-		d.wait("for somebody to try the removal of everything of ours again")
+		d.wait("for csig off to be run again: the removal is not finished")
 		if err = errors.Join(err, r.close(nil)); err != nil {
 			return fmt.Errorf("device %s: removing everything of ours: %w", r.dev.Name, err)
 		}
@@ -144,7 +144,7 @@ func (d *Daemon) Setup(ctx context.Context, platform string) (s vendors.Setup, e
 	return s, err
 }
 
-// Health is how the device's ports fare; none where its driver cannot tell.
+// Health is the error and drop counters of the device's ports; none where its driver cannot tell.
 func (d *Daemon) Health(ctx context.Context, platform string) (list []vendors.PortHealth, err error) {
 	err = d.look(platform, func(driver vendors.Driver) error {
 		h, ok := driver.(vendors.HealthReader)

@@ -105,7 +105,7 @@ func (p *port) observe(s *counters.Sample, lease time.Duration, now time.Time) {
 	est := &p.pipe.Take(p.at, s).Now
 	p.reason = est.Reason
 	if outage > 0 && est.State == counters.First {
-		p.reason = fmt.Sprintf("no reading came for %v: measuring anew", outage.Round(time.Millisecond))
+		p.reason = fmt.Sprintf("no reading came for %v: measuring again", outage.Round(time.Millisecond))
 	}
 	switch {
 	case est.State.Valid():

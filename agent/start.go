@@ -50,7 +50,7 @@ func (a *Agent) start(ctx context.Context) error {
 	} else if err == nil {
 		var changes []vendors.Change
 		if !a.probed && vendors.CheckProfile(before.Profile, a.setup.Profile) != nil { // what its maps hold goes with its set-up
-			a.log.WithFields(logrus.Fields{"recorded": vendors.ShortProfile(before.Profile), "profile": vendors.ShortProfile(a.setup.Profile)}).Warn("the device was set up for another profile: it is set up anew for this agent's")
+			a.log.WithFields(logrus.Fields{"recorded": vendors.ShortProfile(before.Profile), "profile": vendors.ShortProfile(a.setup.Profile)}).Warn("the device was set up for another profile: it is set up again for this agent's")
 		}
 		changes, err = a.cfg.Driver.Diff(before, a.setup)
 		a.holds = len(changes) == 0 && before.TPID != 0
@@ -218,7 +218,7 @@ func (a *Agent) noteSetup(err error) {
 	}
 	a.setupError = msg
 	if isRefusal(err) {
-		a.log.WithError(err).Error("set-up is refused; it is tried again in case somebody cures that")
+		a.log.WithError(err).Error("setup refused; retrying")
 	} else {
 		a.log.WithError(err).Error("set-up is not complete; trying again")
 	}

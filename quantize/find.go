@@ -46,7 +46,7 @@ type Position struct {
 // Errors: ErrNoTag for any other frame, in which case Position still says how
 // many VLAN tags there are and where the ethertype is; ErrNotLast where a CSIG
 // tag is followed by a VLAN tag or by a second CSIG tag (a packet carries at
-// most one signal, draft-00 §4.1.3.1, so nobody can say which one counts);
+// most one signal, draft-00 §4.1.3.1, so neither counts);
 // ErrTooDeep for more than 4 VLAN tags; ErrTruncated for a frame that ends
 // before its ethertype. A frame with a MACsec tag counts as untagged: what
 // stands behind that tag is, in general, encrypted.

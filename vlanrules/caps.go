@@ -91,7 +91,7 @@ func WithBuckets(sig quantize.Signal, inUse uint32) Option {
 const unlimited = math.MaxInt
 
 // share is how many entries of the table are one port's: unlimited where the
-// table is, and 0 where there are more ports and positions than entries that nobody else
+// table is, and 0 where there are more ports and positions than entries that no other application
 // holds.
 func (c *Caps) share() int {
 	if c.Entries == 0 {

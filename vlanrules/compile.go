@@ -75,7 +75,7 @@ type Result struct {
 // Entries of have are recognised by content, so one read back without IDs
 // (all 0) will do: its entries get theirs from Compile, the same each time. IDs
 // that are there must be unique, because operations name entries by them;
-// where a device has none or repeats them, leave them 0. What nobody wants is
+// where a device has none or repeats them, leave them 0. What no intent wants is
 // deleted.
 //
 // dst's slices are reused, and have may be dst.Table. It pays to keep one dst

@@ -7,7 +7,7 @@ import "slices"
 // next to look up: that the port's intents leave this very table as it is.
 
 // memo says that a compiler, asked to make table do want, changes nothing.
-// That stays true whoever holds the memo; copies of a Result may share it.
+// That stays true wherever the memo is held; copies of a Result may share it.
 type memo struct {
 	by      *Compiler
 	want    []Intent

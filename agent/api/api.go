@@ -78,7 +78,7 @@ type Cycle struct {
 	ProgramNS  int64     `json:"program_ns"` // compile, diff, program
 	Operations uint64    `json:"operations"` // entry operations since the start; 0 in shadow mode
 	LastError  string    `json:"last_error"` // "" when the last cycle completed
-	Repairs    uint64    `json:"repairs"`    // set-ups put right after somebody changed them
+	Repairs    uint64    `json:"repairs"`    // setups restored after another process changed them
 
 	// WouldOperate counts the operations that shadow mode only logs.
 	WouldOperate uint64 `json:"would_operate"`

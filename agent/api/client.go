@@ -18,7 +18,7 @@ import (
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
-// DefaultSocket is where an agent listens when nobody says otherwise:
+// DefaultSocket is where an agent listens without --socket:
 // $XDG_RUNTIME_DIR/csig/agent.sock for an ordinary user, else
 // /run/csig/agent.sock.
 func DefaultSocket() string {
@@ -28,8 +28,8 @@ func DefaultSocket() string {
 	return "/run/csig/agent.sock"
 }
 
-// DefaultShadowSocket is where an agent in shadow mode listens when nobody says
-// otherwise: beside DefaultSocket, because it may run beside a real agent.
+// DefaultShadowSocket is where an agent in shadow mode listens without
+// --socket: beside DefaultSocket, because it may run beside a real agent.
 func DefaultShadowSocket() string { return filepath.Join(filepath.Dir(DefaultSocket()), "shadow.sock") }
 
 // CheckSocket refuses a path that no socket can have, in plainer words than
@@ -47,7 +47,7 @@ func CheckSocket(socket string) error {
 	return nil
 }
 
-// ErrNoAgent is the error of a client whose socket nobody listens at.
+// ErrNoAgent is the error of a client whose socket has no listener.
 var ErrNoAgent = errors.New("no agent listens")
 
 // ErrNoAnswer is the error of a client whose agent is there but has not

@@ -31,7 +31,7 @@ func (c *Client) Setup(ctx context.Context, platform string) (vendors.Setup, err
 	return s.Setup, err
 }
 
-// Health asks how the device's ports fare; none where it cannot tell.
+// Health asks for the error and drop counters of the device's ports; none where it cannot tell.
 func (c *Client) Health(ctx context.Context, platform string) ([]vendors.PortHealth, error) {
 	var h Health
 	if err := c.object(ctx, http.MethodGet, HealthPath+query(platform), nil, &h, HealthFormat, &h.Format); err != nil {

@@ -63,7 +63,7 @@ type Config struct {
 	File   fileText `json:"config"` // a fleet file
 }
 
-// Health is how the ports of a device fare.
+// Health is the error and drop counters of a device's ports.
 type Health struct {
 	Format string       `json:"format"`
 	Ports  []PortHealth `json:"ports"`

@@ -40,7 +40,7 @@ type Server struct {
 }
 
 // Listen opens the socket, with access for the same user only. A socket file
-// that nobody listens on any more is replaced; a live one is an error.
+// without a listener is replaced; a live one is an error.
 func Listen(socket string, status func() *Status) (*Server, error) {
 	if err := CheckSocket(socket); err != nil {
 		return nil, err
@@ -129,8 +129,8 @@ func (s *Server) next() <-chan struct{} {
 const statusAge = 100 * time.Millisecond
 
 // encodedStatus is the status as one line of JSON. It is made once for all
-// clients, one at a time, however many ask: the agent's cycle has to wait for
-// whoever reads its ports.
+// clients, one at a time, however many ask: a cycle waits for
+// each reader of its ports.
 func (s *Server) encodedStatus() ([]byte, error) {
 	s.encoding.Lock()
 	defer s.encoding.Unlock()

@@ -131,7 +131,7 @@ func planTotal(p *plans.Plan) string {
 	if t.Disruptive > 0 {
 		return text + fmt.Sprintf("; %d of them disturb ordinary traffic (!).", t.Disruptive)
 	}
-	return text + "; ordinary traffic notices none of it."
+	return text + "; no impact on ordinary traffic expected."
 }
 
 // noChanges is what holds where a plan has nothing to do. It is said of every

@@ -1,7 +1,7 @@
 // Package explain draws what the rule compiler does: the table for one signal
 // and bucket, and the steps that lead there from another. It is the whole of
 // `csig rules explain` but the flags, and its JSON is made to be checked by
-// somebody else's simulator (docs/rules.md describes it).
+// a simulator elsewhere (docs/rules.md describes it).
 package explain
 
 import (
