@@ -34,14 +34,14 @@ type script struct {
 	device error         // nothing can be read
 	stop   time.Duration // we are stopped for so long behind a reading
 	panics atomic.Bool
-	block  chan struct{} // Read waits for it
+	block  atomic.Pointer[chan struct{}] // Read waits for it
 	reads  atomic.Int64
 }
 
 func (s *script) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sample, error) {
 	s.reads.Add(1)
-	if s.block != nil {
-		<-s.block
+	if c := s.block.Load(); c != nil {
+		<-*c
 	}
 	if s.panics.Load() {
 		panic("scripted")
@@ -91,9 +91,15 @@ type recorder struct {
 	looks   int
 }
 
+// errPanic is a blindness that ends in a panic.
+var errPanic = errors.New("the driver panics")
+
 // Look is what a device does that obeys: it keeps count of its lease by itself.
 func (r *recorder) Look(context.Context) (vendors.Seen, error) {
 	r.looks++
+	if errors.Is(r.blind, errPanic) {
+		panic(r.blind)
+	}
 	seen := vendors.Seen{Setup: r.have, Signal: vendors.SignalFallback}
 	if r.now != nil {
 		seen.Setup = *r.now
@@ -487,14 +493,15 @@ func TestPanicEndsOneCycleOnly(t *testing.T) {
 
 func TestCyclesDoNotOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, drv := &script{block: make(chan struct{})}, &recorder{}
+		src, drv, block := &script{}, &recorder{}, make(chan struct{})
+		src.block.Store(&block)
 		a := newTest(t, src, drv)
 		stop := run(t, a)
 		time.Sleep(5*interval + interval/2)
 		if n := src.reads.Load(); n != 1 {
 			t.Errorf("%d readings at once, want 1", n)
 		}
-		close(src.block)
+		close(block)
 		time.Sleep(interval)
 		if err := stop(); err != nil {
 			t.Error(err)

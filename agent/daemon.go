@@ -306,7 +306,7 @@ func (d *Daemon) Left() string {
 	if r := d.current(); r != nil {
 		return r.agent.Left()
 	}
-	return "this daemon waited, and has programmed nothing"
+	return "this daemon waits: no configuration is in force"
 }
 
 // Close ends the daemon's connections. What is programmed stays, until its

@@ -8,6 +8,7 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // What status and log say of the data plane is what was last seen there, never
@@ -25,7 +26,7 @@ const (
 type sighting struct {
 	at       time.Time         // when; zero: never
 	tried    time.Time         // the last look, also one that saw nothing
-	plane    string            // DataPlaneForeign or DataPlaneAbsent; "": the set-up was there
+	plane    string            // DataPlaneForeign or DataPlaneAbsent; "": the setup was there
 	why      string            // of plane
 	fallback bool              // ports were seen to fall back, or made to
 	all      string            // what is not as Apply leaves it, of all ports
@@ -41,12 +42,12 @@ func (a *Agent) lookDueLocked(now time.Time) bool {
 	return now.Sub(c.seen.tried) >= lookEvery || c.seen.tried.Before(c.leaseEnds) && !now.Before(c.leaseEnds)
 }
 
-// lookAfter looks at the data plane after a failed cycle, at once when the error
-// is another one.
+// lookAfter looks at the data plane after a failed cycle, at once after the first
+// one.
 func (a *Agent) lookAfter(ctx context.Context) {
 	now := a.cfg.Now()
 	a.mu.Lock()
-	due := a.cycle.err != a.cycle.seen.because || a.lookDueLocked(now)
+	due := a.cycle.seen.because == "" || a.lookDueLocked(now)
 	a.mu.Unlock()
 	if due && ctx.Err() == nil {
 		a.look(ctx)
@@ -76,7 +77,7 @@ func (a *Agent) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	now := a.cfg.Now() // what is left of a lease is left from here on, at least
-	seen, err := vendors.Look(ctx, a.cfg.Driver)
+	seen, err := a.see(ctx)
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return // we are stopping
 	}
@@ -101,7 +102,13 @@ func (a *Agent) look(ctx context.Context) {
 	}
 }
 
-// sightingLocked is a look that found a set-up.
+// see is vendors.Look; a driver that panics has not seen anything.
+func (a *Agent) see(ctx context.Context) (seen vendors.Seen, err error) {
+	defer untrusted.Recover(&err)
+	return vendors.Look(ctx, a.cfg.Driver)
+}
+
+// sightingLocked is a look that found a setup.
 func (a *Agent) sightingLocked(seen *vendors.Seen, now time.Time) sighting {
 	c := &a.cycle
 	s := sighting{at: now, all: seen.Setup.Damaged, fallback: c.seen.fallback}
@@ -136,7 +143,7 @@ func (a *Agent) sightingLocked(seen *vendors.Seen, now time.Time) sighting {
 			c.leaseEnds = now.Add(seen.Left)
 		}
 	case !a.leaselessLocked():
-		s.fallback = !c.leaseEnds.IsZero() && !now.Before(c.leaseEnds) // the set-up is there, and its lease is over
+		s.fallback = !c.leaseEnds.IsZero() && !now.Before(c.leaseEnds) // the setup is there, and its lease is over
 	}
 	return s
 }
@@ -181,9 +188,9 @@ func (a *Agent) Left() string {
 	case api.DataPlaneShadow:
 		return "nothing was programmed"
 	case api.DataPlaneFallback:
-		text = fmt.Sprintf("the data plane has fallen back (%s), and the set-up stays", a.cfg.Policy.OnStale)
+		text = fmt.Sprintf("the data plane has fallen back (%s), and the setup stays", a.cfg.Policy.OnStale)
 	case api.DataPlaneNone:
-		text = "no signal was programmed, and the set-up stays"
+		text = "no signal was programmed, and the setup stays"
 	case api.DataPlaneLeased:
 		text = fmt.Sprintf("ports write what they were given last until the lease ends, in %v", a.cycle.leaseEnds.Sub(now).Round(time.Millisecond))
 	case api.DataPlaneFrozen:

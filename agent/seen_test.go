@@ -59,6 +59,7 @@ func TestLookWhileAReadingHangs(t *testing.T) {
 		{"it falls back", func(*recorder) {}, api.DataPlaneFallback, 2},
 		{"csig off", (*recorder).clear, api.DataPlaneAbsent, 0},
 		{"it cannot be looked at", func(r *recorder) { r.blind = errors.New("no way there") }, api.DataPlaneUnknown, 0},
+		{"the look panics", func(r *recorder) { r.blind = errPanic }, api.DataPlaneUnknown, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -66,18 +67,23 @@ func TestLookWhileAReadingHangs(t *testing.T) {
 				a := newTest(t, src, drv)
 				stop := run(t, a)
 				time.Sleep(5*interval + interval/2)
+				synctest.Wait()
 				block := make(chan struct{})
-				src.block = block
+				src.block.Store(&block)
+				a.driving.Lock() // a cycle may be there
 				tc.edit(drv)
+				a.driving.Unlock()
 				time.Sleep(MinLease + interval)
 				s := a.Status()
 				if s.DataPlane != tc.plane || len(s.Ports[0].Signals) != tc.stale {
 					t.Errorf("%s (%s), %+v; want %s", s.DataPlane, s.DataPlaneReason, s.Ports[0], tc.plane)
 				}
 				time.Sleep(10 * lookEvery)
+				a.driving.Lock()
 				if drv.looks < 10 || drv.looks > 12 {
 					t.Errorf("looked %d times in 10 s", drv.looks)
 				}
+				a.driving.Unlock()
 				close(block)
 				if err := stop(); err != nil {
 					t.Error(err)
@@ -96,7 +102,7 @@ func TestEndSaysWhatIsThere(t *testing.T) {
 		err  string // "": none
 		left string
 	}{
-		{"released", func(*recorder) {}, "", "the data plane has fallen back (conservative), and the set-up stays"},
+		{"released", func(*recorder) {}, "", "the data plane has fallen back (conservative), and the setup stays"},
 		{"csig off came before", (*recorder).clear, "", "nothing of csig is on this device"},
 		{"csig off came before, and the release is refused", func(r *recorder) { r.clear(); r.release = refused }, "", "nothing of csig is on this device"},
 		{"the release is refused", func(r *recorder) { r.release = refused }, "another process holds the bridge; ports write what they were given last until the lease ends, in 2", "ports write what they were given last"},
@@ -117,7 +123,9 @@ func TestEndSaysWhatIsThere(t *testing.T) {
 				}
 				stop := run(t, a)
 				time.Sleep(5*interval + interval/2)
+				a.driving.Lock()
 				tc.edit(drv)
+				a.driving.Unlock()
 				if err := stop(); (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 					t.Errorf("%v, want %q", err, tc.err)
 				}
@@ -153,7 +161,7 @@ func TestLogOfALapse(t *testing.T) {
 	})
 }
 
-// TestLookOfADriverThatOnlyObserves: a set-up that is there falls back when its
+// TestLookOfADriverThatOnlyObserves: a setup that is there falls back when its
 // lease is over, and not before; one that is gone does nothing.
 func TestLookOfADriverThatOnlyObserves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -178,7 +186,7 @@ func TestLookOfADriverThatOnlyObserves(t *testing.T) {
 		drv.have = vendors.Setup{}
 		cycles(t, a, 10)
 		if s := a.Status(); s.DataPlane != api.DataPlaneAbsent {
-			t.Errorf("without a set-up: %s (%s)", s.DataPlane, s.DataPlaneReason)
+			t.Errorf("without a setup: %s (%s)", s.DataPlane, s.DataPlaneReason)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -136,7 +137,8 @@ func (a *Agent) beyond(f *vendors.Facts) error {
 
 // trySelf runs the driver's self-test. Its verdict is logged and shown, and
 // stops nothing: an error is a test that ctx ended, or that broke.
-func (a *Agent) trySelf(ctx context.Context) error {
+func (a *Agent) trySelf(ctx context.Context) (err error) {
+	defer untrusted.Recover(&err)
 	t, ok := a.cfg.Driver.(vendors.SelfTester)
 	if !a.cfg.SelfTest || !ok {
 		return nil
@@ -178,7 +180,7 @@ func (a *Agent) undo(before vendors.Setup) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var err error
-	if before.TPID == 0 && len(before.Ports) == 0 && before.Damaged == "" {
+	if before.Nothing() {
 		err = a.cfg.Driver.Remove(ctx)
 	} else {
 		err = a.cfg.Driver.Apply(ctx, before)

@@ -24,7 +24,7 @@ type role int
 const (
 	roleNone   role = iota
 	roleStatus      // the status: members of --socket-group
-	roleRead        // every GET that leaves the device alone: --tls-read
+	roleRead        // what the device can do, has and counts: --tls-read
 	roleChange      // everything: root, the agent's own user, --tls-change
 )
 
@@ -33,7 +33,9 @@ func needs(method, path string) role {
 	switch {
 	case path == StatusPath || path == WatchPath:
 		return roleStatus
-	case method == http.MethodGet && path != LinkPath: // which has a port receive test frames
+	case method == http.MethodGet && path != LinkPath && path != ConfigPath:
+		// The one has a port receive test frames, the other may name commands
+		// with secrets among their arguments.
 		return roleRead
 	}
 	return roleChange
@@ -54,7 +56,7 @@ const maxRequests = 8
 // names, e-mail addresses and URIs of the certificate, its common name where it
 // has none of them. They are compared as they are, without wildcards.
 type TLSAccess struct {
-	Read   []string // may read the status, the facts, the setup and the configuration
+	Read   []string // may read the status, the facts, the setup and the counters
 	Change []string // may do everything
 }
 

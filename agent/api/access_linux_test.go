@@ -50,6 +50,7 @@ func TestGuard(t *testing.T) {
 		{"a path that looks like the status", "PUT", StatusPath + "/../config", member, nil, false},
 		{"an operator", "DELETE", ConfigPath, peer{}, certificate("x", "operator"), true},
 		{"a reader", "GET", SetupPath, peer{}, certificate("reader"), true},
+		{"a reader's look at the configuration", "GET", ConfigPath, peer{}, certificate("reader"), false},
 		{"a reader's change", "PUT", MTUPath, peer{}, certificate("reader"), false},
 		{"a reader's test frames", "GET", LinkPath, peer{}, certificate("reader"), false},
 		{"a common name beside other names", "GET", SetupPath, peer{}, certificate("leaf2"), false},

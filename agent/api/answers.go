@@ -69,14 +69,17 @@ func printable(v reflect.Value) {
 			printable(v.Index(i))
 		}
 	case reflect.Map:
+		clean := reflect.MakeMapWithSize(v.Type(), v.Len())
 		for _, k := range v.MapKeys() {
 			key, value := reflect.New(k.Type()).Elem(), reflect.New(v.Type().Elem()).Elem()
 			key.Set(k)
 			value.Set(v.MapIndex(k))
 			printable(key)
 			printable(value)
-			v.SetMapIndex(k, reflect.Value{})
-			v.SetMapIndex(key, value)
+			clean.SetMapIndex(key, value)
+		}
+		if v.CanSet() {
+			v.Set(clean)
 		}
 	case reflect.String:
 		if v.CanSet() && v.Type() != reflect.TypeFor[fileText]() {

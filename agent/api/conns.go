@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Connections of one listener, and of one user among them who may not change
-// anything.
+// Connections of one listener, and among them of one user who may not change
+// anything, or of one address over TCP.
 const (
 	maxConns     = 64
 	maxUserConns = 16
@@ -30,7 +30,7 @@ type limited struct {
 type conn struct {
 	net.Conn
 	of   *limited
-	peer peer // of a unix socket; over TCP its role is none, and a certificate decides
+	peer peer // of a unix socket; over TCP the address, without a role: a certificate decides
 
 	active bool // it has sent a request that is not answered; guarded by of.mu
 }
@@ -45,6 +45,8 @@ func (l *limited) Accept() (net.Conn, error) {
 		own := &conn{Conn: c, of: l}
 		if u, ok := c.(*net.UnixConn); ok {
 			own.peer = unixPeer(u)
+		} else if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+			own.peer.name = a.IP.String()
 		}
 		evicted, ok := l.admit(own)
 		if evicted != nil {
@@ -64,7 +66,7 @@ func (l *limited) admit(c *conn) (evicted *conn, ok bool) {
 	same := func(o *conn) bool { return o.peer.name == c.peer.name }
 	all := func(*conn) bool { return true }
 	switch {
-	case c.peer.role == roleStatus && l.count(same) >= maxUserConns:
+	case c.peer.role < roleChange && l.count(same) >= maxUserConns:
 		evicted = l.oldest(func(o *conn) bool { return same(o) && !o.active })
 	case len(l.conns) < maxConns:
 		l.conns = append(l.conns, c)
@@ -105,6 +107,17 @@ func (l *limited) oldest(is func(*conn) bool) *conn {
 		}
 	}
 	return nil
+}
+
+// closeAll ends every connection: their peers may have lost their rights.
+func (l *limited) closeAll() {
+	l.mu.Lock()
+	open := l.conns
+	l.conns = nil
+	l.mu.Unlock()
+	for _, c := range open {
+		_ = c.Conn.Close()
+	}
 }
 
 func (l *limited) remove(c *conn) {

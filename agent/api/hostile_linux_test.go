@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -244,23 +245,18 @@ func TestCertificatesAreReloaded(t *testing.T) {
 		_, err = c.Status(t.Context())
 		return err
 	}
-	look := func() { // at the files, with the next handshake
-		v.tls.mu.Lock()
-		v.tls.looked = time.Time{}
-		v.tls.mu.Unlock()
-	}
 	if err := enters(old); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(own.Cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("half")}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	look()
+	v.tls.reload()
 	if err := enters(old); err != nil {
 		t.Errorf("with half a file: %v", err)
 	}
 	install(files(fresh, "leaf1"))
-	look()
+	v.tls.reload()
 	if err := enters(fresh); err != nil {
 		t.Errorf("with new files: %v", err)
 	}
@@ -445,7 +441,7 @@ func TestRequestsOfOnePeer(t *testing.T) {
 func TestSparseLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := make(lines, 100)
-		log := newSparseLog(out.entry(), time.Minute)
+		log := log.New(&sparseLog{log: out.entry(), every: time.Minute}, "", 0)
 		for i := range 1000 {
 			log.Printf("handshake %d\x1b[2J\nmore", i)
 		}

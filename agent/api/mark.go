@@ -44,7 +44,7 @@ func LeaveOffMark(path string, at time.Time) error {
 		return err
 	}
 	_, err = f.WriteString(OffMarkText(at))
-	return errors.Join(err, f.Close())
+	return errors.Join(err, f.Sync(), f.Close()) // it is to outlive a power cut
 }
 
 // OffMarkText is what a mark of csig off holds.

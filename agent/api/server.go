@@ -23,8 +23,9 @@ type Server struct {
 	http   http.Server
 	mux    *http.ServeMux
 	lns    []net.Listener
-	tls    *serverTLS     // nil without ListenTLS
-	audit  *logrus.Logger // of changes; nil without LogTo
+	tls    *serverTLS    // nil without ListenTLS
+	audit  *logrus.Entry // of changes; nil without LogTo
+	sparse *sparseLog    // of connections; the same
 	warn   func(format string, args ...any)
 	quiet  time.Duration // after which a watcher gets a status of a cycle that does not come
 
@@ -81,6 +82,9 @@ func Listen(socket string, status func() *Status) (*Server, error) {
 
 // Serve answers until Close, or until one of its sockets fails.
 func (s *Server) Serve() error {
+	if s.tls != nil {
+		go s.tls.watch(s.stop)
+	}
 	ended := make(chan error, len(s.lns))
 	for _, ln := range s.lns {
 		go func() { ended <- s.http.Serve(ln) }()
@@ -106,6 +110,9 @@ func (s *Server) Publish() {
 // Close ends all answers and removes the socket.
 func (s *Server) Close() error {
 	close(s.stop)
+	if s.sparse != nil {
+		defer s.sparse.stop()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	err := s.http.Shutdown(ctx)

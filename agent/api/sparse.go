@@ -1,7 +1,6 @@
 package api
 
 import (
-	"log"
 	"strings"
 	"sync"
 	"time"
@@ -18,13 +17,9 @@ type sparseLog struct {
 	every time.Duration
 
 	mu      sync.Mutex
-	waiting bool // for the end of the interval
+	waiting *time.Timer // for the end of the interval; nil: it is over
 	more    int
 	last    string
-}
-
-func newSparseLog(l *logrus.Entry, every time.Duration) *log.Logger {
-	return log.New(&sparseLog{log: l, every: every}, "", 0)
 }
 
 // Write takes one line.
@@ -32,13 +27,12 @@ func (s *sparseLog) Write(line []byte) (int, error) {
 	text := untrusted.Text(strings.TrimSpace(string(line)), 300)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.waiting {
+	if s.waiting != nil {
 		s.more, s.last = s.more+1, text
 		return len(line), nil
 	}
-	s.waiting = true
 	s.log.Warn(text)
-	time.AfterFunc(s.every, s.flush)
+	s.waiting = time.AfterFunc(s.every, s.flush)
 	return len(line), nil
 }
 
@@ -46,9 +40,18 @@ func (s *sparseLog) Write(line []byte) (int, error) {
 func (s *sparseLog) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.waiting = s.more > 0; s.waiting {
+	s.waiting = nil
+	if s.more > 0 {
 		s.log.WithField("more", s.more).Warn(s.last)
-		s.more = 0
-		time.AfterFunc(s.every, s.flush)
+		s.more, s.waiting = 0, time.AfterFunc(s.every, s.flush)
+	}
+}
+
+// stop ends what waits.
+func (s *sparseLog) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting != nil {
+		s.waiting.Stop()
 	}
 }

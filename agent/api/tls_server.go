@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"os"
 	"slices"
@@ -17,20 +18,22 @@ import (
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
-// reloadEvery is how often the files of a listener are looked at, at most.
+// reloadEvery is how often the files of a listener are looked at.
 const reloadEvery = time.Second
 
 // serverTLS is what a daemon presents and accepts over TLS. The files are read
-// again when one of them has changed.
+// again when one of them has changed; connections that are open then end.
 type serverTLS struct {
 	files  TLSFiles
 	access TLSAccess
+	conns  *limited
 	log    func(format string, args ...any)
 
-	mu     sync.Mutex
-	cfg    *tls.Config
-	looked time.Time
-	seen   [3]fileState
+	reloading sync.Mutex // guards seen
+	seen      [3]fileState
+
+	mu  sync.Mutex // guards cfg
+	cfg *tls.Config
 }
 
 // fileState is how a change of a file shows.
@@ -48,7 +51,7 @@ func (s *Server) ListenTLS(addr string, files TLSFiles, access TLSAccess) (net.A
 	if len(access.Read)+len(access.Change) == 0 {
 		return nil, fmt.Errorf("--listen %s: no client may do anything: name certificates with --tls-change or --tls-read", addr)
 	}
-	t := &serverTLS{files: files, access: access, log: s.warn, looked: time.Now(), seen: files.states()}
+	t := &serverTLS{files: files, access: access, log: s.warn, seen: files.states()}
 	var err error
 	if t.cfg, err = t.load(); err != nil {
 		return nil, err
@@ -57,8 +60,8 @@ func (s *Server) ListenTLS(addr string, files TLSFiles, access TLSAccess) (net.A
 	if err != nil {
 		return nil, fmt.Errorf("--listen %s: %w", addr, err)
 	}
-	s.tls = t
-	s.lns = append(s.lns, tls.NewListener(&limited{Listener: ln}, &tls.Config{
+	s.tls, t.conns = t, &limited{Listener: ln}
+	s.lns = append(s.lns, tls.NewListener(t.conns, &tls.Config{
 		MinVersion:         tls.VersionTLS13,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return t.current(), nil },
 	}))
@@ -97,31 +100,51 @@ func acceptClient(c, own *x509.Certificate) error {
 	return nil
 }
 
-// current is the configuration of the files as they are. New files that cannot
-// be used leave the old ones in force.
+// current is the configuration in force.
 func (t *serverTLS) current() *tls.Config {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now := time.Now(); now.Sub(t.looked) >= reloadEvery {
-		t.looked = now
-		if seen := t.files.states(); seen != t.seen {
-			cfg, err := t.load()
-			if err != nil {
-				t.log("new TLS files cannot be used, the old ones stay in force: %v", err)
-			} else {
-				t.cfg = cfg
-			}
-			t.seen = seen
+	return t.cfg
+}
+
+// watch looks at the files until stop is closed.
+func (t *serverTLS) watch(stop <-chan struct{}) {
+	ticks := time.NewTicker(reloadEvery)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ticks.C:
+			t.reload()
 		}
 	}
-	return t.cfg
+}
+
+// reload puts files that have changed in force. New files that cannot be used
+// leave the old ones in force.
+func (t *serverTLS) reload() {
+	t.reloading.Lock()
+	defer t.reloading.Unlock()
+	seen := t.files.states()
+	if seen == t.seen {
+		return
+	}
+	t.seen = seen
+	cfg, err := t.load()
+	if err != nil {
+		t.log("new TLS files cannot be used, the old ones stay in force: %v", err)
+		return
+	}
+	t.mu.Lock()
+	t.cfg = cfg
+	t.mu.Unlock()
+	t.conns.closeAll()
 }
 
 // names tells whether a host is one of the daemon's certificate.
 func (t *serverTLS) names(host string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.cfg.Certificates[0].Leaf.VerifyHostname(host) == nil
+	return t.current().Certificates[0].Leaf.VerifyHostname(host) == nil
 }
 
 func (f TLSFiles) states() (out [3]fileState) {
@@ -133,14 +156,16 @@ func (f TLSFiles) states() (out [3]fileState) {
 	return out
 }
 
-// LogTo has the server log here: a line for each change that a client asks for,
+// LogTo has the server log here, where writers take turns: a line for each change that a client asks for,
 // whatever the log's level, and at most a line a minute about connections that
 // fail. It is called before Serve.
 func (s *Server) LogTo(l *logrus.Entry) {
-	s.audit = logrus.New()
-	s.audit.SetOutput(l.Logger.Out)
-	s.audit.SetFormatter(l.Logger.Formatter)
-	s.audit.ReplaceHooks(l.Logger.Hooks)
+	audit := logrus.New()
+	audit.SetOutput(l.Logger.Out)
+	audit.SetFormatter(l.Logger.Formatter)
+	audit.ReplaceHooks(l.Logger.Hooks)
+	s.audit = audit.WithFields(l.Data)
 	s.warn = l.Warnf
-	s.http.ErrorLog = newSparseLog(l, time.Minute)
+	s.sparse = &sparseLog{log: l, every: time.Minute}
+	s.http.ErrorLog = log.New(s.sparse, "", 0)
 }

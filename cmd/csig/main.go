@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -27,6 +28,11 @@ func (e *exitError) Unwrap() error { return e.err }
 
 // errInterrupted is the cause of a context that Ctrl-C ended.
 var errInterrupted = errors.New("interrupted")
+
+// init keeps the main goroutine on the main thread. A goroutine that enters a
+// namespace or gives up capabilities ends its thread with itself; the main thread
+// would outlive it, and /proc/self and pidfds stand for that one.
+func init() { runtime.LockOSThread() }
 
 func run(args []string) int {
 	ctx, stop := notify(context.Background())

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -26,6 +27,19 @@ func TestPlatformsPage(t *testing.T) {
 	want, err := os.ReadFile(page)
 	if err != nil || got != string(want) {
 		t.Errorf("docs/platforms.md is not what csig platforms --markdown prints (%v): go test ./cmd/csig -run TestPlatformsPage -update", err)
+	}
+}
+
+// The shipped examples are valid, their platforms included.
+func TestExamplesAreValid(t *testing.T) {
+	files, err := filepath.Glob("../../examples/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d examples, %v", len(files), err)
+	}
+	for _, file := range files {
+		if out, err := csig("inventory", "check", "-i", file); err != nil {
+			t.Errorf("%s: %v\n%s", file, err, out)
+		}
 	}
 }
 
