@@ -524,19 +524,19 @@ func (c *compiler) lmFrom(chain []*settings, entries []int) lmSpec {
 // hostsOf lists the hosts.
 func (c *compiler) hostsOf(f *Fleet) {
 	f.index.hosts = make(map[string]int, len(c.hosts))
-	first := make(map[string]originID)
+	f.Hosts = slices.Grow(f.Hosts, len(c.hosts))
+	at := make([]originID, 0, len(c.hosts)) // of f.Hosts
 	for _, h := range c.hosts {
-		if at, twice := first[h.Name]; twice {
-			c.errorf(h.at, fmt.Sprintf("the first is on line %d", c.origins.of(at).Line), "host %s is there twice", h.Name)
+		if first, twice := f.index.hosts[h.Name]; twice {
+			c.errorf(h.at, fmt.Sprintf("the first is on line %d", c.origins.of(at[first]).Line), "host %s is there twice", h.Name)
 			c.lostNames = true
 			continue
 		}
 		if _, device := f.index.devices[h.Name]; device {
 			c.errorf(h.at, "", "host %s: a device has this name", h.Name)
 		}
-		first[h.Name] = h.at
 		f.index.hosts[h.Name] = len(f.Hosts)
-		f.Hosts = append(f.Hosts, h.Host)
+		f.Hosts, at = append(f.Hosts, h.Host), append(at, h.at)
 	}
 }
 

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"iter"
 	"strings"
 	"unicode/utf8"
 
@@ -13,6 +14,19 @@ type link struct {
 	a, b  Peer
 	at    originID
 	right int // characters from there to the text of b
+}
+
+// cables are all of the files, in their order.
+func (c *compiler) cables() iter.Seq[link] {
+	return func(yield func(link) bool) {
+		for _, some := range c.links {
+			for _, l := range some {
+				if !yield(l) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // links reads cables: a list of texts, or a block of lines.
@@ -84,6 +98,8 @@ func (d *declReader) link(at position, quote int, text string) {
 		wrong(0, "ranges on both sides run together: give both as many", "links: the left side is %d, the right side %d", len(as), len(bs))
 		return
 	}
+	links := make([]link, 0, len(as))
+	defer func() { d.c.links, d.c.cabled = append(d.c.links, links), d.c.cabled+len(links) }()
 	for i := range as {
 		l := link{at: id, right: rightCol}
 		var aOK, bOK bool
@@ -95,10 +111,10 @@ func (d *declReader) link(at position, quote int, text string) {
 			wrong(rightCol, "write DEVICE:PORT, or a host's name", "links: %q is not the end of a cable", bs[i])
 			return
 		}
-		if len(d.c.links) >= maxPorts {
+		if d.c.cabled+len(links) >= maxPorts {
 			wrong(0, "", "links: more than %d cables", maxPorts)
 			return
 		}
-		d.c.links = append(d.c.links, l)
+		links = append(links, l)
 	}
 }

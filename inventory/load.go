@@ -162,8 +162,9 @@ type compiler struct {
 	groups                  map[string]*group
 	devices                 []deviceDecl
 	hosts                   []hostDecl
-	links                   []link
-	named                   int // names that ranges stand for, so far
+	links                   [][]link // as each text has them: they are many
+	cabled                  int      // in links
+	named                   int      // names that ranges stand for, so far
 	hostsGiven              bool
 
 	// What could not be read, and so cannot be missed elsewhere.

@@ -122,6 +122,8 @@ const sparseHint = "sample at least once each interval, or lengthen the interval
 // it can.
 func portNameProblem(name, platform string) string {
 	switch {
+	case isPlainPort(name): // of which there are many
+		return ""
 	case strings.ContainsAny(name, "[]"):
 		return "brackets stand for ranges, e.g. swp[1-32]"
 	case name == "" || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
@@ -138,6 +140,17 @@ func portNameProblem(name, platform string) string {
 		return "a Linux interface name has neither '/' nor ':'"
 	}
 	return ""
+}
+
+// isPlainPort tells whether a name is one that every platform takes: letters and
+// digits, 15 at most.
+func isPlainPort(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 15
 }
 
 // speed reads a capacity: 10G, 400G, 2.5G, 100M, or with the whole unit.

@@ -2,14 +2,13 @@ package inventory
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 )
 
 // topology connects the ports: by the cables under links, and by what ports say
 // of their peers, which is checked from both sides.
 func (c *compiler) topology(f *Fleet) {
-	t := &cabling{compiler: c, f: f, ports: make([]map[string]int, len(f.Devices)), right: make(map[originID]originID)}
+	t := &cabling{compiler: c, f: f, ports: make([]map[string]int, len(f.Devices)), next: make([]int, len(f.Devices)), right: make(map[originID]originID)}
 	t.connect()
 	if c.full() {
 		return
@@ -37,6 +36,7 @@ type cabling struct {
 	*compiler
 	f     *Fleet
 	ports []map[string]int // of devices with many ports, made when it is needed
+	next  []int            // of each device: behind the port that was looked for last
 	right map[originID]originID
 }
 
@@ -44,11 +44,18 @@ func (t *cabling) about(i, j int) *portOrigins { return &t.origins.devices[i].po
 
 func (t *cabling) declOf(i int) originID { return t.origins.devices[i].name }
 
-// port finds a port of a device, -1 when there is none.
+// port finds a port of a device, -1 when there is none. Cables mostly name the ports
+// of a device in their order.
 func (t *cabling) port(i int, name string) int {
 	d := &t.f.Devices[i]
-	if len(d.Ports) <= 16 {
-		return slices.IndexFunc(d.Ports, func(p Port) bool { return p.Name == name })
+	if n := len(d.Ports); n <= 128 {
+		for k := range n {
+			if j := (t.next[i] + k) % n; d.Ports[j].Name == name {
+				t.next[i] = j + 1
+				return j
+			}
+		}
+		return -1
 	}
 	if t.ports[i] == nil {
 		t.ports[i] = make(map[string]int, len(d.Ports))
@@ -87,7 +94,7 @@ func (t *cabling) connect() {
 		listed[i] = len(t.f.Devices[i].Ports) > 0
 	}
 	total := 0
-	for _, l := range t.links {
+	for l := range t.cables() {
 		if t.full() {
 			return
 		}
@@ -316,15 +323,17 @@ func (t *cabling) hosts() {
 	if len(t.f.Hosts) == 0 {
 		return
 	}
-	seen := make(map[string]bool, len(t.f.Hosts))
+	seen := make([]bool, len(t.f.Hosts))
 	for i := range t.f.Devices {
 		for j := range t.f.Devices[i].Ports {
-			seen[t.f.Devices[i].Ports[j].Peer.Device] = true
+			if h, ok := t.f.index.hosts[t.f.Devices[i].Ports[j].Peer.Device]; ok {
+				seen[h] = true
+			}
 		}
 	}
 	said := make(map[originID]bool)
 	for _, h := range t.compiler.hosts {
-		if !seen[h.Name] && !said[h.at] {
+		if !seen[t.f.index.hosts[h.Name]] && !said[h.at] {
 			said[h.at] = true
 			t.warnf(h.at, "", "host %s: no port is connected to it", h.Name)
 		}

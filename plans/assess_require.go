@@ -293,7 +293,7 @@ func (a *assessor) mtu(g *gather, d *assessed) {
 		return
 	}
 	slack := d.seen.Facts.Slack
-	need := LeastMTU(a.fleet, &d.seen.Facts)
+	need := LeastMTU(most.MTU, &d.seen.Facts)
 	for j := range d.dev.Ports {
 		p := &d.dev.Ports[j]
 		key := requirementKey{

@@ -49,7 +49,7 @@ func (h *Health) fullSizeCrosses(ctx context.Context, from, to *linkEnd, coming 
 // what the smaller MTU of the two ports takes.
 func (h *Health) fullSize(ctx context.Context, ends [2]*linkEnd) (func(tag int) int, error) {
 	const header = 14
-	if n := longestFrame(h.Fleet); n > 0 {
+	if n := LongestFrame(h.Fleet); n > 0 {
 		return func(int) int { return header + n }, nil // a tag is part of it
 	}
 	least := 0

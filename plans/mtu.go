@@ -18,9 +18,9 @@ func (b *builder) tagBytes() int {
 	return 4
 }
 
-// longestFrame is the longest frame that a host can send, without its L2 header
-// and with its tag: the MTU of its network card. 0: the fleet file does not say.
-func longestFrame(f *inventory.Fleet) int {
+// LongestFrame is the longest frame that a host can send, without its L2 header
+// and with its tag, in bytes: the MTU of its network card. 0: the fleet file does not say.
+func LongestFrame(f *inventory.Fleet) int {
 	most := 0
 	for i := range f.Hosts {
 		if h := &f.Hosts[i]; h.CSIG {
@@ -31,10 +31,10 @@ func longestFrame(f *inventory.Fleet) int {
 }
 
 // LeastMTU is the least MTU, in bytes, of the ports of a device with these facts
-// for the longest frames with their tags to fit; 0 or less: the fleet file does
-// not say how long those are.
-func LeastMTU(f *inventory.Fleet, facts *vendors.Facts) int {
-	if longest := longestFrame(f); longest > 0 {
+// for a fleet's LongestFrame with its tag to fit; 0 or less: the fleet file does
+// not say how long that is.
+func LeastMTU(longest int, facts *vendors.Facts) int {
+	if longest > 0 {
 		return longest - facts.Slack
 	}
 	return 0
@@ -50,7 +50,7 @@ func (b *builder) mtu() {
 	if b.plan.Goal != RollOut {
 		return
 	}
-	longest := longestFrame(b.fleet)
+	longest := LongestFrame(b.fleet)
 	if longest == 0 {
 		b.plan.Findings = append(b.plan.Findings, Finding{Severity: SeverityWarning,
 			Message: "no host has an mtu: csig cannot check that full-size frames with their tags fit; add hosts with the MTU of their network cards"})
@@ -75,7 +75,7 @@ func (b *builder) mtuOf(n *node, longest int) {
 	if n.seen.Err != nil || n.level.Support == inventory.LevelDiscard {
 		return
 	}
-	need := LeastMTU(b.fleet, &n.seen.Facts)
+	need := LeastMTU(longest, &n.seen.Facts)
 	unread := 0
 	for i := range n.dev.Ports {
 		p := &n.dev.Ports[i]

@@ -152,7 +152,7 @@ func unknownPlatform(f *inventory.Fleet, d *inventory.Device, err error) *invent
 // and csig plan find too small: the first of each device, and each place in the
 // file once.
 func mtuWarnings(f *inventory.Fleet) (out inventory.Errors) {
-	registry := all.Default()
+	registry, longest := all.Default(), plans.LongestFrame(f)
 	seen := map[inventory.Origin]bool{}
 	for i := range f.Devices {
 		d := &f.Devices[i]
@@ -161,7 +161,7 @@ func mtuWarnings(f *inventory.Fleet) (out inventory.Errors) {
 			continue
 		}
 		facts := p.Offline(drivenAfar(d))
-		need := plans.LeastMTU(f, &facts)
+		need := plans.LeastMTU(longest, &facts)
 		j := slices.IndexFunc(d.Ports, func(p inventory.Port) bool { return p.MTU != 0 && p.MTU < need })
 		if j < 0 {
 			continue
