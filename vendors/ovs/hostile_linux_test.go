@@ -1,12 +1,8 @@
 package ovs
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"path"
 	"runtime"
@@ -14,47 +10,20 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 )
 
-// hostile answers an ovsdb-server's client with whatever a test gives it.
-type hostile struct {
-	sent atomic.Int64
-}
-
-// serve reads requests off c, and answers each with what f writes.
-func (h *hostile) serve(c net.Conn, f func(w io.Writer, id int) error) {
-	defer c.Close()
-	dec := json.NewDecoder(c)
-	for {
-		var asked request
-		if dec.Decode(&asked) != nil || f(counted{c, &h.sent}, asked.ID) != nil {
-			return
-		}
-	}
-}
-
+// counted counts what is sent.
 type counted struct {
-	io.Writer
+	net.Conn
 	n *atomic.Int64
 }
 
 func (c counted) Write(b []byte) (int, error) {
-	n, err := c.Writer.Write(b)
+	n, err := c.Conn.Write(b)
 	c.n.Add(int64(n))
 	return n, err
-}
-
-// forever writes a text again and again.
-func forever(w io.Writer, first, text string) error {
-	if _, err := io.WriteString(w, first); err != nil {
-		return err
-	}
-	some := bytes.Repeat([]byte(text), 1+1<<16/len(text))
-	for {
-		if _, err := w.Write(some); err != nil {
-			return err
-		}
-	}
 }
 
 // TestHostileDatabase has an ovsdb-server that floods, lies, is slow or ends. It
@@ -62,65 +31,15 @@ func forever(w io.Writer, first, text string) error {
 func TestHostileDatabase(t *testing.T) {
 	t.Parallel()
 	s := newSandwich(t)
-	const begin = `{"id":%d,"error":null,"result":[{"rows":[]},{"rows":`
-	for _, tc := range []struct {
-		name, want string
-		answer     func(w io.Writer, id int) error
-	}{
-		{"blanks for ever", "longer than csig accepts", func(w io.Writer, _ int) error { return forever(w, "", " \n") }},
-		{"one text for ever", "longer than csig accepts", func(w io.Writer, id int) error { return forever(w, fmt.Sprintf(`{"id":%d,"result":"`, id), "abc") }},
-		{"rows for ever", "longer than csig accepts", func(w io.Writer, id int) error { return forever(w, fmt.Sprintf(begin+`[{}`, id), `,{}`) }},
-		{"too many rows", "more than 65536 rows", func(w io.Writer, id int) error {
-			_, err := fmt.Fprintf(w, begin+`[{}%s]},{"rows":[]},{"rows":[]}]}`, id, strings.Repeat(`,{}`, 5<<20))
-			return err
-		}},
-		{"brackets", "brackets within each other", func(w io.Writer, id int) error {
-			_, err := fmt.Fprintf(w, begin+`%s%s}]}`, id, strings.Repeat(`["set",[`, 4000), strings.Repeat(`]]`, 4000))
-			return err
-		}},
-		{"more brackets", "depth", func(w io.Writer, _ int) error { return forever(w, "", "[") }},
-		{"other answers for ever", "no answer", func(w io.Writer, _ int) error { return forever(w, "", `{"id":"x","result":[]}`) }},
-		{"questions for ever", "no answer", func(w io.Writer, _ int) error {
-			return forever(w, "", `{"method":"echo","params":["`+strings.Repeat("a", 1000)+`"],"id":"x"}`)
-		}},
-		{"silence", "no answer", func(io.Writer, int) error { return nil }},
-		{"drops", "no answer", func(w io.Writer, _ int) error {
-			for {
-				if _, err := w.Write([]byte(" ")); err != nil {
-					return err
-				}
-				<-time.After(time.Millisecond)
-			}
-		}},
-		{"half an answer", "EOF", func(w io.Writer, _ int) error {
-			_, _ = io.WriteString(w, `{"id":1,"res`)
-			return io.EOF
-		}},
-		{"no JSON", "invalid character", func(w io.Writer, _ int) error {
-			_, err := io.WriteString(w, "SSH-2.0-\x1b[31m\n")
-			return err
-		}},
-		{"rows of another kind", "no rows", func(w io.Writer, id int) error {
-			_, err := fmt.Fprintf(w, begin+`7},{"rows":[]},{"rows":[]}]}`, id)
-			return err
-		}},
-		{"a refusal with colours", `the database refuses transact: {"error":"\u001b[31mno\u001b[0m"}`, func(w io.Writer, id int) error {
-			_, err := fmt.Fprintf(w, `{"id":%d,"result":null,"error":{"error":"\u001b[31mno\u001b[0m"}}`, id)
-			return err
-		}},
-		{"names with colours", "there is no bridge csig", func(w io.Writer, id int) error {
-			_, err := fmt.Fprintf(w, begin+`[]},{"rows":[{"_uuid":["uuid","a"],"name":"\u001b[31m"}]},{"rows":[]}]}`, id)
-			return err
-		}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			var h hostile
+	for _, tc := range ovstest.HostileDatabases() {
+		t.Run(tc.Name, func(t *testing.T) {
+			var sent atomic.Int64
 			d, err := Open(Config{Bridge: "csig", RunDir: s.Dir, Dial: func(ctx context.Context, to string) (net.Conn, error) {
 				if path.Base(to) != "db.sock" {
 					return (&net.Dialer{}).DialContext(ctx, "unix", to)
 				}
 				here, there := net.Pipe()
-				go h.serve(there, tc.answer)
+				go tc.Serve(counted{there, &sent})
 				return here, nil
 			}})
 			if err != nil {
@@ -128,7 +47,7 @@ func TestHostileDatabase(t *testing.T) {
 			}
 			defer d.Close()
 			wait := soon
-			if tc.want == "no answer" {
+			if tc.Want == ovstest.Slow {
 				wait = 300 * time.Millisecond
 			}
 			ctx, cancel := context.WithTimeoutCause(t.Context(), wait, errors.New("no answer in time"))
@@ -137,11 +56,11 @@ func TestHostileDatabase(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			_, err = d.Probe(ctx)
 			runtime.ReadMemStats(&after)
-			if err == nil || !strings.Contains(err.Error(), tc.want) || strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' }) {
-				t.Errorf("%v, want %s", err, tc.want)
+			if err == nil || !strings.Contains(err.Error(), tc.Want) || strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' }) {
+				t.Errorf("%v, want %s", err, tc.Want)
 			}
-			if sent := h.sent.Load(); sent > maxMessage+1<<20 {
-				t.Errorf("%d bytes were read", sent)
+			if n := sent.Load(); n > maxMessage+1<<20 {
+				t.Errorf("%d bytes were read", n)
 			}
 			if took := after.TotalAlloc - before.TotalAlloc; took > 200<<20 {
 				t.Errorf("%d bytes were allocated", took)

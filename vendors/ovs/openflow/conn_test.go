@@ -12,13 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 )
 
 // fake is a bridge that says hello, answers barriers and bundles, and leaves the
 // rest to a test.
 type fake struct {
-	sent   atomic.Int64
 	ends   []uint16                                              // how bundles ended
 	refuse map[uint8]Error                                       // changes of flows in a table, of none (0): the commit, and afterChanges
 	answer func(f *fake, typ byte, xid uint32, body []byte) bool // true: it has dealt with it
@@ -29,8 +28,7 @@ type fake struct {
 const afterChanges = 0xff
 
 func (f *fake) write(b []byte) bool {
-	n, err := f.c.Write(b)
-	f.sent.Add(int64(n))
+	_, err := f.c.Write(b)
 	return err == nil
 }
 
@@ -82,6 +80,15 @@ func (f *fake) serve() {
 
 func connect(t *testing.T, f *fake) *Conn {
 	t.Helper()
+	return dial(t, func(c net.Conn) {
+		f.c = c
+		f.serve()
+	})
+}
+
+// dial connects with a bridge that serves the other end.
+func dial(t *testing.T, serve func(net.Conn)) *Conn {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0") // it has a buffer, unlike a pipe
 	if err != nil {
 		t.Fatal(err)
@@ -91,13 +98,14 @@ func connect(t *testing.T, f *fake) *Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.c, err = l.Accept(); err != nil {
+	there, err := l.Accept()
+	if err != nil {
 		t.Fatal(err)
 	}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		f.serve()
+		serve(there)
 	}()
 	t.Cleanup(func() { here.Close(); <-served })
 	o, err := NewConn(t.Context(), here)
@@ -116,68 +124,40 @@ func part(typ uint16, more byte, xid uint32, body ...byte) []byte {
 // TestHostileBridge has bridges that flood, and such as never come to an end: an
 // error that comes soon, after which there is no connection.
 func TestHostileBridge(t *testing.T) {
-	flow := flowStats(&sample()[0])
-	many := slices.Repeat(flow, 60000/len(flow))
-	for _, tc := range []struct {
-		name, want string
-		patience   time.Duration
-		answer     func(f *fake, typ byte, xid uint32, body []byte) bool
-	}{
-		{"flows for ever", untrusted.ErrTooLong.Error(), time.Minute, func(f *fake, typ byte, xid uint32, _ []byte) bool {
-			for typ == typeMultipartReq && f.write(part(partFlow, 1, xid, many...)) {
+	for _, tc := range ovstest.HostileBridges() {
+		t.Run(tc.Name, func(t *testing.T) {
+			var sent atomic.Int64
+			o := dial(t, func(c net.Conn) { tc.Serve(tally{c, &sent}) })
+			patience := time.Minute
+			if tc.Want == ovstest.Slow {
+				patience = 200 * time.Millisecond
 			}
-			return typ == typeMultipartReq
-		}},
-		{"parts of nothing for ever", "gave up", 200 * time.Millisecond, func(f *fake, typ byte, xid uint32, _ []byte) bool {
-			for typ == typeMultipartReq && f.write(part(partFlow, 1, xid)) {
-			}
-			return typ == typeMultipartReq
-		}},
-		{"questions for ever", "gave up", 200 * time.Millisecond, func(f *fake, typ byte, _ uint32, _ []byte) bool {
-			go io.Copy(io.Discard, f.c) //nolint:errcheck // until it is closed
-			for typ == typeMultipartReq && f.write(message(version, typeEchoRequest, 9, make([]byte, 1000)...)) {
-			}
-			return typ == typeMultipartReq
-		}},
-		{"answers to others for ever", "gave up", 200 * time.Millisecond, func(f *fake, typ byte, xid uint32, _ []byte) bool {
-			for typ == typeMultipartReq && f.write(part(partFlow, 0, xid+1, many...)) {
-			}
-			return typ == typeMultipartReq
-		}},
-		{"half a message", "the bridge closed it", time.Minute, func(f *fake, typ byte, xid uint32, _ []byte) bool {
-			if typ == typeMultipartReq {
-				f.write(part(partFlow, 0, xid, flow...)[:40])
-				f.c.Close()
-			}
-			return typ == typeMultipartReq
-		}},
-		{"a part of something else", "an answer to another question", time.Minute, func(f *fake, typ byte, xid uint32, _ []byte) bool {
-			return typ == typeMultipartReq && f.write(part(partPortDesc, 0, xid))
-		}},
-		{"a length of its own", ErrMalformed.Error(), time.Minute, func(f *fake, typ byte, xid uint32, _ []byte) bool {
-			lies := slices.Clone(flow)
-			order.PutUint16(lies, 0xffff)
-			return typ == typeMultipartReq && f.write(part(partFlow, 0, xid, lies...))
-		}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			f := &fake{}
-			f.answer = tc.answer
-			o := connect(t, f)
-			ctx, cancel := context.WithTimeoutCause(t.Context(), tc.patience, errors.New("gave up"))
+			ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errors.New(ovstest.Slow))
 			defer cancel()
 			_, err := o.Flows(ctx, AllTables)
-			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("%v, want %s", err, tc.want)
+			if err == nil || !strings.Contains(err.Error(), tc.Want) {
+				t.Errorf("%v, want %s", err, tc.Want)
 			}
-			if strings.HasPrefix(tc.name, "flows") && f.sent.Load() > maxAnswer+16<<20 /* of the kernel's */ {
-				t.Errorf("%d bytes were read", f.sent.Load())
+			if tc.Want != ovstest.Slow && sent.Load() > maxAnswer+16<<20 /* of the kernel's */ {
+				t.Errorf("%d bytes were read", sent.Load())
 			}
 			if again := o.Barrier(t.Context()); again == nil {
 				t.Error("the connection is used again")
 			}
 		})
 	}
+}
+
+// tally counts what is sent.
+type tally struct {
+	net.Conn
+	n *atomic.Int64
+}
+
+func (c tally) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.n.Add(int64(n))
+	return n, err
 }
 
 // TestParts joins an answer of several messages, among others'.
