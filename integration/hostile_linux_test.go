@@ -20,6 +20,7 @@ import (
 
 	"github.com/csig-agent/csig/counters/gnmi/gnmitest"
 	"github.com/csig-agent/csig/counters/snmp/snmptest"
+	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
 	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 )
@@ -89,23 +90,27 @@ func hostileDevices(t *testing.T) (devices []string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	for name, speak := range map[string]func(net.Conn){
-		"closes": func(net.Conn) {},
-		"silent": func(c net.Conn) { _, _ = io.Copy(io.Discard, c) },
-		"blanks": pours("", " "),
-		"json":   pours(`{"id":0,"result":"`, "x"),
-		"nested": pours("", `{"id":[`),
-		// Hellos that say how long they are, and then echo requests without an end.
-		"openflow": pours("\x05\x00\x00\x08\x00\x00\x00\x01", "\x05\x02\xff\xff\x00\x00\x00\x01"+strings.Repeat("\x00", 0xfff7)),
-		"lengths":  pours("\x05\x00\x00\x08\x00\x00\x00\x01", "\x05\x02\x00\x00\x00\x00\x00\x01"),
-	} {
-		run := filepath.Join(dir, name)
-		if err := os.Mkdir(run, 0o755); err != nil {
+	real := ovstest.Start(t, ovstest.Options{Dummy: true})
+	real.AddBridge("csig")
+	bridge := func(database, mgmt func(io.ReadWriteCloser)) {
+		run, err := os.MkdirTemp(dir, "")
+		if err != nil {
 			t.Fatal(err)
 		}
-		listenUnix(t, filepath.Join(run, "db.sock"), speak)
-		listenUnix(t, filepath.Join(run, "br0.mgmt"), speak)
-		add("ovs", "%s, ovs: {bridge: br0, run_dir: %s}", sshd, run)
+		for name, speak := range map[string]func(io.ReadWriteCloser){"db.sock": database, "csig.mgmt": mgmt} {
+			if at := filepath.Join(run, name); speak != nil {
+				listenUnix(t, at, func(c net.Conn) { speak(c) })
+			} else if err := os.Symlink(filepath.Join(real.Dir, name), at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		add("ovs", "%s, ovs: {bridge: csig, run_dir: %s}", sshd, run)
+	}
+	for _, h := range ovstest.HostileDatabases() {
+		bridge(h.Serve, nil)
+	}
+	for _, h := range ovstest.HostileBridges() {
+		bridge(nil, h.Serve)
 	}
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
 	for name, speak := range map[string]func(net.Conn){

@@ -31,7 +31,7 @@ type database struct {
 // What a message of the database's may have: that of a switch with ten thousands
 // of ports has less.
 const (
-	maxMessage = 16 << 20 // bytes
+	maxMessage = 8 << 20 // bytes
 	maxDepth   = 32       // brackets within brackets
 	maxRows    = 1 << 16  // of a table
 	maxText    = 256      // bytes of a name, and of what it says of an error

@@ -40,6 +40,10 @@ const maxMessage = 1 << 16
 // and more.
 const maxAnswer = 32 << 20
 
+// maxFlows bounds the flows of an answer: the smallest has 56 bytes there, and many
+// times as much here.
+const maxFlows = 1 << 17
+
 // NewConn says hello on a connection that was just made. When ctx ends the
 // connection is closed, here and in the other methods. A bridge that does not
 // speak OpenFlow 1.4 is an *Error.
@@ -365,7 +369,9 @@ func (o *Conn) Flows(ctx context.Context, table uint8) ([]Flow, error) {
 		b = zeros(b, 16)                                // any cookie
 		return (&Match{}).append(b)
 	}, func(body []byte) (err error) {
-		out, err = parseFlows(out, body)
+		if out, err = parseFlows(out, body); len(out) > maxFlows {
+			return fmt.Errorf("%w: of flows csig takes %d", untrusted.ErrTooLong, maxFlows)
+		}
 		return err
 	})
 	return out, err
