@@ -237,6 +237,9 @@ const startPatience = 3 * time.Minute
 // make brings the switch to d.setup, given what was seen there, and our
 // knowledge to the switch.
 func (d *Driver) make(ctx context.Context, seen *view) error {
+	if err := d.keepBan(ctx, seen); err != nil {
+		return err
+	}
 	if err := d.refusedBefore(ctx, seen); err != nil {
 		return err
 	}

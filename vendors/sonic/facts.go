@@ -91,7 +91,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	if err != nil {
 		return f, err
 	}
-	if why, err := d.tpidStands(ctx, seen); err != nil {
+	if why, _, err := d.tpidStands(ctx); err != nil {
 		return f, err
 	} else if why != "" {
 		f.Notes = append(f.Notes, why)

@@ -18,6 +18,9 @@ func (d *Driver) Remove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := d.keepBan(ctx, first); err != nil {
+		return err
+	}
 	seen := first
 	if seen.defined() || len(seen.entries) > 0 {
 		free, err := d.harmless(ctx)

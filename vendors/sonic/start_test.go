@@ -1,9 +1,13 @@
 package sonic
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"net"
+	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +15,7 @@ import (
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -262,6 +267,95 @@ func TestTPIDEnds(t *testing.T) {
 		if err := l.Remove(t.Context()); err != nil || l.sw.Ends() != 2 {
 			t.Errorf("%v; it ended %d times", err, l.sw.Ends())
 		}
+	}
+}
+
+// lostConn loses its connection when csig writes a port's first TPID.
+type lostConn struct {
+	net.Conn
+	after bool // CONFIG_DB took it
+	once  *atomic.Bool
+}
+
+func (c lostConn) Write(b []byte) (int, error) {
+	if !bytes.Contains(b, []byte("PORT|Ethernet0\r\n$4\r\ntpid")) || !c.once.CompareAndSwap(false, true) {
+		return c.Conn.Write(b)
+	}
+	if c.after {
+		_, _ = c.Conn.Write(b)
+		_, _ = c.Read(make([]byte, 1)) // Redis has answered, so it has done that
+	}
+	c.Close()
+	return 0, net.ErrClosed
+}
+
+// TestTPIDLost: a connection that is lost over a port's TPID is not taken for a SAI
+// that refuses it; where orchagent did end over that, it is.
+func TestTPIDLost(t *testing.T) {
+	for name, test := range map[string]struct{ after, refuses bool }{
+		"before CONFIG_DB took it":         {false, false},
+		"after that":                       {true, false},
+		"after that, and orchagent ended":  {true, true},
+		"before, of a SAI that refuses it": {false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, sonictest.R202405, "Ethernet0", "Ethernet4")
+			l.sw.Kept("")
+			r := l.sw.Redis
+			l.sw.RefuseTPID = func(port string) bool { return test.refuses && r.Hash(4, "PORT|"+port)["tpid"] == "0x88a8" }
+			l.sw.TPIDEnds = true
+			var once atomic.Bool
+			l.Driver.db = sonicdb.New(sonicdb.Options{File: r.File, ReadFile: func(_ context.Context, path string) ([]byte, error) { return os.ReadFile(path) },
+				Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+					c, err := sonictest.Dial(ctx, network, address)
+					return lostConn{c, test.after, &once}, err
+				}})
+			s := setupOf(quantize.Draft00, "Ethernet0", "Ethernet4")
+			if err := l.Apply(t.Context(), s); err == nil || !once.Load() {
+				t.Fatalf("%v; the connection was lost: %v", err, once.Load())
+			}
+			if note := r.Hash(6, tpidKey); note[tpidAbout] == "" || note[tpidSent] != "" {
+				t.Errorf("the note: %v", note)
+			}
+			if test.after && test.refuses {
+				for end := time.Now().Add(10 * time.Second); l.sw.Ends() == 0; time.Sleep(time.Millisecond) {
+					if time.Now().After(end) {
+						t.Fatal("it does not end")
+					}
+				}
+				l.sw.Stop()
+			}
+			if !test.refuses {
+				l.apply(s) // by the same driver, which connects again
+				if left := r.Keys(6, tpidKey); len(left) > 0 {
+					t.Errorf("left: %v", left)
+				}
+				return
+			}
+			l.open()
+			var perm *vendors.PermanentError
+			if test.after {
+				have, err := l.Observe(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := l.Diff(have, s); !errors.As(err, &perm) || !strings.Contains(err.Error(), "may have ended") {
+					t.Errorf("the plan: %v", err)
+				}
+				if err := l.Remove(t.Context()); err != nil {
+					t.Errorf("removed: %v", err)
+				}
+				l.sw.Restart()
+				l.open()
+			}
+			// CONFIG_DB does not show it any more: the note alone does.
+			if err := l.Apply(t.Context(), s); !errors.As(err, &perm) || !strings.Contains(err.Error(), tpidKey) {
+				t.Errorf("again: %v", err)
+			}
+			if note, got := r.Hash(6, tpidKey), r.Hash(4, "PORT|Ethernet0")["tpid"]; note[tpidSent] == "" || got == "0x88a8" || l.sw.Ends() != 1 {
+				t.Errorf("the note %v, TPID %q; it ended %d times", note, got, l.sw.Ends())
+			}
+		})
 	}
 }
 

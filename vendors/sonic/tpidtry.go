@@ -1,6 +1,7 @@
 package sonic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,33 +17,52 @@ import (
 // one port has it first, STATE_DB has a note of that from before until it is known
 // what came of it, and CONFIG_DB gets back what it had as soon as orchagent is gone.
 const (
-	tpidKey  = "CSIG_TABLE|tpid"
-	tpidSent = "sent" // when
-	tpidOf   = "tpid"
-	tpidPort = "port" // or aggregate
+	tpidKey   = "CSIG_TABLE|tpid"
+	tpidAbout = "about" // when csig was about to write it: CONFIG_DB may not have taken it
+	tpidSent  = "sent"  // when CONFIG_DB had taken it
+	tpidOf    = "tpid"
+	tpidPort  = "port" // or aggregate
 )
 
 // errGone is of an orchagent that was there when csig gave a port its TPID.
 var errGone = errors.New("orchagent has ended")
 
-// tpidStands says that orchagent has ended over a TPID or may have; "" where it has
-// not: a port has that in the ASIC, or nothing of the note's time is there any more.
-func (d *Driver) tpidStands(ctx context.Context, _ *view) (string, error) {
+// tpidStands says that orchagent may have ended over a TPID; "" where it has not: a
+// port has that in the ASIC, or CONFIG_DB never took it. Of one that csig was about to
+// write when its connection was lost, CONFIG_DB and an orchagent that is gone tell.
+func (d *Driver) tpidStands(ctx context.Context) (why string, sent bool, err error) {
 	list, err := d.hashes(ctx, [][]string{{sonicdb.State, "HGETALL", tpidKey}, {sonicdb.Counters, "HGETALL", "COUNTERS_PORT_NAME_MAP"}})
-	if err != nil || list[0][tpidSent] == "" {
-		return "", err
+	if err != nil || list[0][tpidOf] == "" {
+		return "", false, err
 	}
 	note, objects := list[0], list[1]
-	var ask [][]string
+	ask := [][]string{{sonicdb.Config, "HGETALL", carrierKey(note[tpidPort])}}
 	for _, port := range sortedKeys(objects) {
 		ask = append(ask, []string{sonicdb.ASIC, "HGETALL", asicPorts + objects[port]})
 	}
-	asic, err := d.hashes(ctx, ask)
-	if err != nil || slices.ContainsFunc(asic, func(row map[string]string) bool { return sameTPID(asicTPID(row), note[tpidOf]) && len(row) > 0 }) {
-		return "", err
+	have, err := d.hashes(ctx, ask)
+	if err != nil || slices.ContainsFunc(have[1:], func(row map[string]string) bool { return sameTPID(asicTPID(row), note[tpidOf]) && len(row) > 0 }) {
+		return "", false, err
 	}
-	return fmt.Sprintf("orchagent was given TPID %s for %s at %s, and ended: SAI does not take that TPID, as the log of swss should say, and up to SONiC 202411 that ends orchagent. csig does not try it again: choose another TPID for the domain. Where it was something else, \"sonic-db-cli STATE_DB DEL '%s'\" on the switch has csig try once more",
-		note[tpidOf], note[tpidPort], note[tpidSent], tpidKey), nil
+	if sent = note[tpidSent] != ""; !sent {
+		if !sameTPID(have[0]["tpid"], note[tpidOf]) {
+			return "", false, nil
+		}
+		if o, err := d.orchagent(ctx); err != nil || o.running() && o.ready {
+			return "", false, err
+		}
+	}
+	return fmt.Sprintf("orchagent was given TPID %s for %s at %s, no port has it in the ASIC, and orchagent may have ended over it: up to SONiC 202411 a TPID that SAI does not take ends it, see the log of swss. csig does not try that TPID again: choose another one for the domain. Where it was something else, \"sonic-db-cli STATE_DB DEL '%s'\" on the switch has csig try once more",
+		note[tpidOf], note[tpidPort], cmp.Or(note[tpidSent], note[tpidAbout]), tpidKey), sent, nil
+}
+
+// keepBan notes that a TPID was sent, before what shows that goes from CONFIG_DB.
+func (d *Driver) keepBan(ctx context.Context, seen *view) error {
+	if seen.badWhy == "" || seen.badSent {
+		return nil
+	}
+	seen.badSent = true
+	return d.write(ctx, []string{sonicdb.State, "HSET", tpidKey, tpidSent, d.cfg.Now().UTC().Format(time.RFC3339)})
 }
 
 // refuses tells whether a TPID has ended orchagent before.
@@ -86,16 +106,24 @@ func (d *Driver) giveTPIDs(ctx context.Context, change, await []string, of map[s
 	if len(change) > 0 && !seen.took(want) {
 		first := max(0, slices.IndexFunc(change, func(name string) bool { return !isAggregate(name) })) // of these ASIC_DB tells
 		now := d.cfg.Now().UTC().Format(time.RFC3339)
-		if err := d.write(ctx, []string{sonicdb.State, "HSET", tpidKey, tpidSent, now, tpidOf, want, tpidPort, change[first]}); err != nil {
+		note := [][]string{
+			{sonicdb.State, "MULTI"},
+			{sonicdb.State, "DEL", tpidKey},
+			{sonicdb.State, "HSET", tpidKey, tpidAbout, now, tpidOf, want, tpidPort, change[first]},
+			{sonicdb.State, "EXEC"},
+		}
+		if err := d.write(ctx, note...); err != nil {
 			return err
 		}
 		d.noted[tpidKey] = true
 		if err = give(change[first : first+1]); err == nil {
 			// Who is interrupted here would leave a note that is not true.
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*d.cfg.Patience)
-			err = d.portmgrd(ctx, change[first:first+1], of, seen)
-			if err != nil && !errors.Is(err, errGone) && !d.alive(ctx) {
-				err = errGone
+			if err = d.write(ctx, []string{sonicdb.State, "HSET", tpidKey, tpidSent, now}); err == nil {
+				err = d.portmgrd(ctx, change[first:first+1], of, seen)
+				if err != nil && !errors.Is(err, errGone) && !d.alive(ctx) {
+					err = errGone
+				}
 			}
 			cancel()
 		}
@@ -114,17 +142,21 @@ func (d *Driver) giveTPIDs(ctx context.Context, change, await []string, of map[s
 			await = slices.DeleteFunc(slices.Clone(await), func(name string) bool { return name == change[first] })
 		}
 	}
-	if len(await) == 0 {
-		return err
+	if len(await) > 0 {
+		if e := give(rest); e != nil {
+			return e
+		}
+		late := d.portmgrd(ctx, await, of, seen)
+		if errors.Is(late, errGone) {
+			return d.takeTPIDs(ctx, change, seen)
+		}
+		err = errors.Join(err, late)
 	}
-	if e := give(rest); e != nil {
-		return e
+	if seen.badTPID == want && (err == nil || len(portsOf(err)) > 0) { // orchagent lives with it
+		delete(d.noted, tpidKey)
+		return errors.Join(err, d.write(ctx, []string{sonicdb.State, "DEL", tpidKey}))
 	}
-	late := d.portmgrd(ctx, await, of, seen)
-	if errors.Is(late, errGone) {
-		return d.takeTPIDs(ctx, change, seen)
-	}
-	return errors.Join(err, late)
+	return err
 }
 
 // alive tells whether orchagent answers: one that ends keeps its connections while its

@@ -26,8 +26,9 @@ type view struct {
 
 	asked    map[string]string            // the table's definition in APPL_DB
 	reported map[string]string            // and in APPL_STATE_DB
-	badTPID  string                       // the TPID that has ended orchagent; "" is none
-	badWhy   string                       // and what is to be said of it
+	badTPID  string                       // the TPID that csig notes; "" is none
+	badWhy   string                       // why it may have ended orchagent; "" where it has not
+	badSent  bool                         // and the note says that it was sent
 	started  string                       // how often orchagent came back from a warm restart
 	rows     map[string]map[string]string // our rows in APPL_DB, the definition aside
 	states   map[string]map[string]string // and in APPL_STATE_DB
@@ -134,7 +135,7 @@ func (d *Driver) look(ctx context.Context, want ...*vendors.Setup) (*view, error
 	}
 	v.read()
 	if v.badTPID != "" {
-		if v.badWhy, err = d.tpidStands(ctx, v); err != nil {
+		if v.badWhy, v.badSent, err = d.tpidStands(ctx); err != nil {
 			return nil, err
 		}
 	}
