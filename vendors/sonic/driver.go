@@ -217,10 +217,7 @@ func (d *Driver) listen(ctx context.Context) error {
 // await is listen, which waits for an orchagent that is starting.
 func (d *Driver) await(ctx context.Context) error {
 	err := d.listen(ctx)
-	for range int(startPatience / orchPause) {
-		if !errors.Is(err, errStarting) {
-			break
-		}
+	for end := d.cfg.Now().Add(startPatience); errors.Is(err, errStarting) && d.cfg.Now().Before(end); {
 		if wait(ctx, orchPause) != nil {
 			return err // which says more than that the time is over
 		}

@@ -206,10 +206,7 @@ func (t *talk) orchagent(ctx context.Context) (orchState, error) {
 // them.
 func (t *talk) listened(ctx context.Context) error {
 	o, err := t.orchagent(ctx)
-	for range int(t.patience / orchPause) {
-		if err != nil || !o.onlyPorts() || !o.ready {
-			break
-		}
+	for end := t.now().Add(t.patience); err == nil && o.onlyPorts() && o.ready && t.now().Before(end); {
 		// A warm restart finds its ports made, and subscribes one table after the other.
 		if err = wait(ctx, orchPause); err == nil {
 			o, err = t.orchagent(ctx)

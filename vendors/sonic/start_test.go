@@ -48,6 +48,15 @@ func TestStarting(t *testing.T) {
 		if left := l.sw.Redis.Keys(6, "*CSIG*"); len(left) > 0 || l.sw.Redis.Hash(4, "PORT|Ethernet0")["tpid"] != "" || len(l.sw.Redis.Keys(0, "*CSIG*")) > 0 {
 			t.Errorf("before it has made its ports: %v, %v", left, l.sw.Redis.Hash(4, "PORT|Ethernet0"))
 		}
+		// The patience is time, however long each look takes.
+		now := time.Now()
+		l.cfg.Now = func() time.Time { now = now.Add(startPatience / 4); return now }
+		ctx, cancel = context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if err := l.Apply(ctx, s); !errors.Is(err, errStarting) || ctx.Err() != nil {
+			t.Errorf("Apply after %v by the clock: %v, %v", startPatience, err, ctx.Err())
+		}
+		l.cfg.Now = time.Now
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
