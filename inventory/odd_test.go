@@ -62,6 +62,10 @@ var odd = []struct{ name, text, want string }{
 	{"an MTU like 0o10000", ports3("{name: swp3, mtu: 0o10000, lm: 17}"), "without leading zeros"},
 	{"an MTU like 9_000", ports3("{name: swp3, mtu: 9_000, lm: 17}"), "without leading zeros"},
 	{"an MTU like 1:30", ports3("{name: swp3, mtu: \"1:30\", lm: 17}"), "want 576 to 65535"},
+	{"the largest MTU", ports3("{name: swp3, mtu: 65535, lm: 17}"), ""},
+	{"an MTU of 2^16", ports3("{name: swp3, mtu: 65536, lm: 17}"), "want 576 to 65535"},
+	{"the smallest MTU", ports3("{name: swp3, mtu: 576, lm: 17}"), ""},
+	{"an MTU of 575", ports3("{name: swp3, mtu: 575, lm: 17}"), "want 576 to 65535"},
 	{"an MTU below zero", ports3("{name: swp3, mtu: -1, lm: 17}"), "want 576 to 65535"},
 	{"an MTU of 2^64 + 1500", ports3("{name: swp3, mtu: 18446744073709553116, lm: 17}"), "want 576 to 65535"},
 	{"an MTU of a megabyte", ports3("{name: swp3, mtu: " + strings.Repeat("9", 1<<20) + ", lm: 17}"), "want 576 to 65535"},
@@ -243,6 +247,16 @@ func TestOddPlaces(t *testing.T) {
 	for _, path := range []string{t.TempDir(), "/dev/null", "/dev/zero", "/proc/self/mem", "/proc/self/status", "/nowhere", "a\x00b"} {
 		if err := boundedRead(t, func() error { _, err := Load(path); return err }); err == nil || len(err.Error()) > 1000 {
 			t.Errorf("%s: %.1000v", path, err)
+		}
+	}
+}
+
+// TestDepth has files as deep as one may be, and one deeper.
+func TestDepth(t *testing.T) {
+	for depth, refused := range map[int]bool{maxDepth - 1: false, maxDepth: true} { // in a mapping
+		_, err := Parse("fleet.yaml", []byte("format: csig.fleet/v1\ndevices: "+strings.Repeat("[", depth)+strings.Repeat("]", depth)))
+		if err == nil || strings.Contains(err.Error(), "nested more") != refused {
+			t.Errorf("%d deep: %.300v", depth, err)
 		}
 	}
 }

@@ -233,6 +233,7 @@ var partWarnings = []struct {
 	{"group without devices", []string{"[leaf, canary]", "[leaf]"}, "group canary: no device is in it"},
 	{"host without a link", []string{"  leaf-2:swp1 - web-1\n", ""}, "host web-1: no port is connected to it"},
 	{"MTUs of a link differ", []string{`ports: [{name: "swp[1-2]", speed: 100G}]`, `ports: [{name: "swp[1-2]", speed: 100G, mtu: 1500}]`}, "mtu: 9216 here and 1500 at spine-1:swp1"},
+	{"MTUs of a link differ the other way", []string{`ports: [{name: "swp[1-2]", speed: 100G}]`, `ports: [{name: "swp[1-2]", speed: 100G, mtu: 9300}]`}, "mtu: 9216 here and 9300 at spine-1:swp1"},
 	{"a host's MTU is larger", []string{"mtu: 9000, csig: true", "mtu: 9300"}, "mtu: 9216 here and 9300 at host gpu-1"},
 	{"a port that is not listed", []string{leaf2, "  - {name: leaf-2, groups: [leaf], address: 192.0.2.12, ports: [{name: swp2, peer: \"spine-1:swp9\"}]}\n"}, "device spine-1 does not list a port swp9"},
 }
