@@ -220,6 +220,23 @@ func TestRollbackLeavesOthersMTU(t *testing.T) {
 	}
 }
 
+// A rollback that cannot lower an MTU is not done.
+func TestRollbackThatCannotLowerAnMTU(t *testing.T) {
+	p, f := raising(t)
+	r := &Run{Journal: begin(t, p), Open: f.open}
+	if err := r.Apply(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.broken = map[string]error{"s2": errors.New("the link is gone")}
+	if err := r.Rollback(t.Context()); err == nil || !strings.Contains(err.Error(), "the link is gone") {
+		t.Errorf("the rollback says %v", err)
+	}
+	delete(f.broken, "s2")
+	if err := r.Rollback(t.Context()); err != nil || f.mtus["s1"]["a"] != 1500 || f.mtus["s2"]["a"] != 1500 {
+		t.Errorf("once more: %v, left with %v", err, f.mtus)
+	}
+}
+
 // mute is a device that accepts a connection and says nothing.
 type mute struct{ Target }
 

@@ -1,9 +1,12 @@
 package api
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 func TestOffMark(t *testing.T) {
@@ -23,5 +26,46 @@ func TestOffMark(t *testing.T) {
 		if got := OffMark(socket); got != want {
 			t.Errorf("%s: %s, want %s", socket, got, want)
 		}
+	}
+}
+
+// TestMarkOfOff: what csig left, or a user made empty, is removed; all else stays,
+// and an error says so.
+func TestMarkOfOff(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text    string
+		removed bool
+	}{
+		"csig's":        {OffMarkText(time.Unix(1e9, 0)), true},
+		"an empty one":  {"", true},
+		"a user's":      {"keep out\n", false},
+		"one like ours": {"csig off took", false},
+	} {
+		path := filepath.Join(t.TempDir(), "new", "mark")
+		if err := RemoveOffMark(path); err != nil {
+			t.Errorf("%s: not there: %v", name, err)
+		}
+		if err := LeaveOffMark(path, time.Unix(1e9, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(path); err != nil || string(text) != "csig off took this device off at 2001-09-09T01:46:40Z\n" {
+			t.Errorf("%s: left %q, %v", name, text, err)
+		}
+		if err := os.WriteFile(path, []byte(tc.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := LeaveOffMark(path, time.Unix(2e9, 0)); err != nil {
+			t.Errorf("%s: left once more: %v", name, err)
+		}
+		if text, err := os.ReadFile(path); err != nil || string(text) != tc.text {
+			t.Errorf("%s: it is %q, %v", name, text, err)
+		}
+		err := RemoveOffMark(path)
+		if _, there := os.Lstat(path); (err == nil) != tc.removed || errors.Is(there, fs.ErrNotExist) != tc.removed {
+			t.Errorf("%s: %v, and then %v", name, err, there)
+		}
+	}
+	if err := RemoveOffMark(t.TempDir()); err == nil {
+		t.Error("a directory is no mark")
 	}
 }
