@@ -32,9 +32,9 @@ type database struct {
 // of ports has less.
 const (
 	maxMessage = 8 << 20 // bytes
-	maxDepth   = 32       // brackets within brackets
-	maxRows    = 1 << 16  // of a table
-	maxText    = 256      // bytes of a name, and of what it says of an error
+	maxDepth   = 32      // brackets within brackets
+	maxRows    = 1 << 16 // of a table
+	maxText    = 256     // bytes of a name, and of what it says of an error
 )
 
 func newDatabase(c net.Conn) database {
