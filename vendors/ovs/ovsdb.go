@@ -28,7 +28,7 @@ type database struct {
 	stolen bool // it was, until somebody took it away
 }
 
-// What a message of the database's may have: that of a switch with ten thousands
+// What a message of the database's may have: that of a switch with ten thousand
 // of ports has less.
 const (
 	maxMessage = 8 << 20 // bytes
