@@ -43,6 +43,7 @@ func lock(name, file string, log *logrus.Entry) (func(), error) {
 		if err != nil {
 			return nil, errors.Join(err, ln.Close())
 		}
+		go hangUp(ln)
 		return func() {
 			_ = ln.Close() // with the process at the latest
 			_ = f.Close()  // nil is fine: there was no file
@@ -66,23 +67,45 @@ func lock(name, file string, log *logrus.Entry) (func(), error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// holderOf describes who holds the name, where that is nobody who could program
-// our ports; it is "" for one who could.
-func holderOf(name string) (string, error) {
+// hangUp ends every connection at once: whoever connects wants to know who listens,
+// and what nobody accepts would fill the queue.
+func hangUp(ln net.Listener) {
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		_ = conn.Close()
+	}
+}
+
+// listenerAt is the process that listens at a unix socket.
+func listenerAt(name string) (*unix.Ucred, error) {
 	conn, err := net.DialTimeout("unix", name, time.Second)
 	if err != nil {
-		// An agent listens from its first moment.
-		return "a socket that nobody listens at", nil
+		return nil, err
 	}
 	defer conn.Close()
 	raw, err := conn.(*net.UnixConn).SyscallConn()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	var cred *unix.Ucred
 	var credErr error
 	err = raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err = errors.Join(err, credErr); err != nil {
+	return cred, errors.Join(err, credErr)
+}
+
+// holderOf describes who holds the name, where that is nobody who could program
+// our ports; it is "" for one who could.
+func holderOf(name string) (string, error) {
+	cred, err := listenerAt(name)
+	var dial *net.OpError
+	switch {
+	case errors.As(err, &dial) && dial.Op == "dial":
+		// An agent listens from its first moment.
+		return "a socket that nobody listens at", nil
+	case err != nil:
 		return "", fmt.Errorf("locking the device: who holds %s: %w", name, err)
 	}
 	if cred.Uid == 0 || int(cred.Uid) == os.Geteuid() || mayProgram(int(cred.Pid)) {
@@ -138,14 +161,22 @@ func lockFile(name string, create bool) (*os.File, error) {
 		}
 		return nil, fmt.Errorf("locking the device: %w", err)
 	}
-	var ns unix.Stat_t
-	if err := unix.Stat("/proc/self/ns/net", &ns); err != nil {
+	at, err := namespaceByte()
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("locking the device: %w", err), f.Close())
 	}
-	if err := lockByte(f, int64(ns.Ino), errOtherAgent); err != nil {
+	if err := lockByte(f, at, errOtherAgent); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// namespaceByte is which byte of the lock's file stands for the thread's network
+// namespace.
+func namespaceByte() (int64, error) {
+	var ns unix.Stat_t
+	err := unix.Stat("/proc/thread-self/ns/net", &ns)
+	return int64(ns.Ino), err
 }
 
 // lockByte locks a byte of a file; where somebody else has it, taken says so.

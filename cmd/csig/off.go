@@ -31,8 +31,9 @@ rule of csig goes, on all devices side by side. It needs no plan and no journal,
 on past devices that do not answer and names them, and may be run again and again.
 A daemon that the fleet file names removes its rules itself, and waits. One that does
 not answer is gone past, where the device can be reached without it, and finds a mark
-when it is started: it then programs nothing until csig apply tells it to. Any other
-agent that is still running puts its rules back: stop it too. Mistakes in the fleet file
+when it is started: it then programs nothing until csig apply tells it to. So does an
+agent of this machine that the fleet file does not name, at the usual socket; one at
+another socket, which puts its rules back, is an error. Mistakes in the fleet file
 keep it from no device of which the name, the platform and the way in can be read. Ctrl-C
 finishes the devices in hand and stops, with exit code 3; 1 is for an error.`,
 		Example: `  csig off -i fabric.yaml

@@ -62,6 +62,46 @@ func (r *reach) openPast(ctx context.Context, d *inventory.Device, login *ssh.Cl
 	return direct, nil
 }
 
+// foundAgent is an agent that programs a device of this machine.
+type foundAgent struct {
+	pid   int  // 0: cannot be told
+	usual bool // it listens at the usual socket
+}
+
+// String names it with its process.
+func (a *foundAgent) String() string {
+	if a.pid == 0 {
+		return "a csig agent"
+	}
+	return fmt.Sprintf("csig agent (process %d)", a.pid)
+}
+
+// openBeside drives a device directly of which the fleet file names no daemon. An
+// agent of this machine may program it all the same, and is marked first, so that
+// it puts nothing back. A bridge of Open vSwitch is taken from its agent instead.
+func (r *reach) openBeside(d *inventory.Device) (plans.Target, error) {
+	direct, err := r.direct(d)
+	if err != nil || d.Platform == "ovs" || !d.Local && d.Management.NetNS == "" {
+		return direct, err
+	}
+	const name = "name its socket in the fleet file (management: {daemon: {socket: PATH}})"
+	found, err := agentIn(d.Management.NetNS)
+	switch {
+	case err != nil:
+		return &unmarked{direct, fmt.Errorf("cannot find out whether an agent programs it and puts everything back: %w; stop the agent, or %s", err, name)}, nil
+	case found == nil:
+		return direct, nil
+	case !found.usual:
+		return &unmarked{direct, fmt.Errorf("%v programs it, not at the usual socket %s, and puts everything back: stop that agent and run csig off again, or %s", found, api.DefaultSocket(), name)}, nil
+	}
+	mark := api.OffMark(api.DefaultSocket())
+	if err := api.LeaveOffMark(mark, time.Now()); err != nil {
+		return &unmarked{direct, fmt.Errorf("%v programs it, and puts everything back: no mark could be left that tells it: %w; stop that agent and run csig off again", found, err)}, nil
+	}
+	r.past(d.Name, found.String()+" programs it, and the fleet file does not name its socket", mark)
+	return direct, nil
+}
+
 // silenceOf tells a daemon that does not answer from one whose socket the account
 // may not open: that one may well live.
 func silenceOf(ctx context.Context, d *inventory.Device, login *ssh.Client, why error) string {

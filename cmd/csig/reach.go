@@ -46,6 +46,9 @@ func (r *reach) open(ctx context.Context, name string) (plans.Target, error) {
 	if d.Management.Daemon != nil {
 		return r.openDaemon(ctx, d)
 	}
+	if r.past != nil {
+		return r.openBeside(d)
+	}
 	return r.direct(d)
 }
 
