@@ -27,9 +27,10 @@ KERNEL := ./integration/... ./vendors/linux ./vendors/ovs ./counters/linux ./cou
 # exhaustive tests take ten times as long: it watches the quick ones.
 PURE := ./vlanrules/...
 
-# So are those of the command that print and check whole cost tables.
-RULES := ./cmd/csig
-LONG  := TestDocs|TestRulesJSON|TestScripts/rules
+# So are those of the command that print and check whole cost tables, and those
+# of the fleet file that read huge and odd ones.
+RULES := ./cmd/csig ./inventory
+LONG  := TestDocs|TestRulesJSON|TestScripts/rules|TestOdd|TestHostile|TestAllotment
 
 # Tests that take minutes are named TestLong…, and have a target of their own.
 LATER := ^TestLong

@@ -3,6 +3,7 @@ package inventory
 import (
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"strings"
 )
 
@@ -42,7 +43,7 @@ func (c *compiler) places(d *Device, about *deviceOrigins, what string, taken ma
 	}
 	at := about.address
 	if m.NetNS != "" && m.SSH == nil { // both are a mistake already
-		claim(about.netns, "netns "+m.NetNS+within, "network namespace "+m.NetNS)
+		claim(about.netns, "netns "+samePath(m.NetNS)+within, "network namespace "+m.NetNS)
 	}
 	if address != "" {
 		if m.SSH != nil {
@@ -66,6 +67,19 @@ func (c *compiler) places(d *Device, about *deviceOrigins, what string, taken ma
 		}
 	}
 	if m.Daemon != nil && m.Daemon.Socket != "" && m.SSH == nil && address == "" {
-		claim(about.daemon, "socket "+m.Daemon.Socket, "socket "+m.Daemon.Socket)
+		claim(about.daemon, "socket "+samePath(m.Daemon.Socket), "socket "+m.Daemon.Socket)
 	}
+}
+
+// samePath is one spelling of a file of this machine: without links where it
+// exists, and /run for /var/run where it does not.
+func samePath(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	path = filepath.Clean(path)
+	if below, ok := strings.CutPrefix(path, "/var/run/"); ok {
+		return "/run/" + below
+	}
+	return path
 }

@@ -25,6 +25,7 @@ var places = []struct{ name, devices, want string }{
 	{"two bridges of a machine", "{name: a, platform: ovs, address: 192.0.2.1, management: {ssh: &s {user: u, agent: true}, ovs: {bridge: a}}}\n{name: b, platform: ovs, address: 192.0.2.1, management: {ssh: *s, ovs: {bridge: b}}}", ""},
 	{"one bridge", "{name: a, platform: ovs, address: 192.0.2.1, management: &m {ssh: {user: u, agent: true}, ovs: {bridge: a}}}\n{name: b, platform: ovs, address: 192.0.2.1, management: *m}", "device b: 192.0.2.1, SSH port 22, is"},
 	{"one namespace", "{name: a, management: {netns: /run/netns/x}}\n{name: b, management: {netns: /run/netns/x}}", "5:35: device b: network namespace /run/netns/x is that of another device, too"},
+	{"one namespace in two spellings", "{name: a, management: {netns: /run/netns/x}}\n{name: b, management: {netns: /var/run/netns/../netns/x}}", "device b: network namespace /var/run/netns/../netns/x is that of another device, too"},
 	{"one namespace for a range of devices", "{name: \"s[1-3]\", management: {netns: /run/netns/x}}", "device s2: network namespace /run/netns/x is that of another device, too, by the same line (and 1 more like this)"},
 	{"a range of namespaces", "{name: \"s[1-3]\", management: {netns: \"/run/netns/x[1-3]\"}}", ""},
 	{"a range of namespaces that is too short", "{name: \"s[1-3]\", management: {netns: \"/run/netns/x[1-2]\"}}", "device s[1-3]: management: netns: 2 namespaces for 3 devices"},

@@ -27,6 +27,8 @@ const (
 
 // Switch is a fake of the swss container over a real Redis.
 type Switch struct {
+	stopping sync.Mutex // held while orchagent ends: it may end by itself, too
+
 	Redis   *Redis
 	Release Release
 
@@ -215,6 +217,8 @@ func (s *Switch) SetOnOp(f func(port string)) {
 
 // Stop ends orchagent; the ASIC goes on with what it has.
 func (s *Switch) Stop() {
+	s.stopping.Lock()
+	defer s.stopping.Unlock()
 	s.mu.Lock()
 	c := s.subs
 	s.subs = nil
