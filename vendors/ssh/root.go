@@ -19,8 +19,11 @@ type Root struct {
 	login   inventory.SSH
 	timeout time.Duration // for sudo's part of a command
 
+	turn chan struct{} // has an element while sudo looks at a password: a wrong one is sent once
+
 	mu       sync.Mutex
 	password string // once sudo has asked for it
+	refused  error  // a *SudoError: asking again may lock the account
 }
 
 // DialRoot logs in as Dial does and sees whether the account may become root as
@@ -37,7 +40,7 @@ func DialRoot(ctx context.Context, cfg Config) (*Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Root{client: c, login: cfg.Login, timeout: cfg.Timeout}
+	r := &Root{client: c, login: cfg.Login, timeout: cfg.Timeout, turn: make(chan struct{}, 1)}
 	if _, err := r.Run(ctx, "true", nil); err != nil {
 		c.Close()
 		return nil, err
@@ -45,7 +48,8 @@ func DialRoot(ctx context.Context, cfg Config) (*Root, error) {
 	return r, nil
 }
 
-// Run runs a command line of /bin/sh as root, as Client.Run does.
+// Run runs a command line of /bin/sh as root, as Client.Run does. After a *SudoError
+// every other command has that too, and sudo is not asked again.
 func (r *Root) Run(ctx context.Context, command string, stdin []byte) ([]byte, error) {
 	return r.client.run(ctx, command, stdin, func(ctx context.Context) (*process, error) { return r.start(ctx, command) })
 }
@@ -57,6 +61,9 @@ func (r *Root) Close() error { return r.client.Close() }
 func (r *Root) start(ctx context.Context, command string) (*process, error) {
 	if strings.IndexByte(command, 0) >= 0 {
 		return nil, fmt.Errorf("%q has a zero byte, which no command can have", brief(command))
+	}
+	if err := r.refusal(); err != nil {
+		return nil, err
 	}
 	ctx, done := r.client.within(ctx, r.timeout)
 	defer done()
@@ -82,6 +89,22 @@ func (r *Root) start(ctx context.Context, command string) (*process, error) {
 		return nil, err
 	}
 	return nil, fmt.Errorf("become root by sudo: %w", err)
+}
+
+// refusal is what sudo has answered for good.
+func (r *Root) refusal() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refused
+}
+
+// refuse keeps a *SudoError, and forgets the password.
+func (r *Root) refuse(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refused == nil {
+		r.refused, r.password = err, ""
+	}
 }
 
 // secret returns sudo's password and where it is from, which sudo has asked for.

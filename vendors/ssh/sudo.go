@@ -93,9 +93,18 @@ func (b *becoming) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// wait answers sudo, once: several wrong passwords may lock the account. It
-// returns when root runs.
-func (b *becoming) wait(ctx context.Context, p *process) error {
+// wait answers sudo, once, and not while another command waits for what sudo says
+// to the password: several wrong ones may lock the account. It returns when root runs.
+func (b *becoming) wait(ctx context.Context, p *process) (err error) {
+	var turn chan struct{}
+	defer func() {
+		if errors.As(err, new(*SudoError)) {
+			b.root.refuse(err)
+		}
+		if turn != nil {
+			<-turn
+		}
+	}()
 	for {
 		select {
 		case <-b.arrived:
@@ -112,6 +121,15 @@ func (b *becoming) wait(ctx context.Context, p *process) error {
 		case <-b.asked:
 			if b.password != "" {
 				return b.refused(p)
+			}
+			select {
+			case b.root.turn <- struct{}{}:
+				turn = b.root.turn
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			if err := b.root.refusal(); err != nil {
+				return err
 			}
 			password, _, err := b.root.secret(ctx)
 			if err != nil {

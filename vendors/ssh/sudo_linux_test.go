@@ -352,3 +352,54 @@ func TestSudoPasswordChanged(t *testing.T) {
 		t.Error("the login is still there")
 	}
 }
+
+// TestSudoWrongOnce: after the password was changed, commands side by side send the
+// old one once, however many they are.
+func TestSudoWrongOnce(t *testing.T) {
+	if noAccounts(t) {
+		return
+	}
+	const commands = 8 // of MaxSessions 10
+	dir := t.TempDir()
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o755)); err != nil { //nolint:gosec // another account writes in there
+		t.Fatal(err)
+	}
+	log, good := filepath.Join(dir, "log"), filepath.Join(dir, "good")
+	if err := errors.Join(os.WriteFile(log, nil, 0o666), os.Chmod(log, 0o666), os.WriteFile(good, nil, 0o644)); err != nil { //nolint:gosec // see above
+		t.Fatal(err)
+	}
+	// The arguments are -S -k -u root -p PROMPT -- /bin/sh -c ASROOT csig WORD COMMAND.
+	script := `echo asked >>` + log + `; printf %s "$6" >&2; read p; echo sent >>` + log + `
+if test -e ` + good + `; then shift 7; exec "$@"; fi; sleep 0.1; echo "sudo: 1 incorrect password attempt" >&2; exit 1`
+	s := behindSudo(t, sshtest.Account{Over: fakeSudo(t, script)})
+	r := dialRoot(t, s)
+	count := func(what string) int {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(text), what)
+	}
+	if count("sent") != 1 {
+		t.Fatalf("the password was sent %d times", count("sent"))
+	}
+	if err := os.Remove(good); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range commands {
+		all.Go(func() {
+			if _, err := r.Run(t.Context(), "true", nil); !errors.As(err, new(*SudoError)) || !strings.Contains(err.Error(), "refuses the password") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	all.Wait()
+	asked := count("asked")
+	if _, err := r.Run(t.Context(), "true", nil); !errors.As(err, new(*SudoError)) {
+		t.Errorf("later: %v", err)
+	}
+	if got := count("sent"); got != 2 || count("asked") != asked {
+		t.Errorf("the wrong password was sent %d times; sudo was asked again later: %v", got-1, count("asked") != asked)
+	}
+}
