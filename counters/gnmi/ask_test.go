@@ -88,15 +88,14 @@ func TestReadingOfATargetThatRefusesSlowly(t *testing.T) {
 	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
 		select {
 		case <-stream.Context().Done():
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(400 * time.Millisecond):
 		}
 		return status.Error(codes.InvalidArgument, "not this")
 	}}
-	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}, Interval: 20 * time.Millisecond, Timeout: 500 * time.Millisecond})
+	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}, Interval: 20 * time.Millisecond, Timeout: time.Second})
 	_, err := s.Read(context.Background(), nil)
-	late := err != nil && strings.Contains(err.Error(), "nothing came in") // of a busy machine
-	if !errors.Is(err, ErrNoAnswer) || !late && !strings.Contains(err.Error(), "in 1.56s") {
-		t.Errorf("%v, want no answer in three timeouts and three intervals", err)
+	if !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "no answer in "+s.patience().String()) {
+		t.Errorf("%v, want no answer in %v", err, s.patience())
 	}
 }
 
@@ -127,7 +126,7 @@ func TestMessageOnWhichWeFail(t *testing.T) {
 	b := newBench(t, Config{Ports: []string{"e1"}})
 	b.s.dec.sink = panics{}
 	b.take(leafNote(b.clock(), "e1", outOctets, 5))
-	if info := b.s.Info(); info.Invalid != 1 || !strings.Contains(info.LastInvalid, "on purpose") {
+	if info := b.s.Info(); info.Invalid != 1 || !strings.Contains(info.LastInvalid, "please report it: on purpose") {
 		t.Errorf("%+v", info)
 	}
 }
@@ -145,7 +144,7 @@ func TestThrottle(t *testing.T) {
 		{time.Hour, 300, time.Second}, // but not more than that
 	} {
 		now = now.Add(step.after)
-		if wait := max(limit.take(step.n, now), 0); wait != step.want {
+		if wait := max(limit.take(int64(step.n), now), 0); wait != step.want {
 			t.Errorf("%d after %v: wait %v, want %v", step.n, step.after, wait, step.want)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // What can be wrong with a device, for errors.Is.
@@ -68,9 +70,9 @@ func (s *Source) classify(ctx context.Context, err error) error {
 	}
 	st, ok := status.FromError(err)
 	if !ok {
-		return clean(err)
+		return untrusted.ErrorOf(err, maxText)
 	}
-	err = clean(err)
+	err = untrusted.ErrorOf(err, maxText)
 	switch st.Code() {
 	case codes.Unauthenticated, codes.PermissionDenied:
 		return fmt.Errorf("%w: %w", ErrCredentials, err)
@@ -80,7 +82,7 @@ func (s *Source) classify(ctx context.Context, err error) error {
 			return fmt.Errorf("%w to the TLS handshake: %w", ErrNoAnswer, err)
 		}
 		if h != nil {
-			return fmt.Errorf("%w: %w", ErrCertificate, clean(h))
+			return fmt.Errorf("%w: %w", ErrCertificate, untrusted.ErrorOf(h, maxText))
 		}
 		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	case codes.DeadlineExceeded:

@@ -1,10 +1,11 @@
 package gnmi
 
 import (
-	"fmt"
 	"time"
 
 	pb "github.com/openconfig/gnmi/proto/gnmi"
+
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // intake is a Source as the sink of its decoder. Its methods run with the
@@ -15,15 +16,17 @@ var _ sink = (*intake)(nil)
 
 // take brings one notification into the state. The caller holds the lock.
 func (s *Source) take(n *pb.Notification, now time.Time) {
-	defer func() {
-		if p := recover(); p != nil { // one device's message must not end the readings of all
-			(*intake)(s).damaged("", fmt.Errorf("csig failed on it: %v", p))
-		}
-	}()
 	s.message++
 	s.info.Notifications++
 	s.now, s.at = now, max(n.GetTimestamp(), 0)
-	s.dec.notification(n)
+	err := func() (err error) {
+		defer untrusted.Recover(&err) // one device's message must not end the readings of all
+		s.dec.notification(n)
+		return nil
+	}()
+	if err != nil {
+		(*intake)(s).damaged("", err)
+	}
 }
 
 // update is sink's.
@@ -103,7 +106,7 @@ func (in *intake) remove(name string, n *node) {
 func (in *intake) damaged(name string, err error) {
 	s := (*Source)(in)
 	s.info.Invalid++
-	err = clean(err)
+	err = untrusted.ErrorOf(err, maxText)
 	if i, ours := s.byName[name]; ours {
 		s.ports[i].damage = err
 	} else if name == "" {

@@ -2,7 +2,6 @@ package gnmi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -14,8 +13,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // What one target can make csig do: far more than the counters of some thousand
@@ -30,7 +27,7 @@ const (
 	scanFrom       = 128 << 10        // bytes; smaller messages cannot have that many that matter
 	maxDepth       = 64               // of JSON
 	maxMembers     = 1 << 16          // of aggregates
-	maxText        = 300              // bytes of a target's text in an error
+	maxText        = 300              // bytes of a target's text in an error, which may have several
 	maxName        = 256              // bytes
 )
 
@@ -42,7 +39,7 @@ type throttle struct {
 }
 
 // take counts n and returns how long to wait before more of it is taken.
-func (t *throttle) take(n int, now time.Time) time.Duration {
+func (t *throttle) take(n int64, now time.Time) time.Duration {
 	t.used = max(0, t.used-t.rate*now.Sub(t.at).Seconds()) + float64(n)
 	t.at = now
 	return time.Duration((t.used - 2*t.rate) / t.rate * float64(time.Second))
@@ -58,7 +55,7 @@ type throttledConn struct {
 // Read is that of net.Conn.
 func (c *throttledConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if wait := c.limit.take(n, time.Now()); wait > 0 {
+	if wait := c.limit.take(int64(n), time.Now()); wait > 0 {
 		time.Sleep(wait) // short: what b holds is all that it waits for
 	}
 	return n, err
@@ -72,7 +69,7 @@ func newWork() throttle { return throttle{rate: float64(workPerSecond)} }
 func (s *Source) pace(ctx context.Context, work *throttle, begun time.Time, reply *pb.SubscribeResponse) {
 	now := time.Now()
 	parts := 1 + len(reply.GetUpdate().GetUpdate()) + len(reply.GetUpdate().GetDelete())
-	wait := work.take(int(now.Sub(begun))+parts*int(workPerUpdate), now)
+	wait := work.take(int64(now.Sub(begun))+int64(parts)*int64(workPerUpdate), now)
 	if wait <= 0 {
 		return
 	}
@@ -132,25 +129,4 @@ func count(msg []byte, kind protoreflect.MessageDescriptor, left *int, depth int
 		msg = msg[n:]
 	}
 	return nil
-}
-
-// cleanError is an error with the text of a target, made fit to print.
-type cleanError struct {
-	err  error
-	text string
-}
-
-func (e *cleanError) Error() string { return e.text }
-func (e *cleanError) Unwrap() error { return e.err }
-
-// clean bounds an error's text and makes it one line. Errors of ours stay as they are.
-func clean(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	text := err.Error()
-	if fit := untrusted.Text(text, maxText); fit != text {
-		return &cleanError{err, fit}
-	}
-	return err
 }

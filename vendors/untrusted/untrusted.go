@@ -77,18 +77,25 @@ func clean(s string) bool {
 
 // Error returns an error that wraps err and whose text is as Text makes it, at
 // most 1000 bytes: libraries repeat what a peer has sent.
-func Error(err error) error {
-	if text := err.Error(); text != Text(text, maxError) {
-		return &cleaned{err}
+func Error(err error) error { return ErrorOf(err, maxError) }
+
+const maxError = 1000
+
+// ErrorOf is Error for a text of at most this many bytes, where several of them are
+// parts of one error.
+func ErrorOf(err error, most int) error {
+	if text := err.Error(); text != Text(text, most) {
+		return &cleaned{err, most}
 	}
 	return err
 }
 
-const maxError = 1000
+type cleaned struct {
+	err  error
+	most int
+}
 
-type cleaned struct{ err error }
-
-func (e *cleaned) Error() string { return Text(e.err.Error(), maxError) }
+func (e *cleaned) Error() string { return Text(e.err.Error(), e.most) }
 func (e *cleaned) Unwrap() error { return e.err }
 
 // ErrTooLong is what a Reader returns once its source has sent more than its
