@@ -110,8 +110,12 @@ type state struct {
 	waves   map[string]bool
 }
 
-// errEmpty is the error of a journal that was cut off in its first record.
-var errEmpty = errors.New("the journal is empty: nothing was begun, so that there is nothing to continue or to undo")
+// The errors of a journal without a whole first record: an apply that was killed at
+// its very start leaves one, and so does whatever loses the rest of a journal.
+var (
+	errEmpty = errors.New("the journal is empty, so that there is nothing to continue or to undo by: its apply ended before it began anything, or it is a lost journal; csig plan shows the devices' state")
+	errCut   = errors.New("the journal is cut off inside its first line, so that there is nothing to continue or to undo by: its apply ended before it began anything, or the rest of the journal is lost; csig plan shows the devices' state")
+)
 
 // ErrNothingToDo is what the errors of Apply and Rollback wrap when what they are
 // asked for is done already: there is nothing wrong.
@@ -183,7 +187,7 @@ func removeUnbegun(path string, now func() time.Time) error {
 		return j.Discard()
 	case err == nil:
 		return errors.Join(fmt.Errorf("%s exists: it is the journal of an earlier apply; continue it with csig apply --resume %s, undo it with csig rollback %s, or name another with --journal", path, vendors.ShellWord(path), vendors.ShellWord(path)), j.Close())
-	case errors.Is(err, errEmpty):
+	case errors.Is(err, errEmpty), errors.Is(err, errCut):
 		return os.Remove(path)
 	case errors.Is(err, errInUse):
 		return err
@@ -234,8 +238,10 @@ func (j *Journal) load() error {
 				return errors.New("it is a plan, not the journal of an apply: csig apply PLAN writes that to PLAN.journal")
 			}
 			return errors.New("it is not the journal of an apply")
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, io.EOF) && len(line) == 0:
 			return errEmpty
+		case errors.Is(err, io.EOF):
+			return errCut
 		case err != nil:
 			return err
 		}

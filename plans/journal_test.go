@@ -71,8 +71,8 @@ func TestJournalCutAnywhere(t *testing.T) {
 			t.Fatalf("cut at %d: what was written afterwards is not read", cut)
 		}
 	}
-	for _, cut := range []int{0, 1, first - 1} {
-		if _, err := openText(t, text[:cut]); err == nil || !strings.Contains(err.Error(), "empty") {
+	for cut, want := range map[int]string{0: "is empty", 1: "cut off inside its first line", first - 1: "cut off inside its first line"} {
+		if _, err := openText(t, text[:cut]); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "csig plan shows") {
 			t.Errorf("cut at %d, in the first record: %v", cut, err)
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -227,7 +228,7 @@ func link(t *testing.T, to, at string) {
 	}
 }
 
-// Every command that changes devices by a file refuses a foreign one, and one
+// Every command that opens devices by a file refuses a foreign one, and one
 // that includes it.
 func TestForeignFleet(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -264,11 +265,26 @@ func TestForeignFleet(t *testing.T) {
 		for _, args := range [][]string{
 			{"apply", "a.plan"}, {"apply", "a.plan", "-i", "fleet.yaml"}, {"apply", "--resume", "a.journal"}, {"rollback", "a.journal"},
 			{"agent", "-c", "fleet.yaml", "--dry-run", "--socket", "s"}, {"agent", "-c", "fleet.yaml", "--wait", "--socket", "s"},
+			{"plan", "-i", "fleet.yaml"}, {"assess", "-i", "fleet.yaml"}, {"off", "-i", "fleet.yaml"},
+			{"counters", "read", "-c", "fleet.yaml"}, {"counters", "watch", "-i", "fleet.yaml"},
 		} {
 			if out, err := call(t, args...); err == nil || !strings.Contains(err.Error(), name+" is not used: others may write") {
 				t.Errorf("%s, %v: %s, %v", name, args, out, err)
 			}
 		}
+		for _, args := range [][]string{{"plan", "-i", "fleet.yaml", "--offline"}, {"assess", "-i", "fleet.yaml", "--offline"}, {"inventory", "check", "-i", "fleet.yaml"}} {
+			if _, err := call(t, args...); errors.As(err, new(*foreignError)) {
+				t.Errorf("%s, %v: %v", name, args, err)
+			}
+		}
+	}
+	// Also with the mistakes that keep csig off from nothing.
+	if err := os.Chmod("fleet.yaml", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	put(t, "fleet.yaml", string(must(os.ReadFile("fleet.yaml")))+"nonsense: 1\n")
+	if _, err := call(t, "off", "-i", "fleet.yaml"); err == nil || !strings.Contains(err.Error(), "part.yaml is not used: others may write") {
+		t.Errorf("off with a mistake in the file: %v", err)
 	}
 	if err := os.Chmod("a.journal", 0o666); err != nil {
 		t.Fatal(err)

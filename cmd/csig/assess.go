@@ -82,7 +82,7 @@ func runAssess(cmd *cobra.Command, o *assessOptions) error {
 		}
 		return runAssessMachine(cmd, o)
 	}
-	fleet, err := loadFleet(o.fleet, o.devices)
+	fleet, err := loadFleet(o.fleet, o.devices, o.offline)
 	if err != nil {
 		return err
 	}

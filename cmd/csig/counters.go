@@ -45,7 +45,7 @@ func (f *deviceFlags) add(cmd *cobra.Command) {
 
 // open loads the file and opens the device's counter source.
 func (f *deviceFlags) open(ctx context.Context) (*inventory.Fleet, *inventory.Device, counters.Source, error) {
-	fleet, err := inventory.Load(f.file)
+	fleet, err := ownFleet(f.file)
 	if err != nil {
 		return nil, nil, nil, err
 	}

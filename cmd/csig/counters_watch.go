@@ -152,7 +152,7 @@ func (w *watch) outcome() error {
 }
 
 func newWatch(o watchOptions) (*watch, error) {
-	file, err := inventory.Load(o.file)
+	file, err := ownFleet(o.file)
 	if err != nil {
 		return nil, err
 	}

@@ -103,9 +103,15 @@ type salvaged struct {
 // salvage reads a fleet file for an emergency, with its mistakes. The error is
 // that nothing can be done.
 func salvage(path string, devices []string) (*salvaged, error) {
+	if err := ownFile(path); err != nil {
+		return nil, err
+	}
 	s, mistakes := inventory.Salvage(path)
 	if s.Fleet == nil {
 		return nil, mistakes
+	}
+	if err := ownFiles(s.Fleet); err != nil {
+		return nil, err
 	}
 	for _, name := range devices {
 		_, known := s.Fleet.Device(name)

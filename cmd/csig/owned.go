@@ -15,9 +15,9 @@ import (
 	"github.com/csig-agent/csig/inventory"
 )
 
-// ownFleet reads a fleet file by which devices are changed without a further
-// word. It names programs that csig runs and devices that it logs in to, so that
-// no other user may own or write it, nor any file that it includes.
+// ownFleet reads a fleet file by which devices are opened. It names
+// programs that csig runs and devices that it logs in to, so that no other user may
+// own or write it, nor any file that it includes.
 func ownFleet(path string) (*inventory.Fleet, error) {
 	if err := ownFile(path); err != nil {
 		return nil, err
@@ -26,12 +26,17 @@ func ownFleet(path string) (*inventory.Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
+	return fleet, ownFiles(fleet)
+}
+
+// ownFiles is ownFile for all files that a fleet was read from.
+func ownFiles(fleet *inventory.Fleet) error {
 	for _, file := range fleet.Files() {
 		if err := ownFile(file); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return fleet, nil
+	return nil
 }
 
 // ownFile refuses a file that another user than root and the caller owns, may
@@ -56,7 +61,7 @@ func ownFile(path string) error {
 type foreignError struct{ path, why string }
 
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("%s is not used: %s; csig changes devices, and runs programs, by this file: it and its folders have to belong to you or to root, without write permission for others (chmod go-w)", e.path, e.why)
+	return fmt.Sprintf("%s is not used: %s; csig opens devices, and runs programs, by this file: it and its folders have to belong to you or to root, without write permission for others (chmod go-w)", e.path, e.why)
 }
 
 // overflowUID is whom the kernel names for users that a user namespace does not

@@ -238,9 +238,14 @@ func eachDevice[T any](ctx context.Context, fleet *inventory.Fleet, parallel int
 	return out, nil
 }
 
-// loadFleet reads a fleet file in which the devices of --device have to be.
-func loadFleet(path string, devices []string) (*inventory.Fleet, error) {
-	fleet, err := inventory.Load(path)
+// loadFleet reads a fleet file in which the devices of --device have to be. Offline
+// it opens no device, and runs no program that the file names.
+func loadFleet(path string, devices []string, offline bool) (*inventory.Fleet, error) {
+	load := ownFleet
+	if offline {
+		load = inventory.Load
+	}
+	fleet, err := load(path)
 	if err != nil {
 		return nil, err
 	}

@@ -149,7 +149,7 @@ func TestVerify(t *testing.T) {
 	put(t, "allowed", "alice "+key)
 	put(t, "others", "bob "+other)
 	put(t, "a.plan.sig", signature)
-	fleet := must(loadFleet("fleet.yaml", nil))
+	fleet := must(loadFleet("fleet.yaml", nil, false))
 	release, err := plans.LockDevices(fleet, []string{"s1"})
 	if err != nil {
 		t.Fatal(err)
