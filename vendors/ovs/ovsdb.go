@@ -29,7 +29,7 @@ type database struct {
 }
 
 // What a message of the database's may have: that of a switch with ten thousand
-// of ports has less.
+// ports has less.
 const (
 	maxMessage = 8 << 20 // bytes
 	maxDepth   = 32      // brackets within brackets
