@@ -22,7 +22,7 @@ import (
 // whatever plan, journal or fleet file has them, under whatever names. The locks
 // end with release or with the process.
 func LockDevices(f *inventory.Fleet, names []string) (release func(), err error) {
-	file, err := lockFile()
+	file, err := sharedLockFile()
 	if err != nil {
 		return nil, fmt.Errorf("locking the devices: %w", err)
 	}
@@ -32,20 +32,8 @@ func LockDevices(f *inventory.Fleet, names []string) (release func(), err error)
 // lockDevices locks in a file that all fleets share, for each device, the bytes
 // whose numbers stand for what identifies it.
 func lockDevices(file string, f *inventory.Fleet, names []string) (release func(), err error) {
-	// O_CREAT would fail, in a sticky folder, for a file of another user.
-	const flags = os.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK
-	lock, err := os.OpenFile(file, flags, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		if lock, err = os.OpenFile(file, flags|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
-			err = lock.Chmod(0o666) // other users drive devices, too
-		} else if errors.Is(err, fs.ErrExist) {
-			lock, err = os.OpenFile(file, flags, 0)
-		}
-	}
+	lock, err := openShared(file)
 	if err != nil {
-		if lock != nil {
-			lock.Close()
-		}
 		return nil, fmt.Errorf("locking the devices: %w", err)
 	}
 	if info, err := lock.Stat(); err != nil || !info.Mode().IsRegular() {
@@ -59,14 +47,8 @@ func lockDevices(file string, f *inventory.Fleet, names []string) (release func(
 		for _, id := range identities(d) {
 			sum := sha256.Sum256([]byte(id))
 			at := int64(binary.BigEndian.Uint64(sum[:]) >> 2)
-			err := unix.FcntlFlock(lock.Fd(), setLock, &unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1})
-			switch {
-			case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EACCES):
-				err = fmt.Errorf("another csig apply or rollback is at work on device %s (%s): wait for its end", name, id)
-			case err != nil:
-				err = fmt.Errorf("locking device %s: %s: %w", name, file, err)
-			}
-			if err != nil {
+			taken := fmt.Errorf("another csig apply or rollback is at work on device %s (%s): wait for its end", name, id)
+			if err := LockByte(lock, at, taken); err != nil {
 				return nil, errors.Join(err, lock.Close())
 			}
 		}
@@ -74,9 +56,46 @@ func lockDevices(file string, f *inventory.Fleet, names []string) (release func(
 	return func() { lock.Close() }, nil
 }
 
-// lockFile is where all users of this machine lock: in the first folder in which
+// openShared opens a file that every user may lock, and makes it where it is not
+// there. It gets its mode before its name: another user who finds it may open it.
+func openShared(file string) (*os.File, error) {
+	// O_CREAT would fail, in a sticky folder, for a file of another user.
+	const flags = os.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	lock, err := os.OpenFile(file, flags, 0)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return lock, err
+	}
+	made, err := os.CreateTemp(filepath.Dir(file), ".csig-devices-*")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(made.Name())
+	defer made.Close()
+	if err := made.Chmod(0o666); err != nil {
+		return nil, err
+	}
+	if err := os.Link(made.Name(), file); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return os.OpenFile(file, flags, 0)
+}
+
+// LockByte locks a byte of a file until that is closed; where another process has it,
+// taken says so.
+func LockByte(f *os.File, at int64, taken error) error {
+	err := unix.FcntlFlock(f.Fd(), setLock, &unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1})
+	switch {
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EACCES):
+		return taken
+	case err != nil:
+		return fmt.Errorf("locking %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// sharedLockFile is where all users of this machine lock: in the first folder in which
 // all may make files, and none may remove another's.
-func lockFile() (string, error) {
+func sharedLockFile() (string, error) {
 	folders := []string{"/run/lock", "/var/lock", "/tmp"}
 	for _, folder := range folders {
 		if info, err := os.Stat(folder); err == nil && info.IsDir() && info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o002 != 0 {

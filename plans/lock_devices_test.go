@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/csig-agent/csig/inventory"
@@ -92,7 +93,27 @@ func TestLockDevices(t *testing.T) {
 	if _, err := lockDevices(filepath.Join(dir, "link"), both, nil); err == nil {
 		t.Error("a link is followed")
 	}
-	if _, err := lockFile(); err != nil {
+	// Users who find no file, side by side, make one, which all may lock.
+	fresh := filepath.Join(dir, "new")
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			release, err := lockDevices(fresh, both, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			release()
+		})
+	}
+	all.Wait()
+	if info, err := os.Stat(fresh); err != nil || info.Mode() != 0o666 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".csig-*")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if _, err := sharedLockFile(); err != nil {
 		t.Error(err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/plans"
 )
 
 // lockName is the abstract socket of the agent that programs the ports of a
@@ -39,7 +40,7 @@ func lock(name, file string, log *logrus.Entry) (func(), error) {
 	ln, err := net.Listen("unix", name)
 	switch {
 	case err == nil:
-		f, err := lockFile(file, false)
+		f, err := lockNamespace(file, false)
 		if err != nil {
 			return nil, errors.Join(err, ln.Close())
 		}
@@ -54,7 +55,7 @@ func lock(name, file string, log *logrus.Entry) (func(), error) {
 	if holder, err := holderOf(name); err != nil || holder == "" {
 		return nil, errors.Join(errOtherAgent, err)
 	}
-	f, err := lockFile(file, true)
+	f, err := lockNamespace(file, true)
 	if err != nil {
 		return nil, err
 	}
@@ -143,10 +144,10 @@ func mayProgram(pid int) bool {
 	return true
 }
 
-// lockFile locks, in a file that all network namespaces share, the byte that is
+// lockNamespace locks, in a file that all network namespaces share, the byte that is
 // this namespace's number. Without the file it returns nil, unless it may be
 // made. The lock ends with the file's closing.
-func lockFile(name string, create bool) (*os.File, error) {
+func lockNamespace(name string, create bool) (*os.File, error) {
 	flags := os.O_RDWR | unix.O_NOFOLLOW
 	if create {
 		flags |= os.O_CREATE
@@ -165,7 +166,7 @@ func lockFile(name string, create bool) (*os.File, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("locking the device: %w", err), f.Close())
 	}
-	if err := lockByte(f, at, errOtherAgent); err != nil {
+	if err := plans.LockByte(f, at, errOtherAgent); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
@@ -177,16 +178,4 @@ func namespaceByte() (int64, error) {
 	var ns unix.Stat_t
 	err := unix.Stat("/proc/thread-self/ns/net", &ns)
 	return int64(ns.Ino), err
-}
-
-// lockByte locks a byte of a file; where somebody else has it, taken says so.
-func lockByte(f *os.File, at int64, taken error) error {
-	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1})
-	switch {
-	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EACCES):
-		return taken
-	case err != nil:
-		return fmt.Errorf("locking the device: %s: %w", f.Name(), err)
-	}
-	return nil
 }

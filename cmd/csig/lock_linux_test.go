@@ -128,7 +128,7 @@ func TestLock(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, create := range []bool{false, true} {
-			if f, err := lockFile(file, create); !errors.Is(err, syscall.ELOOP) {
+			if f, err := lockNamespace(file, create); !errors.Is(err, syscall.ELOOP) {
 				t.Errorf("create %v: %v, %v", create, f, err)
 			}
 		}
