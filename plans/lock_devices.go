@@ -20,19 +20,58 @@ import (
 
 // LockDevices keeps any other apply or rollback of this machine from devices,
 // whatever plan, journal or fleet file has them, under whatever names. The locks
-// end with release or with the process.
-func LockDevices(f *inventory.Fleet, names []string) (release func(), err error) {
-	file, err := sharedLockFile()
+// end with release or with the process. Root has a file of its own, too, since any
+// user may put something else in the place of the shared one: warn is told of that.
+func LockDevices(f *inventory.Fleet, names []string, warn func(error)) (release func(), err error) {
+	shared, err := sharedLockFile()
+	if os.Geteuid() == 0 {
+		return lockAsRoot("/run/csig/devices.lock", shared, f, names, warn)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("locking the devices: %w", err)
 	}
-	return lockDevices(file, f, names)
+	return lockDevices(shared, 0o666, f, names)
+}
+
+// errBusy is of a device at which another process is at work.
+var errBusy = errors.New("wait for its end")
+
+// lockAsRoot locks in two files, of which one has to do.
+func lockAsRoot(own, shared string, f *inventory.Fleet, names []string, warn func(error)) (release func(), err error) {
+	var frees []func()
+	release = func() {
+		for _, free := range frees {
+			free()
+		}
+	}
+	lock := func(file string, mode fs.FileMode) error {
+		free, err := lockDevices(file, mode, f, names)
+		if err == nil {
+			frees = append(frees, free)
+		}
+		return err
+	}
+	errOwn := os.MkdirAll(filepath.Dir(own), 0o755)
+	if errOwn == nil {
+		errOwn = lock(own, 0o600)
+	}
+	errShared := errors.New("locking the devices: no folder for a lock that all users share")
+	if shared != "" {
+		errShared = lock(shared, 0o666)
+	}
+	if err := errors.Join(errOwn, errShared); errors.Is(err, errBusy) || len(frees) == 0 {
+		release()
+		return nil, err
+	} else if err != nil {
+		warn(err)
+	}
+	return release, nil
 }
 
 // lockDevices locks in a file that all fleets share, for each device, the bytes
 // whose numbers stand for what identifies it.
-func lockDevices(file string, f *inventory.Fleet, names []string) (release func(), err error) {
-	lock, err := openShared(file)
+func lockDevices(file string, mode fs.FileMode, f *inventory.Fleet, names []string) (release func(), err error) {
+	lock, err := openShared(file, mode)
 	if err != nil {
 		return nil, fmt.Errorf("locking the devices: %w", err)
 	}
@@ -47,7 +86,7 @@ func lockDevices(file string, f *inventory.Fleet, names []string) (release func(
 		for _, id := range identities(d) {
 			sum := sha256.Sum256([]byte(id))
 			at := int64(binary.BigEndian.Uint64(sum[:]) >> 2)
-			taken := fmt.Errorf("another csig apply or rollback is at work on device %s (%s): wait for its end", name, id)
+			taken := fmt.Errorf("another csig apply or rollback is at work on device %s (%s): %w", name, id, errBusy)
 			if err := LockByte(lock, at, taken); err != nil {
 				return nil, errors.Join(err, lock.Close())
 			}
@@ -56,9 +95,9 @@ func lockDevices(file string, f *inventory.Fleet, names []string) (release func(
 	return func() { lock.Close() }, nil
 }
 
-// openShared opens a file that every user may lock, and makes it where it is not
+// openShared opens a file that all who have its mode may lock, and makes it where it is not
 // there. It gets its mode before its name: another user who finds it may open it.
-func openShared(file string) (*os.File, error) {
+func openShared(file string, mode fs.FileMode) (*os.File, error) {
 	// O_CREAT would fail, in a sticky folder, for a file of another user.
 	const flags = os.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	lock, err := os.OpenFile(file, flags, 0)
@@ -71,7 +110,7 @@ func openShared(file string) (*os.File, error) {
 	}
 	defer os.Remove(made.Name())
 	defer made.Close()
-	if err := made.Chmod(0o666); err != nil {
+	if err := made.Chmod(mode); err != nil {
 		return nil, err
 	}
 	if err := os.Link(made.Name(), file); err != nil && !errors.Is(err, fs.ErrExist) {

@@ -1,11 +1,14 @@
 package plans
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/inventory"
 )
@@ -57,11 +60,11 @@ func TestLockDevices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.a.Name, c.b.Name = "a", "b"
 			a, b := &inventory.Fleet{Devices: []inventory.Device{c.a}}, &inventory.Fleet{Devices: []inventory.Device{c.b}}
-			release, err := lockDevices(file, a, []string{"a"})
+			release, err := lockDevices(file, 0o666, a, []string{"a"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, err := lockDevices(file, b, []string{"b"})
+			again, err := lockDevices(file, 0o666, b, []string{"b"})
 			switch {
 			case c.one && (err == nil || !strings.Contains(err.Error(), "another csig apply or rollback is at work on device b (")):
 				t.Errorf("both are locked: %v", err)
@@ -72,7 +75,7 @@ func TestLockDevices(t *testing.T) {
 				again()
 			}
 			release()
-			if again, err = lockDevices(file, b, []string{"b"}); err != nil {
+			if again, err = lockDevices(file, 0o666, b, []string{"b"}); err != nil {
 				t.Fatalf("after the release: %v", err)
 			}
 			again()
@@ -81,7 +84,7 @@ func TestLockDevices(t *testing.T) {
 	// Two devices of a fleet at one address are no two processes.
 	both := &inventory.Fleet{Devices: []inventory.Device{local, local}}
 	both.Devices[0].Name, both.Devices[1].Name = "a", "b"
-	release, err := lockDevices(file, both, []string{"a", "b", "of another file"})
+	release, err := lockDevices(file, 0o666, both, []string{"a", "b", "of another file"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +93,7 @@ func TestLockDevices(t *testing.T) {
 	if err := os.Symlink(file, filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lockDevices(filepath.Join(dir, "link"), both, nil); err == nil {
+	if _, err := lockDevices(filepath.Join(dir, "link"), 0o666, both, nil); err == nil {
 		t.Error("a link is followed")
 	}
 	// Users who find no file, side by side, make one, which all may lock.
@@ -98,7 +101,7 @@ func TestLockDevices(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			release, err := lockDevices(fresh, both, nil)
+			release, err := lockDevices(fresh, 0o666, both, nil)
 			if err != nil {
 				t.Error(err)
 				return
@@ -116,4 +119,55 @@ func TestLockDevices(t *testing.T) {
 	if _, err := sharedLockFile(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestLockAsRoot: what any user may put in the place of the shared file does not keep
+// root from devices; a process at work there does.
+func TestLockAsRoot(t *testing.T) {
+	f := &inventory.Fleet{Devices: []inventory.Device{{Name: "a", Local: true}}}
+	lock := func(own, shared string) (release func(), warned []error, err error) {
+		release, err = lockAsRoot(own, shared, f, []string{"a"}, func(err error) { warned = append(warned, err) })
+		return release, warned, err
+	}
+	for name, make := range map[string]func(path string) error{
+		"folder": func(path string) error { return os.Mkdir(path, 0o777) },
+		"FIFO":   func(path string) error { return unix.Mkfifo(path, 0o666) },
+		"link":   func(path string) error { return os.Symlink("/dev/null", path) },
+	} {
+		dir := t.TempDir()
+		own, shared := filepath.Join(dir, "csig", "own"), filepath.Join(dir, "shared")
+		if err := make(shared); err != nil {
+			t.Fatal(err)
+		}
+		release, warned, err := lock(own, shared)
+		if err != nil || len(warned) != 1 {
+			t.Fatalf("%s: %v, warned of %v", name, err, warned)
+		}
+		if info, err := os.Stat(own); err != nil || info.Mode() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+		if _, _, err := lock(own, shared); !errors.Is(err, errBusy) {
+			t.Errorf("%s: locked twice: %v", name, err)
+		}
+		release()
+		if _, _, err := lock(shared, shared); err == nil { // neither will do
+			t.Errorf("%s: nothing is locked", name)
+		}
+	}
+	// Another user holds the shared lock.
+	dir := t.TempDir()
+	own, shared := filepath.Join(dir, "own"), filepath.Join(dir, "shared")
+	free, err := lockDevices(shared, 0o666, f, []string{"a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := lock(own, shared); !errors.Is(err, errBusy) {
+		t.Errorf("beside another user: %v", err)
+	}
+	free()
+	release, warned, err := lock(own, shared) // and nothing is left of that try
+	if err != nil || len(warned) > 0 {
+		t.Fatalf("%v, %v", err, warned)
+	}
+	release()
 }

@@ -320,7 +320,7 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 		return err
 	}
 	show.say("Fleet file: " + shownPath(fleet.Path))
-	unlock, err := plans.LockDevices(fleet, slices.Sorted(maps.Keys(j.Plan().Touches())))
+	unlock, err := plans.LockDevices(fleet, slices.Sorted(maps.Keys(j.Plan().Touches())), func(err error) { show.say("warning: " + err.Error()) })
 	if err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ func TestApplyOfACopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range []*inventory.Fleet{fleet, other} {
-		release, err := plans.LockDevices(f, []string{f.Devices[0].Name})
+		release, err := plans.LockDevices(f, []string{f.Devices[0].Name}, func(err error) { t.Error(err) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func TestPlanNamesItsFleet(t *testing.T) {
 	if want := filepath.Join(dir, "fleet.yaml"); p.Fleet != want {
 		t.Errorf("it names %s, want %s", p.Fleet, want)
 	}
-	release, err := plans.LockDevices(fleet, []string{"s1"})
+	release, err := plans.LockDevices(fleet, []string{"s1"}, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}

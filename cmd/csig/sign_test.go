@@ -150,7 +150,7 @@ func TestVerify(t *testing.T) {
 	put(t, "others", "bob "+other)
 	put(t, "a.plan.sig", signature)
 	fleet := must(loadFleet("fleet.yaml", nil, false))
-	release, err := plans.LockDevices(fleet, []string{"s1"})
+	release, err := plans.LockDevices(fleet, []string{"s1"}, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}
