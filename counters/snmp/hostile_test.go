@@ -58,7 +58,8 @@ func TestHostileAgents(t *testing.T) {
 				if low, high := e.LoadRange(); e.State == counters.OK && !lies[name] && (low > load+load/20 || high < load-load/20) {
 					t.Errorf("%s: reading %d: load in [%d, %d], want %d; %+v", name, n, low, high, load, e)
 				}
-				// Readings that follow each other at once differ by what one frame is.
+				// Time is the subject: the agent counts by the clock, and readings that follow each
+				// other at once differ by what one frame is.
 				time.Sleep(20 * time.Millisecond)
 			}
 			if dirty(s.Info().Description) {
