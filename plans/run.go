@@ -62,6 +62,10 @@ var ErrPaused = errors.New("paused")
 // plan was made against.
 var ErrStale = errors.New("the plan is stale")
 
+// ErrLacks is what errors wrap of a journal that knows less than the devices have:
+// neither apply nor rollback can go on with it.
+var ErrLacks = errors.New("the journal lacks its last lines")
+
 // Apply carries out what the journal's plan has left. When ctx ends, no new
 // step begins, those in hand are finished, and the error is ctx's cause. Any
 // error leaves a journal that Apply continues and Rollback undoes.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -213,6 +214,46 @@ func TestApplyAndRollback(t *testing.T) {
 	}
 	if err := r.Apply(t.Context()); err == nil || errors.Is(err, ErrNothingToDo) {
 		t.Errorf("apply goes on after a rollback: %v", err)
+	}
+}
+
+// To continue with a journal that lacks its last lines is refused, too, and names no
+// rollback that would be.
+func TestResumeOfACutJournal(t *testing.T) {
+	p, f := threeStages(t)
+	j := begin(t, p)
+	if err := (&Run{Journal: j, Open: f.open}).Apply(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(j.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	after := maps.Clone(f.devices)
+	lacks := 0
+	for cut := 1; cut < len(lines); cut++ {
+		open := func() *Run {
+			t.Helper()
+			maps.Copy(f.devices, after)
+			j, err := openText(t, bytes.Join(lines[:cut], nil))
+			if err != nil {
+				t.Fatalf("cut after %d lines: %v", cut, err)
+			}
+			return &Run{Journal: j, Open: f.open}
+		}
+		err := open().Apply(t.Context())
+		if errors.Is(err, ErrLacks) {
+			lacks++
+		}
+		if err != nil && strings.Contains(err.Error(), "csig rollback") {
+			if undo := open().Rollback(t.Context()); undo != nil {
+				t.Errorf("cut after %d lines: %v\nand the rollback: %v", cut, err, undo)
+			}
+		}
+	}
+	if lacks == 0 {
+		t.Error("no journal that lacks lines was refused")
 	}
 }
 

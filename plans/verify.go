@@ -126,6 +126,9 @@ func (r *Run) unchanged(ctx context.Context, t Target, name string) (have vendor
 		return have, known, fmt.Errorf("%w: its setup has changed since it was made; make a new one with csig plan", ErrStale)
 	case want != nil && hash(&have) != hash(want):
 		if err := differs(t, have, *want); err != nil {
+			if step := r.unexplained(t, name, have); step != nil {
+				return have, known, fmt.Errorf("%w: device %s has the setup of step %d, and no such step began in it: find the whole journal; csig plan shows what the devices have, csig off takes csig off them", ErrLacks, name, step.ID)
+			}
 			return have, known, r.stale(err.Error())
 		}
 	}
@@ -271,7 +274,7 @@ func (r *Run) explained(ctx context.Context) error {
 	if n := len(lacks); n > most {
 		lacks = append(lacks[:most], fmt.Sprintf("and %d more", n-most))
 	}
-	return fmt.Errorf("%s: the journal lacks its last lines: %s, and no such step began in it; nothing was changed: find the whole journal; csig plan shows what the devices have, csig off takes csig off them", r.Journal.Path(), strings.Join(lacks, ", "))
+	return fmt.Errorf("%s: %w: %s, and no such step began in it; nothing was changed: find the whole journal; csig plan shows what the devices have, csig off takes csig off them", r.Journal.Path(), ErrLacks, strings.Join(lacks, ", "))
 }
 
 // unexplained is the step that gives a device what it has, where the journal has

@@ -162,9 +162,9 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (*ans
 		if !c.unix {
 			return nil, fmt.Errorf("%w at %s: start one there with csig agent --wait", ErrNoAgent, c.name)
 		}
-		return nil, fmt.Errorf("%w at %s: start one with csig agent -c FILE, or name its socket with --socket", ErrNoAgent, c.name)
+		return nil, fmt.Errorf("%w at %s: start one with csig agent -c FILE (with --wait for csig apply), or name the socket of the one that runs: --socket for csig status, management.daemon in the fleet file", ErrNoAgent, c.name)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("not allowed to talk to the agent at %s (%w): run as the user that started it", c.name, fs.ErrPermission)
+		return nil, fmt.Errorf("not allowed to talk to the agent at %s (%w): run as the user that started it; csig status, also as a member of the group that the agent gives its socket to (--socket-group)", c.name, fs.ErrPermission)
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, c.noAnswer()
 	case errors.As(err, &refused): // what it says of a URL is of no interest

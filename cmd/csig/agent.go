@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -42,7 +43,7 @@ one, because it may run beside a real agent.`,
 		Example: `  csig agent -c tor.yaml
   csig agent -c /var/lib/csig/device.yaml --wait
   csig agent -c tor.yaml --dry-run --log-level debug`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.shadow && !cmd.Flags().Changed("socket") {
 				o.socket = api.DefaultShadowSocket()
@@ -54,6 +55,9 @@ one, because it may run beside a real agent.`,
 			lines := newLogQueue(os.Stderr, func(dropped int) []byte { return droppedLines(logger, dropped) })
 			logger.SetOutput(lines)
 			err = runAgent(cmd.Context(), logrus.NewEntry(logger), o)
+			if errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0 {
+				err = fmt.Errorf("run csig agent as root: %w", err)
+			}
 			if !lines.close() && err != nil {
 				return &exitError{code: 1} // nobody reads why, and to wait for a reader is to hang
 			}

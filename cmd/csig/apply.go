@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -224,6 +225,9 @@ func probePaths(fleet *inventory.Fleet, texts []string) ([]plans.Path, error) {
 	return out, nil
 }
 
+// fleetHead is what a fleet file says of itself.
+var fleetHead = regexp.MustCompile(`(?m)^format:\s*["']?csig\.fleet/`)
+
 func readPlan(path string) (*plans.Plan, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -231,10 +235,15 @@ func readPlan(path string) (*plans.Plan, error) {
 	}
 	defer f.Close()
 	p, err := plans.Read(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if err == nil {
+		return p, nil
 	}
-	return p, nil
+	head := make([]byte, 64<<10)
+	if n, _ := f.ReadAt(head, 0); fleetHead.Match(head[:n]) {
+		file := vendors.ShellWord(path)
+		return nil, fmt.Errorf("%s is a fleet file, not a plan: make a plan with csig plan -i %s -o csig.plan, then csig apply csig.plan", path, file)
+	}
+	return nil, fmt.Errorf("%s: %w", path, err)
 }
 
 // readSignature has a plan keep the signature beside it. Whether it is to have
@@ -362,6 +371,8 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 	case errors.Is(err, plans.ErrPaused):
 		newScreen(os.Stderr).remark("%v; %s", err, nextSteps(j, cmd.Name(), ""))
 		return &exitError{code: 3}
+	case errors.Is(err, plans.ErrLacks):
+		return err
 	}
 	return fmt.Errorf("%w\n%s", err, nextSteps(j, cmd.Name(), " once that is repaired"))
 }

@@ -31,7 +31,7 @@ interface of this machine, and leaves nothing behind.`,
 		Example: `  csig demo
   csig demo --duration 30s --interval 50ms
   csig demo --json --svg timeline.svg --pcap receiver.pcap > demo.json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("duration") && o.duration <= 0 {
 				return fmt.Errorf("--duration %v: nothing can be measured in that: name a longer one, or leave it out for every load step twice", o.duration)

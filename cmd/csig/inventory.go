@@ -20,7 +20,7 @@ func newInventory() *cobra.Command {
 		Short: "The fleet file: check it, show what it comes to",
 		Example: `  csig inventory check -i fleet.yaml
   csig inventory show -i fleet.yaml --device leaf-1 --resolved`,
-		Args: cobra.NoArgs,
+		Args: groupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newInventoryCheck(), newInventoryShow(), newInventorySchema())
@@ -86,7 +86,7 @@ odd without being wrong is a warning. For a right file, count what the locators
 leave open: they have too few bits to name every port of a fleet.`,
 		Example: `  csig inventory check -i fleet.yaml
   csig inventory check -i fleet.yaml --json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			res := checkResult{Format: "csig.inventory-check/v1", File: file, Errors: []mistakeResult{}, Warnings: []mistakeResult{}, Locators: []locatorResult{}}
 			fleet, err := inventory.Load(file)
@@ -253,7 +253,7 @@ with it; with the YAML language server, for one, after this first line:
 
   # yaml-language-server: $schema=fleet.schema.json`,
 		Example: "  csig inventory schema > fleet.schema.json",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := io.Copy(cmd.OutOrStdout(), bytes.NewReader(inventory.Schema()))
 			return err

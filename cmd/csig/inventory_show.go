@@ -35,7 +35,7 @@ shortest path between two hosts or devices.`,
   csig inventory show -i fleet.yaml --device leaf-1 --resolved
   csig inventory show -i fleet.yaml --graph svg > fabric.svg
   csig inventory show -i fleet.yaml --lm 17 --from gpu-1 --to gpu-9`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			fleet, err := inventory.Load(f.file)
 			if err != nil {

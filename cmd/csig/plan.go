@@ -116,7 +116,9 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 	case o.json:
 		err = p.Narrow(o.devices).Write(w)
 	case o.commands:
-		err = planCommands(w, p, fleet, seen, o.devices)
+		if err = planCommands(w, p, fleet, seen, o.devices); err == nil && len(p.Errors()) > 0 {
+			_, err = fmt.Fprint(cmd.ErrOrStderr(), findingsText(p, newScreen(cmd.ErrOrStderr()).columns()))
+		}
 	case o.markdown:
 		if err = p.Seal(); err != nil {
 			return err
@@ -124,7 +126,9 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 		_, err = fmt.Fprint(w, planMarkdown(p, o.devices))
 	default:
 		_, err = fmt.Fprint(w, planText(p, o.devices, newScreen(w).columns()))
-		if err == nil && o.out != "" && !p.Empty() {
+		if err == nil && o.out != "" && !p.Empty() && o.offline {
+			_, err = fmt.Fprintf(w, "\nSaved to %s, for reading: csig apply takes only a plan that was made without --offline.\n", o.out)
+		} else if err == nil && o.out != "" && !p.Empty() {
 			_, err = fmt.Fprintf(w, "\nSaved to %s. To carry it out: csig apply %s\n", o.out, vendors.ShellWord(o.out))
 		}
 	}

@@ -30,7 +30,7 @@ with --dry-run.`,
 		Example: `  csig status
   csig status --watch
   csig status --json | jq '.ports[] | {port, abw_bps, age_ns}'`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := api.NewClient(socket)
 			defer c.Close()

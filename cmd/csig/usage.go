@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/csig-agent/csig/vendors"
 )
 
 // usageError is a command line that cannot be meant; it names the page that
@@ -26,10 +29,15 @@ func usageError(cmd *cobra.Command, format string, args ...any) error {
 
 // noArgs is for commands that take flags only.
 func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usageError(cmd, "unexpected %q: it takes flags only", args[0])
+	if len(args) == 0 {
+		return nil
 	}
-	return nil
+	for _, name := range []string{"inventory", "config"} {
+		if f := cmd.Flags().Lookup(name); f != nil && !f.Changed && f.Shorthand != "" {
+			return usageError(cmd, "unexpected %q: a fleet file goes with -%s: %s -%s %s", args[0], f.Shorthand, cmd.CommandPath(), f.Shorthand, vendors.ShellWord(args[0]))
+		}
+	}
+	return usageError(cmd, "unexpected %q: it takes flags only", args[0])
 }
 
 // oneArg is for commands that take one argument; what says what it is.
@@ -123,10 +131,32 @@ func requireFlags(cmd *cobra.Command, _ []string) error {
 		}
 		missing = append(missing, fmt.Sprintf("%s is missing: %s", name, purpose(f)))
 	})
-	if len(missing) == 0 {
+	if len(missing) > 0 {
+		return usageError(cmd, "%s", strings.Join(missing, "; "))
+	}
+	return flagGroups(cmd)
+}
+
+// What cobra says of flags that go with each other, or do not.
+var (
+	notTogether  = regexp.MustCompile(`none of the others can be; \[(.*)\] were all set$`)
+	onlyTogether = regexp.MustCompile(`group \[(.*)\] are set they must all be set; missing \[(.*)\]$`)
+)
+
+// flagGroups is cobra's check of them, in plainer words.
+func flagGroups(cmd *cobra.Command) error {
+	err := cmd.ValidateFlagGroups()
+	if err == nil {
 		return nil
 	}
-	return usageError(cmd, "%s", strings.Join(missing, "; "))
+	list := func(names string) string { return "--" + strings.ReplaceAll(names, " ", ", --") }
+	if m := notTogether.FindStringSubmatch(err.Error()); m != nil {
+		return usageError(cmd, "%s do not go together: give one of them", list(m[1]))
+	}
+	if m := onlyTogether.FindStringSubmatch(err.Error()); m != nil {
+		return usageError(cmd, "%s go together: %s is missing", list(m[1]), list(m[2]))
+	}
+	return usageError(cmd, "%v", err)
 }
 
 // neverEmpty are flags that name something: an empty name is a script's unset
