@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -21,6 +23,7 @@ type shadow struct {
 	log    *logrus.Entry
 	comp   *vlanrules.Compiler
 	tables map[string]*vlanrules.Result
+	told   string // the changes that were logged last
 }
 
 // NewShadow wraps d for --dry-run. Probe and Observe reach the device; Apply,
@@ -46,10 +49,43 @@ func (s *shadow) Apply(ctx context.Context, want vendors.Setup) error {
 	if err != nil {
 		return err
 	}
+	lacks, err := s.lacks(ctx, want)
+	if err != nil {
+		return err
+	}
+	if told := fmt.Sprint(changes); told == s.told { // tried again
+		changes = nil
+	} else {
+		s.told = told
+	}
 	for _, c := range changes {
+		if lacks[c.Port] != nil {
+			continue
+		}
 		s.log.WithFields(logrus.Fields{"port": c.Port, "what": c.What, "change": changeWord(c.Kind)}).Info("would set up: " + c.Detail)
 	}
-	return nil
+	return errors.Join(slices.Collect(maps.Values(lacks))...)
+}
+
+// lacks is the errors of ports that a real run would not find on the device; none
+// where its driver cannot tell which it has.
+func (s *shadow) lacks(ctx context.Context, want vendors.Setup) (map[string]error, error) {
+	m, ok := s.Driver.(vendors.MTUSetter)
+	if !ok {
+		return nil, nil
+	}
+	has, err := m.MTUs(ctx)
+	if err != nil || len(has) == 0 {
+		return nil, err
+	}
+	out := map[string]error{}
+	for i := range want.Ports {
+		name := want.Ports[i].Port
+		if _, ok := has[name]; !ok {
+			out[name] = &vendors.PortError{Port: name, Err: errors.New("the device has no such port")}
+		}
+	}
+	return out, nil
 }
 
 func changeWord(k vendors.ChangeKind) string {

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"strings"
 	"testing"
 
@@ -11,6 +13,32 @@ import (
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
+
+// portsOnly is a device that tells which ports it has.
+type portsOnly struct {
+	*recorder
+	mtus map[string]int
+}
+
+func (p portsOnly) MTUs(context.Context) (map[string]int, error) { return p.mtus, nil }
+func (p portsOnly) SetMTU(context.Context, string, int) error    { return nil }
+
+// A port that the device lacks is an error of the shadow, as it is of a real run.
+func TestShadowMissesPorts(t *testing.T) {
+	logger := logrus.New()
+	logger.SetOutput(io.Discard)
+	s := NewShadow(portsOnly{&recorder{}, map[string]int{"swp1": 1500}}, quantize.Draft00, logrus.NewEntry(logger))
+	want := vendors.Setup{Ports: []vendors.PortSetup{{Port: "swp1", Action: vlanrules.Update}}}
+	if err := s.Apply(t.Context(), want); err != nil {
+		t.Error(err)
+	}
+	want.Ports = append(want.Ports, vendors.PortSetup{Port: "swp9", Action: vlanrules.Update})
+	missing := map[string]bool{}
+	vendors.EachPort(s.Apply(t.Context(), want), func(port string, _ error) { missing[port] = true })
+	if len(missing) != 1 || !missing["swp9"] {
+		t.Errorf("missing: %v", missing)
+	}
+}
 
 // TestShadowRefusesWhatCannotBeCompiled has a port whose rules no table of the
 // device takes, beside one that is right.
