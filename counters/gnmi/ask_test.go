@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 func TestSilentPortOfATargetWithoutGet(t *testing.T) {
 	srv := &script{encodings: onlyProto}
 	asked := make(chan *pb.SubscriptionList, 100)
+	var streams atomic.Int64 // a second one brings e1's sample again
 	srv.subscribe = func(list *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
 		if list.Mode == pb.SubscriptionList_ONCE {
 			select {
@@ -27,6 +29,7 @@ func TestSilentPortOfATargetWithoutGet(t *testing.T) {
 			}
 			return errors.Join(send(stream, portNote(time.Now(), "e1", 7000, 7)), sendSync(stream))
 		}
+		streams.Add(1)
 		if err := errors.Join(send(stream, portNote(time.Now(), "e1", 7000, 7), portNote(time.Now(), "e2", 0, 0)), sendSync(stream)); err != nil {
 			return err
 		}
@@ -48,7 +51,7 @@ func TestSilentPortOfATargetWithoutGet(t *testing.T) {
 	s.mu.Lock()
 	still := s.ports[0].still
 	s.mu.Unlock()
-	if len(asked) == 0 && still {
+	if len(asked) == 0 && still && streams.Load() == 1 {
 		t.Error("a port of which one sample came stands still, and nobody asked")
 	}
 	list := <-asked
