@@ -118,7 +118,7 @@ func (d *Driver) factsOf(s *state, v vlanrules.Verdict) vendors.Facts {
 		for _, why := range d.unjoined(s) {
 			f.Update.Reason += "; " + why
 		}
-		for _, why := range d.ownTags(s) {
+		for _, why := range append(d.ownTags(s), d.turns(s)...) {
 			f.Update.Reason += "; " + why
 			f.Strip.Reason += "; " + why
 		}
@@ -134,11 +134,12 @@ type said struct {
 	patch string
 	vlans string
 	tags  string
+	turns string
 }
 
 func (d *Driver) shortly(s *state) said {
 	v, way := d.way(s)
-	return said{v.Level, way, strings.Join(d.unjoined(s), "; "), d.through(s).Reason, strings.Join(d.ownTags(s), "; ")}
+	return said{v.Level, way, strings.Join(d.unjoined(s), "; "), d.through(s).Reason, strings.Join(d.ownTags(s), "; "), strings.Join(d.turns(s), "; ")}
 }
 
 // news tells an update what has become of the bridge since it was told last, and

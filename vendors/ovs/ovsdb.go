@@ -106,8 +106,18 @@ type bridgeInfo struct {
 	outers    string              // which of those far ends put tags of CSIG's TPID on
 	ports     []*portRow          // the bridge's, the one that bears its name among them
 	loose     map[*portRow]int    // of a bridge that is csig's own, the VLANs of ports that NORMAL would join with others
+	joined    map[string]string   // of a patch port, the other bridge that it leads to and that csig programs
 	writer    string              // who wrote into it that it programs the bridge
 	held      bool                // we are the one that programs it
+}
+
+// bridgeRow is what the database has about a bridge.
+type bridgeRow struct {
+	Name     printable `json:"name"`
+	Datapath printable `json:"datapath_type"`
+	FailMode optional  `json:"fail_mode"`
+	External pairs     `json:"external_ids"`
+	Ports    uuids     `json:"ports"`
 }
 
 // patch is a patch port of the bridge.
@@ -305,10 +315,10 @@ func (d *database) call(method string, params ...any) (json.RawMessage, error) {
 
 // ask reads what there is to know about a bridge.
 func (d *database) ask(bridge string) (bridgeInfo, error) {
-	info := bridgeInfo{vlanLimit: 1, partner: map[string][]patch{}, own: map[string]byNormal{}, beyond: map[string]byNormal{}}
+	info := bridgeInfo{vlanLimit: 1, partner: map[string][]patch{}, own: map[string]byNormal{}, beyond: map[string]byNormal{}, joined: map[string]string{}}
 	result, err := d.call("transact", "Open_vSwitch",
 		selectOp{Op: "select", Table: "Open_vSwitch", Where: [][3]any{}, Columns: []string{"ovs_version", "other_config"}},
-		selectOp{Op: "select", Table: "Bridge", Where: [][3]any{{"name", "==", bridge}}, Columns: []string{"datapath_type", "fail_mode", "external_ids", "ports"}},
+		selectOp{Op: "select", Table: "Bridge", Where: [][3]any{}, Columns: []string{"name", "datapath_type", "fail_mode", "external_ids", "ports"}},
 		selectOp{Op: "select", Table: "Port", Where: [][3]any{}, Columns: []string{"_uuid", "name", "interfaces", "vlan_mode", "tag", "trunks", "cvlans", "other_config", "external_ids"}},
 		selectOp{Op: "select", Table: "Interface", Where: [][3]any{{"type", "==", "patch"}}, Columns: []string{"_uuid", "name", "external_ids", "options", "ofport"}},
 	)
@@ -323,12 +333,7 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 		Version optional `json:"ovs_version"`
 		Other   pairs    `json:"other_config"`
 	}]
-	var br rows[struct {
-		Datapath printable `json:"datapath_type"`
-		FailMode optional  `json:"fail_mode"`
-		External pairs     `json:"external_ids"`
-		Ports    uuids     `json:"ports"`
-	}]
+	var br rows[bridgeRow]
 	var ports rows[portRow]
 	var ifs rows[struct {
 		ID       uuids      `json:"_uuid"`
@@ -342,7 +347,8 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 			return info, fmt.Errorf("the database's answer: %w", err)
 		}
 	}
-	if len(br.Rows) == 0 {
+	at := slices.IndexFunc(br.Rows, func(b bridgeRow) bool { return string(b.Name) == bridge })
+	if at < 0 {
 		return info, fmt.Errorf("%w %s: ovs-vsctl list-br shows those that there are", errNoBridge, bridge)
 	}
 	if len(sw.Rows) > 0 {
@@ -351,7 +357,15 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 			info.vlanLimit = limit
 		}
 	}
-	b := br.Rows[0]
+	b := br.Rows[at]
+	driven := map[string]string{} // of a port, the other bridge that it is of and that csig programs
+	for i := range br.Rows {
+		if br.Rows[i].External[writerKey] != "" && i != at {
+			for _, id := range br.Rows[i].Ports {
+				driven[id] = string(br.Rows[i].Name)
+			}
+		}
+	}
 	info.datapath, info.failMode = string(b.Datapath), string(b.FailMode)
 	info.writer, info.held = b.External[writerKey], d.held
 	here := map[string]bool{}
@@ -378,6 +392,9 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 	}
 	for _, i := range ifs.Rows {
 		near := named[string(i.Name)]
+		if far := named[i.Options["peer"]]; near != nil && far != nil && here[near.ID.one()] && driven[far.ID.one()] != "" {
+			info.joined[string(i.Name)] = driven[far.ID.one()]
+		}
 		port := i.External[partnerKey]
 		if port == "" || near == nil || !here[near.ID.one()] {
 			continue
