@@ -95,7 +95,7 @@ func TestDemoPassesSignalsOn(t *testing.T) {
 	}{
 		{unix.SIGINT, 0, isSummary},
 		{unix.SIGTERM, 0, isSummary},
-		{unix.SIGHUP, 2, func(*testing.T, string) {}},
+		{unix.SIGHUP, 70, func(*testing.T, string) {}},
 	} {
 		t.Run(unix.SignalName(tc.sig), func(t *testing.T) {
 			tt := onTerminal(t, 80, 24, csig, "demo", "--duration", "5m")

@@ -166,9 +166,9 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	if err != nil { // there is no working directory
 		path = o.file
 	}
-	log.WithField("file", path).Info("fleet file of this agent")
-	ctx, stop := onHangup(ctx)
+	ctx, stop := onHangup(ctx) // before the first line: a log reader may be gone already
 	defer stop()
+	log.WithField("file", path).Info("fleet file of this agent")
 
 	// Two agents on one set of ports would undo each other's work.
 	held := &locks{log: log}
