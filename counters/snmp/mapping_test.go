@@ -36,10 +36,10 @@ func TestRenumbering(t *testing.T) {
 			for round := range 60 {
 				// Sometimes between readings, sometimes in the middle of one.
 				at := 0
-				if round%3 != 0 {
-					at = 1 + rng.IntN(4)
-				}
-				a.with(func() {
+				a.with(func() { // the agent's goroutine draws, too
+					if round%3 != 0 {
+						at = 1 + rng.IntN(4)
+					}
 					from := a.requests
 					a.before = func(k int, _ *gosnmp.SnmpPacket) {
 						if round > 0 && k-from == at {
