@@ -229,11 +229,10 @@ func answer(f func(r *http.Request) (any, error)) http.HandlerFunc {
 	}
 }
 
-// change answers a request that changes something. Its body is read whole, at
-// most most bytes of it; a client that has gone away by then, or whose deadline has
-// passed, no longer wants the change, which may have waited while this process was stopped; and the log
-// gets one line with the peer, the request and the body's SHA-256, before
-// anything happens.
+// change answers a request that changes something, with a body of at most most
+// bytes. A client that has gone away, or whose deadline has passed, no longer wants
+// it: the request may have waited while this process was stopped. The log gets one
+// line before anything happens.
 func (s *Server) change(most int64, f func(r *http.Request, body []byte) (any, error)) http.HandlerFunc {
 	return answer(func(r *http.Request) (any, error) {
 		body, err := s.body(r, most)
@@ -283,17 +282,17 @@ func decode(body []byte, what, format string, v any, got *string) error {
 
 // writeError answers with an error.
 func writeError(w http.ResponseWriter, err error) {
-	var perm *vendors.PermanentError
 	code := http.StatusInternalServerError
-	if errors.As(err, &perm) {
+	if permanent(err) {
 		code = http.StatusUnprocessableEntity
 	}
 	writeErrorCode(w, code, err)
 }
 
+func permanent(err error) bool { return errors.As(err, new(*vendors.PermanentError)) }
+
 func writeErrorCode(w http.ResponseWriter, code int, err error) {
-	var perm *vendors.PermanentError
-	out := Error{Format: ErrorFormat, Message: err.Error(), Permanent: errors.As(err, &perm)}
+	out := Error{Format: ErrorFormat, Message: err.Error(), Permanent: permanent(err)}
 	for kind, is := range kinds {
 		if errors.Is(err, is) {
 			out.Kind = kind
