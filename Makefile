@@ -60,9 +60,9 @@ lint:
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
-FUZZTIME ?= 20s
+INPUTS ?= 100000
 fuzz:
-	./.ci/fuzz $(FUZZTIME)
+	./.ci/fuzz $(INPUTS)
 
 # Changes the code at random, and reports what no test of the package notices.
 MUTANTSFOR ?= 15m
