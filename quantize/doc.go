@@ -5,7 +5,7 @@
 //
 // The pieces, from the wire up:
 //
-//   - [FindTag] says where in a frame the CSIG tag is, [DecodeTag] and
+//   - [FindTag] returns where in a frame the CSIG tag is, [DecodeTag] and
 //     [Tag.Encode] turn its bytes into fields and back, [Insert] and [Remove]
 //     are what hosts and strip ports do.
 //   - [Layout] is how the data bits are divided: "draft-00" or "uec".

@@ -43,7 +43,7 @@ type Position struct {
 // is neither a VLAN's nor CSIG's. Where the domain uses 0x88a8 for CSIG, it is
 // always CSIG and never a VLAN tag.
 //
-// Errors: ErrNoTag for any other frame, in which case Position still says how
+// Errors: ErrNoTag for any other frame, in which case Position still holds how
 // many VLAN tags there are and where the ethertype is; ErrNotLast where a CSIG
 // tag is followed by a VLAN tag or by a second CSIG tag (a packet carries at
 // most one signal, draft-00 §4.1.3.1, so neither counts);
@@ -149,7 +149,7 @@ func (p TPIDs) Validate() error {
 		errs = append(errs, problem("wide_tpid", "%s", why))
 	}
 	if p.Wide == p.Compact {
-		errs = append(errs, problem("wide_tpid", "0x%04x is the compact tag's TPID too: a device could not tell the formats apart", p.Wide))
+		errs = append(errs, problem("wide_tpid", "0x%04x is the compact tag's TPID too: a device could not distinguish the formats", p.Wide))
 	}
 	return errors.Join(errs...)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Layout says how the 16 data bits of a compact tag are divided. Read as a
+// Layout is how the 16 data bits of a compact tag are divided. Read as a
 // VLAN TCI, T is the PCP, R the DEI and the rest the VID.
 type Layout uint8
 
@@ -63,7 +63,7 @@ func (l Layout) LMNone() uint16 { return l.LMAllOnes() - 1 }
 // reads as a saturated link. All-ones minus two: 125, or 61 in uec.
 func (l Layout) LMStale() uint16 { return l.LMAllOnes() - 2 }
 
-// LMReserved says why the compact locator lm cannot name a port, or "" when it
+// LMReserved returns why the compact locator lm cannot name a port, or "" when it
 // can. The reservations are ours: the draft leaves LM to the deployment
 // (§5.5.1), but a compact tag is also read as a VLAN tag.
 func (l Layout) LMReserved(lm uint16) string { return lmReserved(l.LMBits(), lm) }

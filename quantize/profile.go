@@ -119,7 +119,7 @@ func (p *Profile) validateSignal(sig Signal, sp *SignalProfile) []error {
 	return errs
 }
 
-// Reading is what one tag says, in a domain's terms.
+// Reading is the content of one tag, in a domain's terms.
 type Reading struct {
 	Signal  Signal
 	Range   Range  // values the tag stands for, in the signal's unit
@@ -127,7 +127,7 @@ type Reading struct {
 	Locator string // Locator.Text
 }
 
-// Read says what a tag means. It is an error when the domain does not carry
+// Read returns what a tag means. It is an error when the domain does not carry
 // the tag's signal, or S or LM do not fit the tag's format.
 func (p *Profile) Read(t Tag) (Reading, error) {
 	sp, ok := p.Signals[t.T]

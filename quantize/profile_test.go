@@ -50,7 +50,7 @@ bounds 0 31250 62500 93750 125000 156250 187500 218750 250000 281250 312500 3437
 quantum 1
 `
 
-// The hash is a promise to every daemon already running: a change of this
+// Running daemons compare the hash: a change of this
 // golden value means a new version in the first line of the canonical form.
 const labHash = "340ca19ef369feeba31cb725fee102927e07db3ae397f67e23a624fa4b273660"
 

@@ -72,7 +72,7 @@ func (s Signal) Unit() Unit {
 // NumBuckets is the number of values of S in a compact tag.
 const NumBuckets = 32
 
-// WorstBucket is the compact S that says "no worse is possible": 0 for min
+// WorstBucket is the compact S that means "no worse is possible": 0 for min
 // signals, 31 for max signals. A port whose counters are stale advertises it,
 // with the locator Layout.LMStale.
 func (s Signal) WorstBucket() uint8 {

@@ -48,7 +48,7 @@ var txnNames = [...]string{"table", "batch", "entry"}
 // String returns "table", "batch" or "entry".
 func (t Txn) String() string { return nameOf("Txn", t, txnNames[:]) }
 
-// An Option tells a compiler what the capabilities cannot: what the operator
+// An Option gives a compiler what the capabilities cannot: what the operator
 // chose, and what tags of the domain can carry.
 type Option func(*Compiler)
 
@@ -76,7 +76,7 @@ func WithLocators(sig quantize.Signal, lms []uint16) Option {
 	}
 }
 
-// WithBuckets says which S tags of this signal can carry: bit v of inUse is
+// WithBuckets sets which S tags of this signal can carry: bit v of inUse is
 // S=v. A domain whose senders start at 30 has no S=31; one that fills only
 // eight buckets needs an exact table a quarter as long.
 func WithBuckets(sig quantize.Signal, inUse uint32) Option {

@@ -310,7 +310,7 @@ func (c *Compiler) add(e Entry) int {
 	return len(c.cur) - 1
 }
 
-// modify appends an operation that makes row i say what e says.
+// modify appends an operation that gives row i the match and action of e.
 func (c *Compiler) modify(i int, e Entry) {
 	e.ID, e.Priority = c.cur[i].ID, c.cur[i].Priority
 	if i < len(c.seen) && e.Match != c.cur[i].Match {

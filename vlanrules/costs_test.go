@@ -96,7 +96,7 @@ func TestBudgetHolds(t *testing.T) {
 }
 
 // TestChoiceIsCheapest gives a ternary and an exact device every ability, and
-// takes the abilities or the room away: each time the form chosen has the
+// takes the abilities or the capacity away: each time the form chosen has the
 // fewest operations for a step of one bucket among those that are left.
 func TestChoiceIsCheapest(t *testing.T) {
 	for _, tc := range []struct {

@@ -165,7 +165,7 @@ func (c *Compiler) setValue(form Form, in *Intent, value int) (ref uint32) {
 	return ref
 }
 
-// changeKeys makes the exact entries that dropKeys has left do what in says.
+// changeKeys makes the exact entries that dropKeys has left do what in wants.
 func (c *Compiler) changeKeys(form Form, in *Intent, rows []int, ref uint32) {
 	want := c.keyEntry(form, in, 0, ref)
 	for _, i := range rows {

@@ -154,7 +154,7 @@ func TestExactPairs(t *testing.T) {
 						spared += exactPair(t, d, tc.caps, layout, tc.opts != nil, in, &res)
 					}
 					if tc.opts != nil && spared == 0 {
-						t.Fatal("the promise saves nothing")
+						t.Fatal("the options save no key")
 					}
 				}
 			}
@@ -163,9 +163,9 @@ func TestExactPairs(t *testing.T) {
 }
 
 // exactIdeal is the VID that tags of each key are to leave with, -1 for
-// unchanged; promised are the keys that need no entry, because the options
-// promise that no tag has them, or because the locator is a reserved one.
-func exactIdeal(caps vlanrules.Caps, layout quantize.Layout, in vlanrules.Intent, promises bool) (ideal [slots]int, promised [slots]bool) {
+// unchanged; absent are the keys that need no entry, because the options
+// exclude tags with them, or because the locator is a reserved one.
+func exactIdeal(caps vlanrules.Caps, layout quantize.Layout, in vlanrules.Intent, excludes bool) (ideal [slots]int, absent [slots]bool) {
 	vid := int(in.S)<<7 | int(in.LM)
 	if layout == quantize.UEC {
 		vid = int(in.S)<<7 | int(in.LM)<<1
@@ -179,25 +179,25 @@ func exactIdeal(caps vlanrules.Caps, layout quantize.Layout, in vlanrules.Intent
 		}
 		if worse && !trimmed {
 			ideal[slot] = vid
-			promised[slot] = promises || caps.VIDMax != 0 && (slot == 0 || slot == 4095)
+			absent[slot] = excludes || caps.VIDMax != 0 && (slot == 0 || slot == 4095)
 		}
 	}
-	return ideal, promised
+	return ideal, absent
 }
 
 // exactPair runs a compile's operations on the device that holds the old
-// table, and returns how many keys a promise has spared. R is in no key, and
+// table, and returns how many keys an option has saved. R is in no key, and
 // tags of another T meet no entry.
-func exactPair(t *testing.T, d *exactDevice, caps vlanrules.Caps, layout quantize.Layout, promises bool, in vlanrules.Intent, res *vlanrules.Result) (spared int) {
+func exactPair(t *testing.T, d *exactDevice, caps vlanrules.Caps, layout quantize.Layout, excludes bool, in vlanrules.Intent, res *vlanrules.Result) (spared int) {
 	t.Helper()
 	var old [slots]int
 	for slot := range slots {
 		old[slot] = d.result(slot)
 	}
-	ideal, promised := exactIdeal(caps, layout, in, promises)
+	ideal, absent := exactIdeal(caps, layout, in, excludes)
 	right := func(slot int) bool {
 		now := d.result(slot)
-		return now == ideal[slot] || now == -1 && promised[slot]
+		return now == ideal[slot] || now == -1 && absent[slot]
 	}
 	for n, op := range res.Ops {
 		if err := d.do(caps, op); err != nil {

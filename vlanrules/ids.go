@@ -1,6 +1,6 @@
 package vlanrules
 
-// IDs follow from what an entry says, so that they are the same after a
+// IDs follow from an entry's content, so that they are the same after a
 // restart: 10,000 for each signal, plus the VID of an exact entry,
 // or 4,100 and up for the others. An ID that is taken moves up by a million.
 const (
@@ -72,7 +72,7 @@ func (c *Compiler) indexIDs() {
 	}
 }
 
-// idSet is a set of IDs. Until it is current nothing needs to be told to it.
+// idSet is a set of IDs. Until it is current it need not be updated.
 type idSet struct {
 	current bool
 	ours    [(9*signalIDs + 63) / 64]uint64 // all that freeID tries first

@@ -34,7 +34,7 @@ func nameOf[T ~uint8 | ~uint16](kind string, v T, names []string) string {
 // Update, tags that ask for Signal and carry an S that the local bucket is worse
 // than (a larger one for a min signal, a smaller one for a max signal) get the
 // local bucket and LM (draft-00 §5.4).
-// Intents are values: two equal intents are the same wish.
+// Intents are values: two equal intents ask for the same behaviour.
 type Intent struct {
 	Signal quantize.Signal
 	Action Action
@@ -42,7 +42,7 @@ type Intent struct {
 	LM     uint16 // locator to write; only with Update
 }
 
-// Level says how well a device can carry out an intent.
+// Level is how well a device can carry out an intent.
 type Level uint8
 
 // The levels of a verdict. A driver never approximates silently.

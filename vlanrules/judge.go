@@ -39,7 +39,7 @@ type Choice struct {
 // number from which more save little.
 const defaultBudget = 7
 
-// Judge says how well the device can carry out want on the port with this
+// Judge returns how well the device can carry out want on the port with this
 // name, and in which form of table, without a table at hand: its reasons name
 // the port, as in "needs 3,968 exact entries for port swp1/abw". The choice is
 // nil where no signal is updated or the verdict is refused.
@@ -90,7 +90,7 @@ func (c *Compiler) judge(want []Intent) (Verdict, *Choice) {
 	case set == 0:
 		return Verdict{}, nil
 	case !c.caps.MatchPCP && len(want) > 1:
-		return Verdict{Refused, "the device cannot match the PCP, where the tag says which signal it asks for: two signals cannot be told apart"}, nil
+		return Verdict{Refused, "the device cannot match the PCP, which carries the signal type: it cannot distinguish two signals"}, nil
 	}
 	if c.port != "" { // the reasons that are kept name no port
 		choice, v := c.choose(set)
@@ -109,7 +109,7 @@ func (c *Compiler) judge(want []Intent) (Verdict, *Choice) {
 	return j.verdict, j.choice
 }
 
-// refuseIntent says why in cannot be carried out at all, or "".
+// refuseIntent returns why in cannot be carried out at all, or "".
 func (c *Compiler) refuseIntent(in *Intent) string {
 	switch {
 	case !in.Signal.Known():
@@ -135,7 +135,7 @@ func (c *Compiler) refuseIntent(in *Intent) string {
 	return ""
 }
 
-// vids says which VIDs entries may name.
+// vids returns which VIDs entries may name.
 func (c *Caps) vids() string {
 	last := c.VIDMax
 	if last == 0 {
@@ -188,7 +188,7 @@ func (c *Compiler) choose(set int) (*Choice, Verdict) {
 	return &Choice{}, Verdict{Refused, strings.Join(misfits, "; ")}
 }
 
-// faithful says what the device does otherwise than the draft asks.
+// faithful returns where the device deviates from the draft.
 func (c *Compiler) faithful(sigs []quantize.Signal) Verdict {
 	switch {
 	case !c.caps.MatchPCP:
@@ -205,7 +205,7 @@ func (c *Compiler) faithful(sigs []quantize.Signal) Verdict {
 func (c *Compiler) candidates(sigs []quantize.Signal) []Choice {
 	k, caps := len(sigs), &c.caps
 	singly := caps.Txn == TxnEntry
-	// Room for what is added before what it replaces is deleted; signals
+	// Capacity for what is added before what it replaces is deleted; signals
 	// change one after the other.
 	headroom := func(n int) int {
 		if singly {
@@ -271,7 +271,7 @@ func (c *Compiler) exactCandidates(sigs []quantize.Signal) []Choice {
 var formEntries = [...]string{"range entries", "entries in the smallest ternary table", "ternary entries with no-op runs", "prefix entries",
 	"prefix entries with a shared value", "exact entries", "exact entries with a shared value"}
 
-// misfit says by how much a form does not fit.
+// misfit returns by how much a form does not fit.
 func (c *Compiler) misfit(cand *Choice, sigs []quantize.Signal) string {
 	var b strings.Builder
 	what := formEntries[cand.Form]
@@ -282,15 +282,15 @@ func (c *Compiler) misfit(cand *Choice, sigs []quantize.Signal) string {
 	if cand.Headroom > 0 {
 		fmt.Fprintf(&b, " (%s of them during changes)", digits.Grouped(cand.Headroom))
 	}
-	b.WriteString(c.room())
+	b.WriteString(c.capacity())
 	if cand.Form == FormExact || cand.Form == FormSharedExact {
 		b.WriteString(c.alternatives(sigs))
 	}
 	return b.String()
 }
 
-// room says how much there is, as the second half of a sentence.
-func (c *Compiler) room() string {
+// capacity returns how many entries there are, as the second half of a sentence.
+func (c *Compiler) capacity() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ", %s in the table", digits.Grouped(max(0, c.caps.Entries-c.caps.Taken)))
 	if c.caps.Taken > 0 {
@@ -314,7 +314,7 @@ func (c *Compiler) room() string {
 // fewestLocators is none, stale and one port's own.
 const fewestLocators = 3
 
-// alternatives costs what would make an exact table shorter: a promise of
+// alternatives costs what would make an exact table shorter: an assurance of
 // which locators are in use, and fewer buckets.
 func (c *Compiler) alternatives(sigs []quantize.Signal) string {
 	share := c.caps.share() / len(sigs)
@@ -340,7 +340,7 @@ func (c *Compiler) alternatives(sigs []quantize.Signal) string {
 	return b.String()
 }
 
-// unmatchable says which tags of a signal the device could never update,
+// unmatchable returns which tags of a signal the device could never update,
 // because entries may not match their VIDs, or "".
 func (c *Compiler) unmatchable(sig quantize.Signal) string {
 	var buckets []string

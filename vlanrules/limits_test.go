@@ -105,7 +105,7 @@ func TestBestBucketWritesNothing(t *testing.T) {
 }
 
 // TestFullTable observes tables in which nothing is free: what was found there
-// has to make room. Where that needs a gap the verdict says so, and the table
+// has to free entries. Where that needs a gap the verdict reports it, and the table
 // holds no more entries at any time.
 func TestFullTable(t *testing.T) {
 	foreign := func(caps vlanrules.Caps, n int) (t vlanrules.Table) {
@@ -128,11 +128,11 @@ func TestFullTable(t *testing.T) {
 		gap     bool
 	}{
 		{"ternary, full", vlanrules.Caps{Match: vlanrules.MatchTernary, Txn: vlanrules.TxnEntry, Modify: true}, 7, 7, true},
-		{"ternary, room for the change", vlanrules.Caps{Match: vlanrules.MatchTernary, Txn: vlanrules.TxnEntry, Modify: true}, 7, 13, false},
+		{"ternary, capacity for the change", vlanrules.Caps{Match: vlanrules.MatchTernary, Txn: vlanrules.TxnEntry, Modify: true}, 7, 13, false},
 		{"ternary, in one transaction", vlanrules.Caps{Match: vlanrules.MatchTernary, Modify: true}, 7, 7, false},
 		{"unordered, full", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, Txn: vlanrules.TxnEntry, Modify: true}, 10, 10, true},
 		{"range, full", vlanrules.Caps{Match: vlanrules.MatchRange, Txn: vlanrules.TxnEntry}, 2, 2, true},
-		{"range, room", vlanrules.Caps{Match: vlanrules.MatchRange, Txn: vlanrules.TxnEntry}, 7, 9, false},
+		{"range, capacity for the change", vlanrules.Caps{Match: vlanrules.MatchRange, Txn: vlanrules.TxnEntry}, 7, 9, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.caps.MatchPCP, tc.caps.Entries = true, tc.entries
@@ -148,9 +148,8 @@ func TestFullTable(t *testing.T) {
 	}
 }
 
-// TestExactFindings observes exact tables with entries that nobody of ours
-// wrote: on keys that are wanted, on all T at once, for one R only, or so many
-// that the table is full.
+// TestExactFindings observes exact tables with foreign entries: on keys that are
+// wanted, on all T at once, for one R only, or so many that the table is full.
 func TestExactFindings(t *testing.T) {
 	none, t0 := vlanrules.Field{}, vlanrules.Field{Kind: vlanrules.Ternary, Value: 0, Mask: 7}
 	vid := func(v uint16) vlanrules.Field {
@@ -173,7 +172,7 @@ func TestExactFindings(t *testing.T) {
 		{"a wanted key, changed in place", true, false, false, vlanrules.Table{row(7, t0, none, wantedKey, vlanrules.NoOp, 0)}, false},
 		{"a wanted key that cannot change in place", false, true, false, vlanrules.Table{row(7, t0, none, wantedKey, vlanrules.NoOp, 0)}, true},
 		{"a wanted key with another value", false, true, false, vlanrules.Table{row(7, t0, none, wantedKey, vlanrules.RewriteVID, 700)}, true},
-		{"a key that nobody wants", false, true, false, vlanrules.Table{row(7, t0, none, 2<<7|5, vlanrules.RewriteVID, 700)}, false},
+		{"a key that no intent wants", false, true, false, vlanrules.Table{row(7, t0, none, 2<<7|5, vlanrules.RewriteVID, 700)}, false},
 		{"for every T", true, false, false, vlanrules.Table{row(7, none, none, wantedKey, vlanrules.RewriteVID, 700)}, false},
 		{"for every T, with shared values", false, true, false, vlanrules.Table{row(7, none, none, 2<<7|5, vlanrules.NoOp, 0), row(8, t0, none, 3<<7|5, vlanrules.RewriteVID, 9)}, false},
 		{"for R=1 only", true, false, false, vlanrules.Table{row(7, t0, vlanrules.Field{Kind: vlanrules.Ternary, Value: 1, Mask: 1}, wantedKey, vlanrules.RewriteVID, 700)}, false},

@@ -6,7 +6,7 @@ import "slices"
 // that the last Compile left. A memo is what a compile has found out, for the
 // next to look up: that the port's intents leave this very table as it is.
 
-// memo says that a compiler, asked to make table do want, changes nothing.
+// memo records that a compiler, asked to make table do want, changes nothing.
 // That stays true wherever the memo is held; copies of a Result may share it.
 type memo struct {
 	by      *Compiler
@@ -23,7 +23,7 @@ func (m *memo) holds(c *Compiler, have Table, want []Intent) bool {
 	return m != nil && m.by == c && slices.Equal(m.want, want) && m.table.equal(have)
 }
 
-// keep makes the memo one about t, a table that does what want says.
+// keep makes the memo one about t, a table that carries out want.
 func (m *memo) keep(c *Compiler, t Table, want []Intent, v Verdict, choice *Choice) *memo {
 	if m == nil {
 		m = new(memo)

@@ -31,7 +31,7 @@ func TestMemo(t *testing.T) {
 						res.Table[row].VID = 0
 					}
 					if slices.Equal(res.Table, ours) || ours[row].Type == vlanrules.Value && res.Table[row].VID == ours[row].VID {
-						copy(res.Table, ours) // a value's match says nothing
+						copy(res.Table, ours) // a value's match has no meaning
 						continue
 					}
 					if c.Compile(&res, res.Table, want); len(res.Ops) == 0 {
@@ -90,7 +90,7 @@ func TestMemoIsAboutOneCompile(t *testing.T) {
 			}
 		})
 	}
-	// What was refused leaves the memo as it was, and says so.
+	// What was refused leaves the memo as it was, and reports it.
 	res := start()
 	if c.Compile(&res, res.Table, []vlanrules.Intent{update(quantize.MinABW, 99, 5)}); res.Verdict.Level != vlanrules.Refused {
 		t.Errorf("%+v", res.Verdict)

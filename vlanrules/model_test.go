@@ -107,7 +107,7 @@ type outcome struct {
 	sorted vlanrules.Table
 }
 
-// everything is all tags, nobody has taken any.
+// everything is all tags, none taken yet.
 var everything = func() (s tags) {
 	for w := range s.bits {
 		s.bits[w] = ^uint64(0)
@@ -171,7 +171,7 @@ func (m *matcher) read(caps vlanrules.Caps, t vlanrules.Table) *outcome {
 	return o
 }
 
-// within says which tag has a result that it has in neither a nor b, or "".
+// within returns which tag has a result that it has in neither a nor b, or "".
 // The result of those in absent is free.
 func (o *outcome) within(a, b *outcome, absent *tags) string {
 	lo := min(o.alone.lo, a.alone.lo, b.alone.lo)
@@ -268,7 +268,7 @@ func TestIdeal(t *testing.T) {
 	}
 }
 
-// same says how two outcomes differ, or "".
+// same returns how two outcomes differ, or "".
 func (o *outcome) same(b *outcome, absent *tags) string {
 	if why := o.within(b, b, absent); why != "" {
 		return why
@@ -362,8 +362,8 @@ func shareOf(caps *vlanrules.Caps) (n int, limited bool) {
 	return n / max(1, caps.Positions), caps.Entries > 0
 }
 
-// namesVIDs says which VID an operation on the entry that was there writes or
-// matches anew that it must not, or "".
+// namesVIDs returns which forbidden VID an operation newly writes or matches,
+// compared with the entry that was there, or "".
 func namesVIDs(caps *vlanrules.Caps, op *vlanrules.Op, was vlanrules.Entry) string {
 	e := &op.Entry
 	allowed := func(vid uint16) bool {
@@ -430,7 +430,7 @@ func check(t failer, m *matcher, caps vlanrules.Caps, layout quantize.Layout, ha
 			t.Fatalf("operation %d of %d: %s\n%s", n+1, len(res.Ops), why, describe(have, res))
 		}
 		if caps.Txn != vlanrules.TxnEntry {
-			continue // nobody sees the table between
+			continue // the table between is not visible
 		}
 		if why := m.read(caps, d.table).within(&gap, wanted, m.absent); why != "" {
 			t.Fatalf("after operation %d of %d: %s\n%s", n+1, len(res.Ops), why, describe(have, res))
@@ -460,9 +460,9 @@ func check(t failer, m *matcher, caps vlanrules.Caps, layout quantize.Layout, ha
 		t.Fatalf("%d entries at once, %d are the port's\n%s", peak, n, describe(have, res))
 	}
 	byID := func(a, b vlanrules.Entry) int { return cmp.Compare(a.ID, b.ID) }
-	is, says := slices.SortedFunc(slices.Values(d.table), byID), slices.SortedFunc(slices.Values(res.Table), byID)
-	if !slices.Equal(is, says) {
-		t.Fatalf("the operations lead to\n%v\nthe result says\n%v\n%s", is, says, describe(have, res))
+	is, claimed := slices.SortedFunc(slices.Values(d.table), byID), slices.SortedFunc(slices.Values(res.Table), byID)
+	if !slices.Equal(is, claimed) {
+		t.Fatalf("the operations lead to\n%v\nthe result claims\n%v\n%s", is, claimed, describe(have, res))
 	}
 	for i := range is {
 		if i > 0 && is[i].ID == is[i-1].ID || is[i].ID == 0 {

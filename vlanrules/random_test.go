@@ -12,7 +12,7 @@ import (
 
 // TestRandom compiles random intents for random devices from random observed
 // tables: our own, our own after a change that was cut short, with rows lost
-// or strange, and ones that somebody else wrote. rapid shrinks what fails.
+// or strange, and foreign ones. rapid shrinks what fails.
 func TestRandom(t *testing.T) {
 	for range 10 { // a hundred cases each
 		rapid.Check(t, randomCase)
@@ -26,8 +26,8 @@ func randomCase(t *rapid.T) {
 	if budget := rapid.SampledFrom([]int{0, 1, 3, 5, 6, 7, 8, 12, 40}).Draw(t, "budget"); budget > 0 {
 		opts = append(opts, vlanrules.WithBudget(budget))
 	}
-	promised, absent := drawPromises(t, caps, layout)
-	c := vlanrules.NewCompiler(caps, layout, append(opts, promised...)...)
+	excluded, absent := drawExclusions(t, caps, layout)
+	c := vlanrules.NewCompiler(caps, layout, append(opts, excluded...)...)
 	m := &matcher{absent: absent}
 	have := drawObserved(t, caps, layout, c, m)
 	var res vlanrules.Result
@@ -107,13 +107,13 @@ func drawCaps(t *rapid.T) vlanrules.Caps {
 	return caps
 }
 
-// drawPromises draws what the domain promises about its tags, and returns the
+// drawExclusions draws which tags the domain excludes, and returns the
 // tags that it thus cannot have: other buckets, other locators, and on devices
-// that do not match every VID those with locators that nobody is given.
-func drawPromises(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout) (opts []vlanrules.Option, absent *tags) {
+// that do not match every VID those with locators that are not allocated.
+func drawExclusions(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout) (opts []vlanrules.Option, absent *tags) {
 	limits := caps.VIDMin > 0 || caps.VIDMax > 0 || len(caps.Reserved) > 0
 	exact := caps.Match == vlanrules.MatchExact
-	if !limits && !exact && !rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "promises") {
+	if !limits && !exact && !rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "excludes") {
 		return nil, nil
 	}
 	ones := int(layout.LMAllOnes())
@@ -279,7 +279,7 @@ func bend(t *rapid.T, caps vlanrules.Caps, e vlanrules.Entry) vlanrules.Entry {
 	return e
 }
 
-// drawEntry is an entry that the device could hold, whoever wrote it.
+// drawEntry is an entry that the device could hold, foreign or not.
 func drawEntry(t *rapid.T, caps vlanrules.Caps, layout quantize.Layout) vlanrules.Entry {
 	e := vlanrules.Entry{
 		Type: rapid.SampledFrom([]vlanrules.ActionType{vlanrules.RewriteVID, vlanrules.NoOp}).Draw(t, "type"),

@@ -84,7 +84,7 @@ func reach(t *testing.T, caps vlanrules.Caps, opts []vlanrules.Option, sig quant
 	return most, mostStep, len(seen)
 }
 
-// everyS runs the operations and says which S leaves, after which of them,
+// everyS runs the operations and returns which S leaves, after which of them,
 // neither as the bucket from.bucket would have it nor as to would.
 func everyS(sig quantize.Signal, from reached, to int, res *vlanrules.Result) string {
 	table := append(make(vlanrules.Table, 0, 32), from.table...)

@@ -2,7 +2,7 @@ package vlanrules
 
 import "github.com/csig-agent/csig/vlanrules/internal/cover"
 
-// What at says of a wanted entry that is no row.
+// Values of at for a wanted entry that is no row.
 const (
 	missing = -1
 	spared  = -2 // other entries take its tags
@@ -134,9 +134,8 @@ func (c *Compiler) place(i int, e Entry) {
 //
 // With masks that is one of the ten of its band: outside it, e would stand
 // among patterns that test more bits or fewer. A full band has ten rows with
-// one match, of which the highest alone takes tags, and none of which is
-// wanted, since e is missing: the lowest goes, which no tag can tell, and
-// leaves its place to e.
+// one match. Only the highest takes tags, and none is wanted, since e is
+// missing: the lowest is deleted, which affects no tag, and e takes its place.
 func (c *Compiler) freePriority(e *Entry) uint16 {
 	switch {
 	case c.caps.Match == MatchTernary:
@@ -253,7 +252,7 @@ func (c *Compiler) wanted(e *Entry) bool {
 }
 
 // sameMeaning reports whether rows, all of them of one signal, already do what
-// c.want says, be it with other entries: a table of ours that had to avoid
+// c.want asks for, be it with other entries: a table of ours that had to avoid
 // matches is not to be tidied up at the next compile.
 func (c *Compiler) sameMeaning(rows []int) bool {
 	if len(rows) == 0 || len(c.want) == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/csig-agent/csig/vlanrules/internal/cover"
 )
 
-// Two forms keep a table of aligned runs of S, of which the bucket says what
-// they cover together:
+// Two forms keep a table of aligned runs of S. The bucket determines what the
+// runs cover together:
 //
 //   - lazy: no-ops cover 0…s, over one catch-all rewrite (min signal);
 //   - shared prefixes: entries that use one shared value cover s+1…31.
@@ -16,9 +16,9 @@ import (
 // For a step of one bucket it takes one run more or less and one change of
 // the catch-all or of the value. Runs that have become part of a larger one
 // stay until their entries are needed, because the bucket will come back:
-// what is added is always the largest run that ends there, and what makes
-// room are the spare runs farthest away. BenchmarkLeastOperations compares
-// this rule with the best possible one.
+// what is added is always the largest run that ends there, and what is
+// deleted to free entries are the spare runs farthest away.
+// BenchmarkLeastOperations compares this rule with the best possible one.
 
 // maxRuns bounds the runs of one signal during a change; a table with more
 // than foreignRuns before it is not one of ours.
@@ -142,8 +142,8 @@ func (c *Compiler) appendPrefixes(form Form, in *Intent) {
 	}
 }
 
-// valueRow is the shared value of a signal. It tests nothing: its PCP says
-// whose it is.
+// valueRow is the shared value of a signal. It tests nothing: its PCP names the
+// signal.
 func (c *Compiler) valueRow(in *Intent) Entry {
 	return Entry{Match: Match{PCP: c.pcp(in.Signal)}, Type: Value, VID: c.layout.VID(in.S, in.LM)}
 }
@@ -271,10 +271,10 @@ func (c *Compiler) addFree(e Entry) int {
 }
 
 // grow adds runs within allowed until they cover region, the widest first. To
-// make room it deletes spare runs, without uncovering anything of keep.
+// free entries it deletes spare runs, without uncovering anything of keep.
 func (c *Compiler) grow(form Form, in *Intent, region, keep, allowed uint32, limit int) {
 	r := &c.runs
-	drops := r.n // a table that is not ours may need more runs than there is room for
+	drops := r.n // a foreign table may need more runs than fit
 	for region&^r.union() != 0 {
 		var widest cover.Cube
 		for u := r.union(); region&^u != 0; {

@@ -9,7 +9,7 @@ import (
 )
 
 // TestInterrupted cuts every change of every kind of table short after every
-// operation, and compiles what is there anew: to where it was going, back to
+// operation, and recompiles what is there: to where it was going, back to
 // where it came from, and to a third bucket.
 func TestInterrupted(t *testing.T) {
 	for i, tc := range tablesUnderTest {
@@ -58,7 +58,7 @@ func TestSignalsComeAndGo(t *testing.T) {
 	is := func(sig quantize.Signal, a vlanrules.Action) vlanrules.Intent {
 		return vlanrules.Intent{Signal: sig, Action: a}
 	}
-	wishes := []struct {
+	targets := []struct {
 		name string
 		want []vlanrules.Intent
 	}{
@@ -88,7 +88,7 @@ func TestSignalsComeAndGo(t *testing.T) {
 				c := vlanrules.NewCompiler(tc.caps, layout, tc.opts...)
 				m := &matcher{absent: absentFrom(tc.opts != nil && tc.caps.Match == vlanrules.MatchExact, layout)}
 				var res vlanrules.Result
-				for i, w := range wishes {
+				for i, w := range targets {
 					have := slices.Clone(res.Table)
 					c.Compile(&res, have, w.want)
 					check(t, m, tc.caps, layout, have, w.want, &res)
@@ -100,8 +100,8 @@ func TestSignalsComeAndGo(t *testing.T) {
 					case len(w.want) == 0 && len(res.Table) > 0:
 						t.Errorf("%s: %d entries are left", w.name, len(res.Table))
 					}
-					// From each wish straight to the next but one, too.
-					if next := wishes[(i+2)%len(wishes)]; true {
+					// From each target straight to the next but one, too.
+					if next := targets[(i+2)%len(targets)]; true {
 						var jump vlanrules.Result
 						c.Compile(&jump, res.Table, next.want)
 						check(t, m, tc.caps, layout, res.Table, next.want, &jump)
@@ -125,7 +125,7 @@ var shortExactTables = []struct {
 	{"exact, shared value", vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Txn: vlanrules.TxnEntry, Values: true}, fewLocators, vlanrules.FormSharedExact},
 }
 
-// fewLocators promises that tags have locator 5, none or stale.
+// fewLocators excludes tags with other locators than 5, none and stale.
 var fewLocators = func() (opts []vlanrules.Option) {
 	for _, sig := range quantize.Signals {
 		opts = append(opts, vlanrules.WithLocators(sig, []uint16{5}))
@@ -133,9 +133,9 @@ var fewLocators = func() (opts []vlanrules.Option) {
 	return opts
 }()
 
-// absentFrom is the tags that fewLocators says there are none of.
-func absentFrom(promised bool, layout quantize.Layout) *tags {
-	if !promised {
+// absentFrom is the tags that fewLocators excludes.
+func absentFrom(excluded bool, layout quantize.Layout) *tags {
+	if !excluded {
 		return nil
 	}
 	s := new(tags)

@@ -71,7 +71,7 @@ func (c *Compiler) noop(sig quantize.Signal, q cover.Cube) Entry {
 	return Entry{Priority: priority(q), Match: c.pattern(sig, q, 0), Type: NoOp}
 }
 
-// rewrite is an entry that updates the tags of q as in says.
+// rewrite is an entry that updates the tags of q as in asks for.
 func (c *Compiler) rewrite(in *Intent, q cover.Cube) Entry {
 	return Entry{Priority: priority(q), Match: c.pattern(in.Signal, q, c.dMask()), Type: RewriteVID, VID: c.layout.VID(in.S, in.LM)}
 }

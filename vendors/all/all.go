@@ -11,14 +11,14 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/linux"
-	"github.com/csig-agent/csig/vendors/undriven"
+	"github.com/csig-agent/csig/vendors/unsupported"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
 // Opener opens the driver of one platform. It changes nothing on the device.
 type Opener func(vendors.Config) (vendors.Driver, error)
 
-// Platform is what is known of a platform without a device at hand.
+// Platform is what is known about a platform without a device at hand.
 type Platform struct {
 	Title string // as its maker writes it
 
@@ -27,16 +27,16 @@ type Platform struct {
 	Open  Opener
 	Rules vlanrules.Caps // the table that carries compare-and-replace
 
-	// Offline is what the platform promises; afar where it is driven over SSH
+	// Offline returns the platform's facts; remote where it is driven over SSH
 	// by a program that does not run on it.
-	Offline func(afar bool) vendors.Facts
+	Offline func(remote bool) vendors.Facts
 
 	// Diff is Driver.Diff, without a driver.
 	Diff func(have, want vendors.Setup) ([]vendors.Change, error)
 
-	// Commands are what Apply(want) sends to a device driven from afar that
-	// Observe finds to be have: for a person to read, or to carry out. What the
-	// device's part of the fleet file says of it holds.
+	// Commands returns what Apply(want) sends to a remote device for which Observe
+	// returns have: for a person to read or to run. cfg holds the device's part of
+	// the fleet file.
 	Commands func(cfg vendors.Config, have, want vendors.Setup) ([]byte, error)
 }
 
@@ -105,8 +105,7 @@ func (r *Registry) Drivers() []string {
 }
 
 // Platform finds a platform. The error of an unknown one, a
-// *vendors.NoDriverError in a *vendors.PermanentError, says which name may have
-// been meant.
+// *vendors.NoDriverError in a *vendors.PermanentError, suggests a known name.
 func (r *Registry) Platform(name string) (Platform, error) {
 	p, ok := r.platforms[name]
 	if !ok {
@@ -135,7 +134,7 @@ func (r *Registry) Open(platform string, cfg vendors.Config) (vendors.Driver, er
 	return p.Open(cfg)
 }
 
-// NoDriver says why csig drives no device of a platform, "" where it does.
+// NoDriver returns why csig drives no device of a platform, "" where it does.
 func (p *Platform) NoDriver(name string) string {
 	if p.Open != nil {
 		return ""
@@ -149,12 +148,12 @@ func Default() *Registry {
 	r.Register("linux", Platform{
 		Title: "Linux", Open: openLinux, Rules: linux.Rules(),
 		Offline: linux.Offline, Diff: linux.Diff, Commands: func(_ vendors.Config, have, want vendors.Setup) ([]byte, error) {
-			return linux.Script(have, want) // which is the same on every device
+			return linux.Script(have, want) // the same on every device
 		},
 	})
 	registerSONiC(r)
 	registerOVS(r)
-	for _, p := range undriven.All() {
+	for _, p := range unsupported.All() {
 		r.Register(p.Name, Platform{Title: p.Title, Offline: func(bool) vendors.Facts { return p.Facts }})
 	}
 	return r

@@ -88,11 +88,11 @@ func TestAfar(t *testing.T) {
 	}
 	for _, here := range []vendors.Config{{}, {NetNS: 3, Device: cfg.Device}, {Device: inventory.Device{Local: true, Management: cfg.Device.Management}}} {
 		if here.Afar() {
-			t.Errorf("%+v is driven from afar", here)
+			t.Errorf("%+v is driven remotely", here)
 		}
 	}
 	if p.Offline(true).Strip.Level == p.Offline(false).Strip.Level {
-		t.Error("strip is promised from afar, or nowhere")
+		t.Error("strip has the same level for a local and a remote device")
 	}
 	if _, err := p.Diff(vendors.Setup{}, vendors.Setup{}); err == nil {
 		t.Error("Diff takes a setup of nothing")
@@ -103,8 +103,8 @@ func TestAfar(t *testing.T) {
 }
 
 // TestFacts holds every platform to what csig platforms prints: statements have
-// sources, verdicts that are not full have reasons, and what the rule compiler
-// is told agrees with them.
+// sources, verdicts that are not full have reasons, and the rule compiler's
+// capabilities agree with them.
 func TestFacts(t *testing.T) {
 	r := Default()
 	for _, name := range r.Platforms() {
@@ -113,8 +113,8 @@ func TestFacts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, afar := range []bool{false, true} {
-				f := p.Offline(afar)
+			for _, remote := range []bool{false, true} {
+				f := p.Offline(remote)
 				if f.Platform != name {
 					t.Errorf("the facts are of %q", f.Platform)
 				}

@@ -15,7 +15,7 @@ func TestOtherNames(t *testing.T) {
 		}
 		for _, name := range names {
 			if _, err := r.Platform(name); err != nil {
-				t.Errorf("%q is said to be %q: %v", other, name, err)
+				t.Errorf("the hint for %q is %q: %v", other, name, err)
 			}
 		}
 	}

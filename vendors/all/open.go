@@ -9,8 +9,8 @@ import (
 	"github.com/csig-agent/csig/vendors/ssh"
 )
 
-// openLinux opens the ports of this machine, or of a network namespace of it,
-// or those of a switch behind SSH, which is connected to at the first use.
+// openLinux opens the ports of this machine, of one of its network namespaces,
+// or of a switch behind SSH. The SSH connection is made at the first use.
 func openLinux(cfg vendors.Config) (vendors.Driver, error) {
 	if cfg.Afar() {
 		if cfg.Device.Address == "" {
@@ -27,8 +27,8 @@ func openLinux(cfg vendors.Config) (vendors.Driver, error) {
 	return d, nil
 }
 
-// Login logs in at a switch that runs commands, as root where the fleet file says
-// how. After a *vendors.PermanentError something has to be changed first.
+// Login logs in at a switch that runs commands, as root where the fleet file has
+// sudo. After a *vendors.PermanentError something has to be changed first.
 func Login(ctx context.Context, cfg ssh.Config) (linux.Runner, error) {
 	if cfg.Login.Sudo == nil {
 		c, err := ssh.Dial(ctx, cfg)

@@ -46,8 +46,8 @@ func bridgeOf(cfg *vendors.Config) ovs.Config {
 }
 
 // UnixSockets connects to unix sockets of a device behind SSH, as root where the
-// fleet file has sudo, through one login that is made when it is needed, and made
-// anew when it broke; done ends it.
+// fleet file has sudo. They share one login, which is made at the first use and
+// again after the connection is lost; done ends it.
 func UnixSockets(cfg vendors.Config) (dial func(ctx context.Context, path string) (net.Conn, error), done func() error) {
 	t := ssh.NewTunnel(ssh.Config{Address: cfg.Device.Address, Login: *cfg.Device.Management.SSH, Dial: cfg.Dial})
 	return func(ctx context.Context, path string) (net.Conn, error) {

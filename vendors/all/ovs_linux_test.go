@@ -14,7 +14,7 @@ import (
 )
 
 // TestOpenVSwitchAfar drives a bridge by its sockets through a real sshd, and
-// goes on when the connection broke.
+// continues after the connection is lost.
 func TestOpenVSwitchAfar(t *testing.T) {
 	s := ovstest.Start(t, ovstest.Options{Dummy: true})
 	s.AddBridge("csig")

@@ -25,7 +25,7 @@ func openSONiC(cfg vendors.Config) (vendors.Driver, error) {
 	return sonic.Open(sonic.Config{Redis: db}), nil
 }
 
-// sonicCommands says of a switch with a database file of its own that the numbers
+// sonicCommands notes for a switch with a database file of its own that the numbers
 // in it may be others: where it is, and whether it can be read, the switch knows.
 func sonicCommands(cfg vendors.Config, have, want vendors.Setup) ([]byte, error) {
 	text, err := sonic.Script(have, want)

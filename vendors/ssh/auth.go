@@ -111,7 +111,7 @@ func (a *authenticator) readKey() (ssh.Signer, error) {
 		return s, err
 	}
 	if a.login.Passphrase.IsZero() {
-		return nil, errors.New("it has a passphrase: say where that is in the fleet file (management: ssh: passphrase), or use an agent")
+		return nil, errors.New("it has a passphrase: name the passphrase's source in the fleet file (management: ssh: passphrase), or use an SSH agent")
 	}
 	phrase, err := a.login.Passphrase.Resolve(a.ctx)
 	if err != nil {

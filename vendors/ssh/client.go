@@ -75,7 +75,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// failed says where an error happened, and why ctx ended if that was the cause.
+// failed adds the host to an error, and why ctx ended if that was the cause.
 // Errors of SSH have the switch's own words: they are cleaned here.
 func failed(ctx context.Context, host string, err error) error {
 	if ctx.Err() != nil {
@@ -232,13 +232,13 @@ func (c *Client) run(ctx context.Context, command string, stdin []byte, start fu
 			return nil, err
 		}
 		defer p.session.Close()
-		go func() { // a command need not read what it is given; its status says what came of it
+		go func() { // a command need not read its input; its exit status reports the outcome
 			_, _ = p.in.Write(stdin)
 			_ = p.in.Close()
 		}()
 		out, err := untrusted.ReadAll(p.out, maxOutput)
 		if err != nil {
-			c.Close() // it may go on sending
+			c.Close() // it may still be sending
 			return nil, fmt.Errorf("%s prints more than %d bytes: %w", brief(command), maxOutput, err)
 		}
 		status, err := p.status()
@@ -296,7 +296,7 @@ func (c *Client) start(command string, why stderr) (*process, error) {
 	go func() {
 		defer close(p.ended)
 		if _, p.err = io.Copy(why, untrusted.NewReader(reasons, maxOutput)); p.err != nil {
-			c.Close() // it may go on sending
+			c.Close() // it may still be sending
 			return
 		}
 		p.err = s.Wait()
@@ -348,7 +348,7 @@ func (l *limited) text() string {
 // (AllowStreamLocalForwarding). ctx is for connecting only, which may take
 // DefaultTimeout; when it ends meanwhile, the whole client is closed.
 func (c *Client) DialUnix(ctx context.Context, path string) (net.Conn, error) {
-	// sshd does not say which of them it is.
+	// sshd does not report which of them it is.
 	return c.dial(ctx, "unix", path, "unix socket "+path, "is the daemon running there, may this user open its socket, and does sshd permit it (AllowStreamLocalForwarding)?")
 }
 

@@ -75,7 +75,7 @@ func TestNobodyAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close() // it accepts, and says nothing
+	defer ln.Close() // it accepts, and sends nothing
 	login := s.Login
 	login.Port = uint16(ln.Addr().(*net.TCPAddr).Port)
 	_, err = Dial(t.Context(), Config{Address: s.Address, Login: login, Timeout: 50 * time.Millisecond})
@@ -96,13 +96,13 @@ func TestHostKeys(t *testing.T) {
 	for _, row := range []struct {
 		name, file string
 		changed    bool
-		says       []string // nil: it connects
+		errs       []string // nil: it connects
 	}{
 		{"known", string(right), false, nil},
 		{"known by a hash", knownhosts.HashHostname(knownhosts.Normalize(host)) + " " + strings.SplitN(string(right), " ", 2)[1], false, nil},
 		{"unknown", "", false, []string{host, "ssh-keyscan -p", "SHA256:"}},
 		{"another host's", strings.Replace(string(right), "127.0.0.1", "127.0.0.2", 1), false, []string{host, "ssh-keyscan"}},
-		{"changed", line, true, []string{host, "somebody else", "ssh-keygen -R"}},
+		{"changed", line, true, []string{host, "another machine", "ssh-keygen -R"}},
 		{"revoked", "@revoked * " + strings.SplitN(string(right), " ", 2)[1], false, []string{host, "revoked"}},
 		{"illegible", "what is this\n", false, []string{"known_hosts"}},
 	} {
@@ -117,10 +117,10 @@ func TestHostKeys(t *testing.T) {
 			if err == nil {
 				c.Close()
 			}
-			if (err == nil) != (row.says == nil) {
+			if (err == nil) != (row.errs == nil) {
 				t.Fatalf("got %v", err)
 			}
-			for _, word := range append(row.says, login.KnownHosts)[:len(row.says)] {
+			for _, word := range append(row.errs, login.KnownHosts)[:len(row.errs)] {
 				if !strings.Contains(err.Error(), word) {
 					t.Errorf("%q is not in: %v", word, err)
 				}
@@ -195,7 +195,7 @@ func TestLogin(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		login func(*inventory.SSH)
-		says  string // "": it logs in
+		errs  string // "": it logs in
 	}{
 		{"a key", func(*inventory.SSH) {}, ""},
 		{"a key with a passphrase", func(l *inventory.SSH) { l.Key = locked; l.Passphrase.Env = "CSIG_TEST_PHRASE" }, ""},
@@ -218,10 +218,10 @@ func TestLogin(t *testing.T) {
 				c.Close()
 			}
 			switch {
-			case row.says == "" && err != nil:
+			case row.errs == "" && err != nil:
 				t.Fatal(err)
-			case row.says != "" && (err == nil || !strings.Contains(err.Error(), row.says) || !strings.Contains(err.Error(), "127.0.0.1")):
-				t.Errorf("got %v, want %q and the host", err, row.says)
+			case row.errs != "" && (err == nil || !strings.Contains(err.Error(), row.errs) || !strings.Contains(err.Error(), "127.0.0.1")):
+				t.Errorf("got %v, want %q and the host", err, row.errs)
 			case err != nil && strings.Contains(err.Error(), "horse"):
 				t.Errorf("a credential is in: %v", err)
 			}

@@ -1,6 +1,6 @@
 // Package ssh logs in at switches: strict host keys, credentials by reference,
 // commands with their exit status, and connections to unix sockets of the switch.
-// It is the only place of csig that speaks SSH.
+// It is the only package of csig that uses SSH.
 //
 // Dial is for an account that may do what is needed (root, as a rule). Each command
 // runs on an exec channel: the remote exit status comes back, standard output is
@@ -8,11 +8,11 @@
 //
 // DialRoot is for an ordinary account that becomes root by sudo. Each of its
 // commands is one sudo on an exec channel, without a terminal: sudo asks on
-// standard error (-S -p), reads the password from standard input, and the command's
-// own input follows once root says that it runs. The password is never an argument
-// nor in an environment, and is sent once: several wrong ones may lock the account.
-// A sudo that is alone again reads the end of its input, and ends. Where sudoers
-// has requiretty, sudo refuses, and the error says what to change.
+// standard error (-S -p) and reads the password from standard input. The command's
+// own input follows once the root shell reports that it runs. The password is never
+// an argument nor in an environment, and is sent once: several wrong ones may lock
+// the account. A sudo that has lost its connection reads the end of its input and
+// ends. Where sudoers has requiretty, sudo refuses, and the error names the change.
 //
 // A socket that only root may open is connected to by a python3 that sudo starts
 // (relay.go): sshd itself connects as the account. Tunnel is either way of logging

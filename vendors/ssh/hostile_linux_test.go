@@ -78,7 +78,7 @@ func TestHostile(t *testing.T) {
 						check(what, err)
 						break
 					}
-					// Whoever reads bounds it, and can give up.
+					// The reader bounds it, and can give up.
 					_ = conn.SetReadDeadline(time.Now().Add(soon))
 					if n, err := io.Copy(io.Discard, io.LimitReader(conn, 1<<20)); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 						t.Errorf("%s: %d bytes, %v", what, n, err)

@@ -30,7 +30,7 @@ func (e *HostKeyError) Error() string {
 		scan = "ssh-keyscan -p " + port + " " + host
 	}
 	if e.Changed {
-		return fmt.Sprintf("its host key %s is not the one that %s has: somebody else may be answering. If the switch was installed anew, compare the key with what its console shows, take the old one out of the file (ssh-keygen -R %s -f %s), and add the line that %s prints",
+		return fmt.Sprintf("its host key %s is not the one that %s has: another machine may be answering. If the switch was reinstalled, compare the key with what its console shows, remove the old key from the file (ssh-keygen -R %s -f %s), and add the line that %s prints",
 			e.Fingerprint, e.File, knownhosts.Normalize(e.Host), e.File, scan)
 	}
 	return fmt.Sprintf("its host key %s is not in %s: compare what %s prints with the switch's console, and add the line to that file", e.Fingerprint, e.File, scan)
@@ -42,7 +42,7 @@ func (e *HostKeyError) Unwrap() error { return e.Err }
 type knownHosts struct {
 	file    string
 	known   ssh.HostKeyCallback
-	refused error // what check said
+	refused error // check's error
 }
 
 func readKnownHosts(file string) (*knownHosts, error) {
@@ -87,7 +87,7 @@ func (k *knownHosts) check(host string, remote net.Addr, key ssh.PublicKey) erro
 // have by a key of its own, is the library's choice.
 func (k *knownHosts) algorithms(host string, remote net.Addr) []string {
 	var wrong *knownhosts.KeyError
-	if err := k.known(host, remote, nobodysKey{}); !errors.As(err, &wrong) {
+	if err := k.known(host, remote, unknownKey{}); !errors.As(err, &wrong) {
 		return nil
 	}
 	var out []string
@@ -109,9 +109,9 @@ func (k *knownHosts) algorithms(host string, remote net.Addr) []string {
 	return out
 }
 
-// nobodysKey is a key that no file has, to ask which ones it has.
-type nobodysKey struct{}
+// unknownKey is a key that no file has, to ask which ones it has.
+type unknownKey struct{}
 
-func (nobodysKey) Type() string                        { return "nobody" }
-func (nobodysKey) Marshal() []byte                     { return bytes.Clone([]byte("nobody")) }
-func (nobodysKey) Verify([]byte, *ssh.Signature) error { return errors.New("nobody's key") }
+func (unknownKey) Type() string                        { return "unknown" }
+func (unknownKey) Marshal() []byte                     { return bytes.Clone([]byte("unknown")) }
+func (unknownKey) Verify([]byte, *ssh.Signature) error { return errors.New("unknown key") }

@@ -16,8 +16,7 @@ import (
 	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 )
 
-// rootsEcho is a socket that only root can open, and which says again what it is
-// told.
+// rootsEcho is a socket that only root can open, and that echoes what it receives.
 func rootsEcho(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "csig") // the path of a socket has to be short
@@ -44,7 +43,7 @@ func rootsEcho(t *testing.T) string {
 
 func echo(t *testing.T, c net.Conn, text []byte) {
 	t.Helper()
-	go func() { _, _ = c.Write(text) }() // what comes back says what arrived
+	go func() { _, _ = c.Write(text) }() // the echo shows what arrived
 	got := make([]byte, len(text))
 	if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, text) {
 		t.Errorf("%d bytes come back as others (%v)", len(text), err)

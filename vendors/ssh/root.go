@@ -26,9 +26,9 @@ type Root struct {
 	refused  error  // a *SudoError: asking again may lock the account
 }
 
-// DialRoot logs in as Dial does and sees whether the account may become root as
-// cfg.Login.Sudo says. After a *SudoError something has to be changed first.
-// cfg.Timeout holds for either half.
+// DialRoot logs in as Dial does and checks that the account may become root as
+// cfg.Login.Sudo has it. After a *SudoError something has to be changed first.
+// cfg.Timeout bounds each of the two steps.
 func DialRoot(ctx context.Context, cfg Config) (*Root, error) {
 	if cfg.Login.Sudo == nil {
 		cfg.Login.Sudo = &inventory.Sudo{}
@@ -74,7 +74,7 @@ func (r *Root) start(ctx context.Context, command string) (*process, error) {
 			return nil, err
 		}
 		if err := b.wait(ctx, p); err != nil {
-			p.session.Close() // sudo takes the end of its input for an answer
+			p.session.Close() // sudo treats the end of its input as an answer
 			return nil, err
 		}
 		return p, nil
@@ -83,7 +83,7 @@ func (r *Root) start(ctx context.Context, command string) (*process, error) {
 		return p, nil
 	}
 	if ctx.Err() != nil {
-		err = fmt.Errorf("%w%s", context.Cause(ctx), b.last("; it says"))
+		err = fmt.Errorf("%w%s", context.Cause(ctx), b.last("; sudo reports"))
 	}
 	if errors.As(err, new(*SudoError)) {
 		return nil, err
@@ -98,7 +98,7 @@ func (r *Root) refusal() error {
 	return r.refused
 }
 
-// refuse keeps a *SudoError, and forgets the password.
+// refuse keeps a *SudoError, and drops the password.
 func (r *Root) refuse(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -81,7 +81,7 @@ func TestRootEnds(t *testing.T) {
 		for name, row := range map[string]struct {
 			end     func(r *Root, conn net.Conn, cancel context.CancelCauseFunc)
 			command string
-			says    string
+			errs    string
 		}{
 			"cancelled": {func(_ *Root, _ net.Conn, cancel context.CancelCauseFunc) { cancel(why) }, "while sleep 0.01; do echo; done", why.Error()},
 			"cut":       {func(_ *Root, conn net.Conn, _ context.CancelCauseFunc) { conn.Close() }, "while sleep 0.01; do echo; done", "connection"},
@@ -113,8 +113,8 @@ func TestRootEnds(t *testing.T) {
 				}()
 				// Input that is not read is what made sudo spin on a terminal of its own.
 				out, err := r.Run(ctx, "touch "+begun+"; "+row.command, bytes.Repeat([]byte("x"), 1<<20))
-				if err == nil || !strings.Contains(err.Error(), row.says) || !strings.Contains(err.Error(), "127.0.0.1") {
-					t.Errorf("got %q, %v, want %q", out, err, row.says)
+				if err == nil || !strings.Contains(err.Error(), row.errs) || !strings.Contains(err.Error(), "127.0.0.1") {
+					t.Errorf("got %q, %v, want %q", out, err, row.errs)
 				}
 				if _, err := r.Run(t.Context(), "true", nil); err == nil {
 					t.Error("the connection is still there")
@@ -192,7 +192,7 @@ type runner interface {
 	Run(ctx context.Context, command string, stdin []byte) ([]byte, error)
 }
 
-// testRunner holds what Run promises.
+// testRunner checks the documented behaviour of Run.
 func testRunner(t *testing.T, c runner) {
 	big := make([]byte, 3<<20)
 	r := rand.NewChaCha8([32]byte{1})
@@ -216,7 +216,7 @@ func testRunner(t *testing.T, c runner) {
 		{"a line longer than a terminal's", "cat", bytes.Repeat([]byte("x"), 5000), bytes.Repeat([]byte("x"), 5000), 0, ""},
 		{"one byte", "cat", []byte{4}, []byte{4}, 0, ""},
 		{"standard error is apart", "echo out; echo err >&2", nil, []byte("out\n"), 0, ""},
-		{"input nobody reads", "true", big, nil, 0, ""},
+		{"input that is not read", "true", big, nil, 0, ""},
 		{"input read in part", "head -c 3", big, big[:3], 0, ""},
 		{"a command of two lines", "printf %s 'a\n  \\n  b '\nprintf '%s' ' \\' # \\0040  ", nil, []byte("a\n  \\n  b  \\"), 0, ""},
 		{"a long command", "echo " + strings.Repeat("a", 20000), nil, []byte(strings.Repeat("a", 20000) + "\n"), 0, ""},
@@ -225,7 +225,7 @@ func testRunner(t *testing.T, c runner) {
 		{"status after output", "echo out; echo err >&2; exit 4", nil, nil, 4, "err"},
 		{"no such command", "csig-no-such-command", nil, nil, 127, "not found"},
 		{"killed", "kill -9 $$", nil, nil, 137, ""},
-		{"much to say", "head -c 100000 /dev/zero | tr '\\0' x >&2 && exit 1", nil, nil, 1, strings.Repeat("x", maxStderr)},
+		{"long standard error", "head -c 100000 /dev/zero | tr '\\0' x >&2 && exit 1", nil, nil, 1, strings.Repeat("x", maxStderr)},
 		{"an escape sequence", "printf 'no\\033[2J\\nmore' >&2; exit 1", nil, nil, 1, `no\x1b[2J more`},
 		{"and still there", "echo yes", nil, []byte("yes\n"), 0, ""},
 	} {

@@ -34,11 +34,11 @@ func (e *SudoError) Unwrap() error { return e.Err }
 // password is sent when it is asked for, and the command's input when root runs.
 const asAccount = `LC_ALL=C; PATH=/usr/bin:/bin:/usr/sbin:/sbin:$PATH; export LC_ALL PATH; exec sudo -S -k -u root -p "$1-password: " -- /bin/sh -c "$2" csig "$1" "$3"`
 
-// asRoot is what sudo runs. Its PATH is not the account's, whatever sudoers says.
+// asRoot is what sudo runs. Its PATH is not the account's, whatever sudoers sets.
 const asRoot = `LC_ALL=C; PATH=/usr/sbin:/usr/bin:/sbin:/bin; export LC_ALL PATH; echo "$1-root" >&2; exec /bin/sh -c "$2"`
 
-// maxSaid bounds what sudo says, a lecture included, in bytes.
-const maxSaid = 8 << 10
+// maxPrinted bounds what sudo prints, a lecture included, in bytes.
+const maxPrinted = 8 << 10
 
 // becoming is a command on its way to root; it is the command's standard error.
 type becoming struct {
@@ -49,8 +49,8 @@ type becoming struct {
 
 	mu       sync.Mutex
 	password string
-	said     []byte  // by sudo
-	prompts  int     // in said
+	printed  []byte  // by sudo
+	prompts  int     // in printed
 	runs     bool    // arrived is closed
 	rest     limited // the command's own
 }
@@ -74,16 +74,16 @@ func (b *becoming) Write(p []byte) (int, error) {
 	if b.runs {
 		return b.rest.Write(p)
 	}
-	b.said = append(b.said, p...)
-	if said, rest, ok := bytes.Cut(b.said, []byte(b.word+"-root\n")); ok {
-		b.said, b.runs = said, true
+	b.printed = append(b.printed, p...)
+	if printed, rest, ok := bytes.Cut(b.printed, []byte(b.word+"-root\n")); ok {
+		b.printed, b.runs = printed, true
 		close(b.arrived)
 		_, _ = b.rest.Write(rest)
 	}
-	if len(b.said) > maxSaid {
+	if len(b.printed) > maxPrinted {
 		return 0, untrusted.ErrTooLong
 	}
-	if n := bytes.Count(b.said, []byte(b.word+"-password")); n > b.prompts {
+	if n := bytes.Count(b.printed, []byte(b.word+"-password")); n > b.prompts {
 		b.prompts = n
 		select {
 		case b.asked <- struct{}{}:
@@ -93,8 +93,8 @@ func (b *becoming) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// wait answers sudo, once, and not while another command waits for what sudo says
-// to the password: several wrong ones may lock the account. It returns when root runs.
+// wait answers sudo, once, and not while another command waits for sudo's verdict
+// on the password: several wrong ones may lock the account. It returns when root runs.
 func (b *becoming) wait(ctx context.Context, p *process) (err error) {
 	var turn chan struct{}
 	defer func() {
@@ -148,7 +148,7 @@ func (b *becoming) wait(ctx context.Context, p *process) (err error) {
 	}
 }
 
-// refused says why sudo has ended, or asks again, and what to do.
+// refused returns why sudo has ended, or asks again, and what to do.
 func (b *becoming) refused(p *process) error {
 	login := &b.root.login
 	user := login.User
@@ -159,7 +159,7 @@ func (b *becoming) refused(p *process) error {
 	permit := fmt.Sprintf("permit it there with visudo, e.g. %s ALL=(root) ALL", user)
 	wrong := fmt.Sprintf("it refuses the password of %s from %s: try sudo -k true there by hand, and correct the secret or the fleet file", user, from)
 	text := b.text()
-	for _, row := range []struct{ sign, says string }{
+	for _, row := range []struct{ sign, why string }{
 		{"must have a tty", fmt.Sprintf("its sudoers file has requiretty, and csig uses no terminal: add the line Defaults:%s !requiretty there with visudo", user)},
 		{"a terminal is required", "it does not read the password from its input (-S): permit " + user + " sudo without one (NOPASSWD), or look at the PAM configuration of sudo there"},
 		{"incorrect password", wrong},
@@ -171,36 +171,36 @@ func (b *becoming) refused(p *process) error {
 		{"no new privileges", "no account that logs in there can get other rights: sshd was started so (NoNewPrivileges), in a container perhaps"},
 	} {
 		if strings.Contains(text, row.sign) {
-			return b.never("%s%s", row.says, b.last("; it says"))
+			return b.never("%s%s", row.why, b.last("; sudo reports"))
 		}
 	}
 	select {
 	case <-p.ended:
 	default: // it asks again
-		return b.never("%s%s", wrong, b.last("; it says"))
+		return b.never("%s%s", wrong, b.last("; sudo reports"))
 	}
 	switch status, err := p.status(); {
 	case err != nil:
 		return err
 	case status == 126 || status == 127: // of the account's shell
-		return b.never("there is no sudo: install it there, or log in as root%s", b.last("; it says"))
+		return b.never("there is no sudo: install it there, or log in as root%s", b.last("; sudo reports"))
 	}
-	return errors.New("it has ended" + b.last(" and says") + ": try sudo -k /bin/sh there by hand")
+	return errors.New("it has ended" + b.last("; sudo reports") + ": try sudo -k /bin/sh there by hand")
 }
 
 func (b *becoming) never(format string, args ...any) error {
 	return &SudoError{Host: b.root.client.host, Err: fmt.Errorf(format, args...)}
 }
 
-// text is what the command says on standard error or, until root runs, sudo,
-// without what is our own.
+// text is the standard error of the command or, until root runs, of sudo, without
+// csig's own markers.
 func (b *becoming) text() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.runs {
 		return b.rest.text()
 	}
-	text := string(b.said)
+	text := string(b.printed)
 	if b.password != "" { // no echo is expected; but errors are mailed about
 		text = strings.ReplaceAll(text, b.password, "<hidden>")
 	}
@@ -210,8 +210,7 @@ func (b *becoming) text() string {
 	return untrusted.Text(text[max(0, len(text)-most):], most)
 }
 
-// last is the end of what sudo says, as words say, in quotes; "" where it says
-// nothing.
+// last is the end of sudo's output in quotes, after words; "" where there is none.
 func (b *becoming) last(words string) string {
 	if text := b.text(); text != "" {
 		return words + ` "` + text + `"`

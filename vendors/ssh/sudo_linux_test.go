@@ -57,7 +57,7 @@ func dialRoot(t testing.TB, s *sshtest.Server) *Root {
 	return r
 }
 
-// noAccounts tells that the test cannot have accounts of its own.
+// noAccounts reports that the test cannot create accounts.
 func noAccounts(t testing.TB) bool {
 	t.Helper()
 	if os.Geteuid() == 0 {
@@ -85,7 +85,7 @@ func TestSudoRefused(t *testing.T) {
 		name    string
 		account sshtest.Account
 		login   func(*inventory.SSH)
-		says    []string
+		errs    []string
 	}{
 		{"a wrong password", sshtest.Account{Sudoers: withPassword}, func(l *inventory.SSH) { l.Sudo.Password = secret(t, wrongPassword) }, []string{"refuses the password of admin", "/secret"}},
 		{"a wrong password, once", sshtest.Account{Sudoers: "Defaults !fqdn, passwd_tries=1\nadmin ALL=(root) ALL\n"}, func(l *inventory.SSH) { l.Sudo.Password = secret(t, wrongPassword) }, []string{"refuses the password of admin"}},
@@ -115,7 +115,7 @@ func TestSudoRefused(t *testing.T) {
 			if strings.Contains(err.Error(), "3 incorrect") {
 				t.Errorf("the password was typed again: %v", err)
 			}
-			for _, want := range append(row.says, "127.0.0.1") {
+			for _, want := range append(row.errs, "127.0.0.1") {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("want %q in: %v", want, err)
 				}
@@ -148,7 +148,7 @@ func TestSudoAgain(t *testing.T) {
 	for _, row := range []struct {
 		name, sudo string
 		extra      []string
-		says       []string
+		errs       []string
 	}{
 		{"another question", "printf 'Verification code: ' >&2; exec cat", nil, []string{"no answer for 5s", `"Verification code:"`}},
 		{"silence", "exec cat", nil, []string{"no answer for 5s"}},
@@ -163,7 +163,7 @@ func TestSudoAgain(t *testing.T) {
 			if final := (*SudoError)(nil); errors.As(err, &final) {
 				t.Errorf("it is not worth another try: %v", err)
 			}
-			for _, want := range append(row.says, "127.0.0.1", "become root by sudo") {
+			for _, want := range append(row.errs, "127.0.0.1", "become root by sudo") {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("want %q in: %v", want, err)
 				}
@@ -197,7 +197,7 @@ func TestSudoCancelled(t *testing.T) {
 	}
 }
 
-// TestSudoStalls has a connection that says nothing any more after the login.
+// TestSudoStalls has a connection that goes silent after the login.
 func TestSudoStalls(t *testing.T) {
 	if noAccounts(t) {
 		return
@@ -262,7 +262,7 @@ func TestSudoCut(t *testing.T) {
 				if _, err = r.Run(t.Context(), "sleep 0.01", []byte("unread")); err == nil {
 					var c net.Conn
 					if c, err = r.DialUnix(t.Context(), path); err == nil {
-						_, err = c.Write([]byte("x")) // nobody reads the answer
+						_, err = c.Write([]byte("x")) // the answer is not read
 						whole = err == nil
 					}
 				}
@@ -291,7 +291,7 @@ func (c *cutting) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// TestSudoHides looks for the password in what everybody on the switch can see, and
+// TestSudoHides looks for the password in what every user of the switch can see, and
 // for files that root has given the account: with those a process of the account
 // could become root.
 func TestSudoHides(t *testing.T) {

@@ -66,7 +66,7 @@ func (t *Tunnel) get(ctx context.Context) (l login, old bool, err error) {
 	return t.login, false, nil
 }
 
-// lose ends a login that err says is of no more use.
+// lose ends a login that err shows to be broken.
 func (t *Tunnel) lose(l login, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,7 +96,7 @@ func (t *Tunnel) Dial(ctx context.Context, network, address string) (net.Conn, e
 		default:
 			return nil, fmt.Errorf("%s %s: %w", network, address, errors.ErrUnsupported)
 		}
-		if err == nil || farRefuses(err) {
+		if err == nil || remoteRefuses(err) {
 			return conn, err
 		}
 		t.lose(l, err)
@@ -106,8 +106,8 @@ func (t *Tunnel) Dial(ctx context.Context, network, address string) (net.Conn, e
 	}
 }
 
-// farRefuses tells whether the far side answered: the login is good.
-func farRefuses(err error) bool {
+// remoteRefuses reports whether the remote side answered: the login is good.
+func remoteRefuses(err error) bool {
 	var channel *ssh.OpenChannelError
 	return errors.As(err, &channel) || errors.As(err, new(*refusedError))
 }

@@ -112,7 +112,7 @@ type Reader struct {
 // NewReader returns a Reader of at most most bytes of r.
 func NewReader(r io.Reader, most int64) *Reader { return &Reader{r: r, left: most} }
 
-// Reset gives the reader room for another most bytes: one limit a message, on
+// Reset allows the reader another most bytes: one limit a message, on
 // a connection that carries many.
 func (u *Reader) Reset(most int64) { u.left = most }
 

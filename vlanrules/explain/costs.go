@@ -21,7 +21,7 @@ type CostTable struct {
 	Goals  []CostGoal `json:"goals"`
 }
 
-// CostGoal is a number of operations that csig promises not to exceed, and
+// CostGoal is a documented limit of operations, and
 // what was counted.
 type CostGoal struct {
 	Goal    string  `json:"goal"`
@@ -109,10 +109,10 @@ func Costs(layout quantize.Layout) *CostTable {
 	return t
 }
 
-// goalRow names the table for which the mean is promised.
+// goalRow names the table to which the goal for the mean applies.
 const goalRow = "ternary, budget 7"
 
-// countGoals holds the rows against what is promised for steps of one bucket.
+// countGoals compares the rows with the goals for steps of one bucket.
 func (t *CostTable) countGoals() {
 	goal := func(name string, atMost, counted float64) {
 		t.Goals = append(t.Goals, CostGoal{name, atMost, counted, counted <= atMost})

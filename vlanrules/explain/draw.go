@@ -75,7 +75,7 @@ func sameRow(a, b *row) bool {
 }
 
 // drawTable writes a table with one line an entry. With a sign, all lines
-// leave room for it, and the entry with this ID has it.
+// leave capacity for it, and the entry with this ID has it.
 func (r *Result) drawTable(b *strings.Builder, t vlanrules.Table, sign string, id uint32) {
 	list, left := r.rows(t)
 	lm := "LM"
@@ -159,7 +159,7 @@ func (r *Result) action(e *vlanrules.Entry) string {
 	return "VID := " + r.written(e.VID)
 }
 
-// written is a VID with what it says.
+// written is a VID with its decoded fields.
 func (r *Result) written(vid uint16) string {
 	f := r.layout.Unpack(quantize.TCI(vid))
 	return fmt.Sprintf("%d (S=%d LM=%d)", vid, f.S, f.LM)

@@ -15,7 +15,7 @@ import (
 // Format names the JSON form of a Result.
 const Format = "csig.rules/v1"
 
-// Options says what to explain.
+// Options selects what to explain.
 type Options struct {
 	Layout quantize.Layout
 	Signal quantize.Signal
@@ -101,7 +101,7 @@ type Field struct {
 
 // Action is what an entry does: "rewrite" sets the VID, "none" leaves the tag
 // as it is, "use-value" sets the VID of the "value" row with that id, and
-// "set-class" gives the tag a class and goes on to the other entries.
+// "set-class" gives the tag a class and continues with the other entries.
 type Action struct {
 	Type  string `json:"type"`
 	VID   uint16 `json:"vid,omitempty"`   // rewrite and value; never 0
@@ -117,7 +117,7 @@ type Step struct {
 }
 
 // smallest is the budget that asks for the smallest table, roomy one that
-// leaves room for runs over a shared value.
+// leaves entries for runs over a shared value.
 const (
 	smallest  = 3
 	unordered = 5 // what a table without priorities needs

@@ -13,7 +13,7 @@ import (
 	"github.com/csig-agent/csig/vlanrules/explain"
 )
 
-// The types below are a reader of the JSON of its own, as somebody who checks
+// The types below are an independent reader of the JSON, as a user who checks
 // the rules elsewhere would write it.
 type (
 	fieldJSON struct{ Value, Mask, First, Last *int }
@@ -276,7 +276,7 @@ func TestRefusals(t *testing.T) {
 }
 
 // TestCosts holds the cost table of either layout against the counts that
-// everybody knows, and the goals against their limits.
+// are known, and the goals against their limits.
 func TestCosts(t *testing.T) {
 	for layout, exact := range map[quantize.Layout]int{quantize.Draft00: 31 * 128, quantize.UEC: 31 * 64} {
 		table := explain.Costs(layout)

@@ -137,7 +137,7 @@ func (r *Result) summary() []string {
 	return lines
 }
 
-// wrong says after which step a tag leaves neither as before nor as wanted,
+// wrong returns after which step a tag leaves neither as before nor as wanted,
 // or "". It looks at all 65,536 tag values. Without priorities each entry that
 // matches may win.
 func (r *Result) wrong() string {

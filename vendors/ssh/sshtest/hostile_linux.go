@@ -25,7 +25,7 @@ var Hostilities = []string{
 	"no channel", "silent channel", "closes channel", "floods output", "floods errors", "no status", "escapes", "drips", // after
 }
 
-// LogsIn tells whether a hostile switch lets anybody in.
+// LogsIn reports whether a hostile switch completes a login.
 func LogsIn(how string) bool {
 	return slices.Index(Hostilities, how) >= slices.Index(Hostilities, "no channel")
 }

@@ -34,7 +34,7 @@ type Server struct {
 	cmd *exec.Cmd
 }
 
-// Options are what tests may want otherwise; the zero value will do.
+// Options are what tests may change; the zero value works.
 type Options struct {
 	Address string   // 127.0.0.1 where empty
 	Port    uint16   // 2222 where 0; a namespace of one's own has it free
@@ -104,7 +104,7 @@ func Start(t testing.TB, o Options) *Server {
 		"AuthorizedKeysFile "+filepath.Join(s.Dir, "authorized_keys"),
 		"PidFile none",
 		"UsePAM no",
-		"StrictModes no", // the files' parents are the test's, and anybody's /tmp
+		"StrictModes no", // the files' parents are the test's folder and /tmp, which all users can write
 		"PermitRootLogin prohibit-password",
 		"PasswordAuthentication no",
 		"KbdInteractiveAuthentication no",
@@ -131,9 +131,9 @@ func Start(t testing.TB, o Options) *Server {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(log)
-	var said []string
+	var printed []string
 	for lines.Scan() {
-		said = append(said, lines.Text())
+		printed = append(printed, lines.Text())
 		if strings.Contains(lines.Text(), "Server listening") {
 			break
 		}
@@ -149,8 +149,8 @@ func Start(t testing.TB, o Options) *Server {
 		<-drained                // sessions have the log open, so they are gone too
 		_ = s.cmd.Wait()         // it was killed
 	})
-	if n := len(said); n == 0 || !strings.Contains(said[n-1], "Server listening") {
-		t.Fatalf("sshd does not listen:\n%s", strings.Join(said, "\n"))
+	if n := len(printed); n == 0 || !strings.Contains(printed[n-1], "Server listening") {
+		t.Fatalf("sshd does not listen:\n%s", strings.Join(printed, "\n"))
 	}
 	return s
 }

@@ -40,7 +40,7 @@ func Sequence(from, to []Rule, s, t int) ([]Step, bool) {
 			steps = append(steps, Step{Insert, n})
 		}
 	}
-	// reached[done] says whether the set of steps done can be reached safely;
+	// reached[done] is whether the set of steps done can be reached safely;
 	// a set is safe whatever the order that led to it.
 	full := 1<<len(steps) - 1
 	last := make([]int, full+1)

@@ -1,11 +1,11 @@
-// Package undriven knows platforms that csig has no driver for: what their own
-// documents say they do with tags, so that a fleet they are part of is assessed
-// and planned honestly. Nothing here was run on a device.
+// Package unsupported describes platforms that csig has no driver for: what their own
+// documents state about tags, so that a fleet with such devices can be assessed
+// and planned. Nothing here was run on a device.
 //
 // Every statement carries its source: the document and its section, or the
 // repository and its path. What no text was found for is marked as assumed, with
 // the reason, or left out.
-package undriven
+package unsupported
 
 import (
 	"github.com/csig-agent/csig/vendors"
@@ -26,7 +26,7 @@ func All() []Platform {
 	}
 }
 
-// platform puts one together. update is why it cannot compare and replace.
+// platform builds a Platform. update is why it cannot compare and replace.
 func platform(name, title, update string, source vendors.Source, t vendors.Traits, notes ...string) Platform {
 	t.UpdateSource = source
 	f := vendors.Facts{
@@ -36,10 +36,10 @@ func platform(name, title, update string, source vendors.Source, t vendors.Trait
 		Strip:  refused("csig has no driver for " + title),
 		Lease:  refused("there are no rules of csig to expire"),
 		Through: vlanrules.Verdict{Level: vlanrules.Degraded,
-			Reason: "a frame whose TPID it does not take for a VLAN tag's is bridged like any other, but not routed, as it is not IP to it"},
+			Reason: "a frame whose TPID is not one of its VLAN TPIDs is bridged like any other frame, but not routed: the switch does not see it as IP"},
 	}
 	f.Traits.WideSource = vendors.Source{Mark: vendors.Assumed, From: "no text mentions tags of 8 bytes"}
-	f.Traits.ThroughSource = assumed("what becomes of unknown ethertypes is said nowhere; a router forwards the protocols that it has routes for")
+	f.Traits.ThroughSource = assumed("no text states what happens to unknown ethertypes; a router forwards the protocols that it has routes for")
 	f.Traits.LeaseSource = assumed("without a driver there are none")
 	return Platform{name, title, f}
 }
@@ -52,14 +52,14 @@ func read(from string) vendors.Source { return vendors.Source{Mark: vendors.Read
 
 func assumed(why string) vendors.Source { return vendors.Source{Mark: vendors.Assumed, From: why} }
 
-// follows says that the VID of a tag with the port's TPID chooses the bridging
+// follows records that the VID of a tag with the port's TPID selects the bridging
 // VLAN, and with it where MAC addresses are learned.
 func follows(t *vendors.Traits, s vendors.Source) {
 	t.Independent = vendors.That(false, s)
 	t.Learning = vendors.That(false, assumed("MAC addresses are learned in the bridging VLAN, which follows the VID"))
 }
 
-// unrouted says that a routed frame leaves without its tag.
+// unrouted records that a routed frame leaves without its tag.
 func unrouted(t *vendors.Traits) {
 	t.Routed = vendors.That(false, assumed("a router ends the L2 header, tags included, and writes its own"))
 }

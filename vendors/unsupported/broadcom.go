@@ -1,4 +1,4 @@
-package undriven
+package unsupported
 
 import "github.com/csig-agent/csig/vendors"
 
@@ -12,11 +12,11 @@ func broadcom() vendors.Traits {
 		DropDEI:   vendors.That(true, assumed("ports can map the CFI to a colour; whether they do is the switch's QoS profile")),
 		TPIDs:     vendors.That(vendors.TPIDs{Any: true, Scope: vendors.ScopePort, AsVLAN: true}, tpid),
 		VLANTPIDs: vendors.That(vendors.TPIDList{0x8100}, assumed("the switch's software sets them")),
-		Survives:  vendors.That(false, assumed("tables of the chip are written anew by the switch's software at its start")),
+		Survives:  vendors.That(false, assumed("the switch's software rewrites the chip's tables when it starts")),
 		Revert:    vendors.That("", assumed("the SDK has no such call")),
 		Native:    vendors.That("", assumed("the published SDK does not mention CSIG; for newer chips see platform sai")),
 	}
-	follows(&t, assumed("the ingress VLAN lookup takes the outer VID, unless VLAN translation is told otherwise"))
+	follows(&t, assumed("the ingress VLAN lookup takes the outer VID, unless VLAN translation is configured otherwise"))
 	unrouted(&t)
 	return t
 }
@@ -27,7 +27,7 @@ func broadcomFP() Platform {
 	t.MatchVID = vendors.That(vendors.MatchTernary, field)
 	t.MatchPCP = vendors.That(vendors.MatchTernary, field)
 	t.MatchDEI = vendors.That(vendors.MatchTernary, field)
-	t.Key = vendors.That(vendors.KeyWire, assumed("whether the egress stage sees the VID on the wire or the bridging VLAN differs from chip to chip, and the SDK does not say"))
+	t.Key = vendors.That(vendors.KeyWire, assumed("whether the egress stage sees the VID on the wire or the bridging VLAN differs from chip to chip, and the SDK does not document it"))
 	t.Stage = vendors.That(vendors.StageEgress, field)
 	t.Sets = vendors.That(vendors.Fields{vendors.FieldPCP, vendors.FieldVID}, field)
 	t.Position = vendors.That(vendors.PositionOuter, field)
@@ -50,7 +50,7 @@ func broadcomVT() Platform {
 	t.Table = vendors.That(vendors.Table{Sharers: "all ports of the chip"}, assumed("it is one hash table"))
 	t.Txn = vendors.That(vendors.TxnEntry, translate)
 	t.Strip = vendors.That(vendors.StripPop, assumed("bcmVlanActionDelete of an entry's action set"))
-	return platform("broadcom-vt", "Broadcom SDK, egress VLAN translation", "entries match one VID each and no PCP: two signals cannot be told apart, and a port would need 3,968 entries for one", translate, t)
+	return platform("broadcom-vt", "Broadcom SDK, egress VLAN translation", "entries match one VID each and no PCP: it cannot distinguish two signals, and a port would need 3,968 entries for one", translate, t)
 }
 
 func ofdpa() Platform {
@@ -68,11 +68,11 @@ func ofdpa() Platform {
 		Revert:    vendors.That("", assumed("OpenFlow 1.3 has none")),
 		TPIDs:     vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8}, Scope: vendors.ScopeGlobal, AsVLAN: true}, assumed("as in the VLAN flow table, of tags it pushes: Dell Networking OS for OpenFlow Deployment Guide, Table 9")),
 		VLANTPIDs: vendors.That(vendors.TPIDList{0x8100}, assumed("the chip's default")),
-		Survives:  vendors.That(false, assumed("flows are the controller's, which sends them anew")),
+		Survives:  vendors.That(false, assumed("flows belong to the controller, which sends them again")),
 		Strip:     vendors.That(vendors.StripPop, entry),
 		Native:    vendors.That("", entry),
 	}
 	follows(&t, assumed("the VLAN table gives every frame its VLAN by its VID"))
 	unrouted(&t)
-	return platform("ofdpa", "Broadcom OF-DPA, egress VLAN table", "flows match one VID of one output port and no PCP: two signals cannot be told apart, and a port would need 3,968 flows for one", entry, t)
+	return platform("ofdpa", "Broadcom OF-DPA, egress VLAN table", "flows match one VID of one output port and no PCP: it cannot distinguish two signals, and a port would need 3,968 flows for one", entry, t)
 }

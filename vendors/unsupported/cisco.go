@@ -1,11 +1,11 @@
-package undriven
+package unsupported
 
 import "github.com/csig-agent/csig/vendors"
 
 func nxos() Platform {
 	mapping := read("Cisco Nexus 9000 NX-OS Interfaces Configuration Guide 10.5(x), Configuring Port VLAN Mapping on VLANs; Nexus 6000 NX-OS Layer 2 Guide, Guidelines for Configuring VLANs: strictly one ingress VLAN to one local VLAN")
 	vids := assumed("its commands name VIDs alone")
-	reverts := read("Cisco CSCvw27705 (of Broadcom-based Nexus 9000 and 3000: ethertype returns to 0x8100 after a reload) and CSCvu24785 (after a link flap; mended in 9.3(5)); of other models nothing was read")
+	reverts := read("Cisco CSCvw27705 (of Broadcom-based Nexus 9000 and 3000: ethertype returns to 0x8100 after a reload) and CSCvu24785 (after a link flap; fixed in 9.3(5)); nothing was read of other models")
 	rollback := read("Cisco Nexus 9000 NX-OS System Management Configuration Guide 10.5(x), About Rollbacks")
 	t := vendors.Traits{
 		Access:     vendors.That("SSH", assumed("scrapli/scrapligo assets/platforms/cisco_nxos.yaml drives its CLI; csig does not yet")),
@@ -49,7 +49,7 @@ func iosxr() Platform {
 		TPIDs:      vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8, 0x9100, 0x9200}, AtMost: 1, Scope: vendors.ScopePort, AsVLAN: true}, read("Cisco ASR 9000 VPN and Ethernet Services Command Reference, dot1q tunneling ethertype (0x9100 and 0x9200, of the port) and encapsulation dot1ad dot1q (0x88a8, of a subinterface, to which the port's does not apply)")),
 		TPIDChange: vendors.That("it changes the outer tag of every QinQ subinterface of the port", ethertype),
 		VLANTPIDs:  vendors.That(vendors.TPIDList{0x8100}, ethertype),
-		Strip:      vendors.That(vendors.StripNone, assumed("rewrite … pop takes the tag of one subinterface's VID, and puts it back in the other direction")),
+		Strip:      vendors.That(vendors.StripNone, assumed("rewrite … pop takes the tag of one subinterface's VID, and restores it in the other direction")),
 		Native:     vendors.That("", assumed("no text of Cisco's on IOS XR that mentions CSIG was found")),
 	}
 	follows(&t, circuits)

@@ -1,4 +1,4 @@
-package undriven
+package unsupported
 
 import "github.com/csig-agent/csig/vendors"
 
@@ -19,7 +19,7 @@ func openconfig() Platform {
 		Sets:      vendors.That(vendors.Fields{vendors.FieldVID}, egress),
 		VIDs:      vendors.That(vendors.VIDs{First: 1, Last: 4094}, read("openconfig/public release/models/vlan/openconfig-vlan-types.yang, vlan-id")),
 		Txn:       vendors.That(vendors.TxnCandidate, set),
-		Revert:    vendors.That("commit-confirmed extension", read("openconfig/reference rpc/gnmi/gnmi-commit-confirmed.md; whether a device has it, it says")),
+		Revert:    vendors.That("commit-confirmed extension", read("openconfig/reference rpc/gnmi/gnmi-commit-confirmed.md; a device reports whether it supports it")),
 		TPIDs:     vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8, 0x9100, 0x9200}, AtMost: 1, Scope: vendors.ScopePort, AsVLAN: true}, types),
 		VLANTPIDs: vendors.That(vendors.TPIDList{0x8100}, read(vlans+", vlan-tpid-config: the default is TPID_0X8100")),
 		Strip:     vendors.That(vendors.StripNone, assumed("POP of an egress-mapping takes the tag of a subinterface, and a subinterface is chosen by the VID")),

@@ -1,4 +1,4 @@
-package undriven
+package unsupported
 
 import "github.com/csig-agent/csig/vendors"
 

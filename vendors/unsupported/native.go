@@ -1,21 +1,21 @@
-package undriven
+package unsupported
 
 import (
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// native says that the data plane itself can update tags, once its own software
-// tells it to: csig sets up none of it yet.
+// native marks a platform whose data plane can update tags itself once its own
+// software configures that. csig does not configure it yet.
 func native(p Platform) Platform {
-	p.Facts.Through = vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "what it does with tags is what its own software has set it up for"}
-	p.Facts.Traits.ThroughSource = assumed("no text says what it does before it is set up")
+	p.Facts.Through = vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "what it does with tags depends on how its own software has configured it"}
+	p.Facts.Traits.ThroughSource = assumed("no text states what it does before it is configured")
 	return p
 }
 
 func sai() Platform {
 	const spec = "opencomputeproject/SAI doc/CSIG/SAI-CSIG-Spec.md (SAI 1.18) "
-	whole := read(spec + "§4.0: forwarding goes on by the standard means, such as the IP address")
+	whole := read(spec + "§4.0: forwarding continues by standard means, such as the IP address")
 	tam := read(spec + "§4.5")
 	t := vendors.Traits{
 		Access:      vendors.That("the switch's own SAI program", tam),
@@ -32,7 +32,7 @@ func sai() Platform {
 		Parses:      vendors.That(true, whole),
 		Routed:      vendors.That(true, whole),
 		Strip:       vendors.That(vendors.StripFlag, read(spec+"§4.8, SAI_PORT_ATTR_INT_DELETE")),
-		Native:      vendors.That("compact and wide tags, ABW, ABW/C, delay and nQD, as far as the chip's capability query says so", read(spec+"§3.0 and §4.3")),
+		Native:      vendors.That("compact and wide tags, ABW, ABW/C, delay and nQD, as far as the chip's capability query reports them", read(spec+"§3.0 and §4.3")),
 	}
 	p := native(platform("sai", "SAI 1.18 or newer with its own CSIG", "it does so itself, once TAM INT objects are set up", tam, t,
 		"its buckets of ABW are in bytes/s ("+spec+"§4.6), and every switch of the fabric has to have the same interval (§3.3)",

@@ -1,4 +1,4 @@
-package undriven
+package unsupported
 
 import "github.com/csig-agent/csig/vendors"
 
@@ -19,12 +19,12 @@ func eos() Platform {
 		Txn:        vendors.That(vendors.TxnCandidate, session),
 		Revert:     vendors.That("configure session … commit timer", read("Arista EOS Central, Config Session Commit Timer")),
 		TPIDs:      vendors.That(vendors.TPIDs{Any: true, AtMost: 3, Scope: vendors.ScopeChip, AsVLAN: true}, read("Arista TOI, Configurable TPID: set per switchport, on 7280R/R2 up to 3 distinct non-default values per chip; no list of values is given")),
-		TPIDChange: vendors.That("a port takes only frames of its own TPID for tagged: ordinary 0x8100 frames become untagged on it", tpid),
+		TPIDChange: vendors.That("a port treats only frames with its own TPID as tagged: ordinary 0x8100 frames count as untagged on it", tpid),
 		VLANTPIDs:  vendors.That(vendors.TPIDList{0x8100}, tpid),
 		Strip:      vendors.That(vendors.StripNone, assumed("no command was found that takes a tag away whatever its VID")),
 		Native:     vendors.That("", assumed("no text of Arista's that mentions CSIG was found")),
 	}
 	follows(&t, mapping)
 	unrouted(&t)
-	return platform("eos", "Arista EOS", "VLAN translation at egress is keyed by the bridging VLAN, not by the VID on the wire, and its commands name no PCP, where the tag says which signal it asks for", mapping, t)
+	return platform("eos", "Arista EOS", "VLAN translation at egress is keyed by the bridging VLAN, not by the VID on the wire, and its commands do not match the PCP, which carries the signal type", mapping, t)
 }
