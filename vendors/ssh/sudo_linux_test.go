@@ -369,7 +369,7 @@ func TestSudoWrongOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The arguments are -S -k -u root -p PROMPT -- /bin/sh -c ASROOT csig WORD COMMAND.
-	script := `echo asked >>` + log + `; printf %s "$6" >&2; read p; echo sent >>` + log + `
+	script := `echo asked >>` + log + `; printf %s "$6" >&2; read p && echo sent >>` + log + ` # not at the end of its input
 if test -e ` + good + `; then shift 7; exec "$@"; fi; sleep 0.1; echo "sudo: 1 incorrect password attempt" >&2; exit 1`
 	s := behindSudo(t, sshtest.Account{Over: fakeSudo(t, script)})
 	r := dialRoot(t, s)
