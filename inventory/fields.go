@@ -177,7 +177,7 @@ var portTable = &table{"An egress port.", []field{
 	{key: "mtu", doc: "Its MTU in bytes, as the device's own configuration has it.", form: numberForm(minMTU, maxMTU)},
 	{key: "action", doc: "What it does with the tag; update unless given.", form: oneWord(actionWords...)},
 	{key: "lm", doc: "Its locator, or values of some of the locator's fields; csig allots what is not given.", form: lmForm()},
-	{key: "strip_retired", doc: "Whether tags of the profile's retired TPIDs end here; so it is, unless given, where the peer is no device of the fleet.", form: boolForm()},
+	{key: "strip_retired", doc: "Whether tags of the profile's retired TPIDs end here; so it is, unless given, where the peer is no device of the fleet. A port with action: strip removes them in any case.", form: boolForm()},
 	{key: "peer", doc: `The other end of its cable: "DEVICE:PORT", or a host's name.`, form: text("")},
 }}
 

@@ -222,7 +222,9 @@ func (b *builder) fenced(s vendors.Setup, n *node) vendors.Setup {
 	if len(s.Ports) == 0 {
 		return vendors.Setup{}
 	}
-	s.Others = othersThan(&s, b.moving)
+	if s.Strips() { // else what it does with tags of other TPIDs is no part of the fence
+		s.Others = othersThan(&s, b.moving)
+	}
 	s.DropOthers()
 	return s
 }

@@ -126,7 +126,7 @@ func (b *builder) facesHost(p *inventory.Port) bool {
 
 // canStripOthers refuses more TPIDs at once than a platform strips.
 func (b *builder) canStripOthers(n *node, s *vendors.Setup, why string) {
-	if len(s.Others) <= n.seen.Facts.Others || n.seen.Facts.Strip.Level == vlanrules.Refused { // which canStrip has said
+	if len(s.Others) <= n.seen.Facts.Others || !s.Strips() || n.seen.Facts.Strip.Level == vlanrules.Refused { // which canStrip has said
 		return
 	}
 	can := fmt.Sprintf("%d beside the domain's own", n.seen.Facts.Others)

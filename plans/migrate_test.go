@@ -65,12 +65,13 @@ ready/rest: leaf0 (update up1) (strip swp1) leaf1 (update up1) (strip swp1) spin
 open/rest: leaf0 (update swp1, up1) leaf1 (update swp1, up1)
 leaf0 0x9901, strips too: 0x9900
 leaf0 0x9900, strips too: 0x9901
-spine0 0x9900, strips too: 
+spine0 0x9900, strips too: 0x9901
 leaf0 0x9900, strips too: 0x9901
 `)
 	f.Policy.Retired = nil
 	retire(f)
-	next(`change/rest: leaf0 (update swp1, up1) leaf1 (update swp1, up1)
+	next(`change/rest: leaf0 (update swp1, up1) leaf1 (update swp1, up1) spine0 (update down1, down2)
 leaf0 0x9900, strips too: 
+spine0 0x9900, strips too: 
 `)
 }

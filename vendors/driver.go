@@ -3,6 +3,7 @@ package vendors
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
@@ -51,11 +52,12 @@ type Setup struct {
 	// so in its facts.
 	Profile string
 
-	// Others are TPIDs beside the domain's own whose tags leave no port that
-	// strips, nor one with StripOthers: those of earlier profiles, which hosts
-	// may still send, and of the next one while a domain migrates. They are in
-	// the order of CompareTPIDs, each once, none of them the domain's own, and
-	// there are none where no port removes them.
+	// Others are TPIDs of CSIG tags beside the domain's own: those of earlier
+	// profiles, which hosts may still send, and of the next one while a domain
+	// migrates. Their tags leave no port that strips, nor one with StripOthers;
+	// a port that updates leaves a tag alone that stands in front of one. They are
+	// in the order of CompareTPIDs, each once, none of them the domain's own, and
+	// there are none where every port passes tags through.
 	Others []OtherTPID
 
 	Ports   []PortSetup // in the device's port order, names unique
@@ -101,6 +103,11 @@ type PortSetup struct {
 
 // Strips tells whether the port removes tags of any kind.
 func (p *PortSetup) Strips() bool { return p.Action == vlanrules.Strip || p.StripOthers }
+
+// Strips tells whether any port removes tags.
+func (s *Setup) Strips() bool {
+	return slices.ContainsFunc(s.Ports, func(p PortSetup) bool { return p.Strips() })
+}
 
 // Change is one difference between an observed and a wanted setup.
 type Change struct {
@@ -287,16 +294,16 @@ func SetupWith(prof *quantize.Profile, hash string, pol inventory.Policy, dev *i
 	return s
 }
 
-// DropOthers leaves other TPIDs out where no port removes their tags, and a
-// port's StripOthers where its action or the lack of other TPIDs makes it idle.
+// DropOthers leaves other TPIDs out where no port looks at tags, and a port's
+// StripOthers where its action or the lack of other TPIDs makes it idle.
 func (s *Setup) DropOthers() {
-	strips := false
+	looks := false
 	for i := range s.Ports {
 		p := &s.Ports[i]
 		p.StripOthers = p.StripOthers && p.Action != vlanrules.Strip && len(s.Others) > 0
-		strips = strips || p.Strips()
+		looks = looks || p.Action == vlanrules.Update || p.Strips()
 	}
-	if !strips {
+	if !looks {
 		s.Others = nil
 	}
 }

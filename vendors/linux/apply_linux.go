@@ -71,7 +71,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 // canStrip refuses a setup whose strip ports cannot have their program here.
 // It changes nothing.
 func (d *Driver) canStrip(s *vendors.Setup) error {
-	if !slices.ContainsFunc(s.Ports, func(p vendors.PortSetup) bool { return p.Strips() }) {
+	if !s.Strips() {
 		return nil
 	}
 	if err := d.links.scan(); err != nil {

@@ -37,7 +37,7 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	if !empty && have.Profile != want.Profile {
 		out = append(out, vendors.Change{Kind: vendors.Alter, What: "profile", Detail: vendors.ShortProfile(have.Profile) + " -> " + vendors.ShortProfile(want.Profile)})
 	}
-	if c := othersChange(have.Others, want.Others); c.Kind != "" {
+	if c := othersChange(&have, &want); c.Kind != "" {
 		out = append(out, c)
 	}
 	for o, p := range vendors.PortPairs(have.Ports, want.Ports) {
@@ -65,18 +65,28 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	return out, nil
 }
 
-// othersChange is the change of the list of other TPIDs that are stripped;
-// without a kind where there is none.
-func othersChange(have, want []vendors.OtherTPID) vendors.Change {
+// othersChange is the change of the list of other TPIDs; without a kind where
+// there is none.
+func othersChange(have, want *vendors.Setup) vendors.Change {
 	c := vendors.Change{What: "other TPIDs"}
+	from, to := vendors.TPIDNames(have.Others), vendors.TPIDNames(want.Others)
 	switch {
-	case slices.Equal(have, want):
-	case len(have) == 0:
-		c.Kind, c.Detail = vendors.Create, "stripped, too: "+vendors.TPIDNames(want)
-	case len(want) == 0:
-		c.Kind, c.Detail = vendors.Remove, "no longer stripped: "+vendors.TPIDNames(have)
+	case from == to:
+	case from == "":
+		c.Kind, c.Detail = vendors.Create, "known as CSIG's: "+to
+		if want.Strips() {
+			c.Detail = "stripped, too: " + to
+		}
+	case to == "":
+		c.Kind, c.Detail = vendors.Remove, "no longer known as CSIG's: "+from
+		if have.Strips() {
+			c.Detail = "no longer stripped: " + from
+		}
 	default:
-		c.Kind, c.Detail = vendors.Alter, "stripped, too: "+vendors.TPIDNames(have)+" -> "+vendors.TPIDNames(want)
+		c.Kind, c.Detail = vendors.Alter, "known as CSIG's: "+from+" -> "+to
+		if want.Strips() {
+			c.Detail = "stripped, too: " + from + " -> " + to
+		}
 	}
 	return c
 }
@@ -153,23 +163,23 @@ func validate(s *vendors.Setup) error {
 	return nil
 }
 
-// maxOthers is how many TPIDs beside the domain's own a program removes: the
+// maxOthers is how many TPIDs beside the domain's own a device knows: the
 // comment of a set, where they are recorded, holds no more than 128 bytes.
 const maxOthers = 4
 
 func validateOthers(s *vendors.Setup) error {
 	if n := len(s.Others); n > maxOthers {
-		return fmt.Errorf("%d TPIDs beside the domain's own are to be stripped (%s): %d at most are possible here", n, vendors.TPIDNames(s.Others), maxOthers)
+		return fmt.Errorf("%d TPIDs beside the domain's own are CSIG's (%s): %d at most are possible here", n, vendors.TPIDNames(s.Others), maxOthers)
 	}
 	for i, t := range s.Others {
 		if err := (quantize.TPIDs{Compact: t.TPID}).Validate(); err != nil {
-			return fmt.Errorf("a TPID to be stripped, too: %w", err)
+			return fmt.Errorf("another TPID of CSIG's: %w", err)
 		}
 		if t.TPID == s.TPID || t.TPID == s.WideTPID {
-			return fmt.Errorf("0x%04x is the domain's own TPID, and among those to be stripped beside it", t.TPID)
+			return fmt.Errorf("0x%04x is the domain's own TPID, and among the others", t.TPID)
 		}
 		if i > 0 && s.Others[i-1].TPID >= t.TPID {
-			return fmt.Errorf("the TPIDs to be stripped, too, are %s: want each once, in ascending order", vendors.TPIDNames(s.Others))
+			return fmt.Errorf("the other TPIDs are %s: want each once, in ascending order", vendors.TPIDNames(s.Others))
 		}
 	}
 	return nil

@@ -346,6 +346,30 @@ func TestStripOthers(t *testing.T) {
 	}
 }
 
+// TestRetiredWithoutStrip: the setup of a device whose ports update, and strip
+// nothing, has the retired TPIDs, and a tag in front of one of them is not the last.
+func TestRetiredWithoutStrip(t *testing.T) {
+	w := newWire(t)
+	d := openDriver(t, w.netns)
+	prof := quantize.Profile{TPID: 0x9900, Signals: map[quantize.Signal]quantize.SignalProfile{quantize.MinABW: {}}}
+	s := vendors.SetupOf(&prof, inventory.Policy{OnStale: inventory.Conservative, Retired: []inventory.RetiredTPID{{TPID: 0x9aaa}, {TPID: 0x9aab, Wide: true}}},
+		&inventory.Device{Name: "s1", Ports: []inventory.Port{{Name: "swp1", Action: vlanrules.Update}}})
+	apply(t, d, s)
+	update(t, d, time.Minute, vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{bucket(quantize.MinABW, 4, 33)}})
+	last := frame(1, tag{0x9900, 0x0ffe})
+	first := frame(2, tag{0x9900, 0x0ffe}, tag{0x9aaa, 0x0ffe})
+	wide := frame(3, tag{0x8100, 5}, tag{0x9900, 0x0ffe}, tag{0x9aab, 0x1234}, tag{0x5678, 0x0800})
+	want := map[string][]byte{string(last): frame(1, tag{0x9900, 4<<7 | 33}), string(first): first, string(wide): wide}
+	w.compare([][]byte{last, first, wide}, func(f []byte) []byte { return want[string(f)] })
+	if have, err := d.Observe(t.Context()); err != nil || have.Damaged != "" || !slices.Equal(have.Others, s.Others) {
+		t.Errorf("observed %+v, %v", have, err)
+	}
+	pass := vendors.Setup{Others: s.Others, Ports: []vendors.PortSetup{{Port: "swp1"}}}
+	if pass.DropOthers(); pass.Others != nil {
+		t.Errorf("ports that pass tags through have others: %v", pass.Others)
+	}
+}
+
 // rows are frames with tags of several domains behind 0 to 4 VLAN tags: every row
 // of two, and rows of many that a generator draws.
 func rows(tpid, wide uint16, others []vendors.OtherTPID) [][]byte {

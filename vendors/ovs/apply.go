@@ -339,7 +339,7 @@ func validate(s *vendors.Setup) error {
 			return &vendors.PermanentError{Port: p.Port, Err: fmt.Errorf("%q is no name of a port: OpenFlow has 1 to %d bytes of it", p.Port, maxName)}
 		case seen[p.Port]:
 			return &vendors.PermanentError{Port: p.Port, Err: errors.New("the setup names it twice")}
-		case p.StripOthers:
+		case p.StripOthers, p.Action == vlanrules.Strip && len(s.Others) > 0:
 			return &vendors.PermanentError{Port: p.Port, Err: errors.New(noOthers)}
 		case p.Action != vlanrules.Passthrough && s.TPID != tpidCSIG:
 			return &vendors.PermanentError{Port: p.Port, Err: fmt.Errorf("its action is %s, and the TPID is 0x%04x: Open vSwitch parses only 0x8100 and 0x88a8, so that 0x88a8 has to be CSIG's", p.Action, s.TPID)}
@@ -347,9 +347,6 @@ func validate(s *vendors.Setup) error {
 			return &vendors.PermanentError{Port: p.Port, Err: errors.New("it strips, and the domain has wide tags: Open vSwitch cannot remove them")}
 		}
 		seen[p.Port] = true
-	}
-	if len(s.Others) > 0 {
-		return problem("%s", noOthers)
 	}
 	if n := len((&pipeline{setup: s}).record().Actions); n > maxRecord {
 		return problem("the set-up of its %d ports takes %d bytes, and a flow has room for %d: leave ports out, or give them names in series, which are recorded as such", len(s.Ports), n, maxRecord)

@@ -62,6 +62,9 @@ func describe(s *vendors.Setup) string {
 	if s.WideTPID != 0 {
 		text += fmt.Sprintf(" wide_tpid=0x%04x", s.WideTPID)
 	}
+	if len(s.Others) > 0 {
+		text += " others=" + strings.ReplaceAll(vendors.TPIDNames(s.Others), ", ", ",")
+	}
 	return text
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,6 +127,38 @@ func TestOneFrame(t *testing.T) {
 			t.Errorf("%s: got  %x\nwant %x\n%s", tc.name, got, want, s.Ofctl("dump-flows", "csig"))
 		}
 	}
+	// Tags of other domains are the ethertype of what is in front of them.
+	others := setupFor(quantize.Draft00, swp1)
+	others.WideTPID, others.Others = 0x9901, []vendors.OtherTPID{{TPID: 0x9aaa}, {TPID: 0x9aab, Wide: true}}
+	if changes, err := Diff(setupFor(quantize.Draft00, swp1), others); err != nil || len(changes) != 1 || !strings.Contains(changes[0].Detail, "others=0x9aaa,0x9aab (wide)") {
+		t.Errorf("changes %+v, %v", changes, err)
+	}
+	apply(t, s.driver, others)
+	update(t, s.driver, time.Minute, vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{bucket(quantize.MinABWC, 7, 5)}})
+	csig := tag{tpidCSIG, 1<<13 | 31<<7 | 126}
+	for i, in := range [][]tag{nil, {{tpidVLAN, 5<<13 | 77}}} {
+		for _, behind := range []tag{{}, {0x9901, 1}, {0x9aaa, 2}, {0x9aab, 3}} {
+			sent, want := append(slices.Clone(in), csig), append(slices.Clone(in), csig)
+			if behind == (tag{}) {
+				want[i] = tag{tpidCSIG, 1<<13 | 7<<7 | 5}
+			} else {
+				sent, want = append(sent, behind), append(want, behind)
+			}
+			s.in.Send(frame(1, sent...))
+			if got, want := s.out.Receive(soon), frame(1, want...); !bytes.Equal(got, want) {
+				t.Errorf("%+v: got  %x\nwant %x", sent, got, want)
+			}
+		}
+	}
+	strips := others
+	strips.WideTPID, strips.Ports = 0, []vendors.PortSetup{{Port: "swp1", Action: vlanrules.Strip}}
+	if _, err := Diff(others, strips); err == nil {
+		t.Error("a port strips where other TPIDs are about")
+	}
+	if got, err := s.driver.Observe(t.Context()); err != nil || got.Damaged != "" || !slices.Equal(got.Others, others.Others) {
+		t.Errorf("observed %+v, %v", got, err)
+	}
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
 	got, err := s.driver.Observe(t.Context())
 	if err != nil || got.Damaged != "" || len(got.Ports) != 1 || got.Ports[0] != swp1 {
 		t.Errorf("observed %+v, %v", got, err)

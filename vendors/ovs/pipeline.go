@@ -156,10 +156,7 @@ func (p *pipeline) shared() []openflow.Flow {
 	add := func(table int, priority uint16, m openflow.Match, a openflow.Actions) {
 		flows = append(flows, p.flow(table, priority, m, a))
 	}
-	// A tag with a VLAN's behind it is not CSIG's, which is the last. What
-	// stands behind two is not seen. Behind MPLS headers nothing can be parsed
-	// again.
-	for _, ethType := range []uint16{tpidVLAN, etherMPLS, etherMPLSMulti} {
+	for _, ethType := range p.passes() {
 		m := tagged()
 		m.EthType = ethType
 		add(tableEntry, 400, m, out())
@@ -198,7 +195,7 @@ func (p *pipeline) shared() []openflow.Flow {
 			return m
 		}
 		back := func(a openflow.Actions) openflow.Actions { return bringBack(a, tpid).OutputReg(regOut) }
-		for _, ethType := range []uint16{tpidVLAN, tpidCSIG} { // not the last one either
+		for _, ethType := range append([]uint16{tpidVLAN, tpidCSIG}, p.unparsed()...) { // not the last one either
 			add(tableAct, 400, behind(tagged(), ethType), back(readTag(nil)))
 		}
 		if tpid == tpidVLAN {
@@ -209,6 +206,25 @@ func (p *pipeline) shared() []openflow.Flow {
 		add(tableAct, 100, behind(untagged(), 0), back(nil))
 	}
 	return flows
+}
+
+// passes are ethertypes behind a tag with which a frame passes untouched. A tag
+// with a VLAN's behind it is not CSIG's, which is the last; what stands behind
+// two is not seen. One with another tag of CSIG's behind it is not the last
+// either. Behind MPLS headers nothing can be parsed again.
+func (p *pipeline) passes() []uint16 {
+	return append([]uint16{tpidVLAN, etherMPLS, etherMPLSMulti}, p.unparsed()...)
+}
+
+// unparsed are the TPIDs of CSIG's that Open vSwitch takes for an ethertype.
+func (p *pipeline) unparsed() (list []uint16) {
+	if p.setup.WideTPID != 0 {
+		list = append(list, p.setup.WideTPID)
+	}
+	for _, t := range p.setup.Others {
+		list = append(list, t.TPID)
+	}
+	return list
 }
 
 // classify finds out whether a frame's tag is CSIG's. No match sees a TPID, but
@@ -225,7 +241,7 @@ func (p *pipeline) classify() (flows []openflow.Flow) {
 	}
 	here, lease := p.base+tableClassify, p.base+tableLease
 	set := func(bits uint32) openflow.Actions { return openflow.Actions(nil).Load(regVLAN, bits) }
-	for _, ethType := range []uint16{tpidVLAN, etherMPLS, etherMPLSMulti} { // as in tableEntry
+	for _, ethType := range p.passes() { // as in tableEntry
 		look(400, tagged(), isWhole, isWhole, ethType, out())
 	}
 	look(300, tagged(), isWhole, isWhole, tpidCSIG, again(set(isSeen|isInner).PushVLAN(tpidVLAN), here))

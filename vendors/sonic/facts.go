@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	untried = "never run on hardware: whether the egress ACL of a switch's SAI sees and sets the tag on the wire is its vendor's to say (assumed; vendors/sonic/doc.go lists what is)"
-	noLease = "SONiC's ACL entries do not expire: when csig agent dies, they go on promising what it wrote last; see docs/sonic.md on what protects from that"
+	untried   = "never run on hardware: whether the egress ACL of a switch's SAI sees and sets the tag on the wire is its vendor's to say (assumed; vendors/sonic/doc.go lists what is)"
+	outerOnly = "the ACL table sees the outer tag alone, so that a CSIG tag in front of another tag is updated, too"
+	noLease   = "SONiC's ACL entries do not expire: when csig agent dies, they go on promising what it wrote last; see docs/sonic.md on what protects from that"
 )
 
 // Offline is what the platform promises without a switch at hand.
@@ -37,7 +38,7 @@ func facts() vendors.Facts {
 	return vendors.Facts{
 		Platform: "sonic",
 		Rules:    Rules(),
-		Update:   vlanrules.Verdict{Level: vlanrules.Degraded, Reason: untried},
+		Update:   vlanrules.Verdict{Level: vlanrules.Degraded, Reason: untried + "; " + outerOnly},
 		Wide:     refused("wide tags pass through untouched: the ACL table's VLAN fields are those of a tag of 4 bytes"),
 		Strip:    refused(noStrip),
 		Lease:    refused(noLease),

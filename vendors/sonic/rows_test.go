@@ -109,7 +109,6 @@ func TestValidate(t *testing.T) {
 		"a signal twice":   func(s *vendors.Setup) { s.Signals = []quantize.Signal{0, 0} },
 		"stale strip":      func(s *vendors.Setup) { s.OnStale = inventory.StaleStrip },
 		"no stale":         func(s *vendors.Setup) { s.OnStale = "" },
-		"others":           func(s *vendors.Setup) { s.Others = []vendors.OtherTPID{{TPID: 0x9100}} },
 		"a port twice":     func(s *vendors.Setup) { s.Ports = append(s.Ports, s.Ports[0]) },
 		"a port's name":    func(s *vendors.Setup) { s.Ports[0].Port = "a|b" },
 		"an aggregate":     func(s *vendors.Setup) { s.Ports[0].Port = "PortChannel1" },
@@ -146,6 +145,11 @@ func TestDiff(t *testing.T) {
 	none.Ports = nil
 	if changes, err = Diff(s, none); err != nil || len(changes) != 2 || changes[0].Disruptive != restores || changes[1].Disruptive != restores {
 		t.Errorf("no port left: %+v, %v", changes, err) // plans ask so what taking all of it off disturbs
+	}
+	retired := s
+	retired.Others = []vendors.OtherTPID{{TPID: 0x9aaa}}
+	if changes, err = Diff(s, retired); err != nil || len(changes) != 1 || !strings.Contains(changes[0].Detail, "other TPIDs: none -> 0x9aaa; "+outerOnly) {
+		t.Errorf("a retired TPID: %+v, %v", changes, err)
 	}
 	var names []string
 	for i := range 30 {

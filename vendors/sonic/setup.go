@@ -1,6 +1,7 @@
 package sonic
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -39,8 +40,6 @@ func validate(s *vendors.Setup) error {
 		return problem("a port of SONiC takes no TPID but 0x8100, 0x88a8, 0x9100 and 0x9200 (sonic-port.yang), and the domain's is 0x%04x", s.TPID)
 	case len(s.Signals) == 0:
 		return problem("the setup carries no signal")
-	case len(s.Others) > 0:
-		return problem("tags of other TPIDs are to be removed, and %s", noStrip)
 	}
 	for i, sig := range s.Signals {
 		if !sig.Known() || slices.Contains(s.Signals[:i], sig) {
@@ -99,6 +98,9 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	}
 	if resized && tableSize(&have) < tableSize(&want) {
 		out[0].Detail += "; it is made anew, and meanwhile tags pass unchanged"
+	}
+	if from, to := vendors.TPIDNames(have.Others), vendors.TPIDNames(want.Others); from != to && have.TPID != 0 {
+		out = append(out, vendors.Change{Kind: vendors.Alter, What: "record", Detail: fmt.Sprintf("other TPIDs: %s -> %s; %s", cmp.Or(from, "none"), cmp.Or(to, "none"), outerOnly)})
 	}
 	for o, p := range vendors.PortPairs(have.Ports, want.Ports) {
 		if p == nil {
