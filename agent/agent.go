@@ -24,6 +24,7 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // MinLease is the shortest lease: below it a scheduling hiccup of the agent
@@ -43,7 +44,6 @@ type Config struct {
 	Driver   vendors.Driver
 	Shadow   bool // the driver programs nothing (NewShadow); what a real run would refuse is only reported
 	SelfTest bool // try the data plane at the start, where the driver can
-	Follow   bool // the set-up is somebody else's: program what it asks for, and never change it; the driver has to be a vendors.Follower
 	Version  string
 	Log      *logrus.Entry
 	Now      func() time.Time // nil: time.Now
@@ -70,7 +70,6 @@ type Agent struct {
 	updates  []vendors.PortUpdate
 	setupDue time.Time // when to apply the set-up (again); zero: it holds
 	refusals bool      // some port is marked as refused
-	followed *vendors.Setup
 
 	driving sync.Mutex // held while the driver is used, once the cycles run
 
@@ -130,12 +129,9 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", cfg.Device.Name, err)
 	}
-	if _, can := cfg.Driver.(vendors.Follower); cfg.Follow && !can {
-		return nil, fmt.Errorf("device %s: its platform %s cannot follow a set-up: leave out --follow", cfg.Device.Name, cfg.Device.Platform)
-	}
 	a.setup = vendors.SetupOf(&cfg.Profile, cfg.Policy, &cfg.Device)
 	for i, p := range cfg.Device.Ports {
-		a.ports = append(a.ports, newPort(a.pipe, i, p, cfg.Follow))
+		a.ports = append(a.ports, newPort(a.pipe, i, p))
 	}
 	return a, nil
 }
@@ -290,8 +286,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 		// that takes over must not renew what its predecessor promised.
 		res, err = a.update(ctx, lease)
 		a.noteFacts(res.Facts)
-		a.follow()
-		if err != nil && !res.Leased && !errors.Is(err, vendors.ErrNoSetup) {
+		if err != nil && !res.Leased {
 			return a.fail(fmt.Errorf("programming: %w", err))
 		}
 	}
@@ -315,10 +310,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	a.cycle.refresh = a.pipe.Refresh()
 	if ready {
 		a.cycle.seen = sighting{at: t3, tried: t3} // a device that takes an update has what it says
-		if errors.Is(err, vendors.ErrNoSetup) {
-			a.cycle.seen.plane, a.cycle.seen.why = api.DataPlaneAbsent, vendors.ErrNoSetup.Error()
-			a.cycle.leaseEnds, err = time.Time{}, nil
-		} else if !a.cfg.Shadow {
+		if !a.cfg.Shadow {
 			a.cycle.given = cmp.Or(res.Lease, lease)
 			a.renewed(t2, t3, a.cycle.given, seen.plane != "" || res.Repaired != "", seen.fallback)
 		}
@@ -492,7 +484,7 @@ func (a *Agent) compute(samples []counters.Sample, lease time.Duration, now time
 	a.updates = a.updates[:0]
 	for i := range a.ports {
 		p := &a.ports[i]
-		if p.intends {
+		if p.cfg.Action == vlanrules.Update {
 			p.intend(&a.cfg.Profile)
 			a.updates = append(a.updates, vendors.PortUpdate{Port: p.cfg.Name, Intents: p.intents})
 		}

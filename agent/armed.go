@@ -197,7 +197,7 @@ func (d *Daemon) goBack(hash string) error {
 // recall makes the daemon's file what it was before a change that was not
 // confirmed when the daemon ended. It does not touch the device.
 func (d *Daemon) recall() error {
-	if d.cfg.Shadow || d.cfg.Follow {
+	if d.cfg.Shadow {
 		return nil
 	}
 	text, err := os.ReadFile(d.armedFile())

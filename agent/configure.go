@@ -36,8 +36,6 @@ func (d *Daemon) may() error {
 		return errors.New("this daemon is starting: try again in a moment")
 	case d.cfg.Shadow:
 		return refuse(errors.New("this daemon runs with --dry-run and programs nothing: start it without"))
-	case d.cfg.Follow:
-		return refuse(errors.New("this daemon runs with --follow and leaves the set-up to others: start it without, or drive the device itself"))
 	}
 	return nil
 }

@@ -35,12 +35,12 @@ type DaemonConfig struct {
 	OpenSource func(ctx context.Context, f *inventory.Fleet, d *inventory.Device) (counters.Source, error)
 	OpenDriver func(d *inventory.Device) (vendors.Driver, error)
 
-	Follow, SelfTest bool // as in Config
-	Shadow           bool // as in Config; OpenDriver's drivers are wrapped
-	Version          string
-	Log              *logrus.Entry
-	Now              func() time.Time // nil: time.Now
-	OnCycle          func()           // called after each cycle; nil for none
+	SelfTest bool // as in Config
+	Shadow   bool // as in Config; OpenDriver's drivers are wrapped
+	Version  string
+	Log      *logrus.Entry
+	Now      func() time.Time // nil: time.Now
+	OnCycle  func()           // called after each cycle; nil for none
 }
 
 // Daemon runs the agent of one device and replaces it when it is given another
@@ -186,7 +186,7 @@ func (d *Daemon) prepare(ctx context.Context, fleet *inventory.Fleet, old *runni
 	}
 	r.agent, err = New(Config{
 		Profile: fleet.Profile, Policy: fleet.Policy, Device: *dev, Source: r.source, Driver: r.driver,
-		Shadow: d.cfg.Shadow, Follow: d.cfg.Follow, SelfTest: d.cfg.SelfTest && old == nil,
+		Shadow: d.cfg.Shadow, SelfTest: d.cfg.SelfTest && old == nil,
 		Version: d.cfg.Version, Log: d.cfg.Log, Now: d.cfg.Now, OnCycle: d.cfg.OnCycle, Off: d.off,
 	})
 	if err != nil {
@@ -231,7 +231,7 @@ func (d *Daemon) launch(r *running) {
 	debug.FreeOSMemory()
 	d.cfg.Log.WithFields(logrus.Fields{
 		"device": r.dev.Name, "ports": len(r.dev.Ports), "schedule": r.dev.Schedule, "interval": r.dev.Interval.String(),
-		"profile": r.agent.hash[:12], "config": r.hash[:12], "shadow": d.cfg.Shadow, "follows": d.cfg.Follow,
+		"profile": r.agent.hash[:12], "config": r.hash[:12], "shadow": d.cfg.Shadow,
 	}).Info("agent runs")
 }
 
@@ -332,7 +332,7 @@ func (d *Daemon) Status() *api.Status {
 	if r == nil {
 		return &api.Status{
 			Format: api.StatusFormat, Version: d.cfg.Version, Time: d.cfg.Now(), Started: d.started, Waiting: waiting,
-			Shadow: d.cfg.Shadow, Follows: d.cfg.Follow, DataPlane: api.DataPlaneNone,
+			Shadow: d.cfg.Shadow, DataPlane: api.DataPlaneNone,
 			SelfTest: api.Verdict{What: selfTest, Level: api.SelfTestNotRun}, Verdicts: []api.Verdict{}, Ports: []api.Port{},
 		}
 	}

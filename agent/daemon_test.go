@@ -270,7 +270,6 @@ func TestDaemonRefuses(t *testing.T) {
 		{"a platform it has no driver for", changed("platform: test", "platform: other"), nil, nil, "no driver for platform other", false},
 		{"the driver says that it cannot be", changed("lm: 5", "lm: 7"), nil, func(r *recorder) { r.diff = perm }, "device s1: port swp1: no BPF", false},
 		{"the device refuses it half way", changed("lm: 5", "lm: 7"), nil, func(r *recorder) { r.apply = perm }, "port swp1: no BPF", true},
-		{"following", changed("lm: 5", "lm: 7"), func(c *DaemonConfig) { c.Follow = true }, nil, "--follow", false},
 		{"shadow", changed("lm: 5", "lm: 7"), func(c *DaemonConfig) { c.Shadow = true }, nil, "--dry-run", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -279,9 +278,6 @@ func TestDaemonRefuses(t *testing.T) {
 				k := newKeeper(t, drv, func(c *DaemonConfig) {
 					if tc.edit != nil {
 						tc.edit(c)
-					}
-					if c.Follow {
-						c.OpenDriver = func(*inventory.Device) (vendors.Driver, error) { return &followed{}, nil }
 					}
 				})
 				if err := os.WriteFile(k.cfg.File, own([]byte(deviceText)), 0o600); err != nil {

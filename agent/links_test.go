@@ -114,11 +114,9 @@ func TestDaemonTriesItsLinks(t *testing.T) {
 	}
 
 	// Who may not change the configuration tries no links, either.
-	for name, edit := range map[string]func(*DaemonConfig){"--dry-run": func(c *DaemonConfig) { c.Shadow = true }, "--follow": func(c *DaemonConfig) { c.Follow = true }} {
-		other := newKeeper(t, &recorder{}, edit)
-		other.ready = true
-		if err := other.SendLink(ctx, "swp1", vendors.LinkFrame{}); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
-		}
+	other := newKeeper(t, &recorder{}, func(c *DaemonConfig) { c.Shadow = true })
+	other.ready = true
+	if err := other.SendLink(ctx, "swp1", vendors.LinkFrame{}); err == nil || !strings.Contains(err.Error(), "--dry-run") {
+		t.Errorf("--dry-run: %v", err)
 	}
 }

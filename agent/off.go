@@ -26,7 +26,7 @@ func (e *OffError) Error() string {
 // off is an *OffError while there is a mark of csig off. One that cannot be
 // read is an error, too: the emergency stop is not to be undone by accident.
 func (d *Daemon) off() error {
-	if d.cfg.OffMark == "" || d.cfg.Shadow || d.cfg.Follow { // these put nothing back
+	if d.cfg.OffMark == "" || d.cfg.Shadow { // it puts nothing back
 		return nil
 	}
 	info, err := os.Lstat(d.cfg.OffMark) // a link that leads nowhere is a mark, too

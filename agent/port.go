@@ -14,9 +14,6 @@ import (
 // port is one egress port's way from sample to intent.
 type port struct {
 	cfg     inventory.Port
-	action  vlanrules.Action // the file's or, where a set-up is followed, what that says
-	found   bool             // a set-up that is followed has the port
-	intends bool             // it may be asked what it would write
 	pipe    *counters.Pipeline
 	at      int                 // in the pipeline
 	view    *counters.PortState // there
@@ -35,15 +32,13 @@ type port struct {
 	since      time.Time          // when the device had taken it
 }
 
-func newPort(pipe *counters.Pipeline, at int, cfg inventory.Port, follow bool) port {
+func newPort(pipe *counters.Pipeline, at int, cfg inventory.Port) port {
 	p := port{
-		cfg:     cfg,
-		action:  cfg.Action,
-		intends: cfg.Action == vlanrules.Update || follow && len(cfg.LM) > 0,
-		pipe:    pipe, at: at, view: pipe.Port(at),
+		cfg:  cfg,
+		pipe: pipe, at: at, view: pipe.Port(at),
 		state: api.StateWaiting,
 	}
-	if !p.intends {
+	if cfg.Action != vlanrules.Update {
 		return p
 	}
 	for _, sig := range p.view.Signals {
@@ -56,15 +51,15 @@ func newPort(pipe *counters.Pipeline, at int, cfg inventory.Port, follow bool) p
 
 // continueFrom takes over what another agent's port has measured.
 func (p *port) continueFrom(q *port, sameProfile bool) {
-	if sameProfile && p.action == vlanrules.Update && q.action == vlanrules.Update {
+	if sameProfile && p.cfg.Action == vlanrules.Update && q.cfg.Action == vlanrules.Update {
 		p.programmed, p.took, p.since = append(p.programmed, q.programmed...), q.took, q.since // until the next cycle
 	}
 	p.pipe.Continue(p.at, q.pipe, q.at)
 	p.state, p.reason, p.current, p.seen, p.came, p.counted = q.state, q.reason, q.current, q.seen, q.came, q.counted
 	switch {
-	case p.action == vlanrules.Strip:
+	case p.cfg.Action == vlanrules.Strip:
 		p.state = api.StateStrip
-	case p.action == vlanrules.Passthrough:
+	case p.cfg.Action == vlanrules.Passthrough:
 		p.state = api.StatePassthrough
 	case p.state != api.StateStrip && p.state != api.StatePassthrough:
 	case p.view.Known:
@@ -115,9 +110,9 @@ func (p *port) observe(s *counters.Sample, lease time.Duration, now time.Time) {
 		p.current = p.view.Known && est.State != counters.Stale && now.Sub(p.seen) <= lease
 	}
 	switch {
-	case p.action == vlanrules.Strip:
+	case p.cfg.Action == vlanrules.Strip:
 		p.state = api.StateStrip
-	case p.action == vlanrules.Passthrough:
+	case p.cfg.Action == vlanrules.Passthrough:
 		p.state = api.StatePassthrough
 	case est.State == counters.Down:
 		p.state = api.StateDown
@@ -177,7 +172,7 @@ func (p *port) intend(prof *quantize.Profile) {
 
 // commit remembers that the device has taken the intents, unless it refused.
 func (p *port) commit(at time.Time) {
-	if p.refused != "" || p.action != vlanrules.Update {
+	if p.refused != "" || p.cfg.Action != vlanrules.Update {
 		p.programmed = p.programmed[:0]
 		return
 	}

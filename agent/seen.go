@@ -118,17 +118,15 @@ func (a *Agent) sightingLocked(seen *vendors.Seen, now time.Time) sighting {
 		}
 		s.ports[port] = what
 	}
-	if !a.cfg.Follow {
-		for have, want := range vendors.PortPairs(seen.Setup.Ports, a.setup.Ports) {
-			switch {
-			case want == nil:
-			case have == nil:
-				note(want.Port, "nothing of csig is on this port: tags pass untouched")
-			case have.Damaged != "":
-				note(want.Port, have.Damaged)
-			case have.Action != want.Action:
-				note(want.Port, fmt.Sprintf("it is set up to %s, and is to %s", have.Action, want.Action))
-			}
+	for have, want := range vendors.PortPairs(seen.Setup.Ports, a.setup.Ports) {
+		switch {
+		case want == nil:
+		case have == nil:
+			note(want.Port, "nothing of csig is on this port: tags pass untouched")
+		case have.Damaged != "":
+			note(want.Port, have.Damaged)
+		case have.Action != want.Action:
+			note(want.Port, fmt.Sprintf("it is set up to %s, and is to %s", have.Action, want.Action))
 		}
 	}
 	switch {

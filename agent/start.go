@@ -45,12 +45,9 @@ func (a *Agent) start(ctx context.Context) error {
 	}
 	// Everything that can be refused, before anything is written.
 	before, err := a.cfg.Driver.Observe(ctx)
-	if err == nil && a.cfg.Follow {
-		a.take(&before)
-		err = a.cfg.Driver.(vendors.Follower).Follow(a.setup)
-	} else if err == nil {
+	if err == nil {
 		var changes []vendors.Change
-		if !a.probed && vendors.CheckProfile(before.Profile, a.setup.Profile) != nil { // what its maps hold goes with its set-up
+		if !a.probed && before.Profile != "" && before.Profile != a.setup.Profile { // what its maps hold goes with its set-up
 			a.log.WithFields(logrus.Fields{"recorded": vendors.ShortProfile(before.Profile), "profile": vendors.ShortProfile(a.setup.Profile)}).Warn("the device was set up for another profile: it is set up again for this agent's")
 		}
 		changes, err = a.cfg.Driver.Diff(before, a.setup)
@@ -69,9 +66,6 @@ func (a *Agent) start(ctx context.Context) error {
 		if err := a.trySelf(ctx); err != nil {
 			return err
 		}
-	}
-	if a.cfg.Follow {
-		return nil // nothing of it is ours to set up
 	}
 	err = a.cfg.Driver.Apply(ctx, a.setup)
 	switch {

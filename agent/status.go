@@ -21,7 +21,6 @@ func (a *Agent) Status() *api.Status {
 		Platform:    a.cfg.Device.Platform,
 		Version:     a.cfg.Version,
 		Shadow:      a.cfg.Shadow,
-		Follows:     a.cfg.Follow,
 		Time:        now,
 		Started:     a.started,
 		Profile:     a.cfg.Profile.Name,
@@ -80,7 +79,6 @@ func (a *Agent) portStatus(p *port, s *api.Status, now time.Time) api.Port {
 	out := api.Port{
 		Port:    p.cfg.Name,
 		Action:  p.cfg.Action.String(),
-		Found:   a.foundLocked(p),
 		Signals: []api.Signal{},
 	}
 	measured := p.current && now.Sub(a.cycle.readAt) <= a.cycle.patience
@@ -91,7 +89,7 @@ func (a *Agent) portStatus(p *port, s *api.Status, now time.Time) api.Port {
 	live := plane == api.DataPlaneLeased || plane == api.DataPlaneShadow || plane == api.DataPlaneFrozen
 	if measured {
 		est := &p.view.Last
-		if live && p.action == vlanrules.Update && !p.since.IsZero() {
+		if live && p.cfg.Action == vlanrules.Update && !p.since.IsZero() {
 			est = &p.took
 		}
 		start, end := est.Start, est.End
@@ -101,7 +99,7 @@ func (a *Agent) portStatus(p *port, s *api.Status, now time.Time) api.Port {
 		out.WindowErrorNS = est.Error.Nanoseconds()
 	}
 	switch {
-	case p.action != vlanrules.Update || p.refused != "" || out.State == api.StateLost:
+	case p.cfg.Action != vlanrules.Update || p.refused != "" || out.State == api.StateLost:
 	case live:
 		for i, in := range p.programmed {
 			if in.Action == vlanrules.Update {
@@ -135,15 +133,13 @@ func (a *Agent) stateNow(p *port, s *api.Status, measured bool, now time.Time) (
 		return fmt.Sprintf("%s: the last cycle completed %v ago", what, now.Sub(c.last).Round(time.Millisecond))
 	}
 	switch {
-	case plane == api.DataPlaneAbsent && a.cfg.Follow:
-		return api.StateWaiting, c.seen.why
-	case p.action != vlanrules.Passthrough && c.seen.plane != "":
+	case p.cfg.Action != vlanrules.Passthrough && c.seen.plane != "":
 		return api.StateLost, c.seen.why
-	case p.action != vlanrules.Passthrough && c.seen.ports[p.cfg.Name] != "":
+	case p.cfg.Action != vlanrules.Passthrough && c.seen.ports[p.cfg.Name] != "":
 		return api.StateLost, c.seen.ports[p.cfg.Name]
 	case p.refused != "":
 		return api.StateRefused, p.refused
-	case p.action != vlanrules.Update:
+	case p.cfg.Action != vlanrules.Update:
 		return p.state, p.reason
 	case plane == api.DataPlaneUnknown:
 		return api.StateUnknown, s.DataPlaneReason

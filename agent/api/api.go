@@ -21,8 +21,7 @@ type Status struct {
 	Device      string    `json:"device"`
 	Platform    string    `json:"platform"`
 	Version     string    `json:"version"`
-	Shadow      bool      `json:"shadow"`  // polls and computes, programs nothing
-	Follows     bool      `json:"follows"` // the set-up is somebody else's: Port.Found says what that is
+	Shadow      bool      `json:"shadow"` // polls and computes, programs nothing
 	Time        time.Time `json:"time"`
 	Started     time.Time `json:"started"`
 	Profile     string    `json:"profile"`
@@ -126,8 +125,7 @@ const (
 // Port is one egress port.
 type Port struct {
 	Port        string     `json:"port"`
-	Action      string     `json:"action"`       // the file's
-	Found       string     `json:"found_action"` // that of the set-up which is followed; "" where none is, and where it has no such port
+	Action      string     `json:"action"` // the file's
 	State       string     `json:"state"`
 	Reason      string     `json:"reason"`       // why not live, or in what way degraded
 	CapacityBPS uint64     `json:"capacity_bps"` // C

@@ -67,7 +67,6 @@ one, because it may run beside a real agent.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.file, "config", "c", "", "fleet file with exactly one device marked local (required)")
 	f.BoolVar(&o.shadow, "dry-run", false, "shadow mode: poll, compute, log the operations and program nothing")
-	f.BoolVar(&o.follow, "follow", false, "leave the set-up to csig plan and apply, from here or from afar, and keep its signal true")
 	f.BoolVar(&o.wait, "wait", false, "without a FILE, or with one that cannot be run, wait for a configuration")
 	f.StringVar(&o.listen, "listen", "", "listen at this TCP address, too, e.g. 192.0.2.1:7443; needs the --tls flags")
 	f.StringVar(&o.tls.Cert, "tls-cert", "", "certificate of this daemon (PEM)")
@@ -81,7 +80,7 @@ one, because it may run beside a real agent.`,
 	f.StringVar(&o.logLevel, "log-level", "info", "error, warn, info or debug")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
 	addSocket(cmd, &o.socket)
-	cmd.MarkFlagsMutuallyExclusive("dry-run", "follow", "wait")
+	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
 	cmd.MarkFlagsRequiredTogether("listen", "tls-cert", "tls-key", "tls-client-ca")
 	_ = cmd.MarkFlagRequired("config")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
@@ -91,7 +90,7 @@ one, because it may run beside a real agent.`,
 type agentOptions struct {
 	file, socket, group string
 	shadow, noSelfTest  bool
-	follow, wait        bool
+	wait                bool
 	listen              string
 	tls                 api.TLSFiles
 	access              api.TLSAccess
@@ -189,7 +188,7 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 
 	var server *api.Server
 	daemon := agent.NewDaemon(agent.DaemonConfig{
-		File: o.file, Wait: o.wait, NoCommands: o.noCommands, OffMark: api.OffMark(o.socket), Shadow: o.shadow, Follow: o.follow, SelfTest: !o.noSelfTest, Version: version, Log: log,
+		File: o.file, Wait: o.wait, NoCommands: o.noCommands, OffMark: api.OffMark(o.socket), Shadow: o.shadow, SelfTest: !o.noSelfTest, Version: version, Log: log,
 		OpenSource: func(ctx context.Context, f *inventory.Fleet, d *inventory.Device) (counters.Source, error) {
 			return openSource(ctx, &f.Profile, d)
 		},
@@ -269,8 +268,6 @@ func leave(ctx context.Context, log *logrus.Entry, daemon *agent.Daemon, o *agen
 		return cause
 	case o.shadow:
 		log.Info("shadow mode ends: nothing was programmed")
-	case o.follow:
-		log.Info("stopped: " + daemon.Left())
 	case !ran:
 		log.Info("stopped before the start was complete: the device is as it was")
 	case interrupted && daemon.Waits():

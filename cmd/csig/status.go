@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -87,9 +86,6 @@ func statusText(s *api.Status, columns int) string {
 	line(2, "Δt %v  schedule %s  cycles %d (%d skipped, %d failed)", time.Duration(s.IntervalNS), s.Schedule, s.Cycle.Count, s.Cycle.Skipped, s.Cycle.Failed)
 	line(2, "read %v  compute %v  program %v", micros(s.Cycle.ReadNS), micros(s.Cycle.ComputeNS), micros(s.Cycle.ProgramNS))
 	line(2, "%s", planeText(s))
-	if s.Follows {
-		line(2, "follows: the set-up is that of csig plan and apply; this agent only programs what it asks for")
-	}
 	if s.Cycle.Lapses > 0 {
 		line(2, "lapses: %d (the lease ended before it was renewed), the last for %v", s.Cycle.Lapses, time.Duration(s.Cycle.LastLapseNS).Round(time.Millisecond))
 	}
@@ -127,7 +123,7 @@ func statusText(s *api.Status, columns int) string {
 			p.Port, p.State, capacity, load, abw, abwc, orDash(strings.Join(sig, " ")), age)
 	}
 	_ = tw.Flush() // into memory
-	for i, n := range append(portNotes(s.Ports), foundNotes(s)...) {
+	for i, n := range portNotes(s.Ports) {
 		if i == 0 {
 			b.WriteByte('\n')
 		}
@@ -148,9 +144,6 @@ func planeText(s *api.Status) string {
 		}
 		return fmt.Sprintf("lease: none yet; without one ports fall back: %s", s.OnStale)
 	case api.DataPlaneAbsent:
-		if s.Follows {
-			return "lease: none: there is no set-up of csig here, and tags pass untouched; csig apply makes one"
-		}
 		return "lease: NONE: " + s.DataPlaneReason + seenText(s)
 	case api.DataPlaneUnknown:
 		return fmt.Sprintf("lease: ENDED %v ago, and what the data plane does since is not known: %s", -left, s.DataPlaneReason)
@@ -209,31 +202,6 @@ func portNotes(ports []api.Port) []string {
 		out = append(out, n.String())
 	}
 	return out
-}
-
-// foundNotes are the ports whose followed set-up is not what the agent's file
-// says.
-func foundNotes(s *api.Status) []string {
-	ports := map[string][]string{}
-	var order []string
-	for _, p := range s.Ports {
-		found := p.Found
-		if found == "" {
-			found = "nothing"
-		}
-		if !s.Follows || s.DataPlane == api.DataPlaneAbsent || found == p.Action {
-			continue
-		}
-		note := fmt.Sprintf("its set-up is %s, this agent's file says %s", found, p.Action)
-		if ports[note] == nil {
-			order = append(order, note)
-		}
-		ports[note] = append(ports[note], p.Port)
-	}
-	for i, note := range order {
-		order[i] = vendors.Names(ports[note]) + ": " + note
-	}
-	return order
 }
 
 func micros(ns int64) time.Duration { return time.Duration(ns).Round(time.Microsecond) }

@@ -69,11 +69,6 @@ func TestStatusSaysWhatTheDataPlaneDoes(t *testing.T) {
 		}
 	}
 	s := sampleStatus()
-	s.DataPlane, s.Follows = api.DataPlaneAbsent, true
-	if got := planeText(s); !strings.HasPrefix(got, "lease: none: there is no set-up of csig here") {
-		t.Errorf("who follows: %q", got)
-	}
-	s = sampleStatus()
 	s.DataPlane, s.Cycle.LeaseEnds = api.DataPlaneFallback, time.Time{}
 	if got := planeText(s); got != "lease: none yet; ports are at their fallback: conservative" {
 		t.Errorf("before the first signal: %q", got)
@@ -103,18 +98,8 @@ func TestStatusWithoutALease(t *testing.T) {
 	}
 }
 
-func TestStatusOfWhoFollowsAndWhoWaits(t *testing.T) {
-	s := sampleStatus()
-	s.Follows = true
-	for i, action := range []string{"update", "strip", ""} {
-		s.Ports[i].Action, s.Ports[i].Found = "update", action
-	}
-	for _, want := range []string{"follows: the set-up is that of csig plan", "\nswp2: its set-up is strip, this agent's file says update", "\nswp3: its set-up is nothing, this"} {
-		if text := statusText(s, 80); !strings.Contains(text, want) || strings.Contains(text, "swp1: its") {
-			t.Errorf("%q is not in\n%s", want, text)
-		}
-	}
-	s = &api.Status{Version: "v1", Waiting: "for a configuration: csig apply gives it one", Started: s.Time}
+func TestStatusOfADaemonThatWaits(t *testing.T) {
+	s := &api.Status{Version: "v1", Waiting: "for a configuration: csig apply gives it one", Started: sampleStatus().Time}
 	if got, want := statusText(s, 80), "WAITING for a configuration: csig apply gives it one\nversion v1, since 2026-01-02 03:04:05\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

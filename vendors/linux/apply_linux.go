@@ -27,9 +27,6 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if d.domain != nil {
-		return errFollows()
-	}
 	if err := validate(&want); err != nil {
 		return err
 	}

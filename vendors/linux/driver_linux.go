@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -28,10 +27,6 @@ type Driver struct {
 	generation uint32 // of the ruleset we know
 	synced     bool   // ports know what the kernel has, at that generation
 	known      bool   // ports know what we left in the kernel, at some generation
-
-	domain *vendors.Setup  // of the intents, where the setup is followed; nil: it is ours
-	layout quantize.Layout // of compiler, where the setup is followed
-	round  uint64          // of program
 
 	leaseUntil time.Time // what we gave the lease; zero: nothing that would have to be there
 
@@ -63,10 +58,6 @@ type port struct {
 	signal
 	have     []interval // in the kernel
 	del, add []interval
-
-	round  uint64 // the last in which somebody said what it should write
-	closed bool   // its map cannot be written, or is not there
-	flush  bool   // its map holds what cannot be edited
 
 	strip error // why a strip port has no program, nil where it has
 }
@@ -196,9 +187,6 @@ func (d *Driver) Release(ctx context.Context) error {
 func (d *Driver) Remove(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
-	}
-	if d.domain != nil {
-		return errFollows()
 	}
 	d.synced, d.setup, d.leaseUntil = false, nil, time.Time{}
 	if err := d.links.scan(); err != nil {

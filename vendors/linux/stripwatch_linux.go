@@ -58,36 +58,6 @@ func (d *Driver) watchStrip() []vendors.Change {
 	return changes
 }
 
-// stripMoved tells whether a setup that is followed has to be read again because
-// of its programs: what csig apply does to them, or somebody else, no event
-// tells. One that was found damaged is read again each time, as it may have been
-// looked at in the middle of an apply.
-func (d *Driver) stripMoved() bool {
-	now := d.cfg.Now()
-	if since := now.Sub(d.strip.looked); since >= 0 && since < stripLook || d.setup == nil {
-		return false
-	}
-	d.strip.looked = now
-	if slices.ContainsFunc(d.ports, func(p *port) bool { return p.strip != nil }) {
-		return true
-	}
-	moved := false
-	strips := func(p *port) bool { return p.spec.wanted() && p.index != 0 }
-	if !slices.ContainsFunc(d.ports, strips) {
-		return false
-	}
-	err := d.strip.inside(func() error {
-		for _, p := range d.ports {
-			if strips(p) {
-				why, err := d.strip.look(p.index, p.spec)
-				moved = moved || err == nil && why != "" // one that may not look now may not then
-			}
-		}
-		return nil
-	})
-	return moved && err == nil
-}
-
 // stripsNow tells whether a program of ours should run on a port's device.
 func stripsNow(p *port) bool { return p.spec.wanted() && p.strip == nil && p.index != 0 }
 

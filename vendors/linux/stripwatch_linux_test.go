@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -103,49 +102,6 @@ func TestStripProgramDetachedByHand(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestFollowerHearsOfStripPrograms: it reports what it must not mend, until
-// somebody did.
-func TestFollowerHearsOfStripPrograms(t *testing.T) {
-	if !realRoot(t) {
-		return // there are no programs without BPF: TestStrip checks the refusal
-	}
-	w := newWire(t)
-	s := setupFor(vendors.PortSetup{Port: "swp1", Action: vlanrules.Strip})
-	owner := openDriver(t, w.netns)
-	apply(t, owner, s)
-	now := time.Now()
-	d, err := Open(Config{NetNS: w.fd, Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	if err := d.Follow(s); err != nil {
-		t.Fatal(err)
-	}
-	cycle := func() error {
-		now = now.Add(stripLook)
-		_, err := d.Update(t.Context(), nil, time.Minute)
-		return err
-	}
-	for range 3 {
-		if err := cycle(); err != nil {
-			t.Fatalf("before: %v", err)
-		}
-	}
-	detachByHand(t, w.netns, "swp1")
-	for range 3 {
-		if err := cycle(); err == nil || !strings.Contains(err.Error(), "BPF program") {
-			t.Errorf("detached: %v", err)
-		}
-	}
-	apply(t, owner, s)
-	for range 3 {
-		if err := cycle(); err != nil {
-			t.Errorf("mended: %v", err)
-		}
 	}
 }
 

@@ -29,9 +29,6 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 	if lease < minLease || lease > maxLease {
 		return res, &vendors.PermanentError{Err: fmt.Errorf("a lease of %v: want %v to %v", lease, minLease, maxLease)}
 	}
-	if d.domain != nil {
-		return d.updateFollowing(ctx, updates, lease)
-	}
 	if d.setup == nil {
 		if err := d.takeOver(ctx); err != nil {
 			return res, err
@@ -96,7 +93,6 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res 
 	b := &d.batch
 	b.begin(d.sock.seq+1, d.generation)
 	d.pending = d.pending[:0]
-	d.round++
 	var errs []error
 	for _, p := range d.ports {
 		if p.action != vlanrules.Update { // the others have their turn below
@@ -108,14 +104,10 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res 
 	for i := range updates {
 		u := &updates[i]
 		p := d.byName[u.Port]
-		if d.domain != nil && (p == nil || p.action != vlanrules.Update) {
-			continue // as somebody else wants it
-		}
 		if p == nil {
 			errs = append(errs, vendors.NotInSetup(u.Port))
 			continue
 		}
-		p.round = d.round
 		if p.called != "" {
 			p.want, p.compiled = fallback(p.want, d.setup, d.stale), false
 		} else if err := p.compile(d.compiler, d.setup, d.stale, p.name, p.action, u.Intents); err != nil {
@@ -128,12 +120,6 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res 
 			errs = append(errs, err)
 		}
 		if err := d.stage(p, res); err != nil {
-			return errors.Join(append(errs, err)...)
-		}
-	}
-	if d.domain != nil {
-		left, err := d.unmentioned(res)
-		if errs = append(errs, left...); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
 	}
@@ -157,12 +143,9 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res 
 // stage puts what changes of a port's map into the batch, and sends the batch
 // before where it would become too long.
 func (d *Driver) stage(p *port, res *vendors.UpdateResult) error {
-	if p.closed {
-		return nil
-	}
 	b := &d.batch
 	p.del, p.add = difference(p.del, p.add, p.have, p.want)
-	if len(p.del)+len(p.add) == 0 && !p.flush {
+	if len(p.del)+len(p.add) == 0 {
 		return nil
 	}
 	if len(b.b)+elementSpace*(len(p.del)+len(p.add))+elementSpace > d.sock.max {
@@ -172,9 +155,6 @@ func (d *Driver) stage(p *port, res *vendors.UpdateResult) error {
 		b.begin(d.sock.seq+1, d.generation)
 	}
 	b.labelNext(p.label)
-	if p.flush {
-		b.flushSet(p.key)
-	}
 	if len(p.del) > 0 {
 		b.intervals(unix.NFT_MSG_DELSETELEM, p.key, p.del)
 	}
@@ -195,7 +175,7 @@ func (d *Driver) commitPending(res *vendors.UpdateResult) error {
 		return err
 	}
 	for _, p := range d.pending {
-		p.have, p.flush = append(p.have[:0], p.want...), false
+		p.have = append(p.have[:0], p.want...)
 		res.Ports++
 		res.Ops += len(p.del) + len(p.add)
 	}
