@@ -84,7 +84,7 @@ func (p *probes) expectAll(load uint64) error {
 			f := p.next()
 			lm := map[quantize.Signal]uint16{quantize.MinABW: lmABW, quantize.MinABWC: lmABWC}[sig]
 			if p.b.want(sig, load) == sig.InitialBucket() {
-				lm = p.b.fleet.Profile.Layout.LMNone() // the port has nothing to say
+				lm = p.b.fleet.Profile.Layout.LMNone() // the port has no value to write
 			}
 			if !f.Tagged || f.Tag.T != sig || f.Tag.S != uint32(p.b.want(sig, load)) || f.Tag.LM != lm {
 				return fmt.Errorf("load %d bit/s, %s: the receiver reads %+v, want S=%d LM=%d", load, sig, f.Tag, p.b.want(sig, load), lm)
@@ -193,11 +193,11 @@ func TestKilledAgentFallsBackAndRestartTakesOver(t *testing.T) {
 	written := func(f *probe.Received) bool {
 		return f.Tagged && f.Tag.LM == map[quantize.Signal]uint16{quantize.MinABW: lmABW, quantize.MinABWC: lmABWC}[f.Tag.T]
 	}
-	// One that carries nobody's traffic for a window writes nothing.
+	// A port without traffic for a window writes nothing.
 	idle := func(f *probe.Received) bool {
 		return f.Tagged && f.Tag.S == 31 && f.Tag.LM == b.fleet.Profile.Layout.LMNone()
 	}
-	spoiled := 0 // restarts during which it said so: few, unless rules were missing
+	spoiled := 0 // restarts during which it was idle: few, unless rules were missing
 	right := func(f *probe.Received) bool { return written(f) && f.Tag.S == uint32(b.want(f.Tag.T, load)) }
 	awaitRight := func(when string) (f probe.Received) {
 		t.Helper()
@@ -216,7 +216,7 @@ func TestKilledAgentFallsBackAndRestartTakesOver(t *testing.T) {
 	awaitRight("before")
 	lease := time.Duration(a.await("a lease", func(s *api.Status) bool { return s.LeaseNS > 0 }).LeaseNS)
 
-	_ = a.signal(syscall.SIGKILL) // how it exits says nothing
+	_ = a.signal(syscall.SIGKILL) // its exit status does not matter
 	killed := time.Now()
 	var f probe.Received
 	last := map[quantize.Signal]uint32{} // what it left behind
@@ -233,7 +233,7 @@ func TestKilledAgentFallsBackAndRestartTakesOver(t *testing.T) {
 		}
 		// By when it was sent: on its way it may have waited for a processor.
 		if late := f.Payload.Sent.Sub(killed); late > lease+100*time.Millisecond {
-			t.Fatalf("%v after the kill the rules still promise %+v; the lease is %v", late, f.Tag, lease)
+			t.Fatalf("%v after the kill the rules still advertise %+v; the lease is %v", late, f.Tag, lease)
 		}
 	}
 	t.Logf("fallback %v after SIGKILL; lease %v", f.At.Sub(killed).Round(time.Millisecond), lease)
@@ -296,7 +296,7 @@ func TestSignalsEndTheAgentCleanly(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f := p.next(); !isStale(b, &f) {
-		t.Errorf("after SIGTERM the rules still say %+v", f.Tag)
+		t.Errorf("after SIGTERM the rules still write %+v", f.Tag)
 	}
 
 	a = b.start(t)
@@ -322,7 +322,7 @@ func TestShadowProgramsNothing(t *testing.T) {
 	a := b.start(t, "--dry-run")
 	s := a.await("a measured port", func(s *api.Status) bool { return first(s).State == api.StateLive && s.Cycle.WouldOperate > 0 })
 	if !s.Shadow {
-		t.Error("status does not say SHADOW")
+		t.Error("status does not show SHADOW")
 	}
 	if after := b.ruleset(t); after != before {
 		t.Errorf("shadow mode programmed\n%s", after)

@@ -112,7 +112,7 @@ func TestAssessThisMachine(t *testing.T) {
 			break
 		}
 		if agent.Process.Signal(syscall.Signal(0)) != nil {
-			break // it ended: Wait says how
+			break // it ended: Wait reports how
 		}
 	}
 	_ = agent.Process.Signal(os.Interrupt) // it may have ended
@@ -124,10 +124,10 @@ func TestAssessThisMachine(t *testing.T) {
 	}
 }
 
-// A machine without a port for it has no fleet file, and the reason is said.
+// A machine without a port for it has no fleet file, and the reason is printed.
 func TestAssessWithoutPorts(t *testing.T) {
 	b := newBed(t, quantize.Draft00)
-	empty, err := b.AddHost("nobody")
+	empty, err := b.AddHost("empty")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -381,7 +381,7 @@ func (p *probes) next() probe.Received {
 }
 
 // exchange sends one frame with a payload of its own and returns what arrives.
-// It keeps to 1,000 a second, lest the frames become a load of their own.
+// It keeps to 1,000 a second, so that the frames are no load themselves.
 func (p *probes) exchange(f probe.Frame) (sent []byte, got probe.Received) {
 	p.t.Helper()
 	if p.pace == nil {

@@ -190,7 +190,7 @@ func TestLongMemory(t *testing.T) {
 	got := resident(t, pid)
 	t.Logf("%.1f MiB are resident", got)
 	if got > residentMiB {
-		t.Errorf("%.1f MiB are resident, want at most %d: GODEBUG=inittrace=1 tells what packages hold, /proc/PID/smaps what the kernel counts", got, residentMiB)
+		t.Errorf("%.1f MiB are resident, want at most %d: GODEBUG=inittrace=1 shows what packages hold, /proc/PID/smaps what the kernel counts", got, residentMiB)
 	}
 }
 

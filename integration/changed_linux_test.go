@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What somebody does to a switch while csig apply runs stops it before the
+// A foreign change of a switch while csig apply runs stops it before the
 // fence is opened over it.
 func TestRollOutChangedByHand(t *testing.T) {
 	if !mayStrip(t) {
@@ -39,7 +39,7 @@ func TestRollOutChangedByHand(t *testing.T) {
 	}
 }
 
-// A switch that accepts a connection and says nothing is given up after
+// A switch that accepts a connection and sends nothing is given up after
 // --timeout, also before the first step.
 func TestRollOutTimeout(t *testing.T) {
 	if !mayStrip(t) {
@@ -61,7 +61,7 @@ func TestRollOutTimeout(t *testing.T) {
 	if code != 1 || !strings.Contains(out, "device s2: ") || !strings.Contains(out, "not done within 2s") {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
-	if took := time.Since(began); took > 30*time.Second { // a hung one takes for ever; this leaves room for a slow machine
+	if took := time.Since(began); took > 30*time.Second { // a hung one never ends; the limit allows for a slow machine
 		t.Errorf("it took %v", took)
 	}
 }

@@ -27,7 +27,7 @@ type between struct {
 
 	mu     sync.Mutex
 	server *http.Server                 // nil: it is cut
-	meets  func(req *http.Request) bool // told of each request; true: it gets no answer. nil: nobody
+	meets  func(req *http.Request) bool // called for each request; true: it gets no answer. nil: not called
 }
 
 // betweenDaemon puts one into the fleet file.
@@ -99,7 +99,7 @@ func confirms(req *http.Request) bool {
 }
 
 // killBeforeConfirm runs apply, and kills it when s2 has its change and is about to
-// be told to keep it.
+// be confirmed.
 func (b *between) killBeforeConfirm(journal, revert string) {
 	r := b.r
 	r.t.Helper()
@@ -125,11 +125,11 @@ func (b *between) killBeforeConfirm(journal, revert string) {
 		r.t.Fatalf("%v, killed %d times:\n%s", err, len(killed), out.String())
 	}
 	if !strings.Contains(out.String(), "s2 goes back by itself after") {
-		r.t.Errorf("it does not say that s2 goes back:\n%s", out.String())
+		r.t.Errorf("the output lacks that s2 reverts:\n%s", out.String())
 	}
 }
 
-// A daemon goes back by itself when csig is killed before it confirms its
+// A daemon reverts by itself when csig is killed before it confirms its
 // change; the journal is continued after that.
 func TestDaemonGoesBackByItself(t *testing.T) {
 	if !mayStrip(t) {
@@ -142,7 +142,7 @@ func TestDaemonGoesBackByItself(t *testing.T) {
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 	b.killBeforeConfirm(r.path("journal"), "5s") // time enough for the next command
 	if out := r.want(1, "plan", "-i", r.fleet); !strings.Contains(out, "s2: it is armed by an earlier csig") {
-		t.Errorf("a new plan while it is armed:\n%s", out)
+		t.Errorf("a new plan while an auto-revert is pending:\n%s", out)
 	}
 	a.await("that it is as before", waits)
 	if r.hasTable(1) {
@@ -156,7 +156,7 @@ func TestDaemonGoesBackByItself(t *testing.T) {
 }
 
 // Whatever comes next ends what waits, and the cut of the connection leads to
-// the old set-up.
+// the old setup.
 func TestLongDaemonArmed(t *testing.T) {
 	if !mayStrip(t) {
 		return
@@ -174,9 +174,9 @@ func TestLongDaemonArmed(t *testing.T) {
 		again   string // --revert
 	}{
 		{name: "resumed at once", again: "1h"},
-		{name: "resumed at once, arming nothing", again: "0"},
+		{name: "resumed at once, without auto-revert", again: "0"},
 		{name: "rolled back at once", undo: true, again: "1h"},
-		{name: "rolled back at once, arming nothing", undo: true, again: "0"},
+		{name: "rolled back at once, without auto-revert", undo: true, again: "0"},
 		{name: "its daemon is killed, too", restart: true, again: "1h"},
 		{name: "taken off", off: true},
 	} {
@@ -187,7 +187,7 @@ func TestLongDaemonArmed(t *testing.T) {
 				t.Fatal("the change has not come")
 			}
 			if c.restart {
-				_ = a.signal(syscall.SIGKILL) // how it exits says nothing
+				_ = a.signal(syscall.SIGKILL) // its exit status does not matter
 				a = r.daemon(1)
 				a.await("that it is as before", waits)
 				if r.hasTable(1) {
@@ -219,7 +219,7 @@ func TestLongDaemonArmed(t *testing.T) {
 		})
 		out := r.want(1, "apply", r.path("plan"), "--soak", "0s", "--revert", "3s", "--journal", r.path("cut"))
 		if !strings.Contains(out, "it goes back by itself within 3s to what it had before") {
-			t.Errorf("it does not say what becomes of s2:\n%s", out)
+			t.Errorf("the output lacks what happens to s2:\n%s", out)
 		}
 		b.meet(nil)
 		a.await("that it is as before", waits)

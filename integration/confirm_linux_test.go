@@ -66,12 +66,12 @@ func TestLongKilledWhileArmed(t *testing.T) {
 		name       string
 		wait, undo bool
 		off        string // this fleet file
-		unarmed    bool   // what goes on arms nothing
+		unarmed    bool   // the continued run starts no auto-revert
 	}{
 		{name: "resumed at once"},
-		{name: "resumed at once, arming nothing", unarmed: true},
+		{name: "resumed at once, without auto-revert", unarmed: true},
 		{name: "rolled back at once", undo: true},
-		{name: "rolled back at once, arming nothing", undo: true, unarmed: true},
+		{name: "rolled back at once, without auto-revert", undo: true, unarmed: true},
 		{name: "taken off by another way", off: r.path("direct")},
 		{name: "resumed when it has gone back", wait: true},
 	} {
@@ -85,7 +85,7 @@ func TestLongKilledWhileArmed(t *testing.T) {
 			if c.wait {
 				for deadline := time.Now().Add(patience); r.hasTable(1) || r.armed(t); time.Sleep(20 * time.Millisecond) {
 					if time.Now().After(deadline) {
-						t.Fatal("it does not go back")
+						t.Fatal("it does not revert")
 					}
 				}
 			}
@@ -96,7 +96,7 @@ func TestLongKilledWhileArmed(t *testing.T) {
 			if !c.wait {
 				for _, fleet := range []string{r.fleet, r.path("direct")} {
 					if out := r.want(1, "plan", "-i", fleet); !strings.Contains(out, "s2: it is armed by an earlier csig") {
-						t.Errorf("a new plan while it is armed:\n%s", out)
+						t.Errorf("a new plan while an auto-revert is pending:\n%s", out)
 					}
 				}
 			}
@@ -116,18 +116,18 @@ func TestLongKilledWhileArmed(t *testing.T) {
 				r.wantRules(before, "after the rollback")
 			}
 			if r.marked() {
-				t.Error("it still goes back")
+				t.Error("it still reverts")
 			}
 			for deadline := time.Now().Add(patience); r.armed(t); time.Sleep(20 * time.Millisecond) {
 				if time.Now().After(deadline) {
-					t.Fatal("the switch is still armed")
+					t.Fatal("the switch still has a pending auto-revert")
 				}
 			}
 		})
 	}
 }
 
-// marked tells whether s2 is marked to go back.
+// marked reports whether s2 has a pending auto-revert.
 func (r *row) marked() bool {
 	r.t.Helper()
 	tables, err := r.switches[1].Command("nft", "list", "tables", "netdev").CombinedOutput()
@@ -137,7 +137,7 @@ func (r *row) marked() bool {
 	return bytes.Contains(tables, []byte("csig-back-"))
 }
 
-// armed tells whether s2 is marked to go back, or a shell waits there for that.
+// armed reports whether s2 has a pending auto-revert, or a shell waits there for it.
 func (r *row) armed(t *testing.T) bool {
 	t.Helper()
 	if r.marked() {
@@ -159,7 +159,7 @@ func (r *row) armed(t *testing.T) bool {
 	return false
 }
 
-// hasTable tells whether a switch has a table of csig's.
+// hasTable reports whether a switch has a table of csig's.
 func (r *row) hasTable(nth int) bool {
 	r.t.Helper()
 	out, err := r.switches[nth].Command("nft", "list", "tables", "netdev").CombinedOutput()
@@ -170,7 +170,7 @@ func (r *row) hasTable(nth int) bool {
 }
 
 // killWhenArmed runs apply, and kills it when s2 has the change of its step but
-// cannot be told to keep it, since nobody can log in there any more.
+// cannot be confirmed, since no login is possible there any more.
 func (r *row) killWhenArmed(journal, revert string) {
 	r.t.Helper()
 	cmd := r.from.Command(csig, "apply", r.path("plan"), "--soak", "0s", "--json", "--revert", revert, "--journal", journal)
@@ -212,7 +212,7 @@ func (r *row) killWhenArmed(journal, revert string) {
 	}
 	_ = cmd.Wait() // killed
 	if !armed {
-		r.t.Fatal("it was never armed")
+		r.t.Fatal("the auto-revert was never started")
 	}
 	if out, err := r.from.Command("nft", "delete table inet hold").CombinedOutput(); err != nil {
 		r.t.Fatalf("%v: %s", err, out)
@@ -226,8 +226,8 @@ func (r *row) signal(p *os.Process, sig syscall.Signal) {
 	}
 }
 
-// csig is stopped once s2 is armed, and goes on when s2 has gone back: the
-// change does not come after that, and csig says what is the case.
+// csig is stopped once s2 has an auto-revert, and continued when s2 has reverted:
+// the change does not come after that, and csig reports the revert.
 func TestLongStoppedWhileArmed(t *testing.T) {
 	r := newRow(t, 3)
 	r.overSSH(1)
@@ -237,8 +237,8 @@ func TestLongStoppedWhileArmed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var printed bytes.Buffer
+	cmd.Stderr = &printed
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -249,15 +249,15 @@ func TestLongStoppedWhileArmed(t *testing.T) {
 			r.signal(cmd.Process, syscall.SIGSTOP)
 			for deadline := time.Now().Add(patience); r.marked(); time.Sleep(20 * time.Millisecond) {
 				if time.Now().After(deadline) {
-					t.Error("it does not go back")
+					t.Error("it does not revert")
 					break
 				}
 			}
 			r.signal(cmd.Process, syscall.SIGCONT)
 		}
 	}
-	if err := cmd.Wait(); err == nil || !stopped || !strings.Contains(said.String(), "has gone back by itself") {
-		t.Errorf("stopped: %v, %v:\n%s", stopped, err, said.String())
+	if err := cmd.Wait(); err == nil || !stopped || !strings.Contains(printed.String(), "has gone back by itself") {
+		t.Errorf("stopped: %v, %v:\n%s", stopped, err, printed.String())
 	}
 	if r.hasTable(1) {
 		t.Error("the change has come after s2 had gone back, and stays")

@@ -25,7 +25,7 @@ import (
 // takes a minute and more.
 func TestLongSnmpdAgainstTheKernel(t *testing.T) {
 	const (
-		learning = 25 * time.Second // the first refreshes, of which there may be one in 5 s
+		learning = 25 * time.Second // the first refreshes: there may be one in 5 s
 		minute   = 60 * time.Second
 	)
 	s := newPolledSwitch(t)
@@ -53,7 +53,7 @@ func TestLongSnmpdAgainstTheKernel(t *testing.T) {
 	rarely := newPoller(t, "each 5 s", cached.v2c(polledPorts...))
 	rarely.every = 5 * time.Second
 	pollers = append(pollers, rarely)
-	// Half a second more, lest the last reading is cut off.
+	// Half a second more, so that the last reading is not cut off.
 	ctx, stop := context.WithTimeout(t.Context(), learning+minute+4500*time.Millisecond)
 	defer stop()
 	began := time.Now()
@@ -155,7 +155,7 @@ func TestLongSnmpdRestartAgainstTheKernel(t *testing.T) {
 // snmpdCache is how long net-snmp keeps its interface table.
 const snmpdCache = 3 * time.Second
 
-// check judges every port from a time on, of which at least so many windows are
+// check judges every port from a time on, with at least so many windows that are
 // expected.
 func (p *poller) check(t *testing.T, truths map[string]*truth, from time.Time, windows int, period time.Duration) {
 	for _, err := range p.fails {
@@ -171,7 +171,7 @@ func (p *poller) check(t *testing.T, truths map[string]*truth, from time.Time, w
 	}
 	for _, port := range polledPorts {
 		v := p.judge(t, port, truths[port], from)
-		t.Logf("%s: %d windows; load %+.3f %% of the kernel's over all, one window %.3f %% off at worst; %d buckets doubtful, of which %d wrong",
+		t.Logf("%s: %d windows; load %+.3f %% of the kernel's over all, one window %.3f %% off at worst; %d buckets doubtful, %d of them wrong",
 			port, v.windows, 100*v.overall, 100*v.worst, v.doubtful, v.wrong)
 		if v.windows < windows || abs(v.overall) > 0.01 {
 			t.Errorf("%s: %d windows, load %+.3f %% off; want %d or more within 1 %%", port, v.windows, 100*v.overall, windows)
@@ -215,7 +215,7 @@ func (p *poller) checkInStep(t *testing.T, truths map[string]*truth, from time.T
 	t.Logf("learned: %v, a refresh every %v ±%v; %d seen", st.Kind, st.Period, st.PeriodError, st.Refreshes)
 	for _, port := range polledPorts {
 		v := p.judge(t, port, truths[port], from)
-		t.Logf("%s: %d windows; load %+.3f %% of the kernel's over all, one window %.3f %% off at worst; %d buckets doubtful, of which %d wrong",
+		t.Logf("%s: %d windows; load %+.3f %% of the kernel's over all, one window %.3f %% off at worst; %d buckets doubtful, %d of them wrong",
 			port, v.windows, 100*v.overall, 100*v.worst, v.doubtful, v.wrong)
 		if v.windows < 6 || abs(v.overall) > 0.02 {
 			t.Errorf("%s: %d windows, load %+.3f %% off", port, v.windows, 100*v.overall)
@@ -228,7 +228,7 @@ func (p *poller) checkInStep(t *testing.T, truths map[string]*truth, from time.T
 	}
 }
 
-// checkRarely wants that from the first reading on no load is further off than it says,
+// checkRarely checks that from the first reading on no load is further off than reported,
 // of a source whose refreshes cannot be seen.
 func (p *poller) checkRarely(t *testing.T, truths map[string]*truth) {
 	for _, err := range p.fails {
@@ -241,7 +241,7 @@ func (p *poller) checkRarely(t *testing.T, truths map[string]*truth) {
 	}
 	for _, port := range polledPorts {
 		v := p.judge(t, port, truths[port], time.Time{})
-		t.Logf("%s: %d windows, one %.1f %% off at worst; %d buckets doubtful, of which %d wrong", port, v.windows, 100*v.worst, v.doubtful, v.wrong)
+		t.Logf("%s: %d windows, one %.1f %% off at worst; %d buckets doubtful, %d of them wrong", port, v.windows, 100*v.worst, v.doubtful, v.wrong)
 		if v.windows < 14 {
 			t.Errorf("%s: %d windows", port, v.windows)
 		}
@@ -274,7 +274,7 @@ func (p *poller) checkInstants(t *testing.T, all []refreshed, from time.Time) {
 			t.Errorf("Δt %v ±%v is off by %v", e.End.Sub(e.Start), e.Error, off)
 		}
 	}
-	t.Logf("%d windows: Δt is off by %v at most, and said to be off by up to %v; unfiltered it is up to 1s", n, worst, most)
+	t.Logf("%d windows: Δt is off by %v at most, with a reported error of up to %v; unfiltered it is up to 1s", n, worst, most)
 	if n < 8 || most > 600*time.Millisecond {
 		t.Errorf("%d windows, Δt uncertain by up to %v: nothing was learned", n, most)
 	}
@@ -345,7 +345,7 @@ func checkShadow(t *testing.T, a *agent) {
 			t.Fatal(err)
 		}
 		if want := table.Bucket(uint64(pollSpeed - load)); len(p.Signals) > 0 && p.Signals[0].Bucket != want {
-			t.Errorf("%s would say %+v, want S = %d", p.Port, p.Signals[0], want)
+			t.Errorf("%s would write %+v, want S = %d", p.Port, p.Signals[0], want)
 		}
 	}
 }

@@ -86,11 +86,11 @@ func (w *ward) rollOut(name string, more ...string) string {
 	return text
 }
 
-func (w *ward) says(text string, what ...string) {
+func (w *ward) wantIn(text string, what ...string) {
 	w.t.Helper()
 	for _, s := range what {
 		if !strings.Contains(text, s) {
-			w.t.Errorf("it does not say %q:\n%s", s, text)
+			w.t.Errorf("the output lacks %q:\n%s", s, text)
 		}
 	}
 }
@@ -116,17 +116,17 @@ func TestRollOutThroughADaemon(t *testing.T) {
 	a.await("that it waits", waits)
 
 	text := w.rollOut("first.plan")
-	w.says(text, "daemon "+w.socket, "+ configuration: profile bed", "Δt 100ms, 1 port", "fence", "open")
+	w.wantIn(text, "daemon "+w.socket, "+ configuration: profile bed", "Δt 100ms, 1 port", "fence", "open")
 	info, err := os.Stat(w.config)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the daemon's file: %v, %v", info, err)
 	}
 	p := w.probes(t)
 	w.exact(a, p, load)
-	w.says(w.csig(0, "plan", "-i", w.fleet), "No changes")
+	w.wantIn(w.csig(0, "plan", "-i", w.fleet), "No changes")
 
-	// Killed and started again: it goes on with what it was told.
-	_ = a.signal(syscall.SIGKILL) // how it exits says nothing
+	// Killed and restarted: it continues with its configuration.
+	_ = a.signal(syscall.SIGKILL) // its exit status does not matter
 	w.csig(1, "plan", "-i", w.fleet)
 	a = w.daemon()
 	w.exact(a, p, load)
@@ -136,7 +136,7 @@ func TestRollOutThroughADaemon(t *testing.T) {
 	w.write(other)
 	next := w.values(p, map[uint16]bool{lmABW: true, other: true})
 	text = w.rollOut("second.plan")
-	w.says(text, "~ configuration: locators of swp3", "0 to add, 1 to change, 0 to remove")
+	w.wantIn(text, "~ configuration: locators of swp3", "0 to add, 1 to change, 0 to remove")
 	if s := a.await("the new locator", writes(other)); s.Cycle.Lapses == 0 {
 		next(s, other)
 	}
@@ -151,7 +151,7 @@ func TestRollOutThroughADaemon(t *testing.T) {
 	if after := w.ruleset(t); after != before {
 		t.Errorf("the roll-back leaves\n%s\nbehind; before it was\n%s", after, before)
 	}
-	// What ran is kept for whoever undoes that.
+	// What ran is kept for a rollback.
 	if files, err := filepath.Glob(filepath.Join(w.dir, "*device.yaml*")); err != nil || len(files) != 1 || filepath.Ext(files[0]) != ".earlier" {
 		t.Errorf("files left: %v, %v", files, err)
 	}
@@ -160,7 +160,7 @@ func TestRollOutThroughADaemon(t *testing.T) {
 	}
 }
 
-// writes tells whether the port writes this locator for ABW.
+// writes reports whether the port writes this locator for ABW.
 func writes(lm uint16) func(s *api.Status) bool {
 	return func(s *api.Status) bool {
 		return len(s.Ports) == 1 && len(first(s).Signals) == 2 && first(s).Signals[0].LM == lm && s.DataPlane == api.DataPlaneLeased
@@ -217,7 +217,7 @@ func TestDaemonKilledWhileItChanges(t *testing.T) {
 	a = w.daemon()
 	a.live()
 	a.await("the locator of its file", writes(6))
-	w.says(w.csig(2, "plan", "-i", w.fleet), "~ configuration: locators of swp3")
+	w.wantIn(w.csig(2, "plan", "-i", w.fleet), "~ configuration: locators of swp3")
 
 	// A removal was begun.
 	_ = a.signal(syscall.SIGKILL)
@@ -282,6 +282,6 @@ func TestDaemonKilledWhileItChanges(t *testing.T) {
 		t.Errorf("started again: %v: %s", err, out)
 	}
 	if !strings.Contains(string(out), `level=info msg="fleet file of this agent" file=`+users+"\n") {
-		t.Errorf("it does not say which file it uses: %s", out)
+		t.Errorf("the output lacks the file it uses: %s", out)
 	}
 }

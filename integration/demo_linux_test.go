@@ -17,7 +17,7 @@ import (
 	"github.com/csig-agent/csig/integration/demo"
 )
 
-const nobody = 65534
+const unprivileged = 65534
 
 // TestDemo runs the demo as people do, as root and as an ordinary user, and
 // reads everything it writes.
@@ -26,7 +26,7 @@ func TestDemo(t *testing.T) {
 	if mapped, err := os.ReadFile("/proc/self/uid_map"); err != nil {
 		t.Fatal(err)
 	} else if len(strings.Fields(string(mapped))) == 3 && strings.Fields(string(mapped))[2] != "1" {
-		users["as an ordinary user"] = &syscall.Credential{Uid: nobody, Gid: nobody}
+		users["as an ordinary user"] = &syscall.Credential{Uid: unprivileged, Gid: unprivileged}
 	}
 	for name, cred := range users {
 		t.Run(name, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestDemo(t *testing.T) {
 			// In the steady state every sample is exact, in one run of three at
 			// the latest: a machine that keeps an agent or a load from its turn
 			// for longer than Δt makes a load of its own, which the judge cannot
-			// always tell, but does not do so each time; a csig that is wrong
+			// always judge, but does not do so each time; a csig that is wrong
 			// for one sample in a thousand is so in each run. And no machine is
 			// an excuse for one sample in ten.
 			// A run from which a busy machine leaves too little to judge counts as none.
@@ -101,10 +101,10 @@ func runDemo(t *testing.T, dir string, cred *syscall.Credential) error {
 // errOften is of a run whose samples are wrong too often for an accident.
 var errOften = errors.New("more than one in ten")
 
-// errBusy is of a run that says little, since the machine was late with it.
+// errBusy is of a run without a clear result, since the machine was late with it.
 var errBusy = errors.New("the machine is too busy")
 
-// checkSamples holds the samples against what the demo promises.
+// checkSamples compares the samples with the demo's documented limits.
 func checkSamples(r *demo.Result) error {
 	s := r.Summary
 	steady := s.Probes - s.Settling - s.Unjudged - s.Lost
@@ -167,7 +167,7 @@ func checkDemo(t *testing.T, r *demo.Result) {
 		}
 	}
 	if again.Settling != s.Settling || again.Unjudged != s.Unjudged || again.Exact != s.Exact {
-		t.Errorf("the probes listed count as %+v, the summary says %+v", again, s)
+		t.Errorf("the probes listed count as %+v, the summary has %+v", again, s)
 	}
 	if len(r.Hops) < 3 || len(r.Steps) < 3 {
 		t.Fatalf("%d hops, %d load steps, want 3 or more", len(r.Hops), len(r.Steps))

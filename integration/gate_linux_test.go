@@ -39,7 +39,7 @@ func TestGateProbesLinks(t *testing.T) {
 		"ready/canary  gate open: read back as planned, no new losses, full-size tagged frames cross 1 link both ways\n",
 	} {
 		if !strings.Contains(out, want) {
-			t.Errorf("it does not say %q:\n%s", want, out)
+			t.Errorf("the output lacks %q:\n%s", want, out)
 		}
 	}
 	r.want(0, "rollback", r.path("plan.journal"))
@@ -63,7 +63,7 @@ func TestGateProbesThroughDaemons(t *testing.T) {
 		"open/100%  gate open: read back as planned, no new losses, full-size tagged frames cross 2 links both ways\n",
 	} {
 		if !strings.Contains(out, want) || strings.Contains(out, "not probed") {
-			t.Errorf("it does not say %q, or leaves something out:\n%s", want, out)
+			t.Errorf("the output lacks %q, or another part:\n%s", want, out)
 		}
 	}
 	r.want(0, "rollback", r.path("plan.journal"))
@@ -110,15 +110,15 @@ func TestLongGateNamesTheLink(t *testing.T) {
 		})
 	}
 
-	// A link that was dead before is nobody's fault, and is told once.
+	// A link that was dead before does not fail the gate, and is reported once.
 	r.filter(1, "east", "meta length > 0")
 	out := r.want(0, "apply", r.path("plan"), "--soak", "0s", "--journal", r.path("dead"))
 	if want := "no frame of any kind gets from s2:east to s3:west, and none did before the wave"; strings.Count(out, want) != 1 {
-		t.Errorf("it does not say once %q:\n%s", want, out)
+		t.Errorf("the output does not have exactly once %q:\n%s", want, out)
 	}
 }
 
-// withHosts tells the fleet file how to get at the two hosts.
+// withHosts adds to the fleet file how to reach the two hosts.
 func (r *row) withHosts() {
 	r.t.Helper()
 	text, err := os.ReadFile(r.fleet)
@@ -157,7 +157,7 @@ func TestProbeThroughTheNewHops(t *testing.T) {
 		"probe h1:h2: frames unaltered, abw S=0 from a port without an agent, abwc S=0 from a port without an agent\n",
 	} {
 		if n := strings.Count(out, want); n != 1 {
-			t.Errorf("it says %d times %q:\n%s", n, want, out)
+			t.Errorf("the output has %d times %q:\n%s", n, want, out)
 		}
 	}
 	r.want(0, "rollback", r.path("plan.journal"))
@@ -185,7 +185,7 @@ func TestProbeThroughTheNewHops(t *testing.T) {
 }
 
 // A tag that reaches a receiver behind the fence closes the gate, and so do one
-// that is lost and one that nobody of the path can have written.
+// that is lost and one that no switch of the path can have written.
 func TestLongProbeClosesTheGate(t *testing.T) {
 	if !mayStrip(t) {
 		return

@@ -97,9 +97,9 @@ func hostileDevices(t *testing.T) (devices []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, speak := range map[string]func(io.ReadWriteCloser){"db.sock": database, "csig.mgmt": mgmt} {
-			if at := filepath.Join(run, name); speak != nil {
-				listenUnix(t, at, func(c net.Conn) { speak(c) })
+		for name, serve := range map[string]func(io.ReadWriteCloser){"db.sock": database, "csig.mgmt": mgmt} {
+			if at := filepath.Join(run, name); serve != nil {
+				listenUnix(t, at, func(c net.Conn) { serve(c) })
 			} else if err := os.Symlink(filepath.Join(real.Dir, name), at); err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +113,7 @@ func hostileDevices(t *testing.T) (devices []string) {
 		bridge(nil, h.Serve)
 	}
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
-	for name, speak := range map[string]func(net.Conn){
+	for name, serve := range map[string]func(net.Conn){
 		"closes":  func(net.Conn) {},
 		"silent":  func(c net.Conn) { _, _ = io.Copy(io.Discard, c) },
 		"blanks":  pours(head, " "),
@@ -128,7 +128,7 @@ func hostileDevices(t *testing.T) (devices []string) {
 		},
 	} {
 		socket := filepath.Join(dir, name+".sock")
-		listenUnix(t, socket, speak)
+		listenUnix(t, socket, serve)
 		add("linux", "daemon: {socket: %s}", socket)
 	}
 	return devices
@@ -147,7 +147,7 @@ func pours(begin, text string) func(net.Conn) {
 }
 
 // listenUnix serves every connection to a socket until stop, or the test's end.
-func listenUnix(t *testing.T, path string, speak func(net.Conn)) (stop func()) {
+func listenUnix(t *testing.T, path string, serve func(net.Conn)) (stop func()) {
 	t.Helper()
 	ln, err := net.Listen("unix", path)
 	if err != nil {
@@ -165,7 +165,7 @@ func listenUnix(t *testing.T, path string, speak func(net.Conn)) (stop func()) {
 			context.AfterFunc(ctx, func() { c.Close() })
 			go func() {
 				defer c.Close()
-				speak(c)
+				serve(c)
 			}()
 		}
 	}()
@@ -173,7 +173,7 @@ func listenUnix(t *testing.T, path string, speak func(net.Conn)) (stop func()) {
 }
 
 // TestHostilePeers has one fleet of healthy switches and of peers that flood, lie,
-// stall and hang up in all that csig speaks: every command finishes the healthy
+// stall and hang up in all protocols of csig: every command finishes the healthy
 // ones, in bounded time and memory, and shows no escape sequence.
 func TestHostilePeers(t *testing.T) {
 	if !mayStrip(t) {
@@ -190,11 +190,11 @@ func TestHostilePeers(t *testing.T) {
 	if out, code := measured(t, "plan", "-i", r.fleet, "-o", r.path("plan")); code != 2 {
 		t.Fatalf("plan of the healthy ones: exit code %d\n%s", code, out)
 	}
-	for _, speak := range []func(net.Conn){pours("HTTP/1.1 200 OK\r\n\r\n", " "), func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }} {
+	for _, serve := range []func(net.Conn){pours("HTTP/1.1 200 OK\r\n\r\n", " "), func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }} {
 		if err := daemons[0].signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		stop := listenUnix(t, r.socket(1), speak)
+		stop := listenUnix(t, r.socket(1), serve)
 		journal := filepath.Join(t.TempDir(), "journal")
 		if out, code := measured(t, "apply", r.path("plan"), "--soak", "0s", "--timeout", "2s", "--journal", journal); code != 1 || !strings.Contains(out, "device s2: ") {
 			t.Errorf("apply past a bad daemon: exit code %d\n%s", code, out)

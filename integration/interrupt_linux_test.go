@@ -15,12 +15,12 @@ import (
 
 const startAnew = "\x1b[H\x1b[J" // what a redraw after a resize begins with
 
-// measuring tells that the demo's table shows probes.
+// measuring reports that the demo's table shows probes.
 func measuring(out string) bool {
 	return strings.Contains(out, "the receiver reads") && !strings.Contains(out[strings.LastIndex(out, "csig demo"):], "nothing yet")
 }
 
-// isSummary holds what the demo leaves on the screen against its promise.
+// isSummary checks what the demo leaves on the screen.
 func isSummary(t *testing.T, out string) {
 	t.Helper()
 	if !strings.Contains(out, "probes of 2 signals over") || !strings.Contains(out, "age of the signal") || !regexp.MustCompile(`lost +0\b`).MatchString(out) || strings.Contains(out, "csig:") {
@@ -112,7 +112,7 @@ func TestDemoPassesSignalsOn(t *testing.T) {
 }
 
 // TestDemoKilledInside kills the inner process, as the kernel does for want of
-// memory: the outer one has to say so.
+// memory: the outer one has to report it.
 func TestDemoKilledInside(t *testing.T) {
 	before := namedNamespaces(t)
 	cmd := exec.Command(csig, "demo", "--duration", "5m")
@@ -140,7 +140,7 @@ func TestDemoKilledInside(t *testing.T) {
 		t.Fatalf("want status 137, got %v", err)
 	}
 	if out := stderr.String(); strings.Count(out, "\n") != 1 || !strings.Contains(out, "killed by SIGKILL") {
-		t.Errorf("standard error says %q, want one line that tells what happened", out)
+		t.Errorf("standard error is %q, want one line with what happened", out)
 	}
 	if after := namedNamespaces(t); !slices.Equal(after, before) {
 		t.Errorf("/run/netns holds %v; before it held %v", after, before)
@@ -148,7 +148,7 @@ func TestDemoKilledInside(t *testing.T) {
 }
 
 // namedNamespaces are the network namespaces that this machine has names for,
-// the demo's or anybody's.
+// the demo's or another's.
 func namedNamespaces(t *testing.T) (names []string) {
 	t.Helper()
 	list, err := os.ReadDir("/run/netns")

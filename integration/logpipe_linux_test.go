@@ -20,7 +20,7 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// deafAgent runs csig agent with a log pipe that is full, and that nobody reads.
+// deafAgent runs csig agent with a log pipe that is full and has no reader.
 // What read returns is all that came into it, after the test is done with it.
 func (b *bed) deafAgent(t *testing.T, args ...string) (a *agent, read func() string) {
 	t.Helper()
@@ -65,9 +65,9 @@ func (b *bed) deafAgent(t *testing.T, args ...string) (a *agent, read func() str
 	}
 }
 
-// A log that somebody holds open and does not read stops no cycle, so that no
-// lease runs out, and no end.
-func TestAgentWithALogThatNobodyReads(t *testing.T) {
+// A log pipe that is open and is not read blocks no cycle, so that no lease
+// expires, and does not block the agent's end.
+func TestAgentWithAnUnreadLog(t *testing.T) {
 	t.Run("to its end", func(t *testing.T) {
 		b := newBed(t, quantize.Draft00)
 		b.setLoad(t, roomy)
@@ -76,13 +76,13 @@ func TestAgentWithALogThatNobodyReads(t *testing.T) {
 		begun := a.await("cycles", func(s *api.Status) bool { return s.Cycle.Count > 0 })
 		s := a.await("more cycles", func(s *api.Status) bool { return s.Cycle.Count > begun.Cycle.Count+20 })
 		if n := s.Cycle.Lapses; n != 0 {
-			t.Errorf("the lease lapsed %d times", n)
+			t.Errorf("the lease expired %d times", n)
 		}
 		if err := a.signal(syscall.SIGTERM); err != nil {
 			t.Errorf("SIGTERM: the agent exits with %v", err)
 		}
 		if log := read(); log != "" {
-			t.Errorf("nobody read, and yet there is more in the pipe than was: %q", log)
+			t.Errorf("the pipe was not read, and has more in it than before: %q", log)
 		}
 	})
 	t.Run("read in the end", func(t *testing.T) {
@@ -109,8 +109,8 @@ func TestAgentWithALogThatNobodyReads(t *testing.T) {
 			t.Fatal("the pipe has no end: a process holds it")
 		}
 		lines := strings.Split(strings.TrimSpace(log), "\n")
-		if !regexp.MustCompile(`lines of the log were dropped: nobody read them" dropped=[1-9]`).MatchString(log) {
-			t.Errorf("of %d lines none says how many were dropped; the first are\n%s", len(lines), strings.Join(lines[:min(5, len(lines))], "\n"))
+		if !regexp.MustCompile(`lines of the log were dropped: no reader" dropped=[1-9]`).MatchString(log) {
+			t.Errorf("none of %d lines has how many were dropped; the first are\n%s", len(lines), strings.Join(lines[:min(5, len(lines))], "\n"))
 		}
 		if last := lines[len(lines)-1]; !strings.Contains(last, "shadow mode ends") {
 			t.Errorf("the last line is %q", last)

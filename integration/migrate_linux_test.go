@@ -207,7 +207,7 @@ func TestNewTPID(t *testing.T) {
 	r.edit("tpid: 0x9900", "tpid: 0x9aaa")
 	fenced := m.now()
 	if out := strings.Join(strings.Fields(r.want(1, "plan", "-i", r.fleet)), " "); !strings.Contains(out, "the TPID changes from 0x9900, found on s1 … s3, to 0x9aaa") || !strings.Contains(out, "add retired_tpids: [0x9900] to the profile") {
-		t.Errorf("a TPID that nobody strips any more:\n%s", out)
+		t.Errorf("a TPID that no switch strips any more:\n%s", out)
 	}
 	r.edit("tpid: 0x9aaa", "tpid: 0x9aaa\n  retired_tpids: [0x9900]")
 	out := r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
@@ -217,7 +217,7 @@ func TestNewTPID(t *testing.T) {
 		}
 	}
 
-	// Three parts, so that what comes in between can be told.
+	// Three parts, so that what comes in between is visible.
 	fence, ready := lastWaves(t, r.path("plan"))
 	if _, code := r.csig("apply", r.path("plan"), "--soak", "0s", "--stop-after", fence); code != 3 {
 		t.Fatalf("exit code %d, want 3 for a pause", code)
@@ -238,16 +238,16 @@ func TestNewTPID(t *testing.T) {
 		t.Errorf("the retired TPID is not where it belongs:\n%s", after)
 	}
 
-	// Once no host sends it the file forgets it, and nothing but that changes.
+	// Once no host sends it, it is removed from the file, and nothing else changes.
 	restore := r.edit("  retired_tpids: [0x9900]\n", "")
-	forgetting := m.sent.Load()
-	if out := r.want(2, "plan", "-i", r.fleet, "-o", r.path("forget")); !strings.Contains(out, "no longer stripped: 0x9900") || strings.Contains(out, "fence") {
+	removing := m.sent.Load()
+	if out := r.want(2, "plan", "-i", r.fleet, "-o", r.path("remove")); !strings.Contains(out, "no longer stripped: 0x9900") || strings.Contains(out, "fence") {
 		t.Errorf("the plan to strip the old TPID no longer:\n%s", out)
 	}
-	r.want(0, "apply", r.path("forget"), "--soak", "0s")
-	forgot := m.now()
+	r.want(0, "apply", r.path("remove"), "--soak", "0s")
+	removed := m.now()
 	m.pass()
-	r.want(0, "rollback", r.path("forget.journal"))
+	r.want(0, "rollback", r.path("remove.journal"))
 	restore()
 	again := m.now()
 	m.pass()
@@ -268,18 +268,18 @@ func TestNewTPID(t *testing.T) {
 	}
 
 	m.want("before", oldTPID, true, true, start, fenced)
-	m.want("before", newTPID, true, false, start, fenced) // nobody knows it yet
+	m.want("before", newTPID, true, false, start, fenced) // no switch has it yet
 	for _, tpid := range []uint16{oldTPID, newTPID} {
 		m.want("behind the fence", tpid, false, false, closed, opening)
 	}
-	m.want("from the fence on", oldTPID, false, false, closed, forgetting)
+	m.want("from the fence on", oldTPID, false, false, closed, removing)
 	m.want("in the end", newTPID, true, true, open, back)
-	m.want("forgotten", oldTPID, true, false, forgot, forgot+50)
+	m.want("removed", oldTPID, true, false, removed, removed+50)
 	m.want("stripped again", oldTPID, false, false, again, back)
 	m.want("undone", oldTPID, true, true, undone, m.sent.Load())
 	m.want("undone", newTPID, true, false, undone, m.sent.Load())
 
-	// While paths open and are undone, too, a tag says what all switches do.
+	// While paths open and are undone, too, all switches do the same with a tag.
 	for n := fenced; n < uint32(len(m.came)); n++ {
 		switch tpid, in := m.came[n], func(a, b uint32) bool { return a <= n && n < b }; {
 		case tpid == oldTPID && m.touched[n] && in(closed, back), tpid == newTPID && m.touched[n] && (n < opening || n >= undone):

@@ -115,7 +115,7 @@ func (s *tags) await(what string, ok func(*probe.Received) bool) {
 
 func untagged(f *probe.Received) bool { return !f.Tagged }
 
-// untouched tells whether a frame came with the tag that it was sent with.
+// untouched reports whether a frame came with the tag that it was sent with.
 func (s *tags) untouched(f *probe.Received) bool {
 	return f.Tagged && f.Tag.S == s.initial.S && f.Tag.LM == s.initial.LM
 }
@@ -154,7 +154,7 @@ func (r *row) follow(f func(event), args ...string) (string, int) {
 	return log.String(), cmd.ProcessState.ExitCode()
 }
 
-// Switches that are driven from afar, through
+// Switches that are driven remotely, through
 // daemons and here, from nothing to CSIG in waves and back, under traffic of
 // which not one frame is lost or altered. In between a canary goes bad.
 func TestRollOutOfAMixedFleet(t *testing.T) {
@@ -192,7 +192,7 @@ func TestRollOutOfAMixedFleet(t *testing.T) {
 	}
 	probes.await("stripped, while half of the fleet is set up", untagged)
 	r.want(0, "apply", "--resume", r.path("plan.journal"), "--soak", "50ms")
-	probes.await("with what the path says", probes.updated)
+	probes.await("with the path's value", probes.updated)
 	r.want(0, "plan", "-i", r.fleet)
 	for port, mtu := range r.mtus() {
 		if mtu != 1696 {
@@ -230,7 +230,7 @@ func TestRollOutOfAMixedFleet(t *testing.T) {
 		t.Errorf("the roll-back of the bad canary leaves\n%s\nwant\n%s", got, quiet)
 	}
 	r.want(0, "plan", "-i", r.fleet)
-	probes.await("with what the path says, after the roll-back", probes.updated)
+	probes.await("with the path's value, after the rollback", probes.updated)
 
 	r.want(0, "rollback", r.path("plan.journal"))
 	r.wantRules(before, "after the rollback")
@@ -244,8 +244,8 @@ func TestRollOutOfAMixedFleet(t *testing.T) {
 	w.end()
 }
 
-// quietRulesets are the rulesets of the switches whose signal nobody updates,
-// in an order that does not tell when each object was made.
+// quietRulesets are the rulesets of the switches whose signal no agent updates,
+// in an order that does not depend on when each object was made.
 func (r *row) quietRulesets() string {
 	r.t.Helper()
 	var out strings.Builder

@@ -87,9 +87,9 @@ func TestOffBesideAnAgentThatTheFleetFileDoesNotName(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		said := off(c.fleet, 0)
-		if want := fmt.Sprintf("device s1: csig agent (process %d) programs it", a.cmd.Process.Pid); !strings.Contains(said, want) || !strings.Contains(said, api.OffMark(usual)) {
-			t.Errorf("off says, without %q:\n%s", want, said)
+		printed := off(c.fleet, 0)
+		if want := fmt.Sprintf("device s1: csig agent (process %d) programs it", a.cmd.Process.Pid); !strings.Contains(printed, want) || !strings.Contains(printed, api.OffMark(usual)) {
+			t.Errorf("the output of off lacks %q:\n%s", want, printed)
 		}
 		if c.hangs {
 			if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
@@ -105,17 +105,17 @@ func TestOffBesideAnAgentThatTheFleetFileDoesNotName(t *testing.T) {
 
 	a := start(usual + ".other")
 	for _, fleet := range []string{local, reached} {
-		said := off(fleet, 1)
-		if want := fmt.Sprintf("csig agent (process %d) programs it, not at the usual socket %s", a.cmd.Process.Pid, usual); !strings.Contains(said, want) || !strings.Contains(said, "management: {daemon: {socket: PATH}}") {
-			t.Errorf("off says, without %q:\n%s", want, said)
+		printed := off(fleet, 1)
+		if want := fmt.Sprintf("csig agent (process %d) programs it, not at the usual socket %s", a.cmd.Process.Pid, usual); !strings.Contains(printed, want) || !strings.Contains(printed, "management: {daemon: {socket: PATH}}") {
+			t.Errorf("the output of off lacks %q:\n%s", want, printed)
 		}
 		if _, err := os.Stat(mark); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("a mark that the agent does not look for: %v", err)
 		}
 	}
 	_ = a.signal(syscall.SIGTERM)
-	if said := off(local, 0); strings.Contains(said, "process") {
-		t.Errorf("without an agent off says\n%s", said)
+	if printed := off(local, 0); strings.Contains(printed, "process") {
+		t.Errorf("without an agent the output of off is\n%s", printed)
 	}
 	if after := b.ruleset(t); after != before {
 		t.Errorf("after csig off:\n%s", after)

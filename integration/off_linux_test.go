@@ -34,10 +34,10 @@ func TestOffPastDeadDaemons(t *testing.T) {
 	}
 	streams := []*tags{r.tags(r.h1, r.h2, 0), r.tags(r.h2, r.h1, 0)}
 	for _, s := range streams {
-		s.await("with what the path says", s.updated)
+		s.await("with the path's value", s.updated)
 	}
 	for _, a := range agents {
-		_ = a.signal(syscall.SIGKILL) // how it exits says nothing
+		_ = a.signal(syscall.SIGKILL) // its exit status does not matter
 	}
 
 	var order []event
@@ -48,7 +48,7 @@ func TestOffPastDeadDaemons(t *testing.T) {
 	for i, s := range []string{"s1", "s2", "s4"} {
 		mark := api.OffMark(r.socket([]int{0, 1, 3}[i]))
 		if !strings.Contains(log, "device "+s+": its daemon does not answer") || !strings.Contains(log, mark) {
-			t.Errorf("it does not say that it goes past the daemon of %s:\n%s", s, log)
+			t.Errorf("the output lacks that the daemon of %s is bypassed:\n%s", s, log)
 		}
 		if _, err := os.Stat(mark); err != nil {
 			t.Error(err)
@@ -63,7 +63,7 @@ func TestOffPastDeadDaemons(t *testing.T) {
 	r.want(0, "off", "-i", r.fleet)
 	r.wantRules(before, "after another csig off")
 
-	// An agent that may not wait does not start, and says why.
+	// An agent that may not wait does not start, and reports why.
 	out, err := r.switches[0].Command(csig, "agent", "-c", r.file(0), "--socket", r.socket(0), "--no-self-test").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "remove the mark") {
 		t.Errorf("%v: %s", err, out)
@@ -75,7 +75,7 @@ func TestOffPastDeadDaemons(t *testing.T) {
 		s := a.await("that it waits", waits)
 		mark := api.OffMark(r.socket([]int{0, 1, 3}[i]))
 		if !strings.Contains(s.Waiting, mark) || !strings.Contains(s.Waiting, "csig off") {
-			t.Errorf("status says it waits %s", s.Waiting)
+			t.Errorf("status reports that it waits %s", s.Waiting)
 		}
 	}
 	r.wantRules(before, "with the daemons back")
@@ -85,7 +85,7 @@ func TestOffPastDeadDaemons(t *testing.T) {
 		}
 	}
 
-	// What csig apply tells them they do, and the mark is gone.
+	// They carry out csig apply, and the mark is gone.
 	_ = os.Remove(r.path("plan.journal"))
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 	r.want(0, "apply", r.path("plan"), "--soak", "0s")
@@ -99,19 +99,19 @@ func TestOffPastDeadDaemons(t *testing.T) {
 	}
 	r.want(0, "plan", "-i", r.fleet)
 
-	// Where no mark can be left the rules go all the same, and off says that
-	// they may come back.
+	// Where no mark can be left the rules are removed all the same, and off
+	// reports that they may come back.
 	restore := r.edit(r.socket(0), "/proc/1/no-such-place/agent.sock")
 	if out := r.want(1, "off", "-i", r.fleet, "--device", "s1"); !strings.Contains(out, "no mark could be left") || !strings.Contains(out, "no-such-place") {
-		t.Errorf("it says:\n%s", out)
+		t.Errorf("the output:\n%s", out)
 	}
 	restore()
 	r.want(0, "off", "-i", r.fleet)
 	r.wantRules(before, "off with living daemons")
 }
 
-// A daemon that hangs while csig off goes past it, and then goes on, puts
-// nothing back.
+// A daemon that hangs while csig off bypasses it, and then continues, restores
+// nothing.
 func TestLongOffPastAHungDaemon(t *testing.T) {
 	if !mayStrip(t) {
 		return
@@ -127,7 +127,7 @@ func TestLongOffPastAHungDaemon(t *testing.T) {
 	}
 	out := r.want(0, "off", "-i", r.fleet)
 	if !strings.Contains(out, "device s2: its daemon does not answer") {
-		t.Errorf("it says:\n%s", out)
+		t.Errorf("the output:\n%s", out)
 	}
 	r.wantRules(before, "after csig off")
 	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
@@ -137,11 +137,11 @@ func TestLongOffPastAHungDaemon(t *testing.T) {
 		return strings.Contains(s.Cycle.LastError, "csig off") && s.DataPlane == api.DataPlaneAbsent
 	})
 	if p := first(s); p.State != api.StateLost || len(p.Signals) != 0 {
-		t.Errorf("nothing is there, and status says %+v", p)
+		t.Errorf("nothing is there, and status reports %+v", p)
 	}
 	failed := s.Cycle.Failed
 	a.await("more of its cycles", func(s *api.Status) bool { return s.Cycle.Failed > failed+5 })
-	r.wantRules(before, "after the daemon goes on")
+	r.wantRules(before, "after the daemon continues")
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("again"))
 	r.want(0, "apply", r.path("again"), "--soak", "0s")
 	a.live()
@@ -222,7 +222,7 @@ func TestLongOffByAnOrdinaryAccount(t *testing.T) {
 	r.edit(string(as), fmt.Sprintf("ssh: {user: %s, port: %d, key: %s, known_hosts: %s, sudo: {password: {file: %s}}}", d.Login.User, d.Login.Port, d.Login.Key, d.Login.KnownHosts, password))
 	out := r.want(0, "off", "-i", r.fleet)
 	if !strings.Contains(out, "device s2: its daemon may not be opened by "+d.Login.User+": off went past it") {
-		t.Errorf("it says:\n%s", out)
+		t.Errorf("the output:\n%s", out)
 	}
 	s := a.await("that its cycles see the mark", func(s *api.Status) bool { return strings.Contains(s.Cycle.LastError, "csig off") })
 	a.await("more of its cycles", func(now *api.Status) bool { return now.Cycle.Failed > s.Cycle.Failed+5 })

@@ -19,7 +19,7 @@ import (
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 )
 
-// mixedPath is three switches in a row, of which the first is the kernel's, the
+// mixedPath is three switches in a row: the first is the kernel's, the
 // second is Open vSwitch's and the third only passes tags through:
 //
 //	h1 ── s1 ── s2 ── s3 ── h2
@@ -60,7 +60,7 @@ devices:
       - {name: p2, speed: 50M, lm: {abw: 6, abwc: 10}, peer: "s3:swp1"}
   - name: s3
     platform: linux
-    level: {is: passthrough, reason: it is told nothing}
+    level: {is: passthrough, reason: it is not configured}
     ports:
       - {name: swp1, action: passthrough, peer: "s2:p2"}
       - {name: swp2, action: passthrough, peer: h2}
@@ -246,7 +246,7 @@ func TestKernelAndOpenVSwitchOnOnePath(t *testing.T) {
 			break
 		}
 		if time.Since(start) > patience { // how long it may be is TestLease's in vendors/ovs
-			t.Fatalf("the agent of s2 is dead, and tags still say %+v", got)
+			t.Fatalf("the agent of s2 is dead, and tags still have %+v", got)
 		}
 	}
 	t.Logf("the fallback was there %v after SIGKILL", time.Since(start).Round(10*time.Millisecond))
@@ -263,11 +263,11 @@ func (p *mixedPath) expect(t testing.TB, b *bed, loads [2]uint64) error {
 			if second < first {
 				want, lm = second, lms[1][sig]
 			}
-			if want == sig.InitialBucket() { // nobody is worse than what was sent
+			if want == sig.InitialBucket() { // no hop is worse than what was sent
 				lm = p.fleet.Profile.Layout.LMNone()
 			}
 			if uint8(got.S) != want || got.LM != lm {
-				return fmt.Errorf("loads %v: a tag of %s says S %d, LM %d at h2, want %d, %d", loads, sig, got.S, got.LM, want, lm)
+				return fmt.Errorf("loads %v: a tag of %s has S %d, LM %d at h2, want %d, %d", loads, sig, got.S, got.LM, want, lm)
 			}
 		}
 	}

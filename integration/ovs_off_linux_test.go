@@ -41,7 +41,7 @@ devices:
       - {name: swp2, action: strip}
 `
 
-// local is in the file of whoever drives the bridge on this machine.
+// local is in the file of a csig that drives the bridge on this machine.
 const local = "local: true\n    "
 
 func newOVSAlone(t *testing.T) *ovsAlone {
@@ -125,13 +125,13 @@ func (o *ovsAlone) tagged(want bool) {
 	}
 }
 
-// says wants csig status to say that nothing of csig is on the bridge.
-func (o *ovsAlone) says(a *agent) {
+// reportsNothing checks that csig status reports nothing of csig on the bridge.
+func (o *ovsAlone) reportsNothing(a *agent) {
 	o.t.Helper()
 	s := a.await("that nothing is there", func(s *api.Status) bool { return s.DataPlane == api.DataPlaneAbsent && s.Cycle.Failed > 0 })
 	for _, p := range s.Ports {
 		if len(p.Signals) != 0 || p.State == api.StateLive {
-			o.t.Errorf("nothing is there, and status says %+v", p)
+			o.t.Errorf("nothing is there, and status reports %+v", p)
 		}
 	}
 	text := o.run(0, "status", "--socket", o.socket())
@@ -141,18 +141,18 @@ func (o *ovsAlone) says(a *agent) {
 	o.tagged(true)
 }
 
-// TestOpenVSwitchOffBesideAnAgent takes csig off a bridge whose agent goes on, or
-// hangs and goes on later, without the mark that csig off left: status says what
+// TestOpenVSwitchOffBesideAnAgent takes csig off a bridge whose agent continues, or
+// hangs and continues later, without the mark that csig off left: status reports what
 // the bridge does, and nothing comes back until the agent is started again.
 func TestOpenVSwitchOffBesideAnAgent(t *testing.T) {
 	o := newOVSAlone(t)
 	a := o.agent()
 	o.tagged(false)
 	o.run(0, "off", "-i", o.file("direct.yaml", local, ""))
-	o.says(a)
+	o.reportsNothing(a)
 	_ = a.signal(syscall.SIGTERM) // how it exits is agent's
 	if _, end, is := strings.Cut(a.log.String(), "msg=\"terminated"); !is || strings.Contains(end, "csig off") {
-		t.Errorf("at its end it says %q, and csig off has ended before", end)
+		t.Errorf("at its end it prints %q, and csig off has ended before", end)
 	}
 
 	a = o.agent()
@@ -162,7 +162,7 @@ func TestOpenVSwitchOffBesideAnAgent(t *testing.T) {
 	}
 	out := o.run(0, "off", "-i", o.file("fleet.yaml", local, "daemon: {socket: "+o.socket()+"}, "))
 	if !strings.Contains(out, "its daemon does not answer") {
-		t.Errorf("off says\n%s", out)
+		t.Errorf("the output of off is\n%s", out)
 	}
 	if err := os.Remove(api.OffMark(o.socket())); err != nil {
 		t.Error(err)
@@ -170,10 +170,10 @@ func TestOpenVSwitchOffBesideAnAgent(t *testing.T) {
 	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	o.says(a)
+	o.reportsNothing(a)
 	failed := a.await("its status", func(*api.Status) bool { return true }).Cycle.Failed
 	a.await("more of its cycles", func(s *api.Status) bool { return s.Cycle.Failed > failed+5 })
-	o.says(a)
+	o.reportsNothing(a)
 	_ = a.signal(syscall.SIGTERM)
 	o.agent()
 	o.tagged(false)

@@ -103,7 +103,7 @@ func benchPort(b *testing.B, size int) {
 }
 
 // udp returns a function that sends bursts of 64 datagrams from h1 to a socket
-// at h2 and says how much processor time that took.
+// at h2 and returns how much processor time that took.
 func (b *bed) udp(t testing.TB, size int) func(bursts int) time.Duration {
 	t.Helper()
 	addr := [4]byte{192, 0, 2, 2}

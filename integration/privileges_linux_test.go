@@ -50,7 +50,7 @@ func privilegesOf(t *testing.T, pid int) string {
 	return ""
 }
 
-// privileges are what a status file of /proc says: effective and permitted
+// privileges are the content of a status file of /proc: effective and permitted
 // capabilities, and whether new privileges may come.
 func privileges(status []byte) string {
 	var out []string

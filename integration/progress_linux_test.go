@@ -61,7 +61,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	r.wantRules(before, "after the rollback")
 }
 
-// Ctrl-C lets apply and off finish what they have in hand, and says what a
+// Ctrl-C lets apply and off finish the device they are at, and prints what a
 // second one would do; a window that is made smaller in between does no harm.
 func TestCtrlCFinishes(t *testing.T) {
 	if !mayStrip(t) {
@@ -85,10 +85,10 @@ func TestCtrlCFinishes(t *testing.T) {
 	if status := tt.end(); status != 3 {
 		t.Errorf("status %d, want 3\n%s", status, tt.text())
 	}
-	said := strings.Join(strings.Fields(strings.NewReplacer("\r", "", "\x1b[J", "").Replace(tt.text()[from:])), " ")
+	printed := strings.Join(strings.Fields(strings.NewReplacer("\r", "", "\x1b[J", "").Replace(tt.text()[from:])), " ")
 	for _, want := range []string{"interrupted: the devices in hand are finished.", "Ctrl-C again ends csig at once;", "csig: interrupted: the devices in hand are finished and written down; csig apply --resume"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("it does not say %q:\n%s", want, said)
+		if !strings.Contains(printed, want) {
+			t.Errorf("the output lacks %q:\n%s", want, printed)
 		}
 	}
 	r.want(0, "apply", "--resume", r.path("plan.journal"), "--soak", "0s")

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is a program on a pseudo-terminal of its own, of which it is the
-// session leader, as a shell's job in a window is not quite but near enough.
+// terminal is a program on its own pseudo-terminal. It is the session leader
+// there, unlike a command of a shell in a window, which is similar enough.
 type terminal struct {
 	t      *testing.T
 	master *os.File
@@ -74,8 +74,8 @@ func onTerminal(t *testing.T, columns, rows uint16, name string, args ...string)
 			case tt.fresh <- struct{}{}:
 			default:
 			}
-			if err != nil { // EIO once nobody has the other end open
-				tt.cmd.Wait() //nolint:errcheck // ProcessState tells
+			if err != nil { // EIO once the other end is closed
+				tt.cmd.Wait() //nolint:errcheck // ProcessState has it
 				close(tt.ended)
 				return
 			}
@@ -124,7 +124,7 @@ func (tt *terminal) await(what string, from int, ok func(string) bool) {
 // press types a key.
 func (tt *terminal) press(key string) {
 	tt.t.Helper()
-	if _, err := tt.master.WriteString(key); err != nil && !errors.Is(err, unix.EIO) { // EIO: it has ended, which end tells
+	if _, err := tt.master.WriteString(key); err != nil && !errors.Is(err, unix.EIO) { // EIO: it has ended, which end reports
 		tt.t.Fatal(err)
 	}
 }
@@ -146,7 +146,7 @@ func (tt *terminal) end() int {
 	return tt.cmd.ProcessState.ExitCode()
 }
 
-// process is what /proc says of one.
+// process is a process as /proc lists it.
 type process struct {
 	name            string
 	parent, session int

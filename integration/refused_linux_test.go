@@ -74,7 +74,7 @@ func (b *bed) agentWith(t *testing.T, caps, file string, until func(*api.Status)
 	}
 }
 
-// privileged tells whether BPF may be had at all.
+// privileged reports whether BPF may be had at all.
 func privileged(t *testing.T) bool {
 	t.Helper()
 	m, err := os.ReadFile("/proc/self/uid_map")
@@ -94,7 +94,7 @@ func TestRefusedStartLeavesNothing(t *testing.T) {
 	}
 	for _, wrong := range []string{"again", "MEMLOCK"} {
 		if strings.Contains(strings.ReplaceAll(log, "csig_strip again", ""), wrong) {
-			t.Errorf("a refusal that speaks of %q:\n%s", wrong, log)
+			t.Errorf("a refusal that names %q:\n%s", wrong, log)
 		}
 	}
 	text, err := os.ReadFile(file)
@@ -155,7 +155,7 @@ func TestUnitHasTheCapabilitiesNeeded(t *testing.T) {
 		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 			log, err := b.agentWith(t, "-all,"+strings.Join(caps, ","), file, func(s *api.Status) bool {
 				tested = s.SelfTest.Level == "full"
-				// Where the set-up is in place the self-test comes a lease later.
+				// Where the setup is in place the self-test comes a lease later.
 				return live(s) && s.SelfTest.Level != api.SelfTestNotRun
 			}, sig)
 			if ok = ok && err == nil && tested; !ok {
@@ -225,7 +225,7 @@ func TestLapseIsTold(t *testing.T) {
 	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	s := a.await("a lapse", func(s *api.Status) bool { return s.Cycle.Lapses > 0 })
+	s := a.await("an expired lease", func(s *api.Status) bool { return s.Cycle.Lapses > 0 })
 	if s.Cycle.LastLapseNS <= 0 {
 		t.Errorf("cycle %+v", s.Cycle)
 	}
@@ -234,11 +234,11 @@ func TestLapseIsTold(t *testing.T) {
 		t.Error(err)
 	}
 	if !strings.Contains(a.log.String(), "the lease ended before it was renewed") {
-		t.Errorf("the log does not tell:\n%s", a.log.String())
+		t.Errorf("the log lacks it:\n%s", a.log.String())
 	}
 }
 
-// TestStatusOfRulesThatAreGone puts somebody else's table in the place of ours.
+// TestStatusOfRulesThatAreGone replaces csig's table by a foreign one.
 func TestStatusOfRulesThatAreGone(t *testing.T) {
 	b := newBed(t, quantize.Draft00)
 	a := b.start(t, "--no-self-test")

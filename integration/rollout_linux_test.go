@@ -71,7 +71,7 @@ func (r *row) rulesets() string {
 	return out.String()
 }
 
-// wantRules wants every switch to have the rulesets of an earlier moment.
+// wantRules checks that every switch has rulesets captured before.
 func (r *row) wantRules(want, when string) {
 	r.t.Helper()
 	if got := r.rulesets(); got != want {
@@ -79,8 +79,8 @@ func (r *row) wantRules(want, when string) {
 	}
 }
 
-// mayStrip tells whether BPF programs may be loaded here: without them nothing
-// strips, and a roll-out says so instead of beginning.
+// mayStrip reports whether BPF programs may be loaded here: without them nothing
+// strips, and a rollout reports that instead of starting.
 func mayStrip(t testing.TB) bool {
 	t.Helper()
 	m, err := os.ReadFile("/proc/self/uid_map")
@@ -247,7 +247,7 @@ func TestRollOutAndBack(t *testing.T) {
 	r.want(0, "plan", "-i", r.fleet)
 	done := r.rulesets()
 
-	// A change by hand shows as exactly that, and is put right; what is not
+	// A change by hand shows as exactly that, and is repaired; what is not
 	// ours stays.
 	hand := r.switches[2].Command("nft", "flush chain netdev csig p_east; add table ip keep")
 	if text, err := hand.CombinedOutput(); err != nil {
@@ -255,7 +255,7 @@ func TestRollOutAndBack(t *testing.T) {
 	}
 	out = r.want(2, "plan", "-i", r.fleet, "-o", r.path("drift"))
 	if !strings.Contains(out, "s3: ") || strings.Contains(out, "s4") || !strings.Contains(out, "east") || !strings.Contains(out, "0 to add, 1 to change, 0 to remove on 1 device") {
-		t.Errorf("the plan for a chain that somebody flushed:\n%s", out)
+		t.Errorf("the plan for a chain that another process flushed:\n%s", out)
 	}
 	if out, code := r.csig("apply", r.path("plan")); code != 1 || !strings.Contains(out, "plan.journal exists") {
 		t.Errorf("a plan applied twice: exit code %d\n%s", code, out)
@@ -271,7 +271,7 @@ func TestRollOutAndBack(t *testing.T) {
 	w.end()
 }
 
-// One of the switches is driven from afar, over SSH by a real sshd, and gets
+// One of the switches is driven remotely, over SSH by a real sshd, and gets
 // the rules that it would get from csig on it.
 func TestRollOutOverSSH(t *testing.T) {
 	if !mayStrip(t) {
@@ -288,7 +288,7 @@ func TestRollOutOverSSH(t *testing.T) {
 	r.edit(r.reached(1, byNetNS), r.reached(1, bySSH))
 	out := r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"), "--device", "s2")
 	if !strings.Contains(out, "@10.9.2.2") {
-		t.Errorf("the plan does not say how s2 is reached:\n%s", out)
+		t.Errorf("the plan lacks how s2 is reached:\n%s", out)
 	}
 	out = r.want(0, "apply", r.path("plan"), "--soak", "20ms")
 	for _, want := range []string{
@@ -296,7 +296,7 @@ func TestRollOutOverSSH(t *testing.T) {
 		"ready/rest  gate open: read back as planned, no new losses\n",
 	} {
 		if !strings.Contains(out, want) {
-			t.Errorf("it does not say %q:\n%s", want, out)
+			t.Errorf("the output lacks %q:\n%s", want, out)
 		}
 	}
 	r.wantRules(done, "over SSH")
@@ -333,7 +333,7 @@ func TestOffTwice(t *testing.T) {
 	for range 2 {
 		out := r.want(0, "off", "-i", r.fleet)
 		if !strings.Contains(out, "  s2 done") {
-			t.Errorf("what it said:\n%s", out)
+			t.Errorf("the output:\n%s", out)
 		}
 		r.wantRules(before, "after csig off")
 	}
@@ -366,7 +366,7 @@ func TestLongKilledAtEveryStepOfAMixedFleet(t *testing.T) {
 }
 
 // killAtEveryStep kills apply at its first event, at its second and so on. undos
-// says what is done then: true rolls back at once, false resumes first.
+// is what is done then: true rolls back at once, false resumes first.
 func (r *row) killAtEveryStep(undos func(kill int) []bool) {
 	t := r.t
 	t.Helper()
@@ -403,7 +403,7 @@ func (r *row) killAtEveryStep(undos func(kill int) []bool) {
 	}
 }
 
-// applyAndKill runs apply and kills it when it tells of the nth event of a
+// applyAndKill runs apply and kills it when it reports the nth event of a
 // step; false when the plan ended before.
 func (r *row) applyAndKill(nth int, journal string) bool {
 	r.t.Helper()

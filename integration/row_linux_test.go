@@ -32,7 +32,7 @@ func (w way) daemon() bool { return w >= byDaemon }
 
 // row is switches in a row between two hosts, h1 ── s1 ── … ── sN ── h2, and
 // the fleet file that describes them. csig runs in a namespace of its own, from
-// which a link apart from the row leads to each switch that is driven from afar.
+// which a link apart from the row leads to each switch that is driven remotely.
 type row struct {
 	fabric.Fabric
 	t        testing.TB
@@ -120,7 +120,7 @@ devices:
 }
 
 // reached prepares a switch to be driven in some way, and is what the fleet
-// file says of that.
+// file has for that.
 func (r *row) reached(i int, w way) string {
 	r.t.Helper()
 	netns := fmt.Sprintf("netns: /proc/%d/fd/%d", os.Getpid(), r.switches[i].FD())
@@ -219,7 +219,7 @@ func (r *row) daemons() []*agent {
 	return out
 }
 
-// edit replaces a part of the fleet file, and returns what puts it back.
+// edit replaces a part of the fleet file, and returns a function that restores it.
 func (r *row) edit(old, with string) (restore func()) {
 	r.t.Helper()
 	text, err := os.ReadFile(r.fleet)

@@ -11,7 +11,7 @@ import (
 	"github.com/csig-agent/csig/quantize"
 )
 
-// TestHangupEndsLikeTermination closes the agent's terminal, so to speak.
+// TestHangupEndsLikeTermination sends the agent what a closed terminal sends.
 func TestHangupEndsLikeTermination(t *testing.T) {
 	b := newBed(t, quantize.Draft00)
 	b.setLoad(t, roomy)
@@ -25,7 +25,7 @@ func TestHangupEndsLikeTermination(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f := p.next(); !isStale(b, &f) {
-		t.Errorf("after SIGHUP the rules still say %+v", f.Tag)
+		t.Errorf("after SIGHUP the rules still write %+v", f.Tag)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestSignalRepeatedAtOnce(t *testing.T) {
 	}
 }
 
-// TestLogReaderGoesAway runs an agent whose log nobody reads any more.
+// TestLogReaderGoesAway runs an agent whose log has lost its reader.
 func TestLogReaderGoesAway(t *testing.T) {
 	b := newBed(t, quantize.Draft00)
 	b.setLoad(t, roomy)

@@ -25,7 +25,7 @@ import (
 type snmpd struct {
 	port  uint16
 	dir   string
-	start func(t testing.TB) // it, or anew after stop
+	start func(t testing.TB) // it, or again after stop
 	stop  func()
 }
 
@@ -123,7 +123,7 @@ type refreshed struct {
 }
 
 // startTimerSnmpd runs an snmpd whose interface counters are copied from the kernel
-// every timerPeriod, whoever asks when, as switches do that read their ASIC in
+// every timerPeriod, whenever it is asked, as switches do that read their ASIC in
 // the background. It returns the file with the instants.
 func startTimerSnmpd(t testing.TB, in *fabric.Node) (*snmpd, string) {
 	t.Helper()
@@ -254,7 +254,7 @@ func (m *timerMIB) refresh(log io.Writer) error {
 	return err
 }
 
-// answer is what snmpd wants to hear: an OID, a type and a value, or NONE.
+// answer is what snmpd expects: an OID, a type and a value, or NONE.
 func (m *timerMIB) answer(verb, oid string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -188,7 +188,7 @@ func TestSonicAgent(t *testing.T) {
 	}
 	t.Logf("\n%s", out)
 
-	// orchagent ends: nobody can take anything back, and status says so.
+	// orchagent ends: nothing can be withdrawn, and status reports that.
 	l.sw.Stop()
 	c := api.NewClient(l.sock)
 	l.until("status of a switch without orchagent", func() bool {
@@ -203,7 +203,7 @@ func TestSonicAgent(t *testing.T) {
 
 	// The agent is killed: the entries stay, which is what has no lease means.
 	l.kill(syscall.SIGKILL)
-	// Its last cycle may have been of a moment when nobody counted, on a machine that stalls.
+	// On a machine that stalls, nothing may have been counted in its last cycle.
 	if w := l.writes("Ethernet0"); w.LM != 5 || w.S == 31 {
 		t.Errorf("%+v", w)
 	}
@@ -242,7 +242,7 @@ func TestSonicAgent(t *testing.T) {
 		t.Errorf("after csig off: %d entries, %d tables, %v", n, l.sw.Tables(), l.sw.Redis.Hash(4, "PORT|Ethernet0"))
 	}
 	for _, bad := range l.sw.Refusals() {
-		if !strings.Contains(bad, "CREATE_ONLY") { // how it says that it has the table
+		if !strings.Contains(bad, "CREATE_ONLY") { // how it reports that it has the table
 			t.Errorf("orchagent refused %v", bad)
 		}
 	}

@@ -79,7 +79,7 @@ func TestSonicRollout(t *testing.T) {
 		t.Errorf("drift: %s", out)
 	}
 	r.Do(4, "HSET", "PORT|Ethernet4", "tpid", "0x88a8")
-	// What the switch refuses while it is looked at takes csig off nobody.
+	// What the switch refuses during the assessment takes csig off no device.
 	r.Do(6, "HSET", "SWITCH_CAPABILITY|switch", "PORT_TPID_CAPABLE", "false")
 	refused := filepath.Join(dir, "refused.plan")
 	out = run(1, "plan", "-i", file, "-o", refused)

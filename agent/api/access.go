@@ -91,11 +91,11 @@ func (a *TLSAccess) peerOf(c *x509.Certificate) peer {
 }
 
 // Share lets the members of a group, by its name or number, read the status at
-// the socket. Root and the agent's own user alone do the rest: the kernel says
-// who is at the other end. It is called before Serve.
+// the socket. Only root and the agent's own user may do the rest: the kernel
+// reports who is at the other end. It is called before Serve.
 func (s *Server) Share(group string) error {
 	if !knowsPeers {
-		return fmt.Errorf("--socket-group %s: this system does not say who is at the other end of a socket: leave it out", group)
+		return fmt.Errorf("--socket-group %s: this system cannot identify the peer of a socket: leave the flag out", group)
 	}
 	if g, err := user.LookupGroup(group); err == nil {
 		group = g.Gid

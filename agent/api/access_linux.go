@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// knowsPeers is whether the kernel says who is at the other end of a socket.
+// knowsPeers is whether the kernel identifies the peer of a socket.
 const knowsPeers = true
 
 // uidOf is the user that connected (unix(7), SO_PEERCRED).

@@ -45,7 +45,7 @@ func TestGuard(t *testing.T) {
 		{"another's configuration", "PUT", ConfigPath, member, nil, false},
 		{"another's look at it", "GET", SetupPath, member, nil, false},
 		{"another's frame", "GET", LinkPath, member, nil, false},
-		{"another's arming", "POST", ArmedPath, member, nil, false},
+		{"another peer's auto-revert", "POST", ArmedPath, member, nil, false},
 		{"an unknown user", "GET", StatusPath, peer{name: "unknown user", err: errors.New("no credentials")}, nil, false},
 		{"a path that looks like the status", "PUT", StatusPath + "/../config", member, nil, false},
 		{"an operator", "DELETE", ConfigPath, peer{}, certificate("x", "operator"), true},
@@ -80,7 +80,7 @@ func TestGuard(t *testing.T) {
 }
 
 // A member of the group reads the status of a socket that is shared, and
-// changes nothing; nobody else opens it.
+// changes nothing; other users cannot open it.
 func TestShare(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("this needs root, to be another user")

@@ -7,10 +7,10 @@ import (
 	"net"
 )
 
-// knowsPeers is whether the kernel says who is at the other end of a socket.
+// knowsPeers is whether the kernel identifies the peer of a socket.
 const knowsPeers = false
 
 func uidOf(*net.UnixConn) (uid int, err error) { return 0, errors.ErrUnsupported }
 
-// hungUp cannot be told here.
+// hungUp is not known here.
 func hungUp(net.Conn) bool { return false }

@@ -109,13 +109,13 @@ func (c *Client) object(ctx context.Context, method, path string, body []byte, v
 	return nil
 }
 
-// broken says why an answer could not be read.
+// broken returns why an answer could not be read.
 func (c *Client) broken(err error) error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return c.noAnswer()
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("agent at %s went away: %w", c.name, err)
+		return fmt.Errorf("agent at %s closed the connection: %w", c.name, err)
 	}
 	return fmt.Errorf("agent at %s: %w", c.name, err)
 }

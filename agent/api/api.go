@@ -34,15 +34,15 @@ type Status struct {
 	OnStale     string    `json:"on_stale"`
 	DataPlane   string    `json:"data_plane"` // what the rules do at Time, by what was last seen of them: a DataPlane constant
 	SelfTest    Verdict   `json:"self_test"`  // of the start; level SelfTestNotRun where there was none
-	// DataPlaneReason is why DataPlane is not what it should be, "" where there
-	// is nothing to say; DataPlaneSeen is when the device last took an update or
-	// was looked at, absent where neither has happened.
+	// DataPlaneReason is why DataPlane is not what it should be, "" where it is;
+	// DataPlaneSeen is when the device last took an update or was read, absent
+	// where neither has happened.
 	DataPlaneReason string    `json:"data_plane_reason"`
 	DataPlaneSeen   time.Time `json:"data_plane_seen,omitzero"`
 
 	Cycle    Cycle     `json:"cycle"`
 	Refresh  Refresh   `json:"refresh"`
-	Verdicts []Verdict `json:"verdicts"` // what the device does less than fully
+	Verdicts []Verdict `json:"verdicts"` // capabilities that are degraded or refused
 	Ports    []Port    `json:"ports"`
 
 	// Waiting is what a daemon that runs no configuration waits for, and why:
@@ -55,8 +55,8 @@ type Status struct {
 const (
 	DataPlaneNone     = "none"     // this agent has programmed no signal yet: the fallback, or what a predecessor's lease still holds
 	DataPlaneLeased   = "leased"   // the ports' rules apply until Cycle.LeaseEnds
-	DataPlaneFallback = "fallback" // seen without a lease: every port does what OnStale says
-	DataPlaneFrozen   = "frozen"   // the device has no lease, and what was written last could not be taken back: it stays advertised
+	DataPlaneFallback = "fallback" // seen without a lease: every port has the OnStale fallback
+	DataPlaneFrozen   = "frozen"   // the device does not support leases, and the last value could not be withdrawn: it stays advertised
 	DataPlaneForeign  = "foreign"  // our rules are gone, fallback included: foreign ones stand in their place
 	DataPlaneAbsent   = "absent"   // nothing of csig is on the device: tags pass untouched
 	DataPlaneUnknown  = "unknown"  // the lease has ended, and the device was not looked at since: DataPlaneReason
@@ -82,8 +82,8 @@ type Cycle struct {
 	// WouldOperate counts the operations that shadow mode only logs.
 	WouldOperate uint64 `json:"would_operate"`
 
-	// LeaseEnds is when the data plane falls back by itself, or has; absent
-	// where no lease was given.
+	// LeaseEnds is when the data plane falls back by itself, or has done so;
+	// absent where no lease was given.
 	LeaseEnds time.Time `json:"lease_ends,omitzero"`
 
 	// Lapses counts the leases that ended before they were renewed, while the
@@ -116,7 +116,7 @@ const (
 	StateDown        = "down"        // link down: no bandwidth is available
 	StateStale       = "stale"       // counters do not come, or the lease has ended; the fallback is advertised
 	StateRefused     = "refused"     // the device does not take the rules; it advertises its fallback
-	StateLost        = "lost"        // our rules are not there, or not as they should be: the reason says what was seen
+	StateLost        = "lost"        // our rules are not there, or not as they should be: the reason has what was seen
 	StateUnknown     = "unknown"     // see DataPlaneUnknown
 	StatePassthrough = "passthrough" // tags are forwarded untouched
 	StateStrip       = "strip"       // tags are removed
@@ -135,8 +135,8 @@ type Port struct {
 	WindowStart *time.Time `json:"window_start"` // of these figures; null, and they 0, where nothing current is measured
 	WindowEnd   *time.Time `json:"window_end"`
 	AgeNS       int64      `json:"age_ns"` // time since the end of the last complete window, also of one that is no longer current
-	// WindowErrorNS is how far the window's length may be off, where a cached
-	// counter's instants had to be worked out.
+	// WindowErrorNS bounds the error of the window's length, where the refresh
+	// instants of a cached counter were estimated.
 	WindowErrorNS int64    `json:"window_error_ns"`
 	Signals       []Signal `json:"signals"`
 }

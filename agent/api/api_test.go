@@ -77,8 +77,8 @@ func TestWatchEndsWithItsContextAndWithTheAgent(t *testing.T) {
 		t.Errorf("watch ended with %v, want the context's end", err)
 	}
 	err = c.Watch(t.Context(), func(*Status) error { return s.Close() })
-	if err == nil || !strings.Contains(err.Error(), "went away") {
-		t.Errorf("watch ended with %v, want to hear that the agent went away", err)
+	if err == nil || !strings.Contains(err.Error(), "closed the connection") {
+		t.Errorf("watch ended with %v, want an error that the agent closed the connection", err)
 	}
 }
 
@@ -144,17 +144,17 @@ func TestWatchHearsOfCyclesThatDoNotCome(t *testing.T) {
 }
 
 func TestSocketsThatCannotBe(t *testing.T) {
-	for _, tc := range []struct{ name, socket, says string }{
+	for _, tc := range []struct{ name, socket, want string }{
 		{"empty", "", "--socket is empty"},
 		{"abstract", "@csig", "begin with @"},
 		{"too long", "/" + strings.Repeat("x", 120), "has 121 bytes"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if _, err := Listen(tc.socket, func() *Status { return nil }); err == nil || !strings.Contains(err.Error(), tc.says) {
-				t.Errorf("listen: %v, want %q", err, tc.says)
+			if _, err := Listen(tc.socket, func() *Status { return nil }); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("listen: %v, want %q", err, tc.want)
 			}
-			if _, err := NewClient(tc.socket).Status(t.Context()); err == nil || !strings.Contains(err.Error(), tc.says) {
-				t.Errorf("status: %v, want %q", err, tc.says)
+			if _, err := NewClient(tc.socket).Status(t.Context()); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("status: %v, want %q", err, tc.want)
 			}
 		})
 	}

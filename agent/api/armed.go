@@ -12,20 +12,20 @@ import (
 	"github.com/csig-agent/csig/vendors"
 )
 
-// ArmedPath is where a daemon is told to go back by itself, unless a change is
-// confirmed. GET: one Armed; POST: an Armed with AfterNS, answered with the
-// Mark; DELETE with ?mark=: the change is kept. The mark goes with the changes,
-// as ?mark= of ConfigPath.
+// ArmedPath is the path of a daemon's auto-revert: the daemon undoes changes that
+// are not confirmed in time. GET: one Armed; POST: an Armed with AfterNS, answered
+// with the Mark; DELETE with ?mark=: the change is confirmed. Changes carry the
+// mark, a token, as ?mark= of ConfigPath.
 const ArmedPath = "/v1/armed"
 
 // ArmedFormat names the shape of Armed.
 const ArmedFormat = "csig.armed/v1"
 
-// Armed is whether and when a daemon goes back by itself.
+// Armed is whether and when a daemon reverts by itself.
 type Armed struct {
 	Format  string `json:"format"`
 	Armed   bool   `json:"armed"`
-	LeftNS  int64  `json:"left_ns"`  // until it goes back; negative: overdue; 0 where it does not
+	LeftNS  int64  `json:"left_ns"`  // until it reverts; negative: overdue; 0 where it does not
 	AfterNS int64  `json:"after_ns"` // of a POST: the delay
 	Mark    string `json:"mark"`     // of a POST's answer; "" else
 }
@@ -56,8 +56,9 @@ func (s *Server) manageArmed(m Manager) {
 	}))
 }
 
-// Arm has the daemon go back by itself to what it does now, after a delay. An
-// error that wraps errors.ErrUnsupported says why it cannot.
+// Arm starts the daemon's auto-revert: after the delay it restores its present
+// configuration unless Confirm is called. The error wraps errors.ErrUnsupported
+// where the device has no auto-revert.
 func (c *Client) Arm(ctx context.Context, platform string, after time.Duration) (mark string, err error) {
 	text, err := json.Marshal(Armed{Format: ArmedFormat, AfterNS: int64(after)})
 	if err != nil {
@@ -68,13 +69,13 @@ func (c *Client) Arm(ctx context.Context, platform string, after time.Duration) 
 		return "", err
 	}
 	if a.Mark == "" {
-		return "", fmt.Errorf("agent at %s: it answers a request to revert by itself without a mark: use the csig that goes with the agent", c.name)
+		return "", fmt.Errorf("agent at %s: its answer to a request for an auto-revert has no token: use the csig that goes with the agent", c.name)
 	}
 	return a.Mark, nil
 }
 
-// Armed is a *vendors.ArmedError when the daemon waits to go back by itself. One
-// of a csig that knows nothing of that does not.
+// Armed returns a *vendors.ArmedError while an auto-revert is pending. A daemon of
+// a csig without auto-revert has none.
 func (c *Client) Armed(ctx context.Context, platform string) error {
 	var a Armed
 	err := c.object(ctx, http.MethodGet, ArmedPath+query(platform), nil, &a, ArmedFormat, &a.Format)
@@ -87,8 +88,8 @@ func (c *Client) Armed(ctx context.Context, platform string) error {
 	return err
 }
 
-// Confirm has the daemon keep what it was given since it was armed. The error
-// wraps vendors.ErrReverted when nothing waits any more.
+// Confirm has the daemon keep the changes since Arm. The error wraps
+// vendors.ErrReverted when no auto-revert is pending any more.
 func (c *Client) Confirm(ctx context.Context, mark string) error {
 	return c.change(ctx, http.MethodDelete, ArmedPath+"?mark="+url.QueryEscape(mark), nil)
 }

@@ -54,21 +54,21 @@ var ErrNoAgent = errors.New("no agent listens")
 // answered when its context's time was over.
 var ErrNoAnswer = errors.New("no answer in time")
 
-// noAnswer says what to do about an agent that hangs.
+// noAnswer returns an error with what to do about an agent that hangs.
 func (c *Client) noAnswer() error {
 	if !c.unix {
 		return fmt.Errorf("agent at %s: %w: it hangs, is stopped or cannot be reached; when its lease ends its data plane falls back by itself", c.name, ErrNoAnswer)
 	}
-	return fmt.Errorf("agent at %s: %w: it hangs or is stopped, and its data plane falls back by itself when its lease ends; look at its process (ps, state T: kill -CONT lets it go on) and its log, or kill and start it again", c.name, ErrNoAnswer)
+	return fmt.Errorf("agent at %s: %w: it hangs or is stopped, and its data plane falls back by itself when its lease ends; look at its process (ps, state T: kill -CONT resumes it) and its log, or kill and restart it", c.name, ErrNoAnswer)
 }
 
-// Client talks to one agent.
+// Client sends requests to one agent.
 type Client struct {
 	name string // of where it listens
 	unix bool   // the name is a unix socket here
 	http http.Client
 
-	plainer func(error) error // of a connection with TLS: says more; else nil
+	plainer func(error) error // of a connection with TLS: adds what to do; else nil
 }
 
 // NewClient returns a client of the agent at this unix socket.
@@ -106,7 +106,7 @@ func (c *Client) Status(ctx context.Context) (*Status, error) {
 // Watch calls f with a status after each cycle, and once a second while none
 // completes, until ctx ends, the agent goes
 // away or f returns an error, which Watch then returns. A slow f misses
-// cycles; Status.Cycle.Count tells how many.
+// cycles; Status.Cycle.Count shows how many.
 func (c *Client) Watch(ctx context.Context, f func(*Status) error) error {
 	a, err := c.do(ctx, http.MethodGet, WatchPath, nil)
 	if err != nil {
@@ -137,8 +137,8 @@ func (c *Client) otherFormat(got, want string) error {
 	return fmt.Errorf("agent at %s answers with format %q; this csig reads %q: use the csig that goes with the agent", c.name, got, want)
 }
 
-// do asks and returns the answer. One that is an Error is an error, a
-// *vendors.PermanentError where it says so.
+// do sends a request and returns the answer. An answer of type Error is an error,
+// a *vendors.PermanentError where it is marked permanent.
 func (c *Client) do(ctx context.Context, method, path string, body []byte) (*answers, error) {
 	if c.unix {
 		if err := CheckSocket(c.name); err != nil {
@@ -164,10 +164,10 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (*ans
 		}
 		return nil, fmt.Errorf("%w at %s: start one with csig agent -c FILE (with --wait for csig apply), or name the socket of the one that runs: --socket for csig status, management.daemon in the fleet file", ErrNoAgent, c.name)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("not allowed to talk to the agent at %s (%w): run as the user that started it; csig status, also as a member of the group that the agent gives its socket to (--socket-group)", c.name, fs.ErrPermission)
+		return nil, fmt.Errorf("no permission to open the socket of the agent at %s (%w): run as the user that started it; csig status, also as a member of the group that the agent gives its socket to (--socket-group)", c.name, fs.ErrPermission)
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, c.noAnswer()
-	case errors.As(err, &refused): // what it says of a URL is of no interest
+	case errors.As(err, &refused): // the URL in its text is of no interest
 		return nil, fmt.Errorf("agent at %s: %w", c.name, untrusted.Error(refused.Err))
 	case err != nil:
 		return nil, fmt.Errorf("agent at %s: %w", c.name, untrusted.Error(err))
@@ -180,7 +180,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (*ans
 	var answer Error
 	if err := a.next(&answer); err != nil || answer.Format != ErrorFormat {
 		if resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusMethodNotAllowed {
-			return nil, fmt.Errorf("agent at %s: it is of a csig that does not know %s %s: %w", c.name, method, req.URL.Path, errors.ErrUnsupported)
+			return nil, fmt.Errorf("agent at %s: its version of csig does not support %s %s: %w", c.name, method, req.URL.Path, errors.ErrUnsupported)
 		}
 		return nil, fmt.Errorf("agent at %s: %s", c.name, untrusted.Text(resp.Status, maxText))
 	}

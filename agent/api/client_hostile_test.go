@@ -46,7 +46,7 @@ func endless(w io.Writer, begin, text string) {
 func TestHostileDaemon(t *testing.T) {
 	for name, row := range map[string]struct {
 		answer http.HandlerFunc
-		says   string // "": an answer without an error
+		want   string // "": an answer without an error
 	}{
 		"a string without end":  {func(w http.ResponseWriter, _ *http.Request) { endless(w, `{"format":"`, "x") }, "longer than csig accepts"},
 		"blanks without end":    {func(w http.ResponseWriter, _ *http.Request) { endless(w, "", " ") }, "longer than csig accepts"},
@@ -58,7 +58,7 @@ func TestHostileDaemon(t *testing.T) {
 		}, "500"},
 		"headers without end": {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) }, "headers exceeded"},
 		"redirected":          {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/v1/other", http.StatusFound) }, "302"},
-		"nothing":             {func(http.ResponseWriter, *http.Request) {}, "went away"},
+		"nothing":             {func(http.ResponseWriter, *http.Request) {}, "closed the connection"},
 		"silence":             {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "no answer in time"},
 		"half, and silence": {func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, `{"fo`)
@@ -115,8 +115,8 @@ func TestHostileDaemon(t *testing.T) {
 				case err == nil && format:
 					t.Errorf("%s: no error", what)
 				case err == nil, (what == "links" || what == "watch") && quick: // it ended
-				case !strings.Contains(strings.ReplaceAll(err.Error(), c.name, ""), row.says) && what != "links" || err.Error() != untrusted.Text(err.Error(), 1<<20):
-					t.Errorf("%s: %.300q, want %q", what, err, row.says)
+				case !strings.Contains(strings.ReplaceAll(err.Error(), c.name, ""), row.want) && what != "links" || err.Error() != untrusted.Text(err.Error(), 1<<20):
+					t.Errorf("%s: %.300q, want %q", what, err, row.want)
 				}
 			}
 			runtime.ReadMemStats(&after)

@@ -31,7 +31,7 @@ func (c *Client) Setup(ctx context.Context, platform string) (vendors.Setup, err
 	return s.Setup, err
 }
 
-// Health asks for the error and drop counters of the device's ports; none where it cannot tell.
+// Health asks for the error and drop counters of the device's ports; none where it has none.
 func (c *Client) Health(ctx context.Context, platform string) ([]vendors.PortHealth, error) {
 	var h Health
 	if err := c.object(ctx, http.MethodGet, HealthPath+query(platform), nil, &h, HealthFormat, &h.Format); err != nil {
@@ -44,7 +44,7 @@ func (c *Client) Health(ctx context.Context, platform string) ([]vendors.PortHea
 	return out, nil
 }
 
-// MTUs asks for the MTU of every port that the device tells of, in bytes.
+// MTUs asks for the MTU of every port that the device reports, in bytes.
 func (c *Client) MTUs(ctx context.Context, platform string) (map[string]int, error) {
 	var m MTUs
 	if err := c.object(ctx, http.MethodGet, MTUPath+query(platform), nil, &m, MTUFormat, &m.Format); err != nil {
@@ -81,8 +81,8 @@ func (c *Client) Config(ctx context.Context, hash string) ([]byte, error) {
 
 // Configure gives the daemon a fleet file with exactly one local device. A
 // *vendors.PermanentError is a refusal that has changed nothing; after another
-// error the configuration may be in force, and the daemon goes on trying. mark
-// is that of Arm where the daemon was armed for this change, else "".
+// error the configuration may be in force, and the daemon keeps trying. mark is
+// the token of Arm where an auto-revert is pending for this change, else "".
 func (c *Client) Configure(ctx context.Context, file []byte, mark string) error {
 	path := ConfigPath
 	if mark != "" {
@@ -91,7 +91,7 @@ func (c *Client) Configure(ctx context.Context, file []byte, mark string) error 
 	return c.change(ctx, http.MethodPut, path, file)
 }
 
-// Forget has the daemon remove everything of ours, its configuration included.
+// Forget has the daemon remove everything of csig, its configuration included.
 // mark is as for Configure.
 func (c *Client) Forget(ctx context.Context, platform, mark string) error {
 	v := url.Values{}

@@ -15,13 +15,13 @@ type Facts struct {
 	Update   Ability   `json:"update"`
 	Wide     Ability   `json:"wide"`
 	Strip    Ability   `json:"strip"`
-	Others   int       `json:"strip_others"` // how many TPIDs beside the domain's own strip removes, too
+	Others   int       `json:"strip_others"` // how many TPIDs strip removes besides the domain's own
 	Lease    Ability   `json:"lease"`
 	Through  Ability   `json:"through"`
 	Depths   []Ability `json:"depths"` // of tags behind 0, 1, 2 … VLAN tags
 	Ports    []string  `json:"ports"`  // names of the ports it has; empty: not read
 	Notes    []string  `json:"notes"`
-	Off      []string  `json:"off"`         // what taking csig off does not give back
+	Off      []string  `json:"off"`         // what csig off does not restore
 	Slack    int       `json:"slack_bytes"` // beyond a port's MTU
 	Hinders  []Hinder  `json:"hinders"`
 
@@ -34,7 +34,7 @@ type Ability struct {
 	Reason string `json:"reason"`
 }
 
-// Hinder is what stands in the way of tags at a port.
+// Hinder is an issue of a port that affects tags.
 type Hinder struct {
 	Port string `json:"port"`
 	Ability

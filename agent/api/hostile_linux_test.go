@@ -102,7 +102,7 @@ func TestGoneClientsChangeNothing(t *testing.T) {
 		}
 	}
 	if v.m.file != "" {
-		t.Errorf("the daemon has carried out what nobody waits for: %q", v.m.file)
+		t.Errorf("the daemon has carried out a request whose client is gone: %q", v.m.file)
 	}
 }
 
@@ -265,14 +265,14 @@ func TestCertificatesAreReloaded(t *testing.T) {
 	}
 }
 
-// A daemon that nobody may use, or whose own name is an operator's, does not
+// A daemon without permitted clients, or whose own name is an operator's, does not
 // listen.
 func TestTLSAccessIsChecked(t *testing.T) {
 	ca := tlstest.New(t)
 	ca.Certify("leaf1")
 	for _, tc := range []struct {
 		access TLSAccess
-		says   string
+		want   string
 	}{
 		{TLSAccess{}, "name certificates with --tls-change or --tls-read"},
 		{TLSAccess{Change: []string{"operator", "leaf1"}}, "leaf1 is a name of this daemon's own certificate"},
@@ -282,14 +282,14 @@ func TestTLSAccessIsChecked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.ListenTLS("127.0.0.1:0", files(ca, "leaf1"), tc.access); err == nil || !strings.Contains(err.Error(), tc.says) {
-			t.Errorf("%+v: %v, want %q", tc.access, err, tc.says)
+		if _, err := s.ListenTLS("127.0.0.1:0", files(ca, "leaf1"), tc.access); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%+v: %v, want %q", tc.access, err, tc.want)
 		}
 		s.Close()
 	}
 }
 
-// Silent clients, those that only shake hands, and members of the group with
+// Silent clients, those that stop after the handshake, and members of the group with
 // many connections leave place for the agent's own user.
 func TestManyConnections(t *testing.T) {
 	ca := tlstest.New(t)

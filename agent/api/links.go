@@ -128,7 +128,7 @@ func (c *Client) ListenLink(ctx context.Context, port string) (vendors.LinkListe
 	return l, nil
 }
 
-// linkListener hears what a daemon hears.
+// linkListener receives the test frames that a daemon receives.
 type linkListener struct {
 	name   string // of the daemon
 	cancel context.CancelFunc
@@ -149,7 +149,7 @@ func (l *linkListener) read(ctx context.Context, body *answers) {
 		}
 		if err != nil {
 			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				err = fmt.Errorf("it hears no more test frames: %w", err)
+				err = fmt.Errorf("it receives no more test frames: %w", err)
 			}
 			l.err = fmt.Errorf("agent at %s: %w", l.name, err)
 			return

@@ -14,7 +14,7 @@ import (
 )
 
 func TestLinks(t *testing.T) {
-	m := &manager{heard: make(chan vendors.LinkFrame), gone: make(chan struct{}, 1)}
+	m := &manager{received: make(chan vendors.LinkFrame), gone: make(chan struct{}, 1)}
 	socket, _ := manage(t, m, nil)
 	c := NewClient(socket)
 	defer c.Close()
@@ -29,17 +29,17 @@ func TestLinks(t *testing.T) {
 		t.Fatalf("listens at %q, %v", m.ports, err)
 	}
 	for _, want := range []vendors.LinkFrame{full, {Nonce: 2, Tag: []byte{}, Size: 60}} {
-		m.heard <- want
+		m.received <- want
 		if got, err := l.Next(ctx); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("heard %+v, %v", got, err)
+			t.Errorf("received %+v, %v", got, err)
 		}
 	}
 	soon, end := context.WithTimeout(ctx, time.Millisecond)
 	defer end()
 	if f, err := l.Next(soon); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("heard %+v, %v", f, err)
+		t.Errorf("received %+v, %v", f, err)
 	}
-	m.heard <- full // a wait that was over has ended nothing
+	m.received <- full // a wait that was over has ended nothing
 	if _, err := l.Next(ctx); err != nil {
 		t.Error(err)
 	}
@@ -47,22 +47,22 @@ func TestLinks(t *testing.T) {
 	select {
 	case <-m.gone:
 	case <-ctx.Done():
-		t.Error("the daemon goes on listening")
+		t.Error("the daemon still listens")
 	}
 
-	// One that ends says so.
+	// A listener that ends reports it.
 	if l, err = c.ListenLink(ctx, "swp1"); err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	close(m.heard)
-	if f, err := l.Next(ctx); err == nil || !strings.Contains(err.Error(), "it hears no more test frames") {
-		t.Errorf("heard %+v, %v", f, err)
+	close(m.received)
+	if f, err := l.Next(ctx); err == nil || !strings.Contains(err.Error(), "it receives no more test frames") {
+		t.Errorf("received %+v, %v", f, err)
 	}
 }
 
 // Errors are known again at the other end, and what is no test frame is
-// refused before anybody is asked.
+// refused before any device is asked.
 func TestLinkErrors(t *testing.T) {
 	for _, want := range []error{vendors.ErrNotYet, errors.ErrUnsupported} {
 		m := &manager{err: fmt.Errorf("port swp1: %w", want)}
@@ -88,7 +88,7 @@ func TestLinkErrors(t *testing.T) {
 		}
 	}
 	// A daemon of before.
-	if _, err := c.do(t.Context(), http.MethodGet, "/v1/nothing", nil); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "does not know GET /v1/nothing") {
+	if _, err := c.do(t.Context(), http.MethodGet, "/v1/nothing", nil); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "does not support GET /v1/nothing") {
 		t.Errorf("got %v", err)
 	}
 }

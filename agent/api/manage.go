@@ -18,15 +18,15 @@ import (
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
-// Paths of a daemon's socket that look at its device as a whole, and change
-// what it is to do. They take ?platform=NAME, for a daemon that has no
-// configuration yet; a PUT of one tells it.
+// Paths of a daemon's socket that read its device as a whole and change its
+// configuration. They take ?platform=NAME, for a daemon that has no configuration
+// yet; a PUT of a configuration sets the platform.
 const (
 	FactsPath  = "/v1/facts"  // GET: one Facts
 	SetupPath  = "/v1/setup"  // GET: one Setup
 	HealthPath = "/v1/health" // GET: one Health
 	MTUPath    = "/v1/mtu"    // GET: one MTUs; PUT: one MTUs with the ports to set
-	ConfigPath = "/v1/config" // GET: one Config; PUT: a fleet file with exactly one local device; DELETE: everything of ours goes
+	ConfigPath = "/v1/config" // GET: one Config; PUT: a fleet file with exactly one local device; DELETE: everything of csig is removed
 )
 
 // Formats of the answers.
@@ -92,8 +92,8 @@ type PortMTU struct {
 type Error struct {
 	Format    string `json:"format"`
 	Message   string `json:"error"`
-	Permanent bool   `json:"permanent"` // trying again will not cure it
-	Kind      string `json:"kind"`      // one that programs tell from others: a Kind constant; "" for the rest
+	Permanent bool   `json:"permanent"` // a retry will fail, too
+	Kind      string `json:"kind"`      // for programs: a Kind constant; "" for the rest
 }
 
 // Kinds of errors.
@@ -101,10 +101,10 @@ const (
 	KindNotYet      = "not_yet"     // vendors.ErrNotYet
 	KindUnsupported = "unsupported" // errors.ErrUnsupported
 	KindReverted    = "reverted"    // vendors.ErrReverted
-	KindForbidden   = "forbidden"   // fs.ErrPermission: who asks may read the status only
+	KindForbidden   = "forbidden"   // fs.ErrPermission: the peer may read the status only
 )
 
-// kinds are the errors that are known again at the other end.
+// kinds are the errors that the client maps back to Go errors.
 var kinds = map[string]error{KindNotYet: vendors.ErrNotYet, KindUnsupported: errors.ErrUnsupported, KindReverted: vendors.ErrReverted, KindForbidden: fs.ErrPermission}
 
 // kindError is an error of a kind that came as text.
@@ -124,34 +124,34 @@ type Manager interface {
 	Setup(ctx context.Context, platform string) (vendors.Setup, error)
 	Health(ctx context.Context, platform string) ([]vendors.PortHealth, error)
 
-	// MTUs is the MTU of every port that the device tells of; SetMTU sets that
+	// MTUs is the MTU of every port that the device reports; SetMTU sets that
 	// of one.
 	MTUs(ctx context.Context, platform string) (map[string]int, error)
 	SetMTU(ctx context.Context, platform, port string, mtu int) error
 
-	// Config is the configuration that runs, or an earlier one that is kept,
-	// by its hash.
+	// Config is the running configuration, or one kept from the history, by its
+	// hash.
 	Config(hash string) (string, error)
 
-	// Configure makes the device do what a fleet file says, from now on and
-	// after a restart. mark is that of Arm, where it was called for this
-	// change; then an error that wraps vendors.ErrReverted says that it comes
-	// too late. "" ends what waits to go back.
+	// Configure puts a fleet file in force on the device, now and after a
+	// restart. mark is the token of Arm, where it was called for this change;
+	// the error wraps vendors.ErrReverted when the device has already reverted.
+	// "" cancels a pending auto-revert.
 	Configure(ctx context.Context, file []byte, mark string) error
 
-	// Forget removes everything of ours from the device, and the
+	// Forget removes everything of csig from the device, and the
 	// configuration; idempotent. platform is as above, mark as for Configure.
 	Forget(ctx context.Context, platform, mark string) error
 
-	// Arm has the device go back by itself after a delay, Confirm keeps what
-	// came since, and Armed tells whether it waits: as a vendors.Confirmer and
-	// a vendors.ArmedReader do.
+	// Arm starts an auto-revert with a delay, Confirm keeps the changes since
+	// then, and Armed reports a pending one: as a vendors.Confirmer and a
+	// vendors.ArmedReader do.
 	Arm(ctx context.Context, platform string, after time.Duration) (mark string, err error)
 	Confirm(ctx context.Context, mark string) error
 	Armed(ctx context.Context, platform string) error
 
-	// Links are tried at ports of the configuration that runs. An error that
-	// wraps vendors.ErrNotYet says that it lacks the port, or the tag's TPID.
+	// Links are tried at ports of the configuration that runs. The error
+	// wraps vendors.ErrNotYet when it lacks the port, or the tag's TPID.
 	vendors.LinkProber
 }
 

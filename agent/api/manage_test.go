@@ -23,7 +23,7 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// manager remembers what it was told.
+// manager records its calls.
 type manager struct {
 	platform string
 	file     string
@@ -34,10 +34,10 @@ type manager struct {
 	mark  string              // of the last change
 	armed *vendors.ArmedError // nil: it does not wait
 
-	sent  vendors.LinkFrame // with the port
-	ports []string
-	heard chan vendors.LinkFrame // by its listeners
-	gone  chan struct{}          // has something in it when one is closed
+	sent     vendors.LinkFrame // with the port
+	ports    []string
+	received chan vendors.LinkFrame // by its listeners
+	gone     chan struct{}          // has something in it when one is closed
 }
 
 var (
@@ -113,7 +113,7 @@ type managerEar struct{ m *manager }
 
 func (e managerEar) Next(ctx context.Context) (vendors.LinkFrame, error) {
 	select {
-	case f, ok := <-e.m.heard:
+	case f, ok := <-e.m.received:
 		if !ok {
 			return f, errors.New("the port is gone")
 		}
@@ -128,7 +128,7 @@ func (e managerEar) Close() error {
 	return nil
 }
 
-// lines takes what is written, as long as there is room.
+// lines takes what is written, as long as it is not full.
 type lines chan string
 
 // entry is a log that writes there.
@@ -181,7 +181,7 @@ func TestManage(t *testing.T) {
 		t.Errorf("facts %+v, %v", f, err)
 	}
 	if s, err := c.Setup(ctx, "b"); err != nil || !reflect.DeepEqual(s, someSetup) || m.platform != "b" {
-		t.Errorf("set-up %+v, %v", s, err)
+		t.Errorf("setup %+v, %v", s, err)
 	}
 	if text, err := c.Config(ctx, someHash); err != nil || string(text) != "the file of "+someHash {
 		t.Errorf("configuration %q, %v", text, err)
@@ -278,7 +278,7 @@ func TestOnlyCertificatesGetIn(t *testing.T) {
 		files  TLSFiles
 		server string
 		edit   func(*tls.Config)
-		says   string // "": it gets in
+		want   string // "": the request is permitted
 	}{
 		{"ours", files(ours, "operator"), "leaf1", nil, ""},
 		{"without a certificate", files(ours, "operator"), "leaf1", func(c *tls.Config) { c.Certificates = nil }, "refuses csig's own certificate " + files(ours, "operator").Cert},
@@ -304,13 +304,13 @@ func TestOnlyCertificatesGetIn(t *testing.T) {
 			c := NewTLSClient(addr.String(), cfg, tc.files)
 			defer c.Close()
 			err = c.Configure(t.Context(), []byte("a file"), "")
-			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
-				t.Errorf("%v, want %q", err, tc.says)
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%v, want %q", err, tc.want)
 			}
-			if got := m.file != ""; got != (tc.says == "") {
+			if got := m.file != ""; got != (tc.want == "") {
 				t.Errorf("the daemon took %q", m.file)
 			}
-			if _, err := c.Status(t.Context()); (err == nil) != (tc.says == "" || tc.name == "a reader") {
+			if _, err := c.Status(t.Context()); (err == nil) != (tc.want == "" || tc.name == "a reader") {
 				t.Errorf("status: %v", err)
 			}
 		})
@@ -322,7 +322,7 @@ func TestTLSFilesNameWhatIsWrong(t *testing.T) {
 	a.Certify("leaf1")
 	for _, tc := range []struct {
 		edit func(*TLSFiles)
-		says string
+		want string
 	}{
 		{func(f *TLSFiles) { f.Cert = "/nowhere.pem" }, "certificate /nowhere.pem"},
 		{func(f *TLSFiles) { f.CA = "/nowhere.pem" }, "/nowhere.pem"},
@@ -332,13 +332,13 @@ func TestTLSFilesNameWhatIsWrong(t *testing.T) {
 		tc.edit(&f)
 		_, err := (&serverTLS{files: f}).load()
 		_, err2 := f.Client("leaf1")
-		if err == nil || err2 == nil || fmt.Sprint(err) != fmt.Sprint(err2) || !strings.Contains(err.Error(), tc.says) {
-			t.Errorf("%v and %v, want %q", err, err2, tc.says)
+		if err == nil || err2 == nil || fmt.Sprint(err) != fmt.Sprint(err2) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%v and %v, want %q", err, err2, tc.want)
 		}
 	}
 }
 
-// A daemon whose certificate has expired is told from one that is not trusted,
+// A daemon whose certificate has expired is distinguished from an untrusted one,
 // and the daemon's log has its own words for who did not get in.
 func TestDaemonWithAnExpiredCertificate(t *testing.T) {
 	a := tlstest.New(t)

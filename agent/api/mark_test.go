@@ -30,7 +30,7 @@ func TestOffMark(t *testing.T) {
 }
 
 // TestMarkOfOff: what csig left, or a user made empty, is removed; all else stays,
-// and an error says so.
+// and the error reports that.
 func TestMarkOfOff(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text    string

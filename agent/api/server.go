@@ -16,7 +16,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// Server answers on the agent's socket. Publish tells it that a cycle ended.
+// Server answers on the agent's socket. Publish notifies it that a cycle ended.
 type Server struct {
 	status func() *Status
 	socket string
@@ -187,7 +187,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case <-next:
-		case <-quiet.C: // what it says of the lease and of ages is new
+		case <-quiet.C: // the state of the lease and the ages are new
 		case <-r.Context().Done():
 			return
 		case <-s.stop:

@@ -19,8 +19,8 @@ type TLSFiles struct {
 	Cert, Key, CA string
 }
 
-// Client is the configuration of who talks to a daemon whose certificate is
-// for this name. Errors name the file.
+// Client is the configuration of a client of a daemon whose certificate is for
+// this name. Errors name the file.
 func (f TLSFiles) Client(serverName string) (*tls.Config, error) {
 	cert, pool, err := f.load()
 	if err != nil {
@@ -56,8 +56,8 @@ func NewTLSClient(addr string, cfg *tls.Config, files TLSFiles) *Client {
 	return c
 }
 
-// plainer says whose certificate an error of TLS is about, in which file to look
-// and what to do; it returns other errors as they are.
+// plainer adds to an error of TLS whose certificate it is about, the file and what
+// to do; it returns other errors as they are.
 func (f TLSFiles) plainer(err error, cfg *tls.Config) error {
 	var (
 		authority x509.UnknownAuthorityError

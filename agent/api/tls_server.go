@@ -76,7 +76,7 @@ func (t *serverTLS) load() (*tls.Config, error) {
 	}
 	for _, name := range certificateNames(cert.Leaf) {
 		if slices.Contains(t.access.Read, name) || slices.Contains(t.access.Change, name) {
-			return nil, fmt.Errorf("%s is a name of this daemon's own certificate %s: a switch is no operator, leave it out of --tls-read and --tls-change", untrusted.Text(name, 100), t.files.Cert)
+			return nil, fmt.Errorf("%s is a name of this daemon's own certificate %s: a switch is not an operator, leave it out of --tls-read and --tls-change", untrusted.Text(name, 100), t.files.Cert)
 		}
 	}
 	return &tls.Config{
@@ -142,7 +142,7 @@ func (t *serverTLS) reload() {
 	t.conns.closeAll()
 }
 
-// names tells whether a host is one of the daemon's certificate.
+// names reports whether a host is one of the daemon's certificate.
 func (t *serverTLS) names(host string) bool {
 	return t.current().Certificates[0].Leaf.VerifyHostname(host) == nil
 }

@@ -26,16 +26,16 @@ func newAgent() *cobra.Command {
 	var o agentOptions
 	cmd := &cobra.Command{
 		Use:   "agent -c FILE",
-		Short: "Keep this switch's rules true (the daemon)",
+		Short: "Keep this switch's rules up to date (the daemon)",
 		Long: `Poll this switch's byte counters on a schedule and keep the match/action rules of
-its ports true. FILE is a fleet file with exactly one device marked local.
+its ports up to date. FILE is a fleet file with exactly one device marked local.
 
 With --wait the daemon may be started before there is a FILE: csig apply, from this
-machine or from afar, gives it a configuration, which it keeps in FILE and runs.
+machine or remotely, gives it a configuration, which it stores in FILE and runs.
 
 Ctrl-C removes everything the agent made. SIGTERM, which service managers send,
-gives up the lease, so that the data plane falls back at once, and leaves the
-set-up for the next start. When the agent is killed the data plane falls back
+releases the lease, so that the data plane falls back at once, and leaves the
+setup for the next start. When the agent is killed the data plane falls back
 by itself when the lease ends.
 
 With --dry-run it listens at a socket of its own, shadow.sock beside the usual
@@ -59,7 +59,7 @@ one, because it may run beside a real agent.`,
 				err = fmt.Errorf("run csig agent as root: %w", err)
 			}
 			if !lines.close() && err != nil {
-				return &exitError{code: 1} // nobody reads why, and to wait for a reader is to hang
+				return &exitError{code: 1} // the log is not read, and waiting for a reader would hang
 			}
 			return err
 		},
@@ -103,7 +103,7 @@ type agentOptions struct {
 // times that.
 const daemonMemory = 256 << 20
 
-// memoryLimit is the daemon's limit, where the environment does not say another.
+// memoryLimit is the daemon's limit, where the environment does not set another.
 func memoryLimit() int64 {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return -1 // as it is
@@ -130,10 +130,10 @@ func newLog(level, format string) (*logrus.Logger, error) {
 	return log, nil
 }
 
-// droppedLines is the line in place of those that nobody read in time.
+// droppedLines is the line in place of those that were not read in time.
 func droppedLines(log *logrus.Logger, n int) []byte {
 	e := log.WithField("dropped", n)
-	e.Time, e.Level, e.Message = time.Now(), logrus.WarnLevel, "lines of the log were dropped: nobody read them"
+	e.Time, e.Level, e.Message = time.Now(), logrus.WarnLevel, "lines of the log were dropped: no reader"
 	line, err := log.Formatter.Format(e)
 	if err != nil { // it is text and a number
 		return fmt.Appendf(nil, "csig: %d lines of the log were dropped: %v\n", n, err)
@@ -156,7 +156,7 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 		}
 	}
 	if foreign := (*foreignError)(nil); errors.As(err, &foreign) {
-		return err // whoever waits, too, would run it
+		return err // an agent that waits would run it, too
 	}
 	if err != nil && !o.wait {
 		return err
@@ -258,7 +258,7 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	return leave(ctx, log, daemon, &o, true)
 }
 
-// leave ends an agent as the cause of ctx's end wants it, and says what remains
+// leave ends an agent as the cause of ctx's end wants it, and logs what remains
 // on the device. A start that did not come about has undone itself.
 func leave(ctx context.Context, log *logrus.Entry, daemon *agent.Daemon, o *agentOptions, ran bool) error {
 	cause := context.Cause(ctx)

@@ -14,9 +14,9 @@ const (
 )
 
 // logQueue writes lines to w from a goroutine of its own, so that who logs is
-// never held up: a pipe that somebody holds open and does not read would stop
+// never held up: a pipe that is open and is not read would stop
 // the agent's cycles, and its lease would run out. Where more waits than
-// logWaits, the oldest lines are dropped, and a line in their place says how many.
+// logWaits, the oldest lines are dropped, and a line in their place has their number.
 type logQueue struct {
 	w    io.Writer
 	note func(dropped int) []byte // the line about those that were dropped
@@ -78,7 +78,7 @@ func (q *logQueue) run() {
 		if dropped > 0 {
 			line = q.note(dropped)
 		}
-		_, _ = q.w.Write(line) // there is no other place to say so
+		_, _ = q.w.Write(line) // there is no other place to report it
 	}
 }
 

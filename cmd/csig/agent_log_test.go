@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// gated begins to write, and goes on when its gate is open.
+// gated starts to write, and continues when its gate is open.
 type gated struct {
 	begun, open chan struct{}
 	got         bytes.Buffer
@@ -26,7 +26,7 @@ func (g *gated) Write(p []byte) (int, error) {
 	return g.got.Write(p)
 }
 
-// A reader that stops reading holds nobody up. When it reads again it gets what
+// A reader that stops reading blocks no writer. When it reads again it gets what
 // it had begun, how many lines are missing, and the newest lines to the last.
 func TestLogQueueDropsTheOldest(t *testing.T) {
 	g := &gated{begun: make(chan struct{}), open: make(chan struct{})}
@@ -42,7 +42,7 @@ func TestLogQueueDropsTheOldest(t *testing.T) {
 		}
 	}
 	if q.close() {
-		t.Error("close says that all was written, with nobody reading")
+		t.Error("close reports that all was written, without a reader")
 	}
 	close(g.open)
 	<-q.done
@@ -83,7 +83,7 @@ func TestLogQueueWritesAllToAReader(t *testing.T) {
 	copy(line, "two") // the logger writes into the same memory again
 	fmt.Fprintf(q, "%s", line)
 	if !q.close() {
-		t.Error("close says that not all was written")
+		t.Error("close reports that not all was written")
 	}
 	if err := w.Close(); err != nil {
 		t.Error(err)
@@ -106,8 +106,8 @@ func TestLogQueueWithoutAReader(t *testing.T) {
 
 func TestDroppedLinesIsALineOfTheLog(t *testing.T) {
 	for format, want := range map[string]string{
-		"text": `level=warning msg="lines of the log were dropped: nobody read them" dropped=7`,
-		"json": `"dropped":7,"level":"warning","msg":"lines of the log were dropped: nobody read them"`,
+		"text": `level=warning msg="lines of the log were dropped: no reader" dropped=7`,
+		"json": `"dropped":7,"level":"warning","msg":"lines of the log were dropped: no reader"`,
 	} {
 		log, err := newLog("info", format)
 		if err != nil {

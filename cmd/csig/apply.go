@@ -174,7 +174,7 @@ func runApply(cmd *cobra.Command, o *applyOptions, path string) error {
 		return fmt.Errorf("%s has %s: csig plan shows them", path, count(len(p.Errors()), "error"))
 	case p.Empty():
 		show := newProgress(cmd, o.json, cmd.Name())
-		show.say("No changes: nothing was done.")
+		show.print("No changes: nothing was done.")
 		show.leftAlone(p)
 		if o.json {
 			show.report(plans.Progress{Event: plans.EventEnd})
@@ -279,7 +279,7 @@ func checkSignature(o *applyOptions, p *plans.Plan, show *progress) error {
 	if err != nil {
 		return fmt.Errorf("--verify: %w", err)
 	}
-	show.say("Signed by " + who)
+	show.print("Signed by " + who)
 	return nil
 }
 
@@ -310,7 +310,7 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 	defer release()
 	show := newProgress(cmd, o.json, cmd.Name())
 	if err := j.Over(cmd.Name() == "rollback"); errors.Is(err, plans.ErrNothingToDo) {
-		show.say(err.Error())
+		show.print(err.Error())
 		if o.json {
 			show.report(plans.Progress{Event: plans.EventEnd})
 		}
@@ -328,8 +328,8 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 	if err != nil {
 		return err
 	}
-	show.say("Fleet file: " + shownPath(fleet.Path))
-	unlock, err := plans.LockDevices(fleet, slices.Sorted(maps.Keys(j.Plan().Touches())), func(err error) { show.say("warning: " + err.Error()) })
+	show.print("Fleet file: " + shownPath(fleet.Path))
+	unlock, err := plans.LockDevices(fleet, slices.Sorted(maps.Keys(j.Plan().Touches())), func(err error) { show.print("warning: " + err.Error()) })
 	if err != nil {
 		return err
 	}
@@ -352,7 +352,7 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 		Gate: &plans.Health{Plan: j.Plan(), Fleet: fleet, Open: reach.open, Soak: o.soak, Losses: o.losses, Command: o.check, Parallel: o.parallel, Limit: o.limit, CommandLimit: o.checkLimit,
 			Paths: paths, ProbePath: pathProber(fleet)},
 	}
-	show.say("Journal: " + j.Path())
+	show.print("Journal: " + j.Path())
 	if cmd.Name() == "apply" {
 		show.leftAlone(j.Plan())
 	}

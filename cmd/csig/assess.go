@@ -21,7 +21,7 @@ type assessOptions struct {
 	json, markdown, html bool
 	parallel, readings   int
 	every, timeout       time.Duration
-	answered             func(done, of int) // told while devices are asked
+	answered             func(done, of int) // called while devices are asked
 }
 
 func newAssess() *cobra.Command {
@@ -32,26 +32,26 @@ func newAssess() *cobra.Command {
 		Long: `With a fleet file: the level of support of each device and port with the reason,
 what the rules take of its table, how old its signal will be, and what the draft
 (§6.3) therefore requires of every port and host. Devices are asked as far as they
-can be reached; --offline says what their platforms promise.
+can be reached; with --offline the facts are those of their platforms.
 
 Without one: this machine. Its ports, who shapes them, what the kernel takes, how
-fresh its counters are and the shortest honest interval; --init prints a fleet file
-for it. Nothing is changed anywhere. The exit code is 0 also for bad news: csig plan
-is what refuses.`,
+fresh its counters are and the shortest interval they can serve; --init prints a
+fleet file for it. Nothing is changed on any device. The exit code is 0 also where
+devices are refused: csig plan fails then.`,
 		Example: `  csig assess
   csig assess --init > tor.yaml
   csig assess -i fleet.yaml --offline
-  csig assess -i fleet.yaml --html > board.html`,
+  csig assess -i fleet.yaml --html > report.html`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runAssess(cmd, &o) },
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.fleet, "inventory", "i", "", "fleet file (default: this machine)")
-	f.BoolVar(&o.offline, "offline", false, "ask no device: say what the platforms promise")
+	f.BoolVar(&o.offline, "offline", false, "ask no device: use the platforms' facts")
 	f.StringSliceVar(&o.devices, "device", nil, "show only these devices, port by port; the whole fleet is assessed")
 	f.BoolVar(&o.init, "init", false, "print a fleet file for this machine")
 	f.BoolVar(&o.markdown, "markdown", false, "print Markdown, for the change ticket")
-	f.BoolVar(&o.html, "html", false, "print one self-contained page, for the change board")
+	f.BoolVar(&o.html, "html", false, "print one self-contained page, for the change review")
 	f.IntVar(&o.parallel, "parallel", 16, "devices to ask at once")
 	f.IntVar(&o.readings, "readings", 10, "how often to read each device's counters; 0 not at all")
 	f.DurationVar(&o.every, "every", 200*time.Millisecond, "time between two readings")
@@ -133,7 +133,7 @@ func gatherEvidence(ctx context.Context, fleet *inventory.Fleet, o *assessOption
 		case e.Err != nil:
 			err, via := e.Err, e.Via
 			e = platformEvidence(r.registry, d)
-			if e.Basis != plans.BasisFile { // the reason that it has no driver says more
+			if e.Basis != plans.BasisFile { // the reason that it has no driver is more specific
 				e.Err = err
 			}
 			e.Via = via

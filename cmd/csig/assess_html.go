@@ -62,7 +62,7 @@ func assessHTML(w io.Writer, a *plans.Assessment) error {
 		Statuses: []statusRow{
 			{plans.StatusImpossible, "the device cannot do it", r.Impossible},
 			{plans.StatusUnmet, "the fleet file has it otherwise", r.Unmet},
-			{plans.StatusUnchecked, "csig cannot tell from here", r.Unchecked},
+			{plans.StatusUnchecked, "csig cannot check from here", r.Unchecked},
 			{plans.StatusChoice, "for the operator to decide", r.Choice},
 			{plans.StatusPlanned, "csig plan and csig apply see to it", r.Planned},
 			{plans.StatusMet, "as it has to be", r.Met},
@@ -81,13 +81,13 @@ func assessHTML(w io.Writer, a *plans.Assessment) error {
 	return t.Execute(w, p)
 }
 
-// basisText says how a device's level is known.
+// basisText returns how a device's level is known.
 func basisText(b plans.Basis) string {
 	switch b {
 	case plans.BasisProbe:
 		return "the device was asked"
 	case plans.BasisPlatform:
-		return "its platform promises it"
+		return "its platform's facts"
 	}
 	return "the fleet file alone"
 }

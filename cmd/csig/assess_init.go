@@ -52,7 +52,7 @@ func initBuckets(fastest uint64) string {
 	return best
 }
 
-// initFile is a fleet file for this machine. It loads as it is, and says what
+// initFile is a fleet file for this machine. It loads as it is, and names what
 // only a person knows.
 func initFile(r *machineResult) (string, error) {
 	ports := r.egress()

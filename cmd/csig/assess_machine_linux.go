@@ -62,7 +62,7 @@ func machinePorts() ([]machinePort, error) {
 	return out, nil
 }
 
-// excluded says why a network device is no egress port to measure, "" for one
+// excluded returns why a network device is no egress port to measure, "" for one
 // that is.
 func excluded(p *machinePort, encap, master string) string {
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/csig-agent/csig/plans"
 )
 
-// assessOf assesses a fleet without asking anybody.
+// assessOf assesses a fleet without asking a device.
 func assessOf(t *testing.T, fleet *inventory.Fleet) *plans.Assessment {
 	t.Helper()
 	evidence, err := gatherEvidence(t.Context(), fleet, &assessOptions{offline: true})
@@ -196,7 +196,7 @@ func TestInitFile(t *testing.T) {
 		"no bridge":         {machineOf(machinePort{Name: "eth0", MTU: 1500}, machinePort{Name: "br0", Excluded: "a bridge"}), []string{"eth0 0 1500"}, "FILL IN speed"},
 		"strange names":     {machineOf(machinePort{Name: "@weird'\"#1", MTU: 1500}, machinePort{Name: "null", MTU: 68}, machinePort{Name: "0x10", MTU: 65536}), []string{"@weird'\"#1 0 1500", "null 0 0", "0x10 0 0"}, ""},
 		"a slow source":     {&machineResult{Name: "sw", Readings: 10, ShortestNS: 1.5e9, Ports: []machinePort{{Name: "e1", MTU: 1500}}}, []string{"e1 0 1500"}, "interval: 2s"},
-		"nobody saw":        {&machineResult{Name: "sw", Readings: 10, Ports: []machinePort{{Name: "e1", MTU: 1500}}}, []string{"e1 0 1500"}, "could not be seen without traffic"},
+		"not seen":          {&machineResult{Name: "sw", Readings: 10, Ports: []machinePort{{Name: "e1", MTU: 1500}}}, []string{"e1 0 1500"}, "could not be seen without traffic"},
 		"the fastest's":     {machineOf(machinePort{Name: "e1", MTU: 1500, Speed: 30e9, SpeedFrom: "ethtool"}), []string{"e1 30000000000 1500"}, "log-40G"},
 		"faster than known": {machineOf(machinePort{Name: "e1", MTU: 1500, Speed: 9e12, SpeedFrom: "ethtool"}), []string{"e1 9000000000000 1500"}, "log-100G"},
 	} {

@@ -63,13 +63,13 @@ func assessText(a *plans.Assessment, zoom bool, columns int) string {
 	return b.String()
 }
 
-// wrapFrom is wrap for a text that begins in a later column, and goes on there.
+// wrapFrom is wrap for a text that begins in a later column and is indented there.
 func wrapFrom(text string, columns, from int) string {
 	lines := strings.TrimSuffix(wrap(text, columns-from, 0), "\n")
 	return strings.ReplaceAll(lines, "\n", "\n"+strings.Repeat(" ", from)) + "\n"
 }
 
-const assessOffline = "Offline: no device was asked. This is what their platforms and the fleet file promise; assess again without --offline before the rollout."
+const assessOffline = "Offline: no device was asked. This is from their platforms' facts and the fleet file; assess again without --offline before the rollout."
 
 // assessTotal is the last line, which counts.
 func assessTotal(a *plans.Assessment) string {
@@ -145,13 +145,13 @@ func assessGroups(a *plans.Assessment, zoom bool) []assessGroup {
 	return out
 }
 
-// assessLines says what there is to know about a device, beyond its level.
+// assessLines returns what is known about a device, beyond its level.
 func assessLines(d *plans.AssessedDevice) []assessLine {
 	var out []assessLine
 	put := func(what, text string) { out = append(out, assessLine{what, text}) }
 	if slices.ContainsFunc(d.Support, func(s plans.Support) bool { return s.Level != d.Level || s.Reason != d.Reason || len(s.VLANs) > 0 }) {
 		for _, s := range d.Support {
-			if s.Reason == d.Reason { // it is said above
+			if s.Reason == d.Reason { // it is printed above
 				s.Reason = ""
 			}
 			put(supportKind(&s), s.Level+suffix(": ", s.Reason))
@@ -246,7 +246,7 @@ func tableText(t *plans.TableCost) string {
 	return text
 }
 
-// ageText says how old a signal gets.
+// ageText returns how old a signal gets.
 func ageText(s *plans.SignalAge) string {
 	var text string
 	if s.AgeNS > 0 {

@@ -44,7 +44,7 @@ func TestBriefly(t *testing.T) {
 	}
 }
 
-// TestLargeFleetIsReadable bounds what is printed of a fleet of which each device
+// TestLargeFleetIsReadable bounds what is printed of a fleet where each device
 // has the same trouble with another name in it.
 func TestLargeFleetIsReadable(t *testing.T) {
 	var text strings.Builder
@@ -62,7 +62,7 @@ func TestLargeFleetIsReadable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 600 { // what a planner of tomorrow may say
+	for i := range 600 { // texts of a later planner
 		name := fmt.Sprintf("leaf-%d-%d", i/30, i%30)
 		p.Findings = append(p.Findings, plans.Finding{Severity: plans.SeverityError, Device: name, Port: "swp1", Message: fmt.Sprintf("host h-%d gets tags from old-%d-%d, with 4 bytes too few", i, i/30, i%30)})
 	}

@@ -110,7 +110,7 @@ type readResult struct {
 	ReadP50NS    int64         `json:"read_ns_p50"` // how long a reading takes
 	ReadMaxNS    int64         `json:"read_ns_max"`
 	Refresh      refreshResult `json:"refresh"`
-	Limitations  []string      `json:"limitations"` // what the source cannot tell
+	Limitations  []string      `json:"limitations"` // what the source does not show
 	Details      []string      `json:"details"`     // how it is read
 	Ports        []portResult  `json:"ports"`
 	LastError    string        `json:"last_error"`
@@ -136,7 +136,7 @@ func refreshOf(st counters.RefreshStatus) refreshResult {
 	}
 }
 
-// text says how the source refreshes its counters, in a few words.
+// text is how the source refreshes its counters, in a few words.
 func (r *refreshResult) text() string {
 	switch {
 	case r.Stuck:
@@ -146,7 +146,7 @@ func (r *refreshResult) text() string {
 	case r.Kind == counters.RefreshHidden.String():
 		return fmt.Sprintf("hidden: it refreshes every %v, between the readings", time.Duration(r.PeriodNS).Round(time.Millisecond))
 	case r.PeriodNS == 0:
-		return r.Kind + "; more readings, or some traffic, would tell"
+		return r.Kind + "; more readings, or some traffic, would show it"
 	}
 	return fmt.Sprintf("%s, every %v ± %v", r.Kind, time.Duration(r.PeriodNS).Round(time.Microsecond), time.Duration(r.PeriodErrorNS).Round(time.Microsecond))
 }
@@ -178,10 +178,10 @@ func newCountersRead() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "read -c FLEET",
-		Short: "What a device's counter source gives, how fast, how fresh, and what it cannot tell",
-		Long: `Read the egress counters of a device of the fleet file a few times, and say what
+		Short: "What a device's counter source gives, how fast, how fresh, and its limitations",
+		Long: `Read the egress counters of a device of the fleet file a few times, and show what
 the source gives, how long a reading takes, how often the source refreshes its
-numbers, and what it cannot tell. Of a port that is a link aggregate the members
+numbers, and its limitations. Of a port that is a link aggregate the members
 are read as well. Nothing is changed on the device.`,
 		Example: `  csig counters read -c examples/lab.yaml
   csig counters read -c fleet.yaml --device leaf7 --every 1s --count 30`,
@@ -297,7 +297,7 @@ func readCounters(ctx context.Context, file *inventory.Fleet, dev *inventory.Dev
 	return res, nil
 }
 
-// judgeInterval says whether the configured Δt is one the source can serve.
+// judgeInterval returns whether the source can serve the configured Δt.
 func (r *readResult) judgeInterval(interval time.Duration, rs counters.RefreshStatus) {
 	shortest := time.Duration(r.ReadMaxNS)
 	if !rs.Kind.EveryReading() && rs.Period > shortest {
@@ -309,7 +309,7 @@ func (r *readResult) judgeInterval(interval time.Duration, rs counters.RefreshSt
 	}
 }
 
-// ofDevice says whose err is, unless it does so itself.
+// ofDevice names the device of err, unless err does so itself.
 func ofDevice(dev *inventory.Device, err error) error {
 	if prefix := "device " + dev.Name + ": "; !strings.HasPrefix(err.Error(), prefix) {
 		return fmt.Errorf("%s%w", prefix, err)
@@ -378,7 +378,7 @@ func (r *readResult) write(w io.Writer) error {
 		fmt.Fprintln(w, "how:", d)
 	}
 	for _, l := range r.Limitations {
-		fmt.Fprintln(w, "cannot tell:", l)
+		fmt.Fprintln(w, "limitation:", l)
 	}
 	if r.LastError != "" {
 		fmt.Fprintln(w, "last error:", r.LastError)

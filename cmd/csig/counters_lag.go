@@ -56,7 +56,7 @@ func (l lags) expand(dev *inventory.Device) *inventory.Device {
 }
 
 // note writes into a result what is an aggregate, whose members are whose, and why the
-// source could not tell.
+// source does not show.
 func (l lags) note(res *readResult, why string) {
 	if why != "" {
 		res.Limitations = append(res.Limitations, "which ports are link aggregates: "+why)

@@ -215,7 +215,7 @@ func watchesBoth(t *testing.T, file, duration string) error {
 	return nil
 }
 
-// What was measured of a device says what it is now: the ports of one that stops answering
+// What was measured of a device is what it is now: the ports of one that stops answering
 // are in error, and those of one whose reading does not end are stale.
 func TestWatchOfDyingDevices(t *testing.T) {
 	w := &watch{started: time.Now(), ports: 2}
@@ -391,7 +391,7 @@ func TestNoPortCanBeRead(t *testing.T) {
 	}
 }
 
-// A recording of nothing but failures is one, and says so.
+// A recording of nothing but failures is one, and reports that.
 func TestRecordOfNothing(t *testing.T) {
 	for _, tt := range []struct {
 		name string

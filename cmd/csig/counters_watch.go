@@ -26,7 +26,7 @@ func newCountersWatch() *cobra.Command {
 	var o watchOptions
 	cmd := &cobra.Command{
 		Use:   "watch -i FLEET",
-		Short: "Read the counters of a whole fleet from here, and say how late and how old they are",
+		Short: "Read the counters of a whole fleet from here, and show how late and how old they are",
 		Long: `Read the egress counters of all devices of a fleet file from one process until
 Ctrl-C, each device in a slot of its own so that the load is even, and show how
 late readings begin, how long they take and how old the newest ones are; then
@@ -115,7 +115,7 @@ func runWatch(ctx context.Context, o watchOptions, out io.Writer) error {
 				continue // the last report is about to come
 			}
 			if err := report(true); err != nil {
-				return err // nobody reads any more
+				return err // the output has lost its reader
 			}
 		case err := <-ran: // Ctrl-C is how it ends
 			return errors.Join(err, report(false), w.outcome())
@@ -226,14 +226,14 @@ func newWatch(o watchOptions) (*watch, error) {
 }
 
 // boardDevice is how the agent would turn a device's readings into buckets, of
-// the signals that counters can tell.
+// the signals that counters can give.
 func boardDevice(file *inventory.Fleet, dev *inventory.Device) (fleet.BoardDevice, error) {
 	cfg, err := agent.PipelineConfig(&file.Profile, &file.Policy, dev)
 	cfg.Tables = slices.DeleteFunc(cfg.Tables, func(b *quantize.Buckets) bool { return !counters.Readable(b.Signal) })
 	return fleet.BoardDevice{PipelineConfig: cfg}, err
 }
 
-// fewerFiles says whether this process may open fewer files than that.
+// fewerFiles reports whether this process may open fewer files than that.
 func fewerFiles(need uint64) bool {
 	var limit unix.Rlimit
 	return unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Cur < need

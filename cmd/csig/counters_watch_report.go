@@ -54,8 +54,8 @@ type watchFleet struct {
 	Devices   int         `json:"devices"`
 	Ports     int         `json:"ports"`
 	PortsBad  int         `json:"failing_ports"` // that could not be read in their device's newest reading
-	Good      int         `json:"good"`          // devices of which the last reading gave one port at least
-	Failing   int         `json:"failing"`       // of which it gave none
+	Good      int         `json:"good"`          // devices whose last reading gave one port at least
+	Failing   int         `json:"failing"`       // devices whose last reading gave none
 	Unread    int         `json:"unread"`        // without any yet
 	Running   int         `json:"running"`       // readings under way
 	Reads     uint64      `json:"reads"`

@@ -63,7 +63,7 @@ func TestCrashIsNoPendingChange(t *testing.T) {
 				t.Errorf("exit code %d, want %d\n%s", got, want, out)
 			}
 			if want == crashStatus && (!strings.Contains(string(out), "csig: a mistake in csig") || !strings.Contains(string(out), "crash_test.go")) {
-				t.Errorf("it says\n%s", out)
+				t.Errorf("the output:\n%s", out)
 			}
 			if left, err := os.ReadDir(cmd.Dir); err != nil || len(left) > 0 {
 				t.Errorf("left behind: %v, %v", left, err)

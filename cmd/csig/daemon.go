@@ -25,7 +25,7 @@ type daemon struct {
 	runs    configuration   // what the daemon runs, by the last Observe
 	derived map[string]bool // configurations made from that one, not from the fleet
 
-	mark string // of our Arm: Apply and Remove are what may be taken back
+	mark string // of our Arm: Apply and Remove may be reverted
 }
 
 var (
@@ -92,7 +92,7 @@ func (r *reach) dialDaemon(ctx context.Context, d *inventory.Device) (*daemon, e
 	return t, nil
 }
 
-// daemonVia says how a daemon is reached.
+// daemonVia returns how a daemon is reached.
 func daemonVia(d *inventory.Device) string {
 	m := &d.Management
 	switch {
@@ -104,7 +104,7 @@ func daemonVia(d *inventory.Device) string {
 	return "daemon " + m.Daemon.Socket + " over ssh " + sshAddress(d)
 }
 
-// platformDiff is what compares two set-ups of a platform without a device.
+// platformDiff compares two setups of a platform without a device.
 func (r *reach) platformDiff(name string) (func(have, want vendors.Setup) ([]vendors.Change, error), error) {
 	p, err := r.registry.Platform(name)
 	if err != nil {
@@ -130,7 +130,7 @@ func (t *daemon) Observe(ctx context.Context) (vendors.Setup, error) {
 	return s, err
 }
 
-// Health asks how the device's ports fare.
+// Health asks for the error and drop counters of the device's ports.
 func (t *daemon) Health(ctx context.Context) ([]vendors.PortHealth, error) {
 	return t.client.Health(ctx, t.dev.Platform)
 }
@@ -178,7 +178,7 @@ func (t *daemon) Remove(ctx context.Context) error {
 	return t.client.Forget(ctx, t.dev.Platform, t.mark)
 }
 
-// Arm has the daemon go back to what it does now by itself.
+// Arm starts the daemon's auto-revert to its present configuration.
 func (t *daemon) Arm(ctx context.Context, after time.Duration) (mark string, err error) {
 	t.mark, err = t.client.Arm(ctx, t.dev.Platform, after)
 	return t.mark, err
@@ -190,7 +190,7 @@ func (t *daemon) Confirm(ctx context.Context, mark string) error {
 	return t.client.Confirm(ctx, mark)
 }
 
-// Armed asks whether the daemon waits to go back.
+// Armed asks whether the daemon has a pending auto-revert.
 func (t *daemon) Armed(ctx context.Context) error { return t.client.Armed(ctx, t.dev.Platform) }
 
 // Close ends the connections.

@@ -18,7 +18,7 @@ import (
 type configuration struct {
 	hash string
 	text []byte
-	own  *inventory.Fleet // what it says; nil until somebody asks
+	own  *inventory.Fleet // its content; nil until read is called
 }
 
 // fetch asks the daemon for a configuration that it runs, or ran before.
@@ -27,8 +27,8 @@ func (t *daemon) fetch(ctx context.Context, hash string) (configuration, error) 
 	return configuration{hash: hash, text: text}, err
 }
 
-// read is what a configuration says. One that says something else than its hash
-// does is refused.
+// read is the content of a configuration. Content that does not have the hash is
+// refused.
 func (c *configuration) read() (*inventory.Fleet, error) {
 	if c.own != nil {
 		return c.own, nil
@@ -52,12 +52,12 @@ func (c *configuration) read() (*inventory.Fleet, error) {
 // Configured names the configuration that goes with a setup: one made from what
 // the daemon runs, where the setup names that or one made from it, else from the
 // fleet, for the setup's ports. Neither a plan nor a journal has its text: it is
-// made anew when it is applied.
+// rendered again when it is applied.
 func (t *daemon) Configured(want vendors.Setup) (vendors.Setup, error) {
 	running := t.fromRunning(want.Config)
-	room := portLists.Get().(*[]inventory.Port) // a large fleet has many configurations
-	defer portLists.Put(room)
-	own, err := t.renderInto(want, running, room)
+	ports := portLists.Get().(*[]inventory.Port) // a large fleet has many configurations
+	defer portLists.Put(ports)
+	own, err := t.renderInto(want, running, ports)
 	if err != nil {
 		return want, err
 	}
@@ -74,7 +74,7 @@ func (t *daemon) Configured(want vendors.Setup) (vendors.Setup, error) {
 	return want, nil
 }
 
-// fromRunning tells whether a configuration is the one that runs, or one made
+// fromRunning reports whether a configuration is the one that runs, or one made
 // from it.
 func (t *daemon) fromRunning(hash string) bool {
 	return hash != "" && (hash == t.runs.hash || t.derived[hash])
@@ -89,7 +89,7 @@ func (t *daemon) render(want vendors.Setup, running bool) (*inventory.Fleet, err
 
 // renderInto is render with a list of ports that it may use, and that the
 // configuration has afterwards.
-func (t *daemon) renderInto(want vendors.Setup, running bool, room *[]inventory.Port) (*inventory.Fleet, error) {
+func (t *daemon) renderInto(want vendors.Setup, running bool, buf *[]inventory.Port) (*inventory.Fleet, error) {
 	f, dev := t.fleet, t.dev
 	if running {
 		var err error
@@ -101,7 +101,7 @@ func (t *daemon) renderInto(want vendors.Setup, running bool, room *[]inventory.
 	bare := *dev // its ports follow
 	bare.Ports = nil
 	own := f.Own(&bare)
-	ports, mixed := slices.Grow((*room)[:0], len(want.Ports)), false
+	ports, mixed := slices.Grow((*buf)[:0], len(want.Ports)), false
 	for i, s := range want.Ports {
 		var p *inventory.Port
 		ok := i < len(dev.Ports) && dev.Ports[i].Name == s.Port // the usual
@@ -113,7 +113,7 @@ func (t *daemon) renderInto(want vendors.Setup, running bool, room *[]inventory.
 		if !ok {
 			theirs, known := t.dev.Port(s.Port)
 			if !known {
-				return nil, fmt.Errorf("port %s of its set-up is not in %s: add it there, or csig off --device %s first", s.Port, t.fleet.Path, vendors.ShellWord(t.dev.Name))
+				return nil, fmt.Errorf("port %s of its setup is not in %s: add it there, or csig off --device %s first", s.Port, t.fleet.Path, vendors.ShellWord(t.dev.Name))
 			}
 			p, mixed = theirs, true
 		}
@@ -125,7 +125,7 @@ func (t *daemon) renderInto(want vendors.Setup, running bool, room *[]inventory.
 		}
 		ports = append(ports, port)
 	}
-	own.Devices[0].Ports, *room = ports, ports
+	own.Devices[0].Ports, *buf = ports, ports
 	// While a domain migrates, its next TPID is stripped, too; in the
 	// configuration that is one more that was.
 	own.Policy.Retired = nil
@@ -142,7 +142,7 @@ func (t *daemon) renderInto(want vendors.Setup, running bool, room *[]inventory.
 	made := vendors.SetupWith(&own.Profile, t.profile(f), own.Policy, &own.Devices[0])
 	if made.TPID != want.TPID || made.WideTPID != want.WideTPID || made.Layout != want.Layout || made.OnStale != want.OnStale || !slices.Equal(made.Signals, want.Signals) ||
 		want.Profile != "" && made.Profile != want.Profile || !slices.Equal(made.Others, want.Others) {
-		return nil, fmt.Errorf("its set-up (TPID 0x%04x, %s, on_stale %s, profile %s) is not one of its daemon's configuration: csig off --device %s first", want.TPID, want.Layout, want.OnStale, vendors.ShortProfile(want.Profile), vendors.ShellWord(t.dev.Name))
+		return nil, fmt.Errorf("its setup (TPID 0x%04x, %s, on_stale %s, profile %s) is not one of its daemon's configuration: csig off --device %s first", want.TPID, want.Layout, want.OnStale, vendors.ShortProfile(want.Profile), vendors.ShellWord(t.dev.Name))
 	}
 	return own, nil
 }
@@ -155,9 +155,8 @@ func (t *daemon) profile(f *inventory.Fleet) string {
 	return f.Profile.Hash()
 }
 
-// Apply gives the daemon the setup's configuration: made anew where the fleet
-// file, or what the daemon runs, makes it, else as the daemon kept it from when
-// it ran it.
+// Apply gives the daemon the setup's configuration: rendered from the fleet file
+// or the running configuration where they have it, else from the daemon's history.
 func (t *daemon) Apply(ctx context.Context, want vendors.Setup) error {
 	text, err := t.text(ctx, want)
 	if err != nil {
@@ -206,7 +205,7 @@ func (t *daemon) commands(want vendors.Setup) ([]byte, error) {
 	return append([]byte("# the daemon's configuration\n"), text...), err
 }
 
-// configChange says in one line what a configuration changes.
+// configChange returns in one line what a configuration changes.
 func (t *daemon) configChange(have, want vendors.Setup) string {
 	if have.Config == "" && !t.fromRunning(want.Config) {
 		return fmt.Sprintf("profile %s %.12s, Δt %v, %s", t.fleet.Profile.Name, want.Profile, t.dev.Interval, count(len(want.Ports), "port"))

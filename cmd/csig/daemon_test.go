@@ -20,10 +20,10 @@ import (
 	"github.com/csig-agent/csig/vendors/all"
 )
 
-// ward is a daemon without a device: it has the set-up of its configuration,
-// and keeps earlier ones.
+// ward is a daemon without a device: it has the setup of its configuration, and
+// keeps a history.
 type ward struct {
-	vendors.LinkProber // nil: nobody tries its links
+	vendors.LinkProber // nil: its links are not tried
 
 	runs    *inventory.Fleet // nil: it waits
 	text    string
@@ -104,7 +104,7 @@ devices:
 `
 
 // A roll-out through a daemon and its way back: the daemon gets what the fleet
-// file says, arguments of commands included, and at last has what it had. The
+// file has, arguments of commands included, and at last has what it had. The
 // plan and the journal have neither.
 func TestRollOutThroughADaemon(t *testing.T) {
 	dir := t.TempDir()
@@ -151,7 +151,7 @@ func TestRollOutThroughADaemon(t *testing.T) {
 					t.Fatal(err, p)
 				}
 				if tc.change != "" && (p.Devices[0].Changes[0].What != "configuration" || !strings.Contains(p.Devices[0].Changes[0].Detail, tc.change)) {
-					t.Errorf("the plan says %+v, want %q", p.Devices[0].Changes, tc.change)
+					t.Errorf("the plan has %+v, want %q", p.Devices[0].Changes, tc.change)
 				}
 				var text bytes.Buffer
 				if err := p.Write(&text); err != nil {
@@ -193,7 +193,7 @@ func TestRollOutThroughADaemon(t *testing.T) {
 		}
 	}
 
-	// Where neither the fleet file nor the daemon has it any more, that is said.
+	// Where neither the fleet file nor the daemon has it any more, that is reported.
 	w.kept = map[string]string{}
 	target, err := newReach(file("e.yaml", "9s", "log-10G", "x", "update")).open(t.Context(), "s1")
 	if err != nil {
@@ -231,7 +231,7 @@ func serve(t *testing.T, socket string, m api.Manager) {
 	})
 }
 
-// A daemon that may not be opened is not said to be silent.
+// A daemon that may not be opened is not reported as silent.
 func TestSilenceOf(t *testing.T) {
 	d := &inventory.Device{Management: inventory.Management{Daemon: &inventory.Daemon{Socket: "/run/csig/agent.sock"}}}
 	me, err := user.Current()

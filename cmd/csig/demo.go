@@ -17,7 +17,7 @@ func newDemo() *cobra.Command {
 	var o demoOptions
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Run the main job on this machine: kernel switches, agents, probes",
+		Short: "Run CSIG end to end on this machine: kernel switches, agents, probes",
 		Long: `Build a fabric of kernel switches in private network namespaces, run an agent in
 each on real counters, drive background load that moves the bottleneck from hop
 to hop, send tagged probes of both signals through it, and compare what the

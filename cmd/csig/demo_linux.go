@@ -30,11 +30,11 @@ func runDemo(cmd *cobra.Command, o demoOptions) (err error) {
 	case err != nil:
 		return &exitError{code: status, err: err}
 	case !inside && status == goSignalStatus && cmd.Context().Err() != nil:
-		return demo.ErrInterrupted // before the inner one could say so
+		return demo.ErrInterrupted // before the inner one could report it
 	case !inside && status == goSignalStatus:
 		return &exitError{code: crashStatus} // SIGABRT does not end the first of a namespace
 	case !inside && status != 0:
-		return &exitError{code: status} // the inner one has said why
+		return &exitError{code: status} // the inner one has printed why
 	case !inside:
 		return nil
 	}

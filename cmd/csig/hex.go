@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// errNoHex is what parseHex says of nothing.
+// errNoHex is parseHex's error for a text without digits.
 var errNoHex = errors.New("no hexadecimal digits")
 
 // parseHex reads bytes as people paste them: two hexadecimal digits each, with

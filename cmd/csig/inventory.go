@@ -124,8 +124,8 @@ leave open: they have too few bits to name every port of a fleet.`,
 	return cmd
 }
 
-// unknownPlatforms are the devices that nothing is known of: their platform is
-// none of csig's, and the file does not say their level. Each place in the file
+// unknownPlatforms are the devices without known facts: csig does not have their
+// platform, and the file does not have their level. Each place in the file
 // is named once.
 func unknownPlatforms(f *inventory.Fleet) (out inventory.Errors) {
 	registry := all.Default()

@@ -130,7 +130,7 @@ func originResults(list map[string]inventory.Origin) map[string]originResult {
 	return out
 }
 
-// managementText says how csig gets at a device, a line for each way.
+// managementText returns how csig reaches a device, a line for each way.
 func managementText(m *inventory.Management) []string {
 	out := []string{}
 	if s := m.SSH; s != nil {

@@ -27,8 +27,8 @@ func newInventoryShow() *cobra.Command {
 		Use:   "show -i FLEET",
 		Short: "Show what a fleet file comes to, and where each value is from",
 		Long: `Show the devices of a fleet, or with --device the ports of one, as they are when
-groups, defaults and links are taken in and locators are allotted. --resolved says
-of each value where it comes from. --graph draws the fabric. --lm lists the ports
+groups, defaults and links are resolved and locators are allocated. --resolved
+shows where each value comes from. --graph draws the fabric. --lm lists the ports
 that may have written a locator, --from and --to narrow them to those on a
 shortest path between two hosts or devices.`,
 		Example: `  csig inventory show -i fleet.yaml
@@ -47,7 +47,7 @@ shortest path between two hosts or devices.`,
 	addFleet(cmd, &f.file)
 	flags := cmd.Flags()
 	flags.StringVar(&f.device, "device", "", "only this device")
-	flags.BoolVar(&f.resolved, "resolved", false, "say of each value where it comes from")
+	flags.BoolVar(&f.resolved, "resolved", false, "show where each value comes from")
 	flags.StringVar(&f.graph, "graph", "", "draw the fabric: svg or dot")
 	flags.Uint16Var(&f.lm, "lm", 0, "list the ports that may have written this locator")
 	flags.StringVar(&f.signal, "signal", "", "the signal of --lm (default: the first that the domain carries)")

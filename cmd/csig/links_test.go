@@ -182,7 +182,7 @@ func sameNames(t *testing.T, what string, listed, there []string) {
 	slices.Sort(there)
 	for _, name := range there {
 		if !slices.Contains(listed, name) {
-			t.Errorf("docs/development.md does not say what %s %s is for: add a line", what, name)
+			t.Errorf("docs/development.md lacks what %s %s is for: add a line", what, name)
 		}
 	}
 	for i, name := range listed {
@@ -195,7 +195,7 @@ func sameNames(t *testing.T, what string, listed, there []string) {
 	}
 }
 
-// docs/development.md says what each direct requirement of go.mod is for.
+// docs/development.md has what each direct requirement of go.mod is for.
 func TestDocNamesEveryDependency(t *testing.T) {
 	mod, err := os.ReadFile(filepath.Join(repository, "go.mod"))
 	if err != nil {
@@ -211,7 +211,7 @@ func TestDocNamesEveryDependency(t *testing.T) {
 	sameNames(t, "module", tableNames(docPages(t)["docs/development.md"], "## What it builds on"), direct)
 }
 
-// docs/development.md says what is in each folder with Go files.
+// docs/development.md has what is in each folder with Go files.
 func TestDocNamesEveryPackage(t *testing.T) {
 	var folders []string
 	err := filepath.WalkDir(repository, func(path string, d fs.DirEntry, err error) error {

@@ -8,7 +8,7 @@ import (
 )
 
 // live is a block of lines at the end of what a terminal shows. Lines that stay
-// go above it and scroll away; the block is drawn anew in its place.
+// go above it and scroll away; the block is redrawn in its place.
 type live struct {
 	w    io.Writer
 	size func() (columns, rows int, ok bool)
@@ -52,11 +52,11 @@ func (l *live) draw(above string, block []string) error {
 	}
 	switch {
 	case l.drawn > 0 && (columns != l.width || rows != l.height):
-		// Nobody knows where the terminal has put the block: begin anew, with as
-		// many of the lines that stay as there is room for.
+		// The block's place after a resize is unknown: clear the screen and redraw,
+		// with as many of the lines that stay as fit.
 		b.WriteString("\x1b[H\x1b[J")
-		room := max(0, rows-1-len(block)-len(fresh))
-		again := l.above[max(0, len(l.above)-room):]
+		fit := max(0, rows-1-len(block)-len(fresh))
+		again := l.above[max(0, len(l.above)-fit):]
 		for _, line := range again {
 			b.WriteString(cut(line, columns-1) + "\n")
 		}
@@ -107,7 +107,7 @@ func (a *asking) answered(done, of int) {
 	switch {
 	case a.live == nil:
 	case done == of:
-		_ = a.live.end("") // nobody needs it
+		_ = a.live.end("") // the line is no longer needed
 	case now.Sub(a.drawn) >= redrawn/2:
 		a.drawn = now
 		_ = a.live.draw("", []string{fmt.Sprintf("%d of %s answered  %v", done, count(of, "device"), now.Sub(a.began).Round(time.Second))})

@@ -56,7 +56,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// Many devices side by side tell of themselves, and Ctrl-C is explained in the
+// Many devices side by side are shown, and Ctrl-C is explained in the
 // midst of it; elsewhere than on a terminal, as a line.
 func TestProgressInterrupted(t *testing.T) {
 	for _, terminal := range []bool{true, false} {
@@ -81,7 +81,7 @@ func TestProgressInterrupted(t *testing.T) {
 			}
 			want := "interrupted: s1, s3, s4, s5 and 1 more in hand: to be finished."
 			if text := strings.Join(strings.Fields(b.String()), " "); !strings.Contains(text, want) || !strings.Contains(text, "Ctrl-C again") {
-				t.Errorf("it does not say %q:\n%q", want, text)
+				t.Errorf("the output lacks %q:\n%q", want, text)
 			}
 			s.report(plans.Progress{Event: plans.EventFailed, Stage: "remove", Device: "s1", Err: errors.New("no route")})
 			if s.interrupted(ctx, err) {
@@ -91,14 +91,14 @@ func TestProgressInterrupted(t *testing.T) {
 	}
 }
 
-// In a narrow terminal the numbers stay and the bar goes; what was said first is
+// In a narrow terminal the numbers stay and the bar goes; what was printed first is
 // there again when the terminal's size has changed.
 func TestProgressInANarrowTerminal(t *testing.T) {
 	var b bytes.Buffer
 	columns := 100
 	s := &progress{w: &b, command: "rollback", began: time.Now(), total: 30, done: 12, stage: "ready/a-wave-with-a-long-name"}
 	s.live = &live{w: &b, size: func() (int, int, bool) { return columns, 24, true }}
-	s.say("Journal: lab.plan.journal")
+	s.print("Journal: lab.plan.journal")
 	s.draw("")
 	if text := b.String(); !strings.Contains(text, "ready/a-wave-with-a-long-name  [########............] 12 of 30 steps  0s\n") {
 		t.Errorf("wide: %q", text)
@@ -117,7 +117,7 @@ func TestProgressInANarrowTerminal(t *testing.T) {
 	}
 	for name, asJSON := range map[string]bool{"Journal: lab.plan.journal\n": false, "": true} {
 		b.Reset()
-		if (&progress{w: &b, json: asJSON}).say("Journal: lab.plan.journal"); b.String() != name {
+		if (&progress{w: &b, json: asJSON}).print("Journal: lab.plan.journal"); b.String() != name {
 			t.Errorf("without a terminal: %q, want %q", b.String(), name)
 		}
 	}

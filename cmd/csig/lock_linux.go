@@ -28,10 +28,9 @@ var errOtherAgent = errors.New("another csig agent programs the ports of this ne
 // namespace. The lock is an abstract socket: it belongs to the namespace, as
 // the ports do, and goes with the process however that ends.
 //
-// Anybody in the namespace may bind that name. Where somebody did who could not
-// program ports, a byte of a file beside the agent's usual socket, to which
-// only its owner has access, is the lock in its place; without such a thing no
-// file is made.
+// Any process in the namespace may bind that name. Where a process that cannot
+// program ports has bound it, a byte of a file beside the agent's usual socket, to
+// which only its owner has access, is the lock instead; otherwise no file is made.
 func lockDevice(log *logrus.Entry) (unlock func(), err error) {
 	return lock(lockName, filepath.Join(filepath.Dir(api.DefaultSocket()), "lock"), log)
 }
@@ -64,12 +63,12 @@ func lock(name, file string, log *logrus.Entry) (func(), error) {
 	if err != nil || holder == "" {
 		return nil, errors.Join(errOtherAgent, err, f.Close())
 	}
-	log.WithField("holder", holder).Warn("somebody who could not run an agent holds the name " + name + ": " + file + " is the lock in its place")
+	log.WithField("holder", holder).Warn("a process that cannot run an agent holds the lock's name " + name + ": " + file + " is the lock instead")
 	return func() { _ = f.Close() }, nil
 }
 
-// hangUp ends every connection at once: whoever connects wants to know who listens,
-// and what nobody accepts would fill the queue.
+// hangUp ends every connection at once: a client connects to learn who listens,
+// and connections that are not accepted would fill the queue.
 func hangUp(ln net.Listener) {
 	for {
 		conn, err := ln.Accept()
@@ -97,7 +96,7 @@ func listenerAt(name string) (*unix.Ucred, error) {
 	return cred, errors.Join(err, credErr)
 }
 
-// holderOf describes who holds the name, where that is nobody who could program
+// holderOf describes who holds the name, where that is a process that cannot program
 // our ports; it is "" for one who could.
 func holderOf(name string) (string, error) {
 	cred, err := listenerAt(name)
@@ -105,7 +104,7 @@ func holderOf(name string) (string, error) {
 	switch {
 	case errors.As(err, &dial) && dial.Op == "dial":
 		// An agent listens from its first moment.
-		return "a socket that nobody listens at", nil
+		return "a socket without a listener", nil
 	case err != nil:
 		return "", fmt.Errorf("locking the device: who holds %s: %w", name, err)
 	}
@@ -115,7 +114,7 @@ func holderOf(name string) (string, error) {
 	return fmt.Sprintf("process %d of user %d", cred.Pid, cred.Uid), nil
 }
 
-// mayProgram tells whether a process has CAP_NET_ADMIN in our user namespace.
+// mayProgram reports whether a process has CAP_NET_ADMIN in our user namespace.
 // One that cannot be looked at may.
 func mayProgram(pid int) bool {
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
@@ -152,13 +151,13 @@ func lockNamespace(name string, create bool) (*os.File, error) {
 	if create {
 		flags |= os.O_CREATE
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			return nil, fmt.Errorf("locking the device: somebody holds the name %s, and %w", lockName, err)
+			return nil, fmt.Errorf("locking the device: another process holds the name %s, and %w", lockName, err)
 		}
 	}
 	f, err := os.OpenFile(name, flags, 0o600)
 	if err != nil {
 		if !create && (errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission)) {
-			return nil, nil // nobody who could be in our way made one
+			return nil, nil // no process that can program ports made one
 		}
 		return nil, fmt.Errorf("locking the device: %w", err)
 	}

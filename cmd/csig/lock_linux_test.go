@@ -36,7 +36,7 @@ func squat(name string) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// startSquatter binds the name as somebody with or without rights, and returns
+// startSquatter binds the name as a process with or without rights, and returns
 // what ends it.
 func startSquatter(t *testing.T, name string, attr *syscall.SysProcAttr) (end func()) {
 	t.Helper()
@@ -54,10 +54,10 @@ func startSquatter(t *testing.T, name string, attr *syscall.SysProcAttr) (end fu
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	said := make([]byte, 64)
-	n, _ := out.Read(said)
-	if string(said[:n]) != "bound\n" {
-		t.Fatalf("binding %s: %q", name, said[:n])
+	line := make([]byte, 64)
+	n, _ := out.Read(line)
+	if string(line[:n]) != "bound\n" {
+		t.Fatalf("binding %s: %q", name, line[:n])
 	}
 	ended := false
 	end = func() {
@@ -73,7 +73,7 @@ func startSquatter(t *testing.T, name string, attr *syscall.SysProcAttr) (end fu
 	return end
 }
 
-// TestLock: one agent a namespace, and nobody else keeps it from starting.
+// TestLock: one agent a namespace, and no other process keeps it from starting.
 func TestLock(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return // becoming another user takes root
@@ -81,14 +81,14 @@ func TestLock(t *testing.T) {
 	logger := logrus.New()
 	logger.SetOutput(io.Discard)
 	log := logrus.NewEntry(logger)
-	nobody := &syscall.Credential{Uid: 65534, Gid: 65534}
+	unprivileged := &syscall.Credential{Uid: 65534, Gid: 65534}
 	for i, tc := range []struct {
 		name string
 		attr *syscall.SysProcAttr
 		free bool
 	}{
-		{"an ordinary user", &syscall.SysProcAttr{Credential: nobody}, true},
-		{"an ordinary user with a right to program ports", &syscall.SysProcAttr{Credential: nobody, AmbientCaps: []uintptr{12}}, false}, // CAP_NET_ADMIN
+		{"an ordinary user", &syscall.SysProcAttr{Credential: unprivileged}, true},
+		{"an ordinary user with a right to program ports", &syscall.SysProcAttr{Credential: unprivileged, AmbientCaps: []uintptr{12}}, false}, // CAP_NET_ADMIN
 		{"root", nil, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestLock(t *testing.T) {
 			}
 		}
 	})
-	t.Run("nobody", func(t *testing.T) {
+	t.Run("no process", func(t *testing.T) {
 		name, file := fmt.Sprintf("@csig-lock-test-%d", os.Getpid()), filepath.Join(t.TempDir(), "lock")
 		unlock, err := lock(name, file, log)
 		if err != nil {

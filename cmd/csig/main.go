@@ -64,15 +64,15 @@ func run(args []string) int {
 const repeats = time.Second
 
 // notify ends the context at SIGINT, with errInterrupted as its cause, and at
-// SIGTERM, from the moment somebody looks at it: the first signal kills a command
+// SIGTERM, from the moment it is watched: the first signal kills a command
 // that does not, or not yet. Another signal, a second later or more, kills the
-// program as if nobody had listened.
+// program as if there were no handler.
 func notify(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	return &watched{ctx, sync.OnceFunc(func() { listen(ctx, cancel) })}, func() { cancel(nil) }
 }
 
-// watched is a context that calls listen before anybody waits for its end.
+// watched is a context that calls listen before its end is waited for.
 type watched struct {
 	context.Context
 	listen func()

@@ -18,9 +18,9 @@ import (
 
 // mixedFleet is 200 devices of every platform: ten transit switches of each that
 // csig has no driver for, or has one for, between Linux leaves with two hosts
-// each. told says whether the file has levels for half of those without a
+// each. told is whether the file has levels for half of those without a
 // driver, strips before the others, and has a TPID that all drivers take; else it
-// is what somebody would write who knows nothing of CSIG.
+// is what a user who does not know CSIG would write.
 func mixedFleet(t *testing.T, told bool) *inventory.Fleet {
 	t.Helper()
 	const devices, each = 200, 10
@@ -98,8 +98,8 @@ func mixedFleet(t *testing.T, told bool) *inventory.Fleet {
 	return fleet
 }
 
-// A fleet of every platform: what csig assess and csig plan say of it offline,
-// for somebody who has told csig what it cannot know, and for somebody who has
+// A fleet of every platform: what csig assess and csig plan print of it offline,
+// for a fleet file with the levels that csig cannot know, and for one that has
 // not.
 func TestMixedFleet(t *testing.T) {
 	for _, tc := range []struct {

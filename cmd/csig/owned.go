@@ -68,7 +68,7 @@ func (e *foreignError) Error() string {
 // map (user_namespaces(7)).
 const overflowUID = 65534
 
-// unmapped reports whether a user cannot be told apart here: in a user
+// unmapped reports whether a user cannot be distinguished here: in a user
 // namespace, as of csig demo, the machine's root and all others are one number.
 func unmapped(uid uint32) bool {
 	if uid != overflowUID {
@@ -78,7 +78,7 @@ func unmapped(uid uint32) bool {
 	return err == nil && !slices.Equal(strings.Fields(string(text)), []string{"0", "0", "4294967295"})
 }
 
-// foreign says why an absolute path leads to what others can determine; "" where
+// foreign returns why an absolute path leads to what others can determine; "" where
 // it does not. It goes from the root on, through every link.
 func foreign(path string, users map[uint32]bool) (string, error) {
 	at := "/"

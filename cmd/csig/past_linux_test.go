@@ -23,7 +23,7 @@ func TestMarkOverSSH(t *testing.T) {
 	ln.Close()
 	o := sshtest.Options{Port: uint16(port)}
 	modes := map[string]os.FileMode{"open": 0o777}
-	if os.Geteuid() == 0 { // else nobody but the test's own user can log in
+	if os.Geteuid() == 0 { // else only the test's own user can log in
 		o.Account = &sshtest.Account{Name: "admin", Sudoers: "Defaults !fqdn\nadmin ALL=(root) NOPASSWD: ALL\n"}
 		modes["closed"], modes["hidden"] = 0o755, 0o700
 		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
@@ -75,6 +75,6 @@ func TestMarkOverSSH(t *testing.T) {
 		})
 	}
 	if err := mark(filepath.Join(dir, "open", "theirs", "mark")); err == nil {
-		t.Error("a mark below a file is said to be there")
+		t.Error("a mark below a file is reported")
 	}
 }

@@ -44,7 +44,7 @@ when there is nothing to do, 2 when changes are pending, 1 for an error.`,
 	f.StringVarP(&o.out, "out", "o", "", "save the plan to this file, for csig apply")
 	f.StringVar(&o.sign, "sign", "", "sign what -o saves with this SSH key, into FILE.sig, for csig apply --verify: a private key, or a public one that the SSH agent has the private one of")
 	f.BoolVar(&o.remove, "remove", false, "plan the way back: nothing of csig on any device")
-	f.BoolVar(&o.offline, "offline", false, "ask no device: what the platforms promise, for devices without anything of csig")
+	f.BoolVar(&o.offline, "offline", false, "ask no device: use the platforms' facts, for devices without anything of csig")
 	f.StringSliceVar(&o.devices, "device", nil, "show only these devices, in every form of output; the plan, and what -o saves, is for all")
 	f.StringSliceVar(&o.waves, "waves", nil, "waves in order, in each stage: tags of devices, or percentages (10%) of the devices that the stage changes and no tag here has, rounded up, those of earlier percentages included (default canary,10% and the rest)")
 	f.BoolVar(&o.markdown, "markdown", false, "print Markdown, for the change ticket")
@@ -68,7 +68,7 @@ type planOptions struct {
 	json, markdown, commands bool
 	parallel                 int
 	timeout                  time.Duration
-	answered                 func(done, of int) // told while devices are asked
+	answered                 func(done, of int) // called while devices are asked
 }
 
 func runPlan(cmd *cobra.Command, o *planOptions) error {
@@ -143,7 +143,7 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 	return nil
 }
 
-// makePlan asks the devices and builds the plan. It returns what it was told,
+// makePlan asks the devices and builds the plan. It returns what the devices answered,
 // too.
 func makePlan(ctx context.Context, fleet *inventory.Fleet, o *planOptions) (*plans.Plan, func(*inventory.Device) plans.Seen, error) {
 	opts := plans.Options{

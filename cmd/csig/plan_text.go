@@ -25,7 +25,7 @@ func planText(whole *plans.Plan, only []string, columns int) string {
 	}
 	fmt.Fprintf(&b, "Plan for %s: %s on %s, profile %.12s\n", shownPath(p.Fleet), goal, count(len(whole.Devices), "device"), p.ProfileHash)
 	if p.Offline {
-		b.WriteString(wrap("Offline: no device was asked. This is what the platforms promise, for devices without anything of csig; apply needs a plan made online.", columns, 0))
+		b.WriteString(wrap("Offline: no device was asked. This is from the platforms' facts, for devices without anything of csig; apply needs a plan made online.", columns, 0))
 	}
 	groups := planGroups(p, only)
 	if legend := planLegend(groups); legend != "" {
@@ -107,7 +107,7 @@ func planText(whole *plans.Plan, only []string, columns int) string {
 	return b.String()
 }
 
-// planNarrowed says that a plan is not the whole one, "" where it is.
+// planNarrowed notes that a plan is not the whole one, "" where it is.
 func planNarrowed(p *plans.Plan) string {
 	if len(p.Only) == 0 {
 		return ""
@@ -134,7 +134,7 @@ func planTotal(p *plans.Plan) string {
 	return text + "; no impact on ordinary traffic expected."
 }
 
-// noChanges is what holds where a plan has nothing to do. It is said of every
+// noChanges is what holds where a plan has nothing to do. It is printed of every
 // device only where csig has seen, or made, every device so.
 func noChanges(p *plans.Plan) string {
 	alone := 0
@@ -155,9 +155,9 @@ func noChanges(p *plans.Plan) string {
 	case p.Goal == plans.TakeOff:
 		return "no device has anything of csig."
 	case alone > 0:
-		return "every device that csig drives is set up as the fleet file says."
+		return "every device that csig drives has the setup of the fleet file."
 	}
-	return "every device is set up as the fleet file says."
+	return "every device has the setup of the fleet file."
 }
 
 // noChangesOf is why a device that was asked for has no changes in a plan.
@@ -217,7 +217,7 @@ func (g aloneGroup) String() string {
 	case plans.AloneUnknown:
 		why = "of a platform that csig does not know"
 	case plans.AloneUnreached:
-		why = "not reached, and taken as the fleet file says"
+		why = "not reached, and taken as in the fleet file"
 	case plans.AloneTPID:
 		why = "not able to update tags of the domain's TPID"
 	case plans.AloneNative:

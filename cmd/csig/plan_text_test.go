@@ -8,7 +8,7 @@ import (
 	"github.com/csig-agent/csig/plans"
 )
 
-// Devices that are driven in different ways are no group, and groups say their
+// Devices that are driven in different ways are no group, and groups show their
 // way where there is more than one.
 func TestPlanGroupsByWay(t *testing.T) {
 	p := &plans.Plan{}
@@ -33,7 +33,7 @@ func TestPlanGroupsByWay(t *testing.T) {
 	}
 }
 
-// TestMarkdownText: what a device says stays text in a change ticket.
+// TestMarkdownText: a device's text stays text in a change ticket.
 func TestMarkdownText(t *testing.T) {
 	for in, want := range map[string]string{
 		"eth0, 25 Gbit/s (ok) - 1.2":          "eth0, 25 Gbit/s (ok) - 1.2",

@@ -39,8 +39,8 @@ func openLinux(prof *quantize.Profile, dev *inventory.Device) (counters.Source, 
 	return linux.New(cfg)
 }
 
-// linuxDetails says how this machine's counters are read, and what they cannot
-// tell; each sentence once, with the ports it is true of.
+// linuxDetails returns how this machine's counters are read, and what they do not
+// show; each sentence once, with the ports it is true of.
 func linuxDetails(src counters.Source) (details, limitations []string) {
 	details, limitations = []string{}, []string{}
 	s, ok := src.(*linux.Source)
@@ -49,7 +49,7 @@ func linuxDetails(src counters.Source) (details, limitations []string) {
 	}
 	var counted, noted api.Notes
 	for _, f := range s.Facts() {
-		if f.Counter != "" { // else no such interface: the port's own note says so
+		if f.Counter != "" { // else no such interface: the port's own note has it
 			counted.Add("", f.Port, fmt.Sprintf("counter of the %s, speed from %s", f.Counter, orDash(f.SpeedFrom)))
 		}
 		for _, n := range append(f.Notes, f.Degraded) {

@@ -23,7 +23,7 @@ func lockDevice(*logrus.Entry) (func(), error) { return nil, unsupported("agent"
 
 func agentIn(string) (*foundAgent, error) { return nil, nil } // none runs here
 
-// unsupported says that a command needs a Linux kernel.
+// unsupported is the error that a command needs a Linux kernel.
 func unsupported(what string) error {
 	return fmt.Errorf("csig %s needs the kernel switches of Linux, and this is %s: run it on a Linux machine, or in a Linux virtual machine on this one", what, runtime.GOOS)
 }

@@ -66,7 +66,7 @@ func statements(p *platformResult) []statement {
 	return out
 }
 
-// byDriver says that a platform's means are not csig's.
+// byDriver notes that a platform's means are not csig's.
 func byDriver(p *platformResult) string {
 	if p.Strip.Level != "refused" || p.Traits.Strip.Is == vendors.StripNone {
 		return ""

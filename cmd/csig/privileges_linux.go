@@ -24,7 +24,7 @@ var keptCapabilities = map[string][]int{
 
 // dropPrivileges has all threads of this process, and what it starts, give up what
 // the daemon of a device does not need; nil is one that is not known yet. group
-// tells whether its socket is to be given to one. It must come before anything
+// reports whether its socket is to be given to one. It must come before anything
 // takes capabilities from single threads.
 func dropPrivileges(dev *inventory.Device, group bool) error {
 	if _, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {

@@ -55,7 +55,7 @@ func (o *probeOptions) domain(cmd *cobra.Command) (*inventory.Fleet, error) {
 	if o.file != "" {
 		for _, name := range []string{"tpid", "wide-tpid", "layout"} {
 			if cmd.Flags().Changed(name) {
-				return nil, usageError(cmd, "--%s and -c: the fleet file's profile says it already; leave out one of them", name)
+				return nil, usageError(cmd, "--%s and -c: the fleet file's profile has it already; leave out one of them", name)
 			}
 		}
 		return inventory.Load(o.file)
@@ -123,8 +123,8 @@ func newProbeListen() *cobra.Command {
 	var o probeOptions
 	cmd := &cobra.Command{
 		Use:   "listen -i INTERFACE",
-		Short: "Show the probes that arrive, and what their tags say",
-		Long: `Show the probes that arrive on an interface, and what their tags say; with -c also
+		Short: "Show the probes that arrive, and their decoded tags",
+		Long: `Show the probes that arrive on an interface, and their decoded tags; with -c also
 the range behind S and the name behind LM. Ends at --count, after --duration, or
 when interrupted, with the losses. Needs the right to open packet sockets.`,
 		Example: `  csig probe listen -i eth1 -c fleet.yaml

@@ -26,7 +26,7 @@ type progress struct {
 	began   time.Time
 	plan    *plans.Plan // of an apply: its waves are counted
 	total   int         // steps; 0: as many as the plan has, or unknown
-	before  int         // of them done by an earlier run
+	before  int         // of them done by a previous run
 	done    int
 	failed  bool
 	err     error
@@ -50,8 +50,8 @@ func newProgress(cmd *cobra.Command, asJSON bool, command string) *progress {
 	return s
 }
 
-// say shows a line that stays.
-func (s *progress) say(line string) {
+// print shows a line that stays.
+func (s *progress) print(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -63,19 +63,19 @@ func (s *progress) say(line string) {
 	}
 }
 
-// redrawn is how often the live block is drawn anew.
+// redrawn is how often the live block is redrawn.
 const redrawn = 250 * time.Millisecond
 
-// during shows progress while f runs, and says what Ctrl-C does.
+// during shows progress while f runs, and prints what Ctrl-C does.
 func (s *progress) during(ctx context.Context, f func(context.Context) error) error {
-	said := make(chan struct{})
+	explained := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		defer close(said)
+		defer close(explained)
 		s.interrupt(why(ctx))
 	})
 	defer func() {
 		if !stop() {
-			<-said
+			<-explained
 		}
 	}()
 	if s.live == nil {
@@ -106,7 +106,7 @@ func (s *progress) during(ctx context.Context, f func(context.Context) error) er
 	return err
 }
 
-// interrupt says what happens now that no more is to be begun.
+// interrupt prints what happens now that no more is to be started.
 func (s *progress) interrupt(cause string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func (s *progress) interrupt(cause string) {
 		hand = handText(s.hand) + " in hand: to be finished"
 	}
 	after := map[string]string{
-		"apply":    "the journal knows: --resume and csig rollback mend what is cut off",
+		"apply":    "the journal has it: --resume and csig rollback complete what is cut off",
 		"rollback": "the journal knows: run it again",
 		"off":      "run it again",
 	}[s.command]
@@ -137,7 +137,7 @@ func why(ctx context.Context) string {
 	return "terminated"
 }
 
-// interrupted tells whether an error is only that ctx has ended.
+// interrupted reports whether an error is only that ctx has ended.
 func (s *progress) interrupted(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && !s.failed && errors.Is(err, context.Cause(ctx))
 }
@@ -151,7 +151,7 @@ func handText(hand []string) string {
 	return strings.Join(hand, ", ")
 }
 
-// draw draws the live block anew, below lines that stay.
+// draw redraws the live block, below lines that stay.
 func (s *progress) draw(above string) {
 	total := s.total
 	if s.plan != nil {
@@ -177,13 +177,13 @@ func (s *progress) draw(above string) {
 		steps = fmt.Sprintf("%d of %d steps", done, total)
 		bar = fmt.Sprintf("[%s%s] ", strings.Repeat("#", full), strings.Repeat(".", most-full))
 	}
-	// The bar says nothing that the numbers do not.
+	// The bar repeats what the numbers show.
 	last := fmt.Sprintf("  %s%s  %v", bar, steps, time.Since(s.began).Round(time.Second))
-	room := s.live.columns()
-	if utf8.RuneCountInString(first+last) > room {
+	width := s.live.columns()
+	if utf8.RuneCountInString(first+last) > width {
 		last = strings.Replace(last, bar, "", 1)
 	}
-	first = cut(first, max(1, room-utf8.RuneCountInString(last))) + last
+	first = cut(first, max(1, width-utf8.RuneCountInString(last))) + last
 	second := "in hand: " + handText(s.hand)
 	switch {
 	case len(s.hand) > 0:
@@ -215,7 +215,7 @@ func (s *progress) waveNumber() (n, of int) {
 	return n, of
 }
 
-// passed says what was done in the wave, once.
+// passed returns what was done in the wave, once.
 func (s *progress) passed() string {
 	if s.wave == 0 {
 		return ""
@@ -225,7 +225,7 @@ func (s *progress) passed() string {
 	return text
 }
 
-// note takes an event into account. It returns what is to be said of the wave
+// note takes an event into account. It returns what is to be printed of the wave
 // that is over now.
 func (s *progress) note(p *plans.Progress) (over string) {
 	where := p.Stage
@@ -279,7 +279,7 @@ type progressLine struct {
 	Device string    `json:"device"`
 	Error  string    `json:"error"`
 
-	RevertsS float64 `json:"reverts_seconds,omitempty"` // of an armed device: when it goes back by itself
+	RevertsS float64 `json:"reverts_seconds,omitempty"` // of a device with a pending auto-revert: when it reverts
 
 	LeftAlone *aloneGroup `json:"left_alone,omitempty"` // of left_alone: devices that the plan has no step for
 
@@ -298,7 +298,7 @@ type notProbedLine struct {
 // leftAlone names the devices that a plan leaves as they are.
 func (s *progress) leftAlone(p *plans.Plan) {
 	for _, g := range leftAlone(p) {
-		s.say(g.String())
+		s.print(g.String())
 		if s.json {
 			s.err = errors.Join(s.err, printLine(s.w, progressLine{Format: "csig.progress/v1", Time: time.Now().UTC(), Event: "left_alone", LeftAlone: &g}))
 		}
@@ -352,9 +352,9 @@ func (s *progress) text(p plans.Progress) string {
 		return fmt.Sprintf("%s  %s …", where, p.Device)
 	case plans.EventArmed:
 		if p.Err != nil {
-			return fmt.Sprintf("%s  %s cannot go back by itself: %v", where, p.Device, p.Err)
+			return fmt.Sprintf("%s  %s has no auto-revert: %v", where, p.Device, p.Err)
 		}
-		return fmt.Sprintf("%s  %s goes back by itself after %v unless it is reached again", where, p.Device, p.Reverts)
+		return fmt.Sprintf("%s  %s reverts by itself after %v unless it is reached again", where, p.Device, p.Reverts)
 	case plans.EventUndoing:
 		return fmt.Sprintf("%s  undoing %s …", where, p.Device)
 	case plans.EventDone:
@@ -372,7 +372,7 @@ func (s *progress) text(p plans.Progress) string {
 		return fmt.Sprintf("%s  FAILED: %v", where, p.Err)
 	case plans.EventGate:
 		if errors.Is(p.Err, errInterrupted) || errors.Is(p.Err, context.Canceled) {
-			return where + "  gate not heard out: --resume asks it again"
+			return where + "  gate not finished: --resume runs it again"
 		}
 		if p.Err != nil {
 			return fmt.Sprintf("%s  gate CLOSED: %v", where, p.Err)

@@ -11,9 +11,9 @@ import (
 	"github.com/csig-agent/csig/vendors/all"
 )
 
-// The simulator below knows of csig's rules nothing but what docs/rules.md
-// says of the JSON, and of CSIG what draft-00 §5.4 says: it is what somebody
-// else would write to check the rules before they go on a switch.
+// The simulator below is written from the JSON of docs/rules.md and from CSIG
+// draft-00 §5.4 alone, as a user would write it to check the rules before they go
+// on a switch.
 type (
 	simField struct{ Value, Mask, First, Last *int }
 	simEntry struct {
@@ -120,7 +120,7 @@ func (t *simTable) remove(id int) *simEntry {
 	return e
 }
 
-// other says that a tag may leave neither as a nor as b: the entries of the
+// other reports that a tag may leave neither as a nor as b: the entries of the
 // highest priority that match it decide, any of them, or nothing where none
 // does.
 func (t *simTable) other(tci, a, b int) (is int, wrong bool) {
@@ -147,7 +147,7 @@ type simSignal struct {
 	t   int
 	max bool
 	uec bool
-	any bool // the device is said to update D=1 too
+	any bool // the device updates D=1, too
 }
 
 // wants is what the draft makes of a tag at a bucket with a locator.
@@ -213,7 +213,7 @@ func TestRulesJSON(t *testing.T) {
 	}
 }
 
-// simulate runs the command and says what is wrong with its rules, or "".
+// simulate runs the command and returns what is wrong with its rules, or "".
 func simulate(g simSignal, args []string, ch [4]int) string {
 	cmd, out := newRoot(), new(bytes.Buffer)
 	cmd.SetArgs(args)
@@ -292,8 +292,7 @@ func simulate(g simSignal, args []string, ch [4]int) string {
 	return ""
 }
 
-// differs says which of the tags, all for nil, may leave neither as a nor as
-// b says.
+// differs returns which of the tags, all for nil, may leave neither as a nor as b.
 func (t *simTable) differs(a, b func(int) int, tags []int) string {
 	n := len(tags)
 	if tags == nil {

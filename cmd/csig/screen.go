@@ -44,8 +44,7 @@ func (s *screen) columns() int {
 	return plainColumns
 }
 
-// remark tells whoever runs the command a sentence, on a terminal broken between
-// words.
+// remark prints a sentence on standard error, on a terminal broken between words.
 func (s *screen) remark(format string, args ...any) {
 	text := fmt.Sprintf("csig: "+format, args...)
 	if columns, _, ok := s.size(); ok {

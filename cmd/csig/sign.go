@@ -177,7 +177,7 @@ func (s *signer) mayNot(now time.Time) error {
 	return nil
 }
 
-// matches tells whether a pattern list has a name. A pattern with "!" excludes.
+// matches reports whether a pattern list has a name. A pattern with "!" excludes.
 func matches(patterns []string, name string) bool {
 	found := false
 	for _, p := range patterns {

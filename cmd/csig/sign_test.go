@@ -94,7 +94,7 @@ func TestSignaturesOfOpenSSH(t *testing.T) {
 	}
 }
 
-// Only a plan that somebody signed who may is applied.
+// Only a plan with a permitted signer is applied.
 func TestVerify(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"key", "other"} {
@@ -121,7 +121,7 @@ func TestVerify(t *testing.T) {
 		"among others":        {"bob " + other + "alice " + key, signature, ""},
 		"second line":         {"alice namespaces=\"git\" " + key + "alice " + key, signature, ""},
 		"another key":         {"bob " + other, signature, "does not allow ssh-ed25519 SHA256:"},
-		"nobody":              {"", signature, "no line of it has this key"},
+		"unknown":             {"", signature, "no line of it has this key"},
 		"another namespace":   {"alice " + key, read("copy.plan.sig"), `namespace "file", want csig-plan`},
 		"not for plans":       {"alice namespaces=\"git,file\" " + key, signature, "namespaces git,file alone"},
 		"for all but plans":   {"alice namespaces=\"*,!csig-plan\" " + key, signature, "alone"},

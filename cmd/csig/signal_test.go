@@ -53,7 +53,7 @@ func TestSignalEndsWhatDoesNotWatch(t *testing.T) {
 				case <-time.After(time.Minute):
 					_ = cmd.Process.Kill()
 					<-done
-					t.Error("it went on")
+					t.Error("it continued")
 				}
 			})
 		}

@@ -31,7 +31,7 @@ func sourceName(dev *inventory.Device) string {
 }
 
 // openSource opens the counter source of a device of the fleet, to be read as its
-// schedule says.
+// schedule has.
 func openSource(ctx context.Context, prof *quantize.Profile, dev *inventory.Device) (counters.Source, error) {
 	every, err := pollPeriod(dev)
 	if err != nil {
@@ -123,7 +123,7 @@ func portNames(dev *inventory.Device) []string {
 	return names
 }
 
-// slowTries says that the tries of one SNMP request do not fit between two readings,
+// slowTries notes that the tries of one SNMP request do not fit between two readings,
 // "" where they do.
 func slowTries(dev *inventory.Device, every time.Duration) string {
 	s := dev.Counters.SNMP
@@ -206,7 +206,7 @@ func gnmiConfig(ctx context.Context, dev *inventory.Device) (gnmi.Config, error)
 	return cfg, nil
 }
 
-// sourceDetails says how a source reads, and what it cannot tell.
+// sourceDetails returns how a source reads, and its limitations.
 func sourceDetails(src counters.Source) (details, limitations []string) {
 	details, limitations = []string{}, []string{}
 	if s, ok := src.(*snmp.Source); ok {

@@ -14,7 +14,7 @@ import (
 // The counters of a device that is a network namespace of this machine are read
 // there, and not here.
 func TestFreshnessInANamespace(t *testing.T) {
-	if os.Getenv("CSIG_TEST_INSIDE") == "" { // a user namespace of its own, so that anybody may
+	if os.Getenv("CSIG_TEST_INSIDE") == "" { // a user namespace of its own, so that any user may
 		cmd := exec.Command("unshare", "--user", "--map-root-user", "--net", os.Args[0], "-test.run=^TestFreshnessInANamespace$")
 		cmd.Env = append(os.Environ(), "CSIG_TEST_INSIDE=1")
 		if out, err := cmd.CombinedOutput(); err != nil {

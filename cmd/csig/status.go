@@ -41,12 +41,12 @@ with --dry-run.`,
 				}
 				return screen.draw(statusText(s, screen.columns()), watch)
 			}
-			silent := func(l *lastWord) error {
+			silent := func(l *lastAnswer) error {
 				if asJSON {
 					_, err := fmt.Fprintln(cmd.ErrOrStderr(), "csig: "+silenceText(l))
 					return err
 				}
-				return screen.draw(wrap(silenceText(l), screen.columns(), 2)+wrap("What it said last:", screen.columns(), 0)+"\n"+statusText(l.status, screen.columns()), true)
+				return screen.draw(wrap(silenceText(l), screen.columns(), 2)+wrap("Its last answer:", screen.columns(), 0)+"\n"+statusText(l.status, screen.columns()), true)
 			}
 			err := watchOrAsk(cmd, c, watch, show, silent)
 			if errors.Is(err, api.ErrNoAgent) && !cmd.Flags().Changed("socket") {
@@ -87,10 +87,10 @@ func statusText(s *api.Status, columns int) string {
 	line(2, "read %v  compute %v  program %v", micros(s.Cycle.ReadNS), micros(s.Cycle.ComputeNS), micros(s.Cycle.ProgramNS))
 	line(2, "%s", planeText(s))
 	if s.Cycle.Lapses > 0 {
-		line(2, "lapses: %d (the lease ended before it was renewed), the last for %v", s.Cycle.Lapses, time.Duration(s.Cycle.LastLapseNS).Round(time.Millisecond))
+		line(2, "expired leases: %d (not renewed in time), the last for %v", s.Cycle.Lapses, time.Duration(s.Cycle.LastLapseNS).Round(time.Millisecond))
 	}
 	if s.Cycle.Repairs > 0 {
-		line(2, "repairs: %d (somebody had changed our rules)", s.Cycle.Repairs)
+		line(2, "repairs: %d (rules changed by another process, and restored)", s.Cycle.Repairs)
 	}
 	if s.SelfTest.Reason == "" {
 		line(2, "self-test: %s", s.SelfTest.Level)
@@ -132,7 +132,7 @@ func statusText(s *api.Status, columns int) string {
 	return b.String()
 }
 
-// planeText says what the data plane does.
+// planeText returns what the data plane does.
 func planeText(s *api.Status) string {
 	left := s.Cycle.LeaseEnds.Sub(s.Time).Round(time.Millisecond)
 	switch s.DataPlane {
@@ -159,18 +159,18 @@ func planeText(s *api.Status) string {
 		case vlanrules.Refused.String():
 			return fmt.Sprintf("no lease: nothing was written for %v, and the agent made the ports fall back: %s", -left+time.Duration(s.LeaseNS), s.OnStale) + seenText(s)
 		case vlanrules.Degraded.String():
-			return fmt.Sprintf("lease: ENDED %v ago; the data plane falls back, within what is said of the lease below: %s", -left, s.OnStale) + seenText(s)
+			return fmt.Sprintf("lease: ENDED %v ago; the data plane falls back, as the note on the lease below describes: %s", -left, s.OnStale) + seenText(s)
 		}
 		return fmt.Sprintf("lease: ENDED %v ago; the data plane has fallen back: %s", -left, s.OnStale) + seenText(s)
 	}
 	if leaseVerdict(s).Level == vlanrules.Refused.String() {
-		return fmt.Sprintf("no lease: after %v without a cycle the agent itself makes ports fall back (%s), and nobody does once it is killed", time.Duration(s.LeaseNS), s.OnStale)
+		return fmt.Sprintf("no lease: after %v without a cycle the agent itself makes ports fall back (%s); when it is killed they do not fall back", time.Duration(s.LeaseNS), s.OnStale)
 	}
 	return fmt.Sprintf("lease: %v, ends in %v unless renewed; then %s", time.Duration(s.LeaseNS), left, s.OnStale)
 }
 
-// seenText is how old a sighting of the data plane is; "" of an agent that does
-// not say.
+// seenText is how long ago the data plane was seen; "" of an agent that does not
+// report it.
 func seenText(s *api.Status) string {
 	if s.DataPlaneSeen.IsZero() {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 )
 
-// sampleStatus is an agent with every kind of thing to say.
+// sampleStatus is a status with every part that can be shown.
 func sampleStatus() *api.Status {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	end := now.Add(-40 * time.Millisecond)
@@ -40,7 +40,7 @@ func TestStatusFitsATerminal(t *testing.T) {
 				t.Errorf("%d columns in %d: %q", n, columns, l)
 			}
 		}
-		for _, want := range []string{"swp1  live   100G      12.3G  87.7G  87.7%  abw=29(17) abwc=28(17)  40ms", "\nswp2, swp3: no reading", "lapses: 2 ", "the last for 1.7s", "self-test: degraded: could not run", "last error: something"} {
+		for _, want := range []string{"swp1  live   100G      12.3G  87.7G  87.7%  abw=29(17) abwc=28(17)  40ms", "\nswp2, swp3: no reading", "expired leases: 2 ", "the last for 1.7s", "self-test: degraded: could not run", "last error: something"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%q is not in\n%s", want, text)
 			}
@@ -75,7 +75,7 @@ func TestStatusSaysWhatTheDataPlaneDoes(t *testing.T) {
 	}
 }
 
-// TestStatusWithoutALease: no lease is spoken of where the device has none, and
+// TestStatusWithoutALease: no lease is shown where the device has none, and
 // no fallback where nothing falls back.
 func TestStatusWithoutALease(t *testing.T) {
 	for _, tc := range []struct {
@@ -85,7 +85,7 @@ func TestStatusWithoutALease(t *testing.T) {
 		{"refused", api.DataPlaneLeased, "no lease: after 300ms without a cycle the agent itself makes ports fall back", "renewed"},
 		{"refused", api.DataPlaneFrozen, "lease: NONE: this device cannot expire rules, and what was written 1.8s ago stays advertised", "fallen"},
 		{"refused", api.DataPlaneFallback, "no lease: nothing was written for 1.8s, and the agent made the ports fall back: conservative", "ENDED"},
-		{"degraded", api.DataPlaneFallback, "lease: ENDED 1.5s ago; the data plane falls back, within what is said of the lease below: conservative", "has fallen"},
+		{"degraded", api.DataPlaneFallback, "lease: ENDED 1.5s ago; the data plane falls back, as the note on the lease below describes: conservative", "has fallen"},
 	} {
 		s := sampleStatus()
 		s.DataPlane, s.Verdicts = tc.plane, []api.Verdict{{What: "strip", Level: "full"}, {What: "lease", Level: tc.level, Reason: "no timer"}}

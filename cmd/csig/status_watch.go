@@ -11,19 +11,19 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// silence is after how long without a word an agent is said not to answer. It
-// answers at once, and has something for a watcher each second.
+// silence is how long an agent may send nothing before it counts as not answering.
+// A healthy one answers at once, and sends a watcher a status each second.
 const silence = 2 * time.Second
 
-// lastWord is what an agent that does not answer any more said last.
-type lastWord struct {
+// lastAnswer is the last status of an agent that no longer answers.
+type lastAnswer struct {
 	status *api.Status
 	ago    time.Duration
 }
 
 // watchOrAsk shows one status, or all until the command ends; silent is called
 // each second while the agent that is watched does not answer.
-func watchOrAsk(cmd *cobra.Command, c *api.Client, watch bool, show func(*api.Status) error, silent func(*lastWord) error) error {
+func watchOrAsk(cmd *cobra.Command, c *api.Client, watch bool, show func(*api.Status) error, silent func(*lastAnswer) error) error {
 	if watch {
 		err := watchStatus(cmd.Context(), c.Watch, show, silent)
 		if cmd.Context().Err() != nil {
@@ -45,15 +45,15 @@ func ask(ctx context.Context, c *api.Client) (*api.Status, error) {
 }
 
 // watchStatus calls show with what a watch brings, and silent while it brings
-// nothing for too long. An agent that never says anything is an error.
-func watchStatus(ctx context.Context, watch func(context.Context, func(*api.Status) error) error, show func(*api.Status) error, silent func(*lastWord) error) error {
+// nothing for too long. An agent that never answers is an error.
+func watchStatus(ctx context.Context, watch func(context.Context, func(*api.Status) error) error, show func(*api.Status) error, silent func(*lastAnswer) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	said, ended := make(chan *api.Status), make(chan error, 1)
+	statuses, ended := make(chan *api.Status), make(chan error, 1)
 	go func() {
 		ended <- watch(ctx, func(s *api.Status) error {
 			select {
-			case said <- s:
+			case statuses <- s:
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()
@@ -66,7 +66,7 @@ func watchStatus(ctx context.Context, watch func(context.Context, func(*api.Stat
 	defer quiet.Stop()
 	for {
 		select {
-		case last = <-said:
+		case last = <-statuses:
 			at = time.Now()
 			if err := show(last); err != nil {
 				return err
@@ -76,9 +76,9 @@ func watchStatus(ctx context.Context, watch func(context.Context, func(*api.Stat
 			return err
 		case <-quiet.C:
 			if last == nil {
-				return fmt.Errorf("%w: the agent hangs or is stopped, and its data plane falls back by itself when its lease ends; look at its process (ps, state T: kill -CONT lets it go on) and its log, or kill and start it again", api.ErrNoAnswer)
+				return fmt.Errorf("%w: the agent hangs or is stopped, and its data plane falls back by itself when its lease ends; look at its process (ps, state T: kill -CONT resumes it) and its log, or kill and restart it", api.ErrNoAnswer)
 			}
-			if err := silent(&lastWord{last, time.Since(at)}); err != nil {
+			if err := silent(&lastAnswer{last, time.Since(at)}); err != nil {
 				return err
 			}
 			quiet.Reset(time.Second)
@@ -86,9 +86,8 @@ func watchStatus(ctx context.Context, watch func(context.Context, func(*api.Stat
 	}
 }
 
-// silenceText says that the agent does not answer, and what has become of its
-// lease.
-func silenceText(l *lastWord) string {
+// silenceText reports that the agent does not answer, and the state of its lease.
+func silenceText(l *lastAnswer) string {
 	s := l.status
 	text := fmt.Sprintf("NO ANSWER for %v: the agent hangs or is stopped. ", l.ago.Round(100*time.Millisecond))
 	left := s.Cycle.LeaseEnds.Sub(s.Time) - l.ago
@@ -98,11 +97,11 @@ func silenceText(l *lastWord) string {
 	case leaseVerdict(s).Level == vlanrules.Refused.String() && s.Cycle.LeaseEnds.IsZero():
 		return text + "It had written nothing yet."
 	case leaseVerdict(s).Level == vlanrules.Refused.String():
-		return text + "This device cannot expire rules: unless the agent goes on, what was written last stays advertised; csig off ends that."
+		return text + "This device cannot expire rules: unless the agent continues, what was written last stays advertised; csig off ends that."
 	case s.Cycle.LeaseEnds.IsZero():
-		return text + "It had given no lease: a set-up that is there has fallen back, or does so by itself: " + s.OnStale + "."
+		return text + "It had given no lease: a setup that is there has fallen back, or does so by itself: " + s.OnStale + "."
 	case left > 0:
-		return text + fmt.Sprintf("Its lease ends in %v unless it goes on; then %s.", left.Round(100*time.Millisecond), s.OnStale)
+		return text + fmt.Sprintf("Its lease ends in %v unless it continues; then %s.", left.Round(100*time.Millisecond), s.OnStale)
 	}
-	return text + fmt.Sprintf("Its lease has ended, %v ago unless it was renewed without a word; a data plane that nothing else has changed has fallen back: %s.", -left.Round(100*time.Millisecond), s.OnStale)
+	return text + fmt.Sprintf("Its lease has ended, %v ago unless it was renewed meanwhile; unless another process changed it, the data plane has fallen back: %s.", -left.Round(100*time.Millisecond), s.OnStale)
 }

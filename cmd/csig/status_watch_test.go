@@ -13,7 +13,7 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 )
 
-// TestWatchOfAnAgentThatHangs: what it said last is not shown as if it held.
+// TestWatchOfAnAgentThatHangs: its last status is not shown as current.
 func TestWatchOfAnAgentThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -38,7 +38,7 @@ func TestWatchOfAnAgentThatHangs(t *testing.T) {
 				time.AfterFunc(time.Millisecond, cancel)
 			}
 			return nil
-		}, func(l *lastWord) error {
+		}, func(l *lastAnswer) error {
 			silences = append(silences, silenceText(l))
 			if len(silences) == 3 {
 				close(wake)
@@ -73,14 +73,14 @@ func TestSilence(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := sampleStatus()
 			tc.edit(s)
-			if got := silenceText(&lastWord{s, silence}); !strings.Contains(got, tc.want) {
-				t.Errorf("%q does not say %q", got, tc.want)
+			if got := silenceText(&lastAnswer{s, silence}); !strings.Contains(got, tc.want) {
+				t.Errorf("%q lacks %q", got, tc.want)
 			}
 		})
 	}
 }
 
-// TestStatusOfAnAgentThatNeverAnswers asks a socket that takes calls and says
+// TestStatusOfAnAgentThatNeverAnswers asks a socket that accepts and sends
 // nothing, as that of a stopped process does.
 func TestStatusOfAnAgentThatNeverAnswers(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "agent.sock")
@@ -95,7 +95,7 @@ func TestStatusOfAnAgentThatNeverAnswers(t *testing.T) {
 	if !errors.Is(err, api.ErrNoAnswer) || !strings.Contains(err.Error(), "kill -CONT") || strings.Contains(err.Error(), "context") {
 		t.Errorf("asked once: %v", err)
 	}
-	err = watchStatus(t.Context(), c.Watch, func(*api.Status) error { return nil }, func(*lastWord) error { return nil })
+	err = watchStatus(t.Context(), c.Watch, func(*api.Status) error { return nil }, func(*lastAnswer) error { return nil })
 	if !errors.Is(err, api.ErrNoAnswer) || strings.Contains(err.Error(), "context") {
 		t.Errorf("watched: %v", err)
 	}

@@ -29,7 +29,7 @@ func newTag() *cobra.Command {
 	return cmd
 }
 
-// tagFlags say how to read or write a tag.
+// tagFlags are how to read or write a tag.
 type tagFlags struct {
 	layout string
 	tpid   string
@@ -45,20 +45,20 @@ func (f *tagFlags) add(cmd *cobra.Command) {
 	addJSON(cmd, &f.json)
 }
 
-// tagDomain is what the flags, or the fleet's profile in their place, say about
+// tagDomain is what the flags, or the fleet's profile in their place, define about
 // tags.
 type tagDomain struct {
 	layout quantize.Layout
 	fleet  *inventory.Fleet // nil without -c
-	tpids  []uint16         // of the wanted format; none where errTPID says why
+	tpids  []uint16         // of the wanted format; none where errTPID is set
 	others map[uint16]int   // the domain's other TPIDs, and the bytes of a tag with one
-	// errTPID is not nil where a TPID is needed that nobody has given.
+	// errTPID is not nil where a TPID is needed and not given.
 	errTPID error
 
 	from, to string // the ends of the frame's path; "" where not known
 }
 
-// defaultTPIDs are what csig takes where neither flags nor a fleet file say.
+// defaultTPIDs are what csig takes where neither flags nor a fleet file set them.
 var defaultTPIDs = quantize.TPIDs{Compact: 0x9900, Wide: 0x9901}
 
 // resolve reads the flags.
@@ -256,7 +256,7 @@ const shortestFrame = 14
 // find finds the tag of size bytes that is a frame's last L2 tag: its offset, and
 // how many VLAN tags stand in front. Like quantize.FindTag, and with it the data
 // planes and csig probe, it takes a frame with two CSIG tags for one that has no
-// signal; unlike it, it knows TPIDs by the list, and says what stands where. Where
+// signal; unlike it, it knows TPIDs by the list, and reports what is where. Where
 // one of them is a VLAN's too, it is CSIG's.
 func (d *tagDomain) find(frame []byte, size int) (at, vlans int, err error) {
 	at = -1
@@ -435,7 +435,7 @@ func newTagResult(tag quantize.Tag, layout quantize.Layout) (tagResult, error) {
 	return res, nil
 }
 
-// printTag prints a tag, with what the profile says about it.
+// printTag prints a tag, with what the profile defines about it.
 func printTag(w io.Writer, asJSON bool, tag quantize.Tag, d *tagDomain, vlans *int) error {
 	res, err := newTagResult(tag, d.layout)
 	if err != nil {
@@ -476,8 +476,8 @@ func parenthesis(p *profileResult, f func(*profileResult) string) string {
 	return "  (" + f(p) + ")"
 }
 
-// describe adds what the fleet's profile says about a tag, or why it cannot
-// say anything: a tag of another domain is still worth looking at. The error is
+// describe adds what the fleet's profile defines about a tag, or why it does not
+// apply: a tag of another domain is still worth looking at. The error is
 // for ends of a path that the fleet does not have.
 func (res *tagResult) describe(fleet *inventory.Fleet, tag quantize.Tag, from, to string) error {
 	r, err := fleet.Profile.Read(tag)

@@ -88,7 +88,7 @@ func parseTag(t *rapid.T, out string) tagResult {
 	return got
 }
 
-// Every tag comes back from decode as encode was told, and decode's JSON is
+// Every tag comes back from decode as it was given to encode, and decode's JSON is
 // enough to encode it again.
 func TestDecodeIsTheInverseOfEncode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -184,7 +184,7 @@ func TestDecodeFindsTheLastTagOfAFrame(t *testing.T) {
 	})
 }
 
-// csig tag decode, csig probe and quantize, which the data planes' tests go by, say
+// csig tag decode, csig probe and quantize, which the data planes' tests use, report
 // the same of every row of tags.
 func TestTagDecodeAndProbeAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -200,12 +200,12 @@ func TestTagDecodeAndProbeAgree(t *testing.T) {
 		pos, err := quantize.FindTag(frame, defaultTPIDs)
 		parsed, probeErr := probe.Parse(frame, defaultTPIDs, quantize.Draft00)
 		if errors.Is(probeErr, probe.ErrNotProbe) != (err == nil || errors.Is(err, quantize.ErrNoTag)) || parsed.Tagged != (err == nil) {
-			t.Fatalf("% x: quantize says %v, probe %v", frame, err, probeErr)
+			t.Fatalf("% x: quantize returns %v, probe %v", frame, err, probeErr)
 		}
 		for _, wide := range []bool{false, true} {
 			out, decodeErr := csig("tag", "decode", "--json", fmt.Sprintf("--wide=%v", wide), hex.EncodeToString(frame))
 			if want := err == nil && pos.Wide == wide; (decodeErr == nil) != want {
-				t.Fatalf("% x, wide %v: decode says %v, quantize %v", frame, wide, decodeErr, err)
+				t.Fatalf("% x, wide %v: decode returns %v, quantize %v", frame, wide, decodeErr, err)
 			}
 			if decodeErr == nil && parseTag(t, out).Hex != hex.EncodeToString(frame[pos.Offset:pos.EtherType]) {
 				t.Fatalf("% x: %s", frame, out)
@@ -251,7 +251,7 @@ func TestTPIDsThatAreRefused(t *testing.T) {
 		}
 		want := quantize.TPIDs{Compact: uint16(v)}.Validate()
 		if got, err := parseTPIDs("tpid", fmt.Sprint(v)); (err == nil) != (want == nil) || err == nil && got[0] != uint16(v) {
-			t.Fatalf("%#04x: %v, %v; a profile says %v", v, got, err, want)
+			t.Fatalf("%#04x: %v, %v; a profile has %v", v, got, err, want)
 		}
 	}
 	for _, args := range [][]string{

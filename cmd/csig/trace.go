@@ -77,7 +77,7 @@ addresses nor users.`,
 	}
 	f.add(cmd)
 	cmd.Flags().StringVarP(&out, "output", "o", "", "the trace to write (required)")
-	cmd.Flags().StringVar(&note, "note", "", "a sentence for whoever reads the trace")
+	cmd.Flags().StringVar(&note, "note", "", "a sentence for readers of the trace")
 	cmd.Flags().DurationVar(&duration, "duration", time.Minute, "how long to record; 0 until interrupted")
 	addJSON(cmd, &asJSON)
 	_ = cmd.MarkFlagRequired("output")
@@ -106,7 +106,7 @@ func traceSettings(file *inventory.Fleet, dev *inventory.Device) (*trace.Setting
 	return s, nil
 }
 
-// hiddenWords are what errors may say of a device's configuration.
+// hiddenWords are what errors may contain of a device's configuration.
 func hiddenWords(dev *inventory.Device) []string {
 	words := []string{dev.Address}
 	if s := dev.Counters.SNMP; s != nil {
@@ -170,7 +170,7 @@ func record(ctx context.Context, rec *trace.Recorder, every, duration time.Durat
 	}
 }
 
-// playFlags say how to turn a trace into buckets.
+// playFlags are how to turn a trace into buckets.
 type playFlags struct {
 	file, method string
 	tau          time.Duration
@@ -192,7 +192,7 @@ func (f *playFlags) add(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("estimator", cobra.FixedCompletions([]string{"raw", "ewma", "dre"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// config opens a trace and says how to play it.
+// config opens a trace and returns how to play it.
 func (f *playFlags) config(name string) (*trace.Reader, counters.PipelineConfig, func() error, error) {
 	var cfg counters.PipelineConfig
 	file, err := os.Open(name)
@@ -246,7 +246,7 @@ func (f *playFlags) config(name string) (*trace.Reader, counters.PipelineConfig,
 	return r, cfg, file.Close, nil
 }
 
-// presetTables are what a trace is shown with when nobody says otherwise.
+// presetTables are what a trace is shown with by default.
 func presetTables() ([]*quantize.Buckets, error) {
 	abw, err := quantize.Preset(quantize.MinABW, "log-100G")
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // usageError is a command line that cannot be meant; it names the page that
-// says how to type it.
+// explains how to type it.
 func usageError(cmd *cobra.Command, format string, args ...any) error {
 	what := fmt.Sprintf(format, args...)
 	if cmd.HasParent() { // every error begins with "csig:" already
@@ -40,7 +40,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return usageError(cmd, "unexpected %q: it takes flags only", args[0])
 }
 
-// oneArg is for commands that take one argument; what says what it is.
+// oneArg is for commands that take one argument; what describes it.
 func oneArg(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -71,7 +71,7 @@ func groupArgs(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q for %q: %s", args[0], cmd.CommandPath(), hint)
 }
 
-// flagError makes a wrong flag's error one that says what to do next.
+// flagError adds to a wrong flag's error what to do next.
 func flagError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	if errors.As(err, &value) {
@@ -91,7 +91,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usageError(cmd, "%v", err)
 }
 
-// purpose is what a flag's help says, without its default.
+// purpose is a flag's help, without its default.
 func purpose(f *pflag.Flag) string {
 	what, _, _ := strings.Cut(f.Usage, " (")
 	return what
@@ -137,7 +137,7 @@ func requireFlags(cmd *cobra.Command, _ []string) error {
 	return flagGroups(cmd)
 }
 
-// What cobra says of flags that go with each other, or do not.
+// cobra's errors about flags that go with each other, or do not.
 var (
 	notTogether  = regexp.MustCompile(`none of the others can be; \[(.*)\] were all set$`)
 	onlyTogether = regexp.MustCompile(`group \[(.*)\] are set they must all be set; missing \[(.*)\]$`)
@@ -241,8 +241,8 @@ func completeFlags(cmd *cobra.Command) {
 	}
 }
 
-// checkedWriter remembers the first error: what goes to a full disk is not
-// done, whoever forgot to look. A reader that went away wants no more, which is
+// checkedWriter keeps the first error: output to a full disk is a failure, also
+// where a caller does not check. A reader that went away wants no more, which is
 // no error; it kills the commands that do nothing but print.
 type checkedWriter struct {
 	w    io.Writer

@@ -37,7 +37,7 @@ func words(line string) []string {
 	return out
 }
 
-// checkLine says what is wrong with a command line behind "csig": an unknown
+// checkLine returns what is wrong with a command line behind "csig": an unknown
 // command or flag and, where the line is whole, a wrong number of arguments or
 // a flag that is missing.
 func checkLine(line string, whole bool) error {

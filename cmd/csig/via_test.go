@@ -6,7 +6,7 @@ import (
 	"github.com/csig-agent/csig/inventory"
 )
 
-// TestVia has plans say how each device is reached, and as whom.
+// TestVia has plans show how each device is reached, and as which user.
 func TestVia(t *testing.T) {
 	admin := &inventory.SSH{User: "admin", Port: 22, Sudo: &inventory.Sudo{Password: inventory.Secret{File: "/etc/csig/sudo"}}}
 	for _, row := range []struct {

@@ -129,7 +129,7 @@ func (p *proc) record(s *api.Status) {
 }
 
 // source returns the end of the window behind a value that a frame passing at
-// an instant was given: the newest window programmed by then that says s, or
+// an instant was given: the newest window programmed by then whose bucket is s, or
 // the newest of all where none does.
 func (p *proc) source(at time.Time, sig int, s int) (time.Time, bool) {
 	p.mu.Lock()

@@ -5,6 +5,6 @@
 // receiver read with the truth from the links' own counters.
 //
 // The judge shares no code with the agents but the profile's bucket tables: it
-// reads the counters itself, at least five times an averaging window, and says so
+// reads the counters itself, at least five times an averaging window, and reports it
 // where it could not.
 package demo

@@ -14,7 +14,7 @@ import (
 
 // The judge reads a counter twice as often as it has to, and a window counts as
 // truth only where the readings around its ends really are a minSamples-th of a
-// window apart or less: on a busy machine nobody wakes up as asked.
+// window apart or less: on a busy machine a process wakes up late.
 const (
 	minSamples = 5
 	subsamples = 2 * minSamples
@@ -77,7 +77,7 @@ func sleep(d time.Duration) {
 
 // wakeSoon asks the kernel for short slices of time for this thread (since Linux
 // 6.12), so that it need not wait until a busy neighbour's is over. Elsewhere
-// the judge is held up more often, and says so.
+// the judge is delayed more often, and reports that.
 func wakeSoon() {
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{
 		Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL, Runtime: uint64(100 * time.Microsecond),

@@ -45,8 +45,8 @@ func (v *view) draw(f *frame) {
 	switch {
 	case v.lines == 0:
 	case columns != v.columns || rows != v.rows:
-		// Some terminals wrap anew what is on them and some cut it: where our
-		// lines are now is anybody's guess.
+		// Some terminals re-wrap the text on them and some cut it: the place of
+		// our lines is unknown.
 		v.buf.WriteString("\x1b[H\x1b[J")
 	default:
 		fmt.Fprintf(&v.buf, "\x1b[%dA\x1b[J", v.lines)
@@ -73,7 +73,7 @@ func (v *view) terminalSize() (columns, rows int) {
 		columns, rows = v.size()
 	}
 	if columns < 1 || rows < 1 {
-		return 80, 24 // a terminal that does not tell
+		return 80, 24 // a terminal that does not report its size
 	}
 	return max(columns, 2), max(rows, 2)
 }

@@ -57,7 +57,7 @@ type HopSignal struct {
 
 // Probe is one tagged frame that arrived. Low and High are the range of S in
 // the signal's unit: bit/s for abw, ppm of the capacity for abwc. TruthS and
-// TruthLocator say nothing where Unjudged.
+// TruthLocator have no meaning where Unjudged.
 type Probe struct {
 	Time         time.Time `json:"time"` // of arrival
 	Signal       string    `json:"signal"`

@@ -22,7 +22,7 @@ import (
 //go:embed fleet.yaml
 var fleetFile []byte
 
-// Options say how to run the demo.
+// Options are how to run the demo.
 type Options struct {
 	Executable string                     // the csig binary, for the agents
 	Version    string                     // for the result

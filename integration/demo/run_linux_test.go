@@ -27,7 +27,7 @@ func TestSettling(t *testing.T) {
 		{"on its way at the next", 998, 1000, true},
 		{"while the step is set up", 1005, 1006, true},
 		{"within two windows", 1209, 1211, true},
-		{"two windows after the set-up, in the burst's time", 1214, 1216, true},
+		{"two windows after the setup, in the burst's time", 1214, 1216, true},
 		{"two windows after the burst", 1215, 1216, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestSettling(t *testing.T) {
 }
 
 // TestWindowEnd: the age of a tag counts from the window of the hop that wrote
-// it, and where nobody wrote from the oldest window that says so.
+// it, and where no hop wrote from the oldest window that shows that.
 func TestWindowEnd(t *testing.T) {
 	agent := func(rows ...programmed) *proc { return &proc{history: rows} }
 	row := func(programmedMS, endMS int, s uint8) programmed {
@@ -58,9 +58,9 @@ func TestWindowEnd(t *testing.T) {
 		{"the newest window", 0, 350, 7, 300},
 		{"not yet programmed", 0, 250, 7, 200},
 		{"the frame was written before the change", 0, 205, 9, 100},
-		{"nobody wrote: the oldest of the hops' newest", -1, 350, 31, 195},
+		{"no hop wrote: the oldest of the hops' newest", -1, 350, 31, 195},
 		{"nothing programmed yet", 1, 50, 20, -1},
-		{"nobody wrote, one hop without a word", -1, 102, 31, -1},
+		{"no hop wrote, one hop without a window", -1, 102, 31, -1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			end, ok := r.windowEnd(tt.hop, 0, tt.s, []time.Time{at(tt.ms), at(tt.ms)})

@@ -22,7 +22,7 @@ type reading struct {
 	gap time.Duration
 }
 
-// window is what a link's own counters say about one averaging window.
+// window is the truth about one averaging window, from a link's own counters.
 type window struct {
 	end  time.Time
 	load uint64 // bit/s
@@ -31,7 +31,7 @@ type window struct {
 	s    [len(signals)]uint8
 
 	// vague: the judge itself was held up at one end of the window, and read
-	// the counter too far from there to say what was sent before.
+	// the counter too far from there to know what was sent before.
 	vague bool
 }
 
@@ -74,9 +74,9 @@ func (t *truth) last(at time.Time) []window {
 	return []window{t.windows[n-1], t.windows[n-2]}
 }
 
-// verdict is what the judge says about one probe.
+// verdict is the judge's result for one probe.
 type verdict struct {
-	known   bool  // there is a truth for this instant; else the rest says nothing
+	known   bool  // there is a truth for this instant; else the other fields have no meaning
 	s       uint8 // the truth; where the probe is exact, the window that agrees
 	hop     int   // the first hop with that bucket, -1 for none
 	exact   bool

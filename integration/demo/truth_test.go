@@ -102,8 +102,8 @@ func TestJudge(t *testing.T) {
 		{"the older window", moving, 150, 7, 1, verdict{true, 7, 1, true, true}},
 		{"a window that is not complete yet", moving, 199, 5, 1, verdict{true, 3, 0, false, false}},
 		{"neither", moving, 150, 9, 0, verdict{true, 3, 0, false, false}},
-		{"nobody wrote", idle, 250, 31, -1, verdict{true, 31, -1, true, true}},
-		{"nobody may have written", idle, 250, 31, 0, verdict{true, 31, -1, true, false}},
+		{"no hop wrote", idle, 250, 31, -1, verdict{true, 31, -1, true, true}},
+		{"possibly no hop wrote", idle, 250, 31, 0, verdict{true, 31, -1, true, false}},
 		{"before two windows", steady, 50, 4, 1, verdict{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestJudgeAcceptsExactlyWhatSwitchesDo(t *testing.T) {
 		}
 		v := judge(buckets(rows...), through, 0, 31, s, hop)
 		if !v.known || v.exact != exact || v.locator != reachable[result{s, hop}] {
-			t.Fatalf("judge says %+v of S=%d by hop %d; the switches can make %v", v, s, hop, reachable)
+			t.Fatalf("the judge returns %+v for S=%d by hop %d; the switches can make %v", v, s, hop, reachable)
 		}
 	})
 }

@@ -53,7 +53,7 @@ func TestSVGIsWellFormed(t *testing.T) {
 	}
 }
 
-// TestSVGWithoutTruth: what arrived is drawn also where nobody knows the truth,
+// TestSVGWithoutTruth: what arrived is drawn also where the truth is unknown,
 // and no truth is made up there.
 func TestSVGWithoutTruth(t *testing.T) {
 	r := sampleResult()
@@ -99,7 +99,7 @@ func TestTerminalRedrawsInPlace(t *testing.T) {
 			v.draw(&f)
 			rest, ok := strings.CutPrefix(b.String(), "\x1b[H\x1b[J")
 			if !ok {
-				t.Errorf("the frame after a resize begins with %q, want it to begin anew", b.String()[:10])
+				t.Errorf("the frame after a resize begins with %q, want it to clear the screen", b.String()[:10])
 			}
 			checkLines(t, rest, columns, rows)
 		})
@@ -154,7 +154,7 @@ func TestSummaryText(t *testing.T) {
 	}
 	for _, want := range []string{"200 probes", "exact", "lost"} {
 		if !strings.Contains(b.String(), want) {
-			t.Errorf("the summary does not say %q:\n%s", want, b.String())
+			t.Errorf("the summary lacks %q:\n%s", want, b.String())
 		}
 	}
 	for line := range strings.Lines(b.String()) {

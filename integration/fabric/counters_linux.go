@@ -23,8 +23,8 @@ type Counts struct {
 func (c Counts) L1Bits() uint64 { return 8 * (c.Bytes + L1Overhead*c.Frames) }
 
 // L1Rate is the mean rate between two readings, in layer 1 bits per second.
-func (c Counts) L1Rate(earlier Counts) float64 {
-	return float64(c.L1Bits()-earlier.L1Bits()) / c.At.Sub(earlier.At).Seconds()
+func (c Counts) L1Rate(before Counts) float64 {
+	return float64(c.L1Bits()-before.L1Bits()) / c.At.Sub(before.At).Seconds()
 }
 
 // Reader reads counters of one port, straight from the kernel and apart from

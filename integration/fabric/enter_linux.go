@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// marker tells the inner process that it is the inner one. It is an
+// marker marks the inner process. It is an
 // environment variable because the arguments have to stay the user's own.
 const marker = "CSIG_FABRIC_INSIDE"
 
@@ -28,9 +28,9 @@ const marker = "CSIG_FABRIC_INSIDE"
 // keyboard's among them, each one once; and when the outer process dies, even
 // by SIGKILL, the kernel ends the inner one with all its children.
 //
-// An error of the outer process says why nothing ran inside (where the kernel
-// forbids user namespaces: which setting does, and what to type), or which
-// signal n killed what ran; the status is 128+n then.
+// An error of the outer process is why nothing ran inside (where the kernel
+// forbids user namespaces: the setting that does, and the command to type), or
+// which signal n killed what ran; the status is 128+n then.
 func Enter() (inside bool, status int, err error) {
 	// The marker alone could be inherited by a child which is meant to enter
 	// namespaces of its own; only the first process of a PID namespace is 1.
@@ -83,7 +83,7 @@ func runInside(user bool) (int, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	// The child has a process group of its own: what the keyboard sends
 	// (Ctrl-C) then reaches only us, like what kill(1) sends, and we pass on
-	// either; and its own children hear of it from nobody but the child.
+	// either. The child alone passes signals on to its own children.
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID,
 		Pdeathsig:  syscall.SIGKILL,
@@ -97,7 +97,7 @@ func runInside(user bool) (int, error) {
 
 	signals := make(chan os.Signal, 16)
 	for _, s := range []os.Signal{unix.SIGINT, unix.SIGQUIT, unix.SIGHUP, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGTSTP} {
-		if !signal.Ignored(s) { // nohup and background jobs of old shells stay as they are
+		if !signal.Ignored(s) { // nohup and background commands of old shells stay as they are
 			signal.Notify(signals, s)
 		}
 	}
@@ -130,10 +130,10 @@ func runInside(user bool) (int, error) {
 	}
 }
 
-// killedBy says what nobody else can: the process that was killed had no time.
+// killedBy reports a signal that the killed process could not report itself.
 func killedBy(sig syscall.Signal) error {
 	if sig == unix.SIGKILL {
-		return errors.New("the process inside the namespaces was killed by SIGKILL: somebody's kill -9, or the kernel for want of memory (dmesg tells)")
+		return errors.New("the process inside the namespaces was killed by SIGKILL: a kill -9, or the kernel's out-of-memory killer (see dmesg)")
 	}
 	return fmt.Errorf("the process inside the namespaces was killed by %s", unix.SignalName(sig))
 }
@@ -147,21 +147,21 @@ func pass(p *os.Process, signals <-chan os.Signal, ended <-chan struct{}) {
 		case s := <-signals:
 			if s == unix.SIGTSTP {
 				// The first process of a PID namespace does not stop by
-				// itself on Ctrl-Z, but it does when its parent says so.
+				// itself on Ctrl-Z, but it does when its parent sends SIGSTOP.
 				stopWith(p)
 				continue
 			}
-			p.Signal(s) //nolint:errcheck // it ended: Wait tells
+			p.Signal(s) //nolint:errcheck // it ended: Wait reports it
 		}
 	}
 }
 
 // stopWith stops the inner process's group and ourselves, and continues it
-// when somebody continues us.
+// when we are continued.
 func stopWith(p *os.Process) {
-	unix.Kill(-p.Pid, unix.SIGSTOP)      //nolint:errcheck // it ended: Wait tells
+	unix.Kill(-p.Pid, unix.SIGSTOP)      //nolint:errcheck // it ended: Wait reports it
 	unix.Kill(os.Getpid(), unix.SIGSTOP) //nolint:errcheck // always allowed
-	unix.Kill(-p.Pid, unix.SIGCONT)      //nolint:errcheck // it ended: Wait tells
+	unix.Kill(-p.Pid, unix.SIGCONT)      //nolint:errcheck // it ended: Wait reports it
 }
 
 func readSysctl(name string) (string, bool) {
@@ -169,7 +169,7 @@ func readSysctl(name string) (string, bool) {
 	return strings.TrimSpace(string(b)), err == nil
 }
 
-// advice says what to do about an error of clone(2), from the settings with
+// advice returns what to do about an error of clone(2), from the settings with
 // which kernels forbid user namespaces.
 func advice(err error, sysctl func(string) (string, bool)) string {
 	const orRoot = ", or run this command as root"

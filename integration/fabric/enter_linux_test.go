@@ -164,7 +164,7 @@ func TestAdvice(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got := advice(c.err, func(name string) (string, bool) { v, ok := c.sysctl[name]; return v, ok })
 			if !strings.Contains(got, c.want) {
-				t.Errorf("got %q, want it to say %q", got, c.want)
+				t.Errorf("got %q, want it to have %q", got, c.want)
 			}
 		})
 	}

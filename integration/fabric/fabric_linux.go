@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DefaultMTU leaves room for a full-size payload with a wide CSIG tag behind
+// DefaultMTU fits a full-size payload with a wide CSIG tag behind
 // VLAN tags: switches drop longer frames without a word.
 const DefaultMTU = 1600
 
@@ -52,7 +52,7 @@ type Port struct {
 	rate uint64
 }
 
-// End says where an end of a cable goes.
+// End is where an end of a cable goes.
 type End struct {
 	Node *Node
 	Port string           // interface name, at most 15 bytes
@@ -64,7 +64,7 @@ func (f *Fabric) AddHost(name string) (*Node, error) { return f.add(name, false)
 
 // AddSwitch adds a switch: a namespace with a bridge that forwards from the
 // first moment (no spanning tree), is silent itself, and sends frames only
-// where Forward said: it neither learns addresses nor floods unknown ones, so
+// where Forward sends them: it neither learns addresses nor floods unknown ones, so
 // that a port carries exactly the traffic meant for it.
 func (f *Fabric) AddSwitch(name string) (*Node, error) { return f.add(name, true) }
 
@@ -250,7 +250,7 @@ func offloadsOff(name string) error {
 	return nil
 }
 
-// Forward tells the switch that frames to mac leave by port out: a static
+// Forward has frames to mac leave the switch by port out: a static
 // entry of its forwarding table. A second call for the same address moves it.
 func (n *Node) Forward(mac net.HardwareAddr, out *Port) error {
 	if !n.IsSwitch() || out.node != n {
@@ -339,7 +339,7 @@ func bridgePortState(ifindex int) (byte, error) {
 			return state[0], nil
 		}
 	}
-	return 0, errors.New("the kernel does not say it is a port of a bridge")
+	return 0, errors.New("the kernel does not list it as a port of a bridge")
 }
 
 // nested follows a path of attribute types.

@@ -237,7 +237,7 @@ func TestShapedLink(t *testing.T) {
 }
 
 // TestSilence shows that nothing but the load is on any link, and that only
-// for addresses which the switches were told of.
+// for addresses that the switches have entries for.
 func TestSilence(t *testing.T) {
 	l := newLine(t)
 	load, err := StartLoad(l.from, l.to.MAC, 20_000_000)

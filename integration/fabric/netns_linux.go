@@ -20,17 +20,17 @@ type NS struct {
 	name string
 	fd   int
 
-	jobs chan func() // run by the keeper thread
-	gone chan struct{}
+	calls chan func() // run by the keeper thread
+	gone  chan struct{}
 
-	mu     sync.RWMutex // guards closed, and jobs against being closed while in use
+	mu     sync.RWMutex // guards closed, and calls against being closed while in use
 	closed bool
 }
 
 // NewNS makes a network namespace with its loopback up. The name is for
 // messages only.
 func NewNS(name string) (*NS, error) {
-	n := &NS{name: name, fd: -1, jobs: make(chan func()), gone: make(chan struct{})}
+	n := &NS{name: name, fd: -1, calls: make(chan func()), gone: make(chan struct{})}
 	ready := make(chan error, 1)
 	go offMainThread(func() { n.keep(ready) })
 	if err := <-ready; err != nil {
@@ -63,8 +63,8 @@ func (n *NS) keep(ready chan<- error) {
 	if err != nil {
 		return
 	}
-	for job := range n.jobs {
-		job()
+	for call := range n.calls {
+		call()
 	}
 }
 
@@ -153,7 +153,7 @@ func (c *Cmd) Start() error {
 		return fmt.Errorf("network namespace %s: start %s: %w", c.ns.name, c.Path, os.ErrClosed)
 	}
 	result := make(chan error, 1)
-	c.ns.jobs <- func() { result <- c.Cmd.Start() }
+	c.ns.calls <- func() { result <- c.Cmd.Start() }
 	if err := <-result; err != nil {
 		return fmt.Errorf("network namespace %s: start %s: %w", c.ns.name, c.Path, err)
 	}
@@ -206,7 +206,7 @@ func (n *NS) Close() error {
 		return nil
 	}
 	n.closed = true
-	close(n.jobs)
+	close(n.calls)
 	<-n.gone
 	if err := unix.Close(n.fd); err != nil {
 		return fmt.Errorf("network namespace %s: close: %w", n.name, err)

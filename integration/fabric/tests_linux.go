@@ -11,7 +11,7 @@ import (
 // process with their status. setup, if any, runs inside before them and returns
 // what cleans up after them.
 //
-// Fuzzing stays outside: its workers talk to their parent through inherited
+// Fuzzing stays outside: its workers are connected to their parent by inherited
 // files, and need no network.
 func Tests(m interface{ Run() int }, setup func() (cleanup func(), err error)) {
 	flag.Parse()

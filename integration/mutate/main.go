@@ -4,10 +4,9 @@
 //	go run ./integration/mutate [-seed N] [-for 15m] [PACKAGE ...]
 //
 // A mutant is a compiler overlay: the files of the checkout stay as they are.
-// Each package's mutants meet the tests that are meant to watch it, which are
-// its own but where watchers says otherwise; those have to pass without a change.
-// What no test should watch stays as it is: logs, error texts, locks,
-// capacities. The exit code is 1 where more than one mutant in five survives.
+// Each package's mutants run against the tests that cover it: its own, and
+// others where watchers names them. Those have to pass without a change. What no
+// test covers stays as it is: logs, error texts, locks, capacities. The exit code is 1 where more than one mutant in five survives.
 package main
 
 import (
@@ -209,7 +208,7 @@ func mutantsOf(pkg string) (list []mutant, err error) {
 	return list, nil
 }
 
-// isText says that a sum of constants and names is one of strings: its
+// isText reports whether a sum of constants and names is one of strings: its
 // difference does not compile.
 func isText(e ast.Expr) bool {
 	switch e := e.(type) {

@@ -1,4 +1,4 @@
-// Package probe sends CSIG-tagged probe frames and says what arrives.
+// Package probe sends CSIG-tagged probe frames and reports what arrives.
 //
 // A probe is an Ethernet frame as a sender host would tag it (draft-00 §4.4.1)
 // with a small payload that lets the receiver recognise it even when the tag

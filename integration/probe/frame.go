@@ -25,7 +25,7 @@ const (
 	version = 1
 )
 
-// ErrNotProbe says that a frame or payload is not a probe's.
+// ErrNotProbe is the error for a frame or payload that is not a probe's.
 var ErrNotProbe = errors.New("not a probe")
 
 // Payload identifies one probe.
@@ -141,13 +141,13 @@ func Parse(b []byte, tpids quantize.TPIDs, l quantize.Layout) (Frame, error) {
 }
 
 // restoreTag undoes what the kernel does on receipt, which is to take the
-// outermost VLAN tag out of the frame: room holds 4 free bytes and then the
+// outermost VLAN tag out of the frame: buf holds 4 free bytes and then the
 // frame.
-func restoreTag(room []byte, tpid, tci uint16) []byte {
-	copy(room, room[4:16])
-	binary.BigEndian.PutUint16(room[12:], tpid)
-	binary.BigEndian.PutUint16(room[14:], tci)
-	return room
+func restoreTag(buf []byte, tpid, tci uint16) []byte {
+	copy(buf, buf[4:16])
+	binary.BigEndian.PutUint16(buf[12:], tpid)
+	binary.BigEndian.PutUint16(buf[14:], tci)
+	return buf
 }
 
 // InitialTag is what a sender host puts on a frame (draft-00 §4.1.3.2,

@@ -158,7 +158,7 @@ func (l *Listener) Next(ctx context.Context) (Received, error) {
 		case err != nil && ctx.Err() != nil:
 			return Received{}, ctx.Err()
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			// A deadline that an earlier call's context set while it returned.
+			// A deadline that a previous call's context set while it returned.
 			if err := l.conn.SetReadDeadline(time.Time{}); err != nil {
 				return Received{}, fmt.Errorf("probe listener on %s: %w", l.cfg.Interface, err)
 			}
@@ -170,7 +170,7 @@ func (l *Listener) Next(ctx context.Context) (Received, error) {
 	}
 }
 
-// receive reads one frame; ok says that it is one to yield.
+// receive reads one frame; ok is whether to yield it.
 func (l *Listener) receive() (r Received, ok bool, err error) {
 	var n, oobn int
 	var from unix.Sockaddr
@@ -244,7 +244,7 @@ func ancillary(oob []byte) (at time.Time, aux unix.TpacketAuxdata, err error) {
 	return at, aux, nil
 }
 
-// Stats says how the probes fared that Next has yielded, by run and signal.
+// Stats returns counts of the probes that Next has yielded, by run and signal.
 func (l *Listener) Stats() []Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()

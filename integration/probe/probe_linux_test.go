@@ -352,7 +352,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 }
 
 // TestFabric sends probes across three switches in a row with links of three
-// speeds and load on the middle one. Nobody has rules, so every probe arrives
+// speeds and load on the middle one. No switch has rules, so every probe arrives
 // as it was sent.
 func TestFabric(t *testing.T) {
 	var f fabric.Fabric

@@ -111,7 +111,7 @@ func explain(err error) error {
 // RunID is the run that the sender's probes carry.
 func (s *Sender) RunID() uint64 { return s.cfg.RunID }
 
-// Sent says how many probes of a signal were sent; the next one has this
+// Sent returns how many probes of a signal were sent; the next one has this
 // sequence number.
 func (s *Sender) Sent(sig quantize.Signal) uint64 {
 	s.mu.Lock()
@@ -128,8 +128,8 @@ func (s *Sender) Dropped() uint64 {
 }
 
 // Send sends one probe for a signal with what a sender host starts with: the
-// profile's initial S and no locator (draft-00 §4.4.1). It returns what the
-// probe says of itself.
+// profile's initial S and no locator (draft-00 §4.4.1). It returns the
+// probe's payload.
 func (s *Sender) Send(sig quantize.Signal) (Payload, error) {
 	f := Frame{Dst: s.cfg.Dst, Src: s.cfg.Src, VLANs: s.cfg.VLANs, Payload: Payload{Signal: sig}}
 	if s.cfg.Format != Untagged {

@@ -6,7 +6,7 @@ import (
 	"github.com/csig-agent/csig/quantize"
 )
 
-// Stats says how the probes of one signal of one run fared.
+// Stats counts the probes of one signal of one run.
 type Stats struct {
 	Run      uint64
 	Signal   quantize.Signal
@@ -23,7 +23,7 @@ const (
 	// seqWindow is how far back duplicates are recognised; probes that come
 	// later than that count as reordered.
 	seqWindow = 4096
-	// maxFlows bounds what a tracker remembers, for anybody may send probes.
+	// maxFlows bounds a tracker's memory, since any host may send probes.
 	maxFlows = 256
 )
 
@@ -36,7 +36,7 @@ type flow struct {
 	Stats
 	first, last uint64 // sequence numbers
 	seen        [seqWindow / 64]uint64
-	used        uint64 // tracker's clock, to forget the one idle for longest
+	used        uint64 // tracker's clock, to delete the one idle for longest
 }
 
 // Tracker counts probes by run and signal. The zero value is ready. It is not
@@ -56,7 +56,7 @@ func (t *Tracker) Observe(p Payload) {
 			t.flows = map[flowKey]*flow{}
 		}
 		if len(t.flows) >= maxFlows {
-			t.forget()
+			t.deleteOldest()
 		}
 		f = &flow{Stats: Stats{Run: p.Run, Signal: p.Signal, Received: 1}, first: p.Seq, last: p.Seq, used: t.clock}
 		f.mark(p.Seq)
@@ -67,7 +67,7 @@ func (t *Tracker) Observe(p Payload) {
 	f.observe(p.Seq)
 }
 
-func (t *Tracker) forget() {
+func (t *Tracker) deleteOldest() {
 	var oldest *flow
 	for _, f := range t.flows {
 		if oldest == nil || f.used < oldest.used {
