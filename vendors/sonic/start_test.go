@@ -368,6 +368,100 @@ func TestTPIDLost(t *testing.T) {
 	}
 }
 
+// cutConn loses its connection at what it is asked.
+type cutConn struct {
+	net.Conn
+	cut func(b []byte) bool
+}
+
+func (c cutConn) Write(b []byte) (int, error) {
+	if !c.cut(b) {
+		return c.Conn.Write(b)
+	}
+	c.Close()
+	return 0, net.ErrClosed
+}
+
+// TestTPIDRefusedAndLost: an orchagent that goes on with a TPID that SAI refuses bans
+// none, also where the connection is lost before csig has seen that.
+func TestTPIDRefusedAndLost(t *testing.T) {
+	for name, test := range map[string]struct{ off, dumps bool }{
+		"applied again":                   {false, false},
+		"taken off":                       {true, false},
+		"applied again, as it dumps core": {false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, sonictest.R202405, "Ethernet0", "Ethernet4")
+			r := l.sw.Redis
+			var refuses, lost atomic.Bool
+			refuses.Store(true)
+			l.sw.RefuseTPID = func(port string) bool { return refuses.Load() && r.Hash(4, "PORT|"+port)["tpid"] == "0x88a8" }
+			l.Driver.db = sonicdb.New(sonicdb.Options{File: r.File, ReadFile: func(_ context.Context, path string) ([]byte, error) { return os.ReadFile(path) },
+				Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+					c, err := sonictest.Dial(ctx, network, address)
+					return cutConn{c, func(b []byte) bool {
+						// While csig waits for the first port, and from then on.
+						if bytes.Contains(b, []byte("PORT_TABLE:Ethernet0")) && r.Hash(6, tpidKey)[tpidSent] != "" {
+							lost.Store(true)
+						}
+						return lost.Load()
+					}}, err
+				}})
+			l.sw.TPIDEnds, l.sw.Dumps = test.dumps, test.dumps
+			l.patience = 300 * time.Millisecond
+			s := setupOf(quantize.Draft00, "Ethernet0", "Ethernet4")
+			var perm *vendors.PermanentError
+			if err := l.Apply(t.Context(), s); err == nil || errors.As(err, &perm) || !lost.Load() {
+				t.Fatalf("%v; the connection was lost: %v", err, lost.Load())
+			}
+			if note := r.Hash(6, tpidKey); note[tpidSent] == "" {
+				t.Fatalf("the note: %v", note)
+			}
+			for end := time.Now().Add(5 * time.Second); r.Hash(0, "PORT_TABLE:Ethernet0")["tpid"] != "0x88a8"; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("portmgrd does nothing")
+				}
+			}
+			l.loose = true
+			l.open()
+			if test.dumps {
+				if err := l.Apply(t.Context(), s); !errors.Is(err, errGone) {
+					t.Errorf("again: %v", err)
+				}
+				l.sw.Restart()
+				if err := l.Apply(t.Context(), s); !errors.As(err, &perm) || !strings.Contains(err.Error(), tpidKey) || r.Hash(4, "PORT|Ethernet0")["tpid"] == "0x88a8" {
+					t.Errorf("once it is back: %v", err)
+				}
+				return
+			}
+			if test.off {
+				if err := l.Remove(t.Context()); err != nil {
+					t.Error(err)
+				}
+			} else {
+				have, err := l.Observe(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := l.Diff(have, s); err != nil {
+					t.Errorf("the plan: %v", err)
+				}
+				if err := l.Apply(t.Context(), s); err == nil || errors.As(err, &perm) || !strings.Contains(err.Error(), "SAI does not take it") {
+					t.Errorf("again: %v", err)
+				}
+			}
+			if note := r.Hash(6, tpidKey); len(note) > 0 || l.sw.Ends() > 0 {
+				t.Errorf("the note: %v; it ended %d times", note, l.sw.Ends())
+			}
+			refuses.Store(false)
+			if !test.off {
+				s.TPID = 0x9100
+			}
+			l.apply(s)
+		})
+	}
+}
+
 // TestTPIDEndsSlowly: an orchagent that writes its core listens, and does not answer.
 func TestTPIDEndsSlowly(t *testing.T) {
 	l := newLab(t, sonictest.R202405, "Ethernet0", "Ethernet4")

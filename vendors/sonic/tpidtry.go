@@ -28,26 +28,29 @@ const (
 var errGone = errors.New("orchagent has ended")
 
 // tpidStands says that orchagent may have ended over a TPID; "" where it has not: a
-// port has that in the ASIC, or CONFIG_DB never took it. Of one that csig was about to
-// write when its connection was lost, CONFIG_DB and an orchagent that is gone tell.
+// port has that in the ASIC, CONFIG_DB never took it, or orchagent was given it and
+// runs. Of one that csig was about to write when its connection was lost, CONFIG_DB
+// and an orchagent that is gone tell.
 func (d *Driver) tpidStands(ctx context.Context) (why string, sent bool, err error) {
 	list, err := d.hashes(ctx, [][]string{{sonicdb.State, "HGETALL", tpidKey}, {sonicdb.Counters, "HGETALL", "COUNTERS_PORT_NAME_MAP"}})
 	if err != nil || list[0][tpidOf] == "" {
 		return "", false, err
 	}
 	note, objects := list[0], list[1]
-	ask := [][]string{{sonicdb.Config, "HGETALL", carrierKey(note[tpidPort])}}
+	ask := [][]string{{sonicdb.Config, "HGETALL", carrierKey(note[tpidPort])}, {sonicdb.Appl, "HGETALL", carrierTable(note[tpidPort])}}
 	for _, port := range sortedKeys(objects) {
 		ask = append(ask, []string{sonicdb.ASIC, "HGETALL", asicPorts + objects[port]})
 	}
 	have, err := d.hashes(ctx, ask)
-	if err != nil || slices.ContainsFunc(have[1:], func(row map[string]string) bool { return sameTPID(asicTPID(row), note[tpidOf]) && len(row) > 0 }) {
+	if err != nil || slices.ContainsFunc(have[2:], func(row map[string]string) bool { return sameTPID(asicTPID(row), note[tpidOf]) && len(row) > 0 }) {
 		return "", false, err
 	}
-	if sent = note[tpidSent] != ""; !sent {
-		if !sameTPID(have[0]["tpid"], note[tpidOf]) {
-			return "", false, nil
-		}
+	sent = note[tpidSent] != ""
+	kept := sameTPID(have[0]["tpid"], note[tpidOf])
+	if !sent && !kept {
+		return "", false, nil
+	}
+	if !sent || kept && sameTPID(have[1]["tpid"], note[tpidOf]) {
 		if o, err := d.orchagent(ctx); err != nil || o.running() && o.ready {
 			return "", false, err
 		}
@@ -102,6 +105,18 @@ func (d *Driver) giveTPIDs(ctx context.Context, change, await []string, of map[s
 		}
 		return d.write(ctx, cmds...)
 	}
+	if kept := slices.DeleteFunc(slices.Clone(await), func(name string) bool { return slices.Contains(change, name) }); seen.badTPID == want && len(kept) > 0 {
+		// What came of an earlier try was not seen, and is before others have it.
+		early := d.orGone(ctx, d.portmgrd(ctx, kept, of, seen))
+		switch {
+		case errors.Is(early, errGone):
+			return errors.Join(early, d.write(ctx, seen.restoreAll()...))
+		case early != nil && len(portsOf(early)) == 0:
+			return early
+		}
+		seen.badTPID = "" // orchagent lives with it
+		return errors.Join(early, d.write(ctx, []string{sonicdb.State, "DEL", tpidKey}), d.giveTPIDs(ctx, change, change, of, seen))
+	}
 	var err error
 	if len(change) > 0 && !seen.took(want) {
 		first := max(0, slices.IndexFunc(change, func(name string) bool { return !isAggregate(name) })) // of these ASIC_DB tells
@@ -120,10 +135,7 @@ func (d *Driver) giveTPIDs(ctx context.Context, change, await []string, of map[s
 			// Who is interrupted here would leave a note that is not true.
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*d.cfg.Patience)
 			if err = d.write(ctx, []string{sonicdb.State, "HSET", tpidKey, tpidSent, now}); err == nil {
-				err = d.portmgrd(ctx, change[first:first+1], of, seen)
-				if err != nil && !errors.Is(err, errGone) && !d.alive(ctx) {
-					err = errGone
-				}
+				err = d.orGone(ctx, d.portmgrd(ctx, change[first:first+1], of, seen))
 			}
 			cancel()
 		}
@@ -159,11 +171,21 @@ func (d *Driver) giveTPIDs(ctx context.Context, change, await []string, of map[s
 	return err
 }
 
-// alive tells whether orchagent answers: one that ends keeps its connections while its
-// core is written. It is asked to delete a table that nobody has.
-func (d *Driver) alive(ctx context.Context) bool {
+// orGone is errGone where orchagent does not answer after an error of portmgrd: one
+// that ends keeps its connections while its core is written. It is asked to delete a
+// table that nobody has. A connection that is lost tells nothing of it.
+func (d *Driver) orGone(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, errGone) {
+		return err
+	}
 	c := &chain{ops: []rowOp{{key: definitions + ":ACL_CSIG_NONE_TABLE"}}}
-	return d.run(ctx, []*chain{c}) == nil && (c.err == nil || errors.As(c.err, new(*StatusError)))
+	switch lost := d.run(ctx, []*chain{c}); {
+	case lost != nil:
+		return fmt.Errorf("%v; whether orchagent lives with that is not known: %w", err, lost) //nolint:errorlint // no error of a port: nothing is known of the others either
+	case c.err != nil && !errors.As(c.err, new(*StatusError)):
+		return errGone
+	}
+	return err
 }
 
 // takeTPIDs gives ports back what CONFIG_DB had, and makes the record that of before.
