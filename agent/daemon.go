@@ -51,6 +51,8 @@ type Daemon struct {
 
 	change sync.Mutex // held while what runs is changed
 	ready  bool       // Start is over
+	again  bool       // its own file could not be run, which may pass
+	failed string     // and why
 	closed bool
 	armed  *armed // nil: nothing waits to go back
 
@@ -126,6 +128,11 @@ func (d *Daemon) Start(ctx context.Context) error {
 	if r == nil {
 		return nil
 	}
+	return d.begin(ctx, r)
+}
+
+// begin has a configuration take effect that the daemon's own file holds.
+func (d *Daemon) begin(ctx context.Context, r *running) error {
 	// Again, now that csig off finds us at our socket: it may have marked the
 	// device since we opened it.
 	if err := d.off(); err != nil {
@@ -134,16 +141,69 @@ func (d *Daemon) Start(ctx context.Context) error {
 	}
 	if err := r.agent.Start(ctx); err != nil {
 		d.wait("for another configuration: " + err.Error())
-		return d.orWait(ctx, errors.Join(err, r.close(nil)))
+		err = errors.Join(err, r.close(nil))
+		if isRefusal(err) {
+			return d.orWait(ctx, err)
+		}
+		return d.orRetry(ctx, err)
 	}
 	d.launch(r)
 	return nil
 }
 
+// startRetry is how long a daemon that may wait leaves its device alone after a
+// start that failed.
+const startRetry = 5 * time.Second
+
+// orRetry is orWait for what may pass: the daemon tries again by itself.
+func (d *Daemon) orRetry(ctx context.Context, err error) error {
+	if !d.mayWait(ctx, err) {
+		return err
+	}
+	why := err.Error()
+	d.wait(fmt.Sprintf("for its device, which it tries every %v, or for another configuration: %s", startRetry, why))
+	if why != d.failed {
+		d.cfg.Log.WithError(err).Error("the device does not take its configuration yet: trying again")
+	}
+	d.again, d.failed = true, why
+	return nil
+}
+
+// fails tells whether the start failed, and is to be tried again.
+func (d *Daemon) fails() bool {
+	d.change.Lock()
+	defer d.change.Unlock()
+	return d.again
+}
+
+// retry starts the daemon's own file again, where that failed and may do now. It
+// tells whether there is more to try.
+func (d *Daemon) retry(ctx context.Context) bool {
+	d.change.Lock()
+	defer d.change.Unlock()
+	if !d.again || d.closed || ctx.Err() != nil {
+		return false
+	}
+	d.again = false
+	fleet, err := inventory.Load(d.cfg.File)
+	if err == nil {
+		var r *running
+		if r, err = d.prepare(ctx, fleet, nil); err == nil {
+			err = d.begin(ctx, r)
+		}
+	}
+	if err != nil {
+		err = d.orWait(ctx, err)
+	}
+	if err != nil && ctx.Err() == nil {
+		d.cfg.Log.WithError(err).Error("the configuration cannot be run")
+	}
+	return d.again
+}
+
 // orWait turns the error of a start into waiting, where the daemon may.
 func (d *Daemon) orWait(ctx context.Context, err error) error {
-	var undo *UndoError
-	if !d.cfg.Wait || ctx.Err() != nil || errors.As(err, &undo) {
+	if !d.mayWait(ctx, err) {
 		return err
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -159,6 +219,11 @@ func (d *Daemon) orWait(ctx context.Context, err error) error {
 	d.wait("for another configuration: " + err.Error())
 	d.cfg.Log.WithError(err).Error("the configuration cannot be run: waiting for another")
 	return nil
+}
+
+// mayWait tells whether the error of a start ends the daemon.
+func (d *Daemon) mayWait(ctx context.Context, err error) bool {
+	return d.cfg.Wait && ctx.Err() == nil && !errors.As(err, new(*UndoError))
 }
 
 // prepare makes an agent for a fleet, with what it can take over from the one
@@ -224,6 +289,7 @@ func (d *Daemon) launch(r *running) {
 		defer close(r.ended)
 		r.agent.loop(ctx)
 	}()
+	d.again = false
 	d.show(r)
 	// Starting up takes several times the memory of running for years, and a
 	// cycle allocates next to nothing: a small heap costs no time.
@@ -265,6 +331,14 @@ func (d *Daemon) current() *running {
 // Run keeps the device's rules true until ctx ends. When it returns the lease
 // has been given up, and no configuration is taken any more.
 func (d *Daemon) Run(ctx context.Context) error {
+	for more := d.fails(); more; {
+		select {
+		case <-ctx.Done():
+			more = false
+		case <-time.After(startRetry):
+			more = d.retry(ctx)
+		}
+	}
 	<-ctx.Done()
 	d.change.Lock()
 	defer d.change.Unlock()

@@ -542,3 +542,56 @@ func TestNoRemoteCommands(t *testing.T) {
 		k.configure(t, deviceText)
 	})
 }
+
+// TestDaemonTriesItsDeviceAgain: a daemon that may wait, and starts before its device
+// answers, says so and runs its file as soon as that does.
+func TestDaemonTriesItsDeviceAgain(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		then  error // what the device answers after a while
+		off   bool  // csig off comes before that
+		waits string
+	}{
+		{"it answers", nil, false, ""},
+		{"it refuses", &vendors.PermanentError{Err: errors.New("it cannot")}, false, "for another configuration: "},
+		{"csig off", nil, true, "for a configuration: "},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				drv := &recorder{diff: errors.Join(errors.New("nobody listens"), os.ErrNotExist)} // as of a socket that is not there
+				k := newKeeper(t, drv, nil)
+				if err := os.WriteFile(k.cfg.File, own([]byte(deviceText)), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				k.begin(t)
+				defer k.close(t)
+				ctx, cancel := context.WithCancel(t.Context())
+				ran := make(chan error, 1)
+				go func() { ran <- k.Run(ctx) }()
+				time.Sleep(3*startRetry + time.Second)
+				if s := k.Status(); !strings.Contains(s.Waiting, "for its device, which it tries every 5s") || !strings.Contains(s.Waiting, "nobody listens") || len(drv.applied) > 0 {
+					t.Errorf("it waits %q", s.Waiting)
+				}
+				if tc.off {
+					if err := k.Forget(t.Context(), "", ""); err != nil {
+						t.Fatal(err)
+					}
+				}
+				k.with(func(r *recorder) { r.diff = tc.then })
+				time.Sleep(startRetry)
+				if s := k.Status(); (s.Waiting == "") != (tc.waits == "") || !strings.HasPrefix(s.Waiting, tc.waits) {
+					t.Errorf("it waits %q, want %q", s.Waiting, tc.waits)
+				}
+				k.with(func(r *recorder) {
+					if (len(r.applied) > 0) != (tc.waits == "") {
+						t.Errorf("%d set-ups", len(r.applied))
+					}
+				})
+				cancel()
+				if err := <-ran; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

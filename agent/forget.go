@@ -39,6 +39,7 @@ func (d *Daemon) forget(ctx context.Context, platform, mark string) error {
 	if err != nil {
 		return refuse(fmt.Errorf("removing the configuration: %w", err))
 	}
+	d.again = false
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeLimit)
 	defer cancel()
 	if r := d.current(); r != nil {
