@@ -1,10 +1,11 @@
 package vendors
 
 import (
-	"errors"
 	"iter"
 	"slices"
 
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -40,6 +41,48 @@ func PortPairs(have, want []PortSetup) iter.Seq2[*PortSetup, *PortSetup] {
 	}
 }
 
+// Wanted is a copy of a setup as Apply records it: without what only Observe gives,
+// and without Config.
+func (s *Setup) Wanted() *Setup {
+	out := *s
+	out.Damaged, out.Config = "", ""
+	out.Signals, out.Others, out.Ports = slices.Clone(s.Signals), slices.Clone(s.Others), slices.Clone(s.Ports)
+	for i := range out.Ports {
+		out.Ports[i].Damaged = ""
+	}
+	return &out
+}
+
+// Fallback is what a port that updates writes while its signal is not known: with
+// on_stale: conservative the worst buckets with the stale locator, else nothing.
+func (s *Setup) Fallback() []vlanrules.Intent {
+	out := make([]vlanrules.Intent, len(s.Signals))
+	for i, sig := range s.Signals {
+		out[i].Signal = sig
+		if s.OnStale == inventory.Conservative {
+			out[i] = vlanrules.Intent{Signal: sig, Action: vlanrules.Update, S: sig.WorstBucket(), LM: s.Layout.LMStale()}
+		}
+	}
+	return out
+}
+
+// Worst is the worst bucket of a port that updates, counted as a min signal's: 0 is
+// the worst of all.
+func Worst(intents []vlanrules.Intent) int {
+	least := quantize.NumBuckets
+	for i := range intents {
+		in := &intents[i]
+		switch s := int(in.S); {
+		case in.Action != vlanrules.Update:
+		case in.Signal.Max():
+			least = min(least, quantize.NumBuckets-1-s)
+		default:
+			least = min(least, s)
+		}
+	}
+	return least
+}
+
 // ActionOf is what a setup wants of a port; one that it does not name passes
 // tags through.
 func (s *Setup) ActionOf(port string) vlanrules.Action {
@@ -63,19 +106,4 @@ func (s *Setup) SignalNames() []string {
 		names = append(names, sig.String())
 	}
 	return names
-}
-
-// NoSetup is the *PermanentError of an Update on a device without a setup;
-// damage is what there is in its place, "" for nothing.
-func NoSetup(damage string) error {
-	if damage == "" {
-		damage = "there is no setup on this device"
-	}
-	return &PermanentError{Err: errors.New(damage + ": call Apply first")}
-}
-
-// NotInSetup is the *PermanentError of an Update of a port that the setup does
-// not have.
-func NotInSetup(port string) error {
-	return &PermanentError{Port: port, Err: errors.New("it is not in the setup: call Apply with it first")}
 }

@@ -29,14 +29,8 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if err := d.claim(ctx); err != nil {
 		return err
 	}
-	s := want
-	s.Damaged, s.Config = "", ""
-	s.Signals = slices.Clone(want.Signals)
-	s.Ports = slices.Clone(want.Ports)
-	for i := range s.Ports {
-		s.Ports[i].Damaged = ""
-	}
-	pipe, err := newPipeline(d.cfg.Table, &s)
+	s := want.Wanted()
+	pipe, err := newPipeline(d.cfg.Table, s)
 	if err != nil {
 		return &vendors.PermanentError{Err: err}
 	}
@@ -44,7 +38,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if err != nil {
 		return err
 	}
-	if err := d.refuse(have, &s); err != nil {
+	if err := d.refuse(have, s); err != nil {
 		return err
 	}
 	old := d.setup
@@ -52,21 +46,21 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 		old = &have.setup
 	}
 	keep := old != nil && old.Layout == s.Layout && slices.Equal(old.Signals, s.Signals)
-	d.setup, d.pipe, d.compiler = &s, pipe, vlanrules.NewCompiler(Rules(), s.Layout)
+	d.setup, d.pipe, d.compiler = s, pipe, vlanrules.NewCompiler(Rules(), s.Layout)
 	d.ports, d.byName = nil, make(map[string]*port, len(s.Ports))
 	for _, p := range s.Ports {
 		q := &port{name: p.Port, action: p.Action}
 		d.ports = append(d.ports, q)
 		d.byName[p.Port] = q
 	}
-	d.known = false
+	d.known = vendors.Unread
 	if _, err := d.sync(ctx, have, keep); err != nil {
 		return err
 	}
 	var errs []error
 	for _, p := range d.ports {
 		errs = append(errs, d.problem(p))
-		if p.closed {
+		if p.state == closed {
 			errs = append(errs, &vendors.PortError{Port: p.name, Err: fmt.Errorf("bridge %s has no room for the flows of all ports: this one has the fallback, until an update of an agent opens as many as there is room for, those with the least to give first", d.cfg.Bridge)})
 		}
 	}
@@ -88,7 +82,8 @@ func (d *Driver) problem(p *port) error {
 // bridge. It returns what it had to change. keep leaves the signal as it is
 // found.
 func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Change, error) {
-	d.synced = false
+	wasKnown := d.known != vendors.Unread
+	d.known.Doubt()
 	want, owner := d.constant(d.pipe, s)
 	wanted := make(map[openflow.Key]*openflow.Flow, len(want))
 	for i := range want {
@@ -98,9 +93,9 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 	moved := map[string]bool{} // came, left, or has another number: no one changed flows of csig's
 	for _, p := range d.ports {
 		number := s.ports[p.name].Number
-		moved[p.name] = d.known && p.number != number
+		moved[p.name] = wasKnown && p.number != number
 		p.number = number
-		p.settled = false
+		p.changes()
 		if p.number != 0 {
 			byNumber[p.number] = p
 		}
@@ -150,18 +145,19 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 			d.mods = append(d.mods, openflow.Mod{Kind: openflow.Add, Flow: f, Name: owner[f.Key()]})
 		}
 	}
-	if d.known && !hadLease && d.cfg.Now().Before(d.until) {
+	if wasKnown && !hadLease && d.cfg.Now().Before(d.until) {
 		note("", "the lease was gone, and ports had fallen back")
 	}
 	for _, p := range d.ports {
 		found := live[p]
-		if d.known && p.number != 0 && !sameFlows(found, p.have) {
+		if wasKnown && p.number != 0 && !sameFlows(found, p.have) {
 			note(p.name, fmt.Sprintf("flows of table %d were changed", d.cfg.Table+tableLive))
 		}
 		p.have = found
-		if p.number == 0 || p.action != vlanrules.Update || p.closed {
-			p.want, p.compiled = nil, false
-		} else if !p.compiled {
+		if p.number == 0 || p.action != vlanrules.Update || p.state == closed {
+			p.want = nil
+			p.Reset()
+		} else if !p.Given() {
 			if keep && len(found) > 0 {
 				p.want = found
 			} else {
@@ -172,7 +168,7 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 		} else {
 			d.lower(p)
 		}
-		if p.closed {
+		if p.state == closed {
 			for i := range found {
 				remove(&found[i])
 			}
@@ -197,9 +193,12 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 		return nil, err
 	}
 	for _, p := range d.ports {
-		p.have, p.settled = append(p.have[:0:0], p.want...), p.number != 0 && !p.closed
+		p.have = append(p.have[:0:0], p.want...)
+		if p.number != 0 && p.state != closed {
+			p.state = settled
+		}
 	}
-	d.synced, d.known, d.checked = true, true, d.cfg.Now()
+	d.known, d.checked = vendors.Current, d.cfg.Now()
 	d.joins = len(d.info.partner) > 0
 	var changes []vendors.Change
 	for _, name := range slices.Sorted(maps.Keys(what)) {
@@ -212,8 +211,8 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 // there were any.
 func (d *Driver) closeAll() (any bool) {
 	for _, p := range d.ports {
-		if p.action == vlanrules.Update && !p.closed {
-			p.closed, any = true, true
+		if p.action == vlanrules.Update && p.state != closed {
+			p.state, any = closed, true
 		}
 	}
 	return any
@@ -259,7 +258,7 @@ func (d *Driver) fallback(p *port) []openflow.Flow {
 // stage appends what changes of a port's live flows.
 func (d *Driver) stage(p *port) (ops int) {
 	before := len(d.mods)
-	if p.closed {
+	if p.state == closed {
 		open := d.pipe.port(p.number, p.action, false)
 		for i := range open {
 			d.mods = append(d.mods, openflow.Mod{Kind: openflow.Add, Flow: &open[i], Name: p.name})
@@ -316,42 +315,23 @@ func (d *Driver) refuse(have *state, want *vendors.Setup) error {
 
 // validate refuses a setup that this platform cannot have.
 func validate(s *vendors.Setup) error {
-	problem := func(format string, args ...any) error {
-		return &vendors.PermanentError{Err: fmt.Errorf(format, args...)}
-	}
-	if len(s.Signals) == 0 {
-		return problem("the setup carries no signal")
-	}
-	for i, sig := range s.Signals {
-		if !sig.Known() || slices.Contains(s.Signals[:i], sig) {
-			return problem("signal %s of the setup is unknown or named twice", sig)
-		}
-	}
-	switch s.OnStale {
-	case inventory.Conservative, inventory.StalePassthrough, inventory.StaleStrip:
-	default:
-		return problem("on_stale is %q: want conservative, passthrough or strip", s.OnStale)
-	}
-	seen := make(map[string]bool, len(s.Ports))
-	for _, p := range s.Ports {
+	err := s.Check("", func(p *vendors.PortSetup) error {
 		switch {
 		case p.Port == "" || len(p.Port) > maxName:
-			return &vendors.PermanentError{Port: p.Port, Err: fmt.Errorf("%q is no name of a port: OpenFlow has 1 to %d bytes of it", p.Port, maxName)}
-		case seen[p.Port]:
-			return &vendors.PermanentError{Port: p.Port, Err: errors.New("the setup names it twice")}
+			return fmt.Errorf("%q is no name of a port: OpenFlow has 1 to %d bytes of it", p.Port, maxName)
 		case p.StripOthers, p.Action == vlanrules.Strip && len(s.Others) > 0:
-			return &vendors.PermanentError{Port: p.Port, Err: errors.New(noOthers)}
+			return errors.New(noOthers)
 		case p.Action != vlanrules.Passthrough && s.TPID != tpidCSIG:
-			return &vendors.PermanentError{Port: p.Port, Err: fmt.Errorf("its action is %s, and the TPID is 0x%04x: Open vSwitch parses only 0x8100 and 0x88a8, so that 0x88a8 has to be CSIG's", p.Action, s.TPID)}
+			return fmt.Errorf("its action is %s, and the TPID is 0x%04x: Open vSwitch parses only 0x8100 and 0x88a8, so that 0x88a8 has to be CSIG's", p.Action, s.TPID)
 		case p.Action == vlanrules.Strip && s.WideTPID != 0:
-			return &vendors.PermanentError{Port: p.Port, Err: errors.New("it strips, and the domain has wide tags: Open vSwitch cannot remove them")}
+			return errors.New("it strips, and the domain has wide tags: Open vSwitch cannot remove them")
 		}
-		seen[p.Port] = true
+		return nil
+	})
+	if n := len((&pipeline{setup: s}).record().Actions); err == nil && n > maxRecord {
+		return &vendors.PermanentError{Err: fmt.Errorf("the setup of its %d ports takes %d bytes, and a flow has room for %d: leave ports out, or give them names in series, which are recorded as such", len(s.Ports), n, maxRecord)}
 	}
-	if n := len((&pipeline{setup: s}).record().Actions); n > maxRecord {
-		return problem("the set-up of its %d ports takes %d bytes, and a flow has room for %d: leave ports out, or give them names in series, which are recorded as such", len(s.Ports), n, maxRecord)
-	}
-	return nil
+	return err
 }
 
 // maxRecord is the longest record of a setup, in bytes: a message of OpenFlow,

@@ -84,7 +84,8 @@ func BenchmarkUpdate(b *testing.B) {
 			bare[r] = append(bare[r], openflow.Mod{Kind: m.Kind, Flow: &f})
 		}
 		for _, p := range d.ports { // what update thinks is true again
-			p.compiled, p.settled = false, false
+			p.Reset()
+			p.changes()
 		}
 	}
 	update(b, d, time.Minute, rounds[0]...)

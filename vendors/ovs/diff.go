@@ -15,45 +15,10 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	if err := validate(&want); err != nil {
 		return nil, err
 	}
-	var out []vendors.Change
-	empty := have.TPID == 0 && len(have.Ports) == 0 && have.Damaged == ""
-	add := func(kind vendors.ChangeKind, what, detail string) {
-		out = append(out, vendors.Change{Kind: kind, What: what, Detail: detail})
-	}
-	switch old, now := describe(&have), describe(&want); {
-	case empty:
-		add(vendors.Create, "flow tables", now)
-	case old != now:
-		add(vendors.Alter, "flow tables", old+" -> "+now)
-	case have.Damaged != "":
-		add(vendors.Alter, "flow tables", "repair: "+have.Damaged)
-	}
-	if have.Profile != want.Profile {
-		kind := vendors.Alter
-		if empty {
-			kind = vendors.Create
-		}
-		add(kind, "profile", vendors.ShortProfile(have.Profile)+" -> "+vendors.ShortProfile(want.Profile))
-	}
-	for o, p := range vendors.PortPairs(have.Ports, want.Ports) {
-		if p == nil {
-			out = append(out, vendors.Change{Kind: vendors.Remove, Port: o.Port, What: o.Action.String(), Detail: "CSIG tags leave as they are"})
-			continue
-		}
-		c := vendors.Change{Kind: vendors.Alter, Port: p.Port, What: p.Action.String()}
-		switch {
-		case o == nil:
-			c.Kind, c.Detail = vendors.Create, actionDetail(&want, p.Action)
-		case o.Action != p.Action:
-			c.Detail = fmt.Sprintf("%s -> %s: %s", o.Action, p.Action, actionDetail(&want, p.Action))
-		case o.Damaged != "":
-			c.Detail = "repair: " + o.Damaged
-		default:
-			continue
-		}
-		out = append(out, c)
-	}
-	return out, nil
+	out := append(vendors.DiffShared(&have, &want, "flow tables", describe), vendors.DiffProfile(&have, &want)...)
+	return append(out, vendors.DiffPorts(&have, &want,
+		func(p *vendors.PortSetup) string { return actionDetail(&want, p.Action) },
+		func(_, _ *vendors.PortSetup) string { return "" })...), nil
 }
 
 // describe is what all ports share, in a line.

@@ -54,23 +54,18 @@ type Driver struct {
 	info bridgeInfo
 	late *question // of the database, still without an answer
 
-	// Whose the bridge is: see lock.go.
 	instance uint32 // tells this driver from others
-
-	writes bool // it is to be ours
-	held   bool // it was
-	lost   bool // somebody took it since, for good
-	bare   bool // Remove was called since the last Apply
+	owner    ownership
+	bare     bool // Remove was called since the last Apply
 
 	setup    *vendors.Setup // nil until Apply or the first Update
 	pipe     *pipeline
 	compiler *vlanrules.Compiler
 	ports    []*port
 	byName   map[string]*port
-	joins    bool      // it has flows that join ports and patches
-	synced   bool      // the bridge has what we think
-	known    bool      // it had, when we looked last
-	checked  time.Time // when we looked
+	joins    bool // it has flows that join ports and patches
+	known    vendors.Knowledge
+	checked  time.Time // when the bridge was read
 	around   time.Time // when we looked at the flows of others
 	passed   error     // why frames do not come to csig's tables, as it was then
 	said     said      // what we told of it last
@@ -90,14 +85,26 @@ type port struct {
 	action vlanrules.Action
 	number uint32 // its OpenFlow port; 0: not there
 
-	intents  []vlanrules.Intent
-	compiled bool
-	refused  *vendors.PermanentError
-	result   vlanrules.Result
-	want     []openflow.Flow // in tableLive
-	have     []openflow.Flow
-	settled  bool // have is want
-	closed   bool // there was no room for want: the port has the fallback, and no live flows
+	vendors.PortSignal
+	want  []openflow.Flow // in tableLive
+	have  []openflow.Flow
+	state portState
+}
+
+// portState is how far a port's live flows are.
+type portState uint8
+
+const (
+	pending portState = iota // have may not be want
+	settled                  // have is want
+	closed                   // there was no room for want: the port has the fallback, and no live flows
+)
+
+// changes is after want or have may have changed.
+func (p *port) changes() {
+	if p.state == settled {
+		p.state = pending
+	}
 }
 
 // complete is cfg with its defaults. The error is a *vendors.PermanentError.
@@ -149,7 +156,7 @@ func (d *Driver) disconnect() error {
 		d.late.stop()
 		_ = d.answer(<-d.late.answer) // of no use any more
 	}
-	if d.db.held {
+	if d.db.lock == lockHeld {
 		d.leave()
 	}
 	err := d.db.close()
@@ -168,7 +175,7 @@ func (d *Driver) meet(ctx context.Context) error {
 	if d.of != nil {
 		return nil
 	}
-	d.synced = false
+	d.known.Doubt()
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer for %v", patience))
 	defer cancel()
 	at := path.Join(d.cfg.RunDir, d.cfg.Bridge+".mgmt")
@@ -194,7 +201,7 @@ func (d *Driver) broken(err error) error {
 	if err == nil || errors.As(err, &refused) {
 		return err
 	}
-	d.synced = false
+	d.known.Doubt()
 	if d.of != nil {
 		_ = d.of.Close() // it has failed already
 		d.of = nil
@@ -305,7 +312,7 @@ func (d *Driver) constant(pipe *pipeline, s *state) (flows []openflow.Flow, owne
 			continue
 		}
 		q := d.byName[p.Port]
-		own := pipe.port(number, p.Action, q != nil && q.closed)
+		own := pipe.port(number, p.Action, q != nil && q.state == closed)
 		for i := range own {
 			owner[own[i].Key()] = p.Port
 		}
@@ -384,16 +391,16 @@ func (d *Driver) setupOf(s *state) (vendors.Setup, error) {
 	want, owner := d.constant(pipe, s)
 	damage, inSetup := map[string]string{}, map[string]bool{}
 	// A port that an agent has closed for want of room is not damaged.
-	closed := map[openflow.Key]openflow.Flow{}
+	noRoom := map[openflow.Key]openflow.Flow{}
 	for _, p := range out.Ports {
 		inSetup[p.Port] = true
 		for _, f := range pipe.port(s.ports[p.Port].Number, p.Action, true) {
-			closed[f.Key()] = f
+			noRoom[f.Key()] = f
 		}
 	}
 	for i := range want {
 		h, at := have[want[i].Key()], owner[want[i].Key()]
-		if c, is := closed[want[i].Key()]; is && h != nil && same(h, &c) {
+		if c, is := noRoom[want[i].Key()]; is && h != nil && same(h, &c) {
 			continue
 		}
 		if !inSetup[at] {
@@ -424,17 +431,14 @@ func (d *Driver) Release(ctx context.Context) error {
 	if err := d.meet(ctx); err != nil {
 		return err
 	}
-	if !d.held {
+	switch d.owner {
+	case watching, claiming:
 		if err := d.claim(ctx); err != nil {
 			return err
 		}
-	} else {
-		if d.lost {
-			_ = d.look(ctx) // who has it now, where that can be found out
-		}
-		if err := d.mine(); err != nil {
-			return err
-		}
+	case ousted:
+		_ = d.look(ctx) // who has it now, where that can be found out
+		return d.mine()
 	}
 	pipe := pipeline{base: d.cfg.Table}
 	lease := pipe.lease(0)
@@ -457,7 +461,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 	if err := d.claim(ctx); err != nil {
 		return err
 	}
-	d.synced, d.known, d.setup, d.until = false, false, nil, time.Time{}
+	d.known, d.setup, d.until = vendors.Unread, nil, time.Time{}
 	n, err := d.remove(ctx)
 	for d.cfg.Take && n > 0 && err == nil {
 		noticed := time.NewTimer(checkEvery + 2*glanceFor)

@@ -174,7 +174,7 @@ func TestOrderOfCongestion(t *testing.T) {
 		nil,
 	}
 	for i := range inOrder[1:] {
-		if a, b := worst(inOrder[i]), worst(inOrder[i+1]); a >= b {
+		if a, b := vendors.Worst(inOrder[i]), vendors.Worst(inOrder[i+1]); a >= b {
 			t.Errorf("%v is at %d, and %v at %d", inOrder[i], a, inOrder[i+1], b)
 		}
 	}

@@ -24,10 +24,40 @@ const writerKey = "csig-writer"
 // alone, not beginning with a digit (RFC 7047, §3.1, <id>).
 func lockName(bridge string) string { return fmt.Sprintf("csig_%x", bridge) }
 
-// lock takes a bridge's lock, where it is free, or from whoever has it. had tells
+// ownership is whether this driver programs the bridge.
+type ownership uint8
+
+const (
+	watching ownership = iota // it reads
+	claiming                  // it is to program it, and could not so far
+	owning                    // it does
+	ousted                    // another process took the bridge since, for good
+)
+
+// after is what the database's answer makes of it: the bridge's lock is ours, or not.
+func (o ownership) after(held bool) ownership {
+	switch {
+	case o == claiming && held:
+		return owning
+	case o == owning && !held:
+		return ousted
+	}
+	return o
+}
+
+// lockState is what a connection to the database has of the bridge's lock.
+type lockState uint8
+
+const (
+	lockFree   lockState = iota
+	lockHeld             // it is ours
+	lockStolen           // it was, until another process took it: for good
+)
+
+// take takes a bridge's lock, where it is free, or from whoever has it. had tells
 // that somebody had.
-func (d *database) lock(bridge string, steal bool) (had bool, err error) {
-	if d.held {
+func (d *database) take(bridge string, steal bool) (had bool, err error) {
+	if d.lock == lockHeld {
 		return false, nil
 	}
 	ask := func(method string) error {
@@ -41,10 +71,12 @@ func (d *database) lock(bridge string, steal bool) (had bool, err error) {
 		if err := json.Unmarshal(result, &got); err != nil {
 			return fmt.Errorf("the database's answer to %s: %w", method, err)
 		}
-		d.held = got.Locked
+		if d.lock = lockFree; got.Locked {
+			d.lock = lockHeld
+		}
 		return nil
 	}
-	if err := ask("lock"); err != nil || d.held {
+	if err := ask("lock"); err != nil || d.lock == lockHeld {
 		return false, err
 	}
 	// We are in its queue now, and do not want to be: who gets a lock later
@@ -52,7 +84,7 @@ func (d *database) lock(bridge string, steal bool) (had bool, err error) {
 	if _, err := d.call("unlock", lockName(bridge)); err != nil {
 		return true, err
 	}
-	if d.held = false; !steal {
+	if d.lock = lockFree; !steal {
 		return true, nil
 	}
 	return true, ask("steal")
@@ -60,10 +92,10 @@ func (d *database) lock(bridge string, steal bool) (had bool, err error) {
 
 // isFree tells whether a bridge's lock is nobody's.
 func (d *database) isFree(bridge string) (bool, error) {
-	if _, err := d.lock(bridge, false); err != nil || !d.held {
+	if _, err := d.take(bridge, false); err != nil || d.lock != lockHeld {
 		return false, err
 	}
-	d.held = false
+	d.lock = lockFree
 	_, err := d.call("unlock", lockName(bridge))
 	return true, err
 }
@@ -92,11 +124,11 @@ type mutateOp struct {
 // claim makes the connection's owner the one that programs the bridge, where
 // nobody else does; with steal it loses the bridge. had tells that somebody did.
 func (d *database) claim(bridge, who string, steal bool) (had bool, err error) {
-	if d.held || d.stolen {
+	if d.lock != lockFree {
 		return false, nil
 	}
-	had, err = d.lock(bridge, steal)
-	if err == nil && d.held {
+	had, err = d.take(bridge, steal)
+	if err == nil && d.lock == lockHeld {
 		err = d.sign(bridge, who)
 	}
 	if err != nil {
@@ -109,13 +141,15 @@ func (d *database) claim(bridge, who string, steal bool) (had bool, err error) {
 // until it is closed. The error where it is somebody else's has a
 // *vendors.HeldError.
 func (d *Driver) claim(ctx context.Context) error {
-	d.writes = true
+	if d.owner == watching {
+		d.owner = claiming
+	}
 	for limit := time.Now().Add(leaving); ; {
 		if err := d.look(ctx); err != nil {
 			return err
 		}
 		err := d.mine()
-		if err == nil || d.lost || time.Now().After(limit) {
+		if err == nil || d.owner == ousted || time.Now().After(limit) {
 			return err
 		}
 	}
@@ -134,16 +168,16 @@ func (d *Driver) leave() {
 	if err := d.db.sign(d.cfg.Bridge, ""); err == nil {
 		_, _ = d.db.call("unlock", lockName(d.cfg.Bridge))
 	}
-	d.db.held = false
+	d.db.lock = lockFree
 }
 
 // mine refuses to program a bridge that is somebody else's now.
 func (d *Driver) mine() error {
 	by := &vendors.HeldError{By: cmp.Or(d.info.writer, "another csig")}
 	switch {
-	case d.lost && d.info.writer == "":
+	case d.owner == ousted && d.info.writer == "":
 		return &vendors.PermanentError{Err: fmt.Errorf("bridge %s was taken away from this process, by one that does not program it any more: start this one again", d.cfg.Bridge)}
-	case d.lost:
+	case d.owner == ousted:
 		return &vendors.PermanentError{Err: fmt.Errorf("bridge %s was taken away from this process: %w; start it again when that is done", d.cfg.Bridge, by)}
 	case !d.info.held:
 		return &vendors.PermanentError{Err: fmt.Errorf("bridge %s: %w: stop that first", d.cfg.Bridge, by)}

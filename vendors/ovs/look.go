@@ -19,13 +19,15 @@ type question struct {
 }
 
 type answer struct {
-	info    bridgeInfo
-	err     error
-	claimed bool // the bridge was to be ours
-	bare    bool // and its ports are to have no VLANs of csig's
-	lost    bool // it was taken from us
-	had     bool // and was somebody's
+	info  bridgeInfo
+	err   error
+	owner ownership // when it was asked
+	bare  bool      // the ports are to have no VLANs of csig's
+	had   bool      // another process had the lock
 }
+
+// claims tells whether the bridge is to be ours.
+func (a *answer) claims() bool { return a.owner == claiming || a.owner == owning }
 
 // ask asks the database, unless a question is under way.
 func (d *Driver) ask(ctx context.Context) {
@@ -35,7 +37,7 @@ func (d *Driver) ask(ctx context.Context) {
 	ctx, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), patience, fmt.Errorf("no answer for %v", patience))
 	q := &question{answer: make(chan answer, 1), stop: stop}
 	d.late = q
-	a := answer{claimed: d.writes && !d.lost, bare: d.bare, lost: d.lost}
+	a := answer{owner: d.owner, bare: d.bare}
 	go func() {
 		defer stop()
 		if a.err = d.reach(ctx); a.err == nil {
@@ -50,7 +52,7 @@ func (d *Driver) ask(ctx context.Context) {
 
 // inquire makes the bridge ours, where it is to be, and asks about it.
 func (d *Driver) inquire(a *answer) (err error) {
-	if a.claimed {
+	if a.claims() {
 		if a.had, err = d.db.claim(d.cfg.Bridge, d.who(), d.cfg.Take); err != nil {
 			return err
 		}
@@ -58,7 +60,7 @@ func (d *Driver) inquire(a *answer) (err error) {
 	if a.info, err = d.db.ask(d.cfg.Bridge); err != nil {
 		return err
 	}
-	if a.lost && a.info.writer != "" {
+	if a.owner == ousted && a.info.writer != "" {
 		free, err := d.db.isFree(d.cfg.Bridge)
 		if err != nil {
 			return err
@@ -72,9 +74,9 @@ func (d *Driver) inquire(a *answer) (err error) {
 		if _, err = d.db.claim(d.cfg.Bridge, d.who(), true); err != nil {
 			return err
 		}
-		a.info.held = d.db.held
+		a.info.held = d.db.lock == lockHeld
 	}
-	if a.claimed && a.info.held && !a.bare {
+	if a.claims() && a.info.held && !a.bare {
 		return d.db.isolate(d.cfg.Bridge, a.info.loose)
 	}
 	return nil
@@ -105,9 +107,8 @@ func (d *Driver) answer(a answer) error {
 		return fmt.Errorf("ovsdb-server: %w", a.err)
 	}
 	d.info = a.info
-	if a.claimed {
-		d.lost = d.lost || d.held && !a.info.held
-		d.held = d.held || a.info.held
+	if a.claims() {
+		d.owner = d.owner.after(a.info.held)
 	}
 	return nil
 }
@@ -158,12 +159,12 @@ func (d *Driver) Look(ctx context.Context) (vendors.Seen, error) {
 
 // compare notes what of the ports' values is not as the last update left it.
 func (d *Driver) compare(s *state, found *vendors.Setup) {
-	if d.lost && d.info.writer != "" && found.TPID != 0 && found.Damaged == "" {
+	if d.owner == ousted && d.info.writer != "" && found.TPID != 0 && found.Damaged == "" {
 		found.Damaged = "it is programmed by " + d.info.writer
 	}
 	for i := range found.Ports {
 		p := d.byName[found.Ports[i].Port]
-		if p == nil || !p.settled || found.Ports[i].Damaged != "" {
+		if p == nil || p.state != settled || found.Ports[i].Damaged != "" {
 			continue
 		}
 		var live []openflow.Flow

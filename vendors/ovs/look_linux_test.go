@@ -56,7 +56,7 @@ func TestLook(t *testing.T) {
 	if err := off.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for start := time.Now(); !d.lost; {
+	for start := time.Now(); d.owner != ousted; {
 		d.checked = time.Time{}
 		if _, err := d.Update(t.Context(), []vendors.PortUpdate{at7}, lease); err == nil && time.Since(start) > soon {
 			t.Fatal("it goes on")
@@ -80,7 +80,7 @@ func TestLook(t *testing.T) {
 	if err := other.db.c.Close(); err != nil { // as the kernel does
 		t.Fatal(err)
 	}
-	other.db.held = false
+	other.db.lock = lockFree
 	for start := time.Now(); ; {
 		err := d.Release(t.Context())
 		if err != nil && strings.Contains(err.Error(), "does not program it any more") {

@@ -23,9 +23,7 @@ type database struct {
 	limit *untrusted.Reader // of c
 	dec   *json.Decoder     // of limit
 	id    int
-
-	held   bool // the lock of the bridge is this connection's
-	stolen bool // it was, until somebody took it away
+	lock  lockState // of the bridge
 }
 
 // What a message of the database's may have: that of a switch with ten thousand
@@ -83,7 +81,7 @@ func (d *database) close() error {
 		return nil
 	}
 	err := d.c.Close()
-	d.c, d.held = nil, false // it goes with the connection
+	d.c, d.lock = nil, lockFree // it goes with the connection
 	if errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) {
 		return nil // whoever waited for an answer in vain has done so, here or through SSH
 	}
@@ -299,7 +297,7 @@ func (d *database) call(method string, params ...any) (json.RawMessage, error) {
 				return nil, err
 			}
 		case got.Method == "stolen": // the only lock that we ask for
-			d.held, d.stolen = false, true
+			d.lock = lockStolen
 			// It would be ours again when the other one gives it up.
 			if err := json.NewEncoder(d.c).Encode(map[string]any{"method": "unlock", "params": got.Params, "id": "stolen"}); err != nil {
 				return nil, err
@@ -367,7 +365,7 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 		}
 	}
 	info.datapath, info.failMode = string(b.Datapath), string(b.FailMode)
-	info.writer, info.held = b.External[writerKey], d.held
+	info.writer, info.held = b.External[writerKey], d.lock == lockHeld
 	here := map[string]bool{}
 	for _, id := range b.Ports {
 		here[id] = true

@@ -3,7 +3,6 @@ package ovs
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
@@ -84,12 +83,8 @@ func newPipeline(base uint8, s *vendors.Setup) (*pipeline, error) {
 	if s.OnStale != inventory.Conservative {
 		return p, nil
 	}
-	var want []vlanrules.Intent
-	for _, sig := range s.Signals {
-		want = append(want, vlanrules.Intent{Signal: sig, Action: vlanrules.Update, S: sig.WorstBucket(), LM: s.Layout.LMStale()})
-	}
 	var res vlanrules.Result
-	vlanrules.NewCompiler(Rules(), s.Layout).Compile(&res, nil, want)
+	vlanrules.NewCompiler(Rules(), s.Layout).Compile(&res, nil, s.Fallback())
 	if res.Verdict.Level == vlanrules.Refused {
 		return nil, fmt.Errorf("the stale fallback: %s", res.Verdict.Reason)
 	}
@@ -339,13 +334,7 @@ func (p *pipeline) entries(dst []openflow.Flow, port uint32, t vlanrules.Table) 
 // record is a flow that no frame meets. It keeps the setup, which the others
 // cannot tell.
 func (p *pipeline) record() openflow.Flow {
-	s := *p.setup
-	s.Config, s.Damaged = "", ""
-	s.Ports = slices.Clone(s.Ports)
-	for i := range s.Ports {
-		s.Ports[i].Damaged = ""
-	}
-	text, err := json.Marshal(s)
+	text, err := json.Marshal(p.setup.Wanted())
 	if err != nil {
 		text = nil // no setup is like that
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/ovs/openflow"
 	"github.com/csig-agent/csig/vlanrules"
@@ -43,14 +42,14 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 	}
 	until := d.cfg.Now().Add(lease)
 	if d.setup == nil {
-		if err := d.takeOver(ctx); err != nil {
+		if err := vendors.TakeOver(ctx, d, func() bool { return d.known == vendors.Current }); err != nil {
 			return res, err
 		}
 	}
 	if err := d.meet(ctx); err != nil {
 		return res, err
 	}
-	if now := d.cfg.Now(); !d.synced || now.Sub(d.checked) >= checkEvery {
+	if now := d.cfg.Now(); d.known != vendors.Current || now.Sub(d.checked) >= checkEvery {
 		if err := d.check(ctx, &res); err != nil {
 			return res, err
 		}
@@ -74,7 +73,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		} else if d.passed != nil {
 			errs = append(errs, &vendors.PermanentError{Port: p.name, Err: d.passed})
 		}
-		if p.settled || p.number == 0 {
+		if p.state == settled || p.number == 0 {
 			continue
 		}
 		if ops := d.stage(p); ops > 0 {
@@ -84,10 +83,8 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 	}
 	d.leased = d.pipe.lease(leaseSeconds(lease))
 	d.mods = append(d.mods, openflow.Mod{Kind: openflow.Add, Flow: &d.leased, Name: ""})
-	if late := d.cfg.Now().Sub(until); late > 0 {
-		// We were stopped on the way here: what we were told was true before.
-		errs = append(errs, fmt.Errorf("the lease would have ended %v before it was sent: it is not renewed", late.Round(time.Millisecond)))
-		return vendors.UpdateResult{Repaired: res.Repaired, Facts: res.Facts}, errors.Join(errs...)
+	if err := vendors.LateLease(d.cfg.Now(), until); err != nil {
+		return vendors.UpdateResult{Repaired: res.Repaired, Facts: res.Facts}, errors.Join(append(errs, err)...)
 	}
 	err := d.commit(ctx)
 	var refused *openflow.Error
@@ -96,8 +93,8 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		var left []error
 		left, err = d.portByPort(ctx, updates, &res)
 		errs = append(errs, left...)
-		if late := d.cfg.Now().Sub(until); err == nil && late > 0 {
-			err = fmt.Errorf("the lease would have ended %v before it was sent: it is not renewed", late.Round(time.Millisecond))
+		if err == nil {
+			err = vendors.LateLease(d.cfg.Now(), until)
 		}
 		if err == nil {
 			d.mods = append(d.mods[:0], openflow.Mod{Kind: openflow.Add, Flow: &d.leased})
@@ -105,13 +102,13 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		}
 	} else if err == nil {
 		for i := range updates {
-			if p := d.byName[updates[i].Port]; p != nil && !p.settled && p.number != 0 {
+			if p := d.byName[updates[i].Port]; p != nil && p.state != settled && p.number != 0 {
 				p.done()
 			}
 		}
 	}
 	if err != nil {
-		d.synced = false
+		d.known.Doubt()
 		return vendors.UpdateResult{Repaired: res.Repaired, Facts: res.Facts}, errors.Join(append(errs, err)...)
 	}
 	res.Leased, d.until = true, until
@@ -124,7 +121,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 
 // done notes that the bridge has what the port wants.
 func (p *port) done() {
-	p.have, p.settled, p.closed = append(p.have[:0:0], p.want...), true, false
+	p.have, p.state = append(p.have[:0:0], p.want...), settled
 }
 
 // portByPort carries out what there is room for, the ports with the least to
@@ -132,10 +129,10 @@ func (p *port) done() {
 // makes room for others. left has an error for each of them; err ends the update.
 func (d *Driver) portByPort(ctx context.Context, updates []vendors.PortUpdate, res *vendors.UpdateResult) (left []error, err error) {
 	ordered := slices.Clone(updates)
-	slices.SortStableFunc(ordered, func(a, b vendors.PortUpdate) int { return worst(a.Intents) - worst(b.Intents) })
+	slices.SortStableFunc(ordered, func(a, b vendors.PortUpdate) int { return vendors.Worst(a.Intents) - vendors.Worst(b.Intents) })
 	for i := range ordered {
 		p := d.byName[ordered[i].Port]
-		if p == nil || p.settled || p.number == 0 {
+		if p == nil || p.state == settled || p.number == 0 {
 			continue
 		}
 		d.mods = d.mods[:0]
@@ -152,7 +149,7 @@ func (d *Driver) portByPort(ctx context.Context, updates []vendors.PortUpdate, r
 			return left, err
 		}
 		left = append(left, err)
-		if p.closed {
+		if p.state == closed {
 			continue
 		}
 		d.mods = d.mods[:0]
@@ -165,38 +162,9 @@ func (d *Driver) portByPort(ctx context.Context, updates []vendors.PortUpdate, r
 		if err := d.commit(ctx); err != nil {
 			return left, err
 		}
-		p.closed, p.have = true, nil
+		p.state, p.have = closed, nil
 	}
 	return left, nil
-}
-
-// worst is the worst bucket of a port, as a min signal's.
-func worst(intents []vlanrules.Intent) int {
-	w := quantize.NumBuckets
-	for i := range intents {
-		s := int(intents[i].S)
-		if intents[i].Signal.Max() {
-			s = quantize.NumBuckets - 1 - s
-		}
-		w = min(w, s)
-	}
-	return w
-}
-
-// takeOver makes the observed setup the wanted one.
-func (d *Driver) takeOver(ctx context.Context) error {
-	s, err := d.Observe(ctx)
-	if err != nil {
-		return err
-	}
-	if s.TPID == 0 {
-		return vendors.NoSetup(s.Damaged)
-	}
-	err = d.Apply(ctx, s)
-	if !d.synced {
-		return err
-	}
-	return nil // what concerns single ports comes up again in Update
 }
 
 // check reads the bridge and puts right what is not as we left it.
@@ -232,53 +200,28 @@ func (d *Driver) check(ctx context.Context, res *vendors.UpdateResult) error {
 // compile sets the port's wanted flows for the intents. After an error they are
 // the fallback.
 func (d *Driver) compile(p *port, intents []vlanrules.Intent) error {
-	if p.compiled && slices.Equal(p.intents, intents) {
-		if p.refused != nil {
-			return p.refused
-		}
-		return nil
+	fresh, err := p.Give(d.setup, p.name, p.action, intents)
+	if !fresh {
+		return err
 	}
-	p.intents = append(p.intents[:0], intents...)
-	p.compiled, p.refused, p.settled = true, nil, false
-	if err := d.judge(p, intents); err != nil {
-		p.refused = &vendors.PermanentError{Port: p.name, Err: err}
+	if p.changes(); err == nil {
+		err = p.Compile(d.compiler, p.name, p.Result.Table)
 	}
 	if p.number != 0 {
 		d.lower(p)
 	}
-	if p.refused != nil {
-		return p.refused
-	}
-	return nil
-}
-
-func (d *Driver) judge(p *port, intents []vlanrules.Intent) error {
-	for i := range intents {
-		in := &intents[i]
-		switch {
-		case in.Action != vlanrules.Update:
-		case p.action != vlanrules.Update:
-			return fmt.Errorf("its setup is %s: apply a setup that updates it first", p.action)
-		case !slices.Contains(d.setup.Signals, in.Signal):
-			return fmt.Errorf("%s is not a signal of the setup", in.Signal)
-		}
-	}
-	d.compiler.Compile(&p.result, p.result.Table, intents)
-	if p.result.Verdict.Level == vlanrules.Refused {
-		return errors.New(p.result.Verdict.Reason)
-	}
-	return nil
+	return err
 }
 
 // lower makes the port's wanted flows from what was compiled.
 func (d *Driver) lower(p *port) {
-	if p.refused != nil {
+	switch {
+	case !p.Refused():
+		// Not in place: flows of the bundle before may still be named by have.
+		p.want = d.pipe.entries(p.want[:0:0], p.number, p.Result.Table)
+	case p.action == vlanrules.Update:
+		p.want = d.fallback(p)
+	default:
 		p.want = nil
-		if p.action == vlanrules.Update {
-			p.want = d.fallback(p)
-		}
-		return
 	}
-	// Not in place: flows of the bundle before may still be named by have.
-	p.want = d.pipe.entries(p.want[:0:0], p.number, p.result.Table)
 }

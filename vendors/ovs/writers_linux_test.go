@@ -153,10 +153,10 @@ func (s *sandwich) free(t *testing.T) bool {
 	if err := d.look(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.db.lock("csig", false); err != nil {
+	if _, err := d.db.take("csig", false); err != nil {
 		t.Fatal(err)
 	}
-	return d.db.held
+	return d.db.lock == lockHeld
 }
 
 // TestWriterThatIsKilled leaves the bridge to the next one at once.

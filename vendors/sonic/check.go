@@ -3,6 +3,8 @@ package sonic
 import (
 	"context"
 	"errors"
+
+	"github.com/csig-agent/csig/vendors"
 )
 
 // unchanged tells whether the rows and the TPIDs are as we left them, the ASIC has as
@@ -13,7 +15,7 @@ func (d *Driver) unchanged(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if _, ok := v.definition(); !ok || !d.synced || v.record.setup == nil || v.disputed || v.proof() != d.proof {
+	if _, ok := v.definition(); !ok || d.known != vendors.Current || v.record.setup == nil || v.disputed || v.proof() != d.proof {
 		return false, nil
 	}
 	entries := 0

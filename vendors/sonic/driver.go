@@ -3,11 +3,9 @@ package sonic
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 	"github.com/csig-agent/csig/vlanrules"
@@ -46,8 +44,7 @@ type Driver struct {
 	compiler *vlanrules.Compiler
 	stale    []vlanrules.Intent
 
-	synced  bool                // ports know what the switch has
-	known   bool                // ports know what we left there
+	known   vendors.Knowledge
 	drifted []string            // ports that had something else when it was last learned
 	proof   bool                // P4Orch reports what it has in APPL_STATE_DB
 	told    map[string][]string // by orchagent, of rows: their fields, nil of one that is gone
@@ -72,11 +69,8 @@ type port struct {
 	name string
 	away string // why it cannot be programmed, "" where it can
 
-	intents  []vlanrules.Intent // result was compiled from
-	compiled bool
-	refused  *vendors.PermanentError
-	result   vlanrules.Result
-	have     vlanrules.Table // on the switch
+	vendors.PortSignal
+	have vlanrules.Table // on the switch
 }
 
 // Open returns a driver that connects when it is first used.
@@ -102,7 +96,7 @@ func (d *Driver) hangUp() {
 		d.talk.close()
 		d.talk = nil
 	}
-	d.synced = false
+	d.known.Doubt()
 }
 
 // Observe reads back the setup: the record in STATE_DB, and what of it is not so.
@@ -164,37 +158,17 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 
 // adopt makes a setup the wanted one.
 func (d *Driver) adopt(want vendors.Setup) {
-	s := want
-	s.Damaged, s.Config = "", ""
-	s.Signals, s.Ports = slices.Clone(want.Signals), slices.Clone(want.Ports)
+	d.setup = want.Wanted()
 	d.ports, d.byName = nil, map[string]*port{}
-	for i := range s.Ports {
-		s.Ports[i].Damaged = ""
-		if s.Ports[i].Action != vlanrules.Update {
-			continue
+	for _, s := range d.setup.Ports {
+		if s.Action == vlanrules.Update {
+			p := &port{name: s.Port}
+			d.ports, d.byName[p.name] = append(d.ports, p), p
 		}
-		p := &port{name: s.Ports[i].Port}
-		d.ports = append(d.ports, p)
-		d.byName[p.name] = p
 	}
-	d.setup = &s
-	d.compiler = vlanrules.NewCompiler(Rules(), s.Layout)
-	d.stale = fallback(&s)
-	d.synced, d.known = false, false
-}
-
-// fallback is what a port of this setup writes while nobody keeps its signal
-// true: the worst bucket with the stale locator, or nothing.
-func fallback(s *vendors.Setup) []vlanrules.Intent {
-	var out []vlanrules.Intent
-	for _, sig := range s.Signals {
-		in := vlanrules.Intent{Signal: sig}
-		if conservative(s) {
-			in = vlanrules.Intent{Signal: sig, Action: vlanrules.Update, S: sig.WorstBucket(), LM: s.Layout.LMStale()}
-		}
-		out = append(out, in)
-	}
-	return out
+	d.compiler = vlanrules.NewCompiler(Rules(), d.setup.Layout)
+	d.stale = d.setup.Fallback()
+	d.known = vendors.Unread
 }
 
 // listen begins the conversation with orchagent.
@@ -291,7 +265,7 @@ func (d *Driver) runWindow(ctx context.Context, chains []*chain, window int) err
 	}
 	for _, c := range chains {
 		if c.unknown {
-			d.synced, d.known = false, false // and nobody else has done it
+			d.known = vendors.Unread // and no other process has changed it
 		}
 	}
 	return err
@@ -316,23 +290,4 @@ func (d *Driver) Release(ctx context.Context) error {
 		all = append(all, vendors.PortUpdate{Port: p.name, Intents: d.stale})
 	}
 	return d.program(ctx, all, &res)
-}
-
-func conservative(s *vendors.Setup) bool { return s.OnStale != "passthrough" }
-
-// worst orders signals by how bad news they are: 0 is the worst.
-func worst(intents []vlanrules.Intent) int {
-	least := quantize.NumBuckets
-	for i := range intents {
-		in := &intents[i]
-		if in.Action != vlanrules.Update {
-			continue
-		}
-		s := int(in.S)
-		if in.Signal.Max() {
-			s = quantize.NumBuckets - 1 - s
-		}
-		least = min(least, s)
-	}
-	return least
 }

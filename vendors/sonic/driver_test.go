@@ -146,7 +146,7 @@ func (l *lab) apply(s vendors.Setup) {
 	clear(l.now)
 	for _, p := range s.Ports {
 		if p.Action == vlanrules.Update {
-			l.was[p.Port], l.now[p.Port] = fallback(&s), fallback(&s)
+			l.was[p.Port], l.now[p.Port] = s.Fallback(), s.Fallback()
 		}
 	}
 	l.mu.Unlock()
@@ -316,7 +316,7 @@ func TestRelease(t *testing.T) {
 	s := setupOf(quantize.Draft00, "Ethernet0")
 	l.apply(s)
 	l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 31, 20, 0)})
-	l.expect([]vendors.PortUpdate{{Port: "Ethernet0", Intents: fallback(&s)}})
+	l.expect([]vendors.PortUpdate{{Port: "Ethernet0", Intents: s.Fallback()}})
 	l.open() // even one that was just started
 	if err := l.Release(t.Context()); err != nil {
 		t.Fatal(err)

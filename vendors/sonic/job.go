@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -23,8 +24,8 @@ type job struct {
 func newJob(p *port) *job {
 	j := &job{port: p, chain: chain{port: p.name}}
 	now := rowsOf(p.name, p.have)
-	for i := range p.result.Ops {
-		op := &p.result.Ops[i]
+	for i := range p.Result.Ops {
+		op := &p.Result.Ops[i]
 		key := entryKey(p.name, &op.Entry)
 		var fields []string
 		if op.Kind != vlanrules.Delete {
@@ -169,7 +170,7 @@ func (d *Driver) undo(ctx context.Context, jobs []*job) error {
 	}
 	for i, b := range backs {
 		if b.err != nil {
-			of[i].unknown, d.synced, d.known = true, false, false
+			of[i].unknown, d.known = true, vendors.Unread
 			of[i].err = errors.Join(of[i].err, fmt.Errorf("and what was done before that cannot be taken back: %w", b.err))
 		}
 	}
@@ -200,7 +201,8 @@ func (d *Driver) prove(ctx context.Context, jobs []*job) error {
 	for i, row := range list {
 		key := strings.TrimPrefix(cmds[i][2], rows)
 		if want := of[i].changed()[key]; !sameFields(row, want) && of[i].err == nil {
-			of[i].err, d.synced = fmt.Errorf("orchagent answered that it has done as it was told, and reports otherwise in APPL_STATE_DB for %s: it is read anew", key), false
+			of[i].err = fmt.Errorf("orchagent answered that it has done as it was told, and reports otherwise in APPL_STATE_DB for %s: it is read again", key)
+			d.known.Doubt()
 		}
 	}
 	return nil

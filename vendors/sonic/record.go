@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/csig-agent/csig/vendors"
@@ -79,13 +78,7 @@ func plain(text string) error {
 // recordCommands write the setup; a port or aggregate that gets our TPID is noted
 // with what it had, before it is changed.
 func recordCommands(s *vendors.Setup, before map[string]string) ([][]string, error) {
-	out := *s
-	out.Damaged, out.Config = "", ""
-	out.Ports = slices.Clone(s.Ports)
-	for i := range out.Ports {
-		out.Ports[i].Damaged = ""
-	}
-	text, err := json.Marshal(out)
+	text, err := json.Marshal(s.Wanted())
 	if err != nil {
 		return nil, err
 	}

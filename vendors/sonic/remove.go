@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
 
@@ -13,7 +14,7 @@ import (
 // TPIDs go back, and the error says what stays. Of the notes of what
 // orchagent did not answer those stay that may be true.
 func (d *Driver) Remove(ctx context.Context) error {
-	d.setup, d.synced, d.known = nil, false, false
+	d.setup, d.known = nil, vendors.Unread
 	first, err := d.look(ctx)
 	if err != nil {
 		return err

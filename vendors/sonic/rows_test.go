@@ -156,7 +156,7 @@ func TestDiff(t *testing.T) {
 		names = append(names, "Ethernet"+string(rune('a'+i%26))+string(rune('0'+i/26)))
 	}
 	many := setupOf(quantize.Draft00, names...)
-	if changes, err = Diff(s, many); err != nil || !strings.Contains(changes[0].Detail, "made anew") {
+	if changes, err = Diff(s, many); err != nil || !strings.Contains(changes[0].Detail, "made again") {
 		t.Errorf("a larger table: %+v, %v", changes, err)
 	}
 	if n := tableSize(&many); n < 30*3*perSignal+30*perSignal {

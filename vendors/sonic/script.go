@@ -90,7 +90,7 @@ func Script(have, want vendors.Setup) ([]byte, error) {
 		sent(rowOp{definedTable, definition{size: tableSize(&want), priority: tablePriority}.fields()})
 	}
 	other := have.TPID == 0 || describe(&have) != describe(&want)
-	fill := fallback(&want)
+	fill := want.Fallback()
 	c := vlanrules.NewCompiler(Rules(), want.Layout)
 	for _, p := range want.Ports {
 		o, known := old[p.Port]

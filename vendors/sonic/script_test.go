@@ -61,7 +61,7 @@ func TestScript(t *testing.T) {
 		}
 	}
 	for _, p := range ports {
-		byHand.now[p] = fallback(&s)
+		byHand.now[p] = s.Fallback()
 	}
 	byHand.exact()
 	if text, err := Script(s, s); err != nil || len(text) > 0 {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
 
@@ -63,7 +64,8 @@ func (d *Driver) settled(ctx context.Context, read func() (*view, error)) (*view
 		v, err := read()
 		if err == nil && v.started != d.started {
 			clear(d.told) // another orchagent has told that
-			d.reborn, d.synced, d.started = d.known, false, v.started
+			d.reborn, d.started = d.known != vendors.Unread, v.started
+			d.known.Doubt()
 		}
 		if err != nil || v.proof() {
 			return v, err

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -27,46 +25,24 @@ const (
 
 // validate refuses a setup that the platform cannot have.
 func validate(s *vendors.Setup) error {
-	problem := func(format string, args ...any) error {
-		return &vendors.PermanentError{Err: fmt.Errorf(format, args...)}
-	}
-	if err := (quantize.TPIDs{Compact: s.TPID, Wide: s.WideTPID}).Validate(); err != nil {
-		return &vendors.PermanentError{Err: err}
-	}
-	switch {
-	case s.TPID == 0x8100:
-		return problem("%s: choose 0x88a8, 0x9100 or 0x9200 for the domain", noSharing)
-	case !slices.Contains(tpids, s.TPID):
-		return problem("a port of SONiC takes no TPID but 0x8100, 0x88a8, 0x9100 and 0x9200 (sonic-port.yang), and the domain's is 0x%04x", s.TPID)
-	case len(s.Signals) == 0:
-		return problem("the setup carries no signal")
-	}
-	for i, sig := range s.Signals {
-		if !sig.Known() || slices.Contains(s.Signals[:i], sig) {
-			return problem("signal %s of the setup is unknown or named twice", sig)
-		}
-	}
-	switch s.OnStale {
-	case inventory.Conservative, inventory.StalePassthrough:
-	case inventory.StaleStrip:
-		return problem("on_stale: strip is not possible: %s; use conservative or passthrough", noStrip)
-	default:
-		return problem("on_stale is %q: want conservative or passthrough", s.OnStale)
-	}
-	seen := make(map[string]bool, len(s.Ports))
-	for i := range s.Ports {
-		p := &s.Ports[i]
+	err := s.Check(noStrip, func(p *vendors.PortSetup) error {
 		switch {
 		case p.Port == "" || strings.ContainsAny(p.Port, "|: \t\r\n*?[\\\""):
-			return &vendors.PermanentError{Port: p.Port, Err: fmt.Errorf("%q is no name of a SONiC port", p.Port)}
+			return fmt.Errorf("%q is no name of a SONiC port", p.Port)
 		case strings.HasPrefix(p.Port, "PortChannel"):
-			return &vendors.PermanentError{Port: p.Port, Err: errors.New("it is an aggregate: a frame leaves by one of its members, each of which has its own load: name all of its members as ports in its place, each with an lm of its own")}
-		case seen[p.Port]:
-			return &vendors.PermanentError{Port: p.Port, Err: errors.New("the setup names it twice")}
+			return errors.New("it is an aggregate: a frame leaves by one of its members, each of which has its own load: name all of its members as ports in its place, each with an lm of its own")
 		case p.Strips():
-			return &vendors.PermanentError{Port: p.Port, Err: errors.New("it is to strip: " + noStrip)}
+			return errors.New("it is to strip: " + noStrip)
 		}
-		seen[p.Port] = true
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case s.TPID == 0x8100:
+		return &vendors.PermanentError{Err: errors.New(noSharing + ": choose 0x88a8, 0x9100 or 0x9200 for the domain")}
+	case !slices.Contains(tpids, s.TPID):
+		return &vendors.PermanentError{Err: fmt.Errorf("a port of SONiC takes no TPID but 0x8100, 0x88a8, 0x9100 and 0x9200 (sonic-port.yang), and the domain's is 0x%04x", s.TPID)}
 	}
 	return nil
 }
@@ -78,54 +54,40 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	if err := validate(&want); err != nil {
 		return nil, err
 	}
-	var out []vendors.Change
-	table := func(kind vendors.ChangeKind, detail string) {
-		out = append(out, vendors.Change{Kind: kind, What: "ACL table " + aclTable, Detail: detail})
-	}
-	resized := false
-	switch {
-	case have.TPID == 0 && len(have.Ports) == 0 && have.Damaged == "":
-		table(vendors.Create, describe(&want))
+	const what = "ACL table " + aclTable
+	out := vendors.DiffShared(&have, &want, what, describe)
+	switch from, to := tableSize(&have), tableSize(&want); {
+	case have.Nothing():
 		out[0].Disruptive = firstTable
-	case describe(&have) != describe(&want):
-		table(vendors.Alter, describe(&have)+" -> "+describe(&want))
-		resized = tableSize(&have) != tableSize(&want)
-	case have.Damaged != "":
-		table(vendors.Alter, "repair: "+have.Damaged)
-	case tableSize(&have) != tableSize(&want):
-		resized = true
-		table(vendors.Alter, fmt.Sprintf("%d entries -> %d", tableSize(&have), tableSize(&want)))
-	}
-	if resized && tableSize(&have) < tableSize(&want) {
-		out[0].Detail += "; it is made anew, and meanwhile tags pass unchanged"
+	case from == to || len(out) > 0 && describe(&have) == describe(&want): // is repaired
+	default:
+		if len(out) == 0 {
+			out = []vendors.Change{{Kind: vendors.Alter, What: what, Detail: fmt.Sprintf("%d entries -> %d", from, to)}}
+		}
+		if from < to {
+			out[0].Detail += "; it is made again, and meanwhile tags pass unchanged"
+		}
 	}
 	if from, to := vendors.TPIDNames(have.Others), vendors.TPIDNames(want.Others); from != to && have.TPID != 0 {
 		out = append(out, vendors.Change{Kind: vendors.Alter, What: "record", Detail: fmt.Sprintf("other TPIDs: %s -> %s; %s", cmp.Or(from, "none"), cmp.Or(to, "none"), outerOnly)})
 	}
-	for o, p := range vendors.PortPairs(have.Ports, want.Ports) {
-		if p == nil {
-			out = append(out, vendors.Change{Kind: vendors.Remove, Port: o.Port, What: o.Action.String(), Detail: "ACL entries, and CONFIG_DB " + portKey(o.Port) + " tpid as it was before", Disruptive: restores})
-			continue
-		}
-		c := vendors.Change{Kind: vendors.Alter, Port: p.Port, What: p.Action.String()}
-		switch {
-		case o == nil:
-			c.Kind, c.Detail, c.Disruptive = vendors.Create, actionDetail(&want, p.Action), disrupts
-		case have.TPID != want.TPID:
-			c.Detail, c.Disruptive = fmt.Sprintf("CONFIG_DB %s tpid 0x%04x -> 0x%04x", portKey(p.Port), have.TPID, want.TPID), disrupts
-		case o.Action != p.Action:
-			c.Detail = fmt.Sprintf("%s -> %s", o.Action, actionDetail(&want, p.Action))
-		case o.Damaged != "":
-			c.Detail = "repair: " + o.Damaged
-			if strings.Contains(o.Damaged, "TPID") {
-				c.Disruptive = disrupts
+	ports := vendors.DiffPorts(&have, &want,
+		func(p *vendors.PortSetup) string { return actionDetail(&want, p.Action) },
+		func(_, p *vendors.PortSetup) string {
+			if have.TPID == want.TPID {
+				return ""
 			}
-		default:
-			continue
+			return fmt.Sprintf("CONFIG_DB %s tpid 0x%04x -> 0x%04x", portKey(p.Port), have.TPID, want.TPID)
+		})
+	for i := range ports {
+		switch c := &ports[i]; {
+		case c.Kind == vendors.Remove:
+			c.Detail, c.Disruptive = "ACL entries, and CONFIG_DB "+portKey(c.Port)+" tpid as it was before", restores
+		case c.Kind == vendors.Create, have.TPID != want.TPID, strings.Contains(c.Detail, "TPID"):
+			c.Disruptive = disrupts
 		}
-		out = append(out, c)
 	}
-	return out, nil
+	return append(out, ports...), nil
 }
 
 func actionDetail(s *vendors.Setup, a vlanrules.Action) string {

@@ -223,7 +223,7 @@ func TestSetupChanges(t *testing.T) {
 			for _, p := range all {
 				l.now[p] = nil
 				if i := indexOf(s, p); i >= 0 && s.Ports[i].Action == vlanrules.Update {
-					l.now[p] = fallback(&s)
+					l.now[p] = s.Fallback()
 					if len(changes) == 0 || have.TPID != 0 && describe(&have) == describe(&s) && indexOf(have, p) >= 0 && have.Ports[indexOf(have, p)].Action == vlanrules.Update && tableSize(&have) >= tableSize(&s) {
 						l.now[p] = old[p] // undisturbed
 					}

@@ -30,7 +30,7 @@ func (d *Driver) takeOver(ctx context.Context) error {
 
 // sync brings the switch to our setup, and our knowledge to the switch.
 func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
-	d.synced = false
+	d.known.Doubt()
 	seen, err := d.look(ctx, d.setup)
 	if err != nil {
 		return err
@@ -43,11 +43,11 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 	if seen.strangers(d) {
 		changes = append(changes, vendors.Change{Kind: vendors.Remove, Detail: "entries in " + aclTable + " that csig does not have there"})
 	}
-	wasKnown, wasThere := d.known, seen.defined()
+	wasKnown, wasThere := d.known != vendors.Unread, seen.defined()
 	if wasKnown {
-		noteRepairs(res, changes)
+		res.NoteRepairs(changes)
 	}
-	if err = d.make(ctx, seen); !d.synced {
+	if err = d.make(ctx, seen); d.known != vendors.Current {
 		return err
 	}
 	reborn := d.reborn
@@ -55,17 +55,17 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 	switch {
 	case !wasKnown:
 	case reborn:
-		noteRepairs(res, []vendors.Change{{Kind: vendors.Alter, Detail: "orchagent was started again over its rows: it was asked for the table and all entries"}})
+		res.NoteRepair("", "~ orchagent was started again over its rows: it was asked for the table and all entries")
 	case d.short:
-		noteRepairs(res, []vendors.Change{{Kind: vendors.Alter, Detail: "the ASIC did not have all entries: orchagent was asked for them again"}})
+		res.NoteRepair("", "~ the ASIC did not have all entries: orchagent was asked for them again")
 	case seen.fresh && wasThere && len(changes) == 0:
-		noteRepairs(res, []vendors.Change{{Kind: vendors.Create, Detail: "the ACL table was gone: orchagent was started again"}})
+		res.NoteRepair("", "+ the ACL table was gone: orchagent was started again")
 	case seen.disputed:
-		noteRepairs(res, []vendors.Change{{Kind: vendors.Alter, Detail: "rows were not as orchagent had answered: it was asked for all entries again"}})
+		res.NoteRepair("", "~ rows were not as orchagent had answered: it was asked for all entries again")
 	}
 	if wasKnown && res.Repaired == "" { // else that says it
 		for _, port := range d.drifted {
-			noteRepairs(res, []vendors.Change{{Kind: vendors.Alter, Port: port, Detail: "its ACL entries"}})
+			res.NoteRepair(port, "~ its ACL entries")
 		}
 	}
 	if d.short {
@@ -74,18 +74,11 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 			entries += len(p.have)
 		}
 		if _, err := d.counted(ctx, entries); err != nil {
-			d.synced = false
+			d.known.Doubt()
 			return err
 		}
 	}
 	return nil // what concerns single ports comes up again in program
-}
-
-// noteRepairs adds to the result what was put right.
-func noteRepairs(res *vendors.UpdateResult, changes []vendors.Change) {
-	for _, c := range changes {
-		res.NoteRepair(c.Port, string(c.Kind)+" "+c.Detail)
-	}
 }
 
 // strangers tells whether our table has entries that are to go: of ports that do
@@ -156,7 +149,7 @@ func (d *Driver) learn(ctx context.Context) error {
 			d.drifted = append(d.drifted, p.name)
 		}
 	}
-	d.synced, d.known, d.checked = true, true, d.cfg.Now()
+	d.known, d.checked = vendors.Current, d.cfg.Now()
 	return nil
 }
 

@@ -59,13 +59,13 @@ func (d *Driver) ready(ctx context.Context, res *vendors.UpdateResult) error {
 		d.hangUp()
 		return err
 	}
-	if (d.synced || d.broken != nil) && d.cfg.Now().Sub(d.checked) < recheck {
+	if (d.known == vendors.Current || d.broken != nil) && d.cfg.Now().Sub(d.checked) < recheck {
 		return d.broken
 	}
-	if d.synced {
+	if d.known == vendors.Current {
 		same, err := d.unchanged(ctx)
 		if err != nil {
-			d.synced = false
+			d.known.Doubt()
 			return err
 		}
 		if same {
@@ -95,7 +95,7 @@ func (d *Driver) program(ctx context.Context, updates []vendors.PortUpdate, res 
 			errs = append(errs, &vendors.PortError{Port: u.Port, Err: errors.New(p.away)})
 			continue
 		}
-		if len(p.result.Ops) > 0 {
+		if len(p.Result.Ops) > 0 {
 			j := newJob(p)
 			j.until = d.until
 			jobs = append(jobs, j)
@@ -104,7 +104,7 @@ func (d *Driver) program(ctx context.Context, updates []vendors.PortUpdate, res 
 	if len(jobs) == 0 {
 		return errors.Join(errs...)
 	}
-	slices.SortStableFunc(jobs, func(a, b *job) int { return worst(a.port.intents) - worst(b.port.intents) })
+	slices.SortStableFunc(jobs, func(a, b *job) int { return a.port.Worst() - b.port.Worst() })
 	if err := d.carryOut(ctx, jobs); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
@@ -113,7 +113,7 @@ func (d *Driver) program(ctx context.Context, updates []vendors.PortUpdate, res 
 	}
 	for _, j := range jobs {
 		if j.err == nil {
-			j.port.have = append(j.port.have[:0], j.port.result.Table...)
+			j.port.have = append(j.port.have[:0], j.port.Result.Table...)
 			res.Ports++
 			res.Ops += len(j.ops)
 			continue
@@ -126,33 +126,17 @@ func (d *Driver) program(ctx context.Context, updates []vendors.PortUpdate, res 
 // compile finds the operations for a port. After an error they lead to the
 // fallback.
 func (d *Driver) compile(p *port, intents []vlanrules.Intent) error {
-	if !p.compiled || !slices.Equal(p.intents, intents) {
-		p.intents, p.compiled, p.refused = append(p.intents[:0], intents...), true, nil
-		if why := d.check(intents); why != "" {
-			p.refused = &vendors.PermanentError{Port: p.name, Err: errors.New(why)}
+	_, err := p.Give(d.setup, p.name, vlanrules.Update, intents)
+	if err == nil {
+		err = p.Compile(d.compiler, p.name, p.have)
+	}
+	if err == nil {
+		if why := lowers(p.Result.Table); why != "" {
+			err = p.Refuse(p.name, why)
 		}
 	}
-	if p.refused == nil {
-		d.compiler.Compile(&p.result, p.have, p.intents)
-		why := p.result.Verdict.Reason
-		if why == "" {
-			why = lowers(p.result.Table)
-		}
-		if why == "" {
-			return nil
-		}
-		p.refused = &vendors.PermanentError{Port: p.name, Err: errors.New(why)}
+	if err != nil {
+		d.compiler.Compile(&p.Result, p.have, d.stale)
 	}
-	d.compiler.Compile(&p.result, p.have, d.stale)
-	return p.refused
-}
-
-// check says what of the intents the setup does not have.
-func (d *Driver) check(intents []vlanrules.Intent) string {
-	for i := range intents {
-		if in := &intents[i]; in.Action == vlanrules.Update && !slices.Contains(d.setup.Signals, in.Signal) {
-			return in.Signal.String() + " is not a signal of the setup"
-		}
-	}
-	return ""
+	return err
 }

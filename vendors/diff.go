@@ -1,0 +1,60 @@
+package vendors
+
+import "fmt"
+
+// DiffShared lists the changes of what all ports share, which the platform calls
+// what and describes in a line: it is made, altered or repaired.
+func DiffShared(have, want *Setup, what string, describe func(*Setup) string) []Change {
+	c := Change{Kind: Alter, What: what}
+	switch old, now := describe(have), describe(want); {
+	case have.Nothing():
+		c.Kind, c.Detail = Create, now
+	case old != now:
+		c.Detail = old + " -> " + now
+	case have.Damaged != "":
+		c.Detail = "repair: " + have.Damaged
+	default:
+		return nil
+	}
+	return []Change{c}
+}
+
+// DiffPorts lists the changes of ports: gets is what one is given, beside is a change
+// of one whose action stays, "" for none.
+func DiffPorts(have, want *Setup, gets func(*PortSetup) string, beside func(have, want *PortSetup) string) []Change {
+	var out []Change
+	for o, p := range PortPairs(have.Ports, want.Ports) {
+		switch {
+		case p == nil:
+			out = append(out, Change{Kind: Remove, Port: o.Port, What: o.Action.String(), Detail: "CSIG tags leave as they are"})
+			continue
+		case o == nil:
+			out = append(out, Change{Kind: Create, Port: p.Port, What: p.Action.String(), Detail: gets(p)})
+			continue
+		}
+		c := Change{Kind: Alter, Port: p.Port, What: p.Action.String(), Detail: beside(o, p)}
+		switch {
+		case o.Action != p.Action:
+			c.Detail = fmt.Sprintf("%s -> %s: %s", o.Action, p.Action, gets(p))
+		case c.Detail != "":
+		case o.Damaged != "":
+			c.Detail = "repair: " + o.Damaged
+		default:
+			continue
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// DiffProfile is the change of the recorded profile, none where it stays.
+func DiffProfile(have, want *Setup) []Change {
+	if have.Profile == want.Profile {
+		return nil
+	}
+	c := Change{Kind: Alter, What: "profile", Detail: ShortProfile(have.Profile) + " -> " + ShortProfile(want.Profile)}
+	if have.Nothing() {
+		c.Kind = Create
+	}
+	return []Change{c}
+}
