@@ -133,7 +133,7 @@ func TestCommandsForAShell(t *testing.T) {
 		if text, err = stepCommands(all.Default(), d, vendors.Setup{}, &plans.Step{ID: 1, Device: "s1", Want: want}); err != nil {
 			t.Fatalf("%q: %v", name, err)
 		}
-		run(text, "<get><Interface><"+name+"><ofport>\n<-O><OpenFlow14><--bundle><add-flows><"+name+"><-> in /run/"+name+"\n")
+		run(text, "<get><Interface><"+name+"><ofport>\n<-O><OpenFlow14><bundle><"+name+"><-> in /run/"+name+"\n")
 	}
 	if left, err := os.ReadDir(home); err != nil || len(left) > 0 {
 		t.Errorf("a name was run: %v, %v", left, err)

@@ -139,6 +139,14 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 			remove(f)
 		}
 	}
+	why := s.regrouped(d.pipe)
+	if why != "" {
+		note("", why)
+	}
+	// Deleting a group deletes the flows that refer to it.
+	if why != "" || len(wanted) > 0 {
+		d.mods = append(d.mods, openflow.Mod{Group: d.pipe.group()})
+	}
 	for i := range want {
 		if f := wanted[want[i].Key()]; f != nil {
 			note(owner[f.Key()], fmt.Sprintf("a flow of table %d was missing or changed", f.Table))

@@ -42,16 +42,17 @@ func Commands(cfg Config, have, want vendors.Setup) ([]byte, error) {
 		numbers[p.Port] = placeholder + uint32(i)
 		fmt.Fprintf(&b, "p%d=$(ovs-vsctl get Interface %s ofport)\n", i, quoted(p.Port))
 	}
-	fmt.Fprintf(&b, "ovs-ofctl -O OpenFlow14 --bundle add-flows %s - <<END\n", quoted(cfg.Bridge))
+	fmt.Fprintf(&b, "ovs-ofctl -O OpenFlow14 bundle %s - <<END\n", quoted(cfg.Bridge))
 	for t := range tables {
-		fmt.Fprintf(&b, "delete table=%d,cookie=%#x/-1\n", int(cfg.Table)+t, uint64(cookie))
+		fmt.Fprintf(&b, "flow delete table=%d,cookie=%#x/-1\n", int(cfg.Table)+t, uint64(cookie))
 	}
+	fmt.Fprintf(&b, "group add_or_mod group_id=%d,type=indirect,bucket=%s\n", groupID, pipe.group().Buckets[0].Text())
 	flows := pipe.shared()
 	for _, p := range want.Ports {
 		flows = append(flows, pipe.port(numbers[p.Port], p.Action, false)...)
 	}
 	for i := range flows {
-		fmt.Fprintf(&b, "add %s\n", flowText(&flows[i]))
+		fmt.Fprintf(&b, "flow add %s\n", flowText(&flows[i]))
 	}
 	b.WriteString("END\n")
 	return b.Bytes(), nil

@@ -37,6 +37,12 @@
 //	64 act       what was found in register 14: rewrite, remove or nothing
 //	65 classify  is the tag CSIG's? → 61
 //
+// From 60 a frame goes on to 65 through a group with one bucket. What a bucket does
+// ends with it, also where the frame is parsed again (ofproto-dpif-xlate.c,
+// xlate_group_bucket): the times that it is do not add up where a list of actions
+// hands it over more than once, and what follows has it as it was. A clone ends the
+// list there (clone_xlate_actions; tried with 3.1).
+//
 // No match sees a TPID (ovs-fields(7), VLAN: "no version of OpenFlow provides a
 // way"), and an ordinary VLAN's tag must never change. But with vlan-limit 1,
 // the default, the ethertype behind one tag is the TPID of the next. So a frame
@@ -59,10 +65,7 @@
 // All in all a frame with an ordinary VLAN's tag is parsed twice more, one with a
 // CSIG tag three times, and one with a CSIG tag behind another four times. The
 // userspace datapath allows six (lib/dpif-netdev.c, MAX_RECIRC_DEPTH).
-// The turns of bridges in a row, and of hand-overs of one list of actions, add up
-// (turns.go); those of buckets do not. A clone does not keep them apart: what
-// follows one in which a frame is parsed again is not carried out
-// (ofproto-dpif-xlate.c, clone_xlate_actions; tried with 3.1).
+// Those of bridges in a row add up (turns.go).
 //
 // # Changes
 //

@@ -212,14 +212,15 @@ func (d *Driver) broken(err error) error {
 // state is what the bridge has.
 type state struct {
 	ports   map[string]openflow.Port
-	names   map[uint32]string // of the ports by number, 15 bytes of each
-	flows   []openflow.Flow   // in csig's tables, and csig's own elsewhere
-	foreign []openflow.Flow   // somebody else's in csig's tables
-	others  []openflow.Flow   // everybody else's, where they were asked for
-	setup   vendors.Setup     // that was recorded
-	found   bool              // one was
-	at      uint8             // the table that has the record: the first of csig's as they are
-	damaged string            // why none could be read
+	names   map[uint32]string          // of the ports by number, 15 bytes of each
+	flows   []openflow.Flow            // in csig's tables, and csig's own elsewhere
+	foreign []openflow.Flow            // somebody else's in csig's tables
+	others  []openflow.Flow            // everybody else's, where they were asked for
+	groups  map[uint32]*openflow.Group // all there are, where they were asked for; nil: they were not
+	setup   vendors.Setup              // that was recorded
+	found   bool                       // one was
+	at      uint8                      // the table that has the record: the first of csig's as they are
+	damaged string                     // why none could be read
 }
 
 // read reads the bridge. With all it reads the flows of every table.
@@ -251,8 +252,54 @@ func (d *Driver) read(ctx context.Context, all bool) (*state, error) {
 			d.sort(s, &flows[i])
 		}
 	}
+	if all {
+		groups, err := d.of.Groups(ctx)
+		if err != nil {
+			return nil, d.broken(err)
+		}
+		s.groups = make(map[uint32]*openflow.Group, len(groups))
+		for i := range groups {
+			s.groups[groups[i].ID] = &groups[i]
+		}
+	}
 	return s, nil
 }
+
+// effects is what actions may do with a frame, the groups in them included.
+func (s *state) effects(a openflow.Actions) openflow.Effects { return s.within(a, 0) }
+
+func (s *state) within(a openflow.Actions, depth int) openflow.Effects {
+	e := a.Effects()
+	for _, id := range e.Groups {
+		g := s.groups[id]
+		if g == nil || depth == maxGroups {
+			e.Opaque = true
+			continue
+		}
+		for _, bucket := range g.Buckets {
+			b := s.within(bucket, depth+1)
+			e.Ports, e.Resubmits, e.Pushes = append(e.Ports, b.Ports...), append(e.Resubmits, b.Resubmits...), append(e.Pushes, b.Pushes...)
+			e.Opaque = e.Opaque || b.Opaque
+		}
+	}
+	return e
+}
+
+// regrouped is what is wrong with csig's group; "" where nothing is, or it was not
+// asked for.
+func (s *state) regrouped(pipe *pipeline) string {
+	g := s.groups[groupID]
+	switch {
+	case s.groups == nil || g != nil && g.Same(pipe.group()):
+		return ""
+	case g == nil:
+		return fmt.Sprintf("group %d is gone", groupID)
+	}
+	return fmt.Sprintf("group %d has other buckets", groupID)
+}
+
+// maxGroups bounds groups within groups.
+const maxGroups = 4
 
 func (d *Driver) sort(s *state, f *openflow.Flow) {
 	inside := f.Table >= d.cfg.Table && f.Table < d.cfg.Table+tables
@@ -413,6 +460,9 @@ func (d *Driver) setupOf(s *state) (vendors.Setup, error) {
 			damage[at] = fmt.Sprintf("a flow of table %d has other actions", want[i].Table)
 		}
 	}
+	if why := s.regrouped(pipe); why != "" {
+		damage[""] = why
+	}
 	if len(s.foreign) > 0 {
 		damage[""] = fmt.Sprintf("table %d has flows that are not csig's", s.foreign[0].Table)
 	}
@@ -511,6 +561,9 @@ func (d *Driver) remove(ctx context.Context) (n int, err error) {
 		if !isHook(f) && !sendsOn(f) {
 			mods = append(mods, openflow.Mod{Kind: openflow.Delete, Flow: f})
 		}
+	}
+	if s.groups[groupID] != nil {
+		mods = append(mods, openflow.Mod{Kind: openflow.Delete, Group: &openflow.Group{ID: groupID}})
 	}
 	return len(mods), d.broken(d.of.Commit(ctx, mods))
 }

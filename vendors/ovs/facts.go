@@ -204,7 +204,7 @@ func (d *Driver) bypass(s *state) (vlanrules.Verdict, way) {
 	var first *openflow.Flow
 	for i := range s.others {
 		f := &s.others[i]
-		e := f.Actions.Effects()
+		e := s.effects(f.Actions)
 		if moves && (slices.Contains(e.Resubmits, s.at) || f.Goes && f.Goto == s.at) {
 			return refused(fmt.Sprintf("bridge %s: csig's tables are to begin at %d, and flows still hand frames to table %d, where they begin now (one is in table %d with priority %d and cookie %#x): add table=%d,priority=0,actions=output:NXM_NX_REG15[] and have those flows hand over to table %d first, or leave table at %d (docs/ovs.md)",
 				d.cfg.Bridge, d.cfg.Table, s.at, f.Table, f.Priority, f.Cookie, d.cfg.Table, d.cfg.Table, s.at)), elsewhere
@@ -228,7 +228,7 @@ func (d *Driver) bypass(s *state) (vlanrules.Verdict, way) {
 		return degraded(fmt.Sprintf("%d flows of bridge %s send frames to ports without handing them to table %d (one is in table %d with priority %d and cookie %#x): their tags are not updated (docs/ovs.md)",
 			past, d.cfg.Bridge, d.cfg.Table, first.Table, first.Priority, first.Cookie)), direct
 	case hidden > 0:
-		return degraded(fmt.Sprintf("%d flows of bridge %s may send frames out in ways that csig does not look into (groups, registers, learned flows)", hidden, d.cfg.Bridge)), opaque
+		return degraded(fmt.Sprintf("%d flows of bridge %s may send frames out in ways that csig does not look into (registers, learned flows)", hidden, d.cfg.Bridge)), opaque
 	case !handed:
 		return degraded(fmt.Sprintf("no flow of bridge %s hands frames to table %d yet (docs/ovs.md)", d.cfg.Bridge, d.cfg.Table)), notYet
 	case d.info.isOwn() && d.info.failMode != "secure":

@@ -43,6 +43,42 @@ func TestChangedInPlace(t *testing.T) {
 	}
 }
 
+// TestGroup has csig's group deleted and changed by another process, beside a group
+// of a user's, which stays.
+func TestGroup(t *testing.T) {
+	t.Parallel()
+	s := newSandwich(t)
+	s.Ofctl("add-group", "csig", "group_id=7,type=all,bucket=output:11")
+	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
+	update(t, s.driver, time.Minute, at7)
+	for _, tc := range []struct{ name, do, observed, repaired string }{
+		{"deleted", "del-groups", "a flow of table 60 is gone", "table 60"},
+		{"changed", "mod-group", "group 1668508007 has other buckets", "group 1668508007 has other buckets"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s.Ofctl(tc.do, "csig", "group_id=1668508007"+map[string]string{"mod-group": ",type=all,bucket=drop"}[tc.do])
+			got, err := s.driver.Observe(t.Context())
+			if err != nil || got.Damaged != tc.observed && got.Ports[0].Damaged != tc.observed {
+				t.Errorf("observed %+v, %v", got, err)
+			}
+			s.driver.checked, s.driver.around = time.Time{}, time.Time{} // it is time to look
+			if res := update(t, s.driver, time.Minute, at7); !strings.Contains(res.Repaired, tc.repaired) {
+				t.Errorf("repaired %q", res.Repaired)
+			}
+			if got, err = s.driver.Observe(t.Context()); err != nil || got.Damaged != "" || got.Ports[0].Damaged != "" {
+				t.Errorf("observed %+v, %v", got, err)
+			}
+			s.becomes(t, soon, []tag{best}, at7s)
+		})
+	}
+	if err := s.driver.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if groups := s.Ofctl("dump-groups", "csig"); strings.Contains(groups, "group_id=1668508007") || !strings.Contains(groups, "group_id=7,") {
+		t.Errorf("groups that stay:\n%s", groups)
+	}
+}
+
 // TestTagsThatAreNotTheLast has frames whose tag of CSIG's TPID has another behind
 // it, or an MPLS header: they leave as they came.
 func TestTagsThatAreNotTheLast(t *testing.T) {

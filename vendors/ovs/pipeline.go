@@ -45,12 +45,18 @@ const (
 	regOut  = 15 // the egress port's OpenFlow number
 )
 
-// Bits of regVLAN above the TCI. The last four say how far tableClassify is with
+// groupID is the group that every frame goes through before it is parsed again:
+// "csig". What a bucket does ends with it, so that the times that a frame is parsed
+// again do not add up where a list of actions hands it over more than once.
+const groupID = 0x63736967
+
+// Bits of regVLAN above the TCI. The last five say how far tableClassify is with
 // a frame; tableEntry sets the register before anything else, so that no flow of
 // others can have set them.
 const (
 	isAside = 1 << 16 // there is a tag in front, and it was set aside
 	isCSIGs = 1 << 17 // that tag has CSIG's TPID, not a VLAN's
+	isNew   = 1 << 19 // the frame comes from tableEntry
 	isWhole = 1 << 20 // the frame was parsed again as it is
 	isSeen  = 1 << 21 // it was parsed again with a tag put in front of its own
 	isInner = 1 << 22 // CSIG's TPID stands behind its outermost tag
@@ -236,6 +242,7 @@ func (p *pipeline) classify() (flows []openflow.Flow) {
 	}
 	here, lease := p.base+tableClassify, p.base+tableLease
 	set := func(bits uint32) openflow.Actions { return openflow.Actions(nil).Load(regVLAN, bits) }
+	look(500, openflow.Match{}, isNew, isNew, 0, again(set(isWhole), here))
 	for _, ethType := range p.passes() { // as in tableEntry
 		look(400, tagged(), isWhole, isWhole, ethType, out())
 	}
@@ -274,7 +281,7 @@ func (p *pipeline) port(number uint32, action vlanrules.Action, closed bool) []o
 	var flows []openflow.Flow
 	add := func(m openflow.Match, ethType uint16) {
 		m.Regs[regOut], m.EthType = openflow.Exactly(number), ethType
-		flows = append(flows, p.flow(tableEntry, 200, m, again(openflow.Actions(nil).Load(regVLAN, isWhole).Load(regVID, do), p.base+tableClassify)))
+		flows = append(flows, p.flow(tableEntry, 200, m, openflow.Actions(nil).Load(regVLAN, isNew).Load(regVID, do).Group(groupID)))
 	}
 	add(tagged(), 0)
 	// Of a frame whose outermost tag was taken away in the bridge the next one is
@@ -282,6 +289,11 @@ func (p *pipeline) port(number uint32, action vlanrules.Action, closed bool) []o
 	add(untagged(), tpidCSIG)
 	add(untagged(), tpidVLAN)
 	return flows
+}
+
+// group is the one of groupID.
+func (p *pipeline) group() *openflow.Group {
+	return &openflow.Group{ID: groupID, Type: openflow.GroupIndirect, Buckets: []openflow.Actions{openflow.Actions(nil).Resubmit(p.base + tableClassify)}}
 }
 
 // hook hands the frames of a port's patch partner over, and what the port

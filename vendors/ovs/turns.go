@@ -15,19 +15,6 @@ import (
 func (d *Driver) turns(s *state) []string {
 	var out []string
 	const lost = "the userspace datapath drops tagged frames that are parsed again more than six times (eight since Open vSwitch 3.3)"
-	for i := range s.others {
-		f, times := &s.others[i], 0
-		for _, t := range f.Actions.Effects().Resubmits {
-			if t == d.cfg.Table {
-				times++
-			}
-		}
-		if times > 1 {
-			out = append(out, fmt.Sprintf("flows of bridge %s hand a frame to table %d more than once (one is in table %d with priority %d and cookie %#x), and %s: use a group of type all with a bucket for each port (docs/ovs.md)",
-				d.cfg.Bridge, d.cfg.Table, f.Table, f.Priority, f.Cookie, lost))
-			break
-		}
-	}
 	// Frames take no turns here on the way to a port that passes tags through.
 	driven := map[string]bool{}
 	for _, p := range s.setup.Ports {

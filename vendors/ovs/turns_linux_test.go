@@ -1,7 +1,6 @@
 package ovs
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -33,27 +32,33 @@ func (s *sandwich) says(t *testing.T, d *Driver, want ...string) {
 	}
 }
 
-// TestHandedOverTwice has a flow hand a frame over twice, which is named; by a
-// group each frame arrives.
+// TestHandedOverTwice has one list of actions hand a frame over twice and output it:
+// each port has it as without the others, and what is in a group is looked into.
 func TestHandedOverTwice(t *testing.T) {
 	t.Parallel()
-	s := newHanded(t)
-	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
-	update(t, s.driver, time.Minute, at7)
-	const hand = "load:2->NXM_NX_REG15[],resubmit(,60)"
-	s.Ofctl("add-flow", "csig", "cookie=5,priority=7,in_port=1,actions="+hand+","+hand)
-	s.says(t, s.driver, "hand a frame to table 60 more than once (one is in table 0 with priority 7 and cookie 0x5)")
-
-	s.Ofctl("add-group", "csig", "group_id=1,type=all,bucket="+hand+",bucket="+hand+",bucket="+hand)
-	s.Ofctl("add-flow", "csig", "cookie=5,priority=7,in_port=1,actions=group:1")
-	s.says(t, s.driver)
-	s.settle()
-	vlan := tag{tpidVLAN, 5}
-	s.in.Send(frame(1, vlan, best))
-	for range 3 {
-		if got := s.out.Receive(soon); !bytes.Equal(got, frame(1, vlan, at7s)) {
-			t.Fatalf("a bucket sends %x", got)
+	b := flowBed(t)
+	const hand = "load:2->NXM_NX_REG15[],resubmit(,60),load:3->NXM_NX_REG15[],resubmit(,60)"
+	const buckets = "group_id=2,type=all,bucket=load:2->NXM_NX_REG15[],resubmit(,60),bucket=load:3->NXM_NX_REG15[],resubmit(,60)"
+	b.Ofctl("add-group", "csig", buckets+",bucket=output:4")
+	b.Ofctl("add-group", "csig", "group_id=3,type=indirect,bucket=group:2")
+	var shapes [][]tag
+	for _, tci := range []uint16{31<<7 | 126, 1<<13 | 31<<7 | 126, 0, 100} {
+		shapes = append(shapes, stacks(tci)...)
+	}
+	for _, actions := range []string{hand + ",output:4", "output:4," + hand, "push_vlan:0x8100,set_field:4196->vlan_vid," + hand + ",output:4", "group:3"} {
+		b.Ofctl("add-flow", "csig", "cookie=5,priority=7,in_port=1,actions="+actions)
+		if n := b.try(t, actions, append(shapes, nil)); n != len(shapes)+1 {
+			t.Errorf("%s: %d of %d frames arrive", actions, n, len(shapes)+1)
 		}
+	}
+	b.says(t, b.driver)
+	f, err := b.open(t, "csig").Probe(t.Context())
+	if err != nil || !strings.Contains(f.Update.Reason, "1 flows of bridge csig send frames to ports without handing them to table 60") {
+		t.Errorf("in a group: %s, %v", f.Update.Reason, err)
+	}
+	b.Ofctl("mod-group", "csig", buckets)
+	if f, err = b.open(t, "csig").Probe(t.Context()); err != nil || f.Update.Reason != losesR {
+		t.Errorf("a group that hands over: %s, %v", f.Update.Reason, err)
 	}
 }
 

@@ -85,7 +85,7 @@ func (d *Driver) ownTags(s *state) []string {
 	}
 	for i := range s.others {
 		f := &s.others[i]
-		if slices.Contains(f.Actions.Effects().Pushes, tpidCSIG) {
+		if slices.Contains(s.effects(f.Actions).Pushes, tpidCSIG) {
 			out = append(out, fmt.Sprintf("flows of bridge %s put tags of 0x88a8 on (one is in table %d with priority %d and cookie %#x), which are CSIG's to this switch: push_vlan:0x8100 puts on those of VLANs", d.cfg.Bridge, f.Table, f.Priority, f.Cookie))
 			break
 		}
@@ -129,7 +129,7 @@ func (n *numbers) UnmarshalJSON(text []byte) error {
 func (d *Driver) normal(s *state) (met, idle *openflow.Flow) {
 	for i := range s.others {
 		f := &s.others[i]
-		for _, to := range f.Actions.Effects().Ports {
+		for _, to := range s.effects(f.Actions).Ports {
 			switch {
 			case to != openflow.PortNormal && to != openflow.PortFlood && to != openflow.PortAll:
 			case to == openflow.PortNormal && d.info.isOwn() && f.Table == 0 && f.Priority < priorityHook:

@@ -114,6 +114,12 @@ func (a Actions) Resubmit(table uint8) Actions {
 	return append(a, table, 0, 0, 0)
 }
 
+// Group carries out the buckets of a group, each with the frame as it is here, and
+// leaves the frame as it is.
+func (a Actions) Group(id uint32) Actions {
+	return order.AppendUint32(append(a, 0, actGroup, 0, 8), id)
+}
+
 // Note does nothing and keeps text.
 func (a Actions) Note(text []byte) Actions {
 	start := len(a)
@@ -162,7 +168,8 @@ type Effects struct {
 	Ports     []uint32 // it names these to output to, PortNormal and its like among them
 	Resubmits []uint8  // it looks the frame up in these tables
 	Pushes    []uint16 // it puts VLAN tags of these TPIDs on
-	Opaque    bool     // it may output in ways that are not looked into: groups, registers, learned flows
+	Groups    []uint32 // it carries these out
+	Opaque    bool     // it may output in ways that are not looked into: registers, learned flows
 }
 
 // Effects looks into actions, clones included. Actions that are malformed are
@@ -181,7 +188,7 @@ func (e *Effects) of(a Actions, depth int) {
 		case typ == actPushVLAN:
 			e.Pushes = append(e.Pushes, order.Uint16(body[4:]))
 		case typ == actGroup:
-			e.Opaque = true
+			e.Groups = append(e.Groups, order.Uint32(body[4:]))
 		case typ != actVendor:
 		case subtype == nxResubmitTable && len(body) >= 16:
 			e.Resubmits = append(e.Resubmits, body[12])
@@ -231,6 +238,8 @@ func (a Actions) Text() string {
 			out = append(out, fmt.Sprintf("push_mpls:0x%04x", order.Uint16(b[4:])))
 		case typ == actPopMPLS:
 			out = append(out, fmt.Sprintf("pop_mpls:0x%04x", order.Uint16(b[4:])))
+		case typ == actGroup:
+			out = append(out, fmt.Sprintf("group:%d", order.Uint32(b[4:])))
 		case typ == actSetField && len(b) == 16 && b[7] == 4:
 			out = append(out, fmt.Sprintf("set_field:%#x->reg%d", order.Uint32(b[8:]), Field(order.Uint32(b[4:]))>>9&0x7f))
 		case typ == actVendor && subtype == nxRegMove && len(b) == 24:

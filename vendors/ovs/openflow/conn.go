@@ -317,6 +317,7 @@ func (o *Conn) nameOf(xid uint32) string {
 const (
 	partFlow      = 1
 	partPortStats = 4
+	partGroupDesc = 7
 	partPortDesc  = 13
 )
 

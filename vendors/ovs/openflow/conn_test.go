@@ -195,7 +195,7 @@ func TestParts(t *testing.T) {
 // change and what to do about it.
 func TestRefusals(t *testing.T) {
 	flow := func(table uint8) *Flow { return &Flow{Table: table, Actions: Actions(nil).Output(1)} }
-	mods := []Mod{{Add, flow(60), "swp1"}, {Add, flow(61), "swp2"}, {Delete, flow(62), "swp3"}}
+	mods := []Mod{{Kind: Add, Flow: flow(60), Name: "swp1"}, {Kind: Add, Flow: flow(61), Name: "swp2"}, {Kind: Delete, Flow: flow(62), Name: "swp3"}}
 	full, bad := Error{Type: errFlowMod, Code: 1}, Error{Type: errBadAction, Code: 10}
 	for _, tc := range []struct {
 		name   string
@@ -363,7 +363,7 @@ func TestEffects(t *testing.T) {
 		{"a tag", Actions(nil).PushVLAN(0x8100).PopVLAN().PushMPLS(0x8847).PopMPLS(0x88a8), Effects{Pushes: []uint16{0x8100}}},
 		{"a note", Actions(nil).Note([]byte("x")), Effects{}},
 		{"moved bits", Actions(nil).Move(FieldVLANVID, 0, Reg(1), 0, 12), Effects{}},
-		{"a group", Actions{0, actGroup, 0, 8, 0, 0, 0, 1}, Effects{Opaque: true}},
+		{"a group", Actions{0, actGroup, 0, 8, 0, 0, 0, 1}, Effects{Groups: []uint32{1}}},
 		{"a register", Actions(nil).OutputReg(3), Effects{Opaque: true}},
 		{"learn", vendor(16), Effects{Opaque: true}},
 		{"a counter", vendor(99), Effects{}},

@@ -35,11 +35,13 @@ const (
 	Delete ModKind = 4 // OFPFC_DELETE_STRICT
 )
 
-// Mod is a change of one flow.
+// Mod is a change of one flow, or of one group, which goes with the flows that
+// refer to it.
 type Mod struct {
-	Kind ModKind
-	Flow *Flow
-	Name string // says in errors what it belongs to, e.g. a port
+	Kind  ModKind
+	Flow  *Flow
+	Name  string // says in errors what it belongs to, e.g. a port
+	Group *Group // in place of Flow
 }
 
 // Instruction types (§7.2.4).
@@ -50,6 +52,9 @@ const (
 
 // appendMod appends a flow_mod (§7.3.4.1).
 func appendMod(b []byte, m *Mod, xid uint32) []byte {
+	if m.Group != nil {
+		return m.Group.appendMod(b, m.Kind, xid)
+	}
 	start := len(b)
 	f := m.Flow
 	b = begin(b, typeFlowMod, xid)

@@ -60,7 +60,29 @@ func TestFlowsAreRead(t *testing.T) {
 	}
 }
 
+// groupDesc is a group as the switch answers it.
+func groupDesc(g *Group) []byte {
+	b := g.appendBuckets(order.AppendUint32([]byte{0, 0, g.Type, 0}, g.ID))
+	order.PutUint16(b, uint16(len(b)))
+	return b
+}
+
+func TestGroupsAreRead(t *testing.T) {
+	want := []Group{{ID: 1, Type: GroupIndirect, Buckets: []Actions{Actions(nil).Resubmit(65)}}, {ID: 2, Buckets: []Actions{Actions(nil).Output(4), Actions(nil).Group(1)}}}
+	b := append(groupDesc(&want[0]), groupDesc(&want[1])...)
+	got, err := parseGroups(nil, b)
+	if err != nil || !reflect.DeepEqual(got, want) || got[0].Same(&got[1]) || got[1].Buckets[1].Text() != "group:1" {
+		t.Errorf("%+v, %v\nwant %+v", got, err, want)
+	}
+	for _, cut := range []int{4, 20, len(b) - 8} {
+		if _, err := parseGroups(nil, b[:cut]); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%d bytes of it: %v", cut, err)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
+	f.Add(groupDesc(&Group{ID: 1, Buckets: []Actions{Actions(nil).Output(4), nil}}))
 	for _, flow := range sample() {
 		f.Add(flowStats(&flow))
 	}
@@ -81,6 +103,16 @@ func FuzzParse(f *testing.F) {
 		}
 		Actions(b).Effects()
 		_ = Actions(b).Text()
+		groups, err := parseGroups(nil, b)
+		if err != nil && !errors.Is(err, ErrMalformed) {
+			t.Errorf("%v", err)
+		}
+		for i := range groups {
+			again, err := parseGroups(nil, groupDesc(&groups[i]))
+			if err != nil || len(again) != 1 || !again[0].Same(&groups[i]) {
+				t.Errorf("%+v is written and read as %+v, %v", groups[i], again, err)
+			}
+		}
 		_, _ = parsePorts(nil, b)
 		_, _ = parsePortStats(nil, b)
 		_ = readError(b)

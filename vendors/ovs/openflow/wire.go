@@ -14,6 +14,7 @@ const (
 	typeEchoRequest   = 2
 	typeEchoReply     = 3
 	typeFlowMod       = 14
+	typeGroupMod      = 15
 	typeMultipartReq  = 18
 	typeMultipartRep  = 19
 	typeBarrierReq    = 20

@@ -1,0 +1,106 @@
+package openflow
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/csig-agent/csig/vendors/untrusted"
+)
+
+// Group types (§7.3.4.2), of which the bridge carries out every bucket.
+const (
+	GroupAll      = 0
+	GroupIndirect = 2
+)
+
+// Group is one entry of the group table.
+type Group struct {
+	ID      uint32
+	Type    uint8
+	Buckets []Actions
+}
+
+// Same tells whether two groups do the same.
+func (g *Group) Same(o *Group) bool {
+	return g.ID == o.ID && g.Type == o.Type && slices.EqualFunc(g.Buckets, o.Buckets, slices.Equal[Actions])
+}
+
+// Commands of a group_mod (§7.3.4.2). Open vSwitch has one that adds a group or
+// replaces it (include/openflow/openflow-1.1.h, OFPGC11_ADD_OR_MOD).
+const (
+	groupDelete   = 2
+	groupAddOrMod = 0x8000
+)
+
+// appendMod appends a group_mod.
+func (g *Group) appendMod(b []byte, kind ModKind, xid uint32) []byte {
+	start := len(b)
+	command := uint16(groupAddOrMod)
+	if kind == Delete {
+		command = groupDelete
+	}
+	b = order.AppendUint16(begin(b, typeGroupMod, xid), command)
+	b = order.AppendUint32(append(b, g.Type, 0), g.ID)
+	if kind != Delete {
+		b = g.appendBuckets(b)
+	}
+	end(b, start)
+	return b
+}
+
+func (g *Group) appendBuckets(b []byte) []byte {
+	for _, a := range g.Buckets {
+		b = zeros(order.AppendUint16(b, uint16(16+len(a))), 2)
+		b = order.AppendUint32(b, PortAny)
+		b = zeros(order.AppendUint32(b, 0xffffffff), 4) // any group
+		b = append(b, a...)
+	}
+	return b
+}
+
+// parseGroups appends the groups of one multipart body to out.
+func parseGroups(out []Group, b []byte) ([]Group, error) {
+	for len(b) > 0 {
+		if len(b) < 8 {
+			return out, errMalformed("a group")
+		}
+		n := int(order.Uint16(b))
+		if n < 8 || n > len(b) {
+			return out, errMalformed("a group")
+		}
+		g := Group{Type: b[2], ID: order.Uint32(b[4:])}
+		for rest := b[8:n]; len(rest) > 0; {
+			if len(rest) < 16 {
+				return out, errMalformed("a bucket")
+			}
+			k := int(order.Uint16(rest))
+			if k < 16 || k > len(rest) {
+				return out, errMalformed("a bucket")
+			}
+			g.Buckets = append(g.Buckets, append(Actions(nil), rest[16:k]...))
+			rest = rest[k:]
+		}
+		out = append(out, g)
+		b = b[n:]
+	}
+	return out, nil
+}
+
+// Groups reads the groups of the bridge.
+func (o *Conn) Groups(ctx context.Context) ([]Group, error) {
+	var out []Group
+	buckets := 0
+	err := o.multipart(ctx, partGroupDesc, func(b []byte) []byte { return b }, func(body []byte) (err error) {
+		before := len(out)
+		out, err = parseGroups(out, body)
+		for i := range out[before:] {
+			buckets += len(out[before+i].Buckets)
+		}
+		if len(out)+buckets > maxFlows {
+			return fmt.Errorf("%w: of groups and buckets csig takes %d", untrusted.ErrTooLong, maxFlows)
+		}
+		return err
+	})
+	return out, err
+}
