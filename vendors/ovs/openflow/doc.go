@@ -1,5 +1,5 @@
 // Package openflow is the part of OpenFlow 1.4 that csig speaks with an Open
-// vSwitch bridge: flow tables changed in atomic bundles, flow tables and port
+// vSwitch bridge: flow tables and groups changed in atomic bundles, these and port
 // counters read back, and the Nicira extensions that a flow needs to write
 // registers and to look a frame up again. It knows nothing of CSIG.
 //
