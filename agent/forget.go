@@ -148,11 +148,7 @@ func (d *Daemon) Setup(ctx context.Context, platform string) (s vendors.Setup, e
 // Health is the error and drop counters of the device's ports; none where its driver cannot tell.
 func (d *Daemon) Health(ctx context.Context, platform string) (list []vendors.PortHealth, err error) {
 	err = d.look(platform, func(driver vendors.Driver) error {
-		h, ok := driver.(vendors.HealthReader)
-		if !ok {
-			return nil
-		}
-		list, err = h.Health(ctx)
+		list, err = vendors.Health(ctx, driver)
 		return err
 	})
 	return list, err
@@ -162,11 +158,7 @@ func (d *Daemon) Health(ctx context.Context, platform string) (list []vendors.Po
 // tell.
 func (d *Daemon) MTUs(ctx context.Context, platform string) (mtus map[string]int, err error) {
 	err = d.look(platform, func(driver vendors.Driver) error {
-		m, ok := driver.(vendors.MTUSetter)
-		if !ok {
-			return nil
-		}
-		mtus, err = m.MTUs(ctx)
+		mtus, err = vendors.MTUs(ctx, driver)
 		return err
 	})
 	return mtus, err
@@ -181,7 +173,7 @@ func (d *Daemon) SetMTU(ctx context.Context, platform, port string, mtu int) err
 	}
 	defer release()
 	return d.look(platform, func(driver vendors.Driver) error {
-		m, ok := driver.(vendors.MTUSetter)
+		m, ok := vendors.As[vendors.MTUSetter](driver)
 		if !ok {
 			return refuse(errors.New("csig cannot set the MTU of its ports"))
 		}

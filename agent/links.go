@@ -40,11 +40,10 @@ func (d *Daemon) ListenLink(ctx context.Context, port string) (vendors.LinkListe
 	}
 	out := &slotListener{slots: d.slots.listeners}
 	err = d.look(platform, func(driver vendors.Driver) error {
-		p, ok := driver.(vendors.LinkProber)
-		if !ok {
-			return errNoTestFrames
+		p, err := vendors.Links(driver)
+		if err == nil {
+			out.LinkListener, err = p.ListenLink(ctx, port)
 		}
-		out.LinkListener, err = p.ListenLink(ctx, port)
 		return err
 	})
 	if err != nil {
@@ -75,15 +74,13 @@ func (d *Daemon) SendLink(ctx context.Context, port string, f vendors.LinkFrame)
 		return ctx.Err()
 	}
 	return d.look(platform, func(driver vendors.Driver) error {
-		p, ok := driver.(vendors.LinkProber)
-		if !ok {
-			return errNoTestFrames
+		p, err := vendors.Links(driver)
+		if err != nil {
+			return err
 		}
 		return p.SendLink(ctx, port, f)
 	})
 }
-
-var errNoTestFrames = fmt.Errorf("its platform's driver sends no test frames: %w", errors.ErrUnsupported)
 
 // mayTry tells whether a link may be tried from here, for whoever may change the
 // configuration, and the platform.

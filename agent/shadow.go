@@ -16,7 +16,8 @@ import (
 )
 
 // shadow is a driver that programs nothing: it asks the real one what the
-// device is and has, compiles the same rules and logs the operations.
+// device is and has, compiles the same rules and logs the operations. It has no
+// Unwrap: what the driver can do beside that would change the device.
 type shadow struct {
 	vendors.Driver
 	layout quantize.Layout
@@ -70,11 +71,7 @@ func (s *shadow) Apply(ctx context.Context, want vendors.Setup) error {
 // lacks is the errors of ports that a real run would not find on the device; none
 // where its driver cannot tell which it has.
 func (s *shadow) lacks(ctx context.Context, want vendors.Setup) (map[string]error, error) {
-	m, ok := s.Driver.(vendors.MTUSetter)
-	if !ok {
-		return nil, nil
-	}
-	has, err := m.MTUs(ctx)
+	has, err := vendors.MTUs(ctx, s.Driver)
 	if err != nil || len(has) == 0 {
 		return nil, err
 	}

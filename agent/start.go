@@ -58,7 +58,7 @@ func (a *Agent) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, can := a.cfg.Driver.(vendors.SelfTester); can && a.holds && a.cfg.SelfTest { // a predecessor's lease runs out meanwhile
+	if _, can := vendors.As[vendors.SelfTester](a.cfg.Driver); can && a.holds && a.cfg.SelfTest { // a predecessor's lease runs out meanwhile
 		a.mu.Lock()
 		a.tried.Reason = "it waits until what was found set up is taken over"
 		a.mu.Unlock()
@@ -133,7 +133,7 @@ func (a *Agent) beyond(f *vendors.Facts) error {
 // stops nothing: an error is a test that ctx ended, or that broke.
 func (a *Agent) trySelf(ctx context.Context) (err error) {
 	defer untrusted.Recover(&err)
-	t, ok := a.cfg.Driver.(vendors.SelfTester)
+	t, ok := vendors.As[vendors.SelfTester](a.cfg.Driver)
 	if !a.cfg.SelfTest || !ok {
 		return nil
 	}

@@ -110,11 +110,7 @@ func (h *Health) read(ctx context.Context, device string) (map[string]vendors.Po
 
 // health is how a device's ports fare; empty where it cannot tell.
 func health(ctx context.Context, t Target, device string) (map[string]vendors.PortHealth, error) {
-	r, ok := t.(vendors.HealthReader)
-	if !ok {
-		return map[string]vendors.PortHealth{}, nil
-	}
-	list, err := r.Health(ctx)
+	list, err := vendors.Health(ctx, t)
 	if err != nil {
 		return nil, fmt.Errorf("device %s: reading the error counters: %w", device, err)
 	}

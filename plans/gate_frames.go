@@ -54,12 +54,8 @@ func (h *Health) fullSize(ctx context.Context, ends [2]*linkEnd) (func(tag int) 
 	}
 	least := 0
 	for _, e := range ends {
-		m, ok := e.target.(vendors.MTUSetter)
-		if !ok {
-			return nil, fmt.Errorf("%s: csig cannot read its MTU, and no host of the fleet file has one", e.at)
-		}
 		read, cancel := within(ctx, h.Limit)
-		all, err := m.MTUs(read)
+		all, err := vendors.MTUs(read, e.target)
 		cancel()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", e.at, err)

@@ -330,7 +330,7 @@ func (h *Health) end(ctx context.Context, targets *linkTargets, at inventory.Por
 		if err != nil {
 			return nil, fmt.Sprintf("%s: %v", at.Device, err)
 		}
-		if probes, ok := t.(vendors.LinkProber); ok {
+		if probes, ok := vendors.As[vendors.LinkProber](t); ok {
 			return &linkEnd{at, t, probes}, ""
 		}
 		_ = t.Close() // nothing was done with it

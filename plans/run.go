@@ -252,7 +252,7 @@ func (r *Run) step(ctx context.Context, step *Step, want vendors.Setup, mtu func
 // arm has a device take what follows back by itself, where it can, and writes
 // that down. The mark is "" where it cannot.
 func (r *Run) arm(ctx context.Context, t Target, step *Step, p Progress) (string, error) {
-	c, ok := t.(vendors.Confirmer)
+	c, ok := vendors.As[vendors.Confirmer](t)
 	if !ok || r.Revert == 0 {
 		return "", nil
 	}
@@ -277,7 +277,7 @@ func (r *Run) confirm(ctx context.Context, device string, want vendors.Setup, ma
 		return fmt.Errorf("over a new connection after the change: %w", err)
 	}
 	defer t.Close()
-	c, ok := t.(vendors.Confirmer)
+	c, ok := vendors.As[vendors.Confirmer](t)
 	if !ok {
 		return errors.New("it cannot be told to keep the change any more")
 	}

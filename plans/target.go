@@ -46,7 +46,7 @@ func bring(ctx context.Context, t Target, want vendors.Setup) error {
 
 // setMTU sets the MTU of ports and reads it back.
 func setMTU(ctx context.Context, t Target, ports []PortMTU, to func(PortMTU) int) error {
-	m, ok := t.(vendors.MTUSetter)
+	m, ok := vendors.As[vendors.MTUSetter](t)
 	if !ok {
 		return errNoMTU
 	}

@@ -158,7 +158,7 @@ func (r *Run) unchangedMTU(ctx context.Context, t Target, name string) error {
 			continue
 		}
 		if have == nil {
-			m, ok := t.(vendors.MTUSetter)
+			m, ok := vendors.As[vendors.MTUSetter](t)
 			if !ok {
 				return errNoMTU
 			}
@@ -193,7 +193,7 @@ func (e *leftError) Error() string { return e.what }
 // lowerMTU undoes a raised MTU where it is still the plan's. A *leftError tells
 // of ports that somebody else has set to something of his own.
 func lowerMTU(ctx context.Context, t Target, ports []PortMTU) error {
-	m, ok := t.(vendors.MTUSetter)
+	m, ok := vendors.As[vendors.MTUSetter](t)
 	if !ok {
 		return errNoMTU
 	}

@@ -68,7 +68,7 @@ func (e *ArmedError) Error() string {
 // ArmedBy asks a device's driver whether the device waits to go back; nil where
 // the driver cannot tell.
 func ArmedBy(ctx context.Context, driver any) error {
-	if a, ok := driver.(ArmedReader); ok {
+	if a, ok := As[ArmedReader](driver); ok {
 		return a.Armed(ctx)
 	}
 	return nil

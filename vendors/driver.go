@@ -308,36 +308,6 @@ func (s *Setup) DropOthers() {
 	}
 }
 
-// SelfTester is a driver that can try its data plane before it is trusted,
-// without touching the device's ports.
-type SelfTester interface {
-	// SelfTest reports Full when every frame saw the old or the new value
-	// while rules changed under traffic. The error is for a test that could
-	// not be carried out in a way that no verdict covers. Unlike a driver's
-	// other methods it may run beside any of them.
-	SelfTest(ctx context.Context) (vlanrules.Verdict, error)
-}
-
-// PortHealth counts frames of one port that did not get through, since the
-// counters began.
-type PortHealth struct {
-	Port     string
-	Errors   uint64 // damaged or otherwise faulty, in both directions
-	Discards uint64 // good ones that were thrown away, in both directions
-}
-
-// HealthReader is a driver that can tell how its ports fare.
-type HealthReader interface {
-	Health(ctx context.Context) ([]PortHealth, error)
-}
-
-// MTUSetter is a driver that can read and set the MTU of its ports, in bytes as
-// the device counts them.
-type MTUSetter interface {
-	MTUs(ctx context.Context) (map[string]int, error)
-	SetMTU(ctx context.Context, port string, mtu int) error
-}
-
 // NoDriverError says that csig drives no device of a platform, so that nothing
 // of csig can be on one. It comes inside a *PermanentError.
 type NoDriverError struct {

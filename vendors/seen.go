@@ -32,7 +32,7 @@ type Looker interface {
 
 // Look reads back what the data plane of a driver's device does.
 func Look(ctx context.Context, d Driver) (Seen, error) {
-	if l, ok := d.(Looker); ok {
+	if l, ok := As[Looker](d); ok {
 		return l.Look(ctx)
 	}
 	s, err := d.Observe(ctx)
