@@ -1,6 +1,9 @@
 package inventory
 
-import "slices"
+import (
+	"reflect"
+	"slices"
+)
 
 // hiddenArguments stands for the arguments of a command in what is shown.
 const hiddenArguments = "(arguments left out)"
@@ -12,30 +15,11 @@ func (f *Fleet) WithoutArguments() *Fleet {
 	out := *f
 	out.Devices = slices.Clone(f.Devices)
 	for i := range out.Devices {
-		d := &out.Devices[i]
-		if s := d.Counters.SNMP; s != nil {
-			c := *s
-			d.Counters.SNMP = &c
-		}
-		if g := d.Counters.GNMI; g != nil {
-			c := *g
-			d.Counters.GNMI = &c
-		}
-		if s := d.Management.SSH; s != nil {
-			c := *s
-			if s.Sudo != nil {
-				sudo := *s.Sudo
-				c.Sudo = &sudo
+		out.Devices[i].secrets(true, func(s *Secret) {
+			if len(s.Command) > 1 {
+				s.Command = []string{s.Command[0], hiddenArguments}
 			}
-			d.Management.SSH = &c
-		}
-		if r := d.Management.Redis; r != nil {
-			c := *r
-			d.Management.Redis = &c
-		}
-		for _, s := range d.secrets() {
-			*s = s.bare()
-		}
+		})
 	}
 	return &out
 }
@@ -44,39 +28,42 @@ func (f *Fleet) WithoutArguments() *Fleet {
 func (f *Fleet) Secrets() []Secret {
 	var out []Secret
 	for i := range f.Devices {
-		for _, s := range f.Devices[i].secrets() {
+		f.Devices[i].secrets(false, func(s *Secret) {
 			if !s.IsZero() {
 				out = append(out, *s)
 			}
-		}
+		})
 	}
 	return out
 }
 
-// secrets are all those that a device may have.
-func (d *Device) secrets() []*Secret {
-	var out []*Secret
-	if s := d.Counters.SNMP; s != nil {
-		out = append(out, &s.Community, &s.Auth.Key, &s.Priv.Key)
-	}
-	if g := d.Counters.GNMI; g != nil {
-		out = append(out, &g.Password)
-	}
-	if s := d.Management.SSH; s != nil {
-		out = append(out, &s.Passphrase, &s.Password)
-		if s.Sudo != nil {
-			out = append(out, &s.Sudo.Password)
-		}
-	}
-	if r := d.Management.Redis; r != nil {
-		out = append(out, &r.Password)
-	}
-	return out
+// secrets visits all those that a device may have; clone has what is behind
+// pointers copied first.
+func (d *Device) secrets(clone bool, visit func(*Secret)) {
+	visitSecrets(reflect.ValueOf(&d.Counters).Elem(), clone, visit)
+	visitSecrets(reflect.ValueOf(&d.Management).Elem(), clone, visit)
 }
 
-func (s Secret) bare() Secret {
-	if len(s.Command) > 1 {
-		s.Command = []string{s.Command[0], hiddenArguments}
+func visitSecrets(v reflect.Value, clone bool, visit func(*Secret)) {
+	if s, ok := v.Addr().Interface().(*Secret); ok {
+		visit(s)
+		return
 	}
-	return s
+	set := keySetOf(v.Type(), "")
+	for i := range set.keys {
+		k := &set.keys[i]
+		field := v.FieldByIndex(k.index)
+		switch {
+		case !k.kind.secret:
+		case field.Kind() != reflect.Pointer:
+			visitSecrets(field, clone, visit)
+		case !field.IsNil():
+			if clone {
+				own := reflect.New(field.Type().Elem())
+				own.Elem().Set(field.Elem())
+				field.Set(own)
+			}
+			visitSecrets(field.Elem(), clone, visit)
+		}
+	}
 }

@@ -274,25 +274,22 @@ func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, chain []*settings, d
 	if d.Platform, about.platform = platform.value, platform.at; platform.at == notGiven && !c.lost && !slices.ContainsFunc(chain, func(s *settings) bool { return s.unsure }) {
 		c.errorf(decl.at, "e.g. platform: linux, here, in a group or in defaults", `%s: "platform" is missing`, what)
 	}
-	netns := nearest(chain, func(s *settings) given[string] { return s.netns })
+	d.Management, about.management = managementOf(chain)
+	m, netns := &d.Management, about.management["netns"]
 	for _, s := range chain[1:] {
-		if s.netnsEach != nil && s.netns.at == netns.at {
-			c.errorf(netns.at, "write it under the devices", "%s: management: netns: the devices of a group have no namespaces of a range in common", what)
+		if s.netnsEach != nil && s.managementAt["netns"] == netns {
+			c.errorf(netns, "write it under the devices", "%s: management: netns: the devices of a group have no namespaces of a range in common", what)
 		}
 	}
-	ssh := nearest(chain, func(s *settings) given[*SSH] { return s.ssh })
-	daemon := nearest(chain, func(s *settings) given[*Daemon] { return s.daemon })
-	ovs := nearest(chain, func(s *settings) given[*OVS] { return s.ovs })
-	redis := nearest(chain, func(s *settings) given[*Redis] { return s.redis })
 	level := nearest(chain, func(s *settings) given[Level] { return s.level })
 	counters := nearest(chain, func(s *settings) given[Counters] { return s.counters })
-	d.Management, d.Level, d.Counters = Management{netns.value, ssh.value, daemon.value, ovs.value, redis.value}, level.value, counters.value
-	about.netns, about.ssh, about.daemon, about.redis, about.ovs, about.level, about.counters = netns.at, ssh.at, daemon.at, redis.at, ovs.at, level.at, counters.at
+	d.Level, d.Counters = level.value, counters.value
+	about.level, about.counters = level.at, counters.at
 	if !c.lost && !slices.ContainsFunc(chain, func(s *settings) bool { return s.unsure || s.lostWay }) {
 		c.needBridge(d, platform.at, what)
 	}
-	if netns.value != "" && (ssh.value != nil || daemon.value != nil && daemon.value.Port != 0) {
-		c.errorf(netns.at, "leave one of them out", "%s: management: netns: a namespace of this machine is not reached over the network", what)
+	if m.NetNS != "" && (m.SSH != nil || m.Daemon != nil && m.Daemon.Port != 0) {
+		c.errorf(netns, "leave one of them out", "%s: management: netns: a namespace of this machine is not reached over the network", what)
 	}
 	if about.level == notGiven {
 		about.level = builtIn
@@ -317,14 +314,14 @@ func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, chain []*settings, d
 		switch {
 		case d.Counters.Source == SNMPSource || d.Counters.Source == GNMISource:
 			c.errorf(decl.at, "e.g. address: 192.0.2.7; or 127.0.0.1 where csig runs on the device", `%s: "address" is missing: the %s source asks there`, what, d.Counters.Source)
-		case ssh.value != nil:
+		case m.SSH != nil:
 			c.errorf(decl.at, "e.g. address: 192.0.2.7", `%s: "address" is missing: management: ssh goes there`, what)
-		case daemon.value != nil && daemon.value.Port != 0:
+		case m.Daemon != nil && m.Daemon.Port != 0:
 			c.errorf(decl.at, "e.g. address: 192.0.2.7", `%s: "address" is missing: management: daemon is there`, what)
 		}
 	}
-	if daemon.value != nil && daemon.value.Socket != "" && ssh.value == nil && netns.value == "" && decl.address != notGiven {
-		c.errorf(daemon.at, "add management: ssh, or port and tls in place of socket", "%s: management: daemon: its socket is reached through ssh, and there is none", what)
+	if m.Daemon != nil && m.Daemon.Socket != "" && m.SSH == nil && m.NetNS == "" && decl.address != notGiven {
+		c.errorf(about.management["daemon"], "add management: ssh, or port and tls in place of socket", "%s: management: daemon: its socket is reached through ssh, and there is none", what)
 	}
 
 	interval := nearest(chain, func(s *settings) given[time.Duration] { return s.interval })

@@ -26,8 +26,8 @@ func TestCounters(t *testing.T) {
       auth: {protocol: sha256, key: {file: "/etc/csig/my key"}}, priv: {protocol: aes192c, key: {command: [pass, show, "sw 1/priv", ""]}},
       context: vrf-1, timeout: 500ms, retries: 0, recheck: 10s, discards: excluded}}`, Counters{Source: SNMPSource, SNMP: &SNMP{
 			Version: "3", Port: 1161, User: "csig poller",
-			Auth:    SNMPKey{"sha256", Secret{File: "/etc/csig/my key"}},
-			Priv:    SNMPKey{"aes192c", Secret{Command: []string{"pass", "show", "sw 1/priv", ""}}},
+			Auth:    SNMPAuth{"sha256", Secret{File: "/etc/csig/my key"}},
+			Priv:    SNMPPriv{"aes192c", Secret{Command: []string{"pass", "show", "sw 1/priv", ""}}},
 			Context: "vrf-1", Timeout: 500 * time.Millisecond, Recheck: 10 * time.Second, Discards: "excluded",
 		}}},
 		{"SNMPv3 without a key", "{source: snmp, snmp: {version: '3', user: u}}", Counters{Source: SNMPSource, SNMP: &SNMP{
@@ -183,9 +183,9 @@ func drawSNMP(t *rapid.T) *SNMP {
 		s.Context = lineOfText.Draw(t, "name")
 	}
 	if rapid.Bool().Draw(t, "auth") {
-		s.Auth = SNMPKey{rapid.SampledFrom([]string{"md5", "sha", "sha512"}).Draw(t, "protocol"), drawSecret(t)}
+		s.Auth = SNMPAuth{rapid.SampledFrom([]string{"md5", "sha", "sha512"}).Draw(t, "protocol"), drawSecret(t)}
 		if rapid.Bool().Draw(t, "priv") {
-			s.Priv = SNMPKey{rapid.SampledFrom([]string{"des", "aes", "aes256c"}).Draw(t, "protocol"), drawSecret(t)}
+			s.Priv = SNMPPriv{rapid.SampledFrom([]string{"des", "aes", "aes256c"}).Draw(t, "protocol"), drawSecret(t)}
 		}
 	}
 	return s

@@ -124,60 +124,9 @@ func (s Support) String() string {
 
 // Level is what a device does with the tag.
 type Level struct {
-	Support Support
-	Reason  string // why, "" where the file does not say
-	Profile string // hash of the profile that a native device is configured for, or its first digits; "" where the file does not say
-}
-
-// Management is how csig gets at a device; the zero value is only from the
-// device itself.
-type Management struct {
-	NetNS  string  // path of the network namespace that is the device, on this machine
-	SSH    *SSH    // with commands from afar, and to reach a Daemon's socket
-	Daemon *Daemon // through csig agent on the device
-	OVS    *OVS    // which bridge of Open vSwitch it is, for the platform ovs
-	Redis  *Redis  // where the databases of a SONiC switch are; nil: where SONiC has them
-}
-
-// Redis is where the Redis of a SONiC switch is, seen from the switch itself.
-// The zero value is what the switch's own database_config.json says.
-type Redis struct {
-	Socket    string // path of a unix socket
-	Port      uint16 // TCP, at 127.0.0.1; in place of a socket
-	Databases string // path of database_config.json
-	Password  Secret // of AUTH
-}
-
-// OVS is a bridge of Open vSwitch.
-type OVS struct {
-	Bridge string
-	RunDir string // the folder of Open vSwitch's sockets, on the device
-	Table  uint8  // the first of csig's flow tables
-}
-
-// SSH is how to log in at a device's address. Host keys are always checked.
-type SSH struct {
-	User       string
-	Port       uint16 // TCP
-	Key        string // path of the private key, "" for none
-	Passphrase Secret // of the key
-	Agent      bool   // ask the agent at SSH_AUTH_SOCK
-	Password   Secret
-	KnownHosts string // path; "" is the user's own file
-	Sudo       *Sudo  // how the account becomes root; nil: commands run as the account
-}
-
-// Sudo is how an account that is not root's runs commands as root.
-type Sudo struct {
-	Password Secret // that sudo asks for; none: the login's Password, if sudo asks at all
-}
-
-// Daemon is how to reach csig agent on a device: one of Socket and Port is
-// given.
-type Daemon struct {
-	Socket string // path of its unix socket on the device
-	Port   uint16 // TCP, with certificates of both ends
-	TLS    TLS
+	Support Support `key:"is,need" words:"auto native software passthrough discard" hint:"want auto, native, software, passthrough or discard" doc:"The level."`
+	Reason  string  `key:"reason" is:"line 500" doc:"Why: plans and assessments repeat it."`
+	Profile string  `key:"profile" is:"hash" doc:"Hash of the profile that a native device is configured for, or its first 12 digits or more."`
 }
 
 // Peer is the far end of a port's link; the zero value is unknown.

@@ -4,7 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/csig-agent/csig/quantize"
@@ -97,7 +100,7 @@ func (w *hashWriter) yes(list ...bool) {
 	}
 }
 
-func (w *hashWriter) secret(s Secret) {
+func (w *hashWriter) secret(s *Secret) {
 	w.text(s.Env, s.File)
 	w.number(uint64(len(s.Command)))
 	w.text(s.Command...)
@@ -106,11 +109,6 @@ func (w *hashWriter) secret(s Secret) {
 func (w *hashWriter) estimator(e Estimator) {
 	w.text(string(e.orRaw().Method))
 	w.number(uint64(e.TimeConstant))
-}
-
-func (w *hashWriter) tls(t TLS) {
-	w.text(t.CA, t.Cert, t.Key, t.ServerName)
-	w.yes(t.InsecureSkipVerify)
 }
 
 func (w *hashWriter) device(d *Device) {
@@ -122,34 +120,8 @@ func (w *hashWriter) device(d *Device) {
 	w.number(uint64(d.Interval), uint64(len(d.Tags)))
 	w.text(d.Tags...)
 	w.estimator(d.Estimator)
-	w.text(d.Management.NetNS)
-	w.yes(d.Management.SSH != nil, d.Management.Daemon != nil)
-	if s := d.Management.SSH; s != nil {
-		w.text(s.User, s.Key, s.KnownHosts)
-		w.number(uint64(s.Port))
-		w.yes(s.Agent)
-		w.secret(s.Passphrase)
-		w.secret(s.Password)
-		if s.Sudo != nil { // fleets without it keep their hash
-			w.text("sudo")
-			w.secret(s.Sudo.Password)
-		}
-	}
-	if s := d.Management.Daemon; s != nil {
-		w.text(s.Socket)
-		w.number(uint64(s.Port))
-		w.tls(s.TLS)
-	}
-	if o := d.Management.OVS; o != nil { // fleets without it keep their hash
-		w.text("ovs", o.Bridge, o.RunDir)
-		w.number(uint64(o.Table))
-	}
-	if r := d.Management.Redis; r != nil {
-		w.text("redis", r.Socket, r.Databases)
-		w.number(uint64(r.Port))
-		w.secret(r.Password)
-	}
-	w.counters(&d.Counters)
+	w.value(reflect.ValueOf(&d.Management).Elem())
+	w.value(reflect.ValueOf(&d.Counters).Elem())
 	w.number(uint64(len(d.Ports)))
 	for i := range d.Ports {
 		p := &d.Ports[i]
@@ -163,25 +135,96 @@ func (w *hashWriter) device(d *Device) {
 	}
 }
 
-func (w *hashWriter) counters(c *Counters) {
-	w.text(string(c.Source))
-	w.yes(c.Overhead != nil, c.SNMP != nil, c.GNMI != nil)
-	w.number(uint64(c.Refresh))
-	if c.Overhead != nil {
-		w.number(uint64(*c.Overhead))
+// A struct of keys is hashed by the kinds of its values, and each kind in the order
+// of the fields: texts, whether there are the mappings, numbers, yes and no,
+// secrets, and then what is in the mappings. The tag "hash" of a mapping says
+//
+//	flat  its values count as those of the struct around it
+//	late  it is left out where it is missing, so that fleets without it keep the
+//	      hash that they had before there was this key
+type hashStep struct {
+	class hashClass
+	index []int
+	label string // of a late mapping
+}
+
+type hashClass int
+
+const (
+	hashText hashClass = iota
+	hashPresence
+	hashNumber
+	hashBool
+	hashSecret
+	hashNested
+)
+
+// hashSteps are a struct's in the order of writing.
+func hashSteps(t reflect.Type, index []int) []hashStep {
+	var out []hashStep
+	for i := range t.NumField() {
+		f, at := t.Field(i), append(slices.Clone(index), i)
+		name, _, _ := strings.Cut(f.Tag.Get("key"), ",")
+		how := f.Tag.Get("hash")
+		switch kind := f.Type.Kind(); {
+		case name == "":
+		case f.Type == reflect.TypeFor[Secret]():
+			out = append(out, hashStep{hashSecret, at, ""})
+		case kind == reflect.String:
+			out = append(out, hashStep{hashText, at, ""})
+		case kind == reflect.Bool:
+			out = append(out, hashStep{hashBool, at, ""})
+		case kind == reflect.Pointer && how == "late":
+			out = append(out, hashStep{hashNested, at, name})
+		case kind == reflect.Pointer:
+			out = append(out, hashStep{hashPresence, at, ""}, hashStep{hashNested, at, ""})
+		case kind == reflect.Struct && how == "flat":
+			out = append(out, hashSteps(f.Type, at)...)
+		case kind == reflect.Struct:
+			out = append(out, hashStep{hashNested, at, ""})
+		default:
+			out = append(out, hashStep{hashNumber, at, ""})
+		}
 	}
-	if s := c.SNMP; s != nil {
-		w.text(s.Version, s.User, s.Auth.Protocol, s.Priv.Protocol, s.Context, s.Discards)
-		w.number(uint64(s.Port), uint64(s.Timeout), uint64(s.Retries), uint64(s.Recheck))
-		w.secret(s.Community)
-		w.secret(s.Auth.Key)
-		w.secret(s.Priv.Key)
+	slices.SortStableFunc(out, func(a, b hashStep) int { return int(a.class - b.class) })
+	return out
+}
+
+// keys writes a struct of keys.
+func (w *hashWriter) keys(steps []hashStep, v reflect.Value) {
+	for i := range steps {
+		s := &steps[i]
+		switch f := v.FieldByIndex(s.index); s.class {
+		case hashText:
+			w.text(f.String())
+		case hashPresence:
+			w.yes(!f.IsNil())
+		case hashBool:
+			w.yes(f.Bool())
+		case hashSecret:
+			w.secret(f.Addr().Interface().(*Secret))
+		case hashNumber:
+			w.value(f)
+		case hashNested:
+			if f.Kind() == reflect.Pointer && f.IsNil() {
+				continue
+			}
+			if s.label != "" {
+				w.text(s.label)
+			}
+			w.value(reflect.Indirect(f))
+		}
 	}
-	if g := c.GNMI; g != nil {
-		w.text(g.Username, g.Target, g.Mode)
-		w.number(uint64(g.Port), uint64(g.Timeout))
-		w.yes(g.Plaintext, g.AllowPlaintextPassword)
-		w.secret(g.Password)
-		w.tls(g.TLS)
+}
+
+// value writes a number or a mapping.
+func (w *hashWriter) value(v reflect.Value) {
+	switch {
+	case v.Kind() == reflect.Struct:
+		w.keys(keySetOf(v.Type(), "").hash, v)
+	case v.CanUint():
+		w.number(v.Uint())
+	default:
+		w.number(uint64(v.Int()))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // hidden stands for what is not shown.
@@ -31,15 +32,43 @@ var (
 	reference = regexp.MustCompile(`^["']?(?:env["']?\s*:\s*["']?[A-Za-z_][A-Za-z0-9_]*["']?\s*(?:[,}#]|$)|file["']?\s*:\s*["']?/|command["']?\s*:\s*(?:\[|$))`)
 )
 
-// plainKeys are those of a counters or management block whose values can be shown.
-var plainKeys = []string{"source", "overhead", "refresh", "context", "target", "version", "port", "user", "username", "protocol", "timeout", "retries", "recheck", "discards",
-	"ca", "cert", "server_name", "insecure_skip_verify", "plaintext", "allow_plaintext_password", "mode", "env", "file", "command", "ssh", "daemon", "socket", "agent", "known_hosts", "netns", "redis", "databases", "bridge", "run_dir", "table"}
+// blockKeys are the keys of the counters and management blocks, and what they mean
+// here.
+type blockKeys struct {
+	mappings map[string]bool // their value is a mapping
+	outer    map[string]bool // and they begin a block
+	shown    map[string]bool // their value can be shown
+	hints    []string        // what a line outside of all blocks needs to have a secret
+}
 
-// blockKeys are those whose value is a mapping.
-var blockKeys = []string{"counters", "snmp", "gnmi", "auth", "priv", "tls", "management", "ssh", "sudo", "daemon", "redis", "ovs"}
+var blocks = sync.OnceValue(func() *blockKeys {
+	b := &blockKeys{make(map[string]bool), make(map[string]bool), make(map[string]bool),
+		[]string{"community", "pass", "secret", "credential", "token", "key", "psk"}}
+	devices := keysOf[deviceKeys]()
+	for _, name := range []string{"counters", "management"} {
+		b.add(devices.key(name), 0)
+	}
+	for i := range keysOf[Secret]().keys {
+		b.add(&keysOf[Secret]().keys[i], 2)
+	}
+	return b
+})
 
-// outerKeys are those of them that begin a block.
-var outerKeys = []string{"counters", "snmp", "gnmi", "management", "ssh", "daemon", "redis", "ovs"}
+func (b *blockKeys) add(k *key, depth int) {
+	switch {
+	case k.kind.keys != nil:
+		b.mappings[k.name] = true
+		b.hints = append(b.hints, k.name)
+		if depth < 2 {
+			b.outer[k.name] = true
+		}
+		for i := range k.kind.keys.keys {
+			b.add(&k.kind.keys.keys[i], depth+1)
+		}
+	case !k.kind.secret:
+		b.shown[k.name] = true
+	}
+}
 
 // secretKey says whether a key's name promises a secret.
 func secretKey(key string) bool {
@@ -55,12 +84,9 @@ func secretKey(key string) bool {
 // have a secret, is not shown at all.
 const longLine = 4096
 
-// hints has what a line outside of all blocks needs to have a secret.
-var hints = []string{"counters", "snmp", "gnmi", "management", "ssh", "daemon", "redis", "ovs", "auth", "priv", "tls", "community", "pass", "secret", "credential", "token", "key", "psk"}
-
 func hinted(line string) bool {
 	line = strings.ToLower(line)
-	return slices.ContainsFunc(hints, func(hint string) bool { return strings.Contains(line, hint) })
+	return slices.ContainsFunc(blocks().hints, func(hint string) bool { return strings.Contains(line, hint) })
 }
 
 // hider goes through the lines of a file.
@@ -174,8 +200,8 @@ func (h *hider) hides(key string, column int, value string, inFlow bool) bool {
 	}
 	nested := value == "" || value == "{"
 	switch {
-	case slices.Contains(blockKeys, key):
-		if h.block < 0 && slices.Contains(outerKeys, key) {
+	case blocks().mappings[key]:
+		if h.block < 0 && blocks().outer[key] {
 			h.block = column
 		}
 		if key == "sudo" && yesNo.MatchString(value) {
@@ -185,7 +211,7 @@ func (h *hider) hides(key string, column int, value string, inFlow bool) bool {
 	case key == "command" && (h.block >= 0 || h.secret >= 0):
 		h.command = column
 		return false
-	case key == "allow_plaintext_password", !secretKey(key) && (h.block < 0 || slices.Contains(plainKeys, key)):
+	case key == "allow_plaintext_password", !secretKey(key) && (h.block < 0 || blocks().shown[key]):
 		return false
 	case nested:
 		h.secret, h.awaits = column, true

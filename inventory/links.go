@@ -39,7 +39,7 @@ func (d *declReader) links(n ast.Node) {
 	}
 	if _, ok := n.(*ast.SequenceNode); !ok {
 		d.c.lostLinks = true
-		d.errorf(n, `write a list of "leaf1:swp49 - spine1:swp1", or "links: |" and one cable a line`, "links: want a list or a block of lines here, found %s", kind(n))
+		d.errorf(n, `write a list of "leaf1:swp49 - spine1:swp1", or "links: |" and one cable a line`, "links: want a list or a block of lines here, found %s", foundText(n))
 		return
 	}
 	list, _ := d.list(n, "links")

@@ -137,7 +137,7 @@ func compile(name string, fsys files) (*compiler, *Fleet, error) {
 // part is one file of a fleet.
 type part struct {
 	*reader
-	object
+	Mapping
 	number uint16
 }
 
@@ -259,13 +259,13 @@ func (c *compiler) file(name string, ancestors []int, depth int) error {
 	}
 	r := &reader{src: src, anchors: make(map[string]ast.Node)}
 	ast.Walk(r, root)
-	o, ok := r.mapping(root, "fleet", fileTable)
+	o, ok := keysOf[fileKeys]().open(r, root, "fleet")
 	if !ok {
 		c.take(r)
 		c.lost = true
 		return nil
 	}
-	p := &part{reader: r, object: o, number: uint16(number)}
+	p := &part{reader: r, Mapping: o, number: uint16(number)}
 	c.head(p)
 	if c.profile == nil {
 		c.waiting = append(c.waiting, p)

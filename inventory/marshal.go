@@ -1,16 +1,12 @@
 package inventory
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/goccy/go-yaml"
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vlanrules"
@@ -35,218 +31,118 @@ func Marshal(f *Fleet) ([]byte, error) {
 // Show is Marshal for people's eyes: it does not look whether Parse would take
 // the text, which is most of Marshal's work.
 func Show(f *Fleet) ([]byte, error) {
-	doc := fileYAML{
-		Format:  Format,
-		Profile: profileOf(&f.Profile),
-		Policy: policyYAML{
-			OnStale: string(f.Policy.OnStale), Schedule: f.Policy.Schedule,
-			Estimator: estimatorOf(f.Policy.Estimator, Estimator{}), Damping: dampingOf(f.Policy.Damping),
-		},
+	file := fileKeys{
+		Format: Format, Profile: profileKeysOf(&f.Profile),
+		Policy: &policyKeys{OnStale: f.Policy.OnStale, Schedule: f.Policy.Schedule, Estimator: estimatorKey(f.Policy.Estimator, Estimator{}), Damping: f.Policy.Damping},
 	}
 	if !slices.Equal(f.VLANTPIDs, defaultVLANTPIDs[:]) {
-		vlans := make([]hex16, len(f.VLANTPIDs))
-		for i, v := range f.VLANTPIDs {
-			vlans[i] = hex16(v)
+		file.VLANTPIDs = new([]tpid)
+		for _, v := range f.VLANTPIDs {
+			*file.VLANTPIDs = append(*file.VLANTPIDs, tpid(v))
 		}
-		doc.VLANTPIDs = &vlans
 	}
 	for _, r := range f.Policy.Retired {
 		if r.Wide {
-			doc.Profile.RetiredWide = append(doc.Profile.RetiredWide, hex16(r.TPID))
+			file.Profile.RetiredWide = append(file.Profile.RetiredWide, tpid(r.TPID))
 		} else {
-			doc.Profile.Retired = append(doc.Profile.Retired, hex16(r.TPID))
+			file.Profile.Retired = append(file.Profile.Retired, tpid(r.TPID))
 		}
 	}
 	for _, h := range f.Hosts {
-		y := flowHost{Name: safeText(h.Name), MTU: h.MTU, CSIG: h.CSIG, Interface: safeText(h.Interface), Local: h.Local}
-		if h.NetNS != "" {
-			y.Management = &hostManagementYAML{safeText(h.NetNS)}
-		}
-		doc.Hosts = append(doc.Hosts, y)
+		file.Hosts = append(file.Hosts, hostKeys{
+			Name: h.Name, MTU: h.MTU, CSIG: h.CSIG, Interface: h.Interface, Local: h.Local, Management: hostManagement{NetNS: h.NetNS},
+		})
 	}
 	for i := range f.Devices {
-		doc.Devices = append(doc.Devices, deviceOf(f, &f.Devices[i]))
+		d := &f.Devices[i]
+		keys := deviceKeys{
+			Name: d.Name, Platform: d.Platform, Local: d.Local, Address: d.Address, Management: d.Management, Level: d.Level,
+			Tags: d.Tags, Estimator: estimatorKey(d.Estimator, f.Policy.Estimator), Counters: d.Counters, Ports: portList{f, d.Ports},
+		}
+		if d.Interval != f.Profile.Interval {
+			keys.Interval = d.Interval
+		}
+		if d.Schedule != f.Policy.Schedule {
+			keys.Schedule = d.Schedule
+		}
+		file.Devices = append(file.Devices, keys)
 	}
-	text, err := yaml.MarshalWithOptions(doc, yaml.IndentSequence(true))
-	if err == nil {
-		text, err = withPorts(text, f)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("write fleet %s: %w", f.Path, err)
-	}
-	return text, nil
+	w := &writer{item: true}
+	w.keys(keysOf[fileKeys](), reflect.ValueOf(&file).Elem())
+	return append(w.out, '\n'), nil
 }
 
-// portsLine stands for a device's ports, which are most of a fleet, and which
-// the library would take a hundred times as long for.
-const portsLine = "    ports: 0\n"
-
-// withPorts puts the ports of each device where it has its portsLine.
-func withPorts(text []byte, f *Fleet) ([]byte, error) {
-	out := make([]byte, 0, len(text)+len(f.Devices)*64)
-	for i := range f.Devices {
-		head, rest, ok := bytes.Cut(text, []byte(portsLine))
-		if !ok {
-			return nil, fmt.Errorf("device %s has no place for its ports", f.Devices[i].Name)
-		}
-		out, text = append(out, head...), rest
-		if len(f.Devices[i].Ports) == 0 {
-			out = append(out, "    ports: []\n"...)
-			continue
-		}
-		out = append(out, "    ports:\n"...)
-		for k := range f.Devices[i].Ports {
-			var err error
-			if out, err = f.appendPort(out, &f.Devices[i].Ports[k]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return append(out, text...), nil
-}
-
-// appendPort writes a port as a line.
-func (f *Fleet) appendPort(out []byte, p *Port) ([]byte, error) {
-	out = append(out, "      - {name: "...)
-	out, err := appendText(out, p.Name)
-	if err != nil {
-		return nil, err
-	}
+// port writes a port. There are many, and they take one line each.
+func (w *writer) port(f *Fleet, p *Port) {
+	w.out = append(w.out, "{name: "...)
+	w.text(p.Name)
 	if p.Speed != 0 {
-		out = append(append(out, ", speed: "...), FormatSpeed(p.Speed)...)
+		w.out = append(append(w.out, ", speed: "...), FormatSpeed(p.Speed)...)
 	}
 	if p.MTU != 0 {
-		out = strconv.AppendInt(append(out, ", mtu: "...), int64(p.MTU), 10)
+		w.out = strconv.AppendInt(append(w.out, ", mtu: "...), int64(p.MTU), 10)
 	}
-	out = append(append(out, ", action: "...), actionText(p.Action)...)
+	w.out = append(append(w.out, ", action: "...), actionText(p.Action)...)
 	if p.StripRetired != f.stripsRetired(p) {
-		out = strconv.AppendBool(append(out, ", strip_retired: "...), p.StripRetired)
+		w.out = strconv.AppendBool(append(w.out, ", strip_retired: "...), p.StripRetired)
 	}
-	switch lm := lmOf(&f.Profile, p).(type) {
-	case nil:
-	case uint16:
-		out = strconv.AppendUint(append(out, ", lm: "...), uint64(lm), 10)
-	default:
-		text, err := yaml.MarshalWithOptions(lm, yaml.Flow(true))
-		if err != nil {
-			return nil, err
-		}
-		out = append(append(out, ", lm: "...), bytes.TrimSuffix(text, []byte("\n"))...)
-	}
+	w.lm(&f.Profile, p)
 	if peer := p.Peer.String(); peer != "" {
-		if out, err = appendText(append(out, ", peer: "...), peer); err != nil {
-			return nil, err
+		w.out = append(w.out, ", peer: "...)
+		w.text(peer)
+	}
+	w.out = append(w.out, '}')
+}
+
+// lm writes a port's locator in the shortest form: once when all signals write the
+// same in the same format, else for each signal.
+func (w *writer) lm(p *quantize.Profile, port *Port) {
+	if len(port.LM) == 0 {
+		return
+	}
+	w.out = append(w.out, ", lm: "...)
+	signals := slices.Sorted(maps.Keys(port.LM))
+	texts := make([]string, len(signals))
+	same := len(signals) == len(p.Signals)
+	for i, sig := range signals {
+		texts[i] = lmText(p, sig, port.LM[sig])
+		same = same && texts[i] == texts[0]
+	}
+	if same {
+		w.out = append(w.out, texts[0]...)
+		return
+	}
+	before := "{"
+	for i, sig := range signals {
+		w.out = append(append(append(append(w.out, before...), sig.String()...), ": "...), texts[i]...)
+		before = ", "
+	}
+	w.out = append(w.out, '}')
+}
+
+func lmText(p *quantize.Profile, sig quantize.Signal, lm uint16) string {
+	locator := p.Signals[sig].Locator
+	if len(locator.Fields) == 0 {
+		return strconv.Itoa(int(lm))
+	}
+	w := &writer{flow: true}
+	before := "{"
+	for _, v := range locator.Decode(p.Layout.LMBits(), lm) {
+		w.out = append(w.out, before...)
+		w.plain(v.Field)
+		w.out = append(w.out, ": "...)
+		if v.Name != "" {
+			w.plain(v.Name)
+		} else {
+			w.out = strconv.AppendUint(w.out, uint64(v.Value), 10)
 		}
+		before = ", "
 	}
-	return append(out, "}\n"...), nil
+	return string(append(w.out, '}'))
 }
 
-// appendText is safeText's, without the library where that has nothing to say:
-// its words, such as true and null, have no digit.
-func appendText(out []byte, s string) ([]byte, error) {
-	if plainText.MatchString(s) && strings.ContainsAny(s, "0123456789") {
-		return append(out, s...), nil
-	}
-	text, err := safeText(s).MarshalYAML()
-	return append(out, bytes.TrimSuffix(text, []byte("\n"))...), err
-}
-
-// What follows is the file's shape, in the order in which people read it.
-
-type fileYAML struct {
-	Format    string       `yaml:"format"`
-	Profile   profileYAML  `yaml:"profile"`
-	Policy    policyYAML   `yaml:"policy"`
-	VLANTPIDs *[]hex16     `yaml:"vlan_tpids,omitempty,flow"`
-	Devices   []deviceYAML `yaml:"devices,omitempty"`
-	Hosts     []flowHost   `yaml:"hosts,omitempty"`
-}
-
-type profileYAML struct {
-	Name        string        `yaml:"name"`
-	TPID        hex16         `yaml:"tpid"`
-	WideTPID    hex16         `yaml:"wide_tpid,omitempty"`
-	Retired     []hex16       `yaml:"retired_tpids,omitempty,flow"`
-	RetiredWide []hex16       `yaml:"retired_wide_tpids,omitempty,flow"`
-	Layout      string        `yaml:"layout"`
-	Interval    string        `yaml:"interval"`
-	Signals     yaml.MapSlice `yaml:"signals"`
-	Locator     []flowField   `yaml:"locator,omitempty"`
-	WideLocator []flowField   `yaml:"wide_locator,omitempty"`
-}
-
-type signalYAML struct {
-	Buckets     any         `yaml:"buckets,flow"` // a preset's name or []string
-	Quantum     string      `yaml:"quantum,omitempty"`
-	InitialS    *uint8      `yaml:"initial_s,omitempty"`
-	Locator     []flowField `yaml:"locator,omitempty"`
-	WideLocator []flowField `yaml:"wide_locator,omitempty"`
-}
-
-type fieldYAML struct {
-	Name   string        `yaml:"name"`
-	Bits   int           `yaml:"bits"`
-	Values yaml.MapSlice `yaml:"values,omitempty"`
-}
-
-type policyYAML struct {
-	OnStale   string         `yaml:"on_stale"`
-	Schedule  string         `yaml:"schedule"`
-	Estimator *estimatorYAML `yaml:"estimator,omitempty,flow"`
-	Damping   *dampingYAML   `yaml:"damping,omitempty,flow"`
-}
-
-type deviceYAML struct {
-	Name       string          `yaml:"name"`
-	Platform   string          `yaml:"platform"`
-	Local      bool            `yaml:"local,omitempty"`
-	Address    safeText        `yaml:"address,omitempty"`
-	Management *managementYAML `yaml:"management,omitempty"`
-	Level      *flowLevel      `yaml:"level,omitempty"`
-	Tags       []safeText      `yaml:"tags,omitempty,flow"`
-	Interval   string          `yaml:"interval,omitempty"`
-	Schedule   string          `yaml:"schedule,omitempty"`
-	Estimator  *estimatorYAML  `yaml:"estimator,omitempty,flow"`
-	Counters   *countersYAML   `yaml:"counters,omitempty"`
-	Ports      int             `yaml:"ports"` // portsLine: withPorts writes them
-}
-
-// safeText is a name that a device chose. The library leaves some texts plain,
-// such as $[, that cannot stand so between braces.
-type safeText string
-
-var plainText = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._/-]*$`)
-
-// MarshalYAML writes the text, in quotes unless it is a plain word.
-func (s safeText) MarshalYAML() ([]byte, error) {
-	switch {
-	case plainText.MatchString(string(s)):
-		return yaml.Marshal(string(s)) // knows words like true and null
-	case strings.ContainsAny(string(s), `"\\`):
-		return []byte("'" + strings.ReplaceAll(string(s), "'", "''") + "'"), nil
-	}
-	return []byte(`"` + string(s) + `"`), nil
-}
-
-// hex16 is written as TPIDs are read.
-type hex16 uint16
-
-// MarshalYAML writes 0x9900.
-func (h hex16) MarshalYAML() ([]byte, error) { return fmt.Appendf(nil, "0x%04x", uint16(h)), nil }
-
-// flowField takes one line.
-type flowField fieldYAML
-
-// MarshalYAML writes the field in braces.
-func (f flowField) MarshalYAML() ([]byte, error) {
-	return yaml.MarshalWithOptions(fieldYAML(f), yaml.Flow(true))
-}
-
-func profileOf(p *quantize.Profile) profileYAML {
-	out := profileYAML{
-		Name: p.Name, TPID: hex16(p.TPID), WideTPID: hex16(p.WideTPID),
-		Layout: p.Layout.String(), Interval: p.Interval.String(),
-	}
+func profileKeysOf(p *quantize.Profile) *profileKeys {
+	out := &profileKeys{Name: p.Name, TPID: profileTPID(p.TPID), WideTPID: profileTPID(p.WideTPID), Layout: p.Layout.String(), Interval: p.Interval}
 	signals := slices.Sorted(maps.Keys(p.Signals))
 	// What all signals have in common is said once.
 	var first quantize.SignalProfile
@@ -267,7 +163,7 @@ func profileOf(p *quantize.Profile) profileYAML {
 	}
 	for _, sig := range signals {
 		sp := p.Signals[sig]
-		s := signalYAML{Buckets: bucketsOf(&sp.Buckets)}
+		s := &signalKeys{Buckets: bucketTable{sp.Buckets}}
 		if sp.Quantum != 0 {
 			s.Quantum = valueText(sig, sp.Quantum)
 		}
@@ -280,31 +176,14 @@ func profileOf(p *quantize.Profile) profileYAML {
 		if !sharedWide {
 			s.WideLocator = locatorOf(sp.WideLocator)
 		}
-		out.Signals = append(out.Signals, yaml.MapItem{Key: sig.String(), Value: s})
+		*out.Signals.of(sig) = s
 	}
 	return out
 }
 
-func locatorOf(l quantize.Locator) []flowField {
-	var out []flowField
+func locatorOf(l quantize.Locator) (out locatorList) {
 	for _, f := range l.Fields {
-		field := flowField{Name: f.Name, Bits: f.Bits}
-		names := slices.SortedFunc(maps.Keys(f.Names), func(a, b string) int { return int(f.Names[a]) - int(f.Names[b]) })
-		for _, name := range names {
-			field.Values = append(field.Values, yaml.MapItem{Key: name, Value: f.Names[name]})
-		}
-		out = append(out, field)
-	}
-	return out
-}
-
-func bucketsOf(b *quantize.Buckets) any {
-	if b.Preset != "" {
-		return b.Preset
-	}
-	var out []string
-	for _, v := range b.Bounds() {
-		out = append(out, valueText(b.Signal, v))
+		out = append(out, locatorKeys{Name: f.Name, Bits: f.Bits, Values: f.Names})
 	}
 	return out
 }
@@ -314,22 +193,12 @@ func valueText(sig quantize.Signal, v uint64) string {
 	return strings.NewReplacer(" ", "", "µ", "u").Replace(quantize.FormatValue(sig, v))
 }
 
-func deviceOf(f *Fleet, d *Device) deviceYAML {
-	out := deviceYAML{Name: d.Name, Platform: d.Platform, Local: d.Local}
-	if d.Interval != f.Profile.Interval {
-		out.Interval = d.Interval.String()
+// estimatorKey is zero for what the file need not say.
+func estimatorKey(e, otherwise Estimator) Estimator {
+	if e = e.orRaw(); e == otherwise.orRaw() {
+		return Estimator{}
 	}
-	if d.Schedule != f.Policy.Schedule {
-		out.Schedule = d.Schedule
-	}
-	out.Address = safeText(d.Address)
-	out.Management, out.Level = managementOf(d.Management), levelOf(d.Level)
-	for _, tag := range d.Tags {
-		out.Tags = append(out.Tags, safeText(tag))
-	}
-	out.Estimator = estimatorOf(d.Estimator, f.Policy.Estimator)
-	out.Counters = countersOf(&d.Counters)
-	return out
+	return e
 }
 
 // actionText leaves it to Parse to refuse an action that is none.
@@ -338,41 +207,4 @@ func actionText(a vlanrules.Action) string {
 		return fmt.Sprintf("action %d", a)
 	}
 	return a.String()
-}
-
-// lmOf writes a port's locator in the shortest form: once when all signals
-// write the same in the same format, else for each signal.
-func lmOf(p *quantize.Profile, port *Port) any {
-	if len(port.LM) == 0 {
-		return nil
-	}
-	signals := slices.Sorted(maps.Keys(port.LM))
-	first := lmText(p, signals[0], port.LM[signals[0]])
-	var each yaml.MapSlice
-	same := len(signals) == len(p.Signals)
-	for _, sig := range signals {
-		one := lmText(p, sig, port.LM[sig])
-		same = same && reflect.DeepEqual(one, first)
-		each = append(each, yaml.MapItem{Key: sig.String(), Value: one})
-	}
-	if same {
-		return first
-	}
-	return each
-}
-
-func lmText(p *quantize.Profile, sig quantize.Signal, lm uint16) any {
-	locator := p.Signals[sig].Locator
-	if len(locator.Fields) == 0 {
-		return lm
-	}
-	var out yaml.MapSlice
-	for _, v := range locator.Decode(p.Layout.LMBits(), lm) {
-		value := any(v.Name)
-		if v.Name == "" {
-			value = v.Value
-		}
-		out = append(out, yaml.MapItem{Key: v.Field, Value: value})
-	}
-	return out
 }

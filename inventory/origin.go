@@ -47,10 +47,11 @@ type origins struct {
 type policyOrigins struct{ interval, schedule, estimator originID }
 
 type deviceOrigins struct {
-	name, platform, local, address, netns, ssh, daemon, redis, ovs, level, interval, schedule, estimator, counters originID
+	name, platform, local, address, level, interval, schedule, estimator, counters originID
 
-	tags  map[string]originID
-	ports []portOrigins // as Device.Ports
+	management map[string]originID // of its keys
+	tags       map[string]originID
+	ports      []portOrigins // as Device.Ports
 }
 
 type portOrigins struct{ name, speed, mtu, action, lm, peer originID }
@@ -92,12 +93,14 @@ func (f *Fleet) DeviceOrigins(name string) map[string]Origin {
 	out := make(map[string]Origin)
 	for key, id := range map[string]originID{
 		"name": d.name, "platform": d.platform, "local": d.local, "address": d.address,
-		"management: netns": d.netns, "management: ssh": d.ssh, "management: daemon": d.daemon, "management: redis": d.redis, "management: ovs": d.ovs, "level": d.level,
-		"interval": d.interval, "schedule": d.schedule, "estimator": d.estimator, "counters": d.counters,
+		"level": d.level, "interval": d.interval, "schedule": d.schedule, "estimator": d.estimator, "counters": d.counters,
 	} {
 		if id != notGiven {
 			out[key] = f.index.origins.of(id)
 		}
+	}
+	for key, id := range d.management {
+		out["management: "+key] = f.index.origins.of(id)
 	}
 	for tag, id := range d.tags {
 		out["tags: "+tag] = f.index.origins.of(id)

@@ -43,7 +43,7 @@ func (c *compiler) places(d *Device, about *deviceOrigins, what string, taken ma
 	}
 	at := about.address
 	if m.NetNS != "" && m.SSH == nil { // both are a mistake already
-		claim(about.netns, "netns "+samePath(m.NetNS)+within, "network namespace "+m.NetNS)
+		claim(about.management["netns"], "netns "+samePath(m.NetNS)+within, "network namespace "+m.NetNS)
 	}
 	if address != "" {
 		if m.SSH != nil {
@@ -67,7 +67,7 @@ func (c *compiler) places(d *Device, about *deviceOrigins, what string, taken ma
 		}
 	}
 	if m.Daemon != nil && m.Daemon.Socket != "" && m.SSH == nil && address == "" {
-		claim(about.daemon, "socket "+samePath(m.Daemon.Socket), "socket "+m.Daemon.Socket)
+		claim(about.management["daemon"], "socket "+samePath(m.Daemon.Socket), "socket "+m.Daemon.Socket)
 	}
 }
 

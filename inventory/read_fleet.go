@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -73,34 +74,40 @@ func (p *profileReader) policy(n ast.Node) Policy {
 	if n == nil {
 		return out
 	}
-	o, _ := p.mapping(n, "policy", policyTable)
-	if stale := o.get("on_stale"); stale != nil {
-		if word, ok := p.word(stale, "policy: on_stale", staleWords...); ok {
-			out.OnStale = OnStale(word)
-		}
-	}
-	out.Schedule = p.schedule(o.get("schedule"), "policy")
+	var keys policyKeys
+	m, _ := p.readKeys(n, "policy", &keys)
+	out.OnStale, out.Schedule, out.Damping = cmp.Or(keys.OnStale, Conservative), keys.Schedule, keys.Damping
+	out.Estimator = keys.Estimator.orRaw()
 	if out.Schedule != "" {
 		if why := tooSparse(out.Schedule, p.profile.Interval); why != "" {
-			p.errorf(o.get("schedule"), sparseHint, "policy: %s", why)
+			p.errorf(m.get("schedule"), sparseHint, "policy: %s", why)
 		}
 	}
-	out.Estimator = p.estimator(o.get("estimator"), "policy", out.Estimator)
-	out.Damping = p.damping(o.get("damping"))
 	return out
 }
 
-// schedule reads a schedule, "" when there is none.
-func (p *profileReader) schedule(n ast.Node, what string) string {
-	text, ok := p.text(n, what+": schedule")
+// schedule reads when to sample.
+func (r *reader) schedule(n ast.Node, what string) (string, bool) {
+	text, ok := r.text(n, what)
 	if !ok {
-		return ""
+		return "", false
 	}
 	if _, err := ParseSchedule(text); err != nil {
-		p.errorf(n, `e.g. "@every 100ms", or five cron fields`, "%s: %v", what, err)
-		return ""
+		r.errorf(n, `e.g. "@every 100ms", or five cron fields`, "%s: %v", strings.TrimSuffix(what, ": schedule"), err)
+		return "", false
 	}
-	return text
+	return text, true
+}
+
+// margin reads how far inside of its bucket better news has to be.
+func (r *reader) margin(n ast.Node, what string) (uint64, bool) {
+	const wholeWidth, step = 1_000_000, 1_000 // ppm
+	v, ok := r.value(n, what, quantize.MinABWC)
+	if ok && (v > wholeWidth || v%step != 0) {
+		r.errorf(n, "it is a part of the better bucket's width, e.g. 10%", "%s: want 0%% to 100%% in steps of 0.1%%", what)
+		return 0, false
+	}
+	return v, ok
 }
 
 // tooSparse says why a schedule samples less often than the averaging window,
@@ -154,16 +161,16 @@ func isPlainPort(name string) bool {
 }
 
 // speed reads a capacity: 10G, 400G, 2.5G, 100M, or with the whole unit.
-func (p *profileReader) speed(n ast.Node, what string) uint64 {
-	s, ok := p.text(n, what)
+func (r *reader) speed(n ast.Node, what string) (uint64, bool) {
+	s, ok := r.text(n, what)
 	if !ok {
-		return 0
+		return 0, false
 	}
 	v, err := ParseSpeed(s)
 	if err != nil {
-		p.errorf(n, "e.g. 10G, 400G or 100M", "%s: %v", what, err)
+		r.errorf(n, "e.g. 10G, 400G or 100M", "%s: %v", what, err)
 	}
-	return v
+	return v, err == nil
 }
 
 // ParseSpeed reads a link's capacity in bit/s as people write it: "10G",

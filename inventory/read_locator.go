@@ -24,7 +24,7 @@ func (p *profileReader) locator(n ast.Node, what string, bits int) (quantize.Loc
 	}
 	list, ok := p.list(n, what)
 	for _, item := range list {
-		o, isObject := p.mapping(item, what, locatorTable)
+		o, isObject := keysOf[locatorKeys]().open(p.reader, item, what)
 		if !isObject {
 			ok = false
 			continue

@@ -35,7 +35,7 @@ func (r *reader) readProfile(n ast.Node) *profileReader {
 	if n == nil {
 		return p
 	}
-	o, ok := r.mapping(n, "profile", profileTable)
+	o, ok := keysOf[profileKeys]().open(r, n, "profile")
 	if !ok {
 		return p
 	}
@@ -52,10 +52,9 @@ func (r *reader) readProfile(n ast.Node) *profileReader {
 	p.readRetired(o.get("retired_wide_tpids"), "profile: retired_wide_tpids", true)
 	p.layoutOK = true
 	if layout := o.get("layout"); layout != nil {
-		var text string
-		text, p.layoutOK = r.word(layout, "profile: layout", layoutWords...)
-		if p.layoutOK {
-			p.profile.Layout, _ = quantize.ParseLayout(text) // one of the two words
+		var word string
+		if p.layoutOK = keysOf[profileKeys]().readKey(o, "layout", &word); p.layoutOK {
+			p.profile.Layout, _ = quantize.ParseLayout(word) // one of the two
 		}
 		p.note("layout", layout, p.layoutOK)
 	}
@@ -66,7 +65,7 @@ func (r *reader) readProfile(n ast.Node) *profileReader {
 	signals := o.get("signals")
 	p.note("signals", signals, signals != nil) // none at all is for Validate
 	if signals != nil {
-		list, ok := r.mapping(signals, "profile: signals", signalsTable)
+		list, ok := keysOf[signalsKeys]().open(r, signals, "profile: signals")
 		p.note("signals", signals, ok)
 		for _, sig := range quantize.Signals {
 			value := list.get(sig.String())
@@ -131,7 +130,7 @@ func (p *profileReader) note(field string, n ast.Node, ok bool) {
 func (p *profileReader) signal(sig quantize.Signal, field string, n ast.Node, sp *quantize.SignalProfile) {
 	what := "profile: " + field
 	p.note(field, n, true)
-	o, ok := p.mapping(n, what, signalTable)
+	o, ok := keysOf[signalKeys]().open(p.reader, n, what)
 	if !ok {
 		p.reported[field+".buckets"] = true
 		return
@@ -167,14 +166,14 @@ func (p *profileReader) signal(sig quantize.Signal, field string, n ast.Node, sp
 }
 
 // value reads a value of a signal with its unit.
-func (p *profileReader) value(n ast.Node, what string, sig quantize.Signal) (uint64, bool) {
-	text, ok := p.text(n, what)
+func (r *reader) value(n ast.Node, what string, sig quantize.Signal) (uint64, bool) {
+	text, ok := r.text(n, what)
 	if !ok {
 		return 0, false
 	}
 	v, err := sig.Unit().Parse(text)
 	if err != nil {
-		p.errorf(n, "", "%s: %v", what, err)
+		r.errorf(n, "", "%s: %v", what, err)
 		return 0, false
 	}
 	return v, true

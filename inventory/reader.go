@@ -132,7 +132,7 @@ func (r *reader) entries(n ast.Node, what string) ([]entry, bool) {
 	}
 	mapping, ok := v.(ast.MapNode)
 	if !ok {
-		r.errorf(v, "", `%s: want "key: value" pairs here, found %s`, what, r.show(kind(v)))
+		r.errorf(v, "", `%s: want "key: value" pairs here, found %s`, what, r.show(foundText(v)))
 		return nil, false
 	}
 	var out []entry
@@ -163,8 +163,8 @@ func (r *reader) entries(n ast.Node, what string) ([]entry, bool) {
 	return out, true
 }
 
-// object is a mapping with a fixed set of keys.
-type object struct {
+// Mapping is a mapping of a fleet file, with the keys that it may have.
+type Mapping struct {
 	r      *reader
 	node   ast.Node
 	what   string // how messages call it: "device s1, port swp1"
@@ -172,19 +172,19 @@ type object struct {
 	meant  []string // keys that unknown ones are slips of
 }
 
-// object reads a mapping and reports keys that are not known.
-func (r *reader) object(n ast.Node, what string, known ...string) (object, bool) {
-	o := object{r: r, node: n, what: what, values: make(map[string]entry)}
+// mapping reads a mapping and reports keys that are not known.
+func (r *reader) mapping(n ast.Node, what string, known ...string) (Mapping, bool) {
+	m := Mapping{r: r, node: n, what: what, values: make(map[string]entry)}
 	list, ok := r.entries(n, what)
 	for _, e := range list {
 		if !slices.Contains(known, e.name) {
 			r.errorf(e.key, suggest(e.name, known), "%s: unknown key %s", what, r.showKey(e.name, e.value != nil))
-			o.meant = append(o.meant, nearestWord(e.name, known))
+			m.meant = append(m.meant, nearestWord(e.name, known))
 			continue
 		}
-		o.values[e.name] = e
+		m.values[e.name] = e
 	}
-	return o, ok
+	return m, ok
 }
 
 // called returns what a mapping's "name" says, "" when it says nothing, so that
@@ -213,55 +213,76 @@ func (r *reader) called(n ast.Node) string {
 }
 
 // get returns a key's value, nil when it is absent or was reported.
-func (o object) get(key string) ast.Node { return o.values[key].value }
+func (m Mapping) get(key string) ast.Node { return m.values[key].value }
 
 // tried tells whether the mapping has a key, be it misspelt or without a value.
-func (o object) tried(key string) bool {
-	_, there := o.values[key]
-	return there || slices.Contains(o.meant, key)
+func (m Mapping) tried(key string) bool {
+	_, there := m.values[key]
+	return there || slices.Contains(m.meant, key)
 }
 
 // need is get for a key that has to be there.
-func (o object) need(key, hint string) ast.Node {
-	if _, there := o.values[key]; !there {
-		o.r.errorf(o.node, hint, "%s: %q is missing", o.what, key)
+func (m Mapping) need(key, hint string) ast.Node {
+	if _, there := m.values[key]; !there {
+		m.r.errorf(m.node, hint, "%s: %q is missing", m.what, key)
 	}
-	return o.get(key)
+	return m.get(key)
 }
 
 // needToo reports a key that has to be there because of something else.
-func (o object) needToo(because, hint, key string) {
-	if _, there := o.values[key]; !there {
-		o.r.errorf(o.node, hint, "%s: %q is missing: %s needs it", o.what, key, because)
+func (m Mapping) needToo(because, hint, key string) {
+	if _, there := m.values[key]; !there {
+		m.r.errorf(m.node, hint, "%s: %q is missing: %s needs it", m.what, key, because)
 	}
 }
 
 // together reports two keys of which only one is there.
-func (o object) together(a, b string) {
-	_, hasA := o.values[a]
-	_, hasB := o.values[b]
+func (m Mapping) together(a, b string) {
+	_, hasA := m.values[a]
+	_, hasB := m.values[b]
 	switch {
 	case hasA && !hasB:
-		o.needToo(a, "they belong together", b)
+		m.needToo(a, "they belong together", b)
 	case hasB && !hasA:
-		o.needToo(b, "they belong together", a)
+		m.needToo(b, "they belong together", a)
 	}
 }
 
 // refuse reports keys that should not be there because of something else.
-func (o object) refuse(because string, keys ...string) {
+func (m Mapping) refuse(because string, keys ...string) {
 	for _, key := range keys {
-		if e, there := o.values[key]; there {
-			o.r.errorf(e.key, "leave it out", "%s: %s %s", o.what, key, because)
+		if e, there := m.values[key]; there {
+			m.r.errorf(e.key, "leave it out", "%s: %s %s", m.what, key, because)
 		}
 	}
+}
+
+// Has says whether a key is there, right or wrong.
+func (m Mapping) Has(key string) bool {
+	_, there := m.values[key]
+	return there
+}
+
+// Wrong reports what is wrong with a key that is there, or with the whole
+// mapping, "".
+func (m Mapping) Wrong(key, hint, format string, args ...any) {
+	at := m.node
+	if key != "" {
+		at = m.values[key].key
+	}
+	m.r.errorf(at, hint, "%s: %s", m.what, fmt.Sprintf(format, args...))
+}
+
+// WrongValue is Wrong at the value of a key that has one.
+func (m Mapping) WrongValue(key, hint, format string, args ...any) {
+	m.r.errorf(m.get(key), hint, "%s: %s", m.what, fmt.Sprintf(format, args...))
 }
 
 // list reads a sequence's values.
 func (r *reader) list(n ast.Node, what string) ([]ast.Node, bool) {
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok {
-		r.errorf(n, "", "%s: want a list here, found %s", what, kind(n))
+		r.errorf(n, "", "%s: want a list here, found %s", what, foundText(n))
 		return nil, false
 	}
 	out := make([]ast.Node, 0, len(seq.Values))
@@ -294,7 +315,7 @@ func scalar(n ast.Node) (string, bool) {
 	return "", false
 }
 
-func kind(n ast.Node) string {
+func foundText(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		return `"key: value" pairs`
@@ -322,7 +343,7 @@ func (r *reader) text(n ast.Node, what string) (string, bool) {
 		if n.Type() == ast.BoolType {
 			hint = "put quotes around it where it is meant as text"
 		}
-		r.errorf(n, hint, "%s: want text here, found %s", what, r.show(kind(n)))
+		r.errorf(n, hint, "%s: want text here, found %s", what, r.show(foundText(n)))
 	}
 	return s, ok
 }
@@ -343,7 +364,7 @@ func (r *reader) bool(n ast.Node, what string) bool {
 	}
 	b, ok := n.(*ast.BoolNode)
 	if !ok {
-		r.errorf(n, "", "%s: want true or false, found %s", what, r.show(kind(n)))
+		r.errorf(n, "", "%s: want true or false, found %s", what, r.show(foundText(n)))
 		return false
 	}
 	return b.Value

@@ -259,7 +259,7 @@ func TestHash(t *testing.T) {
 			Devices: []Device{{
 				Name: "d", Platform: "p", Address: "a", Tags: []string{"t"}, Level: Level{LevelNative, "r", "0123456789ab"},
 				Management: Management{SSH: &SSH{Passphrase: s, Password: s, Sudo: &Sudo{Password: s}}, Daemon: &Daemon{}, OVS: &OVS{}, Redis: &Redis{Password: s}}, Estimator: Estimator{EWMA, 1},
-				Counters: Counters{Overhead: &eight, SNMP: &SNMP{Community: s, Auth: SNMPKey{"sha", s}, Priv: SNMPKey{"aes", s}}, GNMI: &GNMI{Password: s}},
+				Counters: Counters{Overhead: &eight, SNMP: &SNMP{Community: s, Auth: SNMPAuth{"sha", s}, Priv: SNMPPriv{"aes", s}}, GNMI: &GNMI{Password: s}},
 				Ports:    []Port{{Name: "p", LM: map[quantize.Signal]uint16{quantize.MinABW: 1}}},
 			}},
 		}

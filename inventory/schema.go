@@ -10,11 +10,11 @@ import (
 )
 
 // Schema returns the JSON Schema (draft 2020-12) of a fleet file, for editors.
-// It is made from the tables that the reader uses. It knows each key and the
+// It is made from the structs that the reader fills. It knows each key and the
 // shape of its value; what takes two places of a file to judge, such as links
 // with two ends, is for csig inventory check.
 func Schema() []byte {
-	top := fileTable.schema()
+	top := keysOf[fileKeys]().schema()
 	top.Schema = "https://json-schema.org/draft/2020-12/schema"
 	top.Title = Format
 	top.If, top.Then = alonePlatform()
@@ -77,123 +77,75 @@ func (a additional) MarshalJSON() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-func (t *table) schema() *schema {
-	s := &schema{Type: []string{"object"}, Description: t.doc, Properties: make(map[string]*schema), Additional: &additional{}}
-	for _, f := range t.fields {
-		one := f.form()
-		one.Description = f.doc
-		s.Properties[f.key] = one
-		if f.need {
-			s.Required = append(s.Required, f.key)
+func (s *keySet) schema() *schema {
+	out := &schema{Type: []string{"object"}, Description: s.doc, Properties: make(map[string]*schema), Additional: &additional{}}
+	for _, k := range s.keys {
+		one := k.kind.form()
+		one.Description = k.doc
+		out.Properties[k.name] = one
+		if k.need {
+			out.Required = append(out.Required, k.name)
+		}
+	}
+	return out
+}
+
+func listForm(of *schema) *schema { return &schema{Type: []string{"array"}, Items: of} }
+
+func mapForm(of *schema) *schema {
+	return &schema{Type: []string{"object"}, Additional: &additional{of}}
+}
+
+func anyForm(forms ...*schema) *schema { return &schema{AnyOf: forms} }
+
+// textForm is one word or number: a device may be called 42.
+func textForm(pattern string) *schema {
+	return &schema{Type: []string{"string", "number"}, Pattern: pattern}
+}
+
+// wordForm is one of a set; a YAML reader makes numbers of some.
+func wordForm(words ...string) *schema {
+	s := &schema{}
+	for _, w := range words {
+		s.Enum = append(s.Enum, w)
+		var number json.Number
+		if json.Unmarshal([]byte(w), &number) == nil {
+			s.Enum = append(s.Enum, number)
 		}
 	}
 	return s
 }
 
-// form makes the schema of one value.
-type form func() *schema
-
-func mappingOf(t *table) form { return t.schema }
-
-func listOf(of form) form {
-	return func() *schema { return &schema{Type: []string{"array"}, Items: of()} }
-}
-
-func mapOf(of form) form {
-	return func() *schema { return &schema{Type: []string{"object"}, Additional: &additional{of()}} }
-}
-
-func anyOf(forms ...form) form {
-	return func() *schema {
-		s := &schema{}
-		for _, f := range forms {
-			s.AnyOf = append(s.AnyOf, f())
-		}
-		return s
-	}
-}
-
-func oneOrMany(of form) form { return anyOf(of, listOf(of)) }
-
-// text is one word or number: a device may be called 42.
-func text(pattern string) form {
-	return func() *schema { return &schema{Type: []string{"string", "number"}, Pattern: pattern} }
-}
-
-// oneWord is one of a set; a YAML reader makes numbers of some.
-func oneWord(words ...string) form {
-	return func() *schema {
-		s := &schema{}
-		for _, w := range words {
-			s.Enum = append(s.Enum, w)
-			var number json.Number
-			if json.Unmarshal([]byte(w), &number) == nil {
-				s.Enum = append(s.Enum, number)
-			}
-		}
-		return s
-	}
-}
-
-func boolForm() form {
-	return func() *schema { return &schema{Type: []string{"boolean"}} }
-}
-
 // numberForm is a whole number, also in quotes or hexadecimal.
-func numberForm(least, most int) form {
-	return func() *schema {
-		return &schema{Type: []string{"integer", "string"}, Pattern: wholeNumber.String(), Minimum: &least, Maximum: &most}
-	}
+func numberForm(least, most int) *schema {
+	return &schema{Type: []string{"integer", "string"}, Pattern: wholeNumber.String(), Minimum: &least, Maximum: &most}
 }
 
-func tpidForm() form {
+func tpidForm() *schema {
 	least, most := 0x600, 0xffff
-	return func() *schema {
-		return &schema{Type: []string{"integer", "string"}, Pattern: hexNumber.String(), Minimum: &least, Maximum: &most}
-	}
+	return &schema{Type: []string{"integer", "string"}, Pattern: hexNumber.String(), Minimum: &least, Maximum: &most}
 }
 
 // profileTPIDForm is a TPID that the profile can have: one that means nothing
 // else.
-func profileTPIDForm() form {
-	return func() *schema {
-		taken := &schema{}
-		for v := 0x600; v <= 0xffff; v++ {
-			if (quantize.TPIDs{Compact: uint16(v)}).Validate() != nil {
-				taken.Enum = append(taken.Enum, v, fmt.Sprintf("0x%04x", v), fmt.Sprintf("0x%04X", v))
-			}
-		}
-		taken.Enum = slices.Compact(taken.Enum) // 0x0800 has no letters
-		s := tpidForm()()
-		s.Not = taken
-		return s
-	}
-}
-
-func durationForm() form {
-	return func() *schema { return &schema{Type: []string{"string"}, Pattern: `^[0-9.]+(ns|us|µs|μs|ms|s|m|h)`} }
-}
-
-func pathForm() form {
-	return func() *schema { return &schema{Type: []string{"string"}, Pattern: "^/"} }
-}
-
-func secretForm() form {
-	return func() *schema {
-		return &schema{
-			Type: []string{"object"}, MinProperties: 1, MaxProperties: 1, Additional: &additional{},
-			Properties: map[string]*schema{
-				"env":     {Description: "A variable of csig's environment.", Type: []string{"string"}, Pattern: variable.String()},
-				"file":    {Description: "A file that others may not read.", Type: []string{"string"}, Pattern: "^/"},
-				"command": {Description: "A program and its arguments, run without a shell.", Type: []string{"array"}, Items: text("")()},
-			},
+func profileTPIDForm() *schema {
+	taken := &schema{}
+	for v := 0x600; v <= 0xffff; v++ {
+		if (quantize.TPIDs{Compact: uint16(v)}).Validate() != nil {
+			taken.Enum = append(taken.Enum, v, fmt.Sprintf("0x%04x", v), fmt.Sprintf("0x%04X", v))
 		}
 	}
+	taken.Enum = slices.Compact(taken.Enum) // 0x0800 has no letters
+	s := tpidForm()
+	s.Not = taken
+	return s
 }
+
+func stringForm(pattern string) *schema { return &schema{Type: []string{"string"}, Pattern: pattern} }
 
 // lmForm is a number, or values of locator fields, or one of these for each
 // signal.
-func lmForm() form {
-	word := text("")
-	return anyOf(numberForm(1, int(quantize.Draft00.LMStale())-1), mapOf(anyOf(word, mapOf(word))))
+func lmForm() *schema {
+	word := textForm("")
+	return anyForm(numberForm(1, int(quantize.Draft00.LMStale())-1), mapForm(anyForm(word, mapForm(word))))
 }

@@ -142,24 +142,24 @@ func TestSchemaAndReaderAgreeOnKeys(t *testing.T) {
 	}
 }
 
-// TestTablesAndReaderAgree wants every key of the tables to be one that the
-// reader knows, and the other way round, where the reader has lists of its own.
-func TestTablesAndReaderAgree(t *testing.T) {
+// TestKeysAndReaderAgree wants every key of a definition to be one that the reader
+// knows and offers, and documented.
+func TestKeysAndReaderAgree(t *testing.T) {
 	for name, row := range map[string]struct {
-		table *table
-		text  string // up to the mapping; with a key that nobody knows
+		keys *keySet
+		text string // up to the mapping; with a key that nobody knows
 	}{
-		"counters": {countersTable, "{xyzzyx: 1}"},
-		"snmp":     {snmpTable, "{source: snmp, snmp: {version: 3, xyzzyx: 1}}"},
-		"auth":     {authTable, "{source: snmp, snmp: {version: 3, auth: {xyzzyx: 1}}}"},
-		"gnmi":     {gnmiTable, "{source: gnmi, gnmi: {xyzzyx: 1}}"},
-		"tls":      {tlsTable, "{source: gnmi, gnmi: {tls: {xyzzyx: 1}}}"},
+		"counters": {keysOf[Counters](), "{xyzzyx: 1}"},
+		"snmp":     {keysOf[SNMP](), "{source: snmp, snmp: {version: 3, xyzzyx: 1}}"},
+		"auth":     {keysOf[SNMPAuth](), "{source: snmp, snmp: {version: 3, auth: {xyzzyx: 1}}}"},
+		"gnmi":     {keysOf[GNMI](), "{source: gnmi, gnmi: {xyzzyx: 1}}"},
+		"tls":      {keysOf[TLS](), "{source: gnmi, gnmi: {tls: {xyzzyx: 1}}}"},
 	} {
 		_, err := Parse("a.yaml", []byte(strings.Replace(good, "local: true", "address: a\n    counters: "+row.text, 1)))
-		if err == nil || !strings.Contains(err.Error(), "want "+oneOf(row.table.keys())) {
-			t.Errorf("%s: the reader does not take exactly %v: %v", name, row.table.keys(), err)
+		if err == nil || !strings.Contains(err.Error(), "want "+oneOf(row.keys.names)) {
+			t.Errorf("%s: the reader does not take exactly %v: %v", name, row.keys.names, err)
 		}
-		if slices.ContainsFunc(row.table.fields, func(f field) bool { return f.doc == "" }) {
+		if slices.ContainsFunc(row.keys.keys, func(k key) bool { return k.doc == "" }) {
 			t.Errorf("%s: a key without documentation", name)
 		}
 	}

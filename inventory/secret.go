@@ -17,9 +17,9 @@ import (
 // that a fleet and everything made of it can be shown, saved and mailed. One of
 // the fields is set, none where the fleet file gives no secret.
 type Secret struct {
-	Env     string   // name of an environment variable
-	File    string   // absolute path of a file
-	Command []string // program and arguments; its standard output is the secret
+	Env     string   `key:"env" is:"variable" doc:"A variable of csig's environment."`
+	File    string   `key:"file" is:"path" doc:"A file that others may not read."`
+	Command []string `key:"command,flow" is:"text" doc:"A program and its arguments, run without a shell."` // its standard output is the secret
 }
 
 // CommandTimeout is how long the command of a Secret may take.

@@ -134,7 +134,7 @@ func TestSecretIsNotShown(t *testing.T) {
 	secrets["file:"+path] = Secret{File: path}
 	for want, s := range secrets {
 		_, err := s.Resolve(t.Context())
-		device := Device{Counters: Counters{SNMP: &SNMP{Community: s, Auth: SNMPKey{"sha", s}}, GNMI: &GNMI{Password: s}}}
+		device := Device{Counters: Counters{SNMP: &SNMP{Community: s, Auth: SNMPAuth{"sha", s}}, GNMI: &GNMI{Password: s}}}
 		values := []any{s, &s, []Secret{s}, map[string]Secret{"a": s}, device.Counters.SNMP.Auth, *device.Counters.SNMP, device.Counters.SNMP, *device.Counters.GNMI, device, err}
 		var shown, wrong []string
 		for _, v := range values {

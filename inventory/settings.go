@@ -2,8 +2,6 @@ package inventory
 
 import (
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,14 +19,13 @@ type given[T any] struct {
 
 // settings are what a layer (a device, a group, the defaults) says.
 type settings struct {
-	layer     uint16
-	platform  given[string]
-	netns     given[string]
-	netnsEach []string // the namespaces of a range, one for each of several devices
-	ssh       given[*SSH]
-	daemon    given[*Daemon]
-	ovs       given[*OVS]
-	redis     given[*Redis]
+	layer    uint16
+	platform given[string]
+
+	management   Management
+	managementAt map[string]originID // of its keys that are given
+	netnsEach    []string            // the namespaces of a range, one for each of several devices
+
 	level     given[Level]
 	tags      []given[string]
 	interval  given[time.Duration]
@@ -152,7 +149,7 @@ func (c *compiler) sections(p *part) {
 	d := &declReader{profileReader: &own, c: c, file: p.number}
 	if n := p.get("defaults"); n != nil && c.defaultsFile == p {
 		in := d.in(c.origins.layer("defaults"))
-		if o, ok := in.mapping(n, "defaults", defaultsTable); ok {
+		if o, ok := keysOf[defaultKeys]().open(in.reader, n, "defaults"); ok {
 			s := in.settings(o, "defaults")
 			c.defaults = &s
 		} else {
@@ -203,7 +200,7 @@ func (d *declReader) group(e entry) {
 		return
 	}
 	in := d.in(d.c.origins.layer(what))
-	if o, ok := in.mapping(e.value, what, groupTable); ok {
+	if o, ok := keysOf[groupKeys]().open(in.reader, e.value, what); ok {
 		g.settings = in.settings(o, what)
 		g.byName = make(map[string]int)
 		for i, p := range g.ports {
@@ -264,7 +261,7 @@ func (d *declReader) device(n ast.Node, index int) {
 	if name := d.calledPattern(n); name != "" {
 		out.what = "device " + name
 	}
-	o, ok := d.mapping(n, out.what, deviceTable)
+	o, ok := keysOf[deviceKeys]().open(d.reader, n, out.what)
 	if !ok {
 		d.c.lostNames = true
 		return
@@ -298,7 +295,7 @@ func (d *declReader) device(n ast.Node, index int) {
 	lostWay := len(d.errs) > before || d.full() || o.tried("local") && o.get("local") == nil || o.tried("address") && o.get("address") == nil
 	out.settings = d.settings(o, out.what)
 	if n, list := len(out.names), out.netnsEach; len(list) > 0 && n > 0 && len(list) != n {
-		d.errorf(d.nodeOf(o, "management"), "give each its own", "%s: management: netns: %d namespaces for %d devices", out.what, len(list), n)
+		d.errorf(o.get("management"), "give each its own", "%s: management: netns: %d namespaces for %d devices", out.what, len(list), n)
 		out.netnsEach, out.lostWay = nil, true
 	}
 	out.lostWay = out.lostWay || lostWay
@@ -322,7 +319,8 @@ func (d *declReader) addresses(n ast.Node, what string, names []string) []string
 		return nil
 	}
 	if !strings.ContainsAny(s, "[]") || checkAddress(s) == nil {
-		return []string{d.profileReader.address(n, what)}
+		one, _ := d.address(n, what)
+		return []string{one}
 	}
 	list := d.expand(n, s, what)
 	for _, one := range list {
@@ -352,13 +350,9 @@ func (d *declReader) oneOrMany(n ast.Node, what string) []ast.Node {
 }
 
 // settings reads what devices, groups and the defaults have in common.
-func (d *declReader) settings(o object, what string) settings {
+func (d *declReader) settings(o Mapping, what string) settings {
 	s := settings{layer: d.layer}
-	if n := o.get("platform"); n != nil {
-		if name, ok := d.name(n, what+": platform"); ok {
-			s.platform = of(d, n, name)
-		}
-	}
+	s.platform = read[string](d, o, "platform")
 	s.unsure = s.platform.at == notGiven && o.tried("platform")
 	before := len(d.errs)
 	if n := o.get("management"); n != nil {
@@ -367,11 +361,7 @@ func (d *declReader) settings(o object, what string) settings {
 	} else {
 		s.lostWay = o.tried("management")
 	}
-	if n := o.get("level"); n != nil {
-		if level, ok := d.level(n, what+": level"); ok {
-			s.level = of(d, n, level)
-		}
-	}
+	s.level = read[Level](d, o, "level")
 	if n := o.get("tags"); n != nil {
 		for _, item := range d.oneOrMany(n, what+": tags") {
 			if tag, ok := d.name(item, what+": tags"); ok {
@@ -379,25 +369,19 @@ func (d *declReader) settings(o object, what string) settings {
 			}
 		}
 	}
-	if n := o.get("interval"); n != nil {
-		if v, ok := d.interval(n, what+": interval"); ok {
-			s.interval = of(d, n, v)
-		}
-	}
-	if n := o.get("schedule"); n != nil {
-		if text := d.profileReader.schedule(n, what); text != "" {
-			s.schedule = of(d, n, text)
-		}
-	}
+	s.interval = read[time.Duration](d, o, "interval")
+	s.schedule = read[string](d, o, "schedule")
 	if n := o.get("estimator"); n != nil {
-		s.estimator = of(d, n, d.profileReader.estimator(n, what, Estimator{Method: Raw}))
+		s.estimator = of(d, n, read[Estimator](d, o, "estimator").value)
 	}
 	if n := o.get("counters"); n != nil {
-		s.counters = of(d, n, d.profileReader.counters(o))
+		quiet := d.quietly() // a credential may be in the wrong place
+		s.counters = of(d, n, read[Counters](d, o, "counters").value)
+		quiet()
 	}
 	if n := o.get("port"); n != nil {
-		if in, ok := d.mapping(n, what+": port", portDefaultsTable); ok {
-			s.port = d.portSettings(in, what+": port")
+		if in, ok := keysOf[portDefaults]().open(d.reader, n, what+": port"); ok {
+			s.port = d.portSettings(in)
 		}
 	} else if o.tried("port") {
 		s.port.lm = given[lmSpec]{wrongLM(), builtIn}
@@ -410,86 +394,44 @@ func (d *declReader) settings(o object, what string) settings {
 	return s
 }
 
-var isProfile = regexp.MustCompile(profileRegexp)
-
-func (d *declReader) level(n ast.Node, what string) (Level, bool) {
-	var out Level
-	var profile ast.Node
-	word := n
-	if _, ok := n.(ast.MapNode); ok {
-		o, _ := d.mapping(n, what, levelTable)
-		word = o.get("is")
-		if r := o.get("reason"); r != nil {
-			out.Reason, _ = d.printableText(r, what+": reason", 500)
-		}
-		if r := o.get("profile"); r != nil {
-			profile = r
-		}
+// read reads one key of a device, a group or the defaults.
+func read[T any](d *declReader, m Mapping, key string) (out given[T]) {
+	if keysOf[deviceKeys]().readKey(m, key, &out.value) {
+		out.at = d.at(m.get(key))
 	}
-	if word == nil {
-		return out, false
-	}
-	text, ok := d.word(word, what, levelWords...)
-	if ok && text != LevelAuto.String() {
-		out.Support = Support(text)
-	}
-	if profile != nil {
-		if hash, valid := d.text(profile, what+": profile"); valid && !isProfile.MatchString(hash) {
-			d.errorf(profile, "csig inventory show --json has this file's as profile_hash", "%s: profile: want the hash of a profile, 12 to 64 hexadecimal digits, found %q", what, hash)
-		} else if valid && ok && out.Support != LevelNative {
-			d.errorf(profile, "leave it out", "%s: profile: only a native device has one that csig does not give it", what)
-		} else if valid {
-			out.Profile = hash
-		}
-	}
-	return out, ok
+	return out
 }
 
-func (d *declReader) portSettings(o object, what string) portSettings {
+func (d *declReader) portSettings(m Mapping) portSettings {
 	var s portSettings
-	if n := o.get("speed"); n != nil {
-		if v := d.speed(n, what+": speed"); v != 0 {
-			s.speed = of(d, n, v)
-		}
+	keys := keysOf[portKeys]()
+	if keys.readKey(m, "speed", &s.speed.value) {
+		s.speed.at = d.at(m.get("speed"))
 	}
-	if n := o.get("mtu"); n != nil {
-		if v, ok := d.mtu(n, what+": mtu"); ok {
-			s.mtu = of(d, n, v)
-		}
+	if keys.readKey(m, "mtu", &s.mtu.value) {
+		s.mtu.at = d.at(m.get("mtu"))
 	}
-	if n := o.get("action"); n != nil {
+	if n := m.get("action"); n != nil {
 		// A wrong one counts as given: what is missing for another is not asked for.
-		word, ok := d.word(n, what+": action", actionWords...)
+		var word string
+		keys.readKey(m, "action", &word)
 		s.action = of(d, n, vlanrules.Passthrough)
 		for _, a := range []vlanrules.Action{vlanrules.Update, vlanrules.Strip} {
-			if ok && a.String() == word {
+			if a.String() == word {
 				s.action.value = a
 			}
 		}
 	}
-	if n := o.get("lm"); n != nil {
-		v, ok := d.lm(n, what+": lm")
+	if n := m.get("lm"); n != nil {
+		v, ok := d.lm(n, m.what+": lm")
 		if !ok {
 			v = wrongLM()
 		}
 		s.lm = of(d, n, v)
-	} else if o.tried("lm") {
+	} else if m.tried("lm") {
 		s.lm = given[lmSpec]{wrongLM(), builtIn}
 	}
 	return s
-}
-
-func (d *declReader) mtu(n ast.Node, what string) (int, bool) {
-	text, ok := d.text(n, what)
-	if !ok {
-		return 0, false
-	}
-	v, err := strconv.ParseUint(text, 0, 64)
-	if err != nil || !wholeNumber.MatchString(text) || v < minMTU || v > maxMTU {
-		d.errorf(n, "", "%s: want %d to %d bytes without leading zeros, found %s", what, minMTU, maxMTU, d.quote(text))
-		return 0, false
-	}
-	return int(v), true
 }
 
 // ports reads a list of ports and checks that they can be told apart.
@@ -504,7 +446,7 @@ func (d *declReader) ports(n ast.Node, device string) (out []portDecl, open bool
 		if name := d.called(item); name != "" && portNameProblem(name, "") == "" {
 			what = device + ", port " + name
 		}
-		o, ok := d.mapping(item, what, portTable)
+		o, ok := keysOf[portKeys]().open(d.reader, item, what)
 		if !ok {
 			open = true
 			continue
@@ -522,7 +464,7 @@ func (d *declReader) ports(n ast.Node, device string) (out []portDecl, open bool
 			}
 		}
 		open = open || len(p.names) == 0
-		p.portSettings = d.portSettings(o, what)
+		p.portSettings = d.portSettings(o)
 		if strip := o.get("strip_retired"); strip != nil {
 			p.stripRetired = of(d, strip, d.bool(strip, what+": strip_retired"))
 		}
@@ -589,25 +531,26 @@ func (d *declReader) host(n ast.Node, index int) {
 	}
 	nameNode, one, spaces := n, Host{}, []string(nil)
 	if _, ok := n.(ast.MapNode); ok {
-		o, ok := d.mapping(n, what, hostTable)
-		if !ok || o.get("name") == nil {
+		var keys hostKeys
+		m, ok := d.readKeys(n, what, &keys)
+		if !ok || m.get("name") == nil {
 			d.c.lostNames = true
 		}
 		if !ok {
 			return
 		}
-		if m := o.get("mtu"); m != nil {
-			one.MTU, _ = d.mtu(m, what+": mtu")
-		}
-		one.CSIG = d.bool(o.get("csig"), what+": csig")
-		spaces = d.reachHost(o, what, &one)
-		if nameNode = o.get("name"); nameNode == nil {
+		spaces = d.namespaces(m.get("management"), what+": management: netns", keys.Management.NetNS)
+		one = Host{MTU: keys.MTU, CSIG: keys.CSIG, Interface: keys.Interface, Local: keys.Local}
+		if nameNode = m.get("name"); nameNode == nil {
 			return
 		}
 	}
 	at := d.at(nameNode)
 	names := d.names(nameNode, what+": name")
 	d.c.lostNames = d.c.lostNames || len(names) == 0
+	if len(spaces) == 1 {
+		one.NetNS, spaces = spaces[0], nil
+	}
 	if len(spaces) > 0 && len(names) > 0 && len(spaces) != len(names) {
 		d.errorf(nameNode, "give each its own", "%s: management: netns: %d namespaces for %d hosts", what, len(spaces), len(names))
 		spaces = nil

@@ -1,0 +1,243 @@
+package inventory
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/csig-agent/csig/quantize"
+)
+
+// What follows is the file's shape, in the order in which people read it.
+
+type fileKeys struct {
+	_         struct{}     `doc:"A fleet file of csig: one CSIG domain, or a part of one that another file includes."`
+	Format    string       `key:"format,need" is:"format" hint:"add \"format: csig.fleet/v1\" as the first line" doc:"The format of this file."`
+	Include   []string     `key:"include" is:"text" many:"or one" doc:"Files that belong to this one, relative to it; * and ? stand for letters of a name."`
+	Profile   *profileKeys `key:"profile" doc:"What all devices of the domain share."`
+	Policy    *policyKeys  `key:"policy" doc:"The domain's behaviour outside of the profile's hash."`
+	VLANTPIDs *[]tpid      `key:"vlan_tpids,flow" doc:"TPIDs of the domain's ordinary VLANs."`
+	Defaults  *defaultKeys `key:"defaults" doc:"What holds for every device that says nothing else, and none of its groups does."`
+	Groups    groupMap     `key:"groups" doc:"What the devices of a group have in common, by the group's name."`
+	Devices   []deviceKeys `key:"devices" doc:"The switches."`
+	Hosts     hostList     `key:"hosts" doc:"The ends of the network."`
+	Links     string       `key:"links" is:"links" doc:"The cables: \"leaf1:swp49 - spine1:swp1\", one an entry or one a line."`
+}
+
+type profileKeys struct {
+	_           struct{}      `doc:"What all devices of a domain have to agree on."`
+	Name        string        `key:"name,need" is:"name" hint:"it appears in status and plans" doc:"It appears in status and plans."`
+	TPID        profileTPID   `key:"tpid,need" hint:"IEEE has assigned none: choose one that nothing else in the domain uses, e.g. 0x9900" doc:"TPID of the compact tag."`
+	WideTPID    profileTPID   `key:"wide_tpid" doc:"TPID of the wide tag."`
+	Retired     []tpid        `key:"retired_tpids,flow" doc:"TPIDs of the compact tag in earlier profiles: stripped at every port that faces a host, until they are taken out."`
+	RetiredWide []tpid        `key:"retired_wide_tpids,flow" doc:"TPIDs of the wide tag in earlier profiles."`
+	Layout      string        `key:"layout" words:"draft-00 uec" default:"draft-00" doc:"Which bits are what; draft-00 unless given."`
+	Interval    time.Duration `key:"interval,need" is:"interval" hint:"the averaging window Δt, e.g. 100ms" doc:"The averaging window Δt."`
+	Signals     signalsKeys   `key:"signals,need" hint:"say which signals the domain carries, e.g. abw: {buckets: log-10G}" doc:"The signals that the domain carries."`
+	Locator     locatorList   `key:"locator" doc:"The bit fields of the compact locator, most significant first."`
+	WideLocator locatorList   `key:"wide_locator" doc:"The bit fields of the wide locator."`
+}
+
+type signalsKeys struct {
+	ABW  *signalKeys `key:"abw" doc:"Least available bandwidth."`
+	ABWC *signalKeys `key:"abwc" doc:"Least available bandwidth relative to capacity."`
+	PD   *signalKeys `key:"pd" doc:"Largest delay of one hop."`
+	NQD  *signalKeys `key:"nqd" doc:"Largest queue depth (uec)."`
+}
+
+func (s *signalsKeys) of(sig quantize.Signal) **signalKeys {
+	return map[quantize.Signal]**signalKeys{quantize.MinABW: &s.ABW, quantize.MinABWC: &s.ABWC, quantize.MaxPD: &s.PD, quantize.MaxNQD: &s.NQD}[sig]
+}
+
+type signalKeys struct {
+	Buckets     bucketTable `key:"buckets,need,flow" hint:"a preset, e.g. log, or a list of 33 bounds" doc:"A preset's name, 33 bounds or 32 pairs."`
+	Quantum     string      `key:"quantum" is:"word" doc:"What one step of the wide tag's S stands for."`
+	InitialS    *uint8      `key:"initial_s" range:"0 31" doc:"What senders start with."`
+	Locator     locatorList `key:"locator" doc:"A locator of its own."`
+	WideLocator locatorList `key:"wide_locator" doc:"A wide locator of its own."`
+}
+
+type locatorKeys struct {
+	_      struct{}   `doc:"A bit field of a locator."`
+	Name   string     `key:"name,need" is:"field" doc:"Its name."`
+	Bits   int        `key:"bits,need" range:"1 16" hint:"how many bits of the locator the field takes" doc:"How many bits it takes."`
+	Values valueNames `key:"values" doc:"Names of its values. csig never chooses one of these by itself."`
+}
+
+// locatorList is the fields of a locator.
+type locatorList []locatorKeys
+
+func (*locatorList) readFrom(*reader, ast.Node, string) bool { return false } // by profileReader.locator
+
+func (*locatorList) form() *schema { return listForm(keysOf[locatorKeys]().schema()) }
+
+func (l *locatorList) writeTo(w *writer) {
+	w.list(len(*l), func(i int) { w.flowKeys(&(*l)[i]) })
+}
+
+// valueNames are the names of a locator field's values.
+type valueNames map[string]uint16
+
+func (*valueNames) readFrom(*reader, ast.Node, string) bool { return false } // by profileReader.locator
+
+func (*valueNames) form() *schema { return mapForm(numberForm(0, 1<<16-1)) }
+
+func (v *valueNames) writeTo(w *writer) {
+	before := "{"
+	for _, name := range slices.SortedFunc(maps.Keys(*v), func(a, b string) int { return int((*v)[a]) - int((*v)[b]) }) {
+		w.out = append(w.out, before...)
+		w.plain(name)
+		w.out = strconv.AppendUint(append(w.out, ": "...), uint64((*v)[name]), 10)
+		before = ", "
+	}
+	w.out = append(w.out, '}')
+}
+
+// bucketTable is a preset's name or a list of bounds.
+type bucketTable struct{ quantize.Buckets }
+
+func (*bucketTable) readFrom(*reader, ast.Node, string) bool { return false } // by profileReader.buckets
+
+func (*bucketTable) form() *schema {
+	word := textForm("")
+	return anyForm(word, listForm(anyForm(word, listForm(word))))
+}
+
+func (b *bucketTable) writeTo(w *writer) {
+	if b.Preset != "" {
+		w.plain(b.Preset)
+		return
+	}
+	bounds := b.Bounds()
+	w.list(len(bounds), func(i int) { w.plain(valueText(b.Signal, bounds[i])) })
+}
+
+type policyKeys struct {
+	OnStale   OnStale   `key:"on_stale" words:"conservative strip passthrough" default:"conservative" doc:"What frames carry when the agent is gone or the counters are stale; conservative unless given."`
+	Schedule  string    `key:"schedule,always" is:"schedule" doc:"When to sample: five cron fields, or \"@every 100ms\"."`
+	Estimator Estimator `key:"estimator,flow" doc:"How readings become a rate; raw unless given."`
+	Damping   Damping   `key:"damping,flow" doc:"Holds good news back until it has proved itself; off unless given."`
+}
+
+// deviceKeys has what a device can say. Groups and the defaults say the same,
+// without what only one device can have.
+type deviceKeys struct {
+	_          struct{}      `doc:"A switch."`
+	Name       string        `key:"name,need" is:"names" doc:"Its name; leaf-[1-4] stands for four."`
+	Groups     []string      `key:"groups" is:"name" many:"or one" doc:"The groups it is in. What an earlier one says goes before what a later one says."`
+	Platform   string        `key:"platform,always" is:"name" doc:"What runs on it, e.g. linux."`
+	Local      bool          `key:"local" doc:"csig agent runs on this device."`
+	Address    string        `key:"address" is:"address" doc:"Of its management port: an IP address or a host's name."`
+	Management Management    `key:"management" doc:"How csig gets at it."`
+	Level      Level         `key:"level,flow" doc:"What it does with the tag; auto unless given: csig assess finds out."`
+	Tags       []string      `key:"tags,flow" is:"tag" many:"or one" doc:"Words to choose devices by, e.g. for the waves of a rollout. Those of groups and defaults add up."`
+	Interval   time.Duration `key:"interval" is:"interval" doc:"Its averaging window Δt, in place of the profile's."`
+	Schedule   string        `key:"schedule" is:"schedule" doc:"When to sample it, in place of the policy's."`
+	Estimator  Estimator     `key:"estimator,flow" doc:"In place of the policy's."`
+	Counters   Counters      `key:"counters" doc:"Where its counters are read."`
+	Port       portDefaults  `key:"port" doc:"What holds for each of its ports that says nothing else."`
+	Ports      portList      `key:"ports,always" doc:"Its egress ports."`
+}
+
+// groupKeys and defaultKeys are deviceKeys without some.
+type (
+	groupKeys struct {
+		_          struct{} `doc:"What devices have in common."`
+		deviceKeys `without:"name groups local address"`
+	}
+	defaultKeys struct {
+		_          struct{} `doc:"What every device has unless it or a group says otherwise."`
+		deviceKeys `without:"name groups local address ports"`
+	}
+)
+
+// groupMap is the groups by their names.
+type groupMap struct{}
+
+func (*groupMap) readFrom(*reader, ast.Node, string) bool { return false } // one by one, by declReader.group
+func (*groupMap) form() *schema                           { return mapForm(keysOf[groupKeys]().schema()) }
+func (*groupMap) writeTo(*writer)                         {} // devices have been given what their groups say
+
+type portKeys struct {
+	_            struct{} `doc:"An egress port."`
+	Name         string   `key:"name,need" is:"text" hint:"the device's own name of the port" doc:"The device's own name of the port; swp[1-32] stands for 32."`
+	Speed        uint64   `key:"speed" is:"speed" doc:"Its capacity, e.g. 100G; asked of the device unless given."`
+	MTU          int      `key:"mtu" is:"mtu" doc:"Its MTU in bytes, as the device's own configuration has it."`
+	Action       string   `key:"action" words:"update passthrough strip" doc:"What it does with the tag; update unless given."`
+	LM           string   `key:"lm" is:"lm" doc:"Its locator, or values of some of the locator's fields; csig allots what is not given."`
+	StripRetired bool     `key:"strip_retired" doc:"Whether tags of the profile's retired TPIDs end here; so it is, unless given, where the peer is no device of the fleet. A port with action: strip removes them in any case."`
+	Peer         string   `key:"peer" is:"text" doc:"The other end of its cable: \"DEVICE:PORT\", or a host's name."`
+}
+
+// portList is the ports of a device.
+type portList struct {
+	fleet *Fleet
+	ports []Port
+}
+
+func (*portList) readFrom(*reader, ast.Node, string) bool { return false } // one by one, by declReader.ports
+
+func (*portList) form() *schema { return listForm(keysOf[portKeys]().schema()) }
+
+func (l *portList) writeTo(w *writer) {
+	w.list(len(l.ports), func(i int) { w.port(l.fleet, &l.ports[i]) })
+}
+
+// portDefaults are portKeys without those that only one port can have.
+type portDefaults struct {
+	_        struct{} `doc:"What ports have in common."`
+	portKeys `without:"name peer strip_retired"`
+}
+
+type hostKeys struct {
+	_          struct{}       `doc:"An end of the network."`
+	Name       string         `key:"name,need" is:"host" doc:"Its name; gpu-[1-8] stands for eight."`
+	MTU        int            `key:"mtu" is:"mtu" doc:"Of its network card, in bytes."`
+	CSIG       bool           `key:"csig" doc:"Whether it reads and writes the tag."`
+	Interface  string         `key:"interface" is:"interface" doc:"The network card that csig apply --probe sends from and listens at."`
+	Local      bool           `key:"local" doc:"It is the machine that csig runs on."`
+	Management hostManagement `key:"management" doc:"How csig gets at it."`
+}
+
+type hostManagement struct {
+	NetNS string `key:"netns,need" is:"path" hint:"it is the only way to a host besides local: true" doc:"Path of the network namespace that is the host, on this machine: a lab's host."`
+}
+
+// Check wants the network card where csig is to send probes from a host.
+func (h *hostKeys) Check(m Mapping) {
+	const hint = "the network card to send probes from, e.g. interface: eth0"
+	if m.get("management") != nil {
+		if h.Local {
+			m.refuse("says where the host is, and local: true that it is here", "management")
+		}
+		m.needToo("management", hint, "interface")
+	}
+	if h.Local {
+		m.needToo("local", hint, "interface")
+	}
+}
+
+// linuxInterface reads the name of a network card.
+func (r *reader) linuxInterface(n ast.Node, what string) (string, bool) {
+	name, ok := r.text(n, what)
+	if why := portNameProblem(name, "linux"); ok && why != "" {
+		r.errorf(n, "as ip link shows it, e.g. eth0", "%s: %q cannot be one: %s", what, name, why)
+	}
+	return name, ok
+}
+
+// hostList is the hosts: names, or mappings.
+type hostList []hostKeys
+
+func (*hostList) readFrom(*reader, ast.Node, string) bool { return false } // one by one, by declReader.host
+
+func (*hostList) form() *schema {
+	return listForm(anyForm(textForm(patternRegexp), keysOf[hostKeys]().schema()))
+}
+
+func (l *hostList) writeTo(w *writer) {
+	w.list(len(*l), func(i int) { w.flowKeys(&(*l)[i]) })
+}

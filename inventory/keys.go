@@ -1,0 +1,173 @@
+package inventory
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+)
+
+// A struct with tags defines the keys of one kind of mapping in a fleet file.
+// Reading, the JSON Schema, defaults, writing, the hash and what is hidden follow
+// from it. The tags of a field:
+//
+//	key      the key's name; ",need" where it may not be missing, ",flow" where it is
+//	         written in one line, ",always" where it is written though it is zero
+//	doc      what it says, for the schema; on the blank field, of the mapping
+//	is       what its value is, where the type does not tell (kinds.go)
+//	words    the words that it may be
+//	range    its least and its largest value
+//	default  its value where the file has none, as the file would have it
+//	hint     what to do where it is missing or too small
+//	low      what is wrong with a number that is too small, where the reader judges it
+//	many     "or one": a list, or one entry without the brackets
+//	without  keys that a nested or embedded struct has not here
+//	hash     how it counts in a fleet's hash (hash.go)
+//
+// What takes two keys to judge is in the struct's method Check.
+
+// keySet is a struct with tags, prepared.
+type keySet struct {
+	doc    string
+	keys   []key
+	names  []string
+	filled reflect.Value // the struct with the defaults
+	hash   []hashStep
+	secret bool // there may be a Secret in it
+}
+
+// key is one key of a mapping.
+type key struct {
+	name, doc, hint string
+	need, flow      bool
+	always          bool  // it is written though it is zero
+	index           []int // of the field
+	kind            *kind
+}
+
+// Checker is a pointer to a struct of keys with rules about several of them.
+type Checker interface {
+	// Check is called when all keys have been read, also wrong ones: they are zero.
+	Check(m Mapping)
+}
+
+var keySets sync.Map // by keySetID
+
+type keySetID struct {
+	typ     reflect.Type
+	without string
+}
+
+// keysOf is what a struct with tags defines, without some of its keys.
+func keysOf[T any](without ...string) *keySet {
+	return keySetOf(reflect.TypeFor[T](), strings.Join(without, " "))
+}
+
+func keySetOf(t reflect.Type, without string) *keySet {
+	id := keySetID{t, without}
+	s, known := keySets.Load(id)
+	if !known {
+		s, _ = keySets.LoadOrStore(id, prepareKeys(t, strings.Fields(without)))
+	}
+	return s.(*keySet)
+}
+
+func prepareKeys(t reflect.Type, without []string) *keySet {
+	s := &keySet{filled: reflect.New(t).Elem(), hash: hashSteps(t, nil)}
+	s.add(t, nil, without)
+	return s
+}
+
+// add adds the keys of a struct and of those embedded in it.
+func (s *keySet) add(t reflect.Type, index []int, without []string) {
+	for i := range t.NumField() {
+		f, at := t.Field(i), append(slices.Clone(index), i)
+		name, options, _ := strings.Cut(f.Tag.Get("key"), ",")
+		switch {
+		case f.Name == "_" && s.doc == "":
+			s.doc = f.Tag.Get("doc")
+		case f.Anonymous:
+			s.add(f.Type, at, strings.Fields(f.Tag.Get("without")))
+		}
+		if name == "" || slices.Contains(without, name) {
+			continue
+		}
+		text, given := f.Tag.Lookup("default")
+		k := key{name: name, doc: f.Tag.Get("doc"), hint: f.Tag.Get("hint"), index: at, kind: kindOf(f)}
+		k.need, k.flow = strings.Contains(options, "need"), strings.Contains(options, "flow")
+		k.always = k.need || given || strings.Contains(options, "always")
+		if given && !k.kind.read(&reader{}, ast.String(token.New(text, text, &token.Position{})), name, s.filled.FieldByIndex(at)) {
+			panic(fmt.Sprintf("inventory: the default of %s.%s cannot be read", t, f.Name))
+		}
+		s.secret = s.secret || k.kind.secret
+		s.keys, s.names = append(s.keys, k), append(s.names, name)
+	}
+}
+
+// open reads a mapping with the keys of a set, which are left to be read. It
+// reports those that are not known, and those that are needed and missing.
+func (s *keySet) open(r *reader, n ast.Node, what string) (Mapping, bool) {
+	m, ok := r.mapping(n, what, s.names...)
+	if ok {
+		for i := range s.keys {
+			if k := &s.keys[i]; k.need {
+				m.need(k.name, k.hint)
+			}
+		}
+	}
+	return m, ok
+}
+
+// read reads a mapping into a struct of the set's type. It returns false where
+// there is no mapping.
+func (s *keySet) read(r *reader, n ast.Node, what string, to reflect.Value) (Mapping, bool) {
+	m, ok := s.open(r, n, what)
+	to.Set(s.filled)
+	if !ok {
+		return m, false
+	}
+	for i := range s.keys {
+		k := &s.keys[i]
+		if v := m.get(k.name); v != nil {
+			if field := to.FieldByIndex(k.index); !k.kind.read(r, v, what+": "+k.name, field) {
+				field.SetZero()
+			}
+		}
+	}
+	if c, ok := to.Addr().Interface().(Checker); ok {
+		c.Check(m)
+	}
+	return m, true
+}
+
+// key is the definition of one key.
+func (s *keySet) key(name string) *key { return &s.keys[slices.Index(s.names, name)] }
+
+// readKey reads one key of a mapping that was opened into what to points at.
+func (s *keySet) readKey(m Mapping, name string, to any) bool {
+	n := m.get(name)
+	if n == nil {
+		return false
+	}
+	v := reflect.ValueOf(to).Elem()
+	if s.key(name).kind.read(m.r, n, m.what+": "+name, v) {
+		return true
+	}
+	v.SetZero()
+	return false
+}
+
+// of is the value of a key in the struct to which one points.
+func (k *key) of(pointer any) reflect.Value {
+	return reflect.ValueOf(pointer).Elem().FieldByIndex(k.index)
+}
+
+// readKeys reads a mapping into what to points at.
+func (r *reader) readKeys(n ast.Node, what string, to any) (Mapping, bool) {
+	v := reflect.ValueOf(to).Elem()
+	return keySetOf(v.Type(), "").read(r, n, what, v)
+}

@@ -1,0 +1,218 @@
+package inventory
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Management is how csig gets at a device; the zero value is only from the
+// device itself.
+type Management struct {
+	NetNS  string  `key:"netns" is:"path" doc:"Path of the network namespace that is the device, on this machine: a lab's switch."`
+	SSH    *SSH    `key:"ssh" doc:"With commands from afar, at the device's address."` // and to reach a Daemon's socket
+	Daemon *Daemon `key:"daemon" doc:"Through csig agent on the device."`
+	OVS    *OVS    `key:"ovs" hash:"late" doc:"Which bridge of Open vSwitch it is, for the platform ovs."`
+	Redis  *Redis  `key:"redis" hash:"late" doc:"Where the databases of a SONiC switch are, unless they are where SONiC has them."`
+}
+
+// Redis is where the Redis of a SONiC switch is, seen from the switch itself.
+// The zero value is what the switch's own database_config.json says.
+type Redis struct {
+	Socket    string `key:"socket" is:"path" doc:"Path of its unix socket."`
+	Port      uint16 `key:"port" is:"port" doc:"TCP, at the switch's 127.0.0.1."` // in place of a socket
+	Databases string `key:"databases" is:"path" doc:"Path of database_config.json on the switch."`
+	Password  Secret `key:"password" doc:"Of its AUTH."`
+}
+
+// Check wants one of a socket and a port.
+func (r *Redis) Check(m Mapping) {
+	if m.Has("port") && r.Socket != "" {
+		m.Wrong("port", "leave one of them out", "want a socket or a port, found both")
+	}
+}
+
+// OVS is a bridge of Open vSwitch.
+type OVS struct {
+	Bridge string `key:"bridge,need" is:"line 64" hint:"the name of the bridge: ovs-vsctl list-br" doc:"Its name."`
+	RunDir string `key:"run_dir" is:"path" default:"/var/run/openvswitch" doc:"Folder of Open vSwitch's sockets; /var/run/openvswitch unless given."` // on the device
+	Table  uint8  `key:"table" range:"1 248" default:"60" low:"every frame begins in table 0, which is the bridge's own" hint:"1 or more, e.g. table: 60" doc:"The first of csig's seven flow tables; 60 unless given."`
+}
+
+// Check wants the bridge of one device.
+func (o *OVS) Check(m Mapping) {
+	if strings.ContainsAny(o.Bridge, "[]") {
+		m.WrongValue("bridge", "write an entry for each device; ranges work in names, addresses, netns, peers and links", "there are no ranges in the name of a bridge")
+	}
+}
+
+// DefaultSSHPort is where SSH is unless the file says otherwise.
+const DefaultSSHPort = 22
+
+// SSH is how to log in at a device's address. Host keys are always checked.
+type SSH struct {
+	User       string `key:"user,need" is:"line 64" hint:"the account on the device" doc:"The account."`
+	Port       uint16 `key:"port" is:"port" default:"22" doc:"TCP; 22 unless given."`
+	Key        string `key:"key" is:"path" doc:"Path of the private key."`
+	Passphrase Secret `key:"passphrase" doc:"Of the private key."`
+	Agent      bool   `key:"agent" doc:"Ask the SSH agent of SSH_AUTH_SOCK."`
+	Password   Secret `key:"password" doc:"Of the account."`
+	KnownHosts string `key:"known_hosts" is:"path" doc:"Path of the file with the devices' own keys; the user's own unless given."`
+	Sudo       *Sudo  `key:"sudo" hash:"late" doc:"The account becomes root by sudo: true where sudo asks for the login's password or for none."` // nil: commands run as the account
+}
+
+// Check wants something to log in with.
+func (s *SSH) Check(m Mapping) {
+	if m.Has("passphrase") {
+		m.needToo("passphrase", "the path of the private key", "key")
+	}
+	if !m.Has("key") && !m.Has("password") && !m.Has("agent") {
+		m.Wrong("", "add key: /PATH, agent: true or password: {file: /PATH}", "there is nothing to log in with")
+	}
+}
+
+// Sudo is how an account that is not root's runs commands as root.
+type Sudo struct {
+	// Password is what sudo asks for; none: the login's, if sudo asks at all.
+	Password Secret `key:"password,need" hint:"say where it is: {file: /PATH}; or sudo: true, where it is the login's, or sudo asks for none" doc:"That sudo asks for."`
+}
+
+// readFrom reads true or where the password is. What stands there instead is
+// not repeated: it is most likely the password.
+func (s *Sudo) readFrom(r *reader, n ast.Node, what string) bool {
+	switch v := n.(type) {
+	case *ast.BoolNode:
+		return v.Value
+	case ast.MapNode:
+		_, ok := r.readKeys(n, what, s)
+		return ok
+	}
+	r.errorf(n, "sudo: true, or sudo: {password: {file: /PATH}}", "%s: want true, or where the password is", what)
+	return false
+}
+
+func (*Sudo) form() *schema {
+	keys := keysOf[Sudo]().schema()
+	keys.Description = "How the account becomes root."
+	return &schema{AnyOf: []*schema{boolForm(), keys}}
+}
+
+func (s *Sudo) writeTo(w *writer) {
+	if s.Password.IsZero() {
+		w.out = append(w.out, "true"...)
+		return
+	}
+	w.flowKeys(s)
+}
+
+// Daemon is how to reach csig agent on a device: one of Socket and Port is
+// given.
+type Daemon struct {
+	Socket string `key:"socket" is:"single-path" doc:"Path of its unix socket on the device, through SSH."`
+	Port   uint16 `key:"port" is:"port" doc:"TCP, with certificates of both ends."`
+	TLS    TLS    `key:"tls" without:"insecure_skip_verify" doc:"The certificates."` // which would let any client in
+}
+
+// Check wants one of a socket and a port, and certificates with the port.
+func (d *Daemon) Check(m Mapping) {
+	switch {
+	case m.Has("socket") && m.Has("port"):
+		m.Wrong("port", "leave one of them out", "want a socket or a port, found both")
+	case m.Has("socket"):
+		m.refuse("has no meaning for a unix socket", "tls")
+	case !m.Has("port"):
+		m.Wrong("", "add socket: /run/csig/agent.sock, or port: 7443 with tls", "it does not say where the daemon listens")
+	default:
+		m.needToo("port", "both ends show a certificate: tls: {ca: /PATH, cert: /PATH, key: /PATH}", "tls")
+		if m.Has("tls") && (d.TLS.CA == "" || d.TLS.Cert == "" || d.TLS.Key == "") && len(m.r.errs) == 0 {
+			m.WrongValue("tls", "the daemon takes orders: who gives them has to be known", "tls: want ca, cert and key")
+		}
+	}
+}
+
+// management reads how csig gets at a device. Its parts come each from the
+// nearest layer that has it.
+func (d *declReader) management(n ast.Node, what string, s *settings) {
+	defer d.quietly()() // a credential may be in the wrong place
+	m, ok := d.readKeys(n, what, &s.management)
+	if !ok {
+		return
+	}
+	if list := d.namespaces(m.get("netns"), what+": netns", s.management.NetNS); len(list) > 0 {
+		if s.management.NetNS = list[0]; len(list) > 1 {
+			s.netnsEach = list
+		}
+	} else {
+		s.management.NetNS = ""
+	}
+	for _, key := range keysOf[Management]().keys {
+		if v := m.get(key.name); v != nil && !key.of(&s.management).IsZero() {
+			if s.managementAt == nil {
+				s.managementAt = make(map[string]originID)
+			}
+			s.managementAt[key.name] = d.at(v)
+		}
+	}
+	if len(m.values) == 0 {
+		d.errorf(n, "add netns, ssh, daemon or ovs, or leave it out", "%s: it says nothing", what)
+	}
+}
+
+// namespaces are the paths that one with ranges stands for, as names have them.
+func (d *declReader) namespaces(n ast.Node, what, path string) []string {
+	if !strings.ContainsAny(path, "[]") {
+		return slices.DeleteFunc([]string{path}, func(s string) bool { return s == "" })
+	}
+	return d.expand(n, path, what)
+}
+
+// onePath is path for something that belongs to one device alone: there are no
+// ranges, and a path with brackets is most likely meant as one.
+func (r *reader) onePath(n ast.Node, what string) (string, bool) {
+	s, ok := r.path(n, what)
+	if strings.ContainsAny(s, "[]") {
+		r.errorf(n, "write an entry for each device; ranges work in names, addresses, netns, peers and links", "%s: there are no ranges in this path", what)
+		return "", false
+	}
+	return s, ok
+}
+
+// managementOf takes each key of a device's management from the nearest layer
+// that has it, and says where each comes from.
+func managementOf(chain []*settings) (Management, map[string]originID) {
+	var out Management
+	var at map[string]originID
+	shared := true // at belongs to a layer
+	for _, s := range chain {
+		if s.managementAt == nil {
+			continue
+		}
+		if at == nil {
+			out, at = s.management, s.managementAt
+			continue
+		}
+		for _, key := range keysOf[Management]().keys {
+			if s.managementAt[key.name] == notGiven || at[key.name] != notGiven {
+				continue
+			}
+			if shared {
+				at, shared = maps.Clone(at), false
+			}
+			at[key.name] = s.managementAt[key.name]
+			key.of(&out).Set(key.of(&s.management))
+		}
+	}
+	return out, at
+}
+
+// needBridge wants a device of the platform ovs to say which bridge it is, where
+// csig is to set it up: a program of Open vSwitch has many, and none goes by the
+// name of the device.
+func (c *compiler) needBridge(d *Device, at originID, what string) {
+	set := d.Level.Support == LevelAuto || d.Level.Support == LevelSoftware
+	if d.Platform == "ovs" && d.Management.OVS == nil && set {
+		c.errorf(at, "management: {ovs: {bridge: NAME}}, of ovs-vsctl list-br; or the level that it has", `%s: "management: ovs" is missing: it says which bridge is the device`, what)
+	}
+}

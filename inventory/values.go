@@ -1,0 +1,275 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"path"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+const maxPath = 4096 // bytes, as Linux has it
+
+// path reads the path of a file with keys. It is absolute: csig agent runs in
+// another folder than the person who tries the file. It is not repeated, since
+// a secret in its place would be.
+func (r *reader) path(n ast.Node, what string) (string, bool) {
+	s, ok := scalar(n)
+	if !ok || !path.IsAbs(s) || !printableLine(s, maxPath) {
+		r.errorf(n, "e.g. /etc/csig/ca.pem", "%s: want the absolute path of a file here", what)
+		return "", false
+	}
+	return s, true
+}
+
+// printableLine says whether a text is one line that can be shown and written.
+func printableLine(s string, most int) bool {
+	return len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// printableText reads a text of at most that many bytes.
+func (r *reader) printableText(n ast.Node, what string, most int) (string, bool) {
+	s, ok := r.text(n, what)
+	if ok && (s == "" || !printableLine(s, most)) {
+		r.errorf(n, "", "%s: want 1 to %d bytes of text, found %s", what, most, r.quote(s))
+		return "", false
+	}
+	return s, ok
+}
+
+var (
+	hostLabel  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
+	allDigits  = regexp.MustCompile(`^[0-9]+$`)
+	hostPort   = regexp.MustCompile(`^(.*[^:]|\[.*\]):[0-9]+$`)
+	zone       = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
+	errAddress = errors.New("is neither an IP address nor a host's name")
+)
+
+// address reads an IP address or a host's name.
+func (r *reader) address(n ast.Node, what string) (string, bool) {
+	s, ok := r.text(n, what)
+	if !ok {
+		return "", false
+	}
+	if err := checkAddress(s); err != nil {
+		hint := "e.g. 192.0.2.7, 2001:db8::7 or leaf-1.example.net"
+		if hostPort.MatchString(s) {
+			hint = "leave the port out: it belongs to counters, e.g. snmp: {port: 161}"
+		}
+		r.errorf(n, hint, "%s: %s %v", what, r.quote(s), err)
+		return "", false
+	}
+	return s, true
+}
+
+func checkAddress(s string) error {
+	if ip, err := netip.ParseAddr(s); err == nil {
+		if !zone.MatchString(ip.Zone()) {
+			return errAddress
+		}
+		return nil
+	}
+	labels := strings.Split(strings.TrimSuffix(s, "."), ".")
+	if len(s) > 253 || allDigits.MatchString(labels[len(labels)-1]) { // 10.0.0.256
+		return errAddress
+	}
+	for _, l := range labels {
+		if !hostLabel.MatchString(l) {
+			return errAddress
+		}
+	}
+	return nil
+}
+
+// duration reads a duration from least to most.
+func (r *reader) duration(n ast.Node, what string, least, most time.Duration) (time.Duration, bool) {
+	s, ok := r.text(n, what)
+	if !ok {
+		return 0, false
+	}
+	d, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		r.errorf(n, "write it with its unit: 500ms, 2s", "%s: %s is not a duration", what, r.quote(s))
+	case d < least || d > most:
+		r.errorf(n, "", "%s: want %s to %s, found %s", what, least, most, s)
+	default:
+		return d, true
+	}
+	return 0, false
+}
+
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,254}$`)
+
+// readFrom reads where a credential is. What stands there instead is never
+// repeated: it is most likely the credential.
+func (s *Secret) readFrom(r *reader, n ast.Node, what string) bool {
+	const hint = "say where it is: {env: NAME}, {file: /PATH} or {command: [PROGRAM, ARGUMENT]}"
+	pairs, ok := n.(ast.MapNode)
+	if !ok {
+		problem := "want a mapping here"
+		if _, plain := scalar(n); plain || n.Type() == ast.LiteralType || n.Type() == ast.BoolType {
+			problem = "a secret is not written into a fleet file"
+		}
+		r.errorf(n, hint, "%s: %s", what, problem)
+		return false
+	}
+	var key string
+	var value ast.Node
+	count := 0
+	for iter := pairs.MapRange(); iter.Next(); count++ {
+		key, _ = scalar(iter.Key())
+		value = iter.Value()
+	}
+	if count != 1 || key != "env" && key != "file" && key != "command" {
+		r.errorf(n, hint, "%s: want one of env, file and command here", what)
+		return false
+	}
+	if value = r.resolve(value); value == nil {
+		return false
+	}
+	what += ": " + key
+	switch key {
+	case "env":
+		name, ok := scalar(value)
+		if !ok || !variable.MatchString(name) {
+			r.errorf(value, "the secret itself is not written into a fleet file", "%s: this is not the name of an environment variable", what)
+			return false
+		}
+		s.Env = name
+	case "file":
+		s.File, _ = r.path(value, what)
+	case "command":
+		s.Command = r.command(value, what)
+	}
+	return !s.IsZero()
+}
+
+func (*Secret) form() *schema {
+	out := keysOf[Secret]().schema()
+	out.MinProperties, out.MaxProperties = 1, 1
+	return out
+}
+
+func (s *Secret) writeTo(w *writer) { w.flowKeys(s) }
+
+// maxArguments is how many words a command may have.
+const maxArguments = 64
+
+func (r *reader) command(n ast.Node, what string) []string {
+	const hint = "there is no shell: each word is an entry, e.g. [pass, show, snmp/community]"
+	if n.Type() != ast.SequenceType {
+		r.errorf(n, hint, "%s: want a list of the program and its arguments here", what)
+		return nil
+	}
+	list, _ := r.list(n, what)
+	var out []string
+	for _, item := range list {
+		arg, ok := scalar(item)
+		if !ok || !printableLine(arg, maxPath) {
+			r.errorf(item, hint, "%s: this entry is not a line of text", what)
+			return nil
+		}
+		out = append(out, arg)
+	}
+	if len(out) == 0 || out[0] == "" || len(out) > maxArguments {
+		r.errorf(n, hint, "%s: want a program and up to %d arguments", what, maxArguments-1)
+		return nil
+	}
+	return out
+}
+
+// Limits of a port's MTU, in bytes.
+const (
+	minMTU = 576
+	maxMTU = 65535
+)
+
+func (r *reader) mtu(n ast.Node, what string) (int, bool) {
+	text, ok := r.text(n, what)
+	if !ok {
+		return 0, false
+	}
+	v, err := strconv.ParseUint(text, 0, 64)
+	if err != nil || !wholeNumber.MatchString(text) || v < minMTU || v > maxMTU {
+		r.errorf(n, "", "%s: want %d to %d bytes without leading zeros, found %s", what, minMTU, maxMTU, r.quote(text))
+		return 0, false
+	}
+	return int(v), true
+}
+
+const profileRegexp = `^[0-9a-f]{12,64}$`
+
+var isProfile = regexp.MustCompile(profileRegexp)
+
+// readFrom reads a level's word, or a mapping with its reason.
+func (l *Level) readFrom(r *reader, n ast.Node, what string) bool {
+	keys := keysOf[Level]()
+	word, m := n, Mapping{}
+	if _, ok := n.(ast.MapNode); ok {
+		m, _ = keys.open(r, n, what)
+		word = m.get("is")
+		keys.readKey(m, "reason", &l.Reason)
+	}
+	if word == nil {
+		return false
+	}
+	ok := keys.key("is").kind.read(r, word, what, reflect.ValueOf(&l.Support).Elem())
+	if l.Support == Support(LevelAuto.String()) {
+		l.Support = LevelAuto
+	}
+	var hash string
+	switch profile := m.get("profile"); {
+	case !keys.readKey(m, "profile", &hash):
+	case !isProfile.MatchString(hash):
+		r.errorf(profile, "csig inventory show --json has this file's as profile_hash", "%s: profile: want the hash of a profile, 12 to 64 hexadecimal digits, found %q", what, hash)
+	case ok && l.Support != LevelNative:
+		r.errorf(profile, "leave it out", "%s: profile: only a native device has one that csig does not give it", what)
+	default:
+		l.Profile = hash
+	}
+	return ok
+}
+
+func (*Level) form() *schema {
+	s := keysOf[Level]().schema()
+	s.Description = "An asserted level."
+	return anyForm(keysOf[Level]().key("is").kind.form(), s)
+}
+
+func (l *Level) writeTo(w *writer) {
+	own := *l
+	own.Support = Support(l.Support.String())
+	w.flowKeys(&own)
+}
+
+// tpid is a TPID, profileTPID one that a profile can have.
+type (
+	tpid        uint16
+	profileTPID uint16
+)
+
+func (t *tpid) readFrom(r *reader, n ast.Node, what string) bool {
+	v, ok := r.tpid(n, what)
+	*t = tpid(v)
+	return ok
+}
+
+func (*tpid) form() *schema { return tpidForm() }
+
+func (t *tpid) writeTo(w *writer) { w.out = fmt.Appendf(w.out, "0x%04x", uint16(*t)) }
+
+func (t *profileTPID) readFrom(r *reader, n ast.Node, what string) bool {
+	return (*tpid)(t).readFrom(r, n, what)
+}
+
+func (*profileTPID) form() *schema { return profileTPIDForm() }
+
+func (t *profileTPID) writeTo(w *writer) { (*tpid)(t).writeTo(w) }
