@@ -40,23 +40,19 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if err := d.disarm(); err != nil {
 		return err
 	}
-	s := want
-	s.Damaged = ""
-	s.Signals = slices.Clone(want.Signals)
-	s.Ports, s.Others = slices.Clone(want.Ports), slices.Clone(want.Others)
-	d.setup = &s
+	s := want.Wanted()
+	d.setup = s
 	d.ports, d.byName = nil, make(map[string]*port, len(s.Ports))
 	for i := range s.Ports {
-		s.Ports[i].Damaged = ""
-		p := &port{name: s.Ports[i].Port, key: portKey(s.Ports[i].Port), action: s.Ports[i].Action, spec: stripSpecOf(&s, &s.Ports[i]), label: "elements of port " + s.Ports[i].Port}
+		p := &port{name: s.Ports[i].Port, key: portKey(s.Ports[i].Port), action: s.Ports[i].Action, spec: stripSpecOf(s, &s.Ports[i]), label: "elements of port " + s.Ports[i].Port}
 		d.ports = append(d.ports, p)
 		d.byName[p.name] = p
 	}
-	d.known = false
+	d.known = vendors.Unread
 	d.compiler = vlanrules.NewCompiler(Rules(), s.Layout)
-	d.stale, d.leaseKeys = stale, leaseKeys(&s)
+	d.stale, d.leaseKeys = stale, leaseKeys(s)
 	_, err = d.sync(ctx)
-	if !d.synced {
+	if d.known != vendors.Current {
 		return err
 	}
 	for _, p := range d.ports {
@@ -111,10 +107,10 @@ func missing(p *port) error {
 }
 
 // sync brings the device to d.setup and our knowledge to the device. It
-// returns what it had to change. Afterwards d.synced says whether the rules
-// are in place; an error with d.synced set concerns single ports.
+// returns what it had to change. Afterwards d.known is Current
+// where the rules are in place; an error then concerns single ports.
 func (d *Driver) sync(ctx context.Context) ([]vendors.Change, error) {
-	d.synced = false
+	d.known.Doubt()
 	for try := 1; ; try++ {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -175,7 +171,7 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 		if s != nil && w.isMap && w.same(s) && !s.irregular && same {
 			now = s.intervals
 		}
-		if d.known && s != nil && !slices.Equal(now, p.have) {
+		if d.known != vendors.Unread && s != nil && !slices.Equal(now, p.have) {
 			changes = append(changes, vendors.Change{Kind: vendors.Alter, Port: p.name, What: "nftables", Detail: "elements of map " + p.key})
 		}
 		p.have = append(p.have[:0], now...)
@@ -185,7 +181,7 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 			p.have = append(p.have[:0], g.content...)
 		}
 	}
-	d.synced, d.known = true, true
+	d.known = vendors.Current
 	stripped, err := d.syncStrip(have)
 	return append(changes, stripped...), err
 }
@@ -194,7 +190,7 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 // elements come back with the update that is about to follow.
 func (d *Driver) leaseFlushed(have *observed) bool {
 	lease := have.sets[setLease]
-	return d.known && lease != nil && len(lease.keys) == 0 && d.cfg.Now().Before(d.leaseUntil)
+	return d.known != vendors.Unread && lease != nil && len(lease.keys) == 0 && d.cfg.Now().Before(d.leaseUntil)
 }
 
 // carryOut writes groups in as few transactions as the kernel allows.
@@ -228,8 +224,9 @@ func (d *Driver) carryOut(groups []group) error {
 func (d *Driver) commit() error {
 	d.batch.end()
 	if err := d.sock.commit(&d.batch); err != nil {
-		d.synced = false
-		d.known = d.known && errors.Is(err, unix.ERESTART) // then nothing of it happened
+		if d.known.Doubt(); !errors.Is(err, unix.ERESTART) { // which is that nothing of it happened
+			d.known = vendors.Unread
+		}
 		return err
 	}
 	d.generation++

@@ -3,11 +3,9 @@ package linux
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
@@ -24,45 +22,24 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	if err := validate(&want); err != nil {
 		return nil, err
 	}
-	var out []vendors.Change
-	empty := have.TPID == 0 && len(have.Ports) == 0 && have.Damaged == ""
-	switch {
-	case empty:
-		out = append(out, vendors.Change{Kind: vendors.Create, What: "table " + tableName, Detail: setupComment(&want)})
-	case setupComment(&have) != setupComment(&want):
-		out = append(out, vendors.Change{Kind: vendors.Alter, What: "table " + tableName, Detail: setupComment(&have) + " -> " + setupComment(&want)})
-	case have.Damaged != "":
-		out = append(out, vendors.Change{Kind: vendors.Alter, What: "table " + tableName, Detail: "repair: " + have.Damaged})
-	}
-	if !empty && have.Profile != want.Profile {
-		out = append(out, vendors.Change{Kind: vendors.Alter, What: "profile", Detail: vendors.ShortProfile(have.Profile) + " -> " + vendors.ShortProfile(want.Profile)})
+	out := vendors.DiffShared(&have, &want, "table "+tableName, setupComment)
+	if !have.Nothing() {
+		out = append(out, vendors.DiffProfile(&have, &want)...)
 	}
 	if c := othersChange(&have, &want); c.Kind != "" {
 		out = append(out, c)
 	}
-	for o, p := range vendors.PortPairs(have.Ports, want.Ports) {
-		if p == nil {
-			out = append(out, vendors.Change{Kind: vendors.Remove, Port: o.Port, What: o.Action.String(), Detail: "CSIG tags leave as they are"})
-			continue
-		}
-		c := vendors.Change{Kind: vendors.Alter, Port: p.Port, What: p.Action.String()}
-		switch {
-		case o == nil:
-			c.Kind, c.Detail = vendors.Create, actionDetail(&want, *p)
-		case o.Action != p.Action:
-			c.Detail = fmt.Sprintf("%s -> %s: %s", o.Action, p.Action, actionDetail(&want, *p))
-		case p.StripOthers && !o.StripOthers:
-			c.Detail = programText(&want, p)
-		case o.StripOthers && !p.StripOthers:
-			c.Detail = "tags of other TPIDs leave as they are"
-		case o.Damaged != "":
-			c.Detail = "repair: " + o.Damaged
-		default:
-			continue
-		}
-		out = append(out, c)
-	}
-	return out, nil
+	return append(out, vendors.DiffPorts(&have, &want,
+		func(p *vendors.PortSetup) string { return actionDetail(&want, *p) },
+		func(o, p *vendors.PortSetup) string {
+			switch {
+			case p.StripOthers && !o.StripOthers:
+				return programText(&want, p)
+			case o.StripOthers && !p.StripOthers:
+				return "tags of other TPIDs leave as they are"
+			}
+			return ""
+		})...), nil
 }
 
 // othersChange is the change of the list of other TPIDs; without a kind where
@@ -121,44 +98,23 @@ func programText(s *vendors.Setup, p *vendors.PortSetup) string {
 
 // validate refuses a setup that this platform cannot have.
 func validate(s *vendors.Setup) error {
-	problem := func(format string, args ...any) error {
-		return &vendors.PermanentError{Err: fmt.Errorf(format, args...)}
-	}
-	if err := (quantize.TPIDs{Compact: s.TPID, Wide: s.WideTPID}).Validate(); err != nil {
-		return &vendors.PermanentError{Err: err}
+	err := s.Check("nftables can rewrite a tag but not remove it, and the fallback has to work without BPF", func(p *vendors.PortSetup) error {
+		switch {
+		case p.Port == "" || len(p.Port) > maxName || strings.ContainsAny(p.Port, "/: \t\n"):
+			return fmt.Errorf("%q is no name of a Linux network device", p.Port)
+		case p.StripOthers && p.Action == vlanrules.Strip:
+			return errors.New("a port that strips removes the tags of other TPIDs anyway: the setup must not say both")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if err := validateOthers(s); err != nil {
 		return &vendors.PermanentError{Err: err}
 	}
 	if s.Profile != "" && !vendors.IsProfileHash(s.Profile) {
-		return problem("the setup's profile %q is not a hash: want 64 hexadecimal digits", s.Profile)
-	}
-	if len(s.Signals) == 0 {
-		return problem("the setup carries no signal")
-	}
-	for i, sig := range s.Signals {
-		if !sig.Known() || slices.Contains(s.Signals[:i], sig) {
-			return problem("signal %s of the setup is unknown or named twice", sig)
-		}
-	}
-	switch s.OnStale {
-	case inventory.Conservative, inventory.StalePassthrough:
-	case inventory.StaleStrip:
-		return problem("on_stale: strip is not possible here: nftables can rewrite a tag but not remove it, and the fallback has to work without BPF; use conservative or passthrough")
-	default:
-		return problem("on_stale is %q: want conservative or passthrough", s.OnStale)
-	}
-	seen := make(map[string]bool, len(s.Ports))
-	for _, p := range s.Ports {
-		switch {
-		case p.Port == "" || len(p.Port) > maxName || strings.ContainsAny(p.Port, "/: \t\n"):
-			return &vendors.PermanentError{Port: p.Port, Err: fmt.Errorf("%q is no name of a Linux network device", p.Port)}
-		case seen[p.Port]:
-			return &vendors.PermanentError{Port: p.Port, Err: errors.New("the setup names it twice")}
-		case p.StripOthers && p.Action == vlanrules.Strip:
-			return &vendors.PermanentError{Port: p.Port, Err: errors.New("a port that strips removes the tags of other TPIDs anyway: the setup must not say both")}
-		}
-		seen[p.Port] = true
+		return &vendors.PermanentError{Err: fmt.Errorf("the setup's profile %q is not a hash: want 64 hexadecimal digits", s.Profile)}
 	}
 	return nil
 }

@@ -24,9 +24,8 @@ type Driver struct {
 	ports      []*port
 	byName     map[string]*port
 	compiler   *vlanrules.Compiler
-	generation uint32 // of the ruleset we know
-	synced     bool   // ports know what the kernel has, at that generation
-	known      bool   // ports know what we left in the kernel, at some generation
+	known      vendors.Knowledge
+	generation uint32 // of the ruleset that is known
 
 	leaseUntil time.Time // what we gave the lease; zero: nothing that would have to be there
 
@@ -55,7 +54,8 @@ type port struct {
 	label  string
 	spec   stripSpec // of its BPF program
 
-	signal
+	vendors.PortSignal
+	want     []interval
 	have     []interval // in the kernel
 	del, add []interval
 
@@ -113,7 +113,7 @@ func (d *Driver) Look(ctx context.Context) (vendors.Seen, error) {
 	if err := ctx.Err(); err != nil {
 		return vendors.Seen{}, err
 	}
-	d.synced = false // what the scan finds new, no event says again
+	d.known.Doubt() // what the scan finds, no event reports again
 	if err := d.sock.renew(d.cfg.NetNS); err != nil {
 		return vendors.Seen{}, err
 	}
@@ -174,7 +174,8 @@ func (d *Driver) Release(ctx context.Context) error {
 	if err != nil || !have.ours() || have.sets[setLease] == nil {
 		return err
 	}
-	d.synced, d.leaseUntil = false, time.Time{}
+	d.known.Doubt()
+	d.leaseUntil = time.Time{}
 	d.batch.begin(d.sock.seq+1, have.generation)
 	d.batch.labelNext("release of the lease")
 	d.batch.flushSet(setLease)
@@ -188,7 +189,8 @@ func (d *Driver) Remove(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	d.synced, d.setup, d.leaseUntil = false, nil, time.Time{}
+	d.known.Doubt()
+	d.setup, d.leaseUntil = nil, time.Time{}
 	if err := d.links.scan(); err != nil {
 		return err
 	}

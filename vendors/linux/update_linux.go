@@ -30,7 +30,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		return res, &vendors.PermanentError{Err: fmt.Errorf("a lease of %v: want %v to %v", lease, minLease, maxLease)}
 	}
 	if d.setup == nil {
-		if err := d.takeOver(ctx); err != nil {
+		if err := vendors.TakeOver(ctx, d, func() bool { return d.known == vendors.Current }); err != nil {
 			return res, err
 		}
 	}
@@ -39,15 +39,15 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		return res, err
 	}
 	var syncErr error
-	if changed || !d.synced {
+	if changed || d.known != vendors.Current {
 		var repaired []vendors.Change
 		repaired, syncErr = d.sync(ctx)
-		noteRepairs(&res, repaired)
-		if !d.synced {
+		res.NoteRepairs(repaired)
+		if d.known != vendors.Current {
 			return res, syncErr
 		}
 	}
-	noteRepairs(&res, d.watchStrip())
+	res.NoteRepairs(d.watchStrip())
 	for try := 1; ; try++ {
 		err = d.program(updates, lease, &res)
 		if !errors.Is(err, unix.ERESTART) || try == conflictTries {
@@ -56,8 +56,8 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		// Somebody else changed nftables, perhaps our table.
 		var repaired []vendors.Change
 		repaired, syncErr = d.sync(ctx)
-		noteRepairs(&res, repaired)
-		if !d.synced {
+		res.NoteRepairs(repaired)
+		if d.known != vendors.Current {
 			return res, syncErr
 		}
 	}
@@ -71,20 +71,23 @@ func join(a, b error) error {
 	return errors.Join(a, b)
 }
 
-// takeOver makes the observed setup the wanted one.
-func (d *Driver) takeOver(ctx context.Context) error {
-	s, err := d.Observe(ctx)
-	if err != nil {
+// compile sets the port's want for the intents. After an error it is the fallback.
+func (d *Driver) compile(p *port, intents []vlanrules.Intent) error {
+	fresh, err := p.Give(d.setup, p.name, p.action, intents)
+	if !fresh {
 		return err
 	}
-	if s.TPID == 0 {
-		return vendors.NoSetup(s.Damaged)
+	if err == nil {
+		err = p.Compile(d.compiler, p.name, p.Result.Table)
 	}
-	err = d.Apply(ctx, s)
-	if !d.synced {
-		return err
+	if err == nil {
+		if p.want, err = lower(p.want, p.Result.Table); err == nil {
+			return nil
+		}
+		err = p.Refuse(p.name, err.Error())
 	}
-	return nil // what concerns single ports comes up again in Update
+	p.want = fallback(p.want, d.setup, d.stale)
+	return err
 }
 
 // program sends what changed, and the lease.
@@ -109,8 +112,9 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res 
 			continue
 		}
 		if p.called != "" {
-			p.want, p.compiled = fallback(p.want, d.setup, d.stale), false
-		} else if err := p.compile(d.compiler, d.setup, d.stale, p.name, p.action, u.Intents); err != nil {
+			p.want = fallback(p.want, d.setup, d.stale)
+			p.Reset()
+		} else if err := d.compile(p, u.Intents); err != nil {
 			errs = append(errs, err)
 		}
 		if p.action != vlanrules.Update {
@@ -126,9 +130,8 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res 
 	b.labelNext("the lease")
 	b.flushSet(setLease)
 	b.keys(setLease, d.leaseKeys, leaseMillis(lease+leaseTick)) // it holds for lease at least
-	if late := d.cfg.Now().Sub(until); late > 0 {
-		// We were stopped on the way here: what we were told was true before.
-		return errors.Join(append(errs, fmt.Errorf("the lease would have ended %v before it was sent: it is not renewed", late.Round(time.Millisecond)))...)
+	if err := vendors.LateLease(d.cfg.Now(), until); err != nil {
+		return errors.Join(append(errs, err)...)
 	}
 	if err := d.commitPending(res); err != nil {
 		return errors.Join(append(errs, err)...)
