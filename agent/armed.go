@@ -13,6 +13,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -149,7 +150,7 @@ func (d *Daemon) disarm() error {
 	}
 	d.armed.timer.Stop()
 	d.armed = nil
-	return syncDir(filepath.Dir(d.armedFile()))
+	return outfile.SyncDir(filepath.Dir(d.armedFile()))
 }
 
 // revert goes back, unless a has ended meanwhile. What fails is tried again.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
@@ -297,14 +298,5 @@ func writeFile(path string, text []byte) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("keeping the configuration: %w", err), os.Remove(f.Name()))
 	}
-	return syncDir(dir)
-}
-
-// syncDir makes renames and removals in a directory survive a crash.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return outfile.SyncDir(dir)
 }

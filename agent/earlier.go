@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -29,7 +30,7 @@ func (d *Daemon) keepEarlier(r *running) error {
 	}
 	err := os.Mkdir(d.earlier(), 0o700)
 	if err == nil {
-		err = syncDir(filepath.Dir(d.cfg.File))
+		err = outfile.SyncDir(filepath.Dir(d.cfg.File))
 	}
 	if errors.Is(err, fs.ErrExist) {
 		var info fs.FileInfo

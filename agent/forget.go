@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -101,7 +102,7 @@ func (d *Daemon) forgotten() error {
 	if err := os.Remove(d.leaving()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return syncDir(filepath.Dir(d.leaving()))
+	return outfile.SyncDir(filepath.Dir(d.leaving()))
 }
 
 // look does something with a driver of its own, beside the one that the cycles

@@ -10,6 +10,7 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/inventory/outfile"
 )
 
 // ownMark begins every configuration that csig writes. A file without it belongs
@@ -80,7 +81,7 @@ func (d *Daemon) unfile(confirmed bool) (theirs bool, err error) {
 	err = os.Rename(d.cfg.File, d.leaving())
 	switch {
 	case err == nil:
-		err = syncDir(filepath.Dir(d.cfg.File))
+		err = outfile.SyncDir(filepath.Dir(d.cfg.File))
 	case errors.Is(err, fs.ErrNotExist):
 		err = nil
 	}

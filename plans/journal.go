@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
@@ -161,20 +162,12 @@ func CreateJournal(path, version string, plan *Plan, now func() time.Time) (*Jou
 	j := &Journal{file: f, now: now, state: newState()}
 	err = j.write(Record{Event: EventBegin, Plan: plan, Format: JournalFormat, Version: version, Signature: plan.Signature})
 	if err == nil {
-		err = syncFolder(path) // the name must outlive a power cut, too
+		err = outfile.SyncDir(filepath.Dir(path)) // the name must outlive a power cut, too
 	}
 	if err != nil {
 		return nil, errors.Join(err, j.Discard())
 	}
 	return j, nil
-}
-
-func syncFolder(path string) error {
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // removeUnbegun removes a journal in which no step has begun: that of an apply

@@ -15,7 +15,7 @@ import (
 func assessText(a *plans.Assessment, zoom bool, columns int) string {
 	var b strings.Builder
 	t := &a.Totals
-	fmt.Fprintf(&b, "Assessment of %s: %s, %s, profile %.12s\n", a.Fleet, plural(t.Devices.All, "device"), plural(t.Ports.All, "port"), a.ProfileHash)
+	fmt.Fprintf(&b, "Assessment of %s: %s, %s, profile %.12s\n", a.Fleet, count(t.Devices.All, "device"), count(t.Ports.All, "port"), a.ProfileHash)
 	if a.Offline {
 		b.WriteString(wrap(assessOffline, columns, 0))
 	}
@@ -74,17 +74,17 @@ const assessOffline = "Offline: no device was asked. This is from their platform
 // assessTotal is the last line, which counts.
 func assessTotal(a *plans.Assessment) string {
 	r := &a.Totals.Requirements
-	text := fmt.Sprintf("Assessment: at %s something is required that is not so", plural(r.Unmet+r.Impossible, "place"))
+	text := fmt.Sprintf("Assessment: at %s something is required that is not so", count(r.Unmet+r.Impossible, "place"))
 	if r.Unmet+r.Impossible == 0 {
 		text = "Assessment: nothing is required that the fleet file has otherwise"
 	}
 	if r.Unchecked > 0 {
-		text += fmt.Sprintf("; %s csig could not check", plural(r.Unchecked, "place"))
+		text += fmt.Sprintf("; %s csig could not check", count(r.Unchecked, "place"))
 	}
 	if r.Choice > 0 {
-		text += fmt.Sprintf("; %s left to you to decide", plural(r.Choice, "place"))
+		text += fmt.Sprintf("; %s left to you to decide", count(r.Choice, "place"))
 	}
-	return text + fmt.Sprintf("; %s, %s.", plural(a.Totals.Errors, "error"), plural(a.Totals.Warnings, "warning"))
+	return text + fmt.Sprintf("; %s, %s.", count(a.Totals.Errors, "error"), count(a.Totals.Warnings, "warning"))
 }
 
 // assessTotals is the table of levels.
@@ -219,7 +219,7 @@ func tableText(t *plans.TableCost) string {
 	if t.Form == "" {
 		return t.Match + " match, which no layout of rules fits"
 	}
-	text := fmt.Sprintf("%s match, %s a port", t.Match, plural(t.PerPort, "entry"))
+	text := fmt.Sprintf("%s match, %s a port", t.Match, count(t.PerPort, "entry"))
 	if t.PerPort != 1 {
 		text = fmt.Sprintf("%s match, %d entries a port", t.Match, t.PerPort)
 	}

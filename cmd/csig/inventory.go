@@ -111,7 +111,7 @@ leave open: they have too few bits to name every port of a fleet.`,
 			} else if err == nil {
 				res.print(cmd.OutOrStdout(), warnings)
 			} else {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%v\n\n%s: %s\n", mistakes, file, plural(len(mistakes), "mistake"))
+				fmt.Fprintf(cmd.ErrOrStderr(), "%v\n\n%s: %s\n", mistakes, file, count(len(mistakes), "mistake"))
 			}
 			if err != nil {
 				return &exitError{code: 1}
@@ -215,8 +215,8 @@ func (r *checkResult) print(w io.Writer, warnings inventory.Errors) {
 	for _, one := range warnings {
 		fmt.Fprintf(w, "warning: %v\n\n", one)
 	}
-	fmt.Fprintf(w, "%s: %s, %s, %s and %s in %s; %s\n", r.File, plural(r.Devices, "device"), plural(r.Ports, "port"), plural(r.Links, "link"),
-		plural(r.Hosts, "host"), plural(r.Files, "file"), plural(len(r.Warnings), "warning"))
+	fmt.Fprintf(w, "%s: %s, %s, %s and %s in %s; %s\n", r.File, count(r.Devices, "device"), count(r.Ports, "port"), count(r.Links, "link"),
+		count(r.Hosts, "host"), count(r.Files, "file"), count(len(r.Warnings), "warning"))
 	fmt.Fprintf(w, "profile %s %.12s, inventory %.12s\n", r.Profile, r.ProfileHash, r.Hash)
 	for _, l := range r.Locators {
 		fmt.Fprintf(w, "%s: %s\n", l.Signal, l.text())
@@ -228,7 +228,7 @@ func (l *locatorResult) text() string {
 	case l.Ports == 0:
 		return "no port writes a locator"
 	case l.Alone == l.Ports:
-		return fmt.Sprintf("each of the %s that write a locator has one of its own", plural(l.Ports, "port"))
+		return fmt.Sprintf("each of the %s that write a locator has one of its own", count(l.Ports, "port"))
 	}
 	looked := fmt.Sprintf("%d pairs of devices with hosts", l.Pairs)
 	if !l.AllPairs {
@@ -241,7 +241,7 @@ func (l *locatorResult) text() string {
 	case l.PairsOpen > 0:
 		between = fmt.Sprintf("between %d of %s, up to %d ports have the same", l.PairsOpen, looked, l.MostOpen)
 	}
-	return fmt.Sprintf("%s share %s, at most %d one of them; %d write that of a next hop; %s", plural(l.Ports, "port"), plural(l.Locators, "locator"), l.Most, l.Consecutive, between)
+	return fmt.Sprintf("%s share %s, at most %d one of them; %d write that of a next hop; %s", count(l.Ports, "port"), count(l.Locators, "locator"), l.Most, l.Consecutive, between)
 }
 
 func newInventorySchema() *cobra.Command {

@@ -212,7 +212,7 @@ func (f *showFlags) candidates(w io.Writer, fleet *inventory.Fleet) error {
 	if f.to != "" {
 		where += " to " + f.to
 	}
-	fmt.Fprintf(w, "%s %s%s: %s\n", sig, locatorText(fleet, sig, f.lm), where, plural(len(list), "port"))
+	fmt.Fprintf(w, "%s %s%s: %s\n", sig, locatorText(fleet, sig, f.lm), where, count(len(list), "port"))
 	for _, p := range res.Ports {
 		fmt.Fprintf(w, "  %s:%s", p.Device, p.Port)
 		if p.Peer != "" {

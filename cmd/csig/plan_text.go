@@ -309,6 +309,7 @@ func planLegend(groups []planGroup) string {
 	return strings.Join(out, "  ")
 }
 
+// count writes "1 byte", "2 bytes".
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

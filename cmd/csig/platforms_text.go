@@ -142,7 +142,7 @@ func vidsText(v vendors.VIDs) string {
 func tableRoom(t vendors.Table) string {
 	text := "no limit is known"
 	if t.Entries > 0 {
-		text = plural(t.Entries, "entry")
+		text = count(t.Entries, "entry")
 		if t.Entries > 1 {
 			text = fmt.Sprintf("%d entries", t.Entries)
 		}
@@ -173,7 +173,7 @@ func platformText(p *platformResult, columns int) string {
 		b.WriteString("  " + wrap(fmt.Sprintf("%s: %s [%d]", s.label, s.text, number[s.Source]), columns-2, 4))
 	}
 	for k, v := range p.Depths {
-		b.WriteString("  " + wrap(fmt.Sprintf("behind %s: %s", plural(k, "VLAN tag"), abilityText(v)), columns-2, 4))
+		b.WriteString("  " + wrap(fmt.Sprintf("behind %s: %s", count(k, "VLAN tag"), abilityText(v)), columns-2, 4))
 	}
 	if len(p.Notes) > 0 {
 		b.WriteString("\n")
@@ -217,7 +217,7 @@ func platformsMarkdown(found *platformsResult) string {
 			fmt.Fprintf(&b, "| %s | %s | %s (%d) |\n", s.label, mdText(s.text), s.Mark, number[s.Source])
 		}
 		for k, v := range p.Depths {
-			fmt.Fprintf(&b, "| behind %s | %s | |\n", plural(k, "VLAN tag"), mdText(abilityText(v)))
+			fmt.Fprintf(&b, "| behind %s | %s | |\n", count(k, "VLAN tag"), mdText(abilityText(v)))
 		}
 		if len(p.Notes) > 0 {
 			b.WriteString("\n")

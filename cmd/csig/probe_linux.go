@@ -172,10 +172,10 @@ func probeListen(cmd *cobra.Command, o *probeOptions) error {
 		return printJSON(w, res)
 	}
 	if res.Malformed > 0 {
-		fmt.Fprintf(w, "%s with more than 4 VLAN tags, or with a CSIG tag that is not the last\n", plural(int(res.Malformed), "frame"))
+		fmt.Fprintf(w, "%s with more than 4 VLAN tags, or with a CSIG tag that is not the last\n", count(int(res.Malformed), "frame"))
 	}
 	if res.Overruns > 0 {
-		fmt.Fprintf(w, "%s dropped by this machine before they were read: what is lost below may be among them\n", plural(int(res.Overruns), "frame"))
+		fmt.Fprintf(w, "%s dropped by this machine before they were read: what is lost below may be among them\n", count(int(res.Overruns), "frame"))
 	}
 	for _, s := range res.Stats {
 		fmt.Fprintf(w, "run %s %s: %d received, %d lost, %d duplicates, %d reordered\n", s.Run, s.Signal, s.Received, s.Lost, s.Duplicates, s.Reordered)

@@ -238,13 +238,13 @@ func (d *tagDomain) decode(raw []byte, wide bool) (tag quantize.Tag, vlans *int,
 		case !wide && len(raw) == quantize.WideSize:
 			hint = "; with --wide it is a wide tag"
 		}
-		return tag, nil, fmt.Errorf("HEX is %s: a tag has %d, and a frame %d or more%s", plural(len(raw), "byte"), size, shortestFrame, hint)
+		return tag, nil, fmt.Errorf("HEX is %s: a tag has %d, and a frame %d or more%s", count(len(raw), "byte"), size, shortestFrame, hint)
 	case d.errTPID != nil:
 		return tag, nil, d.errTPID
 	}
 	at, before, err := d.find(raw, size)
 	if err != nil {
-		return tag, nil, fmt.Errorf("HEX is a frame of %s: %w", plural(len(raw), "byte"), err)
+		return tag, nil, fmt.Errorf("HEX is a frame of %s: %w", count(len(raw), "byte"), err)
 	}
 	tag, err = quantize.DecodeTag(raw[at:at+size], d.layout, wide)
 	return tag, &before, err
@@ -284,7 +284,7 @@ func (d *tagDomain) find(frame []byte, size int) (at, vlans int, err error) {
 			vlans++
 			off += quantize.CompactSize
 		default:
-			return 0, 0, fmt.Errorf("%w: behind %s comes 0x%04x, and the tag's TPID is %s (--tpid)", quantize.ErrNoTag, plural(vlans, "VLAN tag"), et, hexList(d.tpids))
+			return 0, 0, fmt.Errorf("%w: behind %s comes 0x%04x, and the tag's TPID is %s (--tpid)", quantize.ErrNoTag, count(vlans, "VLAN tag"), et, hexList(d.tpids))
 		}
 	}
 }
@@ -296,14 +296,6 @@ func hexList(tpids []uint16) string {
 		out = append(out, fmt.Sprintf("0x%04x", t))
 	}
 	return strings.Join(out, " or ")
-}
-
-// plural writes "1 byte", "2 bytes".
-func plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return strconv.Itoa(n) + " " + what
 }
 
 func newTagEncode() *cobra.Command {
@@ -452,7 +444,7 @@ func printTag(w io.Writer, asJSON bool, tag quantize.Tag, d *tagDomain, vlans *i
 	}
 	fmt.Fprintf(w, "tpid 0x%04x  %s %s\n", tag.TPID, format(tag.Wide), d.layout)
 	if vlans != nil {
-		fmt.Fprintf(w, "behind %s\n", plural(*vlans, "VLAN tag"))
+		fmt.Fprintf(w, "behind %s\n", count(*vlans, "VLAN tag"))
 	}
 	fmt.Fprintf(w, "t    %d  %s\n", res.T, res.Signal)
 	fmt.Fprintf(w, "r    %d\n", res.R)

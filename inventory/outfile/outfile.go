@@ -59,6 +59,15 @@ func Write(path string, perm fs.FileMode, ours Format, write func(io.Writer) err
 	return nil
 }
 
+// SyncDir makes renames and removals in a directory survive a crash.
+func SyncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
 // Create is Write for a file that others read while it grows: it is at its path,
 // and empty, from the beginning.
 func Create(path string, perm fs.FileMode, ours Format) (*os.File, error) {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"strings"
+
+	"github.com/csig-agent/csig/vendors"
 )
 
 // relayProgram connects root's standard input and output to a unix socket: sshd
@@ -49,7 +51,7 @@ func (r *Root) DialUnix(ctx context.Context, path string) (net.Conn, error) {
 	ctx, done := r.client.within(ctx, r.timeout+DefaultTimeout) // a switch's CPU is slow, and python3 is not small
 	defer done()
 	conn, err := await(ctx, func() (net.Conn, error) {
-		p, err := r.start(ctx, "exec python3 -I -S -c "+quote(relayProgram)+" "+quote(path))
+		p, err := r.start(ctx, "exec python3 -I -S -c "+vendors.ShellWord(relayProgram)+" "+vendors.ShellWord(path))
 		if err != nil {
 			return nil, err
 		}

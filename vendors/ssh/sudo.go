@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
@@ -61,11 +62,8 @@ func newBecoming(r *Root) *becoming {
 
 // line is the command for the account's login shell.
 func (b *becoming) line(command string) string {
-	return "exec /bin/sh -c " + quote(asAccount) + " csig " + b.word + " " + quote(asRoot) + " " + quote(command)
+	return "exec /bin/sh -c " + vendors.ShellWord(asAccount) + " csig " + b.word + " " + vendors.ShellWord(asRoot) + " " + vendors.ShellWord(command)
 }
-
-// quote makes one word of the shell of any text.
-func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // Write takes what the switch sends on standard error.
 func (b *becoming) Write(p []byte) (int, error) {
