@@ -1,4 +1,4 @@
-# make demo   run the main job here, on real kernel switches (needs only Go)
+# make demo   run CSIG end to end here, on real kernel switches (needs only Go)
 # make test   everything that must hold, with the race detector
 # make long   the tests that take longer: those named TestLong…
 # make lint   the linter; make bench the benchmarks; make fuzz a short fuzzing;
@@ -20,7 +20,7 @@ demo: build
 	./bin/csig demo
 
 # Packages that measure real time, on the kernel or against real peers: one at
-# a time, lest they measure each other.
+# a time, so that they do not measure each other.
 KERNEL := ./integration/... ./vendors/linux ./vendors/ovs ./counters/linux ./counters/snmp ./counters/gnmi/... ./counters/fleet ./counters/trace
 
 # The rule compiler starts no goroutine, and the race detector makes its
