@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -71,9 +72,11 @@ type Agent struct {
 	setupDue time.Time // when to apply the set-up (again); zero: it holds
 	refusals bool      // some port is marked as refused
 
-	driving sync.Mutex // held while the driver is used, once the cycles run
+	driving sync.Mutex   // held while the driver is used, once the cycles run
+	wanted  atomic.Int32 // how many wait for it
 
 	mu    sync.Mutex // guards what Status reads
+	late  func()     // ends a late look that is under way; nil: there is none
 	facts vendors.Facts
 	tried api.Verdict // the self-test
 
@@ -229,7 +232,7 @@ func (a *Agent) release() error {
 		}
 		a.mu.Unlock()
 	}
-	a.look(ctx) // also after an error: there may be nothing left to release
+	a.look(ctx, lookLimit) // also after an error: there may be nothing left to release
 	if err == nil || a.gone() {
 		return nil
 	}
@@ -239,9 +242,10 @@ func (a *Agent) release() error {
 // Cycle reads the counters once and programs what they say. The error has
 // been logged and counted; the lease is renewed only when there is none.
 func (a *Agent) Cycle(ctx context.Context) error {
+	began := a.cfg.Now()
 	err := a.runCycle(ctx)
 	if err != nil {
-		a.failed(ctx)
+		a.failed(ctx, a.schedule.Next(began))
 	}
 	select {
 	case a.cycled <- struct{}{}:
@@ -278,13 +282,10 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	ready := a.compute(a.samples, lease, t1)
 	t2 := a.cfg.Now()
 	var res vendors.UpdateResult
-	if err := tooOld(t2.Sub(t0), lease); err != nil {
-		return a.fail(err)
-	}
 	if ready {
 		// Nothing is programmed before the first complete window: an agent
 		// that takes over must not renew what its predecessor promised.
-		res, err = a.update(ctx, lease)
+		res, err = a.update(ctx, lease, t0)
 		a.noteFacts(res.Facts)
 		if err != nil && !res.Leased {
 			return a.fail(fmt.Errorf("programming: %w", err))
@@ -322,24 +323,37 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	return nil
 }
 
-func (a *Agent) apply(ctx context.Context) error {
+// drive waits for the driver, for which a late look makes way.
+func (a *Agent) drive() (release func()) {
+	a.wanted.Add(1)
+	defer a.wanted.Add(-1)
+	a.mu.Lock()
+	if a.late != nil {
+		a.late()
+	}
+	a.mu.Unlock()
 	a.driving.Lock()
-	defer a.driving.Unlock() // a driver may panic
+	return a.driving.Unlock
+}
+
+func (a *Agent) apply(ctx context.Context) error {
+	defer a.drive()() // a driver may panic
 	return a.cfg.Driver.Apply(ctx, a.setup)
 }
 
-func (a *Agent) update(ctx context.Context, lease time.Duration) (vendors.UpdateResult, error) {
-	a.driving.Lock()
-	defer a.driving.Unlock()
+func (a *Agent) update(ctx context.Context, lease time.Duration, read time.Time) (vendors.UpdateResult, error) {
+	defer a.drive()()
+	if err := tooOld(a.cfg.Now().Sub(read), lease); err != nil { // a driver may not make way
+		return vendors.UpdateResult{}, err
+	}
 	return a.cfg.Driver.Update(ctx, a.updates, lease)
 }
 
-// failed is what a failed cycle still does.
-func (a *Agent) failed(ctx context.Context) {
-	a.driving.Lock()
-	defer a.driving.Unlock()
+// failed is what a failed cycle still does until the next one.
+func (a *Agent) failed(ctx context.Context, next time.Time) {
+	defer a.drive()()
 	a.lapse(ctx)
-	a.lookAfter(ctx)
+	a.lookAfter(ctx, next)
 }
 
 // tooOld refuses to renew the lease on the strength of a reading that began so

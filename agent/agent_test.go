@@ -51,10 +51,10 @@ func (s *script) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 		s.octets += s.rate / 8 * uint64(now.Sub(s.last)) / uint64(time.Second)
 	}
 	s.last = now
+	defer time.Sleep(s.stop)
 	if s.device != nil {
 		return nil, s.device
 	}
-	time.Sleep(s.stop)
 	return append(dst[:0], counters.Sample{Port: "swp1", Octets: s.octets, Speed: 1e9, Up: !s.down, At: now, Bits: 64, Live: true, Err: s.port}), nil
 }
 
@@ -89,14 +89,19 @@ type recorder struct {
 	until   time.Time      // and fall back then, where the device has a lease
 	blind   error          // it cannot be looked at
 	looks   int
+	hangs   bool // a look takes as long as it may
 }
 
 // errPanic is a blindness that ends in a panic.
 var errPanic = errors.New("the driver panics")
 
 // Look is what a device does that obeys: it keeps count of its lease by itself.
-func (r *recorder) Look(context.Context) (vendors.Seen, error) {
+func (r *recorder) Look(ctx context.Context) (vendors.Seen, error) {
 	r.looks++
+	if r.hangs {
+		<-ctx.Done()
+		return vendors.Seen{}, ctx.Err()
+	}
 	if errors.Is(r.blind, errPanic) {
 		panic(r.blind)
 	}

@@ -18,7 +18,7 @@ import (
 
 const (
 	lookEvery = time.Second     // how often it looks while cycles do not complete
-	lookLimit = 2 * time.Second // how long one look may take
+	lookLimit = 2 * time.Second // how long one look may take, where no lease is to be renewed
 )
 
 // sighting is what was last seen of the data plane. The lease aside, which is
@@ -43,14 +43,18 @@ func (a *Agent) lookDueLocked(now time.Time) bool {
 }
 
 // lookAfter looks at the data plane after a failed cycle, at once after the first
-// one.
-func (a *Agent) lookAfter(ctx context.Context) {
+// one. While a lease runs, which the next cycle is to renew, it has until then.
+func (a *Agent) lookAfter(ctx context.Context, next time.Time) {
 	now := a.cfg.Now()
 	a.mu.Lock()
 	due := a.cycle.seen.because == "" || a.lookDueLocked(now)
+	limit := lookLimit
+	if now.Before(a.cycle.leaseEnds) {
+		limit = min(limit, next.Sub(now))
+	}
 	a.mu.Unlock()
-	if due && ctx.Err() == nil {
-		a.look(ctx)
+	if due && limit > 0 && ctx.Err() == nil {
+		a.look(ctx, limit)
 	}
 }
 
@@ -61,25 +65,37 @@ func (a *Agent) lookLate(ctx context.Context) {
 	a.mu.Lock()
 	c := &a.cycle
 	due := !c.leaseEnds.IsZero() && !now.Before(c.leaseEnds) && a.lookDueLocked(now)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if due {
+		a.late = cancel
+	}
 	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		a.late = nil
+		a.mu.Unlock()
+	}()
 	if !due || !a.driving.TryLock() {
 		return
 	}
 	defer a.driving.Unlock()
-	a.look(ctx)
+	if a.wanted.Load() == 0 {
+		a.look(ctx, lookLimit)
+	}
 }
 
 // look reads back what the data plane does. The driver has to be ours alone.
-func (a *Agent) look(ctx context.Context) {
+func (a *Agent) look(ctx context.Context, limit time.Duration) {
 	if a.cfg.Shadow {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	now := a.cfg.Now() // what is left of a lease is left from here on, at least
 	seen, err := a.see(ctx)
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return // we are stopping
+		return // we are stopping, or a cycle wants the driver
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

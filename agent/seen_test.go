@@ -93,6 +93,60 @@ func TestLookWhileAReadingHangs(t *testing.T) {
 	}
 }
 
+// TestLookGivesWay: a look at a device that does not answer delays no update, neither
+// one that is to renew a lease nor one that comes after its end.
+func TestLookGivesWay(t *testing.T) {
+	t.Run("after a failed cycle", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			src, drv := &script{}, &recorder{hangs: true}
+			a := newTest(t, src, drv)
+			for i := range 8 {
+				src.device, src.stop = nil, 0
+				if i == 4 {
+					src.device, src.stop = errors.New("no answer"), interval*8/10
+				}
+				next := time.Now().Add(interval)
+				if err := a.Cycle(t.Context()); (err != nil) != (i == 4) {
+					t.Error(err)
+				}
+				if late := time.Since(next); late > 0 {
+					t.Errorf("cycle %d is late by %v", i+1, late)
+				}
+				time.Sleep(time.Until(next))
+			}
+			if s := a.Status(); s.Cycle.Lapses != 0 || s.DataPlane != api.DataPlaneLeased || drv.looks != 1 {
+				t.Errorf("%d lapses, %s, %d looks", s.Cycle.Lapses, s.DataPlane, drv.looks)
+			}
+		})
+	})
+	t.Run("while a reading hangs", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			src, drv := &script{}, &recorder{hangs: true}
+			a := newTest(t, src, drv)
+			stop := run(t, a)
+			time.Sleep(5*interval + interval/2)
+			synctest.Wait()
+			block := make(chan struct{})
+			src.block.Store(&block)
+			time.Sleep(MinLease)
+			for a.driving.TryLock() { // until it looks
+				a.driving.Unlock()
+				time.Sleep(interval / 10)
+				synctest.Wait()
+			}
+			src.block.Store(nil)
+			close(block)
+			time.Sleep(2 * interval)
+			if s := a.Status(); s.DataPlane != api.DataPlaneLeased || s.Cycle.Lapses != 1 {
+				t.Errorf("%s, %d lapses", s.DataPlane, s.Cycle.Lapses)
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}
+
 // TestEndSaysWhatIsThere: what an agent leaves behind is what it sees at its end.
 func TestEndSaysWhatIsThere(t *testing.T) {
 	refused := errors.New("another process holds the bridge")
