@@ -316,9 +316,15 @@ func (a *Agent) runCycle(ctx context.Context) error {
 			a.renewed(t2, t3, a.cycle.given, seen.plane != "" || res.Repaired != "", seen.fallback)
 		}
 		a.noteRefusals(err)
+		var changes stateChanges
 		for i := range a.ports {
-			a.ports[i].commit(t3)
+			p := &a.ports[i]
+			p.commit(t3)
+			if p.refused == "" {
+				changes.add(p)
+			}
 		}
+		changes.log(a.log)
 	}
 	return nil
 }
@@ -487,11 +493,10 @@ func (a *Agent) compute(samples []counters.Sample, lease time.Duration, now time
 	var changes stateChanges
 	for i := range a.ports {
 		p := &a.ports[i]
-		old := p.state
 		p.observe(&samples[i], lease, now)
-		if p.state != old {
-			changes.add(p, old)
-		}
+		if p.state == api.StateWaiting || p.state == api.StateStale || p.state == api.StateDown {
+			changes.add(p)
+		} // the others are of the data plane, too, and have to be seen there
 		ready = ready || p.view.Known
 	}
 	changes.log(a.log)

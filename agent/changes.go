@@ -16,12 +16,17 @@ type stateChanges struct {
 
 type stateChange struct{ from, to string }
 
-func (c *stateChanges) add(p *port, from string) {
-	n := len(c.notes.List())
-	c.notes.Add(from+" "+p.state, p.cfg.Name, p.reason)
-	if len(c.notes.List()) > n {
-		c.ways = append(c.ways, stateChange{from, p.state})
+// add is for a port whose state may be logged; it does nothing where the log has it.
+func (c *stateChanges) add(p *port) {
+	if p.state == p.logged {
+		return
 	}
+	n := len(c.notes.List())
+	c.notes.Add(p.logged+" "+p.state, p.cfg.Name, p.reason)
+	if len(c.notes.List()) > n {
+		c.ways = append(c.ways, stateChange{p.logged, p.state})
+	}
+	p.logged = p.state
 }
 
 func (c *stateChanges) log(log *logrus.Entry) {

@@ -20,6 +20,7 @@ type port struct {
 	came    time.Time           // when the counters came last
 	counted time.Time           // what they were the state of, by the source's clock
 	state   string
+	logged  string // the state that the log has
 	reason  string
 	current bool      // what was measured last still holds
 	seen    time.Time // when the last complete window came
@@ -36,7 +37,7 @@ func newPort(pipe *counters.Pipeline, at int, cfg inventory.Port) port {
 	p := port{
 		cfg:  cfg,
 		pipe: pipe, at: at, view: pipe.Port(at),
-		state: api.StateWaiting,
+		state: api.StateWaiting, logged: api.StateWaiting,
 	}
 	if cfg.Action != vlanrules.Update {
 		return p
@@ -55,7 +56,7 @@ func (p *port) continueFrom(q *port, sameProfile bool) {
 		p.programmed, p.took, p.since = append(p.programmed, q.programmed...), q.took, q.since // until the next cycle
 	}
 	p.pipe.Continue(p.at, q.pipe, q.at)
-	p.state, p.reason, p.current, p.seen, p.came, p.counted = q.state, q.reason, q.current, q.seen, q.came, q.counted
+	p.state, p.logged, p.reason, p.current, p.seen, p.came, p.counted = q.state, q.logged, q.reason, q.current, q.seen, q.came, q.counted
 	switch {
 	case p.cfg.Action == vlanrules.Strip:
 		p.state = api.StateStrip
