@@ -1,6 +1,9 @@
 package snmp
 
 import (
+	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -97,6 +100,43 @@ func bareGet(b *testing.B, d *daemon, s *Source, cols mask) func() {
 	}
 }
 
+// libraryDecoder is a session of SNMPv2c whose answers gosnmp decodes.
+type libraryDecoder struct {
+	*v2c
+	library gosnmp.GoSNMP
+	convert v3
+}
+
+func (l *libraryDecoder) exchange(ctx context.Context, p *pdu, a *answer) error {
+	id := randomID()
+	binary.BigEndian.PutUint32(p.msg[p.idAt:], uint32(id))
+	if err := errors.Join(l.conn.SetReadDeadline(time.Now().Add(l.timeout)), ctx.Err()); err != nil {
+		return err
+	}
+	a.sent = l.now()
+	if _, err := l.conn.Write(p.msg); err != nil {
+		return err
+	}
+	n, err := l.conn.Read(l.buf)
+	if err != nil {
+		return err
+	}
+	a.received = l.now()
+	packet, err := l.library.SnmpDecodePacket(l.buf[:n])
+	if err != nil || packet.RequestID != uint32(id) || packet.Community != string(l.community) || packet.PDUType != gosnmp.GetResponse {
+		return errors.Join(ErrMalformed, err)
+	}
+	l.convert.take(packet, &a.reply)
+	return nil
+}
+
+// decodedByLibrary has s read through a libraryDecoder.
+func decodedByLibrary(b *testing.B, s *Source) {
+	b.Helper()
+	mustRead(b, s)
+	s.sess = &libraryDecoder{v2c: s.sess.(*v2c), library: gosnmp.GoSNMP{Version: gosnmp.Version2c}}
+}
+
 // BenchmarkColumn512 reads one column, ifHCOutOctets, of 512 ports of a real
 // snmpd: the engine of this package, a bare gosnmp Get, and snmpbulkwalk.
 func BenchmarkColumn512(b *testing.B) {
@@ -108,20 +148,27 @@ func BenchmarkColumn512(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var c contest
-	c.add("source", func() {
-		for _, p := range plan {
-			if err := s.ask(b.Context(), p); err != nil || !s.store(p) {
-				b.Fatal(err)
+	column := func(s *Source) func() {
+		return func() {
+			for _, p := range plan {
+				if err := s.ask(b.Context(), p); err != nil || !s.store(p) {
+					b.Fatal(err)
+				}
 			}
 		}
-	})
+	}
+	library := open(b, d.config(ports...))
+	decodedByLibrary(b, library)
+	var c contest
+	c.add("source", column(s))
+	c.add("library", column(library))
 	c.add("get128", bareGet(b, d, s, one))
 	c.add("bulkwalk", bulkwalk(b, d, one))
 	b.ReportAllocs()
 	c.run(b)
 	b.ReportMetric(float64(c.median("bulkwalk"))/float64(c.median("source")), "x-faster-than-bulkwalk")
 	b.ReportMetric(float64(c.median("source"))/float64(c.median("get128")), "of-get128")
+	b.ReportMetric(float64(c.median("library"))/float64(c.median("get128")), "library-of-get128")
 }
 
 // BenchmarkReading512 takes whole readings of 512 ports of a real snmpd, against
@@ -141,8 +188,12 @@ func BenchmarkReading512(b *testing.B) {
 			}
 		}
 	}
-	for !full.settled {
-		read(full)()
+	library := open(b, d.config(ports...))
+	decodedByLibrary(b, library)
+	for _, s := range []*Source{full, library} {
+		for !s.settled {
+			read(s)()
+		}
 	}
 	for !lean.settled {
 		lean.checked = time.Time{}
@@ -151,6 +202,7 @@ func BenchmarkReading512(b *testing.B) {
 	cols := full.ports[0].need
 	var c contest
 	c.add("reading", read(full))
+	c.add("library", read(library))
 	c.add("lean", read(lean))
 	c.add("get128", bareGet(b, d, full, cols))
 	c.add("bulkwalk", bulkwalk(b, d, cols))
@@ -158,6 +210,7 @@ func BenchmarkReading512(b *testing.B) {
 	c.run(b)
 	b.ReportMetric(float64(c.median("bulkwalk"))/float64(c.median("reading")), "x-faster-than-bulkwalk")
 	b.ReportMetric(float64(c.median("reading"))/float64(c.median("get128")), "of-get128")
+	b.ReportMetric(float64(c.median("library"))/float64(c.median("get128")), "library-of-get128")
 	b.Logf("%d columns a port; %s", cols.size(), full.Info().Method)
 }
 

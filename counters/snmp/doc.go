@@ -89,7 +89,13 @@
 // one socket a device, one request at a time: agents are mostly single-threaded,
 // and a request that queues behind another has no useful midpoint.
 //
-// gosnmp encodes the requests, and does SNMPv3 entirely. SNMPv2c replies are
-// parsed here, into memory that is reused: gosnmp formats each packet for its
-// logger even without one, at some 19 allocations a binding.
+// gosnmp encodes the requests, and does SNMPv3 entirely. SNMPv2c answers are decoded
+// here, into memory that is reused. gosnmp's own decoder keeps up with one agent (the
+// entrant "library" of BenchmarkColumn512: 0.94 to 0.98 of a bare Get, ours 0.76 to
+// 0.87). It does not keep up with a fleet. In BenchmarkFleet1000x64/snmp with it, readings
+// come too late for 1,000 devices a second, as each packet is formatted for a logger that
+// is not there. Built with the tag gosnmp_nodebug it takes 60 % of a core where ours
+// takes 25 %, is 50 ms late at p99 where ours is 6 to 10 ms, and allocates 2,300 times a
+// reading where ours does 6 times. It also takes eight bytes for a TimeTicks or a
+// Counter32, so that a damaged value is a number.
 package snmp
