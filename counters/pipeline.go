@@ -14,7 +14,6 @@ type PipelineConfig struct {
 	Tau      time.Duration // of EWMA and DRE
 	Overhead *uint8        // bytes a frame, in place of the samples'; nil: the samples know
 	Refresh  RefreshConfig
-	AsRead   bool // take the samples' times as they are, without refresh learning
 	Damping  Damping
 	Tables   []*quantize.Buckets // of the signals, in the order of PortState.Signals
 }
@@ -77,9 +76,7 @@ func NewPipeline(cfg PipelineConfig) (*Pipeline, error) {
 
 // Observe takes one reading in, before Take has its samples one by one.
 func (p *Pipeline) Observe(samples []Sample) {
-	if !p.cfg.AsRead {
-		p.refresh.Observe(samples)
-	}
+	p.refresh.Observe(samples)
 	if p.cfg.Overhead != nil {
 		for i := range samples {
 			samples[i].Overhead = *p.cfg.Overhead
