@@ -153,6 +153,24 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
+// A large message is refused where values are nested deeper than any model has them.
+func TestMessageOfNestedValues(t *testing.T) {
+	for depth, want := range map[int]bool{20: true, 40: false} {
+		value := &pb.TypedValue{Value: &pb.TypedValue_StringVal{StringVal: strings.Repeat("x", scanFrom)}}
+		for range depth {
+			value = &pb.TypedValue{Value: &pb.TypedValue_LeaflistVal{LeaflistVal: &pb.ScalarArray{Element: []*pb.TypedValue{value}}}}
+		}
+		codec, msg := newCodec(), new(pb.Notification)
+		data, err := codec.Marshal(&pb.Notification{Update: []*pb.Update{{Val: value}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = codec.Unmarshal(data, msg); (err == nil) != want || want && len(msg.Update) != 1 {
+			t.Errorf("%d leaf-lists in each other: %v", depth, err)
+		}
+	}
+}
+
 // A target that sends, but nothing of these ports, and never says that it is complete: the
 // reading says so in its own time.
 func TestTargetThatSendsNothingWanted(t *testing.T) {

@@ -389,6 +389,33 @@ func TestConfigMistakesComeTogether(t *testing.T) {
 	}
 }
 
+// A first reading that has to end returns the ports that have come.
+func TestReadingThatEndsWithSomeOfThePorts(t *testing.T) {
+	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+		if err := send(stream, portNote(time.Now(), "e1", 1000, 1)); err != nil {
+			return err
+		}
+		return hold(stream)
+	}}
+	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1", "e2"}, Timeout: patience, Interval: unhurried})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			s.mu.Lock()
+			if s.some() {
+				cancel()
+			}
+			s.mu.Unlock()
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	got, err := s.Read(ctx, nil)
+	if err != nil || len(got) != 2 || got[0].Err != nil || got[0].Octets != 1000 || got[1].Err == nil {
+		t.Errorf("%+v, %v; want e1 and an error of e2", got, err)
+	}
+}
+
 func TestReadHonoursItsContext(t *testing.T) {
 	srv := &script{encodings: []pb.Encoding{pb.Encoding_PROTO}, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
 		<-stream.Context().Done()

@@ -82,7 +82,7 @@ func (s *Source) session(ctx context.Context) (told bool, err error) {
 		sh.origin = s.origin
 		s.mu.Unlock()
 		told, err := s.subscribe(ctx, sh)
-		if told || !refused(err) {
+		if !refused(err) {
 			return told, err
 		}
 		if first == nil {
