@@ -28,13 +28,8 @@ type beats struct {
 	last   beat  // the newest refresh, seen or only inferred
 	lo, hi int64 // the period is in [lo, hi]; hi is math.MaxInt64 while it is unknown
 
-	// priorLo and priorHi are what the period was before the count of refreshes was
-	// lost, until it has been learned anew.
-	priorLo, priorHi int64
-	lost             int // how often in a row it was
-
+	lost   int   // how often in a row the count of refreshes was lost
 	jitter int64
-	calm   int // refreshes since the jitter grew or points were dropped
 	// broken counts down the refreshes for which no fixed period is believed,
 	// after one had failed.
 	broken int
@@ -50,7 +45,6 @@ const (
 	maxBeats   = 64
 	dropBeats  = maxBeats / 4
 	brokenFor  = 32 // refreshes
-	calmBeats  = 64 // refreshes after which a smaller jitter is tried
 	maxJitters = 4  // the jitter may be a gap divided by this
 	minJitters = 256
 )
@@ -60,8 +54,7 @@ func (f *beats) restart(a, b int64) {
 	f.last = beat{a, b, 0}
 	f.pts = append(f.pts[:0], f.last)
 	f.lo, f.hi = 0, math.MaxInt64
-	f.priorLo, f.priorHi = f.lo, f.hi
-	f.jitter, f.calm, f.age = 0, 0, 0
+	f.jitter, f.age = 0, 0
 }
 
 // recount starts to count again at a refresh in (a, b], with what is known of the
@@ -73,7 +66,6 @@ func (f *beats) recount(a, b int64) {
 	f.restart(a, b)
 	if f.lost++; first {
 		f.lo, f.hi, f.jitter = lo, hi, jitter
-		f.priorLo, f.priorHi = lo, hi
 	}
 }
 
@@ -89,23 +81,20 @@ func (f *beats) add(a, b, n, gap int64) {
 	f.last, f.lost = beat{a, b, f.last.k + n}, 0
 	if len(f.pts) == maxBeats {
 		f.pts = append(f.pts[:0], f.pts[dropBeats:]...)
-		f.priorLo, f.priorHi = 0, math.MaxInt64
+		f.jitter /= 2 // may do by now; else it grows again
 		f.fit()
 	}
 	f.pts = append(f.pts, f.last)
 	f.broken = max(0, f.broken-1)
-	f.calm++
 	f.age++
 	f.narrow(len(f.pts) - 1)
 	failed := false
 	for f.lo > f.hi {
-		f.calm = 0
 		f.jitter = max(2*f.jitter, gap/minJitters, 1)
 		if f.jitter > max(gap/maxJitters, 1) {
 			// Not one period, or another one than before: what is newer counts.
 			failed = true
 			f.jitter = 0
-			f.priorLo, f.priorHi = 0, math.MaxInt64
 			f.pts = append(f.pts[:0], f.pts[len(f.pts)-max(2, len(f.pts)/2):]...)
 		}
 		f.fit()
@@ -116,19 +105,11 @@ func (f *beats) add(a, b, n, gap int64) {
 		}
 		f.broken, f.age = brokenFor, 0
 	}
-	if f.calm >= calmBeats && f.jitter > 0 {
-		was := f.jitter
-		f.jitter, f.calm = was/2, 0
-		if f.fit(); f.lo > f.hi {
-			f.jitter = was
-			f.fit()
-		}
-	}
 }
 
 // fit computes the bounds from all points.
 func (f *beats) fit() {
-	f.lo, f.hi = f.priorLo, f.priorHi
+	f.lo, f.hi = 0, math.MaxInt64
 	for j := 1; j < len(f.pts); j++ {
 		f.narrow(j)
 	}
@@ -207,16 +188,15 @@ func (f *beats) where() (from, to int64) {
 	return from, to
 }
 
-// rarer counts the gaps that are longer than a length and those that are not, and
-// returns the smaller number.
-func (f *beats) rarer(than int64) int {
+// differ reports whether some gaps are longer than a length and others are not.
+func (f *beats) differ(than int64) bool {
 	long := 0
 	for i := 1; i < len(f.pts); i++ {
 		if f.pts[i].b-f.pts[i-1].b > than {
 			long++
 		}
 	}
-	return min(long, len(f.pts)-1-long)
+	return long > 0 && long < len(f.pts)-1
 }
 
 // skip moves on by one refresh that nobody saw, up to now at the latest. Nothing
@@ -242,16 +222,15 @@ type gaps struct {
 	n    int
 }
 
-// add takes the next one and returns the usual distance and how far the others are
-// from it, not counting the shortest and the longest.
-func (g *gaps) add(d int64) (usual, shake int64) {
+// add takes the next one and returns the usual distance.
+func (g *gaps) add(d int64) (usual int64) {
 	g.last[g.n%len(g.last)] = d
 	g.n++
 	sorted := g.last
 	n := min(g.n, len(g.last))
 	slices.Sort(sorted[:n])
 	if n < 4 {
-		return sorted[0], 0
+		return sorted[0]
 	}
-	return sorted[(n-1)/2], (sorted[n-2] - sorted[1]) / 2
+	return sorted[(n-1)/2]
 }

@@ -77,7 +77,6 @@ type Refresh struct {
 	partial bool      // this one has no news of some port
 	gaps    gaps      // the last distances of readings
 	gap     int64     // the usual one
-	shake   int64     // how much they usually differ from it
 
 	kind    phase
 	fit     beats
@@ -119,7 +118,7 @@ type declared struct {
 
 func (d *declared) add(at time.Time) {
 	if gap := at.Sub(d.last); d.now && gap > 0 {
-		d.gap, _ = d.gaps.add(int64(gap))
+		d.gap = d.gaps.add(int64(gap))
 	}
 	d.now, d.last = true, at
 	d.seen++
@@ -192,6 +191,7 @@ func (r *Refresh) Observe(samples []Sample) {
 		if gap == 0 {
 			gap = now - r.last
 		}
+		r.gap = r.gaps.add(gap)
 	}
 	r.span1 = r.extent(samples, now)
 	moved, again, frames, due := r.compare(samples, now)
@@ -199,15 +199,11 @@ func (r *Refresh) Observe(samples []Sample) {
 	case !r.read:
 		r.read = true
 	case r.kind == silent:
-		r.gap, r.shake = r.gaps.add(gap)
 		r.whileSilent(samples, now, moved)
+	case r.kind == live:
+		r.whileLive(samples, now, moved, frames, due, 0)
 	default:
-		r.gap, r.shake = r.gaps.add(gap)
-		if r.kind == live {
-			r.whileLive(samples, now, moved, frames, due, 0)
-		} else {
-			r.whileCached(samples, now, moved, again, frames)
-		}
+		r.whileCached(samples, now, moved, again, frames)
 	}
 	r.last, r.span0 = now, r.span1
 	r.remember(samples)
@@ -363,9 +359,6 @@ func (r *Refresh) learn(a, b int64) {
 	r.before = r.now
 	r.run, r.open, r.row, r.stuck = r.run+1, true, 1, false
 	r.filled = max(r.span0.to-r.span0.from, r.span1.to-r.span1.from)
-	if r.missing(b - a) {
-		r.row = 0
-	}
 	r.seen++
 }
 

@@ -174,10 +174,7 @@ func (r *Refresh) refreshed(frames uint64) {
 	}
 	at := min(max(r.now.at+lo+(hi-lo)/2, a+1), b)
 	off := time.Duration(max(at-a, b-at))
-	switch r.refreshKind() {
-	case RefreshUnknown:
-		at, off = b, time.Duration(b-a)
-	case RefreshOnDemand:
+	if r.refreshKind() == RefreshOnDemand {
 		at, off = b-took/2, time.Duration(took-took/2)
 	}
 	d := at - r.now.at
@@ -209,41 +206,22 @@ func (r *Refresh) believed(n, most int64, read extent) (lo, hi int64, ok bool) {
 	return 0, 0, false
 }
 
-const (
-	// enough is how many refreshes a rule has to explain for another one that
-	// explains them too to be ruled out, and rare how many of the gaps between them
-	// have to be of the less usual length. With fewer, their order may be chance.
-	enough = 32
-	rare   = 8
-)
+// enough is how many refreshes a rule has to explain for another one that explains
+// them too to be ruled out.
+const enough = 32
 
 // refreshKind is the rule that explains the refreshes up to now.
 func (r *Refresh) refreshKind() RefreshKind {
-	n := len(r.fit.pts)
-	if !r.fit.known() {
+	switch timer := r.fit.timer(r.gap); {
+	case !r.fit.known():
 		return RefreshUnknown
-	}
-	timer := r.fit.timer(r.gap)
-	onDemand := r.demand.n >= n-1
-	// Readings at irregular times soon show a timer that is taken for a cache filled
-	// on demand, if there are gaps of both lengths. At regular times they cannot; but
-	// only the latter's gaps are so far from any beat that no period lasts.
-	both := r.fit.rarer(r.demand.least + r.gap/2)
-	irregular := r.shake > r.gap/25 && both >= rare
-	switch {
-	case timer && !onDemand:
+	case timer && r.demand.n < len(r.fit.pts)-1:
 		return RefreshTimer
-	case timer && both == 0:
-		return RefreshPeriodic
-	case timer && n < enough:
+	case timer && r.fit.differ(r.demand.least+r.gap/2):
 		return RefreshUnknown
-	case timer && irregular && r.demand.n >= 2*enough:
-		return RefreshOnDemand
-	case timer && both >= rare && r.shake < r.gap/100:
-		return RefreshTimer
 	case timer:
-		return RefreshUnknown
-	case irregular && r.demand.n >= enough, r.demand.n >= 2*enough && r.fit.quick >= 3:
+		return RefreshPeriodic
+	case r.demand.n >= 2*enough && r.fit.quick >= 3:
 		return RefreshOnDemand
 	}
 	return RefreshIrregular
