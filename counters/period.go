@@ -126,66 +126,35 @@ func (f *beats) narrow(j int) {
 	}
 }
 
-// count is how many refreshes after the last one a refresh seen in (a, b] is, at
-// least and at most; sure is false where the answer is worth nothing. One is the
-// answer whenever it is possible and nothing is known for certain, unless readings
-// are missing, gap being their usual distance.
-func (f *beats) count(a, b, gap int64) (least, most int64, sure bool) {
+// count is how many refreshes after the last one a refresh seen in (a, b] is; sure is
+// false where that cannot be known. One is the answer whenever it is possible, unless
+// readings are missing, gap being their usual distance.
+func (f *beats) count(a, b, gap int64) (n int64, sure bool) {
 	missing := 2*(b-a) > 3*gap
 	switch {
 	case !f.known(), f.lo <= 0:
-		return 1, 1, !missing
+		return 1, !missing
 	case missing && (f.jitter > gap/64 || len(f.pts) < 16):
-		return 0, 0, false
+		return 0, false
 	}
 	from, to := f.last.a, f.last.b
-	certain := len(f.pts) >= 8 && f.broken == 0
-	if certain {
-		from, to = f.where()
-	}
-	slack := 2 * max(2*f.jitter, gap/minJitters)
+	tolerance := 2 * max(2*f.jitter, gap/minJitters)
 	if missing {
-		slack = max(slack, gap/4) // a wrong count would be a whole period off
+		tolerance = max(tolerance, gap/4) // a wrong count would be a whole period off
 	}
-	least = -floorDiv(-(a - to - slack), f.hi) // the first that may be after a
-	most = floorDiv(b-from+slack, f.lo)        // the last that may be before b
+	least := -floorDiv(-(a - to - tolerance), f.hi) // the first that may be after a
+	most := floorDiv(b-from+tolerance, f.lo)        // the last that may be before b
 	switch {
 	case a-to <= f.hi+f.hi/2:
-		// A timer that is late, not refreshes that nobody saw: a busy device shows
+		// A timer that is late, not refreshes that no reading showed: a busy device shows
 		// each. So all but the first came between a and b.
-		least, most = min(least, 1), min(most, 1+floorDiv(b-a+slack, f.lo))
+		least, most = min(least, 1), min(most, 1+floorDiv(b-a+tolerance, f.lo))
 	case !missing:
-		return 0, 0, false // the period became longer, or all traffic paused
+		return 0, false // the period became longer, or all traffic paused
 	}
-	if most < least {
-		return max(least, 1), max(least, 1), true // the fit will say what is wrong
-	}
-	if certain {
-		// Every refresh up to b shows.
-		least = min(max(least, floorDiv(b-to-slack, f.hi)), most)
-	}
-	switch least = max(least, 1); {
-	case certain && most-least <= 1:
-		return least, max(most, least), true
-	case least == 1 && !certain && !missing, least >= most:
-		return least, least, true
-	}
-	return 0, 0, false
-}
-
-// where is the interval that the last refresh must have been in if all refreshes
-// keep the period.
-func (f *beats) where() (from, to int64) {
-	from, to = f.last.a, f.last.b
-	for i := range f.pts {
-		p := &f.pts[i]
-		n := f.last.k - p.k
-		from, to = max(from, p.a+n*f.lo-2*f.jitter), min(to, p.b+n*f.hi+2*f.jitter)
-	}
-	if from > to {
-		return f.last.a, f.last.b
-	}
-	return from, to
+	// Where most is less than least the fit finds out what is wrong.
+	least = max(least, 1)
+	return least, least == 1 && !missing || least >= most
 }
 
 // differ reports whether some gaps are longer than a length and others are not.

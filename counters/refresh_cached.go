@@ -159,8 +159,8 @@ func (r *Refresh) refreshed(frames uint64) {
 	if last == r.fit.pts[len(r.fit.pts)-1] {
 		r.demand.add(last.b, a, b, r.gap)
 	}
-	n, most, sure := r.fit.count(a, b, r.gap)
-	if sure && n == most {
+	n, sure := r.fit.count(a, b, r.gap)
+	if sure {
 		r.fit.add(a, b, n, r.gap)
 	} else {
 		r.fit.recount(a, b)
@@ -168,7 +168,7 @@ func (r *Refresh) refreshed(frames uint64) {
 	if sure {
 		// Where what is believed and what is certain exclude each other the belief
 		// is wrong.
-		if l, h, ok := r.believed(n, most, read); ok && max(l, lo) <= min(h, hi) {
+		if l, h, ok := r.believed(n, read); ok && max(l, lo) <= min(h, hi) {
 			lo, hi = max(l, lo), min(h, hi)
 		}
 	}
@@ -186,13 +186,13 @@ func (r *Refresh) refreshed(frames uint64) {
 }
 
 // believed is what the learned rule says about the time from the refresh before the
-// last one to the last one, n to most periods; read is the time between the readings
+// last one to the last one, n periods; read is the time between the readings
 // that showed them.
-func (r *Refresh) believed(n, most int64, read extent) (lo, hi int64, ok bool) {
+func (r *Refresh) believed(n int64, read extent) (lo, hi int64, ok bool) {
 	f := &r.fit
 	// No timer is exact, and what has shown of its jitter may not be all.
 	jitter := max(2*f.jitter, r.gap/minJitters)
-	lo, hi = n*f.lo-2*jitter, most*f.hi+2*jitter
+	lo, hi = n*f.lo-2*jitter, n*f.hi+2*jitter
 	switch r.refreshKind() {
 	case RefreshOnDemand:
 		return read.from, read.to, true
