@@ -170,8 +170,7 @@ func ppm(a, c uint64) uint32 {
 func wireBits(octets, packets uint64, overhead uint8) (uint64, bool) {
 	hi, lo := bits.Mul64(packets, uint64(overhead))
 	sum, carry := bits.Add64(lo, octets, 0)
-	hi += carry
-	if hi != 0 || sum>>61 != 0 {
+	if hi != 0 || carry != 0 || sum>>61 != 0 {
 		return 0, false
 	}
 	return sum << 3, true

@@ -153,9 +153,12 @@ func TestOctetsThatStoodStillForLong(t *testing.T) {
 	}
 }
 
-// A device's clock that runs wrong by an eighth is believed, by a fifth it is not.
+// A device's clock that runs wrong by an eighth, and a quarter of a second, is believed.
 func TestClockThatRunsWrong(t *testing.T) {
-	for rate, want := range map[int]State{10_000: OK, 11_000: OK, 9_000: OK, 12_000: Discontinuity, 8_000: Discontinuity} {
+	for rate, want := range map[int]State{
+		10_000: OK, 11_000: OK, 9_000: OK, 12_000: Discontinuity, 8_000: Discontinuity,
+		11_500: OK, 8_500: OK, 11_501: Discontinuity, 8_499: Discontinuity,
+	} {
 		e := NewEstimator(EstimatorConfig{})
 		local := func(sec int) func(*Sample) {
 			return func(s *Sample) { s.Local = epoch0.Add(time.Duration(sec) * time.Second) }
@@ -190,6 +193,28 @@ func TestOctetsStandStillOnACachedSource(t *testing.T) {
 		}
 		if errs < 30 {
 			t.Errorf("%s: %d errors", name, errs)
+		}
+	}
+}
+
+// Bits are those of octets and of each packet's overhead, or too many for 64 bits.
+func TestWireBits(t *testing.T) {
+	for _, tt := range []struct {
+		octets, packets uint64
+		overhead        uint8
+		want            uint64
+		fits            bool
+	}{
+		{1000, 2, 24, 8 * 1048, true},
+		{1<<61 - 1, 0, 24, 8 * (1<<61 - 1), true},
+		{1 << 61, 0, 24, 0, false},
+		{0, 1 << 60, 16, 0, false},                 // overhead of more than 64 bits
+		{1<<64 - 1, 1, 1, 0, false},                // the sum is 2^64
+		{1<<64 - 16, 1<<60 + 1, 16, 0, false},      // both
+		{1<<61 - 17, 1, 16, 8 * (1<<61 - 1), true}, // the most
+	} {
+		if got, fits := wireBits(tt.octets, tt.packets, tt.overhead); got != tt.want || fits != tt.fits {
+			t.Errorf("%d octets, %d packets of %d more: %d, %v; want %d, %v", tt.octets, tt.packets, tt.overhead, got, fits, tt.want, tt.fits)
 		}
 	}
 }

@@ -376,6 +376,19 @@ func (r *Refresh) hold(samples []Sample, stuck bool) {
 	}
 }
 
+// holdOwn holds a port of a cache of its own that has not refreshed, and reports whether
+// it did.
+func (r *Refresh) holdOwn(s *Sample, p *refreshPort, now int64) bool {
+	if !p.own || p.expected(now) < suspect {
+		return false
+	}
+	s.Fresh = max(s.Fresh, Held)
+	if now-p.movedAt > r.maxPeriod() {
+		s.Fresh = Stuck
+	}
+	return true
+}
+
 // whileLive passes the readings on as they are. extra is how far the instants before
 // may be off.
 func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint64, due float64, extra time.Duration) {
@@ -391,12 +404,7 @@ func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint6
 	}
 	r.frames, r.span = frames, now-r.last
 	if moved > 0 {
-		if r.row < liveAfter && r.missing(r.span) {
-			r.row = -1 // a reading that repeats may have been missed
-		}
-		if r.row++; r.row == 0 {
-			r.rowFrom = r.last
-		}
+		r.row++
 		r.run++
 		r.seen++
 	}
@@ -425,11 +433,7 @@ func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint6
 			continue
 		}
 		p.ownClock(s, now)
-		if p.own && !p.moved && p.have && p.expected(now) >= suspect {
-			s.Fresh = Held
-			if now-p.movedAt > r.maxPeriod() {
-				s.Fresh = Stuck
-			}
+		if r.holdOwn(s, p, now) {
 			continue
 		}
 		s.AtError, s.StepError = blur, blur+extra+p.wasOff.Abs()

@@ -17,9 +17,6 @@ func (r *Refresh) whileCached(samples []Sample, now int64, moved int, again bool
 	if late {
 		r.frames += frames
 	} else {
-		if r.missing(now - r.last) {
-			r.row = 0
-		}
 		r.row++
 		r.refreshed(frames)
 	}
@@ -61,11 +58,7 @@ func (r *Refresh) whileCached(samples []Sample, now int64, moved int, again bool
 			s.Fresh = Held
 		case p.moved:
 			r.give(s, p, &r.now, late)
-		case p.own && p.expected(now) >= suspect:
-			s.Fresh = Held
-			if now-p.movedAt > r.maxPeriod() {
-				s.Fresh = Stuck
-			}
+		case r.holdOwn(s, p, now):
 		case expected(p.frames, p.span, r.now.at-p.at) < suspect:
 			r.give(s, p, &r.now, late)
 		case p.pending && extra == 0:
@@ -122,7 +115,7 @@ func (r *Refresh) nothingMoved(samples []Sample, now int64) {
 		s, p := &samples[i], &r.ports[i]
 		switch {
 		case !usable(s) || !p.have || p.again:
-		case p.own && p.expected(now) >= suspect:
+		case r.holdOwn(s, p, now):
 		case !p.anchored && r.now.at < p.since:
 			// Its counters do not go on from an instant before it was there, or
 			// nothing was sent from then on: a window from there would say too little.

@@ -46,12 +46,7 @@ func (x *interference) find(gap int64) time.Duration {
 	n := min(x.n, maxAmounts)
 	sorted := x.frames
 	slices.Sort(sorted[:n])
-	cut, widest := 0, uint64(0)
-	for i := 1; i < n; i++ {
-		if d := sorted[i] - sorted[i-1]; d > widest {
-			cut, widest = i, d
-		}
-	}
+	cut, _ := slices.BinarySearch(sorted[:n], (sorted[0]+sorted[n-1])/2+1)
 	if cut < 2 || n-cut < 2 || sorted[0] < fewestFrames {
 		return 0
 	}

@@ -314,6 +314,63 @@ func TestOnePortBehindACache(t *testing.T) {
 	t.Logf("%d wrong readings before it was found out", zero)
 }
 
+// A port whose own cache stops to refresh is held, and stale after MaxPeriod; the others
+// are read as before.
+func TestPortWhoseOwnCacheFreezes(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		shown func(float64) float64
+		gap   float64
+	}{{"of a live device", onRead, 0.1}, {"of a cached device", timer(5, 0.5), 1}} {
+		t.Run(tt.name, func(t *testing.T) {
+			const freeze = 102.0 // its last refresh is at 97.5 s
+			own := timer(5, 2.5)
+			b := &box{
+				frames: []func(float64) uint64{steady(50_000), steady(50_000)}, shown: tt.shown,
+				per: []func(float64) float64{nil, func(at float64) float64 { return own(min(at, freeze)) }},
+			}
+			stale := 0.0
+			other := 0
+			watch(b, every(tt.gap, int(200/tt.gap)), RefreshConfig{}, func(_ int, at float64, est []Estimate) {
+				if at < freeze {
+					return
+				}
+				switch e := &est[1]; {
+				case e.State == Stale && stale == 0:
+					stale = at
+				case e.State == OK && at > freeze+3*tt.gap, e.State != Stale && stale > 0:
+					t.Fatalf("at %v: %v, load %d", at, e.State, e.Load())
+				}
+				if est[0].State == OK && est[0].Load() > 400_000_000 {
+					other++
+				}
+			})
+			if stale < 97+60 || stale > 98+60+5 || other < 15 {
+				t.Errorf("stale from %v s on, a minute after 97.5 s; %d windows of the other port", stale, other)
+			}
+		})
+	}
+}
+
+// A port of a cache of its own that hardly sends is idle: nothing that matters can be in
+// the cache.
+func TestPortOfItsOwnCacheThatHardlySends(t *testing.T) {
+	own := timer(5, 2.5)
+	b := &box{
+		frames: []func(float64) uint64{steady(50_000), func(at float64) uint64 { return until(50_000, 60)(at) + until(0.1, 1e9)(at) }},
+		shown:  onRead, per: []func(float64) float64{nil, own},
+	}
+	idle := 0
+	watch(b, every(0.1, 2000), RefreshConfig{}, func(_ int, at float64, est []Estimate) {
+		if at > 100 && est[1].State == OK && est[1].Load() < 1_000_000 {
+			idle++
+		}
+	})
+	if idle < 500 {
+		t.Errorf("idle at %d of 1000 readings", idle)
+	}
+}
+
 func TestNewPortOnACachedSource(t *testing.T) {
 	shown := timer(5, 0.5)
 	b := &box{frames: []func(float64) uint64{steady(50_000), steady(50_000)}, shown: shown}

@@ -32,12 +32,7 @@ const (
 var refreshNames = [...]string{"unknown", "live", "hidden", "periodic", "timer", "on-demand", "irregular"}
 
 // String returns the kind's name as JSON and logs spell it.
-func (k RefreshKind) String() string {
-	if int(k) < len(refreshNames) {
-		return refreshNames[k]
-	}
-	return "invalid"
-}
+func (k RefreshKind) String() string { return refreshNames[k] }
 
 // EveryReading reports whether each reading has news.
 func (k RefreshKind) EveryReading() bool { return k == RefreshLive || k == RefreshHidden }
