@@ -1,7 +1,6 @@
 package counters
 
 import (
-	"fmt"
 	"time"
 )
 
@@ -44,8 +43,6 @@ type Estimator struct {
 
 	deficit deficit
 	still   bool // octets were missing up to prev
-
-	noSpeed string // the reason for a missing capacity, made once
 }
 
 // maxPoints is how many window starts an estimator keeps at most, and
@@ -55,6 +52,8 @@ const (
 	maxPoints   = 128
 	perInterval = 64
 )
+
+const capacityUnknown = "capacity unknown: the device does not report it; set speed: for this port in the fleet file"
 
 // NewEstimator returns an estimator that has seen no sample.
 func NewEstimator(cfg EstimatorConfig) *Estimator {
@@ -92,7 +91,7 @@ func (e *Estimator) update(s *Sample) Estimate {
 	}
 	if est.Capacity == 0 {
 		e.forget()
-		est.State, est.Reason = Error, e.capacityUnknown(s.Port)
+		est.State, est.Reason = Error, capacityUnknown
 		return est
 	}
 	if !e.have {
@@ -230,11 +229,4 @@ func (e *Estimator) discontinuity(s *Sample) string {
 		return "counter changed its kind"
 	}
 	return ""
-}
-
-func (e *Estimator) capacityUnknown(port string) string {
-	if e.noSpeed == "" {
-		e.noSpeed = fmt.Sprintf("port %s: capacity unknown: the device does not tell it, set speed: for this port in the fleet file", port)
-	}
-	return e.noSpeed
 }

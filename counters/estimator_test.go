@@ -96,7 +96,7 @@ func TestEstimator(t *testing.T) {
 		{
 			name:    "capacity unknown names the setting",
 			samples: []Sample{at(0, 0, 0, speed(0)), at(1000, 0, 0, speed(0)), at(2000, 0, 0), at(3000, 0, 0)},
-			want:    []want{{state: Error, reason: "port swp1: capacity unknown"}, {state: Error, reason: "set speed:"}, {state: First}, {OK, 1000, 0, gbps, 1_000_000, ""}},
+			want:    []want{{state: Error, reason: "capacity unknown"}, {state: Error, reason: "set speed:"}, {state: First}, {OK, 1000, 0, gbps, 1_000_000, ""}},
 		},
 		{
 			name:    "link down is valid and zero; the link that comes back starts anew",

@@ -75,7 +75,7 @@ func (a *assessor) table(d *assessed) *TableCost {
 				intents = append(intents, vlanrules.Intent{Signal: sig, Action: vlanrules.Update, LM: p.LM[sig]})
 			}
 		}
-		v, choice := compiler.Judge("", intents) // without a name: judged once for ports that are alike
+		v, choice := compiler.Judge(intents)
 		switch v.Level {
 		case vlanrules.Refused:
 			reason := bare(v.Reason, "")

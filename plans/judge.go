@@ -259,7 +259,7 @@ func (b *builder) table(n *node, p *inventory.Port, compiler *vlanrules.Compiler
 	for _, sig := range n.want.Signals {
 		intents = append(intents, vlanrules.Intent{Signal: sig, Action: vlanrules.Update, LM: p.LM[sig]})
 	}
-	v, _ := compiler.Judge("", intents)
+	v, _ := compiler.Judge(intents)
 	b.verdicts[key] = v
 	return v
 }

@@ -13,7 +13,6 @@ type Compiler struct {
 	caps     Caps
 	layout   quantize.Layout
 	budget   int
-	port     string                        // named in reasons; "" where none is known
 	locators [len(quantize.Signals)][]bool // locators in use; nil: any
 	buckets  [len(quantize.Signals)]uint32 // S in use; 0: any
 
@@ -89,7 +88,7 @@ func (c *Compiler) Compile(dst *Result, have Table, want []Intent) {
 		return
 	}
 	c.ops = dst.Ops[:0]
-	dst.Verdict, dst.Choice = c.judge(want)
+	dst.Verdict, dst.Choice = c.Judge(want)
 	if dst.Verdict.Level == Refused {
 		dst.Ops, dst.Table = c.ops, keepTable(dst.Table, have)
 		return

@@ -39,43 +39,16 @@ type Choice struct {
 // number from which more save little.
 const defaultBudget = 7
 
-// Judge returns how well the device can carry out want on the port with this
-// name, and in which form of table, without a table at hand: its reasons name
-// the port, as in "needs 3,968 exact entries for port swp1/abw". The choice is
-// nil where no signal is updated or the verdict is refused.
-func (c *Compiler) Judge(port string, want []Intent) (Verdict, *Choice) {
-	c.port = port
-	v, choice := c.judge(want)
-	c.port = ""
-	if v.Reason != "" && !strings.Contains(v.Reason, "port "+port) {
-		v.Reason = "port " + port + ": " + v.Reason
-	}
-	return v, choice
-}
-
-// name is how a sentence calls the signals, of the port where it is known.
-func (c *Compiler) name(sigs ...quantize.Signal) string {
-	var b strings.Builder
-	if c.port != "" {
-		b.WriteString("port " + c.port + "/")
-	}
-	for i, sig := range sigs {
-		if i > 0 {
-			b.WriteByte('+')
-		}
-		b.WriteString(sig.String())
-	}
-	return b.String()
-}
-
-// judge decides how well the device can carry out want, and in which form.
-func (c *Compiler) judge(want []Intent) (Verdict, *Choice) {
+// Judge returns how well the device can carry out want, and in which form of
+// table, without a table at hand. Reasons name the signals and no port. The
+// choice is nil where no signal is updated or the verdict is refused.
+func (c *Compiler) Judge(want []Intent) (Verdict, *Choice) {
 	set := 0
 	for i := range want {
 		in := &want[i]
 		for j := range i {
 			if want[j].Signal == in.Signal {
-				return Verdict{Refused, c.name(in.Signal) + ": two intents for one signal of one port"}, nil
+				return Verdict{Refused, names(in.Signal) + ": two intents for one signal of one port"}, nil
 			}
 		}
 		if reason := c.refuseIntent(in); reason != "" {
@@ -92,13 +65,6 @@ func (c *Compiler) judge(want []Intent) (Verdict, *Choice) {
 	case !c.caps.MatchPCP && len(want) > 1:
 		return Verdict{Refused, "the device cannot match the PCP, which carries the signal type: it cannot distinguish two signals"}, nil
 	}
-	if c.port != "" { // the reasons that are kept name no port
-		choice, v := c.choose(set)
-		if v.Level == Refused {
-			choice = nil
-		}
-		return v, choice
-	}
 	j := &c.judged[set]
 	if j.choice == nil {
 		j.choice, j.verdict = c.choose(set)
@@ -109,28 +75,40 @@ func (c *Compiler) judge(want []Intent) (Verdict, *Choice) {
 	return j.verdict, j.choice
 }
 
+// names is how a sentence calls the signals.
+func names(sigs ...quantize.Signal) string {
+	var b strings.Builder
+	for i, sig := range sigs {
+		if i > 0 {
+			b.WriteByte('+')
+		}
+		b.WriteString(sig.String())
+	}
+	return b.String()
+}
+
 // refuseIntent returns why in cannot be carried out at all, or "".
 func (c *Compiler) refuseIntent(in *Intent) string {
 	switch {
 	case !in.Signal.Known():
-		return fmt.Sprintf("%s: no such signal: tags of unknown types pass through untouched, and nothing else can be asked for them", c.name(in.Signal))
+		return fmt.Sprintf("%s: no such signal: tags of unknown types pass through untouched, and nothing else can be asked for them", names(in.Signal))
 	case in.Action > Strip:
-		return fmt.Sprintf("%s: %s: want passthrough, update or strip", c.name(in.Signal), in.Action)
+		return fmt.Sprintf("%s: %s: want passthrough, update or strip", names(in.Signal), in.Action)
 	case in.Action != Update:
 		return ""
 	case in.S >= quantize.NumBuckets:
-		return fmt.Sprintf("%s: bucket %d does not fit 5 bits", c.name(in.Signal), in.S)
+		return fmt.Sprintf("%s: bucket %d does not fit 5 bits", names(in.Signal), in.S)
 	case in.LM > c.layout.LMAllOnes():
-		return fmt.Sprintf("%s: locator %d does not fit the %d bits of %s", c.name(in.Signal), in.LM, c.layout.LMBits(), c.layout)
+		return fmt.Sprintf("%s: locator %d does not fit the %d bits of %s", names(in.Signal), in.LM, c.layout.LMBits(), c.layout)
 	case in.S == in.Signal.InitialBucket():
 		return "" // nothing is better than the best bucket: nothing is written
 	}
 	vid := c.layout.VID(in.S, in.LM)
 	switch {
 	case vid == 0 || vid == 4095:
-		return fmt.Sprintf("%s: bucket %d with locator %d is VID %d, which VLAN hardware refuses: choose another locator", c.name(in.Signal), in.S, in.LM, vid)
+		return fmt.Sprintf("%s: bucket %d with locator %d is VID %d, which VLAN hardware refuses: choose another locator", names(in.Signal), in.S, in.LM, vid)
 	case !c.caps.writable(vid):
-		return fmt.Sprintf("%s: bucket %d with locator %d is VID %d, which the device keeps for itself or does not accept (%s)", c.name(in.Signal), in.S, in.LM, vid, c.caps.vids())
+		return fmt.Sprintf("%s: bucket %d with locator %d is VID %d, which the device keeps for itself or does not accept (%s)", names(in.Signal), in.S, in.LM, vid, c.caps.vids())
 	}
 	return ""
 }
@@ -278,7 +256,7 @@ func (c *Compiler) misfit(cand *Choice, sigs []quantize.Signal) string {
 	if cand.Entries+cand.Headroom == 1 {
 		what = strings.Replace(what, "entries", "entry", 1)
 	}
-	fmt.Fprintf(&b, "needs %s %s for %s", digits.Grouped(cand.Entries+cand.Headroom), what, c.name(sigs...))
+	fmt.Fprintf(&b, "needs %s %s for %s", digits.Grouped(cand.Entries+cand.Headroom), what, names(sigs...))
 	if cand.Headroom > 0 {
 		fmt.Fprintf(&b, " (%s of them during changes)", digits.Grouped(cand.Headroom))
 	}
@@ -363,7 +341,7 @@ func (c *Compiler) unmatchable(sig quantize.Signal) string {
 		hint = "let senders start at 30 (initial_s) and leave bucket 31 empty"
 	}
 	return fmt.Sprintf("%s: tags with S=%s have VIDs that entries cannot match (%s), and would pass with a signal that is too good: %s",
-		c.name(sig), strings.Join(buckets, ","), c.caps.vids(), hint)
+		names(sig), strings.Join(buckets, ","), c.caps.vids(), hint)
 }
 
 // inUse reports whether tags of the domain can carry S=s.

@@ -321,7 +321,7 @@ func ofDevice(dev *inventory.Device, err error) error {
 func noPort(samples []counters.Sample) error {
 	for i := range samples {
 		if err := samples[i].Err; err != nil {
-			return fmt.Errorf("none of its %d ports could be read; the first: %w", len(samples), err)
+			return fmt.Errorf("none of its %d ports could be read; the first: port %s: %w", len(samples), samples[i].Port, err)
 		}
 	}
 	return errors.New("no port could be read")

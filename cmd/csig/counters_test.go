@@ -351,7 +351,7 @@ func TestNoPortCanBeRead(t *testing.T) {
 	dev := &inventory.Device{Name: "a", Platform: "sonic", Interval: time.Second, Ports: []inventory.Port{{Name: "swp1", Speed: 1e9}}}
 	file := &inventory.Fleet{}
 	res, err := readCounters(t.Context(), file, dev, lost{}, time.Millisecond, 2)
-	if err != nil || res.unreadable == nil || !strings.Contains(res.unreadable.Error(), "none of its 1 ports could be read; the first: no such port") || res.FailingPorts != 1 {
+	if err != nil || res.unreadable == nil || !strings.Contains(res.unreadable.Error(), "none of its 1 ports could be read; the first: port swp1: no such port") || res.FailingPorts != 1 {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	if p := res.Ports[0]; p.Up != nil || p.LoadBPS != nil || p.ABWBPS != nil || p.Octets != nil || p.SpeedBPS == nil || *p.SpeedBPS != 1e9 {
@@ -382,7 +382,7 @@ func TestNoPortCanBeRead(t *testing.T) {
 	if text := w.text(); !strings.Contains(text, "0 good, 1 failing") || !strings.Contains(text, "; ports that cannot be read: 1") || !strings.Contains(text, "no such port") {
 		t.Errorf("%s", text)
 	}
-	if err := w.outcome(); err == nil || !strings.Contains(err.Error(), "none of 1 ports could be read; the first: no such port") {
+	if err := w.outcome(); err == nil || !strings.Contains(err.Error(), "none of 1 ports could be read; the first: port swp1: no such port") {
 		t.Errorf("%v", err)
 	}
 	var views []fleet.PortView

@@ -140,8 +140,8 @@ func (w *watch) outcome() error {
 			if !views[j].Read.IsZero() {
 				return nil
 			}
-			if first == nil {
-				first = views[j].Err
+			if first == nil && views[j].Err != nil {
+				first = fmt.Errorf("port %s: %w", views[j].Port, views[j].Err)
 			}
 		}
 	}

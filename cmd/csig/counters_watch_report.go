@@ -156,7 +156,7 @@ func (w *watch) deviceLine(i int, now time.Time, views *[]fleet.PortView) watchD
 		if v.Err != nil && d.Fails == 0 {
 			out.portsBad++
 			if out.portNote == "" {
-				out.portNote = strings.TrimPrefix(v.Err.Error(), "device "+dev.Name+": ")
+				out.portNote = "port " + v.Port + ": " + v.Err.Error()
 			}
 		}
 	}

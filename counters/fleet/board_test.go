@@ -71,7 +71,7 @@ func TestBoard(t *testing.T) {
 		t.Errorf("of a device that cannot be read: %+v", got.Now)
 	}
 	bad := boardReading(0, 2, 0)
-	bad.Samples[0].Err = errors.New("port swp1: gone")
+	bad.Samples[0].Err = errors.New("gone")
 	b.Take(bad)
 	if got := b.Ports(0, nil)[0]; got.Now.State != counters.Error || got.Last != v.Last || got.Seen != v.Seen || got.Signals[0] != v.Signals[0] {
 		t.Errorf("after errors: %+v, had %+v", got, v)

@@ -136,12 +136,12 @@ func (s *Source) deviceError(err error) error {
 	return fmt.Errorf("device %s: gNMI target %s: %w", s.cfg.Device, s.cfg.Address, err)
 }
 
-// portError is deviceError for one port.
-func (s *Source) portError(p *port, err error) error {
+// portError is what to say of err in a port's sample: with what to do next.
+func portError(err error) error {
 	if next := advice(err); next != "" {
-		return fmt.Errorf("device %s: port %s: %w: %s", s.cfg.Device, p.name, err, next)
+		return fmt.Errorf("%w: %s", err, next)
 	}
-	return fmt.Errorf("device %s: port %s: %w", s.cfg.Device, p.name, err)
+	return err
 }
 
 // absent says whether err is the target's answer that it does not have the path.

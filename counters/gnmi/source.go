@@ -329,10 +329,10 @@ func (s *Source) prune(now time.Time) {
 // sample is the port's sample at this instant.
 func (s *Source) sample(p *port, now time.Time) counters.Sample {
 	if err := p.trouble(); err != nil {
-		return counters.Sample{Port: p.name, At: now, Err: s.portError(p, err)}
+		return counters.Sample{Port: p.name, At: now, Err: portError(err)}
 	}
 	if !p.row.set {
-		return counters.Sample{Port: p.name, At: now, Err: s.portError(p, errFirst)}
+		return counters.Sample{Port: p.name, At: now, Err: portError(errFirst)}
 	}
 	out := p.sample()
 	out.At, out.Local, out.Live = time.Unix(0, p.row.at), p.row.local, s.cfg.Live
@@ -361,7 +361,7 @@ func (s *Source) sample(p *port, now time.Time) counters.Sample {
 // silence is the sample of a port of which nothing has come for so long.
 func (s *Source) silence(p *port, at time.Time, long time.Duration) counters.Sample {
 	return counters.Sample{Port: p.name, At: at,
-		Err: s.portError(p, fmt.Errorf("%s: %w for %v", outOctets, ErrSilent, long.Round(s.cfg.Interval/10)))}
+		Err: portError(fmt.Errorf("%s: %w for %v", outOctets, ErrSilent, long.Round(s.cfg.Interval/10)))}
 }
 
 var errFirst = errors.New("its first sample is not complete yet")

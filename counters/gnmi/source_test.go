@@ -166,7 +166,7 @@ func TestMissingPort(t *testing.T) {
 				if got[0].Err != nil || got[2].Err != nil {
 					t.Errorf("the others: %v, %v", got[0].Err, got[2].Err)
 				}
-				if err := got[1].Err; !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "device leaf1: port e2") {
+				if err := got[1].Err; !errors.Is(err, ErrMissing) || got[1].Port != "e2" {
 					t.Errorf("e2: %v, want ErrMissing", err)
 				}
 				d.mu.Lock()

@@ -40,7 +40,7 @@ type Facts struct {
 }
 
 // ErrNoInterface is in the error of a port whose interface does not exist.
-var ErrNoInterface = errors.New("no such interface")
+var ErrNoInterface = errors.New("no such interface: create it, or correct the name in the fleet file")
 
 func (c *Config) check() error {
 	if len(c.Ports) == 0 {

@@ -90,10 +90,10 @@ func decide(p *Port, d *device) verdict {
 		}
 	}
 	if !exact {
-		degraded = append(degraded, superFrames(p.Name, &d.offloads))
+		degraded = append(degraded, superFrames(&d.offloads))
 	}
 	if p.Tagged && !d.hardware() {
-		if r := outOfBandTags(p.Name, &v, &d.offloads); r != "" {
+		if r := outOfBandTags(&v, &d.offloads); r != "" {
 			degraded = append(degraded, r)
 		}
 	}
@@ -111,7 +111,7 @@ func decide(p *Port, d *device) verdict {
 
 // superFrames says how super-frames spoil the interface's counter, and the way
 // out.
-func superFrames(port string, o *offloads) string {
+func superFrames(o *offloads) string {
 	const effect = "a GSO super-frame counts as one packet without its segments' headers: "
 	switch {
 	case !o.known:
@@ -119,11 +119,11 @@ func superFrames(port string, o *offloads) string {
 	case len(o.fixed) != 0:
 		return effect + strings.Join(o.fixed, ", ") + " cannot be switched off, shape the port with tbf or htb"
 	}
-	return effect + "run `" + switchOff(port, o.segmentation) + "`, or shape the port with tbf or htb"
+	return effect + "run `" + switchOff(o.segmentation) + "`, or shape the port with tbf or htb"
 }
 
 // outOfBandTags says how tags that travel beside the frame spoil the counter.
-func outOfBandTags(port string, v *verdict, o *offloads) string {
+func outOfBandTags(v *verdict, o *offloads) string {
 	const effect = "a VLAN tag beside the frame is not counted, 4 bytes each: "
 	switch {
 	case !o.known:
@@ -133,13 +133,14 @@ func outOfBandTags(port string, v *verdict, o *offloads) string {
 	case v.fromQdisc && len(o.fixed) != 0:
 		return effect + strings.Join(o.fixed, ", ") + " cannot be switched off, so the counter of the qdisc has to do"
 	case v.fromQdisc:
-		return effect + "run `" + switchOff(port, append(slices.Clip(o.segmentation), o.vlan...)) + "`"
+		return effect + "run `" + switchOff(append(slices.Clip(o.segmentation), o.vlan...)) + "`"
 	}
-	return effect + "run `" + switchOff(port, o.vlan) + "`"
+	return effect + "run `" + switchOff(o.vlan) + "`"
 }
 
-func switchOff(port string, features []string) string {
-	return "ethtool -K " + port + " " + strings.Join(features, " off ") + " off"
+// switchOff is a command to type, with PORT for the port: a reason names none.
+func switchOff(features []string) string {
+	return "ethtool -K PORT " + strings.Join(features, " off ") + " off"
 }
 
 // capacity fills in the speed and returns in what way it is not quite right.

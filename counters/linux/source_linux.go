@@ -98,7 +98,7 @@ func New(cfg Config) (*Source, error) {
 	}
 	for i, p := range cfg.Ports {
 		s.ports[i].cfg = p
-		s.ports[i].err = missing(p.Name)
+		s.ports[i].err = ErrNoInterface
 		s.byName[p.Name] = i
 	}
 	s.onStats, s.onQdiscStats = s.takeStats, s.takeQdiscStats
@@ -122,10 +122,6 @@ func New(cfg Config) (*Source, error) {
 	return s, nil
 }
 
-func missing(name string) error {
-	return fmt.Errorf("port %s: %w: create it, or correct the name in the fleet file", name, ErrNoInterface)
-}
-
 // Close closes the source's sockets.
 func (s *Source) Close() error {
 	var errs [3]error
@@ -138,6 +134,8 @@ func (s *Source) Close() error {
 	errs[2] = s.eth.close()
 	return errors.Join(errs[:]...)
 }
+
+var errChanging = errors.New("the interface or its qdisc kept changing while it was read; the next reading tries again")
 
 // Read takes one reading of every port. At is the midpoint of the system call
 // in which the kernel read the port's counter. In the steady state it allocates
@@ -175,7 +173,7 @@ func (s *Source) samples(dst []counters.Sample, now time.Time) []counters.Sample
 			dst = append(dst, counters.Sample{Port: p.cfg.Name, At: now, Err: p.err})
 		case !p.seen:
 			dst = append(dst, counters.Sample{Port: p.cfg.Name, At: now,
-				Err: fmt.Errorf("port %s: the interface or its qdisc kept changing while it was read; the next reading tries again", p.cfg.Name)})
+				Err: errChanging})
 		default:
 			dst = append(dst, counters.Sample{
 				Port:     p.cfg.Name,

@@ -188,7 +188,7 @@ func (s *Source) touch(p *port) {
 // unbind notes that a port's interface is gone.
 func (s *Source) unbind(p *port) {
 	delete(s.byIndex, p.index)
-	p.index, p.up, p.dev, p.err = 0, false, device{}, missing(p.cfg.Name)
+	p.index, p.up, p.dev, p.err = 0, false, device{}, ErrNoInterface
 	p.lives++
 	s.touch(p)
 }

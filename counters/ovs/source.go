@@ -113,7 +113,7 @@ func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 	for i := range s.ports {
 		p := &s.ports[i]
 		if !p.there || !p.seen {
-			p.sample.Err = fmt.Errorf("bridge %s has no port %s: add it, or correct the name in the fleet file", s.cfg.Bridge, s.cfg.Ports[i])
+			p.sample.Err = fmt.Errorf("bridge %s has no such port: add it, or correct the name in the fleet file", s.cfg.Bridge)
 		}
 		dst = append(dst, p.sample)
 	}

@@ -44,7 +44,7 @@ func TestSource(t *testing.T) {
 	s.Ofctl("add-flow", "br0", "in_port=1,actions=output:2")
 	src := open(t, s, "p2", "p1", "p9")
 	before := read(t, src)
-	if len(before) != 3 || before[0].Port != "p2" || before[0].Err != nil || before[2].Err == nil || !strings.Contains(before[2].Err.Error(), "no port p9") {
+	if len(before) != 3 || before[0].Port != "p2" || before[0].Err != nil || before[2].Err == nil || !strings.Contains(before[2].Err.Error(), "no such port") {
 		t.Fatalf("%+v", before)
 	}
 	frame := make([]byte, 100)

@@ -132,10 +132,10 @@ func (s *Source) deviceError(err error) error {
 	return fmt.Errorf("device %s: SNMP agent %s: %w", s.cfg.Device, s.address, err)
 }
 
-// portError is deviceError for one port.
-func (s *Source) portError(p *port, err error) error {
+// portError is what to say of err in a port's sample: with what to do next.
+func (s *Source) portError(err error) error {
 	if next := advice(err, s.cfg.Version); next != "" {
-		return fmt.Errorf("device %s: port %s: %w: %s", s.cfg.Device, p.name, err, next)
+		return fmt.Errorf("%w: %s", err, next)
 	}
-	return fmt.Errorf("device %s: port %s: %w", s.cfg.Device, p.name, err)
+	return err
 }

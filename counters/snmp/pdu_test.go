@@ -119,7 +119,7 @@ func TestFaultOfOnePort(t *testing.T) {
 						if wantStatus := tt.want == nil; wantStatus && !errors.As(smp.Err, &status) || !wantStatus && !errors.Is(smp.Err, tt.want) {
 							t.Errorf("%s, reading %d: %v, want %v", when, round, smp.Err, tt.want)
 						}
-						if !strings.Contains(smp.Err.Error(), tt.text) || !strings.Contains(smp.Err.Error(), "device leaf1: port swp23") {
+						if !strings.Contains(smp.Err.Error(), tt.text) || smp.Port != "swp23" {
 							t.Errorf("%s, reading %d: %v, want %q in it", when, round, smp.Err, tt.text)
 						}
 					}

@@ -39,7 +39,7 @@ func (s *Source) sample(p *port) counters.Sample {
 	}
 	if p.problem != fine {
 		out.At = s.cfg.Now()
-		out.Err = s.portError(p, p.err)
+		out.Err = s.portError(p.err)
 		return out
 	}
 	out.At, out.Within, out.Cache = p.at(), p.received.Sub(p.sent)/2, s.system.cache
@@ -53,7 +53,7 @@ func (s *Source) sample(p *port) counters.Sample {
 	}
 	var err error
 	if out.Packets, out.Degraded, err = s.advance(p, out.Octets, p.wide()); err != nil {
-		return counters.Sample{Port: p.name, At: out.At, Err: s.portError(p, err)}
+		return counters.Sample{Port: p.name, At: out.At, Err: s.portError(err)}
 	}
 	out.Epoch = p.hist.epoch
 	switch {

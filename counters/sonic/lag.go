@@ -2,6 +2,7 @@ package sonic
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -88,15 +89,17 @@ func (s *Source) sums(dst, read []counters.Sample, at time.Time) []counters.Samp
 	return dst
 }
 
+var errNoMembers = errors.New("it has no members (LAG_MEMBER_TABLE of APPL_DB)")
+
 func (l *lag) sum(of map[string]*counters.Sample, at time.Time) counters.Sample {
 	out := counters.Sample{Port: l.Name, At: at, Bits: 64, Epoch: l.epoch, Degraded: inSum}
 	if len(l.members) == 0 {
-		return counters.Sample{Port: l.Name, At: at, Err: fmt.Errorf("port %s: it has no members (LAG_MEMBER_TABLE of APPL_DB)", l.Name)}
+		return counters.Sample{Port: l.Name, At: at, Err: errNoMembers}
 	}
 	for _, name := range l.members {
 		m := of[name]
 		if m.Err != nil {
-			return counters.Sample{Port: l.Name, At: at, Err: fmt.Errorf("port %s: of its members, %w", l.Name, m.Err)}
+			return counters.Sample{Port: l.Name, At: at, Err: fmt.Errorf("of its members, port %s: %w", name, m.Err)}
 		}
 		out.Octets += m.Octets // the counts wrap together
 		out.Packets += m.Packets

@@ -220,7 +220,7 @@ func (s *Source) samples(dst []counters.Sample, answers []any, at time.Time, mov
 			err = s.status(&out, i, answers[n+i])
 		}
 		if err != nil {
-			out = counters.Sample{Port: out.Port, At: at, Err: fmt.Errorf("port %s: %w", out.Port, err)}
+			out = counters.Sample{Port: out.Port, At: at, Err: err}
 		}
 		dst = append(dst, out)
 	}
