@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
@@ -48,7 +49,7 @@ func (b *builder) undriven(n *node) {
 	case n.seen.NoDriver != "":
 		n.alone, n.left = true, AloneNoDriver
 		if n.level.Support != inventory.LevelSoftware { // judge has more to say
-			b.find(SeverityWarning, n, "", "left alone, its level is %s: %s", n.level.Support, n.seen.NoDriver)
+			b.find(findings.LeftAlone, findings.Warning, n, nil, "left alone, its level is %s: %s", n.level.Support, n.seen.NoDriver)
 		}
 		return
 	case n.seen.Err == nil:
@@ -60,7 +61,7 @@ func (b *builder) undriven(n *node) {
 		if errors.As(n.seen.Err, new(*vendors.NoDriverError)) {
 			n.left = AloneUnknown
 		}
-		b.find(SeverityWarning, n, "", "taken as its level says, %s, and left alone: %v", n.dev.Level.Support, n.seen.Err)
+		b.find(findings.LeftAlone, findings.Warning, n, nil, "taken as its level says, %s, and left alone: %v", n.dev.Level.Support, n.seen.Err)
 		n.seen = Seen{Via: n.seen.Via, Facts: vendors.Facts{Strip: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "csig does not drive it"}}}
 	}
 }

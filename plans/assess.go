@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
-	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -59,22 +58,22 @@ const LevelUnknown inventory.Support = "unknown"
 // Assessment is what a fleet can do with CSIG tags, device by device, and what
 // draft-00 §6.3 therefore asks of its ports and hosts.
 type Assessment struct {
-	Format        string           `json:"format"`
-	Created       time.Time        `json:"created"`
-	Version       string           `json:"version"`
-	Fleet         string           `json:"fleet"`
-	ProfileHash   string           `json:"profile_hash"`
-	InventoryHash string           `json:"inventory_hash"`
-	TPID          uint16           `json:"tpid"`
-	WideTPID      uint16           `json:"wide_tpid"`
-	Layout        string           `json:"layout"`
-	Signals       []string         `json:"signals"`
-	TagBytes      int              `json:"tag_bytes"` // that the longest CSIG tag of the domain adds to a frame
-	Offline       bool             `json:"offline"`   // no device was asked
-	Totals        AssessTotals     `json:"totals"`
-	Devices       []AssessedDevice `json:"devices"`
-	Requirements  []Requirement    `json:"requirements"`
-	Findings      []Finding        `json:"findings"`
+	Format        string             `json:"format"`
+	Created       time.Time          `json:"created"`
+	Version       string             `json:"version"`
+	Fleet         string             `json:"fleet"`
+	ProfileHash   string             `json:"profile_hash"`
+	InventoryHash string             `json:"inventory_hash"`
+	TPID          uint16             `json:"tpid"`
+	WideTPID      uint16             `json:"wide_tpid"`
+	Layout        string             `json:"layout"`
+	Signals       []string           `json:"signals"`
+	TagBytes      int                `json:"tag_bytes"` // that the longest CSIG tag of the domain adds to a frame
+	Offline       bool               `json:"offline"`   // no device was asked
+	Totals        AssessTotals       `json:"totals"`
+	Devices       []AssessedDevice   `json:"devices"`
+	Requirements  []Requirement      `json:"requirements"`
+	Findings      []findings.Finding `json:"findings"`
 }
 
 // AssessTotals counts.
@@ -169,7 +168,7 @@ func assess(f *inventory.Fleet, look func(*inventory.Device) Evidence, o AssessO
 	a := &assessor{fleet: f, offline: o.Offline, costs: costs, out: &Assessment{
 		Format: AssessmentFormat, Created: o.Now.UTC(), Version: o.Version, Fleet: f.Path, ProfileHash: f.Profile.Hash(), InventoryHash: o.InventoryHash,
 		TPID: f.Profile.TPID, WideTPID: f.Profile.WideTPID, Layout: f.Profile.Layout.String(), Signals: []string{}, TagBytes: 4, Offline: o.Offline,
-		Devices: make([]AssessedDevice, 0, len(f.Devices)), Requirements: []Requirement{}, Findings: []Finding{},
+		Devices: make([]AssessedDevice, 0, len(f.Devices)), Requirements: []Requirement{}, Findings: []findings.Finding{},
 	}}
 	if f.Profile.WideTPID != 0 {
 		a.out.TagBytes = 8
@@ -223,8 +222,10 @@ func (d *assessed) blind() bool {
 	return d.level.Support == inventory.LevelDiscard || d.level.Support == LevelUnknown
 }
 
-func (a *assessor) find(severity, device, port, format string, args ...any) {
-	a.out.Findings = append(a.out.Findings, Finding{Severity: severity, Device: device, Port: port, Message: fmt.Sprintf(format, args...)})
+// find notes a finding at ports of a device; none is the device as a whole, and
+// no device is the fleet.
+func (a *assessor) find(code findings.Code, level findings.Level, device string, ports []string, format string, args ...any) {
+	a.out.Findings = append(a.out.Findings, findings.Finding{Code: code, Level: level, Device: device, Ports: ports, Reason: fmt.Sprintf(format, args...)})
 }
 
 // device assesses one device by itself.
@@ -233,19 +234,17 @@ func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 	a.decide(d)
 	update := seen.Facts.Updates(a.fleet.Profile.TPID)
 	if seen.Err != nil && !a.offline && d.level.Support != LevelUnknown {
-		a.find(SeverityWarning, dev.Name, "", "it was not asked, so this is what is known without: %v", seen.Err)
+		a.find(findings.NotReached, findings.Warning, dev.Name, nil, "it was not asked, so this is what is known without: %v", seen.Err)
 	}
 	if missing := missing(seen.Facts.Ports, dev.Ports, func(p inventory.Port) string { return p.Name }); len(missing) > 0 && d.level.Support == inventory.LevelSoftware {
-		a.find(SeverityError, dev.Name, vendors.Names(missing), noSuchPort)
+		a.find(findings.NoSuchPort, findings.Error, dev.Name, missing, noSuchPort)
 	}
 	if d.level.Support == inventory.LevelSoftware {
 		updates := map[string]bool{}
 		for i := range dev.Ports {
 			updates[dev.Ports[i].Name] = dev.Ports[i].Action == vlanrules.Update
 		}
-		for _, h := range hindered(seen.Facts.Hinders, updates) {
-			a.find(h.severity, dev.Name, h.ports, "%s", h.reason)
-		}
+		a.out.Findings = append(a.out.Findings, portIssues(dev.Name, seen.Facts.Hinders, updates)...)
 	}
 	out := AssessedDevice{
 		Device: dev.Name, Platform: dev.Platform, Via: seen.Via, Basis: seen.Basis,
@@ -293,7 +292,7 @@ func alike(d *assessed) []AssessedPorts {
 			if level != d.level { // it has one of its own
 				reason = level.Reason + "; " + reason
 			}
-			level.Reason = bare(reason, p.Name)
+			level.Reason = reason
 		}
 		k := key{p.Speed, p.MTU, p.Action, level}
 		n, ok := at[k]
@@ -331,20 +330,20 @@ func (a *assessor) decide(d *assessed) {
 		case asserted == inventory.LevelAuto:
 			d.level = found
 			if seen.Facts.Update.Level != vlanrules.Refused && update.Level == vlanrules.Refused {
-				a.find(SeverityWarning, dev.Name, "", "it could update tags, but not in this domain: %s", update.Reason)
+				a.find(findings.TPIDNotPossible, findings.Warning, dev.Name, nil, "it could update tags, but not in this domain: %s", update.Reason)
 			}
 		case asserted == inventory.LevelNative && native.Is != "":
-			a.find(SeverityWarning, dev.Name, "", "the fleet file says that its level is native: csig cannot tell whether it is set up so, with the domain's profile; what its platform has: %s", native.Is)
+			a.find(findings.LevelUnproven, findings.Warning, dev.Name, nil, "the fleet file says that its level is native: csig cannot tell whether it is set up so, with the domain's profile; what its platform has: %s", native.Is)
 		case asserted == inventory.LevelNative:
-			a.find(SeverityWarning, dev.Name, "", "the fleet file says that its level is native: csig cannot tell whether that is so; by rules of csig it would be %s", found.Support)
+			a.find(findings.LevelUnproven, findings.Warning, dev.Name, nil, "the fleet file says that its level is native: csig cannot tell whether that is so; by rules of csig it would be %s", found.Support)
 		case asserted == inventory.LevelPassthrough && update.Level == vlanrules.Refused && through.Level == vlanrules.Degraded:
-			a.find(SeverityWarning, dev.Name, "", "taken as passthrough, as the fleet file says; csig cannot see whether it is: %s", through.Reason)
+			a.find(findings.LevelUnproven, findings.Warning, dev.Name, nil, "taken as passthrough, as the fleet file says; csig cannot see whether it is: %s", through.Reason)
 		case rank(asserted) > rank(found.Support):
 			if asserted == inventory.LevelSoftware {
 				found.Reason = update.Reason
 			}
 			d.level = Level{found.Support, fmt.Sprintf("the fleet file says %s, but: %s", asserted, found.Reason)}
-			a.find(SeverityError, dev.Name, "", "the fleet file says that its level is %s, and it is %s: %s; correct level", asserted, found.Support, found.Reason)
+			a.find(findings.LevelWrong, findings.Error, dev.Name, nil, "the fleet file says that its level is %s, and it is %s: %s; correct level", asserted, found.Support, found.Reason)
 		}
 		return
 	}
@@ -353,7 +352,7 @@ func (a *assessor) decide(d *assessed) {
 		d.level = own
 	default:
 		d.level = Level{LevelUnknown, fmt.Sprintf("nothing tells (%v): give it a level in the fleet file; until then no tag may reach it", seen.Err)}
-		a.find(SeverityError, dev.Name, "", "its level is not known (%v): give it a level with its reason", seen.Err)
+		a.find(findings.LevelUnknown, findings.Error, dev.Name, nil, "its level is not known (%v): give it a level with its reason", seen.Err)
 	}
 }
 
@@ -461,20 +460,12 @@ func (a *assessor) total() {
 		t.Requirements.add(r.Status, len(r.Ports)+len(r.Hosts))
 	}
 	for _, f := range a.out.Findings {
-		if f.Severity == SeverityError {
+		if f.Level == findings.Error {
 			t.Errors++
 		} else {
 			t.Warnings++
 		}
 	}
-}
-
-// bare takes a port's name out of a sentence, so that ports with the same
-// trouble have the same sentence.
-func bare(reason, port string) string {
-	reason = strings.TrimPrefix(reason, "port "+port+": ")
-	reason = strings.ReplaceAll(reason, ": port "+port+": ", ": ")
-	return strings.ReplaceAll(reason, "port "+port+"/", "")
 }
 
 // setupPorts counts the ports of a device that csig is to update.
@@ -503,11 +494,8 @@ func (a *Assessment) Only(names []string) *Assessment {
 		if asked[r.Device] {
 			return false
 		}
-		return !slices.ContainsFunc(r.Peers, func(peer string) bool {
-			device, _, _ := strings.Cut(peer, ":")
-			return asked[device]
-		})
+		return !slices.ContainsFunc(r.Peers, func(peer Peer) bool { return asked[peer.Device] })
 	})
-	out.Findings = slices.DeleteFunc(slices.Clone(a.Findings), func(f Finding) bool { return f.Device != "" && !asked[f.Device] })
+	out.Findings = slices.DeleteFunc(slices.Clone(a.Findings), func(f findings.Finding) bool { return f.Device != "" && !asked[f.Device] })
 	return &out
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
@@ -28,7 +29,7 @@ func (a *assessor) domain() {
 		if len(from31) > 0 {
 			text += fmt.Sprintf("; initial_s: 30 keeps %s clear of them", strings.Join(from31, " and "))
 		}
-		a.find(SeverityWarning, "", "", "%s", text)
+		a.find(findings.ReservedVIDs, findings.Warning, "", nil, "%s", text)
 	}
 }
 
@@ -39,8 +40,10 @@ func (a *assessor) caution(d *assessed) {
 		return
 	}
 	name, tpid, t := d.dev.Name, a.fleet.Profile.TPID, &d.seen.Facts.Traits
-	warn := func(format string, args ...any) { a.find(SeverityWarning, name, "", format, args...) }
-	check := func(text string) { warn("csig cannot see, so check: %s", text) }
+	warn := func(code findings.Code, format string, args ...any) {
+		a.find(code, findings.Warning, name, nil, format, args...)
+	}
+	check := func(text string) { warn(findings.CheckByHand, "csig cannot see, so check: %s", text) }
 	switch {
 	case d.seen.Basis == BasisFile || !t.VLANTPIDs.Known():
 		if d.level.Support == inventory.LevelNative {
@@ -61,45 +64,45 @@ func (a *assessor) caution(d *assessed) {
 		if t.TPIDs.Is.AsVLAN && t.Independent.Known() && !t.Independent.Is && t.TPIDs.Is.Takes(tpid) {
 			text += "; were that set as a TPID of its, the tag's VID, which is the signal, would choose the VLAN that frames are bridged in"
 		}
-		warn("it does not look behind TPID 0x%04x: hashes over IP addresses and ports (ECMP, LAG, RPS) see only MAC addresses, and ECN marks, DSCP, PFC and filters of IP fields do not take in tagged frames%s", tpid, text)
+		warn(findings.NoIPHeader, "it does not look behind TPID 0x%04x: hashes over IP addresses and ports (ECMP, LAG, RPS) see only MAC addresses, and ECN marks, DSCP, PFC and filters of IP fields do not take in tagged frames%s", tpid, text)
 	}
 	if t.Loses.Is.Has(vendors.FieldDEI) {
-		warn("a tag's R (DEI) is lost on the way through it: %s", t.Loses.From)
+		warn(findings.DEILost, "a tag's R (DEI) is lost on the way through it: %s", t.Loses.From)
 	}
 }
 
 // asVLAN warns of what a device does with tags that it takes for VLAN tags.
-func (a *assessor) asVLAN(d *assessed, warn func(string, ...any), check func(string)) {
+func (a *assessor) asVLAN(d *assessed, warn func(findings.Code, string, ...any), check func(string)) {
 	t, tpid := &d.seen.Facts.Traits, a.fleet.Profile.TPID
 	switch {
 	case !t.Parses.Known():
 		check("hashing (ECMP, LAG), ECN marking, DSCP, ACLs and PFC still see the IP header behind the tag")
 	case !t.Parses.Is:
-		warn("it takes 0x%04x for a VLAN tag's TPID, and does not find the IP header behind it: hashing (ECMP, LAG), ECN marking, DSCP, ACLs and PFC change for tagged frames", tpid)
+		warn(findings.NoIPHeader, "it takes 0x%04x for a VLAN tag's TPID, and does not find the IP header behind it: hashing (ECMP, LAG), ECN marking, DSCP, ACLs and PFC change for tagged frames", tpid)
 	}
 	switch vid, pcp := t.Hash.Is.Has(vendors.FieldVID), t.Hash.Is.Has(vendors.FieldPCP); {
 	case !t.Hash.Known():
 		check("hashing (ECMP, LAG) does not take in the VID or PCP, which would reorder flows")
 	case vid:
-		warn("it takes 0x%04x for a VLAN tag's TPID, and its hashes (ECMP, LAG, RPS) take in the VID: flows may be reordered when S changes", tpid)
+		warn(findings.HashTakesTag, "it takes 0x%04x for a VLAN tag's TPID, and its hashes (ECMP, LAG, RPS) take in the VID: flows may be reordered when S changes", tpid)
 	case pcp:
-		warn("it takes 0x%04x for a VLAN tag's TPID, and its hashes (ECMP, LAG, RPS) take in the PCP: packets of a flow that ask for different signals may be reordered", tpid)
+		warn(findings.HashTakesTag, "it takes 0x%04x for a VLAN tag's TPID, and its hashes (ECMP, LAG, RPS) take in the PCP: packets of a flow that ask for different signals may be reordered", tpid)
 	}
 	switch {
 	case !t.DropDEI.Known():
 		check("DEI is not taken for drop precedence, and leaves as it came")
 	case t.DropDEI.Is:
-		warn("DEI is drop precedence to it: tags with R set are dropped first")
+		warn(findings.DEIPrecedence, "DEI is drop precedence to it: tags with R set are dropped first")
 	}
 	switch {
 	case !t.TrustPCP.Known():
 		check("QoS trust and remarking of PCP are off on CSIG ports; the PCP of a tag says which signal it asks for")
 	case t.TrustPCP.Is:
-		warn("the PCP chooses the queue, or is remarked, unless that is switched off: it says which signal a tag asks for")
+		warn(findings.PCPQueue, "the PCP chooses the queue, or is remarked, unless that is switched off: it says which signal a tag asks for")
 	}
 	switch {
 	case t.Independent.Known() && !t.Independent.Is:
-		warn("it takes 0x%04x for a VLAN tag's TPID, and the tag's VID, which is the signal, chooses the VLAN that frames are bridged in (%s: %s)", tpid, t.Independent.Mark, t.Independent.From)
+		warn(findings.VIDBridges, "it takes 0x%04x for a VLAN tag's TPID, and the tag's VID, which is the signal, chooses the VLAN that frames are bridged in (%s: %s)", tpid, t.Independent.Mark, t.Independent.From)
 	case !t.Independent.Known() || !t.Learning.Known():
 		check("the VLAN that a frame is bridged in, and MAC learning, do not follow the VID of the tag")
 	case !t.Independent.Sure():
@@ -109,12 +112,12 @@ func (a *assessor) asVLAN(d *assessed, warn func(string, ...any), check func(str
 	case !t.Routed.Known():
 		check("the tag survives routing")
 	case !t.Routed.Is:
-		warn("tagged frames that it routes, and does not bridge, leave without their tag or not at all")
+		warn(findings.NotRouted, "tagged frames that it routes, and does not bridge, leave without their tag or not at all")
 	}
 	first, last := a.vids()
 	for _, r := range t.VIDs.Is.Reserved {
 		if r.First <= last && first <= r.Last {
-			warn("it keeps VIDs %d to %d for itself, and the domain's tags have VIDs from %d to %d", r.First, r.Last, first, last)
+			warn(findings.ReservedVIDs, "it keeps VIDs %d to %d for itself, and the domain's tags have VIDs from %d to %d", r.First, r.Last, first, last)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -78,11 +79,10 @@ func (a *assessor) table(d *assessed) *TableCost {
 		v, choice := compiler.Judge(intents)
 		switch v.Level {
 		case vlanrules.Refused:
-			reason := bare(v.Reason, "")
-			d.ports[i] = a.below(d, reason)
-			a.find(SeverityError, d.dev.Name, p.Name, "csig cannot keep its rules: %s", reason)
+			d.ports[i] = a.below(d, v.Reason)
+			a.find(findings.RulesRefused, findings.Error, d.dev.Name, []string{p.Name}, "csig cannot keep its rules: %s", v.Reason)
 		case vlanrules.Degraded:
-			d.ports[i].Reason = bare(v.Reason, "")
+			d.ports[i].Reason = v.Reason
 		}
 		if choice == nil {
 			continue
@@ -171,9 +171,9 @@ func (a *assessor) age(d *assessed) *SignalAge {
 	s.AgeNS = s.ScheduleNS + s.RefreshNS + s.ReadNS
 	s.SettlesNS = s.AgeNS + max(interval, time.Duration(s.ShortestNS)).Nanoseconds()
 	if s.ScheduleNS > 0 && s.ScheduleNS < update.Nanoseconds() {
-		a.find(SeverityWarning, d.dev.Name, "", "it is sampled every %v, but an update of its rules takes %v at least: make its schedule longer", time.Duration(s.ScheduleNS), update.Round(time.Millisecond))
+		a.find(findings.ScheduleTooFast, findings.Warning, d.dev.Name, nil, "it is sampled every %v, but an update of its rules takes %v at least: make its schedule longer", time.Duration(s.ScheduleNS), update.Round(time.Millisecond))
 	} else if interval < time.Duration(s.ShortestNS) {
-		a.find(SeverityWarning, d.dev.Name, "", "Δt is %v, but its counters have news only every %v: make its interval at least that", interval, time.Duration(s.ShortestNS).Round(time.Millisecond))
+		a.find(findings.IntervalTooShort, findings.Warning, d.dev.Name, nil, "Δt is %v, but its counters have news only every %v: make its interval at least that", interval, time.Duration(s.ShortestNS).Round(time.Millisecond))
 	}
 	return s
 }

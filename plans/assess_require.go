@@ -3,7 +3,9 @@ package plans
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -16,11 +18,23 @@ type Requirement struct {
 	Device  string   `json:"device"` // "" for hosts
 	Hosts   []string `json:"hosts"`  // none for a device
 	Ports   []string `json:"ports"`  // of the device
-	Peers   []string `json:"peers"`  // their far ends, in the same order
+	Peers   []Peer   `json:"peers"`  // their other ends, in the same order
 	What    string   `json:"what"`
 	Why     string   `json:"why"`
 	Section string   `json:"section"` // of the draft
 	Status  string   `json:"status"`
+}
+
+// Peer is the other end of a port; as JSON "device:port", or a host's name.
+type Peer inventory.Peer
+
+// MarshalText writes the peer.
+func (p Peer) MarshalText() ([]byte, error) { return []byte(inventory.Peer(p).String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (p *Peer) UnmarshalText(text []byte) error {
+	p.Device, p.Port, _ = strings.Cut(string(text), ":")
+	return nil
 }
 
 // The rules.
@@ -97,7 +111,7 @@ func (a *assessor) require() {
 			a.link(g, d, j, peer)
 		}
 		if unknown > 0 && !d.blind() {
-			a.find(SeverityWarning, d.dev.Name, "", "%d of its ports have no peer: csig cannot tell what is required of them; add peer or links", unknown)
+			a.find(findings.PeerUnknown, findings.Warning, d.dev.Name, nil, "%d of its ports have no peer: csig cannot tell what is required of them; add peer or links", unknown)
 		}
 		a.accuracy(g, d)
 		a.mtu(g, d)
@@ -142,13 +156,13 @@ func (g *gather) add(k requirementKey, port string, peer inventory.Peer) {
 		i = len(*g.out)
 		g.at[k] = i
 		*g.out = append(*g.out, Requirement{
-			Rule: k.rule, Force: k.force, Device: g.device, Hosts: []string{}, Ports: []string{}, Peers: []string{},
+			Rule: k.rule, Force: k.force, Device: g.device, Hosts: []string{}, Ports: []string{}, Peers: []Peer{},
 			What: k.what, Why: k.why, Section: k.section, Status: k.status,
 		})
 	}
 	r := &(*g.out)[i]
 	r.Ports = append(r.Ports, port)
-	r.Peers = append(r.Peers, peer.String())
+	r.Peers = append(r.Peers, Peer(peer))
 }
 
 // link is what the far end of a port asks of it.
@@ -161,9 +175,9 @@ func (a *assessor) link(g *gather, d *assessed, j int, peer inventory.Peer) {
 			return
 		}
 		key := requirementKey{rule: RuleStripDiscard, force: "MUST", what: "strip the tag", section: forwarding}
-		key.why = fmt.Sprintf("frames with a tag are discarded at %s: %s", q.dev.Name, q.level.Reason)
+		key.why = "the peer discards tagged frames: " + q.level.Reason
 		if q.level.Support == LevelUnknown {
-			key.why = fmt.Sprintf("what becomes of a tag at %s is not known", q.dev.Name)
+			key.why = "what the peer does with a tag is not known"
 		}
 		a.strip(g, d, key, p.Name, peer, strips)
 		return
@@ -343,9 +357,9 @@ func (a *assessor) ends() {
 		if d := first[h.Name]; d != nil {
 			ref := at[h.Name]
 			a.out.Requirements = append(a.out.Requirements, Requirement{
-				Rule: RuleNoSending, Force: "MUST", Hosts: []string{h.Name}, Ports: []string{}, Peers: []string{ref.String()}, Section: levels, Status: StatusUnmet,
+				Rule: RuleNoSending, Force: "MUST", Hosts: []string{h.Name}, Ports: []string{}, Peers: []Peer{Peer(ref)}, Section: levels, Status: StatusUnmet,
 				What: "send no tags: set csig: false, and leave CSIG off in its stack",
-				Why:  fmt.Sprintf("its first hop, %s, discards frames with a tag: %s", d.dev.Name, d.level.Reason),
+				Why:  "its first hop discards tagged frames: " + d.level.Reason,
 			})
 			continue
 		}
@@ -359,7 +373,7 @@ func (a *assessor) ends() {
 			what = fmt.Sprintf("leave %d bytes of its card's MTU (%d) for the tag: an IP MTU of %d, or a larger one for the card", a.out.TagBytes, h.MTU, h.MTU-a.out.TagBytes)
 		}
 		a.out.Requirements = append(a.out.Requirements, Requirement{
-			Rule: RuleMTU, Force: "MUST", Hosts: []string{h.Name}, Ports: []string{}, Peers: []string{}, Section: levels, Status: StatusUnchecked,
+			Rule: RuleMTU, Force: "MUST", Hosts: []string{h.Name}, Ports: []string{}, Peers: []Peer{}, Section: levels, Status: StatusUnchecked,
 			What: what, Why: "a card does not send, and may not receive, what is longer than its MTU",
 		})
 	}

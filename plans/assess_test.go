@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
@@ -131,14 +132,14 @@ func TestLevels(t *testing.T) {
 			}
 			errors := 0
 			for _, f := range a.Findings {
-				if f.Severity == SeverityError && f.Device != "" {
+				if f.Level == findings.Error && f.Device != "" {
 					errors++
 				}
 			}
 			if errors != tc.errors {
 				t.Errorf("errors %d, want %d: %v", errors, tc.errors, a.Findings)
 			}
-			if tc.warnsOf != "" && !slices.ContainsFunc(a.Findings, func(f Finding) bool { return strings.Contains(f.Message, tc.warnsOf) }) {
+			if tc.warnsOf != "" && !slices.ContainsFunc(a.Findings, func(f findings.Finding) bool { return strings.Contains(f.Reason, tc.warnsOf) }) {
 				t.Errorf("no finding about %q: %v", tc.warnsOf, a.Findings)
 			}
 			var kinds []string
@@ -246,7 +247,7 @@ func TestSignalAge(t *testing.T) {
 			if time.Duration(s.AgeNS) != tc.age || time.Duration(s.SettlesNS) != tc.settles || time.Duration(s.ShortestNS) != tc.best {
 				t.Errorf("age %v, settles %v, shortest %v; want %v, %v, %v", time.Duration(s.AgeNS), time.Duration(s.SettlesNS), time.Duration(s.ShortestNS), tc.age, tc.settles, tc.best)
 			}
-			if warns := slices.ContainsFunc(a.Findings, func(f Finding) bool { return strings.Contains(f.Message, "have news only every") }); warns != tc.warns {
+			if warns := slices.ContainsFunc(a.Findings, func(f findings.Finding) bool { return strings.Contains(f.Reason, "have news only every") }); warns != tc.warns {
 				t.Errorf("warns of a Δt that is too short: %v", warns)
 			}
 			if tc.age == 0 && s.Note == "" {
@@ -420,7 +421,7 @@ func TestNoTagReachesADiscardDevice(t *testing.T) {
 		for _, r := range a.Requirements {
 			for k, p := range r.Ports {
 				if r.Rule == RuleStripDiscard {
-					named[r.Device+":"+p] = r.Status + " " + r.Peers[k]
+					named[r.Device+":"+p] = r.Status + " " + inventory.Peer(r.Peers[k]).String()
 				}
 			}
 		}
@@ -544,7 +545,7 @@ func TestCautions(t *testing.T) {
 			var got []string
 			for _, f := range a.Findings {
 				if f.Device != "" {
-					got = append(got, f.Message)
+					got = append(got, f.Reason)
 				}
 			}
 			ok := len(got) == len(tc.want)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
@@ -82,7 +83,7 @@ func Build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*P
 	for i := range b.nodes {
 		n, d := &b.nodes[i], &all[i]
 		if d.err != nil {
-			b.find(SeverityError, n, "", "%v", d.err)
+			b.find(findings.SetupRefused, findings.Error, n, nil, "%v", d.err)
 		}
 		if d.setup > 0 {
 			b.canUndo(n)
@@ -128,7 +129,7 @@ func newBuilder(f *inventory.Fleet, o Options) *builder {
 	b := &builder{fleet: f, options: o, plan: &Plan{
 		Format: Format, Created: o.Now.UTC(), Version: o.Version, Fleet: f.Path, Goal: cmp.Or(o.Goal, RollOut),
 		ProfileHash: f.Profile.Hash(), InventoryHash: o.InventoryHash, Offline: o.Offline,
-		Devices: make([]Device, 0, len(f.Devices)), Stages: []Stage{}, Findings: []Finding{},
+		Devices: make([]Device, 0, len(f.Devices)), Stages: []Stage{}, Findings: []findings.Finding{},
 	}}
 	b.index, b.hosts = make(map[string]int, len(f.Devices)), make(map[string]*inventory.Host, len(f.Hosts))
 	b.compilers, b.verdicts = map[string]*vlanrules.Compiler{}, map[tableKey]vlanrules.Verdict{}
@@ -204,9 +205,10 @@ type node struct {
 	wave  int           // of its tag; noTag: percentages count it
 	mtu   []PortMTU     // to raise
 
-	gone  []string // ports of its setup that it does not have any more
-	alone bool     // csig drives it in no way
-	left  Alone
+	gone      []string // ports of its setup that it does not have any more
+	alone     bool     // csig drives it in no way
+	unwilling bool     // it answers, and cannot update tags at present: seen.Err is why
+	left      Alone
 
 	receiver map[string]bool // ports at which hosts that read the tag receive
 	unready  bool            // paths through it change
@@ -214,9 +216,22 @@ type node struct {
 	at       vendors.Setup   // while stages are laid out: what it has by then
 }
 
-func (b *builder) find(severity string, n *node, port, format string, args ...any) {
-	b.plan.Findings = append(b.plan.Findings, Finding{Severity: severity, Device: n.dev.Name, Port: port, Message: fmt.Sprintf(format, args...)})
+// find notes a finding at ports of a device; none is the device as a whole.
+func (b *builder) find(code findings.Code, level findings.Level, n *node, ports []string, format string, args ...any) {
+	b.add(findings.Finding{Code: code, Level: level, Device: n.dev.Name, Ports: ports, Reason: fmt.Sprintf(format, args...)})
 }
+
+// findAt is find for what is wrong with the other end of a port.
+func (b *builder) findAt(code findings.Code, n *node, port, peer, format string, args ...any) {
+	b.add(findings.Finding{Code: code, Level: findings.Error, Device: n.dev.Name, Ports: []string{port}, Peers: []string{peer}, Reason: fmt.Sprintf(format, args...)})
+}
+
+// findFleet notes a finding that is of no single device.
+func (b *builder) findFleet(code findings.Code, level findings.Level, format string, args ...any) {
+	b.add(findings.Finding{Code: code, Level: level, Reason: fmt.Sprintf(format, args...)})
+}
+
+func (b *builder) add(list ...findings.Finding) { b.plan.Findings = append(b.plan.Findings, list...) }
 
 // look takes in what was found out about a device.
 func (b *builder) look(n *node, d *inventory.Device, seen Seen) {
@@ -226,6 +241,7 @@ func (b *builder) look(n *node, d *inventory.Device, seen Seen) {
 	b.undriven(n)
 	if n.seen.Err == nil && !n.alone && d.Level.Support == inventory.LevelAuto && b.plan.Goal == RollOut {
 		n.seen.Err = b.unwilling(n)
+		n.unwilling = n.seen.Err != nil
 	}
 	if n.seen.Err != nil && d.Level.Support == inventory.LevelAuto {
 		n.level = Level{Support: LevelUnknown}
@@ -374,7 +390,7 @@ func (b *builder) parallel(f func(i int)) {
 	wg.Wait()
 	for i, err := range panics {
 		if err != nil {
-			b.plan.Findings = append(b.plan.Findings, Finding{Severity: SeverityError, Device: b.fleet.Devices[i].Name, Message: err.Error()})
+			b.add(findings.Finding{Code: findings.InternalError, Level: findings.Error, Device: b.fleet.Devices[i].Name, Reason: err.Error()})
 		}
 	}
 }
@@ -404,7 +420,7 @@ func (b *builder) canUndo(n *node) {
 	before.Damaged, before.Ports = "", undamaged(before.Ports)
 	before = without(before, n.gone)
 	if _, err := diff(n.seen.Differ, n.want, before); err != nil {
-		b.find(SeverityError, n, "", "a rollback could not give back what it has now: %v; if that may go, csig off -i %s --device %s clears it first", err, vendors.ShellWord(b.fleet.Path), vendors.ShellWord(n.dev.Name))
+		b.find(findings.NoRollback, findings.Error, n, nil, "a rollback could not give back what it has now: %v; if that may go, csig off -i %s --device %s clears it first", err, vendors.ShellWord(b.fleet.Path), vendors.ShellWord(n.dev.Name))
 	}
 }
 

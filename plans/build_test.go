@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
@@ -114,7 +115,7 @@ open/rest: leaf0 (update swp1, swp2, up1) leaf1 (update swp1, swp2, up1)
 		t.Errorf("a plan for what is there: %s%+v", outline(p), p.Totals)
 	}
 	off := made(t, f, seen, Options{Goal: TakeOff, Waves: []string{"canary"}})
-	if !slices.ContainsFunc(off.Findings, func(f Finding) bool {
+	if !slices.ContainsFunc(off.Findings, func(f findings.Finding) bool {
 		return strings.HasPrefix(f.String(), "hosts h0-0, h0-1, h1-0, h1-1 may still send tags (csig: true), which pass untouched once csig is off")
 	}) || strings.Contains(off.Stages[2].Why, "as wanted") {
 		t.Errorf("a removal says %v, and of its last stage %q", off.Findings, off.Stages[2].Why)

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
@@ -33,6 +34,6 @@ func configured(n *node, want vendors.Setup) (out vendors.Setup, err error) {
 // misconfigured notes why a device's daemon cannot run what it should.
 func (b *builder) misconfigured(n *node, err error) {
 	if err != nil {
-		b.find(SeverityError, n, "", "the configuration of its daemon: %v", err)
+		b.find(findings.ConfigRefused, findings.Error, n, nil, "the configuration of its daemon: %v", err)
 	}
 }

@@ -108,7 +108,7 @@ func TestConfigurationsArePartOfThePlan(t *testing.T) {
 
 	w.fail = errors.New("no such port")
 	p := made(t, f, func(d *inventory.Device) Seen { return Seen{Facts: able, Differ: w} }, Options{})
-	if len(p.Errors()) == 0 || !strings.Contains(p.Errors()[0].Message, "the configuration of its daemon: no such port") {
+	if len(p.Errors()) == 0 || !strings.Contains(p.Errors()[0].Reason, "the configuration of its daemon: no such port") {
 		t.Errorf("%v", p.Findings)
 	}
 }

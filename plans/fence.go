@@ -1,9 +1,9 @@
 package plans
 
 import (
-	"fmt"
 	"slices"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
@@ -43,8 +43,7 @@ func (b *builder) order() {
 	b.stage(StageChange, "changes that no path depends on", ready)
 	if b.plan.Goal == TakeOff && len(b.plan.Stages) > 0 {
 		if who := Senders(b.fleet); who != "" {
-			b.plan.Findings = append(b.plan.Findings, Finding{Severity: SeverityWarning,
-				Message: fmt.Sprintf("%s may still send tags (csig: true), which pass untouched once csig is off: their receivers then take every path for an idle one; have all hosts stop sending first, or pause before the fence goes (csig apply --stop-after %s) until they have", who, StageReady)})
+			b.findFleet(findings.HostsStillSend, findings.Warning, "%s may still send tags (csig: true), which pass untouched once csig is off: their receivers then take every path for an idle one; have all hosts stop sending first, or pause before the fence goes (csig apply --stop-after %s) until they have", who, StageReady)
 		}
 	}
 }
@@ -124,7 +123,7 @@ func (b *builder) openHosts(n *node) {
 		}
 	}
 	if len(ports) > 0 {
-		b.find(SeverityError, n, vendors.Names(ports), "hosts that read tags are there, while paths change that csig cannot have it strip for (%s): have it strip by itself and say so (level: %s for the device, action: strip for the port) until the plan is carried out",
+		b.find(findings.FenceNotPossible, findings.Error, n, ports, "hosts that read tags are there, while paths change that csig cannot have it strip for (%s): have it strip by itself and say so (level: %s for the device, action: strip for the port) until the plan is carried out",
 			n.seen.Facts.Strip.Reason, n.level.Support)
 	}
 }

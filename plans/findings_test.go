@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
@@ -24,11 +25,11 @@ func TestFindings(t *testing.T) {
 			change: func(f *inventory.Fleet) {
 				f.Devices[2].Level = inventory.Level{Support: inventory.LevelDiscard, Reason: "drops unknown TPIDs"}
 			},
-			want: "leaf0:up1: tagged frames are discarded at spine0 (drops unknown TPIDs): set action: strip",
+			want: "leaf0:up1 to spine0: the peer discards tagged frames (drops unknown TPIDs): set action: strip",
 		},
 		"a host without CSIG": {
 			change: func(f *inventory.Fleet) { f.Hosts[1].CSIG = false },
-			want:   "leaf0:swp2: host h0-1 does not speak CSIG and must never see a tag: set action: strip",
+			want:   "leaf0:swp2 to h0-1: the host does not read CSIG tags (csig: false) and must never receive one: set action: strip",
 		},
 		"no strip for the fence": {
 			seen: func(s *Seen, _ *inventory.Device) { s.Facts.Strip = refuse },
@@ -201,7 +202,7 @@ func TestFindings(t *testing.T) {
 				f.Devices[2].Level.Support = inventory.LevelDiscard
 				f.Devices[1].Ports[2].Action = vlanrules.Strip
 			},
-			want: "leaf0:up1: tagged frames are discarded at spine0",
+			want: "leaf0:up1 to spine0: the peer discards tagged frames",
 		},
 		"a discard device behind a native one": {
 			change: func(f *inventory.Fleet) {
@@ -209,7 +210,7 @@ func TestFindings(t *testing.T) {
 				f.Devices[2].Level.Support = inventory.LevelDiscard
 				f.Devices[1].Ports[2].Action = vlanrules.Strip
 			},
-			want: "leaf0:up1: tagged frames are discarded at spine0",
+			want: "leaf0:up1 to spine0: the peer discards tagged frames",
 		},
 		"a discard device behind a native one without a driver": {
 			change: func(f *inventory.Fleet) {
@@ -222,7 +223,7 @@ func TestFindings(t *testing.T) {
 					*s = Seen{Err: fmt.Errorf("no driver")}
 				}
 			},
-			want: "leaf0:up1: tagged frames are discarded at spine0",
+			want: "leaf0:up1 to spine0: the peer discards tagged frames",
 		},
 		"a discard device that alone names its peer": {
 			change: func(f *inventory.Fleet) {
@@ -230,21 +231,21 @@ func TestFindings(t *testing.T) {
 				f.Devices[0].Ports[2].Peer = inventory.Peer{}
 				f.Devices[1].Ports[2].Action = vlanrules.Strip
 			},
-			want: "leaf0:up1: tagged frames are discarded at spine0",
+			want: "leaf0:up1 to spine0: the peer discards tagged frames",
 		},
 		"a host without CSIG at a device that passes tags on": {
 			change: func(f *inventory.Fleet) {
 				f.Devices[0].Level.Support = inventory.LevelPassthrough
 				f.Hosts[1].CSIG = false
 			},
-			want: "leaf0:swp2: host h0-1 does not speak CSIG and must never see a tag: set action: strip",
+			want: "leaf0:swp2 to h0-1: the host does not read CSIG tags (csig: false) and must never receive one: set action: strip",
 		},
 		"hosts that send behind a device that discards": {
 			change: func(f *inventory.Fleet) {
 				f.Devices[0].Level = inventory.Level{Support: inventory.LevelDiscard, Reason: "old"}
 				f.Devices[2].Ports[0].Action = vlanrules.Strip
 			},
-			want: "leaf0:swp1, swp2: it discards frames with a tag (old), and is the first hop of h0-0, h0-1, which would send some: set csig: false",
+			want: "leaf0:swp1, swp2 to h0-0, h0-1: it discards tagged frames (old) and is the first hop of these hosts, which would send some: set csig: false",
 		},
 		"table too small, as others hold some of it": {
 			seen: func(s *Seen, _ *inventory.Device) {
@@ -274,6 +275,9 @@ func TestFindings(t *testing.T) {
 			var all []string
 			for _, e := range p.Errors() {
 				all = append(all, e.String())
+				if e.Code == "" {
+					t.Errorf("no code: %v", e)
+				}
 			}
 			if !strings.Contains(strings.Join(all, "\n"), tc.want) || tc.only && len(all) > 1 {
 				t.Errorf("want %q in\n%s", tc.want, strings.Join(all, "\n"))
@@ -327,7 +331,7 @@ func TestNoDriver(t *testing.T) {
 	if d := p.device("spine0"); d.Level != "discard" || d.Reason != "not known to forward them: only if bridged; where it does forward them, give it its level, passthrough or native, with the reason" {
 		t.Errorf("%s: %s", d.Level, d.Reason)
 	}
-	if !slices.ContainsFunc(p.Findings, func(f Finding) bool {
+	if !slices.ContainsFunc(p.Findings, func(f findings.Finding) bool {
 		return f.String() == "spine0: left alone, its level is discard: csig has no driver for Plan 9"
 	}) {
 		t.Error(p.Findings)
@@ -352,7 +356,7 @@ func TestStripsWithoutCsig(t *testing.T) {
 	if len(p.Errors()) > 0 || p.Empty() || strings.Contains(outline(p), "leaf0") {
 		t.Errorf("%v\n%s", p.Errors(), outline(p))
 	}
-	if !slices.ContainsFunc(p.Findings, func(f Finding) bool {
+	if !slices.ContainsFunc(p.Findings, func(f findings.Finding) bool {
 		return strings.HasPrefix(f.String(), "leaf0:swp1, swp2: taken to strip tags without csig, as the fleet file says (level: native, action: strip)")
 	}) {
 		t.Error(p.Findings)

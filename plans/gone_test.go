@@ -32,11 +32,11 @@ func TestPortThatIsGone(t *testing.T) {
 			p := made(t, f, seen, Options{Goal: goal})
 			var found []string
 			for _, x := range p.Findings {
-				if strings.Contains(x.Message, "does not have any more") {
-					found = append(found, x.Severity+" "+x.Device+" "+x.Port)
+				if strings.Contains(x.Reason, "does not have any more") {
+					found = append(found, string(x.Level)+" "+x.Place())
 				}
 			}
-			if want := SeverityWarning + " leaf1 swp9"; strings.Join(found, ",") != want || len(p.Errors()) > 0 {
+			if want := "warning leaf1:swp9"; strings.Join(found, ",") != want || len(p.Errors()) > 0 {
 				t.Errorf("findings %q, want %q; errors %v", found, want, p.Errors())
 			}
 			steps := 0

@@ -2,10 +2,10 @@ package plans
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
@@ -15,48 +15,50 @@ import (
 // judge notes what stops the plan and what its reader should know.
 func (b *builder) judge(n *node) {
 	if n.seen.Err != nil {
-		b.find(SeverityError, n, "", "%v", n.seen.Err)
+		code := findings.NotReached
+		if n.unwilling {
+			code = findings.CannotUpdate
+		}
+		b.find(code, findings.Error, n, nil, "%v", n.seen.Err)
 		return
 	}
 	if n.seen.Armed != nil { // what it has now is not what it will have
-		b.find(SeverityError, n, "", "%v", n.seen.Armed)
+		b.find(findings.RevertPending, findings.Error, n, nil, "%v", n.seen.Armed)
 	}
 	if n.seen.Setup.Damaged != "" {
-		b.find(SeverityWarning, n, "", "what it has is not as csig left it, and a rollback does not bring the damage back: %s", n.seen.Setup.Damaged)
+		b.find(findings.SetupDamaged, findings.Warning, n, nil, "what it has is not as csig left it, and a rollback does not bring the damage back: %s", n.seen.Setup.Damaged)
 	}
 	if len(n.gone) > 0 {
-		b.find(SeverityWarning, n, vendors.Names(n.gone), "its setup names what the device does not have any more: this plan forgets it, and a rollback does not bring it back")
+		b.find(findings.PortsGone, findings.Warning, n, n.gone, "its setup names what the device does not have any more: this plan forgets it, and a rollback does not bring it back")
 	}
 	if missing := missing(n.seen.Facts.Ports, n.want.Ports, func(p vendors.PortSetup) string { return p.Port }); len(missing) > 0 {
-		b.find(SeverityError, n, vendors.Names(missing), noSuchPort)
+		b.find(findings.NoSuchPort, findings.Error, n, missing, noSuchPort)
 	}
 	if none(&n.want) {
 		for _, what := range n.seen.Facts.Off {
-			b.find(SeverityWarning, n, "", "%s", what)
+			b.find(findings.StaysAfterOff, findings.Warning, n, nil, "%s", what)
 		}
 	}
 	updates := map[string]bool{}
 	for _, p := range n.want.Ports {
 		updates[p.Port] = p.Action == vlanrules.Update
 	}
-	for _, h := range hindered(n.seen.Facts.Hinders, updates) {
-		b.find(h.severity, n, h.ports, "%s", h.reason)
-	}
+	b.add(portIssues(n.dev.Name, n.seen.Facts.Hinders, updates)...)
 	b.retired(n)
 	b.canStripOthers(n, &n.want, "the profile's retired TPIDs")
 	if update := n.seen.Facts.Updates(b.fleet.Profile.TPID); n.level.Support == inventory.LevelSoftware && update.Level == vlanrules.Refused {
-		b.find(SeverityError, n, "", "the fleet file says that its level is software, but it cannot do that: %s; give it the level that it has", update.Reason)
+		b.find(findings.LevelWrong, findings.Error, n, nil, "the fleet file says that its level is software, but it cannot do that: %s; give it the level that it has", update.Reason)
 		return
 	}
 	if f := &n.seen.Facts; n.dev.Level.Support == inventory.LevelAuto && f.Update.Level != vlanrules.Refused && n.level.Support != inventory.LevelSoftware {
-		b.find(SeverityWarning, n, "", "it could update tags, but not in this domain: %s", f.Updates(b.fleet.Profile.TPID).Reason)
+		b.find(findings.TPIDNotPossible, findings.Warning, n, nil, "it could update tags, but not in this domain: %s", f.Updates(b.fleet.Profile.TPID).Reason)
 	}
 	if n.level.Support == inventory.LevelDiscard {
 		b.silent(n)
 		return // no tag leaves it
 	}
 	compiler := b.compiler(n)
-	tables := map[vlanrules.Verdict][]string{} // ports, where they are less than full
+	var tables []findings.Finding // ports whose rules are less than full
 	unknown := 0
 	var itself, leaky []string // ports that strip without csig, and those that let some tags past
 	for i := range n.dev.Ports {
@@ -86,35 +88,32 @@ func (b *builder) judge(n *node) {
 			unknown++
 		case device:
 			if q := &b.nodes[far]; q.level.Support == inventory.LevelDiscard {
-				b.find(SeverityError, n, p.Name, "tagged frames are discarded at %s (%s): set action: strip", q.dev.Name, q.level.Reason)
-				b.plan.Findings[len(b.plan.Findings)-1].Far = q.dev.Name
+				b.findAt(findings.PeerDiscards, n, p.Name, q.dev.Name, "the peer discards tagged frames (%s): set action: strip", q.level.Reason)
 			}
 		case host != nil && !host.CSIG:
-			b.find(SeverityError, n, p.Name, "host %s does not speak CSIG and must never see a tag: set action: strip", host.Name)
+			b.findAt(findings.HostWithoutCSIG, n, p.Name, host.Name, "the host does not read CSIG tags (csig: false) and must never receive one: set action: strip")
 		}
 		if want.Action == vlanrules.Update {
 			if v := b.table(n, p, compiler); v.Level != vlanrules.Full {
-				tables[v] = append(tables[v], p.Name)
+				f := findings.Finding{Code: findings.RulesDegraded, Level: findings.Warning, Device: n.dev.Name, Ports: []string{p.Name}, Reason: v.Reason}
+				if v.Level == vlanrules.Refused {
+					f.Code, f.Level = findings.RulesRefused, findings.Error
+				}
+				tables = append(tables, f)
 			}
 		}
 	}
 	if len(itself) > 0 {
-		b.find(SeverityWarning, n, vendors.Names(itself), "taken to strip tags without csig, as the fleet file says (level: %s, action: strip): see to it that it does", n.level.Support)
+		b.find(findings.StripsItself, findings.Warning, n, itself, "taken to strip tags without csig, as the fleet file says (level: %s, action: strip): see to it that it does", n.level.Support)
 	}
 	if len(leaky) > 0 {
-		b.find(SeverityWarning, n, vendors.Names(leaky), "it does not strip every tag: %s; see to it that no such frame comes there, where tags must not get past", n.seen.Facts.Strip.Reason)
+		b.find(findings.StripIncomplete, findings.Warning, n, leaky, "it does not strip every tag: %s; see to it that no such frame comes there, where tags must not get past", n.seen.Facts.Strip.Reason)
 	}
-	verdicts := slices.SortedFunc(maps.Keys(tables), func(a, b vlanrules.Verdict) int { return strings.Compare(a.Reason, b.Reason) })
-	for _, v := range verdicts {
-		ports := tables[v]
-		severity := SeverityWarning
-		if v.Level == vlanrules.Refused {
-			severity = SeverityError
-		}
-		b.find(severity, n, vendors.Names(ports), "%s", v.Reason)
-	}
+	tables = findings.Merge(tables)
+	slices.SortFunc(tables, func(a, b findings.Finding) int { return strings.Compare(a.Reason, b.Reason) })
+	b.add(tables...)
 	if unknown > 0 {
-		b.find(SeverityWarning, n, "", "%d of its ports have no peer: csig cannot tell who gets their tags; add peer or links", unknown)
+		b.find(findings.PeerUnknown, findings.Warning, n, nil, "%d of its ports have no peer: csig cannot tell who gets their tags; add peer or links", unknown)
 	}
 }
 
@@ -138,35 +137,26 @@ func missing[T any](has []string, ports []T, name func(T) string) (out []string)
 	return out
 }
 
-// hinder is what stands in the way of tags at some ports.
-type hinder struct{ severity, ports, reason string }
-
-// hindered puts what hinders ports that are to update together by its reason.
-func hindered(list []vendors.PortVerdict, updates map[string]bool) (out []hinder) {
-	var of []vlanrules.Verdict
-	ports := map[vlanrules.Verdict][]string{}
+// portIssues are findings of what is in the way of tags at ports that are to
+// update.
+func portIssues(device string, list []vendors.PortVerdict, updates map[string]bool) []findings.Finding {
+	var out []findings.Finding
 	for _, h := range list {
 		if !updates[h.Port] {
 			continue
 		}
-		if ports[h.Verdict] == nil {
-			of = append(of, h.Verdict)
+		f := findings.Finding{Code: findings.PortIssue, Level: findings.Warning, Device: device, Ports: []string{h.Port}, Reason: h.Reason}
+		if h.Level == vlanrules.Refused {
+			f.Level = findings.Error
 		}
-		ports[h.Verdict] = append(ports[h.Verdict], h.Port)
+		out = append(out, f)
 	}
-	for _, v := range of {
-		severity := SeverityWarning
-		if v.Level == vlanrules.Refused {
-			severity = SeverityError
-		}
-		out = append(out, hinder{severity, vendors.Names(ports[v]), v.Reason})
-	}
-	return out
+	return findings.Merge(out)
 }
 
 func (b *builder) canStrip(n *node, port, why string) {
 	if n.seen.Facts.Strip.Level == vlanrules.Refused {
-		b.find(SeverityError, n, port, "it cannot strip tags, and has to (%s): %s", why, n.seen.Facts.Strip.Reason)
+		b.find(findings.StripNotPossible, findings.Error, n, []string{port}, "it cannot strip tags, and has to (%s): %s", why, n.seen.Facts.Strip.Reason)
 	}
 }
 
@@ -176,16 +166,17 @@ func (b *builder) silent(n *node) {
 	if b.plan.Goal != RollOut {
 		return
 	}
-	var ports, hosts []string
+	var list []findings.Finding
 	for i := range n.dev.Ports {
 		p := &n.dev.Ports[i]
 		if h := b.hosts[p.Peer.Device]; h != nil && h.CSIG {
-			ports, hosts = append(ports, p.Name), append(hosts, h.Name)
+			list = append(list, findings.Finding{
+				Code: findings.SenderAtDiscard, Level: findings.Error, Device: n.dev.Name, Ports: []string{p.Name}, Peers: []string{h.Name},
+				Reason: fmt.Sprintf("it discards tagged frames (%s) and is the first hop of these hosts, which would send some: set csig: false, and leave CSIG off in their stacks", n.level.Reason),
+			})
 		}
 	}
-	if len(hosts) > 0 {
-		b.find(SeverityError, n, vendors.Names(ports), "it discards frames with a tag (%s), and is the first hop of %s, which would send some: set csig: false, and leave CSIG off in the host's stack", n.level.Reason, vendors.Names(hosts))
-	}
+	b.add(findings.Merge(list)...)
 }
 
 // stripsItself tells whether ports with action: strip do so without csig: the

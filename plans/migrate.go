@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
@@ -91,14 +92,11 @@ func (b *builder) unlisted() {
 	if len(old) == 0 || len(faces) == 0 {
 		return
 	}
-	report := func(format string, args ...any) {
-		b.plan.Findings = append(b.plan.Findings, Finding{Severity: SeverityError, Message: fmt.Sprintf(format, args...)})
-	}
 	single := false
 	for _, platform := range slices.Sorted(maps.Keys(faces)) {
 		if platform != "" {
 			single = true
-			report("the TPID changes, and hosts are at %s, whose platform %s strips one TPID at a time: have all hosts stop sending, take csig off with a plan of its own (csig plan --remove), and then roll the new profile out",
+			b.findFleet(findings.OneTPIDOnly, findings.Error, "the TPID changes, and hosts are at %s, whose platform %s strips one TPID at a time: have all hosts stop sending, take csig off with a plan of its own (csig plan --remove), and then roll the new profile out",
 				vendors.Names(faces[platform]), platform)
 		}
 	}
@@ -111,7 +109,7 @@ func (b *builder) unlisted() {
 			key, now = "retired_wide_tpids", cmp.Or(own.Wide, own.Compact)
 		}
 		slices.SortFunc(old[t], vendors.CompareNames)
-		report("the TPID changes from 0x%04x, found on %s, to 0x%04x, and a host that still sends the old one would get its tags past every switch: "+
+		b.findFleet(findings.TPIDNotRetired, findings.Error, "the TPID changes from 0x%04x, found on %s, to 0x%04x, and a host that still sends the old one would get its tags past every switch: "+
 			"add %s: [0x%04x] to the profile, so that ports which face hosts go on stripping it, and take it out once no host sends it",
 			t.TPID, vendors.Names(old[t]), now, key, t.TPID)
 	}
@@ -135,7 +133,7 @@ func (b *builder) canStripOthers(n *node, s *vendors.Setup, why string) {
 		can = "the domain's own only"
 		next = "have all hosts stop sending, take csig off with a plan of its own (csig plan --remove), and then roll the new profile out without retired_tpids"
 	}
-	b.find(SeverityError, n, "", "it has to strip tags of %s beside 0x%04x (%s), and can strip %s: %s", vendors.TPIDNames(s.Others), s.TPID, why, can, next)
+	b.find(findings.TooManyTPIDs, findings.Error, n, nil, "it has to strip tags of %s beside 0x%04x (%s), and can strip %s: %s", vendors.TPIDNames(s.Others), s.TPID, why, can, next)
 }
 
 // mixed refuses to change the profile around devices that csig does not change.
@@ -158,11 +156,11 @@ func (b *builder) mixed() {
 		}
 		switch {
 		case has != "" && !strings.HasPrefix(now, has):
-			b.find(SeverityError, n, "", "mixed profiles: it compares and replaces by itself for profile %s, and the fleet's is %s: configure it for that one, then say so (level: {is: native, profile: %s}), or give it another level until then",
+			b.find(findings.ProfilesMixed, findings.Error, n, nil, "mixed profiles: it compares and replaces by itself for profile %s, and the fleet's is %s: configure it for that one, then say so (level: {is: native, profile: %s}), or give it another level until then",
 				vendors.ShortProfile(has), vendors.ShortProfile(now), now[:12])
 		case has == "" && len(changed) > 0:
 			old := slices.Sorted(maps.Keys(changed))
-			b.find(SeverityError, n, "", "mixed profiles: the profile changes from %s to %s, and csig does not change this device, which compares and replaces by itself: configure it for the new one, then say so (level: {is: native, profile: %s}), or give it another level until then",
+			b.find(findings.ProfilesMixed, findings.Error, n, nil, "mixed profiles: the profile changes from %s to %s, and csig does not change this device, which compares and replaces by itself: configure it for the new one, then say so (level: {is: native, profile: %s}), or give it another level until then",
 				vendors.ShortProfile(old[0]), vendors.ShortProfile(now), now[:12])
 		}
 	}
@@ -196,5 +194,5 @@ func (b *builder) retired(n *node) {
 	for _, t := range b.fleet.Policy.Retired {
 		list = append(list, vendors.OtherTPID(t))
 	}
-	b.find(SeverityError, n, vendors.Names(ports), "hosts get tags of %s here: csig sets nothing up on a device of level %s; have it strip them by itself and then say strip_retired: false for the port, or take them out of the profile once no host sends them", vendors.TPIDNames(list), n.level.Support)
+	b.find(findings.RetiredNotStrip, findings.Error, n, ports, "hosts get tags of %s here: csig sets nothing up on a device of level %s; have it strip them by itself and then say strip_retired: false for the port, or take them out of the profile once no host sends them", vendors.TPIDNames(list), n.level.Support)
 }

@@ -3,6 +3,7 @@ package plans
 import (
 	"fmt"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 )
@@ -52,18 +53,16 @@ func (b *builder) mtu() {
 	}
 	longest := LongestFrame(b.fleet)
 	if longest == 0 {
-		b.plan.Findings = append(b.plan.Findings, Finding{Severity: SeverityWarning,
-			Message: "no host has an mtu: csig cannot check that full-size frames with their tags fit; add hosts with the MTU of their network cards"})
+		b.findFleet(findings.MTUUnknown, findings.Warning, "no host has an mtu: csig cannot check that full-size frames with their tags fit; add hosts with the MTU of their network cards")
 		return
 	}
 	if longest < usualMTU+b.tagBytes() {
-		b.plan.Findings = append(b.plan.Findings, Finding{Severity: SeverityWarning,
-			Message: fmt.Sprintf("the network cards of hosts take %d bytes, tag included: with a tag of %d, IP packets may have %d at most; raise the cards' MTU to %d, or lower that of the routes", longest, b.tagBytes(), longest-b.tagBytes(), usualMTU+b.tagBytes())})
+		b.findFleet(findings.MTUTooSmall, findings.Warning, "the network cards of hosts take %d bytes, tag included: with a tag of %d, IP packets may have %d at most; raise the cards' MTU to %d, or lower that of the routes", longest, b.tagBytes(), longest-b.tagBytes(), usualMTU+b.tagBytes())
 	}
 	for i := range b.fleet.Hosts {
 		if h := &b.fleet.Hosts[i]; h.CSIG && h.MTU != 0 && h.MTU < longest {
-			b.plan.Findings = append(b.plan.Findings, Finding{Severity: SeverityWarning,
-				Message: fmt.Sprintf("host %s: its network card takes %d bytes, others send up to %d: full-size frames to it are lost", h.Name, h.MTU, longest)})
+			b.add(findings.Finding{Code: findings.MTUTooSmall, Level: findings.Warning, Peers: []string{h.Name},
+				Reason: fmt.Sprintf("the host's network card takes %d bytes, others send up to %d: full-size frames to the host are lost", h.MTU, longest)})
 		}
 	}
 	for i := range b.nodes {
@@ -84,7 +83,7 @@ func (b *builder) mtuOf(n *node, longest int) {
 			continue // no tag leaves there
 		}
 		if p.MTU != 0 && p.MTU < need {
-			b.find(SeverityError, n, p.Name, "mtu: %d is too small for frames of %d bytes with their tags: want %d at least", p.MTU, longest, need)
+			b.find(findings.MTUTooSmall, findings.Error, n, []string{p.Name}, "mtu: %d is too small for frames of %d bytes with their tags: want %d at least", p.MTU, longest, need)
 			continue
 		}
 		have, known := n.seen.MTUs[p.Name]
@@ -96,7 +95,7 @@ func (b *builder) mtuOf(n *node, longest int) {
 		}
 	}
 	if unread > 0 && !b.options.Offline {
-		b.find(SeverityWarning, n, "", "csig cannot read the MTU of %d of its ports: see to it that frames of %d bytes with their tags fit", unread, longest)
+		b.find(findings.MTUUnknown, findings.Warning, n, nil, "csig cannot read the MTU of %d of its ports: see to it that frames of %d bytes with their tags fit", unread, longest)
 	}
 }
 

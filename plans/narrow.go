@@ -1,6 +1,10 @@
 package plans
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/csig-agent/csig/findings"
+)
 
 // Narrow is the plan of some of its devices, for reading: their steps in the order
 // of the whole, and the findings about them or the fleet. The totals stay those of
@@ -17,8 +21,8 @@ func (p *Plan) Narrow(names []string) *Plan {
 	out := *p
 	out.Only = slices.Clone(names)
 	out.Devices = slices.DeleteFunc(slices.Clone(p.Devices), func(d Device) bool { return !asked[d.Device] })
-	out.Findings = slices.DeleteFunc(slices.Clone(p.Findings), func(f Finding) bool {
-		return f.Device != "" && !asked[f.Device] && !asked[f.Far]
+	out.Findings = slices.DeleteFunc(slices.Clone(p.Findings), func(f findings.Finding) bool {
+		return f.Device != "" && !asked[f.Device] && !slices.ContainsFunc(f.Peers, func(peer string) bool { return asked[peer] })
 	})
 	out.Stages = []Stage{}
 	for _, s := range p.Stages {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/csig-agent/csig/findings"
 )
 
 // TestNarrow wants what concerns one device, in its place in the whole, and
@@ -15,7 +17,7 @@ func TestNarrow(t *testing.T) {
 			{Name: "fence", Waves: []Wave{{Name: "rest", Steps: []Step{{ID: 1, Device: "a"}}}}},
 			{Name: "ready", Waves: []Wave{{Name: "rest", Steps: []Step{{ID: 2, Device: "a"}, {ID: 3, Device: "b"}}}}},
 		},
-		Findings: []Finding{{Message: "all"}, {Device: "a", Message: "one"}, {Device: "b", Message: "two"}, {Device: "a", Far: "b", Message: "both"}},
+		Findings: []findings.Finding{{Reason: "all"}, {Device: "a", Reason: "one"}, {Device: "b", Reason: "two"}, {Device: "a", Peers: []string{"b"}, Reason: "both"}},
 	}
 	if whole.Narrow(nil) != whole {
 		t.Error("nobody asked for less")
@@ -23,7 +25,7 @@ func TestNarrow(t *testing.T) {
 	p := whole.Narrow([]string{"b"})
 	var messages []string
 	for _, f := range p.Findings {
-		messages = append(messages, f.Message)
+		messages = append(messages, f.Reason)
 	}
 	if got := strings.Join(messages, " "); got != "all two both" {
 		t.Errorf("findings: %s", got)
@@ -31,7 +33,7 @@ func TestNarrow(t *testing.T) {
 	if len(p.Devices) != 1 || len(p.Stages) != 2 || len(p.Stages[0].Waves) != 0 || len(p.Stages[1].Waves[0].Steps) != 1 || p.Stages[1].Waves[0].Steps[0].ID != 3 {
 		t.Errorf("got %+v", p)
 	}
-	if len(whole.Stages[1].Waves[0].Steps) != 2 || whole.Stages[1].Waves[0].Steps[0].Device != "a" || whole.Findings[1].Message != "one" {
+	if len(whole.Stages[1].Waves[0].Steps) != 2 || whole.Stages[1].Waves[0].Steps[0].Device != "a" || whole.Findings[1].Reason != "one" {
 		t.Error("the whole plan is not what it was")
 	}
 	for _, names := range [][]string{{"b"}, {"a"}, {"a", "b"}} {

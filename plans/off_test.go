@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
@@ -101,7 +102,7 @@ func TestPlanPanics(t *testing.T) {
 	}, Options{})
 	named := map[string]bool{}
 	for _, finding := range p.Errors() {
-		if strings.Contains(finding.Message, "a defect in csig, please report it") {
+		if strings.Contains(finding.Reason, "a defect in csig, please report it") {
 			named[finding.Device] = true
 		}
 	}
@@ -116,7 +117,7 @@ func TestPlanPanics(t *testing.T) {
 			panic("any work")
 		}
 	})
-	if len(b.plan.Findings) != 1 || b.plan.Findings[0].Device != "leaf1" || !strings.Contains(b.plan.Findings[0].Message, "any work") {
+	if len(b.plan.Findings) != 1 || b.plan.Findings[0].Device != "leaf1" || !strings.Contains(b.plan.Findings[0].Reason, "any work") {
 		t.Errorf("findings %+v", b.plan.Findings)
 	}
 }
@@ -303,8 +304,8 @@ func TestOffSaysWhatIsNotGivenBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said := slices.ContainsFunc(p.Findings, func(f Finding) bool {
-			return f.Severity == SeverityWarning && strings.Contains(f.Message, "get the default")
+		said := slices.ContainsFunc(p.Findings, func(f findings.Finding) bool {
+			return f.Level == findings.Warning && strings.Contains(f.Reason, "get the default")
 		})
 		if said != (goal == TakeOff) {
 			t.Errorf("%s: %+v", goal, p.Findings)
@@ -343,14 +344,14 @@ func TestHinderedPorts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want, severity := range map[string]string{"it has VLANs": SeverityError, "it has a map": SeverityWarning} {
-		if port == "" || !slices.ContainsFunc(p.Findings, func(f Finding) bool {
-			return f.Message == want && f.Severity == severity && f.Device == name && f.Port == port
+	for want, severity := range map[string]findings.Level{"it has VLANs": findings.Error, "it has a map": findings.Warning} {
+		if port == "" || !slices.ContainsFunc(p.Findings, func(f findings.Finding) bool {
+			return f.Reason == want && f.Level == severity && f.Device == name && vendors.Names(f.Ports) == port
 		}) {
 			t.Errorf("nothing says %q of %q: %+v", want, port, p.Findings)
 		}
 	}
-	if slices.ContainsFunc(p.Findings, func(f Finding) bool { return f.Message == "not csig's" }) {
+	if slices.ContainsFunc(p.Findings, func(f findings.Finding) bool { return f.Reason == "not csig's" }) {
 		t.Errorf("%+v", p.Findings)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
@@ -22,19 +23,19 @@ const Format = "csig.plan/v1"
 // other, waves one after the other within a stage, the steps of a wave side by
 // side. It holds no secrets and no signal.
 type Plan struct {
-	Format        string    `json:"format"`
-	Created       time.Time `json:"created"`
-	Version       string    `json:"version"` // of the csig that made it
-	Fleet         string    `json:"fleet"`   // the file it was made from; an absolute path where there is one
-	Goal          Goal      `json:"goal"`
-	ProfileHash   string    `json:"profile_hash"`
-	InventoryHash string    `json:"inventory_hash"`
-	Offline       bool      `json:"offline"`        // nothing was observed: for reading, not for apply
-	Only          []string  `json:"only,omitempty"` // narrowed to these devices: for reading, not for apply
-	Devices       []Device  `json:"devices"`
-	Stages        []Stage   `json:"stages"`
-	Findings      []Finding `json:"findings"`
-	Totals        Totals    `json:"totals"`
+	Format        string             `json:"format"`
+	Created       time.Time          `json:"created"`
+	Version       string             `json:"version"` // of the csig that made it
+	Fleet         string             `json:"fleet"`   // the file it was made from; an absolute path where there is one
+	Goal          Goal               `json:"goal"`
+	ProfileHash   string             `json:"profile_hash"`
+	InventoryHash string             `json:"inventory_hash"`
+	Offline       bool               `json:"offline"`        // nothing was observed: for reading, not for apply
+	Only          []string           `json:"only,omitempty"` // narrowed to these devices: for reading, not for apply
+	Devices       []Device           `json:"devices"`
+	Stages        []Stage            `json:"stages"`
+	Findings      []findings.Finding `json:"findings"`
+	Totals        Totals             `json:"totals"`
 
 	// Integrity is the checksum (SHA-256) of the plan without it: apply refuses a
 	// plan that was altered by accident. Who made it only a signature shows.
@@ -132,33 +133,6 @@ type PortMTU struct {
 	To   int    `json:"to"`
 }
 
-// Finding is something a reviewer should know. An error stops the plan.
-type Finding struct {
-	Severity string `json:"severity"` // "error" or "warning"
-	Device   string `json:"device"`
-	Port     string `json:"port"`
-	Far      string `json:"far"` // the device at the port's other end, where the message is about it
-	Message  string `json:"message"`
-}
-
-// The severities.
-const (
-	SeverityError   = "error"
-	SeverityWarning = "warning"
-)
-
-// String is the finding in one line.
-func (f Finding) String() string {
-	where := f.Device
-	if f.Port != "" {
-		where += ":" + f.Port
-	}
-	if where != "" {
-		where += ": "
-	}
-	return where + f.Message
-}
-
 // Totals counts the changes.
 type Totals struct {
 	Add        int `json:"add"`
@@ -172,10 +146,10 @@ type Totals struct {
 func (p *Plan) Empty() bool { return len(p.Stages) == 0 }
 
 // Errors are the findings that stop the plan.
-func (p *Plan) Errors() []Finding {
-	var out []Finding
+func (p *Plan) Errors() []findings.Finding {
+	var out []findings.Finding
 	for _, f := range p.Findings {
-		if f.Severity == SeverityError {
+		if f.Level == findings.Error {
 			out = append(out, f)
 		}
 	}

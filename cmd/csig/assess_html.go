@@ -44,8 +44,8 @@ type pageLine struct{ What, Text string }
 
 type pageRequirement struct {
 	*plans.Requirement
-	Reason string
 	Places []string
+	To     string // peers
 	Count  int
 }
 
@@ -76,7 +76,7 @@ func assessHTML(w io.Writer, a *plans.Assessment) error {
 		p.Groups = append(p.Groups, one)
 	}
 	for _, g := range requirementGroups(a) {
-		p.Required = append(p.Required, pageRequirement{g.of, g.why, g.list(vendors.Names), g.n})
+		p.Required = append(p.Required, pageRequirement{g.of, g.list(vendors.Names), peerNames(g.peers), g.n})
 	}
 	return t.Execute(w, p)
 }

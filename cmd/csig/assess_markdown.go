@@ -34,13 +34,13 @@ func assessMarkdown(a *plans.Assessment) string {
 	if len(a.Requirements) > 0 {
 		b.WriteString("\n## Required\n\n| state | | where | what | why |\n|---|---|---|---|---|\n")
 		for _, g := range requirementGroups(a) {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s (%s) |\n", g.of.Status, g.of.Force, mdText(g.short()), mdText(g.of.What), mdText(g.why), g.of.Section)
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s (%s) |\n", g.of.Status, g.of.Force, mdText(g.where()), mdText(g.of.What), mdText(g.of.Why), g.of.Section)
 		}
 	}
 	if groups := fewer(findingGroups(a.Findings)); len(groups) > 0 {
 		b.WriteString("\n## Findings\n\n")
 		for _, f := range groups {
-			fmt.Fprintf(&b, "- %s: %s\n", f.Severity, mdText(suffixed(f.short(), ": ")+f.Message))
+			fmt.Fprintf(&b, "- %s: %s\n", f.Level, mdText(suffixed(f.where(), ": ")+f.Message))
 		}
 	}
 	return b.String()

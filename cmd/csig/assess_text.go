@@ -44,9 +44,9 @@ func assessText(a *plans.Assessment, zoom bool, columns int) string {
 			fmt.Fprintf(&b, "  … %d more: see them with --device, --html or --json\n", len(groups)-i)
 			break
 		}
-		text := fmt.Sprintf("%-10s %s %s: %s", g.of.Status, g.of.Force, g.short(), g.of.What)
+		text := fmt.Sprintf("%-10s %s %s: %s", g.of.Status, g.of.Force, g.where(), g.of.What)
 		b.WriteString("  " + wrap(text, columns-2, 13))
-		b.WriteString(strings.Repeat(" ", 13) + wrapFrom(g.why+" ("+g.of.Section+")", columns, 13))
+		b.WriteString(strings.Repeat(" ", 13) + wrapFrom(g.of.Why+" ("+g.of.Section+")", columns, 13))
 	}
 	found := fewer(findingGroups(a.Findings))
 	if len(found) > 0 {
@@ -57,7 +57,7 @@ func assessText(a *plans.Assessment, zoom bool, columns int) string {
 			fmt.Fprintf(&b, "  … %d more: see them with --html or --json\n", len(found)-i)
 			break
 		}
-		b.WriteString("  " + wrap(fmt.Sprintf("%-8s %s%s", f.Severity, suffixed(f.short(), ": "), f.Message), columns-2, 11))
+		b.WriteString("  " + wrap(fmt.Sprintf("%-8s %s%s", f.Level, suffixed(f.where(), ": "), f.Message), columns-2, 11))
 	}
 	b.WriteString("\n" + wrap(assessTotal(a), columns, 0))
 	return b.String()
@@ -299,31 +299,26 @@ var statusOrder = [...]string{plans.StatusImpossible, plans.StatusUnmet, plans.S
 func requirementGroups(a *plans.Assessment) []*requirementGroup {
 	var out []*requirementGroup
 	at := map[string]*requirementGroup{}
-	far := map[*requirementGroup][]string{}
 	for i := range a.Requirements {
 		r := &a.Requirements[i]
-		name := ""
-		if r.Rule == plans.RuleStripDiscard { // all of its peers are one device
-			name, _, _ = strings.Cut(r.Peers[0], ":")
-		}
-		why := masked(r.Why, name)
-		key := fmt.Sprintln(r.Rule, r.Force, len(r.Hosts) == 0, r.What, why, r.Status)
+		key := fmt.Sprintln(r.Rule, r.Force, len(r.Hosts) == 0, r.What, r.Why, r.Status)
 		g := at[key]
 		if g == nil {
-			g = &requirementGroup{of: r, why: why}
+			g = &requirementGroup{of: r}
 			at[key] = g
 			out = append(out, g)
 		}
-		far[g] = append(far[g], name)
+		if r.Rule == plans.RuleStripDiscard || r.Rule == plans.RuleNoSending {
+			for _, peer := range r.Peers {
+				g.peers = append(g.peers, peer.Device)
+			}
+		}
 		for _, host := range r.Hosts {
 			g.add(host)
 		}
 		if len(r.Hosts) == 0 {
 			g.add(r.Device, r.Ports...)
 		}
-	}
-	for _, g := range out {
-		g.why = unmasked(g.why, far[g])
 	}
 	slices.SortStableFunc(out, func(x, y *requirementGroup) int {
 		return slices.Index(statusOrder[:], x.of.Status) - slices.Index(statusOrder[:], y.of.Status)

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -91,63 +90,4 @@ func thousands(n int) string {
 		text = text[:i] + "," + text[i:]
 	}
 	return text
-}
-
-// fewer puts groups of findings together whose messages differ in the numbers of
-// names alone, where there are too many groups to read. The first message stands
-// for all of them.
-func fewer(groups []*findingGroup) []*findingGroup {
-	if len(groups) <= maxFindings {
-		return groups
-	}
-	type key struct{ severity, message string }
-	at := map[key]*findingGroup{}
-	alike := map[key]int{}
-	var order []key
-	for _, g := range groups {
-		k := key{g.Severity, withoutNumbers(g.Message)}
-		if at[k] == nil {
-			at[k] = &findingGroup{Severity: g.Severity, Message: g.Message}
-			order = append(order, k)
-		}
-		alike[k]++
-		for _, name := range g.names {
-			at[k].add(name, g.ports[name]...)
-		}
-	}
-	out := make([]*findingGroup, 0, len(order))
-	for _, k := range order {
-		if n := alike[k]; n > 1 {
-			at[k].Message += fmt.Sprintf(" (and %s like it, of other names)", thousands(n-1))
-		}
-		out = append(out, at[k])
-	}
-	return out
-}
-
-// withoutNumbers is a text without the numbers in its names; numbers that stand
-// alone stay.
-func withoutNumbers(text string) string {
-	words := strings.Split(text, " ")
-	for i, w := range words {
-		if strings.ContainsFunc(w, func(r rune) bool { return r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' }) && !strings.HasPrefix(w, "0x") {
-			words[i] = familyOf(w)
-		}
-	}
-	return strings.Join(words, " ")
-}
-
-// shownFindings are the groups that a text lists, and how many of each severity
-// it leaves out.
-func shownFindings(findings []plans.Finding) (shown []*findingGroup, left map[string]int) {
-	left = map[string]int{}
-	seen := map[string]int{}
-	for _, g := range fewer(findingGroups(findings)) {
-		if seen[g.Severity]++; seen[g.Severity] > maxFindings {
-			left[g.Severity]++
-			continue
-		}
-		shown = append(shown, g)
-	}
-	return shown, left
 }

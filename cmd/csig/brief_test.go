@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 )
@@ -64,7 +65,10 @@ func TestLargeFleetIsReadable(t *testing.T) {
 	}
 	for i := range 600 { // texts of a later planner
 		name := fmt.Sprintf("leaf-%d-%d", i/30, i%30)
-		p.Findings = append(p.Findings, plans.Finding{Severity: plans.SeverityError, Device: name, Port: "swp1", Message: fmt.Sprintf("host h-%d gets tags from old-%d-%d, with 4 bytes too few", i, i/30, i%30)})
+		p.Findings = append(p.Findings, findings.Finding{
+			Code: findings.MTUTooSmall, Level: findings.Error, Device: name, Ports: []string{"swp1"}, Peers: []string{fmt.Sprintf("h-%d", i)},
+			Reason: fmt.Sprintf("frames of %d bytes with their tags do not fit", 1500+i),
+		})
 	}
 	a := assessOf(t, fleet)
 	for name, got := range map[string]string{

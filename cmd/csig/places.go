@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors"
 )
@@ -68,75 +69,120 @@ func (p *places) short() string {
 	return strings.Join(list, ", ")
 }
 
-// masked is a text without the name of the far end that it is about.
-func masked(text, far string) string {
-	if far == "" {
-		return text
-	}
-	return strings.ReplaceAll(text, far, "\x00")
+// peerNames are the other ends of ports, for a person: few by name, many by
+// families of names.
+func peerNames(peers []string) string {
+	peers = slices.Clone(peers)
+	slices.SortFunc(peers, vendors.CompareNames)
+	return briefly(slices.Compact(peers))
 }
 
-// unmasked puts the names of far ends back.
-func unmasked(text string, far []string) string {
-	if !strings.Contains(text, "\x00") {
-		return text
-	}
-	var p places
-	slices.SortFunc(far, vendors.CompareNames)
-	for _, name := range slices.Compact(far) {
-		p.add(name)
-	}
-	return strings.ReplaceAll(text, "\x00", p.short())
-}
-
-// findingGroup is findings that differ in their place alone, or in the far end
-// of it.
+// findingGroup is findings that differ in their place alone.
 type findingGroup struct {
-	Severity, Message string
+	Level   findings.Level
+	Code    findings.Code
+	Message string
 	places
+	peers []string
 }
 
 // Where is every place, "" for the fleet as a whole.
-func (f *findingGroup) Where() string { return f.all() }
+func (f *findingGroup) Where() string { return between(f.all(), peerNames(f.peers)) }
+
+// where is Where, shortened where there are many places.
+func (f *findingGroup) where() string { return between(f.short(), peerNames(f.peers)) }
+
+// between is "place to peers"; either may be "".
+func between(place, peers string) string {
+	if place == "" || peers == "" {
+		return place + peers
+	}
+	return place + " to " + peers
+}
 
 // findingGroups puts findings that differ in their place alone together, errors
 // first.
-func findingGroups(findings []plans.Finding) []*findingGroup {
-	type key struct{ severity, message string }
-	at := map[key]*findingGroup{}
-	far := map[key][]string{}
-	var order []key
-	for _, severity := range []string{plans.SeverityError, plans.SeverityWarning} {
-		for _, f := range findings {
-			if f.Severity != severity {
+func findingGroups(list []findings.Finding) []*findingGroup {
+	type key struct {
+		code    findings.Code
+		message string
+	}
+	var out []*findingGroup
+	for _, level := range []findings.Level{findings.Error, findings.Warning} {
+		at := map[key]*findingGroup{}
+		for _, f := range list {
+			if f.Level != level {
 				continue
 			}
-			k := key{severity, masked(f.Message, f.Far)}
-			if at[k] == nil {
-				order = append(order, k)
-				at[k] = &findingGroup{Severity: severity}
+			k := key{f.Code, f.Reason}
+			g := at[k]
+			if g == nil {
+				g = &findingGroup{Level: level, Code: f.Code, Message: f.Reason}
+				at[k] = g
+				out = append(out, g)
 			}
-			far[k] = append(far[k], f.Far)
-			switch {
-			case f.Port != "":
-				at[k].add(f.Device, f.Port)
-			case f.Device != "":
-				at[k].add(f.Device)
+			g.peers = append(g.peers, f.Peers...)
+			if f.Device != "" {
+				g.add(f.Device, f.Ports...)
 			}
 		}
-	}
-	out := make([]*findingGroup, 0, len(order))
-	for _, k := range order {
-		at[k].Message = unmasked(k.message, far[k])
-		out = append(out, at[k])
 	}
 	return out
 }
 
-// requirementGroup is requirements that differ in their place alone, or in the
-// far end of it.
-type requirementGroup struct {
-	of  *plans.Requirement // one of them
-	why string
-	places
+// fewer puts groups of one code together where there are too many groups to read.
+// The first message stands for all of them.
+func fewer(groups []*findingGroup) []*findingGroup {
+	if len(groups) <= maxFindings {
+		return groups
+	}
+	type key struct {
+		level findings.Level
+		code  findings.Code
+	}
+	at := map[key]*findingGroup{}
+	alike := map[key]int{}
+	var out []*findingGroup
+	for _, g := range groups {
+		k := key{g.Level, g.Code}
+		if at[k] == nil {
+			at[k] = &findingGroup{Level: g.Level, Code: g.Code, Message: g.Message}
+			out = append(out, at[k])
+		}
+		alike[k]++
+		for _, name := range g.names {
+			at[k].add(name, g.ports[name]...)
+		}
+		at[k].peers = append(at[k].peers, g.peers...)
+	}
+	for k, g := range at {
+		if n := alike[k]; n > 1 {
+			g.Message += fmt.Sprintf(" (and %s like it, with other details)", thousands(n-1))
+		}
+	}
+	return out
 }
+
+// shownFindings are the groups that a text lists, and how many of each level it
+// leaves out.
+func shownFindings(list []findings.Finding) (shown []*findingGroup, left map[findings.Level]int) {
+	left = map[findings.Level]int{}
+	seen := map[findings.Level]int{}
+	for _, g := range fewer(findingGroups(list)) {
+		if seen[g.Level]++; seen[g.Level] > maxFindings {
+			left[g.Level]++
+			continue
+		}
+		shown = append(shown, g)
+	}
+	return shown, left
+}
+
+// requirementGroup is requirements that differ in their place alone.
+type requirementGroup struct {
+	of *plans.Requirement // one of them
+	places
+	peers []string // where the reason is about them
+}
+
+func (g *requirementGroup) where() string { return between(g.short(), peerNames(g.peers)) }

@@ -230,11 +230,11 @@ func findingsText(p *plans.Plan, columns int) string {
 	var b strings.Builder
 	groups, left := shownFindings(p.Findings)
 	for i, g := range groups {
-		if i == 0 || groups[i-1].Severity != g.Severity {
-			fmt.Fprintf(&b, "\n%ss\n", strings.ToUpper(g.Severity[:1])+g.Severity[1:])
+		if i == 0 || groups[i-1].Level != g.Level {
+			fmt.Fprintf(&b, "\n%ss\n", strings.ToUpper(string(g.Level[:1]))+string(g.Level[1:]))
 		}
-		b.WriteString("  " + wrap(suffixed(g.short(), ": ")+g.Message, columns-2, 4))
-		if n := left[g.Severity]; n > 0 && (i+1 == len(groups) || groups[i+1].Severity != g.Severity) {
+		b.WriteString("  " + wrap(suffixed(g.where(), ": ")+g.Message, columns-2, 4))
+		if n := left[g.Level]; n > 0 && (i+1 == len(groups) || groups[i+1].Level != g.Level) {
 			fmt.Fprintf(&b, "  … %d more: see them with --device or --json\n", n)
 		}
 	}
@@ -381,9 +381,9 @@ func planMarkdown(whole *plans.Plan, only []string) string {
 		b.WriteString("\n## Findings\n\n")
 		groups, left := shownFindings(p.Findings)
 		for i, g := range groups {
-			fmt.Fprintf(&b, "- %s: %s\n", g.Severity, mdText(suffixed(g.short(), ": ")+g.Message))
-			if n := left[g.Severity]; n > 0 && (i+1 == len(groups) || groups[i+1].Severity != g.Severity) {
-				fmt.Fprintf(&b, "- and %d %ss more: csig plan --device\n", n, g.Severity)
+			fmt.Fprintf(&b, "- %s: %s\n", g.Level, mdText(suffixed(g.where(), ": ")+g.Message))
+			if n := left[g.Level]; n > 0 && (i+1 == len(groups) || groups[i+1].Level != g.Level) {
+				fmt.Fprintf(&b, "- and %d %ss more: csig plan --device\n", n, g.Level)
 			}
 		}
 	}

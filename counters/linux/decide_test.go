@@ -43,7 +43,7 @@ func TestDecide(t *testing.T) {
 		{name: "veth, size table", port: Port{Speed: 1}, dev: device{kind: "veth", offloads: on, root: stab}, qdisc: true, speed: 1, from: "configuration", degraded: []string{"size table (stab) of its htb"}, pieces: 1},
 		{name: "veth, cake", port: Port{Speed: 1}, dev: device{kind: "veth", offloads: on, root: qdisc{kind: "cake", counts: true}}, qdisc: true, speed: 1, from: "configuration", degraded: []string{"cake"}, pieces: 1},
 		{name: "veth, tagged", port: Port{Tagged: true}, dev: device{kind: "veth", offloads: vlanOnly}, degraded: []string{"run `ethtool -K PORT txvlan off tx-vlan-stag-hw-insert off`"}, pieces: 1},
-		{name: "veth, tagged, super-frames", port: Port{Tagged: true}, dev: device{kind: "veth", offloads: on}, degraded: []string{"run `ethtool -K PORT tso off tx-udp-segmentation off`", "run `ethtool -K p txvlan off`"}, pieces: 2},
+		{name: "veth, tagged, super-frames", port: Port{Tagged: true}, dev: device{kind: "veth", offloads: on}, degraded: []string{"run `ethtool -K PORT tso off tx-udp-segmentation off`", "run `ethtool -K PORT txvlan off`"}, pieces: 2},
 		{name: "veth, tagged, all off", port: Port{Tagged: true}, dev: device{kind: "veth", offloads: off}},
 		{name: "veth, tagged, shaped", port: Port{Tagged: true}, dev: device{kind: "veth", offloads: on, root: wireTBF}, qdisc: true, speed: 100e6, from: "tbf rate", degraded: []string{"4 bytes each: run `ethtool -K PORT tso off tx-udp-segmentation off txvlan off`"}, pieces: 1},
 		{name: "veth, tagged, shaped, fixed", port: Port{Tagged: true}, dev: device{kind: "veth", offloads: fixed, root: wireTBF}, qdisc: true, speed: 100e6, from: "tbf rate", degraded: []string{"has to do"}, pieces: 1},

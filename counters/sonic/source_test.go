@@ -95,7 +95,7 @@ func TestRead(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	for i, want := range []string{"has no SAI_PORT_STAT_IF_OUT_OCTETS", `"many" is no count`, "no oper_status", ErrNoPort.Error()} {
-		if got := list[3+i]; got.Err == nil || !strings.Contains(got.Err.Error(), want) || !strings.Contains(got.Err.Error(), got.Port) || got.Octets != 0 {
+		if got := list[3+i]; got.Err == nil || !strings.Contains(got.Err.Error(), want) || got.Octets != 0 {
 			t.Errorf("%s: %v, want %q", got.Port, got.Err, want)
 		}
 	}
@@ -173,7 +173,7 @@ func TestAggregate(t *testing.T) {
 	now := time.Now()
 	s.cfg.Now = func() time.Time { return now }
 	list := read(t, s)
-	if list[0].Err == nil || !strings.Contains(list[0].Err.Error(), "PortChannel1: it has no members") || list[1].Octets != 2000 {
+	if list[0].Err == nil || !strings.Contains(list[0].Err.Error(), "it has no members") || list[1].Octets != 2000 {
 		t.Errorf("%+v", list)
 	}
 	for _, m := range []string{"Ethernet0", "Ethernet4"} {

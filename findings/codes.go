@@ -1,0 +1,97 @@
+package findings
+
+import "strings"
+
+// Code is what kind of finding it is: a short stable word for programs.
+type Code string
+
+// Meaning is a code with what it means, for people.
+type Meaning struct {
+	Code    Code
+	Meaning string
+}
+
+var meanings []Meaning
+
+// Codes are all codes, in the order of docs/findings.md.
+func Codes() []Meaning { return meanings }
+
+func code(c Code, meaning string) Code {
+	for _, m := range meanings {
+		if m.Code == c {
+			panic("two findings have the code " + string(c))
+		}
+	}
+	meanings = append(meanings, Meaning{c, strings.TrimSpace(meaning)})
+	return c
+}
+
+// Reaching a device, and its state.
+var (
+	NotReached    = code("not-reached", "the device cannot be asked: it does not answer, refuses, or csig does not know how to reach it")
+	CannotUpdate  = code("cannot-update", "the device cannot update tags at present, and its fleet file gives it no other level")
+	LeftAlone     = code("left-alone", "csig sets up nothing on the device: it has no driver for the platform, or the device does not answer")
+	InternalError = code("internal-error", "csig failed at the device because of a fault of its own: please report it")
+	RevertPending = code("revert-pending", "a change of the device waits for its confirmation or its auto-revert")
+	SetupDamaged  = code("setup-damaged", "the setup on the device is not as csig left it")
+	PortsGone     = code("ports-gone", "the setup names ports that the device no longer has")
+	NoSuchPort    = code("no-such-port", "the fleet file names ports that the device does not have")
+	StaysAfterOff = code("stays-after-off", "something of csig's setup stays on the device after csig off")
+	PortIssue     = code("port-issue", "the device's own configuration of a port is in the way of tags")
+	SetupRefused  = code("setup-refused", "the device's driver refuses the setup")
+	ConfigRefused = code("config-refused", "the device's daemon cannot run the configuration that the fleet file asks for")
+	NoRollback    = code("no-rollback", "a rollback could not restore what the device has now")
+)
+
+// Levels of support.
+var (
+	LevelUnknown     = code("level-unknown", "the level of the device is not known")
+	LevelWrong       = code("level-wrong", "the device cannot do what the level in the fleet file says")
+	LevelUnproven    = code("level-unproven", "the fleet file gives a level that csig cannot check")
+	TPIDNotPossible  = code("tpid-not-possible", "the device updates tags, but not with the TPID of the domain")
+	RulesRefused     = code("rules-refused", "the device cannot hold the rules of a port")
+	RulesDegraded    = code("rules-degraded", "the device holds the rules of a port, and does less with them than the draft asks")
+	StripNotPossible = code("strip-not-possible", "a port has to strip tags, and the device cannot")
+	StripIncomplete  = code("strip-incomplete", "a port strips, but not every tag")
+	StripsItself     = code("strips-itself", "a port strips without csig, as the fleet file says")
+)
+
+// Links, hosts and paths.
+var (
+	PeerUnknown      = code("peer-unknown", "the fleet file does not say what is at the other end of ports")
+	PeerDiscards     = code("peer-discards", "a port sends tags to a device that discards tagged frames")
+	HostWithoutCSIG  = code("host-without-csig", "a port sends tags to a host that does not read them")
+	SenderAtDiscard  = code("sender-at-discard", "hosts send tags to a device that discards tagged frames")
+	HostsStillSend   = code("hosts-still-send", "hosts may send tags after csig is off")
+	FenceNotPossible = code("fence-not-possible", "hosts would receive tags while paths change, because csig cannot make a port strip")
+	MTUTooSmall      = code("mtu-too-small", "full-size frames with their tags do not fit")
+	MTUUnknown       = code("mtu-unknown", "csig cannot check whether full-size frames with their tags fit")
+)
+
+// Profiles and TPIDs.
+var (
+	TPIDNotRetired  = code("tpid-not-retired", "the TPID changes, and no switch would strip the old one")
+	OneTPIDOnly     = code("one-tpid-only", "the TPID changes, and a platform strips one TPID at a time")
+	TooManyTPIDs    = code("too-many-tpids", "a device has to strip more TPIDs than it can")
+	RetiredNotStrip = code("retired-not-stripped", "hosts receive tags of a retired TPID from a device that csig does not set up")
+	ProfilesMixed   = code("profiles-mixed", "devices of one path would have different profiles")
+	ReservedVIDs    = code("reserved-vids", "tags of the domain have VIDs that devices keep for themselves")
+)
+
+// What a device does with tagged frames.
+var (
+	CheckByHand   = code("check-by-hand", "csig cannot see it: check it on the device")
+	NoIPHeader    = code("no-ip-header", "the device does not find the IP header behind the tag")
+	HashTakesTag  = code("hash-takes-tag", "hashes (ECMP, LAG, RPS) take in the tag: packets of a flow may be reordered")
+	DEIPrecedence = code("dei-drop-precedence", "the device takes R (DEI) of a tag for drop precedence")
+	DEILost       = code("dei-lost", "the device does not forward R (DEI) of a tag")
+	PCPQueue      = code("pcp-queue", "the PCP of a tag chooses the queue, or is remarked")
+	VIDBridges    = code("vid-bridges", "the VID of a tag, which is the signal, chooses the VLAN that frames are bridged in")
+	NotRouted     = code("not-routed", "tagged frames that the device routes lose their tag or are lost")
+)
+
+// Schedules.
+var (
+	ScheduleTooFast  = code("schedule-too-fast", "the device is sampled more often than its rules can be updated")
+	IntervalTooShort = code("interval-too-short", "Δt is shorter than the time between two refreshes of the counters")
+)
