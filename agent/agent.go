@@ -22,6 +22,7 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
@@ -80,8 +81,8 @@ type Agent struct {
 	facts vendors.Facts
 	tried api.Verdict // the self-test
 
-	setupError string   // why the set-up does not hold; "" where it does
-	would      []string // what a real run would refuse, in shadow mode
+	setupError string             // why the set-up does not hold; "" where it does
+	would      []findings.Finding // what a real run would refuse, in shadow mode
 	ports      []port
 	cycle      cycleState
 }
@@ -114,7 +115,7 @@ func New(cfg Config) (*Agent, error) {
 		log:      cfg.Log.WithField("device", cfg.Device.Name),
 		started:  cfg.Now(),
 		cycled:   make(chan struct{}, 1),
-		tried:    api.Verdict{What: selfTest, Level: api.SelfTestNotRun},
+		tried:    api.Verdict{Code: findings.SelfTest, What: selfTest, Level: api.SelfTestNotRun},
 	}
 	if a.schedule == nil {
 		s, err := inventory.ParseSchedule(cfg.Device.Schedule)
@@ -421,7 +422,7 @@ func (a *Agent) noteRefusals(err error) {
 	}
 	a.refusals = err != nil
 	why := map[string]string{}
-	var notes api.Notes
+	var changed []findings.Finding
 	vendors.EachPort(err, func(port string, err error) { why[port] = err.Error() })
 	for i := range a.ports {
 		p := &a.ports[i]
@@ -430,15 +431,15 @@ func (a *Agent) noteRefusals(err error) {
 			continue
 		}
 		p.refused = now
-		notes.Add("", p.cfg.Name, now)
+		changed = append(changed, findings.Finding{Code: findings.NotTaken, Ports: []string{p.cfg.Name}, Reason: now})
 	}
-	for _, n := range notes.List() {
-		log := a.log.WithField("port", vendors.Names(n.Ports))
+	for _, f := range findings.Merge(changed) {
+		log := a.log.WithField("port", vendors.Names(f.Ports))
 		switch {
-		case n.Text != "" && a.cfg.Shadow:
-			log.Error("would not be programmed: " + n.Text)
-		case n.Text != "":
-			log.Error("not programmed: " + n.Text)
+		case f.Reason != "" && a.cfg.Shadow:
+			log.Error("would not be programmed: " + f.Reason)
+		case f.Reason != "":
+			log.Error("not programmed: " + f.Reason)
 		default:
 			log.Info("programmed again")
 		}

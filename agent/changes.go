@@ -4,14 +4,15 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/vendors"
 )
 
 // stateChanges are the ports whose state changed in a cycle: what happens to
 // all ports of a switch at once is one line of the log, and not sixty-four.
 type stateChanges struct {
-	notes api.Notes
-	ways  []stateChange // beside the notes
+	ways  []stateChange // in the order they came
+	ports map[stateChange][]findings.Finding
 }
 
 type stateChange struct{ from, to string }
@@ -21,29 +22,33 @@ func (c *stateChanges) add(p *port) {
 	if p.state == p.logged {
 		return
 	}
-	n := len(c.notes.List())
-	c.notes.Add(p.logged+" "+p.state, p.cfg.Name, p.reason)
-	if len(c.notes.List()) > n {
-		c.ways = append(c.ways, stateChange{p.logged, p.state})
+	way := stateChange{p.logged, p.state}
+	if c.ports == nil {
+		c.ports = map[stateChange][]findings.Finding{}
 	}
+	if c.ports[way] == nil {
+		c.ways = append(c.ways, way)
+	}
+	c.ports[way] = append(c.ports[way], findings.Finding{Code: p.code, Ports: []string{p.cfg.Name}, Reason: p.reason})
 	p.logged = p.state
 }
 
 func (c *stateChanges) log(log *logrus.Entry) {
-	for i, n := range c.notes.List() {
-		way := c.ways[i]
-		fields, text := logrus.Fields{"port": n.Ports[0], "from": way.from, "to": way.to}, "port changed state"
-		if len(n.Ports) > 1 {
-			delete(fields, "port")
-			fields["ports"], text = vendors.Names(n.Ports), "ports changed state"
+	for _, way := range c.ways {
+		for _, f := range findings.Merge(c.ports[way]) {
+			fields, text := logrus.Fields{"port": f.Ports[0], "from": way.from, "to": way.to}, "port changed state"
+			if len(f.Ports) > 1 {
+				delete(fields, "port")
+				fields["ports"], text = vendors.Names(f.Ports), "ports changed state"
+			}
+			if f.Reason != "" {
+				fields["code"], fields["reason"] = f.Code, f.Reason
+			}
+			level := logrus.InfoLevel
+			if way.to == api.StateStale || way.to == api.StateDown {
+				level = logrus.WarnLevel
+			}
+			log.WithFields(fields).Log(level, text)
 		}
-		if n.Text != "" {
-			fields["reason"] = n.Text
-		}
-		level := logrus.InfoLevel
-		if way.to == api.StateStale || way.to == api.StateDown {
-			level = logrus.WarnLevel
-		}
-		log.WithFields(fields).Log(level, text)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 )
@@ -22,7 +23,7 @@ func TestWhatHappensToAllPortsIsLoggedOnce(t *testing.T) {
 	var c stateChanges
 	for i := range 64 {
 		name := fmt.Sprintf("swp%d", i+1)
-		p := &port{cfg: inventory.Port{Name: name}, state: api.StateLive, logged: api.StateWaiting, reason: "run ethtool " + name}
+		p := &port{cfg: inventory.Port{Name: name}, state: api.StateLive, logged: api.StateWaiting, reason: "run ethtool PORT", code: findings.CountersInexact}
 		if i == 7 {
 			p.state = api.StateDown
 		}
@@ -30,7 +31,7 @@ func TestWhatHappensToAllPortsIsLoggedOnce(t *testing.T) {
 	}
 	c.log(logrus.NewEntry(logger))
 	got := out.String()
-	for _, want := range []string{`ports="swp1 … swp7, swp9 … swp64"`, `reason="run ethtool PORT"`, "port=swp8", `reason="run ethtool swp8"`, "level=warning"} {
+	for _, want := range []string{`ports="swp1 … swp7, swp9 … swp64"`, `reason="run ethtool PORT"`, "port=swp8", "code=counters-inexact", "level=warning"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the log lacks %s:\n%s", want, got)
 		}

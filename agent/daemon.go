@@ -13,6 +13,7 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 )
@@ -407,7 +408,7 @@ func (d *Daemon) Status() *api.Status {
 		return &api.Status{
 			Format: api.StatusFormat, Version: d.cfg.Version, Time: d.cfg.Now(), Started: d.started, Waiting: waiting,
 			Shadow: d.cfg.Shadow, DataPlane: api.DataPlaneNone,
-			SelfTest: api.Verdict{What: selfTest, Level: api.SelfTestNotRun}, Verdicts: []api.Verdict{}, Ports: []api.Port{},
+			SelfTest: api.Verdict{Code: findings.SelfTest, What: selfTest, Level: api.SelfTestNotRun}, Verdicts: []api.Verdict{}, Ports: []api.Port{},
 		}
 	}
 	s := r.agent.Status()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vlanrules"
@@ -22,8 +23,9 @@ type port struct {
 	state   string
 	logged  string // the state that the log has
 	reason  string
-	current bool      // what was measured last still holds
-	seen    time.Time // when the last complete window came
+	code    findings.Code // of the reason
+	current bool          // what was measured last still holds
+	seen    time.Time     // when the last complete window came
 
 	intents    []vlanrules.Intent // wanted, in the order of the view's signals
 	doubtful   []bool             // beside intents: Δt is too uncertain for one bucket
@@ -56,7 +58,7 @@ func (p *port) continueFrom(q *port, sameProfile bool) {
 		p.programmed, p.took, p.since = append(p.programmed, q.programmed...), q.took, q.since // until the next cycle
 	}
 	p.pipe.Continue(p.at, q.pipe, q.at)
-	p.state, p.logged, p.reason, p.current, p.seen, p.came, p.counted = q.state, q.logged, q.reason, q.current, q.seen, q.came, q.counted
+	p.state, p.logged, p.reason, p.code, p.current, p.seen, p.came, p.counted = q.state, q.logged, q.reason, q.code, q.current, q.seen, q.came, q.counted
 	switch {
 	case p.cfg.Action == vlanrules.Strip:
 		p.state = api.StateStrip
@@ -95,11 +97,21 @@ func PipelineConfig(prof *quantize.Profile, pol *inventory.Policy, dev *inventor
 	return c, nil
 }
 
+// readingCodes are the codes of what is wrong with a reading.
+var readingCodes = map[counters.State]findings.Code{
+	counters.First: findings.Measuring, counters.OK: findings.CountersInexact, counters.Down: findings.LinkDown,
+	counters.Discontinuity: findings.CountersRestarted, counters.NoProgress: findings.CountersUnchanged,
+	counters.Error: findings.CountersFail, counters.NotRefreshed: findings.CountersUnchanged, counters.Stale: findings.CountersStopped,
+}
+
 // observe takes one reading and decides what state the port is in.
 func (p *port) observe(s *counters.Sample, lease time.Duration, now time.Time) {
 	outage := p.forgetOutage(s, lease, now)
 	est := &p.pipe.Take(p.at, s).Now
-	p.reason = est.Reason
+	p.reason, p.code = est.Reason, ""
+	if est.Reason != "" {
+		p.code = readingCodes[est.State]
+	}
 	if outage > 0 && est.State == counters.First {
 		p.reason = fmt.Sprintf("no reading came for %v: measuring again", outage.Round(time.Millisecond))
 	}

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
@@ -96,17 +97,40 @@ func (a *Agent) refused(err error) error {
 	if !a.cfg.Shadow || !isRefusal(err) {
 		return err
 	}
-	msg := err.Error()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, w := range a.would {
-		if strings.Contains(w, msg) {
-			return nil
+	known := len(a.would)
+	for _, f := range refusals(err) {
+		if !slices.ContainsFunc(a.would, func(w findings.Finding) bool { return w.String() == f.String() }) {
+			a.would = append(a.would, f)
 		}
 	}
-	a.would = append(a.would, msg)
-	a.log.WithError(err).Error("a real run would refuse to start")
+	if len(a.would) > known {
+		a.log.WithError(err).Error("a real run would refuse to start")
+	}
 	return nil
+}
+
+// refusals are the refusals that err joins, each with its port.
+func refusals(err error) []findings.Finding {
+	f := findings.Finding{Code: findings.StartRefused, Level: findings.Error}
+	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
+	case *vendors.PermanentError:
+		if f.Reason = e.Err.Error(); e.Port != "" {
+			f.Ports = []string{e.Port}
+		}
+	case *vendors.PortError:
+		f.Ports, f.Reason = []string{e.Port}, e.Err.Error()
+	case interface{ Unwrap() []error }:
+		var out []findings.Finding
+		for _, err := range e.Unwrap() {
+			out = append(out, refusals(err)...)
+		}
+		return out
+	default:
+		f.Reason = err.Error()
+	}
+	return []findings.Finding{f}
 }
 
 // beyond is the refusal of what this device cannot do at all, nil where it can.
@@ -142,7 +166,7 @@ func (a *Agent) trySelf(ctx context.Context) (err error) {
 		return fmt.Errorf("self-test: %w", err)
 	}
 	a.mu.Lock()
-	a.tried = api.Verdict{What: selfTest, Level: v.Level.String(), Reason: v.Reason}
+	a.tried = api.Verdict{Code: findings.SelfTest, What: selfTest, Level: v.Level.String(), Reason: v.Reason}
 	a.mu.Unlock()
 	if v.Level == vlanrules.Full {
 		a.log.Info("self-test passed: every frame saw the old or the new value")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
@@ -100,7 +102,9 @@ func TestStartThatIsStopped(t *testing.T) {
 }
 
 func TestShadowSaysWhatARealRunWouldRefuse(t *testing.T) {
-	drv := &recorder{diff: &vendors.PermanentError{Err: errors.New("on_stale: strip is not possible here")}}
+	stale := &vendors.PermanentError{Err: errors.New("on_stale: strip is not possible here")}
+	port := &vendors.PermanentError{Port: "swp1", Err: errors.New("no hook")}
+	drv := &recorder{diff: errors.Join(stale, port), apply: port} // what is refused twice is reported once
 	a, log, err := begin(t.Context(), t, drv, func(c *Config) { c.Shadow = true })
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +113,10 @@ func TestShadowSaysWhatARealRunWouldRefuse(t *testing.T) {
 		t.Errorf("the log does not say so:\n%s", log)
 	}
 	v := a.Status().Verdicts
-	if len(v) != 1 || v[0].Level != "refused" || !strings.Contains(v[0].Reason, "on_stale: strip") {
+	refused := api.Verdict{Code: findings.StartRefused, What: "a real run", Level: "refused", Reason: "on_stale: strip is not possible here"}
+	refusedPort := refused
+	refusedPort.Port, refusedPort.Reason = "swp1", "no hook"
+	if !slices.Equal(v, []api.Verdict{refused, refusedPort}) {
 		t.Errorf("status: %+v", v)
 	}
 }
@@ -121,9 +128,9 @@ func TestSelfTestIsInTheStatus(t *testing.T) {
 		v    vlanrules.Verdict
 		want api.Verdict
 	}{
-		{"not asked for", false, vlanrules.Verdict{}, api.Verdict{What: "self-test", Level: api.SelfTestNotRun}},
-		{"passed", true, vlanrules.Verdict{}, api.Verdict{What: "self-test", Level: "full"}},
-		{"degraded", true, vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "depth 3"}, api.Verdict{What: "self-test", Level: "degraded", Reason: "depth 3"}},
+		{"not asked for", false, vlanrules.Verdict{}, api.Verdict{Code: findings.SelfTest, What: "self-test", Level: api.SelfTestNotRun}},
+		{"passed", true, vlanrules.Verdict{}, api.Verdict{Code: findings.SelfTest, What: "self-test", Level: "full"}},
+		{"degraded", true, vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "depth 3"}, api.Verdict{Code: findings.SelfTest, What: "self-test", Level: "degraded", Reason: "depth 3"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			drv := &recorder{tested: tc.v}
@@ -190,7 +197,7 @@ func TestDeviceThatChanges(t *testing.T) {
 		}
 		drv.changed = &vendors.Facts{Update: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "frames go past the tables"}}
 		cycles(t, a, 3)
-		if v := a.Status().Verdicts; len(v) != 1 || v[0] != (api.Verdict{What: "update", Level: "degraded", Reason: "frames go past the tables"}) {
+		if v := a.Status().Verdicts; len(v) != 1 || v[0] != (api.Verdict{Code: findings.Update, What: "update", Level: "degraded", Reason: "frames go past the tables"}) {
 			t.Errorf("worse: %+v", v)
 		}
 		if n := strings.Count(log.String(), "the device has changed: frames go past the tables"); n != 1 {

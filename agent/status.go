@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -82,7 +84,7 @@ func (a *Agent) portStatus(p *port, s *api.Status, now time.Time) api.Port {
 		Signals: []api.Signal{},
 	}
 	measured := p.current && now.Sub(a.cycle.readAt) <= a.cycle.patience
-	out.State, out.Reason = a.stateNow(p, s, measured, now)
+	out.State, out.Code, out.Reason = a.stateNow(p, s, measured, now)
 	if p.view.Known {
 		out.AgeNS = now.Sub(p.view.Last.End).Nanoseconds()
 	}
@@ -119,9 +121,9 @@ func (a *Agent) portStatus(p *port, s *api.Status, now time.Time) api.Port {
 	return out
 }
 
-// stateNow is a port's state and the reason for it. measured tells whether the
+// stateNow is a port's state and the reason for it, with its code. measured tells whether the
 // last measurement still holds.
-func (a *Agent) stateNow(p *port, s *api.Status, measured bool, now time.Time) (state, reason string) {
+func (a *Agent) stateNow(p *port, s *api.Status, measured bool, now time.Time) (state string, code findings.Code, reason string) {
 	c, plane := &a.cycle, s.DataPlane
 	because := func(what string) string {
 		switch {
@@ -134,29 +136,29 @@ func (a *Agent) stateNow(p *port, s *api.Status, measured bool, now time.Time) (
 	}
 	switch {
 	case p.cfg.Action != vlanrules.Passthrough && c.seen.plane != "":
-		return api.StateLost, c.seen.why
+		return api.StateLost, findings.RulesLost, c.seen.why
 	case p.cfg.Action != vlanrules.Passthrough && c.seen.ports[p.cfg.Name] != "":
-		return api.StateLost, c.seen.ports[p.cfg.Name]
+		return api.StateLost, findings.RulesLost, c.seen.ports[p.cfg.Name]
 	case p.refused != "":
-		return api.StateRefused, p.refused
+		return api.StateRefused, findings.NotTaken, p.refused
 	case p.cfg.Action != vlanrules.Update:
-		return p.state, p.reason
+		return p.state, p.code, p.reason
 	case plane == api.DataPlaneUnknown:
-		return api.StateUnknown, s.DataPlaneReason
+		return api.StateUnknown, findings.PlaneUnknown, s.DataPlaneReason
 	case plane == api.DataPlaneFrozen:
-		return api.StateStale, because("this device cannot expire rules: what was written last stays advertised")
+		return api.StateStale, findings.NoLease, because("this device cannot expire rules: what was written last stays advertised")
 	case plane == api.DataPlaneFallback && c.leaseEnds.IsZero():
-		return api.StateStale, because("nothing has been programmed yet")
+		return api.StateStale, findings.NotProgrammed, because("nothing has been programmed yet")
 	case plane == api.DataPlaneFallback:
-		return api.StateStale, because(fmt.Sprintf("the lease ended %v ago", now.Sub(c.leaseEnds).Round(time.Millisecond)))
+		return api.StateStale, findings.LeaseEnded, because(fmt.Sprintf("the lease ended %v ago", now.Sub(c.leaseEnds).Round(time.Millisecond)))
 	case plane == api.DataPlaneNone && (p.state == api.StateLive || p.state == api.StateDown):
-		return api.StateWaiting, because("nothing has been programmed yet")
+		return api.StateWaiting, findings.NotProgrammed, because("nothing has been programmed yet")
 	case plane == api.DataPlaneNone && p.state == api.StateStale: // nor does it advertise a fallback that we know of
-		return api.StateWaiting, "nothing has been programmed yet: " + p.reason
+		return api.StateWaiting, findings.NotProgrammed, "nothing has been programmed yet: " + p.reason
 	case (p.state == api.StateLive || p.state == api.StateDown) && !measured:
-		return api.StateStale, because("there is no current reading")
+		return api.StateStale, findings.NoCurrentReading, because("there is no current reading")
 	}
-	return p.state, p.reason
+	return p.state, p.code, p.reason
 }
 
 // signal is a value that a port writes.
@@ -186,31 +188,31 @@ func (a *Agent) shortcomings() []api.Verdict {
 
 func (a *Agent) shortcomingsLocked() []api.Verdict {
 	out := []api.Verdict{}
-	add := func(what string, v vlanrules.Verdict) {
+	add := func(code findings.Code, what string, v vlanrules.Verdict) {
 		if v.Level != vlanrules.Full {
-			out = append(out, api.Verdict{What: what, Level: v.Level.String(), Reason: v.Reason})
+			out = append(out, api.Verdict{Code: code, What: what, Level: v.Level.String(), Reason: v.Reason})
 		}
 	}
-	for _, why := range a.would {
-		add("a real run", vlanrules.Verdict{Level: vlanrules.Refused, Reason: why})
+	for _, f := range a.would {
+		out = append(out, api.Verdict{Code: f.Code, What: "a real run", Level: vlanrules.Refused.String(), Port: vendors.Names(f.Ports), Reason: f.Reason})
 	}
-	add("update", a.facts.Update)
-	add("lease", a.facts.Lease)
+	add(findings.Update, "update", a.facts.Update)
+	add(findings.Lease, "lease", a.facts.Lease)
 	for _, p := range a.cfg.Device.Ports {
 		if p.Action == vlanrules.Strip {
-			add("strip", a.facts.Strip)
+			add(findings.Strip, "strip", a.facts.Strip)
 			break
 		}
 	}
 	if a.cfg.Profile.WideTPID != 0 {
-		add("wide tags", a.facts.Wide)
+		add(findings.WideTags, "wide tags", a.facts.Wide)
 	}
 	for n, v := range a.facts.Depths {
-		add(fmt.Sprintf("tags behind %d VLAN tags", n), v)
+		add(findings.TagDepth, fmt.Sprintf("tags behind %d VLAN tags", n), v)
 	}
 	for _, sig := range []quantize.Signal{quantize.MaxPD, quantize.MaxNQD} {
 		if _, ok := a.cfg.Profile.Signals[sig]; ok {
-			add("signal "+sig.String(), vlanrules.Verdict{
+			add(findings.NotCounted, "signal "+sig.String(), vlanrules.Verdict{
 				Level:  vlanrules.Refused,
 				Reason: "a per-frame signal cannot be read from counters (draft-00 §6.4): its tags pass through untouched",
 			})

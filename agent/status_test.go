@@ -12,6 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
@@ -145,6 +146,10 @@ func TestStatusIsOfNow(t *testing.T) {
 				p := st.Ports[0]
 				if st.DataPlane != tc.plane || p.State != tc.state || !strings.Contains(p.Reason, tc.says) {
 					t.Errorf("data plane %q, port %q: %q; want %q, %q: %q", st.DataPlane, p.State, p.Reason, tc.plane, tc.state, tc.says)
+				}
+				code := map[string]findings.Code{api.StateLost: findings.RulesLost, api.StateRefused: findings.NotTaken, api.StateUnknown: findings.PlaneUnknown}[p.State]
+				if (p.Code == "") != (p.Reason == "") || code != "" && p.Code != code {
+					t.Errorf("code %q of a port that is %s: %s", p.Code, p.State, p.Reason)
 				}
 				if rates := p.ABWBPS != 0 || p.CapacityBPS != 0; rates != tc.rates || (p.WindowEnd != nil) != tc.rates {
 					t.Errorf("figures %+v, want any: %v", p, tc.rates)

@@ -95,3 +95,33 @@ var (
 	ScheduleTooFast  = code("schedule-too-fast", "the device is sampled more often than its rules can be updated")
 	IntervalTooShort = code("interval-too-short", "Δt is shorter than the time between two refreshes of the counters")
 )
+
+// States of an agent's ports.
+var (
+	CountersFail      = code("counters-fail", "the counters of the port cannot be used")
+	CountersInexact   = code("counters-inexact", "the counters miss some bits: the reason says which")
+	CountersStopped   = code("counters-stopped", "no counter of the device has moved for longer than its refreshes take")
+	CountersUnchanged = code("counters-unchanged", "the reading repeats the one before: the source has not refreshed")
+	CountersRestarted = code("counters-restarted", "the counters restarted, or changed their meaning, inside the window")
+	Measuring         = code("measuring", "there is no complete window yet")
+	LinkDown          = code("link-down", "the link of the port is down")
+	NoCurrentReading  = code("no-current-reading", "the last measurement is too old to be used")
+	NotProgrammed     = code("not-programmed", "the agent has programmed nothing yet")
+	LeaseEnded        = code("lease-ended", "the lease ended before it was renewed")
+	NoLease           = code("no-lease", "the device cannot expire rules: the last value stays advertised")
+	RulesLost         = code("rules-lost", "the rules of csig are not on the device, or not as they should be")
+	PlaneUnknown      = code("data-plane-unknown", "the lease has ended, and the device was not looked at since")
+	NotTaken          = code("not-taken", "the device did not take the rules of the port")
+)
+
+// What an agent's device does less than fully.
+var (
+	StartRefused = code("start-refused", "a real run would refuse to start (of an agent with --dry-run)")
+	Update       = code("update", "the device updates tags with restrictions, or not at all")
+	Strip        = code("strip", "the device strips tags with restrictions, or not at all")
+	Lease        = code("lease", "the device expires rules with restrictions, or not at all")
+	WideTags     = code("wide-tags", "the device updates wide tags with restrictions, or not at all")
+	TagDepth     = code("tag-depth", "the device updates tags behind VLAN tags with restrictions, or not at all")
+	NotCounted   = code("not-counted", "a per-frame signal of the profile cannot be read from counters")
+	SelfTest     = code("self-test", "the self-test of the data plane: its verdict")
+)

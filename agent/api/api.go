@@ -4,7 +4,11 @@
 // with a format name, rates are in bit/s, times in RFC 3339.
 package api
 
-import "time"
+import (
+	"time"
+
+	"github.com/csig-agent/csig/findings"
+)
 
 // StatusFormat names the shape of Status.
 const StatusFormat = "csig.status/v1"
@@ -104,9 +108,11 @@ type Refresh struct {
 
 // Verdict is one capability that is degraded or refused, with the reason.
 type Verdict struct {
-	What   string `json:"what"`
-	Level  string `json:"level"`
-	Reason string `json:"reason"`
+	Code   findings.Code `json:"code"`
+	What   string        `json:"what"`
+	Level  string        `json:"level"`
+	Port   string        `json:"port,omitempty"` // "" for the device as a whole
+	Reason string        `json:"reason"`
 }
 
 // Port states.
@@ -124,17 +130,18 @@ const (
 
 // Port is one egress port.
 type Port struct {
-	Port        string     `json:"port"`
-	Action      string     `json:"action"` // the file's
-	State       string     `json:"state"`
-	Reason      string     `json:"reason"`       // why not live, or in what way degraded
-	CapacityBPS uint64     `json:"capacity_bps"` // C
-	LoadBPS     uint64     `json:"load_bps"`     // wire bits over the window
-	ABWBPS      uint64     `json:"abw_bps"`
-	ABWCPPM     uint32     `json:"abwc_ppm"`
-	WindowStart *time.Time `json:"window_start"` // of these figures; null, and they 0, where nothing current is measured
-	WindowEnd   *time.Time `json:"window_end"`
-	AgeNS       int64      `json:"age_ns"` // time since the end of the last complete window, also of one that is no longer current
+	Port        string        `json:"port"`
+	Action      string        `json:"action"` // the file's
+	State       string        `json:"state"`
+	Code        findings.Code `json:"code"`         // of the reason; "" where there is none
+	Reason      string        `json:"reason"`       // why not live, or in what way degraded
+	CapacityBPS uint64        `json:"capacity_bps"` // C
+	LoadBPS     uint64        `json:"load_bps"`     // wire bits over the window
+	ABWBPS      uint64        `json:"abw_bps"`
+	ABWCPPM     uint32        `json:"abwc_ppm"`
+	WindowStart *time.Time    `json:"window_start"` // of these figures; null, and they 0, where nothing current is measured
+	WindowEnd   *time.Time    `json:"window_end"`
+	AgeNS       int64         `json:"age_ns"` // time since the end of the last complete window, also of one that is no longer current
 	// WindowErrorNS bounds the error of the window's length, where the refresh
 	// instants of a cached counter were estimated.
 	WindowErrorNS int64    `json:"window_error_ns"`

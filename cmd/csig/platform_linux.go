@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/linux"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
@@ -47,22 +47,25 @@ func linuxDetails(src counters.Source) (details, limitations []string) {
 	if !ok {
 		return details, limitations
 	}
-	var counted, noted api.Notes
+	var counted, noted []findings.Finding
 	for _, f := range s.Facts() {
-		if f.Counter != "" { // else no such interface: the port's own note has it
-			counted.Add("", f.Port, fmt.Sprintf("counter of the %s, speed from %s", f.Counter, orDash(f.SpeedFrom)))
+		of := func(reason string) findings.Finding {
+			return findings.Finding{Code: findings.CountersInexact, Ports: []string{f.Port}, Reason: reason}
+		}
+		if f.Counter != "" { // else no such interface: the port's own note says so
+			counted = append(counted, of(fmt.Sprintf("counter of the %s, speed from %s", f.Counter, orDash(f.SpeedFrom))))
 		}
 		for _, n := range append(f.Notes, f.Degraded) {
 			if n != "" {
-				noted.Add("", f.Port, n)
+				noted = append(noted, of(n))
 			}
 		}
 	}
-	for _, n := range counted.List() {
-		details = append(details, n.Text+": "+vendors.Names(n.Ports))
+	for _, f := range findings.Merge(counted) {
+		details = append(details, f.Reason+": "+vendors.Names(f.Ports))
 	}
-	for _, n := range noted.List() {
-		limitations = append(limitations, n.String())
+	for _, f := range findings.Merge(noted) {
+		limitations = append(limitations, f.String())
 	}
 	return details, limitations
 }

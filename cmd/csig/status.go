@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -101,7 +102,11 @@ func statusText(s *api.Status, columns int) string {
 		line(2, "last error: %s", s.Cycle.LastError)
 	}
 	for _, v := range s.Verdicts {
-		line(2, "%s: %s: %s", v.Level, v.What, v.Reason)
+		where := ""
+		if v.Port != "" {
+			where = "port " + v.Port + ": "
+		}
+		line(2, "%s: %s: %s%s", v.Level, v.What, where, v.Reason)
 	}
 	b.WriteByte('\n')
 	tw := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
@@ -191,15 +196,15 @@ func leaseVerdict(s *api.Status) api.Verdict {
 
 // portNotes are the ports' reasons, each once with all its ports.
 func portNotes(ports []api.Port) []string {
-	var notes api.Notes
+	var list []findings.Finding
 	for _, p := range ports {
 		if p.Reason != "" {
-			notes.Add("", p.Port, p.Reason)
+			list = append(list, findings.Finding{Code: p.Code, Ports: []string{p.Port}, Reason: p.Reason})
 		}
 	}
 	var out []string
-	for _, n := range notes.List() {
-		out = append(out, n.String())
+	for _, f := range findings.Merge(list) {
+		out = append(out, f.String())
 	}
 	return out
 }
