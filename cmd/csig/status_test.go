@@ -26,8 +26,8 @@ func sampleStatus() *api.Status {
 		Ports: []api.Port{
 			{Port: "swp1", State: api.StateLive, CapacityBPS: 100e9, LoadBPS: 12.3e9, ABWBPS: 87.7e9, ABWCPPM: 877000, WindowStart: &end, WindowEnd: &end, AgeNS: 40e6,
 				Signals: []api.Signal{{Signal: "abw", Bucket: 29, Locator: "17"}, {Signal: "abwc", Bucket: 28, Locator: "17"}}},
-			{Port: "swp2", State: api.StateStale, AgeNS: 4e9, Reason: "port swp2: " + strings.Repeat("no reading ", 12)},
-			{Port: "swp3", State: api.StateStale, AgeNS: 4e9, Reason: "port swp3: " + strings.Repeat("no reading ", 12)},
+			{Port: "swp2", State: api.StateStale, AgeNS: 4e9, Reason: strings.Repeat("no reading ", 12)},
+			{Port: "swp3", State: api.StateStale, AgeNS: 4e9, Reason: strings.Repeat("no reading ", 12)},
 		},
 	}
 }
