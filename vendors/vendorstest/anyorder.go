@@ -27,15 +27,19 @@ type Lab struct {
 	// State is all that the device has of ours, as text.
 	State func(t testing.TB) string
 
+	// Writes is how often the driver wrote to the device so far; nil: not counted.
+	Writes func(t testing.TB) int
+
 	// Frames gives the ports that update a signal, sends frames and says what
-	// became of them. It leaves the device without a lease.
+	// became of them.
 	Frames func(t testing.TB, s vendors.Setup) string
 }
 
 // AnyOrder brings a fresh device to each row, and then one device from every row to
 // every row, itself included, in random order: what was there before must not show.
 // Apply changes nothing where Diff has found nothing to do, and leaves nothing to do.
-func AnyOrder(t *testing.T, rows []Row, fresh func(t *testing.T) Lab) {
+// With steps it takes no more than so many of those ways.
+func AnyOrder(t *testing.T, rows []Row, steps int, fresh func(t *testing.T) Lab) {
 	want := make([]string, len(rows))
 	for i := range rows {
 		t.Run(rows[i].Name, func(t *testing.T) {
@@ -48,10 +52,15 @@ func AnyOrder(t *testing.T, rows []Row, fresh func(t *testing.T) Lab) {
 	}
 	t.Run("in any order", func(t *testing.T) {
 		seed := uint64(time.Now().UnixNano())
-		order := rand.New(rand.NewPCG(seed, 0)).Perm(len(rows))
+		rng := rand.New(rand.NewPCG(seed, 0))
+		order, ways := rng.Perm(len(rows)), everyPair(len(rows))
+		if steps > 0 && steps < len(ways) {
+			from := rng.IntN(len(ways) - steps)
+			ways = ways[from : from+steps]
+		}
 		lab, from := fresh(t), "a fresh device"
 		state := lab.State(t)
-		for _, at := range everyPair(len(rows)) {
+		for _, at := range ways {
 			i := order[at]
 			if state = step(t, lab, state, &rows[i]); state != want[i] {
 				t.Errorf("against a fresh device:\n%s", changed(want[i], state))
@@ -71,10 +80,11 @@ func step(t *testing.T, lab Lab, before string, row *Row) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	writes := lab.writes(t)
 	todo := bring(t, lab.Driver, have, row.Setup)
 	state := lab.State(t)
-	if todo == 0 && state != before {
-		t.Errorf("Diff found nothing to do, and Apply changed:\n%s", changed(before, state))
+	if todo == 0 && (state != before || lab.writes(t) != writes) {
+		t.Errorf("Diff found nothing to do, and Apply wrote %d times and changed:\n%s", lab.writes(t)-writes, changed(before, state))
 	}
 	if have, err = lab.Driver.Observe(t.Context()); err != nil {
 		t.Fatal(err)
@@ -89,6 +99,13 @@ func step(t *testing.T, lab Lab, before string, row *Row) string {
 		t.Errorf("frames: %s; want %s", got, row.Want)
 	}
 	return lab.State(t)
+}
+
+func (l *Lab) writes(t testing.TB) int {
+	if l.Writes == nil {
+		return 0
+	}
+	return l.Writes(t)
 }
 
 // bring applies a setup and returns how many changes Diff had announced.

@@ -1,19 +1,19 @@
 package linux
 
 import (
-	"context"
-	"math/rand/v2"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// TestSetupsInAnyOrder applies each setup to a fresh switch, and then all of
-// them in random order to one: whatever was there before, the rules, the
+// TestSetupsInAnyOrder brings a switch from some setups to others: the rules, the
 // programs and the frames are those of the setup.
 func TestSetupsInAnyOrder(t *testing.T) {
 	abw, both := []quantize.Signal{quantize.MinABW}, []quantize.Signal{quantize.MinABW, quantize.MinABWC}
@@ -53,85 +53,73 @@ func TestSetupsInAnyOrder(t *testing.T) {
 	if !realRoot(t) {
 		rows = rows[:len(rows)-7] // TestStrip checks that strip is refused
 	}
-	ctx := context.Background()
-	// step applies a setup and checks everything but the listing.
-	step := func(t *testing.T, w *wire, d *Driver, s vendors.Setup) (listing string) {
-		t.Helper()
-		have, err := d.Observe(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		before, err := d.Diff(have, s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		start := generation(t, d)
-		apply(t, d, s)
-		if now := generation(t, d); now != start && len(before) == 0 {
-			t.Errorf("Diff saw nothing to do, Apply made %d transactions", now-start)
-		}
-		action, stripsOthers := map[string]vlanrules.Action{}, map[string]bool{}
-		var u []vendors.PortUpdate
-		m := model{uec: s.Layout == quantize.UEC, local: map[uint16][2]uint16{}}
-		for _, p := range s.Ports {
-			action[p.Port], stripsOthers[p.Port] = p.Action, p.StripOthers
-			if p.Action != vlanrules.Update {
-				continue
-			}
-			pu := vendors.PortUpdate{Port: p.Port}
-			for _, sig := range s.Signals {
-				pu.Intents = append(pu.Intents, bucket(sig, 6+uint8(sig), 40))
-				if p.Port == "swp1" {
-					m.local[uint16(sig)] = [2]uint16{6 + uint16(sig), 40}
-				}
-			}
-			u = append(u, pu)
-		}
-		update(t, d, time.Minute, u...)
-		have, err = d.Observe(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if left, err := d.Diff(have, s); err != nil || len(left) != 0 {
-			t.Errorf("after Apply %v is left, %v; observed %+v", left, err, have)
-		}
-		for _, layoutBit := range []uint16{0, 1} {
-			for _, vlans := range [][]tag{nil, {{0x8100, 5}}} {
-				for _, tpid := range []uint16{0x9900, 0x9aa0, 0x88a8} {
-					f := frame(1, append(vlans[:len(vlans):len(vlans)], tag{tpid, initial | layoutBit})...)
-					want := m.frameOut(f, s.TPID)
-					if stripsOthers["swp1"] || action["swp1"] == vlanrules.Strip {
-						want = strippedOf(want, &s, action["swp1"] == vlanrules.Strip)
-					}
-					w.port.send(f)
-					if got := w.far.receive(); string(got) != string(want) {
-						t.Errorf("in   %x\ngot  %x\nwant %x", f, got, want)
-					}
-				}
-			}
-		}
-		return sorted(withoutTime(w.run("nft", "list", "ruleset")))
+	list := []vendorstest.Row{{Name: "nothing", Want: asTheDraft}}
+	for _, r := range rows {
+		list = append(list, vendorstest.Row{Name: r.name, Setup: r.setup, Want: asTheDraft})
 	}
-	want := make([]string, len(rows))
-	for i, r := range rows {
-		t.Run(r.name, func(t *testing.T) {
-			w := newWire(t)
-			want[i] = step(t, w, openDriver(t, w.netns), r.setup)
-		})
+	steps := 60
+	if strings.HasPrefix(t.Name(), "TestLong") {
+		steps = 0
 	}
-	w := newWire(t)
-	d := openDriver(t, w.netns)
-	seed := uint64(time.Now().UnixNano())
-	r := rand.New(rand.NewPCG(seed, 0))
-	from := "nothing"
-	for range 60 {
-		i := r.IntN(len(rows))
-		if got := step(t, w, d, rows[i].setup); got != want[i] {
-			t.Errorf("%s after %s:\n%s\nwant\n%s", rows[i].name, from, got, want[i])
+	vendorstest.AnyOrder(t, list, steps, func(t *testing.T) vendorstest.Lab {
+		w := newWire(t)
+		d := openDriver(t, w.netns)
+		return vendorstest.Lab{
+			Driver: d,
+			State: func(testing.TB) string {
+				return sorted(withoutTime(w.run("nft", "list", "ruleset")))
+			},
+			Writes: func(testing.TB) int { return int(generation(t, d)) },
+			Frames: func(t testing.TB, s vendors.Setup) string { return w.frames(t, d, s) },
 		}
-		if t.Failed() {
-			t.Fatalf("seed %d, %s after %s", seed, rows[i].name, from)
-		}
-		from = rows[i].name
-	}
+	})
 }
+
+const asTheDraft = "as the draft has them"
+
+// frames gives the ports that update a signal and sends tags of several TPIDs, alone
+// and behind a VLAN's.
+func (w *wire) frames(t testing.TB, d *Driver, s vendors.Setup) string {
+	t.Helper()
+	m := model{uec: s.Layout == quantize.UEC, local: map[uint16][2]uint16{}}
+	var u []vendors.PortUpdate
+	var swp1 vendors.PortSetup
+	for _, p := range s.Ports {
+		if p.Port == "swp1" {
+			swp1 = p
+		}
+		if p.Action != vlanrules.Update {
+			continue
+		}
+		pu := vendors.PortUpdate{Port: p.Port}
+		for _, sig := range s.Signals {
+			pu.Intents = append(pu.Intents, bucket(sig, 6+uint8(sig), 40))
+			if p.Port == "swp1" {
+				m.local[uint16(sig)] = [2]uint16{6 + uint16(sig), 40}
+			}
+		}
+		u = append(u, pu)
+	}
+	if !s.Nothing() {
+		update(t, d, time.Minute, u...)
+	}
+	for _, layoutBit := range []uint16{0, 1} {
+		for _, vlans := range [][]tag{nil, {{0x8100, 5}}} {
+			for _, tpid := range []uint16{0x9900, 0x9aa0, 0x88a8} {
+				f := frame(1, append(vlans[:len(vlans):len(vlans)], tag{tpid, initial | layoutBit})...)
+				want := m.frameOut(f, s.TPID)
+				if swp1.Strips() {
+					want = strippedOf(want, &s, swp1.Action == vlanrules.Strip)
+				}
+				w.port.send(f)
+				if got := w.far.receive(); string(got) != string(want) {
+					return fmt.Sprintf("in   %x\ngot  %x\nwant %x", f, got, want)
+				}
+			}
+		}
+	}
+	return asTheDraft
+}
+
+// TestLongSetupsInAnyOrder is TestSetupsInAnyOrder from every setup to every setup.
+func TestLongSetupsInAnyOrder(t *testing.T) { TestSetupsInAnyOrder(t) }
