@@ -16,6 +16,7 @@ import (
 	"github.com/csig-agent/csig/integration/probe"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
+	_ "github.com/csig-agent/csig/vendors/all" // fleet files have the keys of its platforms
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 )
 

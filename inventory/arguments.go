@@ -52,17 +52,17 @@ func visitSecrets(v reflect.Value, clone bool, visit func(*Secret)) {
 	set := keySetOf(v.Type(), "")
 	for i := range set.keys {
 		k := &set.keys[i]
-		field := v.FieldByIndex(k.index)
+		field, given := k.get(v)
 		switch {
-		case !k.kind.secret:
+		case !k.kind.secret || !given:
 		case field.Kind() != reflect.Pointer:
 			visitSecrets(field, clone, visit)
-		case !field.IsNil():
-			if clone {
-				own := reflect.New(field.Type().Elem())
-				own.Elem().Set(field.Elem())
-				field.Set(own)
-			}
+		case clone:
+			own := reflect.New(field.Type().Elem())
+			own.Elem().Set(field.Elem())
+			k.set(v, own)
+			visitSecrets(own.Elem(), clone, visit)
+		default:
 			visitSecrets(field.Elem(), clone, visit)
 		}
 	}

@@ -286,7 +286,7 @@ func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, chain []*settings, d
 	d.Level, d.Counters = level.value, counters.value
 	about.level, about.counters = level.at, counters.at
 	if !c.lost && !slices.ContainsFunc(chain, func(s *settings) bool { return s.unsure || s.lostWay }) {
-		c.needBridge(d, platform.at, what)
+		c.needPlatformKeys(d, platform.at, what)
 	}
 	if m.NetNS != "" && (m.SSH != nil || m.Daemon != nil && m.Daemon.Port != 0) {
 		c.errorf(netns, "leave one of them out", "%s: management: netns: a namespace of this machine is not reached over the network", what)

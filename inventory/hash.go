@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -157,6 +158,7 @@ const (
 	hashBool
 	hashSecret
 	hashNested
+	hashOwn // platforms' keys, which count as late mappings
 )
 
 // hashSteps are a struct's in the order of writing.
@@ -170,6 +172,8 @@ func hashSteps(t reflect.Type, index []int) []hashStep {
 		case name == "":
 		case f.Type == reflect.TypeFor[Secret]():
 			out = append(out, hashStep{hashSecret, at, ""})
+		case name == "*":
+			out = append(out, hashStep{hashOwn, at, ""})
 		case kind == reflect.String:
 			out = append(out, hashStep{hashText, at, ""})
 		case kind == reflect.Bool:
@@ -205,6 +209,12 @@ func (w *hashWriter) keys(steps []hashStep, v reflect.Value) {
 			w.secret(f.Addr().Interface().(*Secret))
 		case hashNumber:
 			w.value(f)
+		case hashOwn:
+			own := f.Interface().(map[string]PlatformKeys)
+			for _, key := range slices.Sorted(maps.Keys(own)) {
+				w.text(key)
+				w.value(reflect.ValueOf(own[key]).Elem())
+			}
 		case hashNested:
 			if f.Kind() == reflect.Pointer && f.IsNil() {
 				continue

@@ -15,7 +15,7 @@ import (
 // Reading, the JSON Schema, defaults, writing, the hash and what is hidden follow
 // from it. The tags of a field:
 //
-//	key      the key's name; ",need" where it may not be missing, ",flow" where it is
+//	key      the key's name, or "*" for those of platforms (platform.go); ",need" where it may not be missing, ",flow" where it is
 //	         written in one line, ",always" where it is written though it is zero
 //	doc      what it says, for the schema; on the blank field, of the mapping
 //	is       what its value is, where the type does not tell (kinds.go)
@@ -44,8 +44,9 @@ type keySet struct {
 type key struct {
 	name, doc, hint string
 	need, flow      bool
-	always          bool  // it is written though it is zero
-	index           []int // of the field
+	always          bool         // it is written though it is zero
+	index           []int        // of the field
+	own             reflect.Type // of a platform's key, of which the field is a map
 	kind            *kind
 }
 
@@ -93,6 +94,13 @@ func (s *keySet) add(t reflect.Type, index []int, without []string) {
 		case f.Anonymous:
 			s.add(f.Type, at, strings.Fields(f.Tag.Get("without")))
 		}
+		if name == "*" {
+			for _, k := range ownKeys(at) {
+				s.secret = s.secret || k.kind.secret
+				s.keys, s.names = append(s.keys, k), append(s.names, k.name)
+			}
+			continue
+		}
 		if name == "" || slices.Contains(without, name) {
 			continue
 		}
@@ -133,15 +141,19 @@ func (s *keySet) read(r *reader, n ast.Node, what string, to reflect.Value) (Map
 	for i := range s.keys {
 		k := &s.keys[i]
 		if v := m.get(k.name); v != nil {
-			if field := to.FieldByIndex(k.index); !k.kind.read(r, v, what+": "+k.name, field) {
-				field.SetZero()
-			}
+			k.read(r, v, what+": "+k.name, to)
 		}
 	}
 	if c, ok := to.Addr().Interface().(Checker); ok {
 		c.Check(m)
 	}
 	return m, true
+}
+
+// readKeys reads a mapping into what to points at.
+func (r *reader) readKeys(n ast.Node, what string, to any) (Mapping, bool) {
+	v := reflect.ValueOf(to).Elem()
+	return keySetOf(v.Type(), "").read(r, n, what, v)
 }
 
 // key is the definition of one key.
@@ -161,13 +173,16 @@ func (s *keySet) readKey(m Mapping, name string, to any) bool {
 	return false
 }
 
-// of is the value of a key in the struct to which one points.
-func (k *key) of(pointer any) reflect.Value {
-	return reflect.ValueOf(pointer).Elem().FieldByIndex(k.index)
-}
-
-// readKeys reads a mapping into what to points at.
-func (r *reader) readKeys(n ast.Node, what string, to any) (Mapping, bool) {
-	v := reflect.ValueOf(to).Elem()
-	return keySetOf(v.Type(), "").read(r, n, what, v)
+// read reads the value of a key into its struct. A wrong one is left zero.
+func (k *key) read(r *reader, n ast.Node, what string, to reflect.Value) {
+	field := to.FieldByIndex(k.index)
+	if k.own != nil {
+		field = reflect.New(k.own).Elem()
+	}
+	if !k.kind.read(r, n, what, field) {
+		field.SetZero()
+	}
+	if k.own != nil && !field.IsZero() {
+		k.set(to, field)
+	}
 }

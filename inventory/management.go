@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -14,38 +15,10 @@ type Management struct {
 	NetNS  string  `key:"netns" is:"path" doc:"Path of the network namespace that is the device, on this machine: a lab's switch."`
 	SSH    *SSH    `key:"ssh" doc:"With commands from afar, at the device's address."` // and to reach a Daemon's socket
 	Daemon *Daemon `key:"daemon" doc:"Through csig agent on the device."`
-	OVS    *OVS    `key:"ovs" hash:"late" doc:"Which bridge of Open vSwitch it is, for the platform ovs."`
-	Redis  *Redis  `key:"redis" hash:"late" doc:"Where the databases of a SONiC switch are, unless they are where SONiC has them."`
-}
 
-// Redis is where the Redis of a SONiC switch is, seen from the switch itself.
-// The zero value is what the switch's own database_config.json says.
-type Redis struct {
-	Socket    string `key:"socket" is:"path" doc:"Path of its unix socket."`
-	Port      uint16 `key:"port" is:"port" doc:"TCP, at the switch's 127.0.0.1."` // in place of a socket
-	Databases string `key:"databases" is:"path" doc:"Path of database_config.json on the switch."`
-	Password  Secret `key:"password" doc:"Of its AUTH."`
-}
-
-// Check wants one of a socket and a port.
-func (r *Redis) Check(m Mapping) {
-	if m.Has("port") && r.Socket != "" {
-		m.Wrong("port", "leave one of them out", "want a socket or a port, found both")
-	}
-}
-
-// OVS is a bridge of Open vSwitch.
-type OVS struct {
-	Bridge string `key:"bridge,need" is:"line 64" hint:"the name of the bridge: ovs-vsctl list-br" doc:"Its name."`
-	RunDir string `key:"run_dir" is:"path" default:"/var/run/openvswitch" doc:"Folder of Open vSwitch's sockets; /var/run/openvswitch unless given."` // on the device
-	Table  uint8  `key:"table" range:"1 248" default:"60" low:"every frame begins in table 0, which is the bridge's own" hint:"1 or more, e.g. table: 60" doc:"The first of csig's seven flow tables; 60 unless given."`
-}
-
-// Check wants the bridge of one device.
-func (o *OVS) Check(m Mapping) {
-	if strings.ContainsAny(o.Bridge, "[]") {
-		m.WrongValue("bridge", "write an entry for each device; ranges work in names, addresses, netns, peers and links", "there are no ranges in the name of a bridge")
-	}
+	// Own is what platforms' own keys say, by the keys: OwnKeys finds a device's.
+	// It is not to be changed: devices share it.
+	Own map[string]PlatformKeys `key:"*"`
 }
 
 // DefaultSSHPort is where SSH is unless the file says otherwise.
@@ -147,12 +120,13 @@ func (d *declReader) management(n ast.Node, what string, s *settings) {
 	} else {
 		s.management.NetNS = ""
 	}
-	for _, key := range keysOf[Management]().keys {
-		if v := m.get(key.name); v != nil && !key.of(&s.management).IsZero() {
+	for i := range keysOf[Management]().keys {
+		k := &keysOf[Management]().keys[i]
+		if _, given := k.get(reflect.ValueOf(s.management)); given && m.get(k.name) != nil {
 			if s.managementAt == nil {
 				s.managementAt = make(map[string]originID)
 			}
-			s.managementAt[key.name] = d.at(v)
+			s.managementAt[k.name] = d.at(m.get(k.name))
 		}
 	}
 	if len(m.values) == 0 {
@@ -193,26 +167,18 @@ func managementOf(chain []*settings) (Management, map[string]originID) {
 			out, at = s.management, s.managementAt
 			continue
 		}
-		for _, key := range keysOf[Management]().keys {
-			if s.managementAt[key.name] == notGiven || at[key.name] != notGiven {
+		for i := range keysOf[Management]().keys {
+			k := &keysOf[Management]().keys[i]
+			if s.managementAt[k.name] == notGiven || at[k.name] != notGiven {
 				continue
 			}
 			if shared {
 				at, shared = maps.Clone(at), false
 			}
-			at[key.name] = s.managementAt[key.name]
-			key.of(&out).Set(key.of(&s.management))
+			at[k.name] = s.managementAt[k.name]
+			value, _ := k.get(reflect.ValueOf(&s.management).Elem())
+			k.set(reflect.ValueOf(&out).Elem(), value)
 		}
 	}
 	return out, at
-}
-
-// needBridge wants a device of the platform ovs to say which bridge it is, where
-// csig is to set it up: a program of Open vSwitch has many, and none goes by the
-// name of the device.
-func (c *compiler) needBridge(d *Device, at originID, what string) {
-	set := d.Level.Support == LevelAuto || d.Level.Support == LevelSoftware
-	if d.Platform == "ovs" && d.Management.OVS == nil && set {
-		c.errorf(at, "management: {ovs: {bridge: NAME}}, of ovs-vsctl list-br; or the level that it has", `%s: "management: ovs" is missing: it says which bridge is the device`, what)
-	}
 }

@@ -10,7 +10,7 @@ import "slices"
 // and the ports' LM, is shared with f.
 func (f *Fleet) Own(d *Device) *Fleet {
 	own := *d
-	own.Local, own.Management, own.Level, own.Tags = true, Management{Redis: d.Management.Redis, OVS: d.Management.OVS}, Level{}, nil
+	own.Local, own.Management, own.Level, own.Tags = true, Management{Own: d.Management.Own}, Level{}, nil
 	own.Ports = slices.Clone(d.Ports)
 	for i := range own.Ports {
 		p := &own.Ports[i]

@@ -34,10 +34,10 @@ func TestOwnOfExamples(t *testing.T) {
 				continue
 			}
 			got := &again.Devices[0].Management
-			if !reflect.DeepEqual(got.OVS, d.Management.OVS) || !reflect.DeepEqual(got.Redis, d.Management.Redis) {
+			if !reflect.DeepEqual(got.Own, d.Management.Own) {
 				t.Errorf("%s: management is %+v, want %+v", d.Name, got, d.Management)
 			}
-			if got.OVS != nil {
+			if got.Own["ovs"] != nil {
 				bridges++
 			}
 		}

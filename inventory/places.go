@@ -12,13 +12,7 @@ import (
 // else that leads to them, as bridges of Open vSwitch do.
 func (c *compiler) places(d *Device, about *deviceOrigins, what string, taken map[string]originID) {
 	m := &d.Management
-	within := "" // the machine
-	if m.OVS != nil {
-		within += " bridge " + m.OVS.Bridge + " of " + m.OVS.RunDir
-	}
-	if m.Redis != nil {
-		within += fmt.Sprintf(" redis %s %d %s", m.Redis.Socket, m.Redis.Port, m.Redis.Databases)
-	}
+	within := m.Place(func(path string) string { return path }, false) // the machine
 	used := false
 	claim := func(at originID, key, text string) {
 		if used = true; at == notGiven {

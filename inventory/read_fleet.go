@@ -137,8 +137,8 @@ func portNameProblem(name, platform string) string {
 		return "a port's name is one word"
 	case len(name) > 64:
 		return "longer than 64 bytes"
-	case platform == "ovs" && len(name) > 15:
-		return "OpenFlow has 15 bytes of a port's name"
+	case platforms[platform] != nil && platforms[platform].PortName != nil:
+		return platforms[platform].PortName(name)
 	case platform != "linux":
 		return ""
 	case len(name) > 15:

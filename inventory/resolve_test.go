@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -248,6 +249,15 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// ownOfAll has the keys of every platform.
+func ownOfAll() map[string]PlatformKeys {
+	out := make(map[string]PlatformKeys)
+	for _, p := range platforms {
+		out[p.Key] = reflect.New(reflect.TypeOf(p.Keys).Elem()).Interface().(PlatformKeys)
+	}
+	return out
+}
+
 // TestHash changes every value of a fleet, one at a time.
 func TestHash(t *testing.T) {
 	fresh := func() *Fleet {
@@ -258,7 +268,7 @@ func TestHash(t *testing.T) {
 			Hosts: []Host{{Name: "h", MTU: 1}},
 			Devices: []Device{{
 				Name: "d", Platform: "p", Address: "a", Tags: []string{"t"}, Level: Level{LevelNative, "r", "0123456789ab"},
-				Management: Management{SSH: &SSH{Passphrase: s, Password: s, Sudo: &Sudo{Password: s}}, Daemon: &Daemon{}, OVS: &OVS{}, Redis: &Redis{Password: s}}, Estimator: Estimator{EWMA, 1},
+				Management: Management{SSH: &SSH{Passphrase: s, Password: s, Sudo: &Sudo{Password: s}}, Daemon: &Daemon{}, Own: ownOfAll()}, Estimator: Estimator{EWMA, 1},
 				Counters: Counters{Overhead: &eight, SNMP: &SNMP{Community: s, Auth: SNMPAuth{"sha", s}, Priv: SNMPPriv{"aes", s}}, GNMI: &GNMI{Password: s}},
 				Ports:    []Port{{Name: "p", LM: map[quantize.Signal]uint16{quantize.MinABW: 1}}},
 			}},
@@ -286,6 +296,10 @@ func TestHash(t *testing.T) {
 				walk(v.Index(i), visit)
 			}
 		case reflect.Map:
+			own, _ := v.Interface().(map[string]PlatformKeys)
+			for _, key := range slices.Sorted(maps.Keys(own)) {
+				walk(reflect.ValueOf(own[key]).Elem(), visit)
+			}
 		default:
 			visit(v)
 		}

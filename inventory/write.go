@@ -35,8 +35,8 @@ func (w *writer) keys(s *keySet, v reflect.Value) {
 	before := "{"
 	for i := range s.keys {
 		k := &s.keys[i]
-		value := v.FieldByIndex(k.index)
-		if value.IsZero() && (!k.always || k.kind.secret) {
+		value, given := k.get(v)
+		if !given && (!k.always || k.kind.secret) {
 			continue
 		}
 		if w.flow {

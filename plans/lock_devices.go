@@ -150,11 +150,7 @@ func identities(d *inventory.Device) []string {
 	m := &d.Management
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	// Bridges of one machine are devices of their own.
-	bridge := ""
-	if m.OVS != nil {
-		bridge = ", bridge " + m.OVS.Bridge + " of " + resolved(m.OVS.RunDir)
-	}
+	bridge := m.Place(resolved, true)
 	switch {
 	case m.NetNS != "":
 		add("network namespace %s%s", inode(m.NetNS), bridge)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors/ovs"
 )
 
 // TestLockDevices locks what two fleets call by different names, and by
@@ -28,7 +29,7 @@ func TestLockDevices(t *testing.T) {
 		return inventory.Device{Address: address, Management: inventory.Management{Daemon: &inventory.Daemon{Port: port}}}
 	}
 	bridge := func(name string) inventory.Device {
-		return inventory.Device{Local: true, Management: inventory.Management{OVS: &inventory.OVS{Bridge: name}}}
+		return inventory.Device{Local: true, Management: inventory.Management{Own: map[string]inventory.PlatformKeys{"ovs": &ovs.Keys{Bridge: name}}}}
 	}
 	netns := func(path string) inventory.Device {
 		return inventory.Device{Management: inventory.Management{NetNS: path}}

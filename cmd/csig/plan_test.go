@@ -16,6 +16,7 @@ import (
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
+	"github.com/csig-agent/csig/vendors/ovs"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -83,7 +84,7 @@ func TestSavePlan(t *testing.T) {
 // A step that removes everything has no script of its own, and is no error.
 func TestCommandsOfARemoval(t *testing.T) {
 	for _, platform := range []string{"linux", "ovs", "sonic"} {
-		d := &inventory.Device{Name: "s1", Platform: platform, Management: inventory.Management{OVS: &inventory.OVS{Bridge: "csig"}}}
+		d := &inventory.Device{Name: "s1", Platform: platform, Management: inventory.Management{Own: map[string]inventory.PlatformKeys{"ovs": &ovs.Keys{Bridge: "csig"}}}}
 		have := vendors.Setup{TPID: 0x88a8, Signals: []quantize.Signal{quantize.MinABW}, OnStale: inventory.Conservative, Ports: []vendors.PortSetup{{Port: "p1", Action: vlanrules.Update}}}
 		text, err := stepCommands(all.Default(), d, have, &plans.Step{ID: 1, Device: "s1"})
 		if err != nil || !strings.Contains(string(text), "# everything of csig is removed") {
@@ -128,7 +129,7 @@ func TestCommandsForAShell(t *testing.T) {
 		if name == "" {
 			continue // no bridge and no folder
 		}
-		d := &inventory.Device{Name: "s1", Platform: "ovs", Management: inventory.Management{OVS: &inventory.OVS{Bridge: name, RunDir: "/run/" + name, Table: 60}}}
+		d := &inventory.Device{Name: "s1", Platform: "ovs", Management: inventory.Management{Own: map[string]inventory.PlatformKeys{"ovs": &ovs.Keys{Bridge: name, RunDir: "/run/" + name, Table: 60}}}}
 		want := vendors.Setup{TPID: 0x88a8, Signals: []quantize.Signal{quantize.MinABW}, OnStale: inventory.Conservative, Ports: []vendors.PortSetup{{Port: name, Action: vlanrules.Strip}}}
 		if text, err = stepCommands(all.Default(), d, vendors.Setup{}, &plans.Step{ID: 1, Device: "s1", Want: want}); err != nil {
 			t.Fatalf("%q: %v", name, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
+	ovsdriver "github.com/csig-agent/csig/vendors/ovs"
 	"github.com/csig-agent/csig/vendors/sonic"
 )
 
@@ -77,8 +78,8 @@ func openSourceEvery(ctx context.Context, prof *quantize.Profile, dev *inventory
 
 // openOVS reads a bridge of Open vSwitch, on this machine or through SSH.
 func openOVS(dev *inventory.Device) (counters.Source, error) {
-	o := dev.Management.OVS
-	if o == nil {
+	o, ok := inventory.OwnKeys[*ovsdriver.Keys](dev)
+	if !ok {
 		return nil, errors.New("the ovs source needs to know the bridge: add management: {ovs: {bridge: NAME}}")
 	}
 	cfg := ovs.Config{Bridge: o.Bridge, Ports: portNames(dev)}

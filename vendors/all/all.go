@@ -11,6 +11,8 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/linux"
+	"github.com/csig-agent/csig/vendors/ovs"
+	"github.com/csig-agent/csig/vendors/sonic"
 	"github.com/csig-agent/csig/vendors/unsupported"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -140,6 +142,11 @@ func (p *Platform) NoDriver(name string) string {
 		return ""
 	}
 	return fmt.Sprintf("csig has no driver for %s (csig platforms %s)", p.Title, name)
+}
+
+func init() {
+	inventory.DefinePlatform(ovs.Platform)
+	inventory.DefinePlatform(sonic.Platform)
 }
 
 // Default returns a registry of every platform this program knows.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/ovs"
 	"github.com/csig-agent/csig/vendors/ssh"
@@ -39,7 +40,7 @@ func openOVS(cfg vendors.Config) (vendors.Driver, error) {
 // bridgeOf is the bridge that a device is.
 func bridgeOf(cfg *vendors.Config) ovs.Config {
 	c := ovs.Config{Who: cfg.Who, Take: cfg.Take}
-	if o := cfg.Device.Management.OVS; o != nil {
+	if o, ok := inventory.OwnKeys[*ovs.Keys](&cfg.Device); ok {
 		c.Bridge, c.RunDir, c.Table = o.Bridge, o.RunDir, o.Table
 	}
 	return c

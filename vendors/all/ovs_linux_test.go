@@ -8,6 +8,7 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/ovs"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 	"github.com/csig-agent/csig/vlanrules"
@@ -29,7 +30,7 @@ func TestOpenVSwitchAfar(t *testing.T) {
 	}
 	sshd := sshtest.Start(t, sshtest.Options{Port: uint16(port)})
 	d, err := Open("ovs", vendors.Config{Device: inventory.Device{Name: "vs2", Address: sshd.Address, Management: inventory.Management{
-		SSH: &sshd.Login, OVS: &inventory.OVS{Bridge: "csig", RunDir: s.Dir, Table: 100}}}})
+		SSH: &sshd.Login, Own: map[string]inventory.PlatformKeys{"ovs": &ovs.Keys{Bridge: "csig", RunDir: s.Dir, Table: 100}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package all
 import (
 	"fmt"
 
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic"
 )
@@ -29,7 +30,7 @@ func openSONiC(cfg vendors.Config) (vendors.Driver, error) {
 // in it may be others: where it is, and whether it can be read, the switch knows.
 func sonicCommands(cfg vendors.Config, have, want vendors.Setup) ([]byte, error) {
 	text, err := sonic.Script(have, want)
-	if r := cfg.Device.Management.Redis; err == nil && len(text) > 0 && r != nil && r.Databases != "" {
+	if r, ok := inventory.OwnKeys[*sonic.Keys](&cfg.Device); ok && err == nil && len(text) > 0 && r.Databases != "" {
 		text = append(fmt.Appendf(nil, "# the numbers after SELECT are SONiC's defaults; those of %s hold\n", r.Databases), text...)
 	}
 	return text, err

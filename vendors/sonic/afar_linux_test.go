@@ -35,7 +35,7 @@ func TestAfar(t *testing.T) {
 		}
 	}
 	cfg := vendors.Config{
-		Device: inventory.Device{Name: "leaf", Platform: "sonic", Address: s.Address, Management: inventory.Management{SSH: &s.Login, Redis: &inventory.Redis{Databases: l.sw.Redis.File}}},
+		Device: inventory.Device{Name: "leaf", Platform: "sonic", Address: s.Address, Management: inventory.Management{SSH: &s.Login, Own: map[string]inventory.PlatformKeys{"redis": &Keys{Databases: l.sw.Redis.File}}}},
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 			mu.Lock()
@@ -83,7 +83,7 @@ func TestAfar(t *testing.T) {
 	}
 
 	// A file that is asked for and is not there; a password that is not wanted.
-	cfg.Device.Management.Redis = &inventory.Redis{Databases: filepath.Join(t.TempDir(), "none.json")}
+	cfg.Device.Management.Own = map[string]inventory.PlatformKeys{"redis": &Keys{Databases: filepath.Join(t.TempDir(), "none.json")}}
 	if _, err := open().Observe(t.Context()); err == nil || !strings.Contains(err.Error(), "none.json") {
 		t.Errorf("no map: %v", err)
 	}
@@ -91,7 +91,7 @@ func TestAfar(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("hunter22"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg.Device.Management.Redis = &inventory.Redis{Databases: l.sw.Redis.File, Password: inventory.Secret{File: secret}}
+	cfg.Device.Management.Own = map[string]inventory.PlatformKeys{"redis": &Keys{Databases: l.sw.Redis.File, Password: inventory.Secret{File: secret}}}
 	if _, err := open().Observe(t.Context()); err == nil || strings.Contains(err.Error(), "hunter22") || !strings.Contains(err.Error(), "its password") {
 		t.Errorf("a password that is not wanted: %v", err)
 	}
@@ -100,12 +100,12 @@ func TestAfar(t *testing.T) {
 	if err != nil || have.TPID != want.TPID {
 		t.Errorf("with its password: %+v, %v", have, err)
 	}
-	cfg.Device.Management.Redis.Password = inventory.Secret{}
+	cfg.Device.Management.Own = map[string]inventory.PlatformKeys{"redis": &Keys{Databases: l.sw.Redis.File}}
 	if _, err := open().Observe(t.Context()); err == nil || !strings.Contains(err.Error(), "NOAUTH") {
 		t.Errorf("without its password: %v", err)
 	}
 	// TCP, which SONiC's Redis has at the switch's own 127.0.0.1.
-	cfg.Device.Management.Redis = &inventory.Redis{Port: l.sw.Redis.ListenTCP("hunter22"), Password: inventory.Secret{File: secret}}
+	cfg.Device.Management.Own = map[string]inventory.PlatformKeys{"redis": &Keys{Port: l.sw.Redis.ListenTCP("hunter22"), Password: inventory.Secret{File: secret}}}
 	if have, err := open().Observe(t.Context()); err != nil || have.TPID != want.TPID {
 		t.Errorf("by TCP: %+v, %v", have, err)
 	}
@@ -135,7 +135,7 @@ func TestAfarSudo(t *testing.T) {
 		login := s.Login
 		login.Sudo = sudo
 		db, err := Redis(vendors.Config{Device: inventory.Device{Name: "leaf", Platform: "sonic", Address: s.Address,
-			Management: inventory.Management{SSH: &login, Redis: &inventory.Redis{Databases: l.sw.Redis.File}}}})
+			Management: inventory.Management{SSH: &login, Own: map[string]inventory.PlatformKeys{"redis": &Keys{Databases: l.sw.Redis.File}}}}})
 		if err != nil {
 			t.Fatal(err)
 		}

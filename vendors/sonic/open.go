@@ -22,9 +22,9 @@ import (
 // there are any, are fetched then.
 func Redis(cfg vendors.Config) (*sonicdb.Client, error) {
 	dev := &cfg.Device
-	var how inventory.Redis
-	if dev.Management.Redis != nil {
-		how = *dev.Management.Redis
+	how, ok := inventory.OwnKeys[*Keys](dev)
+	if !ok {
+		how = &Keys{}
 	}
 	opt := sonicdb.Options{File: how.Databases, Socket: how.Socket}
 	if how.Port != 0 {
