@@ -438,12 +438,12 @@ func TestSetupIsTriedAgain(t *testing.T) {
 		a := newTest(t, src, drv)
 		cycles(t, a, 5)
 		if n := len(drv.applied); n != 1 {
-			t.Errorf("set-up tried %d times in half a second, want 1", n)
+			t.Errorf("setup tried %d times in half a second, want 1", n)
 		}
 		drv.apply = nil
 		cycles(t, a, 20)
 		if n := len(drv.applied); n != 2 {
-			t.Errorf("set-up tried %d times, want a second time and then no more", n)
+			t.Errorf("setup tried %d times, want a second time and then no more", n)
 		}
 	})
 }

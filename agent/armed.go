@@ -63,7 +63,7 @@ func (d *Daemon) Arm(ctx context.Context, platform string, after time.Duration) 
 		err = d.look(platform, func(driver vendors.Driver) error {
 			have, err := driver.Observe(ctx)
 			if err == nil && (have.TPID != 0 || len(have.Ports) > 0 || have.Damaged != "") {
-				err = fmt.Errorf("the device has a set-up that is of no configuration of this daemon, which could not put it back: %w", errors.ErrUnsupported)
+				err = fmt.Errorf("the device has a setup that is of no configuration of this daemon, which could not restore it: %w", errors.ErrUnsupported)
 			}
 			return err
 		})

@@ -50,8 +50,8 @@ func (k *keeper) runs(t *testing.T) string {
 	return ""
 }
 
-// A daemon goes back to what it did before a change that nobody confirms, and
-// to nothing else.
+// A daemon reverts an unconfirmed change to the configuration before it, and to no
+// other.
 func TestDaemonGoesBack(t *testing.T) {
 	five, seven, nine := deviceText, changed("lm: 5", "lm: 7"), changed("lm: 5", "lm: 9")
 	for _, tc := range []struct {
@@ -90,7 +90,7 @@ func TestDaemonGoesBack(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "7", "7", false},
-		{"confirmed by nobody who knows", five, func(t *testing.T, k *keeper, mark string) {
+		{"confirmed with another token", five, func(t *testing.T, k *keeper, mark string) {
 			err := errors.Join(k.Configure(t.Context(), []byte(seven), mark), k.Confirm(t.Context(), mark[1:]))
 			if !errors.Is(err, vendors.ErrReverted) {
 				t.Errorf("got %v", err)
@@ -118,7 +118,7 @@ func TestDaemonGoesBack(t *testing.T) {
 				}
 			}
 		}, "5", "5", false},
-		{"armed anew", five, func(t *testing.T, k *keeper, mark string) {
+		{"a second auto-revert", five, func(t *testing.T, k *keeper, mark string) {
 			if err := k.Configure(t.Context(), []byte(seven), mark); err != nil {
 				t.Fatal(err)
 			}
@@ -224,7 +224,7 @@ func TestDaemonCannotBeArmed(t *testing.T) {
 		says  string
 		never bool // errors.ErrUnsupported
 	}{
-		{name: "a set-up of somebody else's", happy: func(_ *keeper, r *recorder) { r.have.TPID = 0x9900 }, says: "of no configuration of this daemon", never: true},
+		{name: "a foreign setup", happy: func(_ *keeper, r *recorder) { r.have.TPID = 0x9900 }, says: "of no configuration of this daemon", never: true},
 		{name: "a file that it does not run", happy: func(k *keeper, _ *recorder) { _ = os.WriteFile(k.cfg.File, []byte("broken"), 0o600) }, says: "does not run its file", never: true},
 		{name: "too soon", after: time.Millisecond, says: "want 1s to 24h"},
 		{name: "too late", after: 25 * time.Hour, says: "want 1s to 24h"},

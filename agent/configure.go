@@ -166,7 +166,7 @@ func (d *Daemon) replace(ctx context.Context, old, r *running, facts vendors.Fac
 }
 
 // examine asks the device, over a connection of its own, whether it can have
-// the set-up.
+// the setup.
 func (d *Daemon) examine(ctx context.Context, r *running) (vendors.Facts, error) {
 	driver, err := d.cfg.OpenDriver(r.dev)
 	if err != nil {
@@ -210,7 +210,7 @@ func (d *Daemon) incomplete(ctx context.Context, r *running) error {
 	if err != nil {
 		why = err.Error()
 	}
-	return fmt.Errorf("device %s: the configuration is in force, but its set-up is not complete, and is tried again: %s", r.dev.Name, why)
+	return fmt.Errorf("device %s: the configuration is in force, but its setup is not complete, and is tried again: %s", r.dev.Name, why)
 }
 
 // sameSource tells whether two configurations read the same counters of the

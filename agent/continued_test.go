@@ -78,7 +78,7 @@ func TestSourceOfAnotherConfiguration(t *testing.T) {
 	}
 }
 
-// TestSightingOverAChange: a set-up that was gone is put back with the next
+// TestSightingOverAChange: a setup that was gone is restored with the next
 // configuration; a fallback stays one until a cycle ends it.
 func TestSightingOverAChange(t *testing.T) {
 	leaseless := vendors.Facts{Lease: vlanrules.Verdict{Level: vlanrules.Refused}}
@@ -117,8 +117,8 @@ func TestSightingOverAChange(t *testing.T) {
 	}
 }
 
-// TestLogOfARepairedLapse: where rules had to be restored, nobody knows what the
-// ports did when the lease ended.
+// TestLogOfARepairedLapse: where rules had to be restored, it is not known
+// what the ports did when the lease ended.
 func TestLogOfARepairedLapse(t *testing.T) {
 	for _, repaired := range []string{"", "table 60"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestLogOfARepairedLapse(t *testing.T) {
 			if n := a.Status().Cycle.Repairs; n != 0 {
 				t.Errorf("%d repairs", n)
 			}
-			drv.update = errors.New("busy") // it cannot be updated, and nobody looks
+			drv.update = errors.New("busy") // it cannot be updated, and is not read
 			drv.blind = errors.New("busy")
 			cycles(t, a, 5)
 			drv.update, drv.repaired = nil, repaired

@@ -204,7 +204,7 @@ func TestDaemonIsGivenConfigurations(t *testing.T) {
 		k.configure(t, second+"# with a remark\n")
 		k.with(func(r *recorder) { applied = len(r.applied) - applied })
 		if applied != 0 || !strings.HasSuffix(k.text(t), "remark\n") {
-			t.Errorf("the same again: %d set-ups, file %q", applied, k.text(t))
+			t.Errorf("the same again: %d setups, file %q", applied, k.text(t))
 		}
 
 		// Other counters: what was measured is worth nothing.
@@ -220,7 +220,7 @@ func TestDaemonIsGivenConfigurations(t *testing.T) {
 		k.with(func(r *recorder) { r.have = vendors.Setup{TPID: 0x9900} })
 		setup, err := k.Setup(t.Context(), "")
 		if err != nil || setup.TPID != 0x9900 || setup.Config != k.Status().ConfigHash {
-			t.Errorf("set-up %+v, %v", setup, err)
+			t.Errorf("setup %+v, %v", setup, err)
 		}
 		last := setup.Config
 		if text, err := k.Config(last); err != nil || !strings.Contains(text, "interval: 50ms") {
@@ -238,7 +238,7 @@ func TestDaemonIsGivenConfigurations(t *testing.T) {
 		if len(k.at) != n {
 			t.Errorf("%d cycles after it has forgotten", len(k.at)-n)
 		}
-		// Whoever undoes that finds what ran, and what ran before it.
+		// A rollback finds what ran, and what ran before it.
 		if text, err := k.Config(last); err != nil || !strings.Contains(text, "interval: 50ms") {
 			t.Errorf("the configuration of before: %q, %v", text, err)
 		}
@@ -305,7 +305,7 @@ func TestDaemonRefuses(t *testing.T) {
 				}
 				k.with(func(r *recorder) {
 					if touched := len(r.applied) > applied; touched != tc.touched {
-						t.Errorf("%d set-ups applied", len(r.applied)-applied)
+						t.Errorf("%d setups applied", len(r.applied)-applied)
 					}
 				})
 			})
@@ -378,7 +378,7 @@ func TestDaemonStartsWithWhatItFinds(t *testing.T) {
 				}
 				k.with(func(r *recorder) {
 					if r.removed != tc.removed || len(r.applied) != tc.applied {
-						t.Errorf("%d removals, %d set-ups; want %d, %d", r.removed, len(r.applied), tc.removed, tc.applied)
+						t.Errorf("%d removals, %d setups; want %d, %d", r.removed, len(r.applied), tc.removed, tc.applied)
 					}
 				})
 				if _, err := os.Stat(k.leaving()); tc.drv.remove == nil && !errors.Is(err, os.ErrNotExist) {
@@ -397,7 +397,7 @@ func TestDaemonStartsWithWhatItFinds(t *testing.T) {
 }
 
 // TestDaemonKeepsTheMarkOfARemoval has a removal that fails half way: the mark
-// stays until one succeeds, and whoever is started meanwhile tries, too.
+// stays until one succeeds, and an agent that is started meanwhile tries, too.
 func TestDaemonKeepsTheMarkOfARemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drv := &recorder{}
@@ -558,7 +558,7 @@ func TestDaemonTriesItsDeviceAgain(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				drv := &recorder{diff: errors.Join(errors.New("nobody listens"), os.ErrNotExist)} // as of a socket that is not there
+				drv := &recorder{diff: errors.Join(errors.New("no listener"), os.ErrNotExist)} // as of a socket that is not there
 				k := newKeeper(t, drv, nil)
 				if err := os.WriteFile(k.cfg.File, own([]byte(deviceText)), 0o600); err != nil {
 					t.Fatal(err)
@@ -569,7 +569,7 @@ func TestDaemonTriesItsDeviceAgain(t *testing.T) {
 				ran := make(chan error, 1)
 				go func() { ran <- k.Run(ctx) }()
 				time.Sleep(3*startRetry + time.Second)
-				if s := k.Status(); !strings.Contains(s.Waiting, "for its device, which it tries every 5s") || !strings.Contains(s.Waiting, "nobody listens") || len(drv.applied) > 0 {
+				if s := k.Status(); !strings.Contains(s.Waiting, "for its device, which it tries every 5s") || !strings.Contains(s.Waiting, "no listener") || len(drv.applied) > 0 {
 					t.Errorf("it waits %q", s.Waiting)
 				}
 				if tc.off {
@@ -584,7 +584,7 @@ func TestDaemonTriesItsDeviceAgain(t *testing.T) {
 				}
 				k.with(func(r *recorder) {
 					if (len(r.applied) > 0) != (tc.waits == "") {
-						t.Errorf("%d set-ups", len(r.applied))
+						t.Errorf("%d setups", len(r.applied))
 					}
 				})
 				cancel()

@@ -17,8 +17,8 @@ import (
 // three behind, and so does the way back.
 const maxEarlier = 16
 
-// earlier is where configurations are kept that ran before: whoever undoes a
-// change names one by its hash. Plans and journals hold no more of it, because
+// earlier is the folder of the configurations that ran before: a rollback names
+// one by its hash. Plans and journals hold no more of it, because
 // it may have the arguments of commands that fetch secrets.
 func (d *Daemon) earlier() string { return d.cfg.File + ".earlier" }
 

@@ -47,7 +47,7 @@ func TestEarlierConfigurations(t *testing.T) {
 	}
 }
 
-// The name of a configuration is one for whoever reads it, and another where a
+// The name of a configuration is the same for every reader, and another where a
 // command has other arguments.
 func TestNameOfAConfiguration(t *testing.T) {
 	text := strings.Replace(deviceText, "    ports:", "    counters: {source: snmp, snmp: {version: 2c, community: {command: [/bin/echo, one]}}}\n    address: 192.0.2.1\n    ports:", 1)

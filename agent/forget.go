@@ -166,7 +166,7 @@ func (d *Daemon) MTUs(ctx context.Context, platform string) (mtus map[string]int
 }
 
 // SetMTU sets the MTU of one port, in bytes. Like the configuration it is not
-// changed by a daemon that leaves the set-up to others.
+// changed by a daemon that does not own the setup.
 func (d *Daemon) SetMTU(ctx context.Context, platform, port string, mtu int) error {
 	release, err := d.takeTurn(ctx)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 
 // Where the data plane cannot expire rules (Facts.Lease is refused), nothing but
 // this process takes back what it wrote: it falls back itself when a lease would
-// have ended, when it stops, and when it starts, since nobody knows how old is
-// what it finds. Killed, it leaves ports that go on promising.
+// have ended, when it stops, and when it starts, since the age of what it finds
+// is unknown. When it is killed, the last values stay advertised.
 
 // leaselessLocked tells whether the device has no lease.
 func (a *Agent) leaselessLocked() bool {

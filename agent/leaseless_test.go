@@ -30,7 +30,7 @@ func TestLeaseless(t *testing.T) {
 			log.Reset()
 		}
 		if drv.released != 1 {
-			t.Errorf("released %d times at the start: nobody knows how old is what it found", drv.released)
+			t.Errorf("released %d times at the start: the age of what it found is unknown", drv.released)
 		}
 		cycles(t, a, 3)
 		if s := a.Status(); s.DataPlane != api.DataPlaneLeased || drv.released != 1 {
@@ -78,7 +78,7 @@ func TestLeaseless(t *testing.T) {
 
 // TestLeaselessStart: what an earlier agent left is taken back at the start, and
 // nothing is where there was nothing. A fallback that was seen stays one, though
-// nobody can look any more: without a lease nothing changes by itself.
+// it cannot be read any more: without a lease nothing changes by itself.
 func TestLeaselessStart(t *testing.T) {
 	for _, found := range []vendors.Setup{{}, {TPID: 0x9900}} {
 		synctest.Test(t, func(t *testing.T) {

@@ -82,8 +82,8 @@ func (d *Daemon) SendLink(ctx context.Context, port string, f vendors.LinkFrame)
 	})
 }
 
-// mayTry tells whether a link may be tried from here, for whoever may change the
-// configuration, and the platform.
+// mayTry reports whether a link may be tried from here, for peers that may change
+// the configuration, and the platform.
 func (d *Daemon) mayTry(port string, tag []byte) (platform string, err error) {
 	d.change.Lock()
 	defer d.change.Unlock()

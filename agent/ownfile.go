@@ -63,8 +63,8 @@ func (d *Daemon) keep(text []byte, hash string) error {
 }
 
 // unfile takes the daemon's file out of force: its own becomes the note of a
-// removal that is not finished. A user's file stays, and where nobody is going to
-// confirm the removal, the mark of csig off keeps the next start from running it.
+// removal that is not finished. A user's file stays, and where the removal will not be
+// confirmed, the mark of csig off keeps the next start from running it.
 func (d *Daemon) unfile(confirmed bool) (theirs bool, err error) {
 	if theirs, err = foreign(d.cfg.File); err != nil {
 		return theirs, err

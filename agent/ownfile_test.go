@@ -89,7 +89,7 @@ func TestDaemonLeavesTheUsersFile(t *testing.T) {
 			}
 			k.with(func(r *recorder) { r.apply = nil })
 		}, true, false},
-		{"a removal that nobody confirms", func(t *testing.T, k *keeper) {
+		{"an unconfirmed removal", func(t *testing.T, k *keeper) {
 			if err := k.Forget(t.Context(), "test", k.arm(t)); err != nil {
 				t.Error(err)
 			}
@@ -102,7 +102,7 @@ func TestDaemonLeavesTheUsersFile(t *testing.T) {
 				t.Error(err)
 			}
 		}, false, true},
-		{"a change that nobody confirms", func(t *testing.T, k *keeper) {
+		{"an unconfirmed change", func(t *testing.T, k *keeper) {
 			if err := k.Configure(t.Context(), []byte(changed("lm: 5", "lm: 7")), k.arm(t)); !isRefusal(err) {
 				t.Errorf("%v", err)
 			}

@@ -22,7 +22,7 @@ func (s lmSet) or(o lmSet) lmSet    { return lmSet{s[0] | o[0], s[1] | o[1]} }
 func (s lmSet) empty() bool         { return s[0]|s[1] == 0 }
 func (s lmSet) len() int            { return bits.OnesCount64(s[0]) + bits.OnesCount64(s[1]) }
 
-// next is the first locator at or after one, beginning anew behind the last.
+// next is the first locator at or after one, restarting after the last.
 func (s lmSet) next(lm int) int {
 	for n := range numLM {
 		if one := (lm + n) % numLM; s.has(one) {
@@ -314,7 +314,7 @@ func (a *allotment) note(i, p int) {
 // those a frame passes right before and after, in small fleets from all others;
 // it keeps to the locators of its place on the way up or down, and differs from
 // those one hop further away. Of those that are left it is the first at or after
-// the seed: whoever comes later changes it only by taking its place.
+// the seed: a later port changes it only by taking its place.
 func (a *allotment) choose(i, p int, seed uint32) int {
 	best := a.candidates(p)
 	if best.empty() {

@@ -1,7 +1,7 @@
 // Package inventory reads fleet files, the one file format of csig: from YAML
 // to a validated, typed Fleet. Reading looks at nothing but the files: not at the
 // environment, the network or the machine it runs on. Only Secret.Resolve does,
-// when somebody needs a credential.
+// when a credential is needed.
 //
 // A Fleet is what the files come to: includes, ranges, groups and defaults are
 // taken in (docs/fleet.md has their rules), links are checked from both ends, and

@@ -166,8 +166,8 @@ func TestExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// A file for an agent says where that runs; devices that are polled
-			// from afar have addresses instead.
+			// A file for an agent has where that runs; devices that are polled
+			// remotely have addresses instead.
 			if _, err := f.LocalDevice(); err != nil && slices.ContainsFunc(f.Devices, func(d Device) bool { return d.Address == "" }) {
 				t.Error(err)
 			}

@@ -136,7 +136,7 @@ func (t *graph) classes() {
 // blocks divides locators among the classes, by the most ports that a device
 // has in each: a frame passes each class once on its way up and down a fabric,
 // so names from different blocks never meet on one path. Sizes go by powers of
-// two, lest a new port moves the blocks of all.
+// two, so that a new port does not move the blocks of all.
 func (t *graph) blocks(all lmSet) []lmSet {
 	out := make([]lmSet, len(t.masks))
 	weights, sum := make([]int, len(t.masks)), 0

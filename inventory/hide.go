@@ -10,8 +10,8 @@ import (
 // hidden stands for what is not shown.
 const hidden = "<hidden>"
 
-// Credentials belong outside of the file. Somebody will write one into it
-// nevertheless, and mail the error about it to a colleague: so no snippet shows
+// Credentials belong outside of the file. A user may write one into it all the
+// same, and mail the error about it to a colleague: so no snippet shows
 // what may be one. That is decided from the text, line by line, since files
 // that are not YAML have errors, too; and it rather hides too much, from the
 // place on to the end of the line.

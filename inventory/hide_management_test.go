@@ -39,7 +39,7 @@ func TestManagementShowsNoSecret(t *testing.T) {
 }
 
 // TestReferencesAreAllThereIs resolves no secret of a fleet that has all kinds,
-// and looks for their values in whatever form of the fleet somebody may print.
+// and looks for their values in every form of the fleet that may be printed.
 func TestReferencesAreAllThereIs(t *testing.T) {
 	t.Setenv("CSIG_TEST_SECRET", planted)
 	f := parse(t, strings.Replace(good, "    local: true", `    address: 192.0.2.7

@@ -66,8 +66,7 @@ func TestIncludeRingBySymlink(t *testing.T) {
 	}
 }
 
-// TestIncludeOfWhatIsNoFile includes a pipe, which nobody writes to, and a
-// folder.
+// TestIncludeOfWhatIsNoFile includes a pipe without a writer, and a folder.
 func TestIncludeOfWhatIsNoFile(t *testing.T) {
 	dir := fleetIn(t, `["*.yaml"]`)
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.yaml"), 0o600); err != nil {

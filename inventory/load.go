@@ -64,7 +64,7 @@ type files struct {
 	dir  func(name string) string
 }
 
-// openOS opens a file. One that somebody names may be a pipe, and is waited for;
+// openOS opens a file. One that a user names may be a pipe, and is waited for;
 // one that a pattern finds must not hold csig up.
 func openOS(path string, included bool) (fs.File, error) {
 	mode := os.O_RDONLY

@@ -166,7 +166,7 @@ func (t *graph) backwards() [][]int32 {
 type Ambiguity struct {
 	Ports    int // that write a locator
 	Locators int // that they write
-	Alone    int // ports that nobody shares a locator with
+	Alone    int // ports whose locator no other port has
 	Most     int // ports that share one locator
 
 	// Consecutive are ports with the locator of one that a frame may leave

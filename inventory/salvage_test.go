@@ -29,8 +29,8 @@ links:
   - s2:b - s3:a
 `
 
-// What is wrong elsewhere keeps nobody from a device; what is wrong with its
-// name, its platform or the way in leaves it alone.
+// A mistake elsewhere does not hide a device; one in its name, its platform or its
+// management does.
 func TestSalvage(t *testing.T) {
 	for name, tc := range map[string]struct {
 		old, with string

@@ -147,7 +147,7 @@ func TestSchemaAndReaderAgreeOnKeys(t *testing.T) {
 func TestKeysAndReaderAgree(t *testing.T) {
 	for name, row := range map[string]struct {
 		keys *keySet
-		text string // up to the mapping; with a key that nobody knows
+		text string // up to the mapping; with an unknown key
 	}{
 		"counters": {keysOf[Counters](), "{xyzzyx: 1}"},
 		"snmp":     {keysOf[SNMP](), "{source: snmp, snmp: {version: 3, xyzzyx: 1}}"},

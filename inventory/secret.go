@@ -106,7 +106,7 @@ func (s Secret) fetch(ctx context.Context) (string, error) {
 // readSecret looks at the file that it has opened, so that the one checked is
 // the one read.
 func readSecret(path string) (string, error) {
-	// Opening a pipe must not wait for somebody to write to it.
+	// Opening a pipe must not wait for a writer.
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", withoutPath(err)

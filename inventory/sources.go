@@ -79,7 +79,7 @@ type SNMP struct {
 	// Recheck is how often names, link status and speed are read again at
 	// least, where the agent says when its interfaces change; 0 is at every
 	// reading.
-	Recheck  time.Duration `key:"recheck" range:"0s 24h" default:"0s" doc:"How often names, link status and speed are read anew at least."`
+	Recheck  time.Duration `key:"recheck" range:"0s 24h" default:"0s" doc:"How often names, link status and speed are re-read at least."`
 	Discards string        `key:"discards" words:"learn included excluded" default:"learn" doc:"Whether packets count those discarded."`
 }
 
@@ -122,7 +122,7 @@ type GNMI struct {
 	// Plaintext that needs AllowPlaintextPassword.
 	Username               string `key:"username" is:"line 255" doc:"Sent as metadata."`
 	Password               Secret `key:"password" doc:"Sent as metadata."`
-	AllowPlaintextPassword bool   `key:"allow_plaintext_password" doc:"Under plaintext, where nobody can listen in."`
+	AllowPlaintextPassword bool   `key:"allow_plaintext_password" doc:"Under plaintext, on a network where the password cannot be intercepted."`
 
 	// Target is the name in the prefix of requests, for a gateway that serves many
 	// devices (gNMI §2.2.2.1); "" puts none.
@@ -137,7 +137,7 @@ type GNMI struct {
 func (g *GNMI) Check(m Mapping) {
 	m.together("username", "password")
 	if m.Has("password") && g.Plaintext && !g.AllowPlaintextPassword {
-		m.Wrong("password", "use tls; or, where nobody can listen in, add allow_plaintext_password: true", "plaintext would show the password to the network")
+		m.Wrong("password", "use tls; or, on a network where the password cannot be intercepted, add allow_plaintext_password: true", "plaintext would show the password to the network")
 	}
 	if g.Plaintext {
 		m.refuse("has no meaning under plaintext", "tls")

@@ -20,8 +20,8 @@ type remote struct {
 	lostAt  string                   // this device cannot be reached any more once it was changed
 	refuses bool                     // no device can be armed
 	other   string                   // this device reads back as empty over any connection but that of its change
-	late    string                   // this device goes back before its change comes
-	ended   string                   // at this device somebody else ends what waits, before the confirmation
+	late    string                   // this device reverts before its change comes
+	ended   string                   // at this device another process cancels the auto-revert before the confirmation
 	broken  string                   // this device fails in its change
 	log     []string
 }
@@ -182,7 +182,7 @@ func TestArmedStepFails(t *testing.T) {
 		{"reads back otherwise over a new connection", remote{other: "s2"}, "reading back over a new connection: the setup read back is not the wanted one", true},
 		{"its change fails", remote{broken: "s2"}, "device s2: no space in its table" + back, true},
 		{"its change comes too late", remote{late: "s2"}, "device s2: too late: the device has gone back by itself", false},
-		{"somebody else has ended it", remote{ended: "s2"}, "", false},
+		{"another process has cancelled it", remote{ended: "s2"}, "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, f := threeStages(t)
@@ -205,8 +205,8 @@ func TestArmedStepFails(t *testing.T) {
 	}
 }
 
-// What a killed csig has left armed ends with the step that is done again,
-// whether that arms the device or not; a plan of somebody else does not begin.
+// The auto-revert of a killed csig ends with the step that is done again, whether
+// that step starts one or not; another plan does not begin.
 func TestArmedByAnother(t *testing.T) {
 	p, f := threeStages(t)
 	j := begin(t, p)

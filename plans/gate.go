@@ -108,7 +108,7 @@ func (h *Health) read(ctx context.Context, device string) (map[string]vendors.Po
 	return health(ctx, t, device)
 }
 
-// health is how a device's ports fare; empty where it cannot tell.
+// health is the error and drop counters of a device's ports; empty where it has none.
 func health(ctx context.Context, t Target, device string) (map[string]vendors.PortHealth, error) {
 	list, err := vendors.Health(ctx, t)
 	if err != nil {

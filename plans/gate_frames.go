@@ -24,10 +24,10 @@ func (h *Health) fullSizeCrosses(ctx context.Context, from, to *linkEnd, coming 
 	if err != nil {
 		return wayResult{why: err.Error()}
 	}
-	if !h.links.alive[w] { // nobody could try it before the wave
+	if !h.links.alive[w] { // it could not be tried before the wave
 		_, err = h.cross(ctx, from, to, vendors.LinkFrame{})
 		if errors.Is(err, errLost) {
-			return wayResult{why: fmt.Sprintf("no frame of any kind gets from %s to %s, and nobody could tell before the wave whether any did", from.at, to.at)}
+			return wayResult{why: fmt.Sprintf("no frame of any kind gets from %s to %s, and it could not be tested before the wave", from.at, to.at)}
 		}
 	}
 	if err == nil {

@@ -234,8 +234,8 @@ type linkEnd struct {
 	probes vendors.LinkProber
 }
 
-// wayResult is what came of one direction of a link: it crossed, or err, or why
-// nobody could tell.
+// wayResult is the result for one direction of a link: it crossed, or err, or why
+// that is unknown.
 type wayResult struct {
 	crossed bool
 	err     error
@@ -248,8 +248,8 @@ type linkResult struct {
 	ways  [2]wayResult
 }
 
-// unprobed is what of a link nobody could try: the whole of it in one sentence
-// where that is both directions.
+// unprobed is the part of a link that could not be tried: one sentence for the
+// whole link where that is both directions.
 func (r *linkResult) unprobed() []UnprobedLink {
 	a, b := &r.ways[0], &r.ways[1]
 	switch {
@@ -343,7 +343,7 @@ func (h *Health) end(ctx context.Context, targets *linkTargets, at inventory.Por
 }
 
 // linkTargets are the devices of links that are being tried. One link at a time
-// uses a target; those that nobody uses wait for the next link of their device.
+// uses a target; free ones wait for the next link of their device.
 type linkTargets struct {
 	open  Open
 	limit time.Duration // for opening one

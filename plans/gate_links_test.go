@@ -18,11 +18,11 @@ import (
 // wires are the links of s1 to s2, at ports b, and to s3, at c and b.
 type wires struct {
 	mu     sync.Mutex
-	heard  map[inventory.PortRef]chan vendors.LinkFrame
+	frames map[inventory.PortRef]chan vendors.LinkFrame
 	loses  func(from inventory.PortRef, f vendors.LinkFrame) bool // nil: nothing
 	cannot map[string]bool                                        // these devices take part in no probe
 	notYet map[string]bool                                        // these have no configuration
-	sends  func(from inventory.PortRef)                           // told of each frame; nil: nobody
+	sends  func(from inventory.PortRef)                           // called for each frame; nil: not called
 	opened int
 	open   int // now
 	most   int // at once
@@ -44,7 +44,7 @@ func wiredGate(t *testing.T) (*Health, *wires) {
 	for i := range g.Plan.Devices {
 		g.Plan.Devices[i].Via = "a test"
 	}
-	w := &wires{heard: map[inventory.PortRef]chan vendors.LinkFrame{}, cannot: map[string]bool{}, notYet: map[string]bool{}}
+	w := &wires{frames: map[inventory.PortRef]chan vendors.LinkFrame{}, cannot: map[string]bool{}, notYet: map[string]bool{}}
 	plain := g.Open
 	g.Open = func(ctx context.Context, name string) (Target, error) {
 		d, err := plain(ctx, name)
@@ -93,7 +93,7 @@ func (d probing) ListenLink(_ context.Context, port string) (vendors.LinkListene
 	at := inventory.PortRef{Device: d.name, Port: port}
 	frames := make(chan vendors.LinkFrame, 2*linkTries)
 	d.w.mu.Lock()
-	d.w.heard[at] = frames
+	d.w.frames[at] = frames
 	d.w.mu.Unlock()
 	return ear{frames}, d.ready()
 }
@@ -109,7 +109,7 @@ func (d probing) SendLink(_ context.Context, port string, f vendors.LinkFrame) e
 	d.w.mu.Lock()
 	defer d.w.mu.Unlock()
 	if d.w.loses == nil || !d.w.loses(from, f) {
-		d.w.heard[theWires[from]] <- f
+		d.w.frames[theWires[from]] <- f
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func TestLinkGate(t *testing.T) {
 		"set up by the wave, and dead": {before: func(w *wires) { w.notYet["s3"] = true }, after: func(w *wires) {
 			w.notYet["s3"] = false
 			w.loses = func(at inventory.PortRef, _ vendors.LinkFrame) bool { return at == from("s1", "c") }
-		}, want: "1 [{s1:c to s3:b no frame of any kind gets from s1:c to s3:b, and nobody could tell before the wave whether any did}]"},
+		}, want: "1 [{s1:c to s3:b no frame of any kind gets from s1:c to s3:b, and it could not be tested before the wave}]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // what is lost takes its time
@@ -247,7 +247,7 @@ func TestLinksSideBySide(t *testing.T) {
 	}
 }
 
-// Whoever ends the run hears why, at once.
+// A run that is ended reports why, at once.
 func TestLinksInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, w := wiredGate(t)

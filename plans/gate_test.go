@@ -82,7 +82,7 @@ func TestHealthGate(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends the watching, and a gate that was not heard out does not open.
+// Ctrl-C ends the watching, and a gate that has not finished does not open.
 func TestGateInterrupted(t *testing.T) {
 	p, f := threeStages(t)
 	g := &Health{Plan: p, Soak: time.Hour, Open: f.open}

@@ -206,8 +206,8 @@ func (w watched) Remove(ctx context.Context) error {
 	return w.Target.Remove(ctx)
 }
 
-// A journal in which no step began, or not even the first record ended, is in
-// nobody's way; a file that is no journal is left as it is.
+// A journal in which no step began, or not even the first record ended, is
+// replaced; a file that is no journal is left as it is.
 func TestJournalThatNeverBegan(t *testing.T) {
 	p, f := threeStages(t)
 	f.devices["s2"] = vendors.Setup{} // so that the plan is stale

@@ -28,7 +28,7 @@ type Off struct {
 	Open     Open
 	Parallel int            // devices at once; 0: 1
 	Limit    time.Duration  // for one step of one device; 0: a minute
-	Report   func(Progress) // nil: nobody watches; called by one goroutine at a time
+	Report   func(Progress) // may be nil; called by one goroutine at a time
 
 	undriven []string // devices that Run found nothing to drive with
 	lasting  []string // what Run has not given back as it was, with the device
@@ -200,7 +200,7 @@ type sight struct {
 }
 
 // look finds out what devices have, and has each that has something of ours
-// fence as soon as it has answered: those that do not answer hold up nobody's
+// fence as soon as it has answered: those that do not answer delay no other's
 // fence. Those that run out of time are asked once more when the others are done:
 // on a busy machine that may be the fault of this side. The error names the
 // devices that were not reached.
@@ -295,7 +295,7 @@ func (b *builder) fenceNow(d *inventory.Device, s Seen) *vendors.Setup {
 	return &fence
 }
 
-// tell tells whoever watches.
+// tell reports progress.
 func (o *Off) tell(r *Run, p Progress) {
 	if o.Report != nil && p.Stage != "" {
 		r.mu.Lock()

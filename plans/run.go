@@ -42,7 +42,7 @@ type Run struct {
 	Gate     Gate           // nil: only the read-back
 	Parallel int            // devices at once in a wave; 0: 1
 	Limit    time.Duration  // for one step; 0: a minute
-	Report   func(Progress) // nil: nobody watches; called by one goroutine at a time
+	Report   func(Progress) // may be nil; called by one goroutine at a time
 
 	// Revert is how long a device that can take a change back by itself waits
 	// for its confirmation, over a new connection; 0: no device is asked to.
@@ -192,7 +192,7 @@ func (p *Plan) HasWave(after string) bool {
 // step brings one device to a setup, or its ports to an MTU: EventStart does, and
 // EventUndoing takes it back. A step that has begun is finished: only its own limit
 // ends it, not the end of ctx. It does not begin on a device that cannot be reached
-// or that somebody else has changed.
+// or that another process has changed.
 func (r *Run) step(ctx context.Context, step *Step, want vendors.Setup, mtu func(ctx context.Context, t Target) error, start Event, p Progress) error {
 	p.Step, p.Device = step.ID, step.Device
 	ctx, cancel := within(context.WithoutCancel(ctx), r.Limit)
@@ -443,7 +443,7 @@ func sideBySide[T any](ctx context.Context, parallel int, items []T, stop bool, 
 	return errors.Join(errs...)
 }
 
-// record writes a record and tells whoever watches.
+// record writes a record and reports it as progress.
 func (r *Run) record(rec Record, p Progress) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -457,7 +457,7 @@ func (r *Run) record(rec Record, p Progress) error {
 	return nil
 }
 
-// tell tells whoever watches of what is not written down.
+// tell reports progress that is not written down.
 func (r *Run) tell(p Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

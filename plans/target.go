@@ -8,7 +8,7 @@ import (
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
-// Target is one device as plans see it: a driver, here or from afar, or the
+// Target is one device as plans see it: a driver, local or remote, or the
 // daemon on the device. A vendors.Driver is one.
 type Target interface {
 	// Probe finds out what the device can do, without changing it.

@@ -10,7 +10,7 @@ import (
 // Config is what drivers may need to reach a device; each platform reads its
 // part of it.
 type Config struct {
-	// Device is driven from afar where its management says how and it is not
+	// Device is driven remotely where it has an SSH management and is not
 	// local.
 	Device inventory.Device
 
@@ -19,8 +19,8 @@ type Config struct {
 	// after the driver.
 	NetNS int
 
-	// Who is told to others where the device has a lock for whoever programs it;
-	// "" is csig. With Take the driver takes the lock from whoever has it, as
+	// Who is the owner's name, shown to others, where the device has a writer's
+	// lock; "" is csig. With Take the driver takes the lock from its holder, as
 	// csig off does.
 	Who  string
 	Take bool
@@ -30,7 +30,7 @@ type Config struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Afar tells whether the device is to be driven over SSH, by a program that
+// Afar reports whether the device is to be driven over SSH, by a program that
 // does not run on it.
 func (c *Config) Afar() bool {
 	return c.NetNS == 0 && !c.Device.Local && c.Device.Management.SSH != nil

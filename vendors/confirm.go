@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// ErrReverted is what an error wraps when the device no longer waits to be told
-// that a change is good: it has put back what it had before, or somebody else
-// has given it a setup.
+// ErrReverted is wrapped by the error of a confirmation that comes too late: the
+// device has restored what it had before, or another process has given it a
+// setup.
 var ErrReverted = errors.New("the device has gone back by itself to what it had before")
 
 // Confirmer is a driver whose device takes a change back by itself, unless it
@@ -20,7 +20,7 @@ var ErrReverted = errors.New("the device has gone back by itself to what it had 
 type Confirmer interface {
 	// Arm has the device put the setup it has now back by itself after a delay,
 	// whatever this driver's Apply or Remove do to it until then, even when
-	// nobody can reach it any more. What an earlier Arm has left waiting ends
+	// it cannot be reached any more. What an earlier Arm has left waiting ends
 	// first: the device was reached, so it keeps what it has. Apply and Remove of
 	// any driver that did not arm the device end what waits there, too; that of the one that did
 	// changes nothing any more once the device has gone back, and its error wraps

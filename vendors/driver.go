@@ -139,7 +139,7 @@ type PortUpdate struct {
 type UpdateResult struct {
 	Ports    int    // ports whose entries changed
 	Ops      int    // entry operations sent to the device
-	Repaired string // what somebody else had changed and was put right; "" for nothing
+	Repaired string // what another process had changed and was restored; "" for nothing
 
 	// Leased is whether the lease was renewed and every port that no
 	// *PermanentError or *PortError of the error names has what it should.
@@ -249,8 +249,8 @@ func EachPort(err error, f func(port string, err error)) {
 	}
 }
 
-// ForeignError says that somebody else's object stands where the driver's own
-// would: ours is gone, fallback included, and nothing may be touched. It comes
+// ForeignError is the error for a foreign object in the place of the driver's own:
+// ours is gone, fallback included, and nothing may be changed. It comes
 // inside a *PermanentError.
 type ForeignError struct {
 	What string // the object, why it is not ours, and what to do

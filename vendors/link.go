@@ -34,7 +34,7 @@ type LinkProber interface {
 
 // LinkListener takes in test frames.
 type LinkListener interface {
-	// Next waits for the next test frame, whoever sent it. The error is ctx's
+	// Next waits for the next test frame from any sender. The error is ctx's
 	// when it ends.
 	Next(ctx context.Context) (LinkFrame, error)
 	Close() error

@@ -180,7 +180,7 @@ type VIDRange struct {
 // Table is how much room rules have.
 type Table struct {
 	Entries int    `json:"entries"` // 0: no limit, or the device says
-	Sharers string `json:"sharers"` // who shares them, "" nobody
+	Sharers string `json:"sharers"` // who shares them, "" for none
 }
 
 // Txn is the largest change that the platform takes as a whole.

@@ -47,8 +47,8 @@ func (s *swing) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sam
 	return dst, err
 }
 
-// bareDump is the floor of reading: the dump that the source asks for, with
-// nobody looking at the answer.
+// bareDump is the floor of reading: the dump that the source asks for, without
+// parsing the answer.
 func bareDump(b *testing.B, fd int, buf []byte) {
 	msg := make([]byte, 0, 28)
 	msg = binary.NativeEndian.AppendUint32(msg, 28)

@@ -49,7 +49,7 @@
 //
 // The table carries the comment "csig v1", the lease set a comment with the
 // setup, each port's map or set one with its action. A table "csig" without
-// that comment is somebody else's: the driver refuses to touch it. Other
+// that comment is foreign: the driver refuses to change it. Other
 // tables, and other programs on tcx, are never touched. Names of ports are
 // escaped (see portKey), so that every name is one that nft can print and
 // read again.

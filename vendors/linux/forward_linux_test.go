@@ -100,7 +100,7 @@ func BenchmarkForwarding(b *testing.B) {
 		for _, kind := range []string{"plain", "csig", "vlan", "vlan+csig", "csig no lease"} {
 			b.Run(path+"/"+strings.ReplaceAll(kind, " ", "-"), func(b *testing.B) {
 				w := newWire(b)
-				// Nobody has to copy what arrives.
+				// What arrives need not be copied.
 				if err := unix.SetsockoptInt(w.far.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 0); err != nil {
 					b.Fatal(err)
 				}

@@ -204,7 +204,7 @@ func framesOfAllShapes(tpid, wide uint16) [][]byte {
 		csig := tag{tpid, 31<<7 | 126}
 		add(append(slices.Clone(stack), csig, tag{0x8100, 7})...) // not the last tag
 		add(append(slices.Clone(stack), csig, csig)...)
-		add(append(slices.Clone(stack), tag{0x9100, 5}, csig)...) // 0x9100 is nobody's tag
+		add(append(slices.Clone(stack), tag{0x9100, 5}, csig)...) // 0x9100 is no tag of the domain
 		if wide != 0 {
 			add(append(slices.Clone(stack), tag{wide, 0x1234}, tag{0x0fff, 0xff00})...)
 			add(append(slices.Clone(stack), tag{wide, 0x1234}, tag{0x0fff, 0xff00}, csig)...)

@@ -12,8 +12,8 @@ import (
 
 var _ vendors.HealthReader = (*Driver)(nil)
 
-// listTries is how often a dump of the devices is made anew because one came or
-// went in the middle.
+// listTries is how often a dump of the devices is repeated because one came or went
+// in the middle.
 const listTries = 5
 
 // Health reads the error and drop counters of every network device. Discards

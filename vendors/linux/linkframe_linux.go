@@ -202,7 +202,7 @@ func (s *linkSender) close() {
 		return
 	}
 	go func() {
-		_ = unix.Munmap(s.ring) // ours, and nobody else has it
+		_ = unix.Munmap(s.ring) // ours alone
 		_ = unix.Close(s.fd)
 	}()
 }

@@ -81,8 +81,7 @@ func TestComments(t *testing.T) {
 	}
 }
 
-// FuzzSetupComment: whatever somebody writes into the comment, it is refused
-// or it is one of ours.
+// FuzzSetupComment: any text in the comment is refused, or is one of ours.
 func FuzzSetupComment(f *testing.F) {
 	f.Add("tpid=0x9900 wide=0x0000 layout=draft-00 signals=abw,abwc stale=conservative")
 	f.Add("tpid=99999 layout=")

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readTries is how often a read begins again because somebody changed
-// nftables meanwhile.
+// readTries is how often a read is restarted because nftables was changed
+// meanwhile.
 const readTries = 10
 
-// observe reads our table. It is consistent: nobody changed nftables while it
-// was read.
+// observe reads our table. It is consistent: nftables did not change while it was
+// read.
 func (s *socket) observe() (*observed, error) {
 	var last error
 	for range readTries {
@@ -35,7 +35,7 @@ func (s *socket) observe() (*observed, error) {
 		case before != after:
 			last = errors.New("nftables keeps changing while its rules are read: try again")
 		case err != nil:
-			last = err // a dump that raced with nobody: still worth another try
+			last = err // a dump without a race: still worth another try
 		default:
 			o.generation = after
 			return o, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// attachOther attaches somebody else's program to a device's tcx egress, and
+// attachOther attaches a foreign program to a device's tcx egress, and
 // returns its name.
 func attachOther(t *testing.T, n *netns, dev string) string {
 	t.Helper()

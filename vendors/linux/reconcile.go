@@ -36,7 +36,7 @@ type group struct {
 	kind  vendors.ChangeKind
 	write func(w writer)
 
-	content []interval // what the port's map holds where it is made anew
+	content []interval // what the port's map holds where it is rebuilt
 }
 
 // reconcile lists what turns the observed table into the wanted one, for a
@@ -51,8 +51,8 @@ type reconciler struct {
 	want  *ruleset
 	have  *observed
 
-	sharedReplaced bool // a set that every chain looks into is made anew
-	newMeaning     bool // what the live maps hold means something else now
+	sharedReplaced bool // a set that every chain looks into is rebuilt
+	newMeaning     bool // the content of the live maps has another meaning now
 }
 
 func (r *reconciler) groups() []group {

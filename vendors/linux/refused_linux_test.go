@@ -113,7 +113,7 @@ func TestStripPortIsReportedByUpdate(t *testing.T) {
 }
 
 // TestFlushedLeaseIsReported flushes the lease by hand while it runs, and lets
-// one end: only the first is somebody's doing.
+// one expire: only the first is a foreign change.
 func TestFlushedLeaseIsReported(t *testing.T) {
 	w := newWire(t)
 	clock := time.Unix(1_700_000_000, 0)

@@ -208,7 +208,7 @@ func (s *scratch) close() {
 	}
 	for _, fd := range []int{s.ns, s.trunk, s.port, s.far} {
 		if fd >= 0 {
-			_ = unix.Close(fd) // a descriptor of ours that nobody else has
+			_ = unix.Close(fd) // a descriptor that only we have
 		}
 	}
 }

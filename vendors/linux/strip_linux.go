@@ -175,7 +175,7 @@ func (s *stripper) check(index int, spec stripSpec) (why string, err error) {
 	case errors.Is(err, errNoBPF) && !wanted:
 		return "", nil // then there is none of ours either
 	case errors.Is(err, errHidden) && !wanted:
-		return "", nil // somebody's, on a port that never was ours to strip; Remove asks again
+		return "", nil // a foreign one, on a port that csig never stripped; Remove asks again
 	case err != nil:
 		return "", err
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // stripLook is how far apart looks at the programs of strip ports are at least.
-// The kernel tells nobody of a program that is detached, and a look costs two
+// The kernel sends no notification of a detached program, and a check costs two
 // system calls a port: a schedule of a few milliseconds need not pay for it in
 // every cycle.
 const stripLook = 100 * time.Millisecond
@@ -68,7 +68,7 @@ func (s *stripper) look(index int, spec stripSpec) (why string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("list the BPF programs on tcx egress: %w", err)
 	}
-	// The kernel counts changes of the list, but begins anew when it is empty.
+	// The kernel counts changes of the list, but restarts when it is empty.
 	have := lookedAt{s.programs[spec].tag, found.Revision, 0}
 	if n := len(found.Programs); n > 0 {
 		have.last = found.Programs[n-1].ID

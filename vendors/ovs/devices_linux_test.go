@@ -114,7 +114,7 @@ func TestDevices(t *testing.T) {
 func TestLongEveryTagOfDevices(t *testing.T) { devices(t, allTags()) }
 
 // devices sends tags through ports that are devices of the kernel's: R, or the
-// DEI, of every outermost tag is lost, whoever's it is.
+// DEI, of every outermost tag is lost, csig's or not.
 func devices(t *testing.T, tags []uint16) {
 	runtime.LockOSThread() // never unlocked: the thread ends, and its namespace with it
 	ns, err := netns.New()

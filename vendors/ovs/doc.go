@@ -103,23 +103,23 @@
 // # Ownership
 //
 // csig's flows have its cookie. A flow without it in csig's tables, or one of
-// csig's that somebody changed or deleted, is put right within a second, and
-// said; tables that somebody else uses, and that hold nothing of csig's, are
+// csig's that another process changed or deleted, is restored within a second, and
+// reported; tables that another application uses, and that hold nothing of csig, are
 // refused; a table-miss flow that sends frames on as csig's does is no such use.
 // Flows of other tables are never touched. The setup is recorded in the note of a
 // flow that no frame meets, and found in whatever tables it is: when others are
-// wanted it moves there, unless somebody still hands frames to the old ones.
+// wanted it moves there, unless flows still hand frames to the old ones.
 //
-// Whoever programs a bridge holds a lock of the database (lock.go), so that
+// The process that programs a bridge holds a lock of the database (lock.go), so that
 // there is one writer at a time. A driver that follows (vendors.Follower) would be
 // a second one beside csig apply; and no bundle can be made to depend on a flow
 // being there, so that it could write values of one layout or profile into the
-// set-up of another until it looked again. It is not built.
+// setup of another until it looked again. It is not built.
 //
 // When csig goes (Remove), what hands frames over and what sends them on stay:
 // the bridge forwards as before, and tags pass untouched. When ovs-vswitchd is
 // restarted every flow is lost: frames do not leave (the bridge's fail_mode is
-// secure) until the agent has made them anew.
+// secure) until the agent has restored them.
 //
 // # What it needs
 //

@@ -324,12 +324,12 @@ func (s *state) readRecord(f *openflow.Flow) {
 		text = text[:len(text)-1]
 	}
 	if err := json.Unmarshal(text, &s.setup); err != nil {
-		s.setup, s.damaged = vendors.Setup{}, "the record of the set-up cannot be read: "+untrusted.Text(err.Error(), maxText)
+		s.setup, s.damaged = vendors.Setup{}, "the record of the setup cannot be read: "+untrusted.Text(err.Error(), maxText)
 		return
 	}
 	for _, name := range append([]string{s.setup.Profile}, portNames(s.setup.Ports)...) {
 		if safe := untrusted.Text(name, len(name)); safe != name {
-			s.setup, s.damaged = vendors.Setup{}, "the record of the set-up has a name that does not print: "+untrusted.Text(name, maxText)
+			s.setup, s.damaged = vendors.Setup{}, "the record of the setup has a name that does not print: "+untrusted.Text(name, maxText)
 			return
 		}
 	}

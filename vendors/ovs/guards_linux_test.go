@@ -121,8 +121,7 @@ func TestTagsThatAreNotTheLast(t *testing.T) {
 	}
 }
 
-// TestRegistersOfOthers hands frames over with values of somebody else's in csig's
-// registers.
+// TestRegistersOfOthers hands frames over with foreign values in csig's registers.
 func TestRegistersOfOthers(t *testing.T) {
 	t.Parallel()
 	s := newHanded(t)

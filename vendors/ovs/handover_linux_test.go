@@ -13,7 +13,7 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// newHanded is a bridge whose flows somebody else writes: nothing is in it yet.
+// newHanded is a bridge with foreign flows only: nothing is in it yet.
 func newHanded(t testing.TB) *sandwich {
 	t.Helper()
 	s := &sandwich{Switch: ovstest.Start(t, ovstest.Options{Dummy: true})}
@@ -43,7 +43,7 @@ func (s *sandwich) openAt(t testing.TB, table uint8) *Driver {
 	return d
 }
 
-// TestTableMissOfOthers has flows of somebody else where csig's first table has
+// TestTableMissOfOthers has foreign flows where csig's first table has
 // the one that sends frames on: only one that does just that is no matter.
 func TestTableMissOfOthers(t *testing.T) {
 	t.Parallel()
@@ -211,7 +211,7 @@ func TestWayOfFrames(t *testing.T) {
 		{"NORMAL", []string{"add-flow", "csig", "cookie=6,priority=50000,actions=NORMAL"}, vlanrules.Refused, "priority 50000 and cookie 0x6", true},
 		{"still", nil, vlanrules.Refused, "", true},
 		{"no NORMAL any more", []string{"del-flows", "csig", "cookie=6/-1"}, vlanrules.Degraded, losesR, false},
-		{"nobody hands over", []string{"del-flows", "csig", "cookie=5/-1"}, vlanrules.Degraded, "hands frames to table 60 yet", false},
+		{"no flow hands over", []string{"del-flows", "csig", "cookie=5/-1"}, vlanrules.Degraded, "hands frames to table 60 yet", false},
 		{"past csig", []string{"add-flow", "csig", "cookie=6,in_port=1,actions=output:2"}, vlanrules.Degraded, "without handing them to table 60 (one is in table 0", false},
 		{"two past csig", []string{"add-flow", "csig", "cookie=6,in_port=2,actions=output:1"}, vlanrules.Degraded, "", false},
 		{"every flow is gone", []string{"del-flows", "csig"}, vlanrules.Degraded, "hands frames to table 60 yet", false},

@@ -56,7 +56,7 @@ func TestHandsOff(t *testing.T) {
 		})
 	}
 	if flows := s.Ofctl("dump-flows", "csig"); strings.Count(flows, "cookie=0x1,") != 2 {
-		t.Errorf("somebody else's flows are gone:\n%s", flows)
+		t.Errorf("foreign flows are gone:\n%s", flows)
 	}
 	if err := s.driver.Remove(t.Context()); err != nil {
 		t.Fatal(err)

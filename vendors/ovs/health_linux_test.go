@@ -54,7 +54,7 @@ func TestHealth(t *testing.T) {
 		in.send(append(frame(1), make([]byte, 200)...))
 	}
 	// Those of a batch that come after the first one lost are not even tried, and
-	// counted by nobody.
+	// not counted.
 	for start := time.Now(); of("swp1").Discards == before.Discards; {
 		if time.Since(start) > soon {
 			t.Fatalf("of %d frames lost the port counts none: %+v", frames, of("swp1"))

@@ -96,7 +96,7 @@ func TestFlood(t *testing.T) {
 	update(t, s.driver, time.Minute, at7, vendors.PortUpdate{Port: "swp2", Intents: []vlanrules.Intent{bucket(quantize.MinABW, 9, 6)}})
 	s.both(t, second)
 
-	// Its number is another's: what joined the old one goes, and nobody is blamed.
+	// Its number is another's: what joined the old one goes, and no foreign change is reported.
 	s.Vsctl("set", "interface", "swp2", "ofport_request=9")
 	s.driver.checked = time.Time{}
 	if res := update(t, s.driver, time.Minute, at7); res.Repaired != "" || strings.Contains(s.Ofctl("dump-flows", "csig"), "in_port=7") {

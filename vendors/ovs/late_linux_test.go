@@ -13,8 +13,8 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// TestTooLate has whoever updates stopped on the way, for longer than the lease:
-// what was true then is not leased.
+// TestTooLate stops the updating process on the way for longer than the lease:
+// the old value is not leased.
 func TestTooLate(t *testing.T) {
 	t.Parallel()
 	none := []vlanrules.Intent{bucket(quantize.MinABW, 31, 5)} // has no flows of its own

@@ -12,7 +12,7 @@ import (
 )
 
 // TestPortLeaves takes a port off the bridge under an agent, and brings it back
-// with another number: nobody has changed csig's flows.
+// with another number: no foreign change is reported.
 func TestPortLeaves(t *testing.T) {
 	t.Parallel()
 	s := newSandwich(t)

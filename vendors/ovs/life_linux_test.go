@@ -40,7 +40,7 @@ func (s *sandwich) next(t testing.TB) *Driver {
 func (s *sandwich) pass(tags ...tag) []byte { return s.passWithin(soon, tags...) }
 
 // passWithin is pass where a frame may well be lost. Each frame has a number of its
-// own, lest one that comes late is taken for the next; what is returned has 1, as
+// own, so that a late one is not taken for the next; what is returned has 1, as
 // frame(1) has.
 func (s *sandwich) passWithin(patience time.Duration, tags ...tag) []byte {
 	number := 1<<31 | rand.Uint32()
@@ -144,7 +144,7 @@ func TestLease(t *testing.T) {
 }
 
 // TestRestartOfTheSwitch kills ovs-vswitchd, and with it every flow: until the
-// agent has made them anew no frame leaves.
+// agent has restored them no frame leaves.
 func TestRestartOfTheSwitch(t *testing.T) {
 	t.Parallel()
 	s := newSandwich(t)
@@ -173,8 +173,8 @@ func TestRestartOfTheSwitch(t *testing.T) {
 	}
 }
 
-// TestRestartOfTheDatabase kills ovsdb-server. ovs-vswitchd without it answers
-// nobody, and the userspace datapath forwards nothing; afterwards all goes on.
+// TestRestartOfTheDatabase kills ovsdb-server. ovs-vswitchd without it does not
+// answer, and the userspace datapath forwards nothing; afterwards all continues.
 func TestRestartOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	s := newSandwich(t)
@@ -186,7 +186,7 @@ func TestRestartOfTheDatabase(t *testing.T) {
 	defer cancel()
 	nine := vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{bucket(quantize.MinABW, 9, 5)}}
 	if res, err := s.driver.Update(ctx, []vendors.PortUpdate{nine}, time.Minute); err == nil || res.Leased {
-		t.Errorf("an update that nobody answered: %+v, %v", res, err)
+		t.Errorf("an update without an answer: %+v, %v", res, err)
 	}
 	if got := s.passWithin(300*time.Millisecond, best); got != nil && !bytes.Equal(got, frame(1, at7s)) && !bytes.Equal(got, frame(1, tag{tpidCSIG, 9<<7 | 5})) {
 		t.Errorf("a frame leaves as %x", got)
@@ -221,7 +221,7 @@ func TestDatabaseThatHangs(t *testing.T) {
 	}
 	s.becomes(t, soon, []tag{best}, tag{tpidCSIG, 19<<7 | 5})
 	if s.driver.late == nil {
-		t.Error("somebody has answered")
+		t.Error("there is an answer")
 	}
 	limited, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -241,7 +241,7 @@ func TestDatabaseThatHangs(t *testing.T) {
 		}
 	}
 	s.PauseDatabase(true)
-	_ = s.driver.glance(t.Context()) // a question that nobody will answer
+	_ = s.driver.glance(t.Context()) // a request that will not be answered
 	start := time.Now()
 	if err := s.driver.Close(); err != nil || time.Since(start) > 3*time.Second {
 		t.Errorf("closed after %v: %v", time.Since(start), err)
@@ -314,7 +314,7 @@ func TestLeaseOfManyFlows(t *testing.T) {
 }
 
 // TestChangeOfSetupUnderALease changes what tags mean, or what a port is for,
-// while the lease runs: frames have the fallback until somebody says what is so.
+// while the lease runs: frames have the fallback until the next update.
 func TestChangeOfSetupUnderALease(t *testing.T) {
 	t.Parallel()
 	s := newSandwich(t)

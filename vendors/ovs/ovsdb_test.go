@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestAnswerAsTimeRunsOut has the database answer in the moment when whoever asks
+// TestAnswerAsTimeRunsOut has the database answer in the moment when the client
 // gives up, and closes the connection as well.
 func TestAnswerAsTimeRunsOut(t *testing.T) {
 	t.Parallel()

@@ -27,13 +27,13 @@ func TestRefused(t *testing.T) {
 		level            vlanrules.Level // of Probe's Update
 		applied          bool
 	}{
-		{"nobody hands frames over", "priority=1,actions=drop", "hands frames to table 60", vlanrules.Degraded, true},
+		{"no flow hands frames over", "priority=1,actions=drop", "hands frames to table 60", vlanrules.Degraded, true},
 		{"NORMAL", "actions=NORMAL", "switches by itself", vlanrules.Refused, false},
 		{"flooding", "actions=clone(flood)", "switches by itself", vlanrules.Refused, false},
 		{"past csig's tables", "actions=output:1", "without handing them", vlanrules.Degraded, true},
 		{"a register's port", "actions=output:NXM_NX_REG3[]", "does not look into", vlanrules.Degraded, true},
 		{"the hook", "actions=load:1->NXM_NX_REG15[],resubmit(,60)", losesR, vlanrules.Degraded, true},
-		{"csig's tables are somebody's", "table=61,actions=drop", "not csig's", vlanrules.Degraded, false},
+		{"csig's tables have foreign flows", "table=61,actions=drop", "not csig's", vlanrules.Degraded, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s.Ofctl("del-flows", "plain")
@@ -131,7 +131,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestRecord has set-ups whose record just fits, and just does not.
+// TestRecord has setups whose record just fits, and just does not.
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	s := ovstest.Start(t, ovstest.Options{Dummy: true})

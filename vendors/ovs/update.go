@@ -12,8 +12,8 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// checkEvery is how often the bridge is read to see whether somebody changed
-// csig's flows, or a port came or went.
+// checkEvery is how often the bridge is read for foreign changes of csig's flows
+// and for ports that came or went.
 const checkEvery = time.Second
 
 // aroundEvery is how often the flows of other tables are read, too, to see

@@ -14,7 +14,7 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// as opens the bridge as somebody.
+// as opens the bridge under a name.
 func (s *sandwich) as(t testing.TB, who string, take bool) *Driver {
 	t.Helper()
 	d, err := Open(Config{Bridge: "csig", RunDir: s.Dir, Who: who, Take: take})
@@ -26,7 +26,7 @@ func (s *sandwich) as(t testing.TB, who string, take bool) *Driver {
 }
 
 // owner runs an agent that writes one of two values, by turns, until stop, or
-// until the bridge is somebody else's: ended then has that error.
+// until another process has the bridge: ended then has that error.
 func owner(t *testing.T, d *Driver) (stop func(), ended <-chan error) {
 	t.Helper()
 	apply(t, d, setupFor(quantize.Draft00, swp1))
@@ -76,7 +76,7 @@ func (s *sandwich) watch(t *testing.T, f func(), allowed ...tag) {
 	t.Logf("%d frames", n)
 }
 
-// intruder is an update that is nobody's but a second writer's.
+// intruder is an update of a second writer only.
 var intruder = vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{bucket(quantize.MinABW, 3, 8)}}
 
 // TestSecondWriter has others try to program a bridge that an agent programs:
@@ -104,7 +104,7 @@ func TestSecondWriter(t *testing.T) {
 	} {
 		s.watch(t, func() {
 			for range 10 {
-				d := s.as(t, "somebody else", false)
+				d := s.as(t, "another process", false)
 				var perm *vendors.PermanentError
 				if err := tc.do(d); !errors.As(err, new(*vendors.HeldError)) || !errors.As(err, &perm) || !strings.Contains(err.Error(), "the first agent, process ") {
 					t.Errorf("%s: %v, want who has the bridge", tc.name, err)
@@ -118,7 +118,7 @@ func TestSecondWriter(t *testing.T) {
 	// A person, at what is not csig's.
 	s.watch(t, func() {
 		s.Ofctl("add-flow", "csig", "table=9,priority=7,actions=drop")
-		s.Vsctl("set", "bridge", "csig", "external_ids:somebody=else")
+		s.Vsctl("set", "bridge", "csig", "external_ids:other=else")
 		s.Vsctl("add-port", "csig", "p9", "--", "set", "interface", "p9", "type=dummy")
 	}, at7s, at9s)
 	// Its lock goes with its connections' end, and comes back before another's.
@@ -129,7 +129,7 @@ func TestSecondWriter(t *testing.T) {
 			t.Fatal("the agent does not lock the bridge again")
 		}
 	}
-	if err := s.as(t, "somebody else", false).Remove(t.Context()); !errors.As(err, new(*vendors.HeldError)) {
+	if err := s.as(t, "another process", false).Remove(t.Context()); !errors.As(err, new(*vendors.HeldError)) {
 		t.Errorf("after a restart of the database: %v", err)
 	}
 	stop()
@@ -139,13 +139,13 @@ func TestSecondWriter(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Vsctl("get", "bridge", "csig", "external_ids"); strings.Contains(got, writerKey) || !strings.Contains(got, "somebody") {
-		t.Errorf("nobody has the bridge any more, and it says %s", got)
+	if got := s.Vsctl("get", "bridge", "csig", "external_ids"); strings.Contains(got, writerKey) || !strings.Contains(got, "other") {
+		t.Errorf("the bridge was released, and has %s", got)
 	}
-	apply(t, s.as(t, "somebody else", false), setupFor(quantize.Draft00, swp1))
+	apply(t, s.as(t, "another process", false), setupFor(quantize.Draft00, swp1))
 }
 
-// free tells whether nobody has the bridge.
+// free reports whether no process has the bridge.
 func (s *sandwich) free(t *testing.T) bool {
 	t.Helper()
 	d := s.as(t, "a look", false)
@@ -166,14 +166,14 @@ func TestWriterThatIsKilled(t *testing.T) {
 	d := s.as(t, "the first agent", false)
 	apply(t, d, setupFor(quantize.Draft00, swp1))
 	if s.free(t) {
-		t.Fatal("nobody has the bridge")
+		t.Fatal("no process has the bridge")
 	}
 	if err := d.db.c.Close(); err != nil { // as the kernel does
 		t.Fatal(err)
 	}
 	for start := time.Now(); !s.free(t); {
 		if time.Since(start) > soon {
-			t.Fatal("the bridge is still somebody's")
+			t.Fatal("the bridge still has an owner")
 		}
 	}
 	update(t, s.as(t, "the second", false), time.Minute, at7)

@@ -95,7 +95,7 @@ func TestAggregate(t *testing.T) {
 			t.Errorf("%+v, %v", have, err)
 		}
 
-		// Somebody else changes it, and it is put right.
+		// Another process changes it, and it is restored.
 		l.sw.Redis.Do(4, "HSET", "PORTCHANNEL|PortChannel7", "tpid", "0x9100")
 		if have, err := l.Observe(t.Context()); err != nil || !strings.Contains(have.Ports[1].Damaged, "the TPID of PortChannel7 in CONFIG_DB is 0x9100") {
 			t.Errorf("%+v, %v", have, err)

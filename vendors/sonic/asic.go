@@ -95,8 +95,8 @@ func (d *Driver) lookASIC(ctx context.Context) (asicView, error) {
 }
 
 // counted tells whether our table is bound, and the ASIC has as many entries as orchagent has answered. An
-// entry is asked about by setting it, which makes it where it is not there: of the
-// others that tells nothing. After all was asked for anew it has to be so. Objects
+// entry is asked about by setting it, which makes it where it is not there: for
+// the others that gives no information. After all was asked for again it has to be so. Objects
 // come to ASIC_DB a little after the answers.
 func (d *Driver) counted(ctx context.Context, entries int) (bool, error) {
 	now := d.cfg.Now()

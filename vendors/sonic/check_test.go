@@ -75,7 +75,7 @@ func lose(port int) func(l *lab) {
 	return func(l *lab) { l.sw.Lose(entryKey(l.ports[port].name, &l.ports[port].have[0])) }
 }
 
-// TestTableGrows: a table that is too small for the ports is made anew.
+// TestTableGrows: a table that is too small for the ports is rebuilt.
 func TestTableGrows(t *testing.T) {
 	var names []string
 	for i := range 20 {

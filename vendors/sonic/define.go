@@ -32,7 +32,7 @@ func (d *Driver) define(ctx context.Context, seen *view) error {
 		seen.fresh = true
 	case errors.As(c.err, &status) && status.tableThere():
 		if !seen.defined() {
-			return fmt.Errorf("orchagent has the ACL table already, of which there was no row in APPL_DB: it is read anew (%w)", c.err)
+			return fmt.Errorf("orchagent has the ACL table already, without a row in APPL_DB: it is read again (%w)", c.err)
 		}
 	case errors.As(c.err, &status):
 		// The row of what was asked for would be taken for a table.
@@ -130,5 +130,5 @@ func Rules() vlanrules.Caps {
 // tablePriority is that of our table among those of the egress stage. P4Orch
 // puts them side by side (SAI_ACL_TABLE_GROUP_TYPE_PARALLEL, sonic-swss
 // orchagent/switchorch.cpp), where it decides between actions that conflict;
-// nobody else's sets the VID.
+// no other application's sets the VID.
 const tablePriority = 50

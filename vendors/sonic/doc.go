@@ -11,7 +11,7 @@
 //   - P4Orch takes rows of APPL_DB's P4RT_TABLE through a ConsumerStateTable
 //     (orchagent/orchdaemon.cpp, orchagent/p4orch/p4orch.cpp) up to 202511. Since
 //     202605 it is a ZmqOrch that listens at ipc:///zmq_swss/p4orch_zmq_swss_ep
-//     and reads no Redis channel: the driver sees that nobody subscribes to
+//     and reads no Redis channel: the driver finds no subscriber of
 //     P4RT_TABLE_CHANNEL and refuses.
 //   - A producer adds the key to P4RT_TABLE_KEY_SET, writes the row to
 //     _P4RT_TABLE:KEY and publishes on P4RT_TABLE_CHANNEL@0; a deletion is noted in
@@ -34,7 +34,7 @@
 //     elsewhere an answer is all there is. Rows that it finds are confirmed by asking
 //     again, in every release.
 //   - Since 202405 the answer comes first, and then another thread takes each row
-//     away and writes it anew (response_publisher.cpp, publish and dbUpdateThread).
+//     away and writes it again (response_publisher.cpp, publish and dbUpdateThread).
 //     The driver goes by what it was answered: for a second it waits for rows that say
 //     otherwise, and then it asks for all of them again, by the answers. One that begins
 //     to write waits until rows are the same in two looks 20 ms apart (that this is long
@@ -55,8 +55,8 @@
 //   - A warm restart flushes nothing. orchagent takes in the rows that are there
 //     (orchagent/orch.cpp, bake), and P4Orch looks for each entry's table before it
 //     has made one (orchagent/p4orch/p4orch.cpp, doTask): it refuses all entries, makes
-//     the table, and leaves the rows. That nobody asked for the entries, and syncd takes
-//     them from the ASIC, was not tried. WARM_RESTART_TABLE|orchagent restore_count
+//     the table, and leaves the rows. That the entries are then not asked for, and syncd
+//     removes them from the ASIC, was not tried. WARM_RESTART_TABLE|orchagent restore_count
 //     of STATE_DB tells of it (sonic-swss-common common/warm_restart.cpp); besides, the
 //     driver counts ACL entries in ASIC_DB, each of which has its table's number
 //     (SAI_ACL_ENTRY_ATTR_TABLE_ID, acl_rule_manager.cpp).
@@ -81,7 +81,7 @@
 //     until there are none).
 //   - For its first table P4Orch has orchagent make ACL groups of the whole switch, at
 //     ingress, egress and pre-ingress, and bind them; where SAI refuses one, orchagent
-//     throws, which nobody catches, and ends (orchagent/switchorch.cpp,
+//     throws, which is not caught, and ends (orchagent/switchorch.cpp,
 //     initAclGroupsBindToSwitch; p4orch/acl_table_manager.cpp, processAddTableRequest).
 //     They stay when the table goes. The driver notes in STATE_DB that it has sent its
 //     first definition, until that is answered, and sends none while the note stands.

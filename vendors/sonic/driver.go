@@ -238,8 +238,8 @@ func (d *Driver) make(ctx context.Context, seen *view) error {
 			errs = append(errs, &vendors.PortError{Port: p.Port, Err: errors.New(away)})
 		}
 	}
-	// Ports without entries would promise what nobody knows, and what entries say
-	// means something else in another setup.
+	// Ports without entries would advertise an unknown value, and entries have
+	// another meaning in another setup.
 	old := seen.record.setup
 	other := old == nil || describe(old) != describe(d.setup)
 	var fall []vendors.PortUpdate

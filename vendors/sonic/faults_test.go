@@ -77,7 +77,7 @@ func TestRefusal(t *testing.T) {
 }
 
 // TestTakeBackRefused: where a change is refused half-way, and taking it back, too,
-// the port is read anew before anything else is done with it.
+// the port is read again before anything else is done with it.
 func TestTakeBackRefused(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLab(t, release, "Ethernet0")
@@ -103,8 +103,8 @@ func TestTakeBackRefused(t *testing.T) {
 	})
 }
 
-// TestFull: in an ASIC without room for all, the ports with the worst news have
-// their change, the others keep what they had, and nobody has half of one.
+// TestFull: in an ASIC whose table is too small for all, the ports with the worst
+// buckets have their change, the others keep what they had, and none has half of one.
 func TestFull(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		var names []string
@@ -248,7 +248,7 @@ func TestSilence(t *testing.T) {
 		l.sw.Mute = nil
 		l.keeps("Ethernet0") // or something between that and the new
 		if res := l.update(old...); res.Repaired != "" {
-			t.Errorf("it says that somebody else did it: %q", res.Repaired)
+			t.Errorf("it reports a change by another process: %q", res.Repaired)
 		}
 		l.clean()
 	})

@@ -12,7 +12,7 @@ import (
 
 // The first table that P4Orch makes is more than a table: orchagent makes ACL groups
 // of the whole switch, at ingress, egress and pre-ingress, and binds them. Where SAI
-// refuses one it throws, which nobody catches: the swss container starts again, and
+// refuses one it throws, which is not caught: the swss container starts again, and
 // all ports go down (orchagent/switchorch.cpp, initAclGroupsBindToSwitch, in every
 // branch from 202205; p4orch/acl_table_manager.cpp, processAddTableRequest). That must
 // not happen twice because of csig: STATE_DB has a note of a first definition from

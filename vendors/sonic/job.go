@@ -148,13 +148,13 @@ func (d *Driver) takeBack(ctx context.Context, jobs []*job) error {
 }
 
 // undo takes back what jobs have done. One that cannot be taken back is unknown,
-// and learned anew by the next Update.
+// and read again by the next Update.
 func (d *Driver) undo(ctx context.Context, jobs []*job) error {
 	var backs []*job
 	var of []*job
 	for _, j := range jobs {
 		if b := j.back(); len(b.ops) > 0 {
-			b.undo = b.ops // what a refusal leaves is read anew
+			b.undo = b.ops // what a refusal leaves is read again
 			backs, of = append(backs, b), append(of, j)
 		}
 	}

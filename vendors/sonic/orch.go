@@ -113,7 +113,7 @@ type chain struct {
 
 	done    int   // how many were carried out
 	err     error // why the next one was not
-	unknown bool  // the next one was taken, and nobody said what came of it
+	unknown bool  // the next one was taken, and its outcome is unknown
 
 	until time.Time // it does not begin later; zero is no bound
 	due   time.Time // when the answer to ops[done] is late
@@ -139,8 +139,8 @@ type talk struct {
 	now      func() time.Time
 }
 
-// newTalk listens for answers. It refuses where nobody reads P4RT_TABLE from
-// Redis, and where somebody else waits for the answers.
+// newTalk listens for answers. It refuses where no process reads P4RT_TABLE from
+// Redis, and where another client waits for the answers.
 func newTalk(ctx context.Context, db *sonicdb.Client, patience time.Duration, now func() time.Time) (*talk, error) {
 	layout, err := db.Layout(ctx)
 	if err != nil {
@@ -202,8 +202,8 @@ func (t *talk) orchagent(ctx context.Context) (orchState, error) {
 	return orchState{p4rt: n[t.channel], ports: n[ports], waiting: n[responses], ready: answers[1] == int64(1)}, err
 }
 
-// listened tells whether P4Orch takes rows from Redis, and nobody else writes
-// them.
+// listened checks that P4Orch takes rows from Redis, and that no other client
+// writes them.
 func (t *talk) listened(ctx context.Context) error {
 	o, err := t.orchagent(ctx)
 	for end := t.now().Add(t.patience); err == nil && o.onlyPorts() && o.ready && t.now().Before(end); {
@@ -225,7 +225,7 @@ func (t *talk) listened(ctx context.Context) error {
 	case o.onlyPorts():
 		return &vendors.PermanentError{Err: errors.New("its orchagent does not take P4RT_TABLE from Redis: SONiC 202605 and later take it over ZeroMQ (ipc:///zmq_swss/p4orch_zmq_swss_ep), which csig does not speak, and images without P4Orch not at all; csig needs 202205 to 202511")}
 	case o.p4rt == 0:
-		return t.nobody(ctx)
+		return t.noListener(ctx)
 	case o.p4rt > 1:
 		return &vendors.PermanentError{Err: fmt.Errorf("%d programs listen to %s: they would take rows from each other", o.p4rt, t.channel)}
 	case others > 0:
@@ -245,9 +245,9 @@ func (t *talk) listened(ctx context.Context) error {
 	return nil
 }
 
-// nobody is the error of a switch where nobody takes P4RT_TABLE: it says where
-// APPL_DB was taken to be, and whether anything is there.
-func (t *talk) nobody(ctx context.Context) error {
+// noListener is the error of a switch where no process takes P4RT_TABLE: it names
+// where APPL_DB was expected, and whether anything is there.
+func (t *talk) noListener(ctx context.Context) error {
 	layout, err := t.db.Layout(ctx)
 	if err != nil {
 		return err
@@ -256,7 +256,7 @@ func (t *talk) nobody(ctx context.Context) error {
 	if answers, err := t.db.Do(ctx, []string{sonicdb.Appl, "DBSIZE"}); err == nil && answers[0] == int64(0) {
 		what = "that database is empty: is it the right one, and is the swss container running?"
 	}
-	return fmt.Errorf("nobody listens to %s, which is APPL_DB's by %s: %w; %s", t.channel, layout.From, ErrSilent, what)
+	return fmt.Errorf("no process listens to %s, which is APPL_DB's by %s: %w; %s", t.channel, layout.From, ErrSilent, what)
 }
 
 var errOtherCSIG = errors.New("another csig writes this switch's entries: where it is csig agent on the switch, drive it through that (management: daemon), or stop it first")
@@ -404,7 +404,7 @@ func (t *talk) soonest(under map[string]*chain) time.Time {
 }
 
 // giveUp takes back what orchagent was too late for. What it has not fetched is
-// not carried out any more; of what it has, nobody knows.
+// not carried out any more; the outcome of what it has fetched is unknown.
 func (t *talk) giveUp(ctx context.Context, under map[string]*chain) error {
 	var keys []string
 	for key, c := range under {

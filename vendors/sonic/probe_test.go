@@ -21,7 +21,7 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// TestNotOurs: csig does not write where nobody reads, nor beside another writer.
+// TestNotOurs: csig does not write where no process reads, nor beside another writer.
 func TestNotOurs(t *testing.T) {
 	s := setupOf(quantize.Draft00, "Ethernet0")
 	t.Run("ZeroMQ", func(t *testing.T) {

@@ -24,8 +24,8 @@ const (
 	recordBefore = "tpid_before|" // and the port or aggregate: what CONFIG_DB had
 )
 
-// unknownTPID is noted of one that had csig's TPID when csig came, and nobody knows what
-// before that: a reboot takes STATE_DB away, and leaves CONFIG_DB as it was saved.
+// unknownTPID is recorded for a port that had csig's TPID when csig came, and whose
+// former one is unknown: a reboot takes STATE_DB away, and leaves CONFIG_DB as it was saved.
 // It gets the default back.
 const unknownTPID = "unknown"
 

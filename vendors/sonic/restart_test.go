@@ -33,7 +33,7 @@ func TestLyingRow(t *testing.T) {
 }
 
 // TestOrchagentRestart: after a restart of the swss container, and of orchagent
-// alone, the table and every entry are made anew.
+// alone, the table and every entry are restored.
 func TestOrchagentRestart(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		for name, restart := range map[string]func(sw *sonictest.Switch){
@@ -217,7 +217,7 @@ func TestRedisRestart(t *testing.T) {
 }
 
 // TestProof: an answer is no proof where P4Orch reports what it has: one that is
-// not followed by the report is an error, and the port is looked at anew.
+// not followed by the report is an error, and the port is read again.
 func TestProof(t *testing.T) {
 	l := newLab(t, sonictest.R202311, "Ethernet0", "Ethernet4")
 	l.apply(setupOf(quantize.Draft00, "Ethernet0", "Ethernet4"))
@@ -241,7 +241,7 @@ func TestProof(t *testing.T) {
 	l.clean()
 }
 
-// TestLateRows: since SONiC 202405 rows are taken away and written anew after the
+// TestLateRows: since SONiC 202405 rows are taken away and written again after the
 // answers. What is not there yet is not taken for what is not there.
 func TestLateRows(t *testing.T) {
 	for _, release := range []sonictest.Release{sonictest.R202405, sonictest.R202511} {
@@ -278,8 +278,8 @@ func TestLateRows(t *testing.T) {
 
 // TestReboot: everything but CONFIG_DB is gone, which is as it was saved: with
 // csig's TPIDs or without. A csig that starts before orchagent gets nowhere, and
-// then makes all of it; what it gives back in the end is what it knows, and the
-// default where nobody does.
+// then makes all of it; what it restores in the end is what it knows, and the
+// default where that is unknown.
 func TestReboot(t *testing.T) {
 	for name, saved := range map[string]bool{"saved": true, "not saved": false} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 const (
 	p4rtTable    = "P4RT_TABLE"
 	definitions  = "ACL_TABLE_DEFINITION_TABLE"
-	aclTable     = "ACL_CSIG_EGRESS_TABLE" // nobody else's: p4rt_app names its own after its P4 program
+	aclTable     = "ACL_CSIG_EGRESS_TABLE" // csig's alone: p4rt_app names its own after its P4 program
 	setAction    = "csig_update"
 	matchPort    = "match/out_port"
 	matchVID     = "match/vlan_id"

@@ -64,7 +64,7 @@ func Script(have, want vendors.Setup) ([]byte, error) {
 			tpids = append(tpids, tpidCommand(p.Port, tpidText(want.TPID)))
 		}
 	}
-	note("the set-up's record")
+	note("the setup's record")
 	record, err := recordCommands(&want, before)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 )
 
 // Since SONiC 202405 orchagent answers first, and then another of its threads takes
-// each row of APPL_DB away and writes it anew (orchagent/response_publisher.cpp,
+// each row of APPL_DB away and writes it again (orchagent/response_publisher.cpp,
 // publish and dbUpdateThread): who reads in between finds rows missing that are
 // there.
 
@@ -115,7 +115,7 @@ func (d *Driver) believe(v *view, keys []string) {
 	}
 }
 
-// calm waits until our rows stay as they are. Where they never do, somebody else
+// calm waits until our rows stay as they are. Where they never do, another process
 // writes them all the time.
 func (d *Driver) calm(ctx context.Context) error {
 	last, err := d.readRows(ctx)
@@ -135,7 +135,7 @@ func (d *Driver) calm(ctx context.Context) error {
 	return errors.Join(err, errOthersWrite)
 }
 
-var errOthersWrite = errors.New("the rows of " + aclTable + " in " + sonicdb.Appl + " change all the time: does somebody else write them?")
+var errOthersWrite = errors.New("the rows of " + aclTable + " in " + sonicdb.Appl + " change all the time: does another process write them?")
 
 // wait returns after a time, or with ctx's error.
 func wait(ctx context.Context, t time.Duration) error {

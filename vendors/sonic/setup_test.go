@@ -15,7 +15,7 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// TestRepair: what somebody changes in our table is put right, and said.
+// TestRepair: a foreign change of our table is restored, and reported.
 func TestRepair(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLab(t, release, "Ethernet0", "Ethernet4")
@@ -43,7 +43,7 @@ func TestRepair(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			<-sub.C // somebody's agent, not ours, waits for its answer
+			<-sub.C // another agent waits for its answer
 			sub.Close()
 			l.sw.Settle()
 			now = now.Add(recheck)
@@ -67,8 +67,8 @@ func TestRepair(t *testing.T) {
 	})
 }
 
-// TestTPIDRepair: so is a port's TPID that somebody changes, and a port that
-// appears is taken in.
+// TestTPIDRepair: so is a port's TPID that another process changes, and a port that
+// appears is programmed.
 func TestTPIDRepair(t *testing.T) {
 	l := newLab(t, sonictest.R202311, "Ethernet0", "Ethernet4")
 	now := time.Now()
@@ -102,8 +102,8 @@ func TestTPIDRepair(t *testing.T) {
 	l.clean()
 }
 
-// TestTPIDOfOthers: one that somebody else gave a port since is not taken away with
-// csig, and one that did not come through is said.
+// TestTPIDOfOthers: one that another process gave a port since is not removed with
+// csig, and one that did not take effect is reported.
 func TestTPIDOfOthers(t *testing.T) {
 	l := newLab(t, sonictest.R202405, "Ethernet0", "Ethernet4")
 	l.apply(setupOf(quantize.Draft00, "Ethernet0", "Ethernet4"))
@@ -174,7 +174,7 @@ func TestMissingPort(t *testing.T) {
 	for f, v := range row {
 		l.sw.Redis.Do(4, "HSET", "PORT|Ethernet4", f, v)
 	}
-	if err := l.Apply(t.Context(), s); err != nil { // the agent tries its set-up again each second
+	if err := l.Apply(t.Context(), s); err != nil { // the agent tries its setup again each second
 		t.Fatal(err)
 	}
 	l.update(us...)
@@ -264,7 +264,7 @@ func indexOf(s vendors.Setup, port string) int {
 }
 
 // TestNeighbour: another application's table of P4Orch stays as it is, rows and
-// entries, whatever becomes of csig's: when it is made, filled, repaired, made anew
+// entries, whatever becomes of csig's: when it is made, filled, repaired, rebuilt
 // and removed.
 func TestNeighbour(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
@@ -322,7 +322,7 @@ func TestNeighbour(t *testing.T) {
 		if err := l.Apply(t.Context(), setupOf(quantize.Draft00, names...)); len(portErrors(err)) != 30 {
 			t.Fatal(err)
 		}
-		stays("when csig's table was made anew")
+		stays("when csig's table was rebuilt")
 		if err := l.Remove(t.Context()); err != nil {
 			t.Fatal(err)
 		}

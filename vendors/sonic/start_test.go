@@ -20,7 +20,7 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// slowly starts the swss container anew, up to where orchagent fetches rows and does
+// slowly restarts the swss container, up to where orchagent fetches rows and does
 // not look at them.
 func (l *lab) slowly() {
 	l.t.Helper()
@@ -265,7 +265,7 @@ func TestTPIDEnds(t *testing.T) {
 		text := strings.ReplaceAll(r.Hash(6, recordKey)[recordSetup], "37120", "34984") // 0x9100, 0x88a8
 		r.Do(6, "HSET", recordKey, recordSetup, text)
 		l.open()
-		// Rows remain, and nobody listens: the TPIDs go back all the same.
+		// Rows remain, and no process listens: the TPIDs are restored all the same.
 		if err := l.Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "TPIDs back") || !errors.Is(err, ErrSilent) {
 			t.Errorf("%v", err)
 		}

@@ -122,7 +122,7 @@ func rowsOf(port string, t vlanrules.Table) map[string][]string {
 
 // learn notes what the switch has, and which ports have something else than we
 // left there. The rows are what P4Orch was asked for, or what it had before it was
-// started again: it is asked anew, which changes nothing where it has them, and what
+// started again: it is asked again, which changes nothing where it has them, and what
 // it refuses is not there.
 func (d *Driver) learn(ctx context.Context) error {
 	seen, err := d.look(ctx, d.setup)

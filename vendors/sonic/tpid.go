@@ -101,7 +101,7 @@ func (v *view) partial(name string) string {
 	if len(p.unnamed) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("frames of %s also leave by %s, which nobody would update: name its other members", p.lag, strings.Join(p.unnamed, ", "))
+	return fmt.Sprintf("frames of %s also leave by %s, which would not be updated: name its other members", p.lag, strings.Join(p.unnamed, ", "))
 }
 
 // carrierOf is what a port has its TPID from.
@@ -229,8 +229,8 @@ func (d *Driver) portmgrd(ctx context.Context, changes []string, of map[string][
 // nothing when it has.
 const portmgrdPause = 10 * time.Millisecond
 
-// former puts into a change of a port what becomes of the TPID that nobody knows
-// the former one of.
+// former puts into a change of a port what happens to a TPID whose former value is
+// unknown.
 func (v *view) former(c *vendors.Change, want *vendors.Setup) {
 	name := v.carrierOf(c.Port)
 	before, noted := v.record.before[name]

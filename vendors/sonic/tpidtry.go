@@ -173,7 +173,7 @@ func (d *Driver) giveTPIDs(ctx context.Context, change, await []string, of map[s
 
 // orGone is errGone where orchagent does not answer after an error of portmgrd: one
 // that ends keeps its connections while its core is written. It is asked to delete a
-// table that nobody has. A connection that is lost tells nothing of it.
+// table that does not exist. A lost connection gives no information about it.
 func (d *Driver) orGone(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, errGone) {
 		return err

@@ -119,7 +119,7 @@ func readable(row map[string]string) map[string]string {
 	return out
 }
 
-// The longest names and values of rows, and the longest record of a set-up, in bytes.
+// The longest names and values of rows, and the longest record of a setup, in bytes.
 const (
 	maxName   = 1 << 10
 	maxValue  = 4 << 10
@@ -343,8 +343,8 @@ func (v *view) forgetTable() {
 }
 
 // restore gives a port or an aggregate the TPID back that it had before csig, and the
-// default where that is not known, unless somebody else has given it another
-// since, and forgets about it.
+// default where that is not known, unless another process has given it another one
+// since, and deletes its record.
 func (v *view) restore(port string) [][]string {
 	var cmds [][]string
 	ours := v.record.setup != nil && sameTPID(v.carriers[port].tpid, tpidText(v.record.setup.TPID))

@@ -28,8 +28,8 @@ func (f *Flow) Key() Key { return Key{f.Table, f.Priority, f.Match} }
 // ModKind is what a Mod does.
 type ModKind uint8
 
-// The kinds (§7.3.4.1): Add replaces a flow of the same key, and begins its
-// timeout anew.
+// The kinds (§7.3.4.1): Add replaces a flow of the same key, and restarts its
+// timeout.
 const (
 	Add    ModKind = 0 // OFPFC_ADD
 	Delete ModKind = 4 // OFPFC_DELETE_STRICT

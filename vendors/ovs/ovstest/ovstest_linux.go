@@ -260,7 +260,7 @@ func (s *Switch) AddPatch(bridgeA, portA, bridgeB, portB string) {
 // Wire is the far end of a port that is a socket.
 type Wire struct {
 	t      testing.TB
-	conns  chan net.Conn // as ovs-vswitchd makes them: it begins anew at times
+	conns  chan net.Conn // as ovs-vswitchd makes them: it reconnects at times
 	c      net.Conn
 	frames chan []byte
 }

@@ -270,7 +270,7 @@ func (c *Client) dial(ctx context.Context, to instance) (*conn, error) {
 			return nil, fmt.Errorf("its password: %w", err)
 		}
 	}
-	// Whoever looks at the server's clients sees whose this is.
+	// The server's list of clients shows whose connection this is.
 	var refused redis.Error
 	if _, err := cn.Conn.Do("CLIENT", "SETNAME", ClientName); err != nil && (!errors.As(err, &refused) || locked(refused) != nil) {
 		nc.Close()

@@ -105,7 +105,7 @@ func (a *asic) forget() {
 // database is flushed, and orchagent takes in the rows that are there. Those of
 // entries it refuses, since their table is made after it has looked whose they are
 // (orchagent/p4orch/p4orch.cpp, doTask; orch.cpp, bake); what of the ASIC it did
-// not ask for anew, syncd takes away.
+// not ask for again, syncd removes.
 func (s *Switch) WarmRestart() {
 	s.t.Helper()
 	s.Stop()

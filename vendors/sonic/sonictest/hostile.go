@@ -28,7 +28,7 @@ type Hostility struct {
 	answer func(h *Hostile, to io.Writer, command []string) error
 }
 
-// Hostilities are all ways: lengths that nobody can hold, replies without an end,
+// Hostilities are all ways: lengths that do not fit memory, replies without an end,
 // silence, and ends in the middle of a reply.
 func Hostilities() []Hostility {
 	says := func(name, text string) Hostility {

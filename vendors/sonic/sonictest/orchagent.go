@@ -47,7 +47,7 @@ type Switch struct {
 	Lie func(key string) bool
 
 	// Late is called, since 202405, after a row was answered for and taken away, and
-	// before it is written anew.
+	// before it is written again.
 	Late func(key string)
 
 	// RefuseTPID is a SAI that does not take the TPID of the ports it says, and
@@ -354,7 +354,7 @@ func (s *Switch) drain() {
 // batch carries out what was fetched as P4Orch does: in the order of the keys
 // (consumer.h, m_toSync is a map), definitions before entries (p4orch.cpp,
 // m_p4ManagerAddPrecedence). Since 202511 a manager stops at its first failure,
-// and so do those behind it; a key without a manager stops nobody (enqueue).
+// and so do those behind it; a key without a manager stops no other (enqueue).
 func (s *Switch) batch(c redis.Conn, list []any) {
 	rows := map[string][]string{}
 	for _, item := range list {
@@ -499,7 +499,7 @@ func (a *asic) defineTable(name string, row map[string]string) (status, why stri
 }
 
 // publish answers as ResponsePublisher does. Up to 202311 the state is written
-// before; since 202405 another thread takes the row away and writes it anew, mostly
+// before; since 202405 another thread takes the row away and writes it again, mostly
 // after the answer (orchagent/response_publisher.cpp, dbUpdateThread).
 func (s *Switch) publish(c redis.Conn, key string, words []string, status, why string) {
 	if why == "" {

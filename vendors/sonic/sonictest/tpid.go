@@ -7,7 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// defaultTPID is that of a port and of an aggregate that nobody gave another.
+// defaultTPID is that of a port and of an aggregate without a configured one.
 const defaultTPID = 0x8100
 
 // tpids is how portmgrd, teammgrd, orchagent and SAI deal with TPIDs: those of
