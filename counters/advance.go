@@ -31,7 +31,7 @@ const (
 )
 
 // advance returns how far the octet and packet counters moved from prev to s,
-// or why that cannot be told. gap is the longest time that they may be apart. What
+// or why that is unknown. gap is the longest time that they may be apart. What
 // could not have been sent at the capacity in the gap (twice over, for a timestamp
 // that is off) was not: a counter that went down by that much did not wrap, and one
 // that went up did not count.

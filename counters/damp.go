@@ -64,7 +64,7 @@ func (d *Damper) Next(table *quantize.Buckets, value uint64) uint8 {
 	return d.now
 }
 
-// Reset forgets everything, as after a reading that says nothing about the time
+// Reset deletes everything, as after a reading that says nothing about the time
 // before: the next value is passed on as it is.
 func (d *Damper) Reset() { *d = Damper{cfg: d.cfg} }
 
@@ -95,7 +95,7 @@ type BucketRange struct {
 func (b BucketRange) Doubtful() bool { return b.Worst != b.Best }
 
 // BucketsOf returns the buckets of an estimate that is Valid; ok is false for a table
-// of a signal that counters cannot tell (draft-00 §6.4).
+// of a signal that counters cannot show (draft-00 §6.4).
 func BucketsOf(e *Estimate, table *quantize.Buckets) (b BucketRange, ok bool) {
 	switch table.Signal {
 	case quantize.MinABW:

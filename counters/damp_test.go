@@ -35,7 +35,7 @@ func TestDamper(t *testing.T) {
 		{"hold of one is raw", quantize.MinABW, Damping{Hold: 1}, []uint64{95, 15, 95}, []uint8{9, 1, 9}},
 		{"worse at once, better after three", quantize.MinABW, Damping{Hold: 3}, []uint64{95, 15, 95, 95, 95, 5}, []uint8{9, 1, 1, 1, 9, 0}},
 		{"the worst of the better ones", quantize.MinABW, Damping{Hold: 3}, []uint64{15, 95, 35, 95, 95}, []uint8{1, 1, 1, 3, 3}},
-		{"the count starts anew", quantize.MinABW, Damping{Hold: 3}, []uint64{15, 95, 95, 15, 95, 95, 95}, []uint8{1, 1, 1, 1, 1, 1, 9}},
+		{"the count starts again", quantize.MinABW, Damping{Hold: 3}, []uint64{15, 95, 95, 15, 95, 95, 95}, []uint8{1, 1, 1, 1, 1, 1, 9}},
 		{"margin", quantize.MinABW, Damping{Margin: 300}, []uint64{15, 20, 22, 23, 20, 19}, []uint8{1, 1, 1, 2, 2, 1}},
 		{"margin of a far bucket gives the one below", quantize.MinABW, Damping{Margin: 300}, []uint64{15, 91}, []uint8{1, 8}},
 		{"whole bucket", quantize.MinABW, Damping{Margin: 1000}, []uint64{15, 29, 30}, []uint8{1, 1, 2}},
@@ -130,6 +130,6 @@ func TestBucketsOfAnUncertainEstimate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, ok := BucketsOf(&e, &pd); ok {
-		t.Error("counters tell delay")
+		t.Error("counters show delay")
 	}
 }

@@ -77,7 +77,7 @@ func (e *Estimator) update(s *Sample) Estimate {
 	}
 	if !s.Up {
 		// What was sent before says nothing about the link that comes back.
-		e.forget()
+		e.drop()
 		est.State, est.Reason = Down, "link down"
 		return est
 	}
@@ -90,7 +90,7 @@ func (e *Estimator) update(s *Sample) Estimate {
 		return est
 	}
 	if est.Capacity == 0 {
-		e.forget()
+		e.drop()
 		est.State, est.Reason = Error, capacityUnknown
 		return est
 	}
@@ -104,7 +104,7 @@ func (e *Estimator) update(s *Sample) Estimate {
 	why := e.discontinuity(s)
 	switch {
 	case why != "":
-		e.forget()
+		e.drop()
 		e.restart(s)
 		est.State, est.Reason = Discontinuity, why
 		return est
@@ -122,7 +122,7 @@ func (e *Estimator) update(s *Sample) Estimate {
 		return est
 	}
 
-	if leapt(gap, e.prev.Local, s.Local) {
+	if stepped(gap, e.prev.Local, s.Local) {
 		e.restart(s)
 		est.State, est.Reason = Discontinuity, "the device's clock stepped"
 		return est
@@ -191,8 +191,8 @@ func (e *Estimator) judge(est *Estimate, octets, packets uint64, overhead uint8)
 	}
 }
 
-// forget drops every reading: the next one is the first.
-func (e *Estimator) forget() {
+// drop deletes every reading: the next one is the first.
+func (e *Estimator) drop() {
 	e.have, e.still, e.deficit = false, false, 0
 	e.window.n = 0
 }
@@ -204,18 +204,18 @@ func (e *Estimator) restart(s *Sample) {
 	e.window.push(point{s.At, e.octets, e.packets, s.AtError, e.steps, s.Within, s.Lag}, 0)
 }
 
-// stepSlack is how far apart the device's clock and ours may move between two
+// stepTolerance is how far apart the device's clock and ours may move between two
 // readings: what a reading may be held up on its way.
-const stepSlack = 250 * time.Millisecond
+const stepTolerance = 250 * time.Millisecond
 
-// leapt says whether a clock that moved by gap was set meanwhile, if our clock went
+// stepped says whether a clock that moved by gap was set meanwhile, if our clock went
 // from before to now. One that runs wrong by less than an eighth is believed.
-func leapt(gap time.Duration, before, now time.Time) bool {
+func stepped(gap time.Duration, before, now time.Time) bool {
 	if before.IsZero() || now.IsZero() {
 		return false
 	}
 	ours := now.Sub(before)
-	return (gap - ours).Abs() > ours.Abs()/8+stepSlack
+	return (gap - ours).Abs() > ours.Abs()/8+stepTolerance
 }
 
 // discontinuity says why s and the reading before it are not of one counter.

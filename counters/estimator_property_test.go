@@ -82,7 +82,7 @@ func TestEstimatorAgainstModel(t *testing.T) {
 			}
 			now = now.Add(time.Duration(gap))
 			// Up to twice what fits, so that overshoot is common, but less than
-			// one turn of the counter: nobody can see more.
+			// one turn of the counter: more cannot be seen.
 			most := new(big.Int).Mul(new(big.Int).SetUint64(capacity), big.NewInt(gap))
 			most.Div(most, big.NewInt(4e9))
 			if most.Cmp(mask) >= 0 {

@@ -99,7 +99,7 @@ func TestEstimator(t *testing.T) {
 			want:    []want{{state: Error, reason: "capacity unknown"}, {state: Error, reason: "set speed:"}, {state: First}, {OK, 1000, 0, gbps, 1_000_000, ""}},
 		},
 		{
-			name:    "link down is valid and zero; the link that comes back starts anew",
+			name:    "link down is valid and zero; the link that comes back starts again",
 			samples: []Sample{at(0, 0, 0), at(1000, 0, 0, down), at(2000, 12_500_000, 0), at(3000, 12_500_000, 0)},
 			want:    []want{{state: First}, {state: Down, reason: "link down"}, {state: First}, {OK, 1000, 0, gbps, 1_000_000, ""}},
 		},
@@ -238,11 +238,11 @@ func TestWindow(t *testing.T) {
 		return v
 	}
 	tests := []struct {
-		name     string
-		interval time.Duration
-		times    []int
-		want     int // of the last window
-		slack    int
+		name      string
+		interval  time.Duration
+		times     []int
+		want      int // of the last window
+		tolerance int
 	}{
 		{"no interval: consecutive", 0, every(50, 10), 10, 0},
 		{"schedule equals interval", time.Second, every(10, 1000), 1000, 0},
@@ -253,7 +253,7 @@ func TestWindow(t *testing.T) {
 		{"early sample after a late one", time.Second, []int{0, 1000, 2300, 3000}, 700, 0},
 		{"just older than the interval, within half a gap", time.Second, []int{0, 340, 690, 1040}, 1040, 0},
 		{"a hole longer than the interval", time.Second, append(every(11, 100), 3500), 2500, 0},
-		{"hole forgotten", time.Second, append(every(11, 100), 3500, 3600, 3700), 200, 0},
+		{"hole outside the window", time.Second, append(every(11, 100), 3500, 3600, 3700), 200, 0},
 		{"a thousand samples an interval", time.Second, every(5000, 1), 1000, 1000/perInterval + 1},
 		{"a thousand samples, not yet full", time.Second, every(500, 1), 499, 0},
 	}
@@ -265,8 +265,8 @@ func TestWindow(t *testing.T) {
 				got = e.Update(at(ms, uint64(ms), 0))
 			}
 			d := int(got.End.Sub(got.Start) / time.Millisecond)
-			if got.State != OK || d > tt.want || d < tt.want-tt.slack {
-				t.Errorf("%v window %d ms, want %d (-%d)", got.State, d, tt.want, tt.slack)
+			if got.State != OK || d > tt.want || d < tt.want-tt.tolerance {
+				t.Errorf("%v window %d ms, want %d (-%d)", got.State, d, tt.want, tt.tolerance)
 			}
 			if got.Bits != 8*uint64(d) {
 				t.Errorf("%d bits in %d ms", got.Bits, d)

@@ -2,7 +2,7 @@ package counters
 
 import "context"
 
-// LAGs is what a Source implements that can tell which ports are members of link
+// LAGs is what a Source implements that knows which ports are members of link
 // aggregation groups (IEEE 802.1AX). An aggregate's own counters are sums, in which a
 // member that is full does not show: measure the members, and write their signals.
 type LAGs interface {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// beats finds the period of a source that refreshes its counters on a clock of
+// periodFit finds the period of a source that refreshes its counters on a clock of
 // its own, from when the refreshes were seen. It is pure geometry: refresh k is
 // known to have happened in (a, b], between the last reading with the old values
 // and the first with the new ones. If the source keeps a period P, every two
@@ -23,12 +23,12 @@ import (
 // the readings demand it.
 //
 // All times are ns since an instant that the owner chose.
-type beats struct {
-	pts    []beat
-	last   beat  // the newest refresh, seen or only inferred
-	lo, hi int64 // the period is in [lo, hi]; hi is math.MaxInt64 while it is unknown
+type periodFit struct {
+	seen   []refreshAt
+	last   refreshAt // the newest refresh, seen or only inferred
+	lo, hi int64     // the period is in [lo, hi]; hi is math.MaxInt64 while it is unknown
 
-	lost   int   // how often in a row the count of refreshes was lost
+	lost   int // how often in a row the count of refreshes was lost
 	jitter int64
 	// broken counts down the refreshes for which no fixed period is believed,
 	// after one had failed.
@@ -38,21 +38,21 @@ type beats struct {
 	age, quick int
 }
 
-// beat is one refresh: number k, after a and not after b.
-type beat struct{ a, b, k int64 }
+// refreshAt is when one refresh was: number k, after a and not after b.
+type refreshAt struct{ a, b, k int64 }
 
 const (
-	maxBeats   = 64
-	dropBeats  = maxBeats / 4
+	maxSeen    = 64
+	dropSeen   = maxSeen / 4
 	brokenFor  = 32 // refreshes
 	maxJitters = 4  // the jitter may be a gap divided by this
 	minJitters = 256
 )
 
-// restart forgets everything but that refresh 0 happened in (a, b].
-func (f *beats) restart(a, b int64) {
-	f.last = beat{a, b, 0}
-	f.pts = append(f.pts[:0], f.last)
+// restart keeps nothing but that refresh 0 happened in (a, b].
+func (f *periodFit) restart(a, b int64) {
+	f.last = refreshAt{a, b, 0}
+	f.seen = append(f.seen[:0], f.last)
 	f.lo, f.hi = 0, math.MaxInt64
 	f.jitter, f.age = 0, 0
 }
@@ -60,7 +60,7 @@ func (f *beats) restart(a, b int64) {
 // recount starts to count again at a refresh in (a, b], with what is known of the
 // period.
 // Where that does not help to count the next one either, it is of no use.
-func (f *beats) recount(a, b int64) {
+func (f *periodFit) recount(a, b int64) {
 	lo, hi, jitter := f.lo, f.hi, f.jitter
 	first := f.lost == 0
 	f.restart(a, b)
@@ -70,24 +70,24 @@ func (f *beats) recount(a, b int64) {
 }
 
 // known reports whether there are bounds for the period.
-func (f *beats) known() bool { return f.hi != math.MaxInt64 }
+func (f *periodFit) known() bool { return f.hi != math.MaxInt64 }
 
 // period is the middle of what the period may be.
-func (f *beats) period() int64 { return f.lo + (f.hi-f.lo)/2 }
+func (f *periodFit) period() int64 { return f.lo + (f.hi-f.lo)/2 }
 
 // add takes a refresh in (a, b], n refreshes after the last one; gap is the usual
 // distance of two readings.
-func (f *beats) add(a, b, n, gap int64) {
-	f.last, f.lost = beat{a, b, f.last.k + n}, 0
-	if len(f.pts) == maxBeats {
-		f.pts = append(f.pts[:0], f.pts[dropBeats:]...)
+func (f *periodFit) add(a, b, n, gap int64) {
+	f.last, f.lost = refreshAt{a, b, f.last.k + n}, 0
+	if len(f.seen) == maxSeen {
+		f.seen = append(f.seen[:0], f.seen[dropSeen:]...)
 		f.jitter /= 2 // may do by now; else it grows again
 		f.fit()
 	}
-	f.pts = append(f.pts, f.last)
+	f.seen = append(f.seen, f.last)
 	f.broken = max(0, f.broken-1)
 	f.age++
-	f.narrow(len(f.pts) - 1)
+	f.narrow(len(f.seen) - 1)
 	failed := false
 	for f.lo > f.hi {
 		f.jitter = max(2*f.jitter, gap/minJitters, 1)
@@ -95,7 +95,7 @@ func (f *beats) add(a, b, n, gap int64) {
 			// Not one period, or another one than before: what is newer counts.
 			failed = true
 			f.jitter = 0
-			f.pts = append(f.pts[:0], f.pts[len(f.pts)-max(2, len(f.pts)/2):]...)
+			f.seen = append(f.seen[:0], f.seen[len(f.seen)-max(2, len(f.seen)/2):]...)
 		}
 		f.fit()
 	}
@@ -108,18 +108,18 @@ func (f *beats) add(a, b, n, gap int64) {
 }
 
 // fit computes the bounds from all points.
-func (f *beats) fit() {
+func (f *periodFit) fit() {
 	f.lo, f.hi = 0, math.MaxInt64
-	for j := 1; j < len(f.pts); j++ {
+	for j := 1; j < len(f.seen); j++ {
 		f.narrow(j)
 	}
 }
 
 // narrow takes point j against all before it into the bounds.
-func (f *beats) narrow(j int) {
-	q := f.pts[j]
-	for i := range f.pts[:j] {
-		p := &f.pts[i]
+func (f *periodFit) narrow(j int) {
+	q := f.seen[j]
+	for i := range f.seen[:j] {
+		p := &f.seen[i]
 		n := q.k - p.k
 		f.lo = max(f.lo, floorDiv(q.a-p.b-2*f.jitter, n))
 		f.hi = min(f.hi, -floorDiv(-(q.b-p.a+2*f.jitter), n))
@@ -129,12 +129,12 @@ func (f *beats) narrow(j int) {
 // count is how many refreshes after the last one a refresh seen in (a, b] is; sure is
 // false where that cannot be known. One is the answer whenever it is possible, unless
 // readings are missing, gap being their usual distance.
-func (f *beats) count(a, b, gap int64) (n int64, sure bool) {
+func (f *periodFit) count(a, b, gap int64) (n int64, sure bool) {
 	missing := 2*(b-a) > 3*gap
 	switch {
 	case !f.known(), f.lo <= 0:
 		return 1, !missing
-	case missing && (f.jitter > gap/64 || len(f.pts) < 16):
+	case missing && (f.jitter > gap/64 || len(f.seen) < 16):
 		return 0, false
 	}
 	from, to := f.last.a, f.last.b
@@ -158,24 +158,24 @@ func (f *beats) count(a, b, gap int64) (n int64, sure bool) {
 }
 
 // differ reports whether some gaps are longer than a length and others are not.
-func (f *beats) differ(than int64) bool {
+func (f *periodFit) differ(than int64) bool {
 	long := 0
-	for i := 1; i < len(f.pts); i++ {
-		if f.pts[i].b-f.pts[i-1].b > than {
+	for i := 1; i < len(f.seen); i++ {
+		if f.seen[i].b-f.seen[i-1].b > than {
 			long++
 		}
 	}
-	return long > 0 && long < len(f.pts)-1
+	return long > 0 && long < len(f.seen)-1
 }
 
-// skip moves on by one refresh that nobody saw, up to now at the latest. Nothing
+// skip moves on by one refresh that no reading showed, up to now at the latest. Nothing
 // is to be learned from it, but the next one is counted from it.
-func (f *beats) skip(now int64) {
-	f.last = beat{min(f.last.a+f.lo, now), min(f.last.b+f.hi, now), f.last.k + 1}
+func (f *periodFit) skip(now int64) {
+	f.last = refreshAt{min(f.last.a+f.lo, now), min(f.last.b+f.hi, now), f.last.k + 1}
 }
 
 // timer reports whether one period explains what was seen.
-func (f *beats) timer(gap int64) bool { return f.broken == 0 && f.jitter <= gap/8 }
+func (f *periodFit) timer(gap int64) bool { return f.broken == 0 && f.jitter <= gap/8 }
 
 func floorDiv(a, b int64) int64 {
 	q := a / b

@@ -6,7 +6,7 @@ import "testing"
 // period.
 func TestJitterCountsAtBothEnds(t *testing.T) {
 	for _, off := range []int64{10, -10} { // the first, and the second as far the other way
-		var f beats
+		var f periodFit
 		f.restart(off-1, off)
 		f.jitter = 10
 		f.add(999-off, 1000-off, 1, 1000)
@@ -19,7 +19,7 @@ func TestJitterCountsAtBothEnds(t *testing.T) {
 // Each time that the count is lost the period is remembered, if it had been counted again
 // in between.
 func TestCountLostMoreThanOnce(t *testing.T) {
-	var f beats
+	var f periodFit
 	at := int64(0)
 	f.restart(at-10, at)
 	for range 5 {

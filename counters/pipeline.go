@@ -50,7 +50,7 @@ type PortState struct {
 // SignalState is one signal of a port.
 type SignalState struct {
 	Signal   quantize.Signal
-	Possible bool        // counters can tell this signal (draft-00 §6.4)
+	Possible bool        // counters can show this signal (draft-00 §6.4)
 	Range    BucketRange // of the estimate
 	Bucket   uint8       // to advertise, after damping
 }
@@ -145,6 +145,6 @@ func (p *Pipeline) Continue(i int, old *Pipeline, k int) {
 	}
 }
 
-// Readable reports whether counters can tell a signal: available bandwidth they
+// Readable reports whether counters can show a signal: available bandwidth they
 // can, a frame's delay or queue they cannot (draft-00 §6.4).
 func Readable(sig quantize.Signal) bool { return sig == quantize.MinABW || sig == quantize.MinABWC }

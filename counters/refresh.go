@@ -14,8 +14,8 @@ type RefreshConfig struct {
 	// period than that of the readings is learned and need not be given.
 	Period time.Duration
 
-	// MaxPeriod is the longest period to reckon with: a source of which nothing
-	// moves for longer is Stuck even if nothing has been learned. 0 is a minute, or
+	// MaxPeriod is the longest period to expect: a source whose counters stand
+	// still for longer is Stuck even if nothing has been learned. 0 is a minute, or
 	// three times Period where that is longer.
 	MaxPeriod time.Duration
 }
@@ -42,7 +42,7 @@ const (
 	stuckAfter = 3
 )
 
-// Refresh tells a counter that does not move because nothing is sent from one
+// Refresh distinguishes a counter that does not move because nothing is sent from one
 // that has not been refreshed yet, and works out when the values of a cached
 // counter were read: agents keep counters for 1 s to 10 s, and a rate over the
 // times of the readings would be wrong by a reading's distance either way.
@@ -58,8 +58,8 @@ const (
 // that is shorter than the readings'. RefreshConfig.Period or Sample.Cache state it;
 // of a steady load it shows as interference between the two periods.
 //
-// A busy device of which suddenly nothing moves any more has lost all its traffic
-// or has stopped counting. Counters cannot tell the two apart, and the second
+// When no counter of a busy device moves any more, it has lost all its traffic
+// or has stopped counting. Counters cannot distinguish the two, and the second
 // must never be advertised as free bandwidth: the samples are Held, then Stuck,
 // until something moves, if only by a frame.
 //
@@ -69,17 +69,17 @@ type Refresh struct {
 	ports  []refreshPort
 	stamps []stamp
 
-	base    time.Time // of all int64 times
-	last    int64     // the reading before
-	span0   extent    // of the reading before
-	span1   extent    // of this one, while it is observed
-	read    bool      // there was one
-	partial bool      // this one has no news of some port
-	gaps    gaps      // the last distances of readings
-	gap     int64     // the usual one
+	base       time.Time // of all int64 times
+	last       int64     // the reading before
+	span0      extent    // of the reading before
+	span1      extent    // of this one, while it is observed
+	read       bool      // there was one
+	incomplete bool      // this one has no news of some port
+	gaps       gaps      // the last distances of readings
+	gap        int64     // the usual one
 
 	kind    phase
-	fit     beats
+	fit     periodFit
 	demand  demand
 	run     uint64  // number of the refresh; ports remember in which they moved
 	open    bool    // the reading before was part of the run
@@ -89,11 +89,11 @@ type Refresh struct {
 	before  instant // of the run before
 	filled  int64   // how long the reading took that showed the run first
 
-	beforeFrom int64 // while live: when the reading before the last one began
-	stuck      bool
-	seen       uint64
-	begun      uint64 // of these, those before everything was forgotten
-	blind      int64  // the last reading of which no port could be compared
+	beforeFrom   int64 // while live: when the reading before the last one began
+	stuck        bool
+	seen         uint64
+	begun        uint64 // of these, those before learning started over
+	incomparable int64  // the last reading in which no port could be compared
 
 	longest int64 // how long a period may be while none has been learned
 
@@ -156,7 +156,7 @@ func (r *Refresh) Observe(samples []Sample) {
 	if len(r.ports) != len(samples) {
 		*r = Refresh{
 			cfg: r.cfg, ports: make([]refreshPort, len(samples)), stamps: make([]stamp, len(samples)),
-			fit: beats{pts: make([]beat, 0, maxBeats)},
+			fit: periodFit{seen: make([]refreshAt, 0, maxSeen)},
 		}
 	}
 	first, declared, whole := r.take(samples)
@@ -180,10 +180,10 @@ func (r *Refresh) Observe(samples []Sample) {
 	}
 	now, gap := int64(lead.at.Sub(r.base)-lead.skew), int64(lead.gap)
 	if r.read {
-		// Its timer or cache restarts with the device, and no counter goes on from an
-		// instant before. Of a clock that was set no instant means anything any more.
-		if lead.leapt || r.restarted(samples) {
-			r.forget(samples, lead.at)
+		// Its timer or cache restarts with the device, and no counter continues from an
+		// instant before. After a clock was set the instants before mean nothing.
+		if lead.stepped || r.restarted(samples) {
+			r.startOver(samples, lead.at)
 			return
 		}
 		// One port's news may arrive after later ones of another.
@@ -228,14 +228,14 @@ func (r *Refresh) extent(samples []Sample, now int64) extent {
 
 // compare finds the ports that moved: how many, whether any of them had already
 // moved in this run, how many frames they all sent, and how many were due if all
-// had gone on as before. A port that is new, or came back, starts here.
+// had sent as before. A port that is new, or came back, starts here.
 func (r *Refresh) compare(samples []Sample, now int64) (moved int, again bool, frames uint64, due float64) {
 	followed := false
-	r.partial = false
+	r.incomplete = false
 	for i := range samples {
 		s, p, t := &samples[i], &r.ports[i], &r.stamps[i]
 		if p.again = t.news == 0; p.again {
-			r.partial = r.partial || usable(s)
+			r.incomplete = r.incomplete || usable(s)
 			p.moved = false
 			continue
 		}
@@ -243,11 +243,11 @@ func (r *Refresh) compare(samples []Sample, now int64) (moved int, again bool, f
 		if p.off = 0; !s.Local.IsZero() {
 			p.off = t.skew // where our clock is the samples', the extent has it
 		}
-		p.was = p.torn
-		if p.moved, p.torn = false, false; !p.follows(s) {
+		p.wasPartial = p.partial
+		if p.moved, p.partial = false, false; !p.follows(s) {
 			// A port that could not be read may have moved or not.
 			if s.Err == nil {
-				*p = refreshPort{at: now, since: now, steps: p.steps, own: p.own && usable(s)}
+				*p = refreshPort{at: now, since: now, steps: p.steps, ownCache: p.ownCache && usable(s)}
 			}
 			continue
 		}
@@ -256,8 +256,8 @@ func (r *Refresh) compare(samples []Sample, now int64) (moved int, again bool, f
 			due += float64(p.frames) * float64(now-p.at) / float64(p.span)
 		}
 		octets, packets := s.Octets != p.octets, s.Packets != p.packets
-		p.tear(octets, packets)
-		if p.torn {
+		p.notePartial(octets, packets)
+		if p.partial {
 			moved++ // in part: the source has refreshed, or is about to have
 			continue
 		}
@@ -269,7 +269,7 @@ func (r *Refresh) compare(samples []Sample, now int64) (moved int, again bool, f
 		}
 	}
 	if !followed {
-		r.blind = now
+		r.incomparable = now
 	}
 	return moved, again, frames, due
 }
@@ -288,7 +288,7 @@ func (r *Refresh) remember(samples []Sample) {
 			continue
 		}
 		p.have, p.epoch, p.width = true, s.Epoch, s.Bits
-		if p.torn {
+		if p.partial {
 			continue // its last whole reading counts
 		}
 		if p.moved {
@@ -301,7 +301,7 @@ func (r *Refresh) remember(samples []Sample) {
 // restarted reports whether every port that was known and can be compared now has
 // started a new epoch: the device restarted, or what counts in it.
 func (r *Refresh) restarted(samples []Sample) bool {
-	anew := false
+	started := false
 	for i := range samples {
 		s, p := &samples[i], &r.ports[i]
 		if !p.have || !usable(s) {
@@ -310,19 +310,19 @@ func (r *Refresh) restarted(samples []Sample) bool {
 		if s.Epoch == p.epoch {
 			return false
 		}
-		anew = true
+		started = true
 	}
-	return anew
+	return started
 }
 
-// forget starts anew with this reading, at base.
-func (r *Refresh) forget(samples []Sample, base time.Time) {
+// startOver starts to learn again with this reading, at base.
+func (r *Refresh) startOver(samples []Sample, base time.Time) {
 	clear(r.ports)
 	for i := range r.stamps {
 		r.stamps[i].settle(base)
 	}
 	*r = Refresh{
-		cfg: r.cfg, ports: r.ports, stamps: r.stamps, base: base, fit: beats{pts: r.fit.pts[:0]},
+		cfg: r.cfg, ports: r.ports, stamps: r.stamps, base: base, fit: periodFit{seen: r.fit.seen[:0]},
 		read: true, seen: r.seen, begun: r.seen,
 	}
 	r.span0 = r.extent(samples, 0)
@@ -379,7 +379,7 @@ func (r *Refresh) hold(samples []Sample, stuck bool) {
 // holdOwn holds a port of a cache of its own that has not refreshed, and reports whether
 // it did.
 func (r *Refresh) holdOwn(s *Sample, p *refreshPort, now int64) bool {
-	if !p.own || p.expected(now) < suspect {
+	if !p.ownCache || p.expected(now) < suspect {
 		return false
 	}
 	s.Fresh = max(s.Fresh, Held)
@@ -409,7 +409,7 @@ func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint6
 		r.seen++
 	}
 	r.before.at, r.now.at, r.beforeFrom = r.last, now, r.span0.from
-	if r.partial || r.missing(r.span) {
+	if r.incomplete || r.missing(r.span) {
 		r.mix.n = 0
 	} else {
 		r.mix.add(frames, r.gap)
@@ -428,7 +428,7 @@ func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint6
 		if !usable(s) || p.again {
 			continue
 		}
-		if p.torn {
+		if p.partial {
 			s.Fresh = Held // the next one will be whole
 			continue
 		}
@@ -437,12 +437,12 @@ func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint6
 			continue
 		}
 		s.AtError, s.StepError = blur, blur+extra+p.wasOff.Abs()
-		if p.own {
+		if p.ownCache {
 			s.AtError = max(blur, time.Duration(r.gap))
 			s.StepError = s.AtError
 		}
 		p.steps, p.anchored, p.wasOff = r.now.steps, true, 0
-		p.tell(s, now)
+		p.record(s, now)
 	}
 }
 
@@ -450,7 +450,7 @@ func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint6
 // than the device's the port's may be off.
 func (r *Refresh) give(s *Sample, p *refreshPort, in *instant, extra time.Duration) {
 	if p.anchored && p.at >= in.at {
-		s.Fresh = Held // told already
+		s.Fresh = Held // given already
 		return
 	}
 	read := s.At
@@ -469,7 +469,7 @@ func (r *Refresh) give(s *Sample, p *refreshPort, in *instant, extra time.Durati
 	s.AtError, s.Within = in.error+extra+p.off.Abs(), 0 // it is in the instant's error
 	s.StepError = in.steps - p.steps + extra
 	p.steps = in.steps
-	p.tell(s, in.at)
+	p.record(s, in.at)
 }
 
 // expected is how many frames are to be expected in d if n came in span.

@@ -13,14 +13,14 @@ func (r *Refresh) whileCached(samples []Sample, now int64, moved int, again bool
 		r.nothingMoved(samples, now)
 		return
 	}
-	late := r.open && !again // the run goes on
+	late := r.open && !again // the run continues
 	if late {
 		r.frames += frames
 	} else {
 		r.row++
 		r.refreshed(frames)
 	}
-	if again && (r.row >= liveAfter || r.row == 2 && r.seen-r.begun == 2 && !r.missing((now-r.fit.pts[0].a)/2)) {
+	if again && (r.row >= liveAfter || r.row == 2 && r.seen-r.begun == 2 && !r.missing((now-r.fit.seen[0].a)/2)) {
 		// At the very start two readings in a row are enough. What was learned
 		// because a reading repeated takes more to be undone.
 		r.nowLive(samples, now, frames)
@@ -39,7 +39,7 @@ func (r *Refresh) whileCached(samples []Sample, now int64, moved int, again bool
 		if !s.Local.IsZero() {
 			p.off += extra
 		}
-		if p.torn {
+		if p.partial {
 			p.pending = true
 			s.Fresh = Held
 			continue
@@ -47,9 +47,9 @@ func (r *Refresh) whileCached(samples []Sample, now int64, moved int, again bool
 		p.ownClock(s, r.now.at)
 		late := extra
 		switch {
-		case p.own:
+		case p.ownCache:
 			late = max(extra, time.Duration(r.gap))
-		case p.was:
+		case p.wasPartial:
 			late = 0 // the refresh was in the middle of it
 		}
 		switch {
@@ -79,7 +79,7 @@ func (r *Refresh) nowLive(samples []Sample, now int64, frames uint64) {
 	extra := r.before.error
 	if r.seen-r.begun == 2 {
 		r.row, extra = 0, 0
-		r.rowFrom = r.fit.pts[0].a
+		r.rowFrom = r.fit.seen[0].a
 	}
 	r.kind, r.stuck = live, false
 	r.run--
@@ -94,7 +94,7 @@ func (r *Refresh) nothingMoved(samples []Sample, now int64) {
 		longest = r.fit.hi + 2*r.fit.jitter
 	}
 	since := now - r.fit.last.b
-	unmoved := now - max(r.fit.last.b, r.blind) // for so long that could be seen
+	unmoved := now - max(r.fit.last.b, r.incomparable) // for so long that could be seen
 	switch {
 	case r.open:
 		// The refresh is complete: who was to move in it and has not is idle.
@@ -117,7 +117,7 @@ func (r *Refresh) nothingMoved(samples []Sample, now int64) {
 		case !usable(s) || !p.have || p.again:
 		case r.holdOwn(s, p, now):
 		case !p.anchored && r.now.at < p.since:
-			// Its counters do not go on from an instant before it was there, or
+			// Its counters do not continue from an instant before it was there, or
 			// nothing was sent from then on: a window from there would say too little.
 			s.Fresh = max(s.Fresh, Held)
 		case p.pending && !r.stuck:
@@ -149,7 +149,7 @@ func (r *Refresh) refreshed(frames uint64) {
 	read := extent{b - took - last.b, b - last.b + r.filled} // where readings fill a cache
 	// What is certain: both refreshes lie between two readings.
 	lo, hi := max(a-last.b, 0), b-last.a
-	if last == r.fit.pts[len(r.fit.pts)-1] {
+	if last == r.fit.seen[len(r.fit.seen)-1] {
 		r.demand.add(last.b, a, b, r.gap)
 	}
 	n, sure := r.fit.count(a, b, r.gap)
@@ -208,7 +208,7 @@ func (r *Refresh) refreshKind() RefreshKind {
 	switch timer := r.fit.timer(r.gap); {
 	case !r.fit.known():
 		return RefreshUnknown
-	case timer && r.demand.n < len(r.fit.pts)-1:
+	case timer && r.demand.n < len(r.fit.seen)-1:
 		return RefreshTimer
 	case timer && r.fit.differ(r.demand.least+r.gap/2):
 		return RefreshUnknown
@@ -223,16 +223,16 @@ func (r *Refresh) refreshKind() RefreshKind {
 // period is the time from refresh to refresh, and how far that may be off.
 func (r *Refresh) period() (p, e time.Duration) {
 	f := &r.fit
-	if f.timer(r.gap) || len(f.pts) < 2 {
+	if f.timer(r.gap) || len(f.seen) < 2 {
 		return time.Duration(f.period()), time.Duration((f.hi - f.lo + 1) / 2)
 	}
 	// The mean, and how far a single one may be from it.
-	first, last := f.pts[0], f.pts[len(f.pts)-1]
+	first, last := f.seen[0], f.seen[len(f.seen)-1]
 	mean := (last.b - first.b) / (last.k - first.k)
 	var off int64
-	for i := 1; i < len(f.pts); i++ {
-		n := f.pts[i].k - f.pts[i-1].k
-		d := (f.pts[i].b - f.pts[i-1].b) / n
+	for i := 1; i < len(f.seen); i++ {
+		n := f.seen[i].k - f.seen[i-1].k
+		d := (f.seen[i].b - f.seen[i-1].b) / n
 		off = max(off, d-mean, mean-d)
 	}
 	return time.Duration(mean), time.Duration(off)

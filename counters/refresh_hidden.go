@@ -14,8 +14,8 @@ type interference struct {
 	frames [maxAmounts]uint64 // of the last gaps, a ring
 	n      int                // gaps seen
 
-	// period is what showed, 0 for nothing yet. It stays until everything is
-	// forgotten: loads that are less steady hide it again.
+	// period is what showed, 0 for nothing yet. It stays until learning
+	// starts over: loads that are less steady hide it again.
 	period time.Duration
 }
 

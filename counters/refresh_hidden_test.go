@@ -66,7 +66,7 @@ func TestDocumentedCacheReadFaster(t *testing.T) {
 	}
 }
 
-// Of an agent that nobody has documented, a steady load shows the two periods.
+// Of an agent without documentation, a steady load shows the two periods.
 func TestInterferenceShowsAHiddenRefresh(t *testing.T) {
 	for _, tt := range []struct{ period, gap float64 }{{3, 5}, {3, 4}, {3, 7}, {1, 1.7}, {5, 7}, {2, 5}, {3, 10.7}, {1, 4.4}} {
 		b := &box{frames: []func(float64) uint64{steady(5_000)}, shown: timer(tt.period, 0.31*tt.period)}

@@ -7,12 +7,12 @@ type refreshPort struct {
 	have            bool
 	anchored        bool // an instant has been given out
 	pending         bool // did not move in the run, and its counters may come later
-	own             bool // refreshes apart from the others
+	ownCache        bool // refreshes apart from the others
 	moved           bool // in this reading
 	again           bool // this reading has the sample of the one before
-	torn            bool // in this reading: one of octets and packets has moved
-	was             bool // torn in the reading before
-	torns           int  // in a row
+	partial         bool // updated in part in this reading: one of octets and packets has moved
+	wasPartial      bool // in the reading before
+	partials        int  // in a row
 	octets, packets uint64
 	epoch           uint64
 	width           uint8
@@ -32,19 +32,19 @@ type refreshPort struct {
 	movedFor int64  // and how long after it had moved before
 }
 
-// maxTorn is for how many readings in a row a port may be between two refreshes; one
+// maxPartial is for how many readings in a row a port may be between two refreshes; one
 // that is for longer counts only one of the two.
-const maxTorn = 2
+const maxPartial = 2
 
-// tear notes whether the source refreshed in the middle of the port: no frame
+// notePartial notes whether the source refreshed in the middle of the port: no frame
 // without octets is sent, nor octets without a frame.
-func (p *refreshPort) tear(octets, packets bool) {
+func (p *refreshPort) notePartial(octets, packets bool) {
 	switch {
 	case octets == packets:
-		p.torns = 0
-	case p.torns < maxTorn:
-		p.torns++
-		p.torn = true
+		p.partials = 0
+	case p.partials < maxPartial:
+		p.partials++
+		p.partial = true
 	}
 }
 
@@ -54,9 +54,9 @@ func (p *refreshPort) follows(s *Sample) bool {
 }
 
 // ownClock looks for a port that was said to be idle because others moved, and was
-// not: its counters are refreshed apart from the others'. One that then had more to
-// tell than it can have sent since is proof; one that, several times in a row, had
-// as much to tell as if it had never been idle is proof enough.
+// not: its counters are refreshed apart from the others'. One that then shows more
+// than it can have sent since is proof; one that shows, several times in a row, as
+// much as if it had never been idle is proof enough.
 func (p *refreshPort) ownClock(s *Sample, at int64) {
 	if !p.moved || at <= p.movedAt {
 		return
@@ -64,12 +64,12 @@ func (p *refreshPort) ownClock(s *Sample, at int64) {
 	frames, _ := delta(p.packets, s.Packets, s.Bits != 32)
 	octets, _ := delta(p.octets, s.Octets, s.Bits != 32)
 	switch {
-	case !p.doubt || p.own:
+	case !p.doubt || p.ownCache:
 	case s.Speed != 0 && octets/2 > sendable(s.Speed, time.Duration(at-p.at))+overshoot:
-		p.own = true
+		p.ownCache = true
 	case alike(frames, p.expected(at)) && !alike(frames, expected(p.movedBy, p.movedFor, at-p.at)):
 		p.odd++
-		p.own = p.odd >= oddOnes
+		p.ownCache = p.odd >= oddOnes
 	default:
 		p.odd = 0
 	}
@@ -82,15 +82,15 @@ const oddOnes = 3
 
 func alike(a, b uint64) bool { return a <= b+b/8 && b <= a+a/8 }
 
-// expected is how many frames the port would have sent by now, had it gone on as
+// expected is how many frames the port would have sent by now, had it sent as
 // it did before it moved last.
 func (p *refreshPort) expected(now int64) uint64 {
 	return expected(p.movedBy, p.movedFor, now-p.movedAt)
 }
 
-// tell notes that the port's values are those of the instant at, and how much it
+// record notes that the port's values are those of the instant at, and how much it
 // sent up to then.
-func (p *refreshPort) tell(s *Sample, at int64) {
+func (p *refreshPort) record(s *Sample, at int64) {
 	if p.have {
 		p.frames, _ = delta(p.packets, s.Packets, s.Bits != 32)
 		p.span = at - p.at

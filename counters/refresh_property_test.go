@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// shaky refreshes at phase + k·period, each up to j later.
-func shaky(period, phase, j float64, seed uint64) func(float64) float64 {
+// jittery refreshes at phase + k·period, each up to j later.
+func jittery(period, phase, j float64, seed uint64) func(float64) float64 {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	last, next := 0.0, phase
 	k := 0.0
@@ -32,7 +32,7 @@ func TestRefreshAgainstTruth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		gap := 1.0
 		// From 1.1 on: a period that is hardly longer than the readings' looks like
-		// none for a while, of which TestPeriodHardlyLongerThanTheReadings.
+		// none for a while: see TestPeriodHardlyLongerThanTheReadings.
 		period := rapid.Float64Range(1.1, 12).Draw(t, "period")
 		if rapid.Bool().Draw(t, "whole") {
 			period = float64(int(period) + 1)
@@ -40,17 +40,17 @@ func TestRefreshAgainstTruth(t *testing.T) {
 		phase := rapid.Float64Range(0, 1).Draw(t, "phase") * period
 		late := rapid.SampledFrom([]float64{0, 0.0005, 0.01, 0.05, 0.3}).Draw(t, "jitter of the source") * period
 		late = max(0, min(late, period-1.3*gap)) // two refreshes between two readings cannot be seen
-		shake := rapid.SampledFrom([]float64{0, 0.0003, 0.005, 0.1}).Draw(t, "jitter of the readings")
-		period = max(period, gap+2.5*shake*gap) // the same
+		jitter := rapid.SampledFrom([]float64{0, 0.0003, 0.005, 0.1}).Draw(t, "jitter of the readings")
+		period = max(period, gap+2.5*jitter*gap) // the same
 		rate := rapid.Float64Range(1000, 100_000).Draw(t, "rate")
 		kind := rapid.SampledFrom([]string{"timer", "ttl"}).Draw(t, "kind")
 		seed := rapid.Uint64().Draw(t, "seed")
 
-		shown := shaky(period, phase, late, seed)
+		shown := jittery(period, phase, late, seed)
 		if kind == "ttl" {
 			// A life of a whole number of readings makes gaps whose order is chance;
 			// one in some ten thousand looks like a timer for long enough.
-			if off := math.Abs(period - math.Round(period)); off < 0.05 && shake < 0.1 {
+			if off := math.Abs(period - math.Round(period)); off < 0.05 && jitter < 0.1 {
 				period += 0.5
 			}
 			shown = ttl(period)
@@ -59,7 +59,7 @@ func TestRefreshAgainstTruth(t *testing.T) {
 		times := every(gap, 200)
 		rnd := rand.New(rand.NewPCG(seed, 2))
 		for i := range times {
-			times[i] += shake * gap * (2*rnd.Float64() - 1)
+			times[i] += jitter * gap * (2*rnd.Float64() - 1)
 		}
 		drop := rapid.IntRange(0, 400).Draw(t, "a hole in the readings at")
 		if drop < len(times)-10 && late <= 0.01*period {
@@ -76,8 +76,8 @@ func TestRefreshAgainstTruth(t *testing.T) {
 				lo, hi := e.LoadRange()
 				want := rate * 8192
 				// What a frame more or less makes of it.
-				slack := 2 * 8192 / max(e.End.Sub(e.Start)-e.Error, time.Millisecond).Seconds()
-				if float64(lo) <= want*1.00001+slack && float64(hi) >= want*0.99999-slack {
+				tolerance := 2 * 8192 / max(e.End.Sub(e.Start)-e.Error, time.Millisecond).Seconds()
+				if float64(lo) <= want*1.00001+tolerance && float64(hi) >= want*0.99999-tolerance {
 					continue
 				}
 				if off := math.Abs(float64(e.Bits)/want-e.End.Sub(e.Start).Seconds()) - e.Error.Seconds(); off > 2*late || late == 0 {
@@ -130,16 +130,16 @@ func TestPeriodHardlyLongerThanTheReadings(t *testing.T) {
 
 // The fit's bounds are the tightest there are: a period inside them has a phase
 // that fits every refresh, one outside has none.
-func TestBeatsAreExact(t *testing.T) {
+func TestPeriodBoundsAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		period := rapid.Int64Range(1100, 9000).Draw(t, "period")
 		phase := rapid.Int64Range(0, 9000).Draw(t, "phase")
-		var f beats
-		var all []beat
-		for k := range int64(rapid.IntRange(3, maxBeats).Draw(t, "n")) {
+		var f periodFit
+		var all []refreshAt
+		for k := range int64(rapid.IntRange(3, maxSeen).Draw(t, "n")) {
 			at := phase + k*period
 			b := (at + 999) / 1000 * 1000 // read each 1000; seen at the first reading not before it
-			all = append(all, beat{b - 1000, b, k})
+			all = append(all, refreshAt{b - 1000, b, k})
 			if k == 0 {
 				f.restart(b-1000, b)
 			} else {

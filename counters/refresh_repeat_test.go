@@ -127,8 +127,8 @@ func TestRepeatedSamplesAgainstTruth(t *testing.T) {
 				}
 				lo, hi := e.LoadRange()
 				want := rates[p] * 8192
-				slack := 2 * 8192 / max(e.End.Sub(e.Start)-e.Error, time.Millisecond).Seconds()
-				if float64(lo) > want*1.00001+slack || float64(hi) < want*0.99999-slack {
+				tolerance := 2 * 8192 / max(e.End.Sub(e.Start)-e.Error, time.Millisecond).Seconds()
+				if float64(lo) > want*1.00001+tolerance || float64(hi) < want*0.99999-tolerance {
 					t.Fatalf("reading %d at %.2f, port %d: load %d in [%d, %d] over %v ±%v, want %.0f; %+v", i, at, p, e.Load(), lo, hi, e.End.Sub(e.Start), e.Error, want, r.Status())
 				}
 				if e.Load() == 0 && want > 0 {
@@ -190,7 +190,7 @@ func TestClockSetBetweenPartsOfAReading(t *testing.T) {
 	}
 }
 
-// A port that is down is forgotten, also where its samples keep their time.
+// Nothing is kept of a port that is down, also where its samples keep their time.
 func TestDownPortWithAnOldTime(t *testing.T) {
 	r := NewRefresh(RefreshConfig{})
 	for i := range 3 {

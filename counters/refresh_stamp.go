@@ -3,13 +3,13 @@ package counters
 import "time"
 
 // stamp is when a port's last sample was taken. A device that stamps samples itself
-// may give one port's anew and another's again, each with its own time.
+// may give a new one of one port and repeat that of another, each with its own time.
 type stamp struct {
 	at, local time.Time
 	skew      time.Duration // at, less the reading's
 	news      int           // samples since the last reading that was complete
 	gap       time.Duration // between that one's and the newest
-	leapt     bool          // and the clock was set meanwhile
+	stepped   bool          // and the clock was set meanwhile
 	absent    bool          // nothing comes of it any more: it is not waited for
 }
 
@@ -20,7 +20,7 @@ func (t *stamp) take(s *Sample) {
 	}
 	if !t.at.IsZero() {
 		gap := s.At.Sub(t.at)
-		t.leapt = t.leapt || gap < 0 || leapt(gap, t.local, s.Local)
+		t.stepped = t.stepped || gap < 0 || stepped(gap, t.local, s.Local)
 		t.gap += gap
 	}
 	t.at, t.local, t.absent = s.At, s.Local, false
@@ -29,7 +29,7 @@ func (t *stamp) take(s *Sample) {
 
 // settle makes the newest sample part of a reading of that time.
 func (t *stamp) settle(reading time.Time) {
-	t.skew, t.news, t.gap, t.leapt = t.at.Sub(reading), 0, 0, false
+	t.skew, t.news, t.gap, t.stepped = t.at.Sub(reading), 0, 0, false
 }
 
 // take notes the samples' times and holds those that are there again. whole says

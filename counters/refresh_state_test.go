@@ -143,7 +143,7 @@ func TestIdlePortOnARefreshingSource(t *testing.T) {
 	}
 }
 
-// A device of which nothing moves any more is never said to have free bandwidth.
+// A device whose counters stand still is never said to have free bandwidth.
 func TestBusyDeviceThatFreezes(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -157,8 +157,8 @@ func TestBusyDeviceThatFreezes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			const end = 50.0
-			frozen := func(at float64) float64 { return tt.shown(min(at, end*tt.gap)) }
-			b := &box{frames: []func(float64) uint64{steady(50_000), steady(20_000)}, shown: frozen}
+			stopped := func(at float64) float64 { return tt.shown(min(at, end*tt.gap)) }
+			b := &box{frames: []func(float64) uint64{steady(50_000), steady(20_000)}, shown: stopped}
 			rows, r := states(b, every(tt.gap, 130))
 			for i, row := range rows {
 				if i > 60 && row[0].Valid() {
@@ -278,7 +278,7 @@ func TestPortsThatRefreshApart(t *testing.T) {
 		from float64
 		per  []func(float64) float64
 	}{
-		{"torn", 0, []func(float64) float64{timer(5, 0.95), timer(5, 1.05), timer(5, 1.05)}},
+		{"partial update", 0, []func(float64) float64{timer(5, 0.95), timer(5, 1.05), timer(5, 1.05)}},
 		{"line cards", 40, []func(float64) float64{timer(5, 0.5), timer(5, 2.5), timer(5, 3.5)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

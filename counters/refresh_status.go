@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// RefreshKind says how a source refreshes its counters, as far as readings tell.
+// RefreshKind says how a source refreshes its counters, as far as readings show.
 type RefreshKind uint8
 
 // The kinds of sources.
@@ -44,7 +44,7 @@ type RefreshStatus struct {
 	// PeriodError: the learned or documented one, the mean where there is no rule, and that of the
 	// readings for a live source. 0 while it is unknown.
 	Period, PeriodError time.Duration
-	Jitter              time.Duration // how far refreshes stray from the period's beat
+	Jitter              time.Duration // how far refreshes are off the period
 	Refreshes           uint64        // seen so far
 	Last                time.Time     // the instant of the last refresh, in the samples' clock
 	LastError           time.Duration // how far Last may be off, either way

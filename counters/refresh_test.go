@@ -95,7 +95,7 @@ func every(gap float64, n int) []float64 {
 	return times
 }
 
-// jittered shakes times by up to j either way.
+// jittered moves times by up to j either way.
 func jittered(times []float64, j float64) []float64 {
 	rnd := rand.New(rand.NewPCG(7, 7))
 	for i := range times {

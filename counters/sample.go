@@ -26,8 +26,8 @@ type Sample struct {
 	Epoch uint64
 
 	// Local is when the reading was taken by our clock, where At is the device's;
-	// zero where At is ours too. Together they tell a step of the device's clock
-	// from the passing of time.
+	// zero where At is ours too. Together they distinguish a step of the device's
+	// clock from the passing of time.
 	Local time.Time
 
 	// Live says that the source knows these values to be of the instant At: it
@@ -64,7 +64,7 @@ type Sample struct {
 	Err error
 }
 
-// Freshness says whether a reading has anything new to tell.
+// Freshness says whether a reading has anything new.
 type Freshness uint8
 
 // What a reading can be.
@@ -84,7 +84,7 @@ const (
 )
 
 // ErrUnfinished is in the error of a reading that was too short for what a Source has to
-// find out first: the next one goes on with it, unless the Source is closed.
+// find out first: the next one continues it, unless the Source is closed.
 var ErrUnfinished = errors.New("not finished")
 
 // Source reads the egress counters of a device.

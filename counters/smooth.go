@@ -72,7 +72,7 @@ func NewAverager(m Method, cfg EstimatorConfig) Averager {
 // Smoother is the EWMA or DRE of the rates from one sample to the next. Start, End,
 // Bits and Error of its estimates describe the newest gap; Load, ABW and ABWC, and
 // their ranges, come from the filter. It starts from the first gap's rate, not from
-// zero, and anew whenever an Estimator would: after a link that was down, a counter that
+// zero, and restarts whenever an Estimator would: after a link that was down, a counter that
 // restarted or a speed that changed.
 //
 // Arithmetic is in integers of 2^-16 bit/s, rounded so that the load is never

@@ -81,10 +81,10 @@ func TestSmootherStates(t *testing.T) {
 		{at(1000, 12_500_000, 0), OK, 100_000_000}, // not from zero
 		{at(2000, 0, 0, failed), Error, 0},
 		{at(2000, 12_500_000, 0, func(s *Sample) { s.Fresh = Held }), NotRefreshed, 0},
-		{at(3000, 37_500_000, 0), OK, 100_000_000}, // nothing was forgotten
+		{at(3000, 37_500_000, 0), OK, 100_000_000}, // nothing was dropped
 		{at(4000, 0, 0, down), Down, 0},
 		{at(5000, 37_500_000, 0), First, 0},
-		{at(6000, 137_500_000, 0), OK, 800_000_000}, // the link that came back starts anew
+		{at(6000, 137_500_000, 0), OK, 800_000_000}, // the link that came back starts again
 		{at(7000, 10, 0, restarted(2)), Discontinuity, 0},
 		{at(8000, 10, 0, restarted(2)), OK, 0},
 	} {

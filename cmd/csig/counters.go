@@ -234,11 +234,11 @@ func readCounters(ctx context.Context, file *inventory.Fleet, dev *inventory.Dev
 		Format: "csig.counters/v1", Device: dev.Name, Source: sourceName(dev), EveryNS: every.Nanoseconds(),
 		IntervalNS: dev.Interval.Nanoseconds(), Limitations: []string{}, Details: []string{}, Ports: []portResult{},
 	}
-	setup, err := boardDevice(file, dev)
+	setup, err := storeDevice(file, dev)
 	if err != nil {
 		return nil, err
 	}
-	board, err := fleet.NewBoard([]fleet.BoardDevice{setup})
+	store, err := fleet.NewStore([]fleet.StoreDevice{setup})
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +263,7 @@ func readCounters(ctx context.Context, file *inventory.Fleet, dev *inventory.Dev
 		end := time.Now()
 		res.Readings++
 		took = append(took, end.Sub(start))
-		board.Take(&fleet.Reading{Device: dev.Name, Start: start, End: end, Err: err, Samples: buf})
+		store.Take(&fleet.Reading{Device: dev.Name, Start: start, End: end, Err: err, Samples: buf})
 		if err != nil {
 			res.Failed++
 			res.LastError = err.Error()
@@ -280,7 +280,7 @@ func readCounters(ctx context.Context, file *inventory.Fleet, dev *inventory.Dev
 	slices.Sort(took)
 	res.ReadP50NS, res.ReadMaxNS = took[len(took)/2].Nanoseconds(), took[len(took)-1].Nanoseconds()
 	ever := false
-	for i, v := range board.Ports(0, nil) {
+	for i, v := range store.Ports(0, nil) {
 		res.Ports = append(res.Ports, portOf(&last[i], &v, dev.Ports[i].Speed))
 		if v.Err != nil {
 			res.FailingPorts++
@@ -290,7 +290,7 @@ func readCounters(ctx context.Context, file *inventory.Fleet, dev *inventory.Dev
 	if !ever {
 		res.unreadable = noPort(last)
 	}
-	rs := board.Refresh(0)
+	rs := store.Refresh(0)
 	res.Refresh = refreshOf(rs)
 	res.Details, res.Limitations = sourceDetails(src)
 	res.judgeInterval(dev.Interval, rs)

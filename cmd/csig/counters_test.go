@@ -222,18 +222,18 @@ func TestWatchOfDyingDevices(t *testing.T) {
 	hang, cut := make(chan struct{}), make(chan struct{})
 	sources := []*mortal{{then: func(ctx context.Context) error { return errors.New("it is off") }}, {then: func(context.Context) error { <-hang; return nil }}}
 	cfg := fleet.Config{Interval: 20 * time.Millisecond}
-	var setups []fleet.BoardDevice
+	var setups []fleet.StoreDevice
 	for i, name := range []string{"off", "hangs"} {
 		sources[i].dies = cut
 		w.devices = append(w.devices, &inventory.Device{Name: name, Platform: "sonic", Interval: time.Second})
 		cfg.Devices = append(cfg.Devices, fleet.Device{Name: name, Open: func(context.Context) (counters.Source, error) { return sources[i], nil }})
-		setups = append(setups, fleet.BoardDevice{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second}})
+		setups = append(setups, fleet.StoreDevice{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second}})
 	}
 	var err error
-	if w.board, err = fleet.NewBoard(setups); err != nil {
+	if w.store, err = fleet.NewStore(setups); err != nil {
 		t.Fatal(err)
 	}
-	cfg.Sink = w.board.Take
+	cfg.Sink = w.store.Take
 	if w.fleet, err = fleet.New(cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +301,7 @@ func TestWatchText(t *testing.T) {
 	dead := errors.New("it is off")
 	w := &watch{rows: 2, started: time.Now(), ports: 4}
 	cfg := fleet.Config{Interval: 20 * time.Millisecond}
-	var setups []fleet.BoardDevice
+	var setups []fleet.StoreDevice
 	for _, name := range []string{"a", "b", "c", "d"} {
 		src := counters.Source(still{})
 		if name == "c" {
@@ -309,16 +309,16 @@ func TestWatchText(t *testing.T) {
 		}
 		w.devices = append(w.devices, &inventory.Device{Name: name, Platform: "sonic", Interval: time.Second})
 		cfg.Devices = append(cfg.Devices, fleet.Device{Name: name, Open: func(context.Context) (counters.Source, error) { return src, nil }})
-		setups = append(setups, fleet.BoardDevice{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second}})
+		setups = append(setups, fleet.StoreDevice{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second}})
 	}
 	var err error
-	if w.board, err = fleet.NewBoard(setups); err != nil {
+	if w.store, err = fleet.NewStore(setups); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	cfg.Sink = func(r *fleet.Reading) {
-		w.board.Take(r)
+		w.store.Take(r)
 		if s := w.fleet.Status(); s.Unread == 0 && s.Failed > 0 {
 			stop()
 		}
@@ -363,12 +363,12 @@ func TestNoPortCanBeRead(t *testing.T) {
 	}
 
 	w := &watch{started: time.Now(), ports: 1, devices: []*inventory.Device{dev}}
-	if w.board, err = fleet.NewBoard([]fleet.BoardDevice{{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1", Speed: 1e9}}, Interval: time.Second}}}); err != nil {
+	if w.store, err = fleet.NewStore([]fleet.StoreDevice{{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1", Speed: 1e9}}, Interval: time.Second}}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	cfg := fleet.Config{Interval: 10 * time.Millisecond, Sink: func(r *fleet.Reading) { w.board.Take(r); stop() }}
+	cfg := fleet.Config{Interval: 10 * time.Millisecond, Sink: func(r *fleet.Reading) { w.store.Take(r); stop() }}
 	cfg.Devices = []fleet.Device{{Name: "a", Open: func(context.Context) (counters.Source, error) { return lost{}, nil }}}
 	if w.fleet, err = fleet.New(cfg); err != nil {
 		t.Fatal(err)

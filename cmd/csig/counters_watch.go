@@ -66,7 +66,7 @@ type watchOptions struct {
 type watch struct {
 	devices []*inventory.Device
 	fleet   *fleet.Fleet
-	board   *fleet.Board
+	store   *fleet.Store
 	started time.Time
 	ports   int
 	rows    int
@@ -135,7 +135,7 @@ func (w *watch) outcome() error {
 	var views []fleet.PortView
 	var first error
 	for i := range w.devices {
-		views = w.board.Ports(i, views)
+		views = w.store.Ports(i, views)
 		for j := range views {
 			if !views[j].Read.IsZero() {
 				return nil
@@ -173,7 +173,7 @@ func newWatch(o watchOptions) (*watch, error) {
 		return nil, fmt.Errorf("%s has no devices", file.Path)
 	}
 	cfg := fleet.Config{Concurrency: o.concurrency}
-	var setups []fleet.BoardDevice
+	var setups []fleet.StoreDevice
 	var errs []error
 	// What only an agent on the device can read must not keep the rest from being
 	// watched.
@@ -204,7 +204,7 @@ func newWatch(o watchOptions) (*watch, error) {
 		if slow := slowTries(dev, every); slow != "" {
 			fmt.Fprintln(os.Stderr, "csig:", slow)
 		}
-		setup, err := boardDevice(file, dev)
+		setup, err := storeDevice(file, dev)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -217,20 +217,20 @@ func newWatch(o watchOptions) (*watch, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if w.board, err = fleet.NewBoard(setups); err != nil {
+	if w.store, err = fleet.NewStore(setups); err != nil {
 		return nil, err
 	}
-	cfg.Sink = w.board.Take
+	cfg.Sink = w.store.Take
 	w.fleet, err = fleet.New(cfg)
 	return w, err
 }
 
-// boardDevice is how the agent would turn a device's readings into buckets, of
+// storeDevice is how the agent would turn a device's readings into buckets, of
 // the signals that counters can give.
-func boardDevice(file *inventory.Fleet, dev *inventory.Device) (fleet.BoardDevice, error) {
+func storeDevice(file *inventory.Fleet, dev *inventory.Device) (fleet.StoreDevice, error) {
 	cfg, err := agent.PipelineConfig(&file.Profile, &file.Policy, dev)
 	cfg.Tables = slices.DeleteFunc(cfg.Tables, func(b *quantize.Buckets) bool { return !counters.Readable(b.Signal) })
-	return fleet.BoardDevice{PipelineConfig: cfg}, err
+	return fleet.StoreDevice{PipelineConfig: cfg}, err
 }
 
 // fewerFiles reports whether this process may open fewer files than that.

@@ -74,7 +74,7 @@ func (w *watch) fleetLine(now time.Time) watchFleet {
 		if w.fleet.Device(i).Fails > 0 {
 			continue // counted there
 		}
-		views = w.board.Ports(i, views)
+		views = w.store.Ports(i, views)
 		n := 0
 		for j := range views {
 			if views[j].Err != nil {
@@ -134,7 +134,7 @@ type watchPort struct {
 }
 
 func (w *watch) deviceLine(i int, now time.Time, views *[]fleet.PortView) watchDevice {
-	dev, d, rs := w.devices[i], w.fleet.Device(i), w.board.Refresh(i)
+	dev, d, rs := w.devices[i], w.fleet.Device(i), w.store.Refresh(i)
 	out := watchDevice{
 		Format: "csig.watch-device/v1", Time: now, Device: dev.Name, Source: sourceName(dev),
 		Reads: d.Reads, Failed: d.Failed, Missed: d.Missed, Fails: d.Fails, Error: d.Error, RunningNS: d.Running.Nanoseconds(),
@@ -145,7 +145,7 @@ func (w *watch) deviceLine(i int, now time.Time, views *[]fleet.PortView) watchD
 		age := d.Age.Nanoseconds()
 		out.AgeNS = &age
 	}
-	*views = w.board.Ports(i, *views)
+	*views = w.store.Ports(i, *views)
 	for j := range *views {
 		v := &(*views)[j]
 		p := watchPortOf(v, dev.Ports, now)
@@ -212,7 +212,7 @@ func (w *watch) text() string {
 	trouble := make([]int, len(w.devices))
 	for i := range order {
 		order[i], status[i] = i, w.fleet.Device(i)
-		if views = w.board.Ports(i, views); status[i].Fails > 0 {
+		if views = w.store.Ports(i, views); status[i].Fails > 0 {
 			trouble[i] = 2
 		} else if slices.ContainsFunc(views, func(v fleet.PortView) bool { return v.Err != nil }) {
 			trouble[i] = 1

@@ -12,7 +12,7 @@ import (
 	"github.com/csig-agent/csig/quantize"
 )
 
-func boardTables(t *testing.T) []*quantize.Buckets {
+func storeTables(t *testing.T) []*quantize.Buckets {
 	t.Helper()
 	var out []*quantize.Buckets
 	for _, p := range []struct {
@@ -36,11 +36,11 @@ func boardReading(index, second int, frames uint64) *Reading {
 	}}
 }
 
-func TestBoard(t *testing.T) {
+func TestStore(t *testing.T) {
 	overhead := uint8(25)
-	tables := boardTables(t)
+	tables := storeTables(t)
 	seen := 0
-	b, err := NewBoard([]BoardDevice{
+	b, err := NewStore([]StoreDevice{
 		{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second, Tables: tables}},
 		{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1", Speed: 5e8}}, Interval: time.Second, Tables: tables, Overhead: &overhead}, OnReading: func(*Reading) { seen++ }},
 		{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second, Tables: tables, Damping: counters.Damping{Hold: 2}}},
@@ -91,8 +91,8 @@ func TestBoard(t *testing.T) {
 }
 
 // A reading that repeats the one before says nothing about the port.
-func TestBoardSeesThroughACache(t *testing.T) {
-	b, err := NewBoard([]BoardDevice{{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second, Tables: boardTables(t)}}})
+func TestStoreSeesThroughACache(t *testing.T) {
+	b, err := NewStore([]StoreDevice{{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second, Tables: storeTables(t)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,17 +116,17 @@ func TestBoardSeesThroughACache(t *testing.T) {
 	}
 }
 
-func TestBoardMistakes(t *testing.T) {
+func TestStoreMistakes(t *testing.T) {
 	pd, err := quantize.Preset(quantize.MaxPD, "log-1ms")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ports := []counters.PipelinePort{{Name: "swp1"}}
-	for want, d := range map[string]BoardDevice{
+	for want, d := range map[string]StoreDevice{
 		"cannot be read from counters": {PipelineConfig: counters.PipelineConfig{Ports: ports, Tables: []*quantize.Buckets{&pd}}},
 		"damping":                      {PipelineConfig: counters.PipelineConfig{Ports: ports, Damping: counters.Damping{Hold: -1}}},
 	} {
-		if _, err := NewBoard([]BoardDevice{d}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := NewStore([]StoreDevice{d}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -142,16 +142,16 @@ func (counting) Read(_ context.Context, dst []counters.Sample) ([]counters.Sampl
 	return append(dst, counters.Sample{Port: "swp1", Octets: 10 * n, Packets: n / 100, Speed: 1e9, Up: true, At: now, Bits: 64, Overhead: 20}), nil
 }
 
-// A board under a fleet that runs, looked at from another goroutine.
-func TestBoardUnderAFleet(t *testing.T) {
+// A store under a fleet that runs, looked at from another goroutine.
+func TestStoreUnderAFleet(t *testing.T) {
 	const devices = 20
-	var setups []BoardDevice
+	var setups []StoreDevice
 	cfg := Config{Interval: 5 * time.Millisecond}
 	for i := range devices {
-		setups = append(setups, BoardDevice{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: 5 * time.Millisecond, Tables: boardTables(t)}})
+		setups = append(setups, StoreDevice{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: 5 * time.Millisecond, Tables: storeTables(t)}})
 		cfg.Devices = append(cfg.Devices, Device{Name: "leaf" + string(rune('a'+i)), Open: func(context.Context) (counters.Source, error) { return counting{}, nil }})
 	}
-	b, err := NewBoard(setups)
+	b, err := NewStore(setups)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,8 +186,8 @@ func TestBoardUnderAFleet(t *testing.T) {
 	}
 }
 
-func TestBoardAllocatesNothing(t *testing.T) {
-	b, err := NewBoard([]BoardDevice{{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second, Tables: boardTables(t)}}})
+func TestStoreAllocatesNothing(t *testing.T) {
+	b, err := NewStore([]StoreDevice{{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second, Tables: storeTables(t)}}})
 	if err != nil {
 		t.Fatal(err)
 	}

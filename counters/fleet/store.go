@@ -9,22 +9,22 @@ import (
 	"github.com/csig-agent/csig/counters"
 )
 
-// BoardDevice is what a Board needs to know of a device to make something of its
+// StoreDevice is what a Store needs to know of a device to make something of its
 // readings.
-type BoardDevice struct {
+type StoreDevice struct {
 	counters.PipelineConfig                // with tables of readable signals only
 	OnReading               func(*Reading) // called first, with the samples as they came; may be nil
 }
 
-// Board turns the readings of a fleet into bandwidths and buckets, and keeps the newest
+// Store turns the readings of a fleet into bandwidths and buckets, and keeps the newest
 // of each port. Its Take is a Config.Sink. Other methods may be called at any time.
-type Board struct {
-	devices []boardDevice
+type Store struct {
+	devices []storeDevice
 }
 
-type boardDevice struct {
+type storeDevice struct {
 	mu       sync.Mutex
-	cfg      BoardDevice
+	cfg      StoreDevice
 	pipeline *counters.Pipeline
 	ports    []PortView
 }
@@ -41,11 +41,11 @@ type PortView struct {
 	Err   error     // why it could not be in the newest reading, nil where it could
 }
 
-// NewBoard returns a Board for devices in the order of Config.Devices.
-func NewBoard(devices []BoardDevice) (*Board, error) {
-	b := &Board{devices: make([]boardDevice, len(devices))}
-	for i := range b.devices {
-		d := &b.devices[i]
+// NewStore returns a Store for devices in the order of Config.Devices.
+func NewStore(devices []StoreDevice) (*Store, error) {
+	st := &Store{devices: make([]storeDevice, len(devices))}
+	for i := range st.devices {
+		d := &st.devices[i]
 		d.cfg = devices[i]
 		for _, table := range d.cfg.Tables {
 			if !counters.Readable(table.Signal) {
@@ -60,12 +60,12 @@ func NewBoard(devices []BoardDevice) (*Board, error) {
 			d.ports = append(d.ports, PortView{Port: p.Name, PortState: *d.pipeline.Port(j)})
 		}
 	}
-	return b, nil
+	return st, nil
 }
 
 // Take takes one reading in. In the steady state it allocates nothing.
-func (b *Board) Take(r *Reading) {
-	d := &b.devices[r.Index]
+func (st *Store) Take(r *Reading) {
+	d := &st.devices[r.Index]
 	if d.cfg.OnReading != nil {
 		d.cfg.OnReading(r)
 	}
@@ -98,16 +98,16 @@ func (b *Board) Take(r *Reading) {
 }
 
 // Refresh is what has been learned of a device's refreshes.
-func (b *Board) Refresh(device int) counters.RefreshStatus {
-	d := &b.devices[device]
+func (st *Store) Refresh(device int) counters.RefreshStatus {
+	d := &st.devices[device]
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.pipeline.Refresh()
 }
 
 // Ports appends what is known of a device's ports to dst[:0].
-func (b *Board) Ports(device int, dst []PortView) []PortView {
-	d := &b.devices[device]
+func (st *Store) Ports(device int, dst []PortView) []PortView {
+	d := &st.devices[device]
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	dst = dst[:0]
