@@ -35,7 +35,7 @@ func TestPortThatStops(t *testing.T) {
 			}
 		})
 		if last.Load() != 0 || held > 2 {
-			t.Errorf("period %v: %v, load %d; told to be not refreshed %d times while the other port was", period, last.State, last.Load(), held)
+			t.Errorf("period %v: %v, load %d; not refreshed %d times while the other port was", period, last.State, last.Load(), held)
 		}
 	}
 }

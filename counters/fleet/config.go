@@ -39,7 +39,7 @@ type Config struct {
 	// MaxBackoff is the longest time between two tries of a device that fails;
 	// 30 s.
 	MaxBackoff time.Duration
-	// Reopen is after how many failures in a row a source is opened anew; 3.
+	// Reopen is after how many failures in a row a source is opened again; 3.
 	Reopen int
 
 	// Sink takes the readings. It is called from the goroutine that read, at the

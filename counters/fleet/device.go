@@ -32,7 +32,7 @@ type device struct {
 	// Of the reading under way; only one is at any time.
 	read    func() // a goroutine to start, made once
 	parent  context.Context
-	ctx     context.Context // cancelled by timer, then made anew
+	ctx     context.Context // cancelled by timer, then replaced
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
 	source  counters.Source
@@ -142,12 +142,12 @@ func (d *device) run() {
 			err = fmt.Errorf("device %s: %w", d.cfg.Name, p)
 			d.fails++
 			d.reading.Samples, d.reading.Err = nil, err
-			_ = d.sink() // which is told of what it cannot take
+			_ = d.sink() // which learns of what it cannot take
 		}
 		d.reading = Reading{}
 	}
 	if err != nil && d.parent.Err() != nil {
-		d.forget() // it was told to stop, and is not to blame
+		d.withdraw() // it was stopped from outside, and did not fail
 	} else {
 		d.note(due, start, end, next, missed, err)
 	}
@@ -245,8 +245,8 @@ func (d *device) note(due, start, end, next time.Time, missed int, err error) {
 	s.good, s.err = end, ""
 }
 
-// forget ends a reading as if it had not begun.
-func (d *device) forget() {
+// withdraw ends a reading as if it had not begun.
+func (d *device) withdraw() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stats.reading = time.Time{}

@@ -12,7 +12,7 @@
 //
 // A reading has a deadline, after which it is cancelled. A device whose reading is
 // still under way at its next slot is left alone until the slot after: it misses
-// readings, nobody else does. At most Config.Concurrency readings begin before one
+// readings, no other device does. At most Config.Concurrency readings begin before one
 // of them has ended; a reading that takes longer than Config.Patience no longer counts
 // against that, since all it does is wait, so dead devices cannot use up the places
 // of live ones. A device has at most one reading under way, which bounds sockets
@@ -20,7 +20,7 @@
 //
 // A device that fails is tried again at its next slot, then after 2, 4, 8 … intervals
 // up to Config.MaxBackoff, always in its own slot; from Config.Reopen failures in a row on
-// its source is opened anew each time.
+// its source is opened again each time.
 //
 // # What is measured
 //

@@ -188,7 +188,7 @@ func (f *Fleet) stop() error {
 		}
 	}
 	if len(stuck) > 0 {
-		return fmt.Errorf("fleet: %d devices, %s first, were still being read %v after they were told to stop", len(stuck), stuck[0], stopGrace)
+		return fmt.Errorf("fleet: %d devices, %s first, were still being read %v after they had to stop", len(stuck), stuck[0], stopGrace)
 	}
 	return first
 }

@@ -202,7 +202,7 @@ func TestSlotsAreTheSameAfterARestart(t *testing.T) {
 
 // A third of the devices is dead, a third takes three intervals, some ignore being
 // cancelled: the others never notice.
-func TestSlowAndDeadDevicesDelayNobody(t *testing.T) {
+func TestSlowAndDeadDevicesDelayNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config{Concurrency: 8, Patience: 20 * time.Millisecond, Devices: many(300, func(i int, f *fake) {
 			switch i % 6 {
@@ -321,7 +321,7 @@ func TestBackoffAndReopen(t *testing.T) {
 			}
 		}
 		if first, last := rs[0].Samples[0].Epoch, rs[len(rs)-1].Samples[0].Epoch; first == last {
-			t.Errorf("a source that was opened again goes on in epoch %d", first)
+			t.Errorf("a source that was opened again continues in epoch %d", first)
 		}
 		// Good, good, then failures: the first costs nothing, the others 2, 4, 5, 5, 5.
 		if want := []int{1, 1, 1, 2, 4, 5, 5, 5, 1, 1}; !slices.Equal(gaps[:len(want)], want) {

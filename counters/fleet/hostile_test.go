@@ -14,7 +14,7 @@ import (
 
 // Beside agents that flood, lie, are late or silent, the healthy ones are read at every
 // slot.
-func TestHostileAgentsHinderNobody(t *testing.T) {
+func TestHostileAgentsDelayNoOther(t *testing.T) {
 	const (
 		interval = 500 * time.Millisecond
 		enough   = 8 // readings

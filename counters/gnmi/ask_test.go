@@ -52,7 +52,7 @@ func TestSilentPortOfATargetWithoutGet(t *testing.T) {
 	still := s.ports[0].still
 	s.mu.Unlock()
 	if len(asked) == 0 && still && streams.Load() == 1 {
-		t.Error("a port of which one sample came stands still, and nobody asked")
+		t.Error("a port with one sample stands still, and no request was made")
 	}
 	list := <-asked
 	if len(list.Subscription) != 1 || list.Subscription[0].Path.Elem[1].Key["name"] != "e1" {

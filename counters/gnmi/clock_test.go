@@ -141,7 +141,7 @@ func TestCounterReset(t *testing.T) {
 	for i, octets := range []int{1_000_000_000, 1_000_125_000, 50, 125_050, 250_050, 375_050} {
 		leaves := []any{outOctets, octets, outPkts, octets / 1250}
 		if i == 4 {
-			// Up again, but cleared in between: only last-clear tells.
+			// Up again, but cleared in between: only last-clear shows it.
 			leaves = append(leaves, lastClear, 77)
 		} else if i < 4 {
 			leaves = append(leaves, lastClear, 1)
@@ -169,7 +169,7 @@ func TestWithoutTimestamps(t *testing.T) {
 	}
 }
 
-func TestLeafByLeafSkewIsTold(t *testing.T) {
+func TestLeafByLeafSkewIsReported(t *testing.T) {
 	b := newBench(t, Config{Ports: []string{"e1"}})
 	b.begin("e1", 0, 0)
 	b.sync()
@@ -177,6 +177,6 @@ func TestLeafByLeafSkewIsTold(t *testing.T) {
 	b.take(leafNote(b.clock(), "e1", outOctets, 1000))
 	b.take(leafNote(b.clock()+int64(60*time.Millisecond), "e1", outPkts, 1))
 	if s := b.read()[0]; s.Octets != 1000 || s.Degraded != skewedPackets {
-		t.Errorf("octets %d %q, want the skew of 60 ms told", s.Octets, s.Degraded)
+		t.Errorf("octets %d %q, want the skew of 60 ms reported", s.Octets, s.Degraded)
 	}
 }

@@ -52,7 +52,7 @@ type TLS struct {
 	// ServerName is the name in the target's certificate; "" is the host of the
 	// address.
 	ServerName string
-	// SkipVerify accepts any certificate: whoever sits on the path can then read
+	// SkipVerify accepts any certificate: an attacker on the path can then read
 	// the password.
 	SkipVerify bool
 }
@@ -92,7 +92,7 @@ type Config struct {
 	// is 5 s.
 	Timeout time.Duration
 	// Silence is how long a stream may be without any message before it is
-	// opened anew; 0 is 30 s, or 10 intervals where that is longer.
+	// opened again; 0 is 30 s, or 10 intervals where that is longer.
 	Silence time.Duration
 	// Backoff and MaxBackoff bound the time between attempts to reach a target;
 	// 0 are 200 ms and 30 s. A target that refuses the credentials is only asked

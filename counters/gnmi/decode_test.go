@@ -18,14 +18,14 @@ import (
 	"github.com/csig-agent/csig/counters/gnmi/oc"
 )
 
-// heard is a sink that writes down what it is told.
-type heard struct {
+// record is a sink that keeps what it gets.
+type record struct {
 	leaves  map[string]map[leafID]string // by port
 	removed []string
 	damage  []error
 }
 
-func (h *heard) update(port string, l leafID, v *value) {
+func (h *record) update(port string, l leafID, v *value) {
 	if h.leaves == nil {
 		h.leaves = make(map[string]map[leafID]string)
 	}
@@ -47,10 +47,10 @@ func (h *heard) update(port string, l leafID, v *value) {
 	}
 }
 
-func (h *heard) remove(port string, n *node)      { h.removed = append(h.removed, port+"/"+n.name) }
-func (h *heard) damaged(port string, err error)   { h.damage = append(h.damage, err) }
-func (h *heard) all(n ...*pb.Notification) *heard { return h.from("", n...) }
-func (h *heard) from(target string, n ...*pb.Notification) *heard {
+func (h *record) remove(port string, n *node)       { h.removed = append(h.removed, port+"/"+n.name) }
+func (h *record) damaged(port string, err error)    { h.damage = append(h.damage, err) }
+func (h *record) all(n ...*pb.Notification) *record { return h.from("", n...) }
+func (h *record) from(target string, n ...*pb.Notification) *record {
 	d := decoder{target: target, sink: h}
 	for _, n := range n {
 		d.notification(n)
@@ -58,7 +58,7 @@ func (h *heard) from(target string, n ...*pb.Notification) *heard {
 	return h
 }
 
-// drawInterface makes up an interface, and says what a decoder should hear of it.
+// drawInterface makes up an interface, and says what a decoder should report of it.
 func drawInterface(t *rapid.T, name string) (*oc.Interface, map[leafID]string) {
 	i := &oc.Interface{Name: &name, Counters: &oc.Interface_Counters{}, Ethernet: &oc.Interface_Ethernet{}, Aggregation: &oc.Interface_Aggregation{}}
 	want := make(map[leafID]string)
@@ -133,7 +133,7 @@ func TestDecoderAgainstYgot(t *testing.T) {
 				want[name] = leaves
 			}
 		}
-		h := &heard{}
+		h := &record{}
 		switch way := rapid.SampledFrom([]string{"leaves", "prefix", "root", "list", "entry"}).Draw(t, "way"); way {
 		case "leaves":
 			n, err := ygot.TogNMINotifications(dev, 1, ygot.GNMINotificationsConfig{UsePathElem: true})
@@ -162,7 +162,7 @@ func TestDecoderAgainstYgot(t *testing.T) {
 			h.leaves = make(map[string]map[leafID]string)
 		}
 		if !reflect.DeepEqual(h.leaves, want) {
-			t.Fatalf("heard %v\nwant  %v", h.leaves, want)
+			t.Fatalf("got %v\nwant  %v", h.leaves, want)
 		}
 	})
 }
@@ -264,7 +264,7 @@ func TestValues(t *testing.T) {
 		{"old JSON", &pb.TypedValue{Value: &pb.TypedValue_JsonVal{JsonVal: []byte(`12`)}}, "12", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := new(heard).all(octetsNote(tt.val))
+			h := new(record).all(octetsNote(tt.val))
 			if got := h.leaves["e1"][outOctets]; got != tt.want {
 				t.Errorf("value %q, want %q", got, tt.want)
 			}
@@ -318,9 +318,9 @@ func TestPaths(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			n := octetsNote(&pb.TypedValue{Value: &pb.TypedValue_UintVal{UintVal: 3}})
 			n.Prefix, n.Update[0].Path = tt.prefix, tt.path
-			h := new(heard).from("leaf1", n)
+			h := new(record).from("leaf1", n)
 			if got := h.leaves["e1"][outOctets] == "3"; got != tt.want {
-				t.Errorf("heard %v, want it %v", h.leaves, tt.want)
+				t.Errorf("got %v, want it %v", h.leaves, tt.want)
 			}
 			if err := errors.Join(h.damage...); (err != nil) != (tt.damage != "") || err != nil && !strings.Contains(err.Error(), tt.damage) {
 				t.Errorf("damage %v, want %q", err, tt.damage)
@@ -357,7 +357,7 @@ func TestJSONTrees(t *testing.T) {
 			if tt.path != "" {
 				path.Elem = append(path.Elem, &pb.PathElem{Name: "interface", Key: map[string]string{"name": tt.path}})
 			}
-			h := new(heard).all(&pb.Notification{Update: []*pb.Update{{Path: path, Val: &pb.TypedValue{Value: &pb.TypedValue_JsonIetfVal{JsonIetfVal: []byte(tt.js)}}}}})
+			h := new(record).all(&pb.Notification{Update: []*pb.Update{{Path: path, Val: &pb.TypedValue{Value: &pb.TypedValue_JsonIetfVal{JsonIetfVal: []byte(tt.js)}}}}})
 			if got := h.leaves["e1"][outOctets]; got != tt.want {
 				t.Errorf("octets %q, want %q", got, tt.want)
 			}

@@ -105,7 +105,7 @@ type watchedCredentials struct {
 func (w *watchedCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := w.TransportCredentials.ClientHandshake(ctx, authority, raw)
 	if errors.Is(err, context.Canceled) {
-		return conn, info, err // nobody's fault
+		return conn, info, err // no fault of either side
 	}
 	w.last.set(err)
 	if err == nil {

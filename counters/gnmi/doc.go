@@ -11,9 +11,9 @@
 // every reading. Each is tried for the ports by name and for all interfaces, since one
 // unknown name makes some targets refuse them all, while others take no wildcards.
 // The encoding is the first of PROTO, JSON_IETF and JSON that the target has.
-// Config.Mode and Config.Encoding pin them, and Info tells what came of it.
+// Config.Mode and Config.Encoding pin them, and Info reports what came of it.
 //
-// A stream that ends, or is silent for Config.Silence, is opened anew, with a backoff
+// A stream that ends, or is silent for Config.Silence, is opened again, with a backoff
 // that grows and is randomised. A target that refuses the credentials is left in peace
 // for Config.MaxBackoff.
 //

@@ -36,12 +36,12 @@ var (
 	ErrMissing = errors.New("the target does not have it")
 	// ErrType is a value that the model does not allow.
 	ErrType = errWrongType
-	// ErrSilent is a port of which the target has said nothing for so long that
-	// its counters cannot be told from stuck ones.
+	// ErrSilent is a port about which the target has sent nothing for so long that
+	// its counters cannot be distinguished from stuck ones.
 	ErrSilent = errors.New("no update")
 )
 
-// handshake keeps the last failure of a TLS handshake, of which gRPC only passes on
+// handshake keeps the last failure of a TLS handshake, for which gRPC only passes on
 // the text.
 type handshake struct {
 	mu  sync.Mutex

@@ -32,7 +32,7 @@ func TestDroppedStream(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		end    error
-		unsync bool // before it had told everything
+		unsync bool // before it had sent everything
 	}{
 		{"closed", nil, false},
 		{"an internal error", status.Error(codes.Internal, "telemetry process restarts"), false},
@@ -70,7 +70,7 @@ func TestDroppedStream(t *testing.T) {
 				return got[0].Octets == 4000
 			})
 			if epoch != 0 {
-				t.Errorf("epoch %d: a counter that goes on is the same one", epoch)
+				t.Errorf("epoch %d: a counter that continues is the same one", epoch)
 			}
 			if info := s.Info(); info.Streams != 4 || info.Request != "sample, PROTO" {
 				t.Errorf("info %+v", info)
@@ -91,7 +91,7 @@ func TestTargetThatGoesAwayAndComesBack(t *testing.T) {
 	s := open(t, Config{Device: "leaf1", Address: address, Ports: []string{"e1"}, MaxBackoff: 50 * time.Millisecond})
 	read(t, s)
 	g.Stop()
-	until(t, s, "its absence is told", func(_ []counters.Sample, err error) bool {
+	until(t, s, "its absence shows", func(_ []counters.Sample, err error) bool {
 		if err != nil && (!errors.Is(err, ErrNoAnswer) && !errors.Is(err, ErrStream) || !strings.Contains(err.Error(), "leaf1")) {
 			t.Errorf("error %v, want ErrNoAnswer of leaf1", err)
 		}
@@ -160,7 +160,7 @@ func TestTargetThatAcceptsAndSendsNothing(t *testing.T) {
 	}
 }
 
-// A stream that goes silent is opened anew.
+// A stream that goes silent is opened again.
 func TestStuckStream(t *testing.T) {
 	var streams atomic.Int64
 	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
@@ -190,7 +190,7 @@ func TestLateSync(t *testing.T) {
 		return hold(stream)
 	}}
 	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1", "e2"}, Interval: unhurried})
-	// Before it, nobody can say whether there is an e2.
+	// Before it, it is unknown whether there is an e2.
 	for deadline := time.Now().Add(patience); ; {
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 		got, err := s.Read(ctx, nil)
@@ -387,7 +387,7 @@ func TestCertificates(t *testing.T) {
 				return
 			}
 			// A server that refuses the client's certificate may close the
-			// connection before its reason is read; the next attempt tells.
+			// connection before its reason is read; the next attempt shows it.
 			until(t, s, fmt.Sprintf("the error is %v with %q", tt.want, tt.text), func(_ []counters.Sample, err error) bool {
 				if err == nil {
 					t.Fatal("no error")

@@ -10,7 +10,7 @@ import (
 )
 
 // FuzzNotification holds that nothing a target sends makes the state wrong in kind: each
-// sample is either in error or plausible, and the source goes on.
+// sample is either in error or plausible, and the source continues.
 func FuzzNotification(f *testing.F) {
 	seed := func(notes ...*pb.Notification) {
 		for _, n := range notes {

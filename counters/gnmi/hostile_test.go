@@ -19,7 +19,7 @@ func heap() uint64 {
 }
 
 // Whatever a target does: each reading ends, nothing grows, and what it says is fit to
-// print. One that tells its ports' counters beside it is still read.
+// print. One that sends its ports' counters beside it is still read.
 func TestHostileTargets(t *testing.T) {
 	for _, target := range gnmitest.Hostile() {
 		t.Run(target.Name, func(t *testing.T) {

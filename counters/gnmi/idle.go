@@ -3,7 +3,7 @@ package gnmi
 import "time"
 
 // A target may leave out values that did not change (and gateways do), so an idle
-// port falls silent. That is told from a port that is no longer sampled by
+// port falls silent. It is distinguished from a port that is no longer sampled by
 // looking at the device as a whole: the counters of another port that arrive with
 // a later timestamp show that the target has sampled its ports since. That is
 // believed of a port that the target has said to stand still, and for a while. One that
@@ -52,8 +52,8 @@ func (s *Source) idle(p *port) (at int64, local time.Time, ok bool) {
 	step := int64(s.period.get(s.cfg.Interval))
 	n := (s.evidence.settled.at - p.sampled) / step
 	believed := p.still && now.Sub(p.leaves[outOctets].arrived) < 3*s.belief()/2
-	if at := p.sampled + n*step; believed && at > max(p.row.at, p.held.at) && !p.pending(s.slack()) {
-		// Our clock at that instant, as far as that of the evidence tells.
+	if at := p.sampled + n*step; believed && at > max(p.row.at, p.held.at) && !p.pending(s.tolerance()) {
+		// Our clock at that instant, as far as that of the evidence shows.
 		p.held = moment{at, s.evidence.settled.local.Add(time.Duration(at - s.evidence.settled.at))}
 		p.heldWithin = min(time.Duration(n)*s.period.spread(), time.Duration(step))
 	}

@@ -8,7 +8,7 @@ type Info struct {
 	Request  string // what it was asked for, in words
 	Encoding string
 	Version  string // of gNMI, as the target says
-	Synced   bool   // the stream has told everything once
+	Synced   bool   // the stream has sent everything once
 	Repeats  bool   // the target sends unchanged counters too
 
 	Streams       uint64 // opened so far
@@ -32,7 +32,7 @@ func (s *Source) Info() Info {
 type Facts struct {
 	Port      string
 	Packets   string // the leaves that the samples' Packets are from
-	Speed     uint64 // bit/s, 0 where the target does not tell
+	Speed     uint64 // bit/s, 0 where the target does not report it
 	SpeedFrom string // the leaf it is from
 	Status    string // oper-status, "" where unknown
 }

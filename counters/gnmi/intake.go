@@ -45,9 +45,9 @@ func (in *intake) update(name string, id leafID, v *value) {
 	}
 	p.damage = nil
 	old := p.leaves[id]
-	if id <= outBroadcast && p.leaves[outOctets].set && s.at-p.leaves[outOctets].at > int64(s.slack()) {
+	if id <= outBroadcast && p.leaves[outOctets].set && s.at-p.leaves[outOctets].at > int64(s.tolerance()) {
 		// A new sample begins; what belongs to the one before has arrived.
-		p.settle(s.now, s.grace(), s.slack(), true)
+		p.settle(s.now, s.grace(), s.tolerance(), true)
 	}
 	next := leaf{set: true, val: n, at: s.at, arrived: s.now, message: s.message, stream: s.stream}
 	if !p.take(id, next) {

@@ -96,7 +96,7 @@ func (s *Source) onceStream(ctx context.Context, enc pb.Encoding, paths []*pb.Pa
 	for _, path := range paths {
 		list.Subscription = append(list.Subscription, &pb.Subscription{Path: path})
 	}
-	_ = stream.Send(&pb.SubscribeRequest{Request: &pb.SubscribeRequest_Subscribe{Subscribe: list}}) // Recv tells what is wrong
+	_ = stream.Send(&pb.SubscribeRequest{Request: &pb.SubscribeRequest_Subscribe{Subscribe: list}}) // Recv reports what is wrong
 	for {
 		reply, err := stream.Recv()
 		begun := time.Now()
@@ -132,7 +132,7 @@ func (m membership) update(name string, id leafID, v *value) {
 	}
 }
 
-// add takes names that can be told; a device with more aggregates than switches have
+// add takes names that can be printed; a device with more aggregates than switches have
 // ports is not believed.
 func (m membership) add(lag, port string) {
 	for _, name := range [...]string{lag, port} {

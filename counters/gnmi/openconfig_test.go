@@ -37,7 +37,7 @@ func newGateway(t testing.TB, origin string) (*gateway, *subscribe.Server) {
 	return g, srv
 }
 
-func (g *gateway) tell(n *pb.Notification) {
+func (g *gateway) update(n *pb.Notification) {
 	n.Prefix = &pb.Path{Target: "leaf1", Origin: g.origin}
 	for _, u := range n.Update {
 		// It keeps what it is given.
@@ -107,7 +107,7 @@ func againstOpenConfigServer(t *testing.T) (wrong []string, late time.Duration) 
 				if k == 0 {
 					n = leafNote(at, port, operStatus, "UP", portSpeed, "SPEED_10GB", outOctets, st.octets, outUnicast, st.packets, outMulticast, 0, outBroadcast, 0)
 				}
-				g.tell(n)
+				g.update(n)
 			}
 			<-tick.C
 			mu.Lock()
@@ -176,14 +176,14 @@ func againstOpenConfigServer(t *testing.T) (wrong []string, late time.Duration) 
 func TestOpenConfigServerDropsTheTarget(t *testing.T) {
 	g, srv := newGateway(t, "openconfig")
 	s := open(t, Config{Device: "leaf1", Address: serve(t, srv), Target: "leaf1", Ports: []string{"e1"}, MaxBackoff: 20 * time.Millisecond})
-	g.tell(portNote(time.Now(), "e1", 1000, 1))
+	g.update(portNote(time.Now(), "e1", 1000, 1))
 	until(t, s, "a first sample comes", octets(1000))
 	g.cache.Remove("leaf1")
-	until(t, s, "the target's absence is told", func(got []counters.Sample, err error) bool { return err != nil })
+	until(t, s, "the target's absence shows", func(got []counters.Sample, err error) bool { return err != nil })
 	g.cache.Add("leaf1")
 	g.cache.Connect("leaf1")
 	g.cache.Sync("leaf1")
-	g.tell(portNote(time.Now(), "e1", 2000, 2))
+	g.update(portNote(time.Now(), "e1", 2000, 2))
 	until(t, s, "it is back", octets(2000))
 }
 
@@ -194,7 +194,7 @@ func TestOpenConfigServerManyPorts(t *testing.T) {
 	var ports []string
 	for i := range 512 {
 		ports = append(ports, fmt.Sprintf("Ethernet%d", i))
-		g.tell(portNote(time.Now(), ports[i], 1000*i, i))
+		g.update(portNote(time.Now(), ports[i], 1000*i, i))
 	}
 	s := open(t, Config{Address: serve(t, srv), Target: "leaf1", Ports: ports, Interval: 5 * time.Second})
 	for i, sample := range read(t, s) {

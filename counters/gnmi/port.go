@@ -108,7 +108,7 @@ func (p *port) packets() packetSource {
 // one that did not change; so the packets are complete when they have the octets'
 // timestamp or arrived with any that has, and else after a grace period, in which
 // nothing came. With force they are, as complete as they will ever be.
-func (p *port) settle(now time.Time, grace, slack time.Duration, force bool) {
+func (p *port) settle(now time.Time, grace, tolerance time.Duration, force bool) {
 	o := &p.leaves[outOctets]
 	if !o.set || p.row.set && o.at == p.row.at && o.arrived.Equal(p.row.arrived) {
 		return
@@ -129,9 +129,9 @@ func (p *port) settle(now time.Time, grace, slack time.Duration, force bool) {
 		next.packets += l.val
 		off := time.Duration(l.at - o.at).Abs()
 		together = together || l.message == o.message
-		complete = complete && off <= slack
+		complete = complete && off <= tolerance
 		// A leaf that is older has not changed; a newer one counted more.
-		next.skewed = next.skewed || l.at > o.at && off > slack/8
+		next.skewed = next.skewed || l.at > o.at && off > tolerance/8
 		if l.arrived.After(newest) {
 			newest = l.arrived
 		}
@@ -152,9 +152,9 @@ func (p *port) settle(now time.Time, grace, slack time.Duration, force bool) {
 }
 
 // pending says whether a part of a newer sample than the row has arrived.
-func (p *port) pending(slack time.Duration) bool {
+func (p *port) pending(tolerance time.Duration) bool {
 	for id := outOctets; id <= outBroadcast; id++ {
-		if l := &p.leaves[id]; l.set && l.at > p.row.at+int64(slack) {
+		if l := &p.leaves[id]; l.set && l.at > p.row.at+int64(tolerance) {
 			return true
 		}
 	}
@@ -175,11 +175,11 @@ func (p *port) take(id leafID, next leaf) bool {
 	return true
 }
 
-// drop forgets a leaf that the target no longer has.
+// drop deletes a leaf that the target no longer has.
 func (p *port) drop(id leafID) {
 	p.leaves[id] = leaf{}
 	if id == outOctets && p.row.set {
-		// Where it comes back, it counts anew.
+		// Where it comes back, it counts from zero.
 		p.row, p.held = row{}, moment{}
 		p.epoch++
 	}
@@ -218,7 +218,7 @@ func (p *port) up() (up, known bool) {
 }
 
 // speed returns the capacity in bit/s and the leaf it is from; 0 where the target
-// does not tell.
+// does not report.
 func (p *port) speed() (bps uint64, from leafID) {
 	for _, id := range [...]leafID{lagSpeed, negotiatedSpeed, portSpeed} {
 		if l := &p.leaves[id]; l.set && l.val != 0 {

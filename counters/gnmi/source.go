@@ -42,8 +42,8 @@ type Source struct {
 	encoding pb.Encoding
 	live     bool                    // a stream is open
 	begun    time.Time               // when it was opened
-	synced   time.Time               // when it had told everything; zero before
-	pruned   bool                    // what it did not tell has been dropped
+	synced   time.Time               // when it had sent everything; zero before
+	pruned   bool                    // what it did not send has been dropped
 	err      error                   // why there is no stream
 	stream   uint64                  // number of the stream or poll
 	chunk    int                     // ports in one Get
@@ -109,7 +109,7 @@ func (s *Source) Close() error {
 }
 
 // Read returns the newest state of all ports. It implements counters.Source. The first
-// call waits until the target has told everything, or ctx ends; later ones return
+// call waits until the target has sent everything, or ctx ends; later ones return
 // at once what the subscription has brought so far, with the target's timestamps, so
 // that At is as old as the counters are. Where the target is polled instead, each
 // call asks it.
@@ -155,7 +155,7 @@ func (s *Source) samples(dst []counters.Sample, now time.Time) []counters.Sample
 	s.prune(now)
 	for i := range s.ports {
 		p := &s.ports[i]
-		p.settle(now, s.grace(), s.slack(), s.mode == Get)
+		p.settle(now, s.grace(), s.tolerance(), s.mode == Get)
 		dst = append(dst, s.sample(p, now))
 	}
 	return dst
@@ -168,7 +168,7 @@ func (s *Source) start() {
 	go s.run(ctx)
 }
 
-// restart forgets how the target can be read: the next Read finds out.
+// restart drops how the target can be read: the next Read finds out.
 func (s *Source) restart() {
 	s.stop()
 	<-s.stopped
@@ -217,7 +217,7 @@ func (s *Source) ready(now time.Time) (bool, error) {
 	if !s.started {
 		for i := range s.ports {
 			p := &s.ports[i]
-			p.settle(now, s.grace(), s.slack(), false)
+			p.settle(now, s.grace(), s.tolerance(), false)
 			complete = complete && p.row.set && p.trouble() == nil
 		}
 	}
@@ -278,12 +278,12 @@ func (s *Source) interval() time.Duration {
 	return max(s.cfg.Interval, s.period.get(s.cfg.Interval))
 }
 
-// grace is how long the leaves of one sample may take to arrive one by one, and slack
+// grace is how long the leaves of one sample may take to arrive one by one, and tolerance
 // how far apart their timestamps may be.
-func (s *Source) grace() time.Duration { return min(s.cfg.Interval/4, 100*time.Millisecond) }
-func (s *Source) slack() time.Duration { return s.cfg.Interval / 8 }
+func (s *Source) grace() time.Duration     { return min(s.cfg.Interval/4, 100*time.Millisecond) }
+func (s *Source) tolerance() time.Duration { return s.cfg.Interval / 8 }
 
-// pruneDue says whether a target that has told everything has had the time to send a
+// pruneDue says whether a target that has sent everything has had the time to send a
 // first sample of every port too: some say that they are done before.
 func (s *Source) pruneDue(now time.Time) bool {
 	return !s.synced.IsZero() && now.Sub(s.synced) > 2*s.interval()+s.grace()
@@ -315,7 +315,7 @@ func (s *Source) otherOrigin() bool {
 	return true
 }
 
-// prune drops what the present stream has not told: the target no longer has it.
+// prune drops what the present stream has not sent: the target no longer has it.
 func (s *Source) prune(now time.Time) {
 	if s.pruned || !s.live || !s.pruneDue(now) {
 		return
@@ -358,7 +358,7 @@ func (s *Source) sample(p *port, now time.Time) counters.Sample {
 	return out
 }
 
-// silence is the sample of a port of which nothing has come for so long.
+// silence is the sample of a port without an update for so long.
 func (s *Source) silence(p *port, at time.Time, long time.Duration) counters.Sample {
 	return counters.Sample{Port: p.name, At: at,
 		Err: portError(fmt.Errorf("%s: %w for %v", outOctets, ErrSilent, long.Round(s.cfg.Interval/10)))}

@@ -43,7 +43,7 @@ func newBench(t interface {
 // open begins a new stream.
 func (b *bench) open() { b.s.opened(shape{mode: Sample}, b.now) }
 
-// sync lets the stream have told everything.
+// sync lets the stream have sent everything.
 func (b *bench) sync() { b.s.synced = b.now }
 
 func (b *bench) clock() int64 { return b.now.Add(b.offset).UnixNano() }

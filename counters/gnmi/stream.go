@@ -20,14 +20,14 @@ func (s *Source) run(ctx context.Context) {
 	defer close(s.stopped)
 	wait := s.cfg.Backoff
 	for {
-		told, err := s.session(ctx)
+		complete, err := s.session(ctx)
 		if ctx.Err() != nil || err == nil {
 			return
 		}
 		if errors.Is(err, errOtherOrigin) {
 			continue
 		}
-		if told {
+		if complete {
 			wait = s.cfg.Backoff
 		}
 		if errors.Is(err, ErrCredentials) {
@@ -47,9 +47,9 @@ func (s *Source) run(ctx context.Context) {
 }
 
 // session subscribes in the first shape that the target accepts, and takes in what comes
-// until the stream ends, or returns nil where the target has to be polled. told
-// says whether the target had told everything.
-func (s *Source) session(ctx context.Context) (told bool, err error) {
+// until the stream ends, or returns nil where the target has to be polled. complete
+// says whether the target had sent everything.
+func (s *Source) session(ctx context.Context) (complete bool, err error) {
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -81,9 +81,9 @@ func (s *Source) session(ctx context.Context) (told bool, err error) {
 		s.mu.Lock()
 		sh.origin = s.origin
 		s.mu.Unlock()
-		told, err := s.subscribe(ctx, sh)
+		complete, err := s.subscribe(ctx, sh)
 		if !refused(err) {
-			return told, err
+			return complete, err
 		}
 		if first == nil {
 			first = err
@@ -149,7 +149,7 @@ func few(list []pb.Encoding) []pb.Encoding { return list[:min(len(list), 10)] }
 
 // subscribe keeps one stream. An error for which refused holds is the target's answer to the
 // request.
-func (s *Source) subscribe(ctx context.Context, sh shape) (told bool, err error) {
+func (s *Source) subscribe(ctx context.Context, sh shape) (complete bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watch := time.AfterFunc(s.cfg.Timeout, func() {
@@ -160,7 +160,7 @@ func (s *Source) subscribe(ctx context.Context, sh shape) (told bool, err error)
 	if err != nil {
 		return false, s.classify(ctx, err)
 	}
-	// An error of Send is told by Recv.
+	// An error of Send is reported by Recv.
 	_ = stream.Send(sh.request(&s.cfg))
 	probing := make(chan struct{})
 	defer func() {
@@ -183,7 +183,7 @@ func (s *Source) subscribe(ctx context.Context, sh shape) (told bool, err error)
 				// It did work, so it is no answer to the request.
 				err = fmt.Errorf("%w: %s", ErrStream, err.Error())
 			}
-			return told, err
+			return complete, err
 		}
 		// The first answer proves nothing about how long the next one may take.
 		if !got {
@@ -203,11 +203,11 @@ func (s *Source) subscribe(ctx context.Context, sh shape) (told bool, err error)
 		}
 		switch r := reply.GetResponse().(type) {
 		case *pb.SubscribeResponse_Update:
-			s.refresh = told
+			s.refresh = complete
 			s.take(r.Update, now)
 		case *pb.SubscribeResponse_SyncResponse:
-			if !told {
-				told = true
+			if !complete {
+				complete = true
 				s.synced = now
 				s.info.Synced = true
 			}

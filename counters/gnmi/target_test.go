@@ -23,7 +23,7 @@ import (
 	"github.com/csig-agent/csig/counters/gnmi/oc"
 )
 
-// The OpenConfig server logs into files of the temporary folder, unless it is told
+// The OpenConfig server logs into files of the temporary folder, unless it is set
 // where.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "gnmi-test")
@@ -134,7 +134,7 @@ func octets(n uint64) func([]counters.Sample, error) bool {
 	}
 }
 
-// script is a target that says what the test tells it to.
+// script is a target that says what the test has it say.
 type script struct {
 	pb.UnimplementedGNMIServer
 	subscribe func(list *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestEverySampleIsTrue lets targets of all manners sample ports of which the truth is
+// TestEverySampleIsTrue lets targets of all kinds sample ports whose truth is
 // known, and holds each sample against the truth at its At.
 func TestEverySampleIsTrue(t *testing.T) {
 	type state struct{ octets, unicast, multicast uint64 }

@@ -27,7 +27,7 @@
 // One kind of super-frame escapes the qdisc too: one that a virtual machine's
 // tap or a packet socket handed in counts there with the bytes of its segments,
 // but as no packet at all (measured on Linux 6.18), since the kernel does not
-// believe the number of segments it was told. Where such traffic matters,
+// believe the number of segments it was given. Where such traffic matters,
 // switch the offloads off: the interface's counter is then exact.
 //
 // Linux counts a frame without its FCS (Documentation/networking/statistics.rst

@@ -123,7 +123,7 @@ func TestParseQdisc(t *testing.T) {
 			qdisc{handle: 9, kind: "tbf"}, false, 0},
 		{"many packets", tcMessage(3, 9, tcRoot, attr(tcKind, str("htb")...), nest(tcStats2, basic, wide)), true,
 			qdisc{handle: 9, kind: "htb", counts: true}, true, 1<<32 + 7},
-		{"many packets, told first", tcMessage(3, 9, tcRoot, attr(tcKind, str("htb")...), nest(tcStats2, wide, basic)), true,
+		{"many packets, reported first", tcMessage(3, 9, tcRoot, attr(tcKind, str("htb")...), nest(tcStats2, wide, basic)), true,
 			qdisc{handle: 9, kind: "htb", counts: true}, true, 1<<32 + 7},
 		{"size table", tcMessage(3, 9, tcRoot, attr(tcKind, str("htb")...), nest(tcStab), nest(tcStats2, basic)), true,
 			qdisc{handle: 9, kind: "htb", counts: true, stab: true}, true, 7},

@@ -22,8 +22,8 @@ type Source struct {
 	dumps  *socket // requests and their answers
 	eth    *ethtool
 
-	unsynced    bool // links have to be listed anew
-	qdiscsStale bool // root qdiscs have to be listed anew
+	unsynced    bool // links have to be listed again
+	qdiscsStale bool // root qdiscs have to be listed again
 	stalePorts  bool // some port is stale
 	round       uint64
 	epochs      uint64 // epochs given out so far
@@ -37,7 +37,7 @@ type Source struct {
 type port struct {
 	cfg Port
 
-	// What the kernel has told; index is 0 while the interface does not exist.
+	// What the kernel has reported; index is 0 while the interface does not exist.
 	index      int32
 	up         bool
 	dev        device
@@ -47,7 +47,7 @@ type port struct {
 	qdiscLives uint64 // how many root qdiscs of it are gone
 
 	// What follows from it.
-	stale   bool // dev.offloads and dev.linkSpeed have to be asked for anew
+	stale   bool // dev.offloads and dev.linkSpeed have to be asked for again
 	verdict verdict
 	origin  origin
 	epoch   uint64
@@ -78,7 +78,7 @@ var (
 const maxAttempts = 3
 
 // eventBuffer holds the notifications of some thousand changes between two
-// readings; when it overflows everything is listed anew.
+// readings; when it overflows everything is listed again.
 const eventBuffer = 1 << 20
 
 // New opens a source. An interface that does not exist is not an error: its

@@ -206,7 +206,7 @@ func TestRecreated(t *testing.T) {
 	if !errors.Is(gone.Err, ErrNoInterface) || gone.Port != "swp1" || gone.At.IsZero() {
 		t.Fatalf("deleted: %+v", gone)
 	}
-	// With the same number, so that nothing but the notification tells.
+	// With the same number, so that only the notification shows it.
 	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "swp1", Index: index}, PeerName: "far1"}))
 	noIPv6(t, "swp1", "far1")
 	up(t, "swp1")
@@ -354,7 +354,7 @@ func TestNotificationsOverflow(t *testing.T) {
 	}
 }
 
-// A dump that nobody read to its end neither blocks the next reading nor
+// A dump that was not read to its end neither blocks the next reading nor
 // passes for it.
 func TestAbandonedDump(t *testing.T) {
 	enter(t)
@@ -421,7 +421,7 @@ func TestDefaultQdiscIsLookedUp(t *testing.T) {
 		m, _, _ := nextMessage(netlinkMessage(rtmNewLink, 0, 0, u32(0, index, 0, 0), attr(linkName, str("swp1")...), attr(linkQdisc, str(qdisc)...)))
 		s.takeEvent(m)
 		if s.qdiscsStale != want {
-			t.Errorf("a link with %s: listed anew is %v, want %v", qdisc, s.qdiscsStale, want)
+			t.Errorf("a link with %s: listed again is %v, want %v", qdisc, s.qdiscsStale, want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // sync brings what is known about interfaces and qdiscs up to date: it takes
-// the notifications that have come, lists anew what they leave open, and
+// the notifications that have come, lists again what they leave open, and
 // decides how to read the ports that changed. It reports whether any port is
 // now read from another counter than before.
 //
@@ -193,7 +193,7 @@ func (s *Source) unbind(p *port) {
 	s.touch(p)
 }
 
-// settle asks what notifications do not tell and decides how to read the port;
+// settle asks what notifications do not have and decides how to read the port;
 // it reports whether that is from another counter than before.
 func (s *Source) settle(p *port) bool {
 	p.stale = false

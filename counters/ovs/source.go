@@ -166,7 +166,7 @@ func (s *Source) read(ctx context.Context) error {
 			continue
 		}
 		if st.Age < p.age {
-			p.lives++ // the bridge has it anew
+			p.lives++ // the bridge has it again
 		}
 		p.age, p.seen = st.Age, true
 		p.sample.Octets, p.sample.Packets, p.sample.Epoch = st.TxBytes, st.TxPackets, p.lives

@@ -69,7 +69,7 @@ func signed(body []byte) (v int32, ok bool) {
 	return v, true
 }
 
-// unsigned decodes an unsigned value of at most size bytes. Some agents forget the
+// unsigned decodes an unsigned value of at most size bytes. Some agents omit the
 // zero byte in front of a value whose top bit is set; there is only one
 // thing they can mean.
 func unsigned(body []byte, size int) (v uint64, ok bool) {

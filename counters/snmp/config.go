@@ -118,7 +118,7 @@ type Config struct {
 	// Discards says whether packets include discarded ones.
 	Discards Discards
 	// Recheck is how often names, link status, speed and discontinuity are read
-	// anew on agents that have ifTableLastChange. 0 is at every reading. It is
+	// again on agents that have ifTableLastChange. 0 is at every reading. It is
 	// how late a link that went down is noticed at most.
 	Recheck time.Duration
 	// MaxOIDs is how many bindings a PDU carries at most; 0, and anything above, is 255. Fewer are

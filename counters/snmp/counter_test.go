@@ -129,10 +129,10 @@ func TestUptime(t *testing.T) {
 	}{
 		{"steady", []uint32{100, 200}, []time.Duration{0, s}, false},
 		{"restarted", []uint32{1_000_000, 200}, []time.Duration{0, s}, true},
-		{"restarted while nobody looked, and is older now", []uint32{6000, 60_000}, []time.Duration{0, 30 * time.Minute}, true},
+		{"restarted between two readings, and is older now", []uint32{6000, 60_000}, []time.Duration{0, 30 * time.Minute}, true},
 		{"wrap", []uint32{math.MaxUint32 - 50, 49}, []time.Duration{0, s}, false},
 		{"restarted just before the wrap", []uint32{math.MaxUint32 - 500_000, 49}, []time.Duration{0, s}, true},
-		{"wrap while nobody looked", []uint32{math.MaxUint32 - 100*3600, 100 * 3600}, []time.Duration{0, 2 * time.Hour}, false},
+		{"wrap between two readings", []uint32{math.MaxUint32 - 100*3600, 100 * 3600}, []time.Duration{0, 2 * time.Hour}, false},
 		{"slow clock", []uint32{1_000_000, 1_000_000 + 99*864_00}, []time.Duration{0, day}, false},
 		{"steps back a little", []uint32{100_000, 99_950}, []time.Duration{0, s}, false},
 		{"cached", []uint32{100, 100, 100, 600}, []time.Duration{0, s, 4 * s, 9 * s}, false},
@@ -155,7 +155,7 @@ func TestUptime(t *testing.T) {
 	}
 }
 
-// Our own clock, where it is not monotonic, may step: the readings go on.
+// Our own clock, where it is not monotonic, may step: the readings continue.
 func TestOurClockSteps(t *testing.T) {
 	a, c := newAgent(t), newClock()
 	cfg := a.config(a.many(3)...)

@@ -59,7 +59,7 @@ type Reading struct {
 	// The exchange that carried the port's octets. Sample.At is its midpoint.
 	Sent, Received time.Time
 	// Uptime is sysUpTime in the same PDU: when the agent answered, by its own
-	// clock, in steps of 10 ms. HasUptime is false where it did not tell.
+	// clock, in steps of 10 ms. HasUptime is false where it was not in the answer.
 	Uptime    time.Duration
 	HasUptime bool
 

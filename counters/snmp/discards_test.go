@@ -23,11 +23,11 @@ func TestDiscards(t *testing.T) {
 		{"none", DiscardsLearn, DiscardsLearn, fakePort{}, []step{{1000, 10, 0, 0, 10, false}}},
 		{"unknown: the safe side, and said so", DiscardsLearn, DiscardsLearn, fakePort{}, []step{
 			{100_000, 100, 7, 0, 100, true}, {100_000, 100, 0, 0, 100, false}, {100_000, 100, 0, 3, 100, true}}},
-		{"told: included", DiscardsIncluded, DiscardsIncluded, fakePort{}, []step{
+		{"configured: included", DiscardsIncluded, DiscardsIncluded, fakePort{}, []step{
 			{90_000, 100, 7, 3, 90, false}, {90_000, 100, 0, 0, 100, false}}},
-		{"told: included, discards seen before their packets", DiscardsIncluded, DiscardsIncluded, fakePort{}, []step{
+		{"configured: included, discards seen before their packets", DiscardsIncluded, DiscardsIncluded, fakePort{}, []step{
 			{0, 0, 10, 0, 0, false}, {9000, 100, 0, 0, 90, false}}},
-		{"told: excluded", DiscardsExcluded, DiscardsExcluded, fakePort{}, []step{{100_000, 100, 7, 0, 100, false}}},
+		{"configured: excluded", DiscardsExcluded, DiscardsExcluded, fakePort{}, []step{{100_000, 100, 7, 0, 100, false}}},
 		{"proof: more discards than packets", DiscardsLearn, DiscardsExcluded, fakePort{}, []step{
 			{1000, 10, 500, 0, 10, true}, {1000, 10, 500, 0, 10, true}, {1000, 10, 500, 0, 10, false}}},
 		{"proof: fewer octets than packets need", DiscardsLearn, DiscardsIncluded, fakePort{}, []step{

@@ -59,7 +59,7 @@
 // sysObjectID 1.3.6.1.4.1.8072.3.2.10 together with a sysDescr that starts with
 // "Linux "; the latter keeps network operating systems apart that run net-snmp in
 // front of hardware counters. Config.Overhead overrides it. That kernel also
-// counts a super-frame (GSO) as one packet, which an agent cannot tell us.
+// counts a super-frame (GSO) as one packet, which an agent does not report.
 //
 // # Packets that were counted but not sent
 //

@@ -93,12 +93,12 @@ func isDNS(err error) bool {
 // lateError is a reading whose caller gave up before all tries were over.
 type lateError struct {
 	try   time.Duration
-	found int // interfaces, by a survey that the next reading goes on with; or -1
+	found int // interfaces, by a survey that the next reading continues; or -1
 }
 
 func (e *lateError) Error() string {
 	if e.found >= 0 {
-		return fmt.Sprintf("%v to all questions about its interfaces before the reading had to end (%d found so far; the next reading goes on with it)", ErrNoAnswer, e.found)
+		return fmt.Sprintf("%v to all questions about its interfaces before the reading had to end (%d found so far; the next reading continues it)", ErrNoAnswer, e.found)
 	}
 	return fmt.Sprintf("%v before the reading had to end (a try waits %v)", ErrNoAnswer, e.try)
 }

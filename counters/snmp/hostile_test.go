@@ -22,7 +22,7 @@ func dirty(text string) bool {
 // terminal must not get, and no load is further off than it says.
 func TestHostileAgents(t *testing.T) {
 	const load = 1000 * 8 * (1000 + 20) // of each port
-	// Values of another instant, or another value, under the right id: nobody can tell.
+	// Values of another instant, or another value, under the right id: it cannot be noticed.
 	lies := map[string]bool{"the answer before, with this id": true, "flipped bits": true}
 	var all sync.WaitGroup
 	for name, behave := range snmptest.Hostile() {

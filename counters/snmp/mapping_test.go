@@ -82,7 +82,7 @@ func TestRenumbering(t *testing.T) {
 }
 
 // Two ports that swap their rows, with nothing else to show for it: only the
-// names tell.
+// names show.
 func TestSwappedPorts(t *testing.T) {
 	a := newAgent(t)
 	ports := a.many(30)
@@ -168,7 +168,7 @@ func TestRowThatOutlivesItsInterface(t *testing.T) {
 	if got := mustRead(t, s)[0]; got.Octets != 77 || !got.Up {
 		t.Errorf("%+v: want the row that is up", got)
 	}
-	// And where it is up twice nobody can know.
+	// And where it is up twice it cannot be known.
 	both := numbered(1)
 	a.set(1, both)
 	b := open(t, cfg)
@@ -269,7 +269,7 @@ func TestRecheck(t *testing.T) {
 	c.advance(time.Second)
 	lean := count()
 	if s.plan.shape.bulk {
-		full, lean = 1, 0 // the requests do not tell
+		full, lean = 1, 0 // the requests do not show it
 	}
 	if 2*lean > full+20 {
 		t.Errorf("%d bindings without names, %d with", lean, full)

@@ -42,7 +42,7 @@ func (o oid) dotted() string {
 }
 
 // encode appends o in BER, without tag and length. o has at least two
-// sub-identifiers, of which the first is at most 2.
+// sub-identifiers; the first is at most 2.
 func (o oid) encode(dst []byte) []byte {
 	dst = appendSub(dst, uint64(o[0])*40+uint64(o[1]))
 	for _, v := range o[2:] {

@@ -208,7 +208,7 @@ func TestSilentAgent(t *testing.T) {
 			}
 		}
 		if strings.Contains(err.Error(), "pr1vate!") {
-			t.Errorf("%q tells the community", err)
+			t.Errorf("%q shows the community", err)
 		}
 	})
 	t.Run("silent in the middle", func(t *testing.T) {
@@ -246,14 +246,14 @@ func TestSilentAgent(t *testing.T) {
 		a.with(func() { a.send = nil })
 		mustRead(t, s)
 	})
-	t.Run("nobody listens", func(t *testing.T) {
+	t.Run("nothing listens", func(t *testing.T) {
 		conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		cfg := a.config("swp1")
 		cfg.Port = uint16(conn.LocalAddr().(*net.UDPAddr).Port)
-		cfg.Timeout = time.Minute // the kernel tells at once
+		cfg.Timeout = time.Minute // the kernel reports it at once
 		conn.Close()
 		if _, err := open(t, cfg).Read(t.Context(), nil); !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "refused") {
 			t.Errorf("%v", err)

@@ -17,7 +17,7 @@ type want struct {
 
 const (
 	noPort  = -1 // a scalar of the whole device
-	another = -2 // a row nobody asked for, between two that are wanted
+	another = -2 // a row without a request, between two that are wanted
 )
 
 // pdu is a request and what its answer must look like.
@@ -46,7 +46,7 @@ func (p *pdu) expect(o oid, port int32, col column) {
 func (p *pdu) name(w *want) []byte { return p.oids[w.at : w.at+uint32(w.size)] }
 
 // firstID is the lowest request-id used: all of them are encoded in four bytes,
-// so that a request is encoded once and only its id is written anew.
+// so that a request is encoded once and only its id is replaced.
 const firstID = 1 << 24
 
 // encode makes the SNMPv2c message.

@@ -58,7 +58,7 @@ func (s *Source) shapes() []trial {
 	return append(list, trial{shape: shape{bulk: true, oids: first}})
 }
 
-// build makes the plan anew where it is out of date.
+// build builds the plan again where it is out of date.
 func (s *Source) build() error {
 	if s.retrial {
 		s.trials, s.trying, s.settled = s.shapes(), 0, false
@@ -111,13 +111,13 @@ func (s *Source) requests(sh shape, cols func(*port) mask) ([]*pdu, error) {
 func (s *Source) getRequests(oids int, cols func(*port) mask) []*pdu {
 	list := []*pdu{}
 	var group []int32
-	room := 0
+	space := 0
 	flush := func() {
 		if len(group) > 0 {
 			list = append(list, s.getPDU(group, cols))
 			group = nil
 		}
-		room = oids - 2 // sysUpTime and ifTableLastChange
+		space = oids - 2 // sysUpTime and ifTableLastChange
 	}
 	flush()
 	for i := range s.ports {
@@ -130,11 +130,11 @@ func (s *Source) getRequests(oids int, cols func(*port) mask) []*pdu {
 			list = append(list, s.getPDU([]int32{int32(i)}, cols))
 			continue
 		}
-		if n > room {
+		if n > space {
 			flush()
 		}
 		group = append(group, int32(i))
-		room -= n
+		space -= n
 	}
 	flush()
 	return list
@@ -222,7 +222,7 @@ func (s *Source) judge(took time.Duration, clean bool) {
 	}
 }
 
-// nextTrial goes on to the next shape; after the last one, and whenever the one
+// nextTrial turns to the next shape; after the last one, and whenever the one
 // that was kept fails, to the fastest. The first one is a Get, which
 // always applies.
 func (s *Source) nextTrial() {

@@ -59,7 +59,7 @@ var (
 func (p *port) fullColumns() mask { return p.need }
 func (p *port) leanColumns() mask { return p.need & leanColumns }
 
-// begin forgets the values of the columns about to be read.
+// begin clears the values of the columns about to be read.
 func (p *port) begin(cols mask) {
 	p.got &^= cols
 	p.problem, p.err = fine, nil
@@ -115,11 +115,11 @@ func (p *port) check() {
 		p.fail(final, fmt.Errorf("ifOperStatus.%d: %w: %d, want 1 to 7", p.index, ErrType, int64(s)))
 		return
 	}
-	// The speed may have moved out of the column that tells it best.
+	// The speed may have moved out of the column that has it best.
 	switch {
 	case p.need.has(ifSpeed) && p.val[ifSpeed] == speedMax,
 		p.need.has(ifHighSpeed) && !p.anySpd && p.val[ifHighSpeed] > 0 && p.val[ifHighSpeed]*1e6 < speedMax:
-		p.fail(lookUp, fmt.Errorf("speed changed and was not read anew: %w", ErrMissing))
+		p.fail(lookUp, fmt.Errorf("speed changed and was not read again: %w", ErrMissing))
 	}
 }
 
@@ -135,7 +135,7 @@ func (p *port) up() bool {
 	return p.val[ifOperStatus] == operUp || p.val[ifOperStatus] == operUnknown
 }
 
-// speedMax is what ifSpeed says where the speed is more than it can tell.
+// speedMax is what ifSpeed says where the speed is more than it can hold.
 const speedMax = 1<<32 - 1
 
 // speed returns the capacity in bit/s, 0 where the agent does not know it.
@@ -218,7 +218,7 @@ func (p *port) choose(name column, has mask, val *[nColumns]uint64, rule Discard
 	case has.has(ifHighSpeed):
 		need |= of(ifHighSpeed)
 	case !p.anySpd:
-		p.missing = fmt.Errorf("ifSpeed.%d is more than it can tell, and ifHighSpeed.%d: %w", p.index, p.index, ErrMissing)
+		p.missing = fmt.Errorf("ifSpeed.%d is more than it can hold, and ifHighSpeed.%d: %w", p.index, p.index, ErrMissing)
 		return
 	}
 	p.need = need

@@ -10,9 +10,9 @@ import (
 // solve reads ports again whose PDU failed, in smaller ones.
 func (s *Source) solve(ctx context.Context, ports []int32) error {
 	for len(ports) > 0 {
-		n, room := 0, min(firstOIDs, s.limit)-2
-		for n < len(ports) && (n == 0 || room >= s.ports[ports[n]].need.size()) {
-			room -= s.ports[ports[n]].need.size()
+		n, space := 0, min(firstOIDs, s.limit)-2
+		for n < len(ports) && (n == 0 || space >= s.ports[ports[n]].need.size()) {
+			space -= s.ports[ports[n]].need.size()
 			n++
 		}
 		if err := s.narrow(ctx, ports[:n:n]); err != nil {
@@ -74,7 +74,7 @@ func (s *Source) narrow(ctx context.Context, ports []int32) error {
 			s.shrink(len(req.wants), true)
 			if s.witnesses && len(todo) == 1 {
 				// One column less may be what it takes.
-				s.noRoom = true
+				s.noSpace = true
 				s.callAll(false)
 				return s.narrow(ctx, todo)
 			}

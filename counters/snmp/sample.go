@@ -26,9 +26,9 @@ type history struct {
 
 const (
 	minFrame = 14 // bytes: a frame's header, the least that it adds to the octets
-	// wrapSlack is how many packets more than the octets explain a 32-bit packet
+	// wrapTolerance is how many packets more than the octets explain a 32-bit packet
 	// counter that went down may have counted, and still has wrapped.
-	wrapSlack = 1 << 16
+	wrapTolerance = 1 << 16
 )
 
 // sample turns what was read of a port into a Sample.
@@ -114,7 +114,7 @@ func (p *port) plausible(sent uint64) bool {
 			continue
 		}
 		dropped := h.drops.since(p)
-		if uint64(uint32(p.val[c]-h.last[c])) > sent/minFrame+dropped+wrapSlack {
+		if uint64(uint32(p.val[c]-h.last[c])) > sent/minFrame+dropped+wrapTolerance {
 			return false
 		}
 	}

@@ -119,7 +119,7 @@ func TestLookingUpTakesSeveralReadings(t *testing.T) {
 	}
 }
 
-// What was found long ago, or before a restart, is not gone on with.
+// What was found long ago, or before a restart, is not continued.
 func TestSurveyThatIsTooOld(t *testing.T) {
 	for name, change := range map[string]func(s *Source, c *clock){
 		"an hour passes":     func(_ *Source, c *clock) { c.advance(time.Hour) },

@@ -271,7 +271,7 @@ func TestSnmpdInterfaceEvents(t *testing.T) {
 			if err := netlink.LinkSetDown(host); err != nil {
 				t.Fatal(err)
 			}
-			// The kernel tells of a lost carrier a little later.
+			// The kernel reports a lost carrier a little later.
 			deadline := time.Now().Add(10 * time.Second)
 			for got := mustRead(t, s); got[0].Up; got = mustRead(t, s) {
 				if !got[1].Up || time.Now().After(deadline) {
@@ -279,7 +279,7 @@ func TestSnmpdInterfaceEvents(t *testing.T) {
 				}
 			}
 
-			// The interface is made anew: same name, another ifIndex. net-snmp
+			// The interface is made again: same name, another ifIndex. net-snmp
 			// keeps the old row.
 			l, err := netlink.LinkByName("tor0")
 			if err != nil {
@@ -288,8 +288,8 @@ func TestSnmpdInterfaceEvents(t *testing.T) {
 			if err := netlink.LinkDel(l); err != nil {
 				t.Fatal(err)
 			}
-			anew := addVeth(t, "tor0", "host0")
-			send(t, anew, 5, 100)
+			second := addVeth(t, "tor0", "host0")
+			send(t, second, 5, 100)
 			send(t, other, 5, 100)
 			s.surveyed = s.surveyed.Add(-lookAgain) // let time pass
 			for got := mustRead(t, s); ; got = mustRead(t, s) {
@@ -297,13 +297,13 @@ func TestSnmpdInterfaceEvents(t *testing.T) {
 					break
 				}
 				if time.Now().After(deadline) {
-					t.Fatalf("made anew and never up: %+v", got[0])
+					t.Fatalf("made again and never up: %+v", got[0])
 				}
 				s.surveyed = s.surveyed.Add(-lookAgain)
 			}
 			got := mustRead(t, s)
-			if r := s.Readings(nil); got[0].Octets != 500 || got[0].Epoch == first[0].Epoch || r[0].IfIndex != uint32(anew.Attrs().Index) {
-				t.Errorf("made anew: %+v, %+v", got[0], r[0])
+			if r := s.Readings(nil); got[0].Octets != 500 || got[0].Epoch == first[0].Epoch || r[0].IfIndex != uint32(second.Attrs().Index) {
+				t.Errorf("made again: %+v, %+v", got[0], r[0])
 			}
 			if want := kernel(t, "tor1"); got[1].Octets != want.TxBytes || got[1].Epoch != first[1].Epoch {
 				t.Errorf("the other port: %+v", got[1])
@@ -312,7 +312,7 @@ func TestSnmpdInterfaceEvents(t *testing.T) {
 	}
 }
 
-// net-snmp goes on with the old name of an interface that was renamed, and with the
+// net-snmp keeps the old name of an interface that was renamed, and with the
 // counters of that instant: zero traffic, if it were believed.
 func TestSnmpdRenamedInterface(t *testing.T) {
 	d := startDaemon(t)
@@ -373,7 +373,7 @@ func TestSnmpdCredentials(t *testing.T) {
 		name string
 		edit func(c *Config)
 	}{
-		{"unknown user", func(c *Config) { c.User = "nobody" }},
+		{"unknown user", func(c *Config) { c.User = "other" }},
 		{"wrong auth passphrase", func(c *Config) { c.AuthPassphrase = "wrong-secret-1" }},
 		{"wrong auth protocol", func(c *Config) { c.Auth = "SHA512" }},
 		{"wrong priv passphrase", func(c *Config) { c.PrivPassphrase = "wrong-secret-2" }},
@@ -421,7 +421,7 @@ func TestSnmpdRestart(t *testing.T) {
 		open(t, d.user("sha", "SHA", "", "tor0")),
 		open(t, d.user("sha512", "SHA512", "AES256", "tor0")),
 	}
-	for round, forget := range []bool{false, false, true, false} {
+	for round, restart := range []bool{false, false, true, false} {
 		for _, s := range sources {
 			mustRead(t, s)
 		}
@@ -431,7 +431,7 @@ func TestSnmpdRestart(t *testing.T) {
 				t.Errorf("round %d: stopped agent: %v", round, err)
 			}
 		}
-		if forget {
+		if restart {
 			if err := os.RemoveAll(filepath.Join(d.dir, "persistent")); err != nil {
 				t.Fatal(err)
 			}
@@ -440,7 +440,7 @@ func TestSnmpdRestart(t *testing.T) {
 		for _, s := range sources {
 			list, err := s.Read(t.Context(), nil)
 			if err != nil || list[0].Err != nil {
-				t.Fatalf("round %d, forget %v: %v %v", round, forget, s.cfg.User, err)
+				t.Fatalf("round %d, restart %v: %v %v", round, restart, s.cfg.User, err)
 			}
 		}
 	}

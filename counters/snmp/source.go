@@ -46,7 +46,7 @@ type Source struct {
 	witnesses          bool // ifOutOctets are read beside 64-bit octets
 	wideMoved          bool // in this reading, any 64-bit octets have
 	wideMoves          int  // in so many readings
-	noRoom             bool // the agent's PDUs are too small for that
+	noSpace            bool // the agent's PDUs are too small for that
 	limit, ceiling     int  // bindings a PDU
 	clean              int  // readings without trouble
 	growAfter          int  // so many of them allow larger PDUs to be tried again

@@ -37,8 +37,8 @@ const (
 	walkRepetitions = 64
 )
 
-// inquiry is a survey. It may take longer than a reading: then the next one goes on
-// with it.
+// inquiry is a survey. It may take longer than a reading: then the next one continues
+// it.
 type inquiry struct {
 	all     bool
 	began   time.Time
@@ -52,7 +52,7 @@ type inquiry struct {
 	read    []int32 // the ports whose columns are to be found out
 }
 
-// longestInquiry is how old an unfinished survey may be to be gone on with.
+// longestInquiry is how old an unfinished survey may be to be continued.
 const longestInquiry = 5 * time.Minute
 
 var errUnlisted = fmt.Errorf("%w yet: it is still being looked up", ErrNoPort)
@@ -343,7 +343,7 @@ type table struct {
 	walked
 }
 
-// walked is how far a walk has come: n instances, the last of which is before next.
+// walked is how far a walk has come: n instances, all before next.
 type walked struct {
 	n    int
 	next int64
@@ -362,7 +362,7 @@ func (s *Source) walkNames(ctx context.Context, c column, list *table) error {
 
 // walk calls visit for each instance of a column that is indexed by one
 // number. A column that the agent does not have is no error. After an error it can be
-// gone on with.
+// continued.
 func (s *Source) walk(ctx context.Context, base oid, w *walked, visit func(index uint32, b *binding) error) error {
 	prefix := base.encode(nil)
 	repetitions := min(walkRepetitions, s.limit)

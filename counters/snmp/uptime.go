@@ -5,7 +5,7 @@ import "time"
 // tick is the unit of TimeTicks.
 const tick = 10 * time.Millisecond
 
-// uptime follows an agent's sysUpTime, to tell when the agent restarted.
+// uptime follows an agent's sysUpTime, to see when the agent restarted.
 type uptime struct {
 	have  bool
 	ticks uint32
@@ -13,9 +13,9 @@ type uptime struct {
 }
 
 const (
-	// uptimeSlack is how far sysUpTime may lag behind our clock: agents cache it
+	// uptimeTolerance is how far sysUpTime may lag behind our clock: agents cache it
 	// too, and their clocks are not ours.
-	uptimeSlack = 15 * time.Second
+	uptimeTolerance = 15 * time.Second
 	// uptimeJitter is how far sysUpTime may step back without a restart, on
 	// devices where several processes answer.
 	uptimeJitter = time.Second
@@ -34,14 +34,14 @@ func (u *uptime) advance(ticks uint32, at time.Time) (restarted bool) {
 	}
 	passed := at.Sub(u.at)
 	moved := time.Duration(ticks-u.ticks) * tick // modulo the wrap
-	slack := uptimeSlack + passed/50
+	tolerance := uptimeTolerance + passed/50
 	switch {
 	case ticks > u.ticks:
-		restarted = moved+slack < passed
+		restarted = moved+tolerance < passed
 	case time.Duration(u.ticks-ticks)*tick <= uptimeJitter:
 		return false
 	default:
-		restarted = (moved - passed).Abs() > slack
+		restarted = (moved - passed).Abs() > tolerance
 	}
 	*u = uptime{true, ticks, at}
 	return restarted

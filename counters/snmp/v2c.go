@@ -55,7 +55,7 @@ func dialV2c(ctx context.Context, cfg *Config) (*v2c, error) {
 }
 
 // dial returns a connected UDP socket: the kernel drops what other hosts send
-// to it, and reports a port where nobody listens.
+// to it, and reports a port where nothing listens.
 func dial(ctx context.Context, cfg *Config) (net.Conn, error) {
 	d := net.Dialer{Timeout: cfg.Timeout}
 	conn, err := d.DialContext(ctx, "udp", cfg.endpoint())
@@ -77,11 +77,11 @@ const (
 func randomID() int32 { return firstID + rand.Int32N(math.MaxInt32-firstID) }
 
 func (c *v2c) prepare(p *pdu) error {
-	// The room that a usual answer needs; exchange makes more where it is not
+	// The space that a usual answer needs; exchange makes more where it is not
 	// enough.
-	room := min(512+40*max(len(p.wants), len(p.names)*max(1, p.repetitions)), maxDatagram)
-	if len(c.buf) < room {
-		c.buf = make([]byte, room)
+	space := min(512+40*max(len(p.wants), len(p.names)*max(1, p.repetitions)), maxDatagram)
+	if len(c.buf) < space {
+		c.buf = make([]byte, space)
 	}
 	return p.encode(c.community)
 }
@@ -129,7 +129,7 @@ func (c *v2c) exchange(ctx context.Context, p *pdu, a *answer) error {
 	return fmt.Errorf("%w among %d datagrams that are none (%w)", ErrNoAnswer, maxStrays, stray)
 }
 
-// socketError tells a cancelled exchange, silence and other failures apart.
+// socketError distinguishes a cancelled exchange, silence and other failures.
 func socketError(ctx context.Context, what string, err error) error {
 	switch {
 	case ctx.Err() != nil:

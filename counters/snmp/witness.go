@@ -7,7 +7,7 @@ import (
 
 // Some agents have the 64-bit octets of every row and count in them only for some. Of a
 // port that is up and whose ifHCOutOctets have not moved yet, ifOutOctets are read
-// too, as a witness: an idle port is one of which both stand still.
+// too, as a witness: both of an idle port stand still.
 //
 // The two are in different tables, which an agent may refresh at different times. So
 // 64-bit octets stand still if others of the device have moved since the 32-bit ones
@@ -94,7 +94,7 @@ func (s *Source) heed() {
 		}
 		needed = needed || p.wide() && p.has.has(ifOutOctets) && !p.proven && p.up()
 	}
-	if needed = needed && !s.noRoom; needed != s.witnesses {
+	if needed = needed && !s.noSpace; needed != s.witnesses {
 		s.callAll(needed)
 	}
 }

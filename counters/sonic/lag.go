@@ -20,7 +20,7 @@ type lag struct {
 
 func isAggregate(name string) bool { return strings.HasPrefix(name, "PortChannel") }
 
-// recheckMembers is how often a reading asks anew who the members of aggregates
+// recheckMembers is how often a reading asks again who the members of aggregates
 // are.
 const recheckMembers = 10 * time.Second
 

@@ -117,12 +117,12 @@ var fields = []string{
 	"SAI_PORT_STAT_IF_OUT_MULTICAST_PKTS", "SAI_PORT_STAT_IF_OUT_BROADCAST_PKTS",
 }
 
-// attempts is how often a reading is taken anew since ports had other objects.
+// attempts is how often a reading is taken again since ports had other objects.
 const attempts = 3
 
 // Read takes one reading of every port, in one round trip; in two where the
 // switch has given ports other objects since the last, or aggregates may have other
-// members. A port that the switch does not count, or of which an answer lacks
+// members. A port that the switch does not count, or for which an answer lacks
 // something, has Err set. An aggregate is the sum of its members, and Degraded.
 func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sample, error) {
 	if err := s.findMembers(ctx); err != nil {
@@ -172,7 +172,7 @@ func (s *Source) commands() [][]string {
 	return cmds
 }
 
-// objects takes in which object each port has now, and tells whether one is
+// objects takes in which object each port has now, and reports whether one is
 // another than it was.
 func (s *Source) objects(answer any) (moved bool, err error) {
 	list, err := redis.Strings(answer, nil)

@@ -127,7 +127,7 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// TestRedisRestart: the reading that notices it fails, and the next goes on.
+// TestRedisRestart: the reading that notices it fails, and the next one works.
 func TestRedisRestart(t *testing.T) {
 	r := sonictest.StartRedis(t)
 	statusOf(r, "Ethernet0", "up", "100000")
@@ -162,7 +162,7 @@ func TestMembers(t *testing.T) {
 }
 
 // TestAggregate: an aggregate that is named is the sum of its members, and says
-// that this hides a full one; with other members it begins anew.
+// that this hides a full one; with other members it begins again.
 func TestAggregate(t *testing.T) {
 	r := sonictest.StartRedis(t)
 	for i, p := range []string{"Ethernet0", "Ethernet4", "Ethernet8"} {

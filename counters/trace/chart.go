@@ -38,7 +38,7 @@ type span struct {
 	known    bool   // there is something to show, maybe from before
 	down     bool   // the link was down
 	lost     bool   // nothing could be read, or the source was stuck
-	doubtful bool   // Δt is too uncertain to tell a bucket
+	doubtful bool   // Δt is too uncertain for one bucket
 	used     uint32 // highest load in ppm of the capacity; more than 1e6 for bursts
 	s        [2]uint8
 }
@@ -51,7 +51,7 @@ const (
 )
 
 // NewChart returns an empty chart of a trace's ports, all of them if none are named;
-// tables are those of the PlayConfig, of which at most two are drawn.
+// tables are those of the PlayConfig, at most two of which are drawn.
 func NewChart(h *Header, tables []*quantize.Buckets, ports ...string) (*Chart, error) {
 	c := &Chart{device: h.Device, tables: tables[:min(len(tables), 2)]}
 	if len(ports) == 0 {

@@ -25,7 +25,7 @@
 // no secret. The header's "settings" are what the buckets depend on beside them: the
 // configured capacities ("speeds_bps"), estimator, damping and bucket tables. Of the
 // rest of the configuration nothing is in it: the texts of errors are recorded without
-// IP addresses and without the words that the recorder was told to hide.
+// IP addresses and without the words that the recorder is to hide.
 //
 // # Damage
 //

@@ -203,7 +203,7 @@ func TestChartKeepsPeaksInLittleMemory(t *testing.T) {
 	if err := c.WriteText(&b, 80); err != nil || !strings.Contains(b.String(), "peak load 90.0 %") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
-	if _, err := NewChart(h, nil, "nobody"); err == nil || !strings.Contains(err.Error(), "port nobody is not in the trace of device d") {
+	if _, err := NewChart(h, nil, "swp99"); err == nil || !strings.Contains(err.Error(), "port swp99 is not in the trace of device d") {
 		t.Error(err)
 	}
 }

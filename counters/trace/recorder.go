@@ -134,7 +134,7 @@ func (r *Recorder) record(reading *Reading, now time.Time) {
 // Readings is how many readings have been recorded.
 func (r *Recorder) Readings() int { return r.count }
 
-// Err is why the recording ended before its time, nil while it goes on.
+// Err is why the recording ended before its time, nil while it runs.
 func (r *Recorder) Err() error { return r.err }
 
 // Close completes the file and closes the source. Its error is that of Err, of the

@@ -60,7 +60,7 @@ func (c *Chart) loadPanel(ports []*chartPort) chart.Panel {
 }
 
 func (c *Chart) bucketPanel(ports []*chartPort, k int) chart.Panel {
-	p := c.panel(fmt.Sprintf("%s, rings where Δt is too uncertain to tell", c.tables[k].Signal), "bucket S", quantize.NumBuckets-1)
+	p := c.panel(fmt.Sprintf("%s, rings where Δt is too uncertain for one bucket", c.tables[k].Signal), "bucket S", quantize.NumBuckets-1)
 	for i, port := range ports {
 		doubts := chart.Series{Color: chart.Colors[i], Size: 2.5, Ring: true}
 		for j := range port.spans {

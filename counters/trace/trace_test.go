@@ -21,7 +21,7 @@ import (
 
 var start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-// script is a source that says what it is told to, on a clock that only it moves.
+// script is a source that says what the test has it say, on a clock that only it moves.
 type script struct {
 	readings []Reading
 	now      time.Time

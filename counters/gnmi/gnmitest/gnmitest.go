@@ -23,7 +23,7 @@ import (
 // Target is one manner of being hostile or broken.
 type Target struct {
 	Name string
-	// Alive is a target that tells its ports' counters beside what is wrong with it.
+	// Alive is a target that sends its ports' counters beside what is wrong with it.
 	Alive bool
 
 	raw       func(net.Conn) // instead of gRPC; returns when the other side is gone

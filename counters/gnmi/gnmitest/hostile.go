@@ -186,7 +186,7 @@ func Hostile() []Target {
 			return nil
 		}},
 		{Name: "syncs, sends nothing wanted", subscribe: once(func([]string) [][]byte { return [][]byte{syncResponse} })},
-		{Name: "flood of updates that nobody asked for", subscribe: endless(nil, just(others))},
+		{Name: "flood of updates without a request", subscribe: endless(nil, just(others))},
 		{Name: "flood of syncs", subscribe: endless(first, func([]string) [][]byte { return [][]byte{syncResponse} }), Alive: true},
 		{Name: "flood of empty messages", subscribe: endless(first, func([]string) [][]byte { return [][]byte{{}} }), Alive: true},
 		{Name: "flood of the same sample", subscribe: endless(first, func(ports []string) [][]byte { return first(ports)[:len(ports)] }), Alive: true},

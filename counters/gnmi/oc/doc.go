@@ -3,7 +3,7 @@
 // openconfig-if-ethernet and openconfig-if-aggregate less what csig-needs.yang
 // takes out.
 //
-// The models are not in this repository. To generate the code anew, clone
+// The models are not in this repository. To generate the code again, clone
 // openconfig/public, say where it is, and run
 //
 //	OPENCONFIG_PUBLIC=/where/you/cloned/it go generate ./counters/gnmi/oc
