@@ -101,8 +101,8 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 		}
 	}
 	what := map[string]string{}
-	note := func(port, text string) {
-		if what[port] == "" && !moved[port] {
+	note := func(f *openflow.Flow, port, text string) {
+		if what[port] == "" && !moved[port] && (f == nil || !isToBridge(f)) {
 			what[port] = text
 		}
 	}
@@ -114,7 +114,7 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 	}
 	// First, since those of csig's may take their places.
 	for i := range s.foreign {
-		note("", fmt.Sprintf("a flow of table %d was not csig's", s.foreign[i].Table))
+		note(nil, "", fmt.Sprintf("a flow of table %d was not csig's", s.foreign[i].Table))
 		remove(&s.foreign[i])
 	}
 	lease := d.pipe.lease(0)
@@ -135,13 +135,13 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 		case s.left(f):
 			remove(f)
 		default:
-			note(owner[f.Key()], fmt.Sprintf("a flow of table %d was one too many", f.Table))
+			note(f, owner[f.Key()], fmt.Sprintf("a flow of table %d was one too many", f.Table))
 			remove(f)
 		}
 	}
 	why := s.regrouped(d.pipe)
 	if why != "" {
-		note("", why)
+		note(nil, "", why)
 	}
 	// Deleting a group deletes the flows that refer to it.
 	if why != "" || len(wanted) > 0 {
@@ -149,17 +149,17 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 	}
 	for i := range want {
 		if f := wanted[want[i].Key()]; f != nil {
-			note(owner[f.Key()], fmt.Sprintf("a flow of table %d was missing or changed", f.Table))
+			note(f, owner[f.Key()], fmt.Sprintf("a flow of table %d was missing or changed", f.Table))
 			d.mods = append(d.mods, openflow.Mod{Kind: openflow.Add, Flow: f, Name: owner[f.Key()]})
 		}
 	}
 	if wasKnown && !hadLease && d.cfg.Now().Before(d.until) {
-		note("", "the lease was gone, and ports had fallen back")
+		note(nil, "", "the lease was gone, and ports had fallen back")
 	}
 	for _, p := range d.ports {
 		found := live[p]
 		if wasKnown && p.number != 0 && !sameFlows(found, p.have) {
-			note(p.name, fmt.Sprintf("flows of table %d were changed", d.cfg.Table+tableLive))
+			note(nil, p.name, fmt.Sprintf("flows of table %d were changed", d.cfg.Table+tableLive))
 		}
 		p.have = found
 		if p.number == 0 || p.action != vlanrules.Update || p.state == closed {

@@ -89,6 +89,9 @@ func flowText(f *openflow.Flow) string {
 			parts = append(parts, fmt.Sprintf("reg%d=%#x/%#x", r, v.Value, v.Mask))
 		}
 	}
+	if m.Mark.Mask != 0 {
+		parts = append(parts, fmt.Sprintf("pkt_mark=%#x/%#x", m.Mark.Value, m.Mark.Mask))
+	}
 	return strings.Join(parts, ",") + ",actions=" + f.Actions.Text()
 }
 

@@ -65,7 +65,14 @@
 // All in all a frame with an ordinary VLAN's tag is parsed twice more, one with a
 // CSIG tag three times, and one with a CSIG tag behind another four times. The
 // userspace datapath allows six (lib/dpif-netdev.c, MAX_RECIRC_DEPTH).
-// Those of bridges in a row add up (turns.go).
+//
+// To a patch port a frame is parsed once more where the flows have other tags of it
+// than there are: behind the tag that was put in front for a while the first one is
+// not parsed any more, and one that was put back is the second that Open vSwitch
+// keeps, of which the next bridge would lose the other by a push_vlan. The times of
+// bridges in a row add up, and pkt_mark brings from one to the next how many there
+// were (turns.go): three in the first leave three, which is enough for one tag, and
+// four or five, or two bridges, none.
 //
 // # Changes
 //

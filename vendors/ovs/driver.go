@@ -365,6 +365,16 @@ func (d *Driver) constant(pipe *pipeline, s *state) (flows []openflow.Flow, owne
 		}
 		flows = append(flows, own...)
 	}
+	for i := range d.info.far {
+		to := &d.info.far[i]
+		if number := to.in(s); number != 0 {
+			own := pipe.toBridge(number, pipe.drives(s.names[number]), to)
+			for j := range own {
+				owner[own[j].Key()] = to.name
+			}
+			flows = append(flows, own...)
+		}
+	}
 	// Ports that are in no setup are joined to their patches all the same: who
 	// put csig's bridge there wants them to forward.
 	for _, name := range slices.Sorted(maps.Keys(d.info.partner)) {

@@ -49,7 +49,7 @@ func facts() vendors.Facts {
 			refused("behind two VLAN tags a tag is not seen: it passes untouched"),
 		},
 		Notes: []string{
-			"no match sees a TPID: at ports that update or strip a frame with an ordinary VLAN's tag is parsed twice more, one with a CSIG tag three times, and one with a CSIG tag behind another four times, until it is known which it is; the userspace datapath drops a frame that is to be parsed more than six times more (eight since Open vSwitch 3.3, five before 2.10), those of conntrack and bonds included (openvswitch/ovs lib/dpif-netdev.c, MAX_RECIRC_DEPTH)",
+			"no match sees a TPID: at ports that update or strip a frame with an ordinary VLAN's tag is parsed twice more, one with a CSIG tag three times, and one with a CSIG tag behind another four times, until it is known which it is, and to a patch port the first and the last of these once more; the userspace datapath drops a frame that is to be parsed more than six times more (eight since Open vSwitch 3.3, five in 2.8), those of conntrack and bonds included (openvswitch/ovs lib/dpif-netdev.c, MAX_RECIRC_DEPTH)",
 			"R, or a VLAN's DEI, is lost where the tag is rewritten, and where the userspace datapath has a kernel's device for a port in every outermost tag that arrives there, with csig or without (openvswitch/ovs lib/packets.c, eth_push_vlan)",
 			"a tag with an MPLS header behind it passes untouched",
 			"one process programs a bridge at a time, by a lock of ovsdb-server (RFC 7047, §4.1.8): csig apply beside an agent of the same bridge is refused",

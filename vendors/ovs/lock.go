@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -19,6 +20,10 @@ import (
 // writerKey is the key of the bridge's external_ids where the lock's owner says
 // who it is: the lock itself does not tell.
 const writerKey = "csig-writer"
+
+// setupKey is the key of the bridge's external_ids that says that csig has a setup
+// there, with its first table.
+const setupKey = "csig-tables"
 
 // lockName is the name of a bridge's lock. Names have letters, digits and _
 // alone, not beginning with a digit (RFC 7047, §3.1, <id>).
@@ -111,6 +116,20 @@ func (d *database) sign(bridge, who string) error {
 	_, err := d.call("transact", "Open_vSwitch",
 		map[string]string{"op": "assert", "lock": lockName(bridge)},
 		mutateOp{Op: "mutate", Table: "Bridge", Where: [][3]any{{"name", "==", bridge}}, Mutations: mutations})
+	return err
+}
+
+// note writes into the bridge where csig has its setup, "" for nowhere. It does
+// nothing unless the lock is ours.
+func (d *database) note(bridge, tables string) error {
+	mutations := [][3]any{{"external_ids", "delete", []any{"set", []string{setupKey}}}}
+	if tables != "" {
+		mutations = append(mutations, [3]any{"external_ids", "insert", []any{"map", [][2]string{{setupKey, tables}}}})
+	}
+	err := d.change(bridge, []any{mutateOp{Op: "mutate", Table: "Bridge", Where: [][3]any{{"name", "==", bridge}}, Mutations: mutations}})
+	if errors.Is(err, errNotOwner) {
+		return nil
+	}
 	return err
 }
 

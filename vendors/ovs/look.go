@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strconv"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
@@ -76,10 +77,22 @@ func (d *Driver) inquire(a *answer) (err error) {
 		}
 		a.info.held = d.db.lock == lockHeld
 	}
-	if a.claims() && a.info.held && !a.bare {
-		return d.db.isolate(d.cfg.Bridge, a.info.loose)
+	if !a.claims() || !a.info.held {
+		return nil
 	}
-	return nil
+	tables := ""
+	if !a.bare {
+		tables = strconv.Itoa(int(d.cfg.Table))
+	}
+	if tables != a.info.tables {
+		if err := d.db.note(d.cfg.Bridge, tables); err != nil {
+			return err
+		}
+	}
+	if a.bare {
+		return nil
+	}
+	return d.db.isolate(d.cfg.Bridge, a.info.loose)
 }
 
 // reach connects with the database, where there is no connection.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/csig-agent/csig/vendors/ovs/openflow"
 	"github.com/csig-agent/csig/vendors/untrusted"
@@ -104,7 +105,8 @@ type bridgeInfo struct {
 	outers    string              // which of those far ends put tags of CSIG's TPID on
 	ports     []*portRow          // the bridge's, the one that bears its name among them
 	loose     map[*portRow]int    // of a bridge that is csig's own, the VLANs of ports that NORMAL would join with others
-	joined    map[string]string   // of a patch port, the other bridge that it leads to and that csig programs
+	far       []farEnd            // of the bridge's patch ports, by their names
+	tables    string              // the first one of csig's there, as it wrote it; "" where it has none
 	writer    string              // who wrote into it that it programs the bridge
 	held      bool                // we are the one that programs it
 }
@@ -313,7 +315,7 @@ func (d *database) call(method string, params ...any) (json.RawMessage, error) {
 
 // ask reads what there is to know about a bridge.
 func (d *database) ask(bridge string) (bridgeInfo, error) {
-	info := bridgeInfo{vlanLimit: 1, partner: map[string][]patch{}, own: map[string]byNormal{}, beyond: map[string]byNormal{}, joined: map[string]string{}}
+	info := bridgeInfo{vlanLimit: 1, partner: map[string][]patch{}, own: map[string]byNormal{}, beyond: map[string]byNormal{}}
 	result, err := d.call("transact", "Open_vSwitch",
 		selectOp{Op: "select", Table: "Open_vSwitch", Where: [][3]any{}, Columns: []string{"ovs_version", "other_config"}},
 		selectOp{Op: "select", Table: "Bridge", Where: [][3]any{}, Columns: []string{"name", "datapath_type", "fail_mode", "external_ids", "ports"}},
@@ -356,16 +358,14 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 		}
 	}
 	b := br.Rows[at]
-	driven := map[string]string{} // of a port, the other bridge that it is of and that csig programs
+	whose := map[string]*bridgeRow{} // of a port
 	for i := range br.Rows {
-		if br.Rows[i].External[writerKey] != "" && i != at {
-			for _, id := range br.Rows[i].Ports {
-				driven[id] = string(br.Rows[i].Name)
-			}
+		for _, id := range br.Rows[i].Ports {
+			whose[id] = &br.Rows[i]
 		}
 	}
 	info.datapath, info.failMode = string(b.Datapath), string(b.FailMode)
-	info.writer, info.held = b.External[writerKey], d.lock == lockHeld
+	info.writer, info.held, info.tables = b.External[writerKey], d.lock == lockHeld, b.External[setupKey]
 	here := map[string]bool{}
 	for _, id := range b.Ports {
 		here[id] = true
@@ -388,10 +388,11 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 	for _, i := range ifs.Rows {
 		named[string(i.Name)] = of[i.ID.one()]
 	}
+	var links []link
 	for _, i := range ifs.Rows {
 		near := named[string(i.Name)]
-		if far := named[i.Options["peer"]]; near != nil && far != nil && here[near.ID.one()] && driven[far.ID.one()] != "" {
-			info.joined[string(i.Name)] = driven[far.ID.one()]
+		if far := named[i.Options["peer"]]; near != nil && far != nil && whose[near.ID.one()] != nil && whose[far.ID.one()] != nil {
+			links = append(links, link{patch{string(i.Name), uint32(i.Number)}, i.Options["peer"], whose[near.ID.one()], whose[far.ID.one()]})
 		}
 		port := i.External[partnerKey]
 		if port == "" || near == nil || !here[near.ID.one()] {
@@ -405,6 +406,12 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 	for _, p := range info.partner {
 		slices.SortFunc(p, func(a, b patch) int { return cmp.Compare(a.name, b.name) })
 	}
+	for i := range links {
+		if l := &links[i]; l.from == &br.Rows[at] {
+			info.far = append(info.far, farEnd{l.patch, reaches(links, l), strings.HasPrefix(info.version, "2.8.")})
+		}
+	}
+	slices.SortFunc(info.far, func(a, b farEnd) int { return cmp.Compare(a.name, b.name) })
 	info.outers = outers(ends)
 	if info.isOwn() {
 		info.loose, err = isolation(info.ports)

@@ -3,6 +3,7 @@ package ovs
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
@@ -68,6 +69,20 @@ const (
 	doRewrite = 1 << 16 // and the VID below it
 	doStrip   = 1 << 17
 	doStale   = 1 << 18 // what the fallback says, lease or not
+	doLeave   = 1 << 19 // nothing more: the frame leaves
+	doLeave4  = 1 << 20 // and was parsed again more than three times
+	parseBit  = 21
+	doParse   = 1 << parseBit // and Open vSwitch sees other tags than are there
+)
+
+// Bits of pkt_mark, the only metadata that OpenFlow writes and that a patch port
+// leaves as it is (ofproto-dpif-xlate.c, patch_port_output). A frame has them from a
+// port that leads to other bridges that csig programs to the last of these.
+const (
+	markFrom  = 29            // the first bit
+	markBits  = 2             // how many
+	markTurns = 1 << markFrom // frames were parsed again up to three times in another bridge
+	markNone  = 2 << markFrom // and are not to be parsed again
 )
 
 // Priorities. Those of compiled entries are added to priorityEntry.
@@ -120,6 +135,55 @@ func again(a openflow.Actions, table uint8) openflow.Actions {
 	return a.PushMPLS(etherMPLS).PopMPLS(tpidCSIG).Resubmit(table)
 }
 
+// leave sends a frame on that was parsed again, or may have been in another bridge.
+// The bits are of regVID, beside doLeave.
+func (p *pipeline) leave(a openflow.Actions, bits uint32) openflow.Actions {
+	return a.Load(regVID, doLeave|bits).Resubmit(p.base + tableAct)
+}
+
+// leaving are the flows that leave needs, for all ports: no mark leaves the bridges
+// that csig programs.
+func (p *pipeline) leaving() []openflow.Flow {
+	var m, marked openflow.Match
+	m.Regs[regVID] = openflow.Masked{Value: doLeave, Mask: doLeave}
+	marked.Mark = openflow.Masked{Value: markTurns, Mask: markTurns}
+	flows := []openflow.Flow{p.flow(tableEntry, 150, marked, p.leave(nil, 0)), p.flow(tableAct, 1000, m, out())}
+	m.Mark = marked.Mark
+	return append(flows, p.flow(tableAct, 1100, m, openflow.Actions(nil).LoadBits(openflow.FieldPktMark, markFrom, markBits, 0).OutputReg(regOut)))
+}
+
+// toBridge are the flows of a patch port. A frame that goes on to another bridge is
+// parsed again where that would see other tags than without csig. It has a mark of
+// what it has behind it where it may come to csig's tables again.
+func (p *pipeline) toBridge(number uint32, driven bool, to *farEnd) (flows []openflow.Flow) {
+	add := func(priority uint16, vid, mark uint32, a openflow.Actions) {
+		var m openflow.Match
+		m.Regs[regOut], m.Regs[regVID] = openflow.Exactly(number), openflow.Masked{Value: vid, Mask: vid}
+		m.Mark = openflow.Masked{Value: mark, Mask: mark}
+		flows = append(flows, p.flow(tableAct, priority, m, a))
+	}
+	mark := func(value uint32) openflow.Actions {
+		return openflow.Actions(nil).LoadBits(openflow.FieldPktMark, markFrom, markBits, uint64(value>>markFrom)).OutputReg(regOut)
+	}
+	if driven {
+		add(1500, doLeave|doParse, 0, again(openflow.Actions(nil).LoadBits(openflow.Reg(regVID), parseBit, 1, 0), p.base+tableAct))
+	}
+	switch {
+	case to.next == nil:
+	case !driven: // it adds nothing
+		add(1200, doLeave, 0, out())
+	default:
+		add(1400, doLeave|doLeave4, 0, mark(markTurns|markNone))
+		add(1300, doLeave, markTurns, mark(markTurns|markNone))
+		if to.shallow {
+			add(1200, doLeave, 0, mark(markTurns|markNone))
+		} else {
+			add(1200, doLeave, 0, mark(markTurns))
+		}
+	}
+	return flows
+}
+
 // setAside takes the outermost tag away and keeps it in regVLAN, with the bits.
 func setAside(bits uint32) openflow.Actions {
 	a := openflow.Actions(nil).Load(regVLAN, bits).Move(openflow.FieldVLANVID, 0, openflow.Reg(regVLAN), 0, 12)
@@ -160,9 +224,9 @@ func (p *pipeline) shared() []openflow.Flow {
 	for _, ethType := range p.passes() {
 		m := tagged()
 		m.EthType = ethType
-		add(tableEntry, 400, m, out())
+		add(tableEntry, 400, m, p.leave(nil, 0))
 	}
-	flows = append(flows, p.classify()...)
+	flows = slices.Concat(flows, p.classify(), p.leaving())
 
 	does := func(bit uint32) openflow.Match {
 		m := tagged()
@@ -182,10 +246,10 @@ func (p *pipeline) shared() []openflow.Flow {
 		flows = append(flows, p.entry(tableStale, 0, &p.stale[i]))
 	}
 
-	add(tableAct, 100, does(doRewrite), setVID(nil).OutputReg(regOut))
-	add(tableAct, 100, does(doStrip), openflow.Actions(nil).PopVLAN().OutputReg(regOut))
-	add(tableAct, 10, tagged(), readTag(nil).OutputReg(regOut))
-	add(tableAct, 1, openflow.Match{}, out()) // its tag is cut short
+	add(tableAct, 100, does(doRewrite), p.leave(setVID(nil), 0))
+	add(tableAct, 100, does(doStrip), p.leave(openflow.Actions(nil).PopVLAN(), 0))
+	add(tableAct, 10, tagged(), p.leave(readTag(nil), 0))
+	add(tableAct, 1, openflow.Match{}, p.leave(nil, 0)) // its tag is cut short
 	for _, tpid := range []uint16{tpidVLAN, tpidCSIG} {
 		in := openflow.Masked{Value: isAside, Mask: isAside | isCSIGs}
 		if tpid == tpidCSIG {
@@ -195,7 +259,7 @@ func (p *pipeline) shared() []openflow.Flow {
 			m.Regs[regVLAN], m.EthType = in, ethType
 			return m
 		}
-		back := func(a openflow.Actions) openflow.Actions { return bringBack(a, tpid).OutputReg(regOut) }
+		back := func(a openflow.Actions) openflow.Actions { return p.leave(bringBack(a, tpid), doLeave4|doParse) }
 		for _, ethType := range append([]uint16{tpidVLAN, tpidCSIG}, p.unparsed()...) { // not the last one either
 			add(tableAct, 400, behind(tagged(), ethType), back(readTag(nil)))
 		}
@@ -203,7 +267,9 @@ func (p *pipeline) shared() []openflow.Flow {
 			add(tableAct, 300, behind(does(doRewrite), 0), back(setVID(nil)))
 			add(tableAct, 300, behind(does(doStrip), 0), back(openflow.Actions(nil).PopVLAN()))
 			add(tableAct, 200, behind(tagged(), 0), back(readTag(nil)))
-		} // else the tag in front goes as well
+		} else { // the tag in front goes as well
+			add(tableAct, 300, behind(does(doStrip), 0), p.leave(openflow.Actions(nil).PopVLAN(), doLeave4))
+		}
 		add(tableAct, 100, behind(untagged(), 0), back(nil))
 	}
 	return flows
@@ -242,9 +308,17 @@ func (p *pipeline) classify() (flows []openflow.Flow) {
 	}
 	here, lease := p.base+tableClassify, p.base+tableLease
 	set := func(bits uint32) openflow.Actions { return openflow.Actions(nil).Load(regVLAN, bits) }
+	// Of a frame that was parsed again in another bridge as many turns are left as one
+	// tag takes, or none (turns.go).
+	marked := func(m openflow.Match, bit uint32) openflow.Match {
+		m.Mark = openflow.Masked{Value: bit, Mask: bit}
+		return m
+	}
+	look(510, marked(openflow.Match{}, markNone), isNew, isNew, 0, p.leave(nil, 0))
 	look(500, openflow.Match{}, isNew, isNew, 0, again(set(isWhole), here))
+	look(350, marked(tagged(), markTurns), isWhole, isWhole, tpidCSIG, p.leave(nil, 0))
 	for _, ethType := range p.passes() { // as in tableEntry
-		look(400, tagged(), isWhole, isWhole, ethType, out())
+		look(400, tagged(), isWhole, isWhole, ethType, p.leave(nil, 0))
 	}
 	look(300, tagged(), isWhole, isWhole, tpidCSIG, again(set(isSeen|isInner).PushVLAN(tpidVLAN), here))
 	look(200, tagged(), isWhole, isWhole, 0, again(set(isSeen).PushVLAN(tpidVLAN), here))
@@ -256,12 +330,12 @@ func (p *pipeline) classify() (flows []openflow.Flow) {
 	both := tagged()
 	both.Regs[regVID] = openflow.Masked{Value: doStrip, Mask: doStrip}
 	look(400, both, isSeen|isInner, isSeen|isInner, tpidCSIG, again(set(isOuter|isCSIGs).PopVLAN(), here))
-	look(200, tagged(), isSeen, isSeen, 0, openflow.Actions(nil).PopVLAN().OutputReg(regOut))
+	look(200, tagged(), isSeen, isSeen, 0, p.leave(openflow.Actions(nil).PopVLAN(), doParse))
 
 	look(400, tagged(), isOuter, isOuter|isCSIGs, 0, again(setAside(isAside), lease))
 	look(400, tagged(), isOuter|isCSIGs, isOuter|isCSIGs, 0, again(setAside(isAside|isCSIGs), lease))
 
-	look(1, openflow.Match{}, 0, 0, 0, out()) // a tag that is cut short is none
+	look(1, openflow.Match{}, 0, 0, 0, p.leave(nil, 0)) // a tag that is cut short is none
 	return flows
 }
 

@@ -2,33 +2,82 @@ package ovs
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/ovs/openflow"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// turns says where a frame may pass csig's tables more than once: the times that
-// it is parsed again add up, and the userspace datapath drops it beyond
-// MAX_RECIRC_DEPTH of them (openvswitch/ovs lib/dpif-netdev.c).
-func (d *Driver) turns(s *state) []string {
-	var out []string
-	const lost = "the userspace datapath drops tagged frames that are parsed again more than six times (eight since Open vSwitch 3.3)"
-	// Frames take no turns here on the way to a port that passes tags through.
-	driven := map[string]bool{}
-	for _, p := range s.setup.Ports {
-		driven[p.Port] = p.Action != vlanrules.Passthrough
-	}
-	var joined []string
-	for _, name := range slices.Sorted(maps.Keys(d.info.joined)) {
-		if driven[name] || !s.found {
-			joined = append(joined, name+" (to "+d.info.joined[name]+")")
+// Bridges in a row: where a frame goes on from one bridge that csig programs to
+// another, by patch ports, the times that it is parsed again add up, and the
+// userspace datapath drops it beyond MAX_RECIRC_DEPTH of them: 5 in Open vSwitch 2.8,
+// 6 since 2.9, 8 since 3.3 (openvswitch/ovs lib/dpif-netdev.c). So it leaves by such
+// a port with a mark of what it has behind it (pipeline.toBridge), by which the next
+// bridge parses it again three times at the most, and the one after that not at all.
+
+// farEnd is what a patch port leads to.
+type farEnd struct {
+	patch
+	next    []string // the other bridges that csig programs there, the nearest first
+	shallow bool     // the datapath has too few turns for two bridges
+}
+
+// link is a patch port with its other end.
+type link struct {
+	patch
+	peer     string
+	from, to *bridgeRow
+}
+
+// reaches are the bridges that csig programs and that frames may come to by a patch
+// port, other than back through the same one.
+func reaches(links []link, by *link) (names []string) {
+	seen := map[*bridgeRow]bool{by.to: true}
+	for queue := []*bridgeRow{by.to}; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		if at.External[writerKey] != "" || at.External[setupKey] != "" {
+			names = append(names, string(at.Name))
+		}
+		for i := range links {
+			if l := &links[i]; l.from == at && l.name != by.name && l.name != by.peer && !seen[l.to] {
+				seen[l.to] = true
+				queue = append(queue, l.to)
+			}
 		}
 	}
-	if joined != nil {
-		out = append(out, fmt.Sprintf("the patch ports %s lead to bridges that csig programs as well, and %s: have only the last bridge of a row update or strip, with passthrough at the patch ports of those before it (docs/ovs.md)",
-			vendors.Names(joined), lost))
+	return names
+}
+
+// drives tells whether the setup updates or strips at a port.
+func (p *pipeline) drives(port string) bool {
+	return slices.ContainsFunc(p.setup.Ports, func(q vendors.PortSetup) bool { return q.Port == port && q.Action != vlanrules.Passthrough })
+}
+
+// isToBridge tells whether a flow is one that pipeline.toBridge makes.
+func isToBridge(f *openflow.Flow) bool {
+	vid := f.Match.Regs[regVID]
+	return f.Match.Regs[regOut].Mask != 0 && vid.Value&doLeave != 0 && vid.Mask == vid.Value
+}
+
+// turns names the ports from which frames go on to other bridges that csig programs,
+// and what becomes of them there.
+func (d *Driver) turns(s *state) []string {
+	pipe := pipeline{setup: &s.setup}
+	var ports []string
+	left := "of what is updated or stripped here a CSIG tag behind another one leaves the next of them as it is, and every tag those after that"
+	for i := range d.info.far {
+		to := &d.info.far[i]
+		if to.next != nil && (!s.found || pipe.drives(s.names[to.in(s)])) {
+			ports = append(ports, to.name+" (to "+vendors.Names(to.next)+")")
+		}
+		if to.shallow {
+			left = "what was parsed again here leaves them as it is"
+		}
 	}
-	return out
+	if ports == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("the patch ports %s lead to bridges that csig programs as well: %s, since the userspace datapath drops frames that are parsed again more than six times (eight since Open vSwitch 3.3): have only the last bridge of a row update or strip, with passthrough at the patch ports of those before it (docs/ovs.md)",
+		vendors.Names(ports), left)}
 }

@@ -1,11 +1,16 @@
 package ovs
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -97,4 +102,189 @@ func TestBridgesInARow(t *testing.T) {
 	s.Ofctl("add-flow", "csig", "in_port=1,actions=load:9->NXM_NX_REG15[],resubmit(,60)")
 	vlan := tag{tpidVLAN, 5}
 	s.becomes(t, soon, []tag{vlan, best}, vlan, at7s)
+
+	// A setup without an agent is one as well, and so is one behind a third bridge.
+	pa.Action = vlanrules.Update
+	apply(t, first, setupFor(quantize.Draft00, pa))
+	probe := func(named bool, want string) {
+		t.Helper()
+		if f, err := s.open(t, "csig").Probe(t.Context()); err != nil || strings.Contains(f.Update.Reason, want) != named {
+			t.Errorf("%v, want %v of %s", f.Update.Reason, named, want)
+		}
+	}
+	if err := s.driver.Close(); err != nil {
+		t.Fatal(err)
+	}
+	probe(true, want)
+	s.AddBridge("between")
+	s.AddPatch("between", "pc", "csig2", "pd")
+	s.Vsctl("set", "interface", "pa", "options:peer=pe", "--", "del-port", "pb",
+		"--", "add-port", "between", "pe", "--", "set", "interface", "pe", "type=patch", "options:peer=pa")
+	probe(true, want)
+	off := s.open(t, "csig2")
+	if err := errors.Join(off.Remove(t.Context()), off.Close()); err != nil {
+		t.Fatal(err)
+	}
+	probe(false, "parsed again")
+}
+
+// TestPatchPort has a bridge without csig behind a patch port that updates, or
+// strips: it sees the tags that are there.
+func TestPatchPort(t *testing.T) {
+	t.Parallel()
+	s := &sandwich{Switch: ovstest.Start(t, ovstest.Options{Dummy: true})}
+	s.AddBridge("csig")
+	s.AddBridge("br1")
+	s.in, s.out = s.AddWire("csig", "h1", 1), s.AddWire("br1", "h2", 2)
+	s.AddPatch("csig", "swp1", "br1", "pb")
+	s.Vsctl("set", "interface", "swp1", "ofport_request=2")
+	s.Ofctl("add-flow", "csig", "actions=load:2->NXM_NX_REG15[],resubmit(,60)")
+	s.driver = s.open(t, "csig")
+	five := tag{tpidVLAN, 5}
+	for _, action := range []vlanrules.Action{vlanrules.Update, vlanrules.Strip} {
+		port := swp1
+		port.Action = action
+		apply(t, s.driver, setupFor(quantize.Draft00, port))
+		intents := vendors.PortUpdate{Port: "swp1"}
+		one, two := []tag{}, []tag{five}
+		if action == vlanrules.Update {
+			intents = at7
+			one, two = []tag{at7s}, []tag{five, at7s}
+		}
+		update(t, s.driver, 10*time.Minute, intents)
+		for _, tc := range []struct {
+			flow string
+			sent []tag
+			want []tag
+		}{
+			{"dl_vlan=5", []tag{five}, []tag{five}},
+			{"dl_vlan=5", []tag{five, best}, two},
+			{"dl_vlan=5", []tag{five, {tpidVLAN, 6}}, []tag{five, {tpidVLAN, 6}}},
+			{"dl_vlan=5,dl_type=0x8100", []tag{five, {tpidVLAN, 6}}, []tag{five, {tpidVLAN, 6}}},
+			{"pkt_mark=0", []tag{best}, one},
+			{"pkt_mark=0,vlan_tci=0", nil, nil},
+		} {
+			s.Ofctl("del-flows", "br1")
+			s.Ofctl("add-flow", "br1", tc.flow+",actions=output:2")
+			s.becomes(t, soon, tc.sent, tc.want...)
+			// A tag of the bridge's own goes in front of those that are there.
+			s.Ofctl("add-flow", "br1", tc.flow+",actions=push_vlan:0x8100,set_field:4196->vlan_vid,output:2")
+			s.becomes(t, soon, tc.sent, append([]tag{{tpidVLAN, 100}}, tc.want...)...)
+		}
+	}
+}
+
+// TestRows has bridges of which each is programmed, joined by patch ports: what
+// frames without a tag of CSIG's arrive as they came, all others once, with what the
+// first two bridges make of one tag, and the first alone of one behind another.
+func TestRows(t *testing.T) {
+	t.Parallel()
+	for length := 2; length <= 4; length++ {
+		for _, first := range []vlanrules.Action{vlanrules.Update, vlanrules.Strip} {
+			t.Run(fmt.Sprintf("%d bridges, the first with %s", length, first), func(t *testing.T) {
+				row(t, length, first)
+			})
+		}
+	}
+}
+
+func row(t *testing.T, length int, first vlanrules.Action) {
+	s := &sandwich{Switch: ovstest.Start(t, ovstest.Options{Dummy: true})}
+	bridge := func(i int) string { return fmt.Sprintf("csig%d", i) }
+	next := func(i int) string { return fmt.Sprintf("next%d", i) }
+	for i := range length {
+		s.AddBridge(bridge(i))
+	}
+	s.in = s.AddWire(bridge(0), "h1", 1)
+	s.out = s.AddWire(bridge(length-1), next(length-1), 2)
+	for i := range length - 1 {
+		s.AddPatch(bridge(i), next(i), bridge(i+1), fmt.Sprintf("prev%d", i+1))
+		s.Vsctl("set", "interface", next(i), "ofport_request=2")
+	}
+	model := inRow{first: first}
+	var drivers []*Driver
+	for i := range length {
+		drivers = append(drivers, s.open(t, bridge(i)))
+		port := vendors.PortSetup{Port: next(i), Action: vlanrules.Update}
+		if i == 0 {
+			port.Action = first
+		}
+		apply(t, drivers[i], setupFor(quantize.Draft00, port))
+		model.buckets = append(model.buckets, bucket(quantize.MinABW, uint8(20-5*i), uint16(i+1)))
+	}
+	for _, pushes := range []bool{false, true} {
+		model.pushes = pushes
+		for i, d := range drivers {
+			actions := "load:2->NXM_NX_REG15[],resubmit(,60)"
+			if i == 1 && pushes {
+				actions = "push_vlan:0x8100,set_field:4196->vlan_vid," + actions
+			}
+			s.Ofctl("add-flow", bridge(i), "actions="+actions)
+			u := vendors.PortUpdate{Port: next(i)}
+			if i > 0 || first == vlanrules.Update {
+				u.Intents = model.buckets[i : i+1]
+			}
+			d.checked = time.Time{} // it is time to look at the other bridges
+			if res := update(t, d, 10*time.Minute, u); res.Repaired != "" {
+				t.Errorf("bridge %d: repaired %s", i, res.Repaired)
+			}
+		}
+		s.settle()
+		seq := uint32(0)
+		for _, tci := range []uint16{31<<7 | 126, 1 << 7, 100} {
+			for _, tags := range append(stacks(tci), nil) {
+				seq++
+				s.in.Send(frame(seq, tags...))
+				want := frame(seq, model.pass(tags)...)
+				if got := s.out.Receive(soon); !bytes.Equal(got, want) {
+					t.Errorf("pushes %v, sent %04x: got %x, want %x", pushes, tags, head(got), head(want))
+				}
+			}
+		}
+	}
+}
+
+// inRow is what a row of bridges makes of a frame: docs/ovs.md.
+type inRow struct {
+	first   vlanrules.Action
+	pushes  bool // the second one puts a VLAN's tag on
+	buckets []vlanrules.Intent
+}
+
+func (r *inRow) pass(tags []tag) []tag {
+	turns := 0 // up to three a bridge, or four
+	for i := range r.buckets {
+		strips := i == 0 && r.first == vlanrules.Strip
+		if i == 1 && r.pushes {
+			tags = append([]tag{{tpidVLAN, 100}}, tags...)
+		}
+		n := len(tags)
+		if n == 0 || turns > 3 {
+			continue
+		}
+		inner := n > 1 && tags[1].tpid == tpidCSIG
+		two := tags[0].tpid == tpidCSIG
+		switch {
+		case inner && turns > 0:
+			turns = 6
+			continue
+		case inner && (!two || strips):
+			turns = 4
+		default:
+			turns += 3
+		}
+		if n > 2 || tags[n-1].tpid != tpidCSIG || n == 2 && two && !strips {
+			continue
+		}
+		tags = slices.Clone(tags)
+		switch {
+		case strips && two:
+			tags = nil
+		case strips:
+			tags = tags[:n-1]
+		default:
+			tags[n-1].tci = model(false, map[int]vlanrules.Intent{0: r.buckets[i]}, tags[n-1].tci)
+		}
+	}
+	return tags
 }

@@ -43,6 +43,7 @@ type Field uint32
 const (
 	FieldVLANVID Field = classBasic<<16 | fieldVLANVID<<9 | 2
 	FieldVLANPCP Field = classBasic<<16 | fieldVLANPCP<<9 | 1
+	FieldPktMark Field = classNXM1<<16 | fieldPktMark<<9 | 4
 )
 
 // Reg is register n.
@@ -96,6 +97,14 @@ func (a Actions) Load(reg int, value uint32) Actions {
 	a = append(a, 0, actSetField, 0, 16)
 	a = order.AppendUint32(a, uint32(Reg(reg)))
 	return zeros(order.AppendUint32(a, value), 4)
+}
+
+// LoadBits sets n bits of a field from one on.
+func (a Actions) LoadBits(f Field, from, n int, value uint64) Actions {
+	a = a.vendor(24, nxRegLoad)
+	a = order.AppendUint16(a, uint16(from<<6|(n-1)))
+	a = order.AppendUint32(a, uint32(f))
+	return order.AppendUint64(a, value)
 }
 
 // Move copies n bits from one field to another.
@@ -215,6 +224,8 @@ func fieldName(f Field) string {
 		return "OXM_OF_VLAN_VID"
 	case FieldVLANPCP:
 		return "OXM_OF_VLAN_PCP"
+	case FieldPktMark:
+		return "NXM_NX_PKT_MARK"
 	}
 	return fmt.Sprintf("NXM_NX_REG%d", f>>9&0x7f)
 }
@@ -242,6 +253,9 @@ func (a Actions) Text() string {
 			out = append(out, fmt.Sprintf("group:%d", order.Uint32(b[4:])))
 		case typ == actSetField && len(b) == 16 && b[7] == 4:
 			out = append(out, fmt.Sprintf("set_field:%#x->reg%d", order.Uint32(b[8:]), Field(order.Uint32(b[4:]))>>9&0x7f))
+		case typ == actVendor && subtype == nxRegLoad && len(b) == 24:
+			ofs := order.Uint16(b[10:])
+			out = append(out, fmt.Sprintf("load:%#x->", order.Uint64(b[16:]))+bits(order.Uint32(b[12:]), int(ofs>>6), int(ofs&63)+1))
 		case typ == actVendor && subtype == nxRegMove && len(b) == 24:
 			n := int(order.Uint16(b[10:]))
 			out = append(out, "move:"+bits(order.Uint32(b[16:]), int(order.Uint16(b[12:])), n)+"->"+bits(order.Uint32(b[20:]), int(order.Uint16(b[14:])), n))

@@ -9,6 +9,7 @@ const (
 	fieldEthType = 5
 	fieldVLANVID = 6
 	fieldVLANPCP = 7
+	fieldPktMark = 33 // of classNXM1
 
 	registers = 16 // fields 0 to 15 of classNXM1
 )
@@ -26,13 +27,14 @@ type Match struct {
 	PCP      uint8 // of the outermost tag
 	MatchPCP bool
 	Regs     [registers]Masked
+	Mark     Masked // a condition on the frame's mark in the datapath
 
 	// Else is what else the flow's condition has, in the bytes of OXM and the
 	// order in which the switch told it; csig makes no flow with any.
 	Else string
 }
 
-// Masked is a condition on a register: r&Mask == Value.
+// Masked is a condition on 32 bits of metadata: r&Mask == Value.
 type Masked struct{ Value, Mask uint32 }
 
 // Exactly is the condition that a register has the value.
@@ -60,18 +62,23 @@ func (m *Match) append(b []byte) []byte {
 		b = append(oxm(b, classBasic, fieldVLANPCP, false, 1), m.PCP)
 	}
 	for r, v := range m.Regs {
-		switch v.Mask {
-		case 0:
-		case 0xffffffff:
-			b = order.AppendUint32(oxm(b, classNXM1, r, false, 4), v.Value)
-		default:
-			b = order.AppendUint32(oxm(b, classNXM1, r, true, 8), v.Value)
-			b = order.AppendUint32(b, v.Mask)
-		}
+		b = v.append(b, r)
 	}
+	b = m.Mark.append(b, fieldPktMark)
 	b = append(b, m.Else...)
 	order.PutUint16(b[start+2:], uint16(len(b)-start)) // without the padding
 	return pad(b, start)
+}
+
+func (v Masked) append(b []byte, field int) []byte {
+	switch v.Mask {
+	case 0:
+		return b
+	case 0xffffffff:
+		return order.AppendUint32(oxm(b, classNXM1, field, false, 4), v.Value)
+	}
+	b = order.AppendUint32(oxm(b, classNXM1, field, true, 8), v.Value)
+	return order.AppendUint32(b, v.Mask)
 }
 
 func oxm(b []byte, class uint16, field int, masked bool, length uint8) []byte {
@@ -131,6 +138,10 @@ func (m *Match) take(class uint16, field int, masked bool, v []byte) bool {
 		m.Regs[field] = Exactly(order.Uint32(v))
 	case class == classNXM1 && field < registers && masked && len(v) == 8 && order.Uint32(v[4:]) != 0:
 		m.Regs[field] = Masked{order.Uint32(v), order.Uint32(v[4:])}
+	case class == classNXM1 && field == fieldPktMark && !masked && len(v) == 4:
+		m.Mark = Exactly(order.Uint32(v))
+	case class == classNXM1 && field == fieldPktMark && masked && len(v) == 8 && order.Uint32(v[4:]) != 0:
+		m.Mark = Masked{order.Uint32(v), order.Uint32(v[4:])}
 	default:
 		return false
 	}
