@@ -6,12 +6,13 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors/all"
 )
 
 // locks are what makes this process the only agent of the ports of this network
 // namespace. It is held until the process ends, since configurations come and go.
-// A bridge of Open vSwitch, which may have its ports in any namespace and beside
-// which there may be others, has a lock of its own, which its driver holds.
+// A device that has a lock of its own, as a bridge of Open vSwitch has, is locked by
+// its driver instead.
 type locks struct {
 	log *logrus.Entry
 
@@ -24,12 +25,18 @@ type locks struct {
 func (l *locks) take(d *inventory.Device) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.free != nil || d != nil && d.Platform == "ovs" {
+	if l.free != nil || d != nil && locksItself(d) {
 		return nil
 	}
 	var err error
 	l.free, err = lockDevice(l.log)
 	return err
+}
+
+// locksItself reports whether a device's driver holds a lock of the device.
+func locksItself(d *inventory.Device) bool {
+	p, err := all.Default().Platform(d.Platform)
+	return err == nil && p.Locks
 }
 
 func (l *locks) close() {

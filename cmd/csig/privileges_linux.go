@@ -2,25 +2,14 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors/all"
 )
-
-// keptCapabilities are those that a daemon needs as long as it runs, by the
-// platform of its device, or the source of its counters.
-var keptCapabilities = map[string][]int{
-	// Rules and the programs of ports that strip, which only CAP_SYS_ADMIN finds
-	// again; test frames; the self-test's namespace.
-	"linux": {unix.CAP_NET_ADMIN, unix.CAP_NET_RAW, unix.CAP_SYS_ADMIN},
-	// Unix sockets of daemons that run as other users.
-	"ovs":   {unix.CAP_DAC_OVERRIDE},
-	"sonic": {unix.CAP_DAC_OVERRIDE},
-}
 
 // dropPrivileges has all threads of this process, and what it starts, give up what
 // the daemon of a device does not need; nil is one that is not known yet. group
@@ -35,9 +24,15 @@ func dropPrivileges(dev *inventory.Device, group bool) error {
 	if err := unix.Capget(&header, &have[0]); err != nil {
 		return fmt.Errorf("reading this process's capabilities: %w", err)
 	}
-	keep := slices.Concat(keptCapabilities["linux"], keptCapabilities["ovs"], keptCapabilities["sonic"])
+	registry, keep := all.Default(), []int(nil)
+	names := registry.Drivers()
 	if dev != nil {
-		keep = slices.Concat(keptCapabilities[dev.Platform], keptCapabilities[sourceName(dev)])
+		names = []string{dev.Platform, sourceName(dev)} // counter sources are called as their platforms are
+	}
+	for _, name := range names {
+		if p, err := registry.Platform(name); err == nil {
+			keep = append(keep, p.Capabilities...)
+		}
 	}
 	if group {
 		keep = append(keep, unix.CAP_CHOWN)

@@ -40,7 +40,23 @@ type Platform struct {
 	// returns have: for a person to read or to run. cfg holds the device's part of
 	// the fleet file.
 	Commands func(cfg vendors.Config, have, want vendors.Setup) ([]byte, error)
+
+	// Capabilities are those of Linux that csig agent keeps as long as it drives such
+	// a device, or reads its counters.
+	Capabilities []int
+
+	// Locks is set where the driver keeps a second writer away by a lock of the device
+	// itself. Elsewhere the agent locks the network namespace.
+	Locks bool
 }
+
+// Numbers of Linux's capabilities (linux/capability.h).
+const (
+	capDACOverride = 1 // unix sockets of daemons that run as other users
+	capNetAdmin    = 12
+	capNetRaw      = 13
+	capSysAdmin    = 21
+)
 
 // otherNames are what makers, products and other tools call the platforms, in
 // small letters without hyphens. They are hints only: a fleet file has one
@@ -154,7 +170,10 @@ func Default() *Registry {
 	r := &Registry{}
 	r.Register("linux", Platform{
 		Title: "Linux", Open: openLinux, Rules: linux.Rules(),
-		Offline: linux.Offline, Diff: linux.Diff, Commands: func(_ vendors.Config, have, want vendors.Setup) ([]byte, error) {
+		// Rules and the programs of ports that strip, which only CAP_SYS_ADMIN finds
+		// again; test frames; the self-test's namespace.
+		Capabilities: []int{capNetAdmin, capNetRaw, capSysAdmin},
+		Offline:      linux.Offline, Diff: linux.Diff, Commands: func(_ vendors.Config, have, want vendors.Setup) ([]byte, error) {
 			return linux.Script(have, want) // the same on every device
 		},
 	})

@@ -13,7 +13,7 @@ import (
 
 func registerOVS(r *Registry) {
 	r.Register("ovs", Platform{
-		Title: "Open vSwitch", Open: openOVS, Rules: ovs.Rules(),
+		Title: "Open vSwitch", Open: openOVS, Rules: ovs.Rules(), Capabilities: []int{capDACOverride}, Locks: true,
 		Offline: ovs.Offline, Diff: ovs.Diff, Commands: func(cfg vendors.Config, have, want vendors.Setup) ([]byte, error) {
 			return ovs.Commands(bridgeOf(&cfg), have, want)
 		},

@@ -11,7 +11,7 @@ import (
 // registerSONiC adds the driver over SONiC's Redis.
 func registerSONiC(r *Registry) {
 	r.Register("sonic", Platform{
-		Title: "SONiC", Open: openSONiC, Rules: sonic.Rules(),
+		Title: "SONiC", Open: openSONiC, Rules: sonic.Rules(), Capabilities: []int{capDACOverride},
 		Offline: sonic.Offline, Diff: sonic.Diff, Commands: sonicCommands,
 	})
 }
