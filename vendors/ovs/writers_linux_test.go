@@ -139,7 +139,7 @@ func TestSecondWriter(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Vsctl("get", "bridge", "csig", "external_ids"); strings.Contains(got, writerKey) || !strings.Contains(got, "other") {
+	if got := s.Vsctl("get", "bridge", "csig", "external_ids"); strings.Contains(got, writerKey) || !strings.Contains(got, "other=else") {
 		t.Errorf("the bridge was released, and has %s", got)
 	}
 	apply(t, s.as(t, "another process", false), setupFor(quantize.Draft00, swp1))
