@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
@@ -54,7 +54,7 @@ func TestSonicHostile(t *testing.T) {
 	for i, h := range hostilities {
 		files[fmt.Sprintf("bad-%d", i+1)] = sonictest.StartHostile(t, h, nil, 0).File
 	}
-	open := func(_ context.Context, device string) (plans.Target, error) {
+	open := func(_ context.Context, device string) (rollout.Target, error) {
 		return sonic.Open(sonic.Config{Redis: sonicdb.New(sonicdb.Options{Dial: sonictest.Dial, File: files[device], Timeout: time.Second,
 			ReadFile: func(_ context.Context, path string) ([]byte, error) { return os.ReadFile(path) }})}), nil
 	}
@@ -71,7 +71,7 @@ func TestSonicHostile(t *testing.T) {
 	if n, _ := sw.Entries(""); n == 0 {
 		t.Fatal("nothing is there to take off")
 	}
-	off := &plans.Off{Fleet: fleet, Open: open, Parallel: 32, Limit: 20 * time.Second}
+	off := &rollout.Off{Fleet: fleet, Open: open, Parallel: 32, Limit: 20 * time.Second}
 	err = off.Run(t.Context())
 	if n, _ := sw.Entries(""); n != 0 || sw.Tables() != 0 || real.Hash(4, "PORT|Ethernet0")["tpid"] != "0x8100" {
 		t.Errorf("%d entries, %d tables, %v", n, sw.Tables(), real.Hash(4, "PORT|Ethernet0"))

@@ -19,11 +19,11 @@ func (b *builder) unwilling(n *node) error {
 	const level = "give it its level in the fleet file, passthrough or discard"
 	switch {
 	case update.Level != vlanrules.Refused:
-	case n.seen.Facts.Update.Level == vlanrules.Refused && none(&n.seen.Setup):
+	case n.seen.Facts.Update.Level == vlanrules.Refused && NoSetup(&n.seen.Setup):
 		return fmt.Errorf("it cannot update tags as it is: %s; mend that (csig assess -i %s --device %s tells more), or %s", update.Reason, vendors.ShellWord(b.fleet.Path), vendors.ShellWord(n.dev.Name), level)
 	case n.seen.Facts.Update.Level == vlanrules.Refused:
 		return fmt.Errorf("it has csig, and cannot update tags as it is: %s; mend that (csig assess -i %s --device %s tells more), or %s, to plan that csig is taken off it", update.Reason, vendors.ShellWord(b.fleet.Path), vendors.ShellWord(n.dev.Name), level)
-	case !none(&n.seen.Setup): // of another TPID: the platform's limit, which stays
+	case !NoSetup(&n.seen.Setup): // of another TPID: the platform's limit, which stays
 		return fmt.Errorf("it has csig, and cannot have it in this domain: %s; put the TPID back, or %s, to plan that csig is taken off it", update.Reason, level)
 	}
 	return nil
@@ -33,7 +33,7 @@ func (b *builder) unwilling(n *node) error {
 // why.
 func (n *node) idle() {
 	switch {
-	case n.seen.Err != nil || !none(&n.want) || !none(&n.seen.Setup):
+	case n.seen.Err != nil || !NoSetup(&n.want) || !NoSetup(&n.seen.Setup):
 	case n.level.Support == inventory.LevelNative:
 		n.left = AloneNative
 	case n.dev.Level.Support == inventory.LevelAuto:

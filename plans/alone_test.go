@@ -1,10 +1,12 @@
 package plans
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans/planstest"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -30,7 +32,7 @@ func TestRefusalIsNoLevel(t *testing.T) {
 		"taken off":       {inventory.LevelAuto, TakeOff, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := fabric(2, 1, 2)
+			f := planstest.Fabric(2, 1, 2)
 			f.Devices[0].Level.Support = tc.level
 			for i := range f.Hosts {
 				f.Hosts[i].CSIG = tc.level != inventory.LevelDiscard
@@ -43,7 +45,7 @@ func TestRefusalIsNoLevel(t *testing.T) {
 				}
 			}
 			p := made(t, f, refusing, Options{Goal: tc.goal})
-			d := p.device("leaf0")
+			d := p.Device("leaf0")
 			removed := false
 			for _, c := range d.Changes {
 				removed = removed || c.Kind == string(vendors.Remove)
@@ -67,12 +69,12 @@ func TestLeftAlone(t *testing.T) {
 	}{
 		"driven": {inventory.LevelAuto, func(*Seen, *inventory.Device) {}, ""},
 		"no driver": {inventory.LevelAuto, func(s *Seen, _ *inventory.Device) {
-			*s = Seen{NoDriver: "csig has no driver for Plan 9", Facts: vendors.Facts{Update: refused("no")}}
+			*s = Seen{NoDriver: "csig has no driver for Plan 9", Facts: vendors.Facts{Update: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "no"}}}
 		}, AloneNoDriver},
 		"unknown": {inventory.LevelPassthrough, func(s *Seen, _ *inventory.Device) {
-			*s = Seen{Err: &vendors.PermanentError{Err: &vendors.NoDriverError{Platform: "plan9", Err: errNoMTU}}}
+			*s = Seen{Err: &vendors.PermanentError{Err: &vendors.NoDriverError{Platform: "plan9", Err: errors.New("no answer")}}}
 		}, AloneUnknown},
-		"silent": {inventory.LevelPassthrough, func(s *Seen, _ *inventory.Device) { *s = Seen{Err: errNoMTU} }, AloneUnreached},
+		"silent": {inventory.LevelPassthrough, func(s *Seen, _ *inventory.Device) { *s = Seen{Err: errors.New("no answer")} }, AloneUnreached},
 		"another TPID": {inventory.LevelAuto, func(s *Seen, _ *inventory.Device) {
 			s.Facts.Traits.TPIDs = vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x88a8}}, book)
 		}, AloneTPID},
@@ -81,7 +83,7 @@ func TestLeftAlone(t *testing.T) {
 		"passes on, as it is told":   {inventory.LevelPassthrough, func(*Seen, *inventory.Device) {}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := fabric(2, 1, 2)
+			f := planstest.Fabric(2, 1, 2)
 			f.Devices[2].Level.Support = tc.level
 			p := made(t, f, func(d *inventory.Device) Seen {
 				s := unseen(d)
@@ -90,10 +92,10 @@ func TestLeftAlone(t *testing.T) {
 				}
 				return s
 			}, Options{})
-			if d := p.device("spine0"); d.LeftAlone != tc.want || len(p.Errors()) > 0 {
+			if d := p.Device("spine0"); d.LeftAlone != tc.want || len(p.Errors()) > 0 {
 				t.Errorf("%q, want %q: %v", d.LeftAlone, tc.want, p.Errors())
 			}
-			if d := p.device("leaf0"); d.LeftAlone != "" {
+			if d := p.Device("leaf0"); d.LeftAlone != "" {
 				t.Errorf("the leaf, too: %q", d.LeftAlone)
 			}
 		})
@@ -101,7 +103,7 @@ func TestLeftAlone(t *testing.T) {
 }
 
 // disturbing is a platform whose ports disturb ordinary traffic when they go.
-type disturbing struct{ device }
+type disturbing struct{}
 
 func (*disturbing) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	var out []vendors.Change
@@ -115,7 +117,7 @@ func (*disturbing) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 
 // What a driver says of a port that goes holds where all of them go.
 func TestRemovalOfAllIsAsDisruptive(t *testing.T) {
-	f := fabric(2, 1, 2)
+	f := planstest.Fabric(2, 1, 2)
 	p := made(t, f, func(d *inventory.Device) Seen {
 		s := unseen(d)
 		had(0x9900, 0)(&s, d)
@@ -125,7 +127,7 @@ func TestRemovalOfAllIsAsDisruptive(t *testing.T) {
 	if p.Totals.Disruptive != 8 || len(p.Errors()) > 0 {
 		t.Errorf("%+v %v", p.Totals, p.Errors())
 	}
-	for _, c := range p.device("leaf1").Changes {
+	for _, c := range p.Device("leaf1").Changes {
 		if c.Ports != "" && (c.Disruptive != "its TPID changes" || !strings.Contains(c.Detail, "leave as they are")) {
 			t.Errorf("%+v", c)
 		}

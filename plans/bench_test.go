@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans/planstest"
 )
 
 // bigFleet is 10,000 devices of 64 ports: pods of 32 leaves and 32 spines.
 func bigFleet() *inventory.Fleet {
 	var big *inventory.Fleet
 	for pod := 0; big == nil || len(big.Devices) < 10_000; pod++ {
-		f := fabric(32, 32, 32)
+		f := planstest.Fabric(32, 32, 32)
 		rename := func(name string) string { return fmt.Sprintf("p%d-%s", pod, name) }
 		for i := range f.Devices {
 			d := &f.Devices[i]

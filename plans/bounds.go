@@ -13,17 +13,17 @@ import (
 // Bounds of a plan's text, and of each line of a journal. The plan of 10,000
 // switches of 64 ports has 16 MB, some 300,000 elements and 1,300,000 ports.
 const (
-	maxText     = 128 << 20 // bytes
-	maxElements = 2 << 20   // of all its arrays together
-	maxPorts    = 8 << 20   // of all its setups together; before as many as the journal has
+	MaxText     = 128 << 20 // bytes
+	MaxElements = 2 << 20   // of all its arrays together
+	MaxPorts    = 8 << 20   // of all its setups together; before as many as the journal has
 )
 
-// bounded refuses a valid JSON text, of a plan or of a record, that would take
+// CheckSize refuses a valid JSON text, of a plan or of a record, that would take
 // far more memory than bytes: a port range of a few bytes stands for 65,536 ports.
 // Ports counts those that are in memory already.
-func bounded(text []byte, ports int64) error {
-	if n := elements(text); n > maxElements {
-		return fmt.Errorf("it lists %d things, at most %d can be", n, maxElements)
+func CheckSize(text []byte, ports int64) error {
+	if n := elements(text); n > MaxElements {
+		return fmt.Errorf("it lists %d things, at most %d can be", n, MaxElements)
 	}
 	var size struct {
 		planSize          // of a plan
@@ -33,8 +33,8 @@ func bounded(text []byte, ports int64) error {
 	if err := json.Unmarshal(text, &size); err != nil {
 		return err
 	}
-	if ports += size.ports() + size.Plan.ports() + int64(size.Setup); ports > maxPorts {
-		return fmt.Errorf("its setups have %d ports together, at most %d can be", ports, maxPorts)
+	if ports += size.ports() + size.Plan.ports() + int64(size.Setup); ports > MaxPorts {
+		return fmt.Errorf("its setups have %d ports together, at most %d can be", ports, MaxPorts)
 	}
 	return nil
 }
@@ -112,15 +112,15 @@ func (n *portCount) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// otherFormat is the error of a file of another version, or of another kind.
-func otherFormat(kind, want, format, version string) error {
+// OtherFormat is the error of a file of another version, or of another kind.
+func OtherFormat(kind, want, format, version string) error {
 	family, _, _ := strings.Cut(want, "/")
 	if !strings.HasPrefix(format, family+"/") {
 		return fmt.Errorf("not a %s: its format is %q, want %q", kind, untrusted.Text(format, 60), want)
 	}
-	return fmt.Errorf("it is a %s of format %s, which csig %s wrote; this csig reads %s alone: use that csig for it", kind, untrusted.Text(format, 60), versionName(version), want)
+	return fmt.Errorf("it is a %s of format %s, which csig %s wrote; this csig reads %s alone: use that csig for it", kind, untrusted.Text(format, 60), VersionName(version), want)
 }
 
-func versionName(version string) string {
+func VersionName(version string) string {
 	return cmp.Or(untrusted.Text(version, 60), "of an unknown version")
 }

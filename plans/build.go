@@ -76,7 +76,7 @@ func Build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*P
 		if n.seen.Err != nil || n.seen.NoDriver != "" {
 			return
 		}
-		changes, err := diff(n.seen.Differ, n.seen.Setup, n.want)
+		changes, err := Diff(n.seen.Differ, n.seen.Setup, n.want)
 		d.setup, d.err = len(changes), err
 		d.changes, d.totals = group(append(n.mtuChanges(), changes...))
 	})
@@ -147,6 +147,10 @@ type Level struct {
 	Support inventory.Support
 	Reason  string
 }
+
+// LevelUnknown is the level of a device of which neither a probe, its platform
+// nor the fleet file tells. It is treated like one that discards.
+const LevelUnknown inventory.Support = "unknown"
 
 // LevelOf is the level of a device with these capabilities in a domain of this
 // TPID: the asserted one, or what the capabilities say. Where tags get through
@@ -237,7 +241,7 @@ func (b *builder) add(list ...findings.Finding) { b.plan.Findings = append(b.pla
 func (b *builder) look(n *node, d *inventory.Device, seen Seen) {
 	*n = node{dev: d, seen: seen}
 	n.level = LevelOf(d, &n.seen.Facts, b.fleet.Profile.TPID)
-	n.gone = missing(n.seen.Facts.Ports, n.seen.Setup.Ports, func(p vendors.PortSetup) string { return p.Port })
+	n.gone = missing(n.seen.Facts.Ports, n.seen.Setup.Ports)
 	b.undriven(n)
 	if n.seen.Err == nil && !n.alone && d.Level.Support == inventory.LevelAuto && b.plan.Goal == RollOut {
 		n.seen.Err = b.unwilling(n)
@@ -268,7 +272,7 @@ func (b *builder) wants() {
 	errs := make([]error, len(b.nodes))
 	b.parallel(func(i int) {
 		if n := &b.nodes[i]; !n.alone {
-			n.want, errs[i] = configured(n, wantOf(b.fleet, b.plan.ProfileHash, n.dev, n.level))
+			n.want, errs[i] = configured(n, WantOf(b.fleet, b.plan.ProfileHash, n.dev, n.level))
 		}
 	})
 	for i := range b.nodes {
@@ -279,10 +283,10 @@ func (b *builder) wants() {
 	}
 }
 
-// wantOf is the setup of a device at the end of a roll-out: what the fleet file
+// WantOf is the setup of a device at the end of a roll-out: what the fleet file
 // asks for, as far as the device's level has a setup at all. Profile is the hash of
 // its profile.
-func wantOf(f *inventory.Fleet, profile string, d *inventory.Device, level Level) vendors.Setup {
+func WantOf(f *inventory.Fleet, profile string, d *inventory.Device, level Level) vendors.Setup {
 	want := vendors.SetupWith(&f.Profile, profile, f.Policy, d)
 	switch level.Support {
 	case inventory.LevelSoftware:
@@ -320,11 +324,11 @@ func (b *builder) stage(name, why string, next func(*node) vendors.Setup) {
 			return
 		}
 		want := without(next(n), n.gone)
-		if sameSetup(&n.at, &want) {
+		if SameSetup(&n.at, &want) {
 			return
 		}
 		want, c.err = configured(n, want)
-		if c.to = !sameSetup(&n.at, &want); c.to {
+		if c.to = !SameSetup(&n.at, &want); c.to {
 			c.want = want
 		}
 	})
@@ -339,29 +343,6 @@ func (b *builder) stage(name, why string, next func(*node) vendors.Setup) {
 		}
 	}
 	b.addStage(s, nodes, steps)
-}
-
-// sameSetup compares setups; the order of ports is the device's, not ours.
-func sameSetup(a, b *vendors.Setup) bool {
-	if none(a) || none(b) {
-		return none(a) && none(b)
-	}
-	if !sameDomain(a, b) || !slices.Equal(a.Others, b.Others) || a.Damaged != b.Damaged || len(a.Ports) != len(b.Ports) || b.Config != "" && a.Config != b.Config {
-		return false
-	}
-	if slices.Equal(a.Ports, b.Ports) {
-		return true
-	}
-	have := make(map[string]vendors.PortSetup, len(a.Ports))
-	for _, p := range a.Ports {
-		have[p.Port] = p
-	}
-	for _, p := range b.Ports {
-		if q, ok := have[p.Port]; !ok || q != p {
-			return false
-		}
-	}
-	return true
 }
 
 // parallel calls f for every node, on all processors. What f does is the node's
@@ -404,7 +385,7 @@ func (b *builder) describe(n *node, changes []Change) {
 	if d.Changes == nil {
 		d.Changes = []Change{}
 	}
-	d.ObservedHash = hash(&d.Observed)
+	d.ObservedHash = SetupHash(&d.Observed)
 	if len(d.Changes) > 0 {
 		b.plan.Totals.Devices++
 	}
@@ -417,9 +398,8 @@ func (b *builder) canUndo(n *node) {
 	if before.TPID == 0 {
 		return // there are no rules of ours
 	}
-	before.Damaged, before.Ports = "", undamaged(before.Ports)
-	before = without(before, n.gone)
-	if _, err := diff(n.seen.Differ, n.want, before); err != nil {
+	before = Restored(before, n.gone)
+	if _, err := Diff(n.seen.Differ, n.want, before); err != nil {
 		b.find(findings.NoRollback, findings.Error, n, nil, "a rollback could not give back what it has now: %v; if that may go, csig off -i %s --device %s clears it first", err, vendors.ShellWord(b.fleet.Path), vendors.ShellWord(n.dev.Name))
 	}
 }

@@ -9,49 +9,13 @@ import (
 
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/plans/planstest"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// fabric is leaves with hosts below spines, every leaf connected to every
-// spine.
-func fabric(leaves, spines, hosts int) *inventory.Fleet {
-	f := &inventory.Fleet{Path: "fabric.yaml"}
-	f.Profile.TPID, f.Profile.Layout = 0x9900, quantize.Draft00
-	f.Profile.Signals = map[quantize.Signal]quantize.SignalProfile{quantize.MinABW: {}}
-	f.Policy.OnStale = inventory.Conservative
-	lm := map[quantize.Signal]uint16{quantize.MinABW: 1}
-	port := func(d *inventory.Device, name, peer, far string) {
-		d.Ports = append(d.Ports, inventory.Port{Name: name, Action: vlanrules.Update, LM: lm, Peer: inventory.Peer{Device: peer, Port: far}})
-	}
-	for l := range leaves {
-		d := inventory.Device{Name: fmt.Sprintf("leaf%d", l), Platform: "linux"}
-		for h := range hosts {
-			name := fmt.Sprintf("h%d-%d", l, h)
-			port(&d, fmt.Sprintf("swp%d", h+1), name, "")
-			f.Hosts = append(f.Hosts, inventory.Host{Name: name, CSIG: true})
-		}
-		for s := range spines {
-			port(&d, fmt.Sprintf("up%d", s+1), fmt.Sprintf("spine%d", s), fmt.Sprintf("down%d", l+1))
-		}
-		f.Devices = append(f.Devices, d)
-	}
-	for s := range spines {
-		d := inventory.Device{Name: fmt.Sprintf("spine%d", s), Platform: "linux"}
-		for l := range leaves {
-			port(&d, fmt.Sprintf("down%d", l+1), fmt.Sprintf("leaf%d", l), fmt.Sprintf("up%d", s+1))
-		}
-		f.Devices = append(f.Devices, d)
-	}
-	return f
-}
-
-// able is a device that can do everything: verdicts of zero are full.
-var able = vendors.Facts{Platform: "linux", Rules: vlanrules.Caps{MatchPCP: true}, Others: 4}
-
 func unseen(d *inventory.Device) Seen {
-	return Seen{Facts: able, Differ: &device{}, Via: "local"}
+	return Seen{Facts: planstest.Able, Differ: planstest.Differ{}, Via: "local"}
 }
 
 func made(t *testing.T, f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) *Plan {
@@ -90,7 +54,7 @@ func outline(p *Plan) string {
 }
 
 func TestRollOutOrder(t *testing.T) {
-	f := fabric(2, 1, 2)
+	f := planstest.Fabric(2, 1, 2)
 	f.Devices[2].Tags = []string{"canary"}
 	got := outline(made(t, f, unseen, Options{Waves: []string{"canary"}}))
 	want := `fence/rest: leaf0 (strip swp1, swp2) leaf1 (strip swp1, swp2)
@@ -104,7 +68,7 @@ open/rest: leaf0 (update swp1, swp2, up1) leaf1 (update swp1, swp2, up1)
 	// And its reverse.
 	final := map[string]vendors.Setup{}
 	for i := range f.Devices {
-		final[f.Devices[i].Name] = wantOf(f, f.Profile.Hash(), &f.Devices[i], Level{Support: inventory.LevelSoftware})
+		final[f.Devices[i].Name] = WantOf(f, f.Profile.Hash(), &f.Devices[i], Level{Support: inventory.LevelSoftware})
 	}
 	seen := func(d *inventory.Device) Seen {
 		s := unseen(d)
@@ -133,10 +97,10 @@ open/rest: leaf0 leaf1
 
 // A change at a port to a host concerns no path: no other port strips for it.
 func TestChangeNeedsNoFence(t *testing.T) {
-	f := fabric(2, 1, 2)
+	f := planstest.Fabric(2, 1, 2)
 	seen := func(d *inventory.Device) Seen {
 		s := unseen(d)
-		s.Setup = wantOf(f, f.Profile.Hash(), d, Level{Support: inventory.LevelSoftware})
+		s.Setup = WantOf(f, f.Profile.Hash(), d, Level{Support: inventory.LevelSoftware})
 		if d.Name == "leaf1" {
 			s.Setup.Ports[0].Action = vlanrules.Passthrough
 		}
@@ -153,7 +117,7 @@ func TestChangeNeedsNoFence(t *testing.T) {
 func TestFenceFollowsLinksThatOneEndNames(t *testing.T) {
 	for name, silent := range map[string]int{"the leaf": 0, "the spine": 2} {
 		t.Run(name, func(t *testing.T) {
-			f := fabric(2, 1, 2)
+			f := planstest.Fabric(2, 1, 2)
 			for i := range f.Devices[silent].Ports {
 				if p := &f.Devices[silent].Ports[i]; p.Peer.Port != "" {
 					p.Peer = inventory.Peer{}
@@ -163,7 +127,7 @@ func TestFenceFollowsLinksThatOneEndNames(t *testing.T) {
 				p := made(t, f, func(d *inventory.Device) Seen {
 					s := unseen(d)
 					if d.Name != f.Devices[changed].Name {
-						s.Setup = wantOf(f, f.Profile.Hash(), d, Level{Support: inventory.LevelSoftware})
+						s.Setup = WantOf(f, f.Profile.Hash(), d, Level{Support: inventory.LevelSoftware})
 					}
 					return s
 				}, Options{})
@@ -177,7 +141,7 @@ func TestFenceFollowsLinksThatOneEndNames(t *testing.T) {
 }
 
 func TestWaves(t *testing.T) {
-	f := fabric(8, 2, 1)
+	f := planstest.Fabric(8, 2, 1)
 	f.Devices[3].Tags = []string{"row-1"}
 	f.Devices[4].Tags = []string{"row-1", "row-2"}
 	f.Devices[8].Tags, f.Devices[9].Tags = []string{"spine"}, []string{"spine"}
@@ -217,7 +181,7 @@ func TestWaves(t *testing.T) {
 			t.Errorf("waves %s: %v, want %q", bad, err, want)
 		}
 	}
-	all := fabric(1, 1, 1)
+	all := planstest.Fabric(1, 1, 1)
 	all.Devices[0].Tags, all.Devices[1].Tags = []string{"x"}, []string{"x"}
 	if _, err := Build(all, unseen, Options{Waves: []string{"x", "10%"}}); err == nil || !strings.Contains(err.Error(), "there are none") {
 		t.Errorf("a percentage of nothing: %v", err)
@@ -227,7 +191,7 @@ func TestWaves(t *testing.T) {
 // One percent of a large fleet fences one percent of its leaves first, wherever
 // in the file they are.
 func TestWavesOfAFence(t *testing.T) {
-	f := fabric(312, 200, 1)
+	f := planstest.Fabric(312, 200, 1)
 	slices.Reverse(f.Devices)
 	p := made(t, f, unseen, Options{Waves: []string{"1%"}})
 	if s := p.Stages[0]; s.Name != StageFence || len(s.Waves) != 2 || len(s.Waves[0].Steps) != 4 || len(s.Waves[1].Steps) != 308 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans/planstest"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -30,7 +31,7 @@ devices:
 // ward is a device with a daemon: its configuration is the ports' actions under
 // the buckets that the setup names, else the fleet's.
 type ward struct {
-	device
+	planstest.Differ
 	buckets string
 	fail    error
 }
@@ -57,7 +58,7 @@ func TestConfigurationsArePartOfThePlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &ward{buckets: "log-10G"}
-	full, err := w.Configured(wantOf(f, f.Profile.Hash(), &f.Devices[0], Level{Support: inventory.LevelSoftware}))
+	full, err := w.Configured(WantOf(f, f.Profile.Hash(), &f.Devices[0], Level{Support: inventory.LevelSoftware}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +88,7 @@ func TestConfigurationsArePartOfThePlan(t *testing.T) {
 				if d.Name != "s1" {
 					return unseen(d)
 				}
-				return Seen{Facts: able, Differ: w, Setup: tc.have}
+				return Seen{Facts: planstest.Able, Differ: w, Setup: tc.have}
 			}, Options{Goal: tc.goal})
 			var got string
 			for _, s := range p.Stages {
@@ -107,7 +108,7 @@ func TestConfigurationsArePartOfThePlan(t *testing.T) {
 	}
 
 	w.fail = errors.New("no such port")
-	p := made(t, f, func(d *inventory.Device) Seen { return Seen{Facts: able, Differ: w} }, Options{})
+	p := made(t, f, func(d *inventory.Device) Seen { return Seen{Facts: planstest.Able, Differ: w} }, Options{})
 	if len(p.Errors()) == 0 || !strings.Contains(p.Errors()[0].Reason, "the configuration of its daemon: no such port") {
 		t.Errorf("%v", p.Findings)
 	}
@@ -117,7 +118,7 @@ func TestConfigurationsArePartOfThePlan(t *testing.T) {
 // ports.
 func summary(t *testing.T, s *vendors.Setup) string {
 	t.Helper()
-	if none(s) {
+	if NoSetup(s) {
 		return "nothing"
 	}
 	f, err := inventory.Parse("x", []byte(s.Config))

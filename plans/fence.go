@@ -118,7 +118,7 @@ func (b *builder) openHosts(n *node) {
 	}
 	var ports []string
 	for i := range n.dev.Ports {
-		if p := &n.dev.Ports[i]; n.receiver[p.Name] && !(p.Action == vlanrules.Strip && stripsItself(n.dev, true)) {
+		if p := &n.dev.Ports[i]; n.receiver[p.Name] && !(p.Action == vlanrules.Strip && StripsItself(n.dev, true)) {
 			ports = append(ports, p.Name)
 		}
 	}
@@ -131,7 +131,7 @@ func (b *builder) openHosts(n *node) {
 // sameTransit tells whether frames between devices fare alike under two
 // setups: whether they differ in nothing but ports that face hosts.
 func sameTransit(a, b *vendors.Setup, receiver map[string]bool) bool {
-	if none(a) && none(b) {
+	if NoSetup(a) && NoSetup(b) {
 		return true
 	}
 	if !sameDomain(a, b) || a.Damaged != b.Damaged {
@@ -172,7 +172,7 @@ func (b *builder) fenceOn(n *node) vendors.Setup {
 // behindFence is what a device is to have, with the fence.
 func (b *builder) behindFence(n *node) vendors.Setup {
 	out := n.want
-	if none(&out) {
+	if NoSetup(&out) {
 		out = n.at // its fence is the last to go
 		out.Ports = nil
 	}
@@ -233,25 +233,4 @@ func (b *builder) domain(n *node) vendors.Setup {
 	s := vendors.SetupWith(&b.fleet.Profile, b.plan.ProfileHash, b.fleet.Policy, n.dev)
 	s.Ports = nil
 	return s
-}
-
-// without is a setup without the ports that its device does not have any more:
-// a driver could not set them up. Without any port that is none at all.
-func without(s vendors.Setup, gone []string) vendors.Setup {
-	if len(gone) == 0 || len(s.Ports) == 0 {
-		return s
-	}
-	s.Ports = slices.DeleteFunc(slices.Clone(s.Ports), func(p vendors.PortSetup) bool { return slices.Contains(gone, p.Port) })
-	if len(s.Ports) == 0 {
-		return vendors.Setup{}
-	}
-	return s
-}
-
-func undamaged(ports []vendors.PortSetup) []vendors.PortSetup {
-	out := slices.Clone(ports)
-	for i := range out {
-		out[i].Damaged = ""
-	}
-	return out
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans/planstest"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
@@ -179,7 +180,7 @@ func TestFindings(t *testing.T) {
 			change: func(f *inventory.Fleet) { f.Devices[0].Ports[0].Action = vlanrules.Strip },
 			seen: func(s *Seen, d *inventory.Device) {
 				if d.Name == "leaf0" { // of a level that csig found, not the operator
-					*s = Seen{NoDriver: "csig has no driver for Plan 9", Facts: vendors.Facts{Update: refuse, Strip: refuse}, Differ: &device{}}
+					*s = Seen{NoDriver: "csig has no driver for Plan 9", Facts: vendors.Facts{Update: refuse, Strip: refuse}, Differ: planstest.Differ{}}
 				}
 			},
 			want: "leaf0:swp1: it cannot strip tags, and has to (the fleet file asks for it): no hook",
@@ -261,7 +262,7 @@ func TestFindings(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := fabric(2, 1, 2)
+			f := planstest.Fabric(2, 1, 2)
 			if tc.change != nil {
 				tc.change(f)
 			}
@@ -292,7 +293,7 @@ func TestFindings(t *testing.T) {
 // A port that does not strip every tag is told of where it is to strip, and
 // stands against nothing.
 func TestStripsNotEveryTag(t *testing.T) {
-	f := fabric(2, 1, 2)
+	f := planstest.Fabric(2, 1, 2)
 	f.Hosts[1].CSIG = false
 	f.Devices[0].Ports[1].Action = vlanrules.Strip
 	p := made(t, f, func(d *inventory.Device) Seen {
@@ -313,7 +314,7 @@ func TestStripsNotEveryTag(t *testing.T) {
 // A device that nothing drives is left alone: its neighbours see to it that no
 // tag reaches it, and it is in no stage.
 func TestNoDriver(t *testing.T) {
-	f := fabric(2, 1, 2)
+	f := planstest.Fabric(2, 1, 2)
 	for i := range 2 { // to the spine
 		f.Devices[i].Ports[2].Action = vlanrules.Strip
 	}
@@ -328,7 +329,7 @@ func TestNoDriver(t *testing.T) {
 	if len(p.Errors()) > 0 || strings.Contains(outline(p), "spine0") || p.Empty() {
 		t.Errorf("%v\n%s", p.Errors(), outline(p))
 	}
-	if d := p.device("spine0"); d.Level != "discard" || d.Reason != "not known to forward them: only if bridged; where it does forward them, give it its level, passthrough or native, with the reason" {
+	if d := p.Device("spine0"); d.Level != "discard" || d.Reason != "not known to forward them: only if bridged; where it does forward them, give it its level, passthrough or native, with the reason" {
 		t.Errorf("%s: %s", d.Level, d.Reason)
 	}
 	if !slices.ContainsFunc(p.Findings, func(f findings.Finding) bool {
@@ -342,7 +343,7 @@ func TestNoDriver(t *testing.T) {
 // neighbour that discards: the operator says which of its ports strip without
 // csig. No step is for it.
 func TestStripsWithoutCsig(t *testing.T) {
-	f := fabric(2, 1, 2)
+	f := planstest.Fabric(2, 1, 2)
 	f.Devices[0].Level.Support = inventory.LevelNative
 	for i := range 2 {
 		f.Devices[0].Ports[i].Action = vlanrules.Strip
@@ -360,5 +361,39 @@ func TestStripsWithoutCsig(t *testing.T) {
 		return strings.HasPrefix(f.String(), "leaf0:swp1, swp2: taken to strip tags without csig, as the fleet file says (level: native, action: strip)")
 	}) {
 		t.Error(p.Findings)
+	}
+}
+
+// What is in the way of tags at a port is a finding with its name: what breaks it
+// stops the plan.
+func TestPortIssues(t *testing.T) {
+	net := planstest.Fabric(2, 1, 1)
+	name := net.Devices[2].Name
+	var port string
+	p := made(t, net, func(d *inventory.Device) Seen {
+		s := unseen(d)
+		if d.Name == name {
+			for _, p := range d.Ports {
+				if p.Action == vlanrules.Update {
+					port = p.Name
+				}
+			}
+			s.Facts.Hinders = []vendors.PortVerdict{
+				{Port: port, Verdict: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "it has VLANs"}},
+				{Port: port, Verdict: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "it has a map"}},
+				{Port: "another", Verdict: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "not csig's"}},
+			}
+		}
+		return s
+	}, Options{})
+	for want, severity := range map[string]findings.Level{"it has VLANs": findings.Error, "it has a map": findings.Warning} {
+		if port == "" || !slices.ContainsFunc(p.Findings, func(f findings.Finding) bool {
+			return f.Reason == want && f.Level == severity && f.Device == name && vendors.Names(f.Ports) == port
+		}) {
+			t.Errorf("nothing says %q of %q: %+v", want, port, p.Findings)
+		}
+	}
+	if slices.ContainsFunc(p.Findings, func(f findings.Finding) bool { return f.Reason == "not csig's" }) {
+		t.Errorf("%+v", p.Findings)
 	}
 }

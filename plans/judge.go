@@ -31,19 +31,12 @@ func (b *builder) judge(n *node) {
 	if len(n.gone) > 0 {
 		b.find(findings.PortsGone, findings.Warning, n, n.gone, "its setup names what the device does not have any more: this plan forgets it, and a rollback does not bring it back")
 	}
-	if missing := missing(n.seen.Facts.Ports, n.want.Ports, func(p vendors.PortSetup) string { return p.Port }); len(missing) > 0 {
-		b.find(findings.NoSuchPort, findings.Error, n, missing, noSuchPort)
-	}
-	if none(&n.want) {
+	b.add(PortFindings(n.dev.Name, &n.seen.Facts, n.want.Ports)...)
+	if NoSetup(&n.want) {
 		for _, what := range n.seen.Facts.Off {
 			b.find(findings.StaysAfterOff, findings.Warning, n, nil, "%s", what)
 		}
 	}
-	updates := map[string]bool{}
-	for _, p := range n.want.Ports {
-		updates[p.Port] = p.Action == vlanrules.Update
-	}
-	b.add(portIssues(n.dev.Name, n.seen.Facts.Hinders, updates)...)
 	b.retired(n)
 	b.canStripOthers(n, &n.want, "the profile's retired TPIDs")
 	if update := n.seen.Facts.Updates(b.fleet.Profile.TPID); n.level.Support == inventory.LevelSoftware && update.Level == vlanrules.Refused {
@@ -65,7 +58,7 @@ func (b *builder) judge(n *node) {
 		p := &n.dev.Ports[i]
 		want := actionIn(&n.want, i, p.Name)
 		switch {
-		case p.Action == vlanrules.Strip && stripsItself(n.dev, n.alone):
+		case p.Action == vlanrules.Strip && StripsItself(n.dev, n.alone):
 			itself = append(itself, p.Name)
 			continue
 		case p.Action == vlanrules.Strip && b.plan.Goal == RollOut:
@@ -117,39 +110,45 @@ func (b *builder) judge(n *node) {
 	}
 }
 
-const noSuchPort = "the device has no such port: correct the name in the fleet file, or add the port to the device"
-
-// missing are the ports that are not among those a device has, where it was
-// asked which it has. Apply would stop at them, half-way.
-func missing[T any](has []string, ports []T, name func(T) string) (out []string) {
+// missing are the ports that are not among those a device has; none where it was
+// not asked which it has.
+func missing(has []string, ports []vendors.PortSetup) (out []string) {
 	if len(has) == 0 {
-		return nil // it was not asked
+		return nil
 	}
 	known := make(map[string]bool, len(has))
 	for _, port := range has {
 		known[port] = true
 	}
 	for _, p := range ports {
-		if !known[name(p)] {
-			out = append(out, name(p))
+		if !known[p.Port] {
+			out = append(out, p.Port)
 		}
 	}
 	return out
 }
 
-// portIssues are findings of what is in the way of tags at ports that are to
-// update.
-func portIssues(device string, list []vendors.PortVerdict, updates map[string]bool) []findings.Finding {
+// PortFindings are findings of ports that a device does not have, where it was
+// asked which it has, and of what is in the way of tags at ports that are to update.
+func PortFindings(device string, f *vendors.Facts, want []vendors.PortSetup) []findings.Finding {
 	var out []findings.Finding
-	for _, h := range list {
+	for _, port := range missing(f.Ports, want) { // apply would stop at them, half-way
+		out = append(out, findings.Finding{Code: findings.NoSuchPort, Level: findings.Error, Device: device, Ports: []string{port},
+			Reason: "the device has no such port: correct the name in the fleet file, or add the port to the device"})
+	}
+	updates := make(map[string]bool, len(want))
+	for _, p := range want {
+		updates[p.Port] = p.Action == vlanrules.Update
+	}
+	for _, h := range f.Hinders {
 		if !updates[h.Port] {
 			continue
 		}
-		f := findings.Finding{Code: findings.PortIssue, Level: findings.Warning, Device: device, Ports: []string{h.Port}, Reason: h.Reason}
+		issue := findings.Finding{Code: findings.PortIssue, Level: findings.Warning, Device: device, Ports: []string{h.Port}, Reason: h.Reason}
 		if h.Level == vlanrules.Refused {
-			f.Level = findings.Error
+			issue.Level = findings.Error
 		}
-		out = append(out, f)
+		out = append(out, issue)
 	}
 	return findings.Merge(out)
 }
@@ -179,9 +178,9 @@ func (b *builder) silent(n *node) {
 	b.add(findings.Merge(list)...)
 }
 
-// stripsItself tells whether ports with action: strip do so without csig: the
+// StripsItself tells whether ports with action: strip do so without csig: the
 // operator says so who gives a device that csig sets nothing up on its level.
-func stripsItself(d *inventory.Device, alone bool) bool {
+func StripsItself(d *inventory.Device, alone bool) bool {
 	switch d.Level.Support {
 	case inventory.LevelNative:
 		return true
@@ -210,7 +209,7 @@ func (b *builder) peer(n *node, p *inventory.Port) inventory.Peer {
 		return p.Peer
 	}
 	if b.backward == nil {
-		b.backward = backward(b.fleet)
+		b.backward = OtherEnds(b.fleet)
 	}
 	return b.backward[inventory.PortRef{Device: n.dev.Name, Port: p.Name}]
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans/planstest"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -25,16 +26,13 @@ func retire(f *inventory.Fleet, tpids ...uint16) {
 // had is a device that was set up for other TPIDs.
 func had(tpid, wide uint16) func(s *Seen, d *inventory.Device) {
 	return func(s *Seen, d *inventory.Device) {
-		f := fabric(2, 1, 2)
-		s.Setup = vendors.SetupOf(&f.Profile, f.Policy, d)
-		s.Setup.TPID, s.Setup.WideTPID, s.Setup.Others = tpid, wide, nil
-		s.Setup.DropOthers()
+		s.Setup = planstest.SetUp(d, tpid, wide)
 	}
 }
 
 // TestNewTPID migrates a fleet, lets hosts catch up, and forgets the old TPID.
 func TestNewTPID(t *testing.T) {
-	f := fabric(2, 1, 1)
+	f := planstest.Fabric(2, 1, 1)
 	retire(f, 0x9901)
 	state := map[string]vendors.Setup{}
 	for i := range f.Devices {
@@ -50,7 +48,7 @@ func TestNewTPID(t *testing.T) {
 			return s
 		}, Options{Waves: []string{}})
 		got := ""
-		for s := range p.steps() {
+		for s := range p.Steps() {
 			state[s.Device] = s.Want
 			if s.Device != "leaf1" { // as leaf0
 				got += fmt.Sprintf("%s 0x%04x, strips too: %s\n", s.Device, s.Want.TPID, vendors.TPIDNames(s.Want.Others))

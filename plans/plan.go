@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/csig-agent/csig/findings"
@@ -193,13 +192,16 @@ func (p *Plan) Write(w io.Writer) error {
 	return err
 }
 
+// JournalHead is how every journal of an apply begins.
+const JournalHead = `{"seq":1,"at":"`
+
 // IsPlan tells whether a file that begins like this is a plan of any version.
 func IsPlan(head []byte) bool { return bytes.HasPrefix(head, []byte(`{"format":"csig.plan/`)) }
 
 // Read reads a plan that Write wrote. An altered, cut or foreign file, and one of
 // another version, is an error that says which.
 func Read(r io.Reader) (*Plan, error) {
-	text, err := untrusted.ReadAll(r, maxText)
+	text, err := untrusted.ReadAll(r, MaxText)
 	if err != nil {
 		return nil, err
 	}
@@ -209,31 +211,31 @@ func Read(r io.Reader) (*Plan, error) {
 		Integrity string `json:"integrity"`
 	}
 	switch err := json.Unmarshal(text, &head); {
-	case bytes.HasPrefix(text, []byte(journalHead)):
+	case bytes.HasPrefix(text, []byte(JournalHead)):
 		return nil, errors.New("not a plan, but the journal of an apply: csig apply --resume continues it, csig rollback undoes it")
 	case err != nil:
 		return nil, fmt.Errorf("not a plan: %w", err)
 	case head.Format != Format:
-		return nil, otherFormat("plan", Format, head.Format, head.Version)
+		return nil, OtherFormat("plan", Format, head.Format, head.Version)
 	}
 	bare, sealed := bytes.CutSuffix(bytes.TrimSuffix(text, []byte("\n")), fmt.Appendf(nil, sealedEnd, head.Integrity))
 	if !sealed || sumOf(append(bare[:len(bare):len(bare)], openEnd...)) != head.Integrity {
 		return nil, errors.New("the plan was altered after it was made: its checksum does not match; make a new one with csig plan")
 	}
-	if err := bounded(text, 0); err != nil {
+	if err := CheckSize(text, 0); err != nil {
 		return nil, fmt.Errorf("not a plan: %w", err)
 	}
 	p := &Plan{}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(p); err != nil {
-		return nil, fmt.Errorf("not a plan that this csig reads (csig %s wrote it): %w", versionName(head.Version), err)
+		return nil, fmt.Errorf("not a plan that this csig reads (csig %s wrote it): %w", VersionName(head.Version), err)
 	}
-	return p, p.check()
+	return p, p.Check()
 }
 
-// check refuses what no planner writes, so that apply need not.
-func (p *Plan) check() error {
+// Check refuses what no planner writes, so that apply need not.
+func (p *Plan) Check() error {
 	if len(p.Only) > 0 {
 		return errors.New("the plan is narrowed to some of its devices: it is for reading; save the whole one with csig plan -o")
 	}
@@ -242,7 +244,7 @@ func (p *Plan) check() error {
 		known[d.Device] = true
 	}
 	id := 0
-	for s := range p.steps() {
+	for s := range p.Steps() {
 		id++
 		if s.ID != id || !known[s.Device] {
 			return fmt.Errorf("not a plan: step %d of device %q has no place in it", s.ID, s.Device)
@@ -251,8 +253,8 @@ func (p *Plan) check() error {
 	return p.sameNames()
 }
 
-// steps yields every step in order.
-func (p *Plan) steps() func(yield func(*Step) bool) {
+// Steps yields every step in order.
+func (p *Plan) Steps() func(yield func(*Step) bool) {
 	return func(yield func(*Step) bool) {
 		for i := range p.Stages {
 			for j := range p.Stages[i].Waves {
@@ -267,23 +269,17 @@ func (p *Plan) steps() func(yield func(*Step) bool) {
 	}
 }
 
-// stage yields every step of one stage in order.
-func (p *Plan) stage(name string) func(yield func(*Step) bool) {
-	one := &Plan{Stages: slices.DeleteFunc(slices.Clone(p.Stages), func(s Stage) bool { return s.Name != name })}
-	return one.steps()
-}
-
 // Touches is the devices that the plan changes.
 func (p *Plan) Touches() map[string]bool {
 	out := map[string]bool{}
-	for s := range p.steps() {
+	for s := range p.Steps() {
 		out[s.Device] = true
 	}
 	return out
 }
 
-// device returns the device of that name.
-func (p *Plan) device(name string) *Device {
+// Device returns the device of that name.
+func (p *Plan) Device(name string) *Device {
 	for i := range p.Devices {
 		if p.Devices[i].Device == name {
 			return &p.Devices[i]

@@ -4,21 +4,73 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 
 	"github.com/csig-agent/csig/vendors"
 )
 
-// none tells whether a setup is that of a device without anything of ours.
-func none(s *vendors.Setup) bool {
+// NoSetup tells whether a setup is that of a device without anything of ours.
+func NoSetup(s *vendors.Setup) bool {
 	return len(s.Ports) == 0 && s.TPID == 0 && s.Damaged == "" && s.Config == ""
 }
 
-// hash names a setup: two devices with one hash are set up alike.
-func hash(s *vendors.Setup) string {
+// SetupHash names a setup: two devices with one hash are set up alike.
+func SetupHash(s *vendors.Setup) string {
 	text, err := json.Marshal(s)
 	if err != nil {
 		panic(err) // plain values only
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
+}
+
+// Restored is what a rollback gives a device: an earlier setup without its damage,
+// and without the ports that the device no longer has.
+func Restored(s vendors.Setup, gone []string) vendors.Setup {
+	s.Damaged, s.Ports = "", undamaged(s.Ports)
+	return without(s, gone)
+}
+
+// without is a setup without the ports that its device does not have any more:
+// a driver could not set them up. Without any port that is none at all.
+func without(s vendors.Setup, gone []string) vendors.Setup {
+	if len(gone) == 0 || len(s.Ports) == 0 {
+		return s
+	}
+	s.Ports = slices.DeleteFunc(slices.Clone(s.Ports), func(p vendors.PortSetup) bool { return slices.Contains(gone, p.Port) })
+	if len(s.Ports) == 0 {
+		return vendors.Setup{}
+	}
+	return s
+}
+
+func undamaged(ports []vendors.PortSetup) []vendors.PortSetup {
+	out := slices.Clone(ports)
+	for i := range out {
+		out[i].Damaged = ""
+	}
+	return out
+}
+
+// SameSetup compares setups; the order of ports is the device's, not ours.
+func SameSetup(a, b *vendors.Setup) bool {
+	if NoSetup(a) || NoSetup(b) {
+		return NoSetup(a) && NoSetup(b)
+	}
+	if !sameDomain(a, b) || !slices.Equal(a.Others, b.Others) || a.Damaged != b.Damaged || len(a.Ports) != len(b.Ports) || b.Config != "" && a.Config != b.Config {
+		return false
+	}
+	if slices.Equal(a.Ports, b.Ports) {
+		return true
+	}
+	have := make(map[string]vendors.PortSetup, len(a.Ports))
+	for _, p := range a.Ports {
+		have[p.Port] = p
+	}
+	for _, p := range b.Ports {
+		if q, ok := have[p.Port]; !ok || q != p {
+			return false
+		}
+	}
+	return true
 }

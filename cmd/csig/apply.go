@@ -18,6 +18,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
@@ -124,7 +125,7 @@ devices in hand and stops, with exit code 3; 1 is for an error.`,
 				return err
 			}
 			defer j.Close()
-			return carryOut(cmd, &o, j, (*plans.Run).Rollback)
+			return carryOut(cmd, &o, j, (*rollout.Run).Rollback)
 		},
 	}
 	cmd.Flags().StringVarP(&o.fleet, "inventory", "i", "", "fleet file (default the one the plan was made from)")
@@ -158,7 +159,7 @@ func runApply(cmd *cobra.Command, o *applyOptions, path string) error {
 			return err
 		}
 		defer j.Close()
-		return carryOut(cmd, o, j, (*plans.Run).Apply)
+		return carryOut(cmd, o, j, (*rollout.Run).Apply)
 	}
 	p, err := readPlan(path)
 	if err != nil {
@@ -177,7 +178,7 @@ func runApply(cmd *cobra.Command, o *applyOptions, path string) error {
 		show.print("No changes: nothing was done.")
 		show.leftAlone(p)
 		if o.json {
-			show.report(plans.Progress{Event: plans.EventEnd})
+			show.report(rollout.Progress{Event: rollout.EventEnd})
 		}
 		return show.err
 	}
@@ -186,7 +187,7 @@ func runApply(cmd *cobra.Command, o *applyOptions, path string) error {
 		return err
 	}
 	if fleet.Hash() != p.InventoryHash {
-		return fmt.Errorf("%s: %w: %s has changed since it was made; make a new one with csig plan", path, plans.ErrStale, fleet.Path)
+		return fmt.Errorf("%s: %w: %s has changed since it was made; make a new one with csig plan", path, rollout.ErrStale, fleet.Path)
 	}
 	if _, err := probePaths(fleet, o.probe); err != nil {
 		return err // before there is a journal
@@ -195,12 +196,12 @@ func runApply(cmd *cobra.Command, o *applyOptions, path string) error {
 	if journal == "" {
 		journal = path + ".journal"
 	}
-	j, err := plans.CreateJournal(journal, version, p, time.Now)
+	j, err := rollout.CreateJournal(journal, version, p, time.Now)
 	if err != nil {
 		return err
 	}
 	defer j.Close()
-	err = carryOut(cmd, o, j, (*plans.Run).Apply)
+	err = carryOut(cmd, o, j, (*rollout.Run).Apply)
 	if !j.Begun() { // it would only be in the way of the next
 		err = errors.Join(err, j.Discard())
 	}
@@ -208,19 +209,19 @@ func runApply(cmd *cobra.Command, o *applyOptions, path string) error {
 }
 
 // probePaths reads --probe. Both ends have to be hosts that csig can get at.
-func probePaths(fleet *inventory.Fleet, texts []string) ([]plans.Path, error) {
-	var out []plans.Path
+func probePaths(fleet *inventory.Fleet, texts []string) ([]rollout.Path, error) {
+	var out []rollout.Path
 	for _, text := range texts {
 		from, to, ok := strings.Cut(text, ":")
 		if !ok || from == to {
 			return nil, fmt.Errorf("--probe %q: want FROM:TO, two hosts of the fleet file", text)
 		}
 		for _, name := range []string{from, to} {
-			if _, err := plans.ProbedHost(fleet, name); err != nil {
+			if _, err := rollout.ProbedHost(fleet, name); err != nil {
 				return nil, fmt.Errorf("--probe %s: %w", text, err)
 			}
 		}
-		out = append(out, plans.Path{From: from, To: to})
+		out = append(out, rollout.Path{From: from, To: to})
 	}
 	return out, nil
 }
@@ -284,11 +285,11 @@ func checkSignature(o *applyOptions, p *plans.Plan, show *progress) error {
 }
 
 // openJournal opens a journal that nobody else can have written.
-func openJournal(path string) (*plans.Journal, error) {
+func openJournal(path string) (*rollout.Journal, error) {
 	if err := ownFile(path); err != nil {
 		return nil, err
 	}
-	return plans.OpenJournal(path, time.Now)
+	return rollout.OpenJournal(path, time.Now)
 }
 
 // fleetOf reads the fleet file that says how to reach the plan's devices.
@@ -305,14 +306,14 @@ func fleetOf(o *applyOptions, p *plans.Plan) (*inventory.Fleet, error) {
 }
 
 // carryOut does what is to be done with a journal and reports it.
-func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*plans.Run, context.Context) error) error {
+func carryOut(cmd *cobra.Command, o *applyOptions, j *rollout.Journal, do func(*rollout.Run, context.Context) error) error {
 	ctx, release := onHangup(cmd.Context())
 	defer release()
 	show := newProgress(cmd, o.json, cmd.Name())
-	if err := j.Over(cmd.Name() == "rollback"); errors.Is(err, plans.ErrNothingToDo) {
+	if err := j.Over(cmd.Name() == "rollback"); errors.Is(err, rollout.ErrNothingToDo) {
 		show.print(err.Error())
 		if o.json {
-			show.report(plans.Progress{Event: plans.EventEnd})
+			show.report(rollout.Progress{Event: rollout.EventEnd})
 		}
 		return show.err
 	} else if err != nil {
@@ -321,7 +322,7 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 	if err := checkSignature(o, j.Plan(), show); err != nil {
 		return err
 	}
-	if w := o.stopAfter; w != "" && !j.Plan().HasWave(w) {
+	if w := o.stopAfter; w != "" && !rollout.HasWave(j.Plan(), w) {
 		return fmt.Errorf("--stop-after %s: the plan has no such stage or wave", w)
 	}
 	fleet, err := fleetOf(o, j.Plan())
@@ -329,7 +330,7 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 		return err
 	}
 	show.print("Fleet file: " + shownPath(fleet.Path))
-	unlock, err := plans.LockDevices(fleet, slices.Sorted(maps.Keys(j.Plan().Touches())), func(err error) { show.print("warning: " + err.Error()) })
+	unlock, err := rollout.LockDevices(fleet, slices.Sorted(maps.Keys(j.Plan().Touches())), func(err error) { show.print("warning: " + err.Error()) })
 	if err != nil {
 		return err
 	}
@@ -343,13 +344,13 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 		return err
 	}
 	if cmd.Name() == "rollback" {
-		show.total = j.Count(plans.EventStart, plans.EventDone, plans.EventFailed, plans.EventUndoing)
+		show.total = j.Count(rollout.EventStart, rollout.EventDone, rollout.EventFailed, rollout.EventUndoing)
 	} else {
-		show.plan, show.before = j.Plan(), j.Count(plans.EventDone)
+		show.plan, show.before = j.Plan(), j.Count(rollout.EventDone)
 	}
-	run := &plans.Run{
+	run := &rollout.Run{
 		Journal: j, Open: reach.open, Parallel: o.parallel, Limit: o.limit, Revert: o.revert, StopAfter: o.stopAfter, Report: show.report,
-		Gate: &plans.Health{Plan: j.Plan(), Fleet: fleet, Open: reach.open, Soak: o.soak, Losses: o.losses, Command: o.check, Parallel: o.parallel, Limit: o.limit, CommandLimit: o.checkLimit,
+		Gate: &rollout.Health{Plan: j.Plan(), Fleet: fleet, Open: reach.open, Soak: o.soak, Losses: o.losses, Command: o.check, Parallel: o.parallel, Limit: o.limit, CommandLimit: o.checkLimit,
 			Paths: paths, ProbePath: pathProber(fleet)},
 	}
 	show.print("Journal: " + j.Path())
@@ -368,10 +369,10 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 	case show.interrupted(ctx, err):
 		newScreen(os.Stderr).remark("%s: the devices in hand are finished and written down; %s", why(ctx), nextSteps(j, cmd.Name(), ""))
 		return &exitError{code: 3}
-	case errors.Is(err, plans.ErrPaused):
+	case errors.Is(err, rollout.ErrPaused):
 		newScreen(os.Stderr).remark("%v; %s", err, nextSteps(j, cmd.Name(), ""))
 		return &exitError{code: 3}
-	case errors.Is(err, plans.ErrLacks):
+	case errors.Is(err, rollout.ErrLacks):
 		return err
 	}
 	return fmt.Errorf("%w\n%s", err, nextSteps(j, cmd.Name(), " once that is repaired"))
@@ -380,11 +381,11 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *plans.Journal, do func(*pl
 // sameFleet refuses a fleet file that is not the one of the journal's plan. To
 // undo, it is enough that it leads to the same devices, and that daemons are
 // given the same profile.
-func sameFleet(r *reach, o *applyOptions, j *plans.Journal, command string) error {
+func sameFleet(r *reach, o *applyOptions, j *rollout.Journal, command string) error {
 	p, fleet := j.Plan(), r.fleet
 	if command == "apply" {
 		if fleet.Hash() != p.InventoryHash {
-			return fmt.Errorf("%s: %w: %s has changed since it was made; put it back, or undo what was done with csig rollback %s", j.Path(), plans.ErrStale, fleet.Path, j.Path())
+			return fmt.Errorf("%s: %w: %s has changed since it was made; put it back, or undo what was done with csig rollback %s", j.Path(), rollout.ErrStale, fleet.Path, j.Path())
 		}
 		return nil
 	}
@@ -415,7 +416,7 @@ func sameFleet(r *reach, o *applyOptions, j *plans.Journal, command string) erro
 
 // nextSteps are the commands that may follow; when is said of the one that goes
 // on: "" where nothing is broken.
-func nextSteps(j *plans.Journal, command, when string) string {
+func nextSteps(j *rollout.Journal, command, when string) string {
 	if !j.There() {
 		return j.Path() + " was removed meanwhile, so that there is nothing to continue or to undo by: csig plan shows what the devices have, csig off takes csig off them"
 	}

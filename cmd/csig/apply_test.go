@@ -11,6 +11,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/rollout"
 )
 
 // call runs a command and returns what it prints.
@@ -29,11 +30,11 @@ func call(t *testing.T, args ...string) (string, error) {
 // the fleet file is gone.
 func TestNothingToDo(t *testing.T) {
 	t.Chdir(t.TempDir())
-	j, err := plans.CreateJournal("p.journal", "test", &plans.Plan{Format: plans.Format, Fleet: "/gone.yaml"}, time.Now)
+	j, err := rollout.CreateJournal("p.journal", "test", &plans.Plan{Format: plans.Format, Fleet: "/gone.yaml"}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &plans.Run{Journal: j}
+	r := &rollout.Run{Journal: j}
 	for _, tc := range []struct {
 		do   func() error
 		args []string
@@ -52,7 +53,7 @@ func TestNothingToDo(t *testing.T) {
 		if out, err := call(t, append(tc.args, "--json")...); err != nil || !strings.Contains(out, `"event":"end"`) {
 			t.Errorf("%v: %q, %v", tc.args, out, err)
 		}
-		if j, err = plans.OpenJournal("p.journal", time.Now); err != nil {
+		if j, err = rollout.OpenJournal("p.journal", time.Now); err != nil {
 			t.Fatal(err)
 		}
 		defer j.Close()
@@ -107,7 +108,7 @@ func TestApplyOfACopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range []*inventory.Fleet{fleet, other} {
-		release, err := plans.LockDevices(f, []string{f.Devices[0].Name}, func(err error) { t.Error(err) })
+		release, err := rollout.LockDevices(f, []string{f.Devices[0].Name}, func(err error) { t.Error(err) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +135,7 @@ func TestPlanNamesItsFleet(t *testing.T) {
 	if want := filepath.Join(dir, "fleet.yaml"); p.Fleet != want {
 		t.Errorf("it names %s, want %s", p.Fleet, want)
 	}
-	release, err := plans.LockDevices(fleet, []string{"s1"}, func(err error) { t.Error(err) })
+	release, err := rollout.LockDevices(fleet, []string{"s1"}, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +236,7 @@ func TestForeignFleet(t *testing.T) {
 	p, _ := planned(t)
 	journal := func() {
 		t.Helper()
-		j, err := plans.CreateJournal("a.journal", "test", p, time.Now)
+		j, err := rollout.CreateJournal("a.journal", "test", p, time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}

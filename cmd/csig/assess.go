@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csig-agent/csig/assess"
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors/all"
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
@@ -91,7 +91,7 @@ func runAssess(cmd *cobra.Command, o *assessOptions) error {
 	if err != nil {
 		return err
 	}
-	a := plans.Assess(fleet, func(d *inventory.Device) plans.Evidence { return evidence[d.Name] }, plans.AssessOptions{
+	a := assess.Fleet(fleet, func(d *inventory.Device) assess.Evidence { return evidence[d.Name] }, assess.Options{
 		Offline: o.offline, Version: version, InventoryHash: fleet.Hash(), Now: time.Now(),
 	})
 	a = a.Only(o.devices)
@@ -111,10 +111,10 @@ func runAssess(cmd *cobra.Command, o *assessOptions) error {
 
 // gatherEvidence finds out about every device of a fleet: by asking it, and
 // else, or offline, from what is known of its platform.
-func gatherEvidence(ctx context.Context, fleet *inventory.Fleet, o *assessOptions) (map[string]plans.Evidence, error) {
+func gatherEvidence(ctx context.Context, fleet *inventory.Fleet, o *assessOptions) (map[string]assess.Evidence, error) {
 	r := newReach(fleet)
 	if o.offline {
-		out := make(map[string]plans.Evidence, len(fleet.Devices))
+		out := make(map[string]assess.Evidence, len(fleet.Devices))
 		for i := range fleet.Devices {
 			d := &fleet.Devices[i]
 			out[d.Name] = platformEvidence(r.registry, d)
@@ -125,15 +125,15 @@ func gatherEvidence(ctx context.Context, fleet *inventory.Fleet, o *assessOption
 	if err != nil {
 		return nil, err
 	}
-	return eachDevice(ctx, fleet, o.parallel, o.answered, func(d *inventory.Device) plans.Evidence {
-		e := plans.Evidence{Seen: seen[d.Name], Basis: plans.BasisProbe}
+	return eachDevice(ctx, fleet, o.parallel, o.answered, func(d *inventory.Device) assess.Evidence {
+		e := assess.Evidence{Seen: seen[d.Name], Basis: assess.BasisProbe}
 		switch {
 		case e.NoDriver != "":
-			e.Basis = plans.BasisPlatform
+			e.Basis = assess.BasisPlatform
 		case e.Err != nil:
 			err, via := e.Err, e.Via
 			e = platformEvidence(r.registry, d)
-			if e.Basis != plans.BasisFile { // the reason that it has no driver is more specific
+			if e.Basis != assess.BasisFile { // the reason that it has no driver is more specific
 				e.Err = err
 			}
 			e.Via = via
@@ -144,19 +144,19 @@ func gatherEvidence(ctx context.Context, fleet *inventory.Fleet, o *assessOption
 }
 
 // platformEvidence is what is known of a device without asking it.
-func platformEvidence(registry *all.Registry, d *inventory.Device) plans.Evidence {
-	e := plans.Evidence{Counters: plans.Freshness{Source: sourceName(d)}}
+func platformEvidence(registry *all.Registry, d *inventory.Device) assess.Evidence {
+	e := assess.Evidence{Counters: assess.Freshness{Source: sourceName(d)}}
 	p, err := registry.Platform(d.Platform)
 	if err != nil {
-		e.Basis, e.Err = plans.BasisFile, err
+		e.Basis, e.Err = assess.BasisFile, err
 		return e
 	}
-	e.Basis, e.Facts, e.NoDriver = plans.BasisPlatform, p.Offline(drivenAfar(d)), p.NoDriver(d.Platform)
+	e.Basis, e.Facts, e.NoDriver = assess.BasisPlatform, p.Offline(drivenAfar(d)), p.NoDriver(d.Platform)
 	return e
 }
 
 // readFreshness reads a device's counters a few times.
-func readFreshness(ctx context.Context, fleet *inventory.Fleet, d *inventory.Device, o *assessOptions) (f plans.Freshness) {
+func readFreshness(ctx context.Context, fleet *inventory.Fleet, d *inventory.Device, o *assessOptions) (f assess.Freshness) {
 	var panicked error
 	defer func() {
 		if panicked != nil {
@@ -164,7 +164,7 @@ func readFreshness(ctx context.Context, fleet *inventory.Fleet, d *inventory.Dev
 		}
 	}()
 	defer untrusted.Recover(&panicked)
-	f = plans.Freshness{Source: sourceName(d)}
+	f = assess.Freshness{Source: sourceName(d)}
 	switch {
 	case o.readings == 0:
 		return f

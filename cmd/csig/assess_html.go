@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/assess"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -15,7 +15,7 @@ var assessPage string
 
 // page is what the template shows.
 type page struct {
-	*plans.Assessment
+	*assess.Assessment
 	Total, OfflineText string
 	Levels             []levelRow
 	Statuses           []statusRow
@@ -26,7 +26,7 @@ type page struct {
 
 type levelRow struct {
 	Name string
-	plans.LevelCounts
+	assess.LevelCounts
 }
 
 type statusRow struct {
@@ -43,14 +43,14 @@ type pageGroup struct {
 type pageLine struct{ What, Text string }
 
 type pageRequirement struct {
-	*plans.Requirement
+	*assess.Requirement
 	Places []string
 	To     string // peers
 	Count  int
 }
 
 // assessHTML writes an assessment as one page that needs nothing else.
-func assessHTML(w io.Writer, a *plans.Assessment) error {
+func assessHTML(w io.Writer, a *assess.Assessment) error {
 	t, err := template.New("assess").Funcs(template.FuncMap{"join": strings.Join, "short": func(s string) string { return s[:min(12, len(s))] }}).Parse(assessPage)
 	if err != nil {
 		return err
@@ -60,12 +60,12 @@ func assessHTML(w io.Writer, a *plans.Assessment) error {
 		Assessment: a, Total: assessTotal(a), OfflineText: assessOffline, Found: findingGroups(a.Findings),
 		Levels: []levelRow{{"devices", a.Totals.Devices}, {"ports", a.Totals.Ports}},
 		Statuses: []statusRow{
-			{plans.StatusImpossible, "the device cannot do it", r.Impossible},
-			{plans.StatusUnmet, "the fleet file has it otherwise", r.Unmet},
-			{plans.StatusUnchecked, "csig cannot check from here", r.Unchecked},
-			{plans.StatusChoice, "for the operator to decide", r.Choice},
-			{plans.StatusPlanned, "csig plan and csig apply see to it", r.Planned},
-			{plans.StatusMet, "as it has to be", r.Met},
+			{assess.StatusImpossible, "the device cannot do it", r.Impossible},
+			{assess.StatusUnmet, "the fleet file has it otherwise", r.Unmet},
+			{assess.StatusUnchecked, "csig cannot check from here", r.Unchecked},
+			{assess.StatusChoice, "for the operator to decide", r.Choice},
+			{assess.StatusPlanned, "csig plan and csig apply see to it", r.Planned},
+			{assess.StatusMet, "as it has to be", r.Met},
 		},
 	}
 	for _, g := range assessGroups(a, false) {
@@ -82,11 +82,11 @@ func assessHTML(w io.Writer, a *plans.Assessment) error {
 }
 
 // basisText returns how a device's level is known.
-func basisText(b plans.Basis) string {
+func basisText(b assess.Basis) string {
 	switch b {
-	case plans.BasisProbe:
+	case assess.BasisProbe:
 		return "the device was asked"
-	case plans.BasisPlatform:
+	case assess.BasisPlatform:
 		return "its platform's facts"
 	}
 	return "the fleet file alone"

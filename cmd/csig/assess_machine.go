@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csig-agent/csig/assess"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors"
@@ -19,24 +20,24 @@ import (
 
 // machineResult is what assess finds out about the machine it runs on.
 type machineResult struct {
-	Format      string             `json:"format"`
-	Name        string             `json:"name"`
-	Level       string             `json:"level"`
-	Reason      string             `json:"reason"`
-	Update      plans.Capability   `json:"update"` // compare-and-replace in the nftables egress hook
-	Wide        plans.Capability   `json:"wide"`
-	Strip       plans.Capability   `json:"strip"` // in tcx
-	Lease       plans.Capability   `json:"lease"`
-	Depths      []plans.Capability `json:"depths"` // of tags behind 0, 1, … VLAN tags
-	Setup       string             `json:"setup"`  // what csig has there already
-	Ports       []machinePort      `json:"ports"`
-	Readings    int                `json:"readings"`
-	ReadP50NS   int64              `json:"read_ns_p50"` // how long reading all counters takes
-	ReadMaxNS   int64              `json:"read_ns_max"`
-	Refresh     refreshResult      `json:"refresh"`
-	ShortestNS  int64              `json:"shortest_interval_ns"`
-	Limitations []string           `json:"limitations"`
-	Notes       []string           `json:"notes"`
+	Format      string              `json:"format"`
+	Name        string              `json:"name"`
+	Level       string              `json:"level"`
+	Reason      string              `json:"reason"`
+	Update      assess.Capability   `json:"update"` // compare-and-replace in the nftables egress hook
+	Wide        assess.Capability   `json:"wide"`
+	Strip       assess.Capability   `json:"strip"` // in tcx
+	Lease       assess.Capability   `json:"lease"`
+	Depths      []assess.Capability `json:"depths"` // of tags behind 0, 1, … VLAN tags
+	Setup       string              `json:"setup"`  // what csig has there already
+	Ports       []machinePort       `json:"ports"`
+	Readings    int                 `json:"readings"`
+	ReadP50NS   int64               `json:"read_ns_p50"` // how long reading all counters takes
+	ReadMaxNS   int64               `json:"read_ns_max"`
+	Refresh     refreshResult       `json:"refresh"`
+	ShortestNS  int64               `json:"shortest_interval_ns"`
+	Limitations []string            `json:"limitations"`
+	Notes       []string            `json:"notes"`
 }
 
 // machinePort is a network device of this machine.
@@ -84,7 +85,7 @@ func assessMachine(ctx context.Context, o *assessOptions) (*machineResult, *inve
 		return nil, nil, err
 	}
 	res := &machineResult{
-		Format: "csig.assess-machine/v1", Name: machineName(), Ports: ports, Limitations: []string{}, Notes: []string{}, Depths: []plans.Capability{},
+		Format: "csig.assess-machine/v1", Name: machineName(), Ports: ports, Limitations: []string{}, Notes: []string{}, Depths: []assess.Capability{},
 	}
 	for i := range ports {
 		ports[i].Notes = []string{}
@@ -132,8 +133,8 @@ func assessMachine(ctx context.Context, o *assessOptions) (*machineResult, *inve
 }
 
 func (r *machineResult) facts(facts *vendors.Facts, setup *vendors.Setup) {
-	as := func(v vlanrules.Verdict) plans.Capability {
-		return plans.Capability{Level: v.Level.String(), Reason: v.Reason}
+	as := func(v vlanrules.Verdict) assess.Capability {
+		return assess.Capability{Level: v.Level.String(), Reason: v.Reason}
 	}
 	level := plans.LevelOf(&inventory.Device{}, facts, 0x9900) // as --init writes it
 	r.Level, r.Reason = level.Support.String(), level.Reason

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/assess"
 )
 
 // assessMarkdown is an assessment for a change ticket.
-func assessMarkdown(a *plans.Assessment) string {
+func assessMarkdown(a *assess.Assessment) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# CSIG assessment: %s\n\n%s\n\n", mdText(a.Fleet), mdText(assessTotal(a)))
 	fmt.Fprintf(&b, "| | |\n|---|---|\n| made | %s |\n| profile | `%.12s` |\n| inventory | `%.12s` |\n| tags | TPID 0x%04x, %s, %s |\n",
@@ -19,7 +19,7 @@ func assessMarkdown(a *plans.Assessment) string {
 	b.WriteString("\n| | native | software | passthrough | discard | unknown |\n|---|---|---|---|---|---|\n")
 	for _, row := range []struct {
 		name string
-		c    *plans.LevelCounts
+		c    *assess.LevelCounts
 	}{{"devices", &a.Totals.Devices}, {"ports", &a.Totals.Ports}} {
 		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d |\n", row.name, row.c.Native, row.c.Software, row.c.Passthrough, row.c.Discard, row.c.Unknown)
 	}

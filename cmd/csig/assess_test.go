@@ -12,18 +12,18 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/csig-agent/csig/assess"
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/plans"
 )
 
 // assessOf assesses a fleet without asking a device.
-func assessOf(t *testing.T, fleet *inventory.Fleet) *plans.Assessment {
+func assessOf(t *testing.T, fleet *inventory.Fleet) *assess.Assessment {
 	t.Helper()
 	evidence, err := gatherEvidence(t.Context(), fleet, &assessOptions{offline: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return plans.Assess(fleet, func(d *inventory.Device) plans.Evidence { return evidence[d.Name] }, plans.AssessOptions{
+	return assess.Fleet(fleet, func(d *inventory.Device) assess.Evidence { return evidence[d.Name] }, assess.Options{
 		Offline: true, Version: "test", InventoryHash: "of no file", Now: time.Unix(1_800_000_000, 0), // the hash would change with every new key
 	})
 }
@@ -59,7 +59,7 @@ func TestAssessGoldens(t *testing.T) {
 	if strings.Contains(object.String(), "null") {
 		t.Error("the JSON has a null in it")
 	}
-	var back plans.Assessment
+	var back assess.Assessment
 	if err := json.Unmarshal(object.Bytes(), &back); err != nil || back.Format != "csig.assess/v1" || back.Totals.Devices.All != 6 {
 		t.Errorf("the JSON reads back as %+v, %v", back.Totals, err)
 	}

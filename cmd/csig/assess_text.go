@@ -6,13 +6,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/assess"
 	"github.com/csig-agent/csig/vendors"
 )
 
 // assessText is an assessment for a person. Devices that are alike are one
 // group; zoom shows every port.
-func assessText(a *plans.Assessment, zoom bool, columns int) string {
+func assessText(a *assess.Assessment, zoom bool, columns int) string {
 	var b strings.Builder
 	t := &a.Totals
 	fmt.Fprintf(&b, "Assessment of %s: %s, %s, profile %.12s\n", a.Fleet, count(t.Devices.All, "device"), count(t.Ports.All, "port"), a.ProfileHash)
@@ -72,7 +72,7 @@ func wrapFrom(text string, columns, from int) string {
 const assessOffline = "Offline: no device was asked. This is from their platforms' facts and the fleet file; assess again without --offline before the rollout."
 
 // assessTotal is the last line, which counts.
-func assessTotal(a *plans.Assessment) string {
+func assessTotal(a *assess.Assessment) string {
 	r := &a.Totals.Requirements
 	text := fmt.Sprintf("Assessment: at %s something is required that is not so", count(r.Unmet+r.Impossible, "place"))
 	if r.Unmet+r.Impossible == 0 {
@@ -88,12 +88,12 @@ func assessTotal(a *plans.Assessment) string {
 }
 
 // assessTotals is the table of levels.
-func assessTotals(a *plans.Assessment) string {
+func assessTotals(a *assess.Assessment) string {
 	var b strings.Builder
 	b.WriteString("           native  software  passthrough  discard  unknown\n")
 	for _, row := range []struct {
 		name string
-		c    *plans.LevelCounts
+		c    *assess.LevelCounts
 	}{{"devices", &a.Totals.Devices}, {"ports", &a.Totals.Ports}} {
 		fmt.Fprintf(&b, "  %-9s%6d  %8d  %11d  %7d  %7d\n", row.name, row.c.Native, row.c.Software, row.c.Passthrough, row.c.Discard, row.c.Unknown)
 	}
@@ -107,7 +107,7 @@ type assessLine struct{ what, text string }
 type assessGroup struct {
 	names []string
 	lines []assessLine
-	of    *plans.AssessedDevice
+	of    *assess.Device
 }
 
 func (g *assessGroup) title() string {
@@ -124,7 +124,7 @@ func (g *assessGroup) title() string {
 
 // assessGroups puts devices that are alike together, in the order of the
 // fleet; zoom leaves each by itself.
-func assessGroups(a *plans.Assessment, zoom bool) []assessGroup {
+func assessGroups(a *assess.Assessment, zoom bool) []assessGroup {
 	var out []assessGroup
 	at := map[string]int{}
 	for i := range a.Devices {
@@ -146,10 +146,10 @@ func assessGroups(a *plans.Assessment, zoom bool) []assessGroup {
 }
 
 // assessLines returns what is known about a device, beyond its level.
-func assessLines(d *plans.AssessedDevice) []assessLine {
+func assessLines(d *assess.Device) []assessLine {
 	var out []assessLine
 	put := func(what, text string) { out = append(out, assessLine{what, text}) }
-	if slices.ContainsFunc(d.Support, func(s plans.Support) bool { return s.Level != d.Level || s.Reason != d.Reason || len(s.VLANs) > 0 }) {
+	if slices.ContainsFunc(d.Support, func(s assess.Support) bool { return s.Level != d.Level || s.Reason != d.Reason || len(s.VLANs) > 0 }) {
 		for _, s := range d.Support {
 			if s.Reason == d.Reason { // it is printed above
 				s.Reason = ""
@@ -163,7 +163,7 @@ func assessLines(d *plans.AssessedDevice) []assessLine {
 	case d.Level == "discard" && d.Update.Level == "refused" && !strings.Contains(d.Reason, d.Update.Reason):
 		put("update", capabilityText(&d.Update))
 	}
-	if d.Driver == "" && d.Level != "discard" && d.Basis != plans.BasisFile {
+	if d.Driver == "" && d.Level != "discard" && d.Basis != assess.BasisFile {
 		put("strip", capabilityText(&d.Strip))
 	}
 	if d.Level == "software" {
@@ -186,7 +186,7 @@ func assessLines(d *plans.AssessedDevice) []assessLine {
 	return out
 }
 
-func supportKind(s *plans.Support) string {
+func supportKind(s *assess.Support) string {
 	text := s.Tag + " " + strings.Join(s.Signals, "+")
 	if n := len(s.VLANs); n > 0 {
 		tags := make([]string, n)
@@ -203,7 +203,7 @@ func supportKind(s *plans.Support) string {
 	return text
 }
 
-func capabilityText(c *plans.Capability) string {
+func capabilityText(c *assess.Capability) string {
 	if c.Level == "full" {
 		return "yes"
 	}
@@ -212,7 +212,7 @@ func capabilityText(c *plans.Capability) string {
 
 // tableText is the cost of a device's rules; it is alike for devices with
 // different numbers of ports.
-func tableText(t *plans.TableCost) string {
+func tableText(t *assess.TableCost) string {
 	if t.Ports == 0 {
 		return "no port is to be updated"
 	}
@@ -247,7 +247,7 @@ func tableText(t *plans.TableCost) string {
 }
 
 // ageText returns how old a signal gets.
-func ageText(s *plans.SignalAge) string {
+func ageText(s *assess.SignalAge) string {
 	var text string
 	if s.AgeNS > 0 {
 		text = fmt.Sprintf("at most %v old, and all of a change in it after %v", coarse(s.AgeNS), coarse(s.SettlesNS))
@@ -280,7 +280,7 @@ func coarse(ns int64) time.Duration {
 }
 
 // assessPorts is a group of a device's ports in one line.
-func assessPorts(p *plans.AssessedPorts) string {
+func assessPorts(p *assess.Ports) string {
 	text := "ports " + vendors.Names(p.Ports) + ": " + p.Action + ", " + p.Level
 	if p.Speed > 0 {
 		text += ", " + bps(p.Speed)
@@ -292,11 +292,11 @@ func assessPorts(p *plans.AssessedPorts) string {
 }
 
 // statusOrder is the order in which requirements are shown: what is wrong first.
-var statusOrder = [...]string{plans.StatusImpossible, plans.StatusUnmet, plans.StatusUnchecked, plans.StatusChoice, plans.StatusPlanned, plans.StatusMet}
+var statusOrder = [...]string{assess.StatusImpossible, assess.StatusUnmet, assess.StatusUnchecked, assess.StatusChoice, assess.StatusPlanned, assess.StatusMet}
 
 // requirementGroups puts requirements that differ in their place alone
 // together, what is wrong first.
-func requirementGroups(a *plans.Assessment) []*requirementGroup {
+func requirementGroups(a *assess.Assessment) []*requirementGroup {
 	var out []*requirementGroup
 	at := map[string]*requirementGroup{}
 	for i := range a.Requirements {
@@ -308,7 +308,7 @@ func requirementGroups(a *plans.Assessment) []*requirementGroup {
 			at[key] = g
 			out = append(out, g)
 		}
-		if r.Rule == plans.RuleStripDiscard || r.Rule == plans.RuleNoSending {
+		if r.Rule == assess.RuleStripDiscard || r.Rule == assess.RuleNoSending {
 			for _, peer := range r.Peers {
 				g.peers = append(g.peers, peer.Device)
 			}

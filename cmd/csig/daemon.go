@@ -9,6 +9,7 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/ssh"
 )
@@ -29,7 +30,7 @@ type daemon struct {
 }
 
 var (
-	_ plans.Target         = (*daemon)(nil)
+	_ rollout.Target       = (*daemon)(nil)
 	_ plans.Configurer     = (*daemon)(nil)
 	_ vendors.HealthReader = (*daemon)(nil)
 	_ vendors.MTUSetter    = (*daemon)(nil)
@@ -40,7 +41,7 @@ var (
 
 // openDaemon connects to the daemon of a device. An emergency stop goes past one
 // that does not answer, where the device can be driven directly.
-func (r *reach) openDaemon(ctx context.Context, d *inventory.Device) (plans.Target, error) {
+func (r *reach) openDaemon(ctx context.Context, d *inventory.Device) (rollout.Target, error) {
 	t, err := r.dialDaemon(ctx, d)
 	if r.past == nil || !d.Local && d.Management.NetNS == "" && d.Management.SSH == nil {
 		if err != nil {

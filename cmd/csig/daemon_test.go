@@ -16,6 +16,7 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
 )
@@ -161,12 +162,12 @@ func TestRollOutThroughADaemon(t *testing.T) {
 					t.Fatal(err)
 				}
 				journal := filepath.Join(t.TempDir(), "journal")
-				j, err := plans.CreateJournal(journal, "test", p, time.Now)
+				j, err := rollout.CreateJournal(journal, "test", p, time.Now)
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer j.Close()
-				if err := (&plans.Run{Journal: j, Open: newReach(tc.after).open}).Apply(t.Context()); err != nil {
+				if err := (&rollout.Run{Journal: j, Open: newReach(tc.after).open}).Apply(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				if tc.remove != (w.runs == nil) || !tc.remove && w.hash() != p.Devices[0].Config {
@@ -178,7 +179,7 @@ func TestRollOutThroughADaemon(t *testing.T) {
 						t.Errorf("the daemon runs\n%s\nwant\n%s", w.text, want)
 					}
 				}
-				if err := (&plans.Run{Journal: j, Open: newReach(fleet).open}).Rollback(t.Context()); err != nil {
+				if err := (&rollout.Run{Journal: j, Open: newReach(fleet).open}).Rollback(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				if w.text != string(start) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/rollout"
 )
 
 // A live block is drawn in its own place, however its terminal's size changes,
@@ -69,9 +70,9 @@ func TestProgressInterrupted(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			err := s.during(ctx, func(ctx context.Context) error {
 				for _, name := range []string{"s1", "s2", "s3", "s4", "s5", "s6"} {
-					s.report(plans.Progress{Event: plans.EventHand, Stage: "remove", Device: name})
+					s.report(rollout.Progress{Event: rollout.EventHand, Stage: "remove", Device: name})
 				}
-				s.report(plans.Progress{Event: plans.EventDone, Stage: "remove", Device: "s2"})
+				s.report(rollout.Progress{Event: rollout.EventDone, Stage: "remove", Device: "s2"})
 				cancel(errInterrupted)
 				<-ctx.Done()
 				return context.Cause(ctx)
@@ -83,7 +84,7 @@ func TestProgressInterrupted(t *testing.T) {
 			if text := strings.Join(strings.Fields(b.String()), " "); !strings.Contains(text, want) || !strings.Contains(text, "Ctrl-C again") {
 				t.Errorf("the output lacks %q:\n%q", want, text)
 			}
-			s.report(plans.Progress{Event: plans.EventFailed, Stage: "remove", Device: "s1", Err: errors.New("no route")})
+			s.report(rollout.Progress{Event: rollout.EventFailed, Stage: "remove", Device: "s1", Err: errors.New("no route")})
 			if s.interrupted(ctx, err) {
 				t.Error("a failure counts as an interruption")
 			}
@@ -139,7 +140,7 @@ func TestRemark(t *testing.T) {
 func TestNextSteps(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	j, err := plans.CreateJournal("p.journal", "test", &plans.Plan{Format: plans.Format}, time.Now)
+	j, err := rollout.CreateJournal("p.journal", "test", &plans.Plan{Format: plans.Format}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

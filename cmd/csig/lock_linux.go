@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/rollout"
 )
 
 // lockName is the abstract socket of the agent that programs the ports of a
@@ -165,7 +165,7 @@ func lockNamespace(name string, create bool) (*os.File, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("locking the device: %w", err), f.Close())
 	}
-	if err := plans.LockByte(f, at, errOtherAgent); err != nil {
+	if err := rollout.LockByte(f, at, errOtherAgent); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -59,7 +59,7 @@ finishes the devices in hand and stops, with exit code 3; 1 is for an error.`,
 				defer mu.Unlock()
 				past[device] = fmt.Sprintf("%s: off went past it; the mark %s there keeps it off, also when it is started", silence, mark)
 			}
-			off := &plans.Off{
+			off := &rollout.Off{
 				Fleet: fleet, Only: only, Open: reach.open, Parallel: parallel, Limit: limit, Report: show.report,
 			}
 			err = show.during(ctx, off.Run)

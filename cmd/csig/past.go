@@ -14,7 +14,7 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
 	"github.com/csig-agent/csig/vendors/linux"
@@ -44,7 +44,7 @@ func (t *daemon) answers(ctx context.Context) error {
 // that the daemon does not put back what goes when it is started again. why is
 // what the daemon's silence looks like; login, if any, is a connection to the
 // device.
-func (r *reach) openPast(ctx context.Context, d *inventory.Device, login *ssh.Client, why error) (plans.Target, error) {
+func (r *reach) openPast(ctx context.Context, d *inventory.Device, login *ssh.Client, why error) (rollout.Target, error) {
 	direct, err := r.direct(d)
 	if err != nil {
 		return nil, errors.Join(why, err)
@@ -79,7 +79,7 @@ func (a *foundAgent) String() string {
 // openBeside drives a device directly of which the fleet file names no daemon. An
 // agent of this machine may program it all the same, and is marked first, so that
 // it puts nothing back. A bridge of Open vSwitch is taken from its agent instead.
-func (r *reach) openBeside(d *inventory.Device) (plans.Target, error) {
+func (r *reach) openBeside(d *inventory.Device) (rollout.Target, error) {
 	direct, err := r.direct(d)
 	if err != nil || d.Platform == "ovs" || !d.Local && d.Management.NetNS == "" {
 		return direct, err
@@ -127,7 +127,7 @@ func silenceOf(ctx context.Context, d *inventory.Device, login *ssh.Client, why 
 
 // unmarked is a device whose daemon may put back what is removed.
 type unmarked struct {
-	plans.Target
+	rollout.Target
 	why error
 }
 

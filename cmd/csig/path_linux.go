@@ -13,8 +13,8 @@ import (
 
 	"github.com/csig-agent/csig/integration/probe"
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/rollout"
 )
 
 // How long a probe over a path may take, and how often it is sent before it is
@@ -26,14 +26,14 @@ const (
 
 // pathProber sends probes between hosts that are this machine, or network
 // namespaces of it.
-func pathProber(fleet *inventory.Fleet) plans.PathProber {
-	return func(ctx context.Context, p plans.Path, mtu int) (plans.PathAnswer, error) {
-		var a plans.PathAnswer
-		from, err := plans.ProbedHost(fleet, p.From)
+func pathProber(fleet *inventory.Fleet) rollout.PathProber {
+	return func(ctx context.Context, p rollout.Path, mtu int) (rollout.PathAnswer, error) {
+		var a rollout.PathAnswer
+		from, err := rollout.ProbedHost(fleet, p.From)
 		if err != nil {
 			return a, err
 		}
-		to, err := plans.ProbedHost(fleet, p.To)
+		to, err := rollout.ProbedHost(fleet, p.To)
 		if err != nil {
 			return a, err
 		}
@@ -41,7 +41,7 @@ func pathProber(fleet *inventory.Fleet) plans.PathProber {
 	}
 }
 
-func probePath(ctx context.Context, prof *quantize.Profile, from, to *inventory.Host, mtu int) (a plans.PathAnswer, err error) {
+func probePath(ctx context.Context, prof *quantize.Profile, from, to *inventory.Host, mtu int) (a rollout.PathAnswer, err error) {
 	var listener *probe.Listener
 	var far *net.Interface
 	err = atHost(to, func(nic *net.Interface) (err error) {
@@ -101,7 +101,7 @@ func probePath(ctx context.Context, prof *quantize.Profile, from, to *inventory.
 		if err != nil {
 			return a, err
 		}
-		t := plans.PathTag{Signal: sig, Arrived: got != nil}
+		t := rollout.PathTag{Signal: sig, Arrived: got != nil}
 		if got != nil && got.Tagged {
 			t.Tag = &got.Tag
 		}

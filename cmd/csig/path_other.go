@@ -6,11 +6,11 @@ import (
 	"context"
 
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/rollout"
 )
 
-func pathProber(*inventory.Fleet) plans.PathProber {
-	return func(context.Context, plans.Path, int) (plans.PathAnswer, error) {
-		return plans.PathAnswer{}, unsupported("apply --probe")
+func pathProber(*inventory.Fleet) rollout.PathProber {
+	return func(context.Context, rollout.Path, int) (rollout.PathAnswer, error) {
+		return rollout.PathAnswer{}, unsupported("apply --probe")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/rollout"
 )
 
 // progress shows what a run does: on a terminal a live block of lines, and
@@ -227,12 +228,12 @@ func (s *progress) passed() string {
 
 // note takes an event into account. It returns what is to be printed of the wave
 // that is over now.
-func (s *progress) note(p *plans.Progress) (over string) {
+func (s *progress) note(p *rollout.Progress) (over string) {
 	where := p.Stage
 	if p.Wave != "" {
 		where += "/" + p.Wave
 	}
-	if p.Event == plans.EventGate || p.Event == plans.EventEnd || where != "" && where != s.stage {
+	if p.Event == rollout.EventGate || p.Event == rollout.EventEnd || where != "" && where != s.stage {
 		over = s.passed()
 	}
 	if where != "" && where != s.stage {
@@ -244,23 +245,23 @@ func (s *progress) note(p *plans.Progress) (over string) {
 		}
 	}
 	switch p.Event {
-	case plans.EventStart, plans.EventUndoing, plans.EventHand:
+	case rollout.EventStart, rollout.EventUndoing, rollout.EventHand:
 		s.gate = ""
 		s.hand = append(s.hand, p.Device)
-	case plans.EventDone, plans.EventUndone:
+	case rollout.EventDone, rollout.EventUndone:
 		drop()
 		s.done++
 		s.wave++
-	case plans.EventFailed:
+	case rollout.EventFailed:
 		drop()
 		s.failed = true
-	case plans.EventWatch:
+	case rollout.EventWatch:
 		s.gate = "learning what the ports lose before the wave"
-	case plans.EventVerify:
+	case rollout.EventVerify:
 		s.gate = "reading back all that was changed"
-	case plans.EventJudge:
+	case rollout.EventJudge:
 		s.gate = "watching the ports, then reading back and probing"
-	case plans.EventGate:
+	case rollout.EventGate:
 		s.gate = ""
 		s.failed = s.failed || p.Err != nil && !errors.Is(p.Err, errInterrupted) && !errors.Is(p.Err, context.Canceled)
 	}
@@ -305,13 +306,13 @@ func (s *progress) leftAlone(p *plans.Plan) {
 	}
 }
 
-func (s *progress) report(p plans.Progress) {
+func (s *progress) report(p rollout.Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	over := s.note(&p)
 	var err error
 	switch p.Event {
-	case plans.EventWatch, plans.EventJudge, plans.EventVerify, plans.EventHand:
+	case rollout.EventWatch, rollout.EventJudge, rollout.EventVerify, rollout.EventHand:
 		if s.live != nil {
 			s.draw(over)
 		}
@@ -342,35 +343,35 @@ func (s *progress) report(p plans.Progress) {
 	s.err = errors.Join(s.err, err)
 }
 
-func (s *progress) text(p plans.Progress) string {
+func (s *progress) text(p rollout.Progress) string {
 	where := p.Stage
 	if p.Wave != "" {
 		where += "/" + p.Wave
 	}
 	switch p.Event {
-	case plans.EventStart:
+	case rollout.EventStart:
 		return fmt.Sprintf("%s  %s …", where, p.Device)
-	case plans.EventArmed:
+	case rollout.EventArmed:
 		if p.Err != nil {
 			return fmt.Sprintf("%s  %s has no auto-revert: %v", where, p.Device, p.Err)
 		}
 		return fmt.Sprintf("%s  %s reverts by itself after %v unless it is reached again", where, p.Device, p.Reverts)
-	case plans.EventUndoing:
+	case rollout.EventUndoing:
 		return fmt.Sprintf("%s  undoing %s …", where, p.Device)
-	case plans.EventDone:
+	case rollout.EventDone:
 		if p.Step == 0 { // of csig off
 			return fmt.Sprintf("%s  %s done", p.Stage, p.Device)
 		}
 		return fmt.Sprintf("%s  %s done, read back as planned (step %d of %d)", where, p.Device, p.Step, p.Of)
-	case plans.EventUndone:
+	case rollout.EventUndone:
 		text := fmt.Sprintf("%s  %s as it was before step %d", where, p.Device, p.Step)
 		if p.Err != nil {
 			text += ", but " + p.Err.Error()
 		}
 		return text
-	case plans.EventFailed:
+	case rollout.EventFailed:
 		return fmt.Sprintf("%s  FAILED: %v", where, p.Err)
-	case plans.EventGate:
+	case rollout.EventGate:
 		if errors.Is(p.Err, errInterrupted) || errors.Is(p.Err, context.Canceled) {
 			return where + "  gate not finished: --resume runs it again"
 		}
@@ -378,9 +379,9 @@ func (s *progress) text(p plans.Progress) string {
 			return fmt.Sprintf("%s  gate CLOSED: %v", where, p.Err)
 		}
 		return where + "  gate open: read back as planned, no new losses" + judgedText(&p.Judged)
-	case plans.EventRollback:
+	case rollout.EventRollback:
 		return "rolling back"
-	case plans.EventEnd:
+	case rollout.EventEnd:
 		return fmt.Sprintf("complete: %s", count(s.done, "step"))
 	}
 	return ""
@@ -388,20 +389,20 @@ func (s *progress) text(p plans.Progress) string {
 
 // summary is an event in the lines that stay on a terminal: what concerns a
 // single device is in the live block while it goes well.
-func (s *progress) summary(p *plans.Progress) string {
+func (s *progress) summary(p *rollout.Progress) string {
 	switch p.Event {
-	case plans.EventArmed, plans.EventUndone:
+	case rollout.EventArmed, rollout.EventUndone:
 		if p.Err == nil {
 			return ""
 		}
-	case plans.EventStart, plans.EventUndoing, plans.EventDone:
+	case rollout.EventStart, rollout.EventUndoing, rollout.EventDone:
 		return ""
 	}
 	return s.text(*p)
 }
 
 // judgedText is what a gate has found besides.
-func judgedText(j *plans.Judgement) string {
+func judgedText(j *rollout.Judgement) string {
 	text := ""
 	if j.Links > 0 {
 		text = fmt.Sprintf(", full-size tagged frames cross %s both ways", count(j.Links, "link"))

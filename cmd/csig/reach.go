@@ -12,6 +12,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
 	"github.com/csig-agent/csig/vendors/untrusted"
@@ -34,7 +35,7 @@ func newReach(f *inventory.Fleet) *reach {
 }
 
 // open connects to one device. It changes nothing there.
-func (r *reach) open(ctx context.Context, name string) (plans.Target, error) {
+func (r *reach) open(ctx context.Context, name string) (rollout.Target, error) {
 	d, ok := r.fleet.Device(name)
 	if !ok {
 		return nil, fmt.Errorf("%s has no device %s any more: this needs the fleet file the plan was made from", r.fleet.Path, name)
@@ -53,7 +54,7 @@ func (r *reach) open(ctx context.Context, name string) (plans.Target, error) {
 }
 
 // direct opens a device's own driver, here or from afar.
-func (r *reach) direct(d *inventory.Device) (plans.Target, error) {
+func (r *reach) direct(d *inventory.Device) (rollout.Target, error) {
 	switch {
 	case d.Management.NetNS != "":
 		return r.openNetNS(d)
@@ -68,7 +69,7 @@ func (r *reach) direct(d *inventory.Device) (plans.Target, error) {
 }
 
 // openNetNS opens a device that is a network namespace of this machine.
-func (r *reach) openNetNS(d *inventory.Device) (plans.Target, error) {
+func (r *reach) openNetNS(d *inventory.Device) (rollout.Target, error) {
 	ns, err := os.Open(d.Management.NetNS)
 	if err != nil {
 		return nil, fmt.Errorf("its network namespace: %w", err)

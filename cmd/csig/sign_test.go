@@ -15,7 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
-	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/rollout"
 )
 
 // keygen runs the real ssh-keygen.
@@ -150,7 +150,7 @@ func TestVerify(t *testing.T) {
 	put(t, "others", "bob "+other)
 	put(t, "a.plan.sig", signature)
 	fleet := must(loadFleet("fleet.yaml", nil, false))
-	release, err := plans.LockDevices(fleet, []string{"s1"}, func(err error) { t.Error(err) })
+	release, err := rollout.LockDevices(fleet, []string{"s1"}, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestVerify(t *testing.T) {
 			p.Signature = signature
 		}
 		name := map[bool]string{true: "signed.journal", false: "unsigned.journal"}[signed]
-		_ = must(plans.CreateJournal(name, "test", p, time.Now)).Close()
+		_ = must(rollout.CreateJournal(name, "test", p, time.Now)).Close()
 		for _, command := range [][]string{{"apply", "--resume", name}, {"rollback", name}} {
 			out, err := call(t, append(command, "--verify", "allowed")...)
 			if signed && !strings.HasPrefix(out, "Signed by alice") || !signed && (err == nil || !strings.Contains(err.Error(), "has no signature of its plan")) {

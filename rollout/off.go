@@ -1,0 +1,306 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// Off is the emergency stop: ports that face hosts strip the tag, then every
+// other rule of ours goes, everywhere, last on devices that cannot be made to
+// strip, and at last the strip, so that no host behind it sees a tag of a path
+// that is half taken off. It needs no plan and no journal,
+// does all devices side by side, goes on past errors, and may be called again
+// and again.
+type Off struct {
+	Fleet    *inventory.Fleet
+	Only     []string // devices to take off; nil: all
+	Open     Open
+	Parallel int            // devices at once; 0: 1
+	Limit    time.Duration  // for one step of one device; 0: a minute
+	Report   func(Progress) // may be nil; called by one goroutine at a time
+
+	undriven []string // devices that Run found nothing to drive with
+	lasting  []string // what Run has not given back as it was, with the device
+}
+
+// The stages of an Off after StageFence: everything but the fence goes, then
+// the fence and all that is left.
+const (
+	StageClear  = "clear"
+	StageRemove = "remove"
+)
+
+// Run does it. The error names every device that may still have something of
+// ours, and why.
+func (o *Off) Run(ctx context.Context) error {
+	r := &Run{Open: o.Open, Parallel: o.Parallel, Limit: o.Limit}
+	devices := o.Only
+	if devices == nil {
+		for i := range o.Fleet.Devices {
+			devices = append(devices, o.Fleet.Devices[i].Name)
+		}
+	}
+	asked := make(map[string]bool, len(devices))
+	for _, name := range devices {
+		asked[name] = true
+	}
+	seen, lost := o.look(ctx, r, devices)
+	o.undriven, o.lasting = nil, nil
+	for _, name := range devices {
+		for _, what := range seen[name].Facts.Off {
+			o.lasting = append(o.lasting, "device "+name+": "+what)
+		}
+	}
+	devices = slices.DeleteFunc(slices.Clone(devices), func(name string) bool {
+		var none *vendors.NoDriverError // so there never was anything of ours
+		if errors.As(seen[name].Err, &none) {
+			o.undriven = append(o.undriven, name)
+			return true
+		}
+		return seen[name].lost
+	})
+	// With some devices only, the fence is theirs alone: the others keep
+	// updating, and their own hosts keep what they are told.
+	removal, err := plans.Removal(o.Fleet, func(d *inventory.Device) plans.Seen {
+		if !asked[d.Name] {
+			return plans.Seen{Err: errors.New("not asked for")}
+		}
+		return seen[d.Name].Seen
+	})
+	if err != nil {
+		return err
+	}
+	var gone sync.Map // devices that have nothing of ours left
+	// Errors are reported; what counts is whether the device is off at last.
+	bringAll := func(stage string, wants map[string]vendors.Setup) {
+		names := slices.DeleteFunc(slices.Clone(devices), func(name string) bool { _, ok := wants[name]; return !ok })
+		_ = r.every(ctx, names, func(name string) error {
+			want := wants[name]
+			err := o.step(ctx, r, stage, name, func(ctx context.Context, t Target) error { return bring(ctx, t, want) })
+			if err == nil && plans.NoSetup(&want) {
+				gone.Store(name, true)
+			}
+			return err
+		})
+	}
+	// What cannot be fenced keeps its rules for as long as the others update, for
+	// it may strip, and no longer, for it may update.
+	unfenced := map[string]vendors.Setup{}
+	for _, name := range devices {
+		if s := seen[name]; s.Err != nil || s.Facts.Strip.Level == vlanrules.Refused && !plans.NoSetup(&s.Setup) {
+			unfenced[name] = vendors.Setup{}
+		}
+	}
+	for _, stage := range []struct{ told, planned string }{
+		{plans.StageFence, plans.StageFence}, {StageClear, plans.StageReady}, {StageClear, ""}, {StageRemove, plans.StageOpen}, {StageRemove, plans.StageChange},
+	} {
+		if stage.planned == "" {
+			bringAll(stage.told, unfenced)
+			continue
+		}
+		wants := map[string]vendors.Setup{}
+		for s := range stepsOf(removal, stage.planned) {
+			_, left := unfenced[s.Device]
+			if tried := seen[s.Device].fence; !left && (tried == nil || stage.planned != plans.StageFence || !plans.SameSetup(tried, &s.Want)) {
+				wants[s.Device] = s.Want
+			}
+		}
+		bringAll(stage.told, wants)
+	}
+	// What is left failed, or has nothing that could be seen.
+	devices = slices.DeleteFunc(devices, func(name string) bool {
+		_, ok := gone.Load(name)
+		return ok
+	})
+	return errors.Join(lost, r.every(ctx, devices, func(name string) error {
+		return o.step(ctx, r, StageRemove, name, func(ctx context.Context, t Target) error { return t.Remove(ctx) })
+	}))
+}
+
+// Left lists what is not as it should be once an Off is done, or what was not
+// to be done: what devices do not get back as it was, devices that csig does not
+// drive, what hosts still send, and paths that others take for whole.
+func (o *Off) Left() []string {
+	out := slices.Clone(o.lasting)
+	if len(o.undriven) > 0 {
+		slices.SortFunc(o.undriven, vendors.CompareNames)
+		out = append(out, vendors.Names(o.undriven)+": csig has no driver for such a device, so nothing of csig's is there to take off")
+	}
+	who := plans.Senders(o.Fleet)
+	if who == "" {
+		return out
+	}
+	if o.Only == nil {
+		return append(out, who+" may still send tags, which pass untouched now: their receivers take every path for an idle one until they stop")
+	}
+	off := make(map[string]bool, len(o.Only))
+	for _, name := range o.Only {
+		off[name] = true
+	}
+	backward := plans.OtherEnds(o.Fleet)
+	var broken []string
+	for _, name := range o.Only {
+		d, ok := o.Fleet.Device(name)
+		if ok && slices.ContainsFunc(d.Ports, func(p inventory.Port) bool {
+			far := cmp.Or(p.Peer, backward[inventory.PortRef{Device: name, Port: p.Name}]).Device
+			_, device := o.Fleet.Device(far)
+			return device && !off[far]
+		}) {
+			broken = append(broken, name)
+		}
+	}
+	if len(broken) > 0 {
+		slices.SortFunc(broken, vendors.CompareNames)
+		out = append(out, fmt.Sprintf("paths through %s are no longer whole: tags pass untouched there, and receivers at other devices go on taking these paths for capable; csig off without --device takes all of them off, and a plan (csig plan -i %s) puts it back", vendors.Names(slices.Compact(broken)), vendors.ShellWord(o.Fleet.Path)))
+	}
+	return out
+}
+
+// stepsOf yields the steps of one stage.
+func stepsOf(p *plans.Plan, stage string) func(yield func(*plans.Step) bool) {
+	return func(yield func(*plans.Step) bool) {
+		for i := range p.Stages {
+			for j := range p.Stages[i].Waves {
+				for k := range p.Stages[i].Waves[j].Steps {
+					if p.Stages[i].Name == stage && !yield(&p.Stages[i].Waves[j].Steps[k]) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// sight is what an Off has found out about a device.
+type sight struct {
+	plans.Seen
+	lost  bool           // it was not reached: it is not dialled again
+	late  bool           // it is, once: it ran out of time
+	fence *vendors.Setup // what it was to have at once; nil: nothing
+}
+
+// look finds out what devices have, and has each that has something of ours
+// fence as soon as it has answered: those that do not answer delay no other's
+// fence. Those that run out of time are asked once more when the others are done:
+// on a busy machine that may be the fault of this side. The error names the
+// devices that were not reached.
+func (o *Off) look(ctx context.Context, r *Run, devices []string) (map[string]sight, error) {
+	seen := make(map[string]sight, len(devices))
+	fences := plans.NewFences(o.Fleet)
+	for last, left := false, devices; ; last = true {
+		var late []string
+		_ = r.every(ctx, left, func(name string) error {
+			s := o.lookAt(ctx, r, fences, name, last)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if seen[name] = s; s.late {
+				late = append(late, name)
+			}
+			return nil
+		})
+		if left = late; last || len(left) == 0 {
+			break
+		}
+	}
+	var lost []error
+	for _, name := range devices {
+		if s := seen[name]; s.lost {
+			lost = append(lost, s.Err)
+		}
+	}
+	return seen, errors.Join(lost...)
+}
+
+// lookAt finds out what a device has, and has it fence. That it ran out of time is
+// told of its last look.
+func (o *Off) lookAt(ctx context.Context, r *Run, fences plans.Fences, name string, last bool) sight {
+	var s sight
+	s.lost = true
+	limited, cancel := context.WithTimeout(ctx, o.limit())
+	defer cancel()
+	s.Err = o.step(limited, r, "", name, func(ctx context.Context, t Target) (err error) {
+		defer func() {
+			var dial *net.OpError
+			s.lost = ctx.Err() != nil || errors.As(err, &dial)
+		}()
+		s.Differ = t
+		if s.Facts, err = t.Probe(ctx); err != nil {
+			return err
+		}
+		s.Setup, err = t.Observe(ctx)
+		return err
+	})
+	var none *vendors.NoDriverError
+	var timeout net.Error
+	switch {
+	case errors.As(s.Err, &none):
+		s.lost = false
+	case ctx.Err() != nil:
+	case s.Err == nil:
+		if d, ok := o.Fleet.Device(name); ok {
+			s.fence = fences.Of(d, s.Seen)
+		}
+		if s.fence != nil { // an error is reported, and the device taken off all the same
+			_ = o.step(ctx, r, plans.StageFence, name, func(ctx context.Context, t Target) error { return bring(ctx, t, *s.fence) })
+		}
+	case s.lost:
+		s.late = !last && (limited.Err() != nil || errors.As(s.Err, &timeout) && timeout.Timeout())
+		if !s.late {
+			o.tell(r, Progress{Event: EventFailed, Stage: plans.StageFence, Device: name, Err: s.Err})
+		}
+	}
+	return s
+}
+
+// tell reports progress.
+func (o *Off) tell(r *Run, p Progress) {
+	if o.Report != nil && p.Stage != "" {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		o.Report(p)
+	}
+}
+
+// limit is for how long a step of a device may take.
+func (o *Off) limit() time.Duration { return cmp.Or(o.Limit, time.Minute) }
+
+// step does something with one device, within the limit. What changes a device
+// is finished when ctx ends.
+func (o *Off) step(ctx context.Context, r *Run, stage, device string, do func(ctx context.Context, t Target) error) error {
+	if stage != "" {
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.limit())
+	defer cancel()
+	o.tell(r, Progress{Event: EventHand, Stage: stage, Device: device})
+	err := func() (err error) {
+		defer untrusted.Recover(&err)
+		t, err := o.Open(ctx, device)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, t.Close()) }() // also after a panic
+		return do(ctx, t)
+	}()
+	if err != nil {
+		err = fmt.Errorf("device %s: %w", device, err)
+	}
+	event := EventDone
+	if err != nil {
+		event = EventFailed
+	}
+	o.tell(r, Progress{Event: event, Stage: stage, Device: device, Err: err})
+	return err
+}

@@ -1,0 +1,468 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
+)
+
+// Gate judges a wave when its steps are done, before the next begins. The
+// error says what is wrong.
+type Gate interface {
+	// Before is called ahead of a wave, so that the gate can tell what the
+	// wave has changed.
+	Before(ctx context.Context, devices []string) error
+	// After is called when every step of the wave has been read back.
+	After(ctx context.Context, wave string, devices []string) (Judgement, error)
+}
+
+// Progress is one thing that happened in a run, for display.
+type Progress struct {
+	Event  Event
+	Stage  string // name
+	Wave   string
+	Step   int // 0: not of one step
+	Of     int // steps of the plan
+	Device string
+	Err    error
+	Judged Judgement // of EventGate
+
+	Reverts time.Duration // of EventArmed: when the device goes back; 0: it cannot, for Err
+}
+
+// Run carries out a plan, or undoes it, and writes every step down first.
+type Run struct {
+	Journal  *Journal
+	Open     Open
+	Gate     Gate           // nil: only the read-back
+	Parallel int            // devices at once in a wave; 0: 1
+	Limit    time.Duration  // for one step; 0: a minute
+	Report   func(Progress) // may be nil; called by one goroutine at a time
+
+	// Revert is how long a device that can take a change back by itself waits
+	// for its confirmation, over a new connection; 0: no device is asked to.
+	Revert time.Duration
+
+	// StopAfter is the wave after whose gate Apply pauses; "" for none.
+	StopAfter string
+
+	x  index
+	mu sync.Mutex // guards Journal and Report while steps run side by side
+}
+
+// ErrPaused is the error of an Apply that stopped where it was asked to.
+var ErrPaused = errors.New("paused")
+
+// ErrStale is what errors of devices wrap whose setup is not the one that the
+// plan was made against.
+var ErrStale = errors.New("the plan is stale")
+
+// ErrLacks is what errors wrap of a journal that knows less than the devices have:
+// neither apply nor rollback can go on with it.
+var ErrLacks = errors.New("the journal lacks its last lines")
+
+// Apply carries out what the journal's plan has left. When ctx ends, no new
+// step begins, those in hand are finished, and the error is ctx's cause. Any
+// error leaves a journal that Apply continues and Rollback undoes.
+func (r *Run) Apply(ctx context.Context) error {
+	err := r.apply(ctx)
+	if err != nil && !errors.Is(err, ErrNothingToDo) {
+		// Best effort: without this record the journal says the same.
+		_ = r.record(Record{Event: EventStop, Error: err.Error()}, Progress{Err: err})
+	}
+	return err
+}
+
+func (r *Run) apply(ctx context.Context) error {
+	j := r.Journal
+	r.x = indexOf(j.state.plan)
+	if err := j.Over(false); err != nil {
+		return err
+	}
+	if err := r.fresh(ctx); err != nil {
+		return err
+	}
+	var last *plans.Stage
+	for i := range j.state.plan.Stages {
+		stage := &j.state.plan.Stages[i]
+		for k := range stage.Waves {
+			w := &stage.Waves[k]
+			if j.state.gates[stage.Name+"/"+w.Name] {
+				continue
+			}
+			if err := r.wave(ctx, stage, w, stage != last); err != nil {
+				return err
+			}
+			last = stage
+		}
+	}
+	if last != nil { // else fresh has just looked
+		if err := r.verify(ctx); err != nil {
+			return err
+		}
+	}
+	return r.record(Record{Event: EventEnd}, Progress{})
+}
+
+// wave does what is left of a wave and puts it before the gate. The first one of
+// a stage relies on all that the stages before it did.
+func (r *Run) wave(ctx context.Context, stage *plans.Stage, w *plans.Wave, first bool) error {
+	s := &r.Journal.state
+	name := stage.Name + "/" + w.Name
+	var todo []*plans.Step
+	var devices []string
+	for k := range w.Steps {
+		devices = append(devices, w.Steps[k].Device)
+		if s.steps[w.Steps[k].ID] != EventDone {
+			todo = append(todo, &w.Steps[k])
+		}
+	}
+	if r.Gate != nil {
+		r.tell(Progress{Event: EventWatch, Stage: stage.Name, Wave: w.Name})
+		if err := r.Gate.Before(ctx, devices); err != nil {
+			return fmt.Errorf("gate before wave %s: %w", name, err)
+		}
+	}
+	if first {
+		if err := r.verify(ctx); err != nil {
+			return fmt.Errorf("before stage %s: %w", stage.Name, err)
+		}
+	}
+	byDevice := map[string]*plans.Step{}
+	var order []string
+	for _, step := range todo {
+		byDevice[step.Device] = step
+		order = append(order, step.Device)
+	}
+	err := r.each(ctx, order, func(device string) error {
+		step := byDevice[device]
+		return r.step(ctx, step, step.Want, func(ctx context.Context, t Target) error {
+			return setMTU(ctx, t, step.MTU, func(m plans.PortMTU) int { return m.To })
+		}, EventStart, Progress{Stage: stage.Name, Wave: w.Name})
+	})
+	if err != nil {
+		return err
+	}
+	var verdict string
+	var judged Judgement
+	if r.Gate != nil {
+		r.tell(Progress{Event: EventJudge, Stage: stage.Name, Wave: w.Name})
+		if judged, err = r.Gate.After(ctx, name, devices); err != nil {
+			if cause := context.Cause(ctx); errors.Is(err, cause) {
+				return cause // it has not judged: another run will
+			}
+			verdict = err.Error()
+		}
+	}
+	if e := r.record(Record{Event: EventGate, Wave: name, Error: verdict}, Progress{Stage: stage.Name, Wave: w.Name, Err: err, Judged: judged}); e != nil {
+		return e
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("gate after wave %s: %w", name, err)
+	case r.StopAfter != "" && stops(r.StopAfter, stage, w):
+		return fmt.Errorf("%w after wave %s", ErrPaused, name)
+	}
+	return nil
+}
+
+// stops tells whether a wave is the one to pause after: STAGE/WAVE, the wave of
+// any stage, or the last of a stage.
+func stops(after string, stage *plans.Stage, w *plans.Wave) bool {
+	return after == stage.Name+"/"+w.Name || after == w.Name || after == stage.Name && w == &stage.Waves[len(stage.Waves)-1]
+}
+
+// HasWave tells whether a run can pause after that wave or stage.
+func HasWave(p *plans.Plan, after string) bool {
+	for i := range p.Stages {
+		for k := range p.Stages[i].Waves {
+			if stops(after, &p.Stages[i], &p.Stages[i].Waves[k]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// step brings one device to a setup, or its ports to an MTU: EventStart does, and
+// EventUndoing takes it back. A step that has begun is finished: only its own limit
+// ends it, not the end of ctx. It does not begin on a device that cannot be reached
+// or that another process has changed.
+func (r *Run) step(ctx context.Context, step *plans.Step, want vendors.Setup, mtu func(ctx context.Context, t Target) error, start Event, p Progress) error {
+	p.Step, p.Device = step.ID, step.Device
+	ctx, cancel := within(context.WithoutCancel(ctx), r.Limit)
+	defer cancel()
+	begun := false
+	err := func() (err error) {
+		defer untrusted.Recover(&err)
+		t, err := r.Open(ctx, step.Device)
+		if err != nil {
+			return err
+		}
+		defer t.Close()
+		if start == EventStart {
+			if _, _, err := r.unchanged(ctx, t, step.Device); err != nil {
+				return err
+			}
+		}
+		if err := r.record(Record{Event: start, Step: step.ID, Device: step.Device}, p); err != nil {
+			return err
+		}
+		begun = true
+		if len(step.MTU) > 0 {
+			return mtu(ctx, t)
+		}
+		mark, err := r.arm(ctx, t, step, p)
+		if err == nil {
+			err = bring(ctx, t, want)
+		}
+		if err == nil && mark != "" {
+			err = r.confirm(ctx, step.Device, want, mark)
+		}
+		if err != nil && mark != "" && !errors.Is(err, vendors.ErrReverted) {
+			err = fmt.Errorf("%w; it goes back by itself within %v to what it had before", err, r.Revert)
+		}
+		return err
+	}()
+	done := Record{Event: EventDone, Step: step.ID, Device: step.Device}
+	if start == EventUndoing {
+		done.Event = EventUndone
+	}
+	if left := (*leftError)(nil); errors.As(err, &left) {
+		done.Error, p.Err = left.Error(), left
+		err = nil
+	}
+	switch {
+	case err == nil:
+		return r.record(done, p)
+	case !begun:
+		p.Event, p.Err = EventFailed, fmt.Errorf("device %s: %w", step.Device, err)
+		r.tell(p)
+		return p.Err
+	}
+	p.Err = fmt.Errorf("device %s: %w", step.Device, err)
+	return errors.Join(p.Err, r.record(Record{Event: EventFailed, Step: step.ID, Device: step.Device, Error: p.Err.Error()}, p))
+}
+
+// arm has a device take what follows back by itself, where it can, and writes
+// that down. The mark is "" where it cannot.
+func (r *Run) arm(ctx context.Context, t Target, step *plans.Step, p Progress) (string, error) {
+	c, ok := vendors.As[vendors.Confirmer](t)
+	if !ok || r.Revert == 0 {
+		return "", nil
+	}
+	mark, err := c.Arm(ctx, r.Revert)
+	p.Reverts = r.Revert
+	rec := Record{Event: EventArmed, Step: step.ID, Device: step.Device}
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		p.Reverts, p.Err, rec.Error = 0, err, err.Error()
+	case err != nil:
+		return "", fmt.Errorf("arming it to go back by itself: %w", err)
+	}
+	return mark, r.record(rec, p)
+}
+
+// confirm reads a device back over a connection of its own and has it keep what
+// it has: a change that cuts csig off is not confirmed. One that no longer waits
+// is looked at again before it is said what it has.
+func (r *Run) confirm(ctx context.Context, device string, want vendors.Setup, mark string) error {
+	t, err := r.Open(ctx, device)
+	if err != nil {
+		return fmt.Errorf("over a new connection after the change: %w", err)
+	}
+	defer t.Close()
+	c, ok := vendors.As[vendors.Confirmer](t)
+	if !ok {
+		return errors.New("it cannot be told to keep the change any more")
+	}
+	readBack := func() error {
+		have, err := t.Observe(ctx)
+		if err == nil {
+			err = differs(t, have, want)
+		}
+		return err
+	}
+	if err := readBack(); err != nil {
+		return fmt.Errorf("reading back over a new connection: %w", err)
+	}
+	err = c.Confirm(ctx, mark)
+	if errors.Is(err, vendors.ErrReverted) {
+		if late := readBack(); late != nil {
+			return fmt.Errorf("telling it to keep the change: %w: %w", err, late)
+		}
+		return nil // nothing waits there, and it has what it should
+	}
+	if err != nil {
+		return fmt.Errorf("telling it to keep the change: %w", err)
+	}
+	return nil
+}
+
+// Rollback undoes what the journal says was begun, in the reverse order, until
+// every device has the setup it had before. It begins only where the journal
+// explains what every device has that can be read. It does not stop at a device that
+// cannot be reached: the error names those, and another Rollback goes on with
+// them.
+func (r *Run) Rollback(ctx context.Context) error {
+	j := r.Journal
+	s := &j.state
+	r.x = indexOf(s.plan)
+	if err := j.Over(true); err != nil {
+		return err
+	}
+	if err := r.explained(ctx); err != nil {
+		return err
+	}
+	if !s.rollback {
+		if err := r.record(Record{Event: EventRollback}, Progress{}); err != nil {
+			return err
+		}
+	}
+	setups := r.undoSetups()
+	var errs []error
+	failed := map[string]bool{}
+	for i := len(s.plan.Stages) - 1; i >= 0; i-- {
+		stage := &s.plan.Stages[i]
+		before := len(errs)
+		for k := len(stage.Waves) - 1; k >= 0; k-- {
+			w := &stage.Waves[k]
+			byDevice := map[string]*plans.Step{}
+			var order []string
+			for n := range w.Steps {
+				step := &w.Steps[n]
+				if e, begun := s.steps[step.ID]; begun && e != EventUndone && !failed[step.Device] {
+					byDevice[step.Device] = step
+					order = append(order, step.Device)
+				}
+			}
+			err := r.every(ctx, order, func(device string) error {
+				step := byDevice[device]
+				err := r.step(ctx, step, setups[step.ID], func(ctx context.Context, t Target) error {
+					return lowerMTU(ctx, t, step.MTU)
+				}, EventUndoing, Progress{Stage: stage.Name, Wave: w.Name})
+				if err != nil {
+					r.mu.Lock()
+					failed[device] = true
+					r.mu.Unlock()
+				}
+				return err
+			})
+			if err != nil {
+				errs = append(errs, err)
+			}
+			if ctx.Err() != nil || j.err != nil {
+				return errors.Join(errs...)
+			}
+		}
+		// What a stage relies on is what the stages before it did: those are
+		// undone only when it is undone everywhere.
+		if len(errs) > before {
+			return fmt.Errorf("%w\nwhat was done before stage %s stays until these devices are undone, too: csig rollback %s continues", errors.Join(errs...), stage.Name, vendors.ShellWord(j.Path()))
+		}
+	}
+	if err := r.restored(ctx); err != nil {
+		return err
+	}
+	return r.record(Record{Event: EventEnd}, Progress{})
+}
+
+// undoSetups is, for each step, the setup its device had before it.
+func (r *Run) undoSetups() map[int]vendors.Setup {
+	s := &r.Journal.state
+	last := map[string]vendors.Setup{}
+	for device, setup := range s.before {
+		last[device] = setup
+	}
+	out := map[int]vendors.Setup{}
+	for step := range s.plan.Steps() {
+		if _, begun := s.steps[step.ID]; !begun || len(step.MTU) > 0 {
+			continue
+		}
+		setup := last[step.Device]
+		// A setup that was damaged before cannot be damaged again.
+		setup = plans.Restored(setup, r.x.devices[step.Device].Gone)
+		out[step.ID], last[step.Device] = setup, step.Want
+	}
+	return out
+}
+
+// each runs f for every name, Parallel at a time, and begins no more after an
+// error or the end of ctx.
+func (r *Run) each(ctx context.Context, names []string, f func(name string) error) error {
+	return r.pool(ctx, names, true, f)
+}
+
+// every is each, but goes on after an error.
+func (r *Run) every(ctx context.Context, names []string, f func(name string) error) error {
+	return r.pool(ctx, names, false, f)
+}
+
+func (r *Run) pool(ctx context.Context, names []string, stop bool, f func(name string) error) error {
+	return sideBySide(ctx, r.Parallel, names, stop, f)
+}
+
+// sideBySide runs f for every item, parallel at a time, and begins no more after
+// the end of ctx, nor after an error where that stops it. A panic in f is its error.
+func sideBySide[T any](ctx context.Context, parallel int, items []T, stop bool, f func(item T) error) error {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	slots := make(chan struct{}, max(1, parallel))
+	for _, item := range items {
+		slots <- struct{}{}
+		mu.Lock()
+		halt := ctx.Err() != nil || stop && len(errs) > 0
+		mu.Unlock()
+		if halt {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			err := func() (err error) {
+				defer untrusted.Recover(&err)
+				return f(item)
+			}()
+			if err != nil {
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		errs = append(errs, context.Cause(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// record writes a record and reports it as progress.
+func (r *Run) record(rec Record, p Progress) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.Journal.write(rec); err != nil {
+		return err
+	}
+	if r.Report != nil {
+		p.Event, p.Of = rec.Event, r.x.of
+		r.Report(p)
+	}
+	return nil
+}
+
+// tell reports progress that is not written down.
+func (r *Run) tell(p Progress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.Report != nil {
+		p.Of = r.x.of
+		r.Report(p)
+	}
+}

@@ -1,0 +1,335 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
+)
+
+// index is the plan by devices, which runs look up all the time.
+type index struct {
+	names   []string // devices with steps, in the order of their first
+	steps   map[string][]*plans.Step
+	devices map[string]*plans.Device
+	of      int // steps
+}
+
+func indexOf(p *plans.Plan) index {
+	x := index{steps: map[string][]*plans.Step{}, devices: map[string]*plans.Device{}}
+	for i := range p.Devices {
+		x.devices[p.Devices[i].Device] = &p.Devices[i]
+	}
+	for s := range p.Steps() {
+		if x.steps[s.Device] == nil {
+			x.names = append(x.names, s.Device)
+		}
+		x.steps[s.Device] = append(x.steps[s.Device], s)
+		x.of++
+	}
+	return x
+}
+
+// within limits what is done with one device.
+func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	limit = cmp.Or(limit, time.Minute)
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done within %v", limit))
+}
+
+// look opens a device and has f read something there, within the limit.
+func (r *Run) look(ctx context.Context, device string, f func(ctx context.Context, t Target) error) error {
+	ctx, cancel := within(ctx, r.Limit)
+	defer cancel()
+	err := func() (err error) {
+		defer untrusted.Recover(&err)
+		t, err := r.Open(ctx, device)
+		if err != nil {
+			return err
+		}
+		defer t.Close()
+		return f(ctx, t)
+	}()
+	if err != nil {
+		return fmt.Errorf("device %s: %w", device, err)
+	}
+	return nil
+}
+
+// fresh refuses a plan that was made for another state of the fleet: every
+// device has to have the setup that the plan was made against, or the one that
+// this journal gave it. It keeps what each had before.
+func (r *Run) fresh(ctx context.Context) error {
+	return r.each(ctx, r.x.names, func(name string) error {
+		return r.look(ctx, name, func(ctx context.Context, t Target) error {
+			have, known, err := r.unchanged(ctx, t, name)
+			if err != nil || known {
+				return err
+			}
+			return r.record(Record{Event: EventBefore, Device: name, Setup: &have}, Progress{Device: name})
+		})
+	})
+}
+
+// verify reads back every device that was changed so far: what comes next relies
+// on all of them.
+func (r *Run) verify(ctx context.Context) error {
+	r.tell(Progress{Event: EventVerify})
+	var changed []string
+	for _, name := range r.x.names {
+		for _, s := range r.x.steps[name] {
+			if r.last(s) == EventDone {
+				changed = append(changed, name)
+				break
+			}
+		}
+	}
+	return r.each(ctx, changed, func(name string) error {
+		return r.look(ctx, name, func(ctx context.Context, t Target) error {
+			_, _, err := r.unchanged(ctx, t, name)
+			return err
+		})
+	})
+}
+
+// last is the last event of a step, "" for one that has not begun.
+func (r *Run) last(s *plans.Step) Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.Journal.state.steps[s.ID]
+}
+
+// unchanged refuses a device that somebody else has changed since the plan was
+// made or since this journal's last step there; one of which a step was cut off
+// may have anything. It returns what the device has, and whether the journal
+// keeps what it had before.
+func (r *Run) unchanged(ctx context.Context, t Target, name string) (have vendors.Setup, known bool, err error) {
+	want, known := r.expected(name)
+	if !known || want != nil {
+		if have, err = t.Observe(ctx); err != nil {
+			return have, known, fmt.Errorf("reading its setup: %w", err)
+		}
+		// A step of this journal that was cut off is carried out again, which
+		// ends what waits; anything else would be undone behind our back.
+		if err := vendors.ArmedBy(ctx, t); err != nil {
+			return have, known, err
+		}
+	}
+	switch {
+	case !known && plans.SetupHash(&have) != r.x.devices[name].ObservedHash:
+		return have, known, fmt.Errorf("%w: its setup has changed since it was made; make a new one with csig plan", ErrStale)
+	case want != nil && plans.SetupHash(&have) != plans.SetupHash(want):
+		if err := differs(t, have, *want); err != nil {
+			if step := r.unexplained(t, name, have); step != nil {
+				return have, known, fmt.Errorf("%w: device %s has the setup of step %d, and no such step began in it: find the whole journal; csig plan shows what the devices have, csig off takes csig off them", ErrLacks, name, step.ID)
+			}
+			return have, known, r.stale(err.Error())
+		}
+	}
+	return have, known, r.unchangedMTU(ctx, t, name)
+}
+
+// stale is the error of a device that was changed by another during the run.
+func (r *Run) stale(what string) error {
+	if !r.begun() { // such a journal is removed
+		return fmt.Errorf("%w: changed by another since csig began: %s; make a new one with csig plan", ErrStale, what)
+	}
+	return fmt.Errorf("%w: somebody changed it while the plan was carried out: %s; put it back, or undo the plan with csig rollback %s", ErrStale, what, vendors.ShellWord(r.Journal.Path()))
+}
+
+func (r *Run) begun() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.Journal.Begun()
+}
+
+// unchangedMTU refuses an MTU that is neither what the plan found nor what it
+// has set. A larger one than it has set does no harm.
+func (r *Run) unchangedMTU(ctx context.Context, t Target, name string) error {
+	var have map[string]int
+	for _, s := range r.x.steps[name] {
+		if len(s.MTU) == 0 {
+			continue
+		}
+		if have == nil {
+			m, ok := vendors.As[vendors.MTUSetter](t)
+			if !ok {
+				return errNoMTU
+			}
+			var err error
+			if have, err = m.MTUs(ctx); err != nil {
+				return fmt.Errorf("reading its MTUs: %w", err)
+			}
+		}
+		last := r.last(s)
+		for _, p := range s.MTU {
+			now := have[p.Port]
+			if now == p.From && last != EventDone || now == p.To && last != "" || now > p.To && last == EventDone {
+				continue
+			}
+			if last == "" {
+				return fmt.Errorf("%w: the MTU of port %s is %d, and was %d when it was made; make a new one with csig plan", ErrStale, p.Port, now, p.From)
+			}
+			return r.stale(fmt.Sprintf("the MTU of port %s is %d, want %d", p.Port, now, p.To))
+		}
+	}
+	return nil
+}
+
+var errNoMTU = errors.New("csig cannot set the MTU of its ports")
+
+// leftError says what an undoing has left alone, because somebody else had
+// changed it meanwhile.
+type leftError struct{ what string }
+
+func (e *leftError) Error() string { return e.what }
+
+// lowerMTU undoes a raised MTU where it is still the plan's. A *leftError tells
+// of ports that somebody else has set to something of his own.
+func lowerMTU(ctx context.Context, t Target, ports []plans.PortMTU) error {
+	m, ok := vendors.As[vendors.MTUSetter](t)
+	if !ok {
+		return errNoMTU
+	}
+	have, err := m.MTUs(ctx)
+	if err != nil {
+		return fmt.Errorf("reading its MTUs: %w", err)
+	}
+	var ours []plans.PortMTU
+	var left []string
+	for _, p := range ports {
+		if now := have[p.Port]; now == p.To || now == p.From {
+			ours = append(ours, p)
+		} else {
+			left = append(left, fmt.Sprintf("the MTU of port %s is %d by now, neither what it was, %d, nor what the plan set, %d", p.Port, now, p.From, p.To))
+		}
+	}
+	if err := setMTU(ctx, t, ours, func(p plans.PortMTU) int { return p.From }); err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return &leftError{"left alone: " + strings.Join(left, "; ")}
+	}
+	return nil
+}
+
+// expected is the setup that the journal left on a device; nil when a step of
+// it was cut off, false when it has not been touched.
+func (r *Run) expected(device string) (*vendors.Setup, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &r.Journal.state
+	before, known := s.before[device]
+	if !known {
+		return nil, false
+	}
+	setup := &before
+	for _, step := range r.x.steps[device] {
+		if len(step.MTU) > 0 {
+			continue
+		}
+		switch s.steps[step.ID] {
+		case EventDone:
+			setup = &step.Want
+		case EventStart, EventFailed, EventUndoing:
+			return nil, true
+		}
+	}
+	return setup, true
+}
+
+// explained refuses a journal that lacks its last lines: one with a device that
+// has what only a step gives it that is not in the journal. A device that cannot
+// be read, or that has anything else, is no reason not to undo the others.
+func (r *Run) explained(ctx context.Context) error {
+	r.tell(Progress{Event: EventVerify})
+	var mu sync.Mutex
+	var lacks []string
+	err := r.every(ctx, r.x.names, func(name string) error {
+		_ = r.look(ctx, name, func(ctx context.Context, t Target) error { // its step reports it
+			have, err := t.Observe(ctx)
+			if err != nil {
+				return err
+			}
+			if step := r.unexplained(t, name, have); step != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				lacks = append(lacks, fmt.Sprintf("device %s has the setup of step %d", name, step.ID))
+			}
+			return nil
+		})
+		return nil
+	})
+	if err != nil || len(lacks) == 0 {
+		return err
+	}
+	slices.SortFunc(lacks, vendors.CompareNames)
+	const most = 8
+	if n := len(lacks); n > most {
+		lacks = append(lacks[:most], fmt.Sprintf("and %d more", n-most))
+	}
+	return fmt.Errorf("%s: %w: %s, and no such step began in it; nothing was changed: find the whole journal; csig plan shows what the devices have, csig off takes csig off them", r.Journal.Path(), ErrLacks, strings.Join(lacks, ", "))
+}
+
+// unexplained is the step that gives a device what it has, where the journal has
+// no record of that step, and of none that gives it the same; nil where there is
+// no such step.
+func (r *Run) unexplained(t Target, name string, have vendors.Setup) *plans.Step {
+	before, known := r.Journal.state.before[name]
+	if !known {
+		before = r.x.devices[name].Observed
+	}
+	is := func(want vendors.Setup) bool {
+		return plans.SetupHash(&have) == plans.SetupHash(&want) || differs(t, have, want) == nil
+	}
+	if is(before) {
+		return nil
+	}
+	var found *plans.Step
+	for _, s := range r.x.steps[name] {
+		switch {
+		case len(s.MTU) > 0 || !is(s.Want):
+		case r.last(s) != "":
+			return nil
+		case found == nil:
+			found = s
+		}
+	}
+	return found
+}
+
+// restored reads back every device of the plan after a rollback, those included
+// of which the journal knows no step: it may lack its last lines.
+func (r *Run) restored(ctx context.Context) error {
+	r.tell(Progress{Event: EventVerify})
+	return r.every(ctx, r.x.names, func(name string) error {
+		return r.look(ctx, name, func(ctx context.Context, t Target) error {
+			before, known := r.Journal.state.before[name]
+			if !known {
+				before = r.x.devices[name].Observed
+			}
+			if err := vendors.ArmedBy(ctx, t); err != nil {
+				return err
+			}
+			have, err := t.Observe(ctx)
+			if err != nil {
+				return fmt.Errorf("reading back: %w", err)
+			}
+			if plans.SetupHash(&have) == plans.SetupHash(&before) {
+				return nil
+			}
+			before = plans.Restored(before, r.x.devices[name].Gone)
+			if err := differs(t, have, before); err != nil {
+				return fmt.Errorf("what it had before the plan is not what it has now, and the journal knows of no step that is left to undo: the journal lacks its last lines, or somebody changed the device: %w; csig plan shows what it has, csig off --device %s takes it off", err, vendors.ShellWord(name))
+			}
+			return nil
+		})
+	})
+}
