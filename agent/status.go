@@ -210,8 +210,8 @@ func (a *Agent) shortcomingsLocked() []api.Verdict {
 	for n, v := range a.facts.Depths {
 		add(findings.TagDepth, fmt.Sprintf("tags behind %d VLAN tags", n), v)
 	}
-	for _, sig := range []quantize.Signal{quantize.MaxPD, quantize.MaxNQD} {
-		if _, ok := a.cfg.Profile.Signals[sig]; ok {
+	for _, sig := range quantize.Signals {
+		if _, ok := a.cfg.Profile.Signals[sig]; ok && !sig.Counted() {
 			add(findings.NotCounted, "signal "+sig.String(), vlanrules.Verdict{
 				Level:  vlanrules.Refused,
 				Reason: "a per-frame signal cannot be read from counters (draft-00 §6.4): its tags pass through untouched",

@@ -366,9 +366,6 @@ func (a *assessor) below(d *assessed, why string) plans.Level {
 	return plans.Level{Support: inventory.LevelPassthrough, Reason: why}
 }
 
-// counted tells whether an agent can work out a signal from counters.
-func counted(sig quantize.Signal) bool { return sig == quantize.MinABW || sig == quantize.MinABWC }
-
 // support is the level of each kind of tag. Kinds that fare alike are one.
 func (a *assessor) support(d *assessed) []Support {
 	out := []Support{}
@@ -394,7 +391,7 @@ func (a *assessor) support(d *assessed) []Support {
 	}
 	var can, cannot []quantize.Signal
 	for _, sig := range a.signals {
-		if counted(sig) {
+		if sig.Counted() {
 			can = append(can, sig)
 		} else {
 			cannot = append(cannot, sig)

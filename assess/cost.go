@@ -73,7 +73,7 @@ func (a *assessor) table(d *assessed) *TableCost {
 		}
 		intents = intents[:0]
 		for _, sig := range a.signals {
-			if counted(sig) {
+			if sig.Counted() {
 				intents = append(intents, vlanrules.Intent{Signal: sig, Action: vlanrules.Update, LM: p.LM[sig]})
 			}
 		}

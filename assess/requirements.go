@@ -239,7 +239,7 @@ func (a *assessor) accuracy(g *gather, d *assessed) {
 	}
 	lost := ""
 	for _, sig := range a.signals {
-		if !counted(sig) {
+		if !sig.Counted() {
 			lost += ", " + sig.String()
 		}
 	}

@@ -97,13 +97,23 @@ func (b BucketRange) Doubtful() bool { return b.Worst != b.Best }
 // BucketsOf returns the buckets of an estimate that is Valid; ok is false for a table
 // of a signal that counters cannot show (draft-00 §6.4).
 func BucketsOf(e *Estimate, table *quantize.Buckets) (b BucketRange, ok bool) {
-	switch table.Signal {
+	value, low, high, ok := e.values(table.Signal)
+	if !ok {
+		return BucketRange{}, false
+	}
+	return BucketRange{table.Bucket(value), table.Bucket(low), table.Bucket(high)}, true
+}
+
+// values is what an estimate that is Valid says of a signal, in its unit: the nominal
+// value, and the least and the most. ok is false where it says nothing.
+func (e *Estimate) values(sig quantize.Signal) (value, low, high uint64, ok bool) {
+	switch sig {
 	case quantize.MinABW:
-		low, high := e.ABWRange()
-		return BucketRange{table.Bucket(e.ABW), table.Bucket(low), table.Bucket(high)}, true
+		low, high = e.ABWRange()
+		return e.ABW, low, high, true
 	case quantize.MinABWC:
 		low, high := e.ABWCRange()
-		return BucketRange{table.Bucket(uint64(e.ABWC)), table.Bucket(uint64(low)), table.Bucket(uint64(high))}, true
+		return uint64(e.ABWC), uint64(low), uint64(high), true
 	}
-	return BucketRange{}, false
+	return 0, 0, 0, false
 }

@@ -67,7 +67,7 @@ func NewPipeline(cfg PipelineConfig) (*Pipeline, error) {
 		port.state.Signals = make([]SignalState, len(cfg.Tables))
 		for k, table := range cfg.Tables {
 			port.damp[k] = *NewDamper(cfg.Damping)
-			port.state.Signals[k] = SignalState{Signal: table.Signal, Possible: Readable(table.Signal)}
+			port.state.Signals[k] = SignalState{Signal: table.Signal, Possible: table.Signal.Counted()}
 		}
 		p.Restart(i)
 	}
@@ -104,10 +104,7 @@ func (p *pipelinePort) advertise(tables []*quantize.Buckets) {
 			continue
 		}
 		sig.Range, _ = BucketsOf(&p.state.Last, table)
-		value := p.state.Last.ABW
-		if table.Signal == quantize.MinABWC {
-			value = uint64(p.state.Last.ABWC)
-		}
+		value, _, _, _ := p.state.Last.values(table.Signal)
 		sig.Bucket = p.damp[k].Next(table, value)
 	}
 }
@@ -144,7 +141,3 @@ func (p *Pipeline) Continue(i int, old *Pipeline, k int) {
 		port.advertise(p.cfg.Tables)
 	}
 }
-
-// Readable reports whether counters can show a signal: available bandwidth they
-// can, a frame's delay or queue they cannot (draft-00 §6.4).
-func Readable(sig quantize.Signal) bool { return sig == quantize.MinABW || sig == quantize.MinABWC }

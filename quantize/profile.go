@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -66,7 +67,7 @@ func (p *Profile) Validate() error {
 		return errors.Join(append(errs, problem("layout", "%d is not a layout: want draft-00 or uec", p.Layout))...)
 	}
 	if len(p.Signals) == 0 {
-		errs = append(errs, problem("signals", "the profile carries no signal: want at least one of abw, abwc, pd, nqd"))
+		errs = append(errs, problem("signals", "the profile carries no signal: want at least one of %s", strings.Join(SignalNames(), ", ")))
 	}
 	for _, sig := range sortedKeys(p.Signals) {
 		sp := p.Signals[sig]
@@ -93,7 +94,7 @@ func (p *Profile) Validate() error {
 func (p *Profile) validateSignal(sig Signal, sp *SignalProfile) []error {
 	field := "signals." + sig.String()
 	if !sig.Known() {
-		return []error{problem(field, "signal type %d is not defined: want abw, abwc, pd or nqd", uint8(sig))}
+		return []error{problem(field, "signal type %d is not defined: want %s", uint8(sig), SignalChoice())}
 	}
 	var errs []error
 	add := func(part string, err error) {
@@ -101,8 +102,8 @@ func (p *Profile) validateSignal(sig Signal, sp *SignalProfile) []error {
 			errs = append(errs, &Problem{Field: field + part, Err: err})
 		}
 	}
-	if sig == MaxNQD && p.Layout != UEC {
-		errs = append(errs, problem(field, "nqd exists only in the uec layout: in draft-00 its type 3 is reserved"))
+	if signals[sig].uec && p.Layout != UEC {
+		errs = append(errs, problem(field, "%s exists only in the uec layout: in draft-00 its type %d is reserved", sig, uint8(sig)))
 	}
 	if sp.Buckets.Signal != sig {
 		errs = append(errs, problem(field+".buckets", "the table is one of %s", sp.Buckets.Signal))

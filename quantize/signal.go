@@ -1,6 +1,9 @@
 package quantize
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Signal is the signal type T a tag asks for (CSIG draft-00 §4.1.3.1).
 // Values outside the constants below are valid on the wire and pass through
@@ -29,44 +32,72 @@ const (
 	Nanosecond   Unit = "ns"
 )
 
-var signalNames = [...]string{"abw", "abwc", "pd", "nqd"}
+// signals is what is known of each signal, by its type.
+var signals = [...]struct {
+	name    string
+	unit    Unit
+	max     bool // aggregated by max along the path
+	counted bool // byte counters show it
+	uec     bool // of the uec layout alone
+}{
+	MinABW:  {name: "abw", unit: BitPerSecond, counted: true},
+	MinABWC: {name: "abwc", unit: PPM, counted: true},
+	MaxPD:   {name: "pd", unit: Nanosecond, max: true},
+	MaxNQD:  {name: "nqd", unit: PPM, max: true, uec: true},
+}
+
+// SignalNames are the names of the known signal types, in wire order.
+func SignalNames() []string {
+	var names []string
+	for _, s := range Signals {
+		names = append(names, s.String())
+	}
+	return names
+}
+
+// SignalChoice is SignalNames as a message offers them: "abw, abwc, pd or nqd".
+func SignalChoice() string {
+	names := SignalNames()
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
 
 // String returns the name used in files and on the command line: abw, abwc,
 // pd or nqd; an unknown type prints as t4 … t15.
 func (s Signal) String() string {
 	if s.Known() {
-		return signalNames[s]
+		return signals[s].name
 	}
 	return fmt.Sprintf("t%d", uint8(s))
 }
 
 // ParseSignal is the inverse of String for the known types.
 func ParseSignal(name string) (Signal, error) {
-	for i, n := range signalNames {
-		if n == name {
-			return Signal(i), nil
+	for _, s := range Signals {
+		if s.String() == name {
+			return s, nil
 		}
 	}
-	return 0, fmt.Errorf("unknown signal %q: want abw, abwc, pd or nqd", name)
+	return 0, fmt.Errorf("unknown signal %q: want %s", name, SignalChoice())
 }
 
 // Known reports whether T is one of the defined signal types.
-func (s Signal) Known() bool { return int(s) < len(signalNames) }
+func (s Signal) Known() bool { return int(s) < len(signals) }
 
 // Max reports whether the signal is aggregated by max along the path; the
 // others are aggregated by min.
-func (s Signal) Max() bool { return s == MaxPD || s == MaxNQD }
+func (s Signal) Max() bool { return s.Known() && signals[s].max }
+
+// Counted reports whether byte counters show the signal: available bandwidth they do,
+// a frame's delay or queue they do not (draft-00 §6.4).
+func (s Signal) Counted() bool { return s.Known() && signals[s].counted }
 
 // Unit returns the unit of the signal's values.
 func (s Signal) Unit() Unit {
-	switch s {
-	case MinABW:
-		return BitPerSecond
-	case MaxPD:
-		return Nanosecond
-	default:
-		return PPM
+	if s.Known() {
+		return signals[s].unit
 	}
+	return PPM
 }
 
 // NumBuckets is the number of values of S in a compact tag.

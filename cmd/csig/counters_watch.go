@@ -229,7 +229,7 @@ func newWatch(o watchOptions) (*watch, error) {
 // the signals that counters can give.
 func storeDevice(file *inventory.Fleet, dev *inventory.Device) (fleet.StoreDevice, error) {
 	cfg, err := agent.PipelineConfig(&file.Profile, &file.Policy, dev)
-	cfg.Tables = slices.DeleteFunc(cfg.Tables, func(b *quantize.Buckets) bool { return !counters.Readable(b.Signal) })
+	cfg.Tables = slices.DeleteFunc(cfg.Tables, func(b *quantize.Buckets) bool { return !b.Signal.Counted() })
 	return fleet.StoreDevice{PipelineConfig: cfg}, err
 }
 

@@ -60,7 +60,7 @@ shortest path between two hosts or devices.`,
 	cmd.MarkFlagsMutuallyExclusive("lm", "graph")
 	cmd.MarkFlagsMutuallyExclusive("lm", "device")
 	_ = cmd.RegisterFlagCompletionFunc("graph", cobra.FixedCompletions([]string{"svg", "dot"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("signal", cobra.FixedCompletions([]string{"abw", "abwc", "pd", "nqd"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("signal", cobra.FixedCompletions(quantize.SignalNames(), cobra.ShellCompDirectiveNoFileComp))
 	completeEnds(cmd, &f.file)
 	return cmd
 }

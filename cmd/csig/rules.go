@@ -75,7 +75,7 @@ with --json the object is printed all the same.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&v.signal, "signal", "abw", "abw, abwc, pd or nqd")
+	f.StringVar(&v.signal, "signal", "abw", quantize.SignalChoice())
 	f.Uint8Var(&v.bucket, "bucket", 0, "the port's own bucket, 0 to 31")
 	f.Uint16Var(&v.lm, "lm", 1, "the locator written")
 	f.Uint8Var(&v.from, "from", 0, "explain the change from this bucket")
@@ -88,7 +88,7 @@ with --json the object is printed all the same.`,
 	f.BoolVar(&v.costs, "costs", false, "count, by compiling, what every kind of table costs")
 	addJSON(cmd, &v.asJSON)
 	for name, values := range map[string][]string{
-		"signal": {"abw", "abwc", "pd", "nqd"}, "layout": {"draft-00", "uec"},
+		"signal": quantize.SignalNames(), "layout": {"draft-00", "uec"},
 		"match": {"range", "ternary", "ternary-unordered", "exact"}, "platform": all.Default().Drivers(),
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))

@@ -372,7 +372,7 @@ sender starts with: the value anything replaces, with the locator "none".`,
 	}
 	f.add(cmd)
 	cmd.Flags().StringVar(&f.tpid, "tpid", "", "TPID of the tag (default: the profile's with -c, else 0x9900, or 0x9901 with --wide)")
-	cmd.Flags().StringVar(&signal, "signal", "abw", "abw, abwc, pd, nqd, or a number from 0 to 7 (15 with --wide)")
+	cmd.Flags().StringVar(&signal, "signal", "abw", strings.Join(quantize.SignalNames(), ", ")+", or a number from 0 to 7 (15 with --wide)")
 	cmd.Flags().StringVarP(&t, "t", "t", "", "the same as --signal") // cobra completes one-letter flags by their shorthand
 	cmd.Flags().Uint32Var(&s, "s", 0, "signal value: the bucket, or the multiple of the quantum with --wide (default: what senders start with)")
 	cmd.Flags().Uint32Var(&lm, "lm", 0, "locator metadata (default: none)")

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -209,8 +210,8 @@ func strictCompletion(root *cobra.Command) {
 // choices are the values of flags that take one of a few, for completion.
 var choices = map[string][]string{
 	"layout":     {"draft-00", "uec"},
-	"signal":     {"abw", "abwc", "pd", "nqd"},
-	"t":          {"abw", "abwc", "pd", "nqd"},
+	"signal":     quantize.SignalNames(),
+	"t":          quantize.SignalNames(),
 	"log-level":  {"error", "warn", "info", "debug"},
 	"log-format": {"text", "json"},
 }

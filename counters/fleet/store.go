@@ -48,7 +48,7 @@ func NewStore(devices []StoreDevice) (*Store, error) {
 		d := &st.devices[i]
 		d.cfg = devices[i]
 		for _, table := range d.cfg.Tables {
-			if !counters.Readable(table.Signal) {
+			if !table.Signal.Counted() {
 				return nil, fmt.Errorf("fleet: signal %s cannot be read from counters", table.Signal)
 			}
 		}

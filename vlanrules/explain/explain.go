@@ -231,7 +231,7 @@ func (r *Result) explainSteps(c *vlanrules.Compiler, caps vlanrules.Caps, opts O
 func (o *Options) check() error {
 	switch {
 	case !o.Signal.Known():
-		return fmt.Errorf("signal %s: want abw, abwc, pd or nqd", o.Signal)
+		return fmt.Errorf("signal %s: want %s", o.Signal, quantize.SignalChoice())
 	case o.Bucket >= quantize.NumBuckets:
 		return fmt.Errorf("bucket %d: want 0 to %d", o.Bucket, quantize.NumBuckets-1)
 	case o.LM > o.Layout.LMAllOnes():
