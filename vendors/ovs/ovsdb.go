@@ -388,11 +388,19 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 	for _, i := range ifs.Rows {
 		named[string(i.Name)] = of[i.ID.one()]
 	}
-	var links []link
+	links, neighbors := map[link]int{}, map[*bridgeRow][]*bridgeRow{}
+	var ways []link // of info.far
 	for _, i := range ifs.Rows {
 		near := named[string(i.Name)]
 		if far := named[i.Options["peer"]]; near != nil && far != nil && whose[near.ID.one()] != nil && whose[far.ID.one()] != nil {
-			links = append(links, link{patch{string(i.Name), uint32(i.Number)}, i.Options["peer"], whose[near.ID.one()], whose[far.ID.one()]})
+			l := link{whose[near.ID.one()], whose[far.ID.one()]}
+			if links[l]++; links[l] == 1 {
+				neighbors[l.from] = append(neighbors[l.from], l.to)
+			}
+			if l.from == &br.Rows[at] {
+				info.far = append(info.far, farEnd{patch: patch{string(i.Name), uint32(i.Number)}, joins: i.External[partnerKey] != "", shallow: strings.HasPrefix(info.version, "2.8.")})
+				ways = append(ways, l)
+			}
 		}
 		port := i.External[partnerKey]
 		if port == "" || near == nil || !here[near.ID.one()] {
@@ -406,10 +414,12 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 	for _, p := range info.partner {
 		slices.SortFunc(p, func(a, b patch) int { return cmp.Compare(a.name, b.name) })
 	}
-	for i := range links {
-		if l := &links[i]; l.from == &br.Rows[at] {
-			info.far = append(info.far, farEnd{l.patch, reaches(links, l), strings.HasPrefix(info.version, "2.8.")})
+	behind := map[link][]string{}
+	for i, l := range ways {
+		if _, known := behind[l]; !known {
+			behind[l] = reaches(links, neighbors, l)
 		}
+		info.far[i].next = behind[l]
 	}
 	slices.SortFunc(info.far, func(a, b farEnd) int { return cmp.Compare(a.name, b.name) })
 	info.outers = outers(ends)

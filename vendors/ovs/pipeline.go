@@ -169,7 +169,7 @@ func (p *pipeline) toBridge(number uint32, driven bool, to *farEnd) (flows []ope
 		add(1500, doLeave|doParse, 0, again(openflow.Actions(nil).LoadBits(openflow.Reg(regVID), parseBit, 1, 0), p.base+tableAct))
 	}
 	switch {
-	case to.next == nil:
+	case to.next == nil, !driven && to.joins:
 	case !driven: // it adds nothing
 		add(1200, doLeave, 0, out())
 	default:

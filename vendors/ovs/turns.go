@@ -19,30 +19,31 @@ import (
 // farEnd is what a patch port leads to.
 type farEnd struct {
 	patch
-	next    []string // the other bridges that csig programs there, the nearest first
+	joins   bool     // it is one of those that bring the frames of a port
+	next    []string // the bridges that csig programs there, the nearest first
 	shallow bool     // the datapath has too few turns for two bridges
 }
 
-// link is a patch port with its other end.
-type link struct {
-	patch
-	peer     string
-	from, to *bridgeRow
-}
+// link is two bridges that a patch port joins.
+type link struct{ from, to *bridgeRow }
 
-// reaches are the bridges that csig programs and that frames may come to by a patch
-// port, other than back through the same one.
-func reaches(links []link, by *link) (names []string) {
+// maxBridges is how many bridges are looked at behind a patch port.
+const maxBridges = 256
+
+// reaches are the bridges that csig programs and that frames may come to from by.to,
+// other than back through the same patch port. Links are numbered by bridges.
+func reaches(links map[link]int, neighbors map[*bridgeRow][]*bridgeRow, by link) (names []string) {
 	seen := map[*bridgeRow]bool{by.to: true}
 	for queue := []*bridgeRow{by.to}; len(queue) > 0; queue = queue[1:] {
 		at := queue[0]
 		if at.External[writerKey] != "" || at.External[setupKey] != "" {
 			names = append(names, string(at.Name))
 		}
-		for i := range links {
-			if l := &links[i]; l.from == at && l.name != by.name && l.name != by.peer && !seen[l.to] {
-				seen[l.to] = true
-				queue = append(queue, l.to)
+		for _, to := range neighbors[at] {
+			back := at == by.to && to == by.from && links[by] == 1
+			if !seen[to] && !back && len(seen) < maxBridges {
+				seen[to] = true
+				queue = append(queue, to)
 			}
 		}
 	}
@@ -68,7 +69,7 @@ func (d *Driver) turns(s *state) []string {
 	left := "of what is updated or stripped here a CSIG tag behind another one leaves the next of them as it is, and every tag those after that"
 	for i := range d.info.far {
 		to := &d.info.far[i]
-		if to.next != nil && (!s.found || pipe.drives(s.names[to.in(s)])) {
+		if to.next != nil && (!s.found && !to.joins || pipe.drives(s.names[to.in(s)])) {
 			ports = append(ports, to.name+" (to "+vendors.Names(to.next)+")")
 		}
 		if to.shallow {

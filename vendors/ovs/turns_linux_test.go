@@ -121,6 +121,26 @@ func TestBridgesInARow(t *testing.T) {
 	s.Vsctl("set", "interface", "pa", "options:peer=pe", "--", "del-port", "pb",
 		"--", "add-port", "between", "pe", "--", "set", "interface", "pe", "type=patch", "options:peer=pa")
 	probe(true, want)
+	// Patch ports that bring the frames of ports are no way to other bridges.
+	s.AddBridge("own")
+	for _, port := range []string{"x1", "x2"} {
+		s.AddPatch("between", "n-"+port, "own", "c-"+port)
+		s.Vsctl("set", "interface", "c-"+port, "external_ids:csig-port="+port)
+		s.AddWire("own", port, 7+int(port[1]-'0'))
+	}
+	own := s.open(t, "own")
+	for range 2 {
+		if f, err := own.Probe(t.Context()); err != nil || strings.Contains(f.Update.Reason, "parsed again") {
+			t.Errorf("csig's own: %s, %v", f.Update.Reason, err)
+		}
+		apply(t, own, setupFor(quantize.Draft00, vendors.PortSetup{Port: "x1", Action: vlanrules.Update}))
+	}
+	if flows := s.Ofctl("dump-flows", "own", "table=64"); strings.Contains(flows, "priority=1200") {
+		t.Errorf("flows of patch ports that bring frames:\n%s", flows)
+	}
+	if err := errors.Join(own.Remove(t.Context()), own.Close()); err != nil {
+		t.Fatal(err)
+	}
 	off := s.open(t, "csig2")
 	if err := errors.Join(off.Remove(t.Context()), off.Close()); err != nil {
 		t.Fatal(err)

@@ -29,9 +29,9 @@ func flowStats(f *Flow) []byte {
 
 func sample() []Flow {
 	m := Match{InPort: 7, EthType: 0x88a8, VID: VLANPresent | 5<<7, VIDMask: VLANPresent | 31<<7, PCP: 2, MatchPCP: true}
-	m.Regs[15], m.Regs[14] = Exactly(3), Masked{1 << 16, 1 << 16}
-	exact := Match{VID: VLANPresent | 12, VIDMask: 0x1fff}
-	every := Actions(nil).Load(14, 9).Move(FieldVLANVID, 0, Reg(13), 0, 12).PushVLAN(0x8100).PopVLAN().PushMPLS(0x8847).PopMPLS(0x88a8).Resubmit(64).Output(4).OutputReg(15)
+	m.Regs[15], m.Regs[14], m.Mark = Exactly(3), Masked{1 << 16, 1 << 16}, Masked{1 << 29, 3 << 29}
+	exact := Match{VID: VLANPresent | 12, VIDMask: 0x1fff, Mark: Exactly(7)}
+	every := Actions(nil).Load(14, 9).Move(FieldVLANVID, 0, Reg(13), 0, 12).PushVLAN(0x8100).PopVLAN().PushMPLS(0x8847).PopMPLS(0x88a8).Resubmit(64).LoadBits(FieldPktMark, 29, 2, 3).Group(7).Output(4).OutputReg(15)
 	return []Flow{
 		{Table: 60, Priority: 9, Cookie: 77, HardTimeout: 3, Age: 2, Match: m, Actions: every},
 		{Table: 61, Match: exact, Actions: Actions(nil).Note([]byte("hello"))},
@@ -51,11 +51,11 @@ func TestFlowsAreRead(t *testing.T) {
 	if text := string(got[1].Actions.ReadNote()); !strings.HasPrefix(text, "hello") || strings.Trim(text[5:], "\x00") != "" {
 		t.Errorf("the note says %q", text)
 	}
-	const every = "set_field:0x9->reg14,move:OXM_OF_VLAN_VID[0..11]->NXM_NX_REG13[0..11],push_vlan:0x8100,pop_vlan,push_mpls:0x8847,pop_mpls:0x88a8,resubmit(,64),output:4,output:NXM_NX_REG15[]"
+	const every = "set_field:0x9->reg14,move:OXM_OF_VLAN_VID[0..11]->NXM_NX_REG13[0..11],push_vlan:0x8100,pop_vlan,push_mpls:0x8847,pop_mpls:0x88a8,resubmit(,64),load:0x3->NXM_NX_PKT_MARK[29..30],group:7,output:4,output:NXM_NX_REG15[]"
 	if text := got[0].Actions.Text(); text != every {
 		t.Errorf("%s", text)
 	}
-	if e := got[0].Actions.Effects(); !reflect.DeepEqual(e, Effects{Ports: []uint32{4}, Resubmits: []uint8{64}, Pushes: []uint16{0x8100}, Opaque: true}) {
+	if e := got[0].Actions.Effects(); !reflect.DeepEqual(e, Effects{Ports: []uint32{4}, Resubmits: []uint8{64}, Pushes: []uint16{0x8100}, Groups: []uint32{7}, Opaque: true}) {
 		t.Errorf("%+v", e)
 	}
 }
