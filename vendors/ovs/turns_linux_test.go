@@ -194,9 +194,9 @@ func TestPatchPort(t *testing.T) {
 	}
 }
 
-// TestRows has bridges of which each is programmed, joined by patch ports: what
-// frames without a tag of CSIG's arrive as they came, all others once, with what the
-// first two bridges make of one tag, and the first alone of one behind another.
+// TestRows has bridges that csig programs joined by patch ports: every frame arrives
+// once. Those without a tag of CSIG's are as they came; the others have what the first
+// two that update or strip make of one tag, and the first alone of one behind another.
 func TestRows(t *testing.T) {
 	t.Parallel()
 	for length := 2; length <= 4; length++ {
@@ -216,18 +216,32 @@ func row(t *testing.T, length int, first vlanrules.Action) {
 		s.AddBridge(bridge(i))
 	}
 	s.in = s.AddWire(bridge(0), "h1", 1)
-	s.out = s.AddWire(bridge(length-1), next(length-1), 2)
-	for i := range length - 1 {
+	patches := length - 1
+	if first == vlanrules.Strip { // a bridge without csig is the last, and sees no mark
+		patches++
+		s.AddBridge(bridge(length))
+		s.Ofctl("add-flow", bridge(length), "pkt_mark=0,actions=output:2")
+		s.out = s.AddWire(bridge(length), "h2", 2)
+	} else {
+		s.out = s.AddWire(bridge(length-1), next(length-1), 2)
+	}
+	for i := range patches {
 		s.AddPatch(bridge(i), next(i), bridge(i+1), fmt.Sprintf("prev%d", i+1))
 		s.Vsctl("set", "interface", next(i), "ofport_request=2")
 	}
 	model := inRow{first: first}
+	if length == 4 {
+		model.passes = 1
+	}
 	var drivers []*Driver
 	for i := range length {
 		drivers = append(drivers, s.open(t, bridge(i)))
 		port := vendors.PortSetup{Port: next(i), Action: vlanrules.Update}
-		if i == 0 {
+		switch i {
+		case 0:
 			port.Action = first
+		case model.passes:
+			port.Action = vlanrules.Passthrough
 		}
 		apply(t, drivers[i], setupFor(quantize.Draft00, port))
 		model.buckets = append(model.buckets, bucket(quantize.MinABW, uint8(20-5*i), uint16(i+1)))
@@ -241,7 +255,7 @@ func row(t *testing.T, length int, first vlanrules.Action) {
 			}
 			s.Ofctl("add-flow", bridge(i), "actions="+actions)
 			u := vendors.PortUpdate{Port: next(i)}
-			if i > 0 || first == vlanrules.Update {
+			if i != model.passes && i > 0 || i == 0 && first == vlanrules.Update {
 				u.Intents = model.buckets[i : i+1]
 			}
 			d.checked = time.Time{} // it is time to look at the other bridges
@@ -267,6 +281,7 @@ func row(t *testing.T, length int, first vlanrules.Action) {
 // inRow is what a row of bridges makes of a frame: docs/ovs.md.
 type inRow struct {
 	first   vlanrules.Action
+	passes  int  // the bridge of which the port passes tags through, 0: none
 	pushes  bool // the second one puts a VLAN's tag on
 	buckets []vlanrules.Intent
 }
@@ -279,7 +294,7 @@ func (r *inRow) pass(tags []tag) []tag {
 			tags = append([]tag{{tpidVLAN, 100}}, tags...)
 		}
 		n := len(tags)
-		if n == 0 || turns > 3 {
+		if n == 0 || turns > 3 || i > 0 && i == r.passes {
 			continue
 		}
 		inner := n > 1 && tags[1].tpid == tpidCSIG
