@@ -348,7 +348,7 @@ func (a *assessor) decide(d *assessed) {
 	case asserted != inventory.LevelAuto:
 		d.level = own
 	default:
-		d.level = plans.Level{Support: plans.LevelUnknown, Reason: fmt.Sprintf("nothing tells (%v): give it a level in the fleet file; until then no tag may reach it", seen.Err)}
+		d.level = plans.Level{Support: plans.LevelUnknown, Reason: fmt.Sprintf("its level is unknown (%v): give it a level in the fleet file; until then no tag may reach it", seen.Err)}
 		a.find(findings.LevelUnknown, findings.Error, dev.Name, nil, "its level is not known (%v): give it a level with its reason", seen.Err)
 	}
 }
@@ -366,7 +366,7 @@ func (a *assessor) below(d *assessed, why string) plans.Level {
 	return plans.Level{Support: inventory.LevelPassthrough, Reason: why}
 }
 
-// support is the level of each kind of tag. Kinds that fare alike are one.
+// support is the level of each kind of tag. Kinds with one level are one row.
 func (a *assessor) support(d *assessed) []Support {
 	out := []Support{}
 	put := func(tag string, vlans []int, signals []quantize.Signal, level plans.Level) {
@@ -397,7 +397,7 @@ func (a *assessor) support(d *assessed) []Support {
 			cannot = append(cannot, sig)
 		}
 	}
-	// Depths that fare alike, in order.
+	// Depths with one level, in order.
 	type depths struct {
 		level plans.Level
 		vlans []int

@@ -117,7 +117,7 @@ func TestLevels(t *testing.T) {
 		"told native":   {basis: BasisProbe, level: asserted("native"), want: "native", reason: "told so", warnsOf: "csig cannot tell whether that is so"},
 		"told too much": {basis: BasisProbe, level: asserted("software"), facts: vendors.Facts{Update: refused("no hook")}, want: "passthrough", reason: "the fleet file says software, but: no hook", errors: 1},
 		"told unsafely": {basis: BasisPlatform, level: asserted("passthrough"), facts: vendors.Facts{Update: refused("no"), Through: refused("drops it")}, want: "discard", reason: "the fleet file says passthrough, but: drops it", errors: 1},
-		"nobody told":   {basis: BasisFile, err: fmt.Errorf("no driver"), want: "unknown", reason: "nothing tells (no driver): give it a level in the fleet file; until then no tag may reach it", errors: 1, supported: "compact [] [abw] unknown"},
+		"level unknown": {basis: BasisFile, err: fmt.Errorf("no driver"), want: "unknown", reason: "its level is unknown (no driver): give it a level in the fleet file; until then no tag may reach it", errors: 1, supported: "compact [] [abw] unknown"},
 		"only told":     {basis: BasisFile, err: fmt.Errorf("no driver"), level: asserted("passthrough"), want: "passthrough", reason: "told so"},
 		"told native, and it could be": {basis: BasisPlatform, level: asserted("native"), facts: vendors.Facts{Update: refused("no"), Traits: vendors.Traits{Native: vendors.That("all of it", vendors.Source{Mark: vendors.Read, From: "a book"})}},
 			want: "native", reason: "told so", warnsOf: "what its platform has: all of it"},
@@ -234,7 +234,7 @@ func TestSignalAge(t *testing.T) {
 		"unknown":        {time.Second, "@every 1s", 0, Freshness{Source: "snmp", Readings: 10, Kind: "unknown"}, 0, 0, 0, false},
 		"not read":       {time.Second, "@every 1s", 0, Freshness{Source: "snmp"}, 0, 0, 0, false},
 		"declared":       {10 * time.Second, "@every 10s", 3 * time.Second, Freshness{Source: "snmp"}, 13 * time.Second, 23 * time.Second, 3 * time.Second, false},
-		"measured anew":  {10 * time.Second, "@every 10s", 3 * time.Second, Freshness{Source: "snmp", Readings: 10, Kind: "timer", Period: 4 * time.Second}, 14 * time.Second, 24 * time.Second, 4 * time.Second, false},
+		"measured again": {10 * time.Second, "@every 10s", 3 * time.Second, Freshness{Source: "snmp", Readings: 10, Kind: "timer", Period: 4 * time.Second}, 14 * time.Second, 24 * time.Second, 4 * time.Second, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := planstest.Fabric(1, 0, 1)
@@ -298,8 +298,8 @@ func TestRequirements(t *testing.T) {
 			f.Hosts[0].CSIG = false
 			f.Devices[0].Ports[0].Action = vlanrules.Strip
 		}, want: "strip-at-edge unchecked leaf0:swp1"},
-		"a host nobody knows": {change: func(f *inventory.Fleet) { f.Hosts = f.Hosts[1:] }, want: "strip-at-edge unchecked leaf0:swp1"},
-		"a device of others":  {change: func(f *inventory.Fleet) { f.Devices[0].Ports[1].Peer = inventory.Peer{Device: "isp", Port: "1"} }, want: "strip-at-edge unchecked leaf0:up1"},
+		"an unknown host":    {change: func(f *inventory.Fleet) { f.Hosts = f.Hosts[1:] }, want: "strip-at-edge unchecked leaf0:swp1"},
+		"a device of others": {change: func(f *inventory.Fleet) { f.Devices[0].Ports[1].Peer = inventory.Peer{Device: "isp", Port: "1"} }, want: "strip-at-edge unchecked leaf0:up1"},
 		"one that forwards": {change: func(f *inventory.Fleet) {
 			f.Devices[2].Level = inventory.Level{Support: inventory.LevelPassthrough}
 			for i := range f.Devices[2].Ports {
@@ -320,7 +320,7 @@ func TestRequirements(t *testing.T) {
 		"read, and not yet what the file has":   {mtus: map[string]int{"down1": 1504}, change: func(f *inventory.Fleet) { f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 1504, 9000 }, want: "mtu planned spine0:down1"},
 		"read as enough, and the file has less": {mtus: map[string]int{"down1": 1504}, change: func(f *inventory.Fleet) { f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 1504, 1503 }, want: "mtu unmet spine0:down1"},
 		"the card":                              {change: func(f *inventory.Fleet) { f.Hosts[0].MTU = 1500 }, want: "mtu unchecked h0-0"},
-		"nobody tells of the far end": {change: func(f *inventory.Fleet) {
+		"the peer is unknown": {change: func(f *inventory.Fleet) {
 			f.Devices[2].Level = inventory.Level{Support: inventory.LevelDiscard}
 			f.Devices[0].Ports[1].Peer = inventory.Peer{} // only the other side says
 		}, want: "strip-before-discard unmet leaf0:up1"},
@@ -397,8 +397,8 @@ func TestNoTagReachesADiscardDevice(t *testing.T) {
 			one := all[d.Name]
 			return Evidence{Basis: one.basis, Seen: plans.Seen{Facts: one.Facts}}
 		}, Options{Now: time.Unix(1e9, 0)}, costs)
-		// The model: a device may see tags only where somebody says that it
-		// forwards them, and nobody who was asked says that it does not.
+		// The model: a device may see tags only where a source says that it
+		// forwards them, and no answer says that it does not.
 		blind := map[string]bool{}
 		for i := range f.Devices {
 			d := &f.Devices[i]
@@ -503,10 +503,10 @@ func TestCautions(t *testing.T) {
 		"a TPID that csig sets": {0x9900, BasisPlatform, "", "", harmless(func(t *vendors.Traits) {
 			t.Independent.Is, t.TPIDs = false, vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x9900}, AsVLAN: true}, book)
 		}), []string{"it takes 0x9900 for a VLAN tag's TPID, and the tag's VID, which is the signal, chooses the VLAN that frames are bridged in (read: a book)"}},
-		"another TPID, that somebody may set": {0x9900, BasisPlatform, "", "no driver", harmless(func(t *vendors.Traits) {
+		"another TPID, that a user may set": {0x9900, BasisPlatform, "", "no driver", harmless(func(t *vendors.Traits) {
 			t.Independent.Is, t.TPIDs = false, vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x9900}, AsVLAN: true}, book)
 		}), []string{"tagged frames; were that set as a TPID of its, the tag's VID"}},
-		"another TPID, that nobody can set": {0x9900, BasisPlatform, "", "no driver", harmless(func(t *vendors.Traits) {
+		"another TPID, that no user can set": {0x9900, BasisPlatform, "", "no driver", harmless(func(t *vendors.Traits) {
 			t.Independent.Is, t.TPIDs = false, vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x9100}, AsVLAN: true}, book)
 		}), []string{"filters of IP fields do not take in tagged frames"}},
 		"harmless": {0x88a8, BasisProbe, "", "", harmless(func(*vendors.Traits) {}), nil},

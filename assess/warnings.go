@@ -47,7 +47,7 @@ func (a *assessor) caution(d *assessed) {
 	switch {
 	case d.seen.Basis == BasisFile || !t.VLANTPIDs.Known():
 		if d.level.Support == inventory.LevelNative {
-			return // somebody else sees to it
+			return // its own software configures it
 		}
 		check("QoS trust and remarking of PCP are off on CSIG ports; the PCP of a tag says which signal it asks for")
 		check("DEI is not taken for drop precedence, and leaves as it came")

@@ -25,7 +25,7 @@ func TestRollOutChangedByHand(t *testing.T) {
 		hand         int
 		change, want string
 	}{
-		{"ready/rest", 1, "flush chain netdev csig p_east", "before stage open: device s2: the plan is stale: somebody changed it while the plan was carried out"},
+		{"ready/rest", 1, "flush chain netdev csig p_east", "before stage open: device s2: the plan is stale: another process changed it while the plan was carried out"},
 		{"ready/canary", 0, "flush ruleset", "device s1: the plan is stale"},
 	} {
 		journal := r.path(fmt.Sprint("journal-", c.hand))

@@ -84,7 +84,7 @@ func TestSonicRollout(t *testing.T) {
 	refused := filepath.Join(dir, "refused.plan")
 	out = run(1, "plan", "-i", file, "-o", refused)
 	if _, err := os.Stat(refused); err == nil || strings.Contains(out, "remove") || strings.Contains(out, "No changes") ||
-		!strings.Contains(out, "it has csig, and cannot update tags as it is") || !strings.Contains(strings.Join(strings.Fields(out), " "), "PORT_TPID_CAPABLE is false); mend that (csig assess -i "+file+" --device spine-1") {
+		!strings.Contains(out, "it has csig, and cannot update tags as it is") || !strings.Contains(strings.Join(strings.Fields(out), " "), "PORT_TPID_CAPABLE is false); repair that (csig assess -i "+file+" --device spine-1") {
 		t.Errorf("refused: %v %s", err, out)
 	}
 	if out = run(2, "plan", "-i", file, "--remove"); !strings.Contains(out, "disturb ordinary traffic") {

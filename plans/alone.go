@@ -10,7 +10,7 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// unwilling is why a device whose level nobody has given is to have csig, and
+// unwilling is why a device whose level the fleet file does not give is to have csig, and
 // cannot have it now. Drivers are for platforms that update tags, so that a
 // refusal is of this device and may pass (another program, a full table): it is
 // no level, and no reason to take off what the device has.
@@ -20,9 +20,9 @@ func (b *builder) unwilling(n *node) error {
 	switch {
 	case update.Level != vlanrules.Refused:
 	case n.seen.Facts.Update.Level == vlanrules.Refused && NoSetup(&n.seen.Setup):
-		return fmt.Errorf("it cannot update tags as it is: %s; mend that (csig assess -i %s --device %s tells more), or %s", update.Reason, vendors.ShellWord(b.fleet.Path), vendors.ShellWord(n.dev.Name), level)
+		return fmt.Errorf("it cannot update tags as it is: %s; repair that (csig assess -i %s --device %s tells more), or %s", update.Reason, vendors.ShellWord(b.fleet.Path), vendors.ShellWord(n.dev.Name), level)
 	case n.seen.Facts.Update.Level == vlanrules.Refused:
-		return fmt.Errorf("it has csig, and cannot update tags as it is: %s; mend that (csig assess -i %s --device %s tells more), or %s, to plan that csig is taken off it", update.Reason, vendors.ShellWord(b.fleet.Path), vendors.ShellWord(n.dev.Name), level)
+		return fmt.Errorf("it has csig, and cannot update tags as it is: %s; repair that (csig assess -i %s --device %s tells more), or %s, to plan that csig is taken off it", update.Reason, vendors.ShellWord(b.fleet.Path), vendors.ShellWord(n.dev.Name), level)
 	case !NoSetup(&n.seen.Setup): // of another TPID: the platform's limit, which stays
 		return fmt.Errorf("it has csig, and cannot have it in this domain: %s; put the TPID back, or %s, to plan that csig is taken off it", update.Reason, level)
 	}

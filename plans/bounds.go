@@ -121,6 +121,7 @@ func OtherFormat(kind, want, format, version string) error {
 	return fmt.Errorf("it is a %s of format %s, which csig %s wrote; this csig reads %s alone: use that csig for it", kind, untrusted.Text(format, 60), VersionName(version), want)
 }
 
+// VersionName is a version of csig for an error: cleaned, and not empty.
 func VersionName(version string) string {
 	return cmp.Or(untrusted.Text(version, 60), "of an unknown version")
 }

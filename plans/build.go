@@ -26,7 +26,7 @@ type Seen struct {
 	MTUs   map[string]int // of ports, in bytes; nil: not known
 	Via    string         // how it was reached
 	Err    error          // why it was not, or why nothing is known of its platform
-	Armed  error          // a *vendors.ArmedError where it is about to go back by itself
+	Armed  error          // a *vendors.ArmedError where an auto-revert is pending
 
 	// NoDriver says that nothing can drive it: Facts are its platform's, and it
 	// has nothing of ours.
@@ -51,7 +51,7 @@ const (
 	StageChange = "change"
 )
 
-// Build makes a plan for a fleet. It changes nothing, and asks nobody: seen
+// Build makes a plan for a fleet. It changes nothing, and reads nothing: seen
 // says what was found out about each device. What stops the plan is in its
 // findings; the error is for options that make no sense.
 //

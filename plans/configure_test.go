@@ -130,13 +130,13 @@ func summary(t *testing.T, s *vendors.Setup) string {
 		out = sp.Buckets.Preset
 	}
 	if len(f.Devices[0].Ports) != len(s.Ports) {
-		t.Errorf("set-up %+v, configuration\n%s", s.Ports, s.Config)
+		t.Errorf("setup %+v, configuration\n%s", s.Ports, s.Config)
 	}
 	for _, action := range []vlanrules.Action{vlanrules.Strip, vlanrules.Update} {
 		for _, p := range s.Ports {
 			q, ok := f.Devices[0].Port(p.Port)
 			if !ok || q.Action != p.Action {
-				t.Errorf("port %s: set-up %s, configuration %+v", p.Port, p.Action, q)
+				t.Errorf("port %s: setup %s, configuration %+v", p.Port, p.Action, q)
 			}
 			if p.Action == action {
 				out += " " + action.String()

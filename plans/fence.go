@@ -20,7 +20,7 @@ func (b *builder) order() {
 	ready := func(n *node) vendors.Setup { return n.want }
 	change, open := "paths change behind the fence", "every path is as wanted: ports that face hosts stop stripping"
 	if b.plan.Goal == TakeOff {
-		change, open = "everything else goes, behind the fence", "the fence goes last: what hosts still send passes untouched from here on"
+		change, open = "everything else goes, behind the fence", "the fence goes last: what hosts still send passes untouched after that"
 	}
 	b.stage(StageFence, "ports that face hosts strip the tag, so that no receiver takes a path for capable while it is not", func(n *node) vendors.Setup {
 		if n.fenced {
@@ -128,7 +128,7 @@ func (b *builder) openHosts(n *node) {
 	}
 }
 
-// sameTransit tells whether frames between devices fare alike under two
+// sameTransit tells whether frames between devices are treated alike under two
 // setups: whether they differ in nothing but ports that face hosts.
 func sameTransit(a, b *vendors.Setup, receiver map[string]bool) bool {
 	if NoSetup(a) && NoSetup(b) {
@@ -163,7 +163,7 @@ func sameDomain(a, b *vendors.Setup) bool {
 // fenceOn is what a device has, with the fence.
 func (b *builder) fenceOn(n *node) vendors.Setup {
 	out := n.seen.Setup
-	if out.TPID == 0 { // also where damage is left, or a daemon whose rules somebody took away
+	if out.TPID == 0 { // also where damage is left, or a daemon whose rules another process deleted
 		out = b.domain(n)
 	}
 	return b.fenced(out, n)

@@ -39,7 +39,7 @@ func TestFindings(t *testing.T) {
 		"a rollback that is impossible": {
 			seen: func(s *Seen, d *inventory.Device) {
 				if d.Name == "leaf0" { // the fake takes no setup without signals
-					s.Setup = vendors.Setup{TPID: 0x9900, Layout: quantize.Draft00, OnStale: inventory.Conservative, Damaged: "somebody was here"}
+					s.Setup = vendors.Setup{TPID: 0x9900, Layout: quantize.Draft00, OnStale: inventory.Conservative, Damaged: "changed by another process"}
 				}
 			},
 			want: "leaf0: a rollback could not give back what it has now: a setup without signals; if that may go, csig off -i fabric.yaml --device leaf0 clears it first",
@@ -149,7 +149,7 @@ func TestFindings(t *testing.T) {
 					s.Facts.Update, s.Facts.Through = refuse, vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "untagged"}
 				}
 			},
-			want: "leaf0: it has csig, and cannot update tags as it is: no hook; mend that (csig assess -i fabric.yaml --device leaf0 tells more), or give it its level in the fleet file, passthrough or discard, to plan that csig is taken off it",
+			want: "leaf0: it has csig, and cannot update tags as it is: no hook; repair that (csig assess -i fabric.yaml --device leaf0 tells more), or give it its level in the fleet file, passthrough or discard, to plan that csig is taken off it",
 			only: true,
 		},
 		"what passes, on a device that has nothing yet": {
@@ -158,7 +158,7 @@ func TestFindings(t *testing.T) {
 					s.Facts.Update, s.Facts.Through = refuse, vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "untagged"}
 				}
 			},
-			want: "spine0: it cannot update tags as it is: no hook; mend that (csig assess -i fabric.yaml --device spine0 tells more), or give it its level in the fleet file, passthrough or discard",
+			want: "spine0: it cannot update tags as it is: no hook; repair that (csig assess -i fabric.yaml --device spine0 tells more), or give it its level in the fleet file, passthrough or discard",
 			only: true,
 		},
 		"a TPID that the platform does not take, and one that it has": {

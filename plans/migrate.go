@@ -64,8 +64,8 @@ func (b *builder) migration() {
 	}
 }
 
-// unlisted refuses a change of TPID that leaves nobody to strip the old one:
-// hosts send it until they are told otherwise, and receivers would take such a
+// unlisted refuses a change of TPID after which no switch strips the old one:
+// hosts send it until they are reconfigured, and receivers would take such a
 // tag for one of a path that no switch updates.
 func (b *builder) unlisted() {
 	own := b.fleet.Profile.TPIDs()

@@ -41,7 +41,7 @@ func LeastMTU(longest int, facts *vendors.Facts) int {
 	return 0
 }
 
-// usualMTU is what IP packets are made for unless somebody says otherwise.
+// usualMTU is what IP packets are made for unless the fleet file says otherwise.
 const usualMTU = 1500
 
 // mtu checks that full-size frames fit with their tags, on every link that tags
@@ -101,7 +101,7 @@ func (b *builder) mtuOf(n *node, longest int) {
 
 // mtuStage raises the MTUs.
 func (b *builder) mtuStage() {
-	s := Stage{Name: StageMTU, Why: "full-size frames fit with their tags: longer ones than a link takes vanish without a word; it is not armed: a raised MTU harms nobody, and no device goes back from it by itself"}
+	s := Stage{Name: StageMTU, Why: "full-size frames fit with their tags: longer ones than a link takes are dropped silently; this change has no auto-revert: a raised MTU does no harm"}
 	var nodes []int
 	var steps []Step
 	for i := range b.nodes {

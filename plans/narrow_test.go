@@ -20,7 +20,7 @@ func TestNarrow(t *testing.T) {
 		Findings: []findings.Finding{{Reason: "all"}, {Device: "a", Reason: "one"}, {Device: "b", Reason: "two"}, {Device: "a", Peers: []string{"b"}, Reason: "both"}},
 	}
 	if whole.Narrow(nil) != whole {
-		t.Error("nobody asked for less")
+		t.Error("it is narrowed to no device")
 	}
 	p := whole.Narrow([]string{"b"})
 	var messages []string

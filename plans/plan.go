@@ -78,7 +78,7 @@ type Device struct {
 
 	// Config is the hash of the configuration that the device's daemon is to run
 	// in the end; "" where it is not driven through one. Its text, which may have
-	// arguments of commands that fetch secrets, is made anew by apply.
+	// arguments of commands that fetch secrets, is made again by apply.
 	Config string `json:"config,omitempty"`
 }
 

@@ -24,7 +24,7 @@ type Health struct {
 	Plan *plans.Plan
 	Open Open
 
-	// Fleet tells of the links and of the tags; nil: no link is tried.
+	// Fleet has the links and the tags; nil: no link is tried.
 	Fleet *inventory.Fleet
 
 	// Paths are probed from host to host by ProbePath.

@@ -64,12 +64,12 @@ func (w way) String() string { return w.from.String() + " to " + w.to.String() }
 // linkGate is what a Health knows of links. Links are tried side by side: mu
 // guards the rest while they are.
 type linkGate struct {
-	mu     sync.Mutex
-	nonce  uint64
-	cannot map[string]string // device: why it takes part in no probe
-	told   map[UnprobedLink]bool
-	alive  map[way]bool   // carried frames in an earlier wave
-	dead   map[way]string // cannot be tried after this wave: why, by what was found before it
+	mu       sync.Mutex
+	nonce    uint64
+	cannot   map[string]string // device: why it takes part in no probe
+	reported map[UnprobedLink]bool
+	alive    map[way]bool   // carried frames in an earlier wave
+	dead     map[way]string // cannot be tried after this wave: why, by what was found before it
 }
 
 // cables are the links of a wave's devices to others of the fleet, each once.
@@ -110,7 +110,7 @@ func (h *Health) linksBefore(ctx context.Context, devices []string) error {
 		var b [8]byte
 		rand.Read(b[:]) //nolint:errcheck // never fails
 		l.nonce = binary.NativeEndian.Uint64(b[:])
-		l.cannot, l.told, l.alive = map[string]string{}, map[UnprobedLink]bool{}, map[way]bool{}
+		l.cannot, l.reported, l.alive = map[string]string{}, map[UnprobedLink]bool{}, map[way]bool{}
 	}
 	l.dead = map[way]string{}
 	var todo []cable
@@ -175,8 +175,8 @@ func (h *Health) linksAfter(ctx context.Context, wave string, devices []string, 
 			j.Links++
 		}
 		for _, u := range r.unprobed() {
-			if !h.links.told[u] {
-				h.links.told[u] = true
+			if !h.links.reported[u] {
+				h.links.reported[u] = true
 				j.NotProbed = append(j.NotProbed, u)
 			}
 		}

@@ -138,7 +138,7 @@ func TestPortPromise(t *testing.T) {
 // of which either end is to take longer frames later.
 func TestLinksLeftAlone(t *testing.T) {
 	g := pathGate(t, nil)
-	g.links = linkGate{cannot: map[string]string{}, told: map[UnprobedLink]bool{}, alive: map[way]bool{}}
+	g.links = linkGate{cannot: map[string]string{}, reported: map[UnprobedLink]bool{}, alive: map[way]bool{}}
 	g.Plan.Device("s2").Level = "discard"
 	var j Judgement
 	if err := g.linksAfter(t.Context(), "fence/all", []string{"s2"}, &j); err != nil || len(j.NotProbed) != 1 || j.NotProbed[0].Reason != "s2 must not see a tag" {
@@ -146,7 +146,7 @@ func TestLinksLeftAlone(t *testing.T) {
 	}
 	for _, end := range []string{"s1", "s2"} {
 		g := pathGate(t, nil)
-		g.links = linkGate{cannot: map[string]string{}, told: map[UnprobedLink]bool{}, alive: map[way]bool{}}
+		g.links = linkGate{cannot: map[string]string{}, reported: map[UnprobedLink]bool{}, alive: map[way]bool{}}
 		g.Open = func(_ context.Context, name string) (Target, error) {
 			t.Errorf("%s was opened while the MTU of %s is to be raised", name, end)
 			return nil, errors.New("no")

@@ -42,11 +42,11 @@ const (
 	EventStop     Event = "stop"     // Error: apply ended before the plan did
 	EventRollback Event = "rollback" // from here on the plan is undone
 	EventUndoing  Event = "undoing"  // Step
-	EventUndone   Event = "undone"   // Step: its device was read back and is as it was before the step; Error: but for this, which somebody else changed
+	EventUndone   Event = "undone"   // Step: its device was read back and is as it was before the step; Error: but for this, which another process changed
 	EventEnd      Event = "end"      // the plan, or its undoing, is complete
 )
 
-// Events that are only told, not journaled.
+// Events that are only reported, not journaled.
 const (
 	EventWatch  Event = "watch"  // Wave: the gate learns what the ports lose before it
 	EventJudge  Event = "judge"  // Wave: the gate judges it
@@ -143,7 +143,7 @@ func (j *Journal) Over(undo bool) error {
 }
 
 // CreateJournal begins the journal of a plan. A file that exists is an error: it
-// is somebody's way back. It is not where no step has begun, and is replaced.
+// may be needed for a rollback. Where no step has begun it is replaced.
 // Version is that of this csig.
 func CreateJournal(path, version string, plan *plans.Plan, now func() time.Time) (*Journal, error) {
 	const flags = os.O_CREATE | os.O_EXCL | os.O_WRONLY | os.O_APPEND // O_EXCL follows no link

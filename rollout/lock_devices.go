@@ -21,7 +21,7 @@ import (
 // LockDevices keeps any other apply or rollback of this machine from devices,
 // whatever plan, journal or fleet file has them, under whatever names. The locks
 // end with release or with the process. Root has a file of its own, too, since any
-// user may put something else in the place of the shared one: warn is told of that.
+// user may put something else in the place of the shared one: warn receives that.
 func LockDevices(f *inventory.Fleet, names []string, warn func(error)) (release func(), err error) {
 	shared, err := sharedLockFile()
 	if os.Geteuid() == 0 {

@@ -72,7 +72,7 @@ func (o *Off) Run(ctx context.Context) error {
 		return seen[name].lost
 	})
 	// With some devices only, the fence is theirs alone: the others keep
-	// updating, and their own hosts keep what they are told.
+	// updating, and their own hosts keep receiving it.
 	removal, err := plans.Removal(o.Fleet, func(d *inventory.Device) plans.Seen {
 		if !asked[d.Name] {
 			return plans.Seen{Err: errors.New("not asked for")}
@@ -103,11 +103,11 @@ func (o *Off) Run(ctx context.Context) error {
 			unfenced[name] = vendors.Setup{}
 		}
 	}
-	for _, stage := range []struct{ told, planned string }{
+	for _, stage := range []struct{ shown, planned string }{
 		{plans.StageFence, plans.StageFence}, {StageClear, plans.StageReady}, {StageClear, ""}, {StageRemove, plans.StageOpen}, {StageRemove, plans.StageChange},
 	} {
 		if stage.planned == "" {
-			bringAll(stage.told, unfenced)
+			bringAll(stage.shown, unfenced)
 			continue
 		}
 		wants := map[string]vendors.Setup{}
@@ -117,7 +117,7 @@ func (o *Off) Run(ctx context.Context) error {
 				wants[s.Device] = s.Want
 			}
 		}
-		bringAll(stage.told, wants)
+		bringAll(stage.shown, wants)
 	}
 	// What is left failed, or has nothing that could be seen.
 	devices = slices.DeleteFunc(devices, func(name string) bool {

@@ -389,7 +389,7 @@ func TestOffOfAFleetOfOne(t *testing.T) {
 type weak struct{ Target }
 
 func (weak) Probe(context.Context) (vendors.Facts, error) {
-	return vendors.Facts{Strip: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "not from afar"}}, nil
+	return vendors.Facts{Strip: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "not over SSH"}}, nil
 }
 
 // What cannot be fenced, or not be read, loses its rules after the others have
@@ -428,7 +428,7 @@ func TestOffOfWhatCannotBeFenced(t *testing.T) {
 	}
 }
 
-// unread is a device whose setup nobody can make out.
+// unread is a device whose setup cannot be read.
 type unread struct{ Target }
 
 func (unread) Observe(context.Context) (vendors.Setup, error) {
@@ -450,7 +450,7 @@ func TestOffWaitsForNobodysAnswer(t *testing.T) {
 			select {
 			case <-both:
 			case <-ctx.Done():
-				t.Error("nobody fenced before the answer was there")
+				t.Error("no device was fenced before the answer was there")
 			}
 			<-ctx.Done()
 			return nil, context.Cause(ctx)

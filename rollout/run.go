@@ -280,7 +280,7 @@ func (r *Run) confirm(ctx context.Context, device string, want vendors.Setup, ma
 	defer t.Close()
 	c, ok := vendors.As[vendors.Confirmer](t)
 	if !ok {
-		return errors.New("it cannot be told to keep the change any more")
+		return errors.New("it no longer accepts the confirmation of the change")
 	}
 	readBack := func() error {
 		have, err := t.Observe(ctx)

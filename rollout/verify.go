@@ -106,7 +106,7 @@ func (r *Run) last(s *plans.Step) Event {
 	return r.Journal.state.steps[s.ID]
 }
 
-// unchanged refuses a device that somebody else has changed since the plan was
+// unchanged refuses a device that another process has changed since the plan was
 // made or since this journal's last step there; one of which a step was cut off
 // may have anything. It returns what the device has, and whether the journal
 // keeps what it had before.
@@ -141,7 +141,7 @@ func (r *Run) stale(what string) error {
 	if !r.begun() { // such a journal is removed
 		return fmt.Errorf("%w: changed by another since csig began: %s; make a new one with csig plan", ErrStale, what)
 	}
-	return fmt.Errorf("%w: somebody changed it while the plan was carried out: %s; put it back, or undo the plan with csig rollback %s", ErrStale, what, vendors.ShellWord(r.Journal.Path()))
+	return fmt.Errorf("%w: another process changed it while the plan was carried out: %s; put it back, or undo the plan with csig rollback %s", ErrStale, what, vendors.ShellWord(r.Journal.Path()))
 }
 
 func (r *Run) begun() bool {
@@ -185,14 +185,14 @@ func (r *Run) unchangedMTU(ctx context.Context, t Target, name string) error {
 
 var errNoMTU = errors.New("csig cannot set the MTU of its ports")
 
-// leftError says what an undoing has left alone, because somebody else had
+// leftError says what an undoing has left alone, because another process had
 // changed it meanwhile.
 type leftError struct{ what string }
 
 func (e *leftError) Error() string { return e.what }
 
 // lowerMTU undoes a raised MTU where it is still the plan's. A *leftError tells
-// of ports that somebody else has set to something of his own.
+// of ports that another process has set to something else.
 func lowerMTU(ctx context.Context, t Target, ports []plans.PortMTU) error {
 	m, ok := vendors.As[vendors.MTUSetter](t)
 	if !ok {
@@ -327,7 +327,7 @@ func (r *Run) restored(ctx context.Context) error {
 			}
 			before = plans.Restored(before, r.x.devices[name].Gone)
 			if err := differs(t, have, before); err != nil {
-				return fmt.Errorf("what it had before the plan is not what it has now, and the journal knows of no step that is left to undo: the journal lacks its last lines, or somebody changed the device: %w; csig plan shows what it has, csig off --device %s takes it off", err, vendors.ShellWord(name))
+				return fmt.Errorf("what it had before the plan is not what it has now, and the journal knows of no step that is left to undo: the journal lacks its last lines, or another process changed the device: %w; csig plan shows what it has, csig off --device %s takes it off", err, vendors.ShellWord(name))
 			}
 			return nil
 		})

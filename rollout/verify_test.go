@@ -40,7 +40,7 @@ func (g *between) visit(at string) {
 	}
 }
 
-// A device that somebody changes while a plan is carried out stops it before
+// A device that another process changes while a plan is carried out stops it before
 // anything relies on that device, and nothing of it is overwritten.
 func TestChangedDuringTheRun(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -160,14 +160,14 @@ func raising(t *testing.T) (*plans.Plan, *fleet) {
 
 func TestChangedMTU(t *testing.T) {
 	for name, tc := range map[string]struct {
-		at   string // when somebody sets it: see between; "": before all
+		at   string // when another process sets it: see between; "": before all
 		mtu  map[string]int
 		want string // in the error of apply; "" none
 		left map[string]int
 	}{
 		"before the apply":       {mtu: map[string]int{"s2": 9000}, want: "device s2: the plan is stale: the MTU of port a is 9000, and was 1500", left: map[string]int{"s1": 1500, "s2": 9000}},
 		"before its step":        {at: "after mtu/s1", mtu: map[string]int{"s2": 9000}, want: "device s2: the plan is stale: the MTU of port a is 9000", left: map[string]int{"s1": 1504, "s2": 9000}},
-		"lowered again":          {at: "after mtu/s2", mtu: map[string]int{"s1": 1500}, want: "device s1: the plan is stale: somebody changed it while the plan was carried out: the MTU of port a is 1500, want 1504", left: map[string]int{"s1": 1500, "s2": 1504}},
+		"lowered again":          {at: "after mtu/s2", mtu: map[string]int{"s1": 1500}, want: "device s1: the plan is stale: another process changed it while the plan was carried out: the MTU of port a is 1500, want 1504", left: map[string]int{"s1": 1500, "s2": 1504}},
 		"raised more: no matter": {at: "after mtu/s2", mtu: map[string]int{"s1": 9000}, left: map[string]int{"s1": 9000, "s2": 1504}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestChangedMTU(t *testing.T) {
 }
 
 // A rollback lowers what the plan has raised, and leaves alone, with a word,
-// what somebody else has set since.
+// what another process has set since.
 func TestRollbackLeavesOthersMTU(t *testing.T) {
 	p, f := raising(t)
 	j := begin(t, p)
