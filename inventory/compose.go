@@ -1,11 +1,11 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vlanrules"
@@ -107,12 +107,16 @@ func (c *compiler) devicesOf(f *Fleet) bool {
 	local, ports := "", 0
 	taken := make(map[string]originID)
 	plans := make(map[string][]plannedPort)
+	below := make(map[string]*settings)     // what the layers below a device's own come to
 	schedules := make(map[[2]string]string) // why a schedule and interval do not go together
 	for i := range c.devices {
 		decl := &c.devices[i]
 		chain := c.chain(decl)
 		// Devices that say nothing about their ports are as their groups are.
 		key := groupsOf(decl)
+		if below[key] == nil {
+			below[key] = &settings{device: overlay(chain[1:], ofDevice), management: overlay(chain[1:], ofManagement)}
+		}
 		plan, known := plans[key]
 		if !known || len(decl.ports) > 0 {
 			plan = c.planPorts(decl, chain)
@@ -160,7 +164,7 @@ func (c *compiler) devicesOf(f *Fleet) bool {
 					c.errorf(decl.address, "use a range, e.g. 192.0.2.[1-4], or an entry for each device", "%s: address: one address for %d devices", decl.what, len(decl.names))
 				}
 			}
-			c.deviceValues(f, decl, chain, &d, &about, what, schedules)
+			c.deviceValues(f, decl, chain, below[key], &d, &about, what, schedules)
 			if k < len(decl.netnsEach) {
 				d.Management.NetNS = decl.netnsEach[k]
 			}
@@ -259,43 +263,26 @@ func suggestSome[V any](word string, known map[string]V) string {
 	return hint
 }
 
-// nearest is what the nearest layer says that says anything.
-func nearest[T any](chain []*settings, get func(*settings) given[T]) given[T] {
-	for _, s := range chain {
-		if v := get(s); v.at != notGiven {
-			return v
-		}
-	}
-	return given[T]{}
-}
-
-func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, chain []*settings, d *Device, about *deviceOrigins, what string, schedules map[[2]string]string) {
-	platform := nearest(chain, func(s *settings) given[string] { return s.platform })
-	if d.Platform, about.platform = platform.value, platform.at; platform.at == notGiven && !c.lost && !slices.ContainsFunc(chain, func(s *settings) bool { return s.unsure }) {
+func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, chain []*settings, below *settings, d *Device, about *deviceOrigins, what string, schedules map[[2]string]string) {
+	pair := []*settings{&decl.settings, below}
+	values, reach := overlay(pair, ofDevice), overlay(pair, ofManagement)
+	about.keys, about.management = values.at, reach.at
+	d.Platform, d.Level, d.Counters = values.keys.Platform, values.keys.Level, values.keys.Counters
+	if values.at["platform"] == notGiven && !c.lost && !slices.ContainsFunc(chain, func(s *settings) bool { return s.unsure }) {
 		c.errorf(decl.at, "e.g. platform: linux, here, in a group or in defaults", `%s: "platform" is missing`, what)
 	}
-	d.Management, about.management = managementOf(chain)
-	m, netns := &d.Management, about.management["netns"]
+	d.Management = reach.keys
+	m, netns := &d.Management, reach.at["netns"]
 	for _, s := range chain[1:] {
-		if s.netnsEach != nil && s.managementAt["netns"] == netns {
+		if s.netnsEach != nil && s.management.at["netns"] == netns {
 			c.errorf(netns, "write it under the devices", "%s: management: netns: the devices of a group have no namespaces of a range in common", what)
 		}
 	}
-	level := nearest(chain, func(s *settings) given[Level] { return s.level })
-	counters := nearest(chain, func(s *settings) given[Counters] { return s.counters })
-	d.Level, d.Counters = level.value, counters.value
-	about.level, about.counters = level.at, counters.at
 	if !c.lost && !slices.ContainsFunc(chain, func(s *settings) bool { return s.unsure || s.lostWay }) {
-		c.needPlatformKeys(d, platform.at, what)
+		c.needPlatformKeys(d, values.at["platform"], what)
 	}
 	if m.NetNS != "" && (m.SSH != nil || m.Daemon != nil && m.Daemon.Port != 0) {
 		c.errorf(netns, "leave one of them out", "%s: management: netns: a namespace of this machine is not reached over the network", what)
-	}
-	if about.level == notGiven {
-		about.level = builtIn
-	}
-	if about.counters == notGiven {
-		about.counters = builtIn
 	}
 	for _, s := range chain {
 		for _, tag := range s.tags {
@@ -324,18 +311,16 @@ func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, chain []*settings, d
 		c.errorf(about.management["daemon"], "add management: ssh, or port and tls in place of socket", "%s: management: daemon: its socket is reached through ssh, and there is none", what)
 	}
 
-	interval := nearest(chain, func(s *settings) given[time.Duration] { return s.interval })
-	if d.Interval, about.interval = interval.value, interval.at; interval.at == notGiven {
-		d.Interval, about.interval = f.Profile.Interval, c.origins.policy.interval
+	d.Interval, d.Schedule, d.Estimator = cmp.Or(values.keys.Interval, f.Profile.Interval), cmp.Or(values.keys.Schedule, f.Policy.Schedule), f.Policy.Estimator
+	if values.at["estimator"] != notGiven {
+		d.Estimator = values.keys.Estimator
 	}
-	schedule := nearest(chain, func(s *settings) given[string] { return s.schedule })
-	at := schedule.at
-	if d.Schedule, about.schedule = schedule.value, schedule.at; schedule.at == notGiven {
-		d.Schedule, about.schedule = f.Policy.Schedule, c.origins.policy.schedule
-		at = interval.at
+	at := values.at["schedule"]
+	if at == notGiven {
+		at = values.at["interval"]
 	}
 	if d.Schedule == "" {
-		d.Schedule, about.schedule = "@every "+d.Interval.String(), builtIn
+		d.Schedule = "@every " + d.Interval.String()
 	}
 	if at != notGiven {
 		key := [2]string{d.Schedule, d.Interval.String()}
@@ -347,10 +332,6 @@ func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, chain []*settings, d
 		if why != "" {
 			c.errorf(at, sparseHint, "%s: %s", what, why)
 		}
-	}
-	estimator := nearest(chain, func(s *settings) given[Estimator] { return s.estimator })
-	if d.Estimator, about.estimator = estimator.value, estimator.at; estimator.at == notGiven {
-		d.Estimator, about.estimator = f.Policy.Estimator, c.origins.policy.estimator
 	}
 }
 

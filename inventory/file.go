@@ -137,7 +137,7 @@ type deviceKeys struct {
 	Interval   time.Duration `key:"interval" is:"interval" doc:"Its averaging window Δt, in place of the profile's."`
 	Schedule   string        `key:"schedule" is:"schedule" doc:"When to sample it, in place of the policy's."`
 	Estimator  Estimator     `key:"estimator,flow" doc:"In place of the policy's."`
-	Counters   Counters      `key:"counters" doc:"Where its counters are read."`
+	Counters   Counters      `key:"counters,quiet" doc:"Where its counters are read."`
 	Port       portDefaults  `key:"port" doc:"What holds for each of its ports that says nothing else."`
 	Ports      portList      `key:"ports,always" doc:"Its egress ports."`
 }

@@ -16,7 +16,8 @@ import (
 // from it. The tags of a field:
 //
 //	key      the key's name, or "*" for those of platforms (platform.go); ",need" where it may not be missing, ",flow" where it is
-//	         written in one line, ",always" where it is written though it is zero
+//	         written in one line, ",always" where it is written though it is zero,
+//	         ",quiet" where errors do not quote what is in it
 //	doc      what it says, for the schema; on the blank field, of the mapping
 //	is       what its value is, where the type does not tell (kinds.go)
 //	words    the words that it may be
@@ -44,6 +45,7 @@ type keySet struct {
 type key struct {
 	name, doc, hint string
 	need, flow      bool
+	quiet           bool         // a credential may be in the wrong place in it: errors do not quote it
 	always          bool         // it is written though it is zero
 	index           []int        // of the field
 	own             reflect.Type // of a platform's key, of which the field is a map
@@ -106,7 +108,7 @@ func (s *keySet) add(t reflect.Type, index []int, without []string) {
 		}
 		text, given := f.Tag.Lookup("default")
 		k := key{name: name, doc: f.Tag.Get("doc"), hint: f.Tag.Get("hint"), index: at, kind: kindOf(f)}
-		k.need, k.flow = strings.Contains(options, "need"), strings.Contains(options, "flow")
+		k.need, k.flow, k.quiet = strings.Contains(options, "need"), strings.Contains(options, "flow"), strings.Contains(options, "quiet")
 		k.always = k.need || given || strings.Contains(options, "always")
 		if given && !k.kind.read(&reader{}, ast.String(token.New(text, text, &token.Position{})), name, s.filled.FieldByIndex(at)) {
 			panic(fmt.Sprintf("inventory: the default of %s.%s cannot be read", t, f.Name))
@@ -174,15 +176,19 @@ func (s *keySet) readKey(m Mapping, name string, to any) bool {
 }
 
 // read reads the value of a key into its struct. A wrong one is left zero.
-func (k *key) read(r *reader, n ast.Node, what string, to reflect.Value) {
+func (k *key) read(r *reader, n ast.Node, what string, to reflect.Value) bool {
+	if k.quiet {
+		defer r.quietly()()
+	}
 	field := to.FieldByIndex(k.index)
 	if k.own != nil {
 		field = reflect.New(k.own).Elem()
 	}
-	if !k.kind.read(r, n, what, field) {
+	ok := k.kind.read(r, n, what, field)
+	if !ok {
 		field.SetZero()
-	}
-	if k.own != nil && !field.IsZero() {
+	} else if k.own != nil {
 		k.set(to, field)
 	}
+	return ok
 }

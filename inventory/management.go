@@ -1,8 +1,6 @@
 package inventory
 
 import (
-	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -109,24 +107,18 @@ func (d *Daemon) Check(m Mapping) {
 // nearest layer that has it.
 func (d *declReader) management(n ast.Node, what string, s *settings) {
 	defer d.quietly()() // a credential may be in the wrong place
-	m, ok := d.readKeys(n, what, &s.management)
+	m, ok := keysOf[Management]().open(d.reader, n, what)
 	if !ok {
 		return
 	}
-	if list := d.namespaces(m.get("netns"), what+": netns", s.management.NetNS); len(list) > 0 {
-		if s.management.NetNS = list[0]; len(list) > 1 {
+	s.management.read(d, m, keysOf[Management]().names...)
+	if path := s.management.keys.NetNS; path != "" {
+		list := d.namespaces(m.get("netns"), what+": netns", path)
+		if len(list) == 0 {
+			s.management.keys.NetNS = ""
+			delete(s.management.at, "netns")
+		} else if s.management.keys.NetNS = list[0]; len(list) > 1 {
 			s.netnsEach = list
-		}
-	} else {
-		s.management.NetNS = ""
-	}
-	for i := range keysOf[Management]().keys {
-		k := &keysOf[Management]().keys[i]
-		if _, given := k.get(reflect.ValueOf(s.management)); given && m.get(k.name) != nil {
-			if s.managementAt == nil {
-				s.managementAt = make(map[string]originID)
-			}
-			s.managementAt[k.name] = d.at(m.get(k.name))
 		}
 	}
 	if len(m.values) == 0 {
@@ -151,34 +143,4 @@ func (r *reader) onePath(n ast.Node, what string) (string, bool) {
 		return "", false
 	}
 	return s, ok
-}
-
-// managementOf takes each key of a device's management from the nearest layer
-// that has it, and says where each comes from.
-func managementOf(chain []*settings) (Management, map[string]originID) {
-	var out Management
-	var at map[string]originID
-	shared := true // at belongs to a layer
-	for _, s := range chain {
-		if s.managementAt == nil {
-			continue
-		}
-		if at == nil {
-			out, at = s.management, s.managementAt
-			continue
-		}
-		for i := range keysOf[Management]().keys {
-			k := &keysOf[Management]().keys[i]
-			if s.managementAt[k.name] == notGiven || at[k.name] != notGiven {
-				continue
-			}
-			if shared {
-				at, shared = maps.Clone(at), false
-			}
-			at[k.name] = s.managementAt[k.name]
-			value, _ := k.get(reflect.ValueOf(&s.management).Elem())
-			k.set(reflect.ValueOf(&out).Elem(), value)
-		}
-	}
-	return out, at
 }

@@ -1,6 +1,9 @@
 package inventory
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+)
 
 // Origin says where a value of a resolved fleet comes from.
 type Origin struct {
@@ -47,8 +50,9 @@ type origins struct {
 type policyOrigins struct{ interval, schedule, estimator originID }
 
 type deviceOrigins struct {
-	name, platform, local, address, level, interval, schedule, estimator, counters originID
+	name, local, address originID
 
+	keys       map[string]originID // of what its layers say
 	management map[string]originID // of its keys
 	tags       map[string]originID
 	ports      []portOrigins // as Device.Ports
@@ -90,13 +94,16 @@ func (f *Fleet) DeviceOrigins(name string) map[string]Origin {
 	if !ok {
 		return nil
 	}
+	o := f.index.origins
+	ids := map[string]originID{
+		"level": builtIn, "counters": builtIn, "interval": o.policy.interval, "schedule": o.policy.schedule, "estimator": o.policy.estimator,
+		"name": d.name, "local": d.local, "address": d.address,
+	}
+	maps.Copy(ids, d.keys)
 	out := make(map[string]Origin)
-	for key, id := range map[string]originID{
-		"name": d.name, "platform": d.platform, "local": d.local, "address": d.address,
-		"level": d.level, "interval": d.interval, "schedule": d.schedule, "estimator": d.estimator, "counters": d.counters,
-	} {
+	for key, id := range ids {
 		if id != notGiven {
-			out[key] = f.index.origins.of(id)
+			out[key] = o.of(id)
 		}
 	}
 	for key, id := range d.management {

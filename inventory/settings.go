@@ -3,7 +3,6 @@ package inventory
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -19,25 +18,19 @@ type given[T any] struct {
 
 // settings are what a layer (a device, a group, the defaults) says.
 type settings struct {
-	layer    uint16
-	platform given[string]
+	layer uint16
 
-	management   Management
-	managementAt map[string]originID // of its keys that are given
-	netnsEach    []string            // the namespaces of a range, one for each of several devices
+	device     layered[deviceKeys] // of one value each
+	management layered[Management]
+	netnsEach  []string // the namespaces of a range, one for each of several devices
+	tags       []given[string]
 
-	level     given[Level]
-	tags      []given[string]
-	interval  given[time.Duration]
-	schedule  given[string]
-	estimator given[Estimator]
-	counters  given[Counters]
-	port      portSettings
-	ports     []portDecl
-	byName    map[string]int // index into ports, for groups
-	open      bool           // some of its ports could not be read
-	unsure    bool           // it has a platform that could not be read
-	lostWay   bool           // of what it says about the way in, not all could be read
+	port    portSettings
+	ports   []portDecl
+	byName  map[string]int // index into ports, for groups
+	open    bool           // some of its ports could not be read
+	unsure  bool           // it has a platform that could not be read
+	lostWay bool           // of what it says about the way in, not all could be read
 }
 
 // portSettings are what a layer says about a port, or about all of them.
@@ -352,8 +345,8 @@ func (d *declReader) oneOrMany(n ast.Node, what string) []ast.Node {
 // settings reads what devices, groups and the defaults have in common.
 func (d *declReader) settings(o Mapping, what string) settings {
 	s := settings{layer: d.layer}
-	s.platform = read[string](d, o, "platform")
-	s.unsure = s.platform.at == notGiven && o.tried("platform")
+	s.device.read(d, o, "platform", "level", "interval", "schedule", "estimator", "counters")
+	s.unsure = s.device.at["platform"] == notGiven && o.tried("platform")
 	before := len(d.errs)
 	if n := o.get("management"); n != nil {
 		d.management(n, what+": management", &s)
@@ -361,23 +354,12 @@ func (d *declReader) settings(o Mapping, what string) settings {
 	} else {
 		s.lostWay = o.tried("management")
 	}
-	s.level = read[Level](d, o, "level")
 	if n := o.get("tags"); n != nil {
 		for _, item := range d.oneOrMany(n, what+": tags") {
 			if tag, ok := d.name(item, what+": tags"); ok {
 				s.tags = append(s.tags, of(d, item, tag))
 			}
 		}
-	}
-	s.interval = read[time.Duration](d, o, "interval")
-	s.schedule = read[string](d, o, "schedule")
-	if n := o.get("estimator"); n != nil {
-		s.estimator = of(d, n, read[Estimator](d, o, "estimator").value)
-	}
-	if n := o.get("counters"); n != nil {
-		quiet := d.quietly() // a credential may be in the wrong place
-		s.counters = of(d, n, read[Counters](d, o, "counters").value)
-		quiet()
 	}
 	if n := o.get("port"); n != nil {
 		if in, ok := keysOf[portDefaults]().open(d.reader, n, what+": port"); ok {
@@ -392,14 +374,6 @@ func (d *declReader) settings(o Mapping, what string) settings {
 		s.open = o.tried("ports")
 	}
 	return s
-}
-
-// read reads one key of a device, a group or the defaults.
-func read[T any](d *declReader, m Mapping, key string) (out given[T]) {
-	if keysOf[deviceKeys]().readKey(m, key, &out.value) {
-		out.at = d.at(m.get(key))
-	}
-	return out
 }
 
 func (d *declReader) portSettings(m Mapping) portSettings {
