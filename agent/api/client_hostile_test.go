@@ -136,6 +136,15 @@ func hijack(w http.ResponseWriter, text string) {
 	conn.Close()
 }
 
+// Only a process of this machine can be continued from here.
+func TestNoAnswerSaysWhatToDo(t *testing.T) {
+	for c, here := range map[*Client]bool{NewClient("s"): true, NewDialClient("leaf1:7443", nil): false} {
+		if err := c.noAnswer(); !errors.Is(err, ErrNoAnswer) || strings.Contains(err.Error(), "kill -CONT") != here || strings.Contains(err.Error(), "cannot be reached") == here {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
 // TestPrintable: the text of an answer is safe to print, and a fleet file is as it
 // was sent.
 func TestPrintable(t *testing.T) {

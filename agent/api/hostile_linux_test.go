@@ -10,11 +10,13 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -378,6 +380,19 @@ func TestAdmit(t *testing.T) {
 	if _, evicted, ok := add(root, false); evicted != nil || ok {
 		t.Errorf("root's busy connections stay: %v, %v", evicted, ok)
 	}
+	roots, idle := l.conns[0], l.conns[1] // root's own idle one is older than a user's
+	roots.active, idle.active, idle.peer = false, false, member(1)
+	for _, want := range []*conn{idle, roots} {
+		if _, evicted, ok := add(root, true); evicted != want || !ok {
+			t.Errorf("%v gives way to root's, want %v: %v", evicted, want, ok)
+		}
+	}
+	l = &limited{}
+	for range maxUserConns + 1 {
+		if _, evicted, ok := add(root, false); evicted != nil || !ok {
+			t.Fatalf("root has a user's bound: %v, %v", evicted, ok)
+		}
+	}
 }
 
 // However many clients ask, a status is made once a cycle, or once in statusAge.
@@ -414,7 +429,16 @@ func TestOneStatusACycle(t *testing.T) {
 	}
 	close(stop)
 	ask.Wait()
-	if most := int64(time.Since(begin)/statusAge) + cycles + 2; v.made.Load() > most {
+	c := NewClient(v.socket)
+	defer c.Close()
+	for range 2 { // one of after the cycle
+		before := v.made.Load()
+		v.Publish()
+		if _, err := c.Status(t.Context()); err != nil || v.made.Load() == before {
+			t.Errorf("the status after a cycle is that of before: %v", err)
+		}
+	}
+	if most := int64(time.Since(begin)/statusAge) + cycles + 4; v.made.Load() > most {
 		t.Errorf("%d statuses were made for %d requests in %d cycles, want %d at most", v.made.Load(), asked.Load(), cycles, most)
 	}
 }
@@ -434,6 +458,47 @@ func TestRequestsOfOnePeer(t *testing.T) {
 	s.leave("user 1")
 	if !s.enter("user 1") {
 		t.Error("a request that is over is still counted")
+	}
+
+	// At the door: who may change something is not bounded.
+	h := s.guard(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "in") }))
+	for _, row := range []struct {
+		p    peer
+		want int
+	}{
+		{peer{name: "user 1", role: roleStatus}, http.StatusTooManyRequests},
+		{peer{name: "user 1", role: roleRead}, http.StatusTooManyRequests},
+		{peer{name: "user 1", role: roleChange}, http.StatusOK},
+		{peer{name: "user 3", role: roleStatus}, http.StatusOK},
+	} {
+		for range maxRequests + 1 { // one after the other
+			r := httptest.NewRequest(http.MethodGet, "http://agent"+StatusPath, nil)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r.WithContext(withConn(r.Context(), &conn{peer: row.p})))
+			if refused := row.want != http.StatusOK; w.Code != row.want || (w.Header().Get("Retry-After") != "") != refused || strings.Contains(w.Body.String(), "requests open") != refused {
+				t.Fatalf("%+v: %d %s", row.p, w.Code, w.Body)
+			}
+		}
+	}
+}
+
+// A socket that fails ends Serve with its error, and an address that is taken is one.
+func TestSocketThatFails(t *testing.T) {
+	s, err := Listen(filepath.Join(t.TempDir(), "s"), func() *Status { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.lns[0].Close()
+	if err := s.Serve(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Serve: %v", err)
+	}
+	s.Close()
+	ca := tlstest.New(t)
+	ca.Certify("leaf1")
+	own := files(ca, "leaf1")
+	v := serveAll(t, &own, nil)
+	if _, err := v.ListenTLS(v.addr.String(), own, TLSAccess{Change: []string{"operator"}}); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("an address that is taken: %v", err)
 	}
 }
 
@@ -470,12 +535,12 @@ func TestSparseLog(t *testing.T) {
 // A request whose body is longer than what it may have is refused unread.
 func TestLongBodies(t *testing.T) {
 	v := serveAll(t, nil, nil)
-	for path, most := range map[string]int64{ConfigPath: maxConfig, MTUPath: maxMTUs} {
+	for path, most := range map[string]int64{"PUT " + ConfigPath: maxConfig, "PUT " + MTUPath: maxMTUs, "POST " + LinkPath: maxLinkFrame} {
 		c, err := net.Dial("unix", v.socket)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(c, "PUT %s HTTP/1.1\r\nHost: agent\r\nContent-Length: %d\r\n\r\n", path, 1<<40)
+		fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: agent\r\nContent-Length: %d\r\n\r\n", path, 1<<40)
 		go func() { _, _ = io.CopyN(c, zeros{}, most+1<<20) }()
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
