@@ -322,7 +322,7 @@ func TestDaemonIsIncomplete(t *testing.T) {
 		defer k.close(t)
 		drv.apply = &vendors.PortError{Port: "swp1", Err: errors.New("there is no such network device")}
 		err := k.Configure(t.Context(), []byte(deviceText), "")
-		if err == nil || isRefusal(err) || !strings.Contains(err.Error(), "in force") || !strings.Contains(err.Error(), "no such network device") {
+		if err == nil || isRefusal(err) || !strings.Contains(err.Error(), "in force") || !strings.Contains(err.Error(), "no such network device") || strings.Contains(err.Error(), "port :") {
 			t.Errorf("%v", err)
 		}
 		if k.text(t) != deviceText || k.Status().Waiting != "" {
@@ -548,19 +548,21 @@ func TestNoRemoteCommands(t *testing.T) {
 func TestDaemonTriesItsDeviceAgain(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
+		file  []byte
 		then  error // what the device answers after a while
 		off   bool  // csig off comes before that
 		waits string
 	}{
-		{"it answers", nil, false, ""},
-		{"it refuses", &vendors.PermanentError{Err: errors.New("it cannot")}, false, "for another configuration: "},
-		{"csig off", nil, true, "for a configuration: "},
+		{"it answers", own([]byte(deviceText)), nil, false, ""},
+		{"it refuses", own([]byte(deviceText)), &vendors.PermanentError{Err: errors.New("it cannot")}, false, "for another configuration: "},
+		{"csig off", own([]byte(deviceText)), nil, true, "for a configuration: "},
+		{"csig off, and the file is a user's", []byte(deviceText), nil, true, "for csig apply "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				drv := &recorder{diff: errors.Join(errors.New("no listener"), os.ErrNotExist)} // as of a socket that is not there
 				k := newKeeper(t, drv, nil)
-				if err := os.WriteFile(k.cfg.File, own([]byte(deviceText)), 0o600); err != nil {
+				if err := os.WriteFile(k.cfg.File, tc.file, 0o600); err != nil {
 					t.Fatal(err)
 				}
 				k.begin(t)

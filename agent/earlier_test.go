@@ -45,6 +45,14 @@ func TestEarlierConfigurations(t *testing.T) {
 	if info, err := os.Stat(d.earlier()); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info, err)
 	}
+	// A link to a folder is none of csig's.
+	d = NewDaemon(DaemonConfig{File: filepath.Join(t.TempDir(), "csig.yaml")})
+	if err := os.Symlink(t.TempDir(), d.earlier()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.keepEarlier(&running{config: "text", hash: fmt.Sprintf("%064x", 1)}); err == nil || !strings.Contains(err.Error(), "is no folder") {
+		t.Errorf("a link: %v", err)
+	}
 }
 
 // The name of a configuration is the same for every reader, and another where a

@@ -70,6 +70,7 @@ func TestDaemonTriesItsLinks(t *testing.T) {
 		"IP":                {port: "swp1", tag: "\x08\x00\x45\x00", want: vendors.ErrNotYet},
 		"nothing of a tag":  {port: "swp1", tag: "\x99\x00", want: vendors.ErrNotYet},
 		"another port":      {port: "swp2", want: vendors.ErrNotYet},
+		"the longest":       {port: "swp1", size: maxLinkSize},
 		"longer than links": {port: "swp1", size: 1 << 16, want: &vendors.PermanentError{}},
 		"of negative size":  {port: "swp1", size: -1, want: &vendors.PermanentError{}},
 	} {

@@ -299,7 +299,8 @@ func TestSudoHides(t *testing.T) {
 		return
 	}
 	path := rootsEcho(t)
-	for _, sudoers := range []string{withPassword, withPty} {
+	// The last has one permission for all of the account's sessions.
+	for _, sudoers := range []string{withPassword, withPty, "Defaults timestamp_type=global\n" + withPassword} {
 		s := behindSudo(t, sshtest.Account{Sudoers: sudoers})
 		r := dialRoot(t, s)
 		conn, err := r.DialUnix(t.Context(), path)

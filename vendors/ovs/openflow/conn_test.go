@@ -231,6 +231,30 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestDiscardFails: what was refused stays the error where the bundle's end is refused,
+// too, and is none where the connection is lost before that is known.
+func TestDiscardFails(t *testing.T) {
+	bad := Error{Type: errBadAction, Code: 10}
+	for name, lost := range map[string]bool{"refused, too": false, "the connection is lost": true} {
+		f := &fake{refuse: map[uint8]Error{60: bad}}
+		f.answer = func(f *fake, typ byte, xid uint32, body []byte) bool {
+			switch {
+			case typ != typeBundleControl || order.Uint16(body[4:]) != bundleDiscard:
+				return false
+			case lost:
+				f.c.Close()
+				return true
+			}
+			return f.error(xid, Error{Type: errBundle, Code: 15})
+		}
+		err := connect(t, f).Commit(t.Context(), []Mod{{Kind: Add, Flow: &Flow{Table: 60, Actions: Actions(nil).Output(1)}, Name: "swp1"}})
+		var refused *Error
+		if err == nil || errors.As(err, &refused) == lost || refused != nil && (refused.Name != "swp1" || refused.Type != errBadAction) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestAnswersOfOthers waits for its own answer: that to another question is none.
 func TestAnswersOfOthers(t *testing.T) {
 	asked := 0
@@ -291,7 +315,7 @@ func TestInstructions(t *testing.T) {
 			t.Errorf("%s: %+v, %v", tc.name, got, err)
 		}
 	}
-	for _, b := range [][]byte{{0, 1, 0, 8}, {0, 1, 0, 7, 0, 0, 0, 0}, {0, 1, 0, 16, 0, 0, 0, 0}} {
+	for _, b := range [][]byte{{0}, {0, 1, 0}, {0, 1, 0, 8}, {0, 1, 0, 7, 0, 0, 0, 0}, {0, 1, 0, 16, 0, 0, 0, 0}} {
 		if err := (&Flow{}).instructions(b); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%x: %v", b, err)
 		}

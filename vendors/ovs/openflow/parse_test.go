@@ -223,6 +223,11 @@ func TestConditions(t *testing.T) {
 			t.Errorf("%x: %v", b, err)
 		}
 	}
+	for _, b := range [][]byte{{0}, make([]byte, 47)} {
+		if _, err := parseFlows(nil, b); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%x: %v", b, err)
+		}
+	}
 	// A flow whose condition or instructions are malformed is no flow.
 	head := make([]byte, 48)
 	for _, rest := range [][]byte{cut, {0, 1, 0, 4, 0, 0, 0, 0, 0, instApply, 0, 7, 0, 0, 0, 0}} {
