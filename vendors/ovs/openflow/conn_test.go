@@ -1,6 +1,7 @@
 package openflow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -21,6 +22,7 @@ type fake struct {
 	ends   []uint16                                              // how bundles ended
 	refuse map[uint8]Error                                       // changes of flows in a table, of none (0): the commit, and afterChanges
 	answer func(f *fake, typ byte, xid uint32, body []byte) bool // true: it has dealt with it
+	hello  uint8                                                 // its version; 0: the one that is spoken
 	c      net.Conn
 }
 
@@ -38,7 +40,7 @@ func (f *fake) error(xid uint32, e Error) bool {
 
 func (f *fake) serve() {
 	defer f.c.Close()
-	f.write(message(version, typeHello, 1))
+	f.write(message(cmp.Or(f.hello, version), typeHello, 1))
 	for {
 		head := make([]byte, headerLen)
 		if _, err := io.ReadFull(f.c, head); err != nil {
@@ -228,6 +230,13 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("bundles: %v, want %v", f.ends, tc.ends)
 			}
 		})
+	}
+}
+
+// TestNewestHello: a bridge that speaks a newer OpenFlow, too, says so in its hello.
+func TestNewestHello(t *testing.T) {
+	if err := connect(t, &fake{hello: newest}).Barrier(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -122,6 +122,14 @@ func TestGuardRound(t *testing.T) {
 	if !errors.Is(g.err, untrusted.ErrTooLong) || total < maxRound || total > 2*maxRound {
 		t.Errorf("after %d bytes: %v", total, g.err)
 	}
+	g = &guard{Conn: fed{Reader: &endlessly{text: "+OK\r\n"}}} // an answer costs memory beside its text
+	for total = 0; g.err == nil && total < maxRound; {
+		n, _ := g.Read(p)
+		total += n
+	}
+	if !errors.Is(g.err, untrusted.ErrTooLong) || total > maxRound/elementCost*len("+OK\r\n")+len(p) {
+		t.Errorf("short answers: after %d bytes: %v", total, g.err)
+	}
 	g = &guard{Conn: fed{Reader: &endlessly{text: message}}, round: endless}
 	for total = 0; g.err == nil && total < 4*maxRound; {
 		n, _ := g.Read(p)
