@@ -33,8 +33,8 @@ import (
 // would read as its death.
 const MinLease = 300 * time.Millisecond
 
-// setupRetry is how long a failed set-up rests before it is tried again; the
-// signal goes on in between.
+// setupRetry is how long a failed setup rests before it is tried again; the
+// signal continues in between.
 const setupRetry = time.Second
 
 // Config is what an agent needs. Source and Driver stay the caller's to close.
@@ -64,13 +64,13 @@ type Agent struct {
 	started  time.Time
 	cycled   chan struct{} // has something in it when a cycle has ended
 	probed   bool          // facts are known already
-	holds    bool          // the start found its set-up in place: the self-test waits
+	holds    bool          // the start found its setup in place: the self-test waits
 
 	// Only the cycle touches these.
 	pipe     *counters.Pipeline
 	samples  []counters.Sample
 	updates  []vendors.PortUpdate
-	setupDue time.Time // when to apply the set-up (again); zero: it holds
+	setupDue time.Time // when to apply the setup (again); zero: it holds
 	refusals bool      // some port is marked as refused
 
 	driving sync.Mutex   // held while the driver is used, once the cycles run
@@ -81,7 +81,7 @@ type Agent struct {
 	facts vendors.Facts
 	tried api.Verdict // the self-test
 
-	setupError string             // why the set-up does not hold; "" where it does
+	setupError string             // why the setup does not hold; "" where it does
 	would      []findings.Finding // what a real run would refuse, in shadow mode
 	ports      []port
 	cycle      cycleState

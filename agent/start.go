@@ -19,7 +19,7 @@ import (
 const selfTest = "self-test"
 
 // Start probes the device, tries its data plane where that is asked for, and
-// brings its set-up to the wanted state, keeping what is already right. A
+// brings its setup to the wanted state, keeping what is already right. A
 // *vendors.PermanentError is a refusal; the device is then as it was before,
 // and so it is when ctx ends meanwhile. Other errors of single ports are logged
 // and tried again while the agent runs. In shadow mode a refusal is logged and
@@ -48,7 +48,7 @@ func (a *Agent) start(ctx context.Context) error {
 	before, err := a.cfg.Driver.Observe(ctx)
 	if err == nil {
 		var changes []vendors.Change
-		if !a.probed && before.Profile != "" && before.Profile != a.setup.Profile { // what its maps hold goes with its set-up
+		if !a.probed && before.Profile != "" && before.Profile != a.setup.Profile { // what its maps hold goes with its setup
 			a.log.WithFields(logrus.Fields{"recorded": vendors.ShortProfile(before.Profile), "profile": vendors.ShortProfile(a.setup.Profile)}).Warn("the device was set up for another profile: it is set up again for this agent's")
 		}
 		changes, err = a.cfg.Driver.Diff(before, a.setup)
@@ -176,7 +176,7 @@ func (a *Agent) trySelf(ctx context.Context) (err error) {
 	return nil
 }
 
-// tryLater runs the self-test of a start that found its set-up in place, when
+// tryLater runs the self-test of a start that found its setup in place, when
 // after has passed and the first windows are programmed, so that its frames do not keep them
 // from their turn. What it tries is in force already: the verdict comes no later
 // for that than it would have.
@@ -218,7 +218,7 @@ func (e *UndoError) Error() string {
 
 func (e *UndoError) Unwrap() error { return e.Err }
 
-// noteSetup remembers whether the set-up holds, or when to try again, and marks
+// noteSetup records whether the setup holds, or when to try again, and marks
 // the ports it does not hold for.
 func (a *Agent) noteSetup(err error) {
 	a.mu.Lock()
@@ -226,7 +226,7 @@ func (a *Agent) noteSetup(err error) {
 	if err == nil {
 		a.setupDue = time.Time{}
 		if a.setupError != "" {
-			a.log.Info("set-up holds again")
+			a.log.Info("setup holds again")
 			a.setupError = ""
 		}
 		return
@@ -240,7 +240,7 @@ func (a *Agent) noteSetup(err error) {
 	if isRefusal(err) {
 		a.log.WithError(err).Error("setup refused; retrying")
 	} else {
-		a.log.WithError(err).Error("set-up is not complete; trying again")
+		a.log.WithError(err).Error("setup is not complete; trying again")
 	}
 	vendors.EachPort(err, func(port string, err error) {
 		for i := range a.ports {
@@ -251,7 +251,7 @@ func (a *Agent) noteSetup(err error) {
 	})
 }
 
-// setupProblem is what the set-up still lacks; "" where it holds.
+// setupProblem is what the setup still lacks; "" where it holds.
 func (a *Agent) setupProblem() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

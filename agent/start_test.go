@@ -51,7 +51,7 @@ func TestRefusalStopsTheStart(t *testing.T) {
 		says            string
 	}{
 		{"beyond the device", recorder{facts: vendors.Facts{Update: no}}, 0, 0, "device s1: port swp1: its action is update: this kernel is too old"},
-		{"the set-up cannot be", recorder{diff: refusal("on_stale")}, 0, 0, "device s1: port swp1: on_stale"},
+		{"the setup cannot be", recorder{diff: refusal("on_stale")}, 0, 0, "device s1: port swp1: on_stale"},
 		{"while it is set up, on a device that had nothing", recorder{apply: refusal("no BPF")}, 1, 1, "device s1: port swp1: no BPF"},
 		{"while it is set up, where another was before", recorder{apply: refusal("no BPF"), have: was}, 2, 0, "device s1: port swp1: no BPF"},
 		{"and the way back fails", recorder{apply: refusal("no BPF"), remove: errors.New("nor that")}, 1, 1, "could not be taken back: nor that"},
@@ -146,7 +146,7 @@ func TestSelfTestIsInTheStatus(t *testing.T) {
 }
 
 // TestTakeOverComesBeforeTheSelfTest: a predecessor's lease runs out while an
-// agent that finds its set-up in place starts.
+// agent that finds its setup in place starts.
 func TestTakeOverComesBeforeTheSelfTest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drv := &recorder{have: vendors.Setup{TPID: 0x9900}, tested: vlanrules.Verdict{Level: vlanrules.Full}}

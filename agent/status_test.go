@@ -21,7 +21,7 @@ import (
 // TestStatusIsOfNow asks an agent whose cycles fail, or do not run at all: what
 // it says follows the clock, not the last cycle.
 func TestStatusIsOfNow(t *testing.T) {
-	foreign := &vendors.PermanentError{Err: &vendors.ForeignError{What: "somebody else's table"}}
+	foreign := &vendors.PermanentError{Err: &vendors.ForeignError{What: "a foreign table"}}
 	for _, tc := range []struct {
 		name   string
 		edit   func(*Config)
@@ -50,10 +50,10 @@ func TestStatusIsOfNow(t *testing.T) {
 			src.device = errors.New("no answer")
 			cycles(t, a, 4)
 		}, api.DataPlaneFallback, api.StateStale, "no answer", false, []bool{true, true}},
-		{"somebody else's table, at once", nil, func(t *testing.T, a *Agent, _ *script, drv *recorder) {
+		{"a foreign table, at once", nil, func(t *testing.T, a *Agent, _ *script, drv *recorder) {
 			drv.update = foreign
 			cycles(t, a, 1)
-		}, api.DataPlaneForeign, api.StateLost, "somebody else's table", true, nil},
+		}, api.DataPlaneForeign, api.StateLost, "a foreign table", true, nil},
 		{"csig off, and cycles fail", nil, func(t *testing.T, a *Agent, src *script, drv *recorder) {
 			drv.clear()
 			src.device = errors.New("no answer")
@@ -109,7 +109,7 @@ func TestStatusIsOfNow(t *testing.T) {
 			src.device = nil
 			cycles(t, a, 2)
 		}, api.DataPlaneLeased, api.StateLive, "", true, []bool{false, false}},
-		{"somebody else's table is gone again", nil, func(t *testing.T, a *Agent, _ *script, drv *recorder) {
+		{"a foreign table is gone again", nil, func(t *testing.T, a *Agent, _ *script, drv *recorder) {
 			drv.update = foreign
 			cycles(t, a, 1)
 			drv.update = nil

@@ -5,8 +5,8 @@ import "slices"
 // Own returns the part of a fleet that one of its devices needs to run csig
 // agent: a fleet of that device alone, marked local, with the domain's profile
 // and policy. What only the rest of the fleet is concerned with is left out:
-// hosts, peers and MTUs, tags and level, and how csig gets at the device
-// from afar. Two agents of the same Own do the same. What is behind pointers,
+// hosts, peers and MTUs, tags and level, and how csig reaches the device
+// remotely. Two agents of the same Own do the same. What is behind pointers,
 // and the ports' LM, is shared with f.
 func (f *Fleet) Own(d *Device) *Fleet {
 	own := *d

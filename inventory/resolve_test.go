@@ -158,7 +158,7 @@ func TestOriginsPointIntoTheFiles(t *testing.T) {
 			}
 		}
 	}
-	if f.DeviceOrigins("nobody") != nil || f.PortOrigins(PortRef{"leaf-1", "swp9"}) != nil {
+	if f.DeviceOrigins("unknown") != nil || f.PortOrigins(PortRef{"leaf-1", "swp9"}) != nil {
 		t.Error("there is an origin of nothing")
 	}
 }

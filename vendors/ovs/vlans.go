@@ -167,7 +167,7 @@ func (d *Driver) through(s *state) vlanrules.Verdict {
 		}
 		return v
 	case len(apart) > 0 && whose == "":
-		return degraded(vendors.Names(apart) + " are trunks of all VLANs, and to NORMAL each value of a tag is a VLAN of its own, with addresses to learn anew" + tunnel)
+		return degraded(vendors.Names(apart) + " are trunks of all VLANs, and to NORMAL each value of a tag is a VLAN of its own, in which addresses are learned again" + tunnel)
 	}
 	return vlanrules.Verdict{}
 }

@@ -121,7 +121,7 @@ func TestAfarSudo(t *testing.T) {
 	l := newLab(t, sonictest.R202405, "Ethernet0")
 	_ = l.Driver.Close()
 	for _, name := range []string{l.sw.Redis.File, l.sw.Redis.Socket} {
-		if err := os.Chmod(name, 0o600); err != nil { // nobody but root
+		if err := os.Chmod(name, 0o600); err != nil { // only root
 			t.Fatal(err)
 		}
 	}
