@@ -124,7 +124,7 @@ func (b *between) killBeforeConfirm(journal, revert string) {
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.Exited() || len(killed) != 1 {
 		r.t.Fatalf("%v, killed %d times:\n%s", err, len(killed), out.String())
 	}
-	if !strings.Contains(out.String(), "s2 goes back by itself after") {
+	if !strings.Contains(out.String(), "s2 reverts by itself after") {
 		r.t.Errorf("the output lacks that s2 reverts:\n%s", out.String())
 	}
 }

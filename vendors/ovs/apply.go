@@ -131,7 +131,7 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 			p := byNumber[f.Match.Regs[regOut].Value]
 			live[p] = append(live[p], *f)
 		case sendsOn(f) && (f.Table < d.cfg.Table || f.Table >= d.cfg.Table+tables):
-			// Of tables that csig had before: somebody may hand frames over there.
+			// Of tables that csig had before: a foreign flow may hand frames over there.
 		case s.left(f):
 			remove(f)
 		default:
@@ -253,7 +253,7 @@ func find(flows []openflow.Flow, f *openflow.Flow) *openflow.Flow {
 	return nil
 }
 
-// fallback are a port's live flows while nobody says what it should write.
+// fallback are a port's live flows while no value is known for it.
 func (d *Driver) fallback(p *port) []openflow.Flow {
 	if d.setup.OnStale == inventory.StaleStrip {
 		m := tagged()

@@ -34,8 +34,8 @@ type Config struct {
 	RunDir string // the folder of Open vSwitch's sockets; "" is DefaultRunDir
 	Table  uint8  // the first of csig's six tables; 0 is DefaultTable
 
-	// Who is told to others that want to program the bridge; "" is csig. With
-	// Take the driver takes the bridge from whoever programs it.
+	// Who is the owner's name, shown to others that want to program the bridge; ""
+	// is csig. With Take the driver takes the bridge from its owner.
 	Who  string
 	Take bool
 
@@ -214,8 +214,8 @@ type state struct {
 	ports   map[string]openflow.Port
 	names   map[uint32]string          // of the ports by number, 15 bytes of each
 	flows   []openflow.Flow            // in csig's tables, and csig's own elsewhere
-	foreign []openflow.Flow            // somebody else's in csig's tables
-	others  []openflow.Flow            // everybody else's, where they were asked for
+	foreign []openflow.Flow            // foreign ones in csig's tables
+	others  []openflow.Flow            // all other foreign ones, where they were asked for
 	groups  map[uint32]*openflow.Group // all there are, where they were asked for; nil: they were not
 	setup   vendors.Setup              // that was recorded
 	found   bool                       // one was
@@ -310,7 +310,7 @@ func (d *Driver) sort(s *state, f *openflow.Flow) {
 			s.readRecord(f)
 		}
 	case inside && f.Table == d.cfg.Table+tableEntry && sendsOn(f):
-		// Whoever hands frames over may have a flow of their own for that.
+		// The application that hands frames over may have its own flow for that.
 	case inside:
 		s.foreign = append(s.foreign, *f)
 	default:
@@ -343,7 +343,7 @@ func portNames(ports []vendors.PortSetup) (names []string) {
 	return names
 }
 
-// sendsOn tells whether a flow does what pipeline.passing does, whoever's it is.
+// sendsOn reports whether a flow, csig's or not, does what pipeline.passing does.
 func sendsOn(f *openflow.Flow) bool {
 	return f.Priority == 0 && f.Match == (openflow.Match{}) && !f.Goes && !f.Other && slices.Equal(f.Actions, out())
 }
@@ -396,8 +396,8 @@ func same(have, want *openflow.Flow) bool {
 	return have.Cookie == want.Cookie && !have.Goes && !have.Other && slices.Equal(have.Actions, want.Actions)
 }
 
-// Observe reads back the setup. Ports are as they were recorded. Flows of
-// somebody else in csig's tables, where there is no setup of csig's, are a
+// Observe reads back the setup. Ports are as they were recorded. Foreign
+// flows in csig's tables, where there is no setup of csig's, are a
 // *vendors.ForeignError in a *vendors.PermanentError.
 func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
 	if err := d.meet(ctx); err != nil {
@@ -416,7 +416,7 @@ func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
 	return d.setupOf(s)
 }
 
-// refuseForeign refuses tables that somebody else uses.
+// refuseForeign refuses tables that another application uses.
 func (d *Driver) refuseForeign(s *state) error {
 	if s.found && s.at == d.cfg.Table || len(s.foreign) == 0 {
 		return nil

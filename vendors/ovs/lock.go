@@ -14,7 +14,7 @@ import (
 
 // One writer drives a bridge at a time, be it an agent, csig apply or csig off:
 // each holds a lock of the database while it does (RFC 7047, §4.1.8), which goes
-// with its connection. It is the same one for whoever reaches the database, from
+// with its connection. It is the same one for every client of the database, from
 // any network namespace, mount or machine.
 
 // writerKey is the key of the bridge's external_ids where the lock's owner says
@@ -59,8 +59,8 @@ const (
 	lockStolen           // it was, until another process took it: for good
 )
 
-// take takes a bridge's lock, where it is free, or from whoever has it. had tells
-// that somebody had.
+// take takes a bridge's lock, where it is free, or from its holder. had is whether
+// there was one.
 func (d *database) take(bridge string, steal bool) (had bool, err error) {
 	if d.lock == lockHeld {
 		return false, nil
@@ -95,7 +95,7 @@ func (d *database) take(bridge string, steal bool) (had bool, err error) {
 	return true, ask("steal")
 }
 
-// isFree tells whether a bridge's lock is nobody's.
+// isFree reports whether a bridge's lock is free.
 func (d *database) isFree(bridge string) (bool, error) {
 	if _, err := d.take(bridge, false); err != nil || d.lock != lockHeld {
 		return false, err
@@ -105,7 +105,7 @@ func (d *database) isFree(bridge string) (bool, error) {
 	return true, err
 }
 
-// sign writes into the bridge who has its lock, "" for nobody any more. It does
+// sign writes into the bridge who has its lock, "" when it is released. It does
 // nothing unless the lock is ours.
 func (d *database) sign(bridge, who string) error {
 	key := []any{"set", []string{writerKey}}
@@ -141,7 +141,7 @@ type mutateOp struct {
 }
 
 // claim makes the connection's owner the one that programs the bridge, where
-// nobody else does; with steal it loses the bridge. had tells that somebody did.
+// no other process does; with steal that one loses the bridge. had is whether one did.
 func (d *database) claim(bridge, who string, steal bool) (had bool, err error) {
 	if d.lock != lockFree {
 		return false, nil
@@ -157,8 +157,8 @@ func (d *database) claim(bridge, who string, steal bool) (had bool, err error) {
 }
 
 // claim looks at the database and makes the bridge this driver's to program,
-// until it is closed. The error where it is somebody else's has a
-// *vendors.HeldError.
+// until it is closed. Where another process holds it, the
+// error is a *vendors.HeldError.
 func (d *Driver) claim(ctx context.Context) error {
 	if d.owner == watching {
 		d.owner = claiming
@@ -190,7 +190,7 @@ func (d *Driver) leave() {
 	d.db.lock = lockFree
 }
 
-// mine refuses to program a bridge that is somebody else's now.
+// mine refuses to program a bridge that another process holds now.
 func (d *Driver) mine() error {
 	by := &vendors.HeldError{By: cmp.Or(d.info.writer, "another csig")}
 	switch {

@@ -71,7 +71,7 @@ func (d *Driver) inquire(a *answer) (err error) {
 		}
 	}
 	if a.had && !a.info.held && a.info.writer == d.who() {
-		// An earlier connection of ours, whose end nobody has noticed.
+		// A previous connection of ours, whose end was not noticed.
 		if _, err = d.db.claim(d.cfg.Bridge, d.who(), true); err != nil {
 			return err
 		}

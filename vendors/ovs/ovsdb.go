@@ -84,7 +84,7 @@ func (d *database) close() error {
 	err := d.c.Close()
 	d.c, d.lock = nil, lockFree // it goes with the connection
 	if errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) {
-		return nil // whoever waited for an answer in vain has done so, here or through SSH
+		return nil // the caller that waited for an answer has reported it, here or through SSH
 	}
 	return err
 }
@@ -275,7 +275,7 @@ func (n *portNumber) UnmarshalJSON(text []byte) error {
 // during carries out what is asked of the database. When ctx ends the connection
 // is closed.
 func (d *database) during(ctx context.Context, f func() error) error {
-	c := d.c // which may be another's, or nobody's, by the time ctx ends
+	c := d.c // which may be another's, or none, by the time ctx ends
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
 	return f()

@@ -127,7 +127,7 @@ func untagged() openflow.Match { return openflow.Match{VIDMask: openflow.VLANPre
 
 func out() openflow.Actions { return openflow.Actions(nil).OutputReg(regOut) }
 
-// again has the switch parse the frame anew and look it up in a table. A frame
+// again has the switch parse the frame again and look it up in a table. A frame
 // whose MPLS header is taken away is parsed again before it is looked up
 // (openvswitch/ovs ofproto/ofproto-dpif-xlate.c, recirc_for_mpls); a header put
 // on and taken away at once leaves the frame itself as it was.
@@ -209,8 +209,8 @@ func readTag(a openflow.Actions) openflow.Actions {
 	return a.Move(openflow.FieldVLANPCP, 0, openflow.Reg(regVID), 13, 3)
 }
 
-// passing is the flow that stays when csig goes: whoever hands frames over goes
-// on sending them.
+// passing is the flow that stays when csig is removed: flows that hand frames over
+// still send them there.
 func (p *pipeline) passing() openflow.Flow {
 	return p.flow(tableEntry, 0, openflow.Match{}, out())
 }

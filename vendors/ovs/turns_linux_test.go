@@ -79,7 +79,7 @@ func TestBridgesInARow(t *testing.T) {
 	s.Ofctl("add-flow", "csig2", "actions=load:2->NXM_NX_REG15[],resubmit(,60)")
 	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
 	update(t, s.driver, time.Minute, at7)
-	s.says(t, s.driver) // nobody programs the other one
+	s.says(t, s.driver) // the other one is not programmed
 
 	// One that updates what goes to it is named, before and after that is set up;
 	// one that passes it through is not, and neither is the last of the row.
