@@ -75,6 +75,7 @@ type recorder struct {
 	facts    vendors.Facts
 	have     vendors.Setup
 	diff     error
+	changes  []vendors.Change // that Diff finds
 	remove   error
 	takes    time.Duration // an update
 	applies  func()        // called by Apply
@@ -89,7 +90,7 @@ type recorder struct {
 	until   time.Time      // and fall back then, where the device has a lease
 	blind   error          // it cannot be looked at
 	looks   int
-	hangs   bool // a look takes as long as it may
+	hangs   func() bool // a look takes as long as it may; nil: it does not
 }
 
 // errPanic is a blindness that ends in a panic.
@@ -98,7 +99,7 @@ var errPanic = errors.New("the driver panics")
 // Look is what a device does that obeys: it keeps count of its lease by itself.
 func (r *recorder) Look(ctx context.Context) (vendors.Seen, error) {
 	r.looks++
-	if r.hangs {
+	if r.hangs != nil && r.hangs() {
 		<-ctx.Done()
 		return vendors.Seen{}, ctx.Err()
 	}
@@ -126,7 +127,7 @@ func (r *recorder) Probe(ctx context.Context) (vendors.Facts, error) { return r.
 func (r *recorder) Observe(context.Context) (vendors.Setup, error) {
 	return r.have, nil
 }
-func (r *recorder) Diff(_, _ vendors.Setup) ([]vendors.Change, error) { return nil, r.diff }
+func (r *recorder) Diff(_, _ vendors.Setup) ([]vendors.Change, error) { return r.changes, r.diff }
 func (r *recorder) SelfTest(ctx context.Context) (vlanrules.Verdict, error) {
 	r.tests++
 	return r.tested, ctx.Err()

@@ -334,6 +334,13 @@ func TestDaemonIsIncomplete(t *testing.T) {
 		k.with(func(r *recorder) { r.apply = nil })
 		time.Sleep(2 * setupRetry)
 		k.configure(t, deviceText)
+		// What is found missing afterwards, of a port and of the device.
+		for port, want := range map[string]string{"swp1": ": port swp1: chain: it is gone", "": ": chain: it is gone"} {
+			k.with(func(r *recorder) { r.changes = []vendors.Change{{Port: port, What: "chain", Detail: "it is gone"}} })
+			if err := k.Configure(t.Context(), []byte(deviceText), ""); err == nil || !strings.HasSuffix(err.Error(), "again"+want) {
+				t.Errorf("%q: %v", port, err)
+			}
+		}
 	})
 }
 

@@ -97,8 +97,16 @@ func TestDaemonLeavesTheUsersFile(t *testing.T) {
 			synctest.Wait()
 		}, true, false},
 		{"a removal that is confirmed", func(t *testing.T, k *keeper) {
-			mark := k.arm(t)
-			if err := errors.Join(k.Forget(t.Context(), "test", mark), k.Confirm(t.Context(), mark)); err != nil {
+			mark, off := k.arm(t), k.cfg.OffMark
+			if err := k.Forget(t.Context(), "test", mark); err != nil {
+				t.Error(err)
+			}
+			k.cfg.OffMark = filepath.Join(k.cfg.File, "mark") // which cannot be
+			if err := k.Confirm(t.Context(), mark); err == nil {
+				t.Error("confirmed, and the next start would undo it")
+			}
+			k.cfg.OffMark = off
+			if err := k.Confirm(t.Context(), mark); err != nil {
 				t.Error(err)
 			}
 		}, false, true},

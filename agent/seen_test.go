@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,7 +99,7 @@ func TestLookWhileAReadingHangs(t *testing.T) {
 func TestLookGivesWay(t *testing.T) {
 	t.Run("after a failed cycle", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			src, drv := &script{}, &recorder{hangs: true}
+			src, drv := &script{}, &recorder{hangs: func() bool { return true }}
 			a := newTest(t, src, drv)
 			for i := range 8 {
 				src.device, src.stop = nil, 0
@@ -119,32 +120,46 @@ func TestLookGivesWay(t *testing.T) {
 			}
 		})
 	})
-	t.Run("while a reading hangs", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			src, drv := &script{}, &recorder{hangs: true}
-			a := newTest(t, src, drv)
-			stop := run(t, a)
-			time.Sleep(5*interval + interval/2)
-			synctest.Wait()
-			block := make(chan struct{})
-			src.block.Store(&block)
-			time.Sleep(MinLease)
-			for a.driving.TryLock() { // until it looks
-				a.driving.Unlock()
-				time.Sleep(interval / 10)
+	for name, tooOld := range map[string]bool{"while a reading hangs": false, "while a reading hangs for too long": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var answers atomic.Bool
+				src, drv := &script{}, &recorder{hangs: func() bool { return !answers.Load() }}
+				a := newTest(t, src, drv)
+				stop := run(t, a)
+				time.Sleep(5*interval + interval/2)
 				synctest.Wait()
-			}
-			src.block.Store(nil)
-			close(block)
-			time.Sleep(2 * interval)
-			if s := a.Status(); s.DataPlane != api.DataPlaneLeased || s.Cycle.Lapses != 1 {
-				t.Errorf("%s, %d lapses", s.DataPlane, s.Cycle.Lapses)
-			}
-			if err := stop(); err != nil {
-				t.Error(err)
-			}
+				block := make(chan struct{})
+				src.block.Store(&block)
+				time.Sleep(MinLease)
+				for a.driving.TryLock() { // until it looks
+					a.driving.Unlock()
+					time.Sleep(interval / 10)
+					synctest.Wait()
+				}
+				if tooOld {
+					time.Sleep(MinLease)
+				}
+				next := make(chan struct{})
+				src.block.Store(&next)
+				answers.Store(true)
+				close(block)
+				synctest.Wait()
+				want := api.DataPlaneLeased
+				if tooOld { // that was given way to a cycle which failed, and looked itself
+					want = api.DataPlaneFallback
+				}
+				if s := a.Status(); s.DataPlane != want || !tooOld && s.Cycle.Lapses != 1 || s.DataPlaneReason != "" {
+					t.Errorf("%s (%s), %d lapses; want %s", s.DataPlane, s.DataPlaneReason, s.Cycle.Lapses, want)
+				}
+				src.block.Store(nil)
+				close(next)
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+			})
 		})
-	})
+	}
 }
 
 // TestEndSaysWhatIsThere: what an agent leaves behind is what it sees at its end.
