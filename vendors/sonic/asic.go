@@ -25,6 +25,15 @@ const (
 // that Redis looks at every key of ASIC_DB, routes and all.
 const recount = 30 * time.Second
 
+// asicState is what the last count found the ASIC to have.
+type asicState uint8
+
+const (
+	asicAgrees asicState = iota // as many entries as orchagent answers, in a table that is bound
+	asicShort                   // other entries: orchagent is asked for all of them again
+	asicBroken                  // that has not helped, or the table is not bound
+)
+
 // asicView is what ASIC_DB has of our table.
 type asicView struct {
 	table   string // its object; "" where it is not there, or another application's looks the same
@@ -100,7 +109,7 @@ func (d *Driver) lookASIC(ctx context.Context) (asicView, error) {
 // come to ASIC_DB a little after the answers.
 func (d *Driver) counted(ctx context.Context, entries int) (bool, error) {
 	now := d.cfg.Now()
-	if !d.short && now.Sub(d.recounted) < recount {
+	if d.asic == asicAgrees && now.Sub(d.recounted) < recount {
 		return true, nil
 	}
 	var v asicView
@@ -113,7 +122,7 @@ func (d *Driver) counted(ctx context.Context, entries int) (bool, error) {
 			return false, d.breaks(errors.New(why + ": tags pass unchanged"))
 		}
 		if v.table == "" || v.entries == entries {
-			d.short, d.broken, d.recounted = false, nil, now
+			d.asic, d.broken, d.recounted = asicAgrees, nil, now
 			return true, nil
 		}
 		if i == int(d.settle/calmPause) {
@@ -123,17 +132,17 @@ func (d *Driver) counted(ctx context.Context, entries int) (bool, error) {
 			return false, err
 		}
 	}
-	if d.short {
+	if d.asic != asicAgrees {
 		return false, d.breaks(fmt.Errorf("ASIC_DB has %d entries of csig's ACL table (%s), and orchagent answers that it has %d, asked for each of them: what the ASIC does is not known; see the log of swss and syncd", v.entries, v.table, entries))
 	}
-	d.short = true
+	d.asic = asicShort
 	return false, nil
 }
 
 // breaks notes that the ASIC does not do what orchagent answers: every cycle says so
 // until it does, which is looked at every 10 s.
 func (d *Driver) breaks(err error) error {
-	d.short, d.broken, d.checked = true, err, d.cfg.Now()
+	d.asic, d.broken, d.checked = asicBroken, err, d.cfg.Now()
 	return err
 }
 

@@ -58,8 +58,8 @@ type Driver struct {
 
 	noted     map[string]bool // keys of STATE_DB where this driver has noted what it sends
 	recounted time.Time       // when the ASIC's entries were counted last
-	short     bool            // and it did not have what orchagent answers
-	broken    error           // nor after it was asked for all of it again
+	asic      asicState
+	broken    error // why it is asicBroken
 }
 
 var _ vendors.Driver = (*Driver)(nil)

@@ -56,7 +56,7 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 	case !wasKnown:
 	case reborn:
 		res.NoteRepair("", "~ orchagent was started again over its rows: it was asked for the table and all entries")
-	case d.short:
+	case d.asic != asicAgrees:
 		res.NoteRepair("", "~ the ASIC did not have all entries: orchagent was asked for them again")
 	case seen.fresh && wasThere && len(changes) == 0:
 		res.NoteRepair("", "+ the ACL table was gone: orchagent was started again")
@@ -68,7 +68,7 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 			res.NoteRepair(port, "~ its ACL entries")
 		}
 	}
-	if d.short {
+	if d.asic != asicAgrees {
 		entries := 0
 		for _, p := range d.ports {
 			entries += len(p.have)

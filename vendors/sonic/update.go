@@ -59,7 +59,7 @@ func (d *Driver) ready(ctx context.Context, res *vendors.UpdateResult) error {
 		d.hangUp()
 		return err
 	}
-	if (d.known == vendors.Current || d.broken != nil) && d.cfg.Now().Sub(d.checked) < recheck {
+	if (d.known == vendors.Current || d.asic == asicBroken) && d.cfg.Now().Sub(d.checked) < recheck {
 		return d.broken
 	}
 	if d.known == vendors.Current {
