@@ -3,6 +3,12 @@ package vendors
 import (
 	"context"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -60,3 +66,55 @@ func TestAs(t *testing.T) {
 }
 
 func can[T any](driver any) bool { _, ok := As[T](driver); return ok }
+
+// TestWrappers: each type of this module that wraps a driver passes on what that can
+// do.
+func TestWrappers(t *testing.T) {
+	withoutUnwrap := map[string]bool{"shadow": true} // --dry-run: it must not change the device
+	wrappers, unwrap := map[string]string{}, map[string]bool{}
+	files := token.NewFileSet()
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, "_other.go") {
+			return err
+		}
+		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.TypeSpec:
+				s, ok := n.Type.(*ast.StructType)
+				for i := 0; ok && i < len(s.Fields.List); i++ {
+					f := s.Fields.List[i]
+					if e, ok := f.Type.(*ast.SelectorExpr); ok && f.Names == nil && e.Sel.Name == "Driver" {
+						wrappers[filepath.Dir(path)+" "+n.Name.Name] = n.Name.Name
+					}
+				}
+			case *ast.FuncDecl:
+				if n.Recv != nil && n.Name.Name == "Unwrap" {
+					of := n.Recv.List[0].Type
+					if p, ok := of.(*ast.StarExpr); ok {
+						of = p.X
+					}
+					if id, ok := of.(*ast.Ident); ok {
+						unwrap[filepath.Dir(path)+" "+id.Name] = true
+					}
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(wrappers) < 2 {
+		t.Fatalf("found no more wrappers than %v", wrappers)
+	}
+	for at, name := range wrappers {
+		if unwrap[at] == withoutUnwrap[name] {
+			t.Errorf("%s: has it an Unwrap? %v, want %v", at, unwrap[at], !withoutUnwrap[name])
+		}
+	}
+}

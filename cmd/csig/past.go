@@ -131,6 +131,9 @@ type unmarked struct {
 	why error
 }
 
+// Unwrap returns the target, for its optional capabilities.
+func (t *unmarked) Unwrap() any { return t.Target }
+
 // Remove removes everything of ours, and says that it may come back.
 func (t *unmarked) Remove(ctx context.Context) error { return errors.Join(t.Target.Remove(ctx), t.why) }
 

@@ -87,6 +87,9 @@ type inNetNS struct {
 	ns *os.File
 }
 
+// Unwrap returns the driver, for its optional capabilities.
+func (d inNetNS) Unwrap() any { return d.Driver }
+
 func (d inNetNS) Close() error { return errors.Join(d.Driver.Close(), d.ns.Close()) }
 
 // Health is the driver's.
