@@ -74,15 +74,19 @@ const assessOffline = "Offline: no device was asked. This is from their platform
 // assessTotal is the last line, which counts.
 func assessTotal(a *assess.Assessment) string {
 	r := &a.Totals.Requirements
-	text := fmt.Sprintf("Assessment: at %s something is required that is not so", count(r.Unmet+r.Impossible, "place"))
-	if r.Unmet+r.Impossible == 0 {
-		text = "Assessment: nothing is required that the fleet file has otherwise"
+	text := "Assessment: the fleet file meets every requirement that csig can check"
+	switch n := r.Unmet + r.Impossible; n {
+	case 0:
+	case 1:
+		text = "Assessment: 1 requirement is not met"
+	default:
+		text = fmt.Sprintf("Assessment: %d requirements are not met", n)
 	}
 	if r.Unchecked > 0 {
-		text += fmt.Sprintf("; %s csig could not check", count(r.Unchecked, "place"))
+		text += fmt.Sprintf("; %d could not be checked", r.Unchecked)
 	}
 	if r.Choice > 0 {
-		text += fmt.Sprintf("; %s left to you to decide", count(r.Choice, "place"))
+		text += fmt.Sprintf("; %d for you to decide", r.Choice)
 	}
 	return text + fmt.Sprintf("; %s, %s.", count(a.Totals.Errors, "error"), count(a.Totals.Warnings, "warning"))
 }
