@@ -216,3 +216,38 @@ func TestPartialAnswers(t *testing.T) {
 		}
 	}
 }
+
+// An agent that answers large requests with sysUpTime alone is asked in smaller ones, and
+// a port that it never answers for is not asked for without end.
+func TestAnswersCutToTheFirstBinding(t *testing.T) {
+	a := newAgent(t)
+	s := open(t, a.config(a.many(40)...))
+	mustRead(t, s)
+	a.with(func() {
+		a.edit = func(req, answer *gosnmp.SnmpPacket) {
+			if len(req.Variables) > 30 {
+				answer.Variables = answer.Variables[:1]
+			}
+		}
+	})
+	for i, smp := range mustRead(t, s) {
+		if smp.Octets != 1000*uint64(i+1) {
+			t.Fatalf("%+v", smp)
+		}
+	}
+	before := 0
+	a.with(func() {
+		before = a.requests
+		a.edit = func(_, answer *gosnmp.SnmpPacket) { answer.Variables = answer.Variables[:1] }
+	})
+	for _, smp := range read(t, s) {
+		if !errors.Is(smp.Err, ErrMissing) {
+			t.Errorf("%+v", smp)
+		}
+	}
+	a.with(func() {
+		if n := a.requests - before; n > 4*40 {
+			t.Errorf("%d requests for 40 ports without an answer", n)
+		}
+	})
+}

@@ -50,7 +50,7 @@ func (s *Source) narrow(ctx context.Context, ports []int32) error {
 		s.store(req)
 		again := append([]int32(nil), s.later[mark:]...)
 		s.later = s.later[:mark]
-		if len(again) == 0 || len(again) == len(todo) && len(todo) == 1 {
+		if len(again) == 0 || len(todo) == 1 {
 			return nil
 		}
 		s.shrink(len(req.wants), false)
