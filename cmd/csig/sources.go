@@ -168,7 +168,7 @@ func snmpConfig(ctx context.Context, dev *inventory.Device, every time.Duration)
 	for _, ref := range []struct {
 		what string
 		from inventory.Secret
-		to   *snmp.Secret
+		to   *counters.Secret
 	}{{"community", s.Community, &cfg.Community}, {"auth key", s.Auth.Key, &cfg.AuthPassphrase}, {"priv key", s.Priv.Key, &cfg.PrivPassphrase}} {
 		if ref.from.IsZero() {
 			continue
@@ -177,7 +177,7 @@ func snmpConfig(ctx context.Context, dev *inventory.Device, every time.Duration)
 		if err != nil {
 			return cfg, fmt.Errorf("snmp %s: %w", ref.what, err)
 		}
-		*ref.to = snmp.Secret(v)
+		*ref.to = counters.Secret(v)
 	}
 	return cfg, nil
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/gosnmp/gosnmp"
+
+	"github.com/csig-agent/csig/counters"
 )
 
 // ber is a cursor over BER-encoded bytes (X.690, as restricted by RFC 3417 §8:
@@ -136,7 +138,7 @@ const mostBindings = 1024
 // to that request, with the reason as the error. A value that cannot be decoded is a
 // binding of kind damaged; an error with mine means that the structure of the reply
 // cannot be trusted.
-func (r *reply) parse(msg []byte, want int32, community Secret) (mine bool, err error) {
+func (r *reply) parse(msg []byte, want int32, community counters.Secret) (mine bool, err error) {
 	b := ber(msg)
 	tag, body, whole, ok := b.open()
 	if !ok || gosnmp.PDUType(tag) != gosnmp.Sequence {

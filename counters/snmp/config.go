@@ -10,30 +10,9 @@ import (
 	"time"
 
 	"github.com/gosnmp/gosnmp"
+
+	"github.com/csig-agent/csig/counters"
 )
-
-// Secret is a community or passphrase. It prints, and is marshalled, as
-// <secret>.
-type Secret string
-
-const hidden = "<secret>"
-
-// String returns "<secret>", or "" for an empty Secret.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return hidden
-}
-
-// GoString is String, for %#v.
-func (s Secret) GoString() string { return strconv.Quote(s.String()) }
-
-// Format is String for every verb.
-func (s Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.String()) }
-
-// MarshalText is String.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Version is the SNMP version to speak.
 type Version uint8
@@ -89,18 +68,18 @@ type Config struct {
 	Port    uint16 // UDP port; 0 is 161
 
 	Version   Version
-	Community Secret // v2c; at most 127 bytes
+	Community counters.Secret // v2c; at most 127 bytes
 
 	// SNMPv3's user-based security model (RFC 3414). The security level follows
 	// from which of Auth and Priv are set.
 	User           string
-	Auth           string // "", MD5, SHA, SHA224, SHA256, SHA384 or SHA512
-	AuthPassphrase Secret // at least 8 bytes
+	Auth           string          // "", MD5, SHA, SHA224, SHA256, SHA384 or SHA512
+	AuthPassphrase counters.Secret // at least 8 bytes
 	// Priv is "", DES, AES (128 bits), AES192, AES256 (key extension by
 	// Blumenthal), AES192C or AES256C (by Reeder, which Cisco uses).
 	Priv           string
-	PrivPassphrase Secret // at least 8 bytes
-	Context        string // context name, mostly ""
+	PrivPassphrase counters.Secret // at least 8 bytes
+	Context        string          // context name, mostly ""
 
 	// Timeout is that of one try. 0 is 2 s, or less: so that all tries of one
 	// request fit into Within.

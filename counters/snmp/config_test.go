@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/csig-agent/csig/counters"
 )
 
 func TestConfig(t *testing.T) {
@@ -20,7 +22,7 @@ func TestConfig(t *testing.T) {
 		{"v3", v3, func(*Config) {}, ""},
 		{"no address", good, func(c *Config) { c.Address = "" }, "address is missing"},
 		{"no community", good, func(c *Config) { c.Community = "" }, "community is missing"},
-		{"long community", good, func(c *Config) { c.Community = Secret(strings.Repeat("x", 128)) }, "at most 127"},
+		{"long community", good, func(c *Config) { c.Community = counters.Secret(strings.Repeat("x", 128)) }, "at most 127"},
 		{"v2c with user", good, func(c *Config) { c.User = "u" }, "belong to SNMPv3"},
 		{"v3 with community", v3, func(c *Config) { c.Community = "x" }, "belongs to SNMPv2c"},
 		{"v3 without user", v3, func(c *Config) { c.User = "" }, "user is missing"},
@@ -67,7 +69,7 @@ func TestConfig(t *testing.T) {
 
 func TestSecretsStaySecret(t *testing.T) {
 	c := Config{Community: "hunter2", AuthPassphrase: "hunter2", PrivPassphrase: "hunter2"}
-	asJSON, err := json.Marshal(struct{ S Secret }{"hunter2"})
+	asJSON, err := json.Marshal(struct{ S counters.Secret }{"hunter2"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +81,7 @@ func TestSecretsStaySecret(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 	}
-	if Secret("").String() != "" {
+	if counters.Secret("").String() != "" {
 		t.Error("an empty secret is none")
 	}
 }

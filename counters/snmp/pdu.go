@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/gosnmp/gosnmp"
+
+	"github.com/csig-agent/csig/counters"
 )
 
 // want is one binding that a reply must carry, in its place.
@@ -50,7 +52,7 @@ func (p *pdu) name(w *want) []byte { return p.oids[w.at : w.at+uint32(w.size)] }
 const firstID = 1 << 24
 
 // encode makes the SNMPv2c message.
-func (p *pdu) encode(community Secret) error {
+func (p *pdu) encode(community counters.Secret) error {
 	packet := gosnmp.SnmpPacket{
 		Version:        gosnmp.Version2c,
 		Community:      string(community),

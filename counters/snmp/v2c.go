@@ -11,6 +11,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/csig-agent/csig/counters"
 )
 
 // session speaks one version of SNMP to one agent over one socket.
@@ -37,7 +39,7 @@ var past = time.Unix(1, 0)
 // v2c is a session of SNMPv2c (RFC 1901).
 type v2c struct {
 	conn      net.Conn
-	community Secret
+	community counters.Secret
 	timeout   time.Duration
 	now       func() time.Time
 	buf       []byte
