@@ -13,26 +13,26 @@ import (
 
 // Facts is what a device can really do. Every limit carries its reason.
 type Facts struct {
-	Platform string
-	Rules    vlanrules.Caps      // the table that carries compare-and-replace
-	Update   vlanrules.Verdict   // compare-and-replace of compact tags
-	Wide     vlanrules.Verdict   // compare-and-replace of wide tags
-	Strip    vlanrules.Verdict   // removing the tag
-	Others   int                 // how many of Setup.Others it can remove, too; 0: none
-	Lease    vlanrules.Verdict   // the data plane falls back by itself
-	Through  vlanrules.Verdict   // tagged frames are forwarded by a device without any setup of ours; Degraded: only under a condition that csig cannot see
-	Depths   []vlanrules.Verdict // Depths[n]: tags behind n VLAN tags
-	Slack    int                 // bytes beyond a port's MTU that it forwards all the same
-	Ports    []string            // names of the ports it has, in no order, where Probe reads them; none where it does not
-	Notes    []string            // what an operator should know, one sentence each
-	Hinders  []PortVerdict       // of ports: what stands in the way of tags there, Refused or Degraded
-	Off      []string            // what Remove does not give back as it was before us, one sentence each
-	Traits   Traits              // how the platform treats tags, with sources
+	Platform string              `json:"platform"`
+	Rules    vlanrules.Caps      `json:"rules"`        // the table that carries compare-and-replace
+	Update   vlanrules.Verdict   `json:"update"`       // compare-and-replace of compact tags
+	Wide     vlanrules.Verdict   `json:"wide"`         // compare-and-replace of wide tags
+	Strip    vlanrules.Verdict   `json:"strip"`        // removing the tag
+	Others   int                 `json:"strip_others"` // how many of Setup.Others it can remove, too; 0: none
+	Lease    vlanrules.Verdict   `json:"lease"`        // the data plane falls back by itself
+	Through  vlanrules.Verdict   `json:"through"`      // tagged frames are forwarded by a device without any setup of ours; Degraded: only under a condition that csig cannot see
+	Depths   []vlanrules.Verdict `json:"depths"`       // Depths[n]: tags behind n VLAN tags
+	Ports    []string            `json:"ports"`        // names of the ports it has, in no order, where Probe reads them; none where it does not
+	Notes    []string            `json:"notes"`        // what an operator should know, one sentence each
+	Off      []string            `json:"off"`          // what Remove does not give back as it was before us, one sentence each
+	Slack    int                 `json:"slack_bytes"`  // bytes beyond a port's MTU that it forwards all the same
+	Hinders  []PortVerdict       `json:"hinders"`      // of ports: what stands in the way of tags there, Refused or Degraded
+	Traits   Traits              `json:"traits"`       // how the platform treats tags, with sources
 }
 
 // PortVerdict is why a port cannot have tags as it is, or has them only in part.
 type PortVerdict struct {
-	Port string
+	Port string `json:"port"`
 	vlanrules.Verdict
 }
 

@@ -9,29 +9,33 @@ import (
 // Caps is what one device's VLAN table can express. The zero value is a table
 // of VID ranges that takes a port's whole change at once.
 type Caps struct {
-	Match    MatchKind
-	MatchPCP bool // T can be matched
-	MatchD   bool // the device itself leaves tags with D=1 alone before the table is looked up (uec); entries need not test D
-	Txn      Txn
+	Match    MatchKind `json:"match"`
+	MatchPCP bool      `json:"match_pcp"` // T can be matched
+	MatchD   bool      `json:"match_d"`   // the device itself leaves tags with D=1 alone before the table is looked up (uec); entries need not test D
+	Txn      Txn       `json:"transaction"`
 
-	Modify      bool // an entry's action can change in place
-	ModifyMatch bool // an entry's match can change in place, in a write of its own
-	ModifyEntry bool // match and action of an entry can change in one write
-	Values      bool // entries can share a value that one operation changes
+	Modify      bool `json:"modify"`       // an entry's action can change in place
+	ModifyMatch bool `json:"modify_match"` // an entry's match can change in place, in a write of its own
+	ModifyEntry bool `json:"modify_entry"` // match and action of an entry can change in one write
+	Values      bool `json:"values"`       // entries can share a value that one operation changes
 
-	Entries   int  // capacity of the table; 0: not limited
-	Taken     int  // entries of it that other applications hold
-	Shared    bool // the capacity is shared by all ports
-	Ports     int  // ports that share it
-	Positions int  // tag positions (outer, inner behind one tag, …) that need a copy of the entries each; 0: one
+	Entries   int  `json:"entries"`       // capacity of the table; 0: not limited
+	Taken     int  `json:"entries_taken"` // entries of it that other applications hold
+	Shared    bool `json:"shared"`        // the capacity is shared by all ports
+	Ports     int  `json:"ports"`         // ports that share it
+	Positions int  `json:"positions"`     // tag positions (outer, inner behind one tag, …) that need a copy of the entries each; 0: one
 
-	VIDMin, VIDMax uint16     // VIDs that entries may name; VIDMax 0: 4095
-	Reserved       []VIDRange // VIDs the device keeps for itself: never written
-	MatchReserved  bool       // entries may nevertheless match the VIDs that must not be written
+	VIDMin        uint16     `json:"vid_min"`        // VIDs that entries may name
+	VIDMax        uint16     `json:"vid_max"`        // 0: 4095
+	Reserved      []VIDRange `json:"reserved"`       // VIDs the device keeps for itself: never written
+	MatchReserved bool       `json:"match_reserved"` // entries may nevertheless match the VIDs that must not be written
 }
 
 // VIDRange is the VIDs First…Last.
-type VIDRange struct{ First, Last uint16 }
+type VIDRange struct {
+	First uint16 `json:"first"`
+	Last  uint16 `json:"last"`
+}
 
 // Txn is the largest change the device takes as a whole.
 type Txn uint8
@@ -47,6 +51,14 @@ var txnNames = [...]string{"table", "batch", "entry"}
 
 // String returns "table", "batch" or "entry".
 func (t Txn) String() string { return nameOf("Txn", t, txnNames[:]) }
+
+// MarshalText is String, for JSON.
+func (t Txn) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText is the inverse of MarshalText.
+func (t *Txn) UnmarshalText(text []byte) error {
+	return valueOf("transaction model", t, text, txnNames[:])
+}
 
 // An Option gives a compiler what the capabilities cannot: what the operator
 // chose, and what tags of the domain can carry.

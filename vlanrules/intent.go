@@ -2,6 +2,8 @@ package vlanrules
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/csig-agent/csig/quantize"
 )
@@ -28,6 +30,16 @@ func nameOf[T ~uint8 | ~uint16](kind string, v T, names []string) string {
 		return names[v]
 	}
 	return fmt.Sprintf("%s(%d)", kind, v)
+}
+
+// valueOf is the inverse of nameOf.
+func valueOf[T ~uint8](kind string, v *T, text []byte, names []string) error {
+	i := slices.Index(names, string(text))
+	if i < 0 {
+		return fmt.Errorf("%q is no %s that this csig knows: want %s", text, kind, strings.Join(names, ", "))
+	}
+	*v = T(i)
+	return nil
 }
 
 // Intent is the wanted behaviour of one egress port for one signal. With
@@ -57,9 +69,15 @@ var levelNames = [...]string{"full", "degraded", "refused"}
 // String returns "full", "degraded" or "refused".
 func (l Level) String() string { return nameOf("Level", l, levelNames[:]) }
 
+// MarshalText is String, for JSON.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText is the inverse of MarshalText.
+func (l *Level) UnmarshalText(text []byte) error { return valueOf("level", l, text, levelNames[:]) }
+
 // Verdict is a level with the reason a network engineer understands; Reason
 // is "" exactly when the level is Full.
 type Verdict struct {
-	Level  Level
-	Reason string
+	Level  Level  `json:"level"`
+	Reason string `json:"reason"`
 }

@@ -103,6 +103,14 @@ var matchKindNames = [...]string{"range", "ternary", "ternary-unordered", "exact
 // String returns "range", "ternary", "ternary-unordered" or "exact".
 func (k MatchKind) String() string { return nameOf("MatchKind", k, matchKindNames[:]) }
 
+// MarshalText is String, for JSON.
+func (k MatchKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText is the inverse of MarshalText.
+func (k *MatchKind) UnmarshalText(text []byte) error {
+	return valueOf("kind of match", k, text, matchKindNames[:])
+}
+
 // ParseMatchKind is the inverse of String.
 func ParseMatchKind(name string) (MatchKind, error) {
 	for i, n := range matchKindNames {

@@ -17,11 +17,7 @@ func (c *Client) Facts(ctx context.Context, platform string) (vendors.Facts, err
 	if err := c.object(ctx, http.MethodGet, FactsPath+query(platform), nil, &f, FactsFormat, &f.Format); err != nil {
 		return vendors.Facts{}, err
 	}
-	out, err := f.Facts()
-	if err != nil {
-		return out, fmt.Errorf("agent at %s: %w", c.name, err)
-	}
-	return out, nil
+	return f.Facts, nil
 }
 
 // Setup asks what the device has now, and which configuration the daemon runs.

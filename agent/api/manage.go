@@ -162,7 +162,7 @@ func (s *Server) Manage(m Manager) {
 	s.manageArmed(m)
 	s.mux.HandleFunc("GET "+FactsPath, answer(func(r *http.Request) (any, error) {
 		f, err := m.Facts(r.Context(), argument(r, "platform"))
-		return FactsOf(&f), err
+		return FactsOf(f), err
 	}))
 	s.mux.HandleFunc("GET "+SetupPath, answer(func(r *http.Request) (any, error) {
 		setup, err := m.Setup(r.Context(), argument(r, "platform"))

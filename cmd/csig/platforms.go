@@ -9,6 +9,7 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 func newPlatforms() *cobra.Command {
@@ -68,19 +69,19 @@ type platformsResult struct {
 
 // platformResult is one platform, as it is without a device at hand.
 type platformResult struct {
-	Platform string         `json:"platform"`
-	Title    string         `json:"title"`
-	Driver   bool           `json:"driver"` // csig has one
-	Update   api.Ability    `json:"update"`
-	Wide     api.Ability    `json:"wide"`
-	Strip    api.Ability    `json:"strip"`
-	Lease    api.Ability    `json:"lease"`
-	Through  api.Ability    `json:"through"`
-	Depths   []api.Ability  `json:"depths"` // of tags behind 0, 1, 2 … VLAN tags
-	Slack    int            `json:"slack_bytes"`
-	Rules    *api.Rules     `json:"rules,omitempty"` // of a platform with a driver
-	Notes    []string       `json:"notes"`
-	Traits   vendors.Traits `json:"traits"`
+	Platform string              `json:"platform"`
+	Title    string              `json:"title"`
+	Driver   bool                `json:"driver"` // csig has one
+	Update   vlanrules.Verdict   `json:"update"`
+	Wide     vlanrules.Verdict   `json:"wide"`
+	Strip    vlanrules.Verdict   `json:"strip"`
+	Lease    vlanrules.Verdict   `json:"lease"`
+	Through  vlanrules.Verdict   `json:"through"`
+	Depths   []vlanrules.Verdict `json:"depths"` // of tags behind 0, 1, 2 … VLAN tags
+	Slack    int                 `json:"slack_bytes"`
+	Rules    *vlanrules.Caps     `json:"rules,omitempty"` // of a platform with a driver
+	Notes    []string            `json:"notes"`
+	Traits   vendors.Traits      `json:"traits"`
 }
 
 // knownPlatforms is all of them, or the one that is named.
@@ -95,8 +96,7 @@ func knownPlatforms(names []string) (*platformsResult, error) {
 		if err != nil {
 			return nil, err
 		}
-		facts := p.Offline(false)
-		f := api.FactsOf(&facts)
+		f := api.FactsOf(p.Offline())
 		one := platformResult{
 			Platform: name, Title: p.Title, Driver: p.Open != nil, Update: f.Update, Wide: f.Wide, Strip: f.Strip, Lease: f.Lease, Through: f.Through,
 			Depths: f.Depths, Slack: f.Slack, Notes: f.Notes, Traits: f.Traits,
@@ -112,7 +112,7 @@ func knownPlatforms(names []string) (*platformsResult, error) {
 // platformRow is one line of the table.
 func platformRow(p *platformResult) []string {
 	t := &p.Traits
-	update := map[string]string{"full": "yes", "degraded": "degraded", "refused": "no"}[p.Update.Level]
+	update := map[vlanrules.Level]string{vlanrules.Full: "yes", vlanrules.Degraded: "degraded", vlanrules.Refused: "no"}[p.Update.Level]
 	if t.Native.Is != "" {
 		update = "native"
 	}
@@ -124,7 +124,7 @@ func platformRow(p *platformResult) []string {
 	if t.Revert.Is != "" {
 		change += ", undo"
 	}
-	return []string{p.Platform, update, map[string]string{"full": "yes", "degraded": "depends", "refused": "no"}[p.Through.Level],
+	return []string{p.Platform, update, map[vlanrules.Level]string{vlanrules.Full: "yes", vlanrules.Degraded: "depends", vlanrules.Refused: "no"}[p.Through.Level],
 		orDash(strings.TrimPrefix(string(t.Strip.Is), "port ")), orDash(rules), orDash(shortKeys[t.Key.Is]), shortTPIDs(&t.TPIDs), change}
 }
 

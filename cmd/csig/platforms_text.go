@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // statement is one thing that is known of a platform.
@@ -68,17 +68,17 @@ func statements(p *platformResult) []statement {
 
 // byDriver notes that a platform's means are not csig's.
 func byDriver(p *platformResult) string {
-	if p.Strip.Level != "refused" || p.Traits.Strip.Is == vendors.StripNone {
+	if p.Strip.Level != vlanrules.Refused || p.Traits.Strip.Is == vendors.StripNone {
 		return ""
 	}
 	return ", but not by csig: " + p.Strip.Reason
 }
 
-func abilityText(a api.Ability) string {
-	if a.Level == "full" {
+func abilityText(a vlanrules.Verdict) string {
+	if a.Level == vlanrules.Full {
 		return "yes"
 	}
-	return a.Level + suffix(": ", a.Reason)
+	return a.Level.String() + suffix(": ", a.Reason)
 }
 
 func orNone(s string) string {
