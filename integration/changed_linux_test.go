@@ -21,15 +21,15 @@ func TestRollOutChangedByHand(t *testing.T) {
 	before := r.rulesets()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 	for _, c := range []struct {
-		wave         string
-		hand         int
-		change, want string
+		wave string
+		hand int
+		want string
 	}{
-		{"ready/rest", 1, "flush chain netdev csig p_east", "before stage open: device s2: the plan is stale: another process changed it while the plan was carried out"},
-		{"ready/canary", 0, "flush ruleset", "device s1: the plan is stale"},
+		{"ready/rest", 1, "before stage open: device s2: the plan is stale: another process changed it while the plan was carried out"},
+		{"ready/canary", 0, "device s1: the plan is stale"},
 	} {
 		journal := r.path(fmt.Sprint("journal-", c.hand))
-		check := fmt.Sprintf("[ $CSIG_WAVE != %s ] || nsenter --net=/proc/%d/fd/%d nft %s", c.wave, os.Getpid(), r.switches[c.hand].FD(), c.change)
+		check := fmt.Sprintf("[ $CSIG_WAVE != %s ] || %s off -i %s --device %s", c.wave, csig, r.fleet, r.switches[c.hand].Name())
 		out, code := r.csig("apply", r.path("plan"), "--soak", "0s", "--check", "sh,-c,"+check, "--journal", journal)
 		if code != 1 || !strings.Contains(out, c.want) || strings.Contains(out, "open/") || !strings.Contains(out, "csig rollback") {
 			t.Errorf("exit code %d, want %q and nothing opened:\n%s", code, c.want, out)
@@ -45,7 +45,8 @@ func TestRollOutTimeout(t *testing.T) {
 	if !mayStrip(t) {
 		return
 	}
-	r := newMixedRow(t, byNetNS, bySSH, byNetNS)
+	r := newMixedRow(t, byRow, byDaemonSSH, byRow)
+	r.daemons()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 	if out, code := r.csig("apply", r.path("plan"), "--soak", "0s", "--stop-after", "fence"); code != 3 {
 		t.Fatalf("exit code %d\n%s", code, out)
@@ -79,7 +80,7 @@ func TestRollOutWithAnotherFleetFile(t *testing.T) {
 	half := r.rulesets()
 	for _, c := range []struct{ old, with, resume, rollback string }{
 		{"tpid: 0x9900", "tpid: 0x9901", "has changed since it was made", "its profile is "},
-		{r.reached(1, byNetNS), "local: true", "has changed since it was made", "device s2 is linux, local, and was linux, netns "},
+		{r.reached(1, byRow), "local: true", "has changed since it was made", "device s2 is linux, local, and was linux, daemon "},
 	} {
 		restore := r.edit(c.old, c.with)
 		if out := r.want(1, "apply", "--resume", r.path("plan.journal"), "--soak", "0s"); !strings.Contains(out, c.resume) {
@@ -174,7 +175,7 @@ func TestOffInSpiteOfMistakes(t *testing.T) {
 	before := r.rulesets()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 	r.want(0, "apply", r.path("plan"), "--soak", "0s")
-	restore := r.edit(r.reached(1, byNetNS), "management: {netns: [s2]}")
+	restore := r.edit(r.reached(1, byRow), "management: {netns: [s2]}")
 	out := r.want(1, "off", "-i", r.fleet)
 	if !strings.Contains(out, "not off: s2: mend") || !strings.Contains(out, "remove  s1 done") || !strings.Contains(out, "remove  s3 done") {
 		t.Errorf("with a way in that is none:\n%s", out)

@@ -103,7 +103,7 @@ func confirms(req *http.Request) bool {
 func (b *between) killBeforeConfirm(journal, revert string) {
 	r := b.r
 	r.t.Helper()
-	cmd := r.from.Command(csig, "apply", r.path("plan"), "--soak", "0s", "--revert", revert, "--journal", journal)
+	cmd := r.from.Command(csig, "apply", r.path("plan"), "--soak", "0s", "--parallel", "1", "--revert", revert, "--journal", journal)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	started, killed := make(chan struct{}), make(chan error, 1)
@@ -135,7 +135,7 @@ func TestDaemonGoesBackByItself(t *testing.T) {
 	if !mayStrip(t) {
 		return
 	}
-	r := newMixedRow(t, byNetNS, byDaemon, byNetNS)
+	r := newMixedRow(t, byRow, byDaemon, byRow)
 	a := r.daemons()[0]
 	b := betweenDaemon(r)
 	before := r.rulesets()
@@ -161,7 +161,7 @@ func TestLongDaemonArmed(t *testing.T) {
 	if !mayStrip(t) {
 		return
 	}
-	r := newMixedRow(t, byNetNS, byDaemon, byNetNS)
+	r := newMixedRow(t, byRow, byDaemon, byRow)
 	a := r.daemons()[0]
 	b := betweenDaemon(r)
 	before := r.rulesets()

@@ -35,8 +35,9 @@ func TestGateProbesLinks(t *testing.T) {
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 	out := r.want(0, "apply", r.path("plan"), "--soak", "0s")
 	for _, want := range []string{
-		"fence/rest  gate open: read back as planned, no new losses, full-size tagged frames cross 1 link both ways\n",
-		"ready/canary  gate open: read back as planned, no new losses, full-size tagged frames cross 1 link both ways\n",
+		"fence/rest  gate open: read back as planned, no new losses\n", // s2 waits for its configuration
+		"ready/rest  gate open: read back as planned, no new losses, full-size tagged frames cross 2 links both ways\n",
+		"open/canary  gate open: read back as planned, no new losses, full-size tagged frames cross 1 link both ways\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
@@ -75,7 +76,7 @@ func TestLongGateNamesTheLinkOfADaemon(t *testing.T) {
 	if !mayStrip(t) {
 		return
 	}
-	r := newMixedRow(t, byNetNS, byDaemon, byDaemonSSH)
+	r := newMixedRow(t, byRow, byDaemon, byDaemonSSH)
 	r.daemons()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"), "--waves", "100%")
 	r.filter(1, "east", "meta length > 1400")

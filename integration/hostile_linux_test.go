@@ -180,7 +180,7 @@ func TestHostilePeers(t *testing.T) {
 		return
 	}
 	loopback(t)
-	r := newMixedRow(t, byNetNS, byDaemon, byNetNS)
+	r := newMixedRow(t, byRow, byDaemon, byRow)
 	daemons := r.daemons()
 	before := r.rulesets()
 	bad := hostileDevices(t)

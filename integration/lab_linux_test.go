@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,6 +41,7 @@ func newLaboratory(t testing.TB) *laboratory {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		l.endAgents()
 		_ = cmd.Process.Kill() // the namespaces go with it
 		_ = cmd.Wait()         // it was killed
 	})
@@ -48,6 +50,23 @@ func newLaboratory(t testing.TB) *laboratory {
 	}
 	l.pid = cmd.Process.Pid
 	return l
+}
+
+// endAgents ends the agents that the page has started.
+func (l *laboratory) endAgents() {
+	pids, err := os.ReadFile(filepath.Join(l.dir, "pids"))
+	if err != nil {
+		l.t.Error(err)
+	}
+	for _, pid := range strings.Fields(string(pids)) {
+		n, err := strconv.Atoi(pid)
+		if err == nil {
+			err = syscall.Kill(n, syscall.SIGKILL)
+		}
+		if err != nil {
+			l.t.Errorf("agent %s: %v", pid, err)
+		}
+	}
 }
 
 // run types a command line, and returns what a terminal would show, and its

@@ -194,11 +194,11 @@ func TestNewTPID(t *testing.T) {
 	if !mayStrip(t) {
 		return
 	}
-	r := newMixedRow(t, byDaemon, byNetNS, byNetNS)
+	r := newMixedRow(t, byDaemon, byRow, byRow)
 	r.daemons()[0].await("that it waits", waits)
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("first"))
 	r.want(0, "apply", r.path("first"), "--soak", "0s")
-	before := r.quietRulesets()
+	before := r.rulesets()
 	m := r.mixture()
 	m.pass()
 	start := m.now()
@@ -233,7 +233,7 @@ func TestNewTPID(t *testing.T) {
 	open := m.now()
 	m.pass()
 	r.want(0, "plan", "-i", r.fleet)
-	after := r.quietRulesets()
+	after := r.rulesets()
 	if !strings.Contains(after, "others=0x9900") || strings.Contains(before, "others=") {
 		t.Errorf("the retired TPID is not where it belongs:\n%s", after)
 	}
@@ -251,7 +251,7 @@ func TestNewTPID(t *testing.T) {
 	restore()
 	again := m.now()
 	m.pass()
-	if got := r.quietRulesets(); got != after {
+	if got := r.rulesets(); got != after {
 		t.Errorf("after the rollback of that:\n%s\nwant\n%s", got, after)
 	}
 
@@ -259,7 +259,7 @@ func TestNewTPID(t *testing.T) {
 	r.want(0, "rollback", r.path("plan.journal"))
 	undone := m.now()
 	m.pass()
-	if got := r.quietRulesets(); got != before {
+	if got := r.rulesets(); got != before {
 		t.Errorf("after the rollback:\n%s\nwant\n%s", got, before)
 	}
 	m.end()

@@ -6,11 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -161,7 +159,7 @@ func TestRollOutOfAMixedFleet(t *testing.T) {
 	if !mayStrip(t) {
 		return
 	}
-	r := newMixedRow(t, byDaemonSSH, bySSH, byNetNS, bySSH, byNetNS, byDaemonTLS)
+	r := newMixedRow(t, byDaemonSSH, byDaemonSSH, byRow, byDaemonSSH, byRow, byDaemonTLS)
 	agents := r.daemons()
 	r.edit("{name: s2,", "{name: s2, tags: [canary],")
 	r.edit("csig: true}", "csig: true, mtu: 1700}")
@@ -179,7 +177,7 @@ func TestRollOutOfAMixedFleet(t *testing.T) {
 	out += string(saved)
 	for _, want := range []string{
 		"1. mtu", "2. fence", "3. ready", "4. open", "west: mtu: 1600 -> 1696", "on 6 devices",
-		"daemon " + r.socket(0) + " over ssh 10.9.1.2", "@10.9.2.2", "daemon 10.9.6.2:7443",
+		"daemon " + r.socket(0) + " over ssh 10.9.1.2", "over ssh 10.9.2.2", "daemon 10.9.6.2:7443",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the plan lacks %q:\n%s", want, out)
@@ -202,7 +200,7 @@ func TestRollOutOfAMixedFleet(t *testing.T) {
 	for _, a := range agents {
 		a.live()
 	}
-	quiet := r.quietRulesets()
+	quiet := r.rulesets()
 
 	// The next change meets a canary that goes bad with it: from the moment that
 	// its rules change, the other end of its cable takes no long frames any
@@ -226,7 +224,7 @@ func TestRollOutOfAMixedFleet(t *testing.T) {
 	r.setMTU(2, "west", 1700)
 	r.want(0, "rollback", r.path("next.journal"))
 	restore()
-	if got := r.quietRulesets(); got != quiet {
+	if got := r.rulesets(); got != quiet {
 		t.Errorf("the roll-back of the bad canary leaves\n%s\nwant\n%s", got, quiet)
 	}
 	r.want(0, "plan", "-i", r.fleet)
@@ -242,24 +240,4 @@ func TestRollOutOfAMixedFleet(t *testing.T) {
 	}
 	probes.await("through switches without rules again", probes.untouched)
 	w.end()
-}
-
-// quietRulesets are the rulesets of the switches whose signal no agent updates,
-// in an order that does not depend on when each object was made.
-func (r *row) quietRulesets() string {
-	r.t.Helper()
-	var out strings.Builder
-	for i, s := range r.switches {
-		if r.ways[i].daemon() {
-			continue
-		}
-		rules, err := s.Command("nft", "list", "ruleset").CombinedOutput()
-		if err != nil {
-			r.t.Fatalf("nft: %v\n%s", err, rules)
-		}
-		lines := strings.Split(string(rules), "\n")
-		slices.Sort(lines)
-		fmt.Fprintf(&out, "== %s\n%s", s.Name(), strings.Join(lines, "\n"))
-	}
-	return out.String()
 }

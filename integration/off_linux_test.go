@@ -24,7 +24,7 @@ func TestOffPastDeadDaemons(t *testing.T) {
 	if !mayStrip(t) {
 		return
 	}
-	r := newMixedRow(t, byDaemon, byDaemonSSH, byNetNS, byDaemon)
+	r := newMixedRow(t, byDaemon, byDaemonSSH, byRow, byDaemon)
 	before := r.rulesets()
 	agents := r.daemons()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
@@ -116,7 +116,7 @@ func TestLongOffPastAHungDaemon(t *testing.T) {
 	if !mayStrip(t) {
 		return
 	}
-	r := newMixedRow(t, byNetNS, byDaemon, byNetNS)
+	r := newMixedRow(t, byRow, byDaemon, byRow)
 	before := r.rulesets()
 	a := r.daemon(1)
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
@@ -198,7 +198,7 @@ func TestLongOffByAnOrdinaryAccount(t *testing.T) {
 	if !mayStrip(t) {
 		return
 	}
-	r := newMixedRow(t, byNetNS, byDaemonSSH, byNetNS)
+	r := newMixedRow(t, byRow, byDaemonSSH, byRow)
 	before := r.rulesets()
 	a := r.daemon(1)
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))

@@ -21,14 +21,12 @@ import (
 type way int
 
 const (
-	byNetNS     way = iota // the local driver, in the switch's namespace
-	bySSH                  // commands over SSH; it cannot strip
-	byDaemon               // csig agent, at a unix socket of this machine
+	byRow       way = iota // csig agent that the row starts, at a unix socket of this machine
+	byDaemon               // csig agent that the test starts, at such a socket
 	byDaemonSSH            // csig agent, at a unix socket that SSH forwards
 	byDaemonTLS            // csig agent, at a TCP port with certificates of both ends
 )
 
-func (w way) daemon() bool { return w >= byDaemon }
 
 // row is switches in a row between two hosts, h1 ── s1 ── … ── sN ── h2, and
 // the fleet file that describes them. csig runs in a namespace of its own, from
@@ -116,6 +114,11 @@ devices:
 	check(r.WaitUp(ctx))
 	r.fleet = filepath.Join(r.dir, "row.yaml")
 	check(os.WriteFile(r.fleet, []byte(text.String()), 0o600))
+	for i, way := range ways {
+		if way == byRow {
+			r.daemon(i)
+		}
+	}
 	return r
 }
 
@@ -123,13 +126,9 @@ devices:
 // file has for that.
 func (r *row) reached(i int, w way) string {
 	r.t.Helper()
-	netns := fmt.Sprintf("netns: /proc/%d/fd/%d", os.Getpid(), r.switches[i].FD())
 	socket := "daemon: {socket: " + r.socket(i) + "}"
-	switch w {
-	case byNetNS:
-		return "management: {" + netns + "}"
-	case byDaemon:
-		return "management: {" + netns + ", " + socket + "}"
+	if w == byRow || w == byDaemon {
+		return fmt.Sprintf("management: {netns: /proc/%d/fd/%d, %s}", os.Getpid(), r.switches[i].FD(), socket)
 	}
 	address := r.manage(i)
 	if w == byDaemonTLS {
@@ -145,10 +144,7 @@ func (r *row) reached(i int, w way) string {
 	s := r.switches[i]
 	d := sshtest.Start(r.t, sshtest.Options{Address: address, Start: func(cmd *exec.Cmd) error { return s.Do(cmd.Start) }})
 	ssh := fmt.Sprintf("ssh: {user: %s, port: %d, key: %s, known_hosts: %s}", d.Login.User, d.Login.Port, d.Login.Key, d.Login.KnownHosts)
-	if w == byDaemonSSH {
-		return "address: " + address + ", management: {" + ssh + ", " + socket + "}"
-	}
-	return "address: " + address + ", management: {" + ssh + "}"
+	return "address: " + address + ", management: {" + ssh + ", " + socket + "}"
 }
 
 // manage lays the management link of a switch, and returns its address there.
@@ -207,12 +203,12 @@ func (r *row) daemon(i int) *agent {
 	return a
 }
 
-// daemons starts the daemon of every switch that is driven through one.
+// daemons starts the daemon of every switch whose daemon the row did not start.
 func (r *row) daemons() []*agent {
 	r.t.Helper()
 	var out []*agent
 	for i, w := range r.ways {
-		if w.daemon() {
+		if w != byRow {
 			out = append(out, r.daemon(i))
 		}
 	}

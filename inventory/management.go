@@ -11,7 +11,7 @@ import (
 // device itself.
 type Management struct {
 	NetNS  string  `key:"netns" is:"path" doc:"Path of the network namespace that is the device, on this machine: a lab's switch."`
-	SSH    *SSH    `key:"ssh" doc:"With commands from afar, at the device's address."` // and to reach a Daemon's socket
+	SSH    *SSH    `key:"ssh" doc:"A login at the device's address, for the socket of its daemon; and for csig off where no daemon answers."` // and to reach a Daemon's socket
 	Daemon *Daemon `key:"daemon" doc:"Through csig agent on the device."`
 
 	// Own is what platforms' own keys say, by the keys: OwnKeys finds a device's.

@@ -412,6 +412,9 @@ func chain(before string, line []byte) string {
 // Plan is the plan that the journal carries out.
 func (j *Journal) Plan() *plans.Plan { return j.state.plan }
 
+// Version is that of the csig that wrote the journal.
+func (j *Journal) Version() string { return j.state.version }
+
 // Count is how many steps have one of these as their last event.
 func (j *Journal) Count(events ...Event) int {
 	n := 0

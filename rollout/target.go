@@ -8,8 +8,8 @@ import (
 	"github.com/csig-agent/csig/vendors"
 )
 
-// Target is one device as plans see it: a driver, local or remote, or the
-// daemon on the device. A vendors.Driver is one.
+// Target is one device as plans see it: the daemon on the device, or a driver. A
+// vendors.Driver is one.
 type Target interface {
 	// Probe finds out what the device can do, without changing it.
 	Probe(ctx context.Context) (vendors.Facts, error)

@@ -10,7 +10,7 @@ import (
 // Config is what drivers may need to reach a device; each platform reads its
 // part of it.
 type Config struct {
-	// Device is driven remotely where it has an SSH management and is not
+	// Device is remote where its management says how to reach it and it is not
 	// local.
 	Device inventory.Device
 
@@ -30,8 +30,8 @@ type Config struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Afar reports whether the device is to be driven over SSH, by a program that
+// Remote reports whether the device is reached over SSH, by a program that
 // does not run on it.
-func (c *Config) Afar() bool {
+func (c *Config) Remote() bool {
 	return c.NetNS == 0 && !c.Device.Local && c.Device.Management.SSH != nil
 }

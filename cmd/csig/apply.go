@@ -20,6 +20,7 @@ import (
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/all"
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
@@ -319,6 +320,9 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *rollout.Journal, do func(*
 	} else if err != nil {
 		return err
 	}
+	if err := setUpWithoutAgent(j); err != nil {
+		return err
+	}
 	if err := checkSignature(o, j.Plan(), show); err != nil {
 		return err
 	}
@@ -376,6 +380,25 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *rollout.Journal, do func(*
 		return err
 	}
 	return fmt.Errorf("%w\n%s", err, nextSteps(j, cmd.Name(), " once that is repaired"))
+}
+
+// setUpWithoutAgent refuses the journal of an earlier csig that set devices up itself, by
+// nft over SSH or in network namespaces: their agents, which do now, know nothing of it.
+func setUpWithoutAgent(j *rollout.Journal) error {
+	var names []string
+	touched, registry := j.Plan().Touches(), all.Default()
+	for i := range j.Plan().Devices {
+		d := &j.Plan().Devices[i]
+		direct := strings.HasPrefix(d.Via, "ssh ") || strings.HasPrefix(d.Via, "netns ")
+		if p, err := registry.Platform(d.Platform); direct && touched[d.Device] && err == nil && p.ByAgent {
+			names = append(names, d.Device)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.SortFunc(names, vendors.CompareNames)
+	return fmt.Errorf("%s is the journal of an earlier csig (%s), which set %s up itself, over SSH or in network namespaces; now their agents do, and this csig cannot continue or undo what it did: csig rollback of that version undoes it, csig off -i FLEET takes csig off; then start csig agent --wait on each device, name it in the fleet file (management: daemon), and make a new plan", j.Path(), orDash(j.Version()), vendors.Names(names))
 }
 
 // sameFleet refuses a fleet file that is not the one of the journal's plan. To

@@ -296,3 +296,26 @@ func TestForeignFleet(t *testing.T) {
 		}
 	}
 }
+
+// An earlier csig set devices up itself, by nft over SSH or in network namespaces: its
+// journals are refused by its name, with the steps to take.
+func TestJournalOfACsigThatNeededNoAgent(t *testing.T) {
+	for _, via := range []string{"ssh csig@192.0.2.77", "netns /run/netns/s1"} {
+		t.Chdir(t.TempDir())
+		p, _ := planned(t)
+		p.Devices[0].Via = via
+		if err := p.Seal(); err != nil {
+			t.Fatal(err)
+		}
+		j, err := rollout.CreateJournal("old.journal", "v0.7.0", p, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = j.Close()
+		for _, args := range [][]string{{"rollback", "old.journal"}, {"rollback", "old.journal", "--fleet-changed"}, {"apply", "--resume", "old.journal"}} {
+			if _, err := call(t, args...); err == nil || !strings.Contains(err.Error(), "an earlier csig (v0.7.0), which set s1 up itself") || !strings.Contains(err.Error(), "csig agent --wait") {
+				t.Errorf("%s, csig %s: %v", via, strings.Join(args, " "), err)
+			}
+		}
+	}
+}

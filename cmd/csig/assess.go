@@ -113,6 +113,7 @@ func runAssess(cmd *cobra.Command, o *assessOptions) error {
 // else, or offline, from what is known of its platform.
 func gatherEvidence(ctx context.Context, fleet *inventory.Fleet, o *assessOptions) (map[string]assess.Evidence, error) {
 	r := newReach(fleet)
+	r.reads = true
 	if o.offline {
 		out := make(map[string]assess.Evidence, len(fleet.Devices))
 		for i := range fleet.Devices {
@@ -151,7 +152,7 @@ func platformEvidence(registry *all.Registry, d *inventory.Device) assess.Eviden
 		e.Basis, e.Err = assess.BasisFile, err
 		return e
 	}
-	e.Basis, e.Facts, e.NoDriver = assess.BasisPlatform, p.Offline(drivenAfar(d)), p.NoDriver(d.Platform)
+	e.Basis, e.Facts, e.NoDriver = assess.BasisPlatform, p.Offline(), p.NoDriver(d.Platform)
 	return e
 }
 

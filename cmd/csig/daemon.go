@@ -39,11 +39,23 @@ var (
 	_ vendors.ArmedReader  = (*daemon)(nil)
 )
 
-// openDaemon connects to the daemon of a device. An emergency stop goes past one
+// daemonOf is where a device's agent listens: as the fleet file says, or at the usual
+// socket of this machine; nil where that is not known.
+func daemonOf(d *inventory.Device) *inventory.Daemon {
+	if d.Management.Daemon == nil && d.Local {
+		return &inventory.Daemon{Socket: api.DefaultSocket()}
+	}
+	return d.Management.Daemon
+}
+
+// overSSH reports whether SSH forwards the socket of a device's daemon.
+func overSSH(d *inventory.Device) bool { return d.Management.SSH != nil && d.Management.Daemon != nil }
+
+// openDaemon connects to the daemon of a device. An emergency stop bypasses one
 // that does not answer, where the device can be driven directly.
 func (r *reach) openDaemon(ctx context.Context, d *inventory.Device) (rollout.Target, error) {
 	t, err := r.dialDaemon(ctx, d)
-	if r.past == nil || !d.Local && d.Management.NetNS == "" && d.Management.SSH == nil {
+	if r.bypassed == nil || !d.Local && d.Management.NetNS == "" && d.Management.SSH == nil {
 		if err != nil {
 			return nil, err // not a nil *daemon in a Target that is not nil
 		}
@@ -67,42 +79,41 @@ func (r *reach) dialDaemon(ctx context.Context, d *inventory.Device) (*daemon, e
 		return nil, err
 	}
 	t := &daemon{fleet: r.fleet, dev: d, diff: diff, hash: r.profile}
-	m := &d.Management
-	switch {
-	case m.Daemon.Socket == "":
-		name := m.Daemon.TLS.ServerName
+	switch at := daemonOf(d); {
+	case at.Socket == "":
+		name := at.TLS.ServerName
 		if name == "" {
 			name = d.Address
 		}
-		files := api.TLSFiles{Cert: m.Daemon.TLS.Cert, Key: m.Daemon.TLS.Key, CA: m.Daemon.TLS.CA}
+		files := api.TLSFiles{Cert: at.TLS.Cert, Key: at.TLS.Key, CA: at.TLS.CA}
 		cfg, err := files.Client(name)
 		if err != nil {
 			return nil, err
 		}
-		t.client = api.NewTLSClient(net.JoinHostPort(d.Address, strconv.Itoa(int(m.Daemon.Port))), cfg, files)
-	case m.SSH == nil:
-		t.client = api.NewClient(m.Daemon.Socket)
+		t.client = api.NewTLSClient(net.JoinHostPort(d.Address, strconv.Itoa(int(at.Port))), cfg, files)
+	case !overSSH(d):
+		t.client = api.NewClient(at.Socket)
 	default:
-		if t.login, err = ssh.Dial(ctx, ssh.Config{Address: d.Address, Login: *m.SSH}); err != nil {
+		if t.login, err = ssh.Dial(ctx, ssh.Config{Address: d.Address, Login: *d.Management.SSH}); err != nil {
 			return nil, err
 		}
-		t.client = api.NewDialClient(d.Name+":"+m.Daemon.Socket, func(ctx context.Context) (net.Conn, error) {
-			return t.login.DialUnix(ctx, m.Daemon.Socket)
+		t.client = api.NewDialClient(d.Name+":"+at.Socket, func(ctx context.Context) (net.Conn, error) {
+			return t.login.DialUnix(ctx, at.Socket)
 		})
 	}
 	return t, nil
 }
 
-// daemonVia returns how a daemon is reached.
+// daemonVia says how a daemon is reached.
 func daemonVia(d *inventory.Device) string {
-	m := &d.Management
+	at := daemonOf(d)
 	switch {
-	case m.Daemon.Socket == "":
-		return "daemon " + net.JoinHostPort(d.Address, strconv.Itoa(int(m.Daemon.Port)))
-	case m.SSH == nil:
-		return "daemon " + m.Daemon.Socket
+	case at.Socket == "":
+		return "daemon " + net.JoinHostPort(d.Address, strconv.Itoa(int(at.Port)))
+	case !overSSH(d):
+		return "daemon " + at.Socket
 	}
-	return "daemon " + m.Daemon.Socket + " over ssh " + sshAddress(d)
+	return "daemon " + at.Socket + " over ssh " + sshAddress(d)
 }
 
 // platformDiff compares two setups of a platform without a device.

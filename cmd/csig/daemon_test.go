@@ -34,7 +34,7 @@ type ward struct {
 
 func (w *ward) Facts(context.Context, string) (vendors.Facts, error) {
 	p, err := all.Default().Platform("linux")
-	return p.Offline(false), err
+	return p.Offline(), err
 }
 
 func (w *ward) Setup(context.Context, string) (vendors.Setup, error) {

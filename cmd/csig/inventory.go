@@ -96,7 +96,7 @@ leave open: they have too few bits to name every port of a fleet.`,
 			}
 			var warnings inventory.Errors
 			if err == nil {
-				if mistakes = unknownPlatforms(fleet); len(mistakes) > 0 {
+				if mistakes = append(unknownPlatforms(fleet), withoutAgent(fleet)...); len(mistakes) > 0 {
 					err = mistakes
 				}
 				warnings = append(slices.Clone(fleet.Warnings()), mtuWarnings(fleet)...)
@@ -143,6 +143,20 @@ func unknownPlatforms(f *inventory.Fleet) (out inventory.Errors) {
 	return out
 }
 
+// withoutAgent are the devices that SSH leads to, and to no agent. Each place in the file
+// is named once.
+func withoutAgent(f *inventory.Fleet) (out inventory.Errors) {
+	r := newReach(f)
+	for i := range f.Devices {
+		e := r.sshAlone(&f.Devices[i])
+		same := func(o *inventory.Error) bool { return o.File == e.File && o.Line == e.Line && o.Col == e.Col }
+		if e != nil && !slices.ContainsFunc(out, same) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
 // unknownPlatform is the mistake of a device whose platform csig does not know.
 func unknownPlatform(f *inventory.Fleet, d *inventory.Device, err error) *inventory.Error {
 	return f.Mistake(d.Name, "platform", "or give the device its level, passthrough or discard, with the reason", err)
@@ -160,7 +174,7 @@ func mtuWarnings(f *inventory.Fleet) (out inventory.Errors) {
 		if err != nil || d.Level.Support == inventory.LevelDiscard {
 			continue
 		}
-		facts := p.Offline(drivenAfar(d))
+		facts := p.Offline()
 		need := plans.LeastMTU(longest, &facts)
 		j := slices.IndexFunc(d.Ports, func(p inventory.Port) bool { return p.MTU != 0 && p.MTU < need })
 		if j < 0 {

@@ -61,7 +61,7 @@ func mixedFleet(t *testing.T, told bool) *inventory.Fleet {
 				group = ", management: {ovs: {bridge: csig}}"
 			}
 			known := told && i > each/2 && p.Open == nil
-			switch native := p.Offline(false).Traits.Native.Is; {
+			switch native := p.Offline().Traits.Native.Is; {
 			case known && native != "":
 				group = ", groups: native"
 			case known:

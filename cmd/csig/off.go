@@ -54,7 +54,7 @@ finishes the devices in hand and stops, with exit code 3; 1 is for an error.`,
 			show := newProgress(cmd, asJSON, "off")
 			var mu sync.Mutex
 			past := map[string]string{} // each step opens its device anew
-			reach.past = func(device, silence, mark string) {
+			reach.bypassed = func(device, silence, mark string) {
 				mu.Lock()
 				defer mu.Unlock()
 				past[device] = fmt.Sprintf("%s: off went past it; the mark %s there keeps it off, also when it is started", silence, mark)

@@ -45,7 +45,7 @@ func (t *daemon) answers(ctx context.Context) error {
 // what the daemon's silence looks like; login, if any, is a connection to the
 // device.
 func (r *reach) openPast(ctx context.Context, d *inventory.Device, login *ssh.Client, why error) (rollout.Target, error) {
-	direct, err := r.direct(d)
+	direct, run, err := r.bypass(ctx, d)
 	if err != nil {
 		return nil, errors.Join(why, err)
 	}
@@ -55,12 +55,39 @@ func (r *reach) openPast(ctx context.Context, d *inventory.Device, login *ssh.Cl
 	}
 	mark := api.OffMark(socket)
 	silence := silenceOf(ctx, d, login, why)
-	if err := r.mark(ctx, d, login, mark); err != nil {
+	if err := leaveMark(ctx, run, mark); err != nil {
 		return &unmarked{direct, fmt.Errorf("%s, and puts everything back when it is started: no mark could be left there that tells it: %w; keep it from being started, or make the file %s yourself", silence, err, mark)}, nil
 	}
-	r.past(d.Name, silence, mark)
+	r.bypassed(d.Name, silence, mark)
 	return direct, nil
 }
+
+// bypass opens a device without its daemon. run runs commands on it, and ends with the
+// target; it is nil where the device is this machine.
+func (r *reach) bypass(ctx context.Context, d *inventory.Device) (t rollout.Target, run linux.Runner, err error) {
+	if cfg := (vendors.Config{Device: *d}); d.Management.NetNS != "" || !cfg.Remote() {
+		t, err = r.direct(d)
+		return t, nil, err
+	}
+	if run, err = all.Login(ctx, ssh.Config{Address: d.Address, Login: *d.Management.SSH}); err != nil {
+		return nil, nil, err
+	}
+	if d.Platform == "linux" {
+		return &linux.SSHRemoval{Runner: run}, run, nil
+	}
+	if t, err = r.direct(d); err != nil {
+		return nil, nil, errors.Join(err, run.Close())
+	}
+	return &loggedIn{t, run}, run, nil
+}
+
+// loggedIn is a device with a login of its own.
+type loggedIn struct {
+	rollout.Target
+	run linux.Runner
+}
+
+func (t *loggedIn) Close() error { return errors.Join(t.Target.Close(), t.run.Close()) }
 
 // foundAgent is an agent that programs a device of this machine.
 type foundAgent struct {
@@ -79,8 +106,8 @@ func (a *foundAgent) String() string {
 // openBeside drives a device directly of which the fleet file names no daemon. An
 // agent of this machine may program it all the same, and is marked first, so that
 // it puts nothing back. A bridge of Open vSwitch is taken from its agent instead.
-func (r *reach) openBeside(d *inventory.Device) (rollout.Target, error) {
-	direct, err := r.direct(d)
+func (r *reach) openBeside(ctx context.Context, d *inventory.Device) (rollout.Target, error) {
+	direct, _, err := r.bypass(ctx, d)
 	if err != nil || d.Platform == "ovs" || !d.Local && d.Management.NetNS == "" {
 		return direct, err
 	}
@@ -98,7 +125,7 @@ func (r *reach) openBeside(d *inventory.Device) (rollout.Target, error) {
 	if err := api.LeaveOffMark(mark, time.Now()); err != nil {
 		return &unmarked{direct, fmt.Errorf("%v programs it, and puts everything back: no mark could be left that tells it: %w; stop that agent and run csig off again", found, err)}, nil
 	}
-	r.past(d.Name, found.String()+" programs it, and the fleet file does not name its socket", mark)
+	r.bypassed(d.Name, found.String()+" programs it, and the fleet file does not name its socket", mark)
 	return direct, nil
 }
 
@@ -140,21 +167,14 @@ func (t *unmarked) Remove(ctx context.Context) error { return errors.Join(t.Targ
 // plainPath is a path that every shell takes for one word.
 var plainPath = regexp.MustCompile(`^/[A-Za-z0-9._/+@:-]+$`)
 
-// mark leaves the mark of csig off on a device.
-func (r *reach) mark(ctx context.Context, d *inventory.Device, login *ssh.Client, mark string) error {
-	if cfg := (vendors.Config{Device: *d}); d.Management.NetNS != "" || !cfg.Afar() {
+// leaveMark leaves the mark of csig off: on the device where run runs its commands, on
+// this machine where that is nil.
+func leaveMark(ctx context.Context, run linux.Runner, mark string) error {
+	if run == nil {
 		return api.LeaveOffMark(mark, time.Now())
 	}
 	if !plainPath.MatchString(mark) {
 		return fmt.Errorf("the path %q is not one for a command line", mark)
-	}
-	run := linux.Runner(login)
-	if login == nil || d.Management.SSH.Sudo != nil {
-		var err error
-		if run, err = all.Login(ctx, ssh.Config{Address: d.Address, Login: *d.Management.SSH}); err != nil {
-			return err
-		}
-		defer run.Close()
 	}
 	_, err := run.Run(ctx, markCommand(mark), []byte(api.OffMarkText(time.Now())))
 	return err

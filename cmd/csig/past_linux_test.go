@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors/all"
+	"github.com/csig-agent/csig/vendors/ssh"
 	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 )
 
@@ -31,10 +32,11 @@ func TestMarkOverSSH(t *testing.T) {
 		}
 	}
 	s := sshtest.Start(t, o)
-	d := &inventory.Device{Name: "s1", Address: s.Address, Management: inventory.Management{SSH: &s.Login}}
 	mark := func(path string) error {
 		t.Helper()
-		return (&reach{}).mark(t.Context(), d, nil, path)
+		run := must(all.Login(t.Context(), ssh.Config{Address: s.Address, Login: s.Login}))
+		defer run.Close()
+		return leaveMark(t.Context(), run, path)
 	}
 	for sub, mode := range modes {
 		t.Run(sub, func(t *testing.T) {

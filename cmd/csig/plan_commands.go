@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"runtime"
@@ -72,7 +73,7 @@ func planCommands(to io.Writer, p *plans.Plan, fleet *inventory.Fleet, seen func
 					defer untrusted.Recover(&err)
 					d, _ := fleet.Device(step.Device)
 					if t, ok := seen(d).Differ.(*daemon); ok && len(step.MTU) == 0 {
-						text, err = t.commands(step.Want)
+						text, err = daemonCommands(t, registry, d, before, step)
 					} else {
 						text, err = stepCommands(registry, d, before, step)
 					}
@@ -98,6 +99,24 @@ func planCommands(to io.Writer, p *plans.Plan, fleet *inventory.Fleet, seen func
 // stepHead is the comment before a step: one line, whatever the names are.
 func stepHead(stage, wave string, step *plans.Step, via string) []byte {
 	return fmt.Appendf(nil, "# %s\n", untrusted.Text(fmt.Sprintf("step %d, %s/%s: device %s (%s)", step.ID, stage, wave, step.Device, orDash(via)), 400))
+}
+
+// daemonCommands is the configuration that a daemon gets in a step, as comments, and
+// what it then sends its device, as stepCommands.
+func daemonCommands(t *daemon, registry *all.Registry, d *inventory.Device, before vendors.Setup, step *plans.Step) ([]byte, error) {
+	config, err := t.commands(step.Want)
+	if err != nil || step.Want.Config == "" {
+		return config, err
+	}
+	var b bytes.Buffer
+	for line := range bytes.Lines(config) {
+		fmt.Fprintf(&b, "# %s", bytes.TrimPrefix(line, []byte("# ")))
+	}
+	commands, err := stepCommands(registry, d, before, step)
+	if err == nil && len(commands) > 0 {
+		fmt.Fprintf(&b, "#\n# what it sends the device\n%s", commands)
+	}
+	return b.Bytes(), err
 }
 
 // stepCommands is what a step is for a shell, where it is that: every name is

@@ -18,16 +18,19 @@ import (
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
-// reach opens the devices of a fleet, each in the way its management says.
+// reach opens the devices of a fleet: through their agents, which set them up, or
+// directly where the platform permits that and the fleet file names no agent.
 type reach struct {
 	fleet    *inventory.Fleet
 	registry *all.Registry
 	profile  func() string // the hash of the fleet's
 
-	// past is told of each device that is driven directly because its daemon
+	reads bool // devices whose agent the fleet file does not name are opened directly, only to be read
+
+	// bypassed reports each device that csig off drives directly because its daemon
 	// does not answer, or may not be opened, with the mark that then keeps that
-	// daemon from putting things back: for csig off. nil: a daemon has to answer.
-	past func(device, silence, mark string)
+	// daemon from putting things back. nil: a daemon has to answer.
+	bypassed func(device, silence, mark string)
 }
 
 func newReach(f *inventory.Fleet) *reach {
@@ -40,29 +43,62 @@ func (r *reach) open(ctx context.Context, name string) (rollout.Target, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s has no device %s any more: this needs the fleet file the plan was made from", r.fleet.Path, name)
 	}
-	if p, err := r.registry.Platform(d.Platform); err != nil || p.Open == nil { // no way to reach it would help
+	p, err := r.registry.Platform(d.Platform)
+	if err != nil || p.Open == nil { // no way to reach it would help
 		_, err := r.registry.Open(d.Platform, vendors.Config{})
 		return nil, fmt.Errorf("%w: give it the level that it has in the fleet file, and make a new plan", err)
 	}
-	if d.Management.Daemon != nil {
+	switch named := d.Management.Daemon != nil; {
+	case !named && r.bypassed != nil:
+		return r.openBeside(ctx, d)
+	case !named && (r.reads || !p.ByAgent):
+		return r.direct(d)
+	case daemonOf(d) != nil:
 		return r.openDaemon(ctx, d)
 	}
-	if r.past != nil {
-		return r.openBeside(d)
+	if d.Management.NetNS == "" && d.Management.SSH == nil {
+		return nil, errNoWay
 	}
-	return r.direct(d)
+	return nil, inLine(r.noAgent(d))
 }
 
-// direct opens a device's own driver, here or from afar.
+var errNoWay = errors.New("csig does not know how to reach it: mark it local: true, or give its management")
+
+// noAgent is the mistake of a device whose agent the fleet file does not name.
+func (r *reach) noAgent(d *inventory.Device) *inventory.Error {
+	step, key := "install csig on it, start csig agent --wait there", "management: ssh"
+	if d.Management.NetNS != "" {
+		step, key = "start csig agent --wait in its network namespace", "management: netns"
+	}
+	return r.fleet.Mistake(d.Name, key, step+", and say where it listens, e.g. management: {daemon: {socket: /run/csig/agent.sock}}", errors.New("no agent is named that sets it up"))
+}
+
+// sshAlone is the mistake of a device that SSH leads to, and to no agent; nil for any
+// other.
+func (r *reach) sshAlone(d *inventory.Device) *inventory.Error {
+	p, err := r.registry.Platform(d.Platform)
+	set := d.Level.Support == inventory.LevelAuto || d.Level.Support == inventory.LevelSoftware
+	if err != nil || !p.ByAgent || !set || d.Management.SSH == nil || daemonOf(d) != nil {
+		return nil
+	}
+	return r.noAgent(d)
+}
+
+// inLine is a mistake in one line.
+func inLine(e *inventory.Error) error {
+	return fmt.Errorf("%s (%s:%d:%d): %s", e.Msg, e.File, e.Line, e.Col, e.Hint)
+}
+
+// direct opens a device's own driver.
 func (r *reach) direct(d *inventory.Device) (rollout.Target, error) {
 	switch {
 	case d.Management.NetNS != "":
 		return r.openNetNS(d)
 	case !d.Local && d.Management.SSH == nil:
-		return nil, errors.New("csig does not know how to reach it: mark it local: true, or give its management")
+		return nil, errNoWay
 	}
 	cfg := vendors.Config{Device: *d, Who: "csig apply"}
-	if r.past != nil { // it goes past agents that run
+	if r.bypassed != nil { // also where an agent runs
 		cfg.Who, cfg.Take = "csig off", true
 	}
 	return r.registry.Open(d.Platform, cfg)
@@ -92,50 +128,10 @@ func (d inNetNS) Unwrap() any { return d.Driver }
 
 func (d inNetNS) Close() error { return errors.Join(d.Driver.Close(), d.ns.Close()) }
 
-// Health is the driver's.
-func (d inNetNS) Health(ctx context.Context) ([]vendors.PortHealth, error) {
-	if h, ok := d.Driver.(vendors.HealthReader); ok {
-		return h.Health(ctx)
-	}
-	return nil, nil
-}
+// Unwrap is the driver.
+func (d inNetNS) Unwrap() any { return d.Driver }
 
-// MTUs and SetMTU are the driver's.
-func (d inNetNS) MTUs(ctx context.Context) (map[string]int, error) {
-	if m, ok := d.Driver.(vendors.MTUSetter); ok {
-		return m.MTUs(ctx)
-	}
-	return nil, nil
-}
-
-func (d inNetNS) SetMTU(ctx context.Context, port string, mtu int) error {
-	m, ok := d.Driver.(vendors.MTUSetter)
-	if !ok {
-		return errors.New("csig cannot set the MTU of its ports")
-	}
-	return m.SetMTU(ctx, port, mtu)
-}
-
-// Armed is the driver's.
-func (d inNetNS) Armed(ctx context.Context) error { return vendors.ArmedBy(ctx, d.Driver) }
-
-// ListenLink and SendLink are the driver's.
-func (d inNetNS) ListenLink(ctx context.Context, port string) (vendors.LinkListener, error) {
-	if p, ok := d.Driver.(vendors.LinkProber); ok {
-		return p.ListenLink(ctx, port)
-	}
-	return nil, errNoTestFrames
-}
-
-func (d inNetNS) SendLink(ctx context.Context, port string, f vendors.LinkFrame) error {
-	if p, ok := d.Driver.(vendors.LinkProber); ok {
-		return p.SendLink(ctx, port, f)
-	}
-	return errNoTestFrames
-}
-
-var errNoTestFrames = fmt.Errorf("its platform's driver sends no test frames: %w", errors.ErrUnsupported)
-
+// via is how a device is reached.
 func (r *reach) via(d *inventory.Device) string {
 	switch {
 	case d.Management.Daemon != nil:
@@ -191,7 +187,7 @@ func (r *reach) look(ctx context.Context, d *inventory.Device, timeout time.Dura
 		seen.Err = fmt.Errorf("reading whether it goes back by itself: %w", seen.Armed)
 		return seen
 	}
-	if m, ok := t.(vendors.MTUSetter); ok {
+	if m, ok := vendors.As[vendors.MTUSetter](t); ok {
 		if seen.MTUs, err = m.MTUs(ctx); err != nil {
 			seen.Err = err
 		}
@@ -261,12 +257,6 @@ func loadFleet(path string, devices []string, offline bool) (*inventory.Fleet, e
 	return fleet, nil
 }
 
-// drivenAfar tells whether a device's own driver works over the network.
-func drivenAfar(d *inventory.Device) bool {
-	cfg := vendors.Config{Device: *d}
-	return cfg.Afar() && d.Management.Daemon == nil
-}
-
 // offline is what is known of a device that nobody asks: what its platform
 // promises, and nothing of ours.
 func (r *reach) offline(d *inventory.Device) plans.Seen {
@@ -274,8 +264,11 @@ func (r *reach) offline(d *inventory.Device) plans.Seen {
 		return seen
 	}
 	p, _ := r.registry.Platform(d.Platform)
-	seen := plans.Seen{Via: r.via(d), Facts: p.Offline(drivenAfar(d)), Differ: differ(p.Diff)}
-	if d.Management.Daemon != nil { // its configuration is rendered all the same
+	seen := plans.Seen{Via: r.via(d), Facts: p.Offline(), Differ: differ(p.Diff)}
+	if err := r.sshAlone(d); err != nil {
+		seen.Err = inLine(err)
+	}
+	if d.Management.Daemon != nil || p.ByAgent && d.Local { // its configuration is rendered all the same
 		seen.Differ = &daemon{fleet: r.fleet, dev: d, diff: p.Diff, hash: r.profile}
 	}
 	return seen
@@ -299,7 +292,7 @@ func (r *reach) withoutDriver(d *inventory.Device) (plans.Seen, bool) {
 		return plans.Seen{}, false
 	}
 	why := p.NoDriver(d.Platform)
-	return plans.Seen{Facts: p.Offline(false), NoDriver: why, Differ: differ(func(_, _ vendors.Setup) ([]vendors.Change, error) {
+	return plans.Seen{Facts: p.Offline(), NoDriver: why, Differ: differ(func(_, _ vendors.Setup) ([]vendors.Change, error) {
 		return nil, errors.New(why)
 	})}, true
 }

@@ -23,11 +23,11 @@ func TestLookPanics(t *testing.T) {
 				}
 				return nil, &vendors.PermanentError{Err: vendors.ErrNotYet}
 			},
-			Offline: func(bool) vendors.Facts { return vendors.Facts{} },
+			Offline: func() vendors.Facts { return vendors.Facts{} },
 			Diff:    func(_, _ vendors.Setup) ([]vendors.Change, error) { return nil, nil },
 		})
 	}
-	r := &reach{registry: registry, fleet: &inventory.Fleet{Devices: []inventory.Device{{Name: "a", Platform: "bad", Local: true}, {Name: "b", Platform: "good", Local: true}}}}
+	r := &reach{reads: true, registry: registry, fleet: &inventory.Fleet{Devices: []inventory.Device{{Name: "a", Platform: "bad", Local: true}, {Name: "b", Platform: "good", Local: true}}}}
 	seen, err := r.lookAll(t.Context(), 2, time.Minute, nil)
 	if err != nil || len(seen) != 2 {
 		t.Fatalf("%v, %v", seen, err)

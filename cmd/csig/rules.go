@@ -152,7 +152,7 @@ func (v *explainFlags) options(cmd *cobra.Command) (explain.Options, error) {
 			return o, fmt.Errorf("--platform: %w", err)
 		}
 		if p.Open == nil {
-			return o, fmt.Errorf("--platform %s: there are no rules to explain: %s", v.platform, p.Offline(false).Update.Reason)
+			return o, fmt.Errorf("--platform %s: there are no rules to explain: %s", v.platform, p.Offline().Update.Reason)
 		}
 		o.Caps = &p.Rules
 	}

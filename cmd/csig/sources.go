@@ -89,7 +89,7 @@ func openOVS(dev *inventory.Device) (counters.Source, error) {
 	dial := func(ctx context.Context, path string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}
-	if reach := (vendors.Config{Device: *dev}); reach.Afar() {
+	if reach := (vendors.Config{Device: *dev}); reach.Remote() {
 		dial, cfg.Done = all.UnixSockets(reach)
 	}
 	cfg.Dial = func(ctx context.Context) (net.Conn, error) {

@@ -29,16 +29,20 @@ type Platform struct {
 	Open  Opener
 	Rules vlanrules.Caps // the table that carries compare-and-replace
 
-	// Offline returns the platform's facts; remote where it is driven over SSH
-	// by a program that does not run on it.
-	Offline func(remote bool) vendors.Facts
+	// ByAgent is whether its devices are set up by their agents alone. Where not, csig
+	// apply sets up a device directly whose agent the fleet file does not name: the
+	// platform has no agent, or one that cannot find its device before csig apply.
+	ByAgent bool
+
+	// Offline returns the platform's facts.
+	Offline func() vendors.Facts
 
 	// Diff is Driver.Diff, without a driver.
 	Diff func(have, want vendors.Setup) ([]vendors.Change, error)
 
-	// Commands returns what Apply(want) sends to a remote device for which Observe
-	// returns have: for a person to read or to run. cfg holds the device's part of
-	// the fleet file.
+	// Commands returns what Apply(want) sends to a device for which Observe returns
+	// have: for a person to read or to run. cfg holds the device's part of the fleet
+	// file.
 	Commands func(cfg vendors.Config, have, want vendors.Setup) ([]byte, error)
 
 	// Capabilities are those of Linux that csig agent keeps as long as it drives such
@@ -169,7 +173,7 @@ func init() {
 func Default() *Registry {
 	r := &Registry{}
 	r.Register("linux", Platform{
-		Title: "Linux", Open: openLinux, Rules: linux.Rules(),
+		Title: "Linux", Open: openLinux, Rules: linux.Rules(), ByAgent: true,
 		// Rules and the programs of ports that strip, which only CAP_SYS_ADMIN finds
 		// again; test frames; the self-test's namespace.
 		Capabilities: []int{capNetAdmin, capNetRaw, capSysAdmin},
@@ -180,7 +184,7 @@ func Default() *Registry {
 	registerSONiC(r)
 	registerOVS(r)
 	for _, p := range unsupported.All() {
-		r.Register(p.Name, Platform{Title: p.Title, Offline: func(bool) vendors.Facts { return p.Facts }})
+		r.Register(p.Name, Platform{Title: p.Title, Offline: func() vendors.Facts { return p.Facts }})
 	}
 	return r
 }

@@ -1,11 +1,7 @@
 package all
 
 import (
-	"context"
 	"errors"
-	"net"
-	"os"
-	"path/filepath"
 	"reflect"
 	"runtime"
 	"strings"
@@ -52,47 +48,26 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// TestAfar opens devices behind SSH, which connects only when it is used, and
-// not those that are this machine.
-func TestAfar(t *testing.T) {
+// A Linux switch behind SSH is set up by its agent alone; what is this machine is not
+// behind SSH.
+func TestLinuxBehindSSH(t *testing.T) {
+	cfg := vendors.Config{Device: inventory.Device{Address: "192.0.2.1", Management: inventory.Management{SSH: &inventory.SSH{User: "root"}}}}
+	var permanent *vendors.PermanentError
+	if _, err := Open("linux", cfg); !errors.As(err, &permanent) || !strings.Contains(err.Error(), "csig agent --wait") {
+		t.Errorf("%v", err)
+	}
+	for _, here := range []vendors.Config{{}, {NetNS: 3, Device: cfg.Device}, {Device: inventory.Device{Local: true, Management: cfg.Device.Management}}} {
+		if here.Remote() {
+			t.Errorf("%+v is behind SSH", here)
+		}
+	}
+}
+
+// Without a setup there is nothing to compare, or to write down.
+func TestLinuxWithoutASetup(t *testing.T) {
 	p, err := Default().Platform("linux")
 	if err != nil {
 		t.Fatal(err)
-	}
-	cut := errors.New("the cable is cut")
-	asked := ""
-	cfg := vendors.Config{
-		Device: inventory.Device{Address: "192.0.2.1", Management: inventory.Management{SSH: &inventory.SSH{
-			User: "root", Port: 2200, Key: "/nowhere", KnownHosts: filepath.Join(t.TempDir(), "known_hosts")}}},
-		Dial: func(_ context.Context, _, address string) (net.Conn, error) {
-			asked = address
-			return nil, cut
-		},
-	}
-	if err := os.WriteFile(cfg.Device.Management.SSH.KnownHosts, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	d, err := p.Open(cfg)
-	if err != nil || asked != "" {
-		t.Fatal(err, asked)
-	}
-	if _, err := d.Observe(t.Context()); !errors.Is(err, cut) || asked != "192.0.2.1:2200" {
-		t.Errorf("%v, connected to %q", err, asked)
-	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
-	}
-	cfg.Device.Address = ""
-	if _, err := p.Open(cfg); err == nil || !strings.Contains(err.Error(), "no address") {
-		t.Errorf("without an address: %v", err)
-	}
-	for _, here := range []vendors.Config{{}, {NetNS: 3, Device: cfg.Device}, {Device: inventory.Device{Local: true, Management: cfg.Device.Management}}} {
-		if here.Afar() {
-			t.Errorf("%+v is driven remotely", here)
-		}
-	}
-	if p.Offline(true).Strip.Level == p.Offline(false).Strip.Level {
-		t.Error("strip has the same level for a local and a remote device")
 	}
 	if _, err := p.Diff(vendors.Setup{}, vendors.Setup{}); err == nil {
 		t.Error("Diff takes a setup of nothing")
@@ -113,47 +88,44 @@ func TestFacts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, remote := range []bool{false, true} {
-				f := p.Offline(remote)
-				if f.Platform != name {
-					t.Errorf("the facts are of %q", f.Platform)
+			f := p.Offline()
+			if f.Platform != name {
+				t.Errorf("the facts are of %q", f.Platform)
+			}
+			for what, v := range map[string]vlanrules.Verdict{"update": f.Update, "wide": f.Wide, "strip": f.Strip, "lease": f.Lease, "through": f.Through} {
+				if (v.Level == vlanrules.Full) != (v.Reason == "") {
+					t.Errorf("%s: %s, reason %q", what, v.Level, v.Reason)
 				}
-				for what, v := range map[string]vlanrules.Verdict{"update": f.Update, "wide": f.Wide, "strip": f.Strip, "lease": f.Lease, "through": f.Through} {
-					if (v.Level == vlanrules.Full) != (v.Reason == "") {
-						t.Errorf("%s: %s, reason %q", what, v.Level, v.Reason)
-					}
+			}
+			if p.Open == nil && f.Update.Level != vlanrules.Refused {
+				t.Error("no driver, and it updates")
+			}
+			traits := reflect.ValueOf(f.Traits)
+			known := 0
+			for i := range traits.NumField() {
+				field := traits.Type().Field(i).Name
+				source, ok := traits.Field(i).Interface().(vendors.Source)
+				if !ok {
+					source = traits.Field(i).FieldByName("Source").Interface().(vendors.Source)
 				}
-				if p.Open == nil && f.Update.Level != vlanrules.Refused {
-					t.Error("no driver, and it updates")
+				switch {
+				case source.Known() != (source.From != ""):
+					t.Errorf("%s: mark %q, source %q", field, source.Mark, source.From)
+				case source.Known():
+					known++
+				case !traits.Field(i).IsZero():
+					t.Errorf("%s: %+v without a mark", field, traits.Field(i).Interface())
 				}
-				traits := reflect.ValueOf(f.Traits)
-				known := 0
-				for i := range traits.NumField() {
-					field := traits.Type().Field(i).Name
-					source, ok := traits.Field(i).Interface().(vendors.Source)
-					if !ok {
-						source = traits.Field(i).FieldByName("Source").Interface().(vendors.Source)
-					}
-					switch {
-					case source.Known() != (source.From != ""):
-						t.Errorf("%s: mark %q, source %q", field, source.Mark, source.From)
-					case source.Known():
-						known++
-					case !traits.Field(i).IsZero():
-						t.Errorf("%s: %+v without a mark", field, traits.Field(i).Interface())
-					}
-					if p.Open == nil && source.Mark == vendors.Ran {
-						t.Errorf("%s: nothing was run on a platform without a driver", field)
-					}
+				if p.Open == nil && source.Mark == vendors.Ran {
+					t.Errorf("%s: nothing was run on a platform without a driver", field)
 				}
-				if known < 15 {
-					t.Errorf("only %d statements", known)
-				}
+			}
+			if known < 15 {
+				t.Errorf("only %d statements", known)
 			}
 			if p.Open == nil {
 				return
 			}
-			f := p.Offline(false)
 			if !reflect.DeepEqual(f.Rules, p.Rules) {
 				t.Errorf("its facts have the table %+v, it %+v", f.Rules, p.Rules)
 			}

@@ -9,16 +9,10 @@ import (
 	"github.com/csig-agent/csig/vendors/ssh"
 )
 
-// openLinux opens the ports of this machine, of one of its network namespaces,
-// or of a switch behind SSH. The SSH connection is made at the first use.
+// openLinux opens the ports of this machine, or of one of its network namespaces.
 func openLinux(cfg vendors.Config) (vendors.Driver, error) {
-	if cfg.Afar() {
-		if cfg.Device.Address == "" {
-			return nil, &vendors.PermanentError{Err: errors.New("the device has no address: add one to the fleet file")}
-		}
-		return linux.OpenAfar(linux.AfarConfig{Connect: func(ctx context.Context) (linux.Runner, error) {
-			return Login(ctx, ssh.Config{Address: cfg.Device.Address, Login: *cfg.Device.Management.SSH, Dial: cfg.Dial})
-		}}), nil
+	if cfg.Remote() {
+		return nil, &vendors.PermanentError{Err: errors.New("a Linux switch is set up by csig agent on it: install csig there, start csig agent --wait, and say where it listens (management: daemon)")}
 	}
 	d, err := linux.Open(linux.Config{NetNS: cfg.NetNS})
 	if err != nil {

@@ -24,7 +24,7 @@ func registerOVS(r *Registry) {
 // connects at the first use.
 func openOVS(cfg vendors.Config) (vendors.Driver, error) {
 	c := bridgeOf(&cfg)
-	if cfg.Afar() {
+	if cfg.Remote() {
 		if cfg.Device.Address == "" {
 			return nil, &vendors.PermanentError{Err: errors.New("the device has no address: add one to the fleet file")}
 		}

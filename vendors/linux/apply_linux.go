@@ -37,7 +37,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if err := d.canStrip(&want); err != nil {
 		return err
 	}
-	if err := d.disarm(); err != nil {
+	if err := d.endOldReverts(); err != nil {
 		return err
 	}
 	s := want.Wanted()

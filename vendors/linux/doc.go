@@ -1,8 +1,8 @@
 // Package linux is the driver for switches whose ports are Linux network
 // devices. It carries out compare-and-replace in the kernel's nftables egress
 // hook and strips tags with a small BPF program. Driver works on the switch and
-// speaks netlink: no nft or tc binary is needed. Afar works from any machine, by
-// commands over SSH, and cannot strip.
+// speaks netlink: no nft or tc binary is needed. SSHRemoval removes what it made from
+// any machine, with the switch's nft.
 //
 // # The data plane
 //
@@ -41,8 +41,8 @@
 // # Two writers
 //
 // A setup becomes a typed ruleset, which is compared with what the kernel has;
-// a writer carries out the difference: batch as netlink messages, script as
-// input for nft -f. Either leaves the same listing. Script, Diff and Offline
+// a writer writes the difference down: batch as netlink messages, script as
+// input for nft -f, which people read. Either leaves the same listing. Script, Diff and Offline
 // need no device.
 //
 // # Ownership

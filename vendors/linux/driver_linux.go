@@ -195,7 +195,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	if err := d.disarm(); err != nil {
+	if err := d.endOldReverts(); err != nil {
 		errs = append(errs, err)
 	}
 	have, err := d.sock.observe()

@@ -14,15 +14,13 @@ import (
 // of it, or nothing.
 type script struct {
 	bytes.Buffer
-	table string // tableName, unless it is only tried
-
 	// sets are the names of those that are no maps: nft wants to be told, the
 	// kernel does not.
 	sets map[string]bool
 }
 
-func newScript(table string) *script {
-	return &script{table: table, sets: map[string]bool{setLease: true}}
+func newScript() *script {
+	return &script{sets: map[string]bool{setLease: true}}
 }
 
 // kind is what nft calls a set.
@@ -36,15 +34,13 @@ func (w *script) kind(set string) string {
 var _ writer = (*script)(nil)
 
 // object is how nft names an object of our table.
-func (w *script) object(name string) string { return "netdev " + w.table + " " + name }
+func (w *script) object(name string) string { return "netdev " + tableName + " " + name }
 
 func (w *script) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 
 func (w *script) addTable() {
-	w.line("add table netdev %s { comment %q; }", w.table, tableMark)
+	w.line("add table netdev %s { comment %q; }", tableName, tableMark)
 }
-
-func (w *script) delTable() { w.line("delete table netdev %s", w.table) }
 
 func (w *script) addSet(s *setSpec) {
 	typeof := fieldText(field{protocol: s.protocol, offset: uint16(s.offset), bits: 16})
@@ -157,7 +153,7 @@ func (s *step) text() string {
 // scriptOf writes what a reconciliation asks for, with a line for each group
 // that says why.
 func scriptOf(groups []group, have *observed) *script {
-	w := newScript(tableName)
+	w := newScript()
 	for name, s := range have.sets {
 		w.sets[name] = s.flags&flagMap == 0
 	}
@@ -172,9 +168,8 @@ func scriptOf(groups []group, have *observed) *script {
 	return w
 }
 
-// Script is what Apply(want) sends to a switch that is driven from afar and
-// where Observe read have: one transaction for nft -f, empty where nothing
-// differs. It needs no device, and assumes that the ports' devices exist, that
+// Script is what Apply(want) does to a switch where Observe read have, for nft -f: one
+// transaction, empty where nothing differs. It needs no device, and assumes that the ports' devices exist, that
 // the kernel is Linux 6.8 or newer, and that an agent has been at work whose
 // lease is over. What have calls damaged is repaired by Apply according to the device's own listing;
 // here a comment stands for it, as for the programs of ports that strip. A
@@ -239,7 +234,7 @@ func writable(s *vendors.Setup) error {
 	return nil
 }
 
-const notPlain = "its name cannot be written in a command: rename the device, or run csig on the switch itself"
+const notPlain = "its name cannot be written in a script for nft; csig agent on the switch takes it all the same"
 
 // plain tells whether a name means itself inside double quotes, to nft and to
 // the shell: nft knows no escapes there, and takes * for a pattern.

@@ -13,7 +13,7 @@ func traits() vendors.Traits {
 	dev := vendors.Source{Mark: vendors.Read, From: "torvalds/linux net/core/dev.c, __netif_receive_skb_core: a protocol without a handler is dropped, and IP's is the tag's no more"}
 	dissect := vendors.Source{Mark: vendors.Read, From: "torvalds/linux net/core/flow_dissector.c, flow_keys_dissector_keys with FLOW_DISSECTOR_KEY_VLAN"}
 	return vendors.Traits{
-		Access:   vendors.That("netlink on the device; nft over SSH from afar", ran),
+		Access:   vendors.That("netlink on the device", ran),
 		MatchVID: vendors.That(vendors.MatchAny, ran),
 		MatchPCP: vendors.That(vendors.MatchAny, ran),
 		MatchDEI: vendors.That(vendors.MatchAny, ran),

@@ -52,19 +52,16 @@ func facts() vendors.Facts {
 			"no match sees a TPID: at ports that update or strip a frame with an ordinary VLAN's tag is parsed twice more, one with a CSIG tag three times, and one with a CSIG tag behind another four times, until it is known which it is, and to a patch port the first and the last of these once more; the userspace datapath drops a frame that is to be parsed more than six times more (eight since Open vSwitch 3.3, five in 2.8), those of conntrack and bonds included (openvswitch/ovs lib/dpif-netdev.c, MAX_RECIRC_DEPTH)",
 			"R, or a VLAN's DEI, is lost where the tag is rewritten, and where the userspace datapath has a kernel's device for a port in every outermost tag that arrives there, with csig or without (openvswitch/ovs lib/packets.c, eth_push_vlan)",
 			"a tag with an MPLS header behind it passes untouched",
-			"one process programs a bridge at a time, by a lock of ovsdb-server (RFC 7047, §4.1.8): csig apply beside an agent of the same bridge is refused",
+			"one process programs a bridge at a time, by a lock of ovsdb-server (RFC 7047, §4.1.8): a second agent of the same bridge is refused",
 			"after a change frames may have the old value until ovs-vswitchd is through with its cache, about twice the dump duration of ovs-appctl upcall/show: 81 ms at the most in 200 changes with 2,400 cached flows (docs/ovs.md)",
 		},
 	}
 }
 
 // Offline is what the platform promises without a device at hand.
-func Offline(afar bool) vendors.Facts {
+func Offline() vendors.Facts {
 	f := facts()
 	f.Notes = append(f.Notes, "promised, not probed: Open vSwitch 2.8 or newer with vlan-limit 1, and a bridge whose frames come to csig's tables with their egress port chosen (docs/ovs.md)")
-	if afar {
-		f.Notes = append(f.Notes, "driven from afar: by the bridge's socket through SSH")
-	}
 	return f
 }
 

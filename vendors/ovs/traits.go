@@ -14,7 +14,7 @@ func traits() vendors.Traits {
 	ports := vendors.Source{Mark: vendors.Read, From: "ovs-vswitchd.conf.db(5), Port, vlan_mode (openvswitch/ovs vswitchd/vswitch.xml)"}
 	extract := vendors.Source{Mark: vendors.Read, From: "openvswitch/ovs lib/flow.c, parse_vlan and miniflow_extract"}
 	return vendors.Traits{
-		Access:   vendors.That("OpenFlow 1.4 on the bridge's own socket, and its database; both through SSH from afar", frames),
+		Access:   vendors.That("OpenFlow 1.4 on the bridge's own socket, and its database; both through SSH from another machine", frames),
 		MatchVID: vendors.That(vendors.MatchTernary, frames),
 		MatchPCP: vendors.That(vendors.MatchExact, frames),
 		MatchDEI: vendors.That(vendors.MatchNone, fields),
