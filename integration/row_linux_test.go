@@ -27,7 +27,6 @@ const (
 	byDaemonTLS            // csig agent, at a TCP port with certificates of both ends
 )
 
-
 // row is switches in a row between two hosts, h1 ── s1 ── … ── sN ── h2, and
 // the fleet file that describes them. csig runs in a namespace of its own, from
 // which a link apart from the row leads to each switch that is driven remotely.

@@ -95,16 +95,6 @@ func (have *observed) setup(index map[string]int, depths int) (s vendors.Setup, 
 	return s, true, nil
 }
 
-// byName finds ports' devices by their names.
-func byName(index map[string]int) func(port string) string {
-	return func(port string) string {
-		if index[port] == 0 {
-			return ""
-		}
-		return port
-	}
-}
-
 // everywhere is where all ports are there.
 func everywhere(port string) string { return port }
 

@@ -185,10 +185,3 @@ func (d *Driver) commitPending(res *vendors.UpdateResult) error {
 	d.pending = d.pending[:0]
 	return nil
 }
-
-// noteRepairs adds to the result what was restored.
-func noteRepairs(res *vendors.UpdateResult, changes []vendors.Change) {
-	for _, c := range changes {
-		res.NoteRepair(c.Port, string(c.Kind)+" "+c.Detail)
-	}
-}
