@@ -51,7 +51,7 @@ func TestLongStoppedWhileArmed(t *testing.T) {
 	}
 	stopped := false
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if !stopped && strings.Contains(lines.Text(), `"event":"armed"`) {
+		if !stopped && strings.Contains(lines.Text(), `"event":"armed"`) && strings.Contains(lines.Text(), `"device":"s2"`) {
 			stopped = true
 			r.signal(cmd.Process, syscall.SIGSTOP)
 			for deadline := time.Now().Add(patience); errors.As(a.client.Armed(t.Context(), "linux"), new(*vendors.ArmedError)); time.Sleep(20 * time.Millisecond) {
