@@ -87,6 +87,9 @@ type loggedIn struct {
 	run linux.Runner
 }
 
+// Unwrap returns the target, for its optional capabilities.
+func (t *loggedIn) Unwrap() any { return t.Target }
+
 func (t *loggedIn) Close() error { return errors.Join(t.Target.Close(), t.run.Close()) }
 
 // foundAgent is an agent that programs a device of this machine.

@@ -128,9 +128,6 @@ func (d inNetNS) Unwrap() any { return d.Driver }
 
 func (d inNetNS) Close() error { return errors.Join(d.Driver.Close(), d.ns.Close()) }
 
-// Unwrap is the driver.
-func (d inNetNS) Unwrap() any { return d.Driver }
-
 // via is how a device is reached.
 func (r *reach) via(d *inventory.Device) string {
 	switch {
