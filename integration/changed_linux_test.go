@@ -177,10 +177,10 @@ func TestOffInSpiteOfMistakes(t *testing.T) {
 	r.want(0, "apply", r.path("plan"), "--soak", "0s")
 	restore := r.edit(r.reached(1, byRow), "management: {netns: [s2]}")
 	out := r.want(1, "off", "-i", r.fleet)
-	if !strings.Contains(out, "not off: s2: mend") || !strings.Contains(out, "remove  s1 done") || !strings.Contains(out, "remove  s3 done") {
+	if !strings.Contains(out, "not off: s2: repair") || !strings.Contains(out, "remove  s1 done") || !strings.Contains(out, "remove  s3 done") {
 		t.Errorf("with a way in that is none:\n%s", out)
 	}
-	if out := r.want(1, "off", "-i", r.fleet, "--device", "s2"); !strings.Contains(out, "--device s2: mend its name, its platform and the way in first") {
+	if out := r.want(1, "off", "-i", r.fleet, "--device", "s2"); !strings.Contains(out, "--device s2: repair its name, its platform and its management first") {
 		t.Errorf("that device alone:\n%s", out)
 	}
 	restore()

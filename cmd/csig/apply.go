@@ -139,7 +139,7 @@ func addRunFlags(cmd *cobra.Command, o *applyOptions) {
 	f := cmd.Flags()
 	f.IntVar(&o.parallel, "parallel", 8, "devices of a wave to change at once")
 	f.DurationVar(&o.limit, "timeout", time.Minute, "for each step, and each look at a device")
-	f.DurationVar(&o.revert, "revert", 30*time.Second, "a device that is driven over SSH or through its daemon goes back by itself when csig does not come back to it within this; 0: never")
+	f.DurationVar(&o.revert, "revert", 30*time.Second, "a device that is driven over SSH or through its daemon reverts by itself when csig does not reach it again within this; 0: never")
 	atLeast(f, "parallel", &o.parallel, 1, false)
 	atLeast(f, "timeout", &o.limit, time.Millisecond, false)
 	atLeast(f, "revert", &o.revert, time.Second, true)
@@ -264,8 +264,8 @@ func readSignature(o *applyOptions, p *plans.Plan, path string) error {
 	return err
 }
 
-// checkSignature shows who signed a plan, and refuses one that nobody did who may,
-// where the caller wants that.
+// checkSignature shows who signed a plan, and refuses one without a permitted
+// signer where the caller asks for that.
 func checkSignature(o *applyOptions, p *plans.Plan, show *progress) error {
 	if o.verify == "" {
 		return nil
@@ -285,7 +285,7 @@ func checkSignature(o *applyOptions, p *plans.Plan, show *progress) error {
 	return nil
 }
 
-// openJournal opens a journal that nobody else can have written.
+// openJournal opens a journal that no other user can have written.
 func openJournal(path string) (*rollout.Journal, error) {
 	if err := ownFile(path); err != nil {
 		return nil, err

@@ -30,8 +30,8 @@ func newOff() *cobra.Command {
 rule of csig goes, on all devices side by side. It needs no plan and no journal, goes
 on past devices that do not answer and names them, and may be run again and again.
 A daemon that the fleet file names removes its rules itself, and waits. One that does
-not answer is gone past, where the device can be reached without it, and finds a mark
-when it is started: it then programs nothing until csig apply tells it to. So does an
+not answer is bypassed, where the device can be reached without it, and finds a mark
+when it is started: it then programs nothing until the next csig apply. So does an
 agent of this machine that the fleet file does not name, at the usual socket; one at
 another socket, which puts its rules back, is an error. Mistakes in the fleet file
 keep it from no device of which the name, the platform and the way in can be read. Ctrl-C
@@ -53,7 +53,7 @@ finishes the devices in hand and stops, with exit code 3; 1 is for an error.`,
 			reach := newReach(fleet)
 			show := newProgress(cmd, asJSON, "off")
 			var mu sync.Mutex
-			past := map[string]string{} // each step opens its device anew
+			past := map[string]string{} // each step opens its device again
 			reach.bypassed = func(device, silence, mark string) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -119,7 +119,7 @@ func salvage(path string, devices []string) (*salvaged, error) {
 		case !known:
 			return nil, errors.Join(mistakes, fmt.Errorf("--device %s: %s has no such device", name, path))
 		case slices.Contains(s.Left, name):
-			return nil, fmt.Errorf("%w\n--device %s: mend its name, its platform and the way in first", mistakes, name)
+			return nil, fmt.Errorf("%w\n--device %s: repair its name, its platform and its management first", mistakes, name)
 		}
 	}
 	out := &salvaged{fleet: s.Fleet, only: devices, mistakes: mistakes}
@@ -131,9 +131,9 @@ func salvage(path string, devices []string) (*salvaged, error) {
 	}
 	switch {
 	case len(s.Left) > 0:
-		out.left = fmt.Errorf("not off: %s: mend the names, platforms and ways in of the fleet file and run it again", vendors.Names(s.Left))
+		out.left = fmt.Errorf("not off: %s: repair the names, platforms and management of the fleet file and run it again", vendors.Names(s.Left))
 	case !s.Whole:
-		out.left = errors.New("devices that could not be read are not off: mend the fleet file and run it again")
+		out.left = errors.New("devices that could not be read are not off: repair the fleet file and run it again")
 	}
 	if len(s.Sound) == 0 {
 		return nil, errors.Join(mistakes, out.left)

@@ -32,8 +32,8 @@ func (t *daemon) answers(ctx context.Context) error {
 	if _, err := t.client.Status(ctx); err != nil {
 		return err
 	}
-	// Whoever may read the status only learns that from anything else; what this
-	// asks for no daemon has.
+	// A peer that may read the status only gets that answer to every other
+	// request; no daemon has what this one asks for.
 	if _, err := t.client.Config(ctx, strings.Repeat("0", 64)); errors.Is(err, fs.ErrPermission) {
 		return err
 	}

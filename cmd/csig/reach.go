@@ -254,8 +254,8 @@ func loadFleet(path string, devices []string, offline bool) (*inventory.Fleet, e
 	return fleet, nil
 }
 
-// offline is what is known of a device that nobody asks: what its platform
-// promises, and nothing of ours.
+// offline is what is known of a device without asking it: its platform's facts,
+// and nothing of csig.
 func (r *reach) offline(d *inventory.Device) plans.Seen {
 	if seen, none := r.withoutDriver(d); none {
 		return seen

@@ -13,7 +13,7 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// conflictTries is how often a transaction is made anew because somebody else
+// conflictTries is how often a transaction is rebuilt because another process
 // changed nftables between our reading and our writing.
 const conflictTries = 5
 
@@ -126,7 +126,7 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 	if err := d.sock.renew(d.cfg.NetNS); err != nil {
 		return nil, err
 	}
-	// Events first: what happens after the scan is heard by the next cycle.
+	// Events first: the next cycle receives what happens after the scan.
 	if _, err := d.links.changed(); err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 	return append(changes, stripped...), err
 }
 
-// leaseFlushed tells whether somebody took the lease away while it ran. The
+// leaseFlushed reports whether another process deleted the lease while it ran. The
 // elements come back with the update that is about to follow.
 func (d *Driver) leaseFlushed(have *observed) bool {
 	lease := have.sets[setLease]

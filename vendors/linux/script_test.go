@@ -13,7 +13,7 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-var updateGoldens = flag.Bool("update", false, "write the golden files anew")
+var updateGoldens = flag.Bool("update", false, "rewrite the golden files")
 
 // scriptRows are changes whose scripts are kept as golden files. Each begins
 // where the one before ended.

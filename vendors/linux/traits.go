@@ -27,7 +27,7 @@ func traits() vendors.Traits {
 		Table:    vendors.That(vendors.Table{}, vendors.Source{Mark: vendors.Ran, From: "BenchmarkUpdate: 512 ports; the limit is the kernel's memory"}),
 		Txn:      vendors.That(vendors.TxnTable, ran),
 		Revert:   vendors.That("", ran),
-		Survives: vendors.That(false, vendors.Source{Mark: vendors.Assumed, From: "rules live in the kernel's memory, and csig saves none; the agent makes them anew"}),
+		Survives: vendors.That(false, vendors.Source{Mark: vendors.Assumed, From: "rules live in the kernel's memory, and csig saves none; the agent restores them"}),
 
 		MinUpdate: vendors.That(980*time.Microsecond, vendors.Source{Mark: vendors.Ran, From: "BenchmarkUpdate: 64 ports whose buckets all change, on 2 cores of an AMD EPYC"}),
 

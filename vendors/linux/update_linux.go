@@ -53,7 +53,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		if !errors.Is(err, unix.ERESTART) || try == conflictTries {
 			return res, join(syncErr, err)
 		}
-		// Somebody else changed nftables, perhaps our table.
+		// Another process changed nftables, perhaps our table.
 		var repaired []vendors.Change
 		repaired, syncErr = d.sync(ctx)
 		res.NoteRepairs(repaired)

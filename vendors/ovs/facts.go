@@ -167,7 +167,7 @@ const (
 	elsewhere      // to tables that csig had before
 	direct         // to ports, past csig's tables
 	opaque         // perhaps to ports
-	notYet         // nobody hands frames over
+	notYet         // no flow hands frames over
 	standalone     // to csig's tables, on a bridge of csig's that has a NORMAL as well
 )
 

@@ -25,10 +25,10 @@ func traits() vendors.Traits {
 		Position: vendors.That(vendors.PositionAny, frames),
 		VLANs:    vendors.That(1, frames),
 		VIDs:     vendors.That(vendors.VIDs{Last: 4095}, frames),
-		Table:    vendors.That(vendors.Table{}, vendors.Source{Mark: vendors.Read, From: "ovs-vswitchd.conf.db(5), Flow_Table, flow_limit: none unless somebody sets one"}),
+		Table:    vendors.That(vendors.Table{}, vendors.Source{Mark: vendors.Read, From: "ovs-vswitchd.conf.db(5), Flow_Table, flow_limit: none unless it is configured"}),
 		Txn:      vendors.That(vendors.TxnTable, ofctl),
 		Revert:   vendors.That("", ofctl),
-		Survives: vendors.That(false, vendors.Source{Mark: vendors.Ran, From: "vendors/ovs, TestRestartOfTheSwitch: flows are lost with ovs-vswitchd; the agent makes them anew"}),
+		Survives: vendors.That(false, vendors.Source{Mark: vendors.Ran, From: "vendors/ovs, TestRestartOfTheSwitch: flows are lost with ovs-vswitchd; the agent restores them"}),
 
 		MinUpdate: vendors.That(1900*time.Microsecond, vendors.Source{Mark: vendors.Ran, From: "BenchmarkUpdate: 64 ports with two signals whose buckets all change, on 2 cores of an AMD EPYC"}),
 

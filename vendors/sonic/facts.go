@@ -202,8 +202,8 @@ func (d *Driver) aggregates(ctx context.Context, f *vendors.Facts, capable bool)
 	return nil
 }
 
-// unnoted says which TPIDs csig does not give back as they were: after a reboot with
-// a saved configuration nobody knows, since STATE_DB went with it.
+// unnoted lists the ports whose former TPID csig does not restore: after a reboot
+// with a saved configuration it is unknown, since STATE_DB is lost.
 func (d *Driver) unnoted(ctx context.Context, f *vendors.Facts) error {
 	cmds := [][]string{{sonicdb.State, "HGETALL", recordKey}}
 	var names []string
