@@ -30,7 +30,8 @@ import (
 // watched are the packages whose tests are measured when none is named.
 var watched = []string{
 	"quantize", "counters", "counters/snmp", "counters/gnmi", "counters/fleet", "counters/trace",
-	"agent", "agent/api", "plans", "vendors/ovs/openflow", "vendors/sonic", "vendors/sonic/sonicdb",
+	"agent", "agent/api", "assess", "plans", "rollout",
+	"vendors/ovs/openflow", "vendors/sonic", "vendors/sonic/sonicdb",
 }
 
 // watchers are the packages that test another one, beside its own tests.
