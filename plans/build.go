@@ -434,7 +434,7 @@ func group(changes []vendors.Change) ([]Change, Totals) {
 		}
 	}
 	for _, key := range order {
-		slices.SortFunc(ports[key], vendors.CompareNames)
+		slices.SortFunc(ports[key], inventory.CompareNames)
 		out = append(out, Change{
 			Kind: string(key.Kind), Ports: vendors.Names(ports[key]), Count: len(ports[key]),
 			What: key.What, Detail: key.Detail, Disruptive: key.Disruptive,

@@ -72,6 +72,6 @@ func Senders(f *inventory.Fleet) string {
 	case len(names) > maxSenders:
 		return fmt.Sprintf("%d hosts", len(names))
 	}
-	slices.SortFunc(names, vendors.CompareNames)
+	slices.SortFunc(names, inventory.CompareNames)
 	return "hosts " + vendors.Names(names)
 }

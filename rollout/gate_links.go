@@ -45,7 +45,7 @@ type cable struct {
 // String names the same link alike from both ends.
 func (c cable) String() string {
 	a, b := c.a.String(), c.b.String()
-	if vendors.CompareNames(c.a.Device, c.b.Device) > 0 {
+	if inventory.CompareNames(c.a.Device, c.b.Device) > 0 {
 		a, b = b, a
 	}
 	return a + " - " + b

@@ -135,7 +135,7 @@ func (o *Off) Run(ctx context.Context) error {
 func (o *Off) Left() []string {
 	out := slices.Clone(o.lasting)
 	if len(o.undriven) > 0 {
-		slices.SortFunc(o.undriven, vendors.CompareNames)
+		slices.SortFunc(o.undriven, inventory.CompareNames)
 		out = append(out, vendors.Names(o.undriven)+": csig has no driver for such a device, so nothing of csig's is there to take off")
 	}
 	who := plans.Senders(o.Fleet)
@@ -162,7 +162,7 @@ func (o *Off) Left() []string {
 		}
 	}
 	if len(broken) > 0 {
-		slices.SortFunc(broken, vendors.CompareNames)
+		slices.SortFunc(broken, inventory.CompareNames)
 		out = append(out, fmt.Sprintf("paths through %s are no longer whole: tags pass untouched there, and receivers at other devices go on taking these paths for capable; csig off without --device takes all of them off, and a plan (csig plan -i %s) puts it back", vendors.Names(slices.Compact(broken)), vendors.ShellWord(o.Fleet.Path)))
 	}
 	return out

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/untrusted"
@@ -270,7 +271,7 @@ func (r *Run) explained(ctx context.Context) error {
 	if err != nil || len(lacks) == 0 {
 		return err
 	}
-	slices.SortFunc(lacks, vendors.CompareNames)
+	slices.SortFunc(lacks, inventory.CompareNames)
 	const most = 8
 	if n := len(lacks); n > most {
 		lacks = append(lacks[:most], fmt.Sprintf("and %d more", n-most))

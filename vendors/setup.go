@@ -2,7 +2,6 @@ package vendors
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -207,13 +206,6 @@ func splitNumber(name string) (prefix string, n int) {
 		return name, -1
 	}
 	return name[:i], n
-}
-
-// CompareNames orders names as people do: swp2 before swp10.
-func CompareNames(a, b string) int {
-	x, m := splitNumber(a)
-	y, n := splitNumber(b)
-	return cmp.Or(strings.Compare(x, y), m-n)
 }
 
 // Names is a short text for a list of names: "swp1 … swp4, swp7".

@@ -124,14 +124,6 @@ func TestNoSetup(t *testing.T) {
 	}
 }
 
-func TestCompareNames(t *testing.T) {
-	got := []string{"swp10", "lo", "swp2", "swp02", "eth1", "swp1", "eth"}
-	slices.SortFunc(got, CompareNames)
-	if want := []string{"eth", "eth1", "lo", "swp1", "swp2", "swp10", "swp02"}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-}
-
 func TestNames(t *testing.T) {
 	for _, tc := range []struct {
 		names []string

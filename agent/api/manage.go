@@ -14,6 +14,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
@@ -179,7 +180,7 @@ func (s *Server) Manage(m Manager) {
 	s.mux.HandleFunc("GET "+MTUPath, answer(func(r *http.Request) (any, error) {
 		mtus, err := m.MTUs(r.Context(), argument(r, "platform"))
 		out := MTUs{MTUFormat, []PortMTU{}}
-		for _, port := range slices.SortedFunc(maps.Keys(mtus), vendors.CompareNames) {
+		for _, port := range slices.SortedFunc(maps.Keys(mtus), inventory.CompareNames) {
 			out.Ports = append(out.Ports, PortMTU{port, mtus[port]})
 		}
 		return out, err

@@ -397,7 +397,7 @@ func setUpWithoutAgent(j *rollout.Journal) error {
 	if len(names) == 0 {
 		return nil
 	}
-	slices.SortFunc(names, vendors.CompareNames)
+	slices.SortFunc(names, inventory.CompareNames)
 	return fmt.Errorf("%s is the journal of an earlier csig (%s), which set %s up itself, over SSH or in network namespaces; now their agents do, and this csig cannot continue or undo what it did: csig rollback of that version undoes it, csig off -i FLEET takes csig off; then start csig agent --wait on each device, name it in the fleet file (management: daemon), and make a new plan", j.Path(), orDash(j.Version()), vendors.Names(names))
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/csig-agent/csig/assess"
 	"github.com/csig-agent/csig/findings"
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -73,7 +74,7 @@ func (p *places) short() string {
 // families of names.
 func peerNames(peers []string) string {
 	peers = slices.Clone(peers)
-	slices.SortFunc(peers, vendors.CompareNames)
+	slices.SortFunc(peers, inventory.CompareNames)
 	return briefly(slices.Compact(peers))
 }
 

@@ -63,7 +63,7 @@ finishes the devices in hand and stops, with exit code 3; 1 is for an error.`,
 				Fleet: fleet, Only: only, Open: reach.open, Parallel: parallel, Limit: limit, Report: show.report,
 			}
 			err = show.during(ctx, off.Run)
-			for _, device := range slices.SortedFunc(maps.Keys(past), vendors.CompareNames) {
+			for _, device := range slices.SortedFunc(maps.Keys(past), inventory.CompareNames) {
 				newScreen(cmd.ErrOrStderr()).remark("device %s: %s", device, past[device])
 			}
 			for _, left := range off.Left() {

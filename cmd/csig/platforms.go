@@ -132,7 +132,7 @@ var shortKeys = map[vendors.KeySpace]string{vendors.KeyWire: "wire", vendors.Key
 
 var platformHead = []string{"platform", "update", "forward", "strip", "VID match", "key", "TPIDs", "change"}
 
-const platformLegend = `update: compare-and-replace of compact tags, by csig (yes, degraded) or by the device itself (native). forward: what a device without any setup does with tagged frames; depends: its own facts have on what. strip: the platform's means, a rule that pops the tag or a flag of the port. VID match: what its rules can match of a tag's VID, and where. key: what they take for the VID; only the one on the wire makes compare-and-replace. change: the largest that it takes as a whole; undo: it can take one back by itself.`
+const platformLegend = `update: compare-and-replace of compact tags, by csig (yes, degraded) or by the device itself (native). forward: what a device without any setup does with tagged frames; depends: on what its own facts list (csig platforms NAME). strip: the platform's means, a rule that pops the tag or a flag of the port. VID match: what its rules can match of a tag's VID, and where. key: what they take for the VID; only the one on the wire makes compare-and-replace. change: the largest that it takes as a whole; undo: it can take one back by itself.`
 
 // shortTPIDs is for the table.
 func shortTPIDs(f *vendors.Fact[vendors.TPIDs]) string {

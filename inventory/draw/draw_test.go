@@ -135,14 +135,6 @@ func TestDOT(t *testing.T) {
 	}
 }
 
-func TestNatural(t *testing.T) {
-	names := []string{"leaf-10", "leaf-2", "leaf-1-10", "leaf-1-9", "a", "leaf-02b", "leaf"}
-	slices.SortStableFunc(names, natural)
-	if want := []string{"a", "leaf", "leaf-1-9", "leaf-1-10", "leaf-2", "leaf-02b", "leaf-10"}; !slices.Equal(names, want) {
-		t.Errorf("got %v, want %v", names, want)
-	}
-}
-
 // TestOddFleets draws what has no hosts, no links or nothing at all.
 func TestOddFleets(t *testing.T) {
 	for _, rest := range []string{"", "devices: [{name: a, ports: [{name: b}]}]\n", "devices: [{name: a}, {name: b}]\nlinks: ['a:1 - b:1', 'a:2 - b:2']\n"} {

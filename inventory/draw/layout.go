@@ -157,7 +157,7 @@ func (p *picture) rows() [][]int {
 func (p *picture) order() {
 	rows := p.rows()
 	for _, row := range rows {
-		slices.SortStableFunc(row, func(a, b int) int { return natural(p.nodes[a].name, p.nodes[b].name) })
+		slices.SortStableFunc(row, func(a, b int) int { return inventory.CompareNames(p.nodes[a].name, p.nodes[b].name) })
 		p.spread(row)
 	}
 	for range 4 {
@@ -197,34 +197,6 @@ func (p *picture) spread(row []int) {
 	for k, i := range row {
 		p.nodes[i].x = (float64(k) + 0.5) / float64(len(row))
 	}
-}
-
-// natural orders names as people do: leaf-2 before leaf-10.
-func natural(a, b string) int {
-	for a != "" && b != "" {
-		an, bn := digits(a), digits(b)
-		if an == 0 || bn == 0 {
-			if a[0] != b[0] {
-				return cmp.Compare(a[0], b[0])
-			}
-			a, b = a[1:], b[1:]
-			continue
-		}
-		x, y := strings.TrimLeft(a[:an], "0"), strings.TrimLeft(b[:bn], "0")
-		if c := cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)); c != 0 {
-			return c
-		}
-		a, b = a[an:], b[bn:]
-	}
-	return cmp.Compare(len(a), len(b))
-}
-
-func digits(s string) int {
-	n := 0
-	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
-		n++
-	}
-	return n
 }
 
 // levelColours and actionColours are the same in both forms. They are told apart

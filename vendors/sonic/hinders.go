@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 	"github.com/csig-agent/csig/vlanrules"
@@ -66,7 +67,7 @@ func (d *Driver) hinders(ctx context.Context) ([]vendors.PortVerdict, error) {
 					}
 				}
 			}
-			slices.SortFunc(what[name], vendors.CompareNames)
+			slices.SortFunc(what[name], inventory.CompareNames)
 			for _, p := range ports {
 				out = append(out, vendors.PortVerdict{Port: p, Verdict: vlanrules.Verdict{Level: level, Reason: fmt.Sprintf(format, who, vendors.Names(what[name]))}})
 			}
