@@ -155,6 +155,50 @@ func TestLevels(t *testing.T) {
 	}
 }
 
+// Devices and ports are counted by their level, and the totals add up.
+func TestTotals(t *testing.T) {
+	f := planstest.Fabric(4, 1, 2)
+	levels := []inventory.Support{inventory.LevelNative, inventory.LevelAuto, inventory.LevelPassthrough, inventory.LevelDiscard, inventory.LevelAuto}
+	for i := range f.Devices {
+		f.Devices[i].Level.Support = levels[i]
+	}
+	a := assessed1(f, func(d *inventory.Device) Evidence {
+		if d.Name == "spine0" {
+			return Evidence{Basis: BasisFile, Seen: plans.Seen{Err: fmt.Errorf("no driver")}}
+		}
+		return ableEvidence(d)
+	})
+	if got, want := a.Totals.Devices, (LevelCounts{All: 5, Native: 1, Software: 1, Passthrough: 1, Discard: 1, Unknown: 1}); got != want {
+		t.Errorf("devices %+v, want %+v", got, want)
+	}
+	if got, want := a.Totals.Ports, (LevelCounts{All: 16, Native: 3, Software: 3, Passthrough: 3, Discard: 3, Unknown: 4}); got != want {
+		t.Errorf("ports %+v, want %+v", got, want)
+	}
+}
+
+// A port whose counters cannot be read says why, beside the reason of a level of its own.
+func TestPortsWithoutCounters(t *testing.T) {
+	f := planstest.Fabric(1, 1, 2)
+	f.Devices[0].Ports[1].Action = vlanrules.Passthrough
+	a := assessed1(f, func(d *inventory.Device) Evidence {
+		e := ableEvidence(d)
+		if d.Name == "leaf0" {
+			e.Facts.Rules = vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true, Txn: vlanrules.TxnEntry, Entries: 3}
+		}
+		e.Counters.Ports = map[string]string{"swp1": "no answer", "swp2": "no answer"}
+		return e
+	})
+	for i, want := range []struct{ level, reason, end string }{
+		{"passthrough", "needs 7 ternary entries", "3 in the table; its counters: no answer"},
+		{"software", "its counters: no answer", "its counters: no answer"},
+		{"passthrough", "needs 7 ternary entries", "3 in the table"},
+	} {
+		if p := a.Devices[0].Ports[i]; p.Level != want.level || !strings.HasPrefix(p.Reason, want.reason) || !strings.HasSuffix(p.Reason, want.end) {
+			t.Errorf("%v %s: %s\nwant %+v", p.Ports, p.Level, p.Reason, want)
+		}
+	}
+}
+
 // Signals and tag formats differ where the facts differ.
 func TestSupportOfFormatsAndSignals(t *testing.T) {
 	f := planstest.Fabric(1, 0, 1)

@@ -16,13 +16,14 @@ func TestMTUFindings(t *testing.T) {
 		wide  bool
 		want  string // "": none
 	}{
-		"room":            {hosts: [2]int{1504, 1504}, slack: 4},
-		"not given":       {want: "no host has an mtu"},
-		"cards too small": {hosts: [2]int{1500, 1500}, slack: 4, want: "with a tag of 4, IP packets may have 1496 at most; raise the cards' MTU to 1504"},
-		"wide tags":       {hosts: [2]int{1504, 1504}, slack: 4, wide: true, want: "with a tag of 8"},
-		"unlike":          {hosts: [2]int{9000, 1504}, slack: 4, want: "h0-1: the host's network card takes 1504 bytes, others send up to 9000"},
-		"port too small":  {hosts: [2]int{1504, 1504}, port: 1499, slack: 4, want: "mtu: 1499 is too small for frames of 1504 bytes with their tags: want 1500 at least"},
-		"no slack":        {hosts: [2]int{1504, 1504}, port: 1500, want: "want 1504 at least"},
+		"room":                    {hosts: [2]int{1504, 1504}, slack: 4},
+		"not given":               {want: "no host has an mtu"},
+		"cards too small":         {hosts: [2]int{1500, 1500}, slack: 4, want: "with a tag of 4, IP packets may have 1496 at most; raise the cards' MTU to 1504"},
+		"wide tags":               {hosts: [2]int{1504, 1504}, slack: 4, wide: true, want: "with a tag of 8"},
+		"unlike":                  {hosts: [2]int{9000, 1504}, slack: 4, want: "h0-1: the host's network card takes 1504 bytes, others send up to 9000"},
+		"port too small":          {hosts: [2]int{1504, 1504}, port: 1499, slack: 4, want: "mtu: 1499 is too small for frames of 1504 bytes with their tags: want 1500 at least"},
+		"port as large as needed": {hosts: [2]int{1504, 1504}, port: 1500, slack: 4},
+		"no slack":                {hosts: [2]int{1504, 1504}, port: 1500, want: "want 1504 at least"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := planstest.Fabric(1, 1, 2)

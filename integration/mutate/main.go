@@ -36,6 +36,7 @@ var watched = []string{
 
 // watchers are the packages that test another one, beside its own tests.
 var watchers = map[string][]string{
+	"plans":                 {"rollout"},
 	"vendors/sonic/sonicdb": {"vendors/sonic", "counters/sonic"},
 }
 
@@ -45,7 +46,7 @@ const testLimit = 3 * time.Minute
 // mutant is one change: text in place of the bytes from…to of a file.
 type mutant struct {
 	pkg, file string
-	line      int
+	line, col int
 	from, to  int
 	text      string
 	what      string
@@ -105,7 +106,7 @@ func run(pkgs []string, seed uint64, limit time.Duration) error {
 					noticed[m.pkg]++
 				} else {
 					survived[m.pkg]++
-					fmt.Printf("survived  %s:%d: %s\n", m.file, m.line, m.what)
+					fmt.Printf("survived  %s:%d:%d: %s\n", m.file, m.line, m.col, m.what)
 				}
 				mu.Unlock()
 			}
@@ -169,7 +170,7 @@ func mutantsOf(pkg string) (list []mutant, err error) {
 		}
 		add := func(from, to token.Pos, text, what string) {
 			at := set.Position(from)
-			list = append(list, mutant{pkg, file, at.Line, at.Offset, set.Position(to).Offset, text, what})
+			list = append(list, mutant{pkg, file, at.Line, at.Column, at.Offset, set.Position(to).Offset, text, what})
 		}
 		swap := func(at token.Pos, op token.Token) {
 			if other, ok := swaps[op]; ok {
