@@ -203,7 +203,7 @@ func OpenJournal(path string, now func() time.Time) (*Journal, error) {
 	if info, e := f.Stat(); e != nil || !info.Mode().IsRegular() {
 		err = errors.Join(errors.New("it is no regular file"), e)
 	} else if err = lock(f); err == nil {
-		err = j.load()
+		err = j.load(plans.MaxText)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
@@ -211,12 +211,13 @@ func OpenJournal(path string, now func() time.Time) (*Journal, error) {
 	return j, nil
 }
 
-func (j *Journal) load() error {
-	limit := untrusted.NewReader(j.file, plans.MaxText)
+// load reads lines of at most some bytes.
+func (j *Journal) load(most int64) error {
+	limit := untrusted.NewReader(j.file, most)
 	r := bufio.NewReaderSize(limit, 1<<20)
 	good := int64(0)
 	for {
-		limit.Reset(plans.MaxText) // of each line
+		limit.Reset(most)
 		line, err := r.ReadBytes('\n')
 		switch {
 		case errors.Is(err, io.EOF) && j.state.plan != nil:

@@ -114,7 +114,7 @@ func TestJournalAlteredAnywhere(t *testing.T) {
 		}
 		alterations++
 		j := &Journal{file: inMemory{Reader: bytes.NewReader(altered)}, state: newState()}
-		if err := j.load(); err == nil {
+		if err := j.load(plans.MaxText); err == nil {
 			t.Errorf("%s: read", what)
 		}
 	}
@@ -150,9 +150,15 @@ func TestJournalAlteredAnywhere(t *testing.T) {
 type inMemory struct {
 	*bytes.Reader
 	disk
+	slow bool // a byte at a time
 }
 
-func (m inMemory) Read(b []byte) (int, error) { return m.Reader.Read(b) }
+func (m inMemory) Read(b []byte) (int, error) {
+	if m.slow {
+		b = b[:min(1, len(b))]
+	}
+	return m.Reader.Read(b)
+}
 
 // A record of a later csig, of which this one would see half, is refused.
 func TestJournalOfALaterVersion(t *testing.T) {
@@ -403,6 +409,29 @@ func TestHugeFiles(t *testing.T) {
 	}
 }
 
+// The bound is one of each line: a journal of many lines may be longer.
+func TestJournalLongerThanALine(t *testing.T) {
+	text := finished(t)
+	longest := 0
+	for line := range bytes.Lines(text) {
+		longest = max(longest, len(line))
+	}
+	if len(text) < 2*longest {
+		t.Fatalf("%d bytes in lines of up to %d", len(text), longest)
+	}
+	load := func(most int) error {
+		// A byte at a time, so that no line is read with the one before.
+		j := &Journal{file: inMemory{Reader: bytes.NewReader(text), slow: true}, state: newState()}
+		return j.load(int64(most))
+	}
+	if err := load(longest); err != nil {
+		t.Error(err)
+	}
+	if err := load(longest - 1); !errors.Is(err, untrusted.ErrTooLong) {
+		t.Errorf("a line that is too long: %v", err)
+	}
+}
+
 // zeros is a stream of MaxText bytes and more.
 type zeros struct{}
 
@@ -501,7 +530,7 @@ func FuzzJournal(f *testing.F) {
 			text = append(text, fmt.Appendf(line[:len(line):len(line)], sumEnd, sum)...)
 		}
 		j := &Journal{file: inMemory{Reader: bytes.NewReader(text)}, state: newState()}
-		if err := j.load(); err == nil && j.state.ports > plans.MaxPorts {
+		if err := j.load(plans.MaxText); err == nil && j.state.ports > plans.MaxPorts {
 			t.Errorf("%d ports", j.state.ports)
 		}
 	})

@@ -265,6 +265,13 @@ func TestCertificatesAreReloaded(t *testing.T) {
 	if err := enters(old); err == nil {
 		t.Error("the old authority's client still gets in")
 	}
+	// And by itself.
+	install(files(old, "leaf1"))
+	for began := time.Now(); enters(old) != nil; time.Sleep(50 * time.Millisecond) {
+		if time.Since(began) > 20*reloadEvery {
+			t.Fatal("files that change are not read again")
+		}
+	}
 }
 
 // A daemon without permitted clients, or whose own name is an operator's, does not

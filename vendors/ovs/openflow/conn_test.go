@@ -301,6 +301,25 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// TestGroupChanges writes groups (OpenFlow 1.4 §7.3.4.2): those that go have no buckets.
+func TestGroupChanges(t *testing.T) {
+	g := Group{ID: 7, Type: GroupIndirect, Buckets: []Actions{Actions(nil).Output(4)}}
+	for kind, want := range map[ModKind]struct {
+		command uint16
+		buckets []Actions
+	}{Add: {0x8000, g.Buckets}, Delete: {2, nil}} {
+		b := appendMod(nil, &Mod{Kind: kind, Group: &g}, 9)
+		if b[1] != typeGroupMod || int(order.Uint16(b[2:])) != len(b) || order.Uint32(b[4:]) != 9 || order.Uint16(b[8:]) != want.command || b[10] != GroupIndirect || order.Uint32(b[12:]) != 7 {
+			t.Fatalf("%d: %x", kind, b)
+		}
+		body := append([]byte{0, byte(len(b) - headerLen), GroupIndirect, 0, 0, 0, 0, 7}, b[headerLen+8:]...)
+		got, err := parseGroups(nil, body)
+		if err != nil || len(got) != 1 || !reflect.DeepEqual(got[0].Buckets, want.buckets) {
+			t.Errorf("%d: %+v, %v", kind, got, err)
+		}
+	}
+}
+
 // TestInstructions reads what flows of others do beside actions.
 func TestInstructions(t *testing.T) {
 	out := Actions(nil).Output(4)
