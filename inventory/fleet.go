@@ -237,6 +237,15 @@ func (d *Device) Port(name string) (*Port, bool) {
 	return nil, false
 }
 
+// PortNames are the names of the device's ports, in the file's order.
+func (d *Device) PortNames() []string {
+	names := make([]string, 0, len(d.Ports))
+	for i := range d.Ports {
+		names = append(names, d.Ports[i].Name)
+	}
+	return names
+}
+
 // LocalDevice returns the one device marked local. None, and more than one,
 // is an *Error that says what to write where.
 func (f *Fleet) LocalDevice() (*Device, error) {

@@ -17,6 +17,7 @@ import (
 	"github.com/csig-agent/csig/agent"
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
@@ -147,7 +148,7 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	}
 	// Before anything is locked or listened at.
 	var dev *inventory.Device
-	fleet, err := ownFleet(o.file)
+	fleet, err := device.LoadFleet(o.file)
 	if err == nil {
 		if dev, err = fleet.LocalDevice(); err == nil {
 			if _, unknown := all.Default().Platform(dev.Platform); unknown != nil {
@@ -155,7 +156,7 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 			}
 		}
 	}
-	if foreign := (*foreignError)(nil); errors.As(err, &foreign) {
+	if foreign := (*device.ForeignError)(nil); errors.As(err, &foreign) {
 		return err // an agent that waits would run it, too
 	}
 	if err != nil && !o.wait {
@@ -170,10 +171,10 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	log.WithField("file", path).Info("fleet file of this agent")
 
 	// Two agents on one set of ports would undo each other's work.
-	held := &locks{log: log}
-	defer held.close()
+	held := &device.Lock{Log: log}
+	defer held.Close()
 	if !o.shadow {
-		if err := held.take(dev); err != nil {
+		if err := held.Take(dev); err != nil {
 			return err
 		}
 	}
@@ -190,11 +191,11 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	daemon := agent.NewDaemon(agent.DaemonConfig{
 		File: o.file, Wait: o.wait, NoCommands: o.noCommands, OffMark: api.OffMark(o.socket), Shadow: o.shadow, SelfTest: !o.noSelfTest, Version: version, Log: log,
 		OpenSource: func(ctx context.Context, f *inventory.Fleet, d *inventory.Device) (counters.Source, error) {
-			return openSource(ctx, &f.Profile, d)
+			return device.OpenSource(ctx, &f.Profile, d, 0)
 		},
 		OpenDriver: func(d *inventory.Device) (vendors.Driver, error) {
 			if !o.shadow { // another configuration may be of another platform
-				if err := held.take(d); err != nil {
+				if err := held.Take(d); err != nil {
 					return nil, err
 				}
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/rollout"
@@ -287,7 +288,7 @@ func checkSignature(o *applyOptions, p *plans.Plan, show *progress) error {
 
 // openJournal opens a journal that no other user can have written.
 func openJournal(path string) (*rollout.Journal, error) {
-	if err := ownFile(path); err != nil {
+	if err := device.CheckOwner(path); err != nil {
 		return nil, err
 	}
 	return rollout.OpenJournal(path, time.Now)
@@ -303,7 +304,7 @@ func fleetOf(o *applyOptions, p *plans.Plan) (*inventory.Fleet, error) {
 	default:
 		path = p.Fleet
 	}
-	return ownFleet(path)
+	return device.LoadFleet(path)
 }
 
 // carryOut does what is to be done with a journal and reports it.
@@ -339,8 +340,8 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *rollout.Journal, do func(*
 		return err
 	}
 	defer unlock()
-	reach := newReach(fleet)
-	if err := sameFleet(reach, o, j, cmd.Name()); err != nil {
+	opener := device.NewOpener(fleet)
+	if err := sameFleet(fleet, o, j, cmd.Name()); err != nil {
 		return err
 	}
 	paths, err := probePaths(fleet, o.probe)
@@ -353,8 +354,8 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *rollout.Journal, do func(*
 		show.plan, show.before = j.Plan(), j.Count(rollout.EventDone)
 	}
 	run := &rollout.Run{
-		Journal: j, Open: reach.open, Parallel: o.parallel, Limit: o.limit, Revert: o.revert, StopAfter: o.stopAfter, Report: show.report,
-		Gate: &rollout.Health{Plan: j.Plan(), Fleet: fleet, Open: reach.open, Soak: o.soak, Losses: o.losses, Command: o.check, Parallel: o.parallel, Limit: o.limit, CommandLimit: o.checkLimit,
+		Journal: j, Open: opener.Open, Parallel: o.parallel, Limit: o.limit, Revert: o.revert, StopAfter: o.stopAfter, Report: show.report,
+		Gate: &rollout.Health{Plan: j.Plan(), Fleet: fleet, Open: opener.Open, Soak: o.soak, Losses: o.losses, Command: o.check, Parallel: o.parallel, Limit: o.limit, CommandLimit: o.checkLimit,
 			Paths: paths, ProbePath: pathProber(fleet)},
 	}
 	show.print("Journal: " + j.Path())
@@ -404,8 +405,8 @@ func setUpWithoutAgent(j *rollout.Journal) error {
 // sameFleet refuses a fleet file that is not the one of the journal's plan. To
 // undo, it is enough that it leads to the same devices, and that daemons are
 // given the same profile.
-func sameFleet(r *reach, o *applyOptions, j *rollout.Journal, command string) error {
-	p, fleet := j.Plan(), r.fleet
+func sameFleet(fleet *inventory.Fleet, o *applyOptions, j *rollout.Journal, command string) error {
+	p := j.Plan()
 	if command == "apply" {
 		if fleet.Hash() != p.InventoryHash {
 			return fmt.Errorf("%s: %w: %s has changed since it was made; put it back, or undo what was done with csig rollback %s", j.Path(), rollout.ErrStale, fleet.Path, j.Path())
@@ -427,8 +428,8 @@ func sameFleet(r *reach, o *applyOptions, j *rollout.Journal, command string) er
 		case !touched[was.Device]:
 		case !ok:
 			errs = append(errs, fmt.Errorf("it has no device %s", was.Device))
-		case d.Platform != was.Platform || r.via(d) != was.Via:
-			errs = append(errs, fmt.Errorf("device %s is %s, %s, and was %s, %s, for the plan", was.Device, d.Platform, orDash(r.via(d)), was.Platform, orDash(was.Via)))
+		case d.Platform != was.Platform || device.Via(d) != was.Via:
+			errs = append(errs, fmt.Errorf("device %s is %s, %s, and was %s, %s, for the plan", was.Device, d.Platform, orDash(device.Via(d)), was.Platform, orDash(was.Via)))
 		}
 	}
 	if len(errs) == 0 {

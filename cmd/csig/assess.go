@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csig-agent/csig/assess"
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors/all"
 	"github.com/csig-agent/csig/vendors/untrusted"
@@ -112,28 +113,28 @@ func runAssess(cmd *cobra.Command, o *assessOptions) error {
 // gatherEvidence finds out about every device of a fleet: by asking it, and
 // else, or offline, from what is known of its platform.
 func gatherEvidence(ctx context.Context, fleet *inventory.Fleet, o *assessOptions) (map[string]assess.Evidence, error) {
-	r := newReach(fleet)
-	r.reads = true
+	r := device.NewOpener(fleet)
+	r.ReadOnly = true
 	if o.offline {
 		out := make(map[string]assess.Evidence, len(fleet.Devices))
 		for i := range fleet.Devices {
 			d := &fleet.Devices[i]
-			out[d.Name] = platformEvidence(r.registry, d)
+			out[d.Name] = platformEvidence(r.Registry, d)
 		}
 		return out, nil
 	}
-	seen, err := r.lookAll(ctx, o.parallel, o.timeout, o.answered)
+	seen, err := r.ObserveAll(ctx, o.parallel, o.timeout, o.answered)
 	if err != nil {
 		return nil, err
 	}
-	return eachDevice(ctx, fleet, o.parallel, o.answered, func(d *inventory.Device) assess.Evidence {
+	return device.Each(ctx, fleet, o.parallel, o.answered, func(d *inventory.Device) assess.Evidence {
 		e := assess.Evidence{Seen: seen[d.Name], Basis: assess.BasisProbe}
 		switch {
 		case e.NoDriver != "":
 			e.Basis = assess.BasisPlatform
 		case e.Err != nil:
 			err, via := e.Err, e.Via
-			e = platformEvidence(r.registry, d)
+			e = platformEvidence(r.Registry, d)
 			if e.Basis != assess.BasisFile { // the reason that it has no driver is more specific
 				e.Err = err
 			}
@@ -146,7 +147,7 @@ func gatherEvidence(ctx context.Context, fleet *inventory.Fleet, o *assessOption
 
 // platformEvidence is what is known of a device without asking it.
 func platformEvidence(registry *all.Registry, d *inventory.Device) assess.Evidence {
-	e := assess.Evidence{Counters: assess.Freshness{Source: sourceName(d)}}
+	e := assess.Evidence{Counters: assess.Freshness{Source: device.SourceName(d)}}
 	p, err := registry.Platform(d.Platform)
 	if err != nil {
 		e.Basis, e.Err = assess.BasisFile, err
@@ -165,7 +166,7 @@ func readFreshness(ctx context.Context, fleet *inventory.Fleet, d *inventory.Dev
 		}
 	}()
 	defer untrusted.Recover(&panicked)
-	f = assess.Freshness{Source: sourceName(d)}
+	f = assess.Freshness{Source: device.SourceName(d)}
 	switch {
 	case o.readings == 0:
 		return f
@@ -177,7 +178,7 @@ func readFreshness(ctx context.Context, fleet *inventory.Fleet, d *inventory.Dev
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	src, err := openSource(ctx, &fleet.Profile, d)
+	src, err := device.OpenSource(ctx, &fleet.Profile, d, 0)
 	if err != nil {
 		f.Note = "its counters cannot be read: " + err.Error()
 		return f

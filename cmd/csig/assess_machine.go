@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csig-agent/csig/assess"
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors"
@@ -113,7 +114,7 @@ func assessMachine(ctx context.Context, o *assessOptions) (*machineResult, *inve
 	if o.readings == 0 {
 		return res, fleet, nil
 	}
-	src, err := openMachine(fleet)
+	src, err := device.OpenSource(ctx, &fleet.Profile, &fleet.Devices[0], o.every)
 	if err != nil {
 		return nil, nil, fmt.Errorf("this machine's counters: %w", err)
 	}

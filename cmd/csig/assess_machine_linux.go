@@ -11,7 +11,6 @@ import (
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/linux"
-	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
 )
@@ -119,11 +118,6 @@ func portFacts(ports []machinePort, src counters.Source) {
 			p.Notes = append(p.Notes, f.Degraded)
 		}
 	}
-}
-
-// openMachine opens the counters of this machine's ports.
-func openMachine(fleet *inventory.Fleet) (counters.Source, error) {
-	return openLinux(&fleet.Profile, &fleet.Devices[0])
 }
 
 // byNumber orders names so that swp2 comes before swp10.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/fleet"
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 )
 
@@ -45,7 +46,7 @@ func (f *deviceFlags) add(cmd *cobra.Command) {
 
 // open loads the file and opens the device's counter source.
 func (f *deviceFlags) open(ctx context.Context) (*inventory.Fleet, *inventory.Device, counters.Source, error) {
-	fleet, err := ownFleet(f.file)
+	fleet, err := device.LoadFleet(f.file)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -54,27 +55,18 @@ func (f *deviceFlags) open(ctx context.Context) (*inventory.Fleet, *inventory.De
 		return nil, nil, nil, err
 	}
 	if f.every == 0 {
-		if f.every, err = pollPeriod(dev); err != nil {
+		if f.every, err = device.PollPeriod(dev); err != nil {
 			return nil, nil, nil, err
 		}
 	}
 	if f.every < inventory.MinPeriod {
 		return nil, nil, nil, fmt.Errorf("--every %v: want %v or more", f.every, inventory.MinPeriod)
 	}
-	src, err := openSourceEvery(ctx, &fleet.Profile, dev, f.every)
+	src, err := device.OpenSource(ctx, &fleet.Profile, dev, f.every)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("device %s: counters: %w", dev.Name, err)
 	}
 	return fleet, dev, src, nil
-}
-
-// pollPeriod is how often the device's schedule reads it.
-func pollPeriod(dev *inventory.Device) (time.Duration, error) {
-	s, err := inventory.ParseSchedule(dev.Schedule)
-	if err != nil {
-		return 0, fmt.Errorf("device %s: %w", dev.Name, err)
-	}
-	return inventory.LongestGap(s)
 }
 
 func pickDevice(fleet *inventory.Fleet, name string) (*inventory.Device, error) {
@@ -200,7 +192,7 @@ are read as well. Nothing is changed on the device.`,
 					return err
 				}
 				dev = lags.expand(dev)
-				if src, err = openSourceEvery(cmd.Context(), &file.Profile, dev, f.every); err != nil {
+				if src, err = device.OpenSource(cmd.Context(), &file.Profile, dev, f.every); err != nil {
 					return fmt.Errorf("device %s: counters: %w", dev.Name, err)
 				}
 			}
@@ -231,7 +223,7 @@ are read as well. Nothing is changed on the device.`,
 // is by then.
 func readCounters(ctx context.Context, file *inventory.Fleet, dev *inventory.Device, src counters.Source, every time.Duration, count int) (*readResult, error) {
 	res := &readResult{
-		Format: "csig.counters/v1", Device: dev.Name, Source: sourceName(dev), EveryNS: every.Nanoseconds(),
+		Format: "csig.counters/v1", Device: dev.Name, Source: device.SourceName(dev), EveryNS: every.Nanoseconds(),
 		IntervalNS: dev.Interval.Nanoseconds(), Limitations: []string{}, Details: []string{}, Ports: []portResult{},
 	}
 	setup, err := storeDevice(file, dev)
@@ -292,7 +284,7 @@ func readCounters(ctx context.Context, file *inventory.Fleet, dev *inventory.Dev
 	}
 	rs := store.Refresh(0)
 	res.Refresh = refreshOf(rs)
-	res.Details, res.Limitations = sourceDetails(src)
+	res.Details, res.Limitations = device.SourceDetails(src)
 	res.judgeInterval(dev.Interval, rs)
 	return res, nil
 }

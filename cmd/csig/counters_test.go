@@ -79,8 +79,8 @@ func TestMembersOfAnAggregateAreReadToo(t *testing.T) {
 		t.Fatalf("%v, %q", found, why)
 	}
 	wide := found.expand(dev)
-	if got, want := portNames(wide), []string{"lag1", "swp3", "swp1", "swp2"}; !slices.Equal(got, want) || len(dev.Ports) != 2 {
-		t.Errorf("%v, want %v; the device has now %v", got, want, portNames(dev))
+	if got, want := wide.PortNames(), []string{"lag1", "swp3", "swp1", "swp2"}; !slices.Equal(got, want) || len(dev.Ports) != 2 {
+		t.Errorf("%v, want %v; the device has now %v", got, want, dev.PortNames())
 	}
 	res := readResult{}
 	for _, p := range wide.Ports {

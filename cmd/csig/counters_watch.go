@@ -18,6 +18,7 @@ import (
 	"github.com/csig-agent/csig/agent"
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/fleet"
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 )
@@ -152,7 +153,7 @@ func (w *watch) outcome() error {
 }
 
 func newWatch(o watchOptions) (*watch, error) {
-	file, err := ownFleet(o.file)
+	file, err := device.LoadFleet(o.file)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +182,7 @@ func newWatch(o watchOptions) (*watch, error) {
 	all := w.devices
 	w.devices = nil
 	for _, dev := range all {
-		if sourceName(dev) == string(inventory.LinuxSource) && !dev.Local && len(all) > 1 {
+		if device.SourceName(dev) == string(inventory.LinuxSource) && !dev.Local && len(all) > 1 {
 			mute = append(mute, dev.Name)
 			continue
 		}
@@ -197,7 +198,7 @@ func newWatch(o watchOptions) (*watch, error) {
 	for _, dev := range w.devices {
 		every := o.every
 		if every == 0 {
-			if every, err = pollPeriod(dev); err != nil {
+			if every, err = device.PollPeriod(dev); err != nil {
 				errs = append(errs, err)
 			}
 		}
@@ -209,7 +210,7 @@ func newWatch(o watchOptions) (*watch, error) {
 			errs = append(errs, err)
 		}
 		cfg.Devices = append(cfg.Devices, fleet.Device{Name: dev.Name, Interval: every, Open: func(ctx context.Context) (counters.Source, error) {
-			return openSourceEvery(ctx, &file.Profile, dev, every)
+			return device.OpenSource(ctx, &file.Profile, dev, every)
 		}})
 		w.ports += len(dev.Ports)
 		setups = append(setups, setup)
@@ -250,4 +251,18 @@ func (w *watch) writeLines(out io.Writer) error {
 		}
 	}
 	return enc.Encode(w.fleetLine(now))
+}
+
+// slowTries notes that the tries of one SNMP request do not fit between two readings,
+// "" where they do.
+func slowTries(dev *inventory.Device, every time.Duration) string {
+	s := dev.Counters.SNMP
+	if device.SourceName(dev) != "snmp" || s == nil || s.Timeout == inventory.DefaultSNMPTimeout {
+		return ""
+	}
+	all := s.Timeout * time.Duration(s.Retries+1)
+	if all <= every {
+		return ""
+	}
+	return fmt.Sprintf("device %s: %d tries of %v take longer than the %v between two readings: the last ones never happen; make timeout or retries smaller", dev.Name, s.Retries+1, s.Timeout, every)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/fleet"
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 )
 
@@ -136,7 +137,7 @@ type watchPort struct {
 func (w *watch) deviceLine(i int, now time.Time, views *[]fleet.PortView) watchDevice {
 	dev, d, rs := w.devices[i], w.fleet.Device(i), w.store.Refresh(i)
 	out := watchDevice{
-		Format: "csig.watch-device/v1", Time: now, Device: dev.Name, Source: sourceName(dev),
+		Format: "csig.watch-device/v1", Time: now, Device: dev.Name, Source: device.SourceName(dev),
 		Reads: d.Reads, Failed: d.Failed, Missed: d.Missed, Fails: d.Fails, Error: d.Error, RunningNS: d.Running.Nanoseconds(),
 		LastLateNS: d.LastLate.Nanoseconds(), LastTookNS: d.LastTook.Nanoseconds(), Late: spreadOf(&d.Late), Took: spreadOf(&d.Took),
 		Refresh: refreshOf(rs), IntervalNS: dev.Interval.Nanoseconds(), IntervalNote: rs.IntervalNote(dev.Interval), Ports: []watchPort{},

@@ -2,6 +2,10 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
 
-func runDemo(*cobra.Command, demoOptions) error { return unsupported("demo") }
+	"github.com/csig-agent/csig/device"
+)
+
+func runDemo(*cobra.Command, demoOptions) error { return device.NeedsLinux("demo") }

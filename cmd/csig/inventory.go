@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors/all"
@@ -146,9 +147,9 @@ func unknownPlatforms(f *inventory.Fleet) (out inventory.Errors) {
 // withoutAgent are the devices that SSH leads to, and to no agent. Each place in the file
 // is named once.
 func withoutAgent(f *inventory.Fleet) (out inventory.Errors) {
-	r := newReach(f)
+	r := device.NewOpener(f)
 	for i := range f.Devices {
-		e := r.sshAlone(&f.Devices[i])
+		e := r.MissingAgent(&f.Devices[i])
 		same := func(o *inventory.Error) bool { return o.File == e.File && o.Line == e.Line && o.Col == e.Col }
 		if e != nil && !slices.ContainsFunc(out, same) {
 			out = append(out, e)

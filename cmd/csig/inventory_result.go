@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 )
 
@@ -93,7 +94,7 @@ func newFleetResult(f *inventory.Fleet, only string, resolved bool) fleetResult 
 		}
 		one := deviceResult{
 			Name: d.Name, Platform: d.Platform, Local: d.Local, Address: d.Address, Level: d.Level.Support.String(), LevelReason: d.Level.Reason,
-			Tags: append([]string{}, d.Tags...), Management: managementText(&d.Management), Counters: sourceName(d),
+			Tags: append([]string{}, d.Tags...), Management: managementText(&d.Management), Counters: device.SourceName(d),
 			IntervalMS: float64(d.Interval) / 1e6, Schedule: d.Schedule, Ports: make([]fleetPort, 0, len(d.Ports)),
 		}
 		if resolved {
@@ -200,7 +201,7 @@ func printResolved(w io.Writer, f *inventory.Fleet, only string) error {
 		row("  ", "interval", d.Interval.String(), from, "interval")
 		row("  ", "schedule", d.Schedule, from, "schedule")
 		row("  ", "estimator", string(d.Estimator.Method), from, "estimator")
-		row("  ", "counters", sourceName(d), from, "counters")
+		row("  ", "counters", device.SourceName(d), from, "counters")
 		for j := range d.Ports {
 			p := &d.Ports[j]
 			from := f.PortOrigins(inventory.PortRef{Device: d.Name, Port: p.Name})

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors/all"
@@ -108,7 +109,7 @@ func TestMixedFleet(t *testing.T) {
 	}{{"told", true}, {"untold", false}} {
 		fleet := mixedFleet(t, tc.told)
 		a := assessOf(t, fleet)
-		p, err := plans.Build(fleet, newReach(fleet).offline, plans.Options{Offline: true, Version: "test", InventoryHash: "of no file", Now: time.Unix(1_800_000_000, 0)})
+		p, err := plans.Build(fleet, device.NewOpener(fleet).Offline, plans.Options{Offline: true, Version: "test", InventoryHash: "of no file", Now: time.Unix(1_800_000_000, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,15 +154,15 @@ func TestMixedFleet(t *testing.T) {
 // What nothing drives is refused by name before anything is opened.
 func TestNoDriverIsRefused(t *testing.T) {
 	fleet := mixedFleet(t, false)
-	r := newReach(fleet)
+	r := device.NewOpener(fleet)
 	for name, want := range map[string]string{
 		"eos-1": "csig has no driver for Arista EOS (csig platforms eos): give it the level that it has in the fleet file, and make a new plan", "leaf-1": "csig does not know how to reach it",
 	} {
-		if _, err := r.open(t.Context(), name); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := r.Open(t.Context(), name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 	}
-	seen, err := r.lookAll(t.Context(), 8, time.Minute, func(int, int) {})
+	seen, err := r.ObserveAll(t.Context(), 8, time.Minute, func(int, int) {})
 	if err != nil {
 		t.Fatal(err)
 	}

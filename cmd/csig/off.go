@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
@@ -50,21 +51,21 @@ finishes the devices in hand and stops, with exit code 3; 1 is for an error.`,
 				fmt.Fprintf(cmd.ErrOrStderr(), "%v\ncsig: the fleet file has mistakes: csig off goes on with what they do not concern\n", s.mistakes)
 			}
 			fleet, only, left := s.fleet, s.only, s.left
-			reach := newReach(fleet)
+			opener := device.NewOpener(fleet)
 			show := newProgress(cmd, asJSON, "off")
 			var mu sync.Mutex
-			past := map[string]string{} // each step opens its device again
-			reach.bypassed = func(device, silence, mark string) {
+			bypassed := map[string]string{} // each step opens its device again
+			opener.Bypassed = func(name, reason, mark string) {
 				mu.Lock()
 				defer mu.Unlock()
-				past[device] = fmt.Sprintf("%s: off went past it; the mark %s there keeps it off, also when it is started", silence, mark)
+				bypassed[name] = fmt.Sprintf("%s: off went past it; the mark %s there keeps it off, also when it is started", reason, mark)
 			}
 			off := &rollout.Off{
-				Fleet: fleet, Only: only, Open: reach.open, Parallel: parallel, Limit: limit, Report: show.report,
+				Fleet: fleet, Only: only, Open: opener.Open, Parallel: parallel, Limit: limit, Report: show.report,
 			}
 			err = show.during(ctx, off.Run)
-			for _, device := range slices.SortedFunc(maps.Keys(past), inventory.CompareNames) {
-				newScreen(cmd.ErrOrStderr()).remark("device %s: %s", device, past[device])
+			for _, name := range slices.SortedFunc(maps.Keys(bypassed), inventory.CompareNames) {
+				newScreen(cmd.ErrOrStderr()).remark("device %s: %s", name, bypassed[name])
 			}
 			for _, left := range off.Left() {
 				newScreen(cmd.ErrOrStderr()).remark("%s", left)
@@ -103,14 +104,14 @@ type salvaged struct {
 // salvage reads a fleet file for an emergency, with its mistakes. The error is
 // that nothing can be done.
 func salvage(path string, devices []string) (*salvaged, error) {
-	if err := ownFile(path); err != nil {
+	if err := device.CheckOwner(path); err != nil {
 		return nil, err
 	}
 	s, mistakes := inventory.Salvage(path)
 	if s.Fleet == nil {
 		return nil, mistakes
 	}
-	if err := ownFiles(s.Fleet); err != nil {
+	if err := device.CheckOwners(s.Fleet); err != nil {
 		return nil, err
 	}
 	for _, name := range devices {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/plans"
@@ -155,10 +156,10 @@ func makePlan(ctx context.Context, fleet *inventory.Fleet, o *planOptions) (*pla
 	if o.remove {
 		opts.Goal = plans.TakeOff
 	}
-	r := newReach(fleet)
-	look := r.offline
+	r := device.NewOpener(fleet)
+	look := r.Offline
 	if !o.offline {
-		seen, err := r.lookAll(ctx, o.parallel, o.timeout, o.answered)
+		seen, err := r.ObserveAll(ctx, o.parallel, o.timeout, o.answered)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -195,6 +196,25 @@ func signPlan(path string, p *plans.Plan, signer ssh.Signer) error {
 		_, err := w.Write(armored)
 		return err
 	})
+}
+
+// loadFleet reads a fleet file in which the devices of --device have to be. Offline
+// it opens no device, and runs no program that the file names.
+func loadFleet(path string, devices []string, offline bool) (*inventory.Fleet, error) {
+	load := device.LoadFleet
+	if offline {
+		load = inventory.Load
+	}
+	fleet, err := load(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range devices {
+		if _, ok := fleet.Device(name); !ok {
+			return nil, fmt.Errorf("--device %s: %s has no such device", name, path)
+		}
+	}
+	return fleet, nil
 }
 
 // deviceNames completes --device from the fleet file that is already typed.

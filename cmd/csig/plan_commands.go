@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors"
@@ -72,7 +73,7 @@ func planCommands(to io.Writer, p *plans.Plan, fleet *inventory.Fleet, seen func
 				todo = append(todo, func() (text []byte, err error) {
 					defer untrusted.Recover(&err)
 					d, _ := fleet.Device(step.Device)
-					if t, ok := seen(d).Differ.(*daemon); ok && len(step.MTU) == 0 {
+					if t, ok := seen(d).Differ.(*device.Daemon); ok && len(step.MTU) == 0 {
 						text, err = daemonCommands(t, registry, d, before, step)
 					} else {
 						text, err = stepCommands(registry, d, before, step)
@@ -103,8 +104,8 @@ func stepHead(stage, wave string, step *plans.Step, via string) []byte {
 
 // daemonCommands is the configuration that a daemon gets in a step, as comments, and
 // what it then sends its device, as stepCommands.
-func daemonCommands(t *daemon, registry *all.Registry, d *inventory.Device, before vendors.Setup, step *plans.Step) ([]byte, error) {
-	config, err := t.commands(step.Want)
+func daemonCommands(t *device.Daemon, registry *all.Registry, d *inventory.Device, before vendors.Setup, step *plans.Step) ([]byte, error) {
+	config, err := t.Commands(step.Want)
 	if err != nil || step.Want.Config == "" {
 		return config, err
 	}

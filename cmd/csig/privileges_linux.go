@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors/all"
 )
@@ -27,7 +28,7 @@ func dropPrivileges(dev *inventory.Device, group bool) error {
 	registry, keep := all.Default(), []int(nil)
 	names := registry.Drivers()
 	if dev != nil {
-		names = []string{dev.Platform, sourceName(dev)} // counter sources are called as their platforms are
+		names = []string{dev.Platform, device.SourceName(dev)} // counter sources are called as their platforms are
 	}
 	for _, name := range names {
 		if p, err := registry.Platform(name); err == nil {

@@ -2,8 +2,12 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
 
-func probeSend(*cobra.Command, *probeOptions) error { return unsupported("probe") }
+	"github.com/csig-agent/csig/device"
+)
 
-func probeListen(*cobra.Command, *probeOptions) error { return unsupported("probe") }
+func probeSend(*cobra.Command, *probeOptions) error { return device.NeedsLinux("probe") }
+
+func probeListen(*cobra.Command, *probeOptions) error { return device.NeedsLinux("probe") }

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
@@ -59,7 +60,7 @@ func TestLargeFleetIsReadable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plans.Build(fleet, newReach(fleet).offline, plans.Options{Offline: true, Now: time.Unix(1_800_000_000, 0)})
+	p, err := plans.Build(fleet, device.NewOpener(fleet).Offline, plans.Options{Offline: true, Now: time.Unix(1_800_000_000, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}

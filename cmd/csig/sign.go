@@ -18,6 +18,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 	"golang.org/x/term"
 
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
@@ -114,7 +115,7 @@ func signature(signer ssh.Signer, text []byte) ([]byte, error) {
 // verifySignature returns who signed a text, by a file of allowed signers
 // (ssh-keygen(1), ALLOWED SIGNERS), with the key.
 func verifySignature(allowed string, text, armored []byte, now time.Time) (string, error) {
-	if err := ownFile(allowed); err != nil {
+	if err := device.CheckOwner(allowed); err != nil {
 		return "", err
 	}
 	f, err := os.Open(allowed)

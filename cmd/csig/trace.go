@@ -16,6 +16,7 @@ import (
 	"github.com/csig-agent/csig/agent"
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/trace"
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 )
@@ -54,7 +55,7 @@ addresses nor users.`,
 				return errors.Join(err, src.Close())
 			}
 			rec, err := trace.NewRecorder(src, file, trace.RecorderConfig{Hide: hiddenWords(dev), Header: trace.Header{
-				Device: dev.Name, Source: sourceName(dev), IntervalNS: dev.Interval.Nanoseconds(), Note: note, Ports: portNames(dev), Settings: settings,
+				Device: dev.Name, Source: device.SourceName(dev), IntervalNS: dev.Interval.Nanoseconds(), Note: note, Ports: dev.PortNames(), Settings: settings,
 			}})
 			if err != nil {
 				return errors.Join(err, src.Close(), file.Close())

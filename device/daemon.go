@@ -1,4 +1,4 @@
-package main
+package device
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/csig-agent/csig/vendors/ssh"
 )
 
-// daemon is a device that is driven through csig agent on it.
-type daemon struct {
+// Daemon is a device that is driven through csig agent on it.
+type Daemon struct {
 	fleet  *inventory.Fleet
 	dev    *inventory.Device
 	client *api.Client
@@ -30,13 +30,13 @@ type daemon struct {
 }
 
 var (
-	_ rollout.Target       = (*daemon)(nil)
-	_ plans.Configurer     = (*daemon)(nil)
-	_ vendors.HealthReader = (*daemon)(nil)
-	_ vendors.MTUSetter    = (*daemon)(nil)
-	_ vendors.LinkProber   = (*daemon)(nil)
-	_ vendors.Confirmer    = (*daemon)(nil)
-	_ vendors.ArmedReader  = (*daemon)(nil)
+	_ rollout.Target       = (*Daemon)(nil)
+	_ plans.Configurer     = (*Daemon)(nil)
+	_ vendors.HealthReader = (*Daemon)(nil)
+	_ vendors.MTUSetter    = (*Daemon)(nil)
+	_ vendors.LinkProber   = (*Daemon)(nil)
+	_ vendors.Confirmer    = (*Daemon)(nil)
+	_ vendors.ArmedReader  = (*Daemon)(nil)
 )
 
 // daemonOf is where a device's agent listens: as the fleet file says, or at the usual
@@ -53,32 +53,32 @@ func overSSH(d *inventory.Device) bool { return d.Management.SSH != nil && d.Man
 
 // openDaemon connects to the daemon of a device. An emergency stop bypasses one
 // that does not answer, where the device can be driven directly.
-func (r *reach) openDaemon(ctx context.Context, d *inventory.Device) (rollout.Target, error) {
-	t, err := r.dialDaemon(ctx, d)
-	if r.bypassed == nil || !d.Local && d.Management.NetNS == "" && d.Management.SSH == nil {
+func (o *Opener) openDaemon(ctx context.Context, d *inventory.Device) (rollout.Target, error) {
+	t, err := o.dialDaemon(ctx, d)
+	if o.Bypassed == nil || !d.Local && d.Management.NetNS == "" && d.Management.SSH == nil {
 		if err != nil {
-			return nil, err // not a nil *daemon in a Target that is not nil
+			return nil, err // not a nil *Daemon in a Target that is not nil
 		}
 		return t, nil
 	}
 	if err != nil {
-		return r.openPast(ctx, d, nil, err)
+		return o.bypassDaemon(ctx, d, nil, err)
 	}
 	if err = t.answers(ctx); err == nil {
 		return t, nil
 	}
 	defer t.Close()
-	return r.openPast(ctx, d, t.login, err)
+	return o.bypassDaemon(ctx, d, t.login, err)
 }
 
 // dialDaemon is a daemon at a unix socket of this machine, at one that SSH
 // forwards, or behind TCP with certificates of both ends.
-func (r *reach) dialDaemon(ctx context.Context, d *inventory.Device) (*daemon, error) {
-	diff, err := r.platformDiff(d.Platform)
+func (o *Opener) dialDaemon(ctx context.Context, d *inventory.Device) (*Daemon, error) {
+	p, err := o.Registry.Platform(d.Platform)
 	if err != nil {
 		return nil, err
 	}
-	t := &daemon{fleet: r.fleet, dev: d, diff: diff, hash: r.profile}
+	t := &Daemon{fleet: o.Fleet, dev: d, diff: p.Diff, hash: o.profile}
 	switch at := daemonOf(d); {
 	case at.Socket == "":
 		name := at.TLS.ServerName
@@ -116,22 +116,13 @@ func daemonVia(d *inventory.Device) string {
 	return "daemon " + at.Socket + " over ssh " + sshAddress(d)
 }
 
-// platformDiff compares two setups of a platform without a device.
-func (r *reach) platformDiff(name string) (func(have, want vendors.Setup) ([]vendors.Change, error), error) {
-	p, err := r.registry.Platform(name)
-	if err != nil {
-		return nil, err
-	}
-	return p.Diff, nil
-}
-
 // Probe asks the daemon what its device can do.
-func (t *daemon) Probe(ctx context.Context) (vendors.Facts, error) {
+func (t *Daemon) Probe(ctx context.Context) (vendors.Facts, error) {
 	return t.client.Facts(ctx, t.dev.Platform)
 }
 
 // Observe asks for the device's setup and for the daemon's configuration.
-func (t *daemon) Observe(ctx context.Context) (vendors.Setup, error) {
+func (t *Daemon) Observe(ctx context.Context) (vendors.Setup, error) {
 	s, err := t.client.Setup(ctx, t.dev.Platform)
 	if err == nil && s.Config != t.runs.hash {
 		t.runs, t.derived = configuration{}, nil
@@ -143,33 +134,33 @@ func (t *daemon) Observe(ctx context.Context) (vendors.Setup, error) {
 }
 
 // Health asks for the error and drop counters of the device's ports.
-func (t *daemon) Health(ctx context.Context) ([]vendors.PortHealth, error) {
+func (t *Daemon) Health(ctx context.Context) ([]vendors.PortHealth, error) {
 	return t.client.Health(ctx, t.dev.Platform)
 }
 
 // MTUs asks for the MTU of the device's ports.
-func (t *daemon) MTUs(ctx context.Context) (map[string]int, error) {
+func (t *Daemon) MTUs(ctx context.Context) (map[string]int, error) {
 	return t.client.MTUs(ctx, t.dev.Platform)
 }
 
 // SetMTU has the daemon set the MTU of one port.
-func (t *daemon) SetMTU(ctx context.Context, port string, mtu int) error {
+func (t *Daemon) SetMTU(ctx context.Context, port string, mtu int) error {
 	return t.client.SetMTU(ctx, t.dev.Platform, port, mtu)
 }
 
 // ListenLink has the daemon take in test frames at a port.
-func (t *daemon) ListenLink(ctx context.Context, port string) (vendors.LinkListener, error) {
+func (t *Daemon) ListenLink(ctx context.Context, port string) (vendors.LinkListener, error) {
 	return t.client.ListenLink(ctx, port)
 }
 
 // SendLink has the daemon send a test frame out of a port.
-func (t *daemon) SendLink(ctx context.Context, port string, f vendors.LinkFrame) error {
+func (t *Daemon) SendLink(ctx context.Context, port string, f vendors.LinkFrame) error {
 	return t.client.SendLink(ctx, port, f)
 }
 
 // Diff is that of the platform, with the configuration. A daemon records its
 // profile also where what was there before had none.
-func (t *daemon) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
+func (t *Daemon) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	if want.Profile == "" {
 		want.Profile = have.Profile
 	}
@@ -186,27 +177,27 @@ func (t *daemon) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 }
 
 // Remove has the daemon remove everything of ours, its configuration included.
-func (t *daemon) Remove(ctx context.Context) error {
+func (t *Daemon) Remove(ctx context.Context) error {
 	return t.client.Forget(ctx, t.dev.Platform, t.mark)
 }
 
 // Arm starts the daemon's auto-revert to its present configuration.
-func (t *daemon) Arm(ctx context.Context, after time.Duration) (mark string, err error) {
+func (t *Daemon) Arm(ctx context.Context, after time.Duration) (mark string, err error) {
 	t.mark, err = t.client.Arm(ctx, t.dev.Platform, after)
 	return t.mark, err
 }
 
 // Confirm has the daemon keep what it was given.
-func (t *daemon) Confirm(ctx context.Context, mark string) error {
+func (t *Daemon) Confirm(ctx context.Context, mark string) error {
 	t.mark = ""
 	return t.client.Confirm(ctx, mark)
 }
 
 // Armed asks whether the daemon has a pending auto-revert.
-func (t *daemon) Armed(ctx context.Context) error { return t.client.Armed(ctx, t.dev.Platform) }
+func (t *Daemon) Armed(ctx context.Context) error { return t.client.Armed(ctx, t.dev.Platform) }
 
 // Close ends the connections.
-func (t *daemon) Close() error {
+func (t *Daemon) Close() error {
 	t.client.Close()
 	if t.login != nil {
 		return t.login.Close()

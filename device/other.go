@@ -1,6 +1,6 @@
 //go:build !linux
 
-package main
+package device
 
 import (
 	"fmt"
@@ -14,16 +14,16 @@ import (
 )
 
 func openLinux(*quantize.Profile, *inventory.Device) (counters.Source, error) {
-	return nil, unsupported("counters of platform linux")
+	return nil, NeedsLinux("counters of platform linux")
 }
 
 func linuxDetails(counters.Source) (details, limitations []string) { return []string{}, []string{} }
 
-func lockDevice(*logrus.Entry) (func(), error) { return nil, unsupported("agent") }
+func lockDevice(*logrus.Entry) (func(), error) { return nil, NeedsLinux("agent") }
 
-func agentIn(string) (*foundAgent, error) { return nil, nil } // none runs here
+func findAgentIn(string) (*foundAgent, error) { return nil, nil } // none runs here
 
-// unsupported is the error that a command needs a Linux kernel.
-func unsupported(what string) error {
+// NeedsLinux is the error of a command that needs a Linux kernel.
+func NeedsLinux(what string) error {
 	return fmt.Errorf("csig %s needs the kernel switches of Linux, and this is %s: run it on a Linux machine, or in a Linux virtual machine on this one", what, runtime.GOOS)
 }

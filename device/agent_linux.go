@@ -1,4 +1,4 @@
-package main
+package device
 
 import (
 	"errors"
@@ -13,19 +13,19 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 )
 
-// agentIn is the agent that programs the ports of a network namespace, the
+// findAgentIn returns the agent that programs the ports of a network namespace, the
 // caller's where the path is ""; nil where there is none.
-func agentIn(netns string) (*foundAgent, error) {
+func findAgentIn(netns string) (*foundAgent, error) {
 	return inNamespace(netns, func() (*foundAgent, error) {
 		return findAgent(lockName, filepath.Join(filepath.Dir(api.DefaultSocket()), "lock"), api.DefaultSocket())
 	})
 }
 
-// findAgent looks who has the lock of this network namespace, as lock takes it.
+// findAgent returns the holder of the lock of this network namespace, as lock takes it.
 func findAgent(name, file, socket string) (*foundAgent, error) {
 	lock, err := listenerAt(name)
 	if err != nil {
-		return nil, nil // an agent listens from its first moment
+		return nil, nil // an agent listens as soon as it has the lock
 	}
 	if holder, err := holderOf(name); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package main
+package device
 
 import (
 	"bytes"
@@ -147,7 +147,15 @@ func TestRollOutThroughADaemon(t *testing.T) {
 					t.Fatal(err)
 				}
 				w.kept = map[string]string{}
-				p, _, err := makePlan(t.Context(), tc.after, &planOptions{remove: tc.remove, timeout: time.Minute, parallel: 1})
+				seen, err := NewOpener(tc.after).ObserveAll(t.Context(), 1, time.Minute, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				goal := plans.RollOut
+				if tc.remove {
+					goal = plans.TakeOff
+				}
+				p, err := plans.Build(tc.after, func(d *inventory.Device) plans.Seen { return seen[d.Name] }, plans.Options{Goal: goal, Version: "test", InventoryHash: tc.after.Hash(), Now: time.Now()})
 				if err != nil || len(p.Errors()) > 0 || p.Empty() {
 					t.Fatal(err, p)
 				}
@@ -167,7 +175,7 @@ func TestRollOutThroughADaemon(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer j.Close()
-				if err := (&rollout.Run{Journal: j, Open: newReach(tc.after).open}).Apply(t.Context()); err != nil {
+				if err := (&rollout.Run{Journal: j, Open: NewOpener(tc.after).Open}).Apply(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				if tc.remove != (w.runs == nil) || !tc.remove && w.hash() != p.Devices[0].Config {
@@ -179,7 +187,7 @@ func TestRollOutThroughADaemon(t *testing.T) {
 						t.Errorf("the daemon runs\n%s\nwant\n%s", w.text, want)
 					}
 				}
-				if err := (&rollout.Run{Journal: j, Open: newReach(fleet).open}).Rollback(t.Context()); err != nil {
+				if err := (&rollout.Run{Journal: j, Open: NewOpener(fleet).Open}).Rollback(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				if w.text != string(start) {
@@ -196,7 +204,7 @@ func TestRollOutThroughADaemon(t *testing.T) {
 
 	// Where neither the fleet file nor the daemon has it any more, that is reported.
 	w.kept = map[string]string{}
-	target, err := newReach(file("e.yaml", "9s", "log-10G", "x", "update")).open(t.Context(), "s1")
+	target, err := NewOpener(file("e.yaml", "9s", "log-10G", "x", "update")).Open(t.Context(), "s1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,16 +241,16 @@ func serve(t *testing.T, socket string, m api.Manager) {
 }
 
 // A daemon that may not be opened is not reported as silent.
-func TestSilenceOf(t *testing.T) {
+func TestBypassReason(t *testing.T) {
 	d := &inventory.Device{Management: inventory.Management{Daemon: &inventory.Daemon{Socket: "/run/csig/agent.sock"}}}
 	me, err := user.Current()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := silenceOf(t.Context(), d, nil, fmt.Errorf("no: %w", fs.ErrPermission)), "its daemon may not be opened by "+me.Username; got != want {
+	if got, want := bypassReason(t.Context(), d, nil, fmt.Errorf("no: %w", fs.ErrPermission)), "its daemon may not be opened by "+me.Username; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := silenceOf(t.Context(), d, nil, api.ErrNoAgent), "its daemon does not answer"; got != want {
+	if got, want := bypassReason(t.Context(), d, nil, api.ErrNoAgent), "its daemon does not answer"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package device
 
 import (
 	"errors"
@@ -15,33 +15,33 @@ import (
 	"github.com/csig-agent/csig/inventory"
 )
 
-// ownFleet reads a fleet file by which devices are opened. It names
-// programs that csig runs and devices that it logs in to, so that no other user may
-// own or write it, nor any file that it includes.
-func ownFleet(path string) (*inventory.Fleet, error) {
-	if err := ownFile(path); err != nil {
+// LoadFleet reads a fleet file by which devices are opened. It names programs that
+// csig runs and devices that it logs in to: a *ForeignError is that another user owns
+// or may write it, or a file that it includes.
+func LoadFleet(path string) (*inventory.Fleet, error) {
+	if err := CheckOwner(path); err != nil {
 		return nil, err
 	}
 	fleet, err := inventory.Load(path)
 	if err != nil {
 		return nil, err
 	}
-	return fleet, ownFiles(fleet)
+	return fleet, CheckOwners(fleet)
 }
 
-// ownFiles is ownFile for all files that a fleet was read from.
-func ownFiles(fleet *inventory.Fleet) error {
+// CheckOwners is CheckOwner for all files that a fleet was read from.
+func CheckOwners(fleet *inventory.Fleet) error {
 	for _, file := range fleet.Files() {
-		if err := ownFile(file); err != nil {
+		if err := CheckOwner(file); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ownFile refuses a file that another user than root and the caller owns, may
-// write, or may exchange. What is not there is no error.
-func ownFile(path string) error {
+// CheckOwner returns a *ForeignError for a file that another user than root and the
+// caller owns, may write or may replace. A file that does not exist is no error.
+func CheckOwner(path string) error {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return err
@@ -52,15 +52,15 @@ func ownFile(path string) error {
 	}
 	why, err := foreign(abs, users)
 	if err == nil && why != "" {
-		err = &foreignError{path, why}
+		err = &ForeignError{path, why}
 	}
 	return err
 }
 
-// foreignError is the error of a file that others determine.
-type foreignError struct{ path, why string }
+// ForeignError is the error of a file that other users may change.
+type ForeignError struct{ path, why string }
 
-func (e *foreignError) Error() string {
+func (e *ForeignError) Error() string {
 	return fmt.Sprintf("%s is not used: %s; csig opens devices, and runs programs, by this file: it and its folders have to belong to you or to root, without write permission for others (chmod go-w)", e.path, e.why)
 }
 
@@ -78,8 +78,8 @@ func unmapped(uid uint32) bool {
 	return err == nil && !slices.Equal(strings.Fields(string(text)), []string{"0", "0", "4294967295"})
 }
 
-// foreign returns why an absolute path leads to what others can determine; "" where
-// it does not. It goes from the root on, through every link.
+// foreign returns why an absolute path leads to a file that other users may
+// change; "" where it does not. Each folder and link from the root on is checked.
 func foreign(path string, users map[uint32]bool) (string, error) {
 	at := "/"
 	names := strings.Split(path, "/")

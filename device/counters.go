@@ -1,4 +1,4 @@
-package main
+package device
 
 import (
 	"context"
@@ -23,27 +23,33 @@ import (
 	"github.com/csig-agent/csig/vendors/sonic"
 )
 
-// sourceName is what a device's counters are read with.
-func sourceName(dev *inventory.Device) string {
+// SourceName is the counter source of a device.
+func SourceName(dev *inventory.Device) string {
 	if dev.Counters.Source == inventory.PlatformSource {
 		return dev.Platform
 	}
 	return string(dev.Counters.Source)
 }
 
-// openSource opens the counter source of a device of the fleet, to be read as its
-// schedule has.
-func openSource(ctx context.Context, prof *quantize.Profile, dev *inventory.Device) (counters.Source, error) {
-	every, err := pollPeriod(dev)
+// PollPeriod is how often the device's schedule reads it.
+func PollPeriod(dev *inventory.Device) (time.Duration, error) {
+	s, err := inventory.ParseSchedule(dev.Schedule)
 	if err != nil {
-		return nil, err
+		return 0, fmt.Errorf("device %s: %w", dev.Name, err)
 	}
-	return openSourceEvery(ctx, prof, dev, every)
+	return inventory.LongestGap(s)
 }
 
-// openSourceEvery is openSource for readings that may take so long each.
-func openSourceEvery(ctx context.Context, prof *quantize.Profile, dev *inventory.Device, every time.Duration) (counters.Source, error) {
-	switch name := sourceName(dev); name {
+// OpenSource opens the counter source of a device of the fleet, for one reading in
+// every; 0 is the period of its schedule.
+func OpenSource(ctx context.Context, prof *quantize.Profile, dev *inventory.Device, every time.Duration) (counters.Source, error) {
+	if every == 0 {
+		var err error
+		if every, err = PollPeriod(dev); err != nil {
+			return nil, err
+		}
+	}
+	switch name := SourceName(dev); name {
 	case "linux":
 		return openLinux(prof, dev)
 	case "ovs":
@@ -72,7 +78,7 @@ func openSourceEvery(ctx context.Context, prof *quantize.Profile, dev *inventory
 				return nil, fmt.Errorf("%w; its counters may be read all the same, with a counters.source of snmp, gnmi or sonic", err)
 			}
 		}
-		return nil, fmt.Errorf("no counter source %q: give the device a counters.source of linux, snmp, gnmi or sonic", name)
+		return nil, fmt.Errorf("no counter source %q: give the device a counters.source of linux, ovs, snmp, gnmi or sonic", name)
 	}
 }
 
@@ -82,15 +88,15 @@ func openOVS(dev *inventory.Device) (counters.Source, error) {
 	if !ok {
 		return nil, errors.New("the ovs source needs to know the bridge: add management: {ovs: {bridge: NAME}}")
 	}
-	cfg := ovs.Config{Bridge: o.Bridge, Ports: portNames(dev)}
+	cfg := ovs.Config{Bridge: o.Bridge, Ports: dev.PortNames()}
 	if dev.Counters.Overhead != nil {
 		cfg.Overhead = *dev.Counters.Overhead
 	}
 	dial := func(ctx context.Context, path string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}
-	if reach := (vendors.Config{Device: *dev}); reach.Remote() {
-		dial, cfg.Done = all.UnixSockets(reach)
+	if c := (vendors.Config{Device: *dev}); c.Remote() {
+		dial, cfg.Done = all.UnixSockets(c)
 	}
 	cfg.Dial = func(ctx context.Context) (net.Conn, error) {
 		return dial(ctx, path.Join(o.RunDir, o.Bridge+".mgmt"))
@@ -116,33 +122,11 @@ func openSONiC(dev *inventory.Device) (counters.Source, error) {
 	return src, nil
 }
 
-func portNames(dev *inventory.Device) []string {
-	names := make([]string, 0, len(dev.Ports))
-	for i := range dev.Ports {
-		names = append(names, dev.Ports[i].Name)
-	}
-	return names
-}
-
-// slowTries notes that the tries of one SNMP request do not fit between two readings,
-// "" where they do.
-func slowTries(dev *inventory.Device, every time.Duration) string {
-	s := dev.Counters.SNMP
-	if sourceName(dev) != "snmp" || s == nil || s.Timeout == inventory.DefaultSNMPTimeout {
-		return ""
-	}
-	all := s.Timeout * time.Duration(s.Retries+1)
-	if all <= every {
-		return ""
-	}
-	return fmt.Sprintf("device %s: %d tries of %v take longer than the %v between two readings: the last ones never happen; make timeout or retries smaller", dev.Name, s.Retries+1, s.Timeout, every)
-}
-
 // snmpConfig resolves the references to secrets; they go no further than here.
 func snmpConfig(ctx context.Context, dev *inventory.Device, every time.Duration) (snmp.Config, error) {
 	s := dev.Counters.SNMP
 	cfg := snmp.Config{
-		Device: dev.Name, Address: dev.Address, Port: s.Port, Ports: portNames(dev),
+		Device: dev.Name, Address: dev.Address, Port: s.Port, Ports: dev.PortNames(),
 		User: s.User, Auth: strings.ToUpper(s.Auth.Protocol), Priv: strings.ToUpper(s.Priv.Protocol), Context: s.Context,
 		Timeout: s.Timeout, Retries: s.Retries, Recheck: s.Recheck,
 	}
@@ -187,7 +171,7 @@ func snmpConfig(ctx context.Context, dev *inventory.Device, every time.Duration)
 func gnmiConfig(ctx context.Context, dev *inventory.Device) (gnmi.Config, error) {
 	g := dev.Counters.GNMI
 	cfg := gnmi.Config{
-		Device: dev.Name, Address: net.JoinHostPort(dev.Address, strconv.Itoa(int(g.Port))), Ports: portNames(dev),
+		Device: dev.Name, Address: net.JoinHostPort(dev.Address, strconv.Itoa(int(g.Port))), Ports: dev.PortNames(),
 		Interval: dev.Interval, Plaintext: g.Plaintext, Username: g.Username, Target: g.Target, Timeout: g.Timeout,
 		TLS: gnmi.TLS{CAFile: g.TLS.CA, CertFile: g.TLS.Cert, KeyFile: g.TLS.Key, ServerName: g.TLS.ServerName, SkipVerify: g.TLS.InsecureSkipVerify},
 	}
@@ -207,8 +191,8 @@ func gnmiConfig(ctx context.Context, dev *inventory.Device) (gnmi.Config, error)
 	return cfg, nil
 }
 
-// sourceDetails returns how a source reads, and its limitations.
-func sourceDetails(src counters.Source) (details, limitations []string) {
+// SourceDetails returns how a source reads, and its limitations, a sentence each.
+func SourceDetails(src counters.Source) (details, limitations []string) {
 	details, limitations = []string{}, []string{}
 	if s, ok := src.(*snmp.Source); ok {
 		info := s.Info()

@@ -1,4 +1,4 @@
-package main
+package device
 
 import (
 	"context"
@@ -21,13 +21,12 @@ import (
 	"github.com/csig-agent/csig/vendors/ssh"
 )
 
-// daemonPatience is how long csig off waits for a daemon to say that it is
-// there.
-const daemonPatience = 2 * time.Second
+// daemonTimeout is how long csig off waits for an answer of a daemon.
+const daemonTimeout = 2 * time.Second
 
-// answers is nil where the daemon is there, and does what it is told.
-func (t *daemon) answers(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, daemonPatience)
+// answers is nil where the daemon answers and accepts changes.
+func (t *Daemon) answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, daemonTimeout)
 	defer cancel()
 	if _, err := t.client.Status(ctx); err != nil {
 		return err
@@ -40,12 +39,11 @@ func (t *daemon) answers(ctx context.Context) error {
 	return nil
 }
 
-// openPast drives a device directly, past its daemon, and marks it first, so
-// that the daemon does not put back what goes when it is started again. why is
-// what the daemon's silence looks like; login, if any, is a connection to the
-// device.
-func (r *reach) openPast(ctx context.Context, d *inventory.Device, login *ssh.Client, why error) (rollout.Target, error) {
-	direct, run, err := r.bypass(ctx, d)
+// bypassDaemon opens a device without its daemon, and leaves the off mark first, so
+// that the daemon does not restore its rules when it is restarted. why is the error of
+// opening the daemon; login, if any, is a connection to the device.
+func (o *Opener) bypassDaemon(ctx context.Context, d *inventory.Device, login *ssh.Client, why error) (rollout.Target, error) {
+	direct, run, err := o.openDirect(ctx, d)
 	if err != nil {
 		return nil, errors.Join(why, err)
 	}
@@ -54,19 +52,19 @@ func (r *reach) openPast(ctx context.Context, d *inventory.Device, login *ssh.Cl
 		socket = "/run/csig/agent.sock" // its own, beside the port
 	}
 	mark := api.OffMark(socket)
-	silence := silenceOf(ctx, d, login, why)
+	reason := bypassReason(ctx, d, login, why)
 	if err := leaveMark(ctx, run, mark); err != nil {
-		return &unmarked{direct, fmt.Errorf("%s, and puts everything back when it is started: no mark could be left there that tells it: %w; keep it from being started, or make the file %s yourself", silence, err, mark)}, nil
+		return &unmarked{direct, fmt.Errorf("%s, and puts everything back when it is started: no mark could be left there that tells it: %w; keep it from being started, or make the file %s yourself", reason, err, mark)}, nil
 	}
-	r.bypassed(d.Name, silence, mark)
+	o.Bypassed(d.Name, reason, mark)
 	return direct, nil
 }
 
-// bypass opens a device without its daemon. run runs commands on it, and ends with the
+// openDirect opens a device without its daemon. run runs commands on it, and ends with the
 // target; it is nil where the device is this machine.
-func (r *reach) bypass(ctx context.Context, d *inventory.Device) (t rollout.Target, run linux.Runner, err error) {
+func (o *Opener) openDirect(ctx context.Context, d *inventory.Device) (t rollout.Target, run linux.Runner, err error) {
 	if cfg := (vendors.Config{Device: *d}); d.Management.NetNS != "" || !cfg.Remote() {
-		t, err = r.direct(d)
+		t, err = o.openDriver(d)
 		return t, nil, err
 	}
 	if run, err = all.Login(ctx, ssh.Config{Address: d.Address, Login: *d.Management.SSH}); err != nil {
@@ -75,7 +73,7 @@ func (r *reach) bypass(ctx context.Context, d *inventory.Device) (t rollout.Targ
 	if d.Platform == "linux" {
 		return &linux.SSHRemoval{Runner: run}, run, nil
 	}
-	if t, err = r.direct(d); err != nil {
+	if t, err = o.openDriver(d); err != nil {
 		return nil, nil, errors.Join(err, run.Close())
 	}
 	return &loggedIn{t, run}, run, nil
@@ -94,7 +92,7 @@ func (t *loggedIn) Close() error { return errors.Join(t.Target.Close(), t.run.Cl
 
 // foundAgent is an agent that programs a device of this machine.
 type foundAgent struct {
-	pid   int  // 0: cannot be told
+	pid   int  // 0: unknown
 	usual bool // it listens at the usual socket
 }
 
@@ -106,16 +104,17 @@ func (a *foundAgent) String() string {
 	return fmt.Sprintf("csig agent (process %d)", a.pid)
 }
 
-// openBeside drives a device directly of which the fleet file names no daemon. An
-// agent of this machine may program it all the same, and is marked first, so that
-// it puts nothing back. A bridge of Open vSwitch is taken from its agent instead.
-func (r *reach) openBeside(ctx context.Context, d *inventory.Device) (rollout.Target, error) {
-	direct, _, err := r.bypass(ctx, d)
-	if err != nil || d.Platform == "ovs" || !d.Local && d.Management.NetNS == "" {
+// bypassAgent opens a device directly for which the fleet file names no daemon. An
+// agent of this machine may program it all the same: the off mark keeps that one from
+// restoring its rules. A driver with a lock of its own takes the device from its agent
+// instead.
+func (o *Opener) bypassAgent(ctx context.Context, d *inventory.Device) (rollout.Target, error) {
+	direct, _, err := o.openDirect(ctx, d)
+	if err != nil || locksItself(o.Registry, d) || !d.Local && d.Management.NetNS == "" {
 		return direct, err
 	}
 	const name = "name its socket in the fleet file (management: {daemon: {socket: PATH}})"
-	found, err := agentIn(d.Management.NetNS)
+	found, err := findAgentIn(d.Management.NetNS)
 	switch {
 	case err != nil:
 		return &unmarked{direct, fmt.Errorf("cannot find out whether an agent programs it and puts everything back: %w; stop the agent, or %s", err, name)}, nil
@@ -128,14 +127,14 @@ func (r *reach) openBeside(ctx context.Context, d *inventory.Device) (rollout.Ta
 	if err := api.LeaveOffMark(mark, time.Now()); err != nil {
 		return &unmarked{direct, fmt.Errorf("%v programs it, and puts everything back: no mark could be left that tells it: %w; stop that agent and run csig off again", found, err)}, nil
 	}
-	r.bypassed(d.Name, found.String()+" programs it, and the fleet file does not name its socket", mark)
+	o.Bypassed(d.Name, found.String()+" programs it, and the fleet file does not name its socket", mark)
 	return direct, nil
 }
 
-// silenceOf tells a daemon that does not answer from one whose socket the account
-// may not open: that one may well live.
-func silenceOf(ctx context.Context, d *inventory.Device, login *ssh.Client, why error) string {
-	const barred = "its daemon may not be opened by "
+// bypassReason distinguishes a daemon that does not answer from one whose socket the
+// account may not open: that one may well run.
+func bypassReason(ctx context.Context, d *inventory.Device, login *ssh.Client, why error) string {
+	const forbidden = "its daemon may not be opened by "
 	socket := d.Management.Daemon.Socket
 	switch {
 	case errors.Is(why, fs.ErrPermission):
@@ -146,16 +145,16 @@ func silenceOf(ctx context.Context, d *inventory.Device, login *ssh.Client, why 
 		if login != nil {
 			name = d.Management.SSH.User
 		}
-		return barred + name
-	case login != nil && plainPath.MatchString(socket): // sshd does not tell which
+		return forbidden + name
+	case login != nil && plainPath.MatchString(socket): // sshd does not report which
 		if _, err := login.Run(ctx, fmt.Sprintf(`/bin/sh -c 'test -S %[1]s && ! test -w %[1]s || LC_ALL=C ls -d %[1]s 2>&1 | grep -q "Permission denied"'`, socket), nil); err == nil {
-			return barred + d.Management.SSH.User
+			return forbidden + d.Management.SSH.User
 		}
 	}
 	return "its daemon does not answer"
 }
 
-// unmarked is a device whose daemon may put back what is removed.
+// unmarked is a device whose daemon may restore what is removed.
 type unmarked struct {
 	rollout.Target
 	why error
@@ -164,7 +163,7 @@ type unmarked struct {
 // Unwrap returns the target, for its optional capabilities.
 func (t *unmarked) Unwrap() any { return t.Target }
 
-// Remove removes everything of ours, and says that it may come back.
+// Remove removes everything of ours. Its error is that a daemon may restore it.
 func (t *unmarked) Remove(ctx context.Context) error { return errors.Join(t.Target.Remove(ctx), t.why) }
 
 // plainPath is a path that every shell takes for one word.
@@ -183,10 +182,10 @@ func leaveMark(ctx context.Context, run linux.Runner, mark string) error {
 	return err
 }
 
-// markCommand makes a mark of the text on its standard input. Whatever stands
-// there already is a mark, and stays as it is: with -C the shell creates a file or
-// fails, and follows no link, as root, too. Without a word in the fleet file, sudo
-// may still do without a password, as it does for nft.
+// markCommand writes the text on its standard input as a mark. A file that is there
+// already is a mark, and stays as it is: with -C the shell creates a file or fails, and
+// follows no link, as root, too. Where the fleet file has no sudo, one without a
+// password is tried.
 func markCommand(mark string) string {
 	const create = `set -C; there() { test -e "$1" || test -L "$1"; }; there "$1" || { mkdir -p "$2" && echo "$3" >"$1"; } || there "$1"`
 	q := vendors.ShellWord

@@ -1,4 +1,8 @@
-package main
+// Package device opens the devices of a fleet: through their agents, directly, or, for
+// csig off, without an agent that does not answer. It opens their counter sources, too,
+// takes the lock of the agent that programs a device, and checks who owns the files that
+// say how devices are opened.
+package device
 
 import (
 	"context"
@@ -18,99 +22,105 @@ import (
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
-// reach opens the devices of a fleet: through their agents, which set them up, or
+// Opener opens the devices of a fleet: through their agents, which set them up, or
 // directly where the platform permits that and the fleet file names no agent.
-type reach struct {
-	fleet    *inventory.Fleet
-	registry *all.Registry
-	profile  func() string // the hash of the fleet's
+type Opener struct {
+	Fleet    *inventory.Fleet
+	Registry *all.Registry
 
-	reads bool // devices whose agent the fleet file does not name are opened directly, only to be read
+	// ReadOnly opens devices directly whose agent the fleet file does not name, only to
+	// read them.
+	ReadOnly bool
 
-	// bypassed reports each device that csig off drives directly because its daemon
-	// does not answer, or may not be opened, with the mark that then keeps that
-	// daemon from putting things back. nil: a daemon has to answer.
-	bypassed func(device, silence, mark string)
+	// Bypassed makes the opener one for csig off, which bypasses a daemon that does not
+	// answer, or may not be opened. It is called for each such device, also from several
+	// goroutines, with the reason and with the off mark that keeps that daemon from
+	// restoring its rules. nil: a daemon has to answer.
+	Bypassed func(device, reason, mark string)
+
+	profile func() string // the hash of the fleet's
 }
 
-func newReach(f *inventory.Fleet) *reach {
-	return &reach{fleet: f, registry: all.Default(), profile: sync.OnceValue(f.Profile.Hash)}
+// NewOpener opens devices with the drivers of this program.
+func NewOpener(f *inventory.Fleet) *Opener {
+	return &Opener{Fleet: f, Registry: all.Default(), profile: sync.OnceValue(f.Profile.Hash)}
 }
 
-// open connects to one device. It changes nothing there.
-func (r *reach) open(ctx context.Context, name string) (rollout.Target, error) {
-	d, ok := r.fleet.Device(name)
+// Open connects to one device. It changes nothing there, except that csig off leaves
+// its off mark for a daemon that it bypasses.
+func (o *Opener) Open(ctx context.Context, name string) (rollout.Target, error) {
+	d, ok := o.Fleet.Device(name)
 	if !ok {
-		return nil, fmt.Errorf("%s has no device %s any more: this needs the fleet file the plan was made from", r.fleet.Path, name)
+		return nil, fmt.Errorf("%s has no device %s any more: this needs the fleet file the plan was made from", o.Fleet.Path, name)
 	}
-	p, err := r.registry.Platform(d.Platform)
-	if err != nil || p.Open == nil { // no way to reach it would help
-		_, err := r.registry.Open(d.Platform, vendors.Config{})
+	p, err := o.Registry.Platform(d.Platform)
+	if err != nil || p.Open == nil { // no management would help
+		_, err := o.Registry.Open(d.Platform, vendors.Config{})
 		return nil, fmt.Errorf("%w: give it the level that it has in the fleet file, and make a new plan", err)
 	}
 	switch named := d.Management.Daemon != nil; {
-	case !named && r.bypassed != nil:
-		return r.openBeside(ctx, d)
-	case !named && (r.reads || !p.ByAgent):
-		return r.direct(d)
+	case !named && o.Bypassed != nil:
+		return o.bypassAgent(ctx, d)
+	case !named && (o.ReadOnly || !p.ByAgent):
+		return o.openDriver(d)
 	case daemonOf(d) != nil:
-		return r.openDaemon(ctx, d)
+		return o.openDaemon(ctx, d)
 	}
 	if d.Management.NetNS == "" && d.Management.SSH == nil {
-		return nil, errNoWay
+		return nil, errNoManagement
 	}
-	return nil, inLine(r.noAgent(d))
+	return nil, oneLine(o.agentMistake(d))
 }
 
-var errNoWay = errors.New("csig does not know how to reach it: mark it local: true, or give its management")
+var errNoManagement = errors.New("csig does not know how to reach it: mark it local: true, or give its management")
 
-// noAgent is the mistake of a device whose agent the fleet file does not name.
-func (r *reach) noAgent(d *inventory.Device) *inventory.Error {
+// agentMistake is the mistake of a device whose agent the fleet file does not name.
+func (o *Opener) agentMistake(d *inventory.Device) *inventory.Error {
 	step, key := "install csig on it, start csig agent --wait there", "management: ssh"
 	if d.Management.NetNS != "" {
 		step, key = "start csig agent --wait in its network namespace", "management: netns"
 	}
-	return r.fleet.Mistake(d.Name, key, step+", and say where it listens, e.g. management: {daemon: {socket: /run/csig/agent.sock}}", errors.New("no agent is named that sets it up"))
+	return o.Fleet.Mistake(d.Name, key, step+", and say where it listens, e.g. management: {daemon: {socket: /run/csig/agent.sock}}", errors.New("no agent is named that sets it up"))
 }
 
-// sshAlone is the mistake of a device that SSH leads to, and to no agent; nil for any
-// other.
-func (r *reach) sshAlone(d *inventory.Device) *inventory.Error {
-	p, err := r.registry.Platform(d.Platform)
+// MissingAgent is the mistake of a device that is reached over SSH and for which the
+// fleet file names no agent; nil for any other.
+func (o *Opener) MissingAgent(d *inventory.Device) *inventory.Error {
+	p, err := o.Registry.Platform(d.Platform)
 	set := d.Level.Support == inventory.LevelAuto || d.Level.Support == inventory.LevelSoftware
 	if err != nil || !p.ByAgent || !set || d.Management.SSH == nil || daemonOf(d) != nil {
 		return nil
 	}
-	return r.noAgent(d)
+	return o.agentMistake(d)
 }
 
-// inLine is a mistake in one line.
-func inLine(e *inventory.Error) error {
+// oneLine is a mistake in one line.
+func oneLine(e *inventory.Error) error {
 	return fmt.Errorf("%s (%s:%d:%d): %s", e.Msg, e.File, e.Line, e.Col, e.Hint)
 }
 
-// direct opens a device's own driver.
-func (r *reach) direct(d *inventory.Device) (rollout.Target, error) {
+// openDriver opens a device's own driver.
+func (o *Opener) openDriver(d *inventory.Device) (rollout.Target, error) {
 	switch {
 	case d.Management.NetNS != "":
-		return r.openNetNS(d)
+		return o.openNetNS(d)
 	case !d.Local && d.Management.SSH == nil:
-		return nil, errNoWay
+		return nil, errNoManagement
 	}
 	cfg := vendors.Config{Device: *d, Who: "csig apply"}
-	if r.bypassed != nil { // also where an agent runs
+	if o.Bypassed != nil { // also where an agent runs
 		cfg.Who, cfg.Take = "csig off", true
 	}
-	return r.registry.Open(d.Platform, cfg)
+	return o.Registry.Open(d.Platform, cfg)
 }
 
 // openNetNS opens a device that is a network namespace of this machine.
-func (r *reach) openNetNS(d *inventory.Device) (rollout.Target, error) {
+func (o *Opener) openNetNS(d *inventory.Device) (rollout.Target, error) {
 	ns, err := os.Open(d.Management.NetNS)
 	if err != nil {
 		return nil, fmt.Errorf("its network namespace: %w", err)
 	}
-	driver, err := r.registry.Open(d.Platform, vendors.Config{Device: *d, NetNS: int(ns.Fd())})
+	driver, err := o.Registry.Open(d.Platform, vendors.Config{Device: *d, NetNS: int(ns.Fd())})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("in network namespace %s: %w", d.Management.NetNS, err), ns.Close())
 	}
@@ -128,8 +138,8 @@ func (d inNetNS) Unwrap() any { return d.Driver }
 
 func (d inNetNS) Close() error { return errors.Join(d.Driver.Close(), d.ns.Close()) }
 
-// via is how a device is reached.
-func (r *reach) via(d *inventory.Device) string {
+// Via is how a device is reached, for people; "" where the fleet file does not say.
+func Via(d *inventory.Device) string {
 	switch {
 	case d.Management.Daemon != nil:
 		return daemonVia(d)
@@ -156,16 +166,17 @@ func sshAddress(d *inventory.Device) string {
 	return d.Address
 }
 
-// look finds out about one device. A panic is its error.
-func (r *reach) look(ctx context.Context, d *inventory.Device, timeout time.Duration) (seen plans.Seen) {
+// Observe reads one device: its facts, its setup and the MTU of its ports. The error, a
+// driver's panic included, is in what it returns.
+func (o *Opener) Observe(ctx context.Context, d *inventory.Device, timeout time.Duration) (seen plans.Seen) {
 	defer untrusted.Recover(&seen.Err)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if seen, none := r.withoutDriver(d); none {
+	if seen, none := o.withoutDriver(d); none {
 		return seen
 	}
-	seen = plans.Seen{Via: r.via(d)}
-	t, err := r.open(ctx, d.Name)
+	seen = plans.Seen{Via: Via(d)}
+	t, err := o.Open(ctx, d.Name)
 	if err != nil {
 		seen.Err = err
 		return seen
@@ -192,15 +203,15 @@ func (r *reach) look(ctx context.Context, d *inventory.Device, timeout time.Dura
 	return seen
 }
 
-// lookAll finds out about every device, some at once.
-func (r *reach) lookAll(ctx context.Context, parallel int, timeout time.Duration, answered func(done, of int)) (map[string]plans.Seen, error) {
-	return eachDevice(ctx, r.fleet, parallel, answered, func(d *inventory.Device) plans.Seen { return r.look(ctx, d, timeout) })
+// ObserveAll reads every device, some at once. The error is that ctx has ended.
+func (o *Opener) ObserveAll(ctx context.Context, parallel int, timeout time.Duration, answered func(done, of int)) (map[string]plans.Seen, error) {
+	return Each(ctx, o.Fleet, parallel, answered, func(d *inventory.Device) plans.Seen { return o.Observe(ctx, d, timeout) })
 }
 
-// eachDevice asks about every device of a fleet, some at once, and collects the
-// answers by the devices' names. answered is told after each, and once more at
-// the end. The error is that ctx has ended.
-func eachDevice[T any](ctx context.Context, fleet *inventory.Fleet, parallel int, answered func(done, of int), ask func(*inventory.Device) T) (map[string]T, error) {
+// Each calls ask for every device of a fleet, some at once, and collects the
+// answers by the devices' names. answered, if not nil, is called after each, and once
+// more at the end. The error is that ctx has ended.
+func Each[T any](ctx context.Context, fleet *inventory.Fleet, parallel int, answered func(done, of int), ask func(*inventory.Device) T) (map[string]T, error) {
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex
@@ -235,51 +246,32 @@ func eachDevice[T any](ctx context.Context, fleet *inventory.Fleet, parallel int
 	return out, nil
 }
 
-// loadFleet reads a fleet file in which the devices of --device have to be. Offline
-// it opens no device, and runs no program that the file names.
-func loadFleet(path string, devices []string, offline bool) (*inventory.Fleet, error) {
-	load := ownFleet
-	if offline {
-		load = inventory.Load
-	}
-	fleet, err := load(path)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range devices {
-		if _, ok := fleet.Device(name); !ok {
-			return nil, fmt.Errorf("--device %s: %s has no such device", name, path)
-		}
-	}
-	return fleet, nil
-}
-
-// offline is what is known of a device without asking it: its platform's facts,
+// Offline is what is known of a device without asking it: its platform's facts,
 // and nothing of csig.
-func (r *reach) offline(d *inventory.Device) plans.Seen {
-	if seen, none := r.withoutDriver(d); none {
+func (o *Opener) Offline(d *inventory.Device) plans.Seen {
+	if seen, none := o.withoutDriver(d); none {
 		return seen
 	}
-	p, _ := r.registry.Platform(d.Platform)
-	seen := plans.Seen{Via: r.via(d), Facts: p.Offline(), Differ: differ(p.Diff)}
-	if err := r.sshAlone(d); err != nil {
-		seen.Err = inLine(err)
+	p, _ := o.Registry.Platform(d.Platform)
+	seen := plans.Seen{Via: Via(d), Facts: p.Offline(), Differ: differ(p.Diff)}
+	if err := o.MissingAgent(d); err != nil {
+		seen.Err = oneLine(err)
 	}
 	if d.Management.Daemon != nil || p.ByAgent && d.Local { // its configuration is rendered all the same
-		seen.Differ = &daemon{fleet: r.fleet, dev: d, diff: p.Diff, hash: r.profile}
+		seen.Differ = &Daemon{fleet: o.Fleet, dev: d, diff: p.Diff, hash: o.profile}
 	}
 	return seen
 }
 
 // withoutDriver is what is known of a device that csig cannot drive, whether it
 // is asked or not; false for one that it can.
-func (r *reach) withoutDriver(d *inventory.Device) (plans.Seen, bool) {
-	p, err := r.registry.Platform(d.Platform)
+func (o *Opener) withoutDriver(d *inventory.Device) (plans.Seen, bool) {
+	p, err := o.Registry.Platform(d.Platform)
 	switch {
 	case err != nil:
 		if d.Level.Support == inventory.LevelAuto {
 			where := ""
-			if at := r.fleet.DeviceOrigins(d.Name)["platform"]; at.File != "" {
+			if at := o.Fleet.DeviceOrigins(d.Name)["platform"]; at.File != "" {
 				where = fmt.Sprintf(" (%s:%d:%d)", at.File, at.Line, at.Col)
 			}
 			err = fmt.Errorf("%w; or give the device its level, passthrough or discard, with the reason%s", err, where)

@@ -1,6 +1,7 @@
-package main
+package device
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 
@@ -53,7 +54,7 @@ func linuxDetails(src counters.Source) (details, limitations []string) {
 			return findings.Finding{Code: findings.CountersInexact, Ports: []string{f.Port}, Reason: reason}
 		}
 		if f.Counter != "" { // else no such interface: the port's own note says so
-			counted = append(counted, of(fmt.Sprintf("counter of the %s, speed from %s", f.Counter, orDash(f.SpeedFrom))))
+			counted = append(counted, of(fmt.Sprintf("counter of the %s, speed from %s", f.Counter, cmp.Or(f.SpeedFrom, "-"))))
 		}
 		for _, n := range append(f.Notes, f.Degraded) {
 			if n != "" {

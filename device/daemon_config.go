@@ -1,6 +1,7 @@
-package main
+package device
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -22,7 +23,7 @@ type configuration struct {
 }
 
 // fetch asks the daemon for a configuration that it runs, or ran before.
-func (t *daemon) fetch(ctx context.Context, hash string) (configuration, error) {
+func (t *Daemon) fetch(ctx context.Context, hash string) (configuration, error) {
 	text, err := t.client.Config(ctx, hash)
 	return configuration{hash: hash, text: text}, err
 }
@@ -53,7 +54,7 @@ func (c *configuration) read() (*inventory.Fleet, error) {
 // the daemon runs, where the setup names that or one made from it, else from the
 // fleet, for the setup's ports. Neither a plan nor a journal has its text: it is
 // rendered again when it is applied.
-func (t *daemon) Configured(want vendors.Setup) (vendors.Setup, error) {
+func (t *Daemon) Configured(want vendors.Setup) (vendors.Setup, error) {
 	running := t.fromRunning(want.Config)
 	ports := portLists.Get().(*[]inventory.Port) // a large fleet has many configurations
 	defer portLists.Put(ports)
@@ -76,20 +77,20 @@ func (t *daemon) Configured(want vendors.Setup) (vendors.Setup, error) {
 
 // fromRunning reports whether a configuration is the one that runs, or one made
 // from it.
-func (t *daemon) fromRunning(hash string) bool {
+func (t *Daemon) fromRunning(hash string) bool {
 	return hash != "" && (hash == t.runs.hash || t.derived[hash])
 }
 
 var portLists = sync.Pool{New: func() any { return new([]inventory.Port) }}
 
 // render makes the configuration for a setup, from what runs or from the fleet.
-func (t *daemon) render(want vendors.Setup, running bool) (*inventory.Fleet, error) {
+func (t *Daemon) render(want vendors.Setup, running bool) (*inventory.Fleet, error) {
 	return t.renderInto(want, running, new([]inventory.Port))
 }
 
 // renderInto is render with a list of ports that it may use, and that the
 // configuration has afterwards.
-func (t *daemon) renderInto(want vendors.Setup, running bool, buf *[]inventory.Port) (*inventory.Fleet, error) {
+func (t *Daemon) renderInto(want vendors.Setup, running bool, buf *[]inventory.Port) (*inventory.Fleet, error) {
 	f, dev := t.fleet, t.dev
 	if running {
 		var err error
@@ -148,7 +149,7 @@ func (t *daemon) renderInto(want vendors.Setup, running bool, buf *[]inventory.P
 }
 
 // profile is the hash of a fleet's profile, which all devices of t's fleet share.
-func (t *daemon) profile(f *inventory.Fleet) string {
+func (t *Daemon) profile(f *inventory.Fleet) string {
 	if f == t.fleet && t.hash != nil {
 		return t.hash()
 	}
@@ -157,7 +158,7 @@ func (t *daemon) profile(f *inventory.Fleet) string {
 
 // Apply gives the daemon the setup's configuration: rendered from the fleet file
 // or the running configuration where they have it, else from the daemon's history.
-func (t *daemon) Apply(ctx context.Context, want vendors.Setup) error {
+func (t *Daemon) Apply(ctx context.Context, want vendors.Setup) error {
 	text, err := t.text(ctx, want)
 	if err != nil {
 		return err
@@ -165,7 +166,7 @@ func (t *daemon) Apply(ctx context.Context, want vendors.Setup) error {
 	return t.client.Configure(ctx, text, t.mark)
 }
 
-func (t *daemon) text(ctx context.Context, want vendors.Setup) ([]byte, error) {
+func (t *Daemon) text(ctx context.Context, want vendors.Setup) ([]byte, error) {
 	own, err := t.render(want, false)
 	switch {
 	case err == nil && (want.Config == "" || own.Hash() == want.Config): // "": as it was before the daemon had one, and the fleet's will do
@@ -191,9 +192,9 @@ func (t *daemon) text(ctx context.Context, want vendors.Setup) ([]byte, error) {
 	return kept.text, nil
 }
 
-// commands is what the daemon is sent for a setup, as people may see it: of
-// commands that fetch secrets without the arguments.
-func (t *daemon) commands(want vendors.Setup) ([]byte, error) {
+// Commands is what the daemon is sent for a setup, as people may see it: commands that
+// fetch secrets are without their arguments.
+func (t *Daemon) Commands(want vendors.Setup) ([]byte, error) {
 	if want.Config == "" {
 		return []byte("# the daemon removes everything of csig, its configuration included\n"), nil
 	}
@@ -206,9 +207,13 @@ func (t *daemon) commands(want vendors.Setup) ([]byte, error) {
 }
 
 // configChange returns in one line what a configuration changes.
-func (t *daemon) configChange(have, want vendors.Setup) string {
+func (t *Daemon) configChange(have, want vendors.Setup) string {
 	if have.Config == "" && !t.fromRunning(want.Config) {
-		return fmt.Sprintf("profile %s %.12s, Δt %v, %s", t.fleet.Profile.Name, want.Profile, t.dev.Interval, count(len(want.Ports), "port"))
+		ports := "1 port"
+		if n := len(want.Ports); n != 1 {
+			ports = fmt.Sprintf("%d ports", n)
+		}
+		return fmt.Sprintf("profile %s %.12s, Δt %v, %s", t.fleet.Profile.Name, want.Profile, t.dev.Interval, ports)
 	}
 	g, err := t.render(want, t.fromRunning(want.Config))
 	if err != nil {
@@ -235,7 +240,7 @@ func (t *daemon) configChange(have, want vendors.Setup) string {
 	add(f.Policy.Damping != g.Policy.Damping, "damping")
 	add(!slices.Equal(f.VLANTPIDs, g.VLANTPIDs), "vlan_tpids")
 	add(c.Name != d.Name, "name %s -> %s", c.Name, d.Name)
-	add(c.Address != d.Address, "address %s -> %s", orDash(c.Address), orDash(d.Address))
+	add(c.Address != d.Address, "address %s -> %s", cmp.Or(c.Address, "-"), cmp.Or(d.Address, "-"))
 	add(c.Interval != d.Interval, "Δt %v -> %v", c.Interval, d.Interval)
 	add(c.Schedule != d.Schedule, "schedule %s -> %s", c.Schedule, d.Schedule)
 	add(c.Estimator != d.Estimator, "estimator")

@@ -1,0 +1,60 @@
+package device
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/all"
+)
+
+// TestObservePanics: a driver that panics is its device's error in plan and assess.
+func TestObservePanics(t *testing.T) {
+	registry := &all.Registry{}
+	for _, name := range []string{"bad", "good"} {
+		registry.Register(name, all.Platform{
+			Title: name,
+			Open: func(vendors.Config) (vendors.Driver, error) {
+				if name == "bad" {
+					var none []int
+					_ = none[len(name)]
+				}
+				return nil, &vendors.PermanentError{Err: vendors.ErrNotYet}
+			},
+			Offline: func() vendors.Facts { return vendors.Facts{} },
+			Diff:    func(_, _ vendors.Setup) ([]vendors.Change, error) { return nil, nil },
+		})
+	}
+	r := &Opener{ReadOnly: true, Registry: registry, Fleet: &inventory.Fleet{Devices: []inventory.Device{{Name: "a", Platform: "bad", Local: true}, {Name: "b", Platform: "good", Local: true}}}}
+	seen, err := r.ObserveAll(t.Context(), 2, time.Minute, nil)
+	if err != nil || len(seen) != 2 {
+		t.Fatalf("%v, %v", seen, err)
+	}
+	if err := seen["a"].Err; err == nil || !strings.Contains(err.Error(), "please report it: runtime error: index out of range") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got %v", err)
+	}
+	if err := seen["b"].Err; err == nil || strings.Contains(err.Error(), "defect") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestVia has plans show how each device is reached, and as which user.
+func TestVia(t *testing.T) {
+	admin := &inventory.SSH{User: "admin", Port: 22, Sudo: &inventory.Sudo{Password: inventory.Secret{File: "/etc/csig/sudo"}}}
+	for _, row := range []struct {
+		want string
+		how  inventory.Management
+	}{
+		{"ssh root@192.0.2.1", inventory.Management{SSH: &inventory.SSH{User: "root"}}},
+		{"ssh admin@192.0.2.1, sudo", inventory.Management{SSH: admin}},
+		{"daemon /run/csig/agent.sock over ssh 192.0.2.1", inventory.Management{SSH: admin, Daemon: &inventory.Daemon{Socket: "/run/csig/agent.sock"}}},
+		{"ssh root@192.0.2.1:2222", inventory.Management{SSH: &inventory.SSH{User: "root", Port: 2222}}},
+		{"netns /run/netns/s1", inventory.Management{NetNS: "/run/netns/s1"}},
+	} {
+		if got := Via(&inventory.Device{Address: "192.0.2.1", Management: row.how}); got != row.want {
+			t.Errorf("got %q, want %q", got, row.want)
+		}
+	}
+}
