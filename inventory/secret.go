@@ -109,12 +109,12 @@ func readSecret(path string) (string, error) {
 	// Opening a pipe must not wait for a writer.
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return "", withoutPath(err)
+		return "", WithoutPath(err)
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
-		return "", withoutPath(err)
+		return "", WithoutPath(err)
 	}
 	if !info.Mode().IsRegular() {
 		return "", errors.New("it is not a plain file")
@@ -124,7 +124,7 @@ func readSecret(path string) (string, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
 	if err != nil {
-		return "", withoutPath(err)
+		return "", WithoutPath(err)
 	}
 	if len(data) > maxSecret {
 		return "", fmt.Errorf("it is longer than %d bytes, this is no secret", maxSecret)
@@ -132,8 +132,8 @@ func readSecret(path string) (string, error) {
 	return string(data), nil
 }
 
-// withoutPath leaves out the path, which the message has already.
-func withoutPath(err error) error {
+// WithoutPath is the cause of an *os.PathError, for a message that has the path already.
+func WithoutPath(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
 		return p.Err

@@ -11,6 +11,11 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
+// Refusal is the verdict on what a platform cannot do, with the reason.
+func Refusal(why string) vlanrules.Verdict {
+	return vlanrules.Verdict{Level: vlanrules.Refused, Reason: why}
+}
+
 // Facts is what a device can really do. Every limit carries its reason.
 type Facts struct {
 	Platform string              `json:"platform"`

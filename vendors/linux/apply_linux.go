@@ -123,7 +123,7 @@ func (d *Driver) sync(ctx context.Context) ([]vendors.Change, error) {
 }
 
 func (d *Driver) trySync() ([]vendors.Change, error) {
-	if err := d.sock.renew(d.cfg.NetNS); err != nil {
+	if err := d.sock.reconnect(d.cfg.NetNS); err != nil {
 		return nil, err
 	}
 	// Events first: the next cycle receives what happens after the scan.

@@ -114,7 +114,7 @@ func (d *Driver) Look(ctx context.Context) (vendors.Seen, error) {
 		return vendors.Seen{}, err
 	}
 	d.known.Doubt() // what the scan finds, no event reports again
-	if err := d.sock.renew(d.cfg.NetNS); err != nil {
+	if err := d.sock.reconnect(d.cfg.NetNS); err != nil {
 		return vendors.Seen{}, err
 	}
 	if err := d.links.scan(); err != nil {

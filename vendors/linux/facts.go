@@ -24,16 +24,12 @@ func facts() vendors.Facts {
 		Slack:    slack,
 		Others:   maxOthers,
 		Traits:   traits(),
-		Wide:     refused("wide tags pass through untouched: a table of 2^20 values of S is more than a map of intervals can keep current, and only compact tags are implemented"),
+		Wide:     vendors.Refusal("wide tags pass through untouched: a table of 2^20 values of S is more than a map of intervals can keep current, and only compact tags are implemented"),
 		Notes: []string{
 			"the rewrite happens before the queueing discipline: frames that already wait in a queue keep the value they were given",
 			"any TPID can be CSIG's, and ordinary VLANs keep 0x8100 and 0x88a8",
 		},
 	}
-}
-
-func refused(why string) vlanrules.Verdict {
-	return vlanrules.Verdict{Level: vlanrules.Refused, Reason: why}
 }
 
 // trialSetup is a whole setup, for a kernel to check and take back.

@@ -79,8 +79,8 @@ func (s *socket) prepare() (err error) {
 	return opt
 }
 
-// renew replaces a broken socket.
-func (s *socket) renew(netns int) error {
+// reconnect replaces a broken socket.
+func (s *socket) reconnect(netns int) error {
 	if !s.broken {
 		return nil
 	}

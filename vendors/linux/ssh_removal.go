@@ -29,7 +29,7 @@ const overSSH = "over SSH csig only removes its table: run csig agent --wait on 
 // Probe reads nothing: whatever the switch is, nothing can be set up.
 func (d *SSHRemoval) Probe(context.Context) (vendors.Facts, error) {
 	f := facts()
-	f.Update, f.Strip, f.Lease, f.Others = refused(overSSH), refused(overSSH), refused(overSSH), 0
+	f.Update, f.Strip, f.Lease, f.Others = vendors.Refusal(overSSH), vendors.Refusal(overSSH), vendors.Refusal(overSSH), 0
 	return f, nil
 }
 

@@ -22,7 +22,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if err := validate(&want); err != nil {
 		return err
 	}
-	if err := d.meet(ctx); err != nil {
+	if err := d.connect(ctx); err != nil {
 		return err
 	}
 	d.bare = false
@@ -72,7 +72,7 @@ func (d *Driver) problem(p *port) error {
 	if p.number == 0 {
 		return &vendors.PortError{Port: p.name, Err: fmt.Errorf("bridge %s has no such port; it is programmed as soon as it appears", d.cfg.Bridge)}
 	}
-	if why := d.twice(p.name); why != "" {
+	if why := d.duplicatePatches(p.name); why != "" {
 		return &vendors.PortError{Port: p.name, Err: errors.New(why)}
 	}
 	return nil
@@ -139,7 +139,7 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 			remove(f)
 		}
 	}
-	why := s.regrouped(d.pipe)
+	why := s.groupProblem(d.pipe)
 	if why != "" {
 		note(nil, "", why)
 	}
@@ -207,7 +207,7 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 		}
 	}
 	d.known, d.checked = vendors.Current, d.cfg.Now()
-	d.joins = len(d.info.partner) > 0
+	d.hasHooks = len(d.info.partner) > 0
 	var changes []vendors.Change
 	for _, name := range slices.Sorted(maps.Keys(what)) {
 		changes = append(changes, vendors.Change{Kind: vendors.Alter, Port: name, What: "flows", Detail: what[name]})
@@ -315,7 +315,7 @@ func (d *Driver) refuse(have *state, want *vendors.Setup) error {
 	if !active {
 		return nil
 	}
-	if v, _ := d.way(have); v.Level == vlanrules.Refused {
+	if v, _ := d.framePath(have); v.Level == vlanrules.Refused {
 		return &vendors.PermanentError{Err: errors.New(v.Reason)}
 	}
 	return nil

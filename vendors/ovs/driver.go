@@ -58,20 +58,20 @@ type Driver struct {
 	owner    ownership
 	bare     bool // Remove was called since the last Apply
 
-	setup    *vendors.Setup // nil until Apply or the first Update
-	pipe     *pipeline
-	compiler *vlanrules.Compiler
-	ports    []*port
-	byName   map[string]*port
-	joins    bool // it has flows that join ports and patches
-	known    vendors.Knowledge
-	checked  time.Time // when the bridge was read
-	around   time.Time // when we looked at the flows of others
-	passed   error     // why frames do not come to csig's tables, as it was then
-	said     said      // what we told of it last
-	mods     []openflow.Mod
-	leased   openflow.Flow
-	until    time.Time // what we gave the lease; zero: none that would have to be there
+	setup        *vendors.Setup // nil until Apply or the first Update
+	pipe         *pipeline
+	compiler     *vlanrules.Compiler
+	ports        []*port
+	byName       map[string]*port
+	hasHooks     bool // it has flows that join ports and patches
+	known        vendors.Knowledge
+	checked      time.Time // when the bridge was read
+	othersReadAt time.Time // when we looked at the flows of others
+	passed       error     // why frames do not come to csig's tables, as it was then
+	said         said      // what we told of it last
+	mods         []openflow.Mod
+	leased       openflow.Flow
+	until        time.Time // what we gave the lease; zero: none that would have to be there
 }
 
 var (
@@ -157,7 +157,7 @@ func (d *Driver) disconnect() error {
 		_ = d.answer(<-d.late.answer) // of no use any more
 	}
 	if d.db.lock == lockHeld {
-		d.leave()
+		d.release()
 	}
 	err := d.db.close()
 	if d.of != nil {
@@ -170,8 +170,8 @@ func (d *Driver) disconnect() error {
 // patience bounds what is asked of a switch outside of a caller's own limit.
 const patience = 5 * time.Second
 
-// meet connects, where there is no connection.
-func (d *Driver) meet(ctx context.Context) error {
+// connect connects, where there is no connection.
+func (d *Driver) connect(ctx context.Context) error {
 	if d.of != nil {
 		return nil
 	}
@@ -236,7 +236,7 @@ func (d *Driver) read(ctx context.Context, all bool) (*state, error) {
 	asked := []uint8{openflow.AllTables}
 	if !all {
 		asked = asked[:0]
-		if len(d.info.partner) > 0 || d.joins {
+		if len(d.info.partner) > 0 || d.hasHooks {
 			asked = append(asked, 0)
 		}
 		for t := range uint8(tables) {
@@ -285,9 +285,9 @@ func (s *state) within(a openflow.Actions, depth int) openflow.Effects {
 	return e
 }
 
-// regrouped is what is wrong with csig's group; "" where nothing is, or it was not
+// groupProblem is what is wrong with csig's group; "" where nothing is, or it was not
 // asked for.
-func (s *state) regrouped(pipe *pipeline) string {
+func (s *state) groupProblem(pipe *pipeline) string {
 	g := s.groups[groupID]
 	switch {
 	case s.groups == nil || g != nil && g.Same(pipe.group()):
@@ -365,8 +365,8 @@ func (d *Driver) constant(pipe *pipeline, s *state) (flows []openflow.Flow, owne
 		}
 		flows = append(flows, own...)
 	}
-	for i := range d.info.far {
-		to := &d.info.far[i]
+	for i := range d.info.patchPeers {
+		to := &d.info.patchPeers[i]
 		if number := to.in(s); number != 0 {
 			own := pipe.toBridge(number, pipe.drives(s.names[number]), to)
 			for j := range own {
@@ -400,7 +400,7 @@ func same(have, want *openflow.Flow) bool {
 // flows in csig's tables, where there is no setup of csig's, are a
 // *vendors.ForeignError in a *vendors.PermanentError.
 func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
-	if err := d.meet(ctx); err != nil {
+	if err := d.connect(ctx); err != nil {
 		return vendors.Setup{}, err
 	}
 	if err := d.look(ctx); err != nil {
@@ -470,7 +470,7 @@ func (d *Driver) setupOf(s *state) (vendors.Setup, error) {
 			damage[at] = fmt.Sprintf("a flow of table %d has other actions", want[i].Table)
 		}
 	}
-	if why := s.regrouped(pipe); why != "" {
+	if why := s.groupProblem(pipe); why != "" {
 		damage[""] = why
 	}
 	if len(s.foreign) > 0 {
@@ -488,7 +488,7 @@ func (d *Driver) Diff(have, want vendors.Setup) ([]vendors.Change, error) { retu
 
 // Release ends the lease: every port falls back at once.
 func (d *Driver) Release(ctx context.Context) error {
-	if err := d.meet(ctx); err != nil {
+	if err := d.connect(ctx); err != nil {
 		return err
 	}
 	switch d.owner {
@@ -496,9 +496,9 @@ func (d *Driver) Release(ctx context.Context) error {
 		if err := d.claim(ctx); err != nil {
 			return err
 		}
-	case ousted:
+	case lost:
 		_ = d.look(ctx) // who has it now, where that can be found out
-		return d.mine()
+		return d.checkOwner()
 	}
 	pipe := pipeline{base: d.cfg.Table}
 	lease := pipe.lease(0)
@@ -514,7 +514,7 @@ func (d *Driver) Release(ctx context.Context) error {
 // From whom the bridge was taken away (Config.Take) may write for a moment until
 // it knows: what that leaves is removed as well.
 func (d *Driver) Remove(ctx context.Context) error {
-	if err := d.meet(ctx); err != nil {
+	if err := d.connect(ctx); err != nil {
 		return err
 	}
 	d.bare = true
@@ -544,7 +544,7 @@ func (d *Driver) restore(ctx context.Context) error {
 	if err := d.look(ctx); err != nil {
 		return err
 	}
-	if err := d.mine(); err != nil {
+	if err := d.checkOwner(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer for %v", patience))

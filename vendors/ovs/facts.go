@@ -20,10 +20,6 @@ func Rules() vlanrules.Caps {
 	return vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true, Txn: vlanrules.TxnTable, Modify: true, ModifyEntry: true}
 }
 
-func refused(why string) vlanrules.Verdict {
-	return vlanrules.Verdict{Level: vlanrules.Refused, Reason: why}
-}
-
 func degraded(why string) vlanrules.Verdict {
 	return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: why}
 }
@@ -41,12 +37,12 @@ func facts() vendors.Facts {
 		Traits:   traits(),
 		Update:   update,
 		Strip:    degraded(leaks),
-		Wide:     refused("wide tags pass through untouched, and cannot be removed either, as those of TPIDs other than 0x88a8: to Open vSwitch their TPID is the ethertype of a frame without a tag, which no action takes away (ovs-actions(7))"),
+		Wide:     vendors.Refusal("wide tags pass through untouched, and cannot be removed either, as those of TPIDs other than 0x88a8: to Open vSwitch their TPID is the ethertype of a frame without a tag, which no action takes away (ovs-actions(7))"),
 		Lease:    degraded("it expires by whole seconds: one of less than a second is one, and the switch looks once a second, so that ports fall back up to two seconds later than they should; and while ovsdb-server is away ovs-vswitchd expires no flow, so that a datapath that goes on without it (the kernel's, DPDK's) keeps the last values"),
 		Depths: []vlanrules.Verdict{
 			{}, // as Update
 			degraded(losesR + "; that of the VLAN tag in front, too, rewritten or not"),
-			refused("behind two VLAN tags a tag is not seen: it passes untouched"),
+			vendors.Refusal("behind two VLAN tags a tag is not seen: it passes untouched"),
 		},
 		Notes: []string{
 			"no match sees a TPID: at ports that update or strip a frame with an ordinary VLAN's tag is parsed twice more, one with a CSIG tag three times, and one with a CSIG tag behind another four times, until it is known which it is, and to a patch port the first and the last of these once more; the userspace datapath drops a frame that is to be parsed more than six times more (eight since Open vSwitch 3.3, five in 2.8), those of conntrack and bonds included (openvswitch/ovs lib/dpif-netdev.c, MAX_RECIRC_DEPTH)",
@@ -72,7 +68,7 @@ func limitReason(limit int) string {
 // Probe finds out what this bridge can do, without changing it.
 func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	f := facts()
-	if err := d.meet(ctx); err != nil {
+	if err := d.connect(ctx); err != nil {
 		return f, err
 	}
 	if err := d.look(ctx); err != nil {
@@ -82,7 +78,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	if err != nil {
 		return f, err
 	}
-	v, _ := d.way(s)
+	v, _ := d.framePath(s)
 	f = d.factsOf(s, v)
 	d.said = d.shortly(s)
 	return f, nil
@@ -94,13 +90,13 @@ func (d *Driver) factsOf(s *state, v vlanrules.Verdict) vendors.Facts {
 	f.Notes = append(f.Notes, fmt.Sprintf("Open vSwitch %s, bridge %s, datapath %s", cmp.Or(d.info.version, "of a version that its database does not tell"), d.cfg.Bridge, cmp.Or(d.info.datapath, "system")))
 	f.Ports = slices.Sorted(maps.Keys(s.ports))
 	f.Off = d.leftVLANs()
-	f.Through = d.through(s)
+	f.Through = d.passthrough(s)
 	if v.Level != vlanrules.Refused && f.Through.Level == vlanrules.Refused {
 		v = f.Through
 	}
 	switch v.Level {
 	case vlanrules.Refused:
-		f.Update, f.Strip, f.Lease = v, v, refused("there are no rules to expire: "+v.Reason)
+		f.Update, f.Strip, f.Lease = v, v, vendors.Refusal("there are no rules to expire: "+v.Reason)
 		for i := range f.Depths {
 			f.Depths[i] = v
 		}
@@ -112,10 +108,10 @@ func (d *Driver) factsOf(s *state, v vlanrules.Verdict) vendors.Facts {
 		if f.Through.Level == vlanrules.Degraded {
 			f.Update.Reason += "; " + f.Through.Reason
 		}
-		for _, why := range d.unjoined(s) {
+		for _, why := range d.patchProblems(s) {
 			f.Update.Reason += "; " + why
 		}
-		for _, why := range append(d.ownTags(s), d.turns(s)...) {
+		for _, why := range append(d.foreignPushes(s), d.recirculationLimits(s)...) {
 			f.Update.Reason += "; " + why
 			f.Strip.Reason += "; " + why
 		}
@@ -126,24 +122,24 @@ func (d *Driver) factsOf(s *state, v vlanrules.Verdict) vendors.Facts {
 // said is what Probe, or an Update, told of the bridge, without the numbers that
 // the next look may find otherwise.
 type said struct {
-	level vlanrules.Level
-	way   way
-	patch string
-	vlans string
-	tags  string
-	turns string
+	level         vlanrules.Level
+	path          pathKind
+	patch         string
+	vlans         string
+	tags          string
+	recirculation string
 }
 
 func (d *Driver) shortly(s *state) said {
-	v, way := d.way(s)
-	return said{v.Level, way, strings.Join(d.unjoined(s), "; "), d.through(s).Reason, strings.Join(d.ownTags(s), "; "), strings.Join(d.turns(s), "; ")}
+	v, way := d.framePath(s)
+	return said{v.Level, way, strings.Join(d.patchProblems(s), "; "), d.passthrough(s).Reason, strings.Join(d.foreignPushes(s), "; "), strings.Join(d.recirculationLimits(s), "; ")}
 }
 
 // news tells an update what has become of the bridge since it was told last, and
 // is why no frame comes to csig's tables any more, nil where they do. The state is
 // one of all tables.
 func (d *Driver) news(s *state, res *vendors.UpdateResult) error {
-	v, _ := d.way(s)
+	v, _ := d.framePath(s)
 	if now := d.shortly(s); now != d.said {
 		f := d.factsOf(s, v)
 		always := facts()
@@ -156,31 +152,31 @@ func (d *Driver) news(s *state, res *vendors.UpdateResult) error {
 	return nil
 }
 
-// way is how frames come to csig's tables, or why they do not.
-type way int
+// pathKind is how frames come to csig's tables, or why they do not.
+type pathKind int
 
 // The ways, of which a bridge has the first that holds.
 const (
-	handedOver way = iota
-	limited        // it parses more tags than it may
-	switches       // by itself
-	elsewhere      // to tables that csig had before
-	direct         // to ports, past csig's tables
-	opaque         // perhaps to ports
-	notYet         // no flow hands frames over
-	standalone     // to csig's tables, on a bridge of csig's that has a NORMAL as well
+	handedOver pathKind = iota
+	limited             // it parses more tags than it may
+	switches            // by itself
+	elsewhere           // to tables that csig had before
+	direct              // to ports, past csig's tables
+	opaque              // perhaps to ports
+	notYet              // no flow hands frames over
+	standalone          // to csig's tables, on a bridge of csig's that has a NORMAL as well
 )
 
-// way says which way frames take through the bridge.
-func (d *Driver) way(s *state) (vlanrules.Verdict, way) {
+// framePath says which way frames take through the bridge.
+func (d *Driver) framePath(s *state) (vlanrules.Verdict, pathKind) {
 	if d.info.vlanLimit != 1 {
-		return refused(limitReason(d.info.vlanLimit)), limited
+		return vendors.Refusal(limitReason(d.info.vlanLimit)), limited
 	}
-	return d.bypass(s)
+	return d.flowsPath(s)
 }
 
-// bypass says whether frames leave the bridge without coming to csig's tables.
-func (d *Driver) bypass(s *state) (vlanrules.Verdict, way) {
+// flowsPath says whether frames leave the bridge without coming to csig's tables.
+func (d *Driver) flowsPath(s *state) (vlanrules.Verdict, pathKind) {
 	handed, partners := false, map[uint32]bool{}
 	for name := range d.info.partner {
 		number := d.partnerOf(s, name)
@@ -193,7 +189,7 @@ func (d *Driver) bypass(s *state) (vlanrules.Verdict, way) {
 		if d.info.isOwn() {
 			next = "it is csig's own, and is to forward by csig's flows: delete that one"
 		}
-		return refused(fmt.Sprintf("bridge %s switches by itself (a flow of table %d with priority %d and cookie %#x outputs to NORMAL, FLOOD or ALL), and what it sends out so passes no table: %s",
+		return vendors.Refusal(fmt.Sprintf("bridge %s switches by itself (a flow of table %d with priority %d and cookie %#x outputs to NORMAL, FLOOD or ALL), and what it sends out so passes no table: %s",
 			d.cfg.Bridge, f.Table, f.Priority, f.Cookie, next)), switches
 	}
 	moves := s.found && s.at != d.cfg.Table
@@ -203,7 +199,7 @@ func (d *Driver) bypass(s *state) (vlanrules.Verdict, way) {
 		f := &s.others[i]
 		e := s.effects(f.Actions)
 		if moves && (slices.Contains(e.Resubmits, s.at) || f.Goes && f.Goto == s.at) {
-			return refused(fmt.Sprintf("bridge %s: csig's tables are to begin at %d, and flows still hand frames to table %d, where they begin now (one is in table %d with priority %d and cookie %#x): add table=%d,priority=0,actions=output:NXM_NX_REG15[] and have those flows hand over to table %d first, or leave table at %d (docs/ovs.md)",
+			return vendors.Refusal(fmt.Sprintf("bridge %s: csig's tables are to begin at %d, and flows still hand frames to table %d, where they begin now (one is in table %d with priority %d and cookie %#x): add table=%d,priority=0,actions=output:NXM_NX_REG15[] and have those flows hand over to table %d first, or leave table at %d (docs/ovs.md)",
 				d.cfg.Bridge, d.cfg.Table, s.at, f.Table, f.Priority, f.Cookie, d.cfg.Table, d.cfg.Table, s.at)), elsewhere
 		}
 		for _, t := range e.Resubmits {

@@ -61,7 +61,7 @@ func TestGroup(t *testing.T) {
 			if err != nil || got.Damaged != tc.observed && got.Ports[0].Damaged != tc.observed {
 				t.Errorf("observed %+v, %v", got, err)
 			}
-			s.driver.checked, s.driver.around = time.Time{}, time.Time{} // it is time to look
+			s.driver.checked, s.driver.othersReadAt = time.Time{}, time.Time{} // it is time to look
 			if res := update(t, s.driver, time.Minute, at7); !strings.Contains(res.Repaired, tc.repaired) {
 				t.Errorf("repaired %q", res.Repaired)
 			}

@@ -15,7 +15,7 @@ var _ vendors.HealthReader = (*Driver)(nil)
 // discipline: a full queue is what congestion is. What flows drop is not among
 // them.
 func (d *Driver) Health(ctx context.Context) ([]vendors.PortHealth, error) {
-	if err := d.meet(ctx); err != nil {
+	if err := d.connect(ctx); err != nil {
 		return nil, err
 	}
 	ports, err := d.of.Ports(ctx)

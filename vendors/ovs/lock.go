@@ -36,7 +36,7 @@ const (
 	watching ownership = iota // it reads
 	claiming                  // it is to program it, and could not so far
 	owning                    // it does
-	ousted                    // another process took the bridge since, for good
+	lost                      // another process took the bridge since, for good
 )
 
 // after is what the database's answer makes of it: the bridge's lock is ours, or not.
@@ -45,7 +45,7 @@ func (o ownership) after(held bool) ownership {
 	case o == claiming && held:
 		return owning
 	case o == owning && !held:
-		return ousted
+		return lost
 	}
 	return o
 }
@@ -163,24 +163,24 @@ func (d *Driver) claim(ctx context.Context) error {
 	if d.owner == watching {
 		d.owner = claiming
 	}
-	for limit := time.Now().Add(leaving); ; {
+	for limit := time.Now().Add(handoverWait); ; {
 		if err := d.look(ctx); err != nil {
 			return err
 		}
-		err := d.mine()
-		if err == nil || d.owner == ousted || time.Now().After(limit) {
+		err := d.checkOwner()
+		if err == nil || d.owner == lost || time.Now().After(limit) {
 			return err
 		}
 	}
 }
 
-// leaving is how long the end of a process that had the bridge may take to reach
+// handoverWait is how long the end of a process that had the bridge may take to reach
 // the database.
-const leaving = 300 * time.Millisecond
+const handoverWait = 300 * time.Millisecond
 
-// leave gives the bridge up, and wipes out who had it. Where that cannot be done
+// release gives the bridge up, and wipes out who had it. Where that cannot be done
 // soon the end of the connection does it.
-func (d *Driver) leave() {
+func (d *Driver) release() {
 	c := d.db.c
 	late := time.AfterFunc(glanceFor, func() { c.Close() })
 	defer late.Stop()
@@ -190,13 +190,13 @@ func (d *Driver) leave() {
 	d.db.lock = lockFree
 }
 
-// mine refuses to program a bridge that another process holds now.
-func (d *Driver) mine() error {
+// checkOwner refuses to program a bridge that another process holds now.
+func (d *Driver) checkOwner() error {
 	by := &vendors.HeldError{By: cmp.Or(d.info.writer, "another csig")}
 	switch {
-	case d.owner == ousted && d.info.writer == "":
+	case d.owner == lost && d.info.writer == "":
 		return &vendors.PermanentError{Err: fmt.Errorf("bridge %s was taken away from this process, by one that does not program it any more: start this one again", d.cfg.Bridge)}
-	case d.owner == ousted:
+	case d.owner == lost:
 		return &vendors.PermanentError{Err: fmt.Errorf("bridge %s was taken away from this process: %w; start it again when that is done", d.cfg.Bridge, by)}
 	case !d.info.held:
 		return &vendors.PermanentError{Err: fmt.Errorf("bridge %s: %w: stop that first", d.cfg.Bridge, by)}
@@ -204,9 +204,9 @@ func (d *Driver) mine() error {
 	return nil
 }
 
-// who is what this driver signs with. The number at its end tells it from others
+// ownerName is what this driver signs with. The number at its end tells it from others
 // of which a container makes process 1 as well.
-func (d *Driver) who() string {
+func (d *Driver) ownerName() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "a machine without a name"

@@ -54,14 +54,14 @@ func (d *Driver) ask(ctx context.Context) {
 // inquire makes the bridge ours, where it is to be, and asks about it.
 func (d *Driver) inquire(a *answer) (err error) {
 	if a.claims() {
-		if a.had, err = d.db.claim(d.cfg.Bridge, d.who(), d.cfg.Take); err != nil {
+		if a.had, err = d.db.claim(d.cfg.Bridge, d.ownerName(), d.cfg.Take); err != nil {
 			return err
 		}
 	}
 	if a.info, err = d.db.ask(d.cfg.Bridge); err != nil {
 		return err
 	}
-	if a.owner == ousted && a.info.writer != "" {
+	if a.owner == lost && a.info.writer != "" {
 		free, err := d.db.isFree(d.cfg.Bridge)
 		if err != nil {
 			return err
@@ -70,9 +70,9 @@ func (d *Driver) inquire(a *answer) (err error) {
 			a.info.writer = ""
 		}
 	}
-	if a.had && !a.info.held && a.info.writer == d.who() {
+	if a.had && !a.info.held && a.info.writer == d.ownerName() {
 		// A previous connection of ours, whose end was not noticed.
-		if _, err = d.db.claim(d.cfg.Bridge, d.who(), true); err != nil {
+		if _, err = d.db.claim(d.cfg.Bridge, d.ownerName(), true); err != nil {
 			return err
 		}
 		a.info.held = d.db.lock == lockHeld
@@ -139,7 +139,7 @@ func (d *Driver) look(ctx context.Context) error {
 // it answers at once.
 func (d *Driver) Look(ctx context.Context) (vendors.Seen, error) {
 	var seen vendors.Seen
-	if err := d.meet(ctx); err != nil {
+	if err := d.connect(ctx); err != nil {
 		return seen, err
 	}
 	ask := d.glance
@@ -172,7 +172,7 @@ func (d *Driver) Look(ctx context.Context) (vendors.Seen, error) {
 
 // compare notes what of the ports' values is not as the last update left it.
 func (d *Driver) compare(s *state, found *vendors.Setup) {
-	if d.owner == ousted && d.info.writer != "" && found.TPID != 0 && found.Damaged == "" {
+	if d.owner == lost && d.info.writer != "" && found.TPID != 0 && found.Damaged == "" {
 		found.Damaged = "it is programmed by " + d.info.writer
 	}
 	for i := range found.Ports {

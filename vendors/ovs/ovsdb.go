@@ -95,20 +95,20 @@ func (i *bridgeInfo) isOwn() bool { return len(i.partner) > 0 }
 
 // bridgeInfo is what the database has about the bridge.
 type bridgeInfo struct {
-	version   string
-	vlanLimit int // as it works; 0: not limited
-	datapath  string
-	failMode  string
-	partner   map[string][]patch  // of a port, the bridge's patch ports that are said to lead to it: one
-	own       map[string]byNormal // of the bridge's ports, but for the one that bears its name
-	beyond    map[string]byNormal // of the far ends of the patches of partner
-	outers    string              // which of those far ends put tags of CSIG's TPID on
-	ports     []*portRow          // the bridge's, the one that bears its name among them
-	loose     map[*portRow]int    // of a bridge that is csig's own, the VLANs of ports that NORMAL would join with others
-	far       []farEnd            // of the bridge's patch ports, by their names
-	tables    string              // the first one of csig's there, as it wrote it; "" where it has none
-	writer    string              // who wrote into it that it programs the bridge
-	held      bool                // we are the one that programs it
+	version    string
+	vlanLimit  int // as it works; 0: not limited
+	datapath   string
+	failMode   string
+	partner    map[string][]patch     // of a port, the bridge's patch ports that are said to lead to it: one
+	own        map[string]normalVLANs // of the bridge's ports, but for the one that bears its name
+	beyond     map[string]normalVLANs // of the far ends of the patches of partner
+	peersPush  string                 // which of those far ends put tags of CSIG's TPID on
+	ports      []*portRow             // the bridge's, the one that bears its name among them
+	loose      map[*portRow]int       // of a bridge that is csig's own, the VLANs of ports that NORMAL would join with others
+	patchPeers []patchPeer            // of the bridge's patch ports, by their names
+	tables     string                 // the first one of csig's there, as it wrote it; "" where it has none
+	writer     string                 // who wrote into it that it programs the bridge
+	held       bool                   // we are the one that programs it
 }
 
 // bridgeRow is what the database has about a bridge.
@@ -315,7 +315,7 @@ func (d *database) call(method string, params ...any) (json.RawMessage, error) {
 
 // ask reads what there is to know about a bridge.
 func (d *database) ask(bridge string) (bridgeInfo, error) {
-	info := bridgeInfo{vlanLimit: 1, partner: map[string][]patch{}, own: map[string]byNormal{}, beyond: map[string]byNormal{}}
+	info := bridgeInfo{vlanLimit: 1, partner: map[string][]patch{}, own: map[string]normalVLANs{}, beyond: map[string]normalVLANs{}}
 	result, err := d.call("transact", "Open_vSwitch",
 		selectOp{Op: "select", Table: "Open_vSwitch", Where: [][3]any{}, Columns: []string{"ovs_version", "other_config"}},
 		selectOp{Op: "select", Table: "Bridge", Where: [][3]any{}, Columns: []string{"name", "datapath_type", "fail_mode", "external_ids", "ports"}},
@@ -380,7 +380,7 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 			continue
 		}
 		if info.ports = append(info.ports, p); string(p.Name) != bridge {
-			info.own[string(p.Name)] = p.byNormal()
+			info.own[string(p.Name)] = p.normalVLANs()
 		}
 	}
 	named := map[string]*portRow{} // of a patch's name
@@ -398,7 +398,7 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 				neighbors[l.from] = append(neighbors[l.from], l.to)
 			}
 			if l.from == &br.Rows[at] {
-				info.far = append(info.far, farEnd{patch: patch{string(i.Name), uint32(i.Number)}, joins: i.External[partnerKey] != "", shallow: strings.HasPrefix(info.version, "2.8.")})
+				info.patchPeers = append(info.patchPeers, patchPeer{patch: patch{string(i.Name), uint32(i.Number)}, isPartner: i.External[partnerKey] != "", lowRecircLimit: strings.HasPrefix(info.version, "2.8.")})
 				ways = append(ways, l)
 			}
 		}
@@ -408,7 +408,7 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 		}
 		info.partner[port] = append(info.partner[port], patch{string(i.Name), uint32(i.Number)})
 		if far := named[i.Options["peer"]]; far != nil {
-			info.beyond[string(far.Name)], ends[string(far.Name)] = far.byNormal(), far
+			info.beyond[string(far.Name)], ends[string(far.Name)] = far.normalVLANs(), far
 		}
 	}
 	for _, p := range info.partner {
@@ -417,12 +417,12 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 	behind := map[link][]string{}
 	for i, l := range ways {
 		if _, known := behind[l]; !known {
-			behind[l] = reaches(links, neighbors, l)
+			behind[l] = reachableBridges(links, neighbors, l)
 		}
-		info.far[i].next = behind[l]
+		info.patchPeers[i].next = behind[l]
 	}
-	slices.SortFunc(info.far, func(a, b farEnd) int { return cmp.Compare(a.name, b.name) })
-	info.outers = outers(ends)
+	slices.SortFunc(info.patchPeers, func(a, b patchPeer) int { return cmp.Compare(a.name, b.name) })
+	info.peersPush = peersPushingCSIG(ends)
 	if info.isOwn() {
 		info.loose, err = isolation(info.ports)
 	}

@@ -155,7 +155,7 @@ func (p *pipeline) leaving() []openflow.Flow {
 // toBridge are the flows of a patch port. A frame that goes on to another bridge is
 // parsed again where that would see other tags than without csig. It has a mark of
 // what it has behind it where it may come to csig's tables again.
-func (p *pipeline) toBridge(number uint32, driven bool, to *farEnd) (flows []openflow.Flow) {
+func (p *pipeline) toBridge(number uint32, driven bool, to *patchPeer) (flows []openflow.Flow) {
 	add := func(priority uint16, vid, mark uint32, a openflow.Actions) {
 		var m openflow.Match
 		m.Regs[regOut], m.Regs[regVID] = openflow.Exactly(number), openflow.Masked{Value: vid, Mask: vid}
@@ -169,13 +169,13 @@ func (p *pipeline) toBridge(number uint32, driven bool, to *farEnd) (flows []ope
 		add(1500, doLeave|doParse, 0, again(openflow.Actions(nil).LoadBits(openflow.Reg(regVID), parseBit, 1, 0), p.base+tableAct))
 	}
 	switch {
-	case to.next == nil, !driven && to.joins:
+	case to.next == nil, !driven && to.isPartner:
 	case !driven: // it adds nothing
 		add(1200, doLeave, 0, out())
 	default:
 		add(1400, doLeave|doLeave4, 0, mark(markTurns|markNone))
 		add(1300, doLeave, markTurns, mark(markTurns|markNone))
-		if to.shallow {
+		if to.lowRecircLimit {
 			add(1200, doLeave, 0, mark(markTurns|markNone))
 		} else {
 			add(1200, doLeave, 0, mark(markTurns))

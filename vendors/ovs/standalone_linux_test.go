@@ -75,7 +75,7 @@ func TestStandalone(t *testing.T) {
 			}
 		}
 	}
-	b.driver.checked, b.driver.around = time.Time{}, time.Time{}
+	b.driver.checked, b.driver.othersReadAt = time.Time{}, time.Time{}
 	var intents []vlanrules.Intent
 	for _, in := range b.intents {
 		intents = append(intents, in)

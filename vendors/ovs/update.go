@@ -46,7 +46,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 			return res, err
 		}
 	}
-	if err := d.meet(ctx); err != nil {
+	if err := d.connect(ctx); err != nil {
 		return res, err
 	}
 	if now := d.cfg.Now(); d.known != vendors.Current || now.Sub(d.checked) >= checkEvery {
@@ -173,19 +173,19 @@ func (d *Driver) check(ctx context.Context, res *vendors.UpdateResult) error {
 	if err := d.glance(ctx); errors.As(err, &gone) {
 		return err
 	}
-	if err := d.mine(); err != nil {
+	if err := d.checkOwner(); err != nil {
 		return err
 	}
 	if d.info.vlanLimit != 1 {
 		return &vendors.PermanentError{Err: errors.New(limitReason(d.info.vlanLimit))}
 	}
-	around := d.cfg.Now().Sub(d.around) >= aroundEvery
+	around := d.cfg.Now().Sub(d.othersReadAt) >= aroundEvery
 	s, err := d.read(ctx, around)
 	if err != nil {
 		return err
 	}
 	if around {
-		d.passed, d.around = d.news(s, res), d.cfg.Now()
+		d.passed, d.othersReadAt = d.news(s, res), d.cfg.Now()
 	}
 	changes, err := d.sync(ctx, s, true)
 	if err != nil {

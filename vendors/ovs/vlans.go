@@ -12,14 +12,14 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// byNormal is what NORMAL does with frames that come to a port with CSIG's tags,
+// normalVLANs is what NORMAL does with frames that come to a port with CSIG's tags,
 // which to it are VLANs (ovs-vswitchd.conf.db(5), Port, vlan_mode).
-type byNormal int
+type normalVLANs int
 
 const (
-	bridges   byNormal = iota // in the port's own VLAN, whatever their tags are
-	separates                 // each value of the tag in a VLAN of its own
-	discards                  // some of them, or all
+	bridges   normalVLANs = iota // in the port's own VLAN, whatever their tags are
+	separates                    // each value of the tag in a VLAN of its own
+	discards                     // some of them, or all
 )
 
 // portRow is what the database has about a port.
@@ -57,9 +57,9 @@ func (p *portRow) tags(vlan int) bool {
 	return len(p.Trunks) == 0 || tag == vlan || slices.Contains(p.Trunks, vlan)
 }
 
-// outers says which of the far ends of patches put tags of CSIG's TPID on that
+// peersPushingCSIG says which of the far ends of patches put tags of CSIG's TPID on that
 // leave by others; "" where none do.
-func outers(far map[string]*portRow) string {
+func peersPushingCSIG(far map[string]*portRow) string {
 	var from, by []string
 	for _, name := range slices.Sorted(maps.Keys(far)) {
 		vlan := far[name].outer()
@@ -77,11 +77,11 @@ func outers(far map[string]*portRow) string {
 		vendors.Names(from), vendors.Names(slices.Compact(by)))
 }
 
-// ownTags says who puts tags of CSIG's TPID on that are none of CSIG's.
-func (d *Driver) ownTags(s *state) []string {
+// foreignPushes says who puts tags of CSIG's TPID on that are none of CSIG's.
+func (d *Driver) foreignPushes(s *state) []string {
 	var out []string
-	if d.info.outers != "" {
-		out = append(out, d.info.outers)
+	if d.info.peersPush != "" {
+		out = append(out, d.info.peersPush)
 	}
 	for i := range s.others {
 		f := &s.others[i]
@@ -93,7 +93,7 @@ func (d *Driver) ownTags(s *state) []string {
 	return out
 }
 
-func (p *portRow) byNormal() byNormal {
+func (p *portRow) normalVLANs() normalVLANs {
 	switch {
 	case p.Mode == "dot1q-tunnel" && len(p.CVLANs) == 0:
 		return bridges
@@ -142,9 +142,9 @@ func (d *Driver) normal(s *state) (met, idle *openflow.Flow) {
 	return nil, idle
 }
 
-// through says whether frames with tags come through where NORMAL switches them:
+// passthrough says whether frames with tags come through where NORMAL switches them:
 // on the bridge itself, or on those that the far ends of its patch ports belong to.
-func (d *Driver) through(s *state) vlanrules.Verdict {
+func (d *Driver) passthrough(s *state) vlanrules.Verdict {
 	ports, whose := d.info.beyond, "at the far end of the patch ports "
 	if met, _ := d.normal(s); met != nil && !d.info.isOwn() {
 		ports, whose = d.info.own, ""

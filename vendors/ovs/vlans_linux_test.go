@@ -189,7 +189,7 @@ func TestTagsOfCSIGsTPID(t *testing.T) {
 			if said := strings.Contains(f.Update.Reason, "0x88a8"); err != nil || said != (tc.want != "") || !strings.Contains(f.Update.Reason, tc.want) || said != strings.Contains(f.Strip.Reason, "0x88a8") {
 				t.Errorf("%s, %v", f.Update.Reason, err)
 			}
-			s.driver.checked, s.driver.around = time.Time{}, time.Time{}
+			s.driver.checked, s.driver.othersReadAt = time.Time{}, time.Time{}
 			if res := update(t, s.driver, time.Minute, at7); res.Facts != nil && res.Facts.Update.Reason != f.Update.Reason {
 				t.Errorf("an update says %s", res.Facts.Update.Reason)
 			}

@@ -125,10 +125,10 @@ func (d *Driver) counted(ctx context.Context, entries int) (bool, error) {
 			d.asic, d.broken, d.recounted = asicAgrees, nil, now
 			return true, nil
 		}
-		if i == int(d.settle/calmPause) {
+		if i == int(d.settle/stablePause) {
 			break
 		}
-		if err := wait(ctx, calmPause); err != nil {
+		if err := wait(ctx, stablePause); err != nil {
 			return false, err
 		}
 	}

@@ -64,12 +64,12 @@ func TestSilentCycle(t *testing.T) {
 			for try := 1; ; try++ {
 				l.expect(us)
 				test.begin(l)
-				l.talk.patience = patience
+				l.session.patience = patience
 				start := time.Now()
 				l.checked = start // it has just looked at the switch
 				_, err := l.Update(t.Context(), us, time.Second)
 				took := time.Since(start)
-				l.talk.patience = l.patience
+				l.session.patience = l.patience
 				if got := portErrors(err); len(got) != len(names) || !errors.Is(got[names[len(names)-1]], ErrSilent) {
 					t.Errorf("%d errors: %v", len(got), err)
 				}
@@ -96,8 +96,8 @@ func TestSlowCycle(t *testing.T) {
 	var passed atomic.Int64
 	start := time.Now()
 	l.cfg.Now = func() time.Time { return start.Add(time.Duration(passed.Load())) }
-	l.talk.now = l.cfg.Now
-	l.talk.patience = time.Hour // no single answer is late
+	l.session.now = l.cfg.Now
+	l.session.patience = time.Hour // no single answer is late
 	l.sw.SetOnOp(func(string) { passed.Add(int64(l.patience / 20)) })
 	us := allTo(names, 0)
 	l.expect(us)

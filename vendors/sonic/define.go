@@ -23,7 +23,7 @@ func (d *Driver) define(ctx context.Context, seen *view) error {
 		want = have // whether orchagent has it is not known: it tells
 	}
 	c := &chain{ops: []rowOp{{definedTable, want.fields()}}}
-	if err := d.first(ctx, c); err != nil {
+	if err := d.sendDefinition(ctx, c); err != nil {
 		return err
 	}
 	var status *StatusError
@@ -79,7 +79,7 @@ func (d *Driver) runAll(ctx context.Context, seen *view, chains []*chain) error 
 		key := c.ops[c.done].key
 		var status *StatusError
 		if errors.As(c.err, &status) && !status.bySAI() && (status.Status == rcNotFound || status.Status == rcInvalid && key != definedTable) {
-			d.told[key] = nil
+			d.acked[key] = nil
 			left = append(left, []string{sonicdb.Appl, "DEL", rows + key}, []string{sonicdb.ApplState, "DEL", rows + key})
 			continue
 		}
@@ -105,7 +105,7 @@ func (d *Driver) clear(ctx context.Context, seen *view) error {
 	var chains []*chain
 	for _, key := range seen.entryKeys() {
 		r := seen.entries[key]
-		if !seen.strange(d, r) {
+		if !seen.unwanted(d, r) {
 			continue
 		}
 		chains = append(chains, &chain{port: r.port, ops: []rowOp{{key: key}}})

@@ -33,9 +33,9 @@ const recheck = 10 * time.Second
 // Driver drives one SONiC switch through its databases. Its methods are not safe
 // for concurrent use.
 type Driver struct {
-	cfg  Config
-	db   *sonicdb.Client
-	talk *talk // nil until something is to be written
+	cfg     Config
+	db      *sonicdb.Client
+	session *orchSession // nil until something is to be written
 
 	setup    *vendors.Setup // what the switch is to have; nil until Apply or the first Update
 	seen     *view          // last; nil until Observe or Apply
@@ -44,17 +44,17 @@ type Driver struct {
 	compiler *vlanrules.Compiler
 	stale    []vlanrules.Intent
 
-	known   vendors.Knowledge
-	drifted []string            // ports that had something else when it was last learned
-	proof   bool                // P4Orch reports what it has in APPL_STATE_DB
-	told    map[string][]string // by orchagent, of rows: their fields, nil of one that is gone
-	lagging bool                // the rows are far behind that
-	started string              // which start of orchagent has told it
-	reborn  bool                // it was started again, and sync has not yet said so
-	settle  time.Duration       // settleTime, less in tests
-	until   time.Time           // no change of a port begins later; zero is no bound
-	checked time.Time
-	asked   int // the port whose entry orchagent was asked about last
+	known         vendors.Knowledge
+	drifted       []string            // ports that had something else when it was last learned
+	proof         bool                // P4Orch reports what it has in APPL_STATE_DB
+	acked         map[string][]string // the fields of each row that orchagent acknowledged; nil: deleted
+	rowsLag       bool                // the rows lag behind acked for longer than settle
+	started       string              // which start of orchagent acknowledged it
+	orchRestarted bool                // orchagent restarted, and sync has not reported it yet
+	settle        time.Duration       // settleTime, less in tests
+	until         time.Time           // no change of a port begins later; zero is no bound
+	checked       time.Time
+	asked         int // the port whose entry orchagent was asked about last
 
 	noted     map[string]bool // keys of STATE_DB where this driver has noted what it sends
 	recounted time.Time       // when the ASIC's entries were counted last
@@ -81,7 +81,7 @@ func Open(cfg Config) *Driver {
 	if cfg.Patience == 0 {
 		cfg.Patience = DefaultPatience
 	}
-	return &Driver{cfg: cfg, db: cfg.Redis, told: map[string][]string{}, noted: map[string]bool{}, settle: settleTime}
+	return &Driver{cfg: cfg, db: cfg.Redis, acked: map[string][]string{}, noted: map[string]bool{}, settle: settleTime}
 }
 
 // Close ends the connections. What is programmed stays: SONiC has no lease, so
@@ -92,9 +92,9 @@ func (d *Driver) Close() error {
 }
 
 func (d *Driver) hangUp() {
-	if d.talk != nil {
-		d.talk.close()
-		d.talk = nil
+	if d.session != nil {
+		d.session.close()
+		d.session = nil
 	}
 	d.known.Doubt()
 }
@@ -116,7 +116,7 @@ func (d *Driver) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 		return changes, err
 	}
 	seen := *d.seen
-	if seen.refuses(want.TPID) {
+	if seen.isBadTPID(want.TPID) {
 		return nil, &vendors.PermanentError{Err: errors.New(seen.badWhy)}
 	}
 	seen.want(&want)
@@ -171,20 +171,20 @@ func (d *Driver) adopt(want vendors.Setup) {
 	d.known = vendors.Unread
 }
 
-// listen begins the conversation with orchagent.
+// listen opens the session with orchagent.
 func (d *Driver) listen(ctx context.Context) error {
-	if d.talk != nil {
+	if d.session != nil {
 		return nil
 	}
-	t, err := newTalk(ctx, d.db, d.cfg.Patience, d.cfg.Now)
+	t, err := newOrchSession(ctx, d.db, d.cfg.Patience, d.cfg.Now)
 	if err != nil {
 		return err
 	}
-	if err := d.calm(ctx); err != nil {
+	if err := d.waitStable(ctx); err != nil {
 		t.close()
 		return err
 	}
-	d.talk = t
+	d.session = t
 	return nil
 }
 
@@ -208,13 +208,13 @@ const startPatience = 3 * time.Minute
 // make brings the switch to d.setup, given what was seen there, and our
 // knowledge to the switch.
 func (d *Driver) make(ctx context.Context, seen *view) error {
-	if err := d.keepBan(ctx, seen); err != nil {
+	if err := d.recordBadTPID(ctx, seen); err != nil {
 		return err
 	}
 	if err := d.refusedBefore(ctx, seen); err != nil {
 		return err
 	}
-	if why, err := d.obstacle(ctx, seen); err != nil {
+	if why, err := d.blockedReason(ctx, seen); err != nil {
 		return err
 	} else if why != "" {
 		return &vendors.PermanentError{Err: errors.New(why)}
@@ -252,14 +252,14 @@ func (d *Driver) make(ctx context.Context, seen *view) error {
 	return errors.Join(append(errs, d.program(ctx, fall, &res))...)
 }
 
-// run is talk.run; after an error nothing is known of the switch.
+// run is orchSession.run; after an error nothing is known of the switch.
 func (d *Driver) run(ctx context.Context, chains []*chain) error {
 	return d.runWindow(ctx, chains, orchWindow)
 }
 
 func (d *Driver) runWindow(ctx context.Context, chains []*chain, window int) error {
-	err := d.talk.run(ctx, chains, window)
-	d.note(chains)
+	err := d.session.run(ctx, chains, window)
+	d.noteAcked(chains)
 	if err != nil {
 		d.hangUp()
 	}

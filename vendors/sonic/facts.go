@@ -32,20 +32,17 @@ const inAggregates = "a member of a PortChannel is named as a port, with an lm o
 
 // facts is what is so on every SONiC switch.
 func facts() vendors.Facts {
-	refused := func(why string) vlanrules.Verdict {
-		return vlanrules.Verdict{Level: vlanrules.Refused, Reason: why}
-	}
 	return vendors.Facts{
 		Platform: "sonic",
 		Rules:    Rules(),
 		Update:   vlanrules.Verdict{Level: vlanrules.Degraded, Reason: untried + "; " + outerOnly},
-		Wide:     refused("wide tags pass through untouched: the ACL table's VLAN fields are those of a tag of 4 bytes"),
-		Strip:    refused(noStrip),
-		Lease:    refused(noLease),
+		Wide:     vendors.Refusal("wide tags pass through untouched: the ACL table's VLAN fields are those of a tag of 4 bytes"),
+		Strip:    vendors.Refusal(noStrip),
+		Lease:    vendors.Refusal(noLease),
 		Through:  vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "frames with another TPID than the port's are untagged to it, and bridged or dropped as such (assumed); one that is routed is dropped, since the IP header is not found behind the tag"},
 		Depths: []vlanrules.Verdict{
 			{Level: vlanrules.Degraded, Reason: untried},
-			refused("the ACL table sees the outer tag alone, and behind an ordinary VLAN tag the CSIG tag is the inner one"),
+			vendors.Refusal("the ACL table sees the outer tag alone, and behind an ordinary VLAN tag the CSIG tag is the inner one"),
 		},
 		Notes: []string{
 			"ports take the domain's TPID for VLAN tags: ordinary VLANs (0x8100) on them are no longer understood",
@@ -92,24 +89,24 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	if err != nil {
 		return f, err
 	}
-	if why, _, err := d.tpidStands(ctx); err != nil {
+	if why, _, err := d.pendingTPIDProbe(ctx); err != nil {
 		return f, err
 	} else if why != "" {
 		f.Notes = append(f.Notes, why)
 		f.Off = append(f.Off, why)
 	}
-	if why, err := d.firstStands(ctx, seen); err != nil {
+	if why, err := d.pendingFirstTable(ctx, seen); err != nil {
 		return f, err
 	} else if why != "" {
 		f.Off = append(f.Off, why)
 	}
-	if why, err := d.obstacle(ctx, seen); err != nil {
+	if why, err := d.blockedReason(ctx, seen); err != nil {
 		return f, err
 	} else if why != "" {
 		refuse(why)
 	}
 	if len(defined) > 0 {
-		if err := d.room(ctx, &f); err != nil {
+		if err := d.capacity(ctx, &f); err != nil {
 			return f, err
 		}
 	}
@@ -122,13 +119,13 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	if err := d.unnoted(ctx, &f); err != nil {
 		return f, err
 	}
-	if f.Hinders, err = d.hinders(ctx); err != nil {
+	if f.Hinders, err = d.portIssues(ctx); err != nil {
 		return f, err
 	}
 	if device["synchronous_mode"] == "disable" {
 		refuse("syncd does not work synchronously (CONFIG_DB DEVICE_METADATA|localhost synchronous_mode is disable), so that orchagent's answers say nothing of the ASIC: config synchronous_mode enable, and restart swss")
 	}
-	if d.talk == nil {
+	if d.session == nil {
 		err = d.probeOrch(ctx)
 		var perm *vendors.PermanentError
 		switch {
@@ -248,11 +245,11 @@ func (d *Driver) unnoted(ctx context.Context, f *vendors.Facts) error {
 
 // probeOrch asks who listens, without listening.
 func (d *Driver) probeOrch(ctx context.Context) error {
-	t, err := d.quietTalk(ctx)
+	t, err := d.unsubscribedSession(ctx)
 	if err != nil {
 		return err
 	}
-	return t.listened(ctx)
+	return t.checkListeners(ctx)
 }
 
 // traits is how SONiC treats tags.

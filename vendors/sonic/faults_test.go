@@ -95,7 +95,7 @@ func TestTakeBackRefused(t *testing.T) {
 		l.expect(next)
 		_, err := l.Update(t.Context(), next, time.Second)
 		l.sw.Refuse = nil
-		if got := portErrors(err); len(got) != 1 || !strings.Contains(got["Ethernet0"].Error(), "cannot be taken back") {
+		if got := portErrors(err); len(got) != 1 || !strings.Contains(got["Ethernet0"].Error(), "cannot be rolled back") {
 			t.Fatalf("%v", err)
 		}
 		l.update(old)
@@ -210,9 +210,9 @@ func TestSilence(t *testing.T) {
 
 		l.sw.Hold(true)
 		l.expect(us)
-		l.talk.patience = 200 * time.Millisecond
+		l.session.patience = 200 * time.Millisecond
 		res, err := l.Update(t.Context(), us, time.Second)
-		l.talk.patience = l.patience
+		l.session.patience = l.patience
 		if got := portErrors(err); len(got) != 2 || !errors.Is(got["Ethernet0"], ErrSilent) || !res.Leased {
 			t.Fatalf("%+v, %v", res, err)
 		}
@@ -226,9 +226,9 @@ func TestSilence(t *testing.T) {
 
 		l.expect(old)
 		l.sw.Mute = func(key string) bool { return strings.Contains(key, "Ethernet0") }
-		l.talk.patience = 2 * time.Second // Ethernet4 is answered
+		l.session.patience = 2 * time.Second // Ethernet4 is answered
 		_, err = l.Update(t.Context(), old, time.Second)
-		l.talk.patience = l.patience
+		l.session.patience = l.patience
 		l.sw.Mute = nil
 		if got := portErrors(err); len(got) != 1 || !errors.Is(got["Ethernet0"], ErrSilent) {
 			t.Fatalf("mute: %v", err)
@@ -240,11 +240,11 @@ func TestSilence(t *testing.T) {
 
 		l.expect(old)
 		l.sw.Mute = func(key string) bool { return strings.Contains(key, "Ethernet0") }
-		l.talk.patience = 2 * time.Second
+		l.session.patience = 2 * time.Second
 		if _, err = l.Update(t.Context(), old, time.Second); len(portErrors(err)) != 1 {
 			t.Fatalf("mute: %v", err)
 		}
-		l.talk.patience = l.patience
+		l.session.patience = l.patience
 		l.sw.Mute = nil
 		l.keeps("Ethernet0") // or something between that and the new
 		if res := l.update(old...); res.Repaired != "" {

@@ -130,8 +130,8 @@ const notExecutedTries = 16
 // dockers/docker-orchagent/orchagent.sh; sonic-swss orchagent/orch.cpp, gBatchSize).
 const orchWindow = 64
 
-// talk is the conversation with orchagent.
-type talk struct {
+// orchSession is a session with orchagent: rows go out, answers come in.
+type orchSession struct {
 	db       *sonicdb.Client
 	sub      *sonicdb.Subscription
 	channel  string        // that wakes P4Orch
@@ -139,9 +139,9 @@ type talk struct {
 	now      func() time.Time
 }
 
-// newTalk listens for answers. It refuses where no process reads P4RT_TABLE from
+// newOrchSession listens for answers. It refuses where no process reads P4RT_TABLE from
 // Redis, and where another client waits for the answers.
-func newTalk(ctx context.Context, db *sonicdb.Client, patience time.Duration, now func() time.Time) (*talk, error) {
+func newOrchSession(ctx context.Context, db *sonicdb.Client, patience time.Duration, now func() time.Time) (*orchSession, error) {
 	layout, err := db.Layout(ctx)
 	if err != nil {
 		return nil, err
@@ -150,14 +150,14 @@ func newTalk(ctx context.Context, db *sonicdb.Client, patience time.Duration, no
 	if err != nil {
 		return nil, err
 	}
-	t := &talk{db: db, channel: channelOf(id), patience: patience, now: now}
-	if err := t.listened(ctx); err != nil {
+	t := &orchSession{db: db, channel: channelOf(id), patience: patience, now: now}
+	if err := t.checkListeners(ctx); err != nil {
 		return nil, err
 	}
 	if t.sub, err = db.Subscribe(ctx, responses, sonicdb.Appl, sonicdb.ApplState); err != nil {
 		return nil, err
 	}
-	if err := t.listened(ctx); err != nil { // of two that begin together, each sees the other now
+	if err := t.checkListeners(ctx); err != nil { // of two that begin together, each sees the other now
 		t.close()
 		return nil, err
 	}
@@ -189,7 +189,7 @@ var errStarting = fmt.Errorf("%w yet: it is starting, and makes its ports first 
 // orchPause is between two looks at an orchagent that starts.
 const orchPause = 100 * time.Millisecond
 
-func (t *talk) orchagent(ctx context.Context) (orchState, error) {
+func (t *orchSession) orchagent(ctx context.Context) (orchState, error) {
 	ports := "PORT_TABLE_CHANNEL" + t.channel[len(p4rtTable+"_CHANNEL"):]
 	answers, err := t.db.Do(ctx, []string{sonicdb.Appl, "PUBSUB", "NUMSUB", t.channel, ports, responses}, []string{sonicdb.Appl, "EXISTS", portInit})
 	if err == nil {
@@ -202,9 +202,9 @@ func (t *talk) orchagent(ctx context.Context) (orchState, error) {
 	return orchState{p4rt: n[t.channel], ports: n[ports], waiting: n[responses], ready: answers[1] == int64(1)}, err
 }
 
-// listened checks that P4Orch takes rows from Redis, and that no other client
+// checkListeners checks that P4Orch takes rows from Redis, and that no other client
 // writes them.
-func (t *talk) listened(ctx context.Context) error {
+func (t *orchSession) checkListeners(ctx context.Context) error {
 	o, err := t.orchagent(ctx)
 	for end := t.now().Add(t.patience); err == nil && o.onlyPorts() && o.ready && t.now().Before(end); {
 		// A warm restart finds its ports made, and subscribes one table after the other.
@@ -247,7 +247,7 @@ func (t *talk) listened(ctx context.Context) error {
 
 // noListener is the error of a switch where no process takes P4RT_TABLE: it names
 // where APPL_DB was expected, and whether anything is there.
-func (t *talk) noListener(ctx context.Context) error {
+func (t *orchSession) noListener(ctx context.Context) error {
 	layout, err := t.db.Layout(ctx)
 	if err != nil {
 		return err
@@ -278,7 +278,7 @@ func numSub(answer any) (map[string]int, error) {
 	return out, nil
 }
 
-func (t *talk) close() {
+func (t *orchSession) close() {
 	if t.sub != nil {
 		t.sub.Close()
 	}
@@ -288,7 +288,7 @@ func (t *talk) close() {
 // was silent no other chain begins: each would wait as long again. The error
 // is for all of them: a connection was lost, or ctx ended; then chains with an
 // operation under way are unknown.
-func (t *talk) run(ctx context.Context, chains []*chain, window int) error {
+func (t *orchSession) run(ctx context.Context, chains []*chain, window int) error {
 	next := 0
 	under := map[string]*chain{} // by the key under way
 	defer func() {
@@ -393,7 +393,7 @@ func (t *talk) run(ctx context.Context, chains []*chain, window int) error {
 const lateMessages = 1 << 10
 
 // soonest is when the first answer is late.
-func (t *talk) soonest(under map[string]*chain) time.Time {
+func (t *orchSession) soonest(under map[string]*chain) time.Time {
 	var first time.Time
 	for _, c := range under {
 		if first.IsZero() || c.due.Before(first) {
@@ -405,7 +405,7 @@ func (t *talk) soonest(under map[string]*chain) time.Time {
 
 // giveUp takes back what orchagent was too late for. What it has not fetched is
 // not carried out any more; the outcome of what it has fetched is unknown.
-func (t *talk) giveUp(ctx context.Context, under map[string]*chain) error {
+func (t *orchSession) giveUp(ctx context.Context, under map[string]*chain) error {
 	var keys []string
 	for key, c := range under {
 		if !t.now().Before(c.due) {
@@ -473,7 +473,7 @@ func firstError(answers []any) error {
 
 // lost tells whether the connection on which answers come has ended. Messages of
 // others that wait there are dropped, as many as may have come since the last cycle.
-func (t *talk) lost() bool {
+func (t *orchSession) lost() bool {
 	for range lateMessages {
 		select {
 		case _, ok := <-t.sub.C:

@@ -19,12 +19,12 @@ func (d *Driver) Remove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.keepBan(ctx, first); err != nil {
+	if err := d.recordBadTPID(ctx, first); err != nil {
 		return err
 	}
 	seen := first
 	if seen.defined() || len(seen.entries) > 0 {
-		free, err := d.harmless(ctx)
+		free, err := d.mayRestoreTPIDs(ctx)
 		if err != nil {
 			return err
 		}
@@ -55,17 +55,17 @@ func (d *Driver) empty(ctx context.Context) error {
 	if err := d.await(ctx); err != nil {
 		return err
 	}
-	seen, err := d.look(ctx) // now that the rows are calm
+	seen, err := d.look(ctx) // now that the rows are stable
 	if err != nil {
 		return err
 	}
 	return d.undefine(ctx, seen)
 }
 
-// harmless tells whether ports may have the TPID of ordinary VLANs though our rows
-// are still there: the ASIC has no entry of ours, which would match them, or no
-// orchagent runs to give it that TPID; the next one begins with an empty ASIC.
-func (d *Driver) harmless(ctx context.Context) (bool, error) {
+// mayRestoreTPIDs reports whether ports may have the TPID of ordinary VLANs while our rows
+// still exist: the ASIC has no entry of ours that would match them, or no orchagent runs
+// to set that TPID; the next one starts with an empty ASIC.
+func (d *Driver) mayRestoreTPIDs(ctx context.Context) (bool, error) {
 	o, err := d.orchagent(ctx)
 	if err != nil || !o.running() {
 		return err == nil, err
@@ -76,21 +76,21 @@ func (d *Driver) harmless(ctx context.Context) (bool, error) {
 
 // orchagent is what the databases tell of it.
 func (d *Driver) orchagent(ctx context.Context) (orchState, error) {
-	t, err := d.quietTalk(ctx)
+	t, err := d.unsubscribedSession(ctx)
 	if err != nil {
 		return orchState{}, err
 	}
 	return t.orchagent(ctx)
 }
 
-// quietTalk is a talk that does not listen.
-func (d *Driver) quietTalk(ctx context.Context) (*talk, error) {
+// unsubscribedSession is a session that does not receive answers.
+func (d *Driver) unsubscribedSession(ctx context.Context) (*orchSession, error) {
 	layout, err := d.db.Layout(ctx)
 	if err != nil {
 		return nil, err
 	}
 	id, err := layout.ID(sonicdb.Appl)
-	return &talk{db: d.db, channel: channelOf(id), patience: d.cfg.Patience, now: d.cfg.Now}, err
+	return &orchSession{db: d.db, channel: channelOf(id), patience: d.cfg.Patience, now: d.cfg.Now}, err
 }
 
 // restoreAll gives all TPIDs back.
@@ -105,7 +105,7 @@ func (v *view) restoreAll() (cmds [][]string) {
 // this driver has written itself, the switch is not as it was, which is an error.
 func (d *Driver) clearNotes(ctx context.Context, seen *view) error {
 	var errs []error
-	why, err := d.firstStands(ctx, seen)
+	why, err := d.pendingFirstTable(ctx, seen)
 	if err != nil {
 		return err
 	}

@@ -10,38 +10,37 @@ import (
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
 
-// Since SONiC 202405 orchagent answers first, and then another of its threads takes
-// each row of APPL_DB away and writes it again (orchagent/response_publisher.cpp,
-// publish and dbUpdateThread): who reads in between finds rows missing that are
-// there.
+// Since SONiC 202405 orchagent answers first, and then another of its threads deletes
+// each row of APPL_DB and writes it again (orchagent/response_publisher.cpp, publish
+// and dbUpdateThread): a read in between misses rows that exist.
 
-// settleTime is how long rows are waited for that are not what was answered;
-// settlePause is between two looks, since nothing tells when the rows are written.
+// settleTime is how long csig waits until the rows equal orchagent's answers;
+// settlePause is the time between two reads, since nothing signals the write.
 const (
 	settleTime  = time.Second
 	settlePause = time.Millisecond
 )
 
-// calmPause is how long rows have to stay the same before a driver believes them
-// that has answers of its own to none: another csig may have written a moment ago.
-const calmPause = 20 * time.Millisecond
+// stablePause is how long the rows must stay the same before a driver without answers
+// of its own uses them: another csig may have written a moment ago.
+const stablePause = 20 * time.Millisecond
 
-// note takes what was carried out into what orchagent has told us: the fields that
-// each row has, nil for one that is gone. Of what is unknown it has told nothing.
-func (d *Driver) note(chains []*chain) {
+// noteAcked records the rows that orchagent acknowledged: the fields of each, nil for a
+// deleted one. A row whose outcome is unknown is not acknowledged.
+func (d *Driver) noteAcked(chains []*chain) {
 	for _, c := range chains {
 		for _, op := range c.ops[:c.done] {
-			d.told[op.key] = op.fields
+			d.acked[op.key] = op.fields
 		}
 		if c.unknown {
-			delete(d.told, c.ops[c.done].key)
+			delete(d.acked, c.ops[c.done].key)
 		}
 	}
 }
 
-// behind lists the rows that are not what orchagent has told us of them.
-func (d *Driver) behind(v *view) (keys []string) {
-	for key, fields := range d.told {
+// rowsNotYetWritten lists the rows that differ from what orchagent acknowledged.
+func (d *Driver) rowsNotYetWritten(v *view) (keys []string) {
+	for key, fields := range d.acked {
 		row := v.rows[key]
 		if key == definedTable {
 			row = v.asked
@@ -53,35 +52,35 @@ func (d *Driver) behind(v *view) (keys []string) {
 	return keys
 }
 
-// settled reads the rows until they are what orchagent has told us. Where they are
-// not for too long, the answers are believed and not the rows: these may be those of
-// a while ago, and an entry that is asked for again by such a row would come back.
-// The view is disputed then, and sync has orchagent confirm all of it.
+// settled reads the rows until they equal what orchagent acknowledged. After settleTime
+// csig uses the answers instead of the rows: the rows may be old, and sending an old row
+// again would restore a deleted entry. The view is then disputed, and sync has orchagent
+// confirm all of it.
 func (d *Driver) settled(ctx context.Context, read func() (*view, error)) (*view, error) {
 	late := time.NewTimer(d.settle)
 	defer late.Stop()
 	for {
 		v, err := read()
 		if err == nil && v.started != d.started {
-			clear(d.told) // another orchagent has told that
-			d.reborn, d.started = d.known != vendors.Unread, v.started
+			clear(d.acked) // another orchagent acknowledged that
+			d.orchRestarted, d.started = d.known != vendors.Unread, v.started
 			d.known.Doubt()
 		}
 		if err != nil || v.proof() {
 			return v, err
 		}
-		keys := d.behind(v)
+		keys := d.rowsNotYetWritten(v)
 		if len(keys) == 0 {
-			d.lagging = false
+			d.rowsLag = false
 			return v, nil
 		}
-		if d.lagging {
-			d.believe(v, keys)
+		if d.rowsLag {
+			d.useAcked(v, keys)
 			return v, nil
 		}
 		select {
 		case <-late.C:
-			d.lagging = true // it need not be waited for each time
+			d.rowsLag = true // do not wait for it each time
 		default:
 			if err := wait(ctx, settlePause); err != nil {
 				return nil, err
@@ -90,16 +89,16 @@ func (d *Driver) settled(ctx context.Context, read func() (*view, error)) (*view
 	}
 }
 
-// believe puts what orchagent has told us in the place of rows that say otherwise.
-// Without a single row all that was told is of another time: they were flushed.
-func (d *Driver) believe(v *view, keys []string) {
+// useAcked replaces the rows that differ by what orchagent acknowledged. Where there is
+// no row at all the database was flushed, and the acknowledgements are void.
+func (d *Driver) useAcked(v *view, keys []string) {
 	if len(v.asked) == 0 && len(v.rows) == 0 {
-		clear(d.told)
+		clear(d.acked)
 		return
 	}
 	v.disputed = true
 	for _, key := range keys {
-		fields := d.told[key]
+		fields := d.acked[key]
 		row := make(map[string]string, len(fields)/2)
 		for i := 0; i < len(fields); i += 2 {
 			row[fields[i]] = fields[i+1]
@@ -115,15 +114,15 @@ func (d *Driver) believe(v *view, keys []string) {
 	}
 }
 
-// calm waits until our rows stay as they are. Where they never do, another process
-// writes them all the time.
-func (d *Driver) calm(ctx context.Context) error {
+// waitStable waits until our rows stay the same for stablePause. Where they never do,
+// another process writes them all the time.
+func (d *Driver) waitStable(ctx context.Context) error {
 	last, err := d.readRows(ctx)
-	for range int(d.settle / calmPause) {
+	for range int(d.settle / stablePause) {
 		if err != nil || last.proof() {
 			return err
 		}
-		if err := wait(ctx, calmPause); err != nil {
+		if err := wait(ctx, stablePause); err != nil {
 			return err
 		}
 		before := last

@@ -36,7 +36,7 @@ func TestRepair(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			answers, err := l.db.Do(t.Context(), setRows(l.talk.channel, []rowOp{harm})...)
+			answers, err := l.db.Do(t.Context(), setRows(l.session.channel, []rowOp{harm})...)
 			if err == nil {
 				err = firstError(answers)
 			}

@@ -222,7 +222,7 @@ func TestTPIDEnds(t *testing.T) {
 		s := setupOf(quantize.Draft00, "Ethernet0", "Ethernet4")
 		var perm *vendors.PermanentError
 		err := l.Apply(t.Context(), s)
-		if !errors.As(err, &perm) || !strings.Contains(err.Error(), "orchagent has ended when Ethernet0 had TPID 0x88a8") || !strings.Contains(err.Error(), tpidKey) {
+		if !errors.As(err, &perm) || !strings.Contains(err.Error(), "orchagent exited after Ethernet0 got TPID 0x88a8") || !strings.Contains(err.Error(), tpidKey) {
 			t.Fatalf("%v", err)
 		}
 		if got := tpids(); got != "0x8100 0x9200" || l.sw.Ends() != 1 || len(asked) != 1 {
@@ -348,7 +348,7 @@ func TestTPIDLost(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := l.Diff(have, s); !errors.As(err, &perm) || !strings.Contains(err.Error(), "may have ended") {
+				if _, err := l.Diff(have, s); !errors.As(err, &perm) || !strings.Contains(err.Error(), "may have crashed") {
 					t.Errorf("the plan: %v", err)
 				}
 				if err := l.Remove(t.Context()); err != nil {

@@ -40,7 +40,7 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 	if err != nil {
 		return err
 	}
-	if seen.strangers(d) {
+	if seen.hasUnwantedRows(d) {
 		changes = append(changes, vendors.Change{Kind: vendors.Remove, Detail: "entries in " + aclTable + " that csig does not have there"})
 	}
 	wasKnown, wasThere := d.known != vendors.Unread, seen.defined()
@@ -50,18 +50,18 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 	if err = d.make(ctx, seen); d.known != vendors.Current {
 		return err
 	}
-	reborn := d.reborn
-	d.reborn = false
+	restarted := d.orchRestarted
+	d.orchRestarted = false
 	switch {
 	case !wasKnown:
-	case reborn:
-		res.NoteRepair("", "~ orchagent was started again over its rows: it was asked for the table and all entries")
+	case restarted:
+		res.NoteRepair("", "~ orchagent restarted and its rows stayed: csig sent the table and all entries again")
 	case d.asic != asicAgrees:
-		res.NoteRepair("", "~ the ASIC did not have all entries: orchagent was asked for them again")
+		res.NoteRepair("", "~ entries missing in the ASIC: csig sent all entries again")
 	case seen.fresh && wasThere && len(changes) == 0:
-		res.NoteRepair("", "+ the ACL table was gone: orchagent was started again")
+		res.NoteRepair("", "+ the ACL table was gone: orchagent restarted")
 	case seen.disputed:
-		res.NoteRepair("", "~ rows were not as orchagent had answered: it was asked for all entries again")
+		res.NoteRepair("", "~ rows differed from orchagent's answers: csig sent all entries again")
 	}
 	if wasKnown && res.Repaired == "" { // else that says it
 		for _, port := range d.drifted {
@@ -81,19 +81,19 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 	return nil // what concerns single ports comes up again in program
 }
 
-// strangers tells whether our table has entries that are to go: of ports that do
-// not update or cannot, or none of ours.
-func (v *view) strangers(d *Driver) bool {
+// hasUnwantedRows reports whether our table has unwanted rows: entries of ports that do
+// not or cannot update, or foreign ones.
+func (v *view) hasUnwantedRows(d *Driver) bool {
 	for _, r := range v.entries {
-		if v.strange(d, r) {
+		if v.unwanted(d, r) {
 			return true
 		}
 	}
 	return false
 }
 
-// strange tells whether a row is to go.
-func (v *view) strange(d *Driver, r rowView) bool {
+// unwanted reports whether csig must delete a row.
+func (v *view) unwanted(d *Driver, r rowView) bool {
 	// orchagent keeps a port that CONFIG_DB has deleted for as long as entries name it.
 	return r.bad != "" || d.byName[r.port] == nil || !v.ports[r.port].there || v.refusal(r.port) != ""
 }
@@ -172,7 +172,7 @@ func (d *Driver) askAgain(ctx context.Context, seen *view) error {
 		case c.err == nil:
 		case errors.As(c.err, &status):
 			delete(seen.entries, c.ops[0].key)
-			d.told[c.ops[0].key] = nil
+			d.acked[c.ops[0].key] = nil
 			gone = append(gone, []string{sonicdb.Appl, "DEL", rows + c.ops[0].key}, []string{sonicdb.ApplState, "DEL", rows + c.ops[0].key})
 		default:
 			return fmt.Errorf("confirm an ACL entry of port %s: %w", c.port, c.err)

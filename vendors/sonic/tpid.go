@@ -172,7 +172,7 @@ func (d *Driver) setTPIDs(ctx context.Context, seen *view) error {
 	if err := d.write(ctx, cmds...); err != nil {
 		return err
 	}
-	return d.giveTPIDs(ctx, change, await, of, seen)
+	return d.setTPIDsCanary(ctx, change, await, of, seen)
 }
 
 // portmgrd waits until TPIDs have come through portmgrd and teammgrd to orchagent,

@@ -35,7 +35,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, _ tim
 	d.until = d.cfg.Now().Add(cyclePatience * d.cfg.Patience)
 	err := d.program(ctx, updates, &res)
 	d.until = time.Time{}
-	if d.talk == nil { // the connection was lost on the way
+	if d.session == nil { // the connection was lost on the way
 		return res, err
 	}
 	res.Leased = true
@@ -48,14 +48,14 @@ const cyclePatience = 2
 
 // ready sees to it that we know what the switch has, and that it has our setup.
 func (d *Driver) ready(ctx context.Context, res *vendors.UpdateResult) error {
-	if d.talk != nil && d.talk.lost() {
+	if d.session != nil && d.session.lost() {
 		d.hangUp() // answers may have been lost with it
 	}
-	if d.talk == nil {
+	if d.session == nil {
 		if err := d.listen(ctx); err != nil {
 			return err
 		}
-	} else if err := d.talk.listened(ctx); err != nil {
+	} else if err := d.session.checkListeners(ctx); err != nil {
 		d.hangUp()
 		return err
 	}
@@ -77,10 +77,10 @@ func (d *Driver) ready(ctx context.Context, res *vendors.UpdateResult) error {
 }
 
 // program carries out updates. Errors are of single ports, unless the connection
-// is lost: then d.talk is nil.
+// is lost: then d.session is nil.
 func (d *Driver) program(ctx context.Context, updates []vendors.PortUpdate, res *vendors.UpdateResult) error {
 	var errs []error
-	var jobs []*job
+	var txns []*portTransaction
 	for i := range updates {
 		u := &updates[i]
 		p := d.byName[u.Port]
@@ -96,22 +96,22 @@ func (d *Driver) program(ctx context.Context, updates []vendors.PortUpdate, res 
 			continue
 		}
 		if len(p.Result.Ops) > 0 {
-			j := newJob(p)
+			j := newTransaction(p)
 			j.until = d.until
-			jobs = append(jobs, j)
+			txns = append(txns, j)
 		}
 	}
-	if len(jobs) == 0 {
+	if len(txns) == 0 {
 		return errors.Join(errs...)
 	}
-	slices.SortStableFunc(jobs, func(a, b *job) int { return a.port.Worst() - b.port.Worst() })
-	if err := d.carryOut(ctx, jobs); err != nil {
+	slices.SortStableFunc(txns, func(a, b *portTransaction) int { return a.port.Worst() - b.port.Worst() })
+	if err := d.runTransactions(ctx, txns); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	if err := d.prove(ctx, jobs); err != nil {
+	if err := d.verifyRows(ctx, txns); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	for _, j := range jobs {
+	for _, j := range txns {
 		if j.err == nil {
 			j.port.have = append(j.port.have[:0], j.port.Result.Table...)
 			res.Ports++

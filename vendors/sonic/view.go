@@ -32,7 +32,7 @@ type view struct {
 	started  string                       // how often orchagent came back from a warm restart
 	rows     map[string]map[string]string // our rows in APPL_DB, the definition aside
 	states   map[string]map[string]string // and in APPL_STATE_DB
-	disputed bool                         // our rows are not what orchagent has told us
+	disputed bool                         // our rows differ from what orchagent acknowledged
 	gone     []string                     // of our rows, those of which it said so
 	fresh    bool                         // the table was made by us just now
 	lags     map[string]string            // the aggregate of each member
@@ -135,7 +135,7 @@ func (d *Driver) look(ctx context.Context, want ...*vendors.Setup) (*view, error
 	}
 	v.read()
 	if v.badTPID != "" {
-		if v.badWhy, v.badSent, err = d.tpidStands(ctx); err != nil {
+		if v.badWhy, v.badSent, err = d.pendingTPIDProbe(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -96,14 +96,14 @@ func (a *authenticator) signers() ([]ssh.Signer, error) {
 func (a *authenticator) readKey() (ssh.Signer, error) {
 	info, err := os.Stat(a.login.Key)
 	if err != nil {
-		return nil, withoutPath(err)
+		return nil, inventory.WithoutPath(err)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return nil, fmt.Errorf("others can get at it (mode %04o); run: chmod 600 %s", mode, a.login.Key)
 	}
 	text, err := os.ReadFile(a.login.Key)
 	if err != nil {
-		return nil, withoutPath(err)
+		return nil, inventory.WithoutPath(err)
 	}
 	s, err := ssh.ParsePrivateKey(text)
 	var locked *ssh.PassphraseMissingError
@@ -121,15 +121,6 @@ func (a *authenticator) readKey() (ssh.Signer, error) {
 		return nil, fmt.Errorf("with the passphrase from %s: %w", a.login.Passphrase, err)
 	}
 	return s, nil
-}
-
-// withoutPath leaves out the path, which the message has already.
-func withoutPath(err error) error {
-	var p *os.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }
 
 func (a *authenticator) agentKeys() ([]ssh.Signer, error) {

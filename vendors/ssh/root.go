@@ -67,13 +67,13 @@ func (r *Root) start(ctx context.Context, command string) (*process, error) {
 	}
 	ctx, done := r.client.within(ctx, r.timeout)
 	defer done()
-	b := newBecoming(r)
+	b := newSudoSession(r)
 	p, err := await(ctx, func() (*process, error) {
 		p, err := r.client.start(b.line(command), b)
 		if err != nil {
 			return nil, err
 		}
-		if err := b.wait(ctx, p); err != nil {
+		if err := b.answerPrompt(ctx, p); err != nil {
 			p.session.Close() // sudo treats the end of its input as an answer
 			return nil, err
 		}

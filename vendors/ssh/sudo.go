@@ -41,8 +41,8 @@ const asRoot = `LC_ALL=C; PATH=/usr/sbin:/usr/bin:/sbin:/bin; export LC_ALL PATH
 // maxPrinted bounds what sudo prints, a lecture included, in bytes.
 const maxPrinted = 8 << 10
 
-// becoming is a command on its way to root; it is the command's standard error.
-type becoming struct {
+// sudoSession is a command on its way to root; it is the command's standard error.
+type sudoSession struct {
 	root    *Root
 	word    string
 	asked   chan struct{} // has an element for each time that sudo asks
@@ -56,17 +56,17 @@ type becoming struct {
 	rest     limited // the command's own
 }
 
-func newBecoming(r *Root) *becoming {
-	return &becoming{root: r, word: "csig" + strings.ToLower(rand.Text()), asked: make(chan struct{}, 1), arrived: make(chan struct{})}
+func newSudoSession(r *Root) *sudoSession {
+	return &sudoSession{root: r, word: "csig" + strings.ToLower(rand.Text()), asked: make(chan struct{}, 1), arrived: make(chan struct{})}
 }
 
 // line is the command for the account's login shell.
-func (b *becoming) line(command string) string {
+func (b *sudoSession) line(command string) string {
 	return "exec /bin/sh -c " + vendors.ShellWord(asAccount) + " csig " + b.word + " " + vendors.ShellWord(asRoot) + " " + vendors.ShellWord(command)
 }
 
 // Write takes what the switch sends on standard error.
-func (b *becoming) Write(p []byte) (int, error) {
+func (b *sudoSession) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.runs {
@@ -91,9 +91,9 @@ func (b *becoming) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// wait answers sudo, once, and not while another command waits for sudo's verdict
+// answerPrompt answers sudo, once, and not while another command waits for sudo's verdict
 // on the password: several wrong ones may lock the account. It returns when root runs.
-func (b *becoming) wait(ctx context.Context, p *process) (err error) {
+func (b *sudoSession) answerPrompt(ctx context.Context, p *process) (err error) {
 	var turn chan struct{}
 	defer func() {
 		if errors.As(err, new(*SudoError)) {
@@ -134,7 +134,7 @@ func (b *becoming) wait(ctx context.Context, p *process) (err error) {
 				if ctx.Err() != nil {
 					return context.Cause(ctx)
 				}
-				return b.never("%w", err)
+				return b.permanentError("%w", err)
 			}
 			b.mu.Lock()
 			b.password = password
@@ -147,7 +147,7 @@ func (b *becoming) wait(ctx context.Context, p *process) (err error) {
 }
 
 // refused returns why sudo has ended, or asks again, and what to do.
-func (b *becoming) refused(p *process) error {
+func (b *sudoSession) refused(p *process) error {
 	login := &b.root.login
 	user := login.User
 	from := login.Sudo.Password
@@ -169,30 +169,30 @@ func (b *becoming) refused(p *process) error {
 		{"no new privileges", "no account that logs in there can get other rights: sshd was started so (NoNewPrivileges), in a container perhaps"},
 	} {
 		if strings.Contains(text, row.sign) {
-			return b.never("%s%s", row.why, b.last("; sudo reports"))
+			return b.permanentError("%s%s", row.why, b.last("; sudo reports"))
 		}
 	}
 	select {
 	case <-p.ended:
 	default: // it asks again
-		return b.never("%s%s", wrong, b.last("; sudo reports"))
+		return b.permanentError("%s%s", wrong, b.last("; sudo reports"))
 	}
 	switch status, err := p.status(); {
 	case err != nil:
 		return err
 	case status == 126 || status == 127: // of the account's shell
-		return b.never("there is no sudo: install it there, or log in as root%s", b.last("; sudo reports"))
+		return b.permanentError("there is no sudo: install it there, or log in as root%s", b.last("; sudo reports"))
 	}
 	return errors.New("it has ended" + b.last("; sudo reports") + ": try sudo -k /bin/sh there by hand")
 }
 
-func (b *becoming) never(format string, args ...any) error {
+func (b *sudoSession) permanentError(format string, args ...any) error {
 	return &SudoError{Host: b.root.client.host, Err: fmt.Errorf(format, args...)}
 }
 
 // text is the standard error of the command or, until root runs, of sudo, without
 // csig's own markers.
-func (b *becoming) text() string {
+func (b *sudoSession) text() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.runs {
@@ -209,7 +209,7 @@ func (b *becoming) text() string {
 }
 
 // last is the end of sudo's output in quotes, after words; "" where there is none.
-func (b *becoming) last(words string) string {
+func (b *sudoSession) last(words string) string {
 	if text := b.text(); text != "" {
 		return words + ` "` + text + `"`
 	}

@@ -37,7 +37,7 @@ func sai() Platform {
 	p := native(platform("sai", "SAI 1.18 or newer with its own CSIG", "it does so itself, once TAM INT objects are set up", tam, t,
 		"its buckets of ABW are in bytes/s ("+spec+"§4.6), and every switch of the fabric has to have the same interval (§3.3)",
 		"one TAM INT object for each signal and tag format; the default interval is 128 µs ("+spec+"§4.4.2)"))
-	p.Facts.Wide = refused("it does so itself, once TAM INT objects are set up")
+	p.Facts.Wide = vendors.Refusal("it does so itself, once TAM INT objects are set up")
 	p.Facts.Traits.WideSource = read(spec + "§3.2: 1,048,576 bands of a base and a step that are powers of two")
 	return p
 }

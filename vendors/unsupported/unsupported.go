@@ -31,10 +31,10 @@ func platform(name, title, update string, source vendors.Source, t vendors.Trait
 	t.UpdateSource = source
 	f := vendors.Facts{
 		Platform: name, Traits: t, Notes: notes,
-		Update: refused(update),
-		Wide:   refused("as for compact tags"),
-		Strip:  refused("csig has no driver for " + title),
-		Lease:  refused("there are no rules of csig to expire"),
+		Update: vendors.Refusal(update),
+		Wide:   vendors.Refusal("as for compact tags"),
+		Strip:  vendors.Refusal("csig has no driver for " + title),
+		Lease:  vendors.Refusal("there are no rules of csig to expire"),
 		Through: vlanrules.Verdict{Level: vlanrules.Degraded,
 			Reason: "a frame whose TPID is not one of its VLAN TPIDs is bridged like any other frame, but not routed: the switch does not see it as IP"},
 	}
@@ -42,10 +42,6 @@ func platform(name, title, update string, source vendors.Source, t vendors.Trait
 	f.Traits.ThroughSource = assumed("no text states what happens to unknown ethertypes; a router forwards the protocols that it has routes for")
 	f.Traits.LeaseSource = assumed("without a driver there are none")
 	return Platform{name, title, f}
-}
-
-func refused(why string) vlanrules.Verdict {
-	return vlanrules.Verdict{Level: vlanrules.Refused, Reason: why}
 }
 
 func read(from string) vendors.Source { return vendors.Source{Mark: vendors.Read, From: from} }

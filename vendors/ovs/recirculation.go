@@ -16,12 +16,12 @@ import (
 // a port with a mark of what it has behind it (pipeline.toBridge), by which the next
 // bridge parses it again three times at the most, and the one after that not at all.
 
-// farEnd is what a patch port leads to.
-type farEnd struct {
+// patchPeer is what a patch port leads to.
+type patchPeer struct {
 	patch
-	joins   bool     // it is one of those that bring the frames of a port
-	next    []string // the bridges that csig programs there, the nearest first
-	shallow bool     // the datapath has too few turns for two bridges
+	isPartner      bool     // it is one of those that bring the frames of a port
+	next           []string // the bridges that csig programs there, the nearest first
+	lowRecircLimit bool     // the datapath has too few turns for two bridges
 }
 
 // link is two bridges that a patch port joins.
@@ -30,9 +30,9 @@ type link struct{ from, to *bridgeRow }
 // maxBridges is how many bridges are looked at behind a patch port.
 const maxBridges = 256
 
-// reaches are the bridges that csig programs and that frames may come to from by.to,
+// reachableBridges are the bridges that csig programs and that frames may come to from by.to,
 // other than back through the same patch port. Links are numbered by bridges.
-func reaches(links map[link]int, neighbors map[*bridgeRow][]*bridgeRow, by link) (names []string) {
+func reachableBridges(links map[link]int, neighbors map[*bridgeRow][]*bridgeRow, by link) (names []string) {
 	seen := map[*bridgeRow]bool{by.to: true}
 	for queue := []*bridgeRow{by.to}; len(queue) > 0; queue = queue[1:] {
 		at := queue[0]
@@ -61,18 +61,18 @@ func isToBridge(f *openflow.Flow) bool {
 	return f.Match.Regs[regOut].Mask != 0 && vid.Value&doLeave != 0 && vid.Mask == vid.Value
 }
 
-// turns names the ports from which frames go on to other bridges that csig programs,
+// recirculationLimits names the ports from which frames go on to other bridges that csig programs,
 // and what becomes of them there.
-func (d *Driver) turns(s *state) []string {
+func (d *Driver) recirculationLimits(s *state) []string {
 	pipe := pipeline{setup: &s.setup}
 	var ports []string
 	left := "of what is updated or stripped here a CSIG tag behind another one leaves the next of them as it is, and every tag those after that"
-	for i := range d.info.far {
-		to := &d.info.far[i]
-		if to.next != nil && (!s.found && !to.joins || pipe.drives(s.names[to.in(s)])) {
+	for i := range d.info.patchPeers {
+		to := &d.info.patchPeers[i]
+		if to.next != nil && (!s.found && !to.isPartner || pipe.drives(s.names[to.in(s)])) {
 			ports = append(ports, to.name+" (to "+vendors.Names(to.next)+")")
 		}
-		if to.shallow {
+		if to.lowRecircLimit {
 			left = "what was parsed again here leaves them as it is"
 		}
 	}

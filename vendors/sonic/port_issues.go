@@ -12,10 +12,10 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// hinders finds what CONFIG_DB has of ports that a TPID of csig's breaks: ordinary
-// VLANs, and classes of service by the PCP, which is the tag's T. What an aggregate
+// portIssues finds what a TPID of csig's breaks of the ports' CONFIG_DB: ordinary VLANs,
+// and classes of service by the PCP, which is the tag's T. What an aggregate
 // has, its members have.
-func (d *Driver) hinders(ctx context.Context) ([]vendors.PortVerdict, error) {
+func (d *Driver) portIssues(ctx context.Context) ([]vendors.PortVerdict, error) {
 	lags, err := d.members(ctx)
 	if err != nil {
 		return nil, err

@@ -33,16 +33,16 @@ const firstTable = "for its first ACL table orchagent makes ACL groups of the wh
 // (orchagent/aclorch.cpp, putAclActionCapabilityInDB).
 const stageCapability = "ACL_STAGE_CAPABILITY_TABLE|EGRESS"
 
-// obstacle says why the switch is not to have our table, "" where it may.
-func (d *Driver) obstacle(ctx context.Context, seen *view) (string, error) {
+// blockedReason is why csig must not define its table on the switch, "" where it may.
+func (d *Driver) blockedReason(ctx context.Context, seen *view) (string, error) {
 	list, err := d.hashes(ctx, [][]string{{sonicdb.State, "HGETALL", stageCapability}})
 	if err != nil {
 		return "", err
 	}
 	if list[0]["is_action_list_mandatory"] == "true" {
-		return "the switch's SAI wants each egress ACL table to list its actions (STATE_DB " + stageCapability + " is_action_list_mandatory is true), and P4Orch lists COUNTER alone (sonic-swss orchagent/p4orch/acl_table_manager.cpp, getTableSaiAttrs): entries could not set the VID", nil
+		return "the switch's SAI requires each egress ACL table to list its actions (STATE_DB " + stageCapability + " is_action_list_mandatory is true), and P4Orch lists COUNTER alone (sonic-swss orchagent/p4orch/acl_table_manager.cpp, getTableSaiAttrs): entries could not set the VID", nil
 	}
-	if why, err := d.firstStands(ctx, seen); err != nil || why != "" {
+	if why, err := d.pendingFirstTable(ctx, seen); err != nil || why != "" {
 		return why, err
 	}
 	if seen.defined() {
@@ -55,11 +55,11 @@ func (d *Driver) obstacle(ctx context.Context, seen *view) (string, error) {
 	return v.unbound() + ": orchagent would take that away for csig's", nil
 }
 
-// firstStands says that a definition was sent and not answered, and may have ended
-// orchagent; "" where it has not. What orchagent takes from a cold start on is empty
+// pendingFirstTable is the reason where a definition was sent and not answered, so that
+// orchagent may have crashed on it; "" otherwise. What orchagent takes from a cold start on is empty
 // at first: where it answers again, and the ACL groups are there, or the row that it was
 // sent still is, it is the same one.
-func (d *Driver) firstStands(ctx context.Context, seen *view) (string, error) {
+func (d *Driver) pendingFirstTable(ctx context.Context, seen *view) (string, error) {
 	list, err := d.hashes(ctx, [][]string{{sonicdb.State, "HGETALL", firstKey}})
 	if err != nil || list[0][firstSent] == "" {
 		return "", err
@@ -74,12 +74,12 @@ func (d *Driver) firstStands(ctx context.Context, seen *view) (string, error) {
 			return "", err
 		}
 	}
-	return fmt.Sprintf("orchagent was sent csig's ACL table at %s, and did not answer: it may have ended over it (%s). csig does not try that again: see the log of swss. Where it was something else, \"sonic-db-cli STATE_DB DEL '%s'\" on the switch has csig try once more", list[0][firstSent], firstTable, firstKey), nil
+	return fmt.Sprintf("orchagent did not answer when csig sent its ACL table at %s: it may have crashed on it (%s). csig does not send it again. See the log of swss; if the cause was another one, run \"sonic-db-cli STATE_DB DEL '%s'\" on the switch, and csig sends it once more", list[0][firstSent], firstTable, firstKey), nil
 }
 
-// first has a definition carried out, and notes it while it is the first one that
-// orchagent was sent since the switch was started.
-func (d *Driver) first(ctx context.Context, c *chain) error {
+// sendDefinition sends a table definition, and notes it in STATE_DB while it is the first
+// one since the switch started.
+func (d *Driver) sendDefinition(ctx context.Context, c *chain) error {
 	list, err := d.hashes(ctx, [][]string{{sonicdb.State, "HGETALL", firstKey}})
 	if err != nil {
 		return err
@@ -96,17 +96,17 @@ func (d *Driver) first(ctx context.Context, c *chain) error {
 		return err
 	}
 	d.noted[firstKey] = true
-	talk, patience := d.talk, d.talk.patience
-	talk.patience *= firstPatience
+	session, patience := d.session, d.session.patience
+	session.patience *= firstPatience
 	err = d.run(ctx, []*chain{c})
-	talk.patience = patience
+	session.patience = patience
 	if err != nil {
 		return err
 	}
 	var status *StatusError
 	switch {
 	case c.unknown:
-		return &vendors.PermanentError{Err: fmt.Errorf("the ACL table: %w: it may have ended over it, and is not sent it again; see the log of swss", c.err)}
+		return &vendors.PermanentError{Err: fmt.Errorf("the ACL table: %w: it may have crashed on it, and csig does not retry; see the log of swss", c.err)}
 	case c.err == nil || errors.As(c.err, &status) && status.tableThere():
 		return d.write(ctx, []string{sonicdb.State, "HSET", firstKey, firstAnswered, now}, []string{sonicdb.State, "HDEL", firstKey, firstSent, firstAgain})
 	}

@@ -55,8 +55,8 @@ func (s *state) left(f *openflow.Flow) bool {
 	return isHook(f) || number != 0 && s.names[number] == ""
 }
 
-// twice is why a port's patch is not known for sure; "" where it is.
-func (d *Driver) twice(name string) string {
+// duplicatePatches is why a port's patch is not known for sure; "" where it is.
+func (d *Driver) duplicatePatches(name string) string {
 	patches := d.info.partner[name]
 	if len(patches) < 2 {
 		return ""
@@ -68,11 +68,11 @@ func (d *Driver) twice(name string) string {
 	return fmt.Sprintf("external_ids:%s of the patch ports %s is %s, and only one of them can lead there: ovs-vsctl remove interface PATCH external_ids %s", partnerKey, strings.Join(names, " and "), name, partnerKey)
 }
 
-// unjoined lists what is wrong with the patch ports that name ports.
-func (d *Driver) unjoined(s *state) []string {
+// patchProblems lists what is wrong with the patch ports that name ports.
+func (d *Driver) patchProblems(s *state) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(d.info.partner)) {
-		if why := d.twice(name); why != "" {
+		if why := d.duplicatePatches(name); why != "" {
 			out = append(out, why)
 		}
 		if s.ports[name].Number != 0 {

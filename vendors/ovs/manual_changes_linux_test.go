@@ -10,8 +10,8 @@ import (
 	"github.com/csig-agent/csig/vendors/ovs/openflow"
 )
 
-// TestHandsOff has people and programs change what is csig's, and what is not.
-func TestHandsOff(t *testing.T) {
+// TestManualChanges has people and programs change what is csig's, and what is not.
+func TestManualChanges(t *testing.T) {
 	t.Parallel()
 	s := newSandwich(t)
 	s.Ofctl("add-flow", "csig", "cookie=0x1,table=9,priority=5,actions=drop")

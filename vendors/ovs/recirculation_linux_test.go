@@ -27,13 +27,13 @@ func (s *sandwich) says(t *testing.T, d *Driver, want ...string) {
 	if said := strings.Contains(f.Update.Reason, "parsed again"); said != (len(want) > 0) {
 		t.Errorf("bridge %s: %s", d.cfg.Bridge, f.Update.Reason)
 	}
-	d.checked, d.around = time.Time{}, time.Time{}
+	d.checked, d.othersReadAt = time.Time{}, time.Time{}
 	res := update(t, d, time.Minute, at7)
 	if res.Facts != nil && res.Facts.Update.Reason != f.Update.Reason {
 		t.Errorf("an update says %s", res.Facts.Update.Reason)
 	}
-	if (d.said.turns != "") != (len(want) > 0) {
-		t.Errorf("the agent knows of %q", d.said.turns)
+	if (d.said.recirculation != "") != (len(want) > 0) {
+		t.Errorf("the agent knows of %q", d.said.recirculation)
 	}
 }
 

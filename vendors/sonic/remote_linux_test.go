@@ -18,9 +18,9 @@ import (
 	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 )
 
-// TestAfar drives a switch through a real sshd: its database_config.json, its
+// TestRemote drives a switch through a real sshd: its database_config.json, its
 // Redis behind a unix socket or a TCP port, and a cable that is cut.
-func TestAfar(t *testing.T) {
+func TestRemote(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{Port: freePort(t)})
 
 	l := newLab(t, sonictest.R202311, "Ethernet0")
@@ -111,9 +111,9 @@ func TestAfar(t *testing.T) {
 	}
 }
 
-// TestAfarSudo drives a switch as an account that may not open Redis' socket, and
+// TestRemoteSudo drives a switch as an account that may not open Redis' socket, and
 // becomes root by sudo.
-func TestAfarSudo(t *testing.T) {
+func TestRemoteSudo(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("an ordinary user's sshd has no other accounts: vendors/ssh says what can be tried without")
 		return

@@ -56,7 +56,7 @@ func TestLook(t *testing.T) {
 	if err := off.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for start := time.Now(); d.owner != ousted; {
+	for start := time.Now(); d.owner != lost; {
 		d.checked = time.Time{}
 		if _, err := d.Update(t.Context(), []vendors.PortUpdate{at7}, lease); err == nil && time.Since(start) > soon {
 			t.Fatal("it goes on")

@@ -82,7 +82,7 @@ func TestFirstTable(t *testing.T) {
 		if err := l.Apply(t.Context(), s); !errors.Is(err, ErrSilent) {
 			t.Fatalf("%v", err)
 		}
-		const words = "does not try that again"
+		const words = "does not send it again"
 		for range 2 {
 			l.sw.Restart()
 			if _, err := l.Update(t.Context(), []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}}, time.Second); err == nil || !strings.Contains(err.Error(), words) {
@@ -152,7 +152,7 @@ func TestSentTwice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if why, err := l.firstStands(t.Context(), v); err != nil || (why != "") != again {
+		if why, err := l.pendingFirstTable(t.Context(), v); err != nil || (why != "") != again {
 			t.Errorf("again %v: %q, %v", again, why, err)
 		}
 		// One of before a cold start has no row any more.
@@ -160,7 +160,7 @@ func TestSentTwice(t *testing.T) {
 		if v, err = l.readRows(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if why, err := l.firstStands(t.Context(), v); err != nil || why == "" {
+		if why, err := l.pendingFirstTable(t.Context(), v); err != nil || why == "" {
 			t.Errorf("without a row: %q, %v", why, err)
 		}
 		// Nor does a row prove anything while orchagent is starting.
@@ -169,7 +169,7 @@ func TestSentTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.sw.Redis.Do(0, "DEL", portInit)
-		if why, err := l.firstStands(t.Context(), v); err != nil || why == "" {
+		if why, err := l.pendingFirstTable(t.Context(), v); err != nil || why == "" {
 			t.Errorf("while it starts: %q, %v", why, err)
 		}
 		l.sw.Redis.Do(0, "HSET", portInit, "lanes", "0")

@@ -10,13 +10,13 @@ import (
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
 
-// room takes into the facts how many entries our table can have, once it is
-// there: those it has and those that CRM says are free, which it shares with
-// whatever else is in that part of the TCAM. ASIC_DB knows the table by its object
+// capacity adds to the facts how many entries our table can have, once it exists:
+// those it has and those that CRM reports free, which it shares with whatever else is
+// in that part of the TCAM. ASIC_DB knows the table by its object
 // alone; ours is the one at egress with exactly our fields. CRM's numbers are up
 // to its polling interval old, 5 minutes unless set (sonic-swss
 // orchagent/crmorch.cpp, getCrmAclTableKey).
-func (d *Driver) room(ctx context.Context, f *vendors.Facts) error {
+func (d *Driver) capacity(ctx context.Context, f *vendors.Facts) error {
 	v, err := d.lookASIC(ctx)
 	if err != nil || v.table == "" {
 		return err // it is not there, or another application's looks the same

@@ -12,10 +12,10 @@ import (
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
 
-// A TPID that SAI refuses ends orchagent up to 202411 (orchagent/saihelper.cpp,
-// handleSaiSetStatus), and again each time that it is started while CONFIG_DB has it. So
-// one port has it first, STATE_DB has a note of that from before until it is known
-// what came of it, and CONFIG_DB gets back what it had as soon as orchagent is gone.
+// Up to 202411 orchagent exits when SAI refuses a TPID (orchagent/saihelper.cpp,
+// handleSaiSetStatus), and at every start while CONFIG_DB has it. So one port, the canary,
+// gets it first. STATE_DB has a note from before that until the outcome is known, and
+// CONFIG_DB gets its former value back as soon as orchagent is gone.
 const (
 	tpidKey   = "CSIG_TABLE|tpid"
 	tpidAbout = "about" // when csig was about to write it: CONFIG_DB may not have taken it
@@ -24,14 +24,14 @@ const (
 	tpidPort  = "port" // or aggregate
 )
 
-// errGone is of an orchagent that was there when csig gave a port its TPID.
+// errGone means that orchagent ran when csig set a port's TPID, and runs no more.
 var errGone = errors.New("orchagent has ended")
 
-// tpidStands says that orchagent may have ended over a TPID; "" where it has not: a
-// port has that in the ASIC, CONFIG_DB never took it, or orchagent was given it and
-// runs. Of one that csig was about to write when its connection was lost, CONFIG_DB
-// and an orchagent that is gone tell.
-func (d *Driver) tpidStands(ctx context.Context) (why string, sent bool, err error) {
+// pendingTPIDProbe is the reason where orchagent may have crashed on a TPID; "" where a
+// port has it in the ASIC, CONFIG_DB never took it, or orchagent has it and runs. Where
+// the connection was lost before the write was confirmed, CONFIG_DB and whether
+// orchagent runs decide.
+func (d *Driver) pendingTPIDProbe(ctx context.Context) (why string, sent bool, err error) {
 	list, err := d.hashes(ctx, [][]string{{sonicdb.State, "HGETALL", tpidKey}, {sonicdb.Counters, "HGETALL", "COUNTERS_PORT_NAME_MAP"}})
 	if err != nil || list[0][tpidOf] == "" {
 		return "", false, err
@@ -55,12 +55,12 @@ func (d *Driver) tpidStands(ctx context.Context) (why string, sent bool, err err
 			return "", false, err
 		}
 	}
-	return fmt.Sprintf("orchagent was given TPID %s for %s at %s, no port has it in the ASIC, and orchagent may have ended over it: up to SONiC 202411 a TPID that SAI does not take ends it, see the log of swss. csig does not try that TPID again: choose another one for the domain. Where it was something else, \"sonic-db-cli STATE_DB DEL '%s'\" on the switch has csig try once more",
+	return fmt.Sprintf("orchagent got TPID %s for %s at %s, no port has it in the ASIC, and orchagent may have crashed on it: up to SONiC 202411 it exits when SAI refuses a TPID. csig does not set that TPID again. Choose another one for the domain. See the log of swss; if the cause was another one, run \"sonic-db-cli STATE_DB DEL '%s'\" on the switch, and csig sets it once more",
 		note[tpidOf], note[tpidPort], cmp.Or(note[tpidSent], note[tpidAbout]), tpidKey), sent, nil
 }
 
-// keepBan notes that a TPID was sent, before what shows that goes from CONFIG_DB.
-func (d *Driver) keepBan(ctx context.Context, seen *view) error {
+// recordBadTPID notes that a TPID was sent, before CONFIG_DB loses the evidence.
+func (d *Driver) recordBadTPID(ctx context.Context, seen *view) error {
 	if seen.badWhy == "" || seen.badSent {
 		return nil
 	}
@@ -68,13 +68,13 @@ func (d *Driver) keepBan(ctx context.Context, seen *view) error {
 	return d.write(ctx, []string{sonicdb.State, "HSET", tpidKey, tpidSent, d.cfg.Now().UTC().Format(time.RFC3339)})
 }
 
-// refuses tells whether a TPID has ended orchagent before.
-func (v *view) refuses(tpid uint16) bool { return v.badWhy != "" && v.badTPID == tpidText(tpid) }
+// isBadTPID reports whether orchagent may have crashed on a TPID before.
+func (v *view) isBadTPID(tpid uint16) bool { return v.badWhy != "" && v.badTPID == tpidText(tpid) }
 
-// refusedBefore is the refusal of a TPID that has ended orchagent before. What of it
-// CONFIG_DB still has is given back first, for it would do that again.
+// refusedBefore refuses a TPID on which orchagent crashed before. It first restores
+// CONFIG_DB where that still has the TPID: orchagent would crash on it again.
 func (d *Driver) refusedBefore(ctx context.Context, seen *view) error {
-	if !seen.refuses(d.setup.TPID) {
+	if !seen.isBadTPID(d.setup.TPID) {
 		return nil
 	}
 	if err := d.write(ctx, seen.restoreAll()...); err != nil {
@@ -83,8 +83,8 @@ func (d *Driver) refusedBefore(ctx context.Context, seen *view) error {
 	return &vendors.PermanentError{Err: errors.New(seen.badWhy)}
 }
 
-// took tells whether some port has a TPID in the ASIC.
-func (v *view) took(tpid string) bool {
+// inASIC reports whether any port has a TPID in the ASIC.
+func (v *view) inASIC(tpid string) bool {
 	for _, c := range v.carriers {
 		if c.asic != "" && sameTPID(c.asic, tpid) {
 			return true
@@ -93,9 +93,9 @@ func (v *view) took(tpid string) bool {
 	return false
 }
 
-// giveTPIDs gives ports and aggregates the TPID, of which what they have is noted
-// already: one port first where the ASIC has it nowhere.
-func (d *Driver) giveTPIDs(ctx context.Context, change, await []string, of map[string][]string, seen *view) error {
+// setTPIDsCanary sets the TPID of ports and aggregates, whose former values are noted
+// already: on one port first, the canary, where the ASIC has it on none.
+func (d *Driver) setTPIDsCanary(ctx context.Context, change, await []string, of map[string][]string, seen *view) error {
 	want := tpidText(d.setup.TPID)
 	rest := change
 	give := func(names []string) error {
@@ -106,19 +106,19 @@ func (d *Driver) giveTPIDs(ctx context.Context, change, await []string, of map[s
 		return d.write(ctx, cmds...)
 	}
 	if kept := slices.DeleteFunc(slices.Clone(await), func(name string) bool { return slices.Contains(change, name) }); seen.badTPID == want && len(kept) > 0 {
-		// What came of an earlier try was not seen, and is before others have it.
-		early := d.orGone(ctx, d.portmgrd(ctx, kept, of, seen))
+		// The outcome of an earlier try is unknown: find it out before others get the TPID.
+		early := d.checkAlive(ctx, d.portmgrd(ctx, kept, of, seen))
 		switch {
 		case errors.Is(early, errGone):
 			return errors.Join(early, d.write(ctx, seen.restoreAll()...))
 		case early != nil && len(portsOf(early)) == 0:
 			return early
 		}
-		seen.badTPID = "" // orchagent lives with it
-		return errors.Join(early, d.write(ctx, []string{sonicdb.State, "DEL", tpidKey}), d.giveTPIDs(ctx, change, change, of, seen))
+		seen.badTPID = "" // orchagent still runs with it
+		return errors.Join(early, d.write(ctx, []string{sonicdb.State, "DEL", tpidKey}), d.setTPIDsCanary(ctx, change, change, of, seen))
 	}
 	var err error
-	if len(change) > 0 && !seen.took(want) {
+	if len(change) > 0 && !seen.inASIC(want) {
 		first := max(0, slices.IndexFunc(change, func(name string) bool { return !isAggregate(name) })) // of these ASIC_DB tells
 		now := d.cfg.Now().UTC().Format(time.RFC3339)
 		note := [][]string{
@@ -132,16 +132,16 @@ func (d *Driver) giveTPIDs(ctx context.Context, change, await []string, of map[s
 		}
 		d.noted[tpidKey] = true
 		if err = give(change[first : first+1]); err == nil {
-			// Who is interrupted here would leave a note that is not true.
+			// An interrupt here would leave a wrong note.
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*d.cfg.Patience)
 			if err = d.write(ctx, []string{sonicdb.State, "HSET", tpidKey, tpidSent, now}); err == nil {
-				err = d.orGone(ctx, d.portmgrd(ctx, change[first:first+1], of, seen))
+				err = d.checkAlive(ctx, d.portmgrd(ctx, change[first:first+1], of, seen))
 			}
 			cancel()
 		}
 		switch {
 		case errors.Is(err, errGone):
-			return d.takeTPIDs(ctx, change[first:first+1], seen)
+			return d.revertTPIDs(ctx, change[first:first+1], seen)
 		case err != nil && len(portsOf(err)) == 0:
 			return err
 		}
@@ -160,36 +160,36 @@ func (d *Driver) giveTPIDs(ctx context.Context, change, await []string, of map[s
 		}
 		late := d.portmgrd(ctx, await, of, seen)
 		if errors.Is(late, errGone) {
-			return d.takeTPIDs(ctx, change, seen)
+			return d.revertTPIDs(ctx, change, seen)
 		}
 		err = errors.Join(err, late)
 	}
-	if seen.badTPID == want && (err == nil || len(portsOf(err)) > 0) { // orchagent lives with it
+	if seen.badTPID == want && (err == nil || len(portsOf(err)) > 0) { // orchagent still runs with it
 		delete(d.noted, tpidKey)
 		return errors.Join(err, d.write(ctx, []string{sonicdb.State, "DEL", tpidKey}))
 	}
 	return err
 }
 
-// orGone is errGone where orchagent does not answer after an error of portmgrd: one
-// that ends keeps its connections while its core is written. It is asked to delete a
-// table that does not exist. A lost connection gives no information about it.
-func (d *Driver) orGone(ctx context.Context, err error) error {
+// checkAlive returns errGone where orchagent does not answer after an error of portmgrd:
+// one that crashes keeps its connections while its core is written. csig asks it to delete
+// a table that does not exist. A lost connection gives no information about it.
+func (d *Driver) checkAlive(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, errGone) {
 		return err
 	}
 	c := &chain{ops: []rowOp{{key: definitions + ":ACL_CSIG_NONE_TABLE"}}}
 	switch lost := d.run(ctx, []*chain{c}); {
 	case lost != nil:
-		return fmt.Errorf("%v; whether orchagent lives with that is not known: %w", err, lost) //nolint:errorlint // no error of a port: nothing is known of the others either
+		return fmt.Errorf("%v; whether orchagent still runs is not known: %w", err, lost) //nolint:errorlint // no error of a port: nothing is known of the others either
 	case c.err != nil && !errors.As(c.err, new(*StatusError)):
 		return errGone
 	}
 	return err
 }
 
-// takeTPIDs gives ports back what CONFIG_DB had, and makes the record that of before.
-func (d *Driver) takeTPIDs(ctx context.Context, names []string, seen *view) error {
+// revertTPIDs restores the former TPIDs in CONFIG_DB, and the former record.
+func (d *Driver) revertTPIDs(ctx context.Context, names []string, seen *view) error {
 	var cmds [][]string
 	for _, name := range names {
 		cmds = append(cmds, tpidCommand(name, seen.carriers[name].tpid))
@@ -206,10 +206,10 @@ func (d *Driver) takeTPIDs(ctx context.Context, names []string, seen *view) erro
 		return err
 	}
 	d.hangUp()
-	what := fmt.Sprintf("orchagent has ended when %s had TPID %s: its SAI does not take that TPID, as the log of swss should say; CONFIG_DB has again what it had, and orchagent starts with that",
+	what := fmt.Sprintf("orchagent exited after %s got TPID %s: SAI most likely refuses that TPID (see the log of swss). csig restored the former TPIDs in CONFIG_DB, and orchagent starts with them",
 		vendors.Names(names), tpidText(d.setup.TPID))
 	if d.noted[tpidKey] {
-		what += " (a note of it stays in STATE_DB, " + tpidKey + ": csig does not try that TPID again)"
+		what += " (a note stays in STATE_DB, " + tpidKey + ": csig does not set that TPID again)"
 	}
 	return &vendors.PermanentError{Err: errors.New(what)}
 }
