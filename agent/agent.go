@@ -384,11 +384,11 @@ func (a *Agent) renewed(from, to time.Time, lease time.Duration, lost, fellBack 
 		log := a.log.WithFields(logrus.Fields{"lapsed": a.cycle.lastLapse.Round(time.Millisecond).String(), "lapses": a.cycle.lapses, "on_stale": a.cfg.Policy.OnStale})
 		switch {
 		case lost:
-			log.Warn("the lease ended before it was renewed, and rules of ours were gone or changed; they are back")
+			log.Warn("lease expired before its renewal, and rules were missing or changed; restored")
 		case a.leaselessLocked():
 			a.renewedLeaseless(fellBack)
 		default:
-			log.Warn("the lease ended before it was renewed: the data plane had fallen back; it is renewed now")
+			log.Warn("lease expired before its renewal: the data plane had fallen back; renewed")
 		}
 	}
 	a.cycle.leaseEnds = from.Add(lease)

@@ -17,30 +17,29 @@ import (
 	"github.com/csig-agent/csig/vendors"
 )
 
-// How long a daemon may be told to wait for a confirmation, and how soon it
-// tries again to go back where that failed.
+// The range of an auto-revert's delay, and how soon a failed one is retried.
 const (
 	minArmed    = time.Second
 	maxArmed    = 24 * time.Hour
 	revertRetry = 5 * time.Second
 )
 
-// armed is that the daemon goes back by itself, unless it is told in time that
-// what it was given since is good. It is kept on disk, too: a daemon that is
-// killed meanwhile goes back when it is started again.
+// armed is a pending auto-revert: without a confirmation in time the daemon restores
+// its earlier configuration. It is on disk, too: a daemon that is killed meanwhile
+// reverts when it is restarted.
 type armed struct {
 	Mark  string    `json:"mark"`
 	Until time.Time `json:"until"`
-	Hash  string    `json:"config_hash"` // of the configuration to go back to; "": to none
+	Hash  string    `json:"config_hash"` // of the configuration to restore; "": none
 
 	timer *time.Timer
 }
 
 func (d *Daemon) armedFile() string { return d.cfg.File + ".armed" }
 
-// Arm has the daemon go back by itself to the configuration that it runs now,
-// or to none, after a delay. What an earlier Arm has left waiting ends first. An
-// error that wraps errors.ErrUnsupported says why it cannot.
+// Arm starts an auto-revert: after the delay the daemon restores the configuration
+// that it runs now, or none. A pending one is cancelled first. An error that wraps
+// errors.ErrUnsupported says why it cannot.
 func (d *Daemon) Arm(ctx context.Context, platform string, after time.Duration) (mark string, err error) {
 	release, err := d.takeTurn(ctx)
 	if err != nil {
@@ -48,7 +47,7 @@ func (d *Daemon) Arm(ctx context.Context, platform string, after time.Duration) 
 	}
 	defer release()
 	if after < minArmed || after > maxArmed {
-		return "", refuse(fmt.Errorf("go back after %v: want %v to %v", after, minArmed, maxArmed))
+		return "", refuse(fmt.Errorf("auto-revert after %v: want %v to %v", after, minArmed, maxArmed))
 	}
 	if err := d.disarm(); err != nil {
 		return "", err
@@ -63,7 +62,7 @@ func (d *Daemon) Arm(ctx context.Context, platform string, after time.Duration) 
 		err = d.look(platform, func(driver vendors.Driver) error {
 			have, err := driver.Observe(ctx)
 			if err == nil && (have.TPID != 0 || len(have.Ports) > 0 || have.Damaged != "") {
-				err = fmt.Errorf("the device has a setup that is of no configuration of this daemon, which could not restore it: %w", errors.ErrUnsupported)
+				err = fmt.Errorf("the device has a setup that belongs to no configuration of this daemon, so an auto-revert could not restore it: %w", errors.ErrUnsupported)
 			}
 			return err
 		})
@@ -84,8 +83,8 @@ func (d *Daemon) Arm(ctx context.Context, platform string, after time.Duration) 
 	return a.Mark, nil
 }
 
-// Confirm keeps what the daemon was given since Arm. Its error wraps
-// vendors.ErrReverted when nothing waits any more.
+// Confirm keeps the changes since Arm. Its error wraps vendors.ErrReverted when no
+// auto-revert is pending any more.
 func (d *Daemon) Confirm(ctx context.Context, mark string) error {
 	release, err := d.takeTurn(ctx)
 	if err != nil {
@@ -105,8 +104,8 @@ func (d *Daemon) Confirm(ctx context.Context, mark string) error {
 	return d.disarm()
 }
 
-// Armed is a *vendors.ArmedError when the daemon, or the device itself, waits to
-// go back.
+// Armed returns a *vendors.ArmedError while an auto-revert of the daemon, or of the
+// device itself, is pending.
 func (d *Daemon) Armed(ctx context.Context, platform string) error {
 	d.change.Lock()
 	defer d.change.Unlock()
@@ -116,7 +115,7 @@ func (d *Daemon) Armed(ctx context.Context, platform string) error {
 	return d.look(platform, func(driver vendors.Driver) error { return vendors.ArmedBy(ctx, driver) })
 }
 
-// holds tells whether the daemon still waits for this mark.
+// holds returns vendors.ErrReverted unless the auto-revert of this token is pending.
 func (d *Daemon) holds(mark string) error {
 	if d.armed == nil || d.armed.Mark != mark {
 		return vendors.ErrReverted
@@ -124,9 +123,9 @@ func (d *Daemon) holds(mark string) error {
 	return nil
 }
 
-// changing tells whether a change may be made. One with a mark is what the
-// daemon was armed for, and comes too late when it has gone back; any other
-// ends what waits, so that it stays.
+// changing tells whether a change may be made. One with a token belongs to an
+// auto-revert, and comes too late after it; any other cancels a pending auto-revert, so
+// that the change stays.
 func (d *Daemon) changing(mark string) error {
 	if mark == "" {
 		return d.disarm()
@@ -137,13 +136,13 @@ func (d *Daemon) changing(mark string) error {
 	return nil
 }
 
-// disarm ends what waits to go back.
+// disarm cancels a pending auto-revert.
 func (d *Daemon) disarm() error {
 	if text, err := os.ReadFile(d.armedFile()); err == nil && (json.Unmarshal(text, &armed{}) != nil || !bytes.Contains(text, []byte(`"mark"`))) {
 		return refuse(fmt.Errorf("the file %s is in the way, and was not written by csig: move it away", d.armedFile()))
 	}
 	if err := os.Remove(d.armedFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("ending what waits to go back: %w", err)
+		return fmt.Errorf("cancelling the auto-revert: %w", err)
 	}
 	if d.armed == nil {
 		return nil
@@ -153,7 +152,8 @@ func (d *Daemon) disarm() error {
 	return outfile.SyncDir(filepath.Dir(d.armedFile()))
 }
 
-// revert goes back, unless a has ended meanwhile. What fails is tried again.
+// revert runs the auto-revert a, unless it was cancelled meanwhile. A failure is
+// retried.
 func (d *Daemon) revert(a *armed) {
 	d.change.Lock()
 	defer d.change.Unlock()
@@ -161,7 +161,7 @@ func (d *Daemon) revert(a *armed) {
 		return
 	}
 	log := d.cfg.Log.WithField("config", fmt.Sprintf("%.12s", a.Hash))
-	err := d.off() // past this daemon: what it has is no longer ours to choose
+	err := d.off() // csig off bypassed this daemon: the setup is no longer ours to choose
 	if err == nil {
 		log.Warn("change not confirmed in time; rolling back")
 		err = d.goBack(a.Hash)
@@ -170,12 +170,12 @@ func (d *Daemon) revert(a *armed) {
 		err = d.disarm()
 	}
 	if err != nil {
-		log.WithError(err).WithFields(logrus.Fields{"again_in": revertRetry.String()}).Error("going back to what was there before the last change")
+		log.WithError(err).WithFields(logrus.Fields{"again_in": revertRetry.String()}).Error("rollback of the unconfirmed change failed")
 		a.timer.Reset(revertRetry)
 	}
 }
 
-// goBack puts the configuration of that hash in force, or none.
+// goBack puts the configuration of that hash in force; "": none.
 func (d *Daemon) goBack(hash string) error {
 	r := d.current()
 	switch {
@@ -189,14 +189,14 @@ func (d *Daemon) goBack(hash string) error {
 		err = d.configure(context.Background(), []byte(text))
 	}
 	if r := d.current(); err != nil && r != nil && r.hash == hash {
-		d.cfg.Log.WithError(err).Warn("what was there before the last change is back, and not complete")
-		return nil // it is tried again like any other
+		d.cfg.Log.WithError(err).Warn("configuration rolled back; its setup is not complete")
+		return nil // it is retried like any other
 	}
 	return err
 }
 
-// recall makes the daemon's file what it was before a change that was not
-// confirmed when the daemon ended. It does not touch the device.
+// recall restores the daemon's file from before a change that was not confirmed
+// when the daemon ended. It does not touch the device.
 func (d *Daemon) recall() error {
 	if d.cfg.Shadow {
 		return nil
@@ -220,8 +220,8 @@ func (d *Daemon) recall() error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("the last change was never confirmed, and what was there before it cannot be put back: %w; remove %s to run what is there", err, d.armedFile())
+		return fmt.Errorf("the last change was not confirmed, and the configuration before it cannot be restored: %w; remove %s to run the present one", err, d.armedFile())
 	}
-	d.cfg.Log.WithField("config", fmt.Sprintf("%.12s", a.Hash)).Warn("this daemon ended before anybody confirmed its last change: going back to what was there before it")
+	d.cfg.Log.WithField("config", fmt.Sprintf("%.12s", a.Hash)).Warn("change not confirmed before the daemon stopped; rolling back")
 	return d.disarm()
 }

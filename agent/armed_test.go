@@ -224,7 +224,7 @@ func TestDaemonCannotBeArmed(t *testing.T) {
 		says  string
 		never bool // errors.ErrUnsupported
 	}{
-		{name: "a foreign setup", happy: func(_ *keeper, r *recorder) { r.have.TPID = 0x9900 }, says: "of no configuration of this daemon", never: true},
+		{name: "a foreign setup", happy: func(_ *keeper, r *recorder) { r.have.TPID = 0x9900 }, says: "belongs to no configuration of this daemon", never: true},
 		{name: "a file that it does not run", happy: func(k *keeper, _ *recorder) { _ = os.WriteFile(k.cfg.File, []byte("broken"), 0o600) }, says: "does not run its file", never: true},
 		{name: "too soon", after: time.Millisecond, says: "want 1s to 24h"},
 		{name: "too late", after: 25 * time.Hour, says: "want 1s to 24h"},

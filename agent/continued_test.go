@@ -138,7 +138,7 @@ func TestLogOfARepairedLapse(t *testing.T) {
 			drv.repaired = ""
 			cycles(t, a, 1)
 			text, n := out.String(), a.Status().Cycle.Repairs
-			if gone := strings.Contains(text, "rules of ours were gone or changed"); gone != (repaired != "") || gone != (n == 1) || strings.Contains(text, "table 60") != gone {
+			if gone := strings.Contains(text, "rules were missing or changed"); gone != (repaired != "") || gone != (n == 1) || strings.Contains(text, "table 60") != gone {
 				t.Errorf("repaired %q: %d repairs, the log:\n%s", repaired, n, text)
 			}
 		})
@@ -207,7 +207,7 @@ func TestEndedAutoRevert(t *testing.T) {
 // TestStartBesideForeignFiles: a file of a user's that has the name of one of
 // csig's stops the start, and stays.
 func TestStartBesideForeignFiles(t *testing.T) {
-	for name, says := range map[string]string{".removing": "move it away", ".armed": "cannot be put back"} {
+	for name, says := range map[string]string{".removing": "move it away", ".armed": "cannot be restored"} {
 		t.Run(name, func(t *testing.T) {
 			drv := &recorder{}
 			k := newKeeper(t, drv, nil)

@@ -55,7 +55,7 @@ type Daemon struct {
 	again  bool       // its own file could not be run, which may pass
 	failed string     // and why
 	closed bool
-	armed  *armed // nil: nothing waits to go back
+	armed  *armed // nil: no auto-revert is pending
 
 	mu      sync.Mutex // guards what Status reads
 	run     *running   // nil while it waits
@@ -352,8 +352,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return r.agent.release()
 }
 
-// stop has the daemon take no more changes. What waits to go back does so when
-// it is started again.
+// stop has the daemon take no more changes. A pending auto-revert runs when it is
+// started again.
 func (d *Daemon) stop() {
 	d.closed = true
 	if d.armed != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// Where the data plane cannot expire rules (Facts.Lease is refused), nothing but
-// this process takes back what it wrote: it falls back itself when a lease would
-// have ended, when it stops, and when it starts, since the age of what it finds
+// Where the data plane cannot expire rules (Facts.Lease is refused), only
+// this process can withdraw what it wrote: it makes ports fall back when a lease would
+// have expired, when it stops, and when it starts, since the age of what it finds
 // is unknown. When it is killed, the last values stay advertised.
 
 // leaselessLocked tells whether the device has no lease.
@@ -25,21 +25,20 @@ func (a *Agent) leaseless() bool {
 	return a.leaselessLocked()
 }
 
-// renewedLeaseless tells that cycles complete again after a gap on a device without a
-// lease: whether ports went on promising meanwhile, or the agent itself had
-// made them fall back.
+// renewedLeaseless logs that cycles complete again after a gap on a device without
+// lease support. In the gap the last values stayed advertised, or the agent had made
+// the ports fall back.
 func (a *Agent) renewedLeaseless(fellBack bool) {
 	log := a.log.WithFields(logrus.Fields{"without_news": (a.cycle.lastLapse + a.cycle.given).Round(time.Millisecond).String(), "lapses": a.cycle.lapses})
 	if fellBack {
 		log.WithField("on_stale", a.cfg.Policy.OnStale).Warn("no cycle had completed for too long: the agent had made the ports fall back; they are current again")
 		return
 	}
-	log.Warn("no cycle had completed for too long: the device cannot expire rules, and its ports went on promising what was written last; they are current again")
+	log.Warn("no cycle had completed for too long: the device cannot expire rules, and the last values stayed advertised; they are current again")
 }
 
-// lapse makes every port fall back where cycles have failed for longer than the
-// lease that the last one was given. It is tried at each failed cycle until it
-// succeeds.
+// lapse makes every port fall back when the lease of the last cycle has expired on a
+// device without lease support. Each failed cycle tries it until it succeeds.
 func (a *Agent) lapse(ctx context.Context) {
 	now := a.cfg.Now()
 	a.mu.Lock()
@@ -61,6 +60,6 @@ func (a *Agent) lapse(ctx context.Context) {
 		log.Warn("no cycle has completed for too long, and the device cannot expire rules: its ports were made to fall back")
 	case c.frozen != err.Error():
 		c.frozen = err.Error()
-		log.WithError(err).Error("no cycle has completed for too long, and ports cannot be made to fall back: they go on promising what was written last")
+		log.WithError(err).Error("no cycle has completed for too long, and ports cannot be made to fall back: the last values stay advertised")
 	}
 }

@@ -50,10 +50,10 @@ func TestLeaseless(t *testing.T) {
 		if p := s.Ports[0]; p.State != api.StateStale || !strings.Contains(p.Reason, "what was written last stays advertised") || len(p.Signals) == 0 || p.Signals[0].Stale {
 			t.Errorf("%+v", p)
 		}
-		said("they go on promising what was written last")
+		said("the last values stay advertised")
 		src.device = nil
 		cycles(t, a, 2)
-		said("its ports went on promising what was written last; they are current again")
+		said("the last values stayed advertised; they are current again")
 		src.device = errors.New("no counters")
 		cycles(t, a, 6)
 		drv.release = nil

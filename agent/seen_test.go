@@ -224,7 +224,7 @@ func TestLogOfALapse(t *testing.T) {
 		cycles(t, a, 5)
 		src.device = nil
 		cycles(t, a, 2)
-		if text := out.String(); !strings.Contains(text, "rules of ours were gone or changed") || strings.Contains(text, "had fallen back") || strings.Count(text, "looked at the data plane: nothing of csig") != 1 {
+		if text := out.String(); !strings.Contains(text, "rules were missing or changed") || strings.Contains(text, "had fallen back") || strings.Count(text, "looked at the data plane: nothing of csig") != 1 {
 			t.Errorf("the log:\n%s", text)
 		}
 	})

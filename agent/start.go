@@ -133,7 +133,8 @@ func refusals(err error) []findings.Finding {
 	return []findings.Finding{f}
 }
 
-// beyond is the refusal of what this device cannot do at all, nil where it can.
+// beyond refuses the actions that this device does not support; nil where it supports
+// all.
 func (a *Agent) beyond(f *vendors.Facts) error {
 	var errs []error
 	for _, c := range []struct {
@@ -193,7 +194,7 @@ func (a *Agent) tryLater(ctx context.Context, after time.Duration) {
 	}
 }
 
-// undo brings back what was there before a start that did not come about.
+// undo restores the setup from before a failed start.
 func (a *Agent) undo(before vendors.Setup) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -209,11 +210,11 @@ func (a *Agent) undo(before vendors.Setup) error {
 	return nil
 }
 
-// UndoError says that a start that did not come about left something behind.
+// UndoError says that the cleanup after a failed start failed, too.
 type UndoError struct{ Err error }
 
 func (e *UndoError) Error() string {
-	return fmt.Sprintf("what was set up already could not be taken back: %v; the fallback may be in force until an agent is started again", e.Err)
+	return fmt.Sprintf("cleanup after a failed start failed: %v; the fallback may be in force until an agent is started again", e.Err)
 }
 
 func (e *UndoError) Unwrap() error { return e.Err }

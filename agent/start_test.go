@@ -54,7 +54,7 @@ func TestRefusalStopsTheStart(t *testing.T) {
 		{"the setup cannot be", recorder{diff: refusal("on_stale")}, 0, 0, "device s1: port swp1: on_stale"},
 		{"while it is set up, on a device that had nothing", recorder{apply: refusal("no BPF")}, 1, 1, "device s1: port swp1: no BPF"},
 		{"while it is set up, where another was before", recorder{apply: refusal("no BPF"), have: was}, 2, 0, "device s1: port swp1: no BPF"},
-		{"and the way back fails", recorder{apply: refusal("no BPF"), remove: errors.New("nor that")}, 1, 1, "could not be taken back: nor that"},
+		{"and its cleanup fails", recorder{apply: refusal("no BPF"), remove: errors.New("nor that")}, 1, 1, "cleanup after a failed start failed: nor that"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, log, err := begin(t.Context(), t, &tc.drv, nil)

@@ -311,7 +311,7 @@ func TestLapsesAreCountedAndLogged(t *testing.T) {
 		if want := 2*time.Second + interval - MinLease; c.Lapses != 1 || time.Duration(c.LastLapseNS) != want {
 			t.Errorf("%d lapses, the last for %v; want one of %v", c.Lapses, time.Duration(c.LastLapseNS), want)
 		}
-		if n := strings.Count(out.String(), "the lease ended before it was renewed"); n != 1 || !strings.Contains(out.String(), "lapsed=1.8s") {
+		if n := strings.Count(out.String(), "lease expired before its renewal"); n != 1 || !strings.Contains(out.String(), "lapsed=1.8s") {
 			t.Errorf("%d lines about it:\n%s", n, out.String())
 		}
 	})

@@ -141,7 +141,7 @@ func TestDaemonGoesBackByItself(t *testing.T) {
 	before := r.rulesets()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 	b.killBeforeConfirm(r.path("journal"), "5s") // time enough for the next command
-	if out := r.want(1, "plan", "-i", r.fleet); !strings.Contains(out, "s2: it is armed by an earlier csig") {
+	if out := r.want(1, "plan", "-i", r.fleet); !strings.Contains(out, "s2: an auto-revert from an earlier csig is pending") {
 		t.Errorf("a new plan while an auto-revert is pending:\n%s", out)
 	}
 	a.await("that it is as before", waits)

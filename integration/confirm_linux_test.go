@@ -63,7 +63,7 @@ func TestLongStoppedWhileArmed(t *testing.T) {
 			r.signal(cmd.Process, syscall.SIGCONT)
 		}
 	}
-	if err := cmd.Wait(); err == nil || !stopped || !strings.Contains(printed.String(), "has gone back by itself") {
+	if err := cmd.Wait(); err == nil || !stopped || !strings.Contains(printed.String(), "has auto-reverted") {
 		t.Errorf("stopped: %v, %v:\n%s", stopped, err, printed.String())
 	}
 	if r.hasTable(1) {

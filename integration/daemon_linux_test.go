@@ -278,7 +278,7 @@ func TestDaemonKilledWhileItChanges(t *testing.T) {
 	start := w.s1.Command(csig, "agent", "-c", filepath.Base(users), "--socket", w.socket, "--no-self-test")
 	start.Dir = w.dir
 	out, err := start.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "remove the mark") {
+	if err == nil || !strings.Contains(string(out), "remove that file") {
 		t.Errorf("started again: %v: %s", err, out)
 	}
 	if !strings.Contains(string(out), `level=info msg="fleet file of this agent" file=`+users+"\n") {

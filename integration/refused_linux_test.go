@@ -233,7 +233,7 @@ func TestLapseIsTold(t *testing.T) {
 	if err := a.signal(syscall.SIGINT); err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(a.log.String(), "the lease ended before it was renewed") {
+	if !strings.Contains(a.log.String(), "lease expired before its renewal") {
 		t.Errorf("the log lacks it:\n%s", a.log.String())
 	}
 }

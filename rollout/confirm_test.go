@@ -181,7 +181,7 @@ func TestArmedStepFails(t *testing.T) {
 	}{
 		{"reads back otherwise over a new connection", remote{other: "s2"}, "reading back over a new connection: the setup read back is not the wanted one", true},
 		{"its change fails", remote{broken: "s2"}, "device s2: no space in its table" + back, true},
-		{"its change comes too late", remote{late: "s2"}, "device s2: too late: the device has gone back by itself", false},
+		{"its change comes too late", remote{late: "s2"}, "device s2: too late: the device has auto-reverted", false},
 		{"another process has cancelled it", remote{ended: "s2"}, "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

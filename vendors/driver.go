@@ -192,9 +192,9 @@ type Driver interface {
 	// *PermanentError leaves it as it was.
 	Apply(ctx context.Context, want Setup) error
 
-	// Update makes the signal entries equal to the wanted ones for the ports
-	// listed, leaves other ports as they are, and renews the lease for
-	// another lease period, all in one transaction where the device has one.
+	// Update renews the lease for another lease period and makes the signal entries of
+	// the listed ports equal to the wanted ones, all in one transaction where the
+	// device has one. Other ports stay as they are.
 	// It may be called many times with the same intents. Frames see the old
 	// or the new value, never a third (docs/rules.md). The updates are read
 	// only during the call.
