@@ -32,13 +32,13 @@ func TestProgressOnTerminal(t *testing.T) {
 	if status := tt.end(); status != 0 {
 		t.Fatalf("status %d\n%s", status, tt.text())
 	}
-	for _, want := range []string{"wave 1 of 6: fence/canary", "[#####...............] 2 of 7 steps", "in hand: s1", "gate: watching the ports"} {
+	for _, want := range []string{"wave 1 of 6: fence/canary", "[#####...............] 2 of 7 steps", "in progress: s1", "gate: watching the ports"} {
 		if !strings.Contains(tt.text(), want) {
 			t.Errorf("it never showed %q:\n%q", want, tt.text())
 		}
 	}
 	left, wrapped := tt.shown(80, 24)
-	if wrapped > 0 || strings.Contains(left, "in hand") || strings.Contains(left, "wave 6") || strings.Count(left, "gate open") != 6 || !strings.Contains(left, "complete: 7 steps") {
+	if wrapped > 0 || strings.Contains(left, "in progress") || strings.Contains(left, "wave 6") || strings.Count(left, "gate open") != 6 || !strings.Contains(left, "complete: 7 steps") {
 		t.Errorf("%d wrapped lines, and the screen is left with:\n%s", wrapped, left)
 	}
 
@@ -54,7 +54,7 @@ func TestProgressOnTerminal(t *testing.T) {
 			t.Fatalf("%v: status %d\n%s", c.args, status, tt.text())
 		}
 		left, wrapped := tt.shown(80, 24)
-		if wrapped > 0 || strings.Contains(left, "in hand") || !regexp.MustCompile(c.left).MatchString(left) {
+		if wrapped > 0 || strings.Contains(left, "in progress") || !regexp.MustCompile(c.left).MatchString(left) {
 			t.Errorf("%v: %d wrapped lines, and the screen is left with:\n%s", c.args, wrapped, left)
 		}
 	}
@@ -86,7 +86,7 @@ func TestCtrlCFinishes(t *testing.T) {
 		t.Errorf("status %d, want 3\n%s", status, tt.text())
 	}
 	printed := strings.Join(strings.Fields(strings.NewReplacer("\r", "", "\x1b[J", "").Replace(tt.text()[from:])), " ")
-	for _, want := range []string{"interrupted: the devices in hand are finished.", "Ctrl-C again ends csig at once;", "csig: interrupted: the devices in hand are finished and written down; csig apply --resume"} {
+	for _, want := range []string{"interrupted: the devices in progress are finished.", "Ctrl-C again ends csig at once;", "csig: interrupted: the devices in progress are finished and written down; csig apply --resume"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("the output lacks %q:\n%s", want, printed)
 		}
@@ -96,12 +96,12 @@ func TestCtrlCFinishes(t *testing.T) {
 	r.want(0, "rollback", r.path("plan.journal"))
 	r.wantRules(before, "after the rollback")
 
-	// While devices are in hand: what was begun is done, and the rest can follow.
+	// While devices are in progress: what was begun is done, and the rest can follow.
 	// On a busy machine the key may come when all is done; then once more.
 	for try := range 10 {
 		journal := r.path(fmt.Sprint("hand", try))
 		tt = onTerminal(t, 80, 24, csig, "apply", r.path("plan"), "--soak", "0s", "--journal", journal)
-		tt.await("a device in hand", 0, func(out string) bool { return strings.Contains(out, "in hand: s") })
+		tt.await("a device in progress", 0, func(out string) bool { return strings.Contains(out, "in progress: s") })
 		tt.press("\x03")
 		status := tt.end()
 		if status == 0 && strings.Contains(tt.text(), "complete: 7 steps") && try < 9 {
@@ -117,7 +117,7 @@ func TestCtrlCFinishes(t *testing.T) {
 	}
 
 	tt = onTerminal(t, 80, 24, csig, "off", "-i", r.fleet, "--parallel", "1")
-	tt.await("a device in hand", 0, func(out string) bool { return strings.Contains(out, "in hand: s") })
+	tt.await("a device in progress", 0, func(out string) bool { return strings.Contains(out, "in progress: s") })
 	tt.press("\x03")
 	if status := tt.end(); status != 3 && !strings.Contains(tt.text(), "remove  3 devices done") {
 		t.Errorf("status %d, want 3\n%s", status, tt.text())

@@ -176,7 +176,7 @@ func TestOffOfOne(t *testing.T) {
 	}
 }
 
-// The end of the context lets the device in hand be finished, and begins no
+// The end of the context lets the device in progress be finished, and begins no
 // other.
 func TestInterruptedOffFinishesTheDevice(t *testing.T) {
 	net, f := offFleet()

@@ -68,7 +68,7 @@ var ErrStale = errors.New("the plan is stale")
 var ErrLacks = errors.New("the journal lacks its last lines")
 
 // Apply carries out what the journal's plan has left. When ctx ends, no new
-// step begins, those in hand are finished, and the error is ctx's cause. Any
+// step begins, those in progress are finished, and the error is ctx's cause. Any
 // error leaves a journal that Apply continues and Rollback undoes.
 func (r *Run) Apply(ctx context.Context) error {
 	err := r.apply(ctx)

@@ -46,7 +46,7 @@ another state of a device, is refused.
 
 Every step is written to a journal before it is done. After an interruption,
 kill -9 included, --resume continues and csig rollback undoes. Ctrl-C finishes the
-devices in hand and stops; a second one ends csig at once.
+devices in progress and stops; a second one ends csig at once.
 
 After each wave a gate has to open: every device reads back as planned, no port
 loses more frames than before, full-size frames with a tag cross its links, and the
@@ -118,7 +118,7 @@ func newRollback() *cobra.Command {
 		Long: `Undo what the journal of an apply says was begun, in the reverse order, until every
 device has the setup it had before. A device that cannot be reached keeps the
 earlier stages in place everywhere; run it again when it can. Ctrl-C finishes the
-devices in hand and stops, with exit code 3; 1 is for an error.`,
+devices in progress and stops, with exit code 3; 1 is for an error.`,
 		Example: `  csig rollback fabric.plan.journal`,
 		Args:    oneArg("JOURNAL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -372,7 +372,7 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *rollout.Journal, do func(*
 		}
 		return err
 	case show.interrupted(ctx, err):
-		newScreen(os.Stderr).remark("%s: the devices in hand are finished and written down; %s", why(ctx), nextSteps(j, cmd.Name(), ""))
+		newScreen(os.Stderr).remark("%s: the devices in progress are finished and written down; %s", why(ctx), nextSteps(j, cmd.Name(), ""))
 		return &exitError{code: 3}
 	case errors.Is(err, rollout.ErrPaused):
 		newScreen(os.Stderr).remark("%v; %s", err, nextSteps(j, cmd.Name(), ""))

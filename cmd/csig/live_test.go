@@ -80,7 +80,7 @@ func TestProgressInterrupted(t *testing.T) {
 			if !s.interrupted(ctx, err) || s.err != nil {
 				t.Errorf("got %v, %v", err, s.err)
 			}
-			want := "interrupted: s1, s3, s4, s5 and 1 more in hand: to be finished."
+			want := "interrupted: s1, s3, s4, s5 and 1 more in progress: to be finished."
 			if text := strings.Join(strings.Fields(b.String()), " "); !strings.Contains(text, want) || !strings.Contains(text, "Ctrl-C again") {
 				t.Errorf("the output lacks %q:\n%q", want, text)
 			}
@@ -128,10 +128,10 @@ func TestProgressInANarrowTerminal(t *testing.T) {
 func TestRemark(t *testing.T) {
 	var b bytes.Buffer
 	s := &screen{w: &b, size: func() (int, int, bool) { return 0, 0, false }}
-	s.remark("%s: the devices in hand are finished", "interrupted")
+	s.remark("%s: the devices in progress are finished", "interrupted")
 	s.size = func() (int, int, bool) { return 30, 24, true }
-	s.remark("%s: the devices in hand are finished", "interrupted")
-	if want := "csig: interrupted: the devices in hand are finished\ncsig: interrupted: the\n  devices in hand are\n  finished\n"; b.String() != want {
+	s.remark("%s: the devices in progress are finished", "interrupted")
+	if want := "csig: interrupted: the devices in progress are finished\ncsig: interrupted: the\n  devices in progress are\n  finished\n"; b.String() != want {
 		t.Errorf("got %q, want %q", b.String(), want)
 	}
 }

@@ -31,12 +31,13 @@ func newOff() *cobra.Command {
 rule of csig goes, on all devices side by side. It needs no plan and no journal, goes
 on past devices that do not answer and names them, and may be run again and again.
 A daemon that the fleet file names removes its rules itself, and waits. One that does
-not answer is bypassed, where the device can be reached without it, and finds a mark
-when it is started: it then programs nothing until the next csig apply. So does an
-agent of this machine that the fleet file does not name, at the usual socket; one at
-another socket, which puts its rules back, is an error. Mistakes in the fleet file
-keep it from no device of which the name, the platform and the way in can be read. Ctrl-C
-finishes the devices in hand and stops, with exit code 3; 1 is for an error.`,
+not answer is bypassed where the device can be reached without it. An off-marker on the
+device then keeps it from programming, also after a restart, until the next csig apply.
+The same holds for an agent of this machine that the fleet file does not name, at the
+usual socket; one at another socket, which restores its rules, is an error. A device
+with mistakes in the fleet file is switched off if its name, platform and management can
+be read. Ctrl-C finishes the devices in progress and stops, with exit code 3; 1 is for
+an error.`,
 		Example: `  csig off -i fabric.yaml
   csig off -i fabric.yaml --device leaf1`,
 		Args: noArgs,
@@ -58,7 +59,7 @@ finishes the devices in hand and stops, with exit code 3; 1 is for an error.`,
 			opener.Bypassed = func(name, reason, mark string) {
 				mu.Lock()
 				defer mu.Unlock()
-				bypassed[name] = fmt.Sprintf("%s: off went past it; the mark %s there keeps it off, also when it is started", reason, mark)
+				bypassed[name] = fmt.Sprintf("%s: bypassed; the off-marker %s keeps it off, also after a restart", reason, mark)
 			}
 			off := &rollout.Off{
 				Fleet: fleet, Only: only, Open: opener.Open, Parallel: parallel, Limit: limit, Report: show.report,
@@ -72,7 +73,7 @@ finishes the devices in hand and stops, with exit code 3; 1 is for an error.`,
 			}
 			switch {
 			case show.interrupted(ctx, err):
-				newScreen(cmd.ErrOrStderr()).remark("%s: the devices in hand are finished, others may still have rules; run it again for the rest", why(ctx))
+				newScreen(cmd.ErrOrStderr()).remark("%s: the devices in progress are finished, others may still have rules; run it again for the rest", why(ctx))
 				return &exitError{code: 3}
 			case err != nil:
 				return errors.Join(fmt.Errorf("%w\nwhat answered is off; run it again for the rest", err), left)

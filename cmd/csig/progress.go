@@ -32,13 +32,13 @@ type progress struct {
 	failed  bool
 	err     error
 
-	live  *live // nil: no terminal
-	mu    sync.Mutex
-	stage string   // with the wave: where the run is
-	hand  []string // devices
-	wave  int      // devices done in it
-	gate  string   // what the gate does; "" while devices are changed
-	stop  string   // why no more is begun
+	live    *live // nil: no terminal
+	mu      sync.Mutex
+	stage   string   // with the wave: where the run is
+	running []string // devices
+	wave    int      // devices done in it
+	gate    string   // what the gate does; "" while devices are changed
+	stop    string   // why no more is begun
 }
 
 func newProgress(cmd *cobra.Command, asJSON bool, command string) *progress {
@@ -111,9 +111,9 @@ func (s *progress) during(ctx context.Context, f func(context.Context) error) er
 func (s *progress) interrupt(cause string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	hand := "the devices in hand are finished"
-	if len(s.hand) > 0 {
-		hand = handText(s.hand) + " in hand: to be finished"
+	hand := "the devices in progress are finished"
+	if len(s.running) > 0 {
+		hand = deviceList(s.running) + " in progress: to be finished"
 	}
 	after := map[string]string{
 		"apply":    "the journal has it: --resume and csig rollback complete what is cut off",
@@ -143,13 +143,13 @@ func (s *progress) interrupted(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && !s.failed && errors.Is(err, context.Cause(ctx))
 }
 
-// handText names the devices in hand.
-func handText(hand []string) string {
+// deviceList names the devices in progress.
+func deviceList(devices []string) string {
 	const most = 4
-	if n := len(hand) - most; n > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(hand[:most], ", "), n)
+	if n := len(devices) - most; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(devices[:most], ", "), n)
 	}
-	return strings.Join(hand, ", ")
+	return strings.Join(devices, ", ")
 }
 
 // draw redraws the live block, below lines that stay.
@@ -185,13 +185,13 @@ func (s *progress) draw(above string) {
 		last = strings.Replace(last, bar, "", 1)
 	}
 	first = cut(first, max(1, width-utf8.RuneCountInString(last))) + last
-	second := "in hand: " + handText(s.hand)
+	second := "in progress: " + deviceList(s.running)
 	switch {
-	case len(s.hand) > 0:
+	case len(s.running) > 0:
 	case s.gate != "":
 		second = "gate: " + s.gate
 	default:
-		second = "in hand: none"
+		second = "in progress: none"
 	}
 	block := []string{first, second}
 	if s.stop != "" {
@@ -240,14 +240,14 @@ func (s *progress) note(p *rollout.Progress) (over string) {
 		s.stage, s.gate = where, ""
 	}
 	drop := func() {
-		if i := slices.Index(s.hand, p.Device); i >= 0 {
-			s.hand = slices.Delete(s.hand, i, i+1)
+		if i := slices.Index(s.running, p.Device); i >= 0 {
+			s.running = slices.Delete(s.running, i, i+1)
 		}
 	}
 	switch p.Event {
 	case rollout.EventStart, rollout.EventUndoing, rollout.EventHand:
 		s.gate = ""
-		s.hand = append(s.hand, p.Device)
+		s.running = append(s.running, p.Device)
 	case rollout.EventDone, rollout.EventUndone:
 		drop()
 		s.done++
