@@ -50,7 +50,7 @@
 // away and, where the one behind it is CSIG's, the frame is parsed once more and
 // comes to the signal. Frames are parsed again after pop_mpls
 // (ofproto-dpif-xlate.c, recirc_for_mpls); push_mpls and pop_mpls together do
-// nothing to the frame. Frames without a tag take none of these turns.
+// nothing to the frame. Frames without a tag are not recirculated.
 //
 // Before all that a frame is parsed again as it is. Open vSwitch keeps two tags of
 // a frame between two parsings (lib/flow.h, FLOW_MAX_VLAN_HEADERS). Where NORMAL,
@@ -71,7 +71,7 @@
 // not parsed any more, and one that was put back is the second that Open vSwitch
 // keeps, of which the next bridge would lose the other by a push_vlan. The times of
 // bridges in a row add up, and pkt_mark brings from one to the next how many there
-// were (turns.go): three in the first leave three, which is enough for one tag, and
+// were (recirculation.go): three in the first leave three, which is enough for one tag, and
 // four or five, or two bridges, none.
 //
 // # Changes

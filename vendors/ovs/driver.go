@@ -66,7 +66,7 @@ type Driver struct {
 	hasHooks     bool // it has flows that join ports and patches
 	known        vendors.Knowledge
 	checked      time.Time // when the bridge was read
-	othersReadAt time.Time // when we looked at the flows of others
+	othersReadAt time.Time // when the flows of other applications were read
 	passed       error     // why frames do not come to csig's tables, as it was then
 	said         said      // what we told of it last
 	mods         []openflow.Mod

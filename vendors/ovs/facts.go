@@ -161,7 +161,7 @@ const (
 	limited             // it parses more tags than it may
 	switches            // by itself
 	elsewhere           // to tables that csig had before
-	direct              // to ports, past csig's tables
+	direct              // to ports, bypassing csig's tables
 	opaque              // perhaps to ports
 	notYet              // no flow hands frames over
 	standalone          // to csig's tables, on a bridge of csig's that has a NORMAL as well

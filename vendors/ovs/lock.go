@@ -178,8 +178,8 @@ func (d *Driver) claim(ctx context.Context) error {
 // the database.
 const handoverWait = 300 * time.Millisecond
 
-// release gives the bridge up, and wipes out who had it. Where that cannot be done
-// soon the end of the connection does it.
+// release gives up the bridge's lock, and deletes the owner's name. Where that cannot
+// be done soon the end of the connection does it.
 func (d *Driver) release() {
 	c := d.db.c
 	late := time.AfterFunc(glanceFor, func() { c.Close() })
@@ -190,7 +190,7 @@ func (d *Driver) release() {
 	d.db.lock = lockFree
 }
 
-// checkOwner refuses to program a bridge that another process holds now.
+// checkOwner is an error where another process holds the bridge.
 func (d *Driver) checkOwner() error {
 	by := &vendors.HeldError{By: cmp.Or(d.info.writer, "another csig")}
 	switch {
@@ -204,8 +204,8 @@ func (d *Driver) checkOwner() error {
 	return nil
 }
 
-// ownerName is what this driver signs with. The number at its end tells it from others
-// of which a container makes process 1 as well.
+// ownerName is the name that this driver writes as the owner. The number at its end
+// distinguishes it from other containers' process 1.
 func (d *Driver) ownerName() string {
 	host, err := os.Hostname()
 	if err != nil {

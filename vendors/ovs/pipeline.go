@@ -309,7 +309,7 @@ func (p *pipeline) classify() (flows []openflow.Flow) {
 	here, lease := p.base+tableClassify, p.base+tableLease
 	set := func(bits uint32) openflow.Actions { return openflow.Actions(nil).Load(regVLAN, bits) }
 	// Of a frame that was parsed again in another bridge as many turns are left as one
-	// tag takes, or none (turns.go).
+	// tag takes, or none (recirculation.go).
 	marked := func(m openflow.Match, bit uint32) openflow.Match {
 		m.Mark = openflow.Masked{Value: bit, Mask: bit}
 		return m

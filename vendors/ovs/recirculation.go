@@ -21,7 +21,7 @@ type patchPeer struct {
 	patch
 	isPartner      bool     // it is one of those that bring the frames of a port
 	next           []string // the bridges that csig programs there, the nearest first
-	lowRecircLimit bool     // the datapath has too few turns for two bridges
+	lowRecircLimit bool     // the datapath recirculates too few times for two bridges
 }
 
 // link is two bridges that a patch port joins.
@@ -61,8 +61,8 @@ func isToBridge(f *openflow.Flow) bool {
 	return f.Match.Regs[regOut].Mask != 0 && vid.Value&doLeave != 0 && vid.Mask == vid.Value
 }
 
-// recirculationLimits names the ports from which frames go on to other bridges that csig programs,
-// and what becomes of them there.
+// recirculationLimits names the ports from which frames go on to other bridges that
+// csig programs, and what happens to them there.
 func (d *Driver) recirculationLimits(s *state) []string {
 	pipe := pipeline{setup: &s.setup}
 	var ports []string
