@@ -73,13 +73,13 @@ type Agent struct {
 	setupDue time.Time // when to apply the setup (again); zero: it holds
 	refusals bool      // some port is marked as refused
 
-	driving sync.Mutex   // held while the driver is used, once the cycles run
-	wanted  atomic.Int32 // how many wait for it
+	driverMu sync.Mutex   // held while the driver is used, once the cycles run
+	waiters  atomic.Int32 // how many wait for it
 
-	mu    sync.Mutex // guards what Status reads
-	late  func()     // ends a late look that is under way; nil: there is none
-	facts vendors.Facts
-	tried api.Verdict // the self-test
+	mu         sync.Mutex // guards what Status reads
+	cancelLook func()     // ends a late look that is under way; nil: there is none
+	facts      vendors.Facts
+	tried      api.Verdict // the self-test
 
 	setupError string             // why the setup does not hold; "" where it does
 	would      []findings.Finding // what a real run would refuse, in shadow mode
@@ -92,10 +92,10 @@ type cycleState struct {
 	count, skipped, failed, operations, repairs, lapses uint64
 	last, leaseEnds                                     time.Time
 	lease, lastLapse                                    time.Duration
-	given                                               time.Duration // the lease, as the device has it
+	lastLease                                           time.Duration // the lease, as the device has it
 	readAt                                              time.Time     // of the last reading that was computed with
 	patience                                            time.Duration // how long it says something: the lease of its cycle
-	seen                                                sighting      // of the data plane
+	seen                                                observation   // of the data plane
 	frozen                                              string        // without a lease: why ports could not be made to fall back
 	read, compute, program                              time.Duration
 	refresh                                             counters.RefreshStatus
@@ -152,7 +152,7 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) loop(ctx context.Context) {
 	if a.holds {
 		a.holds = false
-		after, tried := a.lease(), make(chan struct{})
+		after, tried := a.leaseDuration(), make(chan struct{})
 		go func() {
 			defer close(tried)
 			a.tryLater(ctx, after)
@@ -169,7 +169,7 @@ func (a *Agent) loop(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			case <-ticks.C:
-				a.lookLate(ctx)
+				a.checkExpired(ctx)
 			}
 		}
 	}()
@@ -276,7 +276,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 		return a.fail(fmt.Errorf("reading counters: %w", err))
 	}
 	a.pipe.Observe(a.samples)
-	lease := a.lease()
+	lease := a.leaseDuration()
 	if err := tooOld(t1.Sub(t0), lease); err != nil {
 		return a.fail(err)
 	}
@@ -311,10 +311,10 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	}
 	a.cycle.refresh = a.pipe.Refresh()
 	if ready {
-		a.cycle.seen = sighting{at: t3, tried: t3} // a device that takes an update has what it says
+		a.cycle.seen = observation{at: t3, tried: t3} // a device that takes an update has what it says
 		if !a.cfg.Shadow {
-			a.cycle.given = cmp.Or(res.Lease, lease)
-			a.renewed(t2, t3, a.cycle.given, seen.plane != "" || res.Repaired != "", seen.fallback)
+			a.cycle.lastLease = cmp.Or(res.Lease, lease)
+			a.noteRenewal(t2, t3, a.cycle.lastLease, seen.plane != "" || res.Repaired != "", seen.fallback)
 		}
 		a.noteRefusals(err)
 		var changes stateChanges
@@ -330,26 +330,26 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	return nil
 }
 
-// drive waits for the driver, for which a late look makes way.
-func (a *Agent) drive() (release func()) {
-	a.wanted.Add(1)
-	defer a.wanted.Add(-1)
+// lockDriver waits for the driver, and cancels a late look that holds it.
+func (a *Agent) lockDriver() (release func()) {
+	a.waiters.Add(1)
+	defer a.waiters.Add(-1)
 	a.mu.Lock()
-	if a.late != nil {
-		a.late()
+	if a.cancelLook != nil {
+		a.cancelLook()
 	}
 	a.mu.Unlock()
-	a.driving.Lock()
-	return a.driving.Unlock
+	a.driverMu.Lock()
+	return a.driverMu.Unlock
 }
 
 func (a *Agent) apply(ctx context.Context) error {
-	defer a.drive()() // a driver may panic
+	defer a.lockDriver()() // a driver may panic
 	return a.cfg.Driver.Apply(ctx, a.setup)
 }
 
 func (a *Agent) update(ctx context.Context, lease time.Duration, read time.Time) (vendors.UpdateResult, error) {
-	defer a.drive()()
+	defer a.lockDriver()()
 	if err := tooOld(a.cfg.Now().Sub(read), lease); err != nil { // a driver may not make way
 		return vendors.UpdateResult{}, err
 	}
@@ -358,9 +358,9 @@ func (a *Agent) update(ctx context.Context, lease time.Duration, read time.Time)
 
 // failed is what a failed cycle still does until the next one.
 func (a *Agent) failed(ctx context.Context, next time.Time) {
-	defer a.drive()()
-	a.lapse(ctx)
-	a.lookAfter(ctx, next)
+	defer a.lockDriver()()
+	a.fallBackOnExpiry(ctx)
+	a.checkAfterFailure(ctx, next)
 }
 
 // tooOld refuses to renew the lease on the strength of a reading that began so
@@ -373,11 +373,11 @@ func tooOld(age, lease time.Duration) error {
 	return fmt.Errorf("the reading was %v old before it could be programmed, and the lease is %v: it is dropped", age.Round(time.Millisecond), lease)
 }
 
-// renewed keeps count of the lease that an update began at from and done by to
+// noteRenewal keeps count of the lease that an update began at from and done by to
 // has given. The device counts from some instant between the two; the shorter
 // one is stated. lost tells that the rules were not all there meanwhile, fellBack
 // that ports were seen at their fallback.
-func (a *Agent) renewed(from, to time.Time, lease time.Duration, lost, fellBack bool) {
+func (a *Agent) noteRenewal(from, to time.Time, lease time.Duration, lost, fellBack bool) {
 	if ended := a.cycle.leaseEnds; !ended.IsZero() && to.After(ended) {
 		a.cycle.lapses++
 		a.cycle.lastLapse = to.Sub(ended)
@@ -386,7 +386,7 @@ func (a *Agent) renewed(from, to time.Time, lease time.Duration, lost, fellBack 
 		case lost:
 			log.Warn("lease expired before its renewal, and rules were missing or changed; restored")
 		case a.leaselessLocked():
-			a.renewedLeaseless(fellBack)
+			a.noteRenewalNoLease(fellBack)
 		default:
 			log.Warn("lease expired before its renewal: the data plane had fallen back; renewed")
 		}
@@ -458,7 +458,7 @@ func (a *Agent) fail(err error) error {
 	msg := err.Error()
 	if foreign := (*vendors.ForeignError)(nil); errors.As(err, &foreign) {
 		now := a.cfg.Now()
-		a.cycle.seen = sighting{at: now, tried: now, plane: api.DataPlaneForeign, why: msg, because: msg}
+		a.cycle.seen = observation{at: now, tried: now, plane: api.DataPlaneForeign, why: msg, because: msg}
 	}
 	if msg != a.cycle.err {
 		what := "cycle failed; the lease is not renewed"
@@ -471,10 +471,10 @@ func (a *Agent) fail(err error) error {
 	return err
 }
 
-// lease is how long rules may outlive their last renewal: three periods of
+// leaseDuration is how long rules may outlive their last renewal: three periods of
 // the schedule as it stands now, or of the source's own refreshing where that
 // takes longer, so that two lost cycles are forgiven.
-func (a *Agent) lease() time.Duration {
+func (a *Agent) leaseDuration() time.Duration {
 	now := a.cfg.Now()
 	next := a.schedule.Next(now)
 	own := a.pipe.Refresh()

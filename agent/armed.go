@@ -49,13 +49,13 @@ func (d *Daemon) Arm(ctx context.Context, platform string, after time.Duration) 
 	if after < minArmed || after > maxArmed {
 		return "", refuse(fmt.Errorf("auto-revert after %v: want %v to %v", after, minArmed, maxArmed))
 	}
-	if err := d.disarm(); err != nil {
+	if err := d.cancelRevert(); err != nil {
 		return "", err
 	}
 	a := &armed{Until: d.cfg.Now().Add(after)}
 	if r := d.current(); r != nil {
 		a.Hash = r.hash
-		err = d.keepEarlier(r)
+		err = d.saveHistory(r)
 	} else if _, there, e := d.file(); e != nil || there { // broken, or taken off past us
 		err = errors.Join(e, fmt.Errorf("the daemon does not run its file %s, and could not put it back: %w", d.cfg.File, errors.ErrUnsupported))
 	} else {
@@ -91,17 +91,17 @@ func (d *Daemon) Confirm(ctx context.Context, mark string) error {
 		return err
 	}
 	defer release()
-	if err := d.holds(mark); err != nil {
+	if err := d.checkToken(mark); err != nil {
 		return err
 	}
 	if d.current() == nil { // a removal is confirmed: the next start is not to undo it
 		if theirs, err := foreign(d.cfg.File); err != nil || theirs {
-			if err = errors.Join(err, d.leaveOff()); err != nil {
+			if err = errors.Join(err, d.writeOffMarker()); err != nil {
 				return err
 			}
 		}
 	}
-	return d.disarm()
+	return d.cancelRevert()
 }
 
 // Armed returns a *vendors.ArmedError while an auto-revert of the daemon, or of the
@@ -115,29 +115,29 @@ func (d *Daemon) Armed(ctx context.Context, platform string) error {
 	return d.look(platform, func(driver vendors.Driver) error { return vendors.ArmedBy(ctx, driver) })
 }
 
-// holds returns vendors.ErrReverted unless the auto-revert of this token is pending.
-func (d *Daemon) holds(mark string) error {
+// checkToken returns vendors.ErrReverted unless the auto-revert of this token is pending.
+func (d *Daemon) checkToken(mark string) error {
 	if d.armed == nil || d.armed.Mark != mark {
 		return vendors.ErrReverted
 	}
 	return nil
 }
 
-// changing tells whether a change may be made. One with a token belongs to an
+// allowChange tells whether a change may be made. One with a token belongs to an
 // auto-revert, and comes too late after it; any other cancels a pending auto-revert, so
 // that the change stays.
-func (d *Daemon) changing(mark string) error {
+func (d *Daemon) allowChange(mark string) error {
 	if mark == "" {
-		return d.disarm()
+		return d.cancelRevert()
 	}
-	if err := d.holds(mark); err != nil {
+	if err := d.checkToken(mark); err != nil {
 		return fmt.Errorf("the change came too late: %w", err)
 	}
 	return nil
 }
 
-// disarm cancels a pending auto-revert.
-func (d *Daemon) disarm() error {
+// cancelRevert cancels a pending auto-revert.
+func (d *Daemon) cancelRevert() error {
 	if text, err := os.ReadFile(d.armedFile()); err == nil && (json.Unmarshal(text, &armed{}) != nil || !bytes.Contains(text, []byte(`"mark"`))) {
 		return refuse(fmt.Errorf("the file %s is in the way, and was not written by csig: move it away", d.armedFile()))
 	}
@@ -161,13 +161,13 @@ func (d *Daemon) revert(a *armed) {
 		return
 	}
 	log := d.cfg.Log.WithField("config", fmt.Sprintf("%.12s", a.Hash))
-	err := d.off() // csig off bypassed this daemon: the setup is no longer ours to choose
+	err := d.checkOffMarker() // csig off bypassed this daemon: the setup is no longer ours to choose
 	if err == nil {
 		log.Warn("change not confirmed in time; rolling back")
-		err = d.goBack(a.Hash)
+		err = d.rollBackTo(a.Hash)
 	}
 	if err == nil || errors.As(err, new(*OffError)) {
-		err = d.disarm()
+		err = d.cancelRevert()
 	}
 	if err != nil {
 		log.WithError(err).WithFields(logrus.Fields{"again_in": revertRetry.String()}).Error("rollback of the unconfirmed change failed")
@@ -175,14 +175,14 @@ func (d *Daemon) revert(a *armed) {
 	}
 }
 
-// goBack puts the configuration of that hash in force; "": none.
-func (d *Daemon) goBack(hash string) error {
+// rollBackTo puts the configuration of that hash in force; "": none.
+func (d *Daemon) rollBackTo(hash string) error {
 	r := d.current()
 	switch {
 	case hash == "" && r == nil, r != nil && r.hash == hash:
 		return nil // no change came
 	case hash == "":
-		return d.forget(context.Background(), "", "")
+		return d.removeSetup(context.Background(), "", "")
 	}
 	text, err := d.Config(hash)
 	if err == nil {
@@ -195,9 +195,9 @@ func (d *Daemon) goBack(hash string) error {
 	return err
 }
 
-// recall restores the daemon's file from before a change that was not confirmed
+// revertAfterRestart restores the daemon's file from before a change that was not confirmed
 // when the daemon ended. It does not touch the device.
-func (d *Daemon) recall() error {
+func (d *Daemon) revertAfterRestart() error {
 	if d.cfg.Shadow {
 		return nil
 	}
@@ -213,15 +213,15 @@ func (d *Daemon) recall() error {
 	switch {
 	case err != nil:
 	case a.Hash == "":
-		_, err = d.unfile(false)
+		_, err = d.retireFile(false)
 	default:
 		if kept, err = d.Config(a.Hash); err == nil {
-			err = d.keep([]byte(kept), a.Hash)
+			err = d.saveFile([]byte(kept), a.Hash)
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("the last change was not confirmed, and the configuration before it cannot be restored: %w; remove %s to run the present one", err, d.armedFile())
 	}
 	d.cfg.Log.WithField("config", fmt.Sprintf("%.12s", a.Hash)).Warn("change not confirmed before the daemon stopped; rolling back")
-	return d.disarm()
+	return d.cancelRevert()
 }

@@ -72,7 +72,7 @@ func (d *Daemon) Configure(ctx context.Context, text []byte, mark string) error 
 		return err
 	}
 	defer release()
-	if err := d.changing(mark); err != nil {
+	if err := d.allowChange(mark); err != nil {
 		return err
 	}
 	return d.configure(ctx, text)
@@ -93,7 +93,7 @@ func (d *Daemon) configure(ctx context.Context, text []byte) error {
 	}
 	if old != nil && old.config == r.config && old.stop != nil {
 		// Nothing new; what is wrong in spite of it is said again.
-		return errors.Join(d.keep(text, r.hash), r.close(old), d.on(), d.incomplete(ctx, old))
+		return errors.Join(d.saveFile(text, r.hash), r.close(old), d.clearOffMarker(), d.incomplete(ctx, old))
 	}
 	facts, err := d.examine(ctx, r)
 	if err != nil {
@@ -104,10 +104,10 @@ func (d *Daemon) configure(ctx context.Context, text []byte) error {
 	defer cancel()
 	before, had, err := d.file()
 	if err == nil {
-		err = d.keepEarlier(old)
+		err = d.saveHistory(old)
 	}
 	if err == nil {
-		err = d.keep(text, r.hash)
+		err = d.saveFile(text, r.hash)
 	}
 	if err != nil {
 		return errors.Join(refuse(err), r.close(old))
@@ -119,7 +119,7 @@ func (d *Daemon) configure(ctx context.Context, text []byte) error {
 		}
 		return errors.Join(err, back, r.close(old))
 	}
-	return errors.Join(d.on(), d.incomplete(ctx, r))
+	return errors.Join(d.clearOffMarker(), d.incomplete(ctx, r))
 }
 
 // withoutCommands refuses a fleet that names programs for the daemon to run.
@@ -181,7 +181,7 @@ func (d *Daemon) examine(ctx context.Context, r *running) (vendors.Facts, error)
 	if err == nil {
 		_, err = driver.Diff(have, r.agent.setup)
 	}
-	if err = errors.Join(r.agent.beyond(&facts), err); err != nil {
+	if err = errors.Join(r.agent.unsupportedActions(&facts), err); err != nil {
 		return facts, fmt.Errorf("device %s: %w", r.dev.Name, err)
 	}
 	return facts, nil
@@ -239,7 +239,7 @@ func sameCounting(a *Agent, tpid uint16, b *inventory.Device) bool {
 // still.
 func (a *Agent) continueFrom(old *Agent, sameSource bool) {
 	a.started, a.tried, a.cycle = old.started, old.tried, old.cycle
-	a.cycle.err, a.cycle.seen = "", sighting{at: old.cycle.seen.at, fallback: old.cycle.seen.fallback}
+	a.cycle.err, a.cycle.seen = "", observation{at: old.cycle.seen.at, fallback: old.cycle.seen.fallback}
 	if sameSource {
 		a.pipe.ContinueRefresh(old.pipe)
 	} else if !sameCounting(old, a.cfg.Profile.TPID, &a.cfg.Device) || !old.pipe.Refresh().Kind.EveryReading() {
@@ -266,7 +266,7 @@ func (d *Daemon) file() (text []byte, there bool, err error) {
 	return text, err == nil, err
 }
 
-// restore makes the daemon's file what it was before keep. A user's is still that.
+// restore makes the daemon's file what it was before saveFile. A user's is still that.
 func (d *Daemon) restore(text []byte, there bool) error {
 	theirs, err := foreign(d.cfg.File)
 	switch {

@@ -96,10 +96,10 @@ func NewDaemon(cfg DaemonConfig) *Daemon {
 func (d *Daemon) Open(ctx context.Context) error {
 	d.change.Lock()
 	defer d.change.Unlock()
-	if err := d.off(); err != nil {
+	if err := d.checkOffMarker(); err != nil {
 		return d.orWait(ctx, err)
 	}
-	if err := d.recall(); err != nil {
+	if err := d.revertAfterRestart(); err != nil {
 		return d.orWait(ctx, err)
 	}
 	fleet, err := inventory.Load(d.cfg.File)
@@ -136,7 +136,7 @@ func (d *Daemon) Start(ctx context.Context) error {
 func (d *Daemon) begin(ctx context.Context, r *running) error {
 	// Again, now that csig off finds us at our socket: it may have marked the
 	// device since we opened it.
-	if err := d.off(); err != nil {
+	if err := d.checkOffMarker(); err != nil {
 		d.wait("for a configuration: " + err.Error())
 		return d.orWait(ctx, errors.Join(err, r.close(nil)))
 	}
@@ -253,7 +253,7 @@ func (d *Daemon) prepare(ctx context.Context, fleet *inventory.Fleet, old *runni
 	r.agent, err = New(Config{
 		Profile: fleet.Profile, Policy: fleet.Policy, Device: *dev, Source: r.source, Driver: r.driver,
 		Shadow: d.cfg.Shadow, SelfTest: d.cfg.SelfTest && old == nil,
-		Version: d.cfg.Version, Log: d.cfg.Log, Now: d.cfg.Now, OnCycle: d.cfg.OnCycle, Off: d.off,
+		Version: d.cfg.Version, Log: d.cfg.Log, Now: d.cfg.Now, OnCycle: d.cfg.OnCycle, Off: d.checkOffMarker,
 	})
 	if err != nil {
 		return nil, errors.Join(err, r.close(old))

@@ -227,7 +227,7 @@ func TestDaemonIsGivenConfigurations(t *testing.T) {
 			t.Errorf("the configuration: %q, %v", text, err)
 		}
 
-		if err := k.Forget(t.Context(), "", ""); err != nil {
+		if err := k.RemoveSetup(t.Context(), "", ""); err != nil {
 			t.Fatal(err)
 		}
 		if s := k.Status(); drv.removed != 1 || k.text(t) != "" || s.Waiting == "" {
@@ -248,7 +248,7 @@ func TestDaemonIsGivenConfigurations(t *testing.T) {
 				t.Errorf("configuration %q: %q, %v", hash, text, err)
 			}
 		}
-		if err := k.Forget(t.Context(), "test", ""); err != nil || drv.removed != 2 {
+		if err := k.RemoveSetup(t.Context(), "test", ""); err != nil || drv.removed != 2 {
 			t.Errorf("once more: %v, %d removals", err, drv.removed)
 		}
 	})
@@ -395,7 +395,7 @@ func TestDaemonStartsWithWhatItFinds(t *testing.T) {
 					return
 				}
 				drv.remove = nil
-				if err := k.Forget(t.Context(), "", ""); err != nil || k.Status().Waiting != "for a configuration: csig apply gives it one" {
+				if err := k.RemoveSetup(t.Context(), "", ""); err != nil || k.Status().Waiting != "for a configuration: csig apply gives it one" {
 					t.Errorf("tried again: %v, %q", err, k.Status().Waiting)
 				}
 			})
@@ -415,7 +415,7 @@ func TestDaemonKeepsTheMarkOfARemoval(t *testing.T) {
 		time.Sleep(3 * interval)
 		k.with(func(r *recorder) { r.remove = errors.New("busy") })
 		for range 2 {
-			if err := k.Forget(t.Context(), "", ""); err == nil || !strings.Contains(err.Error(), "busy") {
+			if err := k.RemoveSetup(t.Context(), "", ""); err == nil || !strings.Contains(err.Error(), "busy") {
 				t.Errorf("%v", err)
 			}
 			if mark, err := os.ReadFile(k.leaving()); err != nil || string(mark) != ownFirst+deviceText || k.text(t) != "" || k.Status().Waiting == "" {
@@ -423,7 +423,7 @@ func TestDaemonKeepsTheMarkOfARemoval(t *testing.T) {
 			}
 		}
 		k.with(func(r *recorder) { r.remove = nil })
-		if err := k.Forget(t.Context(), "", ""); err != nil {
+		if err := k.RemoveSetup(t.Context(), "", ""); err != nil {
 			t.Error(err)
 		}
 		if _, err := os.Stat(k.leaving()); !errors.Is(err, os.ErrNotExist) {
@@ -508,7 +508,7 @@ func TestChangesOfClientsThatAreGone(t *testing.T) {
 		leave() // while they waited for their turn, say
 		_, again := k.Arm(ctx, "test", time.Second)
 		for _, err := range []error{
-			k.Configure(ctx, []byte(changed("lm: 5", "lm: 7")), ""), k.Forget(ctx, "test", ""), k.SetMTU(ctx, "test", "swp1", 9000), k.Confirm(ctx, mark), again,
+			k.Configure(ctx, []byte(changed("lm: 5", "lm: 7")), ""), k.RemoveSetup(ctx, "test", ""), k.SetMTU(ctx, "test", "swp1", 9000), k.Confirm(ctx, mark), again,
 		} {
 			var perm *vendors.PermanentError
 			if !errors.Is(err, context.Canceled) || !errors.As(err, &perm) {
@@ -582,7 +582,7 @@ func TestDaemonTriesItsDeviceAgain(t *testing.T) {
 					t.Errorf("it waits %q", s.Waiting)
 				}
 				if tc.off {
-					if err := k.Forget(t.Context(), "", ""); err != nil {
+					if err := k.RemoveSetup(t.Context(), "", ""); err != nil {
 						t.Fatal(err)
 					}
 				}

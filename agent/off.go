@@ -23,9 +23,9 @@ func (e *OffError) Error() string {
 		e.At.Format(time.RFC3339), e.Mark, e.File)
 }
 
-// off returns an *OffError while there is an off-marker file. One that cannot be
+// checkOffMarker returns an *OffError while there is an off-marker file. One that cannot be
 // read is an error, too: the emergency stop must not be undone by accident.
-func (d *Daemon) off() error {
+func (d *Daemon) checkOffMarker() error {
 	if d.cfg.OffMark == "" || d.cfg.Shadow { // it puts nothing back
 		return nil
 	}
@@ -39,8 +39,8 @@ func (d *Daemon) off() error {
 	return &OffError{Mark: d.cfg.OffMark, At: info.ModTime().UTC(), File: d.cfg.File}
 }
 
-// on removes the off-marker file: a later decision of a user replaces it.
-func (d *Daemon) on() error {
+// clearOffMarker removes the off-marker file: a later decision of a user replaces it.
+func (d *Daemon) clearOffMarker() error {
 	if d.cfg.OffMark == "" {
 		return nil
 	}

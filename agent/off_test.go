@@ -42,7 +42,7 @@ func TestDaemonOfAMarkedDeviceWaits(t *testing.T) {
 		"for a configuration": func(t *testing.T, k *keeper) { k.configure(t, changed("lm: 5", "lm: 6")) },
 		"for the same one":    func(t *testing.T, k *keeper) { k.configure(t, deviceText) },
 		"for a removal": func(t *testing.T, k *keeper) {
-			if err := k.Forget(t.Context(), "test", ""); err != nil {
+			if err := k.RemoveSetup(t.Context(), "test", ""); err != nil {
 				t.Error(err)
 			}
 		},

@@ -44,9 +44,9 @@ func foreign(path string) (bool, error) {
 	return !bytes.HasPrefix(text, []byte(ownMark)), err
 }
 
-// keep makes a configuration the daemon's file. A user's file stays: it has to
+// saveFile makes a configuration the daemon's file. A user's file stays: it has to
 // say the same.
-func (d *Daemon) keep(text []byte, hash string) error {
+func (d *Daemon) saveFile(text []byte, hash string) error {
 	theirs, err := foreign(d.cfg.File)
 	if err != nil {
 		return fmt.Errorf("keeping the configuration: %w", err)
@@ -62,10 +62,10 @@ func (d *Daemon) keep(text []byte, hash string) error {
 	return fmt.Errorf("the file %s was not written by csig, which does not replace it: change it by hand and restart the agent, or start the agent with --wait and another file (where an older csig wrote it, make its first line %q)", d.cfg.File, ownMark)
 }
 
-// unfile takes the daemon's file out of force: its own becomes the note of a
+// retireFile takes the daemon's file out of force: its own becomes the note of a
 // removal that is not finished. A user's file stays, and where the removal will not be
 // confirmed, the mark of csig off keeps the next start from running it.
-func (d *Daemon) unfile(confirmed bool) (theirs bool, err error) {
+func (d *Daemon) retireFile(confirmed bool) (theirs bool, err error) {
 	if theirs, err = foreign(d.cfg.File); err != nil {
 		return theirs, err
 	}
@@ -73,7 +73,7 @@ func (d *Daemon) unfile(confirmed bool) (theirs bool, err error) {
 		if !confirmed {
 			return true, nil
 		}
-		return true, d.leaveOff()
+		return true, d.writeOffMarker()
 	}
 	if old, err := foreign(d.leaving()); err != nil || old {
 		return false, errors.Join(err, fmt.Errorf("the file %s is in the way, and was not written by csig: move it away", d.leaving()))
@@ -88,8 +88,8 @@ func (d *Daemon) unfile(confirmed bool) (theirs bool, err error) {
 	return false, err
 }
 
-// leaveOff leaves the mark of csig off, where there is a place for it.
-func (d *Daemon) leaveOff() error {
+// writeOffMarker writes the off-marker file, where the daemon has a path for it.
+func (d *Daemon) writeOffMarker() error {
 	if d.cfg.OffMark == "" {
 		return nil
 	}

@@ -13,17 +13,17 @@ import (
 
 // What status and log say of the data plane is what was last seen there, never
 // what the agent remembers having done: csig off, another process or a reboot of
-// the device may have come in between. An update that the device took is such a
-// sighting; where cycles fail, or none comes, the driver looks.
+// the device may have come in between. An update that the device took is such an
+// observation; where cycles fail, or none comes, the driver looks.
 
 const (
 	lookEvery = time.Second     // how often it looks while cycles do not complete
 	lookLimit = 2 * time.Second // how long one look may take, where no lease is to be renewed
 )
 
-// sighting is what was last seen of the data plane. The lease aside, which is
+// observation is what was last seen of the data plane. The lease aside, which is
 // cycleState.leaseEnds.
-type sighting struct {
+type observation struct {
 	at       time.Time         // when; zero: never
 	tried    time.Time         // the last look, also one that saw nothing
 	plane    string            // DataPlaneForeign or DataPlaneAbsent; "": the setup was there
@@ -42,9 +42,9 @@ func (a *Agent) lookDueLocked(now time.Time) bool {
 	return now.Sub(c.seen.tried) >= lookEvery || c.seen.tried.Before(c.leaseEnds) && !now.Before(c.leaseEnds)
 }
 
-// lookAfter looks at the data plane after a failed cycle, at once after the first
+// checkAfterFailure looks at the data plane after a failed cycle, at once after the first
 // one. While a lease runs, which the next cycle is to renew, it has until then.
-func (a *Agent) lookAfter(ctx context.Context, next time.Time) {
+func (a *Agent) checkAfterFailure(ctx context.Context, next time.Time) {
 	now := a.cfg.Now()
 	a.mu.Lock()
 	due := a.cycle.seen.because == "" || a.lookDueLocked(now)
@@ -58,9 +58,9 @@ func (a *Agent) lookAfter(ctx context.Context, next time.Time) {
 	}
 }
 
-// lookLate looks at the data plane where a lease has ended and no cycle has
+// checkExpired looks at the data plane where a lease has ended and no cycle has
 // come since, as the counters hang. A driver that hangs is not asked.
-func (a *Agent) lookLate(ctx context.Context) {
+func (a *Agent) checkExpired(ctx context.Context) {
 	now := a.cfg.Now()
 	a.mu.Lock()
 	c := &a.cycle
@@ -68,19 +68,19 @@ func (a *Agent) lookLate(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if due {
-		a.late = cancel
+		a.cancelLook = cancel
 	}
 	a.mu.Unlock()
 	defer func() {
 		a.mu.Lock()
-		a.late = nil
+		a.cancelLook = nil
 		a.mu.Unlock()
 	}()
-	if !due || !a.driving.TryLock() {
+	if !due || !a.driverMu.TryLock() {
 		return
 	}
-	defer a.driving.Unlock()
-	if a.wanted.Load() == 0 {
+	defer a.driverMu.Unlock()
+	if a.waiters.Load() == 0 {
 		a.look(ctx, lookLimit)
 	}
 }
@@ -93,7 +93,7 @@ func (a *Agent) look(ctx context.Context, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	now := a.cfg.Now() // what is left of a lease is left from here on, at least
-	seen, err := a.see(ctx)
+	seen, err := a.readBack(ctx)
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return // we are stopping, or a cycle wants the driver
 	}
@@ -104,13 +104,13 @@ func (a *Agent) look(ctx context.Context, limit time.Duration) {
 	var foreign *vendors.ForeignError
 	switch {
 	case errors.As(err, &foreign):
-		c.seen = sighting{at: now, plane: api.DataPlaneForeign, why: foreign.Error()}
+		c.seen = observation{at: now, plane: api.DataPlaneForeign, why: foreign.Error()}
 	case err != nil:
 		c.seen.unseen = err.Error()
 	case seen.Setup.Nothing():
-		c.seen = sighting{at: now, plane: api.DataPlaneAbsent, why: "nothing of csig is on this device: tags pass untouched"}
+		c.seen = observation{at: now, plane: api.DataPlaneAbsent, why: "nothing of csig is on this device: tags pass untouched"}
 	default:
-		c.seen = a.sightingLocked(&seen, now)
+		c.seen = a.observationLocked(&seen, now)
 	}
 	c.seen.tried, c.seen.because = now, c.err
 	if c.seen.plane != "" && c.seen.plane != old.plane {
@@ -118,16 +118,16 @@ func (a *Agent) look(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// see is vendors.Look; a driver that panics has not seen anything.
-func (a *Agent) see(ctx context.Context) (seen vendors.Seen, err error) {
+// readBack is vendors.Look; a driver that panics has not seen anything.
+func (a *Agent) readBack(ctx context.Context) (seen vendors.Seen, err error) {
 	defer untrusted.Recover(&err)
 	return vendors.Look(ctx, a.cfg.Driver)
 }
 
-// sightingLocked is a look that found a setup.
-func (a *Agent) sightingLocked(seen *vendors.Seen, now time.Time) sighting {
+// observationLocked is a look that found a setup.
+func (a *Agent) observationLocked(seen *vendors.Seen, now time.Time) observation {
 	c := &a.cycle
-	s := sighting{at: now, all: seen.Setup.Damaged, fallback: c.seen.fallback}
+	s := observation{at: now, all: seen.Setup.Damaged, fallback: c.seen.fallback}
 	note := func(port, what string) {
 		if s.ports == nil {
 			s.ports = map[string]string{}

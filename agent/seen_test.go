@@ -71,20 +71,20 @@ func TestLookWhileAReadingHangs(t *testing.T) {
 				synctest.Wait()
 				block := make(chan struct{})
 				src.block.Store(&block)
-				a.driving.Lock() // a cycle may be there
+				a.driverMu.Lock() // a cycle may be there
 				tc.edit(drv)
-				a.driving.Unlock()
+				a.driverMu.Unlock()
 				time.Sleep(MinLease + interval)
 				s := a.Status()
 				if s.DataPlane != tc.plane || len(s.Ports[0].Signals) != tc.stale {
 					t.Errorf("%s (%s), %+v; want %s", s.DataPlane, s.DataPlaneReason, s.Ports[0], tc.plane)
 				}
 				time.Sleep(10 * lookEvery)
-				a.driving.Lock()
+				a.driverMu.Lock()
 				if drv.looks < 10 || drv.looks > 12 {
 					t.Errorf("looked %d times in 10 s", drv.looks)
 				}
-				a.driving.Unlock()
+				a.driverMu.Unlock()
 				close(block)
 				if err := stop(); err != nil {
 					t.Error(err)
@@ -132,8 +132,8 @@ func TestLookGivesWay(t *testing.T) {
 				block := make(chan struct{})
 				src.block.Store(&block)
 				time.Sleep(MinLease)
-				for a.driving.TryLock() { // until it looks
-					a.driving.Unlock()
+				for a.driverMu.TryLock() { // until it looks
+					a.driverMu.Unlock()
 					time.Sleep(interval / 10)
 					synctest.Wait()
 				}
@@ -192,9 +192,9 @@ func TestEndSaysWhatIsThere(t *testing.T) {
 				}
 				stop := run(t, a)
 				time.Sleep(5*interval + interval/2)
-				a.driving.Lock()
+				a.driverMu.Lock()
 				tc.edit(drv)
-				a.driving.Unlock()
+				a.driverMu.Unlock()
 				if err := stop(); (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 					t.Errorf("%v, want %q", err, tc.err)
 				}

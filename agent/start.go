@@ -54,7 +54,7 @@ func (a *Agent) start(ctx context.Context) error {
 		changes, err = a.cfg.Driver.Diff(before, a.setup)
 		a.holds = len(changes) == 0 && before.TPID != 0
 	}
-	if err = errors.Join(a.beyond(&a.facts), err); err != nil {
+	if err = errors.Join(a.unsupportedActions(&a.facts), err); err != nil {
 		if err := a.refused(err); err != nil {
 			return err
 		}
@@ -133,9 +133,9 @@ func refusals(err error) []findings.Finding {
 	return []findings.Finding{f}
 }
 
-// beyond refuses the actions that this device does not support; nil where it supports
+// unsupportedActions refuses the actions that this device does not support; nil where it supports
 // all.
-func (a *Agent) beyond(f *vendors.Facts) error {
+func (a *Agent) unsupportedActions(f *vendors.Facts) error {
 	var errs []error
 	for _, c := range []struct {
 		action vlanrules.Action

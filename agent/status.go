@@ -66,7 +66,7 @@ func (a *Agent) Status() *api.Status {
 	} else {
 		s.Cycle.Operations = a.cycle.operations
 		if !a.cycle.leaseEnds.IsZero() {
-			s.LeaseNS = a.cycle.given.Nanoseconds()
+			s.LeaseNS = a.cycle.lastLease.Nanoseconds()
 		}
 	}
 	for i := range a.ports {

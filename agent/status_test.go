@@ -280,7 +280,7 @@ func TestLeaseReachesTheNextTick(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := a.lease(); got != tc.want {
+			if got := a.leaseDuration(); got != tc.want {
 				t.Errorf("%s: a lease of %v, want %v", tc.name, got, tc.want)
 			}
 		}

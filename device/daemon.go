@@ -178,7 +178,7 @@ func (t *Daemon) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 
 // Remove has the daemon remove everything of ours, its configuration included.
 func (t *Daemon) Remove(ctx context.Context) error {
-	return t.client.Forget(ctx, t.dev.Platform, t.mark)
+	return t.client.RemoveSetup(ctx, t.dev.Platform, t.mark)
 }
 
 // Arm starts the daemon's auto-revert to its present configuration.

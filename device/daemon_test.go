@@ -76,7 +76,7 @@ func (w *ward) keep() {
 	}
 }
 
-func (w *ward) Forget(context.Context, string, string) error {
+func (w *ward) RemoveSetup(context.Context, string, string) error {
 	w.keep()
 	w.runs, w.text = nil, ""
 	return nil

@@ -29,7 +29,7 @@ func TestArmed(t *testing.T) {
 	}
 	for what, change := range map[string]func(mark string) error{
 		"configure": func(mark string) error { return c.Configure(ctx, []byte("a file"), mark) },
-		"forget":    func(mark string) error { return c.Forget(ctx, "", mark) },
+		"forget":    func(mark string) error { return c.RemoveSetup(ctx, "", mark) },
 	} {
 		for _, want := range []string{mark, ""} {
 			m.mark = "none"

@@ -91,7 +91,7 @@ func TestHostileDaemon(t *testing.T) {
 				"config": func(ctx context.Context) error { _, err := c.Config(ctx, "x"); return err },
 				"armed":  func(ctx context.Context) error { return c.Armed(ctx, "linux") },
 				"arm":    func(ctx context.Context) error { _, err := c.Arm(ctx, "linux", time.Second); return err },
-				"forget": func(ctx context.Context) error { return c.Forget(ctx, "linux", "") },
+				"forget": func(ctx context.Context) error { return c.RemoveSetup(ctx, "linux", "") },
 				"links": func(ctx context.Context) error {
 					l, err := c.ListenLink(ctx, "p1")
 					if err != nil {
@@ -195,7 +195,7 @@ func TestDeadlineHeader(t *testing.T) {
 			defer cancel()
 			want, _ = ctx.Deadline()
 		}
-		if err := c.Forget(ctx, "", ""); err != nil {
+		if err := c.RemoveSetup(ctx, "", ""); err != nil {
 			t.Fatal(err)
 		}
 		header := <-got

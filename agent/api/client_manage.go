@@ -87,9 +87,9 @@ func (c *Client) Configure(ctx context.Context, file []byte, mark string) error 
 	return c.change(ctx, http.MethodPut, path, file)
 }
 
-// Forget has the daemon remove everything of csig, its configuration included.
+// RemoveSetup has the daemon remove everything of csig, its configuration included.
 // mark is as for Configure.
-func (c *Client) Forget(ctx context.Context, platform, mark string) error {
+func (c *Client) RemoveSetup(ctx context.Context, platform, mark string) error {
 	v := url.Values{}
 	if platform != "" {
 		v.Set("platform", platform)

@@ -135,7 +135,7 @@ func TestChangesAreAudited(t *testing.T) {
 	}
 	tc := NewTLSClient(v.addr.String(), cfg, files(ca, "operator"))
 	defer tc.Close()
-	if err := tc.Forget(t.Context(), "", ""); err != nil {
+	if err := tc.RemoveSetup(t.Context(), "", ""); err != nil {
 		t.Fatal(err)
 	}
 	if line = <-v.log; !strings.Contains(line, `request="DELETE /v1/config"`) || !strings.Contains(line, `peer="certificate [operator]"`) || !strings.Contains(line, "address=\"127.0.0.1:") {

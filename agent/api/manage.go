@@ -140,9 +140,9 @@ type Manager interface {
 	// "" cancels a pending auto-revert.
 	Configure(ctx context.Context, file []byte, mark string) error
 
-	// Forget removes everything of csig from the device, and the
+	// RemoveSetup removes everything of csig from the device, and the
 	// configuration; idempotent. platform is as above, mark as for Configure.
-	Forget(ctx context.Context, platform, mark string) error
+	RemoveSetup(ctx context.Context, platform, mark string) error
 
 	// Arm starts an auto-revert with a delay, Confirm keeps the changes since
 	// then, and Armed reports a pending one: as a vendors.Confirmer and a
@@ -209,7 +209,7 @@ func (s *Server) Manage(m Manager) {
 		return struct{}{}, m.Configure(r.Context(), file, argument(r, "mark"))
 	}))
 	s.mux.HandleFunc("DELETE "+ConfigPath, s.change(0, func(r *http.Request, _ []byte) (any, error) {
-		return struct{}{}, m.Forget(r.Context(), argument(r, "platform"), argument(r, "mark"))
+		return struct{}{}, m.RemoveSetup(r.Context(), argument(r, "platform"), argument(r, "mark"))
 	}))
 }
 

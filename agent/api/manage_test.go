@@ -75,7 +75,7 @@ func (m *manager) Configure(_ context.Context, file []byte, mark string) error {
 	m.file, m.mark = string(file), mark
 	return m.err
 }
-func (m *manager) Forget(_ context.Context, platform, mark string) error {
+func (m *manager) RemoveSetup(_ context.Context, platform, mark string) error {
 	m.file, m.platform, m.mark = "", platform, mark
 	return m.err
 }
@@ -207,7 +207,7 @@ func TestManage(t *testing.T) {
 	if err := c.Configure(ctx, []byte(file), ""); err != nil || m.file != file {
 		t.Errorf("configure: %v, %d bytes", err, len(m.file))
 	}
-	if err := c.Forget(ctx, "d", ""); err != nil || m.file != "" || m.platform != "d" {
+	if err := c.RemoveSetup(ctx, "d", ""); err != nil || m.file != "" || m.platform != "d" {
 		t.Errorf("forget: %v", err)
 	}
 	if err := c.Configure(ctx, make([]byte, maxConfig+1), ""); err == nil || !strings.Contains(err.Error(), "too large") || m.file != "" {

@@ -14,23 +14,23 @@ import (
 // What ran is kept under its name, for its own eyes, and the oldest go.
 func TestEarlierConfigurations(t *testing.T) {
 	d := NewDaemon(DaemonConfig{File: filepath.Join(t.TempDir(), "csig.yaml")})
-	if err := d.keepEarlier(nil); err != nil {
+	if err := d.saveHistory(nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(d.earlier()); err == nil {
+	if _, err := os.Stat(d.historyDir()); err == nil {
 		t.Error("there is a folder, and nothing ran")
 	}
-	const all = maxEarlier + 3
+	const all = maxHistory + 3
 	for i := range all {
 		hash := fmt.Sprintf("%064x", i)
-		if err := d.keepEarlier(&running{config: "the " + hash, hash: hash}); err != nil {
+		if err := d.saveHistory(&running{config: "the " + hash, hash: hash}); err != nil {
 			t.Fatal(err)
 		}
 		at := time.Unix(1e9+int64(i), 0)
-		if err := os.Chtimes(filepath.Join(d.earlier(), hash), at, at); err != nil {
+		if err := os.Chtimes(filepath.Join(d.historyDir(), hash), at, at); err != nil {
 			t.Fatal(err)
 		}
-		info, err := os.Stat(filepath.Join(d.earlier(), hash))
+		info, err := os.Stat(filepath.Join(d.historyDir(), hash))
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%v, %v", info, err)
 		}
@@ -38,19 +38,19 @@ func TestEarlierConfigurations(t *testing.T) {
 	for i := range all {
 		hash := fmt.Sprintf("%064x", i)
 		text, err := d.Config(hash)
-		if kept := i >= all-maxEarlier; kept != (err == nil) || kept && text != "the "+hash {
+		if kept := i >= all-maxHistory; kept != (err == nil) || kept && text != "the "+hash {
 			t.Errorf("configuration %d: %q, %v", i, text, err)
 		}
 	}
-	if info, err := os.Stat(d.earlier()); err != nil || info.Mode().Perm() != 0o700 {
+	if info, err := os.Stat(d.historyDir()); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info, err)
 	}
 	// A link to a folder is none of csig's.
 	d = NewDaemon(DaemonConfig{File: filepath.Join(t.TempDir(), "csig.yaml")})
-	if err := os.Symlink(t.TempDir(), d.earlier()); err != nil {
+	if err := os.Symlink(t.TempDir(), d.historyDir()); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.keepEarlier(&running{config: "text", hash: fmt.Sprintf("%064x", 1)}); err == nil || !strings.Contains(err.Error(), "is no folder") {
+	if err := d.saveHistory(&running{config: "text", hash: fmt.Sprintf("%064x", 1)}); err == nil || !strings.Contains(err.Error(), "is no folder") {
 		t.Errorf("a link: %v", err)
 	}
 }

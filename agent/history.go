@@ -13,44 +13,44 @@ import (
 	"github.com/csig-agent/csig/vendors"
 )
 
-// maxEarlier is how many earlier configurations are kept: a roll-out leaves
+// maxHistory is how many earlier configurations are kept: a rollout leaves
 // three behind, and so does the way back.
-const maxEarlier = 16
+const maxHistory = 16
 
-// earlier is the folder of the configurations that ran before: a rollback names
+// historyDir is the folder of the configurations that ran before: a rollback names
 // one by its hash. Plans and journals hold no more of it, because
 // it may have the arguments of commands that fetch secrets.
-func (d *Daemon) earlier() string { return d.cfg.File + ".earlier" }
+func (d *Daemon) historyDir() string { return d.cfg.File + ".earlier" }
 
-// keepEarlier keeps the configuration that runs, before another takes its
+// saveHistory keeps the configuration that runs, before another takes its
 // place.
-func (d *Daemon) keepEarlier(r *running) error {
+func (d *Daemon) saveHistory(r *running) error {
 	if r == nil {
 		return nil
 	}
-	err := os.Mkdir(d.earlier(), 0o700)
+	err := os.Mkdir(d.historyDir(), 0o700)
 	if err == nil {
 		err = outfile.SyncDir(filepath.Dir(d.cfg.File))
 	}
 	if errors.Is(err, fs.ErrExist) {
 		var info fs.FileInfo
-		if info, err = os.Lstat(d.earlier()); err == nil && !info.IsDir() { // nor a link to one
-			err = fmt.Errorf("%s is no folder", d.earlier())
+		if info, err = os.Lstat(d.historyDir()); err == nil && !info.IsDir() { // nor a link to one
+			err = fmt.Errorf("%s is no folder", d.historyDir())
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("keeping the configuration of before: %w", err)
 	}
-	if err := writeFile(filepath.Join(d.earlier(), r.hash), []byte(r.config)); err != nil {
+	if err := writeFile(filepath.Join(d.historyDir(), r.hash), []byte(r.config)); err != nil {
 		return err
 	}
-	return d.dropEarlier()
+	return d.trimHistory()
 }
 
-// dropEarlier leaves the newest of the earlier configurations.
-func (d *Daemon) dropEarlier() error {
-	list, err := os.ReadDir(d.earlier())
-	if err != nil || len(list) <= maxEarlier {
+// trimHistory leaves the newest of the earlier configurations.
+func (d *Daemon) trimHistory() error {
+	list, err := os.ReadDir(d.historyDir())
+	if err != nil || len(list) <= maxHistory {
 		return err
 	}
 	var kept []fs.FileInfo
@@ -62,8 +62,8 @@ func (d *Daemon) dropEarlier() error {
 	slices.SortFunc(kept, func(a, b fs.FileInfo) int {
 		return cmp.Or(b.ModTime().Compare(a.ModTime()), cmp.Compare(a.Name(), b.Name()))
 	})
-	for _, info := range kept[min(maxEarlier, len(kept)):] {
-		err = errors.Join(err, os.Remove(filepath.Join(d.earlier(), info.Name())))
+	for _, info := range kept[min(maxHistory, len(kept)):] {
+		err = errors.Join(err, os.Remove(filepath.Join(d.historyDir(), info.Name())))
 	}
 	return err
 }
@@ -77,7 +77,7 @@ func (d *Daemon) Config(hash string) (string, error) {
 	if !vendors.IsProfileHash(hash) { // it becomes the name of a file
 		return "", refuse(fmt.Errorf("%q is not the hash of a configuration", hash))
 	}
-	text, err := os.ReadFile(filepath.Join(d.earlier(), hash))
+	text, err := os.ReadFile(filepath.Join(d.historyDir(), hash))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = refuse(fmt.Errorf("this daemon keeps no configuration %.12s", hash))
 	}

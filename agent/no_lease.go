@@ -25,11 +25,11 @@ func (a *Agent) leaseless() bool {
 	return a.leaselessLocked()
 }
 
-// renewedLeaseless logs that cycles complete again after a gap on a device without
+// noteRenewalNoLease logs that cycles complete again after a gap on a device without
 // lease support. In the gap the last values stayed advertised, or the agent had made
 // the ports fall back.
-func (a *Agent) renewedLeaseless(fellBack bool) {
-	log := a.log.WithFields(logrus.Fields{"without_news": (a.cycle.lastLapse + a.cycle.given).Round(time.Millisecond).String(), "lapses": a.cycle.lapses})
+func (a *Agent) noteRenewalNoLease(fellBack bool) {
+	log := a.log.WithFields(logrus.Fields{"without_news": (a.cycle.lastLapse + a.cycle.lastLease).Round(time.Millisecond).String(), "lapses": a.cycle.lapses})
 	if fellBack {
 		log.WithField("on_stale", a.cfg.Policy.OnStale).Warn("no cycle had completed for too long: the agent had made the ports fall back; they are current again")
 		return
@@ -37,9 +37,9 @@ func (a *Agent) renewedLeaseless(fellBack bool) {
 	log.Warn("no cycle had completed for too long: the device cannot expire rules, and the last values stayed advertised; they are current again")
 }
 
-// lapse makes every port fall back when the lease of the last cycle has expired on a
+// fallBackOnExpiry makes every port fall back when the lease of the last cycle has expired on a
 // device without lease support. Each failed cycle tries it until it succeeds.
-func (a *Agent) lapse(ctx context.Context) {
+func (a *Agent) fallBackOnExpiry(ctx context.Context) {
 	now := a.cfg.Now()
 	a.mu.Lock()
 	c := &a.cycle
@@ -53,7 +53,7 @@ func (a *Agent) lapse(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c.seen.fallback = err == nil
-	log := a.log.WithFields(logrus.Fields{"without_news": (now.Sub(ended) + c.given).Round(time.Millisecond).String(), "on_stale": a.cfg.Policy.OnStale})
+	log := a.log.WithFields(logrus.Fields{"without_news": (now.Sub(ended) + c.lastLease).Round(time.Millisecond).String(), "on_stale": a.cfg.Policy.OnStale})
 	switch {
 	case err == nil:
 		c.frozen = ""

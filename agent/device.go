@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"context"
+	"errors"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
+)
+
+// look does something with a driver of its own, beside the one that the cycles
+// use. platform is for a daemon that runs no configuration.
+func (d *Daemon) look(platform string, do func(vendors.Driver) error) error {
+	dev := &inventory.Device{Name: "this device", Platform: platform, Local: true}
+	if r := d.current(); r != nil {
+		dev = r.dev
+	}
+	if dev.Platform == "" {
+		return refuse(errors.New("this daemon has no configuration, and so does not know its platform: name it with ?platform="))
+	}
+	driver, err := d.cfg.OpenDriver(dev)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(driver), driver.Close())
+}
+
+// Facts is what the device can do.
+func (d *Daemon) Facts(ctx context.Context, platform string) (facts vendors.Facts, err error) {
+	err = d.look(platform, func(driver vendors.Driver) error {
+		facts, err = driver.Probe(ctx)
+		return err
+	})
+	return facts, err
+}
+
+// Setup is what the device has, with the name of the configuration that the
+// daemon runs.
+func (d *Daemon) Setup(ctx context.Context, platform string) (s vendors.Setup, err error) {
+	d.change.Lock() // half a change is not to be seen
+	defer d.change.Unlock()
+	err = d.look(platform, func(driver vendors.Driver) error {
+		s, err = driver.Observe(ctx)
+		return err
+	})
+	if r := d.current(); r != nil {
+		s.Config = r.hash
+	}
+	return s, err
+}
+
+// Health is the error and drop counters of the device's ports; none where its driver cannot tell.
+func (d *Daemon) Health(ctx context.Context, platform string) (list []vendors.PortHealth, err error) {
+	err = d.look(platform, func(driver vendors.Driver) error {
+		list, err = vendors.Health(ctx, driver)
+		return err
+	})
+	return list, err
+}
+
+// MTUs is the MTU of the device's ports, in bytes; none where its driver cannot
+// tell.
+func (d *Daemon) MTUs(ctx context.Context, platform string) (mtus map[string]int, err error) {
+	err = d.look(platform, func(driver vendors.Driver) error {
+		mtus, err = vendors.MTUs(ctx, driver)
+		return err
+	})
+	return mtus, err
+}
+
+// SetMTU sets the MTU of one port, in bytes. Like the configuration it is not
+// changed by a daemon that does not own the setup.
+func (d *Daemon) SetMTU(ctx context.Context, platform, port string, mtu int) error {
+	release, err := d.takeTurn(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return d.look(platform, func(driver vendors.Driver) error {
+		m, ok := vendors.As[vendors.MTUSetter](driver)
+		if !ok {
+			return refuse(errors.New("csig cannot set the MTU of its ports"))
+		}
+		return m.SetMTU(ctx, port, mtu)
+	})
+}
