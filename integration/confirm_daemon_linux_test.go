@@ -218,7 +218,7 @@ func TestLongDaemonArmed(t *testing.T) {
 			return true
 		})
 		out := r.want(1, "apply", r.path("plan"), "--soak", "0s", "--revert", "3s", "--journal", r.path("cut"))
-		if !strings.Contains(out, "it goes back by itself within 3s to what it had before") {
+		if !strings.Contains(out, "it auto-reverts within 3s to what it had before") {
 			t.Errorf("the output lacks what happens to s2:\n%s", out)
 		}
 		b.meet(nil)

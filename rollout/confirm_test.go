@@ -121,7 +121,7 @@ func TestCommitConfirmed(t *testing.T) {
 		d := &remote{fleet: f, back: map[string]vendors.Setup{}, lostAt: "s2"}
 		r := &Run{Journal: j, Open: d.open, Revert: time.Minute}
 		err := r.Apply(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "device s2: over a new connection after the change: no route to s2 any more; it goes back by itself within 1m0s") {
+		if err == nil || !strings.Contains(err.Error(), "device s2: over a new connection after the change: no route to s2 any more; it auto-reverts within 1m0s") {
 			t.Fatalf("got %v", err)
 		}
 		if hashOf(f.devices["s2"]) != before["s2"] {
@@ -172,7 +172,7 @@ func TestCannotBeArmed(t *testing.T) {
 // What is said of a step that went wrong on an armed device is what the device
 // does.
 func TestArmedStepFails(t *testing.T) {
-	const back = "; it goes back by itself within 1m0s to what it had before"
+	const back = "; it auto-reverts within 1m0s to what it had before"
 	for _, c := range []struct {
 		name  string
 		r     remote

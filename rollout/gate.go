@@ -77,7 +77,7 @@ func (h *Health) Before(ctx context.Context, devices []string) error {
 func (h *Health) readAll(ctx context.Context, devices []string) (map[string]map[string]vendors.PortHealth, error) {
 	out := map[string]map[string]vendors.PortHealth{}
 	var mu sync.Mutex
-	err := (&Run{Parallel: h.Parallel}).each(ctx, devices, func(name string) error {
+	err := (&Run{Parallel: h.Parallel}).forEachUntilError(ctx, devices, func(name string) error {
 		got, err := h.read(ctx, name)
 		mu.Lock()
 		defer mu.Unlock()
@@ -128,7 +128,7 @@ func (h *Health) After(ctx context.Context, wave string, devices []string) (Judg
 	if err := h.soak(ctx); err != nil {
 		return j, err
 	}
-	judged := (&Run{Parallel: h.Parallel}).every(ctx, devices, func(name string) error { return h.judge(ctx, wave, name) })
+	judged := (&Run{Parallel: h.Parallel}).forEach(ctx, devices, func(name string) error { return h.judge(ctx, wave, name) })
 	if err := errors.Join(judged, h.linksAfter(ctx, wave, devices, &j), h.pathsAfter(ctx, wave, &j)); err != nil {
 		return j, err
 	}
@@ -153,7 +153,7 @@ func (h *Health) judge(ctx context.Context, wave, device string) error {
 	} else if have, e := t.Observe(ctx); e != nil {
 		err = e
 	} else {
-		err = differs(t, have, want)
+		err = verifySetup(t, have, want)
 	}
 	if err != nil {
 		return fmt.Errorf("device %s: %w", device, err)

@@ -211,7 +211,7 @@ func (h *Health) cross(ctx context.Context, from, to *linkEnd, f vendors.LinkFra
 		if err := h.send(ctx, from, f); err != nil {
 			return f, err
 		}
-		got, err := hear(ctx, l, f.Nonce, wait)
+		got, err := awaitFrame(ctx, l, f.Nonce, wait)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 			return got, err
 		}
@@ -225,8 +225,8 @@ func (h *Health) send(ctx context.Context, from *linkEnd, f vendors.LinkFrame) e
 	return from.probes.SendLink(ctx, from.at.Port, f)
 }
 
-// hear waits a moment for one test frame.
-func hear(ctx context.Context, l vendors.LinkListener, nonce uint64, wait time.Duration) (vendors.LinkFrame, error) {
+// awaitFrame waits a moment for one test frame.
+func awaitFrame(ctx context.Context, l vendors.LinkListener, nonce uint64, wait time.Duration) (vendors.LinkFrame, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for {

@@ -83,30 +83,30 @@ func (h *Health) pathsAfter(ctx context.Context, wave string, j *Judgement) erro
 	return errors.Join(errs...)
 }
 
-// tagPromise is what has to become of tags on their way to a receiver.
-type tagPromise uint8
+// tagExpectation is what has to become of tags on their way to a receiver.
+type tagExpectation uint8
 
 const (
-	tagMay    tagPromise = iota // nothing is promised yet
-	tagGone                     // the port to it strips
-	tagArrive                   // the path is open
+	tagMay    tagExpectation = iota // nothing is expected yet
+	tagGone                         // the port to it strips
+	tagArrive                       // the path is open
 )
 
-// promise says what has to become of tags to a host after a wave.
-func (h *Health) promise(host, wave string) tagPromise {
+// expectation says what has to become of tags to a host after a wave.
+func (h *Health) expectation(host, wave string) tagExpectation {
 	out := tagMay
 	for i := range h.Fleet.Devices {
 		d := &h.Fleet.Devices[i]
 		for k := range d.Ports {
 			if d.Ports[k].Peer.Device == host {
-				out = max(out, h.portPromise(d.Name, d.Ports[k].Name, wave))
+				out = max(out, h.portExpectation(d.Name, d.Ports[k].Name, wave))
 			}
 		}
 	}
 	return out
 }
 
-func (h *Health) portPromise(device, port, wave string) tagPromise {
+func (h *Health) portExpectation(device, port, wave string) tagExpectation {
 	p := h.Plan.Device(device)
 	if p == nil {
 		return tagMay
@@ -140,21 +140,21 @@ func (h *Health) portPromise(device, port, wave string) tagPromise {
 	return tagMay
 }
 
-// judgePath holds what arrived against what was promised.
+// judgePath holds what arrived against what is expected.
 func (h *Health) judgePath(p Path, wave string, a *PathAnswer) (string, error) {
 	if a.Plain != "" {
-		return "", fmt.Errorf("a frame of %d bytes without a tag %s: ordinary traffic is hurt; csig rollback undoes it", a.Size, a.Plain)
+		return "", fmt.Errorf("a frame of %d bytes without a tag %s: ordinary traffic is affected; csig rollback undoes it", a.Size, a.Plain)
 	}
-	promise := h.promise(p.To, wave)
+	expected := h.expectation(p.To, wave)
 	var tags []string
 	for i := range a.Tags {
 		t := &a.Tags[i]
 		switch {
 		case !t.Arrived:
 			return "", fmt.Errorf("a frame of %d bytes with the tag of %s does not arrive, one without does: frames with a tag are lost on the path, because of its TPID or because it is %d bytes too long somewhere", a.Size, t.Signal, 4)
-		case t.Tag == nil && promise == tagArrive:
+		case t.Tag == nil && expected == tagArrive:
 			return "", fmt.Errorf("the tag of %s does not arrive, while every port that faces %s is to leave it in by now: a device on the path drops it; csig assess says what each does", t.Signal, p.To)
-		case t.Tag != nil && promise == tagGone:
+		case t.Tag != nil && expected == tagGone:
 			return "", fmt.Errorf("a tag of %s arrives, while the port that faces %s strips by its setup: the receiver takes a path for capable that is not; look at that port with csig plan", t.Signal, p.To)
 		case t.Tag != nil:
 			text, err := h.plausible(p, t)

@@ -52,7 +52,7 @@ func TestPathGate(t *testing.T) {
 		"open, and gone":       {wave: "open/all", answer: PathAnswer{Tags: gone}, want: "the tag of abw does not arrive, while every port that faces h"},
 		"the stale locator":    {wave: "open/all", answer: PathAnswer{Tags: tagged(func(t *quantize.Tag) { t.S, t.LM = 0, 125 })}},
 		"lost":                 {wave: "fence/all", answer: PathAnswer{Tags: []PathTag{{Signal: quantize.MinABW}}}, want: "with the tag of abw does not arrive, one without does"},
-		"ordinary frames hurt": {wave: "fence/all", answer: PathAnswer{Plain: "arrives altered", Tags: gone}, want: "without a tag arrives altered: ordinary traffic is hurt"},
+		"ordinary frames hurt": {wave: "fence/all", answer: PathAnswer{Plain: "arrives altered", Tags: gone}, want: "without a tag arrives altered: ordinary traffic is affected"},
 		"another T":            {wave: "open/all", answer: PathAnswer{Tags: tagged(func(t *quantize.Tag) { t.T = 1 })}, want: "arrives as one of abwc"},
 		"S without a locator":  {wave: "open/all", answer: PathAnswer{Tags: tagged(func(t *quantize.Tag) { t.S = 4 })}, want: "without a locator"},
 		"a foreign locator":    {wave: "open/all", answer: PathAnswer{Tags: tagged(func(t *quantize.Tag) { t.S, t.LM = 4, 9 })}, want: "locator 9, which no port on a path from g to h has"},
@@ -115,20 +115,20 @@ func TestPathWithSmallMTUs(t *testing.T) {
 }
 
 // Tags are to arrive once the port to the receiver is open, or once nothing is
-// left that could open it; before, nothing is promised.
+// left that could open it; before, nothing is expected.
 func TestPortPromise(t *testing.T) {
 	g := pathGate(t, nil)
-	for wave, want := range map[string]tagPromise{"fence/all": tagGone, "ready/rest": tagGone, "open/all": tagArrive} {
-		if got := g.portPromise("s1", "a", wave); got != want {
+	for wave, want := range map[string]tagExpectation{"fence/all": tagGone, "ready/rest": tagGone, "open/all": tagArrive} {
+		if got := g.portExpectation("s1", "a", wave); got != want {
 			t.Errorf("after %s: %d, want %d", wave, got, want)
 		}
 	}
 	g.Plan.Stages = g.Plan.Stages[1:2] // s2 becomes ready in its last wave, and never had a fence
-	for wave, want := range map[string]tagPromise{"ready/canary": tagMay, "ready/rest": tagArrive} {
+	for wave, want := range map[string]tagExpectation{"ready/canary": tagMay, "ready/rest": tagArrive} {
 		if wave == "ready/canary" {
 			g.Plan.Device("s2").Observed = setup(vlanrules.Update, "a")
 		}
-		if got := g.portPromise("s2", "a", wave); got != want {
+		if got := g.portExpectation("s2", "a", wave); got != want {
 			t.Errorf("without a fence, after %s: %d, want %d", wave, got, want)
 		}
 	}

@@ -35,7 +35,7 @@ const (
 	EventBegin    Event = "begin"    // Plan: what is going to be carried out
 	EventBefore   Event = "before"   // Device, Setup: what it had before anything of this plan
 	EventStart    Event = "start"    // Step: its device may have changed from here on
-	EventArmed    Event = "armed"    // Step: until done or undone, its device goes back by itself; Error: it cannot, and why
+	EventArmed    Event = "armed"    // Step: until done or undone, its device auto-reverts; Error: it cannot, and why
 	EventDone     Event = "done"     // Step: its device was read back and is as wanted
 	EventFailed   Event = "failed"   // Step, Error
 	EventGate     Event = "gate"     // Wave, Error ("" passed)
@@ -123,9 +123,9 @@ var (
 // asked for is done already: there is nothing wrong.
 var ErrNothingToDo = errors.New("nothing to do")
 
-// Over is the error of an Apply (undo: a Rollback) for which the journal leaves
+// CheckFinished is the error of an Apply (undo: a Rollback) for which the journal leaves
 // nothing to do; nil where there is something.
-func (j *Journal) Over(undo bool) error {
+func (j *Journal) CheckFinished(undo bool) error {
 	s := &j.state
 	switch {
 	case undo && s.rollback && s.ended:
@@ -177,7 +177,7 @@ func CreateJournal(path, version string, plan *plans.Plan, now func() time.Time)
 func removeUnbegun(path string, now func() time.Time) error {
 	j, err := OpenJournal(path, now)
 	switch {
-	case err == nil && !j.Begun():
+	case err == nil && !j.Started():
 		return j.Discard()
 	case err == nil:
 		return errors.Join(fmt.Errorf("%s exists: it is the journal of an earlier apply; continue it with csig apply --resume %s, undo it with csig rollback %s, or name another with --journal", path, vendors.ShellWord(path), vendors.ShellWord(path)), j.Close())
@@ -427,14 +427,14 @@ func (j *Journal) Count(events ...Event) int {
 	return n
 }
 
-// Begun tells whether any step has begun: before, there is nothing to undo.
-func (j *Journal) Begun() bool { return len(j.state.steps) > 0 }
+// Started tells whether any step has begun: before, there is nothing to undo.
+func (j *Journal) Started() bool { return len(j.state.steps) > 0 }
 
 // Discard closes the journal and removes its file.
 func (j *Journal) Discard() error { return errors.Join(os.Remove(j.Path()), j.Close()) }
 
-// There tells whether the journal is still at its path.
-func (j *Journal) There() bool {
+// Exists tells whether the journal is still at its path.
+func (j *Journal) Exists() bool {
 	f, ok := j.file.(*os.File)
 	if !ok {
 		return true

@@ -31,8 +31,8 @@ type Off struct {
 	Limit    time.Duration  // for one step of one device; 0: a minute
 	Report   func(Progress) // may be nil; called by one goroutine at a time
 
-	undriven []string // devices that Run found nothing to drive with
-	lasting  []string // what Run has not given back as it was, with the device
+	unsupported []string // devices that no driver supports
+	notRestored []string // what Run has not restored, with the device
 }
 
 // The stages of an Off after StageFence: everything but the fence goes, then
@@ -57,16 +57,16 @@ func (o *Off) Run(ctx context.Context) error {
 		asked[name] = true
 	}
 	seen, lost := o.look(ctx, r, devices)
-	o.undriven, o.lasting = nil, nil
+	o.unsupported, o.notRestored = nil, nil
 	for _, name := range devices {
 		for _, what := range seen[name].Facts.Off {
-			o.lasting = append(o.lasting, "device "+name+": "+what)
+			o.notRestored = append(o.notRestored, "device "+name+": "+what)
 		}
 	}
 	devices = slices.DeleteFunc(slices.Clone(devices), func(name string) bool {
 		var none *vendors.NoDriverError // so there never was anything of ours
 		if errors.As(seen[name].Err, &none) {
-			o.undriven = append(o.undriven, name)
+			o.unsupported = append(o.unsupported, name)
 			return true
 		}
 		return seen[name].lost
@@ -86,7 +86,7 @@ func (o *Off) Run(ctx context.Context) error {
 	// Errors are reported; what counts is whether the device is off at last.
 	bringAll := func(stage string, wants map[string]vendors.Setup) {
 		names := slices.DeleteFunc(slices.Clone(devices), func(name string) bool { _, ok := wants[name]; return !ok })
-		_ = r.every(ctx, names, func(name string) error {
+		_ = r.forEach(ctx, names, func(name string) error {
 			want := wants[name]
 			err := o.step(ctx, r, stage, name, func(ctx context.Context, t Target) error { return bring(ctx, t, want) })
 			if err == nil && plans.NoSetup(&want) {
@@ -124,7 +124,7 @@ func (o *Off) Run(ctx context.Context) error {
 		_, ok := gone.Load(name)
 		return ok
 	})
-	return errors.Join(lost, r.every(ctx, devices, func(name string) error {
+	return errors.Join(lost, r.forEach(ctx, devices, func(name string) error {
 		return o.step(ctx, r, StageRemove, name, func(ctx context.Context, t Target) error { return t.Remove(ctx) })
 	}))
 }
@@ -133,10 +133,10 @@ func (o *Off) Run(ctx context.Context) error {
 // to be done: what devices do not get back as it was, devices that csig does not
 // drive, what hosts still send, and paths that others take for whole.
 func (o *Off) Left() []string {
-	out := slices.Clone(o.lasting)
-	if len(o.undriven) > 0 {
-		slices.SortFunc(o.undriven, inventory.CompareNames)
-		out = append(out, vendors.Names(o.undriven)+": csig has no driver for such a device, so nothing of csig's is there to take off")
+	out := slices.Clone(o.notRestored)
+	if len(o.unsupported) > 0 {
+		slices.SortFunc(o.unsupported, inventory.CompareNames)
+		out = append(out, vendors.Names(o.unsupported)+": csig has no driver for such a device, so nothing of csig's is there to take off")
 	}
 	who := plans.Senders(o.Fleet)
 	if who == "" {
@@ -163,7 +163,7 @@ func (o *Off) Left() []string {
 	}
 	if len(broken) > 0 {
 		slices.SortFunc(broken, inventory.CompareNames)
-		out = append(out, fmt.Sprintf("paths through %s are no longer whole: tags pass untouched there, and receivers at other devices go on taking these paths for capable; csig off without --device takes all of them off, and a plan (csig plan -i %s) puts it back", vendors.Names(slices.Compact(broken)), vendors.ShellWord(o.Fleet.Path)))
+		out = append(out, fmt.Sprintf("paths through %s are no longer whole: tags pass untouched there, and receivers at other devices still treat these paths as CSIG paths; csig off without --device takes all of them off, and a plan (csig plan -i %s) restores it", vendors.Names(slices.Compact(broken)), vendors.ShellWord(o.Fleet.Path)))
 	}
 	return out
 }
@@ -183,8 +183,8 @@ func stepsOf(p *plans.Plan, stage string) func(yield func(*plans.Step) bool) {
 	}
 }
 
-// sight is what an Off has found out about a device.
-type sight struct {
+// deviceState is what an Off has found out about a device.
+type deviceState struct {
 	plans.Seen
 	lost  bool           // it was not reached: it is not dialled again
 	late  bool           // it is, once: it ran out of time
@@ -196,12 +196,12 @@ type sight struct {
 // fence. Those that run out of time are asked once more when the others are done:
 // on a busy machine that may be the fault of this side. The error names the
 // devices that were not reached.
-func (o *Off) look(ctx context.Context, r *Run, devices []string) (map[string]sight, error) {
-	seen := make(map[string]sight, len(devices))
+func (o *Off) look(ctx context.Context, r *Run, devices []string) (map[string]deviceState, error) {
+	seen := make(map[string]deviceState, len(devices))
 	fences := plans.NewFences(o.Fleet)
 	for last, left := false, devices; ; last = true {
 		var late []string
-		_ = r.every(ctx, left, func(name string) error {
+		_ = r.forEach(ctx, left, func(name string) error {
 			s := o.lookAt(ctx, r, fences, name, last)
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -225,8 +225,8 @@ func (o *Off) look(ctx context.Context, r *Run, devices []string) (map[string]si
 
 // lookAt finds out what a device has, and has it fence. That it ran out of time is
 // told of its last look.
-func (o *Off) lookAt(ctx context.Context, r *Run, fences plans.Fences, name string, last bool) sight {
-	var s sight
+func (o *Off) lookAt(ctx context.Context, r *Run, fences plans.Fences, name string, last bool) deviceState {
+	var s deviceState
 	s.lost = true
 	limited, cancel := context.WithTimeout(ctx, o.limit())
 	defer cancel()
@@ -258,14 +258,14 @@ func (o *Off) lookAt(ctx context.Context, r *Run, fences plans.Fences, name stri
 	case s.lost:
 		s.late = !last && (limited.Err() != nil || errors.As(s.Err, &timeout) && timeout.Timeout())
 		if !s.late {
-			o.tell(r, Progress{Event: EventFailed, Stage: plans.StageFence, Device: name, Err: s.Err})
+			o.report(r, Progress{Event: EventFailed, Stage: plans.StageFence, Device: name, Err: s.Err})
 		}
 	}
 	return s
 }
 
-// tell reports progress.
-func (o *Off) tell(r *Run, p Progress) {
+// report passes progress on.
+func (o *Off) report(r *Run, p Progress) {
 	if o.Report != nil && p.Stage != "" {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -284,7 +284,7 @@ func (o *Off) step(ctx context.Context, r *Run, stage, device string, do func(ct
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.limit())
 	defer cancel()
-	o.tell(r, Progress{Event: EventHand, Stage: stage, Device: device})
+	o.report(r, Progress{Event: EventHand, Stage: stage, Device: device})
 	err := func() (err error) {
 		defer untrusted.Recover(&err)
 		t, err := o.Open(ctx, device)
@@ -301,6 +301,6 @@ func (o *Off) step(ctx context.Context, r *Run, stage, device string, do func(ct
 	if err != nil {
 		event = EventFailed
 	}
-	o.tell(r, Progress{Event: event, Stage: stage, Device: device, Err: err})
+	o.report(r, Progress{Event: event, Stage: stage, Device: device, Err: err})
 	return err
 }

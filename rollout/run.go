@@ -33,7 +33,7 @@ type Progress struct {
 	Err    error
 	Judged Judgement // of EventGate
 
-	Reverts time.Duration // of EventArmed: when the device goes back; 0: it cannot, for Err
+	Reverts time.Duration // of EventArmed: when the device auto-reverts; 0: it cannot, for Err
 }
 
 // Run carries out a plan, or undoes it, and writes every step down first.
@@ -45,8 +45,8 @@ type Run struct {
 	Limit    time.Duration  // for one step; 0: a minute
 	Report   func(Progress) // may be nil; called by one goroutine at a time
 
-	// Revert is how long a device that can take a change back by itself waits
-	// for its confirmation, over a new connection; 0: no device is asked to.
+	// Revert is how long a device with auto-revert waits for the confirmation of a
+	// change, over a new connection; 0: no device is asked to.
 	Revert time.Duration
 
 	// StopAfter is the wave after whose gate Apply pauses; "" for none.
@@ -82,7 +82,7 @@ func (r *Run) Apply(ctx context.Context) error {
 func (r *Run) apply(ctx context.Context) error {
 	j := r.Journal
 	r.x = indexOf(j.state.plan)
-	if err := j.Over(false); err != nil {
+	if err := j.CheckFinished(false); err != nil {
 		return err
 	}
 	if err := r.fresh(ctx); err != nil {
@@ -124,7 +124,7 @@ func (r *Run) wave(ctx context.Context, stage *plans.Stage, w *plans.Wave, first
 		}
 	}
 	if r.Gate != nil {
-		r.tell(Progress{Event: EventWatch, Stage: stage.Name, Wave: w.Name})
+		r.report(Progress{Event: EventWatch, Stage: stage.Name, Wave: w.Name})
 		if err := r.Gate.Before(ctx, devices); err != nil {
 			return fmt.Errorf("gate before wave %s: %w", name, err)
 		}
@@ -140,7 +140,7 @@ func (r *Run) wave(ctx context.Context, stage *plans.Stage, w *plans.Wave, first
 		byDevice[step.Device] = step
 		order = append(order, step.Device)
 	}
-	err := r.each(ctx, order, func(device string) error {
+	err := r.forEachUntilError(ctx, order, func(device string) error {
 		step := byDevice[device]
 		return r.step(ctx, step, step.Want, func(ctx context.Context, t Target) error {
 			return setMTU(ctx, t, step.MTU, func(m plans.PortMTU) int { return m.To })
@@ -152,7 +152,7 @@ func (r *Run) wave(ctx context.Context, stage *plans.Stage, w *plans.Wave, first
 	var verdict string
 	var judged Judgement
 	if r.Gate != nil {
-		r.tell(Progress{Event: EventJudge, Stage: stage.Name, Wave: w.Name})
+		r.report(Progress{Event: EventJudge, Stage: stage.Name, Wave: w.Name})
 		if judged, err = r.Gate.After(ctx, name, devices); err != nil {
 			if cause := context.Cause(ctx); errors.Is(err, cause) {
 				return cause // it has not judged: another run will
@@ -226,7 +226,7 @@ func (r *Run) step(ctx context.Context, step *plans.Step, want vendors.Setup, mt
 			err = r.confirm(ctx, step.Device, want, mark)
 		}
 		if err != nil && mark != "" && !errors.Is(err, vendors.ErrReverted) {
-			err = fmt.Errorf("%w; it goes back by itself within %v to what it had before", err, r.Revert)
+			err = fmt.Errorf("%w; it auto-reverts within %v to what it had before", err, r.Revert)
 		}
 		return err
 	}()
@@ -243,15 +243,15 @@ func (r *Run) step(ctx context.Context, step *plans.Step, want vendors.Setup, mt
 		return r.record(done, p)
 	case !begun:
 		p.Event, p.Err = EventFailed, fmt.Errorf("device %s: %w", step.Device, err)
-		r.tell(p)
+		r.report(p)
 		return p.Err
 	}
 	p.Err = fmt.Errorf("device %s: %w", step.Device, err)
 	return errors.Join(p.Err, r.record(Record{Event: EventFailed, Step: step.ID, Device: step.Device, Error: p.Err.Error()}, p))
 }
 
-// arm has a device take what follows back by itself, where it can, and writes
-// that down. The mark is "" where it cannot.
+// arm starts the auto-revert of a device for what follows, where it has one, and
+// journals that. The mark is "" where it has none.
 func (r *Run) arm(ctx context.Context, t Target, step *plans.Step, p Progress) (string, error) {
 	c, ok := vendors.As[vendors.Confirmer](t)
 	if !ok || r.Revert == 0 {
@@ -264,14 +264,14 @@ func (r *Run) arm(ctx context.Context, t Target, step *plans.Step, p Progress) (
 	case errors.Is(err, errors.ErrUnsupported):
 		p.Reverts, p.Err, rec.Error = 0, err, err.Error()
 	case err != nil:
-		return "", fmt.Errorf("arming it to go back by itself: %w", err)
+		return "", fmt.Errorf("starting the auto-revert: %w", err)
 	}
 	return mark, r.record(rec, p)
 }
 
-// confirm reads a device back over a connection of its own and has it keep what
-// it has: a change that cuts csig off is not confirmed. One that no longer waits
-// is looked at again before it is said what it has.
+// confirm reads a device back over a new connection and confirms the change: one
+// that cuts csig off is not confirmed. A device that no longer waits is read back
+// once more.
 func (r *Run) confirm(ctx context.Context, device string, want vendors.Setup, mark string) error {
 	t, err := r.Open(ctx, device)
 	if err != nil {
@@ -285,7 +285,7 @@ func (r *Run) confirm(ctx context.Context, device string, want vendors.Setup, ma
 	readBack := func() error {
 		have, err := t.Observe(ctx)
 		if err == nil {
-			err = differs(t, have, want)
+			err = verifySetup(t, have, want)
 		}
 		return err
 	}
@@ -295,12 +295,12 @@ func (r *Run) confirm(ctx context.Context, device string, want vendors.Setup, ma
 	err = c.Confirm(ctx, mark)
 	if errors.Is(err, vendors.ErrReverted) {
 		if late := readBack(); late != nil {
-			return fmt.Errorf("telling it to keep the change: %w: %w", err, late)
+			return fmt.Errorf("confirming the change: %w: %w", err, late)
 		}
 		return nil // nothing waits there, and it has what it should
 	}
 	if err != nil {
-		return fmt.Errorf("telling it to keep the change: %w", err)
+		return fmt.Errorf("confirming the change: %w", err)
 	}
 	return nil
 }
@@ -314,7 +314,7 @@ func (r *Run) Rollback(ctx context.Context) error {
 	j := r.Journal
 	s := &j.state
 	r.x = indexOf(s.plan)
-	if err := j.Over(true); err != nil {
+	if err := j.CheckFinished(true); err != nil {
 		return err
 	}
 	if err := r.explained(ctx); err != nil {
@@ -342,7 +342,7 @@ func (r *Run) Rollback(ctx context.Context) error {
 					order = append(order, step.Device)
 				}
 			}
-			err := r.every(ctx, order, func(device string) error {
+			err := r.forEach(ctx, order, func(device string) error {
 				step := byDevice[device]
 				err := r.step(ctx, step, setups[step.ID], func(ctx context.Context, t Target) error {
 					return lowerMTU(ctx, t, step.MTU)
@@ -393,14 +393,14 @@ func (r *Run) undoSetups() map[int]vendors.Setup {
 	return out
 }
 
-// each runs f for every name, Parallel at a time, and begins no more after an
-// error or the end of ctx.
-func (r *Run) each(ctx context.Context, names []string, f func(name string) error) error {
+// forEachUntilError runs f for every name, Parallel at a time, and begins no more
+// after an error or the end of ctx.
+func (r *Run) forEachUntilError(ctx context.Context, names []string, f func(name string) error) error {
 	return r.pool(ctx, names, true, f)
 }
 
-// every is each, but goes on after an error.
-func (r *Run) every(ctx context.Context, names []string, f func(name string) error) error {
+// forEach runs f for every name, also after errors: only the end of ctx ends it.
+func (r *Run) forEach(ctx context.Context, names []string, f func(name string) error) error {
 	return r.pool(ctx, names, false, f)
 }
 
@@ -457,8 +457,8 @@ func (r *Run) record(rec Record, p Progress) error {
 	return nil
 }
 
-// tell reports progress that is not written down.
-func (r *Run) tell(p Progress) {
+// report passes on progress that is not journaled.
+func (r *Run) report(p Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.Report != nil {

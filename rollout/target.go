@@ -41,7 +41,7 @@ func bring(ctx context.Context, t Target, want vendors.Setup) error {
 	if err != nil {
 		return fmt.Errorf("reading back: %w", err)
 	}
-	return differs(t, have, want)
+	return verifySetup(t, have, want)
 }
 
 // setMTU sets the MTU of ports and reads it back.
@@ -67,8 +67,8 @@ func setMTU(ctx context.Context, t Target, ports []plans.PortMTU, to func(plans.
 	return nil
 }
 
-// differs is an error when have is not want.
-func differs(t Target, have, want vendors.Setup) error {
+// verifySetup is an error when have is not want.
+func verifySetup(t Target, have, want vendors.Setup) error {
 	changes, err := plans.Diff(t, have, want)
 	if err != nil {
 		return err

@@ -68,7 +68,7 @@ func (r *Run) look(ctx context.Context, device string, f func(ctx context.Contex
 // device has to have the setup that the plan was made against, or the one that
 // this journal gave it. It keeps what each had before.
 func (r *Run) fresh(ctx context.Context) error {
-	return r.each(ctx, r.x.names, func(name string) error {
+	return r.forEachUntilError(ctx, r.x.names, func(name string) error {
 		return r.look(ctx, name, func(ctx context.Context, t Target) error {
 			have, known, err := r.unchanged(ctx, t, name)
 			if err != nil || known {
@@ -82,7 +82,7 @@ func (r *Run) fresh(ctx context.Context) error {
 // verify reads back every device that was changed so far: what comes next relies
 // on all of them.
 func (r *Run) verify(ctx context.Context) error {
-	r.tell(Progress{Event: EventVerify})
+	r.report(Progress{Event: EventVerify})
 	var changed []string
 	for _, name := range r.x.names {
 		for _, s := range r.x.steps[name] {
@@ -92,7 +92,7 @@ func (r *Run) verify(ctx context.Context) error {
 			}
 		}
 	}
-	return r.each(ctx, changed, func(name string) error {
+	return r.forEachUntilError(ctx, changed, func(name string) error {
 		return r.look(ctx, name, func(ctx context.Context, t Target) error {
 			_, _, err := r.unchanged(ctx, t, name)
 			return err
@@ -127,7 +127,7 @@ func (r *Run) unchanged(ctx context.Context, t Target, name string) (have vendor
 	case !known && plans.SetupHash(&have) != r.x.devices[name].ObservedHash:
 		return have, known, fmt.Errorf("%w: its setup has changed since it was made; make a new one with csig plan", ErrStale)
 	case want != nil && plans.SetupHash(&have) != plans.SetupHash(want):
-		if err := differs(t, have, *want); err != nil {
+		if err := verifySetup(t, have, *want); err != nil {
 			if step := r.unexplained(t, name, have); step != nil {
 				return have, known, fmt.Errorf("%w: device %s has the setup of step %d, and no such step began in it: find the whole journal; csig plan shows what the devices have, csig off takes csig off them", ErrLacks, name, step.ID)
 			}
@@ -148,7 +148,7 @@ func (r *Run) stale(what string) error {
 func (r *Run) begun() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.Journal.Begun()
+	return r.Journal.Started()
 }
 
 // unchangedMTU refuses an MTU that is neither what the plan found nor what it
@@ -216,7 +216,7 @@ func lowerMTU(ctx context.Context, t Target, ports []plans.PortMTU) error {
 		return err
 	}
 	if len(left) > 0 {
-		return &leftError{"left alone: " + strings.Join(left, "; ")}
+		return &leftError{"not restored: " + strings.Join(left, "; ")}
 	}
 	return nil
 }
@@ -250,10 +250,10 @@ func (r *Run) expected(device string) (*vendors.Setup, bool) {
 // has what only a step gives it that is not in the journal. A device that cannot
 // be read, or that has anything else, is no reason not to undo the others.
 func (r *Run) explained(ctx context.Context) error {
-	r.tell(Progress{Event: EventVerify})
+	r.report(Progress{Event: EventVerify})
 	var mu sync.Mutex
 	var lacks []string
-	err := r.every(ctx, r.x.names, func(name string) error {
+	err := r.forEach(ctx, r.x.names, func(name string) error {
 		_ = r.look(ctx, name, func(ctx context.Context, t Target) error { // its step reports it
 			have, err := t.Observe(ctx)
 			if err != nil {
@@ -288,7 +288,7 @@ func (r *Run) unexplained(t Target, name string, have vendors.Setup) *plans.Step
 		before = r.x.devices[name].Observed
 	}
 	is := func(want vendors.Setup) bool {
-		return plans.SetupHash(&have) == plans.SetupHash(&want) || differs(t, have, want) == nil
+		return plans.SetupHash(&have) == plans.SetupHash(&want) || verifySetup(t, have, want) == nil
 	}
 	if is(before) {
 		return nil
@@ -309,8 +309,8 @@ func (r *Run) unexplained(t Target, name string, have vendors.Setup) *plans.Step
 // restored reads back every device of the plan after a rollback, those included
 // of which the journal knows no step: it may lack its last lines.
 func (r *Run) restored(ctx context.Context) error {
-	r.tell(Progress{Event: EventVerify})
-	return r.every(ctx, r.x.names, func(name string) error {
+	r.report(Progress{Event: EventVerify})
+	return r.forEach(ctx, r.x.names, func(name string) error {
 		return r.look(ctx, name, func(ctx context.Context, t Target) error {
 			before, known := r.Journal.state.before[name]
 			if !known {
@@ -327,7 +327,7 @@ func (r *Run) restored(ctx context.Context) error {
 				return nil
 			}
 			before = plans.Restored(before, r.x.devices[name].Gone)
-			if err := differs(t, have, before); err != nil {
+			if err := verifySetup(t, have, before); err != nil {
 				return fmt.Errorf("what it had before the plan is not what it has now, and the journal knows of no step that is left to undo: the journal lacks its last lines, or another process changed the device: %w; csig plan shows what it has, csig off --device %s takes it off", err, vendors.ShellWord(name))
 			}
 			return nil

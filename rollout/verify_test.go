@@ -216,7 +216,7 @@ func TestRollbackLeavesOthersMTU(t *testing.T) {
 	if f.mtus["s1"]["a"] != 1500 || f.mtus["s2"]["a"] != 9000 {
 		t.Errorf("left with %v", f.mtus)
 	}
-	if want := []string{"s2: left alone: the MTU of port a is 9000 by now, neither what it was, 1500, nor what the plan set, 1504"}; !slices.Equal(told, want) {
+	if want := []string{"s2: not restored: the MTU of port a is 9000 by now, neither what it was, 1500, nor what the plan set, 1504"}; !slices.Equal(told, want) {
 		t.Errorf("told %q, want %q", told, want)
 	}
 }

@@ -204,7 +204,7 @@ func runApply(cmd *cobra.Command, o *applyOptions, path string) error {
 	}
 	defer j.Close()
 	err = carryOut(cmd, o, j, (*rollout.Run).Apply)
-	if !j.Begun() { // it would only be in the way of the next
+	if !j.Started() { // it would only be in the way of the next
 		err = errors.Join(err, j.Discard())
 	}
 	return err
@@ -312,7 +312,7 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *rollout.Journal, do func(*
 	ctx, release := onHangup(cmd.Context())
 	defer release()
 	show := newProgress(cmd, o.json, cmd.Name())
-	if err := j.Over(cmd.Name() == "rollback"); errors.Is(err, rollout.ErrNothingToDo) {
+	if err := j.CheckFinished(cmd.Name() == "rollback"); errors.Is(err, rollout.ErrNothingToDo) {
 		show.print(err.Error())
 		if o.json {
 			show.report(rollout.Progress{Event: rollout.EventEnd})
@@ -366,7 +366,7 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *rollout.Journal, do func(*
 	switch {
 	case err == nil:
 		return show.err
-	case !j.Begun() && cmd.Name() == "apply":
+	case !j.Started() && cmd.Name() == "apply":
 		if show.interrupted(ctx, err) {
 			return &exitError{code: 3, err: fmt.Errorf("%s: nothing was begun", why(ctx))}
 		}
@@ -441,7 +441,7 @@ func sameFleet(fleet *inventory.Fleet, o *applyOptions, j *rollout.Journal, comm
 // nextSteps are the commands that may follow; when is said of the one that goes
 // on: "" where nothing is broken.
 func nextSteps(j *rollout.Journal, command, when string) string {
-	if !j.There() {
+	if !j.Exists() {
 		return j.Path() + " was removed meanwhile, so that there is nothing to continue or to undo by: csig plan shows what the devices have, csig off takes csig off them"
 	}
 	path := vendors.ShellWord(shownPath(j.Path()))
