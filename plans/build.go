@@ -209,10 +209,10 @@ type node struct {
 	wave  int           // of its tag; noTag: percentages count it
 	mtu   []PortMTU     // to raise
 
-	gone      []string // ports of its setup that it does not have any more
-	alone     bool     // csig drives it in no way
-	unwilling bool     // it answers, and cannot update tags at present: seen.Err is why
-	left      Alone
+	gone          []string // ports of its setup that it does not have any more
+	unmanaged     bool     // csig drives it in no way
+	refusesUpdate bool     // it answers, and cannot update tags at present: seen.Err is why
+	leftReason    Alone
 
 	receiver map[string]bool // ports at which hosts that read the tag receive
 	unready  bool            // paths through it change
@@ -242,10 +242,10 @@ func (b *builder) look(n *node, d *inventory.Device, seen Seen) {
 	*n = node{dev: d, seen: seen}
 	n.level = LevelOf(d, &n.seen.Facts, b.fleet.Profile.TPID)
 	n.gone = missing(n.seen.Facts.Ports, n.seen.Setup.Ports)
-	b.undriven(n)
-	if n.seen.Err == nil && !n.alone && d.Level.Support == inventory.LevelAuto && b.plan.Goal == RollOut {
-		n.seen.Err = b.unwilling(n)
-		n.unwilling = n.seen.Err != nil
+	b.assumeLevel(n)
+	if n.seen.Err == nil && !n.unmanaged && d.Level.Support == inventory.LevelAuto && b.plan.Goal == RollOut {
+		n.seen.Err = b.updateRefused(n)
+		n.refusesUpdate = n.seen.Err != nil
 	}
 	if n.seen.Err != nil && d.Level.Support == inventory.LevelAuto {
 		n.level = Level{Support: LevelUnknown}
@@ -271,14 +271,14 @@ func (b *builder) wants() {
 	}
 	errs := make([]error, len(b.nodes))
 	b.parallel(func(i int) {
-		if n := &b.nodes[i]; !n.alone {
+		if n := &b.nodes[i]; !n.unmanaged {
 			n.want, errs[i] = configured(n, WantOf(b.fleet, b.plan.ProfileHash, n.dev, n.level))
 		}
 	})
 	for i := range b.nodes {
-		if n := &b.nodes[i]; !n.alone {
+		if n := &b.nodes[i]; !n.unmanaged {
 			b.misconfigured(n, errs[i])
-			n.idle()
+			n.noteNothingToDo()
 		}
 	}
 }
@@ -342,7 +342,7 @@ func (b *builder) stage(name, why string, next func(*node) vendors.Setup) {
 			nodes, steps = append(nodes, i), append(steps, Step{Device: n.dev.Name, Want: c.want})
 		}
 	}
-	b.addStage(s, nodes, steps)
+	b.addStageInWaves(s, nodes, steps)
 }
 
 // parallel calls f for every node, on all processors. What f does is the node's
@@ -380,7 +380,7 @@ func (b *builder) parallel(f func(i int)) {
 func (b *builder) describe(n *node, changes []Change) {
 	d := Device{
 		Device: n.dev.Name, Platform: n.dev.Platform, Via: n.seen.Via, Level: n.level.Support.String(), Reason: n.level.Reason,
-		Observed: n.seen.Setup, Changes: changes, Config: n.want.Config, LeftAlone: n.left, Gone: n.gone,
+		Observed: n.seen.Setup, Changes: changes, Config: n.want.Config, LeftAlone: n.leftReason, Gone: n.gone,
 	}
 	if d.Changes == nil {
 		d.Changes = []Change{}

@@ -89,7 +89,7 @@ func (b *builder) fence() {
 		if !n.fenced || n.seen.Err != nil {
 			continue
 		}
-		if n.alone {
+		if n.unmanaged {
 			b.openHosts(n)
 			continue
 		}
@@ -110,8 +110,8 @@ func (b *builder) fence() {
 	}
 }
 
-// openHosts refuses to change paths to hosts that read tags at a device that
-// nothing can have strip meanwhile, unless it does so without csig.
+// openHosts refuses to change paths to hosts that read tags at a device that csig
+// cannot make strip meanwhile. One that strips without csig is no error.
 func (b *builder) openHosts(n *node) {
 	if n.level.Support == inventory.LevelDiscard {
 		return // no tag comes there
@@ -123,7 +123,7 @@ func (b *builder) openHosts(n *node) {
 		}
 	}
 	if len(ports) > 0 {
-		b.find(findings.FenceNotPossible, findings.Error, n, ports, "hosts that read tags are there, while paths change that csig cannot have it strip for (%s): have it strip by itself and say so (level: %s for the device, action: strip for the port) until the plan is carried out",
+		b.find(findings.FenceNotPossible, findings.Error, n, ports, "hosts that read tags are there while paths change. csig cannot make the device strip tags for them: %s. Configure it to strip tags, and say so in the fleet file until the plan is carried out (level: %s for the device, action: strip for the port)",
 			n.seen.Facts.Strip.Reason, n.level.Support)
 	}
 }
@@ -179,10 +179,10 @@ func (b *builder) behindFence(n *node) vendors.Setup {
 	return b.fenced(out, n)
 }
 
-// fenced is a setup in which those ports strip, too, that face hosts, that
-// strip already, or that will: tags of every TPID that may be about.
+// fenced adds strip to a setup: on ports that face hosts, that strip already, or
+// that will. They strip the tags of every TPID that is in use meanwhile.
 func (b *builder) fenced(s vendors.Setup, n *node) vendors.Setup {
-	if n.alone {
+	if n.unmanaged {
 		return vendors.Setup{}
 	}
 	s.Damaged, s.Ports = "", undamaged(s.Ports)

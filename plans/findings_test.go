@@ -114,7 +114,7 @@ func TestFindings(t *testing.T) {
 			change: func(f *inventory.Fleet) {
 				f.Devices[2].Level = inventory.Level{Support: inventory.LevelNative, Profile: "0123456789ab"}
 			},
-			want: "spine0: mixed profiles: it compares and replaces by itself for profile 0123456789ab…, and the fleet's is",
+			want: "spine0: mixed profiles: the device compares and replaces natively for profile 0123456789ab…, and the fleet's is",
 		},
 		"a native device where the profile changes": {
 			change: func(f *inventory.Fleet) { f.Devices[2].Level.Support = inventory.LevelNative },
@@ -195,7 +195,7 @@ func TestFindings(t *testing.T) {
 					*s = Seen{Err: fmt.Errorf("no driver")}
 				}
 			},
-			want: "leaf0:swp2: hosts that read tags are there, while paths change that csig cannot have it strip for (csig does not drive it): have it strip by itself and say so (level: native for the device, action: strip for the port)",
+			want: "leaf0:swp2: hosts that read tags are there while paths change. csig cannot make the device strip tags for them: csig does not drive it. Configure it to strip tags, and say so in the fleet file until the plan is carried out (level: native for the device, action: strip for the port)",
 		},
 		"a discard device behind one that passes tags on": {
 			change: func(f *inventory.Fleet) {

@@ -16,7 +16,7 @@ import (
 func (b *builder) judge(n *node) {
 	if n.seen.Err != nil {
 		code := findings.NotReached
-		if n.unwilling {
+		if n.refusesUpdate {
 			code = findings.CannotUpdate
 		}
 		b.find(code, findings.Error, n, nil, "%v", n.seen.Err)
@@ -58,7 +58,7 @@ func (b *builder) judge(n *node) {
 		p := &n.dev.Ports[i]
 		want := actionIn(&n.want, i, p.Name)
 		switch {
-		case p.Action == vlanrules.Strip && StripsItself(n.dev, n.alone):
+		case p.Action == vlanrules.Strip && StripsItself(n.dev, n.unmanaged):
 			itself = append(itself, p.Name)
 			continue
 		case p.Action == vlanrules.Strip && b.plan.Goal == RollOut:
@@ -180,12 +180,12 @@ func (b *builder) silent(n *node) {
 
 // StripsItself tells whether ports with action: strip do so without csig: the
 // operator says so who gives a device that csig sets nothing up on its level.
-func StripsItself(d *inventory.Device, alone bool) bool {
+func StripsItself(d *inventory.Device, unmanaged bool) bool {
 	switch d.Level.Support {
 	case inventory.LevelNative:
 		return true
 	case inventory.LevelPassthrough:
-		return alone
+		return unmanaged
 	}
 	return false
 }

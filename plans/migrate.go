@@ -156,11 +156,11 @@ func (b *builder) mixed() {
 		}
 		switch {
 		case has != "" && !strings.HasPrefix(now, has):
-			b.find(findings.ProfilesMixed, findings.Error, n, nil, "mixed profiles: it compares and replaces by itself for profile %s, and the fleet's is %s: configure it for that one, then say so (level: {is: native, profile: %s}), or give it another level until then",
+			b.find(findings.ProfilesMixed, findings.Error, n, nil, "mixed profiles: the device compares and replaces natively for profile %s, and the fleet's is %s: configure it for that one, then say so (level: {is: native, profile: %s}), or give it another level until then",
 				vendors.ShortProfile(has), vendors.ShortProfile(now), now[:12])
 		case has == "" && len(changed) > 0:
 			old := slices.Sorted(maps.Keys(changed))
-			b.find(findings.ProfilesMixed, findings.Error, n, nil, "mixed profiles: the profile changes from %s to %s, and csig does not change this device, which compares and replaces by itself: configure it for the new one, then say so (level: {is: native, profile: %s}), or give it another level until then",
+			b.find(findings.ProfilesMixed, findings.Error, n, nil, "mixed profiles: the profile changes from %s to %s, and csig does not manage this device: configure it for the new one, then say so (level: {is: native, profile: %s}), or give it another level until then",
 				vendors.ShortProfile(old[0]), vendors.ShortProfile(now), now[:12])
 		}
 	}

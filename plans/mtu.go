@@ -109,7 +109,7 @@ func (b *builder) mtuStage() {
 			nodes, steps = append(nodes, i), append(steps, Step{Device: n.dev.Name, MTU: n.mtu})
 		}
 	}
-	b.addStage(s, nodes, steps)
+	b.addStageInWaves(s, nodes, steps)
 }
 
 // mtuChanges are the raised MTUs for the reader of the plan.

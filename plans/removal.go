@@ -37,7 +37,7 @@ func (f Fences) Of(d *inventory.Device, s Seen) *vendors.Setup {
 	n := &one.nodes[0]
 	one.look(n, d, s)
 	one.migration()
-	if n.alone || s.Facts.Strip.Level == vlanrules.Refused || sameTransit(&n.seen.Setup, &n.want, n.receiver) {
+	if n.unmanaged || s.Facts.Strip.Level == vlanrules.Refused || sameTransit(&n.seen.Setup, &n.want, n.receiver) {
 		return nil
 	}
 	fence := one.fenceOn(n)

@@ -39,7 +39,7 @@ func (b *builder) parseWaves() error {
 		b.nodes[i].wave = noTag
 	}
 	if b.options.Waves == nil {
-		b.tag(wave{name: "canary"})
+		b.assignTagWave(wave{name: "canary"})
 		if len(b.waves) == 0 {
 			b.waves = []wave{{name: "canary", one: true}}
 		}
@@ -55,7 +55,7 @@ func (b *builder) parseWaves() error {
 			return fmt.Errorf("wave %q: that is the name of the last wave, of all that the others leave", name)
 		case isPercent:
 			b.waves = append(b.waves, wave{name: name, percent: percent})
-		case b.tag(wave{name: name}) > 0:
+		case b.assignTagWave(wave{name: name}) > 0:
 		case slices.ContainsFunc(b.nodes, func(n node) bool { return slices.Contains(n.dev.Tags, name) }):
 			return fmt.Errorf("wave %q is empty: the waves before it have every device with that tag", name)
 		default:
@@ -85,9 +85,9 @@ func (b *builder) parseWaves() error {
 	return nil
 }
 
-// tag puts the devices with the wave's tag that are in no wave into it, and
+// assignTagWave puts the devices with the wave's tag that are in no wave into it, and
 // returns how many.
-func (b *builder) tag(w wave) int {
+func (b *builder) assignTagWave(w wave) int {
 	n := 0
 	for i := range b.nodes {
 		if b.nodes[i].wave == noTag && slices.Contains(b.nodes[i].dev.Tags, w.name) {
@@ -101,9 +101,9 @@ func (b *builder) tag(w wave) int {
 	return n
 }
 
-// addStage appends a stage that has these steps, by their nodes, in waves; none
+// addStageInWaves appends a stage that has these steps, by their nodes, in waves; none
 // where there is no step. Empty waves are left out.
-func (b *builder) addStage(s Stage, nodes []int, steps []Step) {
+func (b *builder) addStageInWaves(s Stage, nodes []int, steps []Step) {
 	if len(steps) == 0 {
 		return
 	}

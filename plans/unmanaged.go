@@ -10,11 +10,11 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// unwilling is why a device whose level the fleet file does not give is to have csig, and
+// updateRefused is why a device whose level the fleet file does not give is to have csig, and
 // cannot have it now. Drivers are for platforms that update tags, so that a
 // refusal is of this device and may pass (another program, a full table): it is
 // no level, and no reason to take off what the device has.
-func (b *builder) unwilling(n *node) error {
+func (b *builder) updateRefused(n *node) error {
 	update := n.seen.Facts.Updates(b.fleet.Profile.TPID)
 	const level = "give it its level in the fleet file, passthrough or discard"
 	switch {
@@ -29,25 +29,25 @@ func (b *builder) unwilling(n *node) error {
 	return nil
 }
 
-// idle notes that csig has nothing to do with a device that it could drive, and
+// noteNothingToDo notes that csig has nothing to do with a device that it could drive, and
 // why.
-func (n *node) idle() {
+func (n *node) noteNothingToDo() {
 	switch {
 	case n.seen.Err != nil || !NoSetup(&n.want) || !NoSetup(&n.seen.Setup):
 	case n.level.Support == inventory.LevelNative:
-		n.left = AloneNative
+		n.leftReason = AloneNative
 	case n.dev.Level.Support == inventory.LevelAuto:
-		n.left = AloneTPID
+		n.leftReason = AloneTPID
 	}
 }
 
-// undriven takes a device that nothing can drive as its platform's facts have
+// assumeLevel takes a device that nothing can drive as its platform's facts have
 // it, and one that does not answer, or that nothing is known of, as the fleet
 // file describes it, where it has nothing to be given.
-func (b *builder) undriven(n *node) {
+func (b *builder) assumeLevel(n *node) {
 	switch {
 	case n.seen.NoDriver != "":
-		n.alone, n.left = true, AloneNoDriver
+		n.unmanaged, n.leftReason = true, AloneNoDriver
 		if n.level.Support != inventory.LevelSoftware { // judge has more to say
 			b.find(findings.LeftAlone, findings.Warning, n, nil, "left alone, its level is %s: %s", n.level.Support, n.seen.NoDriver)
 		}
@@ -57,9 +57,9 @@ func (b *builder) undriven(n *node) {
 	}
 	switch n.dev.Level.Support {
 	case inventory.LevelDiscard, inventory.LevelPassthrough, inventory.LevelNative:
-		n.alone, n.left = true, AloneUnreached
+		n.unmanaged, n.leftReason = true, AloneUnreached
 		if errors.As(n.seen.Err, new(*vendors.NoDriverError)) {
-			n.left = AloneUnknown
+			n.leftReason = AloneUnknown
 		}
 		b.find(findings.LeftAlone, findings.Warning, n, nil, "taken as its level says, %s, and left alone: %v", n.dev.Level.Support, n.seen.Err)
 		n.seen = Seen{Via: n.seen.Via, Facts: vendors.Facts{Strip: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "csig does not drive it"}}}
