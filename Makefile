@@ -30,7 +30,7 @@ PURE := ./vlanrules/...
 # So are those of the command that print and check whole cost tables, and those
 # of the fleet file that read huge and odd ones.
 RULES := ./cmd/csig ./inventory
-LONG  := TestDocs|TestRulesJSON|TestScripts/rules|TestOdd|TestHostile|TestAllotment
+LONG  := TestDocs|TestRulesJSON|TestScripts/rules|TestOdd|TestHostile|TestAllocation
 
 # Tests that take minutes are named TestLong…, and have a target of their own.
 LATER := ^TestLong

@@ -234,7 +234,7 @@ func (d *Daemon) prepare(ctx context.Context, fleet *inventory.Fleet, old *runni
 	if err != nil {
 		return nil, err
 	}
-	r := &running{fleet: fleet, dev: dev, own: fleet.Own(dev)}
+	r := &running{fleet: fleet, dev: dev, own: fleet.DeviceView(dev)}
 	text, err := inventory.Marshal(r.own)
 	if err != nil {
 		return nil, err

@@ -64,13 +64,13 @@ func TestNameOfAConfiguration(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		own := f.Own(&f.Devices[0])
+		own := f.DeviceView(&f.Devices[0])
 		written, err := inventory.Marshal(own)
 		if err != nil {
 			t.Fatal(err)
 		}
 		again, err := inventory.Parse("y", written)
-		if err != nil || again.Own(&again.Devices[0]).Hash() != own.Hash() {
+		if err != nil || again.DeviceView(&again.Devices[0]).Hash() != own.Hash() {
 			t.Errorf("written and read again it has another name (%v)\n%s", err, written)
 		}
 		return own.Hash()

@@ -55,7 +55,7 @@ func (d *Daemon) saveFile(text []byte, hash string) error {
 		return writeFile(d.cfg.File, own(text))
 	}
 	if f, err := inventory.Load(d.cfg.File); err == nil {
-		if dev, err := f.LocalDevice(); err == nil && f.Own(dev).Hash() == hash {
+		if dev, err := f.LocalDevice(); err == nil && f.DeviceView(dev).Hash() == hash {
 			return nil
 		}
 	}

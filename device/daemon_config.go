@@ -42,7 +42,7 @@ func (c *configuration) read() (*inventory.Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := f.Own(dev)
+	own := f.DeviceView(dev)
 	if hash := own.Hash(); hash != c.hash {
 		return nil, fmt.Errorf("the daemon gives the configuration %.12s for %.12s: use the csig that goes with it", hash, c.hash)
 	}
@@ -101,7 +101,7 @@ func (t *Daemon) renderInto(want vendors.Setup, running bool, buf *[]inventory.P
 	}
 	bare := *dev // its ports follow
 	bare.Ports = nil
-	own := f.Own(&bare)
+	own := f.DeviceView(&bare)
 	ports, mixed := slices.Grow((*buf)[:0], len(want.Ports)), false
 	for i, s := range want.Ports {
 		var p *inventory.Port

@@ -46,7 +46,7 @@ func (w *ward) Setup(context.Context, string) (vendors.Setup, error) {
 	return s, nil
 }
 
-func (w *ward) hash() string { return w.runs.Own(&w.runs.Devices[0]).Hash() }
+func (w *ward) hash() string { return w.runs.DeviceView(&w.runs.Devices[0]).Hash() }
 
 func (w *ward) Config(hash string) (string, error) {
 	if w.runs != nil && hash == w.hash() {
@@ -139,7 +139,7 @@ func TestRollOutThroughADaemon(t *testing.T) {
 	} {
 		for undoneFrom, fleet := range map[string]*inventory.Fleet{"its own file": tc.after, "the file of before": before} {
 			t.Run(tc.name+", undone from "+undoneFrom, func(t *testing.T) {
-				start, err := inventory.Marshal(before.Own(&before.Devices[0]))
+				start, err := inventory.Marshal(before.DeviceView(&before.Devices[0]))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -182,7 +182,7 @@ func TestRollOutThroughADaemon(t *testing.T) {
 					t.Errorf("the daemon runs\n%s", w.text)
 				}
 				if !tc.remove {
-					want, err := inventory.Marshal(tc.after.Own(&tc.after.Devices[0]))
+					want, err := inventory.Marshal(tc.after.DeviceView(&tc.after.Devices[0]))
 					if err != nil || w.text != string(want) {
 						t.Errorf("the daemon runs\n%s\nwant\n%s", w.text, want)
 					}

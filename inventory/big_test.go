@@ -66,7 +66,7 @@ groups:
 func devices(pods int) int { return pods*64 + (pods+63)/64*1024 }
 
 // BenchmarkLoad reads and resolves fleets of devices with 64 ports each; the
-// locators are allotted.
+// locators are allocated.
 func BenchmarkLoad(b *testing.B) {
 	for _, pods := range []int{1, 16, 128} {
 		for _, spelled := range []bool{false, true} {

@@ -173,7 +173,7 @@ func (c *compiler) devicesOf(f *Fleet) bool {
 				c.doubt(len(f.Devices))
 			}
 			if name != "" && !decl.lost {
-				c.places(&d, &about, what, taken)
+				c.addressConflicts(&d, &about, what, taken)
 			}
 			f.Devices = append(f.Devices, d)
 			c.origins.devices = append(c.origins.devices, about)

@@ -5,7 +5,7 @@
 //
 // A Fleet is what the files come to: includes, ranges, groups and defaults are
 // taken in (docs/fleet.md has their rules), links are checked from both ends, and
-// ports without a locator have been allotted one. DeviceOrigins and PortOrigins
+// ports without a locator have been allocated one. DeviceOrigins and PortOrigins
 // say where each value comes from.
 //
 // A fleet file describes one CSIG domain: the profile that all its devices
@@ -64,7 +64,7 @@
 //     what its octet counter counts, and with refresh: 1s how often the vendor
 //     says that its counters are refreshed, where they are read less often.
 //   - estimator is raw (over the interval), or ewma or dre, which need a
-//     time_constant. damping tells worse news at once, and better news when it
+//     time_constant. damping advertises a worse bucket at once, and a better one when it
 //     has held for that many readings and is that far inside of its bucket, in
 //     steps of 0.1% of the bucket's width. Neither is in the profile's hash.
 //   - source: snmp goes with snmp: {version, port, timeout, retries, recheck,
@@ -80,7 +80,7 @@
 //     {file: /PATH}, which others may not read (0600, or 0640), or
 //     {command: [PROGRAM, ARGUMENT]}, run without a shell. Paths are absolute.
 //   - action is update (the default), passthrough or strip. An update port
-//     without lm, or with some fields of it, is allotted one; a field whose
+//     without lm, or with some fields of it, is allocated one; a field whose
 //     values have names is never chosen.
 //   - peer is "device:port", or a host's name.
 //   - Aliases (&name, *name) work for whole values; there are no merge keys.

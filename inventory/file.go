@@ -11,7 +11,9 @@ import (
 	"github.com/csig-agent/csig/quantize"
 )
 
-// What follows is the file's shape, in the order in which people read it.
+// What follows is the shape of a fleet file, in the order in which people read it. The
+// keys of more types are in fleet.go, management.go, secret.go and sources.go, and the
+// tags that define them are explained in key_tags.go.
 
 type fileKeys struct {
 	_         struct{}     `doc:"A fleet file of csig: one CSIG domain, or a part of one that another file includes."`
@@ -119,7 +121,7 @@ type policyKeys struct {
 	OnStale   OnStale   `key:"on_stale" words:"conservative strip passthrough" default:"conservative" doc:"What frames carry when the agent is gone or the counters are stale; conservative unless given."`
 	Schedule  string    `key:"schedule,always" is:"schedule" doc:"When to sample: five cron fields, or \"@every 100ms\"."`
 	Estimator Estimator `key:"estimator,flow" doc:"How readings become a rate; raw unless given."`
-	Damping   Damping   `key:"damping,flow" doc:"Holds good news back until it has proved itself; off unless given."`
+	Damping   Damping   `key:"damping,flow" doc:"Holds back a better bucket until it has proved itself; off unless given."`
 }
 
 // deviceKeys has what a device can say. Groups and the defaults say the same,
@@ -167,7 +169,7 @@ type portKeys struct {
 	Speed        uint64   `key:"speed" is:"speed" doc:"Its capacity, e.g. 100G; asked of the device unless given."`
 	MTU          int      `key:"mtu" is:"mtu" doc:"Its MTU in bytes, as the device's own configuration has it."`
 	Action       string   `key:"action" words:"update passthrough strip" doc:"What it does with the tag; update unless given."`
-	LM           string   `key:"lm" is:"lm" doc:"Its locator, or values of some of the locator's fields; csig allots what is not given."`
+	LM           string   `key:"lm" is:"lm" doc:"Its locator, or values of some of the locator's fields; csig allocates what is not given."`
 	StripRetired bool     `key:"strip_retired" doc:"Whether tags of the profile's retired TPIDs end here; so it is, unless given, where the peer is no device of the fleet. A port with action: strip removes them in any case."`
 	Peer         string   `key:"peer" is:"text" doc:"The other end of its cable: \"DEVICE:PORT\", or a host's name."`
 }

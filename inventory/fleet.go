@@ -78,7 +78,7 @@ type Port struct {
 	Action vlanrules.Action
 
 	// LM is the locator to write, for each signal of the profile: given, or
-	// allotted. Ports with the same share one map, so it is not to be changed.
+	// allocated. Ports with the same share one map, so it is not to be changed.
 	LM   map[quantize.Signal]uint16
 	Peer Peer
 

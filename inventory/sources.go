@@ -197,7 +197,7 @@ func (e Estimator) orRaw() Estimator {
 	return e
 }
 
-// Damping holds good news back until it has proved itself; worse news is told
+// Damping holds back a better bucket until it has proved itself; a worse one is advertised
 // at once. The zero value is off.
 type Damping struct {
 	Hold   int    `key:"hold" range:"0 1000" doc:"Readings for which it has to hold."`

@@ -42,7 +42,7 @@ an error.`,
   csig off -i fabric.yaml --device leaf1`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := salvage(path, devices)
+			s, err := loadPartial(path, devices)
 			if err != nil {
 				return err
 			}
@@ -94,21 +94,21 @@ an error.`,
 	return cmd
 }
 
-// salvaged is what csig off goes by.
-type salvaged struct {
+// partialLoad is what csig off goes by.
+type partialLoad struct {
 	fleet    *inventory.Fleet
 	only     []string // devices to take off; nil: all
 	mistakes error
 	left     error // names the devices that are not taken off because of them
 }
 
-// salvage reads a fleet file for an emergency, with its mistakes. The error is
+// loadPartial reads a fleet file for an emergency, with its mistakes. The error is
 // that nothing can be done.
-func salvage(path string, devices []string) (*salvaged, error) {
+func loadPartial(path string, devices []string) (*partialLoad, error) {
 	if err := device.CheckOwner(path); err != nil {
 		return nil, err
 	}
-	s, mistakes := inventory.Salvage(path)
+	s, mistakes := inventory.LoadPartial(path)
 	if s.Fleet == nil {
 		return nil, mistakes
 	}
@@ -120,24 +120,24 @@ func salvage(path string, devices []string) (*salvaged, error) {
 		switch {
 		case !known:
 			return nil, errors.Join(mistakes, fmt.Errorf("--device %s: %s has no such device", name, path))
-		case slices.Contains(s.Left, name):
+		case slices.Contains(s.Skipped, name):
 			return nil, fmt.Errorf("%w\n--device %s: repair its name, its platform and its management first", mistakes, name)
 		}
 	}
-	out := &salvaged{fleet: s.Fleet, only: devices, mistakes: mistakes}
+	out := &partialLoad{fleet: s.Fleet, only: devices, mistakes: mistakes}
 	if mistakes == nil || len(devices) > 0 {
 		return out, nil
 	}
-	if len(s.Sound) < len(s.Fleet.Devices) {
-		out.only = s.Sound
+	if len(s.Usable) < len(s.Fleet.Devices) {
+		out.only = s.Usable
 	}
 	switch {
-	case len(s.Left) > 0:
-		out.left = fmt.Errorf("not off: %s: repair the names, platforms and management of the fleet file and run it again", vendors.Names(s.Left))
-	case !s.Whole:
+	case len(s.Skipped) > 0:
+		out.left = fmt.Errorf("not off: %s: repair the names, platforms and management of the fleet file and run it again", vendors.Names(s.Skipped))
+	case !s.Complete:
 		out.left = errors.New("devices that could not be read are not off: repair the fleet file and run it again")
 	}
-	if len(s.Sound) == 0 {
+	if len(s.Usable) == 0 {
 		return nil, errors.Join(mistakes, out.left)
 	}
 	return out, nil

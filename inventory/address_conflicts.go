@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// places refuses a device at a place where another one is: an address and port, a
-// socket or a network namespace. Devices that share a machine differ in something
+// addressConflicts refuses a device at the address of another one: an IP address and
+// port, a socket or a network namespace. Devices that share a machine differ in something
 // else that leads to them, as bridges of Open vSwitch do.
-func (c *compiler) places(d *Device, about *deviceOrigins, what string, taken map[string]originID) {
+func (c *compiler) addressConflicts(d *Device, about *deviceOrigins, what string, taken map[string]originID) {
 	m := &d.Management
 	within := m.Place(func(path string) string { return path }, false) // the machine
 	used := false

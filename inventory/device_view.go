@@ -2,13 +2,13 @@ package inventory
 
 import "slices"
 
-// Own returns the part of a fleet that one of its devices needs to run csig
+// DeviceView returns the part of a fleet that one of its devices needs to run csig
 // agent: a fleet of that device alone, marked local, with the domain's profile
 // and policy. What only the rest of the fleet is concerned with is left out:
 // hosts, peers and MTUs, tags and level, and how csig reaches the device
-// remotely. Two agents of the same Own do the same. What is behind pointers,
+// remotely. Two agents with the same view do the same. What is behind pointers,
 // and the ports' LM, is shared with f.
-func (f *Fleet) Own(d *Device) *Fleet {
+func (f *Fleet) DeviceView(d *Device) *Fleet {
 	own := *d
 	own.Local, own.Management, own.Level, own.Tags = true, Management{Own: d.Management.Own}, Level{}, nil
 	own.Ports = slices.Clone(d.Ports)

@@ -31,7 +31,7 @@ links:
 
 // A mistake elsewhere does not hide a device; one in its name, its platform or its
 // management does.
-func TestSalvage(t *testing.T) {
+func TestLoadPartial(t *testing.T) {
 	for name, tc := range map[string]struct {
 		old, with string
 		sound     string
@@ -69,7 +69,7 @@ func TestSalvage(t *testing.T) {
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s, err := Salvage(path)
+			s, err := LoadPartial(path)
 			if _, want := Load(path); (err == nil) != (want == nil) || err != nil && err.Error() != want.Error() {
 				t.Errorf("it says %v, Load says %v", err, want)
 			}
@@ -79,13 +79,13 @@ func TestSalvage(t *testing.T) {
 			if s.Fleet == nil {
 				t.Fatalf("nothing: %v", err)
 			}
-			if got := strings.Join(s.Sound, " "); got != tc.sound {
+			if got := strings.Join(s.Usable, " "); got != tc.sound {
 				t.Errorf("sound: %s, want %s (%v)", got, tc.sound, err)
 			}
-			if got := strings.Join(s.Left, " "); got != tc.left || s.Whole != tc.whole {
-				t.Errorf("left: %q, whole %v, want %q, %v (%v)", got, s.Whole, tc.left, tc.whole, err)
+			if got := strings.Join(s.Skipped, " "); got != tc.left || s.Complete != tc.whole {
+				t.Errorf("left: %q, whole %v, want %q, %v (%v)", got, s.Complete, tc.left, tc.whole, err)
 			}
-			for _, name := range s.Sound {
+			for _, name := range s.Usable {
 				if d, ok := s.Fleet.Device(name); !ok || d.Platform == "" || d.Management.SSH == nil && d.Management.NetNS == "" {
 					t.Errorf("%s: %+v", name, d)
 				}
@@ -97,11 +97,11 @@ func TestSalvage(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if s, err := Salvage(path); err == nil || len(s.Sound) > 0 || slices.Contains(s.Left, "") {
+		if s, err := LoadPartial(path); err == nil || len(s.Usable) > 0 || slices.Contains(s.Skipped, "") {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}
 	}
-	if s, err := Salvage(filepath.Join(t.TempDir(), "none")); err == nil || s.Fleet != nil {
+	if s, err := LoadPartial(filepath.Join(t.TempDir(), "none")); err == nil || s.Fleet != nil {
 		t.Errorf("no file: %+v, %v", s, err)
 	}
 }

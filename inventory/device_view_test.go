@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestOwnOfExamples has an agent started from its own part of each example: it can
+// TestDeviceViewOfExamples has an agent started from its own part of each example: it can
 // be written and read again, and the agent finds its data plane by it.
-func TestOwnOfExamples(t *testing.T) {
+func TestDeviceViewOfExamples(t *testing.T) {
 	files, err := filepath.Glob("../examples/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d examples, %v", len(files), err)
@@ -23,7 +23,7 @@ func TestOwnOfExamples(t *testing.T) {
 		}
 		for i := range f.Devices {
 			d := &f.Devices[i]
-			text, err := Marshal(f.Own(d))
+			text, err := Marshal(f.DeviceView(d))
 			if err != nil {
 				t.Errorf("%s: %v", d.Name, err)
 				continue
@@ -47,9 +47,9 @@ func TestOwnOfExamples(t *testing.T) {
 	}
 }
 
-// TestOwnWithoutTheRest: what only concerns the rest of the fleet is no change of
+// TestDeviceViewWithoutTheRest: what only concerns the rest of the fleet is no change of
 // a device's own part.
-func TestOwnWithoutTheRest(t *testing.T) {
+func TestDeviceViewWithoutTheRest(t *testing.T) {
 	own := func(change ...string) string {
 		f, err := Parse("fleet.yaml", []byte(strings.NewReplacer(change...).Replace(good)))
 		if err != nil {
@@ -59,7 +59,7 @@ func TestOwnWithoutTheRest(t *testing.T) {
 		if !there {
 			t.Fatal("there is no s1")
 		}
-		return f.Own(d).Hash()
+		return f.DeviceView(d).Hash()
 	}
 	plain := own()
 	for change, with := range map[string][]string{

@@ -46,7 +46,7 @@ type step struct {
 }
 
 // shortest lists every shortest path between two hosts, by plain search over
-// the ports: the model that the allotment and Candidates are compared with.
+// the ports: the model that the allocation and Candidates are compared with.
 func shortest(f *Fleet, from, to string) [][]step {
 	var frontier [][]step // paths, each with where it has got to at its end
 	extend := func(path []step, device string) [][]step {
@@ -91,9 +91,9 @@ func shortest(f *Fleet, from, to string) [][]step {
 	return nil
 }
 
-// TestAllotmentOnPaths wants every port of a path to have a locator of its own,
+// TestAllocationOnPaths wants every port of a path to have a locator of its own,
 // where a fabric of that shape has enough.
-func TestAllotmentOnPaths(t *testing.T) {
+func TestAllocationOnPaths(t *testing.T) {
 	for _, shape := range []struct{ leaves, spines, hosts int }{{2, 2, 2}, {4, 2, 8}, {16, 8, 16}, {48, 8, 32}, {32, 32, 32}, {3, 60, 40}} {
 		f := parse(t, closText(shape.leaves, shape.spines, shape.hosts))
 		for _, d := range f.Devices {
@@ -172,9 +172,9 @@ func TestNeighboursDiffer(t *testing.T) {
 	}
 }
 
-// TestAllotmentRespectsWhatIsGiven draws fleets where some ports have a locator,
+// TestAllocationRespectsWhatIsGiven draws fleets where some ports have a locator,
 // or some fields of one: these stay, and the others keep out of their way.
-func TestAllotmentRespectsWhatIsGiven(t *testing.T) {
+func TestAllocationRespectsWhatIsGiven(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		layout := rapid.SampledFrom([]string{"draft-00", "uec"}).Draw(t, "layout")
 		n := rapid.IntRange(1, 6).Draw(t, "devices")
@@ -219,9 +219,9 @@ func TestAllotmentRespectsWhatIsGiven(t *testing.T) {
 	})
 }
 
-// TestAllotmentIsStable counts the ports that get another name when a fabric
+// TestAllocationIsStable counts the ports that get another name when a fabric
 // grows. The same files give the same names, in whatever order they are.
-func TestAllotmentIsStable(t *testing.T) {
+func TestAllocationIsStable(t *testing.T) {
 	locators := func(f *Fleet) map[PortRef]uint16 {
 		out := make(map[PortRef]uint16)
 		for _, d := range f.Devices {

@@ -49,12 +49,12 @@ func (c *compiler) locators(f *Fleet) {
 	}
 	t := newGraph(f)
 	chosen := make([][numSignals]uint8, t.ports)
-	done := make([]*allotment, 0, len(signals))
+	done := make([]*locatorAllocation, 0, len(signals))
 	for _, sig := range signals {
-		a := c.newAllotment(f, t, sig)
+		a := c.newLocatorAllocation(f, t, sig)
 		// Signals with the same format and the same given values share one
 		// name: it is worked out once.
-		same := slices.IndexFunc(done, func(b *allotment) bool { return a.sameAs(b) })
+		same := slices.IndexFunc(done, func(b *locatorAllocation) bool { return a.sameAs(b) })
 		if same >= 0 {
 			a.lm = done[same].lm
 		} else {
@@ -98,8 +98,8 @@ func (c *compiler) assign(f *Fleet, t *graph, signals []quantize.Signal, chosen 
 	}
 }
 
-// allotment chooses the locators of one signal.
-type allotment struct {
+// locatorAllocation chooses the locators of one signal.
+type locatorAllocation struct {
 	f    *Fleet
 	t    *graph
 	sig  quantize.Signal
@@ -174,10 +174,10 @@ func (c *compiler) checkLocators(f *Fleet, sig quantize.Signal) {
 	}
 }
 
-// newAllotment collects what is given.
-func (c *compiler) newAllotment(f *Fleet, t *graph, sig quantize.Signal) *allotment {
+// newLocatorAllocation collects what is given.
+func (c *compiler) newLocatorAllocation(f *Fleet, t *graph, sig quantize.Signal) *locatorAllocation {
 	layout, locator := f.Profile.Layout, f.Profile.Signals[sig].Locator
-	a := &allotment{
+	a := &locatorAllocation{
 		f: f, t: t, c: c, sig: sig, mask: make([]uint8, t.ports), value: make([]uint8, t.ports), lm: make([]uint8, t.ports),
 		sets: make(map[uint16]lmSet),
 	}
@@ -221,12 +221,12 @@ func unnamed(l quantize.Locator, mask uint16) *quantize.LocatorField {
 	return nil
 }
 
-func (a *allotment) sameAs(b *allotment) bool {
+func (a *locatorAllocation) sameAs(b *locatorAllocation) bool {
 	return a.all == b.all && slices.Equal(a.mask, b.mask) && slices.Equal(a.value, b.value)
 }
 
 // candidates are the locators that agree with what is given.
-func (a *allotment) candidates(p int) lmSet {
+func (a *locatorAllocation) candidates(p int) lmSet {
 	if a.mask[p] == 0 {
 		return a.all
 	}
@@ -245,7 +245,7 @@ func (a *allotment) candidates(p int) lmSet {
 
 // run chooses. What is given comes first; then the ports in an order of hashes
 // of their names, so that a new device changes little for the others.
-func (a *allotment) run() {
+func (a *locatorAllocation) run() {
 	a.out, a.in = make([]lmSet, len(a.f.Devices)), make([]lmSet, len(a.f.Devices))
 	a.far = make([]lmSet, len(a.f.Devices))
 	var order []uint64 // the hash's high half, and the port
@@ -297,7 +297,7 @@ func hashOf(device, port string) uint32 {
 }
 
 // note takes a port's locator into account for those that come after it.
-func (a *allotment) note(i, p int) {
+func (a *locatorAllocation) note(i, p int) {
 	lm := int(a.lm[p])
 	a.out[i].add(lm)
 	a.used.add(lm)
@@ -315,7 +315,7 @@ func (a *allotment) note(i, p int) {
 // it keeps to the locators of its place on the way up or down, and differs from
 // those one hop further away. Of those that are left it is the first at or after
 // the seed: a later port changes it only by taking its place.
-func (a *allotment) choose(i, p int, seed uint32) int {
+func (a *locatorAllocation) choose(i, p int, seed uint32) int {
 	best := a.candidates(p)
 	if best.empty() {
 		return 0
