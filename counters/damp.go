@@ -7,8 +7,8 @@ import (
 	"github.com/csig-agent/csig/quantize"
 )
 
-// Damping keeps a bucket from flapping: worse news is passed on at once, better
-// news only when it has proved itself. The zero value passes everything on.
+// Damping keeps a bucket from flapping: a worse one is passed on at once, a better
+// one only when it has proved itself. The zero value passes everything on.
 type Damping struct {
 	// Hold is for how many readings in a row a better bucket must have been
 	// seen; 0 and 1 are at once.
@@ -42,9 +42,9 @@ type Damper struct {
 // NewDamper returns a Damper that passes on whatever comes first.
 func NewDamper(cfg Damping) *Damper { return &Damper{cfg: cfg} }
 
-// Next takes the signal's next value, in the table's unit, and returns the bucket to
+// Bucket takes the signal's next value, in the table's unit, and returns the bucket to
 // advertise. After Hold better readings that is the worst bucket of these.
-func (d *Damper) Next(table *quantize.Buckets, value uint64) uint8 {
+func (d *Damper) Bucket(table *quantize.Buckets, value uint64) uint8 {
 	s := table.Bucket(value)
 	sig := table.Signal
 	if !d.have || sig.Worse(s, d.now) || d.cfg.Hold <= 1 && d.cfg.Margin == 0 {

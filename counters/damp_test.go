@@ -47,7 +47,7 @@ func TestDamper(t *testing.T) {
 			d, table := NewDamper(tt.cfg), tens(t, tt.sig)
 			var got []uint8
 			for _, v := range tt.values {
-				got = append(got, d.Next(table, v))
+				got = append(got, d.Bucket(table, v))
 			}
 			if !slices.Equal(got, tt.want) {
 				t.Errorf("%v, want %v", got, tt.want)
@@ -84,19 +84,19 @@ func TestDamperNeverPromisesTooMuch(t *testing.T) {
 		var last uint8
 		for range 30 {
 			v := rapid.Uint64Range(0, 330).Draw(t, "v")
-			if last = d.Next(&table, v); sig.Worse(table.Bucket(v), last) {
+			if last = d.Bucket(&table, v); sig.Worse(table.Bucket(v), last) {
 				t.Fatalf("%d is bucket %d, advertised %d", v, table.Bucket(v), last)
 			}
 		}
 		for range max(cfg.Hold, 1) {
-			last = d.Next(&table, 160)
+			last = d.Bucket(&table, 160)
 		}
 		b := table.Bucket(160)
 		if off := int(b) - int(last); off < -1 || off > 1 || cfg.Margin == 0 && off != 0 && cfg.Hold <= 1 {
 			if sig.Worse(last, b) {
 				// The hold may have been started by something worse: once more.
 				for range cfg.Hold {
-					last = d.Next(&table, 160)
+					last = d.Bucket(&table, 160)
 				}
 			}
 			if off := int(b) - int(last); off < -1 || off > 1 {
@@ -104,7 +104,7 @@ func TestDamperNeverPromisesTooMuch(t *testing.T) {
 			}
 		}
 		d.Reset()
-		if got := d.Next(&table, 0); got != 0 {
+		if got := d.Bucket(&table, 0); got != 0 {
 			t.Fatalf("after a reset: %d", got)
 		}
 	})

@@ -105,7 +105,7 @@ func (p *pipelinePort) advertise(tables []*quantize.Buckets) {
 		}
 		sig.Range, _ = BucketsOf(&p.state.Last, table)
 		value, _, _, _ := p.state.Last.values(table.Signal)
-		sig.Bucket = p.damp[k].Next(table, value)
+		sig.Bucket = p.damp[k].Bucket(table, value)
 	}
 }
 

@@ -336,7 +336,7 @@ func (r *Refresh) whileSilent(samples []Sample, now int64, moved int) {
 		r.hold(samples, now > r.maxPeriod())
 		return
 	}
-	r.learn(r.span0.from, r.span1.to)
+	r.restartFit(r.span0.from, r.span1.to)
 	r.longest = r.maxPeriod()
 	for i := range samples {
 		switch s, p := &samples[i], &r.ports[i]; {
@@ -350,8 +350,8 @@ func (r *Refresh) whileSilent(samples []Sample, now int64, moved int) {
 	}
 }
 
-// learn begins to learn a period with a refresh in (a, b].
-func (r *Refresh) learn(a, b int64) {
+// restartFit restarts the fit of the period with a refresh in (a, b].
+func (r *Refresh) restartFit(a, b int64) {
 	r.kind = cached
 	r.fit.restart(a, b)
 	r.demand = demand{}
@@ -395,7 +395,7 @@ func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint6
 	if moved == 0 && due >= suspect {
 		// Not live after all, or all traffic has stopped at once. The refresh
 		// before was between the last two readings.
-		r.learn(r.beforeFrom, r.span0.to)
+		r.restartFit(r.beforeFrom, r.span0.to)
 		r.longest = max(2*r.gap, int64(shortest))
 		r.row, r.open = 0, false
 		r.seen--

@@ -129,10 +129,6 @@ type reply struct {
 	binds  []binding
 }
 
-// mostBindings is how many bindings an answer may have: more than any request
-// asks for.
-const mostBindings = 1024
-
 // parse decodes the SNMPv2c message msg into r, reusing r's memory. want is the
 // request-id that is waited for; mine is false, and r undefined, for what is no reply
 // to that request, with the reason as the error. A value that cannot be decoded is a
@@ -175,8 +171,8 @@ func (r *reply) parse(msg []byte, want int32, community counters.Secret) (mine b
 	r.status, r.index, r.binds = status, index, r.binds[:0]
 	for b = list; len(b) > 0; {
 		item, ok := b.expect(byte(gosnmp.Sequence))
-		if len(r.binds) == mostBindings {
-			return true, fmt.Errorf("%w: more than %d bindings", ErrMalformed, mostBindings)
+		if len(r.binds) == maxBindings {
+			return true, fmt.Errorf("%w: more than %d bindings", ErrMalformed, maxBindings)
 		}
 		if !ok {
 			return true, fmt.Errorf("%w: binding %d cut short", ErrMalformed, len(r.binds)+1)

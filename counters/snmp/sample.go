@@ -97,7 +97,7 @@ func (s *Source) advance(p *port, octets uint64, wide bool) (packets uint64, deg
 	}
 	packets, degraded = h.drops.take(p, packets, sent, fresh, s.discards(), s.drops)
 	if wide {
-		err = s.testify(p, fresh)
+		err = s.checkHCOctets(p, fresh)
 	}
 
 	h.have, h.boot, h.index, h.need = true, p.boot, p.index, p.kinds()

@@ -131,7 +131,7 @@ func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 		dst = append(dst, s.sample(p))
 		p.wasBad = p.need == 0 || p.problem == lookUp || p.problem == fine && !p.up()
 	}
-	s.heed()
+	s.applyHCOctetsCheck()
 	return dst, nil
 }
 
@@ -226,7 +226,7 @@ func (s *Source) read(ctx context.Context) error {
 		}
 		s.checked, s.guard = s.cfg.Now(), s.lastChange
 	}
-	if err := s.solve(ctx, s.later); err != nil {
+	if err := s.retryInParts(ctx, s.later); err != nil {
 		return s.partly(s.ended(ctx, err))
 	}
 	if first || !s.dueSurvey() {
@@ -278,19 +278,19 @@ func (s *Source) pass(ctx context.Context, requests []*pdu) (took time.Duration,
 				s.shrink(len(p.wants), false)
 			}
 			for _, q := range requests[k:] {
-				s.postpone(q, err)
+				s.retryLater(q, err)
 			}
 			return took, false, nil
 		case errors.As(err, &status):
 			if gosnmp.SNMPError(status.Status) == gosnmp.TooBig {
 				s.shrink(len(p.wants), true)
 			}
-			s.postpone(p, err)
-			if s.blame(p, status, err) {
+			s.retryLater(p, err)
+			if s.failPortOfStatus(p, status, err) {
 				clean = wasClean // it is the port's fault and not the shape's
 			}
 		case errors.Is(err, ErrMalformed):
-			s.postpone(p, err)
+			s.retryLater(p, err)
 		default:
 			return 0, false, err
 		}
@@ -316,8 +316,8 @@ func (s *Source) partly(err error) error {
 	return err
 }
 
-// postpone leaves the ports of p, which failed with err, for later.
-func (s *Source) postpone(p *pdu, err error) {
+// retryLater leaves the ports of p, which failed with err, for later.
+func (s *Source) retryLater(p *pdu, err error) {
 	for _, i := range p.ports {
 		s.ports[i].fail(retry, err)
 		s.later = append(s.later, i)
@@ -332,8 +332,8 @@ func (s *Source) failAll(requests []*pdu, err error) {
 	}
 }
 
-// blame charges the port that error-index points at, if it does.
-func (s *Source) blame(p *pdu, status *StatusError, err error) bool {
+// failPortOfStatus fails the port that error-index points at, if it does.
+func (s *Source) failPortOfStatus(p *pdu, status *StatusError, err error) bool {
 	k := int(status.Index) - 1
 	if p.kind != gosnmp.GetRequest || gosnmp.SNMPError(status.Status) == gosnmp.TooBig || k < 0 || k >= len(p.wants) || p.wants[k].port < 0 {
 		return false

@@ -134,7 +134,7 @@ func meddler(t *testing.T, agent uint16, strays func(answer []byte) [][]byte) ui
 
 // An answer has at most as many bindings as any request asks for.
 func TestAnswerOfTooManyBindings(t *testing.T) {
-	for n, want := range map[int]bool{mostBindings: true, mostBindings + 1: false} {
+	for n, want := range map[int]bool{maxBindings: true, maxBindings + 1: false} {
 		packet := &gosnmp.SnmpPacket{Version: gosnmp.Version2c, Community: "public", PDUType: gosnmp.GetResponse, RequestID: firstID}
 		for range n {
 			packet.Variables = append(packet.Variables, gosnmp.SnmpPDU{Name: ".1.3.6", Type: gosnmp.Null})
@@ -144,7 +144,7 @@ func TestAnswerOfTooManyBindings(t *testing.T) {
 			t.Fatal(err)
 		}
 		var r reply
-		if mine, err := r.parse(msg, firstID, "public"); !mine || (err == nil) != want || len(r.binds) > mostBindings {
+		if mine, err := r.parse(msg, firstID, "public"); !mine || (err == nil) != want || len(r.binds) > maxBindings {
 			t.Errorf("%d bindings: %v, %v", n, mine, err)
 		}
 	}

@@ -28,14 +28,8 @@ type row struct {
 	name  string
 }
 
-const (
-	// maxRows bounds what a walk keeps of a device that never ends.
-	maxRows = 1 << 16
-	// mostText is how many bytes of a text of the agent's are kept: a DisplayString.
-	mostText = 255
-	// walkRepetitions is how many rows a walk asks for at once, at first.
-	walkRepetitions = 64
-)
+// walkRepetitions is how many rows a walk asks for at once, at first.
+const walkRepetitions = 64
 
 // inquiry is a survey. It may take longer than a reading: then the next one continues
 // it.
@@ -146,9 +140,9 @@ func (s *Source) identified(p *pdu) {
 		switch {
 		case b == nil:
 		case i == 0 && b.kind == gosnmp.OctetString:
-			s.system.descr = untrusted.Text(string(b.text), mostText)
+			s.system.descr = untrusted.Text(string(b.text), maxText)
 		case i == 1 && b.kind == gosnmp.ObjectIdentifier:
-			s.system.object = bytes.Clone(b.text[:min(len(b.text), mostText)])
+			s.system.object = bytes.Clone(b.text[:min(len(b.text), maxText)])
 		case i == 2 && b.kind == gosnmp.TimeTicks:
 			s.noteUptime(uint32(b.n))
 		case i == 3 && b.kind == gosnmp.TimeTicks:
@@ -199,7 +193,7 @@ func (s *Source) locate(ctx context.Context, q *inquiry) error {
 		switch rows := twice[p.name]; {
 		case !ok:
 			missing = fmt.Errorf("%w: none of its %d interfaces has this name", ErrNoPort, len(s.rows))
-		case len(rows) > mostTwins:
+		case len(rows) > maxSameName:
 			missing = fmt.Errorf("%d interfaces have this name: rename all but one on the device", len(rows))
 		case len(rows) > 0:
 			var err error
@@ -219,9 +213,6 @@ func (s *Source) locate(ctx context.Context, q *inquiry) error {
 	}
 	return nil
 }
-
-// mostTwins is how many rows of one name are looked at.
-const mostTwins = 16
 
 // oneOf chooses between rows of the same name: the one that is up. Agents keep
 // listing interfaces that were removed, and those are not up.
@@ -406,7 +397,7 @@ func (s *Source) walk(ctx context.Context, base oid, w *walked, visit func(index
 }
 
 // nameOf is an interface's name as it can be shown.
-func nameOf(text []byte) string { return untrusted.Text(string(text), mostText) }
+func nameOf(text []byte) string { return untrusted.Text(string(text), maxText) }
 
 // bind returns binding i of the answer if it is what p wants there.
 func (a *answer) bind(i int, p *pdu) *binding {

@@ -67,13 +67,6 @@ func dial(ctx context.Context, cfg *Config) (net.Conn, error) {
 	return conn, nil
 }
 
-const (
-	maxDatagram = 1 << 16
-	// maxStrays is how many datagrams that are no answer an exchange reads past: a
-	// flood must not take the processor for a whole timeout.
-	maxStrays = 10_000
-)
-
 // randomID is a request-id that cannot be foreseen, so that only who has seen the
 // request can answer it, and no late answer fits a newer request.
 func randomID() int32 { return firstID + rand.Int32N(math.MaxInt32-firstID) }

@@ -125,7 +125,7 @@ func reportError(packet *gosnmp.SnmpPacket) error {
 	case ".1.3.6.1.6.3.15.1.1.4.0":
 		return gosnmp.ErrUnknownEngineID
 	default:
-		return fmt.Errorf("%w: a report of %s", ErrMalformed, untrusted.Text(name, mostText))
+		return fmt.Errorf("%w: a report of %s", ErrMalformed, untrusted.Text(name, maxText))
 	}
 }
 
@@ -159,7 +159,7 @@ func (v *v3) failure(ctx context.Context, err error) error {
 	if why, ok := refusals[string(v.conn.report)]; ok {
 		return fmt.Errorf("%w: %s (user %s)", ErrCredentials, why, v.cfg.User)
 	}
-	return fmt.Errorf("%w: %s", ErrMalformed, untrusted.Text(err.Error(), mostText))
+	return fmt.Errorf("%w: %s", ErrMalformed, untrusted.Text(err.Error(), maxText))
 }
 
 // refusals are the usmStats counters of RFC 3414 §5 that are about the user.

@@ -45,9 +45,9 @@ func (s *Source) noteWide() {
 	}
 }
 
-// testify compares the witness with the 64-bit octets, and returns an error where these
+// checkHCOctets compares the witness with the 64-bit octets, and returns an error where these
 // stand still alone.
-func (s *Source) testify(p *port, fresh bool) error {
+func (s *Source) checkHCOctets(p *port, fresh bool) error {
 	h := &p.hist
 	was, first := h.witness, fresh || !h.called
 	h.witness, h.called = p.val[ifOutOctets], p.need.has(ifOutOctets)
@@ -74,9 +74,9 @@ func (s *Source) testify(p *port, fresh bool) error {
 	return fmt.Errorf("ifHCOutOctets.%d %w while ifOutOctets.%d counts: the next readings take 32 bits", p.index, ErrStill, p.index)
 }
 
-// heed changes what is read next, after the samples of a reading: 32-bit columns of ports
+// applyHCOctetsCheck changes what is read next, after the samples of a reading: 32-bit columns of ports
 // whose 64-bit ones stand still, and witnesses as long as any port needs one.
-func (s *Source) heed() {
+func (s *Source) applyHCOctetsCheck() {
 	needed := false
 	for i := range s.ports {
 		p := &s.ports[i]

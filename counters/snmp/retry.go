@@ -7,15 +7,15 @@ import (
 	"github.com/gosnmp/gosnmp"
 )
 
-// solve reads ports again whose PDU failed, in smaller ones.
-func (s *Source) solve(ctx context.Context, ports []int32) error {
+// retryInParts reads ports again whose PDU failed, in smaller ones.
+func (s *Source) retryInParts(ctx context.Context, ports []int32) error {
 	for len(ports) > 0 {
 		n, space := 0, min(firstOIDs, s.limit)-2
 		for n < len(ports) && (n == 0 || space >= s.ports[ports[n]].need.size()) {
 			space -= s.ports[ports[n]].need.size()
 			n++
 		}
-		if err := s.narrow(ctx, ports[:n:n]); err != nil {
+		if err := s.retryGroup(ctx, ports[:n:n]); err != nil {
 			return err
 		}
 		ports = ports[n:]
@@ -23,9 +23,9 @@ func (s *Source) solve(ctx context.Context, ports []int32) error {
 	return nil
 }
 
-// narrow reads a few ports in one PDU, and in parts where that fails, until
+// retryGroup reads a few ports in one PDU, and in parts where that fails, until
 // the ports that cannot be read are known.
-func (s *Source) narrow(ctx context.Context, ports []int32) error {
+func (s *Source) retryGroup(ctx context.Context, ports []int32) error {
 	todo := ports[:0:0]
 	for _, i := range ports {
 		// A port that got its verdict in the meantime keeps it.
@@ -54,7 +54,7 @@ func (s *Source) narrow(ctx context.Context, ports []int32) error {
 			return nil
 		}
 		s.shrink(len(req.wants), false)
-		return s.halves(ctx, again)
+		return s.retryHalves(ctx, again)
 	}
 	for _, i := range todo {
 		s.ports[i].fail(retry, err)
@@ -76,11 +76,11 @@ func (s *Source) narrow(ctx context.Context, ports []int32) error {
 				// One column less may be what it takes.
 				s.noSpace = true
 				s.callAll(false)
-				return s.narrow(ctx, todo)
+				return s.retryGroup(ctx, todo)
 			}
 		}
-		if s.blame(req, status, err) {
-			return s.narrow(ctx, todo)
+		if s.failPortOfStatus(req, status, err) {
+			return s.retryGroup(ctx, todo)
 		}
 	case errors.Is(err, ErrMalformed):
 	default:
@@ -94,17 +94,17 @@ func (s *Source) narrow(ctx context.Context, ports []int32) error {
 		}
 		return nil
 	}
-	return s.halves(ctx, todo)
+	return s.retryHalves(ctx, todo)
 }
 
-func (s *Source) halves(ctx context.Context, ports []int32) error {
+func (s *Source) retryHalves(ctx context.Context, ports []int32) error {
 	if len(ports) == 1 {
-		return s.narrow(ctx, ports)
+		return s.retryGroup(ctx, ports)
 	}
-	if err := s.narrow(ctx, ports[:len(ports)/2]); err != nil {
+	if err := s.retryGroup(ctx, ports[:len(ports)/2]); err != nil {
 		return err
 	}
-	return s.narrow(ctx, ports[len(ports)/2:])
+	return s.retryGroup(ctx, ports[len(ports)/2:])
 }
 
 // findLost looks for ports that are not where they were, and reads those found.
@@ -132,5 +132,5 @@ func (s *Source) findLost(ctx context.Context) error {
 			again = append(again, int32(i))
 		}
 	}
-	return s.solve(ctx, again)
+	return s.retryInParts(ctx, again)
 }
