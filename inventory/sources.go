@@ -32,8 +32,6 @@ const (
 	LinuxSource    Source = "linux" // this machine's kernel
 	SNMPSource     Source = "snmp"  // the SNMP agent at the device's address
 	GNMISource     Source = "gnmi"  // the gNMI target at the device's address
-	SONiCSource    Source = "sonic" // COUNTERS_DB of the device's Redis
-	OVSSource      Source = "ovs"   // the port statistics of Open vSwitch, by OpenFlow
 )
 
 // Check wants the block of the source, and no other.

@@ -153,7 +153,10 @@ func TestBucketsFormatRange(t *testing.T) {
 	}
 }
 
-func TestQuantize(t *testing.T) {
+// wideS is the S that a sender or a port with wide tags writes for v.
+func wideS(quantum, v uint64) uint32 { return uint32(min(v/quantum, MaxWideS)) }
+
+func TestQuantumRange(t *testing.T) {
 	const quantum = 8_000_000 // the draft's example for abw: 8 Mbit/s reach 8 Tbit/s
 	for _, c := range []struct {
 		v    uint64
@@ -162,16 +165,16 @@ func TestQuantize(t *testing.T) {
 		{0, 0}, {quantum - 1, 0}, {quantum, 1}, {10e9, 1250},
 		{quantum * MaxWideS, MaxWideS}, {quantum*MaxWideS - 1, MaxWideS - 1}, {quantum << 20, MaxWideS}, {math.MaxUint64, MaxWideS},
 	} {
-		if got := Quantize(quantum, c.v); got != c.want {
-			t.Errorf("Quantize(%d) = %d, want %d", c.v, got, c.want)
+		if got := wideS(quantum, c.v); got != c.want {
+			t.Errorf("wideS(%d) = %d, want %d", c.v, got, c.want)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		q, v := rapid.Uint64Min(1).Draw(t, "quantum"), rapid.Uint64().Draw(t, "v")
-		s := Quantize(q, v)
+		s := wideS(q, v)
 		low, high := QuantumRange(q, s)
 		if s > MaxWideS || v < low || v >= high && s != MaxWideS && high != math.MaxUint64 {
-			t.Fatalf("Quantize(%d, %d) = %d, whose range is [%d, %d)", q, v, s, low, high)
+			t.Fatalf("wideS(%d, %d) = %d, whose range is [%d, %d)", q, v, s, low, high)
 		}
 		if high != math.MaxUint64 && high-low != q {
 			t.Fatalf("S=%d is [%d, %d), not one quantum of %d", s, low, high, q)

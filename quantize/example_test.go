@@ -108,9 +108,9 @@ func ExampleLocator() {
 	// none
 }
 
-func ExampleQuantize() {
+func ExampleQuantumRange() {
 	const quantum = 8_000_000 // 8 Mbit/s reach 8.4 Tbit/s in 20 bits
-	s := quantize.Quantize(quantum, 10_000_000_000)
+	const s = 1250
 	low, high := quantize.QuantumRange(quantum, s)
 	fmt.Println(s, quantize.FormatRange(quantize.MinABW, low, high))
 	// Output:

@@ -68,11 +68,6 @@ func (l Layout) LMStale() uint16 { return l.LMAllOnes() - 2 }
 // (§5.5.1), but a compact tag is also read as a VLAN tag.
 func (l Layout) LMReserved(lm uint16) string { return lmReserved(l.LMBits(), lm) }
 
-// WideLMReserved is LMReserved for the wide locator. The same four values are
-// reserved, counted from the wide locator's own all-ones, so that "none" and
-// "stale" exist in both formats.
-func (l Layout) WideLMReserved(lm uint16) string { return lmReserved(l.WideLMBits(), lm) }
-
 func lmReserved(bits int, lm uint16) string {
 	ones := lmAllOnes(bits)
 	switch {

@@ -136,7 +136,7 @@ func TestReservedLocators(t *testing.T) {
 			t.Errorf("%s: VIDs %d and %d", l, l.VID(0, 0), l.VID(31, ones))
 		}
 	}
-	if Draft00.WideLMReserved(127) != "" || Draft00.WideLMReserved(0xffff) == "" || UEC.WideLMReserved(0x7ffe) == "" {
+	if lmReserved(Draft00.WideLMBits(), 127) != "" || lmReserved(Draft00.WideLMBits(), 0xffff) == "" || lmReserved(UEC.WideLMBits(), 0x7ffe) == "" {
 		t.Error("the wide locator's reservations are counted from its own all-ones")
 	}
 }
