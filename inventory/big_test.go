@@ -74,7 +74,7 @@ func BenchmarkLoad(b *testing.B) {
 				fsys := bigFleet(pods, spelled)
 				b.ReportAllocs()
 				for b.Loop() {
-					f, err := LoadFS(fsys, "fleet.yaml")
+					f, err := loadFS(fsys, "fleet.yaml")
 					if err != nil {
 						b.Fatal(err.Error()[:min(len(err.Error()), 2000)])
 					}

@@ -100,7 +100,7 @@ func FuzzLoad(f *testing.F) {
 				files[name] = &fstest.MapFile{Data: []byte(data)}
 			}
 		}
-		fleet, err := LoadFS(files, "fleet.yaml")
+		fleet, err := loadFS(files, "fleet.yaml")
 		var list Errors
 		switch {
 		case errors.As(err, &list):
@@ -111,7 +111,7 @@ func FuzzLoad(f *testing.F) {
 				}
 			}
 		case err == nil:
-			again, err := LoadFS(files, "fleet.yaml")
+			again, err := loadFS(files, "fleet.yaml")
 			if err != nil || again.Hash() != fleet.Hash() {
 				t.Errorf("read again: %v, %v", again, err)
 			}

@@ -114,7 +114,7 @@ func TestIncludeDepth(t *testing.T) {
 				text += fmt.Sprintf("include: f%d.yaml\n", n+1)
 			}
 		}
-		_, err := LoadFS(filesOf(text), "fleet.yaml")
+		_, err := loadFS(filesOf(text), "fleet.yaml")
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("depth %d: got %v, want %q", depth, err, want)
 		}

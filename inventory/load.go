@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,15 +36,6 @@ func osFiles() files {
 		}
 		return filepath.Join(dir, pattern)
 	}, dir: filepath.Dir}
-}
-
-// LoadFS is Load from a file system. Includes cannot leave it.
-func LoadFS(fsys fs.FS, name string) (*Fleet, error) {
-	return load(name, files{
-		open: func(name string, _ bool) (fs.File, error) { return fsys.Open(name) },
-		glob: func(pattern string) ([]string, error) { return fs.Glob(fsys, pattern) },
-		join: func(dir, pattern string) string { return path.Join(dir, pattern) }, dir: path.Dir,
-	})
 }
 
 // Parse reads and validates the text of one fleet file; name stands for the

@@ -72,7 +72,7 @@ func filesOf(text string) fstest.MapFS {
 
 func loadParts(t *testing.T, changes ...string) *Fleet {
 	t.Helper()
-	f, err := LoadFS(filesOf(changed(t, parts, changes)), "fleet.yaml")
+	f, err := loadFS(filesOf(changed(t, parts, changes)), "fleet.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestPartMistakes(t *testing.T) {
 	}
 	var got strings.Builder
 	for _, m := range partMistakes {
-		_, err := LoadFS(filesOf(changed(t, parts, m.changes)), "fleet.yaml")
+		_, err := loadFS(filesOf(changed(t, parts, m.changes)), "fleet.yaml")
 		var list Errors
 		if !errors.As(err, &list) || len(list) == 0 {
 			t.Errorf("%s: got %v, want Errors", m.name, err)

@@ -88,17 +88,6 @@ func WithLocators(sig quantize.Signal, lms []uint16) Option {
 	}
 }
 
-// WithBuckets sets which S tags of this signal can carry: bit v of inUse is
-// S=v. A domain whose senders start at 30 has no S=31; one that fills only
-// eight buckets needs an exact table a quarter as long.
-func WithBuckets(sig quantize.Signal, inUse uint32) Option {
-	return func(c *Compiler) {
-		if sig.Known() {
-			c.buckets[sig] = inUse
-		}
-	}
-}
-
 // unlimited is the share of a table without a capacity.
 const unlimited = math.MaxInt
 

@@ -4,14 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
-	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
@@ -121,42 +118,3 @@ func (t *Reader) read() error {
 	}
 	return nil
 }
-
-// Source replays a trace as a counters.Source: every Read returns the next
-// reading, at once. It is not safe for concurrent use.
-type Source struct {
-	r   *Reader
-	now time.Time
-}
-
-// NewSource returns a Source of what r has still to read.
-func NewSource(r *Reader) *Source { return &Source{r: r} }
-
-// ErrEnd is what Read returns after the last reading.
-var ErrEnd = errors.New("the trace has ended")
-
-// Read returns the next reading's samples or its error; ErrEnd after the last.
-func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sample, error) {
-	if err := ctx.Err(); err != nil {
-		return dst[:0], err
-	}
-	r, err := s.r.Next()
-	if errors.Is(err, io.EOF) {
-		return dst[:0], ErrEnd
-	}
-	if err != nil {
-		return dst[:0], err
-	}
-	s.now = r.Read.Add(r.Took)
-	if r.Err != nil {
-		return dst[:0], r.Err
-	}
-	return append(dst[:0], r.Samples...), nil
-}
-
-// Now is the recorder's clock at the end of the last reading: the clock to give to
-// whatever consumes the replay.
-func (s *Source) Now() time.Time { return s.now }
-
-// Close is part of counters.Source; the file is the caller's to close.
-func (s *Source) Close() error { return nil }

@@ -306,35 +306,6 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
-func TestReplayedSource(t *testing.T) {
-	h, readings := someReadings(6)
-	file, _ := record(t, h, readings, RecorderConfig{})
-	r, err := NewReader(bytes.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var src counters.Source = NewSource(r)
-	defer src.Close()
-	var buf []counters.Sample
-	for i, want := range readings {
-		buf, err = src.Read(t.Context(), buf)
-		if (err != nil) != (want.Err != nil) || err == nil && !reflect.DeepEqual(buf, want.Samples) {
-			t.Fatalf("reading %d: %+v, %v", i, buf, err)
-		}
-		if now := src.(*Source).Now(); !now.Equal(want.Read.Add(want.Took)) {
-			t.Errorf("reading %d: now is %v", i, now)
-		}
-	}
-	if _, err := src.Read(t.Context(), buf); !errors.Is(err, ErrEnd) {
-		t.Errorf("after the end: %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := src.Read(ctx, buf); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-}
-
 func FuzzReader(f *testing.F) {
 	h, readings := someReadings(5)
 	file, _ := record(f, h, readings, RecorderConfig{})
