@@ -10,7 +10,7 @@ import (
 func TestErrorOfTheFirstRefresh(t *testing.T) {
 	r := NewRefresh(RefreshConfig{})
 	r.span0, r.span1 = extent{from: 5e9, to: 5e9 + 3e6}, extent{from: 6e9, to: 6e9 + 2e6}
-	r.learn(5e9, 6e9)
+	r.restartFit(5e9, 6e9)
 	if want := (instant{at: 6e9, error: time.Second}); r.now != want || r.filled != 3e6 {
 		t.Errorf("%+v, filled in %d ns, want %+v", r.now, r.filled, want)
 	}
