@@ -404,7 +404,12 @@ func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint6
 	}
 	r.frames, r.span = frames, now-r.last
 	if moved > 0 {
-		r.row++
+		if r.row < liveAfter && r.missing(r.span) {
+			r.row = -1 // a reading that repeats may have been missed
+		}
+		if r.row++; r.row == 0 {
+			r.rowFrom = r.last
+		}
 		r.run++
 		r.seen++
 	}

@@ -17,6 +17,9 @@ func (r *Refresh) whileCached(samples []Sample, now int64, moved int, again bool
 	if late {
 		r.frames += frames
 	} else {
+		if r.missing(now - r.last) {
+			r.row = 0 // a reading that repeats may have been missed
+		}
 		r.row++
 		r.refreshed(frames)
 	}

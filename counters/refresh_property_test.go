@@ -102,6 +102,24 @@ func TestRefreshAgainstTruth(t *testing.T) {
 	})
 }
 
+// A missing reading may be the one that would have repeated the one before: it does not
+// count towards a source that refreshes for each reading.
+func TestMissingReadingIsNoSignOfALiveSource(t *testing.T) {
+	const rate, period = 1000, 1.34375
+	for _, hole := range []int{2, 3, 4} {
+		times := every(1, 40)
+		times = append(times[:hole:hole], times[hole+1:]...)
+		b := &box{frames: []func(float64) uint64{steady(rate)}, shown: jittery(period, period, 0, 0)}
+		watch(b, times, RefreshConfig{}, func(i int, _ float64, est []Estimate) {
+			if e := &est[0]; e.State == OK {
+				if lo, hi := e.LoadRange(); lo > rate*8192+16384 || hi < rate*8192-16384 {
+					t.Errorf("without reading %d: reading %d: Δt %v ±%v, load in [%d, %d], want %d", hole, i, e.End.Sub(e.Start), e.Error, lo, hi, rate*8192)
+				}
+			}
+		})
+	}
+}
+
 func TestPeriodHardlyLongerThanTheReadings(t *testing.T) {
 	const rate = 50_000
 	for _, period := range []float64{1.001, 1.003, 1.01, 1.03, 1.1} {
