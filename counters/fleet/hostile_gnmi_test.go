@@ -23,7 +23,7 @@ func TestHostileTargetsDelayNoOther(t *testing.T) {
 		cfg.Devices = append(cfg.Devices, Device{Name: name, Open: func(context.Context) (counters.Source, error) {
 			return gnmi.New(gnmi.Config{
 				Device: name, Address: address, Ports: ports, Plaintext: true,
-				Interval: 200 * time.Millisecond, Timeout: time.Second, MaxBackoff: time.Second,
+				Interval: time.Second, Timeout: time.Second, MaxBackoff: time.Second,
 			})
 		}})
 	}
@@ -34,7 +34,8 @@ func TestHostileTargetsDelayNoOther(t *testing.T) {
 	for _, target := range gnmitest.Hostile() {
 		add(target, target.Name)
 	}
-	cfg.Interval, cfg.Concurrency, cfg.Patience = 200*time.Millisecond, 8, 20*time.Millisecond
+	const enough = 3 // readings
+	cfg.Interval, cfg.MaxBackoff, cfg.Concurrency, cfg.Patience = time.Second, 2*time.Second, 8, 20*time.Millisecond
 	good := make([]int, len(cfg.Devices))
 	done := make(chan struct{})
 	readings := make(chan Reading)
@@ -59,7 +60,7 @@ func TestHostileTargetsDelayNoOther(t *testing.T) {
 				t.Errorf("%s: %q", cfg.Devices[r.Index].Name, r.Err)
 			}
 			if r.Err == nil && r.Samples[0].Err == nil && r.Samples[1].Err == nil {
-				if good[r.Index]++; r.Index < healthy && good[r.Index] == 5 {
+				if good[r.Index]++; r.Index < healthy && good[r.Index] == enough {
 					left--
 				}
 			}

@@ -16,8 +16,8 @@ import (
 // slot.
 func TestHostileAgentsDelayNoOther(t *testing.T) {
 	const (
-		interval = 500 * time.Millisecond
-		enough   = 8 // readings
+		interval = time.Second
+		enough   = 4 // readings
 	)
 	var cfg Config
 	cfg.Interval = interval
