@@ -63,7 +63,8 @@ func TestLongStoppedWhileArmed(t *testing.T) {
 			r.signal(cmd.Process, syscall.SIGCONT)
 		}
 	}
-	if err := cmd.Wait(); err == nil || !stopped || !strings.Contains(printed.String(), "has auto-reverted") {
+	// Where it is stopped only after s2 took the change, it finds that out as it reads back.
+	if err := cmd.Wait(); err == nil || !stopped || !strings.Contains(printed.String(), "has auto-reverted") && !strings.Contains(printed.String(), "it auto-reverts within") {
 		t.Errorf("stopped: %v, %v:\n%s", stopped, err, printed.String())
 	}
 	if r.hasTable(1) {
