@@ -53,6 +53,7 @@ type Driver struct {
 	db   database
 	info bridgeInfo
 	late *question // of the database, still without an answer
+	told time.Time // when the question was asked that it answered last, or failed to
 
 	instance uint32 // tells this driver from others
 	owner    ownership

@@ -15,6 +15,7 @@ import (
 // question is one to the database that is under way. Until its answer was
 // received the database is the question's.
 type question struct {
+	asked  time.Time
 	answer chan answer
 	stop   context.CancelFunc
 }
@@ -36,7 +37,7 @@ func (d *Driver) ask(ctx context.Context) {
 		return
 	}
 	ctx, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), patience, fmt.Errorf("no answer for %v", patience))
-	q := &question{answer: make(chan answer, 1), stop: stop}
+	q := &question{asked: d.cfg.Now(), answer: make(chan answer, 1), stop: stop}
 	d.late = q
 	a := answer{owner: d.owner, bare: d.bare}
 	go func() {
@@ -53,6 +54,13 @@ func (d *Driver) ask(ctx context.Context) {
 
 // inquire makes the bridge ours, where it is to be, and asks about it.
 func (d *Driver) inquire(a *answer) (err error) {
+	if a.owner == owning && d.db.lock == lockFree {
+		// The lock went with an earlier connection: a process that took the bridge
+		// in between has written its name, or deleted ours.
+		if a.info, err = d.db.ask(d.cfg.Bridge); err != nil || a.info.writer != d.ownerName() {
+			return err
+		}
+	}
 	if a.claims() {
 		if a.had, err = d.db.claim(d.cfg.Bridge, d.ownerName(), d.cfg.Take); err != nil {
 			return err
@@ -111,7 +119,7 @@ func (d *Driver) reach(ctx context.Context) error {
 // answer takes an answer of the database in. Where there is none, what it said
 // last holds.
 func (d *Driver) answer(a answer) error {
-	d.late = nil
+	d.told, d.late = d.late.asked, nil
 	switch {
 	case errors.Is(a.err, errNoBridge):
 		return &vendors.PermanentError{Err: a.err}

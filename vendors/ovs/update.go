@@ -176,6 +176,10 @@ func (d *Driver) check(ctx context.Context, res *vendors.UpdateResult) error {
 	if err := d.checkOwner(); err != nil {
 		return err
 	}
+	// This process may have been stopped, and another may have removed everything.
+	if d.told.Before(d.until) && d.until.Before(d.cfg.Now()) {
+		return errors.New("the lease ended, and ovsdb-server has not answered since whether this process still has the bridge")
+	}
 	if d.info.vlanLimit != 1 {
 		return &vendors.PermanentError{Err: errors.New(limitReason(d.info.vlanLimit))}
 	}

@@ -153,10 +153,11 @@ func (s *sandwich) free(t *testing.T) bool {
 	if err := d.look(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.db.take("csig", false); err != nil {
+	is, err := d.db.isFree("csig")
+	if err != nil {
 		t.Fatal(err)
 	}
-	return d.db.lock == lockHeld
+	return is
 }
 
 // TestWriterThatIsKilled leaves the bridge to the next one at once.
@@ -210,6 +211,60 @@ func TestTakenAway(t *testing.T) {
 	}
 	if got := s.pass(best); !bytes.Equal(got, frame(1, best)) {
 		t.Errorf("a tag leaves as %x", got)
+	}
+}
+
+// TestStoppedWriter has another process remove all that is csig's while the agent is
+// stopped for longer than its lease: the agent writes nothing before the database
+// has told it whose the bridge is, on the connection that it had and on a new one.
+func TestStoppedWriter(t *testing.T) {
+	t.Parallel()
+	for _, connection := range []string{"same", "new"} {
+		t.Run(connection, func(t *testing.T) {
+			t.Parallel()
+			s := newSandwich(t)
+			now := time.Now()
+			agent, err := Open(Config{Bridge: "csig", RunDir: s.Dir, Who: "the agent", Now: func() time.Time { return now }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = agent.Close() })
+			apply(t, agent, setupFor(quantize.Draft00, swp1))
+			update(t, agent, time.Second, at7)
+			agent.ask(t.Context()) // the answer is of before
+			off := s.as(t, "csig off", true)
+			if err := off.Remove(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			_ = off.Close()
+			if connection == "new" {
+				_ = agent.await(t.Context())
+				_ = agent.db.close()
+			}
+			now = now.Add(10 * time.Second)
+			s.PauseDatabase(true)
+			for range 3 {
+				if res, err := agent.Update(t.Context(), []vendors.PortUpdate{at7}, time.Second); err == nil || res.Ops+res.Ports > 0 || res.Repaired != "" {
+					t.Errorf("before the database answers: %+v, %v", res, err)
+				}
+			}
+			if got := s.pass(best); !bytes.Equal(got, frame(1, best)) {
+				t.Errorf("a tag leaves as %x", got)
+			}
+			s.PauseDatabase(false)
+			for start := time.Now(); ; {
+				_, err := agent.Update(t.Context(), []vendors.PortUpdate{at7}, time.Second)
+				if errors.As(err, new(*vendors.PermanentError)) && strings.Contains(err.Error(), "taken away") {
+					break
+				}
+				if time.Since(start) > soon {
+					t.Fatalf("the agent ends with %v", err)
+				}
+			}
+			if got := s.pass(best); !bytes.Equal(got, frame(1, best)) {
+				t.Errorf("a tag leaves as %x", got)
+			}
+		})
 	}
 }
 
