@@ -14,6 +14,8 @@ import (
 	pb "github.com/openconfig/gnmi/proto/gnmi"
 	"github.com/openconfig/ygot/ygot"
 	"pgregory.net/rapid"
+
+	"github.com/csig-agent/csig/counters/gnmi/oc"
 )
 
 // record is a sink that keeps what it gets.
@@ -57,8 +59,8 @@ func (h *record) from(target string, n ...*pb.Notification) *record {
 }
 
 // drawInterface makes up an interface, and says what a decoder should report of it.
-func drawInterface(t *rapid.T, name string) (*Interface, map[leafID]string) {
-	i := &Interface{Name: &name, Counters: &Interface_Counters{}, Ethernet: &Interface_Ethernet{}, Aggregation: &Interface_Aggregation{}}
+func drawInterface(t *rapid.T, name string) (*oc.Interface, map[leafID]string) {
+	i := &oc.Interface{Name: &name, Counters: &oc.Interface_Counters{}, Ethernet: &oc.Interface_Ethernet{}, Aggregation: &oc.Interface_Aggregation{}}
 	want := make(map[leafID]string)
 	maybe := rapid.Bool()
 	for l, p := range map[leafID]**uint64{
@@ -75,17 +77,17 @@ func drawInterface(t *rapid.T, name string) (*Interface, map[leafID]string) {
 		}
 	}
 	if maybe.Draw(t, "status?") {
-		i.OperStatus = rapid.SampledFrom(enumValues[E_Interface_OperStatus]("E_Interface_OperStatus")).Draw(t, "status")
-		want[operStatus] = fmt.Sprint(operStatuses[i.OperStatus.String()])
+		i.OperStatus = rapid.SampledFrom(enumValues[oc.E_Interface_OperStatus]("E_Interface_OperStatus")).Draw(t, "status")
+		want[operStatus] = fmt.Sprint(int64(i.OperStatus))
 	}
-	speed := rapid.SampledFrom(enumValues[E_IfEthernet_ETHERNET_SPEED]("E_IfEthernet_ETHERNET_SPEED"))
+	speed := rapid.SampledFrom(enumValues[oc.E_IfEthernet_ETHERNET_SPEED]("E_IfEthernet_ETHERNET_SPEED"))
 	if maybe.Draw(t, "port speed?") {
 		i.Ethernet.PortSpeed = speed.Draw(t, "port speed")
-		want[portSpeed] = fmt.Sprint(speeds[i.Ethernet.PortSpeed.String()])
+		want[portSpeed] = fmt.Sprint(portSpeeds[i.Ethernet.PortSpeed])
 	}
 	if maybe.Draw(t, "negotiated?") {
 		i.Ethernet.NegotiatedPortSpeed = speed.Draw(t, "negotiated")
-		want[negotiatedSpeed] = fmt.Sprint(speeds[i.Ethernet.NegotiatedPortSpeed.String()])
+		want[negotiatedSpeed] = fmt.Sprint(portSpeeds[i.Ethernet.NegotiatedPortSpeed])
 	}
 	if maybe.Draw(t, "lag speed?") {
 		n := rapid.Uint32().Draw(t, "lag speed")
@@ -109,7 +111,7 @@ func drawInterface(t *rapid.T, name string) (*Interface, map[leafID]string) {
 
 func enumValues[E ~int64](name string) []E {
 	return slices.Sorted(func(yield func(E) bool) {
-		for k := range maps.Keys(ΛEnum[name]) {
+		for k := range maps.Keys(oc.ΛEnum[name]) {
 			if !yield(E(k)) {
 				return
 			}
@@ -122,7 +124,7 @@ func enumValues[E ~int64](name string) []E {
 func TestDecoderAgainstYgot(t *testing.T) {
 	names := []string{"Ethernet1", "xe-0/0/1", "Port-Channel1", "eth0:1", "et[3]"}
 	rapid.Check(t, func(t *rapid.T) {
-		dev := &Device{Interface: make(map[string]*Interface)}
+		dev := &oc.Device{Interface: make(map[string]*oc.Interface)}
 		want := make(map[string]map[leafID]string)
 		for _, name := range names[:rapid.IntRange(1, len(names)).Draw(t, "ports")] {
 			i, leaves := drawInterface(t, name)
@@ -165,7 +167,7 @@ func TestDecoderAgainstYgot(t *testing.T) {
 	})
 }
 
-func asJSON(t *rapid.T, dev *Device, way string, full bool) []*pb.Notification {
+func asJSON(t *rapid.T, dev *oc.Device, way string, full bool) []*pb.Notification {
 	root, err := ygot.ConstructIETFJSON(dev, &ygot.RFC7951JSONConfig{AppendModuleName: full})
 	if err != nil {
 		t.Fatal(err)
@@ -201,10 +203,10 @@ func jsonNote(t interface{ Fatal(...any) }, path *pb.Path, tree any) *pb.Notific
 }
 
 func TestEverySpeedHasBitsPerSecond(t *testing.T) {
-	for _, def := range ΛEnum["E_IfEthernet_ETHERNET_SPEED"] {
-		bps, ok := speeds[def.Name]
+	for e, def := range oc.ΛEnum["E_IfEthernet_ETHERNET_SPEED"] {
+		bps, ok := portSpeeds[oc.E_IfEthernet_ETHERNET_SPEED(e)]
 		if !ok {
-			t.Errorf("%s has no entry in speeds", def.Name)
+			t.Errorf("%s has no entry in portSpeeds", def.Name)
 		}
 		var n uint64
 		var unit string

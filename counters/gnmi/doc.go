@@ -1,5 +1,6 @@
 // Package gnmi reads the egress counters of a switch from its gNMI target, in the
-// OpenConfig models. It implements counters.Source.
+// OpenConfig models (package oc has the part of them that is looked at). It
+// implements counters.Source.
 //
 // # How the target is asked
 //

@@ -1,5 +1,7 @@
 package gnmi
 
+import "github.com/csig-agent/csig/counters/gnmi/oc"
+
 // Info is what is known of the target and of how it is read.
 type Info struct {
 	Mode     Mode   // Auto while there was no contact
@@ -24,4 +26,34 @@ func (s *Source) Info() Info {
 	info := s.info
 	info.Repeats = s.repeats
 	return info
+}
+
+// Facts is what is known of one port.
+type Facts struct {
+	Port      string
+	Packets   string // the leaves that the samples' Packets are from
+	Speed     uint64 // bit/s, 0 where the target does not report it
+	SpeedFrom string // the leaf it is from
+	Status    string // oper-status, "" where unknown
+}
+
+// Facts says how each port is read, in the order of the samples. It may be called at any
+// time.
+func (s *Source) Facts() []Facts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	facts := make([]Facts, len(s.ports))
+	for i := range s.ports {
+		p := &s.ports[i]
+		f := &facts[i]
+		f.Port, f.Packets = p.name, p.packets().String()
+		var from leafID
+		if f.Speed, from = p.speed(); f.Speed != 0 {
+			f.SpeedFrom = from.String()
+		}
+		if l := &p.leaves[operStatus]; l.set {
+			f.Status = oc.E_Interface_OperStatus(l.val).String()
+		}
+	}
+	return facts
 }

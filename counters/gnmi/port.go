@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/counters/gnmi/oc"
 )
 
 // leaf is the newest value of one leaf of a port.
@@ -18,7 +19,7 @@ type leaf struct {
 	err     error     // the newest value is of no use
 }
 
-// packetSource says which counters a port's packets are.
+// source says which counters a port's packets are.
 type packetSource uint8
 
 const (
@@ -27,6 +28,18 @@ const (
 	summedPackets
 	unicastPackets
 )
+
+func (s packetSource) String() string {
+	switch s {
+	case allPackets:
+		return "out-pkts"
+	case summedPackets:
+		return "out-unicast-pkts, out-multicast-pkts and out-broadcast-pkts"
+	case unicastPackets:
+		return "out-unicast-pkts"
+	}
+	return "none"
+}
 
 var packetLeaves = [...][]leafID{
 	allPackets:     {outPkts},
@@ -195,8 +208,13 @@ func (p *port) clockSetBack(at int64, now time.Time, interval time.Duration) boo
 
 // up says whether the link carries frames, and whether the target knows.
 func (p *port) up() (up, known bool) {
-	status := p.leaves[operStatus].val
-	return status != statusDown, status != statusUnknown
+	switch oc.E_Interface_OperStatus(p.leaves[operStatus].val) {
+	case oc.Interface_OperStatus_UP:
+		return true, true
+	case oc.Interface_OperStatus_UNKNOWN:
+		return true, false
+	}
+	return false, true
 }
 
 // speed returns the capacity in bit/s and the leaf it is from; 0 where the target

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/counters/gnmi/oc"
 )
 
 // Every mode with every encoding gives the same samples.
@@ -25,9 +26,9 @@ func TestModesAndEncodings(t *testing.T) {
 		for _, enc := range []string{"", "PROTO", "JSON_IETF", "JSON"} {
 			t.Run(fmt.Sprintf("%v,%s", mode, enc), func(t *testing.T) {
 				d := newDevice(t, "e1", "e2", "lag1")
-				d.with("lag1", func(i *Interface) {
+				d.with("lag1", func(i *oc.Interface) {
 					i.Ethernet = nil
-					i.Aggregation = &Interface_Aggregation{LagSpeed: ygot.Uint32(20000)}
+					i.Aggregation = &oc.Interface_Aggregation{LagSpeed: ygot.Uint32(20000)}
 				})
 				d.send("e1", 1_000_000_000_000_000, 7)
 				s := open(t, Config{Address: serve(t, d), Mode: mode, Encoding: enc, Ports: []string{"e2", "lag1", "e1"}})
@@ -59,7 +60,7 @@ func TestModesAndEncodings(t *testing.T) {
 					t.Errorf("info %+v", info)
 				}
 				d.send("e2", 500, 5)
-				d.with("e1", func(i *Interface) { i.OperStatus = Interface_OperStatus_DOWN })
+				d.with("e1", func(i *oc.Interface) { i.OperStatus = oc.Interface_OperStatus_DOWN })
 				until(t, s, "both changes are seen", func(got []counters.Sample, err error) bool {
 					return err == nil && got[0].Octets == 500 && got[0].Packets == 5 && !got[2].Up && got[2].Err == nil
 				})
@@ -270,11 +271,11 @@ func TestGetAsksForSpeedAfterAPortCameUp(t *testing.T) {
 		t.Errorf("a reading took %d Gets, want 1", n)
 	}
 	d.mu.Unlock()
-	d.with("e1", func(i *Interface) { i.OperStatus = Interface_OperStatus_DOWN })
+	d.with("e1", func(i *oc.Interface) { i.OperStatus = oc.Interface_OperStatus_DOWN })
 	read(t, s)
-	d.with("e1", func(i *Interface) {
-		i.OperStatus = Interface_OperStatus_UP
-		i.Ethernet.PortSpeed = IfEthernet_ETHERNET_SPEED_SPEED_1GB
+	d.with("e1", func(i *oc.Interface) {
+		i.OperStatus = oc.Interface_OperStatus_UP
+		i.Ethernet.PortSpeed = oc.IfEthernet_ETHERNET_SPEED_SPEED_1GB
 	})
 	if got := read(t, s)[0]; got.Speed != 1e9 {
 		t.Errorf("speed %d after the link came back at 1 Gbit/s", got.Speed)
@@ -306,11 +307,11 @@ func TestMembers(t *testing.T) {
 			for lag, ports := range want {
 				if way != "only member" && way != "none" {
 					for _, p := range ports {
-						d.with(p, func(i *Interface) { i.Ethernet.AggregateId = &lag })
+						d.with(p, func(i *oc.Interface) { i.Ethernet.AggregateId = &lag })
 					}
 				}
 				if way != "only aggregate-id" && way != "none" {
-					d.with(lag, func(i *Interface) { i.Aggregation = &Interface_Aggregation{Member: ports} })
+					d.with(lag, func(i *oc.Interface) { i.Aggregation = &oc.Interface_Aggregation{Member: ports} })
 				}
 			}
 			if way == "none" {

@@ -10,6 +10,7 @@ import (
 	pb "github.com/openconfig/gnmi/proto/gnmi"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/counters/gnmi/oc"
 )
 
 // bench is a Source without a target: notifications go straight into its state,
@@ -206,20 +207,16 @@ func TestSpeed(t *testing.T) {
 			if s := b.read()[0]; s.Err != nil || s.Speed != tt.want {
 				t.Errorf("speed %d, %v, want %d", s.Speed, s.Err, tt.want)
 			}
-			want := noLeaf
-			if tt.from != "" {
-				want = leafID(slices.Index(leafPaths[:], tt.from))
-			}
-			if bps, from := b.s.ports[0].speed(); bps != tt.want || from != want {
-				t.Errorf("speed %d from %v, want it from %q", bps, from, tt.from)
+			if f := b.s.Facts()[0]; f.Speed != tt.want || f.SpeedFrom != tt.from || f.Packets != "out-pkts" || f.Status != "UP" {
+				t.Errorf("facts %+v, want the speed from %q", f, tt.from)
 			}
 		})
 	}
 }
 
 func TestStatus(t *testing.T) {
-	for _, def := range ΛEnum["E_Interface_OperStatus"] {
-		status := def.Name
+	for e := range oc.ΛEnum["E_Interface_OperStatus"] {
+		status := oc.E_Interface_OperStatus(e).String()
 		b := newBench(t, Config{Ports: []string{"e1"}})
 		b.begin("e1", 1, 1)
 		b.take(leafNote(b.clock(), "e1", operStatus, status))

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/counters/gnmi/oc"
 )
 
 // The OpenConfig server logs into files of the temporary folder, unless it is set
@@ -208,7 +209,7 @@ type device struct {
 	now       func() time.Time
 
 	mu     sync.Mutex
-	dev    *Device
+	dev    *oc.Device
 	change chan struct{} // closed when a status changes
 	gets   int
 }
@@ -216,25 +217,25 @@ type device struct {
 func newDevice(t testing.TB, ports ...string) *device {
 	d := &device{
 		encodings: []pb.Encoding{pb.Encoding_JSON, pb.Encoding_JSON_IETF, pb.Encoding_PROTO},
-		now:       time.Now, dev: &Device{}, change: make(chan struct{}),
+		now:       time.Now, dev: &oc.Device{}, change: make(chan struct{}),
 	}
 	for _, p := range ports {
 		i, err := d.dev.NewInterface(p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		i.OperStatus = Interface_OperStatus_UP
-		i.Counters = &Interface_Counters{
+		i.OperStatus = oc.Interface_OperStatus_UP
+		i.Counters = &oc.Interface_Counters{
 			OutOctets: ygot.Uint64(0), OutUnicastPkts: ygot.Uint64(0), OutMulticastPkts: ygot.Uint64(0), OutBroadcastPkts: ygot.Uint64(0),
 			InOctets: ygot.Uint64(1 << 40), LastClear: ygot.Uint64(1),
 		}
-		i.Ethernet = &Interface_Ethernet{PortSpeed: IfEthernet_ETHERNET_SPEED_SPEED_10GB}
+		i.Ethernet = &oc.Interface_Ethernet{PortSpeed: oc.IfEthernet_ETHERNET_SPEED_SPEED_10GB}
 	}
 	return d
 }
 
 // with changes the state of a port.
-func (d *device) with(port string, f func(*Interface)) {
+func (d *device) with(port string, f func(*oc.Interface)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before := d.dev.Interface[port].OperStatus
@@ -247,7 +248,7 @@ func (d *device) with(port string, f func(*Interface)) {
 
 // send counts frames as sent.
 func (d *device) send(port string, octets, packets uint64) {
-	d.with(port, func(i *Interface) {
+	d.with(port, func(i *oc.Interface) {
 		*i.Counters.OutOctets += octets
 		*i.Counters.OutUnicastPkts += packets
 	})
@@ -405,7 +406,7 @@ func under(p *pb.Path, rest []string) bool {
 	return true
 }
 
-func jsonAt(i *Interface, rest []string, full bool) []byte {
+func jsonAt(i *oc.Interface, rest []string, full bool) []byte {
 	m, err := ygot.ConstructIETFJSON(i, &ygot.RFC7951JSONConfig{AppendModuleName: full})
 	if err != nil {
 		panic(err)
