@@ -16,7 +16,6 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/all"
 	"github.com/csig-agent/csig/vendors/linux"
 	"github.com/csig-agent/csig/vendors/ssh"
 )
@@ -62,12 +61,12 @@ func (o *Opener) bypassDaemon(ctx context.Context, d *inventory.Device, login *s
 
 // openDirect opens a device without its daemon. run runs commands on it, and ends with the
 // target; it is nil where the device is this machine.
-func (o *Opener) openDirect(ctx context.Context, d *inventory.Device) (t rollout.Target, run linux.Runner, err error) {
+func (o *Opener) openDirect(ctx context.Context, d *inventory.Device) (t rollout.Target, run *ssh.Client, err error) {
 	if cfg := (vendors.Config{Device: *d}); d.Management.NetNS != "" || !cfg.Remote() {
 		t, err = o.openDriver(d)
 		return t, nil, err
 	}
-	if run, err = all.Login(ctx, ssh.Config{Address: d.Address, Login: *d.Management.SSH}); err != nil {
+	if run, err = ssh.Dial(ctx, ssh.Config{Address: d.Address, Login: *d.Management.SSH}); err != nil {
 		return nil, nil, err
 	}
 	if d.Platform == "linux" {
@@ -82,7 +81,7 @@ func (o *Opener) openDirect(ctx context.Context, d *inventory.Device) (t rollout
 // loggedIn is a device with a login of its own.
 type loggedIn struct {
 	rollout.Target
-	run linux.Runner
+	run *ssh.Client
 }
 
 // Unwrap returns the target, for its optional capabilities.
@@ -171,7 +170,7 @@ var plainPath = regexp.MustCompile(`^/[A-Za-z0-9._/+@:-]+$`)
 
 // leaveMark leaves the mark of csig off: on the device where run runs its commands, on
 // this machine where that is nil.
-func leaveMark(ctx context.Context, run linux.Runner, mark string) error {
+func leaveMark(ctx context.Context, run *ssh.Client, mark string) error {
 	if run == nil {
 		return api.LeaveOffMark(mark, time.Now())
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csig-agent/csig/vendors/all"
 	"github.com/csig-agent/csig/vendors/ssh"
 	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 )
@@ -34,7 +33,7 @@ func TestMarkOverSSH(t *testing.T) {
 	s := sshtest.Start(t, o)
 	mark := func(path string) error {
 		t.Helper()
-		run := must(all.Login(t.Context(), ssh.Config{Address: s.Address, Login: s.Login}))
+		run := must(ssh.Dial(t.Context(), ssh.Config{Address: s.Address, Login: s.Login}))
 		defer run.Close()
 		return leaveMark(t.Context(), run, path)
 	}

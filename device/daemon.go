@@ -94,7 +94,9 @@ func (o *Opener) dialDaemon(ctx context.Context, d *inventory.Device) (*Daemon, 
 	case !overSSH(d):
 		t.client = api.NewClient(at.Socket)
 	default:
-		if t.login, err = ssh.Dial(ctx, ssh.Config{Address: d.Address, Login: *d.Management.SSH}); err != nil {
+		account := *d.Management.SSH
+		account.Sudo = nil // the agent knows its peers by their accounts
+		if t.login, err = ssh.Dial(ctx, ssh.Config{Address: d.Address, Login: account}); err != nil {
 			return nil, err
 		}
 		t.client = api.NewDialClient(d.Name+":"+at.Socket, func(ctx context.Context) (net.Conn, error) {

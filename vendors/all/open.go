@@ -1,12 +1,10 @@
 package all
 
 import (
-	"context"
 	"errors"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/linux"
-	"github.com/csig-agent/csig/vendors/ssh"
 )
 
 // openLinux opens the ports of this machine, or of one of its network namespaces.
@@ -19,25 +17,4 @@ func openLinux(cfg vendors.Config) (vendors.Driver, error) {
 		return nil, err // not a nil *linux.Driver in a Driver that is not nil
 	}
 	return d, nil
-}
-
-// Login logs in at a switch that runs commands, as root where the fleet file has
-// sudo. After a *vendors.PermanentError something has to be changed first.
-func Login(ctx context.Context, cfg ssh.Config) (linux.Runner, error) {
-	if cfg.Login.Sudo == nil {
-		c, err := ssh.Dial(ctx, cfg)
-		if err != nil {
-			return nil, err // not a nil *ssh.Client in a Runner that is not nil
-		}
-		return c, nil
-	}
-	r, err := ssh.DialRoot(ctx, cfg)
-	var refused *ssh.SudoError
-	switch {
-	case errors.As(err, &refused):
-		return nil, &vendors.PermanentError{Err: err}
-	case err != nil:
-		return nil, err
-	}
-	return r, nil
 }

@@ -51,11 +51,5 @@ func bridgeOf(cfg *vendors.Config) ovs.Config {
 // again after the connection is lost; done ends it.
 func UnixSockets(cfg vendors.Config) (dial func(ctx context.Context, path string) (net.Conn, error), done func() error) {
 	t := ssh.NewTunnel(ssh.Config{Address: cfg.Device.Address, Login: *cfg.Device.Management.SSH, Dial: cfg.Dial})
-	return func(ctx context.Context, path string) (net.Conn, error) {
-		conn, err := t.Dial(ctx, "unix", path)
-		if errors.As(err, new(*ssh.SudoError)) {
-			return nil, &vendors.PermanentError{Err: err}
-		}
-		return conn, err
-	}, t.Close
+	return func(ctx context.Context, path string) (net.Conn, error) { return t.Dial(ctx, "unix", path) }, t.Close
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/csig-agent/csig/vendors"
 )
 
-// Runner runs commands on the switch; *ssh.Client and *ssh.Root are. A command that ends
+// Runner runs commands on the switch; an *ssh.Client is one. A command that ends
 // with another status than 0 is an *ssh.ExitError.
 type Runner interface {
 	Run(ctx context.Context, command string, stdin []byte) ([]byte, error)

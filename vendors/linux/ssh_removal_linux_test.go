@@ -30,18 +30,14 @@ func sshInto(t *testing.T, n *netns, account *sshtest.Account) *SSHRemoval {
 		})
 		return conn, err
 	}}
-	var run Runner
-	var err error
-	if account == nil {
-		run, err = ssh.Dial(t.Context(), cfg)
-	} else {
+	if account != nil {
 		password := filepath.Join(t.TempDir(), "password")
 		if err := os.WriteFile(password, []byte(sshtest.Password), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		cfg.Login.Sudo = &inventory.Sudo{Password: inventory.Secret{File: password}}
-		run, err = ssh.DialRoot(t.Context(), cfg)
 	}
+	run, err := ssh.Dial(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"strings"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
@@ -43,39 +42,18 @@ func Redis(cfg vendors.Config) (*sonicdb.Client, error) {
 	case dev.Address == "":
 		return nil, &vendors.PermanentError{Err: errors.New("the device has no address: add one to the fleet file")}
 	}
-	t := tunnel{ssh.NewTunnel(ssh.Config{Address: dev.Address, Login: *dev.Management.SSH, Dial: cfg.Dial})}
+	t := ssh.NewTunnel(ssh.Config{Address: dev.Address, Login: *dev.Management.SSH, Dial: cfg.Dial})
 	opt.Connect = ssh.DefaultTimeout
 	if dev.Management.SSH.Sudo != nil {
 		opt.Connect *= 2 // it holds for either half
 	}
-	opt.Dial, opt.ReadFile, opt.Close = t.dial, t.readFile, t.Close
+	opt.Dial, opt.Close = t.Dial, t.Close
+	opt.ReadFile = func(ctx context.Context, path string) ([]byte, error) {
+		out, err := t.Run(ctx, "cat "+vendors.ShellWord(path), nil)
+		if exit := (*ssh.ExitError)(nil); errors.As(err, &exit) {
+			return nil, fmt.Errorf("%w: %w", exit, fs.ErrNotExist)
+		}
+		return out, err
+	}
 	return sonicdb.New(opt), nil
-}
-
-// tunnel is the login at the switch.
-type tunnel struct{ *ssh.Tunnel }
-
-// dial is Dial; what sudo refuses has to be changed first.
-func (t tunnel) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := t.Dial(ctx, network, address)
-	return conn, final(err)
-}
-
-// readFile reads a file of the switch; a path without quotes, which an
-// inventory's paths may have, is the shell's to read.
-func (t tunnel) readFile(ctx context.Context, path string) ([]byte, error) {
-	out, err := t.Run(ctx, "cat '"+strings.ReplaceAll(path, "'", `'\''`)+"'", nil)
-	var exit *ssh.ExitError
-	if errors.As(err, &exit) {
-		return nil, fmt.Errorf("%w: %w", exit, fs.ErrNotExist)
-	}
-	return out, final(err)
-}
-
-// final makes what sudo refuses an error that trying again does not cure.
-func final(err error) error {
-	if errors.As(err, new(*ssh.SudoError)) {
-		return &vendors.PermanentError{Err: err}
-	}
-	return err
 }

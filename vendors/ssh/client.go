@@ -48,25 +48,39 @@ type Config struct {
 type Client struct {
 	host string // for messages
 	ssh  *ssh.Client
+	root *root           // makes commands root's; nil: they run as the account
 	lost context.Context // ends with the connection
 	once sync.Once
 	err  error // of Close
 }
 
-// Dial connects and logs in. The error names the host, and what to do where
-// its key is unknown or another one, or the login is refused; no error has a
-// part of a credential. When ctx ends, so does the attempt.
+// Dial connects, logs in and, where cfg.Login has sudo, checks that the account may
+// become root. The error names the host, and what to do where its key is unknown or
+// another one, or the login is refused; no error has a part of a credential. When
+// ctx ends, so does the attempt. cfg.Timeout bounds the login, and sudo, each.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	c, err := login(ctx, cfg)
+	if err != nil || cfg.Login.Sudo == nil {
+		return c, err
+	}
+	c.becomeRoot(cfg.Login, cfg.Timeout)
+	if _, err := c.Run(ctx, "true", nil); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func login(ctx context.Context, cfg Config) (*Client, error) {
 	port := cfg.Login.Port
 	if port == 0 {
 		port = inventory.DefaultSSHPort
 	}
 	host := net.JoinHostPort(cfg.Address, strconv.Itoa(int(port)))
-	timeout := cfg.Timeout
-	if timeout == 0 {
-		timeout = DefaultTimeout
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer for %v: is the address right, and sshd running?", timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Timeout, fmt.Errorf("no answer for %v: is the address right, and sshd running?", cfg.Timeout))
 	defer cancel()
 	c, err := connect(ctx, cfg, host)
 	if err != nil {
@@ -206,17 +220,13 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("%s: %s: exit status %d: %s", e.Host, e.Command, e.Status, cmp.Or(e.Stderr, "it printed no reason"))
 }
 
-// Run runs a command line of the remote login shell, gives it stdin and returns
-// what it prints on standard output. A status other than 0 is an *ExitError, and
-// the connection stays of use. When ctx ends, or the command prints more than csig
-// accepts, the connection is closed; the command may have done its work all the
-// same.
+// Run runs a command line of the account's login shell, or of root's /bin/sh, gives
+// it stdin and returns what it prints on standard output. A status other than 0 is an
+// *ExitError, and the connection stays of use. When ctx ends, or the command prints
+// more than csig accepts, the connection is closed; the command may have done its work
+// all the same. After a *SudoError every other command has that too, and sudo is not
+// asked again.
 func (c *Client) Run(ctx context.Context, command string, stdin []byte) ([]byte, error) {
-	return c.run(ctx, command, stdin, func(context.Context) (*process, error) { return c.start(command, &limited{}) })
-}
-
-// run runs a command that start starts.
-func (c *Client) run(ctx context.Context, command string, stdin []byte, start func(context.Context) (*process, error)) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, failed(ctx, c.host, ctx.Err())
 	}
@@ -227,7 +237,13 @@ func (c *Client) run(ctx context.Context, command string, stdin []byte, start fu
 	ctx, done := c.within(ctx, limit)
 	defer done()
 	out, err := await(ctx, func() ([]byte, error) {
-		p, err := start(ctx)
+		var p *process
+		var err error
+		if c.root != nil {
+			p, err = c.root.start(ctx, command)
+		} else {
+			p, err = c.start(command, &limited{})
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -343,11 +359,14 @@ func (l *limited) text() string {
 	return untrusted.Text(string(l.kept), maxStderr)
 }
 
-// DialUnix connects to a unix socket of the switch, as
-// direct-streamlocal@openssh.com; sshd has to permit it
+// DialUnix connects to a unix socket of the switch: as root through python3 there, or
+// as the account by direct-streamlocal@openssh.com, which sshd has to permit
 // (AllowStreamLocalForwarding). ctx is for connecting only, which may take
 // DefaultTimeout; when it ends meanwhile, the whole client is closed.
 func (c *Client) DialUnix(ctx context.Context, path string) (net.Conn, error) {
+	if c.root != nil {
+		return c.root.dialUnix(ctx, path)
+	}
 	// sshd does not report which of them it is.
 	return c.dial(ctx, "unix", path, "unix socket "+path, "is the daemon running there, may this user open its socket, and does sshd permit it (AllowStreamLocalForwarding)?")
 }

@@ -2,12 +2,12 @@
 // commands with their exit status, and connections to unix sockets of the switch.
 // It is the only package of csig that uses SSH.
 //
-// Dial is for an account that may do what is needed (root, as a rule). Each command
-// runs on an exec channel: the remote exit status comes back, standard output is
-// apart from standard error, and input of any length and any bytes goes through.
+// Each command runs on an exec channel: the remote exit status comes back, standard
+// output is apart from standard error, and input of any length and any bytes goes
+// through.
 //
-// DialRoot is for an ordinary account that becomes root by sudo. Each of its
-// commands is one sudo on an exec channel, without a terminal: sudo asks on
+// An ordinary account becomes root by sudo where its login has that. Each command is
+// one sudo then, without a terminal: sudo asks on
 // standard error (-S -p) and reads the password from standard input. The command's
 // own input follows once the root shell reports that it runs. The password is never
 // an argument nor in an environment, and is sent once: several wrong ones may lock
@@ -15,8 +15,8 @@
 // ends. Where sudoers has requiretty, sudo refuses, and the error names the change.
 //
 // A socket that only root may open is connected to by a python3 that sudo starts
-// (relay.go): sshd itself connects as the account. Tunnel is either way of logging
-// in, made again when it was lost.
+// (relay.go): sshd itself connects as the account. Tunnel is a login that is made
+// again when it was lost.
 //
 // What a switch sends is bounded, in bytes and in time, and its text is cleaned
 // here. A connection over which too much came is closed.

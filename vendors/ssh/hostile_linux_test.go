@@ -57,7 +57,7 @@ func TestHostile(t *testing.T) {
 					limit = soon
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), limit)
-				switch r := (&Root{client: c, login: s.Login, timeout: limit}); what {
+				switch what {
 				case "run":
 					_, err := c.Run(ctx, "true", []byte("input"))
 					check(what, err)
@@ -69,8 +69,10 @@ func TestHostile(t *testing.T) {
 						}
 					}
 				case "root":
-					r.login.Sudo = &inventory.Sudo{}
-					_, err := r.Run(ctx, "true", nil)
+					login := s.Login
+					login.Sudo = &inventory.Sudo{}
+					c.becomeRoot(login, limit)
+					_, err := c.Run(ctx, "true", nil)
 					check(what, err)
 				case "unix", "tcp":
 					conn, err := c.dial(ctx, what, "/x:1", "x", "why")

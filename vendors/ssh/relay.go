@@ -39,9 +39,8 @@ while b:
 os._exit(0)
 `
 
-// DialUnix connects to a unix socket of the switch as root, through python3
-// there. ctx is for connecting only.
-func (r *Root) DialUnix(ctx context.Context, path string) (net.Conn, error) {
+// dialUnix is Client.DialUnix as root, through python3 on the switch.
+func (r *root) dialUnix(ctx context.Context, path string) (net.Conn, error) {
 	if strings.ContainsAny(path, "\n\x00") {
 		return nil, fmt.Errorf("%q is no path of a socket", path)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"time"
@@ -12,9 +11,9 @@ import (
 	"github.com/csig-agent/csig/inventory"
 )
 
-// Root is a login whose commands run as root by sudo, each on an exec channel of
-// its own. Its methods may be called from several goroutines.
-type Root struct {
+// root runs a client's commands as root by sudo, each on an exec channel of its own.
+// Its methods may be called from several goroutines.
+type root struct {
 	client  *Client
 	login   inventory.SSH
 	timeout time.Duration // for sudo's part of a command
@@ -26,39 +25,14 @@ type Root struct {
 	refused  error  // a *SudoError: asking again may lock the account
 }
 
-// DialRoot logs in as Dial does and checks that the account may become root as
-// cfg.Login.Sudo has it. After a *SudoError something has to be changed first.
-// cfg.Timeout bounds each of the two steps.
-func DialRoot(ctx context.Context, cfg Config) (*Root, error) {
-	if cfg.Login.Sudo == nil {
-		cfg.Login.Sudo = &inventory.Sudo{}
-	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = DefaultTimeout
-	}
-	c, err := Dial(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	r := &Root{client: c, login: cfg.Login, timeout: cfg.Timeout, turn: make(chan struct{}, 1)}
-	if _, err := r.Run(ctx, "true", nil); err != nil {
-		c.Close()
-		return nil, err
-	}
-	return r, nil
+// becomeRoot makes the commands from now on root's, as login.Sudo has it; timeout
+// bounds sudo's part of each.
+func (c *Client) becomeRoot(login inventory.SSH, timeout time.Duration) {
+	c.root = &root{client: c, login: login, timeout: timeout, turn: make(chan struct{}, 1)}
 }
-
-// Run runs a command line of /bin/sh as root, as Client.Run does. After a *SudoError
-// every other command has that too, and sudo is not asked again.
-func (r *Root) Run(ctx context.Context, command string, stdin []byte) ([]byte, error) {
-	return r.client.run(ctx, command, stdin, func(ctx context.Context) (*process, error) { return r.start(ctx, command) })
-}
-
-// Close ends the connection. It may be called many times.
-func (r *Root) Close() error { return r.client.Close() }
 
 // start starts a command as root.
-func (r *Root) start(ctx context.Context, command string) (*process, error) {
+func (r *root) start(ctx context.Context, command string) (*process, error) {
 	if strings.IndexByte(command, 0) >= 0 {
 		return nil, fmt.Errorf("%q has a zero byte, which no command can have", brief(command))
 	}
@@ -92,14 +66,14 @@ func (r *Root) start(ctx context.Context, command string) (*process, error) {
 }
 
 // refusal is what sudo has answered for good.
-func (r *Root) refusal() error {
+func (r *root) refusal() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.refused
 }
 
 // refuse keeps a *SudoError, and drops the password.
-func (r *Root) refuse(err error) {
+func (r *root) refuse(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.refused == nil {
@@ -108,7 +82,7 @@ func (r *Root) refuse(err error) {
 }
 
 // secret returns sudo's password and where it is from, which sudo has asked for.
-func (r *Root) secret(ctx context.Context) (password string, from inventory.Secret, err error) {
+func (r *root) secret(ctx context.Context) (password string, from inventory.Secret, err error) {
 	from = r.login.Sudo.Password
 	if from.IsZero() {
 		from = r.login.Password
@@ -129,9 +103,4 @@ func (r *Root) secret(ctx context.Context) (password string, from inventory.Secr
 		r.password = password
 	}
 	return r.password, from, nil
-}
-
-// DialTCP connects from the switch to a TCP address, which does not need root.
-func (r *Root) DialTCP(ctx context.Context, address string) (net.Conn, error) {
-	return r.client.DialTCP(ctx, address)
 }

@@ -79,13 +79,13 @@ func TestRootEnds(t *testing.T) {
 	why := errors.New("that is enough")
 	for _, sudoers := range []string{withPassword, withPty} {
 		for name, row := range map[string]struct {
-			end     func(r *Root, conn net.Conn, cancel context.CancelCauseFunc)
+			end     func(r *Client, conn net.Conn, cancel context.CancelCauseFunc)
 			command string
 			errs    string
 		}{
-			"cancelled": {func(_ *Root, _ net.Conn, cancel context.CancelCauseFunc) { cancel(why) }, "while sleep 0.01; do echo; done", why.Error()},
-			"cut":       {func(_ *Root, conn net.Conn, _ context.CancelCauseFunc) { conn.Close() }, "while sleep 0.01; do echo; done", "connection"},
-			"closed":    {func(r *Root, _ net.Conn, _ context.CancelCauseFunc) { r.Close() }, "sleep 0.5", ""},
+			"cancelled": {func(_ *Client, _ net.Conn, cancel context.CancelCauseFunc) { cancel(why) }, "while sleep 0.01; do echo; done", why.Error()},
+			"cut":       {func(_ *Client, conn net.Conn, _ context.CancelCauseFunc) { conn.Close() }, "while sleep 0.01; do echo; done", "connection"},
+			"closed":    {func(r *Client, _ net.Conn, _ context.CancelCauseFunc) { r.Close() }, "sleep 0.5", ""},
 		} {
 			t.Run(name, func(t *testing.T) {
 				s := behindSudo(t, sshtest.Account{Sudoers: sudoers})
@@ -94,7 +94,7 @@ func TestRootEnds(t *testing.T) {
 					conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
 					return conn, err
 				}
-				r, err := DialRoot(t.Context(), Config{Address: s.Address, Login: s.Login, Dial: dial})
+				r, err := Dial(t.Context(), Config{Address: s.Address, Login: s.Login, Dial: dial})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -169,12 +169,14 @@ func BenchmarkRun(b *testing.B) {
 		return
 	}
 	s := behindSudo(b, sshtest.Account{Sudoers: withPassword})
-	c, err := Dial(b.Context(), Config{Address: s.Address, Login: s.Login})
+	account := s.Login
+	account.Sudo = nil
+	c, err := Dial(b.Context(), Config{Address: s.Address, Login: account})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer c.Close()
-	for name, r := range map[string]runner{"exec": c, "sudo": dialRoot(b, s)} {
+	for name, r := range map[string]*Client{"exec": c, "sudo": dialRoot(b, s)} {
 		for size, command := range map[string]string{"empty": "true", "128KiB": "head -c 131072 /dev/urandom"} {
 			b.Run(name+"/"+size, func(b *testing.B) {
 				for b.Loop() {
@@ -187,13 +189,8 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// runner is what Client and Root have in common.
-type runner interface {
-	Run(ctx context.Context, command string, stdin []byte) ([]byte, error)
-}
-
 // testRunner checks the documented behaviour of Run.
-func testRunner(t *testing.T, c runner) {
+func testRunner(t *testing.T, c *Client) {
 	big := make([]byte, 3<<20)
 	r := rand.NewChaCha8([32]byte{1})
 	if _, err := r.Read(big); err != nil {

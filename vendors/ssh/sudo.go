@@ -14,9 +14,8 @@ import (
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
-// SudoError is a login that may not become root. Trying again will not help
-// until something is changed on the switch or in the fleet file, and may lock
-// the account.
+// SudoError is a login that may not become root. It comes inside a
+// *vendors.PermanentError: trying again may lock the account.
 type SudoError struct {
 	Host string
 	Err  error
@@ -43,7 +42,7 @@ const maxPrinted = 8 << 10
 
 // sudoSession is a command on its way to root; it is the command's standard error.
 type sudoSession struct {
-	root    *Root
+	root    *root
 	word    string
 	asked   chan struct{} // has an element for each time that sudo asks
 	arrived chan struct{} // closed when root runs
@@ -56,7 +55,7 @@ type sudoSession struct {
 	rest     limited // the command's own
 }
 
-func newSudoSession(r *Root) *sudoSession {
+func newSudoSession(r *root) *sudoSession {
 	return &sudoSession{root: r, word: "csig" + strings.ToLower(rand.Text()), asked: make(chan struct{}, 1), arrived: make(chan struct{})}
 }
 
@@ -187,7 +186,7 @@ func (b *sudoSession) refused(p *process) error {
 }
 
 func (b *sudoSession) permanentError(format string, args ...any) error {
-	return &SudoError{Host: b.root.client.host, Err: fmt.Errorf(format, args...)}
+	return &vendors.PermanentError{Err: &SudoError{Host: b.root.client.host, Err: fmt.Errorf(format, args...)}}
 }
 
 // text is the standard error of the command or, until root runs, of sudo, without

@@ -43,9 +43,9 @@ func secret(t testing.TB, text string) inventory.Secret {
 	return inventory.Secret{File: path}
 }
 
-func dialRoot(t testing.TB, s *sshtest.Server) *Root {
+func dialRoot(t testing.TB, s *sshtest.Server) *Client {
 	t.Helper()
-	r, err := DialRoot(t.Context(), Config{Address: s.Address, Login: s.Login})
+	r, err := Dial(t.Context(), Config{Address: s.Address, Login: s.Login})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestSudoRefused(t *testing.T) {
 func refused(t *testing.T, s *sshtest.Server, cfg Config) error {
 	t.Helper()
 	cfg.Address, cfg.Login = s.Address, s.Login
-	r, err := DialRoot(t.Context(), cfg)
+	r, err := Dial(t.Context(), cfg)
 	if err == nil {
 		r.Close()
 		t.Fatal("it is root")
@@ -191,7 +191,7 @@ func TestSudoCancelled(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	_, err := DialRoot(ctx, Config{Address: s.Address, Login: s.Login})
+	_, err := Dial(ctx, Config{Address: s.Address, Login: s.Login})
 	if !errors.Is(err, why) {
 		t.Errorf("got %v, want the cause", err)
 	}
@@ -213,8 +213,8 @@ func TestSudoStalls(t *testing.T) {
 	}
 	defer c.Close()
 	stalls.now.Store(true)
-	r := &Root{client: c, login: s.Login, timeout: 50 * time.Millisecond}
-	if _, err := r.Run(t.Context(), "true", nil); err == nil || !strings.Contains(err.Error(), "no answer for 50ms") {
+	c.root.timeout = 50 * time.Millisecond
+	if _, err := c.Run(t.Context(), "true", nil); err == nil || !strings.Contains(err.Error(), "no answer for 50ms") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -257,7 +257,7 @@ func TestSudoCut(t *testing.T) {
 				cut = &cutting{Conn: conn, left: n}
 				return cut, err
 			}
-			r, err := DialRoot(t.Context(), Config{Address: s.Address, Login: s.Login, Dial: dial})
+			r, err := Dial(t.Context(), Config{Address: s.Address, Login: s.Login, Dial: dial})
 			if err == nil {
 				if _, err = r.Run(t.Context(), "sleep 0.01", []byte("unread")); err == nil {
 					var c net.Conn
@@ -324,7 +324,8 @@ func TestSudoHides(t *testing.T) {
 			t.Errorf("PATH %s, %v", out, err)
 		}
 		// No permission stays behind: the account is not root without the password.
-		if out, err := r.client.Run(t.Context(), "sudo -n id", nil); err == nil {
+		r.root = nil
+		if out, err := r.Run(t.Context(), "sudo -n id", nil); err == nil {
 			t.Errorf("a permission stays behind: %s", out)
 		}
 	}
@@ -342,7 +343,7 @@ func TestSudoPasswordChanged(t *testing.T) {
 	if _, err := tunnel.Run(t.Context(), "true", nil); err != nil {
 		t.Fatal(err)
 	}
-	tunnel.login.(*Root).password = wrongPassword
+	tunnel.login.root.password = wrongPassword
 	for range 2 { // not asked again
 		_, err := tunnel.Run(t.Context(), "true", []byte(sshtest.Password+"\n"))
 		if !errors.As(err, new(*SudoError)) || strings.Contains(err.Error(), wrongPassword) {

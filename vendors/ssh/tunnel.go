@@ -17,29 +17,16 @@ type Tunnel struct {
 	cfg Config
 
 	mu      sync.Mutex
-	login   login
+	login   *Client
 	refused error // sudo's answer: asking again may lock the account
 }
-
-// login is what Client and Root have in common.
-type login interface {
-	Run(ctx context.Context, command string, stdin []byte) ([]byte, error)
-	DialUnix(ctx context.Context, path string) (net.Conn, error)
-	DialTCP(ctx context.Context, address string) (net.Conn, error)
-	Close() error
-}
-
-var (
-	_ login = (*Client)(nil)
-	_ login = (*Root)(nil)
-)
 
 // NewTunnel returns one that has not logged in.
 func NewTunnel(cfg Config) *Tunnel { return &Tunnel{cfg: cfg} }
 
 // get returns the login, and whether it was there already. After a *SudoError there
 // is no further try until Close.
-func (t *Tunnel) get(ctx context.Context) (l login, old bool, err error) {
+func (t *Tunnel) get(ctx context.Context) (c *Client, old bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -47,34 +34,23 @@ func (t *Tunnel) get(ctx context.Context) (l login, old bool, err error) {
 		return t.login, true, nil
 	case t.refused != nil:
 		return nil, false, t.refused
-	case t.cfg.Login.Sudo == nil:
-		c, err := Dial(ctx, t.cfg)
-		if err != nil {
-			return nil, false, err
-		}
-		t.login = c
-	default:
-		r, err := DialRoot(ctx, t.cfg)
-		if errors.As(err, new(*SudoError)) {
-			t.refused = err
-		}
-		if err != nil {
-			return nil, false, err
-		}
-		t.login = r
 	}
-	return t.login, false, nil
+	t.login, err = Dial(ctx, t.cfg)
+	if errors.As(err, new(*SudoError)) {
+		t.refused = err
+	}
+	return t.login, false, err
 }
 
 // lose ends a login that err shows to be broken.
-func (t *Tunnel) lose(l login, err error) {
+func (t *Tunnel) lose(c *Client, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if errors.As(err, new(*SudoError)) {
 		t.refused = err
 	}
-	if t.login == l {
-		_ = l.Close() // it is lost
+	if t.login == c {
+		_ = c.Close() // it is lost
 		t.login = nil
 	}
 }
@@ -83,23 +59,23 @@ func (t *Tunnel) lose(l login, err error) {
 // switch. A login that turns out to be lost is made again, once.
 func (t *Tunnel) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	for {
-		l, old, err := t.get(ctx)
+		c, old, err := t.get(ctx)
 		if err != nil {
 			return nil, err
 		}
 		var conn net.Conn
 		switch network {
 		case "unix":
-			conn, err = l.DialUnix(ctx, address)
+			conn, err = c.DialUnix(ctx, address)
 		case "tcp":
-			conn, err = l.DialTCP(ctx, address)
+			conn, err = c.DialTCP(ctx, address)
 		default:
 			return nil, fmt.Errorf("%s %s: %w", network, address, errors.ErrUnsupported)
 		}
 		if err == nil || remoteRefuses(err) {
 			return conn, err
 		}
-		t.lose(l, err)
+		t.lose(c, err)
 		if !old || ctx.Err() != nil || errors.As(err, new(*SudoError)) {
 			return nil, err
 		}
@@ -114,13 +90,13 @@ func remoteRefuses(err error) bool {
 
 // Run is Client.Run, once.
 func (t *Tunnel) Run(ctx context.Context, command string, stdin []byte) ([]byte, error) {
-	l, _, err := t.get(ctx)
+	c, _, err := t.get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out, err := l.Run(ctx, command, stdin)
+	out, err := c.Run(ctx, command, stdin)
 	if err != nil && !errors.As(err, new(*ExitError)) {
-		t.lose(l, err)
+		t.lose(c, err)
 	}
 	return out, err
 }
