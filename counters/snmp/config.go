@@ -100,9 +100,6 @@ type Config struct {
 	// again on agents that have ifTableLastChange. 0 is at every reading. It is
 	// how late a link that went down is noticed at most.
 	Recheck time.Duration
-	// MaxOIDs is how many bindings a PDU carries at most; 0, and anything above, is 255. Fewer are
-	// used where that is faster, or where the agent does not take as many.
-	MaxOIDs int
 
 	// Now is the clock of the samples; nil is time.Now. It should be monotonic.
 	Now func() time.Time
@@ -115,10 +112,6 @@ const (
 	// shortestTry is the shortest default of a try: an answer that takes longer
 	// than the tries is never accepted.
 	shortestTry = 100 * time.Millisecond
-
-	// mostOIDs keeps a PDU's answer well under the 64 KiB of a datagram, and
-	// gosnmp's error-index (8 bits) meaningful.
-	mostOIDs = 255
 )
 
 var authProtocols = map[string]gosnmp.SnmpV3AuthProtocol{
@@ -173,8 +166,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Discards > DiscardsExcluded {
 		bad("discards %d is none of learn, included and excluded", c.Discards)
 	}
-	if c.Timeout < 0 || c.Within < 0 || c.Recheck < 0 || c.MaxOIDs < 0 {
-		bad("timeout, recheck and the number of OIDs must not be negative")
+	if c.Timeout < 0 || c.Within < 0 || c.Recheck < 0 {
+		bad("timeout and recheck must not be negative")
 	}
 	switch {
 	case c.Retries == 0:
@@ -188,10 +181,6 @@ func (c Config) withDefaults() (Config, error) {
 			c.Timeout = min(c.Timeout, max(c.Within*9/10/time.Duration(c.Retries+1), shortestTry))
 		}
 	}
-	if c.MaxOIDs == 0 {
-		c.MaxOIDs = mostOIDs
-	}
-	c.MaxOIDs = min(c.MaxOIDs, mostOIDs)
 	if len(c.Ports) == 0 {
 		bad("no ports: name at least one by its ifName")
 	}

@@ -49,7 +49,7 @@ func TestConfig(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if s.cfg.Port != 161 || s.cfg.Timeout != defaultTimeout || s.cfg.Retries != 2 || s.cfg.MaxOIDs != 255 || s.cfg.Device != "192.0.2.1" {
+				if s.cfg.Port != 161 || s.cfg.Timeout != defaultTimeout || s.cfg.Retries != 2 || s.cfg.Device != "192.0.2.1" {
 					t.Errorf("defaults: %+v", s.cfg)
 				}
 			case err == nil || !strings.Contains(err.Error(), tt.want):

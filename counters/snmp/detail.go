@@ -15,7 +15,6 @@ type Info struct {
 	Overhead    uint8    // bytes that a packet costs beyond the agent's octets
 	Discards    Discards // what is known about discarded packets; DiscardsLearn is nothing yet
 	Method      string   // how the counters are read
-	Settled     bool     // the method is the fastest of those tried
 	Interfaces  int      // rows of the interface table
 	LastChange  bool     // the agent has ifTableLastChange
 	Restarts    uint64   // of the agent, noticed since New
@@ -27,8 +26,7 @@ func (s *Source) Info() Info {
 		Description: s.system.descr,
 		Overhead:    s.overhead(),
 		Discards:    s.discards(),
-		Method:      s.plan.shape.String(),
-		Settled:     s.settled,
+		Method:      fmt.Sprintf("Get, up to %d bindings a PDU", s.limit),
 		Interfaces:  len(s.rows),
 		LastChange:  s.hasLastChange,
 		Restarts:    s.boot,

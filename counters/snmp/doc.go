@@ -81,9 +81,7 @@
 //
 // # How it is read
 //
-// Get and GetBulk are tried in turn, with different numbers of bindings a PDU,
-// during the first readings (each of which is a complete reading), and the fastest
-// one stays. tooBig halves the bindings a PDU; so does silence to a large PDU from
+// By Get, with 128 bindings a PDU. tooBig halves them; so does silence to a large PDU from
 // an agent that answers a small one, which is how lost fragments look. genErr and
 // damaged replies are narrowed down to the port that causes them. All goes through
 // one socket a device, one request at a time: agents are mostly single-threaded,

@@ -1,6 +1,7 @@
 package snmp
 
 import (
+	"math/bits"
 	"strconv"
 	"strings"
 
@@ -152,6 +153,8 @@ func (c column) oid() oid { return columns[c].entry.at(columns[c].sub) }
 type mask uint32
 
 func (m mask) has(c column) bool { return m&(1<<c) != 0 }
+
+func (m mask) size() int { return bits.OnesCount32(uint32(m)) }
 
 func of(cs ...column) (m mask) {
 	for _, c := range cs {

@@ -14,20 +14,16 @@ type want struct {
 	at   uint32 // where in pdu.oids its name starts
 	size uint8
 	col  column
-	port int32 // index into Source.ports, or one of the two below
+	port int32 // index into Source.ports, or noPort
 }
 
-const (
-	noPort  = -1 // a scalar of the whole device
-	another = -2 // a row without a request, between two that are wanted
-)
+const noPort = -1 // a scalar of the whole device
 
 // pdu is a request and what its answer must look like.
 type pdu struct {
-	kind         gosnmp.PDUType
-	nonRepeaters int
-	repetitions  int
-	names        []string // what is asked for, dotted
+	kind        gosnmp.PDUType
+	repetitions int
+	names       []string // what is asked for, dotted
 
 	wants []want // what must come back; nil for a walk
 	oids  []byte // their names, encoded
@@ -58,7 +54,6 @@ func (p *pdu) encode(community counters.Secret) error {
 		Community:      string(community),
 		PDUType:        p.kind,
 		RequestID:      firstID,
-		NonRepeaters:   uint8(p.nonRepeaters),
 		MaxRepetitions: uint32(p.repetitions),
 	}
 	for _, name := range p.names {
@@ -119,37 +114,6 @@ func (s *Source) getPDU(ports []int32, cols func(*port) mask) *pdu {
 	}
 	if s.hasLastChange {
 		scalar(ifTableLastChange, lastChangeScalar)
-	}
-	return p
-}
-
-// bulkPDU asks for the columns of consecutive rows of the interface table. ports
-// has another for a row that is not wanted.
-func (s *Source) bulkPDU(rows []uint32, ports []int32, cols mask) *pdu {
-	p := &pdu{kind: gosnmp.GetBulkRequest, repetitions: len(rows)}
-	scalar := func(o oid, c column) {
-		p.nonRepeaters++
-		p.ask(o)
-		p.expect(o.at(0), noPort, c)
-	}
-	scalar(sysUpTime, uptimeScalar)
-	if s.hasLastChange {
-		scalar(ifTableLastChange, lastChangeScalar)
-	}
-	for c := range nColumns {
-		if cols.has(c) {
-			p.ask(c.oid().at(rows[0] - 1))
-		}
-	}
-	for r, index := range rows {
-		for c := range nColumns {
-			if cols.has(c) {
-				p.expect(c.oid().at(index), ports[r], c)
-			}
-		}
-		if ports[r] >= 0 {
-			p.ports = append(p.ports, ports[r])
-		}
 	}
 	return p
 }

@@ -10,7 +10,7 @@ import (
 // retryInParts reads ports again whose PDU failed, in smaller ones.
 func (s *Source) retryInParts(ctx context.Context, ports []int32) error {
 	for len(ports) > 0 {
-		n, space := 0, min(firstOIDs, s.limit)-2
+		n, space := 0, s.limit-2
 		for n < len(ports) && (n == 0 || space >= s.ports[ports[n]].need.size()) {
 			space -= s.ports[ports[n]].need.size()
 			n++

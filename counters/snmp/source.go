@@ -43,25 +43,21 @@ type Source struct {
 	from    int      // the request to begin a reading with
 
 	// How to read.
-	witnesses          bool // ifOutOctets are read beside 64-bit octets
-	wideMoved          bool // in this reading, any 64-bit octets have
-	wideMoves          int  // in so many readings
-	noSpace            bool // the agent's PDUs are too small for that
-	limit, ceiling     int  // bindings a PDU
-	clean              int  // readings without trouble
-	growAfter          int  // so many of them allow larger PDUs to be tried again
-	trials             []trial
-	trying             int
-	settled            bool
-	retrial, stalePlan bool
-	plan               plan
+	witnesses      bool // ifOutOctets are read beside 64-bit octets
+	wideMoved      bool // in this reading, any 64-bit octets have
+	wideMoves      int  // in so many readings
+	noSpace        bool // the agent's PDUs are too small for that
+	limit, ceiling int  // bindings a PDU
+	clean          int  // readings without trouble
+	growAfter      int  // so many of them allow larger PDUs to be tried again
+	stalePlan      bool
+	plan           plan
 
 	// Of the running Read.
 	later    []int32
 	order    []*pdu
 	extra    int // exchanges that may still be spent on isolating trouble
 	silences int
-	once     bool // no retries
 }
 
 var (
@@ -79,7 +75,7 @@ func New(cfg Config) (*Source, error) {
 	}
 	s := &Source{
 		cfg: cfg, address: cfg.endpoint(), drops: new(dropEvidence),
-		limit: cfg.MaxOIDs, ceiling: cfg.MaxOIDs,
+		limit: firstOIDs, ceiling: firstOIDs,
 		growAfter: growAtFirst, witnesses: true,
 		ports: make([]port, len(cfg.Ports)),
 	}
@@ -172,7 +168,7 @@ func asSession[S session](sess S, err error) (session, error) {
 
 // read fills the ports with one reading.
 func (s *Source) read(ctx context.Context) error {
-	s.later, s.silences, s.once = s.later[:0], 0, false
+	s.later, s.silences = s.later[:0], 0
 	first := !s.known || s.restarted
 	if first {
 		for i := range s.ports {
@@ -203,18 +199,8 @@ func (s *Source) read(ctx context.Context) error {
 	if !lean {
 		s.checked, s.guard = s.cfg.Now(), s.lastChange
 	}
-	// A shape on trial is not worth waiting for.
-	s.once = !s.settled && s.trying > 0
-	took, clean, err := s.pass(ctx, s.turn(requests))
-	s.once = false
-	if err != nil || ctx.Err() != nil {
+	if err := s.pass(ctx, s.turn(requests)); err != nil || ctx.Err() != nil {
 		return err
-	}
-	switch {
-	case !lean:
-		s.judge(took, clean)
-	case s.plan.shape.bulk && !clean:
-		s.judge(took, false)
 	}
 	if lean && (s.lastChange != s.guard || s.restarted) {
 		// The interfaces changed under a reading that has no names in it.
@@ -248,12 +234,11 @@ func (s *Source) turn(requests []*pdu) []*pdu {
 // pass sends the requests of the plan and stores their answers. What has to be
 // asked again is in s.later. Ports that the end of ctx leaves unread fail, and are the
 // first ones next time.
-func (s *Source) pass(ctx context.Context, requests []*pdu) (took time.Duration, clean bool, err error) {
-	clean = true
+func (s *Source) pass(ctx context.Context, requests []*pdu) error {
+	clean := true
 	for k, p := range requests {
 		err := s.ask(ctx, p)
 		if err == nil {
-			took += s.answer.received.Sub(s.answer.sent)
 			clean = s.store(p) && clean
 			continue
 		}
@@ -261,45 +246,41 @@ func (s *Source) pass(ctx context.Context, requests []*pdu) (took time.Duration,
 			err := s.ended(ctx, ctx.Err())
 			s.failAll(requests[k:], err)
 			s.from = (s.from + max(k, 1)) % len(requests) // not for ever the same one
-			return 0, false, s.partly(err)
+			return s.partly(err)
 		}
-		wasClean := clean
-		clean = false
 		var status *StatusError
 		switch {
 		case errors.Is(err, ErrNoAnswer):
 			if !s.alive(ctx) {
 				s.failAll(requests[k:], err)
-				return 0, false, s.partly(err)
+				return s.partly(err)
 			}
-			// Silence about large PDUs only: the rest is as large. On trial,
-			// where nothing is asked twice, it may just have been lost.
-			if !s.once {
-				s.shrink(len(p.wants), false)
-			}
+			// Silence about large PDUs only: the rest is as large.
+			s.shrink(len(p.wants), false)
 			for _, q := range requests[k:] {
 				s.retryLater(q, err)
 			}
-			return took, false, nil
+			return nil
 		case errors.As(err, &status):
 			if gosnmp.SNMPError(status.Status) == gosnmp.TooBig {
 				s.shrink(len(p.wants), true)
 			}
 			s.retryLater(p, err)
-			if s.failPortOfStatus(p, status, err) {
-				clean = wasClean // it is the port's fault and not the shape's
+			if !s.failPortOfStatus(p, status, err) {
+				clean = false // else it is the port's fault, and not the size's
 			}
 		case errors.Is(err, ErrMalformed):
 			s.retryLater(p, err)
+			clean = false
 		default:
-			return 0, false, err
+			return err
 		}
 	}
 	s.from = 0
 	if clean {
 		s.grow()
 	}
-	return took, clean, nil
+	return nil
 }
 
 // partly returns err only where no port at all was read: what was read before
@@ -335,7 +316,7 @@ func (s *Source) failAll(requests []*pdu, err error) {
 // failPortOfStatus fails the port that error-index points at, if it does.
 func (s *Source) failPortOfStatus(p *pdu, status *StatusError, err error) bool {
 	k := int(status.Index) - 1
-	if p.kind != gosnmp.GetRequest || gosnmp.SNMPError(status.Status) == gosnmp.TooBig || k < 0 || k >= len(p.wants) || p.wants[k].port < 0 {
+	if gosnmp.SNMPError(status.Status) == gosnmp.TooBig || k < 0 || k >= len(p.wants) || p.wants[k].port < 0 {
 		return false
 	}
 	i := p.wants[k].port
@@ -355,9 +336,6 @@ func (s *Source) store(p *pdu) (complete bool) {
 	complete = true
 	for k := range p.wants {
 		w := &p.wants[k]
-		if w.port == another {
-			continue
-		}
 		b := s.answer.bind(k, p)
 		switch {
 		case w.port == noPort:
@@ -419,9 +397,6 @@ func (s *Source) alive(ctx context.Context) bool {
 	p := &pdu{kind: gosnmp.GetRequest}
 	p.ask(sysUpTime.at(0))
 	p.expect(sysUpTime.at(0), noPort, uptimeScalar)
-	once := s.once
-	s.once = false // one lost datagram is no verdict
-	defer func() { s.once = once }()
 	return s.ask(ctx, p) == nil
 }
 
@@ -432,10 +407,6 @@ func (s *Source) ask(ctx context.Context, p *pdu) error {
 		if err := s.sess.prepare(p); err != nil {
 			return err
 		}
-	}
-	retries := s.cfg.Retries
-	if s.once {
-		retries = 0
 	}
 	var err error
 	for try := 0; ; try++ {
@@ -449,13 +420,13 @@ func (s *Source) ask(ctx context.Context, p *pdu) error {
 			s.answers++
 			return nil
 		}
-		if ctx.Err() != nil || try >= retries ||
+		if ctx.Err() != nil || try >= s.cfg.Retries ||
 			!errors.Is(err, ErrNoAnswer) && !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrNotInTimeWindow) {
 			break
 		}
 	}
-	if errors.Is(err, ErrNoAnswer) && retries > 0 {
-		return fmt.Errorf("%w in %d tries of %v", err, retries+1, s.cfg.Timeout)
+	if errors.Is(err, ErrNoAnswer) && s.cfg.Retries > 0 {
+		return fmt.Errorf("%w in %d tries of %v", err, s.cfg.Retries+1, s.cfg.Timeout)
 	}
 	return err
 }

@@ -91,7 +91,6 @@ func (s *Source) inquire(ctx context.Context, q *inquiry) error {
 		return fmt.Errorf("read the columns of %d more interfaces: %w", len(q.read), err)
 	}
 	s.stalePlan = true
-	s.retrial = s.retrial || q.all
 	return nil
 }
 
@@ -248,7 +247,7 @@ func (s *Source) oneOf(ctx context.Context, p *port, rows []uint32) (index uint3
 func (s *Source) columnsOf(ctx context.Context, q *inquiry) error {
 	perPort := len(columns) - 2
 	for len(q.read) > 0 {
-		n := min(len(q.read), max(1, (min(firstOIDs, s.limit)-2)/perPort))
+		n := min(len(q.read), max(1, (s.limit-2)/perPort))
 		group := q.read[:n]
 		for _, i := range group {
 			p := &s.ports[i]

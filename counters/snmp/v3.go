@@ -88,7 +88,7 @@ func (v *v3) exchange(ctx context.Context, p *pdu, a *answer) error {
 	var packet *gosnmp.SnmpPacket
 	var err error
 	if p.kind == gosnmp.GetBulkRequest {
-		packet, err = v.g.GetBulk(p.names, uint8(p.nonRepeaters), uint32(p.repetitions))
+		packet, err = v.g.GetBulk(p.names, 0, uint32(p.repetitions))
 	} else {
 		packet, err = v.g.Get(p.names)
 	}
