@@ -77,9 +77,3 @@ func Rewritten(list []Rule) uint32 {
 	}
 	return rewritten
 }
-
-// Clash reports whether two rules of a table would contradict each other at
-// the same priority.
-func Clash(a, b Rule) bool {
-	return a.Rewrite != b.Rewrite && a.Len() == b.Len() && a.Set()&b.Set() != 0
-}

@@ -17,7 +17,7 @@ const (
 )
 
 // Sequence finds the shortest order of steps that turns the table for local
-// bucket s into the one for t (min signals; both from Ordered or the search),
+// bucket s into the one for t (min signals; both from Ordered),
 // such that after each of them every value has its old or its new result. The
 // rule that tests more bits wins. It returns nil, false where rules that
 // change in place cannot be ordered safely.

@@ -5,14 +5,12 @@ import (
 	"slices"
 )
 
-//go:generate sh -c "go run ./gen | gofmt > ordered.tmp && mv ordered.tmp ordered.go"
-
-// Search finds, for every local bucket s, a shortest list of rules that
+// search finds, for every local bucket s, a shortest list of rules that
 // rewrites exactly the values above s, under the condition that a rule that
 // tests more bits comes first, so that the number of bits can be the
 // priority. Among the shortest lists it takes those between which a step of
 // one bucket, up or down, needs the fewest operations in all.
-func Search() [1 << Bits][]Rule {
+func search() [1 << Bits][]Rule {
 	var all [1 << Bits][][]Rule
 	for s := range all {
 		for n := 0; len(all[s]) == 0; n++ {
@@ -45,7 +43,7 @@ func lists(want uint32, n int) [][]Rule {
 					wrong = ^want
 				}
 				if c.Set()&^decided&wrong != 0 || left == 1 && c.Set()&(want&^decided) != want&^decided ||
-					slices.ContainsFunc(list, func(p Rule) bool { return Clash(p, r) }) {
+					slices.ContainsFunc(list, func(p Rule) bool { return clash(p, r) }) {
 					continue
 				}
 				extend(append(list[:len(list):len(list)], r), decided|c.Set(), left-1)
@@ -109,4 +107,10 @@ func distance(from, to []Rule, s, t int) int {
 		return 100
 	}
 	return len(steps)
+}
+
+// clash reports whether two rules of a table would contradict each other at
+// the same priority.
+func clash(a, b Rule) bool {
+	return a.Rewrite != b.Rewrite && a.Len() == b.Len() && a.Set()&b.Set() != 0
 }
