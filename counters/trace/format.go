@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/csig-agent/csig/counters"
@@ -81,7 +80,7 @@ type RecordedError string
 
 func (e RecordedError) Error() string { return string(e) }
 
-// line is a reading as it is written.
+// line is a reading as it is read.
 type line struct {
 	Read  int64   `json:"read"`
 	Took  int64   `json:"took"`
@@ -116,84 +115,66 @@ func (l *entries) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// entry is a port that could be read. Bits of 0 are 64.
 type entry struct {
 	At       int64  `json:"at"`
-	Local    int64  `json:"local"`
+	Local    int64  `json:"local,omitempty"`
 	Octets   uint64 `json:"octets"`
 	Packets  uint64 `json:"packets"`
-	Speed    uint64 `json:"speed"`
-	Down     bool   `json:"down"`
-	Bits     uint8  `json:"bits"`
+	Speed    uint64 `json:"speed,omitempty"`
 	Overhead uint8  `json:"overhead"`
-	Epoch    uint64 `json:"epoch"`
-	Cache    int64  `json:"cache"`
-	Within   int64  `json:"within"`
-	Lag      int64  `json:"lag"`
-	Live     bool   `json:"live"`
-	Degraded string `json:"degraded"`
-	Error    string `json:"error"`
+	Bits     uint8  `json:"bits,omitempty"`
+	Epoch    uint64 `json:"epoch,omitempty"`
+	Cache    int64  `json:"cache,omitempty"`
+	Within   int64  `json:"within,omitempty"`
+	Lag      int64  `json:"lag,omitempty"`
+	Down     bool   `json:"down,omitempty"`
+	Live     bool   `json:"live,omitempty"`
+	Degraded string `json:"degraded,omitempty"`
+	Error    string `json:"error,omitempty"`
 }
 
-// appendReading writes a reading as one line, its errors without the given words.
-func appendReading(b []byte, r *Reading, words []string) []byte {
-	b = append(b, `{"read":`...)
-	b = strconv.AppendInt(b, r.Read.UnixNano(), 10)
-	b = append(b, `,"took":`...)
-	b = strconv.AppendInt(b, int64(r.Took), 10)
+// written is a line that is written. A port that could not be read has only its time
+// beside the error.
+type written struct {
+	Read  int64  `json:"read"`
+	Took  int64  `json:"took"`
+	Error string `json:"error,omitempty"`
+	Ports []any  `json:"ports,omitempty"` // entry, or failed
+}
+
+type failed struct {
+	At    int64  `json:"at"`
+	Error string `json:"error"`
+}
+
+// lineOf is a reading as it is written, its errors without the given words.
+func lineOf(r *Reading, words []string) written {
+	l := written{Read: r.Read.UnixNano(), Took: int64(r.Took)}
 	if r.Err != nil {
-		b = appendString(b, `,"error":`, errorText(r.Err, words))
-		return append(b, '}', '\n')
+		l.Error = errorText(r.Err, words)
+		return l
 	}
-	b = append(b, `,"ports":[`...)
 	for i := range r.Samples {
-		if i > 0 {
-			b = append(b, ',')
+		s := &r.Samples[i]
+		if s.Err != nil {
+			l.Ports = append(l.Ports, failed{s.At.UnixNano(), errorText(s.Err, words)})
+			continue
 		}
-		b = appendSample(b, &r.Samples[i], words)
-	}
-	return append(b, ']', '}', '\n')
-}
-
-func appendSample(b []byte, s *counters.Sample, words []string) []byte {
-	b = append(b, `{"at":`...)
-	b = strconv.AppendInt(b, s.At.UnixNano(), 10)
-	if s.Err != nil {
-		b = appendString(b, `,"error":`, errorText(s.Err, words))
-		return append(b, '}')
-	}
-	if !s.Local.IsZero() {
-		b = append(b, `,"local":`...)
-		b = strconv.AppendInt(b, s.Local.UnixNano(), 10)
-	}
-	for _, f := range [...]struct {
-		key   string
-		value uint64
-		usual uint64
-	}{
-		{`,"octets":`, s.Octets, never}, {`,"packets":`, s.Packets, never}, {`,"speed":`, s.Speed, 0},
-		{`,"overhead":`, uint64(s.Overhead), never}, {`,"bits":`, uint64(s.Bits), 64}, {`,"epoch":`, s.Epoch, 0},
-		{`,"cache":`, uint64(max(s.Cache, 0)), 0}, {`,"within":`, uint64(max(s.Within, 0)), 0},
-		{`,"lag":`, uint64(max(s.Lag, 0)), 0},
-	} {
-		if f.value != f.usual || f.usual == never {
-			b = append(b, f.key...)
-			b = strconv.AppendUint(b, f.value, 10)
+		e := entry{
+			At: s.At.UnixNano(), Octets: s.Octets, Packets: s.Packets, Speed: s.Speed, Overhead: s.Overhead, Bits: s.Bits, Epoch: s.Epoch,
+			Cache: int64(s.Cache), Within: int64(s.Within), Lag: int64(s.Lag), Down: !s.Up, Live: s.Live, Degraded: s.Degraded,
 		}
+		if e.Bits == 64 {
+			e.Bits = 0
+		}
+		if !s.Local.IsZero() {
+			e.Local = s.Local.UnixNano()
+		}
+		l.Ports = append(l.Ports, e)
 	}
-	if !s.Up {
-		b = append(b, `,"down":true`...)
-	}
-	if s.Live {
-		b = append(b, `,"live":true`...)
-	}
-	if s.Degraded != "" {
-		b = appendString(b, `,"degraded":`, s.Degraded)
-	}
-	return append(b, '}')
+	return l
 }
-
-// never is a value that is written even if it is the usual one.
-const never = 1<<64 - 1
 
 // errorText is not empty, as that would read as no error.
 func errorText(err error, words []string) string {
@@ -201,27 +182,6 @@ func errorText(err error, words []string) string {
 		return s
 	}
 	return "unknown error"
-}
-
-func appendString(b []byte, key, s string) []byte {
-	b = append(b, key...)
-	plain := true
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			plain = false
-			break
-		}
-	}
-	if plain {
-		b = append(b, '"')
-		b = append(b, s...)
-		return append(b, '"')
-	}
-	quoted, err := json.Marshal(s)
-	if err != nil {
-		return append(b, `""`...) // strings always marshal
-	}
-	return append(b, quoted...)
 }
 
 var errNoReading = errors.New("neither ports nor an error")

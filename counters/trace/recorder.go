@@ -48,7 +48,7 @@ type Recorder struct {
 
 	out     limited
 	gz      *gzip.Writer
-	buf     []byte
+	enc     *json.Encoder // into gz, a line each
 	flushed time.Time
 	count   int
 	err     error
@@ -86,17 +86,10 @@ func NewRecorder(src counters.Source, w io.Writer, cfg RecorderConfig) (*Recorde
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	header, err := json.Marshal(&cfg.Header)
-	if err != nil {
-		return nil, fmt.Errorf("recording device %s: %w", cfg.Header.Device, err)
-	}
 	r := &Recorder{src: src, cfg: cfg, out: limited{w, cfg.MaxBytes}, flushed: cfg.Now()}
 	r.gz = gzip.NewWriter(&r.out)
-	_, err = r.gz.Write(append(header, '\n'))
-	if err == nil {
-		err = r.gz.Flush()
-	}
-	if err != nil {
+	r.enc = json.NewEncoder(r.gz)
+	if err := errors.Join(r.enc.Encode(&cfg.Header), r.gz.Flush()); err != nil {
 		return nil, fmt.Errorf("recording device %s: %w", cfg.Header.Device, err)
 	}
 	return r, nil
@@ -118,8 +111,7 @@ func (r *Recorder) record(reading *Reading, now time.Time) {
 		r.err = fmt.Errorf("recording device %s: the source has %d ports, the header %d", r.cfg.Header.Device, n, len(r.cfg.Header.Ports))
 		return
 	}
-	r.buf = appendReading(r.buf[:0], reading, r.cfg.Hide)
-	_, err := r.gz.Write(r.buf)
+	err := r.enc.Encode(lineOf(reading, r.cfg.Hide))
 	if err == nil && now.Sub(r.flushed) >= r.cfg.Flush {
 		r.flushed = now
 		err = r.gz.Flush()

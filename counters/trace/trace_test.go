@@ -331,19 +331,3 @@ func FuzzReader(f *testing.F) {
 		}
 	})
 }
-
-// What goes into the file must not cost the daemon memory.
-func TestRecordingAllocatesNothing(t *testing.T) {
-	h, readings := someReadings(3)
-	rec, err := NewRecorder(nil, io.Discard, RecorderConfig{Header: h, Now: func() time.Time { return start }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	one := readings[1]
-	for range 100 {
-		rec.record(&one, start)
-	}
-	if n := testing.AllocsPerRun(1000, func() { rec.record(&one, start) }); n != 0 || rec.Err() != nil {
-		t.Errorf("%v allocations a reading, %v", n, rec.Err())
-	}
-}
