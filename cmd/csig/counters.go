@@ -226,11 +226,11 @@ func readCounters(ctx context.Context, file *inventory.Fleet, dev *inventory.Dev
 		Format: "csig.counters/v1", Device: dev.Name, Source: device.SourceName(dev), EveryNS: every.Nanoseconds(),
 		IntervalNS: dev.Interval.Nanoseconds(), Limitations: []string{}, Details: []string{}, Ports: []portResult{},
 	}
-	setup, err := storeDevice(file, dev)
+	setup, err := countedPipeline(file, dev)
 	if err != nil {
 		return nil, err
 	}
-	store, err := fleet.NewStore([]fleet.StoreDevice{setup})
+	store, err := fleet.NewStore([]counters.PipelineConfig{setup})
 	if err != nil {
 		return nil, err
 	}

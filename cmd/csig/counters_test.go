@@ -222,12 +222,12 @@ func TestWatchOfDyingDevices(t *testing.T) {
 	hang, cut := make(chan struct{}), make(chan struct{})
 	sources := []*mortal{{then: func(ctx context.Context) error { return errors.New("it is off") }}, {then: func(context.Context) error { <-hang; return nil }}}
 	cfg := fleet.Config{Interval: 20 * time.Millisecond}
-	var setups []fleet.StoreDevice
+	var setups []counters.PipelineConfig
 	for i, name := range []string{"off", "hangs"} {
 		sources[i].dies = cut
 		w.devices = append(w.devices, &inventory.Device{Name: name, Platform: "sonic", Interval: time.Second})
 		cfg.Devices = append(cfg.Devices, fleet.Device{Name: name, Open: func(context.Context) (counters.Source, error) { return sources[i], nil }})
-		setups = append(setups, fleet.StoreDevice{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second}})
+		setups = append(setups, counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second})
 	}
 	var err error
 	if w.store, err = fleet.NewStore(setups); err != nil {
@@ -301,7 +301,7 @@ func TestWatchText(t *testing.T) {
 	dead := errors.New("it is off")
 	w := &watch{rows: 2, started: time.Now(), ports: 4}
 	cfg := fleet.Config{Interval: 20 * time.Millisecond}
-	var setups []fleet.StoreDevice
+	var setups []counters.PipelineConfig
 	for _, name := range []string{"a", "b", "c", "d"} {
 		src := counters.Source(still{})
 		if name == "c" {
@@ -309,7 +309,7 @@ func TestWatchText(t *testing.T) {
 		}
 		w.devices = append(w.devices, &inventory.Device{Name: name, Platform: "sonic", Interval: time.Second})
 		cfg.Devices = append(cfg.Devices, fleet.Device{Name: name, Open: func(context.Context) (counters.Source, error) { return src, nil }})
-		setups = append(setups, fleet.StoreDevice{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second}})
+		setups = append(setups, counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second})
 	}
 	var err error
 	if w.store, err = fleet.NewStore(setups); err != nil {
@@ -363,7 +363,7 @@ func TestNoPortCanBeRead(t *testing.T) {
 	}
 
 	w := &watch{started: time.Now(), ports: 1, devices: []*inventory.Device{dev}}
-	if w.store, err = fleet.NewStore([]fleet.StoreDevice{{PipelineConfig: counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1", Speed: 1e9}}, Interval: time.Second}}}); err != nil {
+	if w.store, err = fleet.NewStore([]counters.PipelineConfig{{Ports: []counters.PipelinePort{{Name: "swp1", Speed: 1e9}}, Interval: time.Second}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -174,7 +174,7 @@ func newWatch(o watchOptions) (*watch, error) {
 		return nil, fmt.Errorf("%s has no devices", file.Path)
 	}
 	cfg := fleet.Config{Concurrency: o.concurrency}
-	var setups []fleet.StoreDevice
+	var setups []counters.PipelineConfig
 	var errs []error
 	// What only an agent on the device can read must not keep the rest from being
 	// watched.
@@ -205,7 +205,7 @@ func newWatch(o watchOptions) (*watch, error) {
 		if slow := slowTries(dev, every); slow != "" {
 			fmt.Fprintln(os.Stderr, "csig:", slow)
 		}
-		setup, err := storeDevice(file, dev)
+		setup, err := countedPipeline(file, dev)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -226,12 +226,12 @@ func newWatch(o watchOptions) (*watch, error) {
 	return w, err
 }
 
-// storeDevice is how the agent would turn a device's readings into buckets, of
+// countedPipeline is how the agent would turn a device's readings into buckets, of
 // the signals that counters can give.
-func storeDevice(file *inventory.Fleet, dev *inventory.Device) (fleet.StoreDevice, error) {
+func countedPipeline(file *inventory.Fleet, dev *inventory.Device) (counters.PipelineConfig, error) {
 	cfg, err := agent.PipelineConfig(&file.Profile, &file.Policy, dev)
 	cfg.Tables = slices.DeleteFunc(cfg.Tables, func(b *quantize.Buckets) bool { return !b.Signal.Counted() })
-	return fleet.StoreDevice{PipelineConfig: cfg}, err
+	return cfg, err
 }
 
 // fewerFiles reports whether this process may open fewer files than that.

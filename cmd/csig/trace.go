@@ -88,7 +88,7 @@ addresses nor users.`,
 // traceSettings are what the device's buckets depend on, so that the trace is enough to
 // replay them.
 func traceSettings(file *inventory.Fleet, dev *inventory.Device) (*trace.Settings, error) {
-	d, err := storeDevice(file, dev)
+	d, err := countedPipeline(file, dev)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/csig-agent/csig/counters"
@@ -24,9 +25,6 @@ type Config struct {
 	Devices  []Device
 	Interval time.Duration // how often to read a device; 1 s
 
-	// Deadline is how long a reading, or opening a source, may take; the
-	// device's interval.
-	Deadline time.Duration
 	// Concurrency is how many readings may be under way that began less than
 	// Patience ago; 64.
 	Concurrency int
@@ -39,8 +37,6 @@ type Config struct {
 	// MaxBackoff is the longest time between two tries of a device that fails;
 	// 30 s.
 	MaxBackoff time.Duration
-	// Reopen is after how many failures in a row a source is opened again; 3.
-	Reopen int
 
 	// Sink takes the readings. It is called from the goroutine that read, at the
 	// same time for different devices but never for one; what it does is part of
@@ -65,9 +61,11 @@ const (
 	defaultConcurrency = 64
 	defaultPatience    = 50 * time.Millisecond
 	defaultMaxBackoff  = 30 * time.Second
-	defaultReopen      = 3
 	defaultRamp        = 250
 	minInterval        = time.Millisecond
+
+	// reopenAfter is after how many failures in a row a source is opened again.
+	reopenAfter = 3
 )
 
 func (c Config) withDefaults() (Config, error) {
@@ -82,9 +80,6 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Concurrency <= 0 {
 		c.Concurrency = defaultConcurrency
 	}
-	if c.Reopen <= 0 {
-		c.Reopen = defaultReopen
-	}
 	if c.Ramp <= 0 {
 		c.Ramp = defaultRamp
 	}
@@ -92,8 +87,13 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("fleet: no sink for the readings")
 	}
 	var errs []error
+	c.Devices = slices.Clone(c.Devices)
 	seen := make(map[string]bool, len(c.Devices))
-	for i, d := range c.Devices {
+	for i := range c.Devices {
+		d := &c.Devices[i]
+		if d.Interval == 0 {
+			d.Interval = c.Interval
+		}
 		switch {
 		case d.Name == "":
 			errs = append(errs, fmt.Errorf("fleet: device %d has no name", i+1))
@@ -101,7 +101,7 @@ func (c Config) withDefaults() (Config, error) {
 			errs = append(errs, fmt.Errorf("fleet: device %s is listed twice", d.Name))
 		case d.Open == nil:
 			errs = append(errs, fmt.Errorf("fleet: device %s has no source", d.Name))
-		case d.Interval != 0 && d.Interval < minInterval || c.Interval < minInterval:
+		case d.Interval < minInterval:
 			errs = append(errs, fmt.Errorf("fleet: device %s: interval %v: want %v or more", d.Name, d.Interval, minInterval))
 		}
 		seen[d.Name] = true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -14,32 +15,22 @@ import (
 
 // device is one device on its way from slot to slot.
 type device struct {
-	fleet    *Fleet
-	index    int
-	cfg      Device
-	interval time.Duration
-	deadline time.Duration
-	phase    time.Duration // in the interval
-	wait     time.Duration // before its first slot: whole intervals
+	fleet *Fleet
+	index int
+	cfg   Device
+	phase time.Duration // in the interval
+	wait  time.Duration // before its first slot: whole intervals
 
-	// Of the scheduler, under its lock.
-	due        time.Time
-	started    time.Time
-	busy       bool // being read
-	prev, next *device
-	listed     bool
+	timer  *time.Timer   // runs the reading at due
+	busy   chan struct{} // holds a token while a reading is under way, and for good after the stop
+	parent context.Context
 
-	// Of the reading under way; only one is at any time.
-	read    func() // a goroutine to start, made once
-	parent  context.Context
-	ctx     context.Context // cancelled by timer, then replaced
-	cancel  context.CancelCauseFunc
-	timer   *time.Timer
+	// Of the reading under way.
+	due     time.Time
 	source  counters.Source
 	reopens uint64 // how often source was opened again
 	fails   int    // in a row
 	missed  int
-	reading Reading
 
 	mu    sync.Mutex // of what Status reads
 	stats stats
@@ -52,21 +43,13 @@ type stats struct {
 	good                  time.Time // when the last good reading ended
 	late, took            Histogram
 	lastLate, lastTook    time.Duration
-	next                  time.Time
 	err                   string
 }
 
 func newDevice(f *Fleet, index int) *device {
-	d := &device{fleet: f, index: index, cfg: f.cfg.Devices[index]}
-	d.interval = f.cfg.Interval
-	if d.cfg.Interval > 0 {
-		d.interval = d.cfg.Interval
-	}
-	d.deadline = d.interval
-	if f.cfg.Deadline > 0 {
-		d.deadline = f.cfg.Deadline
-	}
-	d.read = d.run
+	d := &device{fleet: f, index: index, cfg: f.cfg.Devices[index], busy: make(chan struct{}, 1)}
+	d.timer = time.AfterFunc(math.MaxInt64, d.run)
+	d.timer.Stop()
 	return d
 }
 
@@ -74,47 +57,89 @@ func newDevice(f *Fleet, index int) *device {
 // clock, so that it is the same one after a restart.
 func (d *device) begin(ctx context.Context, now time.Time) {
 	d.parent = ctx
-	since := time.Duration(now.UnixNano()) % d.interval
+	since := time.Duration(now.UnixNano()) % d.cfg.Interval
 	if d.due = now.Add(d.phase - since); d.due.Before(now) {
-		d.due = d.due.Add(d.interval)
+		d.due = d.due.Add(d.cfg.Interval)
 	}
 	d.due = d.due.Add(d.wait)
-	d.renew()
-	d.timer = time.AfterFunc(time.Hour, func() { d.cancelNow() })
-	d.timer.Stop()
+	d.timer.Reset(time.Until(d.due))
 }
 
-func (d *device) renew() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.ctx, d.cancel = context.WithCancelCause(d.parent)
-}
-
-func (d *device) cancelNow() {
-	d.mu.Lock()
-	cancel := d.cancel
-	d.mu.Unlock()
-	cancel(context.DeadlineExceeded) // for sources that look at the cause
-}
-
-// run takes one reading and gives the device back to the scheduler.
+// run reads the device in its slot and waits for the next one.
 func (d *device) run() {
+	select {
+	case d.busy <- struct{}{}:
+	default:
+		return // it was stopped
+	}
+	release := d.place()
+	if d.parent.Err() == nil {
+		d.read()
+	}
+	release()
+	next := d.due
+	<-d.busy
+	if d.parent.Err() == nil {
+		d.timer.Reset(time.Until(next))
+	}
+}
+
+// place waits until the reading may begin, and counts it against the concurrency until
+// release is called, or for as long as the patience lasts.
+func (d *device) place() (release func()) {
+	select {
+	case d.fleet.places <- struct{}{}:
+	case <-d.parent.Done():
+		return func() {}
+	}
+	leave := sync.OnceFunc(func() { <-d.fleet.places })
+	patience := time.AfterFunc(d.fleet.cfg.Patience, leave)
+	return func() { patience.Stop(); leave() }
+}
+
+// errStuck is that of a device whose reading does not end.
+var errStuck = errors.New("still being read")
+
+// stop ends the readings and closes the source, once the one under way has ended; over
+// is closed when it has had its time.
+func (d *device) stop(over <-chan struct{}) error {
+	d.timer.Stop()
+	select {
+	case d.busy <- struct{}{}:
+		return d.close()
+	default:
+	}
+	select {
+	case d.busy <- struct{}{}:
+		return d.close()
+	case <-over:
+		return errStuck
+	}
+}
+
+// read takes one reading and finds the next slot.
+func (d *device) read() {
 	due, start := d.due, time.Now()
 	d.mu.Lock()
 	d.stats.reading = start
 	d.mu.Unlock()
 
-	buf := d.fleet.buffer()
-	d.timer.Reset(d.deadline)
-	samples, err := d.take(d.ctx, buf)
-	stopped := d.timer.Stop()
+	buf, _ := d.fleet.buffers.Get().(*[]counters.Sample)
+	if buf == nil {
+		buf = new([]counters.Sample)
+	}
+	defer d.fleet.buffers.Put(buf)
+	ctx, cancel := context.WithCancelCause(d.parent)
+	defer cancel(nil)
+	// Not a deadline of ctx: sources would divide what is left of it among their tries.
+	deadline := time.AfterFunc(d.cfg.Interval, func() { cancel(context.DeadlineExceeded) })
+	samples, err := d.take(ctx, *buf)
+	if !deadline.Stop() && err != nil && d.parent.Err() == nil && !errors.As(err, new(*untrusted.PanicError)) {
+		err = &lateError{d.cfg.Name, d.cfg.Interval, err}
+	}
 	end := time.Now()
-	if !stopped || d.ctx.Err() != nil {
-		if err != nil && d.parent.Err() == nil && !errors.As(err, new(*untrusted.PanicError)) {
-			err = &lateError{d.cfg.Name, d.deadline, err}
-		}
-		d.cancelNow()
-		d.renew()
+	if cap(samples) > cap(*buf) {
+		*buf = samples
 	}
 	if err != nil {
 		if prefix := "device " + d.cfg.Name + ": "; !strings.HasPrefix(err.Error(), prefix) {
@@ -127,40 +152,26 @@ func (d *device) run() {
 		d.fails = 0
 	}
 	missed := d.missed
-	next, skipped := d.slot(due, end)
-	d.missed = skipped
-
+	d.due, d.missed = d.slot(due, end)
 	if d.parent.Err() == nil {
-		d.reading = Reading{
-			Device: d.cfg.Name, Index: d.index, Due: due, Start: start, End: end,
-			Missed: missed, Err: err, Samples: samples,
+		r := Reading{Device: d.cfg.Name, Index: d.index, Due: due, Start: start, End: end, Missed: missed, Err: err}
+		if err == nil {
+			r.Samples = samples
 		}
-		if err != nil {
-			d.reading.Samples = nil
-		}
-		if p := d.sink(); p != nil && err == nil {
+		if p := d.sink(&r); p != nil && err == nil {
 			err = fmt.Errorf("device %s: %w", d.cfg.Name, p)
 			d.fails++
-			d.reading.Samples, d.reading.Err = nil, err
-			_ = d.sink() // which learns of what it cannot take
+			r.Samples, r.Err = nil, err
+			_ = d.sink(&r) // which learns of what it cannot take
 		}
-		d.reading = Reading{}
 	}
-	if err != nil && d.parent.Err() != nil {
-		d.withdraw() // it was stopped from outside, and did not fail
-	} else {
-		d.note(due, start, end, next, missed, err)
-	}
-	if cap(samples) > cap(buf) {
-		buf = samples
-	}
-	d.fleet.done(d, next, buf)
+	d.note(due, start, end, missed, err)
 }
 
 // sink gives the reading away. A panic of what it is given to is an error.
-func (d *device) sink() (err error) {
+func (d *device) sink(r *Reading) (err error) {
 	defer untrusted.Recover(&err)
-	d.fleet.cfg.Sink(&d.reading)
+	d.fleet.cfg.Sink(r)
 	return nil
 }
 
@@ -168,11 +179,11 @@ func (d *device) sink() (err error) {
 func (d *device) take(ctx context.Context, buf []counters.Sample) (samples []counters.Sample, err error) {
 	defer func() {
 		if errors.As(err, new(*untrusted.PanicError)) {
-			d.fails = max(d.fails, d.fleet.cfg.Reopen)
+			d.fails = max(d.fails, reopenAfter)
 		}
 	}()
 	defer untrusted.Recover(&err) // one device must not end the readings of all
-	if d.source != nil && d.fails >= d.fleet.cfg.Reopen {
+	if d.source != nil && d.fails >= reopenAfter {
 		_ = d.close() // it does not work, and may not close well either
 	}
 	if d.source == nil {
@@ -217,39 +228,35 @@ func (e *lateError) Unwrap() error { return e.err }
 func (d *device) slot(due, now time.Time) (next time.Time, skipped int) {
 	k := int64(1)
 	if d.fails > 1 {
-		most := max(int64(d.fleet.cfg.MaxBackoff/d.interval), 1)
+		most := max(int64(d.fleet.cfg.MaxBackoff/d.cfg.Interval), 1)
 		k = min(1<<min(d.fails-1, 30), most)
 	}
-	if behind := int64(now.Sub(due) / d.interval); k <= behind {
+	if behind := int64(now.Sub(due) / d.cfg.Interval); k <= behind {
 		k = behind + 1
 	}
-	return due.Add(time.Duration(k) * d.interval), int(k - 1)
+	return due.Add(time.Duration(k) * d.cfg.Interval), int(k - 1)
 }
 
-func (d *device) note(due, start, end, next time.Time, missed int, err error) {
+func (d *device) note(due, start, end time.Time, missed int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := &d.stats
 	s.reading = time.Time{}
+	if err != nil && d.parent.Err() != nil {
+		return // it was stopped from outside, and did not fail
+	}
 	s.reads++
 	s.missed += uint64(missed)
 	s.lastLate, s.lastTook = start.Sub(due), end.Sub(start)
 	s.late.Add(s.lastLate)
 	s.took.Add(s.lastTook)
-	s.next, s.fails = next, d.fails
+	s.fails = d.fails
 	if err != nil {
 		s.failed++
 		s.err = err.Error()
 		return
 	}
 	s.good, s.err = end, ""
-}
-
-// withdraw ends a reading as if it had not begun.
-func (d *device) withdraw() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.stats.reading = time.Time{}
 }
 
 func (d *device) close() error {

@@ -19,7 +19,7 @@
 // (one a device, as its source has it) and goroutines.
 //
 // A device that fails is tried again at its next slot, then after 2, 4, 8 … intervals
-// up to Config.MaxBackoff, always in its own slot; from Config.Reopen failures in a row on
+// up to Config.MaxBackoff, always in its own slot; from the third failure in a row on
 // its source is opened again each time.
 //
 // # What is measured

@@ -15,7 +15,6 @@ type DeviceStatus struct {
 	Good    time.Time     // when the last good reading ended; zero before the first
 	Age     time.Duration // since then
 	Running time.Duration // for how long a reading has been under way; 0 when none is
-	Next    time.Time     // its next slot, unless one is
 
 	Late, Took         Histogram // of all readings
 	LastLate, LastTook time.Duration
@@ -43,8 +42,8 @@ func (f *Fleet) Device(i int) DeviceStatus {
 	defer d.mu.Unlock()
 	s := &d.stats
 	out := DeviceStatus{
-		Device: d.cfg.Name, Interval: d.interval, Reads: s.reads, Failed: s.failed, Missed: s.missed, Fails: s.fails, Error: s.err,
-		Good: s.good, Next: s.next, Late: s.late, Took: s.took, LastLate: s.lastLate, LastTook: s.lastTook,
+		Device: d.cfg.Name, Interval: d.cfg.Interval, Reads: s.reads, Failed: s.failed, Missed: s.missed, Fails: s.fails, Error: s.err,
+		Good: s.good, Late: s.late, Took: s.took, LastLate: s.lastLate, LastTook: s.lastTook,
 	}
 	if !s.good.IsZero() {
 		out.Age = now.Sub(s.good)

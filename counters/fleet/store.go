@@ -9,13 +9,6 @@ import (
 	"github.com/csig-agent/csig/counters"
 )
 
-// StoreDevice is what a Store needs to know of a device to make something of its
-// readings.
-type StoreDevice struct {
-	counters.PipelineConfig                // with tables of readable signals only
-	OnReading               func(*Reading) // called first, with the samples as they came; may be nil
-}
-
 // Store turns the readings of a fleet into bandwidths and buckets, and keeps the newest
 // of each port. Its Take is a Config.Sink. Other methods may be called at any time.
 type Store struct {
@@ -24,7 +17,6 @@ type Store struct {
 
 type storeDevice struct {
 	mu       sync.Mutex
-	cfg      StoreDevice
 	pipeline *counters.Pipeline
 	ports    []PortView
 }
@@ -41,22 +33,22 @@ type PortView struct {
 	Err   error     // why it could not be in the newest reading, nil where it could
 }
 
-// NewStore returns a Store for devices in the order of Config.Devices.
-func NewStore(devices []StoreDevice) (*Store, error) {
+// NewStore returns a Store for devices in the order of Config.Devices, with tables of
+// readable signals only.
+func NewStore(devices []counters.PipelineConfig) (*Store, error) {
 	st := &Store{devices: make([]storeDevice, len(devices))}
 	for i := range st.devices {
 		d := &st.devices[i]
-		d.cfg = devices[i]
-		for _, table := range d.cfg.Tables {
+		for _, table := range devices[i].Tables {
 			if !table.Signal.Counted() {
 				return nil, fmt.Errorf("fleet: signal %s cannot be read from counters", table.Signal)
 			}
 		}
 		var err error
-		if d.pipeline, err = counters.NewPipeline(d.cfg.PipelineConfig); err != nil {
+		if d.pipeline, err = counters.NewPipeline(devices[i]); err != nil {
 			return nil, err
 		}
-		for j, p := range d.cfg.Ports {
+		for j, p := range devices[i].Ports {
 			d.ports = append(d.ports, PortView{Port: p.Name, PortState: *d.pipeline.Port(j)})
 		}
 	}
@@ -66,9 +58,6 @@ func NewStore(devices []StoreDevice) (*Store, error) {
 // Take takes one reading in. In the steady state it allocates nothing.
 func (st *Store) Take(r *Reading) {
 	d := &st.devices[r.Index]
-	if d.cfg.OnReading != nil {
-		d.cfg.OnReading(r)
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := r.Err; err != nil || len(r.Samples) != len(d.ports) {
