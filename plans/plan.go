@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/csig-agent/csig/findings"
@@ -253,18 +254,35 @@ func (p *Plan) Check() error {
 	return p.sameNames()
 }
 
-// Steps yields every step in order.
-func (p *Plan) Steps() func(yield func(*Step) bool) {
-	return func(yield func(*Step) bool) {
+// EachWave yields every wave in order, with its name: STAGE/WAVE.
+func (p *Plan) EachWave() iter.Seq2[string, *Wave] {
+	return func(yield func(string, *Wave) bool) {
 		for i := range p.Stages {
-			for j := range p.Stages[i].Waves {
-				w := &p.Stages[i].Waves[j]
-				for k := range w.Steps {
-					if !yield(&w.Steps[k]) {
-						return
-					}
+			s := &p.Stages[i]
+			for j := range s.Waves {
+				if !yield(s.Name+"/"+s.Waves[j].Name, &s.Waves[j]) {
+					return
 				}
 			}
+		}
+	}
+}
+
+// Steps yields every step in order.
+func (p *Plan) Steps() iter.Seq[*Step] { return p.StepsAfter("") }
+
+// StepsAfter yields the steps of the waves after the one of that name, in order; "" is
+// before all.
+func (p *Plan) StepsAfter(wave string) iter.Seq[*Step] {
+	return func(yield func(*Step) bool) {
+		passed := wave == ""
+		for name, w := range p.EachWave() {
+			for k := range w.Steps {
+				if passed && !yield(&w.Steps[k]) {
+					return
+				}
+			}
+			passed = passed || name == wave
 		}
 	}
 }

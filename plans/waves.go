@@ -158,20 +158,17 @@ func percentage(name string) (percent int, ok bool, err error) {
 // two steps in one wave.
 func (p *Plan) sameNames() error {
 	waves := map[string]bool{}
-	for _, s := range p.Stages {
-		for _, w := range s.Waves {
-			name := s.Name + "/" + w.Name
-			if waves[name] {
-				return fmt.Errorf("not a plan: it has wave %q twice", untrusted.Text(name, 60))
+	for name, w := range p.EachWave() {
+		if waves[name] {
+			return fmt.Errorf("not a plan: it has wave %q twice", untrusted.Text(name, 60))
+		}
+		waves[name] = true
+		devices := make(map[string]bool, len(w.Steps))
+		for i := range w.Steps {
+			if devices[w.Steps[i].Device] {
+				return fmt.Errorf("not a plan: device %q has two steps in wave %q", untrusted.Text(w.Steps[i].Device, 60), untrusted.Text(name, 60))
 			}
-			waves[name] = true
-			devices := make(map[string]bool, len(w.Steps))
-			for i := range w.Steps {
-				if devices[w.Steps[i].Device] {
-					return fmt.Errorf("not a plan: device %q has two steps in wave %q", untrusted.Text(w.Steps[i].Device, 60), untrusted.Text(name, 60))
-				}
-				devices[w.Steps[i].Device] = true
-			}
+			devices[w.Steps[i].Device] = true
 		}
 	}
 	return nil

@@ -164,8 +164,8 @@ func TestCannotBeArmed(t *testing.T) {
 	if err := r.Apply(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if told != r.x.of {
-		t.Errorf("told %d times in %d steps", told, r.x.of)
+	if told != len(r.Journal.state.all) {
+		t.Errorf("told %d times in %d steps", told, len(r.Journal.state.all))
 	}
 }
 

@@ -77,12 +77,14 @@ func (h *Health) Before(ctx context.Context, devices []string) error {
 func (h *Health) readAll(ctx context.Context, devices []string) (map[string]map[string]vendors.PortHealth, error) {
 	out := map[string]map[string]vendors.PortHealth{}
 	var mu sync.Mutex
-	err := (&Run{Parallel: h.Parallel}).forEachUntilError(ctx, devices, func(name string) error {
-		got, err := h.read(ctx, name)
-		mu.Lock()
-		defer mu.Unlock()
-		out[name] = got
-		return err
+	err := sideBySide(ctx, h.Parallel, devices, true, func(name string) error {
+		return with(ctx, h.Open, h.Limit, name, func(ctx context.Context, t Target) error {
+			got, err := health(ctx, t)
+			mu.Lock()
+			defer mu.Unlock()
+			out[name] = got
+			return err
+		})
 	})
 	return out, err
 }
@@ -98,22 +100,11 @@ func (h *Health) soak(ctx context.Context) error {
 	}
 }
 
-func (h *Health) read(ctx context.Context, device string) (map[string]vendors.PortHealth, error) {
-	ctx, cancel := within(ctx, h.Limit)
-	defer cancel()
-	t, err := h.Open(ctx, device)
-	if err != nil {
-		return nil, fmt.Errorf("device %s: %w", device, err)
-	}
-	defer t.Close()
-	return health(ctx, t, device)
-}
-
 // health is the error and drop counters of a device's ports; empty where it has none.
-func health(ctx context.Context, t Target, device string) (map[string]vendors.PortHealth, error) {
+func health(ctx context.Context, t Target) (map[string]vendors.PortHealth, error) {
 	list, err := vendors.Health(ctx, t)
 	if err != nil {
-		return nil, fmt.Errorf("device %s: reading the error counters: %w", device, err)
+		return nil, fmt.Errorf("reading the error counters: %w", err)
 	}
 	out := make(map[string]vendors.PortHealth, len(list))
 	for _, p := range list {
@@ -128,7 +119,7 @@ func (h *Health) After(ctx context.Context, wave string, devices []string) (Judg
 	if err := h.soak(ctx); err != nil {
 		return j, err
 	}
-	judged := (&Run{Parallel: h.Parallel}).forEach(ctx, devices, func(name string) error { return h.judge(ctx, wave, name) })
+	judged := sideBySide(ctx, h.Parallel, devices, false, func(name string) error { return h.judge(ctx, wave, name) })
 	if err := errors.Join(judged, h.linksAfter(ctx, wave, devices, &j), h.pathsAfter(ctx, wave, &j)); err != nil {
 		return j, err
 	}
@@ -141,24 +132,16 @@ func (h *Health) judge(ctx context.Context, wave, device string) error {
 		return err
 	}
 	want := step.Want
-	ctx, cancel := within(ctx, h.Limit)
-	defer cancel()
-	t, err := h.Open(ctx, device)
-	if err != nil {
-		return fmt.Errorf("device %s: %w", device, err)
-	}
-	defer t.Close()
-	if len(step.MTU) > 0 { // all that the step does, and it has read it back
-		want = h.Plan.Device(device).Observed
-	} else if have, e := t.Observe(ctx); e != nil {
-		err = e
-	} else {
-		err = verifySetup(t, have, want)
-	}
-	if err != nil {
-		return fmt.Errorf("device %s: %w", device, err)
-	}
-	now, err := health(ctx, t, device)
+	var now map[string]vendors.PortHealth
+	err = with(ctx, h.Open, h.Limit, device, func(ctx context.Context, t Target) (err error) {
+		if len(step.MTU) > 0 { // all that the step does, and it has read it back
+			want = h.Plan.Device(device).Observed
+		} else if err := readBack(ctx, t, want); err != nil {
+			return err
+		}
+		now, err = health(ctx, t)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -203,16 +186,10 @@ func portsOf(setups ...*vendors.Setup) []string {
 
 // wanted is the step of a device in a wave of the plan.
 func (h *Health) wanted(wave, device string) (*plans.Step, error) {
-	for i := range h.Plan.Stages {
-		s := &h.Plan.Stages[i]
-		for _, w := range s.Waves {
-			if s.Name+"/"+w.Name != wave {
-				continue
-			}
-			for n := range w.Steps {
-				if w.Steps[n].Device == device {
-					return &w.Steps[n], nil
-				}
+	for name, w := range h.Plan.EachWave() {
+		for n := range w.Steps {
+			if name == wave && w.Steps[n].Device == device {
+				return &w.Steps[n], nil
 			}
 		}
 	}

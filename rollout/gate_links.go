@@ -151,7 +151,10 @@ func (h *Health) linksAfter(ctx context.Context, wave string, devices []string, 
 		return nil
 	}
 	small, _ := smallAfter(h.Plan, wave)
-	coming := devicesAfter(h.Plan, wave)
+	coming := map[string]bool{} // devices of later waves
+	for s := range h.Plan.StepsAfter(wave) {
+		coming[s.Device] = true
+	}
 	var todo []cable
 	for _, c := range h.cables(devices) {
 		if !small[c.a.Device] && !small[c.b.Device] { // else its MTU is raised in a later wave: that one tries it
@@ -184,45 +187,16 @@ func (h *Health) linksAfter(ctx context.Context, wave string, devices []string, 
 	return errors.Join(append(errs, err)...)
 }
 
-// devicesAfter are the devices that have steps in the waves after one.
-func devicesAfter(p *plans.Plan, wave string) map[string]bool {
-	devices, passed := map[string]bool{}, false
-	for i := range p.Stages {
-		s := &p.Stages[i]
-		for k := range s.Waves {
-			w := &s.Waves[k]
-			for n := range w.Steps {
-				if passed {
-					devices[w.Steps[n].Device] = true
-				}
-			}
-			passed = passed || s.Name+"/"+w.Name == wave
-		}
-	}
-	return devices
-}
-
 // smallAfter are the devices whose MTU is not raised yet after a wave; after
 // none, for "". least is the smallest of these MTUs, in bytes; 0: there is none.
 func smallAfter(p *plans.Plan, wave string) (devices map[string]bool, least int) {
 	devices = map[string]bool{}
-	passed := wave == ""
-	for i := range p.Stages {
-		s := &p.Stages[i]
-		for k := range s.Waves {
-			w := &s.Waves[k]
-			for n := range w.Steps {
-				if !passed || len(w.Steps[n].MTU) == 0 {
-					continue
-				}
-				devices[w.Steps[n].Device] = true
-				for _, m := range w.Steps[n].MTU {
-					if least == 0 || m.From < least {
-						least = m.From
-					}
-				}
+	for s := range p.StepsAfter(wave) {
+		for _, m := range s.MTU {
+			devices[s.Device] = true
+			if least == 0 || m.From < least {
+				least = m.From
 			}
-			passed = passed || s.Name+"/"+w.Name == wave
 		}
 	}
 	return devices, least

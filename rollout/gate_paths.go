@@ -111,29 +111,26 @@ func (h *Health) portExpectation(device, port, wave string) tagExpectation {
 	if p == nil {
 		return tagMay
 	}
-	setup, passed, left, opened := &p.Observed, false, 0, false
-	for i := range h.Plan.Stages {
-		s := &h.Plan.Stages[i]
-		for k := range s.Waves {
-			w := &s.Waves[k]
-			for n := range w.Steps {
-				step := &w.Steps[n]
-				switch {
-				case passed:
-					left++
-				case step.Device == device && len(step.MTU) == 0:
-					setup, opened = &step.Want, s.Name == plans.StageOpen
-				}
+	setup, opened, last := &p.Observed, false, true
+	for name, w := range h.Plan.EachWave() {
+		for n := range w.Steps {
+			if step := &w.Steps[n]; step.Device == device && len(step.MTU) == 0 {
+				setup, opened = &step.Want, strings.HasPrefix(name, plans.StageOpen+"/")
 			}
-			passed = passed || s.Name+"/"+w.Name == wave
 		}
+		if name == wave {
+			break
+		}
+	}
+	for range h.Plan.StepsAfter(wave) {
+		last = false
 	}
 	for _, q := range setup.Ports {
 		switch {
 		case q.Port != port:
 		case q.Action == vlanrules.Strip:
 			return tagGone
-		case h.Plan.Goal == plans.RollOut && (opened || left == 0):
+		case h.Plan.Goal == plans.RollOut && (opened || last):
 			return tagArrive
 		}
 	}

@@ -147,7 +147,7 @@ func TestGateLimits(t *testing.T) {
 		d, err := f.open(ctx, name)
 		return mute{d}, err
 	}
-	if _, err := g.After(t.Context(), "fence/all", []string{"s1"}); err == nil || err.Error() != "device s1: not done within 10ms" {
+	if _, err := g.After(t.Context(), "fence/all", []string{"s1"}); err == nil || err.Error() != "device s1: reading its setup: not done within 10ms" {
 		t.Errorf("got %v", err)
 	}
 }

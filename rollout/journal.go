@@ -99,17 +99,41 @@ type disk interface {
 type state struct {
 	plan     *plans.Plan
 	before   map[string]vendors.Setup
-	steps    map[int]Event // the last of start, done, failed, undoing, undone
+	last     map[int]Event // of steps: the last of start, done, failed, undoing, undone
 	gates    map[string]bool
 	rollback bool
 	ended    bool
 	stopped  string
 
-	version string          // of the csig that wrote the journal
-	ports   int64           // of all setups
-	known   map[string]bool // devices
-	devices map[int]string  // of steps
+	version string // of the csig that wrote the journal
+	ports   int64  // of all setups
+	index
+}
+
+// index is a plan by devices, steps and waves.
+type index struct {
+	names   []string // devices with steps, in the order of their first
+	devices map[string]*plans.Device
+	steps   map[string][]*plans.Step // of devices
+	all     []*plans.Step            // step 1 is the first
 	waves   map[string]bool
+}
+
+func indexOf(p *plans.Plan) index {
+	x := index{devices: map[string]*plans.Device{}, steps: map[string][]*plans.Step{}, waves: map[string]bool{}}
+	for i := range p.Devices {
+		x.devices[p.Devices[i].Device] = &p.Devices[i]
+	}
+	for name := range p.EachWave() {
+		x.waves[name] = true
+	}
+	for s := range p.Steps() {
+		if x.steps[s.Device] == nil {
+			x.names = append(x.names, s.Device)
+		}
+		x.steps[s.Device], x.all = append(x.steps[s.Device], s), append(x.all, s)
+	}
+	return x
 }
 
 // The errors of a journal without a whole first record: an apply that was killed at
@@ -296,7 +320,7 @@ func sameFormat(line []byte) error {
 }
 
 func newState() state {
-	return state{before: map[string]vendors.Setup{}, steps: map[int]Event{}, gates: map[string]bool{}}
+	return state{before: map[string]vendors.Setup{}, last: map[int]Event{}, gates: map[string]bool{}}
 }
 
 // add takes one record into account. It refuses what no apply and no rollback
@@ -312,23 +336,16 @@ func (s *state) add(r *Record) error {
 		}
 		s.plan, s.version = r.Plan, r.Version
 		s.plan.Signature = r.Signature
-		s.known, s.devices, s.waves = map[string]bool{}, map[int]string{}, map[string]bool{}
-		for i := range s.plan.Stages {
-			for _, w := range s.plan.Stages[i].Waves {
-				s.waves[s.plan.Stages[i].Name+"/"+w.Name] = true
-			}
-		}
-		for step := range s.plan.Steps() {
-			s.devices[step.ID] = step.Device
+		s.index = indexOf(s.plan)
+		for _, step := range s.all {
 			s.ports += int64(len(step.Want.Ports))
 		}
 		for i := range s.plan.Devices {
-			s.known[s.plan.Devices[i].Device] = true
 			s.ports += int64(len(s.plan.Devices[i].Observed.Ports))
 		}
 		return s.plan.Check()
 	case EventBefore:
-		if _, twice := s.before[r.Device]; r.Setup == nil || !s.known[r.Device] || twice {
+		if _, twice := s.before[r.Device]; r.Setup == nil || s.devices[r.Device] == nil || twice {
 			return fmt.Errorf("what device %q had before: it is none of the plan's, or that is there twice, or not at all", untrusted.Text(r.Device, 60))
 		}
 		s.before[r.Device] = *r.Setup
@@ -356,21 +373,20 @@ func (s *state) add(r *Record) error {
 
 // addStep takes a record of a step into account. An armed step has begun before.
 func (s *state) addStep(r *Record) error {
-	device, ok := s.devices[r.Step]
-	_, before := s.before[device]
-	last := s.steps[r.Step]
+	_, before := s.before[r.Device]
+	last := s.last[r.Step]
 	do := r.Event == EventStart || r.Event == EventDone
 	undo := r.Event == EventUndoing || r.Event == EventUndone
 	switch {
-	case !ok || r.Device != device:
+	case r.Step < 1 || r.Step > len(s.all) || r.Device != s.all[r.Step-1].Device:
 		return fmt.Errorf("step %d of device %q is none of the plan's", r.Step, untrusted.Text(r.Device, 60))
 	case !before:
-		return fmt.Errorf("step %d began, and what device %s had before is not there", r.Step, device)
+		return fmt.Errorf("step %d began, and what device %s had before is not there", r.Step, r.Device)
 	case do && s.rollback, undo && !s.rollback, last == "" && r.Event != EventStart, r.Event == EventUndone && last != EventUndoing:
-		return fmt.Errorf("step %d of device %s cannot be %q here", r.Step, device, r.Event)
+		return fmt.Errorf("step %d of device %s cannot be %q here", r.Step, r.Device, r.Event)
 	}
 	if r.Event != EventArmed {
-		s.steps[r.Step] = r.Event
+		s.last[r.Step] = r.Event
 	}
 	return nil
 }
@@ -419,7 +435,7 @@ func (j *Journal) Version() string { return j.state.version }
 // Count is how many steps have one of these as their last event.
 func (j *Journal) Count(events ...Event) int {
 	n := 0
-	for _, e := range j.state.steps {
+	for _, e := range j.state.last {
 		if slices.Contains(events, e) {
 			n++
 		}
@@ -428,7 +444,7 @@ func (j *Journal) Count(events ...Event) int {
 }
 
 // Started tells whether any step has begun: before, there is nothing to undo.
-func (j *Journal) Started() bool { return len(j.state.steps) > 0 }
+func (j *Journal) Started() bool { return len(j.state.last) > 0 }
 
 // Discard closes the journal and removes its file.
 func (j *Journal) Discard() error { return errors.Join(os.Remove(j.Path()), j.Close()) }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,8 +32,9 @@ type Off struct {
 	Limit    time.Duration  // for one step of one device; 0: a minute
 	Report   func(Progress) // may be nil; called by one goroutine at a time
 
-	unsupported []string // devices that no driver supports
-	notRestored []string // what Run has not restored, with the device
+	mu          sync.Mutex // guards Report, and what devices are found to have
+	unsupported []string   // devices that no driver supports
+	notRestored []string   // what Run has not restored, with the device
 }
 
 // The stages of an Off after StageFence: everything but the fence goes, then
@@ -45,7 +47,6 @@ const (
 // Run does it. The error names every device that may still have something of
 // ours, and why.
 func (o *Off) Run(ctx context.Context) error {
-	r := &Run{Open: o.Open, Parallel: o.Parallel, Limit: o.Limit}
 	devices := o.Only
 	if devices == nil {
 		for i := range o.Fleet.Devices {
@@ -56,7 +57,7 @@ func (o *Off) Run(ctx context.Context) error {
 	for _, name := range devices {
 		asked[name] = true
 	}
-	seen, lost := o.look(ctx, r, devices)
+	seen, lost := o.look(ctx, devices)
 	o.unsupported, o.notRestored = nil, nil
 	for _, name := range devices {
 		for _, what := range seen[name].Facts.Off {
@@ -86,9 +87,9 @@ func (o *Off) Run(ctx context.Context) error {
 	// Errors are reported; what counts is whether the device is off at last.
 	bringAll := func(stage string, wants map[string]vendors.Setup) {
 		names := slices.DeleteFunc(slices.Clone(devices), func(name string) bool { _, ok := wants[name]; return !ok })
-		_ = r.forEach(ctx, names, func(name string) error {
+		_ = sideBySide(ctx, o.Parallel, names, false, func(name string) error {
 			want := wants[name]
-			err := o.step(ctx, r, stage, name, func(ctx context.Context, t Target) error { return bring(ctx, t, want) })
+			err := o.step(ctx, stage, name, func(ctx context.Context, t Target) error { return bring(ctx, t, want) })
 			if err == nil && plans.NoSetup(&want) {
 				gone.Store(name, true)
 			}
@@ -111,10 +112,15 @@ func (o *Off) Run(ctx context.Context) error {
 			continue
 		}
 		wants := map[string]vendors.Setup{}
-		for s := range stepsOf(removal, stage.planned) {
-			_, left := unfenced[s.Device]
-			if tried := seen[s.Device].fence; !left && (tried == nil || stage.planned != plans.StageFence || !plans.SameSetup(tried, &s.Want)) {
-				wants[s.Device] = s.Want
+		for name, w := range removal.EachWave() {
+			if !strings.HasPrefix(name, stage.planned+"/") {
+				continue
+			}
+			for _, s := range w.Steps {
+				_, left := unfenced[s.Device]
+				if tried := seen[s.Device].fence; !left && (tried == nil || stage.planned != plans.StageFence || !plans.SameSetup(tried, &s.Want)) {
+					wants[s.Device] = s.Want
+				}
 			}
 		}
 		bringAll(stage.shown, wants)
@@ -124,8 +130,8 @@ func (o *Off) Run(ctx context.Context) error {
 		_, ok := gone.Load(name)
 		return ok
 	})
-	return errors.Join(lost, r.forEach(ctx, devices, func(name string) error {
-		return o.step(ctx, r, StageRemove, name, func(ctx context.Context, t Target) error { return t.Remove(ctx) })
+	return errors.Join(lost, sideBySide(ctx, o.Parallel, devices, false, func(name string) error {
+		return o.step(ctx, StageRemove, name, func(ctx context.Context, t Target) error { return t.Remove(ctx) })
 	}))
 }
 
@@ -168,21 +174,6 @@ func (o *Off) Left() []string {
 	return out
 }
 
-// stepsOf yields the steps of one stage.
-func stepsOf(p *plans.Plan, stage string) func(yield func(*plans.Step) bool) {
-	return func(yield func(*plans.Step) bool) {
-		for i := range p.Stages {
-			for j := range p.Stages[i].Waves {
-				for k := range p.Stages[i].Waves[j].Steps {
-					if p.Stages[i].Name == stage && !yield(&p.Stages[i].Waves[j].Steps[k]) {
-						return
-					}
-				}
-			}
-		}
-	}
-}
-
 // deviceState is what an Off has found out about a device.
 type deviceState struct {
 	plans.Seen
@@ -196,15 +187,15 @@ type deviceState struct {
 // fence. Those that run out of time are asked once more when the others are done:
 // on a busy machine that may be the fault of this side. The error names the
 // devices that were not reached.
-func (o *Off) look(ctx context.Context, r *Run, devices []string) (map[string]deviceState, error) {
+func (o *Off) look(ctx context.Context, devices []string) (map[string]deviceState, error) {
 	seen := make(map[string]deviceState, len(devices))
 	fences := plans.NewFences(o.Fleet)
 	for last, left := false, devices; ; last = true {
 		var late []string
-		_ = r.forEach(ctx, left, func(name string) error {
-			s := o.lookAt(ctx, r, fences, name, last)
-			r.mu.Lock()
-			defer r.mu.Unlock()
+		_ = sideBySide(ctx, o.Parallel, left, false, func(name string) error {
+			s := o.lookAt(ctx, fences, name, last)
+			o.mu.Lock()
+			defer o.mu.Unlock()
 			if seen[name] = s; s.late {
 				late = append(late, name)
 			}
@@ -225,12 +216,12 @@ func (o *Off) look(ctx context.Context, r *Run, devices []string) (map[string]de
 
 // lookAt finds out what a device has, and has it fence. That it ran out of time is
 // told of its last look.
-func (o *Off) lookAt(ctx context.Context, r *Run, fences plans.Fences, name string, last bool) deviceState {
+func (o *Off) lookAt(ctx context.Context, fences plans.Fences, name string, last bool) deviceState {
 	var s deviceState
 	s.lost = true
 	limited, cancel := context.WithTimeout(ctx, o.limit())
 	defer cancel()
-	s.Err = o.step(limited, r, "", name, func(ctx context.Context, t Target) (err error) {
+	s.Err = o.step(limited, "", name, func(ctx context.Context, t Target) (err error) {
 		defer func() {
 			var dial *net.OpError
 			s.lost = ctx.Err() != nil || errors.As(err, &dial)
@@ -253,22 +244,22 @@ func (o *Off) lookAt(ctx context.Context, r *Run, fences plans.Fences, name stri
 			s.fence = fences.Of(d, s.Seen)
 		}
 		if s.fence != nil { // an error is reported, and the device taken off all the same
-			_ = o.step(ctx, r, plans.StageFence, name, func(ctx context.Context, t Target) error { return bring(ctx, t, *s.fence) })
+			_ = o.step(ctx, plans.StageFence, name, func(ctx context.Context, t Target) error { return bring(ctx, t, *s.fence) })
 		}
 	case s.lost:
 		s.late = !last && (limited.Err() != nil || errors.As(s.Err, &timeout) && timeout.Timeout())
 		if !s.late {
-			o.report(r, Progress{Event: EventFailed, Stage: plans.StageFence, Device: name, Err: s.Err})
+			o.report(Progress{Event: EventFailed, Stage: plans.StageFence, Device: name, Err: s.Err})
 		}
 	}
 	return s
 }
 
 // report passes progress on.
-func (o *Off) report(r *Run, p Progress) {
+func (o *Off) report(p Progress) {
 	if o.Report != nil && p.Stage != "" {
-		r.mu.Lock()
-		defer r.mu.Unlock()
+		o.mu.Lock()
+		defer o.mu.Unlock()
 		o.Report(p)
 	}
 }
@@ -278,13 +269,13 @@ func (o *Off) limit() time.Duration { return cmp.Or(o.Limit, time.Minute) }
 
 // step does something with one device, within the limit. What changes a device
 // is finished when ctx ends.
-func (o *Off) step(ctx context.Context, r *Run, stage, device string, do func(ctx context.Context, t Target) error) error {
+func (o *Off) step(ctx context.Context, stage, device string, do func(ctx context.Context, t Target) error) error {
 	if stage != "" {
 		ctx = context.WithoutCancel(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.limit())
 	defer cancel()
-	o.report(r, Progress{Event: EventHand, Stage: stage, Device: device})
+	o.report(Progress{Event: EventHand, Stage: stage, Device: device})
 	err := func() (err error) {
 		defer untrusted.Recover(&err)
 		t, err := o.Open(ctx, device)
@@ -301,6 +292,6 @@ func (o *Off) step(ctx context.Context, r *Run, stage, device string, do func(ct
 	if err != nil {
 		event = EventFailed
 	}
-	o.report(r, Progress{Event: event, Stage: stage, Device: device, Err: err})
+	o.report(Progress{Event: event, Stage: stage, Device: device, Err: err})
 	return err
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Gate judges a wave when its steps are done, before the next begins. The
@@ -52,7 +51,6 @@ type Run struct {
 	// StopAfter is the wave after whose gate Apply pauses; "" for none.
 	StopAfter string
 
-	x  index
 	mu sync.Mutex // guards Journal and Report while steps run side by side
 }
 
@@ -81,7 +79,6 @@ func (r *Run) Apply(ctx context.Context) error {
 
 func (r *Run) apply(ctx context.Context) error {
 	j := r.Journal
-	r.x = indexOf(j.state.plan)
 	if err := j.CheckFinished(false); err != nil {
 		return err
 	}
@@ -119,7 +116,7 @@ func (r *Run) wave(ctx context.Context, stage *plans.Stage, w *plans.Wave, first
 	var devices []string
 	for k := range w.Steps {
 		devices = append(devices, w.Steps[k].Device)
-		if s.steps[w.Steps[k].ID] != EventDone {
+		if s.last[w.Steps[k].ID] != EventDone {
 			todo = append(todo, &w.Steps[k])
 		}
 	}
@@ -134,14 +131,7 @@ func (r *Run) wave(ctx context.Context, stage *plans.Stage, w *plans.Wave, first
 			return fmt.Errorf("before stage %s: %w", stage.Name, err)
 		}
 	}
-	byDevice := map[string]*plans.Step{}
-	var order []string
-	for _, step := range todo {
-		byDevice[step.Device] = step
-		order = append(order, step.Device)
-	}
-	err := r.forEachUntilError(ctx, order, func(device string) error {
-		step := byDevice[device]
+	err := sideBySide(ctx, r.Parallel, todo, true, func(step *plans.Step) error {
 		return r.step(ctx, step, step.Want, func(ctx context.Context, t Target) error {
 			return setMTU(ctx, t, step.MTU, func(m plans.PortMTU) int { return m.To })
 		}, EventStart, Progress{Stage: stage.Name, Wave: w.Name})
@@ -196,16 +186,8 @@ func HasWave(p *plans.Plan, after string) bool {
 // or that another process has changed.
 func (r *Run) step(ctx context.Context, step *plans.Step, want vendors.Setup, mtu func(ctx context.Context, t Target) error, start Event, p Progress) error {
 	p.Step, p.Device = step.ID, step.Device
-	ctx, cancel := within(context.WithoutCancel(ctx), r.Limit)
-	defer cancel()
 	begun := false
-	err := func() (err error) {
-		defer untrusted.Recover(&err)
-		t, err := r.Open(ctx, step.Device)
-		if err != nil {
-			return err
-		}
-		defer t.Close()
+	err := with(context.WithoutCancel(ctx), r.Open, r.Limit, step.Device, func(ctx context.Context, t Target) error {
 		if start == EventStart {
 			if _, _, err := r.unchanged(ctx, t, step.Device); err != nil {
 				return err
@@ -229,7 +211,7 @@ func (r *Run) step(ctx context.Context, step *plans.Step, want vendors.Setup, mt
 			err = fmt.Errorf("%w; it auto-reverts within %v to what it had before", err, r.Revert)
 		}
 		return err
-	}()
+	})
 	done := Record{Event: EventDone, Step: step.ID, Device: step.Device}
 	if start == EventUndoing {
 		done.Event = EventUndone
@@ -242,11 +224,11 @@ func (r *Run) step(ctx context.Context, step *plans.Step, want vendors.Setup, mt
 	case err == nil:
 		return r.record(done, p)
 	case !begun:
-		p.Event, p.Err = EventFailed, fmt.Errorf("device %s: %w", step.Device, err)
+		p.Event, p.Err = EventFailed, err
 		r.report(p)
-		return p.Err
+		return err
 	}
-	p.Err = fmt.Errorf("device %s: %w", step.Device, err)
+	p.Err = err
 	return errors.Join(p.Err, r.record(Record{Event: EventFailed, Step: step.ID, Device: step.Device, Error: p.Err.Error()}, p))
 }
 
@@ -282,19 +264,12 @@ func (r *Run) confirm(ctx context.Context, device string, want vendors.Setup, ma
 	if !ok {
 		return errors.New("it no longer accepts the confirmation of the change")
 	}
-	readBack := func() error {
-		have, err := t.Observe(ctx)
-		if err == nil {
-			err = verifySetup(t, have, want)
-		}
-		return err
-	}
-	if err := readBack(); err != nil {
+	if err := readBack(ctx, t, want); err != nil {
 		return fmt.Errorf("reading back over a new connection: %w", err)
 	}
 	err = c.Confirm(ctx, mark)
 	if errors.Is(err, vendors.ErrReverted) {
-		if late := readBack(); late != nil {
+		if late := readBack(ctx, t, want); late != nil {
 			return fmt.Errorf("confirming the change: %w: %w", err, late)
 		}
 		return nil // nothing waits there, and it has what it should
@@ -313,7 +288,6 @@ func (r *Run) confirm(ctx context.Context, device string, want vendors.Setup, ma
 func (r *Run) Rollback(ctx context.Context) error {
 	j := r.Journal
 	s := &j.state
-	r.x = indexOf(s.plan)
 	if err := j.CheckFinished(true); err != nil {
 		return err
 	}
@@ -333,23 +307,20 @@ func (r *Run) Rollback(ctx context.Context) error {
 		before := len(errs)
 		for k := len(stage.Waves) - 1; k >= 0; k-- {
 			w := &stage.Waves[k]
-			byDevice := map[string]*plans.Step{}
-			var order []string
+			var todo []*plans.Step
 			for n := range w.Steps {
 				step := &w.Steps[n]
-				if e, begun := s.steps[step.ID]; begun && e != EventUndone && !failed[step.Device] {
-					byDevice[step.Device] = step
-					order = append(order, step.Device)
+				if e, begun := s.last[step.ID]; begun && e != EventUndone && !failed[step.Device] {
+					todo = append(todo, step)
 				}
 			}
-			err := r.forEach(ctx, order, func(device string) error {
-				step := byDevice[device]
+			err := sideBySide(ctx, r.Parallel, todo, false, func(step *plans.Step) error {
 				err := r.step(ctx, step, setups[step.ID], func(ctx context.Context, t Target) error {
 					return lowerMTU(ctx, t, step.MTU)
 				}, EventUndoing, Progress{Stage: stage.Name, Wave: w.Name})
 				if err != nil {
 					r.mu.Lock()
-					failed[device] = true
+					failed[step.Device] = true
 					r.mu.Unlock()
 				}
 				return err
@@ -382,65 +353,15 @@ func (r *Run) undoSetups() map[int]vendors.Setup {
 	}
 	out := map[int]vendors.Setup{}
 	for step := range s.plan.Steps() {
-		if _, begun := s.steps[step.ID]; !begun || len(step.MTU) > 0 {
+		if _, begun := s.last[step.ID]; !begun || len(step.MTU) > 0 {
 			continue
 		}
 		setup := last[step.Device]
 		// A setup that was damaged before cannot be damaged again.
-		setup = plans.Restored(setup, r.x.devices[step.Device].Gone)
+		setup = plans.Restored(setup, s.devices[step.Device].Gone)
 		out[step.ID], last[step.Device] = setup, step.Want
 	}
 	return out
-}
-
-// forEachUntilError runs f for every name, Parallel at a time, and begins no more
-// after an error or the end of ctx.
-func (r *Run) forEachUntilError(ctx context.Context, names []string, f func(name string) error) error {
-	return r.pool(ctx, names, true, f)
-}
-
-// forEach runs f for every name, also after errors: only the end of ctx ends it.
-func (r *Run) forEach(ctx context.Context, names []string, f func(name string) error) error {
-	return r.pool(ctx, names, false, f)
-}
-
-func (r *Run) pool(ctx context.Context, names []string, stop bool, f func(name string) error) error {
-	return sideBySide(ctx, r.Parallel, names, stop, f)
-}
-
-// sideBySide runs f for every item, parallel at a time, and begins no more after
-// the end of ctx, nor after an error where that stops it. A panic in f is its error.
-func sideBySide[T any](ctx context.Context, parallel int, items []T, stop bool, f func(item T) error) error {
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var errs []error
-	slots := make(chan struct{}, max(1, parallel))
-	for _, item := range items {
-		slots <- struct{}{}
-		mu.Lock()
-		halt := ctx.Err() != nil || stop && len(errs) > 0
-		mu.Unlock()
-		if halt {
-			break
-		}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			err := func() (err error) {
-				defer untrusted.Recover(&err)
-				return f(item)
-			}()
-			if err != nil {
-				mu.Lock()
-				errs = append(errs, err)
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	if ctx.Err() != nil {
-		errs = append(errs, context.Cause(ctx))
-	}
-	return errors.Join(errs...)
 }
 
 // record writes a record and reports it as progress.
@@ -451,7 +372,7 @@ func (r *Run) record(rec Record, p Progress) error {
 		return err
 	}
 	if r.Report != nil {
-		p.Event, p.Of = rec.Event, r.x.of
+		p.Event, p.Of = rec.Event, len(r.Journal.state.all)
 		r.Report(p)
 	}
 	return nil
@@ -462,7 +383,7 @@ func (r *Run) report(p Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.Report != nil {
-		p.Of = r.x.of
+		p.Of = len(r.Journal.state.all)
 		r.Report(p)
 	}
 }

@@ -286,7 +286,7 @@ func TestRollbackOfACutJournal(t *testing.T) {
 		}
 		// What the journal still explains is undone, as after a kill.
 		last := lines[cut-1]
-		explained := j.state.steps[6] != "" && j.state.steps[7] != ""
+		explained := j.state.last[6] != "" && j.state.last[7] != ""
 		err = (&Run{Journal: j, Open: f.open}).Rollback(t.Context())
 		switch {
 		case explained && err != nil:
@@ -466,7 +466,7 @@ func TestInterruptFinishesTheDevice(t *testing.T) {
 	if err := r.Apply(ctx); !errors.Is(err, why) {
 		t.Fatalf("got %v", err)
 	}
-	if e := j.state.steps[3]; e != EventDone || len(f.log) != 3 {
+	if e := j.state.last[3]; e != EventDone || len(f.log) != 3 {
 		t.Errorf("step 3 is %q, changes %v", e, f.log)
 	}
 	r.Report = nil

@@ -1,11 +1,16 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Target is one device as plans see it: the daemon on the device, or a driver. A
@@ -27,6 +32,66 @@ type Target interface {
 // Open connects to a device of the plan.
 type Open func(ctx context.Context, device string) (Target, error)
 
+// within limits what is done with one device; 0: a minute.
+func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	limit = cmp.Or(limit, time.Minute)
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done within %v", limit))
+}
+
+// with opens a device and does something there, within the limit.
+func with(ctx context.Context, open Open, limit time.Duration, device string, do func(ctx context.Context, t Target) error) error {
+	ctx, cancel := within(ctx, limit)
+	defer cancel()
+	err := func() (err error) {
+		defer untrusted.Recover(&err)
+		t, err := open(ctx, device)
+		if err != nil {
+			return err
+		}
+		defer t.Close()
+		return do(ctx, t)
+	}()
+	if err != nil {
+		return fmt.Errorf("device %s: %w", device, err)
+	}
+	return nil
+}
+
+// sideBySide runs f for every item, parallel at a time, and begins no more after
+// the end of ctx, nor after an error where that stops it. A panic in f is its error.
+func sideBySide[T any](ctx context.Context, parallel int, items []T, stop bool, f func(item T) error) error {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	slots := make(chan struct{}, max(1, parallel))
+	for _, item := range items {
+		slots <- struct{}{}
+		mu.Lock()
+		halt := ctx.Err() != nil || stop && len(errs) > 0
+		mu.Unlock()
+		if halt {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			err := func() (err error) {
+				defer untrusted.Recover(&err)
+				return f(item)
+			}()
+			if err != nil {
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		errs = append(errs, context.Cause(ctx))
+	}
+	return errors.Join(errs...)
+}
+
 // bring makes a device's setup equal to want and reads it back. The error says
 // what is not as wanted.
 func bring(ctx context.Context, t Target, want vendors.Setup) error {
@@ -37,9 +102,14 @@ func bring(ctx context.Context, t Target, want vendors.Setup) error {
 	} else if err := t.Apply(ctx, want); err != nil {
 		return err
 	}
+	return readBack(ctx, t, want)
+}
+
+// readBack is an error when a device does not have a setup.
+func readBack(ctx context.Context, t Target, want vendors.Setup) error {
 	have, err := t.Observe(ctx)
 	if err != nil {
-		return fmt.Errorf("reading back: %w", err)
+		return fmt.Errorf("reading its setup: %w", err)
 	}
 	return verifySetup(t, have, want)
 }
@@ -69,6 +139,9 @@ func setMTU(ctx context.Context, t Target, ports []plans.PortMTU, to func(plans.
 
 // verifySetup is an error when have is not want.
 func verifySetup(t Target, have, want vendors.Setup) error {
+	if plans.SameSetup(&have, &want) { // also where both have the same damage
+		return nil
+	}
 	changes, err := plans.Diff(t, have, want)
 	if err != nil {
 		return err
@@ -76,14 +149,7 @@ func verifySetup(t Target, have, want vendors.Setup) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	text := changeText(changes[0])
-	if n := len(changes) - 1; n > 0 {
-		text += fmt.Sprintf(", and %d more", n)
-	}
-	return fmt.Errorf("the setup read back is not the wanted one: %s", text)
-}
-
-func changeText(c vendors.Change) string {
+	c := changes[0]
 	text := string(c.Kind) + " "
 	if c.Port != "" {
 		text += "port " + c.Port + " "
@@ -92,5 +158,8 @@ func changeText(c vendors.Change) string {
 	if c.Detail != "" {
 		text += ": " + c.Detail
 	}
-	return text
+	if n := len(changes) - 1; n > 0 {
+		text += fmt.Sprintf(", and %d more", n)
+	}
+	return fmt.Errorf("the setup read back is not the wanted one: %s", text)
 }

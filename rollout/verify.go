@@ -1,81 +1,36 @@
 package rollout
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
-// index is the plan by devices, which runs look up all the time.
-type index struct {
-	names   []string // devices with steps, in the order of their first
-	steps   map[string][]*plans.Step
-	devices map[string]*plans.Device
-	of      int // steps
-}
-
-func indexOf(p *plans.Plan) index {
-	x := index{steps: map[string][]*plans.Step{}, devices: map[string]*plans.Device{}}
-	for i := range p.Devices {
-		x.devices[p.Devices[i].Device] = &p.Devices[i]
-	}
-	for s := range p.Steps() {
-		if x.steps[s.Device] == nil {
-			x.names = append(x.names, s.Device)
-		}
-		x.steps[s.Device] = append(x.steps[s.Device], s)
-		x.of++
-	}
-	return x
-}
-
-// within limits what is done with one device.
-func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	limit = cmp.Or(limit, time.Minute)
-	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done within %v", limit))
-}
-
-// look opens a device and has f read something there, within the limit.
-func (r *Run) look(ctx context.Context, device string, f func(ctx context.Context, t Target) error) error {
-	ctx, cancel := within(ctx, r.Limit)
-	defer cancel()
-	err := func() (err error) {
-		defer untrusted.Recover(&err)
-		t, err := r.Open(ctx, device)
-		if err != nil {
-			return err
-		}
-		defer t.Close()
-		return f(ctx, t)
-	}()
-	if err != nil {
-		return fmt.Errorf("device %s: %w", device, err)
-	}
-	return nil
+// eachDevice opens devices, Parallel at a time, and has f read something there; stop is
+// as for sideBySide.
+func (r *Run) eachDevice(ctx context.Context, names []string, stop bool, f func(ctx context.Context, t Target, name string) error) error {
+	return sideBySide(ctx, r.Parallel, names, stop, func(name string) error {
+		return with(ctx, r.Open, r.Limit, name, func(ctx context.Context, t Target) error { return f(ctx, t, name) })
+	})
 }
 
 // fresh refuses a plan that was made for another state of the fleet: every
 // device has to have the setup that the plan was made against, or the one that
 // this journal gave it. It keeps what each had before.
 func (r *Run) fresh(ctx context.Context) error {
-	return r.forEachUntilError(ctx, r.x.names, func(name string) error {
-		return r.look(ctx, name, func(ctx context.Context, t Target) error {
-			have, known, err := r.unchanged(ctx, t, name)
-			if err != nil || known {
-				return err
-			}
-			return r.record(Record{Event: EventBefore, Device: name, Setup: &have}, Progress{Device: name})
-		})
+	return r.eachDevice(ctx, r.Journal.state.names, true, func(ctx context.Context, t Target, name string) error {
+		have, known, err := r.unchanged(ctx, t, name)
+		if err != nil || known {
+			return err
+		}
+		return r.record(Record{Event: EventBefore, Device: name, Setup: &have}, Progress{Device: name})
 	})
 }
 
@@ -84,19 +39,17 @@ func (r *Run) fresh(ctx context.Context) error {
 func (r *Run) verify(ctx context.Context) error {
 	r.report(Progress{Event: EventVerify})
 	var changed []string
-	for _, name := range r.x.names {
-		for _, s := range r.x.steps[name] {
+	for _, name := range r.Journal.state.names {
+		for _, s := range r.Journal.state.steps[name] {
 			if r.last(s) == EventDone {
 				changed = append(changed, name)
 				break
 			}
 		}
 	}
-	return r.forEachUntilError(ctx, changed, func(name string) error {
-		return r.look(ctx, name, func(ctx context.Context, t Target) error {
-			_, _, err := r.unchanged(ctx, t, name)
-			return err
-		})
+	return r.eachDevice(ctx, changed, true, func(ctx context.Context, t Target, name string) error {
+		_, _, err := r.unchanged(ctx, t, name)
+		return err
 	})
 }
 
@@ -104,7 +57,7 @@ func (r *Run) verify(ctx context.Context) error {
 func (r *Run) last(s *plans.Step) Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.Journal.state.steps[s.ID]
+	return r.Journal.state.last[s.ID]
 }
 
 // unchanged refuses a device that another process has changed since the plan was
@@ -124,9 +77,9 @@ func (r *Run) unchanged(ctx context.Context, t Target, name string) (have vendor
 		}
 	}
 	switch {
-	case !known && plans.SetupHash(&have) != r.x.devices[name].ObservedHash:
+	case !known && plans.SetupHash(&have) != r.Journal.state.devices[name].ObservedHash:
 		return have, known, fmt.Errorf("%w: its setup has changed since it was made; make a new one with csig plan", ErrStale)
-	case want != nil && plans.SetupHash(&have) != plans.SetupHash(want):
+	case want != nil:
 		if err := verifySetup(t, have, *want); err != nil {
 			if step := r.unexplained(t, name, have); step != nil {
 				return have, known, fmt.Errorf("%w: device %s has the setup of step %d, and no such step began in it: find the whole journal; csig plan shows what the devices have, csig off takes csig off them", ErrLacks, name, step.ID)
@@ -155,7 +108,7 @@ func (r *Run) begun() bool {
 // has set. A larger one than it has set does no harm.
 func (r *Run) unchangedMTU(ctx context.Context, t Target, name string) error {
 	var have map[string]int
-	for _, s := range r.x.steps[name] {
+	for _, s := range r.Journal.state.steps[name] {
 		if len(s.MTU) == 0 {
 			continue
 		}
@@ -232,11 +185,11 @@ func (r *Run) expected(device string) (*vendors.Setup, bool) {
 		return nil, false
 	}
 	setup := &before
-	for _, step := range r.x.steps[device] {
+	for _, step := range r.Journal.state.steps[device] {
 		if len(step.MTU) > 0 {
 			continue
 		}
-		switch s.steps[step.ID] {
+		switch s.last[step.ID] {
 		case EventDone:
 			setup = &step.Want
 		case EventStart, EventFailed, EventUndoing:
@@ -253,23 +206,23 @@ func (r *Run) explained(ctx context.Context) error {
 	r.report(Progress{Event: EventVerify})
 	var mu sync.Mutex
 	var lacks []string
-	err := r.forEach(ctx, r.x.names, func(name string) error {
-		_ = r.look(ctx, name, func(ctx context.Context, t Target) error { // its step reports it
-			have, err := t.Observe(ctx)
-			if err != nil {
-				return err
-			}
-			if step := r.unexplained(t, name, have); step != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				lacks = append(lacks, fmt.Sprintf("device %s has the setup of step %d", name, step.ID))
-			}
-			return nil
-		})
+	_ = r.eachDevice(ctx, r.Journal.state.names, false, func(ctx context.Context, t Target, name string) error { // its step reports an error
+		have, err := t.Observe(ctx)
+		if err != nil {
+			return err
+		}
+		if step := r.unexplained(t, name, have); step != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			lacks = append(lacks, fmt.Sprintf("device %s has the setup of step %d", name, step.ID))
+		}
 		return nil
 	})
-	if err != nil || len(lacks) == 0 {
-		return err
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if len(lacks) == 0 {
+		return nil
 	}
 	slices.SortFunc(lacks, inventory.CompareNames)
 	const most = 8
@@ -283,18 +236,13 @@ func (r *Run) explained(ctx context.Context) error {
 // no record of that step, and of none that gives it the same; nil where there is
 // no such step.
 func (r *Run) unexplained(t Target, name string, have vendors.Setup) *plans.Step {
-	before, known := r.Journal.state.before[name]
-	if !known {
-		before = r.x.devices[name].Observed
-	}
-	is := func(want vendors.Setup) bool {
-		return plans.SetupHash(&have) == plans.SetupHash(&want) || verifySetup(t, have, want) == nil
-	}
+	before := r.before(name)
+	is := func(want vendors.Setup) bool { return verifySetup(t, have, want) == nil }
 	if is(before) {
 		return nil
 	}
 	var found *plans.Step
-	for _, s := range r.x.steps[name] {
+	for _, s := range r.Journal.state.steps[name] {
 		switch {
 		case len(s.MTU) > 0 || !is(s.Want):
 		case r.last(s) != "":
@@ -306,31 +254,34 @@ func (r *Run) unexplained(t Target, name string, have vendors.Setup) *plans.Step
 	return found
 }
 
+// before is what a device had before the plan.
+func (r *Run) before(name string) vendors.Setup {
+	if s, known := r.Journal.state.before[name]; known {
+		return s
+	}
+	return r.Journal.state.devices[name].Observed
+}
+
 // restored reads back every device of the plan after a rollback, those included
 // of which the journal knows no step: it may lack its last lines.
 func (r *Run) restored(ctx context.Context) error {
 	r.report(Progress{Event: EventVerify})
-	return r.forEach(ctx, r.x.names, func(name string) error {
-		return r.look(ctx, name, func(ctx context.Context, t Target) error {
-			before, known := r.Journal.state.before[name]
-			if !known {
-				before = r.x.devices[name].Observed
-			}
-			if err := vendors.ArmedBy(ctx, t); err != nil {
-				return err
-			}
-			have, err := t.Observe(ctx)
-			if err != nil {
-				return fmt.Errorf("reading back: %w", err)
-			}
-			if plans.SetupHash(&have) == plans.SetupHash(&before) {
-				return nil
-			}
-			before = plans.Restored(before, r.x.devices[name].Gone)
-			if err := verifySetup(t, have, before); err != nil {
-				return fmt.Errorf("what it had before the plan is not what it has now, and the journal knows of no step that is left to undo: the journal lacks its last lines, or another process changed the device: %w; csig plan shows what it has, csig off --device %s takes it off", err, vendors.ShellWord(name))
-			}
+	return r.eachDevice(ctx, r.Journal.state.names, false, func(ctx context.Context, t Target, name string) error {
+		before := r.before(name)
+		if err := vendors.ArmedBy(ctx, t); err != nil {
+			return err
+		}
+		have, err := t.Observe(ctx)
+		if err != nil {
+			return fmt.Errorf("reading its setup: %w", err)
+		}
+		if plans.SameSetup(&have, &before) {
 			return nil
-		})
+		}
+		before = plans.Restored(before, r.Journal.state.devices[name].Gone)
+		if err := verifySetup(t, have, before); err != nil {
+			return fmt.Errorf("what it had before the plan is not what it has now, and the journal knows of no step that is left to undo: the journal lacks its last lines, or another process changed the device: %w; csig plan shows what it has, csig off --device %s takes it off", err, vendors.ShellWord(name))
+		}
+		return nil
 	})
 }

@@ -279,7 +279,7 @@ func TestInterruptedGate(t *testing.T) {
 	if err := r.Apply(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	if _, judged := j.state.gates["fence/all"]; judged || j.state.steps[1] != EventDone {
+	if _, judged := j.state.gates["fence/all"]; judged || j.state.last[1] != EventDone {
 		t.Errorf("the journal says %+v", j.state)
 	}
 }
