@@ -61,7 +61,7 @@ func (d *Daemon) Arm(ctx context.Context, platform string, after time.Duration) 
 	} else {
 		err = d.look(platform, func(driver vendors.Driver) error {
 			have, err := driver.Observe(ctx)
-			if err == nil && (have.TPID != 0 || len(have.Ports) > 0 || have.Damaged != "") {
+			if err == nil && !have.Nothing() {
 				err = fmt.Errorf("the device has a setup that belongs to no configuration of this daemon, so an auto-revert could not restore it: %w", errors.ErrUnsupported)
 			}
 			return err

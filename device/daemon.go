@@ -166,7 +166,9 @@ func (t *Daemon) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	if want.Profile == "" {
 		want.Profile = have.Profile
 	}
-	out, err := t.diff(have, want)
+	bare := have // of what the platform knows
+	bare.Config = ""
+	out, err := t.diff(bare, want)
 	if err != nil || want.Config == "" || have.Config == want.Config {
 		return out, err
 	}

@@ -21,7 +21,7 @@ func configured(n *node, want vendors.Setup) (out vendors.Setup, err error) {
 	out = want
 	defer untrusted.Recover(&err)
 	c, ok := n.seen.Differ.(Configurer)
-	if !ok || NoSetup(&want) || n.seen.Err != nil {
+	if !ok || want.Nothing() || n.seen.Err != nil {
 		return want, nil
 	}
 	made, err := c.Configured(want)

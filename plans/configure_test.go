@@ -118,7 +118,7 @@ func TestConfigurationsArePartOfThePlan(t *testing.T) {
 // ports.
 func summary(t *testing.T, s *vendors.Setup) string {
 	t.Helper()
-	if NoSetup(s) {
+	if s.Nothing() {
 		return "nothing"
 	}
 	f, err := inventory.Parse("x", []byte(s.Config))

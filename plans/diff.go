@@ -13,10 +13,10 @@ type Differ interface {
 // Diff lists what turns one setup into another, also into none. A panic is an error.
 func Diff(d Differ, have, want vendors.Setup) (changes []vendors.Change, err error) {
 	defer untrusted.Recover(&err)
-	if !NoSetup(&want) {
+	if !want.Nothing() {
 		return d.Diff(have, want)
 	}
-	if NoSetup(&have) {
+	if have.Nothing() {
 		return nil, nil
 	}
 	out := []vendors.Change{{Kind: vendors.Remove, What: "setup", Detail: "everything of ours that all ports share"}}

@@ -131,29 +131,26 @@ func (b *builder) openHosts(n *node) {
 // sameTransit tells whether frames between devices are treated alike under two
 // setups: whether they differ in nothing but ports that face hosts.
 func sameTransit(a, b *vendors.Setup, receiver map[string]bool) bool {
-	if NoSetup(a) && NoSetup(b) {
+	if a.Nothing() && b.Nothing() {
 		return true
 	}
 	if !sameDomain(a, b) || a.Damaged != b.Damaged {
 		return false
 	}
-	transit := func(s *vendors.Setup) map[string]vendors.PortSetup {
-		out := make(map[string]vendors.PortSetup, len(s.Ports))
-		for _, p := range s.Ports {
-			p.StripOthers = false // ends what has no meaning in the domain
-			if !receiver[p.Port] && (p.Action != vlanrules.Passthrough || p.Damaged != "") {
-				out[p.Port] = p
-			}
+	transit := func(p *vendors.PortSetup) vendors.PortSetup {
+		if p == nil || receiver[p.Port] || p.Action == vlanrules.Passthrough && p.Damaged == "" {
+			return vendors.PortSetup{}
 		}
-		return out
+		q := *p
+		q.StripOthers = false // ends what has no meaning in the domain
+		return q
 	}
-	x, y := transit(a), transit(b)
-	for name, p := range x {
-		if y[name] != p {
+	for p, q := range vendors.PortPairs(a.Ports, b.Ports) {
+		if transit(p) != transit(q) {
 			return false
 		}
 	}
-	return len(x) == len(y)
+	return true
 }
 
 func sameDomain(a, b *vendors.Setup) bool {
@@ -172,7 +169,7 @@ func (b *builder) fenceOn(n *node) vendors.Setup {
 // behindFence is what a device is to have, with the fence.
 func (b *builder) behindFence(n *node) vendors.Setup {
 	out := n.want
-	if NoSetup(&out) {
+	if out.Nothing() {
 		out = n.at // its fence is the last to go
 		out.Ports = nil
 	}
@@ -185,13 +182,11 @@ func (b *builder) fenced(s vendors.Setup, n *node) vendors.Setup {
 	if n.unmanaged {
 		return vendors.Setup{}
 	}
-	s.Damaged, s.Ports = "", undamaged(s.Ports)
+	s = undamaged(s)
 	strips := make(map[string]bool, len(n.dev.Ports))
-	for _, ports := range [][]vendors.PortSetup{n.seen.Setup.Ports, n.want.Ports} {
-		for _, p := range ports {
-			if p.Action == vlanrules.Strip {
-				strips[p.Port] = true
-			}
+	for _, p := range slices.Concat(n.seen.Setup.Ports, n.want.Ports) {
+		if p.Action == vlanrules.Strip {
+			strips[p.Port] = true
 		}
 	}
 	for i := range n.dev.Ports {
@@ -205,18 +200,17 @@ func (b *builder) fenced(s vendors.Setup, n *node) vendors.Setup {
 			delete(strips, s.Ports[i].Port)
 		}
 	}
-	for _, ports := range [][]vendors.PortSetup{n.want.Ports, n.seen.Setup.Ports} {
-		for _, p := range ports { // in the order of the device
-			if strips[p.Port] {
-				s.Ports = append(s.Ports, vendors.PortSetup{Port: p.Port, Action: vlanrules.Strip})
-				delete(strips, p.Port)
-			}
+	add := func(port string) {
+		if strips[port] {
+			s.Ports = append(s.Ports, vendors.PortSetup{Port: port, Action: vlanrules.Strip})
+			delete(strips, port)
 		}
 	}
+	for _, p := range slices.Concat(n.want.Ports, n.seen.Setup.Ports) { // in the order of the device
+		add(p.Port)
+	}
 	for i := range n.dev.Ports {
-		if name := n.dev.Ports[i].Name; strips[name] {
-			s.Ports = append(s.Ports, vendors.PortSetup{Port: name, Action: vlanrules.Strip})
-		}
+		add(n.dev.Ports[i].Name)
 	}
 	if len(s.Ports) == 0 {
 		return vendors.Setup{}

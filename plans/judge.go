@@ -32,7 +32,7 @@ func (b *builder) judge(n *node) {
 		b.find(findings.PortsGone, findings.Warning, n, n.gone, "its setup names what the device does not have any more: this plan forgets it, and a rollback does not bring it back")
 	}
 	b.add(PortFindings(n.dev.Name, &n.seen.Facts, n.want.Ports)...)
-	if NoSetup(&n.want) {
+	if n.want.Nothing() {
 		for _, what := range n.seen.Facts.Off {
 			b.find(findings.StaysAfterOff, findings.Warning, n, nil, "%s", what)
 		}

@@ -141,13 +141,13 @@ func (b *builder) mixed() {
 	now := b.fleet.Profile.Hash()
 	changed := map[string][]string{} // devices, by the profile that they had
 	for i := range b.nodes {
-		if n := &b.nodes[i]; n.seen.Err == nil && n.seen.Setup.Profile != "" && n.seen.Setup.Profile != now && !NoSetup(&n.want) {
+		if n := &b.nodes[i]; n.seen.Err == nil && n.seen.Setup.Profile != "" && n.seen.Setup.Profile != now && !n.want.Nothing() {
 			changed[n.seen.Setup.Profile] = append(changed[n.seen.Setup.Profile], n.dev.Name)
 		}
 	}
 	for i := range b.nodes {
 		n := &b.nodes[i]
-		if n.level.Support != inventory.LevelNative || !NoSetup(&n.want) || !b.onPath(n) {
+		if n.level.Support != inventory.LevelNative || !n.want.Nothing() || !b.onPath(n) {
 			continue
 		}
 		has := n.dev.Level.Profile
@@ -178,7 +178,7 @@ func (b *builder) onPath(n *node) bool {
 // retired says where tags of retired TPIDs get through to hosts, because csig
 // does not drive the device.
 func (b *builder) retired(n *node) {
-	if len(b.fleet.Policy.Retired) == 0 || n.level.Support == inventory.LevelDiscard || !NoSetup(&n.want) || b.plan.Goal != RollOut {
+	if len(b.fleet.Policy.Retired) == 0 || n.level.Support == inventory.LevelDiscard || !n.want.Nothing() || b.plan.Goal != RollOut {
 		return
 	}
 	var ports []string

@@ -9,11 +9,6 @@ import (
 	"github.com/csig-agent/csig/vendors"
 )
 
-// NoSetup tells whether a setup is that of a device without anything of ours.
-func NoSetup(s *vendors.Setup) bool {
-	return len(s.Ports) == 0 && s.TPID == 0 && s.Damaged == "" && s.Config == ""
-}
-
 // SetupHash names a setup: two devices with one hash are set up alike.
 func SetupHash(s *vendors.Setup) string {
 	text, err := json.Marshal(s)
@@ -27,8 +22,7 @@ func SetupHash(s *vendors.Setup) string {
 // Restored is what a rollback gives a device: an earlier setup without its damage,
 // and without the ports that the device no longer has.
 func Restored(s vendors.Setup, gone []string) vendors.Setup {
-	s.Damaged, s.Ports = "", undamaged(s.Ports)
-	return without(s, gone)
+	return without(undamaged(s), gone)
 }
 
 // without is a setup without the ports that its device does not have any more:
@@ -44,31 +38,27 @@ func without(s vendors.Setup, gone []string) vendors.Setup {
 	return s
 }
 
-func undamaged(ports []vendors.PortSetup) []vendors.PortSetup {
-	out := slices.Clone(ports)
-	for i := range out {
-		out[i].Damaged = ""
+func undamaged(s vendors.Setup) vendors.Setup {
+	s.Damaged, s.Ports = "", slices.Clone(s.Ports)
+	for i := range s.Ports {
+		s.Ports[i].Damaged = ""
 	}
-	return out
+	return s
 }
 
 // SameSetup compares setups; the order of ports is the device's, not ours.
 func SameSetup(a, b *vendors.Setup) bool {
-	if NoSetup(a) || NoSetup(b) {
-		return NoSetup(a) && NoSetup(b)
+	if a.Nothing() || b.Nothing() {
+		return a.Nothing() && b.Nothing()
 	}
 	if !sameDomain(a, b) || !slices.Equal(a.Others, b.Others) || a.Damaged != b.Damaged || len(a.Ports) != len(b.Ports) || b.Config != "" && a.Config != b.Config {
 		return false
 	}
-	if slices.Equal(a.Ports, b.Ports) {
+	if slices.Equal(a.Ports, b.Ports) { // nearly always
 		return true
 	}
-	have := make(map[string]vendors.PortSetup, len(a.Ports))
-	for _, p := range a.Ports {
-		have[p.Port] = p
-	}
-	for _, p := range b.Ports {
-		if q, ok := have[p.Port]; !ok || q != p {
+	for p, q := range vendors.PortPairs(a.Ports, b.Ports) {
+		if p == nil || q == nil || *p != *q {
 			return false
 		}
 	}

@@ -19,11 +19,11 @@ func (b *builder) updateRefused(n *node) error {
 	const level = "give it its level in the fleet file, passthrough or discard"
 	switch {
 	case update.Level != vlanrules.Refused:
-	case n.seen.Facts.Update.Level == vlanrules.Refused && NoSetup(&n.seen.Setup):
+	case n.seen.Facts.Update.Level == vlanrules.Refused && n.seen.Setup.Nothing():
 		return fmt.Errorf("it cannot update tags as it is: %s; repair that (csig assess -i %s --device %s tells more), or %s", update.Reason, vendors.ShellWord(b.fleet.Path), vendors.ShellWord(n.dev.Name), level)
 	case n.seen.Facts.Update.Level == vlanrules.Refused:
 		return fmt.Errorf("it has csig, and cannot update tags as it is: %s; repair that (csig assess -i %s --device %s tells more), or %s, to plan that csig is taken off it", update.Reason, vendors.ShellWord(b.fleet.Path), vendors.ShellWord(n.dev.Name), level)
-	case !NoSetup(&n.seen.Setup): // of another TPID: the platform's limit, which stays
+	case !n.seen.Setup.Nothing(): // of another TPID: the platform's limit, which stays
 		return fmt.Errorf("it has csig, and cannot have it in this domain: %s; put the TPID back, or %s, to plan that csig is taken off it", update.Reason, level)
 	}
 	return nil
@@ -33,7 +33,7 @@ func (b *builder) updateRefused(n *node) error {
 // why.
 func (n *node) noteNothingToDo() {
 	switch {
-	case n.seen.Err != nil || !NoSetup(&n.want) || !NoSetup(&n.seen.Setup):
+	case n.seen.Err != nil || !n.want.Nothing() || !n.seen.Setup.Nothing():
 	case n.level.Support == inventory.LevelNative:
 		n.leftReason = AloneNative
 	case n.dev.Level.Support == inventory.LevelAuto:

@@ -73,7 +73,7 @@ func TestMTUIsRaisedFirst(t *testing.T) {
 		t.Errorf("undone: %v", f.log)
 	}
 	for name, s := range f.devices {
-		if !plans.NoSetup(&s) {
+		if !s.Nothing() {
 			t.Errorf("%s still has %+v", name, s)
 		}
 	}

@@ -90,7 +90,7 @@ func (o *Off) Run(ctx context.Context) error {
 		_ = sideBySide(ctx, o.Parallel, names, false, func(name string) error {
 			want := wants[name]
 			err := o.step(ctx, stage, name, func(ctx context.Context, t Target) error { return bring(ctx, t, want) })
-			if err == nil && plans.NoSetup(&want) {
+			if err == nil && want.Nothing() {
 				gone.Store(name, true)
 			}
 			return err
@@ -100,7 +100,7 @@ func (o *Off) Run(ctx context.Context) error {
 	// it may strip, and no longer, for it may update.
 	unfenced := map[string]vendors.Setup{}
 	for _, name := range devices {
-		if s := seen[name]; s.Err != nil || s.Facts.Strip.Level == vlanrules.Refused && !plans.NoSetup(&s.Setup) {
+		if s := seen[name]; s.Err != nil || s.Facts.Strip.Level == vlanrules.Refused && !s.Setup.Nothing() {
 			unfenced[name] = vendors.Setup{}
 		}
 	}

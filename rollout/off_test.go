@@ -40,7 +40,7 @@ func TestOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, s := range f.devices {
-			if !plans.NoSetup(&s) {
+			if !s.Nothing() {
 				t.Errorf("%s still has %+v", name, s)
 			}
 		}
@@ -68,7 +68,7 @@ func TestOffGoesOn(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	for name, s := range f.devices {
-		if plans.NoSetup(&s) == (name == "leaf0") {
+		if s.Nothing() == (name == "leaf0") {
 			t.Errorf("%s has %+v", name, s)
 		}
 	}
@@ -111,7 +111,7 @@ func TestPanics(t *testing.T) {
 		t.Errorf("off closed %d of %d connections to it", closed.Load(), opened.Load())
 	}
 	for name, s := range f.devices {
-		if plans.NoSetup(&s) == (name == bad) {
+		if s.Nothing() == (name == bad) {
 			t.Errorf("%s has %+v", name, s)
 		}
 	}
@@ -167,7 +167,7 @@ func TestOffOfOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, s := range f.devices {
-		if plans.NoSetup(&s) != (name == "leaf1") {
+		if s.Nothing() != (name == "leaf1") {
 			t.Errorf("%s has %+v", name, s)
 		}
 	}
@@ -277,7 +277,7 @@ func TestOffPassesWhatNothingDrives(t *testing.T) {
 		}
 	}
 	for name, s := range f.devices {
-		if plans.NoSetup(&s) == (name == "leaf0") {
+		if s.Nothing() == (name == "leaf0") {
 			t.Errorf("%s has %+v", name, s)
 		}
 	}
@@ -301,7 +301,7 @@ func TestOffOfWhatIsLeft(t *testing.T) {
 			}
 			fenced := false
 			for s := range removal.Steps() {
-				if s.Device == "leaf0" && !plans.NoSetup(&s.Want) {
+				if s.Device == "leaf0" && !s.Want.Nothing() {
 					fenced = true
 					if s.Want.TPID != net.Profile.TPID {
 						t.Errorf("step %+v", s)
@@ -315,7 +315,7 @@ func TestOffOfWhatIsLeft(t *testing.T) {
 				t.Error(err)
 			}
 			for name, s := range f.devices {
-				if !plans.NoSetup(&s) {
+				if !s.Nothing() {
 					t.Errorf("%s still has %+v", name, s)
 				}
 			}
@@ -342,7 +342,7 @@ func TestOffWithoutAFence(t *testing.T) {
 		t.Errorf("%v, %d failures", err, failed)
 	}
 	for name, s := range f.devices {
-		if !plans.NoSetup(&s) {
+		if !s.Nothing() {
 			t.Errorf("%s still has %+v", name, s)
 		}
 	}
@@ -375,7 +375,7 @@ func TestOffOfAFleetOfOne(t *testing.T) {
 			if err := o.Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if s := f.devices["leaf0"]; !plans.NoSetup(&s) {
+			if s := f.devices["leaf0"]; !s.Nothing() {
 				t.Errorf("it still has %+v", s)
 			}
 			if log, all := strings.Join(f.log, ","), strings.Join(told, ","); log != tc.log || all != tc.told {
@@ -420,7 +420,7 @@ func TestOffOfWhatCannotBeFenced(t *testing.T) {
 				t.Errorf("order %s, want %s", got, want)
 			}
 			for name, s := range f.devices {
-				if !plans.NoSetup(&s) {
+				if !s.Nothing() {
 					t.Errorf("%s still has %+v", name, s)
 				}
 			}
@@ -471,7 +471,7 @@ func TestOffWaitsForNobodysAnswer(t *testing.T) {
 		t.Errorf("%v; asked %d times, told %d times", err, asked, failures)
 	}
 	for name, s := range f.devices {
-		if plans.NoSetup(&s) != (name != "spine0") {
+		if s.Nothing() != (name != "spine0") {
 			t.Errorf("%s has %+v", name, s)
 		}
 	}
@@ -512,7 +512,7 @@ func TestOffAsksLateDevicesAgain(t *testing.T) {
 		t.Errorf("%v; asked %v, failed %v", err, asked, failed)
 	}
 	for name, s := range f.devices {
-		if plans.NoSetup(&s) != (name != "spine0") {
+		if s.Nothing() != (name != "spine0") {
 			t.Errorf("%s has %+v", name, s)
 		}
 	}

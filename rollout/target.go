@@ -95,7 +95,7 @@ func sideBySide[T any](ctx context.Context, parallel int, items []T, stop bool, 
 // bring makes a device's setup equal to want and reads it back. The error says
 // what is not as wanted.
 func bring(ctx context.Context, t Target, want vendors.Setup) error {
-	if plans.NoSetup(&want) {
+	if want.Nothing() {
 		if err := t.Remove(ctx); err != nil {
 			return err
 		}
