@@ -75,9 +75,8 @@ func (s *Source) checkHCOctets(p *port, fresh bool) error {
 }
 
 // applyHCOctetsCheck changes what is read next, after the samples of a reading: 32-bit columns of ports
-// whose 64-bit ones stand still, and witnesses as long as any port needs one.
+// whose 64-bit ones stand still, and a witness of each port that still needs one.
 func (s *Source) applyHCOctetsCheck() {
-	needed := false
 	for i := range s.ports {
 		p := &s.ports[i]
 		if p.need == 0 {
@@ -92,28 +91,18 @@ func (s *Source) applyHCOctetsCheck() {
 			p.choose(name, p.has, &p.val, s.discards(), s.system.kernel)
 			s.stalePlan = true
 		}
-		needed = needed || p.wide() && p.has.has(ifOutOctets) && !p.proven && p.up()
-	}
-	if needed = needed && !s.noSpace; needed != s.witnesses {
-		s.callAll(needed)
+		s.setWitness(p)
 	}
 }
 
-func (s *Source) callAll(witness bool) {
-	s.witnesses, s.stalePlan = witness, true
-	for i := range s.ports {
-		s.ports[i].call(witness)
+// setWitness adds the witness to what is read of the port, or takes it away.
+func (s *Source) setWitness(p *port) {
+	if !p.wide() {
+		return
 	}
-}
-
-// call adds the witness to what is read of the port, or takes it away. All ports have
-// one or none, so that GetBulk remains possible.
-func (p *port) call(witness bool) {
-	switch {
-	case !p.wide() || !p.has.has(ifOutOctets):
-	case witness:
-		p.need |= of(ifOutOctets)
-	default:
-		p.need &^= of(ifOutOctets)
+	witness := !s.noSpace && !p.proven && p.up() && p.has.has(ifOutOctets)
+	if witness != p.need.has(ifOutOctets) {
+		p.need ^= of(ifOutOctets)
+		s.stalePlan = true
 	}
 }

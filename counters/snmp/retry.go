@@ -72,10 +72,10 @@ func (s *Source) retryGroup(ctx context.Context, ports []int32) error {
 	case errors.As(err, &status):
 		if gosnmp.SNMPError(status.Status) == gosnmp.TooBig {
 			s.shrink(len(req.wants), true)
-			if s.witnesses && len(todo) == 1 {
+			if p := &s.ports[todo[0]]; len(todo) == 1 && p.wide() && p.need.has(ifOutOctets) {
 				// One column less may be what it takes.
 				s.noSpace = true
-				s.callAll(false)
+				s.setWitness(p)
 				return s.retryGroup(ctx, todo)
 			}
 		}

@@ -43,10 +43,9 @@ type Source struct {
 	from    int      // the request to begin a reading with
 
 	// How to read.
-	witnesses      bool // ifOutOctets are read beside 64-bit octets
 	wideMoved      bool // in this reading, any 64-bit octets have
 	wideMoves      int  // in so many readings
-	noSpace        bool // the agent's PDUs are too small for that
+	noSpace        bool // the agent's PDUs are too small for ifOutOctets beside 64-bit octets
 	limit, ceiling int  // bindings a PDU
 	clean          int  // readings without trouble
 	growAfter      int  // so many of them allow larger PDUs to be tried again
@@ -76,7 +75,7 @@ func New(cfg Config) (*Source, error) {
 	s := &Source{
 		cfg: cfg, address: cfg.endpoint(), drops: new(dropEvidence),
 		limit: firstOIDs, ceiling: firstOIDs,
-		growAfter: growAtFirst, witnesses: true,
+		growAfter: growAtFirst,
 		ports: make([]port, len(cfg.Ports)),
 	}
 	for i, name := range cfg.Ports {
@@ -119,9 +118,7 @@ func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 	if err := s.read(ctx); err != nil {
 		return dst, s.deviceError(s.ended(ctx, err))
 	}
-	if s.witnesses {
-		s.noteWide()
-	}
+	s.noteWide()
 	for i := range s.ports {
 		p := &s.ports[i]
 		dst = append(dst, s.sample(p))

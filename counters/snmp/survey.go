@@ -280,7 +280,7 @@ func (s *Source) columnsOf(ctx context.Context, q *inquiry) error {
 		for _, i := range group {
 			p := &s.ports[i]
 			p.choose(q.column, p.got, &p.val, s.discards(), s.system.kernel)
-			p.call(s.witnesses)
+			s.setWitness(p)
 		}
 		q.read = q.read[n:]
 	}
