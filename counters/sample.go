@@ -96,3 +96,9 @@ type Source interface {
 	Read(ctx context.Context, dst []Sample) ([]Sample, error)
 	Close() error
 }
+
+// Detailed is what a Source implements that can say how it reads, and what it does not
+// show, a sentence each.
+type Detailed interface {
+	Details() (details, limitations []string)
+}

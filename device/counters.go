@@ -193,28 +193,10 @@ func gnmiConfig(ctx context.Context, dev *inventory.Device) (gnmi.Config, error)
 
 // SourceDetails returns how a source reads, and its limitations, a sentence each.
 func SourceDetails(src counters.Source) (details, limitations []string) {
-	details, limitations = []string{}, []string{}
-	if s, ok := src.(*snmp.Source); ok {
-		info := s.Info()
-		details = append(details, info.Description, info.Method)
-		if info.Discards == snmp.DiscardsLearn {
-			limitations = append(limitations, "whether the packet counters include discarded ones (set discards: in the fleet file if you know)")
-		}
-		if !info.LastChange {
-			limitations = append(limitations, "when its interfaces change (no ifTableLastChange): names and status are read each time")
-		}
-		return details, limitations
+	if s, ok := src.(counters.Detailed); ok {
+		details, limitations = s.Details()
+	} else {
+		details, limitations = linuxDetails(src)
 	}
-	if s, ok := src.(*gnmi.Source); ok {
-		info := s.Info()
-		details = append(details, fmt.Sprintf("gNMI %s, %s, encoding %s: %s", info.Version, info.Mode, info.Encoding, info.Request))
-		if !info.Repeats {
-			limitations = append(limitations, "an idle port from a silent target, by one value: the target does not repeat unchanged counters")
-		}
-		return details, limitations
-	}
-	if s, ok := src.(*soniccounters.Source); ok {
-		return s.Details()
-	}
-	return linuxDetails(src)
+	return append([]string{}, details...), append([]string{}, limitations...)
 }

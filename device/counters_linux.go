@@ -43,7 +43,6 @@ func openLinux(prof *quantize.Profile, dev *inventory.Device) (counters.Source, 
 // linuxDetails returns how this machine's counters are read, and what they do not
 // show; each sentence once, with the ports it is true of.
 func linuxDetails(src counters.Source) (details, limitations []string) {
-	details, limitations = []string{}, []string{}
 	s, ok := src.(*linux.Source)
 	if !ok {
 		return details, limitations

@@ -17,7 +17,7 @@ func openLinux(*quantize.Profile, *inventory.Device) (counters.Source, error) {
 	return nil, NeedsLinux("counters of platform linux")
 }
 
-func linuxDetails(counters.Source) (details, limitations []string) { return []string{}, []string{} }
+func linuxDetails(counters.Source) (details, limitations []string) { return nil, nil }
 
 func lockDevice(*logrus.Entry) (func(), error) { return nil, NeedsLinux("agent") }
 

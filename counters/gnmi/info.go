@@ -1,5 +1,7 @@
 package gnmi
 
+import "fmt"
+
 import "github.com/csig-agent/csig/counters/gnmi/oc"
 
 // Info is what is known of the target and of how it is read.
@@ -56,4 +58,14 @@ func (s *Source) Facts() []Facts {
 		}
 	}
 	return facts
+}
+
+// Details returns how the target is read, and what it does not show, a sentence each.
+func (s *Source) Details() (details, limitations []string) {
+	info := s.Info()
+	details = []string{fmt.Sprintf("gNMI %s, %s, encoding %s: %s", info.Version, info.Mode, info.Encoding, info.Request)}
+	if !info.Repeats {
+		limitations = append(limitations, "an idle port from a silent target, by one value: the target does not repeat unchanged counters")
+	}
+	return details, limitations
 }

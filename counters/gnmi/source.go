@@ -63,8 +63,9 @@ type Source struct {
 }
 
 var (
-	_ counters.Source = (*Source)(nil)
-	_ counters.LAGs   = (*Source)(nil)
+	_ counters.Source   = (*Source)(nil)
+	_ counters.LAGs     = (*Source)(nil)
+	_ counters.Detailed = (*Source)(nil)
 )
 
 // New returns a Source. It checks the configuration and reads the files that it

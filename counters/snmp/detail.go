@@ -3,34 +3,21 @@ package snmp
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/gosnmp/gosnmp"
 )
 
-// Info is what is known of the agent and of how it is read. It is valid after
-// a Read.
-type Info struct {
-	Description string   // sysDescr
-	Overhead    uint8    // bytes that a packet costs beyond the agent's octets
-	Discards    Discards // what is known about discarded packets; DiscardsLearn is nothing yet
-	Method      string   // how the counters are read
-	Interfaces  int      // rows of the interface table
-	LastChange  bool     // the agent has ifTableLastChange
-	Restarts    uint64   // of the agent, noticed since New
-}
-
-// Info describes the agent.
-func (s *Source) Info() Info {
-	return Info{
-		Description: s.system.descr,
-		Overhead:    s.overhead(),
-		Discards:    s.discards(),
-		Method:      fmt.Sprintf("Get, up to %d bindings a PDU", s.limit),
-		Interfaces:  len(s.rows),
-		LastChange:  s.hasLastChange,
-		Restarts:    s.boot,
+// Details returns how the agent is read, and what it does not show, a sentence each. It is
+// valid after a Read.
+func (s *Source) Details() (details, limitations []string) {
+	details = []string{s.system.descr, fmt.Sprintf("Get, up to %d bindings a PDU", s.limit)}
+	if s.discards() == DiscardsLearn {
+		limitations = append(limitations, "whether the packet counters include discarded ones (set discards: in the fleet file if you know)")
 	}
+	if !s.hasLastChange {
+		limitations = append(limitations, "when its interfaces change (no ifTableLastChange): names and status are read each time")
+	}
+	return details, limitations
 }
 
 // overheads of a packet in bytes: preamble, start delimiter and gap; and the FCS.
@@ -47,41 +34,6 @@ func (s *Source) overhead() uint8 {
 		return preambleAndGap + fcs
 	}
 	return preambleAndGap
-}
-
-// Reading is what the last Read knows of a port beyond its Sample.
-type Reading struct {
-	Port    string
-	IfIndex uint32 // 0 where the port was not found
-
-	// The exchange that carried the port's octets. Sample.At is its midpoint.
-	Sent, Received time.Time
-	// Uptime is sysUpTime in the same PDU: when the agent answered, by its own
-	// clock, in steps of 10 ms. HasUptime is false where it was not in the answer.
-	Uptime    time.Duration
-	HasUptime bool
-
-	// Discards and Errors are ifOutDiscards and ifOutErrors, where HasDiscards
-	// and HasErrors. They are not read where packets are known to exclude them.
-	Discards, Errors       uint32
-	HasDiscards, HasErrors bool
-}
-
-// Readings appends one Reading for each port of the last Read to dst[:0], in the
-// order of the samples. Those of ports with Sample.Err mean nothing.
-func (s *Source) Readings(dst []Reading) []Reading {
-	dst = dst[:0]
-	for i := range s.ports {
-		p := &s.ports[i]
-		dst = append(dst, Reading{
-			Port: p.name, IfIndex: p.index,
-			Sent: p.sent, Received: p.received,
-			Uptime: time.Duration(p.ticks) * tick, HasUptime: p.hasTicks,
-			Discards: uint32(p.val[ifOutDiscards]), HasDiscards: p.need.has(ifOutDiscards),
-			Errors: uint32(p.val[ifOutErrors]), HasErrors: p.need.has(ifOutErrors),
-		})
-	}
-	return dst
 }
 
 // Members returns the members of each link aggregation group of the device, by

@@ -59,7 +59,7 @@ func TestDiscards(t *testing.T) {
 				}
 				last = got.Packets
 			}
-			if got := s.Info().Discards; got != tt.found {
+			if got := s.discards(); got != tt.found {
 				t.Errorf("learnt %v, want %v", got, tt.found)
 			}
 		})

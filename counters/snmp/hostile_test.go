@@ -62,8 +62,8 @@ func TestHostileAgents(t *testing.T) {
 				// other at once differ by what one frame is.
 				time.Sleep(20 * time.Millisecond)
 			}
-			if dirty(s.Info().Description) {
-				t.Errorf("%s: description %.300q", name, s.Info().Description)
+			if details, _ := s.Details(); dirty(details[0]) {
+				t.Errorf("%s: description %.300q", name, details[0])
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()

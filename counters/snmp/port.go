@@ -44,8 +44,6 @@ type port struct {
 	err            error
 	sent, received time.Time
 	boot           uint64 // Source.boot when it was read
-	ticks          uint32 // sysUpTime of the PDU
-	hasTicks       bool
 
 	hist history
 }

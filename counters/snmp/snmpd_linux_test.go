@@ -247,8 +247,8 @@ func TestSnmpd(t *testing.T) {
 					}
 				}
 			}
-			if info := s.Info(); info.Discards != DiscardsExcluded || !info.LastChange || !strings.HasPrefix(info.Description, "Linux ") {
-				t.Errorf("%+v", info)
+			if details, limits := s.Details(); s.discards() != DiscardsExcluded || !s.hasLastChange || len(limits) != 0 || !strings.HasPrefix(details[0], "Linux ") {
+				t.Errorf("%q, %q", details, limits)
 			}
 		})
 	}
@@ -302,8 +302,8 @@ func TestSnmpdInterfaceEvents(t *testing.T) {
 				s.surveyed = s.surveyed.Add(-lookAgain)
 			}
 			got := mustRead(t, s)
-			if r := s.Readings(nil); got[0].Octets != 500 || got[0].Epoch == first[0].Epoch || r[0].IfIndex != uint32(second.Attrs().Index) {
-				t.Errorf("made again: %+v, %+v", got[0], r[0])
+			if got[0].Octets != 500 || got[0].Epoch == first[0].Epoch || s.ports[0].index != uint32(second.Attrs().Index) {
+				t.Errorf("made again: %+v, %+v", got[0], s.ports[0].index)
 			}
 			if want := kernel(t, "tor1"); got[1].Octets != want.TxBytes || got[1].Epoch != first[1].Epoch {
 				t.Errorf("the other port: %+v", got[1])

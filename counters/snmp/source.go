@@ -60,8 +60,9 @@ type Source struct {
 }
 
 var (
-	_ counters.Source = (*Source)(nil)
-	_ counters.LAGs   = (*Source)(nil)
+	_ counters.Source   = (*Source)(nil)
+	_ counters.LAGs     = (*Source)(nil)
+	_ counters.Detailed = (*Source)(nil)
 )
 
 // New returns a Source. It only checks the configuration; the agent is
@@ -76,7 +77,7 @@ func New(cfg Config) (*Source, error) {
 		cfg: cfg, address: cfg.endpoint(), drops: new(dropEvidence),
 		limit: firstOIDs, ceiling: firstOIDs,
 		growAfter: growAtFirst,
-		ports: make([]port, len(cfg.Ports)),
+		ports:     make([]port, len(cfg.Ports)),
 	}
 	for i, name := range cfg.Ports {
 		s.ports[i].name = name
@@ -346,15 +347,10 @@ func (s *Source) store(p *pdu) (complete bool) {
 			s.ports[w.port].take(w.col, b)
 		}
 	}
-	hasTicks := false
-	if b := s.answer.bind(0, p); b != nil && b.kind == gosnmp.TimeTicks {
-		hasTicks = true
-	}
 	for _, i := range p.ports {
 		pt := &s.ports[i]
 		pt.check()
 		pt.sent, pt.received, pt.boot = s.answer.sent, s.answer.received, s.boot
-		pt.ticks, pt.hasTicks = s.uptime.ticks, hasTicks
 		if pt.problem == retry {
 			s.later = append(s.later, i)
 		}

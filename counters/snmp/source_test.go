@@ -58,9 +58,9 @@ func TestRead(t *testing.T) {
 			if got != tt.want {
 				t.Errorf("\ngot  %+v\nwant %+v", got, tt.want)
 			}
-			r := s.Readings(nil)[0]
-			if r.IfIndex != 17 || !r.HasUptime || r.Uptime != 1000*time.Second || r.Sent.After(got.At) || r.Received.Before(got.At) || got.Within != r.Received.Sub(r.Sent)/2 || got.Within <= 0 {
-				t.Errorf("reading %+v", r)
+			p := &s.ports[0]
+			if p.index != 17 || s.uptime.ticks != 100_000 || p.sent.After(got.At) || p.received.Before(got.At) || got.Within != p.received.Sub(p.sent)/2 || got.Within <= 0 {
+				t.Errorf("reading %+v", p)
 			}
 		})
 	}
@@ -217,8 +217,8 @@ func TestRecognisedAgents(t *testing.T) {
 			cfg.Overhead = tt.set
 			s := open(t, cfg)
 			got := mustRead(t, s)[0]
-			if got.Overhead != tt.want || s.Info().Overhead != tt.want || got.Cache != tt.cache || (got.Lag == time.Second) != (tt.cache == 5*time.Second) {
-				t.Errorf("overhead %d, info %d, want %d; cache %v, want %v", got.Overhead, s.Info().Overhead, tt.want, got.Cache, tt.cache)
+			if got.Overhead != tt.want || got.Cache != tt.cache || (got.Lag == time.Second) != (tt.cache == 5*time.Second) {
+				t.Errorf("overhead %d, want %d; cache %v, want %v", got.Overhead, tt.want, got.Cache, tt.cache)
 			}
 		})
 	}
@@ -237,8 +237,8 @@ func TestNumbersOfPorts(t *testing.T) {
 					}
 				}
 			}
-			if s.Info().Method != "Get, up to 128 bindings a PDU" || s.Info().Interfaces != n {
-				t.Errorf("%+v", s.Info())
+			if details, _ := s.Details(); details[1] != "Get, up to 128 bindings a PDU" || len(s.rows) != n {
+				t.Errorf("%q, %d interfaces", details, len(s.rows))
 			}
 			a.with(func() {
 				if a.most > firstOIDs {

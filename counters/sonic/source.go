@@ -63,8 +63,9 @@ type Source struct {
 }
 
 var (
-	_ counters.Source = (*Source)(nil)
-	_ counters.LAGs   = (*Source)(nil)
+	_ counters.Source   = (*Source)(nil)
+	_ counters.LAGs     = (*Source)(nil)
+	_ counters.Detailed = (*Source)(nil)
 )
 
 // port is what is known of one port.
