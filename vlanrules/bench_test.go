@@ -23,7 +23,6 @@ var benchTables = []struct {
 	{"ternary, add and delete only", vlanrules.Caps{Match: vlanrules.MatchTernary, Txn: vlanrules.TxnEntry}, quantize.Draft00, nil},
 	{"ternary, budget 3", vlanrules.Caps{Match: vlanrules.MatchTernary, Txn: vlanrules.TxnEntry, Modify: true}, quantize.Draft00, []vlanrules.Option{vlanrules.WithBudget(3)}},
 	{"unordered", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, Txn: vlanrules.TxnEntry, Modify: true}, quantize.Draft00, nil},
-	{"unordered, add and delete only", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, Txn: vlanrules.TxnEntry}, quantize.Draft00, nil},
 	{"unordered, shared value", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, Txn: vlanrules.TxnEntry, Values: true}, quantize.Draft00, nil},
 	{"exact, 8 locators", vlanrules.Caps{Match: vlanrules.MatchExact, Txn: vlanrules.TxnEntry, Modify: true}, quantize.Draft00, []vlanrules.Option{
 		vlanrules.WithLocators(quantize.MinABW, locatorsTo(6)), vlanrules.WithLocators(quantize.MaxPD, locatorsTo(6)), // with none and stale, eight

@@ -197,7 +197,6 @@ func (c *Compiler) candidates(sigs []quantize.Signal) []Choice {
 	prefix := Choice{FormPrefix, 5 * k, headroom(5), "one entry for each zero bit of the bucket: at most 5 for each signal, all of which change with the bucket"}
 	if !caps.Modify {
 		ordered.Why = "the smallest ternary table: at most 3 entries for each signal; all are replaced at each change, as the device changes none in place"
-		prefix.Entries, prefix.Headroom = 10*k, headroom(10)
 	}
 	switch caps.Match {
 	case MatchRange:
@@ -216,6 +215,9 @@ func (c *Compiler) candidates(sigs []quantize.Signal) []Choice {
 		}
 		return []Choice{lazy, ordered}
 	case MatchTernaryUnordered:
+		if singly && !caps.Modify {
+			prefix.Entries, prefix.Why = -1, "a pattern"+inPlace
+		}
 		if caps.Values && c.runLimit(FormSharedPrefix) >= minRuns {
 			return []Choice{shared, prefix}
 		}
@@ -223,6 +225,9 @@ func (c *Compiler) candidates(sigs []quantize.Signal) []Choice {
 	}
 	return c.exactCandidates(sigs)
 }
+
+// inPlace is why a table without priorities needs entries that change in place.
+const inPlace = " that cannot change in place would have to be deleted before its successor is added, and tags in between would miss it: the device needs a transaction, entries that change in place or shared values"
 
 // exactCandidates is candidates for a table of exact matches.
 func (c *Compiler) exactCandidates(sigs []quantize.Signal) []Choice {
@@ -236,7 +241,7 @@ func (c *Compiler) exactCandidates(sigs []quantize.Signal) []Choice {
 	}
 	exact := Choice{FormExact, vids, 0, "an entry for each VID: all of them change with the bucket"}
 	if c.caps.Txn == TxnEntry && !c.caps.Modify {
-		exact.Entries, exact.Why = -1, "an exact entry that cannot change in place would have to be deleted before its successor is added, and tags in between would miss it: the device needs a transaction, entries that change in place or shared values"
+		exact.Entries, exact.Why = -1, "an exact entry"+inPlace
 	}
 	if !c.caps.Values {
 		return []Choice{exact}

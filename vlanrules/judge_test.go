@@ -98,6 +98,10 @@ func TestVerdicts(t *testing.T) {
 			[]vlanrules.Intent{update(abw, 3, 5), update(abwc, 3, 5)}, vlanrules.Refused, "needs 7,936 exact entries for abw+abwc, 4,096 in the table"},
 		{"two tag positions", with(ternary, func(c *vlanrules.Caps) { c.Entries, c.Positions = 10, 2 }), quantize.Draft00, nil,
 			[]vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused, "needs 6 entries in the smallest ternary table for abw (3 of them during changes), 10 in the table are shared by 2 tag positions, 5 for each"},
+		{"patterns without priorities that never change", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, MatchPCP: true, Txn: vlanrules.TxnEntry}, quantize.Draft00, nil,
+			[]vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused, "the device needs a transaction, entries that change in place or shared values"},
+		{"patterns without priorities in a transaction", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, MatchPCP: true, Txn: vlanrules.TxnBatch}, quantize.Draft00, nil,
+			[]vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Full, ""},
 		{"exact entries that never change", with(exact, func(c *vlanrules.Caps) { c.Modify = false }), quantize.Draft00, nil,
 			[]vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused, "the device needs a transaction, entries that change in place or shared values"},
 	} {

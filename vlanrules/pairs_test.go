@@ -33,7 +33,6 @@ var tablesUnderTest = []struct {
 	{"ternary, smallest, nothing modified", vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true, Txn: vlanrules.TxnEntry}, []vlanrules.Option{vlanrules.WithBudget(3)}, vlanrules.FormOrdered},
 	{"ternary, shared value", vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true, Txn: vlanrules.TxnEntry, Values: true}, nil, vlanrules.FormSharedPrefix},
 	{"unordered", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true}, nil, vlanrules.FormPrefix},
-	{"unordered, nothing modified", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, MatchPCP: true, Txn: vlanrules.TxnEntry}, nil, vlanrules.FormPrefix},
 	{"unordered, in one transaction", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, MatchPCP: true}, nil, vlanrules.FormPrefix},
 	{"unordered, shared value", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, MatchPCP: true, Txn: vlanrules.TxnEntry, Values: true}, nil, vlanrules.FormSharedPrefix},
 }

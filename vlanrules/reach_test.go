@@ -33,7 +33,6 @@ func TestEveryReachableTable(t *testing.T) {
 		{"ternary, add and delete only", vlanrules.Caps{Match: vlanrules.MatchTernary}, nil, pd, 12, 11},
 		{"ternary, shared value", vlanrules.Caps{Match: vlanrules.MatchTernary, Values: true}, nil, abw, 11, 10},
 		{"unordered", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, Modify: true}, nil, pd, 9, 5},
-		{"unordered, add and delete only", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered}, nil, abw, 11, 10},
 		{"unordered, shared value", vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, Values: true}, nil, pd, 11, 10},
 	} {
 		t.Run(tc.name+", "+tc.sig.String(), func(t *testing.T) {

@@ -1,12 +1,7 @@
 package vlanrules
 
-import "github.com/csig-agent/csig/vlanrules/internal/cover"
-
-// Values of at for a wanted entry that is no row.
-const (
-	missing = -1
-	spared  = -2 // other entries take its tags
-)
+// missing is at for a wanted entry that is no row.
+const missing = -1
 
 // replace makes rows, the rows of one signal or of the whole port, into
 // c.want, whatever they are.
@@ -23,9 +18,6 @@ const (
 // result, and none is missing.
 func (c *Compiler) replace(rows []int) {
 	ordered := c.caps.Match == MatchTernary
-	if c.caps.Match == MatchTernaryUnordered && !c.caps.Modify && c.sameMeaning(rows) {
-		return
-	}
 	c.keep(rows, ordered)
 	deleteFirst := c.caps.Txn != TxnEntry && !ordered
 	if deleteFirst {
@@ -38,7 +30,7 @@ func (c *Compiler) replace(rows []int) {
 			c.place(i, c.want[i])
 		}
 	}
-	for i := 0; i < len(c.want); i++ { // split may append to want
+	for i := range c.want {
 		if c.at[i] != missing {
 			continue
 		}
@@ -47,15 +39,7 @@ func (c *Compiler) replace(rows []int) {
 			e.Ref = c.refOf(i)
 		}
 		if c.caps.Match != MatchRange && !ordered && c.sameMatch(rows, &e) >= 0 && !deleteFirst {
-			switch {
-			case c.caps.Modify: // changed in place below
-			case c.widen(rows, i):
-				i--
-			case c.split(i):
-				i--
-			default:
-				c.stuck = true
-			}
+			c.stuck = c.stuck || !c.caps.Modify // else changed in place below
 			continue
 		}
 		c.place(i, e)
@@ -178,150 +162,6 @@ func (c *Compiler) sameMatch(rows []int, e *Entry) int {
 		}
 	}
 	return -1
-}
-
-// widen replaces want[i], a prefix, by a pattern that the table does not have
-// and that takes nothing but what the new table rewrites anyway: it stops
-// testing the higher bits that the bucket could have either way. It reports
-// false if there is none.
-func (c *Compiler) widen(rows []int, i int) bool {
-	e := c.want[i]
-	f := &e.Match.VID
-	s, low := f.Mask>>7, f.Mask&0x7f
-	lowest := s & -s
-	same := f.Value >> 7 & s
-	if f.Value>>7&lowest == 0 {
-		same = s &^ same
-	}
-	f.Mask = same<<7 | low
-	f.Value &= f.Mask
-	if e.Type != RewriteVID || f.Mask == c.want[i].Match.VID.Mask || c.sameMatch(rows, &e) >= 0 {
-		return false
-	}
-	var rewritten uint32
-	for j := range c.want {
-		if w := &c.want[j]; w.Match.PCP == e.Match.PCP && w.Match.VID.Mask&0x7f == low {
-			rewritten |= sValues(&w.Match.VID)
-		}
-	}
-	if sValues(f)&^rewritten != 0 {
-		return false
-	}
-	c.want[i] = e
-	return true
-}
-
-// sValues is the set of S that a ternary condition on the VID takes.
-func sValues(f *Field) uint32 {
-	return cover.Cube{Value: uint8(f.Value >> 7 & 31), Mask: uint8(f.Mask >> 7 & 31)}.Set()
-}
-
-// split replaces want[i] by two entries that take half of its tags each, for
-// a table that can hold one entry a match and change none in place. It
-// reports false where a match takes a single VID and cannot be split.
-func (c *Compiler) split(i int) bool {
-	bit := uint16(1 << 11)
-	for bit > 0 && c.want[i].Match.VID.Mask&bit != 0 {
-		bit >>= 1
-	}
-	if bit == 0 {
-		return false
-	}
-	half := c.want[i]
-	half.Match.VID.Kind = Ternary
-	half.Match.VID.Mask |= bit
-	other := half
-	other.Match.VID.Value |= bit
-	if c.at[i] = spared; !c.wanted(&half) {
-		c.want[i], c.at[i] = half, missing
-	}
-	if !c.wanted(&other) {
-		c.want, c.at = append(c.want, other), append(c.at, missing)
-	}
-	return true
-}
-
-// wanted reports whether some wanted entry has e's match.
-func (c *Compiler) wanted(e *Entry) bool {
-	for i := range c.want {
-		if c.want[i].Match == e.Match && c.at[i] != spared {
-			return true
-		}
-	}
-	return false
-}
-
-// sameMeaning reports whether rows, all of them of one signal, already do what
-// c.want asks for, be it with other entries: a table of ours that had to avoid
-// matches is not to be tidied up at the next compile.
-func (c *Compiler) sameMeaning(rows []int) bool {
-	if len(rows) == 0 || len(c.want) == 0 {
-		return len(rows) == len(c.want)
-	}
-	pcp, vid, values := c.want[0].Match.PCP, c.want[0].VID, 0 // the first is a value, or like all others
-	for _, i := range rows {
-		e := &c.cur[i]
-		writes := e.VID
-		switch e.Type {
-		case Value:
-			values++
-		case UseValue:
-			writes, _ = c.cur.value(e.Ref)
-		case NoOp:
-			return false
-		}
-		if writes != vid || e.Match.PCP != pcp || e.Match.DEI.Kind != Any {
-			return false
-		}
-	}
-	for i := range c.want {
-		if c.want[i].Match.PCP != pcp {
-			return false
-		}
-	}
-	if c.want[0].Type == Value && values != 1 || c.want[0].Type != Value && values != 0 {
-		return false
-	}
-	if has, ok := c.takenS(c.cur, rows); ok {
-		wants, _ := c.takenS(c.want, nil)
-		return has == wants
-	}
-	for v := range uint16(4096) { // split has come down to locator bits
-		has, wants := false, false
-		for _, i := range rows {
-			has = has || c.cur[i].Type != Value && c.cur[i].Match.VID.matches(v)
-		}
-		for i := range c.want {
-			wants = wants || c.want[i].Type != Value && c.want[i].Match.VID.matches(v)
-		}
-		if has != wants {
-			return false
-		}
-	}
-	return true
-}
-
-// takenS is the set of S that the entries of t, or those in rows, take
-// together. It reports false where some test a locator bit.
-func (c *Compiler) takenS(t Table, rows []int) (set uint32, ok bool) {
-	n := len(t)
-	if rows != nil {
-		n = len(rows)
-	}
-	for i := range n {
-		if rows != nil {
-			i = rows[i]
-		}
-		f := &t[i].Match.VID
-		switch {
-		case t[i].Type == Value:
-		case f.Kind == Range || f.Mask&0x7f != c.dMask() || f.Value&^f.Mask != 0:
-			return 0, false
-		default:
-			set |= sValues(f)
-		}
-	}
-	return set, true
 }
 
 // dropRest deletes the rows that are not wanted, from the bottom up, and

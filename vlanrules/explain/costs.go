@@ -79,7 +79,6 @@ func costRows() []costRow {
 		{name: "ternary, budget 12", caps: kind(vlanrules.MatchTernary, nil), budget: 12},
 		{name: "ternary, add and delete only", caps: kind(vlanrules.MatchTernary, func(c *vlanrules.Caps) { c.Modify = false }), budget: 7},
 		{name: "unordered", caps: kind(vlanrules.MatchTernaryUnordered, nil)},
-		{name: "unordered, add and delete only", caps: kind(vlanrules.MatchTernaryUnordered, func(c *vlanrules.Caps) { c.Modify = false })},
 		{name: "unordered, shared value", caps: kind(vlanrules.MatchTernaryUnordered, func(c *vlanrules.Caps) { c.Values = true }), budget: 7},
 		{name: "exact", caps: kind(vlanrules.MatchExact, nil)},
 		{name: "exact, 8 locators in use", caps: kind(vlanrules.MatchExact, nil), opts: locators},
