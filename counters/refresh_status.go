@@ -2,6 +2,7 @@ package counters
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -34,21 +35,35 @@ var refreshNames = [...]string{"unknown", "live", "hidden", "periodic", "timer",
 // String returns the kind's name as JSON and logs spell it.
 func (k RefreshKind) String() string { return refreshNames[k] }
 
+// MarshalText is String, for JSON.
+func (k RefreshKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText is the inverse of MarshalText.
+func (k *RefreshKind) UnmarshalText(text []byte) error {
+	i := slices.Index(refreshNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("no kind of refresh: %q", text)
+	}
+	*k = RefreshKind(i)
+	return nil
+}
+
 // EveryReading reports whether each reading has news.
 func (k RefreshKind) EveryReading() bool { return k == RefreshLive || k == RefreshHidden }
 
 // RefreshStatus is what has been learned of a source.
 type RefreshStatus struct {
-	Kind RefreshKind
+	Kind RefreshKind `json:"kind"`
 	// Period is how long the source takes from refresh to refresh, right to within
 	// PeriodError: the learned or documented one, the mean where there is no rule, and that of the
 	// readings for a live source. 0 while it is unknown.
-	Period, PeriodError time.Duration
-	Jitter              time.Duration // how far refreshes are off the period
-	Refreshes           uint64        // seen so far
-	Last                time.Time     // the instant of the last refresh, in the samples' clock
-	LastError           time.Duration // how far Last may be off, either way
-	Stuck               bool          // nothing has moved for longer than expected
+	Period      time.Duration `json:"period_ns"`
+	PeriodError time.Duration `json:"period_error_ns"`
+	Jitter      time.Duration `json:"jitter_ns"` // how far refreshes are off the period
+	Refreshes   uint64        `json:"-"`         // seen so far
+	Last        time.Time     `json:"-"`         // the instant of the last refresh, in the samples' clock
+	LastError   time.Duration `json:"-"`         // how far Last may be off, either way
+	Stuck       bool          `json:"stuck"`     // nothing has moved for longer than expected
 }
 
 // Status returns what has been learned up to now.

@@ -12,12 +12,12 @@ import (
 
 // Error is one mistake in a fleet file, with its place.
 type Error struct {
-	File    string
-	Line    int    // from 1
-	Col     int    // from 1, in characters
-	Msg     string // what is wrong, naming the device and port
-	Hint    string // what to do about it, "" where there is nothing to add
-	Snippet string // the line with its number, and a caret under the place
+	File    string `json:"file"`
+	Line    int    `json:"line"`    // from 1
+	Col     int    `json:"col"`     // from 1, in characters
+	Msg     string `json:"message"` // what is wrong, naming the device and port
+	Hint    string `json:"hint"`    // what to do about it, "" where there is nothing to add
+	Snippet string `json:"snippet"` // the line with its number, and a caret under the place
 
 	file int // number of the file, in the order of reading
 	more int // how often it was found again

@@ -7,10 +7,10 @@ import (
 
 // Origin says where a value of a resolved fleet comes from.
 type Origin struct {
-	Layer string // "device", "port", "group leaf", "defaults", "links", "policy", "profile", "built-in" or "allotted"
-	File  string // "" for what no file says
-	Line  int    // from 1
-	Col   int    // from 1, in characters
+	Layer string `json:"layer"` // "device", "port", "group leaf", "defaults", "links", "policy", "profile", "built-in" or "allotted"
+	File  string `json:"file"`  // "" for what no file says
+	Line  int    `json:"line"`  // from 1
+	Col   int    `json:"col"`   // from 1, in characters
 }
 
 // String is "group leaf (fleet.yaml:12:5)", or the layer alone.

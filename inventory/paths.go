@@ -164,20 +164,22 @@ func (t *graph) backwards() [][]int32 {
 // Ambiguity counts what the locators of one signal leave open: LM has too few
 // bits to name every port of a fleet.
 type Ambiguity struct {
-	Ports    int // that write a locator
-	Locators int // that they write
-	Alone    int // ports whose locator no other port has
-	Most     int // ports that share one locator
+	Ports    int `json:"ports"`             // that write a locator
+	Locators int `json:"locators"`          // that they write
+	Alone    int `json:"alone"`             // ports whose locator no other port has
+	Most     int `json:"most_ports_of_one"` // ports that share one locator
 
 	// Consecutive are ports with the locator of one that a frame may leave
 	// through right afterwards.
-	Consecutive int
+	Consecutive int `json:"consecutive_alike"`
 
 	// Pairs of devices with hosts were looked at: all, or maxPairs of them. In
 	// PairsOpen of these, two ports on the shortest paths have the same locator;
 	// MostOpen ports in the worst case.
-	Pairs, PairsOpen, MostOpen int
-	AllPairs                   bool
+	Pairs     int  `json:"pairs_looked_at"`
+	AllPairs  bool `json:"pairs_are_all"`
+	PairsOpen int  `json:"pairs_ambiguous"`
+	MostOpen  int  `json:"pairs_most_candidates"`
 }
 
 // maxPairs is how many pairs of devices Ambiguity looks at.

@@ -25,8 +25,8 @@ type Judgement struct {
 
 // UnprobedLink is a link that no test frame was sent over.
 type UnprobedLink struct {
-	Link   string // "s1:swp1 - s2:swp1"; "s1:swp1 to s2:swp1" where it is one direction only
-	Reason string
+	Link   string `json:"link"` // "s1:swp1 - s2:swp1"; "s1:swp1 to s2:swp1" where it is one direction only
+	Reason string `json:"reason"`
 }
 
 // How long a test frame may take at least, and at most where daemons send and

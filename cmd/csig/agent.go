@@ -84,7 +84,6 @@ one, because it may run beside a real agent.`,
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
 	cmd.MarkFlagsRequiredTogether("listen", "tls-cert", "tls-key", "tls-client-ca")
 	_ = cmd.MarkFlagRequired("config")
-	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	return cmd
 }
 

@@ -138,14 +138,10 @@ devices in progress and stops, with exit code 3; 1 is for an error.`,
 
 func addRunFlags(cmd *cobra.Command, o *applyOptions) {
 	f := cmd.Flags()
-	f.IntVar(&o.parallel, "parallel", 8, "devices of a wave to change at once")
-	f.DurationVar(&o.limit, "timeout", time.Minute, "for each step, and each look at a device")
+	addAtOnce(f, &o.parallel, 8, "devices of a wave to change at once", &o.limit, time.Minute, "for each step, and each look at a device")
 	f.DurationVar(&o.revert, "revert", 30*time.Second, "a device that is driven over SSH or through its daemon reverts by itself when csig does not reach it again within this; 0: never")
-	atLeast(f, "parallel", &o.parallel, 1, false)
-	atLeast(f, "timeout", &o.limit, time.Millisecond, false)
 	atLeast(f, "revert", &o.revert, time.Second, true)
 	f.StringVar(&o.verify, "verify", "", "go on only with a plan that one of these signed: a file of allowed signers, as ssh-keygen(1) has it; the signature is PLAN.sig, and later in the journal")
-	_ = cmd.MarkFlagFilename("verify")
 	addJSON(cmd, &o.json)
 }
 

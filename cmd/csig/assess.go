@@ -53,14 +53,10 @@ devices are refused: csig plan fails then.`,
 	f.BoolVar(&o.init, "init", false, "print a fleet file for this machine")
 	f.BoolVar(&o.markdown, "markdown", false, "print Markdown, for the change ticket")
 	f.BoolVar(&o.html, "html", false, "print one self-contained page, for the change review")
-	f.IntVar(&o.parallel, "parallel", 16, "devices to ask at once")
+	addAtOnce(f, &o.parallel, 16, "devices to ask at once", &o.timeout, 30*time.Second, "for each device")
 	f.IntVar(&o.readings, "readings", 10, "how often to read each device's counters; 0 not at all")
 	f.DurationVar(&o.every, "every", 200*time.Millisecond, "time between two readings")
-	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "for each device")
-	atLeast(f, "parallel", &o.parallel, 1, false)
-	atLeast(f, "timeout", &o.timeout, time.Millisecond, false)
 	addJSON(cmd, &o.json)
-	_ = cmd.RegisterFlagCompletionFunc("device", deviceNames)
 	cmd.MarkFlagsMutuallyExclusive("json", "markdown", "html", "init")
 	cmd.MarkFlagsMutuallyExclusive("inventory", "init")
 	return cmd
@@ -192,8 +188,8 @@ func readFreshness(ctx context.Context, fleet *inventory.Fleet, d *inventory.Dev
 		f.Note = "its counters cannot be read: " + err.Error()
 		return f
 	}
-	f.Readings, f.Kind = res.Readings-res.Failed, res.Refresh.Kind
-	f.Period, f.Read = time.Duration(res.Refresh.PeriodNS), time.Duration(res.ReadMaxNS)
+	f.Readings, f.Kind = res.Readings-res.Failed, res.Refresh.Kind.String()
+	f.Period, f.Read = res.Refresh.Period, time.Duration(res.ReadMaxNS)
 	f.Ports = map[string]string{}
 	for _, p := range res.Ports {
 		if p.State != "" && p.Note != "" {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/csig-agent/csig/assess"
+	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
@@ -21,24 +21,24 @@ import (
 
 // machineResult is what assess finds out about the machine it runs on.
 type machineResult struct {
-	Format      string              `json:"format"`
-	Name        string              `json:"name"`
-	Level       string              `json:"level"`
-	Reason      string              `json:"reason"`
-	Update      assess.Capability   `json:"update"` // compare-and-replace in the nftables egress hook
-	Wide        assess.Capability   `json:"wide"`
-	Strip       assess.Capability   `json:"strip"` // in tcx
-	Lease       assess.Capability   `json:"lease"`
-	Depths      []assess.Capability `json:"depths"` // of tags behind 0, 1, … VLAN tags
-	Setup       string              `json:"setup"`  // what csig has there already
-	Ports       []machinePort       `json:"ports"`
-	Readings    int                 `json:"readings"`
-	ReadP50NS   int64               `json:"read_ns_p50"` // how long reading all counters takes
-	ReadMaxNS   int64               `json:"read_ns_max"`
-	Refresh     refreshResult       `json:"refresh"`
-	ShortestNS  int64               `json:"shortest_interval_ns"`
-	Limitations []string            `json:"limitations"`
-	Notes       []string            `json:"notes"`
+	Format      string                 `json:"format"`
+	Name        string                 `json:"name"`
+	Level       string                 `json:"level"`
+	Reason      string                 `json:"reason"`
+	Update      vlanrules.Verdict      `json:"update"` // compare-and-replace in the nftables egress hook
+	Wide        vlanrules.Verdict      `json:"wide"`
+	Strip       vlanrules.Verdict      `json:"strip"` // in tcx
+	Lease       vlanrules.Verdict      `json:"lease"`
+	Depths      []vlanrules.Verdict    `json:"depths"` // of tags behind 0, 1, … VLAN tags
+	Setup       string                 `json:"setup"`  // what csig has there already
+	Ports       []machinePort          `json:"ports"`
+	Readings    int                    `json:"readings"`
+	ReadP50NS   int64                  `json:"read_ns_p50"` // how long reading all counters takes
+	ReadMaxNS   int64                  `json:"read_ns_max"`
+	Refresh     counters.RefreshStatus `json:"refresh"`
+	ShortestNS  int64                  `json:"shortest_interval_ns"`
+	Limitations []string               `json:"limitations"`
+	Notes       []string               `json:"notes"`
 }
 
 // machinePort is a network device of this machine.
@@ -86,7 +86,7 @@ func assessMachine(ctx context.Context, o *assessOptions) (*machineResult, *inve
 		return nil, nil, err
 	}
 	res := &machineResult{
-		Format: "csig.assess-machine/v1", Name: machineName(), Ports: ports, Limitations: []string{}, Notes: []string{}, Depths: []assess.Capability{},
+		Format: "csig.assess-machine/v1", Name: machineName(), Ports: ports, Limitations: []string{}, Notes: []string{}, Depths: []vlanrules.Verdict{},
 	}
 	for i := range ports {
 		ports[i].Notes = []string{}
@@ -126,7 +126,7 @@ func assessMachine(ctx context.Context, o *assessOptions) (*machineResult, *inve
 	res.Readings = read.Readings - read.Failed
 	res.ReadP50NS, res.ReadMaxNS, res.Refresh, res.Limitations = read.ReadP50NS, read.ReadMaxNS, read.Refresh, read.Limitations
 	// An unknown refresh is no short one.
-	if read.Refresh.Kind == "live" || read.Refresh.PeriodNS > 0 {
+	if read.Refresh.Kind == counters.RefreshLive || read.Refresh.Period > 0 {
 		res.ShortestNS = max(read.ShortestNS, inventory.MinPeriod.Nanoseconds())
 	}
 	portFacts(ports, src)
@@ -134,15 +134,10 @@ func assessMachine(ctx context.Context, o *assessOptions) (*machineResult, *inve
 }
 
 func (r *machineResult) facts(facts *vendors.Facts, setup *vendors.Setup) {
-	as := func(v vlanrules.Verdict) assess.Capability {
-		return assess.Capability{Level: v.Level.String(), Reason: v.Reason}
-	}
 	level := plans.LevelOf(&inventory.Device{}, facts, 0x9900) // as --init writes it
 	r.Level, r.Reason = level.Support.String(), level.Reason
-	r.Update, r.Wide, r.Strip, r.Lease = as(facts.Update), as(facts.Wide), as(facts.Strip), as(facts.Lease)
-	for _, v := range facts.Depths {
-		r.Depths = append(r.Depths, as(v))
-	}
+	r.Update, r.Wide, r.Strip, r.Lease = facts.Update, facts.Wide, facts.Strip, facts.Lease
+	r.Depths = append(r.Depths, facts.Depths...)
 	r.Notes = append(r.Notes, facts.Notes...)
 	switch {
 	case setup.Damaged != "":
@@ -198,20 +193,20 @@ func machineName() string {
 func (r *machineResult) write(w io.Writer, columns int) error {
 	fmt.Fprintf(w, "%s: %s", r.Name, wrap("level "+r.Level+suffix(": ", r.Reason), columns-len(r.Name)-2, 2))
 	row := func(what, text string) { fmt.Fprintf(w, "  %-20s  %s", what, wrapFrom(text, columns, 24)) }
-	row("update (nft egress)", capabilityText(&r.Update))
-	row("strip (tcx)", capabilityText(&r.Strip))
-	row("lease", capabilityText(&r.Lease))
-	row("wide tags", capabilityText(&r.Wide))
+	row("update (nft egress)", abilityText(r.Update))
+	row("strip (tcx)", abilityText(r.Strip))
+	row("lease", abilityText(r.Lease))
+	row("wide tags", abilityText(r.Wide))
 	for n, c := range r.Depths {
 		if c != r.Update {
-			row(fmt.Sprintf("behind %d VLAN tags", n), capabilityText(&c))
+			row(fmt.Sprintf("behind %d VLAN tags", n), abilityText(c))
 		}
 	}
 	row("there already", r.Setup)
 	if r.Readings > 0 {
-		row("counters", r.Refresh.text())
+		row("counters", refreshText(&r.Refresh))
 		row("", fmt.Sprintf("reading all takes %v (median), %v at most", micros(r.ReadP50NS), micros(r.ReadMaxNS)))
-		shortest := "not known: " + r.Refresh.text()
+		shortest := "not known: " + refreshText(&r.Refresh)
 		if r.ShortestNS > 0 {
 			shortest = time.Duration(r.ShortestNS).Round(10 * time.Microsecond).String()
 		}

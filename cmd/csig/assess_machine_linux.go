@@ -11,6 +11,7 @@ import (
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/linux"
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
 )
@@ -57,7 +58,7 @@ func machinePorts() ([]machinePort, error) {
 		p.Excluded = excluded(&p, a.EncapType, master)
 		out = append(out, p)
 	}
-	slices.SortStableFunc(out, func(a, b machinePort) int { return byNumber(a.Name, b.Name) })
+	slices.SortStableFunc(out, func(a, b machinePort) int { return inventory.CompareNames(a.Name, b.Name) })
 	return out, nil
 }
 
@@ -118,16 +119,4 @@ func portFacts(ports []machinePort, src counters.Source) {
 			p.Notes = append(p.Notes, f.Degraded)
 		}
 	}
-}
-
-// byNumber orders names so that swp2 comes before swp10.
-func byNumber(a, b string) int {
-	x, y := strings.TrimRight(a, "0123456789"), strings.TrimRight(b, "0123456789")
-	if x != y {
-		return strings.Compare(x, y)
-	}
-	if len(a) != len(b) {
-		return len(a) - len(b)
-	}
-	return strings.Compare(a, b)
 }

@@ -19,16 +19,8 @@ import (
 )
 
 func newCounters() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "counters",
-		Short: "Read, record and replay a device's byte counters",
-		Example: `  csig counters read -c fleet.yaml
-  csig counters show leaf7.trace`,
-		Args: groupArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newCountersRead(), newCountersWatch(), newCountersRecord(), newCountersReplay(), newCountersShow())
-	return cmd
+	return group("counters", "Read, record and replay a device's byte counters", `  csig counters read -c fleet.yaml
+  csig counters show leaf7.trace`, newCountersRead(), newCountersWatch(), newCountersRecord(), newCountersReplay(), newCountersShow())
 }
 
 // deviceFlags choose a device of a fleet file.
@@ -92,55 +84,40 @@ func pickDevice(fleet *inventory.Fleet, name string) (*inventory.Device, error) 
 
 // readResult is what counters read finds.
 type readResult struct {
-	Format       string        `json:"format"`
-	Device       string        `json:"device"`
-	Source       string        `json:"source"`
-	Readings     int           `json:"readings"`
-	Failed       int           `json:"failed"`
-	FailingPorts int           `json:"failing_ports"` // that could not be read in the last good reading
-	EveryNS      int64         `json:"every_ns"`
-	ReadP50NS    int64         `json:"read_ns_p50"` // how long a reading takes
-	ReadMaxNS    int64         `json:"read_ns_max"`
-	Refresh      refreshResult `json:"refresh"`
-	Limitations  []string      `json:"limitations"` // what the source does not show
-	Details      []string      `json:"details"`     // how it is read
-	Ports        []portResult  `json:"ports"`
-	LastError    string        `json:"last_error"`
-	IntervalNS   int64         `json:"interval_ns"`
-	ShortestNS   int64         `json:"shortest_interval_ns"` // the shortest honest Δt: a refresh, or a reading
-	IntervalNote string        `json:"interval_note"`        // what is wrong with the configured Δt; "" for nothing
+	Format       string                 `json:"format"`
+	Device       string                 `json:"device"`
+	Source       string                 `json:"source"`
+	Readings     int                    `json:"readings"`
+	Failed       int                    `json:"failed"`
+	FailingPorts int                    `json:"failing_ports"` // that could not be read in the last good reading
+	EveryNS      int64                  `json:"every_ns"`
+	ReadP50NS    int64                  `json:"read_ns_p50"` // how long a reading takes
+	ReadMaxNS    int64                  `json:"read_ns_max"`
+	Refresh      counters.RefreshStatus `json:"refresh"`
+	Limitations  []string               `json:"limitations"` // what the source does not show
+	Details      []string               `json:"details"`     // how it is read
+	Ports        []portResult           `json:"ports"`
+	LastError    string                 `json:"last_error"`
+	IntervalNS   int64                  `json:"interval_ns"`
+	ShortestNS   int64                  `json:"shortest_interval_ns"` // the shortest honest Δt: a refresh, or a reading
+	IntervalNote string                 `json:"interval_note"`        // what is wrong with the configured Δt; "" for nothing
 
 	unreadable error // no port could ever be read
 }
 
-type refreshResult struct {
-	Kind          string `json:"kind"`
-	PeriodNS      int64  `json:"period_ns"`
-	PeriodErrorNS int64  `json:"period_error_ns"`
-	JitterNS      int64  `json:"jitter_ns"`
-	Stuck         bool   `json:"stuck"`
-}
-
-func refreshOf(st counters.RefreshStatus) refreshResult {
-	return refreshResult{
-		Kind: st.Kind.String(), PeriodNS: st.Period.Nanoseconds(), PeriodErrorNS: st.PeriodError.Nanoseconds(),
-		JitterNS: st.Jitter.Nanoseconds(), Stuck: st.Stuck,
-	}
-}
-
-// text is how the source refreshes its counters, in a few words.
-func (r *refreshResult) text() string {
+// refreshText is how a source refreshes its counters, in a few words.
+func refreshText(r *counters.RefreshStatus) string {
 	switch {
 	case r.Stuck:
 		return "STUCK: no counter has moved for longer than expected"
-	case r.Kind == counters.RefreshLive.String():
+	case r.Kind == counters.RefreshLive:
 		return "live: every reading is current"
-	case r.Kind == counters.RefreshHidden.String():
-		return fmt.Sprintf("hidden: it refreshes every %v, between the readings", time.Duration(r.PeriodNS).Round(time.Millisecond))
-	case r.PeriodNS == 0:
-		return r.Kind + "; more readings, or some traffic, would show it"
+	case r.Kind == counters.RefreshHidden:
+		return fmt.Sprintf("hidden: it refreshes every %v, between the readings", r.Period.Round(time.Millisecond))
+	case r.Period == 0:
+		return r.Kind.String() + "; more readings, or some traffic, would show it"
 	}
-	return fmt.Sprintf("%s, every %v ± %v", r.Kind, time.Duration(r.PeriodNS).Round(time.Microsecond), time.Duration(r.PeriodErrorNS).Round(time.Microsecond))
+	return fmt.Sprintf("%s, every %v ± %v", r.Kind, r.Period.Round(time.Microsecond), r.PeriodError.Round(time.Microsecond))
 }
 
 type portResult struct {
@@ -282,21 +259,19 @@ func readCounters(ctx context.Context, file *inventory.Fleet, dev *inventory.Dev
 	if !ever {
 		res.unreadable = noPort(last)
 	}
-	rs := store.Refresh(0)
-	res.Refresh = refreshOf(rs)
+	res.Refresh = store.Refresh(0)
 	res.Details, res.Limitations = device.SourceDetails(src)
-	res.judgeInterval(dev.Interval, rs)
+	res.judgeInterval(dev.Interval)
 	return res, nil
 }
 
 // judgeInterval returns whether the source can serve the configured Δt.
-func (r *readResult) judgeInterval(interval time.Duration, rs counters.RefreshStatus) {
-	shortest := time.Duration(r.ReadMaxNS)
-	if !rs.Kind.EveryReading() && rs.Period > shortest {
-		shortest = rs.Period
+func (r *readResult) judgeInterval(interval time.Duration) {
+	r.ShortestNS = r.ReadMaxNS
+	if !r.Refresh.Kind.EveryReading() {
+		r.ShortestNS = max(r.ShortestNS, r.Refresh.Period.Nanoseconds())
 	}
-	r.ShortestNS = shortest.Nanoseconds()
-	if r.IntervalNote = rs.IntervalNote(interval); r.IntervalNote == "" && interval < time.Duration(r.ReadMaxNS) {
+	if r.IntervalNote = r.Refresh.IntervalNote(interval); r.IntervalNote == "" && interval < time.Duration(r.ReadMaxNS) {
 		r.IntervalNote = fmt.Sprintf("Δt is %v, but a reading takes up to %v: make the device's interval at least that", interval, micros(r.ReadMaxNS))
 	}
 }
@@ -349,9 +324,7 @@ func portOf(s *counters.Sample, v *fleet.PortView, speed uint64) portResult {
 	e := &v.Last
 	load, window, off := e.Load(), e.End.Sub(e.Start).Nanoseconds(), e.Error.Nanoseconds()
 	p.SpeedBPS, p.LoadBPS, p.ABWBPS, p.WindowNS, p.WindowErrorNS = known(e.Capacity), &load, &e.ABW, &window, &off
-	for _, g := range v.Signals {
-		p.Signals = append(p.Signals, replaySignal{Signal: g.Signal.String(), Bucket: g.Bucket, Worst: g.Range.Worst, Best: g.Range.Best, Doubtful: g.Range.Doubtful()})
-	}
+	p.Signals = replaySignals(v.Signals)
 	return p
 }
 
@@ -362,7 +335,7 @@ func (r *readResult) write(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "%s  source %s  %d readings every %v, %d failed%s\n", r.Device, r.Source, r.Readings, time.Duration(r.EveryNS), r.Failed, failing)
 	fmt.Fprintf(w, "a reading takes %v (median), %v at most\n", micros(r.ReadP50NS), micros(r.ReadMaxNS))
-	fmt.Fprintf(w, "refresh: %s\n", r.Refresh.text())
+	fmt.Fprintf(w, "refresh: %s\n", refreshText(&r.Refresh))
 	if r.IntervalNote != "" {
 		fmt.Fprintln(w, "interval:", r.IntervalNote)
 	}

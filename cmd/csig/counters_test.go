@@ -206,7 +206,7 @@ func watchesBoth(t *testing.T, file, duration string) error {
 		return fmt.Errorf("dead: %+v", dead)
 	}
 	if here.Failed != 0 || here.Reads < 2 || here.Reads+here.Missed < 8 || here.AgeNS == nil || *here.AgeNS > int64(time.Second) || here.Late.Count != here.Reads ||
-		here.Refresh.Kind != "live" || here.Ports[0].State != "ok" || len(here.Ports[0].Signals) != 2 || here.Ports[0].AgeNS == nil {
+		here.Refresh.Kind != counters.RefreshLive || here.Ports[0].State != "ok" || len(here.Ports[0].Signals) != 2 || here.Ports[0].AgeNS == nil {
 		return fmt.Errorf("here: %+v", here)
 	}
 	if sum.Good != 1 || sum.Failing != 1 || sum.Ports != 3 || sum.Reads != dead.Reads+here.Reads || sum.Failed != dead.Failed || sum.Late.MaxNS == 0 {

@@ -41,7 +41,7 @@ With --json each report is one line a device, then one line for the fleet.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runWatch(cmd.Context(), o, cmd.OutOrStdout()) },
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.file, "inventory", "i", "", "fleet file (required)")
+	addFleet(cmd, &o.file)
 	f.StringSliceVar(&o.devices, "device", nil, "only these devices")
 	f.DurationVar(&o.every, "every", 0, "time between two readings of a device (default: each device's schedule)")
 	f.DurationVar(&o.report, "report", 0, "time between two reports (default: 1s on a terminal, else 10s)")
@@ -50,8 +50,6 @@ With --json each report is one line a device, then one line for the fleet.`,
 	f.IntVar(&o.rows, "rows", 10, "how many devices a report shows, those in trouble first; 0 for all")
 	addJSON(cmd, &o.json)
 	cmd.Flags().Lookup("json").Usage = "print JSON, one object a line"
-	_ = cmd.MarkFlagRequired("inventory")
-	_ = cmd.MarkFlagFilename("inventory", "yaml", "yml")
 	return cmd
 }
 

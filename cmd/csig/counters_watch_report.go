@@ -96,25 +96,25 @@ func (w *watch) fleetLine(now time.Time) watchFleet {
 
 // watchDevice is one device in a report.
 type watchDevice struct {
-	Format       string        `json:"format"`
-	Time         time.Time     `json:"time"`
-	Device       string        `json:"device"`
-	Source       string        `json:"source"`
-	Reads        uint64        `json:"reads"`
-	Failed       uint64        `json:"failed"`
-	Missed       uint64        `json:"missed"`
-	Fails        int           `json:"fails"`      // in a row up to now
-	Error        string        `json:"error"`      // of the last reading
-	AgeNS        *int64        `json:"age_ns"`     // of the last good reading; null before the first
-	RunningNS    int64         `json:"running_ns"` // how long a reading has been under way; 0 for none
-	LastLateNS   int64         `json:"last_late_ns"`
-	LastTookNS   int64         `json:"last_took_ns"`
-	Late         watchSpread   `json:"late"`
-	Took         watchSpread   `json:"took"`
-	Refresh      refreshResult `json:"refresh"`
-	IntervalNS   int64         `json:"interval_ns"`
-	IntervalNote string        `json:"interval_note"` // why the configured Δt is not the achieved one
-	Ports        []watchPort   `json:"ports"`
+	Format       string                 `json:"format"`
+	Time         time.Time              `json:"time"`
+	Device       string                 `json:"device"`
+	Source       string                 `json:"source"`
+	Reads        uint64                 `json:"reads"`
+	Failed       uint64                 `json:"failed"`
+	Missed       uint64                 `json:"missed"`
+	Fails        int                    `json:"fails"`      // in a row up to now
+	Error        string                 `json:"error"`      // of the last reading
+	AgeNS        *int64                 `json:"age_ns"`     // of the last good reading; null before the first
+	RunningNS    int64                  `json:"running_ns"` // how long a reading has been under way; 0 for none
+	LastLateNS   int64                  `json:"last_late_ns"`
+	LastTookNS   int64                  `json:"last_took_ns"`
+	Late         watchSpread            `json:"late"`
+	Took         watchSpread            `json:"took"`
+	Refresh      counters.RefreshStatus `json:"refresh"`
+	IntervalNS   int64                  `json:"interval_ns"`
+	IntervalNote string                 `json:"interval_note"` // why the configured Δt is not the achieved one
+	Ports        []watchPort            `json:"ports"`
 
 	portsBad int
 	portNote string // which ports could not be read, and why
@@ -140,7 +140,7 @@ func (w *watch) deviceLine(i int, now time.Time, views *[]fleet.PortView) watchD
 		Format: "csig.watch-device/v1", Time: now, Device: dev.Name, Source: device.SourceName(dev),
 		Reads: d.Reads, Failed: d.Failed, Missed: d.Missed, Fails: d.Fails, Error: d.Error, RunningNS: d.Running.Nanoseconds(),
 		LastLateNS: d.LastLate.Nanoseconds(), LastTookNS: d.LastTook.Nanoseconds(), Late: spreadOf(&d.Late), Took: spreadOf(&d.Took),
-		Refresh: refreshOf(rs), IntervalNS: dev.Interval.Nanoseconds(), IntervalNote: rs.IntervalNote(dev.Interval), Ports: []watchPort{},
+		Refresh: rs, IntervalNS: dev.Interval.Nanoseconds(), IntervalNote: rs.IntervalNote(dev.Interval), Ports: []watchPort{},
 	}
 	if !d.Good.IsZero() {
 		age := d.Age.Nanoseconds()
@@ -187,9 +187,7 @@ func watchPortOf(v *fleet.PortView, ports []inventory.Port, now time.Time) watch
 	window, off := last.End.Sub(last.Start).Nanoseconds(), last.Error.Nanoseconds()
 	p.AgeNS, p.SpeedBPS, p.LoadBPS, p.ABWBPS, p.ABWCPPM = &age, known(last.Capacity), &load, &last.ABW, &last.ABWC
 	p.WindowNS, p.WindowErrorNS = &window, &off
-	for _, s := range v.Signals {
-		p.Signals = append(p.Signals, replaySignal{Signal: s.Signal.String(), Bucket: s.Bucket, Worst: s.Range.Worst, Best: s.Range.Best, Doubtful: s.Range.Doubtful()})
-	}
+	p.Signals = replaySignals(v.Signals)
 	return p
 }
 
@@ -248,9 +246,9 @@ func (w *watch) text() string {
 		if doubtful > 0 {
 			ports += fmt.Sprintf(", %d in doubt", doubtful)
 		}
-		refresh := l.Refresh.Kind
-		if l.Refresh.PeriodNS > 0 && refresh != "live" {
-			refresh += fmt.Sprintf(" %v±%v", short(l.Refresh.PeriodNS), short(l.Refresh.PeriodErrorNS))
+		refresh := l.Refresh.Kind.String()
+		if l.Refresh.Period > 0 && l.Refresh.Kind != counters.RefreshLive {
+			refresh += fmt.Sprintf(" %v±%v", short(l.Refresh.Period.Nanoseconds()), short(l.Refresh.PeriodError.Nanoseconds()))
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%v\t%v\t%d\t%d\t%d\t%s\t%s\t%s\n", l.Device, l.Source, age,
 			short(l.LastLateNS), short(l.LastTookNS), l.Reads, l.Failed, l.Missed, refresh, ports, cmp.Or(l.Error, l.portNote, l.IntervalNote))

@@ -45,7 +45,5 @@ interface of this machine, and leaves nothing behind.`,
 	f.StringVar(&o.pcap, "pcap", "", "write what the receiver got to this new file")
 	f.StringVar(&o.svg, "svg", "", "write a timeline of truth against S to this new file")
 	addJSON(cmd, &o.json)
-	_ = cmd.MarkFlagFilename("pcap", "pcap")
-	_ = cmd.MarkFlagFilename("svg", "svg")
 	return cmd
 }

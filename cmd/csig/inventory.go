@@ -16,63 +16,31 @@ import (
 )
 
 func newInventory() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "inventory",
-		Short: "The fleet file: check it, show what it comes to",
-		Example: `  csig inventory check -i fleet.yaml
-  csig inventory show -i fleet.yaml --device leaf-1 --resolved`,
-		Args: groupArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newInventoryCheck(), newInventoryShow(), newInventorySchema())
-	return cmd
-}
-
-// addFleet adds the flag that names the fleet file.
-func addFleet(cmd *cobra.Command, file *string) {
-	cmd.Flags().StringVarP(file, "inventory", "i", "", "the fleet file")
-	_ = cmd.MarkFlagRequired("inventory")
-	_ = cmd.MarkFlagFilename("inventory", "yaml", "yml")
+	return group("inventory", "The fleet file: check it, show what it comes to", `  csig inventory check -i fleet.yaml
+  csig inventory show -i fleet.yaml --device leaf-1 --resolved`, newInventoryCheck(), newInventoryShow(), newInventorySchema())
 }
 
 type checkResult struct {
-	Format      string          `json:"format"`
-	File        string          `json:"file"`
-	OK          bool            `json:"ok"`
-	Errors      []mistakeResult `json:"errors"`
-	Warnings    []mistakeResult `json:"warnings"`
-	Files       int             `json:"files"`
-	Devices     int             `json:"devices"`
-	Ports       int             `json:"ports"`
-	Links       int             `json:"links"`
-	Hosts       int             `json:"hosts"`
-	Profile     string          `json:"profile"`
-	ProfileHash string          `json:"profile_hash"`
-	Hash        string          `json:"hash"`
-	Locators    []locatorResult `json:"locators"`
-}
-
-type mistakeResult struct {
-	File    string `json:"file"`
-	Line    int    `json:"line"`
-	Col     int    `json:"col"`
-	Message string `json:"message"`
-	Hint    string `json:"hint"`
-	Snippet string `json:"snippet"`
+	Format      string           `json:"format"`
+	File        string           `json:"file"`
+	OK          bool             `json:"ok"`
+	Errors      inventory.Errors `json:"errors"`
+	Warnings    inventory.Errors `json:"warnings"`
+	Files       int              `json:"files"`
+	Devices     int              `json:"devices"`
+	Ports       int              `json:"ports"`
+	Links       int              `json:"links"`
+	Hosts       int              `json:"hosts"`
+	Profile     string           `json:"profile"`
+	ProfileHash string           `json:"profile_hash"`
+	Hash        string           `json:"hash"`
+	Locators    []locatorResult  `json:"locators"`
 }
 
 // locatorResult counts what the locators of one signal leave open.
 type locatorResult struct {
-	Signal      string `json:"signal"`
-	Ports       int    `json:"ports"`
-	Locators    int    `json:"locators"`
-	Alone       int    `json:"alone"`
-	Most        int    `json:"most_ports_of_one"`
-	Consecutive int    `json:"consecutive_alike"`
-	Pairs       int    `json:"pairs_looked_at"`
-	AllPairs    bool   `json:"pairs_are_all"`
-	PairsOpen   int    `json:"pairs_ambiguous"`
-	MostOpen    int    `json:"pairs_most_candidates"`
+	Signal string `json:"signal"`
+	inventory.Ambiguity
 }
 
 func newInventoryCheck() *cobra.Command {
@@ -89,28 +57,26 @@ leave open: they have too few bits to name every port of a fleet.`,
   csig inventory check -i fleet.yaml --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			res := checkResult{Format: "csig.inventory-check/v1", File: file, Errors: []mistakeResult{}, Warnings: []mistakeResult{}, Locators: []locatorResult{}}
+			res := checkResult{Format: "csig.inventory-check/v1", File: file, Errors: inventory.Errors{}, Warnings: inventory.Errors{}, Locators: []locatorResult{}}
 			fleet, err := inventory.Load(file)
 			var mistakes inventory.Errors
 			if err != nil && !errors.As(err, &mistakes) {
 				return err
 			}
-			var warnings inventory.Errors
 			if err == nil {
 				if mistakes = append(unknownPlatforms(fleet), withoutAgent(fleet)...); len(mistakes) > 0 {
 					err = mistakes
 				}
-				warnings = append(slices.Clone(fleet.Warnings()), mtuWarnings(fleet)...)
-				res.fill(fleet, warnings)
+				res.fill(fleet)
 				res.OK = err == nil
 			}
-			res.Errors = mistakeResults(mistakes)
+			res.Errors = append(res.Errors, mistakes...)
 			if asJSON {
 				if err := printJSON(cmd.OutOrStdout(), res); err != nil {
 					return err
 				}
 			} else if err == nil {
-				res.print(cmd.OutOrStdout(), warnings)
+				res.print(cmd.OutOrStdout())
 			} else {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%v\n\n%s: %s\n", mistakes, file, count(len(mistakes), "mistake"))
 			}
@@ -192,16 +158,8 @@ func mtuWarnings(f *inventory.Fleet) (out inventory.Errors) {
 	return out
 }
 
-func mistakeResults(list inventory.Errors) []mistakeResult {
-	out := make([]mistakeResult, 0, len(list))
-	for _, e := range list {
-		out = append(out, mistakeResult{e.File, e.Line, e.Col, e.Msg, e.Hint, e.Snippet})
-	}
-	return out
-}
-
-func (r *checkResult) fill(f *inventory.Fleet, warnings inventory.Errors) {
-	r.Warnings = mistakeResults(warnings)
+func (r *checkResult) fill(f *inventory.Fleet) {
+	r.Warnings = slices.Concat(r.Warnings, f.Warnings(), mtuWarnings(f))
 	r.Files, r.Devices, r.Links = len(f.Files()), len(f.Devices), len(f.Links())
 	hosts := make(map[string]bool)
 	for _, h := range f.Hosts {
@@ -218,16 +176,12 @@ func (r *checkResult) fill(f *inventory.Fleet, warnings inventory.Errors) {
 	r.Hosts = len(hosts)
 	r.Profile, r.ProfileHash, r.Hash = f.Profile.Name, f.Profile.Hash(), f.Hash()
 	for _, sig := range carried(f) {
-		a := f.Ambiguity(sig)
-		r.Locators = append(r.Locators, locatorResult{
-			Signal: sig.String(), Ports: a.Ports, Locators: a.Locators, Alone: a.Alone, Most: a.Most, Consecutive: a.Consecutive,
-			Pairs: a.Pairs, AllPairs: a.AllPairs, PairsOpen: a.PairsOpen, MostOpen: a.MostOpen,
-		})
+		r.Locators = append(r.Locators, locatorResult{sig.String(), f.Ambiguity(sig)})
 	}
 }
 
-func (r *checkResult) print(w io.Writer, warnings inventory.Errors) {
-	for _, one := range warnings {
+func (r *checkResult) print(w io.Writer) {
+	for _, one := range r.Warnings {
 		fmt.Fprintf(w, "warning: %v\n\n", one)
 	}
 	fmt.Fprintf(w, "%s: %s, %s, %s and %s in %s; %s\n", r.File, count(r.Devices, "device"), count(r.Ports, "port"), count(r.Links, "link"),

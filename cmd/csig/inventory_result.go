@@ -32,44 +32,37 @@ type fleetResult struct {
 }
 
 type deviceResult struct {
-	Name        string                  `json:"name"`
-	Platform    string                  `json:"platform"`
-	Local       bool                    `json:"local"`
-	Address     string                  `json:"address"`
-	Level       string                  `json:"level"`
-	LevelReason string                  `json:"level_reason"`
-	Tags        []string                `json:"tags"`
-	Management  []string                `json:"management"`
-	Counters    string                  `json:"counters"`
-	IntervalMS  float64                 `json:"interval_ms"`
-	Schedule    string                  `json:"schedule"`
-	Ports       []fleetPort             `json:"ports"`
-	Origins     map[string]originResult `json:"origins,omitempty"`
+	Name        string                      `json:"name"`
+	Platform    string                      `json:"platform"`
+	Local       bool                        `json:"local"`
+	Address     string                      `json:"address"`
+	Level       string                      `json:"level"`
+	LevelReason string                      `json:"level_reason"`
+	Tags        []string                    `json:"tags"`
+	Management  []string                    `json:"management"`
+	Counters    string                      `json:"counters"`
+	IntervalMS  float64                     `json:"interval_ms"`
+	Schedule    string                      `json:"schedule"`
+	Ports       []fleetPort                 `json:"ports"`
+	Origins     map[string]inventory.Origin `json:"origins,omitempty"`
 }
 
 type fleetPort struct {
-	Name    string                  `json:"name"`
-	Speed   uint64                  `json:"speed"`
-	MTU     int                     `json:"mtu_bytes"`
-	Action  string                  `json:"action"`
-	Strip   bool                    `json:"strip_retired"`
-	LM      map[string]uint16       `json:"lm"`
-	Locator map[string]string       `json:"locator"`
-	Peer    string                  `json:"peer"`
-	Origins map[string]originResult `json:"origins,omitempty"`
+	Name    string                      `json:"name"`
+	Speed   uint64                      `json:"speed"`
+	MTU     int                         `json:"mtu_bytes"`
+	Action  string                      `json:"action"`
+	Strip   bool                        `json:"strip_retired"`
+	LM      map[string]uint16           `json:"lm"`
+	Locator map[string]string           `json:"locator"`
+	Peer    string                      `json:"peer"`
+	Origins map[string]inventory.Origin `json:"origins,omitempty"`
 }
 
 type fleetHost struct {
 	Name string `json:"name"`
 	MTU  int    `json:"mtu_bytes"`
 	CSIG bool   `json:"csig"`
-}
-
-type originResult struct {
-	Layer string `json:"layer"`
-	File  string `json:"file"`
-	Line  int    `json:"line"`
-	Col   int    `json:"col"`
 }
 
 // newFleetResult shows a fleet, or one device of it.
@@ -98,7 +91,7 @@ func newFleetResult(f *inventory.Fleet, only string, resolved bool) fleetResult 
 			IntervalMS: float64(d.Interval) / 1e6, Schedule: d.Schedule, Ports: make([]fleetPort, 0, len(d.Ports)),
 		}
 		if resolved {
-			one.Origins = originResults(f.DeviceOrigins(d.Name))
+			one.Origins = f.DeviceOrigins(d.Name)
 		}
 		for j := range d.Ports {
 			p := &d.Ports[j]
@@ -111,7 +104,7 @@ func newFleetResult(f *inventory.Fleet, only string, resolved bool) fleetResult 
 				port.Locator[sig.String()] = f.Profile.Signals[sig].Locator.Text(f.Profile.Layout.LMBits(), lm)
 			}
 			if resolved {
-				port.Origins = originResults(f.PortOrigins(inventory.PortRef{Device: d.Name, Port: p.Name}))
+				port.Origins = f.PortOrigins(inventory.PortRef{Device: d.Name, Port: p.Name})
 			}
 			one.Ports = append(one.Ports, port)
 		}
@@ -119,14 +112,6 @@ func newFleetResult(f *inventory.Fleet, only string, resolved bool) fleetResult 
 	}
 	for _, h := range f.Hosts {
 		out.Hosts = append(out.Hosts, fleetHost{h.Name, h.MTU, h.CSIG})
-	}
-	return out
-}
-
-func originResults(list map[string]inventory.Origin) map[string]originResult {
-	out := make(map[string]originResult, len(list))
-	for key, o := range list {
-		out[key] = originResult{o.Layer, o.File, o.Line, o.Col}
 	}
 	return out
 }

@@ -59,36 +59,7 @@ shortest path between two hosts or devices.`,
 	cmd.MarkFlagsMutuallyExclusive("lm", "yaml")
 	cmd.MarkFlagsMutuallyExclusive("lm", "graph")
 	cmd.MarkFlagsMutuallyExclusive("lm", "device")
-	_ = cmd.RegisterFlagCompletionFunc("graph", cobra.FixedCompletions([]string{"svg", "dot"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("signal", cobra.FixedCompletions(quantize.SignalNames(), cobra.ShellCompDirectiveNoFileComp))
-	completeEnds(cmd, &f.file)
 	return cmd
-}
-
-// completeEnds completes --from and --to with the names of a fleet file.
-func completeEnds(cmd *cobra.Command, file *string) {
-	for _, flag := range []string{"from", "to"} {
-		_ = cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return endNames(*file), cobra.ShellCompDirectiveNoFileComp
-		})
-	}
-}
-
-// endNames lists where a frame can come from or arrive, none for a file that
-// cannot be read.
-func endNames(file string) []string {
-	fleet, err := inventory.Load(file)
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for i := range fleet.Devices {
-		out = append(out, fleet.Devices[i].Name)
-	}
-	for _, h := range fleet.Hosts {
-		out = append(out, h.Name)
-	}
-	return out
 }
 
 func (f *showFlags) show(cmd *cobra.Command, fleet *inventory.Fleet) error {
@@ -223,13 +194,6 @@ func (f *showFlags) candidates(w io.Writer, fleet *inventory.Fleet) error {
 	return nil
 }
 
-func dash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
-
 func printDevices(w io.Writer, f *inventory.Fleet) error {
 	fmt.Fprintf(w, "%s: profile %s, TPID 0x%04x, %s, Δt %s; inventory %.12s\n\n", f.Path, f.Profile.Name, f.Profile.TPID, f.Profile.Layout, f.Profile.Interval, f.Hash())
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -244,18 +208,18 @@ func printDevices(w io.Writer, f *inventory.Fleet) error {
 		if d.Local {
 			name += " (local)"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\n", name, d.Platform, dash(d.Address), d.Level.Support, dash(strings.Join(d.Tags, ",")),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\n", name, d.Platform, orDash(d.Address), d.Level.Support, orDash(strings.Join(d.Tags, ",")),
 			len(d.Ports), count[vlanrules.Update], count[vlanrules.Passthrough], count[vlanrules.Strip])
 	}
 	return t.Flush()
 }
 
 func printDevice(w io.Writer, f *inventory.Fleet, d *inventory.Device) error {
-	fmt.Fprintf(w, "%s: %s, address %s, level %s", d.Name, d.Platform, dash(d.Address), d.Level.Support)
+	fmt.Fprintf(w, "%s: %s, address %s, level %s", d.Name, d.Platform, orDash(d.Address), d.Level.Support)
 	if d.Level.Reason != "" {
 		fmt.Fprintf(w, " (%s)", d.Level.Reason)
 	}
-	fmt.Fprintf(w, ", tags %s, Δt %s, schedule %s\n\n", dash(strings.Join(d.Tags, ",")), d.Interval, d.Schedule)
+	fmt.Fprintf(w, ", tags %s, Δt %s, schedule %s\n\n", orDash(strings.Join(d.Tags, ",")), d.Interval, d.Schedule)
 	signals := carried(f)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "port\tspeed\tmtu\taction")
@@ -269,7 +233,7 @@ func printDevice(w io.Writer, f *inventory.Fleet, d *inventory.Device) error {
 		if p.MTU != 0 {
 			mtu = fmt.Sprint(p.MTU)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s", p.Name, dash(inventory.FormatSpeed(p.Speed)), mtu, p.Action)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s", p.Name, orDash(inventory.FormatSpeed(p.Speed)), mtu, p.Action)
 		for _, sig := range signals {
 			lm, ok := p.LM[sig]
 			if !ok {
@@ -278,7 +242,7 @@ func printDevice(w io.Writer, f *inventory.Fleet, d *inventory.Device) error {
 			}
 			fmt.Fprintf(t, "\t%s", locatorText(f, sig, lm))
 		}
-		fmt.Fprintf(t, "\t%s\n", dash(p.Peer.String()))
+		fmt.Fprintf(t, "\t%s\n", orDash(p.Peer.String()))
 	}
 	return t.Flush()
 }

@@ -82,15 +82,10 @@ an error.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&path, "inventory", "i", "", "fleet file (required)")
+	addFleet(cmd, &path)
 	f.StringSliceVar(&devices, "device", nil, "only these devices")
-	f.IntVar(&parallel, "parallel", 32, "devices at once")
-	f.DurationVar(&limit, "timeout", 20*time.Second, "for each step of a device")
-	atLeast(f, "parallel", &parallel, 1, false)
-	atLeast(f, "timeout", &limit, time.Millisecond, false)
+	addAtOnce(f, &parallel, 32, "devices at once", &limit, 20*time.Second, "for each step of a device")
 	addJSON(cmd, &asJSON)
-	_ = cmd.MarkFlagRequired("inventory")
-	_ = cmd.RegisterFlagCompletionFunc("device", deviceNames)
 	return cmd
 }
 

@@ -41,7 +41,7 @@ when there is nothing to do, 2 when changes are pending, 1 for an error.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.fleet, "inventory", "i", "", "fleet file (required)")
+	addFleet(cmd, &o.fleet)
 	f.StringVarP(&o.out, "out", "o", "", "save the plan to this file, for csig apply")
 	f.StringVar(&o.sign, "sign", "", "sign what -o saves with this SSH key, into FILE.sig, for csig apply --verify: a private key, or a public one that the SSH agent has the private one of")
 	f.BoolVar(&o.remove, "remove", false, "plan the way back: nothing of csig on any device")
@@ -50,14 +50,8 @@ when there is nothing to do, 2 when changes are pending, 1 for an error.`,
 	f.StringSliceVar(&o.waves, "waves", nil, "waves in order, in each stage: tags of devices, or percentages (10%) of the devices that the stage changes and no tag here has, rounded up, those of earlier percentages included (default canary,10% and the rest)")
 	f.BoolVar(&o.markdown, "markdown", false, "print Markdown, for the change ticket")
 	f.BoolVar(&o.commands, "commands", false, "print what each device is sent, step by step")
-	f.IntVar(&o.parallel, "parallel", 16, "devices to ask at once")
-	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "for each device")
-	atLeast(f, "parallel", &o.parallel, 1, false)
-	atLeast(f, "timeout", &o.timeout, time.Millisecond, false)
+	addAtOnce(f, &o.parallel, 16, "devices to ask at once", &o.timeout, 30*time.Second, "for each device")
 	addJSON(cmd, &o.json)
-	_ = cmd.RegisterFlagCompletionFunc("device", deviceNames)
-	_ = cmd.MarkFlagRequired("inventory")
-	_ = cmd.MarkFlagFilename("sign")
 	cmd.MarkFlagsMutuallyExclusive("json", "markdown", "commands")
 	return cmd
 }
@@ -215,21 +209,4 @@ func loadFleet(path string, devices []string, offline bool) (*inventory.Fleet, e
 		}
 	}
 	return fleet, nil
-}
-
-// deviceNames completes --device from the fleet file that is already typed.
-func deviceNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	path, err := cmd.Flags().GetString("inventory")
-	if err != nil || path == "" {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	fleet, err := inventory.Load(path)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	for i := range fleet.Devices {
-		names = append(names, fleet.Devices[i].Name)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

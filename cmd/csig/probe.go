@@ -12,16 +12,8 @@ import (
 )
 
 func newProbe() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "probe",
-		Short: "Send tagged probe frames, and show what arrives",
-		Example: `  csig probe listen -i eth1 -c fleet.yaml
-  csig probe send -i eth1 --dst 02:00:00:00:00:02 -c fleet.yaml`,
-		Args: groupArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newProbeSend(), newProbeListen())
-	return cmd
+	return group("probe", "Send tagged probe frames, and show what arrives", `  csig probe listen -i eth1 -c fleet.yaml
+  csig probe send -i eth1 --dst 02:00:00:00:00:02 -c fleet.yaml`, newProbeSend(), newProbeListen())
 }
 
 // probeOptions are shared by both ends.

@@ -285,15 +285,9 @@ type progressLine struct {
 	LeftAlone *aloneGroup `json:"left_alone,omitempty"` // of left_alone: devices that the plan has no step for
 
 	// Of a gate:
-	LinksProbed int             `json:"links_probed,omitempty"` // full-size frames with their tag cross them, both ways
-	NotProbed   []notProbedLine `json:"not_probed,omitempty"`
-	Probes      []string        `json:"probes,omitempty"` // what --probe has found, a sentence each
-}
-
-// notProbedLine is a link that no test frame was sent over.
-type notProbedLine struct {
-	Link   string `json:"link"`
-	Reason string `json:"reason"`
+	LinksProbed int                    `json:"links_probed,omitempty"` // full-size frames with their tag cross them, both ways
+	NotProbed   []rollout.UnprobedLink `json:"not_probed,omitempty"`
+	Probes      []string               `json:"probes,omitempty"` // what --probe has found, a sentence each
 }
 
 // leftAlone names the devices that a plan leaves as they are.
@@ -332,10 +326,7 @@ func (s *progress) report(p rollout.Progress) {
 			line.Error = p.Err.Error()
 		}
 		line.RevertsS = p.Reverts.Seconds()
-		line.LinksProbed, line.Probes = p.Judged.Links, p.Judged.Paths
-		for _, u := range p.Judged.NotProbed {
-			line.NotProbed = append(line.NotProbed, notProbedLine{u.Link, u.Reason})
-		}
+		line.LinksProbed, line.NotProbed, line.Probes = p.Judged.Links, p.Judged.NotProbed, p.Judged.Paths
 		err = printLine(s.w, line)
 	} else if text := s.text(p); text != "" {
 		_, err = fmt.Fprintf(s.w, "%7.1fs  %s\n", time.Since(s.began).Seconds(), text)

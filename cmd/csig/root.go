@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func newRoot() *cobra.Command {
@@ -34,6 +36,31 @@ CSIG tag of passing frames, so that receivers learn their path's bottleneck.`,
 	strictCompletion(root)
 	completeFlags(root)
 	return root
+}
+
+// group is a command that only has sub-commands.
+func group(use, short, example string, subs ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Example: example, Args: groupArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(subs...)
+	return cmd
+}
+
+// addFleet adds the flag that names the fleet file.
+func addFleet(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVarP(file, "inventory", "i", "", "fleet file (required)")
+	_ = cmd.MarkFlagRequired("inventory")
+}
+
+// addAtOnce adds the flags that say how many devices csig works on at once, and how
+// long it waits for one.
+func addAtOnce(f *pflag.FlagSet, parallel *int, most int, what string, timeout *time.Duration, wait time.Duration, each string) {
+	f.IntVar(parallel, "parallel", most, what)
+	f.DurationVar(timeout, "timeout", wait, each)
+	atLeast(f, "parallel", parallel, 1, false)
+	atLeast(f, "timeout", timeout, time.Millisecond, false)
 }
 
 // addJSON adds the --json flag that every command with a result has.

@@ -14,15 +14,7 @@ import (
 )
 
 func newRules() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "rules",
-		Short:   "The match/action rules that carry a signal",
-		Example: `  csig rules explain --signal abw --bucket 11 --lm 5`,
-		Args:    groupArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newRulesExplain())
-	return cmd
+	return group("rules", "The match/action rules that carry a signal", `  csig rules explain --signal abw --bucket 11 --lm 5`, newRulesExplain())
 }
 
 // explainFlags are the flags of csig rules explain.
@@ -87,12 +79,7 @@ with --json the object is printed all the same.`,
 	f.StringVar(&v.platform, "platform", "", "a platform's own capabilities instead of --match")
 	f.BoolVar(&v.costs, "costs", false, "count, by compiling, what every kind of table costs")
 	addJSON(cmd, &v.asJSON)
-	for name, values := range map[string][]string{
-		"signal": quantize.SignalNames(), "layout": {"draft-00", "uec"},
-		"match": {"range", "ternary", "ternary-unordered", "exact"}, "platform": all.Default().Drivers(),
-	} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	}
+	_ = cmd.RegisterFlagCompletionFunc("platform", cobra.FixedCompletions(all.Default().Drivers(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -34,7 +35,7 @@ func briefly(names []string) string {
 		}
 		of := families[f]
 		left -= len(of)
-		slices.SortFunc(of, compareNumbers)
+		slices.SortFunc(of, inventory.CompareNames)
 		text := vendors.Names(of)
 		if strings.Count(text, ", ") > 1 {
 			text = fmt.Sprintf("%s … %s (%s)", of[0], of[len(of)-1], thousands(len(of)))
@@ -52,35 +53,6 @@ func familyOf(name string) string {
 		}
 		return r
 	}, name)
-}
-
-// compareNumbers orders the names of a family by their numbers, the first one
-// first.
-func compareNumbers(a, b string) int {
-	for a != "" && b != "" {
-		i, j := digitsOf(a), digitsOf(b)
-		if i > 0 && j > 0 {
-			m, _ := strconv.ParseUint(a[:i], 10, 64) // longer ones are alike, and then texts
-			n, _ := strconv.ParseUint(b[:j], 10, 64)
-			if m != n {
-				if m < n {
-					return -1
-				}
-				return 1
-			}
-			a, b = a[i:], b[j:]
-			continue
-		}
-		if a[0] != b[0] {
-			return int(a[0]) - int(b[0])
-		}
-		a, b = a[1:], b[1:]
-	}
-	return len(a) - len(b)
-}
-
-func digitsOf(s string) int {
-	return len(s) - len(strings.TrimLeft(s, "0123456789"))
 }
 
 // thousands is a count with a comma at every third digit.

@@ -17,16 +17,8 @@ import (
 )
 
 func newTag() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "tag",
-		Short: "Encode and decode CSIG tags",
-		Example: `  csig tag decode 99002385
-  csig tag encode --signal abwc --s 7 --lm 5`,
-		Args: groupArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newTagDecode(), newTagEncode())
-	return cmd
+	return group("tag", "Encode and decode CSIG tags", `  csig tag decode 99002385
+  csig tag encode --signal abwc --s 7 --lm 5`, newTagDecode(), newTagEncode())
 }
 
 // tagFlags are how to read or write a tag.
@@ -218,7 +210,6 @@ write the tag's locator are listed; --from and --to leave those on the way.`,
 	cmd.Flags().StringVar(&f.tpid, "tpid", "", "TPIDs of the CSIG tag in a frame, separated by commas (default: the profile's with -c, else 0x9900, or 0x9901 with --wide)")
 	cmd.Flags().StringVar(&from, "from", "", "where the frame came from, a host or device: only ports on the way may have written the locator")
 	cmd.Flags().StringVar(&to, "to", "", "where it was seen")
-	completeEnds(cmd, &f.file)
 	return cmd
 }
 

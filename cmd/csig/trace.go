@@ -190,7 +190,6 @@ func (f *playFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.hold, "hold", 0, "damping: readings for which better news has to hold (default: as recorded, else 0)")
 	fl.Uint32Var(&f.margin, "margin", 0, "damping: how far inside the better bucket, in thousandths of its width (default: as recorded, else 0)")
 	f.changed = fl.Changed
-	_ = cmd.RegisterFlagCompletionFunc("estimator", cobra.FixedCompletions([]string{"raw", "ewma", "dre"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // config opens a trace and returns how to play it.
@@ -290,14 +289,14 @@ func fleetTables(file, device string, cfg *counters.PipelineConfig) error {
 
 // replayResult is what counters replay --json prints.
 type replayResult struct {
-	Format   string        `json:"format"`
-	Device   string        `json:"device"`
-	Note     string        `json:"note"`
-	Readings int           `json:"readings"`
-	Failed   int           `json:"failed"`
-	Damaged  string        `json:"damaged"` // why the trace ends before its end; "" for a whole one
-	Refresh  refreshResult `json:"refresh"`
-	Steps    []replayStep  `json:"steps"`
+	Format   string                 `json:"format"`
+	Device   string                 `json:"device"`
+	Note     string                 `json:"note"`
+	Readings int                    `json:"readings"`
+	Failed   int                    `json:"failed"`
+	Damaged  string                 `json:"damaged"` // why the trace ends before its end; "" for a whole one
+	Refresh  counters.RefreshStatus `json:"refresh"`
+	Steps    []replayStep           `json:"steps"`
 }
 
 type replayStep struct {
@@ -322,6 +321,16 @@ type replaySignal struct {
 	Worst    uint8  `json:"worst"` // what an uncertain Δt allows
 	Best     uint8  `json:"best"`
 	Doubtful bool   `json:"doubtful"`
+}
+
+func replaySignals(list []counters.SignalState) []replaySignal {
+	out := []replaySignal{}
+	for _, g := range list {
+		if g.Possible {
+			out = append(out, replaySignal{g.Signal.String(), g.Bucket, g.Range.Worst, g.Range.Best, g.Range.Doubtful()})
+		}
+	}
+	return out
 }
 
 // text is the bucket, and in doubt those that it may be.
@@ -375,14 +384,14 @@ what each reading led to. The same trace and flags print the same, anywhere.`,
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			res.Readings, res.Failed = sum.Readings, sum.Failed
-			res.Refresh = refreshOf(sum.Refresh)
+			res.Refresh = sum.Refresh
 			if sum.Damaged != nil {
 				res.Damaged = sum.Damaged.Error()
 			}
 			if asJSON {
 				return printJSON(w, res)
 			}
-			_, err = fmt.Fprintf(w, "%d readings, %d failed; refresh: %s%s\n", res.Readings, res.Failed, res.Refresh.text(), suffix("; the trace is damaged: ", res.Damaged))
+			_, err = fmt.Fprintf(w, "%d readings, %d failed; refresh: %s%s\n", res.Readings, res.Failed, refreshText(&res.Refresh), suffix("; the trace is damaged: ", res.Damaged))
 			return err
 		},
 	}
@@ -416,10 +425,8 @@ func (f *playFlags) step(s *trace.Step) replayStep {
 			load, abw, abwc := p.Now.Load(), p.Now.ABW, p.Now.ABWC
 			rp.LoadBPS, rp.ABWBPS, rp.ABWCPPM = &load, &abw, &abwc
 		}
-		for _, g := range p.Signals {
-			if p.Known && g.Possible {
-				rp.Signals = append(rp.Signals, replaySignal{Signal: g.Signal.String(), Bucket: g.Bucket, Worst: g.Range.Worst, Best: g.Range.Best, Doubtful: g.Range.Doubtful()})
-			}
+		if p.Known {
+			rp.Signals = replaySignals(p.Signals)
 		}
 		out.Ports = append(out.Ports, rp)
 	}

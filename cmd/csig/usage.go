@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 )
@@ -212,6 +213,9 @@ var choices = map[string][]string{
 	"layout":     {"draft-00", "uec"},
 	"signal":     quantize.SignalNames(),
 	"t":          quantize.SignalNames(),
+	"match":      {"range", "ternary", "ternary-unordered", "exact"},
+	"estimator":  {"raw", "ewma", "dre"},
+	"graph":      {"svg", "dot"},
 	"log-level":  {"error", "warn", "info", "debug"},
 	"log-format": {"text", "json"},
 }
@@ -220,7 +224,33 @@ var choices = map[string][]string{
 var fileFlags = map[string][]string{
 	"config": {"yaml", "yml"}, "pcap": {"pcap"}, "svg": {"svg"},
 	"inventory": {"yaml", "yml"}, "out": {"plan"}, "journal": {"journal"}, "resume": {"journal"},
-	"tls-cert": {"pem", "crt"}, "tls-key": {"pem", "key"}, "tls-client-ca": {"pem", "crt"},
+	"tls-cert": {"pem", "crt"}, "tls-key": {"pem", "key"}, "tls-client-ca": {"pem", "crt"}, "sign": {}, "verify": {},
+}
+
+// ofFleet are the flags that take a name of the fleet file that is already typed.
+var ofFleet = []string{"device", "from", "to"}
+
+// fleetNames are the devices of that file and, for the ends of a path, its hosts.
+func fleetNames(cmd *cobra.Command, flag string) (names []string) {
+	for _, name := range []string{"inventory", "config"} {
+		path, err := cmd.Flags().GetString(name)
+		if err != nil || path == "" {
+			continue
+		}
+		fleet, err := inventory.Load(path)
+		if err != nil {
+			continue
+		}
+		for i := range fleet.Devices {
+			names = append(names, fleet.Devices[i].Name)
+		}
+		for i := range fleet.Hosts {
+			if flag != "device" {
+				names = append(names, fleet.Hosts[i].Name)
+			}
+		}
+	}
+	return names
 }
 
 // completeFlags registers what the shells offer behind the flags of a command
@@ -232,6 +262,11 @@ func completeFlags(cmd *cobra.Command) {
 		}
 		if values, ok := choices[f.Name]; ok {
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(slices.Clone(values), cobra.ShellCompDirectiveNoFileComp))
+		}
+		if slices.Contains(ofFleet, f.Name) {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+				return fleetNames(cmd, f.Name), cobra.ShellCompDirectiveNoFileComp
+			})
 		}
 		if ends, ok := fileFlags[f.Name]; ok {
 			_ = cmd.MarkFlagFilename(f.Name, ends...)
