@@ -78,37 +78,27 @@ type Assessment struct {
 
 // Totals counts.
 type Totals struct {
-	Devices      LevelCounts  `json:"devices"`
-	Ports        LevelCounts  `json:"ports"`
-	Requirements StatusCounts `json:"requirements"` // by port, or host
-	Errors       int          `json:"errors"`
-	Warnings     int          `json:"warnings"`
+	Devices      Counts `json:"devices"` // by level, and "all"
+	Ports        Counts `json:"ports"`
+	Requirements Counts `json:"requirements"` // ports and hosts, by the state of what is required of them
+	Errors       int    `json:"errors"`
+	Warnings     int    `json:"warnings"`
 }
 
-// LevelCounts is how many have which level.
-type LevelCounts struct {
-	All         int `json:"all"`
-	Native      int `json:"native"`
-	Software    int `json:"software"`
-	Passthrough int `json:"passthrough"`
-	Discard     int `json:"discard"`
-	Unknown     int `json:"unknown"`
-}
+// Counts is how many there are of each kind, of kinds without any as well.
+type Counts map[string]int
 
-func (c *LevelCounts) add(level inventory.Support, n int) {
-	c.All += n
-	switch level {
-	case inventory.LevelNative:
-		c.Native += n
-	case inventory.LevelSoftware:
-		c.Software += n
-	case inventory.LevelPassthrough:
-		c.Passthrough += n
-	case inventory.LevelDiscard:
-		c.Discard += n
-	default:
-		c.Unknown += n
+func newCounts(kinds []string) Counts {
+	c := Counts{}
+	for _, kind := range kinds {
+		c[kind] = 0
 	}
+	return c
+}
+
+// Levels are the levels of devices and ports.
+var Levels = []string{
+	inventory.LevelNative.String(), inventory.LevelSoftware.String(), inventory.LevelPassthrough.String(), inventory.LevelDiscard.String(), plans.LevelUnknown.String(),
 }
 
 // Device is one device.
@@ -442,16 +432,19 @@ func (a *assessor) support(d *assessed) []Support {
 // total counts.
 func (a *assessor) total() {
 	t := &a.out.Totals
+	t.Devices, t.Ports, t.Requirements = newCounts(Levels), newCounts(Levels), newCounts(Statuses)
+	t.Devices["all"] = len(a.devices)
 	for i := range a.devices {
 		d := &a.devices[i]
-		t.Devices.add(d.level.Support, 1)
+		t.Devices[d.level.Support.String()]++
+		t.Ports["all"] += len(d.ports)
 		for j := range d.ports {
-			t.Ports.add(d.ports[j].Support, 1)
+			t.Ports[d.ports[j].Support.String()]++
 		}
 	}
 	for i := range a.out.Requirements {
 		r := &a.out.Requirements[i]
-		t.Requirements.add(r.Status, len(r.Ports)+len(r.Hosts))
+		t.Requirements[r.Status] += len(r.Ports) + len(r.Hosts)
 	}
 	for _, f := range a.out.Findings {
 		if f.Level == findings.Error {

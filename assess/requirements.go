@@ -58,32 +58,8 @@ const (
 	StatusImpossible = "impossible" // the device cannot do it
 )
 
-// StatusCounts counts ports and hosts by the state of what is required of them.
-type StatusCounts struct {
-	Met        int `json:"met"`
-	Planned    int `json:"planned"`
-	Choice     int `json:"choice"`
-	Unchecked  int `json:"unchecked"`
-	Unmet      int `json:"unmet"`
-	Impossible int `json:"impossible"`
-}
-
-func (c *StatusCounts) add(status string, n int) {
-	switch status {
-	case StatusMet:
-		c.Met += n
-	case StatusPlanned:
-		c.Planned += n
-	case StatusChoice:
-		c.Choice += n
-	case StatusUnchecked:
-		c.Unchecked += n
-	case StatusUnmet:
-		c.Unmet += n
-	case StatusImpossible:
-		c.Impossible += n
-	}
-}
+// Statuses are all of them, what is wrong first.
+var Statuses = []string{StatusImpossible, StatusUnmet, StatusUnchecked, StatusChoice, StatusPlanned, StatusMet}
 
 const (
 	forwarding  = "draft-00 §6.3.2"

@@ -62,22 +62,35 @@ func Merge(list []Finding) []Finding {
 		device, reason string
 	}
 	var out []Finding
-	at := map[key]int{}
-	for i := range list {
-		f := &list[i]
-		k := key{f.Code, f.Level, f.Device, f.Reason}
+	for _, alike := range Alike(list, func(f Finding) key { return key{f.Code, f.Level, f.Device, f.Reason} }) {
+		one := alike[0]
+		one.Ports, one.Peers = nil, nil
+		for _, f := range alike {
+			one.Ports = append(one.Ports, f.Ports...)
+			for _, peer := range f.Peers {
+				if !slices.Contains(one.Peers, peer) {
+					one.Peers = append(one.Peers, peer)
+				}
+			}
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// Alike puts what has the same key together, in the order in which the keys come.
+func Alike[T any, K comparable](list []T, key func(T) K) [][]T {
+	var out [][]T
+	at := map[K]int{}
+	for _, one := range list {
+		k := key(one)
 		n, known := at[k]
 		if !known {
 			n = len(out)
 			at[k] = n
-			out = append(out, Finding{Code: f.Code, Level: f.Level, Device: f.Device, Reason: f.Reason})
+			out = append(out, nil)
 		}
-		out[n].Ports = append(out[n].Ports, f.Ports...)
-		for _, peer := range f.Peers {
-			if !slices.Contains(out[n].Peers, peer) {
-				out[n].Peers = append(out[n].Peers, peer)
-			}
-		}
+		out[n] = append(out[n], one)
 	}
 	return out
 }

@@ -16,34 +16,28 @@ func assessMarkdown(a *assess.Assessment) string {
 	if a.Offline {
 		b.WriteString("\n**Offline**: " + strings.TrimPrefix(assessOffline, "Offline: ") + "\n")
 	}
-	b.WriteString("\n| | native | software | passthrough | discard | unknown |\n|---|---|---|---|---|---|\n")
-	for _, row := range []struct {
-		name string
-		c    *assess.LevelCounts
-	}{{"devices", &a.Totals.Devices}, {"ports", &a.Totals.Ports}} {
-		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d |\n", row.name, row.c.Native, row.c.Software, row.c.Passthrough, row.c.Discard, row.c.Unknown)
+	for i, row := range levelTable(a) {
+		b.WriteString("\n| " + strings.Join(row, " | ") + " |")
+		if i == 0 {
+			b.WriteString("\n|" + strings.Repeat("---|", len(row)))
+		}
 	}
+	b.WriteByte('\n')
 	b.WriteString("\n## Devices\n\n| devices | platform | level | reason | what else |\n|---|---|---|---|---|\n")
 	for _, g := range assessGroups(a, false) {
 		var more []string
-		for _, l := range g.lines {
-			more = append(more, "**"+mdText(l.what)+"**: "+mdText(l.text))
+		for _, l := range g.Lines {
+			more = append(more, "**"+mdText(l.What)+"**: "+mdText(l.Text))
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", mdText(briefly(g.names)), mdText(g.of.Platform), g.of.Level, mdText(g.of.Reason), strings.Join(more, "<br>"))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", mdText(briefly(g.Names)), mdText(g.Platform), g.Level, mdText(g.Reason), strings.Join(more, "<br>"))
 	}
 	if len(a.Requirements) > 0 {
 		b.WriteString("\n## Required\n\n| state | | where | what | why |\n|---|---|---|---|---|\n")
 		for _, g := range requirementGroups(a) {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s (%s) |\n", g.of.Status, g.of.Force, mdText(g.where()), mdText(g.of.What), mdText(g.of.Why), g.of.Section)
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s (%s) |\n", g.Status, g.Force, mdText(g.where()), mdText(g.What), mdText(g.Why), g.Section)
 		}
 	}
-	if groups := fewer(findingGroups(a.Findings)); len(groups) > 0 {
-		b.WriteString("\n## Findings\n\n")
-		for _, f := range groups {
-			fmt.Fprintf(&b, "- %s: %s\n", f.Level, mdText(suffixed(f.where(), ": ")+f.Message))
-		}
-	}
-	return b.String()
+	return b.String() + findingsMarkdown(a.Findings)
 }
 
 func suffixed(text, after string) string {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/assess"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -14,51 +15,50 @@ import (
 // group; zoom shows every port.
 func assessText(a *assess.Assessment, zoom bool, columns int) string {
 	var b strings.Builder
-	t := &a.Totals
-	fmt.Fprintf(&b, "Assessment of %s: %s, %s, profile %.12s\n", a.Fleet, count(t.Devices.All, "device"), count(t.Ports.All, "port"), a.ProfileHash)
+	fmt.Fprintf(&b, "Assessment of %s: %s, %s, profile %.12s\n", a.Fleet, count(a.Totals.Devices["all"], "device"), count(a.Totals.Ports["all"], "port"), a.ProfileHash)
 	if a.Offline {
 		b.WriteString(wrap(assessOffline, columns, 0))
 	}
-	b.WriteString("\n" + assessTotals(a))
-	for i, g := range assessGroups(a, zoom) {
-		if i == maxGroups {
-			fmt.Fprintf(&b, "\n  … %d more groups of devices: see them with --device, --html or --json\n", len(assessGroups(a, zoom))-i)
-			break
+	b.WriteByte('\n')
+	levels := levelTable(a)
+	for _, row := range levels {
+		fmt.Fprintf(&b, "  %-7s", row[0])
+		for k, cell := range row[1:] {
+			fmt.Fprintf(&b, "  %*s", len(levels[0][k+1]), cell)
 		}
-		b.WriteString("\n  " + wrap(g.title(), columns-2, 4))
-		for _, l := range g.lines {
-			b.WriteString("    " + wrap(l.what+": "+l.text, columns-4, 6))
+		b.WriteByte('\n')
+	}
+	groups, left := atMost(assessGroups(a, zoom), maxGroups)
+	for _, g := range groups {
+		via := ""
+		if len(g.Names) == 1 {
+			via = g.Via
+		}
+		b.WriteString("\n  " + wrap(groupTitle(g.Names, g.Platform, via, g.Level, g.Reason), columns-2, 4))
+		for _, l := range g.Lines {
+			b.WriteString("    " + wrap(l.What+": "+l.Text, columns-4, 6))
 		}
 		if zoom {
-			for _, p := range g.of.Ports {
+			for _, p := range g.Ports {
 				b.WriteString("    " + wrap(assessPorts(&p), columns-4, 6))
 			}
 		}
 	}
-	groups := requirementGroups(a)
-	if len(groups) > 0 {
+	if left > 0 {
+		fmt.Fprintf(&b, "\n  … %d more groups of devices: see them with --device, --html or --json\n", left)
+	}
+	required, left := atMost(requirementGroups(a), maxFindings)
+	if len(required) > 0 {
 		b.WriteString("\nRequired\n")
 	}
-	for i, g := range groups {
-		if i == maxFindings {
-			fmt.Fprintf(&b, "  … %d more: see them with --device, --html or --json\n", len(groups)-i)
-			break
-		}
-		text := fmt.Sprintf("%-10s %s %s: %s", g.of.Status, g.of.Force, g.where(), g.of.What)
-		b.WriteString("  " + wrap(text, columns-2, 13))
-		b.WriteString(strings.Repeat(" ", 13) + wrapFrom(g.of.Why+" ("+g.of.Section+")", columns, 13))
+	for _, g := range required {
+		b.WriteString("  " + wrap(fmt.Sprintf("%-10s %s %s: %s", g.Status, g.Force, g.where(), g.What), columns-2, 13))
+		b.WriteString(strings.Repeat(" ", 13) + wrapFrom(g.Why+" ("+g.Section+")", columns, 13))
 	}
-	found := fewer(findingGroups(a.Findings))
-	if len(found) > 0 {
-		b.WriteString("\nFindings\n")
+	if left > 0 {
+		fmt.Fprintf(&b, "  … %d more: see them with --device, --html or --json\n", left)
 	}
-	for i, f := range found {
-		if i == maxFindings {
-			fmt.Fprintf(&b, "  … %d more: see them with --html or --json\n", len(found)-i)
-			break
-		}
-		b.WriteString("  " + wrap(fmt.Sprintf("%-8s %s%s", f.Level, suffixed(f.where(), ": "), f.Message), columns-2, 11))
-	}
+	b.WriteString(findingsText(a.Findings, columns))
 	b.WriteString("\n" + wrap(assessTotal(a), columns, 0))
 	return b.String()
 }
@@ -73,78 +73,63 @@ const assessOffline = "Offline: no device was asked. This is from their platform
 
 // assessTotal is the last line, which counts.
 func assessTotal(a *assess.Assessment) string {
-	r := &a.Totals.Requirements
+	r := a.Totals.Requirements
 	text := "Assessment: the fleet file meets every requirement that csig can check"
-	switch n := r.Unmet + r.Impossible; n {
+	switch n := r[assess.StatusUnmet] + r[assess.StatusImpossible]; n {
 	case 0:
 	case 1:
 		text = "Assessment: 1 requirement is not met"
 	default:
 		text = fmt.Sprintf("Assessment: %d requirements are not met", n)
 	}
-	if r.Unchecked > 0 {
-		text += fmt.Sprintf("; %d could not be checked", r.Unchecked)
+	if n := r[assess.StatusUnchecked]; n > 0 {
+		text += fmt.Sprintf("; %d could not be checked", n)
 	}
-	if r.Choice > 0 {
-		text += fmt.Sprintf("; %d for you to decide", r.Choice)
+	if n := r[assess.StatusChoice]; n > 0 {
+		text += fmt.Sprintf("; %d for you to decide", n)
 	}
 	return text + fmt.Sprintf("; %s, %s.", count(a.Totals.Errors, "error"), count(a.Totals.Warnings, "warning"))
 }
 
-// assessTotals is the table of levels.
-func assessTotals(a *assess.Assessment) string {
-	var b strings.Builder
-	b.WriteString("           native  software  passthrough  discard  unknown\n")
-	for _, row := range []struct {
-		name string
-		c    *assess.LevelCounts
-	}{{"devices", &a.Totals.Devices}, {"ports", &a.Totals.Ports}} {
-		fmt.Fprintf(&b, "  %-9s%6d  %8d  %11d  %7d  %7d\n", row.name, row.c.Native, row.c.Software, row.c.Passthrough, row.c.Discard, row.c.Unknown)
+// levelTable is how many devices and ports have which level, and levels besides, below
+// a head.
+func levelTable(a *assess.Assessment, levels ...string) [][]string {
+	rows := [][]string{{""}, {"devices"}, {"ports"}}
+	for _, level := range slices.Concat(assess.Levels, levels) {
+		for i, cell := range []string{level, fmt.Sprint(a.Totals.Devices[level]), fmt.Sprint(a.Totals.Ports[level])} {
+			rows[i] = append(rows[i], cell)
+		}
 	}
-	return b.String()
+	return rows
 }
 
 // assessLine is one thing about a device.
-type assessLine struct{ what, text string }
+type assessLine struct{ What, Text string }
 
 // assessGroup is devices that are alike in all that is shown of them.
 type assessGroup struct {
-	names []string
-	lines []assessLine
-	of    *assess.Device
-}
-
-func (g *assessGroup) title() string {
-	text := briefly(g.names)
-	if len(g.names) > 1 {
-		text += fmt.Sprintf(" (%d alike)", len(g.names))
-	}
-	text += ": " + g.of.Platform
-	if g.of.Via != "" && len(g.names) == 1 {
-		text += ", " + g.of.Via
-	}
-	return text + ", " + g.of.Level + suffix(": ", g.of.Reason)
+	Names          []string
+	Lines          []assessLine
+	*assess.Device // one of them
 }
 
 // assessGroups puts devices that are alike together, in the order of the
 // fleet; zoom leaves each by itself.
-func assessGroups(a *assess.Assessment, zoom bool) []assessGroup {
-	var out []assessGroup
-	at := map[string]int{}
+func assessGroups(a *assess.Assessment, zoom bool) (out []assessGroup) {
+	var each []assessGroup
 	for i := range a.Devices {
 		d := &a.Devices[i]
-		lines := assessLines(d)
-		key := fmt.Sprintln(d.Platform, d.Level, d.Reason, lines)
-		if zoom {
-			key = d.Device
+		each = append(each, assessGroup{[]string{d.Device}, assessLines(d), d})
+	}
+	if zoom {
+		return each
+	}
+	for _, alike := range findings.Alike(each, func(g assessGroup) string { return fmt.Sprintln(g.Platform, g.Level, g.Reason, g.Lines) }) {
+		one := alike[0]
+		for _, g := range alike[1:] {
+			one.Names = append(one.Names, g.Names...)
 		}
-		k, known := at[key]
-		if !known {
-			k = len(out)
-			at[key] = k
-			out = append(out, assessGroup{lines: lines, of: d})
-		}
-		out[k].names = append(out[k].names, d.Device)
+		out = append(out, one)
 	}
 	return out
 }
@@ -293,39 +278,4 @@ func assessPorts(p *assess.Ports) string {
 		text += fmt.Sprintf(", MTU %d", p.MTU)
 	}
 	return text
-}
-
-// statusOrder is the order in which requirements are shown: what is wrong first.
-var statusOrder = [...]string{assess.StatusImpossible, assess.StatusUnmet, assess.StatusUnchecked, assess.StatusChoice, assess.StatusPlanned, assess.StatusMet}
-
-// requirementGroups puts requirements that differ in their place alone
-// together, what is wrong first.
-func requirementGroups(a *assess.Assessment) []*requirementGroup {
-	var out []*requirementGroup
-	at := map[string]*requirementGroup{}
-	for i := range a.Requirements {
-		r := &a.Requirements[i]
-		key := fmt.Sprintln(r.Rule, r.Force, len(r.Hosts) == 0, r.What, r.Why, r.Status)
-		g := at[key]
-		if g == nil {
-			g = &requirementGroup{of: r}
-			at[key] = g
-			out = append(out, g)
-		}
-		if r.Rule == assess.RuleStripDiscard || r.Rule == assess.RuleNoSending {
-			for _, peer := range r.Peers {
-				g.peers = append(g.peers, peer.Device)
-			}
-		}
-		for _, host := range r.Hosts {
-			g.add(host)
-		}
-		if len(r.Hosts) == 0 {
-			g.add(r.Device, r.Ports...)
-		}
-	}
-	slices.SortStableFunc(out, func(x, y *requirementGroup) int {
-		return slices.Index(statusOrder[:], x.of.Status) - slices.Index(statusOrder[:], y.of.Status)
-	})
-	return out
 }

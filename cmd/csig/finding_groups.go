@@ -11,12 +11,25 @@ import (
 	"github.com/csig-agent/csig/vendors"
 )
 
+// Bounds of what a text lists before it only counts.
+const (
+	maxGroups   = 40
+	maxFindings = 30
+)
+
+// atMost is the beginning of a list, and how many are left out.
+func atMost[T any](list []T, most int) (shown []T, left int) {
+	n := min(most, len(list))
+	return list[:n], len(list) - n
+}
+
 // places are ports of devices, devices or hosts, for a person: what is alike of
 // many is said once.
 type places struct {
 	names []string            // devices or hosts, in order
 	ports map[string][]string // of devices; none: the device as a whole
-	n     int
+	peers []string            // at the other ends, where it is about them
+	Count int
 }
 
 func (p *places) add(name string, ports ...string) {
@@ -27,24 +40,14 @@ func (p *places) add(name string, ports ...string) {
 		p.names = append(p.names, name)
 	}
 	p.ports[name] = append(p.ports[name], ports...)
-	p.n += max(1, len(ports))
+	p.Count += max(1, len(ports))
 }
 
 // list names every place, devices with the same ports together; names shortens a
 // list of names.
-func (p *places) list(names func([]string) string) []string {
-	alike := map[string][]string{}
-	var order []string
-	for _, name := range p.names {
-		ports := names(p.ports[name])
-		if alike[ports] == nil {
-			order = append(order, ports)
-		}
-		alike[ports] = append(alike[ports], name)
-	}
-	var out []string
-	for _, ports := range order {
-		switch devices := alike[ports]; {
+func (p *places) list(names func([]string) string) (out []string) {
+	for _, devices := range findings.Alike(p.names, func(name string) string { return names(p.ports[name]) }) {
+		switch ports := names(p.ports[devices[0]]); {
 		case ports == "":
 			out = append(out, names(devices))
 		case len(devices) == 1 && !strings.Contains(ports, " "):
@@ -56,42 +59,31 @@ func (p *places) list(names func([]string) string) []string {
 	return out
 }
 
-// all is every place; short leaves some out where they are many.
-func (p *places) all() string { return strings.Join(p.list(vendors.Names), ", ") }
+// Places names every place.
+func (p *places) Places() []string { return p.list(vendors.Names) }
 
-func (p *places) short() string {
-	if all := p.all(); strings.Count(all, ", ") < 2*maxNames {
-		return all
+// Where is every place, "" for the fleet as a whole.
+func (p *places) Where() string { return between(strings.Join(p.Places(), ", "), p.To()) }
+
+// where is Where, shortened where there are many places.
+func (p *places) where() string {
+	text := strings.Join(p.Places(), ", ")
+	if strings.Count(text, ", ") >= 2*maxNames {
+		list, left := atMost(p.list(briefly), maxNames)
+		text = strings.Join(list, ", ")
+		if left > 0 {
+			text += fmt.Sprintf(", … (%s places)", thousands(p.Count))
+		}
 	}
-	list := p.list(briefly)
-	if len(list) > maxNames {
-		return fmt.Sprintf("%s, … (%s places)", strings.Join(list[:maxNames], ", "), thousands(p.n))
-	}
-	return strings.Join(list, ", ")
+	return between(text, p.To())
 }
 
-// peerNames are the other ends of ports, for a person: few by name, many by
-// families of names.
-func peerNames(peers []string) string {
-	peers = slices.Clone(peers)
+// To names the peers: few by name, many by families of names.
+func (p *places) To() string {
+	peers := slices.Clone(p.peers)
 	slices.SortFunc(peers, inventory.CompareNames)
 	return briefly(slices.Compact(peers))
 }
-
-// findingGroup is findings that differ in their place alone.
-type findingGroup struct {
-	Level   findings.Level
-	Code    findings.Code
-	Message string
-	places
-	peers []string
-}
-
-// Where is every place, "" for the fleet as a whole.
-func (f *findingGroup) Where() string { return between(f.all(), peerNames(f.peers)) }
-
-// where is Where, shortened where there are many places.
-func (f *findingGroup) where() string { return between(f.short(), peerNames(f.peers)) }
 
 // between is "place to peers"; either may be "".
 func between(place, peers string) string {
@@ -101,31 +93,32 @@ func between(place, peers string) string {
 	return place + " to " + peers
 }
 
+// findingGroup is findings that differ in their place alone.
+type findingGroup struct {
+	Level   findings.Level
+	Code    findings.Code
+	Message string
+	places
+}
+
 // findingGroups puts findings that differ in their place alone together, errors
 // first.
-func findingGroups(list []findings.Finding) []*findingGroup {
+func findingGroups(list []findings.Finding) (out []*findingGroup) {
 	type key struct {
 		code    findings.Code
 		message string
 	}
-	var out []*findingGroup
 	for _, level := range []findings.Level{findings.Error, findings.Warning} {
-		at := map[key]*findingGroup{}
-		for _, f := range list {
-			if f.Level != level {
-				continue
+		of := slices.DeleteFunc(slices.Clone(list), func(f findings.Finding) bool { return f.Level != level })
+		for _, alike := range findings.Alike(of, func(f findings.Finding) key { return key{f.Code, f.Reason} }) {
+			g := &findingGroup{Level: level, Code: alike[0].Code, Message: alike[0].Reason}
+			for _, f := range alike {
+				g.peers = append(g.peers, f.Peers...)
+				if f.Device != "" {
+					g.add(f.Device, f.Ports...)
+				}
 			}
-			k := key{f.Code, f.Reason}
-			g := at[k]
-			if g == nil {
-				g = &findingGroup{Level: level, Code: f.Code, Message: f.Reason}
-				at[k] = g
-				out = append(out, g)
-			}
-			g.peers = append(g.peers, f.Peers...)
-			if f.Device != "" {
-				g.add(f.Device, f.Ports...)
-			}
+			out = append(out, g)
 		}
 	}
 	return out
@@ -133,7 +126,7 @@ func findingGroups(list []findings.Finding) []*findingGroup {
 
 // fewer puts groups of one code together where there are too many groups to read.
 // The first message stands for all of them.
-func fewer(groups []*findingGroup) []*findingGroup {
+func fewer(groups []*findingGroup) (out []*findingGroup) {
 	if len(groups) <= maxFindings {
 		return groups
 	}
@@ -141,49 +134,100 @@ func fewer(groups []*findingGroup) []*findingGroup {
 		level findings.Level
 		code  findings.Code
 	}
-	at := map[key]*findingGroup{}
-	alike := map[key]int{}
-	var out []*findingGroup
-	for _, g := range groups {
-		k := key{g.Level, g.Code}
-		if at[k] == nil {
-			at[k] = &findingGroup{Level: g.Level, Code: g.Code, Message: g.Message}
-			out = append(out, at[k])
+	for _, alike := range findings.Alike(groups, func(g *findingGroup) key { return key{g.Level, g.Code} }) {
+		one := alike[0]
+		for _, g := range alike[1:] {
+			for _, name := range g.names {
+				one.add(name, g.ports[name]...)
+			}
+			one.peers = append(one.peers, g.peers...)
 		}
-		alike[k]++
-		for _, name := range g.names {
-			at[k].add(name, g.ports[name]...)
+		if n := len(alike) - 1; n > 0 {
+			one.Message += fmt.Sprintf(" (and %s like it, with other details)", thousands(n))
 		}
-		at[k].peers = append(at[k].peers, g.peers...)
-	}
-	for k, g := range at {
-		if n := alike[k]; n > 1 {
-			g.Message += fmt.Sprintf(" (and %s like it, with other details)", thousands(n-1))
-		}
+		out = append(out, one)
 	}
 	return out
 }
 
-// shownFindings are the groups that a text lists, and how many of each level it
-// leaves out.
-func shownFindings(list []findings.Finding) (shown []*findingGroup, left map[findings.Level]int) {
-	left = map[findings.Level]int{}
-	seen := map[findings.Level]int{}
-	for _, g := range fewer(findingGroups(list)) {
-		if seen[g.Level]++; seen[g.Level] > maxFindings {
-			left[g.Level]++
-			continue
+// findingsByLevel are the groups that a text lists, those of a level together.
+func findingsByLevel(list []findings.Finding) [][]*findingGroup {
+	return findings.Alike(fewer(findingGroups(list)), func(g *findingGroup) findings.Level { return g.Level })
+}
+
+func findingsText(list []findings.Finding, columns int) string {
+	var b strings.Builder
+	for _, groups := range findingsByLevel(list) {
+		level := string(groups[0].Level)
+		fmt.Fprintf(&b, "\n%ss\n", strings.ToUpper(level[:1])+level[1:])
+		shown, left := atMost(groups, maxFindings)
+		for _, g := range shown {
+			b.WriteString("  " + wrap(suffixed(g.where(), ": ")+g.Message, columns-2, 4))
 		}
-		shown = append(shown, g)
+		if left > 0 {
+			fmt.Fprintf(&b, "  … %d more: see them with --device or --json\n", left)
+		}
 	}
-	return shown, left
+	return b.String()
+}
+
+func findingsMarkdown(list []findings.Finding) string {
+	var b strings.Builder
+	for i, groups := range findingsByLevel(list) {
+		if i == 0 {
+			b.WriteString("\n## Findings\n\n")
+		}
+		shown, left := atMost(groups, maxFindings)
+		for _, g := range shown {
+			fmt.Fprintf(&b, "- %s: %s\n", g.Level, mdText(suffixed(g.where(), ": ")+g.Message))
+		}
+		if left > 0 {
+			fmt.Fprintf(&b, "- and %d %ss more: see them with --device\n", left, groups[0].Level)
+		}
+	}
+	return b.String()
 }
 
 // requirementGroup is requirements that differ in their place alone.
 type requirementGroup struct {
-	of *assess.Requirement // one of them
+	*assess.Requirement // one of them
 	places
-	peers []string // where the reason is about them
 }
 
-func (g *requirementGroup) where() string { return between(g.short(), peerNames(g.peers)) }
+// requirementGroups puts requirements that differ in their place alone together,
+// what is wrong first.
+func requirementGroups(a *assess.Assessment) (out []*requirementGroup) {
+	key := func(r assess.Requirement) string {
+		return fmt.Sprintln(r.Rule, r.Force, len(r.Hosts) == 0, r.What, r.Why, r.Status)
+	}
+	for _, alike := range findings.Alike(a.Requirements, key) {
+		g := &requirementGroup{Requirement: &alike[0]}
+		for _, r := range alike {
+			if r.Rule == assess.RuleStripDiscard || r.Rule == assess.RuleNoSending {
+				for _, peer := range r.Peers {
+					g.peers = append(g.peers, peer.Device)
+				}
+			}
+			for _, host := range r.Hosts {
+				g.add(host)
+			}
+			if len(r.Hosts) == 0 {
+				g.add(r.Device, r.Ports...)
+			}
+		}
+		out = append(out, g)
+	}
+	slices.SortStableFunc(out, func(x, y *requirementGroup) int {
+		return slices.Index(assess.Statuses, x.Status) - slices.Index(assess.Statuses, y.Status)
+	})
+	return out
+}
+
+// groupTitle names devices that are alike, with how they are driven and their level.
+func groupTitle(names []string, platform, via, level, reason string) string {
+	text := briefly(names)
+	if len(names) > 1 {
+		text += fmt.Sprintf(" (%d alike)", len(names))
+	}
+	return text + ": " + platform + suffix(", ", via) + ", " + level + suffix(": ", reason)
+}

@@ -120,7 +120,7 @@ func TestMixedFleet(t *testing.T) {
 		if tc.told { // one device of each kind
 			var some []string
 			for _, g := range assessGroups(a, false) {
-				some = append(some, g.names[0])
+				some = append(some, g.Names[0])
 			}
 			var object, plan bytes.Buffer
 			if err := errors.Join(printJSON(&object, a.Only(some)), p.Write(&plan)); err != nil {

@@ -112,7 +112,7 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 		err = p.Narrow(o.devices).Write(w)
 	case o.commands:
 		if err = planCommands(w, p, fleet, seen, o.devices); err == nil && len(p.Errors()) > 0 {
-			_, err = fmt.Fprint(cmd.ErrOrStderr(), findingsText(p, newScreen(cmd.ErrOrStderr()).columns()))
+			_, err = fmt.Fprint(cmd.ErrOrStderr(), findingsText(p.Findings, newScreen(cmd.ErrOrStderr()).columns()))
 		}
 	case o.markdown:
 		if err = p.Seal(); err != nil {

@@ -5,13 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/plans"
-)
-
-// Bounds of what a plan's text lists before it only counts.
-const (
-	maxGroups   = 40
-	maxFindings = 30
 )
 
 // planText is a plan for a person. Devices whose changes are alike are one
@@ -31,29 +26,17 @@ func planText(whole *plans.Plan, only []string, columns int) string {
 	if legend := planLegend(groups); legend != "" {
 		fmt.Fprintf(&b, "\nLegend: %s\n", legend)
 	}
-	ways := countWays(groups)
-	for i, g := range groups {
-		if i == maxGroups {
-			fmt.Fprintf(&b, "\n  … %d more groups of devices: see them with --device or --json\n", len(groups)-i)
-			break
-		}
-		head := briefly(g.names)
-		if len(g.names) > 1 {
-			head += fmt.Sprintf(" (%d alike)", len(g.names))
-		}
-		head += ": " + g.of.Platform
+	ways := findings.Alike(groups, func(g planGroup) string { return way(g.of) })
+	shown, left := atMost(groups, maxGroups)
+	for _, g := range shown {
+		via := ""
 		switch {
-		case g.of.Via == "":
 		case len(g.names) == 1:
-			head += ", " + g.of.Via
-		case ways > 1:
-			head += ", " + way(g.of)
+			via = g.of.Via
+		case len(ways) > 1:
+			via = way(g.of)
 		}
-		head += ", " + g.of.Level
-		if g.of.Reason != "" {
-			head += ": " + g.of.Reason
-		}
-		b.WriteString("\n  " + wrap(head, columns-2, 4))
+		b.WriteString("\n  " + wrap(groupTitle(g.names, g.of.Platform, via, g.of.Level, g.of.Reason), columns-2, 4))
 		for _, c := range g.of.Changes {
 			text := c.Kind + " "
 			if c.Ports != "" {
@@ -76,6 +59,9 @@ func planText(whole *plans.Plan, only []string, columns int) string {
 			b.WriteString("    " + noChangesOf(p, g.of) + "\n")
 		}
 	}
+	if left > 0 {
+		fmt.Fprintf(&b, "\n  … %d more groups of devices: see them with --device or --json\n", left)
+	}
 	if len(p.Stages) > 0 {
 		b.WriteString("\nOrder\n")
 	}
@@ -96,7 +82,7 @@ func planText(whole *plans.Plan, only []string, columns int) string {
 			b.WriteString("     " + wrap(text, columns-5, 14))
 		}
 	}
-	b.WriteString(findingsText(p, columns))
+	b.WriteString(findingsText(p.Findings, columns))
 	b.WriteString("\n" + wrap(planTotal(whole), max(columns, 100), 0))
 	for _, l := range leftAlone(whole) {
 		b.WriteString(wrap(l.String(), columns, 2))
@@ -114,9 +100,6 @@ func planNarrowed(p *plans.Plan) string {
 	}
 	return "Shown is what concerns " + briefly(p.Only) + "; the last count is the whole plan's."
 }
-
-// maxNames is how many names, or runs of them, a text lists.
-const maxNames = 6
 
 // planTotal is the last line of a plan, which counts.
 func planTotal(p *plans.Plan) string {
@@ -226,21 +209,6 @@ func (g aloneGroup) String() string {
 	return fmt.Sprintf("Left alone: %s %s: %s", count(len(g.Devices), "device"), why, briefly(g.Devices))
 }
 
-func findingsText(p *plans.Plan, columns int) string {
-	var b strings.Builder
-	groups, left := shownFindings(p.Findings)
-	for i, g := range groups {
-		if i == 0 || groups[i-1].Level != g.Level {
-			fmt.Fprintf(&b, "\n%ss\n", strings.ToUpper(string(g.Level[:1]))+string(g.Level[1:]))
-		}
-		b.WriteString("  " + wrap(suffixed(g.where(), ": ")+g.Message, columns-2, 4))
-		if n := left[g.Level]; n > 0 && (i+1 == len(groups) || groups[i+1].Level != g.Level) {
-			fmt.Fprintf(&b, "  … %d more: see them with --device or --json\n", n)
-		}
-	}
-	return b.String()
-}
-
 // planGroup is devices whose changes are alike.
 type planGroup struct {
 	names []string
@@ -249,28 +217,24 @@ type planGroup struct {
 
 // planGroups puts devices that are alike together; those without changes are
 // left out unless they were asked for.
-func planGroups(p *plans.Plan, only []string) []planGroup {
-	var out []planGroup
-	at := map[string]int{}
-	asked := map[string]bool{}
-	for _, name := range only {
-		asked[name] = true
-	}
+func planGroups(p *plans.Plan, only []string) (out []planGroup) {
+	var shown []*plans.Device
 	for i := range p.Devices {
 		d := &p.Devices[i]
-		if len(only) > 0 && !asked[d.Device] || len(only) == 0 && len(d.Changes) == 0 {
-			continue
+		if slices.Contains(only, d.Device) || len(only) == 0 && len(d.Changes) > 0 {
+			shown = append(shown, d)
 		}
-		key := fmt.Sprintln(d.Platform, way(d), d.Level, d.Reason, d.Changes)
-		if len(only) > 0 {
-			key = d.Device
+	}
+	key := func(d *plans.Device) string { return fmt.Sprintln(d.Platform, way(d), d.Level, d.Reason, d.Changes) }
+	if len(only) > 0 {
+		key = func(d *plans.Device) string { return d.Device }
+	}
+	for _, alike := range findings.Alike(shown, key) {
+		g := planGroup{of: alike[0]}
+		for _, d := range alike {
+			g.names = append(g.names, d.Device)
 		}
-		if _, known := at[key]; !known {
-			at[key] = len(out)
-			out = append(out, planGroup{of: d})
-		}
-		g := &out[at[key]]
-		g.names = append(g.names, d.Device)
+		out = append(out, g)
 	}
 	return out
 }
@@ -280,15 +244,6 @@ func planGroups(p *plans.Plan, only []string) []planGroup {
 func way(d *plans.Device) string {
 	word, _, _ := strings.Cut(d.Via, " ")
 	return strings.TrimSuffix(word, ",")
-}
-
-// countWays counts the ways that devices with changes are driven in.
-func countWays(groups []planGroup) int {
-	ways := map[string]bool{}
-	for _, g := range groups {
-		ways[way(g.of)] = true
-	}
-	return len(ways)
 }
 
 // planLegend explains the signs that the groups use.
@@ -339,11 +294,8 @@ func planMarkdown(whole *plans.Plan, only []string) string {
 	}
 	if groups := planGroups(p, nil); len(groups) > 0 {
 		b.WriteString("\n## Changes\n\n| devices | platform | level | change | ports |\n|---|---|---|---|---|\n")
-		for n, g := range groups {
-			if n == maxGroups {
-				fmt.Fprintf(&b, "| … and %d more groups of devices: csig plan --device | | | | |\n", len(groups)-n)
-				break
-			}
+		shown, left := atMost(groups, maxGroups)
+		for _, g := range shown {
 			for i, c := range g.of.Changes {
 				names, platform, level := "", "", ""
 				if i == 0 {
@@ -358,6 +310,9 @@ func planMarkdown(whole *plans.Plan, only []string) string {
 				}
 				fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", mdText(names), mdText(platform), level, mdText(what), mdText(c.Ports))
 			}
+		}
+		if left > 0 {
+			fmt.Fprintf(&b, "| … and %d more groups of devices: csig plan --device | | | | |\n", left)
 		}
 	}
 	if len(p.Stages) > 0 {
@@ -377,17 +332,7 @@ func planMarkdown(whole *plans.Plan, only []string) string {
 		}
 		b.WriteString("\nA health gate follows each wave. Undo at any time: `csig rollback JOURNAL`.\n")
 	}
-	if len(p.Findings) > 0 {
-		b.WriteString("\n## Findings\n\n")
-		groups, left := shownFindings(p.Findings)
-		for i, g := range groups {
-			fmt.Fprintf(&b, "- %s: %s\n", g.Level, mdText(suffixed(g.where(), ": ")+g.Message))
-			if n := left[g.Level]; n > 0 && (i+1 == len(groups) || groups[i+1].Level != g.Level) {
-				fmt.Fprintf(&b, "- and %d %ss more: csig plan --device\n", n, g.Level)
-			}
-		}
-	}
-	return b.String()
+	return b.String() + findingsMarkdown(p.Findings)
 }
 
 // mdText keeps a text from being read as markup, or as a link.

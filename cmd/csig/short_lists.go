@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 )
@@ -17,23 +18,10 @@ func briefly(names []string) string {
 	if text := vendors.Names(names); strings.Count(text, ", ") < maxNames {
 		return text
 	}
-	families := map[string][]string{}
-	var order []string
-	for _, name := range names {
-		f := familyOf(name)
-		if families[f] == nil {
-			order = append(order, f)
-		}
-		families[f] = append(families[f], name)
-	}
 	var parts []string
+	shown, _ := atMost(findings.Alike(names, familyOf), maxNames)
 	left := len(names)
-	for i, f := range order {
-		if i == maxNames {
-			parts = append(parts, fmt.Sprintf("and %s more", thousands(left)))
-			break
-		}
-		of := families[f]
+	for _, of := range shown {
 		left -= len(of)
 		slices.SortFunc(of, inventory.CompareNames)
 		text := vendors.Names(of)
@@ -42,8 +30,14 @@ func briefly(names []string) string {
 		}
 		parts = append(parts, text)
 	}
+	if left > 0 {
+		parts = append(parts, fmt.Sprintf("and %s more", thousands(left)))
+	}
 	return strings.Join(parts, ", ")
 }
+
+// maxNames is how many names, or runs of them, a text lists.
+const maxNames = 6
 
 // familyOf is a name without its numbers.
 func familyOf(name string) string {
