@@ -27,12 +27,12 @@ const daemonTimeout = 2 * time.Second
 func (t *Daemon) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, daemonTimeout)
 	defer cancel()
-	if _, err := t.client.Status(ctx); err != nil {
+	if _, err := t.Client.Status(ctx); err != nil {
 		return err
 	}
 	// A peer that may read the status only gets that answer to every other
 	// request; no daemon has what this one asks for.
-	if _, err := t.client.Config(ctx, strings.Repeat("0", 64)); errors.Is(err, fs.ErrPermission) {
+	if _, err := t.Client.Config(ctx, strings.Repeat("0", 64)); errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	return nil

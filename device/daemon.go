@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"strconv"
-	"time"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
@@ -16,17 +15,15 @@ import (
 
 // Daemon is a device that is driven through csig agent on it.
 type Daemon struct {
-	fleet  *inventory.Fleet
-	dev    *inventory.Device
-	client *api.Client
-	login  *ssh.Client // that the client's connections go through; nil for none
-	diff   func(have, want vendors.Setup) ([]vendors.Change, error)
-	hash   func() string // of the fleet's profile; nil: it is worked out each time
+	*api.Client
+	fleet *inventory.Fleet
+	dev   *inventory.Device
+	login *ssh.Client // that the client's connections go through; nil for none
+	diff  func(have, want vendors.Setup) ([]vendors.Change, error)
+	hash  func() string // of the fleet's profile; nil: it is worked out each time
 
 	runs    configuration   // what the daemon runs, by the last Observe
 	derived map[string]bool // configurations made from that one, not from the fleet
-
-	mark string // of our Arm: Apply and Remove may be reverted
 }
 
 var (
@@ -90,19 +87,20 @@ func (o *Opener) dialDaemon(ctx context.Context, d *inventory.Device) (*Daemon, 
 		if err != nil {
 			return nil, err
 		}
-		t.client = api.NewTLSClient(net.JoinHostPort(d.Address, strconv.Itoa(int(at.Port))), cfg, files)
+		t.Client = api.NewTLSClient(net.JoinHostPort(d.Address, strconv.Itoa(int(at.Port))), cfg, files)
 	case !overSSH(d):
-		t.client = api.NewClient(at.Socket)
+		t.Client = api.NewClient(at.Socket)
 	default:
 		account := *d.Management.SSH
 		account.Sudo = nil // the agent knows its peers by their accounts
 		if t.login, err = ssh.Dial(ctx, ssh.Config{Address: d.Address, Login: account}); err != nil {
 			return nil, err
 		}
-		t.client = api.NewDialClient(d.Name+":"+at.Socket, func(ctx context.Context) (net.Conn, error) {
+		t.Client = api.NewDialClient(d.Name+":"+at.Socket, func(ctx context.Context) (net.Conn, error) {
 			return t.login.DialUnix(ctx, at.Socket)
 		})
 	}
+	t.Platform = d.Platform
 	return t, nil
 }
 
@@ -118,14 +116,9 @@ func daemonVia(d *inventory.Device) string {
 	return "daemon " + at.Socket + " over ssh " + sshAddress(d)
 }
 
-// Probe asks the daemon what its device can do.
-func (t *Daemon) Probe(ctx context.Context) (vendors.Facts, error) {
-	return t.client.Facts(ctx, t.dev.Platform)
-}
-
 // Observe asks for the device's setup and for the daemon's configuration.
 func (t *Daemon) Observe(ctx context.Context) (vendors.Setup, error) {
-	s, err := t.client.Setup(ctx, t.dev.Platform)
+	s, err := t.Client.Observe(ctx)
 	if err == nil && s.Config != t.runs.hash {
 		t.runs, t.derived = configuration{}, nil
 		if s.Config != "" {
@@ -133,31 +126,6 @@ func (t *Daemon) Observe(ctx context.Context) (vendors.Setup, error) {
 		}
 	}
 	return s, err
-}
-
-// Health asks for the error and drop counters of the device's ports.
-func (t *Daemon) Health(ctx context.Context) ([]vendors.PortHealth, error) {
-	return t.client.Health(ctx, t.dev.Platform)
-}
-
-// MTUs asks for the MTU of the device's ports.
-func (t *Daemon) MTUs(ctx context.Context) (map[string]int, error) {
-	return t.client.MTUs(ctx, t.dev.Platform)
-}
-
-// SetMTU has the daemon set the MTU of one port.
-func (t *Daemon) SetMTU(ctx context.Context, port string, mtu int) error {
-	return t.client.SetMTU(ctx, t.dev.Platform, port, mtu)
-}
-
-// ListenLink has the daemon take in test frames at a port.
-func (t *Daemon) ListenLink(ctx context.Context, port string) (vendors.LinkListener, error) {
-	return t.client.ListenLink(ctx, port)
-}
-
-// SendLink has the daemon send a test frame out of a port.
-func (t *Daemon) SendLink(ctx context.Context, port string, f vendors.LinkFrame) error {
-	return t.client.SendLink(ctx, port, f)
 }
 
 // Diff is that of the platform, with the configuration. A daemon records its
@@ -180,29 +148,9 @@ func (t *Daemon) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	return append([]vendors.Change{c}, out...), nil
 }
 
-// Remove has the daemon remove everything of ours, its configuration included.
-func (t *Daemon) Remove(ctx context.Context) error {
-	return t.client.RemoveSetup(ctx, t.dev.Platform, t.mark)
-}
-
-// Arm starts the daemon's auto-revert to its present configuration.
-func (t *Daemon) Arm(ctx context.Context, after time.Duration) (mark string, err error) {
-	t.mark, err = t.client.Arm(ctx, t.dev.Platform, after)
-	return t.mark, err
-}
-
-// Confirm has the daemon keep what it was given.
-func (t *Daemon) Confirm(ctx context.Context, mark string) error {
-	t.mark = ""
-	return t.client.Confirm(ctx, mark)
-}
-
-// Armed asks whether the daemon has a pending auto-revert.
-func (t *Daemon) Armed(ctx context.Context) error { return t.client.Armed(ctx, t.dev.Platform) }
-
 // Close ends the connections.
 func (t *Daemon) Close() error {
-	t.client.Close()
+	t.Client.Close()
 	if t.login != nil {
 		return t.login.Close()
 	}

@@ -24,7 +24,7 @@ type configuration struct {
 
 // fetch asks the daemon for a configuration that it runs, or ran before.
 func (t *Daemon) fetch(ctx context.Context, hash string) (configuration, error) {
-	text, err := t.client.Config(ctx, hash)
+	text, err := t.Config(ctx, hash)
 	return configuration{hash: hash, text: text}, err
 }
 
@@ -163,7 +163,7 @@ func (t *Daemon) Apply(ctx context.Context, want vendors.Setup) error {
 	if err != nil {
 		return err
 	}
-	return t.client.Configure(ctx, text, t.mark)
+	return t.Configure(ctx, text)
 }
 
 func (t *Daemon) text(ctx context.Context, want vendors.Setup) ([]byte, error) {

@@ -63,9 +63,9 @@ type SelfTester interface {
 // PortHealth counts frames of one port that did not get through, since the
 // counters began.
 type PortHealth struct {
-	Port     string
-	Errors   uint64 // damaged or otherwise faulty, in both directions
-	Discards uint64 // good ones that were thrown away, in both directions
+	Port     string `json:"port"`
+	Errors   uint64 `json:"errors"`   // damaged or otherwise faulty, in both directions
+	Discards uint64 `json:"discards"` // good ones that were thrown away, in both directions
 }
 
 // HealthReader is a driver that can count the frames that its ports lose.

@@ -117,7 +117,7 @@ func TestShare(t *testing.T) {
 	// Root does everything, as before.
 	c := NewClient(socket)
 	defer c.Close()
-	if err := c.Configure(t.Context(), []byte("a file"), ""); err != nil || m.file != "a file" {
+	if err := c.Configure(t.Context(), []byte("a file")); err != nil || m.file != "a file" {
 		t.Errorf("root: %v, %q", err, m.file)
 	}
 	for _, tc := range []struct {
@@ -129,7 +129,7 @@ func TestShare(t *testing.T) {
 		if st, err := c.Status(t.Context()); tc.want == nil && (err != nil || st.Device != "s1") || tc.want != nil && !errors.Is(err, tc.want) {
 			t.Errorf("%s: status %+v, %v", tc.name, st, err)
 		}
-		if err := c.Configure(t.Context(), []byte("another"), ""); !errors.Is(err, fs.ErrPermission) || m.file != "a file" {
+		if err := c.Configure(t.Context(), []byte("another")); !errors.Is(err, fs.ErrPermission) || m.file != "a file" {
 			t.Errorf("%s: %v, and the file is %q", tc.name, err, m.file)
 		}
 		c.Close()

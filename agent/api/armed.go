@@ -1,12 +1,8 @@
 package api
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
@@ -54,42 +50,4 @@ func (s *Server) manageArmed(m Manager) {
 	s.mux.HandleFunc("DELETE "+ArmedPath, s.change(0, func(r *http.Request, _ []byte) (any, error) {
 		return struct{}{}, m.Confirm(r.Context(), argument(r, "mark"))
 	}))
-}
-
-// Arm starts the daemon's auto-revert: after the delay it restores its present
-// configuration unless Confirm is called. The error wraps errors.ErrUnsupported
-// where the device has no auto-revert.
-func (c *Client) Arm(ctx context.Context, platform string, after time.Duration) (mark string, err error) {
-	text, err := json.Marshal(Armed{Format: ArmedFormat, AfterNS: int64(after)})
-	if err != nil {
-		return "", err
-	}
-	var a Armed
-	if err := c.object(ctx, http.MethodPost, ArmedPath+query(platform), text, &a, ArmedFormat, &a.Format); err != nil {
-		return "", err
-	}
-	if a.Mark == "" {
-		return "", fmt.Errorf("agent at %s: its answer to a request for an auto-revert has no token: use the csig that goes with the agent", c.name)
-	}
-	return a.Mark, nil
-}
-
-// Armed returns a *vendors.ArmedError while an auto-revert is pending. A daemon of
-// a csig without auto-revert has none.
-func (c *Client) Armed(ctx context.Context, platform string) error {
-	var a Armed
-	err := c.object(ctx, http.MethodGet, ArmedPath+query(platform), nil, &a, ArmedFormat, &a.Format)
-	switch {
-	case errors.Is(err, errors.ErrUnsupported):
-		return nil
-	case err == nil && a.Armed:
-		return &vendors.ArmedError{Left: time.Duration(a.LeftNS)}
-	}
-	return err
-}
-
-// Confirm has the daemon keep the changes since Arm. The error wraps
-// vendors.ErrReverted when no auto-revert is pending any more.
-func (c *Client) Confirm(ctx context.Context, mark string) error {
-	return c.change(ctx, http.MethodDelete, ArmedPath+"?mark="+url.QueryEscape(mark), nil)
 }

@@ -16,24 +16,26 @@ func TestArmed(t *testing.T) {
 	c := NewClient(socket)
 	defer c.Close()
 	ctx := t.Context()
-	if err := c.Armed(ctx, "a"); err != nil || m.platform != "a" {
+	c.Platform = "a"
+	if err := c.Armed(ctx); err != nil || m.platform != "a" {
 		t.Errorf("nothing waits: %v", err)
 	}
-	mark, err := c.Arm(ctx, "b", 30*time.Second)
+	c.Platform = "b"
+	mark, err := c.Arm(ctx, 30*time.Second)
 	if err != nil || mark != "m&1" || m.platform != "b" || m.armed.Left != 30*time.Second {
 		t.Errorf("mark %q, %v, manager %+v", mark, err, m)
 	}
 	var armed *vendors.ArmedError
-	if err := c.Armed(ctx, ""); !errors.As(err, &armed) || armed.Left != 30*time.Second {
+	if err := c.Armed(ctx); !errors.As(err, &armed) || armed.Left != 30*time.Second {
 		t.Errorf("it waits: %v", err)
 	}
-	for what, change := range map[string]func(mark string) error{
-		"configure": func(mark string) error { return c.Configure(ctx, []byte("a file"), mark) },
-		"forget":    func(mark string) error { return c.RemoveSetup(ctx, "", mark) },
+	for what, change := range map[string]func() error{
+		"configure": func() error { return c.Configure(ctx, []byte("a file")) },
+		"forget":    func() error { return c.Remove(ctx) },
 	} {
 		for _, want := range []string{mark, ""} {
-			m.mark = "none"
-			if err := change(want); err != nil || m.mark != want {
+			m.mark, c.token = "none", want
+			if err := change(); err != nil || m.mark != want {
 				t.Errorf("%s with mark %q: the manager has %q, %v", what, want, m.mark, err)
 			}
 		}
@@ -47,7 +49,7 @@ func TestArmed(t *testing.T) {
 		t.Errorf("too late: %v", err)
 	}
 	m.err = errors.ErrUnsupported
-	if _, err := c.Arm(ctx, "", time.Second); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := c.Arm(ctx, time.Second); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("it cannot: %v", err)
 	}
 	m.err = nil

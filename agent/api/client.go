@@ -62,11 +62,15 @@ func (c *Client) noAnswer() error {
 	return fmt.Errorf("agent at %s: %w: it hangs or is stopped, and its data plane falls back by itself when its lease ends; look at its process (ps, state T: kill -CONT resumes it) and its log, or kill and restart it", c.name, ErrNoAnswer)
 }
 
-// Client sends requests to one agent.
+// Client sends requests to one agent. It can do what the driver of the agent's device can.
 type Client struct {
-	name string // of where it listens
-	unix bool   // the name is a unix socket here
-	http http.Client
+	// Platform is the device's, for a daemon that has no configuration yet.
+	Platform string
+
+	name  string // of where it listens
+	token string // of a pending auto-revert that this client has begun
+	unix  bool   // the name is a unix socket here
+	http  http.Client
 
 	plainer func(error) error // of a connection with TLS: adds what to do; else nil
 }

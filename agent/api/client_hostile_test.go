@@ -86,12 +86,12 @@ func TestHostileDaemon(t *testing.T) {
 			for what, ask := range map[string]func(ctx context.Context) error{
 				"status": func(ctx context.Context) error { _, err := c.Status(ctx); return err },
 				"watch":  func(ctx context.Context) error { return c.Watch(ctx, func(*Status) error { return nil }) },
-				"facts":  func(ctx context.Context) error { _, err := c.Facts(ctx, "linux"); return err },
-				"setup":  func(ctx context.Context) error { _, err := c.Setup(ctx, "linux"); return err },
+				"facts":  func(ctx context.Context) error { _, err := c.Probe(ctx); return err },
+				"setup":  func(ctx context.Context) error { _, err := c.Observe(ctx); return err },
 				"config": func(ctx context.Context) error { _, err := c.Config(ctx, "x"); return err },
-				"armed":  func(ctx context.Context) error { return c.Armed(ctx, "linux") },
-				"arm":    func(ctx context.Context) error { _, err := c.Arm(ctx, "linux", time.Second); return err },
-				"forget": func(ctx context.Context) error { return c.RemoveSetup(ctx, "linux", "") },
+				"armed":  func(ctx context.Context) error { return c.Armed(ctx) },
+				"arm":    func(ctx context.Context) error { _, err := c.Arm(ctx, time.Second); return err },
+				"forget": func(ctx context.Context) error { return c.Remove(ctx) },
 				"links": func(ctx context.Context) error {
 					l, err := c.ListenLink(ctx, "p1")
 					if err != nil {
@@ -164,11 +164,11 @@ func TestPrintable(t *testing.T) {
 	if err != nil || s.Device != `a\x1b[2J` || s.Ports[0].Port != "p 1" || s.Ports[0].Signals[0].Locator != `\u202e` || s.Verdicts[0].Reason != `x\x07` {
 		t.Errorf("status %+v, %v", s, err)
 	}
-	f, err := c.Facts(t.Context(), "")
+	f, err := c.Probe(t.Context())
 	if err != nil || f.Update.Reason != `\x1b]8;;http://x\x07` || f.Notes[0] != "a b" {
 		t.Errorf("facts %+v, %v", f, err)
 	}
-	if m, err := c.MTUs(t.Context(), ""); err != nil || m[`p\x1b`] != 1500 {
+	if m, err := c.MTUs(t.Context()); err != nil || m[`p\x1b`] != 1500 {
 		t.Errorf("MTUs %v, %v", m, err)
 	}
 	if text, err := c.Config(t.Context(), "x"); err != nil || string(text) != "a: 1\nb: 2\n" {
@@ -195,7 +195,7 @@ func TestDeadlineHeader(t *testing.T) {
 			defer cancel()
 			want, _ = ctx.Deadline()
 		}
-		if err := c.RemoveSetup(ctx, "", ""); err != nil {
+		if err := c.Remove(ctx); err != nil {
 			t.Fatal(err)
 		}
 		header := <-got

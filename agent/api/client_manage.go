@@ -6,44 +6,52 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/csig-agent/csig/vendors"
 )
 
-// Facts asks what the device can do. platform is what it is, for a daemon that
-// has no configuration.
-func (c *Client) Facts(ctx context.Context, platform string) (vendors.Facts, error) {
+// at is a path with the device's platform and more arguments, by their names.
+func (c *Client) at(path string, args ...string) string {
+	v := url.Values{}
+	for args = append(args, "platform", c.Platform); len(args) > 0; args = args[2:] {
+		if args[1] != "" {
+			v.Set(args[0], args[1])
+		}
+	}
+	if len(v) == 0 {
+		return path
+	}
+	return path + "?" + v.Encode()
+}
+
+// Probe asks what the device can do.
+func (c *Client) Probe(ctx context.Context) (vendors.Facts, error) {
 	var f Facts
-	if err := c.object(ctx, http.MethodGet, FactsPath+query(platform), nil, &f, FactsFormat, &f.Format); err != nil {
+	if err := c.object(ctx, http.MethodGet, c.at(FactsPath), nil, &f, FactsFormat, &f.Format); err != nil {
 		return vendors.Facts{}, err
 	}
 	return f.Facts, nil
 }
 
-// Setup asks what the device has now, and which configuration the daemon runs.
-func (c *Client) Setup(ctx context.Context, platform string) (vendors.Setup, error) {
+// Observe asks what the device has now, and which configuration the daemon runs.
+func (c *Client) Observe(ctx context.Context) (vendors.Setup, error) {
 	var s Setup
-	err := c.object(ctx, http.MethodGet, SetupPath+query(platform), nil, &s, SetupFormat, &s.Format)
+	err := c.object(ctx, http.MethodGet, c.at(SetupPath), nil, &s, SetupFormat, &s.Format)
 	return s.Setup, err
 }
 
 // Health asks for the error and drop counters of the device's ports; none where it has none.
-func (c *Client) Health(ctx context.Context, platform string) ([]vendors.PortHealth, error) {
+func (c *Client) Health(ctx context.Context) ([]vendors.PortHealth, error) {
 	var h Health
-	if err := c.object(ctx, http.MethodGet, HealthPath+query(platform), nil, &h, HealthFormat, &h.Format); err != nil {
-		return nil, err
-	}
-	out := make([]vendors.PortHealth, 0, len(h.Ports))
-	for _, p := range h.Ports {
-		out = append(out, vendors.PortHealth(p))
-	}
-	return out, nil
+	err := c.object(ctx, http.MethodGet, c.at(HealthPath), nil, &h, HealthFormat, &h.Format)
+	return h.Ports, err
 }
 
 // MTUs asks for the MTU of every port that the device reports, in bytes.
-func (c *Client) MTUs(ctx context.Context, platform string) (map[string]int, error) {
+func (c *Client) MTUs(ctx context.Context) (map[string]int, error) {
 	var m MTUs
-	if err := c.object(ctx, http.MethodGet, MTUPath+query(platform), nil, &m, MTUFormat, &m.Format); err != nil {
+	if err := c.object(ctx, http.MethodGet, c.at(MTUPath), nil, &m, MTUFormat, &m.Format); err != nil {
 		return nil, err
 	}
 	out := make(map[string]int, len(m.Ports))
@@ -54,19 +62,15 @@ func (c *Client) MTUs(ctx context.Context, platform string) (map[string]int, err
 }
 
 // SetMTU has the daemon set the MTU of one port, in bytes.
-func (c *Client) SetMTU(ctx context.Context, platform, port string, mtu int) error {
-	text, err := json.Marshal(MTUs{MTUFormat, []PortMTU{{port, mtu}}})
-	if err != nil {
-		return err
-	}
-	return c.change(ctx, http.MethodPut, MTUPath+query(platform), text)
+func (c *Client) SetMTU(ctx context.Context, port string, mtu int) error {
+	return c.changeTo(ctx, http.MethodPut, c.at(MTUPath), MTUs{MTUFormat, []PortMTU{{port, mtu}}})
 }
 
 // Config asks for the configuration that the daemon runs, or one that it ran
 // before, by its hash.
 func (c *Client) Config(ctx context.Context, hash string) ([]byte, error) {
 	var f Config
-	if err := c.object(ctx, http.MethodGet, ConfigPath+"?hash="+url.QueryEscape(hash), nil, &f, ConfigFormat, &f.Format); err != nil {
+	if err := c.object(ctx, http.MethodGet, c.at(ConfigPath, "hash", hash), nil, &f, ConfigFormat, &f.Format); err != nil {
 		return nil, err
 	}
 	if f.Hash != hash {
@@ -77,27 +81,61 @@ func (c *Client) Config(ctx context.Context, hash string) ([]byte, error) {
 
 // Configure gives the daemon a fleet file with exactly one local device. A
 // *vendors.PermanentError is a refusal that has changed nothing; after another
-// error the configuration may be in force, and the daemon keeps trying. mark is
-// the token of Arm where an auto-revert is pending for this change, else "".
-func (c *Client) Configure(ctx context.Context, file []byte, mark string) error {
-	path := ConfigPath
-	if mark != "" {
-		path += "?mark=" + url.QueryEscape(mark)
-	}
-	return c.change(ctx, http.MethodPut, path, file)
+// error the configuration may be in force, and the daemon keeps trying. An auto-revert
+// that this client has begun goes on; any other is cancelled.
+func (c *Client) Configure(ctx context.Context, file []byte) error {
+	return c.change(ctx, http.MethodPut, c.at(ConfigPath, "mark", c.token), file)
 }
 
-// RemoveSetup has the daemon remove everything of csig, its configuration included.
-// mark is as for Configure.
-func (c *Client) RemoveSetup(ctx context.Context, platform, mark string) error {
-	v := url.Values{}
-	if platform != "" {
-		v.Set("platform", platform)
+// Remove has the daemon remove everything of csig, its configuration included. An
+// auto-revert is as for Configure.
+func (c *Client) Remove(ctx context.Context) error {
+	return c.change(ctx, http.MethodDelete, c.at(ConfigPath, "mark", c.token), nil)
+}
+
+// Arm starts the daemon's auto-revert: after the delay it restores its present
+// configuration unless Confirm is called. The error wraps errors.ErrUnsupported
+// where the device has no auto-revert.
+func (c *Client) Arm(ctx context.Context, after time.Duration) (token string, err error) {
+	text, err := json.Marshal(Armed{Format: ArmedFormat, AfterNS: int64(after)})
+	if err != nil {
+		return "", err
 	}
-	if mark != "" {
-		v.Set("mark", mark)
+	var a Armed
+	if err := c.object(ctx, http.MethodPost, c.at(ArmedPath), text, &a, ArmedFormat, &a.Format); err != nil {
+		return "", err
 	}
-	return c.change(ctx, http.MethodDelete, ConfigPath+"?"+v.Encode(), nil)
+	if a.Mark == "" {
+		return "", fmt.Errorf("agent at %s: its answer to a request for an auto-revert has no token: use the csig that goes with the agent", c.name)
+	}
+	c.token = a.Mark
+	return a.Mark, nil
+}
+
+// Armed returns a *vendors.ArmedError while an auto-revert is pending.
+func (c *Client) Armed(ctx context.Context) error {
+	var a Armed
+	err := c.object(ctx, http.MethodGet, c.at(ArmedPath), nil, &a, ArmedFormat, &a.Format)
+	if err == nil && a.Armed {
+		return &vendors.ArmedError{Left: time.Duration(a.LeftNS)}
+	}
+	return err
+}
+
+// Confirm has the daemon keep the changes since Arm. The error wraps
+// vendors.ErrReverted when no auto-revert is pending any more.
+func (c *Client) Confirm(ctx context.Context, token string) error {
+	c.token = ""
+	return c.change(ctx, http.MethodDelete, c.at(ArmedPath, "mark", token), nil)
+}
+
+// changeTo asks for a change to what an object says.
+func (c *Client) changeTo(ctx context.Context, method, path string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return c.change(ctx, method, path, text)
 }
 
 // change asks for a change, whose answer is of no interest.
@@ -113,11 +151,4 @@ func (c *Client) change(ctx context.Context, method, path string, file []byte) e
 		return c.broken(err)
 	}
 	return nil
-}
-
-func query(platform string) string {
-	if platform == "" {
-		return ""
-	}
-	return "?platform=" + url.QueryEscape(platform)
 }

@@ -91,7 +91,7 @@ func TestGoneClientsChangeNothing(t *testing.T) {
 	// A later request is answered after the abandoned one: connections are
 	// accepted in order, but handled side by side, so wait for the former's end.
 	for c := NewClient(v.socket); ; {
-		if err := c.SetMTU(t.Context(), "", "swp1", 1500); err != nil {
+		if err := c.SetMTU(t.Context(), "swp1", 1500); err != nil {
 			t.Fatal(err)
 		}
 		l := v.lns[0].(*limited)
@@ -117,7 +117,8 @@ func TestChangesAreAudited(t *testing.T) {
 	v := serveAll(t, &own, nil)
 	c := NewClient(v.socket)
 	defer c.Close()
-	if err := c.Configure(t.Context(), []byte("a file"), "secret-token"); err != nil {
+	c.token = "secret-token"
+	if err := c.Configure(t.Context(), []byte("a file")); err != nil {
 		t.Fatal(err)
 	}
 	line := <-v.log
@@ -135,7 +136,7 @@ func TestChangesAreAudited(t *testing.T) {
 	}
 	tc := NewTLSClient(v.addr.String(), cfg, files(ca, "operator"))
 	defer tc.Close()
-	if err := tc.RemoveSetup(t.Context(), "", ""); err != nil {
+	if err := tc.Remove(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if line = <-v.log; !strings.Contains(line, `request="DELETE /v1/config"`) || !strings.Contains(line, `peer="certificate [operator]"`) || !strings.Contains(line, "address=\"127.0.0.1:") {
@@ -342,7 +343,7 @@ func TestManyConnections(t *testing.T) {
 			}
 			c = NewTLSClient(address, cfg, files(ca, "operator"))
 		}
-		if err := c.Configure(t.Context(), []byte(network), ""); err != nil || v.m.file != network {
+		if err := c.Configure(t.Context(), []byte(network)); err != nil || v.m.file != network {
 			t.Errorf("%s: beside silent clients: %v", network, err)
 		}
 		c.Close()

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
@@ -107,18 +106,14 @@ func (f *LinkFrame) frame() (vendors.LinkFrame, error) {
 
 // SendLink has the daemon send a test frame out of a port of its device.
 func (c *Client) SendLink(ctx context.Context, port string, f vendors.LinkFrame) error {
-	text, err := json.Marshal(LinkFrame{LinkFormat, port, f.Nonce, hex.EncodeToString(f.Tag), f.Size})
-	if err != nil {
-		return err
-	}
-	return c.change(ctx, http.MethodPost, LinkPath, text)
+	return c.changeTo(ctx, http.MethodPost, LinkPath, LinkFrame{LinkFormat, port, f.Nonce, hex.EncodeToString(f.Tag), f.Size})
 }
 
 // ListenLink has the daemon take in test frames at a port of its device, until
 // the listener is closed or ctx ends.
 func (c *Client) ListenLink(ctx context.Context, port string) (vendors.LinkListener, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	body, err := c.do(ctx, http.MethodGet, LinkPath+"?port="+url.QueryEscape(port), nil)
+	body, err := c.do(ctx, http.MethodGet, c.at(LinkPath, "port", port), nil)
 	if err != nil {
 		cancel()
 		return nil, err

@@ -66,15 +66,8 @@ type Config struct {
 
 // Health is the error and drop counters of a device's ports.
 type Health struct {
-	Format string       `json:"format"`
-	Ports  []PortHealth `json:"ports"`
-}
-
-// PortHealth counts frames that did not get through, as vendors.PortHealth.
-type PortHealth struct {
-	Port     string `json:"port"`
-	Errors   uint64 `json:"errors"`
-	Discards uint64 `json:"discards"`
+	Format string               `json:"format"`
+	Ports  []vendors.PortHealth `json:"ports"`
 }
 
 // MTUs is the MTU of ports, in bytes as the device counts them.
@@ -171,11 +164,7 @@ func (s *Server) Manage(m Manager) {
 	}))
 	s.mux.HandleFunc("GET "+HealthPath, answer(func(r *http.Request) (any, error) {
 		list, err := m.Health(r.Context(), argument(r, "platform"))
-		out := Health{HealthFormat, []PortHealth{}}
-		for _, p := range list {
-			out.Ports = append(out.Ports, PortHealth(p))
-		}
-		return out, err
+		return Health{HealthFormat, listed(list)}, err
 	}))
 	s.mux.HandleFunc("GET "+MTUPath, answer(func(r *http.Request) (any, error) {
 		mtus, err := m.MTUs(r.Context(), argument(r, "platform"))

@@ -177,10 +177,12 @@ func TestManage(t *testing.T) {
 	c := NewClient(socket)
 	defer c.Close()
 	ctx := t.Context()
-	if f, err := c.Facts(ctx, "a platform"); err != nil || f.Platform != "a platform" || len(f.Notes) != 1 {
+	c.Platform = "a platform"
+	if f, err := c.Probe(ctx); err != nil || f.Platform != "a platform" || len(f.Notes) != 1 {
 		t.Errorf("facts %+v, %v", f, err)
 	}
-	if s, err := c.Setup(ctx, "b"); err != nil || !reflect.DeepEqual(s, someSetup) || m.platform != "b" {
+	c.Platform = "b"
+	if s, err := c.Observe(ctx); err != nil || !reflect.DeepEqual(s, someSetup) || m.platform != "b" {
 		t.Errorf("setup %+v, %v", s, err)
 	}
 	if text, err := c.Config(ctx, someHash); err != nil || string(text) != "the file of "+someHash {
@@ -189,13 +191,16 @@ func TestManage(t *testing.T) {
 	if _, err := c.Config(ctx, "../../etc/passwd"); err == nil || !strings.Contains(err.Error(), "64 hexadecimal digits") {
 		t.Errorf("a configuration that none is: %v", err)
 	}
-	if h, err := c.Health(ctx, "c"); err != nil || !reflect.DeepEqual(h, someHealth) || m.platform != "c" {
+	c.Platform = "c"
+	if h, err := c.Health(ctx); err != nil || !reflect.DeepEqual(h, someHealth) || m.platform != "c" {
 		t.Errorf("health %+v, %v", h, err)
 	}
-	if mtus, err := c.MTUs(ctx, "e"); err != nil || !maps.Equal(mtus, m.mtus) || m.platform != "e" {
+	c.Platform = "e"
+	if mtus, err := c.MTUs(ctx); err != nil || !maps.Equal(mtus, m.mtus) || m.platform != "e" {
 		t.Errorf("MTUs %v, %v", mtus, err)
 	}
-	if err := c.SetMTU(ctx, "f", "swp9", 9216); err != nil || m.mtus["swp9"] != 9216 || m.platform != "f" {
+	c.Platform = "f"
+	if err := c.SetMTU(ctx, "swp9", 9216); err != nil || m.mtus["swp9"] != 9216 || m.platform != "f" {
 		t.Errorf("set the MTU: %v, %v", err, m.mtus)
 	}
 	for text, want := range map[string]string{"{": "reading the MTUs", `{"format":"csig.mtu/v2"}`: "csig.mtu/v2"} {
@@ -204,13 +209,14 @@ func TestManage(t *testing.T) {
 		}
 	}
 	file := strings.Repeat("a long file\n", 50_000)
-	if err := c.Configure(ctx, []byte(file), ""); err != nil || m.file != file {
+	if err := c.Configure(ctx, []byte(file)); err != nil || m.file != file {
 		t.Errorf("configure: %v, %d bytes", err, len(m.file))
 	}
-	if err := c.RemoveSetup(ctx, "d", ""); err != nil || m.file != "" || m.platform != "d" {
+	c.Platform = "d"
+	if err := c.Remove(ctx); err != nil || m.file != "" || m.platform != "d" {
 		t.Errorf("forget: %v", err)
 	}
-	if err := c.Configure(ctx, make([]byte, maxConfig+1), ""); err == nil || !strings.Contains(err.Error(), "too large") || m.file != "" {
+	if err := c.Configure(ctx, make([]byte, maxConfig+1)); err == nil || !strings.Contains(err.Error(), "too large") || m.file != "" {
 		t.Errorf("a file that is too large: %v", err)
 	}
 
@@ -241,13 +247,13 @@ func TestManage(t *testing.T) {
 			m.err = &vendors.PermanentError{Port: "swp1", Err: errors.New("never")}
 		}
 		want := "agent at " + socket + ": " + m.err.Error()
-		if err := c.Configure(ctx, []byte("x"), ""); err == nil || err.Error() != want || errors.As(err, &perm) != permanent {
+		if err := c.Configure(ctx, []byte("x")); err == nil || err.Error() != want || errors.As(err, &perm) != permanent {
 			t.Errorf("%v (%T), want %q", err, err, want)
 		}
-		if err := c.SetMTU(ctx, "", "swp9", 1500); err == nil || err.Error() != want {
+		if err := c.SetMTU(ctx, "swp9", 1500); err == nil || err.Error() != want {
 			t.Errorf("%v, want %q", err, want)
 		}
-		if _, err := c.Setup(ctx, ""); err == nil || err.Error() != want {
+		if _, err := c.Observe(ctx); err == nil || err.Error() != want {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -303,7 +309,7 @@ func TestOnlyCertificatesGetIn(t *testing.T) {
 			}
 			c := NewTLSClient(addr.String(), cfg, tc.files)
 			defer c.Close()
-			err = c.Configure(t.Context(), []byte("a file"), "")
+			err = c.Configure(t.Context(), []byte("a file"))
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v, want %q", err, tc.want)
 			}
