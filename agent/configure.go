@@ -63,16 +63,16 @@ func (d *Daemon) takeTurn(ctx context.Context) (release func(), err error) {
 // and puts it in force. What was measured goes on where it means the same, and
 // the lease runs through. A *vendors.PermanentError has changed nothing; after
 // another error the configuration is in force and what is missing is tried
-// again. mark is that of Arm, where the daemon is to go back unless this is
+// again. token is that of StartRevert, where the daemon is to revert unless this is
 // confirmed; one that it does not wait for any more is an error that wraps
 // vendors.ErrReverted.
-func (d *Daemon) Configure(ctx context.Context, text []byte, mark string) error {
+func (d *Daemon) Configure(ctx context.Context, text []byte, token string) error {
 	release, err := d.takeTurn(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := d.allowChange(mark); err != nil {
+	if err := d.allowChange(token); err != nil {
 		return err
 	}
 	return d.configure(ctx, text)

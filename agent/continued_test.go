@@ -189,7 +189,7 @@ func TestEndedAutoRevert(t *testing.T) {
 		k.begin(t)
 		k.configure(t, deviceText)
 		k.arm(t)
-		first := k.armed
+		first := k.pending
 		k.configure(t, changed("lm: 5", "lm: 7"))
 		k.revert(first)
 		if got := k.runs(t); got != "7" {
@@ -197,8 +197,8 @@ func TestEndedAutoRevert(t *testing.T) {
 		}
 		k.arm(t)
 		k.close(t)
-		k.revert(k.armed)
-		if _, err := os.Stat(k.armedFile()); err != nil {
+		k.revert(k.pending)
+		if _, err := os.Stat(k.revertFile()); err != nil {
 			t.Errorf("the next start does not go back: %v", err)
 		}
 	})

@@ -26,9 +26,9 @@ type DaemonConfig struct {
 	// NoCommands refuses configurations from the socket that name programs.
 	NoCommands bool
 
-	// OffMark is where csig off marks a device whose daemon does not answer
-	// (api.OffMark); "" for nowhere.
-	OffMark string
+	// OffMarker is where csig off marks a device whose daemon does not answer
+	// (api.OffMarker); "" for nowhere.
+	OffMarker string
 
 	// OpenSource opens the counters of a device of a fleet, OpenDriver its
 	// driver; a device that only has a platform is there to be looked at. The
@@ -50,12 +50,12 @@ type Daemon struct {
 	cfg     DaemonConfig
 	started time.Time
 
-	change sync.Mutex // held while what runs is changed
-	ready  bool       // Start is over
-	again  bool       // its own file could not be run, which may pass
-	failed string     // and why
-	closed bool
-	armed  *armed // nil: no auto-revert is pending
+	change  sync.Mutex // held while what runs is changed
+	ready   bool       // Start is over
+	again   bool       // its own file could not be run, which may pass
+	failed  string     // and why
+	closed  bool
+	pending *pendingRevert // nil: no auto-revert is pending
 
 	mu      sync.Mutex // guards what Status reads
 	run     *running   // nil while it waits
@@ -356,8 +356,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 // started again.
 func (d *Daemon) stop() {
 	d.closed = true
-	if d.armed != nil {
-		d.armed.timer.Stop()
+	if d.pending != nil {
+		d.pending.timer.Stop()
 	}
 }
 

@@ -500,13 +500,13 @@ func TestChangesOfClientsThatAreGone(t *testing.T) {
 		k.begin(t)
 		defer k.close(t)
 		k.configure(t, deviceText)
-		mark, err := k.Arm(t.Context(), "test", time.Minute)
+		mark, err := k.StartRevert(t.Context(), "test", time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, leave := context.WithCancel(t.Context())
 		leave() // while they waited for their turn, say
-		_, again := k.Arm(ctx, "test", time.Second)
+		_, again := k.StartRevert(ctx, "test", time.Second)
 		for _, err := range []error{
 			k.Configure(ctx, []byte(changed("lm: 5", "lm: 7")), ""), k.RemoveSetup(ctx, "test", ""), k.SetMTU(ctx, "test", "swp1", 9000), k.Confirm(ctx, mark), again,
 		} {

@@ -26,25 +26,25 @@ func (e *OffError) Error() string {
 // checkOffMarker returns an *OffError while there is an off-marker file. One that cannot be
 // read is an error, too: the emergency stop must not be undone by accident.
 func (d *Daemon) checkOffMarker() error {
-	if d.cfg.OffMark == "" || d.cfg.Shadow { // it puts nothing back
+	if d.cfg.OffMarker == "" || d.cfg.Shadow { // it puts nothing back
 		return nil
 	}
-	info, err := os.Lstat(d.cfg.OffMark) // a dangling link is a marker, too
+	info, err := os.Lstat(d.cfg.OffMarker) // a dangling link is a marker, too
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading the off-marker file: %w", err)
 	}
-	return &OffError{Mark: d.cfg.OffMark, At: info.ModTime().UTC(), File: d.cfg.File}
+	return &OffError{Mark: d.cfg.OffMarker, At: info.ModTime().UTC(), File: d.cfg.File}
 }
 
 // clearOffMarker removes the off-marker file: a later decision of a user replaces it.
 func (d *Daemon) clearOffMarker() error {
-	if d.cfg.OffMark == "" {
+	if d.cfg.OffMarker == "" {
 		return nil
 	}
-	if err := api.RemoveOffMark(d.cfg.OffMark); err != nil {
+	if err := api.RemoveOffMarker(d.cfg.OffMarker); err != nil {
 		return fmt.Errorf("removing the off-marker file, at which the next start would stop: %w", err)
 	}
 	return nil

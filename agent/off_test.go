@@ -19,7 +19,7 @@ func marked(t *testing.T, drv *recorder, edit func(*DaemonConfig)) (k *keeper, m
 	t.Helper()
 	mark = filepath.Join(t.TempDir(), "mark")
 	k = newKeeper(t, drv, func(cfg *DaemonConfig) {
-		cfg.OffMark = mark
+		cfg.OffMarker = mark
 		if edit != nil {
 			edit(cfg)
 		}

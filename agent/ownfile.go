@@ -90,8 +90,8 @@ func (d *Daemon) retireFile(confirmed bool) (theirs bool, err error) {
 
 // writeOffMarker writes the off-marker file, where the daemon has a path for it.
 func (d *Daemon) writeOffMarker() error {
-	if d.cfg.OffMark == "" {
+	if d.cfg.OffMarker == "" {
 		return nil
 	}
-	return api.LeaveOffMark(d.cfg.OffMark, d.cfg.Now())
+	return api.WriteOffMarker(d.cfg.OffMarker, d.cfg.Now())
 }

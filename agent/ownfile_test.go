@@ -16,7 +16,7 @@ import (
 func users(t *testing.T, drv *recorder, edit func(*DaemonConfig)) *keeper {
 	t.Helper()
 	k := newKeeper(t, drv, func(cfg *DaemonConfig) {
-		cfg.Wait, cfg.OffMark = false, cfg.File+".off"
+		cfg.Wait, cfg.OffMarker = false, cfg.File+".off"
 		if edit != nil {
 			edit(cfg)
 		}
@@ -56,7 +56,7 @@ func TestDaemonLeavesTheUsersFile(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if s := k.Status(); !strings.Contains(s.Waiting, k.cfg.File) || !strings.Contains(s.Waiting, k.cfg.OffMark) {
+			if s := k.Status(); !strings.Contains(s.Waiting, k.cfg.File) || !strings.Contains(s.Waiting, k.cfg.OffMarker) {
 				t.Errorf("status says %q", s.Waiting)
 			}
 		}, false, true},
@@ -97,15 +97,15 @@ func TestDaemonLeavesTheUsersFile(t *testing.T) {
 			synctest.Wait()
 		}, true, false},
 		{"a removal that is confirmed", func(t *testing.T, k *keeper) {
-			mark, off := k.arm(t), k.cfg.OffMark
+			mark, off := k.arm(t), k.cfg.OffMarker
 			if err := k.RemoveSetup(t.Context(), "test", mark); err != nil {
 				t.Error(err)
 			}
-			k.cfg.OffMark = filepath.Join(k.cfg.File, "mark") // which cannot be
+			k.cfg.OffMarker = filepath.Join(k.cfg.File, "mark") // which cannot be
 			if err := k.Confirm(t.Context(), mark); err == nil {
 				t.Error("confirmed, and the next start would undo it")
 			}
-			k.cfg.OffMark = off
+			k.cfg.OffMarker = off
 			if err := k.Confirm(t.Context(), mark); err != nil {
 				t.Error(err)
 			}
@@ -129,13 +129,13 @@ func TestDaemonLeavesTheUsersFile(t *testing.T) {
 				if s := k.Status(); (s.Waiting == "") != tc.runs {
 					t.Errorf("it waits %q", s.Waiting)
 				}
-				if _, err := os.Lstat(k.cfg.OffMark); (err == nil) != tc.marked {
+				if _, err := os.Lstat(k.cfg.OffMarker); (err == nil) != tc.marked {
 					t.Errorf("the mark of csig off: %v", err)
 				}
 				k.close(t)
 
 				// What the next start does, which may not wait.
-				again := users(t, &recorder{}, func(c *DaemonConfig) { c.File, c.OffMark = k.cfg.File, k.cfg.OffMark })
+				again := users(t, &recorder{}, func(c *DaemonConfig) { c.File, c.OffMarker = k.cfg.File, k.cfg.OffMarker })
 				defer again.close(t)
 				err := again.Open(t.Context())
 				if err == nil {
@@ -160,7 +160,7 @@ func TestDaemonKilledBesideTheUsersFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		k.close(t)
-		again := users(t, &recorder{}, func(c *DaemonConfig) { c.File, c.OffMark = k.cfg.File, k.cfg.OffMark })
+		again := users(t, &recorder{}, func(c *DaemonConfig) { c.File, c.OffMarker = k.cfg.File, k.cfg.OffMarker })
 		again.begin(t)
 		defer again.close(t)
 		if got := again.runs(t); got != "5" || again.waits(t) {
@@ -178,7 +178,7 @@ func TestDaemonLeavesWhatIsInItsWay(t *testing.T) {
 		for _, link := range []bool{false, true} {
 			t.Run(strings.TrimPrefix(name, "."), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					k := newKeeper(t, &recorder{}, func(c *DaemonConfig) { c.OffMark = c.File + ".off" })
+					k := newKeeper(t, &recorder{}, func(c *DaemonConfig) { c.OffMarker = c.File + ".off" })
 					k.begin(t)
 					defer k.close(t)
 					if name != "" {
@@ -199,7 +199,7 @@ func TestDaemonLeavesWhatIsInItsWay(t *testing.T) {
 					}
 					var errs []error
 					errs = append(errs, k.Configure(t.Context(), []byte(changed("lm: 5", "lm: 7")), ""))
-					_, err := k.Arm(t.Context(), "test", goesBack)
+					_, err := k.StartRevert(t.Context(), "test", goesBack)
 					errs = append(errs, err, k.RemoveSetup(t.Context(), "test", ""))
 					if errors.Join(errs...) == nil {
 						t.Error("no error names it")
@@ -221,27 +221,27 @@ func TestDaemonLeavesWhatIsInItsWay(t *testing.T) {
 func TestOffMarkFollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	at, mark := filepath.Join(dir, "elsewhere"), filepath.Join(dir, "new", "mark")
-	if err := api.LeaveOffMark(mark, time.Unix(1e9, 0)); err != nil {
+	if err := api.WriteOffMarker(mark, time.Unix(1e9, 0)); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(mark); err != nil || string(text) != "csig off took this device off at 2001-09-09T01:46:40Z\n" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if err := errors.Join(api.RemoveOffMark(mark), api.RemoveOffMark(mark), os.Symlink(at, mark)); err != nil {
+	if err := errors.Join(api.RemoveOffMarker(mark), api.RemoveOffMarker(mark), os.Symlink(at, mark)); err != nil {
 		t.Fatal(err)
 	}
 	// A link is a mark, and nothing is made where it leads.
-	if err := api.LeaveOffMark(mark, time.Now()); err != nil {
+	if err := api.WriteOffMarker(mark, time.Now()); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(at); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("made through the link: %v", err)
 	}
-	k := users(t, &recorder{}, func(c *DaemonConfig) { c.OffMark = mark })
+	k := users(t, &recorder{}, func(c *DaemonConfig) { c.OffMarker = mark })
 	if err := k.Open(t.Context()); !errors.As(err, new(*OffError)) {
 		t.Errorf("a link is no mark: %v", err)
 	}
-	if err := api.RemoveOffMark(mark); err == nil {
+	if err := api.RemoveOffMarker(mark); err == nil {
 		t.Error("a link is removed")
 	}
 }

@@ -19,24 +19,24 @@ func (d *Daemon) leaving() string { return d.cfg.File + ".removing" }
 
 // RemoveSetup removes everything of ours from the device, and the configuration. A
 // daemon without one looks at the platform that is named. The daemon then waits
-// for the next configuration. mark is as for Configure.
-func (d *Daemon) RemoveSetup(ctx context.Context, platform, mark string) error {
+// for the next configuration. token is as for Configure.
+func (d *Daemon) RemoveSetup(ctx context.Context, platform, token string) error {
 	release, err := d.takeTurn(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := d.allowChange(mark); err != nil {
+	if err := d.allowChange(token); err != nil {
 		return err
 	}
-	return d.removeSetup(ctx, platform, mark)
+	return d.removeSetup(ctx, platform, token)
 }
 
-func (d *Daemon) removeSetup(ctx context.Context, platform, mark string) error {
+func (d *Daemon) removeSetup(ctx context.Context, platform, token string) error {
 	if err := d.saveHistory(d.current()); err != nil {
 		return refuse(err)
 	}
-	theirs, err := d.retireFile(mark == "")
+	theirs, err := d.retireFile(token == "")
 	if err != nil {
 		return refuse(fmt.Errorf("removing the configuration: %w", err))
 	}
@@ -62,7 +62,7 @@ func (d *Daemon) removeSetup(ctx context.Context, platform, mark string) error {
 		return err
 	}
 	if theirs {
-		d.wait(fmt.Sprintf("for csig apply with the configuration of %s, or a restart without the mark %s: csig off removed everything of ours, and the file, which csig did not write, stays", d.cfg.File, d.cfg.OffMark))
+		d.wait(fmt.Sprintf("for csig apply with the configuration of %s, or a restart without the mark %s: csig off removed everything of ours, and the file, which csig did not write, stays", d.cfg.File, d.cfg.OffMarker))
 		d.cfg.Log.WithField("file", d.cfg.File).Warn("everything of ours is removed; the file is not csig's, and stays")
 		return nil
 	}

@@ -50,7 +50,7 @@ func (o *Opener) bypassDaemon(ctx context.Context, d *inventory.Device, login *s
 	if socket == "" {
 		socket = "/run/csig/agent.sock" // its own, beside the port
 	}
-	mark := api.OffMark(socket)
+	mark := api.OffMarker(socket)
 	reason := bypassReason(ctx, d, login, why)
 	if err := leaveMark(ctx, run, mark); err != nil {
 		return &unmarked{direct, fmt.Errorf("%s, and puts everything back when it is started: no mark could be left there that tells it: %w; keep it from being started, or make the file %s yourself", reason, err, mark)}, nil
@@ -122,8 +122,8 @@ func (o *Opener) bypassAgent(ctx context.Context, d *inventory.Device) (rollout.
 	case !found.usual:
 		return &unmarked{direct, fmt.Errorf("%v programs it, not at the usual socket %s, and puts everything back: stop that agent and run csig off again, or %s", found, api.DefaultSocket(), name)}, nil
 	}
-	mark := api.OffMark(api.DefaultSocket())
-	if err := api.LeaveOffMark(mark, time.Now()); err != nil {
+	mark := api.OffMarker(api.DefaultSocket())
+	if err := api.WriteOffMarker(mark, time.Now()); err != nil {
 		return &unmarked{direct, fmt.Errorf("%v programs it, and puts everything back: no mark could be left that tells it: %w; stop that agent and run csig off again", found, err)}, nil
 	}
 	o.Bypassed(d.Name, found.String()+" programs it, and the fleet file does not name its socket", mark)
@@ -172,12 +172,12 @@ var plainPath = regexp.MustCompile(`^/[A-Za-z0-9._/+@:-]+$`)
 // this machine where that is nil.
 func leaveMark(ctx context.Context, run *ssh.Client, mark string) error {
 	if run == nil {
-		return api.LeaveOffMark(mark, time.Now())
+		return api.WriteOffMarker(mark, time.Now())
 	}
 	if !plainPath.MatchString(mark) {
 		return fmt.Errorf("the path %q is not one for a command line", mark)
 	}
-	_, err := run.Run(ctx, markCommand(mark), []byte(api.OffMarkText(time.Now())))
+	_, err := run.Run(ctx, markCommand(mark), []byte(api.OffMarkerText(time.Now())))
 	return err
 }
 

@@ -32,8 +32,7 @@ var (
 	_ vendors.HealthReader = (*Daemon)(nil)
 	_ vendors.MTUSetter    = (*Daemon)(nil)
 	_ vendors.LinkProber   = (*Daemon)(nil)
-	_ vendors.Confirmer    = (*Daemon)(nil)
-	_ vendors.ArmedReader  = (*Daemon)(nil)
+	_ vendors.AutoReverter = (*Daemon)(nil)
 )
 
 // daemonOf is where a device's agent listens: as the fleet file says, or at the usual

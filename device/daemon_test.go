@@ -217,11 +217,11 @@ func TestRollOutThroughADaemon(t *testing.T) {
 	}
 }
 
-func (w *ward) Arm(context.Context, string, time.Duration) (string, error) {
+func (w *ward) StartRevert(context.Context, string, time.Duration) (string, error) {
 	return "", errors.ErrUnsupported
 }
 func (w *ward) Confirm(context.Context, string) error { return vendors.ErrReverted }
-func (w *ward) Armed(context.Context, string) error   { return nil }
+func (w *ward) PendingRevert(context.Context) error   { return nil }
 
 // serve answers for a manager at a socket until the test ends.
 func serve(t *testing.T, socket string, m api.Manager) {

@@ -191,8 +191,8 @@ func (o *Opener) Observe(ctx context.Context, d *inventory.Device, timeout time.
 		seen.Err = fmt.Errorf("reading its setup: %w", err)
 		return seen
 	}
-	if seen.Armed = vendors.ArmedBy(ctx, t); seen.Armed != nil && !errors.As(seen.Armed, new(*vendors.ArmedError)) {
-		seen.Err = fmt.Errorf("reading whether it goes back by itself: %w", seen.Armed)
+	if seen.PendingRevert = vendors.PendingRevert(ctx, t); seen.PendingRevert != nil && !errors.As(seen.PendingRevert, new(*vendors.PendingRevertError)) {
+		seen.Err = fmt.Errorf("reading whether it goes back by itself: %w", seen.PendingRevert)
 		return seen
 	}
 	if m, ok := vendors.As[vendors.MTUSetter](t); ok {

@@ -95,7 +95,7 @@ func (b *between) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 func confirms(req *http.Request) bool {
-	return req.Method == http.MethodDelete && req.URL.Path == api.ArmedPath
+	return req.Method == http.MethodDelete && req.URL.Path == api.RevertPath
 }
 
 // killBeforeConfirm runs apply, and kills it when s2 has its change and is about to

@@ -54,7 +54,7 @@ func TestLongStoppedWhileArmed(t *testing.T) {
 		if !stopped && strings.Contains(lines.Text(), `"event":"armed"`) && strings.Contains(lines.Text(), `"device":"s2"`) {
 			stopped = true
 			r.signal(cmd.Process, syscall.SIGSTOP)
-			for deadline := time.Now().Add(patience); errors.As(a.client.Armed(t.Context()), new(*vendors.ArmedError)); time.Sleep(20 * time.Millisecond) {
+			for deadline := time.Now().Add(patience); errors.As(a.client.PendingRevert(t.Context()), new(*vendors.PendingRevertError)); time.Sleep(20 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Error("it does not revert")
 					break

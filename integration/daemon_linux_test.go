@@ -259,7 +259,7 @@ func TestDaemonKilledWhileItChanges(t *testing.T) {
 	// and the next start does not run it.
 	users := filepath.Join(w.dir, "users.yaml")
 	text = text[bytes.Index(text, []byte("format:")):]
-	if err := errors.Join(os.Remove(api.OffMark(w.socket)), os.WriteFile(users, text, 0o600)); err != nil {
+	if err := errors.Join(os.Remove(api.OffMarker(w.socket)), os.WriteFile(users, text, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	a = w.launch(t, users, w.socket, "--no-self-test")

@@ -49,7 +49,7 @@ func TestOffBesideAnAgentThatTheFleetFileDoesNotName(t *testing.T) {
 	inside := []string{"--target", fmt.Sprint(places.Process.Pid), "--mount", "--", csig}
 	root := fmt.Sprintf("/proc/%d/root", places.Process.Pid)
 	const usual = "/run/csig/agent.sock"
-	mark := root + api.OffMark(usual)
+	mark := root + api.OffMarker(usual)
 	start := func(socket string) *agent {
 		t.Helper()
 		args := append(inside[:len(inside):len(inside)], "agent", "-c", local, "--no-self-test", "--socket", socket)
@@ -88,7 +88,7 @@ func TestOffBesideAnAgentThatTheFleetFileDoesNotName(t *testing.T) {
 			}
 		}
 		printed := off(c.fleet, 0)
-		if want := fmt.Sprintf("device s1: csig agent (process %d) programs it", a.cmd.Process.Pid); !strings.Contains(printed, want) || !strings.Contains(printed, api.OffMark(usual)) {
+		if want := fmt.Sprintf("device s1: csig agent (process %d) programs it", a.cmd.Process.Pid); !strings.Contains(printed, want) || !strings.Contains(printed, api.OffMarker(usual)) {
 			t.Errorf("the output of off lacks %q:\n%s", want, printed)
 		}
 		if c.hangs {

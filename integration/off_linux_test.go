@@ -46,7 +46,7 @@ func TestOffPastDeadDaemons(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", code, log)
 	}
 	for i, s := range []string{"s1", "s2", "s4"} {
-		mark := api.OffMark(r.socket([]int{0, 1, 3}[i]))
+		mark := api.OffMarker(r.socket([]int{0, 1, 3}[i]))
 		if !strings.Contains(log, "device "+s+": its daemon does not answer") || !strings.Contains(log, mark) {
 			t.Errorf("the output lacks that the daemon of %s is bypassed:\n%s", s, log)
 		}
@@ -73,7 +73,7 @@ func TestOffPastDeadDaemons(t *testing.T) {
 	agents = r.daemons()
 	for i, a := range agents {
 		s := a.await("that it waits", waits)
-		mark := api.OffMark(r.socket([]int{0, 1, 3}[i]))
+		mark := api.OffMarker(r.socket([]int{0, 1, 3}[i]))
 		if !strings.Contains(s.Waiting, mark) || !strings.Contains(s.Waiting, "csig off") {
 			t.Errorf("status reports that it waits %s", s.Waiting)
 		}
@@ -93,7 +93,7 @@ func TestOffPastDeadDaemons(t *testing.T) {
 		a.live()
 	}
 	for _, i := range []int{0, 1, 3} {
-		if _, err := os.Stat(api.OffMark(r.socket(i))); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(api.OffMarker(r.socket(i))); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("the mark: %v", err)
 		}
 	}

@@ -164,7 +164,7 @@ func TestOpenVSwitchOffBesideAnAgent(t *testing.T) {
 	if !strings.Contains(out, "its daemon does not answer") {
 		t.Errorf("the output of off is\n%s", out)
 	}
-	if err := os.Remove(api.OffMark(o.socket())); err != nil {
+	if err := os.Remove(api.OffMarker(o.socket())); err != nil {
 		t.Error(err)
 	}
 	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {

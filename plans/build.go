@@ -20,13 +20,13 @@ import (
 // Seen is what was found out about one device, or what its platform promises
 // where nothing was.
 type Seen struct {
-	Facts  vendors.Facts
-	Setup  vendors.Setup
-	Differ Differ
-	MTUs   map[string]int // of ports, in bytes; nil: not known
-	Via    string         // how it was reached
-	Err    error          // why it was not, or why nothing is known of its platform
-	Armed  error          // a *vendors.ArmedError where an auto-revert is pending
+	Facts         vendors.Facts
+	Setup         vendors.Setup
+	Differ        Differ
+	MTUs          map[string]int // of ports, in bytes; nil: not known
+	Via           string         // how it was reached
+	Err           error          // why it was not, or why nothing is known of its platform
+	PendingRevert error          // a *vendors.PendingRevertError where an auto-revert is pending
 
 	// NoDriver says that nothing can drive it: Facts are its platform's, and it
 	// has nothing of ours.

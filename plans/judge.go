@@ -22,8 +22,8 @@ func (b *builder) judge(n *node) {
 		b.find(code, findings.Error, n, nil, "%v", n.seen.Err)
 		return
 	}
-	if n.seen.Armed != nil { // what it has now is not what it will have
-		b.find(findings.RevertPending, findings.Error, n, nil, "%v", n.seen.Armed)
+	if n.seen.PendingRevert != nil { // what it has now is not what it will have
+		b.find(findings.RevertPending, findings.Error, n, nil, "%v", n.seen.PendingRevert)
 	}
 	if n.seen.Setup.Damaged != "" {
 		b.find(findings.SetupDamaged, findings.Warning, n, nil, "what it has is not as csig left it, and a rollback does not bring the damage back: %s", n.seen.Setup.Damaged)

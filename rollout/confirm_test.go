@@ -45,9 +45,9 @@ func (r *remote) open(ctx context.Context, name string) (Target, error) {
 	return &remoteDevice{device: t.(*device), r: r}, nil
 }
 
-func (d *remoteDevice) Armed(context.Context) error {
+func (d *remoteDevice) PendingRevert(context.Context) error {
 	if _, armed := d.r.back[d.name]; armed && !d.mine {
-		return &vendors.ArmedError{Left: 12 * time.Second}
+		return &vendors.PendingRevertError{Left: 12 * time.Second}
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func (d *remoteDevice) Remove(ctx context.Context) error {
 	return d.device.Remove(ctx)
 }
 
-func (d *remoteDevice) Arm(_ context.Context, after time.Duration) (string, error) {
+func (d *remoteDevice) StartRevert(_ context.Context, after time.Duration) (string, error) {
 	if d.r.refuses {
 		return "", fmt.Errorf("its home directory is full: %w", errors.ErrUnsupported)
 	}
@@ -157,7 +157,7 @@ func TestCannotBeArmed(t *testing.T) {
 	d := &remote{fleet: f, back: map[string]vendors.Setup{}, refuses: true}
 	told := 0
 	r := &Run{Journal: begin(t, p), Open: d.open, Revert: time.Minute, Report: func(p Progress) {
-		if p.Event == EventArmed && p.Reverts == 0 && strings.Contains(p.Err.Error(), "home directory is full") {
+		if p.Event == EventAutoRevert && p.Reverts == 0 && strings.Contains(p.Err.Error(), "home directory is full") {
 			told++
 		}
 	}}
@@ -215,7 +215,7 @@ func TestArmedByAnother(t *testing.T) {
 		t.Fatalf("%v, armed: %v", err, d.back)
 	}
 	d.broken = ""
-	var armed *vendors.ArmedError
+	var armed *vendors.PendingRevertError
 	if err := (&Run{Journal: begin(t, p), Open: d.open}).Apply(t.Context()); !errors.As(err, &armed) {
 		t.Errorf("another run of the plan: %v", err)
 	}

@@ -32,18 +32,18 @@ type Event string
 
 // The events of a journal.
 const (
-	EventBegin    Event = "begin"    // Plan: what is going to be carried out
-	EventBefore   Event = "before"   // Device, Setup: what it had before anything of this plan
-	EventStart    Event = "start"    // Step: its device may have changed from here on
-	EventArmed    Event = "armed"    // Step: until done or undone, its device auto-reverts; Error: it cannot, and why
-	EventDone     Event = "done"     // Step: its device was read back and is as wanted
-	EventFailed   Event = "failed"   // Step, Error
-	EventGate     Event = "gate"     // Wave, Error ("" passed)
-	EventStop     Event = "stop"     // Error: apply ended before the plan did
-	EventRollback Event = "rollback" // from here on the plan is undone
-	EventUndoing  Event = "undoing"  // Step
-	EventUndone   Event = "undone"   // Step: its device was read back and is as it was before the step; Error: but for this, which another process changed
-	EventEnd      Event = "end"      // the plan, or its undoing, is complete
+	EventBegin      Event = "begin"    // Plan: what is going to be carried out
+	EventBefore     Event = "before"   // Device, Setup: what it had before anything of this plan
+	EventStart      Event = "start"    // Step: its device may have changed from here on
+	EventAutoRevert Event = "armed"    // Step: until done or undone, its device auto-reverts; Error: it cannot, and why
+	EventDone       Event = "done"     // Step: its device was read back and is as wanted
+	EventFailed     Event = "failed"   // Step, Error
+	EventGate       Event = "gate"     // Wave, Error ("" passed)
+	EventStop       Event = "stop"     // Error: apply ended before the plan did
+	EventRollback   Event = "rollback" // from here on the plan is undone
+	EventUndoing    Event = "undoing"  // Step
+	EventUndone     Event = "undone"   // Step: its device was read back and is as it was before the step; Error: but for this, which another process changed
+	EventEnd        Event = "end"      // the plan, or its undoing, is complete
 )
 
 // Events that are only reported, not journaled.
@@ -350,7 +350,7 @@ func (s *state) add(r *Record) error {
 		}
 		s.before[r.Device] = *r.Setup
 		s.ports += int64(len(r.Setup.Ports))
-	case EventStart, EventArmed, EventDone, EventFailed, EventUndoing, EventUndone:
+	case EventStart, EventAutoRevert, EventDone, EventFailed, EventUndoing, EventUndone:
 		if err := s.addStep(r); err != nil {
 			return err
 		}
@@ -385,7 +385,7 @@ func (s *state) addStep(r *Record) error {
 	case do && s.rollback, undo && !s.rollback, last == "" && r.Event != EventStart, r.Event == EventUndone && last != EventUndoing:
 		return fmt.Errorf("step %d of device %s cannot be %q here", r.Step, r.Device, r.Event)
 	}
-	if r.Event != EventArmed {
+	if r.Event != EventAutoRevert {
 		s.last[r.Step] = r.Event
 	}
 	return nil

@@ -486,7 +486,7 @@ func TestJournalThatMakesNoSense(t *testing.T) {
 		"another's step":      {[]Record{before, {Event: EventStart, Device: "s2", Step: 1}}, "none of the plan's"},
 		"done, not begun":     {[]Record{before, {Event: EventDone, Device: "s1", Step: 1}}, `cannot be "done"`},
 		"failed, not begun":   {[]Record{before, {Event: EventFailed, Device: "s1", Step: 1}}, `cannot be "failed"`},
-		"armed, not begun":    {[]Record{before, {Event: EventArmed, Device: "s1", Step: 1}}, `cannot be "armed"`},
+		"armed, not begun":    {[]Record{before, {Event: EventAutoRevert, Device: "s1", Step: 1}}, `cannot be "armed"`},
 		"undoing too early":   {[]Record{before, start, {Event: EventUndoing, Device: "s1", Step: 1}}, `cannot be "undoing"`},
 		"undoing nothing":     {[]Record{before, {Event: EventRollback}, {Event: EventUndoing, Device: "s1", Step: 1}}, `cannot be "undoing"`},
 		"undone at once":      {[]Record{before, start, {Event: EventRollback}, {Event: EventUndone, Device: "s1", Step: 1}}, `cannot be "undone"`},

@@ -32,7 +32,7 @@ type Progress struct {
 	Err    error
 	Judged Judgement // of EventGate
 
-	Reverts time.Duration // of EventArmed: when the device auto-reverts; 0: it cannot, for Err
+	Reverts time.Duration // of EventAutoRevert: when the device auto-reverts; 0: it cannot, for Err
 }
 
 // Run carries out a plan, or undoes it, and writes every step down first.
@@ -235,13 +235,13 @@ func (r *Run) step(ctx context.Context, step *plans.Step, want vendors.Setup, mt
 // arm starts the auto-revert of a device for what follows, where it has one, and
 // journals that. The mark is "" where it has none.
 func (r *Run) arm(ctx context.Context, t Target, step *plans.Step, p Progress) (string, error) {
-	c, ok := vendors.As[vendors.Confirmer](t)
+	c, ok := vendors.As[vendors.AutoReverter](t)
 	if !ok || r.Revert == 0 {
 		return "", nil
 	}
-	mark, err := c.Arm(ctx, r.Revert)
+	mark, err := c.StartRevert(ctx, r.Revert)
 	p.Reverts = r.Revert
-	rec := Record{Event: EventArmed, Step: step.ID, Device: step.Device}
+	rec := Record{Event: EventAutoRevert, Step: step.ID, Device: step.Device}
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		p.Reverts, p.Err, rec.Error = 0, err, err.Error()
@@ -260,7 +260,7 @@ func (r *Run) confirm(ctx context.Context, device string, want vendors.Setup, ma
 		return fmt.Errorf("over a new connection after the change: %w", err)
 	}
 	defer t.Close()
-	c, ok := vendors.As[vendors.Confirmer](t)
+	c, ok := vendors.As[vendors.AutoReverter](t)
 	if !ok {
 		return errors.New("it no longer accepts the confirmation of the change")
 	}

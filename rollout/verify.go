@@ -72,7 +72,7 @@ func (r *Run) unchanged(ctx context.Context, t Target, name string) (have vendor
 		}
 		// A step of this journal that was cut off is carried out again, which
 		// ends what waits; anything else would be undone behind our back.
-		if err := vendors.ArmedBy(ctx, t); err != nil {
+		if err := vendors.PendingRevert(ctx, t); err != nil {
 			return have, known, err
 		}
 	}
@@ -268,7 +268,7 @@ func (r *Run) restored(ctx context.Context) error {
 	r.report(Progress{Event: EventVerify})
 	return r.eachDevice(ctx, r.Journal.state.names, false, func(ctx context.Context, t Target, name string) error {
 		before := r.before(name)
-		if err := vendors.ArmedBy(ctx, t); err != nil {
+		if err := vendors.PendingRevert(ctx, t); err != nil {
 			return err
 		}
 		have, err := t.Observe(ctx)

@@ -23,8 +23,7 @@ func (w wrapped) Unwrap() any { return w.what }
 // able can all that a driver can do beside the contract.
 type able struct {
 	Driver
-	Confirmer
-	ArmedReader
+	AutoReverter
 	LinkProber
 	Looker
 	SelfTester
@@ -43,7 +42,7 @@ func (health) Health(context.Context) ([]PortHealth, error) {
 // of a driver that has none.
 func TestAs(t *testing.T) {
 	for name, has := range map[string]func(any) bool{
-		"confirm": can[Confirmer], "armed": can[ArmedReader], "links": can[LinkProber], "look": can[Looker],
+		"auto-revert": can[AutoReverter], "links": can[LinkProber], "look": can[Looker],
 		"self-test": can[SelfTester], "health": can[HealthReader], "MTU": can[MTUSetter],
 	} {
 		if through := (wrapped{what: wrapped{what: able{}}}); !has(through) || !has(able{}) {

@@ -45,7 +45,7 @@ func TestGuard(t *testing.T) {
 		{"another's configuration", "PUT", ConfigPath, member, nil, false},
 		{"another's look at it", "GET", SetupPath, member, nil, false},
 		{"another's frame", "GET", LinkPath, member, nil, false},
-		{"another peer's auto-revert", "POST", ArmedPath, member, nil, false},
+		{"another peer's auto-revert", "POST", RevertPath, member, nil, false},
 		{"an unknown user", "GET", StatusPath, peer{name: "unknown user", err: errors.New("no credentials")}, nil, false},
 		{"a path that looks like the status", "PUT", StatusPath + "/../config", member, nil, false},
 		{"an operator", "DELETE", ConfigPath, peer{}, certificate("x", "operator"), true},

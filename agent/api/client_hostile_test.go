@@ -89,8 +89,8 @@ func TestHostileDaemon(t *testing.T) {
 				"facts":  func(ctx context.Context) error { _, err := c.Probe(ctx); return err },
 				"setup":  func(ctx context.Context) error { _, err := c.Observe(ctx); return err },
 				"config": func(ctx context.Context) error { _, err := c.Config(ctx, "x"); return err },
-				"armed":  func(ctx context.Context) error { return c.Armed(ctx) },
-				"arm":    func(ctx context.Context) error { _, err := c.Arm(ctx, time.Second); return err },
+				"armed":  func(ctx context.Context) error { return c.PendingRevert(ctx) },
+				"arm":    func(ctx context.Context) error { _, err := c.StartRevert(ctx, time.Second); return err },
 				"forget": func(ctx context.Context) error { return c.Remove(ctx) },
 				"links": func(ctx context.Context) error {
 					l, err := c.ListenLink(ctx, "p1")

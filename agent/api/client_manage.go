@@ -93,40 +93,40 @@ func (c *Client) Remove(ctx context.Context) error {
 	return c.change(ctx, http.MethodDelete, c.at(ConfigPath, "mark", c.token), nil)
 }
 
-// Arm starts the daemon's auto-revert: after the delay it restores its present
+// StartRevert starts the daemon's auto-revert: after the delay it restores its present
 // configuration unless Confirm is called. The error wraps errors.ErrUnsupported
 // where the device has no auto-revert.
-func (c *Client) Arm(ctx context.Context, after time.Duration) (token string, err error) {
-	text, err := json.Marshal(Armed{Format: ArmedFormat, AfterNS: int64(after)})
+func (c *Client) StartRevert(ctx context.Context, after time.Duration) (token string, err error) {
+	text, err := json.Marshal(Revert{Format: RevertFormat, AfterNS: int64(after)})
 	if err != nil {
 		return "", err
 	}
-	var a Armed
-	if err := c.object(ctx, http.MethodPost, c.at(ArmedPath), text, &a, ArmedFormat, &a.Format); err != nil {
+	var a Revert
+	if err := c.object(ctx, http.MethodPost, c.at(RevertPath), text, &a, RevertFormat, &a.Format); err != nil {
 		return "", err
 	}
-	if a.Mark == "" {
+	if a.Token == "" {
 		return "", fmt.Errorf("agent at %s: its answer to a request for an auto-revert has no token: use the csig that goes with the agent", c.name)
 	}
-	c.token = a.Mark
-	return a.Mark, nil
+	c.token = a.Token
+	return a.Token, nil
 }
 
-// Armed returns a *vendors.ArmedError while an auto-revert is pending.
-func (c *Client) Armed(ctx context.Context) error {
-	var a Armed
-	err := c.object(ctx, http.MethodGet, c.at(ArmedPath), nil, &a, ArmedFormat, &a.Format)
-	if err == nil && a.Armed {
-		return &vendors.ArmedError{Left: time.Duration(a.LeftNS)}
+// PendingRevert returns a *vendors.PendingRevertError while an auto-revert is pending.
+func (c *Client) PendingRevert(ctx context.Context) error {
+	var a Revert
+	err := c.object(ctx, http.MethodGet, c.at(RevertPath), nil, &a, RevertFormat, &a.Format)
+	if err == nil && a.Pending {
+		return &vendors.PendingRevertError{Left: time.Duration(a.LeftNS)}
 	}
 	return err
 }
 
-// Confirm has the daemon keep the changes since Arm. The error wraps
+// Confirm has the daemon keep the changes since StartRevert. The error wraps
 // vendors.ErrReverted when no auto-revert is pending any more.
 func (c *Client) Confirm(ctx context.Context, token string) error {
 	c.token = ""
-	return c.change(ctx, http.MethodDelete, c.at(ArmedPath, "mark", token), nil)
+	return c.change(ctx, http.MethodDelete, c.at(RevertPath, "mark", token), nil)
 }
 
 // changeTo asks for a change to what an object says.

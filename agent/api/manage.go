@@ -128,21 +128,19 @@ type Manager interface {
 	Config(hash string) (string, error)
 
 	// Configure puts a fleet file in force on the device, now and after a
-	// restart. mark is the token of Arm, where it was called for this change;
+	// restart. token is that of StartRevert, where it was called for this change;
 	// the error wraps vendors.ErrReverted when the device has already reverted.
 	// "" cancels a pending auto-revert.
-	Configure(ctx context.Context, file []byte, mark string) error
+	Configure(ctx context.Context, file []byte, token string) error
 
 	// RemoveSetup removes everything of csig from the device, and the
-	// configuration; idempotent. platform is as above, mark as for Configure.
-	RemoveSetup(ctx context.Context, platform, mark string) error
+	// configuration; idempotent. platform is as above, token as for Configure.
+	RemoveSetup(ctx context.Context, platform, token string) error
 
-	// Arm starts an auto-revert with a delay, Confirm keeps the changes since
-	// then, and Armed reports a pending one: as a vendors.Confirmer and a
-	// vendors.ArmedReader do.
-	Arm(ctx context.Context, platform string, after time.Duration) (mark string, err error)
-	Confirm(ctx context.Context, mark string) error
-	Armed(ctx context.Context, platform string) error
+	// The next three are as those of a vendors.AutoReverter.
+	StartRevert(ctx context.Context, platform string, after time.Duration) (token string, err error)
+	Confirm(ctx context.Context, token string) error
+	PendingRevert(ctx context.Context) error
 
 	// Links are tried at ports of the configuration that runs. The error
 	// wraps vendors.ErrNotYet when it lacks the port, or the tag's TPID.
@@ -153,7 +151,7 @@ type Manager interface {
 // before Serve.
 func (s *Server) Manage(m Manager) {
 	s.manageLinks(m)
-	s.manageArmed(m)
+	s.manageRevert(m)
 	s.mux.HandleFunc("GET "+FactsPath, answer(func(r *http.Request) (any, error) {
 		f, err := m.Facts(r.Context(), argument(r, "platform"))
 		return FactsOf(f), err

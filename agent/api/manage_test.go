@@ -31,8 +31,8 @@ type manager struct {
 	err      error
 	log      lines
 
-	mark  string              // of the last change
-	armed *vendors.ArmedError // nil: it does not wait
+	mark  string                      // of the last change
+	armed *vendors.PendingRevertError // nil: it does not wait
 
 	sent     vendors.LinkFrame // with the port
 	ports    []string
@@ -80,14 +80,13 @@ func (m *manager) RemoveSetup(_ context.Context, platform, mark string) error {
 	return m.err
 }
 
-func (m *manager) Arm(_ context.Context, platform string, after time.Duration) (string, error) {
+func (m *manager) StartRevert(_ context.Context, platform string, after time.Duration) (string, error) {
 	m.platform, m.mark = platform, "m&1"
-	m.armed = &vendors.ArmedError{Left: after}
+	m.armed = &vendors.PendingRevertError{Left: after}
 	return m.mark, m.err
 }
 
-func (m *manager) Armed(_ context.Context, platform string) error {
-	m.platform = platform
+func (m *manager) PendingRevert(context.Context) error {
 	if m.err == nil && m.armed != nil {
 		return m.armed
 	}

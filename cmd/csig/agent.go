@@ -188,7 +188,7 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 
 	var server *api.Server
 	daemon := agent.NewDaemon(agent.DaemonConfig{
-		File: o.file, Wait: o.wait, NoCommands: o.noCommands, OffMark: api.OffMark(o.socket), Shadow: o.shadow, SelfTest: !o.noSelfTest, Version: version, Log: log,
+		File: o.file, Wait: o.wait, NoCommands: o.noCommands, OffMarker: api.OffMarker(o.socket), Shadow: o.shadow, SelfTest: !o.noSelfTest, Version: version, Log: log,
 		OpenSource: func(ctx context.Context, f *inventory.Fleet, d *inventory.Device) (counters.Source, error) {
 			return device.OpenSource(ctx, &f.Profile, d, 0)
 		},

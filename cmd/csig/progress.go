@@ -342,7 +342,7 @@ func (s *progress) text(p rollout.Progress) string {
 	switch p.Event {
 	case rollout.EventStart:
 		return fmt.Sprintf("%s  %s …", where, p.Device)
-	case rollout.EventArmed:
+	case rollout.EventAutoRevert:
 		if p.Err != nil {
 			return fmt.Sprintf("%s  %s has no auto-revert: %v", where, p.Device, p.Err)
 		}
@@ -382,7 +382,7 @@ func (s *progress) text(p rollout.Progress) string {
 // single device is in the live block while it goes well.
 func (s *progress) summary(p *rollout.Progress) string {
 	switch p.Event {
-	case rollout.EventArmed, rollout.EventUndone:
+	case rollout.EventAutoRevert, rollout.EventUndone:
 		if p.Err == nil {
 			return ""
 		}

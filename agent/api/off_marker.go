@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// OffMark is the file with which csig off marks a device whose daemon at this
+// OffMarker is the file with which csig off marks a device whose daemon at this
 // socket does not answer, or runs a file that is not csig's to remove: the daemon
 // programs nothing while it is there (docs/agent.md). It is beside the socket. What is below /run does not outlive
 // a reboot, and a service manager may clear it away: the marks of such sockets
 // are in /var/lib/csig.
-func OffMark(socket string) string {
+func OffMarker(socket string) string {
 	path, err := filepath.Abs(socket)
 	if err != nil { // there is no working directory
 		path = filepath.Clean(socket)
@@ -30,9 +30,9 @@ func OffMark(socket string) string {
 
 const offText = "csig off took this device off at "
 
-// LeaveOffMark makes the mark of csig off. Whatever stands at its path already is
+// WriteOffMarker makes the mark of csig off. Whatever stands at its path already is
 // a mark, and stays as it is; no link is followed.
-func LeaveOffMark(path string, at time.Time) error {
+func WriteOffMarker(path string, at time.Time) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -43,16 +43,16 @@ func LeaveOffMark(path string, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(OffMarkText(at))
+	_, err = f.WriteString(OffMarkerText(at))
 	return errors.Join(err, f.Sync(), f.Close()) // it is to outlive a power cut
 }
 
-// OffMarkText is what a mark of csig off holds.
-func OffMarkText(at time.Time) string { return offText + at.UTC().Format(time.RFC3339) + "\n" }
+// OffMarkerText is what a mark of csig off holds.
+func OffMarkerText(at time.Time) string { return offText + at.UTC().Format(time.RFC3339) + "\n" }
 
-// RemoveOffMark removes the mark of csig off: a file that csig left, or an empty
+// RemoveOffMarker removes the mark of csig off: a file that csig left, or an empty
 // one of a user's. Anything else is an error, and stays.
-func RemoveOffMark(path string) error {
+func RemoveOffMarker(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -16,17 +16,16 @@ func TestArmed(t *testing.T) {
 	c := NewClient(socket)
 	defer c.Close()
 	ctx := t.Context()
-	c.Platform = "a"
-	if err := c.Armed(ctx); err != nil || m.platform != "a" {
+	if err := c.PendingRevert(ctx); err != nil {
 		t.Errorf("nothing waits: %v", err)
 	}
 	c.Platform = "b"
-	mark, err := c.Arm(ctx, 30*time.Second)
+	mark, err := c.StartRevert(ctx, 30*time.Second)
 	if err != nil || mark != "m&1" || m.platform != "b" || m.armed.Left != 30*time.Second {
 		t.Errorf("mark %q, %v, manager %+v", mark, err, m)
 	}
-	var armed *vendors.ArmedError
-	if err := c.Armed(ctx); !errors.As(err, &armed) || armed.Left != 30*time.Second {
+	var armed *vendors.PendingRevertError
+	if err := c.PendingRevert(ctx); !errors.As(err, &armed) || armed.Left != 30*time.Second {
 		t.Errorf("it waits: %v", err)
 	}
 	for what, change := range map[string]func() error{
@@ -49,14 +48,14 @@ func TestArmed(t *testing.T) {
 		t.Errorf("too late: %v", err)
 	}
 	m.err = errors.ErrUnsupported
-	if _, err := c.Arm(ctx, time.Second); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := c.StartRevert(ctx, time.Second); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("it cannot: %v", err)
 	}
 	m.err = nil
 	m.armed = nil
-	for _, text := range []string{`{"format": "csig.armed/v2"}`, `{`, `{"after_ns": "` + strings.Repeat("1", maxArmed) + `"}`} {
+	for _, text := range []string{`{"format": "csig.armed/v2"}`, `{`, `{"after_ns": "` + strings.Repeat("1", maxRevert) + `"}`} {
 		var perm *vendors.PermanentError
-		if err := c.change(ctx, http.MethodPost, ArmedPath, []byte(text)); !errors.As(err, &perm) || m.armed != nil {
+		if err := c.change(ctx, http.MethodPost, RevertPath, []byte(text)); !errors.As(err, &perm) || m.armed != nil {
 			t.Errorf("%.20s: %v", text, err)
 		}
 	}

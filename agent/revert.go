@@ -19,40 +19,40 @@ import (
 
 // The range of an auto-revert's delay, and how soon a failed one is retried.
 const (
-	minArmed    = time.Second
-	maxArmed    = 24 * time.Hour
-	revertRetry = 5 * time.Second
+	minRevertDelay = time.Second
+	maxRevertDelay = 24 * time.Hour
+	revertRetry    = 5 * time.Second
 )
 
-// armed is a pending auto-revert: without a confirmation in time the daemon restores
+// pendingRevert is a pending auto-revert: without a confirmation in time the daemon restores
 // its earlier configuration. It is on disk, too: a daemon that is killed meanwhile
 // reverts when it is restarted.
-type armed struct {
-	Mark  string    `json:"mark"`
+type pendingRevert struct {
+	Token string    `json:"mark"`
 	Until time.Time `json:"until"`
 	Hash  string    `json:"config_hash"` // of the configuration to restore; "": none
 
 	timer *time.Timer
 }
 
-func (d *Daemon) armedFile() string { return d.cfg.File + ".armed" }
+func (d *Daemon) revertFile() string { return d.cfg.File + ".armed" }
 
-// Arm starts an auto-revert: after the delay the daemon restores the configuration
+// StartRevert starts an auto-revert: after the delay the daemon restores the configuration
 // that it runs now, or none. A pending one is cancelled first. An error that wraps
 // errors.ErrUnsupported says why it cannot.
-func (d *Daemon) Arm(ctx context.Context, platform string, after time.Duration) (mark string, err error) {
+func (d *Daemon) StartRevert(ctx context.Context, platform string, after time.Duration) (token string, err error) {
 	release, err := d.takeTurn(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer release()
-	if after < minArmed || after > maxArmed {
-		return "", refuse(fmt.Errorf("auto-revert after %v: want %v to %v", after, minArmed, maxArmed))
+	if after < minRevertDelay || after > maxRevertDelay {
+		return "", refuse(fmt.Errorf("auto-revert after %v: want %v to %v", after, minRevertDelay, maxRevertDelay))
 	}
 	if err := d.cancelRevert(); err != nil {
 		return "", err
 	}
-	a := &armed{Until: d.cfg.Now().Add(after)}
+	a := &pendingRevert{Until: d.cfg.Now().Add(after)}
 	if r := d.current(); r != nil {
 		a.Hash = r.hash
 		err = d.saveHistory(r)
@@ -70,28 +70,28 @@ func (d *Daemon) Arm(ctx context.Context, platform string, after time.Duration) 
 	if err != nil {
 		return "", err
 	}
-	a.Mark = vendors.NewMark()
+	a.Token = vendors.NewToken()
 	text, err := json.Marshal(a)
 	if err == nil {
-		err = writeFile(d.armedFile(), text)
+		err = writeFile(d.revertFile(), text)
 	}
 	if err != nil {
 		return "", err
 	}
 	a.timer = time.AfterFunc(after, func() { d.revert(a) })
-	d.armed = a
-	return a.Mark, nil
+	d.pending = a
+	return a.Token, nil
 }
 
-// Confirm keeps the changes since Arm. Its error wraps vendors.ErrReverted when no
+// Confirm keeps the changes since StartRevert. Its error wraps vendors.ErrReverted when no
 // auto-revert is pending any more.
-func (d *Daemon) Confirm(ctx context.Context, mark string) error {
+func (d *Daemon) Confirm(ctx context.Context, token string) error {
 	release, err := d.takeTurn(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := d.checkToken(mark); err != nil {
+	if err := d.checkToken(token); err != nil {
 		return err
 	}
 	if d.current() == nil { // a removal is confirmed: the next start is not to undo it
@@ -104,20 +104,19 @@ func (d *Daemon) Confirm(ctx context.Context, mark string) error {
 	return d.cancelRevert()
 }
 
-// Armed returns a *vendors.ArmedError while an auto-revert of the daemon, or of the
-// device itself, is pending.
-func (d *Daemon) Armed(ctx context.Context, platform string) error {
+// PendingRevert returns a *vendors.PendingRevertError while an auto-revert is pending.
+func (d *Daemon) PendingRevert(context.Context) error {
 	d.change.Lock()
 	defer d.change.Unlock()
-	if d.armed != nil {
-		return &vendors.ArmedError{Left: d.armed.Until.Sub(d.cfg.Now()).Round(time.Second)}
+	if d.pending != nil {
+		return &vendors.PendingRevertError{Left: d.pending.Until.Sub(d.cfg.Now()).Round(time.Second)}
 	}
-	return d.look(platform, func(driver vendors.Driver) error { return vendors.ArmedBy(ctx, driver) })
+	return nil
 }
 
 // checkToken returns vendors.ErrReverted unless the auto-revert of this token is pending.
-func (d *Daemon) checkToken(mark string) error {
-	if d.armed == nil || d.armed.Mark != mark {
+func (d *Daemon) checkToken(token string) error {
+	if d.pending == nil || d.pending.Token != token {
 		return vendors.ErrReverted
 	}
 	return nil
@@ -126,11 +125,11 @@ func (d *Daemon) checkToken(mark string) error {
 // allowChange tells whether a change may be made. One with a token belongs to an
 // auto-revert, and comes too late after it; any other cancels a pending auto-revert, so
 // that the change stays.
-func (d *Daemon) allowChange(mark string) error {
-	if mark == "" {
+func (d *Daemon) allowChange(token string) error {
+	if token == "" {
 		return d.cancelRevert()
 	}
-	if err := d.checkToken(mark); err != nil {
+	if err := d.checkToken(token); err != nil {
 		return fmt.Errorf("the change came too late: %w", err)
 	}
 	return nil
@@ -138,26 +137,26 @@ func (d *Daemon) allowChange(mark string) error {
 
 // cancelRevert cancels a pending auto-revert.
 func (d *Daemon) cancelRevert() error {
-	if text, err := os.ReadFile(d.armedFile()); err == nil && (json.Unmarshal(text, &armed{}) != nil || !bytes.Contains(text, []byte(`"mark"`))) {
-		return refuse(fmt.Errorf("the file %s is in the way, and was not written by csig: move it away", d.armedFile()))
+	if text, err := os.ReadFile(d.revertFile()); err == nil && (json.Unmarshal(text, &pendingRevert{}) != nil || !bytes.Contains(text, []byte(`"mark"`))) {
+		return refuse(fmt.Errorf("the file %s is in the way, and was not written by csig: move it away", d.revertFile()))
 	}
-	if err := os.Remove(d.armedFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(d.revertFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("cancelling the auto-revert: %w", err)
 	}
-	if d.armed == nil {
+	if d.pending == nil {
 		return nil
 	}
-	d.armed.timer.Stop()
-	d.armed = nil
-	return outfile.SyncDir(filepath.Dir(d.armedFile()))
+	d.pending.timer.Stop()
+	d.pending = nil
+	return outfile.SyncDir(filepath.Dir(d.revertFile()))
 }
 
 // revert runs the auto-revert a, unless it was cancelled meanwhile. A failure is
 // retried.
-func (d *Daemon) revert(a *armed) {
+func (d *Daemon) revert(a *pendingRevert) {
 	d.change.Lock()
 	defer d.change.Unlock()
-	if d.armed != a || d.closed {
+	if d.pending != a || d.closed {
 		return
 	}
 	log := d.cfg.Log.WithField("config", fmt.Sprintf("%.12s", a.Hash))
@@ -201,11 +200,11 @@ func (d *Daemon) revertAfterRestart() error {
 	if d.cfg.Shadow {
 		return nil
 	}
-	text, err := os.ReadFile(d.armedFile())
+	text, err := os.ReadFile(d.revertFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	var a armed
+	var a pendingRevert
 	if err == nil {
 		err = json.Unmarshal(text, &a)
 	}
@@ -220,7 +219,7 @@ func (d *Daemon) revertAfterRestart() error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("the last change was not confirmed, and the configuration before it cannot be restored: %w; remove %s to run the present one", err, d.armedFile())
+		return fmt.Errorf("the last change was not confirmed, and the configuration before it cannot be restored: %w; remove %s to run the present one", err, d.revertFile())
 	}
 	d.cfg.Log.WithField("config", fmt.Sprintf("%.12s", a.Hash)).Warn("change not confirmed before the daemon stopped; rolling back")
 	return d.cancelRevert()

@@ -23,7 +23,7 @@ func TestOffMark(t *testing.T) {
 		"/var/lib/csig/agent.sock":       "/var/lib/csig/agent.sock.off",
 		"agent.sock":                     filepath.Join(here, "agent.sock.off"),
 	} {
-		if got := OffMark(socket); got != want {
+		if got := OffMarker(socket); got != want {
 			t.Errorf("%s: %s, want %s", socket, got, want)
 		}
 	}
@@ -36,16 +36,16 @@ func TestMarkOfOff(t *testing.T) {
 		text    string
 		removed bool
 	}{
-		"csig's":        {OffMarkText(time.Unix(1e9, 0)), true},
+		"csig's":        {OffMarkerText(time.Unix(1e9, 0)), true},
 		"an empty one":  {"", true},
 		"a user's":      {"keep out\n", false},
 		"one like ours": {"csig off took", false},
 	} {
 		path := filepath.Join(t.TempDir(), "new", "mark")
-		if err := RemoveOffMark(path); err != nil {
+		if err := RemoveOffMarker(path); err != nil {
 			t.Errorf("%s: not there: %v", name, err)
 		}
-		if err := LeaveOffMark(path, time.Unix(1e9, 0)); err != nil {
+		if err := WriteOffMarker(path, time.Unix(1e9, 0)); err != nil {
 			t.Fatal(err)
 		}
 		if text, err := os.ReadFile(path); err != nil || string(text) != "csig off took this device off at 2001-09-09T01:46:40Z\n" {
@@ -54,18 +54,18 @@ func TestMarkOfOff(t *testing.T) {
 		if err := os.WriteFile(path, []byte(tc.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := LeaveOffMark(path, time.Unix(2e9, 0)); err != nil {
+		if err := WriteOffMarker(path, time.Unix(2e9, 0)); err != nil {
 			t.Errorf("%s: left once more: %v", name, err)
 		}
 		if text, err := os.ReadFile(path); err != nil || string(text) != tc.text {
 			t.Errorf("%s: it is %q, %v", name, text, err)
 		}
-		err := RemoveOffMark(path)
+		err := RemoveOffMarker(path)
 		if _, there := os.Lstat(path); (err == nil) != tc.removed || errors.Is(there, fs.ErrNotExist) != tc.removed {
 			t.Errorf("%s: %v, and then %v", name, err, there)
 		}
 	}
-	if err := RemoveOffMark(t.TempDir()); err == nil {
+	if err := RemoveOffMarker(t.TempDir()); err == nil {
 		t.Error("a directory is no mark")
 	}
 }

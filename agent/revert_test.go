@@ -16,7 +16,7 @@ const goesBack = 30 * time.Second
 
 func (k *keeper) arm(t *testing.T) string {
 	t.Helper()
-	mark, err := k.Arm(t.Context(), "test", goesBack)
+	mark, err := k.StartRevert(t.Context(), "test", goesBack)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,11 +25,11 @@ func (k *keeper) arm(t *testing.T) string {
 
 func (k *keeper) waits(t *testing.T) bool {
 	t.Helper()
-	err := k.Armed(t.Context(), "test")
-	if err != nil && !errors.As(err, new(*vendors.ArmedError)) {
+	err := k.PendingRevert(t.Context())
+	if err != nil && !errors.As(err, new(*vendors.PendingRevertError)) {
 		t.Error(err)
 	}
-	if _, e := os.Stat(k.armedFile()); (e == nil) != (err != nil) {
+	if _, e := os.Stat(k.revertFile()); (e == nil) != (err != nil) {
 		t.Errorf("waits: %v, its file: %v", err, e)
 	}
 	return err != nil
@@ -135,14 +135,14 @@ func TestDaemonGoesBack(t *testing.T) {
 			if err := k.Configure(t.Context(), []byte(seven), mark); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(k.cfg.OffMark, nil, 0o600); err != nil {
+			if err := os.WriteFile(k.cfg.OffMarker, nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}, "7", "7", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				k := newKeeper(t, &recorder{}, func(c *DaemonConfig) { c.OffMark = c.File + ".off" })
+				k := newKeeper(t, &recorder{}, func(c *DaemonConfig) { c.OffMarker = c.File + ".off" })
 				k.begin(t)
 				defer k.close(t)
 				if tc.before != "" {
@@ -192,7 +192,7 @@ func TestDaemonKilledWhileArmed(t *testing.T) {
 				}
 				k.close(t)
 				time.Sleep(2 * goesBack) // nothing of it goes on
-				if _, err := os.Stat(k.armedFile()); err != nil {
+				if _, err := os.Stat(k.revertFile()); err != nil {
 					t.Fatal(err)
 				}
 
@@ -241,11 +241,11 @@ func TestDaemonCannotBeArmed(t *testing.T) {
 			if tc.after == 0 {
 				tc.after = goesBack
 			}
-			_, err := k.Arm(t.Context(), "test", tc.after)
+			_, err := k.StartRevert(t.Context(), "test", tc.after)
 			if err == nil || !strings.Contains(err.Error(), tc.says) || errors.Is(err, errors.ErrUnsupported) != tc.never {
 				t.Errorf("got %v", err)
 			}
-			if k.armed != nil {
+			if k.pending != nil {
 				t.Error("it waits all the same")
 			}
 		})
