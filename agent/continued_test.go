@@ -152,7 +152,7 @@ func TestShortcomings(t *testing.T) {
 		return vlanrules.Verdict{Level: vlanrules.Refused, Reason: why}
 	}
 	facts := vendors.Facts{Lease: refused("no timers"), Strip: refused("no BPF"), Wide: refused("no room")}
-	facts.Depths = append(facts.Depths, vlanrules.Verdict{}, refused("one tag"))
+	facts.TagDepths = append(facts.TagDepths, vlanrules.Verdict{}, refused("one tag"))
 	for _, tc := range []struct {
 		name string
 		edit func(*Config)

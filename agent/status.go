@@ -207,7 +207,7 @@ func (a *Agent) shortcomingsLocked() []api.Verdict {
 	if a.cfg.Profile.WideTPID != 0 {
 		add(findings.WideTags, "wide tags", a.facts.Wide)
 	}
-	for n, v := range a.facts.Depths {
+	for n, v := range a.facts.TagDepths {
 		add(findings.TagDepth, fmt.Sprintf("tags behind %d VLAN tags", n), v)
 	}
 	for _, sig := range quantize.Signals {

@@ -393,7 +393,7 @@ func (a *assessor) support(d *assessed) []Support {
 		vlans []int
 	}
 	var rows []depths
-	for n, v := range d.seen.Facts.Depths {
+	for n, v := range d.seen.Facts.TagDepths {
 		level := d.level
 		switch v.Level {
 		case vlanrules.Degraded:

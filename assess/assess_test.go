@@ -62,11 +62,11 @@ func TestLevels(t *testing.T) {
 		"everything": {basis: BasisProbe, want: "software", reason: "it takes the rules", supported: "compact [] [abw] software"},
 		"promised":   {basis: BasisPlatform, want: "software", reason: "devices of its platform take the rules"},
 		"no tags, unless": {
-			basis: BasisPlatform, facts: vendors.Facts{Update: refused("no"), Through: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "only if bridged"}},
+			basis: BasisPlatform, facts: vendors.Facts{Update: refused("no"), Passthrough: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "only if bridged"}},
 			want: "discard", reason: "not known to forward them: only if bridged; where it does forward them, give it its level, passthrough or native, with the reason", supported: "compact [] [abw] discard",
 		},
 		"told that it is so": {
-			basis: BasisPlatform, level: asserted("passthrough"), facts: vendors.Facts{Update: refused("no"), Through: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "only if bridged"}},
+			basis: BasisPlatform, level: asserted("passthrough"), facts: vendors.Facts{Update: refused("no"), Passthrough: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "only if bridged"}},
 			want: "passthrough", reason: "told so", warnsOf: "csig cannot see whether it is: only if bridged",
 		},
 		"the signal would choose the VLAN": {
@@ -85,7 +85,7 @@ func TestLevels(t *testing.T) {
 			want: "passthrough", reason: "it takes the TPIDs 0x8100, 0x88a8, and the domain's is 0x9900", warnsOf: "it could update tags, but not in this domain: it takes the TPIDs",
 		},
 		"a TPID that it cannot be given, and does not let through": {
-			basis: BasisPlatform, facts: vendors.Facts{Through: refused("drops"), Traits: vendors.Traits{TPIDs: vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100}}, vendors.Source{Mark: vendors.Read, From: "a book"})}},
+			basis: BasisPlatform, facts: vendors.Facts{Passthrough: refused("drops"), Traits: vendors.Traits{TPIDs: vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100}}, vendors.Source{Mark: vendors.Read, From: "a book"})}},
 			want: "discard", reason: "it takes the TPIDs 0x8100, and the domain's is 0x9900; drops",
 		},
 		"a driver, and another TPID's VID": {
@@ -96,7 +96,7 @@ func TestLevels(t *testing.T) {
 			want: "passthrough", reason: "translates the bridging VLAN only", supported: "compact [] [abw] passthrough",
 		},
 		"no tags": {
-			basis: BasisProbe, facts: vendors.Facts{Update: refused("no"), Through: refused("takes the TPID for QinQ")},
+			basis: BasisProbe, facts: vendors.Facts{Update: refused("no"), Passthrough: refused("takes the TPID for QinQ")},
 			want: "discard", reason: "takes the TPID for QinQ", supported: "compact [] [abw] discard",
 		},
 		"degraded": {
@@ -104,11 +104,11 @@ func TestLevels(t *testing.T) {
 			want: "software", reason: "DEI is lost",
 		},
 		"behind one VLAN tag": {
-			basis: BasisProbe, facts: vendors.Facts{Depths: []vlanrules.Verdict{{}, {}, refused("too deep"), refused("too deep")}},
+			basis: BasisProbe, facts: vendors.Facts{TagDepths: []vlanrules.Verdict{{}, {}, refused("too deep"), refused("too deep")}},
 			want: "software", reason: "it takes the rules", supported: "compact [0 1] [abw] software; compact [2 3] [abw] passthrough",
 		},
 		"behind none, and discards what it does not parse": {
-			basis: BasisProbe, facts: vendors.Facts{Depths: []vlanrules.Verdict{{}, refused("too deep")}, Through: refused("drops")},
+			basis: BasisProbe, facts: vendors.Facts{TagDepths: []vlanrules.Verdict{{}, refused("too deep")}, Passthrough: refused("drops")},
 			want: "software", reason: "it takes the rules", supported: "compact [0] [abw] software; compact [1] [abw] discard",
 		},
 		"a port that it does not have": {
@@ -117,7 +117,7 @@ func TestLevels(t *testing.T) {
 		"told less":     {basis: BasisProbe, level: asserted("discard"), want: "discard", reason: "told so"},
 		"told native":   {basis: BasisProbe, level: asserted("native"), want: "native", reason: "told so", warnsOf: "csig cannot tell whether that is so"},
 		"told too much": {basis: BasisProbe, level: asserted("software"), facts: vendors.Facts{Update: refused("no hook")}, want: "passthrough", reason: "the fleet file says software, but: no hook", errors: 1},
-		"told unsafely": {basis: BasisPlatform, level: asserted("passthrough"), facts: vendors.Facts{Update: refused("no"), Through: refused("drops it")}, want: "discard", reason: "the fleet file says passthrough, but: drops it", errors: 1},
+		"told unsafely": {basis: BasisPlatform, level: asserted("passthrough"), facts: vendors.Facts{Update: refused("no"), Passthrough: refused("drops it")}, want: "discard", reason: "the fleet file says passthrough, but: drops it", errors: 1},
 		"level unknown": {basis: BasisFile, err: fmt.Errorf("no driver"), want: "unknown", reason: "its level is unknown (no driver): give it a level in the fleet file; until then no tag may reach it", errors: 1, supported: "compact [] [abw] unknown"},
 		"only told":     {basis: BasisFile, err: fmt.Errorf("no driver"), level: asserted("passthrough"), want: "passthrough", reason: "told so"},
 		"told native, and it could be": {basis: BasisPlatform, level: asserted("native"), facts: vendors.Facts{Update: refused("no"), Traits: vendors.Traits{Native: vendors.That("all of it", vendors.Source{Mark: vendors.Read, From: "a book"})}},
@@ -357,8 +357,8 @@ func TestRequirements(t *testing.T) {
 		}, want: "no-sending unmet h0-0"},
 		"room":                                  {change: func(f *inventory.Fleet) { f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 1504, 1504 }, want: "mtu met spine0:down1"},
 		"no room":                               {change: func(f *inventory.Fleet) { f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 1504, 1503 }, want: "mtu unmet spine0:down1"},
-		"room with slack":                       {facts: vendors.Facts{Slack: 4}, change: func(f *inventory.Fleet) { f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 1504, 1500 }, want: "mtu met spine0:down1"},
-		"no room with it":                       {facts: vendors.Facts{Slack: 4}, change: func(f *inventory.Fleet) { f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 1504, 1499 }, want: "mtu unmet spine0:down1"},
+		"room with slack":                       {facts: vendors.Facts{MTUHeadroom: 4}, change: func(f *inventory.Fleet) { f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 1504, 1500 }, want: "mtu met spine0:down1"},
+		"no room with it":                       {facts: vendors.Facts{MTUHeadroom: 4}, change: func(f *inventory.Fleet) { f.Hosts[0].MTU, f.Devices[2].Ports[0].MTU = 1504, 1499 }, want: "mtu unmet spine0:down1"},
 		"unknown":                               {change: func(f *inventory.Fleet) { f.Hosts[0].MTU = 1500 }, want: "mtu unchecked spine0:down1"},
 		"read, and enough":                      {mtus: map[string]int{"down1": 1504}, change: func(f *inventory.Fleet) { f.Hosts[0].MTU = 1504 }, want: "mtu met spine0:down1"},
 		"read, and too small":                   {mtus: map[string]int{"down1": 1500}, change: func(f *inventory.Fleet) { f.Hosts[0].MTU = 1504 }, want: "mtu planned spine0:down1"},
@@ -422,13 +422,13 @@ func TestNoTagReachesADiscardDevice(t *testing.T) {
 			d := &f.Devices[i]
 			d.Level = inventory.Level{Support: rapid.SampledFrom(kinds).Draw(t, "asserted")}
 			one := facts{basis: rapid.SampledFrom([]Basis{BasisProbe, BasisPlatform, BasisFile}).Draw(t, "basis")}
-			for _, v := range []*vlanrules.Verdict{&one.Update, &one.Through, &one.Strip} {
+			for _, v := range []*vlanrules.Verdict{&one.Update, &one.Passthrough, &one.Strip} {
 				if rapid.Bool().Draw(t, "refused") {
 					*v = refused("no")
 				}
 			}
-			if one.Through.Level == vlanrules.Full && rapid.Bool().Draw(t, "under a condition") {
-				one.Through = vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "if it only bridges"}
+			if one.Passthrough.Level == vlanrules.Full && rapid.Bool().Draw(t, "under a condition") {
+				one.Passthrough = vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "if it only bridges"}
 			}
 			all[d.Name] = one
 			for j := range d.Ports {
@@ -452,7 +452,7 @@ func TestNoTagReachesADiscardDevice(t *testing.T) {
 			d := &f.Devices[i]
 			one := all[d.Name]
 			knows := one.basis == BasisProbe || one.basis == BasisPlatform
-			drops := knows && one.Update.Level == vlanrules.Refused && one.Through.Level != vlanrules.Full
+			drops := knows && one.Update.Level == vlanrules.Refused && one.Passthrough.Level != vlanrules.Full
 			switch d.Level.Support {
 			case inventory.LevelAuto:
 				blind[d.Name] = drops || one.basis == BasisFile
@@ -461,7 +461,7 @@ func TestNoTagReachesADiscardDevice(t *testing.T) {
 			case inventory.LevelSoftware:
 				blind[d.Name] = drops
 			case inventory.LevelPassthrough: // the file may say that a condition is met
-				blind[d.Name] = drops && one.Through.Level == vlanrules.Refused
+				blind[d.Name] = drops && one.Passthrough.Level == vlanrules.Refused
 			}
 			if got := a.Devices[i].Level; blind[d.Name] != (got == "discard" || got == "unknown") {
 				t.Fatalf("%s is %s", d.Name, got)

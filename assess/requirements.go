@@ -263,7 +263,7 @@ func (a *assessor) mtu(g *gather, d *assessed) {
 	if d.blind() || most == nil {
 		return
 	}
-	slack := d.seen.Facts.Slack
+	slack := d.seen.Facts.MTUHeadroom
 	need := plans.LeastMTU(most.MTU, &d.seen.Facts)
 	for j := range d.dev.Ports {
 		p := &d.dev.Ports[j]

@@ -146,7 +146,7 @@ func TestFindings(t *testing.T) {
 		"what passes, on a device that has csig": {
 			seen: func(s *Seen, d *inventory.Device) {
 				if had(0x9900, 0)(s, d); d.Name == "leaf0" {
-					s.Facts.Update, s.Facts.Through = refuse, vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "untagged"}
+					s.Facts.Update, s.Facts.Passthrough = refuse, vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "untagged"}
 				}
 			},
 			want: "leaf0: it has csig, and cannot update tags as it is: no hook; repair that (csig assess -i fabric.yaml --device leaf0 tells more), or give it its level in the fleet file, passthrough or discard, to plan that csig is taken off it",
@@ -155,7 +155,7 @@ func TestFindings(t *testing.T) {
 		"what passes, on a device that has nothing yet": {
 			seen: func(s *Seen, d *inventory.Device) {
 				if d.Name == "spine0" {
-					s.Facts.Update, s.Facts.Through = refuse, vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "untagged"}
+					s.Facts.Update, s.Facts.Passthrough = refuse, vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "untagged"}
 				}
 			},
 			want: "spine0: it cannot update tags as it is: no hook; repair that (csig assess -i fabric.yaml --device spine0 tells more), or give it its level in the fleet file, passthrough or discard",
@@ -323,7 +323,7 @@ func TestNoDriver(t *testing.T) {
 			return unseen(d)
 		}
 		return Seen{NoDriver: "csig has no driver for Plan 9", Facts: vendors.Facts{
-			Update: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "no"}, Through: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "only if bridged"},
+			Update: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "no"}, Passthrough: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "only if bridged"},
 		}}
 	}, Options{})
 	if len(p.Errors()) > 0 || strings.Contains(outline(p), "spine0") || p.Empty() {
@@ -378,7 +378,7 @@ func TestPortIssues(t *testing.T) {
 					port = p.Name
 				}
 			}
-			s.Facts.Hinders = []vendors.PortVerdict{
+			s.Facts.PortIssues = []vendors.PortVerdict{
 				{Port: port, Verdict: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "it has VLANs"}},
 				{Port: port, Verdict: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "it has a map"}},
 				{Port: "another", Verdict: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "not csig's"}},

@@ -140,7 +140,7 @@ func PortFindings(device string, f *vendors.Facts, want []vendors.PortSetup) []f
 	for _, p := range want {
 		updates[p.Port] = p.Action == vlanrules.Update
 	}
-	for _, h := range f.Hinders {
+	for _, h := range f.PortIssues {
 		if !updates[h.Port] {
 			continue
 		}

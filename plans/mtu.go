@@ -36,7 +36,7 @@ func LongestFrame(f *inventory.Fleet) int {
 // not say how long that is.
 func LeastMTU(longest int, facts *vendors.Facts) int {
 	if longest > 0 {
-		return longest - facts.Slack
+		return longest - facts.MTUHeadroom
 	}
 	return 0
 }

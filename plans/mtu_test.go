@@ -34,7 +34,7 @@ func TestMTUFindings(t *testing.T) {
 			}
 			p := made(t, f, func(d *inventory.Device) Seen {
 				s := unseen(d)
-				s.Facts.Slack = tc.slack
+				s.Facts.MTUHeadroom = tc.slack
 				s.MTUs = map[string]int{}
 				for i := range d.Ports {
 					s.MTUs[d.Ports[i].Name] = 9216

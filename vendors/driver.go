@@ -18,21 +18,21 @@ func Refusal(why string) vlanrules.Verdict {
 
 // Facts is what a device can really do. Every limit carries its reason.
 type Facts struct {
-	Platform string              `json:"platform"`
-	Rules    vlanrules.Caps      `json:"rules"`        // the table that carries compare-and-replace
-	Update   vlanrules.Verdict   `json:"update"`       // compare-and-replace of compact tags
-	Wide     vlanrules.Verdict   `json:"wide"`         // compare-and-replace of wide tags
-	Strip    vlanrules.Verdict   `json:"strip"`        // removing the tag
-	Others   int                 `json:"strip_others"` // how many of Setup.Others it can remove, too; 0: none
-	Lease    vlanrules.Verdict   `json:"lease"`        // the data plane falls back by itself
-	Through  vlanrules.Verdict   `json:"through"`      // tagged frames are forwarded by a device without any setup of ours; Degraded: only under a condition that csig cannot see
-	Depths   []vlanrules.Verdict `json:"depths"`       // Depths[n]: tags behind n VLAN tags
-	Ports    []string            `json:"ports"`        // names of the ports it has, in no order, where Probe reads them; none where it does not
-	Notes    []string            `json:"notes"`        // what an operator should know, one sentence each
-	Off      []string            `json:"off"`          // what Remove does not give back as it was before us, one sentence each
-	Slack    int                 `json:"slack_bytes"`  // bytes beyond a port's MTU that it forwards all the same
-	Hinders  []PortVerdict       `json:"hinders"`      // of ports: what stands in the way of tags there, Refused or Degraded
-	Traits   Traits              `json:"traits"`       // how the platform treats tags, with sources
+	Platform    string              `json:"platform"`
+	Rules       vlanrules.Caps      `json:"rules"`        // the table that carries compare-and-replace
+	Update      vlanrules.Verdict   `json:"update"`       // compare-and-replace of compact tags
+	Wide        vlanrules.Verdict   `json:"wide"`         // compare-and-replace of wide tags
+	Strip       vlanrules.Verdict   `json:"strip"`        // removing the tag
+	Others      int                 `json:"strip_others"` // how many of Setup.Others it can remove, too; 0: none
+	Lease       vlanrules.Verdict   `json:"lease"`        // the data plane falls back by itself
+	Passthrough vlanrules.Verdict   `json:"through"`      // tagged frames are forwarded by a device without any setup of ours; Degraded: only under a condition that csig cannot see
+	TagDepths   []vlanrules.Verdict `json:"depths"`       // TagDepths[n]: tags behind n VLAN tags
+	Ports       []string            `json:"ports"`        // names of the ports it has, in no order, where Probe reads them; none where it does not
+	Notes       []string            `json:"notes"`        // what an operator should know, one sentence each
+	Off         []string            `json:"off"`          // what Remove does not give back as it was before us, one sentence each
+	MTUHeadroom int                 `json:"slack_bytes"`  // bytes beyond a port's MTU that it forwards all the same
+	PortIssues  []PortVerdict       `json:"hinders"`      // of ports: what stands in the way of tags there, Refused or Degraded
+	Traits      Traits              `json:"traits"`       // how the platform treats tags, with sources
 }
 
 // PortVerdict is why a port cannot have tags as it is, or has them only in part.

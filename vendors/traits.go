@@ -57,10 +57,10 @@ type Traits struct {
 	Native Fact[string]     `json:"native"` // what of CSIG the data plane does itself; "" nothing
 
 	// How the verdicts of Facts are known.
-	UpdateSource  Source `json:"update_source"`
-	WideSource    Source `json:"wide_source"`
-	LeaseSource   Source `json:"lease_source"`
-	ThroughSource Source `json:"through_source"`
+	UpdateSource      Source `json:"update_source"`
+	WideSource        Source `json:"wide_source"`
+	LeaseSource       Source `json:"lease_source"`
+	PassthroughSource Source `json:"through_source"`
 }
 
 // Mark is how a statement is known.
@@ -269,11 +269,11 @@ func (f *Facts) Updates(tpid uint16) vlanrules.Verdict {
 func (f *Facts) Forwards(tpid uint16) vlanrules.Verdict {
 	t := &f.Traits
 	switch {
-	case f.Through.Level == vlanrules.Refused || !t.ForVLAN(tpid):
+	case f.Passthrough.Level == vlanrules.Refused || !t.ForVLAN(tpid):
 	case t.Independent.Known() && !t.Independent.Is:
 		return vlanrules.Verdict{Level: vlanrules.Refused, Reason: fmt.Sprintf("0x%04x", tpid) + " is a VLAN tag's TPID to it, so that the tag's VID, which is the signal, chooses the VLAN that frames are bridged in"}
 	case t.Learning.Known() && !t.Learning.Is:
 		return vlanrules.Verdict{Level: vlanrules.Refused, Reason: fmt.Sprintf("0x%04x", tpid) + " is a VLAN tag's TPID to it, and it learns MAC addresses by the tag's VID, which is the signal"}
 	}
-	return f.Through
+	return f.Passthrough
 }

@@ -12,8 +12,8 @@ type Facts struct {
 
 // FactsOf is the form of facts that travels: lists of nothing are empty, not null.
 func FactsOf(f vendors.Facts) Facts {
-	f.Rules.Reserved, f.Depths, f.Ports = listed(f.Rules.Reserved), listed(f.Depths), listed(f.Ports)
-	f.Notes, f.Off, f.Hinders = listed(f.Notes), listed(f.Off), listed(f.Hinders)
+	f.Rules.Reserved, f.TagDepths, f.Ports = listed(f.Rules.Reserved), listed(f.TagDepths), listed(f.Ports)
+	f.Notes, f.Off, f.PortIssues = listed(f.Notes), listed(f.Off), listed(f.PortIssues)
 	return Facts{FactsFormat, f}
 }
 

@@ -43,7 +43,7 @@ func TestFactsTravelWhole(t *testing.T) {
 	var full vendors.Facts
 	n := 0
 	fill(reflect.ValueOf(&full).Elem(), &n)
-	plain := vendors.Facts{Depths: []vlanrules.Verdict{{}}, Rules: vlanrules.Caps{Match: vlanrules.MatchExact, Txn: vlanrules.TxnTable}}
+	plain := vendors.Facts{TagDepths: []vlanrules.Verdict{{}}, Rules: vlanrules.Caps{Match: vlanrules.MatchExact, Txn: vlanrules.TxnTable}}
 	for _, f := range []vendors.Facts{full, plain} {
 		out := FactsOf(f)
 		text, err := json.Marshal(out)
@@ -72,7 +72,7 @@ func TestFactsTravelWhole(t *testing.T) {
 }
 
 func TestFactsOfAnotherVersion(t *testing.T) {
-	good, err := json.Marshal(FactsOf(vendors.Facts{Depths: []vlanrules.Verdict{{}}}))
+	good, err := json.Marshal(FactsOf(vendors.Facts{TagDepths: []vlanrules.Verdict{{}}}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ type machineResult struct {
 	Wide        vlanrules.Verdict      `json:"wide"`
 	Strip       vlanrules.Verdict      `json:"strip"` // in tcx
 	Lease       vlanrules.Verdict      `json:"lease"`
-	Depths      []vlanrules.Verdict    `json:"depths"` // of tags behind 0, 1, … VLAN tags
+	TagDepths   []vlanrules.Verdict    `json:"depths"` // of tags behind 0, 1, … VLAN tags
 	Setup       string                 `json:"setup"`  // what csig has there already
 	Ports       []machinePort          `json:"ports"`
 	Readings    int                    `json:"readings"`
@@ -86,7 +86,7 @@ func assessMachine(ctx context.Context, o *assessOptions) (*machineResult, *inve
 		return nil, nil, err
 	}
 	res := &machineResult{
-		Format: "csig.assess-machine/v1", Name: machineName(), Ports: ports, Limitations: []string{}, Notes: []string{}, Depths: []vlanrules.Verdict{},
+		Format: "csig.assess-machine/v1", Name: machineName(), Ports: ports, Limitations: []string{}, Notes: []string{}, TagDepths: []vlanrules.Verdict{},
 	}
 	for i := range ports {
 		ports[i].Notes = []string{}
@@ -137,7 +137,7 @@ func (r *machineResult) facts(facts *vendors.Facts, setup *vendors.Setup) {
 	level := plans.LevelOf(&inventory.Device{}, facts, 0x9900) // as --init writes it
 	r.Level, r.Reason = level.Support.String(), level.Reason
 	r.Update, r.Wide, r.Strip, r.Lease = facts.Update, facts.Wide, facts.Strip, facts.Lease
-	r.Depths = append(r.Depths, facts.Depths...)
+	r.TagDepths = append(r.TagDepths, facts.TagDepths...)
 	r.Notes = append(r.Notes, facts.Notes...)
 	switch {
 	case setup.Damaged != "":
@@ -197,7 +197,7 @@ func (r *machineResult) write(w io.Writer, columns int) error {
 	row("strip (tcx)", abilityText(r.Strip))
 	row("lease", abilityText(r.Lease))
 	row("wide tags", abilityText(r.Wide))
-	for n, c := range r.Depths {
+	for n, c := range r.TagDepths {
 		if c != r.Update {
 			row(fmt.Sprintf("behind %d VLAN tags", n), abilityText(c))
 		}

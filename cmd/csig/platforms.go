@@ -69,19 +69,19 @@ type platformsResult struct {
 
 // platformResult is one platform, as it is without a device at hand.
 type platformResult struct {
-	Platform string              `json:"platform"`
-	Title    string              `json:"title"`
-	Driver   bool                `json:"driver"` // csig has one
-	Update   vlanrules.Verdict   `json:"update"`
-	Wide     vlanrules.Verdict   `json:"wide"`
-	Strip    vlanrules.Verdict   `json:"strip"`
-	Lease    vlanrules.Verdict   `json:"lease"`
-	Through  vlanrules.Verdict   `json:"through"`
-	Depths   []vlanrules.Verdict `json:"depths"` // of tags behind 0, 1, 2 … VLAN tags
-	Slack    int                 `json:"slack_bytes"`
-	Rules    *vlanrules.Caps     `json:"rules,omitempty"` // of a platform with a driver
-	Notes    []string            `json:"notes"`
-	Traits   vendors.Traits      `json:"traits"`
+	Platform    string              `json:"platform"`
+	Title       string              `json:"title"`
+	Driver      bool                `json:"driver"` // csig has one
+	Update      vlanrules.Verdict   `json:"update"`
+	Wide        vlanrules.Verdict   `json:"wide"`
+	Strip       vlanrules.Verdict   `json:"strip"`
+	Lease       vlanrules.Verdict   `json:"lease"`
+	Passthrough vlanrules.Verdict   `json:"through"`
+	TagDepths   []vlanrules.Verdict `json:"depths"` // of tags behind 0, 1, 2 … VLAN tags
+	MTUHeadroom int                 `json:"slack_bytes"`
+	Rules       *vlanrules.Caps     `json:"rules,omitempty"` // of a platform with a driver
+	Notes       []string            `json:"notes"`
+	Traits      vendors.Traits      `json:"traits"`
 }
 
 // knownPlatforms is all of them, or the one that is named.
@@ -98,8 +98,8 @@ func knownPlatforms(names []string) (*platformsResult, error) {
 		}
 		f := api.FactsOf(p.Offline())
 		one := platformResult{
-			Platform: name, Title: p.Title, Driver: p.Open != nil, Update: f.Update, Wide: f.Wide, Strip: f.Strip, Lease: f.Lease, Through: f.Through,
-			Depths: f.Depths, Slack: f.Slack, Notes: f.Notes, Traits: f.Traits,
+			Platform: name, Title: p.Title, Driver: p.Open != nil, Update: f.Update, Wide: f.Wide, Strip: f.Strip, Lease: f.Lease, Passthrough: f.Passthrough,
+			TagDepths: f.TagDepths, MTUHeadroom: f.MTUHeadroom, Notes: f.Notes, Traits: f.Traits,
 		}
 		if one.Driver {
 			one.Rules = &f.Rules
@@ -124,7 +124,7 @@ func platformRow(p *platformResult) []string {
 	if t.Revert.Is != "" {
 		change += ", undo"
 	}
-	return []string{p.Platform, update, map[vlanrules.Level]string{vlanrules.Full: "yes", vlanrules.Degraded: "depends", vlanrules.Refused: "no"}[p.Through.Level],
+	return []string{p.Platform, update, map[vlanrules.Level]string{vlanrules.Full: "yes", vlanrules.Degraded: "depends", vlanrules.Refused: "no"}[p.Passthrough.Level],
 		orDash(strings.TrimPrefix(string(t.Strip.Is), "port ")), orDash(rules), orDash(shortKeys[t.Key.Is]), shortTPIDs(&t.TPIDs), change}
 }
 

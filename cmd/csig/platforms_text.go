@@ -25,7 +25,7 @@ func statements(p *platformResult) []statement {
 	}
 	put("update", abilityText(p.Update), t.UpdateSource)
 	put("wide tags", abilityText(p.Wide), t.WideSource)
-	put("forward, unasked", strings.Replace(abilityText(p.Through), "degraded:", "depends:", 1), t.ThroughSource)
+	put("forward, unasked", strings.Replace(abilityText(p.Passthrough), "degraded:", "depends:", 1), t.PassthroughSource)
 	put("strip", string(t.Strip.Is)+byDriver(p), t.Strip.Source)
 	put("native", orNone(t.Native.Is), t.Native.Source)
 	put("access", t.Access.Is, t.Access.Source)
@@ -172,7 +172,7 @@ func platformText(p *platformResult, columns int) string {
 	for _, s := range known {
 		b.WriteString("  " + wrap(fmt.Sprintf("%s: %s [%d]", s.label, s.text, number[s.Source]), columns-2, 4))
 	}
-	for k, v := range p.Depths {
+	for k, v := range p.TagDepths {
 		b.WriteString("  " + wrap(fmt.Sprintf("behind %s: %s", count(k, "VLAN tag"), abilityText(v)), columns-2, 4))
 	}
 	if len(p.Notes) > 0 {
@@ -216,7 +216,7 @@ func platformsMarkdown(found *platformsResult) string {
 		for _, s := range known {
 			fmt.Fprintf(&b, "| %s | %s | %s (%d) |\n", s.label, mdText(s.text), s.Mark, number[s.Source])
 		}
-		for k, v := range p.Depths {
+		for k, v := range p.TagDepths {
 			fmt.Fprintf(&b, "| behind %s | %s | |\n", count(k, "VLAN tag"), mdText(abilityText(v)))
 		}
 		if len(p.Notes) > 0 {

@@ -92,7 +92,7 @@ func TestFacts(t *testing.T) {
 			if f.Platform != name {
 				t.Errorf("the facts are of %q", f.Platform)
 			}
-			for what, v := range map[string]vlanrules.Verdict{"update": f.Update, "wide": f.Wide, "strip": f.Strip, "lease": f.Lease, "through": f.Through} {
+			for what, v := range map[string]vlanrules.Verdict{"update": f.Update, "wide": f.Wide, "strip": f.Strip, "lease": f.Lease, "through": f.Passthrough} {
 				if (v.Level == vlanrules.Full) != (v.Reason == "") {
 					t.Errorf("%s: %s, reason %q", what, v.Level, v.Reason)
 				}
@@ -137,7 +137,7 @@ func TestFacts(t *testing.T) {
 			if p.Rules.MatchPCP == (f.Traits.MatchPCP.Is == vendors.MatchNone) {
 				t.Errorf("its traits match the PCP by %q, its table: %v", f.Traits.MatchPCP.Is, p.Rules.MatchPCP)
 			}
-			if n := len(f.Depths) - 1; n >= 0 && f.Depths[n].Level != vlanrules.Refused && f.Traits.VLANs.Is != n {
+			if n := len(f.TagDepths) - 1; n >= 0 && f.TagDepths[n].Level != vlanrules.Refused && f.Traits.VLANs.Is != n {
 				t.Errorf("its traits have %d VLAN tags in front, its depths %d", f.Traits.VLANs.Is, n)
 			}
 		})

@@ -11,7 +11,7 @@ import (
 // finds on Linux 6.8 or newer with the rights that csig needs.
 func Offline() vendors.Facts {
 	f := facts()
-	f.Depths = make([]vlanrules.Verdict, maxDepth+1)
+	f.TagDepths = make([]vlanrules.Verdict, maxDepth+1)
 	f.Notes = append(f.Notes, "promised, not probed: Linux 6.8 or newer with nftables' egress hook; strip needs tcx and CAP_SYS_ADMIN too")
 	return f
 }
@@ -19,12 +19,12 @@ func Offline() vendors.Facts {
 // facts is what is so on every Linux.
 func facts() vendors.Facts {
 	return vendors.Facts{
-		Platform: "linux",
-		Rules:    Rules(),
-		Slack:    slack,
-		Others:   maxOthers,
-		Traits:   traits(),
-		Wide:     vendors.Refusal("wide tags pass through untouched: a table of 2^20 values of S is more than a map of intervals can keep current, and only compact tags are implemented"),
+		Platform:    "linux",
+		Rules:       Rules(),
+		MTUHeadroom: slack,
+		Others:      maxOthers,
+		Traits:      traits(),
+		Wide:        vendors.Refusal("wide tags pass through untouched: a table of 2^20 values of S is more than a map of intervals can keep current, and only compact tags are implemented"),
 		Notes: []string{
 			"the rewrite happens before the queueing discipline: frames that already wait in a queue keep the value they were given",
 			"any TPID can be CSIG's, and ordinary VLANs keep 0x8100 and 0x88a8",

@@ -42,7 +42,7 @@ func TestProbe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Update.Level != vlanrules.Full || f.Lease.Level != vlanrules.Full || f.Wide.Level != vlanrules.Refused || len(f.Depths) != 5 {
+	if f.Update.Level != vlanrules.Full || f.Lease.Level != vlanrules.Full || f.Wide.Level != vlanrules.Refused || len(f.TagDepths) != 5 {
 		t.Errorf("%+v", f)
 	}
 	if root := realRoot(t); root != (f.Strip.Level == vlanrules.Full) {

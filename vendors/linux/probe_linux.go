@@ -28,7 +28,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		if k > d.depths && v.Level == vlanrules.Full {
 			v = vlanrules.Verdict{Level: vlanrules.Refused, Reason: d.depthWhy}
 		}
-		f.Depths = append(f.Depths, v)
+		f.TagDepths = append(f.TagDepths, v)
 	}
 	if err := d.strip.inside(func() error {
 		for _, spec := range trialPrograms {

@@ -130,7 +130,7 @@ func TestOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := Offline()
-	if !reflect.DeepEqual(f.Rules, probed.Rules) || f.Update != probed.Update || f.Wide != probed.Wide || f.Lease != probed.Lease || !slices.Equal(f.Depths, probed.Depths) || f.Slack != probed.Slack {
+	if !reflect.DeepEqual(f.Rules, probed.Rules) || f.Update != probed.Update || f.Wide != probed.Wide || f.Lease != probed.Lease || !slices.Equal(f.TagDepths, probed.TagDepths) || f.MTUHeadroom != probed.MTUHeadroom {
 		t.Errorf("promised %+v\nprobed %+v", f, probed)
 	}
 	setup := vendors.Setup{TPID: 0x9900, Signals: []quantize.Signal{quantize.MinABW}, OnStale: inventory.Conservative, Ports: []vendors.PortSetup{updatePort}}

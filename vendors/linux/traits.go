@@ -47,6 +47,6 @@ func traits() vendors.Traits {
 		Strip:  vendors.That(vendors.StripPop, vendors.Source{Mark: vendors.Ran, From: "docs/linux.md, What it makes in the kernel: a BPF program on tcx egress"}),
 		Native: vendors.That("", ran),
 
-		UpdateSource: frames, WideSource: frames, LeaseSource: ran, ThroughSource: frames,
+		UpdateSource: frames, WideSource: frames, LeaseSource: ran, PassthroughSource: frames,
 	}
 }

@@ -39,7 +39,7 @@ func facts() vendors.Facts {
 		Strip:    degraded(leaks),
 		Wide:     vendors.Refusal("wide tags pass through untouched, and cannot be removed either, as those of TPIDs other than 0x88a8: to Open vSwitch their TPID is the ethertype of a frame without a tag, which no action takes away (ovs-actions(7))"),
 		Lease:    degraded("it expires by whole seconds: one of less than a second is one, and the switch looks once a second, so that ports fall back up to two seconds later than they should; and while ovsdb-server is away ovs-vswitchd expires no flow, so that a datapath that goes on without it (the kernel's, DPDK's) keeps the last values"),
-		Depths: []vlanrules.Verdict{
+		TagDepths: []vlanrules.Verdict{
 			{}, // as Update
 			degraded(losesR + "; that of the VLAN tag in front, too, rewritten or not"),
 			vendors.Refusal("behind two VLAN tags a tag is not seen: it passes untouched"),
@@ -90,23 +90,23 @@ func (d *Driver) factsOf(s *state, v vlanrules.Verdict) vendors.Facts {
 	f.Notes = append(f.Notes, fmt.Sprintf("Open vSwitch %s, bridge %s, datapath %s", cmp.Or(d.info.version, "of a version that its database does not tell"), d.cfg.Bridge, cmp.Or(d.info.datapath, "system")))
 	f.Ports = slices.Sorted(maps.Keys(s.ports))
 	f.Off = d.leftVLANs()
-	f.Through = d.passthrough(s)
-	if v.Level != vlanrules.Refused && f.Through.Level == vlanrules.Refused {
-		v = f.Through
+	f.Passthrough = d.passthrough(s)
+	if v.Level != vlanrules.Refused && f.Passthrough.Level == vlanrules.Refused {
+		v = f.Passthrough
 	}
 	switch v.Level {
 	case vlanrules.Refused:
 		f.Update, f.Strip, f.Lease = v, v, vendors.Refusal("there are no rules to expire: "+v.Reason)
-		for i := range f.Depths {
-			f.Depths[i] = v
+		for i := range f.TagDepths {
+			f.TagDepths[i] = v
 		}
 	case vlanrules.Degraded:
 		f.Update.Reason += "; " + v.Reason
 		f.Strip.Reason += "; " + v.Reason
 	}
 	if f.Update.Level != vlanrules.Refused {
-		if f.Through.Level == vlanrules.Degraded {
-			f.Update.Reason += "; " + f.Through.Reason
+		if f.Passthrough.Level == vlanrules.Degraded {
+			f.Update.Reason += "; " + f.Passthrough.Reason
 		}
 		for _, why := range d.patchProblems(s) {
 			f.Update.Reason += "; " + why
@@ -143,7 +143,7 @@ func (d *Driver) news(s *state, res *vendors.UpdateResult) error {
 	if now := d.shortly(s); now != d.said {
 		f := d.factsOf(s, v)
 		always := facts()
-		f.Lease, f.Depths = always.Lease, always.Depths // there are rules, and they do expire
+		f.Lease, f.TagDepths = always.Lease, always.TagDepths // there are rules, and they do expire
 		d.said, res.Facts = now, &f
 	}
 	if v.Level == vlanrules.Refused {

@@ -48,7 +48,7 @@ func traits() vendors.Traits {
 		Native: vendors.That("", ports),
 
 		UpdateSource: frames, WideSource: extract,
-		LeaseSource:   vendors.Source{Mark: vendors.Ran, From: "vendors/ovs, TestLease; hard_timeout has whole seconds (ovs-ofctl(8))"},
-		ThroughSource: frames,
+		LeaseSource:       vendors.Source{Mark: vendors.Ran, From: "vendors/ovs, TestLease; hard_timeout has whole seconds (ovs-ofctl(8))"},
+		PassthroughSource: frames,
 	}
 }

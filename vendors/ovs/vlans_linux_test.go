@@ -45,16 +45,16 @@ func TestAccessPorts(t *testing.T) {
 				}
 			}
 			f, err := s.open(t, "plain").Probe(t.Context())
-			if err != nil || f.Through.Level != tc.level || !strings.Contains(f.Through.Reason, tc.says) || f.Update.Level != vlanrules.Refused {
-				t.Errorf("a bridge by itself: %+v, %v", f.Through, err)
+			if err != nil || f.Passthrough.Level != tc.level || !strings.Contains(f.Passthrough.Reason, tc.says) || f.Update.Level != vlanrules.Refused {
+				t.Errorf("a bridge by itself: %+v, %v", f.Passthrough, err)
 			}
-			if tc.says != "" && !strings.HasPrefix(f.Through.Reason, "p1, p2 ") {
-				t.Errorf("who: %s", f.Through.Reason)
+			if tc.says != "" && !strings.HasPrefix(f.Passthrough.Reason, "p1, p2 ") {
+				t.Errorf("who: %s", f.Passthrough.Reason)
 			}
 			f, err = s.open(t, "csig").Probe(t.Context())
-			if lost := tc.level == vlanrules.Refused; err != nil || lost != (f.Update.Level == vlanrules.Refused) || lost != (f.Through.Level == vlanrules.Refused) ||
+			if lost := tc.level == vlanrules.Refused; err != nil || lost != (f.Update.Level == vlanrules.Refused) || lost != (f.Passthrough.Level == vlanrules.Refused) ||
 				lost != strings.HasPrefix(f.Update.Reason, "at the far end of the patch ports p-swp1 discard") {
-				t.Errorf("a bridge before it: %+v, %+v, %v", f.Update, f.Through, err)
+				t.Errorf("a bridge before it: %+v, %+v, %v", f.Update, f.Passthrough, err)
 			}
 			if !slices.Contains(tc.set, "tag=1") { // the other end is in that VLAN
 				s.Vsctl("clear", "port", "h1", "vlan_mode", "tag")
@@ -72,8 +72,8 @@ func TestAccessPorts(t *testing.T) {
 	s.AddPatch("br0", "p-swp2", "csig", "i-swp2")
 	s.Vsctl("set", "interface", "i-swp2", "external_ids:csig-port=swp2")
 	f, err := s.open(t, "csig").Probe(t.Context())
-	if err != nil || f.Update.Level != vlanrules.Degraded || f.Through.Level != vlanrules.Degraded || !strings.Contains(f.Update.Reason, "patch ports p-swp1 discard") {
-		t.Errorf("one of two: %+v, %+v, %v", f.Update, f.Through, err)
+	if err != nil || f.Update.Level != vlanrules.Degraded || f.Passthrough.Level != vlanrules.Degraded || !strings.Contains(f.Update.Reason, "patch ports p-swp1 discard") {
+		t.Errorf("one of two: %+v, %+v, %v", f.Update, f.Passthrough, err)
 	}
 }
 

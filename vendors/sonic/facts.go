@@ -33,14 +33,14 @@ const inAggregates = "a member of a PortChannel is named as a port, with an lm o
 // facts is what is so on every SONiC switch.
 func facts() vendors.Facts {
 	return vendors.Facts{
-		Platform: "sonic",
-		Rules:    Rules(),
-		Update:   vlanrules.Verdict{Level: vlanrules.Degraded, Reason: untried + "; " + outerOnly},
-		Wide:     vendors.Refusal("wide tags pass through untouched: the ACL table's VLAN fields are those of a tag of 4 bytes"),
-		Strip:    vendors.Refusal(noStrip),
-		Lease:    vendors.Refusal(noLease),
-		Through:  vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "frames with another TPID than the port's are untagged to it, and bridged or dropped as such (assumed); one that is routed is dropped, since the IP header is not found behind the tag"},
-		Depths: []vlanrules.Verdict{
+		Platform:    "sonic",
+		Rules:       Rules(),
+		Update:      vlanrules.Verdict{Level: vlanrules.Degraded, Reason: untried + "; " + outerOnly},
+		Wide:        vendors.Refusal("wide tags pass through untouched: the ACL table's VLAN fields are those of a tag of 4 bytes"),
+		Strip:       vendors.Refusal(noStrip),
+		Lease:       vendors.Refusal(noLease),
+		Passthrough: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "frames with another TPID than the port's are untagged to it, and bridged or dropped as such (assumed); one that is routed is dropped, since the IP header is not found behind the tag"},
+		TagDepths: []vlanrules.Verdict{
 			{Level: vlanrules.Degraded, Reason: untried},
 			vendors.Refusal("the ACL table sees the outer tag alone, and behind an ordinary VLAN tag the CSIG tag is the inner one"),
 		},
@@ -74,7 +74,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	capability, crm, device, p4rt, defined, flex := list[0], list[1], list[2], list[3], list[4], list[5]
 	refuse := func(why string) {
 		f.Update = vlanrules.Verdict{Level: vlanrules.Refused, Reason: why}
-		f.Depths[0] = f.Update
+		f.TagDepths[0] = f.Update
 	}
 	if capability["PORT_TPID_CAPABLE"] == "false" {
 		refuse("the switch's SAI cannot change the TPID of a port (STATE_DB SWITCH_CAPABILITY|switch PORT_TPID_CAPABLE is false)")
@@ -119,7 +119,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	if err := d.unnoted(ctx, &f); err != nil {
 		return f, err
 	}
-	if f.Hinders, err = d.portIssues(ctx); err != nil {
+	if f.PortIssues, err = d.portIssues(ctx); err != nil {
 		return f, err
 	}
 	if device["synchronous_mode"] == "disable" {
@@ -291,9 +291,9 @@ func traits() vendors.Traits {
 		Strip:  vendors.That(vendors.StripNone, fields),
 		Native: vendors.That("", assumed("not through this interface; see platform sai")),
 
-		UpdateSource:  assumed("the fake of P4Orch in vendors/sonic's tests; no hardware: that SAI makes and binds ACL groups at all stages, and takes entries that do what the table's list of actions does not have"),
-		WideSource:    fields,
-		LeaseSource:   read("sonic-net/sonic-swss orchagent/p4orch/acl_rule_manager.cpp: an entry stays until it is deleted"),
-		ThroughSource: vendor,
+		UpdateSource:      assumed("the fake of P4Orch in vendors/sonic's tests; no hardware: that SAI makes and binds ACL groups at all stages, and takes entries that do what the table's list of actions does not have"),
+		WideSource:        fields,
+		LeaseSource:       read("sonic-net/sonic-swss orchagent/p4orch/acl_rule_manager.cpp: an entry stays until it is deleted"),
+		PassthroughSource: vendor,
 	}
 }

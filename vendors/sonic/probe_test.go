@@ -148,8 +148,8 @@ func TestProbe(t *testing.T) {
 func TestHinders(t *testing.T) {
 	l := newLab(t, sonictest.R202405, "Ethernet0", "Ethernet4", "Ethernet8", "Ethernet12")
 	r := l.sw.Redis
-	if f, err := l.Probe(t.Context()); err != nil || len(f.Hinders) != 0 {
-		t.Errorf("%+v, %v", f.Hinders, err)
+	if f, err := l.Probe(t.Context()); err != nil || len(f.PortIssues) != 0 {
+		t.Errorf("%+v, %v", f.PortIssues, err)
 	}
 	l.sw.Join("PortChannel7", "Ethernet8", "Ethernet12")
 	for key, row := range map[string][2]string{
@@ -171,7 +171,7 @@ func TestHinders(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, h := range f.Hinders {
+	for _, h := range f.PortIssues {
 		got = append(got, h.Port+" "+h.Level.String()+" "+h.Reason)
 	}
 	for _, want := range []string{

@@ -8,8 +8,8 @@ import (
 // native marks a platform whose data plane can update tags itself once its own
 // software configures that. csig does not configure it yet.
 func native(p Platform) Platform {
-	p.Facts.Through = vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "what it does with tags depends on how its own software has configured it"}
-	p.Facts.Traits.ThroughSource = assumed("no text states what it does before it is configured")
+	p.Facts.Passthrough = vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "what it does with tags depends on how its own software has configured it"}
+	p.Facts.Traits.PassthroughSource = assumed("no text states what it does before it is configured")
 	return p
 }
 

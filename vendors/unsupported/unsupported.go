@@ -35,11 +35,11 @@ func platform(name, title, update string, source vendors.Source, t vendors.Trait
 		Wide:   vendors.Refusal("as for compact tags"),
 		Strip:  vendors.Refusal("csig has no driver for " + title),
 		Lease:  vendors.Refusal("there are no rules of csig to expire"),
-		Through: vlanrules.Verdict{Level: vlanrules.Degraded,
+		Passthrough: vlanrules.Verdict{Level: vlanrules.Degraded,
 			Reason: "a frame whose TPID is not one of its VLAN TPIDs is bridged like any other frame, but not routed: the switch does not see it as IP"},
 	}
 	f.Traits.WideSource = vendors.Source{Mark: vendors.Assumed, From: "no text mentions tags of 8 bytes"}
-	f.Traits.ThroughSource = assumed("no text states what happens to unknown ethertypes; a router forwards the protocols that it has routes for")
+	f.Traits.PassthroughSource = assumed("no text states what happens to unknown ethertypes; a router forwards the protocols that it has routes for")
 	f.Traits.LeaseSource = assumed("without a driver there are none")
 	return Platform{name, title, f}
 }
