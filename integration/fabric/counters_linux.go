@@ -1,12 +1,11 @@
 package fabric
 
 import (
-	"encoding/binary"
 	"fmt"
-	"sync"
 	"time"
 
-	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,7 +15,7 @@ type Counts struct {
 	Spread  time.Duration
 	Bytes   uint64 // as the kernel counts: from the destination address, no FCS
 	Frames  uint64
-	Dropped uint64 // by the interface itself; the shaper's are in Queue
+	Dropped uint64 // by the interface itself, not by its shaper
 }
 
 // L1Bits is what the frames occupied of the wire, in bits.
@@ -32,102 +31,29 @@ func (c Counts) L1Rate(before Counts) float64 {
 // open. Methods are safe for concurrent use.
 type Reader struct {
 	port *Port
-
-	mu      sync.Mutex
-	fd      int
-	seq     uint32
-	request []byte
-	reply   []byte
+	conn *netlink.Handle
 }
-
-// Offsets in a reply to RTM_GETSTATS: netlink header 16, if_stats_msg 12, then
-// attributes; and in struct rtnl_link_stats64.
-const (
-	statsRequestLen = 16 + 12
-	stats64TxFrames = 8
-	stats64TxBytes  = 24
-	stats64TxDrops  = 56
-)
 
 // Counters opens a reader of the port's counters; close it after use.
 func (p *Port) Counters() (*Reader, error) {
-	r := &Reader{port: p, reply: make([]byte, 4096)}
-	err := p.node.Do(func() (err error) {
-		r.fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
-		if err != nil {
-			return fmt.Errorf("open a netlink socket: %w", err)
-		}
-		if err := unix.Bind(r.fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-			unix.Close(r.fd)
-			return fmt.Errorf("bind a netlink socket: %w", err)
-		}
-		return nil
-	})
+	conn, err := netlink.NewHandleAt(netns.NsHandle(p.node.FD()), unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("%s: read counters: %w", p, err)
 	}
-	b := make([]byte, statsRequestLen)
-	binary.NativeEndian.PutUint32(b[0:], statsRequestLen)
-	binary.NativeEndian.PutUint16(b[4:], unix.RTM_GETSTATS)
-	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST)
-	binary.NativeEndian.PutUint32(b[20:], uint32(p.index))
-	binary.NativeEndian.PutUint32(b[24:], 1<<(unix.IFLA_STATS_LINK_64-1))
-	r.request = b
-	return r, nil
+	return &Reader{port: p, conn: conn}, nil
 }
 
-// Read reads the port's counters. It allocates nothing, as it may be called
-// every millisecond for the whole fabric.
+// Read reads the port's counters.
 func (r *Reader) Read() (Counts, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.seq++
-	binary.NativeEndian.PutUint32(r.request[8:], r.seq)
 	before := time.Now()
-	if _, err := unix.Write(r.fd, r.request); err != nil {
-		return Counts{}, fmt.Errorf("%s: read counters: send: %w", r.port, err)
-	}
-	n, err := unix.Read(r.fd, r.reply)
+	l, err := r.conn.LinkByIndex(r.port.index)
 	if err != nil {
-		return Counts{}, fmt.Errorf("%s: read counters: receive: %w", r.port, err)
+		return Counts{}, fmt.Errorf("%s: read counters: %w", r.port, err)
 	}
 	spread := time.Since(before)
-	c := Counts{At: before.Add(spread / 2), Spread: spread}
-	b := r.reply[:n]
-	switch {
-	case n < 20:
-		return Counts{}, fmt.Errorf("%s: read counters: a reply of %d bytes", r.port, n)
-	case binary.NativeEndian.Uint16(b[4:]) == unix.NLMSG_ERROR:
-		return Counts{}, fmt.Errorf("%s: read counters: %w", r.port, unix.Errno(-int32(binary.NativeEndian.Uint32(b[16:]))))
-	case binary.NativeEndian.Uint32(b[8:]) != r.seq || n < statsRequestLen:
-		return Counts{}, fmt.Errorf("%s: read counters: a reply to something else", r.port)
-	}
-	for b = b[statsRequestLen:]; len(b) >= 4; {
-		size := int(binary.NativeEndian.Uint16(b))
-		kind := binary.NativeEndian.Uint16(b[2:]) & nl.NLA_TYPE_MASK
-		if size < 4 || size > len(b) {
-			break
-		}
-		if kind == unix.IFLA_STATS_LINK_64 && size >= 4+stats64TxDrops+8 {
-			s := b[4:size]
-			c.Frames = binary.NativeEndian.Uint64(s[stats64TxFrames:])
-			c.Bytes = binary.NativeEndian.Uint64(s[stats64TxBytes:])
-			c.Dropped = binary.NativeEndian.Uint64(s[stats64TxDrops:])
-			return c, nil
-		}
-		b = b[min(len(b), (size+3)&^3):]
-	}
-	return Counts{}, fmt.Errorf("%s: read counters: the reply holds no link statistics", r.port)
+	s := l.Attrs().Statistics
+	return Counts{At: before.Add(spread / 2), Spread: spread, Bytes: s.TxBytes, Frames: s.TxPackets, Dropped: s.TxDropped}, nil
 }
 
 // Close closes the reader's socket.
-func (r *Reader) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.fd < 0 {
-		return nil
-	}
-	fd := r.fd
-	r.fd = -1
-	return unix.Close(fd)
-}
+func (r *Reader) Close() { r.conn.Close() }

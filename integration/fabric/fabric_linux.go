@@ -10,7 +10,6 @@ import (
 	"unsafe"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
@@ -47,9 +46,6 @@ type Port struct {
 	node  *Node
 	index int
 	mtu   int
-
-	mu   sync.Mutex
-	rate uint64
 }
 
 // End is where an end of a cable goes.
@@ -125,16 +121,6 @@ func (n *Node) Ports() []*Port {
 	return append([]*Port(nil), n.ports...)
 }
 
-// Port finds a port by its interface name.
-func (n *Node) Port(name string) (*Port, error) {
-	for _, p := range n.Ports() {
-		if p.Name == name {
-			return p, nil
-		}
-	}
-	return nil, fmt.Errorf("%s has no port %q", n.Name(), name)
-}
-
 // Node is the host or switch the port belongs to.
 func (p *Port) Node() *Node { return p.node }
 
@@ -143,10 +129,6 @@ func (p *Port) Index() int { return p.index }
 
 // String is node:port.
 func (p *Port) String() string { return p.node.Name() + ":" + p.Name }
-
-func (p *Port) link() netlink.Link {
-	return &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: p.Name, Index: p.index}}
-}
 
 // Connect lays a cable between two nodes: a veth pair with the given MTU
 // (DefaultMTU where 0), up, without segmentation offloads. On a switch the end
@@ -268,11 +250,9 @@ func (n *Node) Forward(mac net.HardwareAddr, out *Port) error {
 	return nil
 }
 
-// stateForwarding is the kernel's BR_STATE_FORWARDING.
-const stateForwarding = 3
-
 // WaitUp returns when every port carries frames: the kernel brings cables up
-// asynchronously, up to a second after they were laid.
+// asynchronously, up to a second after they were laid. A bridge without spanning
+// tree forwards by a port as soon as that is up.
 func (f *Fabric) WaitUp(ctx context.Context) error {
 	f.mu.Lock()
 	nodes := append([]*Node(nil), f.nodes...)
@@ -292,11 +272,11 @@ func (p *Port) waitUp(ctx context.Context) error {
 	defer tick.Stop()
 	return p.node.Do(func() error {
 		for {
-			up, err := p.isUp()
+			l, err := netlink.LinkByIndex(p.index)
 			if err != nil {
 				return fmt.Errorf("%s: read its state: %w", p, err)
 			}
-			if up {
+			if l.Attrs().OperState == netlink.OperUp {
 				return nil
 			}
 			select {
@@ -306,60 +286,6 @@ func (p *Port) waitUp(ctx context.Context) error {
 			}
 		}
 	})
-}
-
-func (p *Port) isUp() (bool, error) {
-	l, err := netlink.LinkByIndex(p.index)
-	if err != nil || l.Attrs().OperState != netlink.OperUp {
-		return false, err
-	}
-	if !p.node.IsSwitch() {
-		return true, nil
-	}
-	state, err := bridgePortState(p.index)
-	return state == stateForwarding, err
-}
-
-// bridgePortState reads IFLA_BRPORT_STATE, which netlink.Protinfo lacks.
-func bridgePortState(ifindex int) (byte, error) {
-	req := nl.NewNetlinkRequest(unix.RTM_GETLINK, 0)
-	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
-	msg.Index = int32(ifindex)
-	req.AddData(msg)
-	replies, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
-	if err != nil {
-		return 0, err
-	}
-	for _, reply := range replies {
-		state, found, err := nested(reply[unix.SizeofIfInfomsg:], unix.IFLA_LINKINFO, nl.IFLA_INFO_SLAVE_DATA, nl.IFLA_BRPORT_STATE)
-		if err != nil {
-			return 0, err
-		}
-		if found && len(state) == 1 {
-			return state[0], nil
-		}
-	}
-	return 0, errors.New("the kernel does not list it as a port of a bridge")
-}
-
-// nested follows a path of attribute types.
-func nested(b []byte, path ...uint16) (value []byte, found bool, err error) {
-	for _, want := range path {
-		attrs, err := nl.ParseRouteAttr(b)
-		if err != nil {
-			return nil, false, err
-		}
-		found = false
-		for _, a := range attrs {
-			if a.Attr.Type&nl.NLA_TYPE_MASK == want {
-				b, found = a.Value, true
-			}
-		}
-		if !found {
-			return nil, false, nil
-		}
-	}
-	return b, true, nil
 }
 
 // Close takes the fabric down: processes started in its nodes are killed, and

@@ -115,9 +115,6 @@ func (l *Load) SetRate(bps uint64) error {
 	if err := l.port.node.Do(func() error { return b.set(l.port.index) }); err != nil {
 		return fmt.Errorf("load from %s: pace at %d bit/s: %w", l.port, bps, err)
 	}
-	l.port.mu.Lock()
-	l.port.rate = rate * 8
-	l.port.mu.Unlock()
 	if l.quit == nil {
 		l.quit, l.done = make(chan struct{}), make(chan error, len(l.fds))
 		for _, fd := range l.fds {
@@ -168,9 +165,6 @@ func (l *Load) pause() error {
 	if del != nil {
 		del = fmt.Errorf("load from %s: empty its queue: %w", l.port, del)
 	}
-	l.port.mu.Lock()
-	l.port.rate = 0
-	l.port.mu.Unlock()
 	return errors.Join(err, del)
 }
 

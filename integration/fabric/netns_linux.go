@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -20,52 +21,36 @@ type NS struct {
 	name string
 	fd   int
 
-	calls chan func() // run by the keeper thread
-	gone  chan struct{}
-
-	mu     sync.RWMutex // guards closed, and calls against being closed while in use
-	closed bool
+	mu       sync.RWMutex // guards closed
+	closed   bool
+	closing  chan struct{}
+	children sync.WaitGroup // threads that started them
 }
 
 // NewNS makes a network namespace with its loopback up. The name is for
 // messages only.
 func NewNS(name string) (*NS, error) {
-	n := &NS{name: name, fd: -1, calls: make(chan func()), gone: make(chan struct{})}
-	ready := make(chan error, 1)
-	go offMainThread(func() { n.keep(ready) })
-	if err := <-ready; err != nil {
+	n := &NS{name: name, closing: make(chan struct{})}
+	made := make(chan error, 1)
+	go offMainThread(func() { made <- n.unshare() })
+	if err := <-made; err != nil {
 		return nil, fmt.Errorf("network namespace %s: %w", name, err)
 	}
 	return n, nil
 }
 
-// keep is the keeper thread: it makes the namespace, and starts the children
-// inside it. Children must come from a thread that stays, for the kernel kills
-// them when the thread that started them ends.
-func (n *NS) keep(ready chan<- error) {
-	defer close(n.gone)
-	err := func() error {
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("unshare (run as root, or after fabric.Enter): %w", err)
-		}
-		fd, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return fmt.Errorf("open /proc/thread-self/ns/net: %w", err)
-		}
-		if err := quiet(); err != nil {
-			unix.Close(fd)
-			return err
-		}
-		n.fd = fd
-		return nil
-	}()
-	ready <- err
-	if err != nil {
-		return
+// unshare makes the namespace, and moves the thread there.
+func (n *NS) unshare() (err error) {
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("unshare (run as root, or after fabric.Enter): %w", err)
 	}
-	for call := range n.calls {
-		call()
+	if n.fd, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return fmt.Errorf("open /proc/thread-self/ns/net: %w", err)
 	}
+	if err := quiet(); err != nil {
+		return errors.Join(err, unix.Close(n.fd))
+	}
+	return nil
 }
 
 // quiet brings the loopback up and IPv6 off in the namespace of the thread.
@@ -121,14 +106,16 @@ func (n *NS) Do(f func() error) error {
 		return fmt.Errorf("network namespace %s: %w", n.name, os.ErrClosed)
 	}
 	result := make(chan error, 1)
-	go offMainThread(func() {
-		if err := unix.Setns(n.fd, unix.CLONE_NEWNET); err != nil {
-			result <- fmt.Errorf("network namespace %s: setns: %w", n.name, err)
-			return
-		}
-		result <- f()
-	})
+	go offMainThread(func() { result <- n.inside(f) })
 	return <-result
+}
+
+// inside moves the thread into the namespace and runs f.
+func (n *NS) inside(f func() error) error {
+	if err := unix.Setns(n.fd, unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("network namespace %s: setns: %w", n.name, err)
+	}
+	return f()
 }
 
 // Cmd is an exec.Cmd whose process starts inside a network namespace.
@@ -145,7 +132,8 @@ func (n *NS) Command(name string, args ...string) *Cmd {
 	return &Cmd{Cmd: c, ns: n}
 }
 
-// Start is exec.Cmd's, inside the namespace.
+// Start is exec.Cmd's, inside the namespace. The thread that started the process stays
+// until the namespace is closed: the kernel kills the process with it.
 func (c *Cmd) Start() error {
 	c.ns.mu.RLock()
 	defer c.ns.mu.RUnlock()
@@ -153,7 +141,14 @@ func (c *Cmd) Start() error {
 		return fmt.Errorf("network namespace %s: start %s: %w", c.ns.name, c.Path, os.ErrClosed)
 	}
 	result := make(chan error, 1)
-	c.ns.calls <- func() { result <- c.Cmd.Start() }
+	c.ns.children.Go(func() {
+		offMainThread(func() {
+			err := c.ns.inside(c.Cmd.Start)
+			if result <- err; err == nil {
+				<-c.ns.closing
+			}
+		})
+	})
 	if err := <-result; err != nil {
 		return fmt.Errorf("network namespace %s: start %s: %w", c.ns.name, c.Path, err)
 	}
@@ -168,33 +163,12 @@ func (c *Cmd) Run() error {
 	return c.Wait()
 }
 
-// Output is exec.Cmd's, inside the namespace. It leaves Stderr as it is.
-func (c *Cmd) Output() ([]byte, error) {
-	var out lockedBuffer
-	c.Stdout = &out
-	err := c.Run()
-	return out.b, err
-}
-
 // CombinedOutput is exec.Cmd's, inside the namespace.
 func (c *Cmd) CombinedOutput() ([]byte, error) {
-	var out lockedBuffer
-	c.Stdout, c.Stderr = &out, &out
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out // the same one: exec copies to it in one goroutine
 	err := c.Run()
-	return out.b, err
-}
-
-// lockedBuffer takes both output streams of a process.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-func (w *lockedBuffer) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.b = append(w.b, p...)
-	return len(p), nil
+	return out.Bytes(), err
 }
 
 // Close lets the namespace go: the kernel removes it with all its interfaces,
@@ -206,8 +180,8 @@ func (n *NS) Close() error {
 		return nil
 	}
 	n.closed = true
-	close(n.calls)
-	<-n.gone
+	close(n.closing)
+	n.children.Wait()
 	if err := unix.Close(n.fd); err != nil {
 		return fmt.Errorf("network namespace %s: close: %w", n.name, err)
 	}

@@ -91,50 +91,5 @@ func (p *Port) Shape(bps uint64) error {
 	if err := p.node.Do(func() error { return b.set(p.index) }); err != nil {
 		return fmt.Errorf("%s: shape to %d bit/s: %w", p, bps, err)
 	}
-	p.mu.Lock()
-	p.rate = b.rate * 8
-	p.mu.Unlock()
 	return nil
-}
-
-// Rate is the port's shaped speed in layer 1 bits per second, 0 where it is
-// not shaped.
-func (p *Port) Rate() uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.rate
-}
-
-// Queue is a look at the port's shaper.
-type Queue struct {
-	Bytes   uint32 // waiting now, as the kernel counts frames
-	Frames  uint32 // waiting now
-	Dropped uint32 // since the shaper was set
-}
-
-// Queue reads the state of the port's shaper.
-func (p *Port) Queue() (Queue, error) {
-	var q Queue
-	err := p.node.Do(func() error {
-		qdiscs, err := netlink.QdiscList(p.link())
-		if err != nil {
-			return err
-		}
-		for _, d := range qdiscs {
-			a := d.Attrs()
-			if d.Type() == "tbf" && a.Parent == netlink.HANDLE_ROOT && a.Statistics != nil && a.Statistics.Queue != nil {
-				q = Queue{
-					Bytes:   a.Statistics.Queue.Backlog,
-					Frames:  a.Statistics.Queue.Qlen,
-					Dropped: a.Statistics.Queue.Drops,
-				}
-				return nil
-			}
-		}
-		return errors.New("it is not shaped: call Shape first")
-	})
-	if err != nil {
-		return q, fmt.Errorf("%s: read its queue: %w", p, err)
-	}
-	return q, nil
 }
