@@ -128,8 +128,11 @@ func (d *decoder) value(at place, tv *pb.TypedValue) {
 		js = tv.GetJsonVal()
 	}
 	dec := json.NewDecoder(bytes.NewReader(js))
-	dec.UseNumber()
-	err := d.json(dec, at)
+	var tree json.RawMessage
+	err := dec.Decode(&tree)
+	if err == nil {
+		err = d.json(tree, at)
+	}
 	if err == nil {
 		if _, err = dec.Token(); err == nil {
 			err = errors.New("more than one value")
@@ -142,168 +145,80 @@ func (d *decoder) value(at place, tv *pb.TypedValue) {
 	}
 }
 
-// json walks a JSON value (RFC 7951) that stands at the given place.
-func (d *decoder) json(dec *json.Decoder, at place) error {
-	if at.node.list {
-		return d.jsonList(dec, at)
-	}
-	tok, err := dec.Token()
-	if err != nil {
-		return err
-	}
-	if at.node.leaf != noLeaf {
-		return d.jsonLeaf(dec, at, tok)
-	}
-	if tok != json.Delim('{') {
+// json takes a JSON value (RFC 7951) that stands at the given place.
+func (d *decoder) json(js json.RawMessage, at place) error {
+	switch {
+	case at.node.leaf != noLeaf:
+		return d.jsonLeaf(js, at)
+	case at.node.list && js[0] == '[':
+		return d.jsonList(js, at)
+	case at.node.list && at.port == "":
+		return fmt.Errorf("%s: %w: want a list", at.node.name, errWrongType)
+	case js[0] != '{':
 		return fmt.Errorf("%s: %w: want an object", at.node.name, errWrongType)
 	}
-	return d.jsonObject(dec, at)
-}
-
-// jsonObject walks an object whose first brace has been read.
-func (d *decoder) jsonObject(dec *json.Decoder, at place) error {
-	for dec.More() {
-		tok, err := dec.Token()
-		if err != nil {
-			return err
-		}
-		key, ok := tok.(string)
-		if !ok {
-			return fmt.Errorf("%s: an object's key is no string", at.node.name)
-		}
-		if next := at.node.child(bare(key)); next != nil {
-			err = d.json(dec, place{next, at.port})
-		} else {
-			err = skip(dec)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	_, err := dec.Token()
-	return err
-}
-
-// jsonList walks the list of interfaces, or one of them.
-func (d *decoder) jsonList(dec *json.Decoder, at place) error {
-	tok, err := dec.Token()
-	if err != nil {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(js, &object); err != nil {
 		return err
 	}
-	switch {
-	case tok == json.Delim('{') && at.port != "":
-		return d.jsonObject(dec, at)
-	case tok != json.Delim('['):
-		return fmt.Errorf("%s: %w: want a list", at.node.name, errWrongType)
+	return d.jsonObject(object, at)
+}
+
+func (d *decoder) jsonObject(object map[string]json.RawMessage, at place) error {
+	for key, js := range object {
+		if next := at.node.child(bare(key)); next != nil {
+			if err := d.json(js, place{next, at.port}); err != nil {
+				return err
+			}
+		}
 	}
-	for dec.More() {
-		// The name may come after what it names.
-		var entry json.RawMessage
-		if err := dec.Decode(&entry); err != nil {
-			return err
-		}
-		var key struct {
-			Plain string `json:"name"`
-			Full  string `json:"openconfig-interfaces:name"`
-		}
-		if err := json.Unmarshal(entry, &key); err != nil {
-			return fmt.Errorf("an interface in a list: %w", err)
-		}
-		name := key.Plain
-		if name == "" {
-			name = key.Full
-		}
-		if name == "" {
-			name = at.port
+	return nil
+}
+
+// jsonList takes the list of interfaces, or one of them as a list.
+func (d *decoder) jsonList(js json.RawMessage, at place) error {
+	var entries []map[string]json.RawMessage
+	if err := json.Unmarshal(js, &entries); err != nil {
+		return fmt.Errorf("an interface in a list: %w", err)
+	}
+	for _, entry := range entries {
+		name := at.port
+		for _, key := range [...]string{"name", "openconfig-interfaces:name"} {
+			if err := json.Unmarshal(entry[key], &name); entry[key] != nil && err != nil {
+				return fmt.Errorf("an interface's name: %w", err)
+			}
 		}
 		if name == "" {
 			return errors.New("an interface without a name in a list")
 		}
-		one := json.NewDecoder(bytes.NewReader(entry))
-		one.UseNumber()
-		if _, err := one.Token(); err != nil {
-			return err
-		}
-		if err := d.jsonObject(one, place{at.node, name}); err != nil {
+		if err := d.jsonObject(entry, place{at.node, name}); err != nil {
 			return err
 		}
 	}
-	_, err = dec.Token()
-	return err
+	return nil
 }
 
-// jsonLeaf hands on a leaf whose first token is tok.
-func (d *decoder) jsonLeaf(dec *json.Decoder, at place, tok json.Token) error {
+// jsonLeaf hands on a leaf.
+func (d *decoder) jsonLeaf(js json.RawMessage, at place) error {
 	if at.port == "" {
 		return fmt.Errorf("%s outside of any interface", at.node.leaf)
 	}
-	v := &d.val
-	*v = value{}
-	switch x := tok.(type) {
-	case json.Number:
-		v.setNumber([]byte(x))
-	case string:
-		v.kind, v.text = textValue, x
-	case nil:
-		v.text = "null"
-	case bool:
-		v.text = "a boolean"
-	case json.Delim:
-		if x != '[' {
-			v.text = "an object"
-			d.sink.update(at.port, at.node.leaf, v)
-			return drain(dec)
-		}
-		v.kind = listValue
-		for dec.More() {
-			tok, err := dec.Token()
-			if err != nil {
+	d.val = value{}
+	if !d.val.readJSON(js) {
+		d.val.text = "an object"
+		if js[0] == '[' {
+			var list []any
+			if err := json.Unmarshal(js, &list); err != nil {
 				return err
 			}
-			switch x := tok.(type) {
-			case string:
-				v.list = append(v.list, x)
-			case json.Delim:
-				if err := drain(dec); err != nil {
-					return err
+			d.val.kind = listValue
+			for _, e := range list {
+				if text, ok := e.(string); ok {
+					d.val.list = append(d.val.list, text)
 				}
 			}
 		}
-		if _, err := dec.Token(); err != nil {
-			return err
-		}
 	}
-	d.sink.update(at.port, at.node.leaf, v)
-	return nil
-}
-
-// skip reads over one value.
-func skip(dec *json.Decoder) error {
-	tok, err := dec.Token()
-	if err != nil {
-		return err
-	}
-	if _, ok := tok.(json.Delim); ok {
-		return drain(dec)
-	}
-	return nil
-}
-
-// drain reads to the end of the object or list that was just entered.
-func drain(dec *json.Decoder) error {
-	for depth := 1; depth > 0; {
-		tok, err := dec.Token()
-		if err != nil {
-			return err
-		}
-		switch tok {
-		case json.Delim('{'), json.Delim('['):
-			if depth++; depth > maxDepth {
-				return fmt.Errorf("more than %d levels", maxDepth)
-			}
-		case json.Delim('}'), json.Delim(']'):
-			depth--
-		}
-	}
+	d.sink.update(at.port, at.node.leaf, &d.val)
 	return nil
 }

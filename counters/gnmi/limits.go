@@ -25,7 +25,7 @@ const (
 	maxHeaders     = 64 << 10         // bytes of HTTP/2 headers in one answer
 	maxParts       = 1 << 18          // messages within a message: paths, elements, values
 	scanFrom       = 128 << 10        // bytes; smaller messages cannot have that many that matter
-	maxDepth       = 64               // of JSON
+	maxDepth       = 64               // of messages within each other; encoding/json has a bound of its own
 	maxMembers     = 1 << 16          // of aggregates
 	maxText        = 300              // bytes of a target's text in an error, which may have several
 	maxName        = 256              // bytes

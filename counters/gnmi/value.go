@@ -115,19 +115,15 @@ func (v *value) readJSON(js []byte) (ok bool) {
 			return true
 		}
 		v.kind = textValue
+	case c == 't' || c == 'f':
+		v.text = "a boolean"
 	default:
-		v.setNumber(js)
+		n, err := strconv.ParseUint(string(js[:min(len(js), 21)]), 10, 64)
+		if err != nil {
+			v.text = "JSON that is not a whole number"
+			return true
+		}
+		v.kind, v.num = numberValue, n
 	}
 	return true
-}
-
-// setNumber takes a JSON number, as long as it is a whole one in plain digits.
-func (v *value) setNumber(js []byte) {
-	if len(js) <= 20 {
-		if n, err := strconv.ParseUint(string(js), 10, 64); err == nil {
-			v.kind, v.num = numberValue, n
-			return
-		}
-	}
-	v.kind, v.text = otherValue, "JSON that is not a whole number"
 }
