@@ -126,9 +126,9 @@ func openSONiC(dev *inventory.Device) (counters.Source, error) {
 func snmpConfig(ctx context.Context, dev *inventory.Device, every time.Duration) (snmp.Config, error) {
 	s := dev.Counters.SNMP
 	cfg := snmp.Config{
-		Device: dev.Name, Address: dev.Address, Port: s.Port, Ports: dev.PortNames(),
+		Device: dev.Name, Address: dev.Address, Port: s.Port, Ports: dev.PortNames(), Version: snmp.Version(s.Version),
 		User: s.User, Auth: strings.ToUpper(s.Auth.Protocol), Priv: strings.ToUpper(s.Priv.Protocol), Context: s.Context,
-		Timeout: s.Timeout, Retries: s.Retries, Recheck: s.Recheck,
+		Timeout: s.Timeout, Retries: s.Retries, Recheck: s.Recheck, Discards: snmp.Discards(s.Discards),
 	}
 	cfg.Within = every
 	if s.Timeout == inventory.DefaultSNMPTimeout {
@@ -139,15 +139,6 @@ func snmpConfig(ctx context.Context, dev *inventory.Device, every time.Duration)
 	}
 	if dev.Counters.Overhead != nil {
 		cfg.Overhead = *dev.Counters.Overhead
-	}
-	if s.Version == "3" {
-		cfg.Version = snmp.V3
-	}
-	switch s.Discards {
-	case "included":
-		cfg.Discards = snmp.DiscardsIncluded
-	case "excluded":
-		cfg.Discards = snmp.DiscardsExcluded
 	}
 	for _, ref := range []struct {
 		what string
@@ -172,13 +163,8 @@ func gnmiConfig(ctx context.Context, dev *inventory.Device) (gnmi.Config, error)
 	g := dev.Counters.GNMI
 	cfg := gnmi.Config{
 		Device: dev.Name, Address: net.JoinHostPort(dev.Address, strconv.Itoa(int(g.Port))), Ports: dev.PortNames(),
-		Interval: dev.Interval, Plaintext: g.Plaintext, Username: g.Username, Target: g.Target, Timeout: g.Timeout,
+		Interval: dev.Interval, Mode: gnmi.Mode(g.Mode), Plaintext: g.Plaintext, Username: g.Username, Target: g.Target, Timeout: g.Timeout,
 		TLS: gnmi.TLS{CAFile: g.TLS.CA, CertFile: g.TLS.Cert, KeyFile: g.TLS.Key, ServerName: g.TLS.ServerName, SkipVerify: g.TLS.InsecureSkipVerify},
-	}
-	for _, m := range []gnmi.Mode{gnmi.Auto, gnmi.Sample, gnmi.TargetDefined, gnmi.Get} {
-		if m.String() == g.Mode {
-			cfg.Mode = m
-		}
 	}
 	if g.Password.IsZero() {
 		return cfg, nil

@@ -67,7 +67,7 @@ func TestSilentPortOfATargetWithoutGet(t *testing.T) {
 
 // Get that brings the same sample again is not a new one, and for long it is silence.
 func TestGetOfTheSameSample(t *testing.T) {
-	b := newBench(t, Config{Ports: []string{"e1"}, Mode: Get, Silence: 10 * time.Second})
+	b := newBench(t, Config{Ports: []string{"e1"}, Mode: Get, silence: 10 * time.Second})
 	b.s.mode = Get
 	at := b.clock()
 	arrived := b.now

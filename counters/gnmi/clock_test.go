@@ -157,7 +157,7 @@ func TestCounterReset(t *testing.T) {
 }
 
 func TestWithoutTimestamps(t *testing.T) {
-	b := newBench(t, Config{Ports: []string{"e1"}, Live: true})
+	b := newBench(t, Config{Ports: []string{"e1"}})
 	for i := range 3 {
 		b.take(leafNote(0, "e1", operStatus, "UP", portSpeed, "SPEED_10GB", outOctets, 1000*i, outPkts, i))
 		b.sync()

@@ -34,7 +34,7 @@ func (s *Source) dial() (*grpc.ClientConn, error) {
 		// A switch is reached directly, whatever proxy this host uses for the web.
 		grpc.WithNoProxy(),
 		grpc.WithUserAgent("csig"),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(c.MaxMessage), grpc.ForceCodecV2(newCodec())),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(c.maxMessage), grpc.ForceCodecV2(newCodec())),
 		grpc.WithMaxHeaderListSize(maxHeaders),
 		grpc.WithInitialWindowSize(windowSize), // and no more, however much is under way
 		grpc.WithInitialConnWindowSize(windowSize),
@@ -49,15 +49,9 @@ func (s *Source) dial() (*grpc.ClientConn, error) {
 	if c.Username != "" {
 		opts = append(opts, grpc.WithPerRPCCredentials(login{c.Username, string(c.Password), !c.Plaintext}))
 	}
-	dial := c.Dial
-	if dial == nil {
-		dial = func(ctx context.Context, address string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "tcp", address)
-		}
-	}
 	opts = append(opts, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-		conn, err := dial(ctx, address)
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", address)
 		if err != nil {
 			return nil, err
 		}

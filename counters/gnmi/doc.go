@@ -11,9 +11,9 @@
 // every reading. Each is tried for the ports by name and for all interfaces, since one
 // unknown name makes some targets refuse them all, while others take no wildcards.
 // The encoding is the first of PROTO, JSON_IETF and JSON that the target has.
-// Config.Mode and Config.Encoding pin them, and Info reports what came of it.
+// Config.Mode pins the mode, and Info reports what came of it.
 //
-// A stream that ends, or is silent for Config.Silence, is opened again, with a backoff
+// A stream that ends, or is silent for 30 s, is opened again, with a backoff
 // that grows and is randomised. A target that refuses the credentials is left in peace
 // for Config.MaxBackoff.
 //
@@ -21,8 +21,8 @@
 //
 // Sample.At is the target's timestamp on out-octets, and Sample.Local the arrival by our
 // clock. gNMI §2.1 means the timestamp to be that of collection; many targets stamp the
-// instant of sending and have the values from a cache. So samples are not Live unless
-// Config.Live says so, and a counters.Refresh finds out. Updates that are older than
+// instant of sending and have the values from a cache. So samples are not Live, and a
+// counters.Refresh finds out. Updates that are older than
 // what is known are dropped, until there are so many, in order among themselves, that the
 // target's clock must have been set back.
 //

@@ -27,7 +27,7 @@ var (
 	ErrRefused = errors.New("no way to read the counters")
 	// ErrEncoding is a target without an encoding that this package knows.
 	ErrEncoding = errors.New("no common encoding")
-	// ErrTooLarge is a message that is larger than Config.MaxMessage.
+	// ErrTooLarge is a message that is larger than defaultMaxMessage.
 	ErrTooLarge = errors.New("message too large")
 	// ErrStream is a stream that ended.
 	ErrStream = errors.New("stream ended")

@@ -170,7 +170,7 @@ func TestStuckStream(t *testing.T) {
 		}
 		return hold(stream)
 	}}
-	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}, Silence: 100 * time.Millisecond})
+	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}, silence: 100 * time.Millisecond})
 	until(t, s, "another stream brings its sample", octets(2000))
 	if e := s.Info().LastError; !strings.Contains(e, "100ms") {
 		t.Errorf("last error %q", e)
@@ -257,7 +257,7 @@ func TestHugeMessage(t *testing.T) {
 	if got := read(t, open(t, Config{Address: address, Ports: []string{"e1"}, Interval: unhurried}))[0]; got.Err != nil || got.Octets != 1000 {
 		t.Errorf("below the limit: %+v", got)
 	}
-	_, err := tryRead(open(t, Config{Address: address, Ports: []string{"e1"}, MaxMessage: 1 << 20}))
+	_, err := tryRead(open(t, Config{Address: address, Ports: []string{"e1"}, maxMessage: 1 << 20}))
 	if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "larger messages") {
 		t.Errorf("above the limit: %v, want ErrTooLarge and what to do", err)
 	}

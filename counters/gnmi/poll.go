@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	pb "github.com/openconfig/gnmi/proto/gnmi"
 	"google.golang.org/grpc"
@@ -34,6 +35,9 @@ func interfaceNode(name string) *node {
 	return tree.child("interfaces").child("interface").child(name)
 }
 
+// speedsEvery is how often Get asks for speeds.
+const speedsEvery = 30 * time.Second
+
 // mostPorts is how many ports one Get asks for at most.
 const mostPorts = 32
 
@@ -53,7 +57,7 @@ func (s *Source) poll(ctx context.Context) error {
 		return s.poll(ctx)
 	}
 	now := s.cfg.Now()
-	if !s.speeds.IsZero() && now.Sub(s.speeds) < s.cfg.Recheck && !s.wasDown() {
+	if !s.speeds.IsZero() && now.Sub(s.speeds) < speedsEvery && !s.wasDown() {
 		return nil
 	}
 	s.speeds = now

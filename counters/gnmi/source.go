@@ -38,7 +38,7 @@ type Source struct {
 	byName   map[string]int
 	dec      decoder
 	info     Info
-	mode     Mode // Auto until it is known
+	mode     Mode // "" until it is known
 	encoding pb.Encoding
 	live     bool                    // a stream is open
 	begun    time.Time               // when it was opened
@@ -82,6 +82,7 @@ func New(cfg Config) (*Source, error) {
 		ports:  make([]port, len(cfg.Ports)),
 		byName: make(map[string]int, len(cfg.Ports)),
 		chunk:  mostPorts,
+		info:   Info{Mode: Auto},
 	}
 	s.dec = decoder{target: cfg.Target, sink: (*intake)(s)}
 	for i, name := range cfg.Ports {
@@ -176,7 +177,7 @@ func (s *Source) restart() {
 	s.stopped, s.shape = nil, 0
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mode = Auto
+	s.mode = ""
 }
 
 // await waits, the first time, until there is something to return. Later it only
@@ -336,14 +337,14 @@ func (s *Source) sample(p *port, now time.Time) counters.Sample {
 		return counters.Sample{Port: p.name, At: now, Err: portError(errFirst)}
 	}
 	out := p.sample()
-	out.At, out.Local, out.Live = time.Unix(0, p.row.at), p.row.local, s.cfg.Live
+	out.At, out.Local = time.Unix(0, p.row.at), p.row.local
 	if p.row.at == 0 {
-		out.At, out.Local, out.Live = p.row.local, time.Time{}, false
+		out.At, out.Local = p.row.local, time.Time{}
 		return out
 	}
 	silent := now.Sub(p.row.local)
 	if s.mode == Get {
-		if silent > s.cfg.Silence && out.Up {
+		if silent > s.cfg.silence && out.Up {
 			return s.silence(p, out.At, silent)
 		}
 		return out

@@ -112,32 +112,25 @@ func (s *Source) polling() {
 	s.info.Mode, s.info.Request = Get, "get"
 }
 
+// encodings are those that csig reads, best first.
+var encodings = []pb.Encoding{pb.Encoding_PROTO, pb.Encoding_JSON_IETF, pb.Encoding_JSON}
+
 // capabilities asks the target what it can do and returns the encodings to try, and its
 // version of gNMI.
 func (s *Source) capabilities(ctx context.Context) (encs []pb.Encoding, version string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	reply, err := s.client.Capabilities(ctx, &pb.CapabilityRequest{})
-	known := encodings
-	if s.cfg.Encoding != "" {
-		known = []string{s.cfg.Encoding}
-	}
 	switch err = s.classify(ctx, err); {
 	case err == nil:
-		for _, name := range known {
-			if e := pb.Encoding(pb.Encoding_value[name]); slices.Contains(reply.GetSupportedEncodings(), e) {
-				encs = append(encs, e)
-			}
+		k := slices.IndexFunc(encodings, func(e pb.Encoding) bool { return slices.Contains(reply.GetSupportedEncodings(), e) })
+		if k < 0 {
+			return nil, "", fmt.Errorf("%w: it has %v, wanted is one of %v", ErrEncoding, few(reply.GetSupportedEncodings()), encodings)
 		}
-		if len(encs) == 0 {
-			return nil, "", fmt.Errorf("%w: it has %v, wanted is one of %v", ErrEncoding, few(reply.GetSupportedEncodings()), known)
-		}
-		encs = encs[:1]
+		encs = encodings[k : k+1]
 	case refused(err):
 		// It may subscribe all the same, as gateways do.
-		for _, name := range known {
-			encs = append(encs, pb.Encoding(pb.Encoding_value[name]))
-		}
+		encs = encodings
 	default:
 		return nil, "", err
 	}
@@ -188,11 +181,11 @@ func (s *Source) subscribe(ctx context.Context, sh shape) (complete bool, err er
 		// The first answer proves nothing about how long the next one may take.
 		if !got {
 			watch.Stop()
-			watch = time.AfterFunc(s.cfg.Silence, func() {
-				cancel(fmt.Errorf("%w: the stream brought nothing in %v", ErrNoAnswer, s.cfg.Silence))
+			watch = time.AfterFunc(s.cfg.silence, func() {
+				cancel(fmt.Errorf("%w: the stream brought nothing in %v", ErrNoAnswer, s.cfg.silence))
 			})
 		} else {
-			watch.Reset(s.cfg.Silence)
+			watch.Reset(s.cfg.silence)
 		}
 		now := s.cfg.Now()
 		s.mu.Lock()

@@ -1,9 +1,6 @@
 package linux
 
-import (
-	"errors"
-	"fmt"
-)
+import "errors"
 
 // Config says what to read.
 type Config struct {
@@ -41,20 +38,3 @@ type Facts struct {
 
 // ErrNoInterface is in the error of a port whose interface does not exist.
 var ErrNoInterface = errors.New("no such interface: create it, or correct the name in the fleet file")
-
-func (c *Config) check() error {
-	if len(c.Ports) == 0 {
-		return errors.New("linux counters: no ports given")
-	}
-	seen := make(map[string]bool, len(c.Ports))
-	for _, p := range c.Ports {
-		if p.Name == "" {
-			return errors.New("linux counters: a port has no name")
-		}
-		if seen[p.Name] {
-			return fmt.Errorf("linux counters: port %s is given twice", p.Name)
-		}
-		seen[p.Name] = true
-	}
-	return nil
-}

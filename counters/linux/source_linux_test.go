@@ -480,8 +480,6 @@ func TestContextAndClose(t *testing.T) {
 func TestConfig(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"no ports":        {},
-		"nameless":        {Ports: []Port{{}}},
-		"twice":           {Ports: []Port{{Name: "a"}, {Name: "a"}}},
 		"not a namespace": {Ports: []Port{{Name: "a"}}, NetNS: 1 << 20},
 	} {
 		if s, err := New(cfg); err == nil {

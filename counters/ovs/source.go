@@ -72,9 +72,6 @@ func New(cfg Config) (*Source, error) {
 	}
 	s := &Source{cfg: cfg, ports: make([]port, len(cfg.Ports)), at: make(map[string]int, len(cfg.Ports))}
 	for i, name := range cfg.Ports {
-		if _, twice := s.at[name]; twice {
-			return nil, fmt.Errorf("ovs counters: port %s is named twice", name)
-		}
 		s.at[name] = i
 	}
 	return s, nil

@@ -1,12 +1,11 @@
 package snmp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gosnmp/gosnmp"
@@ -14,52 +13,29 @@ import (
 	"github.com/csig-agent/csig/counters"
 )
 
-// Version is the SNMP version to speak.
-type Version uint8
+// Version is the SNMP version to speak, as the fleet file spells it.
+type Version string
 
 // The supported versions.
 const (
-	V2c Version = iota
-	V3
+	V2c Version = "2c"
+	V3  Version = "3"
 )
 
-// String returns v2c or v3.
-func (v Version) String() string {
-	switch v {
-	case V2c:
-		return "v2c"
-	case V3:
-		return "v3"
-	}
-	return "invalid"
-}
-
 // Discards says whether a device's packet counters include packets that it
-// discarded instead of sending (RFC 2863 permits it; see the package comment).
-type Discards uint8
+// discarded instead of sending (RFC 2863 permits it; see the package comment), as the
+// fleet file spells it.
+type Discards string
 
 // The kinds of packet counters.
 const (
 	// DiscardsLearn leaves it to the agent to show it.
-	DiscardsLearn Discards = iota
+	DiscardsLearn Discards = "learn"
 	// DiscardsIncluded takes ifOutDiscards and ifOutErrors out of the packets.
-	DiscardsIncluded
+	DiscardsIncluded Discards = "included"
 	// DiscardsExcluded takes the packets as they are.
-	DiscardsExcluded
+	DiscardsExcluded Discards = "excluded"
 )
-
-// String returns learn, included or excluded.
-func (d Discards) String() string {
-	switch d {
-	case DiscardsLearn:
-		return "learn"
-	case DiscardsIncluded:
-		return "included"
-	case DiscardsExcluded:
-		return "excluded"
-	}
-	return "invalid"
-}
 
 // Config is what a Source needs to know. It prints without its secrets.
 type Config struct {
@@ -67,7 +43,7 @@ type Config struct {
 	Address string // IP address or host name
 	Port    uint16 // UDP port; 0 is 161
 
-	Version   Version
+	Version   Version         // "" is V2c
 	Community counters.Secret // v2c; at most 127 bytes
 
 	// SNMPv3's user-based security model (RFC 3414). The security level follows
@@ -94,7 +70,7 @@ type Config struct {
 	// Overhead is what a packet costs on the wire beyond the agent's octets, in
 	// bytes. 0 is 24 for net-snmp on Linux, whose octets have no FCS, else 20.
 	Overhead uint8
-	// Discards says whether packets include discarded ones.
+	// Discards says whether packets include discarded ones; "" is DiscardsLearn.
 	Discards Discards
 	// Recheck is how often names, link status, speed and discontinuity are read
 	// again on agents that have ifTableLastChange. 0 is at every reading. It is
@@ -134,112 +110,43 @@ var privProtocols = map[string]gosnmp.SnmpV3PrivProtocol{
 	"AES256C": gosnmp.AES256C,
 }
 
-// withDefaults returns the validated configuration; its error joins all mistakes.
+// withDefaults returns the configuration without zeros. The fleet file's reader has
+// checked what it says, but not the secrets.
 func (c Config) withDefaults() (Config, error) {
-	var errs []error
-	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
-	if c.Address == "" {
-		bad("address is missing: give the IP address or name of the SNMP agent")
-	}
-	if c.Device == "" {
-		c.Device = c.Address
-	}
-	if c.Port == 0 {
-		c.Port = defaultPort
-	}
-	switch c.Version {
-	case V2c:
-		switch n := len(c.Community); {
-		case n == 0:
-			bad("community is missing: SNMPv2c needs one")
-		case n > 127:
-			bad("community is %d bytes long: at most 127 are possible", n)
-		}
-		if c.User != "" || c.Auth != "" || c.Priv != "" {
-			bad("user, auth and priv belong to SNMPv3: set the version, or remove them")
-		}
-	case V3:
-		c.checkUser(bad)
-	default:
-		bad("SNMP version %d is none of v2c and v3", c.Version)
-	}
-	if c.Discards > DiscardsExcluded {
-		bad("discards %d is none of learn, included and excluded", c.Discards)
-	}
-	if c.Timeout < 0 || c.Within < 0 || c.Recheck < 0 {
-		bad("timeout and recheck must not be negative")
-	}
-	switch {
-	case c.Retries == 0:
-		c.Retries = defaultRetries
-	case c.Retries < 0:
-		c.Retries = 0
-	}
+	c.Device = cmp.Or(c.Device, c.Address)
+	c.Port = cmp.Or(c.Port, defaultPort)
+	c.Version = cmp.Or(c.Version, V2c)
+	c.Discards = cmp.Or(c.Discards, DiscardsLearn)
+	c.Retries = max(cmp.Or(c.Retries, defaultRetries), 0)
 	if c.Timeout == 0 {
 		c.Timeout = defaultTimeout
 		if c.Within > 0 { // some of it is left for what else a reading does
 			c.Timeout = min(c.Timeout, max(c.Within*9/10/time.Duration(c.Retries+1), shortestTry))
 		}
 	}
-	if len(c.Ports) == 0 {
-		bad("no ports: name at least one by its ifName")
-	}
-	seen := make(map[string]bool, len(c.Ports))
-	for i, p := range c.Ports {
-		switch {
-		case p == "":
-			bad("port %d has an empty name", i+1)
-		case seen[p]:
-			bad("port %s is listed twice", p)
-		}
-		seen[p] = true
-	}
-	c.Ports = slices.Clone(c.Ports)
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	var errs []error
+	switch n := len(c.Community); {
+	case c.Version == V2c && n == 0:
+		errs = append(errs, errors.New("community is missing: SNMPv2c needs one"))
+	case n > 127:
+		errs = append(errs, fmt.Errorf("community is %d bytes long: at most 127 are possible", n))
+	}
+	if c.Auth != "" && len(c.AuthPassphrase) < 8 {
+		errs = append(errs, errors.New("the auth passphrase is shorter than 8 bytes, which SNMPv3 requires"))
+	}
+	if c.Priv != "" && len(c.PrivPassphrase) < 8 {
+		errs = append(errs, errors.New("the priv passphrase is shorter than 8 bytes, which SNMPv3 requires"))
+	}
+	if len(c.Ports) == 0 {
+		errs = append(errs, errors.New("no ports: name at least one by its ifName"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return c, fmt.Errorf("device %s: SNMP: %w", c.Device, err)
 	}
 	return c, nil
-}
-
-func (c *Config) checkUser(bad func(string, ...any)) {
-	if c.User == "" {
-		bad("user is missing: SNMPv3 needs one")
-	}
-	if len(c.User) > 32 {
-		bad("user %s has %d bytes: SNMPv3 allows 32", c.User, len(c.User))
-	}
-	if c.Community != "" {
-		bad("community belongs to SNMPv2c: set the version, or remove it")
-	}
-	if _, ok := authProtocols[c.Auth]; !ok {
-		bad("auth %q is none of %s", c.Auth, names(authProtocols))
-	}
-	if _, ok := privProtocols[c.Priv]; !ok {
-		bad("priv %q is none of %s", c.Priv, names(privProtocols))
-	}
-	if c.Priv != "" && c.Auth == "" {
-		bad("priv needs auth: SNMPv3 has no privacy without authentication")
-	}
-	if c.Auth != "" && len(c.AuthPassphrase) < 8 {
-		bad("the auth passphrase is shorter than 8 bytes, which SNMPv3 requires")
-	}
-	if c.Priv != "" && len(c.PrivPassphrase) < 8 {
-		bad("the priv passphrase is shorter than 8 bytes, which SNMPv3 requires")
-	}
-}
-
-func names[V any](m map[string]V) string {
-	var list []string
-	for k := range m {
-		if k != "" {
-			list = append(list, k)
-		}
-	}
-	slices.Sort(list)
-	return strings.Join(list, ", ")
 }
 
 func (c *Config) endpoint() string {

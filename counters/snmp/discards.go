@@ -1,15 +1,12 @@
 package snmp
 
-import "github.com/gosnmp/gosnmp"
+import (
+	"cmp"
+
+	"github.com/gosnmp/gosnmp"
+)
 
 const narrowKind = gosnmp.Counter32
-
-// dropEvidence is what the ports of one device have shown about whether its
-// packet counters include the packets that it discarded. All ports of a device
-// are of one kind.
-type dropEvidence struct {
-	found Discards
-}
 
 // dropHistory follows one port's ifOutDiscards and ifOutErrors.
 type dropHistory struct {
@@ -48,7 +45,7 @@ func step32(prev, now uint64) uint64 {
 // take returns packets without those that were dropped, as far as it is known
 // that they are in there, and otherwise how packets may be wrong. sent is the
 // octets since the last reading.
-func (d *dropHistory) take(p *port, packets, sent uint64, fresh bool, rule Discards, evidence *dropEvidence) (uint64, string) {
+func (d *dropHistory) take(p *port, packets, sent uint64, fresh bool, rule Discards, found *Discards) (uint64, string) {
 	shown := p.need.has(ifOutDiscards) && p.need.has(ifOutErrors)
 	var dropped, counted uint64
 	if fresh {
@@ -77,7 +74,7 @@ func (d *dropHistory) take(p *port, packets, sent uint64, fresh bool, rule Disca
 	case DiscardsExcluded:
 		return packets - d.taken, ""
 	}
-	d.learn(counted, sent, dropped, evidence)
+	d.learn(counted, sent, dropped, found)
 	if dropped > 0 {
 		return packets, dropsUnclear
 	}
@@ -87,17 +84,17 @@ func (d *dropHistory) take(p *port, packets, sent uint64, fresh bool, rule Disca
 // learn looks for proof. The columns may be of instants that differ by one
 // reading, so the side that would have to be the smaller one is taken with the
 // newest step and the other side without it.
-func (d *dropHistory) learn(counted, sent, dropped uint64, evidence *dropEvidence) {
+func (d *dropHistory) learn(counted, sent, dropped uint64, found *Discards) {
 	packetsBefore, droppedBefore := d.packets, d.dropped
 	d.packets += counted
 	d.octets += sent
 	d.dropped += dropped
 	switch {
 	case droppedBefore > d.packets:
-		evidence.found = DiscardsExcluded
+		*found = DiscardsExcluded
 	case d.octets < ethernetMin*packetsBefore && d.dropped > 0 &&
 		d.octets >= ethernetMin*(packetsBefore-min(d.dropped, packetsBefore)):
-		evidence.found = DiscardsIncluded
+		*found = DiscardsIncluded
 	}
 }
 
@@ -109,5 +106,5 @@ func (s *Source) discards() Discards {
 	case s.system.kernel:
 		return DiscardsExcluded
 	}
-	return s.drops.found
+	return cmp.Or(s.found, DiscardsLearn)
 }

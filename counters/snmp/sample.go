@@ -95,7 +95,7 @@ func (s *Source) advance(p *port, octets uint64, wide bool) (packets uint64, deg
 		h.last[c] = v
 		packets += h.widened[c]
 	}
-	packets, degraded = h.drops.take(p, packets, sent, fresh, s.discards(), s.drops)
+	packets, degraded = h.drops.take(p, packets, sent, fresh, s.discards(), &s.found)
 	if wide {
 		err = s.checkHCOctets(p, fresh)
 	}

@@ -258,7 +258,7 @@ func TestSnmpdInterfaceEvents(t *testing.T) {
 	d := startDaemon(t)
 	d.cache(t, 0)
 	for _, cfg := range []Config{d.config("tor0", "tor1"), d.user("sha256", "SHA256", "AES", "tor0", "tor1")} {
-		t.Run(cfg.Version.String(), func(t *testing.T) {
+		t.Run(string(cfg.Version), func(t *testing.T) {
 			addVeth(t, "tor0", "host0")
 			other := addVeth(t, "tor1", "host1")
 			s := open(t, cfg)

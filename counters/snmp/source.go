@@ -24,7 +24,7 @@ type Source struct {
 	ports  []port
 	rows   []row
 	system system
-	drops  *dropEvidence
+	found  Discards // what its ports, which are all of one kind, have shown; "" is nothing yet
 
 	// What guards the mapping and the counters.
 	known              bool // a survey was made
@@ -74,7 +74,7 @@ func New(cfg Config) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{
-		cfg: cfg, address: cfg.endpoint(), drops: new(dropEvidence),
+		cfg: cfg, address: cfg.endpoint(),
 		limit: firstOIDs, ceiling: firstOIDs,
 		growAfter: growAtFirst,
 		ports:     make([]port, len(cfg.Ports)),
@@ -381,7 +381,7 @@ func (s *Source) noteUptime(ticks uint32) {
 	if s.uptime.advance(ticks, s.answer.received) {
 		s.boot++
 		s.restarted = true
-		*s.drops = dropEvidence{} // it may be another software now
+		s.found = "" // it may be another software now
 	}
 }
 

@@ -251,7 +251,7 @@ func TestNumbersOfPorts(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	for _, version := range []Version{V2c, V3} {
-		t.Run(version.String(), func(t *testing.T) {
+		t.Run(string(version), func(t *testing.T) {
 			silent, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 			if err != nil {
 				t.Fatal(err)

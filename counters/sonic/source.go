@@ -84,15 +84,10 @@ func New(cfg Config) (*Source, error) {
 		cfg.Now = time.Now
 	}
 	s := &Source{cfg: cfg}
-	seen := map[string]bool{}
 	for _, p := range cfg.Ports {
-		switch {
-		case p.Name == "" || strings.ContainsAny(p.Name, "|: \t\r\n"):
+		if strings.ContainsAny(p.Name, "|: \t\r\n") {
 			return nil, fmt.Errorf("sonic counters: %q is no name of a port", p.Name)
-		case seen[p.Name]:
-			return nil, fmt.Errorf("sonic counters: port %s is given twice", p.Name)
 		}
-		seen[p.Name] = true
 		if isAggregate(p.Name) {
 			s.lags = append(s.lags, lag{Port: p})
 			continue
