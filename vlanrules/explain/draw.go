@@ -21,7 +21,7 @@ type row struct {
 
 // rows finds what each entry takes when the first that matches wins, and
 // gathers exact entries that differ in the locator only.
-func (r *Result) rows(t vlanrules.Table) (list []row, left row) {
+func (r *Result) rows(t Table) (list []row, left row) {
 	var taken [1 << 16]bool
 	for i := range t {
 		w := row{entry: t[i], n: 1}
@@ -76,7 +76,7 @@ func sameRow(a, b *row) bool {
 
 // drawTable writes a table with one line an entry. With a sign, all lines
 // leave capacity for it, and the entry with this ID has it.
-func (r *Result) drawTable(b *strings.Builder, t vlanrules.Table, sign string, id uint32) {
+func (r *Result) drawTable(b *strings.Builder, t Table, sign string, id uint32) {
 	list, left := r.rows(t)
 	lm := "LM"
 	if r.layout == quantize.UEC {
@@ -87,7 +87,7 @@ func (r *Result) drawTable(b *strings.Builder, t vlanrules.Table, sign string, i
 	for _, w := range list {
 		e := &w.entry
 		prio := fmt.Sprint(e.Priority)
-		if r.kind == vlanrules.MatchExact || r.kind == vlanrules.MatchTernaryUnordered {
+		if r.Match == vlanrules.MatchExact || r.Match == vlanrules.MatchTernaryUnordered {
 			prio = "-"
 		}
 		if e.Priority == 0xffff {

@@ -5,6 +5,7 @@
 package explain
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -38,82 +39,104 @@ type State struct {
 
 // Result is the explanation. Numbers are plain integers and empty lists [].
 type Result struct {
-	Format    string  `json:"format"`
-	Layout    string  `json:"layout"`
-	Signal    string  `json:"signal"`
-	T         uint8   `json:"t"`
-	Aggregate string  `json:"aggregate"` // "min" or "max"
-	Bucket    uint8   `json:"bucket"`
-	LM        uint16  `json:"lm"`
-	VID       uint16  `json:"vid"` // what bucket and locator are as a VID
-	From      *State  `json:"from,omitempty"`
-	Match     string  `json:"match"`
-	Platform  string  `json:"platform,omitempty"`
-	Budget    int     `json:"budget,omitempty"`
-	Form      string  `json:"form"` // the compiler's choice, "" where it refuses
-	Why       string  `json:"why"`
-	Verdict   Verdict `json:"verdict"`
+	Format    string              `json:"format"`
+	Layout    string              `json:"layout"`
+	Signal    string              `json:"signal"`
+	T         uint8               `json:"t"`
+	Aggregate string              `json:"aggregate"` // "min" or "max"
+	Bucket    uint8               `json:"bucket"`
+	LM        uint16              `json:"lm"`
+	VID       uint16              `json:"vid"` // what bucket and locator are as a VID
+	From      *State              `json:"from,omitempty"`
+	Match     vlanrules.MatchKind `json:"match"`
+	Platform  string              `json:"platform,omitempty"`
+	Budget    int                 `json:"budget,omitempty"`
+	Form      string              `json:"form"` // the compiler's choice, "" where it refuses
+	Why       string              `json:"why"`
+	Verdict   vlanrules.Verdict   `json:"verdict"`
 
-	Entries []Entry `json:"entries"`          // in match order
-	Initial []Entry `json:"initial,omitzero"` // with From: the table of that bucket
-	Steps   []Step  `json:"steps,omitzero"`   // with From: from Initial to the new bucket
+	Entries Table  `json:"entries"`          // in match order
+	Initial Table  `json:"initial,omitzero"` // with From: the table of that bucket
+	Steps   []Step `json:"steps,omitzero"`   // with From: from Initial to the new bucket
 	// Transaction is how many of the steps the device takes at once: "table",
 	// "batch" or "entry" for one after the other.
 	Transaction string `json:"transaction,omitempty"`
 
-	initial, final vlanrules.Table
-	ops            []vlanrules.Op
-	best           bool // the bucket that nothing is better than
-	kind           vlanrules.MatchKind
-	layout         quantize.Layout
+	layout quantize.Layout
 }
 
-// Verdict is how well the device can do it: "full", "degraded" or "refused",
-// the latter two with a reason.
-type Verdict struct {
-	Level  string `json:"level"`
-	Reason string `json:"reason"`
-}
-
-// Entry is one row of a table. Higher priorities match first; where they are
+// Table is rows in match order. Higher priorities match first; where they are
 // equal any entry that matches may win, and it does not matter which.
-type Entry struct {
+type Table vlanrules.Table
+
+// MarshalJSON writes each row with its ID, priority, conditions and action.
+func (t Table) MarshalJSON() ([]byte, error) {
+	out := make([]entry, len(t))
+	for i := range t {
+		out[i] = entryOf(&t[i])
+	}
+	return json.Marshal(out)
+}
+
+// Step is one operation with the whole entry, with delete as it was.
+type Step vlanrules.Op
+
+// MarshalJSON writes "add", "modify" or "delete" with the ID and the entry.
+func (s Step) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Op    string `json:"op"`
+		ID    uint32 `json:"id"`
+		Entry entry  `json:"entry"`
+	}{s.Kind.String(), s.Entry.ID, entryOf(&s.Entry)})
+}
+
+// entry is one row in JSON. An absent condition is a wildcard.
+type entry struct {
 	ID       uint32 `json:"id"`
 	Priority uint16 `json:"priority"`
-	Match    Match  `json:"match"`
-	Action   Action `json:"action"`
+	Match    struct {
+		PCP field `json:"pcp,omitzero"`
+		DEI field `json:"dei,omitzero"`
+		VID field `json:"vid,omitzero"`
+	} `json:"match"`
+	// "rewrite" sets the VID, "none" leaves the tag as it is, "use-value" sets the
+	// VID of the "value" row with that id.
+	Action struct {
+		Type  string `json:"type"`
+		VID   uint16 `json:"vid,omitempty"`   // rewrite and value; never 0
+		Value uint32 `json:"value,omitempty"` // use-value
+	} `json:"action"`
 }
 
-// Match is the conditions of an entry; an absent one is a wildcard.
-type Match struct {
-	PCP *Field `json:"pcp,omitempty"`
-	DEI *Field `json:"dei,omitempty"`
-	VID *Field `json:"vid,omitempty"`
-}
-
-// Field is one condition: value and mask, or first and last, inclusive.
-type Field struct {
+// field is one condition: value and mask, or first and last, inclusive.
+type field struct {
 	Value *uint16 `json:"value,omitempty"`
 	Mask  *uint16 `json:"mask,omitempty"`
 	First *uint16 `json:"first,omitempty"`
 	Last  *uint16 `json:"last,omitempty"`
 }
 
-// Action is what an entry does: "rewrite" sets the VID, "none" leaves the tag
-// as it is, "use-value" sets the VID of the "value" row with that id, and
-// "set-class" gives the tag a class and continues with the other entries.
-type Action struct {
-	Type  string `json:"type"`
-	VID   uint16 `json:"vid,omitempty"`   // rewrite and value; never 0
-	Value uint32 `json:"value,omitempty"` // use-value
+func entryOf(e *vlanrules.Entry) entry {
+	out := entry{ID: e.ID, Priority: e.Priority}
+	out.Match.PCP, out.Match.DEI, out.Match.VID = fieldOf(&e.Match.PCP), fieldOf(&e.Match.DEI), fieldOf(&e.Match.VID)
+	out.Action.Type = e.Type.String()
+	switch e.Type {
+	case vlanrules.RewriteVID, vlanrules.Value:
+		out.Action.VID = e.VID
+	case vlanrules.UseValue:
+		out.Action.Value = e.Ref
+	}
+	return out
 }
 
-// Step is one operation: "add", "modify" or "delete". Each has the whole
-// entry, with delete as it was.
-type Step struct {
-	Op    string `json:"op"`
-	ID    uint32 `json:"id"`
-	Entry Entry  `json:"entry"`
+func fieldOf(f *vlanrules.Field) field {
+	switch f.Kind {
+	case vlanrules.Ternary:
+		return field{Value: &f.Value, Mask: &f.Mask}
+	case vlanrules.Range:
+		return field{First: &f.First, Last: &f.Last}
+	}
+	return field{}
 }
 
 // smallest is the budget that asks for the smallest table, roomy one that
@@ -165,9 +188,7 @@ func Explain(opts Options) (*Result, error) {
 		Format: Format, Layout: opts.Layout.String(),
 		Signal: opts.Signal.String(), T: uint8(opts.Signal), Aggregate: "min",
 		Bucket: opts.Bucket, LM: opts.LM, VID: opts.Layout.VID(opts.Bucket, opts.LM), From: opts.From,
-		Match: caps.Match.String(), Platform: opts.Platform,
-		Entries: []Entry{},
-		kind:    caps.Match, layout: opts.Layout,
+		Match: caps.Match, Platform: opts.Platform, layout: opts.Layout,
 	}
 	if opts.Signal.Max() {
 		r.Aggregate = "max"
@@ -175,17 +196,15 @@ func Explain(opts Options) (*Result, error) {
 	if TakesBudget(caps) {
 		r.Budget = budget
 	}
-	r.best = opts.Bucket == opts.Signal.InitialBucket()
 	want := []vlanrules.Intent{{Signal: opts.Signal, Action: vlanrules.Update, S: opts.Bucket, LM: opts.LM}}
 	var res vlanrules.Result
 	c.Compile(&res, nil, want)
-	r.Verdict = Verdict{Level: res.Verdict.Level.String(), Reason: res.Verdict.Reason}
+	r.Verdict = res.Verdict
 	if res.Choice != nil {
 		r.Form, r.Why = res.Choice.Form.String(), res.Choice.Why
 	}
 	if !r.Refused() {
-		r.final = append(guard(caps, opts.Layout), res.Table...)
-		r.Entries = entries(r.final)
+		r.Entries = append(guard(caps, opts.Layout), res.Table...)
 	}
 	if opts.From != nil {
 		r.explainSteps(c, caps, opts, want)
@@ -195,7 +214,7 @@ func Explain(opts Options) (*Result, error) {
 
 // Refused reports whether the device cannot be in the state asked for, or
 // could not be in the one to come from.
-func (r *Result) Refused() bool { return r.Verdict.Level == vlanrules.Refused.String() }
+func (r *Result) Refused() bool { return r.Verdict.Level == vlanrules.Refused }
 
 // TakesBudget reports whether a device's tables are of the kinds for which a
 // number of entries to spend makes sense.
@@ -206,24 +225,22 @@ func TakesBudget(caps vlanrules.Caps) bool {
 // explainSteps compiles the old bucket afresh and goes from there to the new.
 // Where either is refused there are no steps, but what can be shown is.
 func (r *Result) explainSteps(c *vlanrules.Compiler, caps vlanrules.Caps, opts Options, want []vlanrules.Intent) {
-	r.Initial, r.Steps, r.Transaction = []Entry{}, []Step{}, caps.Txn.String()
+	r.Initial, r.Steps, r.Transaction = Table{}, []Step{}, caps.Txn.String()
 	var old, res vlanrules.Result
 	c.Compile(&old, nil, []vlanrules.Intent{{Signal: opts.Signal, Action: vlanrules.Update, S: opts.From.Bucket, LM: opts.From.LM}})
 	if old.Verdict.Level == vlanrules.Refused {
 		if !r.Refused() {
-			r.Verdict = Verdict{Level: vlanrules.Refused.String(), Reason: "the state to come from cannot be: " + old.Verdict.Reason}
+			r.Verdict = vlanrules.Verdict{Level: vlanrules.Refused, Reason: "the state to come from cannot be: " + old.Verdict.Reason}
 		}
 		return
 	}
-	r.initial = append(guard(caps, opts.Layout), old.Table...)
-	r.Initial = entries(r.initial)
+	r.Initial = append(guard(caps, opts.Layout), old.Table...)
 	if r.Refused() {
 		return
 	}
 	c.Compile(&res, old.Table, want)
-	r.ops = res.Ops
-	for _, op := range r.ops {
-		r.Steps = append(r.Steps, Step{Op: op.Kind.String(), ID: op.Entry.ID, Entry: entry(op.Entry)})
+	for _, op := range res.Ops {
+		r.Steps = append(r.Steps, Step(op))
 	}
 }
 
@@ -264,18 +281,18 @@ const guardID = 9_000
 
 // guard is the entry that stands for a device that leaves tags with D=1 alone
 // before it looks at the table.
-func guard(caps vlanrules.Caps, layout quantize.Layout) vlanrules.Table {
+func guard(caps vlanrules.Caps, layout quantize.Layout) Table {
 	if layout != quantize.UEC || !caps.MatchD {
 		return nil
 	}
-	return vlanrules.Table{{
+	return Table{{
 		ID: guardID, Priority: 0xffff, Type: vlanrules.NoOp,
 		Match: vlanrules.Match{VID: vlanrules.Field{Kind: vlanrules.Ternary, Value: 1, Mask: 1}},
 	}}
 }
 
 // do does one operation on a table of its own, which stays in match order.
-func do(t vlanrules.Table, op vlanrules.Op) vlanrules.Table {
+func do(t Table, op Step) Table {
 	at := slices.IndexFunc(t, func(e vlanrules.Entry) bool { return e.ID == op.Entry.ID })
 	switch op.Kind {
 	case vlanrules.Delete:
@@ -289,34 +306,4 @@ func do(t vlanrules.Table, op vlanrules.Op) vlanrules.Table {
 		at--
 	}
 	return slices.Insert(t, at, op.Entry)
-}
-
-func entries(t vlanrules.Table) []Entry {
-	out := make([]Entry, len(t))
-	for i := range t {
-		out[i] = entry(t[i])
-	}
-	return out
-}
-
-func entry(e vlanrules.Entry) Entry {
-	out := Entry{ID: e.ID, Priority: e.Priority, Action: Action{Type: e.Type.String()}}
-	out.Match = Match{PCP: field(e.Match.PCP), DEI: field(e.Match.DEI), VID: field(e.Match.VID)}
-	switch e.Type {
-	case vlanrules.RewriteVID, vlanrules.Value:
-		out.Action.VID = e.VID
-	case vlanrules.UseValue:
-		out.Action.Value = e.Ref
-	}
-	return out
-}
-
-func field(f vlanrules.Field) *Field {
-	switch f.Kind {
-	case vlanrules.Ternary:
-		return &Field{Value: &f.Value, Mask: &f.Mask}
-	case vlanrules.Range:
-		return &Field{First: &f.First, Last: &f.Last}
-	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vlanrules"
 	"github.com/csig-agent/csig/vlanrules/internal/digits"
 )
@@ -21,12 +22,12 @@ func (r *Result) Text() string {
 		compare = "<"
 	}
 	fmt.Fprintf(&b, "%s(%s), %s: ", r.Aggregate, r.Signal, r.Layout)
-	if r.best {
+	if r.Bucket == quantize.Signal(r.T).InitialBucket() {
 		fmt.Fprintf(&b, "%d is the best bucket: nothing is updated.\n", r.Bucket)
 	} else {
 		fmt.Fprintf(&b, "a tag with T=%d and S %s %d leaves with S=%d and LM=%d, that is VID %d.\n", r.T, compare, r.Bucket, r.Bucket, r.LM, r.VID)
 	}
-	device := r.Match + " table"
+	device := r.Match.String() + " table"
 	if r.Platform != "" {
 		device = r.Platform + ", " + device
 	}
@@ -34,17 +35,17 @@ func (r *Result) Text() string {
 		fmt.Fprintf(&b, "%s: refused: %s.\n", device, r.Verdict.Reason)
 		if len(r.Initial) > 0 {
 			fmt.Fprintf(&b, "\nS=%d LM=%d stays:\n\n", r.From.Bucket, r.From.LM)
-			r.drawTable(&b, r.initial, "", 0)
+			r.drawTable(&b, r.Initial, "", 0)
 		}
 		return b.String()
 	}
 	fmt.Fprintf(&b, "%s, form %s: %s.\n", device, r.Form, r.Why)
-	if r.Verdict.Level != vlanrules.Full.String() {
+	if r.Verdict.Level != vlanrules.Full {
 		fmt.Fprintf(&b, "%s: %s.\n", r.Verdict.Level, r.Verdict.Reason)
 	}
 	b.WriteByte('\n')
 	if r.From == nil {
-		r.drawTable(&b, r.final, "", 0)
+		r.drawTable(&b, r.Entries, "", 0)
 		return b.String()
 	}
 	r.drawSteps(&b)
@@ -55,17 +56,17 @@ func (r *Result) Text() string {
 // after it.
 func (r *Result) drawSteps(b *strings.Builder) {
 	fmt.Fprintf(b, "from S=%d LM=%d:\n\n", r.From.Bucket, r.From.LM)
-	r.drawTable(b, r.initial, " ", 0)
-	table := slices.Clone(r.initial)
-	for i, op := range r.ops {
-		if table = do(table, op); len(r.ops) > manySteps {
+	r.drawTable(b, r.Initial, " ", 0)
+	table := slices.Clone(r.Initial)
+	for i, op := range r.Steps {
+		if table = do(table, op); len(r.Steps) > manySteps {
 			continue
 		}
 		sign := [...]string{vlanrules.Add: "+", vlanrules.Modify: "~", vlanrules.Delete: "-"}[op.Kind]
-		fmt.Fprintf(b, "\nstep %d of %d: %s\n\n", i+1, len(r.ops), r.describe(&op))
+		fmt.Fprintf(b, "\nstep %d of %d: %s\n\n", i+1, len(r.Steps), r.describe(&op))
 		r.drawTable(b, table, sign, op.Entry.ID)
 	}
-	if len(r.ops) > manySteps {
+	if len(r.Steps) > manySteps {
 		b.WriteByte('\n')
 		for _, line := range r.summary() {
 			fmt.Fprintf(b, "%s\n", line)
@@ -73,9 +74,9 @@ func (r *Result) drawSteps(b *strings.Builder) {
 		b.WriteByte('\n')
 		r.drawTable(b, table, " ", 0)
 	}
-	fmt.Fprintf(b, "\n%s.", count(len(r.ops), "operation"))
+	fmt.Fprintf(b, "\n%s.", count(len(r.Steps), "operation"))
 	switch {
-	case len(r.ops) == 0:
+	case len(r.Steps) == 0:
 	case r.Transaction != vlanrules.TxnEntry.String():
 		b.WriteString(" The device takes them as one transaction: no tag sees a table between.")
 	default:
@@ -84,7 +85,7 @@ func (r *Result) drawSteps(b *strings.Builder) {
 			break
 		}
 		b.WriteString(" After each of them, each of the 65,536 tag values leaves as before or as wanted")
-		if r.kind == vlanrules.MatchTernaryUnordered {
+		if r.Match == vlanrules.MatchTernaryUnordered {
 			b.WriteString(",\nwhichever of the entries that match it wins")
 		}
 		b.WriteByte('.')
@@ -93,7 +94,7 @@ func (r *Result) drawSteps(b *strings.Builder) {
 }
 
 // describe is an operation in one line.
-func (r *Result) describe(op *vlanrules.Op) string {
+func (r *Result) describe(op *Step) string {
 	e := &op.Entry
 	if e.Type == vlanrules.Value {
 		return fmt.Sprintf("%s %s", op.Kind, r.action(e))
@@ -119,7 +120,7 @@ func (r *Result) summary() []string {
 			lines = append(lines, fmt.Sprintf("%6s × %s", digits.Grouped(n), last))
 		}
 	}
-	for _, op := range r.ops {
+	for _, op := range r.Steps {
 		what := op.Kind.String()
 		if f := &op.Entry.Match.VID; f.Kind == vlanrules.Ternary {
 			what += fmt.Sprintf(" entries of S=%d", f.Value>>7)
@@ -142,11 +143,11 @@ func (r *Result) summary() []string {
 // matches may win.
 func (r *Result) wrong() string {
 	var before, wanted, now [1 << 16]uint16
-	results(r.initial, &before)
-	results(r.final, &wanted)
-	unordered := r.kind == vlanrules.MatchTernaryUnordered
-	table := slices.Clone(r.initial)
-	for i, op := range r.ops {
+	results(r.Initial, &before)
+	results(r.Entries, &wanted)
+	unordered := r.Match == vlanrules.MatchTernaryUnordered
+	table := slices.Clone(r.Initial)
+	for i, op := range r.Steps {
 		table = do(table, op)
 		results(table, &now)
 		if unordered {
@@ -169,7 +170,7 @@ func (r *Result) wrong() string {
 
 // results fills in the VID each tag leaves with, the first entry that matches
 // deciding.
-func results(t vlanrules.Table, out *[1 << 16]uint16) {
+func results(t Table, out *[1 << 16]uint16) {
 	var taken [1 << 16]bool
 	for tci := range out {
 		out[tci] = uint16(tci & 0xfff)
@@ -184,7 +185,7 @@ func results(t vlanrules.Table, out *[1 << 16]uint16) {
 }
 
 // writes is the VID that a tag leaves with if entry e of t takes it.
-func writes(t vlanrules.Table, e *vlanrules.Entry, tci int) uint16 {
+func writes(t Table, e *vlanrules.Entry, tci int) uint16 {
 	switch e.Type {
 	case vlanrules.RewriteVID:
 		return e.VID
