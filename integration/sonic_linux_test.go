@@ -111,8 +111,8 @@ func (l *sonicLab) kill(sig os.Signal) {
 }
 
 // writes is what the ASIC writes into a tag of the best bucket.
-func (l *sonicLab) writes(port string) quantize.Fields {
-	best, err := quantize.Draft00.Pack(quantize.Fields{T: quantize.MinABW, S: 31, LM: quantize.Draft00.LMNone()})
+func (l *sonicLab) writes(port string) quantize.Tag {
+	best, err := quantize.Draft00.Pack(quantize.Tag{T: quantize.MinABW, S: 31, LM: quantize.Draft00.LMNone()})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestSonicAgent(t *testing.T) {
 		low, high := abw.Bucket(100e9-load*104/100), abw.Bucket(100e9-load*96/100)
 		return func() bool {
 			w := l.writes(port)
-			return w.LM == lm && low <= w.S && w.S <= high
+			return w.LM == lm && uint32(low) <= w.S && w.S <= uint32(high)
 		}
 	}
 	stale := func(port string) func() bool {

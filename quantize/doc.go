@@ -6,8 +6,7 @@
 // The pieces, from the wire up:
 //
 //   - [FindTag] returns where in a frame the CSIG tag is, [DecodeTag] and
-//     [Tag.Encode] turn its bytes into fields and back, [Insert] and [Remove]
-//     are what hosts and strip ports do.
+//     [Tag.Encode] turn its bytes into fields and back.
 //   - [Layout] is how the data bits are divided: "draft-00" or "uec".
 //   - [Buckets] maps a value to the 5-bit S of the compact tag, [Quantize] to
 //     the 20-bit S of the wide one. Values are unsigned integers of the

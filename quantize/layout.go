@@ -1,9 +1,6 @@
 package quantize
 
-import (
-	"errors"
-	"fmt"
-)
+import "fmt"
 
 // Layout is how the 16 data bits of a compact tag are divided. Read as a
 // VLAN TCI, T is the PCP, R the DEI and the rest the VID.
@@ -90,41 +87,23 @@ func lmAllOnes(bits int) uint16 { return uint16(1<<bits - 1) }
 // TCI is the 16 data bits of a compact tag: PCP(3) DEI(1) VID(12).
 type TCI uint16
 
-// Fields are the parts of a compact tag's TCI. D exists only in uec.
-type Fields struct {
-	T  Signal
-	R  uint8 // 0 or 1
-	S  uint8 // 0…31
-	LM uint16
-	D  bool // trimmed: do not update
+// Pack encodes a compact tag without its TPID; bits that do not fit their field
+// are an error.
+func (l Layout) Pack(t Tag) (TCI, error) {
+	t.Wide = false
+	if err := t.check(l); err != nil {
+		return 0, err
+	}
+	tci := TCI(t.T)<<13 | TCI(t.R)<<12 | TCI(l.VID(uint8(t.S), t.LM))
+	if t.D {
+		tci |= 1
+	}
+	return tci, nil
 }
 
-var errDOnlyUEC = errors.New("D=1 exists only in the uec layout")
-
-// Pack encodes f; bits that do not fit their field are an error.
-func (l Layout) Pack(f Fields) (TCI, error) {
-	switch {
-	case f.T > 7:
-		return 0, fmt.Errorf("T=%d does not fit 3 bits", f.T)
-	case f.R > 1:
-		return 0, fmt.Errorf("R=%d does not fit 1 bit", f.R)
-	case f.S >= NumBuckets:
-		return 0, fmt.Errorf("S=%d does not fit 5 bits", f.S)
-	case f.LM > l.LMAllOnes():
-		return 0, fmt.Errorf("LM=%d does not fit the %d bits of %s", f.LM, l.LMBits(), l)
-	case f.D && l != UEC:
-		return 0, errDOnlyUEC
-	}
-	t := TCI(f.T)<<13 | TCI(f.R)<<12 | TCI(l.VID(f.S, f.LM))
-	if f.D {
-		t |= 1
-	}
-	return t, nil
-}
-
-// Unpack decodes t; every TCI is valid.
-func (l Layout) Unpack(t TCI) Fields {
-	f := Fields{T: Signal(t >> 13), R: uint8(t >> 12 & 1), S: uint8(t >> 7 & 31)}
+// Unpack decodes t as a compact tag without its TPID; every TCI is valid.
+func (l Layout) Unpack(t TCI) Tag {
+	f := Tag{T: Signal(t >> 13), R: uint8(t >> 12 & 1), S: uint32(t >> 7 & 31)}
 	if l == UEC {
 		f.LM, f.D = uint16(t>>1&63), t&1 == 1
 	} else {

@@ -2,6 +2,7 @@ package quantize
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 )
 
@@ -42,14 +43,13 @@ func DecodeTag(b []byte, l Layout, wide bool) (Tag, error) {
 	if len(b) != t.Size() {
 		return Tag{}, fmt.Errorf("a %s tag is %d bytes long, got %d", t.format(), t.Size(), len(b))
 	}
-	t.TPID = binary.BigEndian.Uint16(b)
-	data := binary.BigEndian.Uint16(b[2:])
+	tpid, data := binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:])
 	if !wide {
-		f := l.Unpack(TCI(data))
-		t.T, t.R, t.S, t.LM, t.D = f.T, f.R, uint32(f.S), f.LM, f.D
+		t = l.Unpack(TCI(data))
+		t.TPID = tpid
 		return t, nil
 	}
-	t.LM = data
+	t.TPID, t.LM = tpid, data
 	if l == UEC {
 		t.LM, t.D = data>>1, data&1 == 1
 	}
@@ -68,25 +68,15 @@ func (t Tag) Encode(l Layout) ([]byte, error) {
 // Encode's, it returns dst as it was.
 func (t Tag) AppendTo(dst []byte, l Layout) ([]byte, error) {
 	if !t.Wide {
-		if t.S >= NumBuckets { // before the conversion below could hide it
-			return dst, fmt.Errorf("S=%d does not fit 5 bits", t.S)
-		}
-		tci, err := l.Pack(Fields{T: t.T, R: t.R, S: uint8(t.S), LM: t.LM, D: t.D})
+		tci, err := l.Pack(t)
 		if err != nil {
 			return dst, err
 		}
 		dst = binary.BigEndian.AppendUint16(dst, t.TPID)
 		return binary.BigEndian.AppendUint16(dst, uint16(tci)), nil
 	}
-	switch {
-	case t.T > 15:
-		return dst, fmt.Errorf("T=%d does not fit 4 bits", t.T)
-	case t.S > MaxWideS:
-		return dst, fmt.Errorf("S=%d does not fit 20 bits", t.S)
-	case int(t.LM) >= 1<<l.WideLMBits():
-		return dst, fmt.Errorf("LM=%d does not fit the %d bits of a wide tag in %s", t.LM, l.WideLMBits(), l)
-	case t.D && l != UEC:
-		return dst, errDOnlyUEC
+	if err := t.check(l); err != nil {
+		return dst, err
 	}
 	lm := t.LM
 	if l == UEC {
@@ -98,6 +88,27 @@ func (t Tag) AppendTo(dst []byte, l Layout) ([]byte, error) {
 	dst = binary.BigEndian.AppendUint16(dst, t.TPID)
 	dst = binary.BigEndian.AppendUint16(dst, lm)
 	return binary.BigEndian.AppendUint32(dst, uint32(t.T)<<28|t.S<<8|uint32(t.R)), nil
+}
+
+// check finds a value that does not fit its field.
+func (t Tag) check(l Layout) error {
+	signal, bucket, locator, of := 3, 5, l.LMBits(), l.String()
+	if t.Wide {
+		signal, bucket, locator, of = 4, 20, l.WideLMBits(), "a wide tag in "+of
+	}
+	switch {
+	case t.T>>signal != 0:
+		return fmt.Errorf("T=%d does not fit %d bits", t.T, signal)
+	case !t.Wide && t.R > 1:
+		return fmt.Errorf("R=%d does not fit 1 bit", t.R)
+	case t.S>>bucket != 0:
+		return fmt.Errorf("S=%d does not fit %d bits", t.S, bucket)
+	case t.LM>>locator != 0:
+		return fmt.Errorf("LM=%d does not fit the %d bits of %s", t.LM, locator, of)
+	case t.D && l != UEC:
+		return errors.New("D=1 exists only in the uec layout")
+	}
+	return nil
 }
 
 func (t Tag) format() string {

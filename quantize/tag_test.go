@@ -8,8 +8,8 @@ import (
 
 // The widths of the draft's Figure 1 and of SAI's compact tag, written down
 // again so that the codec is not checked against itself.
-func modelFields(l Layout, tci uint16) Fields {
-	f := Fields{T: Signal(tci / 8192), R: uint8(tci / 4096 % 2), S: uint8(tci / 128 % 32)}
+func modelFields(l Layout, tci uint16) Tag {
+	f := Tag{T: Signal(tci / 8192), R: uint8(tci / 4096 % 2), S: uint32(tci / 128 % 32)}
 	switch l {
 	case Draft00:
 		f.LM = tci % 128
@@ -35,7 +35,7 @@ func TestEveryTCIRoundTrips(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := (Tag{TPID: 0x9900, T: f.T, R: f.R, S: uint32(f.S), LM: f.LM, D: f.D}); tag != want {
+			if want := (Tag{TPID: 0x9900, T: f.T, R: f.R, S: f.S, LM: f.LM, D: f.D}); tag != want {
 				t.Fatalf("%s: DecodeTag(% x) = %+v, want %+v", l, raw, tag, want)
 			}
 			if back, err := tag.Encode(l); err != nil || !bytes.Equal(back, raw) {
