@@ -32,22 +32,14 @@ type device struct {
 	fails   int    // in a row
 	missed  int
 
-	mu    sync.Mutex // of what Status reads
-	stats stats
-}
-
-type stats struct {
-	reads, failed, missed uint64
-	fails                 int
-	reading               time.Time // since when a reading is under way
-	good                  time.Time // when the last good reading ended
-	late, took            Histogram
-	lastLate, lastTook    time.Duration
-	err                   string
+	mu      sync.Mutex // of what Status reads
+	status  DeviceStatus
+	started time.Time // of the reading under way; zero for none
 }
 
 func newDevice(f *Fleet, index int) *device {
 	d := &device{fleet: f, index: index, cfg: f.cfg.Devices[index], busy: make(chan struct{}, 1)}
+	d.status.Device, d.status.Interval = d.cfg.Name, d.cfg.Interval
 	d.timer = time.AfterFunc(math.MaxInt64, d.run)
 	d.timer.Stop()
 	return d
@@ -121,7 +113,7 @@ func (d *device) stop(over <-chan struct{}) error {
 func (d *device) read() {
 	due, start := d.due, time.Now()
 	d.mu.Lock()
-	d.stats.reading = start
+	d.started = start
 	d.mu.Unlock()
 
 	buf, _ := d.fleet.buffers.Get().(*[]counters.Sample)
@@ -240,23 +232,23 @@ func (d *device) slot(due, now time.Time) (next time.Time, skipped int) {
 func (d *device) note(due, start, end time.Time, missed int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := &d.stats
-	s.reading = time.Time{}
+	s := &d.status
+	d.started = time.Time{}
 	if err != nil && d.parent.Err() != nil {
 		return // it was stopped from outside, and did not fail
 	}
-	s.reads++
-	s.missed += uint64(missed)
-	s.lastLate, s.lastTook = start.Sub(due), end.Sub(start)
-	s.late.Add(s.lastLate)
-	s.took.Add(s.lastTook)
-	s.fails = d.fails
+	s.Reads++
+	s.Missed += uint64(missed)
+	s.LastLate, s.LastTook = start.Sub(due), end.Sub(start)
+	s.Late.Add(s.LastLate)
+	s.Took.Add(s.LastTook)
+	s.Fails = d.fails
 	if err != nil {
-		s.failed++
-		s.err = err.Error()
+		s.Failed++
+		s.Error = err.Error()
 		return
 	}
-	s.good, s.err = end, ""
+	s.Good, s.Error = end, ""
 }
 
 func (d *device) close() error {

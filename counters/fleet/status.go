@@ -40,16 +40,12 @@ func (f *Fleet) Device(i int) DeviceStatus {
 	now := time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := &d.stats
-	out := DeviceStatus{
-		Device: d.cfg.Name, Interval: d.cfg.Interval, Reads: s.reads, Failed: s.failed, Missed: s.missed, Fails: s.fails, Error: s.err,
-		Good: s.good, Late: s.late, Took: s.took, LastLate: s.lastLate, LastTook: s.lastTook,
+	out := d.status
+	if !out.Good.IsZero() {
+		out.Age = now.Sub(out.Good)
 	}
-	if !s.good.IsZero() {
-		out.Age = now.Sub(s.good)
-	}
-	if !s.reading.IsZero() {
-		out.Running = max(now.Sub(s.reading), 1)
+	if !d.started.IsZero() {
+		out.Running = max(now.Sub(d.started), 1)
 	}
 	return out
 }
