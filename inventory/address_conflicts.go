@@ -35,9 +35,9 @@ func (c *compiler) addressConflicts(d *Device, about *deviceOrigins, what string
 	if ip, err := netip.ParseAddr(address); err == nil {
 		address = ip.Unmap().String()
 	}
-	at := about.address
+	at, reach := about.from.originOf("address"), &about.from.keys.Management
 	if m.NetNS != "" && m.SSH == nil { // both are a mistake already
-		claim(about.management["netns"], "netns "+samePath(m.NetNS)+within, "network namespace "+m.NetNS)
+		claim(reach.originOf("netns"), "netns "+samePath(m.NetNS)+within, "network namespace "+m.NetNS)
 	}
 	if address != "" {
 		if m.SSH != nil {
@@ -61,7 +61,7 @@ func (c *compiler) addressConflicts(d *Device, about *deviceOrigins, what string
 		}
 	}
 	if m.Daemon != nil && m.Daemon.Socket != "" && m.SSH == nil && address == "" {
-		claim(about.management["daemon"], "socket "+samePath(m.Daemon.Socket), "socket "+m.Daemon.Socket)
+		claim(reach.originOf("daemon"), "socket "+samePath(m.Daemon.Socket), "socket "+m.Daemon.Socket)
 	}
 }
 

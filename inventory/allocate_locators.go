@@ -146,13 +146,13 @@ func (c *compiler) checkLocators(f *Fleet, sig quantize.Signal) {
 			if c.full() {
 				return
 			}
-			p, at, spec := &d.Ports[j], c.origins.devices[i].ports[j], c.specs[i][j][si]
+			p, at, spec := &d.Ports[j], c.origins.devices[i].ports[j], c.specs[i][j].lmSpec[si]
 			where := at.lm
 			if where == notGiven {
 				where = at.name
 			}
 			switch {
-			case spec.wrong: // which has been said
+			case c.specs[i][j].lost: // which has been said
 			case at.lm != notGiven && spec.mask == layout.LMAllOnes():
 				if why := layout.LMReserved(spec.value); why != "" && !said(i, j, why) {
 					c.errorf(where, "", "device %s, port %s: lm: %s", d.Name, p.Name, why)
@@ -195,7 +195,7 @@ func (c *compiler) newLocatorAllocation(f *Fleet, t *graph, sig quantize.Signal)
 	for i := range f.Devices {
 		d := &f.Devices[i]
 		for j := range d.Ports {
-			spec := c.specs[i][j][si]
+			spec := c.specs[i][j].lmSpec[si]
 			complete := c.origins.devices[i].ports[j].lm != notGiven && spec.mask == layout.LMAllOnes()
 			if !complete && d.Ports[j].Action != vlanrules.Update {
 				continue // it writes none

@@ -55,23 +55,21 @@ func (c *compiler) compose() *Fleet {
 // readDomain reads what the domain has once and depends on the profile.
 func (c *compiler) readDomain(f *Fleet) {
 	p := c.profile
-	in := func(part *part) *profileReader {
-		own := *p
-		if part != nil {
-			own.reader = part.reader
-		}
-		return &own
+	if c.vlansFile != nil {
+		f.VLANTPIDs = c.vlansFile.vlanTPIDs(c.vlans)
+		c.take(c.vlansFile.reader)
+	} else {
+		f.VLANTPIDs = slices.Clone(defaultVLANTPIDs[:])
 	}
-	vlans := in(c.vlansFile)
-	f.VLANTPIDs = vlans.vlanTPIDs(c.vlans)
-	c.take(vlans.reader)
 	p.checkVLANs(f.VLANTPIDs)
 	p.checkRetired(f.VLANTPIDs)
 	c.take(p.reader)
-	policy := in(c.policyFile)
-	f.Policy = policy.policy(c.policy)
+	f.Policy = Policy{OnStale: Conservative, Estimator: Estimator{Method: Raw}}
+	if c.policyFile != nil {
+		f.Policy = c.policyFile.policy(c.policy)
+		c.take(c.policyFile.reader)
+	}
 	f.Policy.Retired = p.retired
-	c.take(policy.reader)
 
 	about := &c.origins.policy
 	about.interval, about.schedule, about.estimator = builtIn, builtIn, builtIn
@@ -93,10 +91,10 @@ func (c *compiler) readDomain(f *Fleet) {
 func (c *compiler) devicesOf(f *Fleet) bool {
 	total := 0
 	for i := range c.devices {
-		total += len(c.devices[i].names)
+		total += len(c.devices[i].names())
 	}
 	if total > maxDevices {
-		c.errorf(c.devices[0].at, "split the domain", "the fleet has %d devices, at most %d can be read", total, maxDevices)
+		c.errorf(c.devices[0].mapping, "split the domain", "the fleet has %d devices, at most %d can be read", total, maxDevices)
 		return false
 	}
 	f.index.devices = make(map[string]int, total)
@@ -107,43 +105,42 @@ func (c *compiler) devicesOf(f *Fleet) bool {
 	local, ports := "", 0
 	taken := make(map[string]originID)
 	plans := make(map[string][]plannedPort)
-	below := make(map[string]*settings)     // what the layers below a device's own come to
-	schedules := make(map[[2]string]string) // why a schedule and interval do not go together
 	for i := range c.devices {
 		decl := &c.devices[i]
 		chain := c.chain(decl)
-		// Devices that say nothing about their ports are as their groups are.
-		key := groupsOf(decl)
-		if below[key] == nil {
-			below[key] = &settings{device: overlay(chain[1:], ofDevice), management: overlay(chain[1:], ofManagement)}
+		values := overlayAll(chain)
+		plan, known := plans[decl.groupNames()]
+		if !known || len(decl.keys.Ports.list) > 0 {
+			plan = c.planPorts(chain)
 		}
-		plan, known := plans[key]
-		if !known || len(decl.ports) > 0 {
-			plan = c.planPorts(decl, chain)
+		if len(decl.keys.Ports.list) == 0 { // such devices are as their groups are
+			plans[decl.groupNames()] = plan
 		}
-		if len(decl.ports) == 0 {
-			plans[key] = plan
-		}
-		if ports += len(plan) * len(decl.names); ports > maxPorts {
-			c.errorf(decl.at, "split the domain", "the fleet has more than %d ports", maxPorts)
+		anyPort := c.composePort(chain, nil)
+		names, addresses, spaces := decl.names(), expandRead(decl.keys.Address), expandRead(values.keys.Management.keys.NetNS)
+		if ports += len(plan) * len(names); ports > maxPorts {
+			c.errorf(decl.mapping, "split the domain", "the fleet has more than %d ports", maxPorts)
 			return false
 		}
-		for k, name := range decl.names {
+		if len(addresses) == 1 && len(names) > 1 {
+			c.errorf(decl.originOf("address"), "use a range, e.g. 192.0.2.[1-4], or an entry for each device", "%s: address: one address for %d devices", decl.what, len(names))
+		}
+		for k, name := range names {
 			if c.full() {
 				return false
 			}
-			d := Device{Name: name, Local: decl.local}
-			about := deviceOrigins{name: decl.name, local: decl.localAt, address: decl.address}
+			d := Device{Name: name, Local: decl.keys.Local}
+			about := deviceOrigins{from: &values}
 			what := "device " + name
 			if name == "" {
 				what = decl.what
 			} else if first, twice := f.index.devices[name]; twice {
-				o := c.origins.of(c.origins.devices[first].name)
+				o := c.origins.of(c.origins.devices[first].from.originOf("name"))
 				hint := fmt.Sprintf("the first is on line %d", o.Line)
-				if o.File != c.origins.of(decl.name).File {
+				if o.File != c.origins.of(decl.originOf("name")).File {
 					hint = fmt.Sprintf("the first is in %s on line %d", o.File, o.Line)
 				}
-				c.errorf(decl.name, hint, "device %s is there twice", name)
+				c.errorf(decl.originOf("name"), hint, "device %s is there twice", name)
 				c.leaveOpen(first)
 				c.doubt(first)
 				c.doubt(len(f.Devices))
@@ -153,31 +150,27 @@ func (c *compiler) devicesOf(f *Fleet) bool {
 			}
 			switch {
 			case d.Local && local != "":
-				c.errorf(decl.at, "only the device that this agent runs on is local", "%s: %s is local already", what, local)
+				c.errorf(decl.mapping, "only the device that this agent runs on is local", "%s: %s is local already", what, local)
 			case d.Local:
 				local = name
 			}
-			switch {
-			case k < len(decl.addresses):
-				d.Address = decl.addresses[k]
-				if len(decl.addresses) == 1 && len(decl.names) > 1 && d.Address != "" && k == 0 {
-					c.errorf(decl.address, "use a range, e.g. 192.0.2.[1-4], or an entry for each device", "%s: address: one address for %d devices", decl.what, len(decl.names))
-				}
+			if k < len(addresses) {
+				d.Address = addresses[k]
 			}
-			c.deviceValues(f, decl, chain, below[key], &d, &about, what, schedules)
-			if k < len(decl.netnsEach) {
-				d.Management.NetNS = decl.netnsEach[k]
+			c.deviceValues(f, decl, &values, &d, what)
+			if len(spaces) > 1 {
+				c.ownNamespace(decl, &values, &d, spaces, k, what)
 			}
-			c.portValues(f, decl, chain, plan, &d, &about, what)
-			if decl.lost || d.Platform == "" || d.Management.NetNS != "" && d.Management.SSH != nil || slices.ContainsFunc(chain, func(s *settings) bool { return s.unsure || s.lostWay }) {
+			c.portValues(plan, anyPort, &d, &about, what)
+			if d.Platform == "" || d.Management.NetNS != "" && d.Management.SSH != nil || values.isLost("name", "groups", "platform", "local", "address", "management") {
 				c.doubt(len(f.Devices))
 			}
-			if name != "" && !decl.lost {
+			if name != "" && !decl.isLost("groups") {
 				c.addressConflicts(&d, &about, what, taken)
 			}
 			f.Devices = append(f.Devices, d)
 			c.origins.devices = append(c.origins.devices, about)
-			if slices.ContainsFunc(chain, func(s *settings) bool { return s.open }) {
+			if slices.ContainsFunc(chain, portsOpen) {
 				c.leaveOpen(len(f.Devices) - 1)
 			}
 		}
@@ -205,48 +198,6 @@ func (c *compiler) leaveOpen(i int) {
 	c.open[i] = true
 }
 
-// groupsOf joins the names of a device's groups.
-func groupsOf(decl *deviceDecl) string {
-	var b strings.Builder
-	for _, g := range decl.groups {
-		b.WriteString(g.value)
-		b.WriteByte('\n')
-	}
-	if decl.lost {
-		b.WriteByte('?') // its chain has a layer more
-	}
-	return b.String()
-}
-
-// chain lists the layers of a device, the nearest first.
-func (c *compiler) chain(decl *deviceDecl) []*settings {
-	out := []*settings{&decl.settings}
-	for i, g := range decl.groups {
-		if slices.ContainsFunc(decl.groups[:i], func(other given[string]) bool { return other.value == g.value }) {
-			c.errorf(g.at, "", "%s: groups: %s is there twice", decl.what, g.value)
-			continue
-		}
-		group := c.groups[g.value]
-		if group == nil {
-			out = append(out, lostLayer())
-			if c.lost {
-				continue
-			}
-			c.errorf(g.at, suggestSome(g.value, c.groups), "%s: groups: there is no group %q", decl.what, g.value)
-			continue
-		}
-		group.used = true
-		out = append(out, &group.settings)
-	}
-	if decl.lost {
-		out = append(out, lostLayer())
-	}
-	if c.defaults != nil {
-		out = append(out, c.defaults)
-	}
-	return out
-}
-
 // suggestSome is suggest for names of the file, of which there may be many.
 func suggestSome[V any](word string, known map[string]V) string {
 	if len(known) > 2000 {
@@ -263,180 +214,208 @@ func suggestSome[V any](word string, known map[string]V) string {
 	return hint
 }
 
-func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, chain []*settings, below *settings, d *Device, about *deviceOrigins, what string, schedules map[[2]string]string) {
-	pair := []*settings{&decl.settings, below}
-	values, reach := overlay(pair, ofDevice), overlay(pair, ofManagement)
-	about.keys, about.management = values.at, reach.at
-	d.Platform, d.Level, d.Counters = values.keys.Platform, values.keys.Level, values.keys.Counters
-	if values.at["platform"] == notGiven && !c.lost && !slices.ContainsFunc(chain, func(s *settings) bool { return s.unsure }) {
-		c.errorf(decl.at, "e.g. platform: linux, here, in a group or in defaults", `%s: "platform" is missing`, what)
+// deviceValues fills in what the layers of a device say of it.
+func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, values *layered[deviceKeys], d *Device, what string) {
+	keys, m := &values.keys, &values.keys.Management
+	d.Platform, d.Level, d.Counters, d.Management = keys.Platform, keys.Level, keys.Counters, m.keys
+	if values.originOf("platform") == notGiven && !c.lost && !values.isLost("platform") {
+		c.errorf(decl.mapping, "e.g. platform: linux, here, in a group or in defaults", `%s: "platform" is missing`, what)
 	}
-	d.Management = reach.keys
-	m, netns := &d.Management, reach.at["netns"]
-	for _, s := range chain[1:] {
-		if s.netnsEach != nil && s.management.at["netns"] == netns {
-			c.errorf(netns, "write it under the devices", "%s: management: netns: the devices of a group have no namespaces of a range in common", what)
-		}
+	if !c.lost && !values.isLost("name", "groups", "platform", "local", "address", "management") {
+		c.needPlatformKeys(d, values.originOf("platform"), what)
 	}
-	if !c.lost && !slices.ContainsFunc(chain, func(s *settings) bool { return s.unsure || s.lostWay }) {
-		c.needPlatformKeys(d, values.at["platform"], what)
+	ssh, daemon := d.Management.SSH != nil, d.Management.Daemon
+	if d.Management.NetNS != "" && (ssh || daemon != nil && daemon.Port != 0) {
+		c.errorf(m.originOf("netns"), "leave one of them out", "%s: management: netns: a namespace of this machine is not reached over the network", what)
 	}
-	if m.NetNS != "" && (m.SSH != nil || m.Daemon != nil && m.Daemon.Port != 0) {
-		c.errorf(netns, "leave one of them out", "%s: management: netns: a namespace of this machine is not reached over the network", what)
-	}
-	for _, s := range chain {
-		for _, tag := range s.tags {
-			if about.tags == nil {
-				about.tags = make(map[string]originID)
-			}
-			if _, there := about.tags[tag.value]; !there {
-				about.tags[tag.value] = tag.at
-				d.Tags = append(d.Tags, tag.value)
-			}
-		}
+	for _, tag := range keys.Tags {
+		d.Tags = append(d.Tags, tag.name)
 	}
 	slices.Sort(d.Tags)
+	d.Tags = slices.Compact(d.Tags)
 
-	if d.Address == "" && decl.address == notGiven {
+	if d.Address == "" && !decl.isLost("address") && decl.originOf("address") == notGiven {
+		missing := func(why string) {
+			c.errorf(decl.mapping, "e.g. address: 192.0.2.7", `%s: "address" is missing: %s`, what, why)
+		}
 		switch {
 		case d.Counters.Source == SNMPSource || d.Counters.Source == GNMISource:
-			c.errorf(decl.at, "e.g. address: 192.0.2.7; or 127.0.0.1 where csig runs on the device", `%s: "address" is missing: the %s source asks there`, what, d.Counters.Source)
-		case m.SSH != nil:
-			c.errorf(decl.at, "e.g. address: 192.0.2.7", `%s: "address" is missing: management: ssh goes there`, what)
-		case m.Daemon != nil && m.Daemon.Port != 0:
-			c.errorf(decl.at, "e.g. address: 192.0.2.7", `%s: "address" is missing: management: daemon is there`, what)
+			c.errorf(decl.mapping, "e.g. address: 192.0.2.7; or 127.0.0.1 where csig runs on the device", `%s: "address" is missing: the %s source asks there`, what, d.Counters.Source)
+		case ssh:
+			missing("management: ssh goes there")
+		case daemon != nil && daemon.Port != 0:
+			missing("management: daemon is there")
 		}
 	}
-	if m.Daemon != nil && m.Daemon.Socket != "" && m.SSH == nil && m.NetNS == "" && decl.address != notGiven {
-		c.errorf(about.management["daemon"], "add management: ssh, or port and tls in place of socket", "%s: management: daemon: its socket is reached through ssh, and there is none", what)
+	if daemon != nil && daemon.Socket != "" && !ssh && d.Management.NetNS == "" && decl.originOf("address") != notGiven {
+		c.errorf(m.originOf("daemon"), "add management: ssh, or port and tls in place of socket", "%s: management: daemon: its socket is reached through ssh, and there is none", what)
 	}
 
-	d.Interval, d.Schedule, d.Estimator = cmp.Or(values.keys.Interval, f.Profile.Interval), cmp.Or(values.keys.Schedule, f.Policy.Schedule), f.Policy.Estimator
-	if values.at["estimator"] != notGiven {
-		d.Estimator = values.keys.Estimator
-	}
-	at := values.at["schedule"]
-	if at == notGiven {
-		at = values.at["interval"]
+	d.Interval, d.Schedule, d.Estimator = cmp.Or(keys.Interval, f.Profile.Interval), cmp.Or(keys.Schedule, f.Policy.Schedule), f.Policy.Estimator
+	if values.originOf("estimator") != notGiven {
+		d.Estimator = keys.Estimator
 	}
 	if d.Schedule == "" {
 		d.Schedule = "@every " + d.Interval.String()
 	}
+	at := values.originOf("schedule")
+	if at == notGiven {
+		at = values.originOf("interval")
+	}
 	if at != notGiven {
-		key := [2]string{d.Schedule, d.Interval.String()}
-		why, known := schedules[key]
-		if !known {
-			why = tooSparse(d.Schedule, d.Interval)
-			schedules[key] = why
-		}
-		if why != "" {
+		if why := tooSparse(d.Schedule, d.Interval); why != "" {
 			c.errorf(at, sparseHint, "%s: %s", what, why)
 		}
 	}
 }
 
-// plannedPort is one port of a device, with what its layers say about it in
-// particular: an index into their ports, or -1.
+// ownNamespace gives one of several devices its own of the namespaces of a range.
+func (c *compiler) ownNamespace(decl *deviceDecl, values *layered[deviceKeys], d *Device, spaces []string, k int, what string) {
+	if k < len(spaces) {
+		d.Management.NetNS = spaces[k]
+	}
+	if at := values.keys.Management.originOf("netns"); at != decl.keys.Management.originOf("netns") {
+		c.errorf(at, "write it under the devices", "%s: management: netns: the devices of a group have no namespaces of a range in common", what)
+	}
+}
+
+// givenLM is what the layers of a port say of its locators.
+type givenLM struct {
+	lmSpec
+	lost bool // not all could be read: no more is asked for
+}
+
+// composedPort is what the layers say of a port.
+type composedPort struct {
+	port  Port
+	about portOrigins
+	lm    givenLM
+}
+
+// composePort puts together what the layers say of a port: in each the port's own
+// entry, where there is one, goes before what holds for all ports.
+func (c *compiler) composePort(chain []*layered[deviceKeys], entries []*layered[portKeys]) *composedPort {
+	var v layered[portKeys]
+	for layer, l := range slices.Backward(chain) {
+		v = overlay(&l.keys.Port, &v)
+		if entries != nil && entries[layer] != nil {
+			v = overlay(entries[layer], &v)
+		}
+	}
+	lost := v.isLost("lm") || slices.ContainsFunc(chain, func(l *layered[deviceKeys]) bool { return l.isLost("port") })
+	out := &composedPort{
+		port:  Port{Speed: v.keys.Speed, MTU: v.keys.MTU, Action: vlanrules.Update},
+		about: portOrigins{v.originOf("name"), v.originOf("speed"), v.originOf("mtu"), v.originOf("action"), v.originOf("lm"), v.originOf("strip_retired"), notGiven},
+		lm:    givenLM{v.keys.LM.spec, lost},
+	}
+	switch v.keys.Action {
+	case vlanrules.Strip.String():
+		out.port.Action = vlanrules.Strip
+	case vlanrules.Passthrough.String():
+		out.port.Action = vlanrules.Passthrough
+	case "":
+		if v.isLost("action") { // so that nothing is asked for that another action does without
+			out.port.Action = vlanrules.Passthrough
+		}
+	}
+	if out.about.action == notGiven {
+		out.about.action = builtIn
+	}
+	if v.keys.StripRetired != nil {
+		out.port.StripRetired = *v.keys.StripRetired
+	}
+	return out
+}
+
+// plannedPort is one port of a device.
 type plannedPort struct {
 	name    string
-	entries []int // as the chain
-	nth     int   // of the names of the device's own entry
-	at      originID
+	entries []*layered[portKeys] // of each layer, nil where it says nothing of this port in particular
+	nth     int                  // of the names of the device's own entry
+	*composedPort
 }
 
 // planPorts lists the ports that the layers of a device name: those of groups
 // in order, then its own.
-func (c *compiler) planPorts(decl *deviceDecl, chain []*settings) []plannedPort {
+func (c *compiler) planPorts(chain []*layered[deviceKeys]) []plannedPort {
 	var out []plannedPort
-	var at map[string]int
-	add := func(layer int, s *settings) {
-		for i := range s.ports {
-			for nth, name := range s.ports[i].names {
+	at := make(map[string]int)
+	add := func(layer int) {
+		list := chain[layer].keys.Ports.list
+		for i := range list {
+			for nth, name := range expandRead(list[i].keys.Name) {
 				k, there := at[name]
 				if !there {
 					k = len(out)
 					at[name] = k
-					entries := make([]int, len(chain))
-					for j := range entries {
-						entries[j] = -1
-					}
-					out = append(out, plannedPort{name: name, entries: entries})
+					out = append(out, plannedPort{name: name, entries: make([]*layered[portKeys], len(chain))})
 				}
-				if out[k].entries[layer] >= 0 {
-					continue // it is there twice, which has been said
-				}
-				out[k].entries[layer] = i
-				out[k].at = s.ports[i].name
-				if layer == 0 {
+				if out[k].entries[layer] == nil { // else it is there twice, which has been said
+					out[k].entries[layer] = &list[i]
 					out[k].nth = nth
 				}
 			}
 		}
 	}
-	at = make(map[string]int)
 	for i := 1; i < len(chain); i++ {
-		add(i, chain[i])
+		add(i)
 	}
-	add(0, chain[0])
+	add(0)
+	for k := range out {
+		if k > 0 && slices.Equal(out[k].entries, out[k-1].entries) {
+			out[k].composedPort = out[k-1].composedPort
+		} else {
+			out[k].composedPort = c.composePort(chain, out[k].entries)
+		}
+	}
 	return out
 }
 
-// portValues composes the ports of one device.
-func (c *compiler) portValues(f *Fleet, decl *deviceDecl, chain []*settings, plan []plannedPort, d *Device, about *deviceOrigins, what string) {
-	c.specs = append(c.specs, nil)
-	c.chains = append(c.chains, chain)
-	if len(plan) == 0 {
-		return
+// portValues gives one device its ports.
+func (c *compiler) portValues(plan []plannedPort, anyPort *composedPort, d *Device, about *deviceOrigins, what string) {
+	var specs []givenLM
+	if len(plan) > 0 {
+		d.Ports = make([]Port, len(plan))
+		specs = make([]givenLM, len(plan))
+		about.ports = make([]portOrigins, len(plan))
 	}
-	d.Ports = make([]Port, len(plan))
-	specs := make([]lmSpec, len(plan))
-	about.ports = make([]portOrigins, len(plan))
 	wrongName := notGiven
 	for i := range plan {
 		p := &plan[i]
-		d.Ports[i].Name, about.ports[i].name = p.name, p.at
-		if problem := portNameProblem(p.name, d.Platform); problem != "" && wrongName != p.at {
-			wrongName = p.at
-			c.errorf(p.at, "", "%s: port %q: %s", what, p.name, problem)
+		d.Ports[i], about.ports[i], specs[i] = p.port, p.about, p.lm
+		d.Ports[i].Name = p.name
+		if problem := portNameProblem(p.name, d.Platform); problem != "" && wrongName != p.about.name {
+			wrongName = p.about.name
+			c.errorf(wrongName, "", "%s: port %q: %s", what, p.name, problem)
 		}
-		c.portOf(chain, p.entries, &d.Ports[i], &about.ports[i])
-		specs[i] = c.lmFrom(chain, p.entries)
 		for layer, e := range p.entries {
-			if e >= 0 && chain[layer].ports[e].stripRetired.at != notGiven {
-				if c.retired == nil {
-					c.retired = make(map[[2]int]bool)
+			switch {
+			case e == nil:
+			case layer > 0 && e.keys.Peer != "":
+				c.errorf(e.originOf("peer"), "write it under the device, or write cables under links", "port %s: peer: the devices of a group have no peer in common", p.name)
+			case layer == 0:
+				about.ports[i].peer = e.originOf("peer")
+				if e.isLost("peer") {
+					about.ports[i].peer = builtIn // it has one, and which is not known
 				}
-				c.retired[[2]int{len(f.Devices), i}] = chain[layer].ports[e].stripRetired.value
-				break
-			}
-		}
-		if own := p.entries[0]; own >= 0 {
-			about.ports[i].peer = decl.ports[own].peer
-			if decl.ports[own].peers != nil {
-				d.Ports[i].Peer = decl.ports[own].peers[p.nth]
-			}
-		}
-		for layer, e := range p.entries {
-			if layer > 0 && e >= 0 && chain[layer].ports[e].peers != nil {
-				c.errorf(chain[layer].ports[e].peer, "write it under the device, or write cables under links", "port %s: peer: the devices of a group have no peer in common", p.name)
+				if peers := expandRead(e.keys.Peer); p.nth < len(peers) {
+					d.Ports[i].Peer, _ = parsePeer(peers[p.nth])
+				}
 			}
 		}
 	}
-	c.specs[len(c.specs)-1] = specs
+	c.anyPort = append(c.anyPort, anyPort)
+	c.specs = append(c.specs, specs)
 }
 
 // stripRetired says where tags of retired TPIDs end: where the file says so or,
 // where it says nothing, where no device of the fleet is known to be.
 func (c *compiler) stripRetired(f *Fleet) {
-	if len(f.Policy.Retired) == 0 {
-		return
-	}
 	for i := range f.Devices {
 		for j := range f.Devices[i].Ports {
 			p := &f.Devices[i].Ports[j]
-			p.StripRetired = f.stripsRetired(p)
-			if v, given := c.retired[[2]int{i, j}]; given && p.Action != vlanrules.Strip {
-				p.StripRetired = v
+			if given := c.origins.devices[i].ports[j].strip != notGiven; !given || len(f.Policy.Retired) == 0 || p.Action == vlanrules.Strip {
+				p.StripRetired = f.stripsRetired(p)
 			}
 		}
 	}
@@ -450,53 +429,6 @@ func (f *Fleet) stripsRetired(p *Port) bool {
 	}
 	_, device := f.Device(p.Peer.Device)
 	return !device || p.Peer.Port == ""
-}
-
-// portOf fills in what the layers say about a port: in each the port's own
-// entry goes before what holds for all ports.
-func (c *compiler) portOf(chain []*settings, entries []int, p *Port, about *portOrigins) {
-	p.Action, about.action = vlanrules.Update, builtIn
-	action := false
-	for layer, s := range chain {
-		for k := range 2 {
-			from := &s.port
-			if k == 0 {
-				if entries == nil || entries[layer] < 0 {
-					continue
-				}
-				from = &s.ports[entries[layer]].portSettings
-			}
-			if from.speed.at != notGiven && about.speed == notGiven {
-				p.Speed, about.speed = from.speed.value, from.speed.at
-			}
-			if from.mtu.at != notGiven && about.mtu == notGiven {
-				p.MTU, about.mtu = from.mtu.value, from.mtu.at
-			}
-			if from.action.at != notGiven && !action {
-				p.Action, about.action, action = from.action.value, from.action.at, true
-			}
-			if from.lm.at != notGiven && about.lm == notGiven {
-				about.lm = from.lm.at
-			}
-		}
-	}
-}
-
-// lmFrom composes what the layers say about a port's locators, field by field.
-func (c *compiler) lmFrom(chain []*settings, entries []int) lmSpec {
-	all := c.profile.profile.Layout.LMAllOnes()
-	var out lmSpec
-	for layer, s := range chain {
-		if entries != nil && entries[layer] >= 0 {
-			if lm := s.ports[entries[layer]].lm; lm.at != notGiven {
-				out = out.over(lm.value, all)
-			}
-		}
-		if s.port.lm.at != notGiven {
-			out = out.over(s.port.lm.value, all)
-		}
-	}
-	return out
 }
 
 // hostsOf lists the hosts.

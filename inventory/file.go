@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -20,9 +21,9 @@ type fileKeys struct {
 	Format    string       `key:"format,need" is:"format" hint:"add \"format: csig.fleet/v1\" as the first line" doc:"The format of this file."`
 	Include   []string     `key:"include" is:"text" many:"or one" doc:"Files that belong to this one, relative to it; * and ? stand for letters of a name."`
 	Profile   *profileKeys `key:"profile" doc:"What all devices of the domain share."`
-	Policy    *policyKeys  `key:"policy" doc:"The domain's behaviour outside of the profile's hash."`
+	Policy    *Policy      `key:"policy" doc:"The domain's behaviour outside of the profile's hash."`
 	VLANTPIDs *[]tpid      `key:"vlan_tpids,flow" doc:"TPIDs of the domain's ordinary VLANs."`
-	Defaults  *defaultKeys `key:"defaults" doc:"What holds for every device that says nothing else, and none of its groups does."`
+	Defaults  *deviceKeys  `key:"defaults" without:"name groups local address ports" doc:"What holds for every device that says nothing else, and none of its groups does."`
 	Groups    groupMap     `key:"groups" doc:"What the devices of a group have in common, by the group's name."`
 	Devices   []deviceKeys `key:"devices" doc:"The switches."`
 	Hosts     hostList     `key:"hosts" doc:"The ends of the network."`
@@ -117,95 +118,92 @@ func (b *bucketTable) writeTo(w *writer) {
 	w.list(len(bounds), func(i int) { w.plain(valueText(b.Signal, bounds[i])) })
 }
 
-type policyKeys struct {
-	OnStale   OnStale   `key:"on_stale" words:"conservative strip passthrough" default:"conservative" doc:"What frames carry when the agent is gone or the counters are stale; conservative unless given."`
-	Schedule  string    `key:"schedule,always" is:"schedule" doc:"When to sample: five cron fields, or \"@every 100ms\"."`
-	Estimator Estimator `key:"estimator,flow" doc:"How readings become a rate; raw unless given."`
-	Damping   Damping   `key:"damping,flow" doc:"Holds back a better bucket until it has proved itself; off unless given."`
-}
-
 // deviceKeys has what a device can say. Groups and the defaults say the same,
 // without what only one device can have.
 type deviceKeys struct {
-	_          struct{}      `doc:"A switch."`
-	Name       string        `key:"name,need" is:"names" doc:"Its name; leaf-[1-4] stands for four."`
-	Groups     []string      `key:"groups" is:"name" many:"or one" doc:"The groups it is in. What an earlier one says goes before what a later one says."`
-	Platform   string        `key:"platform,always" is:"name" doc:"What runs on it, e.g. linux."`
-	Local      bool          `key:"local" doc:"csig agent runs on this device."`
-	Address    string        `key:"address" is:"address" doc:"Of its management port: an IP address or a host's name."`
-	Management Management    `key:"management" doc:"How csig gets at it."`
-	Level      Level         `key:"level,flow" doc:"What it does with the tag; auto unless given: csig assess finds out."`
-	Tags       []string      `key:"tags,flow" is:"tag" many:"or one" doc:"Words to choose devices by, e.g. for the waves of a rollout. Those of groups and defaults add up."`
-	Interval   time.Duration `key:"interval" is:"interval" doc:"Its averaging window Δt, in place of the profile's."`
-	Schedule   string        `key:"schedule" is:"schedule" doc:"When to sample it, in place of the policy's."`
-	Estimator  Estimator     `key:"estimator,flow" doc:"In place of the policy's."`
-	Counters   Counters      `key:"counters,quiet" doc:"Where its counters are read."`
-	Port       portDefaults  `key:"port" doc:"What holds for each of its ports that says nothing else."`
-	Ports      portList      `key:"ports,always" doc:"Its egress ports."`
+	_          struct{}            `doc:"A switch."`
+	Name       string              `key:"name,need" is:"names" doc:"Its name; leaf-[1-4] stands for four."`
+	Groups     placedNames         `key:"groups" doc:"The groups it is in. What an earlier one says goes before what a later one says."`
+	Platform   string              `key:"platform,always" is:"name" doc:"What runs on it, e.g. linux."`
+	Local      bool                `key:"local" doc:"csig agent runs on this device."`
+	Address    string              `key:"address" is:"addresses" doc:"Of its management port: an IP address or a host's name."`
+	Management layered[Management] `key:"management,quiet" doc:"How csig gets at it."`
+	Level      Level               `key:"level,flow" doc:"What it does with the tag; auto unless given: csig assess finds out."`
+	Tags       placedNames         `key:"tags,flow" doc:"Words to choose devices by, e.g. for the waves of a rollout. Those of groups and defaults add up."`
+	Interval   time.Duration       `key:"interval" is:"interval" doc:"Its averaging window Δt, in place of the profile's."`
+	Schedule   string              `key:"schedule" is:"schedule" doc:"When to sample it, in place of the policy's."`
+	Estimator  Estimator           `key:"estimator,flow" doc:"In place of the policy's."`
+	Counters   Counters            `key:"counters,quiet" doc:"Where its counters are read."`
+	Port       layered[portKeys]   `key:"port" without:"name peer strip_retired" doc:"What holds for each of its ports that says nothing else."`
+	Ports      portList            `key:"ports,always" doc:"Its egress ports."`
 }
 
-// groupKeys and defaultKeys are deviceKeys without some.
-type (
-	groupKeys struct {
-		_          struct{} `doc:"What devices have in common."`
-		deviceKeys `without:"name groups local address"`
-	}
-	defaultKeys struct {
-		_          struct{} `doc:"What every device has unless it or a group says otherwise."`
-		deviceKeys `without:"name groups local address ports"`
-	}
+// What groups and the defaults cannot say, of deviceKeys.
+const (
+	notInGroups   = "name groups local address"
+	notInDefaults = notInGroups + " ports"
 )
 
 // groupMap is the groups by their names.
 type groupMap struct{}
 
-func (*groupMap) readFrom(*reader, ast.Node, string) bool { return false } // one by one, by declReader.group
-func (*groupMap) form() *schema                           { return mapForm(keysOf[groupKeys]().schema()) }
-func (*groupMap) writeTo(*writer)                         {} // devices have been given what their groups say
+func (*groupMap) readFrom(*reader, ast.Node, string) bool { return false } // one by one, by reader.group
+
+func (*groupMap) form() *schema {
+	s := keySetOf(reflect.TypeFor[deviceKeys](), notInGroups).schema()
+	s.Description = "What devices have in common."
+	return mapForm(s)
+}
+
+func (*groupMap) writeTo(*writer) {} // devices have been given what their groups say
 
 type portKeys struct {
 	_            struct{} `doc:"An egress port."`
-	Name         string   `key:"name,need" is:"text" hint:"the device's own name of the port" doc:"The device's own name of the port; swp[1-32] stands for 32."`
+	Name         string   `key:"name,need" is:"ports" hint:"the device's own name of the port" doc:"The device's own name of the port; swp[1-32] stands for 32."`
 	Speed        uint64   `key:"speed" is:"speed" doc:"Its capacity, e.g. 100G; asked of the device unless given."`
 	MTU          int      `key:"mtu" is:"mtu" doc:"Its MTU in bytes, as the device's own configuration has it."`
 	Action       string   `key:"action" words:"update passthrough strip" doc:"What it does with the tag; update unless given."`
-	LM           string   `key:"lm" is:"lm" doc:"Its locator, or values of some of the locator's fields; csig allocates what is not given."`
-	StripRetired bool     `key:"strip_retired" doc:"Whether tags of the profile's retired TPIDs end here; so it is, unless given, where the peer is no device of the fleet. A port with action: strip removes them in any case."`
-	Peer         string   `key:"peer" is:"text" doc:"The other end of its cable: \"DEVICE:PORT\", or a host's name."`
+	LM           portLM   `key:"lm" doc:"Its locator, or values of some of the locator's fields; csig allocates what is not given."`
+	StripRetired *bool    `key:"strip_retired" doc:"Whether tags of the profile's retired TPIDs end here; so it is, unless given, where the peer is no device of the fleet. A port with action: strip removes them in any case."`
+	Peer         string   `key:"peer" is:"peers" doc:"The other end of its cable: \"DEVICE:PORT\", or a host's name."`
 }
 
-// portList is the ports of a device.
+// Check wants as many peers as ports.
+func (p *portKeys) Check(m Mapping) {
+	names, peers := len(expandRead(p.Name)), len(expandRead(p.Peer))
+	if names > 0 && peers > 0 && names != peers {
+		m.WrongValue("peer", "each port has a peer of its own: give both as many", "peer: the peers are %d, the ports %d", peers, names)
+		p.Peer = ""
+	}
+}
+
+// portList is the ports of a device: those of a fleet that is written, or the entries
+// that were read.
 type portList struct {
 	fleet *Fleet
 	ports []Port
-}
 
-func (*portList) readFrom(*reader, ast.Node, string) bool { return false } // one by one, by declReader.ports
+	list []layered[portKeys]
+	open bool // some could not be read
+}
 
 func (*portList) form() *schema { return listForm(keysOf[portKeys]().schema()) }
 
 func (l *portList) writeTo(w *writer) {
-	w.list(len(l.ports), func(i int) { w.port(l.fleet, &l.ports[i]) })
-}
-
-// portDefaults are portKeys without those that only one port can have.
-type portDefaults struct {
-	_        struct{} `doc:"What ports have in common."`
-	portKeys `without:"name peer strip_retired"`
+	w.list(len(l.ports), func(i int) {
+		keys := l.fleet.keysOf(&l.ports[i])
+		w.flowKeys(&keys)
+	})
 }
 
 type hostKeys struct {
-	_          struct{}       `doc:"An end of the network."`
-	Name       string         `key:"name,need" is:"host" doc:"Its name; gpu-[1-8] stands for eight."`
-	MTU        int            `key:"mtu" is:"mtu" doc:"Of its network card, in bytes."`
-	CSIG       bool           `key:"csig" doc:"Whether it reads and writes the tag."`
-	Interface  string         `key:"interface" is:"interface" doc:"The network card that csig apply --probe sends from and listens at."`
-	Local      bool           `key:"local" doc:"It is the machine that csig runs on."`
+	_ struct{} `doc:"An end of the network."`
+	Host
 	Management hostManagement `key:"management" doc:"How csig gets at it."`
 }
 
 type hostManagement struct {
-	NetNS string `key:"netns,need" is:"path" hint:"it is the only way to a host besides local: true" doc:"Path of the network namespace that is the host, on this machine: a lab's host."`
+	NetNS string `key:"netns,need" is:"paths" hint:"it is the only way to a host besides local: true" doc:"Path of the network namespace that is the host, on this machine: a lab's host."`
 }
 
 // Check wants the network card where csig is to send probes from a host.
@@ -222,19 +220,10 @@ func (h *hostKeys) Check(m Mapping) {
 	}
 }
 
-// linuxInterface reads the name of a network card.
-func (r *reader) linuxInterface(n ast.Node, what string) (string, bool) {
-	name, ok := r.text(n, what)
-	if why := portNameProblem(name, "linux"); ok && why != "" {
-		r.errorf(n, "as ip link shows it, e.g. eth0", "%s: %q cannot be one: %s", what, name, why)
-	}
-	return name, ok
-}
-
 // hostList is the hosts: names, or mappings.
 type hostList []hostKeys
 
-func (*hostList) readFrom(*reader, ast.Node, string) bool { return false } // one by one, by declReader.host
+func (*hostList) readFrom(*reader, ast.Node, string) bool { return false } // one by one, by reader.host
 
 func (*hostList) form() *schema {
 	return listForm(anyForm(textForm(patternRegexp), keysOf[hostKeys]().schema()))

@@ -25,10 +25,10 @@ type Fleet struct {
 
 // Policy is the domain's behaviour outside the profile's hash.
 type Policy struct {
-	OnStale   OnStale
-	Schedule  string // for ParseSchedule: when to sample
-	Estimator Estimator
-	Damping   Damping
+	OnStale   OnStale   `key:"on_stale" words:"conservative strip passthrough" default:"conservative" doc:"What frames carry when the agent is gone or the counters are stale; conservative unless given."`
+	Schedule  string    `key:"schedule,always" is:"schedule" doc:"When to sample: five cron fields, or \"@every 100ms\"."` // for ParseSchedule
+	Estimator Estimator `key:"estimator,flow" doc:"How readings become a rate; raw unless given."`
+	Damping   Damping   `key:"damping,flow" doc:"Holds back a better bucket until it has proved itself; off unless given."`
 
 	// Retired are TPIDs of the domain's earlier profiles, in ascending order: hosts
 	// may still send them, and no host is to receive them any more.
@@ -90,15 +90,15 @@ type Port struct {
 
 // Host is an end of the network: a machine with CSIG in its stack, or without.
 type Host struct {
-	Name string
-	MTU  int  // of its network card, in bytes; 0: unknown
-	CSIG bool // it reads and writes the tag
+	Name string `key:"name,need" is:"hosts" doc:"Its name; gpu-[1-8] stands for eight."`
+	MTU  int    `key:"mtu" is:"mtu" doc:"Of its network card, in bytes."` // 0: unknown
+	CSIG bool   `key:"csig" doc:"Whether it reads and writes the tag."`
 
 	// Interface is the network card that csig may send probes from, and take
 	// them in at: "" for none. The host is this machine where it is Local, or
 	// the network namespace NetNS, a path, of this machine.
-	Interface string
-	Local     bool
+	Interface string `key:"interface" is:"interface" doc:"The network card that csig apply --probe sends from and listens at."`
+	Local     bool   `key:"local" doc:"It is the machine that csig runs on."`
 	NetNS     string
 }
 

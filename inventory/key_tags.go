@@ -25,7 +25,6 @@ import (
 //	default  its value where the file has none, as the file would have it
 //	hint     what to do where it is missing or too small
 //	low      what is wrong with a number that is too small, where the reader judges it
-//	many     "or one": a list, or one entry without the brackets
 //	without  keys that a nested or embedded struct has not here
 //	hash     how it counts in a fleet's hash (hash.go)
 //
@@ -39,6 +38,7 @@ type keySet struct {
 	filled reflect.Value // the struct with the defaults
 	hash   []hashStep
 	secret bool // there may be a Secret in it
+	count  int  // of the keys with those that are left out
 }
 
 // key is one key of a mapping.
@@ -47,6 +47,7 @@ type key struct {
 	need, flow      bool
 	quiet           bool         // a credential may be in the wrong place in it: errors do not quote it
 	always          bool         // it is written though it is zero
+	number          int          // among the keys of the struct, with those that a set leaves out
 	index           []int        // of the field
 	own             reflect.Type // of a platform's key, of which the field is a map
 	kind            *kind
@@ -98,16 +99,22 @@ func (s *keySet) add(t reflect.Type, index []int, without []string) {
 		}
 		if name == "*" {
 			for _, k := range ownKeys(at) {
+				k.number = s.count
+				s.count++
 				s.secret = s.secret || k.kind.secret
 				s.keys, s.names = append(s.keys, k), append(s.names, k.name)
 			}
 			continue
 		}
-		if name == "" || slices.Contains(without, name) {
+		if name == "" {
+			continue
+		}
+		number := s.count
+		if s.count++; slices.Contains(without, name) {
 			continue
 		}
 		text, given := f.Tag.Lookup("default")
-		k := key{name: name, doc: f.Tag.Get("doc"), hint: f.Tag.Get("hint"), index: at, kind: kindOf(f)}
+		k := key{name: name, doc: f.Tag.Get("doc"), hint: f.Tag.Get("hint"), number: number, index: at, kind: kindOf(f)}
 		k.need, k.flow, k.quiet = strings.Contains(options, "need"), strings.Contains(options, "flow"), strings.Contains(options, "quiet")
 		k.always = k.need || given || strings.Contains(options, "always")
 		if given && !k.kind.read(&reader{}, ast.String(token.New(text, text, &token.Position{})), name, s.filled.FieldByIndex(at)) {
@@ -132,18 +139,23 @@ func (s *keySet) open(r *reader, n ast.Node, what string) (Mapping, bool) {
 	return m, ok
 }
 
-// read reads a mapping into a struct of the set's type. It returns false where
-// there is no mapping.
-func (s *keySet) read(r *reader, n ast.Node, what string, to reflect.Value) (Mapping, bool) {
+// read reads a mapping into a struct of the set's type, and notes which keys are
+// given unless about is nil. It returns false where there is no mapping.
+func (s *keySet) read(r *reader, n ast.Node, what string, to reflect.Value, about *given) (Mapping, bool) {
 	m, ok := s.open(r, n, what)
 	to.Set(s.filled)
 	if !ok {
 		return m, false
 	}
+	if about != nil {
+		about.at = make([]originID, s.count)
+	}
 	for i := range s.keys {
 		k := &s.keys[i]
-		if v := m.get(k.name); v != nil {
-			k.read(r, v, what+": "+k.name, to)
+		v, before := m.get(k.name), len(r.errs)
+		read := v != nil && k.read(r, v, what+": "+k.name, to)
+		if about != nil {
+			about.note(r, k, v, read, m.tried(k.name) && !read || len(r.errs) > before || r.full())
 		}
 	}
 	if c, ok := to.Addr().Interface().(Checker); ok {
@@ -155,7 +167,7 @@ func (s *keySet) read(r *reader, n ast.Node, what string, to reflect.Value) (Map
 // readKeys reads a mapping into what to points at.
 func (r *reader) readKeys(n ast.Node, what string, to any) (Mapping, bool) {
 	v := reflect.ValueOf(to).Elem()
-	return keySetOf(v.Type(), "").read(r, n, what, v)
+	return keySetOf(v.Type(), "").read(r, n, what, v, nil)
 }
 
 // key is the definition of one key.

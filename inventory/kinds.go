@@ -41,9 +41,12 @@ func kindOf(f reflect.StructField) *kind {
 func valueKind(t reflect.Type, tag reflect.StructTag) *kind {
 	least, most, _ := strings.Cut(tag.Get("range"), " ")
 	words := tag.Get("words")
-	switch own := reflect.PointerTo(t).Implements(reflect.TypeFor[fileValue]()); {
-	case own:
+	pointer := reflect.PointerTo(t)
+	switch {
+	case pointer.Implements(reflect.TypeFor[fileValue]()):
 		return ownKind(t)
+	case pointer.Implements(reflect.TypeFor[parted]()):
+		return layeredKind(t, tag.Get("without"))
 	case t.Kind() == reflect.Slice:
 		return listKind(valueKind(t.Elem(), tag), tag.Get("many") == "or one")
 	case words != "":
@@ -69,8 +72,6 @@ func valueKind(t reflect.Type, tag reflect.StructTag) *kind {
 	panic(fmt.Sprintf("inventory: there is no kind for a %s that is %q", t, is))
 }
 
-// namedKind is what the tag "is" names, nil where that is nothing. Texts that csig
-// has checked are written as they are, the others in quotes where it is safer.
 func namedKind(is, argument string) *kind {
 	asText := func(form *schema, read textReader) *kind { return textKind(form, false, read) }
 	asIs := func(form *schema, read textReader) *kind { return textKind(form, true, read) }
@@ -81,64 +82,125 @@ func namedKind(is, argument string) *kind {
 		if err != nil {
 			return nil
 		}
-		return asText(textForm(""), func(r *reader, n ast.Node, what string) (string, bool) { return r.printableText(n, what, most) })
+		return asText(textForm(""), checked(func(text string, quote func(string) string) (problem, hint string) {
+			if text == "" || !printableLine(text, most) {
+				return fmt.Sprintf("want 1 to %d bytes of text, found %s", most, quote(text)), ""
+			}
+			return "", ""
+		}))
 	case "text":
 		return asText(textForm(""), any)
 	case "word":
 		return asIs(textForm(""), any)
 	case "names":
-		return asIs(textForm(patternRegexp), any)
-	case "host":
-		return asText(textForm(patternRegexp), any)
+		return asIs(textForm(patternRegexp), ranged(notName))
+	case "hosts":
+		return asText(textForm(patternRegexp), ranged(notName))
+	case "ports":
+		return asText(textForm(""), ranged(notPort))
+	case "peers":
+		return asText(textForm(""), ranged(notPeer))
 	case "field":
 		return asIs(textForm(fieldName.String()), any)
 	case "hash":
 		return asText(textForm(profileRegexp), any)
 	case "name":
 		return asIs(textForm(plainName.String()), (*reader).name)
-	case "tag":
-		return asText(textForm(plainName.String()), (*reader).name)
 	case "format":
 		return asIs(wordForm(Format), any)
 	case "schedule":
 		return asIs(textForm(""), (*reader).schedule)
 	case "interface":
-		return asText(textForm(""), (*reader).linuxInterface)
+		return asText(textForm(""), checked(notInterface))
 	case "address":
-		return asText(textForm(""), (*reader).address)
+		return asText(textForm(""), checked(notAddress))
+	case "addresses":
+		return asText(textForm(""), (*reader).addresses)
 	case "path":
 		return asText(stringForm("^/"), (*reader).path)
+	case "paths":
+		return asText(stringForm("^/"), (*reader).paths)
 	case "single-path":
 		return asText(stringForm("^/"), (*reader).onePath)
 	case "variable":
 		return asText(stringForm(variable.String()), any)
-	case "lm":
-		return &kind{form: lmForm}
 	case "links":
 		return &kind{form: func() *schema { return anyForm(listForm(textForm("")), textForm("")) }}
 	case "port":
 		return numberKind(1, 1<<16-1, "port 0 cannot be asked", "")
 	case "mtu":
-		return checkedKind(func() *schema { return numberForm(minMTU, maxMTU) }, (*reader).mtu, writeNumber)
+		return checkedKind(func() *schema { return numberForm(minMTU, maxMTU) }, parseMTU, writeNumber)
 	case "speed":
-		return checkedKind(func() *schema { return textForm(`^[0-9.]+ *[A-Za-z/]+$`) }, (*reader).speed, nil)
+		return checkedKind(func() *schema { return textForm(`^[0-9.]+ *[A-Za-z/]+$`) }, parseSpeed, func(w *writer, v reflect.Value) {
+			w.out = append(w.out, FormatSpeed(v.Uint())...)
+		})
 	case "margin":
-		return checkedKind(func() *schema { return textForm(`^[0-9]`) }, (*reader).margin, func(w *writer, v reflect.Value) {
+		return checkedKind(func() *schema { return textForm(`^[0-9]`) }, parseMargin, func(w *writer, v reflect.Value) {
 			w.plain(valueText(quantize.MinABWC, v.Uint()))
 		})
 	case "interval":
-		return checkedKind(durationForm, (*reader).interval, writeDuration)
+		return checkedKind(durationForm, parseInterval, writeDuration)
 	}
 	return nil
 }
 
 type textReader func(r *reader, n ast.Node, what string) (string, bool)
 
-// checkedKind is a number that has a reader of its own.
-func checkedKind[T int | uint64 | time.Duration](form func() *schema, read func(r *reader, n ast.Node, what string) (T, bool), write func(w *writer, v reflect.Value)) *kind {
+// check says what is wrong with a text and what to do, "" where it is right; quote
+// is for what it repeats of the text.
+type check func(text string, quote func(string) string) (problem, hint string)
+
+// checked reads a text that has to pass a check.
+func checked(wrong check) textReader {
+	return func(r *reader, n ast.Node, what string) (string, bool) {
+		return parsed(r, n, what, func(text string, quote func(string) string) (string, string, string) {
+			problem, hint := wrong(text, quote)
+			return text, problem, hint
+		})
+	}
+}
+
+// ranged reads a text that may have ranges. Each name that it stands for has to pass
+// a check.
+func ranged(wrong check) textReader {
+	return func(r *reader, n ast.Node, what string) (string, bool) {
+		text, ok := r.text(n, what)
+		if !ok {
+			return "", false
+		}
+		list, ok := r.expand(n, text, what)
+		for _, name := range list {
+			if problem, hint := wrong(name, strconv.Quote); problem != "" {
+				r.errorf(n, hint, "%s: %s", what, problem)
+				return "", false
+			}
+		}
+		return text, ok
+	}
+}
+
+// textParser makes a value of a text, or says what is wrong as a check does.
+type textParser[T any] func(text string, quote func(string) string) (value T, problem, hint string)
+
+// parsed reads a value from one word or number.
+func parsed[T any](r *reader, n ast.Node, what string, from textParser[T]) (out T, ok bool) {
+	text, ok := r.text(n, what)
+	if !ok {
+		return out, false
+	}
+	v, problem, hint := from(text, r.quote)
+	if problem != "" {
+		r.errorf(n, hint, "%s: %s", what, problem)
+		return out, false
+	}
+	return v, true
+}
+
+// checkedKind is a number that has a parser of its own.
+func checkedKind[T int | uint64 | time.Duration](form func() *schema, from textParser[T], write func(w *writer, v reflect.Value)) *kind {
 	return &kind{
 		read: func(r *reader, n ast.Node, what string, to reflect.Value) bool {
-			v, ok := read(r, n, what)
+			v, ok := parsed(r, n, what, from)
 			setNumber(to, uint64(v))
 			return ok
 		},
@@ -183,7 +245,7 @@ func ownKind(t reflect.Type) *kind {
 func mappingKind(s *keySet) *kind {
 	return &kind{
 		read: func(r *reader, n ast.Node, what string, to reflect.Value) bool {
-			_, ok := s.read(r, n, what, to)
+			_, ok := s.read(r, n, what, to, nil)
 			return ok
 		},
 		form: s.schema, write: func(w *writer, v reflect.Value) { w.keys(s, v) }, keys: s, block: true, secret: s.secret,
@@ -267,8 +329,15 @@ func writeNumber(w *writer, v reflect.Value) {
 }
 
 func durationKind(least, most time.Duration) *kind {
-	return checkedKind(durationForm, func(r *reader, n ast.Node, what string) (time.Duration, bool) {
-		return r.duration(n, what, least, most)
+	return checkedKind(durationForm, func(text string, quote func(string) string) (time.Duration, string, string) {
+		d, err := time.ParseDuration(text)
+		switch {
+		case err != nil:
+			return 0, quote(text) + " is not a duration", "write it with its unit: 500ms, 2s"
+		case d < least || d > most:
+			return 0, fmt.Sprintf("want %s to %s, found %s", least, most, text), ""
+		}
+		return d, "", ""
 	}, writeDuration)
 }
 

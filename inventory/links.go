@@ -30,34 +30,34 @@ func (c *compiler) cables() iter.Seq[link] {
 }
 
 // links reads cables: a list of texts, or a block of lines.
-func (d *declReader) links(n ast.Node) {
+func (r *reader) links(n ast.Node) {
 	if text, ok := n.(*ast.StringNode); ok && text.Value == cablesBelow {
-		if at := place(n); cables.MatchString(d.src.lines[at.line-1]) {
-			d.linkBlock(at.line)
+		if at := place(n); cables.MatchString(r.src.lines[at.line-1]) {
+			r.linkBlock(at.line)
 			return
 		}
 	}
 	if _, ok := n.(*ast.SequenceNode); !ok {
-		d.c.lostLinks = true
-		d.errorf(n, `write a list of "leaf1:swp49 - spine1:swp1", or "links: |" and one cable a line`, "links: want a list or a block of lines here, found %s", foundText(n))
+		r.c.lostLinks = true
+		r.errorf(n, `write a list of "leaf1:swp49 - spine1:swp1", or "links: |" and one cable a line`, "links: want a list or a block of lines here, found %s", foundText(n))
 		return
 	}
-	list, _ := d.list(n, "links")
+	list, _ := r.list(n, "links")
 	for _, item := range list {
-		if text, ok := d.text(item, "links"); ok {
+		if text, ok := r.text(item, "links"); ok {
 			quote := 0 // characters in front of the text
 			if t := item.GetToken().Type; t == token.SingleQuoteType || t == token.DoubleQuoteType {
 				quote = 1
 			}
-			d.link(place(item), quote, text)
+			r.link(place(item), quote, text)
 		}
 	}
 }
 
 // linkBlock reads the lines below "links: |", which the parser did not see.
-func (d *declReader) linkBlock(head int) {
-	for i := head; i < len(d.src.lines) && !d.c.full(); i++ {
-		line := d.src.lines[i]
+func (r *reader) linkBlock(head int) {
+	for i := head; i < len(r.src.lines) && !r.full(); i++ {
+		line := r.src.lines[i]
 		if line != "" && line[0] != ' ' {
 			break // back in the first column: the block is over
 		}
@@ -65,17 +65,17 @@ func (d *declReader) linkBlock(head int) {
 		lead := len(line) - len(text)
 		text, _, _ = strings.Cut(text, "#")
 		if text = strings.TrimRight(text, " \t"); text != "" {
-			d.link(position{i + 1, lead + 1}, 0, text)
+			r.link(position{i + 1, lead + 1}, 0, text)
 		}
 	}
 }
 
 // link reads "leaf1:swp49 - spine1:swp1"; ranges on both sides run together.
-func (d *declReader) link(at position, quote int, text string) {
-	id := d.c.origins.add(d.file, d.layer, at)
+func (r *reader) link(at position, quote int, text string) {
+	id := r.c.origins.add(r.file, r.layer, at)
 	wrong := func(col int, hint, format string, args ...any) {
-		d.c.lostLinks = true
-		d.c.errorfAt(d.src, position{at.line, at.col + col}, hint, format, args...)
+		r.c.lostLinks = true
+		r.errorfAt(position{at.line, at.col + col}, hint, format, args...)
 	}
 	left, right, ok := strings.Cut(text, " - ")
 	left, right = strings.TrimSpace(left), strings.TrimSpace(right)
@@ -99,7 +99,7 @@ func (d *declReader) link(at position, quote int, text string) {
 		return
 	}
 	links := make([]link, 0, len(as))
-	defer func() { d.c.links, d.c.cabled = append(d.c.links, links), d.c.cabled+len(links) }()
+	defer func() { r.c.links, r.c.cabled = append(r.c.links, links), r.c.cabled+len(links) }()
 	for i := range as {
 		l := link{at: id, right: rightCol}
 		var aOK, bOK bool
@@ -111,7 +111,7 @@ func (d *declReader) link(at position, quote int, text string) {
 			wrong(rightCol, "write DEVICE:PORT, or a host's name", "links: %q is not the end of a cable", bs[i])
 			return
 		}
-		if d.c.cabled+len(links) >= maxPorts {
+		if r.c.cabled+len(links) >= maxPorts {
 			wrong(0, "", "links: more than %d cables", maxPorts)
 			return
 		}

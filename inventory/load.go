@@ -128,7 +128,6 @@ func compile(name string, fsys files) (*compiler, *Fleet, error) {
 type part struct {
 	*reader
 	Mapping
-	number uint16
 }
 
 // compiler turns the files of a fleet into one.
@@ -148,7 +147,7 @@ type compiler struct {
 	profileFile, policyFile *part
 	vlansFile, defaultsFile *part
 	waiting                 []*part // files seen before there was a profile
-	defaults                *settings
+	defaults                *layered[deviceKeys]
 	groups                  map[string]*group
 	devices                 []deviceDecl
 	hosts                   []hostDecl
@@ -164,12 +163,10 @@ type compiler struct {
 	open      map[int]bool // of the devices by number: some of their ports
 	doubted   map[int]bool // of the devices by number: the name, the platform or the way in
 
-	// Of the composed devices: their layers, and what is given of the locators
-	// of their ports.
-	chains [][]*settings
-	specs  [][]lmSpec
-
-	retired map[[2]int]bool // what the file says of a device's port, by their numbers
+	// Of the composed devices: what their layers say of any port, and of the locators
+	// of the ports that there are.
+	anyPort []*composedPort
+	specs   [][]givenLM
 }
 
 func (c *compiler) full() bool { return len(c.errs) >= maxErrors }
@@ -247,7 +244,7 @@ func (c *compiler) file(name string, ancestors []int, depth int) error {
 		c.lost = true
 		return nil
 	}
-	r := &reader{src: src, anchors: make(map[string]ast.Node)}
+	r := &reader{c: c, src: src, file: uint16(number), anchors: make(map[string]ast.Node)}
 	ast.Walk(r, root)
 	o, ok := keysOf[fileKeys]().open(r, root, "fleet")
 	if !ok {
@@ -255,7 +252,7 @@ func (c *compiler) file(name string, ancestors []int, depth int) error {
 		c.lost = true
 		return nil
 	}
-	p := &part{reader: r, Mapping: o, number: uint16(number)}
+	p := &part{reader: r, Mapping: o}
 	c.head(p)
 	if c.profile == nil {
 		c.waiting = append(c.waiting, p)
@@ -379,13 +376,6 @@ func pathless(err error) error {
 	return err
 }
 
-// errorfAt reports a mistake at a place of a file.
-func (c *compiler) errorfAt(src source, at position, hint, format string, args ...any) {
-	if !c.full() {
-		c.errs = append(c.errs, src.errorAt(at, hint, fmt.Sprintf(format, args...)))
-	}
-}
-
 // keyOrigin is where a mapping has a key; builtIn where it has not.
 func (c *compiler) keyOrigin(p *part, n ast.Node, key, layer string) originID {
 	mapping, ok := n.(ast.MapNode)
@@ -394,7 +384,7 @@ func (c *compiler) keyOrigin(p *part, n ast.Node, key, layer string) originID {
 	}
 	for iter := mapping.MapRange(); iter.Next(); {
 		if name, _ := scalar(iter.Key()); name == key {
-			return c.origins.add(p.number, c.origins.layer(layer), place(iter.Value()))
+			return c.origins.add(p.file, c.origins.layer(layer), place(iter.Value()))
 		}
 	}
 	return builtIn

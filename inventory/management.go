@@ -1,22 +1,24 @@
 package inventory
 
-import (
-	"slices"
-	"strings"
-
-	"github.com/goccy/go-yaml/ast"
-)
+import "github.com/goccy/go-yaml/ast"
 
 // Management is how csig gets at a device; the zero value is only from the
 // device itself.
 type Management struct {
-	NetNS  string  `key:"netns" is:"path" doc:"Path of the network namespace that is the device, on this machine: a lab's switch."`
+	NetNS  string  `key:"netns" is:"paths" doc:"Path of the network namespace that is the device, on this machine: a lab's switch."`
 	SSH    *SSH    `key:"ssh" doc:"A login at the device's address, for the socket of its daemon; and for csig off where no daemon answers."` // and to reach a Daemon's socket
 	Daemon *Daemon `key:"daemon" doc:"Through csig agent on the device."`
 
 	// Own is what platforms' own keys say, by the keys: OwnKeys finds a device's.
 	// It is not to be changed: devices share it.
 	Own map[string]PlatformKeys `key:"*"`
+}
+
+// Check wants that it says something.
+func (*Management) Check(m Mapping) {
+	if len(m.values) == 0 {
+		m.Wrong("", "add netns, ssh, daemon or ovs, or leave it out", "it says nothing")
+	}
 }
 
 // DefaultSSHPort is where SSH is unless the file says otherwise.
@@ -101,46 +103,4 @@ func (d *Daemon) Check(m Mapping) {
 			m.WrongValue("tls", "the daemon takes orders: who gives them has to be known", "tls: want ca, cert and key")
 		}
 	}
-}
-
-// management reads how csig gets at a device. Its parts come each from the
-// nearest layer that has it.
-func (d *declReader) management(n ast.Node, what string, s *settings) {
-	defer d.quietly()() // a credential may be in the wrong place
-	m, ok := keysOf[Management]().open(d.reader, n, what)
-	if !ok {
-		return
-	}
-	s.management.read(d, m, keysOf[Management]().names...)
-	if path := s.management.keys.NetNS; path != "" {
-		list := d.namespaces(m.get("netns"), what+": netns", path)
-		if len(list) == 0 {
-			s.management.keys.NetNS = ""
-			delete(s.management.at, "netns")
-		} else if s.management.keys.NetNS = list[0]; len(list) > 1 {
-			s.netnsEach = list
-		}
-	}
-	if len(m.values) == 0 {
-		d.errorf(n, "add netns, ssh, daemon or ovs, or leave it out", "%s: it says nothing", what)
-	}
-}
-
-// namespaces are the paths that one with ranges stands for, as names have them.
-func (d *declReader) namespaces(n ast.Node, what, path string) []string {
-	if !strings.ContainsAny(path, "[]") {
-		return slices.DeleteFunc([]string{path}, func(s string) bool { return s == "" })
-	}
-	return d.expand(n, path, what)
-}
-
-// onePath is path for something that belongs to one device alone: there are no
-// ranges, and a path with brackets is most likely meant as one.
-func (r *reader) onePath(n ast.Node, what string) (string, bool) {
-	s, ok := r.path(n, what)
-	if strings.ContainsAny(s, "[]") {
-		r.errorf(n, "write an entry for each device; ranges work in names, addresses, netns, peers and links", "%s: there are no ranges in this path", what)
-		return "", false
-	}
-	return s, ok
 }

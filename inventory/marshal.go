@@ -31,9 +31,11 @@ func Marshal(f *Fleet) ([]byte, error) {
 // Show is Marshal for people's eyes: it does not look whether Parse would take
 // the text, which is most of Marshal's work.
 func Show(f *Fleet) ([]byte, error) {
+	policy := f.Policy
+	policy.Estimator = estimatorKey(policy.Estimator, Estimator{})
 	file := fileKeys{
 		Format: Format, Profile: profileKeysOf(&f.Profile),
-		Policy: &policyKeys{OnStale: f.Policy.OnStale, Schedule: f.Policy.Schedule, Estimator: estimatorKey(f.Policy.Estimator, Estimator{}), Damping: f.Policy.Damping},
+		Policy: &policy,
 	}
 	if !slices.Equal(f.VLANTPIDs, defaultVLANTPIDs[:]) {
 		file.VLANTPIDs = new([]tpid)
@@ -49,15 +51,16 @@ func Show(f *Fleet) ([]byte, error) {
 		}
 	}
 	for _, h := range f.Hosts {
-		file.Hosts = append(file.Hosts, hostKeys{
-			Name: h.Name, MTU: h.MTU, CSIG: h.CSIG, Interface: h.Interface, Local: h.Local, Management: hostManagement{NetNS: h.NetNS},
-		})
+		file.Hosts = append(file.Hosts, hostKeys{Host: h, Management: hostManagement{h.NetNS}})
 	}
 	for i := range f.Devices {
 		d := &f.Devices[i]
 		keys := deviceKeys{
-			Name: d.Name, Platform: d.Platform, Local: d.Local, Address: d.Address, Management: d.Management, Level: d.Level,
-			Tags: d.Tags, Estimator: estimatorKey(d.Estimator, f.Policy.Estimator), Counters: d.Counters, Ports: portList{f, d.Ports},
+			Name: d.Name, Platform: d.Platform, Local: d.Local, Address: d.Address, Management: layered[Management]{keys: d.Management}, Level: d.Level,
+			Estimator: estimatorKey(d.Estimator, f.Policy.Estimator), Counters: d.Counters, Ports: portList{fleet: f, ports: d.Ports},
+		}
+		for _, tag := range d.Tags {
+			keys.Tags = append(keys.Tags, placedName{name: tag})
 		}
 		if d.Interval != f.Profile.Interval {
 			keys.Interval = d.Interval
@@ -72,52 +75,36 @@ func Show(f *Fleet) ([]byte, error) {
 	return append(w.out, '\n'), nil
 }
 
-// port writes a port. There are many, and they take one line each.
-func (w *writer) port(f *Fleet, p *Port) {
-	w.out = append(w.out, "{name: "...)
-	w.text(p.Name)
-	if p.Speed != 0 {
-		w.out = append(append(w.out, ", speed: "...), FormatSpeed(p.Speed)...)
-	}
-	if p.MTU != 0 {
-		w.out = strconv.AppendInt(append(w.out, ", mtu: "...), int64(p.MTU), 10)
-	}
-	w.out = append(append(w.out, ", action: "...), actionText(p.Action)...)
+// keysOf is a port as the file has it.
+func (f *Fleet) keysOf(p *Port) portKeys {
+	out := portKeys{Name: p.Name, Speed: p.Speed, MTU: p.MTU, Action: actionText(p.Action), Peer: p.Peer.String()}
 	if p.StripRetired != f.stripsRetired(p) {
-		w.out = strconv.AppendBool(append(w.out, ", strip_retired: "...), p.StripRetired)
+		out.StripRetired = &p.StripRetired
 	}
-	w.lm(&f.Profile, p)
-	if peer := p.Peer.String(); peer != "" {
-		w.out = append(w.out, ", peer: "...)
-		w.text(peer)
-	}
-	w.out = append(w.out, '}')
+	out.LM.text = f.lmText(p)
+	return out
 }
 
-// lm writes a port's locator in the shortest form: once when all signals write the
+// lmText is a port's locator in the shortest form: once when all signals write the
 // same in the same format, else for each signal.
-func (w *writer) lm(p *quantize.Profile, port *Port) {
-	if len(port.LM) == 0 {
-		return
-	}
-	w.out = append(w.out, ", lm: "...)
+func (f *Fleet) lmText(port *Port) string {
 	signals := slices.Sorted(maps.Keys(port.LM))
 	texts := make([]string, len(signals))
-	same := len(signals) == len(p.Signals)
+	same := len(signals) == len(f.Profile.Signals)
 	for i, sig := range signals {
-		texts[i] = lmText(p, sig, port.LM[sig])
+		texts[i] = lmText(&f.Profile, sig, port.LM[sig])
 		same = same && texts[i] == texts[0]
 	}
-	if same {
-		w.out = append(w.out, texts[0]...)
-		return
+	switch {
+	case len(signals) == 0:
+		return ""
+	case same:
+		return texts[0]
 	}
-	before := "{"
 	for i, sig := range signals {
-		w.out = append(append(append(append(w.out, before...), sig.String()...), ": "...), texts[i]...)
-		before = ", "
+		texts[i] = sig.String() + ": " + texts[i]
 	}
-	w.out = append(w.out, '}')
+	return "{" + strings.Join(texts, ", ") + "}"
 }
 
 func lmText(p *quantize.Profile, sig quantize.Signal, lm uint16) string {

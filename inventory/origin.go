@@ -1,9 +1,6 @@
 package inventory
 
-import (
-	"fmt"
-	"maps"
-)
+import "fmt"
 
 // Origin says where a value of a resolved fleet comes from.
 type Origin struct {
@@ -50,15 +47,11 @@ type origins struct {
 type policyOrigins struct{ interval, schedule, estimator originID }
 
 type deviceOrigins struct {
-	name, local, address originID
-
-	keys       map[string]originID // of what its layers say
-	management map[string]originID // of its keys
-	tags       map[string]originID
-	ports      []portOrigins // as Device.Ports
+	from  *layered[deviceKeys] // what its layers say together
+	ports []portOrigins        // as Device.Ports
 }
 
-type portOrigins struct{ name, speed, mtu, action, lm, peer originID }
+type portOrigins struct{ name, speed, mtu, action, lm, strip, peer originID }
 
 func newOrigins() *origins {
 	return &origins{layers: []string{"", "built-in", "allotted"}, list: make([]compactOrigin, firstOrigin)}
@@ -97,22 +90,34 @@ func (f *Fleet) DeviceOrigins(name string) map[string]Origin {
 	o := f.index.origins
 	ids := map[string]originID{
 		"level": builtIn, "counters": builtIn, "interval": o.policy.interval, "schedule": o.policy.schedule, "estimator": o.policy.estimator,
-		"name": d.name, "local": d.local, "address": d.address,
 	}
-	maps.Copy(ids, d.keys)
+	d.from.origins("", ids)
+	for _, key := range []string{"groups", "management", "port", "ports", "tags"} {
+		delete(ids, key)
+	}
+	d.from.keys.Management.origins("management: ", ids)
+	for _, tag := range d.from.keys.Tags {
+		ids["tags: "+tag.name] = tag.at
+	}
 	out := make(map[string]Origin)
 	for key, id := range ids {
 		if id != notGiven {
 			out[key] = o.of(id)
 		}
 	}
-	for key, id := range d.management {
-		out["management: "+key] = f.index.origins.of(id)
-	}
-	for tag, id := range d.tags {
-		out["tags: "+tag] = f.index.origins.of(id)
-	}
 	return out
+}
+
+// origins notes where the keys are given.
+func (l *layered[T]) origins(prefix string, to map[string]originID) {
+	if l.at == nil {
+		return
+	}
+	for _, k := range keysOf[T]().keys {
+		if at := l.at[k.number]; at != notGiven {
+			to[prefix+k.name] = at
+		}
+	}
 }
 
 // PortOrigins says where the values of one port come from, as DeviceOrigins

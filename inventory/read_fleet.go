@@ -69,18 +69,16 @@ func (p *profileReader) checkRetired(vlans []uint16) {
 	}
 }
 
-func (p *profileReader) policy(n ast.Node) Policy {
-	out := Policy{OnStale: Conservative, Estimator: Estimator{Method: Raw}}
+func (r *reader) policy(n ast.Node) Policy {
 	if n == nil {
-		return out
+		return Policy{OnStale: Conservative, Estimator: Estimator{Method: Raw}}
 	}
-	var keys policyKeys
-	m, _ := p.readKeys(n, "policy", &keys)
-	out.OnStale, out.Schedule, out.Damping = cmp.Or(keys.OnStale, Conservative), keys.Schedule, keys.Damping
-	out.Estimator = keys.Estimator.orRaw()
+	var out Policy
+	m, _ := r.readKeys(n, "policy", &out)
+	out.OnStale, out.Estimator = cmp.Or(out.OnStale, Conservative), out.Estimator.orRaw()
 	if out.Schedule != "" {
-		if why := tooSparse(out.Schedule, p.profile.Interval); why != "" {
-			p.errorf(m.get("schedule"), sparseHint, "policy: %s", why)
+		if why := tooSparse(out.Schedule, r.c.profile.profile.Interval); why != "" {
+			r.errorf(m.get("schedule"), sparseHint, "policy: %s", why)
 		}
 	}
 	return out
@@ -99,15 +97,17 @@ func (r *reader) schedule(n ast.Node, what string) (string, bool) {
 	return text, true
 }
 
-// margin reads how far inside of its bucket better news has to be.
-func (r *reader) margin(n ast.Node, what string) (uint64, bool) {
+// parseMargin reads how far inside of its bucket better news has to be.
+func parseMargin(text string, _ func(string) string) (uint64, string, string) {
 	const wholeWidth, step = 1_000_000, 1_000 // ppm
-	v, ok := r.value(n, what, quantize.MinABWC)
-	if ok && (v > wholeWidth || v%step != 0) {
-		r.errorf(n, "it is a part of the better bucket's width, e.g. 10%", "%s: want 0%% to 100%% in steps of 0.1%%", what)
-		return 0, false
+	v, err := quantize.MinABWC.Unit().Parse(text)
+	switch {
+	case err != nil:
+		return 0, err.Error(), ""
+	case v > wholeWidth || v%step != 0:
+		return 0, "want 0% to 100% in steps of 0.1%", "it is a part of the better bucket's width, e.g. 10%"
 	}
-	return v, ok
+	return v, "", ""
 }
 
 // tooSparse says why a schedule samples less often than the averaging window,
@@ -160,17 +160,12 @@ func isPlainPort(name string) bool {
 	return name != "" && len(name) <= 15
 }
 
-// speed reads a capacity: 10G, 400G, 2.5G, 100M, or with the whole unit.
-func (r *reader) speed(n ast.Node, what string) (uint64, bool) {
-	s, ok := r.text(n, what)
-	if !ok {
-		return 0, false
-	}
-	v, err := ParseSpeed(s)
+func parseSpeed(text string, _ func(string) string) (uint64, string, string) {
+	v, err := ParseSpeed(text)
 	if err != nil {
-		r.errorf(n, "e.g. 10G, 400G or 100M", "%s: %v", what, err)
+		return 0, err.Error(), "e.g. 10G, 400G or 100M"
 	}
-	return v, err == nil
+	return v, "", ""
 }
 
 // ParseSpeed reads a link's capacity in bit/s as people write it: "10G",

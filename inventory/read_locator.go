@@ -82,12 +82,12 @@ func (p *profileReader) locator(n ast.Node, what string, bits int) (quantize.Loc
 
 // lm reads what is given of a port's locators: for each signal of the profile,
 // a number or some fields.
-func (p *profileReader) lm(n ast.Node, what string) (lmSpec, bool) {
+func (r *reader) lm(n ast.Node, what string) (lmSpec, bool) {
 	var out lmSpec
-	signals := p.signals()
+	signals := signalsOf(&r.c.profile.profile)
 	entries, isMapping := []entry(nil), false
 	if _, isMapping = n.(ast.MapNode); isMapping {
-		entries, _ = p.entries(n, what)
+		entries, _ = r.entries(n, what)
 	}
 	perSignal := slices.ContainsFunc(entries, func(e entry) bool {
 		_, err := quantize.ParseSignal(e.name)
@@ -98,7 +98,7 @@ func (p *profileReader) lm(n ast.Node, what string) (lmSpec, bool) {
 		for _, sig := range signals {
 			var encoded bool
 			i := signalIndex(sig)
-			out[i].mask, out[i].value, encoded = p.encodeLM(sig, n, entries, isMapping, what)
+			out[i].mask, out[i].value, encoded = r.encodeLM(sig, n, entries, isMapping, what)
 			ok = ok && encoded
 		}
 		return out, ok
@@ -109,7 +109,7 @@ func (p *profileReader) lm(n ast.Node, what string) (lmSpec, bool) {
 	}
 	for _, e := range entries {
 		if !slices.Contains(names, e.name) {
-			p.errorf(e.key, suggest(e.name, names), "%s: %q is not a signal of the profile", what, e.name)
+			r.errorf(e.key, suggest(e.name, names), "%s: %q is not a signal of the profile", what, e.name)
 			ok = false
 			continue
 		}
@@ -121,11 +121,11 @@ func (p *profileReader) lm(n ast.Node, what string) (lmSpec, bool) {
 		var fields []entry
 		_, isMapping := e.value.(ast.MapNode)
 		if isMapping {
-			fields, _ = p.entries(e.value, what)
+			fields, _ = r.entries(e.value, what)
 		}
 		var encoded bool
 		i := signalIndex(sig)
-		out[i].mask, out[i].value, encoded = p.encodeLM(sig, e.value, fields, isMapping, what+": "+e.name)
+		out[i].mask, out[i].value, encoded = r.encodeLM(sig, e.value, fields, isMapping, what+": "+e.name)
 		ok = ok && encoded
 	}
 	return out, ok
@@ -134,43 +134,33 @@ func (p *profileReader) lm(n ast.Node, what string) (lmSpec, bool) {
 // signalIndex is the place of a signal in an lmSpec.
 func signalIndex(sig quantize.Signal) int { return slices.Index(quantize.Signals[:], sig) }
 
-// signals are the profile's, in wire order.
-func (p *profileReader) signals() []quantize.Signal {
-	var out []quantize.Signal
-	for _, sig := range quantize.Signals {
-		if _, ok := p.profile.Signals[sig]; ok {
-			out = append(out, sig)
-		}
-	}
-	return out
-}
-
 // encodeLM reads one locator: a number, or values of fields. mask has the bits
 // that are given: those above the fields always are.
-func (p *profileReader) encodeLM(sig quantize.Signal, n ast.Node, entries []entry, isMapping bool, what string) (mask, value uint16, ok bool) {
+func (r *reader) encodeLM(sig quantize.Signal, n ast.Node, entries []entry, isMapping bool, what string) (mask, value uint16, ok bool) {
+	p := r.c.profile
 	if !p.layoutOK || p.badLM[sig] {
 		return 0, 0, false
 	}
 	layout, locator := p.profile.Layout, p.profile.Signals[sig].Locator
 	all := layout.LMAllOnes()
 	if !isMapping {
-		v, ok := p.number(n, what, 1<<16-1)
+		v, ok := r.number(n, what, 1<<16-1)
 		if !ok {
 			return 0, 0, false
 		}
 		lm := uint16(v)
 		if why := layout.LMReserved(lm); why != "" {
-			p.errorf(n, "", "%s: %s", what, why)
+			r.errorf(n, "", "%s: %s", what, why)
 			return 0, 0, false
 		}
 		if text := locator.Text(layout.LMBits(), lm); strings.Contains(text, "spare") {
-			p.errorf(n, "", "%s: %s, the locator's fields do not reach that far", what, text)
+			r.errorf(n, "", "%s: %s, the locator's fields do not reach that far", what, text)
 			return 0, 0, false
 		}
 		return all, lm, true
 	}
 	if len(locator.Fields) == 0 {
-		p.errorf(n, "write lm: 17, or describe the fields under profile: locator", "%s: the profile's locator for %s has no fields, so its lm is a number", what, sig)
+		r.errorf(n, "write lm: 17, or describe the fields under profile: locator", "%s: the profile's locator for %s has no fields, so its lm is a number", what, sig)
 		return 0, 0, false
 	}
 	ok = true
@@ -181,18 +171,18 @@ func (p *profileReader) encodeLM(sig quantize.Signal, n ast.Node, entries []entr
 			for i, f := range locator.Fields {
 				known[i] = f.Name
 			}
-			p.errorf(e.key, suggest(e.name, known), "%s: the locator has no field %q", what, e.name)
+			r.errorf(e.key, suggest(e.name, known), "%s: the locator has no field %q", what, e.name)
 			ok = false
 			continue
 		}
-		v, valueOK := p.fieldValue(locator.Fields[i], e.value, what+": "+e.name)
+		v, valueOK := r.fieldValue(locator.Fields[i], e.value, what+": "+e.name)
 		ok = ok && valueOK
 		value |= v << shift
 		mask |= (1<<locator.Fields[i].Bits - 1) << shift
 	}
 	mask |= all &^ fieldBits(locator)
 	if why := layout.LMReserved(value); ok && mask == all && why != "" {
-		p.errorf(n, "", "%s: locator %s", what, why)
+		r.errorf(n, "", "%s: locator %s", what, why)
 		ok = false
 	}
 	return mask, value, ok
@@ -222,8 +212,8 @@ func fieldBits(l quantize.Locator) uint16 {
 var decimal = regexp.MustCompile(`^(0|[1-9][0-9]{0,4})$`)
 
 // fieldValue reads the value of one locator field: a value's name or a number.
-func (p *profileReader) fieldValue(f quantize.LocatorField, n ast.Node, what string) (uint16, bool) {
-	text, ok := p.text(n, what)
+func (r *reader) fieldValue(f quantize.LocatorField, n ast.Node, what string) (uint16, bool) {
+	text, ok := r.text(n, what)
 	if !ok {
 		return 0, false
 	}
@@ -232,12 +222,12 @@ func (p *profileReader) fieldValue(f quantize.LocatorField, n ast.Node, what str
 	}
 	names := slices.Sorted(maps.Keys(f.Names))
 	if !decimal.MatchString(text) {
-		p.errorf(n, suggest(text, names), "%s: %q is not a value of this field", what, text)
+		r.errorf(n, suggest(text, names), "%s: %q is not a value of this field", what, text)
 		return 0, false
 	}
 	v, _ := strconv.Atoi(text) // five digits at most
 	if v >= 1<<f.Bits {
-		p.errorf(n, "", "%s: %d does not fit %d bits", what, v, f.Bits)
+		r.errorf(n, "", "%s: %d does not fit %d bits", what, v, f.Bits)
 		return 0, false
 	}
 	return uint16(v), true

@@ -58,7 +58,7 @@ func (r *reader) readProfile(n ast.Node) *profileReader {
 		}
 		p.note("layout", layout, p.layoutOK)
 	}
-	p.profile.Interval, _ = r.interval(o.get("interval"), "profile: interval")
+	p.profile.Interval, _ = parsed(r, o.get("interval"), "profile: interval", parseInterval)
 
 	locator, locatorOK := p.locator(o.get("locator"), "profile: locator", p.profile.Layout.LMBits())
 	wide, _ := p.locator(o.get("wide_locator"), "profile: wide_locator", p.profile.Layout.WideLMBits())
@@ -167,16 +167,13 @@ func (p *profileReader) signal(sig quantize.Signal, field string, n ast.Node, sp
 
 // value reads a value of a signal with its unit.
 func (r *reader) value(n ast.Node, what string, sig quantize.Signal) (uint64, bool) {
-	text, ok := r.text(n, what)
-	if !ok {
-		return 0, false
-	}
-	v, err := sig.Unit().Parse(text)
-	if err != nil {
-		r.errorf(n, "", "%s: %v", what, err)
-		return 0, false
-	}
-	return v, true
+	return parsed(r, n, what, func(text string, _ func(string) string) (uint64, string, string) {
+		v, err := sig.Unit().Parse(text)
+		if err != nil {
+			return 0, err.Error(), ""
+		}
+		return v, "", ""
+	})
 }
 
 // buckets reads a bucket table in any of its forms.

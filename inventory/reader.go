@@ -16,7 +16,10 @@ const maxValues = 1 << 19
 // reader walks a syntax tree and collects what is wrong with it. Its methods
 // return false, or a zero value, for what they have reported.
 type reader struct {
+	c       *compiler
 	src     source
+	file    uint16 // its number, and that of the layer that is being read
+	layer   uint16
 	errs    Errors
 	anchors map[string]ast.Node
 	visits  int // values looked at
@@ -30,8 +33,12 @@ type reader struct {
 func (r *reader) full() bool { return len(r.errs) >= maxErrors || r.visits > maxValues }
 
 func (r *reader) errorf(at ast.Node, hint, format string, args ...any) {
+	r.errorfAt(place(at), hint, format, args...)
+}
+
+func (r *reader) errorfAt(at position, hint, format string, args ...any) {
 	if len(r.errs) < maxErrors {
-		r.errs = append(r.errs, r.src.errorAt(place(at), hint, fmt.Sprintf(format, args...)))
+		r.errs = append(r.errs, r.src.errorAt(at, hint, fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -350,12 +357,12 @@ func (r *reader) text(n ast.Node, what string) (string, bool) {
 
 // word reads one of a set of words.
 func (r *reader) word(n ast.Node, what string, known ...string) (string, bool) {
-	s, ok := r.text(n, what)
-	if ok && !slices.Contains(known, s) {
-		r.errorf(n, suggest(s, known), "%s: %s is not one of %s", what, r.quote(s), oneOf(known))
-		return "", false
-	}
-	return s, ok
+	return checked(func(text string, quote func(string) string) (problem, hint string) {
+		if slices.Contains(known, text) {
+			return "", ""
+		}
+		return fmt.Sprintf("%s is not one of %s", quote(text), oneOf(known)), suggest(text, known)
+	})(r, n, what)
 }
 
 func (r *reader) bool(n ast.Node, what string) bool {
@@ -375,20 +382,16 @@ var wholeNumber = regexp.MustCompile(`^(0|[1-9][0-9]*|0x[0-9a-fA-F]+)$`)
 
 // number reads a whole number from 0 to limit.
 func (r *reader) number(n ast.Node, what string, limit uint64) (uint64, bool) {
-	s, ok := r.text(n, what)
-	if !ok {
-		return 0, false
-	}
-	if !wholeNumber.MatchString(s) {
-		r.errorf(n, "", "%s: want a whole number from 0 to %d without leading zeros, found %s", what, limit, r.quote(s))
-		return 0, false
-	}
-	v, err := strconv.ParseUint(s, 0, 64)
-	if err != nil || v > limit {
-		r.errorf(n, "", "%s: %s is too large: want 0 to %d", what, s, limit)
-		return 0, false
-	}
-	return v, true
+	return parsed(r, n, what, func(text string, quote func(string) string) (uint64, string, string) {
+		if !wholeNumber.MatchString(text) {
+			return 0, fmt.Sprintf("want a whole number from 0 to %d without leading zeros, found %s", limit, quote(text)), ""
+		}
+		v, err := strconv.ParseUint(text, 0, 64)
+		if err != nil || v > limit {
+			return 0, fmt.Sprintf("%s is too large: want 0 to %d", text, limit), ""
+		}
+		return v, "", ""
+	})
 }
 
 var (
@@ -399,44 +402,34 @@ var (
 // tpid reads a TPID. It has to be hexadecimal: a TPID without its 0x is a slip
 // that would otherwise pass as another number.
 func (r *reader) tpid(n ast.Node, what string) (uint16, bool) {
-	s, ok := r.text(n, what)
-	if !ok {
-		return 0, false
-	}
-	if !hexNumber.MatchString(s) {
-		hint := ""
-		if hexDigits.MatchString(s) {
-			hint = fmt.Sprintf("did you mean 0x%s?", s)
+	return parsed(r, n, what, func(text string, _ func(string) string) (uint16, string, string) {
+		if !hexNumber.MatchString(text) {
+			hint := ""
+			if hexDigits.MatchString(text) {
+				hint = fmt.Sprintf("did you mean 0x%s?", text)
+			}
+			return 0, fmt.Sprintf("want a TPID in hexadecimal, 0x0600 to 0xffff, found %q", text), hint
 		}
-		r.errorf(n, hint, "%s: want a TPID in hexadecimal, 0x0600 to 0xffff, found %q", what, s)
-		return 0, false
-	}
-	v, _ := strconv.ParseUint(s, 0, 16) // the pattern leaves nothing to fail
-	return uint16(v), true
+		v, _ := strconv.ParseUint(text, 0, 16) // the pattern leaves nothing to fail
+		return uint16(v), "", ""
+	})
 }
 
 // maxInterval is the longest Δt: a day's average, for a schedule of once a day.
 const maxInterval = 24 * time.Hour
 
-// interval reads an averaging window Δt.
-func (r *reader) interval(n ast.Node, what string) (time.Duration, bool) {
-	s, ok := r.text(n, what)
-	if !ok {
-		return 0, false
-	}
-	d, err := time.ParseDuration(s)
+// parseInterval reads an averaging window Δt.
+func parseInterval(text string, _ func(string) string) (time.Duration, string, string) {
+	d, err := time.ParseDuration(text)
 	switch {
 	case err != nil:
-		r.errorf(n, "write it with its unit: 100ms, 1s", "%s: %q is not a duration", what, s)
-		return 0, false
+		return 0, fmt.Sprintf("%q is not a duration", text), "write it with its unit: 100ms, 1s"
 	case d < MinPeriod:
-		r.errorf(n, "", "%s: %s is too short: csig samples at most once every %s", what, d, MinPeriod)
-		return 0, false
+		return 0, fmt.Sprintf("%s is too short: csig samples at most once every %s", d, MinPeriod), ""
 	case d > maxInterval:
-		r.errorf(n, "", "%s: %s is too long: a signal is to tell of load that is still there; at most %s", what, s, maxInterval)
-		return 0, false
+		return 0, fmt.Sprintf("%s is too long: a signal is to tell of load that is still there; at most %s", text, maxInterval), ""
 	}
-	return d, true
+	return d, "", ""
 }
 
 var plainName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$`)
@@ -459,12 +452,14 @@ func isName(s string) bool {
 	return true
 }
 
-// name reads the name of a profile or device.
-func (r *reader) name(n ast.Node, what string) (string, bool) {
-	s, ok := r.text(n, what)
-	if ok && !isName(s) {
-		r.errorf(n, "letters, digits, '.', '_' and '-', at most 63, the first a letter or digit", "%s: %q is not a name", what, s)
-		return "", false
+const nameHint = "letters, digits, '.', '_' and '-', at most 63, the first a letter or digit"
+
+func notName(text string, _ func(string) string) (problem, hint string) {
+	if !isName(text) {
+		return fmt.Sprintf("%q is not a name", text), nameHint
 	}
-	return s, ok
+	return "", ""
 }
+
+// name reads the name of a profile or device.
+func (r *reader) name(n ast.Node, what string) (string, bool) { return checked(notName)(r, n, what) }

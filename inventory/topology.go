@@ -42,7 +42,7 @@ type cabling struct {
 
 func (t *cabling) about(i, j int) *portOrigins { return &t.origins.devices[i].ports[j] }
 
-func (t *cabling) declOf(i int) originID { return t.origins.devices[i].name }
+func (t *cabling) declOf(i int) originID { return t.origins.devices[i].from.originOf("name") }
 
 // port finds a port of a device, -1 when there is none. Cables mostly name the ports
 // of a device in their order.
@@ -72,10 +72,10 @@ func (t *cabling) port(i int, name string) int {
 // add gives a device a port that only its cable tells of.
 func (t *cabling) add(i int, name string, at originID) int {
 	d, about := &t.f.Devices[i], &t.origins.devices[i]
-	p, o := Port{Name: name}, portOrigins{name: at}
-	t.portOf(t.chains[i], nil, &p, &o)
+	p, o := t.anyPort[i].port, t.anyPort[i].about
+	p.Name, o.name = name, at
 	d.Ports, about.ports = append(d.Ports, p), append(about.ports, o)
-	t.specs[i] = append(t.specs[i], t.lmFrom(t.chains[i], nil))
+	t.specs[i] = append(t.specs[i], t.anyPort[i].lm)
 	if t.ports[i] != nil {
 		t.ports[i][name] = len(d.Ports) - 1
 	}

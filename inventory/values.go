@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/goccy/go-yaml/ast"
@@ -34,11 +33,22 @@ func printableLine(s string, most int) bool {
 	return len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// printableText reads a text of at most that many bytes.
-func (r *reader) printableText(n ast.Node, what string, most int) (string, bool) {
-	s, ok := r.text(n, what)
-	if ok && (s == "" || !printableLine(s, most)) {
-		r.errorf(n, "", "%s: want 1 to %d bytes of text, found %s", what, most, r.quote(s))
+// paths reads the path of something that devices have each their own of: a range
+// stands for several.
+func (r *reader) paths(n ast.Node, what string) (string, bool) {
+	s, ok := r.path(n, what)
+	if ok && strings.ContainsAny(s, "[]") {
+		_, ok = r.expand(n, s, what)
+	}
+	return s, ok
+}
+
+// onePath is path for something that belongs to one device alone: there are no
+// ranges, and a path with brackets is most likely meant as one.
+func (r *reader) onePath(n ast.Node, what string) (string, bool) {
+	s, ok := r.path(n, what)
+	if strings.ContainsAny(s, "[]") {
+		r.errorf(n, "write an entry for each device; ranges work in names, addresses, netns, peers and links", "%s: there are no ranges in this path", what)
 		return "", false
 	}
 	return s, ok
@@ -52,21 +62,31 @@ var (
 	errAddress = errors.New("is neither an IP address nor a host's name")
 )
 
-// address reads an IP address or a host's name.
-func (r *reader) address(n ast.Node, what string) (string, bool) {
-	s, ok := r.text(n, what)
-	if !ok {
-		return "", false
+// notAddress says why a text is neither an IP address nor a host's name.
+func notAddress(text string, quote func(string) string) (problem, hint string) {
+	err := checkAddress(text)
+	switch {
+	case err == nil:
+		return "", ""
+	case hostPort.MatchString(text):
+		hint = "leave the port out: it belongs to counters, e.g. snmp: {port: 161}"
+	default:
+		hint = "e.g. 192.0.2.7, 2001:db8::7 or leaf-1.example.net"
 	}
-	if err := checkAddress(s); err != nil {
-		hint := "e.g. 192.0.2.7, 2001:db8::7 or leaf-1.example.net"
-		if hostPort.MatchString(s) {
-			hint = "leave the port out: it belongs to counters, e.g. snmp: {port: 161}"
+	return fmt.Sprintf("%s %v", quote(text), err), hint
+}
+
+// addresses reads one address for each device.
+func (r *reader) addresses(n ast.Node, what string) (string, bool) {
+	if text, ok := scalar(n); !ok || !strings.ContainsAny(text, "[]") || checkAddress(text) == nil {
+		return checked(notAddress)(r, n, what)
+	}
+	return ranged(func(text string, quote func(string) string) (problem, hint string) {
+		if err := checkAddress(text); err != nil {
+			return fmt.Sprintf("%s %v", quote(text), err), "e.g. 192.0.2.[1-4]"
 		}
-		r.errorf(n, hint, "%s: %s %v", what, r.quote(s), err)
-		return "", false
-	}
-	return s, true
+		return "", ""
+	})(r, n, what)
 }
 
 func checkAddress(s string) error {
@@ -86,24 +106,6 @@ func checkAddress(s string) error {
 		}
 	}
 	return nil
-}
-
-// duration reads a duration from least to most.
-func (r *reader) duration(n ast.Node, what string, least, most time.Duration) (time.Duration, bool) {
-	s, ok := r.text(n, what)
-	if !ok {
-		return 0, false
-	}
-	d, err := time.ParseDuration(s)
-	switch {
-	case err != nil:
-		r.errorf(n, "write it with its unit: 500ms, 2s", "%s: %s is not a duration", what, r.quote(s))
-	case d < least || d > most:
-		r.errorf(n, "", "%s: want %s to %s, found %s", what, least, most, s)
-	default:
-		return d, true
-	}
-	return 0, false
 }
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,254}$`)
@@ -192,17 +194,36 @@ const (
 	maxMTU = 65535
 )
 
-func (r *reader) mtu(n ast.Node, what string) (int, bool) {
-	text, ok := r.text(n, what)
-	if !ok {
-		return 0, false
-	}
+func parseMTU(text string, quote func(string) string) (int, string, string) {
 	v, err := strconv.ParseUint(text, 0, 64)
 	if err != nil || !wholeNumber.MatchString(text) || v < minMTU || v > maxMTU {
-		r.errorf(n, "", "%s: want %d to %d bytes without leading zeros, found %s", what, minMTU, maxMTU, r.quote(text))
-		return 0, false
+		return 0, fmt.Sprintf("want %d to %d bytes without leading zeros, found %s", minMTU, maxMTU, quote(text)), ""
 	}
-	return int(v), true
+	return int(v), "", ""
+}
+
+// notInterface says why a text cannot be the name of a network card.
+func notInterface(text string, _ func(string) string) (problem, hint string) {
+	if why := portNameProblem(text, "linux"); why != "" {
+		return fmt.Sprintf("%q cannot be one: %s", text, why), "as ip link shows it, e.g. eth0"
+	}
+	return "", ""
+}
+
+// notPort says why a text can be the name of no platform's port.
+func notPort(text string, _ func(string) string) (problem, hint string) {
+	if problem = portNameProblem(text, ""); problem != "" {
+		problem = fmt.Sprintf("%q: %s", text, problem)
+	}
+	return problem, ""
+}
+
+// notPeer says why a text cannot be the other end of a cable.
+func notPeer(text string, _ func(string) string) (problem, hint string) {
+	if _, ok := parsePeer(text); !ok {
+		return fmt.Sprintf("%q is not the far end of a link", text), `write "s2:swp1" in quotes, or h1 for a host`
+	}
+	return "", ""
 }
 
 const profileRegexp = `^[0-9a-f]{12,64}$`
