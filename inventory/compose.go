@@ -104,18 +104,11 @@ func (c *compiler) devicesOf(f *Fleet) bool {
 	}
 	local, ports := "", 0
 	taken := make(map[string]originID)
-	plans := make(map[string][]plannedPort)
 	for i := range c.devices {
 		decl := &c.devices[i]
 		chain := c.chain(decl)
 		values := overlayAll(chain)
-		plan, known := plans[decl.groupNames()]
-		if !known || len(decl.keys.Ports.list) > 0 {
-			plan = c.planPorts(chain)
-		}
-		if len(decl.keys.Ports.list) == 0 { // such devices are as their groups are
-			plans[decl.groupNames()] = plan
-		}
+		plan := c.planPorts(chain)
 		anyPort := c.composePort(chain, nil)
 		names, addresses, spaces := decl.names(), expandRead(decl.keys.Address), expandRead(values.keys.Management.keys.NetNS)
 		if ports += len(plan) * len(names); ports > maxPorts {

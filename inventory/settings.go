@@ -270,19 +270,6 @@ func (r *reader) host(n ast.Node, index int) {
 	}
 }
 
-// groupNames joins the names of a device's groups.
-func (d *deviceDecl) groupNames() string {
-	var b strings.Builder
-	for _, g := range d.keys.Groups {
-		b.WriteString(g.name)
-		b.WriteByte('\n')
-	}
-	if d.isLost("groups") {
-		b.WriteByte('?') // its chain has a layer more
-	}
-	return b.String()
-}
-
 // names are those of the devices, "" for one without, so that its other mistakes are
 // found.
 func (d *deviceDecl) names() []string {
