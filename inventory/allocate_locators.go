@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/bits"
@@ -39,10 +40,8 @@ const numLM = 128
 // rest the best of those that are free.
 func (c *compiler) locators(f *Fleet) {
 	signals := signalsOf(&f.Profile)
-	for _, sig := range signals {
-		if c.profile.layoutOK && !c.profile.badLM[sig] {
-			c.checkLocators(f, sig)
-		}
+	if c.profile.layoutOK {
+		c.checkLocators(f, slices.DeleteFunc(slices.Clone(signals), func(sig quantize.Signal) bool { return c.profile.badLM[sig] }))
 	}
 	if len(c.errs) > 0 {
 		return
@@ -118,56 +117,51 @@ type locatorAllocation struct {
 	sets    map[uint16]lmSet // by mask and value
 }
 
-// saidLM is what was said of a port's locator: what is wrong for one signal is
-// wrong in the same way for others.
-type saidLM struct {
-	device, port int
-	text         string
-}
-
-// checkLocators says what is wrong with the locators that are given for a
-// signal, and which ones only the file can give.
-func (c *compiler) checkLocators(f *Fleet, sig quantize.Signal) {
-	layout, locator, si := f.Profile.Layout, f.Profile.Signals[sig].Locator, signalIndex(sig)
-	said := func(i, j int, text string) bool {
-		key := saidLM{i, j, text}
-		again := c.saidLM[key]
-		if c.saidLM == nil {
-			c.saidLM = make(map[saidLM]bool)
-		}
-		c.saidLM[key] = true
-		return again
-	}
+// checkLocators says what is wrong with the locators that are given, and which ones only
+// the file can give. What is wrong with a port in the same way for several signals is
+// said once.
+func (c *compiler) checkLocators(f *Fleet, signals []quantize.Signal) {
+	layout := f.Profile.Layout
 	for i := range f.Devices {
 		d := &f.Devices[i]
-		given := make(map[uint16]string)
-		enough := len(d.Ports) < int(layout.LMStale())
+		var owners [numSignals]map[uint16]string // the ports that have a locator
 		for j := range d.Ports {
 			if c.full() {
 				return
 			}
-			p, at, spec := &d.Ports[j], c.origins.devices[i].ports[j], c.specs[i][j].lmSpec[si]
-			where := at.lm
-			if where == notGiven {
-				where = at.name
+			p, at, spec := &d.Ports[j], c.origins.devices[i].ports[j], &c.specs[i][j]
+			if spec.lost {
+				continue // which has been said
 			}
-			switch {
-			case c.specs[i][j].lost: // which has been said
-			case at.lm != notGiven && spec.mask == layout.LMAllOnes():
-				if why := layout.LMReserved(spec.value); why != "" && !said(i, j, why) {
-					c.errorf(where, "", "device %s, port %s: lm: %s", d.Name, p.Name, why)
+			var said []string
+			wrong := func(about, hint, text string) {
+				if !slices.Contains(said, about) {
+					said = append(said, about)
+					c.errorf(cmp.Or(at.lm, at.name), hint, "device %s, port %s: lm: %s", d.Name, p.Name, text)
 				}
-				if other, taken := given[spec.value]; taken && enough {
-					if lm := describeLM(&f.Profile, sig, spec.value); !said(i, j, lm) {
-						c.errorf(where, "the receiver could not tell which of the two is the bottleneck", "device %s, port %s: lm: %s is port %s's already", d.Name, p.Name, lm, other)
+			}
+			for _, sig := range signals {
+				si, locator := signalIndex(sig), f.Profile.Signals[sig].Locator
+				mask, lm := spec.lmSpec[si].mask, spec.lmSpec[si].value
+				switch {
+				case at.lm != notGiven && mask == layout.LMAllOnes():
+					if why := layout.LMReserved(lm); why != "" {
+						wrong(why, "", why)
 					}
-				}
-				given[spec.value] = p.Name
-			case p.Action == vlanrules.Update:
-				if field := unnamed(locator, spec.mask); field != nil && !said(i, j, field.Name) {
-					names := slices.Sorted(maps.Keys(field.Names))
-					c.errorf(where, fmt.Sprintf("its values have names, so csig does not choose one: lm: {%s: %s} for the port, or port: {lm: …} for its device or group", field.Name, strings.Join(names, "|")),
-						"device %s, port %s: lm: there is no value for the locator's field %s", d.Name, p.Name, field.Name)
+					if other, taken := owners[si][lm]; taken && len(d.Ports) < int(layout.LMStale()) {
+						text := describeLM(&f.Profile, sig, lm)
+						wrong(text, "the receiver could not tell which of the two is the bottleneck", fmt.Sprintf("%s is port %s's already", text, other))
+					}
+					if owners[si] == nil {
+						owners[si] = make(map[uint16]string)
+					}
+					owners[si][lm] = p.Name
+				case p.Action == vlanrules.Update:
+					if field := unnamed(locator, mask); field != nil {
+						names := slices.Sorted(maps.Keys(field.Names))
+						wrong(field.Name, fmt.Sprintf("its values have names, so csig does not choose one: lm: {%s: %s} for the port, or port: {lm: …} for its device or group", field.Name, strings.Join(names, "|")),
+							"there is no value for the locator's field "+field.Name)
+					}
 				}
 			}
 		}
@@ -275,10 +269,7 @@ func (a *locatorAllocation) run() {
 		if a.lm[p] == 0 {
 			d := &a.f.Devices[i]
 			at := a.c.origins.devices[i].ports[p-a.t.first[i]]
-			if at.lm == notGiven {
-				at.lm = at.name
-			}
-			a.c.errorf(at.lm, "give it other values, or the locator other fields", "device %s, port %s: lm: no locator agrees with what is given", d.Name, d.Ports[p-a.t.first[i]].Name)
+			a.c.errorf(cmp.Or(at.lm, at.name), "give it other values, or the locator other fields", "device %s, port %s: lm: no locator agrees with what is given", d.Name, d.Ports[p-a.t.first[i]].Name)
 			return
 		}
 		a.note(i, p)
@@ -301,7 +292,7 @@ func (a *locatorAllocation) note(i, p int) {
 	lm := int(a.lm[p])
 	a.out[i].add(lm)
 	a.used.add(lm)
-	for _, k := range a.t.near(i) {
+	for _, k := range a.t.nears[i] {
 		a.far[k].add(lm)
 	}
 	if k := a.t.peer[p]; k >= 0 {

@@ -79,9 +79,6 @@ func (t *graph) neighbours() {
 	}
 }
 
-// near are the devices that a device has a link with.
-func (t *graph) near(i int) []int32 { return t.nears[i] }
-
 // tiers counts the hops from each device to the nearest host. Where the file
 // knows of no hosts, the devices with the fewest links stand for them.
 func (t *graph) tiers() {

@@ -19,12 +19,12 @@ import (
 //	         written in one line, ",always" where it is written though it is zero,
 //	         ",quiet" where errors do not quote what is in it
 //	doc      what it says, for the schema; on the blank field, of the mapping
+//	many     "or one": a list, or one entry without the brackets
 //	is       what its value is, where the type does not tell (kinds.go)
 //	words    the words that it may be
 //	range    its least and its largest value
 //	default  its value where the file has none, as the file would have it
-//	hint     what to do where it is missing or too small
-//	low      what is wrong with a number that is too small, where the reader judges it
+//	hint     what to do where it is missing
 //	without  keys that a nested or embedded struct has not here
 //	hash     how it counts in a fleet's hash (hash.go)
 //

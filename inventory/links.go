@@ -11,9 +11,8 @@ import (
 
 // link is one cable, as the file has it.
 type link struct {
-	a, b  Peer
-	at    originID
-	right int // characters from there to the text of b
+	a, b      Peer
+	at, right originID // of the cable, and of b
 }
 
 // cables are all of the files, in their order.
@@ -98,10 +97,11 @@ func (r *reader) link(at position, quote int, text string) {
 		wrong(0, "ranges on both sides run together: give both as many", "links: the left side is %d, the right side %d", len(as), len(bs))
 		return
 	}
+	rightAt := r.c.origins.add(r.file, r.layer, position{at.line, at.col + rightCol})
 	links := make([]link, 0, len(as))
 	defer func() { r.c.links, r.c.cabled = append(r.c.links, links), r.c.cabled+len(links) }()
 	for i := range as {
-		l := link{at: id, right: rightCol}
+		l := link{at: id, right: rightAt}
 		var aOK, bOK bool
 		if l.a, aOK = parsePeer(as[i]); !aOK {
 			wrong(0, "write DEVICE:PORT, or a host's name", "links: %q is not the end of a cable", as[i])

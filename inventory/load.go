@@ -117,7 +117,7 @@ func load(name string, fsys files) (*Fleet, error) {
 
 // compile makes what it can of a fleet, and notes what is wrong with it.
 func compile(name string, fsys files) (*compiler, *Fleet, error) {
-	c := &compiler{fs: fsys, origins: newOrigins(), names: make(map[string]int), groups: make(map[string]*group)}
+	c := &compiler{fs: fsys, origins: newOrigins(), names: make(map[string]int), groups: make(map[string]*group), said: make(map[said]*Error)}
 	if err := c.file(name, nil, 0); err != nil {
 		return nil, nil, fmt.Errorf("fleet file: %w", err)
 	}
@@ -140,7 +140,6 @@ type compiler struct {
 	errs     Errors
 	warnings Errors
 	said     map[said]*Error
-	saidLM   map[saidLM]bool
 
 	profile                 *profileReader
 	policy, vlans           ast.Node
@@ -201,9 +200,6 @@ func (c *compiler) report(to Errors, at originID, hint, format string, args ...a
 	}
 	if len(to) >= maxErrors {
 		return to
-	}
-	if c.said == nil {
-		c.said = make(map[said]*Error)
 	}
 	c.said[key] = c.errorAt(at, hint, fmt.Sprintf(format, args...))
 	return append(to, c.said[key])

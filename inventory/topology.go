@@ -8,7 +8,7 @@ import (
 // topology connects the ports: by the cables under links, and by what ports say
 // of their peers, which is checked from both sides.
 func (c *compiler) topology(f *Fleet) {
-	t := &cabling{compiler: c, f: f, ports: make([]map[string]int, len(f.Devices)), next: make([]int, len(f.Devices)), right: make(map[originID]originID)}
+	t := &cabling{compiler: c, f: f, ports: make([]map[string]int, len(f.Devices))}
 	t.connect()
 	if c.full() {
 		return
@@ -16,7 +16,7 @@ func (c *compiler) topology(f *Fleet) {
 	for i := range f.Devices {
 		d := &f.Devices[i]
 		if len(d.Ports) == 0 && d.Name != "" && !c.lost && !c.lostLinks && !c.open[i] {
-			c.errorf(t.declOf(i), "list the device's egress ports, here or in a group, or its cables under links", `device %s: "ports" is missing`, d.Name)
+			c.errorf(t.origins.devices[i].from.originOf("name"), "list the device's egress ports, here or in a group, or its cables under links", `device %s: "ports" is missing`, d.Name)
 		}
 		if d.Name == "" || f.index.devices[d.Name] != i {
 			continue // what others say of its ports is not to be had
@@ -35,32 +35,17 @@ func (c *compiler) topology(f *Fleet) {
 type cabling struct {
 	*compiler
 	f     *Fleet
-	ports []map[string]int // of devices with many ports, made when it is needed
-	next  []int            // of each device: behind the port that was looked for last
-	right map[originID]originID
+	ports []map[string]int // of each device by their names, made when it is needed
 }
 
 func (t *cabling) about(i, j int) *portOrigins { return &t.origins.devices[i].ports[j] }
 
-func (t *cabling) declOf(i int) originID { return t.origins.devices[i].from.originOf("name") }
-
-// port finds a port of a device, -1 when there is none. Cables mostly name the ports
-// of a device in their order.
+// port finds a port of a device, -1 when there is none.
 func (t *cabling) port(i int, name string) int {
-	d := &t.f.Devices[i]
-	if n := len(d.Ports); n <= 128 {
-		for k := range n {
-			if j := (t.next[i] + k) % n; d.Ports[j].Name == name {
-				t.next[i] = j + 1
-				return j
-			}
-		}
-		return -1
-	}
 	if t.ports[i] == nil {
-		t.ports[i] = make(map[string]int, len(d.Ports))
-		for j := range d.Ports {
-			t.ports[i][d.Ports[j].Name] = j
+		t.ports[i] = make(map[string]int, len(t.f.Devices[i].Ports))
+		for j := range t.f.Devices[i].Ports {
+			t.ports[i][t.f.Devices[i].Ports[j].Name] = j
 		}
 	}
 	if j, ok := t.ports[i][name]; ok {
@@ -76,9 +61,7 @@ func (t *cabling) add(i int, name string, at originID) int {
 	p.Name, o.name = name, at
 	d.Ports, about.ports = append(d.Ports, p), append(about.ports, o)
 	t.specs[i] = append(t.specs[i], t.anyPort[i].lm)
-	if t.ports[i] != nil {
-		t.ports[i][name] = len(d.Ports) - 1
-	}
+	t.ports[i][name] = len(d.Ports) - 1
 	return len(d.Ports) - 1
 }
 
@@ -98,7 +81,7 @@ func (t *cabling) connect() {
 		if t.full() {
 			return
 		}
-		a, aOK := t.end(l.a, listed, l.at, 0)
+		a, aOK := t.end(l.a, listed, l.at, l.at)
 		b, bOK := t.end(l.b, listed, l.at, l.right)
 		if !aOK || !bOK {
 			continue
@@ -177,11 +160,11 @@ func (t *cabling) where(other, from originID) string {
 	return "on line " + strconv.Itoa(o.Line)
 }
 
-// end finds what one end of a cable names. What may only not have been read is
+// end finds what one end of a cable names, in a text of its own. What may only not have been read is
 // no mistake.
-func (t *cabling) end(p Peer, listed []bool, at originID, col int) (end, bool) {
+func (t *cabling) end(p Peer, listed []bool, at, text originID) (end, bool) {
 	wrong := func(hint, format string, args ...any) (end, bool) {
-		t.errorf(t.beside(at, col), hint, format, args...)
+		t.errorf(text, hint, format, args...)
 		return noDevice, false
 	}
 	i, device := t.f.index.devices[p.Device]
@@ -216,20 +199,6 @@ func (t *cabling) end(p Peer, listed []bool, at originID, col int) (end, bool) {
 		return wrong(suggestSome(p.Device, t.f.index.hosts), "links: there is no host %q", p.Device)
 	}
 	return noDevice, true // a host that the file does not describe
-}
-
-// beside is a place some characters right of another; the same one each time, so
-// that mistakes there are counted together.
-func (t *cabling) beside(at originID, col int) originID {
-	if col == 0 {
-		return at
-	}
-	if id, known := t.right[at]; known {
-		return id
-	}
-	o := t.origins.list[at]
-	t.right[at] = t.origins.add(o.file, o.layer, position{int(o.line), int(o.col) + col})
-	return t.right[at]
 }
 
 func (t *cabling) suggestPort(i int, name string) string {
