@@ -64,40 +64,37 @@ func (v *asicView) unbound() string {
 // lookASIC reads what SAI was given.
 func (d *Driver) lookASIC(ctx context.Context) (asicView, error) {
 	var v asicView
-	keys, err := d.scan(ctx, sonicdb.ASIC, asicObjects+"[AS][CW]") // ACL_…, SWITCH
+	keys, err := d.db.Scan(ctx, sonicdb.ASIC, asicObjects+"[AS][CW]") // ACL_…, SWITCH
 	if err != nil {
 		return v, err
 	}
-	var ask [][]string
-	for _, k := range keys {
-		if strings.HasPrefix(k, asicTables) || strings.HasPrefix(k, asicEntries) || strings.HasPrefix(k, asicSwitch) {
-			ask = append(ask, []string{sonicdb.ASIC, "HGETALL", k})
-		}
-	}
-	list, err := d.hashes(ctx, ask)
+	keys = slices.DeleteFunc(keys, func(k string) bool {
+		return !strings.HasPrefix(k, asicTables) && !strings.HasPrefix(k, asicEntries) && !strings.HasPrefix(k, asicSwitch)
+	})
+	list, err := d.hashes(ctx, at(sonicdb.ASIC, keys)...)
 	if err != nil {
 		return v, err
 	}
 	v.none = true
-	ours, of, mine := 0, map[string]int{}, []string{}
-	for i, row := range list {
-		object, table := strings.CutPrefix(ask[i][2], asicTables)
+	of, mine := map[string]int{}, []string{}
+	for i, key := range keys {
+		fields := list[i]
+		object, table := strings.CutPrefix(key, asicTables)
 		switch {
-		case strings.HasPrefix(ask[i][2], asicSwitch):
-			v.egress = row["SAI_SWITCH_ATTR_EGRESS_ACL"]
-		case !table:
-			of[row["SAI_ACL_ENTRY_ATTR_TABLE_ID"]]++
-		case ourTable(row):
+		case strings.HasPrefix(key, asicSwitch):
+			v.egress = fields["SAI_SWITCH_ATTR_EGRESS_ACL"]
+		case strings.HasPrefix(key, asicEntries):
+			of[fields["SAI_ACL_ENTRY_ATTR_TABLE_ID"]]++
+		case table && ourTable(fields):
 			v.table = object
 			mine = append(mine, object)
-			ours++
 		}
 	}
 	for _, table := range mine {
 		v.none = v.none && of[table] == 0
 	}
 	v.direct = slices.Contains(keys, asicTables+v.egress)
-	if v.entries = of[v.table]; ours != 1 {
+	if v.entries = of[v.table]; len(mine) != 1 {
 		v.table, v.entries = "", 0
 	}
 	return v, nil
@@ -148,13 +145,13 @@ func (d *Driver) breaks(err error) error {
 
 // ourTable tells whether a table of ASIC_DB is at egress and matches our fields
 // and no other.
-func ourTable(row map[string]string) bool {
-	fields := 0
-	for name, value := range row {
+func ourTable(fields row) bool {
+	matched := 0
+	for name, value := range fields {
 		if strings.HasPrefix(name, "SAI_ACL_TABLE_ATTR_FIELD_") && value == "true" {
-			fields++
+			matched++
 		}
 	}
-	return fields == 3 && row["SAI_ACL_TABLE_ATTR_ACL_STAGE"] == "SAI_ACL_STAGE_EGRESS" &&
-		row["SAI_ACL_TABLE_ATTR_FIELD_OUT_PORT"] == "true" && row["SAI_ACL_TABLE_ATTR_FIELD_OUTER_VLAN_ID"] == "true" && row["SAI_ACL_TABLE_ATTR_FIELD_OUTER_VLAN_PRI"] == "true"
+	return matched == 3 && fields["SAI_ACL_TABLE_ATTR_ACL_STAGE"] == "SAI_ACL_STAGE_EGRESS" &&
+		fields["SAI_ACL_TABLE_ATTR_FIELD_OUT_PORT"] == "true" && fields["SAI_ACL_TABLE_ATTR_FIELD_OUTER_VLAN_ID"] == "true" && fields["SAI_ACL_TABLE_ATTR_FIELD_OUTER_VLAN_PRI"] == "true"
 }

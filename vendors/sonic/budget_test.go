@@ -132,13 +132,13 @@ func TestLateAnswer(t *testing.T) {
 	l := newLab(t, sonictest.R202405, "Ethernet0")
 	l.apply(setupOf(quantize.Draft00, "Ethernet0"))
 	l.loose = true
-	key, fields := entryKey("Ethernet0", &l.ports[0].have[0]), entryFields(&l.ports[0].have[0])
-	late, err := json.Marshal(append([]string{rcSuccess, key, "err_str", ""}, fields...))
+	key, fields := entryKey("Ethernet0", &l.ports[0].have[0]), entryRow(&l.ports[0].have[0])
+	late, err := json.Marshal(append([]string{rcSuccess, key, "err_str", ""}, fields.words()...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, op := range map[string]rowOp{
-		"another value": {key, []string{"action", setAction, paramVID, "0x7ff"}},
+		"another value": {key: key, to: row{"action": setAction, paramVID: "0x7ff"}},
 		"a deletion":    {key: key},
 	} {
 		l.sw.Refuse = func(string, bool) string { return "SWSS_RC_IN_USE" }

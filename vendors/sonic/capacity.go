@@ -22,7 +22,7 @@ func (d *Driver) capacity(ctx context.Context, f *vendors.Facts) error {
 		return err // it is not there, or another application's looks the same
 	}
 	key := "CRM:ACL_TABLE_STATS:" + strings.TrimPrefix(v.table, "oid:")
-	stats, err := d.hashes(ctx, [][]string{{sonicdb.Counters, "HGETALL", key}})
+	stats, err := d.hashes(ctx, [2]string{sonicdb.Counters, key})
 	if err != nil {
 		return err
 	}

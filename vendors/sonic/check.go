@@ -3,6 +3,7 @@ package sonic
 import (
 	"context"
 	"errors"
+	"maps"
 
 	"github.com/csig-agent/csig/vendors"
 )
@@ -22,7 +23,7 @@ func (d *Driver) unchanged(ctx context.Context) (bool, error) {
 	for _, p := range d.ports {
 		entries += len(p.have)
 		for i := range p.have {
-			if !sameFields(v.reports()[entryKey(p.name, &p.have[i])], entryFields(&p.have[i])) {
+			if !maps.Equal(v.reports()[entryKey(p.name, &p.have[i])], entryRow(&p.have[i])) {
 				return false, nil
 			}
 		}
@@ -47,7 +48,8 @@ func (d *Driver) unchanged(ctx context.Context) (bool, error) {
 		if len(p.have) == 0 {
 			continue
 		}
-		c := &chain{port: p.name, ops: []rowOp{{entryKey(p.name, &p.have[0]), entryFields(&p.have[0])}}}
+		fields := entryRow(&p.have[0])
+		c := &chain{port: p.name, ops: []rowOp{{entryKey(p.name, &p.have[0]), fields, fields}}}
 		if err := d.run(ctx, []*chain{c}); err != nil {
 			return false, err
 		}
@@ -58,16 +60,4 @@ func (d *Driver) unchanged(ctx context.Context) (bool, error) {
 		return c.err == nil, nil
 	}
 	return true, nil
-}
-
-func sameFields(row map[string]string, fields []string) bool {
-	if len(row) != len(fields)/2 {
-		return false
-	}
-	for i := 0; i < len(fields); i += 2 {
-		if v, ok := row[fields[i]]; !ok || v != fields[i+1] {
-			return false
-		}
-	}
-	return true
 }

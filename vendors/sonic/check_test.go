@@ -32,7 +32,7 @@ func TestCheck(t *testing.T) {
 		}},
 		"row of another port": {sonictest.R202405, func(l *lab) {
 			words := []any{rows + entryKey("Ethernet8", &l.ports[0].have[0])}
-			for _, w := range entryFields(&l.ports[0].have[0]) {
+			for _, w := range entryRow(&l.ports[0].have[0]).words() {
 				words = append(words, w)
 			}
 			l.sw.Redis.Do(0, "HSET", words...)

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -22,8 +22,8 @@ func (d *Driver) define(ctx context.Context, seen *view) error {
 	} else if ok {
 		want = have // whether orchagent has it is not known: it tells
 	}
-	c := &chain{ops: []rowOp{{definedTable, want.fields()}}}
-	if err := d.sendDefinition(ctx, c); err != nil {
+	c := &chain{ops: []rowOp{{key: definedTable, to: want.row()}}}
+	if err := d.sendDefinition(ctx, seen, c); err != nil {
 		return err
 	}
 	var status *StatusError
@@ -35,12 +35,6 @@ func (d *Driver) define(ctx context.Context, seen *view) error {
 			return fmt.Errorf("orchagent has the ACL table already, without a row in APPL_DB: it is read again (%w)", c.err)
 		}
 	case errors.As(c.err, &status):
-		// The row of what was asked for would be taken for a table.
-		if answers, err := d.db.Do(ctx, []string{sonicdb.Appl, "DEL", rows + definedTable}); err != nil {
-			return err
-		} else if err := firstError(answers); err != nil {
-			return err
-		}
 		return &vendors.PermanentError{Err: fmt.Errorf("an ACL table that matches egress port and outer VLAN tag at egress, and sets its VID, cannot be made: %w", c.err)}
 	default:
 		return fmt.Errorf("the ACL table: %w", c.err)
@@ -50,50 +44,30 @@ func (d *Driver) define(ctx context.Context, seen *view) error {
 
 // undefine deletes the table and all its entries.
 func (d *Driver) undefine(ctx context.Context, seen *view) error {
-	var chains []*chain
-	for _, key := range seen.entryKeys() {
-		chains = append(chains, &chain{ops: []rowOp{{key: key}}})
-	}
-	if err := d.runAll(ctx, seen, chains); err != nil {
+	if err := d.deleteRows(ctx, seen, seen.entryKeys()...); err != nil {
 		return err
 	}
-	if err := d.runAll(ctx, seen, []*chain{{ops: []rowOp{{key: definedTable}}}}); err != nil {
+	if err := d.deleteRows(ctx, seen, definedTable); err != nil {
 		return err
 	}
 	seen.forgetTable()
 	return nil
 }
 
-// runAll carries out deletions of which all have to succeed; what orchagent
-// does not have need not be deleted.
-func (d *Driver) runAll(ctx context.Context, seen *view, chains []*chain) error {
+// deleteRows deletes rows, all of them; what orchagent does not have need not be deleted.
+func (d *Driver) deleteRows(ctx context.Context, seen *view, keys ...string) error {
+	var chains []*chain
+	for _, key := range keys {
+		chains = append(chains, &chain{ops: []rowOp{{key: key, was: seen.rows[key]}}})
+	}
 	if err := d.run(ctx, chains); err != nil {
 		return err
 	}
 	var errs []error
-	var left [][]string
 	for _, c := range chains {
-		if c.err == nil {
-			continue
-		}
-		key := c.ops[c.done].key
 		var status *StatusError
-		if errors.As(c.err, &status) && !status.bySAI() && (status.Status == rcNotFound || status.Status == rcInvalid && key != definedTable) {
-			d.acked[key] = nil
-			left = append(left, []string{sonicdb.Appl, "DEL", rows + key}, []string{sonicdb.ApplState, "DEL", rows + key})
-			continue
-		}
-		if was := seen.fields(key); status != nil && was != nil {
-			// Its row has gone, and it stays: the next csig is to find it.
-			left = append(left, append([]string{sonicdb.Appl, "HSET", rows + key}, was...))
-		}
-		errs = append(errs, fmt.Errorf("delete %s: %w", key, c.err))
-	}
-	if len(left) > 0 {
-		if answers, err := d.db.Do(ctx, left...); err != nil {
-			errs = append(errs, err)
-		} else {
-			errs = append(errs, firstError(answers))
+		if c.err != nil && !(errors.As(c.err, &status) && status.notThere(c.ops[0])) {
+			errs = append(errs, fmt.Errorf("delete %s: %w", c.ops[0].key, c.err))
 		}
 	}
 	return errors.Join(errs...)
@@ -102,18 +76,11 @@ func (d *Driver) runAll(ctx context.Context, seen *view, chains []*chain) error 
 // clear deletes entries of ports that do not update or cannot, and what is no
 // entry of ours in our table.
 func (d *Driver) clear(ctx context.Context, seen *view) error {
-	var chains []*chain
-	for _, key := range seen.entryKeys() {
-		r := seen.entries[key]
-		if !seen.unwanted(d, r) {
-			continue
-		}
-		chains = append(chains, &chain{port: r.port, ops: []rowOp{{key: key}}})
-	}
-	if len(chains) == 0 {
+	keys := slices.DeleteFunc(seen.entryKeys(), func(key string) bool { return !seen.unwanted(d, seen.entries[key]) })
+	if len(keys) == 0 {
 		return nil
 	}
-	return d.runAll(ctx, seen, chains)
+	return d.deleteRows(ctx, seen, keys...)
 }
 
 // Rules is what the ACL table can express: value and mask, one entry at a time.

@@ -45,14 +45,14 @@ type Driver struct {
 	stale    []vlanrules.Intent
 
 	known         vendors.Knowledge
-	drifted       []string            // ports that had something else when it was last learned
-	proof         bool                // P4Orch reports what it has in APPL_STATE_DB
-	acked         map[string][]string // the fields of each row that orchagent acknowledged; nil: deleted
-	rowsLag       bool                // the rows lag behind acked for longer than settle
-	started       string              // which start of orchagent acknowledged it
-	orchRestarted bool                // orchagent restarted, and sync has not reported it yet
-	settle        time.Duration       // settleTime, less in tests
-	until         time.Time           // no change of a port begins later; zero is no bound
+	drifted       []string       // ports that had something else when it was last learned
+	proof         bool           // P4Orch reports what it has in APPL_STATE_DB
+	acked         map[string]row // the rows that orchagent acknowledged; nil: deleted
+	rowsLag       bool           // the rows lag behind acked for longer than settle
+	started       string         // which start of orchagent acknowledged it
+	orchRestarted bool           // orchagent restarted, and sync has not reported it yet
+	settle        time.Duration  // settleTime, less in tests
+	until         time.Time      // no change of a port begins later; zero is no bound
 	checked       time.Time
 	asked         int // the port whose entry orchagent was asked about last
 
@@ -81,7 +81,7 @@ func Open(cfg Config) *Driver {
 	if cfg.Patience == 0 {
 		cfg.Patience = DefaultPatience
 	}
-	return &Driver{cfg: cfg, db: cfg.Redis, acked: map[string][]string{}, noted: map[string]bool{}, settle: settleTime}
+	return &Driver{cfg: cfg, db: cfg.Redis, acked: map[string]row{}, noted: map[string]bool{}, settle: settleTime}
 }
 
 // Close ends the connections. What is programmed stays: SONiC has no lease, so
@@ -93,7 +93,7 @@ func (d *Driver) Close() error {
 
 func (d *Driver) hangUp() {
 	if d.session != nil {
-		d.session.close()
+		d.session.sub.Close()
 		d.session = nil
 	}
 	d.known.Doubt()
@@ -101,7 +101,7 @@ func (d *Driver) hangUp() {
 
 // Observe reads back the setup: the record in STATE_DB, and what of it is not so.
 func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
-	seen, err := d.look(ctx)
+	seen, err := d.look(ctx, nil)
 	if err != nil {
 		return vendors.Setup{}, err
 	}
@@ -119,7 +119,7 @@ func (d *Driver) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	if seen.isBadTPID(want.TPID) {
 		return nil, &vendors.PermanentError{Err: errors.New(seen.badWhy)}
 	}
-	seen.want(&want)
+	seen.wanted = &want
 	for i := range changes {
 		c := &changes[i]
 		lag := seen.lags[c.Port]
@@ -171,40 +171,6 @@ func (d *Driver) adopt(want vendors.Setup) {
 	d.known = vendors.Unread
 }
 
-// listen opens the session with orchagent.
-func (d *Driver) listen(ctx context.Context) error {
-	if d.session != nil {
-		return nil
-	}
-	t, err := newOrchSession(ctx, d.db, d.cfg.Patience, d.cfg.Now)
-	if err != nil {
-		return err
-	}
-	if err := d.waitStable(ctx); err != nil {
-		t.close()
-		return err
-	}
-	d.session = t
-	return nil
-}
-
-// await is listen, which waits for an orchagent that is starting.
-func (d *Driver) await(ctx context.Context) error {
-	err := d.listen(ctx)
-	for end := d.cfg.Now().Add(startPatience); errors.Is(err, errStarting) && d.cfg.Now().Before(end); {
-		if wait(ctx, orchPause) != nil {
-			return err // which says more than that the time is over
-		}
-		if next := d.listen(ctx); next == nil || ctx.Err() == nil {
-			err = next
-		}
-	}
-	return err
-}
-
-// startPatience is how long orchagent may take to make its ports.
-const startPatience = 3 * time.Minute
-
 // make brings the switch to d.setup, given what was seen there, and our
 // knowledge to the switch.
 func (d *Driver) make(ctx context.Context, seen *view) error {
@@ -252,21 +218,43 @@ func (d *Driver) make(ctx context.Context, seen *view) error {
 	return errors.Join(append(errs, d.program(ctx, fall, &res))...)
 }
 
-// run is orchSession.run; after an error nothing is known of the switch.
+// run carries out chains, and makes the rows of what was refused in APPL_DB what
+// orchagent has: its consumer has put there what was asked for, and P4Orch leaves it
+// (p4rt_app did the same, sonic-pins p4rt_app/sonic/response_handler.cc, RestoreApplDb).
+// After an error nothing is known of the switch.
 func (d *Driver) run(ctx context.Context, chains []*chain) error {
 	return d.runWindow(ctx, chains, orchWindow)
 }
 
 func (d *Driver) runWindow(ctx context.Context, chains []*chain, window int) error {
 	err := d.session.run(ctx, chains, window)
-	d.noteAcked(chains)
-	if err != nil {
-		d.hangUp()
-	}
+	var cmds [][]string
 	for _, c := range chains {
+		for _, op := range c.ops[:c.done] {
+			d.acked[op.key] = op.to
+		}
 		if c.unknown {
+			delete(d.acked, c.ops[c.done].key)
 			d.known = vendors.Unread // and no other process has changed it
 		}
+		var status *StatusError
+		if !errors.As(c.err, &status) || status.tableThere() {
+			continue
+		}
+		op := c.ops[c.done]
+		if op.was == nil || status.notThere(op) {
+			d.acked[op.key] = nil
+			cmds = append(cmds, []string{sonicdb.Appl, "DEL", rows + op.key}, []string{sonicdb.ApplState, "DEL", rows + op.key})
+			continue
+		}
+		cmds = append(cmds, []string{sonicdb.Appl, "MULTI"}, []string{sonicdb.Appl, "DEL", rows + op.key},
+			append([]string{sonicdb.Appl, "HSET", rows + op.key}, op.was.words()...), []string{sonicdb.Appl, "EXEC"})
+	}
+	if err == nil {
+		err = d.write(ctx, cmds...)
+	}
+	if err != nil {
+		d.hangUp()
 	}
 	return err
 }
@@ -275,7 +263,7 @@ func (d *Driver) runWindow(ctx context.Context, chains []*chain, window int) err
 // itself, so this writes the fallback.
 func (d *Driver) Release(ctx context.Context) error {
 	if d.setup == nil {
-		seen, err := d.look(ctx)
+		seen, err := d.look(ctx, nil)
 		if err != nil || seen.record.setup == nil || !seen.defined() {
 			return err // there is nothing to fall back
 		}

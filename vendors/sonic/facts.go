@@ -60,40 +60,34 @@ func facts() vendors.Facts {
 // Probe finds out what the switch can do, without changing it.
 func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	f := facts()
-	list, err := d.hashes(ctx, [][]string{
-		{sonicdb.State, "HGETALL", switchCapability},
-		{sonicdb.Counters, "HGETALL", "CRM:ACL_STATS:EGRESS:SWITCH"},
-		{sonicdb.Config, "HGETALL", "DEVICE_METADATA|localhost"},
-		{sonicdb.Config, "HGETALL", "FEATURE|p4rt"},
-		{sonicdb.Appl, "HGETALL", rows + definedTable},
-		{sonicdb.Config, "HGETALL", "FLEX_COUNTER_TABLE|PORT"},
-	})
+	seen, err := d.look(ctx, nil)
 	if err != nil {
 		return f, err
 	}
-	capability, crm, device, p4rt, defined, flex := list[0], list[1], list[2], list[3], list[4], list[5]
+	list, err := d.hashes(ctx,
+		[2]string{sonicdb.Counters, "CRM:ACL_STATS:EGRESS:SWITCH"}, [2]string{sonicdb.Config, "DEVICE_METADATA|localhost"},
+		[2]string{sonicdb.Config, "FEATURE|p4rt"}, [2]string{sonicdb.Config, "FLEX_COUNTER_TABLE|PORT"})
+	if err != nil {
+		return f, err
+	}
+	crm, device, p4rt, flex := list[0], list[1], list[2], list[3]
+	defined := seen.rows[definedTable] != nil
 	refuse := func(why string) {
 		f.Update = vlanrules.Verdict{Level: vlanrules.Refused, Reason: why}
 		f.TagDepths[0] = f.Update
 	}
-	if capability["PORT_TPID_CAPABLE"] == "false" {
+	if seen.capability["PORT_TPID_CAPABLE"] == "false" {
 		refuse("the switch's SAI cannot change the TPID of a port (STATE_DB SWITCH_CAPABILITY|switch PORT_TPID_CAPABLE is false)")
 	}
 	if free, err := strconv.Atoi(crm["crm_stats_acl_table_available"]); err == nil {
 		f.Notes = append(f.Notes, fmt.Sprintf("the ASIC has room for %d more ACL tables at egress (COUNTERS_DB CRM:ACL_STATS:EGRESS:SWITCH)", free))
-		if free == 0 && len(defined) == 0 {
+		if free == 0 && !defined {
 			refuse("the ASIC has no room for another ACL table at egress (COUNTERS_DB CRM:ACL_STATS:EGRESS:SWITCH, crm_stats_acl_table_available is 0)")
 		}
 	}
-	seen, err := d.readRows(ctx)
-	if err != nil {
-		return f, err
-	}
-	if why, _, err := d.pendingTPIDProbe(ctx); err != nil {
-		return f, err
-	} else if why != "" {
-		f.Notes = append(f.Notes, why)
-		f.Off = append(f.Off, why)
+	if seen.badWhy != "" {
+		f.Notes = append(f.Notes, seen.badWhy)
+		f.Off = append(f.Off, seen.badWhy)
 	}
 	if why, err := d.pendingFirstTable(ctx, seen); err != nil {
 		return f, err
@@ -105,7 +99,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	} else if why != "" {
 		refuse(why)
 	}
-	if len(defined) > 0 {
+	if defined {
 		if err := d.capacity(ctx, &f); err != nil {
 			return f, err
 		}
@@ -113,20 +107,18 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	if err := d.neighbours(ctx, &f); err != nil {
 		return f, err
 	}
-	if err := d.aggregates(ctx, &f, capability["LAG_TPID_CAPABLE"] != "false"); err != nil {
-		return f, err
+	if note := seen.aggregates(); note != "" {
+		f.Notes = append(f.Notes, note)
 	}
-	if err := d.unnoted(ctx, &f); err != nil {
-		return f, err
-	}
-	if f.PortIssues, err = d.portIssues(ctx); err != nil {
+	f.Off = append(f.Off, seen.unnoted()...)
+	if f.PortIssues, err = d.portIssues(ctx, seen.lags); err != nil {
 		return f, err
 	}
 	if device["synchronous_mode"] == "disable" {
 		refuse("syncd does not work synchronously (CONFIG_DB DEVICE_METADATA|localhost synchronous_mode is disable), so that orchagent's answers say nothing of the ASIC: config synchronous_mode enable, and restart swss")
 	}
 	if d.session == nil {
-		err = d.probeOrch(ctx)
+		err = d.checkListeners(ctx)
 		var perm *vendors.PermanentError
 		switch {
 		case errors.Is(err, errStarting):
@@ -154,102 +146,63 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 // neighbours notes the ACL tables that other applications have P4Orch keep at
 // egress. They stay as they are.
 func (d *Driver) neighbours(ctx context.Context, f *vendors.Facts) error {
-	keys, err := d.scan(ctx, sonicdb.Appl, rows+definitions+":")
-	if err != nil {
-		return err
-	}
-	var cmds [][]string
-	for _, k := range keys {
-		if k != rows+definedTable {
-			cmds = append(cmds, []string{sonicdb.Appl, "HGETALL", k})
-		}
-	}
-	list, err := d.hashes(ctx, cmds)
-	if err != nil {
-		return err
-	}
-	for i, row := range list {
-		if row["stage"] == "EGRESS" {
+	tables, err := d.table(ctx, sonicdb.Appl, rows+definitions+":")
+	for _, name := range sortedKeys(tables) {
+		if t := tables[name]; name != aclTable && t["stage"] == "EGRESS" {
 			f.Notes = append(f.Notes, fmt.Sprintf("another application has ACL table %s at egress, with priority %s (csig's has %d): one that sets the outer VID, too, would be in the way of csig's",
-				strings.TrimPrefix(cmds[i][2], rows+definitions+":"), row["priority"], tablePriority))
+				name, t["priority"], tablePriority))
 		}
 	}
-	return nil
+	return err
 }
 
-// aggregates notes the switch's aggregates, and what becomes of their members.
-func (d *Driver) aggregates(ctx context.Context, f *vendors.Facts, capable bool) error {
-	of, err := d.members(ctx)
-	if err != nil || len(of) == 0 {
-		return err
+// aggregates notes the switch's aggregates, and what becomes of their members; "" where
+// it has none.
+func (v *view) aggregates() string {
+	if len(v.lags) == 0 {
+		return ""
 	}
 	members := map[string][]string{}
-	for _, port := range sortedKeys(of) {
-		members[of[port]] = append(members[of[port]], port)
+	for _, port := range sortedKeys(v.lags) {
+		members[v.lags[port]] = append(members[v.lags[port]], port)
 	}
 	var list []string
 	for _, lag := range sortedKeys(members) {
 		list = append(list, fmt.Sprintf("%s (%s)", lag, strings.Join(members[lag], ", ")))
 	}
 	what := strings.TrimSuffix(inAggregates, ",")
-	if !capable {
+	if v.fixedLAGs() {
 		what = "csig cannot program their members, since the switch's SAI cannot change the TPID of an aggregate (STATE_DB " + switchCapability + " LAG_TPID_CAPABLE is false)"
 	}
-	f.Notes = append(f.Notes, "aggregates: "+strings.Join(list, ", ")+"; "+what)
-	return nil
+	return "aggregates: " + strings.Join(list, ", ") + "; " + what
 }
 
 // unnoted lists the ports whose former TPID csig does not restore: after a reboot
 // with a saved configuration it is unknown, since STATE_DB is lost.
-func (d *Driver) unnoted(ctx context.Context, f *vendors.Facts) error {
-	cmds := [][]string{{sonicdb.State, "HGETALL", recordKey}}
-	var names []string
-	for _, prefix := range []string{portKey(""), carrierKey(aggregates)} {
-		keys, err := d.scan(ctx, sonicdb.Config, prefix)
-		if err != nil {
-			return err
-		}
-		for _, k := range keys {
-			cmds = append(cmds, []string{sonicdb.Config, "HGETALL", k})
-			names = append(names, k[strings.Index(k, "|")+1:])
-		}
-	}
-	list, err := d.hashes(ctx, cmds)
-	if err != nil {
-		return err
-	}
-	rec := parseRecord(list[0])
+func (v *view) unnoted() (off []string) {
 	of := map[string][]string{}
 	var unknown []string
-	for i, name := range names {
-		tpid := strings.ToLower(list[1+i]["tpid"])
-		before, noted := rec.before[name]
+	for _, name := range sortedKeys(v.carriers) {
+		tpid := strings.ToLower(v.carriers[name].tpid)
+		before, noted := v.record.before[name]
 		switch {
+		case !v.carriers[name].there:
 		case noted && before == unknownTPID:
 			unknown = append(unknown, name)
 		case noted || sameTPID(tpid, ""):
-		case rec.setup == nil || sameTPID(tpid, tpidText(rec.setup.TPID)):
+		case v.record.setup == nil || sameTPID(tpid, tpidText(v.record.setup.TPID)):
 			of[tpid] = append(of[tpid], name)
 		}
 	}
 	if len(unknown) > 0 {
-		f.Off = append(f.Off, fmt.Sprintf("what TPID %s had before csig is not known, since csig's was there already, as after a reboot with a saved configuration: csig off gives %s, SONiC's default",
+		off = append(off, fmt.Sprintf("what TPID %s had before csig is not known, since csig's was there already, as after a reboot with a saved configuration: csig off gives %s, SONiC's default",
 			vendors.Names(unknown), defaultTPID))
 	}
 	for _, tpid := range sortedKeys(of) {
-		f.Off = append(f.Off, fmt.Sprintf("CONFIG_DB has TPID %s for %s, and csig has no note of having set it: csig off leaves it; where it is csig's, saved before a reboot, 'config interface tpid %s %s' gives the default back",
+		off = append(off, fmt.Sprintf("CONFIG_DB has TPID %s for %s, and csig has no note of having set it: csig off leaves it; where it is csig's, saved before a reboot, 'config interface tpid %s %s' gives the default back",
 			tpid, vendors.Names(of[tpid]), of[tpid][0], defaultTPID))
 	}
-	return nil
-}
-
-// probeOrch asks who listens, without listening.
-func (d *Driver) probeOrch(ctx context.Context) error {
-	t, err := d.unsubscribedSession(ctx)
-	if err != nil {
-		return err
-	}
-	return t.checkListeners(ctx)
+	return off
 }
 
 // traits is how SONiC treats tags.

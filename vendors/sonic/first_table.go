@@ -35,7 +35,7 @@ const stageCapability = "ACL_STAGE_CAPABILITY_TABLE|EGRESS"
 
 // blockedReason is why csig must not define its table on the switch, "" where it may.
 func (d *Driver) blockedReason(ctx context.Context, seen *view) (string, error) {
-	list, err := d.hashes(ctx, [][]string{{sonicdb.State, "HGETALL", stageCapability}})
+	list, err := d.hashes(ctx, [2]string{sonicdb.State, stageCapability})
 	if err != nil {
 		return "", err
 	}
@@ -60,9 +60,8 @@ func (d *Driver) blockedReason(ctx context.Context, seen *view) (string, error) 
 // at first: where it answers again, and the ACL groups are there, or the row that it was
 // sent still is, it is the same one.
 func (d *Driver) pendingFirstTable(ctx context.Context, seen *view) (string, error) {
-	list, err := d.hashes(ctx, [][]string{{sonicdb.State, "HGETALL", firstKey}})
-	if err != nil || list[0][firstSent] == "" {
-		return "", err
+	if seen.first[firstSent] == "" {
+		return "", nil
 	}
 	o, err := d.orchagent(ctx)
 	if err != nil {
@@ -70,26 +69,22 @@ func (d *Driver) pendingFirstTable(ctx context.Context, seen *view) (string, err
 	}
 	if o.running() && o.ready {
 		v, err := d.lookASIC(ctx)
-		if err != nil || v.grouped() || len(seen.asked) > 0 && list[0][firstAgain] == "" {
+		if err != nil || v.grouped() || seen.rows[definedTable] != nil && seen.first[firstAgain] == "" {
 			return "", err
 		}
 	}
-	return fmt.Sprintf("orchagent did not answer when csig sent its ACL table at %s: it may have crashed on it (%s). csig does not send it again. See the log of swss; if the cause was another one, run \"sonic-db-cli STATE_DB DEL '%s'\" on the switch, and csig sends it once more", list[0][firstSent], firstTable, firstKey), nil
+	return fmt.Sprintf("orchagent did not answer when csig sent its ACL table at %s: it may have crashed on it (%s). csig does not send it again. See the log of swss; if the cause was another one, run \"sonic-db-cli STATE_DB DEL '%s'\" on the switch, and csig sends it once more", seen.first[firstSent], firstTable, firstKey), nil
 }
 
 // sendDefinition sends a table definition, and notes it in STATE_DB while it is the first
 // one since the switch started.
-func (d *Driver) sendDefinition(ctx context.Context, c *chain) error {
-	list, err := d.hashes(ctx, [][]string{{sonicdb.State, "HGETALL", firstKey}})
-	if err != nil {
-		return err
-	}
-	if list[0][firstAnswered] != "" {
+func (d *Driver) sendDefinition(ctx context.Context, seen *view, c *chain) error {
+	if seen.first[firstAnswered] != "" {
 		return d.run(ctx, []*chain{c})
 	}
 	now := d.cfg.Now().UTC().Format(time.RFC3339)
 	note := []string{sonicdb.State, "HSET", firstKey, firstSent, now}
-	if list[0][firstSent] != "" {
+	if seen.first[firstSent] != "" {
 		note = append(note, firstAgain, now)
 	}
 	if err := d.write(ctx, note); err != nil {
@@ -98,7 +93,7 @@ func (d *Driver) sendDefinition(ctx context.Context, c *chain) error {
 	d.noted[firstKey] = true
 	session, patience := d.session, d.session.patience
 	session.patience *= firstPatience
-	err = d.run(ctx, []*chain{c})
+	err := d.run(ctx, []*chain{c})
 	session.patience = patience
 	if err != nil {
 		return err
@@ -111,13 +106,4 @@ func (d *Driver) sendDefinition(ctx context.Context, c *chain) error {
 		return d.write(ctx, []string{sonicdb.State, "HSET", firstKey, firstAnswered, now}, []string{sonicdb.State, "HDEL", firstKey, firstSent, firstAgain})
 	}
 	return d.write(ctx, []string{sonicdb.State, "DEL", firstKey}) // it is alive, or was never sent it
-}
-
-// write carries out commands of which none may be refused.
-func (d *Driver) write(ctx context.Context, cmds ...[]string) error {
-	answers, err := d.db.Do(ctx, cmds...)
-	if err != nil {
-		return err
-	}
-	return firstError(answers)
 }

@@ -139,7 +139,7 @@ func TestSentTwice(t *testing.T) {
 	l := newLab(t, sonictest.R202405, "Ethernet0")
 	s := setupOf(quantize.Draft00, "Ethernet0")
 	row := []any{rows + definedTable}
-	for _, w := range (definition{size: tableSize(&s), priority: tablePriority}).fields() {
+	for _, w := range (definition{size: tableSize(&s), priority: tablePriority}).row().words() {
 		row = append(row, w)
 	}
 	for _, again := range []bool{false, true} {

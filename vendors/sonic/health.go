@@ -30,7 +30,7 @@ var lossFields = []string{
 // Health reads the error and discard counters of every port of COUNTERS_DB,
 // which are up to a flex counter's poll interval old.
 func (d *Driver) Health(ctx context.Context) ([]vendors.PortHealth, error) {
-	list, err := d.hashes(ctx, [][]string{{sonicdb.Counters, "HGETALL", "COUNTERS_PORT_NAME_MAP"}})
+	list, err := d.hashes(ctx, [2]string{sonicdb.Counters, portNames})
 	if err != nil {
 		return nil, err
 	}
@@ -39,10 +39,7 @@ func (d *Driver) Health(ctx context.Context) ([]vendors.PortHealth, error) {
 	for _, n := range names {
 		cmds = append(cmds, append([]string{sonicdb.Counters, "HMGET", "COUNTERS:" + list[0][n]}, lossFields...))
 	}
-	answers, err := d.db.Do(ctx, cmds...)
-	if err == nil {
-		err = firstError(answers)
-	}
+	answers, err := d.db.All(ctx, cmds...)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +71,7 @@ const defaultMTU = 9100
 // and without tags. A member of an aggregate has that of the aggregate (sonic-swss
 // cfgmgr/teammgr.cpp, addLagMember).
 func (d *Driver) MTUs(ctx context.Context) (map[string]int, error) {
-	keys, err := d.scan(ctx, sonicdb.Config, portKey(""))
+	ports, err := d.table(ctx, sonicdb.Config, portKey(""))
 	if err != nil {
 		return nil, err
 	}
@@ -82,26 +79,23 @@ func (d *Driver) MTUs(ctx context.Context) (map[string]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmds := make([][]string, len(keys))
-	for i, k := range keys {
-		if lag := lags[strings.TrimPrefix(k, portKey(""))]; lag != "" {
-			k = carrierKey(lag)
-		}
-		cmds[i] = []string{sonicdb.Config, "HGETALL", k}
-	}
-	list, err := d.hashes(ctx, cmds)
+	aggregated, err := d.table(ctx, sonicdb.Config, carrierKey(aggregates))
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[string]int, len(keys))
-	for i, k := range keys {
+	out := make(map[string]int, len(ports))
+	for name, fields := range ports {
+		key := portKey(name)
+		if lag := lags[name]; lag != "" {
+			key, fields = carrierKey(lag), aggregated[strings.TrimPrefix(lag, aggregates)]
+		}
 		mtu := defaultMTU
-		if text := list[i]["mtu"]; text != "" {
+		if text := fields["mtu"]; text != "" {
 			if mtu, err = strconv.Atoi(text); err != nil {
-				return nil, fmt.Errorf("CONFIG_DB %s: mtu %q is no number", cmds[i][2], text)
+				return nil, fmt.Errorf("CONFIG_DB %s: mtu %q is no number", key, text)
 			}
 		}
-		out[strings.TrimPrefix(k, portKey(""))] = mtu
+		out[name] = mtu
 	}
 	return out, nil
 }
@@ -111,7 +105,7 @@ func (d *Driver) SetMTU(ctx context.Context, port string, mtu int) error {
 	if mtu < 68 || mtu > 9216 { // sonic-port.yang
 		return &vendors.PermanentError{Port: port, Err: fmt.Errorf("an MTU of %d: SONiC takes 68 to 9216", mtu)}
 	}
-	list, err := d.hashes(ctx, [][]string{{sonicdb.Config, "HGETALL", portKey(port)}})
+	list, err := d.hashes(ctx, [2]string{sonicdb.Config, portKey(port)})
 	if err != nil {
 		return err
 	}
@@ -125,9 +119,5 @@ func (d *Driver) SetMTU(ctx context.Context, port string, mtu int) error {
 	if lag := lags[port]; lag != "" {
 		return &vendors.PermanentError{Port: port, Err: fmt.Errorf("it is a member of %s and has its MTU: change that (sonic-db-cli CONFIG_DB HSET '%s' mtu %d), or take the port out of the aggregate", lag, carrierKey(lag), mtu)}
 	}
-	answers, err := d.db.Do(ctx, []string{sonicdb.Config, "HSET", portKey(port), "mtu", strconv.Itoa(mtu)})
-	if err != nil {
-		return err
-	}
-	return firstError(answers)
+	return d.write(ctx, []string{sonicdb.Config, "HSET", portKey(port), "mtu", strconv.Itoa(mtu)})
 }

@@ -5,14 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
 
@@ -80,27 +79,32 @@ func (e *StatusError) tableThere() bool {
 	return e.Status == rcUnimplemented && strings.Contains(e.Message, "CREATE_ONLY")
 }
 
-// bySAI tells whether it was SAI that refused, and not orchagent by what it knows
-// (orchagent/response_publisher.cpp, PrependedComponent).
-func (e *StatusError) bySAI() bool { return strings.HasPrefix(e.Message, "[SAI]") }
+// notThere tells whether orchagent refused to delete what it does not have. What begins
+// with [SAI] it knows from SAI, and not by itself (orchagent/response_publisher.cpp,
+// PrependedComponent).
+func (e *StatusError) notThere(op rowOp) bool {
+	known := e.Status == rcNotFound || e.Status == rcInvalid && op.key != definedTable // its table is not there either
+	return op.to == nil && known && !strings.HasPrefix(e.Message, "[SAI]")
+}
 
 // rowOp is one change of a row of P4RT_TABLE.
 type rowOp struct {
-	key    string   // below P4RT_TABLE
-	fields []string // nil deletes it
+	key string // below P4RT_TABLE
+	to  row    // nil deletes it
+	was row    // what orchagent has where it refuses; nil: nothing
 }
 
-// setRow is what a ProducerStateTable sends for the rows of one batch: all of it
+// setRows is what a ProducerStateTable sends for the rows of one batch: all of it
 // or nothing, as its Lua scripts do.
 func setRows(channel string, batch []rowOp) [][]string {
 	out := [][]string{{sonicdb.Appl, "MULTI"}}
 	for _, op := range batch {
 		out = append(out, []string{sonicdb.Appl, "SADD", keySet, op.key})
-		if op.fields == nil {
+		if op.to == nil {
 			out = append(out, []string{sonicdb.Appl, "SADD", delSet, op.key}, []string{sonicdb.Appl, "DEL", waiting + op.key})
 			continue
 		}
-		out = append(out, append([]string{sonicdb.Appl, "HSET", waiting + op.key}, op.fields...))
+		out = append(out, append([]string{sonicdb.Appl, "HSET", waiting + op.key}, op.to.words()...))
 	}
 	return append(out, []string{sonicdb.Appl, "PUBLISH", channel, "G"}, []string{sonicdb.Appl, "EXEC"})
 }
@@ -108,7 +112,7 @@ func setRows(channel string, batch []rowOp) [][]string {
 // chain is operations that have to be carried out in their order, each only
 // when the one before was.
 type chain struct {
-	port string
+	port string // "" where they are not of one
 	ops  []rowOp
 
 	done    int   // how many were carried out
@@ -139,149 +143,16 @@ type orchSession struct {
 	now      func() time.Time
 }
 
-// newOrchSession listens for answers. It refuses where no process reads P4RT_TABLE from
-// Redis, and where another client waits for the answers.
-func newOrchSession(ctx context.Context, db *sonicdb.Client, patience time.Duration, now func() time.Time) (*orchSession, error) {
-	layout, err := db.Layout(ctx)
-	if err != nil {
-		return nil, err
-	}
-	id, err := layout.ID(sonicdb.Appl)
-	if err != nil {
-		return nil, err
-	}
-	t := &orchSession{db: db, channel: channelOf(id), patience: patience, now: now}
-	if err := t.checkListeners(ctx); err != nil {
-		return nil, err
-	}
-	if t.sub, err = db.Subscribe(ctx, responses, sonicdb.Appl, sonicdb.ApplState); err != nil {
-		return nil, err
-	}
-	if err := t.checkListeners(ctx); err != nil { // of two that begin together, each sees the other now
-		t.close()
-		return nil, err
-	}
-	return t, nil
-}
+// exchange is one run of a session: chains that go out, and their answers.
+type exchange struct {
+	*orchSession
+	window int
 
-// channelOf is the channel of P4RT_TABLE in the APPL_DB of this number.
-func channelOf(id int) string { return p4rtTable + "_CHANNEL@" + strconv.Itoa(id) }
-
-// orchState is what the databases tell of orchagent.
-type orchState struct {
-	p4rt, ports int  // how many take rows of P4RT_TABLE, and of PORT_TABLE
-	waiting     int  // how many wait for answers, we among them
-	ready       bool // it has made its ports, and answers
-}
-
-// running tells whether it takes rows of any kind; onlyPorts, whether of no P4RT_TABLE.
-func (o *orchState) running() bool   { return o.p4rt > 0 || o.ports > 0 }
-func (o *orchState) onlyPorts() bool { return o.p4rt == 0 && o.ports > 0 }
-
-// portInit is written when all ports of the configuration are made: before, P4Orch
-// takes rows and leaves them (sonic-swss portsyncd/portsyncd.cpp; orchagent/p4orch/p4orch.cpp,
-// doTask: allPortsReady). It goes with APPL_DB at a cold start.
-const portInit = "PORT_TABLE:PortInitDone"
-
-// errStarting is of an orchagent that has not made its ports.
-var errStarting = fmt.Errorf("%w yet: it is starting, and makes its ports first (APPL_DB has no %s)", ErrSilent, portInit)
-
-// orchPause is between two looks at an orchagent that starts.
-const orchPause = 100 * time.Millisecond
-
-func (t *orchSession) orchagent(ctx context.Context) (orchState, error) {
-	ports := "PORT_TABLE_CHANNEL" + t.channel[len(p4rtTable+"_CHANNEL"):]
-	answers, err := t.db.Do(ctx, []string{sonicdb.Appl, "PUBSUB", "NUMSUB", t.channel, ports, responses}, []string{sonicdb.Appl, "EXISTS", portInit})
-	if err == nil {
-		err = firstError(answers)
-	}
-	if err != nil {
-		return orchState{}, err
-	}
-	n, err := numSub(answers[0])
-	return orchState{p4rt: n[t.channel], ports: n[ports], waiting: n[responses], ready: answers[1] == int64(1)}, err
-}
-
-// checkListeners checks that P4Orch takes rows from Redis, and that no other client
-// writes them.
-func (t *orchSession) checkListeners(ctx context.Context) error {
-	o, err := t.orchagent(ctx)
-	for end := t.now().Add(t.patience); err == nil && o.onlyPorts() && o.ready && t.now().Before(end); {
-		// A warm restart finds its ports made, and subscribes one table after the other.
-		if err = wait(ctx, orchPause); err == nil {
-			o, err = t.orchagent(ctx)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	others := o.waiting
-	if t.sub != nil {
-		others--
-	}
-	switch {
-	case o.running() && !o.ready:
-		return errStarting
-	case o.onlyPorts():
-		return &vendors.PermanentError{Err: errors.New("its orchagent does not take P4RT_TABLE from Redis: SONiC 202605 and later take it over ZeroMQ (ipc:///zmq_swss/p4orch_zmq_swss_ep), which csig does not speak, and images without P4Orch not at all; csig needs 202205 to 202511")}
-	case o.p4rt == 0:
-		return t.noListener(ctx)
-	case o.p4rt > 1:
-		return &vendors.PermanentError{Err: fmt.Errorf("%d programs listen to %s: they would take rows from each other", o.p4rt, t.channel)}
-	case others > 0:
-		answers, err := t.db.Do(ctx, []string{sonicdb.Appl, "CLIENT", "LIST", "TYPE", "pubsub"})
-		if err != nil {
-			return err
-		}
-		list, _ := redis.String(answers[0], nil) // "" where Redis has no such command
-		if t.sub != nil {
-			others++ // we are among those of our name
-		}
-		if strings.Count(list, " name="+sonicdb.ClientName+" ") >= others {
-			return &vendors.PermanentError{Err: errOtherCSIG}
-		}
-		return &vendors.PermanentError{Err: fmt.Errorf("another program waits for orchagent's answers on %s, most likely p4rt_app, which takes P4RT_TABLE for its own and fails over answers to others: stop it (config feature state p4rt disabled)", responses)}
-	}
-	return nil
-}
-
-// noListener is the error of a switch where no process takes P4RT_TABLE: it names
-// where APPL_DB was expected, and whether anything is there.
-func (t *orchSession) noListener(ctx context.Context) error {
-	layout, err := t.db.Layout(ctx)
-	if err != nil {
-		return err
-	}
-	what := "is the swss container running?"
-	if answers, err := t.db.Do(ctx, []string{sonicdb.Appl, "DBSIZE"}); err == nil && answers[0] == int64(0) {
-		what = "that database is empty: is it the right one, and is the swss container running?"
-	}
-	return fmt.Errorf("no process listens to %s, which is APPL_DB's by %s: %w; %s", t.channel, layout.From, ErrSilent, what)
-}
-
-var errOtherCSIG = errors.New("another csig writes this switch's entries: where it is csig agent on the switch, drive it through that (management: daemon), or stop it first")
-
-func numSub(answer any) (map[string]int, error) {
-	list, err := redis.Values(answer, nil)
-	if err != nil || len(list)%2 != 0 {
-		return nil, fmt.Errorf("PUBSUB NUMSUB: %w", cmp.Or(err, errors.ErrUnsupported))
-	}
-	out := map[string]int{}
-	for i := 0; i < len(list); i += 2 {
-		name, err1 := redis.String(list[i], nil)
-		n, err2 := redis.Int(list[i+1], nil)
-		if err := errors.Join(err1, err2); err != nil {
-			return nil, fmt.Errorf("PUBSUB NUMSUB: %w", err)
-		}
-		out[name] = n
-	}
-	return out, nil
-}
-
-func (t *orchSession) close() {
-	if t.sub != nil {
-		t.sub.Close()
-	}
+	left    []*chain          // that have not begun
+	again   []*chain          // whose next operation is to go out
+	under   map[string]*chain // by the key under way
+	silent  bool              // orchagent did not answer something in time
+	overdue int               // how many messages came since an answer was late
 }
 
 // run carries out chains, several side by side, the first ones first. Once orchagent
@@ -289,139 +160,121 @@ func (t *orchSession) close() {
 // is for all of them: a connection was lost, or ctx ended; then chains with an
 // operation under way are unknown.
 func (t *orchSession) run(ctx context.Context, chains []*chain, window int) error {
-	next := 0
-	under := map[string]*chain{} // by the key under way
+	x := exchange{orchSession: t, window: window, left: chains, under: map[string]*chain{}}
 	defer func() {
-		for _, c := range under {
+		for _, c := range x.under {
 			c.unknown = true
 		}
 	}()
-	var again []*chain
-	silent, overdue := false, 0
 	for {
-		var batch []rowOp
-		send := func(c *chain) {
-			op := c.ops[c.done]
-			batch, under[op.key] = append(batch, op), c
-			c.tries++
-			c.due = t.now().Add(t.patience)
+		if err := x.send(ctx); err != nil || len(x.under) == 0 {
+			return err
 		}
-		for _, c := range again {
-			send(c)
-		}
-		again = again[:0]
-		for ; next < len(chains) && (len(under) < window || silent); next++ {
-			switch c := chains[next]; {
-			case len(c.ops) == 0:
-			case silent:
-				c.err = errUnbegun
-			case !c.until.IsZero() && t.now().After(c.until):
-				c.err = errSlow
-			default:
-				send(c)
-			}
-		}
-		if len(batch) > 0 {
-			answers, err := t.db.Do(ctx, setRows(t.channel, batch)...)
-			if err == nil {
-				err = firstError(answers)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if len(under) == 0 {
-			return nil
-		}
-		patience := t.soonest(under).Sub(t.now())
-		switch {
-		case patience > 0:
-			overdue = 0
-		case overdue == lateMessages: // messages of others without an end do not put it off
-			n := len(under)
-			if err := t.giveUp(ctx, under); err != nil {
-				return err
-			}
-			silent, overdue = silent || len(under) < n, 0
-			continue
-		default: // an answer may wait behind what came while this machine stood still
-			overdue++
-			patience = time.Millisecond
-		}
-		late := time.NewTimer(patience)
-		select {
-		case msg, ok := <-t.sub.C:
-			late.Stop()
-			if !ok {
-				return errors.New("the switch's Redis: the connection on which answers come was lost")
-			}
-			r, err := parseResponse(msg)
-			if err != nil {
-				continue // not orchagent's
-			}
-			c := under[r.key]
-			if c == nil || !r.answers(c.ops[c.done]) {
-				continue // another program's, or one that came late
-			}
-			delete(under, r.key)
-			switch {
-			case r.code == rcSuccess:
-				c.done++
-				c.tries = 0
-				if c.done < len(c.ops) {
-					again = append(again, c)
-				}
-			case r.code == rcNotExecuted && c.tries < notExecutedTries:
-				again = append(again, c)
-			default:
-				c.err = &StatusError{Status: r.code, Message: r.message}
-			}
-		case <-late.C:
-			n := len(under)
-			if err := t.giveUp(ctx, under); err != nil {
-				return err
-			}
-			silent = silent || len(under) < n
-		case <-ctx.Done():
-			late.Stop()
-			return context.Cause(ctx)
+		if err := x.receive(ctx); err != nil {
+			return err
 		}
 	}
+}
+
+// send sends the next operations.
+func (x *exchange) send(ctx context.Context) error {
+	next := x.again
+	for x.again = nil; len(x.left) > 0 && (len(next)+len(x.under) < x.window || x.silent); x.left = x.left[1:] {
+		switch c := x.left[0]; {
+		case len(c.ops) == 0:
+		case x.silent:
+			c.err = errUnbegun
+		case !c.until.IsZero() && x.now().After(c.until):
+			c.err = errSlow
+		default:
+			next = append(next, c)
+		}
+	}
+	if len(next) == 0 {
+		return nil
+	}
+	var batch []rowOp
+	for _, c := range next {
+		op := c.ops[c.done]
+		batch, x.under[op.key] = append(batch, op), c
+		c.tries++
+		c.due = x.now().Add(x.patience)
+	}
+	_, err := x.db.All(ctx, setRows(x.channel, batch)...)
+	return err
 }
 
 // lateMessages is how many messages are looked at after an answer is late.
 const lateMessages = 1 << 10
 
-// soonest is when the first answer is late.
-func (t *orchSession) soonest(under map[string]*chain) time.Time {
-	var first time.Time
-	for _, c := range under {
-		if first.IsZero() || c.due.Before(first) {
-			first = c.due
-		}
+// receive waits for an answer, or until one is late.
+func (x *exchange) receive(ctx context.Context) error {
+	first := slices.MinFunc(slices.Collect(maps.Values(x.under)), func(a, b *chain) int { return a.due.Compare(b.due) })
+	patience := first.due.Sub(x.now())
+	switch {
+	case patience > 0:
+		x.overdue = 0
+	case x.overdue == lateMessages: // messages of others without an end do not put it off
+		return x.giveUp(ctx)
+	default: // an answer may wait behind what came while this machine stood still
+		x.overdue++
+		patience = time.Millisecond
 	}
-	return first
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case msg, ok := <-x.sub.C:
+		if !ok {
+			return errors.New("the switch's Redis: the connection on which answers come was lost")
+		}
+		if r, err := parseResponse(msg); err == nil { // else it is not orchagent's
+			x.answered(&r)
+		}
+		return nil
+	case <-late.C:
+		return x.giveUp(ctx)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// answered takes in an answer, unless it is another program's, or to an earlier
+// operation on the same row that came late.
+func (x *exchange) answered(r *response) {
+	c := x.under[r.key]
+	if c == nil || !maps.Equal(r.fields, c.ops[c.done].to) {
+		return
+	}
+	delete(x.under, r.key)
+	switch {
+	case r.status.Status == rcSuccess:
+		c.done++
+		c.tries = 0
+		if c.done < len(c.ops) {
+			x.again = append(x.again, c)
+		}
+	case r.status.Status == rcNotExecuted && c.tries < notExecutedTries:
+		x.again = append(x.again, c)
+	default:
+		c.err = &r.status
+	}
 }
 
 // giveUp takes back what orchagent was too late for. What it has not fetched is
 // not carried out any more; the outcome of what it has fetched is unknown.
-func (t *orchSession) giveUp(ctx context.Context, under map[string]*chain) error {
-	var keys []string
-	for key, c := range under {
-		if !t.now().Before(c.due) {
-			keys = append(keys, key)
-		}
+func (x *exchange) giveUp(ctx context.Context) error {
+	x.overdue = 0
+	keys := slices.DeleteFunc(sortedKeys(x.under), func(key string) bool { return x.now().Before(x.under[key].due) })
+	if len(keys) == 0 {
+		return nil
 	}
-	slices.Sort(keys)
+	x.silent = true
 	cmds := [][]string{{sonicdb.Appl, "MULTI"}}
 	for _, key := range keys {
 		cmds = append(cmds, []string{sonicdb.Appl, "SREM", keySet, key}, []string{sonicdb.Appl, "SREM", delSet, key}, []string{sonicdb.Appl, "DEL", waiting + key})
 	}
-	answers, err := t.db.Do(ctx, append(cmds, []string{sonicdb.Appl, "EXEC"})...)
-	if err == nil {
-		err = firstError(answers)
-	}
-	if err != nil || len(keys) == 0 {
+	answers, err := x.db.All(ctx, append(cmds, []string{sonicdb.Appl, "EXEC"})...)
+	if err != nil {
 		return err
 	}
 	removed, err := redis.Ints(answers[len(answers)-1], nil)
@@ -429,44 +282,13 @@ func (t *orchSession) giveUp(ctx context.Context, under map[string]*chain) error
 		return fmt.Errorf("EXEC: %w", cmp.Or(err, errors.ErrUnsupported))
 	}
 	for i, key := range keys {
-		c := under[key]
-		delete(under, key)
+		c := x.under[key]
+		delete(x.under, key)
 		if removed[3*i] == 1 {
-			c.err = fmt.Errorf("%w for %v: the change is taken back", ErrSilent, t.patience)
+			c.err = fmt.Errorf("%w for %v: the change is taken back", ErrSilent, x.patience)
 			continue
 		}
-		c.err, c.unknown = fmt.Errorf("%w for %v to what it has fetched: it is not known what came of it", ErrSilent, t.patience), true
-	}
-	return nil
-}
-
-// answers tells whether a response is to this operation, and not to an earlier
-// one on the same row that came late.
-func (r *response) answers(op rowOp) bool {
-	if len(r.fields) != len(op.fields) {
-		return false
-	}
-	for i := 0; i < len(op.fields); i += 2 {
-		at := slices.Index(r.fields, op.fields[i])
-		if at < 0 || at%2 != 0 || r.fields[at+1] != op.fields[i+1] {
-			return false
-		}
-	}
-	return true
-}
-
-// firstError is the first refusal among answers; those in a transaction come
-// within EXEC's.
-func firstError(answers []any) error {
-	for _, a := range answers {
-		switch a := a.(type) {
-		case redis.Error:
-			return fmt.Errorf("it refuses: %w", a)
-		case []any:
-			if err := firstError(a); err != nil {
-				return err
-			}
-		}
+		c.err, c.unknown = fmt.Errorf("%w for %v to what it has fetched: it is not known what came of it", ErrSilent, x.patience), true
 	}
 	return nil
 }

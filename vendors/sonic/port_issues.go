@@ -15,43 +15,39 @@ import (
 // portIssues finds what a TPID of csig's breaks of the ports' CONFIG_DB: ordinary VLANs,
 // and classes of service by the PCP, which is the tag's T. What an aggregate
 // has, its members have.
-func (d *Driver) portIssues(ctx context.Context) ([]vendors.PortVerdict, error) {
-	lags, err := d.members(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var keys []string
-	var cmds [][]string
-	for _, table := range []string{"VLAN_MEMBER|", "VLAN_SUB_INTERFACE|", "PORT_QOS_MAP|"} {
-		found, err := d.scan(ctx, sonicdb.Config, table)
-		if err != nil {
-			return nil, err
-		}
-		keys = append(keys, found...)
-	}
-	for _, k := range keys {
-		cmds = append(cmds, []string{sonicdb.Config, "HGETALL", k})
-	}
-	list, err := d.hashes(ctx, cmds)
-	if err != nil {
-		return nil, err
-	}
+func (d *Driver) portIssues(ctx context.Context, lags map[string]string) ([]vendors.PortVerdict, error) {
 	tagged, untagged, subs, maps := map[string][]string{}, map[string][]string{}, map[string][]string{}, map[string][]string{}
-	for i, k := range keys {
-		parts := strings.Split(k, "|")
-		switch table := parts[0]; {
-		case table == "VLAN_MEMBER" && len(parts) == 3 && list[i]["tagging_mode"] == "tagged":
-			tagged[parts[2]] = append(tagged[parts[2]], parts[1])
-		case table == "VLAN_MEMBER" && len(parts) == 3:
-			untagged[parts[2]] = append(untagged[parts[2]], parts[1])
-		case table == "VLAN_SUB_INTERFACE":
-			parent := parentOf(parts[1])
-			if !slices.Contains(subs[parent], parts[1]) { // its addresses have rows, too
-				subs[parent] = append(subs[parent], parts[1])
-			}
-		case table == "PORT_QOS_MAP" && list[i]["dot1p_to_tc_map"] != "":
-			for port := range strings.SplitSeq(parts[1], ",") {
-				maps[port] = append(maps[port], list[i]["dot1p_to_tc_map"])
+	members, err := d.table(ctx, sonicdb.Config, "VLAN_MEMBER|")
+	if err != nil {
+		return nil, err
+	}
+	for key, fields := range members {
+		switch vlan, port, ok := strings.Cut(key, "|"); {
+		case !ok:
+		case fields["tagging_mode"] == "tagged":
+			tagged[port] = append(tagged[port], vlan)
+		default:
+			untagged[port] = append(untagged[port], vlan)
+		}
+	}
+	keys, err := d.db.Scan(ctx, sonicdb.Config, "VLAN_SUB_INTERFACE|")
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		name := strings.Split(key, "|")[1] // its addresses have rows, too
+		if parent := parentOf(name); !slices.Contains(subs[parent], name) {
+			subs[parent] = append(subs[parent], name)
+		}
+	}
+	qos, err := d.table(ctx, sonicdb.Config, "PORT_QOS_MAP|")
+	if err != nil {
+		return nil, err
+	}
+	for ports, fields := range qos {
+		for port := range strings.SplitSeq(ports, ",") {
+			if name := fields["dot1p_to_tc_map"]; name != "" {
+				maps[port] = append(maps[port], name)
 			}
 		}
 	}

@@ -36,9 +36,9 @@ type record struct {
 	err    error             // why it cannot be understood
 }
 
-func parseRecord(row map[string]string) record {
+func parseRecord(fields row) record {
 	r := record{before: map[string]string{}}
-	for field, value := range row {
+	for field, value := range fields {
 		switch port, ok := strings.CutPrefix(field, recordBefore); {
 		case ok:
 			r.before[port] = value

@@ -15,7 +15,7 @@ import (
 // orchagent did not answer those stay that may be true.
 func (d *Driver) Remove(ctx context.Context) error {
 	d.setup, d.known = nil, vendors.Unread
-	first, err := d.look(ctx)
+	first, err := d.look(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 			}
 			return err
 		}
-		if seen, err = d.look(ctx); err != nil {
+		if seen, err = d.look(ctx, nil); err != nil {
 			return err
 		}
 	}
@@ -55,7 +55,7 @@ func (d *Driver) empty(ctx context.Context) error {
 	if err := d.await(ctx); err != nil {
 		return err
 	}
-	seen, err := d.look(ctx) // now that the rows are stable
+	seen, err := d.look(ctx, nil) // now that the rows are stable
 	if err != nil {
 		return err
 	}
@@ -72,33 +72,6 @@ func (d *Driver) mayRestoreTPIDs(ctx context.Context) (bool, error) {
 	}
 	v, err := d.lookASIC(ctx)
 	return v.none, err
-}
-
-// orchagent is what the databases tell of it.
-func (d *Driver) orchagent(ctx context.Context) (orchState, error) {
-	t, err := d.unsubscribedSession(ctx)
-	if err != nil {
-		return orchState{}, err
-	}
-	return t.orchagent(ctx)
-}
-
-// unsubscribedSession is a session that does not receive answers.
-func (d *Driver) unsubscribedSession(ctx context.Context) (*orchSession, error) {
-	layout, err := d.db.Layout(ctx)
-	if err != nil {
-		return nil, err
-	}
-	id, err := layout.ID(sonicdb.Appl)
-	return &orchSession{db: d.db, channel: channelOf(id), patience: d.cfg.Patience, now: d.cfg.Now}, err
-}
-
-// restoreAll gives all TPIDs back.
-func (v *view) restoreAll() (cmds [][]string) {
-	for _, p := range sortedKeys(v.record.before) {
-		cmds = append(cmds, v.restore(p)...)
-	}
-	return cmds
 }
 
 // clearNotes deletes notes that are not true any more. Where one of them stays that

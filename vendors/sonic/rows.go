@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -31,6 +32,17 @@ const (
 	definedTable = definitions + ":" + aclTable
 )
 
+// row is the fields of a row of a database.
+type row map[string]string
+
+// words are the names and values, as commands have them.
+func (r row) words() (out []string) {
+	for _, name := range sortedKeys(r) {
+		out = append(out, name, r[name])
+	}
+	return out
+}
+
 // definition is the row that makes our ACL table: at egress, matching the egress
 // port and the PCP and VID of the outer tag, setting its VID. SAI's attributes of
 // a table are all CREATE_ONLY: a definition never changes in place.
@@ -39,37 +51,24 @@ type definition struct {
 	priority int // among the tables of the stage
 }
 
-func (d definition) fields() []string {
-	return []string{
-		"stage", "EGRESS",
-		"priority", strconv.Itoa(d.priority),
-		"size", strconv.Itoa(d.size),
-		matchPort, `{"format":"STRING","kind":"sai_field","sai_field":"SAI_ACL_TABLE_ATTR_FIELD_OUT_PORT"}`,
-		matchVID, `{"bitwidth":12,"format":"HEX_STRING","kind":"sai_field","sai_field":"SAI_ACL_TABLE_ATTR_FIELD_OUTER_VLAN_ID"}`,
-		matchPCP, `{"bitwidth":3,"format":"HEX_STRING","kind":"sai_field","sai_field":"SAI_ACL_TABLE_ATTR_FIELD_OUTER_VLAN_PRI"}`,
-		"action/" + setAction, `[{"action":"SAI_ACL_ENTRY_ATTR_ACTION_SET_OUTER_VLAN_ID","param":"vlan_id"}]`,
+func (d definition) row() row {
+	return row{
+		"stage":               "EGRESS",
+		"priority":            strconv.Itoa(d.priority),
+		"size":                strconv.Itoa(d.size),
+		matchPort:             `{"format":"STRING","kind":"sai_field","sai_field":"SAI_ACL_TABLE_ATTR_FIELD_OUT_PORT"}`,
+		matchVID:              `{"bitwidth":12,"format":"HEX_STRING","kind":"sai_field","sai_field":"SAI_ACL_TABLE_ATTR_FIELD_OUTER_VLAN_ID"}`,
+		matchPCP:              `{"bitwidth":3,"format":"HEX_STRING","kind":"sai_field","sai_field":"SAI_ACL_TABLE_ATTR_FIELD_OUTER_VLAN_PRI"}`,
+		"action/" + setAction: `[{"action":"SAI_ACL_ENTRY_ATTR_ACTION_SET_OUTER_VLAN_ID","param":"vlan_id"}]`,
 	}
 }
 
-// parseDefinition reads the row back; ok is false for anything that fields does
-// not write.
-func parseDefinition(row map[string]string) (d definition, ok bool) {
+// parseDefinition reads the row back; ok is false for any other one.
+func parseDefinition(r row) (d definition, ok bool) {
 	var err1, err2 error
-	d.size, err1 = strconv.Atoi(row["size"])
-	d.priority, err2 = strconv.Atoi(row["priority"])
-	if err1 != nil || err2 != nil {
-		return d, false
-	}
-	want := d.fields()
-	if len(row) != len(want)/2 {
-		return d, false
-	}
-	for i := 0; i < len(want); i += 2 {
-		if row[want[i]] != want[i+1] {
-			return d, false
-		}
-	}
-	return d, true
+	d.size, err1 = strconv.Atoi(r["size"])
+	d.priority, err2 = strconv.Atoi(r["priority"])
+	return d, err1 == nil && err2 == nil && maps.Equal(r, d.row())
 }
 
 // entryKey is the key of an entry's row below P4RT_TABLE: JSON with its keys in
@@ -100,9 +99,23 @@ func priority(e *vlanrules.Entry) int {
 	return 10 + bits.OnesCount16(mask) + 16*int(mask&1)
 }
 
-// entryFields are the fields of an entry's row.
-func entryFields(e *vlanrules.Entry) []string {
-	return []string{"action", setAction, paramVID, fmt.Sprintf("0x%03x", e.VID)}
+// entryRow is an entry's row.
+func entryRow(e *vlanrules.Entry) row {
+	return row{"action": setAction, paramVID: fmt.Sprintf("0x%03x", e.VID)}
+}
+
+// rowsOf are the rows of a port's table.
+func rowsOf(port string, t vlanrules.Table) map[string]row {
+	out := make(map[string]row, len(t))
+	for i := range t {
+		out[entryKey(port, &t[i])] = entryRow(&t[i])
+	}
+	return out
+}
+
+// sameRows compares tables by what stands in their rows.
+func sameRows(port string, a, b vlanrules.Table) bool {
+	return maps.EqualFunc(rowsOf(port, a), rowsOf(port, b), maps.Equal[row, row])
 }
 
 // lowers tells why the table cannot be that of SONiC, "" where it can.
@@ -121,9 +134,9 @@ func lowers(t vlanrules.Table) string {
 	return ""
 }
 
-// parseEntry is the inverse of entryKey and entryFields: key is that of the row
+// parseEntry is the inverse of entryKey and entryRow: key is that of the row
 // below P4RT_TABLE. The error says what we never write.
-func parseEntry(key string, row map[string]string) (port string, e vlanrules.Entry, err error) {
+func parseEntry(key string, fields row) (port string, e vlanrules.Entry, err error) {
 	text, ours := strings.CutPrefix(key, aclTable+":")
 	if !ours {
 		return "", e, errors.New("it is of another table")
@@ -152,10 +165,10 @@ func parseEntry(key string, row map[string]string) (port string, e vlanrules.Ent
 	if e.Match.PCP, err = parseTernary(k.PCP, 1, 7); err != nil {
 		return "", e, fmt.Errorf("%s: %w", matchPCP, err)
 	}
-	if len(row) != 2 || row["action"] != setAction {
+	if len(fields) != 2 || fields["action"] != setAction {
 		return "", e, errors.New("its action is not ours")
 	}
-	vid, err := parseHex(row[paramVID], 3, 0xfff)
+	vid, err := parseHex(fields[paramVID], 3, 0xfff)
 	if err != nil {
 		return "", e, fmt.Errorf("%s: %w", paramVID, err)
 	}
@@ -208,10 +221,9 @@ func sorted(t vlanrules.Table) vlanrules.Table {
 // the message, and then the fields that were asked for, none for a deletion
 // (orchagent/response_publisher.cpp; sonic-swss-common common/json.cpp).
 type response struct {
-	code    string // SWSS_RC_SUCCESS, or why not
-	key     string
-	message string
-	fields  []string // names and values
+	status StatusError // SWSS_RC_SUCCESS, or why not
+	key    string
+	fields row
 }
 
 // parseResponse reads one message of the response channel.
@@ -224,5 +236,9 @@ func parseResponse(msg []byte) (response, error) {
 	if len(list) < 4 || len(list)%2 != 0 || list[2] != "err_str" {
 		return response{}, fmt.Errorf("%d words, without a status, a key and an err_str at their beginning", len(list))
 	}
-	return response{code: untrusted.Text(list[0], 64), key: list[1], message: untrusted.Text(list[3], 512), fields: list[4:]}, nil
+	r := response{status: StatusError{untrusted.Text(list[0], 64), untrusted.Text(list[3], 512)}, key: list[1], fields: row{}}
+	for i := 4; i < len(list); i += 2 {
+		r.fields[list[i]] = list[i+1]
+	}
+	return r, nil
 }

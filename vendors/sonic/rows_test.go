@@ -1,6 +1,7 @@
 package sonic
 
 import (
+	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -25,11 +26,7 @@ func TestRowsRoundTrip(t *testing.T) {
 				t.Fatal(why)
 			}
 			for _, e := range res.Table {
-				row := map[string]string{}
-				for f := entryFields(&e); len(f) > 0; f = f[2:] {
-					row[f[0]] = f[1]
-				}
-				port, got, err := parseEntry(entryKey("Ethernet0", &e), row)
+				port, got, err := parseEntry(entryKey("Ethernet0", &e), entryRow(&e))
 				if e.ID = 0; err != nil || port != "Ethernet0" || !reflect.DeepEqual(got, e) {
 					t.Fatalf("%+v reads back as %+v, %v", e, got, err)
 				}
@@ -72,7 +69,7 @@ func TestStrangeRows(t *testing.T) {
 
 func TestResponses(t *testing.T) {
 	r, err := parseResponse([]byte(`["SWSS_RC_FULL","ACL_X:{\"priority\":1}","err_str","[SAI] full","action","a"]`))
-	if err != nil || r.code != rcFull || r.key != `ACL_X:{"priority":1}` || r.message != "[SAI] full" || len(r.fields) != 2 {
+	if err != nil || r.status.Status != rcFull || r.key != `ACL_X:{"priority":1}` || r.status.Message != "[SAI] full" || len(r.fields) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, bad := range []string{"", "x", "{}", "[]", `["a","b"]`, `["a","b","c","d"]`, `["a","b","err_str"]`, `["a","b","err_str","d","e"]`, `["a",1,"err_str","d"]`} {
@@ -80,7 +77,7 @@ func TestResponses(t *testing.T) {
 			t.Errorf("%s: %+v", bad, r)
 		}
 	}
-	op := rowOp{"k", []string{"action", "a", "param/x", "0x1"}}
+	op := rowOp{key: "k", to: row{"action": "a", "param/x": "0x1"}}
 	for _, tc := range []struct {
 		fields []string
 		want   bool
@@ -90,8 +87,16 @@ func TestResponses(t *testing.T) {
 		{nil, false},
 		{[]string{"a", "action", "0x1", "param/x"}, false},
 	} {
-		if r := (response{fields: tc.fields}); r.answers(op) != tc.want {
-			t.Errorf("%v answers %v: %v", tc.fields, op.fields, !tc.want)
+		msg, err := json.Marshal(append([]string{rcSuccess, op.key, "err_str", ""}, tc.fields...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := parseResponse(msg)
+		c := &chain{ops: []rowOp{op}}
+		x := exchange{under: map[string]*chain{op.key: c}}
+		x.answered(&r)
+		if err != nil || (c.done == 1) != tc.want || len(x.under) == c.done {
+			t.Errorf("%v answers %v: %v, %v", tc.fields, op.to, !tc.want, err)
 		}
 	}
 }
@@ -168,11 +173,8 @@ func FuzzParseResponse(f *testing.F) {
 	f.Add([]byte(`["SWSS_RC_SUCCESS","k","err_str","","action","a"]`))
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		r, err := parseResponse(msg)
-		if err == nil {
-			r.answers(rowOp{"k", []string{"action", "a", "param/x", "0x1"}})
-			if len(r.fields)%2 != 0 {
-				t.Error("a field without a value")
-			}
+		if err == nil && (strings.ContainsRune(r.status.Message, '\x1b') || strings.ContainsRune(r.status.Status, '\x1b')) {
+			t.Errorf("%q is not to be printed", r.status.Error())
 		}
 	})
 }
@@ -181,7 +183,7 @@ func FuzzParseEntry(f *testing.F) {
 	f.Add(aclTable+`:{"match/out_port":"Ethernet0","match/vlan_id":"0x800&0x800","match/vlan_pri":"0x1&0x7","priority":11}`, setAction, "0x385")
 	f.Fuzz(func(t *testing.T, key, action, vid string) {
 		port, e, err := parseEntry(key, map[string]string{"action": action, paramVID: vid})
-		if err == nil && (entryKey(port, &e) != key || entryFields(&e)[3] != vid) {
+		if err == nil && (entryKey(port, &e) != key || entryRow(&e)[paramVID] != vid) {
 			t.Errorf("%q, %q read as %s %+v", key, vid, port, e)
 		}
 	})

@@ -87,7 +87,7 @@ func Script(have, want vendors.Setup) ([]byte, error) {
 			note("(before it, every entry of the smaller one, and that table, are deleted)")
 			sent(rowOp{key: definedTable})
 		}
-		sent(rowOp{definedTable, definition{size: tableSize(&want), priority: tablePriority}.fields()})
+		sent(rowOp{key: definedTable, to: definition{size: tableSize(&want), priority: tablePriority}.row()})
 	}
 	other := have.TPID == 0 || describe(&have) != describe(&want)
 	fill := want.Fallback()
@@ -104,7 +104,7 @@ func Script(have, want vendors.Setup) ([]byte, error) {
 		}
 		note("port %s: the fallback, until csig agent has a signal", p.Port)
 		for i := range res.Table {
-			sent(rowOp{entryKey(p.Port, &res.Table[i]), entryFields(&res.Table[i])})
+			sent(rowOp{key: entryKey(p.Port, &res.Table[i]), to: entryRow(&res.Table[i])})
 		}
 	}
 	for _, p := range have.Ports {

@@ -25,27 +25,10 @@ const (
 // of its own uses them: another csig may have written a moment ago.
 const stablePause = 20 * time.Millisecond
 
-// noteAcked records the rows that orchagent acknowledged: the fields of each, nil for a
-// deleted one. A row whose outcome is unknown is not acknowledged.
-func (d *Driver) noteAcked(chains []*chain) {
-	for _, c := range chains {
-		for _, op := range c.ops[:c.done] {
-			d.acked[op.key] = op.fields
-		}
-		if c.unknown {
-			delete(d.acked, c.ops[c.done].key)
-		}
-	}
-}
-
 // rowsNotYetWritten lists the rows that differ from what orchagent acknowledged.
 func (d *Driver) rowsNotYetWritten(v *view) (keys []string) {
-	for key, fields := range d.acked {
-		row := v.rows[key]
-		if key == definedTable {
-			row = v.asked
-		}
-		if !sameFields(row, fields) {
+	for key, acked := range d.acked {
+		if !maps.Equal(v.rows[key], acked) {
 			keys = append(keys, key)
 		}
 	}
@@ -56,11 +39,11 @@ func (d *Driver) rowsNotYetWritten(v *view) (keys []string) {
 // csig uses the answers instead of the rows: the rows may be old, and sending an old row
 // again would restore a deleted entry. The view is then disputed, and sync has orchagent
 // confirm all of it.
-func (d *Driver) settled(ctx context.Context, read func() (*view, error)) (*view, error) {
+func (d *Driver) settled(ctx context.Context) (*view, error) {
 	late := time.NewTimer(d.settle)
 	defer late.Stop()
 	for {
-		v, err := read()
+		v, err := d.readRows(ctx)
 		if err == nil && v.started != d.started {
 			clear(d.acked) // another orchagent acknowledged that
 			d.orchRestarted, d.started = d.known != vendors.Unread, v.started
@@ -92,24 +75,19 @@ func (d *Driver) settled(ctx context.Context, read func() (*view, error)) (*view
 // useAcked replaces the rows that differ by what orchagent acknowledged. Where there is
 // no row at all the database was flushed, and the acknowledgements are void.
 func (d *Driver) useAcked(v *view, keys []string) {
-	if len(v.asked) == 0 && len(v.rows) == 0 {
+	if len(v.rows) == 0 {
 		clear(d.acked)
 		return
 	}
 	v.disputed = true
 	for _, key := range keys {
-		fields := d.acked[key]
-		row := make(map[string]string, len(fields)/2)
-		for i := 0; i < len(fields); i += 2 {
-			row[fields[i]] = fields[i+1]
-		}
-		switch {
+		switch acked := d.acked[key]; {
+		case acked != nil:
+			v.rows[key] = acked
 		case key == definedTable:
-			v.asked = row
-		case fields == nil:
-			v.gone = append(v.gone, key)
+			delete(v.rows, key)
 		default:
-			v.rows[key] = row
+			v.gone = append(v.gone, key)
 		}
 	}
 }
@@ -126,8 +104,7 @@ func (d *Driver) waitStable(ctx context.Context) error {
 			return err
 		}
 		before := last
-		if last, err = d.readRows(ctx); err == nil && maps.Equal(last.asked, before.asked) &&
-			maps.EqualFunc(last.rows, before.rows, maps.Equal[map[string]string, map[string]string]) {
+		if last, err = d.readRows(ctx); err == nil && maps.EqualFunc(last.rows, before.rows, maps.Equal[row, row]) {
 			return nil
 		}
 	}

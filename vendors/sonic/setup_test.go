@@ -28,19 +28,15 @@ func TestRepair(t *testing.T) {
 		l.loose = true
 		for name, harm := range map[string]rowOp{
 			"an entry is deleted":          {key: key},
-			"an entry is changed":          {key, []string{"action", setAction, paramVID, "0x7ff"}},
-			"an entry of another port":     {entryKey("Ethernet4", &l.ports[0].have[0]), entryFields(&l.ports[0].have[0])},
-			"an entry that csig never has": {aclTable + `:{"match/out_port":"Ethernet0","match/vlan_id":"0x001&0x001","priority":3}`, []string{"action", setAction, paramVID, "0x7ff"}},
+			"an entry is changed":          {key: key, to: row{"action": setAction, paramVID: "0x7ff"}},
+			"an entry of another port":     {key: entryKey("Ethernet4", &l.ports[0].have[0]), to: entryRow(&l.ports[0].have[0])},
+			"an entry that csig never has": {key: aclTable + `:{"match/out_port":"Ethernet0","match/vlan_id":"0x001&0x001","priority":3}`, to: row{"action": setAction, paramVID: "0x7ff"}},
 		} {
 			sub, err := l.db.Subscribe(t.Context(), responses, "APPL_DB")
 			if err != nil {
 				t.Fatal(err)
 			}
-			answers, err := l.db.Do(t.Context(), setRows(l.session.channel, []rowOp{harm})...)
-			if err == nil {
-				err = firstError(answers)
-			}
-			if err != nil {
+			if _, err := l.db.All(t.Context(), setRows(l.session.channel, []rowOp{harm})...); err != nil {
 				t.Fatal(err)
 			}
 			<-sub.C // another agent waits for its answer
@@ -274,11 +270,7 @@ func TestNeighbour(t *testing.T) {
 		const other = "ACL_OTHER_EGRESS_TABLE"
 		send := func(op rowOp) {
 			t.Helper()
-			answers, err := l.db.Do(t.Context(), setRows(channelOf(0), []rowOp{op})...)
-			if err == nil {
-				err = firstError(answers)
-			}
-			if err != nil {
+			if _, err := l.db.All(t.Context(), setRows(channelOf(0), []rowOp{op})...); err != nil {
 				t.Fatal(err)
 			}
 			for end := time.Now().Add(5 * time.Second); len(l.sw.Redis.Keys(0, waiting+"*"))+len(l.sw.Redis.Keys(0, keySet)) > 0; {
@@ -289,9 +281,9 @@ func TestNeighbour(t *testing.T) {
 			}
 			l.sw.Settle()
 		}
-		send(rowOp{definitions + ":" + other, definition{size: 64, priority: 7}.fields()})
+		send(rowOp{key: definitions + ":" + other, to: definition{size: 64, priority: 7}.row()})
 		entry := other + `:{"match/out_port":"Ethernet8","match/vlan_id":"0x800&0x800","priority":3}`
-		send(rowOp{entry, []string{"action", setAction, paramVID, "0x123"}})
+		send(rowOp{key: entry, to: row{"action": setAction, paramVID: "0x123"}})
 		stays := func(when string) {
 			t.Helper()
 			l.sw.Settle()
@@ -311,7 +303,7 @@ func TestNeighbour(t *testing.T) {
 		u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
 		l.update(u)
 		l.loose = true
-		send(rowOp{entryKey("Ethernet4", &l.ports[0].have[0]), entryFields(&l.ports[0].have[0])}) // a stranger in csig's
+		send(rowOp{key: entryKey("Ethernet4", &l.ports[0].have[0]), to: entryRow(&l.ports[0].have[0])}) // a stranger in csig's
 		now = now.Add(recheck)
 		l.update(u)
 		stays("after a repair")

@@ -89,11 +89,7 @@ func TestUntrueNote(t *testing.T) {
 				// As a csig did that did not wait, and ended.
 				l.sw.Redis.Do(6, "HSET", firstKey, firstSent, "2026-01-01T00:00:00Z")
 				want := definition{size: tableSize(&s), priority: tablePriority}
-				answers, err := l.db.Do(t.Context(), setRows(channelOf(0), []rowOp{{definedTable, want.fields()}})...)
-				if err == nil {
-					err = firstError(answers)
-				}
-				if err != nil {
+				if _, err := l.db.All(t.Context(), setRows(channelOf(0), []rowOp{{key: definedTable, to: want.row()}})...); err != nil {
 					t.Fatal(err)
 				}
 				for end := time.Now().Add(5 * time.Second); len(l.sw.Redis.Keys(0, keySet)) > 0; {
@@ -114,7 +110,7 @@ func TestUntrueNote(t *testing.T) {
 				}
 				l.sw.InitDone()
 				l.sw.Settle()
-				err = l.Apply(t.Context(), s)
+				err := l.Apply(t.Context(), s)
 				if !refuses {
 					if err != nil || l.sw.Tables() != 1 {
 						t.Fatalf("%v; %d tables", err, l.sw.Tables())
@@ -182,11 +178,11 @@ func TestOneTableAtATime(t *testing.T) {
 	d := Open(Config{Redis: clientOf(r), Patience: 300 * time.Millisecond})
 	defer d.Close()
 	var perm *vendors.PermanentError
-	if err := d.probeOrch(t.Context()); !errors.Is(err, ErrSilent) || errors.As(err, &perm) {
+	if err := d.checkListeners(t.Context()); !errors.Is(err, ErrSilent) || errors.As(err, &perm) {
 		t.Errorf("before its ports: %v", err)
 	}
 	r.Do(0, "HSET", portInit, "lanes", "0") // those of before a warm restart
-	if err := d.probeOrch(t.Context()); !errors.As(err, &perm) || !strings.Contains(err.Error(), "202605") {
+	if err := d.checkListeners(t.Context()); !errors.As(err, &perm) || !strings.Contains(err.Error(), "202605") {
 		t.Errorf("where it does not come: %v", err)
 	}
 	d.cfg.Patience = time.Minute
@@ -195,7 +191,7 @@ func TestOneTableAtATime(t *testing.T) {
 		defer close(done)
 		subscribe("P4RT_TABLE_CHANNEL@0")
 	}()
-	if err := d.probeOrch(t.Context()); err != nil {
+	if err := d.checkListeners(t.Context()); err != nil {
 		t.Errorf("where it does: %v", err)
 	}
 	<-done

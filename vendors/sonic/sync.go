@@ -4,16 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
 // takeOver makes the observed setup the wanted one.
 func (d *Driver) takeOver(ctx context.Context) error {
-	seen, err := d.look(ctx)
+	seen, err := d.look(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -95,29 +93,7 @@ func (v *view) hasUnwantedRows(d *Driver) bool {
 // unwanted reports whether csig must delete a row.
 func (v *view) unwanted(d *Driver, r rowView) bool {
 	// orchagent keeps a port that CONFIG_DB has deleted for as long as entries name it.
-	return r.bad != "" || d.byName[r.port] == nil || !v.ports[r.port].there || v.refusal(r.port) != ""
-}
-
-// sameRows compares tables by what stands in their rows.
-func sameRows(port string, a, b vlanrules.Table) bool {
-	x, y := rowsOf(port, a), rowsOf(port, b)
-	if len(x) != len(y) {
-		return false
-	}
-	for k, v := range x {
-		if !slices.Equal(y[k], v) {
-			return false
-		}
-	}
-	return true
-}
-
-func rowsOf(port string, t vlanrules.Table) map[string][]string {
-	out := make(map[string][]string, len(t))
-	for i := range t {
-		out[entryKey(port, &t[i])] = entryFields(&t[i])
-	}
-	return out
+	return r.bad != "" || d.byName[r.port] == nil || !v.carriers[r.port].there || v.refusal(r.port) != ""
 }
 
 // learn notes what the switch has, and which ports have something else than we
@@ -159,31 +135,20 @@ func (d *Driver) askAgain(ctx context.Context, seen *view) error {
 	for _, key := range sortedKeys(seen.entries) {
 		r := seen.entries[key]
 		if r.bad == "" {
-			chains = append(chains, &chain{port: r.port, ops: []rowOp{{key, entryFields(&r.entry)}}})
+			chains = append(chains, &chain{port: r.port, ops: []rowOp{{key: key, to: entryRow(&r.entry)}}})
 		}
 	}
 	if err := d.run(ctx, chains); err != nil {
 		return err
 	}
-	var gone [][]string
 	for _, c := range chains {
-		var status *StatusError
 		switch {
 		case c.err == nil:
-		case errors.As(c.err, &status):
+		case errors.As(c.err, new(*StatusError)):
 			delete(seen.entries, c.ops[0].key)
-			d.acked[c.ops[0].key] = nil
-			gone = append(gone, []string{sonicdb.Appl, "DEL", rows + c.ops[0].key}, []string{sonicdb.ApplState, "DEL", rows + c.ops[0].key})
 		default:
 			return fmt.Errorf("confirm an ACL entry of port %s: %w", c.port, c.err)
 		}
 	}
-	if len(gone) == 0 {
-		return nil
-	}
-	answers, err := d.db.Do(ctx, gone...)
-	if err != nil {
-		return err
-	}
-	return firstError(answers)
+	return nil
 }

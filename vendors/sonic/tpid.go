@@ -1,10 +1,10 @@
 package sonic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,11 +50,11 @@ type carrier struct {
 // asicTPID is what ASIC_DB has of a port: orchagent sets no TPID but another than it
 // set last, the default at first (orchagent/portsorch.cpp, setPortTpid), and what SAI
 // refuses does not come to ASIC_DB. "" where the port is not there.
-func asicTPID(row map[string]string) string {
-	if len(row) == 0 {
+func asicTPID(port row) string {
+	if len(port) == 0 {
 		return ""
 	}
-	v, err := strconv.ParseUint(row["SAI_PORT_ATTR_TPID"], 10, 16)
+	v, err := strconv.ParseUint(port["SAI_PORT_ATTR_TPID"], 10, 16)
 	if err != nil {
 		return defaultTPID
 	}
@@ -69,48 +69,55 @@ func refusedTPID(asic, want string) string {
 // aggregateDone is how an operator gets a port into an aggregate of csig's.
 const aggregateDone = "leave it out of csig's ports, take it out of the aggregate and add it again, and then to csig's ports"
 
+func (c carrier) tpidOr() string {
+	if c.tpid == "" {
+		return defaultTPID + ", the default"
+	}
+	return c.tpid
+}
+
 // refusal says why a port that CONFIG_DB has cannot be programmed as a member of
 // its aggregate, "" where it can or is none.
 func (v *view) refusal(name string) string {
-	p := v.ports[name]
-	if p.lag == "" {
+	of := v.lags[name]
+	if of == "" {
 		return ""
 	}
-	lag, own := v.carriers[p.lag], v.carriers[name]
+	lag, own := v.carriers[of], v.carriers[name]
 	_, joined := v.record.before[name]
-	_, noted := v.record.before[p.lag]
+	_, noted := v.record.before[of]
 	switch {
 	case !lag.there:
-		return fmt.Sprintf("it is a member of %s, which CONFIG_DB does not have; it is programmed as soon as that appears", p.lag)
-	case v.fixedLAGs:
-		return fmt.Sprintf("it is a member of %s, and the switch's SAI cannot change the TPID of an aggregate (STATE_DB SWITCH_CAPABILITY|switch LAG_TPID_CAPABLE is false): leave it out of the ports, or take it out of the aggregate", p.lag)
+		return fmt.Sprintf("it is a member of %s, which CONFIG_DB does not have; it is programmed as soon as that appears", of)
+	case v.fixedLAGs():
+		return fmt.Sprintf("it is a member of %s, and the switch's SAI cannot change the TPID of an aggregate (STATE_DB SWITCH_CAPABILITY|switch LAG_TPID_CAPABLE is false): leave it out of the ports, or take it out of the aggregate", of)
 	case joined || !sameTPID(own.tpid, "") || !sameTPID(own.orch, ""):
 		// SONiC's own command line does not let such a port join, and nothing says
 		// which of the two TPIDs the ASIC has.
-		return fmt.Sprintf("it became a member of %s while it had a TPID of its own, and which one the ASIC has is not known: %s", p.lag, aggregateDone)
-	case len(p.unnamed) > 0 && !noted && !sameTPID(lag.tpid, tpidText(v.wants)):
+		return fmt.Sprintf("it became a member of %s while it had a TPID of its own, and which one the ASIC has is not known: %s", of, aggregateDone)
+	case v.partial(name) != "" && !noted && !sameTPID(lag.tpid, tpidText(v.wanted.TPID)):
 		return v.partial(name) + ", too, each with an lm of its own"
 	}
 	return ""
 }
 
-// partial says which members of a port's aggregate csig does not have, "" where
-// there are none.
+// partial says which members of a port's aggregate the wanted setup does not have, ""
+// where it has all.
 func (v *view) partial(name string) string {
-	p := v.ports[name]
-	if len(p.unnamed) == 0 {
+	var others []string
+	for _, p := range sortedKeys(v.lags) {
+		if v.lags[p] == v.lags[name] && !v.wanted.HasPort(p) {
+			others = append(others, p)
+		}
+	}
+	if others == nil {
 		return ""
 	}
-	return fmt.Sprintf("frames of %s also leave by %s, which would not be updated: name its other members", p.lag, strings.Join(p.unnamed, ", "))
+	return fmt.Sprintf("frames of %s also leave by %s, which would not be updated: name its other members", v.lags[name], strings.Join(others, ", "))
 }
 
 // carrierOf is what a port has its TPID from.
-func (v *view) carrierOf(name string) string {
-	if lag := v.ports[name].lag; lag != "" {
-		return lag
-	}
-	return name
-}
+func (v *view) carrierOf(name string) string { return cmp.Or(v.lags[name], name) }
 
 // portsOf are the ports whose errors an error has.
 func portsOf(err error) (ports []string) {
@@ -127,9 +134,9 @@ func (d *Driver) setTPIDs(ctx context.Context, seen *view) error {
 	var carriers []string
 	var cmds [][]string
 	for _, p := range d.setup.Ports {
-		at, name := seen.ports[p.Port], seen.carrierOf(p.Port)
+		name := seen.carrierOf(p.Port)
 		switch {
-		case !at.there:
+		case !seen.carriers[p.Port].there:
 			of[p.Port] = nil // when it comes back it is to have it
 			continue
 		case seen.refusal(p.Port) != "":
@@ -164,7 +171,7 @@ func (d *Driver) setTPIDs(ctx context.Context, seen *view) error {
 			continue
 		}
 		back := seen.restore(name)
-		if slices.ContainsFunc(d.setup.Ports, func(p vendors.PortSetup) bool { return p.Port == name }) {
+		if d.setup.HasPort(name) {
 			back = back[:len(back)-1] // it joined an aggregate: that stays noted until it leaves
 		}
 		cmds = append(cmds, back...)
@@ -178,32 +185,29 @@ func (d *Driver) setTPIDs(ctx context.Context, seen *view) error {
 // portmgrd waits until TPIDs have come through portmgrd and teammgrd to orchagent,
 // and those of ports to the ASIC. Where orchagent ends meanwhile, that is errGone.
 func (d *Driver) portmgrd(ctx context.Context, changes []string, of map[string][]string, seen *view) error {
-	var ask [][]string
+	var places [][2]string
 	for _, name := range changes {
-		ask = append(ask, []string{sonicdb.Appl, "HGETALL", carrierTable(name)})
-	}
-	for _, name := range changes {
-		ask = append(ask, []string{sonicdb.ASIC, "HGETALL", asicPorts + seen.objects[name]})
+		places = append(places, [2]string{sonicdb.Appl, carrierTable(name)}, [2]string{sonicdb.ASIC, asicPorts + seen.objects[name]})
 	}
 	want := tpidText(d.setup.TPID)
 	for end := d.cfg.Now().Add(d.cfg.Patience); ; {
-		list, err := d.hashes(ctx, ask)
+		list, err := d.hashes(ctx, places...)
 		if err != nil {
 			return err
 		}
 		var late []error
-		for i, row := range list[:len(changes)] {
-			if sameTPID(row["tpid"], want) {
-				if asic := asicTPID(list[len(changes)+i]); asic != "" && !sameTPID(asic, want) {
-					late = append(late, &vendors.PortError{Port: changes[i], Err: errors.New(refusedTPID(asic, want))})
+		for i, name := range changes {
+			if sameTPID(list[2*i]["tpid"], want) {
+				if asic := asicTPID(list[2*i+1]); asic != "" && !sameTPID(asic, want) {
+					late = append(late, &vendors.PortError{Port: name, Err: errors.New(refusedTPID(asic, want))})
 				}
 				continue
 			}
 			who, whose := "portmgrd", "its TPID"
-			if name := changes[i]; isAggregate(name) {
+			if isAggregate(name) {
 				who, whose = "teammgrd", "the TPID of "+name
 			}
-			for _, port := range of[changes[i]] {
+			for _, port := range of[name] {
 				late = append(late, &vendors.PortError{Port: port,
 					Err: fmt.Errorf("%s is in CONFIG_DB, and has not come to APPL_DB for %v: is %s running?", whose, d.cfg.Patience, who)})
 			}

@@ -31,45 +31,38 @@ var errGone = errors.New("orchagent has ended")
 // port has it in the ASIC, CONFIG_DB never took it, or orchagent has it and runs. Where
 // the connection was lost before the write was confirmed, CONFIG_DB and whether
 // orchagent runs decide.
-func (d *Driver) pendingTPIDProbe(ctx context.Context) (why string, sent bool, err error) {
-	list, err := d.hashes(ctx, [][]string{{sonicdb.State, "HGETALL", tpidKey}, {sonicdb.Counters, "HGETALL", "COUNTERS_PORT_NAME_MAP"}})
-	if err != nil || list[0][tpidOf] == "" {
-		return "", false, err
+func (d *Driver) pendingTPIDProbe(ctx context.Context, seen *view) (why string, err error) {
+	note := seen.probe
+	if note[tpidOf] == "" || seen.inASIC(note[tpidOf]) {
+		return "", nil
 	}
-	note, objects := list[0], list[1]
-	ask := [][]string{{sonicdb.Config, "HGETALL", carrierKey(note[tpidPort])}, {sonicdb.Appl, "HGETALL", carrierTable(note[tpidPort])}}
-	for _, port := range sortedKeys(objects) {
-		ask = append(ask, []string{sonicdb.ASIC, "HGETALL", asicPorts + objects[port]})
-	}
-	have, err := d.hashes(ctx, ask)
-	if err != nil || slices.ContainsFunc(have[2:], func(row map[string]string) bool { return sameTPID(asicTPID(row), note[tpidOf]) && len(row) > 0 }) {
-		return "", false, err
-	}
-	sent = note[tpidSent] != ""
-	kept := sameTPID(have[0]["tpid"], note[tpidOf])
+	at, sent := seen.carriers[note[tpidPort]], note[tpidSent] != ""
+	kept := sameTPID(at.tpid, note[tpidOf])
 	if !sent && !kept {
-		return "", false, nil
+		return "", nil
 	}
-	if !sent || kept && sameTPID(have[1]["tpid"], note[tpidOf]) {
+	if !sent || kept && sameTPID(at.orch, note[tpidOf]) {
 		if o, err := d.orchagent(ctx); err != nil || o.running() && o.ready {
-			return "", false, err
+			return "", err
 		}
 	}
 	return fmt.Sprintf("orchagent got TPID %s for %s at %s, no port has it in the ASIC, and orchagent may have crashed on it: up to SONiC 202411 it exits when SAI refuses a TPID. csig does not set that TPID again. Choose another one for the domain. See the log of swss; if the cause was another one, run \"sonic-db-cli STATE_DB DEL '%s'\" on the switch, and csig sets it once more",
-		note[tpidOf], note[tpidPort], cmp.Or(note[tpidSent], note[tpidAbout]), tpidKey), sent, nil
+		note[tpidOf], note[tpidPort], cmp.Or(note[tpidSent], note[tpidAbout]), tpidKey), nil
 }
 
 // recordBadTPID notes that a TPID was sent, before CONFIG_DB loses the evidence.
 func (d *Driver) recordBadTPID(ctx context.Context, seen *view) error {
-	if seen.badWhy == "" || seen.badSent {
+	if seen.badWhy == "" || seen.probe[tpidSent] != "" {
 		return nil
 	}
-	seen.badSent = true
-	return d.write(ctx, []string{sonicdb.State, "HSET", tpidKey, tpidSent, d.cfg.Now().UTC().Format(time.RFC3339)})
+	seen.probe[tpidSent] = d.cfg.Now().UTC().Format(time.RFC3339)
+	return d.write(ctx, []string{sonicdb.State, "HSET", tpidKey, tpidSent, seen.probe[tpidSent]})
 }
 
 // isBadTPID reports whether orchagent may have crashed on a TPID before.
-func (v *view) isBadTPID(tpid uint16) bool { return v.badWhy != "" && v.badTPID == tpidText(tpid) }
+func (v *view) isBadTPID(tpid uint16) bool {
+	return v.badWhy != "" && v.probe[tpidOf] == tpidText(tpid)
+}
 
 // refusedBefore refuses a TPID on which orchagent crashed before. It first restores
 // CONFIG_DB where that still has the TPID: orchagent would crash on it again.
@@ -105,7 +98,7 @@ func (d *Driver) setTPIDsCanary(ctx context.Context, change, await []string, of 
 		}
 		return d.write(ctx, cmds...)
 	}
-	if kept := slices.DeleteFunc(slices.Clone(await), func(name string) bool { return slices.Contains(change, name) }); seen.badTPID == want && len(kept) > 0 {
+	if kept := slices.DeleteFunc(slices.Clone(await), func(name string) bool { return slices.Contains(change, name) }); seen.probe[tpidOf] == want && len(kept) > 0 {
 		// The outcome of an earlier try is unknown: find it out before others get the TPID.
 		early := d.checkAlive(ctx, d.portmgrd(ctx, kept, of, seen))
 		switch {
@@ -114,7 +107,7 @@ func (d *Driver) setTPIDsCanary(ctx context.Context, change, await []string, of 
 		case early != nil && len(portsOf(early)) == 0:
 			return early
 		}
-		seen.badTPID = "" // orchagent still runs with it
+		seen.probe = nil // orchagent still runs with it
 		return errors.Join(early, d.write(ctx, []string{sonicdb.State, "DEL", tpidKey}), d.setTPIDsCanary(ctx, change, change, of, seen))
 	}
 	var err error
@@ -164,7 +157,7 @@ func (d *Driver) setTPIDsCanary(ctx context.Context, change, await []string, of 
 		}
 		err = errors.Join(err, late)
 	}
-	if seen.badTPID == want && (err == nil || len(portsOf(err)) > 0) { // orchagent still runs with it
+	if seen.probe[tpidOf] == want && (err == nil || len(portsOf(err)) > 0) { // orchagent still runs with it
 		delete(d.noted, tpidKey)
 		return errors.Join(err, d.write(ctx, []string{sonicdb.State, "DEL", tpidKey}))
 	}

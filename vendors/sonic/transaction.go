@@ -4,168 +4,102 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// portTransaction is the operations that bring one port from its entries to the wanted ones.
-type portTransaction struct {
-	port *port
-	chain
-	undo []rowOp // undo[i] reverts ops[i]
-	adds bool
-}
-
-// newTransaction turns a port's compiled operations into row operations.
-func newTransaction(p *port) *portTransaction {
-	t := &portTransaction{port: p, chain: chain{port: p.name}}
+// portChain is the operations that bring one port from its entries to the wanted ones.
+func portChain(p *port, until time.Time) *chain {
+	c := &chain{port: p.name, until: until}
 	now := rowsOf(p.name, p.have)
 	for i := range p.Result.Ops {
 		op := &p.Result.Ops[i]
 		key := entryKey(p.name, &op.Entry)
-		var fields []string
+		var to row
 		if op.Kind != vlanrules.Delete {
-			fields = entryFields(&op.Entry)
+			to = entryRow(&op.Entry)
 		}
-		t.adds = t.adds || now[key] == nil && fields != nil
-		t.ops = append(t.ops, rowOp{key, fields})
-		t.undo = append(t.undo, rowOp{key, now[key]})
-		now[key] = fields
+		c.ops = append(c.ops, rowOp{key, to, now[key]})
+		now[key] = to
 	}
-	return t
+	return c
 }
 
-// undoOps returns a transaction that reverts the completed operations.
-func (t *portTransaction) undoOps() *portTransaction {
-	b := &portTransaction{port: t.port, chain: chain{port: t.chain.port}}
-	for i := t.done - 1; i >= 0; i-- {
-		b.ops = append(b.ops, t.undo[i])
-	}
-	return b
+// adds tells whether the chain makes a new entry.
+func (c *chain) adds() bool {
+	return slices.ContainsFunc(c.ops, func(op rowOp) bool { return op.was == nil && op.to != nil })
 }
 
-// reset puts the transaction back to its start.
-func (t *portTransaction) reset() { t.done, t.err, t.unknown, t.tries = 0, nil, false, 0 }
+// failed tells whether it is known that the chain was not carried out to its end.
+func (c *chain) failed() bool { return c.err != nil && !c.unknown }
 
-// runTransactions runs the transactions, those with the worst bucket first.
-func (d *Driver) runTransactions(ctx context.Context, txns []*portTransaction) error {
-	if err := d.runTransactionWindow(ctx, txns, orchWindow); err != nil {
+// runPorts runs the chains of ports, those with the worst bucket first. A port has all
+// of a change or nothing of it.
+func (d *Driver) runPorts(ctx context.Context, chains []*chain) error {
+	if err := d.run(ctx, chains); err != nil {
 		return err
 	}
-	first := slices.IndexFunc(txns, func(t *portTransaction) bool { return errors.Is(t.err, ErrFull) })
+	first := slices.IndexFunc(chains, func(c *chain) bool { return errors.Is(c.err, ErrFull) })
 	if first < 0 {
-		return d.rollBackFailed(ctx, txns)
+		return d.rollBack(ctx, only(chains, (*chain).failed))
 	}
 	// The table is full: entries of ports with a better bucket may take the capacity
 	// that ports with a worse bucket need. Everything after the first failure is rolled
 	// back, and runs again one port at a time.
-	var redo []*portTransaction
-	for i, t := range txns {
-		if i >= first && !t.unknown && (t.adds || t.err != nil) {
-			redo = append(redo, t)
-		}
-	}
+	redo := only(chains[first:], func(c *chain) bool { return !c.unknown && (c.adds() || c.err != nil) })
 	if err := d.rollBack(ctx, redo); err != nil {
 		return err
 	}
-	silent := slices.ContainsFunc(txns, func(t *portTransaction) bool { return errors.Is(t.err, ErrSilent) })
-	for _, t := range redo {
-		if t.unknown {
+	silent := slices.ContainsFunc(chains, func(c *chain) bool { return errors.Is(c.err, ErrSilent) })
+	for _, c := range redo {
+		if c.unknown {
 			continue
 		}
-		t.reset()
+		c.done, c.err, c.tries = 0, nil, 0
 		if silent {
-			t.err = errUnbegun
+			c.err = errUnbegun
 			continue
 		}
-		if err := d.runTransactionWindow(ctx, []*portTransaction{t}, 1); err != nil {
+		one := []*chain{c}
+		if err := d.runWindow(ctx, one, 1); err != nil {
 			return err
 		}
-		silent = errors.Is(t.err, ErrSilent)
-		if t.err != nil {
-			if err := d.rollBackFailed(ctx, []*portTransaction{t}); err != nil {
-				return err
-			}
+		silent = errors.Is(c.err, ErrSilent)
+		if err := d.rollBack(ctx, only(one, (*chain).failed)); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (d *Driver) runTransactionWindow(ctx context.Context, txns []*portTransaction, window int) error {
-	chains := make([]*chain, len(txns))
-	for i, t := range txns {
-		chains[i] = &t.chain
-	}
-	if err := d.runWindow(ctx, chains, window); err != nil {
-		return err
-	}
-	return d.restoreRows(ctx, txns)
+// only are the chains of which f is true.
+func only(chains []*chain, f func(*chain) bool) []*chain {
+	return slices.DeleteFunc(slices.Clone(chains), func(c *chain) bool { return !f(c) })
 }
 
-// restoreRows makes the rows of refused operations in APPL_DB what they were: the
-// consumer has put there what was asked for, and P4Orch leaves it (p4rt_app did
-// the same, sonic-pins p4rt_app/sonic/response_handler.cc, RestoreApplDb).
-func (d *Driver) restoreRows(ctx context.Context, txns []*portTransaction) error {
-	var cmds [][]string
-	for _, t := range txns {
-		if t.err == nil || t.unknown {
+// rollBack reverts the completed operations. A chain that cannot be reverted is
+// unknown, and the next Update reads its port again.
+func (d *Driver) rollBack(ctx context.Context, chains []*chain) error {
+	var backs, of []*chain
+	for _, c := range chains {
+		if c.done == 0 {
 			continue
 		}
-		row := rows + t.undo[t.done].key
-		cmds = append(cmds, []string{sonicdb.Appl, "MULTI"}, []string{sonicdb.Appl, "DEL", row})
-		if was := t.undo[t.done].fields; was != nil {
-			cmds = append(cmds, append([]string{sonicdb.Appl, "HSET", row}, was...))
+		b := &chain{port: c.port}
+		for _, op := range slices.Backward(c.ops[:c.done]) {
+			b.ops = append(b.ops, rowOp{op.key, op.was, op.to})
 		}
-		cmds = append(cmds, []string{sonicdb.Appl, "EXEC"})
-	}
-	if len(cmds) == 0 {
-		return nil
-	}
-	answers, err := d.db.Do(ctx, cmds...)
-	if err == nil {
-		err = firstError(answers)
-	}
-	if err != nil {
-		d.hangUp()
-	}
-	return err
-}
-
-// rollBackFailed reverts the transactions that failed halfway: a port has all of a
-// change or nothing of it.
-func (d *Driver) rollBackFailed(ctx context.Context, txns []*portTransaction) error {
-	var failed []*portTransaction
-	for _, t := range txns {
-		if t.err != nil && !t.unknown {
-			failed = append(failed, t)
-		}
-	}
-	return d.rollBack(ctx, failed)
-}
-
-// rollBack reverts the completed operations. A transaction that cannot be reverted is
-// unknown, and the next Update reads its port again.
-func (d *Driver) rollBack(ctx context.Context, txns []*portTransaction) error {
-	var backs []*portTransaction
-	var of []*portTransaction
-	for _, t := range txns {
-		if b := t.undoOps(); len(b.ops) > 0 {
-			b.undo = b.ops // what a refusal leaves is read again
-			backs, of = append(backs, b), append(of, t)
-		}
+		backs, of = append(backs, b), append(of, c)
 	}
 	if len(backs) == 0 {
 		return nil
 	}
-	chains := make([]*chain, len(backs))
-	for i, b := range backs {
-		chains[i] = &b.chain
-	}
-	if err := d.runWindow(ctx, chains, orchWindow); err != nil {
+	if err := d.run(ctx, backs); err != nil {
 		return err
 	}
 	for i, b := range backs {
@@ -179,41 +113,33 @@ func (d *Driver) rollBack(ctx context.Context, txns []*portTransaction) error {
 
 // verifyRows reads the changed rows back, where P4Orch reports them in APPL_STATE_DB:
 // an answer alone is no proof.
-func (d *Driver) verifyRows(ctx context.Context, txns []*portTransaction) error {
+func (d *Driver) verifyRows(ctx context.Context, chains []*chain) error {
 	if !d.proof {
 		return nil
 	}
-	var cmds [][]string
-	var of []*portTransaction
-	for _, t := range txns {
-		if t.err != nil {
+	var places [][2]string
+	var of []*chain
+	want := map[string]row{}
+	for _, c := range chains {
+		if c.err != nil {
 			continue
 		}
-		for key := range t.changedRows() {
-			cmds, of = append(cmds, []string{sonicdb.ApplState, "HGETALL", rows + key}), append(of, t)
+		for _, op := range c.ops {
+			want[op.key] = op.to
+			places, of = append(places, [2]string{sonicdb.ApplState, rows + op.key}), append(of, c)
 		}
 	}
-	list, err := d.hashes(ctx, cmds)
+	list, err := d.hashes(ctx, places...)
 	if err != nil {
 		d.hangUp()
 		return err
 	}
-	for i, row := range list {
-		key := strings.TrimPrefix(cmds[i][2], rows)
-		if want := of[i].changedRows()[key]; !sameFields(row, want) && of[i].err == nil {
-			of[i].err = fmt.Errorf("orchagent reported success, but APPL_STATE_DB differs for %s: csig reads it again", key)
+	for i, found := range list {
+		key := places[i][1][len(rows):]
+		if c := of[i]; c.err == nil && !maps.Equal(found, want[key]) {
+			c.err = fmt.Errorf("orchagent reported success, but APPL_STATE_DB differs for %s: csig reads it again", key)
 			d.known.Doubt()
 		}
 	}
 	return nil
-}
-
-// changedRows is the wanted fields of the rows that the transaction changes; nil
-// deletes a row.
-func (t *portTransaction) changedRows() map[string][]string {
-	out := make(map[string][]string, len(t.ops))
-	for _, op := range t.ops {
-		out[op.key] = op.fields
-	}
-	return out
 }

@@ -55,7 +55,7 @@ func (d *Driver) ready(ctx context.Context, res *vendors.UpdateResult) error {
 		if err := d.listen(ctx); err != nil {
 			return err
 		}
-	} else if err := d.session.checkListeners(ctx); err != nil {
+	} else if err := d.checkListeners(ctx); err != nil {
 		d.hangUp()
 		return err
 	}
@@ -80,7 +80,7 @@ func (d *Driver) ready(ctx context.Context, res *vendors.UpdateResult) error {
 // is lost: then d.session is nil.
 func (d *Driver) program(ctx context.Context, updates []vendors.PortUpdate, res *vendors.UpdateResult) error {
 	var errs []error
-	var txns []*portTransaction
+	var chains []*chain
 	for i := range updates {
 		u := &updates[i]
 		p := d.byName[u.Port]
@@ -96,29 +96,27 @@ func (d *Driver) program(ctx context.Context, updates []vendors.PortUpdate, res 
 			continue
 		}
 		if len(p.Result.Ops) > 0 {
-			j := newTransaction(p)
-			j.until = d.until
-			txns = append(txns, j)
+			chains = append(chains, portChain(p, d.until))
 		}
 	}
-	if len(txns) == 0 {
+	if len(chains) == 0 {
 		return errors.Join(errs...)
 	}
-	slices.SortStableFunc(txns, func(a, b *portTransaction) int { return a.port.Worst() - b.port.Worst() })
-	if err := d.runTransactions(ctx, txns); err != nil {
+	slices.SortStableFunc(chains, func(a, b *chain) int { return d.byName[a.port].Worst() - d.byName[b.port].Worst() })
+	if err := d.runPorts(ctx, chains); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	if err := d.verifyRows(ctx, txns); err != nil {
+	if err := d.verifyRows(ctx, chains); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	for _, j := range txns {
-		if j.err == nil {
-			j.port.have = append(j.port.have[:0], j.port.Result.Table...)
+	for _, c := range chains {
+		if p := d.byName[c.port]; c.err == nil {
+			p.have = append(p.have[:0], p.Result.Table...)
 			res.Ports++
-			res.Ops += len(j.ops)
+			res.Ops += len(c.ops)
 			continue
 		}
-		errs = append(errs, &vendors.PortError{Port: j.port.name, Err: j.err})
+		errs = append(errs, &vendors.PortError{Port: c.port, Err: c.err})
 	}
 	return errors.Join(errs...)
 }

@@ -3,6 +3,7 @@ package sonic
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,60 +15,28 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// view is what the databases say of us.
+// view is what the databases say of us and of the ports, as one look found it, and
+// which setup is wanted there.
 type view struct {
-	record    record
-	ports     map[string]portView
-	carriers  map[string]carrier // of their TPIDs
-	objects   map[string]string  // of ports, in ASIC_DB
-	wants     uint16             // the TPID that they are to have; 0: none
-	fixedLAGs bool               // SAI cannot change the TPID of an aggregate
-	entries   map[string]rowView // rows of our table, by their key below P4RT_TABLE
+	wanted *vendors.Setup
 
-	asked    map[string]string            // the table's definition in APPL_DB
-	reported map[string]string            // and in APPL_STATE_DB
-	badTPID  string                       // the TPID that csig notes; "" is none
-	badWhy   string                       // why it may have ended orchagent; "" where it has not
-	badSent  bool                         // and the note says that it was sent
-	started  string                       // how often orchagent came back from a warm restart
-	rows     map[string]map[string]string // our rows in APPL_DB, the definition aside
-	states   map[string]map[string]string // and in APPL_STATE_DB
-	disputed bool                         // our rows differ from what orchagent acknowledged
-	gone     []string                     // of our rows, those of which it said so
-	fresh    bool                         // the table was made by us just now
-	lags     map[string]string            // the aggregate of each member
-}
+	record  record
+	first   row            // the note of a table definition that was sent (first_table.go)
+	probe   row            // the note of a TPID that was sent (tpid_probe.go)
+	badWhy  string         // why that may have ended orchagent; "" where it has not
+	started string         // how often orchagent came back from a warm restart
+	rows    map[string]row // ours in APPL_DB, that of the table's definition among them, by their keys below P4RT_TABLE
+	states  map[string]row // and in APPL_STATE_DB
 
-// portView is a port of CONFIG_DB.
-type portView struct {
-	there   bool
-	lag     string   // the aggregate that it is a member of; "" is none
-	unnamed []string // other members of that, which the setup does not have
-}
+	entries  map[string]rowView // what P4Orch has in our table, by the same keys
+	disputed bool               // our rows differ from what orchagent acknowledged
+	gone     []string           // of our rows, those of which it said so
+	fresh    bool               // the table was made by us just now
 
-// away says why a port cannot be programmed, "" where it can.
-func (v *view) away(name string) string {
-	if !v.ports[name].there {
-		return "CONFIG_DB has no such port; it is programmed as soon as it appears"
-	}
-	return v.refusal(name)
-}
-
-// members tells of each port that is a member of an aggregate of which, by
-// CONFIG_DB's PORTCHANNEL_MEMBER.
-func (d *Driver) members(ctx context.Context) (map[string]string, error) {
-	const prefix = "PORTCHANNEL_MEMBER|"
-	keys, err := d.scan(ctx, sonicdb.Config, prefix)
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[string]string, len(keys))
-	for _, k := range keys {
-		if lag, port, ok := strings.Cut(strings.TrimPrefix(k, prefix), "|"); ok {
-			out[port] = lag
-		}
-	}
-	return out, nil
+	carriers   map[string]carrier // ports and aggregates
+	lags       map[string]string  // the aggregate of each member
+	objects    row                // of ports, in ASIC_DB
+	capability row                // of the switch
 }
 
 // rowView is a row of our table.
@@ -77,39 +46,90 @@ type rowView struct {
 	bad   string // why it is no entry of ours
 }
 
-// scan lists the keys of a database that begin with a prefix.
-func (d *Driver) scan(ctx context.Context, db, prefix string) ([]string, error) {
-	return d.db.Scan(ctx, db, prefix)
+// away says why a port cannot be programmed, "" where it can.
+func (v *view) away(name string) string {
+	if !v.carriers[name].there {
+		return "CONFIG_DB has no such port; it is programmed as soon as it appears"
+	}
+	return v.refusal(name)
 }
 
-// hashes reads rows in one round trip.
-func (d *Driver) hashes(ctx context.Context, cmds [][]string) ([]map[string]string, error) {
-	if len(cmds) == 0 {
-		return nil, nil
+// members tells of each port that is a member of an aggregate of which, by
+// CONFIG_DB's PORTCHANNEL_MEMBER.
+func (d *Driver) members(ctx context.Context) (map[string]string, error) {
+	const prefix = "PORTCHANNEL_MEMBER|"
+	keys, err := d.db.Scan(ctx, sonicdb.Config, prefix)
+	out := make(map[string]string, len(keys))
+	for _, k := range keys {
+		if lag, port, ok := strings.Cut(strings.TrimPrefix(k, prefix), "|"); ok {
+			out[port] = lag
+		}
 	}
-	answers, err := d.db.Do(ctx, cmds...)
-	if err == nil {
-		err = firstError(answers)
+	return out, err
+}
+
+// hashes reads rows in one round trip: each is a database and a key. One that is not
+// there is empty.
+func (d *Driver) hashes(ctx context.Context, places ...[2]string) ([]row, error) {
+	cmds := make([][]string, len(places))
+	for i, at := range places {
+		cmds[i] = []string{at[0], "HGETALL", at[1]}
 	}
+	answers, err := d.db.All(ctx, cmds...)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]map[string]string, len(answers))
+	out := make([]row, len(answers))
 	for i, a := range answers {
-		row, err := redis.StringMap(a, nil)
+		fields, err := redis.StringMap(a, nil)
 		if err != nil {
-			return nil, fmt.Errorf("%s %s: %w", cmds[i][1], cmds[i][2], err)
+			return nil, fmt.Errorf("HGETALL %s: %w", places[i][1], err)
 		}
-		out[i] = readable(row)
+		out[i] = readable(fields)
 	}
 	return out, nil
 }
 
+// table reads the rows of a database whose keys begin with a prefix, by the rest of
+// their keys.
+func (d *Driver) table(ctx context.Context, db, prefix string) (map[string]row, error) {
+	keys, err := d.db.Scan(ctx, db, prefix)
+	if err != nil {
+		return nil, err
+	}
+	list, err := d.hashes(ctx, at(db, keys)...)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]row, len(keys))
+	for i, k := range keys {
+		if len(list[i]) > 0 {
+			out[strings.TrimPrefix(k, prefix)] = list[i]
+		}
+	}
+	return out, nil
+}
+
+// at are keys of one database.
+func at(db string, keys []string) [][2]string {
+	places := make([][2]string, len(keys))
+	for i, k := range keys {
+		places[i] = [2]string{db, k}
+	}
+	return places
+}
+
+// write carries out commands of which none may be refused.
+func (d *Driver) write(ctx context.Context, cmds ...[]string) error {
+	_, err := d.db.All(ctx, cmds...)
+	return err
+}
+
 // readable is a row whose names and values are lines that can be printed: what is no
 // such line is nothing of SONiC's, and is nowhere written back.
-func readable(row map[string]string) map[string]string {
-	out := make(map[string]string, len(row))
-	for name, value := range row {
+func readable(fields map[string]string) row {
+	out := make(row, len(fields))
+	for name, value := range fields {
 		most := maxValue
 		if name == recordSetup {
 			most = maxRecord
@@ -126,139 +146,107 @@ const (
 	maxRecord = 1 << 20
 )
 
-// look reads what the databases say of us, and of the ports of the setup that is
-// wanted, where one is given. It writes nothing.
-func (d *Driver) look(ctx context.Context, want ...*vendors.Setup) (*view, error) {
-	v, err := d.settled(ctx, func() (*view, error) { return d.readRows(ctx) })
+// look reads what the databases say of us and of the ports, for the setup that is
+// wanted: nil is the one that is recorded. It writes nothing.
+func (d *Driver) look(ctx context.Context, want *vendors.Setup) (*view, error) {
+	v, err := d.settled(ctx)
 	if err != nil {
 		return nil, err
 	}
-	v.read()
-	if v.badTPID != "" {
-		if v.badWhy, v.badSent, err = d.pendingTPIDProbe(ctx); err != nil {
-			return nil, err
-		}
+	v.parseEntries()
+	if err := d.lookPorts(ctx, v); err != nil {
+		return nil, err
+	}
+	if v.badWhy, err = d.pendingTPIDProbe(ctx, v); err != nil {
+		return nil, err
+	}
+	switch {
+	case want != nil:
+		v.wanted = want
+	case v.record.setup != nil:
+		v.wanted = v.record.setup
+	default:
+		v.wanted = &vendors.Setup{}
 	}
 	d.seen = v
-	return v, d.lookPorts(ctx, v, append(want, v.record.setup)...)
-}
-
-// readRows reads the record and our rows.
-func (d *Driver) readRows(ctx context.Context) (*view, error) {
-	v := &view{entries: map[string]rowView{}, rows: map[string]map[string]string{}, states: map[string]map[string]string{}}
-	first, err := d.hashes(ctx, [][]string{
-		{sonicdb.State, "HGETALL", recordKey},
-		{sonicdb.Appl, "HGETALL", rows + definedTable},
-		{sonicdb.ApplState, "HGETALL", rows + definedTable},
-		{sonicdb.State, "HGETALL", warmRestart},
-		{sonicdb.State, "HGETALL", tpidKey},
-	})
-	if err != nil {
-		return nil, err
-	}
-	v.record, v.asked, v.reported = parseRecord(first[0]), first[1], first[2]
-	v.started, v.badTPID = first[3]["restore_count"], first[4][tpidOf]
-
-	for db, into := range map[string]map[string]map[string]string{sonicdb.Appl: v.rows, sonicdb.ApplState: v.states} {
-		keys, err := d.scan(ctx, db, rows+aclTable+":")
-		if err != nil {
-			return nil, err
-		}
-		cmds := make([][]string, len(keys))
-		for i, k := range keys {
-			cmds[i] = []string{db, "HGETALL", k}
-		}
-		list, err := d.hashes(ctx, cmds)
-		if err != nil {
-			return nil, err
-		}
-		for i, k := range keys {
-			if len(list[i]) > 0 {
-				into[strings.TrimPrefix(k, rows)] = list[i]
-			}
-		}
-	}
 	return v, nil
 }
 
-// lookPorts reads the ports of setups, of which the first is the one that is
-// wanted, the aggregates and their members, and all their TPIDs.
-func (d *Driver) lookPorts(ctx context.Context, v *view, setups ...*vendors.Setup) error {
+// readRows reads the record, the notes and our rows.
+func (d *Driver) readRows(ctx context.Context) (*view, error) {
+	list, err := d.hashes(ctx,
+		[2]string{sonicdb.State, recordKey}, [2]string{sonicdb.State, firstKey}, [2]string{sonicdb.State, tpidKey}, [2]string{sonicdb.State, warmRestart},
+		[2]string{sonicdb.Appl, rows + definedTable}, [2]string{sonicdb.ApplState, rows + definedTable})
+	if err != nil {
+		return nil, err
+	}
+	v := &view{record: parseRecord(list[0]), first: list[1], probe: list[2], started: list[3]["restore_count"]}
+	read := func(db string, definition row) (map[string]row, error) {
+		entries, err := d.table(ctx, db, rows+aclTable+":")
+		if err != nil {
+			return nil, err
+		}
+		out := make(map[string]row, len(entries)+1)
+		for key, fields := range entries {
+			out[aclTable+":"+key] = fields
+		}
+		if len(definition) > 0 {
+			out[definedTable] = definition
+		}
+		return out, nil
+	}
+	if v.rows, err = read(sonicdb.Appl, list[4]); err != nil {
+		return nil, err
+	}
+	v.states, err = read(sonicdb.ApplState, list[5])
+	return v, err
+}
+
+// lookPorts reads the ports and aggregates, the members of these, and all their TPIDs.
+func (d *Driver) lookPorts(ctx context.Context, v *view) error {
 	var err error
 	if v.lags, err = d.members(ctx); err != nil {
 		return err
 	}
-	names := sortedKeys(v.record.before)
-	for port, lag := range v.lags {
-		names = append(names, port, lag)
+	list, err := d.hashes(ctx, [2]string{sonicdb.State, switchCapability}, [2]string{sonicdb.Counters, portNames})
+	if err != nil {
+		return err
 	}
-	setups = slices.DeleteFunc(setups, func(s *vendors.Setup) bool { return s == nil })
-	for _, s := range setups {
-		for i := range s.Ports {
-			names = append(names, s.Ports[i].Port)
-		}
-	}
-	if v.record.setup == nil { // any may be wanted, and have csig's TPID of before a reboot
-		keys, err := d.scan(ctx, sonicdb.Config, portKey(""))
+	v.capability, v.objects = list[0], list[1]
+	v.carriers = map[string]carrier{}
+	for _, table := range []string{portKey(""), carrierKey(aggregates)} {
+		found, err := d.table(ctx, sonicdb.Config, table)
 		if err != nil {
 			return err
 		}
-		for _, k := range keys {
-			names = append(names, strings.TrimPrefix(k, portKey("")))
+		for key, fields := range found {
+			_, name, _ := strings.Cut(table+key, "|")
+			v.carriers[name] = carrier{there: true, tpid: fields["tpid"]}
 		}
 	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	cmds := [][]string{{sonicdb.State, "HGETALL", switchCapability}, {sonicdb.Counters, "HGETALL", "COUNTERS_PORT_NAME_MAP"}}
-	for _, n := range names {
-		cmds = append(cmds, []string{sonicdb.Config, "HGETALL", carrierKey(n)}, []string{sonicdb.Appl, "HGETALL", carrierTable(n)})
+	for name := range v.objects { // also what CONFIG_DB has deleted, and the ASIC has
+		if _, there := v.carriers[name]; !there {
+			v.carriers[name] = carrier{}
+		}
 	}
-	list, err := d.hashes(ctx, cmds)
-	if err != nil {
+	names := sortedKeys(v.carriers)
+	var places [][2]string
+	for _, n := range names {
+		places = append(places, [2]string{sonicdb.Appl, carrierTable(n)}, [2]string{sonicdb.ASIC, asicPorts + v.objects[n]})
+	}
+	if list, err = d.hashes(ctx, places...); err != nil {
 		return err
 	}
-	v.fixedLAGs = list[0]["LAG_TPID_CAPABLE"] == "false"
-	v.objects = list[1]
-	var ask [][]string
-	for _, n := range names {
-		ask = append(ask, []string{sonicdb.ASIC, "HGETALL", asicPorts + v.objects[n]})
-	}
-	asic, err := d.hashes(ctx, ask)
-	if err != nil {
-		return err
-	}
-	v.carriers = map[string]carrier{}
 	for i, n := range names {
-		cfg, appl := list[2+2*i], list[3+2*i]
-		v.carriers[n] = carrier{there: len(cfg) > 0, tpid: cfg["tpid"], orch: appl["tpid"], asic: asicTPID(asic[i])}
-	}
-	if len(setups) > 0 {
-		v.want(setups[0])
-	} else {
-		v.want(&vendors.Setup{})
+		c := v.carriers[n]
+		c.orch, c.asic = list[2*i]["tpid"], asicTPID(list[2*i+1])
+		v.carriers[n] = c
 	}
 	return nil
 }
 
-// want makes the view that of a setup which is wanted.
-func (v *view) want(s *vendors.Setup) {
-	v.wants, v.ports = s.TPID, map[string]portView{}
-	named := map[string]bool{}
-	for i := range s.Ports {
-		named[s.Ports[i].Port] = true
-	}
-	unnamed := map[string][]string{}
-	for _, p := range sortedKeys(v.lags) {
-		if !named[p] {
-			unnamed[v.lags[p]] = append(unnamed[v.lags[p]], p)
-		}
-	}
-	for n, c := range v.carriers {
-		if !isAggregate(n) {
-			v.ports[n] = portView{there: c.there, lag: v.lags[n], unnamed: unnamed[v.lags[n]]}
-		}
-	}
-}
+// portNames is where COUNTERS_DB has the objects of ports.
+const portNames = "COUNTERS_PORT_NAME_MAP"
 
 // warmRestart is where orchagent counts its starts that find the databases as they
 // were (sonic-swss-common common/warm_restart.cpp, checkWarmStart). P4Orch refuses
@@ -271,11 +259,17 @@ const warmRestart = "WARM_RESTART_TABLE|orchagent"
 // orchagent/switchorch.cpp, querySwitchTpidCapability).
 const switchCapability = "SWITCH_CAPABILITY|switch"
 
-// read makes entries of the rows that P4Orch has: those it reports where it
-// reports, else those that it was asked for.
-func (v *view) read() {
-	for key, row := range v.reports() {
-		port, e, err := parseEntry(key, row)
+// fixedLAGs tells whether SAI cannot change the TPID of an aggregate.
+func (v *view) fixedLAGs() bool { return v.capability["LAG_TPID_CAPABLE"] == "false" }
+
+// parseEntries makes entries of the rows that P4Orch has.
+func (v *view) parseEntries() {
+	v.entries = map[string]rowView{}
+	for key, fields := range v.reports() {
+		if key == definedTable {
+			continue
+		}
+		port, e, err := parseEntry(key, fields)
 		r := rowView{port: port, entry: e}
 		if err != nil {
 			r.bad = err.Error()
@@ -290,10 +284,11 @@ func (v *view) read() {
 // proof tells whether P4Orch reports what it has in APPL_STATE_DB, as it did up to
 // SONiC 202311. Since 202405 its ResponsePublisher writes what it has into
 // APPL_DB, over what it was asked for (sonic-swss orchagent/p4orch/p4orch.h).
-func (v *view) proof() bool { return len(v.reported) > 0 || len(v.states) > 0 }
+func (v *view) proof() bool { return len(v.states) > 0 }
 
-// reports is the rows that P4Orch has, by what it says.
-func (v *view) reports() map[string]map[string]string {
+// reports is the rows that P4Orch has: those it reports where it reports, else those
+// that it was asked for.
+func (v *view) reports() map[string]row {
 	if v.proof() {
 		return v.states
 	}
@@ -301,42 +296,20 @@ func (v *view) reports() map[string]map[string]string {
 }
 
 // defined tells whether there is a definition of our table at all.
-func (v *view) defined() bool { return len(v.asked) > 0 || len(v.reported) > 0 }
+func (v *view) defined() bool { return v.rows[definedTable] != nil || v.states[definedTable] != nil }
 
 // definition is that of our table as P4Orch has it; ok is false where there is
 // none, or another one than csig makes.
-func (v *view) definition() (definition, bool) {
-	if v.proof() {
-		return parseDefinition(v.reported)
-	}
-	return parseDefinition(v.asked)
-}
+func (v *view) definition() (definition, bool) { return parseDefinition(v.reports()[definedTable]) }
 
+// entryKeys are those of our table's rows, also of what was asked for and is not there.
 func (v *view) entryKeys() []string {
-	keys := sortedKeys(v.entries)
-	for k := range v.rows { // also what was asked for and is not there: it goes, too
-		if _, there := v.entries[k]; !there {
-			keys = append(keys, k)
-		}
-	}
+	keys := append(slices.Collect(maps.Keys(v.entries)), slices.Collect(maps.Keys(v.rows))...)
 	slices.Sort(keys)
-	return keys
-}
-
-// fields are those of one of our rows in APPL_DB; nil where it is not there.
-func (v *view) fields(key string) (fields []string) {
-	row := v.rows[key]
-	if key == definedTable {
-		row = v.asked
-	}
-	for _, name := range sortedKeys(row) {
-		fields = append(fields, name, row[name])
-	}
-	return fields
+	return slices.DeleteFunc(slices.Compact(keys), func(key string) bool { return key == definedTable })
 }
 
 func (v *view) forgetTable() {
-	v.asked, v.reported = nil, nil
 	clear(v.entries)
 	clear(v.rows)
 	clear(v.states)
@@ -352,6 +325,14 @@ func (v *view) restore(port string) [][]string {
 		cmds = append(cmds, tpidCommand(port, v.record.before[port]))
 	}
 	return append(cmds, []string{sonicdb.State, "HDEL", recordKey, recordBefore + port})
+}
+
+// restoreAll gives all TPIDs back.
+func (v *view) restoreAll() (cmds [][]string) {
+	for _, p := range sortedKeys(v.record.before) {
+		cmds = append(cmds, v.restore(p)...)
+	}
+	return cmds
 }
 
 // setup is the setup that was found.
@@ -391,7 +372,7 @@ func (v *view) setup() vendors.Setup {
 	for i := range s.Ports {
 		p := &s.Ports[i]
 		at, whose := v.carriers[v.carrierOf(p.Port)], "its TPID"
-		if lag := v.ports[p.Port].lag; lag != "" {
+		if lag := v.lags[p.Port]; lag != "" {
 			whose = "the TPID of " + lag
 		}
 		switch why := v.away(p.Port); {
@@ -410,11 +391,4 @@ func (v *view) setup() vendors.Setup {
 		}
 	}
 	return s
-}
-
-func (c carrier) tpidOr() string {
-	if c.tpid == "" {
-		return defaultTPID + ", the default"
-	}
-	return c.tpid
 }

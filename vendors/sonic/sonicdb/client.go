@@ -147,6 +147,33 @@ func (c *Client) Do(ctx context.Context, commands ...[]string) ([]any, error) {
 	return answers, nil
 }
 
+// All is Do, where the first command that is refused is an error: of those in a
+// transaction, too.
+func (c *Client) All(ctx context.Context, commands ...[]string) ([]any, error) {
+	if len(commands) == 0 {
+		return nil, nil
+	}
+	answers, err := c.Do(ctx, commands...)
+	if err == nil {
+		err = refusal(answers)
+	}
+	return answers, err
+}
+
+func refusal(answers []any) error {
+	for _, a := range answers {
+		switch a := a.(type) {
+		case redis.Error:
+			return fmt.Errorf("it refuses: %w", a)
+		case []any: // EXEC's
+			if err := refusal(a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // limit is how long the switch may take.
 func (c *Client) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	timeout := c.opt.Timeout
