@@ -153,22 +153,14 @@ func (a Actions) ReadNote() []byte {
 // each calls f for every action; body is the whole of it. Subtype is that of
 // Nicira's own, 0 for others.
 func (a Actions) each(f func(typ, subtype uint16, body []byte)) error {
-	for b := []byte(a); len(b) > 0; {
-		if len(b) < 8 {
-			return errMalformed("actions")
-		}
-		typ, n := order.Uint16(b), int(order.Uint16(b[2:]))
-		if n < 8 || n > len(b) {
-			return errMalformed("actions")
-		}
-		var subtype uint16
-		if typ == actVendor && n >= 16 && order.Uint32(b[4:]) == nicira {
+	return records(a, "actions", 2, 8, func(b []byte) error {
+		typ, subtype := order.Uint16(b), uint16(0)
+		if typ == actVendor && len(b) >= 16 && order.Uint32(b[4:]) == nicira {
 			subtype = order.Uint16(b[8:])
 		}
-		f(typ, subtype, b[:n])
-		b = b[n:]
-	}
-	return nil
+		f(typ, subtype, b)
+		return nil
+	})
 }
 
 // Effects is what a list of actions may do with a frame, as far as csig has to

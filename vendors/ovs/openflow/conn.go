@@ -322,12 +322,11 @@ const (
 )
 
 // multipart asks and gives every part of the answer to f.
-func (o *Conn) multipart(ctx context.Context, typ uint16, request func(b []byte) []byte, f func(body []byte) error) error {
+func (o *Conn) multipart(ctx context.Context, typ uint16, request []byte, f func(body []byte) error) error {
 	return o.during(ctx, func() error {
 		xid := o.next()
 		o.out = begin(o.out[:0], typeMultipartReq, xid)
-		o.out = zeros(order.AppendUint16(o.out, typ), 6)
-		o.out = request(o.out)
+		o.out = append(zeros(order.AppendUint16(o.out, typ), 6), request...)
 		end(o.out, 0)
 		if err := o.flush(); err != nil {
 			return err
@@ -363,13 +362,10 @@ const AllTables = 0xff
 // Flows reads the flows of a table.
 func (o *Conn) Flows(ctx context.Context, table uint8) ([]Flow, error) {
 	var out []Flow
-	err := o.multipart(ctx, partFlow, func(b []byte) []byte {
-		b = append(b, table, 0, 0, 0)
-		b = order.AppendUint32(b, PortAny)
-		b = zeros(order.AppendUint32(b, 0xffffffff), 4) // any group
-		b = zeros(b, 16)                                // any cookie
-		return (&Match{}).append(b)
-	}, func(body []byte) (err error) {
+	request := order.AppendUint32([]byte{table, 0, 0, 0}, PortAny)
+	request = zeros(order.AppendUint32(request, 0xffffffff), 4) // any group
+	request = zeros(request, 16)                                // any cookie
+	err := o.multipart(ctx, partFlow, (&Match{}).append(request), func(body []byte) (err error) {
 		if out, err = parseFlows(out, body); len(out) > maxFlows {
 			return fmt.Errorf("%w: of flows csig takes %d", untrusted.ErrTooLong, maxFlows)
 		}

@@ -80,47 +80,30 @@ func appendMod(b []byte, m *Mod, xid uint32) []byte {
 
 // parseFlows appends the flows of one multipart body to out.
 func parseFlows(out []Flow, b []byte) ([]Flow, error) {
-	for len(b) > 0 {
-		if len(b) < 48 {
-			return out, errMalformed("flow statistics")
-		}
-		n := int(order.Uint16(b))
-		if n < 48 || n > len(b) {
-			return out, errMalformed("flow statistics")
-		}
+	err := records(b, "flow statistics", 0, 48, func(b []byte) error {
 		f := Flow{Table: b[2], Age: order.Uint32(b[4:]), Priority: order.Uint16(b[12:]), HardTimeout: order.Uint16(b[16:]), Cookie: order.Uint64(b[24:])}
 		var rest []byte
 		var err error
-		if f.Match, rest, err = parseMatch(b[48:n]); err != nil {
-			return out, err
+		if f.Match, rest, err = parseMatch(b[48:]); err != nil {
+			return err
 		}
-		if err := f.instructions(rest); err != nil {
-			return out, err
-		}
+		err = f.instructions(rest)
 		out = append(out, f)
-		b = b[n:]
-	}
-	return out, nil
+		return err
+	})
+	return out, err
 }
 
 func (f *Flow) instructions(b []byte) error {
-	for len(b) > 0 {
-		if len(b) < 8 {
-			return errMalformed("instructions")
-		}
-		typ, n := order.Uint16(b), int(order.Uint16(b[2:]))
-		if n < 8 || n > len(b) {
-			return errMalformed("instructions")
-		}
-		switch typ {
+	return records(b, "instructions", 2, 8, func(b []byte) error {
+		switch order.Uint16(b) {
 		case instApply:
-			f.Actions = append(Actions(nil), b[8:n]...)
+			f.Actions = append(Actions(nil), b[8:]...)
 		case instGoto:
 			f.Goto, f.Goes = b[4], true
 		default:
 			f.Other = true
 		}
-		b = b[n:]
-	}
-	return nil
+		return nil
+	})
 }

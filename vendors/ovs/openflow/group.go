@@ -61,37 +61,23 @@ func (g *Group) appendBuckets(b []byte) []byte {
 
 // parseGroups appends the groups of one multipart body to out.
 func parseGroups(out []Group, b []byte) ([]Group, error) {
-	for len(b) > 0 {
-		if len(b) < 8 {
-			return out, errMalformed("a group")
-		}
-		n := int(order.Uint16(b))
-		if n < 8 || n > len(b) {
-			return out, errMalformed("a group")
-		}
+	err := records(b, "a group", 0, 8, func(b []byte) error {
 		g := Group{Type: b[2], ID: order.Uint32(b[4:])}
-		for rest := b[8:n]; len(rest) > 0; {
-			if len(rest) < 16 {
-				return out, errMalformed("a bucket")
-			}
-			k := int(order.Uint16(rest))
-			if k < 16 || k > len(rest) {
-				return out, errMalformed("a bucket")
-			}
-			g.Buckets = append(g.Buckets, append(Actions(nil), rest[16:k]...))
-			rest = rest[k:]
-		}
+		err := records(b[8:], "a bucket", 0, 16, func(b []byte) error {
+			g.Buckets = append(g.Buckets, append(Actions(nil), b[16:]...))
+			return nil
+		})
 		out = append(out, g)
-		b = b[n:]
-	}
-	return out, nil
+		return err
+	})
+	return out, err
 }
 
 // Groups reads the groups of the bridge.
 func (o *Conn) Groups(ctx context.Context) ([]Group, error) {
 	var out []Group
 	buckets := 0
-	err := o.multipart(ctx, partGroupDesc, func(b []byte) []byte { return b }, func(body []byte) (err error) {
+	err := o.multipart(ctx, partGroupDesc, nil, func(body []byte) (err error) {
 		before := len(out)
 		out, err = parseGroups(out, body)
 		for i := range out[before:] {

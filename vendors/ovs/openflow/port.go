@@ -31,7 +31,7 @@ const (
 // Ports reads the bridge's ports, local ones aside.
 func (o *Conn) Ports(ctx context.Context) ([]Port, error) {
 	var out []Port
-	err := o.multipart(ctx, partPortDesc, func(b []byte) []byte { return b }, func(body []byte) (err error) {
+	err := o.multipart(ctx, partPortDesc, nil, func(body []byte) (err error) {
 		out, err = parsePorts(out, body)
 		return err
 	})
@@ -39,25 +39,18 @@ func (o *Conn) Ports(ctx context.Context) ([]Port, error) {
 }
 
 func parsePorts(out []Port, b []byte) ([]Port, error) {
-	for len(b) > 0 {
-		if len(b) < portLen {
-			return out, errMalformed("a port")
-		}
-		n := int(order.Uint16(b[4:]))
-		if n < portLen || n > len(b) {
-			return out, errMalformed("a port")
-		}
+	err := records(b, "a port", 4, portLen, func(b []byte) error {
 		p := Port{Number: order.Uint32(b)}
 		name, _, _ := bytes.Cut(b[16:32], []byte{0})
 		p.Name = untrusted.Text(string(name), maxName)
 		p.Up = order.Uint32(b[32:])&portDown == 0 && order.Uint32(b[36:])&linkDown == 0
-		for props := b[portLen:n]; len(props) > 0; {
+		for props := b[portLen:]; len(props) > 0; {
 			if len(props) < 4 {
-				return out, errMalformed("a port's property")
+				return errMalformed("a port's property")
 			}
-			k := (int(order.Uint16(props[2:])) + 7) / 8 * 8
+			k := (int(order.Uint16(props[2:])) + 7) / 8 * 8 // with what pads it
 			if k < 8 || k > len(props) {
-				return out, errMalformed("a port's property")
+				return errMalformed("a port's property")
 			}
 			if order.Uint16(props) == ethernetProp && k >= ethernetLen {
 				p.Speed = uint64(order.Uint32(props[currSpeedFrom:])) * bitsPerKilo
@@ -67,9 +60,9 @@ func parsePorts(out []Port, b []byte) ([]Port, error) {
 		if p.Number < PortMax {
 			out = append(out, p)
 		}
-		b = b[n:]
-	}
-	return out, nil
+		return nil
+	})
+	return out, err
 }
 
 // PortStats is what a port has sent, and frames that it lost, since the switch
@@ -83,9 +76,7 @@ type PortStats struct {
 
 // PortStats appends the counters of every port to out.
 func (o *Conn) PortStats(ctx context.Context, out []PortStats) ([]PortStats, error) {
-	err := o.multipart(ctx, partPortStats, func(b []byte) []byte {
-		return zeros(order.AppendUint32(b, PortAny), 4)
-	}, func(body []byte) (err error) {
+	err := o.multipart(ctx, partPortStats, zeros(order.AppendUint32(nil, PortAny), 4), func(body []byte) (err error) {
 		out, err = parsePortStats(out, body)
 		return err
 	})
@@ -93,19 +84,12 @@ func (o *Conn) PortStats(ctx context.Context, out []PortStats) ([]PortStats, err
 }
 
 func parsePortStats(out []PortStats, b []byte) ([]PortStats, error) {
-	for len(b) > 0 {
-		if len(b) < portStatsLen {
-			return out, errMalformed("port statistics")
-		}
-		n := int(order.Uint16(b))
-		if n < portStatsLen || n > len(b) {
-			return out, errMalformed("port statistics")
-		}
+	err := records(b, "port statistics", 0, portStatsLen, func(b []byte) error {
 		out = append(out, PortStats{Number: order.Uint32(b[4:]), Age: order.Uint32(b[8:]), TxPackets: order.Uint64(b[24:]), TxBytes: order.Uint64(b[40:]),
 			Dropped: counted(b[48:]) + counted(b[56:]), Errors: counted(b[64:]) + counted(b[72:])})
-		b = b[n:]
-	}
-	return out, nil
+		return nil
+	})
+	return out, err
 }
 
 // counted is a counter; one with all bits set is not kept (§7.3.5.6).

@@ -52,3 +52,22 @@ func zeros(b []byte, n int) []byte {
 	}
 	return b
 }
+
+// records gives f each of the records that b is made of. The length of one, itself
+// included, is in 16 bits at lengthAt, and at least least.
+func records(b []byte, what string, lengthAt, least int, f func(record []byte) error) error {
+	for len(b) > 0 {
+		if len(b) < least {
+			return errMalformed(what)
+		}
+		n := int(order.Uint16(b[lengthAt:]))
+		if n < least || n > len(b) {
+			return errMalformed(what)
+		}
+		if err := f(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
