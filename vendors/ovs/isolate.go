@@ -31,8 +31,8 @@ func isolation(ports []*portRow) (map[*portRow]int, error) {
 	var loose []*portRow
 	slices.SortFunc(ports, func(a, b *portRow) int { return slices.Compare(a.ID, b.ID) })
 	for _, p := range ports {
-		if p.Mode == "access" && len(p.Tag) == 1 && p.Tag[0] > 0 && p.Tag[0] <= maxVLAN && !taken[p.Tag[0]] {
-			taken[p.Tag[0]] = true
+		if v := p.vlan(); v.mode == "access" && v.tag > 0 && v.tag <= maxVLAN && !taken[v.tag] {
+			taken[v.tag] = true
 			continue
 		}
 		loose = append(loose, p)
@@ -55,52 +55,51 @@ func isolation(ports []*portRow) (map[*portRow]int, error) {
 // gave the port, and what the port had before.
 const vlanKey = "csig-vlan"
 
-// vlanOf is what NORMAL goes by of a port; mode "" and no tag are a port without.
+// vlanOf is what NORMAL goes by of a port; mode "" and noTag are a port without.
 type vlanOf struct {
 	mode string
-	tag  []int
+	tag  int
 }
 
-func (v vlanOf) same(o vlanOf) bool { return v.mode == o.mode && slices.Equal(v.tag, o.tag) }
+const noTag = -1
 
 func (v vlanOf) String() string {
-	text := cmp.Or(v.mode, "-") + "/-"
-	if len(v.tag) > 0 {
-		text = fmt.Sprintf("%s/%d", cmp.Or(v.mode, "-"), v.tag[0])
+	tag := "-"
+	if v.tag != noTag {
+		tag = strconv.Itoa(v.tag)
 	}
-	return text
+	return cmp.Or(v.mode, "-") + "/" + tag
 }
 
 func parseVLAN(text string) (v vlanOf, ok bool) {
 	mode, tag, ok := strings.Cut(text, "/")
-	if mode != "-" {
-		v.mode = mode
+	v = vlanOf{mode, noTag}
+	if mode == "-" {
+		v.mode = ""
 	}
 	if tag != "-" {
 		n, err := strconv.ParseUint(tag, 10, 12)
-		v.tag, ok = []int{int(n)}, ok && err == nil
+		v.tag, ok = int(n), ok && err == nil
 	}
 	return v, ok && mode != ""
 }
 
 // row is v as columns of a row in Port.
 func (v vlanOf) row() map[string]any {
-	row := map[string]any{"vlan_mode": []any{"set", []string{}}, "tag": []any{"set", v.tag}}
+	row := map[string]any{"vlan_mode": []any{"set", []string{}}, "tag": []any{"set", []int{}}}
 	if v.mode != "" {
 		row["vlan_mode"] = v.mode
 	}
-	if v.tag == nil {
-		row["tag"] = []any{"set", []int{}}
+	if v.tag != noTag {
+		row["tag"] = v.tag
 	}
 	return row
 }
 
-func (p *portRow) vlan() vlanOf { return vlanOf{string(p.Mode), p.Tag} }
-
 // given is the VLAN that csig gave the port, and what it had before; ok tells
 // whether csig did.
 func (p *portRow) given() (made, before vlanOf, ok bool) {
-	one, other, ok := strings.Cut(p.External[vlanKey], " was ")
+	one, other, ok := strings.Cut(p.External.get(vlanKey), " was ")
 	made, isMade := parseVLAN(one)
 	before, isBefore := parseVLAN(other)
 	return made, before, ok && isMade && isBefore
@@ -114,11 +113,11 @@ func (d *database) isolate(bridge string, vlans map[*portRow]int) error {
 	}
 	var ops []any
 	for p, vlan := range vlans {
-		made, before := vlanOf{"access", []int{vlan}}, p.vlan()
-		if last, first, ok := p.given(); ok && before.same(last) {
+		made, before := vlanOf{"access", vlan}, p.vlan()
+		if last, first, ok := p.given(); ok && before == last {
 			before = first
 		}
-		ops = append(ops, p.change(map[string]string{vlanKey: made.String() + " was " + before.String()}), p.update(made))
+		ops = append(ops, p.note(made.String()+" was "+before.String()), p.update(made))
 	}
 	if err := d.change(bridge, ops); err != nil && !errors.Is(err, errNotOwner) {
 		return fmt.Errorf("giving each port of bridge %s a VLAN of its own: %w", bridge, err)
@@ -131,11 +130,11 @@ func (d *database) isolate(bridge string, vlans map[*portRow]int) error {
 func (d *database) restore(bridge string, ports []*portRow) error {
 	var ops []any
 	for _, p := range ports {
-		if _, is := p.External[vlanKey]; !is {
+		if p.External.get(vlanKey) == "" {
 			continue
 		}
-		ops = append(ops, p.change(nil))
-		if made, before, ok := p.given(); ok && p.vlan().same(made) {
+		ops = append(ops, p.note(""))
+		if made, before, ok := p.given(); ok && p.vlan() == made {
 			ops = append(ops, p.update(before))
 		}
 	}
@@ -161,13 +160,16 @@ func (p *portRow) update(to vlanOf) any {
 	return map[string]any{"op": "update", "table": "Port", "where": p.where(), "row": to.row()}
 }
 
-// change replaces the record; it has to come before update.
-func (p *portRow) change(record map[string]string) any {
-	m := [][3]any{{"external_ids", "delete", []any{"set", []string{vlanKey}}}}
-	for k, v := range record {
-		m = append(m, [3]any{"external_ids", "insert", []any{"map", [][2]string{{k, v}}}})
+// note replaces the record, "" by none; it has to come before update.
+func (p *portRow) note(record string) any { return external("Port", p.where(), vlanKey, record) }
+
+// external has a row's external_ids say something, "" nothing, under a key.
+func external(table string, where [][3]any, key, value string) any {
+	m := [][3]any{{"external_ids", "delete", []any{"set", []string{key}}}}
+	if value != "" {
+		m = append(m, [3]any{"external_ids", "insert", []any{"map", [][2]string{{key, value}}}})
 	}
-	return mutateOp{Op: "mutate", Table: "Port", Where: p.where(), Mutations: m}
+	return map[string]any{"op": "mutate", "table": table, "where": where, "mutations": m}
 }
 
 var errNotOwner = errors.New("the bridge's lock is not ours")
@@ -179,18 +181,18 @@ func (d *database) change(bridge string, ops []any) error {
 		return err
 	}
 	var got []struct {
-		Error   printable `json:"error"`
-		Details printable `json:"details"`
+		Error   values `json:"error"`
+		Details values `json:"details"`
 	}
 	if err := json.Unmarshal(result, &got); err != nil {
 		return fmt.Errorf("the database's answer: %w", err)
 	}
 	for _, g := range got {
 		switch {
-		case g.Error == "not owner":
+		case g.Error.one() == "not owner":
 			return errNotOwner
-		case g.Error != "":
-			return fmt.Errorf("the database refuses: %s (%s)", g.Error, g.Details)
+		case g.Error != nil:
+			return fmt.Errorf("the database refuses: %s (%s)", g.Error.one(), g.Details.one())
 		}
 	}
 	return nil
@@ -204,13 +206,13 @@ func (i *bridgeInfo) keepsVLANs() bool { return i.isOwn() && i.failMode != "secu
 func (d *Driver) leftVLANs() []string {
 	var made, changed []string
 	for _, p := range d.info.ports {
-		if _, is := p.External[vlanKey]; !is {
+		if p.External.get(vlanKey) == "" {
 			continue
 		}
-		if given, _, ok := p.given(); ok && p.vlan().same(given) {
-			made = append(made, string(p.Name))
+		if given, _, ok := p.given(); ok && p.vlan() == given {
+			made = append(made, p.Name.one())
 		} else {
-			changed = append(changed, string(p.Name))
+			changed = append(changed, p.Name.one())
 		}
 	}
 	slices.Sort(made)

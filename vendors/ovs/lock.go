@@ -105,39 +105,14 @@ func (d *database) isFree(bridge string) (bool, error) {
 	return true, err
 }
 
-// sign writes into the bridge who has its lock, "" when it is released. It does
-// nothing unless the lock is ours.
-func (d *database) sign(bridge, who string) error {
-	key := []any{"set", []string{writerKey}}
-	mutations := [][3]any{{"external_ids", "delete", key}}
-	if who != "" {
-		mutations = append(mutations, [3]any{"external_ids", "insert", []any{"map", [][2]string{{writerKey, who}}}})
-	}
-	_, err := d.call("transact", "Open_vSwitch",
-		map[string]string{"op": "assert", "lock": lockName(bridge)},
-		mutateOp{Op: "mutate", Table: "Bridge", Where: [][3]any{{"name", "==", bridge}}, Mutations: mutations})
-	return err
-}
-
-// note writes into the bridge where csig has its setup, "" for nowhere. It does
-// nothing unless the lock is ours.
-func (d *database) note(bridge, tables string) error {
-	mutations := [][3]any{{"external_ids", "delete", []any{"set", []string{setupKey}}}}
-	if tables != "" {
-		mutations = append(mutations, [3]any{"external_ids", "insert", []any{"map", [][2]string{{setupKey, tables}}}})
-	}
-	err := d.change(bridge, []any{mutateOp{Op: "mutate", Table: "Bridge", Where: [][3]any{{"name", "==", bridge}}, Mutations: mutations}})
+// note has the bridge's external_ids say something, "" nothing, under a key: who has its
+// lock, or where csig has its setup. It does nothing unless the lock is ours.
+func (d *database) note(bridge, key, value string) error {
+	err := d.change(bridge, []any{external("Bridge", [][3]any{{"name", "==", bridge}}, key, value)})
 	if errors.Is(err, errNotOwner) {
 		return nil
 	}
 	return err
-}
-
-type mutateOp struct {
-	Op        string   `json:"op"`
-	Table     string   `json:"table"`
-	Where     [][3]any `json:"where"`
-	Mutations [][3]any `json:"mutations"`
 }
 
 // claim makes the connection's owner the one that programs the bridge, where
@@ -148,7 +123,7 @@ func (d *database) claim(bridge, who string, steal bool) (had bool, err error) {
 	}
 	had, err = d.take(bridge, steal)
 	if err == nil && d.lock == lockHeld {
-		err = d.sign(bridge, who)
+		err = d.note(bridge, writerKey, who)
 	}
 	if err != nil {
 		return had, fmt.Errorf("locking bridge %s: %w", bridge, err)
@@ -184,10 +159,10 @@ func (d *Driver) release() {
 	c := d.db.c
 	late := time.AfterFunc(glanceFor, func() { c.Close() })
 	defer late.Stop()
-	if err := d.db.sign(d.cfg.Bridge, ""); err == nil {
+	if err := d.db.note(d.cfg.Bridge, writerKey, ""); err == nil {
 		_, _ = d.db.call("unlock", lockName(d.cfg.Bridge))
 	}
-	d.db.lock = lockFree
+	d.db.lock, d.owner = lockFree, claiming // it was not taken away
 }
 
 // checkOwner is an error where another process holds the bridge.

@@ -93,7 +93,7 @@ func (d *Driver) inquire(a *answer) (err error) {
 		tables = strconv.Itoa(int(d.cfg.Table))
 	}
 	if tables != a.info.tables {
-		if err := d.db.note(d.cfg.Bridge, tables); err != nil {
+		if err := d.db.note(d.cfg.Bridge, setupKey, tables); err != nil {
 			return err
 		}
 	}

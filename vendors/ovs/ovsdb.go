@@ -99,25 +99,47 @@ type bridgeInfo struct {
 	vlanLimit  int // as it works; 0: not limited
 	datapath   string
 	failMode   string
-	partner    map[string][]patch     // of a port, the bridge's patch ports that are said to lead to it: one
-	own        map[string]normalVLANs // of the bridge's ports, but for the one that bears its name
-	beyond     map[string]normalVLANs // of the far ends of the patches of partner
-	peersPush  string                 // which of those far ends put tags of CSIG's TPID on
-	ports      []*portRow             // the bridge's, the one that bears its name among them
-	loose      map[*portRow]int       // of a bridge that is csig's own, the VLANs of ports that NORMAL would join with others
-	patchPeers []patchPeer            // of the bridge's patch ports, by their names
-	tables     string                 // the first one of csig's there, as it wrote it; "" where it has none
-	writer     string                 // who wrote into it that it programs the bridge
-	held       bool                   // we are the one that programs it
+	partner    map[string][]patch  // of a port, the bridge's patch ports that are said to lead to it: one
+	beyond     map[string]*portRow // the far ends of the patches of partner
+	ports      []*portRow          // the bridge's, the one that bears its name among them
+	loose      map[*portRow]int    // of a bridge that is csig's own, the VLANs of ports that NORMAL would join with others
+	patchPeers []patchPeer         // of the bridge's patch ports, by their names
+	tables     string              // the first one of csig's there, as it wrote it; "" where it has none
+	writer     string              // who wrote into it that it programs the bridge
+	held       bool                // we are the one that programs it
 }
 
 // bridgeRow is what the database has about a bridge.
 type bridgeRow struct {
-	Name     printable `json:"name"`
-	Datapath printable `json:"datapath_type"`
-	FailMode optional  `json:"fail_mode"`
-	External pairs     `json:"external_ids"`
-	Ports    uuids     `json:"ports"`
+	Name     values `json:"name"`
+	Datapath values `json:"datapath_type"`
+	FailMode values `json:"fail_mode"`
+	External values `json:"external_ids"`
+	Ports    values `json:"ports"`
+}
+
+// switchRow is what it has about the switch.
+type switchRow struct {
+	Version values `json:"ovs_version"`
+	Other   values `json:"other_config"`
+}
+
+// patchRow is what it has about a patch port's interface.
+type patchRow struct {
+	ID       values `json:"_uuid"`
+	Name     values `json:"name"`
+	External values `json:"external_ids"`
+	Options  values `json:"options"`
+	Number   values `json:"ofport"`
+}
+
+// patch is the patch as OpenFlow and csig know it.
+func (r *patchRow) patch() patch {
+	number, err := strconv.ParseUint(r.Number.one(), 10, 32)
+	if err != nil || number >= openflow.PortMax { // -1 where it has none
+		number = 0
+	}
+	return patch{r.Name.one(), uint32(number)}
 }
 
 // patch is a patch port of the bridge.
@@ -151,17 +173,19 @@ type response struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-type rows[T any] struct {
-	Rows fewRows[T] `json:"rows"`
-}
-
-// fewRows takes no more rows than maxRows: an empty one is three bytes here, and
+// rows are those of a table, no more than maxRows: an empty one is three bytes here, and
 // many in memory.
-type fewRows[T any] []T
+type rows[T any] []*T
 
-func (r *fewRows[T]) UnmarshalJSON(text []byte) error {
+func (r *rows[T]) UnmarshalJSON(text []byte) error {
 	*r = nil
-	dec := json.NewDecoder(bytes.NewReader(text))
+	var table struct {
+		Rows json.RawMessage `json:"rows"`
+	}
+	if err := json.Unmarshal(text, &table); err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(table.Rows))
 	if open, err := dec.Token(); err != nil || open != json.Delim('[') {
 		return errors.New("no rows")
 	}
@@ -169,8 +193,8 @@ func (r *fewRows[T]) UnmarshalJSON(text []byte) error {
 		if len(*r) == maxRows {
 			return fmt.Errorf("a table with more than %d rows", maxRows)
 		}
-		var row T
-		if err := dec.Decode(&row); err != nil {
+		row := new(T)
+		if err := dec.Decode(row); err != nil {
 			return err
 		}
 		*r = append(*r, row)
@@ -178,98 +202,58 @@ func (r *fewRows[T]) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// printable is a text of the database's, made safe to print.
-type printable string
+// values are what a column has (RFC 7047, §5.1): an atom, those of a set, the name of a
+// row, or the keys and values of a map in turn, as texts that are safe to print.
+type values []string
 
-func (t *printable) UnmarshalJSON(text []byte) error {
-	var s string
-	err := json.Unmarshal(text, &s)
-	*t = printable(untrusted.Text(s, maxText))
-	return err
-}
-
-// pairs is a map of the database: ["map", [[key, value], …]].
-type pairs map[string]string
-
-func (p *pairs) UnmarshalJSON(text []byte) error {
-	*p = pairs{}
-	var outer []json.RawMessage
-	if err := json.Unmarshal(text, &outer); err != nil {
-		return err
-	}
-	if len(outer) != 2 {
-		return errors.New("not a map")
-	}
-	var list [][2]printable
-	if err := json.Unmarshal(outer[1], &list); err != nil {
-		return err
-	}
-	for _, kv := range list {
-		(*p)[string(kv[0])] = string(kv[1])
-	}
-	return nil
-}
-
-// optional is a text that may be missing: "x", or ["set", […]] with at most
-// one.
-type optional string
-
-func (o *optional) UnmarshalJSON(text []byte) error {
-	var s printable
-	if json.Unmarshal(text, &s) == nil {
-		*o = optional(s)
+func (v *values) UnmarshalJSON(text []byte) error {
+	*v = nil
+	var of []json.RawMessage
+	if json.Unmarshal(text, &of) != nil {
+		atom := string(text) // of a number
+		_ = json.Unmarshal(text, &atom)
+		*v = values{untrusted.Text(atom, maxText)}
 		return nil
 	}
-	*o = ""
-	return nil
-}
-
-// uuids are names of rows: ["uuid", x], or ["set", [["uuid", x], …]].
-type uuids []string
-
-func (u *uuids) UnmarshalJSON(text []byte) error {
-	*u = nil
-	var outer [2]json.RawMessage
-	var kind, one string
-	var many []uuids
-	err := json.Unmarshal(text, &outer)
-	if err == nil {
-		err = json.Unmarshal(outer[0], &kind)
+	var kind string
+	if len(of) != 2 || json.Unmarshal(of[0], &kind) != nil {
+		return errors.New("no value of a column")
 	}
-	switch {
-	case err != nil:
+	switch kind {
+	case "uuid":
+		return v.UnmarshalJSON(of[1])
+	case "set":
+		var set []values
+		err := json.Unmarshal(of[1], &set)
+		*v = slices.Concat(set...)
 		return err
-	case kind == "uuid":
-		err = json.Unmarshal(outer[1], &one)
-		*u = uuids{one}
-	case kind == "set":
-		err = json.Unmarshal(outer[1], &many)
-		*u = slices.Concat(many...)
-	default:
-		return errors.New("no names of rows")
+	case "map":
+		var pairs [][2]values
+		err := json.Unmarshal(of[1], &pairs)
+		for _, p := range pairs {
+			*v = append(*v, p[0].one(), p[1].one())
+		}
+		return err
 	}
-	return err
+	return errors.New("no value of a column")
 }
 
-// one is the only name, "" where there is not one.
-func (u uuids) one() string {
-	if len(u) != 1 {
+// one is the only value, "" where there is not one.
+func (v values) one() string {
+	if len(v) != 1 {
 		return ""
 	}
-	return u[0]
+	return v[0]
 }
 
-// portNumber is a number of OpenFlow's, or ["set", []] or -1 where there is none
-// yet.
-type portNumber uint32
-
-func (n *portNumber) UnmarshalJSON(text []byte) error {
-	var v int64
-	if json.Unmarshal(text, &v) != nil || v < 0 || v >= openflow.PortMax {
-		v = 0
+// get is the value of a map's key, "" where it is not there.
+func (v values) get(key string) string {
+	for i := 0; i+1 < len(v); i += 2 {
+		if v[i] == key {
+			return v[i+1]
+		}
 	}
-	*n = portNumber(v)
-	return nil
+	return ""
 }
 
 // during carries out what is asked of the database. When ctx ends the connection
@@ -315,7 +299,10 @@ func (d *database) call(method string, params ...any) (json.RawMessage, error) {
 
 // ask reads what there is to know about a bridge.
 func (d *database) ask(bridge string) (bridgeInfo, error) {
-	info := bridgeInfo{vlanLimit: 1, partner: map[string][]patch{}, own: map[string]normalVLANs{}, beyond: map[string]normalVLANs{}}
+	var switches rows[switchRow]
+	var bridges rows[bridgeRow]
+	var ports rows[portRow]
+	var patches rows[patchRow]
 	result, err := d.call("transact", "Open_vSwitch",
 		selectOp{Op: "select", Table: "Open_vSwitch", Where: [][3]any{}, Columns: []string{"ovs_version", "other_config"}},
 		selectOp{Op: "select", Table: "Bridge", Where: [][3]any{}, Columns: []string{"name", "datapath_type", "fail_mode", "external_ids", "ports"}},
@@ -323,110 +310,104 @@ func (d *database) ask(bridge string) (bridgeInfo, error) {
 		selectOp{Op: "select", Table: "Interface", Where: [][3]any{{"type", "==", "patch"}}, Columns: []string{"_uuid", "name", "external_ids", "options", "ofport"}},
 	)
 	if err != nil {
-		return info, err
+		return bridgeInfo{}, err
 	}
 	var got []json.RawMessage
 	if err := json.Unmarshal(result, &got); err != nil || len(got) < 4 {
-		return info, fmt.Errorf("the database refuses: %s", untrusted.Text(string(result[:min(len(result), maxText)]), maxText))
+		return bridgeInfo{}, fmt.Errorf("the database refuses: %s", untrusted.Text(string(result[:min(len(result), maxText)]), maxText))
 	}
-	var sw rows[struct {
-		Version optional `json:"ovs_version"`
-		Other   pairs    `json:"other_config"`
-	}]
-	var br rows[bridgeRow]
-	var ports rows[portRow]
-	var ifs rows[struct {
-		ID       uuids      `json:"_uuid"`
-		Name     printable  `json:"name"`
-		External pairs      `json:"external_ids"`
-		Options  pairs      `json:"options"`
-		Number   portNumber `json:"ofport"`
-	}]
-	for i, to := range []any{&sw, &br, &ports, &ifs} {
+	for i, to := range []any{&switches, &bridges, &ports, &patches} {
 		if err := json.Unmarshal(got[i], to); err != nil {
-			return info, fmt.Errorf("the database's answer: %w", err)
+			return bridgeInfo{}, fmt.Errorf("the database's answer: %w", err)
 		}
 	}
-	at := slices.IndexFunc(br.Rows, func(b bridgeRow) bool { return string(b.Name) == bridge })
+	at := slices.IndexFunc(bridges, func(b *bridgeRow) bool { return b.Name.one() == bridge })
 	if at < 0 {
-		return info, fmt.Errorf("%w %s: ovs-vsctl list-br shows those that there are", errNoBridge, bridge)
+		return bridgeInfo{}, fmt.Errorf("%w %s: ovs-vsctl list-br shows those that there are", errNoBridge, bridge)
 	}
-	if len(sw.Rows) > 0 {
-		info.version = string(sw.Rows[0].Version)
-		if limit, err := strconv.Atoi(sw.Rows[0].Other["vlan-limit"]); err == nil {
+	b := bridges[at]
+	info := bridgeInfo{
+		vlanLimit: 1, datapath: b.Datapath.one(), failMode: b.FailMode.one(), partner: map[string][]patch{}, beyond: map[string]*portRow{},
+		writer: b.External.get(writerKey), tables: b.External.get(setupKey), held: d.lock == lockHeld,
+	}
+	if len(switches) > 0 {
+		info.version = switches[0].Version.one()
+		if limit, err := strconv.Atoi(switches[0].Other.get("vlan-limit")); err == nil {
 			info.vlanLimit = limit
 		}
 	}
-	b := br.Rows[at]
-	whose := map[string]*bridgeRow{} // of a port
-	for i := range br.Rows {
-		for _, id := range br.Rows[i].Ports {
-			whose[id] = &br.Rows[i]
-		}
-	}
-	info.datapath, info.failMode = string(b.Datapath), string(b.FailMode)
-	info.writer, info.held, info.tables = b.External[writerKey], d.lock == lockHeld, b.External[setupKey]
 	here := map[string]bool{}
 	for _, id := range b.Ports {
 		here[id] = true
 	}
-	of := map[string]*portRow{} // of an interface
-	for i := range ports.Rows {
-		p := &ports.Rows[i]
-		for _, id := range p.Interfaces {
-			of[id] = p
-		}
-		if !here[p.ID.one()] {
-			continue
-		}
-		if info.ports = append(info.ports, p); string(p.Name) != bridge {
-			info.own[string(p.Name)] = p.normalVLANs()
+	for _, p := range ports {
+		if here[p.ID.one()] {
+			info.ports = append(info.ports, p)
 		}
 	}
-	named := map[string]*portRow{} // of a patch's name
-	ends := map[string]*portRow{}
-	for _, i := range ifs.Rows {
-		named[string(i.Name)] = of[i.ID.one()]
-	}
-	links, neighbors := map[link]int{}, map[*bridgeRow][]*bridgeRow{}
-	var ways []link // of info.far
-	for _, i := range ifs.Rows {
-		near := named[string(i.Name)]
-		if far := named[i.Options["peer"]]; near != nil && far != nil && whose[near.ID.one()] != nil && whose[far.ID.one()] != nil {
-			l := link{whose[near.ID.one()], whose[far.ID.one()]}
-			if links[l]++; links[l] == 1 {
-				neighbors[l.from] = append(neighbors[l.from], l.to)
-			}
-			if l.from == &br.Rows[at] {
-				info.patchPeers = append(info.patchPeers, patchPeer{patch: patch{string(i.Name), uint32(i.Number)}, isPartner: i.External[partnerKey] != "", lowRecircLimit: strings.HasPrefix(info.version, "2.8.")})
-				ways = append(ways, l)
-			}
-		}
-		port := i.External[partnerKey]
-		if port == "" || near == nil || !here[near.ID.one()] {
-			continue
-		}
-		info.partner[port] = append(info.partner[port], patch{string(i.Name), uint32(i.Number)})
-		if far := named[i.Options["peer"]]; far != nil {
-			info.beyond[string(far.Name)], ends[string(far.Name)] = far.normalVLANs(), far
-		}
-	}
-	for _, p := range info.partner {
-		slices.SortFunc(p, func(a, b patch) int { return cmp.Compare(a.name, b.name) })
-	}
-	behind := map[link][]string{}
-	for i, l := range ways {
-		if _, known := behind[l]; !known {
-			behind[l] = reachableBridges(links, neighbors, l)
-		}
-		info.patchPeers[i].next = behind[l]
-	}
-	slices.SortFunc(info.patchPeers, func(a, b patchPeer) int { return cmp.Compare(a.name, b.name) })
-	info.peersPush = peersPushingCSIG(ends)
+	info.readPatches(b, bridges, ports, patches)
 	if info.isOwn() {
 		info.loose, err = isolation(info.ports)
 	}
 	return info, err
+}
+
+// readPatches finds out where the patch ports of a bridge lead to.
+func (i *bridgeInfo) readPatches(bridge *bridgeRow, bridges rows[bridgeRow], ports rows[portRow], patches rows[patchRow]) {
+	whose := map[string]*bridgeRow{} // of a port
+	for _, b := range bridges {
+		for _, id := range b.Ports {
+			whose[id] = b
+		}
+	}
+	of := map[string]*portRow{} // of an interface
+	for _, p := range ports {
+		for _, id := range p.Interfaces {
+			of[id] = p
+		}
+	}
+	named := map[string]*portRow{} // of a patch's name
+	for _, p := range patches {
+		if port := of[p.ID.one()]; port != nil && whose[port.ID.one()] != nil {
+			named[p.Name.one()] = port
+		}
+	}
+	net := bridgeLinks{count: map[link]int{}, neighbors: map[*bridgeRow][]*bridgeRow{}}
+	var ways []link // of i.patchPeers
+	for _, p := range patches {
+		near, far := named[p.Name.one()], named[p.Options.get("peer")]
+		if near == nil {
+			continue
+		}
+		l := link{from: whose[near.ID.one()]}
+		partner := p.External.get(partnerKey)
+		if far != nil {
+			l.to = whose[far.ID.one()]
+			net.add(l)
+			if l.from == bridge {
+				i.patchPeers = append(i.patchPeers, patchPeer{patch: p.patch(), isPartner: partner != "", lowRecircLimit: strings.HasPrefix(i.version, "2.8.")})
+				ways = append(ways, l)
+			}
+		}
+		if partner == "" || l.from != bridge {
+			continue
+		}
+		i.partner[partner] = append(i.partner[partner], p.patch())
+		if far != nil {
+			i.beyond[far.Name.one()] = far
+		}
+	}
+	for _, list := range i.partner {
+		slices.SortFunc(list, func(a, b patch) int { return cmp.Compare(a.name, b.name) })
+	}
+	behind := map[link][]string{}
+	for n, l := range ways {
+		if _, known := behind[l]; !known {
+			behind[l] = net.reachable(l)
+		}
+		i.patchPeers[n].next = behind[l]
+	}
+	slices.SortFunc(i.patchPeers, func(a, b patchPeer) int { return cmp.Compare(a.name, b.name) })
 }
 
 var errNoBridge = errors.New("there is no bridge")

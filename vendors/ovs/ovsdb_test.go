@@ -53,30 +53,36 @@ func (c *answering) Read(b []byte) (int, error) { return c.answers.Read(b) }
 
 func (c *answering) Close() error { return nil }
 
-func TestNamesOfRows(t *testing.T) {
+func TestValuesOfColumns(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		text string
 		want []string // nil: an error
 	}{
+		{`"a"`, []string{"a"}},
+		{`7`, []string{"7"}},
+		{`"\u001b[31m"`, []string{`\x1b[31m`}},
 		{`["uuid","a"]`, []string{"a"}},
 		{`["set",[]]`, []string{}},
+		{`["set",[7,8]]`, []string{"7", "8"}},
 		{`["set",[["uuid","a"],["uuid","b"]]]`, []string{"a", "b"}},
-		{`["map",[]]`, nil},
-		{`["set",[["map",[]]]]`, nil},
-		{`["uuid",7]`, nil},
-		{`"a"`, nil},
+		{`["map",[]]`, []string{}},
+		{`["map",[["k","v"],["l",["uuid","a"]]]]`, []string{"k", "v", "l", "a"}},
+		{`["set",7]`, nil},
+		{`["map",["k","v"]]`, nil},
+		{`["list",[]]`, nil},
+		{`["set"]`, nil},
 		{`[]`, nil},
 	} {
-		var got uuids
+		var got values
 		if err := json.Unmarshal([]byte(tc.text), &got); (err != nil) != (tc.want == nil) || err == nil && !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %q, %v", tc.text, got, err)
 		}
 	}
-	for text, want := range map[string]portNumber{"7": 7, "-1": 0, `["set",[]]`: 0, "4294967040": 0, "65534": 65534} {
-		var got portNumber
-		if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {
-			t.Errorf("%s: %d, %v", text, got, err)
+	for text, want := range map[string]uint32{"7": 7, "-1": 0, `["set",[]]`: 0, "4294967040": 0, "65534": 65534} {
+		var got patchRow
+		if err := json.Unmarshal([]byte(`{"ofport":`+text+`}`), &got); err != nil || got.patch().number != want {
+			t.Errorf("%s: %d, %v", text, got.patch().number, err)
 		}
 	}
 }

@@ -30,17 +30,29 @@ type link struct{ from, to *bridgeRow }
 // maxBridges is how many bridges are looked at behind a patch port.
 const maxBridges = 256
 
-// reachableBridges are the bridges that csig programs and that frames may come to from by.to,
-// other than back through the same patch port. Links are numbered by bridges.
-func reachableBridges(links map[link]int, neighbors map[*bridgeRow][]*bridgeRow, by link) (names []string) {
+// bridgeLinks are how patch ports join the bridges.
+type bridgeLinks struct {
+	count     map[link]int
+	neighbors map[*bridgeRow][]*bridgeRow
+}
+
+func (n *bridgeLinks) add(l link) {
+	if n.count[l]++; n.count[l] == 1 {
+		n.neighbors[l.from] = append(n.neighbors[l.from], l.to)
+	}
+}
+
+// reachable are the bridges that csig programs and that frames may come to from by.to,
+// other than back through the same patch port.
+func (n *bridgeLinks) reachable(by link) (names []string) {
 	seen := map[*bridgeRow]bool{by.to: true}
 	for queue := []*bridgeRow{by.to}; len(queue) > 0; queue = queue[1:] {
 		at := queue[0]
-		if at.External[writerKey] != "" || at.External[setupKey] != "" {
-			names = append(names, string(at.Name))
+		if at.External.get(writerKey) != "" || at.External.get(setupKey) != "" {
+			names = append(names, at.Name.one())
 		}
-		for _, to := range neighbors[at] {
-			back := at == by.to && to == by.from && links[by] == 1
+		for _, to := range n.neighbors[at] {
+			back := at == by.to && to == by.from && n.count[by] == 1
 			if !seen[to] && !back && len(seen) < maxBridges {
 				seen[to] = true
 				queue = append(queue, to)

@@ -1,11 +1,11 @@
 package ovs
 
 import (
-	"encoding/json"
-	"errors"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/ovs/openflow"
@@ -24,37 +24,44 @@ const (
 
 // portRow is what the database has about a port.
 type portRow struct {
-	ID         uuids     `json:"_uuid"`
-	Name       printable `json:"name"`
-	Interfaces uuids     `json:"interfaces"`
-	Mode       optional  `json:"vlan_mode"`
-	Tag        numbers   `json:"tag"`
-	Trunks     numbers   `json:"trunks"`
-	CVLANs     numbers   `json:"cvlans"`
-	Other      pairs     `json:"other_config"`
-	External   pairs     `json:"external_ids"`
+	ID         values `json:"_uuid"`
+	Name       values `json:"name"`
+	Interfaces values `json:"interfaces"`
+	Mode       values `json:"vlan_mode"`
+	Tag        values `json:"tag"`
+	Trunks     values `json:"trunks"`
+	CVLANs     values `json:"cvlans"`
+	Other      values `json:"other_config"`
+	External   values `json:"external_ids"`
+}
+
+// vlan is what NORMAL goes by of the port.
+func (p *portRow) vlan() vlanOf {
+	tag, err := strconv.Atoi(p.Tag.one())
+	if err != nil {
+		tag = noTag
+	}
+	return vlanOf{p.Mode.one(), tag}
 }
 
 // outer is the VLAN whose tag NORMAL puts in front of what comes to the port, of
 // TPID 0x88a8; 0: none.
 func (p *portRow) outer() int {
-	if p.Mode != "dot1q-tunnel" || len(p.Tag) == 0 || p.Other["qinq-ethtype"] == "802.1q" {
+	v := p.vlan()
+	if v.mode != "dot1q-tunnel" || v.tag == noTag || p.Other.get("qinq-ethtype") == "802.1q" {
 		return 0
 	}
-	return p.Tag[0]
+	return v.tag
 }
 
 // tags tells whether frames of a VLAN leave the port with its tag.
 func (p *portRow) tags(vlan int) bool {
-	tag := -1
-	if len(p.Tag) > 0 {
-		tag = p.Tag[0]
-	}
-	switch {
-	case p.Mode == "dot1q-tunnel", p.Mode == "access", p.Mode == "" && tag >= 0, p.Mode == "native-untagged" && tag == vlan:
+	switch v := p.vlan(); {
+	case v.mode == "dot1q-tunnel", v.mode == "access", v.mode == "" && v.tag != noTag, v.mode == "native-untagged" && v.tag == vlan:
 		return false
+	default:
+		return len(p.Trunks) == 0 || v.tag == vlan || slices.Contains(p.Trunks, strconv.Itoa(vlan))
 	}
-	return len(p.Trunks) == 0 || tag == vlan || slices.Contains(p.Trunks, vlan)
 }
 
 // peersPushingCSIG says which of the far ends of patches put tags of CSIG's TPID on that
@@ -80,8 +87,8 @@ func peersPushingCSIG(far map[string]*portRow) string {
 // foreignPushes says who puts tags of CSIG's TPID on that are none of CSIG's.
 func (d *Driver) foreignPushes(s *state) []string {
 	var out []string
-	if d.info.peersPush != "" {
-		out = append(out, d.info.peersPush)
+	if why := peersPushingCSIG(d.info.beyond); why != "" {
+		out = append(out, why)
 	}
 	for i := range s.others {
 		f := &s.others[i]
@@ -94,33 +101,13 @@ func (d *Driver) foreignPushes(s *state) []string {
 }
 
 func (p *portRow) normalVLANs() normalVLANs {
-	switch {
-	case p.Mode == "dot1q-tunnel" && len(p.CVLANs) == 0:
+	switch v := p.vlan(); {
+	case v.mode == "dot1q-tunnel" && len(p.CVLANs) == 0:
 		return bridges
-	case p.Mode == "dot1q-tunnel", p.Mode == "access", p.Mode == "" && len(p.Tag) > 0, len(p.Trunks) > 0:
+	case v.mode == "dot1q-tunnel", v.mode == "access", v.mode == "" && v.tag != noTag, len(p.Trunks) > 0:
 		return discards
 	}
 	return separates
-}
-
-// numbers are integers of the database: 7, or ["set", [7, …]].
-type numbers []int
-
-func (n *numbers) UnmarshalJSON(text []byte) error {
-	*n = nil
-	var one int
-	if json.Unmarshal(text, &one) == nil {
-		*n = numbers{one}
-		return nil
-	}
-	var outer []json.RawMessage
-	if err := json.Unmarshal(text, &outer); err != nil {
-		return err
-	}
-	if len(outer) != 2 {
-		return errors.New("no integers")
-	}
-	return json.Unmarshal(outer[1], (*[]int)(n))
 }
 
 // normal is a flow by which the bridge switches by itself, nil where there is none;
@@ -145,13 +132,16 @@ func (d *Driver) normal(s *state) (met, idle *openflow.Flow) {
 // passthrough says whether frames with tags come through where NORMAL switches them:
 // on the bridge itself, or on those that the far ends of its patch ports belong to.
 func (d *Driver) passthrough(s *state) vlanrules.Verdict {
-	ports, whose := d.info.beyond, "at the far end of the patch ports "
+	ports, whose := slices.Collect(maps.Values(d.info.beyond)), "at the far end of the patch ports "
 	if met, _ := d.normal(s); met != nil && !d.info.isOwn() {
-		ports, whose = d.info.own, ""
+		ports, whose = d.info.ports, ""
+		ports = slices.DeleteFunc(slices.Clone(ports), func(p *portRow) bool { return p.Name.one() == d.cfg.Bridge })
 	}
+	slices.SortFunc(ports, func(a, b *portRow) int { return cmp.Compare(a.Name.one(), b.Name.one()) })
 	var lost, apart []string
-	for _, name := range slices.Sorted(maps.Keys(ports)) {
-		switch ports[name] {
+	for _, p := range ports {
+		name := p.Name.one()
+		switch p.normalVLANs() {
 		case discards:
 			lost = append(lost, name)
 		case separates:

@@ -1,7 +1,6 @@
 package ovs
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -138,16 +137,6 @@ func TestOwnBridgeStandalone(t *testing.T) {
 				t.Error(err)
 			}
 		})
-	}
-}
-
-func TestIntegersOfRows(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]numbers{`7`: {7}, `["set",[]]`: {}, `["set",[1,4095]]`: {1, 4095}, `["set"]`: nil, `"a"`: nil, `["set",["a"]]`: nil} {
-		var got numbers
-		if err := json.Unmarshal([]byte(text), &got); (err == nil) != (want != nil) || err == nil && !slices.Equal(got, want) {
-			t.Errorf("%s: %v, %v", text, got, err)
-		}
 	}
 }
 
