@@ -49,7 +49,6 @@ type Config struct {
 	Version  string
 	Log      *logrus.Entry
 	Now      func() time.Time // nil: time.Now
-	Schedule cron.Schedule    // nil: Device.Schedule
 	OnCycle  func()           // called after each cycle; nil for none
 	Off      func() error     // asked before each cycle: after an error nothing is programmed; nil: always on
 }
@@ -109,26 +108,21 @@ func New(cfg Config) (*Agent, error) {
 		cfg.Now = time.Now
 	}
 	a := &Agent{
-		cfg:      cfg,
-		hash:     cfg.Profile.Hash(),
-		schedule: cfg.Schedule,
-		log:      cfg.Log.WithField("device", cfg.Device.Name),
-		started:  cfg.Now(),
-		cycled:   make(chan struct{}, 1),
-		tried:    api.Verdict{Code: findings.SelfTest, What: selfTest, Level: api.SelfTestNotRun},
-	}
-	if a.schedule == nil {
-		s, err := inventory.ParseSchedule(cfg.Device.Schedule)
-		if err != nil {
-			return nil, fmt.Errorf("device %s: %w", cfg.Device.Name, err)
-		}
-		a.schedule = s
+		cfg:     cfg,
+		hash:    cfg.Profile.Hash(),
+		log:     cfg.Log.WithField("device", cfg.Device.Name),
+		started: cfg.Now(),
+		cycled:  make(chan struct{}, 1),
+		tried:   api.Verdict{Code: findings.SelfTest, What: selfTest, Level: api.SelfTestNotRun},
 	}
 	// What the source caches, and for how long, is learned from its readings;
 	// one that counts on the box passes through as it is.
 	how, err := PipelineConfig(&cfg.Profile, &cfg.Policy, &cfg.Device)
 	if err == nil {
 		a.pipe, err = counters.NewPipeline(how)
+	}
+	if err == nil {
+		a.schedule, err = inventory.ParseSchedule(cfg.Device.Schedule)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", cfg.Device.Name, err)
@@ -150,18 +144,14 @@ func (a *Agent) Run(ctx context.Context) error {
 
 // loop is Run without its end.
 func (a *Agent) loop(ctx context.Context) {
+	var beside sync.WaitGroup
+	defer beside.Wait()
 	if a.holds {
 		a.holds = false
-		after, tried := a.leaseDuration(), make(chan struct{})
-		go func() {
-			defer close(tried)
-			a.tryLater(ctx, after)
-		}()
-		defer func() { <-tried }()
+		after := a.leaseDuration()
+		beside.Go(func() { a.tryLater(ctx, after) })
 	}
-	late := make(chan struct{})
-	go func() {
-		defer close(late)
+	beside.Go(func() {
 		ticks := time.NewTicker(clockWatch)
 		defer ticks.Stop()
 		for {
@@ -172,36 +162,8 @@ func (a *Agent) loop(ctx context.Context) {
 				a.checkExpired(ctx)
 			}
 		}
-	}()
-	defer func() { <-late }()
-	ticks := time.NewTicker(clockWatch)
-	defer ticks.Stop()
-	read := systemClock()
-	for ctx.Err() == nil {
-		c := a.startCron(ctx)
-		step := stepped(ctx, read, ticks.C)
-		<-c.Stop().Done()
-		if step != 0 {
-			a.log.WithField("step", step.Round(time.Millisecond).String()).Warn("wall clock stepped; schedule restarted")
-		}
-	}
-}
-
-// startCron begins the schedule.
-func (a *Agent) startCron(ctx context.Context) *cron.Cron {
-	c := cron.New(
-		cron.WithLogger(cronLog{a}),
-		// Recover inside SkipIfStillRunning: the other way round one panic
-		// would leave "still running" set for ever.
-		cron.WithChain(cron.SkipIfStillRunning(skipCounter{a}), cron.Recover(cronLog{a})),
-	)
-	c.Schedule(a.schedule, cron.FuncJob(func() {
-		if ctx.Err() == nil {
-			_ = a.Cycle(ctx) // logged and counted there; the next cycle tries again
-		}
-	}))
-	c.Start()
-	return c
+	})
+	a.keepSchedule(ctx)
 }
 
 // afterCycle waits for the end of a cycle that is to come, but not for long.

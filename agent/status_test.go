@@ -276,10 +276,11 @@ func TestLeaseReachesTheNextTick(t *testing.T) {
 			for _, d := range tc.next {
 				at = append(at, time.Now().Add(d))
 			}
-			a, _, err := begin(t.Context(), t, &recorder{}, func(c *Config) { c.Schedule = at })
+			a, _, err := begin(t.Context(), t, &recorder{}, func(*Config) {})
 			if err != nil {
 				t.Fatal(err)
 			}
+			a.schedule = at
 			if got := a.leaseDuration(); got != tc.want {
 				t.Errorf("%s: a lease of %v, want %v", tc.name, got, tc.want)
 			}
