@@ -96,21 +96,19 @@ func NewDaemon(cfg DaemonConfig) *Daemon {
 func (d *Daemon) Open(ctx context.Context) error {
 	d.change.Lock()
 	defer d.change.Unlock()
-	if err := d.checkOffMarker(); err != nil {
-		return d.orWait(ctx, err)
-	}
-	if err := d.revertAfterRestart(); err != nil {
-		return d.orWait(ctx, err)
-	}
-	fleet, err := inventory.Load(d.cfg.File)
+	err := d.checkOffMarker()
 	if err == nil {
-		var r *running
-		if r, err = d.prepare(ctx, fleet, nil); err == nil {
-			d.show(r)
-			return nil
-		}
+		err = d.revertAfterRestart()
 	}
-	return d.orWait(ctx, err)
+	var r *running
+	if err == nil {
+		r, err = d.load(ctx)
+	}
+	if err != nil {
+		return d.orWait(ctx, err, false)
+	}
+	d.show(r)
+	return nil
 }
 
 // Start finishes a removal that was cut off, and runs the configuration that
@@ -122,109 +120,89 @@ func (d *Daemon) Start(ctx context.Context) error {
 	d.ready = true
 	if d.may() == nil {
 		if err := d.finishRemoval(ctx); err != nil {
-			return d.orWait(ctx, err)
+			return d.orWait(ctx, err, false)
 		}
 	}
-	r := d.current()
-	if r == nil {
-		return nil
+	if r := d.current(); r != nil {
+		return d.begin(ctx, r)
 	}
-	return d.begin(ctx, r)
+	return nil
+}
+
+// load reads the daemon's own file and opens what it needs.
+func (d *Daemon) load(ctx context.Context) (*running, error) {
+	fleet, err := inventory.Load(d.cfg.File)
+	if err != nil {
+		return nil, err
+	}
+	return d.prepare(ctx, fleet, nil)
 }
 
 // begin has a configuration take effect that the daemon's own file holds.
 func (d *Daemon) begin(ctx context.Context, r *running) error {
 	// Again, now that csig off finds us at our socket: it may have marked the
 	// device since we opened it.
-	if err := d.checkOffMarker(); err != nil {
-		d.wait("for a configuration: " + err.Error())
-		return d.orWait(ctx, errors.Join(err, r.close(nil)))
-	}
-	if err := r.agent.Start(ctx); err != nil {
-		d.wait("for another configuration: " + err.Error())
-		err = errors.Join(err, r.close(nil))
-		if isRefusal(err) {
-			return d.orWait(ctx, err)
+	err := d.checkOffMarker()
+	passes := err == nil
+	if err == nil {
+		if err = r.agent.Start(ctx); err == nil {
+			d.launch(r)
+			return nil
 		}
-		return d.orRetry(ctx, err)
+		passes = !isRefusal(err)
 	}
-	d.launch(r)
-	return nil
+	d.wait("for another configuration: " + err.Error())
+	return d.orWait(ctx, errors.Join(err, r.close(nil)), passes)
 }
 
 // startRetry is how long a daemon that may wait leaves its device alone after a
 // start that failed.
 const startRetry = 5 * time.Second
 
-// orRetry is orWait for what may pass: the daemon tries again by itself.
-func (d *Daemon) orRetry(ctx context.Context, err error) error {
-	if !d.mayWait(ctx, err) {
-		return err
-	}
-	why := err.Error()
-	d.wait(fmt.Sprintf("for its device, which it tries every %v, or for another configuration: %s", startRetry, why))
-	if why != d.failed {
-		d.cfg.Log.WithError(err).Error("the device does not take its configuration yet: trying again")
-	}
-	d.again, d.failed = true, why
-	return nil
-}
-
-// fails tells whether the start failed, and is to be tried again.
-func (d *Daemon) fails() bool {
-	d.change.Lock()
-	defer d.change.Unlock()
-	return d.again
-}
-
-// retry starts the daemon's own file again, where that failed and may do now. It
-// tells whether there is more to try.
-func (d *Daemon) retry(ctx context.Context) bool {
+// retry starts the daemon's own file again, where that failed and may pass.
+func (d *Daemon) retry(ctx context.Context) {
 	d.change.Lock()
 	defer d.change.Unlock()
 	if !d.again || d.closed || ctx.Err() != nil {
-		return false
+		return
 	}
 	d.again = false
-	fleet, err := inventory.Load(d.cfg.File)
+	r, err := d.load(ctx)
 	if err == nil {
-		var r *running
-		if r, err = d.prepare(ctx, fleet, nil); err == nil {
-			err = d.begin(ctx, r)
-		}
-	}
-	if err != nil {
-		err = d.orWait(ctx, err)
+		err = d.begin(ctx, r)
+	} else {
+		err = d.orWait(ctx, err, false)
 	}
 	if err != nil && ctx.Err() == nil {
 		d.cfg.Log.WithError(err).Error("the configuration cannot be run")
 	}
-	return d.again
 }
 
-// orWait turns the error of a start into waiting, where the daemon may.
-func (d *Daemon) orWait(ctx context.Context, err error) error {
-	if !d.mayWait(ctx, err) {
+// orWait turns the error of a start into waiting, where the daemon may: for its device
+// where the error may pass, else for another configuration.
+func (d *Daemon) orWait(ctx context.Context, err error, passes bool) error {
+	if !d.cfg.Wait || ctx.Err() != nil || errors.As(err, new(*UndoError)) {
 		return err
 	}
-	if errors.Is(err, fs.ErrNotExist) {
+	why := err.Error()
+	switch {
+	case passes:
+		d.wait(fmt.Sprintf("for its device, which it tries every %v, or for another configuration: %s", startRetry, why))
+		if why != d.failed {
+			d.cfg.Log.WithError(err).Error("the device does not take its configuration yet: trying again")
+		}
+		d.again, d.failed = true, why
+	case errors.Is(err, fs.ErrNotExist):
 		d.wait("for a configuration: csig apply gives it one")
 		d.cfg.Log.WithField("file", d.cfg.File).Info("there is no configuration yet: waiting for one")
-		return nil
+	case errors.As(err, new(*OffError)):
+		d.wait("for a configuration: " + why)
+		d.cfg.Log.Warn(why)
+	default:
+		d.wait("for another configuration: " + why)
+		d.cfg.Log.WithError(err).Error("the configuration cannot be run: waiting for another")
 	}
-	if off := (*OffError)(nil); errors.As(err, &off) {
-		d.wait("for a configuration: " + err.Error())
-		d.cfg.Log.Warn(err.Error())
-		return nil
-	}
-	d.wait("for another configuration: " + err.Error())
-	d.cfg.Log.WithError(err).Error("the configuration cannot be run: waiting for another")
 	return nil
-}
-
-// mayWait tells whether the error of a start ends the daemon.
-func (d *Daemon) mayWait(ctx context.Context, err error) bool {
-	return d.cfg.Wait && ctx.Err() == nil && !errors.As(err, new(*UndoError))
 }
 
 // prepare makes an agent for a fleet, with what it can take over from the one
@@ -332,15 +310,15 @@ func (d *Daemon) current() *running {
 // Run keeps the device's rules true until ctx ends. When it returns the lease
 // has been given up, and no configuration is taken any more.
 func (d *Daemon) Run(ctx context.Context) error {
-	for more := d.fails(); more; {
+	retries := time.NewTicker(startRetry)
+	defer retries.Stop()
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			more = false
-		case <-time.After(startRetry):
-			more = d.retry(ctx)
+		case <-retries.C:
+			d.retry(ctx)
 		}
 	}
-	<-ctx.Done()
 	d.change.Lock()
 	defer d.change.Unlock()
 	d.stop()
