@@ -88,17 +88,14 @@ type Agent struct {
 
 // cycleState is the bookkeeping behind api.Cycle.
 type cycleState struct {
-	count, skipped, failed, operations, repairs, lapses uint64
-	last, leaseEnds                                     time.Time
-	lease, lastLapse                                    time.Duration
-	lastLease                                           time.Duration // the lease, as the device has it
-	readAt                                              time.Time     // of the last reading that was computed with
-	patience                                            time.Duration // how long it says something: the lease of its cycle
-	seen                                                observation   // of the data plane
-	frozen                                              string        // without a lease: why ports could not be made to fall back
-	read, compute, program                              time.Duration
-	refresh                                             counters.RefreshStatus
-	err                                                 string
+	api.Cycle
+	lease     time.Duration
+	lastLease time.Duration // the lease, as the device has it
+	readAt    time.Time     // of the last reading that was computed with
+	patience  time.Duration // how long it says something: the lease of its cycle
+	seen      observation   // of the data plane
+	frozen    string        // without a lease: why ports could not be made to fall back
+	refresh   counters.RefreshStatus
 }
 
 // New checks the configuration and returns an agent that has not touched the
@@ -190,8 +187,8 @@ func (a *Agent) release() error {
 	if err == nil {
 		a.mu.Lock()
 		a.cycle.seen.fallback = true
-		if now := a.cfg.Now(); now.Before(a.cycle.leaseEnds) {
-			a.cycle.leaseEnds = now
+		if now := a.cfg.Now(); now.Before(a.cycle.LeaseEnds) {
+			a.cycle.LeaseEnds = now
 		}
 		a.mu.Unlock()
 	}
@@ -258,17 +255,17 @@ func (a *Agent) runCycle(ctx context.Context) error {
 
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.cycle.err != "" {
+	if a.cycle.LastError != "" {
 		a.log.Info("cycles complete again")
 	}
 	seen := a.cycle.seen // before this cycle
-	a.cycle.err, a.cycle.frozen = "", ""
-	a.cycle.count++
-	a.cycle.last, a.cycle.lease = t3, lease
-	a.cycle.read, a.cycle.compute, a.cycle.program = t1.Sub(t0), t2.Sub(t1), t3.Sub(t2)
-	a.cycle.operations += uint64(res.Ops)
+	a.cycle.LastError, a.cycle.frozen = "", ""
+	a.cycle.Count++
+	a.cycle.Last, a.cycle.lease = t3, lease
+	a.cycle.ReadNS, a.cycle.ComputeNS, a.cycle.ProgramNS = int64(t1.Sub(t0)), int64(t2.Sub(t1)), int64(t3.Sub(t2))
+	a.cycle.Operations += uint64(res.Ops)
 	if res.Repaired != "" {
-		a.cycle.repairs++
+		a.cycle.Repairs++
 		a.log.WithField("what", res.Repaired).Warn("rules changed by another process; restored")
 	}
 	a.cycle.refresh = a.pipe.Refresh()
@@ -340,10 +337,10 @@ func tooOld(age, lease time.Duration) error {
 // one is stated. lost tells that the rules were not all there meanwhile, fellBack
 // that ports were seen at their fallback.
 func (a *Agent) noteRenewal(from, to time.Time, lease time.Duration, lost, fellBack bool) {
-	if ended := a.cycle.leaseEnds; !ended.IsZero() && to.After(ended) {
-		a.cycle.lapses++
-		a.cycle.lastLapse = to.Sub(ended)
-		log := a.log.WithFields(logrus.Fields{"lapsed": a.cycle.lastLapse.Round(time.Millisecond).String(), "lapses": a.cycle.lapses, "on_stale": a.cfg.Policy.OnStale})
+	if ended := a.cycle.LeaseEnds; !ended.IsZero() && to.After(ended) {
+		a.cycle.Lapses++
+		a.cycle.LastLapseNS = int64(to.Sub(ended))
+		log := a.log.WithFields(logrus.Fields{"lapsed": to.Sub(ended).Round(time.Millisecond).String(), "lapses": a.cycle.Lapses, "on_stale": a.cfg.Policy.OnStale})
 		switch {
 		case lost:
 			log.Warn("lease expired before its renewal, and rules were missing or changed; restored")
@@ -353,7 +350,7 @@ func (a *Agent) noteRenewal(from, to time.Time, lease time.Duration, lost, fellB
 			log.Warn("lease expired before its renewal: the data plane had fallen back; renewed")
 		}
 	}
-	a.cycle.leaseEnds = from.Add(lease)
+	a.cycle.LeaseEnds = from.Add(lease)
 }
 
 // noteFacts takes in what the device has become able or unable to do while we
@@ -416,19 +413,19 @@ func (a *Agent) fail(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err // we are stopping
 	}
-	a.cycle.failed++
+	a.cycle.Failed++
 	msg := err.Error()
 	if foreign := (*vendors.ForeignError)(nil); errors.As(err, &foreign) {
 		now := a.cfg.Now()
 		a.cycle.seen = observation{at: now, tried: now, plane: api.DataPlaneForeign, why: msg, because: msg}
 	}
-	if msg != a.cycle.err {
+	if msg != a.cycle.LastError {
 		what := "cycle failed; the lease is not renewed"
 		if a.leaselessLocked() {
 			what = "cycle failed; nothing is written"
 		}
 		a.log.WithError(err).Error(what)
-		a.cycle.err = msg
+		a.cycle.LastError = msg
 	}
 	return err
 }

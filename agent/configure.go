@@ -239,7 +239,7 @@ func sameCounting(a *Agent, tpid uint16, b *inventory.Device) bool {
 // still.
 func (a *Agent) continueFrom(old *Agent, sameSource bool) {
 	a.started, a.tried, a.cycle = old.started, old.tried, old.cycle
-	a.cycle.err, a.cycle.seen = "", observation{at: old.cycle.seen.at, fallback: old.cycle.seen.fallback}
+	a.cycle.LastError, a.cycle.seen = "", observation{at: old.cycle.seen.at, fallback: old.cycle.seen.fallback}
 	if sameSource {
 		a.pipe.ContinueRefresh(old.pipe)
 	} else if !sameCounting(old, a.cfg.Profile.TPID, &a.cfg.Device) || !old.pipe.Refresh().Kind.EveryReading() {

@@ -29,7 +29,7 @@ func (a *Agent) leaseless() bool {
 // lease support. In the gap the last values stayed advertised, or the agent had made
 // the ports fall back.
 func (a *Agent) noteRenewalNoLease(fellBack bool) {
-	log := a.log.WithFields(logrus.Fields{"without_news": (a.cycle.lastLapse + a.cycle.lastLease).Round(time.Millisecond).String(), "lapses": a.cycle.lapses})
+	log := a.log.WithFields(logrus.Fields{"without_news": (time.Duration(a.cycle.LastLapseNS) + a.cycle.lastLease).Round(time.Millisecond).String(), "lapses": a.cycle.Lapses})
 	if fellBack {
 		log.WithField("on_stale", a.cfg.Policy.OnStale).Warn("no cycle had completed for too long: the agent had made the ports fall back; they are current again")
 		return
@@ -43,8 +43,8 @@ func (a *Agent) fallBackOnExpiry(ctx context.Context) {
 	now := a.cfg.Now()
 	a.mu.Lock()
 	c := &a.cycle
-	due := a.leaselessLocked() && !c.leaseEnds.IsZero() && now.After(c.leaseEnds) && !c.seen.fallback && c.seen.plane == ""
-	ended := c.leaseEnds
+	due := a.leaselessLocked() && !c.LeaseEnds.IsZero() && now.After(c.LeaseEnds) && !c.seen.fallback && c.seen.plane == ""
+	ended := c.LeaseEnds
 	a.mu.Unlock()
 	if !due || ctx.Err() != nil {
 		return

@@ -81,8 +81,8 @@ func (a *Agent) tryCycle(ctx context.Context) {
 func (a *Agent) skip() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.cycle.skipped++
-	if n := a.cycle.skipped; n&(n-1) == 0 { // 1, 2, 4, 8 …: tell, but do not flood
+	a.cycle.Skipped++
+	if n := a.cycle.Skipped; n&(n-1) == 0 { // 1, 2, 4, 8 …: tell, but do not flood
 		a.log.WithFields(logrus.Fields{"skipped": n}).Warn("a cycle takes longer than the schedule allows; lengthen the schedule")
 	}
 }

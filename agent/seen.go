@@ -39,7 +39,7 @@ type observation struct {
 // since.
 func (a *Agent) lookDueLocked(now time.Time) bool {
 	c := &a.cycle
-	return now.Sub(c.seen.tried) >= lookEvery || c.seen.tried.Before(c.leaseEnds) && !now.Before(c.leaseEnds)
+	return now.Sub(c.seen.tried) >= lookEvery || c.seen.tried.Before(c.LeaseEnds) && !now.Before(c.LeaseEnds)
 }
 
 // checkAfterFailure looks at the data plane after a failed cycle, at once after the first
@@ -49,7 +49,7 @@ func (a *Agent) checkAfterFailure(ctx context.Context, next time.Time) {
 	a.mu.Lock()
 	due := a.cycle.seen.because == "" || a.lookDueLocked(now)
 	limit := lookLimit
-	if now.Before(a.cycle.leaseEnds) {
+	if now.Before(a.cycle.LeaseEnds) {
 		limit = min(limit, next.Sub(now))
 	}
 	a.mu.Unlock()
@@ -64,7 +64,7 @@ func (a *Agent) checkExpired(ctx context.Context) {
 	now := a.cfg.Now()
 	a.mu.Lock()
 	c := &a.cycle
-	due := !c.leaseEnds.IsZero() && !now.Before(c.leaseEnds) && a.lookDueLocked(now)
+	due := !c.LeaseEnds.IsZero() && !now.Before(c.LeaseEnds) && a.lookDueLocked(now)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if due {
@@ -112,7 +112,7 @@ func (a *Agent) look(ctx context.Context, limit time.Duration) {
 	default:
 		c.seen = a.observationLocked(&seen, now)
 	}
-	c.seen.tried, c.seen.because = now, c.err
+	c.seen.tried, c.seen.because = now, c.LastError
 	if c.seen.plane != "" && c.seen.plane != old.plane {
 		a.log.Warn("looked at the data plane: " + c.seen.why)
 	}
@@ -148,16 +148,16 @@ func (a *Agent) observationLocked(seen *vendors.Seen, now time.Time) observation
 	switch {
 	case seen.Signal == vendors.SignalFallback:
 		s.fallback = true
-		if !c.leaseEnds.IsZero() && now.Before(c.leaseEnds) {
-			c.leaseEnds = now
+		if !c.LeaseEnds.IsZero() && now.Before(c.LeaseEnds) {
+			c.LeaseEnds = now
 		}
 	case seen.Signal == vendors.SignalWritten:
 		s.fallback = false
-		if seen.Left > 0 && !c.leaseEnds.IsZero() {
-			c.leaseEnds = now.Add(seen.Left)
+		if seen.Left > 0 && !c.LeaseEnds.IsZero() {
+			c.LeaseEnds = now.Add(seen.Left)
 		}
 	case !a.leaselessLocked():
-		s.fallback = !c.leaseEnds.IsZero() && !now.Before(c.leaseEnds) // the setup is there, and its lease is over
+		s.fallback = !c.LeaseEnds.IsZero() && !now.Before(c.LeaseEnds) // the setup is there, and its lease is over
 	}
 	return s
 }
@@ -178,9 +178,9 @@ func (a *Agent) dataPlane(now time.Time) (plane, why string) {
 		return s.plane, s.why
 	case s.fallback && (s.unseen == "" || a.leaselessLocked()): // without a lease nothing changes by itself
 		return api.DataPlaneFallback, why
-	case c.leaseEnds.IsZero():
+	case c.LeaseEnds.IsZero():
 		return api.DataPlaneNone, why
-	case now.Before(c.leaseEnds):
+	case now.Before(c.LeaseEnds):
 		return api.DataPlaneLeased, why
 	case a.leaselessLocked():
 		return api.DataPlaneFrozen, why
@@ -206,7 +206,7 @@ func (a *Agent) Left() string {
 	case api.DataPlaneNone:
 		text = "no signal was programmed, and the setup stays"
 	case api.DataPlaneLeased:
-		text = fmt.Sprintf("ports write what they were given last until the lease ends, in %v", a.cycle.leaseEnds.Sub(now).Round(time.Millisecond))
+		text = fmt.Sprintf("ports write what they were given last until the lease ends, in %v", a.cycle.LeaseEnds.Sub(now).Round(time.Millisecond))
 	case api.DataPlaneFrozen:
 		text = "ports stay at what was written last: csig off ends that"
 	case api.DataPlaneAbsent, api.DataPlaneForeign:

@@ -33,21 +33,7 @@ func (a *Agent) Status() *api.Status {
 		Schedule:    a.cfg.Device.Schedule,
 		OnStale:     string(a.cfg.Policy.OnStale),
 		SelfTest:    a.tried,
-		Cycle: api.Cycle{
-			Count:     a.cycle.count,
-			Skipped:   a.cycle.skipped,
-			Failed:    a.cycle.failed,
-			Last:      a.cycle.last,
-			ReadNS:    a.cycle.read.Nanoseconds(),
-			ComputeNS: a.cycle.compute.Nanoseconds(),
-			ProgramNS: a.cycle.program.Nanoseconds(),
-			LeaseEnds: a.cycle.leaseEnds,
-			LastError: a.cycle.err,
-			Repairs:   a.cycle.repairs,
-
-			Lapses:      a.cycle.lapses,
-			LastLapseNS: a.cycle.lastLapse.Nanoseconds(),
-		},
+		Cycle:       a.cycle.Cycle,
 		Refresh: api.Refresh{
 			Kind:          a.cycle.refresh.Kind.String(),
 			PeriodNS:      a.cycle.refresh.Period.Nanoseconds(),
@@ -62,12 +48,9 @@ func (a *Agent) Status() *api.Status {
 	s.DataPlane, s.DataPlaneReason = a.dataPlane(now)
 	s.DataPlaneSeen = a.cycle.seen.at
 	if a.cfg.Shadow {
-		s.Cycle.WouldOperate = a.cycle.operations
-	} else {
-		s.Cycle.Operations = a.cycle.operations
-		if !a.cycle.leaseEnds.IsZero() {
-			s.LeaseNS = a.cycle.lastLease.Nanoseconds()
-		}
+		s.Cycle.WouldOperate, s.Cycle.Operations = a.cycle.Operations, 0
+	} else if !a.cycle.LeaseEnds.IsZero() {
+		s.LeaseNS = a.cycle.lastLease.Nanoseconds()
 	}
 	for i := range a.ports {
 		s.Ports = append(s.Ports, a.portStatus(&a.ports[i], s, now))
@@ -127,12 +110,12 @@ func (a *Agent) stateNow(p *port, s *api.Status, measured bool, now time.Time) (
 	c, plane := &a.cycle, s.DataPlane
 	because := func(what string) string {
 		switch {
-		case c.err != "":
-			return what + ": " + c.err
-		case c.last.IsZero():
+		case c.LastError != "":
+			return what + ": " + c.LastError
+		case c.Last.IsZero():
 			return what + ": no cycle has completed yet"
 		}
-		return fmt.Sprintf("%s: the last cycle completed %v ago", what, now.Sub(c.last).Round(time.Millisecond))
+		return fmt.Sprintf("%s: the last cycle completed %v ago", what, now.Sub(c.Last).Round(time.Millisecond))
 	}
 	switch {
 	case p.cfg.Action != vlanrules.Passthrough && c.seen.plane != "":
@@ -147,10 +130,10 @@ func (a *Agent) stateNow(p *port, s *api.Status, measured bool, now time.Time) (
 		return api.StateUnknown, findings.PlaneUnknown, s.DataPlaneReason
 	case plane == api.DataPlaneFrozen:
 		return api.StateStale, findings.NoLease, because("this device cannot expire rules: what was written last stays advertised")
-	case plane == api.DataPlaneFallback && c.leaseEnds.IsZero():
+	case plane == api.DataPlaneFallback && c.LeaseEnds.IsZero():
 		return api.StateStale, findings.NotProgrammed, because("nothing has been programmed yet")
 	case plane == api.DataPlaneFallback:
-		return api.StateStale, findings.LeaseEnded, because(fmt.Sprintf("the lease ended %v ago", now.Sub(c.leaseEnds).Round(time.Millisecond)))
+		return api.StateStale, findings.LeaseEnded, because(fmt.Sprintf("the lease ended %v ago", now.Sub(c.LeaseEnds).Round(time.Millisecond)))
 	case plane == api.DataPlaneNone && (p.state == api.StateLive || p.state == api.StateDown):
 		return api.StateWaiting, findings.NotProgrammed, because("nothing has been programmed yet")
 	case plane == api.DataPlaneNone && p.state == api.StateStale: // nor does it advertise a fallback that we know of
