@@ -38,7 +38,7 @@ func (t *Daemon) answers(ctx context.Context) error {
 	return nil
 }
 
-// bypassDaemon opens a device without its daemon, and leaves the off mark first, so
+// bypassDaemon opens a device without its daemon, and writes the off-marker first, so
 // that the daemon does not restore its rules when it is restarted. why is the error of
 // opening the daemon; login, if any, is a connection to the device.
 func (o *Opener) bypassDaemon(ctx context.Context, d *inventory.Device, login *ssh.Client, why error) (rollout.Target, error) {
@@ -50,12 +50,12 @@ func (o *Opener) bypassDaemon(ctx context.Context, d *inventory.Device, login *s
 	if socket == "" {
 		socket = "/run/csig/agent.sock" // its own, beside the port
 	}
-	mark := api.OffMarker(socket)
+	marker := api.OffMarker(socket)
 	reason := bypassReason(ctx, d, login, why)
-	if err := leaveMark(ctx, run, mark); err != nil {
-		return &unmarked{direct, fmt.Errorf("%s, and puts everything back when it is started: no mark could be left there that tells it: %w; keep it from being started, or make the file %s yourself", reason, err, mark)}, nil
+	if err := writeOffMarker(ctx, run, marker); err != nil {
+		return restoredByAgent(direct, "%s, and restores its rules when it is started: no off-marker could be written there: %w; keep it from being started, or make the file %s yourself", reason, err, marker), nil
 	}
-	o.Bypassed(d.Name, reason, mark)
+	o.Bypassed(d.Name, reason, marker)
 	return direct, nil
 }
 
@@ -75,19 +75,8 @@ func (o *Opener) openDirect(ctx context.Context, d *inventory.Device) (t rollout
 	if t, err = o.openDriver(d); err != nil {
 		return nil, nil, errors.Join(err, run.Close())
 	}
-	return &loggedIn{t, run}, run, nil
+	return &wrapped{Target: t, holds: run}, run, nil
 }
-
-// loggedIn is a device with a login of its own.
-type loggedIn struct {
-	rollout.Target
-	run *ssh.Client
-}
-
-// Unwrap returns the target, for its optional capabilities.
-func (t *loggedIn) Unwrap() any { return t.Target }
-
-func (t *loggedIn) Close() error { return errors.Join(t.Target.Close(), t.run.Close()) }
 
 // foundAgent is an agent that programs a device of this machine.
 type foundAgent struct {
@@ -104,7 +93,7 @@ func (a *foundAgent) String() string {
 }
 
 // bypassAgent opens a device directly for which the fleet file names no daemon. An
-// agent of this machine may program it all the same: the off mark keeps that one from
+// agent of this machine may program it all the same: the off-marker keeps that one from
 // restoring its rules. A driver with a lock of its own takes the device from its agent
 // instead.
 func (o *Opener) bypassAgent(ctx context.Context, d *inventory.Device) (rollout.Target, error) {
@@ -116,17 +105,17 @@ func (o *Opener) bypassAgent(ctx context.Context, d *inventory.Device) (rollout.
 	found, err := findAgentIn(d.Management.NetNS)
 	switch {
 	case err != nil:
-		return &unmarked{direct, fmt.Errorf("cannot find out whether an agent programs it and puts everything back: %w; stop the agent, or %s", err, name)}, nil
+		return restoredByAgent(direct, "cannot find out whether an agent programs it and restores its rules: %w; stop the agent, or %s", err, name), nil
 	case found == nil:
 		return direct, nil
 	case !found.usual:
-		return &unmarked{direct, fmt.Errorf("%v programs it, not at the usual socket %s, and puts everything back: stop that agent and run csig off again, or %s", found, api.DefaultSocket(), name)}, nil
+		return restoredByAgent(direct, "%v programs it, not at the usual socket %s, and restores its rules: stop that agent and run csig off again, or %s", found, api.DefaultSocket(), name), nil
 	}
-	mark := api.OffMarker(api.DefaultSocket())
-	if err := api.WriteOffMarker(mark, time.Now()); err != nil {
-		return &unmarked{direct, fmt.Errorf("%v programs it, and puts everything back: no mark could be left that tells it: %w; stop that agent and run csig off again", found, err)}, nil
+	marker := api.OffMarker(api.DefaultSocket())
+	if err := api.WriteOffMarker(marker, time.Now()); err != nil {
+		return restoredByAgent(direct, "%v programs it, and restores its rules: no off-marker could be written: %w; stop that agent and run csig off again", found, err), nil
 	}
-	o.Bypassed(d.Name, found.String()+" programs it, and the fleet file does not name its socket", mark)
+	o.Bypassed(d.Name, found.String()+" programs it, and the fleet file does not name its socket", marker)
 	return direct, nil
 }
 
@@ -153,40 +142,28 @@ func bypassReason(ctx context.Context, d *inventory.Device, login *ssh.Client, w
 	return "its daemon does not answer"
 }
 
-// unmarked is a device whose daemon may restore what is removed.
-type unmarked struct {
-	rollout.Target
-	why error
-}
-
-// Unwrap returns the target, for its optional capabilities.
-func (t *unmarked) Unwrap() any { return t.Target }
-
-// Remove removes everything of ours. Its error is that a daemon may restore it.
-func (t *unmarked) Remove(ctx context.Context) error { return errors.Join(t.Target.Remove(ctx), t.why) }
-
 // plainPath is a path that every shell takes for one word.
 var plainPath = regexp.MustCompile(`^/[A-Za-z0-9._/+@:-]+$`)
 
-// leaveMark leaves the mark of csig off: on the device where run runs its commands, on
+// writeOffMarker writes the off-marker: on the device where run runs its commands, on
 // this machine where that is nil.
-func leaveMark(ctx context.Context, run *ssh.Client, mark string) error {
+func writeOffMarker(ctx context.Context, run *ssh.Client, marker string) error {
 	if run == nil {
-		return api.WriteOffMarker(mark, time.Now())
+		return api.WriteOffMarker(marker, time.Now())
 	}
-	if !plainPath.MatchString(mark) {
-		return fmt.Errorf("the path %q is not one for a command line", mark)
+	if !plainPath.MatchString(marker) {
+		return fmt.Errorf("the path %q is not one for a command line", marker)
 	}
-	_, err := run.Run(ctx, markCommand(mark), []byte(api.OffMarkerText(time.Now())))
+	_, err := run.Run(ctx, markerCommand(marker), []byte(api.OffMarkerText(time.Now())))
 	return err
 }
 
-// markCommand writes the text on its standard input as a mark. A file that is there
-// already is a mark, and stays as it is: with -C the shell creates a file or fails, and
+// markerCommand writes the text on its standard input as an off-marker. A file that is there
+// already is one, and stays as it is: with -C the shell creates a file or fails, and
 // follows no link, as root, too. Where the fleet file has no sudo, one without a
 // password is tried.
-func markCommand(mark string) string {
+func markerCommand(marker string) string {
 	const create = `set -C; there() { test -e "$1" || test -L "$1"; }; there "$1" || { mkdir -p "$2" && echo "$3" >"$1"; } || there "$1"`
 	q := vendors.ShellWord
-	return fmt.Sprintf(`exec /bin/sh -c 't=$(cat); e=$(/bin/sh -c "$1" mark "$2" "$3" "$t" 2>&1) || { echo "$e" >&2; exec sudo -n /bin/sh -c "$1" mark "$2" "$3" "$t"; }' mark %s %s %s`, q(create), q(mark), q(filepath.Dir(mark)))
+	return fmt.Sprintf(`exec /bin/sh -c 't=$(cat); e=$(/bin/sh -c "$1" mark "$2" "$3" "$t" 2>&1) || { echo "$e" >&2; exec sudo -n /bin/sh -c "$1" mark "$2" "$3" "$t"; }' mark %s %s %s`, q(create), q(marker), q(filepath.Dir(marker)))
 }

@@ -35,7 +35,7 @@ func TestMarkOverSSH(t *testing.T) {
 		t.Helper()
 		run := must(ssh.Dial(t.Context(), ssh.Config{Address: s.Address, Login: s.Login}))
 		defer run.Close()
-		return leaveMark(t.Context(), run, path)
+		return writeOffMarker(t.Context(), run, path)
 	}
 	for sub, mode := range modes {
 		t.Run(sub, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strconv"
@@ -34,9 +35,9 @@ type Opener struct {
 
 	// Bypassed makes the opener one for csig off, which bypasses a daemon that does not
 	// answer, or may not be opened. It is called for each such device, also from several
-	// goroutines, with the reason and with the off mark that keeps that daemon from
+	// goroutines, with the reason and with the off-marker that keeps that daemon from
 	// restoring its rules. nil: a daemon has to answer.
-	Bypassed func(device, reason, mark string)
+	Bypassed func(device, reason, marker string)
 
 	profile func() string // the hash of the fleet's
 }
@@ -47,7 +48,7 @@ func NewOpener(f *inventory.Fleet) *Opener {
 }
 
 // Open connects to one device. It changes nothing there, except that csig off leaves
-// its off mark for a daemon that it bypasses.
+// its off-marker for a daemon that it bypasses.
 func (o *Opener) Open(ctx context.Context, name string) (rollout.Target, error) {
 	d, ok := o.Fleet.Device(name)
 	if !ok {
@@ -124,19 +125,35 @@ func (o *Opener) openNetNS(d *inventory.Device) (rollout.Target, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("in network namespace %s: %w", d.Management.NetNS, err), ns.Close())
 	}
-	return inNetNS{driver, ns}, nil
+	return &wrapped{Target: driver, holds: ns}, nil
 }
 
-// inNetNS is a driver that holds the namespace it works in.
-type inNetNS struct {
-	vendors.Driver
-	ns *os.File
+// wrapped is a device with what has to be closed after it, and with what its removal has
+// to report: that an agent may restore what is removed.
+type wrapped struct {
+	rollout.Target
+	holds  io.Closer // nil: nothing
+	report error
 }
 
-// Unwrap returns the driver, for its optional capabilities.
-func (d inNetNS) Unwrap() any { return d.Driver }
+func restoredByAgent(t rollout.Target, format string, args ...any) rollout.Target {
+	return &wrapped{Target: t, report: fmt.Errorf(format, args...)}
+}
 
-func (d inNetNS) Close() error { return errors.Join(d.Driver.Close(), d.ns.Close()) }
+// Unwrap returns the target, for its optional capabilities.
+func (t *wrapped) Unwrap() any { return t.Target }
+
+func (t *wrapped) Remove(ctx context.Context) error {
+	return errors.Join(t.Target.Remove(ctx), t.report)
+}
+
+func (t *wrapped) Close() error {
+	err := t.Target.Close()
+	if t.holds != nil {
+		err = errors.Join(err, t.holds.Close())
+	}
+	return err
+}
 
 // Via is how a device is reached, for people; "" where the fleet file does not say.
 func Via(d *inventory.Device) string {
@@ -192,7 +209,7 @@ func (o *Opener) Observe(ctx context.Context, d *inventory.Device, timeout time.
 		return seen
 	}
 	if seen.PendingRevert = vendors.PendingRevert(ctx, t); seen.PendingRevert != nil && !errors.As(seen.PendingRevert, new(*vendors.PendingRevertError)) {
-		seen.Err = fmt.Errorf("reading whether it goes back by itself: %w", seen.PendingRevert)
+		seen.Err = fmt.Errorf("reading whether an auto-revert is pending: %w", seen.PendingRevert)
 		return seen
 	}
 	if m, ok := vendors.As[vendors.MTUSetter](t); ok {

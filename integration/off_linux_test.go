@@ -102,7 +102,7 @@ func TestOffPastDeadDaemons(t *testing.T) {
 	// Where no mark can be left the rules are removed all the same, and off
 	// reports that they may come back.
 	restore := r.edit(r.socket(0), "/proc/1/no-such-place/agent.sock")
-	if out := r.want(1, "off", "-i", r.fleet, "--device", "s1"); !strings.Contains(out, "no mark could be left") || !strings.Contains(out, "no-such-place") {
+	if out := r.want(1, "off", "-i", r.fleet, "--device", "s1"); !strings.Contains(out, "no off-marker could be written") || !strings.Contains(out, "no-such-place") {
 		t.Errorf("the output:\n%s", out)
 	}
 	restore()

@@ -11,11 +11,10 @@ import (
 	"time"
 )
 
-// OffMarker is the file with which csig off marks a device whose daemon at this
-// socket does not answer, or runs a file that is not csig's to remove: the daemon
-// programs nothing while it is there (docs/agent.md). It is beside the socket. What is below /run does not outlive
-// a reboot, and a service manager may clear it away: the marks of such sockets
-// are in /var/lib/csig.
+// OffMarker is the path of the file with which csig off marks a device whose daemon at
+// this socket does not answer, or runs a file that is not csig's to remove: the daemon
+// programs nothing while it is there (docs/agent.md). It is beside the socket, but for
+// sockets below /run, which is cleared at a reboot: theirs are in /var/lib/csig.
 func OffMarker(socket string) string {
 	path, err := filepath.Abs(socket)
 	if err != nil { // there is no working directory
@@ -30,8 +29,8 @@ func OffMarker(socket string) string {
 
 const offText = "csig off took this device off at "
 
-// WriteOffMarker makes the mark of csig off. Whatever stands at its path already is
-// a mark, and stays as it is; no link is followed.
+// WriteOffMarker writes the off-marker file. Whatever stands at its path already is
+// one, and stays as it is; no link is followed.
 func WriteOffMarker(path string, at time.Time) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -47,10 +46,10 @@ func WriteOffMarker(path string, at time.Time) error {
 	return errors.Join(err, f.Sync(), f.Close()) // it is to outlive a power cut
 }
 
-// OffMarkerText is what a mark of csig off holds.
+// OffMarkerText is what an off-marker file holds.
 func OffMarkerText(at time.Time) string { return offText + at.UTC().Format(time.RFC3339) + "\n" }
 
-// RemoveOffMarker removes the mark of csig off: a file that csig left, or an empty
+// RemoveOffMarker removes the off-marker file: one that csig left, or an empty
 // one of a user's. Anything else is an error, and stays.
 func RemoveOffMarker(path string) error {
 	info, err := os.Lstat(path)
