@@ -62,7 +62,7 @@ func (d *Daemon) removeSetup(ctx context.Context, platform, token string) error 
 		return err
 	}
 	if theirs {
-		d.wait(fmt.Sprintf("for csig apply with the configuration of %s, or a restart without the mark %s: csig off removed everything of ours, and the file, which csig did not write, stays", d.cfg.File, d.cfg.OffMarker))
+		d.wait(fmt.Sprintf("for csig apply with the configuration of %s, or a restart without the off-marker file %s: csig off removed everything of ours, and the file, which csig did not write, stays", d.cfg.File, d.cfg.OffMarker))
 		d.cfg.Log.WithField("file", d.cfg.File).Warn("everything of ours is removed; the file is not csig's, and stays")
 		return nil
 	}

@@ -57,7 +57,7 @@ func (d *Daemon) StartRevert(ctx context.Context, platform string, after time.Du
 		a.Hash = r.hash
 		err = d.saveHistory(r)
 	} else if _, there, e := d.file(); e != nil || there { // broken, or taken off past us
-		err = errors.Join(e, fmt.Errorf("the daemon does not run its file %s, and could not put it back: %w", d.cfg.File, errors.ErrUnsupported))
+		err = errors.Join(e, fmt.Errorf("the daemon does not run its file %s, and could not restore it: %w", d.cfg.File, errors.ErrUnsupported))
 	} else {
 		err = d.look(platform, func(driver vendors.Driver) error {
 			have, err := driver.Observe(ctx)

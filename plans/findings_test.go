@@ -168,7 +168,7 @@ func TestFindings(t *testing.T) {
 					s.Facts.Traits.TPIDs = vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x88a8}}, vendors.Source{Mark: vendors.Read, From: "a book"})
 				}
 			},
-			want: "leaf0: it has csig, and cannot have it in this domain: it takes the TPIDs 0x88a8, and the domain's is 0x9900; put the TPID back, or give it its level",
+			want: "leaf0: it has csig, and cannot have it in this domain: it takes the TPIDs 0x88a8, and the domain's is 0x9900; restore the TPID, or give it its level",
 			only: true,
 		},
 		"asserted what it cannot": {

@@ -24,7 +24,7 @@ func (b *builder) updateRefused(n *node) error {
 	case n.seen.Facts.Update.Level == vlanrules.Refused:
 		return fmt.Errorf("it has csig, and cannot update tags as it is: %s; repair that (csig assess -i %s --device %s tells more), or %s, to plan that csig is taken off it", update.Reason, vendors.ShellWord(b.fleet.Path), vendors.ShellWord(n.dev.Name), level)
 	case !n.seen.Setup.Nothing(): // of another TPID: the platform's limit, which stays
-		return fmt.Errorf("it has csig, and cannot have it in this domain: %s; put the TPID back, or %s, to plan that csig is taken off it", update.Reason, level)
+		return fmt.Errorf("it has csig, and cannot have it in this domain: %s; restore the TPID, or %s, to plan that csig is taken off it", update.Reason, level)
 	}
 	return nil
 }

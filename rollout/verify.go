@@ -95,7 +95,7 @@ func (r *Run) stale(what string) error {
 	if !r.begun() { // such a journal is removed
 		return fmt.Errorf("%w: changed by another since csig began: %s; make a new one with csig plan", ErrStale, what)
 	}
-	return fmt.Errorf("%w: another process changed it while the plan was carried out: %s; put it back, or undo the plan with csig rollback %s", ErrStale, what, vendors.ShellWord(r.Journal.Path()))
+	return fmt.Errorf("%w: another process changed it while the plan was carried out: %s; restore it, or undo the plan with csig rollback %s", ErrStale, what, vendors.ShellWord(r.Journal.Path()))
 }
 
 func (r *Run) begun() bool {

@@ -405,7 +405,7 @@ func sameFleet(fleet *inventory.Fleet, o *applyOptions, j *rollout.Journal, comm
 	p := j.Plan()
 	if command == "apply" {
 		if fleet.Hash() != p.InventoryHash {
-			return fmt.Errorf("%s: %w: %s has changed since it was made; put it back, or undo what was done with csig rollback %s", j.Path(), rollout.ErrStale, fleet.Path, j.Path())
+			return fmt.Errorf("%s: %w: %s has changed since it was made; restore it, or undo what was done with csig rollback %s", j.Path(), rollout.ErrStale, fleet.Path, j.Path())
 		}
 		return nil
 	}

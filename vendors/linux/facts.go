@@ -12,7 +12,7 @@ import (
 func Offline() vendors.Facts {
 	f := facts()
 	f.TagDepths = make([]vlanrules.Verdict, maxDepth+1)
-	f.Notes = append(f.Notes, "promised, not probed: Linux 6.8 or newer with nftables' egress hook; strip needs tcx and CAP_SYS_ADMIN too")
+	f.Notes = append(f.Notes, "assumed from the platform, not probed: Linux 6.8 or newer with nftables' egress hook; strip needs tcx and CAP_SYS_ADMIN too")
 	return f
 }
 

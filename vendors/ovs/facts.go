@@ -57,7 +57,7 @@ func facts() vendors.Facts {
 // Offline is what the platform promises without a device at hand.
 func Offline() vendors.Facts {
 	f := facts()
-	f.Notes = append(f.Notes, "promised, not probed: Open vSwitch 2.8 or newer with vlan-limit 1, and a bridge whose frames come to csig's tables with their egress port chosen (docs/ovs.md)")
+	f.Notes = append(f.Notes, "assumed from the platform, not probed: Open vSwitch 2.8 or newer with vlan-limit 1, and a bridge whose frames come to csig's tables with their egress port chosen (docs/ovs.md)")
 	return f
 }
 

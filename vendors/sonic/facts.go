@@ -22,7 +22,7 @@ const (
 func Offline() vendors.Facts {
 	f := facts()
 	f.Notes = append(f.Notes, inAggregates+" and a SAI that can change the TPID of aggregates (LAG_TPID_CAPABLE): all of it is seen, and said, once the switch is asked",
-		"promised, not probed: SONiC 202205 to 202511, whose orchagent takes P4RT_TABLE from Redis, with p4rt_app stopped")
+		"assumed from the platform, not probed: SONiC 202205 to 202511, whose orchagent takes P4RT_TABLE from Redis, with p4rt_app stopped")
 	return f
 }
 
