@@ -68,7 +68,7 @@ func TestSilentPortOfATargetWithoutGet(t *testing.T) {
 // Get that brings the same sample again is not a new one, and for long it is silence.
 func TestGetOfTheSameSample(t *testing.T) {
 	b := newBench(t, Config{Ports: []string{"e1"}, Mode: Get, silence: 10 * time.Second})
-	b.s.mode = Get
+	b.s.info.Mode = Get
 	at := b.clock()
 	arrived := b.now
 	for i := range 20 {

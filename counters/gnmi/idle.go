@@ -42,7 +42,7 @@ func (e *evidence) advance(now time.Time, grace time.Duration) {
 // port at equal distances, so that instant is a whole number of them after the
 // row: once there is traffic again, the window has its true length.
 func (s *Source) idle(p *port) (at int64, local time.Time, ok bool) {
-	if s.repeats {
+	if s.info.Repeats {
 		return 0, time.Time{}, false // silence is not idleness with this target
 	}
 	now := s.cfg.Now()

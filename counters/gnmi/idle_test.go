@@ -128,7 +128,7 @@ func TestIdleIsNotForEver(t *testing.T) {
 		b.sync()
 		b.pass(time.Second)
 	}
-	b.s.repeats = false // what came twice was the beginning of two streams
+	b.s.info.Repeats = false // what came twice was the beginning of two streams
 	for i := 1; i <= 40; i++ {
 		b.take(leafNote(b.clock(), "e2", outOctets, i*1000, outPkts, i))
 		b.pass(100 * time.Millisecond)
@@ -154,7 +154,7 @@ func TestIdleInstantSaysHowFarItMayBeOff(t *testing.T) {
 		b.pass(time.Second + time.Duration(i%2)*40*time.Millisecond - 20*time.Millisecond)
 		b.take(leafNote(b.clock(), "e2", outOctets, i*1000, outPkts, i))
 		b.take(leafNote(b.clock(), "e1", outOctets, 1000*min(i, 6), outPkts, min(i, 6)))
-		b.s.repeats = false
+		b.s.info.Repeats = false
 	}
 	for i := 9; i <= 12; i++ {
 		b.pass(time.Second)

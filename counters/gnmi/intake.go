@@ -17,7 +17,6 @@ var _ sink = (*intake)(nil)
 // take brings one notification into the state. The caller holds the lock.
 func (s *Source) take(n *pb.Notification, now time.Time) {
 	s.message++
-	s.info.Notifications++
 	s.now, s.at = now, max(n.GetTimestamp(), 0)
 	err := func() (err error) {
 		defer untrusted.Recover(&err) // one device's message must not end the readings of all
@@ -81,7 +80,7 @@ func (in *intake) update(name string, id leafID, v *value) {
 		if n != old.val {
 			s.period.note(gap)
 		} else if gap < s.interval()*3/2 {
-			s.repeats = true
+			s.info.Repeats = true
 		}
 	}
 }

@@ -147,7 +147,7 @@ func (s *Source) fetchSome(ctx context.Context, pt part, ports []int) error {
 	now := s.cfg.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	polled := s.mode == Get
+	polled := s.info.Mode == Get
 	if polled {
 		s.stream++
 		s.refresh = false

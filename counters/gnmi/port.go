@@ -19,7 +19,7 @@ type leaf struct {
 	err     error     // the newest value is of no use
 }
 
-// source says which counters a port's packets are.
+// packetSource says which counters a port's packets are.
 type packetSource uint8
 
 const (
@@ -28,18 +28,6 @@ const (
 	summedPackets
 	unicastPackets
 )
-
-func (s packetSource) String() string {
-	switch s {
-	case allPackets:
-		return "out-pkts"
-	case summedPackets:
-		return "out-unicast-pkts, out-multicast-pkts and out-broadcast-pkts"
-	case unicastPackets:
-		return "out-unicast-pkts"
-	}
-	return "none"
-}
 
 var packetLeaves = [...][]leafID{
 	allPackets:     {outPkts},

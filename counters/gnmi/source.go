@@ -38,7 +38,6 @@ type Source struct {
 	byName   map[string]int
 	dec      decoder
 	info     Info
-	mode     Mode // "" until it is known
 	encoding pb.Encoding
 	live     bool                    // a stream is open
 	begun    time.Time               // when it was opened
@@ -58,7 +57,6 @@ type Source struct {
 	asked   bool // the answer to a question about single ports
 
 	evidence evidence
-	repeats  bool // the target sends unchanged values too
 	period   periods
 }
 
@@ -134,7 +132,7 @@ func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 		return dst, s.deviceError(err)
 	}
 	s.mu.Lock()
-	mode := s.mode
+	mode := s.info.Mode
 	s.mu.Unlock()
 	if mode == Get {
 		ctx, cancel := context.WithTimeout(ctx, s.patience())
@@ -157,7 +155,7 @@ func (s *Source) samples(dst []counters.Sample, now time.Time) []counters.Sample
 	s.prune(now)
 	for i := range s.ports {
 		p := &s.ports[i]
-		p.settle(now, s.grace(), s.tolerance(), s.mode == Get)
+		p.settle(now, s.grace(), s.tolerance(), s.info.Mode == Get)
 		dst = append(dst, s.sample(p, now))
 	}
 	return dst
@@ -177,7 +175,7 @@ func (s *Source) restart() {
 	s.stopped, s.shape = nil, 0
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mode = ""
+	s.info.Mode = Auto
 }
 
 // await waits, the first time, until there is something to return. Later it only
@@ -212,7 +210,7 @@ func (s *Source) await(ctx context.Context) error {
 // ready says whether Read may return samples, or an error instead. The caller
 // holds the lock.
 func (s *Source) ready(now time.Time) (bool, error) {
-	if s.mode == Get {
+	if s.info.Mode == Get {
 		return true, nil
 	}
 	complete := true
@@ -343,7 +341,7 @@ func (s *Source) sample(p *port, now time.Time) counters.Sample {
 		return out
 	}
 	silent := now.Sub(p.row.local)
-	if s.mode == Get {
+	if s.info.Mode == Get {
 		if silent > s.cfg.silence && out.Up {
 			return s.silence(p, out.At, silent)
 		}

@@ -207,8 +207,12 @@ func TestSpeed(t *testing.T) {
 			if s := b.read()[0]; s.Err != nil || s.Speed != tt.want {
 				t.Errorf("speed %d, %v, want %d", s.Speed, s.Err, tt.want)
 			}
-			if f := b.s.Facts()[0]; f.Speed != tt.want || f.SpeedFrom != tt.from || f.Packets != "out-pkts" || f.Status != "UP" {
-				t.Errorf("facts %+v, want the speed from %q", f, tt.from)
+			want := noLeaf
+			if tt.from != "" {
+				want = leafID(slices.Index(leafPaths[:], tt.from))
+			}
+			if bps, from := b.s.ports[0].speed(); bps != tt.want || from != want {
+				t.Errorf("speed %d from %v, want it from %q", bps, from, tt.from)
 			}
 		})
 	}

@@ -103,7 +103,7 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// Info and Facts may be called while a stream runs and others read.
+// Info may be called while a stream runs and others read.
 func TestInfoBesideRead(t *testing.T) {
 	d := newDevice(t, names(8)...)
 	s := open(t, Config{Address: serve(t, d), Ports: names(8), Interval: 2 * time.Millisecond})
@@ -112,7 +112,7 @@ func TestInfoBesideRead(t *testing.T) {
 	go func() {
 		defer close(done)
 		for !stop.Load() {
-			_, _ = s.Info(), s.Facts()
+			_ = s.Info()
 			runtime.Gosched()
 		}
 	}()

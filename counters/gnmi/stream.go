@@ -108,7 +108,6 @@ func (s *Source) session(ctx context.Context) (complete bool, err error) {
 func (s *Source) polling() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mode = Get
 	s.info.Mode, s.info.Request = Get, "get"
 }
 
@@ -202,7 +201,6 @@ func (s *Source) subscribe(ctx context.Context, sh shape) (complete bool, err er
 			if !complete {
 				complete = true
 				s.synced = now
-				s.info.Synced = true
 			}
 		default:
 			s.info.Invalid++
@@ -216,12 +214,11 @@ func (s *Source) subscribe(ctx context.Context, sh shape) (complete bool, err er
 // opened begins the state of a new stream. The caller holds the lock.
 func (s *Source) opened(sh shape, now time.Time) {
 	s.stream++
-	s.mode, s.live, s.err = sh.mode, true, nil
+	s.live, s.err = true, nil
 	s.begun, s.synced, s.pruned = now, time.Time{}, false
 	s.encoding = sh.encoding
 	s.info.Mode, s.info.Request, s.info.Encoding = sh.mode, sh.String(), sh.encoding.String()
 	s.info.Streams++
-	s.info.Synced = false
 }
 
 // notify wakes a Read that waits.

@@ -8,56 +8,6 @@ import (
 	"github.com/openconfig/ygot/ygot"
 )
 
-// Binary is a type that is used for fields that have a YANG type of
-// binary. It is used such that binary fields can be distinguished from
-// leaf-lists of uint8s (which are mapped to []uint8, equivalent to
-// []byte in reflection).
-type Binary []byte
-
-// YANGEmpty is a type that is used for fields that have a YANG type of
-// empty. It is used such that empty fields can be distinguished from boolean fields
-// in the generated code.
-type YANGEmpty bool
-
-// UnionInt8 is an int8 type assignable to unions of which it is a subtype.
-type UnionInt8 int8
-
-// UnionInt16 is an int16 type assignable to unions of which it is a subtype.
-type UnionInt16 int16
-
-// UnionInt32 is an int32 type assignable to unions of which it is a subtype.
-type UnionInt32 int32
-
-// UnionInt64 is an int64 type assignable to unions of which it is a subtype.
-type UnionInt64 int64
-
-// UnionUint8 is a uint8 type assignable to unions of which it is a subtype.
-type UnionUint8 uint8
-
-// UnionUint16 is a uint16 type assignable to unions of which it is a subtype.
-type UnionUint16 uint16
-
-// UnionUint32 is a uint32 type assignable to unions of which it is a subtype.
-type UnionUint32 uint32
-
-// UnionUint64 is a uint64 type assignable to unions of which it is a subtype.
-type UnionUint64 uint64
-
-// UnionFloat64 is a float64 type assignable to unions of which it is a subtype.
-type UnionFloat64 float64
-
-// UnionString is a string type assignable to unions of which it is a subtype.
-type UnionString string
-
-// UnionBool is a bool type assignable to unions of which it is a subtype.
-type UnionBool bool
-
-// UnionUnsupported is an interface{} wrapper type for unsupported types. It is
-// assignable to unions of which it is a subtype.
-type UnionUnsupported struct {
-	Value interface{}
-}
-
 // Device represents the /device YANG schema element.
 type Device struct {
 	Interface map[string]*Interface `path:"interfaces/interface" module:"openconfig-interfaces/openconfig-interfaces"`
@@ -103,20 +53,14 @@ func (*Device) ΛBelongingModule() string {
 
 // Interface represents the /openconfig-interfaces/interfaces/interface YANG schema element.
 type Interface struct {
-	AdminStatus E_Interface_AdminStatus `path:"state/admin-status" module:"openconfig-interfaces/openconfig-interfaces"`
-	Aggregation *Interface_Aggregation  `path:"aggregation" module:"openconfig-if-aggregate"`
-	Counters    *Interface_Counters     `path:"state/counters" module:"openconfig-interfaces/openconfig-interfaces"`
-	Cpu         *bool                   `path:"state/cpu" module:"openconfig-interfaces/openconfig-interfaces"`
-	Description *string                 `path:"state/description" module:"openconfig-interfaces/openconfig-interfaces" shadow-path:"config/description" shadow-module:"openconfig-interfaces/openconfig-interfaces"`
-	Enabled     *bool                   `path:"state/enabled" module:"openconfig-interfaces/openconfig-interfaces" shadow-path:"config/enabled" shadow-module:"openconfig-interfaces/openconfig-interfaces"`
-	Ethernet    *Interface_Ethernet     `path:"ethernet" module:"openconfig-if-ethernet"`
-	Ifindex     *uint32                 `path:"state/ifindex" module:"openconfig-interfaces/openconfig-interfaces"`
-	LastChange  *uint64                 `path:"state/last-change" module:"openconfig-interfaces/openconfig-interfaces"`
-	Logical     *bool                   `path:"state/logical" module:"openconfig-interfaces/openconfig-interfaces"`
-	Management  *bool                   `path:"state/management" module:"openconfig-interfaces/openconfig-interfaces"`
-	Mtu         *uint16                 `path:"state/mtu" module:"openconfig-interfaces/openconfig-interfaces" shadow-path:"config/mtu" shadow-module:"openconfig-interfaces/openconfig-interfaces"`
-	Name        *string                 `path:"state/name|name" module:"openconfig-interfaces/openconfig-interfaces|openconfig-interfaces" shadow-path:"config/name|name" shadow-module:"openconfig-interfaces/openconfig-interfaces|openconfig-interfaces"`
-	OperStatus  E_Interface_OperStatus  `path:"state/oper-status" module:"openconfig-interfaces/openconfig-interfaces"`
+	Aggregation *Interface_Aggregation `path:"aggregation" module:"openconfig-if-aggregate"`
+	Counters    *Interface_Counters    `path:"state/counters" module:"openconfig-interfaces/openconfig-interfaces"`
+	Description *string                `path:"state/description" module:"openconfig-interfaces/openconfig-interfaces" shadow-path:"config/description" shadow-module:"openconfig-interfaces/openconfig-interfaces"`
+	Enabled     *bool                  `path:"state/enabled" module:"openconfig-interfaces/openconfig-interfaces" shadow-path:"config/enabled" shadow-module:"openconfig-interfaces/openconfig-interfaces"`
+	Ethernet    *Interface_Ethernet    `path:"ethernet" module:"openconfig-if-ethernet"`
+	Mtu         *uint16                `path:"state/mtu" module:"openconfig-interfaces/openconfig-interfaces" shadow-path:"config/mtu" shadow-module:"openconfig-interfaces/openconfig-interfaces"`
+	Name        *string                `path:"state/name|name" module:"openconfig-interfaces/openconfig-interfaces|openconfig-interfaces" shadow-path:"config/name|name" shadow-module:"openconfig-interfaces/openconfig-interfaces|openconfig-interfaces"`
+	OperStatus  E_Interface_OperStatus `path:"state/oper-status" module:"openconfig-interfaces/openconfig-interfaces"`
 }
 
 // IsYANGGoStruct ensures that Interface implements the yang.GoStruct
@@ -143,10 +87,8 @@ func (*Interface) ΛBelongingModule() string {
 
 // Interface_Aggregation represents the /openconfig-interfaces/interfaces/interface/aggregation YANG schema element.
 type Interface_Aggregation struct {
-	LagSpeed *uint32                       `path:"state/lag-speed" module:"openconfig-if-aggregate/openconfig-if-aggregate"`
-	LagType  E_IfAggregate_AggregationType `path:"state/lag-type" module:"openconfig-if-aggregate/openconfig-if-aggregate" shadow-path:"config/lag-type" shadow-module:"openconfig-if-aggregate/openconfig-if-aggregate"`
-	Member   []string                      `path:"state/member" module:"openconfig-if-aggregate/openconfig-if-aggregate"`
-	MinLinks *uint16                       `path:"state/min-links" module:"openconfig-if-aggregate/openconfig-if-aggregate" shadow-path:"config/min-links" shadow-module:"openconfig-if-aggregate/openconfig-if-aggregate"`
+	LagSpeed *uint32  `path:"state/lag-speed" module:"openconfig-if-aggregate/openconfig-if-aggregate"`
+	Member   []string `path:"state/member" module:"openconfig-if-aggregate/openconfig-if-aggregate"`
 }
 
 // IsYANGGoStruct ensures that Interface_Aggregation implements the yang.GoStruct
@@ -162,26 +104,14 @@ func (*Interface_Aggregation) ΛBelongingModule() string {
 
 // Interface_Counters represents the /openconfig-interfaces/interfaces/interface/state/counters YANG schema element.
 type Interface_Counters struct {
-	InBroadcastPkts      *uint64 `path:"in-broadcast-pkts" module:"openconfig-interfaces"`
-	InDiscards           *uint64 `path:"in-discards" module:"openconfig-interfaces"`
-	InErrors             *uint64 `path:"in-errors" module:"openconfig-interfaces"`
-	InFcsErrors          *uint64 `path:"in-fcs-errors" module:"openconfig-interfaces"`
-	InMulticastPkts      *uint64 `path:"in-multicast-pkts" module:"openconfig-interfaces"`
-	InOctets             *uint64 `path:"in-octets" module:"openconfig-interfaces"`
-	InPkts               *uint64 `path:"in-pkts" module:"openconfig-interfaces"`
-	InUnicastPkts        *uint64 `path:"in-unicast-pkts" module:"openconfig-interfaces"`
-	InUnknownProtos      *uint64 `path:"in-unknown-protos" module:"openconfig-interfaces"`
-	InterfaceTransitions *uint64 `path:"interface-transitions" module:"openconfig-interfaces"`
-	LastClear            *uint64 `path:"last-clear" module:"openconfig-interfaces"`
-	LinkTransitions      *uint64 `path:"link-transitions" module:"openconfig-interfaces"`
-	OutBroadcastPkts     *uint64 `path:"out-broadcast-pkts" module:"openconfig-interfaces"`
-	OutDiscards          *uint64 `path:"out-discards" module:"openconfig-interfaces"`
-	OutErrors            *uint64 `path:"out-errors" module:"openconfig-interfaces"`
-	OutMulticastPkts     *uint64 `path:"out-multicast-pkts" module:"openconfig-interfaces"`
-	OutOctets            *uint64 `path:"out-octets" module:"openconfig-interfaces"`
-	OutPkts              *uint64 `path:"out-pkts" module:"openconfig-interfaces"`
-	OutUnicastPkts       *uint64 `path:"out-unicast-pkts" module:"openconfig-interfaces"`
-	Resets               *uint64 `path:"resets" module:"openconfig-interfaces"`
+	InOctets         *uint64 `path:"in-octets" module:"openconfig-interfaces"`
+	LastClear        *uint64 `path:"last-clear" module:"openconfig-interfaces"`
+	OutBroadcastPkts *uint64 `path:"out-broadcast-pkts" module:"openconfig-interfaces"`
+	OutDiscards      *uint64 `path:"out-discards" module:"openconfig-interfaces"`
+	OutMulticastPkts *uint64 `path:"out-multicast-pkts" module:"openconfig-interfaces"`
+	OutOctets        *uint64 `path:"out-octets" module:"openconfig-interfaces"`
+	OutPkts          *uint64 `path:"out-pkts" module:"openconfig-interfaces"`
+	OutUnicastPkts   *uint64 `path:"out-unicast-pkts" module:"openconfig-interfaces"`
 }
 
 // IsYANGGoStruct ensures that Interface_Counters implements the yang.GoStruct
@@ -197,17 +127,10 @@ func (*Interface_Counters) ΛBelongingModule() string {
 
 // Interface_Ethernet represents the /openconfig-interfaces/interfaces/interface/ethernet YANG schema element.
 type Interface_Ethernet struct {
-	AggregateId            *string                         `path:"state/aggregate-id" module:"openconfig-if-ethernet/openconfig-if-aggregate" shadow-path:"config/aggregate-id" shadow-module:"openconfig-if-ethernet/openconfig-if-aggregate"`
-	AutoNegotiate          *bool                           `path:"state/auto-negotiate" module:"openconfig-if-ethernet/openconfig-if-ethernet" shadow-path:"config/auto-negotiate" shadow-module:"openconfig-if-ethernet/openconfig-if-ethernet"`
-	DuplexMode             E_Ethernet_DuplexMode           `path:"state/duplex-mode" module:"openconfig-if-ethernet/openconfig-if-ethernet" shadow-path:"config/duplex-mode" shadow-module:"openconfig-if-ethernet/openconfig-if-ethernet"`
-	EnableFlowControl      *bool                           `path:"state/enable-flow-control" module:"openconfig-if-ethernet/openconfig-if-ethernet" shadow-path:"config/enable-flow-control" shadow-module:"openconfig-if-ethernet/openconfig-if-ethernet"`
-	FecMode                E_IfEthernet_INTERFACE_FEC      `path:"state/fec-mode" module:"openconfig-if-ethernet/openconfig-if-ethernet" shadow-path:"config/fec-mode" shadow-module:"openconfig-if-ethernet/openconfig-if-ethernet"`
-	HwMacAddress           *string                         `path:"state/hw-mac-address" module:"openconfig-if-ethernet/openconfig-if-ethernet"`
-	MacAddress             *string                         `path:"state/mac-address" module:"openconfig-if-ethernet/openconfig-if-ethernet" shadow-path:"config/mac-address" shadow-module:"openconfig-if-ethernet/openconfig-if-ethernet"`
-	NegotiatedDuplexMode   E_Ethernet_NegotiatedDuplexMode `path:"state/negotiated-duplex-mode" module:"openconfig-if-ethernet/openconfig-if-ethernet"`
-	NegotiatedPortSpeed    E_IfEthernet_ETHERNET_SPEED     `path:"state/negotiated-port-speed" module:"openconfig-if-ethernet/openconfig-if-ethernet"`
-	PortSpeed              E_IfEthernet_ETHERNET_SPEED     `path:"state/port-speed" module:"openconfig-if-ethernet/openconfig-if-ethernet" shadow-path:"config/port-speed" shadow-module:"openconfig-if-ethernet/openconfig-if-ethernet"`
-	StandaloneLinkTraining *bool                           `path:"state/standalone-link-training" module:"openconfig-if-ethernet/openconfig-if-ethernet" shadow-path:"config/standalone-link-training" shadow-module:"openconfig-if-ethernet/openconfig-if-ethernet"`
+	AggregateId         *string                     `path:"state/aggregate-id" module:"openconfig-if-ethernet/openconfig-if-aggregate" shadow-path:"config/aggregate-id" shadow-module:"openconfig-if-ethernet/openconfig-if-aggregate"`
+	MacAddress          *string                     `path:"state/mac-address" module:"openconfig-if-ethernet/openconfig-if-ethernet" shadow-path:"config/mac-address" shadow-module:"openconfig-if-ethernet/openconfig-if-ethernet"`
+	NegotiatedPortSpeed E_IfEthernet_ETHERNET_SPEED `path:"state/negotiated-port-speed" module:"openconfig-if-ethernet/openconfig-if-ethernet"`
+	PortSpeed           E_IfEthernet_ETHERNET_SPEED `path:"state/port-speed" module:"openconfig-if-ethernet/openconfig-if-ethernet" shadow-path:"config/port-speed" shadow-module:"openconfig-if-ethernet/openconfig-if-ethernet"`
 }
 
 // IsYANGGoStruct ensures that Interface_Ethernet implements the yang.GoStruct
@@ -220,95 +143,6 @@ func (*Interface_Ethernet) IsYANGGoStruct() {}
 func (*Interface_Ethernet) ΛBelongingModule() string {
 	return "openconfig-if-ethernet"
 }
-
-// E_Ethernet_DuplexMode is a derived int64 type which is used to represent
-// the enumerated node Ethernet_DuplexMode. An additional value named
-// Ethernet_DuplexMode_UNSET is added to the enumeration which is used as
-// the nil value, indicating that the enumeration was not explicitly set by
-// the program importing the generated structures.
-type E_Ethernet_DuplexMode int64
-
-// IsYANGGoEnum ensures that Ethernet_DuplexMode implements the yang.GoEnum
-// interface. This ensures that Ethernet_DuplexMode can be identified as a
-// mapped type for a YANG enumeration.
-func (E_Ethernet_DuplexMode) IsYANGGoEnum() {}
-
-// ΛMap returns the value lookup map associated with  Ethernet_DuplexMode.
-func (E_Ethernet_DuplexMode) ΛMap() map[string]map[int64]ygot.EnumDefinition { return ΛEnum }
-
-// String returns a logging-friendly string for E_Ethernet_DuplexMode.
-func (e E_Ethernet_DuplexMode) String() string {
-	return ygot.EnumLogString(e, int64(e), "E_Ethernet_DuplexMode")
-}
-
-const (
-	// Ethernet_DuplexMode_UNSET corresponds to the value UNSET of Ethernet_DuplexMode
-	Ethernet_DuplexMode_UNSET E_Ethernet_DuplexMode = 0
-	// Ethernet_DuplexMode_FULL corresponds to the value FULL of Ethernet_DuplexMode
-	Ethernet_DuplexMode_FULL E_Ethernet_DuplexMode = 1
-	// Ethernet_DuplexMode_HALF corresponds to the value HALF of Ethernet_DuplexMode
-	Ethernet_DuplexMode_HALF E_Ethernet_DuplexMode = 2
-)
-
-// E_Ethernet_NegotiatedDuplexMode is a derived int64 type which is used to represent
-// the enumerated node Ethernet_NegotiatedDuplexMode. An additional value named
-// Ethernet_NegotiatedDuplexMode_UNSET is added to the enumeration which is used as
-// the nil value, indicating that the enumeration was not explicitly set by
-// the program importing the generated structures.
-type E_Ethernet_NegotiatedDuplexMode int64
-
-// IsYANGGoEnum ensures that Ethernet_NegotiatedDuplexMode implements the yang.GoEnum
-// interface. This ensures that Ethernet_NegotiatedDuplexMode can be identified as a
-// mapped type for a YANG enumeration.
-func (E_Ethernet_NegotiatedDuplexMode) IsYANGGoEnum() {}
-
-// ΛMap returns the value lookup map associated with  Ethernet_NegotiatedDuplexMode.
-func (E_Ethernet_NegotiatedDuplexMode) ΛMap() map[string]map[int64]ygot.EnumDefinition {
-	return ΛEnum
-}
-
-// String returns a logging-friendly string for E_Ethernet_NegotiatedDuplexMode.
-func (e E_Ethernet_NegotiatedDuplexMode) String() string {
-	return ygot.EnumLogString(e, int64(e), "E_Ethernet_NegotiatedDuplexMode")
-}
-
-const (
-	// Ethernet_NegotiatedDuplexMode_UNSET corresponds to the value UNSET of Ethernet_NegotiatedDuplexMode
-	Ethernet_NegotiatedDuplexMode_UNSET E_Ethernet_NegotiatedDuplexMode = 0
-	// Ethernet_NegotiatedDuplexMode_FULL corresponds to the value FULL of Ethernet_NegotiatedDuplexMode
-	Ethernet_NegotiatedDuplexMode_FULL E_Ethernet_NegotiatedDuplexMode = 1
-	// Ethernet_NegotiatedDuplexMode_HALF corresponds to the value HALF of Ethernet_NegotiatedDuplexMode
-	Ethernet_NegotiatedDuplexMode_HALF E_Ethernet_NegotiatedDuplexMode = 2
-)
-
-// E_IfAggregate_AggregationType is a derived int64 type which is used to represent
-// the enumerated node IfAggregate_AggregationType. An additional value named
-// IfAggregate_AggregationType_UNSET is added to the enumeration which is used as
-// the nil value, indicating that the enumeration was not explicitly set by
-// the program importing the generated structures.
-type E_IfAggregate_AggregationType int64
-
-// IsYANGGoEnum ensures that IfAggregate_AggregationType implements the yang.GoEnum
-// interface. This ensures that IfAggregate_AggregationType can be identified as a
-// mapped type for a YANG enumeration.
-func (E_IfAggregate_AggregationType) IsYANGGoEnum() {}
-
-// ΛMap returns the value lookup map associated with  IfAggregate_AggregationType.
-func (E_IfAggregate_AggregationType) ΛMap() map[string]map[int64]ygot.EnumDefinition { return ΛEnum }
-
-// String returns a logging-friendly string for E_IfAggregate_AggregationType.
-func (e E_IfAggregate_AggregationType) String() string {
-	return ygot.EnumLogString(e, int64(e), "E_IfAggregate_AggregationType")
-}
-
-const (
-	// IfAggregate_AggregationType_UNSET corresponds to the value UNSET of IfAggregate_AggregationType
-	IfAggregate_AggregationType_UNSET E_IfAggregate_AggregationType = 0
-	// IfAggregate_AggregationType_LACP corresponds to the value LACP of IfAggregate_AggregationType
-	IfAggregate_AggregationType_LACP E_IfAggregate_AggregationType = 1
-	// IfAggregate_AggregationType_STATIC corresponds to the value STATIC of IfAggregate_AggregationType
-	IfAggregate_AggregationType_STATIC E_IfAggregate_AggregationType = 2
-)
 
 // E_IfEthernet_ETHERNET_SPEED is a derived int64 type which is used to represent
 // the enumerated node IfEthernet_ETHERNET_SPEED. An additional value named
@@ -367,78 +201,6 @@ const (
 	IfEthernet_ETHERNET_SPEED_SPEED_UNKNOWN E_IfEthernet_ETHERNET_SPEED = 16
 )
 
-// E_IfEthernet_INTERFACE_FEC is a derived int64 type which is used to represent
-// the enumerated node IfEthernet_INTERFACE_FEC. An additional value named
-// IfEthernet_INTERFACE_FEC_UNSET is added to the enumeration which is used as
-// the nil value, indicating that the enumeration was not explicitly set by
-// the program importing the generated structures.
-type E_IfEthernet_INTERFACE_FEC int64
-
-// IsYANGGoEnum ensures that IfEthernet_INTERFACE_FEC implements the yang.GoEnum
-// interface. This ensures that IfEthernet_INTERFACE_FEC can be identified as a
-// mapped type for a YANG enumeration.
-func (E_IfEthernet_INTERFACE_FEC) IsYANGGoEnum() {}
-
-// ΛMap returns the value lookup map associated with  IfEthernet_INTERFACE_FEC.
-func (E_IfEthernet_INTERFACE_FEC) ΛMap() map[string]map[int64]ygot.EnumDefinition { return ΛEnum }
-
-// String returns a logging-friendly string for E_IfEthernet_INTERFACE_FEC.
-func (e E_IfEthernet_INTERFACE_FEC) String() string {
-	return ygot.EnumLogString(e, int64(e), "E_IfEthernet_INTERFACE_FEC")
-}
-
-const (
-	// IfEthernet_INTERFACE_FEC_UNSET corresponds to the value UNSET of IfEthernet_INTERFACE_FEC
-	IfEthernet_INTERFACE_FEC_UNSET E_IfEthernet_INTERFACE_FEC = 0
-	// IfEthernet_INTERFACE_FEC_FEC_DISABLED corresponds to the value FEC_DISABLED of IfEthernet_INTERFACE_FEC
-	IfEthernet_INTERFACE_FEC_FEC_DISABLED E_IfEthernet_INTERFACE_FEC = 1
-	// IfEthernet_INTERFACE_FEC_FEC_FC corresponds to the value FEC_FC of IfEthernet_INTERFACE_FEC
-	IfEthernet_INTERFACE_FEC_FEC_FC E_IfEthernet_INTERFACE_FEC = 2
-	// IfEthernet_INTERFACE_FEC_FEC_RS528 corresponds to the value FEC_RS528 of IfEthernet_INTERFACE_FEC
-	IfEthernet_INTERFACE_FEC_FEC_RS528 E_IfEthernet_INTERFACE_FEC = 3
-	// IfEthernet_INTERFACE_FEC_FEC_RS544 corresponds to the value FEC_RS544 of IfEthernet_INTERFACE_FEC
-	IfEthernet_INTERFACE_FEC_FEC_RS544 E_IfEthernet_INTERFACE_FEC = 4
-	// IfEthernet_INTERFACE_FEC_FEC_RS544_2X_INTERLEAVE corresponds to the value FEC_RS544_2X_INTERLEAVE of IfEthernet_INTERFACE_FEC
-	IfEthernet_INTERFACE_FEC_FEC_RS544_2X_INTERLEAVE E_IfEthernet_INTERFACE_FEC = 5
-	// IfEthernet_INTERFACE_FEC_FEC_RS544_2X_INTERLEAVE_CL172 corresponds to the value FEC_RS544_2X_INTERLEAVE_CL172 of IfEthernet_INTERFACE_FEC
-	IfEthernet_INTERFACE_FEC_FEC_RS544_2X_INTERLEAVE_CL172 E_IfEthernet_INTERFACE_FEC = 6
-	// IfEthernet_INTERFACE_FEC_FEC_RS544_2X_INTERLEAVE_ETC corresponds to the value FEC_RS544_2X_INTERLEAVE_ETC of IfEthernet_INTERFACE_FEC
-	IfEthernet_INTERFACE_FEC_FEC_RS544_2X_INTERLEAVE_ETC E_IfEthernet_INTERFACE_FEC = 7
-	// IfEthernet_INTERFACE_FEC_FEC_RS544_LOW_LATENCY corresponds to the value FEC_RS544_LOW_LATENCY of IfEthernet_INTERFACE_FEC
-	IfEthernet_INTERFACE_FEC_FEC_RS544_LOW_LATENCY E_IfEthernet_INTERFACE_FEC = 8
-)
-
-// E_Interface_AdminStatus is a derived int64 type which is used to represent
-// the enumerated node Interface_AdminStatus. An additional value named
-// Interface_AdminStatus_UNSET is added to the enumeration which is used as
-// the nil value, indicating that the enumeration was not explicitly set by
-// the program importing the generated structures.
-type E_Interface_AdminStatus int64
-
-// IsYANGGoEnum ensures that Interface_AdminStatus implements the yang.GoEnum
-// interface. This ensures that Interface_AdminStatus can be identified as a
-// mapped type for a YANG enumeration.
-func (E_Interface_AdminStatus) IsYANGGoEnum() {}
-
-// ΛMap returns the value lookup map associated with  Interface_AdminStatus.
-func (E_Interface_AdminStatus) ΛMap() map[string]map[int64]ygot.EnumDefinition { return ΛEnum }
-
-// String returns a logging-friendly string for E_Interface_AdminStatus.
-func (e E_Interface_AdminStatus) String() string {
-	return ygot.EnumLogString(e, int64(e), "E_Interface_AdminStatus")
-}
-
-const (
-	// Interface_AdminStatus_UNSET corresponds to the value UNSET of Interface_AdminStatus
-	Interface_AdminStatus_UNSET E_Interface_AdminStatus = 0
-	// Interface_AdminStatus_UP corresponds to the value UP of Interface_AdminStatus
-	Interface_AdminStatus_UP E_Interface_AdminStatus = 1
-	// Interface_AdminStatus_DOWN corresponds to the value DOWN of Interface_AdminStatus
-	Interface_AdminStatus_DOWN E_Interface_AdminStatus = 2
-	// Interface_AdminStatus_TESTING corresponds to the value TESTING of Interface_AdminStatus
-	Interface_AdminStatus_TESTING E_Interface_AdminStatus = 3
-)
-
 // E_Interface_OperStatus is a derived int64 type which is used to represent
 // the enumerated node Interface_OperStatus. An additional value named
 // Interface_OperStatus_UNSET is added to the enumeration which is used as
@@ -484,18 +246,6 @@ const (
 // in the YANG schema. The map is named ΛEnum in order to avoid clash with any
 // valid YANG identifier.
 var ΛEnum = map[string]map[int64]ygot.EnumDefinition{
-	"E_Ethernet_DuplexMode": {
-		1: {Name: "FULL"},
-		2: {Name: "HALF"},
-	},
-	"E_Ethernet_NegotiatedDuplexMode": {
-		1: {Name: "FULL"},
-		2: {Name: "HALF"},
-	},
-	"E_IfAggregate_AggregationType": {
-		1: {Name: "LACP"},
-		2: {Name: "STATIC"},
-	},
 	"E_IfEthernet_ETHERNET_SPEED": {
 		1:  {Name: "SPEED_100GB", DefiningModule: "openconfig-if-ethernet"},
 		2:  {Name: "SPEED_100MB", DefiningModule: "openconfig-if-ethernet"},
@@ -513,21 +263,6 @@ var ΛEnum = map[string]map[int64]ygot.EnumDefinition{
 		14: {Name: "SPEED_600GB", DefiningModule: "openconfig-if-ethernet"},
 		15: {Name: "SPEED_800GB", DefiningModule: "openconfig-if-ethernet"},
 		16: {Name: "SPEED_UNKNOWN", DefiningModule: "openconfig-if-ethernet"},
-	},
-	"E_IfEthernet_INTERFACE_FEC": {
-		1: {Name: "FEC_DISABLED", DefiningModule: "openconfig-if-ethernet"},
-		2: {Name: "FEC_FC", DefiningModule: "openconfig-if-ethernet"},
-		3: {Name: "FEC_RS528", DefiningModule: "openconfig-if-ethernet"},
-		4: {Name: "FEC_RS544", DefiningModule: "openconfig-if-ethernet"},
-		5: {Name: "FEC_RS544_2X_INTERLEAVE", DefiningModule: "openconfig-if-ethernet"},
-		6: {Name: "FEC_RS544_2X_INTERLEAVE_CL172", DefiningModule: "openconfig-if-ethernet"},
-		7: {Name: "FEC_RS544_2X_INTERLEAVE_ETC", DefiningModule: "openconfig-if-ethernet"},
-		8: {Name: "FEC_RS544_LOW_LATENCY", DefiningModule: "openconfig-if-ethernet"},
-	},
-	"E_Interface_AdminStatus": {
-		1: {Name: "UP"},
-		2: {Name: "DOWN"},
-		3: {Name: "TESTING"},
 	},
 	"E_Interface_OperStatus": {
 		2: {Name: "UP"},
