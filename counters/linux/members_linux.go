@@ -14,7 +14,7 @@ import (
 func (s *Source) Members(ctx context.Context) (map[string][]string, error) {
 	var links []link
 	err := s.dumps.dump(ctx, s.getLinks, func(m message, _ instant) {
-		if m.typ != rtmNewLink {
+		if m.typ != unix.RTM_NEWLINK {
 			return
 		}
 		if l, ok := parseLink(m.body); ok && l.family == unix.AF_UNSPEC {

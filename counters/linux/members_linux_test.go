@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // What the kernel says of bonds and teams, which not every kernel has; see
@@ -13,11 +14,11 @@ import (
 func TestMembers(t *testing.T) {
 	message := func(index, master uint32, name, kind string) link {
 		b := u32(0, index, 0, 0)
-		b = append(b, attr(linkName, str(name)...)...)
+		b = append(b, attr(unix.IFLA_IFNAME, str(name)...)...)
 		if master != 0 {
-			b = append(b, attr(linkMaster, u32(master)...)...)
+			b = append(b, attr(unix.IFLA_MASTER, u32(master)...)...)
 		}
-		l, ok := parseLink(append(b, nest(linkInfo, attr(linkInfoKind, str(kind)...))...))
+		l, ok := parseLink(append(b, nest(unix.IFLA_LINKINFO, attr(unix.IFLA_INFO_KIND, str(kind)...))...))
 		if !ok {
 			t.Fatal("not a link")
 		}

@@ -1,62 +1,17 @@
 package linux
 
-import "encoding/binary"
+import (
+	"encoding/binary"
 
-// The parts of the kernel's netlink interface that this package reads
-// (include/uapi/linux: netlink.h, if_link.h, rtnetlink.h, gen_stats.h,
-// pkt_sched.h). They are spelled out here because the parsers also build, and
-// are tested, where package unix has no Linux in it.
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
 const (
-	nlmsgError = 2
-	nlmsgDone  = 3
-
-	flagDumpInterrupted = 0x10
-
-	rtmNewLink  = 16
-	rtmDelLink  = 17
-	rtmGetLink  = 18
-	rtmNewQdisc = 36
-	rtmDelQdisc = 37
-	rtmGetQdisc = 38
-	rtmNewStats = 92
-	rtmGetStats = 94
-
-	sizeofHeader    = 16
-	sizeofLinkMsg   = 16
-	sizeofStatsMsg  = 12
-	sizeofTCMsg     = 20
-	sizeofRatespec  = 12
-	sizeofTBFParams = 36
-
-	attrTypeMask = 0x3fff
-
-	statsLink64 = 1
-
-	linkName       = 3
-	linkMaster     = 10
-	linkQdisc      = 6
-	linkInfo       = 18
-	linkInfoKind   = 1
-	linkExtMask    = 29
-	linkParentBus  = 57
-	skipStatsInExt = 8
-
-	linkUp       = 0x1
-	linkLoopback = 0x8
-	linkRunning  = 0x40
-	linkLowerUp  = 0x10000
-
-	tcKind    = 1
-	tcOptions = 2
-	tcStats2  = 7
-	tcStab    = 8
-	tcRoot    = 0xffffffff
-
-	genStatsBasic = 1
-	genStatsPkt64 = 8
-
-	tbfParams = 1
-	tbfRate64 = 4
+	sizeofStatsMsg  = 12 // struct if_stats_msg
+	sizeofTBFParams = 36 // struct tc_tbf_qopt
+	skipStatsInExt  = 8  // RTEXT_FILTER_SKIP_STATS
 )
 
 var native = binary.NativeEndian
@@ -71,14 +26,14 @@ type message struct {
 // nextMessage splits the first message off b; ok is false where b does not
 // start with a whole one.
 func nextMessage(b []byte) (m message, rest []byte, ok bool) {
-	if len(b) < sizeofHeader {
+	if len(b) < unix.SizeofNlMsghdr {
 		return message{}, nil, false
 	}
 	n := native.Uint32(b)
-	if n < sizeofHeader || uint64(n) > uint64(len(b)) {
+	if n < unix.SizeofNlMsghdr || uint64(n) > uint64(len(b)) {
 		return message{}, nil, false
 	}
-	m = message{typ: native.Uint16(b[4:]), flags: native.Uint16(b[6:]), seq: native.Uint32(b[8:]), body: b[sizeofHeader:n]}
+	m = message{typ: native.Uint16(b[4:]), flags: native.Uint16(b[6:]), seq: native.Uint32(b[8:]), body: b[unix.SizeofNlMsghdr:n]}
 	return m, b[min(align(int(n)), len(b)):], true
 }
 
@@ -91,7 +46,7 @@ func nextAttr(b []byte) (typ uint16, value, rest []byte, ok bool) {
 	if n < 4 || n > len(b) {
 		return 0, nil, nil, false
 	}
-	return native.Uint16(b[2:]) & attrTypeMask, b[4:n], b[min(align(n), len(b)):], true
+	return native.Uint16(b[2:]) & nl.NLA_TYPE_MASK, b[4:n], b[min(align(n), len(b)):], true
 }
 
 func align(n int) int { return (n + 3) &^ 3 }
@@ -118,7 +73,7 @@ func parseStats(b []byte) (index int32, octets, packets uint64, ok bool) {
 		if !more {
 			return index, 0, 0, false
 		}
-		if typ == statsLink64 && len(v) >= 32 {
+		if typ == unix.IFLA_STATS_LINK_64 && len(v) >= 32 {
 			return index, native.Uint64(v[24:]), native.Uint64(v[8:]), true
 		}
 		b = rest
@@ -128,11 +83,11 @@ func parseStats(b []byte) (index int32, octets, packets uint64, ok bool) {
 // parseQdiscStats reads the counters in an RTM_NEWQDISC message; ok is false
 // where it is not about the root qdisc of an interface, or has none.
 func parseQdiscStats(b []byte) (index int32, handle uint32, octets, packets uint64, ok bool) {
-	if len(b) < sizeofTCMsg || native.Uint32(b[12:]) != tcRoot {
+	if len(b) < nl.SizeofTcMsg || native.Uint32(b[12:]) != netlink.HANDLE_ROOT {
 		return 0, 0, 0, 0, false
 	}
 	index, handle = int32(native.Uint32(b[4:])), native.Uint32(b[8:])
-	stats, found := findAttr(b[sizeofTCMsg:], tcStats2)
+	stats, found := findAttr(b[nl.SizeofTcMsg:], nl.TCA_STATS2)
 	if !found {
 		return index, handle, 0, 0, false
 	}
@@ -143,12 +98,12 @@ func parseQdiscStats(b []byte) (index int32, handle uint32, octets, packets uint
 			return index, handle, octets, packets, ok
 		}
 		switch {
-		case typ == genStatsBasic && len(v) >= 12:
+		case typ == nl.TCA_STATS_BASIC && len(v) >= 12:
 			octets, ok = native.Uint64(v), true
 			if !wide {
 				packets = uint64(native.Uint32(v[8:]))
 			}
-		case typ == genStatsPkt64 && len(v) >= 8:
+		case typ == nl.TCA_STATS_PKT64 && len(v) >= 8:
 			packets, wide = native.Uint64(v), true
 		}
 		stats = rest
@@ -181,42 +136,42 @@ type link struct {
 }
 
 func (l *link) up() bool {
-	const all = linkUp | linkRunning | linkLowerUp
+	const all = unix.IFF_UP | unix.IFF_RUNNING | unix.IFF_LOWER_UP
 	return l.flags&all == all
 }
 
 // deviceKind is the kind, also of the one virtual device that has none.
 func (l *link) deviceKind() string {
-	if l.kind == "" && l.flags&linkLoopback != 0 {
+	if l.kind == "" && l.flags&unix.IFF_LOOPBACK != 0 {
 		return "loopback"
 	}
 	return l.kind
 }
 
 func parseLink(b []byte) (l link, ok bool) {
-	if len(b) < sizeofLinkMsg {
+	if len(b) < unix.SizeofIfInfomsg {
 		return link{}, false
 	}
 	l = link{family: b[0], index: int32(native.Uint32(b[4:])), flags: native.Uint32(b[8:])}
-	b = b[sizeofLinkMsg:]
+	b = b[unix.SizeofIfInfomsg:]
 	for {
 		typ, v, rest, more := nextAttr(b)
 		if !more {
 			return l, true
 		}
 		switch typ {
-		case linkName:
+		case unix.IFLA_IFNAME:
 			l.name = text(v)
-		case linkMaster:
+		case unix.IFLA_MASTER:
 			if len(v) == 4 {
 				l.master = int32(native.Uint32(v))
 			}
-		case linkQdisc:
+		case unix.IFLA_QDISC:
 			l.qdisc = text(v)
-		case linkParentBus:
+		case unix.IFLA_PARENT_DEV_BUS_NAME:
 			l.bus = text(v)
-		case linkInfo:
-			kind, _ := findAttr(v, linkInfoKind)
+		case unix.IFLA_LINKINFO:
+			kind, _ := findAttr(v, unix.IFLA_INFO_KIND)
 			l.kind = text(kind)
 		}
 		b = rest
@@ -245,24 +200,24 @@ type qdisc struct {
 // parseQdisc reads an RTM_NEWQDISC or RTM_DELQDISC message; ok is false where it
 // is not about the root qdisc of an interface.
 func parseQdisc(b []byte) (index int32, q qdisc, ok bool) {
-	if len(b) < sizeofTCMsg || native.Uint32(b[12:]) != tcRoot {
+	if len(b) < nl.SizeofTcMsg || native.Uint32(b[12:]) != netlink.HANDLE_ROOT {
 		return 0, qdisc{}, false
 	}
 	index, q.handle = int32(native.Uint32(b[4:])), native.Uint32(b[8:])
 	var options []byte
-	for b = b[sizeofTCMsg:]; ; {
+	for b = b[nl.SizeofTcMsg:]; ; {
 		typ, v, rest, more := nextAttr(b)
 		if !more {
 			break
 		}
 		switch typ {
-		case tcKind:
+		case nl.TCA_KIND:
 			q.kind = text(v)
-		case tcOptions:
+		case nl.TCA_OPTIONS:
 			options = v
-		case tcStats2:
-			_, q.counts = findAttr(v, genStatsBasic)
-		case tcStab:
+		case nl.TCA_STATS2:
+			_, q.counts = findAttr(v, nl.TCA_STATS_BASIC)
+		case nl.TCA_STAB:
 			q.stab = true
 		}
 		b = rest
@@ -277,10 +232,10 @@ func parseQdisc(b []byte) (index int32, q qdisc, ok bool) {
 }
 
 func parseTBF(b []byte) (rate uint64, overhead uint16) {
-	if v, ok := findAttr(b, tbfParams); ok && len(v) >= sizeofTBFParams {
+	if v, ok := findAttr(b, nl.TCA_TBF_PARMS); ok && len(v) >= sizeofTBFParams {
 		overhead, rate = native.Uint16(v[2:]), uint64(native.Uint32(v[8:]))
 	}
-	if v, ok := findAttr(b, tbfRate64); ok && len(v) >= 8 {
+	if v, ok := findAttr(b, nl.TCA_TBF_RATE64); ok && len(v) >= 8 {
 		rate = native.Uint64(v)
 	}
 	if rate > (1<<64-1)/8 {

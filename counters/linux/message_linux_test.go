@@ -3,6 +3,10 @@ package linux
 import (
 	"bytes"
 	"testing"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 )
 
 // The test's own encoders, from the kernel's headers.
@@ -54,17 +58,17 @@ func tcMessage(index, handle, parent uint32, attrs ...[]byte) []byte {
 	return append(u32(0, index, handle, parent, 0), bytes.Join(attrs, nil)...)
 }
 
-var tbfOptions = nest(tcOptions, attr(tbfParams, append([]byte{8, 1, 24, 0, 0, 0, 0, 0}, u32(12_500_000, 0, 0, 0, 0, 0, 0)...)...))
+var tbfOptions = nest(nl.TCA_OPTIONS, attr(nl.TCA_TBF_PARMS, append([]byte{8, 1, 24, 0, 0, 0, 0, 0}, u32(12_500_000, 0, 0, 0, 0, 0, 0)...)...))
 
 func TestMessages(t *testing.T) {
-	one := netlinkMessage(rtmNewStats, flagDumpInterrupted, 5, []byte{1, 2, 3})
-	both := append(bytes.Clone(one), netlinkMessage(nlmsgDone, 0, 6, u32(0))...)
+	one := netlinkMessage(unix.RTM_NEWSTATS, unix.NLM_F_DUMP_INTR, 5, []byte{1, 2, 3})
+	both := append(bytes.Clone(one), netlinkMessage(unix.NLMSG_DONE, 0, 6, u32(0))...)
 	m, rest, ok := nextMessage(both)
-	if !ok || m.typ != rtmNewStats || m.flags != flagDumpInterrupted || m.seq != 5 || !bytes.Equal(m.body, []byte{1, 2, 3}) {
+	if !ok || m.typ != unix.RTM_NEWSTATS || m.flags != unix.NLM_F_DUMP_INTR || m.seq != 5 || !bytes.Equal(m.body, []byte{1, 2, 3}) {
 		t.Fatalf("%+v", m)
 	}
 	m, rest, ok = nextMessage(rest)
-	if !ok || m.typ != nlmsgDone || m.seq != 6 || len(rest) != 0 {
+	if !ok || m.typ != unix.NLMSG_DONE || m.seq != 6 || len(rest) != 0 {
 		t.Fatalf("%+v", m)
 	}
 	for n := range len(one) - 1 {
@@ -86,10 +90,10 @@ func TestParseStats(t *testing.T) {
 		body []byte
 		ok   bool
 	}{
-		{"plain", bytes.Join([][]byte{u32(0, 3, 1), attr(statsLink64, counters...)}, nil), true},
-		{"behind padding and others", bytes.Join([][]byte{u32(0, 3, 1), attr(0), attr(9, 1, 2), attr(statsLink64, counters...)}, nil), true},
+		{"plain", bytes.Join([][]byte{u32(0, 3, 1), attr(unix.IFLA_STATS_LINK_64, counters...)}, nil), true},
+		{"behind padding and others", bytes.Join([][]byte{u32(0, 3, 1), attr(0), attr(9, 1, 2), attr(unix.IFLA_STATS_LINK_64, counters...)}, nil), true},
 		{"none", u32(0, 3, 1), false},
-		{"too short", append(u32(0, 3, 1), attr(statsLink64, counters[:24]...)...), false},
+		{"too short", append(u32(0, 3, 1), attr(unix.IFLA_STATS_LINK_64, counters[:24]...)...), false},
 		{"no header", u32(0), false},
 	}
 	for _, tt := range tests {
@@ -103,10 +107,10 @@ func TestParseStats(t *testing.T) {
 }
 
 func TestParseQdisc(t *testing.T) {
-	basic := attr(genStatsBasic, append(u64(1000), u32(7, 0)...)...)
-	wide := attr(genStatsPkt64, u64(1<<32+7)...)
-	rate64 := nest(tcOptions, attr(tbfParams, append([]byte{8, 1, 24, 0, 0, 0, 0, 0}, u32(^uint32(0), 0, 0, 0, 0, 0, 0)...)...), attr(tbfRate64, u64(50e9)...))
-	huge := nest(tcOptions, attr(tbfRate64, u64(1<<63)...))
+	basic := attr(nl.TCA_STATS_BASIC, append(u64(1000), u32(7, 0)...)...)
+	wide := attr(nl.TCA_STATS_PKT64, u64(1<<32+7)...)
+	rate64 := nest(nl.TCA_OPTIONS, attr(nl.TCA_TBF_PARMS, append([]byte{8, 1, 24, 0, 0, 0, 0, 0}, u32(^uint32(0), 0, 0, 0, 0, 0, 0)...)...), attr(nl.TCA_TBF_RATE64, u64(50e9)...))
+	huge := nest(nl.TCA_OPTIONS, attr(nl.TCA_TBF_RATE64, u64(1<<63)...))
 	tests := []struct {
 		name    string
 		body    []byte
@@ -115,23 +119,23 @@ func TestParseQdisc(t *testing.T) {
 		counted bool
 		packets uint64
 	}{
-		{"tbf", tcMessage(3, 9, tcRoot, attr(tcKind, str("tbf")...), tbfOptions, nest(tcStats2, basic)), true,
+		{"tbf", tcMessage(3, 9, netlink.HANDLE_ROOT, attr(nl.TCA_KIND, str("tbf")...), tbfOptions, nest(nl.TCA_STATS2, basic)), true,
 			qdisc{handle: 9, kind: "tbf", counts: true, rate: 100e6, overhead: 24}, true, 7},
-		{"tbf above 34 Gb/s", tcMessage(3, 9, tcRoot, attr(tcKind, str("tbf")...), rate64), true,
+		{"tbf above 34 Gb/s", tcMessage(3, 9, netlink.HANDLE_ROOT, attr(nl.TCA_KIND, str("tbf")...), rate64), true,
 			qdisc{handle: 9, kind: "tbf", rate: 400e9, overhead: 24}, false, 0},
-		{"tbf with a rate beyond reason", tcMessage(3, 9, tcRoot, attr(tcKind, str("tbf")...), huge), true,
+		{"tbf with a rate beyond reason", tcMessage(3, 9, netlink.HANDLE_ROOT, attr(nl.TCA_KIND, str("tbf")...), huge), true,
 			qdisc{handle: 9, kind: "tbf"}, false, 0},
-		{"many packets", tcMessage(3, 9, tcRoot, attr(tcKind, str("htb")...), nest(tcStats2, basic, wide)), true,
+		{"many packets", tcMessage(3, 9, netlink.HANDLE_ROOT, attr(nl.TCA_KIND, str("htb")...), nest(nl.TCA_STATS2, basic, wide)), true,
 			qdisc{handle: 9, kind: "htb", counts: true}, true, 1<<32 + 7},
-		{"many packets, reported first", tcMessage(3, 9, tcRoot, attr(tcKind, str("htb")...), nest(tcStats2, wide, basic)), true,
+		{"many packets, reported first", tcMessage(3, 9, netlink.HANDLE_ROOT, attr(nl.TCA_KIND, str("htb")...), nest(nl.TCA_STATS2, wide, basic)), true,
 			qdisc{handle: 9, kind: "htb", counts: true}, true, 1<<32 + 7},
-		{"size table", tcMessage(3, 9, tcRoot, attr(tcKind, str("htb")...), nest(tcStab), nest(tcStats2, basic)), true,
+		{"size table", tcMessage(3, 9, netlink.HANDLE_ROOT, attr(nl.TCA_KIND, str("htb")...), nest(nl.TCA_STAB), nest(nl.TCA_STATS2, basic)), true,
 			qdisc{handle: 9, kind: "htb", counts: true, stab: true}, true, 7},
-		{"noqueue keeps no count", tcMessage(3, 0, tcRoot, attr(tcKind, str("noqueue")...), nest(tcStats2, basic)), true,
+		{"noqueue keeps no count", tcMessage(3, 0, netlink.HANDLE_ROOT, attr(nl.TCA_KIND, str("noqueue")...), nest(nl.TCA_STATS2, basic)), true,
 			qdisc{kind: "noqueue"}, true, 7},
-		{"no counters", tcMessage(3, 9, tcRoot, attr(tcKind, str("htb")...), nest(tcStats2)), true,
+		{"no counters", tcMessage(3, 9, netlink.HANDLE_ROOT, attr(nl.TCA_KIND, str("htb")...), nest(nl.TCA_STATS2)), true,
 			qdisc{handle: 9, kind: "htb"}, false, 0},
-		{"not the root", tcMessage(3, 9, 1<<16, attr(tcKind, str("tbf")...), nest(tcStats2, basic)), false, qdisc{}, false, 0},
+		{"not the root", tcMessage(3, 9, 1<<16, attr(nl.TCA_KIND, str("tbf")...), nest(nl.TCA_STATS2, basic)), false, qdisc{}, false, 0},
 		{"no header", u32(0, 3), false, qdisc{}, false, 0},
 	}
 	for _, tt := range tests {
@@ -149,11 +153,11 @@ func TestParseQdisc(t *testing.T) {
 }
 
 func TestParseLink(t *testing.T) {
-	const all = linkUp | linkRunning | linkLowerUp
-	for flags, want := range map[uint32]bool{all: true, all &^ linkUp: false, all &^ linkRunning: false, all &^ linkLowerUp: false, 0: false} {
+	const all = unix.IFF_UP | unix.IFF_RUNNING | unix.IFF_LOWER_UP
+	for flags, want := range map[uint32]bool{all: true, all &^ unix.IFF_UP: false, all &^ unix.IFF_RUNNING: false, all &^ unix.IFF_LOWER_UP: false, 0: false} {
 		b := append(u32(0, 4, flags, 0), bytes.Join([][]byte{
-			attr(linkName, str("swp1")...), attr(linkMaster, u32(7)...), attr(linkMaster, 1, 2), attr(linkQdisc, str("noqueue")...), attr(linkParentBus, str("pci")...),
-			nest(linkInfo, attr(2, 1), attr(linkInfoKind, []byte("veth")...)),
+			attr(unix.IFLA_IFNAME, str("swp1")...), attr(unix.IFLA_MASTER, u32(7)...), attr(unix.IFLA_MASTER, 1, 2), attr(unix.IFLA_QDISC, str("noqueue")...), attr(unix.IFLA_PARENT_DEV_BUS_NAME, str("pci")...),
+			nest(unix.IFLA_LINKINFO, attr(2, 1), attr(unix.IFLA_INFO_KIND, []byte("veth")...)),
 		}, nil)...)
 		l, ok := parseLink(b)
 		if !ok || l.up() != want || l.index != 4 || l.master != 7 || l.name != "swp1" || l.qdisc != "noqueue" || l.bus != "pci" || l.kind != "veth" {
@@ -168,10 +172,10 @@ func TestParseLink(t *testing.T) {
 // Whatever arrives, the parsers neither panic nor run on for ever, and look at
 // no byte behind the message.
 func FuzzMessages(f *testing.F) {
-	f.Add(netlinkMessage(rtmNewStats, 0, 1, u32(0, 3, 1), attr(statsLink64, u64(1, 2, 3, 4)...)))
-	f.Add(netlinkMessage(rtmNewQdisc, 0, 1, tcMessage(3, 9, tcRoot, attr(tcKind, str("tbf")...), tbfOptions, nest(tcStats2, attr(genStatsBasic, u64(1, 2)...), attr(genStatsPkt64, u64(1)...)))))
-	f.Add(netlinkMessage(rtmNewLink, 0, 1, u32(0, 4, 0, 0), attr(linkName, str("swp1")...), nest(linkInfo, attr(linkInfoKind, str("veth")...))))
-	f.Add(netlinkMessage(nlmsgError, 0, 1, u32(^uint32(0))))
+	f.Add(netlinkMessage(unix.RTM_NEWSTATS, 0, 1, u32(0, 3, 1), attr(unix.IFLA_STATS_LINK_64, u64(1, 2, 3, 4)...)))
+	f.Add(netlinkMessage(unix.RTM_NEWQDISC, 0, 1, tcMessage(3, 9, netlink.HANDLE_ROOT, attr(nl.TCA_KIND, str("tbf")...), tbfOptions, nest(nl.TCA_STATS2, attr(nl.TCA_STATS_BASIC, u64(1, 2)...), attr(nl.TCA_STATS_PKT64, u64(1)...)))))
+	f.Add(netlinkMessage(unix.RTM_NEWLINK, 0, 1, u32(0, 4, 0, 0), attr(unix.IFLA_IFNAME, str("swp1")...), nest(unix.IFLA_LINKINFO, attr(unix.IFLA_INFO_KIND, str("veth")...))))
+	f.Add(netlinkMessage(unix.NLMSG_ERROR, 0, 1, u32(^uint32(0))))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for left := len(b); ; {
 			m, rest, ok := nextMessage(b)

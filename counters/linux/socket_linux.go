@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mdlayher/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
@@ -134,8 +135,8 @@ func (s *socket) dump(ctx context.Context, request []byte, each func(m message, 
 			if m.seq != s.seq {
 				continue
 			}
-			s.interrupted = s.interrupted || m.flags&flagDumpInterrupted != 0
-			if m.typ != nlmsgDone && m.typ != nlmsgError {
+			s.interrupted = s.interrupted || m.flags&unix.NLM_F_DUMP_INTR != 0
+			if m.typ != unix.NLMSG_DONE && m.typ != unix.NLMSG_ERROR {
 				each(m, at)
 				continue
 			}
@@ -160,7 +161,7 @@ func (s *socket) flush() {
 
 // header returns a dump request of this type with a zeroed body of n bytes.
 func header(typ uint16, n int) []byte {
-	b := make([]byte, sizeofHeader+n)
+	b := make([]byte, unix.SizeofNlMsghdr+n)
 	native.PutUint32(b, uint32(len(b)))
 	native.PutUint16(b[4:], typ)
 	native.PutUint16(b[6:], unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
@@ -168,20 +169,20 @@ func header(typ uint16, n int) []byte {
 }
 
 func statsRequest() []byte {
-	b := header(rtmGetStats, sizeofStatsMsg)
-	native.PutUint32(b[sizeofHeader+8:], 1<<(statsLink64-1))
+	b := header(unix.RTM_GETSTATS, sizeofStatsMsg)
+	native.PutUint32(b[unix.SizeofNlMsghdr+8:], 1<<(unix.IFLA_STATS_LINK_64-1))
 	return b
 }
 
-func qdiscRequest() []byte { return header(rtmGetQdisc, sizeofTCMsg) }
+func qdiscRequest() []byte { return header(unix.RTM_GETQDISC, nl.SizeofTcMsg) }
 
 // linkRequest asks for every interface, without the statistics that make up
 // most of the answer.
 func linkRequest() []byte {
-	b := header(rtmGetLink, sizeofLinkMsg+8)
-	attr := b[sizeofHeader+sizeofLinkMsg:]
+	b := header(unix.RTM_GETLINK, unix.SizeofIfInfomsg+8)
+	attr := b[unix.SizeofNlMsghdr+unix.SizeofIfInfomsg:]
 	native.PutUint16(attr, 8)
-	native.PutUint16(attr[2:], linkExtMask)
+	native.PutUint16(attr[2:], unix.IFLA_EXT_MASK)
 	native.PutUint32(attr[4:], skipStatsInExt)
 	return b
 }

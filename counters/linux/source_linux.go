@@ -220,7 +220,7 @@ func (s *Source) dumpCounters(ctx context.Context) error {
 }
 
 func (s *Source) takeStats(m message, at instant) {
-	if m.typ != rtmNewStats {
+	if m.typ != unix.RTM_NEWSTATS {
 		return
 	}
 	index, octets, packets, ok := parseStats(m.body)
@@ -233,7 +233,7 @@ func (s *Source) takeStats(m message, at instant) {
 }
 
 func (s *Source) takeQdiscStats(m message, at instant) {
-	if m.typ != rtmNewQdisc {
+	if m.typ != unix.RTM_NEWQDISC {
 		return
 	}
 	index, handle, octets, packets, ok := parseQdiscStats(m.body)

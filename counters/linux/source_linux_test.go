@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/counters"
@@ -384,7 +385,7 @@ func TestBridgePort(t *testing.T) {
 			t.Errorf("%+v, first %+v", a, first)
 		}
 	}
-	m, _, _ := nextMessage(netlinkMessage(rtmNewLink, 0, 0, u32(unix.AF_BRIDGE, uint32(s.Facts()[0].Index), 0, 0), attr(linkName, str("swp1")...)))
+	m, _, _ := nextMessage(netlinkMessage(unix.RTM_NEWLINK, 0, 0, u32(unix.AF_BRIDGE, uint32(s.Facts()[0].Index), 0, 0), attr(unix.IFLA_IFNAME, str("swp1")...)))
 	s.takeEvent(m)
 	if got := s.ports[0]; got.dev.kind != "veth" || !got.up {
 		t.Errorf("taken for a link's: %+v", got)
@@ -400,7 +401,7 @@ func TestStrangeQdisc(t *testing.T) {
 	read(t, s)
 	for handle, want := range map[uint32]bool{q.Handle: true, q.Handle + 1<<16: false} {
 		s.ports[0].seen = false
-		m, _, _ := nextMessage(netlinkMessage(rtmNewQdisc, 0, 0, tcMessage(uint32(q.LinkIndex), handle, tcRoot, nest(tcStats2, attr(genStatsBasic, u64(1, 2)...)))))
+		m, _, _ := nextMessage(netlinkMessage(unix.RTM_NEWQDISC, 0, 0, tcMessage(uint32(q.LinkIndex), handle, netlink.HANDLE_ROOT, nest(nl.TCA_STATS2, attr(nl.TCA_STATS_BASIC, u64(1, 2)...)))))
 		s.takeQdiscStats(m, instant{at: time.Now()})
 		if s.ports[0].seen != want {
 			t.Errorf("handle %x: read is %v, want %v", handle, s.ports[0].seen, want)
@@ -418,7 +419,7 @@ func TestDefaultQdiscIsLookedUp(t *testing.T) {
 	index := uint32(byName(t, "swp1").Attrs().Index)
 	for qdisc, want := range map[string]bool{"noqueue": false, "noop": false, "fq_codel": true} {
 		s.qdiscsStale = false
-		m, _, _ := nextMessage(netlinkMessage(rtmNewLink, 0, 0, u32(0, index, 0, 0), attr(linkName, str("swp1")...), attr(linkQdisc, str(qdisc)...)))
+		m, _, _ := nextMessage(netlinkMessage(unix.RTM_NEWLINK, 0, 0, u32(0, index, 0, 0), attr(unix.IFLA_IFNAME, str("swp1")...), attr(unix.IFLA_QDISC, str(qdisc)...)))
 		s.takeEvent(m)
 		if s.qdiscsStale != want {
 			t.Errorf("a link with %s: listed again is %v, want %v", qdisc, s.qdiscsStale, want)

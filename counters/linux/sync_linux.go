@@ -67,9 +67,9 @@ func (s *Source) takeEvents() error {
 
 func (s *Source) takeEvent(m message) {
 	switch m.typ {
-	case rtmNewLink:
+	case unix.RTM_NEWLINK:
 		s.takeLink(m, instant{})
-	case rtmDelLink:
+	case unix.RTM_DELLINK:
 		// A bridge announces a port that leaves it in the same way, as its own
 		// address family.
 		if l, ok := parseLink(m.body); ok && l.family == unix.AF_UNSPEC {
@@ -77,7 +77,7 @@ func (s *Source) takeEvent(m message) {
 				s.unbind(&s.ports[i])
 			}
 		}
-	case rtmNewQdisc, rtmDelQdisc:
+	case unix.RTM_NEWQDISC, unix.RTM_DELQDISC:
 		index, _, ok := parseQdisc(m.body)
 		if !ok {
 			return
@@ -88,7 +88,7 @@ func (s *Source) takeEvent(m message) {
 		}
 		// What takes a deleted qdisc's place is not announced.
 		s.qdiscsStale = true
-		if m.typ == rtmDelQdisc {
+		if m.typ == unix.RTM_DELQDISC {
 			s.ports[i].qdiscLives++
 			s.touch(&s.ports[i])
 		}
@@ -118,7 +118,7 @@ func (s *Source) listLinks(ctx context.Context) error {
 }
 
 func (s *Source) takeLink(m message, _ instant) {
-	if m.typ != rtmNewLink {
+	if m.typ != unix.RTM_NEWLINK {
 		return
 	}
 	l, ok := parseLink(m.body)
@@ -170,7 +170,7 @@ func (s *Source) listQdiscs(ctx context.Context) error {
 }
 
 func (s *Source) takeQdisc(m message, _ instant) {
-	if m.typ != rtmNewQdisc {
+	if m.typ != unix.RTM_NEWQDISC {
 		return
 	}
 	if index, q, ok := parseQdisc(m.body); ok {
