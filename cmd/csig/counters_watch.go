@@ -82,7 +82,7 @@ func runWatch(ctx context.Context, o watchOptions, out io.Writer) error {
 	screen := newScreen(out)
 	if o.report == 0 {
 		o.report = 10 * time.Second
-		if _, _, ok := screen.size(); ok && !o.json {
+		if screen.terminal() && !o.json {
 			o.report = time.Second
 		}
 	}

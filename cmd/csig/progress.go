@@ -32,7 +32,7 @@ type progress struct {
 	failed  bool
 	err     error
 
-	live    *live // nil: no terminal
+	live    *screen // nil: no terminal
 	mu      sync.Mutex
 	stage   string   // with the wave: where the run is
 	running []string // devices
@@ -43,10 +43,8 @@ type progress struct {
 
 func newProgress(cmd *cobra.Command, asJSON bool, command string) *progress {
 	s := &progress{w: cmd.OutOrStdout(), json: asJSON, command: command, began: time.Now()}
-	if screen := newScreen(s.w); !asJSON {
-		if _, _, ok := screen.size(); ok {
-			s.live = &live{w: s.w, size: screen.size}
-		}
+	if screen := newScreen(s.w); !asJSON && screen.terminal() {
+		s.live = screen
 	}
 	return s
 }
@@ -57,7 +55,7 @@ func (s *progress) print(line string) {
 	defer s.mu.Unlock()
 	switch {
 	case s.live != nil:
-		s.err = errors.Join(s.err, s.live.draw(line, nil))
+		s.err = errors.Join(s.err, s.live.redraw(line, nil))
 	case !s.json:
 		_, err := fmt.Fprintln(s.w, line)
 		s.err = errors.Join(s.err, err)
@@ -197,7 +195,7 @@ func (s *progress) draw(above string) {
 	if s.stop != "" {
 		block = append(block, strings.Split(strings.TrimSuffix(wrap(s.stop, s.live.columns(), 2), "\n"), "\n")...)
 	}
-	s.err = errors.Join(s.err, s.live.draw(above, block))
+	s.err = errors.Join(s.err, s.live.redraw(above, block))
 }
 
 // waveNumber is which of the plan's waves the run is at; 0: of none.

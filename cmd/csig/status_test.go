@@ -122,9 +122,9 @@ func TestScreen(t *testing.T) {
 		want     string
 	}{
 		{"once", true, false, []string{"a\n"}, "a\n"},
-		{"in place", true, true, []string{"aa\nb\n", "c\n"}, "\x1b[2J\x1b[Haa\x1b[K\nb\x1b[K\n\x1b[J" + "\x1b[Hc\x1b[K\n\x1b[J"},
-		{"too tall", true, true, []string{lines(9)}, "\x1b[2J\x1b[Hline 1\x1b[K\nline 2\x1b[K\nline 3\x1b[K\n… 6 more lines: make the wind…\x1b[K\n\x1b[J"},
-		{"just fits", true, true, []string{lines(4)}, "\x1b[2J\x1b[Hline 1\x1b[K\nline 2\x1b[K\nline 3\x1b[K\nline 4\x1b[K\n\x1b[J"},
+		{"in place", true, true, []string{"aa\nb\n", "c\n"}, "aa\nb\n" + "\r\x1b[2A\x1b[Jc\n"},
+		{"too tall", true, true, []string{lines(9)}, "line 1\nline 2\nline 3\n… 6 more lines: make the win…\n"},
+		{"just fits", true, true, []string{lines(4)}, lines(4)},
 		{"no terminal", false, true, []string{"a\n", "b\n"}, "a\n\nb\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

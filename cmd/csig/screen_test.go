@@ -18,11 +18,11 @@ import (
 func TestLive(t *testing.T) {
 	var b bytes.Buffer
 	columns, rows := 40, 10
-	l := &live{w: &b, size: func() (int, int, bool) { return columns, rows, true }}
+	l := &screen{w: &b, size: func() (int, int, bool) { return columns, rows, true }}
 	next := func(above string, block ...string) string {
 		t.Helper()
 		b.Reset()
-		if err := l.draw(above, block); err != nil {
+		if err := l.redraw(above, block); err != nil {
 			t.Fatal(err)
 		}
 		for _, line := range strings.Split(b.String(), "\n") {
@@ -65,7 +65,7 @@ func TestProgressInterrupted(t *testing.T) {
 			var b bytes.Buffer
 			s := &progress{w: &b, command: "off", began: time.Now()}
 			if terminal {
-				s.live = &live{w: &b, size: func() (int, int, bool) { return 80, 24, true }}
+				s.live = &screen{w: &b, size: func() (int, int, bool) { return 80, 24, true }}
 			}
 			ctx, cancel := context.WithCancelCause(t.Context())
 			err := s.during(ctx, func(ctx context.Context) error {
@@ -98,7 +98,7 @@ func TestProgressInANarrowTerminal(t *testing.T) {
 	var b bytes.Buffer
 	columns := 100
 	s := &progress{w: &b, command: "rollback", began: time.Now(), total: 30, done: 12, stage: "ready/a-wave-with-a-long-name"}
-	s.live = &live{w: &b, size: func() (int, int, bool) { return columns, 24, true }}
+	s.live = &screen{w: &b, size: func() (int, int, bool) { return columns, 24, true }}
 	s.print("Journal: lab.plan.journal")
 	s.draw("")
 	if text := b.String(); !strings.Contains(text, "ready/a-wave-with-a-long-name  [########............] 12 of 30 steps  0s\n") {
