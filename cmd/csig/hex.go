@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // errNoHex is parseHex's error for a text without digits.
@@ -12,64 +14,42 @@ var errNoHex = errors.New("no hexadecimal digits")
 // any spaces, tabs, line ends, colons and hyphens between bytes, and with 0x or
 // 0X in front of the first. Errors name the character, counted from 1.
 func parseHex(text string) ([]byte, error) {
-	var (
-		out   = make([]byte, 0, len(text)/2)
-		chars = []rune(text)
-		high  = -1 // the first digit of a byte, when it waits for the second
-		fail  = func(i int, what string) ([]byte, error) {
-			return nil, fmt.Errorf("character %d: %s", i+1, what)
+	const separators = " \t\r\n:-"
+	separator := func(c rune) bool { return strings.ContainsRune(separators, c) }
+	digit := func(c rune) bool { return strings.ContainsRune("0123456789abcdefABCDEF", c) }
+	fail := func(i int, format string, args ...any) ([]byte, error) {
+		return nil, fmt.Errorf("character %d: "+format, append([]any{i + 1}, args...)...)
+	}
+	var out []byte
+	chars := []rune(text)
+	i := len(chars) - len([]rune(strings.TrimLeft(text, separators)))
+	if rest := string(chars[i:]); strings.HasPrefix(rest, "0x") || strings.HasPrefix(rest, "0X") {
+		i += 2
+	}
+	for i < len(chars) {
+		a, b := chars[i], ' ' // nothing is as a separator
+		if i+1 < len(chars) {
+			b = chars[i+1]
 		}
-	)
-	start := 0
-	for start < len(chars) && isSeparator(chars[start]) {
-		start++
-	}
-	if start+1 < len(chars) && chars[start] == '0' && (chars[start+1] == 'x' || chars[start+1] == 'X') {
-		start += 2
-	}
-	for i := start; i < len(chars); i++ {
-		c := chars[i]
-		digit := hexDigit(c)
 		switch {
-		case digit >= 0 && high < 0:
-			high = digit
-		case digit >= 0:
-			out = append(out, byte(high<<4|digit))
-			high = -1
-		case (c == 'x' || c == 'X') && high == 0:
-			return fail(i-1, fmt.Sprintf("%q may only stand in front of the first byte", string(chars[i-1:i+1])))
-		case !isSeparator(c):
-			return fail(i, fmt.Sprintf("%q is not a hexadecimal digit", c))
-		case high >= 0:
-			return fail(i-1, fmt.Sprintf("%q is half a byte: a byte has two digits", chars[i-1]))
+		case separator(a):
+			i++
+			continue
+		case !digit(a):
+			return fail(i, "%q is not a hexadecimal digit", a)
+		case separator(b):
+			return fail(i, "%q is half a byte: a byte has two digits", a)
+		case a == '0' && (b == 'x' || b == 'X'):
+			return fail(i, "%q may only stand in front of the first byte", string(chars[i:i+2]))
+		case !digit(b):
+			return fail(i+1, "%q is not a hexadecimal digit", b)
 		}
+		v, _ := strconv.ParseUint(string(chars[i:i+2]), 16, 8) // two digits
+		out = append(out, byte(v))
+		i += 2
 	}
-	switch {
-	case high >= 0:
-		return fail(len(chars)-1, fmt.Sprintf("%q is half a byte: a byte has two digits", chars[len(chars)-1]))
-	case len(out) == 0:
+	if len(out) == 0 {
 		return nil, errNoHex
 	}
 	return out, nil
-}
-
-func isSeparator(c rune) bool {
-	switch c {
-	case ' ', '\t', '\r', '\n', ':', '-':
-		return true
-	}
-	return false
-}
-
-// hexDigit is the digit's value, or -1.
-func hexDigit(c rune) int {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0')
-	case 'a' <= c && c <= 'f':
-		return int(c-'a') + 10
-	case 'A' <= c && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
 }
