@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,22 +122,38 @@ func refreshText(r *counters.RefreshStatus) string {
 }
 
 type portResult struct {
-	Port          string         `json:"port"`
-	MemberOf      string         `json:"member_of"` // the aggregate that it was added for; "" for a port of the file
-	Members       []string       `json:"members"`   // of an aggregate
-	Up            *bool          `json:"up"`        // null, as all that follows, where it is not known
-	SpeedBPS      *uint64        `json:"speed_bps"` // the fleet file's, else the source's
-	Octets        *uint64        `json:"octets"`
-	Packets       *uint64        `json:"packets"`
-	Bits          *uint8         `json:"counter_bits"`
-	Overhead      *uint8         `json:"overhead_bytes"`
-	State         string         `json:"state"`
-	LoadBPS       *uint64        `json:"load_bps"` // of a complete window, as the rest
+	Port     string   `json:"port"`
+	MemberOf string   `json:"member_of"` // the aggregate that it was added for; "" for a port of the file
+	Members  []string `json:"members"`   // of an aggregate
+	Up       *bool    `json:"up"`        // null, as all that follows, where it is not known
+	Octets   *uint64  `json:"octets"`
+	Packets  *uint64  `json:"packets"`
+	Bits     *uint8   `json:"counter_bits"`
+	Overhead *uint8   `json:"overhead_bytes"`
+	State    string   `json:"state"`
+	measured
+	Note string `json:"note"`
+}
+
+// measured is what was measured of a port in its newest complete window; null before
+// the first.
+type measured struct {
+	SpeedBPS      *uint64        `json:"speed_bps"` // the fleet file's, else the source's; null while unknown
+	LoadBPS       *uint64        `json:"load_bps"`
 	ABWBPS        *uint64        `json:"abw_bps"`
 	WindowNS      *int64         `json:"window_ns"` // the achieved Δt of load and ABW
 	WindowErrorNS *int64         `json:"window_error_ns"`
 	Signals       []replaySignal `json:"signals"`
-	Note          string         `json:"note"`
+}
+
+// measuredOf is a port's window; speed is the capacity before there is one.
+func measuredOf(v *fleet.PortView, speed uint64) measured {
+	if v.Seen.IsZero() {
+		return measured{SpeedBPS: known(speed), Signals: []replaySignal{}}
+	}
+	e := v.Last // of its own: views are used again
+	load, window, off := e.Load(), e.End.Sub(e.Start).Nanoseconds(), e.Error.Nanoseconds()
+	return measured{known(e.Capacity), &load, &e.ABW, &window, &off, replaySignals(v.Signals)}
 }
 
 func newCountersRead() *cobra.Command {
@@ -304,27 +321,14 @@ func known(n uint64) *uint64 {
 
 // portOf is a port after its last reading; speed is the fleet file's.
 func portOf(s *counters.Sample, v *fleet.PortView, speed uint64) portResult {
-	p := portResult{Port: v.Port, State: v.Now.State.String(), Note: v.Now.Reason, Members: []string{}, SpeedBPS: known(speed), Signals: []replaySignal{}}
+	p := portResult{Port: v.Port, State: v.Now.State.String(), Note: v.Now.Reason, Members: []string{}}
 	if s.Err != nil {
-		p.Note = s.Err.Error()
+		p.Note, p.measured = s.Err.Error(), measured{SpeedBPS: known(speed), Signals: []replaySignal{}}
 		return p
 	}
 	p.Up, p.Octets, p.Packets, p.Bits, p.Overhead = &s.Up, &s.Octets, &s.Packets, &s.Bits, &s.Overhead
-	if speed == 0 {
-		p.SpeedBPS = known(s.Speed)
-	}
-	if p.Note == "" {
-		p.Note = s.Degraded
-	}
-	if v.Seen.IsZero() {
-		return p
-	}
-	// Where the last reading only repeated the one before, what was measured
-	// last still holds.
-	e := &v.Last
-	load, window, off := e.Load(), e.End.Sub(e.Start).Nanoseconds(), e.Error.Nanoseconds()
-	p.SpeedBPS, p.LoadBPS, p.ABWBPS, p.WindowNS, p.WindowErrorNS = known(e.Capacity), &load, &e.ABW, &window, &off
-	p.Signals = replaySignals(v.Signals)
+	p.Note = cmp.Or(p.Note, s.Degraded)
+	p.measured = measuredOf(v, cmp.Or(speed, s.Speed))
 	return p
 }
 

@@ -225,7 +225,7 @@ func TestWatchOfDyingDevices(t *testing.T) {
 	var setups []counters.PipelineConfig
 	for i, name := range []string{"off", "hangs"} {
 		sources[i].dies = cut
-		w.devices = append(w.devices, &inventory.Device{Name: name, Platform: "sonic", Interval: time.Second})
+		w.devices = append(w.devices, &inventory.Device{Name: name, Platform: "sonic", Interval: time.Second, Ports: []inventory.Port{{Name: "swp1"}}})
 		cfg.Devices = append(cfg.Devices, fleet.Device{Name: name, Open: func(context.Context) (counters.Source, error) { return sources[i], nil }})
 		setups = append(setups, counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second})
 	}
@@ -307,7 +307,7 @@ func TestWatchText(t *testing.T) {
 		if name == "c" {
 			src = grouped{err: dead}
 		}
-		w.devices = append(w.devices, &inventory.Device{Name: name, Platform: "sonic", Interval: time.Second})
+		w.devices = append(w.devices, &inventory.Device{Name: name, Platform: "sonic", Interval: time.Second, Ports: []inventory.Port{{Name: "swp1"}}})
 		cfg.Devices = append(cfg.Devices, fleet.Device{Name: name, Open: func(context.Context) (counters.Source, error) { return src, nil }})
 		setups = append(setups, counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1"}}, Interval: time.Second})
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/fleet"
 	"github.com/csig-agent/csig/device"
-	"github.com/csig-agent/csig/inventory"
 )
 
 // watchSpread is how durations are spread; of a histogram whose classes are a fifth
@@ -121,17 +120,12 @@ type watchDevice struct {
 }
 
 type watchPort struct {
-	Port          string         `json:"port"`
-	State         string         `json:"state"` // of the newest reading; unread before the first
-	Reason        string         `json:"reason"`
-	SpeedBPS      *uint64        `json:"speed_bps"` // null while unknown
-	LoadBPS       *uint64        `json:"load_bps"`  // of the newest complete window, as the rest; null before the first
-	ABWBPS        *uint64        `json:"abw_bps"`
-	ABWCPPM       *uint32        `json:"abwc_ppm"`
-	WindowNS      *int64         `json:"window_ns"`
-	WindowErrorNS *int64         `json:"window_error_ns"`
-	AgeNS         *int64         `json:"age_ns"` // since that window ended; null before the first
-	Signals       []replaySignal `json:"signals"`
+	Port   string `json:"port"`
+	State  string `json:"state"` // of the newest reading; unread before the first
+	Reason string `json:"reason"`
+	measured
+	ABWCPPM *uint32 `json:"abwc_ppm"` // of that window
+	AgeNS   *int64  `json:"age_ns"`   // since it ended; null before the first
 }
 
 func (w *watch) deviceLine(i int, now time.Time, views *[]fleet.PortView) watchDevice {
@@ -149,7 +143,7 @@ func (w *watch) deviceLine(i int, now time.Time, views *[]fleet.PortView) watchD
 	*views = w.store.Ports(i, *views)
 	for j := range *views {
 		v := &(*views)[j]
-		p := watchPortOf(v, dev.Ports, now)
+		p := watchPortOf(v, dev.Ports[j].Speed, now)
 		if d.Running > overdue*d.Interval && d.Fails == 0 && p.State != "unread" {
 			p.State, p.Reason = counters.Stale.String(), fmt.Sprintf("the device is being read for %v", d.Running.Round(time.Second))
 		}
@@ -167,27 +161,15 @@ func (w *watch) deviceLine(i int, now time.Time, views *[]fleet.PortView) watchD
 	return out
 }
 
-func watchPortOf(v *fleet.PortView, ports []inventory.Port, now time.Time) watchPort {
-	p := watchPort{Port: v.Port, State: v.Now.State.String(), Reason: v.Now.Reason, SpeedBPS: known(v.Now.Capacity), Signals: []replaySignal{}}
-	if p.SpeedBPS == nil {
-		for i := range ports {
-			if ports[i].Name == v.Port {
-				p.SpeedBPS = known(ports[i].Speed)
-			}
-		}
-	}
+func watchPortOf(v *fleet.PortView, speed uint64, now time.Time) watchPort {
+	p := watchPort{Port: v.Port, State: v.Now.State.String(), Reason: v.Now.Reason, measured: measuredOf(v, cmp.Or(v.Now.Capacity, speed))}
 	if v.Now.End.IsZero() {
 		p.State = "unread"
 	}
-	if v.Seen.IsZero() {
-		return p
+	if !v.Seen.IsZero() {
+		age, abwc := max(now.Sub(v.Ended).Nanoseconds(), 0), v.Last.ABWC
+		p.AgeNS, p.ABWCPPM = &age, &abwc
 	}
-	age := max(now.Sub(v.Ended).Nanoseconds(), 0)
-	last, load := v.Last, v.Last.Load()
-	window, off := last.End.Sub(last.Start).Nanoseconds(), last.Error.Nanoseconds()
-	p.AgeNS, p.SpeedBPS, p.LoadBPS, p.ABWBPS, p.ABWCPPM = &age, known(last.Capacity), &load, &last.ABW, &last.ABWC
-	p.WindowNS, p.WindowErrorNS = &window, &off
-	p.Signals = replaySignals(v.Signals)
 	return p
 }
 
