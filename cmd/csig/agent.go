@@ -46,7 +46,7 @@ one, because it may run beside a real agent.`,
   csig agent -c tor.yaml --dry-run --log-level debug`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.shadow && !cmd.Flags().Changed("socket") {
+			if o.Shadow && !cmd.Flags().Changed("socket") {
 				o.socket = api.DefaultShadowSocket()
 			}
 			logger, err := newLog(o.logLevel, o.logFormat)
@@ -66,16 +66,16 @@ one, because it may run beside a real agent.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.file, "config", "c", "", "fleet file with exactly one device marked local (required)")
-	f.BoolVar(&o.shadow, "dry-run", false, "shadow mode: poll, compute, log the operations and program nothing")
-	f.BoolVar(&o.wait, "wait", false, "without a FILE, or with one that cannot be run, wait for a configuration")
+	f.StringVarP(&o.File, "config", "c", "", "fleet file with exactly one device marked local (required)")
+	f.BoolVar(&o.Shadow, "dry-run", false, "shadow mode: poll, compute, log the operations and program nothing")
+	f.BoolVar(&o.Wait, "wait", false, "without a FILE, or with one that cannot be run, wait for a configuration")
 	f.StringVar(&o.listen, "listen", "", "listen at this TCP address, too, e.g. 192.0.2.1:7443; needs the --tls flags")
 	f.StringVar(&o.tls.Cert, "tls-cert", "", "certificate of this daemon (PEM)")
 	f.StringVar(&o.tls.Key, "tls-key", "", "its key (PEM)")
 	f.StringVar(&o.tls.CA, "tls-client-ca", "", "authorities of the clients' certificates (PEM)")
 	f.StringSliceVar(&o.access.Change, "tls-change", nil, "names of client certificates that may change the device")
 	f.StringSliceVar(&o.access.Read, "tls-read", nil, "names of client certificates that may only read")
-	f.BoolVar(&o.noCommands, "no-remote-commands", false, "refuse configurations that name programs to fetch secrets")
+	f.BoolVar(&o.NoCommands, "no-remote-commands", false, "refuse configurations that name programs to fetch secrets")
 	f.StringVar(&o.group, "socket-group", "", "let the members of this group read csig status; the rest stays root's")
 	f.BoolVar(&o.noSelfTest, "no-self-test", false, "skip the start-up self-test of the data plane (it takes a moment)")
 	f.StringVar(&o.logLevel, "log-level", "info", "error, warn, info or debug")
@@ -88,13 +88,12 @@ one, because it may run beside a real agent.`,
 }
 
 type agentOptions struct {
-	file, socket, group string
-	shadow, noSelfTest  bool
-	wait                bool
+	agent.DaemonConfig
+	socket, group       string
+	noSelfTest          bool
 	listen              string
 	tls                 api.TLSFiles
 	access              api.TLSAccess
-	noCommands          bool
 	logLevel, logFormat string
 }
 
@@ -147,7 +146,7 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	}
 	// Before anything is locked or listened at.
 	var dev *inventory.Device
-	fleet, err := device.LoadFleet(o.file)
+	fleet, err := device.LoadFleet(o.File)
 	if err == nil {
 		if dev, err = fleet.LocalDevice(); err == nil {
 			if _, unknown := all.Default().Platform(dev.Platform); unknown != nil {
@@ -158,12 +157,12 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	if foreign := (*device.ForeignError)(nil); errors.As(err, &foreign) {
 		return err // an agent that waits would run it, too
 	}
-	if err != nil && !o.wait {
+	if err != nil && !o.Wait {
 		return err
 	}
-	path, err := filepath.Abs(o.file)
+	path, err := filepath.Abs(o.File)
 	if err != nil { // there is no working directory
-		path = o.file
+		path = o.File
 	}
 	ctx, stop := onHangup(ctx) // before the first line: a log reader may be gone already
 	defer stop()
@@ -172,7 +171,7 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	// Two agents on one set of ports would undo each other's work.
 	held := &device.Lock{Log: log}
 	defer held.Close()
-	if !o.shadow {
+	if !o.Shadow {
 		if err := held.Take(dev); err != nil {
 			return err
 		}
@@ -187,21 +186,20 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	debug.SetMemoryLimit(memoryLimit())
 
 	var server *api.Server
-	daemon := agent.NewDaemon(agent.DaemonConfig{
-		File: o.file, Wait: o.wait, NoCommands: o.noCommands, OffMarker: api.OffMarker(o.socket), Shadow: o.shadow, SelfTest: !o.noSelfTest, Version: version, Log: log,
-		OpenSource: func(ctx context.Context, f *inventory.Fleet, d *inventory.Device) (counters.Source, error) {
-			return device.OpenSource(ctx, &f.Profile, d, 0)
-		},
-		OpenDriver: func(d *inventory.Device) (vendors.Driver, error) {
-			if !o.shadow { // another configuration may be of another platform
-				if err := held.Take(d); err != nil {
-					return nil, err
-				}
+	o.OffMarker, o.SelfTest, o.Version, o.Log = api.OffMarker(o.socket), !o.noSelfTest, version, log
+	o.OpenSource = func(ctx context.Context, f *inventory.Fleet, d *inventory.Device) (counters.Source, error) {
+		return device.OpenSource(ctx, &f.Profile, d, 0)
+	}
+	o.OpenDriver = func(d *inventory.Device) (vendors.Driver, error) {
+		if !o.Shadow { // another configuration may be of another platform
+			if err := held.Take(d); err != nil {
+				return nil, err
 			}
-			return all.Open(d.Platform, vendors.Config{Device: *d, Who: "csig agent"})
-		},
-		OnCycle: func() { server.Publish() },
-	})
+		}
+		return all.Open(d.Platform, vendors.Config{Device: *d, Who: "csig agent"})
+	}
+	o.OnCycle = func() { server.Publish() }
+	daemon := agent.NewDaemon(o.DaemonConfig)
 	defer func() {
 		if err := daemon.Close(); err != nil {
 			log.WithError(err).Warn("closing the device")
@@ -266,7 +264,7 @@ func leave(ctx context.Context, log *logrus.Entry, daemon *agent.Daemon, o *agen
 	switch {
 	case !interrupted && !errors.Is(cause, context.Canceled):
 		return cause
-	case o.shadow:
+	case o.Shadow:
 		log.Info("shadow mode ends: nothing was programmed")
 	case !ran:
 		log.Info("stopped before the start was complete: the device is as it was")

@@ -26,14 +26,11 @@ import (
 )
 
 type applyOptions struct {
-	fleet, journal, resume, stopAfter string
-	verify                            string
-	check, probe                      []string
-	soak, limit, revert, checkLimit   time.Duration
-	losses                            uint64
-	parallel                          int
-	fleetChanged                      bool
-	json                              bool
+	fleet, journal, resume, verify string
+	probe                          []string
+	fleetChanged, json             bool
+	run                            rollout.Run
+	gate                           rollout.Health
 }
 
 func newApply() *cobra.Command {
@@ -82,14 +79,14 @@ The exit code is 0 when the plan is complete, 3 when it stopped where it was ask
 	f.StringVarP(&o.fleet, "inventory", "i", "", "fleet file (default the one the plan was made from)")
 	f.StringVar(&o.journal, "journal", "", "write the journal here (default PLAN.journal)")
 	f.StringVar(&o.resume, "resume", "", "continue the apply of this journal")
-	f.StringVar(&o.stopAfter, "stop-after", "", "pause after this wave or stage, e.g. canary, ready or ready/canary")
-	f.StringSliceVar(&o.check, "check", nil, "run this command after each wave, arguments after commas; its exit code stops the plan")
-	f.DurationVar(&o.checkLimit, "check-timeout", 10*time.Minute, "end the --check command after this long, as one that does not agree; 0: never")
+	f.StringVar(&o.run.StopAfter, "stop-after", "", "pause after this wave or stage, e.g. canary, ready or ready/canary")
+	f.StringSliceVar(&o.gate.Command, "check", nil, "run this command after each wave, arguments after commas; its exit code stops the plan")
+	f.DurationVar(&o.gate.CommandLimit, "check-timeout", 10*time.Minute, "end the --check command after this long, as one that does not agree; 0: never")
 	f.StringSliceVar(&o.probe, "probe", nil, "FROM:TO, hosts of the fleet file: send full-size frames along this way before the first wave and after each, with and without a tag (Linux)")
-	f.DurationVar(&o.soak, "soak", 5*time.Second, "watch the ports this long before and after each wave")
-	f.Uint64Var(&o.losses, "losses", 0, "frames a port may lose in a wave, beyond twice what it lost before")
-	atLeast(f, "soak", &o.soak, time.Millisecond, true)
-	atLeast(f, "check-timeout", &o.checkLimit, time.Millisecond, true)
+	f.DurationVar(&o.gate.Soak, "soak", 5*time.Second, "watch the ports this long before and after each wave")
+	f.Uint64Var(&o.gate.Losses, "losses", 0, "frames a port may lose in a wave, beyond twice what it lost before")
+	atLeast(f, "soak", &o.gate.Soak, time.Millisecond, true)
+	atLeast(f, "check-timeout", &o.gate.CommandLimit, time.Millisecond, true)
 	addRunFlags(cmd, &o)
 	_ = cmd.RegisterFlagCompletionFunc("stop-after", waveNames)
 	return cmd
@@ -100,10 +97,8 @@ func waveNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.Shell
 	var names []string
 	if len(args) == 1 {
 		if p, err := readPlan(args[0]); err == nil {
-			for _, s := range p.Stages {
-				for _, w := range s.Waves {
-					names = append(names, s.Name+"/"+w.Name)
-				}
+			for name := range p.EachWave() {
+				names = append(names, name)
 			}
 		}
 	}
@@ -138,15 +133,15 @@ devices in progress and stops, with exit code 3; 1 is for an error.`,
 
 func addRunFlags(cmd *cobra.Command, o *applyOptions) {
 	f := cmd.Flags()
-	addAtOnce(f, &o.parallel, 8, "devices of a wave to change at once", &o.limit, time.Minute, "for each step, and each look at a device")
-	f.DurationVar(&o.revert, "revert", 30*time.Second, "a device that is driven over SSH or through its daemon reverts by itself when csig does not reach it again within this; 0: never")
-	atLeast(f, "revert", &o.revert, time.Second, true)
+	addAtOnce(f, &o.run.Parallel, 8, "devices of a wave to change at once", &o.run.Limit, time.Minute, "for each step, and each look at a device")
+	f.DurationVar(&o.run.Revert, "revert", 30*time.Second, "a device that is driven over SSH or through its daemon reverts by itself when csig does not reach it again within this; 0: never")
+	atLeast(f, "revert", &o.run.Revert, time.Second, true)
 	f.StringVar(&o.verify, "verify", "", "go on only with a plan that one of these signed: a file of allowed signers, as ssh-keygen(1) has it; the signature is PLAN.sig, and later in the journal")
 	addJSON(cmd, &o.json)
 }
 
 func runApply(cmd *cobra.Command, o *applyOptions, path string) error {
-	for _, program := range o.check[:min(1, len(o.check))] {
+	for _, program := range o.gate.Command[:min(1, len(o.gate.Command))] {
 		if _, err := exec.LookPath(program); err != nil {
 			return fmt.Errorf("--check: %w", err)
 		}
@@ -323,7 +318,7 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *rollout.Journal, do func(*
 	if err := checkSignature(o, j.Plan(), show); err != nil {
 		return err
 	}
-	if w := o.stopAfter; w != "" && !rollout.HasWave(j.Plan(), w) {
+	if w := o.run.StopAfter; w != "" && !rollout.HasWave(j.Plan(), w) {
 		return fmt.Errorf("--stop-after %s: the plan has no such stage or wave", w)
 	}
 	fleet, err := fleetOf(o, j.Plan())
@@ -347,13 +342,13 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *rollout.Journal, do func(*
 	if cmd.Name() == "rollback" {
 		show.total = j.Count(rollout.EventStart, rollout.EventDone, rollout.EventFailed, rollout.EventUndoing)
 	} else {
-		show.plan, show.before = j.Plan(), j.Count(rollout.EventDone)
+		show.count(j.Plan())
+		show.before = j.Count(rollout.EventDone)
 	}
-	run := &rollout.Run{
-		Journal: j, Open: opener.Open, Parallel: o.parallel, Limit: o.limit, Revert: o.revert, StopAfter: o.stopAfter, Report: show.report,
-		Gate: &rollout.Health{Plan: j.Plan(), Fleet: fleet, Open: opener.Open, Soak: o.soak, Losses: o.losses, Command: o.check, Parallel: o.parallel, Limit: o.limit, CommandLimit: o.checkLimit,
-			Paths: paths, ProbePath: pathProber(fleet)},
-	}
+	run, gate := &o.run, &o.gate
+	run.Journal, run.Open, run.Report, run.Gate = j, opener.Open, show.report, gate
+	gate.Plan, gate.Fleet, gate.Open, gate.Paths, gate.ProbePath = j.Plan(), fleet, opener.Open, paths, pathProber(fleet)
+	gate.Parallel, gate.Limit = run.Parallel, run.Limit
 	show.print("Journal: " + j.Path())
 	if cmd.Name() == "apply" {
 		show.leftAlone(j.Plan())

@@ -18,11 +18,10 @@ import (
 
 func newOff() *cobra.Command {
 	var (
-		path     string
-		devices  []string
-		parallel int
-		limit    time.Duration
-		asJSON   bool
+		path    string
+		devices []string
+		off     rollout.Off
+		asJSON  bool
 	)
 	cmd := &cobra.Command{
 		Use:   "off -i FLEET",
@@ -51,8 +50,7 @@ an error.`,
 			if s.mistakes != nil {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%v\ncsig: the fleet file has mistakes: csig off goes on with what they do not concern\n", s.mistakes)
 			}
-			fleet, only, left := s.fleet, s.only, s.left
-			opener := device.NewOpener(fleet)
+			opener := device.NewOpener(s.fleet)
 			show := newProgress(cmd, asJSON, "off")
 			var mu sync.Mutex
 			bypassed := map[string]string{} // each step opens its device again
@@ -61,9 +59,7 @@ an error.`,
 				defer mu.Unlock()
 				bypassed[name] = fmt.Sprintf("%s: bypassed; the off-marker %s keeps it off, also after a restart", reason, mark)
 			}
-			off := &rollout.Off{
-				Fleet: fleet, Only: only, Open: opener.Open, Parallel: parallel, Limit: limit, Report: show.report,
-			}
+			off.Fleet, off.Only, off.Open, off.Report = s.fleet, s.only, opener.Open, show.report
 			err = show.during(ctx, off.Run)
 			for _, name := range slices.SortedFunc(maps.Keys(bypassed), inventory.CompareNames) {
 				newScreen(cmd.ErrOrStderr()).remark("device %s: %s", name, bypassed[name])
@@ -76,15 +72,15 @@ an error.`,
 				newScreen(cmd.ErrOrStderr()).remark("%s: the devices in progress are finished, others may still have rules; run it again for the rest", why(ctx))
 				return &exitError{code: 3}
 			case err != nil:
-				return errors.Join(fmt.Errorf("%w\nwhat answered is off; run it again for the rest", err), left)
+				return errors.Join(fmt.Errorf("%w\nwhat answered is off; run it again for the rest", err), s.left)
 			}
-			return errors.Join(show.err, left)
+			return errors.Join(show.err, s.left)
 		},
 	}
 	f := cmd.Flags()
 	addFleet(cmd, &path)
 	f.StringSliceVar(&devices, "device", nil, "only these devices")
-	addAtOnce(f, &parallel, 32, "devices at once", &limit, 20*time.Second, "for each step of a device")
+	addAtOnce(f, &off.Parallel, 32, "devices at once", &off.Limit, 20*time.Second, "for each step of a device")
 	addJSON(cmd, &asJSON)
 	return cmd
 }

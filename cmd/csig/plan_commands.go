@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -21,85 +20,68 @@ import (
 // planCommands writes what each device is sent, step by step: the exact script
 // where a device takes commands; the configuration where its daemon takes one,
 // without the arguments of commands that fetch secrets.
-func planCommands(to io.Writer, p *plans.Plan, fleet *inventory.Fleet, seen func(*inventory.Device) plans.Seen, only []string) error {
-	w := bufio.NewWriterSize(to, 1<<16)
+func planCommands(w io.Writer, p *plans.Plan, fleet *inventory.Fleet, seen func(*inventory.Device) plans.Seen, only []string) error {
 	registry := all.Default()
-	shown := map[string]bool{}
-	for _, name := range only {
-		shown[name] = true
-	}
 	have := map[string]vendors.Setup{}
-	devices := map[string]*plans.Device{}
+	via := map[string]string{}
 	for i := range p.Devices {
 		d := &p.Devices[i]
-		have[d.Device], devices[d.Device] = d.Observed, d
+		have[d.Device], via[d.Device] = d.Observed, d.Via
+	}
+	var todo []func() ([]byte, error)
+	for name, wave := range p.EachWave() {
+		for i := range wave.Steps {
+			step := &wave.Steps[i]
+			before := have[step.Device]
+			if len(step.MTU) == 0 {
+				have[step.Device] = step.Want
+			}
+			if len(only) > 0 && !slices.Contains(only, step.Device) {
+				continue
+			}
+			todo = append(todo, func() (text []byte, err error) {
+				defer untrusted.Recover(&err)
+				d, _ := fleet.Device(step.Device)
+				if t, ok := seen(d).Differ.(*device.Daemon); ok && len(step.MTU) == 0 {
+					text, err = daemonCommands(t, registry, d, before, step)
+				} else {
+					text, err = stepCommands(registry, d, before, step)
+				}
+				if err != nil {
+					return nil, fmt.Errorf("device %s: %w", step.Device, err)
+				}
+				return slices.Concat(stepHead(name, step, via[step.Device]), text, []byte("\n")), nil
+			})
+		}
 	}
 	// One at a time, the steps of a large fleet would take long.
-	var todo []func() ([]byte, error)
-	flush := func() error {
-		texts, errs := make([][]byte, len(todo)), make([]error, len(todo))
+	for some := range slices.Chunk(todo, 256) {
+		texts, errs := make([][]byte, len(some)), make([]error, len(some))
 		var wg sync.WaitGroup
-		workers := min(runtime.GOMAXPROCS(0), len(todo))
+		workers := runtime.GOMAXPROCS(0)
 		for k := range workers {
 			wg.Go(func() {
-				for i := k; i < len(todo); i += workers {
-					texts[i], errs[i] = todo[i]()
+				for i := k; i < len(some); i += workers {
+					texts[i], errs[i] = some[i]()
 				}
 			})
 		}
 		wg.Wait()
-		todo = todo[:0]
-		for i, text := range texts {
-			if errs[i] != nil {
-				return errs[i]
-			}
-			if _, err := w.Write(text); err != nil {
+		for i, err := range errs {
+			if err != nil {
 				return err
 			}
-		}
-		return nil
-	}
-	for _, s := range p.Stages {
-		for _, wave := range s.Waves { // in which each device has one step
-			for i := range wave.Steps {
-				step := &wave.Steps[i]
-				before := have[step.Device]
-				if len(step.MTU) == 0 {
-					have[step.Device] = step.Want
-				}
-				if len(only) > 0 && !shown[step.Device] {
-					continue
-				}
-				todo = append(todo, func() (text []byte, err error) {
-					defer untrusted.Recover(&err)
-					d, _ := fleet.Device(step.Device)
-					if t, ok := seen(d).Differ.(*device.Daemon); ok && len(step.MTU) == 0 {
-						text, err = daemonCommands(t, registry, d, before, step)
-					} else {
-						text, err = stepCommands(registry, d, before, step)
-					}
-					if err != nil {
-						return nil, fmt.Errorf("device %s: %w", step.Device, err)
-					}
-					return slices.Concat(stepHead(s.Name, wave.Name, step, devices[step.Device].Via), text, []byte("\n")), nil
-				})
-				if len(todo) == 256 {
-					if err := flush(); err != nil {
-						return err
-					}
-				}
-			}
-			if err := flush(); err != nil {
+			if _, err := w.Write(texts[i]); err != nil {
 				return err
 			}
 		}
 	}
-	return w.Flush()
+	return nil
 }
 
 // stepHead is the comment before a step: one line, whatever the names are.
-func stepHead(stage, wave string, step *plans.Step, via string) []byte {
-	return fmt.Appendf(nil, "# %s\n", untrusted.Text(fmt.Sprintf("step %d, %s/%s: device %s (%s)", step.ID, stage, wave, step.Device, orDash(via)), 400))
+func stepHead(wave string, step *plans.Step, via string) []byte {
+	return fmt.Appendf(nil, "# %s\n", untrusted.Text(fmt.Sprintf("step %d, %s: device %s (%s)", step.ID, wave, step.Device, orDash(via)), 400))
 }
 
 // daemonCommands is the configuration that a daemon gets in a step, as comments, and

@@ -125,7 +125,7 @@ func TestCommandsForAShell(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run(append(stepHead("ready", "canary", &plans.Step{ID: 1, Device: name}, name), text...), "<link><set><dev><"+name+"><mtu><1504>\n")
+		run(append(stepHead("ready/canary", &plans.Step{ID: 1, Device: name}, name), text...), "<link><set><dev><"+name+"><mtu><1504>\n")
 		if name == "" {
 			continue // no bridge and no folder
 		}

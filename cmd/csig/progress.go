@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/rollout"
 )
@@ -25,9 +26,9 @@ type progress struct {
 	command string // "apply", "rollback" or "off"
 	json    bool
 	began   time.Time
-	plan    *plans.Plan // of an apply: its waves are counted
-	total   int         // steps; 0: as many as the plan has, or unknown
-	before  int         // of them done by a previous run
+	waves   []string // of an apply: its plan's, as stage/wave
+	total   int      // steps; 0: unknown
+	before  int      // of them done by a previous run
 	done    int
 	failed  bool
 	err     error
@@ -47,6 +48,19 @@ func newProgress(cmd *cobra.Command, asJSON bool, command string) *progress {
 		s.live = screen
 	}
 	return s
+}
+
+// count takes in the waves and steps of the plan that is applied.
+func (s *progress) count(p *plans.Plan) {
+	for name, wave := range p.EachWave() {
+		s.waves = append(s.waves, name)
+		s.total += len(wave.Steps)
+	}
+}
+
+// stamped is a text with the time since the beginning.
+func (s *progress) stamped(text string) string {
+	return fmt.Sprintf("%7.1fs  %s", time.Since(s.began).Seconds(), text)
 }
 
 // print shows a line that stays.
@@ -111,7 +125,7 @@ func (s *progress) interrupt(cause string) {
 	defer s.mu.Unlock()
 	hand := "the devices in progress are finished"
 	if len(s.running) > 0 {
-		hand = deviceList(s.running) + " in progress: to be finished"
+		hand = someOf(s.running, 4) + " in progress: to be finished"
 	}
 	after := map[string]string{
 		"apply":    "the journal has it: --resume and csig rollback complete what is cut off",
@@ -123,7 +137,7 @@ func (s *progress) interrupt(cause string) {
 	case s.live != nil:
 		s.draw("")
 	case !s.json:
-		_, err := fmt.Fprintf(s.w, "%7.1fs  %s\n", time.Since(s.began).Seconds(), s.stop)
+		_, err := fmt.Fprintln(s.w, s.stamped(s.stop))
 		s.err = errors.Join(s.err, err)
 	}
 }
@@ -141,39 +155,31 @@ func (s *progress) interrupted(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && !s.failed && errors.Is(err, context.Cause(ctx))
 }
 
-// deviceList names the devices in progress.
-func deviceList(devices []string) string {
-	const most = 4
-	if n := len(devices) - most; n > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(devices[:most], ", "), n)
+// someOf names so many, and counts the others.
+func someOf(names []string, most int) string {
+	shown, left := atMost(names, most)
+	text := strings.Join(shown, ", ")
+	if left > 0 {
+		text += fmt.Sprintf(" and %d more", left)
 	}
-	return strings.Join(devices, ", ")
+	return text
 }
 
 // draw redraws the live block, below lines that stay.
 func (s *progress) draw(above string) {
-	total := s.total
-	if s.plan != nil {
-		total = 0
-		for i := range s.plan.Stages {
-			for k := range s.plan.Stages[i].Waves {
-				total += len(s.plan.Stages[i].Waves[k].Steps)
-			}
-		}
-	}
 	first := s.stage
-	if n, of := s.waveNumber(); n > 0 {
-		first = fmt.Sprintf("wave %d of %d: %s", n, of, s.stage)
+	if n := slices.Index(s.waves, s.stage); n >= 0 {
+		first = fmt.Sprintf("wave %d of %d: %s", n+1, len(s.waves), s.stage)
 	}
 	if first == "" {
 		first = "looking at the devices"
 	}
 	steps, bar := count(s.done, "step"), ""
-	if total > 0 {
+	if s.total > 0 {
 		const most = 20
 		done := s.before + s.done
-		full := min(most, most*done/total)
-		steps = fmt.Sprintf("%d of %d steps", done, total)
+		full := min(most, most*done/s.total)
+		steps = fmt.Sprintf("%d of %d steps", done, s.total)
 		bar = fmt.Sprintf("[%s%s] ", strings.Repeat("#", full), strings.Repeat(".", most-full))
 	}
 	// The bar repeats what the numbers show.
@@ -183,7 +189,7 @@ func (s *progress) draw(above string) {
 		last = strings.Replace(last, bar, "", 1)
 	}
 	first = cut(first, max(1, width-utf8.RuneCountInString(last))) + last
-	second := "in progress: " + deviceList(s.running)
+	second := "in progress: " + someOf(s.running, 4)
 	switch {
 	case len(s.running) > 0:
 	case s.gate != "":
@@ -198,28 +204,12 @@ func (s *progress) draw(above string) {
 	s.err = errors.Join(s.err, s.live.redraw(above, block))
 }
 
-// waveNumber is which of the plan's waves the run is at; 0: of none.
-func (s *progress) waveNumber() (n, of int) {
-	if s.plan == nil {
-		return 0, 0
-	}
-	for i := range s.plan.Stages {
-		for k := range s.plan.Stages[i].Waves {
-			of++
-			if s.plan.Stages[i].Name+"/"+s.plan.Stages[i].Waves[k].Name == s.stage {
-				n = of
-			}
-		}
-	}
-	return n, of
-}
-
 // passed returns what was done in the wave, once.
 func (s *progress) passed() string {
 	if s.wave == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%7.1fs  %s  %s done", time.Since(s.began).Seconds(), s.stage, count(s.wave, "device"))
+	text := s.stamped(s.stage + "  " + count(s.wave, "device") + " done")
 	s.wave = 0
 	return text
 }
@@ -227,10 +217,7 @@ func (s *progress) passed() string {
 // note takes an event into account. It returns what is to be printed of the wave
 // that is over now.
 func (s *progress) note(p *rollout.Progress) (over string) {
-	where := p.Stage
-	if p.Wave != "" {
-		where += "/" + p.Wave
-	}
+	where := p.Stage + suffix("/", p.Wave)
 	if p.Event == rollout.EventGate || p.Event == rollout.EventEnd || where != "" && where != s.stage {
 		over = s.passed()
 	}
@@ -238,9 +225,7 @@ func (s *progress) note(p *rollout.Progress) (over string) {
 		s.stage, s.gate = where, ""
 	}
 	drop := func() {
-		if i := slices.Index(s.running, p.Device); i >= 0 {
-			s.running = slices.Delete(s.running, i, i+1)
-		}
+		s.running = slices.DeleteFunc(s.running, func(name string) bool { return name == p.Device })
 	}
 	switch p.Event {
 	case rollout.EventStart, rollout.EventUndoing, rollout.EventHand:
@@ -312,7 +297,7 @@ func (s *progress) report(p rollout.Progress) {
 	}
 	if s.live != nil {
 		if text := s.summary(&p); text != "" {
-			over = strings.TrimPrefix(over+fmt.Sprintf("\n%7.1fs  %s", time.Since(s.began).Seconds(), text), "\n")
+			over = strings.TrimPrefix(over+"\n"+s.stamped(text), "\n")
 		}
 		s.draw(over)
 	} else if s.json {
@@ -327,16 +312,13 @@ func (s *progress) report(p rollout.Progress) {
 		line.LinksProbed, line.NotProbed, line.Probes = p.Judged.Links, p.Judged.NotProbed, p.Judged.Paths
 		err = printLine(s.w, line)
 	} else if text := s.text(p); text != "" {
-		_, err = fmt.Fprintf(s.w, "%7.1fs  %s\n", time.Since(s.began).Seconds(), text)
+		_, err = fmt.Fprintln(s.w, s.stamped(text))
 	}
 	s.err = errors.Join(s.err, err)
 }
 
 func (s *progress) text(p rollout.Progress) string {
-	where := p.Stage
-	if p.Wave != "" {
-		where += "/" + p.Wave
-	}
+	where := p.Stage + suffix("/", p.Wave)
 	switch p.Event {
 	case rollout.EventStart:
 		return fmt.Sprintf("%s  %s …", where, p.Device)
@@ -400,21 +382,12 @@ func judgedText(j *rollout.Judgement) string {
 		text += "\n          probe " + path
 	}
 	// One reason often holds for many links.
-	var reasons []string
-	links := map[string][]string{}
-	for _, u := range j.NotProbed {
-		if links[u.Reason] == nil {
-			reasons = append(reasons, u.Reason)
+	for _, alike := range findings.Alike(j.NotProbed, func(u rollout.UnprobedLink) string { return u.Reason }) {
+		var links []string
+		for _, u := range alike {
+			links = append(links, u.Link)
 		}
-		links[u.Reason] = append(links[u.Reason], u.Link)
-	}
-	for _, why := range reasons {
-		list := links[why]
-		more := ""
-		if n := len(list) - 3; n > 0 {
-			list, more = list[:3], fmt.Sprintf(" and %d more", n)
-		}
-		text += fmt.Sprintf("\n          not probed: %s%s: %s", strings.Join(list, ", "), more, why)
+		text += fmt.Sprintf("\n          not probed: %s: %s", someOf(links, 3), alike[0].Reason)
 	}
 	return text
 }
