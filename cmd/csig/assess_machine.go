@@ -13,6 +13,7 @@ import (
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/device"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors"
@@ -234,12 +235,9 @@ func (r *machineResult) write(w io.Writer, columns int) error {
 	} else {
 		fmt.Fprintln(w, "\nNo network device of this machine can be an egress port.")
 	}
-	where, order := map[string][]string{}, []string{}
+	var notes []findings.Finding
 	put := func(name, text string) {
-		if where[text] == nil {
-			order = append(order, text)
-		}
-		where[text] = append(where[text], name)
+		notes = append(notes, findings.Finding{Ports: []string{name}, Reason: text})
 	}
 	for i := range r.Ports {
 		p := &r.Ports[i]
@@ -254,11 +252,11 @@ func (r *machineResult) write(w io.Writer, columns int) error {
 			put(p.Name, "the kernel does not know its speed: give it in the fleet file")
 		}
 	}
-	if len(order)+len(r.Notes) > 0 {
+	if len(notes)+len(r.Notes) > 0 {
 		fmt.Fprintln(w)
 	}
-	for _, n := range order {
-		fmt.Fprint(w, wrap(vendors.Names(where[n])+": "+n, columns, 2))
+	for _, f := range findings.Merge(notes) {
+		fmt.Fprint(w, wrap(f.String(), columns, 2))
 	}
 	for _, n := range r.Notes {
 		fmt.Fprint(w, wrap("note: "+n, columns, 2))

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -151,22 +152,13 @@ func shortTPIDs(f *vendors.Fact[vendors.TPIDs]) string {
 
 // platformsText is the table of all platforms, of up to 100 columns.
 func platformsText(found *platformsResult) string {
-	rows := [][]string{platformHead}
-	for i := range found.Platforms {
-		rows = append(rows, platformRow(&found.Platforms[i]))
-	}
 	var b strings.Builder
-	for _, row := range rows {
-		var line strings.Builder
-		for k, cell := range row {
-			width := 0
-			for _, r := range rows {
-				width = max(width, len(r[k]))
-			}
-			fmt.Fprintf(&line, "%-*s ", width, cell)
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	tw := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
+	fmt.Fprintln(tw, strings.Join(platformHead, "\t"))
+	for i := range found.Platforms {
+		fmt.Fprintln(tw, strings.Join(platformRow(&found.Platforms[i]), "\t"))
 	}
+	_ = tw.Flush() // into memory
 	b.WriteString("\n" + wrap(platformLegend, 80, 0))
 	b.WriteString("\n" + wrap(driversText(found), 80, 0))
 	b.WriteString("\nReasons and sources: csig platforms PLATFORM\n")

@@ -4,10 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/csig-agent/csig/inventory/outfile"
 )
 
 func newRoot() *cobra.Command {
@@ -75,6 +79,14 @@ func printJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
+type versionInfo struct {
+	Format  string `json:"format"`
+	Version string `json:"version"`
+	Go      string `json:"go"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+}
+
 func newVersion() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -82,7 +94,7 @@ func newVersion() *cobra.Command {
 		Short:   "Print the version",
 		Example: "  csig version --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := buildVersion()
+			v := versionInfo{"csig.version/v1", version, runtime.Version(), runtime.GOOS, runtime.GOARCH}
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), v)
 			}
@@ -96,3 +108,7 @@ func newVersion() *cobra.Command {
 
 // printLine prints one result of many, a line each.
 func printLine(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }
+
+// createNew opens a file for output. What is there already stays, unless it is
+// empty, a pipe or a terminal, and no link is followed.
+func createNew(path string) (*os.File, error) { return outfile.Create(path, 0o644, nil) }

@@ -221,24 +221,23 @@ func orDash(s string) string {
 // rate writes a measured rate in bit/s with three significant digits and no
 // unit, for a table.
 func rate(v uint64) string {
-	f, unit := float64(v), ""
-	for _, u := range []string{"k", "M", "G", "T"} {
-		if f < 999.5 {
-			break
-		}
-		f, unit = f/1000, u
-	}
-	return fmt.Sprintf("%.3g%s", f, unit)
+	digits, prefix := scaled(v)
+	return digits + prefix
 }
 
 // bps writes a measured rate with three significant digits.
 func bps(v uint64) string {
-	f, unit := float64(v), "bit/s"
-	for _, u := range []string{"kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"} {
-		if f < 1000 {
+	digits, prefix := scaled(v)
+	return digits + " " + prefix + "bit/s"
+}
+
+func scaled(v uint64) (digits, prefix string) {
+	f := float64(v)
+	for _, p := range []string{"k", "M", "G", "T"} {
+		if f < 999.5 {
 			break
 		}
-		f, unit = f/1000, u
+		f, prefix = f/1000, p
 	}
-	return fmt.Sprintf("%.3g %s", f, unit)
+	return fmt.Sprintf("%.3g", f), prefix
 }

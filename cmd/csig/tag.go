@@ -442,21 +442,16 @@ func printTag(w io.Writer, asJSON bool, tag quantize.Tag, d *tagDomain, vlans *i
 	if d.layout == quantize.UEC {
 		fmt.Fprintf(w, "d    %d\n", res.D)
 	}
-	fmt.Fprintf(w, "s    %d%s\n", res.S, parenthesis(res.Profile, func(p *profileResult) string { return p.Range }))
-	_, err = fmt.Fprintf(w, "lm   %d%s\n", res.LM, parenthesis(res.Profile, func(p *profileResult) string {
-		return strings.Join(append([]string{p.Locator}, p.Ports...), ", ")
-	}))
+	s, lm := "", ""
+	if p := res.Profile; p != nil {
+		s, lm = "  ("+p.Range+")", "  ("+strings.Join(append([]string{p.Locator}, p.Ports...), ", ")+")"
+	}
+	fmt.Fprintf(w, "s    %d%s\n", res.S, s)
+	_, err = fmt.Fprintf(w, "lm   %d%s\n", res.LM, lm)
 	if res.Note != "" {
 		_, err = fmt.Fprintf(w, "note %s\n", res.Note)
 	}
 	return err
-}
-
-func parenthesis(p *profileResult, f func(*profileResult) string) string {
-	if p == nil || f(p) == "" {
-		return ""
-	}
-	return "  (" + f(p) + ")"
 }
 
 // describe adds what the fleet's profile defines about a tag, or why it does not
