@@ -39,7 +39,7 @@ type Estimator struct {
 	// resolved one gap at a time, so that a window may hold several.
 	octets, packets uint64
 	steps           time.Duration // sum of the samples' StepErrors
-	window          ring
+	window          window
 
 	deficit deficit
 	still   bool // octets were missing up to prev
@@ -154,7 +154,7 @@ func (e *Estimator) update(s *Sample) Estimate {
 	e.steps += s.StepError
 	now := point{s.At, e.octets, e.packets, s.AtError, e.steps, s.Within, s.Lag}
 	e.window.expire(s.At, e.cfg.Interval+gap/2)
-	start := e.window.oldest()
+	start := &e.window[0]
 	est.Start = start.at
 	var fits bool
 	octets, packets = e.octets-start.octets, e.packets-start.packets
@@ -194,13 +194,13 @@ func (e *Estimator) judge(est *Estimate, octets, packets uint64, overhead uint8)
 // drop deletes every reading: the next one is the first.
 func (e *Estimator) drop() {
 	e.have, e.still, e.deficit = false, false, 0
-	e.window.n = 0
+	e.window = e.window[:0]
 }
 
 // restart makes s the start of the next window.
 func (e *Estimator) restart(s *Sample) {
 	e.prev, e.have = *s, true
-	e.window.n = 0
+	e.window = e.window[:0]
 	e.window.push(point{s.At, e.octets, e.packets, s.AtError, e.steps, s.Within, s.Lag}, 0)
 }
 

@@ -271,8 +271,8 @@ func TestWindow(t *testing.T) {
 			if got.Bits != 8*uint64(d) {
 				t.Errorf("%d bits in %d ms", got.Bits, d)
 			}
-			if len(e.window.buf) > maxPoints {
-				t.Errorf("ring grew to %d", len(e.window.buf))
+			if len(e.window) > maxPoints {
+				t.Errorf("the window grew to %d points", len(e.window))
 			}
 		})
 	}

@@ -1,6 +1,9 @@
 package counters
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // point is the state of a port's counters at one instant, counted from where
 // its estimator started.
@@ -23,53 +26,28 @@ func apart(from, to *point) time.Duration {
 	return min(to.steps-from.steps, from.atError+to.atError) + from.within + to.within + max(from.lag, to.lag)
 }
 
-// ring holds the points a window may start at, oldest first. It grows to what
+// window holds the points a window may start at, oldest first. It grows to what
 // the schedule needs and then stays.
-type ring struct {
-	buf  []point // a power of two long
-	head int     // index of the oldest
-	n    int
-}
-
-func (r *ring) at(i int) *point { return &r.buf[(r.head+i)&(len(r.buf)-1)] }
-
-func (r *ring) oldest() *point { return r.at(0) }
+type window []point
 
 // expire drops the points older than age at the instant now, except the last
 // one: a window that is too long is better than none.
-func (r *ring) expire(now time.Time, age time.Duration) {
-	for r.n > 1 && now.Sub(r.oldest().at) > age {
-		r.drop()
+func (w *window) expire(now time.Time, age time.Duration) {
+	n := 0
+	for n < len(*w)-1 && now.Sub((*w)[n].at) > age {
+		n++
 	}
-}
-
-func (r *ring) drop() {
-	r.head = (r.head + 1) & (len(r.buf) - 1)
-	r.n--
+	*w = slices.Delete(*w, 0, n)
 }
 
 // push appends p. A newest point that is less than spacing after the one before
 // it gives way to p, so that a fast schedule does not need more than maxPoints.
-func (r *ring) push(p point, spacing time.Duration) {
-	if r.n >= 2 && r.at(r.n-1).at.Sub(r.at(r.n-2).at) < spacing {
-		*r.at(r.n - 1) = p
-		return
+func (w *window) push(p point, spacing time.Duration) {
+	switch n := len(*w); {
+	case n >= 2 && (*w)[n-1].at.Sub((*w)[n-2].at) < spacing:
+		*w = (*w)[:n-1]
+	case n == maxPoints:
+		*w = slices.Delete(*w, 0, 1)
 	}
-	switch {
-	case r.n < len(r.buf):
-	case r.n == maxPoints:
-		r.drop()
-	default:
-		r.grow()
-	}
-	r.n++
-	*r.at(r.n - 1) = p
-}
-
-func (r *ring) grow() {
-	buf := make([]point, max(2, 2*len(r.buf)))
-	for i := range r.n {
-		buf[i] = *r.at(i)
-	}
-	r.buf, r.head = buf, 0
+	*w = append(*w, p)
 }
