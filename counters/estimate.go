@@ -70,6 +70,12 @@ type Estimate struct {
 	smoothed loads // of EWMA and DRE
 }
 
+// as is an estimate without a window, and why it has none.
+func (e Estimate) as(state State, reason string) Estimate {
+	e.State, e.Reason = state, reason
+	return e
+}
+
 // loads are bit rates in bit/s: the nominal one and its bounds.
 type loads struct {
 	set            bool

@@ -72,32 +72,26 @@ func (e *Estimator) update(s *Sample) Estimate {
 		est.Capacity = e.cfg.Speed
 	}
 	if s.Err != nil {
-		est.State, est.Reason = Error, s.Err.Error()
-		return est
+		return est.as(Error, s.Err.Error())
 	}
 	if !s.Up {
 		// What was sent before says nothing about the link that comes back.
 		e.drop()
-		est.State, est.Reason = Down, "link down"
-		return est
+		return est.as(Down, "link down")
 	}
 	switch s.Fresh {
 	case Held:
-		est.State, est.Reason = NotRefreshed, "the source has not refreshed its counters yet"
-		return est
+		return est.as(NotRefreshed, "the source has not refreshed its counters yet")
 	case Stuck:
-		est.State, est.Reason = Stale, "no counter of the device has moved for longer than its refreshes take: it may have stopped counting"
-		return est
+		return est.as(Stale, "no counter of the device has moved for longer than its refreshes take: it may have stopped counting")
 	}
 	if est.Capacity == 0 {
 		e.drop()
-		est.State, est.Reason = Error, capacityUnknown
-		return est
+		return est.as(Error, capacityUnknown)
 	}
 	if !e.have {
 		e.restart(s)
-		est.State, est.Reason = First, "first reading: no window yet"
-		return est
+		return est.as(First, "first reading: no window yet")
 	}
 	est.Start = e.prev.At
 	gap := s.At.Sub(e.prev.At)
@@ -106,26 +100,21 @@ func (e *Estimator) update(s *Sample) Estimate {
 	case why != "":
 		e.drop()
 		e.restart(s)
-		est.State, est.Reason = Discontinuity, why
-		return est
+		return est.as(Discontinuity, why)
 	case s.Fresh == Anchor:
 		e.restart(s)
-		est.State, est.Reason = First, "learning how often the source refreshes its counters"
-		return est
+		return est.as(First, "learning how often the source refreshes its counters")
 	case gap < 0:
 		e.restart(s)
-		est.State, est.Reason = NoProgress, "reading is older than the one before: the clock was set back"
-		return est
+		return est.as(NoProgress, "reading is older than the one before: the clock was set back")
 	case gap == 0:
 		e.steps += s.StepError // what comes next is that far from this one
-		est.State, est.Reason = NoProgress, "reading has the same time as the one before"
-		return est
+		return est.as(NoProgress, "reading has the same time as the one before")
 	}
 
 	if stepped(gap, e.prev.Local, s.Local) {
 		e.restart(s)
-		est.State, est.Reason = Discontinuity, "the device's clock stepped"
-		return est
+		return est.as(Discontinuity, "the device's clock stepped")
 	}
 	octets, packets, why := advance(&e.prev, s, est.Capacity, gap+s.StepError+e.prev.Within+s.Within+max(e.prev.Lag, s.Lag))
 	if why != "" {
@@ -140,14 +129,12 @@ func (e *Estimator) update(s *Sample) Estimate {
 	case missing:
 		e.restart(s)
 		e.still = true
-		est.State, est.Reason = Error, behind
-		return est
+		return est.as(Error, behind)
 	case e.still:
 		// What was not counted meanwhile may have come at once.
 		e.restart(s)
 		e.still = false
-		est.State, est.Reason = Discontinuity, caughtUp
-		return est
+		return est.as(Discontinuity, caughtUp)
 	}
 	e.octets += octets
 	e.packets += packets
@@ -161,8 +148,7 @@ func (e *Estimator) update(s *Sample) Estimate {
 	est.Bits, fits = wireBits(octets, packets, s.Overhead)
 	if !fits {
 		e.restart(s)
-		est.State, est.Reason = Discontinuity, jump
-		return est
+		return est.as(Discontinuity, jump)
 	}
 	if load := rate(est.Bits, est.End.Sub(est.Start)); load < est.Capacity {
 		est.ABW = est.Capacity - load

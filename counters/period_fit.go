@@ -157,17 +157,6 @@ func (f *periodFit) count(a, b, gap int64) (n int64, sure bool) {
 	return least, least == 1 && !missing || least >= most
 }
 
-// differ reports whether some gaps are longer than a length and others are not.
-func (f *periodFit) differ(than int64) bool {
-	long := 0
-	for i := 1; i < len(f.seen); i++ {
-		if f.seen[i].b-f.seen[i-1].b > than {
-			long++
-		}
-	}
-	return long > 0 && long < len(f.seen)-1
-}
-
 // skip moves on by one refresh that no reading showed, up to now at the latest. Nothing
 // is to be learned from it, but the next one is counted from it.
 func (f *periodFit) skip(now int64) {

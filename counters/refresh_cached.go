@@ -194,7 +194,7 @@ func (r *Refresh) believed(n int64, read extent) (lo, hi int64, ok bool) {
 		return read.from, read.to, true
 	case RefreshTimer:
 		return lo, hi, true
-	case RefreshUnknown, RefreshPeriodic:
+	case RefreshPeriodic:
 		// Either rule may be the right one. Where readings are regular and gaps
 		// of one length, both say the same.
 		return min(lo, read.from), max(hi, read.to), true
@@ -213,8 +213,6 @@ func (r *Refresh) refreshKind() RefreshKind {
 		return RefreshUnknown
 	case timer && r.demand.n < len(r.fit.seen)-1:
 		return RefreshTimer
-	case timer && r.fit.differ(r.demand.least+r.gap/2):
-		return RefreshUnknown
 	case timer:
 		return RefreshPeriodic
 	case r.demand.n >= 2*enough && r.fit.quick >= 3:

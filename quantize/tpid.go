@@ -34,43 +34,34 @@ func (p TPIDs) Validate() error {
 	return errors.Join(errs...)
 }
 
+// etherTypes are those of protocols whose frames must never change.
+var etherTypes = map[uint16]string{
+	0x8100: "802.1Q VLAN tags",
+	0x0800: "IPv4",
+	0x0806: "ARP",
+	0x86dd: "IPv6",
+	0x8808: "MAC control (pause, PFC)",
+	0x8809: "slow protocols (LACP)",
+	0x8847: "MPLS",
+	0x8848: "MPLS",
+	0x8863: "PPPoE",
+	0x8864: "PPPoE",
+	0x888e: "802.1X",
+	0x88cc: "LLDP",
+	0x88e5: "MACsec",
+	0x88f7: "PTP",
+	0x8902: "CFM",
+	0x8906: "FCoE",
+	0x8914: "FCoE",
+	0x8915: "RoCE",
+}
+
 func tpidRefused(tpid uint16) string {
 	if tpid < 0x0600 {
 		return fmt.Sprintf("0x%04x is below 0x0600, where the field is a frame's length: choose a TPID that nothing else in the domain uses, e.g. 0x9900", tpid)
 	}
-	var owner string
-	switch tpid {
-	case 0x8100:
-		owner = "802.1Q VLAN tags"
-	case 0x0800:
-		owner = "IPv4"
-	case 0x0806:
-		owner = "ARP"
-	case 0x86dd:
-		owner = "IPv6"
-	case 0x8808:
-		owner = "MAC control (pause, PFC)"
-	case 0x8809:
-		owner = "slow protocols (LACP)"
-	case 0x8847, 0x8848:
-		owner = "MPLS"
-	case 0x8863, 0x8864:
-		owner = "PPPoE"
-	case 0x888e:
-		owner = "802.1X"
-	case 0x88cc:
-		owner = "LLDP"
-	case 0x88e5:
-		owner = "MACsec"
-	case 0x88f7:
-		owner = "PTP"
-	case 0x8902:
-		owner = "CFM"
-	case 0x8906, 0x8914:
-		owner = "FCoE"
-	case 0x8915:
-		owner = "RoCE"
-	default:
+	owner, used := etherTypes[tpid]
+	if !used {
 		return ""
 	}
 	return fmt.Sprintf("0x%04x is the ethertype of %s, whose frames must never change: choose another, e.g. 0x9900", tpid, owner)
