@@ -2,7 +2,6 @@ package linux
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -57,11 +56,7 @@ func TestSetupsInAnyOrder(t *testing.T) {
 	for _, r := range rows {
 		list = append(list, vendorstest.Row{Name: r.name, Setup: r.setup, Want: asTheDraft})
 	}
-	steps := 60
-	if strings.HasPrefix(t.Name(), "TestLong") {
-		steps = 0
-	}
-	vendorstest.AnyOrder(t, list, steps, func(t *testing.T) vendorstest.Lab {
+	vendorstest.AnyOrder(t, list, 60, func(t *testing.T) vendorstest.Lab {
 		w := newWire(t)
 		d := openDriver(t, w.netns)
 		return vendorstest.Lab{

@@ -83,6 +83,7 @@ func (l *lagLab) cycle(left ...string) error {
 // TestAggregate: members have entries of their own, and their aggregate the TPID,
 // which it gets and gives back as a port does.
 func TestAggregate(t *testing.T) {
+	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLagLab(t, release, "Ethernet0", "Ethernet4", "Ethernet8")
 		l.sw.Join("PortChannel7", "Ethernet0", "Ethernet4")
@@ -136,6 +137,7 @@ func TestAggregate(t *testing.T) {
 // by name before anything of it changes, which a plan says, too; where a member
 // is added later, the others stay as they are.
 func TestAggregateInPart(t *testing.T) {
+	t.Parallel()
 	l := newLagLab(t, sonictest.R202311, "Ethernet0", "Ethernet4", "Ethernet8")
 	l.sw.Redis.Do(4, "HSET", "PORT|Ethernet12", "admin_status", "up")
 	l.sw.Join("PortChannel7", "Ethernet0", "Ethernet4", "Ethernet12")
@@ -175,6 +177,7 @@ func TestAggregateInPart(t *testing.T) {
 // TestAggregateJoined: of a port that joins an aggregate with a TPID of its own it
 // is not known what the ASIC makes of it. It loses its entries until it leaves.
 func TestAggregateJoined(t *testing.T) {
+	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLagLab(t, release, "Ethernet0", "Ethernet4", "Ethernet8")
 		l.sw.Join("PortChannel7", "Ethernet0")
@@ -210,6 +213,7 @@ func TestAggregateJoined(t *testing.T) {
 // TestAggregateFixed: a SAI that cannot change an aggregate's TPID, and a switch
 // whose teammgrd is not there.
 func TestAggregateFixed(t *testing.T) {
+	t.Parallel()
 	l := newLagLab(t, sonictest.R202405, "Ethernet0", "Ethernet4")
 	l.sw.Redis.Do(6, "HSET", switchCapability, "LAG_TPID_CAPABLE", "false")
 	l.sw.Join("PortChannel7", "Ethernet0")
@@ -237,6 +241,7 @@ func TestAggregateFixed(t *testing.T) {
 // a port either writes what it is told, for the TPID that its ASIC takes, or it is
 // refused by name and has no entries.
 func TestAggregateRandom(t *testing.T) {
+	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLagLab(t, release, "Ethernet0", "Ethernet4", "Ethernet8", "Ethernet12")
 		lags := []string{"PortChannel1", "PortChannel2"}

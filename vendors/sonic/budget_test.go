@@ -92,6 +92,7 @@ func TestSilentCycle(t *testing.T) {
 // TestSlowCycle: where orchagent answers slowly, a cycle ends, and the next ones do
 // what is left.
 func TestSlowCycle(t *testing.T) {
+	t.Parallel()
 	l, names := manyPorts(t, 3*orchWindow)
 	var passed atomic.Int64
 	start := time.Now()
@@ -129,6 +130,7 @@ func TestSlowCycle(t *testing.T) {
 // TestLateAnswer: an answer to an earlier operation on the same row that comes late
 // is not taken for one to the operation under way.
 func TestLateAnswer(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202405, "Ethernet0")
 	l.apply(setupOf(quantize.Draft00, "Ethernet0"))
 	l.loose = true

@@ -13,6 +13,7 @@ import (
 // TestCheck: each thing that can be otherwise than csig left it is noticed by the looks
 // of every 10 s, before the ASIC's entries are counted, and put right.
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		release sonictest.Release
 		harm    func(l *lab)
@@ -77,6 +78,7 @@ func lose(port int) func(l *lab) {
 
 // TestTableGrows: a table that is too small for the ports is rebuilt.
 func TestTableGrows(t *testing.T) {
+	t.Parallel()
 	var names []string
 	for i := range 20 {
 		names = append(names, fmt.Sprintf("Ethernet%d", 4*i))

@@ -201,6 +201,7 @@ func intents(lm uint16, s ...uint8) []vlanrules.Intent {
 // every release and layout: after every single operation of the switch each tag
 // leaves with its old or its new value.
 func TestEveryRow(t *testing.T) {
+	t.Parallel()
 	for _, release := range []sonictest.Release{sonictest.R202311, sonictest.R202405, sonictest.R202511} {
 		layout := quantize.Layout(release % 2)
 		t.Run(fmt.Sprintf("release %d %s", release, layout), func(t *testing.T) {
@@ -213,6 +214,7 @@ func TestEveryRow(t *testing.T) {
 // TestLongEveryTag is TestEveryRow with every tag there is after each operation, in
 // every release with either layout.
 func TestLongEveryTag(t *testing.T) {
+	t.Parallel()
 	for _, release := range releases {
 		for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
 			t.Run(fmt.Sprintf("release %d %s", release, layout), func(t *testing.T) {
@@ -277,6 +279,7 @@ func (l *lab) everyTag(u vendors.PortUpdate) {
 
 // TestIdempotent: nothing that is there already is written.
 func TestIdempotent(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202311, "Ethernet0")
 	s := setupOf(quantize.Draft00, "Ethernet0")
 	l.apply(s)
@@ -312,6 +315,7 @@ func TestIdempotent(t *testing.T) {
 
 // TestRelease: without a lease the driver itself writes the fallback.
 func TestRelease(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202311, "Ethernet0")
 	s := setupOf(quantize.Draft00, "Ethernet0")
 	l.apply(s)
@@ -336,6 +340,7 @@ func TestRelease(t *testing.T) {
 // TestRemove gives the switch back as it was, other people's rows included. A port
 // that had the TPID already gets the default: after a reboot that is csig's own.
 func TestRemove(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202405, "Ethernet0", "Ethernet4", "Ethernet8")
 	r := l.sw.Redis
 	r.Do(4, "HSET", "PORT|Ethernet4", "tpid", "0x9100")
@@ -379,6 +384,7 @@ func TestRemove(t *testing.T) {
 
 // TestLayoutChange: entries of one layout do not stand in the way of another's.
 func TestLayoutChange(t *testing.T) {
+	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLab(t, release, "Ethernet0", "Ethernet4")
 		s := setupOf(quantize.Draft00, "Ethernet0", "Ethernet4")

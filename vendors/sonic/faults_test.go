@@ -42,6 +42,7 @@ func (l *lab) clean() {
 // TestRefusal: an operation that fails half-way is taken back for its port, the
 // others are done, and the next update does what was left.
 func TestRefusal(t *testing.T) {
+	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLab(t, release, "Ethernet0", "Ethernet4")
 		l.apply(setupOf(quantize.Draft00, "Ethernet0", "Ethernet4"))
@@ -79,6 +80,7 @@ func TestRefusal(t *testing.T) {
 // TestTakeBackRefused: where a change is refused half-way, and taking it back, too,
 // the port is read again before anything else is done with it.
 func TestTakeBackRefused(t *testing.T) {
+	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLab(t, release, "Ethernet0")
 		l.apply(setupOf(quantize.Draft00, "Ethernet0"))
@@ -106,6 +108,7 @@ func TestTakeBackRefused(t *testing.T) {
 // TestFull: in an ASIC whose table is too small for all, the ports with the worst
 // buckets have their change, the others keep what they had, and none has half of one.
 func TestFull(t *testing.T) {
+	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		var names []string
 		for i := range 8 {
@@ -162,6 +165,7 @@ func TestFull(t *testing.T) {
 // TestFullWorstFirst: small changes of ports with good news do not take the room
 // that the one with the worst news needs.
 func TestFullWorstFirst(t *testing.T) {
+	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		var names []string
 		for i := range 8 {
@@ -201,6 +205,7 @@ func TestFullWorstFirst(t *testing.T) {
 // TestSilence: what orchagent does not fetch in time is taken back; what it
 // fetched and said nothing about is looked up.
 func TestSilence(t *testing.T) {
+	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLab(t, release, "Ethernet0", "Ethernet4")
 		l.apply(setupOf(quantize.Draft00, "Ethernet0", "Ethernet4"))

@@ -32,6 +32,7 @@ func (l *lab) refusedWhole(words string) {
 // TestObstacles: a SAI that wants each table's actions listed, and another
 // application's table bound to the whole switch, are refused before anything changes.
 func TestObstacles(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202405, "Ethernet0")
 	now := time.Now()
 	l.cfg.Now = func() time.Time { return now }
@@ -58,6 +59,7 @@ func TestObstacles(t *testing.T) {
 // TestFirstTable: a definition that orchagent did not answer is not sent again, by
 // whatever csig, however often orchagent starts: it may be what ends it.
 func TestFirstTable(t *testing.T) {
+	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLab(t, release, "Ethernet0")
 		l.patience = 300 * time.Millisecond
@@ -117,6 +119,7 @@ func TestFirstTable(t *testing.T) {
 // TestRefusedTPID: a TPID that SAI does not take is an error of its port each time,
 // and shows when the switch is looked at.
 func TestRefusedTPID(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202511, "Ethernet0", "Ethernet4")
 	l.sw.RefuseTPID = func(port string) bool { return port == "Ethernet4" }
 	l.patience = 300 * time.Millisecond
@@ -136,6 +139,7 @@ func TestRefusedTPID(t *testing.T) {
 // TestSentTwice: a note that was untrue once is believed the second time, though the row
 // is still there: nothing shows that orchagent has looked at it.
 func TestSentTwice(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202405, "Ethernet0")
 	s := setupOf(quantize.Draft00, "Ethernet0")
 	row := []any{rows + definedTable}

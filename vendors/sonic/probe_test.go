@@ -23,6 +23,7 @@ import (
 
 // TestNotOurs: csig does not write where no process reads, nor beside another writer.
 func TestNotOurs(t *testing.T) {
+	t.Parallel()
 	s := setupOf(quantize.Draft00, "Ethernet0")
 	t.Run("ZeroMQ", func(t *testing.T) {
 		l := newLab(t, sonictest.R202605, "Ethernet0")
@@ -95,6 +96,7 @@ func TestNotOurs(t *testing.T) {
 
 // TestProbe: what the switch says of itself.
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202311, "Ethernet0")
 	r := l.sw.Redis
 	r.Do(2, "HSET", "CRM:ACL_STATS:EGRESS:SWITCH", "crm_stats_acl_table_available", "3")
@@ -146,6 +148,7 @@ func TestProbe(t *testing.T) {
 // TestHinders: what CONFIG_DB has of ports and csig's TPID breaks is said of each
 // port, and that answers of orchagent say nothing where syncd does not wait.
 func TestHinders(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202405, "Ethernet0", "Ethernet4", "Ethernet8", "Ethernet12")
 	r := l.sw.Redis
 	if f, err := l.Probe(t.Context()); err != nil || len(f.PortIssues) != 0 {
@@ -201,6 +204,7 @@ func TestHinders(t *testing.T) {
 // TestNotOursAtOnce: another program that begins to wait for answers while csig does is
 // seen, too.
 func TestNotOursAtOnce(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202311, "Ethernet0")
 	_ = l.Driver.Close()
 	dials := 0
@@ -230,6 +234,7 @@ func TestNotOursAtOnce(t *testing.T) {
 
 // TestWrongRedis: an error of the way to the switch's Redis says what to do.
 func TestWrongRedis(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202311, "Ethernet0")
 	_ = l.Driver.Close()
 	text, err := os.ReadFile(l.sw.Redis.File)
@@ -275,6 +280,7 @@ func TestWrongRedis(t *testing.T) {
 // TestHungRedis: what does not answer was not reached, and is not asked once more by
 // csig off.
 func TestHungRedis(t *testing.T) {
+	t.Parallel()
 	ln, err := net.Listen("unix", filepath.Join(t.TempDir(), "redis.sock"))
 	if err != nil {
 		t.Fatal(err)
@@ -290,6 +296,7 @@ func TestHungRedis(t *testing.T) {
 
 // TestHealth reads losses and MTUs.
 func TestHealth(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202311, "Ethernet0", "Ethernet4")
 	r := l.sw.Redis
 	r.Do(2, "HSET", "COUNTERS_PORT_NAME_MAP", "Ethernet0", "oid:0x1", "Ethernet4", "oid:0x2")

@@ -21,6 +21,7 @@ import (
 // TestRemote drives a switch through a real sshd: its database_config.json, its
 // Redis behind a unix socket or a TCP port, and a cable that is cut.
 func TestRemote(t *testing.T) {
+	t.Parallel()
 	s := sshtest.Start(t, sshtest.Options{Port: freePort(t)})
 
 	l := newLab(t, sonictest.R202311, "Ethernet0")
@@ -114,6 +115,7 @@ func TestRemote(t *testing.T) {
 // TestRemoteSudo drives a switch as an account that may not open Redis' socket, and
 // becomes root by sudo.
 func TestRemoteSudo(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Log("an ordinary user's sshd has no other accounts: vendors/ssh says what can be tried without")
 		return
@@ -168,6 +170,7 @@ func freePort(t *testing.T) uint16 {
 
 // TestReach: how a device is reached that cannot be.
 func TestReach(t *testing.T) {
+	t.Parallel()
 	for _, dev := range []inventory.Device{{Name: "a"}, {Name: "a", Management: inventory.Management{SSH: &inventory.SSH{User: "x"}}}} {
 		if _, err := Redis(vendors.Config{Device: dev}); err == nil {
 			t.Errorf("%+v is reached", dev)

@@ -15,6 +15,7 @@ import (
 // TestLyingRow: a row of an entry that the ASIC does not have, as a csig leaves
 // that was killed over a refusal, is not believed.
 func TestLyingRow(t *testing.T) {
+	t.Parallel()
 	for _, release := range []sonictest.Release{sonictest.R202405, sonictest.R202511} {
 		l := newLab(t, release, "Ethernet0")
 		l.apply(setupOf(quantize.Draft00, "Ethernet0"))
@@ -35,6 +36,7 @@ func TestLyingRow(t *testing.T) {
 // TestOrchagentRestart: after a restart of the swss container, and of orchagent
 // alone, the table and every entry are restored.
 func TestOrchagentRestart(t *testing.T) {
+	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		for name, restart := range map[string]func(sw *sonictest.Switch){
 			"container": (*sonictest.Switch).Restart,
@@ -69,6 +71,7 @@ func TestOrchagentRestart(t *testing.T) {
 // whatever the rows say: after a warm restart, which the databases tell of, nor where
 // nothing does but the ASIC's count.
 func TestEntriesGone(t *testing.T) {
+	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		for name, test := range map[string]struct {
 			lose   func(l *lab)
@@ -129,6 +132,7 @@ func TestEntriesGone(t *testing.T) {
 // TestWarmRestartUnseen: a csig that is started after orchagent came back does not
 // believe the rows, those of APPL_STATE_DB neither.
 func TestWarmRestartUnseen(t *testing.T) {
+	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLab(t, release, "Ethernet0")
 		l.apply(setupOf(quantize.Draft00, "Ethernet0"))
@@ -147,6 +151,7 @@ func TestWarmRestartUnseen(t *testing.T) {
 // TestNeverCounted: where the ASIC goes on having fewer entries than orchagent
 // answers, that is an error of every cycle that looks.
 func TestNeverCounted(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202405, "Ethernet0")
 	now := time.Now()
 	l.cfg.Now, l.settle = func() time.Time { return now }, settleTime/20
@@ -186,6 +191,7 @@ func (l *lab) tableObject() string {
 
 // TestRedisRestart: with Redis all data is lost, as at a boot.
 func TestRedisRestart(t *testing.T) {
+	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLab(t, release, "Ethernet0")
 		l.settle = settleTime / 10
@@ -219,6 +225,7 @@ func TestRedisRestart(t *testing.T) {
 // TestProof: an answer is no proof where P4Orch reports what it has: one that is
 // not followed by the report is an error, and the port is read again.
 func TestProof(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202311, "Ethernet0", "Ethernet4")
 	l.apply(setupOf(quantize.Draft00, "Ethernet0", "Ethernet4"))
 	us := []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}, {Port: "Ethernet4", Intents: intents(6, 21, 10, 11)}}
@@ -244,6 +251,7 @@ func TestProof(t *testing.T) {
 // TestLateRows: since SONiC 202405 rows are taken away and written again after the
 // answers. What is not there yet is not taken for what is not there.
 func TestLateRows(t *testing.T) {
+	t.Parallel()
 	for _, release := range []sonictest.Release{sonictest.R202405, sonictest.R202511} {
 		l := newLab(t, release, "Ethernet0", "Ethernet4")
 		l.sw.Late = func(string) { time.Sleep(2 * time.Millisecond) } // how far behind the thread is
@@ -281,6 +289,7 @@ func TestLateRows(t *testing.T) {
 // then makes all of it; what it restores in the end is what it knows, and the
 // default where that is unknown.
 func TestReboot(t *testing.T) {
+	t.Parallel()
 	for name, saved := range map[string]bool{"saved": true, "not saved": false} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, sonictest.R202405, "Ethernet0", "Ethernet4", "Ethernet8")

@@ -17,6 +17,7 @@ var vendorsNone vendors.Setup
 
 // TestRowsRoundTrip: every table that the compiler makes reads back as itself.
 func TestRowsRoundTrip(t *testing.T) {
+	t.Parallel()
 	for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
 		c := vlanrules.NewCompiler(Rules(), layout)
 		for s := range uint8(32) {
@@ -36,6 +37,7 @@ func TestRowsRoundTrip(t *testing.T) {
 }
 
 func TestStrangeRows(t *testing.T) {
+	t.Parallel()
 	row := func(vid string) map[string]string { return map[string]string{"action": setAction, paramVID: vid} }
 	good := aclTable + `:{"match/out_port":"Ethernet0","match/vlan_id":"0x800&0x800","match/vlan_pri":"0x1&0x7","priority":11}`
 	if _, _, err := parseEntry(good, row("0x385")); err != nil {
@@ -68,6 +70,7 @@ func TestStrangeRows(t *testing.T) {
 }
 
 func TestResponses(t *testing.T) {
+	t.Parallel()
 	r, err := parseResponse([]byte(`["SWSS_RC_FULL","ACL_X:{\"priority\":1}","err_str","[SAI] full","action","a"]`))
 	if err != nil || r.status.Status != rcFull || r.key != `ACL_X:{"priority":1}` || r.status.Message != "[SAI] full" || len(r.fields) != 1 {
 		t.Errorf("%+v, %v", r, err)
@@ -102,6 +105,7 @@ func TestResponses(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
+	t.Parallel()
 	good := setupOf(quantize.Draft00, "Ethernet0")
 	if err := validate(&good); err != nil {
 		t.Fatal(err)
@@ -132,6 +136,7 @@ func TestValidate(t *testing.T) {
 }
 
 func TestDiff(t *testing.T) {
+	t.Parallel()
 	s := setupOf(quantize.Draft00, "Ethernet0", "Ethernet4")
 	changes, err := Diff(vendorsNone, s)
 	if err != nil || len(changes) != 3 || changes[0].Kind != vendors.Create || changes[1].Disruptive == "" {

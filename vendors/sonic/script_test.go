@@ -14,6 +14,7 @@ import (
 // TestScript: what csig prints for people to carry out leaves the databases and
 // the ASIC as Apply does.
 func TestScript(t *testing.T) {
+	t.Parallel()
 	ports := []string{"Ethernet0", "Ethernet4"}
 	byHand, byCsig := newLab(t, sonictest.R202311, ports...), newLab(t, sonictest.R202311, ports...)
 	s := setupOf(quantize.UEC, ports...)
@@ -70,6 +71,7 @@ func TestScript(t *testing.T) {
 }
 
 func TestQuoted(t *testing.T) {
+	t.Parallel()
 	for word, want := range map[string]string{"": `""`, "a": "a", "a b": `"a b"`, `a"b\`: `"a\"b\\"`, "a\nb": `"a\nb"`} {
 		if got := quoted(word); got != want {
 			t.Errorf("%q: %s, want %s", word, got, want)

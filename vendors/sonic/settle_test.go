@@ -16,6 +16,7 @@ import (
 // csig waits for it, the answers are what csig goes by: a row that is missing is no
 // entry that is gone, and one that is still there none that has come back.
 func TestRowsFarBehind(t *testing.T) {
+	t.Parallel()
 	for _, release := range []sonictest.Release{sonictest.R202405, sonictest.R202511} {
 		l := newLab(t, release, "Ethernet0", "Ethernet4")
 		var thread sync.RWMutex

@@ -17,6 +17,7 @@ import (
 
 // TestRepair: a foreign change of our table is restored, and reported.
 func TestRepair(t *testing.T) {
+	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLab(t, release, "Ethernet0", "Ethernet4")
 		now := time.Now()
@@ -66,6 +67,7 @@ func TestRepair(t *testing.T) {
 // TestTPIDRepair: so is a port's TPID that another process changes, and a port that
 // appears is programmed.
 func TestTPIDRepair(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202311, "Ethernet0", "Ethernet4")
 	now := time.Now()
 	l.cfg.Now = func() time.Time { return now }
@@ -101,6 +103,7 @@ func TestTPIDRepair(t *testing.T) {
 // TestTPIDOfOthers: one that another process gave a port since is not removed with
 // csig, and one that did not take effect is reported.
 func TestTPIDOfOthers(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202405, "Ethernet0", "Ethernet4")
 	l.apply(setupOf(quantize.Draft00, "Ethernet0", "Ethernet4"))
 	l.sw.Redis.Do(0, "HSET", "PORT_TABLE:Ethernet4", "tpid", "0x8100")
@@ -121,6 +124,7 @@ func TestTPIDOfOthers(t *testing.T) {
 // TestTableRefused: a SAI without such a table is a refusal with its words, and
 // leaves the ports' TPIDs to be taken back.
 func TestTableRefused(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202311, "Ethernet0")
 	l.sw.Refuse = func(key string, del bool) string {
 		if strings.HasPrefix(key, definitions) && !del {
@@ -149,6 +153,7 @@ func TestTableRefused(t *testing.T) {
 // TestMissingPort: a port that CONFIG_DB does not have is its own error, and is
 // programmed when it appears.
 func TestMissingPort(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202311, "Ethernet0", "Ethernet4")
 	now := time.Now()
 	l.cfg.Now = func() time.Time { return now }
@@ -179,6 +184,7 @@ func TestMissingPort(t *testing.T) {
 // TestSetupChanges goes through random setups, as the driver finds them and as it
 // knows them: after each, the switch does what a fresh one would.
 func TestSetupChanges(t *testing.T) {
+	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		all := []string{"Ethernet0", "Ethernet4", "Ethernet8", "Ethernet12"}
 		l := newLab(t, release, all...)
@@ -263,6 +269,7 @@ func indexOf(s vendors.Setup, port string) int {
 // entries, whatever becomes of csig's: when it is made, filled, repaired, rebuilt
 // and removed.
 func TestNeighbour(t *testing.T) {
+	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLab(t, release, "Ethernet0", "Ethernet4", "Ethernet8")
 		now := time.Now()

@@ -31,6 +31,7 @@ func (l *lab) slowly() {
 // TestStarting: an orchagent that fetches rows and has not made its ports is waited
 // for, and nothing is changed and nothing noted before it has.
 func TestStarting(t *testing.T) {
+	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLab(t, release, "Ethernet0")
 		l.slowly()
@@ -80,6 +81,7 @@ func TestStarting(t *testing.T) {
 // TestUntrueNote: a note that orchagent was sent the table and did not answer goes by
 // itself where it did not end: it was starting, and has looked at the table since.
 func TestUntrueNote(t *testing.T) {
+	t.Parallel()
 	for name, refuses := range map[string]bool{"table made": false, "table refused": true} {
 		t.Run(name, func(t *testing.T) {
 			eachRelease(t, func(t *testing.T, release sonictest.Release) {
@@ -135,6 +137,7 @@ func TestUntrueNote(t *testing.T) {
 // TestNoteLeft: who takes back its own start, over which orchagent has ended, does not
 // say that the switch is as it was.
 func TestNoteLeft(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202405, "Ethernet0")
 	l.patience = 200 * time.Millisecond
 	l.open()
@@ -159,6 +162,7 @@ func TestNoteLeft(t *testing.T) {
 // TestOneTableAtATime: an orchagent that is being started subscribes PORT_TABLE first,
 // and is not one of SONiC 202605 for that.
 func TestOneTableAtATime(t *testing.T) {
+	t.Parallel()
 	r := sonictest.StartRedis(t)
 	c, err := redis.Dial("unix", r.Socket)
 	if err != nil {
@@ -200,6 +204,7 @@ func TestOneTableAtATime(t *testing.T) {
 // TestTPIDEnds: a TPID over which orchagent ends is given to one port, taken out of
 // CONFIG_DB while orchagent is gone, and not tried again.
 func TestTPIDEnds(t *testing.T) {
+	t.Parallel()
 	for _, release := range []sonictest.Release{sonictest.R202311, sonictest.R202405} {
 		l := newLab(t, release, "Ethernet0", "Ethernet4")
 		r := l.sw.Redis
@@ -297,6 +302,7 @@ func (c lostConn) Write(b []byte) (int, error) {
 // TestTPIDLost: a connection that is lost over a port's TPID is not taken for a SAI
 // that refuses it; where orchagent did end over that, it is.
 func TestTPIDLost(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ after, refuses bool }{
 		"before CONFIG_DB took it":         {false, false},
 		"after that":                       {true, false},
@@ -381,6 +387,7 @@ func (c cutConn) Write(b []byte) (int, error) {
 // TestTPIDRefusedAndLost: an orchagent that goes on with a TPID that SAI refuses bans
 // none, also where the connection is lost before csig has seen that.
 func TestTPIDRefusedAndLost(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ off, dumps bool }{
 		"applied again":                   {false, false},
 		"taken off":                       {true, false},
@@ -460,6 +467,7 @@ func TestTPIDRefusedAndLost(t *testing.T) {
 
 // TestTPIDEndsSlowly: an orchagent that writes its core listens, and does not answer.
 func TestTPIDEndsSlowly(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202405, "Ethernet0", "Ethernet4")
 	l.sw.RefuseTPID = func(string) bool { return true }
 	l.sw.TPIDEnds, l.sw.Dumps = true, true
@@ -479,6 +487,7 @@ func TestTPIDEndsSlowly(t *testing.T) {
 // TestTPIDFirst: a port has the TPID first, and no aggregate, of which ASIC_DB does not
 // tell.
 func TestTPIDFirst(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202405, "Ethernet0", "Ethernet8")
 	l.sw.Join("PortChannel7", "Ethernet0")
 	l.sw.RefuseTPID = func(string) bool { return true }
@@ -494,6 +503,7 @@ func TestTPIDFirst(t *testing.T) {
 // TestInterruptedTPID: who is told to stop while one port has its TPID first leaves no
 // note, which would be untrue.
 func TestInterruptedTPID(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, sonictest.R202405, "Ethernet0", "Ethernet4")
 	ctx, cancel := context.WithCancel(t.Context())
 	l.sw.RefuseTPID = func(string) bool { cancel(); return false }
@@ -511,6 +521,7 @@ func TestInterruptedTPID(t *testing.T) {
 // TestPortGoes: the entries of a port that CONFIG_DB deletes are deleted, so that
 // orchagent lets go of it; when it comes back it is taken in again.
 func TestPortGoes(t *testing.T) {
+	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLab(t, release, "Ethernet0", "Ethernet4")
 		now := time.Now()
@@ -552,6 +563,7 @@ func TestPortGoes(t *testing.T) {
 // TestDeletionRefused: an entry that SAI does not delete loses its row and stays. The
 // next csig finds it, and removes it when SAI lets it.
 func TestDeletionRefused(t *testing.T) {
+	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		for _, status := range []string{"SWSS_RC_IN_USE", "SWSS_RC_UNKNOWN", "SWSS_RC_INVALID_PARAM", "SWSS_RC_NOT_FOUND"} {
 			l := newLab(t, release, "Ethernet0")

@@ -38,7 +38,7 @@ type Lab struct {
 // AnyOrder brings a fresh device to each row, and then one device from every row to
 // every row, itself included, in random order: what was there before must not show.
 // Apply changes nothing where Diff has found nothing to do, and leaves nothing to do.
-// With steps it takes no more than so many of those ways.
+// It takes so many of those ways, and all of them in a test named TestLong….
 func AnyOrder(t *testing.T, rows []Row, steps int, fresh func(t *testing.T) Lab) {
 	want := make([]string, len(rows))
 	for i := range rows {
@@ -54,7 +54,7 @@ func AnyOrder(t *testing.T, rows []Row, steps int, fresh func(t *testing.T) Lab)
 		seed := uint64(time.Now().UnixNano())
 		rng := rand.New(rand.NewPCG(seed, 0))
 		order, ways := rng.Perm(len(rows)), everyPair(len(rows))
-		if steps > 0 && steps < len(ways) {
+		if !strings.HasPrefix(t.Name(), "TestLong") && steps < len(ways) {
 			from := rng.IntN(len(ways) - steps)
 			ways = ways[from : from+steps]
 		}
