@@ -82,7 +82,7 @@ func (r *Refresh) nowLive(samples []Sample, now int64, frames uint64) {
 	extra := r.before.error
 	if r.seen-r.begun == 2 {
 		r.row, extra = 0, 0
-		r.rowFrom = r.fit.seen[0].a
+		r.rowFrom = r.last - int64(r.before.error) // the first refresh was since then
 	}
 	r.kind, r.stuck = live, false
 	r.run--

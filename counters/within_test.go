@@ -67,3 +67,39 @@ func TestSlowAnswers(t *testing.T) {
 		}
 	}
 }
+
+// The first answers come at once or late, one after the other: what the first windows
+// may be off by covers how long each answer took.
+func TestLateFirstAnswers(t *testing.T) {
+	const rate, want = 50_000, 50_000 * 8192
+	wrong := 0
+	for seed := range uint64(3000) {
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		r := NewRefresh(RefreshConfig{})
+		est := NewEstimator(EstimatorConfig{})
+		b := &box{frames: []func(float64) uint64{steady(rate), steady(10)}, shown: onRead}
+		sent := 0.0
+		for i := range 6 {
+			took := 0.0
+			if rnd.IntN(2) == 0 {
+				took = rnd.Float64() / 2
+			}
+			s := b.read(sent+took*rnd.Float64(), nil)
+			for j := range s {
+				s[j].At, s[j].Within = epoch0.Add(seconds(sent+took/2)), seconds(took/2)
+			}
+			r.Observe(s)
+			e := est.Update(s[0])
+			// A window is no shorter than 20 ms, in which a frame is a thousandth.
+			if lo, hi := e.LoadRange(); e.State == OK && (lo > want+want/1000 || hi < want-want/1000) {
+				if wrong++; wrong < 5 {
+					t.Errorf("seed %d, reading %d: load in [%d, %d], want %d; Δt %v ±%v; %+v", seed, i, lo, hi, want, e.End.Sub(e.Start), e.Error, r.Status())
+				}
+			}
+			sent += took + 0.02 + 0.1*rnd.Float64()
+		}
+	}
+	if wrong > 0 {
+		t.Errorf("%d wrong windows", wrong)
+	}
+}

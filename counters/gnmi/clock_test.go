@@ -9,6 +9,7 @@ import (
 )
 
 func TestOutOfOrder(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Config{Ports: []string{"e1"}})
 	b.begin("e1", 1000, 10)
 	b.sync()
@@ -28,6 +29,7 @@ func TestOutOfOrder(t *testing.T) {
 
 // Stragglers among newer updates are no clock that was set back, however many they are.
 func TestStragglers(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Config{Ports: []string{"e1"}})
 	b.begin("e1", 1000, 10)
 	b.sync()
@@ -41,6 +43,7 @@ func TestStragglers(t *testing.T) {
 }
 
 func TestTargetsClockSetBack(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Config{Ports: []string{"e1"}})
 	est := counters.NewEstimator(counters.EstimatorConfig{})
 	b.begin("e1", 0, 0)
@@ -66,6 +69,7 @@ func TestTargetsClockSetBack(t *testing.T) {
 }
 
 func TestTargetsClockSetForward(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Config{Ports: []string{"e1"}})
 	est := counters.NewEstimator(counters.EstimatorConfig{})
 	b.begin("e1", 0, 0)
@@ -89,6 +93,7 @@ func TestTargetsClockSetForward(t *testing.T) {
 // A target that keeps its counters for a second and stamps them with the time of sending
 // looks idle nine times out of ten; a Refresh sees through it.
 func TestCachingTargetThroughRefresh(t *testing.T) {
+	t.Parallel()
 	const interval = 100 * time.Millisecond
 	b := newBench(t, Config{Ports: []string{"e1", "e2"}, Interval: interval})
 	refresh := counters.NewRefresh(counters.RefreshConfig{})
@@ -133,6 +138,7 @@ func TestCachingTargetThroughRefresh(t *testing.T) {
 }
 
 func TestCounterReset(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Config{Ports: []string{"e1"}})
 	est := counters.NewEstimator(counters.EstimatorConfig{})
 	b.begin("e1", 0, 0)
@@ -157,6 +163,7 @@ func TestCounterReset(t *testing.T) {
 }
 
 func TestWithoutTimestamps(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Config{Ports: []string{"e1"}})
 	for i := range 3 {
 		b.take(leafNote(0, "e1", operStatus, "UP", portSpeed, "SPEED_10GB", outOctets, 1000*i, outPkts, i))
@@ -170,6 +177,7 @@ func TestWithoutTimestamps(t *testing.T) {
 }
 
 func TestLeafByLeafSkewIsReported(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Config{Ports: []string{"e1"}})
 	b.begin("e1", 0, 0)
 	b.sync()

@@ -122,6 +122,7 @@ func enumValues[E ~int64](name string) []E {
 // What ygot writes of the generated types, leaf by leaf or as JSON at any depth, is what
 // the decoder hears.
 func TestDecoderAgainstYgot(t *testing.T) {
+	t.Parallel()
 	names := []string{"Ethernet1", "xe-0/0/1", "Port-Channel1", "eth0:1", "et[3]"}
 	rapid.Check(t, func(t *rapid.T) {
 		dev := &oc.Device{Interface: make(map[string]*oc.Interface)}
@@ -203,6 +204,7 @@ func jsonNote(t interface{ Fatal(...any) }, path *pb.Path, tree any) *pb.Notific
 }
 
 func TestEverySpeedHasBitsPerSecond(t *testing.T) {
+	t.Parallel()
 	for e, def := range oc.ΛEnum["E_IfEthernet_ETHERNET_SPEED"] {
 		bps, ok := portSpeeds[oc.E_IfEthernet_ETHERNET_SPEED(e)]
 		if !ok {
@@ -227,6 +229,7 @@ func octetsNote(v *pb.TypedValue) *pb.Notification {
 }
 
 func TestValues(t *testing.T) {
+	t.Parallel()
 	js := func(s string) *pb.TypedValue {
 		return &pb.TypedValue{Value: &pb.TypedValue_JsonIetfVal{JsonIetfVal: []byte(s)}}
 	}
@@ -276,6 +279,7 @@ func TestValues(t *testing.T) {
 }
 
 func TestPaths(t *testing.T) {
+	t.Parallel()
 	elems := func(names ...string) *pb.Path {
 		p := &pb.Path{}
 		for _, n := range names {
@@ -330,6 +334,7 @@ func TestPaths(t *testing.T) {
 }
 
 func TestJSONTrees(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		path   string // below /interfaces, "" is itself

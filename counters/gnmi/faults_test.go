@@ -29,6 +29,7 @@ func hold(stream pb.GNMI_SubscribeServer) error {
 }
 
 func TestDroppedStream(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		end    error
@@ -80,6 +81,7 @@ func TestDroppedStream(t *testing.T) {
 }
 
 func TestTargetThatGoesAwayAndComesBack(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -106,6 +108,7 @@ func TestTargetThatGoesAwayAndComesBack(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -127,6 +130,7 @@ func TestUnreachable(t *testing.T) {
 
 // A peer that accepts the connection and then says nothing.
 func TestMuteTarget(t *testing.T) {
+	t.Parallel()
 	for _, plain := range []bool{true, false} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -153,6 +157,7 @@ func TestMuteTarget(t *testing.T) {
 }
 
 func TestTargetThatAcceptsAndSendsNothing(t *testing.T) {
+	t.Parallel()
 	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error { return hold(stream) }}
 	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}, Timeout: time.Second})
 	if _, err := tryRead(s); !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "nothing came in 1s") {
@@ -162,6 +167,7 @@ func TestTargetThatAcceptsAndSendsNothing(t *testing.T) {
 
 // A stream that goes silent is opened again.
 func TestStuckStream(t *testing.T) {
+	t.Parallel()
 	var streams atomic.Int64
 	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
 		n := int(streams.Add(1))
@@ -178,6 +184,7 @@ func TestStuckStream(t *testing.T) {
 }
 
 func TestLateSync(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
 		if err := send(stream, portNote(time.Now(), "e1", 1000, 1)); err != nil {
@@ -209,6 +216,7 @@ func TestLateSync(t *testing.T) {
 }
 
 func TestSyncThatNeverComes(t *testing.T) {
+	t.Parallel()
 	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
 		if err := send(stream, portNote(time.Now(), "e1", 1000, 1)); err != nil {
 			return err
@@ -224,6 +232,7 @@ func TestSyncThatNeverComes(t *testing.T) {
 
 // Sync before the first sample: the ports are not missing yet.
 func TestEarlySync(t *testing.T) {
+	t.Parallel()
 	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
 		if err := sendSync(stream); err != nil {
 			return err
@@ -244,6 +253,7 @@ func TestEarlySync(t *testing.T) {
 }
 
 func TestHugeMessage(t *testing.T) {
+	t.Parallel()
 	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
 		n := portNote(time.Now(), "e1", 1000, 1)
 		n.Update = append(n.Update, &pb.Update{Path: interfacePath("", "e1", "state/description"),
@@ -264,6 +274,7 @@ func TestHugeMessage(t *testing.T) {
 }
 
 func TestLogin(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	cert, key := ca.issue("127.0.0.1", time.Now().Add(time.Hour))
 	var attempts atomic.Int64
@@ -354,6 +365,7 @@ func (g *guarded) Subscribe(stream pb.GNMI_SubscribeServer) error {
 }
 
 func TestCertificates(t *testing.T) {
+	t.Parallel()
 	ca, other := newAuthority(t), newAuthority(t)
 	hour := time.Now().Add(time.Hour)
 	good, goodKey := ca.issue("127.0.0.1", hour)
@@ -415,6 +427,7 @@ func TestCertificates(t *testing.T) {
 
 // Damage to one notification is no reason to give up the stream.
 func TestDamagedNotifications(t *testing.T) {
+	t.Parallel()
 	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
 		at := time.Now()
 		bad := []*pb.Notification{
@@ -439,6 +452,7 @@ func TestDamagedNotifications(t *testing.T) {
 }
 
 func TestTargetName(t *testing.T) {
+	t.Parallel()
 	srv := &script{encodings: onlyProto, subscribe: func(list *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
 		if got := list.Prefix.Target; got != "leaf1" {
 			return status.Errorf(codes.Internal, "target %q", got)

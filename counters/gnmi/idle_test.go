@@ -13,6 +13,7 @@ import (
 // What is known of the other ports says nothing of the time since a sample began to
 // arrive.
 func TestIdleEndsWhereANewSampleBegins(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Config{Ports: []string{"e1", "e2"}})
 	for _, p := range []string{"e1", "e2"} {
 		b.take(leafNote(b.clock(), p, operStatus, "UP", portSpeed, "SPEED_10GB", outOctets, 0, outUnicast, 0, outMulticast, 0, outBroadcast, 0))
@@ -37,6 +38,7 @@ func TestIdleEndsWhereANewSampleBegins(t *testing.T) {
 // A target that leaves out what has not changed: a port that was busy and falls silent is
 // asked about first, and idle once the target says that it stands still.
 func TestSuppressedUpdates(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Config{Ports: []string{"e1", "e2"}})
 	est := counters.NewEstimator(counters.EstimatorConfig{})
 	b.begin("e1", 0, 0)
@@ -87,6 +89,7 @@ func TestSuppressedUpdates(t *testing.T) {
 // A busy port that is no longer sampled, while its neighbours are, is not idle: what the
 // target says when asked counts, and without an answer nothing is known.
 func TestBusyPortThatIsNoLongerSampled(t *testing.T) {
+	t.Parallel()
 	for _, answers := range []bool{true, false} {
 		b := newBench(t, Config{Ports: []string{"e1", "e2"}})
 		est := counters.NewEstimator(counters.EstimatorConfig{})
@@ -121,6 +124,7 @@ func TestBusyPortThatIsNoLongerSampled(t *testing.T) {
 
 // That a port stands still is believed for a while, then the target is asked again.
 func TestIdleIsNotForEver(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Config{Ports: []string{"e1", "e2"}})
 	for i := range 2 {
 		b.begin("e1", 0, 0)
@@ -146,6 +150,7 @@ func TestIdleIsNotForEver(t *testing.T) {
 // Where samples are not quite at equal distances, the instant until which a silent port
 // stood still is only known to within that.
 func TestIdleInstantSaysHowFarItMayBeOff(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Config{Ports: []string{"e1", "e2"}})
 	b.begin("e1", 0, 0)
 	b.begin("e2", 0, 0)
@@ -170,6 +175,7 @@ func TestIdleInstantSaysHowFarItMayBeOff(t *testing.T) {
 }
 
 func TestSilenceOfATargetThatRepeatsIsNotIdleness(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Config{Ports: []string{"e1", "e2"}})
 	b.begin("e1", 0, 0)
 	b.begin("e2", 0, 0)
@@ -191,6 +197,7 @@ func TestSilenceOfATargetThatRepeatsIsNotIdleness(t *testing.T) {
 }
 
 func TestSilenceOfAllIsNotIdleness(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Config{Ports: []string{"e1"}})
 	b.begin("e1", 0, 0)
 	b.sync()
@@ -208,6 +215,7 @@ func TestSilenceOfAllIsNotIdleness(t *testing.T) {
 }
 
 func TestSlowTargetIsNotSilent(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Config{Ports: []string{"e1"}})
 	b.begin("e1", 0, 0)
 	b.sync()

@@ -22,6 +22,7 @@ import (
 
 // Every mode with every encoding gives the same samples.
 func TestModesAndEncodings(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []Mode{Auto, Sample, TargetDefined, Get} {
 		for _, enc := range []string{"", "PROTO", "JSON_IETF", "JSON"} {
 			t.Run(fmt.Sprintf("%v,%s", mode, enc), func(t *testing.T) {
@@ -74,6 +75,7 @@ func TestModesAndEncodings(t *testing.T) {
 
 // Whatever a target refuses, the next best way is found.
 func TestFallback(t *testing.T) {
+	t.Parallel()
 	leaves := func(list *pb.SubscriptionList) bool { return len(list.Subscription[0].Path.Elem) > 4 }
 	has := func(list *pb.SubscriptionList, f func(*pb.Subscription) bool) bool {
 		return slices.ContainsFunc(list.Subscription, f)
@@ -126,6 +128,7 @@ func TestFallback(t *testing.T) {
 }
 
 func TestNoWayToRead(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		srv  *script
@@ -150,6 +153,7 @@ func TestNoWayToRead(t *testing.T) {
 // A port that the device does not have is that port's trouble, in every mode, even if
 // the target refuses what names it.
 func TestMissingPort(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []Mode{Sample, TargetDefined, Get} {
 		for _, strict := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v,strict=%t", mode, strict), func(t *testing.T) {
@@ -200,6 +204,7 @@ func TestMissingPort(t *testing.T) {
 
 // A target that was upgraded, and does other things than before.
 func TestGetThatIsNoLongerThere(t *testing.T) {
+	t.Parallel()
 	d := newDevice(t, "e1")
 	var mu sync.Mutex
 	subscriptions := false
@@ -237,6 +242,7 @@ func TestGetThatIsNoLongerThere(t *testing.T) {
 }
 
 func TestGetInSmallerPieces(t *testing.T) {
+	t.Parallel()
 	var ports []string
 	for i := range 100 {
 		ports = append(ports, fmt.Sprintf("e%d", i))
@@ -262,6 +268,7 @@ func TestGetInSmallerPieces(t *testing.T) {
 }
 
 func TestGetAsksForSpeedAfterAPortCameUp(t *testing.T) {
+	t.Parallel()
 	d := newDevice(t, "e1")
 	s := open(t, Config{Address: serve(t, d), Mode: Get, Ports: []string{"e1"}})
 	read(t, s)
@@ -289,6 +296,7 @@ func TestGetAsksForSpeedAfterAPortCameUp(t *testing.T) {
 // The stream of a target that leaves out unchanged values says nothing of an idle device; a
 // Get does.
 func TestIdleDeviceIsAskedWithGet(t *testing.T) {
+	t.Parallel()
 	d := newDevice(t, "e1")
 	d.suppress = true
 	s := open(t, Config{Address: serve(t, d), Ports: []string{"e1"}, Interval: 20 * time.Millisecond})
@@ -304,6 +312,7 @@ func TestIdleDeviceIsAskedWithGet(t *testing.T) {
 }
 
 func TestMembers(t *testing.T) {
+	t.Parallel()
 	for _, way := range []string{"Get", "subscription", "only aggregate-id", "only member", "none"} {
 		t.Run(way, func(t *testing.T) {
 			d := newDevice(t, "e1", "e2", "e3", "e4", "lag1", "lag2")
@@ -355,6 +364,7 @@ func (o onceOnly) Subscribe(stream pb.GNMI_SubscribeServer) error {
 }
 
 func TestReadAfterClose(t *testing.T) {
+	t.Parallel()
 	d := newDevice(t, "e1")
 	s := open(t, Config{Address: serve(t, d), Ports: []string{"e1"}})
 	read(t, s)
@@ -372,6 +382,7 @@ func TestReadAfterClose(t *testing.T) {
 }
 
 func TestPortsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
 	for want, ports := range map[string][]string{"no ports": nil, "port *": {"e1", "*"}} {
 		if _, err := New(Config{Device: "leaf1", Address: "leaf1:9339", Ports: ports}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "leaf1") {
 			t.Errorf("%v, want %q", err, want)
@@ -381,6 +392,7 @@ func TestPortsThatCannotBeRead(t *testing.T) {
 
 // A first reading that has to end returns the ports that have come.
 func TestReadingThatEndsWithSomeOfThePorts(t *testing.T) {
+	t.Parallel()
 	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
 		if err := send(stream, portNote(time.Now(), "e1", 1000, 1)); err != nil {
 			return err
@@ -407,6 +419,7 @@ func TestReadingThatEndsWithSomeOfThePorts(t *testing.T) {
 }
 
 func TestReadHonoursItsContext(t *testing.T) {
+	t.Parallel()
 	srv := &script{encodings: []pb.Encoding{pb.Encoding_PROTO}, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
 		<-stream.Context().Done()
 		return nil

@@ -94,6 +94,7 @@ func (b *bench) want(port string, s counters.Sample, octets, packets uint64, at 
 }
 
 func TestSampleOfALeafAtATime(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Config{Ports: []string{"e1"}})
 	b.begin("e1", 1000, 10)
 	b.sync()
@@ -113,6 +114,7 @@ func TestSampleOfALeafAtATime(t *testing.T) {
 }
 
 func TestAnUnchangedLeafIsNotWaitedForLong(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Config{Ports: []string{"e1"}})
 	b.take(leafNote(b.clock(), "e1", operStatus, "UP", portSpeed, "SPEED_10GB", outOctets, 1000, outUnicast, 7, outMulticast, 2, outBroadcast, 1))
 	b.sync()
@@ -133,6 +135,7 @@ func TestAnUnchangedLeafIsNotWaitedForLong(t *testing.T) {
 }
 
 func TestWhichPacketsCount(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name     string
 		leaves   []any
@@ -167,6 +170,7 @@ func TestWhichPacketsCount(t *testing.T) {
 }
 
 func TestSumWithDiscardsIsDegradedWhileTheyMove(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Config{Ports: []string{"e1"}})
 	sample := func(octets, unicast, discards int) string {
 		b.take(leafNote(b.clock(), "e1", outOctets, octets, outUnicast, unicast, outMulticast, 0, outBroadcast, 0, outDiscards, discards))
@@ -184,6 +188,7 @@ func TestSumWithDiscardsIsDegradedWhileTheyMove(t *testing.T) {
 }
 
 func TestSpeed(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		leaves []any
@@ -219,6 +224,7 @@ func TestSpeed(t *testing.T) {
 }
 
 func TestStatus(t *testing.T) {
+	t.Parallel()
 	for e := range oc.ΛEnum["E_Interface_OperStatus"] {
 		status := oc.E_Interface_OperStatus(e).String()
 		b := newBench(t, Config{Ports: []string{"e1"}})
@@ -236,6 +242,7 @@ func TestStatus(t *testing.T) {
 }
 
 func TestWrongTypesAreThatPortsAlone(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Config{Device: "leaf1", Ports: []string{"e1", "e2", "e3"}})
 	for _, p := range []string{"e1", "e2", "e3"} {
 		b.begin(p, 1000, 10)
@@ -260,6 +267,7 @@ func TestWrongTypesAreThatPortsAlone(t *testing.T) {
 }
 
 func TestDeletes(t *testing.T) {
+	t.Parallel()
 	del := func(p *pb.Path) *pb.Notification { return &pb.Notification{Delete: []*pb.Path{p}} }
 	for _, tt := range []struct {
 		name   string
@@ -309,6 +317,7 @@ func TestDeletes(t *testing.T) {
 }
 
 func TestAtomicSamplesKeepTheirEpoch(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Config{Ports: []string{"e1"}})
 	b.begin("e1", 0, 0)
 	b.sync()
@@ -330,6 +339,7 @@ func TestAtomicSamplesKeepTheirEpoch(t *testing.T) {
 }
 
 func TestPortThatVanishedWhileTheStreamWasDown(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Config{Ports: []string{"e1", "e2"}})
 	b.begin("e1", 1000, 10)
 	b.begin("e2", 1000, 10)

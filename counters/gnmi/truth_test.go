@@ -13,6 +13,7 @@ import (
 // TestEverySampleIsTrue lets targets of all kinds sample ports whose truth is
 // known, and holds each sample against the truth at its At.
 func TestEverySampleIsTrue(t *testing.T) {
+	t.Parallel()
 	type state struct{ octets, unicast, multicast uint64 }
 	rapid.Check(t, func(rt *rapid.T) {
 		const interval = time.Second

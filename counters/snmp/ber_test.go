@@ -12,6 +12,7 @@ import (
 )
 
 func TestOID(t *testing.T) {
+	t.Parallel()
 	for _, o := range []oid{{1, 3}, {2, 999, 3}, {1, 3, 6, 1, 2, 1, 31, 1, 1, 1, 10, 1}, {1, 3, 127, 128, 16383, 16384, 1<<32 - 1}} {
 		got, ok := parseDotted(o.dotted())
 		if !ok || fmt.Sprint(got) != fmt.Sprint(o) {
@@ -55,6 +56,7 @@ func TestOID(t *testing.T) {
 }
 
 func TestNumbers(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		kind gosnmp.Asn1BER
 		body []byte

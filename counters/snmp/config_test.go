@@ -10,6 +10,7 @@ import (
 )
 
 func TestConfig(t *testing.T) {
+	t.Parallel()
 	good := Config{Address: "192.0.2.1", Community: "public", Ports: []string{"swp1"}}
 	v3 := Config{Address: "192.0.2.1", Version: V3, User: "u", Auth: "SHA256", AuthPassphrase: "12345678", Priv: "AES256C", PrivPassphrase: "12345678", Ports: []string{"swp1"}}
 	tests := []struct {
@@ -55,6 +56,7 @@ func TestConfig(t *testing.T) {
 }
 
 func TestSecretsStaySecret(t *testing.T) {
+	t.Parallel()
 	c := Config{Community: "hunter2", AuthPassphrase: "hunter2", PrivPassphrase: "hunter2"}
 	asJSON, err := json.Marshal(struct{ S counters.Secret }{"hunter2"})
 	if err != nil {

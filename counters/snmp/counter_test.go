@@ -18,6 +18,7 @@ func newClock() *clock                   { return &clock{time.Date(2026, 1, 1, 0
 // What happens to one port's counters between readings a second apart, and what the
 // estimator makes of it.
 func TestCounterFaults(t *testing.T) {
+	t.Parallel()
 	const g = 125_000_000 // octets a second at 1 Gbit/s
 	base := fakePort{name: "swp1", octets: 1 << 40, ucast: 1 << 35, mbps: 1000}
 	type step func(p *fakePort)
@@ -120,6 +121,7 @@ func TestCounterFaults(t *testing.T) {
 }
 
 func TestUptime(t *testing.T) {
+	t.Parallel()
 	const s, day = time.Second, 24 * time.Hour
 	tests := []struct {
 		name   string
@@ -157,6 +159,7 @@ func TestUptime(t *testing.T) {
 
 // Our own clock, where it is not monotonic, may step: the readings continue.
 func TestOurClockSteps(t *testing.T) {
+	t.Parallel()
 	a, c := newAgent(t), newClock()
 	cfg := a.config(a.many(3)...)
 	cfg.Now = c.now

@@ -20,6 +20,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 }
 
 func TestTriesFitTheReading(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name            string
 		timeout, within time.Duration
@@ -46,6 +47,7 @@ func TestTriesFitTheReading(t *testing.T) {
 // 15 % of the datagrams are lost: with the defaults, and a second for a reading, no
 // reading is.
 func TestLossWithinAShortSchedule(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	cfg := a.config(a.many(3)...)
 	cfg.Timeout, cfg.Retries, cfg.Within = 0, 0, time.Second
@@ -76,6 +78,7 @@ func TestLossWithinAShortSchedule(t *testing.T) {
 // A deadline that comes before the end of the tries is still an agent that does not
 // answer, with what to do about it.
 func TestDeadlineBeforeTheLastTry(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	a.with(func() { a.send = func(int, *gosnmp.SnmpPacket, []byte) [][]byte { return nil } })
 	cfg := a.config(a.many(1)...)
@@ -92,6 +95,7 @@ func TestDeadlineBeforeTheLastTry(t *testing.T) {
 }
 
 func TestAdviceOnAddresses(t *testing.T) {
+	t.Parallel()
 	cfg := Config{Address: "127.0.0.1", Port: 1, Community: "c", Ports: []string{"swp1"}, Timeout: 200 * time.Millisecond}
 	if _, err := open(t, cfg).Read(t.Context(), nil); !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "nothing listens") || strings.Contains(err.Error(), "community") {
 		t.Errorf("closed port: %v", err)

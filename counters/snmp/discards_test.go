@@ -7,6 +7,7 @@ import (
 )
 
 func TestDiscards(t *testing.T) {
+	t.Parallel()
 	type step struct {
 		octets, packets  uint64 // sent in this step, as the agent counts
 		discards, errors uint32

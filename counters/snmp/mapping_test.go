@@ -14,6 +14,7 @@ import (
 // A port that got another ifIndex is found in the same reading, and no reading is
 // ever of the port that has its old one.
 func TestRenumbering(t *testing.T) {
+	t.Parallel()
 	shuffle := func(a *fakeAgent, n int, rng *rand.Rand) {
 		for i := range n {
 			a.removeLocked(uint32(i + 1))
@@ -84,6 +85,7 @@ func TestRenumbering(t *testing.T) {
 // Two ports that swap their rows, with nothing else to show for it: only the
 // names show.
 func TestSwappedPorts(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	ports := a.many(30)
 	s := open(t, a.config(ports...))
@@ -106,6 +108,7 @@ func TestSwappedPorts(t *testing.T) {
 // The agent goes silent while a port is being looked for: what is half known of
 // it is no reading.
 func TestLookingUpInterrupted(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	s := open(t, a.config(a.many(40)...))
 	mustRead(t, s)
@@ -132,7 +135,52 @@ func TestLookingUpInterrupted(t *testing.T) {
 	mustRead(t, s)
 }
 
+// The agent goes silent while ports are read again because the interfaces changed: no
+// port has what was read at its old index.
+func TestRenumberingInterrupted(t *testing.T) {
+	t.Parallel()
+	const n = 60
+	a := newAgent(t)
+	cfg := a.config(a.many(n)...)
+	cfg.Recheck = time.Hour
+	s := open(t, cfg)
+	for range 3 {
+		mustRead(t, s)
+	}
+	a.with(func() {
+		a.setLocked(n, numbered(n-1))
+		a.setLocked(n-1, numbered(n))
+		a.put(ifTableLastChange.at(0), gosnmp.TimeTicks, uint32(1000))
+		again := 0
+		a.send = func(_ int, req *gosnmp.SnmpPacket, msg []byte) [][]byte {
+			for i := range req.Variables {
+				if strings.HasPrefix(req.Variables[i].Name, ifName.oid().dotted()+".") {
+					again++
+					break
+				}
+			}
+			if again > 1 {
+				return nil
+			}
+			return [][]byte{msg}
+		}
+	})
+	good := 0
+	for i, smp := range read(t, s) {
+		if smp.Err != nil {
+			continue
+		}
+		if good++; smp.Octets != 1000*uint64(i+1) {
+			t.Errorf("%s has the counters of another port: %+v", smp.Port, smp)
+		}
+	}
+	if good == 0 || good == n {
+		t.Errorf("%d ports were read", good)
+	}
+}
+
 func TestEpochOfMovedPort(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	ports := a.many(2)
 	s := open(t, a.config(ports...))
@@ -149,6 +197,7 @@ func TestEpochOfMovedPort(t *testing.T) {
 // net-snmp keeps the row of an interface that was removed for minutes, and a new
 // one of the same name gets another row.
 func TestRowThatOutlivesItsInterface(t *testing.T) {
+	t.Parallel()
 	a, c := newAgent(t), newClock()
 	ports := a.many(2)
 	cfg := a.config(ports...)
@@ -176,6 +225,7 @@ func TestRowThatOutlivesItsInterface(t *testing.T) {
 }
 
 func TestRemovedPort(t *testing.T) {
+	t.Parallel()
 	a, c := newAgent(t), newClock()
 	cfg := a.config(a.many(30)...)
 	cfg.Now = c.now
@@ -208,6 +258,7 @@ func TestRemovedPort(t *testing.T) {
 }
 
 func TestPortRemovedMidWalk(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	ports := a.many(200)
 	a.with(func() {
@@ -229,6 +280,7 @@ func TestPortRemovedMidWalk(t *testing.T) {
 
 // An agent whose GetBulk runs in a circle is found out.
 func TestWalkInACircle(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	a.edit = func(req, answer *gosnmp.SnmpPacket) {
 		if req.PDUType == gosnmp.GetBulkRequest {
@@ -243,6 +295,7 @@ func TestWalkInACircle(t *testing.T) {
 }
 
 func TestRecheck(t *testing.T) {
+	t.Parallel()
 	a, c := newAgent(t), newClock()
 	cfg := a.config(a.many(50)...)
 	cfg.Recheck, cfg.Now = 10*time.Second, c.now

@@ -13,6 +13,7 @@ import (
 
 // Damaged datagrams cost a retry and never a wrong value.
 func TestDamagedDatagrams(t *testing.T) {
+	t.Parallel()
 	damage := map[string]func(rng *rand.Rand, msg []byte) []byte{
 		"truncated": func(rng *rand.Rand, msg []byte) []byte { return msg[:rng.IntN(len(msg))] },
 		"longer":    func(rng *rand.Rand, msg []byte) []byte { return append(msg, 0) },
@@ -80,6 +81,7 @@ func requestIDLoose(msg []byte) (int, bool) {
 // Loss, duplication and late answers on the path: readings are right or errors,
 // and the time of a reading is that of the exchange it came from.
 func TestPath(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name string
 		send func(rng *rand.Rand) func(n int, req *gosnmp.SnmpPacket, msg []byte) [][]byte
@@ -172,6 +174,7 @@ func TestPath(t *testing.T) {
 
 // Large answers are lost, as where fragments are dropped; small ones are not.
 func TestLostFragments(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	a.send = func(_ int, _ *gosnmp.SnmpPacket, msg []byte) [][]byte {
 		if len(msg) > 1472 {
@@ -192,6 +195,7 @@ func TestLostFragments(t *testing.T) {
 }
 
 func TestSilentAgent(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	s := open(t, a.config(a.many(60)...))
 	mustRead(t, s)

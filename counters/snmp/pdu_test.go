@@ -12,6 +12,7 @@ import (
 // What an agent may say about one port must not touch the others, whatever
 // way of reading is in use.
 func TestFaultOfOnePort(t *testing.T) {
+	t.Parallel()
 	const n, bad = 50, 23
 	tests := []struct {
 		name  string
@@ -143,6 +144,7 @@ func TestFaultOfOnePort(t *testing.T) {
 }
 
 func TestTooBig(t *testing.T) {
+	t.Parallel()
 	for _, most := range []int{200, 100, 64, 30, 12} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {
 			a := newAgent(t)
@@ -179,6 +181,7 @@ func TestTooBig(t *testing.T) {
 // Truncated answers: fewer bindings than asked for, as GetBulk allows and some
 // agents do to Get.
 func TestPartialAnswers(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	a.edit = func(_, answer *gosnmp.SnmpPacket) {
 		answer.Variables = answer.Variables[:min(len(answer.Variables), 40)]
@@ -219,6 +222,7 @@ func TestPartialAnswers(t *testing.T) {
 // An agent that answers large requests with sysUpTime alone is asked in smaller ones, and
 // a port that it never answers for is not asked for without end.
 func TestAnswersCutToTheFirstBinding(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	s := open(t, a.config(a.many(40)...))
 	mustRead(t, s)

@@ -45,6 +45,7 @@ func rationed(t *testing.T, a *fakeAgent, s *Source, answers int) (good int, err
 // An agent that is too slow for a survey within one reading is surveyed in several,
 // and where it is too slow for a reading of all ports each is read in turn.
 func TestSurveyLongerThanAReading(t *testing.T) {
+	t.Parallel()
 	for _, answers := range []int{1, 2, 5} {
 		a := newAgent(t)
 		ports := a.many(100)
@@ -90,6 +91,7 @@ func TestSurveyLongerThanAReading(t *testing.T) {
 
 // A port that moves while the agent is slow is looked up in as many readings as it takes.
 func TestLookingUpTakesSeveralReadings(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	cfg := a.config(a.many(20)...)
 	cfg.Timeout = 10 * time.Second // a question that is asked again counts, too
@@ -118,6 +120,7 @@ func TestLookingUpTakesSeveralReadings(t *testing.T) {
 
 // What was found long ago, or before a restart, is not continued.
 func TestSurveyThatIsTooOld(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(s *Source, c *clock){
 		"an hour passes":     func(_ *Source, c *clock) { c.advance(time.Hour) },
 		"the agent restarts": func(s *Source, _ *clock) { s.boot++ },
@@ -140,6 +143,7 @@ func TestSurveyThatIsTooOld(t *testing.T) {
 // Walks that never end, or stand still, end without a deadline too; and of rows of one
 // name only some are looked at.
 func TestWalksThatDoNotEnd(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]string{"walk without end": "more than 65536 instances", "walk that stands": "instance 0 of"} {
 		a := snmptest.Start(t, 3, snmptest.Hostile()[name])
 		s := open(t, Config{Address: "127.0.0.1", Port: a.Port, Community: snmptest.Community, Ports: a.Ports})

@@ -205,6 +205,7 @@ func kernel(t testing.TB, name string) *netlink.LinkStatistics {
 
 // The real agent, every security level: what it says is what the kernel counts.
 func TestSnmpd(t *testing.T) {
+	t.Parallel()
 	d := startDaemon(t)
 	var ports []string
 	links := map[string]netlink.Link{}
@@ -255,6 +256,7 @@ func TestSnmpd(t *testing.T) {
 }
 
 func TestSnmpdInterfaceEvents(t *testing.T) {
+	t.Parallel()
 	d := startDaemon(t)
 	d.cache(t, 0)
 	for _, cfg := range []Config{d.config("tor0", "tor1"), d.user("sha256", "SHA256", "AES", "tor0", "tor1")} {
@@ -315,6 +317,7 @@ func TestSnmpdInterfaceEvents(t *testing.T) {
 // net-snmp keeps the old name of an interface that was renamed, and with the
 // counters of that instant: zero traffic, if it were believed.
 func TestSnmpdRenamedInterface(t *testing.T) {
+	t.Parallel()
 	d := startDaemon(t)
 	d.cache(t, 0)
 	link := addVeth(t, "tor0", "host0")
@@ -360,6 +363,7 @@ func TestSnmpdRenamedInterface(t *testing.T) {
 }
 
 func TestLinkNames(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]bool{"eth0": true, "swp1.100": true, "": false, "Intel Corporation I350": false, "Device 1d0f:ec20": false, "abcdefghijklmnop": false} {
 		if isLinkName([]byte(text)) != want {
 			t.Errorf("%q: %v", text, !want)
@@ -368,6 +372,7 @@ func TestLinkNames(t *testing.T) {
 }
 
 func TestSnmpdCredentials(t *testing.T) {
+	t.Parallel()
 	d := startDaemon(t)
 	tests := []struct {
 		name string
@@ -413,6 +418,7 @@ func TestSnmpdCredentials(t *testing.T) {
 // An agent that restarts, with and without its memory of engine boots and
 // engine ID, is read again by the next reading.
 func TestSnmpdRestart(t *testing.T) {
+	t.Parallel()
 	addVeth(t, "tor0", "host0")
 	d := startDaemon(t)
 	sources := []*Source{
@@ -448,6 +454,7 @@ func TestSnmpdRestart(t *testing.T) {
 
 // A clock that is wrong on either side is put right within the reading.
 func TestSnmpdTimeWindow(t *testing.T) {
+	t.Parallel()
 	d := startDaemon(t)
 	s := open(t, d.user("sha512", "SHA512", "AES256", "lo"))
 	mustRead(t, s)
@@ -462,6 +469,7 @@ func TestSnmpdTimeWindow(t *testing.T) {
 // SNMPv3, too, reads past what is no answer: garbage, halves, and answers to earlier
 // requests.
 func TestSnmpdStrayDatagrams(t *testing.T) {
+	t.Parallel()
 	d := startDaemon(t)
 	addVeth(t, "tor0", "host0")
 	d.cache(t, 0)

@@ -205,6 +205,7 @@ func (s *Source) read(ctx context.Context) error {
 		s.later = s.later[:0]
 		for i := range s.ports {
 			if s.ports[i].need != 0 {
+				s.ports[i].got = 0 // until it is read again it has nothing
 				s.later = append(s.later, int32(i))
 			}
 		}

@@ -15,6 +15,7 @@ import (
 )
 
 func TestRead(t *testing.T) {
+	t.Parallel()
 	const tera = 1 << 40
 	tests := []struct {
 		name string
@@ -67,6 +68,7 @@ func TestRead(t *testing.T) {
 }
 
 func TestAgentWithoutIfXTable(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	a.set(2, fakePort{name: "Ethernet0/1", octets: 4242, ucast: 5, mcast: 6, bcast: 7, mbps: 100, v1: true})
 	got := mustRead(t, open(t, a.config("Ethernet0/1")))[0]
@@ -76,6 +78,7 @@ func TestAgentWithoutIfXTable(t *testing.T) {
 }
 
 func TestStuckWideCounter(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	a.set(1, fakePort{name: "vlan7", octets: 5000, ucast: 1, mbps: 100})
 	a.with(func() { a.put(ifHCOutOctets.oid().at(1), gosnmp.Counter64, uint64(0)) })
@@ -87,6 +90,7 @@ func TestStuckWideCounter(t *testing.T) {
 // A 64-bit column that has never moved proves nothing: the 32-bit one is read beside it
 // until it does.
 func TestWideCounterThatNeverCounts(t *testing.T) {
+	t.Parallel()
 	for _, first := range []uint64{0, 7} { // what both say at first
 		a := newAgent(t)
 		frames := func(n uint64, wide bool) {
@@ -135,6 +139,7 @@ func TestWideCounterThatNeverCounts(t *testing.T) {
 // Where no 64-bit counter of the device counts, that takes longer to be sure of: the
 // tables may be refreshed at different times.
 func TestNoWideCounterCounts(t *testing.T) {
+	t.Parallel()
 	a, c := newAgent(t), newClock()
 	frames := func(n, wide uint64) {
 		a.set(1, fakePort{name: "swp1", octets: 1000 * n, ucast: n, mbps: 1000})
@@ -164,6 +169,7 @@ func TestNoWideCounterCounts(t *testing.T) {
 
 // An idle port keeps its witness, and a busy one loses it: the column costs something.
 func TestWitnessIsDismissed(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	ports := a.many(3)
 	s := open(t, a.config(ports...))
@@ -192,6 +198,7 @@ func TestWitnessIsDismissed(t *testing.T) {
 }
 
 func TestRecognisedAgents(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, descr, object string
 		set                 uint8
@@ -250,6 +257,7 @@ func TestNumbersOfPorts(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	for _, version := range []Version{V2c, V3} {
 		t.Run(string(version), func(t *testing.T) {
 			silent, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -278,6 +286,7 @@ func TestCancel(t *testing.T) {
 
 // A cancellation that comes just before the wait begins is not lost.
 func TestCancelBeforeWait(t *testing.T) {
+	t.Parallel()
 	silent, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
@@ -308,6 +317,7 @@ func TestCancelBeforeWait(t *testing.T) {
 }
 
 func TestDeadlineOfContext(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	a.with(func() { a.send = func(int, *gosnmp.SnmpPacket, []byte) [][]byte { return nil } })
 	cfg := a.config("swp1")
@@ -321,6 +331,7 @@ func TestDeadlineOfContext(t *testing.T) {
 
 // A reading that was cancelled leaves nothing behind that spoils the next one.
 func TestReadAfterCancel(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	s := open(t, a.config(a.many(30)...))
 	mustRead(t, s)
@@ -348,6 +359,7 @@ func TestReadAfterCancel(t *testing.T) {
 }
 
 func TestClosed(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	s := open(t, a.config(a.many(1)...))
 	mustRead(t, s)
@@ -363,6 +375,7 @@ func TestClosed(t *testing.T) {
 }
 
 func TestMembers(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	for i, name := range []string{"eth1", "eth2", "eth3", "eth4", "bond0", "bond1"} {
 		a.set(uint32(i+1), fakePort{name: name, mbps: 1000})

@@ -37,6 +37,7 @@ func strays(msg []byte) [][]byte {
 // No datagram that is no answer ends an exchange, shifts it to another answer or costs
 // a retry, and request-ids cannot be foreseen.
 func TestStrayDatagrams(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	cfg := a.config(a.many(3)...)
 	cfg.Timeout, cfg.Retries = 5*time.Second, -1
@@ -78,6 +79,7 @@ func TestStrayDatagrams(t *testing.T) {
 
 // Strays alone are no answer, and say what they are.
 func TestNothingButStrays(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t)
 	cfg := a.config(a.many(1)...)
 	cfg.Timeout, cfg.Retries = 50*time.Millisecond, -1
@@ -134,6 +136,7 @@ func meddler(t *testing.T, agent uint16, strays func(answer []byte) [][]byte) ui
 
 // An answer has at most as many bindings as any request asks for.
 func TestAnswerOfTooManyBindings(t *testing.T) {
+	t.Parallel()
 	for n, want := range map[int]bool{maxBindings: true, maxBindings + 1: false} {
 		packet := &gosnmp.SnmpPacket{Version: gosnmp.Version2c, Community: "public", PDUType: gosnmp.GetResponse, RequestID: firstID}
 		for range n {

@@ -57,6 +57,7 @@ func reporter(t *testing.T, counter string) uint16 {
 
 // An engine that does nothing but report never makes a reading, and never a loop.
 func TestReports(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, counter string
 		want          error

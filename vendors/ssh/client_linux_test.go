@@ -38,6 +38,7 @@ func dial(t *testing.T, s *sshtest.Server) *Client {
 func TestRun(t *testing.T) { testRunner(t, dial(t, server(t))) }
 
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	c := dial(t, server(t))
 	why := errors.New("that is enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -70,6 +71,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestNobodyAnswers(t *testing.T) {
+	t.Parallel()
 	s := server(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -85,6 +87,7 @@ func TestNobodyAnswers(t *testing.T) {
 }
 
 func TestHostKeys(t *testing.T) {
+	t.Parallel()
 	s := server(t)
 	host := fmt.Sprintf("%s:%d", s.Address, s.Login.Port)
 	right, err := os.ReadFile(s.Login.KnownHosts)
@@ -147,6 +150,7 @@ func TestHostKeys(t *testing.T) {
 // TestHostKeyOfAnotherKind has a server with two keys of which the file has the
 // one that the client would not ask for by itself.
 func TestHostKeyOfAnotherKind(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "rsa")
 	if out, err := exec.Command("ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-N", "", "-f", path).CombinedOutput(); err != nil {
@@ -260,6 +264,7 @@ func TestLogin(t *testing.T) {
 }
 
 func TestDialUnix(t *testing.T) {
+	t.Parallel()
 	for _, permit := range []string{"yes", "no"} {
 		t.Run(permit, func(t *testing.T) {
 			c := dial(t, server(t, "AllowStreamLocalForwarding "+permit))

@@ -101,6 +101,7 @@ func TestHostile(t *testing.T) {
 // TestDeadlines: a connection through SSH ends with its deadline and with Close,
 // although the switch answers neither.
 func TestDeadlines(t *testing.T) {
+	t.Parallel()
 	s := sshtest.Hostile(t, "silent channel")
 	c, err := Dial(t.Context(), Config{Address: s.Address, Login: s.Login})
 	if err != nil {

@@ -52,6 +52,7 @@ func echo(t *testing.T, c net.Conn, text []byte) {
 
 // TestRelay connects to root's socket through an account that may not open it.
 func TestRelay(t *testing.T) {
+	t.Parallel()
 	if noAccounts(t) {
 		return
 	}
@@ -123,6 +124,7 @@ func TestRelay(t *testing.T) {
 // TestRelayRefused: a switch without python3, and a sudo that refuses, which is
 // not tried again.
 func TestRelayRefused(t *testing.T) {
+	t.Parallel()
 	if noAccounts(t) {
 		return
 	}

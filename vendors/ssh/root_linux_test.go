@@ -28,6 +28,7 @@ func busybox(t *testing.T) map[string]string {
 }
 
 func TestRoot(t *testing.T) {
+	t.Parallel()
 	if noAccounts(t) {
 		return
 	}
@@ -53,6 +54,7 @@ func TestRoot(t *testing.T) {
 
 // TestRootTogether runs commands from several goroutines.
 func TestRootTogether(t *testing.T) {
+	t.Parallel()
 	if noAccounts(t) {
 		return
 	}
@@ -73,6 +75,7 @@ func TestRootTogether(t *testing.T) {
 // ends with the command, which sees the end of its output or of its input, or
 // ends by itself.
 func TestRootEnds(t *testing.T) {
+	t.Parallel()
 	if noAccounts(t) {
 		return
 	}
@@ -150,6 +153,7 @@ func gone(t *testing.T, what string) {
 
 // TestRootKilled has sudo killed while a command runs.
 func TestRootKilled(t *testing.T) {
+	t.Parallel()
 	if noAccounts(t) {
 		return
 	}

@@ -78,6 +78,7 @@ func fakeSudo(t *testing.T, script string) map[string]string {
 }
 
 func TestSudoRefused(t *testing.T) {
+	t.Parallel()
 	if noAccounts(t) {
 		return
 	}
@@ -142,6 +143,7 @@ func refused(t *testing.T, s *sshtest.Server, cfg Config) error {
 
 // TestSudoAgain has what may pass: it is no *SudoError.
 func TestSudoAgain(t *testing.T) {
+	t.Parallel()
 	if noAccounts(t) {
 		return
 	}
@@ -174,6 +176,7 @@ func TestSudoAgain(t *testing.T) {
 
 // TestSudoCancelled ends a context while sudo asks.
 func TestSudoCancelled(t *testing.T) {
+	t.Parallel()
 	if noAccounts(t) {
 		return
 	}
@@ -199,6 +202,7 @@ func TestSudoCancelled(t *testing.T) {
 
 // TestSudoStalls has a connection that goes silent after the login.
 func TestSudoStalls(t *testing.T) {
+	t.Parallel()
 	if noAccounts(t) {
 		return
 	}
@@ -244,6 +248,7 @@ func (s *stalling) Close() error {
 // TestSudoCut cuts the connection, as the death of csig does, after each of its
 // writes: sudo and what it runs end, wherever they are.
 func TestSudoCut(t *testing.T) {
+	t.Parallel()
 	if noAccounts(t) {
 		return
 	}
@@ -295,6 +300,7 @@ func (c *cutting) Write(p []byte) (int, error) {
 // for files that root has given the account: with those a process of the account
 // could become root.
 func TestSudoHides(t *testing.T) {
+	t.Parallel()
 	if noAccounts(t) {
 		return
 	}
@@ -334,6 +340,7 @@ func TestSudoHides(t *testing.T) {
 // TestSudoPasswordChanged has a password that is good for the login and not for a
 // command after it: the input of the command is no further guess.
 func TestSudoPasswordChanged(t *testing.T) {
+	t.Parallel()
 	if noAccounts(t) {
 		return
 	}
@@ -358,6 +365,7 @@ func TestSudoPasswordChanged(t *testing.T) {
 // TestSudoWrongOnce: after the password was changed, commands side by side send the
 // old one once, however many they are.
 func TestSudoWrongOnce(t *testing.T) {
+	t.Parallel()
 	if noAccounts(t) {
 		return
 	}
