@@ -97,15 +97,16 @@ func TestLookingUpTakesSeveralReadings(t *testing.T) {
 	cfg.Timeout = 10 * time.Second // a question that is asked again counts, too
 	s := open(t, cfg)
 	mustRead(t, s)
-	need := 0
-	a.with(func() { need = len(s.plan.full) })
 	a.remove(5)
 	for i := uint32(1000); i < 1300; i++ { // a long table
 		a.set(i, fakePort{name: "vlan", octets: 1, ucast: 1})
 	}
 	a.set(2000, numbered(5))
 	for n := 1; ; n++ {
-		good, err := rationed(t, a, s, need+1)
+		if err := s.build(); err != nil { // as the reading does
+			t.Fatal(err)
+		}
+		good, err := rationed(t, a, s, len(s.plan.full)+1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -205,7 +205,6 @@ func kernel(t testing.TB, name string) *netlink.LinkStatistics {
 
 // The real agent, every security level: what it says is what the kernel counts.
 func TestSnmpd(t *testing.T) {
-	t.Parallel()
 	d := startDaemon(t)
 	var ports []string
 	links := map[string]netlink.Link{}
@@ -256,7 +255,6 @@ func TestSnmpd(t *testing.T) {
 }
 
 func TestSnmpdInterfaceEvents(t *testing.T) {
-	t.Parallel()
 	d := startDaemon(t)
 	d.cache(t, 0)
 	for _, cfg := range []Config{d.config("tor0", "tor1"), d.user("sha256", "SHA256", "AES", "tor0", "tor1")} {
@@ -317,7 +315,6 @@ func TestSnmpdInterfaceEvents(t *testing.T) {
 // net-snmp keeps the old name of an interface that was renamed, and with the
 // counters of that instant: zero traffic, if it were believed.
 func TestSnmpdRenamedInterface(t *testing.T) {
-	t.Parallel()
 	d := startDaemon(t)
 	d.cache(t, 0)
 	link := addVeth(t, "tor0", "host0")
@@ -418,7 +415,6 @@ func TestSnmpdCredentials(t *testing.T) {
 // An agent that restarts, with and without its memory of engine boots and
 // engine ID, is read again by the next reading.
 func TestSnmpdRestart(t *testing.T) {
-	t.Parallel()
 	addVeth(t, "tor0", "host0")
 	d := startDaemon(t)
 	sources := []*Source{
@@ -469,7 +465,6 @@ func TestSnmpdTimeWindow(t *testing.T) {
 // SNMPv3, too, reads past what is no answer: garbage, halves, and answers to earlier
 // requests.
 func TestSnmpdStrayDatagrams(t *testing.T) {
-	t.Parallel()
 	d := startDaemon(t)
 	addVeth(t, "tor0", "host0")
 	d.cache(t, 0)

@@ -48,12 +48,27 @@ func newLab(t *testing.T, release sonictest.Release, ports ...string) *lab {
 // open makes a driver that knows nothing.
 func (l *lab) open() {
 	l.t.Helper()
-	if l.Driver != nil {
-		_ = l.Driver.Close() // two at once would not be let
+	if l.Driver != nil { // two at once would not be let
+		others := l.sessions()
+		if l.session != nil {
+			others--
+		}
+		_ = l.Driver.Close()
+		for end := time.Now().Add(time.Minute); l.sessions() > others; {
+			if time.Now().After(end) {
+				l.t.Fatal("Redis does not notice that a session has ended")
+			}
+		}
 	}
 	l.Driver = Open(Config{Redis: clientOf(l.sw.Redis), Patience: l.patience})
 	d := l.Driver
 	l.t.Cleanup(func() { _ = d.Close() })
+}
+
+// sessions is how many drivers wait for answers, as Redis has it.
+func (l *lab) sessions() int {
+	list, _ := l.sw.Redis.Do(0, "CLIENT", "LIST", "TYPE", "pubsub").([]byte)
+	return strings.Count(string(list), " name="+sonicdb.ClientName+" ")
 }
 
 func clientOf(r *sonictest.Redis) *sonicdb.Client {
