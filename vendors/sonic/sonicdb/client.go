@@ -67,13 +67,6 @@ func New(opt Options) *Client {
 	return &Client{opt: opt, conns: map[string]*conn{}}
 }
 
-// conn is a connection to one Redis.
-type conn struct {
-	net *guard
-	redis.Conn
-	db int // selected
-}
-
 // Close ends the connections.
 func (c *Client) Close() error {
 	c.drop()
@@ -86,7 +79,7 @@ func (c *Client) Close() error {
 // drop forgets every connection.
 func (c *Client) drop() {
 	for name, cn := range c.conns {
-		_ = cn.Conn.Close()
+		_ = cn.Close()
 		delete(c.conns, name)
 	}
 	c.layout = nil // the switch may come back as another one
@@ -208,42 +201,35 @@ func (c *Client) do(ctx context.Context, commands [][]string) ([]any, error) {
 		}
 		if !slices.Contains(used, cn) {
 			used = append(used, cn)
-			cn.net.begin()
-			defer context.AfterFunc(ctx, func() { cn.net.Close() })()
+			cn.round = 0
+			defer context.AfterFunc(ctx, func() { cn.Close() })()
 		}
 		if cn.db != p.id {
-			if err := cn.Send("SELECT", strconv.Itoa(p.id)); err != nil {
-				return nil, err
-			}
+			cn.send("SELECT", strconv.Itoa(p.id))
 			cn.db = p.id
 			under = append(under, sent{cn, cmd[0]})
 		}
-		args := make([]any, 0, len(cmd)-2)
-		for _, a := range cmd[2:] {
-			args = append(args, a)
-		}
-		if err := cn.Send(cmd[1], args...); err != nil {
-			return nil, err
-		}
+		cn.send(cmd[1:]...)
 		under = append(under, sent{cn, ""})
 	}
 	for _, cn := range used {
-		if err := cn.Flush(); err != nil {
+		if err := cn.out.Flush(); err != nil {
 			return nil, err
 		}
 	}
 	answers := make([]any, 0, len(commands))
 	for _, s := range under {
-		a, err := s.conn.Receive()
-		var refused redis.Error
-		if errors.As(err, &refused) {
+		a, err := s.conn.receive()
+		if err != nil {
+			return nil, err
+		}
+		refused, is := a.(redis.Error)
+		if is {
 			refused = readable(refused)
 		}
 		switch {
-		case err == nil:
+		case !is:
 			readableIn(a)
-		case refused == "":
-			return nil, err
 		case locked(refused) != nil:
 			return nil, locked(refused)
 		case s.of != "":
@@ -282,12 +268,11 @@ func (c *Client) dial(ctx context.Context, to instance) (*conn, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { nc.Close() })
 	defer stop()
-	g := &guard{Conn: nc}
-	cn := &conn{net: g, Conn: redis.NewConn(timeless{g}, 0, 0)}
+	cn := newConn(nc)
 	if c.opt.Password != nil {
 		word, err := c.opt.Password(ctx)
 		if err == nil {
-			_, err = cn.Conn.Do("AUTH", word)
+			_, err = cn.ask("AUTH", word)
 		}
 		if refused := redis.Error(""); errors.As(err, &refused) {
 			err = readable(refused)
@@ -299,7 +284,7 @@ func (c *Client) dial(ctx context.Context, to instance) (*conn, error) {
 	}
 	// The server's list of clients shows whose connection this is.
 	var refused redis.Error
-	if _, err := cn.Conn.Do("CLIENT", "SETNAME", ClientName); err != nil && (!errors.As(err, &refused) || locked(refused) != nil) {
+	if _, err := cn.ask("CLIENT", "SETNAME", ClientName); err != nil && (!errors.As(err, &refused) || locked(refused) != nil) {
 		nc.Close()
 		return nil, cmp.Or(locked(readable(refused)), err)
 	}
@@ -335,11 +320,3 @@ func readableIn(answer any) {
 
 // ClientName is what csig's connections are called in Redis' CLIENT LIST.
 const ClientName = "csig"
-
-// timeless is a connection without deadlines, which those through SSH do not
-// have: it is closed instead.
-type timeless struct{ net.Conn }
-
-func (timeless) SetDeadline(time.Time) error      { return nil }
-func (timeless) SetReadDeadline(time.Time) error  { return nil }
-func (timeless) SetWriteDeadline(time.Time) error { return nil }

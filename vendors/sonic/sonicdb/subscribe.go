@@ -67,7 +67,7 @@ func (c *Client) subscribe(ctx context.Context, channel string, databases []stri
 	for _, cn := range s.conns {
 		readers.Go(func() {
 			defer s.Close()
-			s.read(redis.PubSubConn{Conn: cn.Conn}, messages)
+			s.read(cn, messages)
 		})
 	}
 	go func() {
@@ -79,33 +79,38 @@ func (c *Client) subscribe(ctx context.Context, channel string, databases []stri
 
 // holds subscribes and waits for the answer.
 func holds(ctx context.Context, cn *conn, channel string) error {
-	stop := context.AfterFunc(ctx, func() { cn.net.Close() })
+	stop := context.AfterFunc(ctx, func() { cn.Close() })
 	defer stop()
-	ps := redis.PubSubConn{Conn: cn.Conn}
-	if err := ps.Subscribe(channel); err != nil {
+	answer, err := cn.ask("SUBSCRIBE", channel)
+	if err != nil {
 		return err
 	}
-	switch v := ps.Receive().(type) {
-	case redis.Subscription:
-		cn.net.round = endless
-		return nil
-	case error:
-		return v
-	default:
+	if list, _ := answer.([]any); len(list) != 3 || !isText(list[0], "subscribe") {
 		return errors.New("another answer than a subscription's")
 	}
+	cn.round = endless
+	return nil
 }
 
-func (s *Subscription) read(ps redis.PubSubConn, to chan<- []byte) {
+func isText(element any, text string) bool {
+	b, ok := element.([]byte)
+	return ok && string(b) == text
+}
+
+func (s *Subscription) read(cn *conn, to chan<- []byte) {
 	for {
-		switch v := ps.Receive().(type) {
-		case redis.Message:
-			select {
-			case to <- v.Data:
-			case <-s.done:
-				return
-			}
-		case error:
+		answer, err := cn.receive()
+		if _, refused := answer.(redis.Error); err != nil || refused {
+			return
+		}
+		list, _ := answer.([]any)
+		if len(list) != 3 || !isText(list[0], "message") {
+			continue
+		}
+		message, _ := list[2].([]byte)
+		select {
+		case to <- message:
+		case <-s.done:
 			return
 		}
 	}
@@ -116,7 +121,7 @@ func (s *Subscription) Close() {
 	s.once.Do(func() {
 		close(s.done)
 		for _, cn := range s.conns {
-			cn.net.Close() // the reader has the rest of it
+			cn.Close() // the reader has the rest of it
 		}
 	})
 }

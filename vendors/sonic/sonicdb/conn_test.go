@@ -30,16 +30,12 @@ func (fed) Close() error                     { return nil }
 func (fed) SetReadDeadline(time.Time) error  { return nil }
 func (fed) SetWriteDeadline(time.Time) error { return nil }
 
-// replies reads all that redigo makes of a text behind a guard.
+// replies reads all that a connection makes of a text.
 func replies(r io.Reader) (list []any, err error) {
-	c := redis.NewConn(&guard{Conn: fed{Reader: r}}, 0, 0)
+	c := newConn(fed{Reader: r})
 	for {
-		a, err := c.Receive()
-		var refused redis.Error
-		switch {
-		case errors.As(err, &refused):
-			a = refused
-		case err != nil:
+		a, err := c.receive()
+		if err != nil {
 			return list, err
 		}
 		list = append(list, a)
@@ -61,7 +57,7 @@ func (e *endlessly) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func TestGuard(t *testing.T) {
+func TestReceive(t *testing.T) {
 	big := strings.Repeat("a", maxBulk)
 	for name, c := range map[string]struct {
 		in   string
@@ -105,38 +101,33 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestGuardRound: replies may follow each other without an end where they are
+// TestRound: replies may follow each other without an end where they are
 // messages, and not where they are the answers of one round trip.
-func TestGuardRound(t *testing.T) {
+func TestRound(t *testing.T) {
 	message := "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$10000\r\n" + strings.Repeat("a", 10000) + "\r\n"
-	g := &guard{Conn: fed{Reader: &endlessly{text: message}}}
-	p := make([]byte, 1<<20)
-	total := 0
-	for g.err == nil && total < 4*maxRound {
-		n, _ := g.Read(p)
-		total += n
-		if total > maxRound/2 && total < maxRound/2+len(p) {
-			g.begin()
+	// takes receives replies until one fails, or there are as many bytes.
+	takes := func(c *conn, bytes, most int) (total int, err error) {
+		for ; err == nil && total < most; total += bytes {
+			_, err = c.receive()
 		}
+		return total, err
 	}
-	if !errors.Is(g.err, untrusted.ErrTooLong) || total < maxRound || total > 2*maxRound {
-		t.Errorf("after %d bytes: %v", total, g.err)
+	c := newConn(fed{Reader: &endlessly{text: message}})
+	if total, err := takes(c, len(message), maxRound/2); err != nil {
+		t.Errorf("half of it: after %d bytes: %v", total, err)
 	}
-	g = &guard{Conn: fed{Reader: &endlessly{text: "+OK\r\n"}}} // an answer costs memory beside its text
-	for total = 0; g.err == nil && total < maxRound; {
-		n, _ := g.Read(p)
-		total += n
+	c.round = 0 // of the next round trip
+	if total, err := takes(c, len(message), 4*maxRound); !errors.Is(err, untrusted.ErrTooLong) || total < maxRound/2 || total > 2*maxRound {
+		t.Errorf("after %d bytes: %v", total, err)
 	}
-	if !errors.Is(g.err, untrusted.ErrTooLong) || total > maxRound/elementCost*len("+OK\r\n")+len(p) {
-		t.Errorf("short answers: after %d bytes: %v", total, g.err)
+	c = newConn(fed{Reader: &endlessly{text: "+OK\r\n"}}) // an answer costs memory beside its text
+	if total, err := takes(c, len("+OK\r\n"), maxRound); !errors.Is(err, untrusted.ErrTooLong) || total > (maxRound/elementCost+1)*len("+OK\r\n") {
+		t.Errorf("short answers: after %d bytes: %v", total, err)
 	}
-	g = &guard{Conn: fed{Reader: &endlessly{text: message}}, round: endless}
-	for total = 0; g.err == nil && total < 4*maxRound; {
-		n, _ := g.Read(p)
-		total += n
-	}
-	if g.err != nil {
-		t.Errorf("messages: %v after %d bytes", g.err, total)
+	c = newConn(fed{Reader: &endlessly{text: message}})
+	c.round = endless
+	if total, err := takes(c, len(message), 4*maxRound); err != nil {
+		t.Errorf("messages: %v after %d bytes", err, total)
 	}
 }
 
@@ -177,9 +168,9 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// FuzzGuard: behind the guard redigo neither panics nor finds a reply that is larger
-// than the guard lets through, however the bytes come.
-func FuzzGuard(f *testing.F) {
+// FuzzReceive: a connection neither panics nor finds a reply that is deeper than it
+// may be, however the bytes come.
+func FuzzReceive(f *testing.F) {
 	for _, s := range []string{
 		"*2\r\n$1\r\n0\r\n*1\r\n$3\r\nabc\r\n", "-ERR x\r\n:1\r\n+OK\r\n$-1\r\n*-1\r\n", "$9223372036854775807\r\n", "*9223372036854775807\r\n",
 		"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", "$2\r\na\n\r\n", "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$0\r\n\r\n", ":\r\n", "$\r\n",
