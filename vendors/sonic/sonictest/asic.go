@@ -12,14 +12,14 @@ import (
 type entry struct {
 	port         string
 	vid, vidMask uint16
-	pcp, pcpMask uint8
+	pcp, pcpMask uint16
 	priority     uint32
 	set          uint16
 	oid          string // in ASIC_DB
 }
 
 func (e *entry) matches(tci quantize.TCI) bool {
-	return uint16(tci)&e.vidMask&0xfff == e.vid && uint8(tci>>13)&e.pcpMask == e.pcp
+	return uint16(tci)&e.vidMask&0xfff == e.vid && uint16(tci>>13)&e.pcpMask == e.pcp
 }
 
 // same tells whether two entries match the same frames by the same words.
@@ -43,13 +43,10 @@ type asic struct {
 }
 
 type table struct {
-	size     int
-	match    map[string]string // P4 name → SAI field
-	bits     map[string]int    // P4 name → width
-	actions  map[string]string // P4 action → its parameter
-	entries  map[string]*entry // by canonical key
-	priority int
-	oid      string // in ASIC_DB
+	size    int
+	action  string            // P4's name of it
+	entries map[string]*entry // by canonical key
+	oid     string            // in ASIC_DB
 }
 
 // EgressAll is the TCIs that frames with these tags leave port with.

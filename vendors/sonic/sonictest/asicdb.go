@@ -2,8 +2,6 @@ package sonictest
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 
 	"github.com/gomodule/redigo/redis"
@@ -74,12 +72,9 @@ func (s *Switch) Watchdog(bind bool) {
 // getTableSaiAttrs).
 func (d *asicDB) table(t *table) {
 	d.groups()
-	fields := []any{"SAI_ACL_TABLE_ATTR_ACL_STAGE", "SAI_ACL_STAGE_EGRESS", "SAI_ACL_TABLE_ATTR_SIZE", strconv.Itoa(t.size),
-		"SAI_ACL_TABLE_ATTR_ACL_ACTION_TYPE_LIST", "1:SAI_ACL_ACTION_TYPE_COUNTER"}
-	for _, f := range slices.Sorted(maps.Values(t.match)) {
-		fields = append(fields, f, "true")
-	}
-	t.oid = d.create(aclTables, fields...)
+	t.oid = d.create(aclTables, "SAI_ACL_TABLE_ATTR_ACL_STAGE", "SAI_ACL_STAGE_EGRESS", "SAI_ACL_TABLE_ATTR_SIZE", strconv.Itoa(t.size),
+		"SAI_ACL_TABLE_ATTR_ACL_ACTION_TYPE_LIST", "1:SAI_ACL_ACTION_TYPE_COUNTER",
+		"SAI_ACL_TABLE_ATTR_FIELD_OUT_PORT", "true", "SAI_ACL_TABLE_ATTR_FIELD_OUTER_VLAN_ID", "true", "SAI_ACL_TABLE_ATTR_FIELD_OUTER_VLAN_PRI", "true")
 }
 
 // entry writes an ACL entry; nothing of it but the table is looked at.
