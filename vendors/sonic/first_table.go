@@ -10,13 +10,10 @@ import (
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
 
-// The first table that P4Orch makes is more than a table: orchagent makes ACL groups
-// of the whole switch, at ingress, egress and pre-ingress, and binds them. Where SAI
-// refuses one it throws, which is not caught: the swss container starts again, and
-// all ports go down (orchagent/switchorch.cpp, initAclGroupsBindToSwitch, in every
-// branch from 202205; p4orch/acl_table_manager.cpp, processAddTableRequest). That must
-// not happen twice because of csig: STATE_DB has a note of a first definition from
-// before it is sent until it is answered, and while that stands none is sent.
+// Where SAI refuses the ACL groups that the first table needs, orchagent ends, and all
+// ports go down (doc.go). That must not happen twice because of csig: STATE_DB has a
+// note of a first definition from before it is sent until it is answered, and while
+// that stands none is sent.
 const (
 	firstKey      = "CSIG_TABLE|definition"
 	firstSent     = "sent"

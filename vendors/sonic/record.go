@@ -12,12 +12,9 @@ import (
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
-// The setup is recorded in STATE_DB, under a key that is csig's own: what the
-// signals, the layout and the actions are shows in no row of SONiC's. STATE_DB
-// goes with a reboot, as the rules do, and stays when the swss container
-// restarts (sonic-buildimage files/scripts/swss.sh clears only tables that it
-// names there). CONFIG_DB is no place for it: tables without a YANG model make
-// its validation fail.
+// The setup is recorded in STATE_DB, which goes with a reboot, as the rules do, and
+// stays when the swss container restarts (doc.go). CONFIG_DB is no place for it: tables
+// without a YANG model make its validation fail.
 const (
 	recordKey    = "CSIG_TABLE|device"
 	recordSetup  = "setup"

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
@@ -106,7 +108,7 @@ func TestRemote(t *testing.T) {
 		t.Errorf("without its password: %v", err)
 	}
 	// TCP, which SONiC's Redis has at the switch's own 127.0.0.1.
-	cfg.Device.Management.Own = map[string]inventory.PlatformKeys{"redis": &Keys{Port: l.sw.Redis.ListenTCP("hunter22"), Password: inventory.Secret{File: secret}}}
+	cfg.Device.Management.Own = map[string]inventory.PlatformKeys{"redis": &Keys{Port: listenTCP(t, l.sw.Redis, "hunter22"), Password: inventory.Secret{File: secret}}}
 	if have, err := open().Observe(t.Context()); err != nil || have.TPID != want.TPID {
 		t.Errorf("by TCP: %+v, %v", have, err)
 	}
@@ -176,4 +178,27 @@ func TestReach(t *testing.T) {
 			t.Errorf("%+v is reached", dev)
 		}
 	}
+}
+
+// listenTCP makes the server listen at a TCP port, too; password is its own.
+func listenTCP(t *testing.T, r *sonictest.Redis, password string) uint16 {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := ln.Addr().(*net.TCPAddr).Port
+	ln.Close()
+	c, err := redis.Dial("unix", r.Socket)
+	if err == nil {
+		_, err = c.Do("AUTH", password)
+	}
+	if err == nil {
+		_, err = c.Do("CONFIG", "SET", "port", port)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	return uint16(port)
 }

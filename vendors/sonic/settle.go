@@ -10,9 +10,8 @@ import (
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
 
-// Since SONiC 202405 orchagent answers first, and then another of its threads deletes
-// each row of APPL_DB and writes it again (orchagent/response_publisher.cpp, publish
-// and dbUpdateThread): a read in between misses rows that exist.
+// Since SONiC 202405 orchagent deletes each row and writes it again after its answer
+// (doc.go): a read in between misses rows that exist.
 
 // settleTime is how long csig waits until the rows equal orchagent's answers;
 // settlePause is the time between two reads, since nothing signals the write.

@@ -13,12 +13,9 @@ import (
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
 
-// What carries a TPID is a port, or the aggregate that it is a member of: SAI gives
-// the aggregate's TPID to all its members, also those that join it later, and the
-// default to one that leaves (SAI doc/TPID/TPID_SAI_proposal.md, LAG Member TPID
-// Behavior; sonic-swss orchagent/portsorch.cpp, setLagTpid). SONiC has them side by
-// side in CONFIG_DB and in APPL_DB, by their names: those of aggregates, and no
-// others, begin so (sonic-utilities config/main.py, is_portchannel_name_valid).
+// What carries a TPID is a port, or the aggregate that it is a member of (doc.go).
+// The names of aggregates, and no others, begin so (sonic-utilities config/main.py,
+// is_portchannel_name_valid).
 const aggregates = "PortChannel"
 
 func isAggregate(name string) bool { return strings.HasPrefix(name, aggregates) }
@@ -146,15 +143,15 @@ func (d *Driver) setTPIDs(ctx context.Context, seen *view) error {
 		}
 		of[name] = append(of[name], p.Port)
 	}
-	var change, await []string
+	var change, kept []string // kept have it in CONFIG_DB, and not in the ASIC
 	for _, name := range carriers {
 		has := seen.carriers[name].tpid
 		if !sameTPID(has, want) {
-			change, await = append(change, name), append(await, name)
+			change = append(change, name)
 		} else {
 			has = unknownTPID
 			if asic := seen.carriers[name].asic; asic != "" && !sameTPID(asic, want) {
-				await = append(await, name)
+				kept = append(kept, name)
 			}
 		}
 		if _, noted := seen.record.before[name]; !noted {
@@ -179,7 +176,7 @@ func (d *Driver) setTPIDs(ctx context.Context, seen *view) error {
 	if err := d.write(ctx, cmds...); err != nil {
 		return err
 	}
-	return d.setTPIDsCanary(ctx, change, await, of, seen)
+	return d.giveTPIDs(ctx, change, kept, of, seen)
 }
 
 // portmgrd waits until TPIDs have come through portmgrd and teammgrd to orchagent,

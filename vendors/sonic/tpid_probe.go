@@ -86,82 +86,91 @@ func (v *view) inASIC(tpid string) bool {
 	return false
 }
 
-// setTPIDsCanary sets the TPID of ports and aggregates, whose former values are noted
-// already: on one port first, the canary, where the ASIC has it on none.
-func (d *Driver) setTPIDsCanary(ctx context.Context, change, await []string, of map[string][]string, seen *view) error {
-	want := tpidText(d.setup.TPID)
-	rest := change
-	give := func(names []string) error {
-		var cmds [][]string
-		for _, name := range names {
-			cmds = append(cmds, tpidCommand(name, want))
-		}
-		return d.write(ctx, cmds...)
-	}
-	if kept := slices.DeleteFunc(slices.Clone(await), func(name string) bool { return slices.Contains(change, name) }); seen.probe[tpidOf] == want && len(kept) > 0 {
+// giveTPIDs sets the TPID of ports and aggregates, whose former values are noted
+// already: on one port first, the canary, where the ASIC has it on none. Those that are
+// kept have it in CONFIG_DB.
+func (d *Driver) giveTPIDs(ctx context.Context, change, kept []string, of map[string][]string, seen *view) error {
+	want, errs := tpidText(d.setup.TPID), []error{}
+	if seen.probe[tpidOf] == want && len(kept) > 0 {
 		// The outcome of an earlier try is unknown: find it out before others get the TPID.
-		early := d.checkAlive(ctx, d.portmgrd(ctx, kept, of, seen))
+		err := d.checkAlive(ctx, d.portmgrd(ctx, kept, of, seen))
 		switch {
-		case errors.Is(early, errGone):
-			return errors.Join(early, d.write(ctx, seen.restoreAll()...))
-		case early != nil && len(portsOf(early)) == 0:
-			return early
-		}
-		seen.probe = nil // orchagent still runs with it
-		return errors.Join(early, d.write(ctx, []string{sonicdb.State, "DEL", tpidKey}), d.setTPIDsCanary(ctx, change, change, of, seen))
-	}
-	var err error
-	if len(change) > 0 && !seen.inASIC(want) {
-		first := max(0, slices.IndexFunc(change, func(name string) bool { return !isAggregate(name) })) // of these ASIC_DB tells
-		now := d.cfg.Now().UTC().Format(time.RFC3339)
-		note := [][]string{
-			{sonicdb.State, "MULTI"},
-			{sonicdb.State, "DEL", tpidKey},
-			{sonicdb.State, "HSET", tpidKey, tpidAbout, now, tpidOf, want, tpidPort, change[first]},
-			{sonicdb.State, "EXEC"},
-		}
-		if err := d.write(ctx, note...); err != nil {
+		case errors.Is(err, errGone):
+			return errors.Join(err, d.write(ctx, seen.restoreAll()...))
+		case err != nil && len(portsOf(err)) == 0:
 			return err
 		}
-		d.noted[tpidKey] = true
-		if err = give(change[first : first+1]); err == nil {
-			// An interrupt here would leave a wrong note.
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*d.cfg.Patience)
-			if err = d.write(ctx, []string{sonicdb.State, "HSET", tpidKey, tpidSent, now}); err == nil {
-				err = d.checkAlive(ctx, d.portmgrd(ctx, change[first:first+1], of, seen))
-			}
-			cancel()
-		}
+		seen.probe = nil // orchagent still runs with it
+		errs, kept = append(errs, err, d.write(ctx, []string{sonicdb.State, "DEL", tpidKey})), nil
+	}
+	rest := change
+	if len(change) > 0 && !seen.inASIC(want) {
+		first := max(0, slices.IndexFunc(change, func(name string) bool { return !isAggregate(name) })) // of these ASIC_DB tells
+		err := d.tryTPID(ctx, change[first], of, seen)
 		switch {
 		case errors.Is(err, errGone):
 			return d.revertTPIDs(ctx, change[first:first+1], seen)
 		case err != nil && len(portsOf(err)) == 0:
 			return err
 		}
-		if err := d.write(ctx, []string{sonicdb.State, "DEL", tpidKey}); err != nil {
+		errs, rest = append(errs, err), slices.Delete(slices.Clone(change), first, first+1)
+	}
+	if len(rest)+len(kept) > 0 {
+		if err := d.write(ctx, tpidCommands(rest, want)...); err != nil {
 			return err
 		}
-		delete(d.noted, tpidKey)
-		rest = slices.Delete(slices.Clone(change), first, first+1)
-		if err != nil {
-			await = slices.DeleteFunc(slices.Clone(await), func(name string) bool { return name == change[first] })
-		}
-	}
-	if len(await) > 0 {
-		if e := give(rest); e != nil {
-			return e
-		}
-		late := d.portmgrd(ctx, await, of, seen)
-		if errors.Is(late, errGone) {
+		err := d.portmgrd(ctx, append(slices.Clone(rest), kept...), of, seen)
+		if errors.Is(err, errGone) {
 			return d.revertTPIDs(ctx, change, seen)
 		}
-		err = errors.Join(err, late)
+		errs = append(errs, err)
 	}
+	err := errors.Join(errs...)
 	if seen.probe[tpidOf] == want && (err == nil || len(portsOf(err)) > 0) { // orchagent still runs with it
 		delete(d.noted, tpidKey)
 		return errors.Join(err, d.write(ctx, []string{sonicdb.State, "DEL", tpidKey}))
 	}
 	return err
+}
+
+// tryTPID gives one port or aggregate the TPID, with a note for as long as the outcome
+// is unknown.
+func (d *Driver) tryTPID(ctx context.Context, name string, of map[string][]string, seen *view) error {
+	want, now := tpidText(d.setup.TPID), d.cfg.Now().UTC().Format(time.RFC3339)
+	err := d.write(ctx,
+		[]string{sonicdb.State, "MULTI"},
+		[]string{sonicdb.State, "DEL", tpidKey},
+		[]string{sonicdb.State, "HSET", tpidKey, tpidAbout, now, tpidOf, want, tpidPort, name},
+		[]string{sonicdb.State, "EXEC"})
+	if err != nil {
+		return err
+	}
+	d.noted[tpidKey] = true
+	one := []string{name}
+	if err := d.write(ctx, tpidCommands(one, want)...); err != nil {
+		return err
+	}
+	// An interrupt here would leave a wrong note.
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*d.cfg.Patience)
+	defer cancel()
+	if err = d.write(wait, []string{sonicdb.State, "HSET", tpidKey, tpidSent, now}); err == nil {
+		err = d.checkAlive(wait, d.portmgrd(wait, one, of, seen))
+	}
+	if errors.Is(err, errGone) || err != nil && len(portsOf(err)) == 0 {
+		return err
+	}
+	if err := d.write(ctx, []string{sonicdb.State, "DEL", tpidKey}); err != nil {
+		return err
+	}
+	delete(d.noted, tpidKey)
+	return err
+}
+
+func tpidCommands(names []string, tpid string) (cmds [][]string) {
+	for _, name := range names {
+		cmds = append(cmds, tpidCommand(name, tpid))
+	}
+	return cmds
 }
 
 // checkAlive returns errGone where orchagent does not answer after an error of portmgrd:

@@ -249,10 +249,7 @@ func (d *Driver) lookPorts(ctx context.Context, v *view) error {
 const portNames = "COUNTERS_PORT_NAME_MAP"
 
 // warmRestart is where orchagent counts its starts that find the databases as they
-// were (sonic-swss-common common/warm_restart.cpp, checkWarmStart). P4Orch refuses
-// every row of an entry then, since the table has not been made when they come
-// (orchagent/p4orch/p4orch.cpp, doTask), makes the table, and leaves the rows as
-// they are; syncd takes the entries from the ASIC.
+// were: rows say nothing of its entries after one (doc.go).
 const warmRestart = "WARM_RESTART_TABLE|orchagent"
 
 // switchCapability is what orchagent found SAI to be capable of (sonic-swss
@@ -282,8 +279,7 @@ func (v *view) parseEntries() {
 }
 
 // proof tells whether P4Orch reports what it has in APPL_STATE_DB, as it did up to
-// SONiC 202311. Since 202405 its ResponsePublisher writes what it has into
-// APPL_DB, over what it was asked for (sonic-swss orchagent/p4orch/p4orch.h).
+// SONiC 202311.
 func (v *view) proof() bool { return len(v.states) > 0 }
 
 // reports is the rows that P4Orch has: those it reports where it reports, else those

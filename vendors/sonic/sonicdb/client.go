@@ -183,7 +183,7 @@ type sent struct {
 	of   string // the database that is selected; "" where the answer is the caller's
 }
 
-func (c *Client) do(ctx context.Context, commands [][]string) ([]any, error) {
+func (c *Client) do(ctx context.Context, commands [][]string) (answers []any, failed error) {
 	layout, err := c.Layout(ctx)
 	if err != nil {
 		return nil, err
@@ -202,7 +202,12 @@ func (c *Client) do(ctx context.Context, commands [][]string) ([]any, error) {
 		if !slices.Contains(used, cn) {
 			used = append(used, cn)
 			cn.round = 0
-			defer context.AfterFunc(ctx, func() { cn.Close() })()
+			stop := context.AfterFunc(ctx, func() { cn.Close() })
+			defer func() {
+				if !stop() && failed == nil { // it is closed, or will be in a moment
+					failed = context.Cause(ctx)
+				}
+			}()
 		}
 		if cn.db != p.id {
 			cn.send("SELECT", strconv.Itoa(p.id))
@@ -217,7 +222,7 @@ func (c *Client) do(ctx context.Context, commands [][]string) ([]any, error) {
 			return nil, err
 		}
 	}
-	answers := make([]any, 0, len(commands))
+	answers = make([]any, 0, len(commands))
 	for _, s := range under {
 		a, err := s.conn.receive()
 		if err != nil {

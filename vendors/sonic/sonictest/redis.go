@@ -5,7 +5,7 @@ package sonictest
 
 import (
 	"context"
-	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -53,32 +53,12 @@ func shortDir(t testing.TB) string {
 
 // writeConfig writes the map of the databases as SONiC has it.
 func (r *Redis) writeConfig() {
-	type database struct {
-		ID        int    `json:"id"`
-		Separator string `json:"separator"`
-		Instance  string `json:"instance"`
+	text := fmt.Sprintf(`{"INSTANCES":{"redis":{"hostname":"127.0.0.1","port":6379,"unix_socket_path":%q}},"DATABASES":{`, r.Socket)
+	for id, name := range map[int]string{0: "APPL_DB:", 1: "ASIC_DB:", 2: "COUNTERS_DB:", 4: "CONFIG_DB|", 5: "FLEX_COUNTER_DB:", 6: "STATE_DB|"} {
+		text += fmt.Sprintf(`%q:{"id":%d,"separator":%q,"instance":"redis"},`, name[:len(name)-1], id, name[len(name)-1:])
 	}
-	type instance struct {
-		Hostname string `json:"hostname"`
-		Port     int    `json:"port"`
-		Socket   string `json:"unix_socket_path"`
-	}
-	text, err := json.Marshal(struct {
-		Instances map[string]instance `json:"INSTANCES"`
-		Databases map[string]database `json:"DATABASES"`
-		Version   string              `json:"VERSION"`
-	}{
-		map[string]instance{"redis": {"127.0.0.1", 6379, r.Socket}},
-		map[string]database{
-			"APPL_DB": {0, ":", "redis"}, "ASIC_DB": {1, ":", "redis"}, "COUNTERS_DB": {2, ":", "redis"}, "CONFIG_DB": {4, "|", "redis"},
-			"FLEX_COUNTER_DB": {5, ":", "redis"}, "STATE_DB": {6, "|", "redis"}, "APPL_STATE_DB": {14, ":", "redis"},
-		},
-		"1.0",
-	})
-	if err == nil {
-		err = os.WriteFile(r.File, text, 0o644)
-	}
-	if err != nil {
+	text += `"APPL_STATE_DB":{"id":14,"separator":":","instance":"redis"}},"VERSION":"1.0"}`
+	if err := os.WriteFile(r.File, []byte(text), 0o644); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -163,27 +143,4 @@ func (r *Redis) Keys(db int, pattern string) []string {
 // Dial connects for sonicdb.Options.
 func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, network, address)
-}
-
-// ListenTCP makes the server listen at a TCP port, too; password is its own.
-func (r *Redis) ListenTCP(password string) uint16 {
-	r.t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	port := ln.Addr().(*net.TCPAddr).Port
-	ln.Close()
-	c, err := redis.Dial("unix", r.Socket)
-	if err == nil {
-		_, err = c.Do("AUTH", password)
-	}
-	if err == nil {
-		_, err = c.Do("CONFIG", "SET", "port", port)
-	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	c.Close()
-	return uint16(port)
 }
