@@ -64,26 +64,15 @@ func (c *compiler) readDomain(f *Fleet) {
 	p.checkVLANs(f.VLANTPIDs)
 	p.checkRetired(f.VLANTPIDs)
 	c.take(p.reader)
-	f.Policy = Policy{OnStale: Conservative, Estimator: Estimator{Method: Raw}}
+	policy := layered[Policy]{keys: keysOf[Policy]().filled.Interface().(Policy)}
 	if c.policyFile != nil {
-		f.Policy = c.policyFile.policy(c.policy)
+		policy = c.policyFile.policy(c.policy)
 		c.take(c.policyFile.reader)
 	}
+	f.Policy = policy.keys
+	f.Policy.OnStale, f.Policy.Estimator = cmp.Or(f.Policy.OnStale, Conservative), f.Policy.Estimator.orRaw()
 	f.Policy.Retired = p.retired
-
-	about := &c.origins.policy
-	about.interval, about.schedule, about.estimator = builtIn, builtIn, builtIn
-	if c.profileFile != nil {
-		if o := c.profileFile.get("profile"); o != nil {
-			about.interval = c.keyOrigin(c.profileFile, o, "interval", "profile")
-		}
-	}
-	if c.policy != nil {
-		if f.Policy.Schedule != "" {
-			about.schedule = c.keyOrigin(c.policyFile, c.policy, "schedule", "policy")
-		}
-		about.estimator = c.keyOrigin(c.policyFile, c.policy, "estimator", "policy")
-	}
+	c.origins.policy = policyOrigins{cmp.Or(p.interval, builtIn), cmp.Or(policy.originOf("schedule"), builtIn), cmp.Or(policy.originOf("estimator"), builtIn)}
 }
 
 // devicesOf composes the devices. It returns false where it gave up before the
@@ -176,20 +165,10 @@ func (c *compiler) devicesOf(f *Fleet) bool {
 
 // doubt notes that the name, the platform or the way in of a device is not known
 // for sure.
-func (c *compiler) doubt(i int) {
-	if c.doubted == nil {
-		c.doubted = make(map[int]bool)
-	}
-	c.doubted[i] = true
-}
+func (c *compiler) doubt(i int) { c.doubted[i] = true }
 
 // leaveOpen notes that not all ports of a device are known.
-func (c *compiler) leaveOpen(i int) {
-	if c.open == nil {
-		c.open = make(map[int]bool)
-	}
-	c.open[i] = true
-}
+func (c *compiler) leaveOpen(i int) { c.open[i] = true }
 
 // suggestSome is suggest for names of the file, of which there may be many.
 func suggestSome[V any](word string, known map[string]V) string {

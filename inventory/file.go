@@ -226,7 +226,7 @@ type hostList []hostKeys
 func (*hostList) readFrom(*reader, ast.Node, string) bool { return false } // one by one, by reader.host
 
 func (*hostList) form() *schema {
-	return listForm(anyForm(textForm(patternRegexp), keysOf[hostKeys]().schema()))
+	return listForm(keysOf[hostKeys]().schema())
 }
 
 func (l *hostList) writeTo(w *writer) {

@@ -90,7 +90,7 @@ type Port struct {
 
 // Host is an end of the network: a machine with CSIG in its stack, or without.
 type Host struct {
-	Name string `key:"name,need" is:"hosts" doc:"Its name; gpu-[1-8] stands for eight."`
+	Name string `key:"name,need,short" is:"hosts" doc:"Its name; gpu-[1-8] stands for eight."`
 	MTU  int    `key:"mtu" is:"mtu" doc:"Of its network card, in bytes."` // 0: unknown
 	CSIG bool   `key:"csig" doc:"Whether it reads and writes the tag."`
 
@@ -124,7 +124,7 @@ func (s Support) String() string {
 
 // Level is what a device does with the tag.
 type Level struct {
-	Support Support `key:"is,need" words:"auto native software passthrough discard" hint:"want auto, native, software, passthrough or discard" doc:"The level."`
+	Support Support `key:"is,need,short" words:"auto native software passthrough discard" hint:"want auto, native, software, passthrough or discard" doc:"The level."`
 	Reason  string  `key:"reason" is:"line 500" doc:"Why: plans and assessments repeat it."`
 	Profile string  `key:"profile" is:"hash" doc:"Hash of the profile that a native device is configured for, or its first 12 digits or more."`
 }

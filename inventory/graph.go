@@ -82,23 +82,16 @@ func (t *graph) neighbours() {
 // tiers counts the hops from each device to the nearest host. Where the file
 // knows of no hosts, the devices with the fewest links stand for them.
 func (t *graph) tiers() {
-	t.tier = make([]int32, len(t.f.Devices))
-	queue := make([]int32, 0, len(t.tier))
-	for i := range t.tier {
-		t.tier[i] = -1
+	var edges []int32
+	for i := range t.f.Devices {
 		if slices.Contains(t.peer[t.first[i]:t.first[i]+len(t.f.Devices[i].Ports)], toHost) {
-			t.tier[i] = 0
-			queue = append(queue, int32(i))
+			edges = append(edges, int32(i))
 		}
 	}
-	for len(queue) > 0 {
-		i := queue[0]
-		queue = queue[1:]
-		for _, k := range t.nears[i] {
-			if t.tier[k] < 0 {
-				t.tier[k] = t.tier[i] + 1
-				queue = append(queue, k)
-			}
+	t.tier = t.distances(edges, false)
+	for i, n := range t.tier {
+		if n == unreached {
+			t.tier[i] = -1
 		}
 	}
 }

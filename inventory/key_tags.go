@@ -17,7 +17,8 @@ import (
 //
 //	key      the key's name, or "*" for those of platforms (platform.go); ",need" where it may not be missing, ",flow" where it is
 //	         written in one line, ",always" where it is written though it is zero,
-//	         ",quiet" where errors do not quote what is in it
+//	         ",quiet" where errors do not quote what is in it,
+//	         ",short" where its value alone may stand for the mapping
 //	doc      what it says, for the schema; on the blank field, of the mapping
 //	many     "or one": a list, or one entry without the brackets
 //	is       what its value is, where the type does not tell (kinds.go)
@@ -33,6 +34,7 @@ import (
 // keySet is a struct with tags, prepared.
 type keySet struct {
 	doc    string
+	short  string // the key whose value alone may stand for the mapping
 	keys   []key
 	names  []string
 	filled reflect.Value // the struct with the defaults
@@ -116,6 +118,9 @@ func (s *keySet) add(t reflect.Type, index []int, without []string) {
 		text, given := f.Tag.Lookup("default")
 		k := key{name: name, doc: f.Tag.Get("doc"), hint: f.Tag.Get("hint"), number: number, index: at, kind: kindOf(f)}
 		k.need, k.flow, k.quiet = strings.Contains(options, "need"), strings.Contains(options, "flow"), strings.Contains(options, "quiet")
+		if strings.Contains(options, "short") {
+			s.short = name
+		}
 		k.always = k.need || given || strings.Contains(options, "always")
 		if given && !k.kind.read(&reader{}, ast.String(token.New(text, text, &token.Position{})), name, s.filled.FieldByIndex(at)) {
 			panic(fmt.Sprintf("inventory: the default of %s.%s cannot be read", t, f.Name))
@@ -142,8 +147,16 @@ func (s *keySet) open(r *reader, n ast.Node, what string) (Mapping, bool) {
 // read reads a mapping into a struct of the set's type, and notes which keys are
 // given unless about is nil. It returns false where there is no mapping.
 func (s *keySet) read(r *reader, n ast.Node, what string, to reflect.Value, about *given) (Mapping, bool) {
-	m, ok := s.open(r, n, what)
 	to.Set(s.filled)
+	if _, pairs := n.(ast.MapNode); s.short != "" && !pairs {
+		m := Mapping{r: r, node: n, what: what, values: map[string]entry{s.short: {s.short, n, n}}}
+		if !s.key(s.short).read(r, n, what, to) {
+			return m, false
+		}
+		s.check(m, to)
+		return m, true
+	}
+	m, ok := s.open(r, n, what)
 	if !ok {
 		return m, false
 	}
@@ -158,10 +171,14 @@ func (s *keySet) read(r *reader, n ast.Node, what string, to reflect.Value, abou
 			about.note(r, k, v, read, m.tried(k.name) && !read || len(r.errs) > before || r.full())
 		}
 	}
+	s.check(m, to)
+	return m, true
+}
+
+func (s *keySet) check(m Mapping, to reflect.Value) {
 	if c, ok := to.Addr().Interface().(Checker); ok {
 		c.Check(m)
 	}
-	return m, true
 }
 
 // readKeys reads a mapping into what to points at.

@@ -103,7 +103,7 @@ func namedKind(is, argument string) *kind {
 	case "field":
 		return asIs(textForm(fieldName.String()), any)
 	case "hash":
-		return asText(textForm(profileRegexp), any)
+		return asText(textForm(profileRegexp), checked(notProfileHash))
 	case "name":
 		return asIs(textForm(plainName.String()), (*reader).name)
 	case "format":
@@ -267,7 +267,9 @@ func listKind(of *kind, orOne bool) *kind {
 }
 
 func wordKind(words []string) *kind {
-	return textKind(wordForm(words...), true, func(r *reader, n ast.Node, what string) (string, bool) { return r.word(n, what, words...) })
+	k := textKind(wordForm(words...), true, func(r *reader, n ast.Node, what string) (string, bool) { return r.word(n, what, words...) })
+	k.write = func(w *writer, v reflect.Value) { w.plain(fmt.Sprint(v)) } // some have a word for what is zero
+	return k
 }
 
 func boolForm() *schema { return &schema{Type: []string{"boolean"}} }

@@ -30,12 +30,7 @@ func Load(path string) (*Fleet, error) {
 
 // osFiles are the machine's own.
 func osFiles() files {
-	return files{open: openOS, glob: filepath.Glob, join: func(dir, pattern string) string {
-		if filepath.IsAbs(pattern) {
-			return pattern
-		}
-		return filepath.Join(dir, pattern)
-	}, dir: filepath.Dir}
+	return files{open: openOS, glob: filepath.Glob}
 }
 
 // Parse reads and validates the text of one fleet file; name stands for the
@@ -50,8 +45,6 @@ type files struct {
 	text []byte // the only one, where open is nil
 	open func(name string, included bool) (fs.File, error)
 	glob func(pattern string) ([]string, error) // nil: there are no others
-	join func(dir, pattern string) string
-	dir  func(name string) string
 }
 
 // openOS opens a file. One that a user names may be a pipe, and is waited for;
@@ -117,7 +110,7 @@ func load(name string, fsys files) (*Fleet, error) {
 
 // compile makes what it can of a fleet, and notes what is wrong with it.
 func compile(name string, fsys files) (*compiler, *Fleet, error) {
-	c := &compiler{fs: fsys, origins: newOrigins(), names: make(map[string]int), groups: make(map[string]*group), said: make(map[said]*Error)}
+	c := &compiler{fs: fsys, origins: newOrigins(), names: make(map[string]int), groups: make(map[string]*group), said: make(map[said]*Error), open: make(map[int]bool), doubted: make(map[int]bool)}
 	if err := c.file(name, nil, 0); err != nil {
 		return nil, nil, fmt.Errorf("fleet file: %w", err)
 	}
@@ -322,7 +315,10 @@ func (c *compiler) include(p *part, n ast.Node, ancestors []int, depth int) {
 		if !ok {
 			continue
 		}
-		full := c.fs.join(c.fs.dir(p.src.name), pattern)
+		full := pattern
+		if !filepath.IsAbs(pattern) {
+			full = filepath.Join(filepath.Dir(p.src.name), pattern)
+		}
 		names, err := c.fs.glob(full)
 		switch {
 		case err != nil || pattern == "":
@@ -370,18 +366,4 @@ func pathless(err error) error {
 		return fmt.Errorf("%s: %w", e.Path, e.Err)
 	}
 	return err
-}
-
-// keyOrigin is where a mapping has a key; builtIn where it has not.
-func (c *compiler) keyOrigin(p *part, n ast.Node, key, layer string) originID {
-	mapping, ok := n.(ast.MapNode)
-	if !ok {
-		return builtIn
-	}
-	for iter := mapping.MapRange(); iter.Next(); {
-		if name, _ := scalar(iter.Key()); name == key {
-			return c.origins.add(p.file, c.origins.layer(layer), place(iter.Value()))
-		}
-	}
-	return builtIn
 }

@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -69,17 +68,15 @@ func (p *profileReader) checkRetired(vlans []uint16) {
 	}
 }
 
-func (r *reader) policy(n ast.Node) Policy {
+func (r *reader) policy(n ast.Node) (out layered[Policy]) {
 	if n == nil {
-		return Policy{OnStale: Conservative, Estimator: Estimator{Method: Raw}}
+		return out
 	}
-	var out Policy
-	m, _ := r.readKeys(n, "policy", &out)
-	out.OnStale, out.Estimator = cmp.Or(out.OnStale, Conservative), out.Estimator.orRaw()
-	if out.Schedule != "" {
-		if why := tooSparse(out.Schedule, r.c.profile.profile.Interval); why != "" {
-			r.errorf(m.get("schedule"), sparseHint, "policy: %s", why)
-		}
+	r.layer = r.c.origins.layer("policy")
+	keys, given := out.parts()
+	m, _ := keysOf[Policy]().read(r, n, "policy", keys, given)
+	if why := tooSparse(out.keys.Schedule, r.c.profile.profile.Interval); out.keys.Schedule != "" && why != "" {
+		r.errorf(m.get("schedule"), sparseHint, "policy: %s", why)
 	}
 	return out
 }

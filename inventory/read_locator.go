@@ -82,53 +82,47 @@ func (p *profileReader) locator(n ast.Node, what string, bits int) (quantize.Loc
 
 // lm reads what is given of a port's locators: for each signal of the profile,
 // a number or some fields.
-func (r *reader) lm(n ast.Node, what string) (lmSpec, bool) {
-	var out lmSpec
+func (r *reader) lm(n ast.Node, what string) (out lmSpec, ok bool) {
 	signals := signalsOf(&r.c.profile.profile)
-	entries, isMapping := []entry(nil), false
-	if _, isMapping = n.(ast.MapNode); isMapping {
-		entries, _ = r.entries(n, what)
+	ok = true
+	encode := func(sig quantize.Signal, n ast.Node, what string) {
+		one, encoded := &out[signalIndex(sig)], false
+		one.mask, one.value, encoded = r.encodeLM(sig, n, what)
+		ok = ok && encoded
 	}
-	perSignal := slices.ContainsFunc(entries, func(e entry) bool {
-		_, err := quantize.ParseSignal(e.name)
-		return err == nil
-	})
-	ok := true
-	if !perSignal {
+	entries, _ := r.fields(n, what)
+	if !slices.ContainsFunc(entries, func(e entry) bool { _, err := quantize.ParseSignal(e.name); return err == nil }) {
 		for _, sig := range signals {
-			var encoded bool
-			i := signalIndex(sig)
-			out[i].mask, out[i].value, encoded = r.encodeLM(sig, n, entries, isMapping, what)
-			ok = ok && encoded
+			encode(sig, n, what)
 		}
 		return out, ok
 	}
-	names := make([]string, len(signals))
-	for i, sig := range signals {
-		names[i] = sig.String()
-	}
 	for _, e := range entries {
-		if !slices.Contains(names, e.name) {
+		sig, err := quantize.ParseSignal(e.name)
+		switch {
+		case err != nil || !slices.Contains(signals, sig):
+			var names []string
+			for _, sig := range signals {
+				names = append(names, sig.String())
+			}
 			r.errorf(e.key, suggest(e.name, names), "%s: %q is not a signal of the profile", what, e.name)
 			ok = false
-			continue
-		}
-		sig, _ := quantize.ParseSignal(e.name) // it is one of the profile's
-		if e.value == nil {
+		case e.value == nil:
 			ok = false
-			continue
+		default:
+			encode(sig, e.value, what+": "+e.name)
 		}
-		var fields []entry
-		_, isMapping := e.value.(ast.MapNode)
-		if isMapping {
-			fields, _ = r.entries(e.value, what)
-		}
-		var encoded bool
-		i := signalIndex(sig)
-		out[i].mask, out[i].value, encoded = r.encodeLM(sig, e.value, fields, isMapping, what+": "+e.name)
-		ok = ok && encoded
 	}
 	return out, ok
+}
+
+// fields are the entries of a mapping; false where it is none.
+func (r *reader) fields(n ast.Node, what string) ([]entry, bool) {
+	if _, ok := n.(ast.MapNode); !ok {
+		return nil, false
+	}
+	entries, _ := r.entries(n, what)
+	return entries, true
 }
 
 // signalIndex is the place of a signal in an lmSpec.
@@ -136,13 +130,14 @@ func signalIndex(sig quantize.Signal) int { return slices.Index(quantize.Signals
 
 // encodeLM reads one locator: a number, or values of fields. mask has the bits
 // that are given: those above the fields always are.
-func (r *reader) encodeLM(sig quantize.Signal, n ast.Node, entries []entry, isMapping bool, what string) (mask, value uint16, ok bool) {
+func (r *reader) encodeLM(sig quantize.Signal, n ast.Node, what string) (mask, value uint16, ok bool) {
 	p := r.c.profile
 	if !p.layoutOK || p.badLM[sig] {
 		return 0, 0, false
 	}
 	layout, locator := p.profile.Layout, p.profile.Signals[sig].Locator
 	all := layout.LMAllOnes()
+	entries, isMapping := r.fields(n, what)
 	if !isMapping {
 		v, ok := r.number(n, what, 1<<16-1)
 		if !ok {

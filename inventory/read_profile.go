@@ -17,6 +17,7 @@ import (
 type profileReader struct {
 	*reader
 	profile  quantize.Profile
+	interval originID
 	retired  []RetiredTPID
 	nodes    map[string]ast.Node
 	reported map[string]bool          // fields that a mistake was reported for
@@ -59,6 +60,10 @@ func (r *reader) readProfile(n ast.Node) *profileReader {
 		p.note("layout", layout, p.layoutOK)
 	}
 	p.profile.Interval, _ = parsed(r, o.get("interval"), "profile: interval", parseInterval)
+	if at := o.get("interval"); at != nil {
+		r.layer = r.c.origins.layer("profile")
+		p.interval = r.at(at)
+	}
 
 	locator, locatorOK := p.locator(o.get("locator"), "profile: locator", p.profile.Layout.LMBits())
 	wide, _ := p.locator(o.get("wide_locator"), "profile: wide_locator", p.profile.Layout.WideLMBits())

@@ -78,6 +78,14 @@ func (a additional) MarshalJSON() ([]byte, error) {
 }
 
 func (s *keySet) schema() *schema {
+	out := s.mapping()
+	if s.short != "" {
+		return anyForm(s.key(s.short).kind.form(), out)
+	}
+	return out
+}
+
+func (s *keySet) mapping() *schema {
 	out := &schema{Type: []string{"object"}, Description: s.doc, Properties: make(map[string]*schema), Additional: &additional{}}
 	for _, k := range s.keys {
 		one := k.kind.form()

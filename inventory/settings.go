@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -242,16 +241,15 @@ func (r *reader) host(n ast.Node, index int) {
 	if name := r.calledPattern(n); name != "" {
 		what = "host " + name
 	}
+	if _, pairs := n.(ast.MapNode); !pairs {
+		what += ": name"
+	}
 	var keys hostKeys
-	nameNode := n
-	if _, ok := n.(ast.MapNode); ok {
-		m, ok := r.readKeys(n, what, &keys)
-		if nameNode = m.get("name"); !ok || nameNode == nil {
-			r.c.lostNames = true
-			return
-		}
-	} else {
-		keysOf[hostKeys]().key("name").read(r, n, what+": name", reflect.ValueOf(&keys).Elem())
+	m, ok := r.readKeys(n, what, &keys)
+	nameNode := m.get("name")
+	if !ok || nameNode == nil {
+		r.c.lostNames = true
+		return
 	}
 	at := r.at(nameNode)
 	names, spaces := expandRead(keys.Name), expandRead(keys.Management.NetNS)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"path"
-	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -230,45 +229,23 @@ const profileRegexp = `^[0-9a-f]{12,64}$`
 
 var isProfile = regexp.MustCompile(profileRegexp)
 
-// readFrom reads a level's word, or a mapping with its reason.
-func (l *Level) readFrom(r *reader, n ast.Node, what string) bool {
-	keys := keysOf[Level]()
-	word, m := n, Mapping{}
-	if _, ok := n.(ast.MapNode); ok {
-		m, _ = keys.open(r, n, what)
-		word = m.get("is")
-		keys.readKey(m, "reason", &l.Reason)
+// notProfileHash says why a text is no hash of a profile.
+func notProfileHash(text string, _ func(string) string) (problem, hint string) {
+	if !isProfile.MatchString(text) {
+		return fmt.Sprintf("want the hash of a profile, 12 to 64 hexadecimal digits, found %q", text), "csig inventory show --json has this file's as profile_hash"
 	}
-	if word == nil {
-		return false
+	return "", ""
+}
+
+// Check wants a profile of native devices alone.
+func (l *Level) Check(m Mapping) {
+	if l.Profile != "" && l.Support != "" && l.Support != LevelNative {
+		m.WrongValue("profile", "leave it out", "profile: only a native device has one that csig does not give it")
+		l.Profile = ""
 	}
-	ok := keys.key("is").kind.read(r, word, what, reflect.ValueOf(&l.Support).Elem())
 	if l.Support == Support(LevelAuto.String()) {
 		l.Support = LevelAuto
 	}
-	var hash string
-	switch profile := m.get("profile"); {
-	case !keys.readKey(m, "profile", &hash):
-	case !isProfile.MatchString(hash):
-		r.errorf(profile, "csig inventory show --json has this file's as profile_hash", "%s: profile: want the hash of a profile, 12 to 64 hexadecimal digits, found %q", what, hash)
-	case ok && l.Support != LevelNative:
-		r.errorf(profile, "leave it out", "%s: profile: only a native device has one that csig does not give it", what)
-	default:
-		l.Profile = hash
-	}
-	return ok
-}
-
-func (*Level) form() *schema {
-	s := keysOf[Level]().schema()
-	s.Description = "An asserted level."
-	return anyForm(keysOf[Level]().key("is").kind.form(), s)
-}
-
-func (l *Level) writeTo(w *writer) {
-	own := *l
-	own.Support = Support(l.Support.String())
-	w.flowKeys(&own)
 }
 
 // tpid is a TPID, profileTPID one that a profile can have.
