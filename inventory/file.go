@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -84,7 +85,17 @@ func (l *locatorList) writeTo(w *writer) {
 // valueNames are the names of a locator field's values.
 type valueNames map[string]uint16
 
-func (*valueNames) readFrom(*reader, ast.Node, string) bool { return false } // by profileReader.locator
+func (v *valueNames) readFrom(r *reader, n ast.Node, what string) bool {
+	entries, ok := r.entries(n, what)
+	for _, e := range entries {
+		number, valid := r.number(e.value, strings.TrimSuffix(what, "values")+e.name, 1<<16-1)
+		if ok = ok && valid; *v == nil {
+			*v = make(valueNames)
+		}
+		(*v)[e.name] = uint16(number)
+	}
+	return ok
+}
 
 func (*valueNames) form() *schema { return mapForm(numberForm(0, 1<<16-1)) }
 

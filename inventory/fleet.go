@@ -162,42 +162,14 @@ func (f *Fleet) Device(name string) (*Device, bool) {
 // Host returns the host of that name; false when the file does not describe
 // it. The pointer is into the fleet.
 func (f *Fleet) Host(name string) (*Host, bool) {
+	var known map[string]int
 	if f.index != nil {
-		if i, ok := f.index.hosts[name]; ok && i < len(f.Hosts) && f.Hosts[i].Name == name {
-			return &f.Hosts[i], true
-		}
+		known = f.index.hosts
 	}
-	for i := range f.Hosts {
-		if f.Hosts[i].Name == name {
-			return &f.Hosts[i], true
-		}
+	if i, ok := find(known, name, len(f.Hosts), func(i int) string { return f.Hosts[i].Name }); ok {
+		return &f.Hosts[i], true
 	}
 	return nil, false
-}
-
-// End is the far end of a link. Device and Port are set for a port of the
-// fleet, Host for a host that the file describes. All are nil where the file
-// only has a name.
-type End struct {
-	Device *Device
-	Port   *Port
-	Host   *Host
-}
-
-// Peer returns what is at the other end of a port's link; false where the file
-// does not say. Its name is p.Peer.
-func (f *Fleet) Peer(p *Port) (End, bool) {
-	var end End
-	if p.Peer == (Peer{}) {
-		return end, false
-	}
-	if d, ok := f.Device(p.Peer.Device); ok && p.Peer.Port != "" {
-		end.Device = d
-		end.Port, _ = d.Port(p.Peer.Port)
-	} else if h, ok := f.Host(p.Peer.Device); ok {
-		end.Host = h
-	}
-	return end, true
 }
 
 // Warnings are what is odd in the files without being wrong: an MTU that
@@ -213,13 +185,20 @@ type index struct {
 }
 
 func (f *Fleet) deviceAt(name string) (int, bool) {
+	var known map[string]int
 	if f.index != nil {
-		if i, ok := f.index.devices[name]; ok && i < len(f.Devices) && f.Devices[i].Name == name {
-			return i, true
-		}
+		known = f.index.devices
 	}
-	for i := range f.Devices {
-		if f.Devices[i].Name == name {
+	return find(known, name, len(f.Devices), func(i int) string { return f.Devices[i].Name })
+}
+
+// find is the place of a name among n, most likely the one that is known.
+func find(known map[string]int, name string, n int, nameOf func(i int) string) (int, bool) {
+	if i, ok := known[name]; ok && i < n && nameOf(i) == name {
+		return i, true
+	}
+	for i := range n {
+		if nameOf(i) == name {
 			return i, true
 		}
 	}
@@ -288,20 +267,4 @@ func (f *Fleet) mistake(device, key, hint, format string, args ...any) *Error {
 		at = Origin{File: f.Path, Line: 1, Col: 1}
 	}
 	return &Error{File: printable(at.File), Line: at.Line, Col: at.Col, Msg: shortened(fmt.Sprintf(format, args...)), Hint: shortened(hint)}
-}
-
-// LocatorPorts lists the ports that may have written a compact locator for a
-// signal, in the order of the file: all update ports with that LM. Several is
-// no error, since LM has too few bits to name every port of a fleet; none is
-// what "none", "stale" and an unknown locator give.
-func (f *Fleet) LocatorPorts(sig quantize.Signal, lm uint16) []PortRef {
-	var out []PortRef
-	for _, d := range f.Devices {
-		for _, p := range d.Ports {
-			if own, ok := p.LM[sig]; ok && own == lm && p.Action == vlanrules.Update {
-				out = append(out, PortRef{d.Name, p.Name})
-			}
-		}
-	}
-	return out
 }

@@ -249,7 +249,7 @@ func TestLocatorPorts(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			if got := f.LocatorPorts(row.sig, row.lm); !reflect.DeepEqual(got, row.want) {
+			if got, err := f.Candidates(row.sig, row.lm, "", ""); err != nil || !reflect.DeepEqual(got, row.want) {
 				t.Errorf("got %v, want %v", got, row.want)
 			}
 		})

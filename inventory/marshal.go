@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/csig-agent/csig/quantize"
-	"github.com/csig-agent/csig/vlanrules"
 )
 
 // Marshal writes a fleet as a fleet file. Parse of the text, under the name
@@ -77,7 +76,7 @@ func Show(f *Fleet) ([]byte, error) {
 
 // keysOf is a port as the file has it.
 func (f *Fleet) keysOf(p *Port) portKeys {
-	out := portKeys{Name: p.Name, Speed: p.Speed, MTU: p.MTU, Action: actionText(p.Action), Peer: p.Peer.String()}
+	out := portKeys{Name: p.Name, Speed: p.Speed, MTU: p.MTU, Action: p.Action.String(), Peer: p.Peer.String()}
 	if p.StripRetired != f.stripsRetired(p) {
 		out.StripRetired = &p.StripRetired
 	}
@@ -186,12 +185,4 @@ func estimatorKey(e, otherwise Estimator) Estimator {
 		return Estimator{}
 	}
 	return e
-}
-
-// actionText leaves it to Parse to refuse an action that is none.
-func actionText(a vlanrules.Action) string {
-	if a > vlanrules.Strip {
-		return fmt.Sprintf("action %d", a)
-	}
-	return a.String()
 }

@@ -9,23 +9,25 @@ import (
 )
 
 // Candidates lists the ports that may have written a compact locator into a
-// frame from one host or device to another, in the order of the fleet: those
-// that lie on a shortest path. "" for from, to or both leaves that end open.
-// Names that the fleet does not know, and ends without a path, are errors.
+// frame from one host or device to another, in the order of the fleet: the update ports
+// with that LM which lie on a shortest path. Several are no error, since LM has too few
+// bits to name every port of a fleet; none is what "none", "stale" and an unknown
+// locator give. "" for from, to or both leaves that end open. Names that the fleet does
+// not know, and ends without a path, are errors.
 func (f *Fleet) Candidates(sig quantize.Signal, lm uint16, from, to string) ([]PortRef, error) {
-	if from == "" && to == "" {
-		return f.LocatorPorts(sig, lm), nil
-	}
-	on, err := newGraph(f).between(from, to)
-	if err != nil {
-		return nil, err
+	var on []bool // nil: all
+	if from != "" || to != "" {
+		var err error
+		if on, err = newGraph(f).between(from, to); err != nil {
+			return nil, err
+		}
 	}
 	var out []PortRef
 	n := 0
 	for i := range f.Devices {
 		for j := range f.Devices[i].Ports {
 			p := &f.Devices[i].Ports[j]
-			if own, ok := p.LM[sig]; ok && own == lm && p.Action == vlanrules.Update && on[n] {
+			if own, ok := p.LM[sig]; ok && own == lm && p.Action == vlanrules.Update && (on == nil || on[n]) {
 				out = append(out, PortRef{f.Devices[i].Name, p.Name})
 			}
 			n++

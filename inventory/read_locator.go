@@ -15,6 +15,18 @@ import (
 
 var fieldName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,62}$`)
 
+// Check wants a name that an lm cannot mean otherwise.
+func (k *locatorKeys) Check(m Mapping) {
+	_, err := quantize.ParseSignal(k.Name)
+	switch {
+	case m.get("name") == nil || k.Name == "":
+	case !fieldName.MatchString(k.Name):
+		m.WrongValue("name", "a letter, then letters, digits, '.', '_' or '-'", "%q is not the name of a field", k.Name)
+	case err == nil:
+		m.WrongValue("name", "lm: {"+k.Name+": …} would mean the signal", "%s: a field cannot have a signal's name", k.Name)
+	}
+}
+
 // locator reads a locator format for an LM of that many bits; an absent one is
 // one unnamed number.
 func (p *profileReader) locator(n ast.Node, what string, bits int) (quantize.Locator, bool) {
@@ -24,41 +36,11 @@ func (p *profileReader) locator(n ast.Node, what string, bits int) (quantize.Loc
 	}
 	list, ok := p.list(n, what)
 	for _, item := range list {
-		o, isObject := keysOf[locatorKeys]().open(p.reader, item, what)
-		if !isObject {
-			ok = false
-			continue
-		}
-		var f quantize.LocatorField
-		var nameOK, bitsOK bool
-		if f.Name, nameOK = p.text(o.get("name"), what); nameOK {
-			_, err := quantize.ParseSignal(f.Name)
-			switch {
-			case !fieldName.MatchString(f.Name):
-				p.errorf(o.get("name"), "a letter, then letters, digits, '.', '_' or '-'", "%s: %q is not the name of a field", what, f.Name)
-				nameOK = false
-			case err == nil:
-				p.errorf(o.get("name"), "lm: {"+f.Name+": …} would mean the signal", "%s: %s: a field cannot have a signal's name", what, f.Name)
-				nameOK = false
-			}
-		}
-		var width uint64
-		width, bitsOK = p.number(o.get("bits"), what+": bits", 16)
-		f.Bits = int(width)
-		if values := o.get("values"); values != nil {
-			entries, valuesOK := p.entries(values, what+": values")
-			ok = ok && valuesOK
-			f.Names = make(map[string]uint16)
-			for _, e := range entries {
-				v, valid := p.number(e.value, what+": "+e.name, 1<<16-1)
-				f.Names[e.name], ok = uint16(v), ok && valid
-			}
-			if len(f.Names) == 0 {
-				f.Names = nil
-			}
-		}
-		ok = ok && nameOK && bitsOK
-		l.Fields = append(l.Fields, f)
+		var keys locatorKeys
+		before := len(p.errs)
+		_, isMapping := p.readKeys(item, what, &keys)
+		ok = ok && isMapping && len(p.errs) == before
+		l.Fields = append(l.Fields, quantize.LocatorField{Name: keys.Name, Bits: keys.Bits, Names: keys.Values})
 	}
 	if !ok || !p.layoutOK || p.full() {
 		return l, false

@@ -236,16 +236,12 @@ func TestLinks(t *testing.T) {
 	}
 	// Peers that both ends tell.
 	both := parse(t, good)
-	end, ok := both.Peer(&both.Devices[0].Ports[0])
-	if !ok || end.Device != &both.Devices[1] || end.Port != &both.Devices[1].Ports[0] || end.Host != nil {
-		t.Errorf("Peer gives %+v, %v", end, ok)
+	if got := both.Devices[0].Ports[0].Peer; got != (Peer{"s2", both.Devices[1].Ports[0].Name}) {
+		t.Errorf("the peer is %s", got)
 	}
 	d, _ = want.Device("leaf-1")
-	if end, ok := want.Peer(&d.Ports[0]); !ok || end.Host == nil || !end.Host.CSIG || end.Device != nil {
-		t.Errorf("Peer gives %+v, %v", end, ok)
-	}
-	if _, ok := want.Peer(&Port{}); ok {
-		t.Error("a port without a peer has one")
+	if h, ok := want.Host(d.Ports[0].Peer.Device); !ok || !h.CSIG {
+		t.Errorf("the peer is %s", d.Ports[0].Peer)
 	}
 }
 

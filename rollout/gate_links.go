@@ -82,11 +82,15 @@ func (h *Health) cables(devices []string) []cable {
 			continue
 		}
 		for i := range d.Ports {
-			end, _ := h.Fleet.Peer(&d.Ports[i])
-			if end.Port == nil {
+			peer := d.Ports[i].Peer
+			other, ok := h.Fleet.Device(peer.Device)
+			if !ok {
 				continue
 			}
-			c := cable{inventory.PortRef{Device: name, Port: d.Ports[i].Name}, inventory.PortRef{Device: end.Device.Name, Port: end.Port.Name}}
+			if _, ok := other.Port(peer.Port); !ok {
+				continue
+			}
+			c := cable{inventory.PortRef{Device: name, Port: d.Ports[i].Name}, inventory.PortRef(peer)}
 			if !seen[cable{c.b, c.a}] && !seen[c] {
 				seen[c] = true
 				out = append(out, c)
