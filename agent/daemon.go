@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"reflect"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -223,7 +224,9 @@ func (d *Daemon) prepare(ctx context.Context, fleet *inventory.Fleet, old *runni
 	} else if r.source, err = d.cfg.OpenSource(ctx, fleet, dev); err != nil {
 		return nil, fmt.Errorf("device %s: counters: %w", dev.Name, err)
 	}
-	if old != nil && old.dev.Platform == dev.Platform && old.dev.Address == dev.Address {
+	if old != nil && old.dev.Platform == dev.Platform && old.dev.Address == dev.Address && reflect.DeepEqual(old.dev.Management.Own, dev.Management.Own) {
+		// Also with another login, which holds from the next start on: two drivers
+		// cannot own the device at a time.
 		r.driver = old.driver
 	} else if r.driver, err = d.openDriver(fleet, dev); err != nil {
 		return nil, errors.Join(fmt.Errorf("device %s: %w", dev.Name, err), r.close(old))

@@ -4,20 +4,46 @@ import (
 	"context"
 	"errors"
 
+	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 )
 
 // look does something with a driver of its own, beside the one that the cycles
-// use. platform is for a daemon that runs no configuration.
-func (d *Daemon) look(platform string, do func(vendors.Driver) error) error {
-	dev := &inventory.Device{Name: "this device", Platform: platform, Local: true}
-	if r := d.current(); r != nil {
-		dev = r.dev
+// use. device is for a daemon that runs no configuration.
+func (d *Daemon) look(device string, do func(vendors.Driver) error) error {
+	r := d.current()
+	if r != nil {
+		return d.open(r.dev, do)
 	}
-	if dev.Platform == "" {
-		return refuse(errors.New("this daemon has no configuration, and so does not know its platform: name it with ?platform="))
+	dev, err := d.described(device)
+	if err != nil {
+		return refuse(err)
 	}
+	return d.open(dev, do)
+}
+
+// described is the device that a client describes: by its platform, or by a fleet file
+// of it alone.
+func (d *Daemon) described(device string) (*inventory.Device, error) {
+	switch {
+	case device == "":
+		return nil, errors.New("this daemon has no configuration, and so does not know its device: name its platform with ?platform=, or have a client that may change it describe it with ?device=")
+	case api.IsPlatform(device):
+		return &inventory.Device{Name: "this device", Platform: device, Local: true}, nil
+	}
+	fleet, err := inventory.Parse("device", []byte(device))
+	if err == nil && d.cfg.NoCommands {
+		err = withoutCommands(fleet)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return fleet.LocalDevice()
+}
+
+// open does something with a driver of a device.
+func (d *Daemon) open(dev *inventory.Device, do func(vendors.Driver) error) error {
 	driver, err := d.cfg.OpenDriver(dev)
 	if err != nil {
 		return err
@@ -26,8 +52,8 @@ func (d *Daemon) look(platform string, do func(vendors.Driver) error) error {
 }
 
 // Facts is what the device can do.
-func (d *Daemon) Facts(ctx context.Context, platform string) (facts vendors.Facts, err error) {
-	err = d.look(platform, func(driver vendors.Driver) error {
+func (d *Daemon) Facts(ctx context.Context, device string) (facts vendors.Facts, err error) {
+	err = d.look(device, func(driver vendors.Driver) error {
 		facts, err = driver.Probe(ctx)
 		return err
 	})
@@ -36,10 +62,10 @@ func (d *Daemon) Facts(ctx context.Context, platform string) (facts vendors.Fact
 
 // Setup is what the device has, with the name of the configuration that the
 // daemon runs.
-func (d *Daemon) Setup(ctx context.Context, platform string) (s vendors.Setup, err error) {
+func (d *Daemon) Setup(ctx context.Context, device string) (s vendors.Setup, err error) {
 	d.change.Lock() // half a change is not to be seen
 	defer d.change.Unlock()
-	err = d.look(platform, func(driver vendors.Driver) error {
+	err = d.look(device, func(driver vendors.Driver) error {
 		s, err = driver.Observe(ctx)
 		return err
 	})
@@ -50,8 +76,8 @@ func (d *Daemon) Setup(ctx context.Context, platform string) (s vendors.Setup, e
 }
 
 // Health is the error and drop counters of the device's ports; none where its driver cannot tell.
-func (d *Daemon) Health(ctx context.Context, platform string) (list []vendors.PortHealth, err error) {
-	err = d.look(platform, func(driver vendors.Driver) error {
+func (d *Daemon) Health(ctx context.Context, device string) (list []vendors.PortHealth, err error) {
+	err = d.look(device, func(driver vendors.Driver) error {
 		list, err = vendors.Health(ctx, driver)
 		return err
 	})
@@ -60,8 +86,8 @@ func (d *Daemon) Health(ctx context.Context, platform string) (list []vendors.Po
 
 // MTUs is the MTU of the device's ports, in bytes; none where its driver cannot
 // tell.
-func (d *Daemon) MTUs(ctx context.Context, platform string) (mtus map[string]int, err error) {
-	err = d.look(platform, func(driver vendors.Driver) error {
+func (d *Daemon) MTUs(ctx context.Context, device string) (mtus map[string]int, err error) {
+	err = d.look(device, func(driver vendors.Driver) error {
 		mtus, err = vendors.MTUs(ctx, driver)
 		return err
 	})
@@ -70,13 +96,13 @@ func (d *Daemon) MTUs(ctx context.Context, platform string) (mtus map[string]int
 
 // SetMTU sets the MTU of one port, in bytes. Like the configuration it is not
 // changed by a daemon that does not own the setup.
-func (d *Daemon) SetMTU(ctx context.Context, platform, port string, mtu int) error {
+func (d *Daemon) SetMTU(ctx context.Context, device, port string, mtu int) error {
 	release, err := d.takeTurn(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return d.look(platform, func(driver vendors.Driver) error {
+	return d.look(device, func(driver vendors.Driver) error {
 		m, ok := vendors.As[vendors.MTUSetter](driver)
 		if !ok {
 			return refuse(errors.New("csig cannot set the MTU of its ports"))

@@ -18,9 +18,9 @@ import (
 func (d *Daemon) leaving() string { return d.cfg.File + ".removing" }
 
 // RemoveSetup removes everything of ours from the device, and the configuration. A
-// daemon without one looks at the platform that is named. The daemon then waits
+// daemon without one looks at the device that is described. The daemon then waits
 // for the next configuration. token is as for Configure.
-func (d *Daemon) RemoveSetup(ctx context.Context, platform, token string) error {
+func (d *Daemon) RemoveSetup(ctx context.Context, device, token string) error {
 	release, err := d.takeTurn(ctx)
 	if err != nil {
 		return err
@@ -29,10 +29,10 @@ func (d *Daemon) RemoveSetup(ctx context.Context, platform, token string) error 
 	if err := d.allowChange(token); err != nil {
 		return err
 	}
-	return d.removeSetup(ctx, platform, token)
+	return d.removeSetup(ctx, device, token)
 }
 
-func (d *Daemon) removeSetup(ctx context.Context, platform, token string) error {
+func (d *Daemon) removeSetup(ctx context.Context, device, token string) error {
 	if err := d.saveHistory(d.current()); err != nil {
 		return refuse(err)
 	}
@@ -51,9 +51,9 @@ func (d *Daemon) removeSetup(ctx context.Context, platform, token string) error 
 			return fmt.Errorf("device %s: removing everything of ours: %w", r.dev.Name, err)
 		}
 		err = d.removalDone()
-	} else if err = d.finishRemoval(ctx); err == nil && platform != "" {
+	} else if err = d.finishRemoval(ctx); err == nil && device != "" {
 		// Also where nothing ran: an earlier agent may have left something.
-		err = d.look(platform, func(driver vendors.Driver) error { return driver.Remove(ctx) })
+		err = d.look(device, func(driver vendors.Driver) error { return driver.Remove(ctx) })
 	}
 	if err == nil && !theirs {
 		err = d.clearOffMarker()
@@ -91,7 +91,7 @@ func (d *Daemon) finishRemoval(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = d.look(dev.Platform, func(driver vendors.Driver) error { return driver.Remove(ctx) })
+	err = d.open(dev, func(driver vendors.Driver) error { return driver.Remove(ctx) })
 	if err != nil {
 		return fmt.Errorf("device %s: removing everything of ours: %w", dev.Name, err)
 	}

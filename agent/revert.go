@@ -40,7 +40,7 @@ func (d *Daemon) revertFile() string { return d.cfg.File + ".armed" }
 // StartRevert starts an auto-revert: after the delay the daemon restores the configuration
 // that it runs now, or none. A pending one is cancelled first. An error that wraps
 // errors.ErrUnsupported says why it cannot.
-func (d *Daemon) StartRevert(ctx context.Context, platform string, after time.Duration) (token string, err error) {
+func (d *Daemon) StartRevert(ctx context.Context, device string, after time.Duration) (token string, err error) {
 	release, err := d.takeTurn(ctx)
 	if err != nil {
 		return "", err
@@ -59,7 +59,7 @@ func (d *Daemon) StartRevert(ctx context.Context, platform string, after time.Du
 	} else if _, there, e := d.file(); e != nil || there { // broken, or taken off past us
 		err = errors.Join(e, fmt.Errorf("the daemon does not run its file %s, and could not restore it: %w", d.cfg.File, errors.ErrUnsupported))
 	} else {
-		err = d.look(platform, func(driver vendors.Driver) error {
+		err = d.look(device, func(driver vendors.Driver) error {
 			have, err := driver.Observe(ctx)
 			if err == nil && !have.Nothing() {
 				err = fmt.Errorf("the device has a setup that belongs to no configuration of this daemon, so an auto-revert could not restore it: %w", errors.ErrUnsupported)

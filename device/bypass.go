@@ -52,7 +52,15 @@ func (o *Opener) bypassDaemon(ctx context.Context, d *inventory.Device, login *s
 	}
 	marker := api.OffMarker(socket)
 	reason := bypassReason(ctx, d, login, why)
-	if err := writeOffMarker(ctx, run, marker); err != nil {
+	switch at := d.Management.Daemon.At; at {
+	case "":
+		err = writeOffMarker(ctx, run, marker)
+	case inventory.Here:
+		err = writeOffMarker(ctx, nil, marker)
+	default:
+		err = fmt.Errorf("the daemon runs at %s", at)
+	}
+	if err != nil {
 		return restoredByAgent(direct, "%s, and restores its rules when it is started: no off-marker could be written there: %w; keep it from being started, or make the file %s yourself", reason, err, marker), nil
 	}
 	o.Bypassed(d.Name, reason, marker)
@@ -69,7 +77,7 @@ func (o *Opener) openDirect(ctx context.Context, d *inventory.Device) (t rollout
 	if run, err = ssh.Dial(ctx, ssh.Config{Address: d.Address, Login: *d.Management.SSH}); err != nil {
 		return nil, nil, err
 	}
-	if d.Platform == "linux" {
+	if p, err := o.Registry.Platform(d.Platform); err == nil && p.OnDevice {
 		return &linux.SSHRemoval{Runner: run}, run, nil
 	}
 	if t, err = o.openDriver(d); err != nil {

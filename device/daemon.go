@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"strconv"
@@ -13,7 +14,7 @@ import (
 	"github.com/csig-agent/csig/vendors/ssh"
 )
 
-// Daemon is a device that is driven through csig agent on it.
+// Daemon is a device that is driven through its csig agent.
 type Daemon struct {
 	*api.Client
 	fleet *inventory.Fleet
@@ -45,7 +46,27 @@ func daemonOf(d *inventory.Device) *inventory.Daemon {
 }
 
 // overSSH reports whether SSH forwards the socket of a device's daemon.
-func overSSH(d *inventory.Device) bool { return d.Management.SSH != nil && d.Management.Daemon != nil }
+func overSSH(d *inventory.Device) bool {
+	return d.Management.SSH != nil && d.Management.Daemon != nil && d.Management.Daemon.At == ""
+}
+
+// daemonAddress is where a daemon listens by TCP.
+func daemonAddress(d *inventory.Device) string {
+	at := daemonOf(d)
+	return net.JoinHostPort(cmp.Or(at.At, d.Address), strconv.Itoa(int(at.Port)))
+}
+
+// describe is what a daemon without a configuration has to know of its device: its
+// platform, and all that leads to it where that is more.
+func describe(f *inventory.Fleet, d *inventory.Device) (string, error) {
+	if !d.Remote() && len(d.Management.Own) == 0 {
+		return d.Platform, nil
+	}
+	bare := *d
+	bare.Ports = d.Ports[:min(1, len(d.Ports))] // a fleet file has one at least
+	text, err := inventory.Marshal(f.DeviceView(&bare))
+	return string(text), err
+}
 
 // openDaemon connects to the daemon of a device. An emergency stop bypasses one
 // that does not answer, where the device can be driven directly.
@@ -75,18 +96,19 @@ func (o *Opener) dialDaemon(ctx context.Context, d *inventory.Device) (*Daemon, 
 		return nil, err
 	}
 	t := &Daemon{fleet: o.Fleet, dev: d, diff: p.Diff, hash: o.profile}
+	about, err := describe(o.Fleet, d)
+	if err != nil {
+		return nil, err
+	}
 	switch at := daemonOf(d); {
 	case at.Socket == "":
-		name := at.TLS.ServerName
-		if name == "" {
-			name = d.Address
-		}
+		name := cmp.Or(at.TLS.ServerName, at.At, d.Address)
 		files := api.TLSFiles{Cert: at.TLS.Cert, Key: at.TLS.Key, CA: at.TLS.CA}
 		cfg, err := files.Client(name)
 		if err != nil {
 			return nil, err
 		}
-		t.Client = api.NewTLSClient(net.JoinHostPort(d.Address, strconv.Itoa(int(at.Port))), cfg, files)
+		t.Client = api.NewTLSClient(daemonAddress(d), cfg, files)
 	case !overSSH(d):
 		t.Client = api.NewClient(at.Socket)
 	default:
@@ -99,7 +121,7 @@ func (o *Opener) dialDaemon(ctx context.Context, d *inventory.Device) (*Daemon, 
 			return t.login.DialUnix(ctx, at.Socket)
 		})
 	}
-	t.Platform = d.Platform
+	t.Client.Device = about
 	return t, nil
 }
 
@@ -108,7 +130,7 @@ func daemonVia(d *inventory.Device) string {
 	at := daemonOf(d)
 	switch {
 	case at.Socket == "":
-		return "daemon " + net.JoinHostPort(d.Address, strconv.Itoa(int(at.Port)))
+		return "daemon " + daemonAddress(d)
 	case !overSSH(d):
 		return "daemon " + at.Socket
 	}

@@ -9,28 +9,38 @@ import (
 	"github.com/csig-agent/csig/vendors/all"
 )
 
-// Lock makes this process the only agent of the ports of this network namespace. It
-// is held until Close, as the agent's configuration changes. A device that has a lock of
-// its own, as a bridge of Open vSwitch has, is locked by its driver instead.
+// Lock makes this process the only agent of the ports of this network namespace, or of a
+// remote device on this machine. It is held until Close, as the agent's configuration
+// changes. A device that has a lock of its own, as a bridge of Open vSwitch has, is locked
+// by its driver instead.
 type Lock struct {
 	Log *logrus.Entry // gets a warning where a file replaces a lock that another process holds
 
 	mu   sync.Mutex
-	free func() // nil: not locked
+	held map[string]func() // by the remote device; "": this network namespace
 }
 
-// Take locks what a device needs, unless this process has done so before; nil is a
-// device that is not known yet. The error is that another agent runs, or why the lock
-// cannot be taken.
+// Take locks what a device needs, unless this process has done so before. The error is
+// that another agent runs, or why the lock cannot be taken.
 func (l *Lock) Take(d *inventory.Device) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.free != nil || d != nil && locksItself(all.Default(), d) {
+	remote := ""
+	if d.Remote() {
+		remote = sshAddress(d)
+	}
+	if l.held[remote] != nil || locksItself(all.Default(), d) {
 		return nil
 	}
-	var err error
-	l.free, err = lockDevice(l.Log)
-	return err
+	free, err := lockDevice(remote, l.Log)
+	if err != nil {
+		return err
+	}
+	if l.held == nil {
+		l.held = map[string]func(){}
+	}
+	l.held[remote] = free
+	return nil
 }
 
 // locksItself reports whether a device's driver holds a lock of the device.
@@ -39,11 +49,12 @@ func locksItself(r *all.Registry, d *inventory.Device) bool {
 	return err == nil && p.Locks
 }
 
-// Close releases the lock.
+// Close releases what is locked.
 func (l *Lock) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.free != nil {
-		l.free()
+	for _, free := range l.held {
+		free()
 	}
+	l.held = nil
 }

@@ -2,6 +2,7 @@ package device
 
 import (
 	"bufio"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
@@ -25,14 +26,18 @@ const lockName = "@csig-agent"
 var errOtherAgent = errors.New("another csig agent programs the ports of this network namespace: stop it first, or use --dry-run")
 
 // lockDevice makes this the only agent that programs the ports of this network
-// namespace. The lock is an abstract socket: it belongs to the namespace, as
+// namespace, or a remote device. The lock is an abstract socket: it belongs to the namespace, as
 // the ports do, and goes with the process however that ends.
 //
 // Any process in the namespace may bind that name. Where a process that cannot
 // program ports has bound it, a byte of a file beside the agent's usual socket, to
 // which only its owner has access, is the lock instead; otherwise no file is made.
-func lockDevice(log *logrus.Entry) (unlock func(), err error) {
-	return lock(lockName, filepath.Join(filepath.Dir(api.DefaultSocket()), "lock"), log)
+func lockDevice(remote string, log *logrus.Entry) (unlock func(), err error) {
+	of := ""
+	if remote != "" {
+		of = fmt.Sprintf("-%.16x", sha256.Sum256([]byte(remote)))
+	}
+	return lock(lockName+of, filepath.Join(filepath.Dir(api.DefaultSocket()), "lock"+of), log)
 }
 
 func lock(name, file string, log *logrus.Entry) (func(), error) {

@@ -23,8 +23,7 @@ import (
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
-// Opener opens the devices of a fleet: through their agents, which set them up, or
-// directly where the platform permits that and the fleet file names no agent.
+// Opener opens the devices of a fleet through their agents, which set them up.
 type Opener struct {
 	Fleet    *inventory.Fleet
 	Registry *all.Registry
@@ -62,7 +61,7 @@ func (o *Opener) Open(ctx context.Context, name string) (rollout.Target, error) 
 	switch named := d.Management.Daemon != nil; {
 	case !named && o.Bypassed != nil:
 		return o.bypassAgent(ctx, d)
-	case !named && (o.ReadOnly || !p.ByAgent):
+	case !named && o.ReadOnly:
 		return o.openDriver(d)
 	case daemonOf(d) != nil:
 		return o.openDaemon(ctx, d)
@@ -81,18 +80,27 @@ func (o *Opener) agentMistake(d *inventory.Device) *inventory.Error {
 	if d.Management.NetNS != "" {
 		step, key = "start csig agent --wait in its network namespace", "management: netns"
 	}
-	return o.Fleet.Mistake(d.Name, key, step+", and say where it listens, e.g. management: {daemon: {socket: /run/csig/agent.sock}}", errors.New("no agent is named that sets it up"))
+	step += ", and say where it listens, e.g. management: {daemon: {socket: /run/csig/agent.sock}}"
+	if p, err := o.Registry.Platform(d.Platform); err == nil && !p.OnDevice && d.Management.SSH != nil {
+		step += "; or start it here: management: {daemon: {at: here, socket: /run/csig/" + d.Name + ".sock}}"
+	}
+	return o.Fleet.Mistake(d.Name, key, step, errors.New("no agent is named that sets it up"))
 }
 
 // MissingAgent is the mistake of a device that is reached over SSH and for which the
-// fleet file names no agent; nil for any other.
+// fleet file names no agent, or one elsewhere that cannot drive it; nil for any other.
 func (o *Opener) MissingAgent(d *inventory.Device) *inventory.Error {
 	p, err := o.Registry.Platform(d.Platform)
 	set := d.Level.Support == inventory.LevelAuto || d.Level.Support == inventory.LevelSoftware
-	if err != nil || !p.ByAgent || !set || d.Management.SSH == nil || daemonOf(d) != nil {
+	switch {
+	case err != nil || p.Open == nil || !set || d.Management.SSH == nil:
 		return nil
+	case daemonOf(d) == nil:
+		return o.agentMistake(d)
+	case d.Remote() && p.OnDevice:
+		return o.Fleet.Mistake(d.Name, "management: daemon", "leave at out, and run csig agent --wait on the device", fmt.Errorf("%s is driven by an agent on the device alone", p.Title))
 	}
-	return o.agentMistake(d)
+	return nil
 }
 
 // oneLine is a mistake in one line.
@@ -274,7 +282,7 @@ func (o *Opener) Offline(d *inventory.Device) plans.Seen {
 	if err := o.MissingAgent(d); err != nil {
 		seen.Err = oneLine(err)
 	}
-	if d.Management.Daemon != nil || p.ByAgent && d.Local { // its configuration is rendered all the same
+	if daemonOf(d) != nil { // its configuration is rendered all the same
 		seen.Differ = &Daemon{fleet: o.Fleet, dev: d, diff: p.Diff, hash: o.profile}
 	}
 	return seen

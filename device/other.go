@@ -19,7 +19,7 @@ func openLinux(*quantize.Profile, *inventory.Device) (counters.Source, error) {
 
 func linuxDetails(counters.Source) (details, limitations []string) { return nil, nil }
 
-func lockDevice(*logrus.Entry) (func(), error) { return nil, NeedsLinux("agent") }
+func lockDevice(string, *logrus.Entry) (func(), error) { return nil, NeedsLinux("agent") }
 
 func findAgentIn(string) (*foundAgent, error) { return nil, nil } // none runs here
 

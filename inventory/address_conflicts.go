@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -42,13 +43,14 @@ func (c *compiler) addressConflicts(d *Device, about *deviceOrigins, what string
 	if address != "" {
 		if m.SSH != nil {
 			login := within
-			if m.Daemon != nil {
+			if m.Daemon != nil && m.Daemon.At == "" {
 				login += " " + m.Daemon.Socket
 			}
 			claim(at, fmt.Sprintf("ssh %s %d%s", address, m.SSH.Port, login), fmt.Sprintf("%s, SSH port %d,", d.Address, m.SSH.Port))
 		}
 		if m.Daemon != nil && m.Daemon.Port != 0 {
-			claim(at, fmt.Sprintf("daemon %s %d", address, m.Daemon.Port), fmt.Sprintf("%s, daemon port %d,", d.Address, m.Daemon.Port))
+			host := cmp.Or(m.Daemon.At, d.Address)
+			claim(at, fmt.Sprintf("daemon %s %d", cmp.Or(strings.ToLower(m.Daemon.At), address), m.Daemon.Port), fmt.Sprintf("%s, daemon port %d,", host, m.Daemon.Port))
 		}
 		switch s, g := d.Counters.SNMP, d.Counters.GNMI; {
 		case d.Counters.Source == SNMPSource && s != nil:
@@ -60,7 +62,7 @@ func (c *compiler) addressConflicts(d *Device, about *deviceOrigins, what string
 			claim(at, "address "+address+within, "address "+d.Address)
 		}
 	}
-	if m.Daemon != nil && m.Daemon.Socket != "" && m.SSH == nil && address == "" {
+	if m.Daemon != nil && m.Daemon.Socket != "" && (m.Daemon.At == Here || m.SSH == nil && address == "") {
 		claim(reach.originOf("daemon"), "socket "+samePath(m.Daemon.Socket), "socket "+m.Daemon.Socket)
 	}
 }

@@ -197,7 +197,7 @@ func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, values *layered[devi
 		c.needPlatformKeys(d, values.originOf("platform"), what)
 	}
 	ssh, daemon := d.Management.SSH != nil, d.Management.Daemon
-	if d.Management.NetNS != "" && (ssh || daemon != nil && daemon.Port != 0) {
+	if d.Management.NetNS != "" && (ssh || daemon != nil && (daemon.Port != 0 || daemon.At != "")) {
 		c.errorf(m.originOf("netns"), "leave one of them out", "%s: management: netns: a namespace of this machine is not reached over the network", what)
 	}
 	for _, tag := range keys.Tags {
@@ -215,11 +215,13 @@ func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, values *layered[devi
 			c.errorf(decl.mapping, "e.g. address: 192.0.2.7; or 127.0.0.1 where csig runs on the device", `%s: "address" is missing: the %s source asks there`, what, d.Counters.Source)
 		case ssh:
 			missing("management: ssh goes there")
-		case daemon != nil && daemon.Port != 0:
+		case daemon != nil && daemon.Port != 0 && daemon.At == "":
 			missing("management: daemon is there")
 		}
 	}
-	if daemon != nil && daemon.Socket != "" && !ssh && d.Management.NetNS == "" && decl.originOf("address") != notGiven {
+	if daemon != nil && daemon.At != "" && !ssh && !c.lost {
+		c.errorf(m.originOf("daemon"), "add management: ssh", "%s: management: daemon: at: an agent elsewhere reaches the device over ssh, and there is none", what)
+	} else if daemon != nil && daemon.Socket != "" && !ssh && d.Management.NetNS == "" && decl.originOf("address") != notGiven {
 		c.errorf(m.originOf("daemon"), "add management: ssh, or port and tls in place of socket", "%s: management: daemon: its socket is reached through ssh, and there is none", what)
 	}
 

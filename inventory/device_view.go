@@ -3,14 +3,16 @@ package inventory
 import "slices"
 
 // DeviceView returns the part of a fleet that one of its devices needs to run csig
-// agent: a fleet of that device alone, marked local, with the domain's profile
-// and policy. What only the rest of the fleet is concerned with is left out:
-// hosts, peers and MTUs, tags and level, and how csig reaches the device
-// remotely. Two agents with the same view do the same. What is behind pointers,
+// agent: a fleet of that device alone, marked local unless its agent is remote, with the
+// domain's profile and policy. What only the rest of the fleet is concerned with is left
+// out: hosts, peers and MTUs, tags and level, and how csig reaches the agent. Two agents with the same view do the same. What is behind pointers,
 // and the ports' LM, is shared with f.
 func (f *Fleet) DeviceView(d *Device) *Fleet {
 	own := *d
-	own.Local, own.Management, own.Level, own.Tags = true, Management{Own: d.Management.Own}, Level{}, nil
+	own.Local, own.Management, own.Level, own.Tags = !d.Remote(), Management{Own: d.Management.Own}, Level{}, nil
+	if d.Remote() {
+		own.Management.SSH = d.Management.SSH
+	}
 	own.Ports = slices.Clone(d.Ports)
 	for i := range own.Ports {
 		p := &own.Ports[i]

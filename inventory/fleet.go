@@ -225,8 +225,14 @@ func (d *Device) PortNames() []string {
 	return names
 }
 
-// LocalDevice returns the one device marked local. None, and more than one,
-// is an *Error that says what to write where.
+// Remote reports whether the device's agent does not run on it, and reaches it over SSH.
+func (d *Device) Remote() bool {
+	m := &d.Management
+	return !d.Local && m.SSH != nil && (m.Daemon == nil || m.Daemon.At != "")
+}
+
+// LocalDevice returns the one device marked local, or else the file's only one, where its
+// agent is remote. None, and more than one, is an *Error that says what to write where.
 func (f *Fleet) LocalDevice() (*Device, error) {
 	var local []*Device
 	var names []string
@@ -239,6 +245,8 @@ func (f *Fleet) LocalDevice() (*Device, error) {
 	switch {
 	case len(local) == 1:
 		return local[0], nil
+	case len(f.Devices) == 1 && f.Devices[0].Remote():
+		return &f.Devices[0], nil
 	case len(local) > 1:
 		return nil, f.mistake(local[1].Name, "local", "leave it with the one that this agent runs on", "%d devices are marked local", len(local))
 	case len(names) == 0:

@@ -142,7 +142,7 @@ func (w *hashWriter) device(d *Device) {
 //
 //	flat  its values count as those of the struct around it
 //	late  it is left out where it is missing, so that fleets without it keep the
-//	      hash that they had before there was this key
+//	      hash that they had before there was this key; also of a text
 type hashStep struct {
 	class hashClass
 	index []int
@@ -174,6 +174,8 @@ func hashSteps(t reflect.Type, index []int) []hashStep {
 			out = append(out, hashStep{hashSecret, at, ""})
 		case name == "*":
 			out = append(out, hashStep{hashOwn, at, ""})
+		case kind == reflect.String && how == "late":
+			out = append(out, hashStep{hashNested, at, name})
 		case kind == reflect.String:
 			out = append(out, hashStep{hashText, at, ""})
 		case kind == reflect.Bool:
@@ -216,7 +218,7 @@ func (w *hashWriter) keys(steps []hashStep, v reflect.Value) {
 				w.value(reflect.ValueOf(own[key]).Elem())
 			}
 		case hashNested:
-			if f.Kind() == reflect.Pointer && f.IsNil() {
+			if s.label != "" && f.IsZero() || f.Kind() == reflect.Pointer && f.IsNil() {
 				continue
 			}
 			if s.label != "" {
@@ -227,9 +229,11 @@ func (w *hashWriter) keys(steps []hashStep, v reflect.Value) {
 	}
 }
 
-// value writes a number or a mapping.
+// value writes a text, a number or a mapping.
 func (w *hashWriter) value(v reflect.Value) {
 	switch {
+	case v.Kind() == reflect.String:
+		w.text(v.String())
 	case v.Kind() == reflect.Struct:
 		w.keys(keySetOf(v.Type(), "").hash, v)
 	case v.CanUint():

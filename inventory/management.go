@@ -80,17 +80,23 @@ func (s *Sudo) writeTo(w *writer) {
 	w.flowKeys(s)
 }
 
-// Daemon is how to reach csig agent on a device: one of Socket and Port is
+// Daemon is where the csig agent of a device listens: one of Socket and Port is
 // given.
 type Daemon struct {
-	Socket string `key:"socket" is:"single-path" doc:"Path of its unix socket on the device, through SSH."`
+	At     string `key:"at" is:"address" hash:"late" doc:"Where it runs, unless on the device: here, for this machine, or with a port another machine's address. It then reaches the device itself, over ssh."`
+	Socket string `key:"socket" is:"single-path" doc:"Path of its unix socket: on the device, through SSH, or here."`
 	Port   uint16 `key:"port" is:"port" doc:"TCP, with certificates of both ends."`
 	TLS    TLS    `key:"tls" without:"insecure_skip_verify" doc:"The certificates."` // which would let any client in
 }
 
+// Here is the Daemon.At of an agent on the machine that csig runs on.
+const Here = "here"
+
 // Check wants one of a socket and a port, and certificates with the port.
 func (d *Daemon) Check(m Mapping) {
 	switch {
+	case d.At != "" && (d.At == Here) != m.Has("socket"):
+		m.Wrong("at", "at: here and a socket, or at: ADDRESS, port and tls", "an agent on this machine has a socket, one on another machine a port")
 	case m.Has("socket") && m.Has("port"):
 		m.Wrong("port", "leave one of them out", "want a socket or a port, found both")
 	case m.Has("socket"):

@@ -64,8 +64,9 @@ func (c *Client) noAnswer() error {
 
 // Client sends requests to one agent. It can do what the driver of the agent's device can.
 type Client struct {
-	// Platform is the device's, for a daemon that has no configuration yet.
-	Platform string
+	// Device is what a daemon without a configuration has to know: the device's platform,
+	// or a fleet file of it alone where that is not enough.
+	Device string
 
 	name  string // of where it listens
 	token string // of a pending auto-revert that this client has begun

@@ -11,10 +11,14 @@ import (
 	"github.com/csig-agent/csig/vendors"
 )
 
-// at is a path with the device's platform and more arguments, by their names.
+// at is a path with what the device is and more arguments, by their names.
 func (c *Client) at(path string, args ...string) string {
 	v := url.Values{}
-	for args = append(args, "platform", c.Platform); len(args) > 0; args = args[2:] {
+	device := "device"
+	if IsPlatform(c.Device) {
+		device = "platform"
+	}
+	for args = append(args, device, c.Device); len(args) > 0; args = args[2:] {
 		if args[1] != "" {
 			v.Set(args[0], args[1])
 		}

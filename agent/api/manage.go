@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -20,8 +21,8 @@ import (
 )
 
 // Paths of a daemon's socket that read its device as a whole and change its
-// configuration. They take ?platform=NAME, for a daemon that has no configuration
-// yet; a PUT of a configuration sets the platform.
+// configuration. They take ?platform=NAME or ?device=FILE, a fleet file of the device
+// alone, for a daemon that has no configuration yet.
 const (
 	FactsPath  = "/v1/facts"  // GET: one Facts
 	SetupPath  = "/v1/setup"  // GET: one Setup
@@ -49,6 +50,18 @@ const (
 
 // argument is one of a request's query, and never of its body.
 func argument(r *http.Request, name string) string { return r.URL.Query().Get(name) }
+
+// described is the device that a request describes. A peer that may only read does not
+// choose where the daemon logs in.
+func (s *Server) described(r *http.Request) string {
+	if device := argument(r, "device"); device != "" && s.peerOf(r).role == roleChange {
+		return device
+	}
+	return argument(r, "platform")
+}
+
+// IsPlatform tells the name of a platform from a fleet file.
+func IsPlatform(device string) bool { return !strings.ContainsAny(device, ":\n") }
 
 // Setup is what a device has now. It names the configuration that the daemon
 // runs, where it does.
@@ -112,16 +125,17 @@ func (e *kindError) Error() string { return e.text }
 func (e *kindError) Unwrap() error { return e.kind }
 
 // Manager is what answers the paths above. A *vendors.PermanentError is a
-// refusal: nothing has changed.
+// refusal: nothing has changed. device is what the client says of the device, for a
+// daemon that has no configuration.
 type Manager interface {
-	Facts(ctx context.Context, platform string) (vendors.Facts, error)
-	Setup(ctx context.Context, platform string) (vendors.Setup, error)
-	Health(ctx context.Context, platform string) ([]vendors.PortHealth, error)
+	Facts(ctx context.Context, device string) (vendors.Facts, error)
+	Setup(ctx context.Context, device string) (vendors.Setup, error)
+	Health(ctx context.Context, device string) ([]vendors.PortHealth, error)
 
 	// MTUs is the MTU of every port that the device reports; SetMTU sets that
 	// of one.
-	MTUs(ctx context.Context, platform string) (map[string]int, error)
-	SetMTU(ctx context.Context, platform, port string, mtu int) error
+	MTUs(ctx context.Context, device string) (map[string]int, error)
+	SetMTU(ctx context.Context, device, port string, mtu int) error
 
 	// Config is the running configuration, or one kept from the history, by its
 	// hash.
@@ -134,11 +148,11 @@ type Manager interface {
 	Configure(ctx context.Context, file []byte, token string) error
 
 	// RemoveSetup removes everything of csig from the device, and the
-	// configuration; idempotent. platform is as above, token as for Configure.
-	RemoveSetup(ctx context.Context, platform, token string) error
+	// configuration; idempotent. token is as for Configure.
+	RemoveSetup(ctx context.Context, device, token string) error
 
 	// The next three are as those of a vendors.AutoReverter.
-	StartRevert(ctx context.Context, platform string, after time.Duration) (token string, err error)
+	StartRevert(ctx context.Context, device string, after time.Duration) (token string, err error)
 	Confirm(ctx context.Context, token string) error
 	PendingRevert(ctx context.Context) error
 
@@ -153,19 +167,19 @@ func (s *Server) Manage(m Manager) {
 	s.manageLinks(m)
 	s.manageRevert(m)
 	s.mux.HandleFunc("GET "+FactsPath, answer(func(r *http.Request) (any, error) {
-		f, err := m.Facts(r.Context(), argument(r, "platform"))
+		f, err := m.Facts(r.Context(), s.described(r))
 		return FactsOf(f), err
 	}))
 	s.mux.HandleFunc("GET "+SetupPath, answer(func(r *http.Request) (any, error) {
-		setup, err := m.Setup(r.Context(), argument(r, "platform"))
+		setup, err := m.Setup(r.Context(), s.described(r))
 		return Setup{SetupFormat, setup}, err
 	}))
 	s.mux.HandleFunc("GET "+HealthPath, answer(func(r *http.Request) (any, error) {
-		list, err := m.Health(r.Context(), argument(r, "platform"))
+		list, err := m.Health(r.Context(), s.described(r))
 		return Health{HealthFormat, listed(list)}, err
 	}))
 	s.mux.HandleFunc("GET "+MTUPath, answer(func(r *http.Request) (any, error) {
-		mtus, err := m.MTUs(r.Context(), argument(r, "platform"))
+		mtus, err := m.MTUs(r.Context(), s.described(r))
 		out := MTUs{MTUFormat, []PortMTU{}}
 		for _, port := range slices.SortedFunc(maps.Keys(mtus), inventory.CompareNames) {
 			out.Ports = append(out.Ports, PortMTU{port, mtus[port]})
@@ -178,7 +192,7 @@ func (s *Server) Manage(m Manager) {
 			return nil, err
 		}
 		for _, p := range want.Ports {
-			if err := m.SetMTU(r.Context(), argument(r, "platform"), p.Port, p.MTU); err != nil {
+			if err := m.SetMTU(r.Context(), s.described(r), p.Port, p.MTU); err != nil {
 				return nil, err
 			}
 		}
@@ -196,7 +210,7 @@ func (s *Server) Manage(m Manager) {
 		return struct{}{}, m.Configure(r.Context(), file, argument(r, "mark"))
 	}))
 	s.mux.HandleFunc("DELETE "+ConfigPath, s.change(0, func(r *http.Request, _ []byte) (any, error) {
-		return struct{}{}, m.RemoveSetup(r.Context(), argument(r, "platform"), argument(r, "mark"))
+		return struct{}{}, m.RemoveSetup(r.Context(), s.described(r), argument(r, "mark"))
 	}))
 }
 

@@ -176,11 +176,11 @@ func TestManage(t *testing.T) {
 	c := NewClient(socket)
 	defer c.Close()
 	ctx := t.Context()
-	c.Platform = "a platform"
+	c.Device = "a platform"
 	if f, err := c.Probe(ctx); err != nil || f.Platform != "a platform" || len(f.Notes) != 1 {
 		t.Errorf("facts %+v, %v", f, err)
 	}
-	c.Platform = "b"
+	c.Device = "b"
 	if s, err := c.Observe(ctx); err != nil || !reflect.DeepEqual(s, someSetup) || m.platform != "b" {
 		t.Errorf("setup %+v, %v", s, err)
 	}
@@ -190,15 +190,15 @@ func TestManage(t *testing.T) {
 	if _, err := c.Config(ctx, "../../etc/passwd"); err == nil || !strings.Contains(err.Error(), "64 hexadecimal digits") {
 		t.Errorf("a configuration that none is: %v", err)
 	}
-	c.Platform = "c"
+	c.Device = "c"
 	if h, err := c.Health(ctx); err != nil || !reflect.DeepEqual(h, someHealth) || m.platform != "c" {
 		t.Errorf("health %+v, %v", h, err)
 	}
-	c.Platform = "e"
+	c.Device = "e"
 	if mtus, err := c.MTUs(ctx); err != nil || !maps.Equal(mtus, m.mtus) || m.platform != "e" {
 		t.Errorf("MTUs %v, %v", mtus, err)
 	}
-	c.Platform = "f"
+	c.Device = "f"
 	if err := c.SetMTU(ctx, "swp9", 9216); err != nil || m.mtus["swp9"] != 9216 || m.platform != "f" {
 		t.Errorf("set the MTU: %v, %v", err, m.mtus)
 	}
@@ -211,7 +211,7 @@ func TestManage(t *testing.T) {
 	if err := c.Configure(ctx, []byte(file)); err != nil || m.file != file {
 		t.Errorf("configure: %v, %d bytes", err, len(m.file))
 	}
-	c.Platform = "d"
+	c.Device = "d"
 	if err := c.Remove(ctx); err != nil || m.file != "" || m.platform != "d" {
 		t.Errorf("forget: %v", err)
 	}

@@ -19,7 +19,7 @@ func TestArmed(t *testing.T) {
 	if err := c.PendingRevert(ctx); err != nil {
 		t.Errorf("nothing waits: %v", err)
 	}
-	c.Platform = "b"
+	c.Device = "b"
 	mark, err := c.StartRevert(ctx, 30*time.Second)
 	if err != nil || mark != "m&1" || m.platform != "b" || m.armed.Left != 30*time.Second {
 		t.Errorf("mark %q, %v, manager %+v", mark, err, m)

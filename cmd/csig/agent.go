@@ -171,7 +171,7 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	// Two agents on one set of ports would undo each other's work.
 	held := &device.Lock{Log: log}
 	defer held.Close()
-	if !o.Shadow {
+	if !o.Shadow && dev != nil {
 		if err := held.Take(dev); err != nil {
 			return err
 		}

@@ -382,7 +382,7 @@ func setUpWithoutAgent(j *rollout.Journal) error {
 	for i := range j.Plan().Devices {
 		d := &j.Plan().Devices[i]
 		direct := strings.HasPrefix(d.Via, "ssh ") || strings.HasPrefix(d.Via, "netns ")
-		if p, err := registry.Platform(d.Platform); direct && touched[d.Device] && err == nil && p.ByAgent {
+		if p, err := registry.Platform(d.Platform); direct && touched[d.Device] && err == nil && p.Open != nil {
 			names = append(names, d.Device)
 		}
 	}

@@ -29,10 +29,8 @@ type Platform struct {
 	Open  Opener
 	Rules vlanrules.Caps // the table that carries compare-and-replace
 
-	// ByAgent is whether its devices are set up by their agents alone. Where not, csig
-	// apply sets up a device directly whose agent the fleet file does not name: the
-	// platform has no agent, or one that cannot find its device before csig apply.
-	ByAgent bool
+	// OnDevice is whether its driver works on the device alone, and not over SSH.
+	OnDevice bool
 
 	// Offline returns the platform's facts.
 	Offline func() vendors.Facts
@@ -173,7 +171,7 @@ func init() {
 func Default() *Registry {
 	r := &Registry{}
 	r.Register("linux", Platform{
-		Title: "Linux", Open: openLinux, Rules: linux.Rules(), ByAgent: true,
+		Title: "Linux", Open: openLinux, Rules: linux.Rules(), OnDevice: true,
 		// Rules and the programs of ports that strip, which only CAP_SYS_ADMIN finds
 		// again; test frames; the self-test's namespace.
 		Capabilities: []int{capNetAdmin, capNetRaw, capSysAdmin},
