@@ -122,7 +122,7 @@ func TestAgentsElsewhere(t *testing.T) {
 	if out = run(0, "off", "-i", fleet); !strings.Contains(out, "its daemon does not answer") {
 		t.Errorf("csig off:\n%s", out)
 	}
-	if _, err := os.Stat(api.OffMark(filepath.Join(dir, "vs1.sock"))); err != nil {
+	if _, err := os.Stat(api.OffMarker(filepath.Join(dir, "vs1.sock"))); err != nil {
 		t.Error(err)
 	}
 	if err := vs1.cmd.Process.Signal(syscall.SIGCONT); err != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
 )
 
@@ -27,7 +29,7 @@ devices:
   - name: spine-1
     platform: sonic
     local: true
-    management: {redis: {databases: %s}}
+    management: {redis: {databases: %s}, daemon: {socket: %s}}
     ports:
       - {name: Ethernet0, speed: 100G}
       - {name: Ethernet4, speed: 100G}
@@ -51,7 +53,7 @@ func TestSonicRollout(t *testing.T) {
 	sw := sonictest.NewSwitch(t, r, sonictest.R202511, "Ethernet0", "Ethernet4")
 	dir := t.TempDir()
 	file, plan := filepath.Join(dir, "fleet.yaml"), filepath.Join(dir, "fleet.plan")
-	if err := os.WriteFile(file, fmt.Appendf(nil, sonicSpine, r.File), 0o644); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, sonicSpine, r.File, filepath.Join(dir, "agent.sock")), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	run := func(code int, args ...string) string {
@@ -64,6 +66,19 @@ func TestSonicRollout(t *testing.T) {
 		}
 		return string(out)
 	}
+	socket := filepath.Join(dir, "agent.sock")
+	var f fabric.Fabric
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	spine, err := f.AddHost("spine") // the lock belongs to its namespace
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := launchIn(t, spine.Command(csig, "agent", "--wait", "-c", filepath.Join(dir, "spine.yaml"), "--socket", socket), socket)
+	a.await("that it answers", func(*api.Status) bool { return true })
 	out := run(2, "plan", "-i", file, "-o", plan)
 	if !strings.Contains(out, "ACL_CSIG_EGRESS_TABLE") || !strings.Contains(out, "ordinary VLANs") {
 		t.Errorf("%s", out)
@@ -74,7 +89,7 @@ func TestSonicRollout(t *testing.T) {
 		t.Fatalf("%d entries, %v; refused %v", n, r.Hash(4, "PORT|Ethernet4"), sw.Refusals())
 	}
 	run(0, "plan", "-i", file)
-	r.Do(4, "HSET", "PORT|Ethernet4", "tpid", "0x8100")
+	r.Do(4, "HSET", "PORT|Ethernet4", "tpid", "0x8100") // and without counters the agent programs nothing
 	if out = run(2, "plan", "-i", file); !strings.Contains(out, "its TPID in CONFIG_DB is 0x8100") {
 		t.Errorf("drift: %s", out)
 	}

@@ -110,10 +110,13 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	if note := seen.aggregates(); note != "" {
 		f.Notes = append(f.Notes, note)
 	}
-	f.Off = append(f.Off, seen.unnoted()...)
-	if f.PortIssues, err = d.portIssues(ctx, seen.lags); err != nil {
+	off, taken := seen.unnoted()
+	f.Off = append(f.Off, off...)
+	issues, err := d.portIssues(ctx, seen.lags)
+	if err != nil {
 		return f, err
 	}
+	f.PortIssues = append(taken, issues...)
 	if device["synchronous_mode"] == "disable" {
 		refuse("syncd does not work synchronously (CONFIG_DB DEVICE_METADATA|localhost synchronous_mode is disable), so that orchagent's answers say nothing of the ASIC: config synchronous_mode enable, and restart swss")
 	}
@@ -178,8 +181,9 @@ func (v *view) aggregates() string {
 }
 
 // unnoted lists the ports whose former TPID csig does not restore: after a reboot
-// with a saved configuration it is unknown, since STATE_DB is lost.
-func (v *view) unnoted() (off []string) {
+// with a saved configuration it is unknown, since STATE_DB is lost. off is what csig off
+// says of them, taken what csig plan says of the ports that have a TPID already.
+func (v *view) unnoted() (off []string, taken []vendors.PortVerdict) {
 	of := map[string][]string{}
 	var unknown []string
 	for _, name := range sortedKeys(v.carriers) {
@@ -192,6 +196,10 @@ func (v *view) unnoted() (off []string) {
 		case noted || sameTPID(tpid, ""):
 		case v.record.setup == nil || sameTPID(tpid, tpidText(v.record.setup.TPID)):
 			of[tpid] = append(of[tpid], name)
+			if !isAggregate(name) {
+				taken = append(taken, vendors.PortVerdict{Port: name, Verdict: vlanrules.Verdict{Level: vlanrules.Degraded,
+					Reason: "CONFIG_DB has TPID " + tpid + " for it already, and what it had before is not known, as after a reboot with a saved configuration: csig off gives it " + defaultTPID + ", SONiC's default"}})
+			}
 		}
 	}
 	if len(unknown) > 0 {
@@ -202,7 +210,7 @@ func (v *view) unnoted() (off []string) {
 		off = append(off, fmt.Sprintf("CONFIG_DB has TPID %s for %s, and csig has no note of having set it: csig off leaves it; where it is csig's, saved before a reboot, 'config interface tpid %s %s' gives the default back",
 			tpid, vendors.Names(of[tpid]), of[tpid][0], defaultTPID))
 	}
-	return off
+	return off, taken
 }
 
 // traits is how SONiC treats tags.
