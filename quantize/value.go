@@ -182,3 +182,12 @@ func FormatRange(sig Signal, low, high uint64) string {
 	}
 	return lowNumber + " " + lowUnit + " – " + highNumber + " " + highUnit
 }
+
+// FormatCount writes n, which is not negative, with a comma between thousands: 3,968.
+func FormatCount(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -161,3 +161,11 @@ func FuzzUnitParse(f *testing.F) {
 		}
 	})
 }
+
+func TestFormatCount(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 65536: "65,536", 1234567: "1,234,567"} {
+		if is := FormatCount(n); is != want {
+			t.Errorf("%d is written %s, want %s", n, is, want)
+		}
+	}
+}

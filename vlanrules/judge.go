@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/csig-agent/csig/quantize"
-	"github.com/csig-agent/csig/vlanrules/internal/digits"
 )
 
 // Form is how a table is laid out (docs/rules.md shows each).
@@ -261,9 +260,9 @@ func (c *Compiler) misfit(cand *Choice, sigs []quantize.Signal) string {
 	if cand.Entries+cand.Headroom == 1 {
 		what = strings.Replace(what, "entries", "entry", 1)
 	}
-	fmt.Fprintf(&b, "needs %s %s for %s", digits.Grouped(cand.Entries+cand.Headroom), what, names(sigs...))
+	fmt.Fprintf(&b, "needs %s %s for %s", quantize.FormatCount(cand.Entries+cand.Headroom), what, names(sigs...))
 	if cand.Headroom > 0 {
-		fmt.Fprintf(&b, " (%s of them during changes)", digits.Grouped(cand.Headroom))
+		fmt.Fprintf(&b, " (%s of them during changes)", quantize.FormatCount(cand.Headroom))
 	}
 	b.WriteString(c.capacity())
 	if cand.Form == FormExact || cand.Form == FormSharedExact {
@@ -275,9 +274,9 @@ func (c *Compiler) misfit(cand *Choice, sigs []quantize.Signal) string {
 // capacity returns how many entries there are, as the second half of a sentence.
 func (c *Compiler) capacity() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ", %s in the table", digits.Grouped(max(0, c.caps.Entries-c.caps.Taken)))
+	fmt.Fprintf(&b, ", %s in the table", quantize.FormatCount(max(0, c.caps.Entries-c.caps.Taken)))
 	if c.caps.Taken > 0 {
-		fmt.Fprintf(&b, " (of its %s, others hold %s)", digits.Grouped(c.caps.Entries), digits.Grouped(c.caps.Taken))
+		fmt.Fprintf(&b, " (of its %s, others hold %s)", quantize.FormatCount(c.caps.Entries), quantize.FormatCount(c.caps.Taken))
 	}
 	shared := c.caps.Shared && c.caps.Ports > 1
 	switch {
@@ -290,7 +289,7 @@ func (c *Compiler) capacity() string {
 	default:
 		return b.String()
 	}
-	fmt.Fprintf(&b, ", %s for each", digits.Grouped(c.caps.share()))
+	fmt.Fprintf(&b, ", %s for each", quantize.FormatCount(c.caps.share()))
 	return b.String()
 }
 
@@ -311,7 +310,7 @@ func (c *Compiler) alternatives(sigs []quantize.Signal) string {
 	}
 	for n := quantize.NumBuckets / 2; n >= 2; n /= 2 {
 		if (n-1)*lms <= share {
-			fmt.Fprintf(&b, "; %d coarser buckets would need %s entries for each signal", n, digits.Grouped((n-1)*lms))
+			fmt.Fprintf(&b, "; %d coarser buckets would need %s entries for each signal", n, quantize.FormatCount((n-1)*lms))
 			break
 		}
 	}
@@ -364,7 +363,7 @@ func (c *Compiler) gapVerdict(v Verdict, have int) Verdict {
 	reason := "an entry found in the table has the match of a wanted one and cannot change in place: tags pass unchanged until the change is complete"
 	if !c.stuck {
 		reason = fmt.Sprintf("a change without a gap needs more entries at once than the port has (%s of its %s hold what was found there): tags pass unchanged until the change is complete",
-			digits.Grouped(have), digits.Grouped(c.caps.share()))
+			quantize.FormatCount(have), quantize.FormatCount(c.caps.share()))
 	}
 	if v.Level == Degraded {
 		reason = v.Reason + "; " + reason

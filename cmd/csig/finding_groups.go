@@ -8,6 +8,7 @@ import (
 	"github.com/csig-agent/csig/assess"
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -72,7 +73,7 @@ func (p *places) where() string {
 		list, left := atMost(p.list(briefly), maxNames)
 		text = strings.Join(list, ", ")
 		if left > 0 {
-			text += fmt.Sprintf(", … (%s places)", thousands(p.Count))
+			text += fmt.Sprintf(", … (%s places)", quantize.FormatCount(p.Count))
 		}
 	}
 	return between(text, p.To())
@@ -143,7 +144,7 @@ func fewer(groups []*findingGroup) (out []*findingGroup) {
 			one.peers = append(one.peers, g.peers...)
 		}
 		if n := len(alike) - 1; n > 0 {
-			one.Message += fmt.Sprintf(" (and %s like it, with other details)", thousands(n))
+			one.Message += fmt.Sprintf(" (and %s like it, with other details)", quantize.FormatCount(n))
 		}
 		out = append(out, one)
 	}

@@ -3,11 +3,11 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -26,12 +26,12 @@ func briefly(names []string) string {
 		slices.SortFunc(of, inventory.CompareNames)
 		text := vendors.Names(of)
 		if strings.Count(text, ", ") > 1 {
-			text = fmt.Sprintf("%s … %s (%s)", of[0], of[len(of)-1], thousands(len(of)))
+			text = fmt.Sprintf("%s … %s (%s)", of[0], of[len(of)-1], quantize.FormatCount(len(of)))
 		}
 		parts = append(parts, text)
 	}
 	if left > 0 {
-		parts = append(parts, fmt.Sprintf("and %s more", thousands(left)))
+		parts = append(parts, fmt.Sprintf("and %s more", quantize.FormatCount(left)))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -47,13 +47,4 @@ func familyOf(name string) string {
 		}
 		return r
 	}, name)
-}
-
-// thousands is a count with a comma at every third digit.
-func thousands(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vlanrules"
-	"github.com/csig-agent/csig/vlanrules/internal/digits"
 )
 
 // CostsFormat names the JSON form of CostTable.
@@ -138,13 +137,13 @@ func (t *CostTable) countGoals() {
 func (t *CostTable) Text() string {
 	lines := [][]string{{"table", "form", "entries", "mean", "at once", "±1", "±2", "±4", "±8", "any", "max", "±1 fresh"}}
 	for _, r := range t.Rows {
-		line := []string{r.Table, r.Form, digits.Grouped(r.EntriesMax), decimals(r.EntriesMean), digits.Grouped(r.EntriesAtAll)}
+		line := []string{r.Table, r.Form, quantize.FormatCount(r.EntriesMax), decimals(r.EntriesMean), quantize.FormatCount(r.EntriesAtAll)}
 		most := 0
 		for _, c := range r.Changes {
 			line = append(line, decimals(c.WalkMean))
 			most = max(most, c.WalkMax, c.FreshMax)
 		}
-		lines = append(lines, append(line, digits.Grouped(most), decimals(r.Changes[0].FreshMean)))
+		lines = append(lines, append(line, quantize.FormatCount(most), decimals(r.Changes[0].FreshMean)))
 	}
 	right := map[int]bool{}
 	for i := 2; i < len(lines[0]); i++ {
@@ -192,7 +191,7 @@ func (t *CostTable) drawEntries(b *strings.Builder) {
 // decimals writes two decimals, or none above a hundred.
 func decimals(v float64) string {
 	if v >= 100 {
-		return digits.Grouped(int(v + 0.5))
+		return quantize.FormatCount(int(v + 0.5))
 	}
 	return fmt.Sprintf("%.2f", v)
 }

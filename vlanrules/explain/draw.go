@@ -2,12 +2,12 @@ package explain
 
 import (
 	"fmt"
+	mathbits "math/bits"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vlanrules"
-	"github.com/csig-agent/csig/vlanrules/internal/digits"
 )
 
 // row is what a drawn line of a table stands for: one entry, or the exact
@@ -103,11 +103,11 @@ func (r *Result) drawTable(b *strings.Builder, t Table, sign string, id uint32) 
 		case vlanrules.Value:
 			line = append(line, "", "", "")
 		default:
-			line = append(line, buckets(w.buckets), fmt.Sprint(ones(w.buckets)), digits.Grouped(w.tags))
+			line = append(line, buckets(w.buckets), fmt.Sprint(mathbits.OnesCount32(w.buckets)), quantize.FormatCount(w.tags))
 		}
 		lines = append(lines, line)
 	}
-	lines = append(lines, []string{gutter, "", "", "", "", "", "else: as it is", "", "", digits.Grouped(left.tags)})
+	lines = append(lines, []string{gutter, "", "", "", "", "", "else: as it is", "", "", quantize.FormatCount(left.tags)})
 	drawColumns(b, lines, map[int]bool{1: true, 8: true, 9: true})
 }
 
@@ -186,13 +186,6 @@ func buckets(set uint32) string {
 		return "none"
 	}
 	return strings.Join(runs, ",")
-}
-
-func ones(set uint32) (n int) {
-	for ; set != 0; set &= set - 1 {
-		n++
-	}
-	return n
 }
 
 // drawColumns writes lines in columns as wide as their widest cell; those in

@@ -7,7 +7,6 @@ import (
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vlanrules"
-	"github.com/csig-agent/csig/vlanrules/internal/digits"
 )
 
 // manySteps is the number of steps from which the state after each is no
@@ -117,7 +116,7 @@ func (r *Result) summary() []string {
 	last, n := "", 0
 	flush := func() {
 		if n > 0 {
-			lines = append(lines, fmt.Sprintf("%6s × %s", digits.Grouped(n), last))
+			lines = append(lines, fmt.Sprintf("%6s × %s", quantize.FormatCount(n), last))
 		}
 	}
 	for _, op := range r.Steps {
@@ -204,5 +203,5 @@ func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
-	return digits.Grouped(n) + " " + what + "s"
+	return quantize.FormatCount(n) + " " + what + "s"
 }
