@@ -3,6 +3,7 @@ package quantize
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Buckets is the table that turns a signal's value into the compact tag's S
@@ -104,16 +105,11 @@ func NewBucketsFromRanges(sig Signal, ranges []Range) (Buckets, error) {
 
 // Bucket returns the S of value v, in the signal's unit. It allocates nothing.
 func (b *Buckets) Bucket(v uint64) uint8 {
-	lo, hi := 0, NumBuckets-1 // the answer is in [lo, hi]
-	for lo < hi {
-		mid := (lo + hi + 1) / 2
-		if v >= b.bounds[mid] {
-			lo = mid
-		} else {
-			hi = mid - 1
-		}
+	above, at := slices.BinarySearch(b.bounds[1:NumBuckets], v)
+	if at {
+		above++
 	}
-	return uint8(lo)
+	return uint8(above)
 }
 
 // Range returns bucket s, 0…31, as [low, high) in the signal's unit. The last

@@ -1,6 +1,7 @@
 package vlanrules
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/csig-agent/csig/quantize"
@@ -201,11 +202,11 @@ func (c *Compiler) load(have Table) {
 	c.seen = c.seen[:0]
 	for i := range c.cur {
 		e := &c.cur[i]
-		if !e.Match.isNormal() {
-			was := e.Match
-			normalise(&e.Match.PCP, 7)
-			normalise(&e.Match.DEI, 1)
-			normalise(&e.Match.VID, 0xfff)
+		was := e.Match
+		normalise(&e.Match.PCP, 7)
+		normalise(&e.Match.DEI, 1)
+		normalise(&e.Match.VID, 0xfff)
+		if e.Match != was {
 			if len(c.seen) == 0 {
 				c.seen = append(c.seen, c.cur...)
 			}
@@ -247,21 +248,6 @@ func (c *Compiler) groupOf(sig quantize.Signal) int {
 	return int(sig)
 }
 
-// isNormal reports whether normalise would certainly change nothing.
-func (m *Match) isNormal() bool {
-	return isNormal(&m.PCP, 7) && isNormal(&m.DEI, 1) && isNormal(&m.VID, 0xfff)
-}
-
-func isNormal(f *Field, all uint16) bool {
-	switch f.Kind {
-	case Any:
-		return f.Value|f.Mask|f.First|f.Last == 0
-	case Ternary:
-		return f.Mask != 0 && f.Mask <= all && f.Value&^f.Mask == 0 && f.First|f.Last == 0
-	}
-	return f.Kind == Range && f.Value|f.Mask == 0 && (f.First != 0 || f.Last < all)
-}
-
 // normalise gives conditions that mean the same the same form.
 func normalise(f *Field, all uint16) {
 	switch f.Kind {
@@ -283,19 +269,9 @@ func normalise(f *Field, all uint16) {
 	}
 }
 
-// sortTable puts entries in match order, those of equal priority as they
-// were. It is an insertion sort, as tables are nearly sorted.
+// sortTable puts entries in match order, those of equal priority as they were.
 func sortTable(t Table) {
-	for i := 1; i < len(t); i++ {
-		if t[i].Priority <= t[i-1].Priority {
-			continue
-		}
-		e, j := t[i], i
-		for ; j > 0 && t[j-1].Priority < e.Priority; j-- {
-			t[j] = t[j-1]
-		}
-		t[j] = e
-	}
+	slices.SortStableFunc(t, func(a, b Entry) int { return cmp.Compare(b.Priority, a.Priority) })
 }
 
 // add appends an operation that adds e, with an ID of its own, and returns

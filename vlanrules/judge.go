@@ -76,14 +76,11 @@ func (c *Compiler) Judge(want []Intent) (Verdict, *Choice) {
 
 // names is how a sentence calls the signals.
 func names(sigs ...quantize.Signal) string {
-	var b strings.Builder
+	list := make([]string, len(sigs))
 	for i, sig := range sigs {
-		if i > 0 {
-			b.WriteByte('+')
-		}
-		b.WriteString(sig.String())
+		list[i] = sig.String()
 	}
-	return b.String()
+	return strings.Join(list, "+")
 }
 
 // refuseIntent returns why in cannot be carried out at all, or "".

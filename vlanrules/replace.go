@@ -1,5 +1,7 @@
 package vlanrules
 
+import "slices"
+
 // missing is at for a wanted entry that is no row.
 const missing = -1
 
@@ -71,7 +73,7 @@ func (c *Compiler) keep(rows []int, ordered bool) {
 		w, at := &c.want[i], missing
 		for _, j := range rows {
 			h := &c.cur[j]
-			if c.gone[j] || h.Match != w.Match || h.Type != w.Type || h.VID != w.VID || c.holds(j) {
+			if c.gone[j] || h.Match != w.Match || h.Type != w.Type || h.VID != w.VID || slices.Contains(c.at, j) {
 				continue
 			}
 			if ordered && h.Priority/priorityBand != w.Priority/priorityBand {
@@ -85,16 +87,6 @@ func (c *Compiler) keep(rows []int, ordered bool) {
 		}
 		c.at = append(c.at, at)
 	}
-}
-
-// holds reports whether row is already one of the wanted entries.
-func (c *Compiler) holds(row int) bool {
-	for _, at := range c.at {
-		if at == row {
-			return true
-		}
-	}
-	return false
 }
 
 // refOf is the ID of the shared value that want[i] uses, 0 while it is not
@@ -167,13 +159,13 @@ func (c *Compiler) sameMatch(rows []int, e *Entry) int {
 // dropRest deletes the rows that are not wanted, from the bottom up, and
 // shared values last, when nothing uses them.
 func (c *Compiler) dropRest(rows []int) {
-	for n := len(rows) - 1; n >= 0; n-- {
-		if j := rows[n]; !c.gone[j] && c.cur[j].Type != Value && !c.holds(j) {
+	for _, j := range slices.Backward(rows) {
+		if !c.gone[j] && c.cur[j].Type != Value && !slices.Contains(c.at, j) {
 			c.drop(j)
 		}
 	}
 	for _, j := range rows {
-		if !c.gone[j] && c.cur[j].Type == Value && !c.holds(j) {
+		if !c.gone[j] && c.cur[j].Type == Value && !slices.Contains(c.at, j) {
 			c.drop(j)
 		}
 	}

@@ -2,6 +2,7 @@ package vlanrules
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vlanrules/internal/cover"
@@ -185,8 +186,8 @@ func (c *Compiler) lazySignal(in *Intent, rows []int) {
 	}
 	// Catch-alls below the first take nothing: what a change that was cut
 	// short has left.
-	for n := len(rows) - 1; n >= 0; n-- {
-		if i := rows[n]; c.cur[i].Type == RewriteVID && i != catchAll {
+	for _, i := range slices.Backward(rows) {
+		if c.cur[i].Type == RewriteVID && i != catchAll {
 			c.drop(i)
 		}
 	}

@@ -1,6 +1,8 @@
 package vlanrules
 
 import (
+	"slices"
+
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vlanrules/internal/cover"
 )
@@ -173,11 +175,7 @@ func (c *Compiler) readOrdered(sig quantize.Signal, rows []int) (from int, vid u
 		return 0, 0, false
 	}
 	for _, r := range cover.Ordered[from] {
-		found := false
-		for _, is := range list {
-			found = found || is == r
-		}
-		if !found {
+		if !slices.Contains(list, r) {
 			return 0, 0, false
 		}
 	}

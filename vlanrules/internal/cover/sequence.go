@@ -1,5 +1,7 @@
 package cover
 
+import "slices"
+
 // Step is one operation on a list of rules.
 type Step struct {
 	Kind StepKind
@@ -66,12 +68,7 @@ func Sequence(from, to []Rule, s, t int) ([]Step, bool) {
 }
 
 func find(list []Rule, c Cube) int {
-	for i := range list {
-		if list[i].Cube == c {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(list, func(r Rule) bool { return r.Cube == c })
 }
 
 // safe reports whether, with these steps done, each value gives s where the
