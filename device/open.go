@@ -237,36 +237,29 @@ func (o *Opener) ObserveAll(ctx context.Context, parallel int, timeout time.Dura
 // answers by the devices' names. answered, if not nil, is called after each, and once
 // more at the end. The error is that ctx has ended.
 func Each[T any](ctx context.Context, fleet *inventory.Fleet, parallel int, answered func(done, of int), ask func(*inventory.Device) T) (map[string]T, error) {
-	var (
-		wg    sync.WaitGroup
-		mu    sync.Mutex
-		out   = make(map[string]T, len(fleet.Devices))
-		slots = make(chan struct{}, max(1, parallel))
-	)
 	if answered == nil {
 		answered = func(int, int) {}
 	}
+	var mu sync.Mutex
+	out := make(map[string]T, len(fleet.Devices))
+	names := make([]string, len(fleet.Devices))
 	for i := range fleet.Devices {
-		d := &fleet.Devices[i]
-		slots <- struct{}{}
-		if ctx.Err() != nil {
-			break
-		}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			answer := ask(d)
-			mu.Lock()
-			defer mu.Unlock()
-			out[d.Name] = answer
-			if len(out) < len(fleet.Devices) {
-				answered(len(out), len(fleet.Devices))
-			}
-		})
+		names[i] = fleet.Devices[i].Name
 	}
-	wg.Wait()
+	err := rollout.SideBySide(ctx, parallel, names, false, func(name string) error {
+		d, _ := fleet.Device(name)
+		answer := ask(d)
+		mu.Lock()
+		defer mu.Unlock()
+		out[name] = answer
+		if len(out) < len(fleet.Devices) {
+			answered(len(out), len(fleet.Devices))
+		}
+		return nil
+	})
 	answered(len(fleet.Devices), len(fleet.Devices))
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	if err != nil {
+		return nil, err
 	}
 	return out, nil
 }

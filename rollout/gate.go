@@ -77,7 +77,7 @@ func (h *Health) Before(ctx context.Context, devices []string) error {
 func (h *Health) readAll(ctx context.Context, devices []string) (map[string]map[string]vendors.PortHealth, error) {
 	out := map[string]map[string]vendors.PortHealth{}
 	var mu sync.Mutex
-	err := sideBySide(ctx, h.Parallel, devices, true, func(name string) error {
+	err := SideBySide(ctx, h.Parallel, devices, true, func(name string) error {
 		return with(ctx, h.Open, h.Limit, name, func(ctx context.Context, t Target) error {
 			got, err := health(ctx, t)
 			mu.Lock()
@@ -119,7 +119,7 @@ func (h *Health) After(ctx context.Context, wave string, devices []string) (Judg
 	if err := h.soak(ctx); err != nil {
 		return j, err
 	}
-	judged := sideBySide(ctx, h.Parallel, devices, false, func(name string) error { return h.judge(ctx, wave, name) })
+	judged := SideBySide(ctx, h.Parallel, devices, false, func(name string) error { return h.judge(ctx, wave, name) })
 	if err := errors.Join(judged, h.linksAfter(ctx, wave, devices, &j), h.pathsAfter(ctx, wave, &j)); err != nil {
 		return j, err
 	}

@@ -257,7 +257,7 @@ func (h *Health) eachLink(ctx context.Context, cables []cable, try func(ctx cont
 	for i, c := range cables {
 		out[i].cable, results[i] = c, &out[i]
 	}
-	err := sideBySide(ctx, h.Parallel, results, true, func(r *linkResult) error {
+	err := SideBySide(ctx, h.Parallel, results, true, func(r *linkResult) error {
 		h.tryLink(ctx, targets, r, try)
 		return nil
 	})

@@ -23,46 +23,53 @@ import (
 // end with release or with the process. Root has a file of its own, too, since any
 // user may put something else in the place of the shared one: warn receives that.
 func LockDevices(f *inventory.Fleet, names []string, warn func(error)) (release func(), err error) {
-	shared, err := sharedLockFile()
+	var files []lockFile
 	if os.Geteuid() == 0 {
-		return lockAsRoot("/run/csig/devices.lock", shared, f, names, warn)
+		files = append(files, lockFile{"/run/csig/devices.lock", 0o600})
 	}
-	if err != nil {
+	shared, err := sharedLockFile()
+	switch {
+	case err == nil:
+		files = append(files, lockFile{shared, 0o666})
+	case len(files) == 0:
 		return nil, fmt.Errorf("locking the devices: %w", err)
+	default:
+		warn(fmt.Errorf("locking the devices: %w", err))
 	}
-	return lockDevices(shared, 0o666, f, names)
+	return lockIn(files, f, names, warn)
+}
+
+// lockFile is a file for locks, with the mode that it is made with.
+type lockFile struct {
+	path string
+	mode fs.FileMode
 }
 
 // errBusy is of a device at which another process is at work.
 var errBusy = errors.New("wait for its end")
 
-// lockAsRoot locks in two files, of which one has to do.
-func lockAsRoot(own, shared string, f *inventory.Fleet, names []string, warn func(error)) (release func(), err error) {
+// lockIn locks in files of which one has to do.
+func lockIn(files []lockFile, f *inventory.Fleet, names []string, warn func(error)) (release func(), err error) {
 	var frees []func()
 	release = func() {
 		for _, free := range frees {
 			free()
 		}
 	}
-	lock := func(file string, mode fs.FileMode) error {
-		free, err := lockDevices(file, mode, f, names)
+	var errs []error
+	for _, file := range files {
+		free, err := lockDevices(file.path, file.mode, f, names)
 		if err == nil {
 			frees = append(frees, free)
 		}
-		return err
+		errs = append(errs, err)
 	}
-	errOwn := os.MkdirAll(filepath.Dir(own), 0o755)
-	if errOwn == nil {
-		errOwn = lock(own, 0o600)
-	}
-	errShared := errors.New("locking the devices: no folder for a lock that all users share")
-	if shared != "" {
-		errShared = lock(shared, 0o666)
-	}
-	if err := errors.Join(errOwn, errShared); errors.Is(err, errBusy) || len(frees) == 0 {
+	err = errors.Join(errs...)
+	if errors.Is(err, errBusy) || len(frees) == 0 {
 		release()
 		return nil, err
-	} else if err != nil {
+	}
+	if err != nil {
 		warn(err)
 	}
 	return release, nil
@@ -103,6 +110,9 @@ func openShared(file string, mode fs.FileMode) (*os.File, error) {
 	lock, err := os.OpenFile(file, flags, 0)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return lock, err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return nil, err
 	}
 	made, err := os.CreateTemp(filepath.Dir(file), ".csig-devices-*")
 	if err != nil {

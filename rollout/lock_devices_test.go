@@ -127,7 +127,7 @@ func TestLockDevices(t *testing.T) {
 func TestLockAsRoot(t *testing.T) {
 	f := &inventory.Fleet{Devices: []inventory.Device{{Name: "a", Local: true}}}
 	lock := func(own, shared string) (release func(), warned []error, err error) {
-		release, err = lockAsRoot(own, shared, f, []string{"a"}, func(err error) { warned = append(warned, err) })
+		release, err = lockIn([]lockFile{{own, 0o600}, {shared, 0o666}}, f, []string{"a"}, func(err error) { warned = append(warned, err) })
 		return release, warned, err
 	}
 	for name, make := range map[string]func(path string) error{

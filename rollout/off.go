@@ -87,7 +87,7 @@ func (o *Off) Run(ctx context.Context) error {
 	// Errors are reported; what counts is whether the device is off at last.
 	bringAll := func(stage string, wants map[string]vendors.Setup) {
 		names := slices.DeleteFunc(slices.Clone(devices), func(name string) bool { _, ok := wants[name]; return !ok })
-		_ = sideBySide(ctx, o.Parallel, names, false, func(name string) error {
+		_ = SideBySide(ctx, o.Parallel, names, false, func(name string) error {
 			want := wants[name]
 			err := o.step(ctx, stage, name, func(ctx context.Context, t Target) error { return bring(ctx, t, want) })
 			if err == nil && want.Nothing() {
@@ -130,7 +130,7 @@ func (o *Off) Run(ctx context.Context) error {
 		_, ok := gone.Load(name)
 		return ok
 	})
-	return errors.Join(lost, sideBySide(ctx, o.Parallel, devices, false, func(name string) error {
+	return errors.Join(lost, SideBySide(ctx, o.Parallel, devices, false, func(name string) error {
 		return o.step(ctx, StageRemove, name, func(ctx context.Context, t Target) error { return t.Remove(ctx) })
 	}))
 }
@@ -192,7 +192,7 @@ func (o *Off) look(ctx context.Context, devices []string) (map[string]deviceStat
 	fences := plans.NewFences(o.Fleet)
 	for last, left := false, devices; ; last = true {
 		var late []string
-		_ = sideBySide(ctx, o.Parallel, left, false, func(name string) error {
+		_ = SideBySide(ctx, o.Parallel, left, false, func(name string) error {
 			s := o.lookAt(ctx, fences, name, last)
 			o.mu.Lock()
 			defer o.mu.Unlock()

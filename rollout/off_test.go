@@ -122,7 +122,7 @@ func TestPanics(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "device s2: "+says) {
 		t.Errorf("apply: %v", err)
 	}
-	if err := sideBySide(t.Context(), 2, []int{1}, false, func(int) error { panic("x") }); err == nil || !strings.Contains(err.Error(), "please report it: x") {
+	if err := SideBySide(t.Context(), 2, []int{1}, false, func(int) error { panic("x") }); err == nil || !strings.Contains(err.Error(), "please report it: x") {
 		t.Errorf("any work: %v", err)
 	}
 }

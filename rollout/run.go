@@ -131,7 +131,7 @@ func (r *Run) wave(ctx context.Context, stage *plans.Stage, w *plans.Wave, first
 			return fmt.Errorf("before stage %s: %w", stage.Name, err)
 		}
 	}
-	err := sideBySide(ctx, r.Parallel, todo, true, func(step *plans.Step) error {
+	err := SideBySide(ctx, r.Parallel, todo, true, func(step *plans.Step) error {
 		return r.step(ctx, step, step.Want, func(ctx context.Context, t Target) error {
 			return setMTU(ctx, t, step.MTU, func(m plans.PortMTU) int { return m.To })
 		}, EventStart, Progress{Stage: stage.Name, Wave: w.Name})
@@ -314,7 +314,7 @@ func (r *Run) Rollback(ctx context.Context) error {
 					todo = append(todo, step)
 				}
 			}
-			err := sideBySide(ctx, r.Parallel, todo, false, func(step *plans.Step) error {
+			err := SideBySide(ctx, r.Parallel, todo, false, func(step *plans.Step) error {
 				err := r.step(ctx, step, setups[step.ID], func(ctx context.Context, t Target) error {
 					return lowerMTU(ctx, t, step.MTU)
 				}, EventUndoing, Progress{Stage: stage.Name, Wave: w.Name})

@@ -57,9 +57,9 @@ func with(ctx context.Context, open Open, limit time.Duration, device string, do
 	return nil
 }
 
-// sideBySide runs f for every item, parallel at a time, and begins no more after
+// SideBySide runs f for every item, parallel at a time, and begins no more after
 // the end of ctx, nor after an error where that stops it. A panic in f is its error.
-func sideBySide[T any](ctx context.Context, parallel int, items []T, stop bool, f func(item T) error) error {
+func SideBySide[T any](ctx context.Context, parallel int, items []T, stop bool, f func(item T) error) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error

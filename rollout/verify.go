@@ -14,9 +14,9 @@ import (
 )
 
 // eachDevice opens devices, Parallel at a time, and has f read something there; stop is
-// as for sideBySide.
+// as for SideBySide.
 func (r *Run) eachDevice(ctx context.Context, names []string, stop bool, f func(ctx context.Context, t Target, name string) error) error {
-	return sideBySide(ctx, r.Parallel, names, stop, func(name string) error {
+	return SideBySide(ctx, r.Parallel, names, stop, func(name string) error {
 		return with(ctx, r.Open, r.Limit, name, func(ctx context.Context, t Target) error { return f(ctx, t, name) })
 	})
 }
