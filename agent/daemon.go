@@ -61,8 +61,6 @@ type Daemon struct {
 	mu      sync.Mutex // guards what Status reads
 	run     *running   // nil while it waits
 	waiting string     // what for, and why
-
-	slots linkSlots
 }
 
 var _ api.Manager = (*Daemon)(nil)
@@ -87,7 +85,7 @@ func NewDaemon(cfg DaemonConfig) *Daemon {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Daemon{cfg: cfg, started: cfg.Now(), waiting: "starting", slots: newLinkSlots()}
+	return &Daemon{cfg: cfg, started: cfg.Now(), waiting: "starting"}
 }
 
 // Open reads the daemon's file and opens what it needs, without touching the

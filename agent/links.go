@@ -10,50 +10,27 @@ import (
 	"github.com/csig-agent/csig/vendors"
 )
 
-// What a daemon does at once for those who try its device's links.
-const (
-	maxLinkListeners = 64
-	maxLinkSends     = 4
-)
-
 // maxLinkSize is the longest test frame, in bytes: no link takes a longer one.
 const maxLinkSize = 1<<16 - 1
 
-// linkSlots bounds that work.
-type linkSlots struct{ listeners, sends chan struct{} }
-
-func newLinkSlots() linkSlots {
-	return linkSlots{make(chan struct{}, maxLinkListeners), make(chan struct{}, maxLinkSends)}
-}
-
 // ListenLink takes in the test frames that arrive at a port of the device's own
 // configuration.
-func (d *Daemon) ListenLink(ctx context.Context, port string) (vendors.LinkListener, error) {
+func (d *Daemon) ListenLink(ctx context.Context, port string) (l vendors.LinkListener, err error) {
 	platform, err := d.mayTry(port, nil)
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case d.slots.listeners <- struct{}{}:
-	default:
-		return nil, fmt.Errorf("%d listeners take in test frames already: try again in a moment", maxLinkListeners)
-	}
-	out := &slotListener{slots: d.slots.listeners}
 	err = d.look(platform, func(driver vendors.Driver) error {
 		p, err := vendors.Links(driver)
 		if err == nil {
-			out.LinkListener, err = p.ListenLink(ctx, port)
+			l, err = p.ListenLink(ctx, port)
 		}
 		return err
 	})
-	if err != nil {
-		<-d.slots.listeners
-		if out.LinkListener != nil {
-			err = errors.Join(err, out.LinkListener.Close())
-		}
-		return nil, err
+	if err != nil && l != nil {
+		err = errors.Join(err, l.Close())
 	}
-	return out, nil
+	return l, err
 }
 
 // SendLink sends a test frame, and nothing else, out of a port of the device's
@@ -66,12 +43,6 @@ func (d *Daemon) SendLink(ctx context.Context, port string, f vendors.LinkFrame)
 	platform, err := d.mayTry(port, f.Tag)
 	if err != nil {
 		return err
-	}
-	select {
-	case d.slots.sends <- struct{}{}:
-		defer func() { <-d.slots.sends }()
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 	return d.look(platform, func(driver vendors.Driver) error {
 		p, err := vendors.Links(driver)
@@ -117,15 +88,4 @@ func isTag(tag []byte, own *inventory.Fleet) bool {
 		}
 	}
 	return false
-}
-
-// slotListener frees its place when it is closed.
-type slotListener struct {
-	vendors.LinkListener
-	slots chan struct{}
-}
-
-func (l *slotListener) Close() error {
-	<-l.slots
-	return l.LinkListener.Close()
 }

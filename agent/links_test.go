@@ -87,22 +87,8 @@ func TestDaemonTriesItsLinks(t *testing.T) {
 	if _, err := k.ListenLink(ctx, "swp2"); !errors.Is(err, vendors.ErrNotYet) {
 		t.Errorf("at another port: %v", err)
 	}
-	var open []vendors.LinkListener
-	for range maxLinkListeners {
-		l, err := k.ListenLink(ctx, "swp1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		open = append(open, l)
-	}
-	if _, err := k.ListenLink(ctx, "swp1"); err == nil || !strings.Contains(err.Error(), "64 listeners take in test frames already") {
-		t.Errorf("one too many: %v", err)
-	}
-	for _, l := range open {
-		_ = l.Close()
-	}
 	if l, err := k.ListenLink(ctx, "swp1"); err != nil {
-		t.Errorf("when they are gone: %v", err)
+		t.Errorf("at a port of its own: %v", err)
 	} else {
 		_ = l.Close()
 	}

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
@@ -56,9 +55,7 @@ func (c *configuration) read() (*inventory.Fleet, error) {
 // rendered again when it is applied.
 func (t *Daemon) Configured(want vendors.Setup) (vendors.Setup, error) {
 	running := t.fromRunning(want.Config)
-	ports := portLists.Get().(*[]inventory.Port) // a large fleet has many configurations
-	defer portLists.Put(ports)
-	own, err := t.renderInto(want, running, ports)
+	own, err := t.render(want, running)
 	if err != nil {
 		return want, err
 	}
@@ -81,16 +78,8 @@ func (t *Daemon) fromRunning(hash string) bool {
 	return hash != "" && (hash == t.runs.hash || t.derived[hash])
 }
 
-var portLists = sync.Pool{New: func() any { return new([]inventory.Port) }}
-
 // render makes the configuration for a setup, from what runs or from the fleet.
 func (t *Daemon) render(want vendors.Setup, running bool) (*inventory.Fleet, error) {
-	return t.renderInto(want, running, new([]inventory.Port))
-}
-
-// renderInto is render with a list of ports that it may use, and that the
-// configuration has afterwards.
-func (t *Daemon) renderInto(want vendors.Setup, running bool, buf *[]inventory.Port) (*inventory.Fleet, error) {
 	f, dev := t.fleet, t.dev
 	if running {
 		var err error
@@ -102,7 +91,7 @@ func (t *Daemon) renderInto(want vendors.Setup, running bool, buf *[]inventory.P
 	bare := *dev // its ports follow
 	bare.Ports = nil
 	own := f.DeviceView(&bare)
-	ports, mixed := slices.Grow((*buf)[:0], len(want.Ports)), false
+	ports, mixed := make([]inventory.Port, 0, len(want.Ports)), false
 	for i, s := range want.Ports {
 		var p *inventory.Port
 		ok := i < len(dev.Ports) && dev.Ports[i].Name == s.Port // the usual
@@ -126,7 +115,7 @@ func (t *Daemon) renderInto(want vendors.Setup, running bool, buf *[]inventory.P
 		}
 		ports = append(ports, port)
 	}
-	own.Devices[0].Ports, *buf = ports, ports
+	own.Devices[0].Ports = ports
 	// While a domain migrates, its next TPID is stripped, too; in the
 	// configuration that is one more that was.
 	own.Policy.Retired = nil

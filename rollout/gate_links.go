@@ -135,13 +135,13 @@ func (h *Health) linksBefore(ctx context.Context, devices []string) error {
 		}
 		return wayResult{why: err.Error()}
 	})
-	for i := range tried {
-		for k, w := range tried[i].cable.ways() {
-			switch r := &tried[i].ways[k]; {
-			case r.crossed:
+	for _, r := range tried {
+		for k, w := range r.cable.ways() {
+			switch {
+			case r.ways[k].crossed:
 				l.alive[w] = true
-			case r.why != "":
-				l.dead[w] = r.why
+			case r.ways[k].why != "":
+				l.dead[w] = r.ways[k].why
 			}
 		}
 	}
@@ -169,8 +169,7 @@ func (h *Health) linksAfter(ctx context.Context, wave string, devices []string, 
 		return h.fullSizeCrosses(ctx, from, to, coming)
 	})
 	var errs []error
-	for i := range tried {
-		r := &tried[i]
+	for _, r := range tried {
 		for k, w := range r.cable.ways() {
 			if e := r.ways[k].err; e != nil {
 				errs = append(errs, e)
@@ -230,34 +229,31 @@ type linkResult struct {
 // unprobed is the part of a link that could not be tried: one sentence for the
 // whole link where that is both directions.
 func (r *linkResult) unprobed() []UnprobedLink {
-	a, b := &r.ways[0], &r.ways[1]
+	a, b, ways := r.ways[0].why, r.ways[1].why, r.cable.ways()
 	switch {
-	case a.why == "" && b.why == "":
+	case a == "" && b == "":
 		return nil
-	case a.why == b.why:
-		return []UnprobedLink{{r.cable.String(), a.why}}
-	case a.why != "" && b.why != "":
-		both := []string{a.why, b.why}
-		slices.Sort(both) // the same from both ends
-		return []UnprobedLink{{r.cable.String(), strings.Join(both, "; ")}}
-	case a.why != "":
-		return []UnprobedLink{{r.cable.ways()[0].String(), a.why}}
+	case b == "":
+		return []UnprobedLink{{ways[0].String(), a}}
+	case a == "":
+		return []UnprobedLink{{ways[1].String(), b}}
 	}
-	return []UnprobedLink{{r.cable.ways()[1].String(), b.why}}
+	both := []string{a, b}
+	slices.Sort(both) // the same from both ends
+	return []UnprobedLink{{r.cable.String(), strings.Join(slices.Compact(both), "; ")}}
 }
 
 // eachLink calls try for each direction of the links that can be tried, some
 // links side by side, the directions of one after each other. The results are
 // in the order of the links. Its error is that ctx has ended.
-func (h *Health) eachLink(ctx context.Context, cables []cable, try func(ctx context.Context, from, to *linkEnd) wayResult) ([]linkResult, error) {
+func (h *Health) eachLink(ctx context.Context, cables []cable, try func(ctx context.Context, from, to *linkEnd) wayResult) ([]*linkResult, error) {
 	targets := &linkTargets{open: h.Open, limit: h.Limit, most: 2 * max(1, h.Parallel)}
 	defer targets.close()
-	out := make([]linkResult, len(cables))
-	results := make([]*linkResult, len(cables))
+	out := make([]*linkResult, len(cables))
 	for i, c := range cables {
-		out[i].cable, results[i] = c, &out[i]
+		out[i] = &linkResult{cable: c}
 	}
-	err := SideBySide(ctx, h.Parallel, results, true, func(r *linkResult) error {
+	err := SideBySide(ctx, h.Parallel, out, true, func(r *linkResult) error {
 		h.tryLink(ctx, targets, r, try)
 		return nil
 	})
