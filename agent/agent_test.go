@@ -97,16 +97,16 @@ type recorder struct {
 var errPanic = errors.New("the driver panics")
 
 // Look is what a device does that obeys: it keeps count of its lease by itself.
-func (r *recorder) Look(ctx context.Context) (vendors.Seen, error) {
+func (r *recorder) Look(ctx context.Context) (vendors.DataPlane, error) {
 	r.looks++
 	if r.hangs != nil && r.hangs() {
 		<-ctx.Done()
-		return vendors.Seen{}, ctx.Err()
+		return vendors.DataPlane{}, ctx.Err()
 	}
 	if errors.Is(r.blind, errPanic) {
 		panic(r.blind)
 	}
-	seen := vendors.Seen{Setup: r.have, Signal: vendors.SignalFallback}
+	seen := vendors.DataPlane{Setup: r.have, Signal: vendors.SignalFallback}
 	if r.now != nil {
 		seen.Setup = *r.now
 	}

@@ -31,7 +31,7 @@ const (
 
 // Evidence is what is known of one device.
 type Evidence struct {
-	plans.Seen
+	plans.Observation
 	Basis    Basis
 	Counters Freshness
 }

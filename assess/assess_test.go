@@ -37,7 +37,7 @@ var tablesSeen = map[quantize.Layout]map[string]tableOps{}
 
 // able devices, asked, whose counters are live.
 func ableEvidence(*inventory.Device) Evidence {
-	return Evidence{Basis: BasisProbe, Seen: plans.Seen{Facts: planstest.Able}, Counters: Freshness{Source: "linux", Readings: 10, Kind: "live"}}
+	return Evidence{Basis: BasisProbe, Observation: plans.Observation{Facts: planstest.Able}, Counters: Freshness{Source: "linux", Readings: 10, Kind: "live"}}
 }
 
 // bridgesBy are traits of a platform that takes a TPID for a VLAN tag's.
@@ -127,7 +127,7 @@ func TestLevels(t *testing.T) {
 			f := planstest.Fabric(1, 0, 1)
 			f.Devices[0].Level = tc.level
 			a := assessed1(f, func(d *inventory.Device) Evidence {
-				return Evidence{Basis: tc.basis, Seen: plans.Seen{Facts: tc.facts, Err: tc.err}}
+				return Evidence{Basis: tc.basis, Observation: plans.Observation{Facts: tc.facts, Err: tc.err}}
 			})
 			d := a.Devices[0]
 			if d.Level != tc.want.String() || d.Reason != tc.reason {
@@ -165,7 +165,7 @@ func TestTotals(t *testing.T) {
 	}
 	a := assessed1(f, func(d *inventory.Device) Evidence {
 		if d.Name == "spine0" {
-			return Evidence{Basis: BasisFile, Seen: plans.Seen{Err: fmt.Errorf("no driver")}}
+			return Evidence{Basis: BasisFile, Observation: plans.Observation{Err: fmt.Errorf("no driver")}}
 		}
 		return ableEvidence(d)
 	})
@@ -443,7 +443,7 @@ func TestNoTagReachesADiscardDevice(t *testing.T) {
 		}
 		a := assess(f, func(d *inventory.Device) Evidence {
 			one := all[d.Name]
-			return Evidence{Basis: one.basis, Seen: plans.Seen{Facts: one.Facts}}
+			return Evidence{Basis: one.basis, Observation: plans.Observation{Facts: one.Facts}}
 		}, Options{Now: time.Unix(1e9, 0)}, costs)
 		// The model: a device may see tags only where a source says that it
 		// forwards them, and no answer says that it does not.
@@ -590,7 +590,7 @@ func TestCautions(t *testing.T) {
 				if tc.none != "" {
 					facts.Update = refused("no driver")
 				}
-				return Evidence{Basis: tc.basis, Seen: plans.Seen{Facts: facts, NoDriver: tc.none}, Counters: Freshness{Readings: 10, Kind: "live"}}
+				return Evidence{Basis: tc.basis, Observation: plans.Observation{Facts: facts, NoDriver: tc.none}, Counters: Freshness{Readings: 10, Kind: "live"}}
 			})
 			var got []string
 			for _, f := range a.Findings {

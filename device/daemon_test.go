@@ -155,7 +155,7 @@ func TestRollOutThroughADaemon(t *testing.T) {
 				if tc.remove {
 					goal = plans.TakeOff
 				}
-				p, err := plans.Build(tc.after, func(d *inventory.Device) plans.Seen { return seen[d.Name] }, plans.Options{Goal: goal, Version: "test", InventoryHash: tc.after.Hash(), Now: time.Now()})
+				p, err := plans.Build(tc.after, func(d *inventory.Device) plans.Observation { return seen[d.Name] }, plans.Options{Goal: goal, Version: "test", InventoryHash: tc.after.Hash(), Now: time.Now()})
 				if err != nil || len(p.Errors()) > 0 || p.Empty() {
 					t.Fatal(err, p)
 				}

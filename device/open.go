@@ -193,14 +193,14 @@ func sshAddress(d *inventory.Device) string {
 
 // Observe reads one device: its facts, its setup and the MTU of its ports. The error, a
 // driver's panic included, is in what it returns.
-func (o *Opener) Observe(ctx context.Context, d *inventory.Device, timeout time.Duration) (seen plans.Seen) {
+func (o *Opener) Observe(ctx context.Context, d *inventory.Device, timeout time.Duration) (seen plans.Observation) {
 	defer untrusted.Recover(&seen.Err)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if seen, none := o.withoutDriver(d); none {
 		return seen
 	}
-	seen = plans.Seen{Via: Via(d)}
+	seen = plans.Observation{Via: Via(d)}
 	t, err := o.Open(ctx, d.Name)
 	if err != nil {
 		seen.Err = err
@@ -229,8 +229,8 @@ func (o *Opener) Observe(ctx context.Context, d *inventory.Device, timeout time.
 }
 
 // ObserveAll reads every device, some at once. The error is that ctx has ended.
-func (o *Opener) ObserveAll(ctx context.Context, parallel int, timeout time.Duration, answered func(done, of int)) (map[string]plans.Seen, error) {
-	return Each(ctx, o.Fleet, parallel, answered, func(d *inventory.Device) plans.Seen { return o.Observe(ctx, d, timeout) })
+func (o *Opener) ObserveAll(ctx context.Context, parallel int, timeout time.Duration, answered func(done, of int)) (map[string]plans.Observation, error) {
+	return Each(ctx, o.Fleet, parallel, answered, func(d *inventory.Device) plans.Observation { return o.Observe(ctx, d, timeout) })
 }
 
 // Each calls ask for every device of a fleet, some at once, and collects the
@@ -266,12 +266,12 @@ func Each[T any](ctx context.Context, fleet *inventory.Fleet, parallel int, answ
 
 // Offline is what is known of a device without asking it: its platform's facts,
 // and nothing of csig.
-func (o *Opener) Offline(d *inventory.Device) plans.Seen {
+func (o *Opener) Offline(d *inventory.Device) plans.Observation {
 	if seen, none := o.withoutDriver(d); none {
 		return seen
 	}
 	p, _ := o.Registry.Platform(d.Platform)
-	seen := plans.Seen{Via: Via(d), Facts: p.Offline(), Differ: differ(p.Diff)}
+	seen := plans.Observation{Via: Via(d), Facts: p.Offline(), Differ: differ(p.Diff)}
 	if err := o.MissingAgent(d); err != nil {
 		seen.Err = oneLine(err)
 	}
@@ -283,7 +283,7 @@ func (o *Opener) Offline(d *inventory.Device) plans.Seen {
 
 // withoutDriver is what is known of a device that csig cannot drive, whether it
 // is asked or not; false for one that it can.
-func (o *Opener) withoutDriver(d *inventory.Device) (plans.Seen, bool) {
+func (o *Opener) withoutDriver(d *inventory.Device) (plans.Observation, bool) {
 	p, err := o.Registry.Platform(d.Platform)
 	switch {
 	case err != nil:
@@ -294,12 +294,12 @@ func (o *Opener) withoutDriver(d *inventory.Device) (plans.Seen, bool) {
 			}
 			err = fmt.Errorf("%w; or give the device its level, passthrough or discard, with the reason%s", err, where)
 		}
-		return plans.Seen{Err: err}, true
+		return plans.Observation{Err: err}, true
 	case p.Open != nil:
-		return plans.Seen{}, false
+		return plans.Observation{}, false
 	}
 	why := p.NoDriver(d.Platform)
-	return plans.Seen{Facts: p.Offline(), NoDriver: why, Differ: differ(func(_, _ vendors.Setup) ([]vendors.Change, error) {
+	return plans.Observation{Facts: p.Offline(), NoDriver: why, Differ: differ(func(_, _ vendors.Setup) ([]vendors.Change, error) {
 		return nil, errors.New(why)
 	})}, true
 }

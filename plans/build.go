@@ -17,9 +17,9 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// Seen is what was found out about one device, or what its platform promises
+// Observation is what was found out about one device, or what its platform is known to do
 // where nothing was.
-type Seen struct {
+type Observation struct {
 	Facts         vendors.Facts
 	Setup         vendors.Setup
 	Differ        Differ
@@ -59,7 +59,7 @@ const (
 // capable that is not (draft-00 §6.3.3.1), so ports that face hosts strip the
 // tag from the first stage of a change of paths to the last, and no port
 // forwards a tag to a device that discards such frames.
-func Build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*Plan, error) {
+func Build(f *inventory.Fleet, seen func(*inventory.Device) Observation, o Options) (*Plan, error) {
 	b, err := build(f, seen, o)
 	if err != nil {
 		return nil, err
@@ -99,10 +99,10 @@ func Build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*P
 }
 
 // build finds what is wrong and lays out the stages, in spite of it.
-func build(f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) (*builder, error) {
+func build(f *inventory.Fleet, seen func(*inventory.Device) Observation, o Options) (*builder, error) {
 	b := newBuilder(f, o)
 	b.nodes = make([]node, len(f.Devices))
-	found := make([]Seen, len(f.Devices))
+	found := make([]Observation, len(f.Devices))
 	b.parallel(func(i int) {
 		defer untrusted.Recover(&found[i].Err) // a device of which nothing is known
 		found[i] = seen(&f.Devices[i])
@@ -203,7 +203,7 @@ type tableKey struct {
 // node is one device.
 type node struct {
 	dev   *inventory.Device
-	seen  Seen
+	seen  Observation
 	level Level
 	want  vendors.Setup // at the end of the plan
 	wave  int           // of its tag; noTag: percentages count it
@@ -238,7 +238,7 @@ func (b *builder) findFleet(code findings.Code, level findings.Level, format str
 func (b *builder) add(list ...findings.Finding) { b.plan.Findings = append(b.plan.Findings, list...) }
 
 // look takes in what was found out about a device.
-func (b *builder) look(n *node, d *inventory.Device, seen Seen) {
+func (b *builder) look(n *node, d *inventory.Device, seen Observation) {
 	*n = node{dev: d, seen: seen}
 	n.level = LevelOf(d, &n.seen.Facts, b.fleet.Profile.TPID)
 	n.gone = missing(n.seen.Facts.Ports, n.seen.Setup.Ports)

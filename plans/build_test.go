@@ -14,11 +14,11 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-func unseen(d *inventory.Device) Seen {
-	return Seen{Facts: planstest.Able, Differ: planstest.Differ{}, Via: "local"}
+func unseen(d *inventory.Device) Observation {
+	return Observation{Facts: planstest.Able, Differ: planstest.Differ{}, Via: "local"}
 }
 
-func made(t *testing.T, f *inventory.Fleet, seen func(*inventory.Device) Seen, o Options) *Plan {
+func made(t *testing.T, f *inventory.Fleet, seen func(*inventory.Device) Observation, o Options) *Plan {
 	t.Helper()
 	o.Now = time.Unix(1e9, 0)
 	p, err := Build(f, seen, o)
@@ -70,7 +70,7 @@ open/rest: leaf0 (update swp1, swp2, up1) leaf1 (update swp1, swp2, up1)
 	for i := range f.Devices {
 		final[f.Devices[i].Name] = WantOf(f, f.Profile.Hash(), &f.Devices[i], Level{Support: inventory.LevelSoftware})
 	}
-	seen := func(d *inventory.Device) Seen {
+	seen := func(d *inventory.Device) Observation {
 		s := unseen(d)
 		s.Setup = final[d.Name]
 		return s
@@ -98,7 +98,7 @@ open/rest: leaf0 leaf1
 // A change at a port to a host concerns no path: no other port strips for it.
 func TestChangeNeedsNoFence(t *testing.T) {
 	f := planstest.Fabric(2, 1, 2)
-	seen := func(d *inventory.Device) Seen {
+	seen := func(d *inventory.Device) Observation {
 		s := unseen(d)
 		s.Setup = WantOf(f, f.Profile.Hash(), d, Level{Support: inventory.LevelSoftware})
 		if d.Name == "leaf1" {
@@ -124,7 +124,7 @@ func TestFenceFollowsLinksThatOneEndNames(t *testing.T) {
 				}
 			}
 			for changed := range f.Devices {
-				p := made(t, f, func(d *inventory.Device) Seen {
+				p := made(t, f, func(d *inventory.Device) Observation {
 					s := unseen(d)
 					if d.Name != f.Devices[changed].Name {
 						s.Setup = WantOf(f, f.Profile.Hash(), d, Level{Support: inventory.LevelSoftware})

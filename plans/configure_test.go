@@ -84,11 +84,11 @@ func TestConfigurationsArePartOfThePlan(t *testing.T) {
 		{"a configuration, and nothing on the device", vendors.Setup{Config: full.Config}, TakeOff, "change nothing; "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p := made(t, f, func(d *inventory.Device) Seen {
+			p := made(t, f, func(d *inventory.Device) Observation {
 				if d.Name != "s1" {
 					return unseen(d)
 				}
-				return Seen{Facts: planstest.Able, Differ: w, Setup: tc.have}
+				return Observation{Facts: planstest.Able, Differ: w, Setup: tc.have}
 			}, Options{Goal: tc.goal})
 			var got string
 			for _, s := range p.Stages {
@@ -108,7 +108,7 @@ func TestConfigurationsArePartOfThePlan(t *testing.T) {
 	}
 
 	w.fail = errors.New("no such port")
-	p := made(t, f, func(d *inventory.Device) Seen { return Seen{Facts: planstest.Able, Differ: w} }, Options{})
+	p := made(t, f, func(d *inventory.Device) Observation { return Observation{Facts: planstest.Able, Differ: w} }, Options{})
 	if len(p.Errors()) == 0 || !strings.Contains(p.Errors()[0].Reason, "the configuration of its daemon: no such port") {
 		t.Errorf("%v", p.Findings)
 	}

@@ -18,7 +18,7 @@ func TestFindings(t *testing.T) {
 	refuse := vlanrules.Verdict{Level: vlanrules.Refused, Reason: "no hook"}
 	for name, tc := range map[string]struct {
 		change func(f *inventory.Fleet)
-		seen   func(s *Seen, d *inventory.Device)
+		seen   func(s *Observation, d *inventory.Device)
 		want   string
 		only   bool // no other error
 	}{
@@ -33,11 +33,11 @@ func TestFindings(t *testing.T) {
 			want:   "leaf0:swp2 to h0-1: the host does not read CSIG tags (csig: false) and must never receive one: set action: strip",
 		},
 		"no strip for the fence": {
-			seen: func(s *Seen, _ *inventory.Device) { s.Facts.Strip = refuse },
+			seen: func(s *Observation, _ *inventory.Device) { s.Facts.Strip = refuse },
 			want: "leaf0:swp1: it cannot strip tags, and has to (it faces a host while paths change): no hook",
 		},
 		"a rollback that is impossible": {
-			seen: func(s *Seen, d *inventory.Device) {
+			seen: func(s *Observation, d *inventory.Device) {
 				if d.Name == "leaf0" { // the fake takes no setup without signals
 					s.Setup = vendors.Setup{TPID: 0x9900, Layout: quantize.Draft00, OnStale: inventory.Conservative, Damaged: "changed by another process"}
 				}
@@ -53,7 +53,7 @@ func TestFindings(t *testing.T) {
 			want: "add retired_wide_tpids: [0x9902] to the profile",
 		},
 		"a TPID that changes where one can be stripped": {
-			seen: func(s *Seen, d *inventory.Device) {
+			seen: func(s *Observation, d *inventory.Device) {
 				had(0x9901, 0)(s, d)
 				s.Facts.Others = 0
 			},
@@ -63,12 +63,12 @@ func TestFindings(t *testing.T) {
 			change: func(f *inventory.Fleet) {
 				retire(f, 0x9901, 0x9902)
 			},
-			seen: func(s *Seen, _ *inventory.Device) { s.Facts.Others = 1 },
+			seen: func(s *Observation, _ *inventory.Device) { s.Facts.Others = 1 },
 			want: "leaf0: it has to strip tags of 0x9901, 0x9902 beside 0x9900 (the profile's retired TPIDs), and can strip 1 beside the domain's own: take those that no host sends",
 		},
 		"more TPIDs meanwhile than can be stripped": {
 			change: func(f *inventory.Fleet) { retire(f, 0x9901) },
-			seen: func(s *Seen, d *inventory.Device) {
+			seen: func(s *Observation, d *inventory.Device) {
 				if had(0x9901, 0)(s, d); d.Name == "spine0" {
 					s.Setup.TPID = 0x9903
 				}
@@ -78,7 +78,7 @@ func TestFindings(t *testing.T) {
 		},
 		"retired TPIDs, and no strip": {
 			change: func(f *inventory.Fleet) { retire(f, 0x9901) },
-			seen:   func(s *Seen, _ *inventory.Device) { s.Facts.Strip, s.Facts.Others = refuse, 0 },
+			seen:   func(s *Observation, _ *inventory.Device) { s.Facts.Strip, s.Facts.Others = refuse, 0 },
 			want:   "leaf0:swp1: it cannot strip tags, and has to (tags of the profile's retired TPIDs end there): no hook",
 		},
 		"retired TPIDs, and a device that csig leaves alone": {
@@ -93,7 +93,7 @@ func TestFindings(t *testing.T) {
 				retire(f, 0x9901)
 				f.Devices[0].Level.Support = inventory.LevelPassthrough
 			},
-			seen: func(s *Seen, d *inventory.Device) {
+			seen: func(s *Observation, d *inventory.Device) {
 				if d.Name == "leaf0" {
 					s.NoDriver, s.Facts.Others = "csig has no driver for Plan 9", 0
 				}
@@ -101,7 +101,7 @@ func TestFindings(t *testing.T) {
 			want: "leaf0:swp1, swp2: hosts get tags of 0x9901 here: csig sets nothing up on a device of level passthrough",
 		},
 		"a TPID that changes, and a device that nothing drives": {
-			seen: func(s *Seen, d *inventory.Device) {
+			seen: func(s *Observation, d *inventory.Device) {
 				if d.Name == "leaf0" {
 					s.NoDriver, s.Facts.Others = "csig has no driver for Plan 9", 0
 				} else {
@@ -118,7 +118,7 @@ func TestFindings(t *testing.T) {
 		},
 		"a native device where the profile changes": {
 			change: func(f *inventory.Fleet) { f.Devices[2].Level.Support = inventory.LevelNative },
-			seen: func(s *Seen, d *inventory.Device) {
+			seen: func(s *Observation, d *inventory.Device) {
 				if d.Name == "spine0" {
 					s.Err = fmt.Errorf("no driver")
 				} else if had(0x9900, 0)(s, d); true {
@@ -128,7 +128,7 @@ func TestFindings(t *testing.T) {
 			want: "spine0: mixed profiles: the profile changes from abababababab… to ",
 		},
 		"unreachable": {
-			seen: func(s *Seen, d *inventory.Device) {
+			seen: func(s *Observation, d *inventory.Device) {
 				if d.Name == "leaf1" {
 					s.Err = fmt.Errorf("no route to host")
 				}
@@ -136,7 +136,7 @@ func TestFindings(t *testing.T) {
 			want: "leaf1: no route to host",
 		},
 		"ports that the device does not have": {
-			seen: func(s *Seen, d *inventory.Device) {
+			seen: func(s *Observation, d *inventory.Device) {
 				if s.Facts.Ports = []string{"swp2", "up1", "down1", "down2"}; d.Name == "leaf1" {
 					s.Facts.Ports = []string{"up1"}
 				}
@@ -144,7 +144,7 @@ func TestFindings(t *testing.T) {
 			want: "leaf0:swp1: the device has no such port: correct the name in the fleet file, or add the port to the device\nleaf1:swp1, swp2: the device has no such port",
 		},
 		"what passes, on a device that has csig": {
-			seen: func(s *Seen, d *inventory.Device) {
+			seen: func(s *Observation, d *inventory.Device) {
 				if had(0x9900, 0)(s, d); d.Name == "leaf0" {
 					s.Facts.Update, s.Facts.Passthrough = refuse, vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "untagged"}
 				}
@@ -153,7 +153,7 @@ func TestFindings(t *testing.T) {
 			only: true,
 		},
 		"what passes, on a device that has nothing yet": {
-			seen: func(s *Seen, d *inventory.Device) {
+			seen: func(s *Observation, d *inventory.Device) {
 				if d.Name == "spine0" {
 					s.Facts.Update, s.Facts.Passthrough = refuse, vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "untagged"}
 				}
@@ -162,7 +162,7 @@ func TestFindings(t *testing.T) {
 			only: true,
 		},
 		"a TPID that the platform does not take, and one that it has": {
-			seen: func(s *Seen, d *inventory.Device) {
+			seen: func(s *Observation, d *inventory.Device) {
 				if d.Name == "leaf0" {
 					had(0x9900, 0)(s, d)
 					s.Facts.Traits.TPIDs = vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x88a8}}, vendors.Source{Mark: vendors.Read, From: "a book"})
@@ -173,14 +173,14 @@ func TestFindings(t *testing.T) {
 		},
 		"asserted what it cannot": {
 			change: func(f *inventory.Fleet) { f.Devices[0].Level.Support = inventory.LevelSoftware },
-			seen:   func(s *Seen, _ *inventory.Device) { s.Facts.Update = refuse },
+			seen:   func(s *Observation, _ *inventory.Device) { s.Facts.Update = refuse },
 			want:   "leaf0: the fleet file says that its level is software, but it cannot do that: no hook; give it the level that it has",
 		},
 		"no driver, and it is to strip": {
 			change: func(f *inventory.Fleet) { f.Devices[0].Ports[0].Action = vlanrules.Strip },
-			seen: func(s *Seen, d *inventory.Device) {
+			seen: func(s *Observation, d *inventory.Device) {
 				if d.Name == "leaf0" { // of a level that csig found, not the operator
-					*s = Seen{NoDriver: "csig has no driver for Plan 9", Facts: vendors.Facts{Update: refuse, Strip: refuse}, Differ: planstest.Differ{}}
+					*s = Observation{NoDriver: "csig has no driver for Plan 9", Facts: vendors.Facts{Update: refuse, Strip: refuse}, Differ: planstest.Differ{}}
 				}
 			},
 			want: "leaf0:swp1: it cannot strip tags, and has to (the fleet file asks for it): no hook",
@@ -190,9 +190,9 @@ func TestFindings(t *testing.T) {
 				f.Devices[0].Level.Support = inventory.LevelNative
 				f.Devices[0].Ports[0].Action = vlanrules.Strip
 			},
-			seen: func(s *Seen, d *inventory.Device) {
+			seen: func(s *Observation, d *inventory.Device) {
 				if d.Name == "leaf0" {
-					*s = Seen{Err: fmt.Errorf("no driver")}
+					*s = Observation{Err: fmt.Errorf("no driver")}
 				}
 			},
 			want: "leaf0:swp2: hosts that read tags are there while paths change. csig cannot make the device strip tags for them: csig does not drive it. Configure it to strip tags, and say so in the fleet file until the plan is carried out (level: native for the device, action: strip for the port)",
@@ -219,9 +219,9 @@ func TestFindings(t *testing.T) {
 				f.Devices[2].Level.Support = inventory.LevelDiscard
 				f.Devices[1].Ports[2].Action = vlanrules.Strip
 			},
-			seen: func(s *Seen, d *inventory.Device) {
+			seen: func(s *Observation, d *inventory.Device) {
 				if d.Name == "leaf0" {
-					*s = Seen{Err: fmt.Errorf("no driver")}
+					*s = Observation{Err: fmt.Errorf("no driver")}
 				}
 			},
 			want: "leaf0:up1 to spine0: the peer discards tagged frames",
@@ -249,13 +249,13 @@ func TestFindings(t *testing.T) {
 			want: "leaf0:swp1, swp2 to h0-0, h0-1: it discards tagged frames (old) and is the first hop of these hosts, which would send some: set csig: false",
 		},
 		"table too small, as others hold some of it": {
-			seen: func(s *Seen, _ *inventory.Device) {
+			seen: func(s *Observation, _ *inventory.Device) {
 				s.Facts.Rules = vlanrules.Caps{MatchPCP: true, Entries: 6, Taken: 4, Shared: true}
 			},
 			want: "needs 1 range entry for abw, 2 in the table (of its 6, others hold 4) are shared by 3 ports, 0 for each",
 		},
 		"table too small": {
-			seen: func(s *Seen, _ *inventory.Device) {
+			seen: func(s *Observation, _ *inventory.Device) {
 				s.Facts.Rules = vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Modify: true, Txn: vlanrules.TxnEntry, Entries: 4096, Shared: true, Ports: 64}
 			},
 			want: "4,096 in the table are shared by 64 ports",
@@ -266,7 +266,7 @@ func TestFindings(t *testing.T) {
 			if tc.change != nil {
 				tc.change(f)
 			}
-			p := made(t, f, func(d *inventory.Device) Seen {
+			p := made(t, f, func(d *inventory.Device) Observation {
 				s := unseen(d)
 				if tc.seen != nil {
 					tc.seen(&s, d)
@@ -296,7 +296,7 @@ func TestStripsNotEveryTag(t *testing.T) {
 	f := planstest.Fabric(2, 1, 2)
 	f.Hosts[1].CSIG = false
 	f.Devices[0].Ports[1].Action = vlanrules.Strip
-	p := made(t, f, func(d *inventory.Device) Seen {
+	p := made(t, f, func(d *inventory.Device) Observation {
 		s := unseen(d)
 		s.Facts.Strip = vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "none before MPLS"}
 		return s
@@ -318,11 +318,11 @@ func TestNoDriver(t *testing.T) {
 	for i := range 2 { // to the spine
 		f.Devices[i].Ports[2].Action = vlanrules.Strip
 	}
-	p := made(t, f, func(d *inventory.Device) Seen {
+	p := made(t, f, func(d *inventory.Device) Observation {
 		if d.Name != "spine0" {
 			return unseen(d)
 		}
-		return Seen{NoDriver: "csig has no driver for Plan 9", Facts: vendors.Facts{
+		return Observation{NoDriver: "csig has no driver for Plan 9", Facts: vendors.Facts{
 			Update: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "no"}, Passthrough: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "only if bridged"},
 		}}
 	}, Options{})
@@ -348,9 +348,9 @@ func TestStripsWithoutCsig(t *testing.T) {
 	for i := range 2 {
 		f.Devices[0].Ports[i].Action = vlanrules.Strip
 	}
-	p := made(t, f, func(d *inventory.Device) Seen {
+	p := made(t, f, func(d *inventory.Device) Observation {
 		if d.Name == "leaf0" {
-			return Seen{Err: fmt.Errorf("no driver")}
+			return Observation{Err: fmt.Errorf("no driver")}
 		}
 		return unseen(d)
 	}, Options{})
@@ -370,7 +370,7 @@ func TestPortIssues(t *testing.T) {
 	net := planstest.Fabric(2, 1, 1)
 	name := net.Devices[2].Name
 	var port string
-	p := made(t, net, func(d *inventory.Device) Seen {
+	p := made(t, net, func(d *inventory.Device) Observation {
 		s := unseen(d)
 		if d.Name == name {
 			for _, p := range d.Ports {

@@ -24,8 +24,8 @@ func retire(f *inventory.Fleet, tpids ...uint16) {
 }
 
 // had is a device that was set up for other TPIDs.
-func had(tpid, wide uint16) func(s *Seen, d *inventory.Device) {
-	return func(s *Seen, d *inventory.Device) {
+func had(tpid, wide uint16) func(s *Observation, d *inventory.Device) {
+	return func(s *Observation, d *inventory.Device) {
 		s.Setup = planstest.SetUp(d, tpid, wide)
 	}
 }
@@ -36,13 +36,13 @@ func TestNewTPID(t *testing.T) {
 	retire(f, 0x9901)
 	state := map[string]vendors.Setup{}
 	for i := range f.Devices {
-		var s Seen
+		var s Observation
 		had(0x9901, 0)(&s, &f.Devices[i])
 		state[f.Devices[i].Name] = s.Setup
 	}
 	next := func(want string) {
 		t.Helper()
-		p := made(t, f, func(d *inventory.Device) Seen {
+		p := made(t, f, func(d *inventory.Device) Observation {
 			s := unseen(d)
 			s.Setup = state[d.Name]
 			return s

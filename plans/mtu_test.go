@@ -32,7 +32,7 @@ func TestMTUFindings(t *testing.T) {
 			if tc.wide {
 				f.Profile.WideTPID = 0x9901
 			}
-			p := made(t, f, func(d *inventory.Device) Seen {
+			p := made(t, f, func(d *inventory.Device) Observation {
 				s := unseen(d)
 				s.Facts.MTUHeadroom = tc.slack
 				s.MTUs = map[string]int{}

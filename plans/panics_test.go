@@ -16,7 +16,7 @@ import (
 func TestPlanPanics(t *testing.T) {
 	bad := []string{"leaf0", "leaf1", "leaf2"}
 	f := planstest.Fabric(4, 1, 1)
-	p := made(t, f, func(d *inventory.Device) Seen {
+	p := made(t, f, func(d *inventory.Device) Observation {
 		s := unseen(d)
 		switch d.Name {
 		case bad[0]:

@@ -12,7 +12,7 @@ import (
 // Removal is the plan that takes csig off a fleet in one wave a stage. It has its
 // stages in spite of errors among its findings: of devices that cannot take part,
 // it leaves the others.
-func Removal(f *inventory.Fleet, seen func(*inventory.Device) Seen) (*Plan, error) {
+func Removal(f *inventory.Fleet, seen func(*inventory.Device) Observation) (*Plan, error) {
 	b, err := build(f, seen, Options{Goal: TakeOff, Waves: []string{}})
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func NewFences(f *inventory.Fleet) Fences { return Fences{newBuilder(f, Options{
 // Of is the fence of a device by itself, whatever the others have: its ports that
 // face hosts strip. It is nil where the device has nothing of ours, is fenced
 // already, or cannot be.
-func (f Fences) Of(d *inventory.Device, s Seen) *vendors.Setup {
+func (f Fences) Of(d *inventory.Device, s Observation) *vendors.Setup {
 	b := f.b
 	one := *b
 	one.plan, one.nodes = &Plan{Goal: b.plan.Goal, ProfileHash: b.plan.ProfileHash}, make([]node, 1)

@@ -62,6 +62,6 @@ func (b *builder) assumeLevel(n *node) {
 			n.leftReason = AloneUnknown
 		}
 		b.find(findings.LeftAlone, findings.Warning, n, nil, "taken as its level says, %s, and left alone: %v", n.dev.Level.Support, n.seen.Err)
-		n.seen = Seen{Via: n.seen.Via, Facts: vendors.Facts{Strip: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "csig does not drive it"}}}
+		n.seen = Observation{Via: n.seen.Via, Facts: vendors.Facts{Strip: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "csig does not drive it"}}}
 	}
 }

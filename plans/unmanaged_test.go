@@ -14,7 +14,7 @@ import (
 // What a device refuses while it is looked at takes nothing off it: the operator
 // says so, by its level or by taking csig off everywhere.
 func TestRefusalIsNoLevel(t *testing.T) {
-	refusing := func(d *inventory.Device) Seen {
+	refusing := func(d *inventory.Device) Observation {
 		s := unseen(d)
 		if had(0x9900, 0)(&s, d); d.Name == "leaf0" {
 			s.Facts.Update = vlanrules.Verdict{Level: vlanrules.Refused, Reason: "p4rt_app runs"}
@@ -64,28 +64,28 @@ func TestLeftAlone(t *testing.T) {
 	book := vendors.Source{Mark: vendors.Read, From: "a book"}
 	for name, tc := range map[string]struct {
 		level inventory.Support
-		seen  func(s *Seen, d *inventory.Device)
+		seen  func(s *Observation, d *inventory.Device)
 		want  Alone
 	}{
-		"driven": {inventory.LevelAuto, func(*Seen, *inventory.Device) {}, ""},
-		"no driver": {inventory.LevelAuto, func(s *Seen, _ *inventory.Device) {
-			*s = Seen{NoDriver: "csig has no driver for Plan 9", Facts: vendors.Facts{Update: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "no"}}}
+		"driven": {inventory.LevelAuto, func(*Observation, *inventory.Device) {}, ""},
+		"no driver": {inventory.LevelAuto, func(s *Observation, _ *inventory.Device) {
+			*s = Observation{NoDriver: "csig has no driver for Plan 9", Facts: vendors.Facts{Update: vlanrules.Verdict{Level: vlanrules.Refused, Reason: "no"}}}
 		}, AloneNoDriver},
-		"unknown": {inventory.LevelPassthrough, func(s *Seen, _ *inventory.Device) {
-			*s = Seen{Err: &vendors.PermanentError{Err: &vendors.NoDriverError{Platform: "plan9", Err: errors.New("no answer")}}}
+		"unknown": {inventory.LevelPassthrough, func(s *Observation, _ *inventory.Device) {
+			*s = Observation{Err: &vendors.PermanentError{Err: &vendors.NoDriverError{Platform: "plan9", Err: errors.New("no answer")}}}
 		}, AloneUnknown},
-		"silent": {inventory.LevelPassthrough, func(s *Seen, _ *inventory.Device) { *s = Seen{Err: errors.New("no answer")} }, AloneUnreached},
-		"another TPID": {inventory.LevelAuto, func(s *Seen, _ *inventory.Device) {
+		"silent": {inventory.LevelPassthrough, func(s *Observation, _ *inventory.Device) { *s = Observation{Err: errors.New("no answer")} }, AloneUnreached},
+		"another TPID": {inventory.LevelAuto, func(s *Observation, _ *inventory.Device) {
 			s.Facts.Traits.TPIDs = vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x88a8}}, book)
 		}, AloneTPID},
-		"native":                     {inventory.LevelNative, func(*Seen, *inventory.Device) {}, AloneNative},
+		"native":                     {inventory.LevelNative, func(*Observation, *inventory.Device) {}, AloneNative},
 		"native, with rules of csig": {inventory.LevelNative, had(0x9900, 0), ""},
-		"passes on, as it is told":   {inventory.LevelPassthrough, func(*Seen, *inventory.Device) {}, ""},
+		"passes on, as it is told":   {inventory.LevelPassthrough, func(*Observation, *inventory.Device) {}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := planstest.Fabric(2, 1, 2)
 			f.Devices[2].Level.Support = tc.level
-			p := made(t, f, func(d *inventory.Device) Seen {
+			p := made(t, f, func(d *inventory.Device) Observation {
 				s := unseen(d)
 				if d.Name == "spine0" {
 					tc.seen(&s, d)
@@ -118,7 +118,7 @@ func (*disturbing) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 // What a driver says of a port that goes holds where all of them go.
 func TestRemovalOfAllIsAsDisruptive(t *testing.T) {
 	f := planstest.Fabric(2, 1, 2)
-	p := made(t, f, func(d *inventory.Device) Seen {
+	p := made(t, f, func(d *inventory.Device) Observation {
 		s := unseen(d)
 		had(0x9900, 0)(&s, d)
 		s.Differ = &disturbing{}

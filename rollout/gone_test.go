@@ -19,7 +19,7 @@ func TestPortThatIsGone(t *testing.T) {
 	for _, goal := range []plans.Goal{plans.RollOut, plans.TakeOff} {
 		t.Run(string(goal), func(t *testing.T) {
 			w := &fleet{devices: map[string]vendors.Setup{}, lacks: "swp9"}
-			seen := func(d *inventory.Device) plans.Seen {
+			seen := func(d *inventory.Device) plans.Observation {
 				s := unseen(d)
 				s.Setup = planstest.SetUp(d, 0x9900, 0)
 				for _, p := range s.Setup.Ports {

@@ -156,7 +156,7 @@ func TestNoHalfChangedPath(t *testing.T) {
 		if o.Goal == plans.TakeOff && len(discards) > 0 {
 			return // without our strip a discard device is on its own again
 		}
-		p, err := plans.Build(f, func(d *inventory.Device) plans.Seen {
+		p, err := plans.Build(f, func(d *inventory.Device) plans.Observation {
 			s := unseen(d)
 			s.Setup = state[d.Name]
 			return s

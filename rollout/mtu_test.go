@@ -47,7 +47,7 @@ func TestMTUIsRaisedFirst(t *testing.T) {
 	}
 	delete(f.devices, "")
 	f.mtus["spine0"]["down2"] = 1500
-	seen := func(d *inventory.Device) plans.Seen {
+	seen := func(d *inventory.Device) plans.Observation {
 		s := unseen(d)
 		s.MTUs = f.mtus[d.Name]
 		return s

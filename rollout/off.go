@@ -74,11 +74,11 @@ func (o *Off) Run(ctx context.Context) error {
 	})
 	// With some devices only, the fence is theirs alone: the others keep
 	// updating, and their own hosts keep receiving it.
-	removal, err := plans.Removal(o.Fleet, func(d *inventory.Device) plans.Seen {
+	removal, err := plans.Removal(o.Fleet, func(d *inventory.Device) plans.Observation {
 		if !asked[d.Name] {
-			return plans.Seen{Err: errors.New("not asked for")}
+			return plans.Observation{Err: errors.New("not asked for")}
 		}
-		return seen[d.Name].Seen
+		return seen[d.Name].Observation
 	})
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func (o *Off) Left() []string {
 
 // deviceState is what an Off has found out about a device.
 type deviceState struct {
-	plans.Seen
+	plans.Observation
 	lost  bool           // it was not reached: it is not dialled again
 	late  bool           // it is, once: it ran out of time
 	fence *vendors.Setup // what it was to have at once; nil: nothing
@@ -241,7 +241,7 @@ func (o *Off) lookAt(ctx context.Context, fences plans.Fences, name string, last
 	case ctx.Err() != nil:
 	case s.Err == nil:
 		if d, ok := o.Fleet.Device(name); ok {
-			s.fence = fences.Of(d, s.Seen)
+			s.fence = fences.Of(d, s.Observation)
 		}
 		if s.fence != nil { // an error is reported, and the device taken off all the same
 			_ = o.step(ctx, plans.StageFence, name, func(ctx context.Context, t Target) error { return bring(ctx, t, *s.fence) })

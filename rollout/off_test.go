@@ -241,8 +241,8 @@ func TestOffSaysWhatIsNotGivenBack(t *testing.T) {
 		}
 	}
 	for _, goal := range []plans.Goal{plans.TakeOff, plans.RollOut} {
-		p, err := plans.Build(net, func(d *inventory.Device) plans.Seen {
-			s := plans.Seen{Facts: vendors.Facts{Off: []string{"its ports get the default"}}}
+		p, err := plans.Build(net, func(d *inventory.Device) plans.Observation {
+			s := plans.Observation{Facts: vendors.Facts{Off: []string{"its ports get the default"}}}
 			s.Differ, s.Err = f.open(t.Context(), d.Name)
 			return s
 		}, plans.Options{Goal: goal})
@@ -293,8 +293,8 @@ func TestOffOfWhatIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			net, f := offFleet()
 			f.devices["leaf0"] = left
-			removal, err := plans.Removal(net, func(d *inventory.Device) plans.Seen {
-				return plans.Seen{Setup: f.devices[d.Name], Differ: planstest.Differ{}}
+			removal, err := plans.Removal(net, func(d *inventory.Device) plans.Observation {
+				return plans.Observation{Setup: f.devices[d.Name], Differ: planstest.Differ{}}
 			})
 			if err != nil {
 				t.Fatal(err)

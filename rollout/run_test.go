@@ -138,11 +138,11 @@ func threeStages(t *testing.T) (*plans.Plan, *fleet) {
 	return p, f
 }
 
-func unseen(*inventory.Device) plans.Seen {
-	return plans.Seen{Facts: planstest.Able, Differ: planstest.Differ{}, Via: "local"}
+func unseen(*inventory.Device) plans.Observation {
+	return plans.Observation{Facts: planstest.Able, Differ: planstest.Differ{}, Via: "local"}
 }
 
-func made(t *testing.T, f *inventory.Fleet, seen func(*inventory.Device) plans.Seen, o plans.Options) *plans.Plan {
+func made(t *testing.T, f *inventory.Fleet, seen func(*inventory.Device) plans.Observation, o plans.Options) *plans.Plan {
 	t.Helper()
 	o.Now = time.Unix(1e9, 0)
 	p, err := plans.Build(f, seen, o)

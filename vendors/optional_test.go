@@ -86,7 +86,7 @@ func TestWrappers(t *testing.T) {
 				s, ok := n.Type.(*ast.StructType)
 				for i := 0; ok && i < len(s.Fields.List); i++ {
 					f := s.Fields.List[i]
-					if e, ok := f.Type.(*ast.SelectorExpr); ok && f.Names == nil && e.Sel.Name == "Driver" {
+					if e, ok := f.Type.(*ast.SelectorExpr); ok && f.Names == nil && (e.Sel.Name == "Driver" || e.Sel.Name == "Target") {
 						wrappers[filepath.Dir(path)+" "+n.Name.Name] = n.Name.Name
 					}
 				}

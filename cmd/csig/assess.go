@@ -124,7 +124,7 @@ func gatherEvidence(ctx context.Context, fleet *inventory.Fleet, o *assessOption
 		return nil, err
 	}
 	return device.Each(ctx, fleet, o.parallel, o.answered, func(d *inventory.Device) assess.Evidence {
-		e := assess.Evidence{Seen: seen[d.Name], Basis: assess.BasisProbe}
+		e := assess.Evidence{Observation: seen[d.Name], Basis: assess.BasisProbe}
 		switch {
 		case e.NoDriver != "":
 			e.Basis = assess.BasisPlatform

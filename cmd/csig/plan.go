@@ -140,7 +140,7 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 
 // makePlan asks the devices and builds the plan. It returns what the devices answered,
 // too.
-func makePlan(ctx context.Context, fleet *inventory.Fleet, o *planOptions) (*plans.Plan, func(*inventory.Device) plans.Seen, error) {
+func makePlan(ctx context.Context, fleet *inventory.Fleet, o *planOptions) (*plans.Plan, func(*inventory.Device) plans.Observation, error) {
 	opts := plans.Options{
 		Goal: plans.RollOut, Waves: o.waves, Offline: o.offline, Version: version,
 		Now: time.Now(),
@@ -157,7 +157,7 @@ func makePlan(ctx context.Context, fleet *inventory.Fleet, o *planOptions) (*pla
 		if err != nil {
 			return nil, nil, err
 		}
-		look = func(d *inventory.Device) plans.Seen { return seen[d.Name] }
+		look = func(d *inventory.Device) plans.Observation { return seen[d.Name] }
 	}
 	p, err := plans.Build(fleet, look, opts)
 	if err == nil { // apply may run elsewhere

@@ -20,7 +20,7 @@ import (
 // planCommands writes what each device is sent, step by step: the exact script
 // where a device takes commands; the configuration where its daemon takes one,
 // without the arguments of commands that fetch secrets.
-func planCommands(w io.Writer, p *plans.Plan, fleet *inventory.Fleet, seen func(*inventory.Device) plans.Seen, only []string) error {
+func planCommands(w io.Writer, p *plans.Plan, fleet *inventory.Fleet, seen func(*inventory.Device) plans.Observation, only []string) error {
 	registry := all.Default()
 	have := map[string]vendors.Setup{}
 	via := map[string]string{}

@@ -109,22 +109,22 @@ func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
 }
 
 // Look reads back the setup and the lease.
-func (d *Driver) Look(ctx context.Context) (vendors.Seen, error) {
+func (d *Driver) Look(ctx context.Context) (vendors.DataPlane, error) {
 	if err := ctx.Err(); err != nil {
-		return vendors.Seen{}, err
+		return vendors.DataPlane{}, err
 	}
 	d.known.Doubt() // what the scan finds, no event reports again
 	if err := d.sock.reconnect(d.cfg.NetNS); err != nil {
-		return vendors.Seen{}, err
+		return vendors.DataPlane{}, err
 	}
 	if err := d.links.scan(); err != nil {
-		return vendors.Seen{}, err
+		return vendors.DataPlane{}, err
 	}
 	have, err := d.sock.observe()
 	if err != nil {
-		return vendors.Seen{}, err
+		return vendors.DataPlane{}, err
 	}
-	seen := vendors.Seen{Signal: vendors.SignalFallback}
+	seen := vendors.DataPlane{Signal: vendors.SignalFallback}
 	if lease := have.sets[setLease]; have.ours() && lease != nil && lease.left > 0 {
 		seen.Signal, seen.Left = vendors.SignalWritten, lease.left
 	}

@@ -12,7 +12,7 @@ import (
 func TestLook(t *testing.T) {
 	w := newWire(t)
 	d, other := openDriver(t, w.netns), openDriver(t, w.netns)
-	look := func(what string, signal vendors.SeenSignal, nothing bool) vendors.Seen {
+	look := func(what string, signal vendors.DataPlaneSignal, nothing bool) vendors.DataPlane {
 		t.Helper()
 		s, err := d.Look(t.Context())
 		if err != nil || s.Signal != signal || s.Setup.Nothing() != nothing || (s.Left > 0) != (signal == vendors.SignalWritten) {

@@ -145,8 +145,8 @@ func (d *Driver) look(ctx context.Context) error {
 
 // Look reads back the setup and the lease. What the database says is of now where
 // it answers at once.
-func (d *Driver) Look(ctx context.Context) (vendors.Seen, error) {
-	var seen vendors.Seen
+func (d *Driver) Look(ctx context.Context) (vendors.DataPlane, error) {
+	var seen vendors.DataPlane
 	if err := d.connect(ctx); err != nil {
 		return seen, err
 	}

@@ -17,7 +17,7 @@ func TestLook(t *testing.T) {
 	s := newSandwich(t)
 	d := s.as(t, "the agent", false)
 	const lease = time.Minute
-	look := func(what string, signal vendors.SeenSignal, nothing bool, damaged string) {
+	look := func(what string, signal vendors.DataPlaneSignal, nothing bool, damaged string) {
 		t.Helper()
 		got, err := d.Look(t.Context())
 		port := ""

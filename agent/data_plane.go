@@ -119,13 +119,13 @@ func (a *Agent) look(ctx context.Context, limit time.Duration) {
 }
 
 // readBack is vendors.Look; a driver that panics has not seen anything.
-func (a *Agent) readBack(ctx context.Context) (seen vendors.Seen, err error) {
+func (a *Agent) readBack(ctx context.Context) (seen vendors.DataPlane, err error) {
 	defer untrusted.Recover(&err)
 	return vendors.Look(ctx, a.cfg.Driver)
 }
 
 // observationLocked is a look that found a setup.
-func (a *Agent) observationLocked(seen *vendors.Seen, now time.Time) observation {
+func (a *Agent) observationLocked(seen *vendors.DataPlane, now time.Time) observation {
 	c := &a.cycle
 	s := observation{at: now, all: seen.Setup.Damaged, fallback: c.seen.fallback}
 	note := func(port, what string) {
