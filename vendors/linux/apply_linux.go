@@ -262,26 +262,16 @@ func (d *Driver) syncStrip(have *observed) ([]vendors.Change, error) {
 			case missing && have.sets[portKey(name)] == nil:
 				continue
 			}
-			why, err := d.strip.check(index, spec)
-			if err == nil && why == "" || errors.Is(err, unix.ENODEV) {
-				continue // right, or gone meanwhile, which the next cycle hears
-			}
-			kind := vendors.Create
-			switch {
-			case err != nil:
-			case spec.wanted():
-				err = d.strip.ensure(index, spec)
-			default:
-				kind = vendors.Remove
-				err = d.strip.remove(index)
-			}
+			why, err := d.strip.restore(index, spec)
 			switch err = stripProblem(name, err); {
-			case err == nil:
-				changes = append(changes, vendors.Change{Kind: kind, Port: name, What: "strip", Detail: why})
-			case p != nil:
+			case err != nil && p != nil:
 				p.strip = err
-			default:
+			case err != nil:
 				errs = append(errs, err)
+			case why != "" && spec.wanted():
+				changes = append(changes, vendors.Change{Kind: vendors.Create, Port: name, What: "strip", Detail: why})
+			case why != "":
+				changes = append(changes, vendors.Change{Kind: vendors.Remove, Port: name, What: "strip", Detail: why})
 			}
 		}
 		return nil
@@ -299,21 +289,4 @@ func stripProblem(port string, err error) error {
 		return &vendors.PermanentError{Port: port, Err: err}
 	}
 	return &vendors.PortError{Port: port, Err: err}
-}
-
-// retryStrip tries again what went wrong with programs and may pass.
-func (d *Driver) retryStrip() {
-	for _, p := range d.ports {
-		if p.strip == nil {
-			continue
-		}
-		if _, passing := p.strip.(*vendors.PortError); passing && p.index != 0 { //nolint:errorlint // as stripProblem made it
-			p.strip = stripProblem(p.name, d.strip.inside(func() error {
-				if p.spec.wanted() {
-					return d.strip.ensure(p.index, p.spec)
-				}
-				return d.strip.remove(p.index)
-			}))
-		}
-	}
 }

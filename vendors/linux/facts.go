@@ -37,3 +37,14 @@ func trialSetup() vendors.Setup {
 	return vendors.Setup{TPID: 0x9900, Layout: quantize.UEC, Signals: quantize.Signals[:], OnStale: inventory.Conservative,
 		Ports: []vendors.PortSetup{{Port: "lo", Action: vlanrules.Update}}}
 }
+
+// Rules is what a port's interval map, behind the rule that tests D, can
+// express. An element that changes is deleted and added in one transaction,
+// so match and value change at once.
+func Rules() vlanrules.Caps {
+	return vlanrules.Caps{Match: vlanrules.MatchRange, MatchPCP: true, MatchD: true, Txn: vlanrules.TxnTable, ModifyEntry: true}
+}
+
+// slack is how many bytes beyond a port's MTU a bridge forwards: the kernel
+// leaves room for one VLAN tag, whatever it is for.
+const slack = 4

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -292,154 +293,75 @@ func readChain(data []byte) (c *observedChain, table string, err error) {
 	return c, table, err
 }
 
-func readRuleMessage(data []byte) (chain string, rule []step, err error) {
-	var list []byte
+func readRuleMessage(data []byte) (chain string, rule []any, err error) {
 	err = each(data, func(ad *netlink.AttributeDecoder) {
 		switch ad.Type() {
 		case unix.NFTA_RULE_CHAIN:
 			chain = ad.String()
 		case unix.NFTA_RULE_EXPRESSIONS:
-			list = ad.Bytes()
+			ad.Nested(func(ad *netlink.AttributeDecoder) (err error) {
+				rule, err = readRule(ad)
+				return err
+			})
 		}
 	})
-	if err != nil {
-		return "", nil, err
-	}
-	rule, err = stepsOf(list)
 	return chain, rule, err
 }
 
-// stepsOf reads a rule's expressions. What no rule of ours has becomes a step
-// that equals none of ours. Loading again what is loaded already, which the
-// nft command does, makes no difference.
-func stepsOf(list []byte) ([]step, error) {
-	var r ruleReader
-	err := each(list, func(ad *netlink.AttributeDecoder) {
-		var name string
-		var body []byte
-		raw := ad.Bytes()
-		err := each(raw, func(ad *netlink.AttributeDecoder) {
-			switch ad.Type() {
-			case unix.NFTA_EXPR_NAME:
-				name = ad.String()
-			case unix.NFTA_EXPR_DATA:
-				body = ad.Bytes()
+// readRule reads a rule's expressions. What no rule of ours has is kept as bytes. To
+// load again what is loaded already, which the nft command does, makes no difference.
+func readRule(list *netlink.AttributeDecoder) (rule []any, err error) {
+	var loaded any
+	for list.Next() {
+		e := readExpr(list.Bytes())
+		switch e := e.(type) {
+		case *expr.Cmp, *expr.Verdict:
+		case *expr.Meta, *expr.Payload:
+			if reflect.DeepEqual(e, loaded) {
+				continue
 			}
-		})
-		if err != nil || !r.read(name, body) {
-			r.foreign(raw)
+			loaded = e
+		case *expr.Lookup:
+			if e.IsDestRegSet {
+				loaded = nil
+			}
+		default:
+			loaded = nil
+		}
+		rule = append(rule, e)
+	}
+	return rule, list.Err()
+}
+
+// readExpr is an expression as formOf has it, or else its bytes.
+func readExpr(raw []byte) any {
+	var name string
+	var body []byte
+	err := each(raw, func(ad *netlink.AttributeDecoder) {
+		switch ad.Type() {
+		case unix.NFTA_EXPR_NAME:
+			name = ad.String()
+		case unix.NFTA_EXPR_DATA:
+			body = ad.Bytes()
 		}
 	})
-	if r.mask != 0 || r.from != "" {
-		r.foreign(list) // an unfinished statement
-	}
-	return r.steps, err
-}
-
-// ruleReader follows what a rule's expressions do to the one register that
-// rules of ours use.
-type ruleReader struct {
-	steps  []step
-	loaded field  // what the register holds; no bits: nothing of ours
-	mask   uint16 // the bits of it that are left; 0: all
-	from   string // the map whose answer the register holds instead
-	looked field  // what that map was asked
-}
-
-func (r *ruleReader) foreign(raw []byte) {
-	r.steps = append(r.steps, step{op: foreignStep, name: string(raw)})
-	r.loaded, r.mask, r.from = field{}, 0, ""
-}
-
-func (r *ruleReader) read(name string, body []byte) bool {
-	decode := func(e expr.Any) bool { return expr.Unmarshal(netdevFamily, body, e) == nil }
+	var e expr.Any
 	switch name {
 	case "meta":
-		var e expr.Meta
-		if !decode(&e) || e.Key != expr.MetaKeyPROTOCOL || e.SourceRegister || e.Register != reg1 {
-			return false
-		}
-		return r.load(field{protocol: true, bits: 16})
+		e = &expr.Meta{}
 	case "payload":
-		var e expr.Payload
-		if !decode(&e) || e.Base != expr.PayloadBaseLLHeader || e.Offset > 1000 || e.Len < 1 || e.Len > 2 {
-			return false
-		}
-		at := field{offset: uint16(8 * e.Offset), bits: uint16(8 * e.Len)}
-		if e.OperationType == expr.PayloadWrite {
-			if e.SourceRegister != reg1 || r.from == "" || r.looked != at || e.CsumType != 0 {
-				return false
-			}
-			r.steps = append(r.steps, step{op: rewrite, at: at, name: r.from})
-			r.from = ""
-			return true
-		}
-		return e.DestRegister == reg1 && r.load(at)
+		e = &expr.Payload{}
 	case "bitwise":
-		var e expr.Bitwise
-		if !decode(&e) || e.SourceRegister != reg1 || e.DestRegister != reg1 || r.loaded.bits == 0 || r.mask != 0 || number(e.Xor) != 0 || len(e.Mask)*8 != int(r.loaded.bits) {
-			return false
-		}
-		r.mask = number(e.Mask)
-		return r.mask != 0
+		e = &expr.Bitwise{}
 	case "cmp":
-		var e expr.Cmp
-		if !decode(&e) || e.Register != reg1 || r.loaded.bits == 0 || len(e.Data)*8 != int(r.loaded.bits) {
-			return false
-		}
-		s := step{op: isValue, at: r.loaded, mask: r.mask, value: number(e.Data)}
-		if e.Op == expr.CmpOpNeq && r.mask == 0 {
-			s.op = notValue
-		} else if e.Op != expr.CmpOpEq {
-			return false
-		}
-		if r.mask != 0 {
-			r.loaded, r.mask = field{}, 0
-		}
-		r.steps = append(r.steps, s)
-		return true
+		e = &expr.Cmp{}
 	case "lookup":
-		var e expr.Lookup
-		if !decode(&e) || e.SourceRegister != reg1 || r.loaded.bits == 0 || r.mask != 0 {
-			return false
-		}
-		switch {
-		case e.IsDestRegSet && e.DestRegister == reg1 && !e.Invert:
-			r.from, r.looked, r.loaded = e.SetName, r.loaded, field{}
-		case !e.IsDestRegSet && e.Invert:
-			r.steps = append(r.steps, step{op: notInSet, at: r.loaded, name: e.SetName})
-		default:
-			return false
-		}
-		return true
+		e = &expr.Lookup{}
 	case "immediate":
-		var e expr.Verdict
-		switch {
-		case !decode(&e):
-			return false
-		case e.Kind == expr.VerdictAccept:
-			r.steps = append(r.steps, step{op: accept})
-		case e.Kind == expr.VerdictGoto:
-			r.steps = append(r.steps, step{op: jumpTo, name: e.Chain})
-		default:
-			return false
-		}
-		return true
+		e = &expr.Verdict{}
 	}
-	return false
-}
-
-func (r *ruleReader) load(f field) bool {
-	if r.mask != 0 || r.from != "" {
-		return false
+	if err != nil || e == nil || expr.Unmarshal(netdevFamily, body, e) != nil {
+		return raw
 	}
-	r.loaded = f
-	return true
-}
-
-func number(b []byte) (v uint16) {
-	for _, c := range b {
-		v = v<<8 | uint16(c)
-	}
-	return v
+	return e
 }

@@ -36,7 +36,7 @@ type observedChain struct {
 	hook     int32 // as the kernel counts hooks; -1: not a base chain
 	priority int32
 	policy   uint32
-	rules    [][]step
+	rules    [][]any // each as formOf has it
 }
 
 // ours tells whether the table carries our mark, in a format we know.

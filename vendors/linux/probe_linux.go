@@ -3,6 +3,7 @@ package linux
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"golang.org/x/sys/unix"
 
@@ -63,6 +64,7 @@ func (d *Driver) try(s *vendors.Setup) error {
 	b.addTable()
 	for i := range want.sets {
 		b.addSet(&want.sets[i])
+		want.sets[i].fill(b)
 	}
 	for i := range want.chains {
 		b.addChain(&want.chains[i])
@@ -81,4 +83,20 @@ func updateRefused(err error) string {
 		return "the kernel has no nftables egress hook with interval maps (NF_TABLES, NF_TABLES_NETDEV, NETFILTER_EGRESS; Linux 5.16 or newer): " + err.Error()
 	}
 	return err.Error()
+}
+
+// depthsOfKernel is how many VLAN tags may stand in front of a CSIG tag. Where
+// the outermost tag has been taken out of the frame into metadata (offloaded),
+// older kernels count it when they read behind it and forget it when they
+// write there, and so would write to the wrong place.
+func depthsOfKernel() (depths int, why string) {
+	var u unix.Utsname
+	var major, minor int
+	if err := unix.Uname(&u); err == nil {
+		_, _ = fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor) // 0.0 where it is not a number
+	}
+	if major > 6 || major == 6 && minor >= 8 {
+		return maxDepth, ""
+	}
+	return 0, fmt.Sprintf("Linux %d.%d writes to the wrong place behind an offloaded VLAN tag: Linux 6.8 or newer is needed", major, minor)
 }

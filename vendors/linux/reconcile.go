@@ -2,6 +2,7 @@ package linux
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -16,10 +17,10 @@ import (
 // transaction.
 type writer interface {
 	addTable()
-	addSet(s *setSpec) // with what it holds, where that is fixed
+	addSet(s *setSpec) // without its elements
 	delSet(name string)
 	flushSet(name string)
-	addKeys(set string, keys []uint16, timeout time.Duration) // a timeout of 0 is none
+	addKeys(set string, keys []uint16, timeout time.Duration)
 	addIntervals(set string, list []interval)
 	addChain(c *chainSpec) // without its rules
 	delChain(name string)
@@ -31,12 +32,62 @@ type writer interface {
 // groups of one reconciliation may be cut into several transactions, in their
 // order; one group never is.
 type group struct {
-	port  string // "" for what all ports share
-	why   []string
-	kind  vendors.ChangeKind
-	write func(w writer)
+	port   string // "" for what all ports share
+	why    []string
+	kind   vendors.ChangeKind
+	writes []func(w writer)
 
 	content []interval // what the port's map holds where it is rebuilt
+}
+
+// add adds writes, with what they are for; "" where that was added before.
+func (g *group) add(why string, writes ...func(w writer)) {
+	if why != "" {
+		g.why = append(g.why, why)
+	}
+	g.writes = append(g.writes, writes...)
+}
+
+func (g *group) write(w writer) {
+	for _, write := range g.writes {
+		write(w)
+	}
+}
+
+// set makes a set as it should be: h is what there is, wrong tells that its elements
+// are to be others, and fill writes them.
+func (g *group) set(s *setSpec, h *observedSet, wrong bool, fill func(w writer)) {
+	add := func(w writer) { w.addSet(s) }
+	switch {
+	case h == nil:
+		g.add("set "+s.name, add, fill)
+	case !s.same(h):
+		g.add("set "+s.name+": other setup", func(w writer) { w.delSet(s.name) }, add, fill)
+	case wrong:
+		g.add("elements of set "+s.name, func(w writer) { w.flushSet(s.name) }, fill)
+	}
+}
+
+// chain makes a chain as it should be: h is what there is, flushed tells that it has
+// lost its rules before.
+func (g *group) chain(c *chainSpec, h *observedChain, flushed bool) {
+	flush, rules := func(w writer) { w.flushRules(c.name) }, func(w writer) { w.addRules(c) }
+	add := []func(w writer){func(w writer) { w.addChain(c) }, rules}
+	if c.optional {
+		add = nil
+	}
+	switch {
+	case h == nil && c.optional:
+	case h == nil:
+		g.add("chain "+c.name, add...)
+	case !c.sameHook(h):
+		g.add("chain "+c.name+": not on the egress of "+c.device, flush, func(w writer) { w.delChain(c.name) })
+		g.add("", add...)
+	case flushed:
+		g.add("chain "+c.name, rules)
+	case !c.sameRules(h):
+		g.add("rules of chain "+c.name, flush, rules)
+	}
 }
 
 // reconcile lists what turns the observed table into the wanted one, for a
@@ -91,109 +142,49 @@ func (s *setSpec) same(h *observedSet) bool {
 	return h.flags == s.flags() && h.keyLen == 2 && h.dataLen == dataLen && h.comment == s.comment
 }
 
-// sameContent tells whether a fixed set holds what it should.
-func (s *setSpec) sameContent(h *observedSet) bool {
-	return !h.irregular && slices.Equal(h.keys, s.keys) && slices.Equal(h.intervals, s.intervals)
+// wrong tells whether a set that Apply fills holds something else.
+func (s *setSpec) wrong(h *observedSet) bool {
+	return h.irregular || s.fixed && (len(h.keys) > 0 || !slices.Equal(h.intervals, s.intervals))
 }
 
 // shared handles the table and what all ports use.
 func (r *reconciler) shared() group {
 	g := group{kind: vendors.Alter}
-	var writes []func(w writer)
-	do := func(why string, write func(w writer)) {
-		if why != "" {
-			g.why = append(g.why, why)
-		}
-		writes = append(writes, write)
-	}
 	if !r.have.table {
 		g.kind = vendors.Create
-		do("table "+tableName, writer.addTable)
+		g.add("table "+tableName, writer.addTable)
 	}
 	if r.sharedReplaced {
 		// Also the chains that will go: a set that rules look into stays.
 		for _, name := range slices.Sorted(maps.Keys(r.have.chains)) {
-			do("", func(w writer) { w.flushRules(name) })
+			g.add("", func(w writer) { w.flushRules(name) })
 		}
 	}
 	for i := range r.want.sets {
 		s := &r.want.sets[i]
-		if strings.HasPrefix(s.name, portPrefix) {
-			continue
-		}
 		h := r.have.sets[s.name]
 		switch {
-		case h == nil:
-			do("set "+s.name, func(w writer) { w.addSet(s) })
-		case !s.same(h):
-			do("set "+s.name+": other setup", func(w writer) {
-				w.delSet(s.name)
-				w.addSet(s)
-				// The lease outlives its set: Apply is no reason to fall back.
-				if s.expires && h.left > 0 && !r.newMeaning {
-					w.addKeys(s.name, leaseKeys(r.setup), h.left)
+		case strings.HasPrefix(s.name, portPrefix):
+		case s.expires:
+			keys := leaseKeys(r.setup)
+			g.set(s, h, h != nil && (r.newMeaning || h.left > 0 && !slices.Equal(h.keys, keys)), func(w writer) {
+				if h != nil && h.left > 0 && !r.newMeaning { // Apply is no reason to fall back
+					w.addKeys(s.name, keys, h.left)
 				}
 			})
-		case s.fixed && !s.sameContent(h):
-			do("elements of set "+s.name, func(w writer) {
-				w.flushSet(s.name)
-				if len(s.keys) > 0 {
-					w.addKeys(s.name, s.keys, 0)
-				}
-				if len(s.intervals) > 0 {
-					w.addIntervals(s.name, s.intervals)
-				}
-			})
-		case s.expires && (r.newMeaning || h.left > 0 && !slices.Equal(h.keys, leaseKeys(r.setup))):
-			do("elements of set "+s.name, func(w writer) { w.flushSet(s.name) })
+		default:
+			g.set(s, h, h != nil && s.wrong(h), s.fill)
 		}
 	}
-	why, write := r.chain(r.want.chain(chainStale))
-	if why != "" {
-		g.why = append(g.why, why)
-	}
-	if write != nil {
-		writes = append(writes, write)
-	}
-	g.write = inOrder(writes)
+	g.chain(r.want.chain(chainStale), r.have.chains[chainStale], r.sharedReplaced)
 	return g
 }
 
-func inOrder(writes []func(w writer)) func(w writer) {
-	return func(w writer) {
-		for _, write := range writes {
-			write(w)
-		}
+// fill writes what a set holds that Apply fills.
+func (s *setSpec) fill(w writer) {
+	if len(s.intervals) > 0 {
+		w.addIntervals(s.name, s.intervals)
 	}
-}
-
-// chain compares one chain; write is nil where nothing has to change. The
-// reason is "" where a chain is only written again because of a set.
-func (r *reconciler) chain(c *chainSpec) (why string, write func(w writer)) {
-	h := r.have.chains[c.name]
-	switch {
-	case h == nil && c.optional:
-		return "", nil
-	case h == nil:
-		return "chain " + c.name, func(w writer) { w.addChain(c); w.addRules(c) }
-	case !c.sameHook(h) && c.optional:
-		return "chain " + c.name + ": not on the egress of " + c.device, func(w writer) {
-			w.flushRules(c.name)
-			w.delChain(c.name)
-		}
-	case !c.sameHook(h):
-		return "chain " + c.name + ": not on the egress of " + c.device, func(w writer) {
-			w.flushRules(c.name)
-			w.delChain(c.name)
-			w.addChain(c)
-			w.addRules(c)
-		}
-	case !c.sameRules(h):
-		why = "rules of chain " + c.name
-	case !r.sharedReplaced:
-		return "", nil
-	}
-	return why, func(w writer) { w.flushRules(c.name); w.addRules(c) }
 }
 
 func (c *chainSpec) sameHook(h *observedChain) bool {
@@ -204,7 +195,7 @@ func (c *chainSpec) sameHook(h *observedChain) bool {
 }
 
 func (c *chainSpec) sameRules(h *observedChain) bool {
-	return slices.EqualFunc(c.rules, h.rules, func(want ruleSpec, have []step) bool { return slices.Equal(want.steps, have) })
+	return slices.EqualFunc(c.rules, h.rules, func(want ruleSpec, have []any) bool { return reflect.DeepEqual(formOf(want.steps), have) })
 }
 
 // port handles the map and the chain of one port.
@@ -214,10 +205,6 @@ func (r *reconciler) port(name, key string) group {
 	hs, hc := r.have.sets[key], r.have.chains[key]
 	if hs == nil && hc == nil {
 		g.kind = vendors.Create
-	}
-	var writes []func(w writer)
-	do := func(write func(w writer)) {
-		writes = append(writes, write)
 	}
 	replaced := hs != nil && !set.same(hs)
 	// Under a lease that runs, a new map must not be empty: every tag would
@@ -230,46 +217,22 @@ func (r *reconciler) port(name, key string) group {
 	case r.setup.OnStale != inventory.StalePassthrough && lease != nil && lease.left > 0:
 		g.content = r.want.set(mapStale).intervals
 	}
-	fill := func(w writer) {
-		if len(g.content) > 0 {
-			w.addIntervals(key, g.content)
-		}
-	}
 	// Rules go before the set they look into.
 	if hc != nil && (chain == nil || replaced) {
-		do(func(w writer) { w.flushRules(key) })
+		g.add("", func(w writer) { w.flushRules(key) })
 	}
 	if hc != nil && chain == nil {
-		g.why = append(g.why, "chain "+key+" is not wanted")
-		do(func(w writer) { w.delChain(key) })
+		g.add("chain "+key+" is not wanted", func(w writer) { w.delChain(key) })
 	}
-	switch {
-	case hs == nil:
-		g.why = append(g.why, "set "+key)
-		do(func(w writer) { w.addSet(set); fill(w) })
-	case replaced:
-		g.why = append(g.why, "set "+key+": other action")
-		do(func(w writer) { w.delSet(key); w.addSet(set); fill(w) })
-	case hs.irregular, set.fixed && !set.sameContent(hs), r.newMeaning && len(hs.intervals) > 0:
-		g.why = append(g.why, "elements of set "+key)
-		do(func(w writer) { w.flushSet(key); fill(w) })
-	}
+	content := g.content
+	g.set(set, hs, hs != nil && (set.wrong(hs) || r.newMeaning && len(hs.intervals) > 0), func(w writer) {
+		if len(content) > 0 {
+			w.addIntervals(key, content)
+		}
+	})
 	if chain != nil {
-		why, write := r.chain(chain)
-		if write == nil && replaced && hc != nil {
-			write = func(w writer) { w.addRules(chain) }
-		}
-		if why == "" && write != nil {
-			why = "chain " + key // only rewritten, with the sets
-		}
-		if why != "" {
-			g.why = append(g.why, why)
-		}
-		if write != nil {
-			writes = append(writes, write)
-		}
+		g.chain(chain, hc, replaced || r.sharedReplaced)
 	}
-	g.write = inOrder(writes)
 	return g
 }
 
@@ -301,14 +264,11 @@ func (r *reconciler) unwanted(wanted map[string]bool) []group {
 				g.port = p.Port
 			}
 		}
-		g.write = func(w writer) {
-			if hc != nil {
-				w.flushRules(n)
-				w.delChain(n)
-			}
-			if hs != nil {
-				w.delSet(n)
-			}
+		if hc != nil {
+			g.add("", func(w writer) { w.flushRules(n) }, func(w writer) { w.delChain(n) })
+		}
+		if hs != nil {
+			g.add("", func(w writer) { w.delSet(n) })
 		}
 		out = append(out, g)
 	}

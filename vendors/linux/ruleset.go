@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
@@ -45,15 +46,10 @@ type setSpec struct {
 	protocol bool   // the key is what the kernel calls the frame's protocol instead
 	isMap    bool   // an interval map
 	expires  bool   // elements have timeouts
-	constant
-}
 
-// constant is the content of sets that Apply writes; live maps and the lease
-// are Update's.
-type constant struct {
+	// What Apply writes; live maps and the lease are Update's.
 	fixed     bool
-	keys      []uint16   // of a set, sorted
-	intervals []interval // of a map, sorted
+	intervals []interval // sorted
 }
 
 // chainSpec is a chain: a base chain on the egress of device, or a regular one
@@ -71,14 +67,14 @@ type ruleSpec struct {
 	steps   []step
 }
 
-// A step is one statement of a rule, in a form that compares with ==. A rule's
-// steps are carried out in turn; the first test that fails ends the rule.
+// A step is one statement of a rule. A rule's steps are carried out in turn; the
+// first test that fails ends the rule.
 type step struct {
 	op    op
 	at    field
 	mask  uint16 // of isValue: these bits of the field; 0 is all
 	value uint16
-	name  string // of the set, map or chain; of foreignStep whatever it is
+	name  string // of the set, map or chain
 }
 
 // field is what a step looks at.
@@ -92,13 +88,12 @@ type field struct {
 type op uint8
 
 const (
-	isValue     op = iota + 1 // goes on if the field has the value
-	notValue                  // goes on if it has not
-	notInSet                  // goes on if the field is not in the set
-	rewrite                   // writes what the map says for the field; goes on if it says anything
-	accept                    // lets the frame go
-	jumpTo                    // to a chain, without coming back
-	foreignStep               // nothing that a rule of ours has
+	isValue  op = iota // goes on if the field has the value
+	notValue           // goes on if it has not
+	notInSet           // goes on if the field is not in the set
+	rewrite            // writes what the map says for the field; goes on if it says anything
+	accept             // lets the frame go
+	jumpTo             // to a chain, without coming back
 )
 
 // maxDepth is how many VLAN tags may stand in front of the CSIG tag.
@@ -117,11 +112,11 @@ func rulesetOf(s *vendors.Setup, device func(port string) string, depths int) (*
 	}
 	r := &ruleset{sets: []setSpec{
 		{name: setLease, comment: setupComment(s), offset: 8 * firstType, protocol: !inMetadata(s.TPID), expires: true},
-		{name: mapStale, comment: "what ports write when the agent is gone", offset: 8*firstType + 16, isMap: true, constant: constant{fixed: true, intervals: stale}},
+		{name: mapStale, comment: "what ports write when the agent is gone", offset: 8*firstType + 16, isMap: true, fixed: true, intervals: stale},
 	}}
 	if text := profileComment(s); text != "" {
 		// No rule looks into it, so that it may change under running traffic.
-		r.sets = append(r.sets, setSpec{name: setProfile, comment: text, offset: 8*firstType + 16, constant: constant{fixed: true}})
+		r.sets = append(r.sets, setSpec{name: setProfile, comment: text, offset: 8*firstType + 16, fixed: true})
 	}
 	fallback := chainSpec{name: chainStale}
 	if s.OnStale != inventory.StalePassthrough {
@@ -250,6 +245,12 @@ func rewriteRule(s *vendors.Setup, k int, set string) ruleSpec {
 		steps = append(steps, step{op: isValue, at: field{offset: data.offset + 8, bits: 8}, mask: 1})
 	}
 	return ruleSpec{fmt.Sprintf("CSIG tag behind %d VLAN tags", k), append(steps, step{op: rewrite, at: data, name: set})}
+}
+
+// leaseMillis is a lease in the kernel's unit, rounded up: 0 would mean for
+// ever.
+func leaseMillis(d time.Duration) uint64 {
+	return uint64(max(1, (d+time.Millisecond-1)/time.Millisecond))
 }
 
 // Flags of sets (linux/netfilter/nf_tables.h).

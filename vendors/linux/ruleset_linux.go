@@ -3,7 +3,6 @@ package linux
 import (
 	"encoding/binary"
 	"fmt"
-	"time"
 
 	"github.com/google/nftables/expr"
 	"github.com/google/nftables/userdata"
@@ -50,12 +49,6 @@ func (b *batch) addSet(s *setSpec) {
 	}
 	b.bytes(unix.NFTA_SET_USERDATA, s.userdata())
 	b.close()
-	if len(s.keys) > 0 {
-		b.keys(s.name, s.keys, 0)
-	}
-	if len(s.intervals) > 0 {
-		b.intervals(unix.NFT_MSG_NEWSETELEM, s.name, s.intervals)
-	}
 }
 
 // userdata is what the nft command keeps about a set, so that it prints
@@ -132,8 +125,8 @@ func (b *batch) addRules(c *chainSpec) {
 		b.label(fmt.Sprintf("rule %q of chain %s", r.comment, c.name))
 		b.str(unix.NFTA_RULE_CHAIN, c.name)
 		list := b.nest(unix.NFTA_RULE_EXPRESSIONS)
-		for _, e := range exprsOf(r.steps) {
-			encoded, err := expr.Marshal(netdevFamily, e)
+		for _, e := range formOf(r.steps) {
+			encoded, err := expr.Marshal(netdevFamily, e.(expr.Any))
 			if err != nil && b.err == nil {
 				b.err = fmt.Errorf("rule %d of chain %s: %w", i, c.name, err)
 			}
@@ -145,23 +138,16 @@ func (b *batch) addRules(c *chainSpec) {
 	}
 }
 
-func (b *batch) addKeys(set string, keys []uint16, timeout time.Duration) {
-	millis := uint64(0)
-	if timeout != 0 {
-		millis = leaseMillis(timeout)
-	}
-	b.keys(set, keys, millis)
-}
-
 func (b *batch) addIntervals(set string, list []interval) {
 	b.intervals(unix.NFT_MSG_NEWSETELEM, set, list)
 }
 
 const reg1 = unix.NFT_REG_1
 
-// exprsOf is the form of a rule that the kernel runs.
-func exprsOf(steps []step) []expr.Any {
-	var out []expr.Any
+// formOf is a rule as the kernel runs it, and as two rules are compared: its
+// expressions.
+func formOf(steps []step) []any {
+	var out []any
 	var loaded field
 	for _, s := range steps {
 		if s.at.bits != 0 && s.at != loaded {
@@ -204,10 +190,4 @@ func (s *step) bytes(v uint16) []byte {
 		return []byte{byte(v)}
 	}
 	return binary.BigEndian.AppendUint16(nil, v)
-}
-
-// leaseMillis is a lease in the kernel's unit, rounded up: 0 would mean for
-// ever.
-func leaseMillis(d time.Duration) uint64 {
-	return uint64(max(1, (d+time.Millisecond-1)/time.Millisecond))
 }

@@ -56,12 +56,6 @@ func (w *script) addSet(s *setSpec) {
 		flags = "flags timeout; "
 	}
 	w.line("add %s %s { typeof %s; %scomment \"%s\"; }", w.kind(s.name), w.object(s.name), typeof, flags, s.comment)
-	if len(s.keys) > 0 {
-		w.addKeys(s.name, s.keys, 0)
-	}
-	if len(s.intervals) > 0 {
-		w.addIntervals(s.name, s.intervals)
-	}
 }
 
 func (w *script) delSet(name string) { w.line("delete %s %s", w.kind(name), w.object(name)) }
@@ -74,10 +68,7 @@ func (w *script) addKeys(set string, keys []uint16, timeout time.Duration) {
 		if i > 0 {
 			w.WriteString(", ")
 		}
-		fmt.Fprintf(w, "0x%04x", k)
-		if timeout != 0 {
-			fmt.Fprintf(w, " timeout %dms", max(1, (timeout+time.Millisecond-1)/time.Millisecond))
-		}
+		fmt.Fprintf(w, "0x%04x timeout %dms", k, leaseMillis(timeout))
 	}
 	w.WriteString(" }\n")
 }
@@ -144,10 +135,8 @@ func (s *step) text() string {
 		return fmt.Sprintf("%s set %s map @%s", at, at, s.name)
 	case accept:
 		return "accept"
-	case jumpTo:
-		return "goto " + s.name
 	}
-	return s.name
+	return "goto " + s.name
 }
 
 // scriptOf writes what a reconciliation asks for, with a line for each group
@@ -253,7 +242,7 @@ func (r *ruleset) asObserved() *observed {
 	o := &observed{table: true, comment: tableMark, sets: map[string]*observedSet{}, chains: map[string]*observedChain{}}
 	for i := range r.sets {
 		s := &r.sets[i]
-		h := &observedSet{name: s.name, flags: s.flags(), keyLen: 2, comment: s.comment, keys: s.keys, intervals: s.intervals}
+		h := &observedSet{name: s.name, flags: s.flags(), keyLen: 2, comment: s.comment, intervals: s.intervals}
 		if s.isMap {
 			h.dataLen = 2
 			if !s.fixed {
@@ -269,7 +258,7 @@ func (r *ruleset) asObserved() *observed {
 			h.hook, h.policy = hookEgress, policyAccept
 		}
 		for _, rule := range c.rules {
-			h.rules = append(h.rules, rule.steps)
+			h.rules = append(h.rules, formOf(rule.steps))
 		}
 		o.chains[c.name] = h
 	}

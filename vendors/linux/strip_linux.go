@@ -10,6 +10,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/vendors"
 )
 
 // stripper attaches strip programs to tcx egress. Programs are attached by
@@ -20,7 +22,16 @@ type stripper struct {
 	programs map[stripSpec]loaded
 
 	looked time.Time        // when the ports that strip were looked at last
-	right  map[int]lookedAt // by index: what was found right
+	right  map[int]lookedAt // by index: what was found right, which costs little to find again
+}
+
+// lookedAt tells a device's list of programs from any other that it had: the
+// kernel counts changes of the list, restarts when it is empty, and gives a
+// program's number to another only after all others.
+type lookedAt struct {
+	tag      string // what ours should do
+	revision uint64
+	last     ebpf.ProgramID
 }
 
 // loaded is a program in the kernel.
@@ -122,12 +133,26 @@ type attachment struct {
 	tag     string
 }
 
-// attached lists our programs on a device, in their order. It runs inside.
-func (s *stripper) attached(index int) ([]attachment, error) {
+// query lists the programs on a device. It runs inside.
+func query(index int) (*link.QueryResult, error) {
 	found, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: ebpf.AttachTCXEgress})
 	if err != nil {
 		return nil, noBPF("list the BPF programs on tcx egress", err)
 	}
+	return found, nil
+}
+
+// attached lists our programs on a device, in their order. It runs inside.
+func attached(index int) ([]attachment, error) {
+	found, err := query(index)
+	if err != nil {
+		return nil, err
+	}
+	return ours(found)
+}
+
+// ours are the programs of a list that are ours.
+func ours(found *link.QueryResult) ([]attachment, error) {
 	var out []attachment
 	for _, f := range found.Programs {
 		if _, byLink := f.LinkID(); byLink {
@@ -170,7 +195,20 @@ func release(list []attachment) error {
 // inside.
 func (s *stripper) check(index int, spec stripSpec) (why string, err error) {
 	wanted := spec.wanted()
-	have, err := s.attached(index)
+	seen := lookedAt{tag: s.programs[spec].tag}
+	var have []attachment
+	found, err := query(index)
+	if err == nil {
+		seen.revision = found.Revision
+		if n := len(found.Programs); n > 0 {
+			seen.last = found.Programs[n-1].ID
+		}
+		if wanted && seen.tag != "" && seen.last != 0 && s.right[index] == seen {
+			return "", nil
+		}
+		delete(s.right, index)
+		have, err = ours(found)
+	}
 	switch {
 	case errors.Is(err, errNoBPF) && !wanted:
 		return "", nil // then there is none of ours either
@@ -195,17 +233,38 @@ func (s *stripper) check(index int, spec stripSpec) (why string, err error) {
 	if len(have) > 1 || have[0].tag != l.tag {
 		return "BPF program " + stripName + " is another one", nil
 	}
+	if s.right == nil {
+		s.right = map[int]lookedAt{}
+	}
+	seen.tag = l.tag
+	s.right[index] = seen
 	return "", nil
 }
 
-// ensure makes our program, and no other of ours, run on a device. It runs
+// restore makes a device's programs what spec says, and returns what was wrong, ""
+// for nothing. A device that has gone meanwhile is one of the next cycle's. It runs
+// inside.
+func (s *stripper) restore(index int, spec stripSpec) (why string, err error) {
+	why, err = s.check(index, spec)
+	switch {
+	case errors.Is(err, unix.ENODEV):
+		return "", nil
+	case err != nil || why == "":
+		return why, err
+	case spec.wanted():
+		return why, s.attach(index, spec)
+	}
+	return why, s.remove(index)
+}
+
+// attach makes our program, and no other of ours, run on a device. It runs
 // inside. A program for another setup is replaced in one step.
-func (s *stripper) ensure(index int, spec stripSpec) (err error) {
+func (s *stripper) attach(index int, spec stripSpec) (err error) {
 	l, err := s.load(spec)
 	if err != nil {
 		return err
 	}
-	have, err := s.attached(index)
+	have, err := attached(index)
 	if err != nil {
 		return err
 	}
@@ -237,7 +296,7 @@ func (s *stripper) ensure(index int, spec stripSpec) (err error) {
 
 // remove detaches our programs from a device. It runs inside.
 func (s *stripper) remove(index int) (err error) {
-	have, err := s.attached(index)
+	have, err := attached(index)
 	if errors.Is(err, errNoBPF) {
 		return nil // then there is none of ours
 	}
@@ -262,4 +321,47 @@ func (s *stripper) close() error {
 	}
 	s.programs = nil
 	return errors.Join(errs...)
+}
+
+// stripLook is how far apart looks at the programs of ports are at least. The kernel
+// sends no notification of a detached program, and a look costs two system calls a
+// port.
+const stripLook = 100 * time.Millisecond
+
+// watchStrip makes sure that the programs of the ports still run, and tries again what
+// went wrong with one and may pass. It returns what was restored.
+func (d *Driver) watchStrip() []vendors.Change {
+	now := d.cfg.Now()
+	since := now.Sub(d.strip.looked)
+	look := since < 0 || since >= stripLook
+	if look {
+		d.strip.looked = now
+	}
+	var due []*port
+	for _, p := range d.ports {
+		_, passing := p.strip.(*vendors.PortError) //nolint:errorlint // as stripProblem made it
+		if p.index != 0 && (passing || look && p.strip == nil && p.spec.wanted()) {
+			due = append(due, p)
+		}
+	}
+	if due == nil {
+		return nil
+	}
+	var changes []vendors.Change
+	err := d.strip.inside(func() error {
+		for _, p := range due {
+			ran := p.strip == nil
+			why, err := d.strip.restore(p.index, p.spec)
+			if p.strip = stripProblem(p.name, err); ran && err == nil && why != "" {
+				changes = append(changes, vendors.Change{Kind: vendors.Create, Port: p.name, What: "strip", Detail: why})
+			}
+		}
+		return nil
+	})
+	if err != nil { // the namespace cannot be entered: nothing is known of any of them
+		for _, p := range due {
+			p.strip = stripProblem(p.name, err)
+		}
+	}
+	return changes
 }

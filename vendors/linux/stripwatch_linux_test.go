@@ -22,8 +22,7 @@ func detachByHand(t *testing.T, n *netns, dev string) {
 		if err != nil {
 			return err
 		}
-		var s stripper
-		have, err := s.attached(index)
+		have, err := attached(index)
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -129,7 +130,7 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res 
 	}
 	b.labelNext("the lease")
 	b.flushSet(setLease)
-	b.keys(setLease, d.leaseKeys, leaseMillis(lease+leaseTick)) // it holds for lease at least
+	b.addKeys(setLease, d.leaseKeys, lease+leaseTick) // it holds for lease at least
 	if err := vendors.LateLease(d.cfg.Now(), until); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
@@ -184,4 +185,12 @@ func (d *Driver) commitPending(res *vendors.UpdateResult) error {
 	}
 	d.pending = d.pending[:0]
 	return nil
+}
+
+// fallback are a port's elements while its intents cannot be carried out.
+func fallback(dst []interval, s *vendors.Setup, stale []interval) []interval {
+	if s.OnStale != inventory.Conservative {
+		return dst[:0]
+	}
+	return append(dst[:0], stale...)
 }

@@ -2,6 +2,7 @@ package linux
 
 import (
 	"encoding/binary"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -197,18 +198,15 @@ func (b *batch) flushSet(set string) {
 	b.close()
 }
 
-// keys adds elements to a set, each with a timeout in milliseconds; 0 is
-// without one.
-func (b *batch) keys(set string, keys []uint16, timeout uint64) {
+// addKeys adds elements to a set, each with a timeout.
+func (b *batch) addKeys(set string, keys []uint16, timeout time.Duration) {
 	b.msg(unix.NFT_MSG_NEWSETELEM, unix.NLM_F_CREATE)
 	b.str(unix.NFTA_SET_ELEM_LIST_SET, set)
 	all := b.nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
 	for _, k := range keys {
 		n := b.nest(unix.NFTA_LIST_ELEM)
 		b.data(unix.NFTA_SET_ELEM_KEY, k)
-		if timeout != 0 {
-			b.u64(unix.NFTA_SET_ELEM_TIMEOUT, timeout)
-		}
+		b.u64(unix.NFTA_SET_ELEM_TIMEOUT, leaseMillis(timeout))
 		b.unnest(n)
 	}
 	b.unnest(all)
