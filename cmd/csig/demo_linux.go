@@ -49,12 +49,10 @@ func runDemo(cmd *cobra.Command, o demoOptions) (err error) {
 	if opts.Duration == 0 {
 		opts.Duration = demo.DefaultDuration(o.interval)
 	}
-	if f, ok := live.(*os.File); ok {
-		opts.Terminal = term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
-		opts.Size = func() (int, int) {
-			columns, rows, _ := term.GetSize(int(f.Fd())) // zeroes for an error
-			return columns, rows
-		}
+	if f, ok := live.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
+		s := newScreen(f)
+		// A broken terminal must not end a run that also writes files.
+		opts.Redraw = func(lines []string) { _ = s.redraw("", lines) }
 		resized := make(chan os.Signal, 1)
 		signal.Notify(resized, unix.SIGWINCH)
 		defer signal.Stop(resized)

@@ -39,7 +39,7 @@ func newScreen(w io.Writer) *screen {
 	if f, ok := under.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		s.size = func() (int, int, bool) {
 			columns, rows, err := term.GetSize(int(f.Fd()))
-			return columns, rows, err == nil && columns > 0 && rows > 1
+			return columns, rows, err == nil && columns > 1 && rows > 1
 		}
 	}
 	return s

@@ -7,22 +7,9 @@ import (
 	"math"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 )
 
-// view is what a person sees while the demo runs: a table redrawn in place on
-// a terminal, a line a second elsewhere.
-type view struct {
-	w        io.Writer
-	terminal bool
-	size     func() (columns, rows int) // of the terminal; nil or zeroes: 80 × 24
-
-	columns, rows int // when it was drawn last
-	lines         int // drawn by the last redraw
-	buf, text     bytes.Buffer
-}
-
-// frame is one state of the view.
+// frame is what a person sees while the demo runs, at one moment.
 type frame struct {
 	elapsed, total time.Duration
 	step           string
@@ -32,75 +19,20 @@ type frame struct {
 	arrived        int
 }
 
-// draw shows a frame. Errors are not reported: a broken terminal must not end
-// a run that also writes files.
-func (v *view) draw(f *frame) {
-	v.buf.Reset()
-	if !v.terminal {
-		v.plainLine(f)
-		_, _ = v.w.Write(v.buf.Bytes())
-		return
-	}
-	columns, rows := v.terminalSize()
-	switch {
-	case v.lines == 0:
-	case columns != v.columns || rows != v.rows:
-		// Some terminals re-wrap the text on them and some cut it: the place of
-		// our lines is unknown.
-		v.buf.WriteString("\x1b[H\x1b[J")
-	default:
-		fmt.Fprintf(&v.buf, "\x1b[%dA\x1b[J", v.lines)
-	}
-	v.columns, v.rows = columns, rows
-	v.text.Reset()
-	v.table(&v.text, f)
-	v.lines = 0
-	for line := range bytes.Lines(v.text.Bytes()) {
-		// The cursor stands on a row of its own below the last line, and a
-		// full last column would make some terminals wrap.
-		if v.lines == rows-1 {
-			break
-		}
-		v.buf.Write(cut(bytes.TrimSuffix(line, []byte("\n")), columns-1))
-		v.buf.WriteByte('\n')
-		v.lines++
-	}
-	_, _ = v.w.Write(v.buf.Bytes())
-}
-
-func (v *view) terminalSize() (columns, rows int) {
-	if v.size != nil {
-		columns, rows = v.size()
-	}
-	if columns < 1 || rows < 1 {
-		return 80, 24 // a terminal that does not report its size
-	}
-	return max(columns, 2), max(rows, 2)
-}
-
-// cut keeps the first n characters of a line; each is one column wide here.
-func cut(line []byte, n int) []byte {
-	at := 0
-	for ; n > 0 && at < len(line); n-- {
-		_, size := utf8.DecodeRune(line[at:])
-		at += size
-	}
-	return line[:at]
-}
-
-func (v *view) plainLine(f *frame) {
-	fmt.Fprintf(&v.buf, "%6.1fs  %-14s", f.elapsed.Seconds(), f.step)
+// line is a frame where there is no terminal to redraw.
+func (f *frame) line(w io.Writer) {
+	fmt.Fprintf(w, "%6.1fs  %-14s", f.elapsed.Seconds(), f.step)
 	for i := range signals {
 		if p := f.last[i]; p != nil {
-			fmt.Fprintf(&v.buf, "  %s S=%d %s at %s, %.0f ms old", p.Signal, p.S, rangeText(p), p.Locator, p.AgeMS)
+			fmt.Fprintf(w, "  %s S=%d %s at %s, %.0f ms old", p.Signal, p.S, rangeText(p), p.Locator, p.AgeMS)
 		}
 	}
-	fmt.Fprintf(&v.buf, "  exact %d of %d steady\n", f.summary.Exact, f.arrived-f.summary.Settling-f.summary.Unjudged)
+	fmt.Fprintf(w, "  exact %d of %d steady\n", f.summary.Exact, f.arrived-f.summary.Settling-f.summary.Unjudged)
 }
 
 // table writes what fits into 80 columns: lines of 79 at most, as long as loads
 // are below 10 Gbit/s and probes below a million.
-func (v *view) table(w io.Writer, f *frame) {
+func (f *frame) table(w io.Writer) {
 	fmt.Fprintf(w, "csig demo  %.1f of %.0f s  background load: %s\n\n", f.elapsed.Seconds(), f.total.Seconds(), f.step)
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(tw, "  HOP\tCAPACITY\tLOAD\t\tABW\tS(ABW)\tABW/C\tS(ABW/C)")

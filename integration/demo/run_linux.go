@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,16 +25,15 @@ var fleetFile []byte
 
 // Options are how to run the demo.
 type Options struct {
-	Executable string                     // the csig binary, for the agents
-	Version    string                     // for the result
-	Duration   time.Duration              // of the measured part
-	Interval   time.Duration              // averaging window Δt of the agents
-	Live       io.Writer                  // where to show progress
-	Terminal   bool                       // Live is a terminal: redraw in place
-	Size       func() (columns, rows int) // of that terminal; nil: 80 × 24
-	Resized    <-chan os.Signal           // redraw now: the terminal has another size; nil: never
-	PCAP       io.Writer                  // what the receiver got; nil for nothing
-	KeepProbes bool                       // fill Result.Probes
+	Executable string               // the csig binary, for the agents
+	Version    string               // for the result
+	Duration   time.Duration        // of the measured part
+	Interval   time.Duration        // averaging window Δt of the agents
+	Live       io.Writer            // where to show progress
+	Redraw     func(lines []string) // shows lines of at most 79 columns in place of the ones before; nil: Live gets a line a second
+	Resized    <-chan os.Signal     // redraw now: the terminal has another size; nil: never
+	PCAP       io.Writer            // what the receiver got; nil for nothing
+	KeepProbes bool                 // fill Result.Probes
 }
 
 // ErrInterrupted is what Run returns when its context ends before anything was
@@ -120,7 +120,6 @@ type runner struct {
 	arrived int
 	pending []received
 	last    [len(signals)]*Probe
-	view    view
 
 	measuring bool
 
@@ -137,7 +136,6 @@ type received struct {
 }
 
 func (r *runner) run(ctx context.Context) (res *Result, err error) {
-	r.view = view{w: r.o.Live, terminal: r.o.Terminal, size: r.o.Size}
 	if err := r.path.WaitUp(ctx); err != nil {
 		return nil, err
 	}
@@ -326,7 +324,7 @@ func poll(ctx context.Context, ok func() bool) error {
 }
 
 func (r *runner) redrawEvery() time.Duration {
-	if r.o.Terminal {
+	if r.o.Redraw != nil {
 		return 200 * time.Millisecond
 	}
 	return time.Second
@@ -438,10 +436,17 @@ func (r *runner) windowEnd(hopIndex, sig int, s uint8, through []time.Time) (tim
 }
 
 func (r *runner) draw() {
-	r.view.draw(&frame{
+	f := frame{
 		elapsed: time.Since(r.res.Started), total: r.o.Duration, step: r.res.Steps[len(r.res.Steps)-1].Name,
 		hops: r.hops(), last: r.last, summary: r.res.Summary, arrived: r.arrived,
-	})
+	}
+	if r.o.Redraw == nil {
+		f.line(r.o.Live)
+		return
+	}
+	var text strings.Builder
+	f.table(&text)
+	r.o.Redraw(strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n"))
 }
 
 // hops describes every hop as the judge sees it now.
