@@ -131,12 +131,8 @@ func TestHostKeys(t *testing.T) {
 			if err != nil && strings.Contains(err.Error(), "handshake") {
 				t.Errorf("in words of the library: %v", err)
 			}
-			var wrong *HostKeyError
-			if errors.As(err, &wrong) && (wrong.Changed != row.changed || wrong.File != login.KnownHosts || !strings.Contains(err.Error(), wrong.File)) {
-				t.Errorf("%+v", wrong)
-			}
-			if row.changed && wrong == nil {
-				t.Error("no *HostKeyError")
+			if changed := err != nil && strings.Contains(err.Error(), "is not the one that "+login.KnownHosts+" has"); changed != row.changed {
+				t.Errorf("another key than the file's: %v", err)
 			}
 		})
 	}

@@ -13,31 +13,6 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// HostKeyError is a host that is not, or cannot be shown to be, the one that
-// is meant.
-type HostKeyError struct {
-	Host        string
-	File        string // the known_hosts file
-	Changed     bool   // the file has another key; else it has none
-	Fingerprint string // of the key that the host showed
-	Err         error
-}
-
-func (e *HostKeyError) Error() string {
-	host, port, err := net.SplitHostPort(e.Host)
-	scan := "ssh-keyscan " + e.Host
-	if err == nil {
-		scan = "ssh-keyscan -p " + port + " " + host
-	}
-	if e.Changed {
-		return fmt.Sprintf("its host key %s is not the one that %s has: another machine may be answering. If the switch was reinstalled, compare the key with what its console shows, remove the old key from the file (ssh-keygen -R %s -f %s), and add the line that %s prints",
-			e.Fingerprint, e.File, knownhosts.Normalize(e.Host), e.File, scan)
-	}
-	return fmt.Sprintf("its host key %s is not in %s: compare what %s prints with the switch's console, and add the line to that file", e.Fingerprint, e.File, scan)
-}
-
-func (e *HostKeyError) Unwrap() error { return e.Err }
-
 // knownHosts checks hosts' keys against a file.
 type knownHosts struct {
 	file    string
@@ -73,12 +48,26 @@ func (k *knownHosts) check(host string, remote net.Addr, key ssh.PublicKey) erro
 	case errors.As(err, &revoked):
 		err = fmt.Errorf("its host key %s is revoked in %s: %w", ssh.FingerprintSHA256(key), k.file, err)
 	case errors.As(err, &wrong):
-		err = &HostKeyError{Host: host, File: k.file, Changed: len(wrong.Want) > 0, Fingerprint: ssh.FingerprintSHA256(key), Err: err}
+		err = k.unknown(host, ssh.FingerprintSHA256(key), len(wrong.Want) > 0)
 	default:
 		err = fmt.Errorf("its host key %s: %w", ssh.FingerprintSHA256(key), err)
 	}
 	k.refused = err
 	return err
+}
+
+// unknown is the error of a host that is not, or cannot be shown to be, the one that
+// is meant: the file has another key, or none.
+func (k *knownHosts) unknown(host, fingerprint string, other bool) error {
+	scan := "ssh-keyscan " + host
+	if name, port, err := net.SplitHostPort(host); err == nil {
+		scan = "ssh-keyscan -p " + port + " " + name
+	}
+	if !other {
+		return fmt.Errorf("its host key %s is not in %s: compare what %s prints with the switch's console, and add the line to that file", fingerprint, k.file, scan)
+	}
+	return fmt.Errorf("its host key %s is not the one that %s has: another machine may be answering. If the switch was reinstalled, compare the key with what its console shows, remove the old key from the file (ssh-keygen -R %s -f %s), and add the line that %s prints",
+		fingerprint, k.file, knownhosts.Normalize(host), k.file, scan)
 }
 
 // algorithms are those to ask the host for: of the kinds of key that the file
