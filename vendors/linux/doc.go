@@ -2,7 +2,7 @@
 // devices. It carries out compare-and-replace in the kernel's nftables egress
 // hook and strips tags with a small BPF program. Driver works on the switch and
 // speaks netlink: no nft or tc binary is needed. SSHRemoval removes what it made from
-// any machine, with the switch's nft.
+// any machine, with the switch's nft. docs/linux.md has what it makes, needs and refuses.
 //
 // # The data plane
 //
@@ -16,27 +16,18 @@
 //	chain p_swp1   on the egress of swp1                 constant
 //	chain stale                                          constant
 //
-// A port's chain first lets go of every frame whose protocol is neither CSIG's
-// TPID nor a VLAN's, which is all that ordinary traffic ever sees; frames of a
-// VLAN trunk, whose outermost tag the kernel holds as metadata, among it. Then
-// it looks the protocol up in the lease; without a lease the frame goes to the
-// stale chain and does not come back, so one frame is never judged by both.
+// A port's chain first accepts every frame whose protocol is neither CSIG's TPID nor a
+// VLAN's. Then it looks the protocol up in the lease; without a lease the frame goes to
+// the stale chain and does not come back, so one frame is never judged by both.
 // With a lease, one rule for each depth (0 to 4 VLAN tags in front) looks the
-// tag's 16 data bits up in the port's map and writes what it finds.
-//
-// The maps are keyed by all 16 bits, as intervals, so that T and R are part of
-// the key and stay as they are. A tag that is not in the map (its S is as bad
-// as the port's or worse, its T is unknown) leaves unchanged. In the uec layout
-// a rule leaves tags of trimmed packets (D=1) alone before the lookup.
+// tag's 16 data bits up in the port's map and writes what it finds. A tag that is not in
+// the map leaves unchanged.
 //
 // A change of signal replaces intervals of the maps in one netlink
 // transaction for all ports, and renews the lease in the same one. Frames see
-// the elements of before or of after it.
-//
-// Strip ports have no chain but a BPF program on tcx egress, named csig_strip.
-// It is attached to the device itself, neither through a link nor a pin, and
-// so stays when the agent goes. It runs after the programs that were already
-// there.
+// the elements of before or of after it. Every transaction names the ruleset's
+// generation that the driver knows: when another process has changed nftables in between,
+// the kernel refuses it, and the driver reads its table again and repairs it.
 //
 // # Two writers
 //
@@ -49,24 +40,10 @@
 //
 // The table carries the comment "csig v1", the lease set a comment with the
 // setup, each port's map or set one with its action. A table "csig" without
-// that comment is foreign: the driver refuses to change it. Other
-// tables, and other programs on tcx, are never touched. Names of ports are
-// escaped (see portKey), so that every name is one that nft can print and
-// read again.
-//
-// Every transaction names the ruleset's generation that the driver knows. When
-// anybody else has changed nftables in between, the kernel refuses it, and the
-// driver reads its table again, repairs it and reports what it repaired.
-//
-// # What it needs
-//
-//   - CAP_NET_ADMIN in the network namespace (an ordinary user has it in a user
-//     namespace of its own).
-//   - Linux 5.16 or newer for the egress hook (NF_TABLES_NETDEV, NETFILTER_EGRESS).
-//   - Rewriting tags behind VLAN tags that the hardware has taken out of the
-//     frame needs Linux 6.8 or newer; SelfTest tries it.
-//   - Strip needs tcx (Linux 6.6 or newer) and CAP_SYS_ADMIN, which a user
-//     namespace cannot give: CAP_BPF loads a program, but does not find it again.
+// that comment is foreign. Names of ports are escaped (see portKey), so that every name is
+// one that nft can print and read again. BPF programs are named csig_strip; they are
+// attached to the device itself, neither through a link nor a pin, and so stay when the
+// agent goes.
 //
 // # Cost
 //
@@ -77,14 +54,9 @@
 //
 // # Caveats
 //
-//   - The rewrite happens before the queueing discipline: frames that wait in
-//     a queue when the signal changes keep the old value.
-//   - A port's chain belongs to a device's name. Where the device goes away,
-//     kernels before 6.16 delete the chain with it; Update puts it back as soon
-//     as the device is there again. Where it gets another name, kernels from 6.16
-//     on take the chain off it; Update puts it on the device under its new name,
-//     with the fallback as its only values.
-//   - Wide tags pass through ports that update; ports that strip remove them too.
-//   - The onStale policy "strip" is refused: the fallback has to work without
-//     BPF and without an agent.
+// A port's chain belongs to a device's name. Where the device goes away,
+// kernels before 6.16 delete the chain with it; Update puts it back as soon
+// as the device is there again. Where it gets another name, kernels from 6.16
+// on take the chain off it; Update puts it on the device under its new name,
+// with the fallback as its only values.
 package linux

@@ -95,17 +95,8 @@ func (d *Driver) Close() error {
 // indices, those without a device last, by name. A table "csig" that is not
 // ours is a *vendors.PermanentError.
 func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
-	if err := ctx.Err(); err != nil {
-		return vendors.Setup{}, err
-	}
-	if err := d.links.scan(); err != nil {
-		return vendors.Setup{}, err
-	}
-	have, err := d.sock.observe()
-	if err != nil {
-		return vendors.Setup{}, err
-	}
-	return d.setupOf(have)
+	seen, err := d.Look(ctx)
+	return seen.Setup, err
 }
 
 // Look reads back the setup and the lease.
