@@ -140,16 +140,6 @@ func Parse(b []byte, tpids quantize.TPIDs, l quantize.Layout) (Frame, error) {
 	return f, err
 }
 
-// restoreTag undoes what the kernel does on receipt, which is to take the
-// outermost VLAN tag out of the frame: buf holds 4 free bytes and then the
-// frame.
-func restoreTag(buf []byte, tpid, tci uint16) []byte {
-	copy(buf, buf[4:16])
-	binary.BigEndian.PutUint16(buf[12:], tpid)
-	binary.BigEndian.PutUint16(buf[14:], tci)
-	return buf
-}
-
 // InitialTag is what a sender host puts on a frame (draft-00 §4.1.3.2,
 // §4.1.3.3): the value that anything replaces, and no locator.
 func InitialTag(p *quantize.Profile, wide bool, sig quantize.Signal) quantize.Tag {

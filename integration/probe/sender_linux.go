@@ -11,10 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mdlayher/packet"
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors/linux/packets"
 )
 
 // Format is how probes are tagged.
@@ -43,9 +43,8 @@ type SenderConfig struct {
 
 // Sender sends probes from one interface. It is safe for concurrent use.
 type Sender struct {
-	cfg  SenderConfig
-	conn *packet.Conn
-	to   *packet.Addr
+	cfg    SenderConfig
+	socket *packets.Socket
 
 	mu      sync.Mutex
 	buf     []byte
@@ -84,15 +83,11 @@ func NewSender(cfg SenderConfig) (*Sender, error) {
 		rand.Read(id[:]) //nolint:errcheck // never fails
 		cfg.RunID = binary.NativeEndian.Uint64(id[:])
 	}
-	// Protocol 0: the socket receives nothing.
-	conn, err := packet.Listen(ifi, packet.Raw, 0, nil)
+	socket, err := packets.OpenSender(ifi.Index)
 	if err != nil {
 		return fail(explain(err))
 	}
-	return &Sender{
-		cfg: cfg, conn: conn, to: &packet.Addr{HardwareAddr: cfg.Dst},
-		next: map[quantize.Signal]uint64{},
-	}, nil
+	return &Sender{cfg: cfg, socket: socket, next: map[quantize.Signal]uint64{}}, nil
 }
 
 // explain adds what to do to an error of a packet socket.
@@ -135,19 +130,6 @@ func (s *Sender) Send(sig quantize.Signal) (Payload, error) {
 	if s.cfg.Format != Untagged {
 		f.Tagged, f.Tag = true, InitialTag(s.cfg.Profile, s.cfg.Format == Wide, sig)
 	}
-	return s.send(f)
-}
-
-// SendTag is Send with a tag of the caller's own making, as a test of a port
-// needs it.
-func (s *Sender) SendTag(t quantize.Tag) (Payload, error) {
-	return s.send(Frame{
-		Dst: s.cfg.Dst, Src: s.cfg.Src, VLANs: s.cfg.VLANs, Tagged: true, Tag: t,
-		Payload: Payload{Signal: t.T},
-	})
-}
-
-func (s *Sender) send(f Frame) (Payload, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := &f.Payload
@@ -162,7 +144,7 @@ func (s *Sender) send(f Frame) (Payload, error) {
 	}
 	s.buf = b
 	s.next[p.Signal]++
-	if _, err := s.conn.WriteTo(b, s.to); errors.Is(err, unix.ENOBUFS) {
+	if err := s.socket.Send(b); errors.Is(err, unix.ENOBUFS) {
 		s.dropped++
 	} else if err != nil {
 		s.next[p.Signal]--
@@ -174,7 +156,7 @@ func (s *Sender) send(f Frame) (Payload, error) {
 // SendFrame sends the bytes of a frame as they are, from the destination
 // address on and without FCS.
 func (s *Sender) SendFrame(b []byte) error {
-	if _, err := s.conn.WriteTo(b, s.to); err != nil {
+	if err := s.socket.Send(b); err != nil {
 		return fmt.Errorf("probe sender on %s: %w", s.cfg.Interface, explain(err))
 	}
 	return nil
@@ -209,4 +191,4 @@ func (s *Sender) Run(ctx context.Context, interval time.Duration, count uint64) 
 }
 
 // Close closes the socket.
-func (s *Sender) Close() error { return s.conn.Close() }
+func (s *Sender) Close() error { return s.socket.Close() }

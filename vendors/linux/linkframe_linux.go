@@ -13,15 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/linux/packets"
 )
 
 var _ vendors.LinkProber = (*Driver)(nil)
 
 // linkListener takes in test frames by a packet socket of its own.
-type linkListener struct {
-	fd  int
-	buf []byte
-}
+type linkListener struct{ socket *packets.Socket }
 
 // ListenLink begins to take in the test frames that arrive at a port, before
 // any bridge or filter has seen them. It needs CAP_NET_RAW.
@@ -29,13 +27,13 @@ func (d *Driver) ListenLink(ctx context.Context, port string) (vendors.LinkListe
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	l := &linkListener{fd: -1, buf: make([]byte, 4+1<<16)}
+	l := &linkListener{}
 	err := d.strip.inside(func() error {
 		i, err := net.InterfaceByName(port)
 		if err != nil {
 			return err
 		}
-		l.fd, err = packetsBy(i.Index, linkFilter())
+		l.socket, err = packets.Open(i.Index, linkFilter())
 		return err
 	})
 	if err != nil {
@@ -62,11 +60,11 @@ func (l *linkListener) Next(ctx context.Context) (vendors.LinkFrame, error) {
 		if err := ctx.Err(); err != nil {
 			return vendors.LinkFrame{}, err
 		}
-		b, outgoing, err := receiveInto(l.fd, l.buf)
+		b, _, err := l.socket.Receive()
 		if err != nil {
 			return vendors.LinkFrame{}, fmt.Errorf("receive: %w", err)
 		}
-		if f, ok := parseLink(b); ok && !outgoing {
+		if f, ok := parseLink(b); ok {
 			f.Tag = append([]byte(nil), f.Tag...)
 			return f, nil
 		}
@@ -75,7 +73,7 @@ func (l *linkListener) Next(ctx context.Context) (vendors.LinkFrame, error) {
 
 // Close closes the socket, aside as with linkSender.
 func (l *linkListener) Close() error {
-	go func() { _ = unix.Close(l.fd) }()
+	go func() { _ = l.socket.Close() }()
 	return nil
 }
 
@@ -116,12 +114,12 @@ func (d *Driver) SendLink(ctx context.Context, port string, f vendors.LinkFrame)
 // sendPlain sends a frame that the device's MTU allows, without the wait that
 // setting up a ring takes.
 func sendPlain(index int, frame []byte) error {
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0) // protocol 0: it receives nothing
+	s, err := packets.OpenSender(index)
 	if err != nil {
 		return err
 	}
-	defer func() { go unix.Close(fd) }()
-	err = unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: index})
+	defer func() { go s.Close() }() //nolint:errcheck // it has sent
+	err = s.Send(frame)
 	if errors.Is(err, unix.ENOBUFS) {
 		return nil // the device dropped it: nothing arrives, and that is the answer
 	}

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
-	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/linux/packets"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -96,11 +96,11 @@ func (d *Driver) SelfTest(ctx context.Context) (vlanrules.Verdict, error) {
 type scratch struct {
 	ns               int
 	driver           *Driver
-	trunk, port, far int // packet sockets
+	trunk, port, far *packets.Socket
 }
 
 func newScratch() (*scratch, error) {
-	s := &scratch{ns: -1, trunk: -1, port: -1, far: -1}
+	s := &scratch{ns: -1}
 	result := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
@@ -155,61 +155,25 @@ func (s *scratch) build() (err error) {
 			return fmt.Errorf("set %s up: %w", name, err)
 		}
 	}
-	for name, fd := range map[string]*int{"trunk": &s.trunk, "port": &s.port, "far": &s.far} {
-		if *fd, err = packets(links[name].Attrs().Index); err != nil {
+	for name, to := range map[string]**packets.Socket{"trunk": &s.trunk, "port": &s.port, "far": &s.far} {
+		if *to, err = packets.Open(links[name].Attrs().Index, nil); err != nil {
 			return fmt.Errorf("packet socket on %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// packets opens a socket for all frames of a device.
-func packets(index int) (int, error) { return packetsBy(index, nil) }
-
-// packetsBy opens a socket for the frames of a device that a filter lets
-// through; nil: all.
-func packetsBy(index int, filter []bpf.Instruction) (int, error) {
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
-	if filter != nil {
-		if err := attach(fd, filter); err != nil {
-			return -1, errors.Join(err, unix.Close(fd))
-		}
-	}
-	err = errors.Join(
-		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1),
-		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 20_000}),
-		unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: uint16(networkOrder(unix.ETH_P_ALL)), Ifindex: index}),
-	)
-	if err != nil {
-		return -1, errors.Join(err, unix.Close(fd))
-	}
-	return fd, nil
-}
-
-// attach gives a socket a filter.
-func attach(fd int, filter []bpf.Instruction) error {
-	raw, err := bpf.Assemble(filter)
-	if err != nil {
-		return err
-	}
-	prog := make([]unix.SockFilter, len(raw))
-	for i, r := range raw {
-		prog[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
-	}
-	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]})
-}
-
 func (s *scratch) close() {
 	if s.driver != nil {
 		_ = s.driver.Close() // nothing of it remains: the namespace goes
 	}
-	for _, fd := range []int{s.ns, s.trunk, s.port, s.far} {
-		if fd >= 0 {
-			_ = unix.Close(fd) // a descriptor that only we have
+	for _, p := range []*packets.Socket{s.trunk, s.port, s.far} {
+		if p != nil {
+			_ = p.Close()
 		}
+	}
+	if s.ns >= 0 {
+		_ = unix.Close(s.ns)
 	}
 }
 
@@ -252,7 +216,7 @@ func (s *scratch) flip(ctx context.Context) (vlanrules.Verdict, error) {
 			if n%32 == 0 {
 				runtime.Gosched() // two processors have three of us to run
 			}
-			if _, err := unix.Write(s.port, f); err != nil && !errors.Is(err, unix.ENOBUFS) && !errors.Is(err, unix.EINTR) {
+			if err := s.port.Send(f); err != nil && !errors.Is(err, unix.ENOBUFS) && !errors.Is(err, unix.EINTR) {
 				sent <- err
 				return
 			}
@@ -262,7 +226,7 @@ func (s *scratch) flip(ctx context.Context) (vlanrules.Verdict, error) {
 	counted := make(chan error, 1)
 	go func() {
 		for !stop.Load() {
-			f, err := receive(s.far)
+			f, _, err := s.far.Receive()
 			if err != nil {
 				counted <- err
 				return
@@ -300,14 +264,14 @@ func (s *scratch) depths(most int) (vlanrules.Verdict, error) {
 		for _, outer := range []uint16{0x8100, 0x88a8} {
 			for _, way := range []struct {
 				name string
-				fd   int
+				in   *packets.Socket
 			}{{"in the frame", s.port}, {"offloaded", s.trunk}} {
 				var vlans []uint16
 				for i := range k {
 					vlans = append(vlans, outer, uint16(100+i))
 				}
 				id++
-				got, err := s.pass(way.fd, selfTestFrame(id, flipIn, vlans...))
+				got, err := s.pass(way.in, selfTestFrame(id, flipIn, vlans...))
 				if err != nil {
 					return vlanrules.Verdict{}, fmt.Errorf("self-test: %w", err)
 				}
@@ -326,13 +290,13 @@ const passTime = 2 * time.Second
 // pass sends a frame and returns it as it arrives, nil where it does not. It
 // tries again: a bridge port that has just come up may not forward yet, and a
 // queue may be full.
-func (s *scratch) pass(fd int, frame []byte) ([]byte, error) {
+func (s *scratch) pass(in *packets.Socket, frame []byte) ([]byte, error) {
 	for deadline := time.Now().Add(passTime); time.Now().Before(deadline); {
-		if _, err := unix.Write(fd, frame); err != nil {
+		if err := in.Send(frame); err != nil {
 			return nil, err
 		}
 		for {
-			f, err := receive(s.far)
+			f, _, err := s.far.Receive()
 			if err != nil {
 				return nil, err
 			}
@@ -358,44 +322,4 @@ func selfTestFrame(id, data uint16, vlans ...uint16) []byte {
 	}
 	f = append(f, make([]byte, 44)...)
 	return binary.BigEndian.AppendUint16(f, id)
-}
-
-// receive reads a frame, with an outermost VLAN tag that the kernel took out
-// put back. It returns nil after a while without one.
-func receive(fd int) ([]byte, error) {
-	f, _, err := receiveInto(fd, make([]byte, 2048))
-	return f, err
-}
-
-// receiveInto is receive into memory of the caller's, of which the first 4
-// bytes are room for that tag; outgoing: the frame leaves the device.
-func receiveInto(fd int, frame []byte) (f []byte, outgoing bool, err error) {
-	var control [128]byte
-	n, cn, _, from, err := unix.Recvmsg(fd, frame[4:], control[:], 0)
-	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	link, ok := from.(*unix.SockaddrLinklayer)
-	outgoing = ok && link.Pkttype == unix.PACKET_OUTGOING
-	messages, err := unix.ParseSocketControlMessage(control[:cn])
-	if err != nil {
-		return nil, false, err
-	}
-	for _, m := range messages {
-		// struct tpacket_auxdata: the status is at 0, the tag's data at 16, its
-		// TPID at 18.
-		const valid = unix.TP_STATUS_VLAN_VALID | unix.TP_STATUS_VLAN_TPID_VALID
-		if m.Header.Level != unix.SOL_PACKET || m.Header.Type != unix.PACKET_AUXDATA || len(m.Data) < 20 ||
-			binary.NativeEndian.Uint32(m.Data)&valid != valid {
-			continue
-		}
-		copy(frame, frame[4:16])
-		binary.BigEndian.PutUint16(frame[12:], binary.NativeEndian.Uint16(m.Data[18:]))
-		binary.BigEndian.PutUint16(frame[14:], binary.NativeEndian.Uint16(m.Data[16:]))
-		return frame[:n+4], outgoing, nil
-	}
-	return frame[4 : n+4], outgoing, nil
 }
