@@ -199,7 +199,7 @@ func (d *Driver) carryOut(groups []group) error {
 		return nil
 	}
 	// A setup of hundreds of ports takes megabytes, which no cycle needs again.
-	defer func() { d.batch, d.sock.out = batch{}, nil }()
+	defer func() { d.batch = batch{} }()
 	b := &d.batch
 	b.begin(d.sock.seq+1, d.generation)
 	empty := len(b.b)

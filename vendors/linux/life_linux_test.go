@@ -237,7 +237,7 @@ func TestLostAnswer(t *testing.T) {
 	d := openDriver(t, w.netns)
 	apply(t, d, setupFor(updatePort))
 	update(t, d, time.Minute, one(9, 4))
-	if err := d.sock.conn.Close(); err != nil {
+	if err := d.sock.close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Update(context.Background(), []vendors.PortUpdate{one(8, 4)}, time.Minute); err == nil {

@@ -4,17 +4,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"syscall"
-	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// socket is a netlink socket to nftables.
+// socket are the netlink sockets to nftables.
 type socket struct {
-	conn *netlink.Conn
-	raw  syscall.RawConn
+	conn *netlink.Conn // of requests
+	fd   int           // of transactions: a cycle writes one and reads its answer, without allocating
 	seq  uint32
 	max  int // bytes of the longest transaction the kernel takes at once
 
@@ -22,12 +20,6 @@ type socket struct {
 	// another question. Only a new socket is sure.
 	broken bool
 
-	// What the callbacks work on: method values bound once, because a closure
-	// for each call would be the only allocation of a cycle.
-	out, in      []byte
-	n            int
-	err          error
-	write, read  func(fd uintptr) bool
 	answer       []byte
 	firstProblem error
 }
@@ -37,46 +29,43 @@ type socket struct {
 // are cut between ports.
 const wantBuffers = 8 << 20
 
-// answerLimit is how long the kernel may take to answer a transaction; it
+// answerLimit is how many seconds the kernel may take to answer a transaction; it
 // answers before the write returns, so this only guards against a bug.
-const answerLimit = 10 * time.Second
+const answerLimit = 10
 
 func dial(netns int) (*socket, error) {
-	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{NetNS: netns})
-	if err != nil {
+	s := &socket{fd: -1, answer: make([]byte, 64<<10)}
+	var err error
+	if s.conn, err = netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{NetNS: netns}); err != nil {
 		return nil, fmt.Errorf("open a netlink socket to nftables: %w", err)
 	}
-	s := &socket{conn: conn, answer: make([]byte, 64<<10)}
-	if err := s.prepare(); err != nil {
-		_ = conn.Close() // the error below says more
-		return nil, fmt.Errorf("set up the netlink socket to nftables: %w", err)
+	if err := (&stripper{netns: netns}).inside(s.open); err != nil {
+		return nil, errors.Join(fmt.Errorf("open a netlink socket to nftables: %w", err), s.close())
 	}
 	return s, nil
 }
 
-func (s *socket) prepare() (err error) {
-	if err = s.conn.SetReadBuffer(wantBuffers); err != nil {
+// open opens the socket of transactions.
+func (s *socket) open() (err error) {
+	if s.fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER); err != nil {
 		return err
 	}
-	if err = s.conn.SetWriteBuffer(wantBuffers); err != nil {
+	err = errors.Join(
+		unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, wantBuffers),
+		unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, wantBuffers),
+		unix.SetsockoptInt(s.fd, unix.SOL_NETLINK, unix.NETLINK_EXT_ACK, 1),
+		unix.SetsockoptInt(s.fd, unix.SOL_NETLINK, unix.NETLINK_CAP_ACK, 1),
+		unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: answerLimit}),
+	)
+	if err != nil {
 		return err
 	}
-	for _, o := range []netlink.ConnOption{netlink.ExtendedAcknowledge, netlink.CapAcknowledge} {
-		if err = s.conn.SetOption(o, true); err != nil {
-			return err
-		}
-	}
-	if s.raw, err = s.conn.SyscallConn(); err != nil {
-		return err
-	}
-	var sndbuf int
-	var opt error
-	if err = s.raw.Control(func(fd uintptr) { sndbuf, opt = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF) }); err != nil {
-		return err
-	}
-	s.max = sndbuf - 4096 // the kernel keeps 32 bytes back, and the batch's end has to fit too
-	s.bind()
-	return opt
+	// Beyond the limits for all, where that is permitted.
+	_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, wantBuffers)
+	_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, wantBuffers)
+	buffer, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF)
+	s.max = buffer - 4096 // the kernel keeps 32 bytes back, and the batch's end has to fit too
+	return err
 }
 
 // reconnect replaces a broken socket.
@@ -88,24 +77,10 @@ func (s *socket) reconnect(netns int) error {
 	if err != nil {
 		return err
 	}
-	_ = s.conn.Close() // nothing of it is of use
-	seq := s.seq
+	_ = s.close() // nothing of it is of use
+	fresh.seq = s.seq
 	*s = *fresh
-	s.seq = seq
-	s.bind()
 	return nil
-}
-
-// bind makes the callbacks, which belong to this place in memory.
-func (s *socket) bind() {
-	s.write = func(fd uintptr) bool {
-		s.n, s.err = unix.Write(int(fd), s.out)
-		return !errors.Is(s.err, unix.EAGAIN) && !errors.Is(s.err, unix.EINTR)
-	}
-	s.read = func(fd uintptr) bool {
-		s.n, s.err = unix.Read(int(fd), s.in)
-		return !errors.Is(s.err, unix.EAGAIN) && !errors.Is(s.err, unix.EINTR)
-	}
 }
 
 // commit sends a finished batch and waits for the kernel's answer. The error
@@ -114,31 +89,31 @@ func (s *socket) commit(b *batch) error {
 	if b.err != nil {
 		return b.err
 	}
-	s.seq, s.out, s.broken = b.seq, b.b, true // until the answer is complete
-	if err := s.raw.Write(s.write); err != nil {
-		return fmt.Errorf("nftables transaction: %w", err)
+	s.seq, s.broken = b.seq, true // until the answer is complete
+	if _, err := again(s.fd, b.b, unix.Write); err != nil {
+		return fmt.Errorf("nftables transaction of %d bytes: %w", len(b.b), err)
 	}
-	if s.err != nil {
-		return fmt.Errorf("nftables transaction of %d bytes: %w", len(b.b), s.err)
-	}
-	if err := s.conn.SetReadDeadline(time.Now().Add(answerLimit)); err != nil {
-		return fmt.Errorf("answer to an nftables transaction: %w", err)
-	}
-	defer s.conn.SetReadDeadline(time.Time{}) //nolint:errcheck // it could be set, so it can be taken away
 	first, last := b.firstSeq(), b.lastSeq()
 	s.firstProblem = nil
 	for done := false; !done; {
-		s.in = s.answer
-		if err := s.raw.Read(s.read); err != nil {
+		n, err := again(s.fd, s.answer, unix.Read)
+		if err != nil {
 			return fmt.Errorf("answer to an nftables transaction: %w", err)
 		}
-		if s.err != nil {
-			return fmt.Errorf("answer to an nftables transaction: %w", s.err)
-		}
-		done = s.answers(b, s.answer[:s.n], first, last)
+		done = s.answers(b, s.answer[:n], first, last)
 	}
 	s.broken = false
 	return s.firstProblem
+}
+
+// again is a call that a signal does not interrupt.
+func again(fd int, p []byte, call func(int, []byte) (int, error)) (int, error) {
+	for {
+		n, err := call(fd, p)
+		if !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
 }
 
 // answers reads one datagram of the kernel; it reports whether the
@@ -236,4 +211,11 @@ func (s *socket) generation() (uint32, error) {
 	return 0, errors.New("read nftables' generation: the kernel's answer has none")
 }
 
-func (s *socket) close() error { return s.conn.Close() }
+func (s *socket) close() error {
+	err := s.conn.Close()
+	if s.fd >= 0 {
+		err = errors.Join(err, unix.Close(s.fd))
+	}
+	s.fd = -1
+	return err
+}
