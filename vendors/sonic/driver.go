@@ -42,7 +42,6 @@ type Driver struct {
 	ports    []*port
 	byName   map[string]*port
 	compiler *vlanrules.Compiler
-	stale    []vlanrules.Intent
 
 	known         vendors.Knowledge
 	drifted       []string       // ports that had something else when it was last learned
@@ -52,7 +51,6 @@ type Driver struct {
 	started       string         // which start of orchagent acknowledged it
 	orchRestarted bool           // orchagent restarted, and sync has not reported it yet
 	settle        time.Duration  // settleTime, less in tests
-	until         time.Time      // no change of a port begins later; zero is no bound
 	checked       time.Time
 	asked         int // the port whose entry orchagent was asked about last
 
@@ -167,7 +165,6 @@ func (d *Driver) adopt(want vendors.Setup) {
 		}
 	}
 	d.compiler = vlanrules.NewCompiler(Rules(), d.setup.Layout)
-	d.stale = d.setup.Fallback()
 	d.known = vendors.Unread
 }
 
@@ -211,11 +208,11 @@ func (d *Driver) make(ctx context.Context, seen *view) error {
 	var fall []vendors.PortUpdate
 	for _, p := range d.ports {
 		if p.away = seen.away(p.name); p.away == "" && (other || len(p.have) == 0) {
-			fall = append(fall, vendors.PortUpdate{Port: p.name, Intents: d.stale})
+			fall = append(fall, vendors.PortUpdate{Port: p.name, Intents: d.setup.Fallback()})
 		}
 	}
 	var res vendors.UpdateResult
-	return errors.Join(append(errs, d.program(ctx, fall, &res))...)
+	return errors.Join(append(errs, d.program(ctx, fall, time.Time{}, &res))...)
 }
 
 // run carries out chains, and makes the rows of what was refused in APPL_DB what
@@ -275,7 +272,7 @@ func (d *Driver) Release(ctx context.Context) error {
 	}
 	var all []vendors.PortUpdate
 	for _, p := range d.ports {
-		all = append(all, vendors.PortUpdate{Port: p.name, Intents: d.stale})
+		all = append(all, vendors.PortUpdate{Port: p.name, Intents: d.setup.Fallback()})
 	}
-	return d.program(ctx, all, &res)
+	return d.program(ctx, all, time.Time{}, &res)
 }

@@ -32,9 +32,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, _ tim
 	if err := d.ready(ctx, &res); err != nil {
 		return res, err
 	}
-	d.until = d.cfg.Now().Add(cyclePatience * d.cfg.Patience)
-	err := d.program(ctx, updates, &res)
-	d.until = time.Time{}
+	err := d.program(ctx, updates, d.cfg.Now().Add(cyclePatience*d.cfg.Patience), &res)
 	if d.session == nil { // the connection was lost on the way
 		return res, err
 	}
@@ -76,9 +74,9 @@ func (d *Driver) ready(ctx context.Context, res *vendors.UpdateResult) error {
 	return d.sync(ctx, res)
 }
 
-// program carries out updates. Errors are of single ports, unless the connection
-// is lost: then d.session is nil.
-func (d *Driver) program(ctx context.Context, updates []vendors.PortUpdate, res *vendors.UpdateResult) error {
+// program carries out updates; no change of a port begins after until, zero is no bound.
+// Errors are of single ports, unless the connection is lost: then d.session is nil.
+func (d *Driver) program(ctx context.Context, updates []vendors.PortUpdate, until time.Time, res *vendors.UpdateResult) error {
 	var errs []error
 	var chains []*chain
 	for i := range updates {
@@ -96,7 +94,7 @@ func (d *Driver) program(ctx context.Context, updates []vendors.PortUpdate, res 
 			continue
 		}
 		if len(p.Result.Ops) > 0 {
-			chains = append(chains, portChain(p, d.until))
+			chains = append(chains, portChain(p, until))
 		}
 	}
 	if len(chains) == 0 {
@@ -134,7 +132,7 @@ func (d *Driver) compile(p *port, intents []vlanrules.Intent) error {
 		}
 	}
 	if err != nil {
-		d.compiler.Compile(&p.Result, p.have, d.stale)
+		d.compiler.Compile(&p.Result, p.have, d.setup.Fallback())
 	}
 	return err
 }

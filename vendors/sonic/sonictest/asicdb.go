@@ -8,9 +8,9 @@ import (
 )
 
 // asicDB is what syncd keeps in ASIC_DB of what SAI was given, for what csig looks
-// at there. A nil one keeps nothing.
+// at there.
 type asicDB struct {
-	redis *Redis
+	do    func(db int, command string, args ...any) (any, error)
 	next  uint64
 	bound bool // P4Orch's groups are there
 }
@@ -24,32 +24,25 @@ const (
 
 // create writes an object, and returns its number.
 func (d *asicDB) create(prefix string, fields ...any) (oid string) {
-	if d == nil {
-		return ""
-	}
 	d.next++
 	oid = fmt.Sprintf("oid:0x%x", 0x7000000000000|d.next)
-	_, _ = d.redis.do(1, "HSET", append([]any{prefix + oid}, fields...)...)
+	_, _ = d.do(1, "HSET", append([]any{prefix + oid}, fields...)...)
 	return oid
 }
 
 func (d *asicDB) remove(key string) {
-	if d != nil {
-		_, _ = d.redis.do(1, "DEL", key)
-	}
+	_, _ = d.do(1, "DEL", key)
 }
 
 // bind binds an object to the whole switch at egress.
 func (d *asicDB) bind(oid string) {
-	if d != nil {
-		_, _ = d.redis.do(1, "HSET", theSwitch, "SAI_SWITCH_ATTR_EGRESS_ACL", oid)
-	}
+	_, _ = d.do(1, "HSET", theSwitch, "SAI_SWITCH_ATTR_EGRESS_ACL", oid)
 }
 
 // groups are what P4Orch makes before its first table (orchagent/switchorch.cpp,
 // initAclGroupsBindToSwitch); that at egress is all that is looked at.
 func (d *asicDB) groups() {
-	if d != nil && !d.bound {
+	if !d.bound {
 		d.bound = true
 		d.bind(d.create(aclGroups, "SAI_ACL_TABLE_GROUP_ATTR_ACL_STAGE", "SAI_ACL_STAGE_EGRESS"))
 	}
@@ -90,9 +83,7 @@ func (a *asic) forget() {
 		}
 		a.db.remove(aclTables + t.oid)
 	}
-	if a.db != nil {
-		a.db.bound = false
-	}
+	a.db.bound = false
 	a.tables, a.entries = map[string]*table{}, 0
 }
 

@@ -38,7 +38,7 @@ func TestGrammar(t *testing.T) {
 	}
 	in := func(from, to string) string { return strings.Replace(good, from, to, 1) }
 	ports := map[string]bool{"Ethernet0": true}
-	a := &asic{tables: map[string]*table{}, full: 100}
+	a := &asic{tables: map[string]*table{}, full: 100, db: &asicDB{do: func(int, string, ...any) (any, error) { return nil, nil }}}
 	for _, row := range []struct {
 		name, key string
 		row       map[string]string

@@ -1,13 +1,10 @@
 package sonictest
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"net"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -195,7 +192,7 @@ func (h *Hostile) harm() bool {
 
 func (h *Hostile) serve(c net.Conn) {
 	defer c.Close()
-	commands := bufio.NewReader(c)
+	commands := redis.NewConn(c, 0, 0) // a command is an array, as some replies are
 	var real redis.Conn
 	if h.real != nil {
 		var err error
@@ -205,8 +202,8 @@ func (h *Hostile) serve(c net.Conn) {
 		defer real.Close()
 	}
 	for {
-		command, err := readCommand(commands)
-		if err != nil {
+		command, err := redis.Strings(commands.Receive())
+		if err != nil || len(command) == 0 {
 			return
 		}
 		to := io.Writer(c)
@@ -237,7 +234,7 @@ func (h *Hostile) serve(c net.Conn) {
 // both is a client, and the real Redis for it.
 type both struct {
 	io.Writer
-	client io.Reader
+	client redis.Conn // that its commands are read from
 	real   redis.Conn
 }
 
@@ -258,7 +255,9 @@ func (h *Hostile) forward(to io.Writer, command []string) error {
 			return err
 		}
 		h.wait.Go(func() { // until the client ends
-			_, _ = io.Copy(io.Discard, b.client)
+			for err := error(nil); err == nil; {
+				_, err = b.client.Receive()
+			}
 			_ = b.real.Close()
 		})
 		for {
@@ -303,40 +302,4 @@ func encode(out []byte, reply any) []byte {
 	default:
 		panic(fmt.Sprintf("sonictest: a reply of %T", reply))
 	}
-}
-
-// readCommand reads an array of values.
-func readCommand(r *bufio.Reader) ([]string, error) {
-	n, err := readLength(r, '*')
-	if err != nil {
-		return nil, err
-	}
-	out := make([]string, n)
-	for i := range out {
-		size, err := readLength(r, '$')
-		if err != nil {
-			return nil, err
-		}
-		text := make([]byte, size+2)
-		if _, err := io.ReadFull(r, text); err != nil {
-			return nil, err
-		}
-		out[i] = string(text[:size])
-	}
-	if len(out) == 0 {
-		return nil, io.ErrUnexpectedEOF
-	}
-	return out, nil
-}
-
-func readLength(r *bufio.Reader, kind byte) (int, error) {
-	line, err := r.ReadBytes('\n')
-	if err != nil {
-		return 0, err
-	}
-	line = bytes.TrimSpace(line)
-	if len(line) < 2 || line[0] != kind {
-		return 0, io.ErrUnexpectedEOF
-	}
-	return strconv.Atoi(string(line[1:]))
 }

@@ -98,7 +98,7 @@ func NewSwitch(t testing.TB, r *Redis, release Release, ports ...string) *Switch
 	for _, p := range ports {
 		s.ports[p] = true
 	}
-	s.asic.tables, s.asic.full, s.asic.db = map[string]*table{}, math.MaxInt, &asicDB{redis: r}
+	s.asic.tables, s.asic.full, s.asic.db = map[string]*table{}, math.MaxInt, &asicDB{do: r.do}
 	s.Boot()
 	t.Cleanup(s.Stop)
 	return s
@@ -428,8 +428,6 @@ func (s *Switch) process(key string, words []string) (status, why string) {
 	if status != success {
 		s.errors = append(s.errors, fmt.Sprintf("%s: %s %s", key, status, why))
 	}
-	s.mu.Unlock()
-	s.mu.Lock()
 	onOp := s.OnOp
 	s.mu.Unlock()
 	if onOp != nil {
