@@ -104,7 +104,11 @@ func (d *Driver) lookASIC(ctx context.Context) (asicView, error) {
 // entry is asked about by setting it, which makes it where it is not there: for
 // the others that gives no information. After all was asked for again it has to be so. Objects
 // come to ASIC_DB a little after the answers.
-func (d *Driver) counted(ctx context.Context, entries int) (bool, error) {
+func (d *Driver) counted(ctx context.Context) (bool, error) {
+	entries := 0
+	for _, p := range d.ports {
+		entries += len(p.have)
+	}
 	now := d.cfg.Now()
 	if d.asic == asicAgrees && now.Sub(d.recounted) < recount {
 		return true, nil

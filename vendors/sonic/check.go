@@ -39,7 +39,7 @@ func (d *Driver) unchanged(ctx context.Context) (bool, error) {
 			return false, nil
 		}
 	}
-	if same, err := d.counted(ctx, entries); !same {
+	if same, err := d.counted(ctx); !same {
 		return false, err
 	}
 	for range d.ports {

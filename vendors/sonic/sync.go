@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
@@ -38,7 +40,7 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 	if err != nil {
 		return err
 	}
-	if seen.hasUnwantedRows(d) {
+	if slices.ContainsFunc(slices.Collect(maps.Values(seen.entries)), func(r rowView) bool { return seen.unwanted(d, r) }) {
 		changes = append(changes, vendors.Change{Kind: vendors.Remove, Detail: "entries in " + aclTable + " that csig does not have there"})
 	}
 	wasKnown, wasThere := d.known != vendors.Unread, seen.defined()
@@ -67,11 +69,7 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 		}
 	}
 	if d.asic != asicAgrees {
-		entries := 0
-		for _, p := range d.ports {
-			entries += len(p.have)
-		}
-		if _, err := d.counted(ctx, entries); err != nil {
+		if _, err := d.counted(ctx); err != nil {
 			d.known.Doubt()
 			return err
 		}
@@ -79,21 +77,10 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 	return nil // what concerns single ports comes up again in program
 }
 
-// hasUnwantedRows reports whether our table has unwanted rows: entries of ports that do
-// not or cannot update, or foreign ones.
-func (v *view) hasUnwantedRows(d *Driver) bool {
-	for _, r := range v.entries {
-		if v.unwanted(d, r) {
-			return true
-		}
-	}
-	return false
-}
-
 // unwanted reports whether csig must delete a row.
 func (v *view) unwanted(d *Driver, r rowView) bool {
 	// orchagent keeps a port that CONFIG_DB has deleted for as long as entries name it.
-	return r.bad != "" || d.byName[r.port] == nil || !v.carriers[r.port].there || v.refusal(r.port) != ""
+	return r.bad != "" || d.byName[r.port] == nil || v.away(r.port) != ""
 }
 
 // learn notes what the switch has, and which ports have something else than we

@@ -57,8 +57,11 @@ func define(row map[string]string) (*table, error) {
 	}
 	_, err1 := strconv.ParseUint(take("priority"), 10, 31)
 	size, err2 := strconv.ParseUint(take("size"), 10, 31)
-	if err := errors.Join(err1, err2); err != nil || size == 0 {
-		return nil, fmt.Errorf("a table of %d entries: %v", size, err)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	if size == 0 {
+		return nil, errors.New("a table without room")
 	}
 	t.size = int(size)
 	for field, want := range matches {
