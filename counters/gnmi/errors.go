@@ -130,10 +130,7 @@ func advice(err error) string {
 
 // deviceError says which device, what, and what to do next.
 func (s *Source) deviceError(err error) error {
-	if next := advice(err); next != "" {
-		return fmt.Errorf("device %s: gNMI target %s: %w: %s", s.cfg.Device, s.cfg.Address, err, next)
-	}
-	return fmt.Errorf("device %s: gNMI target %s: %w", s.cfg.Device, s.cfg.Address, err)
+	return fmt.Errorf("device %s: gNMI target %s: %w", s.cfg.Device, s.cfg.Address, portError(err))
 }
 
 // portError is what to say of err in a port's sample: with what to do next.

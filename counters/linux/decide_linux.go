@@ -66,22 +66,20 @@ func (d *device) describe() string {
 
 // verdict is how a port is read.
 type verdict struct {
+	Facts
 	fromQdisc bool // its root qdisc's counter, else the interface's
 	live      bool // the counter is kept in software, so that each reading is current
-	speed     uint64
-	speedFrom string
-	degraded  string
-	notes     []string
 }
 
 // decide chooses the counter and the capacity of a port; the package comment
 // gives the rules and the reasons.
 func decide(p *Port, d *device) verdict {
-	var v verdict
+	v := verdict{Facts: Facts{Port: p.Name, Device: d.describe(), Counter: "interface"}}
 	var degraded []string
 	exact := d.hardware() || d.offloads.known && len(d.offloads.segmentation) == 0
 	if !exact && d.root.counts {
 		v.fromQdisc, exact = true, true
+		v.Counter = "qdisc " + d.root.kind
 		switch {
 		case d.root.stab:
 			degraded = append(degraded, fmt.Sprintf("the size table (stab) of its %s qdisc changes the bytes counted: remove it", d.root.kind))
@@ -104,8 +102,8 @@ func decide(p *Port, d *device) verdict {
 		degraded = append(degraded, "a link aggregate, in whose sum a full member does not show: name its members as ports instead")
 	}
 	v.live = v.fromQdisc || d.software()
-	v.notes = notes(d, v.fromQdisc)
-	v.degraded = strings.Join(degraded, "; ")
+	v.Notes = notes(d, v.fromQdisc)
+	v.Degraded = strings.Join(degraded, "; ")
 	return v
 }
 
@@ -146,16 +144,16 @@ func switchOff(features []string) string {
 // capacity fills in the speed and returns in what way it is not quite right.
 func capacity(p *Port, d *device, v *verdict) string {
 	if p.Speed != 0 {
-		v.speed, v.speedFrom = p.Speed, "configuration"
+		v.Speed, v.SpeedFrom = p.Speed, "configuration"
 		return ""
 	}
 	if d.linkSpeed != 0 {
-		v.speed, v.speedFrom = d.linkSpeed, "ethtool"
+		v.Speed, v.SpeedFrom = d.linkSpeed, "ethtool"
 	}
-	if d.root.rate == 0 || v.speed != 0 && v.speed <= d.root.rate {
+	if d.root.rate == 0 || v.Speed != 0 && v.Speed <= d.root.rate {
 		return ""
 	}
-	v.speed, v.speedFrom = d.root.rate, "tbf rate"
+	v.Speed, v.SpeedFrom = d.root.rate, "tbf rate"
 	if d.root.overhead == wireOverhead {
 		return ""
 	}

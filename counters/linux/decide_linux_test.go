@@ -57,26 +57,26 @@ func TestDecide(t *testing.T) {
 			tt.port.Name = "p"
 			before := strings.Join(tt.dev.offloads.segmentation, ",")
 			v := decide(&tt.port, &tt.dev)
-			if v.fromQdisc != tt.qdisc || v.speed != tt.speed || v.speedFrom != tt.from {
-				t.Errorf("qdisc %v, speed %d from %q; want %v, %d, %q", v.fromQdisc, v.speed, v.speedFrom, tt.qdisc, tt.speed, tt.from)
+			if v.fromQdisc != tt.qdisc || v.Speed != tt.speed || v.SpeedFrom != tt.from {
+				t.Errorf("qdisc %v, speed %d from %q; want %v, %d, %q", v.fromQdisc, v.Speed, v.SpeedFrom, tt.qdisc, tt.speed, tt.from)
 			}
 			pieces := 0
-			if v.degraded != "" {
-				pieces = 1 + strings.Count(v.degraded, "; ")
+			if v.Degraded != "" {
+				pieces = 1 + strings.Count(v.Degraded, "; ")
 			}
-			rest := v.degraded
+			rest := v.Degraded
 			for _, d := range tt.degraded {
 				_, after, ok := strings.Cut(rest, d)
 				if !ok {
-					t.Errorf("degraded %q lacks %q", v.degraded, d)
+					t.Errorf("degraded %q lacks %q", v.Degraded, d)
 				}
 				rest = after
 			}
 			if pieces != tt.pieces {
-				t.Errorf("%d reasons, want %d: %q", pieces, tt.pieces, v.degraded)
+				t.Errorf("%d reasons, want %d: %q", pieces, tt.pieces, v.Degraded)
 			}
-			if !strings.Contains(strings.Join(v.notes, "\n"), tt.notesHave) {
-				t.Errorf("notes %q lack %q", v.notes, tt.notesHave)
+			if !strings.Contains(strings.Join(v.Notes, "\n"), tt.notesHave) {
+				t.Errorf("notes %q lack %q", v.Notes, tt.notesHave)
 			}
 			if strings.Join(tt.dev.offloads.segmentation, ",") != before {
 				t.Error("decide changed the device")

@@ -99,6 +99,7 @@ func New(cfg Config) (*Source, error) {
 	for i, p := range cfg.Ports {
 		s.ports[i].cfg = p
 		s.ports[i].err = ErrNoInterface
+		s.ports[i].verdict.Port = p.Name
 		s.byName[p.Name] = i
 	}
 	s.onStats, s.onQdiscStats = s.takeStats, s.takeQdiscStats
@@ -179,7 +180,7 @@ func (s *Source) samples(dst []counters.Sample, now time.Time) []counters.Sample
 				Port:     p.cfg.Name,
 				Octets:   p.octets,
 				Packets:  p.packets,
-				Speed:    p.verdict.speed,
+				Speed:    p.verdict.Speed,
 				Up:       p.up,
 				At:       p.at.at,
 				Within:   p.at.within,
@@ -187,7 +188,7 @@ func (s *Source) samples(dst []counters.Sample, now time.Time) []counters.Sample
 				Overhead: wireOverhead,
 				Epoch:    p.epoch,
 				Live:     p.verdict.live,
-				Degraded: p.verdict.degraded,
+				Degraded: p.verdict.Degraded,
 			})
 		}
 	}
@@ -267,20 +268,7 @@ func (s *Source) complete() bool {
 func (s *Source) Facts() []Facts {
 	facts := make([]Facts, len(s.ports))
 	for i := range s.ports {
-		p := &s.ports[i]
-		facts[i] = Facts{Port: p.cfg.Name}
-		if p.index == 0 {
-			continue
-		}
-		f := &facts[i]
-		f.Index = int(p.index)
-		f.Device = p.dev.describe()
-		f.Counter = "interface"
-		if p.verdict.fromQdisc {
-			f.Counter = "qdisc " + p.dev.root.kind
-		}
-		f.Speed, f.SpeedFrom = p.verdict.speed, p.verdict.speedFrom
-		f.Degraded, f.Notes = p.verdict.degraded, p.verdict.notes
+		facts[i] = s.ports[i].verdict.Facts
 	}
 	return facts
 }

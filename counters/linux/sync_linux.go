@@ -198,13 +198,14 @@ func (s *Source) unbind(p *port) {
 func (s *Source) settle(p *port) bool {
 	p.stale = false
 	if p.index == 0 {
-		p.verdict = verdict{}
+		p.verdict = verdict{Facts: Facts{Port: p.cfg.Name}}
 	} else {
 		p.dev.offloads, p.dev.linkSpeed = s.eth.offloads(p.index), 0
 		if p.dev.hardware() {
 			p.dev.linkSpeed = s.eth.speed(p.index)
 		}
 		p.verdict = decide(&p.cfg, &p.dev)
+		p.verdict.Index = int(p.index)
 	}
 	o := origin{index: p.index, lives: p.lives}
 	if p.verdict.fromQdisc {

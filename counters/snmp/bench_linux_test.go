@@ -110,10 +110,10 @@ type libraryDecoder struct {
 func (l *libraryDecoder) exchange(ctx context.Context, p *pdu, a *answer) error {
 	id := randomID()
 	binary.BigEndian.PutUint32(p.msg[p.idAt:], uint32(id))
-	if err := errors.Join(l.conn.SetReadDeadline(time.Now().Add(l.timeout)), ctx.Err()); err != nil {
+	if err := errors.Join(l.conn.SetReadDeadline(time.Now().Add(l.cfg.Timeout)), ctx.Err()); err != nil {
 		return err
 	}
-	a.sent = l.now()
+	a.sent = l.cfg.Now()
 	if _, err := l.conn.Write(p.msg); err != nil {
 		return err
 	}
@@ -121,9 +121,9 @@ func (l *libraryDecoder) exchange(ctx context.Context, p *pdu, a *answer) error 
 	if err != nil {
 		return err
 	}
-	a.received = l.now()
+	a.received = l.cfg.Now()
 	packet, err := l.library.SnmpDecodePacket(l.buf[:n])
-	if err != nil || packet.RequestID != uint32(id) || packet.Community != string(l.community) || packet.PDUType != gosnmp.GetResponse {
+	if err != nil || packet.RequestID != uint32(id) || packet.Community != string(l.cfg.Community) || packet.PDUType != gosnmp.GetResponse {
 		return errors.Join(ErrMalformed, err)
 	}
 	l.convert.take(packet, &a.reply)

@@ -22,7 +22,7 @@ func TestOID(t *testing.T) {
 			continue // gosnmp encodes the first two as one byte
 		}
 		p := &pdu{kind: gosnmp.GetRequest}
-		p.ask(o)
+		p.ask(o, noPort, nColumns)
 		if err := p.encode("public"); err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func FuzzAnswer(f *testing.F) {
 		openReport(msg)
 		s, p := twoPorts(t)
 		s.sess = &scripted{bytes.Clone(msg)}
-		s.known = true
+		s.unknown = false
 		s.plan = plan{full: []*pdu{p}}
 		samples, err := s.Read(t.Context(), nil)
 		if err != nil {
@@ -275,7 +275,7 @@ func agree(t *testing.T, msg []byte, r *reply) {
 func TestAnswerTo(t *testing.T) {
 	s, p := twoPorts(t)
 	s.sess = &scripted{answerTo(t, p)}
-	s.known = true
+	s.unknown = false
 	s.plan = plan{full: []*pdu{p}}
 	for i, smp := range mustRead(t, s) {
 		if smp.Octets != 1<<40+uint64(i) {

@@ -51,17 +51,12 @@ func (s *Source) Members(ctx context.Context) (map[string][]string, error) {
 		return nil, s.deviceError(err)
 	}
 	defer done()
-	var list table
-	err = s.walkNames(ctx, ifName, &list)
-	if err == nil && len(list.rows) == 0 {
-		list = table{}
-		err = s.walkNames(ctx, ifDescr, &list)
-	}
-	if err != nil {
+	q := &inquiry{}
+	if err := s.list(ctx, q); err != nil {
 		return nil, s.deviceError(fmt.Errorf("list the interfaces: %w", err))
 	}
-	name := make(map[uint32]string, len(list.rows))
-	for _, r := range list.rows {
+	name := make(map[uint32]string, len(q.names.rows))
+	for _, r := range q.names.rows {
 		name[r.index] = r.name
 	}
 	members := make(map[string][]string)

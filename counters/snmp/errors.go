@@ -126,10 +126,7 @@ func (s *Source) ended(ctx context.Context, err error) error {
 
 // deviceError says which device, what, and what to do next.
 func (s *Source) deviceError(err error) error {
-	if next := advice(err, s.cfg.Version); next != "" {
-		return fmt.Errorf("device %s: SNMP agent %s: %w: %s", s.cfg.Device, s.address, err, next)
-	}
-	return fmt.Errorf("device %s: SNMP agent %s: %w", s.cfg.Device, s.address, err)
+	return fmt.Errorf("device %s: SNMP agent %s: %w", s.cfg.Device, s.address, s.portError(err))
 }
 
 // portError is what to say of err in a port's sample: with what to do next.

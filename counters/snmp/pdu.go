@@ -33,9 +33,9 @@ type pdu struct {
 	idAt int    // where its request-id is
 }
 
-func (p *pdu) ask(o oid) { p.names = append(p.names, o.dotted()) }
-
-func (p *pdu) expect(o oid, port int32, col column) {
+// ask asks for an object, which is a column of a port or a scalar of the device.
+func (p *pdu) ask(o oid, port int32, col column) {
+	p.names = append(p.names, o.dotted())
 	start := len(p.oids)
 	p.oids = o.encode(p.oids)
 	p.wants = append(p.wants, want{at: uint32(start), size: uint8(len(p.oids) - start), col: col, port: port})
@@ -95,25 +95,18 @@ func requestIDAt(msg []byte) (int, bool) {
 // they vouch for.
 func (s *Source) getPDU(ports []int32, cols func(*port) mask) *pdu {
 	p := &pdu{kind: gosnmp.GetRequest, ports: ports}
-	scalar := func(o oid, c column) {
-		o = o.at(0)
-		p.ask(o)
-		p.expect(o, noPort, c)
-	}
-	scalar(sysUpTime, uptimeScalar)
+	p.ask(sysUpTime.at(0), noPort, uptimeScalar)
 	for _, i := range ports {
 		pt := &s.ports[i]
 		need := cols(pt)
 		for c := range nColumns {
 			if need.has(c) {
-				o := c.oid().at(pt.index)
-				p.ask(o)
-				p.expect(o, i, c)
+				p.ask(c.oid().at(pt.index), i, c)
 			}
 		}
 	}
 	if s.hasLastChange {
-		scalar(ifTableLastChange, lastChangeScalar)
+		p.ask(ifTableLastChange.at(0), noPort, lastChangeScalar)
 	}
 	return p
 }

@@ -22,19 +22,17 @@ type Source struct {
 	answer  answer
 
 	ports  []port
-	rows   []row
 	system system
 	found  Discards // what its ports, which are all of one kind, have shown; "" is nothing yet
 
 	// What guards the mapping and the counters.
-	known              bool // a survey was made
 	surveyed           time.Time
 	hasLastChange      bool
 	lastChange         uint32
 	lastChangeSurveyed uint32
 	uptime             uptime
 	boot               uint64 // counts restarts of the agent
-	restarted          bool   // the agent did, since the last survey
+	unknown            bool   // there was no survey since the agent began
 	checked            time.Time
 	guard              uint32 // lastChange when names were last read
 
@@ -76,8 +74,8 @@ func New(cfg Config) (*Source, error) {
 	s := &Source{
 		cfg: cfg, address: cfg.endpoint(),
 		limit: firstOIDs, ceiling: firstOIDs,
-		growAfter: growAtFirst,
-		ports:     make([]port, len(cfg.Ports)),
+		growAfter: growAtFirst, unknown: true,
+		ports: make([]port, len(cfg.Ports)),
 	}
 	for i, name := range cfg.Ports {
 		s.ports[i].name = name
@@ -132,13 +130,14 @@ func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 // arm opens the socket if needed, and makes the end of ctx interrupt it.
 func (s *Source) arm(ctx context.Context) (done func(), err error) {
 	if s.sess == nil {
-		if s.cfg.Version == V3 {
-			s.sess, err = asSession(dialV3(ctx, &s.cfg))
-		} else {
-			s.sess, err = asSession(dialV2c(ctx, &s.cfg))
-		}
+		conn, err := dial(ctx, &s.cfg)
 		if err != nil {
 			return nil, err
+		}
+		if s.cfg.Version == V3 {
+			s.sess = &v3{cfg: &s.cfg, conn: &watched{Conn: conn, now: s.cfg.Now}}
+		} else {
+			s.sess = &v2c{cfg: &s.cfg, conn: conn, buf: make([]byte, 2048)}
 		}
 	}
 	if ctx.Done() == nil {
@@ -156,18 +155,10 @@ func (s *Source) arm(ctx context.Context) (done func(), err error) {
 	}, nil
 }
 
-// asSession keeps a nil pointer from becoming a session that is not nil.
-func asSession[S session](sess S, err error) (session, error) {
-	if err != nil {
-		return nil, err
-	}
-	return sess, nil
-}
-
 // read fills the ports with one reading.
 func (s *Source) read(ctx context.Context) error {
 	s.later, s.silences = s.later[:0], 0
-	first := !s.known || s.restarted
+	first := s.unknown
 	if first {
 		for i := range s.ports {
 			s.ports[i].alone = false
@@ -175,7 +166,7 @@ func (s *Source) read(ctx context.Context) error {
 		if err := s.survey(ctx, true); err != nil {
 			return err
 		}
-		s.known, s.restarted = true, false
+		s.unknown = false
 	}
 	if err := s.build(); err != nil {
 		return err
@@ -200,7 +191,7 @@ func (s *Source) read(ctx context.Context) error {
 	if err := s.pass(ctx, s.turn(requests)); err != nil || ctx.Err() != nil {
 		return err
 	}
-	if lean && (s.lastChange != s.guard || s.restarted) {
+	if lean && (s.lastChange != s.guard || s.unknown) {
 		// The interfaces changed under a reading that has no names in it.
 		s.later = s.later[:0]
 		for i := range s.ports {
@@ -381,7 +372,7 @@ func (s *Source) scalar(c column, ticks uint32) {
 func (s *Source) noteUptime(ticks uint32) {
 	if s.uptime.advance(ticks, s.answer.received) {
 		s.boot++
-		s.restarted = true
+		s.unknown = true
 		s.found = "" // it may be another software now
 	}
 }
@@ -389,8 +380,7 @@ func (s *Source) noteUptime(ticks uint32) {
 // alive says whether the agent answers the smallest of questions.
 func (s *Source) alive(ctx context.Context) bool {
 	p := &pdu{kind: gosnmp.GetRequest}
-	p.ask(sysUpTime.at(0))
-	p.expect(sysUpTime.at(0), noPort, uptimeScalar)
+	p.ask(sysUpTime.at(0), noPort, uptimeScalar)
 	return s.ask(ctx, p) == nil
 }
 

@@ -244,8 +244,8 @@ func TestNumbersOfPorts(t *testing.T) {
 					}
 				}
 			}
-			if details, _ := s.Details(); details[1] != "Get, up to 128 bindings a PDU" || len(s.rows) != n {
-				t.Errorf("%q, %d interfaces", details, len(s.rows))
+			if details, _ := s.Details(); details[1] != "Get, up to 128 bindings a PDU" {
+				t.Errorf("%q", details)
 			}
 			a.with(func() {
 				if a.most > firstOIDs {

@@ -96,27 +96,20 @@ func (s *Source) inquire(ctx context.Context, q *inquiry) error {
 
 // list finds out which rows there are.
 func (s *Source) list(ctx context.Context, q *inquiry) error {
-	if q.listed {
-		return nil
-	}
-	if q.column == ifName {
-		if err := s.walkNames(ctx, ifName, &q.names); err != nil {
+	for !q.listed {
+		if err := s.walkNames(ctx, q.column, &q.names); err != nil {
 			return err
 		}
-		if len(q.names.rows) == 0 {
+		switch {
+		case len(q.names.rows) > 0:
+			q.listed = true
+		case q.column == ifName:
 			// An agent from before ifXTable.
 			q.column, q.names = ifDescr, table{}
+		default:
+			return fmt.Errorf("the interface table (1.3.6.1.2.1.2.2) is %w", ErrMissing)
 		}
 	}
-	if q.column == ifDescr {
-		if err := s.walkNames(ctx, ifDescr, &q.names); err != nil {
-			return err
-		}
-	}
-	if len(q.names.rows) == 0 {
-		return fmt.Errorf("the interface table (1.3.6.1.2.1.2.2) is %w", ErrMissing)
-	}
-	s.rows, q.listed = q.names.rows, true
 	return nil
 }
 
@@ -124,8 +117,7 @@ func (s *Source) list(ctx context.Context, q *inquiry) error {
 func identify() *pdu {
 	p := &pdu{kind: gosnmp.GetRequest}
 	for _, o := range []oid{sysDescr, sysObjectID, sysUpTime, ifTableLastChange} {
-		p.ask(o.at(0))
-		p.expect(o.at(0), noPort, nColumns)
+		p.ask(o.at(0), noPort, nColumns)
 	}
 	return p
 }
@@ -173,9 +165,9 @@ func (s *Source) locate(ctx context.Context, q *inquiry) error {
 	if q.located == len(s.ports) {
 		return nil
 	}
-	byName := make(map[string]uint32, len(s.rows))
+	byName := make(map[string]uint32, len(q.names.rows))
 	twice := make(map[string][]uint32)
-	for _, r := range s.rows {
+	for _, r := range q.names.rows {
 		if first, dup := byName[r.name]; dup {
 			if len(twice[r.name]) == 0 {
 				twice[r.name] = []uint32{first}
@@ -191,7 +183,7 @@ func (s *Source) locate(ctx context.Context, q *inquiry) error {
 		var missing error
 		switch rows := twice[p.name]; {
 		case !ok:
-			missing = fmt.Errorf("%w: none of its %d interfaces has this name", ErrNoPort, len(s.rows))
+			missing = fmt.Errorf("%w: none of its %d interfaces has this name", ErrNoPort, len(q.names.rows))
 		case len(rows) > maxSameName:
 			missing = fmt.Errorf("%d interfaces have this name: rename all but one on the device", len(rows))
 		case len(rows) > 0:
@@ -219,8 +211,7 @@ func (s *Source) oneOf(ctx context.Context, p *port, rows []uint32) (index uint3
 	var up []uint32
 	for _, r := range rows {
 		req := &pdu{kind: gosnmp.GetRequest}
-		req.ask(ifOperStatus.oid().at(r))
-		req.expect(ifOperStatus.oid().at(r), noPort, ifOperStatus)
+		req.ask(ifOperStatus.oid().at(r), noPort, ifOperStatus)
 		if err := s.ask(ctx, req); err != nil {
 			return 0, nil, err
 		}
@@ -357,12 +348,11 @@ func (s *Source) walk(ctx context.Context, base oid, w *walked, visit func(index
 	prefix := base.encode(nil)
 	repetitions := min(walkRepetitions, s.limit)
 	for {
-		req := &pdu{kind: gosnmp.GetBulkRequest, repetitions: repetitions}
-		if w.next == 0 {
-			req.ask(base)
-		} else {
-			req.ask(base.at(uint32(w.next - 1)))
+		after := base
+		if w.next > 0 {
+			after = base.at(uint32(w.next - 1))
 		}
+		req := &pdu{kind: gosnmp.GetBulkRequest, repetitions: repetitions, names: []string{after.dotted()}}
 		err := s.ask(ctx, req)
 		switch {
 		case err == nil:

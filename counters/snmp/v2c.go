@@ -11,8 +11,6 @@ import (
 	"os"
 	"syscall"
 	"time"
-
-	"github.com/csig-agent/csig/counters"
 )
 
 // session speaks one version of SNMP to one agent over one socket.
@@ -38,22 +36,9 @@ var past = time.Unix(1, 0)
 
 // v2c is a session of SNMPv2c (RFC 1901).
 type v2c struct {
-	conn      net.Conn
-	community counters.Secret
-	timeout   time.Duration
-	now       func() time.Time
-	buf       []byte
-}
-
-func dialV2c(ctx context.Context, cfg *Config) (*v2c, error) {
-	conn, err := dial(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	return &v2c{
-		conn: conn, community: cfg.Community, timeout: cfg.Timeout, now: cfg.Now,
-		buf: make([]byte, 2048),
-	}, nil
+	cfg  *Config
+	conn net.Conn
+	buf  []byte
 }
 
 // dial returns a connected UDP socket: the kernel drops what other hosts send
@@ -78,21 +63,21 @@ func (c *v2c) prepare(p *pdu) error {
 	if len(c.buf) < space {
 		c.buf = make([]byte, space)
 	}
-	return p.encode(c.community)
+	return p.encode(c.cfg.Community)
 }
 
 func (c *v2c) exchange(ctx context.Context, p *pdu, a *answer) error {
 	id := randomID()
 	binary.BigEndian.PutUint32(p.msg[p.idAt:], uint32(id))
 	// The kernel's own clock, whatever the clock of the samples is.
-	if err := c.conn.SetReadDeadline(time.Now().Add(c.timeout)); err != nil {
+	if err := c.conn.SetReadDeadline(time.Now().Add(c.cfg.Timeout)); err != nil {
 		return fmt.Errorf("set a deadline: %w", err)
 	}
 	// After the deadline: interrupt may have come before it.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	a.sent = c.now()
+	a.sent = c.cfg.Now()
 	_, err := c.conn.Write(p.msg)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		// It is the answer to an earlier request; the agent may be back.
@@ -110,8 +95,8 @@ func (c *v2c) exchange(ctx context.Context, p *pdu, a *answer) error {
 			}
 			return err
 		}
-		a.received = c.now()
-		mine, err := a.parse(c.buf[:n], id, c.community)
+		a.received = c.cfg.Now()
+		mine, err := a.parse(c.buf[:n], id, c.cfg.Community)
 		if mine && err != nil && n == len(c.buf) && n < maxDatagram {
 			c.buf = make([]byte, min(2*n, maxDatagram))
 			return fmt.Errorf("%w: longer than %d bytes", ErrMalformed, n-1)

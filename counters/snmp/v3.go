@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -22,14 +23,6 @@ type v3 struct {
 	conn *watched
 	g    *gosnmp.GoSNMP // nil until the engine has to be discovered (again)
 	oids []byte         // holds the names and values that are OIDs of an answer
-}
-
-func dialV3(ctx context.Context, cfg *Config) (*v3, error) {
-	conn, err := dial(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	return &v3{cfg: cfg, conn: &watched{Conn: conn, now: cfg.Now}}, nil
 }
 
 // client returns a gosnmp client on the session's socket, which knows
@@ -156,58 +149,31 @@ func (v *v3) failure(ctx context.Context, err error) error {
 	// gosnmp discards a report that is not authenticated. Such a report proves
 	// nothing, but it is what an agent sends to a user whom it cannot
 	// authenticate, and the best explanation of the failure.
-	if why, ok := refusals[string(v.conn.report)]; ok {
+	if why, ok := refusals[openReport(v.conn.last)]; ok {
 		return fmt.Errorf("%w: %s (user %s)", ErrCredentials, why, v.cfg.User)
 	}
 	return fmt.Errorf("%w: %s", ErrMalformed, untrusted.Text(err.Error(), maxText))
 }
 
 // refusals are the usmStats counters of RFC 3414 §5 that are about the user.
-var refusals = func() map[string]string {
-	m := make(map[string]string)
-	for sub, why := range map[uint32]string{1: "security level not supported for it", 3: "unknown user name", 5: "wrong digest", 6: "decryption error"} {
-		m[string(oid{1, 3, 6, 1, 6, 3, 15, 1, 1}.at(sub, 0).encode(nil))] = why
-	}
-	return m
-}()
+var refusals = map[string]string{
+	".1.3.6.1.6.3.15.1.1.1.0": "security level not supported for it",
+	".1.3.6.1.6.3.15.1.1.3.0": "unknown user name",
+	".1.3.6.1.6.3.15.1.1.5.0": "wrong digest",
+	".1.3.6.1.6.3.15.1.1.6.0": "decryption error",
+}
 
 // openReport returns the name of the counter in an SNMPv3 report that is neither
 // authenticated nor encrypted, and nothing for other messages (RFC 3412 §6).
-func openReport(msg []byte) []byte {
-	b := ber(msg)
-	body, ok := b.expect(byte(gosnmp.Sequence))
-	b = body
-	version, ok1 := b.integer()
-	header, ok2 := b.expect(byte(gosnmp.Sequence))
-	_, ok3 := b.expect(byte(gosnmp.OctetString)) // security parameters
-	scoped, ok4 := b.expect(byte(gosnmp.Sequence))
-	if !ok || !ok1 || !ok2 || !ok3 || !ok4 || version != int32(gosnmp.Version3) {
-		return nil
+func openReport(msg []byte) (name string) {
+	var err error
+	defer untrusted.Recover(&err) // such a message is no report
+	g := &gosnmp.GoSNMP{Version: gosnmp.Version3, SecurityModel: gosnmp.UserSecurityModel, SecurityParameters: &gosnmp.UsmSecurityParameters{UserName: "any"}}
+	packet, err := g.SnmpDecodePacket(slices.Clone(msg))
+	if err != nil || packet.PDUType != gosnmp.Report || packet.MsgFlags&gosnmp.AuthPriv != 0 || len(packet.Variables) == 0 {
+		return ""
 	}
-	b = header
-	_, ok1 = b.integer() // msgID
-	_, ok2 = b.integer() // msgMaxSize
-	flags, ok3 := b.expect(byte(gosnmp.OctetString))
-	if !ok1 || !ok2 || !ok3 || len(flags) != 1 || flags[0]&byte(gosnmp.AuthPriv) != 0 {
-		return nil
-	}
-	b = scoped
-	b.next() // contextEngineID
-	b.next() // contextName
-	pdu, ok := b.expect(byte(gosnmp.Report))
-	b = pdu
-	b.next() // request-id
-	b.next() // error-status
-	b.next() // error-index
-	list, ok1 := b.expect(byte(gosnmp.Sequence))
-	b = list
-	first, ok2 := b.expect(byte(gosnmp.Sequence))
-	b = first
-	name, ok3 := b.expect(byte(gosnmp.ObjectIdentifier))
-	if !ok || !ok1 || !ok2 || !ok3 {
-		return nil
-	}
-	return name
+	return packet.Variables[0].Name
 }
 
 // take converts gosnmp's answer.
@@ -267,7 +233,7 @@ type watched struct {
 	ctx            context.Context // of the running exchange
 	now            func() time.Time
 	sent, received time.Time
-	report         []byte // the counter, if the last datagram was an open report
+	last           []byte // the last datagram
 	id             int32  // msgID of the last request
 }
 
@@ -302,7 +268,7 @@ func (w *watched) Read(b []byte) (int, error) {
 				continue
 			}
 		}
-		w.report = append(w.report[:0], openReport(b[:max(n, 0)])...)
+		w.last = append(w.last[:0], b[:max(n, 0)]...)
 		return n, err
 	}
 	return 0, os.ErrDeadlineExceeded // a flood

@@ -206,20 +206,12 @@ func (a *Agent) answer(req *gosnmp.SnmpPacket) *gosnmp.SnmpPacket {
 			bind(v.Name, at, gosnmp.NoSuchInstance)
 		}
 	case gosnmp.GetBulkRequest:
-		single := min(int(req.NonRepeaters), len(req.Variables))
-		for _, v := range req.Variables[:single] {
-			bind(v.Name, next(v.Name), gosnmp.EndOfMibView)
-		}
-		walk := slices.Clone(req.Variables[single:])
+		walk := slices.Clone(req.Variables)
 		for range min(req.MaxRepetitions, 255) {
 			for i := range walk {
 				bind(walk[i].Name, next(walk[i].Name), gosnmp.EndOfMibView)
 				walk[i].Name = out.Variables[len(out.Variables)-1].Name
 			}
-		}
-	default:
-		for _, v := range req.Variables {
-			bind(v.Name, next(v.Name), gosnmp.EndOfMibView)
 		}
 	}
 	return out
