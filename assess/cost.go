@@ -160,9 +160,7 @@ func (a *assessor) age(d *assessed) *SignalAge {
 	}
 	s.RefreshNS = period.Nanoseconds()
 	if sched, err := inventory.ParseSchedule(d.dev.Schedule); err == nil {
-		if gap, err := inventory.LongestGap(sched); err == nil {
-			s.ScheduleNS = gap.Nanoseconds()
-		}
+		s.ScheduleNS = inventory.LongestGap(sched).Nanoseconds()
 	}
 	if !known {
 		return s

@@ -37,7 +37,7 @@ func PollPeriod(dev *inventory.Device) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("device %s: %w", dev.Name, err)
 	}
-	return inventory.LongestGap(s)
+	return inventory.LongestGap(s), nil
 }
 
 // OpenSource opens the counter source of a device of the fleet, for one reading in

@@ -22,12 +22,8 @@ func (c *compiler) compose() *Fleet {
 		if c.profileFile == nil && !c.lost { // else it is wrong, or may be in a file that is
 			first.errorf(first.node, "it says what all devices of the domain share", `fleet: "profile" is missing`)
 		}
-		c.take(first.reader)
 		c.profile = first.readProfile(nil)
-		for _, w := range c.waiting {
-			c.sections(w)
-			c.take(w.reader)
-		}
+		c.readWaiting()
 	}
 	f := &Fleet{Profile: c.profile.profile, index: &index{origins: c.origins}}
 	c.readDomain(f)
@@ -57,17 +53,13 @@ func (c *compiler) readDomain(f *Fleet) {
 	p := c.profile
 	if c.vlansFile != nil {
 		f.VLANTPIDs = c.vlansFile.vlanTPIDs(c.vlans)
-		c.take(c.vlansFile.reader)
 	} else {
 		f.VLANTPIDs = slices.Clone(defaultVLANTPIDs[:])
 	}
 	p.checkVLANs(f.VLANTPIDs)
-	p.checkRetired(f.VLANTPIDs)
-	c.take(p.reader)
 	policy := layered[Policy]{keys: keysOf[Policy]().filled.Interface().(Policy)}
 	if c.policyFile != nil {
 		policy = c.policyFile.policy(c.policy)
-		c.take(c.policyFile.reader)
 	}
 	f.Policy = policy.keys
 	f.Policy.OnStale, f.Policy.Estimator = cmp.Or(f.Policy.OnStale, Conservative), f.Policy.Estimator.orRaw()
@@ -176,7 +168,7 @@ func suggestSome[V any](word string, known map[string]V) string {
 		return ""
 	}
 	names := slices.Sorted(maps.Keys(known))
-	hint := suggest(word, names)
+	hint := Suggest(word, names)
 	if best := nearestWord(word, names); best != "" && otherNumber(word, best) {
 		hint = "want " + oneOf(names)
 	}

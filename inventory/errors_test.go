@@ -65,8 +65,8 @@ func TestSuggest(t *testing.T) {
 		{"x", nil, ""},
 	}
 	for _, row := range rows {
-		if got := suggest(row.word, row.known); got != row.want {
-			t.Errorf("suggest(%q, %q) = %q, want %q", row.word, row.known, got, row.want)
+		if got := Suggest(row.word, row.known); got != row.want {
+			t.Errorf("Suggest(%q, %q) = %q, want %q", row.word, row.known, got, row.want)
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/csig-agent/csig/quantize"
 )
@@ -20,12 +19,7 @@ import (
 // only the places.
 func (f *Fleet) Hash() string {
 	h := sha256.New()
-	buf := hashBuffers.Get().(*[]byte) // a fleet has a hash for each of its devices, too
-	w := hashWriter{to: h, buf: (*buf)[:0]}
-	defer func() {
-		*buf = w.buf
-		hashBuffers.Put(buf)
-	}()
+	w := hashWriter{to: h}
 	w.text("csig.fleet.hash/1")
 	w.text(f.Profile.Hash())
 	w.text(string(f.Policy.OnStale), f.Policy.Schedule)
@@ -64,8 +58,6 @@ func (f *Fleet) Hash() string {
 	w.flush()
 	return hex.EncodeToString(h.Sum(nil))
 }
-
-var hashBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // hashWriter writes values with their lengths, so that two fleets never give
 // the same bytes.

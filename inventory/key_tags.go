@@ -165,10 +165,10 @@ func (s *keySet) read(r *reader, n ast.Node, what string, to reflect.Value, abou
 	}
 	for i := range s.keys {
 		k := &s.keys[i]
-		v, before := m.get(k.name), len(r.errs)
+		v, before := m.get(k.name), r.mistakes()
 		read := v != nil && k.read(r, v, what+": "+k.name, to)
 		if about != nil {
-			about.note(r, k, v, read, m.tried(k.name) && !read || len(r.errs) > before || r.full())
+			about.note(r, k, v, read, m.tried(k.name) && !read || r.mistakes() > before || r.full())
 		}
 	}
 	s.check(m, to)

@@ -163,16 +163,6 @@ type compiler struct {
 
 func (c *compiler) full() bool { return len(c.errs) >= maxErrors }
 
-// take moves what a reader has found wrong to the compiler.
-func (c *compiler) take(r *reader) {
-	for _, e := range r.errs {
-		if !c.full() {
-			c.errs = append(c.errs, e)
-		}
-	}
-	r.errs = nil
-}
-
 // errorf reports a mistake at a place that has been read. What is wrong in a
 // group is wrong for each of its devices: it is said once, and counted.
 func (c *compiler) errorf(at originID, hint, format string, args ...any) {
@@ -237,31 +227,25 @@ func (c *compiler) file(name string, ancestors []int, depth int) error {
 	ast.Walk(r, root)
 	o, ok := keysOf[fileKeys]().open(r, root, "fleet")
 	if !ok {
-		c.take(r)
 		c.lost = true
 		return nil
 	}
 	p := &part{reader: r, Mapping: o}
 	c.head(p)
-	if c.profile == nil {
-		c.waiting = append(c.waiting, p)
-	} else {
-		c.release(p)
+	if c.waiting = append(c.waiting, p); c.profile != nil {
+		c.readWaiting()
 	}
 	include := o.get("include")
 	if include != nil {
 		c.include(p, include, append(slices.Clone(ancestors), number), depth)
 	}
-	c.take(r)
 	return nil
 }
 
-// release reads the devices of a file, and of those before it that had to wait
-// for the profile.
-func (c *compiler) release(p *part) {
-	for _, w := range append(c.waiting, p) {
-		c.sections(w)
-		c.take(w.reader)
+// readWaiting reads the devices of the files that waited for the profile.
+func (c *compiler) readWaiting() {
+	for _, p := range c.waiting {
+		c.sections(p)
 	}
 	c.waiting = nil
 }

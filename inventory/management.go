@@ -105,7 +105,7 @@ func (d *Daemon) Check(m Mapping) {
 		m.Wrong("", "add socket: /run/csig/agent.sock, or port: 7443 with tls", "it does not say where the daemon listens")
 	default:
 		m.needToo("port", "both ends show a certificate: tls: {ca: /PATH, cert: /PATH, key: /PATH}", "tls")
-		if m.Has("tls") && (d.TLS.CA == "" || d.TLS.Cert == "" || d.TLS.Key == "") && len(m.r.errs) == 0 {
+		if m.Has("tls") && (d.TLS.CA == "" || d.TLS.Cert == "" || d.TLS.Key == "") && m.r.mistakes() == m.before {
 			m.WrongValue("tls", "the daemon takes orders: who gives them has to be known", "tls: want ca, cert and key")
 		}
 	}

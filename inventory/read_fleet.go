@@ -44,27 +44,20 @@ func (r *reader) vlanTPIDs(n ast.Node) []uint16 {
 	return out
 }
 
-// checkVLANs refuses a TPID that ordinary VLANs of the domain use: its frames
-// would be rewritten as if their VID were a signal.
+// checkVLANs refuses TPIDs that ordinary VLANs of the domain use: frames with the
+// profile's would be rewritten as if their VID were a signal, and tags with the
+// retired ones would be stripped.
 func (p *profileReader) checkVLANs(vlans []uint16) {
-	for _, t := range []struct {
-		field string
-		value uint16
-	}{{"tpid", p.profile.TPID}, {"wide_tpid", p.profile.WideTPID}} {
-		if n := p.nodes[t.field]; n != nil && !p.reported[t.field] && slices.Contains(vlans, t.value) {
-			p.errorf(n, `choose another, e.g. 0x9900; or, where no VLAN of the domain uses it, add "vlan_tpids: [0x8100]"`,
-				"profile: %s: 0x%04x is a TPID of the domain's VLANs, too", t.field, t.value)
+	refuse := func(field string, tpid uint16, hint, format string) {
+		if n := p.nodes[field]; n != nil && !p.reported[field] && slices.Contains(vlans, tpid) {
+			p.errorf(n, hint+`where no VLAN of the domain uses it, add "vlan_tpids: [0x8100]"`, format, tpid)
 		}
 	}
-}
-
-// checkRetired refuses to strip what ordinary VLANs of the domain use.
-func (p *profileReader) checkRetired(vlans []uint16) {
+	const own = "choose another, e.g. 0x9900; or, "
+	refuse("tpid", p.profile.TPID, own, "profile: tpid: 0x%04x is a TPID of the domain's VLANs, too")
+	refuse("wide_tpid", p.profile.WideTPID, own, "profile: wide_tpid: 0x%04x is a TPID of the domain's VLANs, too")
 	for _, r := range p.retired {
-		if n := p.nodes[fmt.Sprintf("retired.%04x", r.TPID)]; slices.Contains(vlans, r.TPID) {
-			p.errorf(n, `where no VLAN of the domain uses it, add "vlan_tpids: [0x8100]"`,
-				"profile: retired_tpids: 0x%04x is a TPID of the domain's VLANs, too: their tags would be stripped", r.TPID)
-		}
+		refuse(fmt.Sprintf("retired.%04x", r.TPID), r.TPID, "", "profile: retired_tpids: 0x%04x is a TPID of the domain's VLANs, too: their tags would be stripped")
 	}
 }
 
@@ -114,7 +107,7 @@ func tooSparse(text string, interval time.Duration) string {
 	if err != nil || interval == 0 {
 		return "" // reported where it was read
 	}
-	if gap, err := LongestGap(s); err == nil && gap > interval {
+	if gap := LongestGap(s); gap > interval {
 		return fmt.Sprintf("the schedule %q leaves %s between samples, longer than the interval of %s", text, gap, interval)
 	}
 	return ""

@@ -37,9 +37,9 @@ func (p *profileReader) locator(n ast.Node, what string, bits int) (quantize.Loc
 	list, ok := p.list(n, what)
 	for _, item := range list {
 		var keys locatorKeys
-		before := len(p.errs)
+		before := p.mistakes()
 		_, isMapping := p.readKeys(item, what, &keys)
-		ok = ok && isMapping && len(p.errs) == before
+		ok = ok && isMapping && p.mistakes() == before
 		l.Fields = append(l.Fields, quantize.LocatorField{Name: keys.Name, Bits: keys.Bits, Names: keys.Values})
 	}
 	if !ok || !p.layoutOK || p.full() {
@@ -87,7 +87,7 @@ func (r *reader) lm(n ast.Node, what string) (out lmSpec, ok bool) {
 			for _, sig := range signals {
 				names = append(names, sig.String())
 			}
-			r.errorf(e.key, suggest(e.name, names), "%s: %q is not a signal of the profile", what, e.name)
+			r.errorf(e.key, Suggest(e.name, names), "%s: %q is not a signal of the profile", what, e.name)
 			ok = false
 		case e.value == nil:
 			ok = false
@@ -148,7 +148,7 @@ func (r *reader) encodeLM(sig quantize.Signal, n ast.Node, what string) (mask, v
 			for i, f := range locator.Fields {
 				known[i] = f.Name
 			}
-			r.errorf(e.key, suggest(e.name, known), "%s: the locator has no field %q", what, e.name)
+			r.errorf(e.key, Suggest(e.name, known), "%s: the locator has no field %q", what, e.name)
 			ok = false
 			continue
 		}
@@ -199,7 +199,7 @@ func (r *reader) fieldValue(f quantize.LocatorField, n ast.Node, what string) (u
 	}
 	names := slices.Sorted(maps.Keys(f.Names))
 	if !decimal.MatchString(text) {
-		r.errorf(n, suggest(text, names), "%s: %q is not a value of this field", what, text)
+		r.errorf(n, Suggest(text, names), "%s: %q is not a value of this field", what, text)
 		return 0, false
 	}
 	v, _ := strconv.Atoi(text) // five digits at most

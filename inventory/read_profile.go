@@ -193,7 +193,7 @@ func (p *profileReader) buckets(n ast.Node, what string, sig quantize.Signal) (q
 		}
 		b, err := quantize.Preset(sig, name)
 		if err != nil {
-			p.errorf(n, suggest(name, quantize.PresetNames(sig)), "%s: there is no preset %q for %s", what, name, sig)
+			p.errorf(n, Suggest(name, quantize.PresetNames(sig)), "%s: there is no preset %q for %s", what, name, sig)
 			return b, false
 		}
 		return b, true

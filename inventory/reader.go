@@ -13,14 +13,13 @@ import (
 // maxValues bounds what one file may expand to through its aliases.
 const maxValues = 1 << 19
 
-// reader walks a syntax tree and collects what is wrong with it. Its methods
+// reader walks a syntax tree and reports what is wrong with it. Its methods
 // return false, or a zero value, for what they have reported.
 type reader struct {
 	c       *compiler
 	src     source
 	file    uint16 // its number, and that of the layer that is being read
 	layer   uint16
-	errs    Errors
 	anchors map[string]ast.Node
 	visits  int // values looked at
 
@@ -30,15 +29,18 @@ type reader struct {
 }
 
 // full says that there is no point in reading on.
-func (r *reader) full() bool { return len(r.errs) >= maxErrors || r.visits > maxValues }
+func (r *reader) full() bool { return r.c.full() || r.visits > maxValues }
+
+// mistakes is how many were found until now, in any file.
+func (r *reader) mistakes() int { return len(r.c.errs) }
 
 func (r *reader) errorf(at ast.Node, hint, format string, args ...any) {
 	r.errorfAt(place(at), hint, format, args...)
 }
 
 func (r *reader) errorfAt(at position, hint, format string, args ...any) {
-	if len(r.errs) < maxErrors {
-		r.errs = append(r.errs, r.src.errorAt(at, hint, fmt.Sprintf(format, args...)))
+	if !r.c.full() {
+		r.c.errs = append(r.c.errs, r.src.errorAt(at, hint, fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -177,15 +179,16 @@ type Mapping struct {
 	what   string // how messages call it: "device s1, port swp1"
 	values map[string]entry
 	meant  []string // keys that unknown ones are slips of
+	before int      // mistakes found before it was read
 }
 
 // mapping reads a mapping and reports keys that are not known.
 func (r *reader) mapping(n ast.Node, what string, known ...string) (Mapping, bool) {
-	m := Mapping{r: r, node: n, what: what, values: make(map[string]entry)}
+	m := Mapping{r: r, node: n, what: what, values: make(map[string]entry), before: r.mistakes()}
 	list, ok := r.entries(n, what)
 	for _, e := range list {
 		if !slices.Contains(known, e.name) {
-			r.errorf(e.key, suggest(e.name, known), "%s: unknown key %s", what, r.showKey(e.name, e.value != nil))
+			r.errorf(e.key, Suggest(e.name, known), "%s: unknown key %s", what, r.showKey(e.name, e.value != nil))
 			m.meant = append(m.meant, nearestWord(e.name, known))
 			continue
 		}
@@ -194,27 +197,20 @@ func (r *reader) mapping(n ast.Node, what string, known ...string) (Mapping, boo
 	return m, ok
 }
 
-// called returns what a mapping's "name" says, "" when it says nothing, so that
-// messages about the other keys can use it. It reports nothing.
-func (r *reader) called(n ast.Node) string {
-	for range 8 {
-		switch v := n.(type) {
-		case *ast.AnchorNode:
-			n = v.Value
+// called is the name of a mapping, for messages about its other keys; "" where it
+// has none that is right. It reports nothing.
+func called(n ast.Node, right func(name string) bool) string {
+	pairs, ok := n.(ast.MapNode)
+	if !ok {
+		return ""
+	}
+	for iter := pairs.MapRange(); iter.Next(); {
+		if key, _ := scalar(iter.Key()); key != "name" {
 			continue
-		case *ast.AliasNode:
-			n = r.anchors[v.Value.GetToken().Value]
-			continue
-		case ast.MapNode:
-			for iter := v.MapRange(); iter.Next(); {
-				if key, _ := scalar(iter.Key()); key != "name" {
-					continue
-				}
-				name, _ := scalar(iter.Value())
-				return name
-			}
 		}
-		break
+		if name, _ := scalar(iter.Value()); name != "" && right(name) {
+			return name
+		}
 	}
 	return ""
 }
@@ -361,7 +357,7 @@ func (r *reader) word(n ast.Node, what string, known ...string) (string, bool) {
 		if slices.Contains(known, text) {
 			return "", ""
 		}
-		return fmt.Sprintf("%s is not one of %s", quote(text), oneOf(known)), suggest(text, known)
+		return fmt.Sprintf("%s is not one of %s", quote(text), oneOf(known)), Suggest(text, known)
 	})(r, n, what)
 }
 

@@ -58,9 +58,7 @@ func ParseSchedule(text string) (cron.Schedule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schedule %q: %w", text, err)
 	}
-	if gap, err := LongestGap(s); err != nil {
-		return nil, fmt.Errorf("schedule %q: %w", text, err)
-	} else if gap <= 0 {
+	if LongestGap(s) <= 0 {
 		return nil, fmt.Errorf("schedule %q never comes due", text)
 	}
 	return s, nil
@@ -69,16 +67,16 @@ func ParseSchedule(text string) (cron.Schedule, error) {
 // LongestGap returns the longest time between two consecutive instants of a
 // schedule made by ParseSchedule, 0 for one that never comes due. It counts
 // days of 24 hours: a clock change may make one gap an hour longer.
-func LongestGap(s cron.Schedule) (time.Duration, error) {
+func LongestGap(s cron.Schedule) time.Duration {
 	switch s := s.(type) {
 	case Every:
-		return time.Duration(s), nil
+		return time.Duration(s)
 	case cron.ConstantDelaySchedule:
-		return s.Delay, nil
+		return s.Delay
 	case *cron.SpecSchedule:
-		return longestSpecGap(s), nil
+		return longestSpecGap(s)
 	}
-	return 0, fmt.Errorf("a schedule of type %T has no known period", s)
+	return 0
 }
 
 // longestSpecGap works from the days: within a due day the instants repeat, so

@@ -53,28 +53,13 @@ type schema struct {
 	Items         *schema            `json:"items,omitempty"`
 	Properties    map[string]*schema `json:"properties,omitempty"`
 	Required      []string           `json:"required,omitempty"`
-	Additional    *additional        `json:"additionalProperties,omitempty"`
+	Additional    any                `json:"additionalProperties,omitempty"` // false, or the schema of keys that are not named
 	MinProperties int                `json:"minProperties,omitempty"`
 	MaxProperties int                `json:"maxProperties,omitempty"`
 	AnyOf         []*schema          `json:"anyOf,omitempty"`
 	Not           *schema            `json:"not,omitempty"`
 	If            *schema            `json:"if,omitempty"`
 	Then          *schema            `json:"then,omitempty"`
-}
-
-// additional is false, or the schema of keys that are not named.
-type additional struct{ of *schema }
-
-// MarshalJSON writes false or the schema.
-func (a additional) MarshalJSON() ([]byte, error) {
-	if a.of == nil {
-		return []byte("false"), nil
-	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(a.of)
-	return out.Bytes(), err
 }
 
 func (s *keySet) schema() *schema {
@@ -86,7 +71,7 @@ func (s *keySet) schema() *schema {
 }
 
 func (s *keySet) mapping() *schema {
-	out := &schema{Type: []string{"object"}, Description: s.doc, Properties: make(map[string]*schema), Additional: &additional{}}
+	out := &schema{Type: []string{"object"}, Description: s.doc, Properties: make(map[string]*schema), Additional: false}
 	for _, k := range s.keys {
 		one := k.kind.form()
 		one.Description = k.doc
@@ -101,7 +86,7 @@ func (s *keySet) mapping() *schema {
 func listForm(of *schema) *schema { return &schema{Type: []string{"array"}, Items: of} }
 
 func mapForm(of *schema) *schema {
-	return &schema{Type: []string{"object"}, Additional: &additional{of}}
+	return &schema{Type: []string{"object"}, Additional: of}
 }
 
 func anyForm(forms ...*schema) *schema { return &schema{AnyOf: forms} }

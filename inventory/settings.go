@@ -150,19 +150,15 @@ func expandRead(text string) []string {
 	return list
 }
 
-// calledPattern is what messages call a thing by, "" where its name is none.
-func (r *reader) calledPattern(n ast.Node) string {
-	name := r.called(n)
-	list, err := expand(name)
-	if err != nil || !isName(list[0]) {
-		return ""
-	}
-	return name
+// isPattern tells whether a text is a name, or stands for some.
+func isPattern(text string) bool {
+	list, err := expand(text)
+	return err == nil && isName(list[0])
 }
 
 func (r *reader) device(n ast.Node, index int) {
 	out := deviceDecl{what: fmt.Sprintf("device %d", index+1)}
-	if name := r.calledPattern(n); name != "" {
+	if name := called(n, isPattern); name != "" {
 		out.what = "device " + name
 	}
 	keys, given := out.parts()
@@ -198,7 +194,7 @@ func (l *portList) readFrom(r *reader, n ast.Node, what string) bool {
 	lines := make(map[string]int)
 	for i, item := range list {
 		what := fmt.Sprintf("%s, port %d", device, i+1)
-		if name := r.called(item); name != "" && portNameProblem(name, "") == "" {
+		if name := called(item, func(name string) bool { return portNameProblem(name, "") == "" }); name != "" {
 			what = device + ", port " + name
 		}
 		var p layered[portKeys]
@@ -238,7 +234,7 @@ func parsePeer(text string) (Peer, bool) {
 
 func (r *reader) host(n ast.Node, index int) {
 	what := fmt.Sprintf("host %d", index+1)
-	if name := r.calledPattern(n); name != "" {
+	if name := called(n, isPattern); name != "" {
 		what = "host " + name
 	}
 	if _, pairs := n.(ast.MapNode); !pairs {

@@ -7,11 +7,7 @@ import (
 
 // Suggest returns a hint for a word that is none of known: the nearest one when
 // it is near enough to be a slip, else the whole list; "" where nothing is known.
-func Suggest(word string, known []string) string { return suggest(word, known) }
-
-// suggest returns a hint for a word that is none of known: the nearest one
-// when it is near enough to be a slip, else the whole list.
-func suggest(word string, known []string) string {
+func Suggest(word string, known []string) string {
 	if len(known) == 0 {
 		return ""
 	}

@@ -209,7 +209,7 @@ func (t *cabling) suggestPort(i int, name string) string {
 	if len(known) > 200 {
 		return ""
 	}
-	hint := suggest(name, known)
+	hint := Suggest(name, known)
 	if len(known) > 8 && len(hint) > 60 {
 		return fmt.Sprintf("its ports are %s to %s", known[0], known[len(known)-1])
 	}
