@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -109,12 +108,8 @@ func (c *compiler) devicesOf(f *Fleet) bool {
 			if name == "" {
 				what = decl.what
 			} else if first, twice := f.index.devices[name]; twice {
-				o := c.origins.of(c.origins.devices[first].from.originOf("name"))
-				hint := fmt.Sprintf("the first is on line %d", o.Line)
-				if o.File != c.origins.of(decl.originOf("name")).File {
-					hint = fmt.Sprintf("the first is in %s on line %d", o.File, o.Line)
-				}
-				c.errorf(decl.originOf("name"), hint, "device %s is there twice", name)
+				at := decl.originOf("name")
+				c.errorf(at, "the first is "+c.where(c.origins.devices[first].from.originOf("name"), at), "device %s is there twice", name)
 				c.leaveOpen(first)
 				c.doubt(first)
 				c.doubt(len(f.Devices))
@@ -404,7 +399,7 @@ func (c *compiler) hostsOf(f *Fleet) {
 	at := make([]originID, 0, len(c.hosts)) // of f.Hosts
 	for _, h := range c.hosts {
 		if first, twice := f.index.hosts[h.Name]; twice {
-			c.errorf(h.at, fmt.Sprintf("the first is on line %d", c.origins.of(at[first]).Line), "host %s is there twice", h.Name)
+			c.errorf(h.at, "the first is "+c.where(at[first], h.at), "host %s is there twice", h.Name)
 			c.lostNames = true
 			continue
 		}

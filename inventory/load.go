@@ -57,42 +57,36 @@ func openOS(path string, included bool) (fs.File, error) {
 	return os.OpenFile(path, mode, 0)
 }
 
-// errAgain is the error for a file that was read before.
-type errAgain struct{ number int }
-
-func (errAgain) Error() string { return "it was read before" }
-
 // bytes reads a file that is to be the next of the sources, unless it is one of
-// them already: the same one may have several names.
-func (c *compiler) bytes(name string, included bool) ([]byte, error) {
+// them already, again: the same one may have several names. That is its number, or -1.
+func (c *compiler) bytes(name string, included bool) (data []byte, again int, err error) {
 	if c.fs.open == nil {
-		return c.fs.text, nil
+		return c.fs.text, -1, nil
 	}
 	if n, known := c.names[name]; known {
-		return nil, errAgain{n}
+		return nil, n, nil
 	}
 	file, err := c.fs.open(name, included)
 	if err != nil {
-		return nil, err
+		return nil, -1, err
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
-		return nil, err
+		return nil, -1, err
 	}
 	if n := slices.IndexFunc(c.read, func(other fs.FileInfo) bool { return os.SameFile(other, info) }); n >= 0 {
 		c.names[name] = n
-		return nil, errAgain{n}
+		return nil, n, nil
 	}
 	if included && !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("it is not a plain file")}
+		return nil, -1, &fs.PathError{Op: "read", Path: name, Err: errors.New("it is not a plain file")}
 	}
-	data, err := io.ReadAll(io.LimitReader(file, maxWhole+1))
-	if err == nil {
+	if data, err = io.ReadAll(io.LimitReader(file, maxWhole+1)); err == nil {
 		c.names[name] = len(c.read)
 		c.read = append(c.read, info)
 	}
-	return data, err
+	return data, -1, err
 }
 
 func load(name string, fsys files) (*Fleet, error) {
@@ -111,7 +105,7 @@ func load(name string, fsys files) (*Fleet, error) {
 // compile makes what it can of a fleet, and notes what is wrong with it.
 func compile(name string, fsys files) (*compiler, *Fleet, error) {
 	c := &compiler{fs: fsys, origins: newOrigins(), names: make(map[string]int), groups: make(map[string]*group), said: make(map[said]*Error), open: make(map[int]bool), doubted: make(map[int]bool)}
-	if err := c.file(name, nil, 0); err != nil {
+	if _, err := c.file(name, nil, 0); err != nil {
 		return nil, nil, fmt.Errorf("fleet file: %w", err)
 	}
 	return c, c.compose(), nil
@@ -188,6 +182,15 @@ func (c *compiler) report(to Errors, at originID, hint, format string, args ...a
 	return append(to, c.said[key])
 }
 
+// where says in which line another place is, as seen from one.
+func (c *compiler) where(other, from originID) string {
+	o := c.origins.of(other)
+	if o.File != c.origins.of(from).File {
+		return fmt.Sprintf("in %s on line %d", o.File, o.Line)
+	}
+	return fmt.Sprintf("on line %d", o.Line)
+}
+
 func (c *compiler) warnf(at originID, hint, format string, args ...any) {
 	c.warnings = c.report(c.warnings, at, hint, format, args...)
 }
@@ -201,11 +204,11 @@ func (c *compiler) errorAt(at originID, hint, msg string) *Error {
 }
 
 // file reads one file and those that it includes. ancestors are the numbers of
-// the files on the way to it.
-func (c *compiler) file(name string, ancestors []int, depth int) error {
-	data, err := c.bytes(name, depth > 0)
-	if err != nil {
-		return err
+// the files on the way to it. Of one that was read before it returns the number, else -1.
+func (c *compiler) file(name string, ancestors []int, depth int) (again int, err error) {
+	data, again, err := c.bytes(name, depth > 0)
+	if err != nil || again >= 0 {
+		return again, err
 	}
 	number := len(c.sources)
 	src, text, failure := prepare(name, data)
@@ -215,20 +218,20 @@ func (c *compiler) file(name string, ancestors []int, depth int) error {
 	if failure != nil {
 		c.errs = append(c.errs, failure)
 		c.lost = true
-		return nil
+		return -1, nil
 	}
 	root, failure := parseYAML(src, text)
 	if failure != nil {
 		c.errs = append(c.errs, failure)
 		c.lost = true
-		return nil
+		return -1, nil
 	}
 	r := &reader{c: c, src: src, file: uint16(number), anchors: make(map[string]ast.Node)}
 	ast.Walk(r, root)
 	o, ok := keysOf[fileKeys]().open(r, root, "fleet")
 	if !ok {
 		c.lost = true
-		return nil
+		return -1, nil
 	}
 	p := &part{reader: r, Mapping: o}
 	c.head(p)
@@ -239,7 +242,7 @@ func (c *compiler) file(name string, ancestors []int, depth int) error {
 	if include != nil {
 		c.include(p, include, append(slices.Clone(ancestors), number), depth)
 	}
-	return nil
+	return -1, nil
 }
 
 // readWaiting reads the devices of the files that waited for the profile.
@@ -323,21 +326,18 @@ func (c *compiler) include(p *part, n ast.Node, ancestors []int, depth int) {
 				p.errorf(item, "", "include: more than %d files", maxFiles)
 				return
 			}
-			err := c.file(name, ancestors, depth+1)
-			var again errAgain
-			switch {
-			case errors.As(err, &again):
-				// A file's own pattern may match it; without one, it is a slip.
-				if i := slices.Index(ancestors, again.number); i >= 0 && !wild {
-					var ring []string
-					for _, n := range append(slices.Clone(ancestors[i:]), again.number) {
-						ring = append(ring, c.sources[n].name)
-					}
-					p.errorf(item, "remove one of them", "include: files include each other: %s", strings.Join(ring, " → "))
-				}
-			case err != nil:
+			again, err := c.file(name, ancestors, depth+1)
+			if err != nil {
 				p.errorf(item, "", "include: %v", pathless(err))
 				c.lost = true
+			}
+			// A file's own pattern may match it; without one, it is a slip.
+			if i := slices.Index(ancestors, again); i >= 0 && !wild {
+				var ring []string
+				for _, n := range append(slices.Clone(ancestors[i:]), again) {
+					ring = append(ring, c.sources[n].name)
+				}
+				p.errorf(item, "remove one of them", "include: files include each other: %s", strings.Join(ring, " → "))
 			}
 		}
 	}

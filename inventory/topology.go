@@ -1,9 +1,6 @@
 package inventory
 
-import (
-	"fmt"
-	"strconv"
-)
+import "fmt"
 
 // topology connects the ports: by the cables under links, and by what ports say
 // of their peers, which is checked from both sides.
@@ -149,15 +146,6 @@ func (t *cabling) plug(near, far end, name Peer, at originID) {
 		t.errorf(about.peer, "under links it is "+name.String()+", "+t.where(at, about.peer), "device %s, port %s: peer: %s is not what links has", t.f.Devices[near.i].Name, p.Name, p.Peer)
 		p.Peer, about.peer = name, at // so that it is no further mistake
 	}
-}
-
-// where says in which line another place is, as seen from one.
-func (t *cabling) where(other, from originID) string {
-	o := t.origins.of(other)
-	if o.File != t.origins.of(from).File {
-		return fmt.Sprintf("in %s on line %d", o.File, o.Line)
-	}
-	return "on line " + strconv.Itoa(o.Line)
 }
 
 // end finds what one end of a cable names, in a text of its own. What may only not have been read is
