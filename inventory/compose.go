@@ -127,8 +127,11 @@ func (c *compiler) devicesOf(f *Fleet) bool {
 				d.Address = addresses[k]
 			}
 			c.deviceValues(f, decl, &values, &d, what)
-			if len(spaces) > 1 {
-				c.ownNamespace(decl, &values, &d, spaces, k, what)
+			if len(spaces) > 0 {
+				d.Management.NetNS = spaces[min(k, len(spaces)-1)]
+			}
+			if at := values.keys.Management.originOf("netns"); len(spaces) > 1 && at != decl.keys.Management.originOf("netns") {
+				c.errorf(at, "write it under the devices", "%s: management: netns: the devices of a group have no namespaces of a range in common", what)
 			}
 			c.portValues(plan, anyPort, &d, &about, what)
 			if d.Platform == "" || d.Management.NetNS != "" && d.Management.SSH != nil || values.isLost("name", "groups", "platform", "local", "address", "management") {
@@ -227,16 +230,6 @@ func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, values *layered[devi
 		if why := tooSparse(d.Schedule, d.Interval); why != "" {
 			c.errorf(at, sparseHint, "%s: %s", what, why)
 		}
-	}
-}
-
-// ownNamespace gives one of several devices its own of the namespaces of a range.
-func (c *compiler) ownNamespace(decl *deviceDecl, values *layered[deviceKeys], d *Device, spaces []string, k int, what string) {
-	if k < len(spaces) {
-		d.Management.NetNS = spaces[k]
-	}
-	if at := values.keys.Management.originOf("netns"); at != decl.keys.Management.originOf("netns") {
-		c.errorf(at, "write it under the devices", "%s: management: netns: the devices of a group have no namespaces of a range in common", what)
 	}
 }
 

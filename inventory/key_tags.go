@@ -190,20 +190,6 @@ func (r *reader) readKeys(n ast.Node, what string, to any) (Mapping, bool) {
 // key is the definition of one key.
 func (s *keySet) key(name string) *key { return &s.keys[slices.Index(s.names, name)] }
 
-// readKey reads one key of a mapping that was opened into what to points at.
-func (s *keySet) readKey(m Mapping, name string, to any) bool {
-	n := m.get(name)
-	if n == nil {
-		return false
-	}
-	v := reflect.ValueOf(to).Elem()
-	if s.key(name).kind.read(m.r, n, m.what+": "+name, v) {
-		return true
-	}
-	v.SetZero()
-	return false
-}
-
 // read reads the value of a key into its struct. A wrong one is left zero.
 func (k *key) read(r *reader, n ast.Node, what string, to reflect.Value) bool {
 	if k.quiet {

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -37,5 +38,27 @@ devices:
 	}
 	if after := text(f); after != before {
 		t.Errorf("the fleet itself has changed:\n%s", after)
+	}
+}
+
+// TestLayersOfOneGroup: what one device says of its ports concerns no other of its
+// group, and a range of one namespace is that one.
+func TestLayersOfOneGroup(t *testing.T) {
+	f := parse(t, `format: csig.fleet/v1
+profile: {name: x, tpid: 0x9900, interval: 1s, signals: {abw: {buckets: log-10G}}}
+defaults: {platform: linux}
+groups:
+  g: {ports: [{name: p1, speed: 25G}]}
+devices:
+  - {name: a, groups: g, management: {netns: "/run/netns/a[7]"}}
+  - {name: b, groups: g, port: {action: passthrough, mtu: 9000}}
+  - {name: c, groups: g, port: {speed: 10G}}
+`)
+	for name, want := range map[string]string{"a": "25G update 0 /run/netns/a7", "b": "25G passthrough 9000 ", "c": "10G update 0 "} {
+		d, _ := f.Device(name)
+		p, ok := d.Port("p1")
+		if got := fmt.Sprint(FormatSpeed(p.Speed), " ", p.Action, " ", p.MTU, " ", d.Management.NetNS); !ok || got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
 	}
 }

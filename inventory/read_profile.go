@@ -3,6 +3,7 @@ package inventory
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -53,10 +54,9 @@ func (r *reader) readProfile(n ast.Node) *profileReader {
 	p.readRetired(o.get("retired_wide_tpids"), "profile: retired_wide_tpids", true)
 	p.layoutOK = true
 	if layout := o.get("layout"); layout != nil {
-		var word string
-		if p.layoutOK = keysOf[profileKeys]().readKey(o, "layout", &word); p.layoutOK {
-			p.profile.Layout, _ = quantize.ParseLayout(word) // one of the two
-		}
+		var keys profileKeys
+		p.layoutOK = keysOf[profileKeys]().key("layout").read(r, layout, "profile: layout", reflect.ValueOf(&keys).Elem())
+		p.profile.Layout, _ = quantize.ParseLayout(keys.Layout) // one of the two, where it is right
 		p.note("layout", layout, p.layoutOK)
 	}
 	p.profile.Interval, _ = parsed(r, o.get("interval"), "profile: interval", parseInterval)
