@@ -23,7 +23,7 @@ type fileKeys struct {
 	Include   []string     `key:"include" is:"text" many:"or one" doc:"Files that belong to this one, relative to it; * and ? stand for letters of a name."`
 	Profile   *profileKeys `key:"profile" doc:"What all devices of the domain share."`
 	Policy    *Policy      `key:"policy" doc:"The domain's behaviour outside of the profile's hash."`
-	VLANTPIDs *[]tpid      `key:"vlan_tpids,flow" doc:"TPIDs of the domain's ordinary VLANs."`
+	VLANTPIDs *[]uint16    `key:"vlan_tpids,flow" is:"tpid" doc:"TPIDs of the domain's ordinary VLANs."`
 	Defaults  *deviceKeys  `key:"defaults" without:"name groups local address ports" doc:"What holds for every device that says nothing else, and none of its groups does."`
 	Groups    groupMap     `key:"groups" doc:"What the devices of a group have in common, by the group's name."`
 	Devices   []deviceKeys `key:"devices" doc:"The switches."`
@@ -34,10 +34,10 @@ type fileKeys struct {
 type profileKeys struct {
 	_           struct{}      `doc:"What all devices of a domain have to agree on."`
 	Name        string        `key:"name,need" is:"name" hint:"it appears in status and plans" doc:"It appears in status and plans."`
-	TPID        profileTPID   `key:"tpid,need" hint:"IEEE has assigned none: choose one that nothing else in the domain uses, e.g. 0x9900" doc:"TPID of the compact tag."`
-	WideTPID    profileTPID   `key:"wide_tpid" doc:"TPID of the wide tag."`
-	Retired     []tpid        `key:"retired_tpids,flow" doc:"TPIDs of the compact tag in earlier profiles: stripped at every port that faces a host, until they are taken out."`
-	RetiredWide []tpid        `key:"retired_wide_tpids,flow" doc:"TPIDs of the wide tag in earlier profiles."`
+	TPID        uint16        `key:"tpid,need" is:"profile-tpid" hint:"IEEE has assigned none: choose one that nothing else in the domain uses, e.g. 0x9900" doc:"TPID of the compact tag."`
+	WideTPID    uint16        `key:"wide_tpid" is:"profile-tpid" doc:"TPID of the wide tag."`
+	Retired     []uint16      `key:"retired_tpids,flow" is:"tpid" doc:"TPIDs of the compact tag in earlier profiles: stripped at every port that faces a host, until they are taken out."`
+	RetiredWide []uint16      `key:"retired_wide_tpids,flow" is:"tpid" doc:"TPIDs of the wide tag in earlier profiles."`
 	Layout      string        `key:"layout" words:"draft-00 uec" default:"draft-00" doc:"Which bits are what; draft-00 unless given."`
 	Interval    time.Duration `key:"interval,need" is:"interval" hint:"the averaging window Δt, e.g. 100ms" doc:"The averaging window Δt."`
 	Signals     signalsKeys   `key:"signals,need" hint:"say which signals the domain carries, e.g. abw: {buckets: log-10G}" doc:"The signals that the domain carries."`

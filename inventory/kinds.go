@@ -138,6 +138,10 @@ func namedKind(is, argument string) *kind {
 		return checkedKind(func() *schema { return textForm(`^[0-9]`) }, parseMargin, func(w *writer, v reflect.Value) {
 			w.plain(valueText(quantize.MinABWC, v.Uint()))
 		})
+	case "tpid":
+		return checkedKind(tpidForm, parseTPID, writeTPID)
+	case "profile-tpid":
+		return checkedKind(profileTPIDForm, parseTPID, writeTPID)
 	case "interval":
 		return checkedKind(durationForm, parseInterval, writeDuration)
 	}
@@ -197,7 +201,7 @@ func parsed[T any](r *reader, n ast.Node, what string, from textParser[T]) (out 
 }
 
 // checkedKind is a number that has a parser of its own.
-func checkedKind[T int | uint64 | time.Duration](form func() *schema, from textParser[T], write func(w *writer, v reflect.Value)) *kind {
+func checkedKind[T int | uint16 | uint64 | time.Duration](form func() *schema, from textParser[T], write func(w *writer, v reflect.Value)) *kind {
 	return &kind{
 		read: func(r *reader, n ast.Node, what string, to reflect.Value) bool {
 			v, ok := parsed(r, n, what, from)

@@ -37,16 +37,13 @@ func Show(f *Fleet) ([]byte, error) {
 		Policy: &policy,
 	}
 	if !slices.Equal(f.VLANTPIDs, defaultVLANTPIDs[:]) {
-		file.VLANTPIDs = new([]tpid)
-		for _, v := range f.VLANTPIDs {
-			*file.VLANTPIDs = append(*file.VLANTPIDs, tpid(v))
-		}
+		file.VLANTPIDs = &f.VLANTPIDs
 	}
 	for _, r := range f.Policy.Retired {
 		if r.Wide {
-			file.Profile.RetiredWide = append(file.Profile.RetiredWide, tpid(r.TPID))
+			file.Profile.RetiredWide = append(file.Profile.RetiredWide, r.TPID)
 		} else {
-			file.Profile.Retired = append(file.Profile.Retired, tpid(r.TPID))
+			file.Profile.Retired = append(file.Profile.Retired, r.TPID)
 		}
 	}
 	for _, h := range f.Hosts {
@@ -128,7 +125,7 @@ func lmText(p *quantize.Profile, sig quantize.Signal, lm uint16) string {
 }
 
 func profileKeysOf(p *quantize.Profile) *profileKeys {
-	out := &profileKeys{Name: p.Name, TPID: profileTPID(p.TPID), WideTPID: profileTPID(p.WideTPID), Layout: p.Layout.String(), Interval: p.Interval}
+	out := &profileKeys{Name: p.Name, TPID: p.TPID, WideTPID: p.WideTPID, Layout: p.Layout.String(), Interval: p.Interval}
 	signals := slices.Sorted(maps.Keys(p.Signals))
 	// What all signals have in common is said once.
 	var first quantize.SignalProfile

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -395,21 +396,23 @@ var (
 	hexDigits = regexp.MustCompile(`^[0-9a-fA-F]{4}$`)
 )
 
-// tpid reads a TPID. It has to be hexadecimal: a TPID without its 0x is a slip
+// parseTPID reads a TPID. It has to be hexadecimal: a TPID without its 0x is a slip
 // that would otherwise pass as another number.
-func (r *reader) tpid(n ast.Node, what string) (uint16, bool) {
-	return parsed(r, n, what, func(text string, _ func(string) string) (uint16, string, string) {
-		if !hexNumber.MatchString(text) {
-			hint := ""
-			if hexDigits.MatchString(text) {
-				hint = fmt.Sprintf("did you mean 0x%s?", text)
-			}
-			return 0, fmt.Sprintf("want a TPID in hexadecimal, 0x0600 to 0xffff, found %q", text), hint
+func parseTPID(text string, _ func(string) string) (uint16, string, string) {
+	if !hexNumber.MatchString(text) {
+		hint := ""
+		if hexDigits.MatchString(text) {
+			hint = fmt.Sprintf("did you mean 0x%s?", text)
 		}
-		v, _ := strconv.ParseUint(text, 0, 16) // the pattern leaves nothing to fail
-		return uint16(v), "", ""
-	})
+		return 0, fmt.Sprintf("want a TPID in hexadecimal, 0x0600 to 0xffff, found %q", text), hint
+	}
+	v, _ := strconv.ParseUint(text, 0, 16) // the pattern leaves nothing to fail
+	return uint16(v), "", ""
 }
+
+func (r *reader) tpid(n ast.Node, what string) (uint16, bool) { return parsed(r, n, what, parseTPID) }
+
+func writeTPID(w *writer, v reflect.Value) { w.out = fmt.Appendf(w.out, "0x%04x", v.Uint()) }
 
 // maxInterval is the longest Δt: a day's average, for a schedule of once a day.
 const maxInterval = 24 * time.Hour

@@ -247,27 +247,3 @@ func (l *Level) Check(m Mapping) {
 		l.Support = LevelAuto
 	}
 }
-
-// tpid is a TPID, profileTPID one that a profile can have.
-type (
-	tpid        uint16
-	profileTPID uint16
-)
-
-func (t *tpid) readFrom(r *reader, n ast.Node, what string) bool {
-	v, ok := r.tpid(n, what)
-	*t = tpid(v)
-	return ok
-}
-
-func (*tpid) form() *schema { return tpidForm() }
-
-func (t *tpid) writeTo(w *writer) { w.out = fmt.Appendf(w.out, "0x%04x", uint16(*t)) }
-
-func (t *profileTPID) readFrom(r *reader, n ast.Node, what string) bool {
-	return (*tpid)(t).readFrom(r, n, what)
-}
-
-func (*profileTPID) form() *schema { return profileTPIDForm() }
-
-func (t *profileTPID) writeTo(w *writer) { (*tpid)(t).writeTo(w) }
