@@ -56,6 +56,8 @@ func TestLoadPartial(t *testing.T) {
 		"of a group":              {"user: root,", "user: root, port: 70000,", "s3", "s1 s2", true},
 		"an unknown group":        {"{name: s2, groups: [far]", "{name: s2, groups: [fra]", "s1 s3", "s2", true},
 		"an address":              {"192.0.2.2", "192.0.2.", "s1 s3", "s2", true},
+		"addresses":               {"192.0.2.2", "'192.0.2.[2-3]'", "s1 s3", "s2", true},
+		"namespaces":              {"netns: /run/netns/s3", "netns: '/run/netns/s[3-4]'", "s1 s2", "s3", true},
 		"a platform":              {"{name: s3,", "{name: s3, platform: [linux],", "s1 s2", "s3", true},
 		"local":                   {"{name: s3,", "{name: s3, local: perhaps,", "s1 s2", "s3", true},
 		"two of a name":           {"name: s2", "name: s1", "s3", "s1", false},
