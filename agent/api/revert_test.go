@@ -24,6 +24,10 @@ func TestArmed(t *testing.T) {
 	if err != nil || mark != "m&1" || m.platform != "b" || m.armed.Left != 30*time.Second {
 		t.Errorf("mark %q, %v, manager %+v", mark, err, m)
 	}
+	m.mark = "none"
+	if err := c.Configure(ctx, []byte("a file")); err != nil || m.mark != mark {
+		t.Errorf("a change after that goes with mark %q, %v", m.mark, err)
+	}
 	var armed *vendors.PendingRevertError
 	if err := c.PendingRevert(ctx); !errors.As(err, &armed) || armed.Left != 30*time.Second {
 		t.Errorf("it waits: %v", err)
@@ -39,8 +43,12 @@ func TestArmed(t *testing.T) {
 			}
 		}
 	}
+	c.token = mark
 	if err := c.Confirm(ctx, mark); err != nil || m.mark != mark || m.armed != nil {
 		t.Errorf("confirmed with %q, %v", m.mark, err)
+	}
+	if err := c.Remove(ctx); err != nil || m.mark != "" {
+		t.Errorf("a change after the confirmation goes with mark %q, %v", m.mark, err)
 	}
 
 	m.err = vendors.ErrReverted
