@@ -121,37 +121,6 @@ func ParseMatchKind(name string) (MatchKind, error) {
 	return 0, fmt.Errorf("unknown match kind %q: want %s", name, strings.Join(matchKindNames[:], ", "))
 }
 
-// Apply is the table's meaning: the TCI a frame leaves with. It is written
-// for clarity and serves fakes and explanations; hardware does the real work.
-func (t Table) Apply(tci quantize.TCI) quantize.TCI {
-	for i := range t {
-		e := &t[i]
-		if e.Type == Value || !e.Match.Matches(tci) {
-			continue
-		}
-		switch e.Type {
-		case RewriteVID:
-			return tci&0xf000 | quantize.TCI(e.VID)
-		case UseValue:
-			if vid, ok := t.value(e.Ref); ok {
-				return tci&0xf000 | quantize.TCI(vid)
-			}
-		}
-		return tci
-	}
-	return tci
-}
-
-// value is the VID of a Value row.
-func (t Table) value(id uint32) (uint16, bool) {
-	for i := range t {
-		if t[i].Type == Value && t[i].ID == id {
-			return t[i].VID, true
-		}
-	}
-	return 0, false
-}
-
 // Matches reports whether a tag meets the conditions of m.
 func (m *Match) Matches(tci quantize.TCI) bool {
 	return m.PCP.matches(uint16(tci>>13)) && m.DEI.matches(uint16(tci>>12&1)) && m.VID.matches(uint16(tci&0xfff))
