@@ -62,7 +62,6 @@ type RefreshStatus struct {
 	Jitter      time.Duration `json:"jitter_ns"` // how far refreshes are off the period
 	Refreshes   uint64        `json:"-"`         // seen so far
 	Last        time.Time     `json:"-"`         // the instant of the last refresh, in the samples' clock
-	LastError   time.Duration `json:"-"`         // how far Last may be off, either way
 	Stuck       bool          `json:"stuck"`     // nothing has moved for longer than expected
 }
 
@@ -78,11 +77,11 @@ func (r *Refresh) Status() RefreshStatus {
 		if p := r.hidden(); p > 0 {
 			st.Kind, st.Period = RefreshHidden, p
 		}
-		st.Last, st.LastError = r.base.Add(time.Duration(r.now.at)), r.now.error
+		st.Last = r.base.Add(time.Duration(r.now.at))
 	case r.kind == cached:
 		st.Kind = r.refreshKind()
 		st.Jitter = time.Duration(r.fit.jitter)
-		st.Last, st.LastError = r.base.Add(time.Duration(r.now.at)), r.now.error
+		st.Last = r.base.Add(time.Duration(r.now.at))
 		if r.fit.known() {
 			st.Period, st.PeriodError = r.period()
 		}
