@@ -209,9 +209,6 @@ func tableText(t *assess.TableCost) string {
 		return t.Match + " match, which no layout of rules fits"
 	}
 	text := fmt.Sprintf("%s match, %s a port", t.Match, count(t.PerPort, "entry"))
-	if t.PerPort != 1 {
-		text = fmt.Sprintf("%s match, %d entries a port", t.Match, t.PerPort)
-	}
 	if t.Headroom > 0 {
 		text += fmt.Sprintf(" and %d more while it changes", t.Headroom)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csig-agent/csig/device"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors/all"
@@ -96,16 +97,22 @@ leave open: they have too few bits to name every port of a fleet.`,
 // is named once.
 func unknownPlatforms(f *inventory.Fleet) (out inventory.Errors) {
 	registry := all.Default()
-	seen := map[inventory.Origin]bool{}
 	for i := range f.Devices {
 		d := &f.Devices[i]
-		_, err := registry.Platform(d.Platform)
-		at := f.DeviceOrigins(d.Name)["platform"]
-		if err == nil || d.Level.Support != inventory.LevelAuto || seen[at] {
-			continue
+		if _, err := registry.Platform(d.Platform); err != nil && d.Level.Support == inventory.LevelAuto {
+			out = append(out, unknownPlatform(f, d, err))
 		}
-		seen[at] = true
-		out = append(out, unknownPlatform(f, d, err))
+	}
+	return eachPlaceOnce(out)
+}
+
+// eachPlaceOnce keeps the first mistake of each place in the file.
+func eachPlaceOnce(list inventory.Errors) (out inventory.Errors) {
+	at := func(e *inventory.Error) inventory.Origin {
+		return inventory.Origin{File: e.File, Line: e.Line, Col: e.Col}
+	}
+	for _, alike := range findings.Alike(list, at) {
+		out = append(out, alike[0])
 	}
 	return out
 }
@@ -115,13 +122,11 @@ func unknownPlatforms(f *inventory.Fleet) (out inventory.Errors) {
 func withoutAgent(f *inventory.Fleet) (out inventory.Errors) {
 	r := device.NewOpener(f)
 	for i := range f.Devices {
-		e := r.MissingAgent(&f.Devices[i])
-		same := func(o *inventory.Error) bool { return o.File == e.File && o.Line == e.Line && o.Col == e.Col }
-		if e != nil && !slices.ContainsFunc(out, same) {
+		if e := r.MissingAgent(&f.Devices[i]); e != nil {
 			out = append(out, e)
 		}
 	}
-	return out
+	return eachPlaceOnce(out)
 }
 
 // unknownPlatform is the mistake of a device whose platform csig does not know.
@@ -134,7 +139,6 @@ func unknownPlatform(f *inventory.Fleet, d *inventory.Device, err error) *invent
 // file once.
 func mtuWarnings(f *inventory.Fleet) (out inventory.Errors) {
 	registry, longest := all.Default(), plans.LongestFrame(f)
-	seen := map[inventory.Origin]bool{}
 	for i := range f.Devices {
 		d := &f.Devices[i]
 		p, err := registry.Platform(d.Platform)
@@ -148,14 +152,10 @@ func mtuWarnings(f *inventory.Fleet) (out inventory.Errors) {
 			continue
 		}
 		at := f.PortOrigins(inventory.PortRef{Device: d.Name, Port: d.Ports[j].Name})["mtu"]
-		if seen[at] {
-			continue
-		}
-		seen[at] = true
 		out = append(out, &inventory.Error{File: at.File, Line: at.Line, Col: at.Col, Hint: "longer frames vanish here",
 			Msg: fmt.Sprintf("device %s, port %s: mtu: %d is too small for full-size frames with their tags: want %d at least", d.Name, d.Ports[j].Name, d.Ports[j].MTU, need)})
 	}
-	return out
+	return eachPlaceOnce(out)
 }
 
 func (r *checkResult) fill(f *inventory.Fleet) {

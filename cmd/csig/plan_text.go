@@ -264,10 +264,13 @@ func planLegend(groups []planGroup) string {
 	return strings.Join(out, "  ")
 }
 
-// count writes "1 byte", "2 bytes".
+// count writes "1 byte", "2 bytes", "2 entries".
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
+	}
+	if stem, ok := strings.CutSuffix(what, "y"); ok {
+		what = stem + "ie"
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -143,9 +143,6 @@ func tableRoom(t vendors.Table) string {
 	text := "no limit is known"
 	if t.Entries > 0 {
 		text = count(t.Entries, "entry")
-		if t.Entries > 1 {
-			text = fmt.Sprintf("%d entries", t.Entries)
-		}
 	}
 	return text + suffix("; shared by ", t.Sharers)
 }

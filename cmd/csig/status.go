@@ -36,25 +36,26 @@ with --dry-run.`,
 			defer c.Close()
 			out := cmd.OutOrStdout()
 			screen := newScreen(out)
-			show := func(s *api.Status) error {
-				if asJSON {
+			show := func(s *api.Status, silent time.Duration) error {
+				switch {
+				case asJSON && silent > 0:
+					_, err := fmt.Fprintln(cmd.ErrOrStderr(), "csig: "+silenceText(s, silent))
+					return err
+				case asJSON:
 					return printJSON(out, s)
 				}
-				return screen.draw(statusText(s, screen.columns()), watch)
-			}
-			silent := func(l *lastAnswer) error {
-				if asJSON {
-					_, err := fmt.Fprintln(cmd.ErrOrStderr(), "csig: "+silenceText(l))
-					return err
+				text := statusText(s, screen.columns())
+				if silent > 0 {
+					text = wrap(silenceText(s, silent), screen.columns(), 2) + "Its last answer:\n\n" + text
 				}
-				return screen.draw(wrap(silenceText(l), screen.columns(), 2)+wrap("Its last answer:", screen.columns(), 0)+"\n"+statusText(l.status, screen.columns()), true)
+				return screen.draw(text, watch)
 			}
-			err := watchOrAsk(cmd, c, watch, show, silent)
+			err := watchOrAsk(cmd, c, watch, show)
 			if errors.Is(err, api.ErrNoAgent) && !cmd.Flags().Changed("socket") {
 				// No agent that programs: perhaps one that only looks.
 				shadow := api.NewClient(api.DefaultShadowSocket())
 				defer shadow.Close()
-				if e := watchOrAsk(cmd, shadow, watch, show, silent); !errors.Is(e, api.ErrNoAgent) {
+				if e := watchOrAsk(cmd, shadow, watch, show); !errors.Is(e, api.ErrNoAgent) {
 					return e
 				}
 			}

@@ -15,17 +15,11 @@ import (
 // A healthy one answers at once, and sends a watcher a status each second.
 const silence = 2 * time.Second
 
-// lastAnswer is the last status of an agent that no longer answers.
-type lastAnswer struct {
-	status *api.Status
-	ago    time.Duration
-}
-
-// watchOrAsk shows one status, or all until the command ends; silent is called
-// each second while the agent that is watched does not answer.
-func watchOrAsk(cmd *cobra.Command, c *api.Client, watch bool, show func(*api.Status) error, silent func(*lastAnswer) error) error {
+// watchOrAsk shows one status, or all until the command ends; the last one again each
+// second while the agent that is watched does not answer, with since when.
+func watchOrAsk(cmd *cobra.Command, c *api.Client, watch bool, show func(s *api.Status, silent time.Duration) error) error {
 	if watch {
-		err := watchStatus(cmd.Context(), c.Watch, show, silent)
+		err := watchStatus(cmd.Context(), c.Watch, show)
 		if cmd.Context().Err() != nil {
 			return nil // Ctrl-C is how a watch ends
 		}
@@ -35,7 +29,7 @@ func watchOrAsk(cmd *cobra.Command, c *api.Client, watch bool, show func(*api.St
 	if err != nil {
 		return err
 	}
-	return show(s)
+	return show(s, 0)
 }
 
 func ask(ctx context.Context, c *api.Client) (*api.Status, error) {
@@ -44,9 +38,9 @@ func ask(ctx context.Context, c *api.Client) (*api.Status, error) {
 	return c.Status(ctx)
 }
 
-// watchStatus calls show with what a watch brings, and silent while it brings
-// nothing for too long. An agent that never answers is an error.
-func watchStatus(ctx context.Context, watch func(context.Context, func(*api.Status) error) error, show func(*api.Status) error, silent func(*lastAnswer) error) error {
+// watchStatus calls show with what a watch brings, and with the last of it while it
+// brings nothing for too long. An agent that never answers is an error.
+func watchStatus(ctx context.Context, watch func(context.Context, func(*api.Status) error) error, show func(s *api.Status, silent time.Duration) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	statuses, ended := make(chan *api.Status), make(chan error, 1)
@@ -68,7 +62,7 @@ func watchStatus(ctx context.Context, watch func(context.Context, func(*api.Stat
 		select {
 		case last = <-statuses:
 			at = time.Now()
-			if err := show(last); err != nil {
+			if err := show(last, 0); err != nil {
 				return err
 			}
 			quiet.Reset(silence)
@@ -78,7 +72,7 @@ func watchStatus(ctx context.Context, watch func(context.Context, func(*api.Stat
 			if last == nil {
 				return fmt.Errorf("%w: the agent hangs or is stopped, and its data plane falls back by itself when its lease ends; look at its process (ps, state T: kill -CONT resumes it) and its log, or kill and restart it", api.ErrNoAnswer)
 			}
-			if err := silent(&lastAnswer{last, time.Since(at)}); err != nil {
+			if err := show(last, time.Since(at)); err != nil {
 				return err
 			}
 			quiet.Reset(time.Second)
@@ -86,11 +80,11 @@ func watchStatus(ctx context.Context, watch func(context.Context, func(*api.Stat
 	}
 }
 
-// silenceText reports that the agent does not answer, and the state of its lease.
-func silenceText(l *lastAnswer) string {
-	s := l.status
-	text := fmt.Sprintf("NO ANSWER for %v: the agent hangs or is stopped. ", l.ago.Round(100*time.Millisecond))
-	left := s.Cycle.LeaseEnds.Sub(s.Time) - l.ago
+// silenceText reports that the agent does not answer, and the state of the lease in its
+// last answer.
+func silenceText(s *api.Status, silent time.Duration) string {
+	text := fmt.Sprintf("NO ANSWER for %v: the agent hangs or is stopped. ", silent.Round(100*time.Millisecond))
+	left := s.Cycle.LeaseEnds.Sub(s.Time) - silent
 	switch {
 	case s.Shadow:
 		return text + "It is a shadow: nothing is programmed."

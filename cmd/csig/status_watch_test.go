@@ -33,13 +33,14 @@ func TestWatchOfAnAgentThatHangs(t *testing.T) {
 			return ctx.Err()
 		}
 		shown, silences := 0, []string{}
-		err := watchStatus(ctx, watch, func(*api.Status) error {
-			if shown++; shown == 4 {
-				time.AfterFunc(time.Millisecond, cancel)
+		err := watchStatus(ctx, watch, func(s *api.Status, silent time.Duration) error {
+			if silent == 0 {
+				if shown++; shown == 4 {
+					time.AfterFunc(time.Millisecond, cancel)
+				}
+				return nil
 			}
-			return nil
-		}, func(l *lastAnswer) error {
-			silences = append(silences, silenceText(l))
+			silences = append(silences, silenceText(s, silent))
 			if len(silences) == 3 {
 				close(wake)
 			}
@@ -73,7 +74,7 @@ func TestSilence(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := sampleStatus()
 			tc.edit(s)
-			if got := silenceText(&lastAnswer{s, silence}); !strings.Contains(got, tc.want) {
+			if got := silenceText(s, silence); !strings.Contains(got, tc.want) {
 				t.Errorf("%q lacks %q", got, tc.want)
 			}
 		})
@@ -95,7 +96,7 @@ func TestStatusOfAnAgentThatNeverAnswers(t *testing.T) {
 	if !errors.Is(err, api.ErrNoAnswer) || !strings.Contains(err.Error(), "kill -CONT") || strings.Contains(err.Error(), "context") {
 		t.Errorf("asked once: %v", err)
 	}
-	err = watchStatus(t.Context(), c.Watch, func(*api.Status) error { return nil }, func(*lastAnswer) error { return nil })
+	err = watchStatus(t.Context(), c.Watch, func(*api.Status, time.Duration) error { return nil })
 	if !errors.Is(err, api.ErrNoAnswer) || strings.Contains(err.Error(), "context") {
 		t.Errorf("watched: %v", err)
 	}
