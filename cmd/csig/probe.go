@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csig-agent/csig/integration/probe"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 )
@@ -145,17 +146,12 @@ type listenResult struct {
 }
 
 type receivedFrame struct {
-	Time  time.Time      `json:"time"`
-	Probe bool           `json:"probe"`
-	Run   string         `json:"run"`
-	Seq   uint64         `json:"seq"`
-	VLANs []receivedVLAN `json:"vlan_tags"`
-	Tag   *tagResult     `json:"tag"` // null for a frame that came without
-}
-
-type receivedVLAN struct {
-	TPID uint16 `json:"tpid"`
-	TCI  uint16 `json:"tci"`
+	Time  time.Time    `json:"time"`
+	Probe bool         `json:"probe"`
+	Run   string       `json:"run"`
+	Seq   uint64       `json:"seq"`
+	VLANs []probe.VLAN `json:"vlan_tags"`
+	Tag   *tagResult   `json:"tag"` // null for a frame that came without
 }
 
 type listenStats struct {

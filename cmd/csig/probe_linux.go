@@ -185,10 +185,7 @@ func probeListen(cmd *cobra.Command, o *probeOptions) error {
 
 // describeFrame puts a received frame in the terms of the result.
 func describeFrame(fleet *inventory.Fleet, named bool, f *probe.Received) (receivedFrame, error) {
-	rec := receivedFrame{Time: f.At, Probe: f.Probe, Run: runName(f.Payload.Run), Seq: f.Payload.Seq, VLANs: []receivedVLAN{}}
-	for _, v := range f.VLANs {
-		rec.VLANs = append(rec.VLANs, receivedVLAN{TPID: v.TPID, TCI: v.TCI})
-	}
+	rec := receivedFrame{Time: f.At, Probe: f.Probe, Run: runName(f.Payload.Run), Seq: f.Payload.Seq, VLANs: append([]probe.VLAN{}, f.VLANs...)}
 	if !f.Tagged {
 		return rec, nil
 	}

@@ -66,8 +66,8 @@ func ParsePayload(b []byte) (Payload, error) {
 
 // VLAN is one VLAN tag.
 type VLAN struct {
-	TPID uint16 // 0x8100 or 0x88a8
-	TCI  uint16
+	TPID uint16 `json:"tpid"` // 0x8100 or 0x88a8
+	TCI  uint16 `json:"tci"`
 }
 
 // Frame is a probe with its fields apart.

@@ -1,0 +1,42 @@
+//go:build !linux
+
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/device"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/rollout"
+	"github.com/csig-agent/csig/vendors"
+)
+
+// What needs Linux, on other systems.
+
+func machinePorts() ([]machinePort, error) {
+	return nil, device.NeedsLinux("assess without a fleet file")
+}
+
+func machineFacts(context.Context) (vendors.Facts, vendors.Setup, error) {
+	return vendors.Facts{}, vendors.Setup{}, device.NeedsLinux("assess without a fleet file")
+}
+
+func portFacts([]machinePort, counters.Source) {}
+
+func runDemo(*cobra.Command, demoOptions) error { return device.NeedsLinux("demo") }
+
+func pathProber(*inventory.Fleet) rollout.PathProber {
+	return func(context.Context, rollout.Path, int) (rollout.PathAnswer, error) {
+		return rollout.PathAnswer{}, device.NeedsLinux("apply --probe")
+	}
+}
+
+// dropPrivileges does nothing: no device is driven on this machine.
+func dropPrivileges(*inventory.Device, bool) error { return nil }
+
+func probeSend(*cobra.Command, *probeOptions) error { return device.NeedsLinux("probe") }
+
+func probeListen(*cobra.Command, *probeOptions) error { return device.NeedsLinux("probe") }
