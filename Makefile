@@ -21,23 +21,24 @@ demo: build
 
 # Packages that measure real time, on the kernel or against real peers: one at
 # a time, so that they do not measure each other.
-KERNEL := ./integration/... ./vendors/linux ./vendors/ovs ./counters/linux ./counters/snmp ./counters/gnmi/... ./counters/fleet ./counters/trace
+KERNEL := ./integration/... ./vendors/linux ./vendors/ovs ./counters/fleet
 
 # The rule compiler starts no goroutine, and the race detector makes its
 # exhaustive tests take ten times as long: it watches the quick ones.
 PURE := ./vlanrules/...
 
-# So are those of the command that print and check whole cost tables, and those
-# of the fleet file that read huge and odd ones.
+# So are those of the command that print and check whole cost tables, tags and
+# facts, and those of the fleet file that read huge and odd ones.
 RULES := ./cmd/csig ./inventory
-LONG  := TestDocs|TestRulesJSON|TestScripts/rules|TestOdd|TestHostile|TestAllocation
+LONG  := TestDocs|TestRulesJSON|TestScripts/(rules|tag|platforms)|TestOdd|TestHostile|TestAllocation
 
 # Tests that take minutes are named TestLong…, and have a target of their own.
 LATER := ^TestLong
 
 # The race detector needs cgo, and so a C compiler.
+# Many of the others wait for peers: three packages at a time.
 test: peers vet
-	CGO_ENABLED=1 $(GO) test -race -timeout 9m -skip '$(LATER)' $$($(GO) list ./... | grep -vxF "$$($(GO) list $(KERNEL) $(PURE) $(RULES))")
+	CGO_ENABLED=1 $(GO) test -race -timeout 9m -p 3 -skip '$(LATER)' $$($(GO) list ./... | grep -vxF "$$($(GO) list $(KERNEL) $(PURE) $(RULES))")
 	CGO_ENABLED=1 $(GO) test -race -timeout 9m -skip '$(LATER)|$(LONG)' $(RULES)
 	$(GO) test -timeout 9m -run '$(LONG)' $(RULES)
 	$(GO) test -timeout 9m -skip '$(LATER)' $(PURE)

@@ -217,19 +217,21 @@ func cpuTime(b testing.TB, pid int) time.Duration {
 // resident is the resident memory of a process in MiB.
 func resident(b testing.TB, pid int) float64 {
 	b.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		b.Fatal(err)
+	mib, ok := memory(pid, "VmRSS:")
+	if !ok {
+		b.Fatal("no VmRSS in /proc")
 	}
+	return mib
+}
+
+// memory is a value of a process's /proc/PID/status in MiB; one that has ended has none.
+func memory(pid int, name string) (mib float64, ok bool) {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if rest, found := strings.CutPrefix(line, name); found {
 			kib, err := strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")))
-			if err != nil {
-				b.Fatal(err)
-			}
-			return float64(kib) / 1024
+			return float64(kib) / 1024, err == nil
 		}
 	}
-	b.Fatal("no VmRSS in /proc")
-	return 0
+	return 0, false
 }

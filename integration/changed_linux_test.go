@@ -14,6 +14,7 @@ import (
 // A foreign change of a switch while csig apply runs stops it before the
 // fence is opened over it.
 func TestRollOutChangedByHand(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}
@@ -42,6 +43,7 @@ func TestRollOutChangedByHand(t *testing.T) {
 // A switch that accepts a connection and sends nothing is given up after
 // --timeout, also before the first step.
 func TestRollOutTimeout(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}
@@ -70,6 +72,7 @@ func TestRollOutTimeout(t *testing.T) {
 // A fleet file that is not the plan's neither continues nor undoes it, unless it
 // leads to the same devices.
 func TestRollOutWithAnotherFleetFile(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}
@@ -102,6 +105,7 @@ func TestRollOutWithAnotherFleetFile(t *testing.T) {
 
 // One apply or rollback at a time, and what is refused leaves no journal.
 func TestRollOutOnceAtATime(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}
@@ -168,6 +172,7 @@ func TestRollOutOnceAtATime(t *testing.T) {
 // Mistakes in the fleet file keep csig off from no device that they do not
 // concern.
 func TestOffInSpiteOfMistakes(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}

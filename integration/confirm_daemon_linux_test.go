@@ -132,6 +132,7 @@ func (b *between) killBeforeConfirm(journal, revert string) {
 // A daemon reverts by itself when csig is killed before it confirms its
 // change; the journal is continued after that.
 func TestDaemonGoesBackByItself(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}

@@ -104,6 +104,7 @@ func (w *ward) exact(a *agent, p *probes, load uint64) {
 func waits(s *api.Status) bool { return s.Waiting != "" && s.DataPlane == api.DataPlaneNone }
 
 func TestRollOutThroughADaemon(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}
@@ -193,6 +194,7 @@ func (w *ward) values(p *probes, locators map[uint16]bool) func(s *api.Status, l
 // TestDaemonKilledWhileItChanges leaves on disk what a daemon has there when it
 // is killed between two steps: the next one ends what was begun.
 func TestDaemonKilledWhileItChanges(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}

@@ -41,6 +41,7 @@ func (r *row) unread(args ...string) int {
 // A pipe that breaks ends neither apply nor rollback nor off in the middle of
 // a device: they go on without it.
 func TestOffAndRollOutWithoutAReader(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}
@@ -64,6 +65,7 @@ func TestOffAndRollOutWithoutAReader(t *testing.T) {
 
 // A login that is lost is an orderly end: nothing is left half done.
 func TestRollOutHungUp(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}

@@ -191,6 +191,7 @@ func (m *mixture) want(when string, tpid uint16, tagged, touched bool, from, to 
 // path that is half changed. Rolling back is the same the other way round, and
 // leaves what was there.
 func TestNewTPID(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}

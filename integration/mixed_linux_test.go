@@ -156,6 +156,7 @@ func (r *row) follow(f func(event), args ...string) (string, int) {
 // daemons and here, from nothing to CSIG in waves and back, under traffic of
 // which not one frame is lost or altered. In between a canary goes bad.
 func TestRollOutOfAMixedFleet(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}
@@ -177,7 +178,7 @@ func TestRollOutOfAMixedFleet(t *testing.T) {
 	out += string(saved)
 	for _, want := range []string{
 		"1. mtu", "2. fence", "3. ready", "4. open", "west: mtu: 1600 -> 1696", "on 6 devices",
-		"daemon " + r.socket(0) + " over ssh 10.9.1.2", "over ssh 10.9.2.2", "daemon 10.9.6.2:7443",
+		"daemon " + r.socket(0) + " over ssh " + r.address(0), "over ssh " + r.address(1), "daemon " + r.address(5) + ":7443",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the plan lacks %q:\n%s", want, out)

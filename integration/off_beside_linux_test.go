@@ -18,6 +18,7 @@ import (
 // programs it all the same: it finds that agent by its lock, marks it where it
 // listens at the usual socket, hanging or not, and is no success where it does not.
 func TestOffBesideAnAgentThatTheFleetFileDoesNotName(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, quantize.Draft00)
 	before := b.ruleset(t)
 	local, reached := b.write(t), filepath.Join(b.dir, "reached.yaml")

@@ -21,6 +21,7 @@ import (
 // one that a switch has written. The daemons find a mark when they are started,
 // and wait.
 func TestOffPastDeadDaemons(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}
@@ -211,7 +212,7 @@ func TestLongOffByAnOrdinaryAccount(t *testing.T) {
 	}
 	s2 := r.switches[1]
 	d := sshtest.Start(t, sshtest.Options{
-		Address: "10.9.2.2", Port: 2223, Start: func(cmd *exec.Cmd) error { return s2.Do(cmd.Start) },
+		Address: r.address(1), Port: 2223, Start: func(cmd *exec.Cmd) error { return s2.Do(cmd.Start) },
 		Account: &sshtest.Account{Name: "admin", Sudoers: "admin ALL=(root) ALL\n"},
 	})
 	fleet, err := os.ReadFile(r.fleet)

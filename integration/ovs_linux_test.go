@@ -217,6 +217,7 @@ func (p *mixedPath) send(t testing.TB, sig quantize.Signal) quantize.Tag {
 // those of the bottleneck, wherever it is, and the fallback's when the agent is
 // gone.
 func TestKernelAndOpenVSwitchOnOnePath(t *testing.T) {
+	t.Parallel()
 	p := newMixedPath(t)
 	b := &bed{fleet: p.fleet}
 	mid := midLoads(t, b, 5)

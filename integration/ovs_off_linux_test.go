@@ -145,6 +145,7 @@ func (o *ovsAlone) reportsNothing(a *agent) {
 // hangs and continues later, without the mark that csig off left: status reports what
 // the bridge does, and nothing comes back until the agent is started again.
 func TestOpenVSwitchOffBesideAnAgent(t *testing.T) {
+	t.Parallel()
 	o := newOVSAlone(t)
 	a := o.agent()
 	o.tagged(false)

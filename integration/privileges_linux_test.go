@@ -67,6 +67,7 @@ func privileges(status []byte) string {
 // TestDaemonDropsPrivileges: a real agent keeps what its platform needs, on all
 // threads, and does its work with it: a port that strips is repaired, too.
 func TestDaemonDropsPrivileges(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, quantize.Draft00)
 	a := b.start(t, "--no-self-test")
 	a.live()
@@ -98,6 +99,7 @@ func TestDaemonDropsPrivileges(t *testing.T) {
 // TestSecretCommandsHaveNoCapabilities: what the fleet file names to fetch a secret
 // runs with none of the agent's.
 func TestSecretCommandsHaveNoCapabilities(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, quantize.Draft00)
 	seen := filepath.Join(b.dir, "seen")
 	b.fleet.Devices[0].Address = "127.0.0.1"

@@ -85,6 +85,7 @@ func privileged(t *testing.T) bool {
 }
 
 func TestRefusedStartLeavesNothing(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, quantize.Draft00)
 	before := b.ruleset(t)
 	file := b.stripping(t)
@@ -123,6 +124,7 @@ func TestRefusedStartLeavesNothing(t *testing.T) {
 // TestUnitHasTheCapabilitiesNeeded runs the agent with exactly what the systemd
 // unit of docs/agent.md gives it, and with each of those missing.
 func TestUnitHasTheCapabilitiesNeeded(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../docs/agent.md")
 	if err != nil {
 		t.Fatal(err)
@@ -179,6 +181,7 @@ func TestUnitHasTheCapabilitiesNeeded(t *testing.T) {
 // TestStartThatIsInterrupted sends signals at the beginning of a start: it ends
 // cleanly, whatever it was at.
 func TestStartThatIsInterrupted(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, quantize.Draft00)
 	before := b.ruleset(t)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
@@ -204,6 +207,7 @@ func TestStartThatIsInterrupted(t *testing.T) {
 
 // TestLapseIsTold stops an agent for longer than its lease.
 func TestLapseIsTold(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, quantize.Draft00)
 	a := b.start(t, "--no-self-test")
 	a.live()
@@ -240,6 +244,7 @@ func TestLapseIsTold(t *testing.T) {
 
 // TestStatusOfRulesThatAreGone replaces csig's table by a foreign one.
 func TestStatusOfRulesThatAreGone(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, quantize.Draft00)
 	a := b.start(t, "--no-self-test")
 	a.live()
@@ -261,6 +266,7 @@ func TestStatusOfRulesThatAreGone(t *testing.T) {
 
 // TestShadowBesideAnAgent runs both with the sockets that they choose.
 func TestShadowBesideAnAgent(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, quantize.Draft00)
 	a := b.start(t, "--no-self-test")
 	a.live()

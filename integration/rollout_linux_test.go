@@ -234,6 +234,7 @@ func (w *traffic) end() {
 // From nothing to CSIG in waves and back, under traffic: not one frame is lost
 // or altered, and afterwards everything is as it was.
 func TestRollOutAndBack(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}
@@ -281,6 +282,7 @@ func TestRollOutAndBack(t *testing.T) {
 // A canary that loses frames stops the plan at the gate; the rollback leaves
 // nothing.
 func TestGateStopsABadCanary(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}
@@ -296,6 +298,7 @@ func TestGateStopsABadCanary(t *testing.T) {
 }
 
 func TestOffTwice(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}
@@ -316,6 +319,7 @@ func TestOffTwice(t *testing.T) {
 // the plan, and rolling back restores what was there. Here it is the one or the
 // other in turns; TestLongKilledAtEveryStepOfAMixedFleet does both each time.
 func TestKilledAtEveryStep(t *testing.T) {
+	t.Parallel()
 	if mayStrip(t) {
 		r := newRow(t, 3)
 		r.killAtEveryStep(func(kill int) []bool { return []bool{kill%2 == 0} })

@@ -3,10 +3,12 @@ package integration
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/vishvananda/netlink"
@@ -40,7 +42,13 @@ type row struct {
 	fleet    string       // path
 	from     *fabric.Node // where csig runs
 	ca       *tlstest.Authority
+	net      byte // of the management links
 }
+
+// nets makes the addresses of rows differ: csig locks devices by them on this machine.
+var nets atomic.Uint32
+
+func init() { nets.Store(rand.Uint32()) }
 
 func newRow(t testing.TB, n int) *row {
 	t.Helper()
@@ -49,7 +57,7 @@ func newRow(t testing.TB, n int) *row {
 
 func newMixedRow(t testing.TB, ways ...way) *row {
 	t.Helper()
-	r := &row{t: t, dir: t.TempDir(), ways: ways}
+	r := &row{t: t, dir: t.TempDir(), ways: ways, net: byte(nets.Add(1))}
 	t.Cleanup(func() {
 		if err := r.Close(); err != nil {
 			t.Error(err)
@@ -171,16 +179,19 @@ func (r *row) manage(i int) string {
 		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "mgmt", PeerNamespace: netlink.NsFd(s.FD())}); err != nil {
 			return err
 		}
-		return up(name, fmt.Sprintf("10.9.%d.1/24", i+1))
+		return up(name, fmt.Sprintf("10.%d.%d.1/24", r.net, i+1))
 	})
 	if err == nil {
-		err = s.Do(func() error { return up("mgmt", fmt.Sprintf("10.9.%d.2/24", i+1)) })
+		err = s.Do(func() error { return up("mgmt", r.address(i)+"/24") })
 	}
 	if err != nil {
 		r.t.Fatalf("management link of %s: %v", s.Name(), err)
 	}
-	return fmt.Sprintf("10.9.%d.2", i+1)
+	return r.address(i)
 }
+
+// address is a switch's on its management link.
+func (r *row) address(i int) string { return fmt.Sprintf("10.%d.%d.2", r.net, i+1) }
 
 // socket is where the daemon of a switch listens.
 func (r *row) socket(i int) string { return r.path(r.switches[i].Name() + ".sock") }
@@ -195,7 +206,7 @@ func (r *row) daemon(i int) *agent {
 	args := []string{"agent", "-c", r.file(i), "--socket", r.socket(i), "--wait", "--no-self-test"}
 	if r.ways[i] == byDaemonTLS {
 		cert, key := r.ca.Files(name)
-		args = append(args, "--listen", fmt.Sprintf("10.9.%d.2:7443", i+1), "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", r.ca.CA, "--tls-change", "operator")
+		args = append(args, "--listen", r.address(i)+":7443", "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", r.ca.CA, "--tls-change", "operator")
 	}
 	a := launchIn(r.t, r.switches[i].Command(csig, args...), r.socket(i))
 	a.await("that it is there", func(s *api.Status) bool { return s.Waiting != "starting" })

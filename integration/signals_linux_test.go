@@ -13,6 +13,7 @@ import (
 
 // TestHangupEndsLikeTermination sends the agent what a closed terminal sends.
 func TestHangupEndsLikeTermination(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, quantize.Draft00)
 	b.setLoad(t, roomy)
 	p := b.probes(t)
@@ -33,6 +34,7 @@ func TestHangupEndsLikeTermination(t *testing.T) {
 // process and its group: the second one must not keep the agent from removing
 // what it made.
 func TestSignalRepeatedAtOnce(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, quantize.Draft00)
 	before := b.ruleset(t)
 	for range 5 {
@@ -54,6 +56,7 @@ func TestSignalRepeatedAtOnce(t *testing.T) {
 
 // TestLogReaderGoesAway runs an agent whose log has lost its reader.
 func TestLogReaderGoesAway(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, quantize.Draft00)
 	b.setLoad(t, roomy)
 	r, w, err := os.Pipe()

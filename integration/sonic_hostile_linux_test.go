@@ -39,6 +39,7 @@ devices:
 // TestSonicHostile: csig off takes a healthy switch off beside others whose Redis does
 // every harm, and names each of these.
 func TestSonicHostile(t *testing.T) {
+	t.Parallel()
 	hostilities := sonictest.Hostilities()
 	file := filepath.Join(t.TempDir(), "fleet.yaml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, hostileFleet, len(hostilities)), 0o644); err != nil {

@@ -153,6 +153,7 @@ func (l *sonicLab) stopPost(result string) {
 // TestSonicAgent: csig agent on a SONiC switch, from its start over restarts of
 // the switch's parts to its own death.
 func TestSonicAgent(t *testing.T) {
+	t.Parallel()
 	l := newSonicLab(t)
 	l.rate[0].Store(60e9)
 	l.start()

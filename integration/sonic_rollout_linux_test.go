@@ -49,6 +49,7 @@ links: |
 
 // TestSonicRollout plans, applies, finds drift, rolls back and stops.
 func TestSonicRollout(t *testing.T) {
+	t.Parallel()
 	r := sonictest.StartRedis(t)
 	sw := sonictest.NewSwitch(t, r, sonictest.R202511, "Ethernet0", "Ethernet4")
 	dir := t.TempDir()

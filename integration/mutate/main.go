@@ -30,7 +30,7 @@ import (
 // watched are the packages whose tests are measured when none is named.
 var watched = []string{
 	"quantize", "counters", "counters/snmp", "counters/gnmi", "counters/fleet", "counters/trace",
-	"agent", "agent/api", "assess", "plans", "rollout",
+	"agent", "agent/api", "assess", "device", "inventory", "plans", "rollout",
 	"vendors/ovs/openflow", "vendors/sonic", "vendors/sonic/sonicdb",
 }
 

@@ -75,6 +75,9 @@ func TestStandalone(t *testing.T) {
 			}
 		}
 	}
+	if err := b.driver.look(t.Context()); err != nil { // a cycle waits 50 ms for the database
+		t.Fatal(err)
+	}
 	b.driver.checked, b.driver.othersReadAt = time.Time{}, time.Time{}
 	var intents []vlanrules.Intent
 	for _, in := range b.intents {
