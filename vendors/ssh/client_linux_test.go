@@ -35,7 +35,7 @@ func dial(t *testing.T, s *sshtest.Server) *Client {
 	return c
 }
 
-func TestRun(t *testing.T) { testRunner(t, dial(t, server(t))) }
+func TestRun(t *testing.T) { testRunner(t, dial(t, server(t)), 3<<20) }
 
 func TestCancel(t *testing.T) {
 	t.Parallel()
