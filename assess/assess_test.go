@@ -406,6 +406,29 @@ func TestRequirements(t *testing.T) {
 	}
 }
 
+// TestRoomOfHosts: hosts with one MTU share a requirement, which has the IP MTU that
+// leaves the tag its bytes; of hosts without one the bytes are named.
+func TestRoomOfHosts(t *testing.T) {
+	f := planstest.Fabric(2, 1, 2)
+	for i, mtu := range []int{1500, 1500, 9000} {
+		f.Hosts[i].MTU = mtu
+	}
+	got := map[string]int{}
+	for _, r := range assessed1(f, ableEvidence).Requirements {
+		if r.Rule == RuleMTU && len(r.Hosts) > 0 {
+			got[r.What] = len(r.Hosts)
+		}
+	}
+	want := map[string]int{
+		"leave 4 bytes of its card's MTU (1500) for the tag: an IP MTU of 1496, or a larger one for the card": 2,
+		"leave 4 bytes of its card's MTU (9000) for the tag: an IP MTU of 8996, or a larger one for the card": 1,
+		"leave 4 bytes of its card's MTU for the tag: lower its IP MTU by them, or raise the card's":          len(f.Hosts) - 3,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // Whatever the fabric: every egress port to a device that must not see a tag is
 // named by a requirement to strip, and those that do not strip are not met.
 func TestNoTagReachesADiscardDevice(t *testing.T) {

@@ -18,6 +18,8 @@ func TestSameTransit(t *testing.T) {
 	host := vendors.PortSetup{Port: "host", Action: vlanrules.Strip}
 	other := setup(update)
 	other.Profile = "another"
+	damaged := setup(update)
+	damaged.Damaged = "its table is gone"
 	for name, tc := range map[string]struct {
 		a, b *vendors.Setup
 		want bool
@@ -32,6 +34,7 @@ func TestSameTransit(t *testing.T) {
 		"retired TPIDs":           {setup(update), setup(retired), true},
 		"another order":           {setup(update, host), setup(host, update), true},
 		"another profile":         {setup(update), other, false},
+		"a damaged setup":         {setup(update), damaged, false},
 	} {
 		for _, ab := range [][2]*vendors.Setup{{tc.a, tc.b}, {tc.b, tc.a}} {
 			if got := sameTransit(ab[0], ab[1], map[string]bool{"host": true}); got != tc.want {

@@ -3,6 +3,7 @@ package openflow
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"io"
 	"net"
@@ -395,6 +396,14 @@ func TestPorts(t *testing.T) {
 	}
 	if _, err := parsePortStats(nil, stats[:portStatsLen-1]); !errors.Is(err, ErrMalformed) {
 		t.Errorf("cut short: %v", err)
+	}
+}
+
+// TestOutputReg: the whole register is the port (nicira-ext.h, struct nx_action_output_reg).
+func TestOutputReg(t *testing.T) {
+	const want = "ffff001800002320" + "000f001f" + "00011e04" + "ffff000000000000"
+	if got := hex.EncodeToString(Actions(nil).OutputReg(15)); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 
