@@ -319,6 +319,10 @@ func TestNamespace(t *testing.T) {
 	if err != nil || strings.TrimSpace(string(out)) != inside {
 		t.Errorf("a child is in %s, want %s: %v", out, inside, err)
 	}
+	out, err = n.Command("readlink", "/proc/self/ns/net").Output()
+	if err != nil || strings.TrimSpace(string(out)) != inside {
+		t.Errorf("a child is in %s, want %s: %v", out, inside, err)
+	}
 	sentinel := errors.New("sentinel")
 	if err := n.Do(func() error { return sentinel }); !errors.Is(err, sentinel) {
 		t.Errorf("Do lost the error: %v", err)

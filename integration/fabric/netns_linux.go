@@ -163,6 +163,15 @@ func (c *Cmd) Run() error {
 	return c.Wait()
 }
 
+// Output is exec.Cmd's, inside the namespace: the embedded one would start the process
+// outside. It leaves Stderr as it is.
+func (c *Cmd) Output() ([]byte, error) {
+	var out bytes.Buffer
+	c.Stdout = &out
+	err := c.Run()
+	return out.Bytes(), err
+}
+
 // CombinedOutput is exec.Cmd's, inside the namespace.
 func (c *Cmd) CombinedOutput() ([]byte, error) {
 	var out bytes.Buffer
