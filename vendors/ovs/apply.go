@@ -78,117 +78,55 @@ func (d *Driver) problem(p *port) error {
 	return nil
 }
 
+// repair is a bundle that brings the bridge to d.setup, and what it changes.
+type repair struct {
+	*Driver
+	s        *state
+	wasKnown bool              // what the bridge had, so that what it does not have was changed by another process
+	moved    map[string]bool   // ports that came, left, or have another number: no one changed flows of csig's
+	what     map[string]string // was not as csig left it, of ports; "" is what all share
+	live     map[uint32][]openflow.Flow
+	hadLease bool
+}
+
+func (r *repair) note(port, format string, args ...any) {
+	if r.what[port] == "" && !r.moved[port] {
+		r.what[port] = fmt.Sprintf(format, args...)
+	}
+}
+
+func (r *repair) remove(f *openflow.Flow) {
+	r.mods = append(r.mods, openflow.Mod{Kind: openflow.Delete, Flow: f})
+}
+
 // sync brings the bridge to d.setup, in one bundle, and our knowledge to the
 // bridge. It returns what it had to change. keep leaves the signal as it is
 // found.
 func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Change, error) {
-	wasKnown := d.known != vendors.Unread
+	r := repair{Driver: d, s: s, wasKnown: d.known != vendors.Unread, moved: map[string]bool{}, what: map[string]string{}, live: map[uint32][]openflow.Flow{}}
 	d.known.Doubt()
-	want, owner := d.constant(d.pipe, s)
-	wanted := make(map[openflow.Key]*openflow.Flow, len(want))
-	for i := range want {
-		wanted[want[i].Key()] = &want[i]
-	}
-	byNumber := map[uint32]*port{}
-	moved := map[string]bool{} // came, left, or has another number: no one changed flows of csig's
+	d.mods = d.mods[:0]
 	for _, p := range d.ports {
 		number := s.ports[p.name].Number
-		moved[p.name] = wasKnown && p.number != number
+		r.moved[p.name] = r.wasKnown && p.number != number
 		p.number = number
 		p.changes()
-		if p.number != 0 {
-			byNumber[p.number] = p
+		if number != 0 {
+			r.live[number] = nil
 		}
 	}
-	what := map[string]string{}
-	note := func(f *openflow.Flow, port, text string) {
-		if what[port] == "" && !moved[port] && (f == nil || !isToBridge(f)) {
-			what[port] = text
-		}
-	}
-	live := map[*port][]openflow.Flow{}
-	hadLease := false
-	d.mods = d.mods[:0]
-	remove := func(f *openflow.Flow) {
-		d.mods = append(d.mods, openflow.Mod{Kind: openflow.Delete, Flow: f})
-	}
-	// First, since those of csig's may take their places.
-	for i := range s.foreign {
-		note(nil, "", fmt.Sprintf("a flow of table %d was not csig's", s.foreign[i].Table))
-		remove(&s.foreign[i])
-	}
-	lease := d.pipe.lease(0)
-	for i := range s.flows {
-		f := &s.flows[i]
-		w := wanted[f.Key()]
-		switch {
-		case w != nil && same(f, w):
-			delete(wanted, f.Key())
-		case w != nil: // replaced below
-		case f.Key() == lease.Key() && same(f, &lease):
-			hadLease = true
-		case d.isLive(f) && byNumber[f.Match.Regs[regOut].Value] != nil:
-			p := byNumber[f.Match.Regs[regOut].Value]
-			live[p] = append(live[p], *f)
-		case sendsOn(f) && (f.Table < d.cfg.Table || f.Table >= d.cfg.Table+tables):
-			// Of tables that csig had before: a foreign flow may hand frames over there.
-		case s.left(f):
-			remove(f)
-		default:
-			note(f, owner[f.Key()], fmt.Sprintf("a flow of table %d was one too many", f.Table))
-			remove(f)
-		}
-	}
-	why := s.groupProblem(d.pipe)
-	if why != "" {
-		note(nil, "", why)
-	}
-	// Deleting a group deletes the flows that refer to it.
-	if why != "" || len(wanted) > 0 {
-		d.mods = append(d.mods, openflow.Mod{Group: d.pipe.group()})
-	}
-	for i := range want {
-		if f := wanted[want[i].Key()]; f != nil {
-			note(f, owner[f.Key()], fmt.Sprintf("a flow of table %d was missing or changed", f.Table))
-			d.mods = append(d.mods, openflow.Mod{Kind: openflow.Add, Flow: f, Name: owner[f.Key()]})
-		}
-	}
-	if wasKnown && !hadLease && d.cfg.Now().Before(d.until) {
-		note(nil, "", "the lease was gone, and ports had fallen back")
+	r.stageConstant()
+	if r.wasKnown && !r.hadLease && d.cfg.Now().Before(d.until) {
+		r.note("", "the lease was gone, and ports had fallen back")
 	}
 	for _, p := range d.ports {
-		found := live[p]
-		if wasKnown && p.number != 0 && !sameFlows(found, p.have) {
-			note(nil, p.name, fmt.Sprintf("flows of table %d were changed", d.cfg.Table+tableLive))
-		}
-		p.have = found
-		if p.number == 0 || p.action != vlanrules.Update || p.state == closed {
-			p.want = nil
-			p.Reset()
-		} else if !p.Given() {
-			if keep && len(found) > 0 {
-				p.want = found
-			} else {
-				// Under a lease a port without entries would let every tag
-				// pass as if it had room.
-				p.want = d.fallback(p)
-			}
-		} else {
-			d.lower(p)
-		}
-		if p.state == closed {
-			for i := range found {
-				remove(&found[i])
-			}
-			continue
-		}
-		d.stage(p)
+		r.stagePort(p, keep)
 	}
 	err := d.commit(ctx)
 	var refused *openflow.Error
 	if errors.As(err, &refused) && !refused.TableFull() && len(s.foreign) > 0 {
 		// What is csig's is to be right all the same.
-		what[""] = fmt.Sprintf("a flow of table %d is not csig's, and stays: deleting it fails (%v)", s.foreign[0].Table, refused)
+		r.what[""] = fmt.Sprintf("a flow of table %d is not csig's, and stays: deleting it fails (%v)", s.foreign[0].Table, refused)
 		d.mods = d.mods[len(s.foreign):]
 		err = d.commit(ctx)
 	}
@@ -209,10 +147,96 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 	d.known, d.checked = vendors.Current, d.cfg.Now()
 	d.hasHooks = len(d.info.partner) > 0
 	var changes []vendors.Change
-	for _, name := range slices.Sorted(maps.Keys(what)) {
-		changes = append(changes, vendors.Change{Kind: vendors.Alter, Port: name, What: "flows", Detail: what[name]})
+	for _, name := range slices.Sorted(maps.Keys(r.what)) {
+		changes = append(changes, vendors.Change{Kind: vendors.Alter, Port: name, What: "flows", Detail: r.what[name]})
 	}
 	return changes, nil
+}
+
+// stageConstant stages what does not depend on the signal, and takes in the flows
+// that do.
+func (r *repair) stageConstant() {
+	want := r.constant(r.pipe, r.s)
+	wanted := make(map[openflow.Key]*openflow.Flow, len(want))
+	for i := range want {
+		wanted[want[i].Flow.Key()] = want[i].Flow
+	}
+	// First, since those of csig's may take their places.
+	for i := range r.s.foreign {
+		r.note("", "a flow of table %d was not csig's", r.s.foreign[i].Table)
+		r.remove(&r.s.foreign[i])
+	}
+	lease := r.pipe.lease(0)
+	for i := range r.s.flows {
+		f := &r.s.flows[i]
+		w := wanted[f.Key()]
+		out := f.Match.Regs[regOut].Value
+		_, ours := r.live[out]
+		switch {
+		case w != nil && same(f, w):
+			delete(wanted, f.Key())
+		case w != nil: // replaced below
+		case f.Key() == lease.Key() && same(f, &lease):
+			r.hadLease = true
+		case r.isLive(f) && ours:
+			r.live[out] = append(r.live[out], *f)
+		case sendsOn(f) && (f.Table < r.cfg.Table || f.Table >= r.cfg.Table+tables):
+			// Of tables that csig had before: a foreign flow may hand frames over there.
+		case r.s.left(f):
+			r.remove(f)
+		default:
+			if !isToBridge(f) {
+				r.note("", "a flow of table %d was one too many", f.Table)
+			}
+			r.remove(f)
+		}
+	}
+	why := r.s.groupProblem(r.pipe)
+	if why != "" {
+		r.note("", "%s", why)
+	}
+	// Deleting a group deletes the flows that refer to it.
+	if why != "" || len(wanted) > 0 {
+		r.mods = append(r.mods, openflow.Mod{Group: r.pipe.group()})
+	}
+	for _, m := range want {
+		if wanted[m.Flow.Key()] == nil {
+			continue
+		}
+		if !isToBridge(m.Flow) {
+			r.note(m.Name, "a flow of table %d was missing or changed", m.Flow.Table)
+		}
+		r.mods = append(r.mods, m)
+	}
+}
+
+// stagePort stages a port's live flows.
+func (r *repair) stagePort(p *port, keep bool) {
+	found := r.live[p.number]
+	if r.wasKnown && p.number != 0 && !sameFlows(found, p.have) {
+		r.note(p.name, "flows of table %d were changed", r.cfg.Table+tableLive)
+	}
+	p.have = found
+	switch {
+	case p.number == 0 || p.action != vlanrules.Update || p.state == closed:
+		p.want = nil
+		p.Reset()
+	case p.Given():
+		r.lower(p)
+	case keep && len(found) > 0:
+		p.want = found
+	default:
+		// Under a lease a port without entries would let every tag pass as if it
+		// had room.
+		p.want = r.fallback(p)
+	}
+	if p.state != closed {
+		r.stage(p)
+		return
+	}
+	for i := range found {
+		r.remove(&found[i])
+	}
 }
 
 // closeAll closes the ports that have entries of their own, and tells whether

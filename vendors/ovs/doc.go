@@ -118,10 +118,7 @@
 // wanted it moves there, unless flows still hand frames to the old ones.
 //
 // The process that programs a bridge holds a lock of the database (lock.go), so that
-// there is one writer at a time. A driver that follows (vendors.Follower) would be
-// a second one beside csig apply; and no bundle can be made to depend on a flow
-// being there, so that it could write values of one layout or profile into the
-// setup of another until it looked again. It is not built.
+// there is one writer at a time.
 //
 // When csig goes (Remove), what hands frames over and what sends them on stay:
 // the bridge forwards as before, and tags pass untouched. When ovs-vswitchd is

@@ -66,10 +66,10 @@ type Driver struct {
 	byName       map[string]*port
 	hasHooks     bool // it has flows that join ports and patches
 	known        vendors.Knowledge
-	checked      time.Time // when the bridge was read
-	othersReadAt time.Time // when the flows of other applications were read
-	passed       error     // why frames do not come to csig's tables, as it was then
-	said         said      // what we told of it last
+	checked      time.Time  // when the bridge was read
+	othersReadAt time.Time  // when the flows of other applications were read
+	passed       error      // why frames do not come to csig's tables, as it was then
+	said         conditions // that we told of last
 	mods         []openflow.Mod
 	leased       openflow.Flow
 	until        time.Time // what we gave the lease; zero: none that would have to be there
@@ -350,45 +350,34 @@ func sendsOn(f *openflow.Flow) bool {
 }
 
 // constant are the flows that a setup's ports and tables have whatever the
-// signal is, with the name of the port they belong to.
-func (d *Driver) constant(pipe *pipeline, s *state) (flows []openflow.Flow, owner map[openflow.Key]string) {
-	owner = map[openflow.Key]string{}
-	flows = pipe.shared()
+// signal is, each with the name of the port that it belongs to.
+func (d *Driver) constant(pipe *pipeline, s *state) (mods []openflow.Mod) {
+	add := func(name string, flows []openflow.Flow) {
+		for i := range flows {
+			mods = append(mods, openflow.Mod{Kind: openflow.Add, Flow: &flows[i], Name: name})
+		}
+	}
+	add("", pipe.shared())
 	for _, p := range pipe.setup.Ports {
-		number := s.ports[p.Port].Number
-		if number == 0 {
-			continue
+		if number := s.ports[p.Port].Number; number != 0 {
+			q := d.byName[p.Port]
+			add(p.Port, pipe.port(number, p.Action, q != nil && q.state == closed))
 		}
-		q := d.byName[p.Port]
-		own := pipe.port(number, p.Action, q != nil && q.state == closed)
-		for i := range own {
-			owner[own[i].Key()] = p.Port
-		}
-		flows = append(flows, own...)
 	}
 	for i := range d.info.patchPeers {
 		to := &d.info.patchPeers[i]
 		if number := to.in(s); number != 0 {
-			own := pipe.toBridge(number, pipe.drives(s.names[number]), to)
-			for j := range own {
-				owner[own[j].Key()] = to.name
-			}
-			flows = append(flows, own...)
+			add(to.name, pipe.toBridge(number, pipe.drives(s.names[number]), to))
 		}
 	}
 	// Ports that are in no setup are joined to their patches all the same: who
 	// put csig's bridge there wants them to forward.
 	for _, name := range slices.Sorted(maps.Keys(d.info.partner)) {
-		number, partner := s.ports[name].Number, d.partnerOf(s, name)
-		if number == 0 || partner == 0 {
-			continue
-		}
-		for _, f := range pipe.hook(number, partner) {
-			owner[f.Key()] = name
-			flows = append(flows, f)
+		if number, partner := s.ports[name].Number, d.partnerOf(s, name); number != 0 && partner != 0 {
+			add(name, pipe.hook(number, partner))
 		}
 	}
-	return flows, owner
+	return mods
 }
 
 // same tells whether a flow read back is one of ours as we write it. Timeouts
@@ -446,29 +435,24 @@ func (d *Driver) setupOf(s *state) (vendors.Setup, error) {
 	for i := range s.flows {
 		have[s.flows[i].Key()] = &s.flows[i]
 	}
-	want, owner := d.constant(pipe, s)
-	damage, inSetup := map[string]string{}, map[string]bool{}
 	// A port that an agent has closed for want of room is not damaged.
 	noRoom := map[openflow.Key]openflow.Flow{}
+	damage := map[string]string{}
 	for _, p := range out.Ports {
-		inSetup[p.Port] = true
 		for _, f := range pipe.port(s.ports[p.Port].Number, p.Action, true) {
 			noRoom[f.Key()] = f
 		}
 	}
-	for i := range want {
-		h, at := have[want[i].Key()], owner[want[i].Key()]
-		if c, is := noRoom[want[i].Key()]; is && h != nil && same(h, &c) {
-			continue
-		}
-		if !inSetup[at] {
+	for _, m := range d.constant(pipe, s) {
+		h, at := have[m.Flow.Key()], m.Name
+		if !out.HasPort(at) {
 			at = ""
 		}
-		switch {
+		switch c, is := noRoom[m.Flow.Key()]; {
 		case h == nil:
-			damage[at] = fmt.Sprintf("a flow of table %d is gone", want[i].Table)
-		case !same(h, &want[i]):
-			damage[at] = fmt.Sprintf("a flow of table %d has other actions", want[i].Table)
+			damage[at] = fmt.Sprintf("a flow of table %d is gone", m.Flow.Table)
+		case !same(h, m.Flow) && !(is && same(h, &c)):
+			damage[at] = fmt.Sprintf("a flow of table %d has other actions", m.Flow.Table)
 		}
 	}
 	if why := s.groupProblem(pipe); why != "" {

@@ -78,21 +78,47 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	if err != nil {
 		return f, err
 	}
-	v, _ := d.framePath(s)
-	f = d.factsOf(s, v)
-	d.said = d.shortly(s)
+	d.said = d.conditions(s)
+	f = d.factsOf(s, d.said)
 	return f, nil
 }
 
-// factsOf is what the bridge can do, where v is the way that frames take.
-func (d *Driver) factsOf(s *state, v vlanrules.Verdict) vendors.Facts {
+// conditions are what of the bridge decides what csig can do there.
+type conditions struct {
+	frames        vlanrules.Verdict // whether they come to csig's tables
+	path          pathKind
+	passthrough   vlanrules.Verdict
+	patches       string // what is wrong with those that name ports; "" where nothing is, as below
+	tags          string // where those of CSIG's TPID come from that are not CSIG's
+	recirculation string // what happens to frames in other bridges
+}
+
+func (d *Driver) conditions(s *state) conditions {
+	c := conditions{
+		passthrough: d.passthrough(s), patches: strings.Join(d.patchProblems(s), "; "),
+		tags: strings.Join(d.foreignPushes(s), "; "), recirculation: d.recirculationLimits(s),
+	}
+	c.frames, c.path = d.framePath(s)
+	return c
+}
+
+// same compares conditions, but for numbers in the reason that the next look may find
+// otherwise.
+func (c conditions) same(o conditions) bool {
+	c.frames.Reason, o.frames.Reason = "", ""
+	return c == o
+}
+
+// factsOf is what the bridge can do.
+func (d *Driver) factsOf(s *state, c conditions) vendors.Facts {
 	f := facts()
 	f.Notes = append(f.Notes, fmt.Sprintf("Open vSwitch %s, bridge %s, datapath %s", cmp.Or(d.info.version, "of a version that its database does not tell"), d.cfg.Bridge, cmp.Or(d.info.datapath, "system")))
 	f.Ports = slices.Sorted(maps.Keys(s.ports))
 	f.Off = d.leftVLANs()
-	f.Passthrough = d.passthrough(s)
-	if v.Level != vlanrules.Refused && f.Passthrough.Level == vlanrules.Refused {
-		v = f.Passthrough
+	f.Passthrough = c.passthrough
+	v := c.frames
+	if v.Level != vlanrules.Refused && c.passthrough.Level == vlanrules.Refused {
+		v = c.passthrough
 	}
 	switch v.Level {
 	case vlanrules.Refused:
@@ -100,54 +126,37 @@ func (d *Driver) factsOf(s *state, v vlanrules.Verdict) vendors.Facts {
 		for i := range f.TagDepths {
 			f.TagDepths[i] = v
 		}
+		return f
 	case vlanrules.Degraded:
 		f.Update.Reason += "; " + v.Reason
 		f.Strip.Reason += "; " + v.Reason
 	}
-	if f.Update.Level != vlanrules.Refused {
-		if f.Passthrough.Level == vlanrules.Degraded {
-			f.Update.Reason += "; " + f.Passthrough.Reason
-		}
-		for _, why := range d.patchProblems(s) {
+	for _, why := range []string{c.passthrough.Reason, c.patches, c.tags, c.recirculation} {
+		if why != "" {
 			f.Update.Reason += "; " + why
 		}
-		for _, why := range append(d.foreignPushes(s), d.recirculationLimits(s)...) {
-			f.Update.Reason += "; " + why
+	}
+	for _, why := range []string{c.tags, c.recirculation} {
+		if why != "" {
 			f.Strip.Reason += "; " + why
 		}
 	}
 	return f
 }
 
-// said is what Probe, or an Update, told of the bridge, without the numbers that
-// the next look may find otherwise.
-type said struct {
-	level         vlanrules.Level
-	path          pathKind
-	patch         string
-	vlans         string
-	tags          string
-	recirculation string
-}
-
-func (d *Driver) shortly(s *state) said {
-	v, way := d.framePath(s)
-	return said{v.Level, way, strings.Join(d.patchProblems(s), "; "), d.passthrough(s).Reason, strings.Join(d.foreignPushes(s), "; "), strings.Join(d.recirculationLimits(s), "; ")}
-}
-
 // news tells an update what has become of the bridge since it was told last, and
 // is why no frame comes to csig's tables any more, nil where they do. The state is
 // one of all tables.
 func (d *Driver) news(s *state, res *vendors.UpdateResult) error {
-	v, _ := d.framePath(s)
-	if now := d.shortly(s); now != d.said {
-		f := d.factsOf(s, v)
+	now := d.conditions(s)
+	if !now.same(d.said) {
+		f := d.factsOf(s, now)
 		always := facts()
 		f.Lease, f.TagDepths = always.Lease, always.TagDepths // there are rules, and they do expire
 		d.said, res.Facts = now, &f
 	}
-	if v.Level == vlanrules.Refused {
-		return errors.New(v.Reason)
+	if now.frames.Level == vlanrules.Refused {
+		return errors.New(now.frames.Reason)
 	}
 	return nil
 }

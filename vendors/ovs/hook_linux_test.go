@@ -3,6 +3,8 @@ package ovs
 import (
 	"bytes"
 	"errors"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -128,7 +130,11 @@ func TestCommands(t *testing.T) {
 		if tc.table != 0 {
 			s.Ofctl("del-flows", "csig")
 		}
-		s.Script(string(text))
+		script := exec.Command("sh", "-c", string(text))
+		script.Env = append(os.Environ(), "OVS_RUNDIR="+s.Dir)
+		if out, err := script.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
 		d := s.next(t)
 		if tc.table != 0 {
 			if d = s.openAt(t, tc.table); strings.Contains(s.Ofctl("dump-flows", "csig"), "table=6") {

@@ -31,7 +31,6 @@ type database struct {
 // ports has less.
 const (
 	maxMessage = 8 << 20 // bytes
-	maxDepth   = 32      // brackets within brackets
 	maxRows    = 1 << 16 // of a table
 	maxText    = 256     // bytes of a name, and of what it says of an error
 )
@@ -42,39 +41,10 @@ func newDatabase(c net.Conn) database {
 }
 
 // receive reads the next message.
-func (d *database) receive() (response, error) {
-	var text json.RawMessage
-	var got response
+func (d *database) receive() (got response, err error) {
 	d.limit.Reset(maxMessage)
-	if err := d.dec.Decode(&text); err != nil {
-		return got, err
-	}
-	if tooDeep(text) {
-		return got, fmt.Errorf("its message has more than %d brackets within each other", maxDepth)
-	}
-	err := json.Unmarshal(text, &got)
+	err = d.dec.Decode(&got)
 	return got, err
-}
-
-// tooDeep looks at JSON before it is decoded, which takes time by its depth.
-func tooDeep(text []byte) bool {
-	depth, quoted := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '[' || c == '{':
-			if depth++; depth > maxDepth {
-				return true
-			}
-		case c == ']' || c == '}':
-			depth--
-		}
-	}
-	return false
 }
 
 func (d *database) close() error {
@@ -208,34 +178,46 @@ type values []string
 
 func (v *values) UnmarshalJSON(text []byte) error {
 	*v = nil
-	var of []json.RawMessage
-	if json.Unmarshal(text, &of) != nil {
-		atom := string(text) // of a number
-		_ = json.Unmarshal(text, &atom)
-		*v = values{untrusted.Text(atom, maxText)}
-		return nil
-	}
+	var of [2]json.RawMessage
 	var kind string
-	if len(of) != 2 || json.Unmarshal(of[0], &kind) != nil {
+	if json.Unmarshal(text, &of) == nil {
+		_ = json.Unmarshal(of[0], &kind) // what is no text is neither of these
+	}
+	list := []json.RawMessage{text}
+	var err error
+	switch kind {
+	case "set":
+		err = json.Unmarshal(of[1], &list)
+	case "map":
+		var pairs [][2]json.RawMessage
+		err = json.Unmarshal(of[1], &pairs)
+		list = list[:0]
+		for i := range pairs {
+			list = append(list, pairs[i][:]...)
+		}
+	}
+	for _, one := range list {
+		if err == nil {
+			err = v.add(one)
+		}
+	}
+	return err
+}
+
+// add appends an atom, or the name of a row.
+func (v *values) add(text json.RawMessage) error {
+	var row [2]string
+	switch isRow := json.Unmarshal(text, &row) == nil; {
+	case isRow && row[0] == "uuid":
+		*v = append(*v, untrusted.Text(row[1], maxText))
+		return nil
+	case isRow, len(text) == 0, text[0] == '[', text[0] == '{':
 		return errors.New("no value of a column")
 	}
-	switch kind {
-	case "uuid":
-		return v.UnmarshalJSON(of[1])
-	case "set":
-		var set []values
-		err := json.Unmarshal(of[1], &set)
-		*v = slices.Concat(set...)
-		return err
-	case "map":
-		var pairs [][2]values
-		err := json.Unmarshal(of[1], &pairs)
-		for _, p := range pairs {
-			*v = append(*v, p[0].one(), p[1].one())
-		}
-		return err
-	}
-	return errors.New("no value of a column")
+	atom := string(text) // of a number
+	_ = json.Unmarshal(text, &atom)
+	*v = append(*v, untrusted.Text(atom, maxText))
+	return nil
 }
 
 // one is the only value, "" where there is not one.

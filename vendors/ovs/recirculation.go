@@ -74,8 +74,8 @@ func isToBridge(f *openflow.Flow) bool {
 }
 
 // recirculationLimits names the ports from which frames go on to other bridges that
-// csig programs, and what happens to them there.
-func (d *Driver) recirculationLimits(s *state) []string {
+// csig programs, and what happens to them there; "" where there are none.
+func (d *Driver) recirculationLimits(s *state) string {
 	pipe := pipeline{setup: &s.setup}
 	var ports []string
 	left := "of what is updated or stripped here a CSIG tag behind another one leaves the next of them as it is, and every tag those after that"
@@ -89,8 +89,8 @@ func (d *Driver) recirculationLimits(s *state) []string {
 		}
 	}
 	if ports == nil {
-		return nil
+		return ""
 	}
-	return []string{fmt.Sprintf("the patch ports %s lead to bridges that csig programs as well: %s, since the userspace datapath drops frames that are parsed again more than six times (eight since Open vSwitch 3.3): have only the last bridge of a row update or strip, with passthrough at the patch ports of those before it (docs/ovs.md)",
-		vendors.Names(ports), left)}
+	return fmt.Sprintf("the patch ports %s lead to bridges that csig programs as well: %s, since the userspace datapath drops frames that are parsed again more than six times (eight since Open vSwitch 3.3): have only the last bridge of a row update or strip, with passthrough at the patch ports of those before it (docs/ovs.md)",
+		vendors.Names(ports), left)
 }

@@ -118,16 +118,6 @@ func (s *Switch) Ofctl(args ...string) string {
 	return s.run("ovs-ofctl", append([]string{"-O", "OpenFlow14"}, args...)...)
 }
 
-// Script runs a shell script with arguments.
-func (s *Switch) Script(text string, args ...string) {
-	s.t.Helper()
-	file := filepath.Join(s.Dir, "script.sh")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
-	s.run("sh", append([]string{file}, args...)...)
-}
-
 // Appctl runs ovs-appctl on ovs-vswitchd and returns what it prints.
 func (s *Switch) Appctl(args ...string) string {
 	s.t.Helper()
