@@ -105,7 +105,7 @@ func TestAgentsElsewhere(t *testing.T) {
 
 	// A second agent for the same switch is refused, and the first goes on after a restart.
 	second := start("sonic1-again")
-	defer second.signal(syscall.SIGKILL)
+	defer func() { _ = second.signal(syscall.SIGKILL) }() // how it exits is of no interest
 	if text, err := os.ReadFile(filepath.Join(dir, "sonic1.yaml")); err != nil {
 		t.Fatal(err)
 	} else if err := second.client.Configure(t.Context(), text); err == nil || !strings.Contains(err.Error(), "another csig agent") {
