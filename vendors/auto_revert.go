@@ -31,7 +31,7 @@ type AutoReverter interface {
 	Confirm(ctx context.Context, token string) error
 
 	// PendingRevert returns a *PendingRevertError while an auto-revert is pending,
-	// whoever started it.
+	// of any client.
 	PendingRevert(ctx context.Context) error
 }
 
