@@ -344,7 +344,7 @@ func (a *Agent) noteRenewal(from, to time.Time, lease time.Duration, lost, fellB
 		switch {
 		case lost:
 			log.Warn("lease expired before its renewal, and rules were missing or changed; restored")
-		case a.leaselessLocked():
+		case a.withoutLeaseLocked():
 			a.noteRenewalNoLease(fellBack)
 		default:
 			log.Warn("lease expired before its renewal: the data plane had fallen back; renewed")
@@ -359,10 +359,10 @@ func (a *Agent) noteFacts(f *vendors.Facts) {
 	if f == nil {
 		return
 	}
-	before := a.shortcomings()
+	before := a.limitations()
 	a.mu.Lock()
 	a.facts = *f
-	now := a.shortcomingsLocked()
+	now := a.limitationsLocked()
 	a.mu.Unlock()
 	for _, v := range now {
 		if !slices.Contains(before, v) {
@@ -421,7 +421,7 @@ func (a *Agent) fail(err error) error {
 	}
 	if msg != a.cycle.LastError {
 		what := "cycle failed; the lease is not renewed"
-		if a.leaselessLocked() {
+		if a.withoutLeaseLocked() {
 			what = "cycle failed; nothing is written"
 		}
 		a.log.WithError(err).Error(what)

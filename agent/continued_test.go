@@ -81,7 +81,7 @@ func TestSourceOfAnotherConfiguration(t *testing.T) {
 // TestSightingOverAChange: a setup that was gone is restored with the next
 // configuration; a fallback stays one until a cycle ends it.
 func TestSightingOverAChange(t *testing.T) {
-	leaseless := vendors.Facts{Lease: vlanrules.Verdict{Level: vlanrules.Refused}}
+	withoutLease := vendors.Facts{Lease: vlanrules.Verdict{Level: vlanrules.Refused}}
 	for _, tc := range []struct {
 		name      string
 		clear     bool
@@ -92,7 +92,7 @@ func TestSightingOverAChange(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				src, drv := &script{}, &recorder{facts: leaseless}
+				src, drv := &script{}, &recorder{facts: withoutLease}
 				old := newTest(t, src, drv)
 				cycles(t, old, 3)
 				src.device = errors.New("no counters")
@@ -107,7 +107,7 @@ func TestSightingOverAChange(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				a.facts = leaseless
+				a.facts = withoutLease
 				a.continueFrom(old, true)
 				if s := a.Status(); s.DataPlane != tc.now {
 					t.Errorf("the next configuration: %s (%s), want %s", s.DataPlane, s.DataPlaneReason, tc.now)

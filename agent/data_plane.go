@@ -156,7 +156,7 @@ func (a *Agent) observationLocked(seen *vendors.DataPlane, now time.Time) observ
 		if seen.Left > 0 && !c.LeaseEnds.IsZero() {
 			c.LeaseEnds = now.Add(seen.Left)
 		}
-	case !a.leaselessLocked():
+	case !a.withoutLeaseLocked():
 		s.fallback = !c.LeaseEnds.IsZero() && !now.Before(c.LeaseEnds) // the setup is there, and its lease is over
 	}
 	return s
@@ -176,13 +176,13 @@ func (a *Agent) dataPlane(now time.Time) (plane, why string) {
 		return api.DataPlaneShadow, ""
 	case s.plane != "":
 		return s.plane, s.why
-	case s.fallback && (s.unseen == "" || a.leaselessLocked()): // without a lease nothing changes by itself
+	case s.fallback && (s.unseen == "" || a.withoutLeaseLocked()): // without a lease nothing changes by itself
 		return api.DataPlaneFallback, why
 	case c.LeaseEnds.IsZero():
 		return api.DataPlaneNone, why
 	case now.Before(c.LeaseEnds):
 		return api.DataPlaneLeased, why
-	case a.leaselessLocked():
+	case a.withoutLeaseLocked():
 		return api.DataPlaneFrozen, why
 	case s.unseen != "":
 		return api.DataPlaneUnknown, why

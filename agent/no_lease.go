@@ -14,15 +14,15 @@ import (
 // have expired, when it stops, and when it starts, since the age of what it finds
 // is unknown. When it is killed, the last values stay advertised.
 
-// leaselessLocked tells whether the device has no lease.
-func (a *Agent) leaselessLocked() bool {
+// withoutLeaseLocked tells whether the device has no lease.
+func (a *Agent) withoutLeaseLocked() bool {
 	return a.facts.Lease.Level == vlanrules.Refused && !a.cfg.Shadow
 }
 
-func (a *Agent) leaseless() bool {
+func (a *Agent) withoutLease() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.leaselessLocked()
+	return a.withoutLeaseLocked()
 }
 
 // noteRenewalNoLease logs that cycles complete again after a gap on a device without
@@ -43,7 +43,7 @@ func (a *Agent) fallBackOnExpiry(ctx context.Context) {
 	now := a.cfg.Now()
 	a.mu.Lock()
 	c := &a.cycle
-	due := a.leaselessLocked() && !c.LeaseEnds.IsZero() && now.After(c.LeaseEnds) && !c.seen.fallback && c.seen.plane == ""
+	due := a.withoutLeaseLocked() && !c.LeaseEnds.IsZero() && now.After(c.LeaseEnds) && !c.seen.fallback && c.seen.plane == ""
 	ended := c.LeaseEnds
 	a.mu.Unlock()
 	if !due || ctx.Err() != nil {

@@ -169,7 +169,7 @@ func (p *port) intend(prof *quantize.Profile) {
 		in, sig := &p.intents[i], &p.view.Signals[i]
 		if !sig.Possible {
 			// Counters cannot tell a frame's delay or queue (draft-00 §6.4);
-			// shortcomings reports it.
+			// limitations reports it.
 			in.Action = vlanrules.Passthrough
 			continue
 		}

@@ -41,7 +41,7 @@ func (a *Agent) start(ctx context.Context) error {
 		a.facts = facts
 		a.mu.Unlock()
 	}
-	for _, v := range a.shortcomings() {
+	for _, v := range a.limitations() {
 		a.log.WithFields(logrus.Fields{"what": v.What, "verdict": v.Level}).Warn(v.Reason)
 	}
 	// Everything that can be refused, before anything is written.
@@ -79,7 +79,7 @@ func (a *Agent) start(ctx context.Context) error {
 		}
 		return errors.Join(err, a.undo(before))
 	}
-	if err == nil && a.leaseless() && before.TPID != 0 {
+	if err == nil && a.withoutLease() && before.TPID != 0 {
 		err = a.cfg.Driver.Release(ctx)
 	}
 	a.noteSetup(err)

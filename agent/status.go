@@ -42,7 +42,7 @@ func (a *Agent) Status() *api.Status {
 			Stuck:         a.cycle.refresh.Stuck,
 			Note:          a.cycle.refresh.IntervalNote(a.cfg.Device.Interval),
 		},
-		Verdicts: a.shortcomingsLocked(),
+		Verdicts: a.limitationsLocked(),
 		Ports:    make([]api.Port, 0, len(a.ports)),
 	}
 	s.DataPlane, s.DataPlaneReason = a.dataPlane(now)
@@ -161,15 +161,15 @@ func (a *Agent) signal(sig quantize.Signal, s uint8, lm uint16) api.Signal {
 	}
 }
 
-// shortcomings lists what the device, or any agent that polls counters, does
+// limitations lists what the device, or any agent that polls counters, does
 // less than fully.
-func (a *Agent) shortcomings() []api.Verdict {
+func (a *Agent) limitations() []api.Verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.shortcomingsLocked()
+	return a.limitationsLocked()
 }
 
-func (a *Agent) shortcomingsLocked() []api.Verdict {
+func (a *Agent) limitationsLocked() []api.Verdict {
 	out := []api.Verdict{}
 	add := func(code findings.Code, what string, v vlanrules.Verdict) {
 		if v.Level != vlanrules.Full {

@@ -38,7 +38,7 @@ func TestPeriodThatChanges(t *testing.T) {
 	}
 }
 
-func TestClockStepMakesARefreshStartAnew(t *testing.T) {
+func TestClockStepRestartsRefreshLearning(t *testing.T) {
 	b := &box{frames: []func(float64) uint64{steady(50_000)}, shown: timer(5, 0.4)}
 	r := NewRefresh(RefreshConfig{})
 	for i, sec := range every(1, 101) {

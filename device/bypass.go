@@ -86,14 +86,14 @@ func (o *Opener) openDirect(ctx context.Context, d *inventory.Device) (t rollout
 	return &wrapped{Target: t, holds: run}, run, nil
 }
 
-// foundAgent is an agent that programs a device of this machine.
-type foundAgent struct {
+// localAgent is an agent that programs a device of this machine.
+type localAgent struct {
 	pid   int  // 0: unknown
 	usual bool // it listens at the usual socket
 }
 
 // String names it with its process.
-func (a *foundAgent) String() string {
+func (a *localAgent) String() string {
 	if a.pid == 0 {
 		return "a csig agent"
 	}
@@ -110,7 +110,7 @@ func (o *Opener) bypassAgent(ctx context.Context, d *inventory.Device) (rollout.
 		return direct, err
 	}
 	const name = "name its socket in the fleet file (management: {daemon: {socket: PATH}})"
-	found, err := findAgentIn(d.Management.NetNS)
+	found, err := findLocalAgentIn(d.Management.NetNS)
 	switch {
 	case err != nil:
 		return restoredByAgent(direct, "cannot find out whether an agent programs it and restores its rules: %w; stop the agent, or %s", err, name), nil

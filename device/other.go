@@ -21,7 +21,7 @@ func linuxDetails(counters.Source) (details, limitations []string) { return nil,
 
 func lockDevice(string, *logrus.Entry) (func(), error) { return nil, NeedsLinux("agent") }
 
-func findAgentIn(string) (*foundAgent, error) { return nil, nil } // none runs here
+func findLocalAgentIn(string) (*localAgent, error) { return nil, nil } // none runs here
 
 // NeedsLinux is the error of a command that needs a Linux kernel.
 func NeedsLinux(what string) error {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const startAnew = "\x1b[H\x1b[J" // what a redraw after a resize begins with
+const redrawStart = "\x1b[H\x1b[J" // what a redraw after a resize begins with
 
 // measuring reports that the demo's table shows probes.
 func measuring(out string) bool {
@@ -38,7 +38,7 @@ func TestDemoOnTerminal(t *testing.T) {
 	before := len(tt.text())
 	tt.resize(60, 20)
 	tt.await("redraws at the new size", before, func(out string) bool {
-		_, out, ok := strings.Cut(out, startAnew)
+		_, out, ok := strings.Cut(out, redrawStart)
 		return ok && strings.Count(out, "\x1b[J") > 2
 	})
 	out := tt.text()
@@ -49,11 +49,11 @@ func TestDemoOnTerminal(t *testing.T) {
 		t.Errorf("status %d after Ctrl-C", status)
 	}
 
-	wide, small, _ := strings.Cut(out, startAnew)
+	wide, small, _ := strings.Cut(out, redrawStart)
 	for _, part := range []struct {
 		text          string
 		columns, rows int
-	}{{wide, 80, 24}, {startAnew + small, 60, 20}} {
+	}{{wide, 80, 24}, {redrawStart + small, 60, 20}} {
 		s := newScreen(part.columns, part.rows)
 		whole := part.text[:strings.LastIndex(part.text, "wrong locators\r\n")+len("wrong locators\r\n")]
 		if err := s.write(whole); err != nil {

@@ -78,7 +78,7 @@ func TestCtrlCFinishes(t *testing.T) {
 	from := len(tt.text())
 	tt.resize(60, 10)
 	tt.await("a redraw", from, func(out string) bool {
-		return strings.Contains(out, startAnew+"Fleet file: ") && strings.Contains(out, "gate: learning")
+		return strings.Contains(out, redrawStart+"Fleet file: ") && strings.Contains(out, "gate: learning")
 	})
 	from = len(tt.text())
 	tt.press("\x03")

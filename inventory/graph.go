@@ -23,8 +23,8 @@ type graph struct {
 
 // What a port's peer is where it is no device of the fleet.
 const (
-	toNobody int32 = -1 // not known
-	toHost   int32 = -2 // a host, or a device of another fleet
+	noPeer int32 = -1 // not known
+	toHost int32 = -2 // a host, or a device of another fleet
 )
 
 // newGraph takes the links from the ports' peers.
@@ -46,7 +46,7 @@ func newGraph(f *Fleet) *graph {
 			k, ok := at[peer.Device]
 			switch {
 			case peer == (Peer{}):
-				t.peer[p] = toNobody
+				t.peer[p] = noPeer
 			case ok:
 				t.peer[p] = k
 			default:

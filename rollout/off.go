@@ -89,7 +89,7 @@ func (o *Off) Run(ctx context.Context) error {
 		names := slices.DeleteFunc(slices.Clone(devices), func(name string) bool { _, ok := wants[name]; return !ok })
 		_ = SideBySide(ctx, o.Parallel, names, false, func(name string) error {
 			want := wants[name]
-			err := o.step(ctx, stage, name, func(ctx context.Context, t Target) error { return bring(ctx, t, want) })
+			err := o.step(ctx, stage, name, func(ctx context.Context, t Target) error { return applyAndVerify(ctx, t, want) })
 			if err == nil && want.Nothing() {
 				gone.Store(name, true)
 			}
@@ -244,7 +244,7 @@ func (o *Off) lookAt(ctx context.Context, fences plans.Fences, name string, last
 			s.fence = fences.Of(d, s.Observation)
 		}
 		if s.fence != nil { // an error is reported, and the device taken off all the same
-			_ = o.step(ctx, plans.StageFence, name, func(ctx context.Context, t Target) error { return bring(ctx, t, *s.fence) })
+			_ = o.step(ctx, plans.StageFence, name, func(ctx context.Context, t Target) error { return applyAndVerify(ctx, t, *s.fence) })
 		}
 	case s.lost:
 		s.late = !last && (limited.Err() != nil || errors.As(s.Err, &timeout) && timeout.Timeout())

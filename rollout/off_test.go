@@ -437,7 +437,7 @@ func (unread) Observe(context.Context) (vendors.Setup, error) {
 
 // Edges strip as soon as they have answered themselves, and a device that does
 // not answer in time is asked once more.
-func TestOffWaitsForNobodysAnswer(t *testing.T) {
+func TestOffWaitsForNoAnswer(t *testing.T) {
 	net, f := offFleet()
 	fenced, failures, asked := 0, 0, 0
 	both := make(chan struct{})

@@ -202,7 +202,7 @@ func (r *Run) step(ctx context.Context, step *plans.Step, want vendors.Setup, mt
 		}
 		mark, err := r.arm(ctx, t, step, p)
 		if err == nil {
-			err = bring(ctx, t, want)
+			err = applyAndVerify(ctx, t, want)
 		}
 		if err == nil && mark != "" {
 			err = r.confirm(ctx, step.Device, want, mark)

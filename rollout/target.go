@@ -92,9 +92,9 @@ func SideBySide[T any](ctx context.Context, parallel int, items []T, stop bool, 
 	return errors.Join(errs...)
 }
 
-// bring makes a device's setup equal to want and reads it back. The error says
+// applyAndVerify makes a device's setup equal to want and reads it back. The error says
 // what is not as wanted.
-func bring(ctx context.Context, t Target, want vendors.Setup) error {
+func applyAndVerify(ctx context.Context, t Target, want vendors.Setup) error {
 	if want.Nothing() {
 		if err := t.Remove(ctx); err != nil {
 			return err

@@ -66,7 +66,7 @@ func TestFactsTravelWhole(t *testing.T) {
 			got.Traits = f.Traits
 		}
 		if !reflect.DeepEqual(got, f) {
-			t.Errorf("sent  %+v\nheard %+v", f, got)
+			t.Errorf("sent  %+v\nreceived %+v", f, got)
 		}
 	}
 }

@@ -76,9 +76,9 @@ func (n *node) child(name string) *node {
 }
 
 // tree is the part of the data tree that is looked at, from its root.
-var tree = plant()
+var tree = buildTree()
 
-func plant() *node {
+func buildTree() *node {
 	list := &node{name: "interface", leaf: noLeaf, list: true}
 	for l, path := range leafPaths {
 		at := list

@@ -14,9 +14,9 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// TestOpenVSwitchAfar drives a bridge by its sockets through a real sshd, and
+// TestRemoteOpenVSwitch drives a bridge by its sockets through a real sshd, and
 // continues after the connection is lost.
-func TestOpenVSwitchAfar(t *testing.T) {
+func TestRemoteOpenVSwitch(t *testing.T) {
 	s := ovstest.Start(t, ovstest.Options{Dummy: true})
 	s.AddBridge("csig")
 	s.AddWire("csig", "swp1", 1)

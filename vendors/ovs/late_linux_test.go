@@ -67,9 +67,9 @@ func TestTooLate(t *testing.T) {
 	}
 }
 
-// TestReleaseIsNobodysChange ends the lease, and goes on: that it was gone is no
+// TestReleaseIsNotAForeignChange ends the lease, and goes on: that it was gone is no
 // news.
-func TestReleaseIsNobodysChange(t *testing.T) {
+func TestReleaseIsNotAForeignChange(t *testing.T) {
 	t.Parallel()
 	s := newSandwich(t)
 	apply(t, s.driver, setupFor(quantize.Draft00, swp1))

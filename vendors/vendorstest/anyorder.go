@@ -81,7 +81,7 @@ func step(t *testing.T, lab Lab, before string, row *Row) string {
 		t.Fatal(err)
 	}
 	writes := lab.writes(t)
-	todo := bring(t, lab.Driver, have, row.Setup)
+	todo := setUp(t, lab.Driver, have, row.Setup)
 	state := lab.State(t)
 	if todo == 0 && (state != before || lab.writes(t) != writes) {
 		t.Errorf("Diff found nothing to do, and Apply wrote %d times and changed:\n%s", lab.writes(t)-writes, changed(before, state))
@@ -89,7 +89,7 @@ func step(t *testing.T, lab Lab, before string, row *Row) string {
 	if have, err = lab.Driver.Observe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left := bring(t, lab.Driver, have, row.Setup); left > 0 {
+	if left := setUp(t, lab.Driver, have, row.Setup); left > 0 {
 		t.Errorf("%d changes are left to do; observed %+v", left, have)
 	}
 	if again := lab.State(t); again != state {
@@ -108,8 +108,8 @@ func (l *Lab) writes(t testing.TB) int {
 	return l.Writes(t)
 }
 
-// bring applies a setup and returns how many changes Diff had announced.
-func bring(t *testing.T, d vendors.Driver, have, want vendors.Setup) int {
+// setUp applies a setup and returns how many changes Diff had announced.
+func setUp(t *testing.T, d vendors.Driver, have, want vendors.Setup) int {
 	t.Helper()
 	if want.Nothing() {
 		if err := d.Remove(t.Context()); err != nil {

@@ -13,16 +13,16 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 )
 
-// findAgentIn returns the agent that programs the ports of a network namespace, the
+// findLocalAgentIn returns the agent that programs the ports of a network namespace, the
 // caller's where the path is ""; nil where there is none.
-func findAgentIn(netns string) (*foundAgent, error) {
-	return inNamespace(netns, func() (*foundAgent, error) {
-		return findAgent(lockName, filepath.Join(filepath.Dir(api.DefaultSocket()), "lock"), api.DefaultSocket())
+func findLocalAgentIn(netns string) (*localAgent, error) {
+	return inNamespace(netns, func() (*localAgent, error) {
+		return findLocalAgent(lockName, filepath.Join(filepath.Dir(api.DefaultSocket()), "lock"), api.DefaultSocket())
 	})
 }
 
-// findAgent returns the holder of the lock of this network namespace, as lock takes it.
-func findAgent(name, file, socket string) (*foundAgent, error) {
+// findLocalAgent returns the holder of the lock of this network namespace, as lock takes it.
+func findLocalAgent(name, file, socket string) (*localAgent, error) {
 	lock, err := listenerAt(name)
 	if err != nil {
 		return nil, nil // an agent listens as soon as it has the lock
@@ -46,9 +46,9 @@ func findAgent(name, file, socket string) (*foundAgent, error) {
 		if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &has); err != nil || has.Type == unix.F_UNLCK {
 			return nil, err
 		}
-		return &foundAgent{}, nil
+		return &localAgent{}, nil
 	}
-	a := &foundAgent{pid: int(lock.Pid)}
+	a := &localAgent{pid: int(lock.Pid)}
 	if at, err := listenerAt(socket); err == nil {
 		a.usual = a.pid != 0 && at.Pid == lock.Pid
 	}
