@@ -75,6 +75,7 @@ func (d *Daemon) Configure(ctx context.Context, text []byte, token string) error
 	if err := d.allowChange(token); err != nil {
 		return err
 	}
+	d.bypassed()
 	return d.configure(ctx, text)
 }
 

@@ -42,7 +42,7 @@ type DaemonConfig struct {
 	Version  string
 	Log      *logrus.Entry
 	Now      func() time.Time // nil: time.Now
-	OnCycle  func()           // called after each cycle; nil for none
+	OnCycle  func()           // called after each cycle, and when the daemon begins to wait; nil for none
 }
 
 // Daemon runs the agent of one device and replaces it when it is given another
@@ -298,8 +298,27 @@ func (d *Daemon) show(r *running) {
 
 func (d *Daemon) wait(what string) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.run, d.waiting = nil, what
+	d.mu.Unlock()
+	if d.cfg.OnCycle != nil { // who is told the status is not to see the configuration's last one
+		d.cfg.OnCycle()
+	}
+}
+
+// bypassed ends the configuration where csig off has taken the device off past this
+// daemon: nothing of it is in force, and the driver may have lost the device. d.change is
+// held.
+func (d *Daemon) bypassed() {
+	r := d.current()
+	off := (*OffError)(nil)
+	if r == nil || !errors.As(d.checkOffMarker(), &off) {
+		return
+	}
+	r.halt()
+	d.wait("for a configuration: " + off.Error())
+	if err := r.close(nil); err != nil {
+		d.cfg.Log.WithError(err).Warn("closing what the configuration used that csig off took off")
+	}
 }
 
 func (d *Daemon) current() *running {

@@ -65,6 +65,7 @@ func (d *Daemon) Facts(ctx context.Context, device string) (facts vendors.Facts,
 func (d *Daemon) Setup(ctx context.Context, device string) (s vendors.Setup, err error) {
 	d.change.Lock() // half a change is not to be seen
 	defer d.change.Unlock()
+	d.bypassed()
 	err = d.look(device, func(driver vendors.Driver) error {
 		s, err = driver.Observe(ctx)
 		return err

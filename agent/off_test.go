@@ -211,3 +211,51 @@ func TestDaemonSetsMTUs(t *testing.T) {
 		})
 	}
 }
+
+// TestNextChangeAfterOffPastADaemonThatContinues: csig off has taken the device off past a
+// daemon that hung. Nothing of its configuration is in force any more: what asks for the
+// setup learns that, an auto-revert goes back to nothing, and the configuration that it ran
+// before is set up again when it is sent once more.
+func TestNextChangeAfterOffPastADaemonThatContinues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		drv := &recorder{}
+		k, mark := marked(t, drv, nil)
+		if err := os.Remove(mark); err != nil {
+			t.Fatal(err)
+		}
+		k.begin(t)
+		defer k.close(t)
+		time.Sleep(5 * interval)
+		if s, err := k.Setup(t.Context(), "test"); err != nil || s.Config == "" {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		if err := os.WriteFile(mark, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		k.with((*recorder).clear)
+		applied := len(drv.applied)
+		if s, err := k.Setup(t.Context(), "test"); err != nil || s.Config != "" || !s.Nothing() {
+			t.Errorf("the setup is %+v, %v", s, err)
+		}
+		token, err := k.StartRevert(t.Context(), "test", 30*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Configure(t.Context(), []byte(deviceText), token); err != nil {
+			t.Fatal(err)
+		}
+		gone(t, mark)
+		if len(drv.applied) <= applied {
+			t.Error("the configuration is taken, and not set up")
+		}
+		time.Sleep(31 * time.Second) // it is not confirmed
+		k.with(func(r *recorder) {
+			if r.removed == 0 {
+				t.Error("the auto-revert leaves the setup")
+			}
+		})
+		if s := k.Status(); s.Waiting == "" || k.text(t) != "" {
+			t.Errorf("it waits for %q, and its file is %q", s.Waiting, k.text(t))
+		}
+	})
+}

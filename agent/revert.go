@@ -52,11 +52,12 @@ func (d *Daemon) StartRevert(ctx context.Context, device string, after time.Dura
 	if err := d.cancelRevert(); err != nil {
 		return "", err
 	}
+	d.bypassed()
 	a := &pendingRevert{Until: d.cfg.Now().Add(after)}
 	if r := d.current(); r != nil {
 		a.Hash = r.hash
 		err = d.saveHistory(r)
-	} else if _, there, e := d.file(); e != nil || there { // broken, or taken off past us
+	} else if _, there, e := d.file(); e != nil || there && d.checkOffMarker() == nil { // broken
 		err = errors.Join(e, fmt.Errorf("the daemon does not run its file %s, and could not restore it: %w", d.cfg.File, errors.ErrUnsupported))
 	} else {
 		err = d.look(device, func(driver vendors.Driver) error {

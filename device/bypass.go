@@ -58,7 +58,7 @@ func (o *Opener) bypassDaemon(ctx context.Context, d *inventory.Device, login *s
 	case inventory.Here:
 		err = writeOffMarker(ctx, nil, marker)
 	default:
-		err = fmt.Errorf("the daemon runs at %s", at)
+		return restoredByAgent(direct, "%s, and restores its rules when it is started or continues: it runs at %s, where no off-marker can be written from here: stop it there", reason, at), nil
 	}
 	if err != nil {
 		return restoredByAgent(direct, "%s, and restores its rules when it is started: no off-marker could be written there: %w; keep it from being started, or make the file %s yourself", reason, err, marker), nil

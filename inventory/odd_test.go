@@ -197,10 +197,11 @@ func TestOddPlaces(t *testing.T) {
 		{"a FIFO", "fifo", func(dir string) error { return syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600) }, "it is not a plain file"},
 		{"a FIFO that a pattern finds", "*.part", func(dir string) error { return syscall.Mkfifo(filepath.Join(dir, "x.part"), 0o600) }, "it is not a plain file"},
 		{"a folder", "folder", func(dir string) error { return os.Mkdir(filepath.Join(dir, "folder"), 0o700) }, "it is not a plain file"},
+		{"a file of the kernel's that waits", "/proc/kmsg", nil, "it is not a plain file"},
 		{"a device without end", "/dev/zero", nil, "it is not a plain file"},
 		{"a device that is empty", "/dev/null", nil, "it is not a plain file"},
 		{"a process's memory", "/proc/self/mem", nil, "include: "},
-		{"a file of the kernel's", "/proc/self/status", nil, "this is no fleet file"},
+		{"a file of the kernel's", "/proc/self/status", nil, "it is not a plain file"},
 		{"a link to itself", "loop", func(dir string) error { return os.Symlink("loop", filepath.Join(dir, "loop")) }, "include: "},
 		{"a link to a FIFO", "link", func(dir string) error {
 			return errors.Join(syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600), os.Symlink("pipe", filepath.Join(dir, "link")))

@@ -1,10 +1,24 @@
 package inventory
 
 import (
+	"io/fs"
+	"os"
 	"runtime"
 
 	"golang.org/x/sys/unix"
 )
+
+// ofKernel reports whether a file is one of procfs or sysfs: they look like plain files,
+// and reading one may wait for ever.
+func ofKernel(file fs.File) bool {
+	f, ok := file.(*os.File)
+	if !ok {
+		return false
+	}
+	var st unix.Statfs_t
+	err := unix.Fstatfs(int(f.Fd()), &st)
+	return err != nil || st.Type == unix.PROC_SUPER_MAGIC || st.Type == unix.SYSFS_MAGIC
+}
 
 // unprivileged calls start, which starts a program, on a thread without
 // capabilities, where this process has given up new privileges: csig agent has.

@@ -112,6 +112,10 @@ func TestHostileDaemon(t *testing.T) {
 				cancel()
 				format := what != "forget" && what != "links" || name != "another format" && name != "a number for a text"
 				switch {
+				case what == "forget" && !format:
+					if err == nil {
+						t.Errorf("%s: no error", what)
+					}
 				case err == nil && format:
 					t.Errorf("%s: no error", what)
 				case err == nil, (what == "links" || what == "watch") && quick: // it ended

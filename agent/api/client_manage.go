@@ -142,7 +142,8 @@ func (c *Client) changeTo(ctx context.Context, method, path string, v any) error
 	return c.change(ctx, method, path, text)
 }
 
-// change asks for a change, whose answer is of no interest.
+// change asks for a change. A daemon answers that with an empty object; any other answer
+// is no sign that it did anything.
 func (c *Client) change(ctx context.Context, method, path string, file []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, maxRequest)
 	defer cancel()
@@ -151,8 +152,12 @@ func (c *Client) change(ctx context.Context, method, path string, file []byte) e
 		return err
 	}
 	defer a.Close()
-	if err := a.next(new(any)); err != nil {
+	var answer any
+	if err := a.next(&answer); err != nil {
 		return c.broken(err)
+	}
+	if object, ok := answer.(map[string]any); !ok || len(object) > 0 {
+		return fmt.Errorf("agent at %s: its answer to a change is not that of csig agent: whether it did anything is not known", c.name)
 	}
 	return nil
 }

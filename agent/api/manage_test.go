@@ -366,3 +366,22 @@ func TestDaemonWithAnExpiredCertificate(t *testing.T) {
 		t.Errorf("it logs %q", line)
 	}
 }
+
+// TestAnswersToChanges: an answer that is no daemon's does not count as a change that was made.
+func TestAnswersToChanges(t *testing.T) {
+	for body, ok := range map[string]bool{"{}": true, `{"format":"csig.status/v1"}`: false, "[]": false, "null": false, `"done"`: false, "": false} {
+		socket := filepath.Join(t.TempDir(), "s")
+		l, err := net.Listen("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body+"\n") })}
+		go func() { _ = srv.Serve(l) }()
+		c := NewClient(socket)
+		if err := c.Remove(t.Context()); (err == nil) != ok {
+			t.Errorf("%q: %v", body, err)
+		}
+		c.Close()
+		_ = srv.Close()
+	}
+}

@@ -198,7 +198,11 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 		}
 		return all.Open(d.Platform, vendors.Config{Device: *d, Who: "csig agent"})
 	}
-	o.OnCycle = func() { server.Publish() }
+	o.OnCycle = func() {
+		if server != nil {
+			server.Publish()
+		}
+	}
 	daemon := agent.NewDaemon(o.DaemonConfig)
 	defer func() {
 		if err := daemon.Close(); err != nil {

@@ -168,6 +168,9 @@ func (d *Driver) disconnect() error {
 	return err
 }
 
+// redial is between two attempts to connect to a bridge.
+const redial = 50 * time.Millisecond
+
 // patience bounds what is asked of a switch outside of a caller's own limit.
 const patience = 5 * time.Second
 
@@ -181,8 +184,15 @@ func (d *Driver) connect(ctx context.Context) error {
 	defer cancel()
 	at := path.Join(d.cfg.RunDir, d.cfg.Bridge+".mgmt")
 	c, err := d.cfg.Dial(ctx, at)
+	for again := 0; err != nil && again < 3 && ctx.Err() == nil && !errors.As(err, new(*vendors.PermanentError)); again++ {
+		select { // ovs-vswitchd that reconfigures a bridge refuses for a moment
+		case <-time.After(redial):
+			c, err = d.cfg.Dial(ctx, at)
+		case <-ctx.Done():
+		}
+	}
 	if err != nil {
-		return fmt.Errorf("bridge %s: is ovs-vswitchd running, has it a bridge of this name, and may this user open its socket? %w", d.cfg.Bridge, err)
+		return fmt.Errorf("bridge %s: %w: is ovs-vswitchd running, has it a bridge of this name, and may this account open its socket (over SSH, root's by sudo: true)?", d.cfg.Bridge, err)
 	}
 	of, err := openflow.NewConn(ctx, c)
 	if err != nil {
@@ -514,7 +524,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 		case <-noticed.C:
 		case <-ctx.Done():
 			noticed.Stop()
-			return fmt.Errorf("bridge %s: its flows come back: who had the bridge still programs it: %w", d.cfg.Bridge, context.Cause(ctx))
+			return fmt.Errorf("bridge %s: its flows are removed, and who had the bridge may write some again until it notices: run this once more: %w", d.cfg.Bridge, context.Cause(ctx))
 		}
 		n, err = d.remove(ctx)
 	}

@@ -26,7 +26,7 @@ func degraded(why string) vlanrules.Verdict {
 
 const losesR = "tagged frames leave with R (the DEI) 0: Open vSwitch keeps the bit for itself"
 
-const leaks = "a tag with an MPLS header behind it, and one behind two VLAN tags, is not stripped"
+const leaks = "a tag with an MPLS header behind it, one in front of a VLAN tag or behind two, and of two behind a VLAN tag both, are not stripped"
 
 // facts is what is so on every Open vSwitch.
 func facts() vendors.Facts {
