@@ -130,4 +130,12 @@ func TestAgentsElsewhere(t *testing.T) {
 	}
 	vs1.await("that nothing is there", func(s *api.Status) bool { return s.DataPlane == api.DataPlaneAbsent })
 	has(false)
+
+	// The daemon that continues takes part in the next roll-out and in its rollback.
+	again := filepath.Join(dir, "again.plan")
+	run(2, "plan", "-i", fleet, "-o", again)
+	run(0, "apply", again, "--soak", "50ms")
+	has(true)
+	run(0, "rollback", again+".journal")
+	has(false)
 }
