@@ -1,6 +1,10 @@
 package counters
 
-import "testing"
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
 
 // Two refreshes that are both off their places by the jitter still leave room for the
 // period.
@@ -117,4 +121,34 @@ func TestCount(t *testing.T) {
 	if n, sure := f.count(22_300, 23_300, 100); n != 0 || sure {
 		t.Errorf("readings are missing, and little is known: %d, %v", n, sure)
 	}
+}
+
+// TestBoundsOfAPeriod: the bounds hold the period, and are no wider than what the readings
+// at both ends of what was seen leave open.
+func TestBoundsOfAPeriod(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		period := rapid.Int64Range(1_000, 10_000).Draw(t, "period")
+		gap := rapid.Int64Range(50, period-1).Draw(t, "gap")
+		phase := rapid.Int64Range(0, period-1).Draw(t, "phase")
+		n := rapid.Int64Range(2, 60).Draw(t, "refreshes")
+		seen := func(k int64) (a, b int64) { // the readings before and after a refresh
+			b = -floorDiv(-(phase+k*period), gap) * gap
+			return b - gap, b
+		}
+		var f periodFit
+		f.restart(seen(0))
+		for k := int64(1); k <= n; k++ {
+			a, b := seen(k)
+			f.add(a, b, 1, gap)
+		}
+		if f.lo > period || f.hi < period {
+			t.Fatalf("a period of %d is not in %d to %d", period, f.lo, f.hi)
+		}
+		if most := 2*gap/n + 2; f.jitter == 0 && f.hi-f.lo > most {
+			t.Errorf("%d refreshes each %d, read each %d: bounds %d to %d, want at most %d apart", n, period, gap, f.lo, f.hi, most)
+		}
+		if f.jitter != 0 {
+			t.Errorf("an exact timer has a jitter of %d", f.jitter)
+		}
+	})
 }

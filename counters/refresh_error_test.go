@@ -58,3 +58,32 @@ func TestErrorOfAPortsOwnTime(t *testing.T) {
 		})
 	}
 }
+
+// TestErrorOfALearnedTimer: once a timer is learned, the stated error of a window is what
+// the readings leave open, and not more: next to nothing where they fall at the same places
+// of each period, and less than half their distance anywhere.
+func TestErrorOfALearnedTimer(t *testing.T) {
+	for _, tt := range []struct{ period, gap, most float64 }{
+		{5, 1, 0.03}, {3, 1, 0.03}, {10, 2, 0.03}, // of the gap
+		{5, 0.7, 0.45}, {2, 0.3, 0.36}, {5, 4, 0.4},
+	} {
+		b := &box{frames: []func(float64) uint64{steady(50_000)}, shown: timer(tt.period, 0.1)}
+		n := 0
+		watch(b, every(tt.gap, int(200*tt.period/tt.gap)), RefreshConfig{}, func(_ int, at float64, est []Estimate) {
+			e := &est[0]
+			if at < 100*tt.period || e.State != OK {
+				return
+			}
+			n++
+			if e.Error > seconds(tt.most*tt.gap) {
+				t.Errorf("each %v s, read each %v s, at %v: the error is %v", tt.period, tt.gap, at, e.Error)
+			}
+			if lo, hi := e.LoadRange(); lo > 50_000*8192 || hi < 50_000*8192 {
+				t.Errorf("each %v s, read each %v s, at %v: load in [%d, %d]", tt.period, tt.gap, at, lo, hi)
+			}
+		})
+		if n < 90 {
+			t.Errorf("each %v s, read each %v s: %d estimates", tt.period, tt.gap, n)
+		}
+	}
+}

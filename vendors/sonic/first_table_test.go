@@ -179,3 +179,31 @@ func TestSentTwice(t *testing.T) {
 		l.sw.Redis.Do(0, "HSET", portInit, "lanes", "0")
 	}
 }
+
+// TestLaterTable: orchagent has answered a definition since the switch started. One that it
+// does not answer later is no reason to keep the next one back.
+func TestLaterTable(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, sonictest.R202405, "Ethernet0")
+	l.patience = 300 * time.Millisecond
+	s := setupOf(quantize.Draft00, "Ethernet0")
+	l.apply(s)
+	if err := l.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.sw.Redis.Do(6, "HSET", firstKey, firstAnswered, "2026-01-01T00:00:00Z")
+	l.sw.Mute = func(key string) bool { return strings.HasPrefix(key, definitions) }
+	l.open()
+	if err := l.Apply(t.Context(), s); err == nil {
+		t.Fatal("a definition without an answer is taken for one that was answered")
+	}
+	if row := l.sw.Redis.Hash(6, firstKey); row[firstSent] != "" {
+		t.Errorf("the note of a later table is %v", row)
+	}
+	l.sw.Mute = nil
+	l.patience = 10 * time.Second
+	l.open()
+	if err := l.Apply(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+}
