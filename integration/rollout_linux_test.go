@@ -318,7 +318,7 @@ func TestOffTwice(t *testing.T) {
 // The process is killed at every step's beginning and end: resuming completes
 // the plan, and rolling back restores what was there. Here it is the one or the
 // other in turns; TestLongKilledAtEveryStepOfAMixedFleet does both each time.
-func TestKilledAtEveryStep(t *testing.T) {
+func TestLongKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
 	if mayStrip(t) {
 		r := newRow(t, 3)

@@ -12,7 +12,7 @@ import (
 // returns its name.
 func attachOther(t *testing.T, n *netns, dev string) string {
 	t.Helper()
-	const name = "another_application"
+	const name = "another_app"
 	err := n.do(func() error {
 		index, err := ifindex(dev)
 		if err != nil {
