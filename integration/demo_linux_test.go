@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -79,7 +80,10 @@ func runDemo(t *testing.T, dir string, cred *syscall.Credential) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Pdeathsig: syscall.SIGKILL}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
+	runtime.LockOSThread() // with which the demo would end
+	err := cmd.Run()
+	runtime.UnlockOSThread()
+	if err != nil {
 		t.Fatalf("csig demo: %v\n%s", err, stderr.String())
 	}
 	dec := json.NewDecoder(&stdout)

@@ -168,9 +168,6 @@ func (d *Driver) disconnect() error {
 	return err
 }
 
-// redial is between two attempts to connect to a bridge.
-const redial = 50 * time.Millisecond
-
 // patience bounds what is asked of a switch outside of a caller's own limit.
 const patience = 5 * time.Second
 
@@ -184,13 +181,6 @@ func (d *Driver) connect(ctx context.Context) error {
 	defer cancel()
 	at := path.Join(d.cfg.RunDir, d.cfg.Bridge+".mgmt")
 	c, err := d.cfg.Dial(ctx, at)
-	for again := 0; err != nil && again < 3 && ctx.Err() == nil && !errors.As(err, new(*vendors.PermanentError)); again++ {
-		select { // ovs-vswitchd that reconfigures a bridge refuses for a moment
-		case <-time.After(redial):
-			c, err = d.cfg.Dial(ctx, at)
-		case <-ctx.Done():
-		}
-	}
 	if err != nil {
 		return fmt.Errorf("bridge %s: %w: is ovs-vswitchd running, has it a bridge of this name, and may this account open its socket (over SSH, root's by sudo: true)?", d.cfg.Bridge, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -128,20 +129,25 @@ func (s *Switch) Appctl(args ...string) string {
 func (s *Switch) daemon(to **exec.Cmd, socket, name string, args ...string) {
 	s.t.Helper()
 	c := s.command(name, args...)
-	// It ends with the test, however that ends. A thread of another namespace
-	// may end earlier, and is the caller's to think of.
+	// It ends with the test, however that ends: with the thread that started it, which
+	// therefore stays until then. Where the caller starts it the thread is the caller's.
 	if s.own {
 		c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	}
-	if err := s.options.Start(c); err != nil {
+	gone, started := make(chan struct{}), make(chan error)
+	go func() {
+		defer close(gone)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := s.options.Start(c)
+		if started <- err; err == nil {
+			_ = c.Wait() // it is killed in the end
+		}
+	}()
+	if err := <-started; err != nil {
 		s.t.Fatal(err)
 	}
 	*to = c
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		_ = c.Wait() // it is killed in the end
-	}()
 	for limit := time.Now().Add(time.Minute); ; {
 		path := strings.ReplaceAll(socket, "PID", strconv.Itoa(c.Process.Pid))
 		if conn, err := net.Dial("unix", path); err == nil {
