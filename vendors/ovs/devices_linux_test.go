@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"os/exec"
 	"runtime"
 	"testing"
 	"time"
@@ -122,7 +123,7 @@ func devices(t *testing.T, tags []uint16) {
 		t.Fatalf("making a network namespace: %v", err)
 	}
 	defer ns.Close()
-	s := ovstest.Start(t, ovstest.Options{})
+	s := ovstest.Start(t, ovstest.Options{Start: (*exec.Cmd).Start}) // on this thread
 	s.AddBridge("csig")
 	in, out := newDevice(t, s, "h1", "1"), newDevice(t, s, "swp1", "2")
 	s.Ofctl("add-flow", "csig", "in_port=1,actions=load:2->NXM_NX_REG15[],resubmit(,60)")

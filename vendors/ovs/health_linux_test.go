@@ -1,6 +1,7 @@
 package ovs
 
 import (
+	"os/exec"
 	"runtime"
 	"slices"
 	"testing"
@@ -22,7 +23,7 @@ func TestHealth(t *testing.T) {
 		t.Fatalf("making a network namespace: %v", err)
 	}
 	defer ns.Close()
-	s := ovstest.Start(t, ovstest.Options{})
+	s := ovstest.Start(t, ovstest.Options{Start: (*exec.Cmd).Start}) // on this thread
 	s.AddBridge("csig")
 	in := newDevice(t, s, "h1", "1")
 	newDevice(t, s, "swp1", "2")

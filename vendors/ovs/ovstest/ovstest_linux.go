@@ -134,15 +134,18 @@ func (s *Switch) daemon(to **exec.Cmd, socket, name string, args ...string) {
 	if s.own {
 		c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	}
-	gone, started := make(chan struct{}), make(chan error)
+	gone, started := make(chan struct{}), make(chan error, 1)
+	if !s.own {
+		started <- s.options.Start(c)
+	}
 	go func() {
 		defer close(gone)
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := s.options.Start(c)
-		if started <- err; err == nil {
-			_ = c.Wait() // it is killed in the end
+		if s.own {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			started <- s.options.Start(c)
 		}
+		_ = c.Wait() // it is killed in the end, or was not started
 	}()
 	if err := <-started; err != nil {
 		s.t.Fatal(err)
