@@ -79,8 +79,8 @@ func (c *compiler) bytes(name string, included bool) (data []byte, again int, er
 		c.names[name] = n
 		return nil, n, nil
 	}
-	if included && (!info.Mode().IsRegular() || ofKernel(file)) {
-		return nil, -1, &fs.PathError{Op: "read", Path: name, Err: errors.New("it is not a plain file")}
+	if included && !isPlain(file, info) {
+		return nil, -1, &fs.PathError{Op: "read", Path: name, Err: errNotPlain}
 	}
 	if data, err = io.ReadAll(io.LimitReader(file, maxWhole+1)); err == nil {
 		c.names[name] = len(c.read)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
@@ -103,6 +104,12 @@ func (s Secret) fetch(ctx context.Context) (string, error) {
 	return "", errors.New("none is given; write {env: NAME}, {file: /PATH} or {command: [PROGRAM, ARGUMENT]} in the fleet file")
 }
 
+var errNotPlain = errors.New("it is not a plain file")
+
+// isPlain reports whether reading a file ends: not that of a device or a pipe, nor of a
+// file of the kernel that looks like a plain one.
+func isPlain(file fs.File, info fs.FileInfo) bool { return info.Mode().IsRegular() && !ofKernel(file) }
+
 // readSecret looks at the file that it has opened, so that the one checked is
 // the one read.
 func readSecret(path string) (string, error) {
@@ -116,8 +123,8 @@ func readSecret(path string) (string, error) {
 	if err != nil {
 		return "", WithoutPath(err)
 	}
-	if !info.Mode().IsRegular() {
-		return "", errors.New("it is not a plain file")
+	if !isPlain(file, info) {
+		return "", errNotPlain
 	}
 	if perm := info.Mode().Perm(); perm&0o037 != 0 {
 		return "", fmt.Errorf("others can get at it (mode %04o); run: chmod 600 %s", perm, path)

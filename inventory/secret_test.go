@@ -68,6 +68,7 @@ func TestResolve(t *testing.T) {
 		{"file empty", Secret{File: write(t, "\n", 0o600)}, "", "it is empty"},
 		{"file too long", Secret{File: write(t, strings.Repeat(planted, maxSecret), 0o600)}, "", "longer than"},
 		{"file that is a folder", Secret{File: t.TempDir()}, "", "not a plain file"},
+		{"file of the kernel's that waits", Secret{File: "/proc/kmsg"}, "", "not a plain file"},
 		{"file that is a pipe without a writer", Secret{File: fifo}, "", "not a plain file"},
 		{"command", Secret{Command: []string{"echo", planted}}, planted, ""},
 		{"command without a shell", Secret{Command: []string{"echo", "$HOME;*"}}, "$HOME;*", ""},
