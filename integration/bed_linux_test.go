@@ -207,6 +207,22 @@ func (b *bed) launch(t testing.TB, file, socket string, args ...string) *agent {
 	return launchIn(t, b.s1.Command(csig, append([]string{"agent", "-c", file, "--socket", socket}, args...)...), socket)
 }
 
+// newHost is a network namespace of its own, until the test ends.
+func newHost(t testing.TB, name string) *fabric.Node {
+	t.Helper()
+	var f fabric.Fabric
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	n, err := f.AddHost(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // launchIn runs a command that is csig agent, and ends it with the test.
 func launchIn(t testing.TB, cmd *fabric.Cmd, socket string) *agent {
 	t.Helper()

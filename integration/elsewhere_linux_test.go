@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
 	"github.com/csig-agent/csig/vendors/ssh/sshtest"
@@ -49,16 +48,7 @@ func TestAgentsElsewhere(t *testing.T) {
 	redis.Do(2, "HSET", "COUNTERS_PORT_NAME_MAP", "Ethernet0", "oid:0x1000000000001")
 	redis.Do(2, "HSET", "COUNTERS:oid:0x1000000000001", "SAI_PORT_STAT_IF_OUT_OCTETS", 0, "SAI_PORT_STAT_IF_OUT_UCAST_PKTS", 0, "SAI_PORT_STAT_IF_OUT_NON_UCAST_PKTS", 0)
 
-	var f fabric.Fabric
-	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	here, err := f.AddHost("here")
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := newHost(t, "here")
 	sshd := sshtest.Start(t, sshtest.Options{Start: func(cmd *exec.Cmd) error { return here.Do(cmd.Start) }})
 	fleet := filepath.Join(dir, "fleet.yaml")
 	l := sshd.Login

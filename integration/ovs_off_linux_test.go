@@ -46,17 +46,7 @@ const local = "local: true\n    "
 
 func newOVSAlone(t *testing.T) *ovsAlone {
 	o := &ovsAlone{Switch: ovstest.Start(t, ovstest.Options{Dummy: true}), t: t, dir: t.TempDir()}
-	var f fabric.Fabric
-	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	node, err := f.AddHost("s1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.node = node
+	o.node = newHost(t, "s1")
 	o.AddBridge("csig")
 	o.in = o.AddWire("csig", "h1", 1)
 	o.AddWire("csig", "swp1", 2)

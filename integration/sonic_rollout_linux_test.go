@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
 )
 
@@ -68,16 +67,7 @@ func TestSonicRollout(t *testing.T) {
 		return string(out)
 	}
 	socket := filepath.Join(dir, "agent.sock")
-	var f fabric.Fabric
-	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	spine, err := f.AddHost("spine") // the lock belongs to its namespace
-	if err != nil {
-		t.Fatal(err)
-	}
+	spine := newHost(t, "spine") // the lock belongs to its namespace
 	a := launchIn(t, spine.Command(csig, "agent", "--wait", "-c", filepath.Join(dir, "spine.yaml"), "--socket", socket), socket)
 	a.await("that it answers", func(*api.Status) bool { return true })
 	out := run(2, "plan", "-i", file, "-o", plan)
