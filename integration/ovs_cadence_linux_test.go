@@ -21,8 +21,8 @@ import (
 	"github.com/csig-agent/csig/counters"
 	ovscounters "github.com/csig-agent/csig/counters/ovs"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vendors/ovs"
-	"github.com/csig-agent/csig/vendors/ovs/openflow"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 )
 
@@ -178,18 +178,18 @@ func bareBundles(t *testing.T, s *ovstest.Switch, flows int) []time.Duration {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of, err := openflow.NewConn(t.Context(), c)
+	of, err := ofp.NewConn(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer of.Close()
 	var took []time.Duration
 	for round := range uint32(100) {
-		var mods []openflow.Mod
+		var mods []ofp.Mod
 		for i := range flows {
-			m := openflow.Match{VID: openflow.VLANPresent, VIDMask: openflow.VLANPresent}
-			m.Regs[15] = openflow.Exactly(uint32(i))
-			mods = append(mods, openflow.Mod{Kind: openflow.Add, Flow: &openflow.Flow{Table: 90, Priority: 7, Match: m, Actions: openflow.Actions(nil).Load(14, round).Resubmit(91)}})
+			m := ofp.Match{VID: ofp.VLANPresent, VIDMask: ofp.VLANPresent}
+			m.Regs[15] = ofp.Exactly(uint32(i))
+			mods = append(mods, ofp.Mod{Kind: ofp.Add, Flow: &ofp.Flow{Table: 90, Priority: 7, Match: m, Actions: ofp.Actions(nil).Load(14, round).Resubmit(91)}})
 		}
 		start := time.Now()
 		if err := of.Commit(t.Context(), mods); err != nil {

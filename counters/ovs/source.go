@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
 // Config is what a Source needs to know.
@@ -41,10 +41,10 @@ const patience = 5 * time.Second
 // Source reads the counters of a bridge. It is not safe for concurrent use.
 type Source struct {
 	cfg   Config
-	of    *openflow.Conn
+	of    *ofp.Conn
 	ports []port
 	at    map[string]int
-	stats []openflow.PortStats
+	stats []ofp.PortStats
 }
 
 // port is what is known of a port that is read.
@@ -123,7 +123,7 @@ func (s *Source) read(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("is ovs-vswitchd running, and may this user open its socket? %w", err)
 		}
-		if s.of, err = openflow.NewConn(ctx, c); err != nil {
+		if s.of, err = ofp.NewConn(ctx, c); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,7 @@ import (
 var watched = []string{
 	"quantize", "counters", "counters/snmp", "counters/gnmi", "counters/fleet", "counters/trace",
 	"agent", "agent/api", "assess", "device", "inventory", "plans", "rollout",
-	"vendors/ovs/openflow", "vendors/sonic", "vendors/sonic/sonicdb",
+	"vendors/openflow/ofp", "vendors/sonic", "vendors/sonic/sonicdb",
 }
 
 // watchers are the packages that test another one, beside its own tests.

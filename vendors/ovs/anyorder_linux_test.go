@@ -12,7 +12,7 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -73,12 +73,12 @@ func (s *sandwich) state(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := openflow.NewConn(t.Context(), socket)
+	c, err := ofp.NewConn(t.Context(), socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	flows, err := c.Flows(t.Context(), openflow.AllTables)
+	flows, err := c.Flows(t.Context(), ofp.AllTables)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -85,7 +85,7 @@ type repair struct {
 	wasKnown bool              // what the bridge had, so that what it does not have was changed by another process
 	moved    map[string]bool   // ports that came, left, or have another number: no one changed flows of csig's
 	what     map[string]string // was not as csig left it, of ports; "" is what all share
-	live     map[uint32][]openflow.Flow
+	live     map[uint32][]ofp.Flow
 	hadLease bool
 }
 
@@ -95,15 +95,15 @@ func (r *repair) note(port, format string, args ...any) {
 	}
 }
 
-func (r *repair) remove(f *openflow.Flow) {
-	r.mods = append(r.mods, openflow.Mod{Kind: openflow.Delete, Flow: f})
+func (r *repair) remove(f *ofp.Flow) {
+	r.mods = append(r.mods, ofp.Mod{Kind: ofp.Delete, Flow: f})
 }
 
 // sync brings the bridge to d.setup, in one bundle, and our knowledge to the
 // bridge. It returns what it had to change. keep leaves the signal as it is
 // found.
 func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Change, error) {
-	r := repair{Driver: d, s: s, wasKnown: d.known != vendors.Unread, moved: map[string]bool{}, what: map[string]string{}, live: map[uint32][]openflow.Flow{}}
+	r := repair{Driver: d, s: s, wasKnown: d.known != vendors.Unread, moved: map[string]bool{}, what: map[string]string{}, live: map[uint32][]ofp.Flow{}}
 	d.known.Doubt()
 	d.mods = d.mods[:0]
 	for _, p := range d.ports {
@@ -123,7 +123,7 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 		r.stagePort(p, keep)
 	}
 	err := d.commit(ctx)
-	var refused *openflow.Error
+	var refused *ofp.Error
 	if errors.As(err, &refused) && !refused.TableFull() && len(s.foreign) > 0 {
 		// What is csig's is to be right all the same.
 		r.what[""] = fmt.Sprintf("a flow of table %d is not csig's, and stays: deleting it fails (%v)", s.foreign[0].Table, refused)
@@ -157,7 +157,7 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 // that do.
 func (r *repair) stageConstant() {
 	want := r.constant(r.pipe, r.s)
-	wanted := make(map[openflow.Key]*openflow.Flow, len(want))
+	wanted := make(map[ofp.Key]*ofp.Flow, len(want))
 	for i := range want {
 		wanted[want[i].Flow.Key()] = want[i].Flow
 	}
@@ -197,7 +197,7 @@ func (r *repair) stageConstant() {
 	}
 	// Deleting a group deletes the flows that refer to it.
 	if why != "" || len(wanted) > 0 {
-		r.mods = append(r.mods, openflow.Mod{Group: r.pipe.group()})
+		r.mods = append(r.mods, ofp.Mod{Group: r.pipe.group()})
 	}
 	for _, m := range want {
 		if wanted[m.Flow.Key()] == nil {
@@ -250,12 +250,12 @@ func (d *Driver) closeAll() (any bool) {
 	return any
 }
 
-func (d *Driver) isLive(f *openflow.Flow) bool {
+func (d *Driver) isLive(f *ofp.Flow) bool {
 	return f.Table == d.cfg.Table+tableLive && f.Match.Regs[regOut].Mask == 0xffffffff
 }
 
 // sameFlows compares flows in any order.
-func sameFlows(a, b []openflow.Flow) bool {
+func sameFlows(a, b []ofp.Flow) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -267,7 +267,7 @@ func sameFlows(a, b []openflow.Flow) bool {
 	return true
 }
 
-func find(flows []openflow.Flow, f *openflow.Flow) *openflow.Flow {
+func find(flows []ofp.Flow, f *ofp.Flow) *ofp.Flow {
 	for i := range flows {
 		g := &flows[i]
 		if g.Priority == f.Priority && g.Table == f.Table && g.Match == f.Match {
@@ -278,11 +278,11 @@ func find(flows []openflow.Flow, f *openflow.Flow) *openflow.Flow {
 }
 
 // fallback are a port's live flows while no value is known for it.
-func (d *Driver) fallback(p *port) []openflow.Flow {
+func (d *Driver) fallback(p *port) []ofp.Flow {
 	if d.setup.OnStale == inventory.StaleStrip {
 		m := tagged()
-		m.Regs[regOut] = openflow.Exactly(p.number)
-		return []openflow.Flow{d.pipe.flow(tableLive, priorityEntry, m, openflow.Actions(nil).Load(regVID, doStrip).Resubmit(d.pipe.base+tableAct))}
+		m.Regs[regOut] = ofp.Exactly(p.number)
+		return []ofp.Flow{d.pipe.flow(tableLive, priorityEntry, m, ofp.Actions(nil).Load(regVID, doStrip).Resubmit(d.pipe.base+tableAct))}
 	}
 	return d.pipe.entries(nil, p.number, d.pipe.stale)
 }
@@ -293,18 +293,18 @@ func (d *Driver) stage(p *port) (ops int) {
 	if p.state == closed {
 		open := d.pipe.port(p.number, p.action, false)
 		for i := range open {
-			d.mods = append(d.mods, openflow.Mod{Kind: openflow.Add, Flow: &open[i], Name: p.name})
+			d.mods = append(d.mods, ofp.Mod{Kind: ofp.Add, Flow: &open[i], Name: p.name})
 		}
 	}
 	for i := range p.want {
 		w := &p.want[i]
 		if h := find(p.have, w); h == nil || !same(h, w) {
-			d.mods = append(d.mods, openflow.Mod{Kind: openflow.Add, Flow: w, Name: p.name})
+			d.mods = append(d.mods, ofp.Mod{Kind: ofp.Add, Flow: w, Name: p.name})
 		}
 	}
 	for i := range p.have {
 		if h := &p.have[i]; find(p.want, h) == nil {
-			d.mods = append(d.mods, openflow.Mod{Kind: openflow.Delete, Flow: h, Name: p.name})
+			d.mods = append(d.mods, ofp.Mod{Kind: ofp.Delete, Flow: h, Name: p.name})
 		}
 	}
 	return len(d.mods) - before
@@ -313,7 +313,7 @@ func (d *Driver) stage(p *port) (ops int) {
 // commit sends the bundle. A refusal that belongs to a port names it.
 func (d *Driver) commit(ctx context.Context) error {
 	err := d.of.Commit(ctx, d.mods)
-	var refused *openflow.Error
+	var refused *ofp.Error
 	switch {
 	case err == nil:
 		return nil

@@ -11,7 +11,7 @@ import (
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -63,7 +63,7 @@ func BenchmarkUpdate(b *testing.B) {
 			update(b, d, time.Minute, rounds[0]...)
 		}
 	})
-	var bare [2][]openflow.Mod
+	var bare [2][]ofp.Mod
 	for r := range rounds {
 		update(b, d, time.Minute, rounds[1-r]...)
 		for _, p := range d.ports {
@@ -81,7 +81,7 @@ func BenchmarkUpdate(b *testing.B) {
 		}
 		for _, m := range d.mods {
 			f := *m.Flow
-			bare[r] = append(bare[r], openflow.Mod{Kind: m.Kind, Flow: &f})
+			bare[r] = append(bare[r], ofp.Mod{Kind: m.Kind, Flow: &f})
 		}
 		for _, p := range d.ports { // what update thinks is true again
 			p.Reset()
@@ -101,7 +101,7 @@ func BenchmarkUpdate(b *testing.B) {
 		var text strings.Builder
 		for _, m := range slices.Clone(bare[r]) {
 			line := flowText(m.Flow)
-			if m.Kind == openflow.Delete {
+			if m.Kind == ofp.Delete {
 				line, _, _ = strings.Cut(line, ",actions=")
 				line = "delete_strict " + strings.Replace(line, "cookie=0x6373696700000001,", "", 1)
 			} else {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
 // Commands is a shell script that does by ovs-ofctl what Apply(want) does on the
@@ -64,7 +64,7 @@ func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\
 const placeholder = 0xf0000000
 
 // flowText is a flow as ovs-ofctl(8) takes it.
-func flowText(f *openflow.Flow) string {
+func flowText(f *ofp.Flow) string {
 	parts := []string{fmt.Sprintf("cookie=%#x,table=%d,priority=%d", f.Cookie, f.Table, f.Priority)}
 	m := &f.Match
 	if m.InPort != 0 {
@@ -97,7 +97,7 @@ func flowText(f *openflow.Flow) string {
 
 // number is a port's number, or the shell variable that holds it.
 func number(v uint32) string {
-	if v >= placeholder && v < openflow.PortMax {
+	if v >= placeholder && v < ofp.PortMax {
 		return fmt.Sprintf("${p%d}", v-placeholder)
 	}
 	return fmt.Sprintf("%#x", v)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -49,7 +49,7 @@ type Config struct {
 // Driver drives one bridge. Its methods are not safe for concurrent use.
 type Driver struct {
 	cfg  Config
-	of   *openflow.Conn
+	of   *ofp.Conn
 	db   database
 	info bridgeInfo
 	late *question // of the database, still without an answer
@@ -70,8 +70,8 @@ type Driver struct {
 	othersReadAt time.Time  // when the flows of other applications were read
 	passed       error      // why frames do not come to csig's tables, as it was then
 	said         conditions // that we told of last
-	mods         []openflow.Mod
-	leased       openflow.Flow
+	mods         []ofp.Mod
+	leased       ofp.Flow
 	until        time.Time // what we gave the lease; zero: none that would have to be there
 }
 
@@ -87,8 +87,8 @@ type port struct {
 	number uint32 // its OpenFlow port; 0: not there
 
 	vendors.PortSignal
-	want  []openflow.Flow // in tableLive
-	have  []openflow.Flow
+	want  []ofp.Flow // in tableLive
+	have  []ofp.Flow
 	state portState
 }
 
@@ -184,9 +184,9 @@ func (d *Driver) connect(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("bridge %s: %w: is ovs-vswitchd running, has it a bridge of this name, and may this account open its socket (over SSH, root's by sudo: true)?", d.cfg.Bridge, err)
 	}
-	of, err := openflow.NewConn(ctx, c)
+	of, err := ofp.NewConn(ctx, c)
 	if err != nil {
-		var refused *openflow.Error
+		var refused *ofp.Error
 		if errors.As(err, &refused) {
 			return &vendors.PermanentError{Err: fmt.Errorf("bridge %s does not speak OpenFlow 1.4: ovs-vsctl add bridge %s protocols OpenFlow14 (%w)", d.cfg.Bridge, d.cfg.Bridge, err)}
 		}
@@ -198,7 +198,7 @@ func (d *Driver) connect(ctx context.Context) error {
 
 // broken drops a connection that failed, so that the next call makes another.
 func (d *Driver) broken(err error) error {
-	var refused *openflow.Error
+	var refused *ofp.Error
 	if err == nil || errors.As(err, &refused) {
 		return err
 	}
@@ -212,21 +212,21 @@ func (d *Driver) broken(err error) error {
 
 // state is what the bridge has.
 type state struct {
-	ports   map[string]openflow.Port
-	names   map[uint32]string          // of the ports by number, 15 bytes of each
-	flows   []openflow.Flow            // in csig's tables, and csig's own elsewhere
-	foreign []openflow.Flow            // foreign ones in csig's tables
-	others  []openflow.Flow            // all other foreign ones, where they were asked for
-	groups  map[uint32]*openflow.Group // all there are, where they were asked for; nil: they were not
-	setup   vendors.Setup              // that was recorded
-	found   bool                       // one was
-	at      uint8                      // the table that has the record: the first of csig's as they are
-	damaged string                     // why none could be read
+	ports   map[string]ofp.Port
+	names   map[uint32]string     // of the ports by number, 15 bytes of each
+	flows   []ofp.Flow            // in csig's tables, and csig's own elsewhere
+	foreign []ofp.Flow            // foreign ones in csig's tables
+	others  []ofp.Flow            // all other foreign ones, where they were asked for
+	groups  map[uint32]*ofp.Group // all there are, where they were asked for; nil: they were not
+	setup   vendors.Setup         // that was recorded
+	found   bool                  // one was
+	at      uint8                 // the table that has the record: the first of csig's as they are
+	damaged string                // why none could be read
 }
 
 // read reads the bridge. With all it reads the flows of every table.
 func (d *Driver) read(ctx context.Context, all bool) (*state, error) {
-	s := &state{ports: map[string]openflow.Port{}, names: map[uint32]string{}}
+	s := &state{ports: map[string]ofp.Port{}, names: map[uint32]string{}}
 	ports, err := d.of.Ports(ctx)
 	if err != nil {
 		return nil, d.broken(err)
@@ -234,7 +234,7 @@ func (d *Driver) read(ctx context.Context, all bool) (*state, error) {
 	for _, p := range ports {
 		s.ports[p.Name], s.names[p.Number] = p, p.Name
 	}
-	asked := []uint8{openflow.AllTables}
+	asked := []uint8{ofp.AllTables}
 	if !all {
 		asked = asked[:0]
 		if len(d.info.partner) > 0 || d.hasHooks {
@@ -258,7 +258,7 @@ func (d *Driver) read(ctx context.Context, all bool) (*state, error) {
 		if err != nil {
 			return nil, d.broken(err)
 		}
-		s.groups = make(map[uint32]*openflow.Group, len(groups))
+		s.groups = make(map[uint32]*ofp.Group, len(groups))
 		for i := range groups {
 			s.groups[groups[i].ID] = &groups[i]
 		}
@@ -267,9 +267,9 @@ func (d *Driver) read(ctx context.Context, all bool) (*state, error) {
 }
 
 // effects is what actions may do with a frame, the groups in them included.
-func (s *state) effects(a openflow.Actions) openflow.Effects { return s.within(a, 0) }
+func (s *state) effects(a ofp.Actions) ofp.Effects { return s.within(a, 0) }
 
-func (s *state) within(a openflow.Actions, depth int) openflow.Effects {
+func (s *state) within(a ofp.Actions, depth int) ofp.Effects {
 	e := a.Effects()
 	for _, id := range e.Groups {
 		g := s.groups[id]
@@ -302,7 +302,7 @@ func (s *state) groupProblem(pipe *pipeline) string {
 // maxGroups bounds groups within groups.
 const maxGroups = 4
 
-func (d *Driver) sort(s *state, f *openflow.Flow) {
+func (d *Driver) sort(s *state, f *ofp.Flow) {
 	inside := f.Table >= d.cfg.Table && f.Table < d.cfg.Table+tables
 	switch {
 	case f.Cookie == cookie:
@@ -319,7 +319,7 @@ func (d *Driver) sort(s *state, f *openflow.Flow) {
 	}
 }
 
-func (s *state) readRecord(f *openflow.Flow) {
+func (s *state) readRecord(f *ofp.Flow) {
 	text := f.Actions.ReadNote()
 	for len(text) > 0 && text[len(text)-1] == 0 {
 		text = text[:len(text)-1]
@@ -345,16 +345,16 @@ func portNames(ports []vendors.PortSetup) (names []string) {
 }
 
 // sendsOn reports whether a flow, csig's or not, does what pipeline.passing does.
-func sendsOn(f *openflow.Flow) bool {
-	return f.Priority == 0 && f.Match == (openflow.Match{}) && !f.Goes && !f.Other && slices.Equal(f.Actions, out())
+func sendsOn(f *ofp.Flow) bool {
+	return f.Priority == 0 && f.Match == (ofp.Match{}) && !f.Goes && !f.Other && slices.Equal(f.Actions, out())
 }
 
 // constant are the flows that a setup's ports and tables have whatever the
 // signal is, each with the name of the port that it belongs to.
-func (d *Driver) constant(pipe *pipeline, s *state) (mods []openflow.Mod) {
-	add := func(name string, flows []openflow.Flow) {
+func (d *Driver) constant(pipe *pipeline, s *state) (mods []ofp.Mod) {
+	add := func(name string, flows []ofp.Flow) {
 		for i := range flows {
-			mods = append(mods, openflow.Mod{Kind: openflow.Add, Flow: &flows[i], Name: name})
+			mods = append(mods, ofp.Mod{Kind: ofp.Add, Flow: &flows[i], Name: name})
 		}
 	}
 	add("", pipe.shared())
@@ -382,7 +382,7 @@ func (d *Driver) constant(pipe *pipeline, s *state) (mods []openflow.Mod) {
 
 // same tells whether a flow read back is one of ours as we write it. Timeouts
 // aside: they are the lease's.
-func same(have, want *openflow.Flow) bool {
+func same(have, want *ofp.Flow) bool {
 	return have.Cookie == want.Cookie && !have.Goes && !have.Other && slices.Equal(have.Actions, want.Actions)
 }
 
@@ -431,12 +431,12 @@ func (d *Driver) setupOf(s *state) (vendors.Setup, error) {
 		out.Damaged = err.Error()
 		return out, nil
 	}
-	have := map[openflow.Key]*openflow.Flow{}
+	have := map[ofp.Key]*ofp.Flow{}
 	for i := range s.flows {
 		have[s.flows[i].Key()] = &s.flows[i]
 	}
 	// A port that an agent has closed for want of room is not damaged.
-	noRoom := map[openflow.Key]openflow.Flow{}
+	noRoom := map[ofp.Key]ofp.Flow{}
 	damage := map[string]string{}
 	for _, p := range out.Ports {
 		for _, f := range pipe.port(s.ports[p.Port].Number, p.Action, true) {
@@ -488,7 +488,7 @@ func (d *Driver) Release(ctx context.Context) error {
 	pipe := pipeline{base: d.cfg.Table}
 	lease := pipe.lease(0)
 	d.until = time.Time{}
-	return d.broken(d.of.Commit(ctx, []openflow.Mod{{Kind: openflow.Delete, Flow: &lease}}))
+	return d.broken(d.of.Commit(ctx, []ofp.Mod{{Kind: ofp.Delete, Flow: &lease}}))
 }
 
 // Remove deletes csig's flows, in whatever tables they are, but for those that
@@ -550,15 +550,15 @@ func (d *Driver) remove(ctx context.Context) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var mods []openflow.Mod
+	var mods []ofp.Mod
 	for i := range s.flows {
 		f := &s.flows[i]
 		if !isHook(f) && !sendsOn(f) {
-			mods = append(mods, openflow.Mod{Kind: openflow.Delete, Flow: f})
+			mods = append(mods, ofp.Mod{Kind: ofp.Delete, Flow: f})
 		}
 	}
 	if s.groups[groupID] != nil {
-		mods = append(mods, openflow.Mod{Kind: openflow.Delete, Group: &openflow.Group{ID: groupID}})
+		mods = append(mods, ofp.Mod{Kind: ofp.Delete, Group: &ofp.Group{ID: groupID}})
 	}
 	return len(mods), d.broken(d.of.Commit(ctx, mods))
 }

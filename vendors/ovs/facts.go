@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -203,7 +203,7 @@ func (d *Driver) flowsPath(s *state) (vlanrules.Verdict, pathKind) {
 	}
 	moves := s.found && s.at != d.cfg.Table
 	past, hidden := 0, 0
-	var first *openflow.Flow
+	var first *ofp.Flow
 	for i := range s.others {
 		f := &s.others[i]
 		e := s.effects(f.Actions)
@@ -216,7 +216,7 @@ func (d *Driver) flowsPath(s *state) (vlanrules.Verdict, pathKind) {
 		}
 		handed = handed || f.Goes && f.Goto == d.cfg.Table
 		for _, to := range e.Ports {
-			if to < openflow.PortMax && !partners[to] {
+			if to < ofp.PortMax && !partners[to] {
 				past++
 				first = f
 			}

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
 var _ vendors.HealthReader = (*Driver)(nil)
@@ -26,7 +26,7 @@ func (d *Driver) Health(ctx context.Context) ([]vendors.PortHealth, error) {
 	if err != nil {
 		return nil, d.broken(err)
 	}
-	of := make(map[uint32]*openflow.PortStats, len(stats))
+	of := make(map[uint32]*ofp.PortStats, len(stats))
 	for i := range stats {
 		of[stats[i].Number] = &stats[i]
 	}

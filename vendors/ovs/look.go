@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
 // question is one to the database that is under way. Until its answer was
@@ -188,7 +188,7 @@ func (d *Driver) compare(s *state, found *vendors.Setup) {
 		if p == nil || p.state != settled || found.Ports[i].Damaged != "" {
 			continue
 		}
-		var live []openflow.Flow
+		var live []ofp.Flow
 		for j := range s.flows {
 			if f := &s.flows[j]; d.isLive(f) && f.Match.Regs[regOut].Value == p.number {
 				live = append(live, *f)

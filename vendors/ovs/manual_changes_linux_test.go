@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/quantize"
-	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
 // TestManualChanges has people and programs change what is csig's, and what is not.
@@ -84,7 +84,7 @@ func TestFlowThatStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A TCP port of frames that are no TCP (OFPBMC_BAD_PREREQ).
-	state.foreign = append(state.foreign, openflow.Flow{Table: 60, Match: openflow.Match{Else: "\x80\x00\x1c\x02\x00\x50"}})
+	state.foreign = append(state.foreign, ofp.Flow{Table: 60, Match: ofp.Match{Else: "\x80\x00\x1c\x02\x00\x50"}})
 	changes, err := s.driver.sync(t.Context(), state, true)
 	if err != nil || len(changes) != 1 || !strings.Contains(changes[0].Detail, "is not csig's, and stays") {
 		t.Errorf("%+v, %v", changes, err)

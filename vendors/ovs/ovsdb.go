@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
@@ -106,7 +106,7 @@ type patchRow struct {
 // patch is the patch as OpenFlow and csig know it.
 func (r *patchRow) patch() patch {
 	number, err := strconv.ParseUint(r.Number.one(), 10, 32)
-	if err != nil || number >= openflow.PortMax { // -1 where it has none
+	if err != nil || number >= ofp.PortMax { // -1 where it has none
 		number = 0
 	}
 	return patch{r.Name.one(), uint32(number)}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
 // partnerOf is the OpenFlow port of the patch that leads to a port; 0: none.
@@ -15,7 +15,7 @@ func (d *Driver) partnerOf(s *state, name string) uint32 {
 	patches, found := d.info.partner[name], uint32(0)
 	for i := range patches {
 		number := patches[i].in(s)
-		joined := func(f openflow.Flow) bool { return isHook(&f) && f.Match.InPort == number }
+		joined := func(f ofp.Flow) bool { return isHook(&f) && f.Match.InPort == number }
 		switch {
 		case number == 0:
 		case len(patches) > 1 && slices.ContainsFunc(s.flows, joined):
@@ -41,13 +41,13 @@ func (p *patch) in(s *state) uint32 {
 }
 
 // isHook tells whether a flow of csig's is one that pipeline.hook makes.
-func isHook(f *openflow.Flow) bool {
+func isHook(f *ofp.Flow) bool {
 	return f.Table == 0 && f.Priority == priorityHook && f.Match.InPort != 0
 }
 
 // left tells whether a flow of csig's is about a port that is not there any more,
 // or joins a port and a patch that the database does not have lead to each other.
-func (s *state) left(f *openflow.Flow) bool {
+func (s *state) left(f *ofp.Flow) bool {
 	number := f.Match.InPort
 	if m := f.Match.Regs[regOut]; m.Mask == 0xffffffff {
 		number = m.Value

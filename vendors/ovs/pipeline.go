@@ -7,7 +7,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -113,60 +113,60 @@ func newPipeline(base uint8, s *vendors.Setup) (*pipeline, error) {
 	return p, nil
 }
 
-func (p *pipeline) flow(table int, priority uint16, m openflow.Match, a openflow.Actions) openflow.Flow {
-	return openflow.Flow{Table: p.base + uint8(table), Priority: priority, Cookie: cookie, Match: m, Actions: a}
+func (p *pipeline) flow(table int, priority uint16, m ofp.Match, a ofp.Actions) ofp.Flow {
+	return ofp.Flow{Table: p.base + uint8(table), Priority: priority, Cookie: cookie, Match: m, Actions: a}
 }
 
 // tagged is the match of frames with a tag that the switch parses.
-func tagged() openflow.Match {
-	return openflow.Match{VID: openflow.VLANPresent, VIDMask: openflow.VLANPresent}
+func tagged() ofp.Match {
+	return ofp.Match{VID: ofp.VLANPresent, VIDMask: ofp.VLANPresent}
 }
 
 // untagged is the match of frames without a tag that the switch has parsed.
-func untagged() openflow.Match { return openflow.Match{VIDMask: openflow.VLANPresent} }
+func untagged() ofp.Match { return ofp.Match{VIDMask: ofp.VLANPresent} }
 
-func out() openflow.Actions { return openflow.Actions(nil).OutputReg(regOut) }
+func out() ofp.Actions { return ofp.Actions(nil).OutputReg(regOut) }
 
 // again has the switch parse the frame again and look it up in a table. A frame
 // whose MPLS header is taken away is parsed again before it is looked up
 // (openvswitch/ovs ofproto/ofproto-dpif-xlate.c, recirc_for_mpls); a header put
 // on and taken away at once leaves the frame itself as it was.
-func again(a openflow.Actions, table uint8) openflow.Actions {
+func again(a ofp.Actions, table uint8) ofp.Actions {
 	return a.PushMPLS(etherMPLS).PopMPLS(tpidCSIG).Resubmit(table)
 }
 
 // leave sends a frame on that was parsed again, or may have been in another bridge.
 // The bits are of regVID, beside doLeave.
-func (p *pipeline) leave(a openflow.Actions, bits uint32) openflow.Actions {
+func (p *pipeline) leave(a ofp.Actions, bits uint32) ofp.Actions {
 	return a.Load(regVID, doLeave|bits).Resubmit(p.base + tableAct)
 }
 
 // leaving are the flows that leave needs, for all ports: no mark leaves the bridges
 // that csig programs.
-func (p *pipeline) leaving() []openflow.Flow {
-	var m, marked openflow.Match
-	m.Regs[regVID] = openflow.Masked{Value: doLeave, Mask: doLeave}
-	marked.Mark = openflow.Masked{Value: markTurns, Mask: markTurns}
-	flows := []openflow.Flow{p.flow(tableEntry, 150, marked, p.leave(nil, 0)), p.flow(tableAct, 1000, m, out())}
+func (p *pipeline) leaving() []ofp.Flow {
+	var m, marked ofp.Match
+	m.Regs[regVID] = ofp.Masked{Value: doLeave, Mask: doLeave}
+	marked.Mark = ofp.Masked{Value: markTurns, Mask: markTurns}
+	flows := []ofp.Flow{p.flow(tableEntry, 150, marked, p.leave(nil, 0)), p.flow(tableAct, 1000, m, out())}
 	m.Mark = marked.Mark
-	return append(flows, p.flow(tableAct, 1100, m, openflow.Actions(nil).LoadBits(openflow.FieldPktMark, markFrom, markBits, 0).OutputReg(regOut)))
+	return append(flows, p.flow(tableAct, 1100, m, ofp.Actions(nil).LoadBits(ofp.FieldPktMark, markFrom, markBits, 0).OutputReg(regOut)))
 }
 
 // toBridge are the flows of a patch port. A frame that goes on to another bridge is
 // parsed again where that would see other tags than without csig. It has a mark of
 // what it has behind it where it may come to csig's tables again.
-func (p *pipeline) toBridge(number uint32, driven bool, to *patchPeer) (flows []openflow.Flow) {
-	add := func(priority uint16, vid, mark uint32, a openflow.Actions) {
-		var m openflow.Match
-		m.Regs[regOut], m.Regs[regVID] = openflow.Exactly(number), openflow.Masked{Value: vid, Mask: vid}
-		m.Mark = openflow.Masked{Value: mark, Mask: mark}
+func (p *pipeline) toBridge(number uint32, driven bool, to *patchPeer) (flows []ofp.Flow) {
+	add := func(priority uint16, vid, mark uint32, a ofp.Actions) {
+		var m ofp.Match
+		m.Regs[regOut], m.Regs[regVID] = ofp.Exactly(number), ofp.Masked{Value: vid, Mask: vid}
+		m.Mark = ofp.Masked{Value: mark, Mask: mark}
 		flows = append(flows, p.flow(tableAct, priority, m, a))
 	}
-	mark := func(value uint32) openflow.Actions {
-		return openflow.Actions(nil).LoadBits(openflow.FieldPktMark, markFrom, markBits, uint64(value>>markFrom)).OutputReg(regOut)
+	mark := func(value uint32) ofp.Actions {
+		return ofp.Actions(nil).LoadBits(ofp.FieldPktMark, markFrom, markBits, uint64(value>>markFrom)).OutputReg(regOut)
 	}
 	if driven {
-		add(1500, doLeave|doParse, 0, again(openflow.Actions(nil).LoadBits(openflow.Reg(regVID), parseBit, 1, 0), p.base+tableAct))
+		add(1500, doLeave|doParse, 0, again(ofp.Actions(nil).LoadBits(ofp.Reg(regVID), parseBit, 1, 0), p.base+tableAct))
 	}
 	switch {
 	case to.next == nil, !driven && to.isPartner:
@@ -185,40 +185,40 @@ func (p *pipeline) toBridge(number uint32, driven bool, to *patchPeer) (flows []
 }
 
 // setAside takes the outermost tag away and keeps it in regVLAN, with the bits.
-func setAside(bits uint32) openflow.Actions {
-	a := openflow.Actions(nil).Load(regVLAN, bits).Move(openflow.FieldVLANVID, 0, openflow.Reg(regVLAN), 0, 12)
-	return a.Move(openflow.FieldVLANPCP, 0, openflow.Reg(regVLAN), 13, 3).PopVLAN()
+func setAside(bits uint32) ofp.Actions {
+	a := ofp.Actions(nil).Load(regVLAN, bits).Move(ofp.FieldVLANVID, 0, ofp.Reg(regVLAN), 0, 12)
+	return a.Move(ofp.FieldVLANPCP, 0, ofp.Reg(regVLAN), 13, 3).PopVLAN()
 }
 
 // bringBack puts the tag that was set aside back, with its TPID.
-func bringBack(a openflow.Actions, tpid uint16) openflow.Actions {
-	a = a.PushVLAN(tpid).Move(openflow.Reg(regVLAN), 0, openflow.FieldVLANVID, 0, 12)
-	return a.Move(openflow.Reg(regVLAN), 13, openflow.FieldVLANPCP, 0, 3)
+func bringBack(a ofp.Actions, tpid uint16) ofp.Actions {
+	a = a.PushVLAN(tpid).Move(ofp.Reg(regVLAN), 0, ofp.FieldVLANVID, 0, 12)
+	return a.Move(ofp.Reg(regVLAN), 13, ofp.FieldVLANPCP, 0, 3)
 }
 
 // setVID writes the VID of regVID into the outermost tag.
-func setVID(a openflow.Actions) openflow.Actions {
-	return a.Move(openflow.Reg(regVID), 0, openflow.FieldVLANVID, 0, 12)
+func setVID(a ofp.Actions) ofp.Actions {
+	return a.Move(ofp.Reg(regVID), 0, ofp.FieldVLANVID, 0, 12)
 }
 
 // readTag leaves the tag as it is, and has the switch cache what it said for this
 // tag alone, as it does where it rewrites or removes one. Cached flows that
 // overlap are what Open vSwitch confuses when it revises them (doc.go).
-func readTag(a openflow.Actions) openflow.Actions {
-	a = a.Move(openflow.FieldVLANVID, 0, openflow.Reg(regVID), 0, 12)
-	return a.Move(openflow.FieldVLANPCP, 0, openflow.Reg(regVID), 13, 3)
+func readTag(a ofp.Actions) ofp.Actions {
+	a = a.Move(ofp.FieldVLANVID, 0, ofp.Reg(regVID), 0, 12)
+	return a.Move(ofp.FieldVLANPCP, 0, ofp.Reg(regVID), 13, 3)
 }
 
 // passing is the flow that stays when csig is removed: flows that hand frames over
 // still send them there.
-func (p *pipeline) passing() openflow.Flow {
-	return p.flow(tableEntry, 0, openflow.Match{}, out())
+func (p *pipeline) passing() ofp.Flow {
+	return p.flow(tableEntry, 0, ofp.Match{}, out())
 }
 
 // shared are the constant flows that belong to no port.
-func (p *pipeline) shared() []openflow.Flow {
-	flows := []openflow.Flow{p.passing(), p.record()}
-	add := func(table int, priority uint16, m openflow.Match, a openflow.Actions) {
+func (p *pipeline) shared() []ofp.Flow {
+	flows := []ofp.Flow{p.passing(), p.record()}
+	add := func(table int, priority uint16, m ofp.Match, a ofp.Actions) {
 		flows = append(flows, p.flow(table, priority, m, a))
 	}
 	for _, ethType := range p.passes() {
@@ -228,47 +228,47 @@ func (p *pipeline) shared() []openflow.Flow {
 	}
 	flows = slices.Concat(flows, p.classify(), p.leaving())
 
-	does := func(bit uint32) openflow.Match {
+	does := func(bit uint32) ofp.Match {
 		m := tagged()
-		m.Regs[regVID] = openflow.Masked{Value: bit, Mask: bit}
+		m.Regs[regVID] = ofp.Masked{Value: bit, Mask: bit}
 		return m
 	}
-	add(tableLease, 300, does(doStrip), openflow.Actions(nil).Resubmit(p.base+tableAct))
-	add(tableLease, 200, does(doStale), openflow.Actions(nil).Resubmit(p.base+tableStale))
-	add(tableLease, 0, openflow.Match{}, openflow.Actions(nil).Resubmit(p.base+tableStale))
-	add(tableLive, 0, openflow.Match{}, openflow.Actions(nil).Resubmit(p.base+tableAct))
-	miss := openflow.Actions(nil)
+	add(tableLease, 300, does(doStrip), ofp.Actions(nil).Resubmit(p.base+tableAct))
+	add(tableLease, 200, does(doStale), ofp.Actions(nil).Resubmit(p.base+tableStale))
+	add(tableLease, 0, ofp.Match{}, ofp.Actions(nil).Resubmit(p.base+tableStale))
+	add(tableLive, 0, ofp.Match{}, ofp.Actions(nil).Resubmit(p.base+tableAct))
+	miss := ofp.Actions(nil)
 	if p.setup.OnStale == inventory.StaleStrip {
 		miss = miss.Load(regVID, doStrip)
 	}
-	add(tableStale, 0, openflow.Match{}, miss.Resubmit(p.base+tableAct))
+	add(tableStale, 0, ofp.Match{}, miss.Resubmit(p.base+tableAct))
 	for i := range p.stale {
 		flows = append(flows, p.entry(tableStale, 0, &p.stale[i]))
 	}
 
 	add(tableAct, 100, does(doRewrite), p.leave(setVID(nil), 0))
-	add(tableAct, 100, does(doStrip), p.leave(openflow.Actions(nil).PopVLAN(), 0))
+	add(tableAct, 100, does(doStrip), p.leave(ofp.Actions(nil).PopVLAN(), 0))
 	add(tableAct, 10, tagged(), p.leave(readTag(nil), 0))
-	add(tableAct, 1, openflow.Match{}, p.leave(nil, 0)) // its tag is cut short
+	add(tableAct, 1, ofp.Match{}, p.leave(nil, 0)) // its tag is cut short
 	for _, tpid := range []uint16{tpidVLAN, tpidCSIG} {
-		in := openflow.Masked{Value: isAside, Mask: isAside | isCSIGs}
+		in := ofp.Masked{Value: isAside, Mask: isAside | isCSIGs}
 		if tpid == tpidCSIG {
 			in.Value |= isCSIGs
 		}
-		behind := func(m openflow.Match, ethType uint16) openflow.Match {
+		behind := func(m ofp.Match, ethType uint16) ofp.Match {
 			m.Regs[regVLAN], m.EthType = in, ethType
 			return m
 		}
-		back := func(a openflow.Actions) openflow.Actions { return p.leave(bringBack(a, tpid), doLeave4|doParse) }
+		back := func(a ofp.Actions) ofp.Actions { return p.leave(bringBack(a, tpid), doLeave4|doParse) }
 		for _, ethType := range append([]uint16{tpidVLAN, tpidCSIG}, p.unparsed()...) { // not the last one either
 			add(tableAct, 400, behind(tagged(), ethType), back(readTag(nil)))
 		}
 		if tpid == tpidVLAN {
 			add(tableAct, 300, behind(does(doRewrite), 0), back(setVID(nil)))
-			add(tableAct, 300, behind(does(doStrip), 0), back(openflow.Actions(nil).PopVLAN()))
+			add(tableAct, 300, behind(does(doStrip), 0), back(ofp.Actions(nil).PopVLAN()))
 			add(tableAct, 200, behind(tagged(), 0), back(readTag(nil)))
 		} else { // the tag in front goes as well
-			add(tableAct, 300, behind(does(doStrip), 0), p.leave(openflow.Actions(nil).PopVLAN(), doLeave4))
+			add(tableAct, 300, behind(does(doStrip), 0), p.leave(ofp.Actions(nil).PopVLAN(), doLeave4))
 		}
 		add(tableAct, 100, behind(untagged(), 0), back(nil))
 	}
@@ -301,21 +301,21 @@ func (p *pipeline) unparsed() (list []uint16) {
 // It comes here parsed as it is: a tag that was put on in the bridge and one that
 // it came with are all that Open vSwitch remembers of a frame (openvswitch/ovs
 // lib/flow.h, FLOW_MAX_VLAN_HEADERS), and a third would have it lose the last.
-func (p *pipeline) classify() (flows []openflow.Flow) {
-	look := func(priority uint16, m openflow.Match, bits, mask uint32, ethType uint16, a openflow.Actions) {
-		m.Regs[regVLAN], m.EthType = openflow.Masked{Value: bits, Mask: mask}, ethType
+func (p *pipeline) classify() (flows []ofp.Flow) {
+	look := func(priority uint16, m ofp.Match, bits, mask uint32, ethType uint16, a ofp.Actions) {
+		m.Regs[regVLAN], m.EthType = ofp.Masked{Value: bits, Mask: mask}, ethType
 		flows = append(flows, p.flow(tableClassify, priority, m, a))
 	}
 	here, lease := p.base+tableClassify, p.base+tableLease
-	set := func(bits uint32) openflow.Actions { return openflow.Actions(nil).Load(regVLAN, bits) }
+	set := func(bits uint32) ofp.Actions { return ofp.Actions(nil).Load(regVLAN, bits) }
 	// Of a frame that was parsed again in another bridge as many turns are left as one
 	// tag takes, or none (recirculation.go).
-	marked := func(m openflow.Match, bit uint32) openflow.Match {
-		m.Mark = openflow.Masked{Value: bit, Mask: bit}
+	marked := func(m ofp.Match, bit uint32) ofp.Match {
+		m.Mark = ofp.Masked{Value: bit, Mask: bit}
 		return m
 	}
-	look(510, marked(openflow.Match{}, markNone), isNew, isNew, 0, p.leave(nil, 0))
-	look(500, openflow.Match{}, isNew, isNew, 0, again(set(isWhole), here))
+	look(510, marked(ofp.Match{}, markNone), isNew, isNew, 0, p.leave(nil, 0))
+	look(500, ofp.Match{}, isNew, isNew, 0, again(set(isWhole), here))
 	look(350, marked(tagged(), markTurns), isWhole, isWhole, tpidCSIG, p.leave(nil, 0))
 	for _, ethType := range p.passes() { // as in tableEntry
 		look(400, tagged(), isWhole, isWhole, ethType, p.leave(nil, 0))
@@ -328,20 +328,20 @@ func (p *pipeline) classify() (flows []openflow.Flow) {
 	look(400, tagged(), isSeen|isInner, isSeen|isInner, tpidVLAN, again(set(isOuter).PopVLAN(), here))
 	// Frames with two CSIG tags have no signal, and ports that strip remove both.
 	both := tagged()
-	both.Regs[regVID] = openflow.Masked{Value: doStrip, Mask: doStrip}
+	both.Regs[regVID] = ofp.Masked{Value: doStrip, Mask: doStrip}
 	look(400, both, isSeen|isInner, isSeen|isInner, tpidCSIG, again(set(isOuter|isCSIGs).PopVLAN(), here))
-	look(200, tagged(), isSeen, isSeen, 0, p.leave(openflow.Actions(nil).PopVLAN(), doParse))
+	look(200, tagged(), isSeen, isSeen, 0, p.leave(ofp.Actions(nil).PopVLAN(), doParse))
 
 	look(400, tagged(), isOuter, isOuter|isCSIGs, 0, again(setAside(isAside), lease))
 	look(400, tagged(), isOuter|isCSIGs, isOuter|isCSIGs, 0, again(setAside(isAside|isCSIGs), lease))
 
-	look(1, openflow.Match{}, 0, 0, 0, p.leave(nil, 0)) // a tag that is cut short is none
+	look(1, ofp.Match{}, 0, 0, 0, p.leave(nil, 0)) // a tag that is cut short is none
 	return flows
 }
 
 // port are the constant flows of a port. A closed one has the fallback, lease
 // or not.
-func (p *pipeline) port(number uint32, action vlanrules.Action, closed bool) []openflow.Flow {
+func (p *pipeline) port(number uint32, action vlanrules.Action, closed bool) []ofp.Flow {
 	if action == vlanrules.Passthrough {
 		return nil
 	}
@@ -352,10 +352,10 @@ func (p *pipeline) port(number uint32, action vlanrules.Action, closed bool) []o
 	case closed:
 		do = doStale
 	}
-	var flows []openflow.Flow
-	add := func(m openflow.Match, ethType uint16) {
-		m.Regs[regOut], m.EthType = openflow.Exactly(number), ethType
-		flows = append(flows, p.flow(tableEntry, 200, m, openflow.Actions(nil).Load(regVLAN, isNew).Load(regVID, do).Group(groupID)))
+	var flows []ofp.Flow
+	add := func(m ofp.Match, ethType uint16) {
+		m.Regs[regOut], m.EthType = ofp.Exactly(number), ethType
+		flows = append(flows, p.flow(tableEntry, 200, m, ofp.Actions(nil).Load(regVLAN, isNew).Load(regVID, do).Group(groupID)))
 	}
 	add(tagged(), 0)
 	// Of a frame whose outermost tag was taken away in the bridge the next one is
@@ -366,34 +366,34 @@ func (p *pipeline) port(number uint32, action vlanrules.Action, closed bool) []o
 }
 
 // group is the one of groupID.
-func (p *pipeline) group() *openflow.Group {
-	return &openflow.Group{ID: groupID, Type: openflow.GroupIndirect, Buckets: []openflow.Actions{openflow.Actions(nil).Resubmit(p.base + tableClassify)}}
+func (p *pipeline) group() *ofp.Group {
+	return &ofp.Group{ID: groupID, Type: ofp.GroupIndirect, Buckets: []ofp.Actions{ofp.Actions(nil).Resubmit(p.base + tableClassify)}}
 }
 
 // hook hands the frames of a port's patch partner over, and what the port
 // receives to its partner.
-func (p *pipeline) hook(number, partner uint32) []openflow.Flow {
-	in := func(port uint32, a openflow.Actions) openflow.Flow {
-		return openflow.Flow{Priority: priorityHook, Cookie: cookie, Match: openflow.Match{InPort: port}, Actions: a}
+func (p *pipeline) hook(number, partner uint32) []ofp.Flow {
+	in := func(port uint32, a ofp.Actions) ofp.Flow {
+		return ofp.Flow{Priority: priorityHook, Cookie: cookie, Match: ofp.Match{InPort: port}, Actions: a}
 	}
-	return []openflow.Flow{
-		in(partner, openflow.Actions(nil).Load(regOut, number).Resubmit(p.base)),
-		in(number, openflow.Actions(nil).Output(partner)),
+	return []ofp.Flow{
+		in(partner, ofp.Actions(nil).Load(regOut, number).Resubmit(p.base)),
+		in(number, ofp.Actions(nil).Output(partner)),
 	}
 }
 
 // lease is the flow that expires.
-func (p *pipeline) lease(seconds uint16) openflow.Flow {
-	f := p.flow(tableLease, 100, openflow.Match{}, openflow.Actions(nil).Resubmit(p.base+tableLive))
+func (p *pipeline) lease(seconds uint16) ofp.Flow {
+	f := p.flow(tableLease, 100, ofp.Match{}, ofp.Actions(nil).Resubmit(p.base+tableLive))
 	f.HardTimeout = seconds
 	return f
 }
 
 // entry is a compiled entry as a flow; port 0 is any.
-func (p *pipeline) entry(table int, port uint32, e *vlanrules.Entry) openflow.Flow {
+func (p *pipeline) entry(table int, port uint32, e *vlanrules.Entry) ofp.Flow {
 	m := tagged()
 	if port != 0 {
-		m.Regs[regOut] = openflow.Exactly(port)
+		m.Regs[regOut] = ofp.Exactly(port)
 	}
 	if e.Match.PCP.Kind == vlanrules.Ternary {
 		m.PCP, m.MatchPCP = uint8(e.Match.PCP.Value), true
@@ -402,7 +402,7 @@ func (p *pipeline) entry(table int, port uint32, e *vlanrules.Entry) openflow.Fl
 		m.VID |= e.Match.VID.Value
 		m.VIDMask |= e.Match.VID.Mask
 	}
-	var a openflow.Actions
+	var a ofp.Actions
 	if e.Type == vlanrules.RewriteVID {
 		a = a.Load(regVID, doRewrite|uint32(e.VID))
 	}
@@ -410,7 +410,7 @@ func (p *pipeline) entry(table int, port uint32, e *vlanrules.Entry) openflow.Fl
 }
 
 // entries appends the flows of a port's compiled table.
-func (p *pipeline) entries(dst []openflow.Flow, port uint32, t vlanrules.Table) []openflow.Flow {
+func (p *pipeline) entries(dst []ofp.Flow, port uint32, t vlanrules.Table) []ofp.Flow {
 	for i := range t {
 		dst = append(dst, p.entry(tableLive, port, &t[i]))
 	}
@@ -419,17 +419,17 @@ func (p *pipeline) entries(dst []openflow.Flow, port uint32, t vlanrules.Table) 
 
 // record is a flow that no frame meets. It keeps the setup, which the others
 // cannot tell.
-func (p *pipeline) record() openflow.Flow {
+func (p *pipeline) record() ofp.Flow {
 	text, err := json.Marshal(p.setup.Wanted())
 	if err != nil {
 		text = nil // no setup is like that
 	}
-	return p.flow(tableEntry, priorityRecord, recordMatch(), openflow.Actions(nil).Note(text))
+	return p.flow(tableEntry, priorityRecord, recordMatch(), ofp.Actions(nil).Note(text))
 }
 
 // recordMatch takes frames for a port that there is not.
-func recordMatch() openflow.Match {
-	var m openflow.Match
-	m.Regs[regVID], m.Regs[regOut] = openflow.Exactly(openflow.PortAny), openflow.Exactly(openflow.PortAny)
+func recordMatch() ofp.Match {
+	var m ofp.Match
+	m.Regs[regVID], m.Regs[regOut] = ofp.Exactly(ofp.PortAny), ofp.Exactly(ofp.PortAny)
 	return m
 }

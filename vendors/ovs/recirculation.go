@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -68,7 +68,7 @@ func (p *pipeline) drives(port string) bool {
 }
 
 // isToBridge tells whether a flow is one that pipeline.toBridge makes.
-func isToBridge(f *openflow.Flow) bool {
+func isToBridge(f *ofp.Flow) bool {
 	vid := f.Match.Regs[regVID]
 	return f.Match.Regs[regOut].Mask != 0 && vid.Value&doLeave != 0 && vid.Mask == vid.Value
 }

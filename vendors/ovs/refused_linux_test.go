@@ -10,7 +10,7 @@ import (
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -176,16 +176,16 @@ func TestBundleWithWhatIsNoFlow(t *testing.T) {
 	if _, err := d.Observe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	good, bad := openflow.Flow{Table: 9, Actions: out()}, openflow.Flow{Table: 10, Actions: openflow.Actions{0, 99, 0, 8, 0, 0, 0, 0}}
-	err := d.of.Commit(t.Context(), []openflow.Mod{{Flow: &good, Name: "good"}, {Flow: &bad, Name: "bad"}})
-	var refused *openflow.Error
+	good, bad := ofp.Flow{Table: 9, Actions: out()}, ofp.Flow{Table: 10, Actions: ofp.Actions{0, 99, 0, 8, 0, 0, 0, 0}}
+	err := d.of.Commit(t.Context(), []ofp.Mod{{Flow: &good, Name: "good"}, {Flow: &bad, Name: "bad"}})
+	var refused *ofp.Error
 	if !errors.As(err, &refused) || refused.Name != "bad" {
 		t.Errorf("%v", err)
 	}
 	if flows := s.Ofctl("dump-flows", "csig"); strings.Contains(flows, "table=9") {
 		t.Errorf("half a bundle:\n%s", flows)
 	}
-	if err := d.of.Commit(t.Context(), []openflow.Mod{{Flow: &good}}); err != nil {
+	if err := d.of.Commit(t.Context(), []ofp.Mod{{Flow: &good}}); err != nil {
 		t.Errorf("the next bundle: %v", err)
 	}
 }

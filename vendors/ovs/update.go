@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -82,12 +82,12 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		}
 	}
 	d.leased = d.pipe.lease(leaseSeconds(lease))
-	d.mods = append(d.mods, openflow.Mod{Kind: openflow.Add, Flow: &d.leased, Name: ""})
+	d.mods = append(d.mods, ofp.Mod{Kind: ofp.Add, Flow: &d.leased, Name: ""})
 	if err := vendors.LateLease(d.cfg.Now(), until); err != nil {
 		return vendors.UpdateResult{Repaired: res.Repaired, Facts: res.Facts}, errors.Join(append(errs, err)...)
 	}
 	err := d.commit(ctx)
-	var refused *openflow.Error
+	var refused *ofp.Error
 	if errors.As(err, &refused) && refused.TableFull() {
 		res.Ports, res.Ops = 0, 0
 		var left []error
@@ -97,7 +97,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 			err = vendors.LateLease(d.cfg.Now(), until)
 		}
 		if err == nil {
-			d.mods = append(d.mods[:0], openflow.Mod{Kind: openflow.Add, Flow: &d.leased})
+			d.mods = append(d.mods[:0], ofp.Mod{Kind: ofp.Add, Flow: &d.leased})
 			err = d.commit(ctx)
 		}
 	} else if err == nil {
@@ -138,7 +138,7 @@ func (d *Driver) portByPort(ctx context.Context, updates []vendors.PortUpdate, r
 		d.mods = d.mods[:0]
 		ops := d.stage(p)
 		err := d.commit(ctx)
-		var refused *openflow.Error
+		var refused *ofp.Error
 		switch {
 		case err == nil:
 			p.done()
@@ -154,10 +154,10 @@ func (d *Driver) portByPort(ctx context.Context, updates []vendors.PortUpdate, r
 		}
 		d.mods = d.mods[:0]
 		for _, f := range d.pipe.port(p.number, p.action, true) {
-			d.mods = append(d.mods, openflow.Mod{Kind: openflow.Add, Flow: &f, Name: p.name})
+			d.mods = append(d.mods, ofp.Mod{Kind: ofp.Add, Flow: &f, Name: p.name})
 		}
 		for j := range p.have {
-			d.mods = append(d.mods, openflow.Mod{Kind: openflow.Delete, Flow: &p.have[j], Name: p.name})
+			d.mods = append(d.mods, ofp.Mod{Kind: ofp.Delete, Flow: &p.have[j], Name: p.name})
 		}
 		if err := d.commit(ctx); err != nil {
 			return left, err

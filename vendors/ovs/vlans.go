@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/ovs/openflow"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -113,13 +113,13 @@ func (p *portRow) normalVLANs() normalVLANs {
 // normal is a flow by which the bridge switches by itself, nil where there is none;
 // idle one that would, if it were not for csig's own, which take the frames of
 // joined ports before it does.
-func (d *Driver) normal(s *state) (met, idle *openflow.Flow) {
+func (d *Driver) normal(s *state) (met, idle *ofp.Flow) {
 	for i := range s.others {
 		f := &s.others[i]
 		for _, to := range s.effects(f.Actions).Ports {
 			switch {
-			case to != openflow.PortNormal && to != openflow.PortFlood && to != openflow.PortAll:
-			case to == openflow.PortNormal && d.info.isOwn() && f.Table == 0 && f.Priority < priorityHook:
+			case to != ofp.PortNormal && to != ofp.PortFlood && to != ofp.PortAll:
+			case to == ofp.PortNormal && d.info.isOwn() && f.Table == 0 && f.Priority < priorityHook:
 				idle = f
 			default:
 				return f, idle

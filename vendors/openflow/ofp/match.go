@@ -1,4 +1,4 @@
-package openflow
+package ofp
 
 // Classes and fields of OXM headers (§7.2.3.2; nicira-ext.h for NXM).
 const (

@@ -1,4 +1,4 @@
-package openflow
+package ofp
 
 import (
 	"errors"

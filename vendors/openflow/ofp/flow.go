@@ -1,4 +1,4 @@
-package openflow
+package ofp
 
 // Flow is one entry of a flow table.
 type Flow struct {
