@@ -1,0 +1,8 @@
+// Package oftest is a hardware OpenFlow 1.3 switch for tests: a proxy in front of
+// a bridge of a real Open vSwitch, which refuses what only Open vSwitch has, and
+// does what hardware does: it reorders changes between barriers, answers before it
+// has programmed, rejects late, has small tables, and loses its connection.
+//
+// Messages, errors and table features are those of the OpenFlow Switch
+// Specification 1.3.5 (ONF TS-023, section 7 and appendix A.3).
+package oftest

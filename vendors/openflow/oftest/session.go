@@ -1,0 +1,272 @@
+package oftest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"time"
+)
+
+// session is a connection of csig with the switch. One goroutine runs it.
+type session struct {
+	p     *Proxy
+	ctx   context.Context
+	end   context.CancelFunc
+	conns [3]net.Conn // by side
+	from  chan received
+
+	own     uint32     // the last transaction of the proxy itself
+	held    []Message  // changes since the last barrier, to be reordered
+	later   []due      // what is sent at a time to come, in its order
+	late    []due      // errors that wait for the answer to a barrier
+	delayed []uint32   // transactions whose errors from the wire csig does not get
+	queue   []received // messages that came while the loop waited for a barrier
+}
+
+// due is a message that is sent to a side at a time.
+type due struct {
+	at   time.Time
+	side int
+	m    Message
+}
+
+// firstOwn is where the proxy's own transactions start: far from csig's, which
+// count from 1.
+const firstOwn = 0xc5160000
+
+// maxHeld bounds the messages that wait in a session.
+const maxHeld = 1 << 16
+
+// run passes messages on until a side ends.
+func (s *session) run() error {
+	for {
+		if len(s.queue) > 0 {
+			r := s.queue[0]
+			s.queue = s.queue[1:]
+			if err := s.take(r); err != nil {
+				return err
+			}
+			continue
+		}
+		var timer <-chan time.Time
+		if len(s.later) > 0 {
+			timer = time.After(time.Until(s.later[0].at))
+		}
+		var err error
+		select {
+		case r := <-s.from:
+			err = s.take(r)
+		case <-timer:
+			d := s.later[0]
+			s.later = s.later[1:]
+			err = s.release(d)
+		case <-s.ctx.Done():
+			err = s.ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// release sends what was due. A change of the switch has taken effect when
+// Faults.After is called.
+func (s *session) release(d due) error {
+	if err := s.send(d.side, d.m); err != nil || d.side != wire {
+		return err
+	}
+	after := s.p.current().After
+	if after == nil || !d.m.Change() {
+		return nil
+	}
+	if err := s.settle(); err != nil {
+		return err
+	}
+	after(d.m)
+	return nil
+}
+
+// settle waits until the switch has carried out all that it was sent.
+func (s *session) settle() error {
+	s.own++
+	if err := s.send(wire, message(TypeBarrierReq, s.own, nil)); err != nil {
+		return err
+	}
+	for {
+		select {
+		case r := <-s.from:
+			if r.side == wire && r.err == nil && r.m.Type() == TypeBarrierRep && r.m.XID() == s.own {
+				return nil
+			}
+			s.queue = append(s.queue, r)
+			if err := s.bounded(len(s.queue)); err != nil {
+				return err
+			}
+		case <-s.ctx.Done():
+			return s.ctx.Err()
+		}
+	}
+}
+
+func (s *session) send(side int, m Message) error {
+	_, err := s.conns[side].Write(m)
+	return err
+}
+
+// schedule sends a message to a side, after a time, and what is already due to go
+// there before it.
+func (s *session) schedule(side int, m Message, after time.Duration) error {
+	d := due{time.Now().Add(after), side, m}
+	at := 0 // behind what goes to the same side, and what is due before
+	for i := range s.later {
+		if s.later[i].side == side && s.later[i].at.After(d.at) {
+			d.at = s.later[i].at
+		}
+		if !s.later[i].at.After(d.at) {
+			at = i + 1
+		}
+	}
+	if at == 0 && after == 0 {
+		return s.release(d)
+	}
+	s.later = slices.Insert(s.later, at, d)
+	return s.bounded(len(s.later))
+}
+
+func (s *session) take(r received) error {
+	if r.err != nil {
+		return fmt.Errorf("%s: %w", [...]string{"csig", "the switch", "the shadow bridge"}[r.side], r.err)
+	}
+	f := s.p.current()
+	if f.Silent {
+		return nil
+	}
+	switch r.side {
+	case controller:
+		s.p.count(r.m)
+		return s.fromController(&f, r.m)
+	case wire:
+		return s.fromSwitch(&f, r.m)
+	}
+	return s.fromShadow(&f, r.m)
+}
+
+func (s *session) fromController(f *Faults, m Message) error {
+	if refusal, bad := f.refuses(m); bad {
+		return s.send(controller, refusal.of(m))
+	}
+	switch {
+	case m.Change():
+		if f.RejectLate != nil {
+			if l := f.RejectLate(m); l != nil {
+				s.late = append(s.late, due{time.Time{}.Add(l.After), controller, l.Refusal.of(m)})
+				return s.bounded(len(s.late))
+			}
+		}
+		if f.Reorder != 0 {
+			s.held = append(s.held, m)
+			return s.bounded(len(s.held))
+		}
+		return s.change(f, m)
+	case m.Type() == TypeBarrierReq:
+		held := s.held
+		s.held = nil
+		r := rand.New(rand.NewPCG(f.Reorder, uint64(m.XID())))
+		r.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
+		for _, h := range held {
+			if err := s.change(f, h); err != nil {
+				return err
+			}
+		}
+		return s.send(s.answers(), m)
+	case m.Type() == TypeMultipartReq:
+		switch typ, _ := m.part(); typ {
+		case partFlow, partAggregate, partTable, partGroup, partGroupDesc, partGroupFeatures, partTableFeatures:
+			return s.send(s.answers(), m)
+		}
+	case m.Type() == TypeHello && s.conns[shadow] != nil:
+		if err := s.send(shadow, m); err != nil {
+			return err
+		}
+	}
+	return s.send(wire, m)
+}
+
+func (s *session) bounded(n int) error {
+	if n > maxHeld {
+		return fmt.Errorf("more than %d messages wait", maxHeld)
+	}
+	return nil
+}
+
+// answers is the side that answers for flows and groups.
+func (s *session) answers() int {
+	if s.conns[shadow] != nil {
+		return shadow
+	}
+	return wire
+}
+
+// change has the switch carry out a change, when its time has come.
+func (s *session) change(f *Faults, m Message) error {
+	if s.conns[shadow] != nil {
+		if err := s.send(shadow, m); err != nil {
+			return err
+		}
+		s.delayed = append(s.delayed, m.XID()) // the shadow's error is enough
+		if len(s.delayed) > maxHeld {
+			s.delayed = s.delayed[1:]
+		}
+	}
+	return s.schedule(wire, m, f.AckToWire)
+}
+
+func (s *session) fromSwitch(f *Faults, m Message) error {
+	switch m.Type() {
+	case TypeError:
+		if slices.Contains(s.delayed, m.XID()) {
+			return nil
+		}
+	case TypeMultipartRep:
+		if typ, _ := m.part(); typ == partTableFeatures {
+			m = f.rewriteFeatures(m)
+		}
+	}
+	if err := s.send(controller, m); err != nil || m.Type() != TypeBarrierRep {
+		return err
+	}
+	return s.rejectLate()
+}
+
+// rejectLate sends the errors about changes before the barrier that was answered.
+func (s *session) rejectLate() error {
+	late := s.late
+	s.late = nil
+	for _, l := range late {
+		if err := s.schedule(controller, l.m, l.at.Sub(time.Time{})); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *session) fromShadow(f *Faults, m Message) error {
+	switch m.Type() {
+	case TypeHello:
+		return nil
+	case TypeEchoRequest:
+		return s.send(shadow, message(TypeEchoReply, m.XID(), m[headerLen:]))
+	}
+	s2 := m
+	if m.Type() == TypeMultipartRep {
+		if typ, _ := m.part(); typ == partTableFeatures {
+			s2 = f.rewriteFeatures(m)
+		}
+	}
+	if err := s.send(controller, s2); err != nil || m.Type() != TypeBarrierRep {
+		return err
+	}
+	return s.rejectLate()
+}
