@@ -1,0 +1,109 @@
+package qualifytest
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/vendors/linux/packets"
+)
+
+// New starts a switch on the ports of a host of a fabric: it forwards between them
+// until the test ends.
+func New(t testing.TB, cfg Config, node *fabric.Node) *Switch {
+	t.Helper()
+	s := newSwitch(cfg)
+	conn, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{NetNS: node.FD()})
+	if err != nil {
+		t.Fatalf("switch: %v", err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	var running sync.WaitGroup
+	type attached struct {
+		port *port
+		sock *packets.Socket
+	}
+	var list []attached
+	for _, p := range node.Ports() {
+		var sock *packets.Socket
+		if err := node.Do(func() (err error) {
+			if sock, err = packets.Open(p.Index(), nil); err == nil {
+				err = sock.Promiscuous(p.Index())
+			}
+			return err
+		}); err != nil {
+			t.Fatalf("switch: port %s: %v", p, err)
+		}
+		send := func(frame []byte) {
+			// A link that is down loses frames, as a cable that was pulled does.
+			if err := sock.Send(frame); err != nil && !errors.Is(err, unix.ENETDOWN) && !errors.Is(err, unix.EMSGSIZE) && !errors.Is(err, unix.ENOBUFS) {
+				t.Errorf("switch: port %s: send: %v", p, err)
+			}
+		}
+		flaps := func() uint64 {
+			n, err := linkLosses(conn, p.Index())
+			if err != nil {
+				t.Errorf("switch: port %s: %v", p, err)
+			}
+			return n
+		}
+		sp := s.add(p.Name, send, flaps)
+		sp.flapped = flaps()
+		list = append(list, attached{sp, sock})
+	}
+	for _, a := range list {
+		running.Go(func() {
+			for {
+				frame, _, err := a.sock.Receive()
+				switch {
+				case errors.Is(err, unix.ENETDOWN):
+				case err != nil:
+					return // closed
+				case frame != nil:
+					s.receive(a.port, frame)
+				}
+			}
+		})
+	}
+	t.Cleanup(func() {
+		for _, a := range list {
+			a.sock.Close()
+		}
+		running.Wait()
+	})
+	return s
+}
+
+// iflaCarrierDownCount is the kernel's IFLA_CARRIER_DOWN_COUNT.
+const iflaCarrierDownCount = 48
+
+// linkLosses is how often a device has lost its link.
+func linkLosses(conn *netlink.Conn, index int) (uint64, error) {
+	body := make([]byte, unix.SizeofIfInfomsg)
+	binary.NativeEndian.PutUint32(body[4:], uint32(index))
+	answers, err := conn.Execute(netlink.Message{Header: netlink.Header{Type: unix.RTM_GETLINK, Flags: netlink.Request}, Data: body})
+	if err != nil {
+		return 0, fmt.Errorf("read its link: %w", err)
+	}
+	for _, a := range answers {
+		if len(a.Data) < unix.SizeofIfInfomsg {
+			continue
+		}
+		ad, err := netlink.NewAttributeDecoder(a.Data[unix.SizeofIfInfomsg:])
+		if err != nil {
+			return 0, fmt.Errorf("read its link: %w", err)
+		}
+		for ad.Next() {
+			if ad.Type() == iflaCarrierDownCount {
+				return uint64(ad.Uint32()), nil
+			}
+		}
+	}
+	return 0, errors.New("the kernel does not count how often a link is lost (needs Linux 4.16)")
+}
