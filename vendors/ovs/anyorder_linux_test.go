@@ -78,7 +78,7 @@ func (s *sandwich) state(t testing.TB) string {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	flows, err := c.Flows(t.Context(), ofp.AllTables)
+	flows, err := c.Flows(t.Context(), ofp.Filter{Table: ofp.AllTables})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -197,7 +197,7 @@ func (r *repair) stageConstant() {
 	}
 	// Deleting a group deletes the flows that refer to it.
 	if why != "" || len(wanted) > 0 {
-		r.mods = append(r.mods, ofp.Mod{Group: r.pipe.group()})
+		r.mods = append(r.mods, ofp.Mod{Kind: ofp.AddOrModify, Group: r.pipe.group()})
 	}
 	for _, m := range want {
 		if wanted[m.Flow.Key()] == nil {

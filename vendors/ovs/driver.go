@@ -245,7 +245,7 @@ func (d *Driver) read(ctx context.Context, all bool) (*state, error) {
 		}
 	}
 	for _, t := range asked {
-		flows, err := d.of.Flows(ctx, t)
+		flows, err := d.of.Flows(ctx, ofp.Filter{Table: t})
 		if err != nil {
 			return nil, d.broken(err)
 		}
@@ -383,7 +383,7 @@ func (d *Driver) constant(pipe *pipeline, s *state) (mods []ofp.Mod) {
 // same tells whether a flow read back is one of ours as we write it. Timeouts
 // aside: they are the lease's.
 func same(have, want *ofp.Flow) bool {
-	return have.Cookie == want.Cookie && !have.Goes && !have.Other && slices.Equal(have.Actions, want.Actions)
+	return have.Cookie == want.Cookie && !have.Goes && have.Plain() && slices.Equal(have.Actions, want.Actions)
 }
 
 // Observe reads back the setup. Ports are as they were recorded. Foreign

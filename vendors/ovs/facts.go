@@ -221,7 +221,7 @@ func (d *Driver) flowsPath(s *state) (vlanrules.Verdict, pathKind) {
 				first = f
 			}
 		}
-		if e.Opaque || f.Other {
+		if e.Opaque || !f.Plain() {
 			hidden++
 		}
 	}

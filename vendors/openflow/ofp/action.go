@@ -1,6 +1,7 @@
 package ofp
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 )
@@ -29,21 +30,26 @@ const (
 
 // Ports that are not ports (§7.2.1.1).
 const (
-	PortMax    = 0xffffff00
-	PortNormal = 0xfffffffa
-	PortFlood  = 0xfffffffb
-	PortAll    = 0xfffffffc
-	PortAny    = 0xffffffff
+	PortMax        = 0xffffff00
+	PortNormal     = 0xfffffffa
+	PortFlood      = 0xfffffffb
+	PortAll        = 0xfffffffc
+	PortController = 0xfffffffd
+	PortAny        = 0xffffffff
 )
 
 // Field is a field that actions read or write, with its OXM header.
 type Field uint32
 
-// The fields that csig's flows move bits between.
+// The fields that csig's flows move bits between, or that it looks for in the
+// features of a table.
 const (
-	FieldVLANVID Field = classBasic<<16 | fieldVLANVID<<9 | 2
-	FieldVLANPCP Field = classBasic<<16 | fieldVLANPCP<<9 | 1
-	FieldPktMark Field = classNXM1<<16 | fieldPktMark<<9 | 4
+	FieldInPort   Field = classBasic<<16 | fieldInPort<<9 | 4
+	FieldMetadata Field = classBasic<<16 | fieldMetadata<<9 | 8
+	FieldEthType  Field = classBasic<<16 | fieldEthType<<9 | 2
+	FieldVLANVID  Field = classBasic<<16 | fieldVLANVID<<9 | 2
+	FieldVLANPCP  Field = classBasic<<16 | fieldVLANPCP<<9 | 1
+	FieldPktMark  Field = classNXM1<<16 | fieldPktMark<<9 | 4
 )
 
 // Reg is register n.
@@ -97,6 +103,53 @@ func (a Actions) Load(reg int, value uint32) Actions {
 	a = append(a, 0, actSetField, 0, 16)
 	a = order.AppendUint32(a, uint32(Reg(reg)))
 	return zeros(order.AppendUint32(a, value), 4)
+}
+
+// SetVID sets the VID of the outermost tag; it has to have one (§7.2.3.7).
+func (a Actions) SetVID(vid uint16) Actions {
+	a = append(a, 0, actSetField, 0, 16)
+	a = order.AppendUint32(a, uint32(FieldVLANVID))
+	return zeros(order.AppendUint16(a, VLANPresent|vid), 6)
+}
+
+// SetPCP sets the PCP of the outermost tag; it has to have one.
+func (a Actions) SetPCP(pcp uint8) Actions {
+	a = append(a, 0, actSetField, 0, 16)
+	a = order.AppendUint32(a, uint32(FieldVLANPCP))
+	return zeros(append(a, pcp), 7)
+}
+
+// Same tells whether two lists do the same, one after the other: how much of a frame
+// an output would give a controller counts only where it goes to one, and padding
+// does not count. Malformed lists are the same where their bytes are.
+func (a Actions) Same(b Actions) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	for len(a) >= 8 && len(b) >= 8 {
+		n, m := int(order.Uint16(a[2:])), int(order.Uint16(b[2:]))
+		if n != m || n < 8 || n > len(a) || n > len(b) || order.Uint16(a) != order.Uint16(b) {
+			return false
+		}
+		counts := n
+		switch typ := order.Uint16(a); {
+		case typ == actOutput && n == 16 && order.Uint32(a[4:]) != PortController:
+			counts = 8
+		case typ == actOutput && n == 16:
+			counts = 10
+		case typ == actPushVLAN, typ == actPushMPLS, typ == actPopMPLS:
+			counts = 6
+		case typ == actPopVLAN:
+			counts = 4
+		case typ == actSetField:
+			counts = min(n, 8+int(a[7]))
+		}
+		if !bytes.Equal(a[:counts], b[:counts]) {
+			return false
+		}
+		a, b = a[n:], b[n:]
+	}
+	return len(a) == 0 && len(b) == 0
 }
 
 // LoadBits sets n bits of a field from one on.
@@ -243,8 +296,12 @@ func (a Actions) Text() string {
 			out = append(out, fmt.Sprintf("pop_mpls:0x%04x", order.Uint16(b[4:])))
 		case typ == actGroup:
 			out = append(out, fmt.Sprintf("group:%d", order.Uint32(b[4:])))
-		case typ == actSetField && len(b) == 16 && b[7] == 4:
+		case typ == actSetField && len(b) == 16 && order.Uint16(b[4:]) == classNXM1 && b[7] == 4:
 			out = append(out, fmt.Sprintf("set_field:%#x->reg%d", order.Uint32(b[8:]), Field(order.Uint32(b[4:]))>>9&0x7f))
+		case typ == actSetField && len(b) == 16 && Field(order.Uint32(b[4:])) == FieldVLANVID:
+			out = append(out, fmt.Sprintf("set_field:%d->vlan_vid", order.Uint16(b[8:])))
+		case typ == actSetField && len(b) == 16 && Field(order.Uint32(b[4:])) == FieldVLANPCP:
+			out = append(out, fmt.Sprintf("set_field:%d->vlan_pcp", b[8]))
 		case typ == actVendor && subtype == nxRegLoad && len(b) == 24:
 			ofs := order.Uint16(b[10:])
 			out = append(out, fmt.Sprintf("load:%#x->", order.Uint64(b[16:]))+bits(order.Uint32(b[12:]), int(ofs>>6), int(ofs&63)+1))

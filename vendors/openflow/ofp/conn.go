@@ -359,12 +359,19 @@ func (o *Conn) multipart(ctx context.Context, typ uint16, request []byte, f func
 // AllTables asks Flows for those of every table.
 const AllTables = 0xff
 
-// Flows reads the flows of a table.
-func (o *Conn) Flows(ctx context.Context, table uint8) ([]Flow, error) {
+// Filter says which flows Flows reads. The zero value is those of table 0.
+type Filter struct {
+	Table              uint8  // or AllTables
+	Cookie, CookieMask uint64 // only flows whose cookie is Cookie in these bits
+}
+
+// Flows reads flows.
+func (o *Conn) Flows(ctx context.Context, which Filter) ([]Flow, error) {
 	var out []Flow
-	request := order.AppendUint32([]byte{table, 0, 0, 0}, PortAny)
+	request := order.AppendUint32([]byte{which.Table, 0, 0, 0}, PortAny)
 	request = zeros(order.AppendUint32(request, 0xffffffff), 4) // any group
-	request = zeros(request, 16)                                // any cookie
+	request = order.AppendUint64(request, which.Cookie)
+	request = order.AppendUint64(request, which.CookieMask)
 	err := o.multipart(ctx, partFlow, (&Match{}).append(request), func(body []byte) (err error) {
 		if out, err = parseFlows(out, body); len(out) > maxFlows {
 			return fmt.Errorf("%w: of flows csig takes %d", untrusted.ErrTooLong, maxFlows)

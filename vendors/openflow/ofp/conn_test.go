@@ -137,7 +137,7 @@ func TestHostileBridge(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errors.New(ovstest.Slow))
 			defer cancel()
-			_, err := o.Flows(ctx, AllTables)
+			_, err := o.Flows(ctx, Filter{Table: AllTables})
 			if err == nil || !strings.Contains(err.Error(), tc.Want) {
 				t.Errorf("%v, want %s", err, tc.Want)
 			}
@@ -165,7 +165,7 @@ func (c tally) Write(b []byte) (int, error) {
 
 // TestParts joins an answer of several messages, among others'.
 func TestParts(t *testing.T) {
-	flows := sample()
+	flows := sample()[:2]
 	echoed := make(chan []byte, 1)
 	f := &fake{answer: func(f *fake, typ byte, xid uint32, body []byte) bool {
 		switch typ {
@@ -185,7 +185,7 @@ func TestParts(t *testing.T) {
 		return true
 	}}
 	o := connect(t, f)
-	got, err := o.Flows(t.Context(), 60)
+	got, err := o.Flows(t.Context(), Filter{Table: 60})
 	if err != nil || !reflect.DeepEqual(got, flows) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -281,24 +281,38 @@ func TestAnswersOfOthers(t *testing.T) {
 	}
 }
 
-// TestChanges reads the changes of flows as they are on the wire.
+// TestChanges reads the changes of flows as they are on the wire (OpenFlow 1.3.5 and
+// 1.4 §7.3.4.1).
 func TestChanges(t *testing.T) {
-	f := sample()[0]
-	for _, kind := range []ModKind{Add, Delete} {
-		b := appendMod(nil, &Mod{Kind: kind, Flow: &f}, 9)
-		if int(order.Uint16(b[2:])) != len(b) || b[1] != typeFlowMod || order.Uint32(b[4:]) != 9 || order.Uint64(b[8:]) != f.Cookie || order.Uint64(b[16:]) != 0 ||
-			b[24] != f.Table || b[25] != byte(kind) || order.Uint16(b[26:]) != 0 || order.Uint16(b[28:]) != f.HardTimeout || order.Uint16(b[30:]) != f.Priority ||
-			order.Uint32(b[32:]) != 0xffffffff || order.Uint32(b[36:]) != PortAny || order.Uint32(b[40:]) != 0xffffffff || order.Uint32(b[44:]) != 0 {
-			t.Errorf("%d: %x", kind, b[:48])
+	for _, f := range sample() {
+		for kind, command := range map[ModKind]byte{Add: 0, Modify: 2, DeleteAll: 3, Delete: 4} {
+			b := appendMod(nil, &Mod{Kind: kind, Flow: &f, CookieMask: 0xff00}, 9)
+			if int(order.Uint16(b[2:])) != len(b) || len(b)%8 != 0 || b[1] != typeFlowMod || order.Uint32(b[4:]) != 9 || order.Uint64(b[8:]) != f.Cookie || order.Uint64(b[16:]) != 0xff00 ||
+				b[24] != f.Table || b[25] != command || order.Uint16(b[26:]) != f.IdleTimeout || order.Uint16(b[28:]) != f.HardTimeout || order.Uint16(b[30:]) != f.Priority ||
+				order.Uint32(b[32:]) != 0xffffffff || order.Uint32(b[36:]) != PortAny || order.Uint32(b[40:]) != 0xffffffff || order.Uint16(b[44:]) != f.Flags || order.Uint16(b[46:]) != 0 {
+				t.Errorf("%d: %x", kind, b[:48])
+			}
+			m, rest, err := parseMatch(b[48:])
+			if err != nil || m != f.Match {
+				t.Errorf("%d: %+v, %v", kind, m, err)
+			}
+			writes := kind == Add || kind == Modify
+			var got Flow
+			if err := got.instructions(rest); err != nil || writes && !got.SameInstructions(&f) || !writes && len(rest) > 0 {
+				t.Errorf("%d: %x, %v", kind, rest, err)
+			}
 		}
-		m, rest, err := parseMatch(b[48:])
-		if err != nil || m != f.Match {
-			t.Errorf("%d: %+v, %v", kind, m, err)
-		}
-		var got Flow
-		if err := got.instructions(rest); err != nil || (kind == Add) != slices.Equal(got.Actions, f.Actions) || kind == Delete && len(rest) > 0 {
-			t.Errorf("%d: %x, %v", kind, rest, err)
-		}
+	}
+}
+
+// TestInstructionBytes has the instructions' bytes (OpenFlow 1.3.5 §7.2.4).
+func TestInstructionBytes(t *testing.T) {
+	f := Flow{Actions: Actions(nil).SetVID(0x105), Clear: true, Write: Actions(nil).Output(3), Metadata: Masked64{7, 0xfff}, Goto: 9, Goes: true}
+	const want = "0004001800000000" + "00190010" + "80000c02" + "1105000000000000" + // apply_actions(set_field(OXM_OF_VLAN_VID))
+		"0005000800000000" + "0003001800000000" + "00000010" + "00000003" + "ffff000000000000" + // clear_actions, write_actions(output)
+		"0002001800000000" + "0000000000000007" + "0000000000000fff" + "0001000809000000" // write_metadata, goto_table
+	if got := hex.EncodeToString(f.appendInstructions(nil)); got != want {
+		t.Errorf("%s, want\n%s", got, want)
 	}
 }
 
@@ -308,7 +322,7 @@ func TestGroupChanges(t *testing.T) {
 	for kind, want := range map[ModKind]struct {
 		command uint16
 		buckets []Actions
-	}{Add: {0x8000, g.Buckets}, Delete: {2, nil}} {
+	}{Add: {0, g.Buckets}, Modify: {1, g.Buckets}, AddOrModify: {0x8000, g.Buckets}, Delete: {2, nil}} {
 		b := appendMod(nil, &Mod{Kind: kind, Group: &g}, 9)
 		if b[1] != typeGroupMod || int(order.Uint16(b[2:])) != len(b) || order.Uint32(b[4:]) != 9 || order.Uint16(b[8:]) != want.command || b[10] != GroupIndirect || order.Uint32(b[12:]) != 7 {
 			t.Fatalf("%d: %x", kind, b)
@@ -338,6 +352,8 @@ func TestInstructions(t *testing.T) {
 		{"on to table 0", []byte{0, instGoto, 0, 8, 0, 0, 0, 0}, Flow{Goes: true}},
 		{"a meter", meter, Flow{Other: true}},
 		{"all of them", slices.Concat(meter, act, next), Flow{Actions: out, Goto: 62, Goes: true, Other: true}},
+		{"metadata that is cut short", []byte{0, instMetadata, 0, 8, 0, 0, 0, 0}, Flow{Other: true}},
+		{"an empty action set", []byte{0, instClear, 0, 8, 0, 0, 0, 0}, Flow{Clear: true}},
 	} {
 		var got Flow
 		if err := got.instructions(tc.b); err != nil || !reflect.DeepEqual(got, tc.want) {

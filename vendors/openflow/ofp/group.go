@@ -8,10 +8,13 @@ import (
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
-// Group types (§7.3.4.2), of which the bridge carries out every bucket.
+// Group types (§7.3.4.2): all buckets are carried out, one that the switch selects,
+// the only one, or the first that is alive.
 const (
-	GroupAll      = 0
-	GroupIndirect = 2
+	GroupAll          = 0
+	GroupSelect       = 1
+	GroupIndirect     = 2
+	GroupFastFailover = 3
 )
 
 // Group is one entry of the group table.
@@ -23,24 +26,18 @@ type Group struct {
 
 // Same tells whether two groups do the same.
 func (g *Group) Same(o *Group) bool {
-	return g.ID == o.ID && g.Type == o.Type && slices.EqualFunc(g.Buckets, o.Buckets, slices.Equal[Actions])
+	return g.ID == o.ID && g.Type == o.Type && slices.EqualFunc(g.Buckets, o.Buckets, Actions.Same)
 }
 
-// Commands of a group_mod (§7.3.4.2). Open vSwitch has one that adds a group or
-// replaces it (include/openflow/openflow-1.1.h, OFPGC11_ADD_OR_MOD).
-const (
-	groupDelete   = 2
-	groupAddOrMod = 0x8000
-)
+// groupCommands are the commands of a group_mod (§7.3.4.2). Open vSwitch has one of
+// its own that adds a group or replaces it (include/openflow/openflow-1.1.h,
+// OFPGC11_ADD_OR_MOD).
+var groupCommands = map[ModKind]uint16{Add: 0, Modify: 1, Delete: 2, AddOrModify: 0x8000}
 
 // appendMod appends a group_mod.
 func (g *Group) appendMod(b []byte, kind ModKind, xid uint32) []byte {
 	start := len(b)
-	command := uint16(groupAddOrMod)
-	if kind == Delete {
-		command = groupDelete
-	}
-	b = order.AppendUint16(begin(b, typeGroupMod, xid), command)
+	b = order.AppendUint16(begin(b, typeGroupMod, xid), groupCommands[kind])
 	b = order.AppendUint32(append(b, g.Type, 0), g.ID)
 	if kind != Delete {
 		b = g.appendBuckets(b)

@@ -1,15 +1,19 @@
 package ofp
 
+import "math"
+
 // Classes and fields of OXM headers (§7.2.3.2; nicira-ext.h for NXM).
 const (
-	classNXM1  = 0x0001 // Nicira's extensions
-	classBasic = 0x8000
+	classNXM1         = 0x0001 // Nicira's extensions
+	classBasic        = 0x8000
+	classExperimenter = 0xffff
 
-	fieldInPort  = 0 // of classBasic
-	fieldEthType = 5
-	fieldVLANVID = 6
-	fieldVLANPCP = 7
-	fieldPktMark = 33 // of classNXM1
+	fieldInPort   = 0 // of classBasic
+	fieldMetadata = 2
+	fieldEthType  = 5
+	fieldVLANVID  = 6
+	fieldVLANPCP  = 7
+	fieldPktMark  = 33 // of classNXM1
 
 	registers = 16 // fields 0 to 15 of classNXM1
 )
@@ -26,13 +30,18 @@ type Match struct {
 	VIDMask  uint16
 	PCP      uint8 // of the outermost tag
 	MatchPCP bool
+	Metadata Masked64 // what earlier tables wrote (write_metadata)
 	Regs     [registers]Masked
 	Mark     Masked // a condition on the frame's mark in the datapath
 
 	// Else is what else the flow's condition has, in the bytes of OXM and the
-	// order in which the switch told it; csig makes no flow with any.
+	// order in which the switch returned it. It is written back as it is.
 	Else string
 }
+
+// Masked64 is a condition on 64 bits, or what is written to them: those of Mask
+// are Value's.
+type Masked64 struct{ Value, Mask uint64 }
 
 // Masked is a condition on 32 bits of metadata: r&Mask == Value.
 type Masked struct{ Value, Mask uint32 }
@@ -46,6 +55,14 @@ func (m *Match) append(b []byte) []byte {
 	b = append(b, 0, 1, 0, 0) // OFPMT_OXM
 	if m.InPort != 0 {
 		b = order.AppendUint32(oxm(b, classBasic, fieldInPort, false, 4), m.InPort)
+	}
+	switch m.Metadata.Mask {
+	case 0:
+	case math.MaxUint64:
+		b = order.AppendUint64(oxm(b, classBasic, fieldMetadata, false, 8), m.Metadata.Value)
+	default:
+		b = order.AppendUint64(oxm(b, classBasic, fieldMetadata, true, 16), m.Metadata.Value)
+		b = order.AppendUint64(b, m.Metadata.Mask)
 	}
 	if m.EthType != 0 {
 		b = order.AppendUint16(oxm(b, classBasic, fieldEthType, false, 2), m.EthType)
@@ -126,6 +143,10 @@ func (m *Match) take(class uint16, field int, masked bool, v []byte) bool {
 	switch {
 	case class == classBasic && field == fieldInPort && !masked && len(v) == 4 && order.Uint32(v) != 0:
 		m.InPort = order.Uint32(v)
+	case class == classBasic && field == fieldMetadata && !masked && len(v) == 8:
+		m.Metadata = Masked64{order.Uint64(v), math.MaxUint64}
+	case class == classBasic && field == fieldMetadata && masked && len(v) == 16 && order.Uint64(v[8:]) != 0:
+		m.Metadata = Masked64{order.Uint64(v), order.Uint64(v[8:])}
 	case class == classBasic && field == fieldEthType && !masked && len(v) == 2 && order.Uint16(v) != 0:
 		m.EthType = order.Uint16(v)
 	case class == classBasic && field == fieldVLANVID && !masked && len(v) == 2:

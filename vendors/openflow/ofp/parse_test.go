@@ -3,6 +3,7 @@ package ofp
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"reflect"
 	"slices"
@@ -17,12 +18,13 @@ func flowStats(f *Flow) []byte {
 	b[2] = f.Table
 	order.PutUint32(b[4:], f.Age)
 	order.PutUint16(b[12:], f.Priority)
+	order.PutUint16(b[14:], f.IdleTimeout)
 	order.PutUint16(b[16:], f.HardTimeout)
+	order.PutUint16(b[18:], f.Flags)
 	order.PutUint64(b[24:], f.Cookie)
+	order.PutUint64(b[32:], f.Packets)
 	b = f.Match.append(b)
-	b = order.AppendUint16(b, instApply)
-	b = order.AppendUint16(b, uint16(8+len(f.Actions)))
-	b = append(zeros(b, 4), f.Actions...)
+	b = f.appendInstructions(b)
 	order.PutUint16(b, uint16(len(b)))
 	return b
 }
@@ -35,6 +37,9 @@ func sample() []Flow {
 	return []Flow{
 		{Table: 60, Priority: 9, Cookie: 77, HardTimeout: 3, Age: 2, Match: m, Actions: every},
 		{Table: 61, Match: exact, Actions: Actions(nil).Note([]byte("hello"))},
+		{Table: 3, IdleTimeout: 7, Flags: FlagSendRemoved | FlagCheckOverlap, Packets: 1 << 40, Match: Match{Metadata: Masked64{5, 0xfff}, VID: VLANPresent, VIDMask: VLANPresent},
+			Actions: Actions(nil).SetVID(0x105).SetPCP(3), Clear: true, Write: Actions(nil).PopVLAN().Output(3), Metadata: Masked64{1 << 40, 1<<40 | 1}, Goto: 7, Goes: true},
+		{Table: 4, Match: Match{Metadata: Masked64{1 << 63, math.MaxUint64}}, Goes: true},
 	}
 }
 
@@ -96,6 +101,10 @@ func FuzzParse(f *testing.F) {
 			again, rest, err := parseMatch(flows[i].Match.append(nil))
 			if err != nil || len(rest) != 0 || again != flows[i].Match {
 				t.Errorf("%+v is written and read as %+v, %v", flows[i].Match, again, err)
+			}
+			was, same := flows[i], flows[i]
+			if err := same.instructions(was.appendInstructions(nil)); err != nil || !reflect.DeepEqual(same, was) {
+				t.Errorf("%+v is written and read as %+v, %v", was, same, err)
 			}
 			flows[i].Actions.Effects()
 			flows[i].Actions.ReadNote()
@@ -197,6 +206,10 @@ func TestConditions(t *testing.T) {
 		{"part of a VID", condition(classBasic, fieldVLANVID, true, 0x10, 0, 0x10, 0), Match{VID: 0x1000, VIDMask: 0x1000}, false},
 		{"nothing of a VID", condition(classBasic, fieldVLANVID, true, 0, 0, 0, 0), Match{}, true},
 		{"part of a VID without its mask", condition(classBasic, fieldVLANVID, true, 0x10, 0), Match{}, true},
+		{"metadata", condition(classBasic, fieldMetadata, false, 0, 0, 0, 0, 0, 0, 1, 7), Match{Metadata: Masked64{0x107, math.MaxUint64}}, false},
+		{"part of the metadata", condition(classBasic, fieldMetadata, true, 0, 0, 0, 0, 0, 0, 1, 7, 0, 0, 0, 0, 0, 0, 15, 255), Match{Metadata: Masked64{0x107, 0xfff}}, false},
+		{"nothing of the metadata", condition(classBasic, fieldMetadata, true, make([]byte, 16)...), Match{}, true},
+		{"metadata of four bytes", condition(classBasic, fieldMetadata, false, 0, 0, 1, 7), Match{}, true},
 		{"a PCP", condition(classBasic, fieldVLANPCP, false, 0), Match{MatchPCP: true}, false},
 		{"part of a PCP", condition(classBasic, fieldVLANPCP, true, 1, 1), Match{}, true},
 		{"a PCP of two bytes", condition(classBasic, fieldVLANPCP, false, 0, 1), Match{}, true},
@@ -257,7 +270,9 @@ func TestActionText(t *testing.T) {
 		{"action 65535/6", vendor(32, nxRegMove)},
 		{"action 65535/0", Actions{0xff, 0xff, 0, 16, 0, 0, 0x4f, 0x4e, 0, 15, 0, 0, 0, 0, 0, 0}},
 		{"action 65535/0", Actions{0xff, 0xff, 0, 8, 0, 0, 0x23, 0x20}},
-		{"action 25/0", Actions{0, actSetField, 0, 16, 0x80, 0, 12, 2, 16, 5, 0, 0, 0, 0, 0, 0}},
+		{"set_field:4357->vlan_vid,set_field:3->vlan_pcp", Actions(nil).SetVID(0x105).SetPCP(3)},
+		{"action 25/0", Actions{0, actSetField, 0, 16, 0x80, 0, 10, 2, 16, 5, 0, 0, 0, 0, 0, 0}},
+		{"action 25/0", Actions{0, actSetField, 0, 16, 0x80, 0, 0, 4, 0, 0, 0, 7, 0, 0, 0, 0}},
 		{"action 25/0", append(Actions{0, actSetField, 0, 24, 0, 1, 0, 4}, make([]byte, 16)...)},
 		{"malformed", Actions{0, 0, 0, 7, 0, 0, 0, 0}},
 	} {
@@ -267,5 +282,50 @@ func TestActionText(t *testing.T) {
 	}
 	if text := append(Actions(nil).OutputReg(1).Note([]byte("first!")), Actions(nil).Note([]byte("second"))...).ReadNote(); string(text) != "first!" {
 		t.Errorf("the first note is %q", text)
+	}
+}
+
+// TestSame compares actions that a switch may return otherwise than they were written.
+func TestSame(t *testing.T) {
+	output := func(port uint32, most uint16) Actions {
+		return zeros(order.AppendUint16(order.AppendUint32(Actions{0, actOutput, 0, 16}, port), most), 6)
+	}
+	padded := func(a Actions, at int) Actions { a[at] = 1; return a }
+	for _, tc := range []struct {
+		name string
+		a, b Actions
+		want bool
+	}{
+		{"none", nil, Actions{}, true},
+		{"how much of it a port gets", output(7, 0), output(7, 0xffff), true},
+		{"how much of it a controller gets", output(PortController, 0), output(PortController, 0xffff), false},
+		{"another port", output(7, 0), output(8, 0), false},
+		{"padding of a VID", Actions(nil).SetVID(5), padded(Actions(nil).SetVID(5), 12), true},
+		{"another VID", Actions(nil).SetVID(5), Actions(nil).SetVID(6), false},
+		{"another field", Actions(nil).SetPCP(5), Actions(nil).SetVID(5), false},
+		{"padding of a pop", Actions(nil).PopVLAN(), padded(Actions(nil).PopVLAN(), 7), true},
+		{"padding of a push", Actions(nil).PushVLAN(0x8100), padded(Actions(nil).PushVLAN(0x8100), 7), true},
+		{"another TPID", Actions(nil).PushVLAN(0x8100), Actions(nil).PushVLAN(0x88a8), false},
+		{"another group", Actions(nil).Group(1), Actions(nil).Group(2), false},
+		{"one more", Actions(nil).SetVID(5).Output(1), Actions(nil).SetVID(5), false},
+		{"another order", Actions(nil).SetVID(5).Output(1), Actions(nil).Output(1).SetVID(5), false},
+		{"malformed and the same", Actions{0, 0, 0, 7, 0, 0, 0, 0}, Actions{0, 0, 0, 7, 0, 0, 0, 0}, true},
+		{"cut short", Actions{0, 0, 0}, Actions{0, 0, 0, 0}, false},
+	} {
+		if got := tc.a.Same(tc.b); got != tc.want || tc.b.Same(tc.a) != tc.want {
+			t.Errorf("%s: %v", tc.name, got)
+		}
+	}
+	plain := Flow{Actions: Actions(nil).Output(1), Goto: 3, Goes: true}
+	for name, f := range map[string]Flow{"actions": {Goto: 3, Goes: true}, "no goto": {Actions: plain.Actions}, "goto": {Actions: plain.Actions, Goto: 4, Goes: true}} {
+		if !f.Plain() || f.SameInstructions(&plain) {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+	for name, change := range map[string]func(*Flow){"other": func(f *Flow) { f.Other = true }, "clear": func(f *Flow) { f.Clear = true }, "write": func(f *Flow) { f.Write = plain.Actions }, "metadata": func(f *Flow) { f.Metadata.Mask = 1 }} {
+		f := plain
+		if change(&f); f.Plain() || f.SameInstructions(&plain) || !f.SameInstructions(&f) {
+			t.Errorf("%s: %+v", name, f)
+		}
 	}
 }
