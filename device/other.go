@@ -27,3 +27,7 @@ func findLocalAgentIn(string) (*localAgent, error) { return nil, nil } // none r
 func NeedsLinux(what string) error {
 	return fmt.Errorf("csig %s needs the kernel switches of Linux, and this is %s: run it on a Linux machine, or in a Linux virtual machine on this one", what, runtime.GOOS)
 }
+
+func inNamespace[T any](string, func() (T, error)) (none T, err error) {
+	return none, NeedsLinux("qualify")
+}

@@ -35,7 +35,7 @@ CSIG tag of passing frames, so that receivers learn their path's bottleneck.`,
 		cmd.Args = noArgs
 		root.AddCommand(cmd)
 	}
-	root.AddCommand(newApply(), newAssess(), newCounters(), newInventory(), newOff(), newPlan(), newPlatforms(), newProbe(), newRollback(), newRules(), newTag())
+	root.AddCommand(newApply(), newAssess(), newCounters(), newInventory(), newOff(), newPlan(), newPlatforms(), newProbe(), newQualify(), newRollback(), newRules(), newTag())
 	root.SetHelpCommand(helpCommand())
 	strictCompletion(root)
 	completeFlags(root)

@@ -1,0 +1,304 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+
+	"github.com/csig-agent/csig/device"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/qualify"
+	"github.com/csig-agent/csig/quantize"
+)
+
+// qualifyOptions are the flags of csig qualify and of its calibration.
+type qualifyOptions struct {
+	file, device, calibration string
+	cables, only              []string
+	about                     qualify.About
+	json                      bool
+	qualify.Options
+}
+
+func newQualify() *cobra.Command {
+	var o qualifyOptions
+	cmd := &cobra.Command{
+		Use:   "qualify -i FLEET --device NAME --port PORT=CARD --port PORT=CARD",
+		Short: "The test bench: find out what a switch does with tags",
+		Long: `Find out what a switch does with tags. Two network cards of this machine, or three or
+four, are cabled to ports of the switch, which nothing else is connected to. Each
+experiment ends as pass, fail or not tested, with its reason. The report is written to
+a folder: report.txt, report.json, report.md, and a capture file for each experiment.
+
+csig is the device's agent while it runs, changes only the ports named, and removes
+what it made, also after Ctrl-C. After a kill, --resume or csig off removes it.
+Exit code 1 is for an error, and 3 for a switch in which a fault was found.`,
+		Example: `  csig qualify calibrate eth1 eth2 -o cards
+  csig qualify -i lab.yaml --device sw1 --port swp1=eth1 --port swp2=eth2 --calibration cards/report.json
+  csig qualify -i lab.yaml --device sw1 --port swp1=eth1 --port swp2=eth2 --only vids,marks -o again
+  csig qualify list`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runQualify(cmd, &o) },
+	}
+	addFleet(cmd, &o.file)
+	f := cmd.Flags()
+	f.StringVar(&o.device, "device", "", "the switch, a device of the fleet file (required)")
+	f.StringArrayVar(&o.cables, "port", nil, "a cable: PORT=CARD, a port of the switch and the network card of this machine at its other end (two to four)")
+	f.StringVar(&o.calibration, "calibration", "", "report.json of csig qualify calibrate with these cards")
+	f.BoolVar(&o.Destructive, "destructive", false, "allow experiments that fill tables or restart the switch")
+	f.StringVar(&o.about.Model, "model", "", "model of the switch, where its driver does not read it")
+	f.StringVar(&o.about.LineCard, "line-card", "", "line card of the ports")
+	f.StringVar(&o.about.ASIC, "asic", "", "switching chip")
+	f.StringVar(&o.about.Version, "version", "", "version of the switch's software, where its driver does not read it")
+	f.StringVar(&o.about.TCAMProfile, "tcam-profile", "", "how the switch's tables are divided")
+	f.StringVar(&o.about.ConfigHash, "config-hash", "", "hash of the switch's own configuration")
+	addQualify(cmd, &o, "folder of the report (default: qualify-NAME)")
+	_ = cmd.MarkFlagRequired("device")
+	_ = cmd.MarkFlagRequired("port")
+	cmd.AddCommand(newQualifyCalibrate(), newQualifyList())
+	return cmd
+}
+
+// addQualify adds the flags that a run at a switch and one at a cable have.
+func addQualify(cmd *cobra.Command, o *qualifyOptions, folder string) {
+	f := cmd.Flags()
+	f.StringVarP(&o.Folder, "output", "o", "", folder)
+	f.StringSliceVar(&o.only, "only", nil, "only these experiments: csig qualify list shows them")
+	f.BoolVar(&o.Resume, "resume", false, "continue the run that the folder has")
+	f.BoolVar(&o.AllowForeign, "allow-foreign", false, "run although other traffic arrives at the cards")
+	f.DurationVar(&o.Quiet, "quiet", 3*time.Second, "for how long no other traffic may arrive before the start")
+	atLeast(f, "quiet", &o.Quiet, 10*time.Millisecond, false)
+	addJSON(cmd, &o.json)
+}
+
+func newQualifyCalibrate() *cobra.Command {
+	o := qualifyOptions{Options: qualify.Options{IsCable: true}}
+	cmd := &cobra.Command{
+		Use:   "calibrate CARD CARD",
+		Short: "Find out what the cards themselves do, at a direct cable",
+		Long: `Find out what two network cards lose, alter and delay themselves: they are cabled to
+each other. csig qualify --calibration judges a switch by the result.`,
+		Example: `  csig qualify calibrate eth1 eth2
+  csig qualify calibrate eth1 eth2 -i lab.yaml -o cards`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 || args[0] == args[1] {
+				return usageError(cmd, "want the names of two network cards")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b := &qualify.Bench{Profile: &quantize.Profile{TPID: defaultTPID}, Device: inventory.Device{Name: "cable"}, NoWay: "there is no switch"}
+			if o.file != "" {
+				fleet, err := device.LoadFleet(o.file)
+				if err != nil {
+					return err
+				}
+				b.Profile = &fleet.Profile
+			}
+			if o.Folder == "" {
+				o.Folder = "calibration"
+			}
+			return runBench(cmd, b, &o, []string{"=" + args[0], "=" + args[1]})
+		},
+	}
+	cmd.Flags().StringVarP(&o.file, "inventory", "i", "", fmt.Sprintf("fleet file, for its TPIDs (default: TPID 0x%04x)", defaultTPID))
+	addQualify(cmd, &o, "folder of the report (default: calibration)")
+	return cmd
+}
+
+// defaultTPID is calibrated without a fleet file: IEEE has assigned none, and examples use
+// this one.
+const defaultTPID = 0x9900
+
+func runQualify(cmd *cobra.Command, o *qualifyOptions) (err error) {
+	fleet, err := device.LoadFleet(o.file)
+	if err != nil {
+		return err
+	}
+	d, ok := fleet.Device(o.device)
+	if !ok {
+		return fmt.Errorf("--device %s: %s has no such device", o.device, o.file)
+	}
+	b := &qualify.Bench{Device: *d, Profile: &fleet.Profile, Policy: fleet.Policy}
+	o.about.Device, o.about.Platform = d.Name, d.Platform
+	o.About = o.about
+	if o.Folder == "" {
+		o.Folder = "qualify-" + d.Name
+	}
+	logger := logrus.New()
+	logger.SetOutput(cmd.ErrOrStderr())
+	b.Driver, err = device.NewOpener(fleet).OpenSole(cmd.Context(), d, "csig qualify", logrus.NewEntry(logger))
+	here := (*device.NotHereError)(nil)
+	switch {
+	case errors.As(err, &here):
+		b.NoWay = here.Why
+	case err != nil:
+		return fmt.Errorf("device %s: %w", d.Name, err)
+	default:
+		defer func() { err = errors.Join(err, b.Driver.Close()) }()
+	}
+	return runBench(cmd, b, o, o.cables)
+}
+
+// runBench opens the cards and runs what is to be run.
+func runBench(cmd *cobra.Command, b *qualify.Bench, o *qualifyOptions, cables []string) (err error) {
+	if o.Experiments, err = chosen(cmd, o.only); err != nil {
+		return err
+	}
+	if len(cables) < 2 || len(cables) > 4 {
+		return usageError(cmd, "--port: %d cables, want two to four", len(cables))
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	for _, c := range cables {
+		port, card, ok := strings.Cut(c, "=")
+		if !ok || card == "" || port == "" && !o.IsCable {
+			return usageError(cmd, "--port %q: want PORT=CARD", c)
+		}
+		if slices.ContainsFunc(b.Ports, func(p *qualify.Port) bool { return p.Card == card || p.Name == port && port != "" }) {
+			return usageError(cmd, "--port %q: its port or its card has another cable already", c)
+		}
+		if !o.IsCable && !slices.Contains(b.Device.PortNames(), port) {
+			return fmt.Errorf("--port %s: device %s has no port %s in the fleet file", c, b.Device.Name, port)
+		}
+		p, err := qualify.OpenCard(cmp.Or(port, card), card)
+		if err != nil {
+			return err
+		}
+		b.Ports = append(b.Ports, p)
+	}
+	if o.calibration != "" {
+		if o.Calibration, err = qualify.LoadCalibration(o.calibration, b.Ports); err != nil {
+			return fmt.Errorf("--calibration: %w", err)
+		}
+	}
+	o.Version = version
+	show := &qualifyProgress{w: cmd.OutOrStdout(), json: o.json}
+	o.Progress = show.report
+	report, err := qualify.Run(cmd.Context(), b, o.Options)
+	if err != nil {
+		if cmd.Context().Err() != nil && report != nil {
+			err = fmt.Errorf("%w; --resume continues it", err)
+		}
+		return err
+	}
+	if o.json {
+		err = printJSON(cmd.OutOrStdout(), report)
+	} else {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s; report in %s\n", report.Summary(), o.Folder)
+	}
+	if n := report.Count(qualify.Fail); err == nil && n > 0 {
+		err = &exitError{code: 3, err: fmt.Errorf("%s found a fault", count(n, "experiment"))}
+	}
+	return err
+}
+
+// chosen are the experiments of --only, or all, in their order.
+func chosen(cmd *cobra.Command, only []string) ([]qualify.Experiment, error) {
+	all := qualify.All()
+	for _, id := range only {
+		if !slices.ContainsFunc(all, func(e qualify.Experiment) bool { return e.ID == id }) {
+			return nil, usageError(cmd, "--only %q: there is no such experiment: csig qualify list shows them", id)
+		}
+	}
+	if len(only) > 0 {
+		all = slices.DeleteFunc(all, func(e qualify.Experiment) bool { return !slices.Contains(only, e.ID) })
+	}
+	return all, nil
+}
+
+// qualifyProgress shows experiments as they end, and on a terminal the one that runs.
+type qualifyProgress struct {
+	w    io.Writer
+	json bool
+	live *screen
+}
+
+func (p *qualifyProgress) report(done, of int, r *qualify.Result) {
+	if p.json {
+		return
+	}
+	if p.live == nil {
+		p.live = newScreen(p.w)
+	}
+	// A broken terminal must not end the run: its report is in files.
+	switch {
+	case r.Outcome == "" && p.live.terminal():
+		_ = p.live.redraw("", []string{fmt.Sprintf("%d of %d: %s: %s", done+1, of, r.ID, r.Title)})
+	case r.Outcome == "":
+	case p.live.terminal():
+		_ = p.live.redraw(resultLine(r), nil)
+	default:
+		fmt.Fprintln(p.w, resultLine(r))
+	}
+}
+
+// resultLine is one result in a line.
+func resultLine(r *qualify.Result) string {
+	return fmt.Sprintf("%-10s  %-10s %s", r.Outcome, r.ID, r.Found)
+}
+
+func newQualifyList() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "Show the experiments, and what each needs",
+		Example: "  csig qualify list",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list := experimentList{Format: "csig.experiments/v1", Experiments: []experimentRow{}}
+			for _, e := range qualify.All() {
+				list.Experiments = append(list.Experiments, experimentRow{e.ID, e.Title, max(2, e.Needs.Ports), e.Needs.Driver || e.Needs.Update, e.Needs.Destructive, e.Needs.Also})
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), list)
+			}
+			for _, e := range list.Experiments {
+				fmt.Fprintf(cmd.OutOrStdout(), "%-12s %s\n", e.ID, e.Title)
+				if needs := e.needs(); len(needs) > 0 {
+					fmt.Fprintf(cmd.OutOrStdout(), "%-12s needs %s\n", "", strings.Join(needs, "; "))
+				}
+			}
+			return nil
+		},
+	}
+	addJSON(cmd, &asJSON)
+	return cmd
+}
+
+// experimentList is what list prints.
+type experimentList struct {
+	Format      string          `json:"format"`
+	Experiments []experimentRow `json:"experiments"`
+}
+
+type experimentRow struct {
+	ID          string `json:"id"`
+	Title       string `json:"title"`
+	Ports       int    `json:"ports"`
+	Driver      bool   `json:"driver"`
+	Destructive bool   `json:"destructive"`
+	Also        string `json:"also"`
+}
+
+func (e *experimentRow) needs() (out []string) {
+	if e.Ports > 2 {
+		out = append(out, fmt.Sprintf("%d ports", e.Ports))
+	}
+	if e.Driver {
+		out = append(out, "a driver that sets rules")
+	}
+	if e.Also != "" {
+		out = append(out, e.Also)
+	}
+	if e.Destructive {
+		out = append(out, "--destructive")
+	}
+	return out
+}

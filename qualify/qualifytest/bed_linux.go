@@ -1,0 +1,79 @@
+package qualifytest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/qualify"
+)
+
+// bedMTU is that of the cards and of the switch's ports.
+const bedMTU = 1600
+
+// Bed is a host whose cards eth1, eth2, … are cabled to the ports swp1, swp2, … of a
+// switch: a bridge of the kernel in another namespace, that learns and floods.
+type Bed struct {
+	Fabric       fabric.Fabric
+	Host, Switch *fabric.Node
+}
+
+// NewBed builds a host and a switch with so many cables, which end with the test.
+func NewBed(t testing.TB, cables int) *Bed {
+	t.Helper()
+	b := &Bed{}
+	t.Cleanup(func() {
+		if err := b.Fabric.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	var err error
+	if b.Host, err = b.Fabric.AddHost("bench"); err != nil {
+		t.Fatal(err)
+	}
+	if b.Switch, err = b.Fabric.AddSwitch("sw1"); err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i <= cables; i++ {
+		port := fmt.Sprintf("swp%d", i)
+		if _, _, err := b.Fabric.Connect(fabric.End{Node: b.Host, Port: fmt.Sprintf("eth%d", i)}, fabric.End{Node: b.Switch, Port: port}, bedMTU); err != nil {
+			t.Fatal(err)
+		}
+		err := b.Switch.Do(func() error {
+			l, err := netlink.LinkByName(port)
+			if err != nil {
+				return err
+			}
+			return errors.Join(netlink.LinkSetLearning(l, true), netlink.LinkSetFlood(l, true))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Fabric.WaitUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Cards opens the host's cards.
+func (b *Bed) Cards(t testing.TB) (ports []*qualify.Port) {
+	t.Helper()
+	err := b.Host.Do(func() error {
+		for i := range b.Host.Ports() {
+			p, err := qualify.OpenCard(fmt.Sprintf("swp%d", i+1), fmt.Sprintf("eth%d", i+1))
+			if err != nil {
+				return err
+			}
+			ports = append(ports, p)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ports
+}

@@ -1,0 +1,306 @@
+package qualify
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/inventory/outfile"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// Options is how a run is to be.
+type Options struct {
+	Experiments  []Experiment
+	Folder       string // for the report; it is made
+	Resume       bool   // continue what the folder's report has
+	Destructive  bool   // allow experiments that fill tables or restart the switch
+	AllowForeign bool   // run in spite of foreign frames at the ports
+
+	Quiet time.Duration // for how long no foreign frame may arrive before the start
+	Start time.Duration // for how long the first frames may take: spanning tree; 0: 45 s
+
+	About       About   // the switch
+	Calibration *Report // of the cards; nil: none
+	IsCable     bool    // there is no switch: this run is a calibration
+	Version     string  // of csig
+
+	// Progress is called when an experiment begins, without an outcome, and when it has
+	// ended.
+	Progress func(done, of int, r *Result)
+}
+
+// undoing is how long the removal of a setup may take.
+const undoing = 30 * time.Second
+
+// Run carries out experiments and keeps the report in its folder up to date. Whatever
+// happens, the device is left without a setup of csig, or the error and the report say
+// that it has one. The error is also that ctx has ended: Resume continues then.
+func Run(ctx context.Context, b *Bench, o Options) (report *Report, err error) {
+	if err := os.MkdirAll(o.Folder, 0o755); err != nil {
+		return nil, err
+	}
+	r, err := open(b, &o)
+	if err != nil {
+		return nil, err
+	}
+	run := rand.Text()
+	b.Start(binary.BigEndian.Uint64([]byte(run)))
+	if err := r.clean(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.Foreign(ctx, o.Quiet); err != nil && (ctx.Err() != nil || !o.AllowForeign) {
+		return nil, err
+	}
+	if err := b.learn(ctx, cmp.Or(o.Start, 45*time.Second)); err != nil {
+		return nil, err
+	}
+	if err := r.save(); err != nil {
+		return nil, err
+	}
+	for i := range o.Experiments {
+		e := &o.Experiments[i]
+		if slices.ContainsFunc(r.report.Results, func(res Result) bool { return res.ID == e.ID }) {
+			continue // by the run before
+		}
+		r.tell(Result{ID: e.ID, Title: e.Title})
+		res, err := r.try(ctx, e)
+		if err != nil {
+			return r.report, err
+		}
+		r.report.Results = append(r.report.Results, res)
+		if err := r.save(); err != nil {
+			return r.report, err
+		}
+		r.tell(res)
+	}
+	r.report.Complete, r.report.Ended = true, time.Now().UTC().Truncate(time.Second)
+	return r.report, r.save()
+}
+
+// runner is one run.
+type runner struct {
+	*Bench
+	o      *Options
+	report *Report
+}
+
+// open begins a report, or continues the folder's.
+func open(b *Bench, o *Options) (*runner, error) {
+	r := &runner{Bench: b, o: o, report: newReport(b, o)}
+	name := filepath.Join(o.Folder, reportJSON)
+	before, err := Load(name)
+	switch {
+	case errors.Is(err, os.ErrNotExist) && !o.Resume:
+		return r, nil
+	case errors.Is(err, os.ErrNotExist):
+		return nil, fmt.Errorf("%s has no run to resume: start one without --resume", o.Folder)
+	case err != nil:
+		return nil, err
+	case !o.Resume:
+		return nil, fmt.Errorf("%s has a report already: --resume continues it; or name another folder", o.Folder)
+	}
+	if what := before.differs(r.report); what != "" {
+		return nil, fmt.Errorf("%s cannot be resumed: %s; name another folder", o.Folder, what)
+	}
+	r.report = before
+	r.report.Complete = false
+	return r, nil
+}
+
+func (r *runner) tell(res Result) {
+	if r.o.Progress != nil {
+		r.o.Progress(len(r.report.Results), len(r.o.Experiments), &res)
+	}
+}
+
+// clean sees to it that the device has no setup of csig: of an interrupted run it removes
+// it, another's is an error.
+func (r *runner) clean(ctx context.Context) error {
+	if r.Driver == nil {
+		return nil
+	}
+	have, err := r.Driver.Observe(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the setup of %s: %w", r.Device.Name, err)
+	}
+	switch {
+	case have.Nothing():
+		return r.untouched()
+	case !r.report.Touched:
+		return fmt.Errorf("%s has a setup of csig: stop its agent, and csig off --device %s removes it", r.Device.Name, r.Device.Name)
+	}
+	return r.undo()
+}
+
+// undo removes the setup, also after ctx has ended.
+func (r *runner) undo() error {
+	ctx, cancel := context.WithTimeout(context.Background(), undoing)
+	defer cancel()
+	left := func(err error) error {
+		return fmt.Errorf("%s still has a setup of csig: --resume or csig off --device %s removes it: %w", r.Device.Name, r.Device.Name, err)
+	}
+	if err := r.Driver.Remove(ctx); err != nil {
+		return left(err)
+	}
+	have, err := r.Driver.Observe(ctx)
+	switch {
+	case err != nil:
+		return left(err)
+	case !have.Nothing():
+		return left(errors.New("it was removed without an error, and is still there"))
+	}
+	return r.untouched()
+}
+
+func (r *runner) untouched() error {
+	if !r.report.Touched {
+		return nil
+	}
+	r.report.Touched = false
+	return r.save()
+}
+
+// try runs one experiment. The error ends the run.
+func (r *runner) try(ctx context.Context, e *Experiment) (res Result, err error) {
+	t := &Trial{Bench: r.Bench, runner: r, Result: newResult(e)}
+	t.Began = time.Now().UTC()
+	if err := r.lacks(ctx, e); err != nil {
+		t.end(err)
+		t.Controls = []Control{}
+		return t.Result, nil
+	}
+	t.PCAP = filepath.Join("pcap", e.ID+".pcap")
+	stop, err := r.recordTo(filepath.Join(r.o.Folder, t.PCAP))
+	if err != nil {
+		return res, err
+	}
+	ran := t.run(ctx, e)
+	err = stop()
+	if r.report.Touched {
+		err = errors.Join(err, r.undo())
+	}
+	if ctx.Err() != nil {
+		return res, errors.Join(context.Cause(ctx), err)
+	}
+	t.end(ran)
+	r.judge(&t.Result)
+	t.Seconds = float64(time.Since(t.Began).Milliseconds()) / 1000
+	return t.Result, err
+}
+
+// run is e.Run; its panic is an error.
+func (t *Trial) run(ctx context.Context, e *Experiment) (err error) {
+	defer untrusted.Recover(&err)
+	if err := t.Learn(ctx); err != nil {
+		return Cannot("%v", err)
+	}
+	return e.Run(ctx, t)
+}
+
+// lacks is the error of what an experiment needs and is not there.
+func (r *runner) lacks(ctx context.Context, e *Experiment) error {
+	n := &e.Needs
+	switch {
+	case len(r.Ports) < n.Ports:
+		return Cannot("%d cabled ports are needed: --port PORT=CARD for each", n.Ports)
+	case n.Destructive && !r.o.Destructive:
+		return Cannot("it fills tables or restarts the switch: --destructive allows it")
+	case (n.Driver || n.Update) && r.Driver == nil:
+		return Cannot("rules cannot be set from here: %s", r.NoWay)
+	case n.Update:
+		facts, err := r.Driver.Probe(ctx)
+		if err != nil {
+			return Cannot("probing %s: %v", r.Device.Name, err)
+		}
+		if v := facts.Updates(r.Profile.TPID); v.Level == vlanrules.Refused {
+			return Cannot("its driver cannot replace tags: %s", v.Reason)
+		}
+	}
+	return nil
+}
+
+// judge takes the calibration into account: what the bench does itself is no fault of
+// the switch.
+func (r *runner) judge(res *Result) {
+	if r.o.Calibration == nil || res.Outcome != Fail {
+		return
+	}
+	own := r.o.Calibration.Result(res.ID)
+	if own == nil || own.Outcome != Fail {
+		return
+	}
+	for _, f := range res.Faults {
+		if !slices.ContainsFunc(own.Faults, func(o Fault) bool { return o.Code == f.Code }) {
+			return // a fault that the bench does not have
+		}
+	}
+	res.Outcome, res.Found, res.Faults = NotTested, "the cards do the same without a switch: "+own.Found, []Fault{}
+}
+
+// Calibrated is a number of the bench without a switch, from the calibration.
+func (t *Trial) Calibrated(experiment, number string) (float64, bool) {
+	if t.runner == nil || t.runner.o.Calibration == nil {
+		return 0, false
+	}
+	if own := t.runner.o.Calibration.Result(experiment); own != nil {
+		for _, n := range own.Numbers {
+			if n.Name == number {
+				return n.Value, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// Cable tells whether there is a cable in the place of a switch.
+func (t *Trial) Cable() bool { return t.runner != nil && t.runner.o.IsCable }
+
+// Setup is the setup of the bench's ports with one action, as the fleet file has the rest.
+func (b *Bench) Setup(action vlanrules.Action) vendors.Setup {
+	dev := inventory.Device{}
+	for _, p := range b.Ports {
+		dev.Ports = append(dev.Ports, inventory.Port{Name: p.Name, Action: action})
+	}
+	return vendors.SetupOf(b.Profile, b.Policy, &dev)
+}
+
+// Apply gives the device a setup, which is removed after the experiment.
+func (t *Trial) Apply(ctx context.Context, want vendors.Setup) error {
+	if t.runner != nil && !t.runner.report.Touched {
+		t.runner.report.Touched = true // before it is so: a kill in between leaves a trace
+		if err := t.runner.save(); err != nil {
+			return err
+		}
+	}
+	return t.Driver.Apply(ctx, want)
+}
+
+// recordTo writes the bench's frames to a file until stop is called.
+func (r *runner) recordTo(path string) (stop func() error, err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	f, err := outfile.Create(path, 0o644, outfile.Prefix("\x4d\x3c\xb2\xa1"))
+	if err != nil {
+		return nil, err
+	}
+	w := bufio.NewWriterSize(f, 1<<16)
+	ended, err := r.record(io.Writer(w))
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() error { return errors.Join(ended(), w.Flush(), f.Close()) }, nil
+}
