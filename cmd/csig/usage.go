@@ -224,7 +224,7 @@ var choices = map[string][]string{
 var fileFlags = map[string][]string{
 	"config": {"yaml", "yml"}, "pcap": {"pcap"}, "svg": {"svg"},
 	"inventory": {"yaml", "yml"}, "out": {"plan"}, "journal": {"journal"}, "resume": {"journal"},
-	"tls-cert": {"pem", "crt"}, "tls-key": {"pem", "key"}, "tls-client-ca": {"pem", "crt"}, "sign": {}, "verify": {},
+	"tls-cert": {"pem", "crt"}, "tls-key": {"pem", "key"}, "tls-client-ca": {"pem", "crt"}, "sign": {}, "verify": {}, "calibration": {"json"},
 }
 
 // ofFleet are the flags that take a name of the fleet file that is already typed.
