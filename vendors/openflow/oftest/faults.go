@@ -44,8 +44,9 @@ type Late struct {
 	After time.Duration
 }
 
-// refuses is the answer to a message that the switch does not take.
-func (f *Faults) refuses(m Message) (Refusal, bool) {
+// refuses is the answer to a message that the switch does not take. OF-DPA looks at
+// groups itself.
+func (f *Faults) refuses(m Message, ofdpa bool) (Refusal, bool) {
 	typ := m.Type()
 	switch {
 	case typ == TypeHello || typ == TypeError:
@@ -70,13 +71,13 @@ func (f *Faults) refuses(m Message) (Refusal, bool) {
 			return BadExperimenter, true
 		case part > 13:
 			return BadMultipart, true
-		case part == partTableFeatures && f.NoFeatures:
+		case part == partTableFeatures && (f.NoFeatures || ofdpa): // its pattern is in its documents
 			return BadMultipart, true
 		}
 	case TypeFlowMod:
 		return f.refusesFlow(m)
 	case TypeGroupMod:
-		return refusesGroup(m)
+		return refusesGroup(m, ofdpa)
 	}
 	return Refusal{}, false
 }
@@ -182,7 +183,7 @@ func (f *Faults) refusesFlow(m Message) (Refusal, bool) {
 	return Refusal{}, false
 }
 
-func refusesGroup(m Message) (Refusal, bool) {
+func refusesGroup(m Message, ofdpa bool) (Refusal, bool) {
 	if len(m) < 16 {
 		return badLen, true
 	}
@@ -194,7 +195,7 @@ func refusesGroup(m Message) (Refusal, bool) {
 		return badLen, true
 	}
 	for _, b := range buckets {
-		if r, bad := refusesActions(b[16:]); bad {
+		if r, bad := refusesActions(b[16:]); bad && !ofdpa {
 			return r, true
 		}
 	}

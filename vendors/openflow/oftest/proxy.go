@@ -26,6 +26,9 @@ type Options struct {
 	// flows and groups, while the switch that has the ports is programmed
 	// Faults.AckToWire later: statistics that lie. "": the switch answers itself.
 	Shadow string
+
+	// OFDPA makes it a switch of OF-DPA: see Switch.BuiltIn.
+	OFDPA *OFDPA
 }
 
 // Counts are the messages from csig to the switch, those that were refused among
@@ -53,6 +56,7 @@ type Proxy struct {
 	counts   Counts
 	sessions map[*session]bool
 	ended    []error
+	refused  []string
 }
 
 // test is the part of testing.TB that a proxy needs.

@@ -1,6 +1,7 @@
 package oftest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -90,22 +91,40 @@ func (s *session) release(d due) error {
 
 // settle waits until the switch has carried out all that it was sent.
 func (s *session) settle() error {
+	_, err := s.await(message(TypeBarrierReq, s.newXID(), nil), wire)
+	return err
+}
+
+func (s *session) newXID() uint32 {
 	s.own++
-	if err := s.send(wire, message(TypeBarrierReq, s.own, nil)); err != nil {
-		return err
+	return s.own
+}
+
+// await sends a request of the proxy's own to a side, and waits for all of its
+// answer. What comes meanwhile waits.
+func (s *session) await(request Message, side int) (out []Message, err error) {
+	if err := s.send(side, request); err != nil {
+		return nil, err
 	}
 	for {
 		select {
 		case r := <-s.from:
-			if r.side == wire && r.err == nil && r.m.Type() == TypeBarrierRep && r.m.XID() == s.own {
-				return nil
+			if r.err != nil || r.side != side || r.m.XID() != request.XID() {
+				s.queue = append(s.queue, r)
+				if err := s.bounded(len(s.queue)); err != nil || r.err != nil {
+					return nil, cmp.Or(r.err, err)
+				}
+				continue
 			}
-			s.queue = append(s.queue, r)
-			if err := s.bounded(len(s.queue)); err != nil {
-				return err
+			out = append(out, r.m)
+			if err := s.bounded(len(out)); err != nil {
+				return nil, err
+			}
+			if _, flags := r.m.part(); r.m.Type() != TypeMultipartRep || flags&1 == 0 {
+				return out, nil
 			}
 		case <-s.ctx.Done():
-			return s.ctx.Err()
+			return nil, s.ctx.Err()
 		}
 	}
 }
@@ -154,7 +173,7 @@ func (s *session) take(r received) error {
 }
 
 func (s *session) fromController(f *Faults, m Message) error {
-	if refusal, bad := f.refuses(m); bad {
+	if refusal, bad := f.refuses(m, s.p.o.OFDPA != nil); bad {
 		return s.send(controller, refusal.of(m))
 	}
 	switch {
@@ -209,8 +228,16 @@ func (s *session) answers() int {
 	return wire
 }
 
-// change has the switch carry out a change, when its time has come.
+// change has the switch carry out a change, where it is one that it takes.
 func (s *session) change(f *Faults, m Message) error {
+	if s.p.o.OFDPA != nil {
+		return s.ofdpa(f, m)
+	}
+	return s.carryOut(f, m)
+}
+
+// carryOut has the switch carry out a change when its time has come.
+func (s *session) carryOut(f *Faults, m Message) error {
 	if s.conns[shadow] != nil {
 		if err := s.send(shadow, m); err != nil {
 			return err

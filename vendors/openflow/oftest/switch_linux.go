@@ -53,3 +53,17 @@ func (s *Switch) Limit(table, entries int) {
 func (s *Switch) Flow(command string, args ...string) string {
 	return s.Ofctl(append([]string{"-O", "OpenFlow13", command, s.Bridge}, args...)...)
 }
+
+// BuiltIn makes what OF-DPA's tables do with a frame that meets no flow
+// (built_in_flow_mods of its table type pattern).
+func (s *Switch) BuiltIn() {
+	for _, flow := range []string{
+		"table=0,priority=0,actions=goto_table:10",
+		"table=10,priority=0,actions=clear_actions,goto_table:60",
+		"table=20,priority=0,actions=goto_table:50",
+		"table=50,priority=0,actions=goto_table:60",
+		"table=60,priority=0,actions=drop", // the end of the pipeline: the action set is carried out
+	} {
+		s.Flow("add-flow", flow)
+	}
+}
