@@ -230,6 +230,7 @@ func (t *Daemon) configChange(have, want vendors.Setup) string {
 	add(!slices.Equal(f.VLANTPIDs, g.VLANTPIDs), "vlan_tpids")
 	add(c.Name != d.Name, "name %s -> %s", c.Name, d.Name)
 	add(c.Address != d.Address, "address %s -> %s", cmp.Or(c.Address, "-"), cmp.Or(d.Address, "-"))
+	add(!reflect.DeepEqual(c.Facts, d.Facts), "facts")
 	add(c.Interval != d.Interval, "Δt %v -> %v", c.Interval, d.Interval)
 	add(c.Schedule != d.Schedule, "schedule %s -> %s", c.Schedule, d.Schedule)
 	add(c.Estimator != d.Estimator, "estimator")

@@ -43,6 +43,7 @@ func (c *compiler) compose() *Fleet {
 			c.warnf(g.at, "", "group %s: no device is in it", name)
 		}
 	}
+	c.unusedFacts()
 	c.locators(f)
 	return f
 }
@@ -180,6 +181,7 @@ func suggestSome[V any](word string, known map[string]V) string {
 func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, values *layered[deviceKeys], d *Device, what string) {
 	keys, m := &values.keys, &values.keys.Management
 	d.Platform, d.Level, d.Counters, d.Management = keys.Platform, keys.Level, keys.Counters, m.keys
+	d.Facts, d.Experimental = c.factsOf(keys.Facts, values.originOf("facts"), what), keys.Experimental
 	if values.originOf("platform") == notGiven && !c.lost && !values.isLost("platform") {
 		c.errorf(decl.mapping, "e.g. platform: linux, here, in a group or in defaults", `%s: "platform" is missing`, what)
 	}

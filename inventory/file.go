@@ -26,6 +26,7 @@ type fileKeys struct {
 	VLANTPIDs *[]uint16    `key:"vlan_tpids,flow" is:"tpid" doc:"TPIDs of the domain's ordinary VLANs."`
 	Defaults  *deviceKeys  `key:"defaults" without:"name groups local address ports" doc:"What holds for every device that says nothing else, and none of its groups does."`
 	Groups    groupMap     `key:"groups" doc:"What the devices of a group have in common, by the group's name."`
+	Facts     factsMap     `key:"facts" doc:"What was measured on models of switches, by names that devices give; csig qualify writes them."`
 	Devices   []deviceKeys `key:"devices" doc:"The switches."`
 	Hosts     hostList     `key:"hosts" doc:"The ends of the network."`
 	Links     string       `key:"links" is:"links" doc:"The cables: \"leaf1:swp49 - spine1:swp1\", one an entry or one a line."`
@@ -132,21 +133,23 @@ func (b *bucketTable) writeTo(w *writer) {
 // deviceKeys has what a device can say. Groups and the defaults say the same,
 // without what only one device can have.
 type deviceKeys struct {
-	_          struct{}            `doc:"A switch."`
-	Name       string              `key:"name,need" is:"names" doc:"Its name; leaf-[1-4] stands for four."`
-	Groups     placedNames         `key:"groups" doc:"The groups it is in. What an earlier one says goes before what a later one says."`
-	Platform   string              `key:"platform,always" is:"name" doc:"What runs on it, e.g. linux."`
-	Local      bool                `key:"local" doc:"csig agent runs on this device."`
-	Address    string              `key:"address" is:"addresses" doc:"Of its management port: an IP address or a host's name."`
-	Management layered[Management] `key:"management,quiet" doc:"How csig gets at it."`
-	Level      Level               `key:"level,flow" doc:"What it does with the tag; auto unless given: csig assess finds out."`
-	Tags       placedNames         `key:"tags,flow" doc:"Words to choose devices by, e.g. for the waves of a rollout. Those of groups and defaults add up."`
-	Interval   time.Duration       `key:"interval" is:"interval" doc:"Its averaging window Δt, in place of the profile's."`
-	Schedule   string              `key:"schedule" is:"schedule" doc:"When to sample it, in place of the policy's."`
-	Estimator  Estimator           `key:"estimator,flow" doc:"In place of the policy's."`
-	Counters   Counters            `key:"counters,quiet" doc:"Where its counters are read."`
-	Port       layered[portKeys]   `key:"port" without:"name peer strip_retired" doc:"What holds for each of its ports that says nothing else."`
-	Ports      portList            `key:"ports,always" doc:"Its egress ports."`
+	_            struct{}            `doc:"A switch."`
+	Name         string              `key:"name,need" is:"names" doc:"Its name; leaf-[1-4] stands for four."`
+	Groups       placedNames         `key:"groups" doc:"The groups it is in. What an earlier one says goes before what a later one says."`
+	Platform     string              `key:"platform,always" is:"name" doc:"What runs on it, e.g. linux."`
+	Local        bool                `key:"local" doc:"csig agent runs on this device."`
+	Address      string              `key:"address" is:"addresses" doc:"Of its management port: an IP address or a host's name."`
+	Management   layered[Management] `key:"management,quiet" doc:"How csig gets at it."`
+	Level        Level               `key:"level,flow" doc:"What it does with the tag; auto unless given: csig assess finds out."`
+	Facts        string              `key:"facts" is:"name" doc:"The name of what was measured on its model."`
+	Experimental bool                `key:"experimental" doc:"Let csig apply set it up by a driver that never ran on such a device, without facts."`
+	Tags         placedNames         `key:"tags,flow" doc:"Words to choose devices by, e.g. for the waves of a rollout. Those of groups and defaults add up."`
+	Interval     time.Duration       `key:"interval" is:"interval" doc:"Its averaging window Δt, in place of the profile's."`
+	Schedule     string              `key:"schedule" is:"schedule" doc:"When to sample it, in place of the policy's."`
+	Estimator    Estimator           `key:"estimator,flow" doc:"In place of the policy's."`
+	Counters     Counters            `key:"counters,quiet" doc:"Where its counters are read."`
+	Port         layered[portKeys]   `key:"port" without:"name peer strip_retired" doc:"What holds for each of its ports that says nothing else."`
+	Ports        portList            `key:"ports,always" doc:"Its egress ports."`
 }
 
 // What groups and the defaults cannot say, of deviceKeys.

@@ -61,7 +61,12 @@ type Device struct {
 
 	Management Management
 	Level      Level
+	Facts      *Facts   // what was measured on its model; nil where the file names nothing
 	Tags       []string // sorted; words to choose devices by
+
+	// Experimental lets apply set it up by a driver that never ran on hardware, where
+	// no facts are of its model.
+	Experimental bool
 
 	Interval  time.Duration // averaging window Δt; the profile's unless overridden
 	Schedule  string        // the policy's unless overridden; "@every" Interval where neither says

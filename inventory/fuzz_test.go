@@ -28,6 +28,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(strings.NewReplacer("    local: true", "    address: fe80::1%eth0\n    estimator: {method: ewma, time_constant: 1s}\n    counters: "+counters,
 			"  on_stale: conservative", "  damping: {hold: 2, margin: 2.5%}").Replace(good)))
 	}
+	f.Add([]byte(mistaken(f, facts("loses: [DEI]\n    dropped_vids: [0, 3968-4095]\n    hitless: false\n    ack_to_wire: 12ms\n    reasons: {hitless: a frame had neither value}"))))
 	for _, text := range []string{
 		"a: &a [*a]", "&a a: *a", "? a\n: b", "<<: *a", "- - -", "a: !!str", "%YAML 1.2\n---\na", "a: |2\n   b", "\ufeffa",
 		"a: \"\\x", "a: >-\n b\n\n c", "{a, b: }", "[a: b]", "a:\r\n- b\r\n", "&\n", "*", "? {a: b}\n: c", "!a &b c", "-\t- a", "a: 'b\n\n c'",

@@ -109,6 +109,13 @@ func (w *hashWriter) device(d *Device) {
 	if d.Level.Profile != "" { // so that fleets without any keep the hash they had
 		w.text("profile", d.Level.Profile)
 	}
+	if d.Facts != nil {
+		w.text("facts", d.Facts.Name)
+		w.value(reflect.ValueOf(d.Facts).Elem())
+	}
+	if d.Experimental {
+		w.text("experimental")
+	}
 	w.yes(d.Local)
 	w.number(uint64(d.Interval), uint64(len(d.Tags)))
 	w.text(d.Tags...)
@@ -134,7 +141,7 @@ func (w *hashWriter) device(d *Device) {
 //
 //	flat  its values count as those of the struct around it
 //	late  it is left out where it is missing, so that fleets without it keep the
-//	      hash that they had before there was this key; also of a text
+//	      hash that they had before there was this key; also of other values
 type hashStep struct {
 	class hashClass
 	index []int
@@ -166,14 +173,12 @@ func hashSteps(t reflect.Type, index []int) []hashStep {
 			out = append(out, hashStep{hashSecret, at, ""})
 		case name == "*":
 			out = append(out, hashStep{hashOwn, at, ""})
-		case kind == reflect.String && how == "late":
+		case how == "late":
 			out = append(out, hashStep{hashNested, at, name})
 		case kind == reflect.String:
 			out = append(out, hashStep{hashText, at, ""})
 		case kind == reflect.Bool:
 			out = append(out, hashStep{hashBool, at, ""})
-		case kind == reflect.Pointer && how == "late":
-			out = append(out, hashStep{hashNested, at, name})
 		case kind == reflect.Pointer:
 			out = append(out, hashStep{hashPresence, at, ""}, hashStep{hashNested, at, ""})
 		case kind == reflect.Struct && how == "flat":
@@ -221,11 +226,26 @@ func (w *hashWriter) keys(steps []hashStep, v reflect.Value) {
 	}
 }
 
-// value writes a text, a number or a mapping.
+// value writes a text, a number, a list, texts by their names, or a mapping.
 func (w *hashWriter) value(v reflect.Value) {
 	switch {
 	case v.Kind() == reflect.String:
 		w.text(v.String())
+	case v.Kind() == reflect.Bool:
+		w.yes(v.Bool())
+	case v.Kind() == reflect.Slice:
+		w.number(uint64(v.Len()))
+		for i := range v.Len() {
+			w.value(v.Index(i))
+		}
+	case v.Kind() == reflect.Map:
+		texts := v.Interface().(FactReasons)
+		w.number(uint64(len(texts)))
+		for _, name := range slices.Sorted(maps.Keys(texts)) {
+			w.text(name, texts[name])
+		}
+	case v.Type() == reflect.TypeFor[VIDRange]():
+		w.text(v.Interface().(VIDRange).String())
 	case v.Kind() == reflect.Struct:
 		w.keys(keySetOf(v.Type(), "").hash, v)
 	case v.CanUint():

@@ -82,12 +82,7 @@ func namedKind(is, argument string) *kind {
 		if err != nil {
 			return nil
 		}
-		return asText(textForm(""), checked(func(text string, quote func(string) string) (problem, hint string) {
-			if text == "" || !printableLine(text, most) {
-				return fmt.Sprintf("want 1 to %d bytes of text, found %s", most, quote(text)), ""
-			}
-			return "", ""
-		}))
+		return asText(textForm(""), lineReader(most))
 	case "text":
 		return asText(textForm(""), any)
 	case "word":
@@ -104,6 +99,8 @@ func namedKind(is, argument string) *kind {
 		return asIs(textForm(fieldName.String()), any)
 	case "hash":
 		return asText(textForm(profileRegexp), checked(notProfileHash))
+	case "date":
+		return asText(stringForm(`^[0-9]{4}-[0-9]{2}-[0-9]{2}$`), checked(notDate))
 	case "name":
 		return asIs(textForm(plainName.String()), (*reader).name)
 	case "format":
@@ -146,6 +143,16 @@ func namedKind(is, argument string) *kind {
 		return checkedKind(durationForm, parseInterval, writeDuration)
 	}
 	return nil
+}
+
+// lineReader reads a line of text, of so many bytes at most.
+func lineReader(most int) textReader {
+	return checked(func(text string, quote func(string) string) (problem, hint string) {
+		if text == "" || !printableLine(text, most) {
+			return fmt.Sprintf("want 1 to %d bytes of text, found %s", most, quote(text)), ""
+		}
+		return "", ""
+	})
 }
 
 type textReader func(r *reader, n ast.Node, what string) (string, bool)
@@ -242,7 +249,9 @@ func ownKind(t reflect.Type) *kind {
 		k.keys = keySetOf(t, "")
 		k.secret = k.keys.secret
 	}
-	k.block = slices.Contains(k.form().Type, "array")
+	form := k.form()
+	_, named := form.Additional.(*schema)
+	k.block = named || slices.Contains(form.Type, "array")
 	return k
 }
 
@@ -256,7 +265,7 @@ func mappingKind(s *keySet) *kind {
 	}
 }
 
-// listKind is a list, or also one entry without the brackets. Those who read it
+// listKind is a list, or also one entry without the brackets, which those read that
 // take the entries one by one.
 func listKind(of *kind, orOne bool) *kind {
 	form := func() *schema {
@@ -265,7 +274,16 @@ func listKind(of *kind, orOne bool) *kind {
 		}
 		return listForm(of.form())
 	}
-	return &kind{form: form, block: true, write: func(w *writer, v reflect.Value) {
+	read := func(r *reader, n ast.Node, what string, to reflect.Value) bool {
+		list, ok := r.list(n, what)
+		out := reflect.MakeSlice(to.Type(), len(list), len(list))
+		for i, item := range list {
+			ok = of.read(r, item, what, out.Index(i)) && ok
+		}
+		to.Set(out)
+		return ok
+	}
+	return &kind{read: read, form: form, block: true, write: func(w *writer, v reflect.Value) {
 		w.list(v.Len(), func(i int) { of.write(w, v.Index(i)) })
 	}}
 }

@@ -104,11 +104,15 @@ func load(name string, fsys files) (*Fleet, error) {
 
 // compile makes what it can of a fleet, and notes what is wrong with it.
 func compile(name string, fsys files) (*compiler, *Fleet, error) {
-	c := &compiler{fs: fsys, origins: newOrigins(), names: make(map[string]int), groups: make(map[string]*group), said: make(map[said]*Error), open: make(map[int]bool), doubted: make(map[int]bool)}
+	c := newCompiler(fsys)
 	if _, err := c.file(name, nil, 0); err != nil {
 		return nil, nil, fmt.Errorf("fleet file: %w", err)
 	}
 	return c, c.compose(), nil
+}
+
+func newCompiler(fsys files) *compiler {
+	return &compiler{fs: fsys, origins: newOrigins(), names: make(map[string]int), groups: make(map[string]*group), facts: make(map[string]*factsDecl), said: make(map[said]*Error), open: make(map[int]bool), doubted: make(map[int]bool)}
 }
 
 // part is one file of a fleet.
@@ -135,6 +139,7 @@ type compiler struct {
 	waiting                 []*part // files seen before there was a profile
 	defaults                *layered[deviceKeys]
 	groups                  map[string]*group
+	facts                   map[string]*factsDecl
 	devices                 []deviceDecl
 	hosts                   []hostDecl
 	links                   [][]link // as each text has them: they are many
@@ -284,6 +289,9 @@ func (c *compiler) head(p *part) {
 		c.vlans = n
 	}
 	once("defaults", &c.defaultsFile)
+	if n := p.get("facts"); n != nil {
+		p.facts(n)
+	}
 }
 
 // include reads the files that one includes, in the order of the patterns and

@@ -52,8 +52,14 @@ func Show(f *Fleet) ([]byte, error) {
 	for i := range f.Devices {
 		d := &f.Devices[i]
 		keys := deviceKeys{
-			Name: d.Name, Platform: d.Platform, Local: d.Local, Address: d.Address, Management: layered[Management]{keys: d.Management}, Level: d.Level,
+			Name: d.Name, Platform: d.Platform, Local: d.Local, Address: d.Address, Management: layered[Management]{keys: d.Management}, Level: d.Level, Experimental: d.Experimental,
 			Estimator: estimatorKey(d.Estimator, f.Policy.Estimator), Counters: d.Counters, Ports: portList{fleet: f, ports: d.Ports},
+		}
+		if d.Facts != nil {
+			keys.Facts = d.Facts.Name
+			if err := file.Facts.add(d.Facts); err != nil {
+				return nil, err
+			}
 		}
 		for _, tag := range d.Tags {
 			keys.Tags = append(keys.Tags, placedName{name: tag})

@@ -106,6 +106,7 @@ func drawFleet(t *rapid.T) *Fleet {
 		f.Hosts = append(f.Hosts, h)
 	}
 	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9._-]{0,8}`), 0, 3, rapid.ID).Draw(t, "devices")
+	facts := drawFacts(t)
 	addresses := map[string]bool{} // no two devices are at one place
 	for i, name := range names {
 		d := Device{Name: name, Platform: rapid.SampledFrom([]string{"linux", "arista_eos"}).Draw(t, "platform"), Local: i == 1}
@@ -117,6 +118,10 @@ func drawFleet(t *rapid.T) *Fleet {
 		d.Estimator = f.Policy.Estimator
 		if rapid.Bool().Draw(t, "own estimator") {
 			d.Estimator = drawEstimator(t)
+		}
+		d.Experimental = rapid.Bool().Draw(t, "experimental")
+		if rapid.Bool().Draw(t, "has facts") {
+			d.Facts = facts
 		}
 		d.Counters = drawCounters(t)
 		if d.Counters.SNMP != nil || d.Counters.GNMI != nil || rapid.Bool().Draw(t, "has address") {

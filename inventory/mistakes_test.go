@@ -78,6 +78,9 @@ func inPolicy(line string) []string {
 func snmp(block string) []string {
 	return onS1("address: 192.0.2.7\n    counters:\n      source: snmp\n      snmp: " + block)
 }
+func facts(lines string) []string {
+	return []string{"    local: true", "    local: true\n    facts: x", "devices:\n", "facts:\n  x:\n    platform: linux\n    model: M\n    version: V\n    date: 2026-11-22\n    tpids: [0x9900]\n    " + lines + "\ndevices:\n"}
+}
 func gnmi(block string) []string {
 	return onS1("address: 192.0.2.7\n    counters:\n      source: gnmi\n      gnmi: " + block)
 }
@@ -302,6 +305,25 @@ var mistakes = []struct {
 	{"ovs without a bridge, by a group", []string{"    platform: linux\n    ports:\n      - {name: swp1, speed: 10G, lm: {stage: spine", "    groups: ovs\n    ports:\n      - {name: swp1, speed: 10G, lm: {stage: spine", "devices:\n", "groups:\n  ovs: {platform: ovs, management: {daemon: {socket: /run/a.sock}}}\ndevices:\n"}},
 	{"ovs with a table and no bridge", onS2("platform: ovs\n    management: {ovs: {table: 60}}")},
 	{"peer without port", []string{`"s2:swp1"`, `"s2:"`}},
+	{"facts that are not there", onS1("facts: x")},
+	{"facts misspelt", []string{"    local: true", "    local: true\n    facts: leaf-switch", "devices:\n", "facts: {leaf-swich: {platform: linux, model: M, version: V, date: 2026-11-22, tpids: [0x9900]}}\ndevices:\n"}},
+	{"facts without what they are of", []string{"    local: true", "    local: true\n    facts: x", "devices:\n", "facts: {x: {passthrough: true}}\ndevices:\n"}},
+	{"facts with a name of two words", []string{"devices:\n", "facts: {a b: {}}\ndevices:\n"}},
+	{"facts: key unknown", facts("hitles: true")},
+	{"facts: not a truth", facts("hitless: maybe")},
+	{"facts: not a day", []string{"devices:\n", "facts: {x: {platform: linux, model: M, version: V, date: 22.11.2026, tpids: [0x9900]}}\ndevices:\n", "    local: true", "    local: true\n    facts: x"}},
+	{"facts: a field that no tag has", facts("loses: [DEI, TTL]")},
+	{"facts: fields not in a list", facts("loses: DEI")},
+	{"facts: VIDs backwards", facts("dropped_vids: [4095-3968]")},
+	{"facts: no such VID", facts("dropped_vids: [0, 4096]")},
+	{"facts: VIDs octal", facts("dropped_vids: [012]")},
+	{"facts: entries negative", facts("entries: -1")},
+	{"facts: duration without unit", facts("ack_to_wire: 12")},
+	{"facts: a fallback without a lease", facts("lease: false\n    fallback_after: 1s")},
+	{"facts: a reason of nothing", facts("reasons: {hitless: a frame had neither value}")},
+	{"facts: a reason of an unknown key", facts("hitless: false\n    reasons: {hitles: a frame had neither value}")},
+	{"facts: a reason that is too long", facts("hitless: false\n    reasons: {hitless: " + strings.Repeat("a", 301) + "}")},
+	{"experimental is a word", onS1("experimental: please")},
 	{"several at once", []string{"tpid: 0x9900", "tpid: 9900", "log-10G", "log-10", "speed: 10G, action: strip", "speed: fast, action: drop", "port: 1}, peer: \"s1", "port: 40}, peer: \"s1"}},
 }
 
@@ -324,7 +346,7 @@ func TestBridgeOfOpenVSwitch(t *testing.T) {
 	}
 }
 
-func mistaken(t *testing.T, changes []string) string {
+func mistaken(t testing.TB, changes []string) string {
 	t.Helper()
 	text := good
 	for i := 0; i < len(changes); i += 2 {

@@ -263,7 +263,7 @@ func TestHash(t *testing.T) {
 			Policy: Policy{Retired: []RetiredTPID{{0x9902, false}}, OnStale: Conservative, Schedule: "x", Estimator: Estimator{EWMA, 1}, Damping: Damping{1, 1000}}, VLANTPIDs: []uint16{0x8100},
 			Hosts: []Host{{Name: "h", MTU: 1}},
 			Devices: []Device{{
-				Name: "d", Platform: "p", Address: "a", Tags: []string{"t"}, Level: Level{LevelNative, "r", "0123456789ab"},
+				Name: "d", Platform: "p", Address: "a", Tags: []string{"t"}, Level: Level{LevelNative, "r", "0123456789ab"}, Facts: exampleFacts(),
 				Management: Management{SSH: &SSH{Passphrase: s, Password: s, Sudo: &Sudo{Password: s}}, Daemon: &Daemon{}, Own: ownOfAll()}, Estimator: Estimator{EWMA, 1},
 				Counters: Counters{Overhead: &eight, SNMP: &SNMP{Community: s, Auth: SNMPAuth{"sha", s}, Priv: SNMPPriv{"aes", s}}, GNMI: &GNMI{Password: s}},
 				Ports:    []Port{{Name: "p", LM: map[quantize.Signal]uint16{quantize.MinABW: 1}}},
@@ -286,7 +286,9 @@ func TestHash(t *testing.T) {
 				}
 			}
 		case reflect.Pointer:
-			walk(v.Elem(), visit)
+			if !v.IsNil() {
+				walk(v.Elem(), visit)
+			}
 		case reflect.Slice:
 			for i := range v.Len() {
 				walk(v.Index(i), visit)

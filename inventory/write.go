@@ -106,6 +106,18 @@ func (w *writer) list(n int, entry func(i int)) {
 	w.indent = indent
 }
 
+// block writes named values on lines of their own, deeper than the key above them.
+func (w *writer) block(names []string, value func(name string)) {
+	w.indent += 2
+	for _, name := range names {
+		w.line()
+		w.plain(name)
+		w.out = append(w.out, ':')
+		value(name)
+	}
+	w.indent -= 2
+}
+
 var plainText = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._/-]*$`)
 
 // text writes what a device or a person chose, in quotes unless it is a plain

@@ -32,19 +32,21 @@ type fleetResult struct {
 }
 
 type deviceResult struct {
-	Name        string                      `json:"name"`
-	Platform    string                      `json:"platform"`
-	Local       bool                        `json:"local"`
-	Address     string                      `json:"address"`
-	Level       string                      `json:"level"`
-	LevelReason string                      `json:"level_reason"`
-	Tags        []string                    `json:"tags"`
-	Management  []string                    `json:"management"`
-	Counters    string                      `json:"counters"`
-	IntervalMS  float64                     `json:"interval_ms"`
-	Schedule    string                      `json:"schedule"`
-	Ports       []fleetPort                 `json:"ports"`
-	Origins     map[string]inventory.Origin `json:"origins,omitempty"`
+	Name         string                      `json:"name"`
+	Platform     string                      `json:"platform"`
+	Local        bool                        `json:"local"`
+	Address      string                      `json:"address"`
+	Level        string                      `json:"level"`
+	LevelReason  string                      `json:"level_reason"`
+	Facts        string                      `json:"facts"` // "" for none
+	Experimental bool                        `json:"experimental"`
+	Tags         []string                    `json:"tags"`
+	Management   []string                    `json:"management"`
+	Counters     string                      `json:"counters"`
+	IntervalMS   float64                     `json:"interval_ms"`
+	Schedule     string                      `json:"schedule"`
+	Ports        []fleetPort                 `json:"ports"`
+	Origins      map[string]inventory.Origin `json:"origins,omitempty"`
 }
 
 type fleetPort struct {
@@ -89,6 +91,9 @@ func newFleetResult(f *inventory.Fleet, only string, resolved bool) fleetResult 
 			Name: d.Name, Platform: d.Platform, Local: d.Local, Address: d.Address, Level: d.Level.Support.String(), LevelReason: d.Level.Reason,
 			Tags: append([]string{}, d.Tags...), Management: managementText(&d.Management), Counters: device.SourceName(d),
 			IntervalMS: float64(d.Interval) / 1e6, Schedule: d.Schedule, Ports: make([]fleetPort, 0, len(d.Ports)),
+		}
+		if one.Experimental = d.Experimental; d.Facts != nil {
+			one.Facts = d.Facts.Name
 		}
 		if resolved {
 			one.Origins = f.DeviceOrigins(d.Name)
@@ -178,6 +183,12 @@ func printResolved(w io.Writer, f *inventory.Fleet, only string) error {
 			level += ": " + d.Level.Reason
 		}
 		row("  ", "level", level, from, "level")
+		if d.Facts != nil {
+			row("  ", "facts", d.Facts.Name, from, "facts")
+		}
+		if d.Experimental {
+			row("  ", "experimental", "true", from, "experimental")
+		}
 		for _, key := range slices.Sorted(maps.Keys(from)) {
 			if tag, ok := strings.CutPrefix(key, "tags: "); ok {
 				row("  ", "tags", tag, from, key)
