@@ -90,6 +90,9 @@ func (t *Trial) Exchange(ctx context.Context, from int, frames []Frame) ([]Seen,
 		if err := t.Send(from, bytes); err != nil {
 			return nil, err
 		}
+		if t.pace > 0 {
+			time.Sleep(t.pace)
+		}
 		if flying += len(bytes) + overhead; flying > chunk {
 			flying = 0
 			if err := t.Sync(ctx, from, others...); err != nil {

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/csig-agent/csig/inventory"
 )
 
 // Experiment is one question to a switch.
@@ -17,6 +20,9 @@ type Experiment struct {
 	// Run asks. What it finds it gives to the trial: no fault is a pass. An error is
 	// why it could not be tried: the result is NotTested.
 	Run func(ctx context.Context, t *Trial) error
+
+	// Facts fills in what a result that is Pass or Fail means for a device; nil: nothing.
+	Facts func(r *Result, f *inventory.Facts)
 }
 
 // Needs is what an experiment requires; without it the result is NotTested.
@@ -24,6 +30,7 @@ type Needs struct {
 	Ports       int    // cabled ports; 0: two
 	Driver      bool   // a driver that can be used from here
 	Update      bool   // and that does compare-and-replace on this device
+	Switch      bool   // it has no meaning at a cable
 	Destructive bool   // it disturbs more than the ports named, and has to be allowed
 	Also        string // what else has to be there, for people; it finds out itself
 }
@@ -47,6 +54,7 @@ type Result struct {
 	Faults   []Fault   `json:"faults"` // of Fail
 	Notes    []string  `json:"notes"`
 	Numbers  []Number  `json:"numbers"`
+	Lists    []List    `json:"lists"`
 	Controls []Control `json:"controls"`
 	Frames   Frames    `json:"frames"`
 	PCAP     string    `json:"pcap"` // file in the folder; "" for none
@@ -64,6 +72,37 @@ type Fault struct {
 type Number struct {
 	Name  string  `json:"name"` // with the unit as its suffix: "latency_added_ns"
 	Value float64 `json:"value"`
+}
+
+// List is a list of values that were found, e.g. "dropped_vids".
+type List struct {
+	Name   string   `json:"name"`
+	Values []string `json:"values"`
+}
+
+// Number is a measured value by its name.
+func (r *Result) Number(name string) (float64, bool) {
+	for _, n := range r.Numbers {
+		if n.Name == name {
+			return n.Value, true
+		}
+	}
+	return 0, false
+}
+
+// List are listed values by their name; nil: none were listed.
+func (r *Result) List(name string) []string {
+	for _, l := range r.Lists {
+		if l.Name == name {
+			return l.Values
+		}
+	}
+	return nil
+}
+
+// Has tells whether there is a fault whose code begins so.
+func (r *Result) Has(code string) bool {
+	return slices.ContainsFunc(r.Faults, func(f Fault) bool { return strings.HasPrefix(f.Code, code) })
 }
 
 // Control is a check of the bench itself.
@@ -90,6 +129,7 @@ type Trial struct {
 
 	runner  *runner
 	sending time.Duration
+	pace    time.Duration // between the frames of an exchange
 }
 
 // notTested is why an experiment has no result.
@@ -114,6 +154,11 @@ func (t *Trial) Note(format string, args ...any) {
 // Measured notes a number; its name ends with its unit.
 func (t *Trial) Measured(name string, value float64) {
 	t.Numbers = append(t.Numbers, Number{name, value})
+}
+
+// Listed notes a list of values.
+func (t *Trial) Listed(name string, values []string) {
+	t.Lists = append(t.Lists, List{name, append([]string{}, values...)})
 }
 
 // Positive notes a control that shows that the bench sees what arrives. The error is

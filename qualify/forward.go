@@ -6,21 +6,75 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
 )
 
 // Forwarding are the experiments about how a switch forwards frames with tags, whether it
 // has a driver or not.
 func Forwarding() []Experiment {
+	bridge := Needs{Switch: true}
+	three := Needs{Switch: true, Ports: 3}
+	also := func(n Needs, what string) Needs {
+		n.Also = what
+		return n
+	}
 	return []Experiment{
-		{ID: "tpid", Title: "Does a frame with the TPID pass untouched?", Run: runTPID},
-		{ID: "marks", Title: "Do PCP and DEI of the tag survive, all 16 of them?", Run: runMarks},
-		{ID: "vids", Title: "Does every VID pass, 0 to 4095?", Run: runVIDs},
+		{ID: "tpid", Title: "Does a frame with the TPID pass untouched?", Run: runTPID, Facts: func(r *Result, f *inventory.Facts) {
+			f.Passthrough = fact(r.Outcome == Pass)
+		}},
+		{ID: "marks", Title: "Do PCP and DEI of the tag survive, all 16 of them?", Run: runMarks, Facts: loses},
+		{ID: "vids", Title: "Does every VID pass, 0 to 4095?", Run: runVIDs, Facts: vidFacts},
+		{ID: "positions", Title: "Behind how many VLAN tags does the tag pass, and before one?", Run: runPositions, Facts: positionFacts},
+		{ID: "mtu", Title: "How large can a frame with the tag be?", Run: runMTU, Facts: func(r *Result, f *inventory.Facts) {
+			if n, ok := r.Number("max_frame_bytes"); ok {
+				f.MaxFrame = fact(int(n))
+			}
+		}},
+		{ID: "latency", Title: "Does the tag make forwarding slower?", Run: runLatency},
+		{ID: "vlans", Title: "Which ordinary VLANs pass, and untouched?", Run: runVLANs},
+		{ID: "bridging", Title: "Does the VID choose the VLAN that frames are bridged in?", Needs: bridge, Run: runBridging, Facts: func(r *Result, f *inventory.Facts) {
+			f.Independent = fact(r.Outcome == Pass)
+		}},
+		{ID: "learning", Title: "Are MAC addresses learned and found whatever the VID?", Needs: also(bridge, "learning at the ports"), Run: runLearning, Facts: func(r *Result, f *inventory.Facts) {
+			f.Learning = fact(r.Outcome == Pass)
+		}},
+		{ID: "flooding", Title: "Do unknown and group addresses reach the same ports whatever the VID?", Needs: three, Run: runFlooding, Facts: func(r *Result, f *inventory.Facts) {
+			f.Flooding = fact(r.Outcome == Pass)
+		}},
+		{ID: "bpdu-lldp", Title: "Are BPDUs and LLDP with a tag treated as those without?", Needs: bridge, Run: runReserved, Facts: func(r *Result, f *inventory.Facts) {
+			f.BPDU, f.LLDP = fact(!r.Has("bpdu")), fact(!r.Has("lldp"))
+		}},
+		{ID: "storm", Title: "Does storm control treat frames with a tag as others?", Needs: bridge, Run: runStorm, Facts: func(r *Result, f *inventory.Facts) {
+			if n, ok := r.Number("broadcast_lost_share"); ok && n > 0 {
+				f.StormControl = fact(!r.Has("storm-bypassed"))
+			}
+		}},
+		{ID: "dscp", Title: "Are DSCP and ECN of an IP packet kept behind the tag?", Run: runDSCP, Facts: func(r *Result, f *inventory.Facts) {
+			f.DSCP = fact(r.Outcome == Pass)
+		}},
+		{ID: "acl", Title: "Does an ACL of the operator apply to frames with the tag?", Needs: also(bridge, "an ACL at the ports that drops destination "+deniedAddress.String()), Run: runACL, Facts: func(r *Result, f *inventory.Facts) {
+			f.ACL = fact(r.Outcome == Pass)
+		}},
+		{ID: "mirror", Title: "Do mirrored frames have the tag?", Needs: also(three, "a mirror session from the first port to the third"), Run: runMirror, Facts: func(r *Result, f *inventory.Facts) {
+			f.Mirror = fact(r.Outcome == Pass)
+		}},
+		{ID: "lag", Title: "Does a flow stay on one member of a LAG while its tag changes?", Needs: also(three, "a LAG of all ports but the first"), Run: runLAG, Facts: lagFacts},
+		{ID: "pfc", Title: "Does PFC pause frames with the tag as others?", Needs: also(bridge, "PFC for priority 3 at the second port"), Run: runPFC, Facts: func(r *Result, f *inventory.Facts) {
+			f.PFC = fact(r.Outcome == Pass)
+		}},
+		{ID: "queue", Title: "Does the tag's PCP change the queue, or ECN marking?", Needs: also(bridge, "a congested port"), Run: cannotSee("congest a port from two others at line rate, and read the switch's counters of each queue")},
+		{ID: "sflow", Title: "Do sFlow samples have the tag?", Needs: also(bridge, "a collector"), Run: cannotSee("run a collector, and look at the samples of the experiment vids")},
 	}
 }
 
-// wideTag is a wide tag, of 8 bytes.
-func wideTag(tpid, lm uint16, rest uint32) []byte {
-	return binary.BigEndian.AppendUint32(VLAN(tpid, lm), rest)
+// fact is a fact that was measured.
+func fact[T any](v T) *T { return &v }
+
+// cannotSee is for what the bench does not see, with what a person can do.
+func cannotSee(instead string) func(context.Context, *Trial) error {
+	return func(context.Context, *Trial) error { return Cannot("csig cannot see it at its cards: %s", instead) }
 }
 
 // bothWays exchanges frames between the first two ports, and calls f with what became of
@@ -41,19 +95,26 @@ func (t *Trial) bothWays(ctx context.Context, frames func(to int) []Frame, f fun
 // way names where a frame went, for people.
 func (t *Trial) way(from, to int) string { return t.Ports[from].Name + " to " + t.Ports[to].Name }
 
-// tciFault names what a switch did to a frame's outermost tag, "" for nothing.
-func tciFault(s *Seen) string {
-	fate := s.Fate()
-	got := s.At(s.To)
+// faultOnce is Fault, unless there is one of this code.
+func (t *Trial) faultOnce(code, format string, args ...any) {
+	if !slices.ContainsFunc(t.Faults, func(f Fault) bool { return f.Code == code }) {
+		t.Fault(code, format, args...)
+	}
+}
+
+// tciFault names what a switch did to the tag that stands at an offset of a frame: "" for
+// nothing, "lost", "altered" where more changed, else the fields that changed.
+func tciFault(s *Seen, at int) string {
+	fate, got := s.Fate(), s.At(s.To)
 	switch {
 	case fate == "":
 		return ""
 	case fate == lost:
 		return "lost"
-	case len(got) != len(s.Sent) || Difference(s.Sent[16:], got[16:]) != "" || Difference(s.Sent[:14], got[:14]) != "":
+	case len(got) != len(s.Sent) || string(s.Sent[:at+2]) != string(got[:at+2]) || string(s.Sent[at+4:]) != string(got[at+4:]):
 		return "altered"
 	}
-	changed, names := binary.BigEndian.Uint16(s.Sent[14:])^binary.BigEndian.Uint16(got[14:]), []string{}
+	changed, names := binary.BigEndian.Uint16(s.Sent[at+2:])^binary.BigEndian.Uint16(got[at+2:]), []string{}
 	for _, field := range []struct {
 		mask uint16
 		name string
@@ -62,7 +123,15 @@ func tciFault(s *Seen) string {
 			names = append(names, field.name)
 		}
 	}
-	return strings.Join(names, "-") + "-altered"
+	return strings.Join(append(names, "altered"), "-")
+}
+
+// outer is where the outermost tag of a frame stands.
+const outer = 12
+
+// wideTag is a tag of 8 bytes.
+func wideTag(tpid, lm uint16, rest uint32) []byte {
+	return binary.BigEndian.AppendUint32(VLAN(tpid, lm), rest)
 }
 
 func runTPID(ctx context.Context, t *Trial) error {
@@ -77,7 +146,7 @@ func runTPID(ctx context.Context, t *Trial) error {
 		return out
 	}, func(from int, s *Seen) {
 		n++
-		if what := tciFault(s); what != "" {
+		if what := tciFault(s, outer); what != "" {
 			code := "tag-" + what
 			if len(s.Tags) > 4 {
 				code = "wide-" + code
@@ -89,13 +158,6 @@ func runTPID(ctx context.Context, t *Trial) error {
 	return err
 }
 
-// faultOnce is Fault, unless there is one of this code.
-func (t *Trial) faultOnce(code, format string, args ...any) {
-	if !slices.ContainsFunc(t.Faults, func(f Fault) bool { return f.Code == code }) {
-		t.Fault(code, format, args...)
-	}
-}
-
 func runMarks(ctx context.Context, t *Trial) error {
 	err := t.bothWays(ctx, func(to int) (out []Frame) {
 		for m := range 16 {
@@ -103,7 +165,7 @@ func runMarks(ctx context.Context, t *Trial) error {
 		}
 		return out
 	}, func(from int, s *Seen) {
-		if what := tciFault(s); what != "" {
+		if what := tciFault(s, outer); what != "" {
 			m := s.Tags[2] >> 4
 			t.faultOnce("marks-"+what, "PCP %d with DEI %d from %s: %s", m>>1, m&1, t.way(from, s.To), s.Fate())
 		}
@@ -112,27 +174,50 @@ func runMarks(ctx context.Context, t *Trial) error {
 	return err
 }
 
+// loses are the fields of the tag that were altered.
+func loses(r *Result, f *inventory.Facts) {
+	list := []string{}
+	for _, field := range []vendors.Field{vendors.FieldPCP, vendors.FieldDEI, vendors.FieldVID} {
+		if slices.ContainsFunc(r.Faults, func(x Fault) bool {
+			return strings.HasSuffix(x.Code, "altered") && strings.Contains(x.Code, "-"+strings.ToLower(string(field)))
+		}) {
+			list = append(list, string(field))
+		}
+	}
+	if len(list) > 0 || r.Outcome == Pass {
+		f.Loses = &list
+	}
+}
+
 // special are the VIDs that switches treat apart.
 var special = []struct {
 	first, last int
-	name, why   string
+	name        string
 }{
-	{0, 0, "0", "a priority tag to switches"},
-	{1, 1, "1", "the default VLAN of many"},
-	{1002, 1005, "1002-1005", "reserved where FDDI and token ring were"},
-	{3968, 4094, "3968-4094", "internal to many switches; S=31 is here"},
-	{4095, 4095, "4095", "reserved by IEEE 802.1Q"},
-	{2, 4094, "others", ""},
+	{0, 0, "0"},                 // a priority tag to switches
+	{1, 1, "1"},                 // the default VLAN of many
+	{1002, 1005, "1002-1005"},   // reserved where FDDI and token ring were
+	{3968, 4094, "3968-4094"},   // internal to many; S=31 of the tag is here
+	{4095, 4095, "4095"},        // reserved by IEEE 802.1Q
+	{2, 4094, "ordinary range"}, // the others
 }
 
 // vidGroup is the index in special.
 func vidGroup(vid int) int {
-	for i, g := range special {
-		if vid >= g.first && vid <= g.last {
-			return i
-		}
+	return slices.IndexFunc(special, func(g struct {
+		first, last int
+		name        string
+	}) bool {
+		return vid >= g.first && vid <= g.last
+	})
+}
+
+// allVIDs are frames with a tag of each VID.
+func (t *Trial) allVIDs(tpid uint16, to int) (out []Frame) {
+	for vid := range 4096 {
+		out = append(out, Frame{To: to, Tags: VLAN(tpid, uint16(vid))})
 	}
-	return -1
+	return out
 }
 
 func runVIDs(ctx context.Context, t *Trial) error {
@@ -140,53 +225,61 @@ func runVIDs(ctx context.Context, t *Trial) error {
 		group int
 		what  string
 	}
-	bad := map[fault][]int{}
-	err := t.bothWays(ctx, func(to int) (out []Frame) {
-		for vid := range 4096 {
-			out = append(out, Frame{To: to, Tags: VLAN(t.Profile.TPID, uint16(vid))})
+	bad, gone := map[fault][]int{}, []int{}
+	err := t.bothWays(ctx, func(to int) []Frame { return t.allVIDs(t.Profile.TPID, to) }, func(_ int, s *Seen) {
+		what := tciFault(s, outer)
+		if what == "" {
+			return
 		}
-		return out
-	}, func(_ int, s *Seen) {
-		if what := tciFault(s); what != "" {
-			vid := int(binary.BigEndian.Uint16(s.Tags[2:]))
-			f := fault{vidGroup(vid), what}
-			if !slices.Contains(bad[f], vid) {
-				bad[f] = append(bad[f], vid)
-			}
+		vid := int(binary.BigEndian.Uint16(s.Tags[2:]))
+		if f := (fault{vidGroup(vid), what}); !slices.Contains(bad[f], vid) {
+			bad[f] = append(bad[f], vid)
+		}
+		if what == "lost" && !slices.Contains(gone, vid) {
+			gone = append(gone, vid)
 		}
 	})
 	if err != nil {
 		return err
 	}
-	for i, g := range special {
-		for f, vids := range bad {
-			if f.group == i {
-				t.Fault("vid-"+g.name+"-"+f.what, "%d VIDs are %s: %s", len(vids), f.what, ranges(vids))
-			}
-		}
+	for f, vids := range bad {
+		g := &special[f.group]
+		t.Fault("vid-"+strings.ReplaceAll(g.name, " ", "-")+"-"+f.what, "of the VIDs %s, %s: %s", g.name, f.what, strings.Join(ranges(vids), ", "))
 	}
 	slices.SortFunc(t.Faults, func(a, b Fault) int { return strings.Compare(a.Code, b.Code) })
+	t.Listed("dropped_vids", ranges(gone))
 	t.Found("all 4096 VIDs passed untouched, both ways")
 	return nil
 }
 
-// ranges is a short text for a list of numbers: "0, 3968-4095".
-func ranges(list []int) string {
+// ranges are numbers in short: "0", "3968-4095". The list is sorted for it.
+func ranges(list []int) (out []string) {
 	slices.Sort(list)
-	var out []string
 	for i := 0; i < len(list); {
 		j := i
 		for j+1 < len(list) && list[j+1] == list[j]+1 {
 			j++
 		}
-		text := fmt.Sprint(list[i])
-		if j > i {
-			text += fmt.Sprintf("-%d", list[j])
-		}
-		if out = append(out, text); len(out) == 20 && j+1 < len(list) {
-			return strings.Join(out, ", ") + fmt.Sprintf(" and %d more", len(list)-j-1)
+		if j == i {
+			out = append(out, fmt.Sprint(list[i]))
+		} else {
+			out = append(out, fmt.Sprintf("%d-%d", list[i], list[j]))
 		}
 		i = j + 1
 	}
-	return strings.Join(out, ", ")
+	return out
+}
+
+// vidFacts are the VIDs that were dropped, in at most so many ranges.
+func vidFacts(r *Result, f *inventory.Facts) {
+	dropped := []inventory.VIDRange{}
+	for _, text := range r.List("dropped_vids") {
+		var one inventory.VIDRange
+		if n, _ := fmt.Sscanf(text, "%d-%d", &one.First, &one.Last); n == 1 {
+			one.Last = one.First
+		}
+		dropped = append(dropped, one)
+	}
+	f.DroppedVIDs = &dropped
+	f.TriedVIDs = &[]inventory.VIDRange{{First: 0, Last: 4095}}
 }

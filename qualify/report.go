@@ -78,7 +78,7 @@ func newReport(b *Bench, o *Options) *Report {
 }
 
 func newResult(e *Experiment) Result {
-	return Result{ID: e.ID, Title: e.Title, Faults: []Fault{}, Notes: []string{}, Numbers: []Number{}, Controls: []Control{}}
+	return Result{ID: e.ID, Title: e.Title, Faults: []Fault{}, Notes: []string{}, Numbers: []Number{}, Lists: []List{}, Controls: []Control{}}
 }
 
 // differs says why a run that now begins cannot continue this one; "" where it can.

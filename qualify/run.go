@@ -214,6 +214,8 @@ func (t *Trial) run(ctx context.Context, e *Experiment) (err error) {
 func (r *runner) lacks(ctx context.Context, e *Experiment) error {
 	n := &e.Needs
 	switch {
+	case n.Switch && r.o.IsCable:
+		return Cannot("there is no switch")
 	case len(r.Ports) < n.Ports:
 		return Cannot("%d cabled ports are needed: --port PORT=CARD for each", n.Ports)
 	case n.Destructive && !r.o.Destructive:

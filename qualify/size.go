@@ -1,0 +1,203 @@
+package qualify
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
+)
+
+// carried is an ordinary VLAN that passes tagged between the first two ports, untouched.
+func (t *Trial) carried(ctx context.Context) (uint16, error) {
+	var frames []Frame
+	for vid := uint16(1); vid < 4095; vid++ {
+		frames = append(frames, Frame{To: 1, Tags: VLAN(0x8100, vid)})
+	}
+	seen, err := t.Exchange(ctx, 0, frames)
+	if err != nil {
+		return 0, err
+	}
+	// Not the default VLAN, if there is another: it may be untagged the other way.
+	slices.Reverse(seen)
+	for i := range seen {
+		if seen[i].Fate() == "" {
+			return binary.BigEndian.Uint16(seen[i].Tags[2:]), nil
+		}
+	}
+	return 0, Cannot("no ordinary VLAN passes tagged from %s: make both ports members of one", t.way(0, 1))
+}
+
+func runPositions(ctx context.Context, t *Trial) error {
+	vid, err := t.carried(ctx)
+	if err != nil {
+		return err
+	}
+	c, s, tag := VLAN(0x8100, vid), VLAN(0x88a8, vid), VLAN(t.Profile.TPID, 0x2f7e)
+	rows := []struct {
+		name, code string
+		vlans      []byte // must pass without the tag
+		with       []byte
+	}{
+		{"behind a VLAN tag", "behind-1", c, slices.Concat(c, tag)},
+		{"behind two VLAN tags", "behind-2", slices.Concat(s, c), slices.Concat(s, c, tag)},
+		{"before a VLAN tag", "before-1", c, slices.Concat(tag, c)},
+	}
+	var frames []Frame
+	for _, r := range rows {
+		frames = append(frames, Frame{To: 1, Tags: r.vlans}, Frame{To: 1, Tags: r.with})
+	}
+	seen, err := t.Exchange(ctx, 0, frames)
+	if err != nil {
+		return err
+	}
+	passed := []string{}
+	for i, r := range rows {
+		switch control, fate := seen[2*i].Fate(), seen[2*i+1].Fate(); {
+		case fate == "":
+			passed = append(passed, r.code)
+		case control != "":
+			t.Note("%s: not tested: without the tag the frame %s, too", r.name, control)
+		default:
+			t.Fault(r.code+"-"+kindOf(fate), "%s %x the tag: %s", r.name, r.vlans, fate)
+		}
+	}
+	t.Listed("positions", passed)
+	t.Found("in VLAN %d the tag passes %d of %d positions", vid, len(passed), len(rows))
+	return nil
+}
+
+func kindOf(fate string) string {
+	if fate == lost {
+		return "lost"
+	}
+	return "altered"
+}
+
+// positionFacts is behind how many VLAN tags the tag was seen to pass.
+func positionFacts(r *Result, f *inventory.Facts) {
+	n := 0
+	for n < 2 && slices.Contains(r.List("positions"), fmt.Sprintf("behind-%d", n+1)) {
+		n++
+	}
+	if n > 0 || r.Has("behind-1") {
+		f.TagsInFront = &n
+	}
+}
+
+// tries is how often a size is tried: of so many frames one has to pass.
+const tries = 3
+
+// largest is the length of the largest frame with these tags that passes from the first
+// port to the second, in bytes without FCS, up to most.
+func (t *Trial) largest(ctx context.Context, tags []byte, most int) (int, error) {
+	least := minFrame
+	for least < most {
+		mid := (least + most + 1) / 2
+		seen, err := t.Exchange(ctx, 0, slices.Repeat([]Frame{{To: 1, Tags: tags, Size: mid}}, tries))
+		if err != nil {
+			return 0, err
+		}
+		passed := slices.ContainsFunc(seen, func(s Seen) bool { return s.Fate() == "" })
+		if passed {
+			least = mid
+		} else {
+			most = mid - 1
+		}
+	}
+	return least, nil
+}
+
+func runMTU(ctx context.Context, t *Trial) error {
+	const header, tagSize, usual = 14, 4, 1500
+	can := min(t.Ports[0].MTU, t.Ports[1].MTU) + header // what the cards send
+	without, err := t.largest(ctx, nil, can)
+	if err != nil {
+		return err
+	}
+	with, err := t.largest(ctx, VLAN(t.Profile.TPID, 0x2f7e), can)
+	if err != nil {
+		return err
+	}
+	t.Measured("max_frame_without_tag_bytes", float64(without))
+	t.Measured("max_frame_bytes", float64(with))
+	if with == can {
+		t.Note("the cards send no longer frames: the switch's limit may be higher; ip link set %s mtu 9216 raises theirs", t.Ports[0].Card)
+	}
+	payload := usual
+	mtus := map[string]int(nil)
+	if t.Driver != nil {
+		if mtus, err = vendors.MTUs(ctx, t.Driver); err != nil {
+			return err
+		}
+	}
+	if m := mtus[t.Ports[1].Name]; m > 0 {
+		payload = m
+	}
+	need := payload + header + tagSize
+	t.Measured("needed_bytes", float64(need))
+	switch {
+	case without < payload+header && without < can:
+		return t.Positive("a frame without a tag passes up to the port's MTU", false, "%d bytes with an MTU of %d", without, payload)
+	case with >= need:
+		t.Found("a payload of %d bytes passes with the tag: frames up to %d bytes, and %d without the tag", payload, with, without)
+	case with == can:
+		return Cannot("the cards send frames of at most %d bytes, and %d are needed for a payload of %d with the tag: ip link set %s mtu %d, and the same for %s", can, need, payload, t.Ports[0].Card, need-header, t.Ports[1].Card)
+	default:
+		t.Fault("mtu-tag", "the tag takes its bytes from the payload: frames up to %d bytes pass, %d are needed for a payload of %d; without the tag %d pass", with, need, payload, without)
+	}
+	return nil
+}
+
+// Latency is measured with so many frames of each kind, one after another.
+const (
+	latencyFrames = 100
+	latencyPace   = 200 * time.Microsecond
+)
+
+func runLatency(ctx context.Context, t *Trial) error {
+	var frames []Frame
+	for range latencyFrames {
+		frames = append(frames, Frame{To: 1}, Frame{To: 1, Tags: VLAN(t.Profile.TPID, 0x2f7e)})
+	}
+	t.pace = latencyPace
+	seen, err := t.Exchange(ctx, 0, frames)
+	if err != nil {
+		return err
+	}
+	var took [2][]time.Duration // without and with the tag
+	for i := range seen {
+		if len(seen[i].Where) == 1 && seen[i].Fate() == "" {
+			took[i%2] = append(took[i%2], seen[i].Where[0].At.Sub(seen[i].Left))
+		}
+	}
+	if len(took[1]) < latencyFrames/2 {
+		return Cannot("%d of %d frames with the tag arrived untouched: see the experiment tpid", len(took[1]), latencyFrames)
+	}
+	without, with := median(took[0]), median(took[1])
+	t.Measured("without_tag_ns", float64(without))
+	t.Measured("with_tag_ns", float64(with))
+	t.Measured("added_ns", float64(with-without))
+	own, calibrated := t.Calibrated("latency", "added_ns")
+	if calibrated {
+		t.Measured("added_by_cards_ns", own)
+	}
+	added := with - without - time.Duration(own)
+	// What a CPU forwards takes far longer than a queue of this machine.
+	if added > max(time.Millisecond, 5*without) {
+		t.Fault("slow-path", "a frame with the tag takes %v longer, as if the switch's CPU forwarded it: %v and %v without", added, with, without)
+	}
+	t.Found("the median is %v with the tag and %v without, cards included", with, without)
+	return nil
+}
+
+func median(list []time.Duration) time.Duration {
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	return list[len(list)/2]
+}
