@@ -106,7 +106,10 @@ func runFlooding(ctx context.Context, t *Trial) error {
 		{"an unknown address", "unknown", t.Address(3)},
 		{"broadcast", "broadcast", MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}},
 		{"a group address", "multicast", MAC{0x01, 0x00, 0x5e, 0x45, 0x12, 0x34}},
-		{"an address learned at " + t.Ports[1].Name, "known", MAC{}},
+		{"an address learned at " + t.Ports[1].Name, "known", t.Address(4)},
+	}
+	if _, err := t.Exchange(ctx, 1, []Frame{{To: 0, Src: t.Address(4)}}); err != nil {
+		return err
 	}
 	for _, r := range rows {
 		frames := []Frame{{To: 1, Dst: r.dst}}

@@ -22,7 +22,9 @@ type Experiment struct {
 	Run func(ctx context.Context, t *Trial) error
 
 	// Facts fills in what a result that is Pass or Fail means for a device; nil: nothing.
+	// Key is the facts' key that a failure is the reason of.
 	Facts func(r *Result, f *inventory.Facts)
+	Key   string
 }
 
 // Needs is what an experiment requires; without it the result is NotTested.

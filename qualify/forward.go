@@ -21,26 +21,26 @@ func Forwarding() []Experiment {
 		return n
 	}
 	return []Experiment{
-		{ID: "tpid", Title: "Does a frame with the TPID pass untouched?", Run: runTPID, Facts: func(r *Result, f *inventory.Facts) {
+		{ID: "tpid", Title: "Does a frame with the TPID pass untouched?", Key: "passthrough", Run: runTPID, Facts: func(r *Result, f *inventory.Facts) {
 			f.Passthrough = fact(r.Outcome == Pass)
 		}},
-		{ID: "marks", Title: "Do PCP and DEI of the tag survive, all 16 of them?", Run: runMarks, Facts: loses},
-		{ID: "vids", Title: "Does every VID pass, 0 to 4095?", Run: runVIDs, Facts: vidFacts},
-		{ID: "positions", Title: "Behind how many VLAN tags does the tag pass, and before one?", Run: runPositions, Facts: positionFacts},
-		{ID: "mtu", Title: "How large can a frame with the tag be?", Run: runMTU, Facts: func(r *Result, f *inventory.Facts) {
+		{ID: "marks", Title: "Do PCP and DEI of the tag survive, all 16 of them?", Key: "loses", Run: runMarks, Facts: loses},
+		{ID: "vids", Title: "Does every VID pass, 0 to 4095?", Key: "dropped_vids", Run: runVIDs, Facts: vidFacts},
+		{ID: "positions", Title: "Behind how many VLAN tags does the tag pass, and before one?", Key: "tags_in_front", Run: runPositions, Facts: positionFacts},
+		{ID: "mtu", Title: "How large can a frame with the tag be?", Key: "max_frame", Run: runMTU, Facts: func(r *Result, f *inventory.Facts) {
 			if n, ok := r.Number("max_frame_bytes"); ok {
 				f.MaxFrame = fact(int(n))
 			}
 		}},
 		{ID: "latency", Title: "Does the tag make forwarding slower?", Run: runLatency},
 		{ID: "vlans", Title: "Which ordinary VLANs pass, and untouched?", Run: runVLANs},
-		{ID: "bridging", Title: "Does the VID choose the VLAN that frames are bridged in?", Needs: bridge, Run: runBridging, Facts: func(r *Result, f *inventory.Facts) {
+		{ID: "bridging", Title: "Does the VID choose the VLAN that frames are bridged in?", Key: "bridging_vlan_independent", Needs: bridge, Run: runBridging, Facts: func(r *Result, f *inventory.Facts) {
 			f.Independent = fact(r.Outcome == Pass)
 		}},
-		{ID: "learning", Title: "Are MAC addresses learned and found whatever the VID?", Needs: also(bridge, "learning at the ports"), Run: runLearning, Facts: func(r *Result, f *inventory.Facts) {
+		{ID: "learning", Title: "Are MAC addresses learned and found whatever the VID?", Key: "learning_unaffected", Needs: also(bridge, "learning at the ports"), Run: runLearning, Facts: func(r *Result, f *inventory.Facts) {
 			f.Learning = fact(r.Outcome == Pass)
 		}},
-		{ID: "flooding", Title: "Do unknown and group addresses reach the same ports whatever the VID?", Needs: three, Run: runFlooding, Facts: func(r *Result, f *inventory.Facts) {
+		{ID: "flooding", Title: "Do unknown and group addresses reach the same ports whatever the VID?", Key: "flooding_unaffected", Needs: three, Run: runFlooding, Facts: func(r *Result, f *inventory.Facts) {
 			f.Flooding = fact(r.Outcome == Pass)
 		}},
 		{ID: "bpdu-lldp", Title: "Are BPDUs and LLDP with a tag treated as those without?", Needs: bridge, Run: runReserved, Facts: func(r *Result, f *inventory.Facts) {
@@ -51,17 +51,17 @@ func Forwarding() []Experiment {
 				f.StormControl = fact(!r.Has("storm-bypassed"))
 			}
 		}},
-		{ID: "dscp", Title: "Are DSCP and ECN of an IP packet kept behind the tag?", Run: runDSCP, Facts: func(r *Result, f *inventory.Facts) {
+		{ID: "dscp", Title: "Are DSCP and ECN of an IP packet kept behind the tag?", Key: "dscp_unaffected", Run: runDSCP, Facts: func(r *Result, f *inventory.Facts) {
 			f.DSCP = fact(r.Outcome == Pass)
 		}},
-		{ID: "acl", Title: "Does an ACL of the operator apply to frames with the tag?", Needs: also(bridge, "an ACL at the ports that drops destination "+deniedAddress.String()), Run: runACL, Facts: func(r *Result, f *inventory.Facts) {
+		{ID: "acl", Title: "Does an ACL of the operator apply to frames with the tag?", Key: "acl_unaffected", Needs: also(bridge, "an ACL at the ports that drops destination "+deniedAddress.String()), Run: runACL, Facts: func(r *Result, f *inventory.Facts) {
 			f.ACL = fact(r.Outcome == Pass)
 		}},
-		{ID: "mirror", Title: "Do mirrored frames have the tag?", Needs: also(three, "a mirror session from the first port to the third"), Run: runMirror, Facts: func(r *Result, f *inventory.Facts) {
+		{ID: "mirror", Title: "Do mirrored frames have the tag?", Key: "mirror_unaffected", Needs: also(three, "a mirror session from the first port to the third"), Run: runMirror, Facts: func(r *Result, f *inventory.Facts) {
 			f.Mirror = fact(r.Outcome == Pass)
 		}},
-		{ID: "lag", Title: "Does a flow stay on one member of a LAG while its tag changes?", Needs: also(three, "a LAG of all ports but the first"), Run: runLAG, Facts: lagFacts},
-		{ID: "pfc", Title: "Does PFC pause frames with the tag as others?", Needs: also(bridge, "PFC for priority 3 at the second port"), Run: runPFC, Facts: func(r *Result, f *inventory.Facts) {
+		{ID: "lag", Title: "Does a flow stay on one member of a LAG while its tag changes?", Key: "hash", Needs: also(three, "a LAG of all ports but the first"), Run: runLAG, Facts: lagFacts},
+		{ID: "pfc", Title: "Does PFC pause frames with the tag as others?", Key: "pfc_unaffected", Needs: also(bridge, "PFC for priority 3 at the second port"), Run: runPFC, Facts: func(r *Result, f *inventory.Facts) {
 			f.PFC = fact(r.Outcome == Pass)
 		}},
 		{ID: "queue", Title: "Does the tag's PCP change the queue, or ECN marking?", Needs: also(bridge, "a congested port"), Run: cannotSee("congest a port from two others at line rate, and read the switch's counters of each queue")},

@@ -51,7 +51,8 @@ type Report struct {
 	Began      time.Time    `json:"began"`
 	Ended      time.Time    `json:"ended"`
 	Complete   bool         `json:"complete"`
-	Touched    bool         `json:"touched"` // the device may have a setup of the run
+	Touched    bool         `json:"touched"`  // the device may have a setup of the run
+	NoFacts    string       `json:"no_facts"` // why there is no facts.yaml
 	Results    []Result     `json:"results"`
 }
 

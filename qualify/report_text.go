@@ -57,6 +57,9 @@ func (r *Report) rows() [][2]string {
 		state = "not complete: --resume continues it"
 	}
 	rows = append(rows, [2]string{"began", r.Began.Format(time.RFC3339)}, [2]string{"state", state}, [2]string{"csig", r.CSIG})
+	if r.NoFacts != "" {
+		rows = append(rows, [2]string{"facts", r.NoFacts})
+	}
 	if r.Touched {
 		rows = append(rows, [2]string{"caution", "the device may have a setup of this run: --resume or csig off removes it"})
 	}

@@ -87,6 +87,11 @@ func Run(ctx context.Context, b *Bench, o Options) (report *Report, err error) {
 		r.tell(res)
 	}
 	r.report.Complete, r.report.Ended = true, time.Now().UTC().Truncate(time.Second)
+	if !o.IsCable {
+		if err := r.saveFacts(); err != nil {
+			return r.report, err
+		}
+	}
 	return r.report, r.save()
 }
 
@@ -179,7 +184,6 @@ func (r *runner) try(ctx context.Context, e *Experiment) (res Result, err error)
 	t.Began = time.Now().UTC()
 	if err := r.lacks(ctx, e); err != nil {
 		t.end(err)
-		t.Controls = []Control{}
 		return t.Result, nil
 	}
 	t.PCAP = filepath.Join("pcap", e.ID+".pcap")

@@ -35,6 +35,24 @@ devices:
       - {name: swp2, speed: 10G, lm: 2}
 `
 
+func fleet(t testing.TB) *inventory.Fleet {
+	t.Helper()
+	f, err := inventory.Parse("fleet.yaml", []byte(strings.Replace(fleetText, "NETNS", "/run/netns/none", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func text(t testing.TB, r *qualify.Report) string {
+	t.Helper()
+	var text strings.Builder
+	if err := r.WriteText(&text); err != nil {
+		t.Error(err)
+	}
+	return text.String()
+}
+
 // benchOf is a bench at a bed's switch, with the kernel's driver.
 func benchOf(t testing.TB, bed *qualifytest.Bed) *qualify.Bench {
 	t.Helper()
@@ -42,10 +60,7 @@ func benchOf(t testing.TB, bed *qualifytest.Bed) *qualify.Bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := inventory.Parse("fleet.yaml", []byte(strings.Replace(fleetText, "NETNS", "/run/netns/none", 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := fleet(t)
 	b := &qualify.Bench{Ports: bed.Cards(t), Device: f.Devices[0], Profile: &f.Profile, Policy: f.Policy, Driver: d}
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
@@ -63,7 +78,7 @@ func run(t testing.TB, b *qualify.Bench, o qualify.Options) *qualify.Report {
 	if o.Folder == "" {
 		o.Folder = filepath.Join(t.TempDir(), "out")
 	}
-	o.Quiet = 20 * time.Millisecond
+	o.Quiet, b.Settle = 20*time.Millisecond, 3*time.Millisecond
 	r, err := qualify.Run(context.Background(), b, o)
 	if err != nil {
 		t.Fatal(err)
@@ -81,10 +96,6 @@ func TestKernelBridge(t *testing.T) {
 func healthy(t testing.TB, r *qualify.Report) {
 	t.Helper()
 	if n := r.Count(qualify.Fail); n != 0 || len(r.Results) == 0 {
-		var text strings.Builder
-		if err := r.WriteText(&text); err != nil {
-			t.Error(err)
-		}
-		t.Errorf("%d of %d experiments found a fault in a healthy switch:\n%s", n, len(r.Results), &text)
+		t.Errorf("%d of %d experiments found a fault in a healthy switch:\n%s", n, len(r.Results), text(t, r))
 	}
 }

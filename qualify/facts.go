@@ -1,0 +1,100 @@
+package qualify
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/inventory/outfile"
+	"github.com/csig-agent/csig/vendors/untrusted"
+)
+
+// factsFile is the facts file in the report's folder: a part of a fleet file.
+const factsFile = "facts.yaml"
+
+// Facts is the entry of a fleet file that the results amount to. The error is what is
+// not known of the switch: facts without a model and a version hold for no device.
+func (r *Report) Facts(experiments []Experiment) (*inventory.Facts, error) {
+	s := &r.Switch
+	var lacking []string
+	for _, need := range [][2]string{{s.Model, "--model"}, {s.Version, "--version"}} {
+		if need[0] == "" {
+			lacking = append(lacking, need[1])
+		}
+	}
+	if len(lacking) > 0 {
+		return nil, fmt.Errorf("no facts file: the model and the version of %s are not known: give %s", s.Device, strings.Join(lacking, " and "))
+	}
+	f := &inventory.Facts{
+		Name: name(s.Platform, s.Model, s.Version), Platform: s.Platform, Model: line(s.Model), LineCard: line(s.LineCard), ASIC: line(s.ASIC),
+		Version: line(s.Version), TCAMProfile: line(s.TCAMProfile), ConfigHash: line(s.ConfigHash), CSIG: line(r.CSIG),
+		Date: r.Ended.Format(time.DateOnly), TPIDs: []uint16{r.TPID}, Reasons: inventory.FactReasons{},
+	}
+	if r.WideTPID != 0 {
+		f.TPIDs = append(f.TPIDs, r.WideTPID)
+	}
+	for i := range r.Results {
+		res := &r.Results[i]
+		at := slices.IndexFunc(experiments, func(e Experiment) bool { return e.ID == res.ID })
+		if at < 0 || res.Outcome == NotTested || experiments[at].Facts == nil {
+			continue
+		}
+		e := &experiments[at]
+		e.Facts(res, f)
+		if res.Outcome == Fail && e.Key != "" {
+			f.Reasons[e.Key] = line(res.Found)
+		}
+	}
+	if len(f.Reasons) == 0 {
+		f.Reasons = nil
+	}
+	return f, nil
+}
+
+// line is a text as the file can hold it.
+func line(text string) string {
+	const most = 120
+	text = untrusted.Text(text, most)
+	for !utf8.ValidString(text) {
+		text = text[:len(text)-1]
+	}
+	return strings.TrimSpace(text)
+}
+
+// name makes a name of a fleet file.
+func name(parts ...string) string {
+	text := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r - 'A' + 'a'
+		}
+		return '-'
+	}, strings.Join(parts, "-"))
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '-' }), "-")
+	return strings.Trim(text[:min(len(text), 60)], "-")
+}
+
+// saveFacts writes the facts file.
+func (r *runner) saveFacts() error {
+	f, err := r.report.Facts(r.o.Experiments)
+	if err != nil {
+		r.report.NoFacts = err.Error()
+		return nil
+	}
+	text, err := inventory.MarshalFacts(f)
+	if err != nil {
+		return err
+	}
+	r.report.NoFacts = ""
+	return outfile.Write(filepath.Join(r.o.Folder, factsFile), 0o644, outfile.Prefix("format: "+inventory.Format+"\nfacts:"), func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+}

@@ -1,0 +1,80 @@
+package qualify_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/qualify"
+	"github.com/csig-agent/csig/qualify/qualifytest"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// softBench is a bench at a switch in software with faults.
+func softBench(t testing.TB, faults qualifytest.Faults, ports int) *qualify.Bench {
+	t.Helper()
+	lab := qualifytest.NewLab(t, qualifytest.Config{TPID: 0x9900, VLANs: 999, Faults: faults}, ports)
+	b := &qualify.Bench{Profile: &fleet(t).Profile, NoWay: "the test has none", Device: inventory.Device{Name: "sw1", Platform: "linux"}}
+	err := lab.Bench.Do(func() error {
+		for i, c := range lab.Cards {
+			p, err := qualify.OpenCard([]string{"p1", "p2", "p3"}[i], c.Name)
+			if err != nil {
+				return err
+			}
+			b.Ports = append(b.Ports, p)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// TestForwardingFaults: each fault is found and named, by the experiments that look for it,
+// and a healthy switch has none.
+func TestForwardingFaults(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		faults qualifytest.Faults
+		ports  int
+		only   []string // experiments; none: all
+		want   []string // codes; none: healthy
+	}{
+		{"healthy", qualifytest.Faults{}, 3, nil, nil},
+		{"bridging follows the VID", qualifytest.Faults{BridgesByVID: true}, 3, []string{"bridging", "learning"}, []string{"bridging-follows-vid", "learning-follows-vid"}},
+		{"learning follows the VID", qualifytest.Faults{LearnsByVID: true}, 3, []string{"learning", "flooding"}, []string{"learning-follows-vid", "learning-not-from-tagged", "flooding-known"}},
+		{"VID 4095 is dropped", qualifytest.Faults{DropsVIDs: []vlanrules.VIDRange{{First: 4095, Last: 4095}}}, 2, []string{"vids"}, []string{"vid-4095-lost"}},
+		{"VIDs that are reserved are dropped", qualifytest.Faults{DropsVIDs: []vlanrules.VIDRange{{First: 0, Last: 0}, {First: 1002, Last: 1005}, {First: 3968, Last: 4094}}}, 2, []string{"vids"}, []string{"vid-0-lost", "vid-1002-1005-lost", "vid-3968-4094-lost"}},
+		{"DEI is lost", qualifytest.Faults{LosesDEI: true}, 2, []string{"tpid", "marks"}, []string{"tag-dei-altered", "marks-dei-altered"}},
+		{"PCP is remarked", qualifytest.Faults{RemarksPCP: true}, 2, []string{"tpid", "marks"}, []string{"tag-pcp-altered", "marks-pcp-altered"}},
+		{"the tag takes payload", qualifytest.Faults{TightMTU: true}, 2, []string{"mtu"}, []string{"mtu-tag"}},
+		{"tags change places", qualifytest.Faults{ReordersTags: true}, 2, []string{"positions"}, []string{"behind-1-altered", "behind-2-altered"}},
+		{"untagged frames get a tag", qualifytest.Faults{TagsUntagged: true}, 2, []string{"vlans"}, []string{"untagged-altered"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			list := slices.DeleteFunc(qualify.Forwarding(), func(e qualify.Experiment) bool { return tc.only != nil && !slices.Contains(tc.only, e.ID) })
+			r := run(t, softBench(t, tc.faults, tc.ports), qualify.Options{Experiments: list})
+			var got []string
+			for i := range r.Results {
+				for _, f := range r.Results[i].Faults {
+					got = append(got, f.Code)
+				}
+			}
+			for _, code := range tc.want {
+				if !slices.Contains(got, code) {
+					t.Errorf("not found: %s", code)
+				}
+			}
+			if tc.want == nil && len(got) > 0 || t.Failed() {
+				t.Errorf("faults found: %s\n%s", strings.Join(got, ", "), text(t, r))
+			}
+		})
+	}
+}
