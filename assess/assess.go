@@ -220,6 +220,7 @@ func (a *assessor) find(code findings.Code, level findings.Level, device string,
 
 // device assesses one device by itself.
 func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
+	a.out.Findings = append(a.out.Findings, seen.Measure(a.fleet, dev)...)
 	d.dev, d.seen = dev, seen
 	a.decide(d)
 	update := seen.Facts.Updates(a.fleet.Profile.TPID)
@@ -248,9 +249,22 @@ func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 			d.ports[i] = d.level
 		}
 	}
+	a.unproven(d)
 	out.Ports = alike(d)
 	a.out.Devices = append(a.out.Devices, out)
 	a.caution(d)
+}
+
+// unproven says where a driver is experimental, and what csig apply asks for.
+func (a *assessor) unproven(d *assessed) {
+	why := d.seen.Unproven()
+	switch {
+	case why == "" || d.level.Support != inventory.LevelSoftware:
+	case d.dev.Experimental:
+		a.find(findings.Experimental, findings.Warning, d.dev.Name, nil, "its driver is experimental (%s), and no facts are of its model", why)
+	default:
+		a.find(findings.Experimental, findings.Warning, d.dev.Name, nil, "csig apply does not set it up: %s", plans.Unproven(a.fleet, d.dev, why))
+	}
 }
 
 // capability is a verdict of the facts, as far as they are known.

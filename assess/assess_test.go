@@ -600,7 +600,7 @@ func TestCautions(t *testing.T) {
 			t.Independent.Source = vendors.Source{Mark: vendors.Assumed, From: "of bridges without filtering"}
 		}), []string{"so check: the VLAN that a frame is bridged in does not follow the VID of the tag: that is so of bridges without filtering"}},
 		"loses R": {0x88a8, BasisProbe, "", "", harmless(func(t *vendors.Traits) { t.Loses = vendors.That(vendors.Fields{vendors.FieldDEI}, book) }),
-			[]string{"a tag's R (DEI) is lost on the way through it: a book"}},
+			[]string{"a tag's R (DEI) is lost on the way through it: read: a book"}},
 		"half known": {0x88a8, BasisProbe, "", "", vendors.Traits{VLANTPIDs: vendors.That(vendors.TPIDList{0x88a8}, book)},
 			[]string{"so check: hashing (ECMP, LAG), ECN", "so check: hashing (ECMP, LAG) does not", "so check: DEI", "so check: QoS trust", "so check: the VLAN", "so check: the tag survives"}},
 		"no tag reaches it": {0x88a8, BasisPlatform, inventory.LevelDiscard, "", vendors.Traits{}, nil},
@@ -673,5 +673,58 @@ func TestOnly(t *testing.T) {
 	}
 	if text, err := json.Marshal(a); err != nil || strings.Contains(string(text), "null") {
 		t.Errorf("%v %s", err, text)
+	}
+}
+
+// TestFactsInAssessments: what was measured of a model takes the place of what is assumed
+// and read, says so, and is asked for where a driver never ran on hardware.
+func TestFactsInAssessments(t *testing.T) {
+	no, refresh := false, 3*time.Second
+	measured := &inventory.Facts{Name: "m32", Platform: "linux", Model: "M32", Version: "1.2", Date: "2026-11-22", TPIDs: []uint16{0x9900},
+		Loses: &[]string{"DEI"}, ECN: &no, CounterRefresh: &refresh}
+	for name, tc := range map[string]struct {
+		facts    *inventory.Facts
+		optIn    bool
+		identity vendors.Identity
+		want     []string // parts of the device's findings, in order
+		notes    string
+		refresh  string
+	}{
+		"nothing measured": {want: []string{"so check: QoS", "so check: DEI", "so check: hashing", "so check: the VLAN", "csig apply does not set it up: its driver is experimental: never on a switch; measure its model"}, refresh: "unknown"},
+		"opted in":         {optIn: true, want: []string{"so check: QoS", "so check: DEI", "so check: hashing", "so check: the VLAN", "its driver is experimental (never on a switch), and no facts are of its model"}, refresh: "unknown"},
+		"measured": {facts: measured, want: []string{"so check: QoS", "so check: DEI", "so check: hashing", "so check: the VLAN"},
+			notes: "ECN is not marked behind the tag (ran on M32 1.2, 2026-11-22); it refreshes its counters every 3s (ran on M32 1.2, 2026-11-22)", refresh: "ran on M32 1.2, 2026-11-22"},
+		"of another version": {facts: measured, identity: vendors.Identity{Version: "1.3"},
+			want: []string{"facts m32 are not used: they are of M32 1.2, and it runs 1.3: qualify it again", "so check: QoS", "so check: DEI", "so check: hashing", "so check: the VLAN", "csig apply does not set it up"}, refresh: "unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := planstest.Fabric(1, 0, 1)
+			d := &f.Devices[0]
+			d.Facts, d.Experimental, d.Interval = tc.facts, tc.optIn, 10*time.Second
+			a := assessed1(f, func(*inventory.Device) Evidence {
+				e := Evidence{Basis: BasisProbe, Observation: plans.Observation{Facts: planstest.Able, Experimental: "never on a switch"}, Counters: Freshness{Source: "snmp"}}
+				e.Facts.Identity = tc.identity
+				return e
+			})
+			var got []string
+			for _, f := range a.Findings {
+				if f.Device != "" {
+					got = append(got, f.Reason)
+				}
+			}
+			slices.Sort(got)
+			slices.Sort(tc.want)
+			for _, want := range tc.want {
+				if !slices.ContainsFunc(got, func(reason string) bool { return strings.Contains(reason, want) }) || len(got) != len(tc.want) {
+					t.Errorf("got  %q\nwant %q", got, tc.want)
+				}
+			}
+			if notes := strings.Join(a.Devices[0].Notes, "; "); notes != tc.notes || a.Devices[0].Signal.Refresh != tc.refresh {
+				t.Errorf("notes %q, refresh %q", notes, a.Devices[0].Signal.Refresh)
+			}
+			if used := strings.Contains(a.Devices[0].Update.Reason, "ran on M32 1.2, 2026-11-22"); used != (tc.notes != "") {
+				t.Errorf("update: %+v", a.Devices[0].Update)
+			}
+		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -136,7 +137,7 @@ func (a *assessor) age(d *assessed) *SignalAge {
 		Source: c.Source, Refresh: "unknown", Measured: c.Readings > 0, ReadNS: c.Read.Nanoseconds(),
 		IntervalNS: d.dev.Interval.Nanoseconds(), Note: c.Note,
 	}
-	interval := d.dev.Interval
+	interval, measured := d.dev.Interval, d.seen.Measured(d.dev)
 	period, known := d.dev.Counters.Refresh, d.dev.Counters.Refresh > 0
 	if known {
 		s.Refresh = "as the fleet file says"
@@ -149,6 +150,8 @@ func (a *assessor) age(d *assessed) *SignalAge {
 	case c.Readings > 0 && !known:
 		s.Refresh = c.Kind
 		s.note("too few readings, or no traffic, to tell how often they are refreshed: csig counters read --count 100")
+	case !known && measured != nil && measured.CounterRefresh != nil:
+		s.Refresh, period, known = vendors.RanOn(measured).String(), *measured.CounterRefresh, true
 	case !known && c.Source == "ovs":
 		s.Refresh, known = "assumed live", true
 		s.note("taken for live: Open vSwitch asks its devices at each reading")
@@ -182,17 +185,4 @@ func (s *SignalAge) note(text string) {
 		s.Note += "; "
 	}
 	s.Note += text
-}
-
-// vids is the range of VIDs that the domain's tags have: senders start at one
-// end, and the worst bucket is the other.
-func (a *assessor) vids() (first, last uint16) {
-	l := a.fleet.Profile.Layout
-	first = 4095
-	for _, sig := range a.signals {
-		start, end := a.fleet.Profile.Initial(sig), sig.WorstBucket()
-		first = min(first, l.VID(min(start, end), 1))
-		last = max(last, l.VID(max(start, end), l.LMNone()))
-	}
-	return first, last
 }

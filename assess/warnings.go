@@ -6,6 +6,7 @@ import (
 
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 )
@@ -17,7 +18,7 @@ const reservedVIDs = 3968
 // VLAN tags.
 func (a *assessor) domain() {
 	prof := &a.fleet.Profile
-	first, last := a.vids()
+	first, last := plans.VIDs(&a.fleet.Profile)
 	if last >= reservedVIDs {
 		text := fmt.Sprintf("the domain's tags have VIDs from %d to %d, and some gear keeps those from %d up for itself: every device has to forward them", first, last, reservedVIDs)
 		var from31 []string
@@ -67,7 +68,7 @@ func (a *assessor) caution(d *assessed) {
 		warn(findings.NoIPHeader, "it does not look behind TPID 0x%04x: hashes over IP addresses and ports (ECMP, LAG, RPS) see only MAC addresses, and ECN marks, DSCP, PFC and filters of IP fields do not take in tagged frames%s", tpid, text)
 	}
 	if t.Loses.Is.Has(vendors.FieldDEI) {
-		warn(findings.DEILost, "a tag's R (DEI) is lost on the way through it: %s", t.Loses.From)
+		warn(findings.DEILost, "a tag's R (DEI) is lost on the way through it: %v", t.Loses.Source)
 	}
 }
 
@@ -102,7 +103,7 @@ func (a *assessor) asVLAN(d *assessed, warn func(findings.Code, string, ...any),
 	}
 	switch {
 	case t.Independent.Known() && !t.Independent.Is:
-		warn(findings.VIDBridges, "it takes 0x%04x for a VLAN tag's TPID, and the tag's VID, which is the signal, chooses the VLAN that frames are bridged in (%s: %s)", tpid, t.Independent.Mark, t.Independent.From)
+		warn(findings.VIDBridges, "it takes 0x%04x for a VLAN tag's TPID, and the tag's VID, which is the signal, chooses the VLAN that frames are bridged in (%v)", tpid, t.Independent.Source)
 	case !t.Independent.Known() || !t.Learning.Known():
 		check("the VLAN that a frame is bridged in, and MAC learning, do not follow the VID of the tag")
 	case !t.Independent.Sure():
@@ -114,7 +115,7 @@ func (a *assessor) asVLAN(d *assessed, warn func(findings.Code, string, ...any),
 	case !t.Routed.Is:
 		warn(findings.NotRouted, "tagged frames that it routes, and does not bridge, leave without their tag or not at all")
 	}
-	first, last := a.vids()
+	first, last := plans.VIDs(&a.fleet.Profile)
 	for _, r := range t.VIDs.Is.Reserved {
 		if r.First <= last && first <= r.Last {
 			warn(findings.ReservedVIDs, "it keeps VIDs %d to %d for itself, and the domain's tags have VIDs from %d to %d", r.First, r.Last, first, last)

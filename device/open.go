@@ -200,7 +200,8 @@ func (o *Opener) Observe(ctx context.Context, d *inventory.Device, timeout time.
 	if seen, none := o.withoutDriver(d); none {
 		return seen
 	}
-	seen = plans.Observation{Via: Via(d)}
+	p, _ := o.Registry.Platform(d.Platform) // withoutDriver has the error
+	seen = plans.Observation{Via: Via(d), Experimental: p.Experimental}
 	t, err := o.Open(ctx, d.Name)
 	if err != nil {
 		seen.Err = err
@@ -271,7 +272,7 @@ func (o *Opener) Offline(d *inventory.Device) plans.Observation {
 		return seen
 	}
 	p, _ := o.Registry.Platform(d.Platform)
-	seen := plans.Observation{Via: Via(d), Facts: p.Offline(), Differ: differ(p.Diff)}
+	seen := plans.Observation{Via: Via(d), Facts: p.Offline(), Differ: differ(p.Diff), Experimental: p.Experimental}
 	if err := o.MissingAgent(d); err != nil {
 		seen.Err = oneLine(err)
 	}
@@ -279,6 +280,24 @@ func (o *Opener) Offline(d *inventory.Device) plans.Observation {
 		seen.Differ = &Daemon{fleet: o.Fleet, dev: d, diff: p.Diff, hash: o.profile}
 	}
 	return seen
+}
+
+// Unproven refuses a plan that sets up a device by an experimental driver, where the fleet
+// file has neither facts of its model nor lets csig do so: an older csig made it.
+func (o *Opener) Unproven(p *plans.Plan) error {
+	if p.Goal != plans.RollOut {
+		return nil
+	}
+	for step := range p.Steps() {
+		d, ok := o.Fleet.Device(step.Device)
+		if !ok || d.Facts != nil || d.Experimental || step.Want.Nothing() {
+			continue
+		}
+		if platform, err := o.Registry.Platform(d.Platform); err == nil && platform.Experimental != "" {
+			return fmt.Errorf("device %s: %s", d.Name, plans.Unproven(o.Fleet, d, platform.Experimental))
+		}
+	}
+	return nil
 }
 
 // withoutDriver is what is known of a device that csig cannot drive, whether it

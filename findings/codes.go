@@ -53,6 +53,8 @@ var (
 	RulesDegraded    = code("rules-degraded", "the device holds the rules of a port, and does less with them than the draft asks")
 	StripNotPossible = code("strip-not-possible", "a port has to strip tags, and the device cannot")
 	StripIncomplete  = code("strip-incomplete", "a port strips, but not every tag")
+	FactsNotUsed     = code("facts-not-used", "facts that the fleet file gives the device are not of its model, software or TPID")
+	Experimental     = code("experimental", "the driver of the platform never ran on hardware, and nothing was measured on the model")
 	StripsItself     = code("strips-itself", "a port strips without csig, as the fleet file says")
 )
 
@@ -87,6 +89,7 @@ var (
 	DEILost       = code("dei-lost", "the device does not forward R (DEI) of a tag")
 	PCPQueue      = code("pcp-queue", "the PCP of a tag chooses the queue, or is remarked")
 	VIDBridges    = code("vid-bridges", "the VID of a tag, which is the signal, chooses the VLAN that frames are bridged in")
+	VIDsDropped   = code("vids-dropped", "frames whose tag has some VIDs of the domain do not get past the device, as was measured")
 	NotRouted     = code("not-routed", "tagged frames that the device routes lose their tag or are lost")
 )
 

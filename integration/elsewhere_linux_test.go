@@ -29,6 +29,7 @@ devices:
     ports: [{name: swp1, speed: 50M, lm: 5}, {name: swp2, action: strip}]
   - name: sonic1
     platform: sonic
+    experimental: true
     address: 127.0.0.1
     management: {redis: {databases: %s}, daemon: {at: here, socket: %[6]s/sonic1.sock}}
     ports: [{name: Ethernet0, speed: 100M, lm: 6}]

@@ -32,6 +32,7 @@ vlan_tpids: [0x8100]
 devices:
   - name: leaf-1
     platform: sonic
+    experimental: true
     local: true
     management: {redis: {databases: %s}}
     ports:

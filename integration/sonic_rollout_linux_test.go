@@ -27,6 +27,7 @@ vlan_tpids: [0x8100]
 devices:
   - name: spine-1
     platform: sonic
+    experimental: true
     local: true
     management: {redis: {databases: %s}, daemon: {socket: %s}}
     ports:

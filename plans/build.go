@@ -31,6 +31,11 @@ type Observation struct {
 	// NoDriver says that nothing can drive it: Facts are its platform's, and it
 	// has nothing of ours.
 	NoDriver string
+
+	// Experimental is why its driver is: it never ran on hardware. "": it did.
+	Experimental string
+
+	measured bool // facts of its model are laid over it
 }
 
 // Options are what a plan is asked for.
@@ -240,6 +245,7 @@ func (b *builder) add(list ...findings.Finding) { b.plan.Findings = append(b.pla
 // look takes in what was found out about a device.
 func (b *builder) look(n *node, d *inventory.Device, seen Observation) {
 	*n = node{dev: d, seen: seen}
+	b.add(n.seen.Measure(b.fleet, d)...)
 	n.level = LevelOf(d, &n.seen.Facts, b.fleet.Profile.TPID)
 	n.gone = missing(n.seen.Facts.Ports, n.seen.Setup.Ports)
 	b.assumeLevel(n)

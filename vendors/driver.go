@@ -19,8 +19,10 @@ func Refusal(why string) vlanrules.Verdict {
 // Facts is what a device can really do. Every limit carries its reason.
 type Facts struct {
 	Platform    string              `json:"platform"`
+	Identity    Identity            `json:"identity"`     // what the device reports of itself
 	Rules       vlanrules.Caps      `json:"rules"`        // the table that carries compare-and-replace
 	Update      vlanrules.Verdict   `json:"update"`       // compare-and-replace of compact tags
+	Untried     string              `json:"untried"`      // a reason that Update and TagDepths begin with until csig qualify has tried the rules on the model
 	Wide        vlanrules.Verdict   `json:"wide"`         // compare-and-replace of wide tags
 	Strip       vlanrules.Verdict   `json:"strip"`        // removing the tag
 	Others      int                 `json:"strip_others"` // how many of Setup.Others it can remove, too; 0: none

@@ -149,7 +149,7 @@ func platformEvidence(registry *all.Registry, d *inventory.Device) assess.Eviden
 		e.Basis, e.Err = assess.BasisFile, err
 		return e
 	}
-	e.Basis, e.Facts, e.NoDriver = assess.BasisPlatform, p.Offline(), p.NoDriver(d.Platform)
+	e.Basis, e.Facts, e.NoDriver, e.Experimental = assess.BasisPlatform, p.Offline(), p.NoDriver(d.Platform), p.Experimental
 	return e
 }
 

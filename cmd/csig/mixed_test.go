@@ -17,24 +17,24 @@ import (
 	"github.com/csig-agent/csig/vendors/all"
 )
 
-// mixedFleet is 200 devices of every platform: ten transit switches of each that
+// mixedFleet is 200 devices of every platform: eight transit switches of each that
 // csig has no driver for, or has one for, between Linux leaves with two hosts
 // each. told is whether the file has levels for half of those without a
 // driver, strips before the others, and has a TPID that all drivers take; else it
 // is what a user who does not know CSIG would write.
 func mixedFleet(t *testing.T, told bool) *inventory.Fleet {
 	t.Helper()
-	const devices, each = 200, 10
+	const devices, each = 200, 8
 	r := all.Default()
 	names := r.Platforms()
 	leaves := devices - each*(len(names)-1)
 	var b, links strings.Builder
-	tpid, apart := "0x9900", ""
+	tpid, apart, optIn := "0x9900", "", ""
 	if told { // a TPID that every driver can give its ports
-		tpid, apart = "0x88a8", "vlan_tpids: [0x8100]\n"
+		tpid, apart, optIn = "0x88a8", "vlan_tpids: [0x8100]\n", "experimental: true, "
 	}
 	b.WriteString("format: csig.fleet/v1\n" + apart + "profile: {name: mixed, tpid: " + tpid + ", interval: 1s, signals: {abw: {buckets: log-100G}}}\n")
-	b.WriteString("defaults: {port: {speed: 100G, mtu: 9216}}\ngroups:\n")
+	b.WriteString("defaults: {" + optIn + "port: {speed: 100G, mtu: 9216}}\ngroups:\n")
 	b.WriteString("  bridges: {level: {is: passthrough, reason: it only bridges tagged frames}}\n")
 	b.WriteString("  native: {level: {is: native, reason: its own software has set it up}}\n")
 	b.WriteString("devices:\n")

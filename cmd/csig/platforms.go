@@ -70,19 +70,20 @@ type platformsResult struct {
 
 // platformResult is one platform, as it is without a device at hand.
 type platformResult struct {
-	Platform    string              `json:"platform"`
-	Title       string              `json:"title"`
-	Driver      bool                `json:"driver"` // csig has one
-	Update      vlanrules.Verdict   `json:"update"`
-	Wide        vlanrules.Verdict   `json:"wide"`
-	Strip       vlanrules.Verdict   `json:"strip"`
-	Lease       vlanrules.Verdict   `json:"lease"`
-	Passthrough vlanrules.Verdict   `json:"through"`
-	TagDepths   []vlanrules.Verdict `json:"depths"` // of tags behind 0, 1, 2 … VLAN tags
-	MTUHeadroom int                 `json:"slack_bytes"`
-	Rules       *vlanrules.Caps     `json:"rules,omitempty"` // of a platform with a driver
-	Notes       []string            `json:"notes"`
-	Traits      vendors.Traits      `json:"traits"`
+	Platform     string              `json:"platform"`
+	Title        string              `json:"title"`
+	Driver       bool                `json:"driver"`       // csig has one
+	Experimental string              `json:"experimental"` // why the driver is; "" where it is not
+	Update       vlanrules.Verdict   `json:"update"`
+	Wide         vlanrules.Verdict   `json:"wide"`
+	Strip        vlanrules.Verdict   `json:"strip"`
+	Lease        vlanrules.Verdict   `json:"lease"`
+	Passthrough  vlanrules.Verdict   `json:"through"`
+	TagDepths    []vlanrules.Verdict `json:"depths"` // of tags behind 0, 1, 2 … VLAN tags
+	MTUHeadroom  int                 `json:"slack_bytes"`
+	Rules        *vlanrules.Caps     `json:"rules,omitempty"` // of a platform with a driver
+	Notes        []string            `json:"notes"`
+	Traits       vendors.Traits      `json:"traits"`
 }
 
 // knownPlatforms is all of them, or the one that is named.
@@ -99,7 +100,7 @@ func knownPlatforms(names []string) (*platformsResult, error) {
 		}
 		f := api.FactsOf(p.Offline())
 		one := platformResult{
-			Platform: name, Title: p.Title, Driver: p.Open != nil, Update: f.Update, Wide: f.Wide, Strip: f.Strip, Lease: f.Lease, Passthrough: f.Passthrough,
+			Platform: name, Title: p.Title, Driver: p.Open != nil, Experimental: p.Experimental, Update: f.Update, Wide: f.Wide, Strip: f.Strip, Lease: f.Lease, Passthrough: f.Passthrough,
 			TagDepths: f.TagDepths, MTUHeadroom: f.MTUHeadroom, Notes: f.Notes, Traits: f.Traits,
 		}
 		if one.Driver {
@@ -117,11 +118,14 @@ func platformRow(p *platformResult) []string {
 	if t.Native.Is != "" {
 		update = "native"
 	}
+	if p.Experimental != "" {
+		update += "*"
+	}
 	rules := string(t.MatchVID.Is)
 	if t.Stage.Known() && t.MatchVID.Is != vendors.MatchNone {
-		rules += ", " + strings.Replace(string(t.Stage.Is), "before ", "pre-", 1)
+		rules += ", " + strings.Replace(string(t.Stage.Is), "before output", "pre-out", 1)
 	}
-	change := orDash(string(t.Txn.Is))
+	change := strings.Replace(orDash(string(t.Txn.Is)), string(vendors.TxnCandidate), "commit", 1)
 	if t.Revert.Is != "" {
 		change += ", undo"
 	}
@@ -133,7 +137,7 @@ var shortKeys = map[vendors.KeySpace]string{vendors.KeyWire: "wire", vendors.Key
 
 var platformHead = []string{"platform", "update", "forward", "strip", "VID match", "key", "TPIDs", "change"}
 
-const platformLegend = `update: compare-and-replace of compact tags, by csig (yes, degraded) or by the device itself (native). forward: what a device without any setup does with tagged frames; depends: on what its own facts list (csig platforms NAME). strip: the platform's means, a rule that pops the tag or a flag of the port. VID match: what its rules can match of a tag's VID, and where. key: what they take for the VID; only the one on the wire makes compare-and-replace. change: the largest that it takes as a whole; undo: it can take one back by itself.`
+const platformLegend = `update: compare-and-replace of compact tags, by csig (yes, degraded; *: its driver is experimental, since it never ran on hardware) or by the device itself (native). forward: what a device without any setup does with tagged frames; depends: on what its own facts list (csig platforms NAME). strip: the platform's means, a rule that pops the tag or a flag of the port. VID match: what its rules can match of a tag's VID, and where. key: what they take for the VID; only the one on the wire makes compare-and-replace. change: the largest that it takes as a whole (commit: a configuration); undo: it can take one back by itself.`
 
 // shortTPIDs is for the table.
 func shortTPIDs(f *vendors.Fact[vendors.TPIDs]) string {
@@ -167,11 +171,19 @@ func platformsText(found *platformsResult) string {
 
 // driversText returns which platforms csig drives.
 func driversText(found *platformsResult) string {
-	var names []string
+	var names, unproven []string
 	for i := range found.Platforms {
-		if p := &found.Platforms[i]; p.Driver {
+		p := &found.Platforms[i]
+		if p.Driver {
 			names = append(names, p.Platform)
 		}
+		if p.Experimental != "" {
+			unproven = append(unproven, p.Platform)
+		}
 	}
-	return "csig has a driver for " + strings.Join(names, ", ") + ". Devices of the other platforms are assessed and planned by these facts, and left alone."
+	asks := ""
+	if len(unproven) > 0 {
+		asks = " That of " + strings.Join(unproven, ", ") + " is experimental: csig apply sets up a device whose model was measured (facts), or that the fleet file lets it (experimental: true)."
+	}
+	return "csig has a driver for " + strings.Join(names, ", ") + "." + asks + " Devices of the other platforms are assessed and planned by these facts, and left alone."
 }

@@ -163,7 +163,7 @@ func sourcesOf(all []statement) (list []vendors.Source, number map[vendors.Sourc
 func platformText(p *platformResult, columns int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", p.Platform, p.Title)
-	b.WriteString(driverText(p) + "\n\n")
+	b.WriteString(wrap(driverText(p), columns, 0) + "\n")
 	known := statements(p)
 	sources, number := sourcesOf(known)
 	for _, s := range known {
@@ -186,7 +186,10 @@ func platformText(p *platformResult, columns int) string {
 }
 
 func driverText(p *platformResult) string {
-	if p.Driver {
+	switch {
+	case p.Experimental != "":
+		return "csig has a driver for it, which is experimental: " + p.Experimental + "."
+	case p.Driver:
 		return "csig has a driver for it."
 	}
 	return "csig has no driver for it; nothing of this was tried on a device."

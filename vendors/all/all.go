@@ -32,6 +32,9 @@ type Platform struct {
 	// OnDevice is whether its driver works on the device alone, and not over SSH.
 	OnDevice bool
 
+	// Experimental is why its driver is: it never ran on hardware. "": it did.
+	Experimental string
+
 	// Offline returns the platform's facts.
 	Offline func() vendors.Facts
 

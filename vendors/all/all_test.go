@@ -13,6 +13,22 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
+// A driver that never ran on hardware says so: apply asks for facts or the opt-in.
+func TestExperimental(t *testing.T) {
+	r := Default()
+	for _, name := range r.Drivers() {
+		p, _ := r.Platform(name)
+		if ran := name == "linux" || name == "ovs"; ran != (p.Experimental == "") {
+			t.Errorf("%s: experimental is %q", name, p.Experimental)
+		}
+	}
+	for _, name := range r.Platforms() {
+		if p, _ := r.Platform(name); p.Open == nil && p.Experimental != "" {
+			t.Errorf("%s has no driver that could be experimental", name)
+		}
+	}
+}
+
 func TestRegistry(t *testing.T) {
 	r := Default()
 	for _, tc := range []struct{ platform, want string }{

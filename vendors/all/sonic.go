@@ -11,7 +11,7 @@ import (
 // registerSONiC adds the driver over SONiC's Redis.
 func registerSONiC(r *Registry) {
 	r.Register("sonic", Platform{
-		Title: "SONiC", Open: openSONiC, Rules: sonic.Rules(), Capabilities: []int{capDACOverride},
+		Title: "SONiC", Experimental: "it ran with a real Redis and a fake of orchagent, and never on a switch", Open: openSONiC, Rules: sonic.Rules(), Capabilities: []int{capDACOverride},
 		Offline: sonic.Offline, Diff: sonic.Diff, Commands: sonicCommands,
 	})
 }

@@ -19,6 +19,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	if err := ctx.Err(); err != nil {
 		return f, err
 	}
+	f.Identity.Version = kernelRelease() // of which model the machine is, nothing that a switch has says
 	trial := trialSetup()
 	if err := d.try(&trial); err != nil {
 		f.Update = vlanrules.Verdict{Level: vlanrules.Refused, Reason: updateRefused(err)}
@@ -90,13 +91,19 @@ func updateRefused(err error) string {
 // older kernels count it when they read behind it and forget it when they
 // write there, and so would write to the wrong place.
 func depthsOfKernel() (depths int, why string) {
-	var u unix.Utsname
 	var major, minor int
-	if err := unix.Uname(&u); err == nil {
-		_, _ = fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor) // 0.0 where it is not a number
-	}
+	_, _ = fmt.Sscanf(kernelRelease(), "%d.%d", &major, &minor) // 0.0 where it is not a number
 	if major > 6 || major == 6 && minor >= 8 {
 		return maxDepth, ""
 	}
 	return 0, fmt.Sprintf("Linux %d.%d writes to the wrong place behind an offloaded VLAN tag: Linux 6.8 or newer is needed", major, minor)
+}
+
+// kernelRelease is what uname -r prints; "" where it is not known.
+func kernelRelease() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Release[:])
 }

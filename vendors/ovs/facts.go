@@ -112,6 +112,7 @@ func (c conditions) same(o conditions) bool {
 // factsOf is what the bridge can do.
 func (d *Driver) factsOf(s *state, c conditions) vendors.Facts {
 	f := facts()
+	f.Identity = vendors.Identity{Model: "Open vSwitch", Version: d.info.version}
 	f.Notes = append(f.Notes, fmt.Sprintf("Open vSwitch %s, bridge %s, datapath %s", cmp.Or(d.info.version, "of a version that its database does not tell"), d.cfg.Bridge, cmp.Or(d.info.datapath, "system")))
 	f.Ports = slices.Sorted(maps.Keys(s.ports))
 	f.Off = d.leftVLANs()

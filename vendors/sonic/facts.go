@@ -35,6 +35,7 @@ func facts() vendors.Facts {
 	return vendors.Facts{
 		Platform:    "sonic",
 		Rules:       Rules(),
+		Untried:     untried,
 		Update:      vlanrules.Verdict{Level: vlanrules.Degraded, Reason: untried + "; " + outerOnly},
 		Wide:        vendors.Refusal("wide tags pass through untouched: the ACL table's VLAN fields are those of a tag of 4 bytes"),
 		Strip:       vendors.Refusal(noStrip),
@@ -138,6 +139,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		f.Notes = append(f.Notes, "the p4rt feature is enabled: p4rt_app takes all of P4RT_TABLE for its own, and csig does not write beside it")
 	}
 	if hw := device["hwsku"]; hw != "" {
+		f.Identity.Model = hw
 		f.Notes = append(f.Notes, fmt.Sprintf("hwsku %s, platform %s", hw, device["platform"]))
 	}
 	if ms, err := strconv.Atoi(flex["POLL_INTERVAL"]); err == nil && ms > 0 {

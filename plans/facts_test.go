@@ -1,0 +1,83 @@
+package plans
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/findings"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans/planstest"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+func no() *bool { return new(bool) }
+
+func measuredFacts() *inventory.Facts {
+	return &inventory.Facts{Name: "m32", Platform: "linux", Model: "M32", Version: "1.2", Date: "2026-11-22", TPIDs: []uint16{0x9900}}
+}
+
+// TestFactsInPlans: what was measured of leaf0's model decides what a plan says of it.
+func TestFactsInPlans(t *testing.T) {
+	for name, tc := range map[string]struct {
+		facts        *inventory.Facts
+		change       func(q *inventory.Facts)
+		identity     vendors.Identity
+		experimental string
+		optIn        bool
+		goal         Goal
+		code         findings.Code // of leaf0's first finding; "": none
+		level        findings.Level
+		want         string // a part of it
+		reason       string // a part of the level's
+	}{
+		"no facts, no experiment": {},
+		"experimental":            {experimental: "never on a switch", code: findings.Experimental, level: findings.Error, want: "its driver is experimental: never on a switch; measure its model with the test bench and name the result (facts: NAME), or let csig set it up without that (experimental: true)"},
+		"experimental, opted in":  {experimental: "never on a switch", optIn: true, code: findings.Experimental, level: findings.Warning, want: "experimental: true lets csig set it up all the same"},
+		"experimental, taken off": {experimental: "never on a switch", goal: TakeOff},
+		"experimental, measured":  {experimental: "never on a switch", facts: measuredFacts(), reason: "ran on M32 1.2, 2026-11-22"},
+		"not of the model":        {facts: measuredFacts(), identity: vendors.Identity{Model: "M48"}, code: findings.FactsNotUsed, level: findings.Warning, want: "facts m32 are not used: they are of M32, and it is M48: qualify that model"},
+		"not of the version":      {facts: measuredFacts(), identity: vendors.Identity{Model: "M32", Version: "1.3"}, code: findings.FactsNotUsed, level: findings.Warning, want: "they are of M32 1.2, and it runs 1.3: qualify it again"},
+		"wrong":                   {facts: measuredFacts(), change: func(q *inventory.Facts) { q.UpdateExact = no() }, code: findings.CannotUpdate, level: findings.Error, want: "compare-and-replace is not right for every value of the tag (ran on M32 1.2, 2026-11-22)"},
+		"no room":                 {facts: measuredFacts(), change: func(q *inventory.Facts) { one := 1; q.Entries = &one }, code: findings.RulesRefused, level: findings.Error, want: "needs 7 ternary entries with no-op runs for abw, 1 in the table"},
+		"VIDs of the domain": {facts: measuredFacts(), change: func(q *inventory.Facts) { q.DroppedVIDs = &[]inventory.VIDRange{{First: 3968, Last: 4095}} },
+			code: findings.VIDsDropped, level: findings.Error, want: "frames do not get past it whose tag has the VIDs 3968-4095, and the domain's tags have VIDs from 1 to 4094 (ran on M32 1.2, 2026-11-22)"},
+		"other VIDs": {facts: measuredFacts(), change: func(q *inventory.Facts) { q.DroppedVIDs = &[]inventory.VIDRange{{}, {First: 4095, Last: 4095}} }, reason: "ran on M32 1.2, 2026-11-22"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := planstest.Fabric(2, 1, 2)
+			d := &f.Devices[0]
+			if tc.change != nil {
+				tc.change(tc.facts)
+			}
+			d.Facts, d.Experimental = tc.facts, tc.optIn
+			p := made(t, f, func(d *inventory.Device) Observation {
+				o := unseen(d)
+				if d.Name == "leaf0" {
+					o.Experimental, o.Facts.Identity, o.Facts.Rules.Match = tc.experimental, tc.identity, vlanrules.MatchTernary
+					if tc.goal == TakeOff {
+						o.Setup = planstest.SetUp(d, 0x9900, 0)
+					}
+				}
+				return o
+			}, Options{Goal: tc.goal, Now: time.Unix(1e9, 0)})
+			var got findings.Finding
+			for _, one := range p.Findings {
+				if one.Device == "leaf0" && one.Code != findings.MTUUnknown {
+					got = one
+					break
+				}
+			}
+			if got.Code != tc.code || got.Level != tc.level || !strings.Contains(got.Reason, tc.want) {
+				t.Errorf("got %s %s: %s\nwant %s %s: %s", got.Level, got.Code, got.Reason, tc.level, tc.code, tc.want)
+			}
+			if reason := p.Devices[0].Reason; !strings.Contains(reason, tc.reason) || tc.reason == "" && strings.Contains(reason, "ran on") && tc.facts == nil {
+				t.Errorf("its level is %s: %q, want %q", p.Devices[0].Level, reason, tc.reason)
+			}
+			if stops := len(p.Errors()) > 0; stops != (tc.level == findings.Error) || stops != (len(p.Stages) == 0) {
+				t.Errorf("the plan has %d stages and the errors %v", len(p.Stages), p.Errors())
+			}
+		})
+	}
+}
