@@ -178,7 +178,7 @@ func bareBundles(t *testing.T, s *ovstest.Switch, flows int) []time.Duration {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of, err := ofp.NewConn(t.Context(), c)
+	of, err := ofp.NewConn(t.Context(), c, ofp.Version14)
 	if err != nil {
 		t.Fatal(err)
 	}

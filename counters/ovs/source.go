@@ -123,7 +123,7 @@ func (s *Source) read(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("is ovs-vswitchd running, and may this user open its socket? %w", err)
 		}
-		if s.of, err = ofp.NewConn(ctx, c); err != nil {
+		if s.of, err = ofp.NewConn(ctx, c, ofp.Version14); err != nil {
 			return err
 		}
 	}

@@ -73,7 +73,7 @@ func (s *sandwich) state(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := ofp.NewConn(t.Context(), socket)
+	c, err := ofp.NewConn(t.Context(), socket, ofp.Version14)
 	if err != nil {
 		t.Fatal(err)
 	}

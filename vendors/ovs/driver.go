@@ -184,7 +184,7 @@ func (d *Driver) connect(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("bridge %s: %w: is ovs-vswitchd running, has it a bridge of this name, and may this account open its socket (over SSH, root's by sudo: true)?", d.cfg.Bridge, err)
 	}
-	of, err := ofp.NewConn(ctx, c)
+	of, err := ofp.NewConn(ctx, c, ofp.Version14)
 	if err != nil {
 		var refused *ofp.Error
 		if errors.As(err, &refused) {
@@ -346,7 +346,7 @@ func portNames(ports []vendors.PortSetup) (names []string) {
 
 // sendsOn reports whether a flow, csig's or not, does what pipeline.passing does.
 func sendsOn(f *ofp.Flow) bool {
-	return f.Priority == 0 && f.Match == (ofp.Match{}) && !f.Goes && !f.Other && slices.Equal(f.Actions, out())
+	return f.Priority == 0 && f.Match == (ofp.Match{}) && !f.Goes && f.Plain() && slices.Equal(f.Actions, out())
 }
 
 // constant are the flows that a setup's ports and tables have whatever the

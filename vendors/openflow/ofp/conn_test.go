@@ -23,7 +23,7 @@ type fake struct {
 	ends   []uint16                                              // how bundles ended
 	refuse map[uint8]Error                                       // changes of flows in a table, of none (0): the commit, and afterChanges
 	answer func(f *fake, typ byte, xid uint32, body []byte) bool // true: it has dealt with it
-	hello  uint8                                                 // its version; 0: the one that is spoken
+	hello  Version                                               // its version; 0: the one that is spoken
 	c      net.Conn
 }
 
@@ -36,12 +36,12 @@ func (f *fake) write(b []byte) bool {
 }
 
 func (f *fake) error(xid uint32, e Error) bool {
-	return f.write(message(version, typeError, xid, byte(e.Type>>8), byte(e.Type), byte(e.Code>>8), byte(e.Code)))
+	return f.write(message(byte(version), typeError, xid, byte(e.Type>>8), byte(e.Type), byte(e.Code>>8), byte(e.Code)))
 }
 
 func (f *fake) serve() {
 	defer f.c.Close()
-	f.write(message(cmp.Or(f.hello, version), typeHello, 1))
+	f.write(message(byte(cmp.Or(f.hello, version)), typeHello, 1))
 	for {
 		head := make([]byte, headerLen)
 		if _, err := io.ReadFull(f.c, head); err != nil {
@@ -53,17 +53,19 @@ func (f *fake) serve() {
 		}
 		typ, xid := head[1], order.Uint32(head[4:])
 		if (typ == typeBundleControl || typ == typeBundleAdd) && order.Uint16(body[6:]) != 3 { // atomic and ordered (§7.3.9.3)
-			f.error(xid, Error{Type: errBundle, Code: 9}) // OFPBFC_BAD_FLAGS
+			f.error(xid, Error{Type: errBundle, Code: 7}) // OFPBFC_BAD_FLAGS
 			continue
 		}
 		switch {
 		case f.answer != nil && f.answer(f, typ, xid, body):
+		case typ == typeFeaturesReq:
+			f.write(message(byte(version), typeFeaturesRep, xid, make([]byte, 24)...))
 		case typ == typeBarrierReq:
 			if e, refused := f.refuse[afterChanges]; refused && slices.Equal(f.ends, []uint16{bundleOpen}) {
 				f.error(xid, e)
 				continue
 			}
-			f.write(message(version, typeBarrierRep, xid))
+			f.write(message(byte(version), typeBarrierRep, xid))
 		case typ == typeBundleControl:
 			kind := order.Uint16(body[4:])
 			f.ends = append(f.ends, kind)
@@ -71,7 +73,7 @@ func (f *fake) serve() {
 				f.error(xid, e)
 				continue
 			}
-			f.write(message(version, typeBundleControl, xid, body...))
+			f.write(message(byte(version), typeBundleControl, xid, body...))
 		case typ == typeBundleAdd:
 			table := body[8+headerLen+16]
 			if e, refused := f.refuse[table]; refused {
@@ -111,7 +113,7 @@ func dial(t *testing.T, serve func(net.Conn)) *Conn {
 		serve(there)
 	}()
 	t.Cleanup(func() { here.Close(); <-served })
-	o, err := NewConn(t.Context(), here)
+	o, err := NewConn(t.Context(), here, version)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,11 +123,12 @@ func dial(t *testing.T, serve func(net.Conn)) *Conn {
 // part answers a multipart request.
 func part(typ uint16, more byte, xid uint32, body ...byte) []byte {
 	b := order.AppendUint16(nil, typ)
-	return message(version, typeMultipartRep, xid, append(append(b, 0, more, 0, 0, 0, 0), body...)...)
+	return message(byte(version), typeMultipartRep, xid, append(append(b, 0, more, 0, 0, 0, 0), body...)...)
 }
 
 // TestHostileBridge has bridges that flood, and such as never come to an end: an
-// error that comes soon, after which there is no connection.
+// error that comes soon, after which there is no connection. Where the caller does not
+// wait any longer the connection stays.
 func TestHostileBridge(t *testing.T) {
 	for _, tc := range ovstest.HostileBridges() {
 		t.Run(tc.Name, func(t *testing.T) {
@@ -141,11 +144,13 @@ func TestHostileBridge(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tc.Want) {
 				t.Errorf("%v, want %s", err, tc.Want)
 			}
-			if tc.Want != ovstest.Slow && sent.Load() > 8<<20 /* of flows */ +16<<20 /* of the kernel's */ {
+			if tc.Want != ovstest.Slow && sent.Load() > maxStray+16<<20 /* of the kernel's */ {
 				t.Errorf("%d bytes were read", sent.Load())
 			}
-			if again := o.Barrier(t.Context()); again == nil {
-				t.Error("the connection is used again")
+			if tc.Want != ovstest.Slow {
+				if again := o.Barrier(t.Context()); again == nil {
+					t.Error("the connection is used again")
+				}
 			}
 		})
 	}
@@ -175,7 +180,7 @@ func TestParts(t *testing.T) {
 			if order.Uint16(body) != partFlow || body[8] != 60 {
 				t.Errorf("asked %x", body)
 			}
-			f.write(message(version, typeEchoRequest, 7, 1, 2))
+			f.write(message(byte(version), typeEchoRequest, 7, 1, 2))
 			f.write(part(partFlow, 1, xid, flowStats(&flows[0])...))
 			f.write(part(partFlow, 0, xid+5, flowStats(&flows[0])...))
 			f.write(part(partFlow, 0, xid, flowStats(&flows[1])...))
@@ -211,7 +216,7 @@ func TestRefusals(t *testing.T) {
 		{"none", nil, "", false, []uint16{bundleOpen, bundleCommit}, ""},
 		{"a full table", map[uint8]Error{61: full}, "swp2", true, []uint16{bundleOpen, bundleDiscard}, "the table is full"},
 		{"the first of two", map[uint8]Error{60: bad, 62: full}, "swp1", false, []uint16{bundleOpen, bundleDiscard}, "do not agree with the match"},
-		{"the commit", map[uint8]Error{0: {Type: errBundle, Code: 15}}, "", false, []uint16{bundleOpen, bundleCommit}, "a change in the bundle was refused"},
+		{"the commit", map[uint8]Error{0: {Type: errBundle, Code: 13}}, "", false, []uint16{bundleOpen, bundleCommit}, "a change in the bundle was refused"},
 		{"something new", map[uint8]Error{62: {Type: 99, Code: 1}}, "swp3", false, []uint16{bundleOpen, bundleDiscard}, "type 99, code 1"},
 		{"what follows the changes", map[uint8]Error{afterChanges: {Type: 1, Code: 5}}, "", false, []uint16{bundleOpen, bundleDiscard}, "no right to"},
 		{"another code", map[uint8]Error{62: {Type: errFlowMod, Code: 2}}, "swp3", false, []uint16{bundleOpen, bundleDiscard}, "no such table"},
@@ -255,7 +260,7 @@ func TestDiscardFails(t *testing.T) {
 				f.c.Close()
 				return true
 			}
-			return f.error(xid, Error{Type: errBundle, Code: 15})
+			return f.error(xid, Error{Type: errBundle, Code: 13})
 		}
 		err := connect(t, f).Commit(t.Context(), []Mod{{Kind: Add, Flow: &Flow{Table: 60, Actions: Actions(nil).Output(1)}, Name: "swp1"}})
 		var refused *Error
@@ -269,11 +274,11 @@ func TestDiscardFails(t *testing.T) {
 func TestAnswersOfOthers(t *testing.T) {
 	asked := 0
 	o := connect(t, &fake{answer: func(f *fake, typ byte, xid uint32, _ []byte) bool {
-		if asked++; asked <= 2 { // the hello and its barrier
+		if asked++; asked <= 2 { // the hello and the features
 			return false
 		}
-		f.write(message(version, typeBarrierRep, xid-1))
-		f.write(message(version, typeBundleControl, xid))
+		f.write(message(byte(version), typeBarrierRep, xid-1))
+		f.write(message(byte(version), typeBundleControl, xid))
 		return f.error(xid, Error{Type: 1, Code: 1})
 	}})
 	if err := o.Barrier(t.Context()); err == nil || !strings.Contains(err.Error(), "OFPBRC_BAD_TYPE") {
@@ -286,7 +291,7 @@ func TestAnswersOfOthers(t *testing.T) {
 func TestChanges(t *testing.T) {
 	for _, f := range sample() {
 		for kind, command := range map[ModKind]byte{Add: 0, Modify: 2, DeleteAll: 3, Delete: 4} {
-			b := appendMod(nil, &Mod{Kind: kind, Flow: &f, CookieMask: 0xff00}, 9)
+			b := appendMod(nil, version, &Mod{Kind: kind, Flow: &f, CookieMask: 0xff00}, 9)
 			if int(order.Uint16(b[2:])) != len(b) || len(b)%8 != 0 || b[1] != typeFlowMod || order.Uint32(b[4:]) != 9 || order.Uint64(b[8:]) != f.Cookie || order.Uint64(b[16:]) != 0xff00 ||
 				b[24] != f.Table || b[25] != command || order.Uint16(b[26:]) != f.IdleTimeout || order.Uint16(b[28:]) != f.HardTimeout || order.Uint16(b[30:]) != f.Priority ||
 				order.Uint32(b[32:]) != 0xffffffff || order.Uint32(b[36:]) != PortAny || order.Uint32(b[40:]) != 0xffffffff || order.Uint16(b[44:]) != f.Flags || order.Uint16(b[46:]) != 0 {
@@ -323,7 +328,7 @@ func TestGroupChanges(t *testing.T) {
 		command uint16
 		buckets []Actions
 	}{Add: {0, g.Buckets}, Modify: {1, g.Buckets}, AddOrModify: {0x8000, g.Buckets}, Delete: {2, nil}} {
-		b := appendMod(nil, &Mod{Kind: kind, Group: &g}, 9)
+		b := appendMod(nil, version, &Mod{Kind: kind, Group: &g}, 9)
 		if b[1] != typeGroupMod || int(order.Uint16(b[2:])) != len(b) || order.Uint32(b[4:]) != 9 || order.Uint16(b[8:]) != want.command || b[10] != GroupIndirect || order.Uint32(b[12:]) != 7 {
 			t.Fatalf("%d: %x", kind, b)
 		}
@@ -388,15 +393,15 @@ func TestPorts(t *testing.T) {
 	b := slices.Concat(desc(1, "swp1", 0, 0, kilo), desc(2, "swp2", portDown, 0, 0), desc(3, "swp3", 0, linkDown, 0), desc(4, "swp4", noReceive, live|blocked, 7*kilo*kilo),
 		desc(5, "swp5", portDown, linkDown, 0), desc(PortMax-1, "a\x1b[31m", 0, live, 0), desc(PortMax, "none", 0, 0, 0), desc(0xfffffffe, "br0", 0, 0, 0))
 	want := []Port{{1, "swp1", true, kilo * kilo}, {2, "swp2", false, 0}, {3, "swp3", false, 0}, {4, "swp4", true, 7 * kilo * kilo * kilo}, {5, "swp5", false, 0}, {PortMax - 1, `a\x1b[31m`, true, 0}}
-	if got, err := parsePorts(nil, b); err != nil || !slices.Equal(got, want) {
+	if got, err := parsePorts(nil, version, b); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	bare := desc(1, "swp1", 0, 0, 0)[:portLen]
 	order.PutUint16(bare[4:], portLen)
-	if got, err := parsePorts(nil, bare); err != nil || !slices.Equal(got, []Port{{1, "swp1", true, 0}}) {
+	if got, err := parsePorts(nil, version, bare); err != nil || !slices.Equal(got, []Port{{1, "swp1", true, 0}}) {
 		t.Errorf("without properties: %+v, %v", got, err)
 	}
-	if _, err := parsePorts(nil, b[:len(b)-1]); !errors.Is(err, ErrMalformed) {
+	if _, err := parsePorts(nil, version, b[:len(b)-1]); !errors.Is(err, ErrMalformed) {
 		t.Errorf("cut short: %v", err)
 	}
 	stats := make([]byte, portStatsLen)
@@ -407,10 +412,10 @@ func TestPorts(t *testing.T) {
 		order.PutUint64(stats[16+8*i:], v)
 	}
 	all := []PortStats{{Number: 9, Age: 77, TxPackets: 2, TxBytes: 4, Dropped: 650, Errors: 7000}}
-	if got, err := parsePortStats(nil, stats); err != nil || !slices.Equal(got, all) {
+	if got, err := parsePortStats(nil, version, stats); err != nil || !slices.Equal(got, all) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := parsePortStats(nil, stats[:portStatsLen-1]); !errors.Is(err, ErrMalformed) {
+	if _, err := parsePortStats(nil, version, stats[:portStatsLen-1]); !errors.Is(err, ErrMalformed) {
 		t.Errorf("cut short: %v", err)
 	}
 }

@@ -90,13 +90,13 @@ const (
 )
 
 // appendMod appends a flow_mod (§7.3.4.1).
-func appendMod(b []byte, m *Mod, xid uint32) []byte {
+func appendMod(b []byte, v Version, m *Mod, xid uint32) []byte {
 	if m.Group != nil {
-		return m.Group.appendMod(b, m.Kind, xid)
+		return m.Group.appendMod(b, v, m.Kind, xid)
 	}
 	start := len(b)
 	f := m.Flow
-	b = begin(b, typeFlowMod, xid)
+	b = begin(b, v, typeFlowMod, xid)
 	b = order.AppendUint64(b, f.Cookie)
 	b = order.AppendUint64(b, m.CookieMask)
 	b = append(b, f.Table, byte(m.Kind))

@@ -35,9 +35,9 @@ func (g *Group) Same(o *Group) bool {
 var groupCommands = map[ModKind]uint16{Add: 0, Modify: 1, Delete: 2, AddOrModify: 0x8000}
 
 // appendMod appends a group_mod.
-func (g *Group) appendMod(b []byte, kind ModKind, xid uint32) []byte {
+func (g *Group) appendMod(b []byte, v Version, kind ModKind, xid uint32) []byte {
 	start := len(b)
-	b = order.AppendUint16(begin(b, typeGroupMod, xid), groupCommands[kind])
+	b = order.AppendUint16(begin(b, v, typeGroupMod, xid), groupCommands[kind])
 	b = order.AppendUint32(append(b, g.Type, 0), g.ID)
 	if kind != Delete {
 		b = g.appendBuckets(b)

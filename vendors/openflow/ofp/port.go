@@ -8,7 +8,7 @@ import (
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
-// Port is a port of the bridge (§7.2.1.1).
+// Port is a port of the switch (1.3.5 and 1.4 §7.2.1).
 type Port struct {
 	Number uint32
 	Name   string // its interface's, of which OpenFlow has 15 bytes; what does not print is escaped
@@ -17,73 +17,107 @@ type Port struct {
 }
 
 const (
-	portLen       = 40
+	portLen       = 40 // of 1.4: properties follow
+	portLen13     = 64
 	maxName       = 15 * len(`\x00`) // bytes of a name of which nothing prints
 	portDown      = 1 << 0           // of config
 	linkDown      = 1 << 0           // of state
 	ethernetProp  = 0
 	ethernetLen   = 32
 	bitsPerKilo   = 1000
-	portStatsLen  = 80
-	currSpeedFrom = 24
+	currSpeedFrom = 24 // of the property
+	currSpeed13   = 56 // of the port
+
+	portStatsLen   = 80 // of 1.4: properties follow
+	portStatsLen13 = 112
 )
 
-// Ports reads the bridge's ports, local ones aside.
+// Ports reads the switch's ports, local ones aside.
 func (o *Conn) Ports(ctx context.Context) ([]Port, error) {
 	var out []Port
 	err := o.multipart(ctx, partPortDesc, nil, func(body []byte) (err error) {
-		out, err = parsePorts(out, body)
+		out, err = parsePorts(out, o.Version, body)
 		return err
 	})
 	return out, err
 }
 
-func parsePorts(out []Port, b []byte) ([]Port, error) {
-	err := records(b, "a port", 4, portLen, func(b []byte) error {
+// speeds are bit rates by the bits of a port's features (1.3.5 §7.2.1.2), in Mbit/s.
+var speeds = [...]uint64{10, 10, 100, 100, 1000, 1000, 10_000, 40_000, 100_000, 1_000_000}
+
+// speedOf is a port's bit rate: as it is, or else by its current features.
+func speedOf(kilobits, features uint32) uint64 {
+	if kilobits != 0 {
+		return uint64(kilobits) * bitsPerKilo
+	}
+	most := uint64(0)
+	for i, megabits := range speeds {
+		if features&(1<<i) != 0 {
+			most = max(most, megabits*bitsPerKilo*bitsPerKilo)
+		}
+	}
+	return most
+}
+
+func parsePorts(out []Port, v Version, b []byte) ([]Port, error) {
+	one := func(b []byte) error {
 		p := Port{Number: order.Uint32(b)}
 		name, _, _ := bytes.Cut(b[16:32], []byte{0})
 		p.Name = untrusted.Text(string(name), maxName)
 		p.Up = order.Uint32(b[32:])&portDown == 0 && order.Uint32(b[36:])&linkDown == 0
-		for props := b[portLen:]; len(props) > 0; {
-			if len(props) < 4 {
-				return errMalformed("a port's property")
-			}
-			k := (int(order.Uint16(props[2:])) + 7) / 8 * 8 // with what pads it
-			if k < 8 || k > len(props) {
-				return errMalformed("a port's property")
-			}
-			if order.Uint16(props) == ethernetProp && k >= ethernetLen {
-				p.Speed = uint64(order.Uint32(props[currSpeedFrom:])) * bitsPerKilo
-			}
-			props = props[k:]
+		var err error
+		if v < Version14 {
+			p.Speed = speedOf(order.Uint32(b[currSpeed13:]), order.Uint32(b[portLen:]))
+		} else {
+			err = properties(b[portLen:], "a port's property", func(typ uint16, value []byte) error {
+				if typ == ethernetProp && len(value) >= ethernetLen-4 {
+					p.Speed = speedOf(order.Uint32(value[currSpeedFrom-4:]), order.Uint32(value[4:]))
+				}
+				return nil
+			})
 		}
 		if p.Number < PortMax {
 			out = append(out, p)
 		}
-		return nil
-	})
+		return err
+	}
+	if v < Version14 {
+		return out, fixed(b, "a port", portLen13, one)
+	}
+	err := records(b, "a port", 4, portLen, one)
 	return out, err
 }
 
 // PortStats is what a port has sent, and frames that it lost, since the switch
-// began to count (§7.3.5.6). What it does not count is 0.
+// began to count (§7.3.5.6).
 type PortStats struct {
 	Number             uint32
-	Age                uint32 // seconds since the bridge has it
-	TxPackets, TxBytes uint64
-	Dropped, Errors    uint64 // in both directions
+	Age                uint32 // seconds since the switch has it
+	TxPackets, TxBytes uint64 // NotCounted where the switch does not count them
+	Dropped, Errors    uint64 // in both directions; 0 where they are not counted
 }
+
+// NotCounted is a counter that the switch does not keep (§7.3.5.6).
+const NotCounted = math.MaxUint64
 
 // PortStats appends the counters of every port to out.
 func (o *Conn) PortStats(ctx context.Context, out []PortStats) ([]PortStats, error) {
 	err := o.multipart(ctx, partPortStats, zeros(order.AppendUint32(nil, PortAny), 4), func(body []byte) (err error) {
-		out, err = parsePortStats(out, body)
+		out, err = parsePortStats(out, o.Version, body)
 		return err
 	})
 	return out, err
 }
 
-func parsePortStats(out []PortStats, b []byte) ([]PortStats, error) {
+func parsePortStats(out []PortStats, v Version, b []byte) ([]PortStats, error) {
+	if v < Version14 {
+		err := fixed(b, "port statistics", portStatsLen13, func(b []byte) error {
+			out = append(out, PortStats{Number: order.Uint32(b), Age: order.Uint32(b[104:]), TxPackets: order.Uint64(b[16:]), TxBytes: order.Uint64(b[32:]),
+				Dropped: counted(b[40:]) + counted(b[48:]), Errors: counted(b[56:]) + counted(b[64:])})
+			return nil
+		})
+		return out, err
+	}
 	err := records(b, "port statistics", 0, portStatsLen, func(b []byte) error {
 		out = append(out, PortStats{Number: order.Uint32(b[4:]), Age: order.Uint32(b[8:]), TxPackets: order.Uint64(b[24:]), TxBytes: order.Uint64(b[40:]),
 			Dropped: counted(b[48:]) + counted(b[56:]), Errors: counted(b[64:]) + counted(b[72:])})
@@ -92,10 +126,10 @@ func parsePortStats(out []PortStats, b []byte) ([]PortStats, error) {
 	return out, err
 }
 
-// counted is a counter; one with all bits set is not kept (§7.3.5.6).
+// counted is a counter, 0 where it is not kept.
 func counted(b []byte) uint64 {
 	v := order.Uint64(b)
-	if v == math.MaxUint64 {
+	if v == NotCounted {
 		return 0
 	}
 	return v

@@ -2,24 +2,41 @@ package ofp
 
 import (
 	"encoding/binary"
+	"fmt"
 )
 
-// version is OpenFlow 1.4's number on the wire.
-const version = 5
+// Version is a version of OpenFlow, by its number on the wire.
+type Version uint8
 
-// The message types that are sent or understood (§7.1).
+// The versions that are spoken, and the newest whose hello is understood.
+const (
+	Version13 Version = 4
+	Version14 Version = 5
+
+	newest Version = 7
+)
+
+// String is the version as people write it, e.g. 1.3.
+func (v Version) String() string { return fmt.Sprintf("1.%d", int(v)-1) }
+
+// The message types that are sent or understood (1.3.5 and 1.4 §7.1).
 const (
 	typeHello         = 0
 	typeError         = 1
 	typeEchoRequest   = 2
 	typeEchoReply     = 3
+	typeFeaturesReq   = 5
+	typeFeaturesRep   = 6
 	typeFlowMod       = 14
 	typeGroupMod      = 15
 	typeMultipartReq  = 18
 	typeMultipartRep  = 19
 	typeBarrierReq    = 20
 	typeBarrierRep    = 21
-	typeBundleControl = 33
+	typeRoleReq       = 24
+	typeRoleRep       = 25
+	typeSetAsync      = 28
+	typeBundleControl = 33 // 1.4
 	typeBundleAdd     = 34
 )
 
@@ -29,8 +46,8 @@ const headerLen = 8
 var order = binary.BigEndian
 
 // begin appends a message's header; its length is set by end.
-func begin(b []byte, typ uint8, xid uint32) []byte {
-	return order.AppendUint32(append(b, version, typ, 0, 0), xid)
+func begin(b []byte, v Version, typ uint8, xid uint32) []byte {
+	return order.AppendUint32(append(b, byte(v), typ, 0, 0), xid)
 }
 
 // end sets the length of the message that begins at start.
@@ -68,6 +85,39 @@ func records(b []byte, what string, lengthAt, least int, f func(record []byte) e
 			return err
 		}
 		b = b[n:]
+	}
+	return nil
+}
+
+// fixed gives f each of the records that b is made of, which have one length.
+func fixed(b []byte, what string, length int, f func(record []byte) error) error {
+	for ; len(b) > 0; b = b[length:] {
+		if len(b) < length {
+			return errMalformed(what)
+		}
+		if err := f(b[:length]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// properties gives f each of the properties that b is made of: type, length and
+// value. What pads one to a multiple of 8 is no part of its length (1.4 §7.1.2).
+func properties(b []byte, what string, f func(typ uint16, value []byte) error) error {
+	for len(b) > 0 {
+		if len(b) < 4 {
+			return errMalformed(what)
+		}
+		n := int(order.Uint16(b[2:]))
+		padded := (n + 7) / 8 * 8
+		if n < 4 || padded > len(b) {
+			return errMalformed(what)
+		}
+		if err := f(order.Uint16(b), b[4:n]); err != nil {
+			return err
+		}
+		b = b[padded:]
 	}
 	return nil
 }

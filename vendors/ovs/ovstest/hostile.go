@@ -95,7 +95,7 @@ func forever(w io.Writer, first, text string) error {
 }
 
 // HostileBridge is one way in which ovs-vswitchd does not do what it should with a
-// question of OpenFlow 1.4, other than a hello and barriers.
+// question of OpenFlow 1.4, other than a hello, features and barriers.
 type HostileBridge struct {
 	Name string
 	Want string // as of a HostileDatabase
@@ -105,7 +105,7 @@ type HostileBridge struct {
 }
 
 // Messages of OpenFlow 1.4 (§7.1).
-const hello, echo, request, reply, barrier, barrierReply = 0, 2, 18, 19, 20, 21
+const hello, echo, features, featuresReply, request, reply, barrier, barrierReply = 0, 2, 5, 6, 18, 19, 20, 21
 
 // message is one of OpenFlow.
 func message(typ byte, xid uint32, body []byte) []byte {
@@ -139,6 +139,8 @@ func (h *HostileBridge) Serve(c io.ReadWriteCloser) {
 			return
 		}
 		switch xid := binary.BigEndian.Uint32(head[4:]); {
+		case head[1] == features:
+			_, err = c.Write(message(featuresReply, xid, make([]byte, 24)))
 		case head[1] == barrier:
 			_, err = c.Write(message(barrierReply, xid, nil))
 		case head[1] == request && len(body) > 1:
@@ -164,12 +166,12 @@ func HostileBridges() []HostileBridge {
 				}
 			}
 		}},
-		{"questions for ever", Slow, says(message(echo, 9, make([]byte, 1000)))},
-		{"answers to others for ever", Slow, func(w io.Writer, kind uint16, xid uint32) error {
+		{"questions for ever", "answer nothing", says(message(echo, 9, make([]byte, 1000)))},
+		{"answers to others for ever", "answer nothing", func(w io.Writer, kind uint16, xid uint32) error {
 			return forever(w, "", string(part(kind, 0, xid+1, many)))
 		}},
 		{"silence", Slow, func(io.Writer, uint16, uint32) error { return nil }},
-		{"half a message", "the bridge closed it", func(w io.Writer, kind uint16, xid uint32) error {
+		{"half a message", "the switch closed it", func(w io.Writer, kind uint16, xid uint32) error {
 			_, _ = w.Write(part(kind, 0, xid, aFlow())[:40]) // it ends either way
 			return io.EOF
 		}},
