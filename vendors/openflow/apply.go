@@ -1,0 +1,369 @@
+package openflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// Apply makes the switch's flows those of the setup. There are no transactions: of a
+// port frames see the old setup or the new one, and ports change one after the other.
+// What the switch cannot have is refused before anything is written. A port that is
+// not there, or for which there is no room, is an error of that port; the others are
+// done all the same, and it passes tags through.
+func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
+	if err := validate(&want); err != nil {
+		return err
+	}
+	if err := d.connect(ctx); err != nil {
+		return err
+	}
+	s := want.Wanted()
+	pipe, err := newPipeline(d.cfg.Table, s)
+	if err != nil {
+		return &vendors.PermanentError{Err: err}
+	}
+	have, err := d.read(ctx, true)
+	if err != nil {
+		return err
+	}
+	if err := d.refuse(ctx, have, s); err != nil {
+		return err
+	}
+	keep := false
+	if old := d.setup; old != nil || have.found {
+		if old == nil {
+			old = &have.setup
+		}
+		keep = old.Layout == s.Layout && slices.Equal(old.Signals, s.Signals)
+	}
+	d.setup, d.pipe, d.compiler = s, pipe, vlanrules.NewCompiler(Rules(), s.Layout)
+	d.ports, d.byName = nil, make(map[string]*port, len(s.Ports))
+	for _, p := range s.Ports {
+		q := &port{name: p.Port, action: p.Action}
+		d.ports = append(d.ports, q)
+		d.byName[p.Port] = q
+	}
+	d.known = vendors.Unread
+	if _, err := d.sync(ctx, have, keep); err != nil {
+		return err
+	}
+	var errs []error
+	for _, p := range d.ports {
+		errs = append(errs, p.problem())
+	}
+	return errors.Join(append(errs, d.elsewhere...)...)
+}
+
+// problem is why a port is not as its setup says, nil where it is.
+func (p *port) problem() error {
+	if p.failed == nil {
+		return nil
+	}
+	return &vendors.PortError{Port: p.name, Err: p.failed}
+}
+
+// sync brings the switch to d.setup, and our knowledge to the switch. It returns what
+// had been changed by another process. keep leaves the signal as it is found.
+func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Change, error) {
+	y := &syncing{Driver: d, s: s, keep: keep, wasKnown: d.known != vendors.Unread, what: map[string]string{}, quiet: map[string]bool{}, have: s.byKey(), jobs: map[uint32]*job{}}
+	y.first.steps, y.last.steps = make([][]ofp.Mod, 2), make([][]ofp.Mod, 2)
+	d.known.Doubt()
+	d.elsewhere = nil
+	y.takeIn()
+	y.compare()
+	for _, run := range [][]*job{{&y.first}, y.sorted(), {&y.last}} {
+		if _, err := d.run(ctx, run...); err != nil {
+			return nil, err
+		}
+		for _, j := range run {
+			switch {
+			case j.err() == nil:
+			case j.name == "":
+				return nil, fmt.Errorf("the switch refuses flows that all ports need: %w", j.err())
+			case j.port != nil:
+				j.port.fails(j.err())
+			default:
+				d.elsewhere = append(d.elsewhere, &vendors.PortError{Port: j.name, Err: fmt.Errorf("it is in no setup, and frames that are handed over for it may be lost: %w", j.err())})
+			}
+		}
+	}
+	d.known, d.checked = vendors.Current, d.cfg.Now()
+	var changes []vendors.Change
+	for _, name := range slices.Sorted(maps.Keys(y.what)) {
+		changes = append(changes, vendors.Change{Kind: vendors.Alter, Port: name, What: "flows", Detail: y.what[name]})
+	}
+	return changes, nil
+}
+
+// fails notes that the switch refused a port's flows, until the next sync.
+func (p *port) fails(err error) {
+	p.dirty, p.settled, p.failed = true, false, refusal(err)
+}
+
+// refusal is a refusal of flows with what to do about it.
+func refusal(err error) error {
+	var refused *ofp.Error
+	if errors.As(err, &refused) && refused.TableFull() {
+		return fmt.Errorf("there is no room for its flows, and it has the fallback or passes tags through: make room: %w", err)
+	}
+	return fmt.Errorf("its flows are refused: %w", err)
+}
+
+// syncing is one run of sync.
+type syncing struct {
+	*Driver
+	s        *state
+	keep     bool
+	wasKnown bool              // what the switch had, so that what it does not have was changed by another process
+	what     map[string]string // was not as csig left it, of ports; "" is what all share
+
+	quiet map[string]bool // ports whose flows csig itself did not write, or not there
+
+	have        map[ofp.Key]*ofp.Flow
+	first, last job             // of what all ports share
+	jobs        map[uint32]*job // of ports by their numbers
+}
+
+func (y *syncing) note(port, format string, args ...any) {
+	if y.what[port] == "" && !y.quiet[port] {
+		y.what[port] = fmt.Sprintf(format, args...)
+	}
+}
+
+// The steps of a port's job. Deeper tables are written before frames come there, and
+// are emptied when none do.
+const (
+	stepDeep  = iota // what is added to or changed in the tables behind, and what strips
+	stepEnter        // what is added to the first table
+	stepLeave        // what is deleted there
+	stepClear        // what else is deleted
+	jobSteps
+)
+
+func (y *syncing) job(number uint32) *job {
+	j := y.jobs[number]
+	if j == nil {
+		name := y.s.names[number]
+		j = &job{name: name, port: y.byName[name], steps: make([][]ofp.Mod, jobSteps)}
+		y.jobs[number] = j
+	}
+	return j
+}
+
+func (y *syncing) sorted() (jobs []*job) {
+	for _, number := range slices.Sorted(maps.Keys(y.jobs)) {
+		jobs = append(jobs, y.jobs[number])
+	}
+	return jobs
+}
+
+// takeIn decides for each port that updates whether it keeps what it has, or falls
+// back until it is given its intents.
+func (y *syncing) takeIn() {
+	found := y.s.portFlows()
+	for _, p := range y.ports {
+		number := y.s.ports[p.name].Number
+		moved := p.number != number
+		y.quiet[p.name] = moved || p.failed != nil
+		p.number, p.failed, p.late = number, nil, false
+		switch {
+		case number == 0:
+			p.failed = errors.New("the switch has no such port; it is programmed as soon as it appears")
+		case number > maxPort:
+			p.failed, p.number = fmt.Errorf("its OpenFlow number is %d, and csig's tables have 12 bits for it", number), 0
+		}
+		if p.action != vlanrules.Update || p.number == 0 {
+			p.Reset()
+			continue
+		}
+		is := found[p.number]
+		if is == nil {
+			is = &seen{}
+		}
+		open := y.keep && !is.aside && is.updates
+		if y.wasKnown {
+			open = !p.aside && !p.dirty && !moved
+		}
+		before := p.have
+		p.have, p.settled = is.entries, false
+		if p.aside = !open || is.unreadable; p.aside {
+			p.dirty = true
+		}
+		if y.wasKnown && open && (is.unreadable || !sameEntries(before, p.have)) {
+			y.note(p.name, "flows of table %s were changed", y.s.tableText(y.s.base+tableLive))
+		}
+	}
+}
+
+// sameEntries compares entries in any order, but for their IDs.
+func sameEntries(a, b vlanrules.Table) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !slices.ContainsFunc(b, func(e vlanrules.Entry) bool {
+			e.ID = a[i].ID
+			return e == a[i]
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// compare makes the jobs from what is wanted and what is there.
+func (y *syncing) compare() {
+	want := y.s.constant(y.pipe)
+	for _, p := range y.ports {
+		if p.aside && p.number != 0 {
+			want = append(want, wanted{y.pipe.aside(p.number), p.name})
+		}
+	}
+	left := make(map[ofp.Key]*wanted, len(want))
+	for i := range want {
+		left[want[i].flow.Key()] = &want[i]
+	}
+	for i := range y.s.foreign { // first, as those of csig's may take their places
+		f := &y.s.foreign[i]
+		y.note("", "a flow of table %s was not csig's", y.s.tableText(f.Table))
+		y.first.steps[0] = append(y.first.steps[0], ofp.Mod{Kind: ofp.Delete, Flow: f})
+	}
+	y.present(left)
+	for i := range want {
+		w := &want[i]
+		if left[w.flow.Key()] == nil {
+			continue
+		}
+		if y.wasKnown && (w.name == "" || y.byName[w.name] != nil) {
+			y.note(w.name, "a flow of table %s was missing or changed", y.s.tableText(w.flow.Table))
+		}
+		y.write(w)
+	}
+}
+
+// present goes through what is there, and leaves of what is wanted the rest.
+func (y *syncing) present(left map[ofp.Key]*wanted) {
+	now := y.cfg.Now()
+	remaining := y.s.leases()
+	for i := range y.s.own {
+		f := &y.s.own[i]
+		w := left[f.Key()]
+		number := portOf(f)
+		p := y.byName[y.s.names[number]]
+		_, isEntry := y.pipe.readEntry(f)
+		switch {
+		case !y.s.inside(f.Table):
+		case w != nil && same(f, &w.flow):
+			delete(left, f.Key())
+		case w != nil: // replaced by compare
+		case isLease(y.pipe, f):
+		case number != 0 && y.s.names[number] == "": // it is not there now, and may come back
+		case isEntry && p != nil && p.action == vlanrules.Update && !p.aside: // Update's
+		case number == 0:
+			if y.wasKnown && !isRecord(f) {
+				y.note("", "a flow of table %s was one too many", y.s.tableText(f.Table))
+			}
+			y.last.steps[1] = append(y.last.steps[1], remove(f, ""))
+		case f.Table == y.s.base+tableSelect && f.Priority != priorityStrip:
+			y.job(number).drop(stepLeave, f)
+		default:
+			y.job(number).drop(stepClear, f)
+		}
+	}
+	live := slices.Max(remaining[:])
+	switch {
+	case !y.wasKnown:
+		y.until = time.Time{}
+		if live > time.Second { // an age is of whole seconds
+			y.until = now.Add(live - time.Second)
+		}
+	case live == 0 && now.Before(y.until):
+		y.note("", "the lease was gone, and ports had fallen back")
+		y.until = time.Time{}
+	}
+	if y.turn = 0; remaining[1] < remaining[0] {
+		y.turn = 1
+	}
+}
+
+func (j *job) drop(step int, f *ofp.Flow) { j.steps[step] = append(j.steps[step], remove(f, "")) }
+
+// write puts a flow that is missing, or other than it is to be, into its job.
+func (y *syncing) write(w *wanted) {
+	f := &w.flow
+	m := ofp.Mod{Kind: ofp.Add, Flow: f}
+	if h := y.have[f.Key()]; h != nil && h.Cookie == f.Cookie && h.HardTimeout == 0 && h.IdleTimeout == 0 {
+		m.Kind = ofp.Modify // a switch may delete what it adds again
+	}
+	number := portOf(f)
+	to := &y.first.steps[1]
+	switch {
+	case isRecord(f):
+		to = &y.last.steps[0]
+	case number == 0:
+	case f.Table != y.s.base+tableSelect || f.Priority == priorityStrip:
+		to = &y.job(number).steps[stepDeep]
+	default:
+		to = &y.job(number).steps[stepEnter]
+	}
+	*to = append(*to, m)
+}
+
+// refuse refuses what this switch cannot have.
+func (d *Driver) refuse(ctx context.Context, have *state, want *vendors.Setup) error {
+	if err := d.refuseForeign(have); err != nil {
+		return err
+	}
+	if have.found && have.at != have.base {
+		return &vendors.PermanentError{Err: fmt.Errorf("csig's flows are in tables %d to %d, and are to be in %d to %d: run csig off first, and hand frames over to table %d afterwards", have.at, have.at+tables-1, have.base, have.base+tables-1, have.base)}
+	}
+	if !slices.ContainsFunc(want.Ports, func(p vendors.PortSetup) bool { return p.Action != vlanrules.Passthrough }) {
+		return nil
+	}
+	if d.cfg.OrdinaryVLANs == "" {
+		return &vendors.PermanentError{Err: errors.New(undeclared)}
+	}
+	f, err := d.askFeatures(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.refuse(want); err != nil {
+		return err
+	}
+	p := have.pathOf(want.TPID)
+	if v := p.verdict(have.base, d.cfg.OrdinaryVLANs); v.Level == vlanrules.Refused {
+		return &vendors.PermanentError{Err: errors.New(v.Reason)}
+	}
+	return nil
+}
+
+const undeclared = "no match of OpenFlow sees a TPID, so that a frame with an ordinary VLAN tag would be rewritten: say in the fleet file why csig's tables meet none: management: {openflow: {ordinary_vlans: not-handed-over}}, where no flow hands one over, or not-parsed, where the switch takes CSIG's TPID alone for a VLAN tag's"
+
+// validate refuses a setup that this platform cannot have.
+func validate(s *vendors.Setup) error {
+	if len(s.Others) > maxOthers {
+		return &vendors.PermanentError{Err: fmt.Errorf("the setup has %d other TPIDs, and csig records %d", len(s.Others), maxOthers)}
+	}
+	return s.Check("", func(p *vendors.PortSetup) error {
+		switch {
+		case p.Port == "" || len(p.Port) > maxName:
+			return fmt.Errorf("%q is no name of a port: OpenFlow has 1 to %d bytes of it", p.Port, maxName)
+		case p.StripOthers, p.Action == vlanrules.Strip && len(s.Others) > 0:
+			return errors.New("tags of other TPIDs cannot be removed: no match of OpenFlow tells them apart")
+		case p.Action == vlanrules.Strip && s.WideTPID != 0:
+			return errors.New("it strips, and the domain has wide tags: OpenFlow cannot remove them")
+		}
+		return nil
+	})
+}
+
+// maxName is the longest name of a port that OpenFlow shows, in bytes.
+const maxName = 15

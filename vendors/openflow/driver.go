@@ -1,0 +1,231 @@
+package openflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// DefaultTable is the first of csig's tables where Config names none.
+const DefaultTable = 10
+
+// maxTable is the highest table that may be the first of csig's: OpenFlow ends at
+// 254.
+const maxTable = 255 - tables
+
+// Config says how the switch is reached, and what its operator declares.
+type Config struct {
+	Platform string // as fleet files name it; "" is openflow
+	Table    uint8  // the first of csig's three tables; 0 is DefaultTable
+
+	// OrdinaryVLANs is why no frame with an ordinary VLAN tag meets csig's tables,
+	// which could not tell it from a CSIG tag: NotHandedOver or NotParsed; "": the
+	// operator does not say.
+	OrdinaryVLANs OrdinaryVLANs
+
+	// AckDelay is how long after the answer to a barrier the changes before it may
+	// still take effect.
+	AckDelay time.Duration
+
+	// Connect returns the connection with the switch, and makes one where the last
+	// has broken. Those that it returned are its own.
+	Connect func(context.Context) (*ofp.Conn, error)
+	// Done is called by Close, where it is not nil.
+	Done func() error
+	Now  func() time.Time // nil is time.Now
+}
+
+// OrdinaryVLANs is what an operator declares of ordinary VLAN tags.
+type OrdinaryVLANs string
+
+// The declarations.
+const (
+	NotHandedOver OrdinaryVLANs = "not-handed-over" // no flow hands such a frame over
+	NotParsed     OrdinaryVLANs = "not-parsed"      // the switch takes CSIG's TPID alone for a VLAN tag's
+)
+
+// Driver drives one switch. Its methods are not safe for concurrent use.
+type Driver struct {
+	cfg Config
+	of  *ofp.Conn
+
+	setup    *vendors.Setup // nil until Apply or the first Update
+	pipe     *pipeline
+	compiler *vlanrules.Compiler
+	ports    []*port
+	byName   map[string]*port
+	known    vendors.Knowledge
+	checked  time.Time // when the switch was read
+
+	elsewhere []error // of ports that are in no setup
+	belated   []error // refusals of what the switch had acknowledged, since the last update
+
+	features *features // of the last connection that was asked
+	said     conditions
+	pathRead time.Time // when the operator's flows were read
+	bypassed error     // why frames do not come to csig's tables, as it was then
+
+	turn  int       // which lease is renewed next
+	until time.Time // what the lease was given; zero: none that would have to be there
+}
+
+var _ vendors.Driver = (*Driver)(nil)
+
+// port is what the driver knows of one port.
+type port struct {
+	name   string
+	action vlanrules.Action
+	number uint32 // its OpenFlow port; 0: not there
+
+	vendors.PortSignal
+	have    vlanrules.Table // in tableLive, unless dirty
+	aside   bool            // it has the flow that makes it fall back
+	dirty   bool            // what it has in tableLive is unknown
+	settled bool            // have is what its intents want
+	late    bool            // a refusal came after its acknowledgement, since the switch was read
+	failed  error           // why it is not as its setup says
+}
+
+// complete is cfg with its defaults. The error is a *vendors.PermanentError.
+func (cfg Config) complete() (Config, error) {
+	if cfg.Platform == "" {
+		cfg.Platform = "openflow"
+	}
+	if cfg.Table == 0 {
+		cfg.Table = DefaultTable
+	}
+	if cfg.Table > maxTable {
+		return cfg, &vendors.PermanentError{Err: fmt.Errorf("table %d: csig needs %d tables from there on, and OpenFlow ends at 254: use %d or less", cfg.Table, tables, maxTable)}
+	}
+	return cfg, nil
+}
+
+// Open returns a driver. It connects at the first use.
+func Open(cfg Config) (*Driver, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Driver{cfg: cfg}, nil
+}
+
+// Close ends the driver. What is programmed stays, until its lease ends.
+func (d *Driver) Close() error {
+	d.of = nil
+	if d.cfg.Done != nil {
+		return d.cfg.Done()
+	}
+	return nil
+}
+
+// connect finds the connection. What was known is in doubt where it is another
+// one: the switch may have restarted.
+func (d *Driver) connect(ctx context.Context) error {
+	of, err := d.cfg.Connect(ctx)
+	if err != nil || of != d.of {
+		d.known.Doubt()
+		d.of = nil
+	}
+	if err != nil {
+		return err
+	}
+	d.of = of
+	if n := of.Datapath.Tables; n > 0 && int(d.cfg.Table)+tables > int(n) {
+		return &vendors.PermanentError{Err: fmt.Errorf("the switch has tables 0 to %d, and csig needs tables %d to %d: set management: {openflow: {table: %d}} or less", n-1, d.cfg.Table, d.cfg.Table+tables-1, max(1, int(n)-tables))}
+	}
+	return nil
+}
+
+// Observe reads back the setup. Foreign flows in csig's tables, where there is no
+// setup of csig's, are a *vendors.ForeignError in a *vendors.PermanentError.
+func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
+	if err := d.connect(ctx); err != nil {
+		return vendors.Setup{}, err
+	}
+	s, err := d.read(ctx, true)
+	if err != nil {
+		return vendors.Setup{}, err
+	}
+	if err := d.refuseForeign(s); err != nil {
+		return vendors.Setup{}, err
+	}
+	return d.setupOf(s), nil
+}
+
+// Diff lists what Apply(want) would change. It reads nothing.
+func (d *Driver) Diff(have, want vendors.Setup) ([]vendors.Change, error) { return Diff(have, want) }
+
+// Release ends the lease: every port falls back at once.
+func (d *Driver) Release(ctx context.Context) error {
+	if err := d.connect(ctx); err != nil {
+		return err
+	}
+	pipe := pipeline{base: d.cfg.Table}
+	d.until = time.Time{}
+	j := job{steps: [][]ofp.Mod{nil}}
+	for turn := range leases {
+		f := pipe.lease(turn, 0)
+		j.steps[0] = append(j.steps[0], remove(&f, ""))
+	}
+	_, err := d.run(ctx, &j)
+	return errors.Join(err, j.err())
+}
+
+// Remove deletes csig's flows, in whatever tables they are, but for those that send
+// on what is handed over: the operator's flows still hand frames over.
+func (d *Driver) Remove(ctx context.Context) error {
+	if err := d.connect(ctx); err != nil {
+		return err
+	}
+	d.known, d.setup, d.until = vendors.Unread, nil, time.Time{}
+	s, err := d.read(ctx, true)
+	if err != nil {
+		return err
+	}
+	j := job{steps: make([][]ofp.Mod, 3)}
+	sent := map[uint8]map[uint32]bool{} // by first table: ports whose frames are sent on
+	for i := range s.own {
+		if f := &s.own[i]; isPass(f, priorityOther) {
+			if sent[f.Table] == nil {
+				sent[f.Table] = map[uint32]bool{}
+			}
+			sent[f.Table][portOf(f)] = true
+		}
+	}
+	for _, base := range s.bases() {
+		pipe := pipeline{base: base}
+		for _, number := range s.numbers() {
+			if !sent[base][number] {
+				f := pipe.pass(number, false)
+				j.steps[0] = append(j.steps[0], ofp.Mod{Kind: ofp.Add, Flow: &f})
+			}
+		}
+	}
+	for i := range s.own {
+		f := &s.own[i]
+		if isPass(f, priorityOther) {
+			continue
+		}
+		step := 2
+		if portOf(f) != 0 { // what remains is found and removed by the record, if this is cut short
+			step = 1
+		}
+		j.steps[step] = append(j.steps[step], remove(f, ""))
+	}
+	_, err = d.run(ctx, &j)
+	return errors.Join(err, j.err())
+}
+
+// isPass tells whether a flow is one of pipeline.pass.
+func isPass(f *ofp.Flow, priority uint16) bool {
+	number := portOf(f)
+	return number != 0 && f.Priority == priority && f.Match == to(number) && f.Actions.Same(output(number)) && f.Plain() && !f.Goes
+}

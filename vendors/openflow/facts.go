@@ -1,0 +1,179 @@
+package openflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// Rules is what csig's tables can express. Each message takes effect by itself.
+func Rules() vlanrules.Caps {
+	return vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true}
+}
+
+func degraded(why string) vlanrules.Verdict {
+	return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: why}
+}
+
+const (
+	unseenR   = "OpenFlow 1.3 has no word for R (the DEI): whether a rewritten tag keeps it is the switch's affair"
+	unseenTag = "a match sees the outermost tag, and no TPID: only frames without an ordinary VLAN tag may be handed over"
+)
+
+// facts is what is so on every switch that keeps to OpenFlow 1.3.
+func facts(platform string) vendors.Facts {
+	return vendors.Facts{
+		Platform:    platform,
+		Rules:       Rules(),
+		Traits:      traits(platform),
+		Update:      degraded(unseenR + "; " + unseenTag),
+		Strip:       degraded(unseenTag),
+		Wide:        vendors.Refusal("wide tags pass through untouched, and cannot be removed either: to OpenFlow their TPID is the ethertype of a frame without a tag, which no action takes away"),
+		Lease:       degraded("it expires by whole seconds: one of less than a second is one, and a switch may look for what has expired only now and then"),
+		Passthrough: degraded("only where the flows that choose the port do not match the tag: to them it is a VLAN's"),
+		TagDepths: []vlanrules.Verdict{
+			{},
+			vendors.Refusal("behind a VLAN tag a CSIG tag is not seen, and that VLAN's tag would be rewritten in its place"),
+		},
+		Notes: []string{
+			"flows of the operator choose the port, and hand frames over with write_metadata and goto_table: what goes to NORMAL passes none of csig's tables (docs/openflow.md)",
+			"nothing on the switch keeps two agents from programming it, where neither is MASTER: one agent for each switch is the operator's affair; csig agent's own lock holds on its machine alone",
+		},
+		Off: []string{"the flows that send on what is handed over to csig's first table: the operator's flows still hand frames over there"},
+	}
+}
+
+// Offline is what the platform promises without a device at hand.
+func Offline(platform string) vendors.Facts {
+	f := facts(platform)
+	f.Notes = append(f.Notes, "assumed from the platform, not probed: three tables in a row that match METADATA, VLAN_VID with a mask and VLAN_PCP, and set VLAN_VID")
+	return f
+}
+
+// Probe finds out what this switch can do, without changing it.
+func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
+	f := facts(d.cfg.Platform)
+	if err := d.connect(ctx); err != nil {
+		return f, err
+	}
+	s, err := d.read(ctx, true)
+	if err != nil {
+		return f, err
+	}
+	if d.said, err = d.conditions(ctx, s); err != nil {
+		return f, err
+	}
+	return d.factsOf(ctx, s, d.said)
+}
+
+// conditions are what of the switch decides what csig can do there.
+type conditions struct {
+	frames   vlanrules.Verdict // whether they come to csig's tables
+	features features
+}
+
+func (d *Driver) conditions(ctx context.Context, s *state) (c conditions, err error) {
+	f, err := d.askFeatures(ctx)
+	if err != nil {
+		return c, err
+	}
+	tpid := s.setup.TPID
+	if d.setup != nil {
+		tpid = d.setup.TPID
+	}
+	p := s.pathOf(tpid)
+	return conditions{p.verdict(s.base, d.cfg.OrdinaryVLANs), *f}, nil
+}
+
+// same compares conditions, but for numbers in the reason that the next look may find
+// otherwise.
+func (c conditions) same(o conditions) bool {
+	c.frames.Reason, o.frames.Reason = "", ""
+	c.features.of, o.features.of = nil, nil
+	return c == o
+}
+
+// factsOf is what the switch can do.
+func (d *Driver) factsOf(ctx context.Context, s *state, c conditions) (vendors.Facts, error) {
+	f := facts(d.cfg.Platform)
+	desc, err := d.of.Desc(ctx)
+	var refused *ofp.Error
+	switch {
+	case err == nil:
+		f.Identity = vendors.Identity{Maker: desc.Maker, Model: desc.Hardware, Version: desc.Software, Serial: desc.Serial}
+	case !errors.As(err, &refused):
+		return f, d.broken(err)
+	}
+	f.Ports = slices.Sorted(maps.Keys(s.ports))
+	f.Rules.Entries, f.Rules.Shared = c.features.entries, c.features.entries > 0
+	f.Notes = append(f.Notes, fmt.Sprintf("OpenFlow %s, datapath %#x, csig's tables %d to %d", d.of.Version, d.of.Datapath.ID, d.cfg.Table, d.cfg.Table+tables-1))
+	if d.cfg.AckDelay == 0 {
+		f.Notes = append(f.Notes, "assumed, not measured: a change has taken effect when the switch answers the barrier behind it (csig qualify measures that)")
+	}
+	if d.of.AsyncRefused != nil {
+		f.Notes = append(f.Notes, "the switch does not mask packet-ins for csig, which drops them")
+	}
+	add := func(v *vlanrules.Verdict, why string) {
+		if why != "" {
+			v.Reason = strings.TrimPrefix(v.Reason+"; "+why, "; ")
+			v.Level = max(v.Level, vlanrules.Degraded)
+		}
+	}
+	for _, v := range []*vlanrules.Verdict{&f.Update, &f.Strip} {
+		add(v, c.frames.Reason)
+		add(v, c.features.assumed)
+	}
+	var none string
+	switch {
+	case c.frames.Level == vlanrules.Refused:
+		none = c.frames.Reason
+	case c.features.problem != "":
+		none = c.features.problem
+	case d.cfg.OrdinaryVLANs == "":
+		none = undeclared
+	}
+	if none != "" {
+		f.Update, f.Strip, f.Lease = vendors.Refusal(none), vendors.Refusal(none), vendors.Refusal("there are no rules to expire: "+none)
+		for i := range f.TagDepths {
+			f.TagDepths[i] = vendors.Refusal(none)
+		}
+	} else if c.features.strip != "" {
+		f.Strip = vendors.Refusal(c.features.strip)
+	}
+	return f, nil
+}
+
+// pathEvery is how often the operator's flows are read, to see whether frames still
+// come to csig's tables.
+const pathEvery = 30 * time.Second
+
+// news tells an update what has become of the switch since that was told last. The
+// state is one of all tables.
+func (d *Driver) news(ctx context.Context, s *state, res *vendors.UpdateResult) error {
+	now, err := d.conditions(ctx, s)
+	if err != nil {
+		return err
+	}
+	d.bypassed = nil
+	if now.frames.Level == vlanrules.Refused {
+		d.bypassed = errors.New(now.frames.Reason)
+	}
+	if now.same(d.said) {
+		return nil
+	}
+	f, err := d.factsOf(ctx, s, now)
+	if err != nil {
+		return err
+	}
+	f.Lease = facts(d.cfg.Platform).Lease // there are rules, and they do expire
+	d.said, res.Facts = now, &f
+	return nil
+}

@@ -1,0 +1,135 @@
+package openflow
+
+import (
+	"fmt"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// maxGroups bounds groups within groups.
+const maxGroups = 4
+
+// effects is what a flow may do with a frame, the groups in its actions included.
+func (s *state) effects(f *ofp.Flow) ofp.Effects {
+	e := s.within(f.Actions, 0)
+	addEffects(&e, s.within(f.Write, 0))
+	return e
+}
+
+func addEffects(e *ofp.Effects, b ofp.Effects) {
+	e.Ports, e.Pushes, e.Resubmits = append(e.Ports, b.Ports...), append(e.Pushes, b.Pushes...), append(e.Resubmits, b.Resubmits...)
+	e.Opaque = e.Opaque || b.Opaque
+}
+
+func (s *state) within(a ofp.Actions, depth int) ofp.Effects {
+	e := a.Effects()
+	for _, id := range e.Groups {
+		g := s.groups[id]
+		if g == nil || depth == maxGroups {
+			e.Opaque = true
+			continue
+		}
+		for _, bucket := range g.Buckets {
+			addEffects(&e, s.within(bucket, depth+1))
+		}
+	}
+	return e
+}
+
+// path is how frames come to csig's tables: what the operator's flows are.
+type path struct {
+	handed   int       // flows that hand frames over with the number of their port
+	numbered int       // flows that hand frames over without one
+	middle   int       // flows that lead to the tables behind
+	bypass   int       // flows that output to ports
+	hidden   int       // flows that may output in ways that csig does not look into
+	normal   *ofp.Flow // outputs to NORMAL, FLOOD or ALL
+	vlan     *ofp.Flow // hands frames over that seem to have an ordinary VLAN's tag
+	why      string    // it seems so
+
+	first map[*int]*ofp.Flow
+}
+
+// pathOf looks at the operator's flows.
+func (s *state) pathOf(csigTPID uint16) *path {
+	p := &path{first: map[*int]*ofp.Flow{}}
+	count := func(n *int, f *ofp.Flow) {
+		if *n++; *n == 1 {
+			p.first[n] = f
+		}
+	}
+	for i := range s.others {
+		f := &s.others[i]
+		e := s.effects(f)
+		toCSIG := f.Goes && f.Goto == s.base
+		switch {
+		case toCSIG && f.Metadata.Mask&portMask == portMask:
+			count(&p.handed, f)
+		case toCSIG:
+			count(&p.numbered, f)
+		case f.Goes && s.inside(f.Goto):
+			count(&p.middle, f)
+		}
+		past := false
+		for _, port := range e.Ports {
+			switch {
+			case port == ofp.PortNormal || port == ofp.PortFlood || port == ofp.PortAll:
+				p.normal = f
+			case port < ofp.PortMax || port == portIn:
+				past = true
+			}
+		}
+		if past {
+			count(&p.bypass, f)
+		}
+		if e.Opaque || f.Other || len(e.Resubmits) > 0 {
+			count(&p.hidden, f)
+		}
+		if !toCSIG || p.vlan != nil {
+			continue
+		}
+		for _, push := range e.Pushes {
+			if push != csigTPID {
+				p.vlan, p.why = f, fmt.Sprintf("it pushes a tag of 0x%04x", push)
+			}
+		}
+		if id := f.Match.VIDMask &^ ofp.VLANPresent; id != 0 {
+			p.vlan, p.why = f, "it matches frames by a VLAN's VID"
+		}
+	}
+	return p
+}
+
+// portIn is the port that a frame came in by (OFPP_IN_PORT).
+const portIn = 0xfffffff8
+
+// at says where a flow is, for the operator to find it.
+func at(f *ofp.Flow) string {
+	return fmt.Sprintf("table %d with priority %d and cookie %#x", f.Table, f.Priority, f.Cookie)
+}
+
+// verdict is whether frames come to csig's tables as they should.
+func (p *path) verdict(base uint8, declared OrdinaryVLANs) vlanrules.Verdict {
+	degraded := func(format string, args ...any) vlanrules.Verdict {
+		return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: fmt.Sprintf(format, args...) + " (docs/openflow.md)"}
+	}
+	switch {
+	case p.normal != nil:
+		return vendors.Refusal(fmt.Sprintf("the switch forwards by itself what a flow outputs to NORMAL, FLOOD or ALL (it is in %s), and that passes none of csig's tables: flows have to choose the port and hand frames over (docs/openflow.md)", at(p.normal)))
+	case p.vlan != nil && declared == NotHandedOver:
+		return degraded("ordinary_vlans is %s, and a flow seems to hand over frames with an ordinary VLAN's tag: %s (it is in %s); csig would rewrite that tag", declared, p.why, at(p.vlan))
+	case p.numbered > 0:
+		return degraded("%d flows hand frames to table %d without write_metadata:PORT/%#x, and those are lost (one is in %s)", p.numbered, base, portMask, at(p.first[&p.numbered]))
+	case p.middle > 0:
+		return degraded("%d flows lead into csig's tables behind table %d (one is in %s): frames are to be handed to table %d", p.middle, base, at(p.first[&p.middle]), base)
+	case p.bypass > 0:
+		return degraded("%d flows output to ports and bypass table %d (one is in %s): tags of these frames are not updated", p.bypass, base, at(p.first[&p.bypass]))
+	case p.hidden > 0:
+		return degraded("%d flows may output in ways that csig does not look into (one is in %s)", p.hidden, at(p.first[&p.hidden]))
+	case p.handed == 0:
+		return degraded("no flow hands frames to table %d yet", base)
+	}
+	return vlanrules.Verdict{}
+}

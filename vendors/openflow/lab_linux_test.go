@@ -1,0 +1,226 @@
+package openflow
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/vendors/openflow/oftest"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+const (
+	soon   = 30 * time.Second // what must come may take that long on a busy machine
+	noTag  = -1
+	tpid   = 0x88a8
+	source = "p1" // frames come in there, and leave by the port that is the last byte of their destination
+)
+
+// lab is a real Open vSwitch as a hardware switch: behind a proxy that refuses what
+// OpenFlow 1.3 does not have.
+type lab struct {
+	*oftest.Switch
+	proxy  *oftest.Proxy
+	driver *Driver
+	clock  time.Duration // how far the driver's clock is ahead
+	seq    uint32
+}
+
+func newLab(t testing.TB, ports int, f oftest.Faults) *lab {
+	t.Helper()
+	l := &lab{Switch: oftest.StartSwitch(t, ports)}
+	l.proxy = oftest.Start(t, oftest.Options{Bridge: l.Path()}, f)
+	l.handOver(ports)
+	l.driver = l.open(t, Config{OrdinaryVLANs: NotHandedOver})
+	return l
+}
+
+// handOver are the operator's flows.
+func (l *lab) handOver(ports int) {
+	for n := 1; n <= ports; n++ {
+		l.Flow("add-flow", fmt.Sprintf("table=0,priority=10,dl_dst=02:00:00:00:00:%02x,actions=write_metadata:%d/0xfff,goto_table:%d", n, n, DefaultTable))
+	}
+}
+
+// open opens another driver of the switch.
+func (l *lab) open(t testing.TB, cfg Config) *Driver {
+	t.Helper()
+	var of *ofp.Conn
+	cfg.Connect = func(ctx context.Context) (*ofp.Conn, error) {
+		if of != nil && of.Err() == nil {
+			return of, nil
+		}
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", l.proxy.Addr())
+		if err != nil {
+			return nil, err
+		}
+		of, err = ofp.NewConn(ctx, c, ofp.Version13)
+		return of, err
+	}
+	cfg.Done = func() error {
+		if of == nil {
+			return nil
+		}
+		return of.Close()
+	}
+	cfg.Now = func() time.Time { return time.Now().Add(l.clock) }
+	d, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func ports(action vlanrules.Action, names ...string) (list []vendors.PortSetup) {
+	for _, name := range names {
+		list = append(list, vendors.PortSetup{Port: name, Action: action})
+	}
+	return list
+}
+
+func setupFor(list ...vendors.PortSetup) vendors.Setup {
+	return vendors.Setup{TPID: tpid, Signals: []quantize.Signal{quantize.MinABW, quantize.MaxPD}, OnStale: inventory.Conservative, Ports: list}
+}
+
+func (l *lab) apply(t testing.TB, s vendors.Setup) {
+	t.Helper()
+	if err := l.driver.Apply(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func intent(sig quantize.Signal, s uint8, lm uint16) vlanrules.Intent {
+	return vlanrules.Intent{Signal: sig, Action: vlanrules.Update, S: s, LM: lm}
+}
+
+func given(port string, intents ...vlanrules.Intent) vendors.PortUpdate {
+	return vendors.PortUpdate{Port: port, Intents: intents}
+}
+
+func (l *lab) update(t testing.TB, lease time.Duration, updates ...vendors.PortUpdate) vendors.UpdateResult {
+	t.Helper()
+	res, err := l.driver.Update(t.Context(), updates, lease)
+	if err != nil || !res.Leased {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	return res
+}
+
+// frame is one with a sequence number for a port; tci is its CSIG tag's, or noTag.
+func frame(seq uint32, port int, tci int) []byte {
+	b := []byte{2, 0, 0, 0, 0, byte(port), 2, 0, 0, 0, 1, 0}
+	if tci != noTag {
+		b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, tpid), uint16(tci))
+	}
+	b = append(b, 0x88, 0xb5)
+	return append(binary.BigEndian.AppendUint32(b, seq), make([]byte, 42)...)
+}
+
+// parsed is a frame's sequence number and the tag it has; ok is false where the rest
+// is not as frame makes it.
+func parsed(b []byte, port int) (seq uint32, tci int, ok bool) {
+	tci, at := noTag, 14
+	if len(b) >= 18 && binary.BigEndian.Uint16(b[12:]) == tpid {
+		tci, at = int(binary.BigEndian.Uint16(b[14:])), 18
+	}
+	if len(b) < at+4 {
+		return 0, 0, false
+	}
+	seq = binary.BigEndian.Uint32(b[at:])
+	return seq, tci, string(b) == string(frame(seq, port, tci))
+}
+
+// leaves is the tag with which a frame leaves a port, that comes with a tag.
+func (l *lab) leaves(t testing.TB, port, tci int) int {
+	t.Helper()
+	l.seq++
+	l.Ports[0].Send(frame(l.seq, port, tci))
+	for {
+		b := l.Ports[port-1].Receive(soon)
+		if b == nil {
+			t.Fatalf("no frame leaves port %d that came with %04x", port, tci)
+		}
+		seq, got, ok := parsed(b, port)
+		if !ok {
+			t.Fatalf("port %d: a frame with %04x leaves as %x", port, tci, b)
+		}
+		if seq == l.seq {
+			return got
+		}
+	}
+}
+
+// Settled has the switch forget what it cached of older flows.
+func (l *lab) Settled() { l.Appctl("revalidator/purge") }
+
+// window is how many frames are under way at once: a port that is a socket keeps no
+// more than 100.
+const window = 90
+
+// exchange sends a frame for each tag through a port and returns those they leave with.
+func (l *lab) exchange(t testing.TB, port int, tags []uint16) []uint16 {
+	t.Helper()
+	got := make([]uint16, len(tags))
+	for from := 0; from < len(tags); from += window {
+		to := min(from+window, len(tags))
+		first := l.seq + 1
+		for _, tag := range tags[from:to] {
+			l.seq++
+			l.Ports[0].Send(frame(l.seq, port, int(tag)))
+		}
+		for range to - from {
+			b := l.Ports[port-1].Receive(soon)
+			seq, tci, ok := parsed(b, port)
+			if !ok || tci == noTag || seq < first || seq > l.seq {
+				t.Fatalf("tags %04x to %04x: %x arrives", tags[from], tags[to-1], b)
+			}
+			got[from+int(seq-first)] = uint16(tci)
+		}
+	}
+	return got
+}
+
+// model is what a port with these intents makes of a tag's 16 bits, from the draft's
+// text (draft-00 §5.4) and not from any table. R is what Open vSwitch loses.
+func model(uec bool, intents []vlanrules.Intent, tci uint16) uint16 {
+	t, s := int(tci>>13), uint8(tci>>7&31)
+	for _, in := range intents {
+		worse := in.S < s
+		if t >= 2 { // the delays are aggregated by max
+			worse = in.S > s
+		}
+		if t != int(in.Signal) || !worse || uec && tci&1 == 1 {
+			continue
+		}
+		lm := in.LM
+		if uec {
+			lm <<= 1
+		}
+		return uint16(t)<<13 | uint16(in.S)<<7 | lm
+	}
+	return tci &^ 0x1000
+}
+
+// flows are csig's tables, as text.
+func (l *lab) flows() string {
+	var lines []string
+	for table := DefaultTable; table < DefaultTable+tables; table++ {
+		for line := range strings.Lines(l.Flow("dump-flows", "--no-stats", fmt.Sprintf("table=%d", table))) {
+			if line = strings.TrimSpace(line); strings.Contains(line, "table=") {
+				lines = append(lines, line)
+			}
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}

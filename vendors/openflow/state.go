@@ -1,0 +1,335 @@
+package openflow
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// state is what the switch has.
+type state struct {
+	ports   map[string]ofp.Port // by the names that fleet files use
+	names   map[uint32]string   // of the ports by number
+	own     []ofp.Flow          // csig's, in any table that was read
+	foreign []ofp.Flow          // foreign ones in csig's tables
+	others  []ofp.Flow          // foreign ones elsewhere, where they were read
+	groups  map[uint32]*ofp.Group
+	base    uint8 // the first of csig's tables, as they are to be
+
+	setup  vendors.Setup // that was recorded, without ports
+	found  bool
+	at     uint8  // the table that has the record
+	damage string // why it cannot be read
+}
+
+// portName is what fleet files call a port: by its number where it has no name.
+func portName(p *ofp.Port) string {
+	if p.Name == "" {
+		return strconv.FormatUint(uint64(p.Number), 10)
+	}
+	return p.Name
+}
+
+// read reads the switch: csig's tables, or with all every table and the groups.
+func (d *Driver) read(ctx context.Context, all bool) (*state, error) {
+	s := &state{ports: map[string]ofp.Port{}, names: map[uint32]string{}, base: d.cfg.Table}
+	ports, err := d.of.Ports(ctx)
+	if err != nil {
+		return nil, d.broken(err)
+	}
+	for i := range ports {
+		p := &ports[i]
+		s.ports[portName(p)], s.names[p.Number] = *p, portName(p)
+	}
+	tables := []uint8{ofp.AllTables}
+	if !all {
+		tables = []uint8{s.base + tableSelect, s.base + tableLive, s.base + tableStale}
+	}
+	for _, t := range tables {
+		flows, err := d.of.Flows(ctx, ofp.Filter{Table: t})
+		if err != nil {
+			return nil, d.broken(err)
+		}
+		for i := range flows {
+			s.sort(&flows[i])
+		}
+	}
+	if all {
+		groups, err := d.of.Groups(ctx)
+		if err != nil {
+			return nil, d.broken(err)
+		}
+		s.groups = make(map[uint32]*ofp.Group, len(groups))
+		for i := range groups {
+			s.groups[groups[i].ID] = &groups[i]
+		}
+	}
+	s.readSetup()
+	return s, nil
+}
+
+// broken notes that what the switch has is in doubt.
+func (d *Driver) broken(err error) error {
+	d.known.Doubt()
+	return fmt.Errorf("reading the switch: %w", err)
+}
+
+// inside tells whether a table is one of csig's.
+func (s *state) inside(table uint8) bool { return table >= s.base && table < s.base+tables }
+
+func (s *state) sort(f *ofp.Flow) {
+	switch {
+	case isOwn(f):
+		s.own = append(s.own, *f)
+	case s.inside(f.Table):
+		s.foreign = append(s.foreign, *f)
+	default:
+		s.others = append(s.others, *f)
+	}
+}
+
+// bases are the tables in which csig's first table may be, or have been.
+func (s *state) bases() []uint8 {
+	seen := map[uint8]bool{}
+	for i := range s.own {
+		if f := &s.own[i]; isPass(f, priorityOther) || isPass(f, priorityPass) || isRecord(f) {
+			seen[f.Table] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// numbers are the switch's ports that csig's tables can serve.
+func (s *state) numbers() []uint32 {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.names)), func(n uint32) bool { return n == 0 || n > maxPort })
+}
+
+// readSetup reads the record, that in csig's tables as they are to be if there is one.
+func (s *state) readSetup() {
+	records := map[uint8][]*ofp.Flow{}
+	for i := range s.own {
+		if f := &s.own[i]; isRecord(f) {
+			records[f.Table] = append(records[f.Table], f)
+		}
+	}
+	s.at = s.base
+	if records[s.base] == nil && len(records) > 0 {
+		s.at = slices.Min(slices.Collect(maps.Keys(records)))
+	}
+	var err error
+	if s.setup, s.found, err = readRecord(records[s.at]); err != nil {
+		s.setup, s.damage = vendors.Setup{}, "the record of the setup cannot be read: "+untrusted.Text(err.Error(), maxText)
+	}
+	if s.found || s.damage != "" {
+		return
+	}
+	for i := range s.own {
+		if f := &s.own[i]; s.inside(f.Table) && !isPass(f, priorityOther) {
+			s.damage = "there are flows of csig's without the record of a setup"
+			return
+		}
+	}
+}
+
+// maxText bounds what is printed of a message of the switch's, in bytes.
+const maxText = 200
+
+// seen is what the flows of one port in csig's tables are.
+type seen struct {
+	pass, strip, aside bool
+	updates            bool // it has flows of a port that updates
+	entries            vlanrules.Table
+	unreadable         bool // there are flows among its entries that are none
+}
+
+// portFlows are the flows of ports, by their numbers.
+func (s *state) portFlows() map[uint32]*seen {
+	pipe := pipeline{base: s.base}
+	out := map[uint32]*seen{}
+	for i := range s.own {
+		f := &s.own[i]
+		number := portOf(f)
+		if number == 0 || !s.inside(f.Table) {
+			continue
+		}
+		p := out[number]
+		if p == nil {
+			p = &seen{}
+			out[number] = p
+		}
+		switch table := f.Table - s.base; {
+		case table == tableSelect && f.Match == tagged(number):
+			p.strip = p.strip || f.Priority == priorityStrip
+		case table == tableSelect && f.Match == to(number):
+			p.pass = p.pass || f.Priority == priorityPass
+			p.aside = p.aside || f.Priority == priorityAside
+		case table == tableSelect:
+		case table == tableLive && f.Match != to(number):
+			e, ok := pipe.readEntry(f)
+			if p.updates = true; !ok {
+				p.unreadable = true
+				continue
+			}
+			p.entries = append(p.entries, e)
+		default:
+			p.updates = true
+		}
+	}
+	return out
+}
+
+// setupOf is the setup that the switch has, with what is not as Apply leaves it.
+// Ports are in the order of their numbers.
+func (d *Driver) setupOf(s *state) vendors.Setup {
+	if !s.found {
+		return vendors.Setup{Damaged: s.damage}
+	}
+	out := s.setup
+	if s.at != s.base {
+		out.Damaged = fmt.Sprintf("it is in tables %d to %d, and is to be in %d to %d", s.at, s.at+tables-1, s.base, s.base+tables-1)
+		return out
+	}
+	flows := s.portFlows()
+	for _, number := range slices.Sorted(maps.Keys(flows)) {
+		p := vendors.PortSetup{Port: s.names[number]}
+		switch is := flows[number]; {
+		case p.Port == "":
+			continue // it is not there now
+		case is.strip:
+			p.Action = vlanrules.Strip
+		case is.updates:
+			p.Action = vlanrules.Update
+		case is.pass:
+			p.Action = vlanrules.Passthrough
+		default:
+			continue
+		}
+		out.Ports = append(out.Ports, p)
+	}
+	pipe, err := newPipeline(s.base, &out)
+	if err != nil {
+		out.Damaged = err.Error()
+		return out
+	}
+	damage := map[string]string{}
+	have := s.byKey()
+	for _, w := range s.constant(pipe) {
+		switch h := have[w.flow.Key()]; {
+		case w.name != "" && !out.HasPort(w.name):
+		case h == nil:
+			damage[w.name] = "a flow of table " + s.tableText(w.flow.Table) + " is gone"
+		case !same(h, &w.flow):
+			damage[w.name] = "a flow of table " + s.tableText(w.flow.Table) + " has other actions"
+		}
+		delete(have, w.flow.Key())
+	}
+	for _, f := range have {
+		if why := s.extra(pipe, &out, f); why != "" {
+			name := s.names[portOf(f)]
+			if !out.HasPort(name) {
+				name = ""
+			}
+			damage[name] = why
+		}
+	}
+	if len(s.foreign) > 0 {
+		damage[""] = "table " + s.tableText(s.foreign[0].Table) + " has flows that are not csig's"
+	}
+	out.Damaged = damage[""]
+	for i := range out.Ports {
+		out.Ports[i].Damaged = damage[out.Ports[i].Port]
+	}
+	return out
+}
+
+// tableText is how messages call a table of csig's.
+func (s *state) tableText(table uint8) string {
+	return fmt.Sprintf("%d (%s)", table, tableNames[table-s.base])
+}
+
+// extra is why a flow of csig's is one too many, "" where it is not: the lease, and
+// those that an agent writes.
+func (s *state) extra(pipe *pipeline, setup *vendors.Setup, f *ofp.Flow) string {
+	if !s.inside(f.Table) {
+		return ""
+	}
+	number := portOf(f)
+	name := s.names[number]
+	if number != 0 && name == "" || isLease(pipe, f) || isPass(f, priorityOther) {
+		return ""
+	}
+	if setup.ActionOf(name) == vlanrules.Update {
+		aside := pipe.aside(number)
+		if _, ok := pipe.readEntry(f); ok || f.Key() == aside.Key() && same(f, &aside) {
+			return ""
+		}
+	}
+	return "a flow of table " + s.tableText(f.Table) + " is one too many"
+}
+
+// isLease tells whether a flow is one of the two that expire.
+func isLease(pipe *pipeline, f *ofp.Flow) bool {
+	for turn := range leases {
+		if l := pipe.lease(turn, 1); f.Key() == l.Key() && same(f, &l) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *state) byKey() map[ofp.Key]*ofp.Flow {
+	have := make(map[ofp.Key]*ofp.Flow, len(s.own))
+	for i := range s.own {
+		have[s.own[i].Key()] = &s.own[i]
+	}
+	return have
+}
+
+// wanted is a flow that is to be there, and the port that it belongs to; "" is of
+// none.
+type wanted struct {
+	flow ofp.Flow
+	name string
+}
+
+// constant are the flows that are there whatever the signal is: the setup's, and of
+// the switch's other ports those that send frames on which are handed over.
+func (s *state) constant(pipe *pipeline) (out []wanted) {
+	add := func(name string, flows ...ofp.Flow) {
+		for i := range flows {
+			out = append(out, wanted{flows[i], name})
+		}
+	}
+	add("", pipe.unleased())
+	add("", pipe.record()...)
+	for _, number := range s.numbers() {
+		name := s.names[number]
+		action := pipe.setup.ActionOf(name)
+		switch {
+		case action == vlanrules.Update:
+			add(name, pipe.port(number, action)...)
+		case action == vlanrules.Strip:
+			add(name, pipe.strip(tableSelect, priorityStrip, number), pipe.pass(number, true))
+		default:
+			add(name, pipe.pass(number, pipe.setup.HasPort(name)))
+		}
+	}
+	return out
+}
+
+// refuseForeign refuses tables that another application uses.
+func (d *Driver) refuseForeign(s *state) error {
+	if s.found && s.at == s.base || len(s.foreign) == 0 {
+		return nil
+	}
+	f := &s.foreign[0]
+	return &vendors.PermanentError{Err: &vendors.ForeignError{What: fmt.Sprintf("table %d has %d flows that are not csig's (the first has priority %d and cookie %#x): give csig tables of its own with management: {openflow: {table: N}}, of which it takes N to N+%d, with nothing in them",
+		f.Table, len(s.foreign), f.Priority, f.Cookie, tables-1)}}
+}

@@ -1,0 +1,97 @@
+package openflow
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors/openflow/oftest"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// TestEveryTag sends all 65,536 values of a tag through a port, with an agent and
+// without, against the draft's text.
+func TestEveryTag(t *testing.T) {
+	t.Parallel()
+	tags := make([]uint16, 1<<16)
+	for i := range tags {
+		tags[i] = uint16(i)
+	}
+	seed := uint64(time.Now().UnixNano())
+	rng := rand.New(rand.NewPCG(seed, 0))
+	t.Logf("seed %d", seed)
+	l := newLab(t, 2, oftest.Faults{})
+	for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
+		setup := setupFor(ports(vlanrules.Update, "p2")...)
+		setup.Layout = layout
+		l.apply(t, setup)
+		check := func(what string, tags []uint16, intents []vlanrules.Intent) {
+			t.Helper()
+			l.Settled()
+			wrong := 0
+			for i, got := range l.exchange(t, 2, tags) {
+				want := model(layout == quantize.UEC, intents, tags[i])
+				if tags[i]&0xefff == 0 {
+					continue // the userspace datapath takes a tag of zeros for none
+				}
+				// R stays where the tag is not rewritten, unless Open vSwitch loses it.
+				if got&^0x1000 != want {
+					if wrong++; wrong < 5 {
+						t.Errorf("%s, %s, %+v, %04x leaves as %04x, want %04x", layout, what, intents, tags[i], got, want)
+					}
+				}
+			}
+			if wrong > 0 {
+				t.Fatalf("%s, %s: %d of %d tags", layout, what, wrong, len(tags))
+			}
+		}
+		some := tags[len(tags)-2000:]
+		check("no lease", some, setup.Fallback())
+		for round, tags := range [][]uint16{tags, some, some} {
+			intents := []vlanrules.Intent{intent(quantize.MinABW, uint8(rng.IntN(32)), uint16(1+rng.IntN(50))), intent(quantize.MaxPD, uint8(rng.IntN(32)), uint16(1+rng.IntN(50)))}
+			l.update(t, time.Minute, given("p2", intents...))
+			if round == 0 && layout == quantize.UEC {
+				tags = tags[1<<15:] // the draft's layout has had them all
+			}
+			check("a lease", tags, intents)
+		}
+	}
+}
+
+// TestBetweenChanges looks at frames after every single message of every change: each
+// has the old or the new value.
+func TestBetweenChanges(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 2, oftest.Faults{})
+	l.apply(t, setupFor(ports(vlanrules.Update, "p2")...))
+	var tags []uint16 // one of each T of the setup, and S
+	for s := range uint16(32) {
+		tags = append(tags, s<<7|126, 2<<13|s<<7|126)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	old := []vlanrules.Intent{intent(quantize.MinABW, 20, 5), intent(quantize.MaxPD, 20, 5)}
+	l.update(t, time.Minute, given("p2", old...))
+	looked := 0
+	var now []vlanrules.Intent
+	l.proxy.Set(func(f *oftest.Faults) {
+		f.After = func(oftest.Message) {
+			l.Settled()
+			looked++
+			for i, got := range l.exchange(t, 2, tags) {
+				was, will := model(false, old, tags[i]), model(false, now, tags[i])
+				if got != was && got != will {
+					t.Errorf("%+v to %+v, after %d messages: %04x leaves as %04x, want %04x or %04x", old, now, looked, tags[i], got, was, will)
+				}
+			}
+		}
+	})
+	for range 12 {
+		now = []vlanrules.Intent{intent(quantize.MinABW, uint8(rng.IntN(32)), 6), intent(quantize.MaxPD, uint8(rng.IntN(32)), uint16(1+rng.IntN(50)))}
+		l.update(t, time.Minute, given("p2", now...))
+		old = now
+	}
+	if looked < 40 || t.Failed() {
+		t.Fatalf("looked %d times", looked)
+	}
+}

@@ -1,0 +1,275 @@
+package openflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// checkEvery is how often the switch is read for foreign changes of csig's flows, and
+// for ports that came or went. Switches answer from slow processors.
+const checkEvery = 5 * time.Second
+
+// maxLease is the longest lease: OpenFlow has 16 bits of seconds, and an agent
+// that renews less than once an hour is none.
+const maxLease = time.Hour
+
+// leaseSeconds rounds a lease up to what OpenFlow can express.
+func leaseSeconds(lease time.Duration) uint16 {
+	return uint16((lease + time.Second - 1) / time.Second)
+}
+
+// Update makes the live flows of the ports those of the intents, step by step, and
+// then renews the lease, rounded up to whole seconds.
+//
+// The first Update of a driver that was not told a setup takes over the one it
+// finds. An intent that cannot be carried out is a *vendors.PermanentError of
+// its port, and what the switch refuses a *vendors.PortError; these ports then fall
+// back alone.
+func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease time.Duration) (vendors.UpdateResult, error) {
+	var res vendors.UpdateResult
+	if lease <= 0 || lease > maxLease {
+		return res, &vendors.PermanentError{Err: fmt.Errorf("a lease of %v: want up to %v", lease, maxLease)}
+	}
+	until := d.cfg.Now().Add(lease)
+	if d.setup == nil {
+		if err := vendors.TakeOver(ctx, d, func() bool { return d.known == vendors.Current }); err != nil {
+			return res, err
+		}
+	}
+	if err := d.connect(ctx); err != nil {
+		return res, err
+	}
+	for _, r := range d.of.LateErrors() {
+		d.late(r)
+	}
+	if d.known != vendors.Current || d.cfg.Now().Sub(d.checked) >= checkEvery {
+		if err := d.check(ctx, &res); err != nil {
+			return res, err
+		}
+	}
+	errs, err := d.change(ctx, updates, &res)
+	if err == nil {
+		err = d.renew(ctx, until, lease)
+	}
+	errs = append(append(errs, d.elsewhere...), d.belated...)
+	d.belated = nil
+	if err != nil {
+		return vendors.UpdateResult{Repaired: res.Repaired, Facts: res.Facts}, errors.Join(append(errs, err)...)
+	}
+	res.Leased, d.until = true, until
+	res.Lease = time.Duration(leaseSeconds(lease)) * time.Second
+	return res, errors.Join(errs...)
+}
+
+// change brings ports to their intents. errs are of single ports; err ends the update.
+func (d *Driver) change(ctx context.Context, updates []vendors.PortUpdate, res *vendors.UpdateResult) (errs []error, err error) {
+	jobs := make([]*job, 0, len(updates))
+	listed := make(map[*port]bool, len(updates))
+	for i := range updates {
+		u := &updates[i]
+		p := d.byName[u.Port]
+		if p == nil {
+			errs = append(errs, vendors.NotInSetup(u.Port))
+			continue
+		}
+		listed[p] = true
+		j, err := d.jobFor(p, u.Intents)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if err := p.problem(); err != nil {
+			errs = append(errs, err)
+		} else if d.bypassed != nil {
+			errs = append(errs, &vendors.PermanentError{Port: p.name, Err: d.bypassed})
+		}
+		if len(j.steps) > 0 {
+			jobs = append(jobs, j)
+		}
+	}
+	if !d.cfg.Now().Before(d.until) {
+		// Under a new lease the values of a previous one would be back.
+		for _, p := range d.ports {
+			if p.action == vlanrules.Update && p.number != 0 && !listed[p] && !p.aside {
+				j := &job{name: p.name, port: p}
+				d.setAside(j)
+				jobs = append(jobs, j)
+			}
+		}
+	}
+	res.Ops, err = d.run(ctx, jobs...)
+	if err != nil {
+		return errs, err
+	}
+	var closing []*job
+	for _, j := range jobs {
+		p := j.port
+		if j.err() == nil {
+			p.done()
+			res.Ports++
+			continue
+		}
+		p.fails(j.err())
+		errs = append(errs, p.problem())
+		c := &job{name: p.name, port: p}
+		d.setAside(c)
+		closing = append(closing, c)
+	}
+	if _, err := d.run(ctx, closing...); err != nil {
+		return errs, err
+	}
+	for _, c := range closing {
+		if c.err() != nil {
+			d.known.Doubt()
+			return errs, fmt.Errorf("the lease is not renewed: port %s has neither its values nor its fallback: %w", c.name, c.err())
+		}
+		c.port.aside = true
+	}
+	return errs, nil
+}
+
+// done notes that a port's job was carried out.
+func (p *port) done() {
+	if p.aside = !p.Given() || p.Refused(); p.aside || p.late {
+		p.dirty, p.settled = true, false
+		return
+	}
+	p.have, p.dirty, p.settled = p.Result.Table, false, true
+}
+
+// jobFor is what brings a port to its intents; the error is why they cannot be
+// carried out.
+func (d *Driver) jobFor(p *port, intents []vlanrules.Intent) (*job, error) {
+	j := &job{name: p.name, port: p}
+	fresh, err := p.Give(d.setup, p.name, p.action, intents)
+	if p.number == 0 || p.failed != nil || p.action != vlanrules.Update {
+		return j, err
+	}
+	if fresh {
+		p.settled = false
+	}
+	if p.settled || err != nil && p.aside {
+		return j, err
+	}
+	rebuild := p.aside || p.dirty
+	have := p.have
+	if rebuild {
+		have = nil
+	}
+	if err == nil {
+		err = p.Compile(d.compiler, p.name, have)
+	}
+	switch {
+	case err != nil && p.aside:
+	case err != nil:
+		d.setAside(j)
+	case rebuild:
+		d.rebuild(j)
+	default:
+		for i := range p.Result.Ops {
+			j.add(d.op(p, &p.Result.Ops[i]))
+		}
+		p.settled = len(j.steps) == 0
+	}
+	return j, err
+}
+
+// op is an operation of the compiler's as a change of a flow.
+func (d *Driver) op(p *port, op *vlanrules.Op) ofp.Mod {
+	f := d.pipe.entry(tableLive, p.number, &op.Entry)
+	switch op.Kind {
+	case vlanrules.Add:
+		return ofp.Mod{Kind: ofp.Add, Flow: &f}
+	case vlanrules.Modify:
+		return ofp.Mod{Kind: ofp.Modify, Flow: &f}
+	}
+	return remove(&f, p.name)
+}
+
+// setAside has the job's port fall back alone.
+func (d *Driver) setAside(j *job) {
+	f := d.pipe.aside(j.port.number)
+	j.add(ofp.Mod{Kind: ofp.Add, Flow: &f})
+	j.port.Reset()
+}
+
+// rebuild writes a port's live flows while no frame meets them, whatever is there.
+func (d *Driver) rebuild(j *job) {
+	p := j.port
+	aside := d.pipe.aside(p.number)
+	if !p.aside {
+		j.add(ofp.Mod{Kind: ofp.Add, Flow: &aside})
+	}
+	all := ofp.Flow{Table: d.pipe.base + tableLive, Cookie: cookie, Match: to(p.number)}
+	j.add(ofp.Mod{Kind: ofp.DeleteAll, Flow: &all, CookieMask: cookieMask})
+	rest := d.pipe.rest(tableLive, p.number)
+	mods := []ofp.Mod{{Kind: ofp.Add, Flow: &rest}}
+	for i := range p.Result.Table {
+		f := d.pipe.entry(tableLive, p.number, &p.Result.Table[i])
+		mods = append(mods, ofp.Mod{Kind: ofp.Add, Flow: &f})
+	}
+	j.add(mods...)
+	j.add(remove(&aside, p.name))
+}
+
+// renew writes the lease's flow whose turn it is.
+func (d *Driver) renew(ctx context.Context, until time.Time, lease time.Duration) error {
+	if err := vendors.LateLease(d.cfg.Now(), until); err != nil {
+		return err
+	}
+	f := d.pipe.lease(d.turn, leaseSeconds(lease))
+	j := job{}
+	j.add(ofp.Mod{Kind: ofp.Add, Flow: &f})
+	if _, err := d.run(ctx, &j); err != nil {
+		return err
+	}
+	if j.err() != nil {
+		d.known.Doubt()
+		return fmt.Errorf("the switch refuses the lease: %w", j.err())
+	}
+	d.turn = (d.turn + 1) % leases
+	return nil
+}
+
+// late takes in a refusal of what the switch had acknowledged. A port of which it is
+// is written again from the beginning, as its statistics may say that all is there.
+func (d *Driver) late(r *ofp.Error) {
+	d.known.Doubt()
+	err := fmt.Errorf("the switch refused a change after it had acknowledged it, and its flows are written again: %w", r)
+	p := d.byName[r.Name]
+	if p == nil {
+		d.belated = append(d.belated, err)
+		return
+	}
+	p.late = true
+	p.dirty, p.settled = true, false
+	d.belated = append(d.belated, &vendors.PortError{Port: p.name, Err: err})
+}
+
+// check reads the switch and repairs what is not as we left it.
+func (d *Driver) check(ctx context.Context, res *vendors.UpdateResult) error {
+	all := d.cfg.Now().Sub(d.pathRead) >= pathEvery
+	s, err := d.read(ctx, all)
+	if err != nil {
+		return err
+	}
+	if all {
+		if err := d.news(ctx, s, res); err != nil {
+			return err
+		}
+		d.pathRead = d.cfg.Now()
+	}
+	changes, err := d.sync(ctx, s, true)
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		res.NoteRepair(c.Port, c.Detail)
+	}
+	return nil
+}
