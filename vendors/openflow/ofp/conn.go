@@ -2,6 +2,7 @@ package ofp
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -66,14 +67,20 @@ var errClosed = errors.New("it was closed")
 // then, and speaks the newest of the versions that the switch speaks, too. A switch
 // that speaks none is an *Error.
 func NewConn(ctx context.Context, c net.Conn, versions ...Version) (*Conn, error) {
-	return newConn(ctx, c, Patience, versions...)
+	o, err := newConn(ctx, c, Patience, versions...)
+	if err != nil {
+		return nil, err
+	}
+	o.run()
+	return o, nil
 }
 
+// newConn is a connection whose switch has said which it is, and that is not run yet.
 func newConn(ctx context.Context, c net.Conn, patience time.Duration, versions ...Version) (*Conn, error) {
 	o := &Conn{c: c, patience: patience, done: make(chan struct{}), echoes: make(chan []byte, 4), writing: make(chan struct{}, 1), pending: map[uint32]*request{}}
 	ctx, cancel := o.limit(ctx)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { o.c.Close() }) // not every connection has deadlines
+	stop := context.AfterFunc(ctx, o.shut) // not every connection has deadlines
 	err := o.hello(versions)
 	if !stop() && (err == nil || !isRefusal(err)) {
 		err = context.Cause(ctx)
@@ -85,9 +92,23 @@ func newConn(ctx context.Context, c net.Conn, patience time.Duration, versions .
 		}
 		return nil, o.failed
 	}
+	return o, nil
+}
+
+// run takes in what the switch sends, until the connection ends.
+func (o *Conn) run() {
 	go o.reader()
 	go o.answerer()
-	return o, nil
+}
+
+// shut closes what is below the connection. A TLS connection's own Close would wait
+// for a switch that does not read.
+func (o *Conn) shut() {
+	if secured, is := o.c.(*tls.Conn); is {
+		_ = secured.NetConn().Close() // of no use any more
+		return
+	}
+	_ = o.c.Close() // of no use any more
 }
 
 func isRefusal(err error) bool {
@@ -123,6 +144,7 @@ func (o *Conn) Err() error {
 
 // fail ends the connection, and every exchange on it.
 func (o *Conn) fail(err error) {
+	defer o.shut()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.failed != nil {
@@ -130,7 +152,6 @@ func (o *Conn) fail(err error) {
 	}
 	o.failed = fmt.Errorf("the connection with the switch broke: %w", err)
 	close(o.done)
-	_ = o.c.Close() // of no use any more
 	for _, r := range o.pending {
 		o.complete(r, o.failed)
 	}

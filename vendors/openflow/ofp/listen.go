@@ -1,0 +1,194 @@
+package ofp
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/csig-agent/csig/vendors/untrusted"
+)
+
+// listener is an address that switches dial. The sessions of one process share it.
+type listener struct {
+	addr string
+	l    net.Listener
+	tls  TLS // without Peer
+	room chan struct{}
+
+	mu      sync.Mutex
+	links   map[uint64]*link // by datapath ID
+	refused []string         // the newest
+}
+
+// listeners are those that are open, by address; links.mu guards them.
+var listeners = map[string]*listener{}
+
+const (
+	// maxHandshakes bounds the connections whose switch is not known yet.
+	maxHandshakes = 256
+	// maxRefusals bounds the refused connections that are kept for error messages.
+	maxRefusals = 4
+	// maxRefusal bounds one of them, in bytes.
+	maxRefusal = 300
+	// rivalPatience is how long a connection has to prove that it lives, when its
+	// switch connects again.
+	rivalPatience = 2 * time.Second
+)
+
+// listen has the link's switch dial in. links.mu is held.
+func (l *link) listen() error {
+	files := l.cfg.TLS
+	files.Peer = ""
+	ln := listeners[l.cfg.Listen]
+	switch {
+	case ln == nil:
+		at, err := net.Listen("tcp", l.cfg.Listen)
+		if err != nil {
+			return fmt.Errorf("openflow: %w", err)
+		}
+		ln = &listener{addr: l.cfg.Listen, l: at, tls: files, room: make(chan struct{}, maxHandshakes), links: map[uint64]*link{}}
+		listeners[ln.addr] = ln
+		go ln.accept()
+	case ln.tls != files:
+		return fmt.Errorf("openflow: switches dial %s already, with other TLS files", ln.addr)
+	}
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	ln.links[l.cfg.Datapath] = l
+	l.listener = ln
+	return nil
+}
+
+// leave ends a link's part; the last one closes the address. links.mu is held.
+func (ln *listener) leave(l *link) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	delete(ln.links, l.cfg.Datapath)
+	if len(ln.links) == 0 {
+		_ = ln.l.Close()
+		delete(listeners, ln.addr)
+	}
+}
+
+// Addr is the address that the switch dials; nil where csig dials.
+func (s *Session) Addr() net.Addr {
+	if s.l.listener == nil {
+		return nil
+	}
+	return s.l.listener.l.Addr()
+}
+
+func (ln *listener) accept() {
+	for {
+		c, err := ln.l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // out of descriptors: others may be closed
+			<-time.After(50 * time.Millisecond)
+			continue
+		}
+		select {
+		case ln.room <- struct{}{}:
+			go func() {
+				defer func() { <-ln.room }()
+				if err := ln.greet(c); err != nil {
+					c.Close()
+					ln.refuse(c, err)
+				}
+			}()
+		default:
+			c.Close()
+			ln.refuse(c, fmt.Errorf("%d others are connecting", maxHandshakes))
+		}
+	}
+}
+
+// refuse notes why a connection was refused.
+func (ln *listener) refuse(c net.Conn, err error) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if len(ln.refused) == maxRefusals {
+		ln.refused = append(ln.refused[:0], ln.refused[1:]...)
+	}
+	ln.refused = append(ln.refused, fmt.Sprintf("%v: %s", c.RemoteAddr(), untrusted.Text(err.Error(), maxRefusal)))
+}
+
+// refusals are the connections that were refused, for an error message.
+func (ln *listener) refusals() string {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if len(ln.refused) == 0 {
+		return ""
+	}
+	return "; refused: " + strings.Join(ln.refused, "; ")
+}
+
+// greet finds out which switch has dialed, and gives its session the connection.
+func (ln *listener) greet(c net.Conn) error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), defaultPatience, &silence{defaultPatience})
+	defer cancel()
+	var secured *tls.Conn
+	if (ln.tls != TLS{}) {
+		conf, err := ln.tls.config(true)
+		if err != nil {
+			return err
+		}
+		secured = tls.Server(c, conf)
+		if err := secured.HandshakeContext(ctx); err != nil {
+			return err
+		}
+		c = secured
+	}
+	conn, err := newConn(ctx, c, defaultPatience, Version13)
+	if err != nil {
+		return err
+	}
+	l, err := ln.find(conn, secured)
+	if err == nil {
+		conn.patience = l.cfg.Patience
+		conn.run()
+		err = l.prepare(ctx, conn)
+	}
+	if err != nil {
+		_ = conn.Close()
+		return err
+	}
+	go l.keep(conn)
+	return nil
+}
+
+// find is the session of the switch that has connected.
+func (ln *listener) find(conn *Conn, secured *tls.Conn) (*link, error) {
+	ln.mu.Lock()
+	l := ln.links[conn.Datapath.ID]
+	ln.mu.Unlock()
+	switch {
+	case l == nil:
+		return nil, fmt.Errorf("datapath %s is no device of this process", hexID(conn.Datapath.ID))
+	case conn.Datapath.Auxiliary != 0:
+		return nil, fmt.Errorf("an auxiliary connection of datapath %s, of which csig makes no use", hexID(conn.Datapath.ID))
+	case secured != nil:
+		if err := l.cfg.TLS.isPeer(secured.ConnectionState()); err != nil {
+			return nil, fmt.Errorf("datapath %s: %w", hexID(conn.Datapath.ID), err)
+		}
+	}
+	l.mu.Lock()
+	old := l.conn
+	l.mu.Unlock()
+	if old == nil {
+		return l, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), rivalPatience)
+	defer cancel()
+	if old.Echo(ctx) == nil {
+		return nil, fmt.Errorf("datapath %s is connected already", hexID(conn.Datapath.ID))
+	}
+	_ = old.Close()
+	return l, nil
+}

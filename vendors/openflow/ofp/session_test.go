@@ -1,0 +1,481 @@
+package ofp
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/agent/api/tlstest"
+)
+
+const soon = 20 * time.Second
+
+// peer is a switch of OpenFlow 1.3 that answers what every one has to, and leaves the
+// rest to a test.
+type peer struct {
+	id   uint64
+	hook func(p *peer, typ byte, xid uint32, body []byte) bool // true: it has dealt with it
+
+	c   net.Conn
+	out sync.Mutex
+	got []byte // types of the messages that came
+}
+
+func (p *peer) send(typ byte, xid uint32, body ...byte) bool {
+	p.out.Lock()
+	defer p.out.Unlock()
+	_, err := p.c.Write(message(byte(Version13), typ, xid, body...))
+	return err == nil
+}
+
+func (p *peer) refuse(xid uint32, typ, code byte) bool {
+	return p.send(typeError, xid, 0, typ, 0, code)
+}
+
+// serve answers on a connection until that ends.
+func (p *peer) serve(c net.Conn) {
+	defer c.Close()
+	p.c = c
+	p.send(typeHello, 1)
+	for {
+		head := make([]byte, headerLen)
+		if _, err := io.ReadFull(c, head); err != nil {
+			return
+		}
+		body := make([]byte, int(order.Uint16(head[2:]))-headerLen)
+		if _, err := io.ReadFull(c, body); err != nil {
+			return
+		}
+		typ, xid := head[1], order.Uint32(head[4:])
+		p.out.Lock()
+		p.got = append(p.got, typ)
+		p.out.Unlock()
+		if p.hook != nil && p.hook(p, typ, xid, body) {
+			continue
+		}
+		switch typ {
+		case typeFeaturesReq:
+			p.send(typeFeaturesRep, xid, append(order.AppendUint64(nil, p.id), make([]byte, 16)...)...)
+		case typeRoleReq:
+			p.send(typeRoleRep, xid, body...)
+		case typeEchoRequest:
+			p.send(typeEchoReply, xid, body...)
+		case typeBarrierReq:
+			p.send(typeBarrierRep, xid)
+		}
+	}
+}
+
+// dials has the peer dial an address, and serve in the background until the test ends.
+func (p *peer) dials(t *testing.T, to net.Addr) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", to.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() { defer close(served); p.serve(c) }()
+	t.Cleanup(func() { c.Close(); <-served })
+	return c
+}
+
+// listening serves connections with a function each, and returns where.
+func listening(t *testing.T, serve func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var conns []net.Conn
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			conns = append(conns, c)
+			mu.Unlock()
+			all.Go(func() { serve(c) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		mu.Lock()
+		for _, c := range conns {
+			c.Close()
+		}
+		mu.Unlock()
+		all.Wait()
+	})
+	return l.Addr().String()
+}
+
+func open(t *testing.T, cfg Config) *Session {
+	t.Helper()
+	s, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func await(t *testing.T, s *Session) *Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	for {
+		c, err := s.Conn(ctx)
+		if err == nil {
+			return c
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// missing is the error of a session without a connection.
+func missing(t *testing.T, s *Session, patience time.Duration) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if c, err := s.Conn(ctx); err == nil {
+		t.Fatalf("datapath %#x is connected", c.Datapath.ID)
+		return ""
+	} else {
+		return err.Error()
+	}
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(soon); !is(); <-time.After(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal(what)
+		}
+	}
+}
+
+// TestListen has switches dial one address: each session gets its own, and others are
+// refused by name.
+func TestListen(t *testing.T) {
+	const at = "127.0.0.1:0"
+	one, two := open(t, Config{Listen: at, Plain: true, Datapath: 1}), open(t, Config{Listen: at, Plain: true, Datapath: 2})
+	three, shared := open(t, Config{Listen: at, Plain: true, Datapath: 3}), open(t, Config{Listen: at, Plain: true, Datapath: 1})
+	first := &peer{id: 1}
+	first.dials(t, one.Addr())
+	(&peer{id: 2}).dials(t, one.Addr())
+	stranger := (&peer{id: 0xbad}).dials(t, one.Addr())
+	a, b := await(t, one), await(t, two)
+	if a.Datapath.ID != 1 || b.Datapath.ID != 2 || a.Epoch != 1 || await(t, shared) != a || a.Version != Version13 {
+		t.Errorf("%+v, %+v", a.Datapath, b.Datapath)
+	}
+	first.out.Lock()
+	if !slices.Contains(first.got, typeSetAsync) || !slices.Contains(first.got, typeRoleReq) {
+		t.Errorf("it was sent %v", first.got)
+	}
+	first.out.Unlock()
+	until(t, "the stranger is not refused", func() bool { _, err := stranger.Write([]byte{0}); return err != nil })
+	until(t, "csig does not say who was refused", func() bool {
+		text := missing(t, three, time.Millisecond)
+		return strings.Contains(text, "no switch with datapath ID 0x0000000000000003") && strings.Contains(text, "datapath 0x0000000000000bad is no device")
+	})
+	if _, err := Open(Config{Listen: at, Plain: true, Datapath: 1, Role: RoleMaster}); err == nil || !strings.Contains(err.Error(), "another configuration") {
+		t.Errorf("another role: %v", err)
+	}
+	rival := (&peer{id: 1}).dials(t, one.Addr())
+	until(t, "the rival is not refused", func() bool { _, err := rival.Write([]byte{0}); return err != nil })
+	until(t, "csig does not say that a rival was refused", func() bool { return strings.Contains(missing(t, three, time.Millisecond), "is connected already") })
+	if await(t, one) != a {
+		t.Error("a rival took the connection of a switch that lives")
+	}
+	where := one.Addr().String()
+	one.Close()
+	one.Close()
+	if await(t, shared) != a {
+		t.Error("the connection ended with the first of two that share it")
+	}
+	if _, err := one.Conn(t.Context()); err == nil && isClosed(one.l.closed) {
+		t.Error("a closed session")
+	}
+	for _, s := range []*Session{shared, two, three} {
+		s.Close()
+	}
+	if _, err := shared.Conn(t.Context()); !errors.Is(err, errSessionClosed) {
+		t.Errorf("closed: %v", err)
+	}
+	<-a.Done()
+	if l, err := net.Listen("tcp", where); err != nil {
+		t.Errorf("the address is still taken: %v", err)
+	} else {
+		l.Close()
+	}
+}
+
+// TestReplaced has a switch come back whose connection was lost without notice: the one
+// that does not answer is replaced.
+func TestReplaced(t *testing.T) {
+	s := open(t, Config{Listen: "127.0.0.1:0", Plain: true, Datapath: 1})
+	deaf := false
+	var mu sync.Mutex
+	(&peer{id: 1, hook: func(_ *peer, typ byte, _ uint32, _ []byte) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return deaf
+	}}).dials(t, s.Addr())
+	old := await(t, s)
+	mu.Lock()
+	deaf = true
+	mu.Unlock()
+	(&peer{id: 1}).dials(t, s.Addr())
+	until(t, "it is not replaced", func() bool { return await(t, s) != old })
+	if c := await(t, s); c.Epoch != 2 || old.Err() == nil {
+		t.Errorf("epoch %d, %v", c.Epoch, old.Err())
+	}
+}
+
+// TestConnect has a switch dialed that goes, comes back, is silent, and is another one.
+func TestConnect(t *testing.T) {
+	conns := make(chan net.Conn, 16)
+	at := listening(t, func(c net.Conn) { conns <- c; (&peer{id: 7}).serve(c) })
+	s := open(t, Config{Connect: at, Plain: true})
+	for epoch := uint64(1); epoch <= 3; epoch++ {
+		c := await(t, s)
+		if c.Epoch != epoch || c.Datapath.ID != 7 {
+			t.Errorf("epoch %d, want %d", c.Epoch, epoch)
+		}
+		(<-conns).Close()
+		<-c.Done()
+		if err := c.Barrier(t.Context()); err == nil || !strings.Contains(err.Error(), "broke") {
+			t.Errorf("a connection that was lost: %v", err)
+		}
+	}
+	other := open(t, Config{Connect: at, Plain: true, Datapath: 8})
+	if text := missing(t, other, soon); !strings.Contains(text, "it is datapath 0x0000000000000007, and not 0x0000000000000008") {
+		t.Error(text)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if text := missing(t, open(t, Config{Connect: l.Addr().String(), Plain: true}), soon); !strings.Contains(text, "refused") {
+		t.Error(text)
+	}
+}
+
+// TestSilence has switches that take the connection and answer nothing, from the start
+// and from some time on.
+func TestSilence(t *testing.T) {
+	const patience = 150 * time.Millisecond
+	at := listening(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	if text := missing(t, open(t, Config{Connect: at, Plain: true, Patience: patience}), soon); !strings.Contains(text, "no answer for 150ms") {
+		t.Error(text)
+	}
+	at = listening(t, func(c net.Conn) {
+		(&peer{id: 1, hook: func(_ *peer, typ byte, _ uint32, _ []byte) bool { return typ == typeEchoRequest }}).serve(c)
+	})
+	c := await(t, open(t, Config{Connect: at, Plain: true, Patience: patience}))
+	<-c.Done()
+	if err := c.Err(); !strings.Contains(err.Error(), "no answer for 150ms") {
+		t.Error(err)
+	}
+	// Those that dial and say nothing keep nobody else out.
+	s := open(t, Config{Listen: "127.0.0.1:0", Plain: true, Datapath: 1})
+	for range 20 {
+		silent, err := net.Dial("tcp", s.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+	}
+	(&peer{id: 1}).dials(t, s.Addr())
+	await(t, s)
+}
+
+// TestRoles has roles requested from a switch that gives them, that gives another one,
+// and whose generation others raise.
+func TestRoles(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		role   Role
+		newest uint64 // generation that the switch knows; all ones: none
+		raised int    // times that another controller is faster
+		gives  Role   // 0: what is requested
+		want   uint64 // generation
+		fails  string
+	}{
+		{"equal", 0, math.MaxUint64, 0, 0, 0, ""},
+		{"master, the first", RoleMaster, math.MaxUint64, 0, 0, 0, ""},
+		{"master, the next", RoleMaster, 41, 0, 0, 42, ""},
+		{"master, when others are faster", RoleMaster, 41, 2, 0, 44, ""},
+		{"master, when others are always faster", RoleMaster, 41, 100, 0, 0, "another controller has chosen a newer generation"},
+		{"slave", RoleSlave, 7, 0, 0, 8, ""},
+		{"another one is given", RoleMaster, 7, 0, RoleSlave, 8, "role MASTER was requested, and the switch answers SLAVE"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var mu sync.Mutex
+			newest, raised, got := tc.newest, tc.raised, uint64(0)
+			at := listening(t, func(c net.Conn) {
+				(&peer{id: 1, hook: func(p *peer, typ byte, xid uint32, body []byte) bool {
+					if typ != typeRoleReq {
+						return false
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					role, generation := Role(order.Uint32(body)), order.Uint64(body[8:])
+					switch {
+					case role == roleAsk:
+						return p.send(typeRoleRep, xid, order.AppendUint64([]byte{0, 0, 0, 1, 0, 0, 0, 0}, newest)...)
+					case raised > 0 && role != RoleEqual:
+						raised--
+						newest++
+						return p.refuse(xid, errRoleRequest, roleStale)
+					}
+					got = generation
+					if tc.gives != 0 {
+						role = tc.gives
+					}
+					return p.send(typeRoleRep, xid, order.AppendUint64([]byte{0, 0, 0, byte(role), 0, 0, 0, 0}, generation)...)
+				}}).serve(c)
+			})
+			s := open(t, Config{Connect: at, Plain: true, Role: tc.role})
+			if tc.fails != "" {
+				if text := missing(t, s, soon); !strings.Contains(text, tc.fails) {
+					t.Error(text)
+				}
+				return
+			}
+			await(t, s)
+			mu.Lock()
+			defer mu.Unlock()
+			if got != tc.want {
+				t.Errorf("generation %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestNotMasked has a switch that cannot mask what it sends by itself: that is dropped.
+func TestNotMasked(t *testing.T) {
+	const packetIn = 10
+	at := listening(t, func(c net.Conn) {
+		(&peer{id: 1, hook: func(p *peer, typ byte, xid uint32, body []byte) bool {
+			if typ == typeEchoRequest {
+				p.send(packetIn, 0, make([]byte, 100)...)
+			}
+			if typ == typeSetAsync && (len(body) != 24 || slices.Max(body) != 0) {
+				t.Errorf("masks: %x", body)
+			}
+			return typ == typeSetAsync && p.refuse(xid, errBadRequest, 1)
+		}}).serve(c)
+	})
+	c := await(t, open(t, Config{Connect: at, Plain: true}))
+	if c.AsyncRefused == nil || !strings.Contains(c.AsyncRefused.Error(), "OFPBRC_BAD_TYPE") {
+		t.Errorf("%v", c.AsyncRefused)
+	}
+	if err := c.Echo(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if late := c.LateErrors(); late != nil {
+		t.Errorf("%v", late)
+	}
+}
+
+// TestConfigs are configurations that are refused.
+func TestConfigs(t *testing.T) {
+	a := tlstest.New(t)
+	cert, key := a.Certify("csig")
+	files := TLS{CA: a.CA, Cert: cert, Key: key}
+	for want, cfg := range map[string]Config{
+		"either the switch dials":         {Plain: true},
+		"or csig the switch":              {Plain: true, Listen: "127.0.0.1:0", Connect: "127.0.0.1:1", Datapath: 1},
+		"the datapath ID":                 {Plain: true, Listen: "127.0.0.1:0"},
+		"plain TCP, which has to be":      {Connect: "127.0.0.1:1"},
+		"either TLS":                      {Connect: "127.0.0.1:1", Plain: true, TLS: files},
+		"there is no role 4":              {Connect: "127.0.0.1:1", Plain: true, Role: 4},
+		"csig's certificate":              {Connect: "127.0.0.1:1", TLS: TLS{CA: a.CA, Cert: cert, Key: a.CA}},
+		"the switches' authority":         {Connect: "127.0.0.1:1", TLS: TLS{CA: "/nowhere", Cert: cert, Key: key}},
+		"has no certificate (PEM)":        {Connect: "127.0.0.1:1", TLS: TLS{CA: key, Cert: cert, Key: key}},
+		"address 127.0.0.1: missing port": {Listen: "127.0.0.1", Datapath: 1, Plain: true},
+	} {
+		if s, err := Open(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v", want, s, err)
+		}
+	}
+}
+
+// TestTLS has certificates of every kind at the other end, both ways.
+func TestTLS(t *testing.T) {
+	ours, foreign := tlstest.New(t), tlstest.New(t)
+	cert, key := ours.Certify("csig")
+	csig := TLS{CA: ours.CA, Cert: cert, Key: key}
+	for _, tc := range []struct {
+		name  string
+		files func(name string) (cert, key string) // nil: none
+		peer  string
+		fails string
+	}{
+		{"good", ours.Certify, "", ""},
+		{"good, of the right name", ours.Certify, "switch", ""},
+		{"good, of another name", ours.Certify, "other", "is not that of other"},
+		{"foreign", foreign.Certify, "", "unknown authority"},
+		{"expired", ours.Expire, "", "expired"},
+		{"none", nil, "", "tls: "},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			conf := &tls.Config{InsecureSkipVerify: true, ClientAuth: tls.RequireAnyClientCert}
+			if tc.files != nil {
+				pair, err := tls.LoadX509KeyPair(tc.files("switch"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				conf.Certificates = []tls.Certificate{pair}
+			}
+			files := csig
+			files.Peer = tc.peer
+			at := listening(t, func(c net.Conn) { (&peer{id: 1}).serve(tls.Server(c, conf)) })
+			free, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			free.Close()
+			connect, listen := open(t, Config{Connect: at, TLS: files}), open(t, Config{Listen: free.Addr().String(), TLS: files, Datapath: 1})
+			there, err := net.Dial("tcp", listen.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			served := make(chan struct{})
+			go func() { defer close(served); (&peer{id: 1}).serve(tls.Client(there, conf)) }()
+			defer func() { there.Close(); <-served }()
+			if tc.fails == "" {
+				await(t, connect)
+				await(t, listen)
+				return
+			}
+			if text := missing(t, connect, soon); !strings.Contains(text, tc.fails) && tc.files != nil {
+				t.Errorf("csig dials: %s", text)
+			}
+			<-served
+			until(t, "csig does not say why", func() bool { return strings.Contains(missing(t, listen, time.Millisecond), tc.fails) })
+		})
+	}
+	// A switch without TLS is none.
+	s := open(t, Config{Connect: listening(t, (&peer{id: 1}).serve), TLS: csig})
+	if text := missing(t, s, soon); !strings.Contains(text, "tls: ") {
+		t.Error(text)
+	}
+}
