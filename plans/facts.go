@@ -76,7 +76,7 @@ func (b *builder) unproven(n *node) {
 }
 
 // proveOrOptIn is what to do where a driver is experimental.
-const proveOrOptIn = "measure its model with the test bench and name the result (facts: NAME), or let csig set it up without that (experimental: true)"
+const proveOrOptIn = "measure its model with csig qualify and name the result (facts: NAME), or let csig set it up without that (experimental: true)"
 
 // Unproven says that the driver of a device's platform is experimental, why, where the
 // fleet file names the platform, and what to do.

@@ -33,7 +33,7 @@ func TestFactsInPlans(t *testing.T) {
 		reason       string // a part of the level's
 	}{
 		"no facts, no experiment": {},
-		"experimental":            {experimental: "never on a switch", code: findings.Experimental, level: findings.Error, want: "its driver is experimental: never on a switch; measure its model with the test bench and name the result (facts: NAME), or let csig set it up without that (experimental: true)"},
+		"experimental":            {experimental: "never on a switch", code: findings.Experimental, level: findings.Error, want: "its driver is experimental: never on a switch; measure its model with csig qualify and name the result (facts: NAME), or let csig set it up without that (experimental: true)"},
 		"experimental, opted in":  {experimental: "never on a switch", optIn: true, code: findings.Experimental, level: findings.Warning, want: "experimental: true lets csig set it up all the same"},
 		"experimental, taken off": {experimental: "never on a switch", goal: TakeOff},
 		"experimental, measured":  {experimental: "never on a switch", facts: measuredFacts(), reason: "ran on M32 1.2, 2026-11-22"},

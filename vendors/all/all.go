@@ -71,6 +71,7 @@ var otherNames = map[string][]string{
 	"aristaeos":    {"eos"},
 	"asr9000":      {"iosxr"},
 	"broadcom":     {"broadcom-fp", "broadcom-vt", "ofdpa"},
+	"comware":      {"comware-openflow"},
 	"cisco":        {"nxos", "iosxr", "iosxe"},
 	"ciscoiosxe":   {"iosxe"},
 	"ciscoiosxr":   {"iosxr"},
@@ -80,16 +81,23 @@ var otherNames = map[string][]string{
 	"debian":       {"linux"},
 	"dent":         {"linux"},
 	"frr":          {"linux"},
+	"h3c":          {"comware-openflow"},
+	"hpcomware":    {"comware-openflow"},
 	"ios":          {"iosxe"},
 	"juniper":      {"junos-ex", "junos-qfx", "junos-mx"},
 	"juniperjunos": {"junos-ex", "junos-qfx", "junos-mx"},
 	"junos":        {"junos-ex", "junos-qfx", "junos-mx"},
-	"mellanox":     {"sonic", "linux", "sai"},
+	"mellanox":     {"onyx", "sonic", "linux", "sai"},
+	"microchip":    {"tc-es0"},
+	"mlnxos":       {"onyx"},
 	"nexus":        {"nxos"},
 	"nokia":        {"srlinux"},
 	"nokiasrlinux": {"srlinux"},
+	"ocelot":       {"tc-es0"},
 	"openvswitch":  {"ovs"},
+	"pica8":        {"picos"},
 	"sonicvs":      {"sonic"},
+	"sparx5":       {"tc-es0"},
 	"switchdev":    {"linux"},
 	"vyos":         {"linux"},
 	"wedge":        {"fboss"},
@@ -185,6 +193,9 @@ func Default() *Registry {
 	registerSONiC(r)
 	registerOVS(r)
 	for _, p := range unsupported.All() {
+		if _, driven := r.platforms[p.Name]; driven {
+			continue
+		}
 		r.Register(p.Name, Platform{Title: p.Title, Offline: func() vendors.Facts { return p.Facts }})
 	}
 	return r

@@ -52,27 +52,3 @@ func broadcomVT() Platform {
 	t.Strip = vendors.That(vendors.StripPop, assumed("bcmVlanActionDelete of an entry's action set"))
 	return platform("broadcom-vt", "Broadcom SDK, egress VLAN translation", "entries match one VID each and no PCP: it cannot distinguish two signals, and a port would need 3,968 entries for one", translate, t)
 }
-
-func ofdpa() Platform {
-	entry := read("Broadcom OF-DPA API Guide and Reference Manual, ofdpaEgressVlanFlowEntry_s (broadcom-switch.github.io/of-dpa)")
-	t := vendors.Traits{
-		Access:    vendors.That("OpenFlow 1.3", assumed("OF-DPA's agent; csig has no driver for it")),
-		MatchVID:  vendors.That(vendors.MatchExact, assumed("the table's match has outPort and vlanId; one published version has a mask for it, which no text explains")),
-		MatchPCP:  vendors.That(vendors.MatchNone, entry),
-		MatchDEI:  vendors.That(vendors.MatchNone, entry),
-		Key:       vendors.That(vendors.KeyBridging, assumed("the VLAN table gives every frame its VLAN at ingress")),
-		Stage:     vendors.That(vendors.StageEgress, entry),
-		Sets:      vendors.That(vendors.Fields{vendors.FieldVID}, entry),
-		VIDs:      vendors.That(vendors.VIDs{First: 1, Last: 4094}, assumed("as in the VLAN flow table: Dell Networking OS for OpenFlow Deployment Guide, Table 9, VLAN_VID must be between 1 and 4094")),
-		Txn:       vendors.That(vendors.TxnEntry, assumed("one flow in a message; OpenFlow 1.3 has no bundles")),
-		Revert:    vendors.That("", assumed("OpenFlow 1.3 has none")),
-		TPIDs:     vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8}, Scope: vendors.ScopeGlobal, AsVLAN: true}, assumed("as in the VLAN flow table, of tags it pushes: Dell Networking OS for OpenFlow Deployment Guide, Table 9")),
-		VLANTPIDs: vendors.That(vendors.TPIDList{0x8100}, assumed("the chip's default")),
-		Survives:  vendors.That(false, assumed("flows belong to the controller, which sends them again")),
-		Strip:     vendors.That(vendors.StripPop, entry),
-		Native:    vendors.That("", entry),
-	}
-	follows(&t, assumed("the VLAN table gives every frame its VLAN by its VID"))
-	unrouted(&t)
-	return platform("ofdpa", "Broadcom OF-DPA, egress VLAN table", "flows match one VID of one output port and no PCP: it cannot distinguish two signals, and a port would need 3,968 flows for one", entry, t)
-}
