@@ -74,8 +74,9 @@ func (p *peer) serve(c net.Conn) {
 	}
 }
 
-// dials has the peer dial an address, and serve in the background until the test ends.
-func (p *peer) dials(t *testing.T, to net.Addr) net.Conn {
+// dials has the peer dial an address, and serve in the background until the test ends,
+// or until csig closes the connection.
+func (p *peer) dials(t *testing.T, to net.Addr) (closed <-chan struct{}) {
 	t.Helper()
 	c, err := net.Dial("tcp", to.String())
 	if err != nil {
@@ -84,7 +85,7 @@ func (p *peer) dials(t *testing.T, to net.Addr) net.Conn {
 	served := make(chan struct{})
 	go func() { defer close(served); p.serve(c) }()
 	t.Cleanup(func() { c.Close(); <-served })
-	return c
+	return served
 }
 
 // listening serves connections with a function each, and returns where.
@@ -188,7 +189,7 @@ func TestListen(t *testing.T) {
 		t.Errorf("it was sent %v", first.got)
 	}
 	first.out.Unlock()
-	until(t, "the stranger is not refused", func() bool { _, err := stranger.Write([]byte{0}); return err != nil })
+	<-stranger
 	until(t, "csig does not say who was refused", func() bool {
 		text := missing(t, three, time.Millisecond)
 		return strings.Contains(text, "no switch with datapath ID 0x0000000000000003") && strings.Contains(text, "datapath 0x0000000000000bad is no device")
@@ -196,8 +197,7 @@ func TestListen(t *testing.T) {
 	if _, err := Open(Config{Listen: at, Plain: true, Datapath: 1, Role: RoleMaster}); err == nil || !strings.Contains(err.Error(), "another configuration") {
 		t.Errorf("another role: %v", err)
 	}
-	rival := (&peer{id: 1}).dials(t, one.Addr())
-	until(t, "the rival is not refused", func() bool { _, err := rival.Write([]byte{0}); return err != nil })
+	<-(&peer{id: 1}).dials(t, one.Addr())
 	until(t, "csig does not say that a rival was refused", func() bool { return strings.Contains(missing(t, three, time.Millisecond), "is connected already") })
 	if await(t, one) != a {
 		t.Error("a rival took the connection of a switch that lives")
