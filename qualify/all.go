@@ -4,5 +4,5 @@ import "slices"
 
 // All are the experiments, in the order in which they run.
 func All() []Experiment {
-	return slices.Concat(Forwarding())
+	return slices.Concat(Forwarding(), Rules())
 }

@@ -35,6 +35,9 @@ type Port struct {
 	Own  MAC    // the card's own
 	MTU  int    // of the card, in bytes
 
+	// Link takes the card's link down or up; nil: that cannot be done from here.
+	Link func(up bool) error
+
 	card Card
 }
 
@@ -52,6 +55,7 @@ type Bench struct {
 	Driver  vendors.Driver // nil: none that can be used from here
 	NoWay   string         // why, where Driver is nil
 	VLANs   []uint16       // ordinary VLANs that all ports carry tagged
+	Means
 
 	// Patience is how long a frame that must arrive may take; 0: 2 s. Settle is how long
 	// frames may still arrive behind one that was sent later; 0: 10 ms.

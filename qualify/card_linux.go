@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/vishvananda/netlink"
+
 	"github.com/csig-agent/csig/vendors/linux/packets"
 )
 
@@ -27,5 +29,34 @@ func OpenCard(port, name string) (*Port, error) {
 		s.Close()
 		return nil, fmt.Errorf("card %s: %w", name, err)
 	}
-	return Cabled(port, name, MAC(nic.HardwareAddr), nic.MTU, s), nil
+	p := Cabled(port, name, MAC(nic.HardwareAddr), nic.MTU, s)
+	// A handle of this namespace: links are taken down by goroutines elsewhere.
+	h, err := netlink.NewHandle()
+	if err != nil {
+		s.Close()
+		return nil, fmt.Errorf("card %s: %w", name, err)
+	}
+	p.card = linked{s, h}
+	p.Link = func(up bool) error {
+		l, err := h.LinkByIndex(nic.Index)
+		switch {
+		case err != nil:
+			return err
+		case up:
+			return h.LinkSetUp(l)
+		}
+		return h.LinkSetDown(l)
+	}
+	return p, nil
+}
+
+// linked is a card with what takes its link down.
+type linked struct {
+	*packets.Socket
+	handle *netlink.Handle
+}
+
+func (l linked) Close() error {
+	l.handle.Close()
+	return l.Socket.Close()
 }

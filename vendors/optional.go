@@ -79,3 +79,13 @@ type MTUSetter interface {
 	MTUs(ctx context.Context) (map[string]int, error)
 	SetMTU(ctx context.Context, port string, mtu int) error
 }
+
+// TableFiller is a driver that can try how many entries the table of its rules takes.
+type TableFiller interface {
+	// Fill adds entries that no frame matches until the table has so many of ours, rules
+	// included, or the device refuses one: then it is full. It returns how many there are.
+	Fill(ctx context.Context, most int) (entries int, full bool, err error)
+
+	// Drain removes what Fill added; idempotent.
+	Drain(ctx context.Context) error
+}

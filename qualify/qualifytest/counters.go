@@ -14,9 +14,6 @@ const (
 	overhead = 20 // preamble and gap, which no octet counter has
 )
 
-// firstOctets is what ports begin to count at: traffic of a test shows how wide they are.
-const firstOctets = 1<<32 - 1000
-
 // speed of each port, in bit/s.
 const speed = 1e9
 

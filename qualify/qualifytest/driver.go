@@ -26,6 +26,8 @@ type Driver struct {
 var (
 	_ vendors.Driver = (*Driver)(nil)
 	_ vendors.Looker = (*Driver)(nil)
+
+	_ vendors.TableFiller = (*Driver)(nil)
 )
 
 // Driver opens a session.
@@ -270,6 +272,34 @@ func (d *Driver) Remove(ctx context.Context) error {
 	defer unlock()
 	d.s.clear()
 	d.compiler = nil
+	return nil
+}
+
+// Fill adds entries that match nothing.
+func (d *Driver) Fill(ctx context.Context, most int) (entries int, full bool, err error) {
+	unlock, err := d.session(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	defer unlock()
+	s := d.s
+	for s.entries() < most {
+		if s.entries() >= s.capacity() {
+			return s.entries(), true, nil
+		}
+		s.fillers++
+	}
+	return s.entries(), false, nil
+}
+
+// Drain removes them.
+func (d *Driver) Drain(ctx context.Context) error {
+	unlock, err := d.session(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	d.s.fillers = 0
 	return nil
 }
 

@@ -16,6 +16,7 @@ type Config struct {
 	TPID   uint16 // that its ports take for a tag's before csig sets one; 0: none
 	MTU    int    // payload of a frame behind its tags, in bytes; 0: 1500
 	VLANs  uint16 // 1 to this are configured, on all ports, with 1 for untagged frames; 0: to 999
+	Octets uint64 // that its counters begin at
 	Faults Faults
 }
 
@@ -23,7 +24,7 @@ type Config struct {
 const Entries = 256
 
 // boot is how long the switch forwards nothing after a restart.
-const boot = 100 * time.Millisecond
+const boot = time.Second
 
 // Switch is a switch. It is safe for concurrent use.
 type Switch struct {
@@ -37,6 +38,7 @@ type Switch struct {
 	pending  []pending
 	down     time.Time // until then a restart takes
 	boots    uint64
+	fillers  int // entries that match nothing
 }
 
 // station is an address in a VLAN.
@@ -86,7 +88,7 @@ func newSwitch(cfg Config) *Switch {
 
 func (s *Switch) add(name string, send func([]byte), flaps func() uint64) *port {
 	p := &port{name: name, send: send, flaps: flaps, hw: hardware{tpid: s.cfg.TPID}}
-	p.count = counts{octets: firstOctets}
+	p.count = counts{octets: s.cfg.Octets}
 	s.ports = append(s.ports, p)
 	return p
 }
@@ -133,7 +135,7 @@ func (s *Switch) Restart() {
 
 // clear is the switch without anything of csig.
 func (s *Switch) clear() {
-	s.setup, s.lease, s.pending = nil, time.Time{}, nil
+	s.setup, s.lease, s.pending, s.fillers = nil, time.Time{}, nil, 0
 	for _, p := range s.ports {
 		p.rows, p.hw = nil, hardware{tpid: s.cfg.TPID}
 	}
@@ -148,7 +150,8 @@ func (s *Switch) capacity() int {
 	return Entries
 }
 
-func (s *Switch) entries() (n int) {
+func (s *Switch) entries() int {
+	n := s.fillers
 	for _, p := range s.ports {
 		n += len(p.rows)
 	}

@@ -33,7 +33,7 @@ type wires struct {
 }
 
 func lab(t testing.TB, f Faults, ports int) *wires {
-	w := &wires{Lab: NewLab(t, Config{TPID: tpid, Faults: f}, ports), t: t}
+	w := &wires{Lab: NewLab(t, Config{TPID: tpid, Faults: f, Octets: 1<<32 - 1000}, ports), t: t}
 	for _, c := range w.Cards {
 		if err := w.Bench.Do(func() error {
 			s, err := packets.Open(c.Index(), nil)
@@ -300,7 +300,7 @@ func TestRestart(t *testing.T) {
 	d := w.programmed(9, 44, time.Hour)
 	w.Restart()
 	w.send(0, frame(1, 2, 1, 60))
-	if f := w.next(1, boot/2); f != nil {
+	if f := w.next(1, 100*time.Millisecond); f != nil {
 		t.Errorf("it forwards while it starts: %x", f)
 	}
 	time.Sleep(boot)

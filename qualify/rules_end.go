@@ -1,0 +1,332 @@
+package qualify
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// state is what a port does with tags that every bucket replaces.
+type state string
+
+// What a port can do.
+const (
+	writes    state = "the value that was set"
+	fallsBack state = "the fallback"
+	untouched state = "the tag as it came"
+	elseWrong state = "something else"
+	mixed     state = "not the same for all tags"
+	losesAll  state = "nothing: frames with a tag are lost"
+)
+
+// stateOf is what became of one frame. Where the fallback leaves tags as they came, that
+// is the fallback.
+func (t *Trial) stateOf(s *Seen, setup *vendors.Setup, l local) state {
+	sent, got, rest := tagOf(s)
+	switch {
+	case rest == lost:
+		return losesAll
+	case rest != "" && setup.OnStale == inventory.StaleStrip:
+		return fallsBack
+	case rest != "":
+		return elseWrong
+	case wrote(sent, got, setup, l.intents(setup)):
+		return writes
+	case wrote(sent, got, setup, setup.Fallback()):
+		return fallsBack
+	case wrote(sent, got, setup, nil):
+		return untouched
+	}
+	return elseWrong
+}
+
+// look is what the port does now.
+func (t *Trial) look(ctx context.Context, setup *vendors.Setup, l local) (state, error) {
+	seen, err := t.Exchange(ctx, 0, tagged(1, setup.TPID, probes(setup)...))
+	if err != nil {
+		return "", err
+	}
+	var now state
+	for i := range seen {
+		s := t.stateOf(&seen[i], setup, l)
+		if now != "" && s != now {
+			return mixed, nil
+		}
+		now = s
+	}
+	return now, nil
+}
+
+// held is what the experiments about an end set.
+var held = local{20, 33}
+
+// begin programs the port, which has to show it.
+func (t *Trial) begin(ctx context.Context) (vendors.Setup, error) {
+	setup, err := t.program(ctx, 1, held)
+	if err == nil {
+		err = t.shows(ctx, &setup, held)
+	}
+	return setup, err
+}
+
+// late is how much later than its end a lease may be over.
+const late = 2 * time.Second
+
+// sessionLost closes the driver and waits for the fallback.
+func sessionLost(ctx context.Context, t *Trial) error {
+	if t.Reopen == nil {
+		return Cannot("the bench cannot open a second management session")
+	}
+	facts, err := t.Driver.Probe(ctx)
+	if err != nil {
+		return Cannot("probing the device: %v", err)
+	}
+	setup, err := t.begin(ctx)
+	if err != nil {
+		return err
+	}
+	lease := max(3*t.interval(), 300*time.Millisecond)
+	began := time.Now()
+	res, err := t.update(ctx, &setup, 1, held, lease)
+	if err != nil {
+		return err
+	}
+	acked := time.Now()
+	lease = max(lease, res.Lease)
+	leased := facts.Lease.Level != vlanrules.Refused
+	if err := t.reopened(ctx); err != nil {
+		return err
+	}
+	wait := lease + late + t.interval()
+	s, err := t.streamed(ctx, sparse, probes(&setup), func(ctx context.Context) error {
+		l := t.Listen()
+		defer l.Close()
+		for time.Since(acked) < wait {
+			tci := probes(&setup)[0]
+			got, err := t.one(ctx, l, 0, 1, tci)
+			if err != nil {
+				return err
+			}
+			if !wrote(tci, got, &setup, held.intents(&setup)) {
+				return t.wait(ctx, still) // the other signals', too
+			}
+			if err := t.wait(ctx, 2*time.Millisecond); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var lastWritten, firstFallen time.Time
+	seen := map[state]bool{}
+	early := false
+	for i := range s.frames {
+		f := &s.frames[i]
+		st := t.stateOf(f, &setup, held)
+		seen[st] = true
+		switch {
+		case st == writes:
+			lastWritten = f.Left
+		case firstFallen.IsZero():
+			firstFallen = f.Left
+			early = len(f.Where) > 0 && f.Where[0].At.Before(began.Add(lease))
+		}
+	}
+	fallen := !firstFallen.IsZero() && !lastWritten.After(firstFallen.Add(t.interval()))
+	after := max(0, lastWritten.Sub(acked.Add(lease)))
+	t.Measured("lease_ms", ms(lease))
+	t.Measured("resolution_ms", ms(s.gap))
+	switch {
+	case !fallen && !leased:
+		t.Found("without its agent the device writes the last value for ever, as its driver says: %s", facts.Lease.Reason)
+	case !fallen:
+		t.Fault("no-fallback", "the management session has ended, the lease of %v is over since %v, and frames still have the last value", lease, (wait - lease).Round(time.Millisecond))
+	case early:
+		t.Fault("early-fallback", "frames have another value %v after the lease of %v was asked for", firstFallen.Sub(began).Round(time.Millisecond), lease)
+	}
+	if fallen {
+		t.Measured("fallback_after_lease_ms", ms(after))
+		for st := range seen {
+			if st != writes && st != fallsBack {
+				t.Fault("wrong-fallback", "after the lease the port writes %s, and on_stale is %s", st, setup.OnStale)
+				break
+			}
+		}
+		if after > late {
+			t.Fault("late-fallback", "frames have the last value up to %v after the end of the lease", after.Round(time.Millisecond))
+		}
+	}
+	if err := t.Positive("a frame has the value that was set before the session ends", seen[writes], "none had"); err != nil {
+		return err
+	}
+	if len(t.Faults) == 0 && fallen {
+		t.Found("the device falls back by itself at the end of the lease: frames have the last value until %v after it, and then %s", after.Round(time.Millisecond), fallsBack)
+	}
+	if len(t.Faults) > 0 {
+		return nil
+	}
+	// The next session finds the setup and goes on with it.
+	if err := t.write(ctx, &setup, 1, held, heldFor); err != nil {
+		t.Fault("no-takeover", "a new session does not program the ports that it finds: %v", err)
+		return nil
+	}
+	return t.shows(ctx, &setup, held)
+}
+
+// reopened ends the management session and begins another.
+func (t *Trial) reopened(ctx context.Context) error {
+	if err := t.Driver.Close(); err != nil {
+		return fmt.Errorf("ending the management session: %w", err)
+	}
+	d, err := t.Reopen(ctx)
+	if err != nil {
+		return fmt.Errorf("beginning a management session: %w", err)
+	}
+	t.Driver = d
+	return nil
+}
+
+// linkUp is how long ports may take until they forward again: spanning tree.
+const linkUp = time.Minute
+
+// linkFlap takes the links of both cards down and up.
+func linkFlap(ctx context.Context, t *Trial) error {
+	for _, p := range t.Ports[:2] {
+		if p.Link == nil {
+			return Cannot("the link of card %s cannot be taken down from here", p.Card)
+		}
+	}
+	setup, err := t.begin(ctx)
+	if err != nil {
+		return err
+	}
+	for i, p := range t.Ports[:2] {
+		if err := t.flap(ctx, i); err != nil {
+			return err
+		}
+		if err := t.learn(ctx, linkUp); err != nil {
+			return t.Positive("frames without a tag arrive after the links were down", false, "%v", err)
+		}
+		now, err := t.look(ctx, &setup, held)
+		if err != nil {
+			return err
+		}
+		if now != writes {
+			t.Fault("lost-by-link-flap", "after the link of %s was down, its port writes %s", p.Name, now)
+			if err := t.write(ctx, &setup, 1, held, heldFor); err != nil {
+				return err
+			}
+			again, err := t.look(ctx, &setup, held)
+			if err != nil {
+				return err
+			}
+			t.Note("after the next update it writes %s", again)
+			if have, err := t.Driver.Observe(ctx); err == nil && !have.Nothing() && have.Damaged == "" && again != writes {
+				t.Note("the device says that the setup is as it was")
+			}
+			break
+		}
+	}
+	if len(t.Faults) == 0 {
+		t.Found("rules and TPID are in effect after the links of both ports were down")
+	}
+	return nil
+}
+
+// flap takes a card's link down and up.
+func (t *Trial) flap(ctx context.Context, port int) error {
+	p := t.Ports[port]
+	if err := p.Link(false); err != nil {
+		return fmt.Errorf("taking card %s down: %w", p.Card, err)
+	}
+	err := t.wait(ctx, still)
+	if up := p.Link(true); up != nil {
+		return fmt.Errorf("bringing card %s up: %w", p.Card, up)
+	}
+	return err
+}
+
+// booting is how long a restart may take, goesDown how long it may take to begin, and
+// outage after how long without a frame it has.
+const (
+	booting  = 15 * time.Minute
+	goesDown = 2 * time.Minute
+	outage   = 200 * time.Millisecond
+)
+
+// restarts has the switch restart under a long lease.
+func restarts(ctx context.Context, t *Trial) error {
+	if t.Restart == nil {
+		return Cannot("a command that restarts the switch is needed: --restart")
+	}
+	setup, err := t.begin(ctx)
+	if err != nil {
+		return err
+	}
+	// A lease that ends with the restart: a value that is still there then is stuck.
+	lease := max(3*t.interval(), 300*time.Millisecond)
+	if err := t.write(ctx, &setup, 1, held, lease); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := t.Restart(ctx); err != nil {
+		return Cannot("restarting the switch: %v", err)
+	}
+	for t.sync(ctx, outage, 0, 1) == nil {
+		if time.Since(began) > goesDown {
+			return Cannot("frames pass without an interruption %v after the command that restarts the switch", goesDown)
+		}
+	}
+	if err := t.learn(ctx, booting); err != nil {
+		return t.Positive("frames without a tag arrive after the restart", false, "%v", err)
+	}
+	t.Measured("until_it_forwards_s", time.Since(began).Seconds())
+	now, err := t.look(ctx, &setup, held)
+	for err == nil && now == writes && time.Since(began) < lease+late {
+		if err = t.wait(ctx, still); err == nil {
+			now, err = t.look(ctx, &setup, held)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if now != untouched && now != fallsBack {
+		t.Fault("wrong-after-restart", "after the restart, and after the end of the lease, the port writes %s", now)
+	}
+	var have vendors.Setup
+	for until := time.Now().Add(booting); ; {
+		if t.Reopen != nil {
+			err = t.reopened(ctx)
+		}
+		if err == nil {
+			have, err = t.Driver.Observe(ctx)
+		}
+		if err == nil {
+			break
+		}
+		if time.Now().After(until) {
+			return Cannot("the management of the switch does not answer %v after the restart: %v", booting, err)
+		}
+		if err := t.wait(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+	survives := !have.Nothing() && now == fallsBack
+	t.Measured("setup_survives", map[bool]float64{true: 1}[survives])
+	if _, err := t.begin(ctx); err != nil {
+		t.Fault("not-restored", "after the restart a setup cannot be applied: %v", err)
+		return nil
+	}
+	if survives {
+		t.Found("after the restart the port writes the fallback until an agent programs it")
+	} else {
+		t.Found("after the restart the port writes %s until an agent applies the setup", now)
+	}
+	return nil
+}

@@ -1,0 +1,434 @@
+package qualify
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// middle is a bucket that leaves about half of all tags alone.
+const middle = 15
+
+// ruleKey sends tags with every S through a rule that distinguishes them.
+func ruleKey(ctx context.Context, t *Trial) error {
+	setup, err := t.program(ctx, 1, local{middle, 5})
+	if err != nil {
+		return err
+	}
+	var frames []Frame
+	for s := range uint8(quantize.NumBuckets) {
+		for _, sig := range setup.Signals {
+			frames = append(frames, tagged(1, setup.TPID, uint16(sig)<<13|setup.Layout.VID(s, probeLM))...)
+		}
+	}
+	if _, err := t.onWire(ctx, &setup, 1, local{middle, 5}); err != nil {
+		return err
+	}
+	seen, err := t.Exchange(ctx, 0, frames)
+	if err != nil {
+		return err
+	}
+	intents := local{middle, 5}.intents(&setup)
+	right, changed, arrived := 0, 0, 0
+	for i := range seen {
+		sent, got, rest := tagOf(&seen[i])
+		if rest == lost {
+			continue
+		}
+		arrived++
+		if got != sent {
+			changed++
+		}
+		if wrote(sent, got, &setup, intents) {
+			right++
+		}
+	}
+	if arrived == 0 {
+		return Cannot("no frame with the tag arrives: see the experiment tpid")
+	}
+	switch {
+	case right == arrived:
+		t.Found("rules take and leave tags by the VID on the wire")
+	case changed == 0:
+		t.Fault("no-rewrite", "no tag is rewritten, whatever its VID: rules do not see the VID on the wire but perhaps the VLAN that the frame is bridged in, or they are not in effect at all")
+	case changed == arrived:
+		t.Fault("all-rewritten", "every tag is rewritten, whatever its VID: rules do not see the VID on the wire")
+	default:
+		t.Fault("wrong-key", "%d of %d tags are taken or left as the VID on the wire does not ask for", arrived-right, arrived)
+	}
+	return nil
+}
+
+// written are what ports write in the experiment about every tag: the first with all
+// tags, the others with some; one port writes every other of them. Neighbours there differ
+// in what they make of probes.
+var written = []local{{middle, 41}, {31, 12}, {0, 1}, {7, 33}, {1, 50}, {30, 30}, {16, 2}, {24, 52}}
+
+// rewrite compares what every tag becomes with the draft's comparison.
+func rewrite(ctx context.Context, t *Trial) error {
+	setup := t.Setup(vlanrules.Update)
+	if err := t.Apply(ctx, setup); err != nil {
+		return Cannot("the driver cannot apply the setup: %v", err)
+	}
+	every := make([]uint16, 0, 1<<16)
+	for tci := 0; tci < 1<<16; tci += max(1, t.Every) {
+		every = append(every, uint16(tci))
+	}
+	var some []uint16
+	for mark := range uint16(16) {
+		for s := range uint8(quantize.NumBuckets) {
+			for _, lm := range []uint16{0, 10, setup.Layout.LMNone()} {
+				some = append(some, mark<<12|setup.Layout.VID(s, lm))
+			}
+		}
+	}
+	if t.Every > 1 {
+		n := 0
+		some = slices.DeleteFunc(some, func(uint16) bool { n++; return n%7 != 0 })
+	}
+	w, inTime := wrongs{}, true
+	for i, l := range written {
+		tcis, from := some, i%2
+		if i == 0 {
+			tcis = every
+		}
+		// In pieces: the lease is renewed before each.
+		for len(tcis) > 0 {
+			n := min(len(tcis), 8192)
+			err := t.write(ctx, &setup, 1-from, l, heldFor)
+			if err == nil && inTime { // what has come too late once is not waited for again
+				inTime, err = t.onWire(ctx, &setup, 1-from, l)
+			}
+			if err != nil {
+				return err
+			}
+			seen, err := t.Exchange(ctx, from, tagged(1-from, setup.TPID, tcis[:n]...))
+			if err != nil {
+				return err
+			}
+			w.total += n
+			// What is wrong only right behind a change is for the experiments rule-change and
+			// hitless: here it is tried again.
+			if bad := wrongOnes(seen, setup.Layout, l.intents(&setup), from); len(bad) > 0 {
+				if seen, err = t.Exchange(ctx, from, framesOf(bad, setup.TPID)); err != nil {
+					return err
+				}
+				w.add(wrongOnes(seen, setup.Layout, l.intents(&setup), from))
+			}
+			tcis = tcis[n:]
+		}
+	}
+	if err := w.withoutRules(ctx, t); err != nil {
+		return err
+	}
+	w.report(t)
+	if len(t.Faults) == 0 {
+		t.Found("%d frames are as the draft has them", w.total)
+	}
+	return nil
+}
+
+// wrongs are frames that did not leave as they should.
+type wrongs struct {
+	total int
+	list  []wrong
+	more  int // that are not in the list
+}
+
+type wrong struct {
+	sent, got uint16
+	rest      string
+	from      int
+	layout    quantize.Layout
+	intents   []vlanrules.Intent
+}
+
+// maxWrongs is how many of them are tried again.
+const maxWrongs = 4096
+
+func wrongOnes(seen []Seen, layout quantize.Layout, intents []vlanrules.Intent, from int) (list []wrong) {
+	for i := range seen {
+		if sent, got, rest := tagOf(&seen[i]); rest != "" || got != compared(sent, layout, intents) {
+			list = append(list, wrong{sent, got, rest, from, layout, intents})
+		}
+	}
+	return list
+}
+
+func framesOf(list []wrong, tpid uint16) (out []Frame) {
+	for _, x := range list {
+		out = append(out, tagged(1-x.from, tpid, x.sent)...)
+	}
+	return out
+}
+
+func (w *wrongs) add(list []wrong) {
+	room := min(len(list), maxWrongs-len(w.list))
+	w.list, w.more = append(w.list, list[:room]...), w.more+len(list)-room
+}
+
+// withoutRules takes out what the switch does to tags without rules, too: that is for
+// other experiments to find.
+func (w *wrongs) withoutRules(ctx context.Context, t *Trial) error {
+	if len(w.list) == 0 {
+		return nil
+	}
+	if err := t.Apply(ctx, t.Setup(vlanrules.Passthrough)); err != nil {
+		return Cannot("the driver cannot apply a setup without rules: %v", err)
+	}
+	var left []wrong
+	for from := range 2 {
+		var list []wrong
+		for _, x := range w.list {
+			if x.from == from {
+				list = append(list, x)
+			}
+		}
+		if len(list) == 0 {
+			continue
+		}
+		seen, err := t.Exchange(ctx, from, framesOf(list, t.Profile.TPID))
+		if err != nil {
+			return err
+		}
+		for i, x := range list {
+			_, got, rest := tagOf(&seen[i])
+			switch {
+			case rest != "" && rest == x.rest: // lost, or altered elsewhere, without a rule, too
+			case rest == x.rest && sameButMarks(got, x.sent, x.got, compared(x.sent, x.layout, x.intents)):
+			default:
+				left = append(left, x)
+			}
+		}
+	}
+	if n := len(w.list) - len(left); n > 0 {
+		t.Note("%d frames are lost or altered without rules, too, and left out here", n)
+	}
+	if w.more > 0 {
+		t.Note("%d more frames were wrong, and not tried without rules", w.more)
+	}
+	w.list = left
+	return nil
+}
+
+// sameButMarks tells whether a tag that a rule took differs from what it should be just
+// as it does where there is no rule: in PCP and DEI.
+func sameButMarks(plain, sent, got, want uint16) bool {
+	return plain&0xfff == sent&0xfff && got&0xfff == want&0xfff && (plain^sent)&0xf000 == (got^want)&0xf000
+}
+
+// report makes a fault of each kind of wrong.
+func (w *wrongs) report(t *Trial) {
+	first, count := map[string]*wrong{}, map[string]int{}
+	var codes []string
+	for i := range w.list {
+		x := &w.list[i]
+		code := x.code()
+		if first[code] == nil {
+			first[code] = x
+			codes = append(codes, code)
+		}
+		count[code]++
+	}
+	for _, code := range codes {
+		x := first[code]
+		t.Fault(code, "%d of %d frames: %s", count[code], w.total, x)
+	}
+}
+
+func (x *wrong) code() string {
+	want := compared(x.sent, x.layout, x.intents)
+	switch {
+	case x.rest == lost:
+		return "lost"
+	case x.rest != "":
+		return "frame-altered"
+	case x.got>>13 != want>>13:
+		return "pcp-altered"
+	case x.got&0x1000 != want&0x1000:
+		return "dei-altered"
+	case x.got == x.sent:
+		return "not-rewritten"
+	case want == x.sent:
+		return "rewritten-wrongly"
+	}
+	return "wrong-value"
+}
+
+func (x *wrong) String() string {
+	text := fmt.Sprintf("the tag %04x", x.sent)
+	if x.rest != "" {
+		return text + " " + x.rest
+	}
+	return text + fmt.Sprintf(" became %04x, and has to be %04x where the port writes %s", x.got, compared(x.sent, x.layout, x.intents), intentText(x.intents))
+}
+
+func intentText(intents []vlanrules.Intent) string {
+	text := ""
+	for i, in := range intents {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s=%d at locator %d", in.Signal, in.S, in.LM)
+	}
+	return text
+}
+
+// ordinary are VLANs that are tried where the operator has named none.
+var ordinary = []uint16{1, 2, 10, 20, 100, 200}
+
+// leavesAlone compares frames without the tag with rules and without.
+func leavesAlone(ctx context.Context, t *Trial) error {
+	if err := t.Apply(ctx, t.Setup(vlanrules.Passthrough)); err != nil {
+		return Cannot("the driver cannot apply a setup without rules: %v", err)
+	}
+	vlans := t.VLANs
+	if len(vlans) == 0 {
+		vlans = ordinary
+	}
+	foreign := uint16(0x9ab0)
+	if foreign == t.Profile.TPID || foreign == t.Profile.WideTPID {
+		foreign++
+	}
+	var frames [2][]Frame
+	for from := range frames {
+		add := func(f Frame) { f.To = 1 - from; frames[from] = append(frames[from], f) }
+		add(Frame{})
+		for _, size := range []int{60, 128, 512, 1400} {
+			add(Frame{Size: size})
+		}
+		like := VLAN(t.Profile.TPID, 0x0f7e) // a tag behind another ethertype is none
+		for _, typ := range []uint16{0x0800, 0x86dd, 0x0806, foreign} {
+			add(Frame{Type: typ, Header: like})
+		}
+		for _, typ := range []uint16{0x8100, 0x88a8} {
+			if typ == t.Profile.TPID {
+				continue
+			}
+			for mark := range uint16(16) {
+				for _, vid := range vlans {
+					add(Frame{Tags: VLAN(typ, mark<<12|vid)})
+				}
+			}
+			add(Frame{Tags: VLAN(typ, 0x2000)}) // a priority tag
+		}
+	}
+	plain := 0
+	for from := range frames {
+		seen, err := t.Exchange(ctx, from, frames[from])
+		if err != nil {
+			return err
+		}
+		frames[from] = nil
+		for i := range seen {
+			if seen[i].Fate() == "" { // what is lost or altered without rules is for other experiments
+				frames[from], plain = append(frames[from], seen[i].Frame), plain+1
+			}
+		}
+	}
+	if plain == 0 {
+		return Cannot("no frame without the tag passes untouched, with or without rules")
+	}
+	setup, err := t.program(ctx, 1, local{0, 1})
+	if err == nil {
+		err = t.write(ctx, &setup, 0, local{0, 1}, heldFor)
+	}
+	for port := range 2 {
+		if err == nil {
+			_, err = t.onWire(ctx, &setup, port, local{0, 1})
+		}
+	}
+	if err != nil {
+		return err
+	}
+	count, vids := 0, map[string]bool{}
+	for from := range frames {
+		seen, err := t.Exchange(ctx, from, frames[from])
+		if err != nil {
+			return err
+		}
+		for i := range seen {
+			s := &seen[i]
+			if len(s.Tags) > 0 {
+				vids[fmt.Sprintf("%x", s.Tags[:2])] = true
+			}
+			if fate := s.Fate(); fate != "" {
+				if count == 0 {
+					code := "frame-without-tag-altered"
+					if fate == lost {
+						code = "frame-without-tag-lost"
+					}
+					t.Fault(code, "with rules, a frame without the tag from %s to %s (%x behind the addresses) %s, and without rules it passes untouched", t.Ports[from].Name, t.Ports[s.To].Name, s.Sent[12:18], fate)
+				}
+				count++
+			}
+		}
+	}
+	if count == 0 {
+		t.Found("%d frames without the tag, of %d VLAN TPIDs and of none, pass with rules as without", plain, len(vids))
+	} else {
+		t.Note("%d of %d frames without the tag are not as without rules", count, plain)
+	}
+	if len(vids) == 0 {
+		t.Note("no frame with a VLAN tag passes these ports, so that none was tried: --vlan names VLANs that they carry")
+	}
+	return nil
+}
+
+// strip has a port remove tags.
+func strip(ctx context.Context, t *Trial) error {
+	facts, err := t.Driver.Probe(ctx)
+	if err != nil {
+		return Cannot("probing the device: %v", err)
+	}
+	if facts.Strip.Level == vlanrules.Refused {
+		return Cannot("its driver cannot remove tags: %s", facts.Strip.Reason)
+	}
+	setup := t.Setup(vlanrules.Passthrough)
+	setup.Ports[1].Action = vlanrules.Strip
+	if err := t.Apply(ctx, setup); err != nil {
+		return Cannot("the driver cannot apply a setup that strips: %v", err)
+	}
+	var frames []Frame
+	for mark := range uint16(16) {
+		for _, vid := range []uint16{1, 0x385, 0x7fe, 0xf0a} {
+			frames = append(frames, tagged(1, setup.TPID, mark<<12|vid)...)
+		}
+	}
+	for _, size := range []int{60, 61, 500, 1400} {
+		frames = append(frames, Frame{To: 1, Size: size}, Frame{To: 1, Size: size, Tags: VLAN(setup.TPID, 0x0385)})
+	}
+	for i := range frames { // a frame of which too much is taken is still known
+		frames[i].Header = make([]byte, 16)
+	}
+	seen, err := t.Exchange(ctx, 0, frames)
+	if err != nil {
+		return err
+	}
+	bad := 0
+	for i := range seen {
+		s := &seen[i]
+		want := append(append([]byte(nil), s.Sent[:12]...), s.Sent[12+len(s.Tags):]...)
+		got, code := s.At(1), ""
+		switch {
+		case got == nil:
+			code = "lost"
+		case len(s.Tags) > 0 && Difference(s.Sent, got) == "":
+			code = "not-removed"
+		case Difference(want, got) != "":
+			code = "altered"
+		default:
+			continue
+		}
+		if bad++; bad == 1 {
+			t.Fault("strip-"+code, "a frame with %x behind its addresses, that has to leave with %x: %s", s.Sent[12:20], want[12:20], map[bool]string{true: lost, false: Difference(want, got)}[got == nil])
+		}
+	}
+	if bad == 0 {
+		t.Found("%d tags were removed, and nothing else", len(frames))
+	}
+	return nil
+}

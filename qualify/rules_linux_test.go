@@ -1,0 +1,161 @@
+package qualify_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/qualify"
+	"github.com/csig-agent/csig/qualify/qualifytest"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// labBench is a bench at a software switch with these faults.
+func labBench(t testing.TB, faults qualifytest.Faults, ports int) *qualify.Bench {
+	t.Helper()
+	f, err := inventory.Parse("fleet.yaml", []byte(strings.Replace(fleetText, "NETNS", "/run/netns/none", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lab := qualifytest.NewLab(t, qualifytest.Config{TPID: f.Profile.TPID, Faults: faults, Octets: 1<<32 - 100_000}, ports)
+	b := &qualify.Bench{Device: f.Devices[0], Profile: &f.Profile, Policy: f.Policy, Driver: lab.Driver(), Means: qualify.Means{
+		Reopen:   func(context.Context) (vendors.Driver, error) { return lab.Driver(), nil },
+		Restart:  func(context.Context) error { lab.Restart(); return nil },
+		Counters: lab.Counters("p1", "p2", "p3"),
+		Every:    37,
+	}}
+	err = lab.Bench.Do(func() error {
+		for i := range lab.Cards {
+			p, err := qualify.OpenCard(fmt.Sprint("p", i+1), lab.Cards[i].Name)
+			if err != nil {
+				return err
+			}
+			b.Ports = append(b.Ports, p)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// absent are experiments that need what no test has at its switch: an ACL, a mirror, a LAG,
+// PFC, a collector; a third port.
+var absent = []string{"acl", "flooding", "lag", "mirror", "pfc", "queue", "sflow"}
+
+// found are the codes of what failed, by experiment; an experiment that was not tested is
+// there with its name alone.
+func found(r *qualify.Report) string {
+	var out []string
+	for i := range r.Results {
+		res := &r.Results[i]
+		for _, f := range res.Faults {
+			out = append(out, res.ID+":"+f.Code)
+		}
+		if res.Outcome == qualify.NotTested && !slices.Contains(absent, res.ID) {
+			out = append(out, res.ID)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(slices.Compact(out), " ")
+}
+
+// atFaults wants these codes found at a switch with faults, and no other.
+func atFaults(t *testing.T, ports int, faults qualifytest.Faults, want string, experiments []qualify.Experiment) {
+	t.Helper()
+	report := run(t, labBench(t, faults, ports), qualify.Options{Experiments: experiments, Destructive: true})
+	got := found(report)
+	if got == want {
+		return
+	}
+	text := ""
+	for i := range report.Results {
+		res := &report.Results[i]
+		text += fmt.Sprintf("%s %s %.2fs %s %v %v\n", res.ID, res.Outcome, res.Seconds, res.Found, res.Faults, res.Notes)
+	}
+	t.Errorf("found %s\nwant  %s\n%s", got, want, text)
+}
+
+// TestLongFaults has a switch for each fault of rules and counters: it is found and named by
+// these experiments, and by no other.
+func TestLongFaults(t *testing.T) {
+	for _, r := range []struct {
+		name   string
+		faults qualifytest.Faults
+		want   string
+	}{
+		{"healthy", qualifytest.Faults{}, ""},
+		{"match sees the bridging VLAN", qualifytest.Faults{MatchesBridgingVLAN: true}, "entries hitless link-flap restart rewrite:not-rewritten rule-change rule-key:no-rewrite session-lost"},
+		{"ignores PCP", qualifytest.Faults{IgnoresPCP: true}, "entries hitless link-flap restart rewrite:not-rewritten rewrite:rewritten-wrongly rewrite:wrong-value rule-change rule-key:wrong-key session-lost"},
+		{"rewrite clears DEI", qualifytest.Faults{RewriteClearsDEI: true}, "rewrite:dei-altered"},
+		{"loses DEI", qualifytest.Faults{LosesDEI: true}, "marks:marks-dei-altered tpid:tag-dei-altered"},
+		{"remarks PCP", qualifytest.Faults{RemarksPCP: true}, "latency marks:marks-pcp-altered mtu:mtu-tag positions:behind-1-altered positions:behind-2-altered tpid:tag-pcp-altered"},
+		{"VID 4095 dropped", qualifytest.Faults{DropsVIDs: []vlanrules.VIDRange{{First: 4095, Last: 4095}}}, "vids:vid-4095-lost"},
+		{"reserved VIDs dropped", qualifytest.Faults{DropsVIDs: []vlanrules.VIDRange{{First: 1002, Last: 1005}}}, "flooding:flooding-broadcast flooding:flooding-known flooding:flooding-multicast flooding:flooding-unknown vids:vid-1002-1005-lost"},
+		{"bridges by VID", qualifytest.Faults{BridgesByVID: true}, "bpdu-lldp:pvst-tagged bridging:bridging-follows-vid counters dscp:ip-lost entries flooding:flooding-broadcast flooding:flooding-known flooding:flooding-multicast flooding:flooding-unknown hitless latency learning:learning-follows-vid learning:learning-not-from-tagged link-flap marks:marks-lost mtu:mtu-tag positions:behind-1-lost positions:behind-2-lost restart rule-change session-lost storm:storm-limits-tagged strip:strip-lost tpid:tag-lost vids:vid-1002-1005-lost vids:vid-3968-4094-lost vids:vid-4095-lost vids:vid-ordinary-range-lost"},
+		{"rules take VLANs", qualifytest.Faults{RulesTakeVLANs: true}, "untagged:frame-without-tag-altered"},
+		{"strips payload", qualifytest.Faults{StripsPayload: true}, "strip:strip-altered"},
+		{"not hitless", qualifytest.Faults{Gap: 20 * time.Millisecond}, "hitless:change-not-hitless"},
+		{"small table", qualifytest.Faults{Table: 10}, "entries:table-smaller rewrite"},
+		{"acknowledges early", qualifytest.Faults{AckEarly: 400 * time.Millisecond}, "rule-change:late-on-wire"},
+		{"forgets at a link flap", qualifytest.Faults{ForgetsOnLinkDown: true}, "link-flap:lost-by-link-flap"},
+		{"a lease for ever", qualifytest.Faults{LeaseForever: true}, "session-lost:no-fallback"},
+		{"lapses to nothing", qualifytest.Faults{LapsesToNothing: true}, "session-lost:wrong-fallback"},
+		{"stale counters", qualifytest.Faults{StaleCounters: 200 * time.Millisecond}, "counters:counters-stale"},
+		{"learns by VID", qualifytest.Faults{LearnsByVID: true}, "flooding:flooding-known learning:learning-follows-vid learning:learning-not-from-tagged"},
+		{"small MTU", qualifytest.Faults{TightMTU: true}, "mtu:mtu-tag"},
+		{"reorders tags", qualifytest.Faults{ReordersTags: true}, "positions:behind-1-altered positions:behind-2-altered"},
+		{"tags the untagged", qualifytest.Faults{TagsUntagged: true}, "counters:overhead-wrong counters:tag-not-counted dscp:dscp-differs dscp:ecn-differs learning mtu positions:before-1-altered strip:strip-altered tpid:wide-tag-altered vlans:untagged-altered"},
+		{"counts no FCS", qualifytest.Faults{CountsNoFCS: true}, "counters:overhead-wrong"},
+		{"counts no tag", qualifytest.Faults{CountsNoTag: true}, "counters:tag-not-counted"},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			atFaults(t, 3, r.faults, r.want, qualify.All())
+		})
+	}
+}
+
+// TestFaults is TestLongFaults with several faults in a switch.
+func TestFaults(t *testing.T) {
+	for _, r := range []struct {
+		name   string
+		faults qualifytest.Faults
+		want   string
+	}{
+		{"none", qualifytest.Faults{}, ""},
+		{"of rules", qualifytest.Faults{
+			RewriteClearsDEI: true, RulesTakeVLANs: true, StripsPayload: true, Gap: 20 * time.Millisecond,
+			Table: 20, ForgetsOnLinkDown: true, LeaseForever: true, CountsNoTag: true,
+		}, "counters:tag-not-counted entries:table-smaller hitless:change-not-hitless link-flap:lost-by-link-flap rewrite:dei-altered session-lost:no-fallback strip:strip-altered untagged:frame-without-tag-altered"},
+		{"of tags", qualifytest.Faults{
+			LosesDEI: true, DropsVIDs: []vlanrules.VIDRange{{First: 4095, Last: 4095}}, AckEarly: 150 * time.Millisecond,
+			LapsesToNothing: true, StaleCounters: 150 * time.Millisecond,
+		}, "counters:counters-stale marks:marks-dei-altered rule-change:late-on-wire session-lost:wrong-fallback tpid:tag-dei-altered vids:vid-4095-lost"},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			atFaults(t, 2, r.faults, r.want, qualify.All())
+		})
+	}
+	t.Run("counters of 32 bits", func(t *testing.T) { // which wrap in this experiment
+		t.Parallel()
+		atFaults(t, 2, qualifytest.Faults{Counters32: true}, "counters:wraps-at-32-bits", only("counters"))
+	})
+}
+
+// only are the experiments of these IDs.
+func only(ids ...string) []qualify.Experiment {
+	return slices.DeleteFunc(qualify.All(), func(e qualify.Experiment) bool { return !slices.Contains(ids, e.ID) })
+}

@@ -1,0 +1,74 @@
+package qualify
+
+import (
+	"context"
+
+	"github.com/csig-agent/csig/vendors"
+)
+
+// most is how many entries are tried where the device names no limit.
+const most = 1 << 16
+
+// entries fills the table of the rules until the device refuses an entry.
+func entries(ctx context.Context, t *Trial) error {
+	filler, ok := vendors.As[vendors.TableFiller](t.Driver)
+	if !ok {
+		return Cannot("its driver cannot fill the table")
+	}
+	facts, err := t.Driver.Probe(ctx)
+	if err != nil {
+		return Cannot("probing the device: %v", err)
+	}
+	setup, err := t.begin(ctx)
+	if err != nil {
+		return err
+	}
+	limit := most
+	if promised := facts.Rules.Entries; promised > 0 {
+		limit = promised - facts.Rules.Taken
+	}
+	n, full, err := filler.Fill(ctx, limit)
+	drained := false
+	drain := func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoing)
+		defer cancel()
+		drained = true
+		return filler.Drain(ctx)
+	}
+	defer func() {
+		if !drained {
+			_ = drain() // an error ends the experiment already
+		}
+	}()
+	if err != nil {
+		return Cannot("filling the table: %v", err)
+	}
+	t.Measured("entries", float64(n))
+	if full && n < limit {
+		t.Fault("table-smaller", "the device refuses an entry beyond %d, and its driver counts on %d", n, limit)
+	}
+	now, err := t.look(ctx, &setup, held)
+	if err != nil {
+		return err
+	}
+	if now != writes {
+		t.Fault("full-table-breaks-rules", "with a full table the port writes %s", now)
+	}
+	if err := drain(); err != nil {
+		t.Fault("not-emptied", "the entries cannot be removed again: %v", err)
+		return nil
+	}
+	if err := t.write(ctx, &setup, 1, step(3), heldFor); err != nil {
+		t.Fault("stuck-after-full", "after the table was full, rules cannot be changed: %v", err)
+		return nil
+	}
+	if err := t.shows(ctx, &setup, step(3)); err != nil {
+		return err
+	}
+	if !full {
+		t.Found("%d entries fit; no more were tried", n)
+	} else {
+		t.Found("%d entries fit", n)
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+package qualify
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+)
+
+// stream are frames with tags, sent one after another while something else is done.
+type stream struct {
+	frames []Seen // in the order they were sent
+	gap    time.Duration
+	took   time.Duration
+}
+
+// Times between two frames of a stream. flying is how many of them may be under way: no
+// queue of this machine overflows, and none of a switch.
+const (
+	dense  = 100 * time.Microsecond
+	sparse = time.Millisecond
+	flying = 64
+
+	// stalled is how long frames under way may take until they count as lost.
+	stalled = 100 * time.Millisecond
+)
+
+// sent is a frame of a stream.
+type sent struct {
+	seq   uint64
+	bytes []byte
+	tags  []byte
+	left  time.Time
+}
+
+// streamed sends a frame with one of these tags, in turn, from port 0 to port 1 every pace,
+// for as long as during takes. Its controls: one frame in the middle is kept back, which must be missed;
+// and frames behind the last must arrive.
+func (t *Trial) streamed(ctx context.Context, pace time.Duration, tcis []uint16, during func(ctx context.Context) error) (*stream, error) {
+	if _, err := t.drops(); err != nil { // those of before
+		return nil, err
+	}
+	l := t.Listen()
+	defer l.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	type ended struct {
+		list []sent
+		err  error
+	}
+	stop, done := make(chan struct{}), make(chan ended, 1)
+	go func() {
+		list, err := t.sendStream(l, pace, tcis, stop)
+		if err != nil {
+			cancel(err)
+		}
+		done <- ended{list, err}
+	}()
+	began := time.Now()
+	err := during(ctx)
+	close(stop)
+	e := <-done
+	took := time.Since(began)
+	switch {
+	case e.err != nil:
+		return nil, e.err
+	case err != nil:
+		return nil, err
+	}
+	if err := t.Sync(ctx, 0, 1); err != nil {
+		return nil, t.Positive(untagged, false, "%v", err)
+	}
+	if err := t.Positive(untagged, true, ""); err != nil {
+		return nil, err
+	}
+	if err := t.wait(ctx, t.Settle); err != nil {
+		return nil, err
+	}
+	s := &stream{frames: make([]Seen, len(e.list)), took: took}
+	index := make(map[uint64]int, len(e.list))
+	for i, f := range e.list {
+		s.frames[i] = Seen{Frame: Frame{To: 1, Tags: f.tags}, Sent: f.bytes, Left: f.left}
+		index[f.seq] = i
+	}
+	for _, a := range l.Take() {
+		if i, ok := index[a.Seq]; ok && a.Port != 0 {
+			s.frames[i].Where = append(s.frames[i].Where, a)
+		}
+	}
+	if n, err := t.drops(); err != nil || n > 0 {
+		return nil, Cannot("this machine itself lost %d frames (%v): a quieter machine is needed", n, err)
+	}
+	// The first is the one that was kept back.
+	if err := t.Negative("a frame that is kept back is missed", s.frames[0].Fate() == lost, "%s", s.frames[0].Fate()); err != nil {
+		return nil, err
+	}
+	s.frames = s.frames[1:]
+	for i := 1; i < len(s.frames); i++ {
+		s.gap = max(s.gap, s.frames[i].Left.Sub(s.frames[i-1].Left))
+	}
+	t.Frames.Sent += len(s.frames)
+	for i := range s.frames {
+		if s.frames[i].Count(1) > 0 {
+			t.Frames.Arrived++
+		}
+	}
+	if t.sending += took; t.sending > 0 {
+		t.Frames.PerSecond = float64(t.Frames.Sent) / t.sending.Seconds()
+	}
+	return s, nil
+}
+
+// sendStream sends until stop; the first frame is built and kept back.
+func (t *Trial) sendStream(l *Listener, pace time.Duration, tcis []uint16, stop <-chan struct{}) (list []sent, err error) {
+	under, arrived := 0, 0
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			return list, nil
+		default:
+		}
+		for since := time.Now(); ; runtime.Gosched() {
+			if n := l.count(); n > arrived {
+				under, arrived, since = max(0, under-(n-arrived)), n, time.Now()
+			}
+			if under < flying {
+				break
+			}
+			if time.Since(since) > stalled {
+				under = 0
+			}
+		}
+		tags := VLAN(t.Profile.TPID, tcis[i%len(tcis)])
+		seq, bytes, err := t.Build(0, Frame{To: 1, Tags: tags})
+		if err != nil {
+			return list, err
+		}
+		f := sent{seq, bytes, tags, time.Now()}
+		if i > 0 {
+			if err := t.Send(0, bytes); err != nil {
+				return list, err
+			}
+			under++
+		}
+		list = append(list, f)
+		if pace >= sparse {
+			time.Sleep(pace)
+			continue
+		}
+		for time.Since(f.left) < pace { // a sleep this short takes longer on many machines
+			runtime.Gosched()
+		}
+	}
+}
+
+// count is how many frames the listener has.
+func (l *Listener) count() int {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	return len(l.got)
+}
+
+// wait waits for so long, or until ctx ends.
+func (t *Trial) wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// undisturbed sends a stream while nothing changes: all of it has to arrive as it should.
+func (t *Trial) undisturbed(ctx context.Context, tcis []uint16, setup *vendors.Setup, l local) error {
+	s, err := t.streamed(ctx, dense, tcis, func(ctx context.Context) error { return t.wait(ctx, still) })
+	if err != nil {
+		return err
+	}
+	intents := l.intents(setup)
+	for i := range s.frames {
+		sent, got, rest := tagOf(&s.frames[i])
+		if rest != "" || !wrote(sent, got, setup, intents) {
+			if rest == "" {
+				rest = "is not as the rule has it"
+			}
+			return t.Positive("a stream arrives right while nothing changes", false, "the tag %04x %s: see the experiments tpid and rewrite", sent, rest)
+		}
+	}
+	if len(s.frames) == 0 {
+		return t.Positive("a stream arrives right while nothing changes", false, "no frame was sent in %v", still)
+	}
+	return t.Positive("a stream arrives right while nothing changes", true, "")
+}
+
+const still = 50 * time.Millisecond
+
+// quantile is the value below which a share q of a list are; the list is sorted for it.
+func quantile(list []time.Duration, q float64) time.Duration {
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	return list[min(len(list)-1, int(q*float64(len(list))))]
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
