@@ -93,7 +93,7 @@ func (b *Bench) Start(run uint64) {
 		}
 		b.run, b.waiting = run, map[uint64]chan struct{}{}
 		for i, p := range b.Ports {
-			p.MAC = MAC{0x02, 0xc5, 0x16, byte(run >> 8), byte(run), byte(i + 1)}
+			p.MAC = MAC{0x02, 0xc5, 0x51, byte(run >> 8), byte(run), byte(i + 1)}
 			b.readers.Go(func() { b.read(i, p) })
 		}
 	})
@@ -101,7 +101,7 @@ func (b *Bench) Start(run uint64) {
 
 // Address is a further address of this run, locally administered.
 func (b *Bench) Address(n uint8) MAC {
-	return MAC{0x02, 0xc5, 0x17, byte(b.run >> 8), byte(b.run), n}
+	return MAC{0x02, 0xc5, 0x52, byte(b.run >> 8), byte(b.run), n}
 }
 
 // Close ends the receiving and closes the cards, not the driver.
@@ -205,9 +205,20 @@ func (b *Bench) Build(from int, f Frame) (uint64, []byte, error) {
 	return seq, bytes, err
 }
 
+// fullQueue is how often a frame is offered again to a card whose queue is full.
+const fullQueue = 3
+
 // Send sends what Build made.
 func (b *Bench) Send(from int, frame []byte) error {
-	if err := b.Ports[from].card.Send(frame); err != nil {
+	err := b.Ports[from].card.Send(frame)
+	for range fullQueue {
+		if !errors.Is(err, syscall.ENOBUFS) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+		err = b.Ports[from].card.Send(frame)
+	}
+	if err != nil {
 		return fmt.Errorf("sending %d bytes at card %s: %w", len(frame), b.Ports[from].Card, err)
 	}
 	b.mu.Lock()
@@ -343,7 +354,7 @@ func (f *foreign) add(b *Bench, port int, frame []byte) {
 	cisco := [4]byte(dst[:4]) == [4]byte{0x01, 0x00, 0x0c, 0xcc}    // CDP, PVST
 	keepalive := binary.BigEndian.Uint16(frame[12:]) == 0x9000 && dst == src
 	own := slices.ContainsFunc(b.Ports, func(p *Port) bool { return p.Own == src })
-	earlier := [3]byte(src[:3]) == [3]byte{0x02, 0xc5, 0x16} // a run that was interrupted
+	earlier := src[0] == 0x02 && src[1] == 0xc5 && (src[2] == 0x51 || src[2] == 0x52) // a run that was interrupted
 	if reserved || cisco || keepalive || own || earlier {
 		return
 	}

@@ -91,7 +91,7 @@ func lastTOS(s *Seen) uint8 {
 }
 
 // deniedAddress is the destination that an operator's ACL is to drop for the experiment.
-var deniedAddress = MAC{0x02, 0xc5, 0x16, 0xac, 0x10, 0x01}
+var deniedAddress = MAC{0x02, 0xc5, 0x53, 0xac, 0x10, 0x01}
 
 func runACL(ctx context.Context, t *Trial) error {
 	frames := []Frame{{To: 1, Dst: deniedAddress}}

@@ -51,8 +51,9 @@ type Report struct {
 	Began      time.Time    `json:"began"`
 	Ended      time.Time    `json:"ended"`
 	Complete   bool         `json:"complete"`
-	Touched    bool         `json:"touched"`  // the device may have a setup of the run
-	NoFacts    string       `json:"no_facts"` // why there is no facts.yaml
+	Touched    bool         `json:"touched"`        // the device may have a setup of the run
+	Foreign    int          `json:"foreign_frames"` // that arrived at the cards
+	NoFacts    string       `json:"no_facts"`       // why there is no facts.yaml
 	Results    []Result     `json:"results"`
 }
 
@@ -170,6 +171,9 @@ func LoadCalibration(path string, ports []*Port) (*Report, error) {
 
 // save writes the files of the report.
 func (r *runner) save() error {
+	r.mu.Lock()
+	r.report.Foreign = max(r.report.Foreign, r.foreign.frames)
+	r.mu.Unlock()
 	text, err := json.MarshalIndent(r.report, "", "  ")
 	if err != nil {
 		return err

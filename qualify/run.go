@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
@@ -50,6 +51,9 @@ const undoing = 30 * time.Second
 // that it has one. The error is also that ctx has ended: Resume continues then.
 func Run(ctx context.Context, b *Bench, o Options) (report *Report, err error) {
 	if err := os.MkdirAll(o.Folder, 0o755); err != nil {
+		return nil, err
+	}
+	if err := identify(ctx, b, &o.About); err != nil {
 		return nil, err
 	}
 	r, err := open(b, &o)
@@ -93,6 +97,31 @@ func Run(ctx context.Context, b *Bench, o Options) (report *Report, err error) {
 		}
 	}
 	return r.report, r.save()
+}
+
+// identify takes the model and the version from what the switch reports. The error is
+// that it reports others than were given.
+func identify(ctx context.Context, b *Bench, about *About) error {
+	if b.Driver == nil {
+		return nil
+	}
+	facts, err := b.Driver.Probe(ctx)
+	if err != nil {
+		return fmt.Errorf("probing %s: %w", b.Device.Name, err)
+	}
+	for _, one := range []struct {
+		what, reported string
+		given          *string
+	}{{"model", facts.Identity.Model, &about.Model}, {"version", facts.Identity.Version, &about.Version}} {
+		reported := line(one.reported)
+		if reported != "" && *one.given != "" && !strings.EqualFold(reported, *one.given) {
+			return fmt.Errorf("--%s %s: %s reports %s: leave --%s out", one.what, *one.given, b.Device.Name, reported, one.what)
+		}
+		if reported != "" {
+			*one.given = reported
+		}
+	}
+	return nil
 }
 
 // runner is one run.

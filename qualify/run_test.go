@@ -190,7 +190,7 @@ func TestForeignTraffic(t *testing.T) {
 		{"STP", frame(MAC{0x01, 0x80, 0xc2, 0, 0, 0}, host, 0, 0x26), false},
 		{"CDP", frame(MAC{0x01, 0x00, 0x0c, 0xcc, 0xcc, 0xcc}, host, 0, 0x26), false},
 		{"of a card of the bench", frame(MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, MAC{2, 1}, 8, 0), false},
-		{"of an earlier run", frame(MAC{2, 0xc5, 0x16, 1, 1, 1}, MAC{2, 0xc5, 0x16, 1, 1, 2}, 0x88, 0xb6), false},
+		{"of an earlier run", frame(MAC{2, 0xc5, 0x51, 1, 1, 1}, MAC{2, 0xc5, 0x51, 1, 1, 2}, 0x88, 0xb6), false},
 	} {
 		for _, allowed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, allowed %v", tc.name, allowed), func(t *testing.T) {

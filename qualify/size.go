@@ -3,8 +3,10 @@ package qualify
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
@@ -21,11 +23,13 @@ func (t *Trial) carried(ctx context.Context) (uint16, error) {
 	if err != nil {
 		return 0, err
 	}
-	// Not the default VLAN, if there is another: it may be untagged the other way.
-	slices.Reverse(seen)
-	for i := range seen {
-		if seen[i].Fate() == "" {
-			return binary.BigEndian.Uint16(seen[i].Tags[2:]), nil
+	// Not one that switches treat apart, if there is another.
+	for _, apart := range []bool{false, true} {
+		for i := range seen {
+			vid := binary.BigEndian.Uint16(seen[i].Tags[2:])
+			if seen[i].Fate() == "" && apart == (vidGroup(int(vid)) < len(special)-1) {
+				return vid, nil
+			}
 		}
 	}
 	return 0, Cannot("no ordinary VLAN passes tagged from %s: make both ports members of one", t.way(0, 1))
@@ -98,6 +102,10 @@ func (t *Trial) largest(ctx context.Context, tags []byte, most int) (int, error)
 	for least < most {
 		mid := (least + most + 1) / 2
 		seen, err := t.Exchange(ctx, 0, slices.Repeat([]Frame{{To: 1, Tags: tags, Size: mid}}, tries))
+		if errors.Is(err, syscall.ENOBUFS) { // a virtual cable's other end refuses it at once
+			most = mid - 1
+			continue
+		}
 		if err != nil {
 			return 0, err
 		}

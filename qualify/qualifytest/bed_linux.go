@@ -11,8 +11,11 @@ import (
 	"github.com/csig-agent/csig/qualify"
 )
 
-// bedMTU is that of the cards and of the switch's ports.
-const bedMTU = 1600
+// bedMTU is that of the switch's ports. The cards send what is too long for those, too.
+const (
+	bedMTU  = 1600
+	cardMTU = bedMTU + 100
+)
 
 // Bed is a host whose cards eth1, eth2, … are cabled to the ports swp1, swp2, … of a
 // switch: a bridge of the kernel in another namespace, that learns and floods.
@@ -42,7 +45,17 @@ func NewBed(t testing.TB, cables int) *Bed {
 		if _, _, err := b.Fabric.Connect(fabric.End{Node: b.Host, Port: fmt.Sprintf("eth%d", i)}, fabric.End{Node: b.Switch, Port: port}, bedMTU); err != nil {
 			t.Fatal(err)
 		}
-		err := b.Switch.Do(func() error {
+		err := b.Host.Do(func() error {
+			l, err := netlink.LinkByName(fmt.Sprintf("eth%d", i))
+			if err != nil {
+				return err
+			}
+			return netlink.LinkSetMTU(l, cardMTU)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = b.Switch.Do(func() error {
 			l, err := netlink.LinkByName(port)
 			if err != nil {
 				return err

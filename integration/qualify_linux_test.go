@@ -1,0 +1,166 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/qualify"
+	"github.com/csig-agent/csig/qualify/qualifytest"
+)
+
+// bench runs csig in the namespace of a bed's host, in a folder of its own.
+type bench struct {
+	t   *testing.T
+	bed *qualifytest.Bed
+	dir string
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{t, qualifytest.NewBed(t, 2), t.TempDir()}
+	text := fmt.Sprintf(`format: csig.fleet/v1
+profile: {name: lab, tpid: 0x9900, interval: 100ms, signals: {abw: {buckets: log-10G}}}
+devices:
+  - name: sw1
+    platform: linux
+    management: {netns: /proc/%d/fd/%d}
+    ports: [{name: swp1, speed: 10G, lm: 1}, {name: swp2, speed: 10G, lm: 2}]
+`, os.Getpid(), b.bed.Switch.FD())
+	if err := os.WriteFile(filepath.Join(b.dir, "fleet.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// atSwitch are the arguments of a run at the switch.
+var atSwitch = strings.Fields("qualify -i fleet.yaml --device sw1 --port swp1=eth1 --port swp2=eth2 --quiet 20ms --model bridge -o out")
+
+func (b *bench) command(args ...string) (*fabric.Cmd, *bytes.Buffer) {
+	cmd, out := b.bed.Host.Command(csig, args...), &bytes.Buffer{}
+	cmd.Dir, cmd.Stdout, cmd.Stderr = b.dir, out, out
+	return cmd, out
+}
+
+// csig runs a command to its end and wants this exit code.
+func (b *bench) csig(status int, args ...string) string {
+	b.t.Helper()
+	cmd, out := b.command(args...)
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		b.t.Fatal(err)
+	}
+	if got := cmd.ProcessState.ExitCode(); got != status {
+		b.t.Fatalf("csig %s: exit code %d, want %d\n%s", strings.Join(args, " "), got, status, out)
+	}
+	return out.String()
+}
+
+// report is the report in the folder out; nil: there is none yet.
+func (b *bench) report() *qualify.Report {
+	b.t.Helper()
+	r, err := qualify.Load(filepath.Join(b.dir, "out", "report.json"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		b.t.Fatal(err)
+	}
+	return r
+}
+
+// TestQualify: the command, from the calibration to a fleet file with the facts.
+func TestQualify(t *testing.T) {
+	b := newBench(t)
+	if _, _, err := b.bed.Fabric.Connect(fabric.End{Node: b.bed.Host, Port: "x1"}, fabric.End{Node: b.bed.Host, Port: "x2"}, 1700); err != nil {
+		t.Fatal(err)
+	}
+	if out := b.csig(0, "qualify", "calibrate", "x1", "x2", "--quiet", "20ms", "-o", "cards"); !strings.Contains(out, " 0 fail") {
+		t.Errorf("a cable without a switch:\n%s", out)
+	}
+	if out := b.csig(1, append(atSwitch, "--calibration", "cards/report.json")...); !strings.Contains(out, "other cards") {
+		t.Errorf("a calibration of other cards:\n%s", out)
+	}
+	only := []string{"--only", "tpid,vids,mtu"}
+	var r qualify.Report
+	if err := json.Unmarshal([]byte(b.csig(0, append(append(atSwitch, only...), "--json")...)), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Format != qualify.Format || !r.Complete || r.Count(qualify.Pass) != 3 || r.Switch.Version == "" {
+		t.Errorf("%+v", r)
+	}
+	for _, name := range []string{"report.txt", "report.md", "report.json", "facts.yaml", "pcap/vids.pcap"} {
+		if info, err := os.Stat(filepath.Join(b.dir, "out", name)); err != nil || info.Size() < 100 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if out := b.csig(1, append(atSwitch, only...)...); !strings.Contains(out, "--resume") {
+		t.Errorf("a folder that has a report:\n%s", out)
+	}
+
+	text, err := os.ReadFile(filepath.Join(b.dir, "out", "facts.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts, err := inventory.ParseFacts("facts.yaml", text)
+	if err != nil || len(facts) != 1 {
+		t.Fatalf("%v, %v", facts, err)
+	}
+	fleet, err := os.ReadFile(filepath.Join(b.dir, "fleet.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range facts {
+		with := strings.Replace(string(fleet), "devices:\n", "include: [out/facts.yaml]\ndevices:\n", 1)
+		with = strings.Replace(with, "    platform: linux\n", "    platform: linux\n    facts: "+name+"\n", 1)
+		if err := os.WriteFile(filepath.Join(b.dir, "with.yaml"), []byte(with), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out := b.csig(0, "assess", "-i", "with.yaml", "--offline", "--device", "sw1"); !strings.Contains(out, "ran on bridge") {
+		t.Errorf("assess does not say where the facts are from:\n%s", out)
+	}
+}
+
+// TestQualifyInterrupted: Ctrl-C ends a run and undoes it, another run at the same switch
+// is refused, and --resume continues it.
+func TestQualifyInterrupted(t *testing.T) {
+	b := newBench(t)
+	cmd, out := b.command(atSwitch...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if r := b.report(); r != nil && len(r.Results) > 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no result\n%s", out)
+		}
+	}
+	if out := b.csig(1, append(append([]string{}, atSwitch[:len(atSwitch)-1]...), "other")...); !strings.Contains(out, "another csig agent programs the ports") {
+		t.Errorf("a second run at the same switch:\n%s", out)
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(out.String(), "interrupted; --resume continues it") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	before := b.report()
+	if before.Complete || before.Touched {
+		t.Errorf("%+v", before)
+	}
+	b.csig(0, append(atSwitch, "--resume", "--only", before.Results[0].ID+",tpid,dscp")...)
+	after := b.report()
+	if !after.Complete || len(after.Results) < len(before.Results) || !after.Results[0].Began.Equal(before.Results[0].Began) || after.Result("dscp") == nil {
+		t.Errorf("%+v", after)
+	}
+}
