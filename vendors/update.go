@@ -38,6 +38,14 @@ func (g *PortSignal) Reset() { g.given = false }
 // Given tells whether the port was given intents.
 func (g *PortSignal) Given() bool { return g.given }
 
+// Intents are those that it was given last, not to be changed; none after Reset.
+func (g *PortSignal) Intents() []vlanrules.Intent {
+	if !g.given {
+		return nil
+	}
+	return g.intents
+}
+
 // Refused tells whether they cannot be carried out.
 func (g *PortSignal) Refused() bool { return g.refused != nil }
 

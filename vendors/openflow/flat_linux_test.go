@@ -1,0 +1,518 @@
+package openflow
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/vendors/openflow/oftest"
+	"github.com/csig-agent/csig/vendors/vendorstest"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// flatLab is a switch with one table: OF-DPA's, or a plain one, on a real Open
+// vSwitch. Frames of port 1 leave by port 2, and those of port 2 by port 1.
+type flatLab struct {
+	*oftest.Switch
+	proxy  *oftest.Proxy
+	driver *Flat
+	ofdpa  bool
+	clock  time.Duration // how far the driver's clock is ahead
+	seq    uint32
+}
+
+var flatForwarding = []Forwarding{{InPort: "p1", Port: "p2"}, {InPort: "p2", Port: "p1"}}
+
+func newFlatLab(t testing.TB, ofdpa bool, change func(*FlatConfig)) *flatLab {
+	t.Helper()
+	l := &flatLab{Switch: oftest.StartSwitch(t, 3), ofdpa: ofdpa}
+	o := oftest.Options{Bridge: l.Path()}
+	if ofdpa {
+		o.OFDPA = &oftest.OFDPA{}
+		l.BuiltIn()
+		for n := 1; n <= 2; n++ {
+			l.Flow("add-group", fmt.Sprintf("group_id=%d,type=indirect,bucket=output:%d", 0xb0000000+n, n))
+		}
+		for n := 1; n <= 2; n++ {
+			l.Flow("add-flow", fmt.Sprintf("table=10,priority=7,in_port=%d,vlan_vid=0x1000/0x1000,actions=goto_table:20", n))
+			l.Flow("add-flow", fmt.Sprintf("table=60,priority=5,in_port=%d,actions=write_actions(group:%d)", n, 0xb0000000+3-n))
+		}
+	} else {
+		for n := 1; n <= 2; n++ {
+			l.Flow("add-flow", fmt.Sprintf("table=0,priority=5,in_port=%d,actions=output:%d", n, 3-n))
+		}
+	}
+	l.proxy = oftest.Start(t, o, oftest.Faults{})
+	l.driver = l.open(t, change)
+	return l
+}
+
+// open opens another driver of the switch.
+func (l *flatLab) open(t testing.TB, change func(*FlatConfig)) *Flat {
+	t.Helper()
+	cfg := FlatConfig{OFDPA: l.ofdpa, Forwarding: flatForwarding, Config: Config{Platform: "ofdpa", OrdinaryVLANs: NotParsed}}
+	var of *ofp.Conn
+	cfg.Connect = func(ctx context.Context) (*ofp.Conn, error) {
+		if of != nil && of.Err() == nil {
+			return of, nil
+		}
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", l.proxy.Addr())
+		if err != nil {
+			return nil, err
+		}
+		of, err = ofp.NewConn(ctx, c, ofp.Version13)
+		return of, err
+	}
+	cfg.Done = func() error {
+		if of == nil {
+			return nil
+		}
+		return of.Close()
+	}
+	cfg.Now = func() time.Time { return time.Now().Add(l.clock) }
+	if change != nil {
+		change(&cfg)
+	}
+	d, err := OpenFlat(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func flatWant(onStale inventory.OnStale, ports ...string) vendors.Setup {
+	s := vendors.Setup{TPID: 0x88a8, Signals: []quantize.Signal{quantize.MinABW, quantize.MaxPD}, OnStale: onStale}
+	for _, p := range ports {
+		s.Ports = append(s.Ports, vendors.PortSetup{Port: p, Action: vlanrules.Update})
+	}
+	return s
+}
+
+func (l *flatLab) apply(t testing.TB, s vendors.Setup) {
+	t.Helper()
+	if err := l.driver.Apply(t.Context(), s); err != nil {
+		t.Fatalf("%v: %q", err, l.proxy.Refused())
+	}
+}
+
+func (l *flatLab) update(t testing.TB, lease time.Duration, updates ...vendors.PortUpdate) vendors.UpdateResult {
+	t.Helper()
+	res, err := l.driver.Update(t.Context(), updates, lease)
+	if err != nil || !res.Leased {
+		t.Fatalf("%+v, %v: %q", res, err, l.proxy.Refused())
+	}
+	return res
+}
+
+// frameFlat is one with a sequence number and one tag.
+func frameFlat(seq uint32, tci uint16) []byte {
+	b := []byte{2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 1, 0, 0x88, 0xa8}
+	b = append(binary.BigEndian.AppendUint16(b, tci), 0x88, 0xb5)
+	return append(binary.BigEndian.AppendUint32(b, seq), make([]byte, 42)...)
+}
+
+// leave sends frames with tags in by port 1 and returns the tags with which they
+// leave by port 2. Open vSwitch loses the DEI (vendors/ovs).
+func (l *flatLab) leave(t testing.TB, tags ...uint16) (out []uint16) {
+	t.Helper()
+	at := l.seq
+	var frames [][]byte
+	for i, tci := range tags {
+		frames = append(frames, frameFlat(at+uint32(i), tci))
+	}
+	l.seq += uint32(len(tags))
+	l.Ports[0].Send(frames...)
+	for len(out) < len(tags) {
+		b := l.Ports[1].Receive(soon)
+		if b == nil {
+			t.Fatalf("frame %d of %d, %04x, does not leave", len(out), len(tags), tags[len(out)])
+		}
+		tci := binary.BigEndian.Uint16(b[14:])
+		if want := frameFlat(at+uint32(len(out)), tci); string(want) != string(b) {
+			t.Fatalf("a frame leaves as %x, want %x", b, want)
+		}
+		out = append(out, tci)
+	}
+	return out
+}
+
+// allTags are the values of a tag.
+func allTags() (tags []uint16) {
+	for tci := range 1 << 16 {
+		tags = append(tags, uint16(tci))
+	}
+	return tags
+}
+
+// compare compares what becomes of tags with the model.
+func (l *flatLab) compare(t testing.TB, all []uint16, intents ...vlanrules.Intent) {
+	t.Helper()
+	l.Flushed()
+	const batch = 64 // a port's socket in Open vSwitch holds 100 frames
+	for tags := range slices.Chunk(all, batch) {
+		for i, got := range l.leave(t, tags...) {
+			want := tags[i] &^ 0x1000
+			for _, in := range intents {
+				want = replaced(quantize.Draft00, want, in)
+			}
+			if got&^0x1000 != want {
+				t.Fatalf("%04x leaves as %04x, want %04x", tags[i], got, want)
+			}
+		}
+	}
+}
+
+// TestOFDPAEveryTag: all tag values, and some of another update and stale, through
+// Policy ACL, L2 Rewrite and L2 Unfiltered Interface groups.
+func TestOFDPAEveryTag(t *testing.T) {
+	t.Parallel()
+	some := sample()
+	if strings.HasPrefix(t.Name(), "TestLong") {
+		some = allTags()
+	}
+	l := newFlatLab(t, true, nil)
+	s := flatWant(inventory.Conservative, "p1", "p2")
+	l.apply(t, s)
+	l.compare(t, some, s.Fallback()...)
+	in := []vlanrules.Intent{intent(quantize.MinABW, 13, 5), intent(quantize.MaxPD, 9, 6)}
+	l.update(t, time.Minute, given("p2", in...))
+	l.compare(t, allTags(), in...)
+	in = []vlanrules.Intent{intent(quantize.MinABW, 30, 7), intent(quantize.MaxPD, 1, 8)}
+	l.update(t, time.Minute, given("p2", in...))
+	l.compare(t, some, in...)
+	if got := l.proxy.Refused(); got != nil {
+		t.Errorf("refused %q", got)
+	}
+	// A setup that is read back is what was applied; who reads it takes it over.
+	other := l.open(t, nil)
+	got, err := other.Observe(t.Context())
+	if changes, err2 := FlatDiff(got, s); err != nil || err2 != nil || len(changes) > 0 {
+		t.Errorf("%+v: %v, %v, %v", got, changes, err, err2)
+	}
+	res, err := other.Update(t.Context(), []vendors.PortUpdate{given("p2", in...)}, time.Minute)
+	if err != nil || !res.Leased || res.Repaired != "" {
+		t.Errorf("%+v, %v", res, err)
+	}
+	l.Flushed()
+	if got := l.leave(t, 0x0fff); got[0] != 30<<7|7 {
+		t.Errorf("%04x", got)
+	}
+	if err := other.Remove(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if text := l.Flow("dump-flows", "cookie=0x63736f6600000000/0xffffffff00000000") + l.Flow("dump-groups"); strings.Contains(text, "cookie=") || strings.Contains(text, "set_field") {
+		t.Error(text)
+	}
+	l.compare(t, some)
+}
+
+// TestLongOFDPAEveryTag is TestOFDPAEveryTag with all values each time.
+func TestLongOFDPAEveryTag(t *testing.T) { TestOFDPAEveryTag(t) }
+
+// TestOFDPAHitless: between every two changes that an update makes, those of a step in
+// any order, frames have the old value or the new one.
+func TestOFDPAHitless(t *testing.T) {
+	t.Parallel()
+	for _, ofdpa := range []bool{true, false} {
+		l := newFlatLab(t, ofdpa, nil)
+		s := flatWant(inventory.Conservative, "p2")
+		s.Signals = s.Signals[:1]
+		l.apply(t, s)
+		now := intent(quantize.MinABW, 12, 5)
+		l.update(t, time.Minute, given("p2", now))
+		var tags []uint16
+		for s := range uint16(32) {
+			tags = append(tags, s<<7|0x3a)
+		}
+		looked := 0
+		for seed, next := range []vlanrules.Intent{intent(quantize.MinABW, 13, 5), intent(quantize.MinABW, 9, 7), intent(quantize.MinABW, 31, 3)} {
+			look := func(oftest.Message) {
+				l.Flushed()
+				looked++
+				for i, got := range l.leave(t, tags...) {
+					was, will := replaced(quantize.Draft00, tags[i], now), replaced(quantize.Draft00, tags[i], next)
+					if got != was && got != will {
+						t.Errorf("%04x leaves as %04x, want %04x or %04x", tags[i], got, was, will)
+					}
+				}
+			}
+			l.proxy.Set(func(f *oftest.Faults) { f.After, f.Reorder = look, uint64(seed+1) })
+			l.update(t, time.Minute, given("p2", next))
+			now = next
+		}
+		if looked < 30 {
+			t.Errorf("frames were sent %d times", looked)
+		}
+	}
+}
+
+// TestOFDPAExpiry: an agent that is gone without a word leaves its last values, and
+// then the stale ones: never a tag that should have been rewritten, for a moment.
+func TestOFDPAExpiry(t *testing.T) {
+	t.Parallel()
+	l := newFlatLab(t, true, nil)
+	s := flatWant(inventory.Conservative, "p2")
+	l.apply(t, s)
+	in := []vlanrules.Intent{intent(quantize.MinABW, 12, 5), intent(quantize.MaxPD, 9, 6)}
+	res := l.update(t, time.Second, given("p2", in...))
+	if res.Lease != 2*time.Second {
+		t.Errorf("a lease of %v", res.Lease)
+	}
+	l.proxy.Cut() // as kill -9 ends the agent's connection
+	start := time.Now()
+	tags := sample()
+	stale := s.Fallback()
+	for fallen := 0; fallen < len(tags); {
+		fallen = 0
+		for i, got := range l.leave(t, tags...) {
+			was := replaced(quantize.Draft00, replaced(quantize.Draft00, tags[i], in[0]), in[1])
+			will := replaced(quantize.Draft00, replaced(quantize.Draft00, tags[i], stale[0]), stale[1])
+			switch got {
+			case will:
+				fallen++
+			case was:
+			default:
+				t.Fatalf("%04x leaves as %04x, want %04x or %04x", tags[i], got, was, will)
+			}
+		}
+		if time.Since(start) > soon {
+			t.Fatal("values do not expire")
+		}
+	}
+	if d := time.Since(start); d < time.Second {
+		t.Errorf("stale after %v", d)
+	}
+	// It comes back: groups of before are there, flows are not.
+	l.update(t, time.Minute, given("p2", intent(quantize.MinABW, 20, 8), intent(quantize.MaxPD, 9, 6)))
+	l.Flushed()
+	if got := l.leave(t, 0x0fff); got[0] != 20<<7|8 {
+		t.Errorf("%04x", got)
+	}
+}
+
+// TestFlatRenews: a band that would end within a lease is written again as the other;
+// one that would not is left alone.
+func TestFlatRenews(t *testing.T) {
+	t.Parallel()
+	l := newFlatLab(t, true, nil)
+	l.apply(t, flatWant(inventory.Conservative, "p2"))
+	in := given("p2", intent(quantize.MinABW, 12, 5))
+	first := l.update(t, time.Minute, in)
+	if got := l.update(t, time.Minute, in); got.Ops != 0 || got.Lease != 2*time.Minute {
+		t.Errorf("%+v", got)
+	}
+	l.clock = 61 * time.Second
+	for range 2 {
+		l.proxy.Reset()
+		if got := l.update(t, time.Minute, in); got.Ops < 2*first.Ops-2 || got.Repaired != "" {
+			t.Errorf("%+v after %+v", got, first)
+		}
+		if got := l.proxy.Counts(); got.Barriers > 4 {
+			t.Errorf("%+v", got)
+		}
+		l.clock += 61 * time.Second
+	}
+	if err := l.driver.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.Flushed()
+	if got := l.leave(t, 0x0fff); got[0] != quantize.Draft00.VID(0, quantize.Draft00.LMStale()) {
+		t.Errorf("%04x", got)
+	}
+}
+
+// TestFlatRefuses: what is not declared, not there or too large is refused by name and
+// with its numbers, and nothing is written.
+func TestFlatRefuses(t *testing.T) {
+	t.Parallel()
+	l := newFlatLab(t, true, nil)
+	if _, err := OpenFlat(FlatConfig{OFDPA: true}); err == nil || !strings.Contains(err.Error(), "declare the forwarding flows") {
+		t.Errorf("%v", err)
+	}
+	strip := flatWant(inventory.Conservative, "p2")
+	strip.Ports[0].Action = vlanrules.Strip
+	before := l.Flow("dump-flows", "--no-stats")
+	for _, tc := range []struct {
+		name   string
+		change func(*FlatConfig)
+		setup  vendors.Setup
+		want   string
+	}{
+		{"a port without a forwarding flow", func(c *FlatConfig) { c.Forwarding = flatForwarding[:1] }, flatWant(inventory.Conservative, "p1", "p2"), "port p1: no forwarding flow to it is declared"},
+		{"a port without a group", func(c *FlatConfig) { c.Forwarding = append(flatForwarding, Forwarding{InPort: "p3", Port: "p3"}) }, flatWant(inventory.Conservative, "p3"), "port p3: it has no L2 Unfiltered Interface group (0xb0000003)"},
+		{"flows that overlap", func(c *FlatConfig) { c.Forwarding = append(flatForwarding, Forwarding{Port: "p3"}) }, flatWant(inventory.Conservative, "p2"), "take the same frames"},
+		{"a table that is too small", func(c *FlatConfig) { c.Entries = 100 }, flatWant(inventory.Conservative, "p1", "p2"), "table 60 is too small: csig needs 96 entries (46 for each of 2 forwarding flows, and 4), 3 flows in it are the operator's, and it has room for 98"},
+		{"a priority that is taken", func(c *FlatConfig) { c.Priority = 4 }, flatWant(inventory.Conservative, "p2"), "flow of priority 5"},
+		{"ordinary VLANs", func(c *FlatConfig) { c.OrdinaryVLANs = "" }, flatWant(inventory.Conservative, "p2"), "ordinary_vlans"},
+		{"strip", nil, strip, "port p2: a match does not see the TPID"},
+	} {
+		if tc.name == "a table that is too small" {
+			tc.change = func(c *FlatConfig) { c.Entries = 98 }
+		}
+		d := l.open(t, tc.change)
+		err := d.Apply(t.Context(), tc.setup)
+		var permanent *vendors.PermanentError
+		if !errors.As(err, &permanent) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+	}
+	if after := l.Flow("dump-flows", "--no-stats"); after != before {
+		t.Errorf("%s\nbefore\n%s", after, before)
+	}
+	f, err := l.open(t, func(c *FlatConfig) { c.Entries, c.Forwarding = 300, flatForwarding[:1] }).Probe(t.Context())
+	if err != nil || len(f.PortIssues) != 2 || f.PortIssues[0].Port != "p1" || !strings.Contains(strings.Join(f.Notes, "\n"), "need 49 entries") || !strings.Contains(strings.Join(f.Notes, "\n"), "room for 300") {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+// TestFlatFull: a table that is full refuses what is more, as an error of the port,
+// which keeps the value it has or the stale one.
+func TestFlatFull(t *testing.T) {
+	t.Parallel()
+	l := newFlatLab(t, true, nil)
+	l.apply(t, flatWant(inventory.Conservative, "p2"))
+	in := []vlanrules.Intent{intent(quantize.MinABW, 12, 5), intent(quantize.MaxPD, 9, 6)}
+	l.update(t, time.Minute, given("p2", in...))
+	full := true
+	l.proxy.Set(func(f *oftest.Faults) {
+		f.Refuse = func(m oftest.Message) *oftest.Refusal {
+			if m.Type() == oftest.TypeFlowMod && m[25] == 0 && full {
+				return &oftest.TableFull
+			}
+			return nil
+		}
+	})
+	var broken *vendors.PortError
+	res, err := l.driver.Update(t.Context(), []vendors.PortUpdate{given("p2", intent(quantize.MinABW, 3, 5), in[1])}, time.Minute)
+	if !errors.As(err, &broken) || broken.Port != "p2" || !strings.Contains(err.Error(), "table is full") || res.Ports != 0 {
+		t.Errorf("%+v, %v", res, err)
+	}
+	l.Flushed()
+	if got := l.leave(t, 0x0fff); got[0] != 12<<7|5 {
+		t.Errorf("%04x", got)
+	}
+	l.proxy.Set(func(f *oftest.Faults) { f.Refuse = nil })
+	l.update(t, time.Minute, given("p2", intent(quantize.MinABW, 3, 5), in[1]))
+	l.Flushed()
+	if got := l.leave(t, 0x0fff); got[0] != 3<<7|5 {
+		t.Errorf("%04x", got)
+	}
+}
+
+// TestFlatLate: a change that is refused after its barrier was answered is an error,
+// and is made again.
+func TestFlatLate(t *testing.T) {
+	t.Parallel()
+	l := newFlatLab(t, true, nil)
+	l.apply(t, flatWant(inventory.Conservative, "p2"))
+	n := 0
+	l.proxy.Set(func(f *oftest.Faults) {
+		f.RejectLate = func(m oftest.Message) *oftest.Late {
+			if m.Type() == oftest.TypeFlowMod && m[25] == 0 {
+				if n++; n == 2 {
+					return &oftest.Late{Refusal: oftest.NotPermitted}
+				}
+			}
+			return nil
+		}
+	})
+	u := given("p2", intent(quantize.MinABW, 12, 5), intent(quantize.MaxPD, 9, 6))
+	var errs []error
+	for limit := time.Now().Add(soon); len(errs) == 0 && time.Now().Before(limit); {
+		if _, err := l.driver.Update(t.Context(), []vendors.PortUpdate{u}, time.Minute); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	var broken *vendors.PortError
+	if err := errors.Join(errs...); !errors.As(err, &broken) || broken.Port != "p2" {
+		t.Errorf("%v", err)
+	}
+	l.update(t, time.Minute, u)
+	l.compare(t, sample(), u.Intents...)
+}
+
+// TestFlatAnySetup: setups in any order, on both kinds of switches.
+func TestFlatAnySetup(t *testing.T) {
+	t.Parallel()
+	with := func(change func(*vendors.Setup)) vendors.Setup {
+		s := flatWant(inventory.Conservative, "p1", "p2")
+		change(&s)
+		return s
+	}
+	// What becomes of the best abw and pd with an agent; then of the best abw without one.
+	const updated, old, worst, best = "0385 4286", "0ffe 407e", "; without an agent 007d", "; without an agent 0ffe"
+	for _, ofdpa := range []bool{true, false} {
+		t.Run(map[bool]string{true: "OF-DPA", false: "one table"}[ofdpa], func(t *testing.T) {
+			t.Parallel()
+			vendorstest.AnyOrder(t, []vendorstest.Row{
+				{Name: "nothing", Want: old + best},
+				{Name: "no port", Setup: with(func(s *vendors.Setup) { s.Ports = nil }), Want: old + best},
+				{Name: "update", Setup: with(func(*vendors.Setup) {}), Want: updated + worst},
+				{Name: "passthrough", Setup: with(func(s *vendors.Setup) { s.Ports[1].Action = vlanrules.Passthrough }), Want: old + best},
+				{Name: "the other port", Setup: with(func(s *vendors.Setup) { s.Ports = s.Ports[:1] }), Want: old + best},
+				{Name: "one signal", Setup: with(func(s *vendors.Setup) { s.Signals = s.Signals[:1] }), Want: "0385 407e" + worst},
+				{Name: "uec", Setup: with(func(s *vendors.Setup) { s.Layout = quantize.UEC }), Want: "038a 428c; without an agent 007a"},
+				{Name: "passthrough when stale", Setup: with(func(s *vendors.Setup) { s.OnStale = inventory.StalePassthrough }), Want: updated + best},
+				{Name: "a profile", Setup: with(func(s *vendors.Setup) { s.Profile = strings.Repeat("a", 64) }), Want: updated + worst},
+			}, 12, func(t *testing.T) vendorstest.Lab {
+				l := newFlatLab(t, ofdpa, nil)
+				return vendorstest.Lab{Driver: l.driver, Frames: l.frames, State: l.state,
+					Writes: func(testing.TB) int { n := l.proxy.Counts(); return n.FlowMods + n.GroupMods }}
+			})
+		})
+	}
+}
+
+// TestLongFlatAnySetup is TestFlatAnySetup from every setup to every setup.
+func TestLongFlatAnySetup(t *testing.T) { TestFlatAnySetup(t) }
+
+// state is what the switch has of csig's, as text.
+func (l *flatLab) state(testing.TB) string {
+	var lines []string
+	for line := range strings.Lines(l.Flow("dump-flows", "--no-stats") + l.Flow("dump-groups")) {
+		if line = strings.TrimSpace(line); strings.Contains(line, "cookie=0x63736f66") || strings.Contains(line, "set_field") {
+			lines = append(lines, line)
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(slices.Compact(lines), "\n")
+}
+
+// frames sends some through p2, with an agent's signal and without.
+func (l *flatLab) frames(t testing.TB, setup vendors.Setup) string {
+	t.Helper()
+	var updates []vendors.PortUpdate
+	for _, p := range setup.Ports {
+		if p.Action != vlanrules.Update {
+			continue
+		}
+		u := vendors.PortUpdate{Port: p.Port}
+		for i, sig := range setup.Signals {
+			u.Intents = append(u.Intents, intent(sig, 7-uint8(2*i), 5+uint16(i)))
+		}
+		updates = append(updates, u)
+	}
+	if !setup.Nothing() {
+		l.update(t, time.Minute, updates...)
+	}
+	l.Flushed()
+	got := l.leave(t, 31<<7|126, 2<<13|126)
+	if !setup.Nothing() {
+		if err := l.driver.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l.Flushed()
+	}
+	return fmt.Sprintf("%04x %04x; without an agent %04x", got[0], got[1], l.leave(t, 31<<7|126)[0])
+}

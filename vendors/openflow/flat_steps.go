@@ -1,0 +1,143 @@
+package openflow
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
+)
+
+// flatPort is what the switch has of one port's.
+type flatPort struct {
+	rows   [rowRecord][]ofp.Flow // by row, stale and both bands
+	groups map[uint32]ofp.Group
+}
+
+// live is the band that frames meet, and other the one that an update writes.
+func (p *flatPort) live() (band, other int) {
+	if len(p.rows[rowBand1]) > 0 {
+		return rowBand1, rowBand0
+	}
+	return rowBand0, rowBand1
+}
+
+// band are the steps that give a port entries in place of those of its bands, each of
+// changes in any order, and the port after them: see flat. None leaves the stale
+// value alone.
+func (f *flat) band(number uint32, p *flatPort, entries []cover, seconds uint16) (steps [][]ofp.Mod, then flatPort) {
+	then = flatPort{rows: p.rows, groups: maps.Clone(p.groups)}
+	from, to := p.live()
+	step := func(mods []ofp.Mod) {
+		if len(mods) > 0 {
+			steps = append(steps, mods)
+		}
+	}
+	step(deletes(p.rows[to]))
+	if then.rows[to] = nil; len(entries) > 0 {
+		step(then.write(f.groups(to, number, entries)))
+		then.rows[to] = f.flows(to, number, entries, seconds)
+		step(adds(then.rows[to]))
+	}
+	step(deletes(p.rows[from]))
+	then.rows[from] = nil
+	return steps, then
+}
+
+// write are the changes that give groups their content. Those with another are not in
+// use by any flow.
+func (p *flatPort) write(groups []ofp.Group) (mods []ofp.Mod) {
+	for i := range groups {
+		g := &groups[i]
+		have, there := p.groups[g.ID]
+		switch {
+		case there && have.Same(g):
+			continue
+		case there:
+			mods = append(mods, ofp.Mod{Kind: ofp.Modify, Group: g})
+		default:
+			mods = append(mods, ofp.Mod{Kind: ofp.Add, Group: g})
+		}
+		p.groups[g.ID] = *g
+	}
+	return mods
+}
+
+// open are the steps after which a port has its stale entries, and no others in their
+// place. Between a deletion of one and the addition of what replaces it tags pass:
+// that is with another layout, whose tags nothing of before has a meaning for.
+func (f *flat) open(number uint32, p *flatPort, entries []cover) (steps [][]ofp.Mod, then flatPort) {
+	then = *p
+	want := f.flows(rowStale, number, entries, 0)
+	var wrong, missing []ofp.Flow
+	for _, h := range p.rows[rowStale] {
+		if !slices.ContainsFunc(want, func(w ofp.Flow) bool { return sameFlat(&h, &w) }) {
+			wrong = append(wrong, h)
+		}
+	}
+	for _, w := range want {
+		if !slices.ContainsFunc(p.rows[rowStale], func(h ofp.Flow) bool { return sameFlat(&h, &w) }) {
+			missing = append(missing, w)
+		}
+	}
+	groups := f.groups(rowStale, number, entries)
+	changed := slices.ContainsFunc(groups, func(g ofp.Group) bool {
+		have, there := p.groups[g.ID]
+		return there && !have.Same(&g)
+	})
+	if changed { // a group is not modified while flows refer to it
+		wrong, missing = p.rows[rowStale], want
+	}
+	then.groups = maps.Clone(p.groups)
+	var unused []ofp.Mod
+	for _, id := range slices.Sorted(maps.Keys(p.groups)) {
+		if g := p.groups[id]; id&rowMask == rowStale && !slices.ContainsFunc(groups, func(w ofp.Group) bool { return w.ID == id }) {
+			unused = append(unused, ofp.Mod{Kind: ofp.Delete, Group: &g})
+			delete(then.groups, id)
+		}
+	}
+	for _, mods := range [][]ofp.Mod{deletes(wrong), then.write(groups), adds(missing), unused} {
+		if len(mods) > 0 {
+			steps = append(steps, mods)
+		}
+	}
+	then.rows[rowStale] = want
+	return steps, then
+}
+
+// shut are the steps after which a port has nothing of csig's: tags have the value of
+// before, then the stale one, then they pass.
+func (f *flat) shut(p *flatPort) (steps [][]ofp.Mod) {
+	for _, row := range []int{rowBand0, rowBand1, rowStale} {
+		if mods := deletes(p.rows[row]); len(mods) > 0 {
+			steps = append(steps, mods)
+		}
+	}
+	var groups []ofp.Mod
+	for _, id := range slices.Sorted(maps.Keys(p.groups)) {
+		g := p.groups[id]
+		groups = append(groups, ofp.Mod{Kind: ofp.Delete, Group: &g})
+	}
+	if len(groups) > 0 {
+		steps = append(steps, groups)
+	}
+	return steps
+}
+
+// sameFlat tells whether a flow read back is as csig writes it.
+func sameFlat(have, want *ofp.Flow) bool {
+	return have.Key() == want.Key() && have.Cookie == want.Cookie && have.SameInstructions(want) && have.IdleTimeout == 0 && have.HardTimeout == want.HardTimeout
+}
+
+func adds(flows []ofp.Flow) (mods []ofp.Mod) {
+	for i := range flows {
+		mods = append(mods, ofp.Mod{Kind: ofp.Add, Flow: &flows[i]})
+	}
+	return mods
+}
+
+func deletes(flows []ofp.Flow) (mods []ofp.Mod) {
+	for i := range flows {
+		mods = append(mods, remove(&flows[i], ""))
+	}
+	return mods
+}
