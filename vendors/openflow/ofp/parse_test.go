@@ -3,6 +3,7 @@ package ofp
 import (
 	"context"
 	"errors"
+	"io"
 	"math"
 	"net"
 	"reflect"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 )
 
 // flowStats is a flow as the switch answers it.
@@ -129,6 +131,77 @@ func FuzzParse(f *testing.F) {
 		_ = readError(b)
 	})
 }
+
+// FuzzFeatures reads what switches say of themselves, in both versions.
+func FuzzFeatures(f *testing.F) {
+	f.Add(tableFeatures())
+	f.Add(make([]byte, 4*descLen+serialLen))
+	f.Add(make([]byte, 2*portLen13))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		tables, err := parseTableFeatures(nil, b)
+		if err != nil && !errors.Is(err, ErrMalformed) {
+			t.Errorf("%v", err)
+		}
+		for i := range tables {
+			tables[i].Matches(FieldVLANVID)
+			tables[i].Next.Has(255)
+			if strings.ContainsFunc(tables[i].Name, unicode.IsControl) {
+				t.Errorf("a name: %q", tables[i].Name)
+			}
+		}
+		if d, err := parseDesc(b); err == nil && strings.ContainsFunc(d.Maker+d.Hardware+d.Software+d.Serial+d.Datapath, unicode.IsControl) {
+			t.Errorf("%q", d)
+		}
+		_, _ = parseTables(nil, b)
+		if g, err := parseGroupFeatures(b); err == nil {
+			g.Does(GroupIndirect, Actions(b))
+		}
+		_, _ = parseDatapath(b)
+		theirs(received{version: Version13, body: b})
+		agree(1<<Version13, theirs(received{version: newest, body: b}))
+	})
+}
+
+// FuzzConn has a switch that sends anything to a connection with questions under way.
+func FuzzConn(f *testing.F) {
+	f.Add(message(byte(Version13), typeError, 3, 0, 5, 0, 1))
+	f.Add(part(partTable, 1, 4))
+	f.Add(message(byte(Version13), typeEchoRequest, 9, 1))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		o := &Conn{Version: Version13, pending: map[uint32]*request{}, echoes: make(chan []byte, 4), done: make(chan struct{}), c: &replay{b: b}}
+		flows := 0
+		for xid := range uint32(8) {
+			want := request{xid: 10 * xid, low: 10*xid - min(xid, 5), typ: typeMultipartRep, part: partFlow, each: func(b []byte) error { flows += len(b); return nil }}
+			if xid%2 == 0 {
+				want.typ, want.first, want.mods = typeBarrierRep, want.low, adds(1, 2)
+			}
+			if _, err := o.expect(want); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.reader()
+		if o.Err() == nil || len(o.pending) > 0 || len(o.late) > maxRefused || flows > len(b) {
+			t.Errorf("%v, %d questions wait", o.Err(), len(o.pending))
+		}
+	})
+}
+
+// replay is a connection on which bytes come, and then its end.
+type replay struct {
+	net.Conn
+	b []byte
+}
+
+func (r *replay) Read(b []byte) (int, error) {
+	if len(r.b) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, r.b)
+	r.b = r.b[n:]
+	return n, nil
+}
+
+func (r *replay) Close() error { return nil }
 
 // bridge answers with what it is told, whatever it is asked.
 func bridge(t *testing.T, answers ...[]byte) net.Conn {
