@@ -260,9 +260,9 @@ func newQualifyList() *cobra.Command {
 				return printJSON(cmd.OutOrStdout(), list)
 			}
 			for _, e := range list.Experiments {
-				fmt.Fprintf(cmd.OutOrStdout(), "%-12s %s\n", e.ID, e.Title)
+				fmt.Fprintf(cmd.OutOrStdout(), "%-13s %s\n", e.ID, e.Title)
 				if needs := e.needs(); len(needs) > 0 {
-					fmt.Fprintf(cmd.OutOrStdout(), "%-12s needs %s\n", "", strings.Join(needs, "; "))
+					fmt.Fprintf(cmd.OutOrStdout(), "%-13s needs %s\n", "", strings.Join(needs, "; "))
 				}
 			}
 			return nil
