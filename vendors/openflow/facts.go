@@ -30,7 +30,7 @@ const (
 
 // facts is what is so on every switch that keeps to OpenFlow 1.3.
 func facts(platform string) vendors.Facts {
-	return vendors.Facts{
+	f := vendors.Facts{
 		Platform:    platform,
 		Rules:       Rules(),
 		Traits:      traits(platform),
@@ -49,6 +49,8 @@ func facts(platform string) vendors.Facts {
 		},
 		Off: []string{"the flows that send on what is handed over to csig's first table: the operator's flows still hand frames over there"},
 	}
+	ofPlatform(&f)
+	return f
 }
 
 // Offline is what the platform promises without a device at hand.
