@@ -43,11 +43,17 @@ func TestFactsInPlans(t *testing.T) {
 		"no room":                 {facts: measuredFacts(), change: func(q *inventory.Facts) { one := 1; q.Entries = &one }, code: findings.RulesRefused, level: findings.Error, want: "needs 7 ternary entries with no-op runs for abw, 1 in the table"},
 		"VIDs of the domain": {facts: measuredFacts(), change: func(q *inventory.Facts) { q.DroppedVIDs = &[]inventory.VIDRange{{First: 3968, Last: 4095}} },
 			code: findings.VIDsDropped, level: findings.Error, want: "frames do not get past it whose tag has the VIDs 3968-4095, and the domain's tags have VIDs from 1 to 4094 (ran on M32 1.2, 2026-11-22)"},
+		"short frames": {facts: measuredFacts(), change: func(q *inventory.Facts) { n := 1521; q.MaxFrame = &n }, code: findings.MTUTooSmall, level: findings.Warning,
+			want: "frames with the tag were seen to pass with up to 1521 bytes, without the FCS (ran on M32 1.2, 2026-11-22), and hosts send up to 1522"},
+		"full-size frames": {facts: measuredFacts(), change: func(q *inventory.Facts) { n := 1522; q.MaxFrame = &n }},
 		"other VIDs": {facts: measuredFacts(), change: func(q *inventory.Facts) { q.DroppedVIDs = &[]inventory.VIDRange{{}, {First: 4095, Last: 4095}} }, reason: "ran on M32 1.2, 2026-11-22"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := planstest.Fabric(2, 1, 2)
 			d := &f.Devices[0]
+			for i := range f.Hosts {
+				f.Hosts[i].MTU = 1508
+			}
 			if tc.change != nil {
 				tc.change(tc.facts)
 			}

@@ -44,6 +44,9 @@ func LeastMTU(longest int, facts *vendors.Facts) int {
 // usualMTU is what IP packets are made for unless the fleet file says otherwise.
 const usualMTU = 1500
 
+// macHeader is the bytes of an Ethernet header: two addresses and a type.
+const macHeader = 14
+
 // mtu checks that full-size frames fit with their tags, on every link that tags
 // cross, and plans to raise the MTU of ports where they do not: longer frames
 // vanish without a word.
@@ -73,6 +76,9 @@ func (b *builder) mtu() {
 func (b *builder) mtuOf(n *node, longest int) {
 	if n.seen.Err != nil || n.level.Support == inventory.LevelDiscard {
 		return
+	}
+	if q := n.seen.Measured(n.dev); q != nil && q.MaxFrame != nil && *q.MaxFrame < longest+macHeader {
+		b.find(findings.MTUTooSmall, findings.Warning, n, nil, "frames with the tag were seen to pass with up to %d bytes, without the FCS (%v), and hosts send up to %d", *q.MaxFrame, vendors.RanOn(q), longest+macHeader)
 	}
 	need := LeastMTU(longest, &n.seen.Facts)
 	unread := 0

@@ -61,7 +61,9 @@ func (f Facts) Qualified(q *inventory.Facts) Facts {
 	m.frames()
 	m.others()
 	m.rules()
-	f.Update.Reason = joined(f.Update.Reason, m.ran.String())
+	if !strings.Contains(f.Update.Reason, m.ran.String()) {
+		f.Update.Reason = joined(f.Update.Reason, m.ran.String())
+	}
 	return f
 }
 
@@ -262,7 +264,9 @@ func (m *measured) rules() {
 		switch n := *q.Entries; {
 		case n == 0:
 			m.refuse(&f.Update, m.saw("entries", "its table takes no rule"))
-		case f.Rules.Entries == 0 || n < f.Rules.Entries:
+		case f.Rules.Entries == 0: // whose they are was not measured: all ports', to be safe
+			f.Rules.Entries, f.Rules.Shared = n, true
+		case n < f.Rules.Entries:
 			f.Rules.Entries = n
 		}
 	}

@@ -1,6 +1,7 @@
 package vendors
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -42,10 +43,10 @@ func TestQualified(t *testing.T) {
 		{"update wrong", func(q *inventory.Facts) {
 			q.UpdateExact = is(false)
 			q.Reasons["update_exact"] = "S=3 became 4"
-		}, func(f *Facts) string { return verdict(f.Update) }, "refused: compare-and-replace is not right for every value of the tag: S=3 became 4 (" + ran + "); " + ran},
+		}, func(f *Facts) string { return verdict(f.Update) }, "refused: compare-and-replace is not right for every value of the tag: S=3 became 4 (" + ran + ")"},
 		{"update right", func(q *inventory.Facts) { q.UpdateExact = is(true) }, func(f *Facts) string { return f.Traits.UpdateSource.String() }, ran},
-		{"not hitless", func(q *inventory.Facts) { q.Hitless = is(false) }, func(f *Facts) string { return verdict(f.Update) }, "degraded: while a rule changes, frames may see neither the old nor the new value (" + ran + "); " + ran},
-		{"DEI lost", func(q *inventory.Facts) { q.Loses = &[]string{"DEI"} }, func(f *Facts) string { return verdict(f.Update) + f.Traits.Loses.String() }, "degraded: R (DEI) of a tag is lost (" + ran + "); " + ran + ran},
+		{"not hitless", func(q *inventory.Facts) { q.Hitless = is(false) }, func(f *Facts) string { return verdict(f.Update) }, "degraded: while a rule changes, frames may see neither the old nor the new value (" + ran + ")"},
+		{"DEI lost", func(q *inventory.Facts) { q.Loses = &[]string{"DEI"} }, func(f *Facts) string { return verdict(f.Update) + f.Traits.Loses.String() }, "degraded: R (DEI) of a tag is lost (" + ran + ")" + ran},
 		{"PCP lost", func(q *inventory.Facts) { q.Loses = &[]string{"PCP"} }, func(f *Facts) string { return f.Update.Level.String() + f.Passthrough.Level.String() }, "refusedrefused"},
 		{"nothing lost", func(q *inventory.Facts) { q.Loses = &[]string{} }, func(f *Facts) string { return f.Update.Level.String() + f.Traits.Loses.String() }, "full" + ran},
 		{"passthrough", func(q *inventory.Facts) { q.Passthrough = is(true) }, func(f *Facts) string { return verdict(f.Passthrough) }, "full: frames with the tag leave as they came (" + ran + ")"},
@@ -60,6 +61,11 @@ func TestQualified(t *testing.T) {
 		{"ordinary VLANs change", func(q *inventory.Facts) { q.VLANsUnchanged = is(false) }, func(f *Facts) string { return f.Update.Level.String() }, "refused"},
 		{"fewer entries", func(q *inventory.Facts) { q.Entries = is(10) }, func(f *Facts) string { return string(rune('0' + f.Rules.Entries/10)) }, "1"},
 		{"more entries than the driver knows of", func(q *inventory.Facts) { q.Entries = is(1000) }, func(f *Facts) string { return string(rune('0' + f.Rules.Entries/100)) }, "1"},
+		{"entries of a table that the driver knows no end of", func(q *inventory.Facts) { q.Entries = is(10) }, func(f *Facts) string {
+			f.Rules.Entries = 0
+			q := f.Qualified(measuredOf(func(q *inventory.Facts) { q.Entries = is(10) }))
+			return fmt.Sprint(q.Rules.Entries, q.Rules.Shared)
+		}, "10 true"},
 		{"no entries", func(q *inventory.Facts) { q.Entries = is(0) }, func(f *Facts) string { return f.Update.Level.String() }, "refused"},
 		{"as untried", func(*inventory.Facts) {}, func(f *Facts) string {
 			f.Update, f.TagDepths[0], f.Untried = vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "never ran; outer tags only"}, vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "never ran"}, "never ran"
