@@ -2,6 +2,7 @@ package openflow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -24,7 +26,7 @@ const (
 	ofdpaVLANTPID = 0x8100
 )
 
-const ofdpaUpdate = "each forwarding flow to a port takes its own copy of the entries in Policy ACL, where a match does not see the egress port; only declared flows are rewritten (docs/openflow.md)"
+const ofdpaUpdate = "whether a rewritten tag keeps R (the DEI) is the switch's affair; each forwarding flow to a port takes its own copy of the entries in Policy ACL, where a match does not see the egress port; only declared flows are rewritten (docs/openflow.md)"
 
 // OFDPATraits is how OF-DPA treats tags.
 func OFDPATraits() vendors.Traits {
@@ -90,7 +92,21 @@ func (d *Flat) Probe(ctx context.Context) (vendors.Facts, error) {
 	if err != nil {
 		return f, err
 	}
+	desc, err := d.sw.of.Desc(ctx)
+	var refused *ofp.Error
+	switch {
+	case err == nil:
+		f.Identity = vendors.Identity{Maker: desc.Maker, Model: desc.Hardware, Version: desc.Software, Serial: desc.Serial}
+	case !errors.As(err, &refused):
+		return f, d.broken(err)
+	}
 	f.Ports = slices.Sorted(maps.Keys(seen.numbers))
+	if d.cfg.AckDelay == 0 {
+		f.Notes = append(f.Notes, "assumed, not measured: a change has taken effect when the switch answers the barrier behind it (csig qualify measures that)")
+	}
+	if d.cfg.OrdinaryVLANs == "" {
+		f.Update = vendors.Refusal(undeclaredFlat)
+	}
 	f.Rules.Entries, f.Rules.Taken, f.Rules.Shared = d.cfg.Entries, len(seen.foreign), true
 	forwards, err := resolve(d.cfg.Forwarding, seen.numbers)
 	if err != nil {

@@ -442,3 +442,25 @@ func TestResolve(t *testing.T) {
 		}
 	}
 }
+
+// TestFlatCommands: what plan --commands prints, for both kinds of switches.
+func TestFlatCommands(t *testing.T) {
+	cfg := FlatConfig{OFDPA: true, Forwarding: []Forwarding{{InPort: "p1", EthDst: "02:00:00:00:00:01", Port: "p2"}}}
+	for _, tc := range []struct {
+		ofdpa bool
+		want  string
+	}{
+		{true, "\ncookie=0x63736f6600000000,table=60,priority=30000,eth_dst=02:00:00:00:00:01,in_port={p1},vlan_vid=0x1800/0x1800,vlan_pcp=0,actions=clear_actions,write_actions(group:{L2 Rewrite: set_field:0x107d->vlan_vid,group:{L2 Unfiltered Interface of p2}})\n"},
+		{false, "\ncookie=0x63736f6600000000,table=0,priority=30000,eth_dst=02:00:00:00:00:01,in_port={p1},vlan_vid=0x1800/0x1800,vlan_pcp=0,actions=set_field:0x107d->vlan_vid,output:{p2}\n"},
+	} {
+		cfg.OFDPA = tc.ofdpa
+		got, err := FlatCommands(cfg, vendors.Setup{}, *flatSetup(quantize.Draft00, inventory.Conservative))
+		if err != nil || !strings.Contains(string(got), tc.want) || strings.Count(string(got), "\n") != 1+2+1+10 || !strings.Contains(string(got), "in_port={p2},eth_src=03:63:73:69:67:ff") {
+			t.Errorf("%s, %v", got, err)
+		}
+	}
+	s := *flatSetup(quantize.Draft00, inventory.Conservative)
+	if got, err := FlatCommands(cfg, s, s); got != nil || err != nil {
+		t.Errorf("nothing to do: %s, %v", got, err)
+	}
+}

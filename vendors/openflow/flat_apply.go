@@ -1,0 +1,245 @@
+package openflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// Diff lists what Apply(want) would change. It reads nothing.
+func (d *Flat) Diff(have, want vendors.Setup) ([]vendors.Change, error) { return FlatDiff(have, want) }
+
+// FlatDiff is Diff, of a switch with one table.
+func FlatDiff(have, want vendors.Setup) ([]vendors.Change, error) {
+	if err := validateFlat(&want); err != nil {
+		return nil, err
+	}
+	return Diff(have, want)
+}
+
+const flatStrip = "a match does not see the TPID, and csig's flows are beside those of all traffic: the VLAN tags of ordinary frames would be removed, too"
+
+// validateFlat refuses a setup that a switch with one table cannot have.
+func validateFlat(s *vendors.Setup) error {
+	if err := s.Check(flatStrip, func(p *vendors.PortSetup) error {
+		if p.Strips() {
+			return errors.New(flatStrip)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return validate(s)
+}
+
+// refuse refuses what this switch cannot have, before anything is written.
+func (d *Flat) refuse(seen *flatSeen, want *vendors.Setup, f *flat) error {
+	for i := range seen.foreign {
+		if p := int(seen.foreign[i].Priority) - int(d.cfg.Priority); p >= 0 && p < flatRows {
+			return &vendors.PermanentError{Err: &vendors.ForeignError{What: fmt.Sprintf("table %d has a flow of priority %d with cookie %#x that is not csig's, which uses priorities %d to %d: set management: {openflow: {priority: N}} to the lowest of four that no other flow has",
+				d.cfg.Table, seen.foreign[i].Priority, seen.foreign[i].Cookie, d.cfg.Priority, d.cfg.Priority+flatRows-1)}}
+		}
+	}
+	updates := false
+	for i := range want.Ports {
+		p := &want.Ports[i]
+		if p.Action != vlanrules.Update {
+			continue
+		}
+		updates = true
+		if err := f.refusePort(p.Port, seen); err != nil {
+			return &vendors.PermanentError{Port: p.Port, Err: err}
+		}
+	}
+	if updates && d.cfg.OrdinaryVLANs == "" {
+		return &vendors.PermanentError{Err: errors.New(undeclaredFlat)}
+	}
+	return d.refuseSize(seen, f)
+}
+
+const undeclaredFlat = "no match of OpenFlow sees a TPID, so that a frame with an ordinary VLAN tag would be rewritten: say in the fleet file why the declared forwarding flows take none: management: {openflow: {ordinary_vlans: not-handed-over}}, where no such frame meets one of them (in OF-DPA an untagged frame has its port's VLAN, which is to be 1 to 127), or not-parsed, where the switch takes CSIG's TPID alone for a VLAN tag's"
+
+// refusePort is why a port cannot update, nil where it can.
+func (f *flat) refusePort(port string, seen *flatSeen) error {
+	number := seen.numbers[port]
+	if !slices.ContainsFunc(f.forwards, func(w forward) bool { return w.Port == port }) {
+		return fmt.Errorf("no forwarding flow to it is declared, and a match does not see the port by which a frame leaves: add the flows that forward to it to management: {openflow: {forwarding: […]}}")
+	}
+	if !f.ofdpa {
+		return nil
+	}
+	if number > maxOFDPAPort {
+		return fmt.Errorf("its number is %d, and group IDs have 16 bits for it", number)
+	}
+	if _, ok := seen.groups[unfiltered(number)]; !ok {
+		return fmt.Errorf("it has no L2 Unfiltered Interface group (%#08x), which csig's groups refer to: make one, as a port's VLANs are the operator's", unfiltered(number))
+	}
+	return nil
+}
+
+// refuseSize refuses a table that is too small, with the numbers.
+func (d *Flat) refuseSize(seen *flatSeen, f *flat) error {
+	if need, taken := f.entries().need, len(seen.foreign); d.cfg.Entries > 0 && need+taken > d.cfg.Entries {
+		return &vendors.PermanentError{Err: fmt.Errorf("table %d is too small: csig needs %s, %d flows in it are the operator's, and it has room for %d", d.cfg.Table, f.entries(), taken, d.cfg.Entries)}
+	}
+	return nil
+}
+
+// Apply makes the switch's flows those of the setup. Of a port frames see what was
+// there or the stale value. What the switch cannot have is refused before anything
+// is written.
+func (d *Flat) Apply(ctx context.Context, want vendors.Setup) error {
+	if err := validateFlat(&want); err != nil {
+		return err
+	}
+	if err := d.connect(ctx); err != nil {
+		return err
+	}
+	seen, err := d.read(ctx)
+	if err != nil {
+		return err
+	}
+	s := want.Wanted()
+	f, err := d.layout(s, seen)
+	if err != nil {
+		return err
+	}
+	if err := d.refuse(seen, s, f); err != nil {
+		return err
+	}
+	d.f, d.ports, d.byName, d.known = f, nil, map[string]*flatState{}, vendors.Unread
+	for _, p := range s.Ports {
+		q := &flatState{name: p.Port, action: p.Action, number: seen.numbers[p.Port]}
+		d.ports, d.byName[p.Port] = append(d.ports, q), q
+	}
+	_, err = d.sync(ctx, seen)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, p := range d.ports {
+		if p.failed != nil {
+			errs = append(errs, &vendors.PortError{Port: p.name, Err: p.failed})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sync brings the switch to the setup, and our knowledge to the switch. It returns
+// what it repaired, of ports by their names.
+func (d *Flat) sync(ctx context.Context, seen *flatSeen) (repaired []string, err error) {
+	stale, err := d.f.stale()
+	if err != nil {
+		return nil, &vendors.PermanentError{Err: err}
+	}
+	wasKnown := d.known != vendors.Unread
+	ports, loose := d.f.sort(seen.own, seen.groupList())
+	first, jobs := d.shared(seen, loose), []*job(nil)
+	next := map[*job]*flatPort{}
+	for _, p := range d.ports {
+		have := ports[p.number]
+		delete(ports, p.number)
+		if have == nil {
+			have = &flatPort{groups: map[uint32]ofp.Group{}}
+		}
+		j := &job{name: p.name}
+		if p.failed = nil; p.number == 0 {
+			p.failed = errors.New("the switch has no such port; it is programmed as soon as the setup is applied again")
+			continue
+		}
+		if p.action != vlanrules.Update {
+			j.steps = d.f.shut(have)
+			jobs = append(jobs, j)
+			continue
+		}
+		steps, then := d.f.open(p.number, have, stale)
+		if j.steps = steps; wasKnown && len(steps) > 0 {
+			repaired = append(repaired, "port "+p.name+": its fallback was not as csig writes it")
+		}
+		if wasKnown && p.settled && !sameBands(&p.have, &then) {
+			if p.settled = false; d.cfg.Now().Before(p.until) {
+				repaired = append(repaired, "port "+p.name+": its flows were changed")
+			}
+		}
+		p.have, next[j] = *have, &then
+		jobs = append(jobs, j)
+	}
+	for _, number := range slices.Sorted(maps.Keys(ports)) { // of no port of the setup
+		jobs = append(jobs, &job{name: seen.names[number], steps: d.f.shut(ports[number])})
+	}
+	for _, run := range [][]*job{{first}, jobs} {
+		if _, err := d.sw.run(ctx, run...); err != nil {
+			d.known.Doubt()
+			return nil, err
+		}
+	}
+	if err := first.err(); err != nil {
+		return nil, refusal(err)
+	}
+	d.known, d.checked = vendors.Current, d.cfg.Now()
+	for _, j := range jobs {
+		p := d.byName[j.name]
+		switch {
+		case p == nil && j.err() != nil:
+			return nil, refusal(j.err())
+		case p == nil:
+		case j.err() != nil:
+			p.failed, p.settled = refusal(j.err()), false
+			d.known.Doubt()
+		case next[j] != nil:
+			p.have = *next[j]
+		}
+	}
+	return repaired, nil
+}
+
+// sameBands tells whether a port's bands are as they are known.
+func sameBands(known, have *flatPort) bool {
+	for _, row := range []int{rowBand0, rowBand1} {
+		if len(known.rows[row]) != len(have.rows[row]) {
+			return false
+		}
+		for _, h := range have.rows[row] {
+			if !slices.ContainsFunc(known.rows[row], func(k ofp.Flow) bool { return sameFlat(&h, &k) }) {
+				return false
+			}
+		}
+	}
+	for id, g := range known.groups {
+		if h, ok := have.groups[id]; !ok || !h.Same(&g) {
+			return false
+		}
+	}
+	return true
+}
+
+// shared is the job of the record, and of flows that are of no declared forwarding.
+func (d *Flat) shared(seen *flatSeen, loose []ofp.Flow) *job {
+	var bands, others, missing []ofp.Flow
+	want := d.f.record(seen.number)
+	for _, h := range loose {
+		switch {
+		case slices.ContainsFunc(want, func(w ofp.Flow) bool { return sameFlat(&h, &w) }):
+		case h.HardTimeout > 0:
+			bands = append(bands, h)
+		default:
+			others = append(others, h)
+		}
+	}
+	for _, w := range want {
+		if !slices.ContainsFunc(loose, func(h ofp.Flow) bool { return sameFlat(&h, &w) }) {
+			missing = append(missing, w)
+		}
+	}
+	j := &job{}
+	for _, mods := range [][]ofp.Mod{deletes(bands), deletes(others), adds(missing)} {
+		j.add(mods...)
+	}
+	return j
+}
