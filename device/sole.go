@@ -73,7 +73,8 @@ func (o *Opener) OpenSole(ctx context.Context, d *inventory.Device, who string, 
 // sole is a driver with what is given back after it.
 type sole struct {
 	vendors.Driver
-	holds []io.Closer
+	holds  []io.Closer
+	closed bool
 }
 
 // Unwrap returns the driver, for its optional capabilities.
@@ -87,7 +88,14 @@ func (s *sole) free() error {
 	return errors.Join(errs...)
 }
 
-func (s *sole) Close() error { return errors.Join(s.Driver.Close(), s.free()) }
+// Close may be called twice.
+func (s *sole) Close() error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	return errors.Join(s.Driver.Close(), s.free())
+}
 
 // closing is a function as an io.Closer.
 type closing func()

@@ -53,6 +53,7 @@ type Report struct {
 	Complete   bool         `json:"complete"`
 	Touched    bool         `json:"touched"`        // the device may have a setup of the run
 	Foreign    int          `json:"foreign_frames"` // that arrived at the cards
+	Example    string       `json:"foreign_example"`
 	NoFacts    string       `json:"no_facts"`       // why there is no facts.yaml
 	Results    []Result     `json:"results"`
 }
@@ -172,7 +173,9 @@ func LoadCalibration(path string, ports []*Port) (*Report, error) {
 // save writes the files of the report.
 func (r *runner) save() error {
 	r.mu.Lock()
-	r.report.Foreign = max(r.report.Foreign, r.foreign.frames)
+	if r.foreign.frames > r.report.Foreign {
+		r.report.Foreign, r.report.Example = r.foreign.frames, r.foreign.example
+	}
 	r.mu.Unlock()
 	text, err := json.MarshalIndent(r.report, "", "  ")
 	if err != nil {

@@ -58,7 +58,7 @@ func (r *Report) rows() [][2]string {
 	}
 	rows = append(rows, [2]string{"began", r.Began.Format(time.RFC3339)}, [2]string{"state", state}, [2]string{"csig", r.CSIG})
 	if r.Foreign > 0 {
-		rows = append(rows, [2]string{"caution", fmt.Sprintf("the ports are not isolated: %d foreign frames arrived", r.Foreign)})
+		rows = append(rows, [2]string{"caution", fmt.Sprintf("the ports are not isolated: %d foreign frames arrived, one %s", r.Foreign, r.Example)})
 	}
 	if r.NoFacts != "" {
 		rows = append(rows, [2]string{"facts", r.NoFacts})

@@ -2,9 +2,11 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -16,11 +18,14 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/qualify"
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // qualifyOptions are the flags of csig qualify and of its calibration.
 type qualifyOptions struct {
 	file, device, calibration string
+	restart                   string
 	cables, only              []string
 	about                     qualify.About
 	json                      bool
@@ -53,6 +58,7 @@ Exit code 1 is for an error, and 3 for a switch in which a fault was found.`,
 	f.StringArrayVar(&o.cables, "port", nil, "a cable: PORT=CARD, a port of the switch and the network card of this machine at its other end (two to four)")
 	f.StringVar(&o.calibration, "calibration", "", "report.json of csig qualify calibrate with these cards")
 	f.BoolVar(&o.Destructive, "destructive", false, "allow experiments that fill tables or restart the switch")
+	f.StringVar(&o.restart, "restart", "", "command that restarts the switch, e.g. \"ssh sw1 sudo reboot\"; with --destructive")
 	f.StringVar(&o.about.Model, "model", "", "model of the switch, where its driver does not read it")
 	f.StringVar(&o.about.LineCard, "line-card", "", "line card of the ports")
 	f.StringVar(&o.about.ASIC, "asic", "", "switching chip")
@@ -134,7 +140,11 @@ func runQualify(cmd *cobra.Command, o *qualifyOptions) (err error) {
 	}
 	logger := logrus.New()
 	logger.SetOutput(cmd.ErrOrStderr())
-	b.Driver, err = device.NewOpener(fleet).OpenSole(cmd.Context(), d, "csig qualify", logrus.NewEntry(logger))
+	opener := device.NewOpener(fleet)
+	open := func(ctx context.Context) (vendors.Driver, error) {
+		return opener.OpenSole(ctx, d, "csig qualify", logrus.NewEntry(logger))
+	}
+	b.Driver, err = open(cmd.Context())
 	here := (*device.NotHereError)(nil)
 	switch {
 	case errors.As(err, &here):
@@ -142,7 +152,31 @@ func runQualify(cmd *cobra.Command, o *qualifyOptions) (err error) {
 	case err != nil:
 		return fmt.Errorf("device %s: %w", d.Name, err)
 	default:
-		defer func() { err = errors.Join(err, b.Driver.Close()) }()
+		b.Reopen = open
+		defer func() { err = errors.Join(err, b.Driver.Close()) }() // the one that is open then
+	}
+	if words := strings.Fields(o.restart); len(words) > 0 {
+		b.Restart = func(ctx context.Context) error {
+			if out, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput(); err != nil {
+				return fmt.Errorf("--restart: %w: %s", err, untrusted.Text(string(out), 200))
+			}
+			return nil
+		}
+	}
+	cabled := *d
+	cabled.Ports = nil
+	for _, c := range o.cables {
+		port, _, _ := strings.Cut(c, "=")
+		if i := slices.Index(d.PortNames(), port); i >= 0 {
+			cabled.Ports = append(cabled.Ports, d.Ports[i])
+		}
+	}
+	source, err := device.OpenSource(cmd.Context(), b.Profile, &cabled, 0)
+	if err != nil {
+		logger.WithError(err).Warn("the switch's counters cannot be read")
+	} else {
+		b.Counters = source
+		defer func() { err = errors.Join(err, source.Close()) }()
 	}
 	return runBench(cmd, b, o, o.cables)
 }

@@ -105,7 +105,7 @@ func TestTextFlagsAreCompleted(t *testing.T) {
 		"device": "a name of the fleet file", "dst": "an address", "interface": "a name", "note": "a sentence", "tpid": "a number", "wide-tpid": "a number",
 		"vlan": "numbers", "socket": "a path that the agent chose", "socket-group": "a name or a number", "listen": "an address", "output": "a new file",
 		"model": "as the switch reports it", "line-card": "as its maker calls it", "asic": "as its maker calls it", "version": "as the switch reports it",
-		"tcam-profile": "as the switch calls it", "config-hash": "a hash",
+		"tcam-profile": "as the switch calls it", "config-hash": "a hash", "restart": "a command",
 	}
 	eachCommand(newRoot(), func(cmd *cobra.Command) {
 		cmd.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
