@@ -186,7 +186,7 @@ func TestLateErrors(t *testing.T) {
 }
 
 // TestGivenUp has callers that do not wait any longer: the connection stays, for others
-// and for them, and what comes in the end belongs to nobody.
+// and for them, and an answer that comes in the end is dropped.
 func TestGivenUp(t *testing.T) {
 	hold := make(chan struct{})
 	o := with(t, &peer{hook: func(p *peer, typ byte, xid uint32, body []byte) bool {

@@ -14,8 +14,9 @@ import (
 )
 
 // Conn is one connection with a switch. It is safe for concurrent use. An exchange
-// that its context ends is given up, and what it was to change is unknown; the
-// connection stays. Any other error that is no *Error closes it.
+// that its context ends is given up: whether its changes were carried out is unknown, and
+// the connection stays, unless half a message was written. Any other error that is no
+// *Error closes it.
 type Conn struct {
 	Version  Version
 	Datapath Datapath
@@ -46,7 +47,7 @@ type Conn struct {
 	free    []*request
 	names   []named // of the newest changes, by xid modulo their number
 	late    []*Error
-	stray   int // bytes that nobody asked for, since an answer
+	stray   int // bytes that answer no question, since an answer
 	failed  error
 }
 

@@ -128,13 +128,14 @@ func (o *Conn) ask(ctx context.Context, typ, answer uint8, body []byte, each fun
 	if typ == typeMultipartReq {
 		want.part = order.Uint16(body)
 	}
+	ctx, cancel := o.limit(ctx)
+	defer cancel()
 	return o.exchange(ctx, typ, body, want)
 }
 
-// exchange sends a question of one message, and waits for the answer.
+// exchange sends a question of one message, and waits for the answer as long as limit
+// has it.
 func (o *Conn) exchange(ctx context.Context, typ uint8, body []byte, want request) error {
-	ctx, cancel := o.limit(ctx)
-	defer cancel()
 	if err := o.begin(ctx); err != nil {
 		return err
 	}

@@ -17,8 +17,8 @@ type Config struct {
 	Listen  string // host:port that the switch dials; many switches may dial one; or
 	Connect string // host:port that csig dials
 
-	// TLS is mutual TLS. Plain TCP is only spoken where Plain says so: anybody on the
-	// way can change flows then.
+	// TLS is mutual TLS. Plain TCP is only spoken where Plain says so: every host on
+	// the way can change flows then.
 	TLS   TLS
 	Plain bool
 

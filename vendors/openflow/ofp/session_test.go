@@ -293,7 +293,7 @@ func TestSilence(t *testing.T) {
 	if err := c.Err(); !strings.Contains(err.Error(), "no answer for 150ms") {
 		t.Error(err)
 	}
-	// Those that dial and say nothing keep nobody else out.
+	// Those that dial and say nothing keep no other switch out.
 	s := open(t, Config{Listen: "127.0.0.1:0", Plain: true, Datapath: 1})
 	for range 20 {
 		silent, err := net.Dial("tcp", s.Addr().String())
@@ -474,7 +474,7 @@ func TestTLS(t *testing.T) {
 		})
 	}
 	// A switch without TLS is none.
-	s := open(t, Config{Connect: listening(t, (&peer{id: 1}).serve), TLS: csig})
+	s := open(t, Config{Connect: listening(t, func(c net.Conn) { (&peer{id: 1}).serve(c) }), TLS: csig})
 	if text := missing(t, s, soon); !strings.Contains(text, "tls: ") {
 		t.Error(text)
 	}
