@@ -46,7 +46,7 @@ func TestFactsInPlans(t *testing.T) {
 		"short frames": {facts: measuredFacts(), change: func(q *inventory.Facts) { n := 1521; q.MaxFrame = &n }, code: findings.MTUTooSmall, level: findings.Warning,
 			want: "frames with the tag were seen to pass with up to 1521 bytes, without the FCS (ran on M32 1.2, 2026-11-22), and hosts send up to 1522"},
 		"full-size frames": {facts: measuredFacts(), change: func(q *inventory.Facts) { n := 1522; q.MaxFrame = &n }},
-		"other VIDs": {facts: measuredFacts(), change: func(q *inventory.Facts) { q.DroppedVIDs = &[]inventory.VIDRange{{}, {First: 4095, Last: 4095}} }, reason: "ran on M32 1.2, 2026-11-22"},
+		"other VIDs":       {facts: measuredFacts(), change: func(q *inventory.Facts) { q.DroppedVIDs = &[]inventory.VIDRange{{}, {First: 4095, Last: 4095}} }, reason: "ran on M32 1.2, 2026-11-22"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := planstest.Fabric(2, 1, 2)
