@@ -125,6 +125,9 @@ func TestRollOutThroughADaemon(t *testing.T) {
 		return f
 	}
 	before := file("before.yaml", "5s", "log-10G", "TOPSECRET1", "update")
+	measured := file("e.yaml", "5s", "log-10G", "TOPSECRET1", "update")
+	late := time.Second
+	measured.Devices[0].Facts = &inventory.Facts{Name: "m", Platform: measured.Devices[0].Platform, Model: "M", Version: "V", Date: "2026-11-22", TPIDs: []uint16{measured.Profile.TPID}, AckToWire: &late}
 	for _, tc := range []struct {
 		name   string
 		after  *inventory.Fleet
@@ -135,6 +138,7 @@ func TestRollOutThroughADaemon(t *testing.T) {
 		{"another interval", file("b.yaml", "7s", "log-10G", "TOPSECRET2", "update"), false, "Δt 5s -> 7s"},
 		{"a port that strips", file("c.yaml", "5s", "log-10G", "TOPSECRET1", "strip"), false, "actions of swp2"},
 		{"another profile", file("d.yaml", "5s", "log-25G", "TOPSECRET2", "strip"), false, "profile lab"},
+		{"facts of its model", measured, false, "facts"},
 		{"nothing", before, true, ""},
 	} {
 		for undoneFrom, fleet := range map[string]*inventory.Fleet{"its own file": tc.after, "the file of before": before} {

@@ -125,6 +125,24 @@ func TestQualifiedRaisesNoRefusal(t *testing.T) {
 	}
 }
 
+// A refusal keeps the device's own reason, and facts that two entries are laid over are
+// not each other's.
+func TestQualifiedKeepsWhatItWasGiven(t *testing.T) {
+	f := capable()
+	f.Update = Refusal("the driver's reason")
+	wrong := f.Qualified(measuredOf(func(q *inventory.Facts) { q.UpdateExact, q.Hitless = is(false), is(false) }))
+	if !strings.HasPrefix(wrong.Update.Reason, "the driver's reason; ran on ") {
+		t.Errorf("update: %s", wrong.Update.Reason)
+	}
+	f.Rules.Reserved = make([]vlanrules.VIDRange, 1, 4)
+	drops := func(vid uint16) Facts {
+		return f.Qualified(measuredOf(func(q *inventory.Facts) { q.DroppedVIDs = &[]inventory.VIDRange{{First: vid, Last: vid}} }))
+	}
+	if a, b := drops(7), drops(9); a.Rules.Reserved[1].First != 7 || b.Rules.Reserved[1].First != 9 || a.Rules.MatchReserved {
+		t.Errorf("reserved: %v and %v", a.Rules.Reserved, b.Rules.Reserved)
+	}
+}
+
 // Facts of another platform, model, version or TPID are not a device's.
 func TestContradicts(t *testing.T) {
 	q := measuredOf(func(*inventory.Facts) {})

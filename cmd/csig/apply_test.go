@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/device"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/rollout"
+	"github.com/csig-agent/csig/vendors"
 )
 
 // call runs a command and returns what it prints.
@@ -92,6 +94,30 @@ func planned(t *testing.T) (*plans.Plan, *inventory.Fleet) {
 		t.Fatal(err)
 	}
 	return p, fleet
+}
+
+// A plan that an older csig made for a device of an experimental platform is refused before
+// there is a journal.
+func TestApplyOfAnExperimentalDriver(t *testing.T) {
+	t.Chdir(t.TempDir())
+	text := strings.NewReplacer("0x9900", "0x9100", "platform: linux", "platform: sonic", "swp1", "Ethernet0", ", peer: h1", ", action: passthrough").Replace(oneDevice)
+	put(t, "fleet.yaml", text)
+	fleet := must(inventory.Load("fleet.yaml"))
+	p, _, err := makePlan(t.Context(), fleet, &planOptions{offline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &fleet.Devices[0]
+	p.Offline, p.Findings, p.Stages = false, []findings.Finding{}, []plans.Stage{{Name: plans.StageReady, Waves: []plans.Wave{{Name: "rest", Steps: []plans.Step{{ID: 1, Device: d.Name, Want: vendors.SetupOf(&fleet.Profile, fleet.Policy, d)}}}}}}
+	if err := savePlan("a.plan", p); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := call(t, "apply", "a.plan"); err == nil || !strings.Contains(err.Error(), "a.plan: device s1: its driver is experimental (") || !strings.Contains(err.Error(), "make a new one with csig plan") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat("a.plan.journal"); err == nil {
+		t.Error("a journal is left")
+	}
 }
 
 // A copy of a plan, and of its fleet under another name, is not applied while
