@@ -3,6 +3,8 @@ package ofp
 import (
 	"context"
 	"fmt"
+
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // named is the name of a change that was sent. A refusal may come long after the
@@ -15,9 +17,9 @@ type named struct {
 // keptNames is how many changes are known by name, of a connection's newest. A power of 2.
 const keptNames = 1 << 12
 
-// maxRefused bounds the refusals that are kept of one exchange, and those that come
-// late.
-const maxRefused = 64
+// errRefusals ends a connection whose refusals cannot all be kept: which changes were
+// carried out would not be known.
+var errRefusals = fmt.Errorf("%w: more refusals than changes", untrusted.ErrTooLong)
 
 // sendSize is how many bytes are sent at once.
 const sendSize = 1 << 16
@@ -110,9 +112,10 @@ func (o *Conn) refuse(m received) error {
 		r = o.within(m.xid)
 	}
 	if r == nil {
-		if len(o.late) < maxRefused {
-			o.late = append(o.late, e)
+		if len(o.late) == keptNames {
+			return errRefusals
 		}
+		o.late = append(o.late, e)
 		return nil
 	}
 	if i := int(m.xid - r.first); i < len(r.mods) {
@@ -122,7 +125,9 @@ func (o *Conn) refuse(m received) error {
 	case r.refused == nil:
 		r.refused = e
 	case r.xid == m.xid: // the commit fails, since a change was refused
-	case len(r.refused.Also) < maxRefused:
+	case len(r.refused.Also) > len(r.mods):
+		return errRefusals
+	default:
 		r.refused.Also = append(r.refused.Also, e)
 	}
 	if r.xid == m.xid {

@@ -163,7 +163,7 @@ func TestLateErrors(t *testing.T) {
 		t.Error("changes were sent although earlier ones were refused")
 	}
 	mu.Unlock()
-	// The names of the newest changes are kept, and a flood of refusals is not.
+	// The names of the newest changes are kept.
 	if err := apply(adds(8)); err != nil {
 		t.Fatal(err)
 	}
@@ -176,12 +176,40 @@ func TestLateErrors(t *testing.T) {
 	if late := o.LateErrors(); len(late) != 1 || late[0].Name != "" {
 		t.Errorf("%+v", late)
 	}
-	if err := apply(adds(slices.Repeat([]uint8{8}, 10*maxRefused)...)); err != nil {
+	const many = 640
+	if err := apply(adds(slices.Repeat([]uint8{8}, many)...)); err != nil {
 		t.Fatal(err)
 	}
 	echo()
-	if late := o.LateErrors(); len(late) != maxRefused {
+	if late := o.LateErrors(); len(late) != many {
 		t.Errorf("%d late errors are kept", len(late))
+	}
+}
+
+// TestFloodOfRefusals has more refusals than there were changes, after their barrier and
+// before it: there is no connection then, and not a step that seems to be carried out.
+func TestFloodOfRefusals(t *testing.T) {
+	for name, before := range map[string]bool{"before the barrier": true, "after it": false} {
+		t.Run(name, func(t *testing.T) {
+			o := with(t, &peer{hook: func(p *peer, typ byte, xid uint32, _ []byte) bool {
+				for range keptNames + 1 {
+					if typ == typeFlowMod && before || typ == typeEchoRequest {
+						p.refuse(xid-1, errFlowMod, 1)
+						p.refuse(xid, errFlowMod, 1)
+					}
+				}
+				return false
+			}})
+			_, err := o.Apply(t.Context(), adds(1, 2, 3))
+			if before != (err != nil) || isRefusal(err) {
+				t.Errorf("%v", err)
+			}
+			_ = o.Echo(t.Context()) // it is refused, or the connection has ended
+			<-o.Done()
+			if err := o.Err(); err == nil || !strings.Contains(err.Error(), "more refusals than changes") {
+				t.Errorf("%v", err)
+			}
+		})
 	}
 }
 

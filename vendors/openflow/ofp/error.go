@@ -11,7 +11,7 @@ type Error struct {
 	Type, Code uint16
 	Name       string   // of the change that was refused, "" where it was none or is not known any more
 	Late       bool     // it came after the barrier that follows the change
-	Also       []*Error // further refusals, the first ones
+	Also       []*Error // further refusals, of the same exchange
 }
 
 // Types that csig has names for.

@@ -182,7 +182,7 @@ func FuzzConn(f *testing.F) {
 			}
 		}
 		o.reader()
-		if o.Err() == nil || len(o.pending) > 0 || len(o.late) > maxRefused || flows > len(b) {
+		if o.Err() == nil || len(o.pending) > 0 || len(o.late) > keptNames || flows > len(b) {
 			t.Errorf("%v, %d questions wait", o.Err(), len(o.pending))
 		}
 	})
