@@ -18,7 +18,7 @@ import (
 type Means struct {
 	Reopen   func(ctx context.Context) (vendors.Driver, error) // another management session
 	Restart  func(ctx context.Context) error                   // has the switch restart, and may return before it has
-	Counters counters.Source                                   // of the bench's ports, in their order
+	Counters counters.Source                                   // of the switch's ports
 
 	// Every has experiments over all tag values try one in so many; 0: all of them.
 	Every int
@@ -139,6 +139,30 @@ func compared(tci uint16, layout quantize.Layout, intents []vlanrules.Intent) ui
 // these is for the experiments marks and rewrite.
 func wrote(sent, got uint16, setup *vendors.Setup, intents []vlanrules.Intent) bool {
 	return (got^compared(sent, setup.Layout, intents))&0xfff == 0
+}
+
+// patient repeats what is wrong, for a change that is not on the wire yet: how late one
+// is, is for the experiment rule-change. What stays wrong for as long as patience once is
+// not repeated any more.
+type patient struct {
+	*Trial
+	spent bool
+}
+
+func (p *patient) try(ctx context.Context, f func() (wrong bool, err error)) error {
+	for until := time.Now().Add(p.patience()); ; {
+		wrong, err := f()
+		if err != nil || !wrong || p.spent {
+			return err
+		}
+		if time.Now().After(until) {
+			p.spent = true
+			return nil
+		}
+		if err := p.wait(ctx, still/5); err != nil {
+			return err
+		}
+	}
 }
 
 // program applies a setup in which all ports update, and gives a port what it writes; the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/csig-agent/csig/counters"
@@ -65,16 +66,18 @@ func (r *reading) read(ctx context.Context) (s counters.Sample, err error) {
 	if errors.Is(err, counters.ErrUnfinished) {
 		return r.read(ctx)
 	}
-	if err == nil && len(r.buf) < 2 {
-		err = fmt.Errorf("%d ports were read, want those of the bench", len(r.buf))
-	}
-	if err == nil {
-		err = r.buf[1].Err
+	at := slices.IndexFunc(r.buf, func(s counters.Sample) bool { return s.Port == r.t.Ports[1].Name })
+	switch {
+	case err != nil:
+	case at < 0:
+		err = errors.New("their source does not have the port")
+	default:
+		err = r.buf[at].Err
 	}
 	if err != nil {
 		return s, Cannot("reading the counters of %s: %v", r.t.Ports[1].Name, err)
 	}
-	return r.buf[1], nil
+	return r.buf[at], nil
 }
 
 // age sends frames all the time, and measures how often the counter changes.

@@ -24,27 +24,29 @@ func ruleKey(ctx context.Context, t *Trial) error {
 			frames = append(frames, tagged(1, setup.TPID, uint16(sig)<<13|setup.Layout.VID(s, probeLM))...)
 		}
 	}
-	if _, err := t.onWire(ctx, &setup, 1, local{middle, 5}); err != nil {
-		return err
-	}
-	seen, err := t.Exchange(ctx, 0, frames)
-	if err != nil {
-		return err
-	}
 	intents := local{middle, 5}.intents(&setup)
 	right, changed, arrived := 0, 0, 0
-	for i := range seen {
-		sent, got, rest := tagOf(&seen[i])
-		if rest == lost {
-			continue
+	p := patient{Trial: t}
+	err = p.try(ctx, func() (bool, error) {
+		seen, err := t.Exchange(ctx, 0, frames)
+		right, changed, arrived = 0, 0, 0
+		for i := range seen {
+			sent, got, rest := tagOf(&seen[i])
+			if rest == lost {
+				continue
+			}
+			arrived++
+			if got != sent {
+				changed++
+			}
+			if wrote(sent, got, &setup, intents) {
+				right++
+			}
 		}
-		arrived++
-		if got != sent {
-			changed++
-		}
-		if wrote(sent, got, &setup, intents) {
-			right++
-		}
+		return right < arrived, err
+	})
+	if err != nil {
+		return err
 	}
 	if arrived == 0 {
 		return Cannot("no frame with the tag arrives: see the experiment tpid")
@@ -63,9 +65,8 @@ func ruleKey(ctx context.Context, t *Trial) error {
 }
 
 // written are what ports write in the experiment about every tag: the first with all
-// tags, the others with some; one port writes every other of them. Neighbours there differ
-// in what they make of probes.
-var written = []local{{middle, 41}, {31, 12}, {0, 1}, {7, 33}, {1, 50}, {30, 30}, {16, 2}, {24, 52}}
+// tags, the others with some.
+var written = []local{{middle, 41}, {0, 1}, {1, 50}, {7, 33}, {16, 2}, {24, 52}, {30, 30}, {31, 12}}
 
 // rewrite compares what every tag becomes with the draft's comparison.
 func rewrite(ctx context.Context, t *Trial) error {
@@ -89,35 +90,40 @@ func rewrite(ctx context.Context, t *Trial) error {
 		n := 0
 		some = slices.DeleteFunc(some, func(uint16) bool { n++; return n%7 != 0 })
 	}
-	w, inTime := wrongs{}, true
+	w, p := wrongs{}, patient{Trial: t}
 	for i, l := range written {
 		tcis, from := some, i%2
 		if i == 0 {
 			tcis = every
 		}
+		intents := l.intents(&setup)
 		// In pieces: the lease is renewed before each.
 		for len(tcis) > 0 {
 			n := min(len(tcis), 8192)
-			err := t.write(ctx, &setup, 1-from, l, heldFor)
-			if err == nil && inTime { // what has come too late once is not waited for again
-				inTime, err = t.onWire(ctx, &setup, 1-from, l)
-			}
-			if err != nil {
+			if err := t.write(ctx, &setup, 1-from, l, heldFor); err != nil {
 				return err
 			}
-			seen, err := t.Exchange(ctx, from, tagged(1-from, setup.TPID, tcis[:n]...))
-			if err != nil {
-				return err
-			}
-			w.total += n
-			// What is wrong only right behind a change is for the experiments rule-change and
-			// hitless: here it is tried again.
-			if bad := wrongOnes(seen, setup.Layout, l.intents(&setup), from); len(bad) > 0 {
-				if seen, err = t.Exchange(ctx, from, framesOf(bad, setup.TPID)); err != nil {
-					return err
+			frames := tagged(1-from, setup.TPID, tcis[:n]...)
+			var bad, other []wrong
+			err := p.try(ctx, func() (bool, error) {
+				seen, err := t.Exchange(ctx, from, frames)
+				bad = nil
+				for _, x := range wrongOnes(seen, setup.Layout, intents, from) {
+					if x.rest != "" || wrote(x.sent, x.got, &setup, intents) {
+						other = append(other, x) // no rule that is late does that
+					} else {
+						bad = append(bad, x)
+					}
 				}
-				w.add(wrongOnes(seen, setup.Layout, l.intents(&setup), from))
+				frames = framesOf(bad, setup.TPID)
+				return len(bad) > 0, err
+			})
+			if err != nil {
+				return err
 			}
+			w.add(other)
+			w.total += n
+			w.add(bad)
 			tcis = tcis[n:]
 		}
 	}
@@ -178,6 +184,9 @@ func (w *wrongs) withoutRules(ctx context.Context, t *Trial) error {
 	}
 	if err := t.Apply(ctx, t.Setup(vlanrules.Passthrough)); err != nil {
 		return Cannot("the driver cannot apply a setup without rules: %v", err)
+	}
+	if err := t.wait(ctx, t.patience()); err != nil { // until no rule is on the wire any more
+		return err
 	}
 	var left []wrong
 	for from := range 2 {
@@ -336,13 +345,14 @@ func leavesAlone(ctx context.Context, t *Trial) error {
 	if err == nil {
 		err = t.write(ctx, &setup, 0, local{0, 1}, heldFor)
 	}
-	for port := range 2 {
-		if err == nil {
-			_, err = t.onWire(ctx, &setup, port, local{0, 1})
-		}
-	}
 	if err != nil {
 		return err
+	}
+	// Until rules are on the wire everything passes.
+	for port := range 2 {
+		if _, err := t.onWire(ctx, &setup, port, local{0, 1}); err != nil {
+			return err
+		}
 	}
 	count, vids := 0, map[string]bool{}
 	for from := range frames {
@@ -355,16 +365,16 @@ func leavesAlone(ctx context.Context, t *Trial) error {
 			if len(s.Tags) > 0 {
 				vids[fmt.Sprintf("%x", s.Tags[:2])] = true
 			}
-			if fate := s.Fate(); fate != "" {
-				if count == 0 {
-					code := "frame-without-tag-altered"
-					if fate == lost {
-						code = "frame-without-tag-lost"
-					}
-					t.Fault(code, "with rules, a frame without the tag from %s to %s (%x behind the addresses) %s, and without rules it passes untouched", t.Ports[from].Name, t.Ports[s.To].Name, s.Sent[12:18], fate)
-				}
-				count++
+			fate := s.Fate()
+			if fate == "" {
+				continue
 			}
+			count++
+			code := "frame-without-tag-altered"
+			if fate == lost {
+				code = "frame-without-tag-lost"
+			}
+			t.faultOnce(code, "with rules, a frame without the tag from %s (%x behind the addresses): %s; without rules it passes untouched", t.way(from, s.To), s.Sent[12:18], fate)
 		}
 	}
 	if count == 0 {
@@ -404,31 +414,43 @@ func strip(ctx context.Context, t *Trial) error {
 	for i := range frames { // a frame of which too much is taken is still known
 		frames[i].Header = make([]byte, 16)
 	}
-	seen, err := t.Exchange(ctx, 0, frames)
+	bad, code, text := 0, "", ""
+	p := patient{Trial: t}
+	err = p.try(ctx, func() (bool, error) {
+		seen, err := t.Exchange(ctx, 0, frames)
+		bad = 0
+		for i := range seen {
+			if c, how := stripped(&seen[i]); c != "" {
+				if bad++; bad == 1 {
+					code, text = c, how
+				}
+			}
+		}
+		return bad > 0, err
+	})
 	if err != nil {
 		return err
 	}
-	bad := 0
-	for i := range seen {
-		s := &seen[i]
-		want := append(append([]byte(nil), s.Sent[:12]...), s.Sent[12+len(s.Tags):]...)
-		got, code := s.At(1), ""
-		switch {
-		case got == nil:
-			code = "lost"
-		case len(s.Tags) > 0 && Difference(s.Sent, got) == "":
-			code = "not-removed"
-		case Difference(want, got) != "":
-			code = "altered"
-		default:
-			continue
-		}
-		if bad++; bad == 1 {
-			t.Fault("strip-"+code, "a frame with %x behind its addresses, that has to leave with %x: %s", s.Sent[12:20], want[12:20], map[bool]string{true: lost, false: Difference(want, got)}[got == nil])
-		}
+	if bad > 0 {
+		t.Fault("strip-"+code, "%d of %d frames: %s", bad, len(frames), text)
 	}
 	if bad == 0 {
 		t.Found("%d tags were removed, and nothing else", len(frames))
 	}
 	return nil
+}
+
+// stripped says how a frame did not leave as one whose tag is removed; "" for nothing.
+func stripped(s *Seen) (code, how string) {
+	want := append(append([]byte(nil), s.Sent[:12]...), s.Sent[12+len(s.Tags):]...)
+	got := s.At(s.To)
+	switch {
+	case got == nil:
+		return "lost", fmt.Sprintf("one with the tag %x %s", s.Tags, lost)
+	case len(s.Tags) > 0 && Difference(s.Sent, got) == "":
+		return "not-removed", fmt.Sprintf("the tag %x is still there", s.Tags)
+	case Difference(want, got) != "":
+		return "altered", fmt.Sprintf("%x behind the addresses became %x, and has to be %x", head(s.Sent), head(got), head(want))
+	}
+	return "", ""
 }
