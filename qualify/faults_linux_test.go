@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/qualify"
@@ -15,7 +16,7 @@ import (
 func softBench(t testing.TB, faults qualifytest.Faults, ports int) *qualify.Bench {
 	t.Helper()
 	lab := qualifytest.NewLab(t, qualifytest.Config{TPID: 0x9900, VLANs: 999, Faults: faults}, ports)
-	b := &qualify.Bench{Profile: &fleet(t).Profile, NoWay: "the test has none", Device: inventory.Device{Name: "sw1", Platform: "linux"}}
+	b := &qualify.Bench{Profile: &fleet(t).Profile, NoWay: "the test has none", Patience: 300 * time.Millisecond, Device: inventory.Device{Name: "sw1", Platform: "linux"}}
 	err := lab.Bench.Do(func() error {
 		for i, c := range lab.Cards {
 			p, err := qualify.OpenCard([]string{"p1", "p2", "p3"}[i], c.Name)

@@ -54,7 +54,7 @@ type Report struct {
 	Touched    bool         `json:"touched"`        // the device may have a setup of the run
 	Foreign    int          `json:"foreign_frames"` // that arrived at the cards
 	Example    string       `json:"foreign_example"`
-	NoFacts    string       `json:"no_facts"`       // why there is no facts.yaml
+	NoFacts    string       `json:"no_facts"` // why there is no facts.yaml
 	Results    []Result     `json:"results"`
 }
 

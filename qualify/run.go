@@ -68,10 +68,10 @@ func Run(ctx context.Context, b *Bench, o Options) (report *Report, err error) {
 	if err := b.Foreign(ctx, o.Quiet); err != nil && (ctx.Err() != nil || !o.AllowForeign) {
 		return nil, err
 	}
-	if err := b.learn(ctx, cmp.Or(o.Start, 45*time.Second)); err != nil {
+	if err := r.save(); err != nil {
 		return nil, err
 	}
-	if err := r.save(); err != nil {
+	if err := r.first(ctx); err != nil {
 		return nil, err
 	}
 	for i := range o.Experiments {
@@ -129,6 +129,7 @@ type runner struct {
 	*Bench
 	o      *Options
 	report *Report
+	base   bool // the switch forwards nothing without a setup
 }
 
 // open begins a report, or continues the folder's.
@@ -177,6 +178,30 @@ func (r *runner) clean(ctx context.Context) error {
 		return fmt.Errorf("%s has a setup of csig: stop its agent, and csig off --device %s removes it", r.Device.Name, r.Device.Name)
 	}
 	return r.undo()
+}
+
+// first waits until frames without a tag pass. Some switches forward nothing before csig
+// has set them up, e.g. a bridge of Open vSwitch that is csig's alone: they get a setup
+// that leaves all tags as they are, and again for each experiment unless they forward
+// without it then.
+func (r *runner) first(ctx context.Context) error {
+	start := cmp.Or(r.o.Start, 45*time.Second)
+	if r.Driver == nil {
+		return r.learn(ctx, start)
+	}
+	if err := r.Learn(ctx); err == nil || ctx.Err() != nil {
+		return err
+	}
+	t := &Trial{Bench: r.Bench, runner: r}
+	err := t.Apply(ctx, r.Setup(vlanrules.Passthrough))
+	if err == nil {
+		err = r.learn(ctx, start)
+	}
+	if err := errors.Join(err, r.undo()); err != nil {
+		return err
+	}
+	r.base = r.Learn(ctx) != nil
+	return context.Cause(ctx)
 }
 
 // undo removes the setup, also after ctx has ended.
@@ -237,6 +262,12 @@ func (r *runner) try(ctx context.Context, e *Experiment) (res Result, err error)
 // run is e.Run; its panic is an error.
 func (t *Trial) run(ctx context.Context, e *Experiment) (err error) {
 	defer untrusted.Recover(&err)
+	if t.runner.base {
+		t.Note("the switch forwards nothing without a setup of csig: it has one that leaves all tags as they are")
+		if err := t.Apply(ctx, t.Setup(vlanrules.Passthrough)); err != nil {
+			return Cannot("the driver cannot apply a setup without rules: %v", err)
+		}
+	}
 	if err := t.Learn(ctx); err != nil {
 		return Cannot("%v", err)
 	}
