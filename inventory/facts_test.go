@@ -133,7 +133,7 @@ func TestFactsExample(t *testing.T) {
 	}
 }
 
-// Each key counts in a fleet's hash, and experimental only for who applies.
+// Each key counts in a fleet's hash; experimental is no part of an agent's configuration.
 func TestHashOfFacts(t *testing.T) {
 	f := parse(t, good)
 	base := exampleFacts()

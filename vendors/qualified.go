@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -18,6 +19,9 @@ type Identity struct {
 	Serial  string `json:"serial"`
 }
 
+// maxIdentity is how much of what a device reports of itself is repeated, in bytes.
+const maxIdentity = 128
+
 // Contradicts is why an entry of facts is not of this device in a domain of this TPID,
 // "" where nothing says so.
 func (f *Facts) Contradicts(q *inventory.Facts, tpid uint16) string {
@@ -28,9 +32,9 @@ func (f *Facts) Contradicts(q *inventory.Facts, tpid uint16) string {
 	case f.Platform != q.Platform:
 		return fmt.Sprintf("they are of platform %s, and it is %s", q.Platform, f.Platform)
 	case differ(f.Identity.Model, q.Model):
-		return fmt.Sprintf("they are of %s, and it is %s: qualify that model", q.Model, f.Identity.Model)
+		return fmt.Sprintf("they are of %s, and it is %s: qualify that model", q.Model, untrusted.Text(f.Identity.Model, maxIdentity))
 	case differ(f.Identity.Version, q.Version):
-		return fmt.Sprintf("they are of %s %s, and it runs %s: qualify it again", q.Model, q.Version, f.Identity.Version)
+		return fmt.Sprintf("they are of %s %s, and it runs %s: qualify it again", q.Model, q.Version, untrusted.Text(f.Identity.Version, maxIdentity))
 	case !slices.Contains(q.TPIDs, tpid):
 		return fmt.Sprintf("none of the TPIDs that they were measured with is the domain's, 0x%04x: qualify it with that", tpid)
 	}

@@ -157,10 +157,11 @@ func TestContradicts(t *testing.T) {
 		{"sonic", Identity{}, 0x9900, "they are of platform p, and it is sonic"},
 		{"p", Identity{Model: "N", Version: "V"}, 0x9900, "they are of M, and it is N: qualify that model"},
 		{"p", Identity{Model: "M", Version: "V2"}, 0x9900, "they are of M V, and it runs V2: qualify it again"},
+		{"p", Identity{Model: "M\x1b[31m"}, 0x9900, "and it is M"},
 		{"p", Identity{}, 0x9901, "none of the TPIDs that they were measured with is the domain's, 0x9901"},
 	} {
 		f := Facts{Platform: row.platform, Identity: row.identity}
-		if got := f.Contradicts(q, row.tpid); (got == "") != (row.want == "") || !strings.Contains(got, row.want) {
+		if got := f.Contradicts(q, row.tpid); (got == "") != (row.want == "") || !strings.Contains(got, row.want) || strings.Contains(got, "\x1b") {
 			t.Errorf("%+v: got %q, want %q", row, got, row.want)
 		}
 	}

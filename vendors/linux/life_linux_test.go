@@ -45,6 +45,9 @@ func TestProbe(t *testing.T) {
 	if f.Update.Level != vlanrules.Full || f.Lease.Level != vlanrules.Full || f.Wide.Level != vlanrules.Refused || len(f.TagDepths) != 5 {
 		t.Errorf("%+v", f)
 	}
+	if release := strings.TrimSpace(n.run("uname", "-r")); f.Identity != (vendors.Identity{Version: release}) {
+		t.Errorf("it is %+v, with Linux %s", f.Identity, release)
+	}
 	if root := realRoot(t); root != (f.Strip.Level == vlanrules.Full) {
 		t.Errorf("strip: %+v as root %v", f.Strip, root)
 	}

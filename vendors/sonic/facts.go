@@ -9,6 +9,7 @@ import (
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -139,7 +140,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		f.Notes = append(f.Notes, "the p4rt feature is enabled: p4rt_app takes all of P4RT_TABLE for its own, and csig does not write beside it")
 	}
 	if hw := device["hwsku"]; hw != "" {
-		f.Identity.Model = hw
+		f.Identity.Model = untrusted.Text(hw, 128)
 		f.Notes = append(f.Notes, fmt.Sprintf("hwsku %s, platform %s", hw, device["platform"]))
 	}
 	if ms, err := strconv.Atoi(flex["POLL_INTERVAL"]); err == nil && ms > 0 {

@@ -108,7 +108,7 @@ func TestProbe(t *testing.T) {
 	f, err := l.Probe(t.Context())
 	notes := strings.Join(f.Notes, "\n")
 	if err != nil || f.Update.Level != vlanrules.Degraded || !strings.Contains(notes, "3 more ACL tables") || !strings.Contains(notes, "ACS-X") || !strings.Contains(notes, "1000 ms") || !strings.Contains(notes, "the p4rt feature is enabled") ||
-		!strings.Contains(notes, "ACL_OTHER at egress, with priority 7") || strings.Contains(notes, "ACL_IN") {
+		!strings.Contains(notes, "ACL_OTHER at egress, with priority 7") || strings.Contains(notes, "ACL_IN") || f.Identity != (vendors.Identity{Model: "ACS-X"}) {
 		t.Errorf("%+v, %v", f, err)
 	}
 	r.Do(2, "HSET", "CRM:ACL_STATS:EGRESS:SWITCH", "crm_stats_acl_table_available", "0")
