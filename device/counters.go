@@ -12,13 +12,15 @@ import (
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/gnmi"
-	"github.com/csig-agent/csig/counters/ovs"
+	"github.com/csig-agent/csig/counters/openflow"
 	"github.com/csig-agent/csig/counters/snmp"
 	soniccounters "github.com/csig-agent/csig/counters/sonic"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
+	openflowdriver "github.com/csig-agent/csig/vendors/openflow"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	ovsdriver "github.com/csig-agent/csig/vendors/ovs"
 	"github.com/csig-agent/csig/vendors/sonic"
 )
@@ -26,6 +28,9 @@ import (
 // SourceName is the counter source of a device.
 func SourceName(dev *inventory.Device) string {
 	if dev.Counters.Source == inventory.PlatformSource {
+		if _, ok := inventory.OwnKeys[*openflowdriver.Keys](dev); ok {
+			return "openflow" // whatever its maker
+		}
 		return dev.Platform
 	}
 	return string(dev.Counters.Source)
@@ -54,6 +59,8 @@ func OpenSource(ctx context.Context, prof *quantize.Profile, dev *inventory.Devi
 		return openLinux(prof, dev)
 	case "ovs":
 		return openOVS(dev)
+	case "openflow":
+		return openOpenFlow(dev)
 	case "sonic":
 		return openSONiC(dev)
 	case "snmp":
@@ -88,20 +95,39 @@ func openOVS(dev *inventory.Device) (counters.Source, error) {
 	if !ok {
 		return nil, errors.New("the ovs source needs to know the bridge: add management: {ovs: {bridge: NAME}}")
 	}
-	cfg := ovs.Config{Bridge: o.Bridge, Ports: dev.PortNames()}
+	cfg := openflow.Config{Switch: "bridge " + o.Bridge, Ports: dev.PortNames(), Live: true}
 	if dev.Counters.Overhead != nil {
 		cfg.Overhead = *dev.Counters.Overhead
 	}
 	dial := func(ctx context.Context, path string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}
+	done := func() error { return nil }
 	if c := (vendors.Config{Device: *dev}); c.Remote() {
-		dial, cfg.Done = all.UnixSockets(c)
+		dial, done = all.UnixSockets(c)
 	}
-	cfg.Dial = func(ctx context.Context) (net.Conn, error) {
-		return dial(ctx, path.Join(o.RunDir, o.Bridge+".mgmt"))
+	connect, hangUp := openflow.Dialed(func(ctx context.Context) (net.Conn, error) {
+		c, err := dial(ctx, path.Join(o.RunDir, o.Bridge+".mgmt"))
+		if err != nil {
+			err = fmt.Errorf("is ovs-vswitchd running, and may this user open its socket? %w", err)
+		}
+		return c, err
+	}, ofp.Version14)
+	cfg.Connect, cfg.Done = connect, func() error { return errors.Join(hangUp(), done()) }
+	return openflow.New(cfg)
+}
+
+// openOpenFlow reads a switch of OpenFlow 1.3, on the connection that its driver has.
+func openOpenFlow(dev *inventory.Device) (counters.Source, error) {
+	cfg := openflow.Config{Switch: "switch", Ports: dev.PortNames()}
+	if dev.Counters.Overhead != nil {
+		cfg.Overhead = *dev.Counters.Overhead
 	}
-	return ovs.New(cfg)
+	var err error
+	if cfg.Connect, cfg.Done, err = all.OpenFlowSession(dev); err != nil {
+		return nil, err
+	}
+	return openflow.New(cfg)
 }
 
 // openSONiC opens COUNTERS_DB of a device. Speeds that the file knows are the

@@ -72,7 +72,7 @@ func describe(f *inventory.Fleet, d *inventory.Device) (string, error) {
 // that does not answer, where the device can be driven directly.
 func (o *Opener) openDaemon(ctx context.Context, d *inventory.Device) (rollout.Target, error) {
 	t, err := o.dialDaemon(ctx, d)
-	if o.Bypassed == nil || !d.Local && d.Management.NetNS == "" && d.Management.SSH == nil {
+	if o.Bypassed == nil || !d.Local && d.Management.NetNS == "" && !reaches(d) {
 		if err != nil {
 			return nil, err // not a nil *Daemon in a Target that is not nil
 		}

@@ -27,7 +27,9 @@ func (l *Lock) Take(d *inventory.Device) error {
 	defer l.mu.Unlock()
 	remote := ""
 	if d.Remote() {
-		remote = sshAddress(d)
+		if remote = d.Reaches(); d.Management.SSH != nil {
+			remote = sshAddress(d)
+		}
 	}
 	if l.held[remote] != nil || locksItself(all.Default(), d) {
 		return nil

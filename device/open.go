@@ -66,7 +66,7 @@ func (o *Opener) Open(ctx context.Context, name string) (rollout.Target, error) 
 	case daemonOf(d) != nil:
 		return o.openDaemon(ctx, d)
 	}
-	if d.Management.NetNS == "" && d.Management.SSH == nil {
+	if d.Management.NetNS == "" && !reaches(d) {
 		return nil, errNoManagement
 	}
 	return nil, oneLine(o.agentMistake(d))
@@ -81,19 +81,22 @@ func (o *Opener) agentMistake(d *inventory.Device) *inventory.Error {
 		step, key = "start csig agent --wait in its network namespace", "management: netns"
 	}
 	step += ", and say where it listens, e.g. management: {daemon: {socket: /run/csig/agent.sock}}"
+	if d.Reaches() != "" {
+		return o.Fleet.Mistake(d.Name, "management", "start it here, and say where it listens: management: {daemon: {at: here, socket: /run/csig/"+d.Name+".sock}}", errors.New("no agent is named that sets it up"))
+	}
 	if p, err := o.Registry.Platform(d.Platform); err == nil && !p.OnDevice && d.Management.SSH != nil {
 		step += "; or start it here: management: {daemon: {at: here, socket: /run/csig/" + d.Name + ".sock}}"
 	}
 	return o.Fleet.Mistake(d.Name, key, step, errors.New("no agent is named that sets it up"))
 }
 
-// MissingAgent is the mistake of a device that is reached over SSH and for which the
+// MissingAgent is the mistake of a device that is reached remotely and for which the
 // fleet file names no agent, or one elsewhere that cannot drive it; nil for any other.
 func (o *Opener) MissingAgent(d *inventory.Device) *inventory.Error {
 	p, err := o.Registry.Platform(d.Platform)
 	set := d.Level.Support == inventory.LevelAuto || d.Level.Support == inventory.LevelSoftware
 	switch {
-	case err != nil || p.Open == nil || !set || d.Management.SSH == nil:
+	case err != nil || p.Open == nil || !set || !reaches(d):
 		return nil
 	case daemonOf(d) == nil:
 		return o.agentMistake(d)
@@ -113,7 +116,7 @@ func (o *Opener) openDriver(d *inventory.Device) (rollout.Target, error) {
 	switch {
 	case d.Management.NetNS != "":
 		return o.openNetNS(d)
-	case !d.Local && d.Management.SSH == nil:
+	case !d.Local && !reaches(d):
 		return nil, errNoManagement
 	}
 	cfg := vendors.Config{Device: *d, Who: "csig apply"}
@@ -179,8 +182,12 @@ func Via(d *inventory.Device) string {
 		}
 		return via
 	}
-	return ""
+	return d.Reaches()
 }
+
+// reaches reports whether the fleet file says how a device is reached that its agent
+// does not run on.
+func reaches(d *inventory.Device) bool { return d.Management.SSH != nil || d.Reaches() != "" }
 
 // sshAddress is where a device's sshd listens, with the port where it is not the
 // usual one.

@@ -19,7 +19,7 @@ import (
 
 	csigagent "github.com/csig-agent/csig/agent"
 	"github.com/csig-agent/csig/counters"
-	ovscounters "github.com/csig-agent/csig/counters/ovs"
+	"github.com/csig-agent/csig/counters/openflow"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vendors/ovs"
@@ -63,9 +63,10 @@ devices:
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := ovscounters.New(ovscounters.Config{Bridge: "csig", Ports: names, Dial: func(ctx context.Context) (net.Conn, error) {
+	connect, done := openflow.Dialed(func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.Dir, "csig.mgmt"))
-	}})
+	}, ofp.Version14)
+	source, err := openflow.New(openflow.Config{Switch: "bridge csig", Ports: names, Live: true, Connect: connect, Done: done})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -209,11 +209,15 @@ func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, values *layered[devi
 			missing("management: ssh goes there")
 		case daemon != nil && daemon.Port != 0 && daemon.At == "":
 			missing("management: daemon is there")
+		default:
+			if _, connects := OwnKeys[NetworkKeys](d); connects && d.Reaches() == "" {
+				missing("csig connects there")
+			}
 		}
 	}
-	if daemon != nil && daemon.At != "" && !ssh && !c.lost {
+	if daemon != nil && daemon.At != "" && !ssh && d.Reaches() == "" && !c.lost {
 		c.errorf(m.originOf("daemon"), "add management: ssh", "%s: management: daemon: at: an agent elsewhere reaches the device over ssh, and there is none", what)
-	} else if daemon != nil && daemon.Socket != "" && !ssh && d.Management.NetNS == "" && decl.originOf("address") != notGiven {
+	} else if daemon != nil && daemon.Socket != "" && daemon.At == "" && !ssh && d.Management.NetNS == "" && decl.originOf("address") != notGiven {
 		c.errorf(m.originOf("daemon"), "add management: ssh, or port and tls in place of socket", "%s: management: daemon: its socket is reached through ssh, and there is none", what)
 	}
 

@@ -230,10 +230,11 @@ func (d *Device) PortNames() []string {
 	return names
 }
 
-// Remote reports whether the device's agent does not run on it, and reaches it over SSH.
+// Remote reports whether the device's agent does not run on it, and reaches it over SSH
+// or over the network by the platform's own keys.
 func (d *Device) Remote() bool {
 	m := &d.Management
-	return !d.Local && m.SSH != nil && (m.Daemon == nil || m.Daemon.At != "")
+	return !d.Local && (m.SSH != nil || d.Reaches() != "") && (m.Daemon == nil || m.Daemon.At != "")
 }
 
 // LocalDevice returns the one device marked local, or else the file's only one, where its

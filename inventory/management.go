@@ -83,7 +83,7 @@ func (s *Sudo) writeTo(w *writer) {
 // Daemon is where the csig agent of a device listens: one of Socket and Port is
 // given.
 type Daemon struct {
-	At     string `key:"at" is:"address" hash:"late" doc:"Where it runs, unless on the device: here, for this machine, or with a port another machine's address. It then reaches the device itself, over ssh."`
+	At     string `key:"at" is:"address" hash:"late" doc:"Where it runs, unless on the device: here, for this machine, or with a port another machine's address. It then reaches the device itself, over ssh or by the platform's own protocol."`
 	Socket string `key:"socket" is:"single-path" doc:"Path of its unix socket: on the device, through SSH, or here."`
 	Port   uint16 `key:"port" is:"port" doc:"TCP, with certificates of both ends."`
 	TLS    TLS    `key:"tls" without:"insecure_skip_verify" doc:"The certificates."` // which would let any client in

@@ -35,15 +35,32 @@ type PlatformKeys interface {
 	Place(path func(string) string) (text string, device bool)
 }
 
+// NetworkKeys are PlatformKeys that lead to a device over the network, without SSH.
+type NetworkKeys interface {
+	PlatformKeys
+	// Reaches says how, for people, for a device with an address.
+	Reaches(address string) string
+}
+
+// Reaches is how the platform's own keys lead to a device over the network; "" where
+// they do not.
+func (d *Device) Reaches() string {
+	if keys, ok := OwnKeys[NetworkKeys](d); ok {
+		return keys.Reaches(d.Address)
+	}
+	return ""
+}
+
 // platforms are those defined, by their names.
 var platforms = make(map[string]*Platform)
 
 // DefinePlatform has fleet files take a platform's own keys. It is for init
-// functions, since a file that has been read was read without the keys. A name or
-// a key that is taken is a mistake in the program, and panics.
+// functions, since a file that has been read was read without the keys. A name that
+// is taken is a mistake in the program, and panics; so is a key, but where platforms
+// that are driven the same way share its Keys.
 func DefinePlatform(p Platform) {
 	for _, other := range platforms {
-		if other.Name == p.Name || other.Key == p.Key {
+		if other.Name == p.Name || other.Key == p.Key && (reflect.TypeOf(other.Keys) != reflect.TypeOf(p.Keys) || other.Doc != p.Doc) {
 			panic("inventory: platform " + p.Name + " is defined twice, or its key is")
 		}
 	}
@@ -77,7 +94,12 @@ func (m *Management) Place(path func(string) string, devices bool) string {
 // is a map.
 func ownKeys(index []int) []key {
 	var out []key
+	seen := map[string]bool{}
 	for _, p := range platforms {
+		if seen[p.Key] {
+			continue
+		}
+		seen[p.Key] = true
 		out = append(out, key{name: p.Key, doc: p.Doc, index: index, own: reflect.TypeOf(p.Keys), kind: pointerKind(mappingKind(keySetOf(reflect.TypeOf(p.Keys).Elem(), "")))})
 	}
 	slices.SortFunc(out, func(a, b key) int { return strings.Compare(a.name, b.name) })

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors/all"
+	"github.com/csig-agent/csig/vendors/openflow"
 )
 
 // mixedFleet is 200 devices of every platform: eight transit switches of each that
@@ -60,6 +62,9 @@ func mixedFleet(t *testing.T, told bool) *inventory.Fleet {
 			group := ""
 			if name == "ovs" {
 				group = ", management: {ovs: {bridge: csig}}"
+			}
+			if slices.Contains(openflow.Names, name) {
+				group = fmt.Sprintf(", address: %s-%d, management: {openflow: {plaintext: true, ordinary_vlans: not-parsed}, daemon: {at: here, socket: /run/csig/%[1]s-%[2]d.sock}}", name, i)
 			}
 			known := told && i > each/2 && p.Open == nil
 			switch native := p.Offline().Traits.Native.Is; {

@@ -11,6 +11,7 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/linux"
+	"github.com/csig-agent/csig/vendors/openflow"
 	"github.com/csig-agent/csig/vendors/ovs"
 	"github.com/csig-agent/csig/vendors/sonic"
 	"github.com/csig-agent/csig/vendors/unsupported"
@@ -176,6 +177,9 @@ func (p *Platform) NoDriver(name string) string {
 func init() {
 	inventory.DefinePlatform(ovs.Platform)
 	inventory.DefinePlatform(sonic.Platform)
+	for _, p := range openflow.Platforms() {
+		inventory.DefinePlatform(p)
+	}
 }
 
 // Default returns a registry of every platform this program knows.
@@ -192,6 +196,7 @@ func Default() *Registry {
 	})
 	registerSONiC(r)
 	registerOVS(r)
+	registerOpenFlow(r)
 	for _, p := range unsupported.All() {
 		if _, driven := r.platforms[p.Name]; driven {
 			continue

@@ -30,7 +30,8 @@ type Config struct {
 
 	// AckDelay is how long after the answer to a barrier the changes before it may
 	// still take effect.
-	AckDelay time.Duration
+	AckDelay    time.Duration
+	AckMeasured bool // by csig qualify; false: AckDelay is assumed
 
 	// Connect returns the connection with the switch, and makes one where the last
 	// has broken. Those that it returned are its own.

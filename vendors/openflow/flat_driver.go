@@ -118,7 +118,7 @@ func (d *Flat) read(ctx context.Context) (*flatSeen, error) {
 		return nil, d.broken(err)
 	}
 	for i := range ports {
-		name := portName(&ports[i])
+		name := ports[i].Label()
 		s.numbers[name], s.names[ports[i].Number] = ports[i].Number, name
 	}
 	flows, err := d.sw.of.Flows(ctx, ofp.Filter{Table: d.cfg.Table})

@@ -84,7 +84,7 @@ func (d *Driver) Health(ctx context.Context) ([]vendors.PortHealth, error) {
 	var out []vendors.PortHealth
 	for i := range ports {
 		if st := of[ports[i].Number]; st != nil {
-			out = append(out, vendors.PortHealth{Port: portName(&ports[i]), Errors: st.Errors, Discards: st.Dropped})
+			out = append(out, vendors.PortHealth{Port: ports[i].Label(), Errors: st.Errors, Discards: st.Dropped})
 		}
 	}
 	return out, nil

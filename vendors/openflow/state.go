@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
@@ -29,14 +28,6 @@ type state struct {
 	damage string // why it cannot be read
 }
 
-// portName is what fleet files call a port: by its number where it has no name.
-func portName(p *ofp.Port) string {
-	if p.Name == "" {
-		return strconv.FormatUint(uint64(p.Number), 10)
-	}
-	return p.Name
-}
-
 // read reads the switch: csig's tables, or with all every table and the groups.
 func (d *Driver) read(ctx context.Context, all bool) (*state, error) {
 	s := &state{ports: map[string]ofp.Port{}, names: map[uint32]string{}, base: d.cfg.Table}
@@ -46,7 +37,7 @@ func (d *Driver) read(ctx context.Context, all bool) (*state, error) {
 	}
 	for i := range ports {
 		p := &ports[i]
-		s.ports[portName(p)], s.names[p.Number] = *p, portName(p)
+		s.ports[p.Label()], s.names[p.Number] = *p, p.Label()
 	}
 	tables := []uint8{ofp.AllTables}
 	if !all {

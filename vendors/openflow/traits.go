@@ -27,7 +27,7 @@ func traits(_ string) vendors.Traits {
 		Revert:   vendors.That("", messages),
 		Survives: vendors.That(false, vendors.Source{Mark: vendors.Assumed, From: "OpenFlow says nothing of restarts; the agent restores the flows"}),
 
-		TPIDs:      vendors.That(vendors.TPIDs{AtMost: 1, Scope: vendors.ScopeGlobal}, switches),
+		TPIDs:      vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8}, Scope: vendors.ScopeGlobal, AsVLAN: true}, vendors.Source{Mark: vendors.Assumed, From: "PUSH_VLAN takes these two (1.3.5 §5.12), and OpenFlow sets none"}),
 		TPIDChange: vendors.That("it is configured on the switch, not by csig", switches),
 		VLANTPIDs:  vendors.That(vendors.TPIDList{0x8100}, switches),
 

@@ -29,41 +29,6 @@ func hardwareOpenFlow(match, pcp, set, pop vendors.Source) vendors.Traits {
 	}
 }
 
-const couldUpdate = "its flows can express compare-and-replace, with the output port in the rule, and csig has no driver for it"
-
-func picos() Platform {
-	ryu := read("osrg/ryu-certification switch/Pica8_P-3290.md, of a P-3290 with PicOS 2.2 (switch/config/Pica8_P-3290.md): VLAN_VID with and without a mask, and VLAN_PCP, match; SET_FIELD VLAN_VID and POP_VLAN are right on tagged frames, PUSH_VLAN is not")
-	t := hardwareOpenFlow(ryu, ryu, ryu, ryu)
-	t.Table = vendors.That(vendors.Table{Sharers: "all flows of a bridge"}, assumed("one TCAM, whose size is the model's"))
-	unrouted(&t)
-	return platform("picos", "Pica8 PicOS, Open vSwitch mode", couldUpdate, ryu, t,
-		"where table type patterns are in force, metadata has bits of PicOS itself: 1 to 3 are hits of its tables, 16 to 22 the port group, and the others are reserved (PicOS 4.4.4, Picos_ttp.json, PICOS_TTP 2.0.0, identifiers)")
-}
-
-func onyx() Platform {
-	flow := read("NVIDIA Onyx User Manual v3.10.4006, OpenFlow 1.3 Workflow: ACL tables 0 to 249 match vlan_vid, vlan_pcp and metadata (0xFFF) with an arbitrary mask, and set the VLAN ID, write metadata, output, or hand over to Normal")
-	t := hardwareOpenFlow(flow, flow, flow, flow)
-	t.Table = vendors.That(vendors.Table{Sharers: "all ACL tables, and the user's own ACLs"}, assumed("it is one TCAM"))
-	unrouted(&t)
-	return platform("onyx", "NVIDIA Onyx", couldUpdate, flow, t,
-		"a frame comes to OpenFlow only past the port's VLAN and spanning tree filters (Onyx User Manual v3.10.4006, OpenFlow 1.3 Workflow): the port has to be in every VLAN that a VID of the domain's tags names",
-		"a rule that matches ethertype 0x9100 matches no VLAN ID (same page)")
-}
-
-func comwareOpenFlow() Platform {
-	match := read("HPE 5998-5598r (5700), OpenFlow Configuration Guide, Appendix A, Matching restrictions: the VLAN ID with the bit 0x1000 and a VLAN mask match by their combination")
-	t := hardwareOpenFlow(match,
-		assumed("OFPXMT_OFB_VLAN_PCP is not excepted in Appendix A of the HPE 5700 OpenFlow Configuration Guide"),
-		assumed("SET_FIELD VLAN_VID is not excepted in Appendix A of the HPE 5700 OpenFlow Configuration Guide"),
-		assumed("POP_VLAN is not excepted in Appendix A of the HPE 5700 OpenFlow Configuration Guide"))
-	t.Table = vendors.That(vendors.Table{Sharers: "ACLs and QoS policies"}, assumed("extensibility flow tables are ACL resources (H3C S6800 OpenFlow Configuration Guide, Reserving ACL resources for extensibility flow tables)"))
-	unrouted(&t)
-	return platform("comware-openflow", "HPE and H3C Comware, OpenFlow", couldUpdate, match, t,
-		"the VLANs that a masked match stands for have to be associated with the OpenFlow instance (HPE 5998-5598r, Appendix A): every VID of the domain's tags, or an instance of the whole switch",
-		"metadata can be matched in tables other than the first (HPE 5998-5598r, Appendix A, Metadata matching)",
-		"frames of protocols that are enabled, LLDP apart, do not come to OpenFlow (HPE 5998-5598r, Appendix A, Protocol packet matching)")
-}
-
 func ofdpa() Platform {
 	const pattern = "Broadcom-Switch/of-dpa ofdpa-2.02-15-jun-2016.json, "
 	acl := read(pattern + "table Policy ACL, IPv4 VLAN and IPv6 VLAN: VLAN_VID with a mask, VLAN_PCP and VLAN_DEI exact or left out")

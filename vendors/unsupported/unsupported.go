@@ -22,7 +22,7 @@ type Platform struct {
 // All lists them, sorted by name.
 func All() []Platform {
 	return []Platform{
-		broadcomFP(), broadcomVT(), comwareOpenFlow(), eos(), fboss(), iosxe(), iosxr(), junosEX(), junosMX(), junosQFX(), nxos(), ofdpa(), onyx(), openconfig(), picos(), sai(), srlinux(), tcES0(),
+		broadcomFP(), broadcomVT(), eos(), fboss(), iosxe(), iosxr(), junosEX(), junosMX(), junosQFX(), nxos(), ofdpa(), openconfig(), sai(), srlinux(), tcES0(),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"math"
+	"strconv"
 
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
@@ -14,6 +15,14 @@ type Port struct {
 	Name   string // its interface's, of which OpenFlow has 15 bytes; what does not print is escaped
 	Up     bool   // neither down by configuration nor without link
 	Speed  uint64 // bit/s; 0: unknown
+}
+
+// Label is what fleet files call the port: by its number where it has no name.
+func (p *Port) Label() string {
+	if p.Name == "" {
+		return strconv.FormatUint(uint64(p.Number), 10)
+	}
+	return p.Name
 }
 
 const (

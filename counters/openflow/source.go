@@ -1,9 +1,11 @@
-// Package ovs reads the egress counters of a bridge of Open vSwitch, by the port
-// statistics of OpenFlow. Open vSwitch asks its devices when it is asked
-// (openvswitch/ovs ofproto/ofproto.c, handle_port_stats_request), so that they
-// are of the instant of the reading; those in its database are older by up to
-// other_config:stats-update-interval, 5 s by default (ovs-vswitchd.conf.db(5)).
-package ovs
+// Package openflow reads the egress counters of switches by the port statistics of
+// OpenFlow, which have 64 bits.
+//
+// Open vSwitch asks its devices when it is asked (openvswitch/ovs ofproto/ofproto.c,
+// handle_port_stats_request), so that they are of the instant of the reading; those in
+// its database are older by up to other_config:stats-update-interval, 5 s by default
+// (ovs-vswitchd.conf.db(5)). A hardware switch may answer from a cache of its own.
+package openflow
 
 import (
 	"context"
@@ -18,15 +20,17 @@ import (
 
 // Config is what a Source needs to know.
 type Config struct {
-	Bridge string   // its name, for messages
-	Ports  []string // to read, in this order
+	Switch string   // what messages call it, e.g. "bridge br0"
+	Ports  []string // to read, in this order; one without a name goes by its OpenFlow number
+	Live   bool     // the switch reads its counters when it is asked
 
 	// Overhead is what each packet costs on the wire beyond its octets, in
 	// bytes; 0 is preamble, gap and FCS, which the octets leave out.
 	Overhead uint8
 
-	// Dial connects to the bridge's OpenFlow socket.
-	Dial func(ctx context.Context) (net.Conn, error)
+	// Connect returns the connection, and makes one where the last has broken. Others
+	// may use it, too: a reading does not close it.
+	Connect func(ctx context.Context) (*ofp.Conn, error)
 	// Done is called by Close, where it is not nil.
 	Done func() error
 	Now  func() time.Time // nil is time.Now
@@ -38,10 +42,9 @@ const wire = 8 + 12 + 4
 // patience bounds a reading.
 const patience = 5 * time.Second
 
-// Source reads the counters of a bridge. It is not safe for concurrent use.
+// Source reads the counters of a switch. It is not safe for concurrent use.
 type Source struct {
 	cfg   Config
-	of    *ofp.Conn
 	ports []port
 	at    map[string]int
 	stats []ofp.PortStats
@@ -50,7 +53,7 @@ type Source struct {
 // port is what is known of a port that is read.
 type port struct {
 	number uint32
-	age    uint32 // seconds since the bridge has it
+	age    uint32 // seconds since the switch has it
 	lives  uint64
 	sample counters.Sample
 	seen   bool
@@ -61,8 +64,8 @@ var _ counters.Source = (*Source)(nil)
 
 // New returns a source. It connects at the first reading.
 func New(cfg Config) (*Source, error) {
-	if cfg.Dial == nil || len(cfg.Ports) == 0 {
-		return nil, errors.New("ovs counters: there is no bridge, or there are no ports to read")
+	if cfg.Connect == nil || len(cfg.Ports) == 0 {
+		return nil, errors.New("openflow counters: there is no switch, or there are no ports to read")
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -77,40 +80,50 @@ func New(cfg Config) (*Source, error) {
 	return s, nil
 }
 
-// Close ends the connection.
+// Close gives the connection back.
 func (s *Source) Close() error {
-	err := s.drop()
 	if s.cfg.Done != nil {
-		err = errors.Join(err, s.cfg.Done())
+		return s.cfg.Done()
 	}
-	return err
+	return nil
 }
 
-func (s *Source) drop() error {
-	if s.of == nil {
-		return nil
+// Dialed is a Connect, and its Done, for a switch that is dialed and whose connection
+// is the source's own.
+func Dialed(dial func(ctx context.Context) (net.Conn, error), version ofp.Version) (connect func(ctx context.Context) (*ofp.Conn, error), done func() error) {
+	var of *ofp.Conn
+	connect = func(ctx context.Context) (*ofp.Conn, error) {
+		if of != nil && of.Err() == nil {
+			return of, nil
+		}
+		c, err := dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		of, err = ofp.NewConn(ctx, c, version)
+		return of, err
 	}
-	err := s.of.Close()
-	s.of = nil
-	return err
+	return connect, func() error {
+		if of == nil {
+			return nil
+		}
+		return of.Close()
+	}
 }
 
-// Read reads every port. A bridge that does not answer is an error of the whole
+// Read reads every port. A switch that does not answer is an error of the whole
 // reading; a port that it does not have is an error of the port.
 func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sample, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer for %v", patience))
 	defer cancel()
 	if err := s.read(ctx); err != nil {
-		if s.of != nil {
-			_ = s.drop() // of no use any more
-		}
-		return dst[:0], fmt.Errorf("ovs counters: bridge %s: %w", s.cfg.Bridge, err)
+		return dst[:0], fmt.Errorf("openflow counters: %s: %w", s.cfg.Switch, err)
 	}
 	dst = dst[:0]
 	for i := range s.ports {
 		p := &s.ports[i]
 		if !p.there || !p.seen {
-			p.sample.Err = fmt.Errorf("bridge %s has no such port: add it, or correct the name in the fleet file", s.cfg.Bridge)
+			p.sample.Err = fmt.Errorf("%s has no such port: add it, or correct the name in the fleet file", s.cfg.Switch)
 		}
 		dst = append(dst, p.sample)
 	}
@@ -118,21 +131,16 @@ func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 }
 
 func (s *Source) read(ctx context.Context) error {
-	if s.of == nil {
-		c, err := s.cfg.Dial(ctx)
-		if err != nil {
-			return fmt.Errorf("is ovs-vswitchd running, and may this user open its socket? %w", err)
-		}
-		if s.of, err = ofp.NewConn(ctx, c, ofp.Version14); err != nil {
-			return err
-		}
+	of, err := s.cfg.Connect(ctx)
+	if err != nil {
+		return err
 	}
-	descs, err := s.of.Ports(ctx)
+	descs, err := of.Ports(ctx)
 	if err != nil {
 		return err
 	}
 	before := s.cfg.Now()
-	if s.stats, err = s.of.PortStats(ctx, s.stats[:0]); err != nil {
+	if s.stats, err = of.PortStats(ctx, s.stats[:0]); err != nil {
 		return err
 	}
 	after := s.cfg.Now()
@@ -142,10 +150,10 @@ func (s *Source) read(ctx context.Context) error {
 	for i := range s.ports {
 		p := &s.ports[i]
 		p.there, p.seen = false, false
-		p.sample = counters.Sample{Port: s.cfg.Ports[i], At: at, Within: within, Bits: 64, Overhead: s.cfg.Overhead, Live: true}
+		p.sample = counters.Sample{Port: s.cfg.Ports[i], At: at, Within: within, Bits: 64, Overhead: s.cfg.Overhead, Live: s.cfg.Live}
 	}
 	for _, d := range descs {
-		i, wanted := s.at[d.Name]
+		i, wanted := s.at[d.Label()]
 		if !wanted {
 			continue
 		}
@@ -163,7 +171,7 @@ func (s *Source) read(ctx context.Context) error {
 			continue
 		}
 		if st.Age < p.age {
-			p.lives++ // the bridge has it again
+			p.lives++ // the switch has it again
 		}
 		p.age, p.seen = st.Age, true
 		p.sample.Octets, p.sample.Packets, p.sample.Epoch = st.TxBytes, st.TxPackets, p.lives

@@ -1,4 +1,4 @@
-package ovs
+package openflow
 
 import (
 	"context"
@@ -9,14 +9,16 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 )
 
 func open(t *testing.T, s *ovstest.Switch, ports ...string) *Source {
 	t.Helper()
-	src, err := New(Config{Bridge: "br0", Ports: ports, Dial: func(ctx context.Context) (net.Conn, error) {
+	connect, done := Dialed(func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.Dir, "br0.mgmt"))
-	}})
+	}, ofp.Version14)
+	src, err := New(Config{Switch: "bridge br0", Ports: ports, Live: true, Connect: connect, Done: done})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +103,7 @@ func TestSource(t *testing.T) {
 	if _, err := src.Read(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "bridge br0") {
 		t.Errorf("ovs-vswitchd is gone: %v", err)
 	}
-	if _, err := src.Read(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "is ovs-vswitchd running") {
+	if _, err := src.Read(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "bridge br0: dial") {
 		t.Errorf("ovs-vswitchd is gone: %v", err)
 	}
 	s.StartSwitch()
@@ -111,8 +113,8 @@ func TestSource(t *testing.T) {
 }
 
 func TestNoSource(t *testing.T) {
-	dial := func(context.Context) (net.Conn, error) { return nil, nil }
-	for name, cfg := range map[string]Config{"no ports": {Dial: dial}, "no way": {Ports: []string{"p1"}}} {
+	connect := func(context.Context) (*ofp.Conn, error) { return nil, nil }
+	for name, cfg := range map[string]Config{"no ports": {Connect: connect}, "no way": {Ports: []string{"p1"}}} {
 		if _, err := New(cfg); err == nil {
 			t.Error(name)
 		}

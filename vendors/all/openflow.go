@@ -1,0 +1,103 @@
+package all
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/openflow"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
+)
+
+// registerOpenFlow adds the platforms that one driver of OpenFlow 1.3 drives.
+func registerOpenFlow(r *Registry) {
+	for _, name := range openflow.Names {
+		r.Register(name, Platform{
+			Title: openflow.Titles[name], Experimental: "it ran with Open vSwitch restricted to OpenFlow 1.3, and never on a hardware switch",
+			Open: openOpenFlow, Rules: openflow.Rules(),
+			Offline: func() vendors.Facts { return openflow.Offline(name) }, Diff: openflow.Diff, Commands: func(cfg vendors.Config, have, want vendors.Setup) ([]byte, error) {
+				c, err := openFlowOf(&cfg.Device)
+				if err != nil {
+					return nil, err
+				}
+				return openflow.Commands(c, have, want)
+			},
+		})
+	}
+}
+
+// openOpenFlow opens a switch of OpenFlow 1.3. It connects at the first use.
+func openOpenFlow(cfg vendors.Config) (vendors.Driver, error) {
+	c, err := openFlowOf(&cfg.Device)
+	if err != nil {
+		return nil, err
+	}
+	if c.Connect, c.Done, err = OpenFlowSession(&cfg.Device); err != nil {
+		return nil, err
+	}
+	d, err := openflow.Open(c)
+	if err != nil {
+		return nil, err // not a nil *openflow.Driver in a Driver that is not nil
+	}
+	return d, nil
+}
+
+// openFlowOf is what a device's fleet file says of its switch.
+func openFlowOf(dev *inventory.Device) (openflow.Config, error) {
+	k, ok := inventory.OwnKeys[*openflow.Keys](dev)
+	if !ok {
+		return openflow.Config{}, &vendors.PermanentError{Err: errors.New("the device has no OpenFlow connection: add management: {openflow: {…}} to the fleet file (docs/openflow.md)")}
+	}
+	c := openflow.Config{Platform: dev.Platform, Table: k.Table, OrdinaryVLANs: openflow.OrdinaryVLANs(k.OrdinaryVLANs)}
+	if f := dev.Facts; f != nil && f.AckToWire != nil {
+		c.AckDelay, c.AckMeasured = *f.AckToWire, true
+	}
+	return c, nil
+}
+
+// connectPatience bounds how long a call waits for a switch that is not connected.
+const connectPatience = 5 * time.Second
+
+// OpenFlowSession connects with a device that speaks OpenFlow 1.3. Those of one device
+// share a connection, which is made at the first use; done gives it back.
+func OpenFlowSession(dev *inventory.Device) (connect func(context.Context) (*ofp.Conn, error), done func() error, err error) {
+	k, ok := inventory.OwnKeys[*openflow.Keys](dev)
+	if !ok {
+		return nil, nil, &vendors.PermanentError{Err: errors.New("the device has no OpenFlow connection: add management: {openflow: {…}} to the fleet file (docs/openflow.md)")}
+	}
+	if k.Listen == "" && dev.Address == "" {
+		return nil, nil, &vendors.PermanentError{Err: errors.New("the device has no address, and no listen for the switch to connect to: add one to the fleet file")}
+	}
+	cfg, err := k.Session(dev.Address)
+	if err != nil {
+		return nil, nil, &vendors.PermanentError{Err: err}
+	}
+	var mu sync.Mutex
+	var session *ofp.Session
+	connect = func(ctx context.Context) (*ofp.Conn, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if session == nil {
+			s, err := ofp.Open(cfg)
+			if err != nil {
+				return nil, err
+			}
+			session = s
+		}
+		ctx, cancel := context.WithTimeout(ctx, connectPatience)
+		defer cancel()
+		return session.Conn(ctx)
+	}
+	done = func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		if session == nil {
+			return nil
+		}
+		return session.Close()
+	}
+	return connect, done, nil
+}

@@ -1,0 +1,122 @@
+package openflow
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
+)
+
+// Platforms is what fleet files say of switches of OpenFlow 1.3, whatever their maker.
+func Platforms() (list []inventory.Platform) {
+	for _, name := range Names {
+		list = append(list, inventory.Platform{
+			Name: name, Key: "openflow", Doc: "How csig speaks OpenFlow 1.3 with the switch, and what its operator declares.", Keys: (*Keys)(nil),
+			Missing: "it says how csig speaks OpenFlow with the switch",
+			Hint:    "management: {openflow: {tls: {ca: /PATH, cert: /PATH, key: /PATH}, ordinary_vlans: not-handed-over}}; or the level that it has",
+			PortName: func(name string) string {
+				if len(name) > maxName {
+					return "OpenFlow has 15 bytes of a port's name"
+				}
+				return ""
+			},
+		})
+	}
+	return list
+}
+
+// Keys are how a switch is reached, and what its operator declares.
+type Keys struct {
+	Listen    string        `key:"listen" is:"address" doc:"Address of this machine that the switch connects to; without it csig connects to the device's address."`
+	Port      uint16        `key:"port" is:"port" default:"6653" doc:"TCP, of the end that listens; 6653 unless given."`
+	Datapath  string        `key:"datapath" is:"line 18" doc:"The switch's datapath ID, in hexadecimal, e.g. 0x00000000000000a1; needed with listen."`
+	TLS       inventory.TLS `key:"tls" without:"insecure_skip_verify" doc:"The certificates of both ends; server_name is that in the switch's own."`
+	Plaintext bool          `key:"plaintext" doc:"Without TLS: any machine on the way can change flows."`
+	Role      string        `key:"role" words:"equal master" default:"equal" doc:"equal unless given; master makes every other controller a slave, and is for switches without another one."`
+	Table     uint8         `key:"table" range:"1 252" default:"10" low:"every frame begins in table 0, which is the operator's own" hint:"1 or more, e.g. table: 10" doc:"The first of csig's three flow tables; 10 unless given."`
+
+	OrdinaryVLANs string `key:"ordinary_vlans" words:"not-handed-over not-parsed" doc:"Why csig's flows meet no frame with an ordinary VLAN tag, which no match tells from a CSIG tag: no flow hands one over, or the switch takes CSIG's TPID alone for a VLAN tag's. Needed by ports that update or strip."`
+}
+
+// Check wants a way to know the other end, and which of the switches that connect it is.
+func (k *Keys) Check(m inventory.Mapping) {
+	whole := k.TLS.CA != "" && k.TLS.Cert != "" && k.TLS.Key != ""
+	switch {
+	case k.Plaintext && m.Has("tls"):
+		m.WrongValue("plaintext", "leave one of them out", "want tls or plaintext: true, found both")
+	case !k.Plaintext && !m.Has("tls"):
+		m.Wrong("", "add tls: {ca: /PATH, cert: /PATH, key: /PATH}; or plaintext: true, where no one else can reach that network", "it does not say how the two ends know each other")
+	case m.Has("tls") && !whole:
+		m.WrongValue("tls", "the switch takes orders: who gives them has to be known", "tls: want ca, cert and key")
+	}
+	if m.Has("listen") && !m.Has("datapath") {
+		m.Wrong("listen", "add datapath: 0x…, which the switch shows beside its controllers", "any switch may connect there: which one it is, its datapath ID says")
+	}
+	if _, err := k.datapath(); err != nil {
+		m.WrongValue("datapath", "e.g. datapath: 0x00000000000000a1", "want 1 to 16 hexadecimal digits behind 0x")
+	}
+}
+
+func (k *Keys) datapath() (uint64, error) {
+	if k.Datapath == "" {
+		return 0, nil
+	}
+	return strconv.ParseUint(k.Datapath, 0, 64)
+}
+
+// Place is the switch: where several connect to one address, their datapath IDs tell
+// them apart.
+func (k *Keys) Place(func(string) string) (string, bool) {
+	if k.Datapath != "" {
+		return "datapath " + k.Datapath, true
+	}
+	return fmt.Sprintf("OpenFlow port %d", cmp.Or(k.Port, defaultPort)), true
+}
+
+// defaultPort is IANA's for OpenFlow.
+const defaultPort = 6653
+
+// Reaches is where the two ends meet.
+func (k *Keys) Reaches(address string) string {
+	if k.Listen != "" {
+		return fmt.Sprintf("OpenFlow, datapath %s at %s", k.Datapath, k.at(k.Listen))
+	}
+	if address == "" {
+		return ""
+	}
+	return "OpenFlow to " + k.at(address)
+}
+
+func (k *Keys) at(host string) string {
+	return net.JoinHostPort(host, strconv.Itoa(int(cmp.Or(k.Port, defaultPort))))
+}
+
+// Session is how to reach a device with these keys and this address.
+func (k *Keys) Session(address string) (ofp.Config, error) {
+	c := ofp.Config{TLS: ofp.TLS{CA: k.TLS.CA, Cert: k.TLS.Cert, Key: k.TLS.Key, Peer: k.TLS.ServerName}, Plain: k.Plaintext, Role: ofp.RoleEqual}
+	if k.Role == "master" {
+		c.Role = ofp.RoleMaster
+	}
+	if c.Listen = k.Listen; c.Listen != "" {
+		c.Listen = k.at(k.Listen)
+	} else {
+		c.Connect = k.at(address)
+	}
+	var err error
+	c.Datapath, err = k.datapath()
+	return c, err
+}
+
+// Names are the platforms of the driver.
+var Names = []string{"comware-openflow", "onyx", "openflow", "picos"}
+
+// Titles are what people call them.
+var Titles = map[string]string{
+	"comware-openflow": "H3C and HPE Comware, OpenFlow mode",
+	"onyx":             "NVIDIA Onyx, OpenFlow",
+	"openflow":         "OpenFlow 1.3 switch",
+	"picos":            "Pica8 PicOS, Open vSwitch mode",
+}
