@@ -1,0 +1,245 @@
+package qualify
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/quantize"
+)
+
+// soft is a switch that learns and floods, with a way to treat frames of its own.
+type soft struct {
+	mu       sync.Mutex
+	ports    []*wire
+	stations map[MAC]int
+	// treat returns what leaves a port of a frame that is to leave there; nil: nothing.
+	treat func(from, to int, frame []byte) []byte
+	// route chooses the ports in place of those that were learned; nil: those.
+	route func(from int, frame []byte) []int
+}
+
+func (s *soft) forward(from int, frame []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	dst, src := MAC(frame[:6]), MAC(frame[6:12])
+	s.stations[src] = from
+	var to []int
+	at, known := s.stations[dst]
+	switch {
+	case s.route != nil && s.route(from, frame) != nil:
+		to = s.route(from, frame)
+	case bytes.HasPrefix(frame, []byte{0x01, 0x80, 0xc2, 0, 0}):
+	case known:
+		to = []int{at}
+	default:
+		for i := range s.ports {
+			to = append(to, i)
+		}
+	}
+	for _, i := range to {
+		if i == from {
+			continue
+		}
+		out := slices.Clone(frame)
+		if s.treat != nil {
+			out = s.treat(from, i, out)
+		}
+		if out != nil {
+			s.ports[i].frames <- out
+		}
+	}
+}
+
+// softBench is a bench at such a switch. Its cards send one at a time.
+func softBench(t *testing.T, ports int, s *soft) *Bench {
+	t.Helper()
+	s.stations = map[MAC]int{}
+	b := &Bench{Profile: &quantize.Profile{TPID: 0x9900}, Settle: time.Millisecond, Patience: 200 * time.Millisecond, NoWay: "it has none"}
+	for i := range ports {
+		w := &wire{frames: make(chan []byte, 1<<14), closed: make(chan struct{})}
+		w.change = func(frame []byte) []byte {
+			s.forward(i, frame)
+			return nil
+		}
+		s.ports = append(s.ports, w)
+		b.Ports = append(b.Ports, Cabled(fmt.Sprint("p", i+1), fmt.Sprint("c", i+1), MAC{2, byte(i)}, 1600, w))
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func hasTag(f []byte) bool { return f[12] == 0x99 }
+
+// inner is where the payload begins: behind the tag.
+func inner(f []byte) int {
+	if hasTag(f) {
+		return 18
+	}
+	return 14
+}
+
+// TestNetworkFaults: what an operator's network does with tags, each found and named; the
+// same without the fault passes.
+func TestNetworkFaults(t *testing.T) {
+	broadcast := func(f []byte) bool { return f[0] == 0xff }
+	burst := 0
+	limited := func(f []byte) []byte { // every other one
+		if burst++; burst%2 == 0 {
+			return nil
+		}
+		return f
+	}
+	drop := func(when func(f []byte) bool) func(int, int, []byte) []byte {
+		return func(_, _ int, f []byte) []byte {
+			if when(f) {
+				return nil
+			}
+			return f
+		}
+	}
+	denied := func(f []byte) bool { return MAC(f[:6]) == deniedAddress }
+	mirror := func(with bool) func(int, []byte) []int {
+		return func(from int, f []byte) []int {
+			if from == 0 && f[5] == 2 && (with || !hasTag(f)) { // to the second port
+				return []int{1, 2}
+			}
+			return nil
+		}
+	}
+	lag := func(key func(f []byte) byte) func(int, []byte) []int {
+		return func(from int, f []byte) []int {
+			if from != 0 || f[2] != 0x52 { // not to an address behind the LAG
+				return nil
+			}
+			return []int{1 + int(key(f)&1)}
+		}
+	}
+	byMAC := func(f []byte) byte { return f[11] }
+	slow := func(from, _ int, f []byte) []byte {
+		if hasTag(f) && from == 0 {
+			time.Sleep(3 * time.Millisecond)
+		}
+		return f
+	}
+	tos := func(when func(f []byte) bool) func(int, int, []byte) []byte {
+		return func(_, _ int, f []byte) []byte {
+			at := inner(f)
+			if when(f) && binary.BigEndian.Uint16(f[at-2:]) == ipv4 {
+				f[at+1] &= 0x03 // DSCP to 0
+			}
+			return f
+		}
+	}
+	paused := false
+	pfc := func(tagged bool) func(int, int, []byte) []byte {
+		return func(_, _ int, f []byte) []byte {
+			vlan := f[12] == 0x81 || tagged && hasTag(f)
+			if paused && vlan && f[14]>>5 == pausedPriority {
+				return nil // for as long as the test looks
+			}
+			return f
+		}
+	}
+	pauses := func(_ int, f []byte) []int {
+		paused = paused || binary.BigEndian.Uint16(f[12:]) == 0x8808
+		return nil
+	}
+	for _, tc := range []struct {
+		name, id string
+		ports    int
+		s        *soft
+		outcome  Outcome
+		want     string // the fault's code, or a part of what was found
+	}{
+		{"no ACL", "acl", 2, &soft{}, NotTested, "configure one at p1"},
+		{"an ACL for all", "acl", 2, &soft{treat: drop(denied)}, Pass, ""},
+		{"an ACL that does not see behind the tag", "acl", 2, &soft{treat: drop(func(f []byte) bool { return denied(f) && !hasTag(f) })}, Fail, "acl-bypassed"},
+		{"no mirror", "mirror", 3, &soft{}, NotTested, "configure a mirror session"},
+		{"a mirror", "mirror", 3, &soft{route: mirror(true)}, Pass, ""},
+		{"a mirror without tagged frames", "mirror", 3, &soft{route: mirror(false)}, Fail, "mirror-lost"},
+		{"a mirror that alters", "mirror", 3, &soft{route: mirror(true), treat: func(_, to int, f []byte) []byte {
+			if to == 2 && hasTag(f) {
+				f[15] ^= 1
+			}
+			return f
+		}}, Fail, "mirror-altered"},
+		{"no LAG", "lag", 3, &soft{}, NotTested, "as one LAG"},
+		{"a LAG by MAC", "lag", 3, &soft{route: lag(byMAC)}, Pass, ""},
+		{"a LAG by VID", "lag", 3, &soft{route: lag(func(f []byte) byte {
+			if hasTag(f) {
+				return f[15]
+			}
+			return f[11]
+		})}, Fail, "lag-hashes-VID"},
+		{"a LAG by PCP", "lag", 3, &soft{route: lag(func(f []byte) byte {
+			if hasTag(f) {
+				return f[14] >> 5
+			}
+			return f[11]
+		})}, Fail, "lag-hashes-PCP"},
+		{"flooding", "flooding", 3, &soft{}, Pass, ""},
+		{"no flooding of tags", "flooding", 3, &soft{treat: func(_, to int, f []byte) []byte {
+			if to == 2 && hasTag(f) && broadcast(f) {
+				return nil
+			}
+			return f
+		}}, Fail, "flooding-broadcast"},
+		{"protocols", "bpdu-lldp", 2, &soft{}, Pass, ""},
+		{"BPDUs behind the tag", "bpdu-lldp", 2, &soft{route: func(from int, f []byte) []int {
+			if hasTag(f) && f[0] == 0x01 && f[5] == 0 {
+				return []int{1 - from}
+			}
+			return nil
+		}}, Fail, "bpdu-tagged"},
+		{"no storm control", "storm", 2, &soft{}, Pass, "no storm control"},
+		{"storm control", "storm", 2, &soft{treat: func(_, _ int, f []byte) []byte {
+			if broadcast(f) {
+				return limited(f)
+			}
+			return f
+		}}, Pass, "limits broadcast with the tag as without"},
+		{"storm control that tags bypass", "storm", 2, &soft{treat: func(_, _ int, f []byte) []byte {
+			if broadcast(f) && !hasTag(f) {
+				return limited(f)
+			}
+			return f
+		}}, Fail, "storm-bypassed"},
+		{"storm control of unicast with tags", "storm", 2, &soft{treat: func(_, _ int, f []byte) []byte {
+			if hasTag(f) {
+				return limited(f)
+			}
+			return f
+		}}, Fail, "storm-limits-tagged"},
+		{"DSCP is kept", "dscp", 2, &soft{}, Pass, ""},
+		{"DSCP is remarked", "dscp", 2, &soft{treat: tos(func([]byte) bool { return true })}, Pass, ""},
+		{"DSCP is remarked without the tag alone", "dscp", 2, &soft{treat: tos(func(f []byte) bool { return !hasTag(f) })}, Fail, "dscp-differs"},
+		{"latency", "latency", 2, &soft{}, Pass, ""},
+		{"a slow path", "latency", 2, &soft{treat: slow}, Fail, "slow-path"},
+		{"no PFC", "pfc", 2, &soft{}, NotTested, "switch PFC on"},
+		{"PFC", "pfc", 2, &soft{treat: pfc(true), route: pauses}, Pass, ""},
+		{"PFC without tags", "pfc", 2, &soft{treat: pfc(false), route: pauses}, Fail, "pfc-ignored"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			paused = false
+			list := slices.DeleteFunc(Forwarding(), func(e Experiment) bool { return e.ID != tc.id })
+			r, err := Run(t.Context(), softBench(t, tc.ports, tc.s), options(t, list...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			res := r.Result(tc.id)
+			if res.Outcome != tc.outcome || tc.outcome == Fail && !slices.ContainsFunc(res.Faults, func(f Fault) bool { return f.Code == tc.want }) || tc.outcome != Fail && !strings.Contains(res.Found, tc.want) {
+				t.Errorf("%s: %s %+v; want %s: %s", res.Outcome, res.Found, res.Faults, tc.outcome, tc.want)
+			}
+		})
+	}
+}
