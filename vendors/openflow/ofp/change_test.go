@@ -3,6 +3,7 @@ package ofp
 import (
 	"bufio"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -352,5 +353,69 @@ func TestNoAllocationPerChange(t *testing.T) {
 func TestNoBundles(t *testing.T) {
 	if err := with(t, &peer{}).Commit(t.Context(), adds(1)); err == nil || !strings.Contains(err.Error(), "OpenFlow 1.3 has no bundles") {
 		t.Error(err)
+	}
+}
+
+// TestNotReading has a switch that reads nothing any more: what is half written ends the
+// connection, and with it those who wait to write.
+func TestNotReading(t *testing.T) {
+	here, there := net.Pipe() // which has no buffer
+	defer there.Close()
+	hello := make(chan struct{})
+	go func() {
+		defer close(hello)
+		head := make([]byte, 16)
+		_, _ = there.Read(head)
+		_, _ = there.Write(message(byte(Version13), typeHello, 1))
+		_, _ = there.Read(head)
+		_, _ = there.Write(message(byte(Version13), typeFeaturesRep, 2, make([]byte, 24)...))
+	}()
+	o, err := NewConn(t.Context(), here, Version13)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-hello
+	others := make(chan error)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("time is over"))
+	defer cancel()
+	go func() { _, err := o.Apply(ctx, adds(1)); others <- err }()
+	go func() { others <- o.Barrier(t.Context()) }()
+	for range 2 {
+		if err := <-others; err == nil || !strings.Contains(err.Error(), "time is over") && !strings.Contains(err.Error(), "no answer for 5s") {
+			t.Error(err)
+		}
+	}
+	if o.Err() == nil {
+		t.Error("the connection stays")
+	}
+}
+
+// TestMasks14 are properties there (1.4 §7.3.10).
+func TestMasks14(t *testing.T) {
+	const want = "0000000800000000" + "0001000800000000" + "0002000800000000" + "0003000800000000" + "0004000800000000" + "0005000800000000"
+	got := make(chan string, 1)
+	o := connect(t, &fake{answer: func(_ *fake, typ byte, _ uint32, body []byte) bool {
+		if typ == typeSetAsync {
+			got <- hex.EncodeToString(body)
+		}
+		return typ == typeSetAsync
+	}})
+	if err := o.MaskAsync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if b := <-got; b != want {
+		t.Errorf("%s, want %s", b, want)
+	}
+}
+
+// TestNumbers are those of the specification (1.3.5 §7.2.3.7, §7.3.4.1).
+func TestNumbers(t *testing.T) {
+	for want, got := range map[uint32]Field{0x80000004: FieldInPort, 0x80000408: FieldMetadata, 0x80000a02: FieldEthType, 0x80000c02: FieldVLANVID, 0x80000e01: FieldVLANPCP, 0x00014204: FieldPktMark, 0x00011e04: Reg(15)} {
+		if uint32(got) != want {
+			t.Errorf("%#x, want %#x", uint32(got), want)
+		}
+	}
+	if FlagSendRemoved != 1 || FlagCheckOverlap != 2 || FlagResetCounts != 4 {
+		t.Error("flags")
 	}
 }

@@ -195,9 +195,7 @@ func (o *Conn) flush(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { o.fail(context.Cause(ctx)) })
 	_, err := o.c.Write(o.out)
 	o.out = o.out[:0]
-	if !stop() && err == nil {
-		err = context.Cause(ctx)
-	}
+	stop()
 	if err != nil {
 		o.fail(err)
 		return o.Err()
@@ -255,7 +253,7 @@ func (o *Conn) take(m received) error {
 		default: // it asks faster than it reads
 		}
 	case r != nil:
-		if took, err := o.answer(r, m); took || err != nil {
+		if took, err := o.answer(r, m); took {
 			return err
 		}
 	}

@@ -390,6 +390,9 @@ func TestSame(t *testing.T) {
 		{"one more", Actions(nil).SetVID(5).Output(1), Actions(nil).SetVID(5), false},
 		{"another order", Actions(nil).SetVID(5).Output(1), Actions(nil).Output(1).SetVID(5), false},
 		{"malformed and the same", Actions{0, 0, 0, 7, 0, 0, 0, 0}, Actions{0, 0, 0, 7, 0, 0, 0, 0}, true},
+		{"another register's value", Actions(nil).Load(1, 5), Actions(nil).Load(1, 6), false},
+		{"cut within", Actions(nil).Output(1), Actions(nil).Output(1)[:12], false},
+		{"cut within, of another padding", Actions(nil).SetVID(1), padded(Actions(nil).SetVID(1), 14)[:15], false},
 		{"cut short", Actions{0, 0, 0}, Actions{0, 0, 0, 0}, false},
 	} {
 		if got := tc.a.Same(tc.b); got != tc.want || tc.b.Same(tc.a) != tc.want {

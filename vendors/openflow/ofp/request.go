@@ -36,9 +36,11 @@ func (o *Conn) expect(want request) (*request, error) {
 	if o.failed != nil {
 		return nil, o.failed
 	}
-	r := &request{done: make(chan error, 1)}
+	var r *request
 	if n := len(o.free); n > 0 {
 		r, o.free = o.free[n-1], o.free[:n-1]
+	} else {
+		r = &request{done: make(chan error, 1)}
 	}
 	want.done, want.left = r.done, maxAnswer
 	*r = want

@@ -205,21 +205,37 @@ func (l *link) missing(cause, last error) error {
 	return fmt.Errorf("openflow: no switch with datapath ID %s is connected to %s%s%s: %w", hexID(l.cfg.Datapath), l.cfg.Listen, text, l.listener.refusals(), cause)
 }
 
-// set notes the connection, or why there is none.
-func (l *link) set(conn *Conn, err error) {
+// made notes a connection, in place of the one before.
+func (l *link) made(conn *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.conn != nil && l.conn != conn { // it is replaced
+	if l.conn != nil {
 		_ = l.conn.Close()
 	}
-	l.conn = conn
-	if conn != nil {
-		l.epoch++
-		conn.Epoch = l.epoch
-	} else {
-		l.tries++
-		l.last = err
+	l.epoch++
+	l.conn, conn.Epoch = conn, l.epoch
+	l.change()
+}
+
+// lost notes that a connection has ended; it may have been replaced before.
+func (l *link) lost(conn *Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn == conn {
+		l.conn = nil
+		l.fail(conn.Err())
 	}
+}
+
+// fail notes why there is no connection, mu held.
+func (l *link) fail(err error) {
+	l.tries++
+	l.last = err
+	l.change()
+}
+
+// change wakes those that wait for a connection, mu held.
+func (l *link) change() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
@@ -257,7 +273,7 @@ func (l *link) prepare(ctx context.Context, conn *Conn) error {
 
 // keep has the connection until it ends.
 func (l *link) keep(conn *Conn) {
-	l.set(conn, nil)
+	l.made(conn)
 	tick := time.NewTicker(l.cfg.Patience / 3)
 	defer tick.Stop()
 	for {
@@ -269,12 +285,7 @@ func (l *link) keep(conn *Conn) {
 			_ = conn.Close()
 		case <-conn.Done():
 		}
-		l.mu.Lock()
-		current := l.conn == conn
-		l.mu.Unlock()
-		if current {
-			l.set(nil, conn.Err())
-		}
+		l.lost(conn)
 		return
 	}
 }
@@ -296,7 +307,9 @@ func (l *link) dial() {
 			l.keep(conn)
 			pause = firstPause
 		} else {
-			l.set(nil, err)
+			l.mu.Lock()
+			l.fail(err)
+			l.mu.Unlock()
 		}
 		wait := time.NewTimer(pause/2 + rand.N(pause)) // many switches come back at once
 		select {

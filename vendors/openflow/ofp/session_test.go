@@ -242,8 +242,14 @@ func TestReplaced(t *testing.T) {
 	mu.Unlock()
 	(&peer{id: 1}).dials(t, s.Addr())
 	until(t, "it is not replaced", func() bool { return await(t, s) != old })
-	if c := await(t, s); c.Epoch != 2 || old.Err() == nil {
+	c := await(t, s)
+	if c.Epoch != 2 || old.Err() == nil {
 		t.Errorf("epoch %d, %v", c.Epoch, old.Err())
+	}
+	for range 50 { // while what kept the old one ends
+		if err := c.Echo(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
