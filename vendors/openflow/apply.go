@@ -272,10 +272,15 @@ func (y *syncing) present(left map[ofp.Key]*wanted) {
 				y.note("", "a flow of table %s was one too many", y.s.tableText(f.Table))
 			}
 			y.last.steps[1] = append(y.last.steps[1], remove(f, ""))
-		case f.Table == y.s.base+tableSelect && f.Priority != priorityStrip:
-			y.job(number).drop(stepLeave, f)
 		default:
-			y.job(number).drop(stepClear, f)
+			step := stepClear
+			if f.Table == y.s.base+tableSelect && f.Priority != priorityStrip {
+				step = stepLeave
+			}
+			y.job(number).drop(step, f)
+			if y.wasKnown && p != nil && !p.aside {
+				y.note(p.name, "a flow of table %s was one too many", y.s.tableText(f.Table))
+			}
 		}
 	}
 	live := slices.Max(remaining[:])

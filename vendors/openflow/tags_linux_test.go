@@ -2,6 +2,7 @@ package openflow
 
 import (
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,7 +64,14 @@ func TestEveryTag(t *testing.T) {
 // has the old or the new value.
 func TestBetweenChanges(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, 2, oftest.Faults{})
+	for name, f := range map[string]oftest.Faults{"a switch that does what it says": {}, "one that reorders and is late": {Reorder: 7, AckToWire: 2 * time.Millisecond}} {
+		t.Run(name, func(t *testing.T) { betweenChanges(t, f) })
+	}
+}
+
+func betweenChanges(t *testing.T, faults oftest.Faults) {
+	l := newLab(t, 2, faults)
+	l.driver = l.open(t, Config{OrdinaryVLANs: NotHandedOver, AckDelay: 10 * faults.AckToWire})
 	l.apply(t, setupFor(ports(vlanrules.Update, "p2")...))
 	var tags []uint16 // one of each T of the setup, and S
 	for s := range uint16(32) {
@@ -73,9 +81,12 @@ func TestBetweenChanges(t *testing.T) {
 	old := []vlanrules.Intent{intent(quantize.MinABW, 20, 5), intent(quantize.MaxPD, 20, 5)}
 	l.update(t, time.Minute, given("p2", old...))
 	looked := 0
+	var mu sync.Mutex // guards old, now and looked
 	var now []vlanrules.Intent
 	l.proxy.Set(func(f *oftest.Faults) {
 		f.After = func(oftest.Message) {
+			mu.Lock()
+			defer mu.Unlock()
 			l.Settled()
 			looked++
 			for i, got := range l.exchange(t, 2, tags) {
@@ -87,11 +98,16 @@ func TestBetweenChanges(t *testing.T) {
 		}
 	})
 	for range 12 {
-		now = []vlanrules.Intent{intent(quantize.MinABW, uint8(rng.IntN(32)), 6), intent(quantize.MaxPD, uint8(rng.IntN(32)), uint16(1+rng.IntN(50)))}
-		l.update(t, time.Minute, given("p2", now...))
-		old = now
+		next := []vlanrules.Intent{intent(quantize.MinABW, uint8(rng.IntN(32)), 6), intent(quantize.MaxPD, uint8(rng.IntN(32)), uint16(1+rng.IntN(50)))}
+		mu.Lock()
+		now = next
+		mu.Unlock()
+		l.update(t, time.Minute, given("p2", next...))
+		mu.Lock()
+		old = next
+		mu.Unlock()
 	}
-	if looked < 40 || t.Failed() {
+	if l.proxy.Close(); looked < 40 { // what is under way is over
 		t.Fatalf("looked %d times", looked)
 	}
 }

@@ -118,6 +118,7 @@ func (d *Driver) change(ctx context.Context, updates []vendors.PortUpdate, res *
 		errs = append(errs, p.problem())
 		c := &job{name: p.name, port: p}
 		d.setAside(c)
+		c.add(d.clear(p)) // what it has makes room for others
 		closing = append(closing, c)
 	}
 	if _, err := d.run(ctx, closing...); err != nil {
@@ -205,8 +206,7 @@ func (d *Driver) rebuild(j *job) {
 	if !p.aside {
 		j.add(ofp.Mod{Kind: ofp.Add, Flow: &aside})
 	}
-	all := ofp.Flow{Table: d.pipe.base + tableLive, Cookie: cookie, Match: to(p.number)}
-	j.add(ofp.Mod{Kind: ofp.DeleteAll, Flow: &all, CookieMask: cookieMask})
+	j.add(d.clear(p))
 	rest := d.pipe.rest(tableLive, p.number)
 	mods := []ofp.Mod{{Kind: ofp.Add, Flow: &rest}}
 	for i := range p.Result.Table {
@@ -215,6 +215,12 @@ func (d *Driver) rebuild(j *job) {
 	}
 	j.add(mods...)
 	j.add(remove(&aside, p.name))
+}
+
+// clear is the change that deletes a port's live flows, whatever they are.
+func (d *Driver) clear(p *port) ofp.Mod {
+	f := ofp.Flow{Table: d.pipe.base + tableLive, Cookie: cookie, Match: to(p.number)}
+	return ofp.Mod{Kind: ofp.DeleteAll, Flow: &f, CookieMask: cookieMask}
 }
 
 // renew writes the lease's flow whose turn it is.
