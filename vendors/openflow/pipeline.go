@@ -193,7 +193,7 @@ func setsVID(a ofp.Actions) (vid uint16, ok bool) {
 		return 0, false
 	}
 	vid = (uint16(a[value])<<8 | uint16(a[value+1])) &^ ofp.VLANPresent
-	return vid, ofp.Actions(a[:length]).Same(ofp.Actions(nil).SetVID(vid))
+	return vid, a[:length].Same(ofp.Actions(nil).SetVID(vid))
 }
 
 // portOf is the port that a flow of csig's tables is of; 0: of none.
