@@ -25,6 +25,18 @@ const maxIdentity = 128
 // Contradicts is why an entry of facts is not of this device in a domain of this TPID,
 // "" where nothing says so.
 func (f *Facts) Contradicts(q *inventory.Facts, tpid uint16) string {
+	if why := f.OtherModel(q); why != "" {
+		return why
+	}
+	if !slices.Contains(q.TPIDs, tpid) {
+		return fmt.Sprintf("none of the TPIDs that they were measured with is the domain's, 0x%04x: qualify it with that", tpid)
+	}
+	return ""
+}
+
+// OtherModel is why an entry of facts is not of this device's platform, model or version,
+// "" where nothing says so.
+func (f *Facts) OtherModel(q *inventory.Facts) string {
 	differ := func(reported, measured string) bool {
 		return reported != "" && !strings.EqualFold(strings.TrimSpace(reported), strings.TrimSpace(measured))
 	}
@@ -35,8 +47,6 @@ func (f *Facts) Contradicts(q *inventory.Facts, tpid uint16) string {
 		return fmt.Sprintf("they are of %s, and it is %s: qualify that model", q.Model, untrusted.Text(f.Identity.Model, maxIdentity))
 	case differ(f.Identity.Version, q.Version):
 		return fmt.Sprintf("they are of %s %s, and it runs %s: qualify it again", q.Model, q.Version, untrusted.Text(f.Identity.Version, maxIdentity))
-	case !slices.Contains(q.TPIDs, tpid):
-		return fmt.Sprintf("none of the TPIDs that they were measured with is the domain's, 0x%04x: qualify it with that", tpid)
 	}
 	return ""
 }

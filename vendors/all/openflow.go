@@ -53,7 +53,7 @@ func openFlowOf(dev *inventory.Device) (openflow.Config, error) {
 	}
 	c := openflow.Config{Platform: dev.Platform, Table: k.Table, OrdinaryVLANs: openflow.OrdinaryVLANs(k.OrdinaryVLANs)}
 	if f := dev.Facts; f != nil && f.AckToWire != nil {
-		c.AckDelay, c.AckMeasured = *f.AckToWire, true
+		c.AckDelay, c.Measured = *f.AckToWire, f
 	}
 	return c, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vlanrules"
@@ -30,8 +31,11 @@ type Config struct {
 
 	// AckDelay is how long after the answer to a barrier the changes before it may
 	// still take effect.
-	AckDelay    time.Duration
-	AckMeasured bool // by csig qualify; false: AckDelay is assumed
+	AckDelay time.Duration
+
+	// Measured is what csig qualify found of the switch's model; nil: nothing, and
+	// AckDelay is assumed.
+	Measured *inventory.Facts
 
 	// Connect returns the connection with the switch, and makes one where the last
 	// has broken. Those that it returned are its own.

@@ -117,7 +117,7 @@ func (d *Driver) factsOf(ctx context.Context, s *state, c conditions) (vendors.F
 	f.Ports = slices.Sorted(maps.Keys(s.ports))
 	f.Rules.Entries, f.Rules.Shared = c.features.entries, c.features.entries > 0
 	f.Notes = append(f.Notes, fmt.Sprintf("OpenFlow %s, datapath %#x, csig's tables %d to %d", d.of.Version, d.of.Datapath.ID, d.cfg.Table, d.cfg.Table+tables-1))
-	if !d.cfg.AckMeasured {
+	if q := d.cfg.Measured; q == nil || q.AckToWire == nil || f.OtherModel(q) != "" {
 		f.Notes = append(f.Notes, "assumed, not measured: a change has taken effect when the switch answers the barrier behind it (csig qualify measures that)")
 	}
 	if d.of.AsyncRefused != nil {
