@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,7 +45,7 @@ devices:
 }
 
 // atSwitch are the arguments of a run at the switch.
-var atSwitch = strings.Fields("qualify -i fleet.yaml --device sw1 --port swp1=eth1 --port swp2=eth2 --quiet 20ms --model bridge -o out")
+var atSwitch = slices.Clip(strings.Fields("qualify -i fleet.yaml --device sw1 --port swp1=eth1 --port swp2=eth2 --quiet 20ms --model bridge -o out"))
 
 func (b *bench) command(args ...string) (*fabric.Cmd, *bytes.Buffer) {
 	cmd, out := b.bed.Host.Command(csig, args...), &bytes.Buffer{}
@@ -163,4 +164,54 @@ func TestQualifyInterrupted(t *testing.T) {
 	if !after.Complete || len(after.Results) < len(before.Results) || !after.Results[0].Began.Equal(before.Results[0].Began) || after.Result("dscp") == nil {
 		t.Errorf("%+v", after)
 	}
+}
+
+// TestQualifyKilled: what a run leaves that was killed while it had set up the switch,
+// --resume removes; so does csig off.
+func TestQualifyKilled(t *testing.T) {
+	for _, then := range []string{"resume", "off"} {
+		t.Run(then, func(t *testing.T) {
+			b := newBench(t)
+			cmd, out := b.command(append(atSwitch, "--only", "hitless,dscp")...)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+				if r := b.report(); r != nil && r.Touched && b.rules() > 0 {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("no setup\n%s", out)
+				}
+			}
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait() // it was killed
+			if !b.report().Touched || b.rules() == 0 {
+				t.Fatalf("nothing is left: the test shows nothing")
+			}
+			args := strings.Fields("off -i fleet.yaml --device sw1")
+			if then == "resume" {
+				args = append(atSwitch, "--resume", "--only", "dscp")
+			}
+			b.csig(0, args...)
+			if n := b.rules(); n != 0 {
+				t.Errorf("%d rule chains are left", n)
+			}
+			if r := b.report(); then == "resume" && (r.Touched || !r.Complete) {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+// rules counts csig's chains at the switch.
+func (b *bench) rules() int {
+	b.t.Helper()
+	out, err := b.bed.Switch.Command("nft", "list", "ruleset").Output()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return strings.Count(string(out), "chain ")
 }

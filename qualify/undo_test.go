@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
@@ -135,6 +136,33 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("%+v: no error", tc)
 		case tc.want != "error" && (err != nil || r.Switch.Model != tc.want):
 			t.Errorf("%+v: %+v, %v", tc, r, err)
+		}
+	}
+}
+
+// TestForwardsWithASetupAlone: a switch that forwards nothing without a setup of csig has
+// one for each experiment, and none after it.
+func TestForwardsWithASetupAlone(t *testing.T) {
+	for _, keeps := range []bool{false, true} { // whether it forwards from then on
+		b, one := cabled(t)
+		d := &device{}
+		b.Driver, b.Patience = d, 50*time.Millisecond
+		ever := false
+		forwards := func(f []byte) []byte {
+			ever = ever || keeps && !d.setup.Nothing()
+			if d.setup.Nothing() && !ever {
+				return nil
+			}
+			return f
+		}
+		one.change, one.to.change = forwards, forwards
+		r, err := Run(t.Context(), b, options(t, sends))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res := r.Result("sends")
+		if noted := len(res.Notes) > 0; res.Outcome != Pass || noted == keeps || !d.setup.Nothing() {
+			t.Errorf("it forwards from then on: %v: %+v; the device has %+v", keeps, res, d.setup)
 		}
 	}
 }
