@@ -2,8 +2,11 @@ package qualify_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -14,14 +17,18 @@ import (
 	"github.com/csig-agent/csig/qualify/qualifytest"
 	"github.com/csig-agent/csig/vendors"
 	linuxdriver "github.com/csig-agent/csig/vendors/linux"
+	"github.com/csig-agent/csig/vendors/openflow"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/vendors/openflow/oftest"
 	"github.com/csig-agent/csig/vendors/ovs"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // wantFound runs the experiments about rules, and wants these codes and no other.
 func wantFound(t *testing.T, b *qualify.Bench, want string, experiments []qualify.Experiment) {
 	t.Helper()
-	r := run(t, b, qualify.Options{Experiments: experiments})
+	r := run(t, b, qualify.Options{Experiments: experiments, About: qualify.About{Device: b.Device.Name, Platform: b.Device.Platform}})
 	for i := range r.Results {
 		res := &r.Results[i]
 		t.Logf("%s: %s (%.2f s) %s %v %v", res.ID, res.Outcome, res.Seconds, res.Found, res.Faults, res.Notes)
@@ -57,7 +64,7 @@ func TestRulesOfKernel(t *testing.T) {
 
 // ovsBench is a bench at an Open vSwitch, whose ports p1 and p2 are in a namespace of
 // their own.
-func ovsBench(t *testing.T) (*qualify.Bench, *ovstest.Switch) {
+func ovsBench(t *testing.T) (*qualify.Bench, *ovstest.Switch, *fabric.Node) {
 	t.Helper()
 	var f fabric.Fabric
 	t.Cleanup(func() {
@@ -114,12 +121,12 @@ func ovsBench(t *testing.T) (*qualify.Bench, *ovstest.Switch) {
 			t.Error(err)
 		}
 	})
-	return b, s
+	return b, s, host
 }
 
 // TestLongRulesOfOpenVSwitch has a real Open vSwitch under the ovs driver.
 func TestLongRulesOfOpenVSwitch(t *testing.T) {
-	b, s := ovsBench(t)
+	b, s, _ := ovsBench(t)
 	s.AddBridge("csig")
 	for i, port := range []string{"p1", "p2"} {
 		s.Vsctl("add-port", "csig", port, "--", "set", "interface", port, fmt.Sprintf("ofport_request=%d", i+1))
@@ -134,6 +141,66 @@ func TestLongRulesOfOpenVSwitch(t *testing.T) {
 	var err error
 	if b.Driver, err = open(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	b.Means = qualify.Means{Every: 37, Reopen: open}
+	wantFound(t, b, "counters", harmless())
+}
+
+// TestLongRulesOfOpenFlow has the same Open vSwitch as a hardware switch of OpenFlow 1.3:
+// behind a proxy that refuses what such a switch does not have.
+func TestLongRulesOfOpenFlow(t *testing.T) {
+	b, s, host := ovsBench(t)
+	s.Vsctl("set", "Open_vSwitch", ".", "other_config:vlan-limit=2")
+	s.AddBridge("hw0")
+	s.Vsctl("set", "bridge", "hw0", "protocols=OpenFlow13")
+	flow := func(text string) { s.Ofctl("-O", "OpenFlow13", "add-flow", "hw0", text) }
+	for i, port := range []string{"p1", "p2"} {
+		s.Vsctl("add-port", "hw0", port, "--", "set", "interface", port, fmt.Sprintf("ofport_request=%d", i+1))
+	}
+	var proxy *oftest.Proxy // on the bench's loopback
+	if err := host.Do(func() error {
+		proxy = oftest.Start(t, oftest.Options{Bridge: filepath.Join(s.Dir, "hw0.mgmt")}, oftest.Faults{})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	open := func(context.Context) (vendors.Driver, error) {
+		var of *ofp.Conn
+		return openflow.Open(openflow.Config{
+			OrdinaryVLANs: openflow.NotHandedOver,
+			Connect: func(ctx context.Context) (*ofp.Conn, error) {
+				if of != nil && of.Err() == nil {
+					return of, nil
+				}
+				var c net.Conn
+				if err := host.Do(func() (err error) {
+					c, err = (&net.Dialer{}).DialContext(ctx, "tcp", proxy.Addr())
+					return err
+				}); err != nil {
+					return nil, err
+				}
+				var err error
+				of, err = ofp.NewConn(ctx, c, ofp.Version13)
+				return of, err
+			},
+			Done: func() error {
+				if of == nil {
+					return nil
+				}
+				return of.Close()
+			},
+		})
+	}
+	var err error
+	if b.Driver, err = open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// csig's tables send on what is handed over to them once a setup was there.
+	if err := errors.Join(b.Driver.Apply(t.Context(), b.Setup(vlanrules.Passthrough)), b.Driver.Remove(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	for i := range b.Ports { // the bench's addresses end with the number of the port
+		flow(fmt.Sprintf("table=0,priority=10,dl_dst=00:00:00:00:00:%02x/00:00:00:00:00:ff,actions=write_metadata:%d/0xfff,goto_table:%d", i+1, i+1, openflow.DefaultTable))
 	}
 	b.Means = qualify.Means{Every: 37, Reopen: open}
 	wantFound(t, b, "counters", harmless())
