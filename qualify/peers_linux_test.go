@@ -203,5 +203,7 @@ func TestLongRulesOfOpenFlow(t *testing.T) {
 		flow(fmt.Sprintf("table=0,priority=10,dl_dst=00:00:00:00:00:%02x/00:00:00:00:00:ff,actions=write_metadata:%d/0xfff,goto_table:%d", i+1, i+1, openflow.DefaultTable))
 	}
 	b.Means = qualify.Means{Every: 37, Reopen: open}
-	wantFound(t, b, "counters", harmless())
+	// The flows above hand over frames of ordinary VLANs, too, which the driver was told
+	// they do not: the bench notices.
+	wantFound(t, b, "counters untagged:frame-without-tag-altered", harmless())
 }

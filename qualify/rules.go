@@ -167,12 +167,12 @@ func (p *patient) try(ctx context.Context, f func() (wrong bool, err error)) err
 
 // program applies a setup in which all ports update, and gives a port what it writes; the
 // others write their fallback.
-func (t *Trial) program(ctx context.Context, port int, l local) (vendors.Setup, error) {
+func (t *Trial) program(ctx context.Context, port int, l local, lease time.Duration) (vendors.Setup, error) {
 	setup := t.Setup(vlanrules.Update)
 	if err := t.Apply(ctx, setup); err != nil {
 		return setup, Cannot("the driver cannot apply the setup: %v", err)
 	}
-	return setup, t.write(ctx, &setup, port, l, heldFor)
+	return setup, t.write(ctx, &setup, port, l, lease)
 }
 
 // write gives a port what it writes.

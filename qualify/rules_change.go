@@ -32,7 +32,7 @@ const timed = 16
 // ruleChange measures the time of changes, and of frames behind the device's answer that
 // still have the old value.
 func ruleChange(ctx context.Context, t *Trial) error {
-	setup, err := t.program(ctx, 1, step(0))
+	setup, err := t.program(ctx, 1, step(0), heldFor)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ const changes = 40
 
 // hitless changes what a port writes under traffic.
 func hitless(ctx context.Context, t *Trial) error {
-	setup, err := t.program(ctx, 1, step(0))
+	setup, err := t.program(ctx, 1, step(0), heldFor)
 	if err != nil {
 		return err
 	}

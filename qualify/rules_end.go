@@ -64,14 +64,18 @@ func (t *Trial) look(ctx context.Context, setup *vendors.Setup, l local) (state,
 // held is what the experiments about an end set.
 var held = local{20, 33}
 
-// begin programs the port, which has to show it.
-func (t *Trial) begin(ctx context.Context) (vendors.Setup, error) {
-	setup, err := t.program(ctx, 1, held)
+// begin programs the port, which has to show it. A lease of before may end later than a
+// new one: an experiment about its end has no other.
+func (t *Trial) begin(ctx context.Context, lease time.Duration) (vendors.Setup, error) {
+	setup, err := t.program(ctx, 1, held, lease)
 	if err == nil {
 		err = t.shows(ctx, &setup, held)
 	}
 	return setup, err
 }
+
+// lease is the shortest that an agent asks for.
+func (t *Trial) lease() time.Duration { return max(3*t.interval(), 300*time.Millisecond) }
 
 // late is how much later than its end a lease may be over.
 const late = 2 * time.Second
@@ -85,11 +89,11 @@ func sessionLost(ctx context.Context, t *Trial) error {
 	if err != nil {
 		return Cannot("probing the device: %v", err)
 	}
-	setup, err := t.begin(ctx)
+	lease := t.lease()
+	setup, err := t.begin(ctx, lease)
 	if err != nil {
 		return err
 	}
-	lease := max(3*t.interval(), 300*time.Millisecond)
 	began := time.Now()
 	res, err := t.update(ctx, &setup, 1, held, lease)
 	if err != nil {
@@ -202,7 +206,7 @@ func linkFlap(ctx context.Context, t *Trial) error {
 			return Cannot("the link of card %s cannot be taken down from here", p.Card)
 		}
 	}
-	setup, err := t.begin(ctx)
+	setup, err := t.begin(ctx, heldFor)
 	if err != nil {
 		return err
 	}
@@ -265,12 +269,12 @@ func restarts(ctx context.Context, t *Trial) error {
 	if t.Restart == nil {
 		return Cannot("a command that restarts the switch is needed: --restart")
 	}
-	setup, err := t.begin(ctx)
+	// A lease that ends with the restart: a value that is still there then is stuck.
+	lease := t.lease()
+	setup, err := t.begin(ctx, lease)
 	if err != nil {
 		return err
 	}
-	// A lease that ends with the restart: a value that is still there then is stuck.
-	lease := max(3*t.interval(), 300*time.Millisecond)
 	if err := t.write(ctx, &setup, 1, held, lease); err != nil {
 		return err
 	}
@@ -319,7 +323,7 @@ func restarts(ctx context.Context, t *Trial) error {
 	}
 	survives := !have.Nothing() && now == fallsBack
 	t.Measured("setup_survives", map[bool]float64{true: 1}[survives])
-	if _, err := t.begin(ctx); err != nil {
+	if _, err := t.begin(ctx, heldFor); err != nil {
 		t.Fault("not-restored", "after the restart a setup cannot be applied: %v", err)
 		return nil
 	}

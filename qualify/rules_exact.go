@@ -14,7 +14,7 @@ const middle = 15
 
 // ruleKey sends tags with every S through a rule that distinguishes them.
 func ruleKey(ctx context.Context, t *Trial) error {
-	setup, err := t.program(ctx, 1, local{middle, 5})
+	setup, err := t.program(ctx, 1, local{middle, 5}, heldFor)
 	if err != nil {
 		return err
 	}
@@ -341,7 +341,7 @@ func leavesAlone(ctx context.Context, t *Trial) error {
 	if plain == 0 {
 		return Cannot("no frame without the tag passes untouched, with or without rules")
 	}
-	setup, err := t.program(ctx, 1, local{0, 1})
+	setup, err := t.program(ctx, 1, local{0, 1}, heldFor)
 	if err == nil {
 		err = t.write(ctx, &setup, 0, local{0, 1}, heldFor)
 	}

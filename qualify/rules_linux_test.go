@@ -105,7 +105,7 @@ func TestLongFaults(t *testing.T) {
 		{"strips payload", qualifytest.Faults{StripsPayload: true}, "strip:strip-altered"},
 		{"not hitless", qualifytest.Faults{Gap: 20 * time.Millisecond}, "hitless:change-not-hitless"},
 		{"small table", qualifytest.Faults{Table: 10}, "entries:table-smaller rewrite"},
-		{"acknowledges early", qualifytest.Faults{AckEarly: 400 * time.Millisecond}, "rule-change:late-on-wire"},
+		{"acknowledges early", qualifytest.Faults{AckEarly: 400 * time.Millisecond}, "restart rule-change:late-on-wire session-lost"},
 		{"forgets at a link flap", qualifytest.Faults{ForgetsOnLinkDown: true}, "link-flap:lost-by-link-flap"},
 		{"a lease for ever", qualifytest.Faults{LeaseForever: true}, "session-lost:no-fallback"},
 		{"lapses to nothing", qualifytest.Faults{LapsesToNothing: true}, "session-lost:wrong-fallback"},
@@ -138,9 +138,10 @@ func TestFaults(t *testing.T) {
 			RewriteClearsDEI: true, RulesTakeVLANs: true, StripsPayload: true, Gap: 20 * time.Millisecond,
 			Table: 20, ForgetsOnLinkDown: true, LeaseForever: true, CountsNoTag: true,
 		}, "counters:tag-not-counted entries:table-smaller hitless:change-not-hitless link-flap:lost-by-link-flap rewrite:dei-altered session-lost:no-fallback strip:strip-altered untagged:frame-without-tag-altered"},
-		{"of tags", tags + "rule-change session-lost counters", qualifytest.Faults{
-			LosesDEI: true, AckEarly: 150 * time.Millisecond, LapsesToNothing: true, StaleCounters: 150 * time.Millisecond,
-		}, "counters:counters-stale marks:marks-dei-altered rule-change:late-on-wire session-lost:wrong-fallback tpid:tag-dei-altered"},
+		{"of tags", tags + "session-lost counters", qualifytest.Faults{
+			LosesDEI: true, LapsesToNothing: true, StaleCounters: 150 * time.Millisecond,
+		}, "counters:counters-stale marks:marks-dei-altered session-lost:wrong-fallback tpid:tag-dei-altered"},
+		{"of time", "rule-change", qualifytest.Faults{AckEarly: 150 * time.Millisecond}, "rule-change:late-on-wire"},
 		{"of the key", "rule-key", qualifytest.Faults{MatchesBridgingVLAN: true}, "rule-key:no-rewrite"},
 	} {
 		t.Run(r.name, func(t *testing.T) {

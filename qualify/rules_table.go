@@ -19,7 +19,7 @@ func entries(ctx context.Context, t *Trial) error {
 	if err != nil {
 		return Cannot("probing the device: %v", err)
 	}
-	setup, err := t.begin(ctx)
+	setup, err := t.begin(ctx, heldFor)
 	if err != nil {
 		return err
 	}
