@@ -379,9 +379,9 @@ func TestNotReading(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("time is over"))
 	defer cancel()
 	go func() { _, err := o.Apply(ctx, adds(1)); others <- err }()
-	go func() { others <- o.Barrier(t.Context()) }()
+	go func() { others <- o.Barrier(ctx) }()
 	for range 2 {
-		if err := <-others; err == nil || !strings.Contains(err.Error(), "time is over") && !strings.Contains(err.Error(), "no answer for 5s") {
+		if err := <-others; err == nil || !strings.Contains(err.Error(), "time is over") {
 			t.Error(err)
 		}
 	}
@@ -417,5 +417,14 @@ func TestNumbers(t *testing.T) {
 	}
 	if FlagSendRemoved != 1 || FlagCheckOverlap != 2 || FlagResetCounts != 4 {
 		t.Error("flags")
+	}
+}
+
+// TestPanic has the parser of an answer panic: the connection ends, and not the process.
+func TestPanic(t *testing.T) {
+	o := with(t, &peer{})
+	err := o.ask(t.Context(), typeEchoRequest, typeEchoReply, nil, func([]byte) error { panic("index out of range") })
+	if err == nil || !strings.Contains(err.Error(), "index out of range") || o.Err() == nil {
+		t.Errorf("%v", err)
 	}
 }

@@ -222,15 +222,17 @@ func (o *Conn) answerer() {
 }
 
 // reader takes in what the switch sends, until the connection ends.
-func (o *Conn) reader() {
+func (o *Conn) reader() { o.fail(o.takeAll()) }
+
+func (o *Conn) takeAll() (err error) {
+	defer untrusted.Recover(&err)
 	for {
 		m, err := o.read()
 		if err == nil {
 			err = o.take(m)
 		}
 		if err != nil {
-			o.fail(err)
-			return
+			return err
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Datapath is what a switch says of itself when it connects (§7.3.1).
@@ -19,7 +21,8 @@ const helloBitmap = 1
 
 // hello agrees on a version, and asks for the datapath. The switch's first messages
 // are read here, before there is a reader.
-func (o *Conn) hello(versions []Version) error {
+func (o *Conn) hello(versions []Version) (err error) {
+	defer untrusted.Recover(&err)
 	ours := uint32(0)
 	for _, v := range versions {
 		ours |= 1 << v
