@@ -172,12 +172,34 @@ func (d *Driver) jobFor(p *port, intents []vlanrules.Intent) (*job, error) {
 	case rebuild:
 		d.rebuild(j)
 	default:
-		for i := range p.Result.Ops {
-			j.add(d.op(p, &p.Result.Ops[i]))
-		}
+		d.addOps(j)
 		p.settled = len(j.steps) == 0
 	}
 	return j, err
+}
+
+// addOps adds the compiler's operations, those of signals side by side: their tags
+// differ, and so do their entries.
+func (d *Driver) addOps(j *job) {
+	p := j.port
+	var next [8]int // step of each signal, by T
+	for i := range p.Result.Ops {
+		op := &p.Result.Ops[i]
+		pcp := op.Entry.Match.PCP
+		if pcp.Kind != vlanrules.Ternary || pcp.Mask != 7 || pcp.Value > 7 { // of all signals: after all, and before the rest
+			for t := range next {
+				next[t] = len(j.steps) + 1
+			}
+			j.add(d.op(p, op))
+			continue
+		}
+		step := &next[pcp.Value]
+		for len(j.steps) <= *step {
+			j.steps = append(j.steps, nil)
+		}
+		j.steps[*step] = append(j.steps[*step], d.op(p, op))
+		*step++
+	}
 }
 
 // op is an operation of the compiler's as a change of a flow.
