@@ -21,9 +21,7 @@ func Forwarding() []Experiment {
 		return n
 	}
 	return []Experiment{
-		{ID: "tpid", Title: "Does a frame with the TPID pass untouched?", Key: "passthrough", Run: runTPID, Facts: func(r *Result, f *inventory.Facts) {
-			f.Passthrough = fact(r.Outcome == Pass)
-		}},
+		{ID: "tpid", Title: "Does a frame with the TPID pass untouched?", Key: "passthrough", Run: runTPID, Facts: passes},
 		{ID: "marks", Title: "Do PCP and DEI of the tag survive, all 16 of them?", Key: "loses", Run: runMarks, Facts: loses},
 		{ID: "vids", Title: "Does every VID pass, 0 to 4095?", Key: "dropped_vids", Run: runVIDs, Facts: vidFacts},
 		{ID: "positions", Title: "Behind how many VLAN tags does the tag pass, and before one?", Key: "tags_in_front", Run: runPositions, Facts: positionFacts},
@@ -66,6 +64,14 @@ func Forwarding() []Experiment {
 		}},
 		{ID: "queue", Title: "Does the tag's PCP change the queue, or ECN marking?", Needs: also(bridge, "a congested port"), Run: cannotSee("congest a port from two others at line rate, and read the switch's counters of each queue")},
 		{ID: "sflow", Title: "Do sFlow samples have the tag?", Needs: also(bridge, "a collector"), Run: cannotSee("run a collector, and look at the samples of the experiment vids")},
+	}
+}
+
+// passes is whether frames with the tag leave as they came. Of ones that lose DEI alone
+// that is neither said nor denied: the experiment marks has it.
+func passes(r *Result, f *inventory.Facts) {
+	if len(r.Faults) != 1 || r.Faults[0].Code != "tag-dei-altered" {
+		f.Passthrough = fact(r.Outcome == Pass)
 	}
 }
 
