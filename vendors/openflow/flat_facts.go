@@ -38,19 +38,19 @@ func OFDPATraits() vendors.Traits {
 		MatchVID:     vendors.That(vendors.MatchTernary, acl),
 		MatchPCP:     vendors.That(vendors.MatchExact, acl),
 		MatchDEI:     vendors.That(vendors.MatchExact, acl),
-		Key:          vendors.That(vendors.KeyBridging, read(ofdpaTTP+"flow_tables, VLAN: every frame has a VLAN behind that table, an untagged one that of its port")),
+		Key:          vendors.That(vendors.KeyWire, assumed("where the VLAN table lets frames pass with the VID they have (VLAN Allow All); it may give them another")),
 		Stage:        vendors.That(vendors.StageIngress, acl),
 		Sets:         vendors.That(vendors.Fields{vendors.FieldVID}, rewrite),
 		Position:     vendors.That(vendors.PositionOuter, acl),
 		VLANs:        vendors.That(0, assumed("Policy ACL sees the outermost tag")),
-		VIDs:         vendors.That(vendors.VIDs{First: 1, Last: 4095}, read(ofdpaTTP+"identifiers, <vid>: 1 to 4095")),
-		Table:        vendors.That(vendors.Table{Sharers: "the operator's ACLs"}, assumed("its agent has no table features; management.openflow.entries names the capacity")),
+		VIDs:         vendors.That(vendors.VIDs{First: 1, Last: 4094}, read("Dell Networking OS for OpenFlow Deployment Guide, Table 9: VLAN_VID must be between 1 and 4094")),
+		Table:        vendors.That(vendors.Table{Sharers: "all flows of Policy ACL"}, assumed("it is one TCAM, whose size is the chip's; management.openflow.entries names it")),
 		Txn:          vendors.That(vendors.TxnEntry, assumed("one flow in a message; OpenFlow 1.3 has no bundles")),
 		Revert:       vendors.That("", assumed("OpenFlow 1.3 has none")),
 		Survives:     vendors.That(false, assumed("flows belong to the controller, which sends them again")),
 		TPIDs:        vendors.That(vendors.TPIDs{List: vendors.TPIDList{ofdpaVLANTPID, ofdpaTPID}, Scope: vendors.ScopePort, AsVLAN: true}, tpid),
 		VLANTPIDs:    vendors.That(vendors.TPIDList{ofdpaVLANTPID}, tpid),
-		Independent:  vendors.That(false, assumed("the VLAN table gives every frame its VLAN by its VID; Policy ACL chooses the port of declared flows nevertheless")),
+		Independent:  vendors.That(false, assumed("the VLAN table gives every frame its VLAN by its VID, and the bridging table looks there; a flow of Policy ACL that names a group chooses the port instead")),
 		Learning:     vendors.That(false, assumed("MAC addresses are learned in the VLAN, which follows the VID")),
 		Routed:       vendors.That(false, assumed("a router ends the L2 header, tags included, and writes its own")),
 		Strip:        vendors.That(vendors.StripNone, read(ofdpaTTP+"group_entry_types, L2 Interface: POP_VLAN is of one VLAN, and a group a VLAN would be needed for each VID")),
@@ -77,6 +77,7 @@ func OFDPAOffline() vendors.Facts {
 		Notes: []string{
 			"every frame has a VLAN in Policy ACL: give untagged frames of these ports a VLAN of 1 to 127 (S=0), which no flow of csig's takes of a min signal, and ordinary tags no PCP of a signal",
 			"VLAN table: each port that CSIG tags come in by needs VLAN Allow All; Egress TPID table: each port that they leave by needs the flow S-Tag, with TPID 0x88a8",
+			"its Egress VLAN table matches one VID of one output port and no PCP (Broadcom OF-DPA API Guide and Reference Manual, ofdpaEgressVlanFlowEntry_s): it is no way to compare and replace",
 			"csig refers to the L2 Unfiltered Interface group of each port, which the operator makes",
 		},
 	}
@@ -107,30 +108,40 @@ func (d *Flat) Probe(ctx context.Context) (vendors.Facts, error) {
 	if d.cfg.OrdinaryVLANs == "" {
 		f.Update = vendors.Refusal(undeclaredFlat)
 	}
-	f.Rules.Entries, f.Rules.Taken, f.Rules.Shared = d.cfg.Entries, len(seen.foreign), true
 	forwards, err := resolve(d.cfg.Forwarding, seen.numbers)
 	if err != nil {
 		f.Update = vendors.Refusal(err.Error())
 		return f, nil
 	}
-	// As if every port that frames are forwarded to updated, with two signals.
-	s := &vendors.Setup{TPID: ofdpaTPID, Signals: []quantize.Signal{quantize.MinABW, quantize.MinABWC}, OnStale: inventory.Conservative}
-	for _, w := range forwards {
-		if !s.HasPort(w.Port) {
-			s.Ports = append(s.Ports, vendors.PortSetup{Port: w.Port, Action: vlanrules.Update})
+	// As if every port that frames are forwarded to updated.
+	size := func(signals ...quantize.Signal) *flat {
+		s := &vendors.Setup{TPID: ofdpaTPID, Signals: signals, OnStale: inventory.Conservative}
+		for _, w := range forwards {
+			if !s.HasPort(w.Port) {
+				s.Ports = append(s.Ports, vendors.PortSetup{Port: w.Port, Action: vlanrules.Update})
+			}
 		}
+		return newFlat(d.cfg.Table, d.cfg.Priority, d.cfg.OFDPA, s, forwards)
 	}
-	fl := newFlat(d.cfg.Table, d.cfg.Priority, d.cfg.OFDPA, s, forwards)
-	f.Rules.Ports = len(s.Ports)
+	one, two := size(quantize.MinABW), size(quantize.MinABW, quantize.MinABWC)
 	for _, p := range f.Ports {
-		if err := fl.refusePort(p, seen); err != nil {
+		copies := 0
+		for i := range forwards {
+			if forwards[i].Port == p {
+				copies++
+			}
+		}
+		f.Rules.Positions = max(f.Rules.Positions, copies)
+		if err := one.refusePort(p, seen); err != nil {
 			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p, Verdict: vendors.Refusal(err.Error())})
 		}
 	}
-	f.Notes = append(f.Notes, fmt.Sprintf("table %d: two signals at all %d ports that declared flows forward to need %s, beside %d flows of the operator's; %s",
-		d.cfg.Table, len(s.Ports), fl.entries(), len(seen.foreign), d.capacity()))
-	if err := d.refuseSize(seen, fl); err != nil {
-		f.Notes = append(f.Notes, err.Error())
+	f.Notes = append(f.Notes, fmt.Sprintf("table %d: at all %d ports that declared flows forward to, one signal needs %s, and two need %s, with both bands and the stale values; %d flows are the operator's; %s",
+		d.cfg.Table, len(one.setup.Ports), one.entries(), two.entries(), len(seen.foreign), d.capacity()))
+	if err := d.refuseSize(seen, one); err != nil {
+		f.Update = vendors.Refusal(err.Error())
+	} else if err := d.refuseSize(seen, two); err != nil {
+		f.Notes = append(f.Notes, "with two signals "+err.Error())
 	}
 	return f, nil
 }
