@@ -12,31 +12,36 @@ import (
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
-// registerOpenFlow adds the platforms that one driver of OpenFlow 1.3 drives.
+// registerOpenFlow adds the platforms that speak OpenFlow 1.3.
 func registerOpenFlow(r *Registry) {
 	for _, name := range openflow.Names {
-		r.Register(name, Platform{
+		p := Platform{
 			Title: openflow.Titles[name], Experimental: "it ran with Open vSwitch restricted to OpenFlow 1.3, and never on a hardware switch",
-			Open: openOpenFlow, Rules: openflow.Rules(),
-			Offline: func() vendors.Facts { return openflow.Offline(name) }, Diff: openflow.Diff, Commands: func(cfg vendors.Config, have, want vendors.Setup) ([]byte, error) {
-				c, err := openFlowOf(&cfg.Device)
-				if err != nil {
-					return nil, err
-				}
-				return openflow.Commands(c, have, want)
-			},
-		})
+			Open: openOpenFlow, Rules: openflow.Rules(), Diff: openflow.Diff, Commands: openFlowCommands,
+			Offline: func() vendors.Facts { return openflow.Offline(name) },
+		}
+		if name == openflow.OFDPA {
+			p.Rules, p.Offline, p.Diff = openflow.FlatRules(), openflow.OFDPAOffline, openflow.FlatDiff
+		}
+		r.Register(name, p)
 	}
 }
 
 // openOpenFlow opens a switch of OpenFlow 1.3. It connects at the first use.
 func openOpenFlow(cfg vendors.Config) (vendors.Driver, error) {
-	c, err := openFlowOf(&cfg.Device)
+	c, k, err := openFlowOf(&cfg.Device)
 	if err != nil {
 		return nil, err
 	}
 	if c.Connect, c.Done, err = OpenFlowSession(&cfg.Device); err != nil {
 		return nil, err
+	}
+	if one, ok := flatOf(&cfg.Device, c, k); ok {
+		d, err := openflow.OpenFlat(one)
+		if err != nil {
+			return nil, err // not a nil *openflow.Flat in a Driver that is not nil
+		}
+		return d, nil
 	}
 	d, err := openflow.Open(c)
 	if err != nil {
@@ -45,17 +50,37 @@ func openOpenFlow(cfg vendors.Config) (vendors.Driver, error) {
 	return d, nil
 }
 
+func openFlowCommands(cfg vendors.Config, have, want vendors.Setup) ([]byte, error) {
+	c, k, err := openFlowOf(&cfg.Device)
+	if err != nil {
+		return nil, err
+	}
+	if one, ok := flatOf(&cfg.Device, c, k); ok {
+		return openflow.FlatCommands(one, have, want)
+	}
+	return openflow.Commands(c, have, want)
+}
+
+// flatOf is openFlowOf of a switch with one table, whose capacity may be measured.
+func flatOf(dev *inventory.Device, c openflow.Config, k *openflow.Keys) (openflow.FlatConfig, bool) {
+	one, ok := k.Flat(c)
+	if f := dev.Facts; one.Entries == 0 && f != nil && f.Entries != nil {
+		one.Entries = *f.Entries
+	}
+	return one, ok
+}
+
 // openFlowOf is what a device's fleet file says of its switch.
-func openFlowOf(dev *inventory.Device) (openflow.Config, error) {
+func openFlowOf(dev *inventory.Device) (openflow.Config, *openflow.Keys, error) {
 	k, ok := inventory.OwnKeys[*openflow.Keys](dev)
 	if !ok {
-		return openflow.Config{}, &vendors.PermanentError{Err: errors.New("the device has no OpenFlow connection: add management: {openflow: {…}} to the fleet file (docs/openflow.md)")}
+		return openflow.Config{}, nil, &vendors.PermanentError{Err: errors.New("the device has no OpenFlow connection: add management: {openflow: {…}} to the fleet file (docs/openflow.md)")}
 	}
 	c := openflow.Config{Platform: dev.Platform, Table: k.Table, OrdinaryVLANs: openflow.OrdinaryVLANs(k.OrdinaryVLANs)}
 	if f := dev.Facts; f != nil && f.AckToWire != nil {
 		c.AckDelay, c.Measured = *f.AckToWire, f
 	}
-	return c, nil
+	return c, k, nil
 }
 
 // connectPatience bounds how long a call waits for a switch that is not connected.

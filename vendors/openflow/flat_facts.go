@@ -50,8 +50,8 @@ func OFDPATraits() vendors.Traits {
 		Survives:     vendors.That(false, assumed("flows belong to the controller, which sends them again")),
 		TPIDs:        vendors.That(vendors.TPIDs{List: vendors.TPIDList{ofdpaVLANTPID, ofdpaTPID}, Scope: vendors.ScopePort, AsVLAN: true}, tpid),
 		VLANTPIDs:    vendors.That(vendors.TPIDList{ofdpaVLANTPID}, tpid),
-		Independent:  vendors.That(false, assumed("the VLAN table gives every frame its VLAN by its VID, and the bridging table looks there; a flow of Policy ACL that names a group chooses the port instead")),
-		Learning:     vendors.That(false, assumed("MAC addresses are learned in the VLAN, which follows the VID")),
+		Independent:  vendors.That(true, assumed("Policy ACL chooses the port of declared flows; what is not declared is bridged in the VLAN that its VID names")),
+		Learning:     vendors.That(true, assumed("the controller writes the bridging table")),
 		Routed:       vendors.That(false, assumed("a router ends the L2 header, tags included, and writes its own")),
 		Strip:        vendors.That(vendors.StripNone, read(ofdpaTTP+"group_entry_types, L2 Interface: POP_VLAN is of one VLAN, and a group a VLAN would be needed for each VID")),
 		Native:       vendors.That("", acl),
@@ -102,7 +102,7 @@ func (d *Flat) Probe(ctx context.Context) (vendors.Facts, error) {
 		return f, d.broken(err)
 	}
 	f.Ports = slices.Sorted(maps.Keys(seen.numbers))
-	if d.cfg.AckDelay == 0 {
+	if !d.cfg.AckMeasured {
 		f.Notes = append(f.Notes, "assumed, not measured: a change has taken effect when the switch answers the barrier behind it (csig qualify measures that)")
 	}
 	if d.cfg.OrdinaryVLANs == "" {

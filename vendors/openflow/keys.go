@@ -13,10 +13,14 @@ import (
 // Platforms is what fleet files say of switches of OpenFlow 1.3, whatever their maker.
 func Platforms() (list []inventory.Platform) {
 	for _, name := range Names {
+		hint := "management: {openflow: {tls: {ca: /PATH, cert: /PATH, key: /PATH}, ordinary_vlans: not-handed-over}}; or the level that it has"
+		if name == OFDPA {
+			hint = "management: {openflow: {tls: {ca: /PATH, cert: /PATH, key: /PATH}, ordinary_vlans: not-handed-over, forwarding: [{in_port: IN, port: OUT}]}}; or the level that it has"
+		}
 		list = append(list, inventory.Platform{
 			Name: name, Key: "openflow", Doc: "How csig speaks OpenFlow 1.3 with the switch, and what its operator declares.", Keys: (*Keys)(nil),
 			Missing: "it says how csig speaks OpenFlow with the switch",
-			Hint:    "management: {openflow: {tls: {ca: /PATH, cert: /PATH, key: /PATH}, ordinary_vlans: not-handed-over}}; or the level that it has",
+			Hint:    hint,
 			PortName: func(name string) string {
 				if len(name) > maxName {
 					return "OpenFlow has 15 bytes of a port's name"
@@ -39,6 +43,10 @@ type Keys struct {
 	Table     uint8         `key:"table" range:"1 252" default:"10" low:"every frame begins in table 0, which is the operator's own" hint:"1 or more, e.g. table: 10" doc:"The first of csig's three flow tables; 10 unless given."`
 
 	OrdinaryVLANs string `key:"ordinary_vlans" words:"not-handed-over not-parsed" doc:"Why csig's flows meet no frame with an ordinary VLAN tag, which no match tells from a CSIG tag: no flow hands one over, or the switch takes CSIG's TPID alone for a VLAN tag's. Needed by ports that update or strip."`
+
+	Forwarding []Forwarding `key:"forwarding" doc:"The operator's flows that forward, for a switch with one table for all flows, or without metadata: csig's flows are copies of them beside them. Needed by the platform ofdpa."`
+	Priority   uint16       `key:"priority" range:"1 65532" doc:"With forwarding: the lowest of the four priorities of csig's flows; 30000 unless given."`
+	Entries    int          `key:"entries" range:"1 16777216" doc:"With forwarding: how many flows the table takes, the operator's among them, where the switch does not say; else the facts' are taken."`
 }
 
 // Check wants a way to know the other end, and which of the switches that connect it is.
@@ -54,6 +62,11 @@ func (k *Keys) Check(m inventory.Mapping) {
 	}
 	if m.Has("listen") && !m.Has("datapath") {
 		m.Wrong("listen", "add datapath: 0x…, which the switch shows beside its controllers", "any switch may connect there: which one it is, its datapath ID says")
+	}
+	for _, key := range []string{"priority", "entries"} {
+		if m.Has(key) && !m.Has("forwarding") {
+			m.Wrong(key, "leave it out, or declare the flows that forward", "it is of switches with forwarding")
+		}
 	}
 	if _, err := k.datapath(); err != nil {
 		m.WrongValue("datapath", "e.g. datapath: 0x00000000000000a1", "want 1 to 16 hexadecimal digits behind 0x")
@@ -111,12 +124,24 @@ func (k *Keys) Session(address string) (ofp.Config, error) {
 }
 
 // Names are the platforms of the driver.
-var Names = []string{"comware-openflow", "onyx", "openflow", "picos"}
+var Names = []string{"comware-openflow", OFDPA, "onyx", "openflow", "picos"}
+
+// OFDPA is the platform whose flows are in Policy ACL.
+const OFDPA = "ofdpa"
 
 // Titles are what people call them.
 var Titles = map[string]string{
 	"comware-openflow": "H3C and HPE Comware, OpenFlow mode",
+	OFDPA:              "Broadcom OF-DPA, Policy ACL",
 	"onyx":             "NVIDIA Onyx, OpenFlow",
 	"openflow":         "OpenFlow 1.3 switch",
 	"picos":            "Pica8 PicOS, Open vSwitch mode",
+}
+
+// Flat is what a device's keys say of a switch with one table; false where csig has
+// tables of its own.
+func (k *Keys) Flat(cfg Config) (FlatConfig, bool) {
+	f := FlatConfig{Config: cfg, Priority: k.Priority, Entries: k.Entries, OFDPA: cfg.Platform == OFDPA, Forwarding: k.Forwarding}
+	f.Table = 0
+	return f, f.OFDPA || len(k.Forwarding) > 0
 }
