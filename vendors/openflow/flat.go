@@ -74,11 +74,10 @@ func newFlat(table uint8, priority uint16, ofdpa bool, s *vendors.Setup, forward
 }
 
 // FlatRules is what the table is to the compiler: without priorities, so that it
-// makes covers of direct values (vlanrules.FormPrefix), and as if it took the changes
-// of a port at once, which is what an update of bands does. The table's capacity
-// counts otherwise: see flat.entries.
+// makes covers of direct values (vlanrules.FormPrefix), and as if their values changed in
+// place, as bands make it look. The table's capacity counts otherwise: see flat.entries.
 func FlatRules() vlanrules.Caps {
-	return vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, MatchPCP: true, Txn: vlanrules.TxnBatch}
+	return vlanrules.Caps{Match: vlanrules.MatchTernaryUnordered, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true}
 }
 
 // cover is one entry of a band: buckets of a signal, as VIDs and a mask.
