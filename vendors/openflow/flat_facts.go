@@ -102,7 +102,7 @@ func (d *Flat) Probe(ctx context.Context) (vendors.Facts, error) {
 		return f, d.broken(err)
 	}
 	f.Ports = slices.Sorted(maps.Keys(seen.numbers))
-	if !d.cfg.AckMeasured {
+	if q := d.cfg.Measured; q == nil || q.AckToWire == nil || f.OtherModel(q) != "" {
 		f.Notes = append(f.Notes, "assumed, not measured: a change has taken effect when the switch answers the barrier behind it (csig qualify measures that)")
 	}
 	if d.cfg.OrdinaryVLANs == "" {
