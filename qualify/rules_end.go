@@ -175,7 +175,7 @@ func sessionLost(ctx context.Context, t *Trial) error {
 	if len(t.Faults) > 0 {
 		return nil
 	}
-	// The next session finds the setup and goes on with it.
+	// The next session finds the setup and continues with it.
 	if err := t.write(ctx, &setup, 1, held, heldFor); err != nil {
 		t.Fault("no-takeover", "a new session does not program the ports that it finds: %v", err)
 		return nil

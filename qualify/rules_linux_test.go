@@ -108,7 +108,7 @@ func TestLongFaults(t *testing.T) {
 		{"acknowledges early", qualifytest.Faults{AckEarly: 400 * time.Millisecond}, "restart rule-change:late-on-wire session-lost"},
 		{"forgets at a link flap", qualifytest.Faults{ForgetsOnLinkDown: true}, "link-flap:lost-by-link-flap"},
 		{"a lease for ever", qualifytest.Faults{LeaseForever: true}, "session-lost:no-fallback"},
-		{"lapses to nothing", qualifytest.Faults{LapsesToNothing: true}, "session-lost:wrong-fallback"},
+		{"no fallback", qualifytest.Faults{NoFallback: true}, "session-lost:wrong-fallback"},
 		{"stale counters", qualifytest.Faults{StaleCounters: 200 * time.Millisecond}, "counters:counters-stale"},
 		{"learns by VID", qualifytest.Faults{LearnsByVID: true}, "flooding:flooding-known learning:learning-follows-vid learning:learning-not-from-tagged"},
 		{"small MTU", qualifytest.Faults{TightMTU: true}, "mtu:mtu-tag"},
@@ -139,7 +139,7 @@ func TestFaults(t *testing.T) {
 			Table: 20, ForgetsOnLinkDown: true, LeaseForever: true, CountsNoTag: true,
 		}, "counters:tag-not-counted entries:table-smaller hitless:change-not-hitless link-flap:lost-by-link-flap rewrite:dei-altered session-lost:no-fallback strip:strip-altered untagged:frame-without-tag-altered"},
 		{"of tags", tags + "session-lost counters", qualifytest.Faults{
-			LosesDEI: true, LapsesToNothing: true, StaleCounters: 150 * time.Millisecond,
+			LosesDEI: true, NoFallback: true, StaleCounters: 150 * time.Millisecond,
 		}, "counters:counters-stale marks:marks-dei-altered session-lost:wrong-fallback tpid:tag-dei-altered"},
 		{"of time", "rule-change", qualifytest.Faults{AckEarly: 150 * time.Millisecond}, "rule-change:late-on-wire"},
 		{"of the key", "rule-key", qualifytest.Faults{MatchesBridgingVLAN: true}, "rule-key:no-rewrite"},

@@ -129,7 +129,7 @@ func (p *port) rewrite(s *Switch, frame []byte, at int, vlan uint16, now time.Ti
 	}
 	rules := hw.live
 	if hw.fallsBack || !now.Before(s.lease) {
-		if rules = hw.stale; f.LapsesToNothing {
+		if rules = hw.stale; f.NoFallback {
 			rules = nil
 		}
 	}

@@ -63,7 +63,7 @@ type port struct {
 
 // hardware is what one port's hardware has.
 type hardware struct {
-	tpid, wide  uint16
+	tpid        uint16
 	others      []vendors.OtherTPID // to strip
 	action      vlanrules.Action
 	live, stale vlanrules.Table

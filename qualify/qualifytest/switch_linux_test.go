@@ -247,7 +247,7 @@ func TestFaults(t *testing.T) {
 			time.Sleep(2 * minLease)
 			return rewriteOf(w, in, 0x107d) // the stale locator
 		}},
-		{"lapses to nothing", Faults{LapsesToNothing: true}, func(w *wires) string {
+		{"no fallback", Faults{NoFallback: true}, func(w *wires) string {
 			w.programmed(9, 44, minLease)
 			time.Sleep(2 * minLease)
 			return rewriteOf(w, in, 0x107d)
