@@ -453,7 +453,14 @@ func TestTLS(t *testing.T) {
 			}
 			files := csig
 			files.Peer = tc.peer
-			at := listening(t, func(c net.Conn) { (&peer{id: 1}).serve(tls.Server(c, conf)) })
+			ended := make(chan struct{}, 1)
+			at := listening(t, func(c net.Conn) {
+				(&peer{id: 1}).serve(tls.Server(c, conf))
+				select {
+				case ended <- struct{}{}:
+				default:
+				}
+			})
 			free, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
@@ -474,6 +481,11 @@ func TestTLS(t *testing.T) {
 			}
 			if text := missing(t, connect, soon); !strings.Contains(text, tc.fails) && tc.files != nil {
 				t.Errorf("csig dials: %s", text)
+			}
+			select {
+			case <-ended:
+			case <-time.After(soon):
+				t.Error("csig does not close the connection that it refuses")
 			}
 			<-served
 			until(t, "csig does not say why", func() bool { return strings.Contains(missing(t, listen, time.Millisecond), tc.fails) })
