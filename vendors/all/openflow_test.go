@@ -1,0 +1,54 @@
+package all
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors/openflow"
+)
+
+const openFlowFleet = `
+format: csig.fleet/v1
+profile: {name: x, tpid: 0x88a8, interval: 1s, signals: {abw: {buckets: log-100M}}}
+vlan_tpids: [0x8100]
+devices:
+  - name: hw1
+    platform: %s
+%s
+    ports: [{name: p1, speed: 50M, lm: 5}]
+`
+
+// TestOpenFlowKeys is what fleet files can say of the switches of OpenFlow, and their
+// mistakes.
+func TestOpenFlowKeys(t *testing.T) {
+	const address = "    address: 192.0.2.1\n"
+	for _, tc := range []struct{ keys, fails string }{
+		{address + "    management: {openflow: {plaintext: true}}", ""},
+		{"    management: {openflow: {plaintext: true, listen: 192.0.2.5, datapath: 0x00000000000000a1}}", ""},
+		{"    management: {openflow: {plaintext: true, listen: 192.0.2.5, datapath: \"0xa1\"}}", ""},
+		{address + "    management: {openflow: {tls: {ca: /a, cert: /b, key: /c}, role: master, table: 3, ordinary_vlans: not-parsed}, daemon: {at: here, socket: /run/x.sock}}", ""},
+		{address, "it says how csig speaks OpenFlow"},
+		{"    management: {openflow: {plaintext: true}}", `"address" is missing`},
+		{address + "    management: {openflow: {table: 3}}", "how the two ends know each other"},
+		{address + "    management: {openflow: {plaintext: true, tls: {ca: /a, cert: /b, key: /c}}}", "found both"},
+		{address + "    management: {openflow: {tls: {ca: /a}}}", "want ca, cert and key"},
+		{address + "    management: {openflow: {plaintext: true, listen: 192.0.2.5}}", "which one it is"},
+		{address + "    management: {openflow: {plaintext: true, datapath: a1}}", "hexadecimal digits"},
+		{address + "    management: {openflow: {plaintext: true, table: 253}}", "252"},
+		{address + "    management: {openflow: {plaintext: true, role: slave}}", "equal"},
+	} {
+		for _, name := range openflow.Names {
+			f, err := inventory.Parse("x.yaml", fmt.Appendf(nil, openFlowFleet, name, tc.keys))
+			switch {
+			case tc.fails == "" && err != nil:
+				t.Errorf("%s: %s: %v", name, tc.keys, err)
+			case tc.fails != "" && (err == nil || !strings.Contains(err.Error(), tc.fails)):
+				t.Errorf("%s: %s: %v, want %s", name, tc.keys, err, tc.fails)
+			case err == nil && !f.Devices[0].Remote():
+				t.Errorf("%s: %s: it is not remote", name, tc.keys)
+			}
+		}
+	}
+}
