@@ -39,7 +39,7 @@ type Options struct {
 	Version     string  // of csig
 
 	// Progress is called when an experiment begins, without an outcome, and when it has
-	// ended.
+	// ended; before the first one without an ID, with a title that says what happens.
 	Progress func(done, of int, r *Result)
 }
 
@@ -65,12 +65,14 @@ func Run(ctx context.Context, b *Bench, o Options) (report *Report, err error) {
 	if err := r.clean(ctx); err != nil {
 		return nil, err
 	}
+	r.tell(Result{Title: "listening for other traffic at the cards"})
 	if err := b.Foreign(ctx, o.Quiet); err != nil && (ctx.Err() != nil || !o.AllowForeign) {
 		return nil, err
 	}
 	if err := r.save(); err != nil {
 		return nil, err
 	}
+	r.tell(Result{Title: "waiting until frames without a tag pass"})
 	if err := r.first(ctx); err != nil {
 		return nil, err
 	}

@@ -263,6 +263,8 @@ func (p *qualifyProgress) report(done, of int, r *qualify.Result) {
 	}
 	// A broken terminal must not end the run: its report is in files.
 	switch {
+	case r.ID == "" && p.live.terminal():
+		_ = p.live.redraw("", []string{r.Title})
 	case r.Outcome == "" && p.live.terminal():
 		_ = p.live.redraw("", []string{fmt.Sprintf("%d of %d: %s: %s", done+1, of, r.ID, r.Title)})
 	case r.Outcome == "":
