@@ -146,6 +146,8 @@ func open(b *Bench, o *Options) (*runner, error) {
 		return nil, fmt.Errorf("%s has no run to resume: start one without --resume", o.Folder)
 	case err != nil:
 		return nil, err
+	case !o.Resume && len(before.Results) == 0 && !before.Touched:
+		return r, nil // it did not come to an experiment
 	case !o.Resume:
 		return nil, fmt.Errorf("%s has a report already: --resume continues it; or name another folder", o.Folder)
 	}

@@ -263,6 +263,21 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// TestStartsAgain: a run that did not come to an experiment is no obstacle to the next.
+func TestStartsAgain(t *testing.T) {
+	b, one := cabled(t)
+	one.change = func([]byte) []byte { return nil }
+	o := options(t, sends)
+	o.Start = 50 * time.Millisecond
+	if _, err := Run(t.Context(), b, o); err == nil || !strings.Contains(err.Error(), "did not arrive") {
+		t.Fatalf("without a cable: %v", err)
+	}
+	b, _ = cabled(t)
+	if r, err := Run(t.Context(), b, o); err != nil || r.Count(Pass) != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // TestCalibration: what the cards do themselves is no fault of the switch.
 func TestCalibration(t *testing.T) {
 	lossy := func(f []byte) []byte {
