@@ -111,6 +111,9 @@ func Dialed(dial func(ctx context.Context) (net.Conn, error), version ofp.Versio
 	}
 }
 
+// errNotCounted is of a port whose load cannot be told from none.
+var errNotCounted = errors.New("the switch does not count the bytes and packets that this port sends (OpenFlow 1.3.5 §7.3.5.6): read them by SNMP")
+
 // Read reads every port. A switch that does not answer is an error of the whole
 // reading; a port that it does not have is an error of the port.
 func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sample, error) {
@@ -175,6 +178,9 @@ func (s *Source) read(ctx context.Context) error {
 		}
 		p.age, p.seen = st.Age, true
 		p.sample.Octets, p.sample.Packets, p.sample.Epoch = st.TxBytes, st.TxPackets, p.lives
+		if st.TxBytes == ofp.NotCounted || st.TxPackets == ofp.NotCounted { // a port that seems idle
+			p.sample.Err = errNotCounted
+		}
 	}
 	return nil
 }
