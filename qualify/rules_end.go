@@ -183,17 +183,25 @@ func sessionLost(ctx context.Context, t *Trial) error {
 	return t.shows(ctx, &setup, held)
 }
 
-// reopened ends the management session and begins another.
+// reopened ends the management session and begins another: a device may take a moment to
+// notice that the first has ended.
 func (t *Trial) reopened(ctx context.Context) error {
 	if err := t.Driver.Close(); err != nil {
 		return fmt.Errorf("ending the management session: %w", err)
 	}
-	d, err := t.Reopen(ctx)
-	if err != nil {
-		return fmt.Errorf("beginning a management session: %w", err)
+	for until := time.Now().Add(undoing); ; {
+		d, err := t.Reopen(ctx)
+		if err == nil {
+			t.Driver = d
+			return nil
+		}
+		if time.Now().After(until) || ctx.Err() != nil {
+			return fmt.Errorf("beginning a management session: %w", err)
+		}
+		if err := t.wait(ctx, still); err != nil {
+			return err
+		}
 	}
-	t.Driver = d
-	return nil
 }
 
 // linkUp is how long ports may take until they forward again: spanning tree.
