@@ -213,7 +213,7 @@ func (s *session) ofdpaGroup(f *Faults, m Message) error {
 	case command == 1: // its buckets go first
 		empty := append(slices.Clone(m[:16]), 0, 16, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0)
 		order.PutUint16(empty[2:], uint16(len(empty)))
-		if err := s.carryOut(f, Message(empty)); err != nil {
+		if err := s.carryOut(f, empty); err != nil {
 			return err
 		}
 	}

@@ -27,7 +27,9 @@ func talk(t *testing.T, c net.Conn, err error) *talker {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(2 * soon))
+	if err := c.SetDeadline(time.Now().Add(2 * soon)); err != nil {
+		t.Fatal(err)
+	}
 	k := &talker{t: t, c: c}
 	k.send(TypeHello, nil)
 	if m := k.next(); m.Type() != TypeHello {
@@ -435,7 +437,9 @@ func TestDies(t *testing.T) {
 	k := dialed(t, p)
 	p.Set(func(f *Faults) { f.Silent = true })
 	k.send(TypeBarrierReq, nil)
-	k.c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if err := k.c.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
 	if m, err := readMessage(k.c); err == nil {
 		t.Errorf("%x", m)
 	}
