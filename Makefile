@@ -21,7 +21,10 @@ demo: build
 
 # Packages that measure real time, on the kernel or against real peers: one at
 # a time, so that they do not measure each other.
-KERNEL := ./integration/... ./vendors/linux ./vendors/ovs ./counters/fleet
+KERNEL := ./integration/... ./counters/fleet
+
+# Packages that drive real switches, and mostly wait for them: two at a time.
+SWITCHES := ./vendors/linux ./vendors/ovs ./vendors/openflow/... ./qualify/...
 
 # The rule compiler starts no goroutine, and the race detector makes its
 # exhaustive tests take ten times as long: it watches the quick ones.
@@ -38,11 +41,12 @@ LATER := ^TestLong
 # The race detector needs cgo, and so a C compiler.
 # Many of the others wait for peers: three packages at a time, the slowest first.
 test: peers vet
-	CGO_ENABLED=1 $(GO) test -race -timeout 9m -p 3 -skip '$(LATER)' ./vendors/sonic ./counters/snmp ./vendors/ssh $$($(GO) list ./... | grep -vxF "$$($(GO) list $(KERNEL) $(PURE) $(RULES))")
+	CGO_ENABLED=1 $(GO) test -race -timeout 9m -p 3 -skip '$(LATER)' ./vendors/sonic ./counters/snmp ./vendors/ssh $$($(GO) list ./... | grep -vxF "$$($(GO) list $(KERNEL) $(SWITCHES) $(PURE) $(RULES))")
 	CGO_ENABLED=1 $(GO) test -race -timeout 9m -skip '$(LATER)|$(LONG)' $(RULES)
 	$(GO) test -timeout 9m -run '$(LONG)' $(RULES)
 	$(GO) test -timeout 9m -skip '$(LATER)' $(PURE)
 	CGO_ENABLED=1 $(GO) test -race -timeout 9m -run 'TestRandom|TestVerdicts|TestStrange' $(PURE)
+	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 9m -p 2 -skip '$(LATER)' $(SWITCHES)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 9m -p 1 -skip '$(LATER)' $(KERNEL)
 
 long: peers
