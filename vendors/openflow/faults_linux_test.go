@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,6 +75,11 @@ func TestLease(t *testing.T) {
 		l.update(t, 900*time.Millisecond, seven("p2"), nine("p3"))
 		l.is(t, "an agent renews", 2, 7<<7|5)
 	}
+	for turn := range leases {
+		if want := fmt.Sprintf("priority=%d actions=goto_table:11", priorityLease+turn); !strings.Contains(l.flows(), want) {
+			t.Errorf("one of the flows of the lease is not renewed: no %s in\n%s", want, l.flows())
+		}
+	}
 	seen, err := l.driver.Look(t.Context())
 	if err != nil || seen.Signal != vendors.SignalWritten || seen.Left > time.Second {
 		t.Errorf("%+v, %v", seen, err)
@@ -112,7 +118,13 @@ func TestLateRefusal(t *testing.T) {
 	l.update(t, time.Minute, seven("p2"), nine("p3"))
 	for _, after := range []time.Duration{0, 20 * time.Millisecond} {
 		refusals := 0
+		var cleared atomic.Bool // its statistics may say that all is there
 		l.proxy.Set(func(f *oftest.Faults) {
+			f.After = func(m oftest.Message) {
+				if table, command, ok := flowMod(m); ok && table == DefaultTable+tableLive && command == 3 && binary.BigEndian.Uint64(m[56:]) == 2 {
+					cleared.Store(true)
+				}
+			}
 			f.RejectLate = func(m oftest.Message) *oftest.Late {
 				// A change of p2's live flows: its number is in the metadata.
 				if table, _, ok := flowMod(m); ok && refusals == 0 && table == DefaultTable+tableLive && binary.BigEndian.Uint64(m[56:]) == 2 {
@@ -144,6 +156,9 @@ func TestLateRefusal(t *testing.T) {
 		l.update(t, time.Minute, up...)
 		l.update(t, time.Minute, up...)
 		l.is(t, "after the refusal", 2, 9<<7|5)
+		if !cleared.Load() {
+			t.Errorf("after %v: what the port has is not written again from the beginning", after)
+		}
 		l.is(t, "after the refusal of another port", 3, 7<<7|5)
 		l.update(t, time.Minute, seven("p2"), nine("p3"))
 		l.is(t, "back", 2, 7<<7|5)
@@ -200,10 +215,10 @@ func TestOthersChange(t *testing.T) {
 		"the fallback":         func() { l.Flow("del-flows", "table=12") },
 		"the record":           func() { l.Flow("del-flows", "table=10,metadata=0xfff/0xfff") },
 		"everything of csig's": func() { l.Flow("del-flows", "cookie=0x63736f6600000000/0xffffffff00000000,table=255") },
-		"a port that is put by": func() {
+		"a port that falls back": func() {
 			l.Flow("add-flow", "cookie=0x63736f6600000000,table=10,priority=200,metadata=2/0xfff,actions=goto_table:12")
 		},
-		"one that is passed on": func() {
+		"a port that is passed": func() {
 			l.Flow("add-flow", "cookie=0x63736f6600000000,table=10,priority=300,metadata=2/0xfff,actions=output:2")
 		},
 		"another port's default": func() { l.Flow("del-flows", "table=10,metadata=3/0xfff") },

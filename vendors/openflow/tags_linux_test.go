@@ -2,6 +2,7 @@ package openflow
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -53,7 +54,7 @@ func TestEveryTag(t *testing.T) {
 			intents := []vlanrules.Intent{intent(quantize.MinABW, uint8(rng.IntN(32)), uint16(1+rng.IntN(50))), intent(quantize.MaxPD, uint8(rng.IntN(32)), uint16(1+rng.IntN(50)))}
 			l.update(t, time.Minute, given("p2", intents...))
 			if round == 0 && layout == quantize.UEC {
-				tags = tags[1<<15:] // the draft's layout has had them all
+				tags = slices.DeleteFunc(slices.Clone(tags), func(uint16) bool { return rng.IntN(4) > 0 }) // the draft's layout has had them all
 			}
 			check("a lease", tags, intents)
 		}
@@ -97,7 +98,7 @@ func betweenChanges(t *testing.T, faults oftest.Faults) {
 			}
 		}
 	})
-	for range 12 {
+	for range 8 {
 		next := []vlanrules.Intent{intent(quantize.MinABW, uint8(rng.IntN(32)), 6), intent(quantize.MaxPD, uint8(rng.IntN(32)), uint16(1+rng.IntN(50)))}
 		mu.Lock()
 		now = next
@@ -107,7 +108,7 @@ func betweenChanges(t *testing.T, faults oftest.Faults) {
 		old = next
 		mu.Unlock()
 	}
-	if l.proxy.Close(); looked < 40 { // what is under way is over
+	if l.proxy.Close(); looked < 30 { // what is under way is over
 		t.Fatalf("looked %d times", looked)
 	}
 }
