@@ -59,7 +59,8 @@ func TestHostileDatabase(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tc.Want) || strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' }) {
 				t.Errorf("%v, want %s", err, tc.Want)
 			}
-			if n := sent.Load(); n > maxMessage+1<<20 {
+			// Answers to others are read as fast as the machine can, until time is over.
+			if n := sent.Load(); n > maxMessage+1<<20 && tc.Want != ovstest.Slow {
 				t.Errorf("%d bytes were read", n)
 			}
 			if took := after.TotalAlloc - before.TotalAlloc; took > 200<<20 {
