@@ -108,7 +108,7 @@ func (d *Flat) change(ctx context.Context, updates []vendors.PortUpdate, lease t
 	next := map[*job]*flatPort{}
 	for _, p := range d.ports {
 		if p.action != vlanrules.Update || p.failed != nil || !listed[p] && !now.Before(p.until) {
-			continue // of one that nobody lists a value of before is not brought back
+			continue // without new intents a value that has expired is not brought back
 		}
 		if p.settled && p.until.Sub(now) >= lease {
 			continue
