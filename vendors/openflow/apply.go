@@ -283,6 +283,9 @@ func (y *syncing) present(left map[ofp.Key]*wanted) {
 			}
 		}
 	}
+	for turn, left := range remaining {
+		y.ends[turn] = now.Add(left)
+	}
 	live := slices.Max(remaining[:])
 	switch {
 	case !y.wasKnown:

@@ -75,8 +75,9 @@ type Driver struct {
 	pathRead time.Time // when the operator's flows were read
 	bypassed error     // why frames do not come to csig's tables, as it was then
 
-	turn  int       // which lease is renewed next
-	until time.Time // what the lease was given; zero: none that would have to be there
+	turn  int               // which lease is renewed next
+	ends  [leases]time.Time // when each ends at the latest
+	until time.Time         // what the lease was given; zero: none that would have to be there
 }
 
 var _ vendors.Driver = (*Driver)(nil)

@@ -96,6 +96,11 @@ func TestLease(t *testing.T) {
 	l.is(t, "a value", 3, 9<<7|5)
 	l.is(t, "a port that is not in this update", 2, 7<<7|5)
 
+	l.update(t, time.Second, seven("p2"), nine("p3"))
+	l.is(t, "a shorter lease", 2, 7<<7|5)
+	l.expect(t, "the shorter lease has ended, and with it the longer one before", 2, stale)
+	l.update(t, time.Minute, seven("p2"), nine("p3"))
+
 	// Another process takes over what it finds, while the lease lasts.
 	other := l.open(t, Config{OrdinaryVLANs: NotHandedOver})
 	if res, err := other.Update(t.Context(), []vendors.PortUpdate{nine("p2")}, time.Minute); err != nil || !res.Leased {
@@ -103,6 +108,11 @@ func TestLease(t *testing.T) {
 	}
 	l.is(t, "the next agent", 2, 9<<7|5)
 	l.is(t, "the next agent, before this port's value", 3, 9<<7|5)
+	shorter := l.open(t, Config{OrdinaryVLANs: NotHandedOver})
+	if _, err := shorter.Update(t.Context(), []vendors.PortUpdate{nine("p2")}, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	l.expect(t, "an agent with a shorter lease than the one before, when it is gone", 2, stale)
 	if err := other.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}

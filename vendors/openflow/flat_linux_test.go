@@ -358,6 +358,10 @@ func TestFlatRenews(t *testing.T) {
 	if got := l.update(t, time.Minute, in); got.Ops != 0 || got.Lease != 2*time.Minute {
 		t.Errorf("%+v", got)
 	}
+	if got := l.update(t, time.Second, in); got.Ops == 0 || got.Lease != 2*time.Second {
+		t.Errorf("a band of a longer lease before stays: %+v", got)
+	}
+	l.update(t, time.Minute, in)
 	l.clock = 61 * time.Second
 	for range 2 {
 		l.proxy.Reset()

@@ -110,7 +110,7 @@ func (d *Flat) change(ctx context.Context, updates []vendors.PortUpdate, lease t
 		if p.action != vlanrules.Update || p.failed != nil || !listed[p] && !now.Before(p.until) {
 			continue // without new intents a value that has expired is not brought back
 		}
-		if p.settled && p.until.Sub(now) >= lease {
+		if left := p.until.Sub(now); p.settled && left >= lease && !p.until.After(until) { // else of a longer lease before
 			continue
 		}
 		var entries []cover

@@ -245,7 +245,8 @@ func (d *Driver) clear(p *port) ofp.Mod {
 	return ofp.Mod{Kind: ofp.DeleteAll, Flow: &f, CookieMask: cookieMask}
 }
 
-// renew writes the lease's flow whose turn it is.
+// renew writes the lease's flow whose turn it is. The other one is deleted where a
+// longer lease before would have it outlive this one.
 func (d *Driver) renew(ctx context.Context, until time.Time, lease time.Duration) error {
 	if err := vendors.LateLease(d.cfg.Now(), until); err != nil {
 		return err
@@ -253,6 +254,13 @@ func (d *Driver) renew(ctx context.Context, until time.Time, lease time.Duration
 	f := d.pipe.lease(d.turn, leaseSeconds(lease))
 	j := job{}
 	j.add(ofp.Mod{Kind: ofp.Add, Flow: &f})
+	other := (d.turn + 1) % leases
+	ends := d.cfg.Now().Add(time.Duration(f.HardTimeout) * time.Second)
+	if d.ends[other].After(ends) {
+		longer := d.pipe.lease(other, 0)
+		j.add(remove(&longer, ""))
+		d.ends[other] = time.Time{}
+	}
 	if _, err := d.run(ctx, &j); err != nil {
 		return err
 	}
@@ -260,7 +268,7 @@ func (d *Driver) renew(ctx context.Context, until time.Time, lease time.Duration
 		d.known.Doubt()
 		return fmt.Errorf("the switch refuses the lease: %w", j.err())
 	}
-	d.turn = (d.turn + 1) % leases
+	d.ends[d.turn], d.turn = ends, other
 	return nil
 }
 
