@@ -139,7 +139,7 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 		return nil, err
 	}
 	for _, p := range d.ports {
-		p.have = append(p.have[:0:0], p.want...)
+		p.have = p.want
 		if p.number != 0 && p.state != closed {
 			p.state = settled
 		}
@@ -284,7 +284,7 @@ func (d *Driver) fallback(p *port) []ofp.Flow {
 		m.Regs[regOut] = ofp.Exactly(p.number)
 		return []ofp.Flow{d.pipe.flow(tableLive, priorityEntry, m, ofp.Actions(nil).Load(regVID, doStrip).Resubmit(d.pipe.base+tableAct))}
 	}
-	return d.pipe.entries(nil, p.number, d.pipe.stale)
+	return d.pipe.entries(p.number, d.pipe.stale)
 }
 
 // stage appends what changes of a port's live flows.

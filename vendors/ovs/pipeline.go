@@ -409,12 +409,13 @@ func (p *pipeline) entry(table int, port uint32, e *vlanrules.Entry) ofp.Flow {
 	return p.flow(table, priorityEntry+e.Priority, m, a.Resubmit(p.base+tableAct))
 }
 
-// entries appends the flows of a port's compiled table.
-func (p *pipeline) entries(dst []ofp.Flow, port uint32, t vlanrules.Table) []ofp.Flow {
+// entries are the flows of a port's compiled table.
+func (p *pipeline) entries(port uint32, t vlanrules.Table) []ofp.Flow {
+	flows := make([]ofp.Flow, len(t))
 	for i := range t {
-		dst = append(dst, p.entry(tableLive, port, &t[i]))
+		flows[i] = p.entry(tableLive, port, &t[i])
 	}
-	return dst
+	return flows
 }
 
 // record is a flow that no frame meets. It keeps the setup, which the others

@@ -121,7 +121,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 
 // done notes that the bridge has what the port wants.
 func (p *port) done() {
-	p.have, p.state = append(p.have[:0:0], p.want...), settled
+	p.have, p.state = p.want, settled // want is replaced, not changed: see lower
 }
 
 // portByPort carries out what there is room for, the ports with the least to
@@ -221,8 +221,8 @@ func (d *Driver) compile(p *port, intents []vlanrules.Intent) error {
 func (d *Driver) lower(p *port) {
 	switch {
 	case !p.Refused():
-		// Not in place: flows of the bundle before may still be named by have.
-		p.want = d.pipe.entries(p.want[:0:0], p.number, p.Result.Table)
+		// Not in place: have may be the same slice.
+		p.want = d.pipe.entries(p.number, p.Result.Table)
 	case p.action == vlanrules.Update:
 		p.want = d.fallback(p)
 	default:
