@@ -265,6 +265,7 @@ func (y *syncing) present(left map[ofp.Key]*wanted) {
 			delete(left, f.Key())
 		case w != nil: // replaced by compare
 		case isLease(y.pipe, f):
+		case y.filled && y.pipe.isFiller(f):
 		case number != 0 && y.s.names[number] == "": // it is not there now, and may come back
 		case isEntry && p != nil && p.action == vlanrules.Update && !p.aside: // Update's
 		case number == 0:

@@ -75,6 +75,8 @@ type Driver struct {
 	pathRead time.Time // when the operator's flows were read
 	bypassed error     // why frames do not come to csig's tables, as it was then
 
+	filled bool // the live table has flows of Fill
+
 	turn  int               // which lease is renewed next
 	ends  [leases]time.Time // when each ends at the latest
 	until time.Time         // what the lease was given; zero: none that would have to be there
