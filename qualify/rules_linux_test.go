@@ -100,7 +100,7 @@ func TestLongFaults(t *testing.T) {
 		{"remarks PCP", qualifytest.Faults{RemarksPCP: true}, "latency marks:marks-pcp-altered mtu:mtu-tag positions:behind-1-altered positions:behind-2-altered tpid:tag-pcp-altered"},
 		{"VID 4095 dropped", qualifytest.Faults{DropsVIDs: []vlanrules.VIDRange{{First: 4095, Last: 4095}}}, "vids:vid-4095-lost"},
 		{"reserved VIDs dropped", qualifytest.Faults{DropsVIDs: []vlanrules.VIDRange{{First: 1002, Last: 1005}}}, "flooding:flooding-broadcast flooding:flooding-known flooding:flooding-multicast flooding:flooding-unknown vids:vid-1002-1005-lost"},
-		{"bridges by VID", qualifytest.Faults{BridgesByVID: true}, "bpdu-lldp:pvst-tagged bridging:bridging-follows-vid counters dscp:ip-lost entries flooding:flooding-broadcast flooding:flooding-known flooding:flooding-multicast flooding:flooding-unknown hitless latency learning:learning-follows-vid learning:learning-not-from-tagged link-flap marks:marks-lost mtu:mtu-tag positions:behind-1-lost positions:behind-2-lost restart rule-change session-lost storm:storm-limits-tagged strip:strip-lost tpid:tag-lost vids:vid-1002-1005-lost vids:vid-3968-4094-lost vids:vid-4095-lost vids:vid-ordinary-range-lost"},
+		{"bridges by VID", qualifytest.Faults{BridgesByVID: true}, "bpdu-lldp:pvst-tagged bridging:bridging-follows-vid counters dscp:ip-lost entries flooding:flooding-broadcast flooding:flooding-known flooding:flooding-multicast flooding:flooding-unknown hitless latency learning:learning-follows-vid learning:learning-not-from-tagged link-flap marks:marks-lost mtu:mtu-tag positions:behind-1-lost positions:behind-2-lost restart rewrite rule-change rule-key session-lost storm:storm-limits-tagged strip:strip-lost tpid:tag-lost vids:vid-1002-1005-lost vids:vid-3968-4094-lost vids:vid-4095-lost vids:vid-ordinary-range-lost"},
 		{"rules take VLANs", qualifytest.Faults{RulesTakeVLANs: true}, "untagged:frame-without-tag-altered"},
 		{"strips payload", qualifytest.Faults{StripsPayload: true}, "strip:strip-altered"},
 		{"not hitless", qualifytest.Faults{Gap: 20 * time.Millisecond}, "hitless:change-not-hitless"},
@@ -142,6 +142,8 @@ func TestFaults(t *testing.T) {
 			LosesDEI: true, NoFallback: true, StaleCounters: 150 * time.Millisecond,
 		}, "counters:counters-stale marks:marks-dei-altered session-lost:wrong-fallback tpid:tag-dei-altered"},
 		{"of time", "rule-change", qualifytest.Faults{AckEarly: 150 * time.Millisecond}, "rule-change:late-on-wire"},
+		{"most frames lost", "rule-key rewrite", qualifytest.Faults{PassesOneIn: 37}, "rewrite rule-key"},
+		{"few frames lost", "rule-key rewrite", qualifytest.Faults{LosesOneIn: 90}, ""},
 		{"of the key", "rule-key", qualifytest.Faults{MatchesBridgingVLAN: true}, "rule-key:no-rewrite"},
 	} {
 		t.Run(r.name, func(t *testing.T) {

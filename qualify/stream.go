@@ -92,6 +92,9 @@ func (t *Trial) streamed(ctx context.Context, pace time.Duration, tcis []uint16,
 	if n, err := t.drops(); err != nil || n > 0 {
 		return nil, Cannot("this machine itself lost %d frames (%v): a quieter machine is needed", n, err)
 	}
+	if len(s.frames) < 2 {
+		return nil, Cannot("no frame was sent in %v: a quieter machine is needed", took.Round(time.Microsecond))
+	}
 	// The first is the one that was kept back.
 	if err := t.Negative("a frame that is kept back is missed", s.frames[0].Fate() == lost, "%s", s.frames[0].Fate()); err != nil {
 		return nil, err

@@ -36,6 +36,13 @@ func (s *Switch) receive(in *port, frame []byte) {
 	}
 	table := vlan // in which addresses are learned
 	if p.csig != 0 {
+		s.tagged++
+		if n := f.PassesOneIn; n > 0 && s.tagged%n != 0 {
+			return
+		}
+		if n := f.LosesOneIn; n > 0 && s.tagged%n == 0 {
+			return
+		}
 		vid := tciAt(frame, p.csig) & 0xfff
 		if slices.ContainsFunc(f.DropsVIDs, func(r vlanrules.VIDRange) bool { return r.First <= vid && vid <= r.Last }) {
 			return

@@ -39,6 +39,7 @@ type Switch struct {
 	down     time.Time // until then a restart takes
 	boots    uint64
 	fillers  int // entries that match nothing
+	tagged   int // frames with CSIG tags that came in
 }
 
 // station is an address in a VLAN.
