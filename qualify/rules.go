@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/csig-agent/csig/counters"
@@ -83,13 +84,13 @@ func Rules() []Experiment {
 	}
 }
 
-// duration is a number of milliseconds.
+// duration is a number of milliseconds, rounded up: it is how long something takes at most.
 func (r *Result) duration(name string) *time.Duration {
 	n, ok := r.Number(name)
 	if !ok {
 		return nil
 	}
-	return fact(time.Duration(n * float64(time.Millisecond)).Round(time.Microsecond))
+	return fact(time.Duration(math.Ceil(n)) * time.Millisecond)
 }
 
 // heldFor is a lease that no experiment outlives without renewing it.

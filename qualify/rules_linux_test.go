@@ -144,6 +144,8 @@ func TestFaults(t *testing.T) {
 		{"of time", "rule-change", qualifytest.Faults{AckEarly: 150 * time.Millisecond}, "rule-change:late-on-wire"},
 		{"most frames lost", "rule-key rewrite", qualifytest.Faults{PassesOneIn: 37}, "rewrite rule-key"},
 		{"few frames lost", "rule-key rewrite", qualifytest.Faults{LosesOneIn: 90}, ""},
+		{"few frames lost under way", "session-lost", qualifytest.Faults{LosesOneIn: 50}, "session-lost"},
+		{"few frames doubled under way", "session-lost", qualifytest.Faults{DoublesOneIn: 50}, "session-lost"},
 		{"of the key", "rule-key", qualifytest.Faults{MatchesBridgingVLAN: true}, "rule-key:no-rewrite"},
 	} {
 		t.Run(r.name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // stream are frames with tags, sent one after another while something else is done.
@@ -178,12 +179,11 @@ func (t *Trial) wait(ctx context.Context, d time.Duration) error {
 }
 
 // undisturbed sends a stream while nothing changes: all of it has to arrive as it should.
-func (t *Trial) undisturbed(ctx context.Context, tcis []uint16, setup *vendors.Setup, l local) error {
+func (t *Trial) undisturbed(ctx context.Context, tcis []uint16, setup *vendors.Setup, intents []vlanrules.Intent) error {
 	s, err := t.streamed(ctx, dense, tcis, func(ctx context.Context) error { return t.wait(ctx, still) })
 	if err != nil {
 		return err
 	}
-	intents := l.intents(setup)
 	for i := range s.frames {
 		sent, got, rest := tagOf(&s.frames[i])
 		if rest != "" || !wrote(sent, got, setup, intents) {

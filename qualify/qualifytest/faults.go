@@ -23,8 +23,9 @@ type Faults struct {
 	StripsPayload    bool // strip removes four bytes too many
 	RewriteClearsDEI bool // DEI is lost where a rule rewrites the VID, and only there
 
-	PassesOneIn int // of frames with CSIG tags one in so many is forwarded; 0: all
-	LosesOneIn  int // of frames with CSIG tags one in so many is lost; 0: none
+	PassesOneIn  int // of frames with CSIG tags one in so many is forwarded; 0: all
+	DoublesOneIn int // of frames with CSIG tags one in so many is forwarded twice; 0: none
+	LosesOneIn   int // of frames with CSIG tags one in so many is lost; 0: none
 
 	// Rules.
 	MatchesBridgingVLAN bool          // rules see the bridging VLAN in place of the VID on the wire

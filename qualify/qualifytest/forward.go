@@ -61,9 +61,13 @@ func (s *Switch) receive(in *port, frame []byte) {
 		s.stations[station{table, [6]byte(frame[6:12])}] = in
 	}
 	out := s.stations[station{table, [6]byte(frame[:6])}]
+	twice := p.csig != 0 && f.DoublesOneIn > 0 && s.tagged%f.DoublesOneIn == 0
 	for _, to := range s.ports {
 		if to != in && (out == nil || out == to) {
 			to.emit(s, frame, vlan, now)
+			if twice {
+				to.emit(s, frame, vlan, now)
+			}
 		}
 	}
 }

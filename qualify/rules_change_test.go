@@ -1,0 +1,96 @@
+package qualify
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// TestLateness: what is not seen in the gap between two frames counts as late.
+func TestLateness(t *testing.T) {
+	setup := vendors.Setup{TPID: 0x9900, Signals: []quantize.Signal{quantize.MinABW}}
+	start := time.Now()
+	at := func(n int) time.Time { return start.Add(time.Duration(n) * time.Millisecond) }
+	old, now := local{5, 11}, local{20, 12}
+	tci := probes(&setup)[0]
+	frame := func(left int, intents []vlanrules.Intent) Seen {
+		f := Seen{Frame: Frame{To: 1, Tags: VLAN(0x9900, tci)}, Sent: make([]byte, 64), Left: at(left)}
+		copy(f.Sent[12:], f.Tags)
+		got := append([]byte(nil), f.Sent...)
+		binary.BigEndian.PutUint16(got[14:], compared(tci, setup.Layout, intents))
+		f.Where = []Arrival{{Port: 1, At: f.Left, Bytes: got}}
+		return f
+	}
+	o, n := old.intents(&setup), now.intents(&setup)
+	missing := frame(12, n)
+	missing.Where = nil
+	c := changed{local: now, began: at(8), acked: at(10)}
+	for _, tc := range []struct {
+		name        string
+		frames      []Seen
+		late, bound int
+	}{
+		{"a gap behind the answer", []Seen{frame(9, o), frame(33, n), frame(34, n)}, 0, 23},
+		{"old frames behind it", []Seen{frame(9, o), frame(11, o), frame(14, o), frame(20, n)}, 4, 10},
+		{"new before old", []Seen{frame(11, n), frame(12, o), frame(15, n), frame(16, n)}, 2, 5},
+		{"a lost frame shows nothing", []Seen{missing, frame(13, n)}, 0, 3},
+		{"no frame behind it", []Seen{frame(7, o), frame(10, o)}, 0, 0},
+		{"no new one", []Seen{frame(11, o)}, 1, 0},
+	} {
+		late, bound := lateness(tc.frames, &setup, old, c)
+		if late != time.Duration(tc.late)*time.Millisecond || bound != time.Duration(tc.bound)*time.Millisecond {
+			t.Errorf("%s: %v, at most %v, want %d and %d ms", tc.name, late, bound, tc.late, tc.bound)
+		}
+	}
+	for _, tc := range []struct {
+		name   string
+		frames []Seen
+		gap    int
+		ok     bool
+	}{
+		{"dense", []Seen{frame(6, o), frame(7, o), frame(9, o), frame(10, n), frame(40, n)}, 2, true},
+		{"none for long", []Seen{frame(7, o), frame(33, n)}, 26, true},
+		{"none before", []Seen{frame(9, o), frame(10, n)}, 1, false},
+		{"none after", []Seen{frame(7, o), frame(9, o)}, 2, false},
+		{"none", nil, 0, false},
+	} {
+		gap, ok := gapDuring(tc.frames, c)
+		if ok != tc.ok || ok && gap != time.Duration(tc.gap)*time.Millisecond {
+			t.Errorf("%s: %v, %v, want %d ms, %v", tc.name, gap, ok, tc.gap, tc.ok)
+		}
+	}
+}
+
+// TestFallbackStates: single frames that are lost or doubled decide nothing.
+func TestFallbackStates(t *testing.T) {
+	many := func(s state, n int, more ...state) (out []state) {
+		for range n {
+			out = append(out, s)
+		}
+		return append(out, more...)
+	}
+	stray := append(many(writes, 5, losesAll), many(writes, 5)...)
+	if n := lastWritten(stray); n != 10 {
+		t.Errorf("after a lost frame the last written is %d, want 10", n)
+	}
+	if n := lastWritten(many(fallsBack, 9)); n != -1 {
+		t.Errorf("of none the last written is %d", n)
+	}
+	for _, tc := range []struct {
+		states []state
+		want   state
+	}{
+		{many(fallsBack, 100, losesAll, elseWrong, losesAll), ""},
+		{many(fallsBack, 50, many(untouched, 10)...), untouched}, // of one signal of six
+		{many(losesAll, 9), losesAll},
+		{nil, ""},
+	} {
+		if got := odd(tc.states); got != tc.want {
+			t.Errorf("%v: odd is %q, want %q", tc.states, got, tc.want)
+		}
+	}
+}
