@@ -257,13 +257,14 @@ func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 
 // unproven says where a driver is experimental, and what csig apply asks for.
 func (a *assessor) unproven(d *assessed) {
-	why := d.seen.Unproven()
+	want := plans.WantOf(a.fleet, "", d.dev, d.level)
+	why, untested := d.seen.Unproven(d.dev, &want)
 	switch {
-	case why == "" || d.level.Support != inventory.LevelSoftware:
+	case why == "" || want.Nothing():
 	case d.dev.Experimental:
-		a.find(findings.Experimental, findings.Warning, d.dev.Name, nil, "its driver is experimental (%s), and no facts are of its model", why)
+		a.find(findings.Experimental, findings.Warning, d.dev.Name, nil, "its driver is experimental (%s), and %s", why, untested)
 	default:
-		a.find(findings.Experimental, findings.Warning, d.dev.Name, nil, "csig apply does not set it up: %s", plans.Unproven(a.fleet, d.dev, why))
+		a.find(findings.Experimental, findings.Warning, d.dev.Name, nil, "csig apply does not set it up: %s", plans.Unproven(a.fleet, d.dev, why, untested))
 	}
 }
 

@@ -679,9 +679,11 @@ func TestOnly(t *testing.T) {
 // TestFactsInAssessments: what was measured of a model takes the place of what is assumed
 // and read, says so, and is asked for where a driver never ran on hardware.
 func TestFactsInAssessments(t *testing.T) {
-	no, refresh := false, 3*time.Second
+	no, yes, refresh := false, true, 3*time.Second
+	most := 9236
 	measured := &inventory.Facts{Name: "m32", Platform: "linux", Model: "M32", Version: "1.2", Date: "2026-11-22", TPIDs: []uint16{0x9900},
-		Loses: &[]string{"DEI"}, ECN: &no, CounterRefresh: &refresh}
+		Loses: &[]string{"DEI"}, ECN: &no, CounterRefresh: &refresh, UpdateExact: &yes}
+	noRule := &inventory.Facts{Name: "m32", Platform: "linux", Model: "M32", Version: "1.2", Date: "2026-11-22", TPIDs: []uint16{0x9900}, MaxFrame: &most}
 	for name, tc := range map[string]struct {
 		facts    *inventory.Facts
 		optIn    bool
@@ -690,10 +692,12 @@ func TestFactsInAssessments(t *testing.T) {
 		notes    string
 		refresh  string
 	}{
-		"nothing measured": {want: []string{"so check: QoS", "so check: DEI", "so check: hashing", "so check: the VLAN", "csig apply does not set it up: its driver is experimental: never on a switch; measure its model"}, refresh: "unknown"},
+		"nothing measured": {want: []string{"so check: QoS", "so check: DEI", "so check: hashing", "so check: the VLAN", "csig apply does not set it up: its driver is experimental: never on a switch, and no facts are of its model; measure its model"}, refresh: "unknown"},
 		"opted in":         {optIn: true, want: []string{"so check: QoS", "so check: DEI", "so check: hashing", "so check: the VLAN", "its driver is experimental (never on a switch), and no facts are of its model"}, refresh: "unknown"},
 		"measured": {facts: measured, want: []string{"so check: QoS", "so check: DEI", "so check: hashing", "so check: the VLAN"},
 			notes: "ECN is not marked behind the tag (ran on M32 1.2, 2026-11-22); it refreshes its counters every 3s (ran on M32 1.2, 2026-11-22)", refresh: "ran on M32 1.2, 2026-11-22"},
+		"no rule tried": {facts: noRule, want: []string{"so check: QoS", "so check: DEI", "so check: hashing", "so check: the VLAN", "csig apply does not set it up: its driver is experimental: never on a switch, and facts m32 do not show that its rules are right: update_exact was not tested; measure its model"},
+			notes: "frames with the tag of up to 9236 bytes without the FCS pass (ran on M32 1.2, 2026-11-22)", refresh: "unknown"},
 		"of another version": {facts: measured, identity: vendors.Identity{Version: "1.3"},
 			want: []string{"facts m32 are not used: they are of M32 1.2, and it runs 1.3: qualify it again", "so check: QoS", "so check: DEI", "so check: hashing", "so check: the VLAN", "csig apply does not set it up"}, refresh: "unknown"},
 	} {

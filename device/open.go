@@ -290,18 +290,20 @@ func (o *Opener) Offline(d *inventory.Device) plans.Observation {
 }
 
 // Unproven refuses a plan that sets up a device by an experimental driver, where the fleet
-// file has neither facts of its model nor lets csig do so: an older csig made it.
+// file has neither facts that show its rules to be right nor lets csig do so: an older
+// csig made it.
 func (o *Opener) Unproven(p *plans.Plan) error {
 	if p.Goal != plans.RollOut {
 		return nil
 	}
 	for step := range p.Steps() {
 		d, ok := o.Fleet.Device(step.Device)
-		if !ok || d.Facts != nil || d.Experimental || step.Want.Nothing() {
+		if !ok || d.Experimental || step.Want.Nothing() {
 			continue
 		}
-		if platform, err := o.Registry.Platform(d.Platform); err == nil && platform.Experimental != "" {
-			return fmt.Errorf("device %s: %s", d.Name, plans.Unproven(o.Fleet, d, platform.Experimental))
+		untested := plans.Untested(d.Facts, &step.Want)
+		if platform, err := o.Registry.Platform(d.Platform); err == nil && platform.Experimental != "" && untested != "" {
+			return fmt.Errorf("device %s: %s", d.Name, plans.Unproven(o.Fleet, d, platform.Experimental, untested))
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // TestObservePanics: a driver that panics is its device's error in plan and assess.
@@ -44,20 +45,22 @@ func TestObservePanics(t *testing.T) {
 // TestUnproven: apply refuses a plan that an older csig made for a device of an experimental
 // platform, unless the fleet file names facts or opts in.
 func TestUnproven(t *testing.T) {
+	yes := true
 	for name, tc := range map[string]struct {
 		dev    inventory.Device
 		goal   plans.Goal
 		refuse bool
 	}{
-		"experimental": {inventory.Device{Platform: "sonic"}, plans.RollOut, true},
-		"opted in":     {inventory.Device{Platform: "sonic", Experimental: true}, plans.RollOut, false},
-		"measured":     {inventory.Device{Platform: "sonic", Facts: &inventory.Facts{}}, plans.RollOut, false},
-		"taken off":    {inventory.Device{Platform: "sonic"}, plans.TakeOff, false},
-		"of hardware":  {inventory.Device{Platform: "linux"}, plans.RollOut, false},
+		"experimental":  {inventory.Device{Platform: "sonic"}, plans.RollOut, true},
+		"opted in":      {inventory.Device{Platform: "sonic", Experimental: true}, plans.RollOut, false},
+		"measured":      {inventory.Device{Platform: "sonic", Facts: &inventory.Facts{Strip: new(bool), UpdateExact: &yes}}, plans.RollOut, false},
+		"no rule tried": {inventory.Device{Platform: "sonic", Facts: &inventory.Facts{Passthrough: &yes}}, plans.RollOut, true},
+		"taken off":     {inventory.Device{Platform: "sonic"}, plans.TakeOff, false},
+		"of hardware":   {inventory.Device{Platform: "linux"}, plans.RollOut, false},
 	} {
 		tc.dev.Name = "a"
 		o := NewOpener(&inventory.Fleet{Devices: []inventory.Device{tc.dev}})
-		want := vendors.Setup{TPID: 0x88a8, Ports: []vendors.PortSetup{{Port: "Ethernet0"}}}
+		want := vendors.Setup{TPID: 0x88a8, Ports: []vendors.PortSetup{{Port: "Ethernet0", Action: vlanrules.Update}}}
 		p := &plans.Plan{Goal: tc.goal, Stages: []plans.Stage{{Waves: []plans.Wave{{Steps: []plans.Step{{Device: "a", Want: want}}}}}}}
 		if err := o.Unproven(p); (err != nil) != tc.refuse || tc.refuse && !strings.Contains(err.Error(), "device a: its driver is experimental: ") {
 			t.Errorf("%s: %v", name, err)

@@ -54,7 +54,7 @@ var (
 	StripNotPossible = code("strip-not-possible", "a port has to strip tags, and the device cannot")
 	StripIncomplete  = code("strip-incomplete", "a port strips, but not every tag")
 	FactsNotUsed     = code("facts-not-used", "facts that the fleet file gives the device are not of its model, software or TPID")
-	Experimental     = code("experimental", "the driver of the platform never ran on hardware, and nothing was measured on the model")
+	Experimental     = code("experimental", "the driver of the platform never ran on hardware, and no facts show that its rules are right on the model")
 	StripsItself     = code("strips-itself", "a port strips without csig, as the fleet file says")
 )
 

@@ -98,13 +98,12 @@ func exampleFacts() *Facts {
 		TPIDs:       []uint16{0x88a8},
 		Passthrough: ptr(true), TagsInFront: ptr(1), MaxFrame: ptr(9236), Loses: &[]string{"DEI"}, TriedVIDs: &[]VIDRange{{0, 4095}}, DroppedVIDs: &[]VIDRange{{0, 0}, {4095, 4095}},
 		Independent: ptr(true), Learning: ptr(true), Flooding: ptr(true), VLANsUnchanged: ptr(true), LLDP: ptr(true), ECN: ptr(false), Queue: ptr(true), Hash: &[]string{"MAC"},
-		LatencyAdded: ptr(40 * time.Nanosecond), SeesWireVID: ptr(true), UpdateExact: ptr(true), Hitless: ptr(false), Entries: ptr(256),
+		LatencyAdded: ptr(40 * time.Nanosecond), SeesWireVID: ptr(true), UpdateExact: ptr(true), Hitless: ptr(true), Strip: ptr(true), Entries: ptr(256),
 		RuleChange: ptr(12 * time.Millisecond), AckToWire: ptr(35 * time.Millisecond), Lease: ptr(false), SurvivesReboot: ptr(false), SurvivesFlap: ptr(true),
 		CounterRefresh: ptr(time.Second), CounterOverhead: ptr(uint8(20)),
 		Reasons: FactReasons{
 			"loses":        "DEI 1 became 0 in 4096 of 4096 frames",
 			"dropped_vids": "0 of 100 frames with these VIDs arrived",
-			"hitless":      "S=9 arrived while S changed from 4 to 3",
 		},
 	}
 }

@@ -142,7 +142,7 @@ type deviceKeys struct {
 	Management   layered[Management] `key:"management,quiet" doc:"How csig gets at it."`
 	Level        Level               `key:"level,flow" doc:"What it does with the tag; auto unless given: csig assess finds out."`
 	Facts        string              `key:"facts" is:"name" doc:"The name of what was measured on its model."`
-	Experimental bool                `key:"experimental" doc:"Let csig apply set it up by a driver that never ran on such a device, without facts."`
+	Experimental bool                `key:"experimental" doc:"Let csig apply set it up by a driver that never ran on such a device, without facts of its rules."`
 	Tags         placedNames         `key:"tags,flow" doc:"Words to choose devices by, e.g. for the waves of a rollout. Those of groups and defaults add up."`
 	Interval     time.Duration       `key:"interval" is:"interval" doc:"Its averaging window Δt, in place of the profile's."`
 	Schedule     string              `key:"schedule" is:"schedule" doc:"When to sample it, in place of the policy's."`

@@ -2,10 +2,14 @@ package plans
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // Measure lays what was measured of a device's model over what was found out about it,
@@ -32,13 +36,52 @@ func (o *Observation) Measure(f *inventory.Fleet, d *inventory.Device) []finding
 	return out
 }
 
-// Unproven is why a device's driver is experimental, "" where facts of its model show
-// what it does, or its driver ran on hardware. It is asked after Measure.
-func (o *Observation) Unproven() string {
-	if o.measured {
+// Unproven is why a device's driver is experimental, and what of these setups was not
+// shown to be right on its model; both are "" where everything was, or the driver ran on
+// hardware. It is asked after Measure.
+func (o *Observation) Unproven(d *inventory.Device, setups ...*vendors.Setup) (why, untested string) {
+	if o.Experimental == "" {
+		return "", ""
+	}
+	if untested = Untested(o.Measured(d), setups...); untested == "" {
+		return "", ""
+	}
+	return o.Experimental, untested
+}
+
+// Untested is what of these setups facts do not show to be right, "" where they show all
+// of it. nil: there are no facts.
+func Untested(q *inventory.Facts, setups ...*vendors.Setup) string {
+	if q == nil {
+		return "no facts are of its model"
+	}
+	var updates, strips bool
+	for _, s := range setups {
+		strips = strips || s.Strips()
+		updates = updates || slices.ContainsFunc(s.Ports, func(p vendors.PortSetup) bool { return p.Action == vlanrules.Update })
+	}
+	var lacking []string
+	need := func(key string, is *bool) {
+		switch {
+		case is == nil:
+			lacking = append(lacking, key+" was not tested")
+		case !*is:
+			lacking = append(lacking, key+" failed")
+		}
+	}
+	if updates {
+		need("update_exact", q.UpdateExact)
+		if q.Hitless != nil {
+			need("hitless", q.Hitless)
+		}
+	}
+	if strips {
+		need("strip", q.Strip)
+	}
+	if lacking == nil {
 		return ""
 	}
-	return o.Experimental
+	return fmt.Sprintf("facts %s do not show that its rules are right: %s", q.Name, strings.Join(lacking, ", "))
 }
 
 // Measured is what was measured of a device's model, where Measure has laid it over what
@@ -64,26 +107,30 @@ func VIDs(p *quantize.Profile) (first, last uint16) {
 
 // unproven stops csig from setting up a device by a driver that never ran on hardware.
 func (b *builder) unproven(n *node) {
-	why := n.seen.Unproven()
-	if why == "" || n.seen.Err != nil || n.want.Nothing() {
+	if n.seen.Err != nil || n.want.Nothing() {
 		return
 	}
-	if n.dev.Experimental {
-		b.find(findings.Experimental, findings.Warning, n, nil, "its driver is experimental (%s), and no facts are of its model; experimental: true lets csig set it up all the same", why)
-		return
+	setups := []*vendors.Setup{&n.want}
+	if n.fenced {
+		on := b.fenceOn(n)
+		setups = append(setups, &on)
 	}
-	b.find(findings.Experimental, findings.Error, n, nil, "%s", Unproven(b.fleet, n.dev, why))
+	why, untested := n.seen.Unproven(n.dev, setups...)
+	switch {
+	case why == "":
+	case n.dev.Experimental:
+		b.find(findings.Experimental, findings.Warning, n, nil, "its driver is experimental (%s), and %s; experimental: true lets csig set it up all the same", why, untested)
+	default:
+		b.find(findings.Experimental, findings.Error, n, nil, "%s", Unproven(b.fleet, n.dev, why, untested))
+	}
 }
 
-// proveOrOptIn is what to do where a driver is experimental.
-const proveOrOptIn = "measure its model with csig qualify and name the result (facts: NAME), or let csig set it up without that (experimental: true)"
-
 // Unproven says that the driver of a device's platform is experimental, why, where the
-// fleet file names the platform, and what to do.
-func Unproven(f *inventory.Fleet, d *inventory.Device, why string) string {
+// fleet file names the platform, what was not tested, and what to do.
+func Unproven(f *inventory.Fleet, d *inventory.Device, why, untested string) string {
 	where := ""
 	if at := f.DeviceOrigins(d.Name)["platform"]; at.File != "" {
 		where = fmt.Sprintf(" (%s:%d:%d)", at.File, at.Line, at.Col)
 	}
-	return fmt.Sprintf("its driver is experimental%s: %s; %s", where, why, proveOrOptIn)
+	return fmt.Sprintf("its driver is experimental%s: %s, and %s; measure its model with csig qualify and name the result (facts: NAME), or let csig set it up without that (experimental: true)", where, why, untested)
 }

@@ -18,6 +18,18 @@ func measuredFacts() *inventory.Facts {
 	return &inventory.Facts{Name: "m32", Platform: "linux", Model: "M32", Version: "1.2", Date: "2026-11-22", TPIDs: []uint16{0x9900}}
 }
 
+func yes() *bool {
+	b := true
+	return &b
+}
+
+// rulesRight is measuredFacts of a model on which the rules did what a plan needs.
+func rulesRight() *inventory.Facts {
+	q := measuredFacts()
+	q.UpdateExact, q.Strip = yes(), yes()
+	return q
+}
+
 // TestFactsInPlans: what was measured of leaf0's model decides what a plan says of it.
 func TestFactsInPlans(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -33,14 +45,24 @@ func TestFactsInPlans(t *testing.T) {
 		reason       string // a part of the level's
 	}{
 		"no facts, no experiment": {},
-		"experimental":            {experimental: "never on a switch", code: findings.Experimental, level: findings.Error, want: "its driver is experimental: never on a switch; measure its model with csig qualify and name the result (facts: NAME), or let csig set it up without that (experimental: true)"},
+		"experimental":            {experimental: "never on a switch", code: findings.Experimental, level: findings.Error, want: "its driver is experimental: never on a switch, and no facts are of its model; measure its model with csig qualify and name the result (facts: NAME), or let csig set it up without that (experimental: true)"},
 		"experimental, opted in":  {experimental: "never on a switch", optIn: true, code: findings.Experimental, level: findings.Warning, want: "experimental: true lets csig set it up all the same"},
 		"experimental, taken off": {experimental: "never on a switch", goal: TakeOff},
-		"experimental, measured":  {experimental: "never on a switch", facts: measuredFacts(), reason: "ran on M32 1.2, 2026-11-22"},
-		"not of the model":        {facts: measuredFacts(), identity: vendors.Identity{Model: "M48"}, code: findings.FactsNotUsed, level: findings.Warning, want: "facts m32 are not used: they are of M32, and it is M48: qualify that model"},
-		"not of the version":      {facts: measuredFacts(), identity: vendors.Identity{Model: "M32", Version: "1.3"}, code: findings.FactsNotUsed, level: findings.Warning, want: "they are of M32 1.2, and it runs 1.3: qualify it again"},
-		"wrong":                   {facts: measuredFacts(), change: func(q *inventory.Facts) { q.UpdateExact = no() }, code: findings.CannotUpdate, level: findings.Error, want: "compare-and-replace is not right for every value of the tag (ran on M32 1.2, 2026-11-22)"},
-		"no room":                 {facts: measuredFacts(), change: func(q *inventory.Facts) { one := 1; q.Entries = &one }, code: findings.RulesRefused, level: findings.Error, want: "needs 7 ternary entries with no-op runs for abw, 1 in the table"},
+		"experimental, measured":  {experimental: "never on a switch", facts: rulesRight(), reason: "ran on M32 1.2, 2026-11-22"},
+		"no rule tried": {experimental: "never on a switch", facts: measuredFacts(), change: func(q *inventory.Facts) { q.Passthrough = yes() }, code: findings.Experimental, level: findings.Error,
+			want: "its driver is experimental: never on a switch, and facts m32 do not show that its rules are right: update_exact was not tested, strip was not tested; measure its model with csig qualify and name the result (facts: NAME), or let csig set it up without that (experimental: true)"},
+		"no rule tried, opted in": {experimental: "never on a switch", facts: measuredFacts(), optIn: true, code: findings.Experimental, level: findings.Warning,
+			want: "(never on a switch), and facts m32 do not show that its rules are right: update_exact was not tested, strip was not tested; experimental: true lets"},
+		"not hitless": {experimental: "never on a switch", facts: rulesRight(), change: func(q *inventory.Facts) { q.Hitless = no() }, code: findings.Experimental, level: findings.Error,
+			want: "do not show that its rules are right: hitless failed; measure"},
+		"fence not tried": {experimental: "never on a switch", facts: rulesRight(), change: func(q *inventory.Facts) { q.Strip = nil }, code: findings.Experimental, level: findings.Error,
+			want: "do not show that its rules are right: strip was not tested; measure"},
+		"no rule tried, taken off":   {experimental: "never on a switch", facts: measuredFacts(), goal: TakeOff},
+		"of hardware, no rule tried": {facts: measuredFacts()},
+		"not of the model":           {facts: measuredFacts(), identity: vendors.Identity{Model: "M48"}, code: findings.FactsNotUsed, level: findings.Warning, want: "facts m32 are not used: they are of M32, and it is M48: qualify that model"},
+		"not of the version":         {facts: measuredFacts(), identity: vendors.Identity{Model: "M32", Version: "1.3"}, code: findings.FactsNotUsed, level: findings.Warning, want: "they are of M32 1.2, and it runs 1.3: qualify it again"},
+		"wrong":                      {facts: measuredFacts(), change: func(q *inventory.Facts) { q.UpdateExact = no() }, code: findings.CannotUpdate, level: findings.Error, want: "compare-and-replace is not right for every value of the tag (ran on M32 1.2, 2026-11-22)"},
+		"no room":                    {facts: measuredFacts(), change: func(q *inventory.Facts) { one := 1; q.Entries = &one }, code: findings.RulesRefused, level: findings.Error, want: "needs 7 ternary entries with no-op runs for abw, 1 in the table"},
 		"VIDs of the domain": {facts: measuredFacts(), change: func(q *inventory.Facts) { q.DroppedVIDs = &[]inventory.VIDRange{{First: 3968, Last: 4095}} },
 			code: findings.VIDsDropped, level: findings.Error, want: "frames do not get past it whose tag has the VIDs 3968-4095, and the domain's tags have VIDs from 1 to 4094 (ran on M32 1.2, 2026-11-22)"},
 		"short frames": {facts: measuredFacts(), change: func(q *inventory.Facts) { n := 1521; q.MaxFrame = &n }, code: findings.MTUTooSmall, level: findings.Warning,
@@ -85,5 +107,41 @@ func TestFactsInPlans(t *testing.T) {
 				t.Errorf("the plan has %d stages and the errors %v", len(p.Stages), p.Errors())
 			}
 		})
+	}
+}
+
+// TestUntested: a setup needs what it does to have been tested, and nothing else.
+func TestUntested(t *testing.T) {
+	setup := func(actions ...vlanrules.Action) *vendors.Setup {
+		s := &vendors.Setup{TPID: 0x9900}
+		for _, a := range actions {
+			s.Ports = append(s.Ports, vendors.PortSetup{Port: "p", Action: a})
+		}
+		return s
+	}
+	const untested = "facts m32 do not show that its rules are right: "
+	for name, tc := range map[string]struct {
+		facts  *inventory.Facts
+		change func(q *inventory.Facts)
+		setups []*vendors.Setup
+		want   string
+	}{
+		"no facts":              {nil, nil, []*vendors.Setup{setup(vlanrules.Strip)}, "no facts are of its model"},
+		"nothing to do":         {measuredFacts(), nil, []*vendors.Setup{setup(vlanrules.Passthrough)}, ""},
+		"update alone":          {measuredFacts(), func(q *inventory.Facts) { q.UpdateExact = yes() }, []*vendors.Setup{setup(vlanrules.Update)}, ""},
+		"hitless":               {rulesRight(), func(q *inventory.Facts) { q.Hitless = yes() }, []*vendors.Setup{setup(vlanrules.Update)}, ""},
+		"update wrong":          {rulesRight(), func(q *inventory.Facts) { q.UpdateExact = no() }, []*vendors.Setup{setup(vlanrules.Update)}, untested + "update_exact failed"},
+		"strip alone":           {measuredFacts(), func(q *inventory.Facts) { q.Strip = yes() }, []*vendors.Setup{setup(vlanrules.Strip)}, ""},
+		"strip wrong":           {rulesRight(), func(q *inventory.Facts) { q.Strip, q.Hitless = no(), no() }, []*vendors.Setup{setup(vlanrules.Strip)}, untested + "strip failed"},
+		"strip in another step": {measuredFacts(), func(q *inventory.Facts) { q.UpdateExact = yes() }, []*vendors.Setup{setup(vlanrules.Update), setup(vlanrules.Update, vlanrules.Strip)}, untested + "strip was not tested"},
+		"tags of other TPIDs": {measuredFacts(), func(q *inventory.Facts) { q.UpdateExact = yes() }, []*vendors.Setup{{TPID: 0x9900, Ports: []vendors.PortSetup{{Port: "p", Action: vlanrules.Update, StripOthers: true}}}},
+			untested + "strip was not tested"},
+	} {
+		if tc.change != nil {
+			tc.change(tc.facts)
+		}
+		if got := Untested(tc.facts, tc.setups...); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
 	}
 }

@@ -17,6 +17,9 @@ func (b *builder) order() {
 		n.unready = n.seen.Err == nil && !sameTransit(&n.seen.Setup, &n.want, n.receiver)
 	}
 	b.fence()
+	for i := range b.nodes {
+		b.unproven(&b.nodes[i])
+	}
 	ready := func(n *node) vendors.Setup { return n.want }
 	change, open := "paths change behind the fence", "every path is as wanted: ports that face hosts stop stripping"
 	if b.plan.Goal == TakeOff {

@@ -25,7 +25,6 @@ func (b *builder) judge(n *node) {
 	if n.seen.PendingRevert != nil { // what it has now is not what it will have
 		b.find(findings.RevertPending, findings.Error, n, nil, "%v", n.seen.PendingRevert)
 	}
-	b.unproven(n)
 	if n.seen.Setup.Damaged != "" {
 		b.find(findings.SetupDamaged, findings.Warning, n, nil, "what it has is not as csig left it, and a rollback does not bring the damage back: %s", n.seen.Setup.Damaged)
 	}

@@ -183,7 +183,7 @@ func driversText(found *platformsResult) string {
 	}
 	asks := ""
 	if len(unproven) > 0 {
-		asks = " That of " + strings.Join(unproven, ", ") + " is experimental: csig apply sets up a device whose model was measured (facts), or that the fleet file lets it (experimental: true)."
+		asks = " That of " + strings.Join(unproven, ", ") + " is experimental: csig apply sets up a device on whose model its rules were measured (facts), or that the fleet file lets it (experimental: true)."
 	}
 	return "csig has a driver for " + strings.Join(names, ", ") + "." + asks + " Devices of the other platforms are assessed and planned by these facts, and left alone."
 }
