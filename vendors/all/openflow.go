@@ -83,8 +83,16 @@ func openFlowOf(dev *inventory.Device) (openflow.Config, *openflow.Keys, error) 
 	return c, k, nil
 }
 
-// connectPatience bounds how long a call waits for a switch that is not connected.
-const connectPatience = 5 * time.Second
+// How long a call waits for a switch that is not connected.
+const (
+	connectPatience = 5 * time.Second
+	// dialPatience is for one that dials, and has not connected yet: Open vSwitch tries
+	// every 8 s.
+	dialPatience = 12 * time.Second
+	// listenLinger is how long a process listens on when no call needs the switch: the next
+	// one finds it connected.
+	listenLinger = time.Minute
+)
 
 // OpenFlowSession connects with a device that speaks OpenFlow 1.3. Those of one device
 // share a connection, which is made at the first use; done gives it back.
@@ -100,8 +108,15 @@ func OpenFlowSession(dev *inventory.Device) (connect func(context.Context) (*ofp
 	if err != nil {
 		return nil, nil, &vendors.PermanentError{Err: err}
 	}
+	if cfg.Listen != "" {
+		cfg.Linger = listenLinger
+	}
 	var mu sync.Mutex
 	var session *ofp.Session
+	patience := connectPatience
+	if cfg.Listen != "" {
+		patience = dialPatience
+	}
 	connect = func(ctx context.Context) (*ofp.Conn, error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -112,9 +127,11 @@ func OpenFlowSession(dev *inventory.Device) (connect func(context.Context) (*ofp
 			}
 			session = s
 		}
-		ctx, cancel := context.WithTimeout(ctx, connectPatience)
+		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		return session.Conn(ctx)
+		conn, err := session.Conn(ctx)
+		patience = connectPatience
+		return conn, err
 	}
 	done = func() error {
 		mu.Lock()

@@ -1,7 +1,9 @@
 package all
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 
@@ -51,4 +53,37 @@ func TestOpenFlowKeys(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestOpenFlowListens: between two calls the address stays open, for a switch that dials
+// only now and then; a call that does not find it says what to check.
+func TestOpenFlowListens(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := free.Addr().String()
+	free.Close()
+	_, port, _ := net.SplitHostPort(at)
+	f, err := inventory.Parse("x.yaml", fmt.Appendf(nil, openFlowFleet, "openflow", "    management: {openflow: {plaintext: true, listen: 127.0.0.1, datapath: 0xa1, port: "+port+"}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	connect, done, err := OpenFlowSession(&f.Devices[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := connect(ctx); err == nil || !strings.Contains(err.Error(), "controller address") {
+		t.Error(err)
+	}
+	if err := done(); err != nil {
+		t.Error(err)
+	}
+	c, err := net.Dial("tcp", at)
+	if err != nil {
+		t.Fatalf("the address was closed: %v", err)
+	}
+	c.Close()
 }

@@ -42,8 +42,7 @@ const (
 
 // listen has the link's switch dial in. links.mu is held.
 func (l *link) listen() error {
-	files := l.cfg.TLS
-	files.Peer = ""
+	files := l.cfg.TLS.files()
 	ln := listeners[l.cfg.Listen]
 	switch {
 	case ln == nil:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -30,6 +31,10 @@ type Config struct {
 	// Patience is how long the switch may take for any answer before the connection
 	// counts as broken; 0: 15 s. Every third of it the switch is asked for an echo.
 	Patience time.Duration
+
+	// Linger is how long the address stays open, and the switch connected, after the last
+	// session: a switch dials again only every few seconds.
+	Linger time.Duration
 }
 
 // defaultPatience leaves a switch time for its slow processor: many answer echoes only
@@ -74,6 +79,7 @@ type Session struct {
 type link struct {
 	cfg      Config
 	users    int           // links.mu guards it
+	idle     *time.Timer   // ends a link without users; links.mu guards it
 	closed   chan struct{} // when the last one has gone
 	listener *listener     // where csig listens
 
@@ -82,6 +88,7 @@ type link struct {
 	epoch   uint64
 	tries   int           // that failed
 	last    error         // why the last one did, or the connection was lost
+	since   time.Time     // without a connection
 	changed chan struct{} // closed when one of these changes
 }
 
@@ -99,16 +106,21 @@ func Open(cfg Config) (*Session, error) {
 	}
 	links.mu.Lock()
 	defer links.mu.Unlock()
-	for _, l := range links.all {
+	for _, l := range slices.Clone(links.all) {
 		if l.cfg == cfg {
-			l.users++
+			if l.users++; l.idle != nil {
+				l.idle.Stop()
+			}
 			return &Session{l: l}, nil
 		}
-		if l.cfg.Listen == cfg.Listen && l.cfg.Connect == cfg.Connect && l.cfg.Datapath == cfg.Datapath {
+		switch same := l.cfg.Listen == cfg.Listen && l.cfg.Connect == cfg.Connect; {
+		case same && l.users == 0 && (l.cfg.Datapath == cfg.Datapath || l.cfg.TLS.files() != cfg.TLS.files()):
+			l.end() // it only lingers
+		case same && l.cfg.Datapath == cfg.Datapath:
 			return nil, fmt.Errorf("openflow: datapath %s at %s is open already, with another configuration", hexID(cfg.Datapath), cfg.Listen+cfg.Connect)
 		}
 	}
-	l := &link{cfg: cfg, users: 1, closed: make(chan struct{}), changed: make(chan struct{})}
+	l := &link{cfg: cfg, users: 1, since: time.Now(), closed: make(chan struct{}), changed: make(chan struct{})}
 	if cfg.Listen != "" {
 		if err := l.listen(); err != nil {
 			return nil, err
@@ -120,7 +132,8 @@ func Open(cfg Config) (*Session, error) {
 	return &Session{l: l}, nil
 }
 
-// Close ends the session; the connection ends with the last one that shares it.
+// Close ends the session; the connection ends with the last one that shares it, and
+// Config.Linger later.
 func (s *Session) Close() error {
 	s.close.Do(func() {
 		links.mu.Lock()
@@ -129,23 +142,38 @@ func (s *Session) Close() error {
 		if l.users--; l.users > 0 {
 			return
 		}
-		for i := range links.all {
-			if links.all[i] == l {
-				links.all = append(links.all[:i], links.all[i+1:]...)
-				break
+		if l.cfg.Linger == 0 {
+			l.end()
+			return
+		}
+		var idle *time.Timer
+		idle = time.AfterFunc(l.cfg.Linger, func() {
+			links.mu.Lock()
+			defer links.mu.Unlock()
+			if l.users == 0 && l.idle == idle {
+				l.end()
 			}
-		}
-		close(l.closed)
-		if l.listener != nil {
-			l.listener.leave(l)
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.conn != nil {
-			_ = l.conn.Close()
-		}
+		})
+		l.idle = idle
 	})
 	return nil
+}
+
+// end closes the connection and the address, once. links.mu is held.
+func (l *link) end() {
+	if isClosed(l.closed) {
+		return
+	}
+	links.all = slices.DeleteFunc(links.all, func(o *link) bool { return o == l })
+	close(l.closed)
+	if l.listener != nil {
+		l.listener.leave(l)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn != nil {
+		_ = l.conn.Close()
+	}
 }
 
 // errSessionClosed is what a session returns that was closed.
@@ -202,7 +230,11 @@ func (l *link) missing(cause, last error) error {
 	if l.cfg.Connect != "" {
 		return fmt.Errorf("openflow: switch at %s: %w%s", l.cfg.Connect, cause, text)
 	}
-	return fmt.Errorf("openflow: no switch with datapath ID %s is connected to %s%s%s: %w", hexID(l.cfg.Datapath), l.cfg.Listen, text, l.listener.refusals(), cause)
+	l.mu.Lock()
+	since := l.since
+	l.mu.Unlock()
+	return fmt.Errorf("openflow: no switch with datapath ID %s has connected to %s since %s%s%s: %w; check the switch's controller address, its datapath ID and how often it tries again: csig waits for the next attempt",
+		hexID(l.cfg.Datapath), l.cfg.Listen, since.UTC().Format(time.RFC3339), text, l.listener.refusals(), cause)
 }
 
 // made notes a connection, in place of the one before.
@@ -222,7 +254,7 @@ func (l *link) lost(conn *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.conn == conn {
-		l.conn = nil
+		l.conn, l.since = nil, time.Now()
 		l.fail(conn.Err())
 	}
 }

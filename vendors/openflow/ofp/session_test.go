@@ -225,6 +225,45 @@ func TestListen(t *testing.T) {
 	}
 }
 
+// TestLinger: a switch that dials between two calls finds csig listening, and the next
+// call finds it connected; what only lingers gives way.
+func TestLinger(t *testing.T) {
+	cfg := Config{Listen: "127.0.0.1:0", Plain: true, Datapath: 1, Linger: time.Hour}
+	s := open(t, cfg)
+	where := s.Addr()
+	if text := missing(t, s, time.Millisecond); !strings.Contains(text, "has connected to 127.0.0.1:0 since "+time.Now().UTC().Format("2006-")) || !strings.Contains(text, "controller address") {
+		t.Error(text)
+	}
+	s.Close()
+	(&peer{id: 1}).dials(t, where)
+	s = open(t, cfg)
+	first := await(t, s)
+	s.Close()
+	s = open(t, cfg)
+	if c, err := s.Conn(t.Context()); c != first {
+		t.Errorf("another connection: %v", err)
+	}
+	s.Close()
+	cfg.Role = RoleMaster
+	s = open(t, cfg)
+	<-first.Done()
+	if _, err := Open(Config{Listen: cfg.Listen, Plain: true, Datapath: 1}); err == nil {
+		t.Error("another configuration of one that is in use")
+	}
+	s.Close()
+	cfg.Linger = time.Millisecond
+	s = open(t, cfg) // ends the other one
+	where = s.Addr()
+	s.Close()
+	until(t, "the address stays taken", func() bool {
+		l, err := net.Listen("tcp", where.String())
+		if err == nil {
+			l.Close()
+		}
+		return err == nil
+	})
+}
+
 // TestReplaced has a switch come back whose connection was lost without notice: the one
 // that does not answer is replaced.
 func TestReplaced(t *testing.T) {

@@ -19,6 +19,12 @@ type TLS struct {
 	Peer string
 }
 
+// files is t without Peer: what all the switches of one address share.
+func (t TLS) files() TLS {
+	t.Peer = ""
+	return t
+}
+
 // config is that of one end of a connection.
 func (t *TLS) config(server bool) (*tls.Config, error) {
 	cert, err := tls.LoadX509KeyPair(t.Cert, t.Key)
