@@ -69,9 +69,15 @@ type Bench struct {
 	mu        sync.Mutex
 	err       error // of a reader
 	listeners []*Listener
-	waiting   map[uint64]chan struct{} // for sentinels, by their number
+	waiting   map[uint64]awaited // sentinels, by their number
 	capture   *recorder
 	foreign   foreign
+}
+
+// awaited is a sentinel on its way. A copy at another port, of a mirror, is none.
+type awaited struct {
+	port    int
+	arrived chan struct{}
 }
 
 // Arrival is a frame of the bench that came in.
@@ -91,7 +97,7 @@ func (b *Bench) Start(run uint64) {
 		if b.Settle == 0 {
 			b.Settle = 10 * time.Millisecond
 		}
-		b.run, b.waiting = run, map[uint64]chan struct{}{}
+		b.run, b.waiting = run, map[uint64]awaited{}
 		for i, p := range b.Ports {
 			p.MAC = MAC{0x02, 0xc5, 0x51, byte(run >> 8), byte(run), byte(i + 1)}
 			b.readers.Go(func() { b.read(i, p) })
@@ -143,8 +149,8 @@ func (b *Bench) received(i int, frame []byte, at time.Time) {
 	}
 	b.capture.write(at, frame)
 	if pay.kind == kindSentinel {
-		if c, ok := b.waiting[pay.seq]; ok && int(pay.from) != i {
-			close(c)
+		if w, ok := b.waiting[pay.seq]; ok && w.port == i {
+			close(w.arrived)
 			delete(b.waiting, pay.seq)
 		}
 		return
@@ -253,7 +259,7 @@ func (b *Bench) sentinel(ctx context.Context, until time.Time, from, to int) err
 	b.mu.Lock()
 	b.seq++
 	seq, arrived := b.seq, make(chan struct{})
-	b.waiting[seq] = arrived
+	b.waiting[seq] = awaited{to, arrived}
 	b.mu.Unlock()
 	defer func() {
 		b.mu.Lock()

@@ -3,12 +3,14 @@ package qualify
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
 // Seen is what became of one frame.
 type Seen struct {
 	Frame
+	Seq   uint64
 	Sent  []byte
 	Left  time.Time
 	Where []Arrival
@@ -43,11 +45,26 @@ func (s *Seen) Fate() string {
 	case 1:
 		return Difference(s.Sent, s.At(s.To))
 	default:
-		return fmt.Sprintf("arrived %d times", n)
+		return fmt.Sprintf(duplicated+" %d times", n)
 	}
 }
 
-const lost = "did not arrive"
+// fates that are no difference of bytes.
+const (
+	lost       = "did not arrive"
+	duplicated = "arrived"
+)
+
+// kindOf is a fate in a word, as codes have it.
+func kindOf(fate string) string {
+	switch {
+	case fate == lost:
+		return "lost"
+	case strings.HasPrefix(fate, duplicated):
+		return "duplicated"
+	}
+	return "altered"
+}
 
 // chunk is how many bytes are sent before the bench waits for them, where each frame takes
 // overhead more in the kernel's buffer.
@@ -78,7 +95,7 @@ func (t *Trial) Exchange(ctx context.Context, from int, frames []Frame) ([]Seen,
 		if err != nil {
 			return nil, err
 		}
-		seen[i], index[seq] = Seen{Frame: all[i], Sent: bytes}, i
+		seen[i], index[seq] = Seen{Frame: all[i], Seq: seq, Sent: bytes}, i
 		switch i {
 		case 0: // kept back
 			continue

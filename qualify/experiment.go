@@ -131,7 +131,8 @@ type Trial struct {
 
 	runner  *runner
 	sending time.Duration
-	pace    time.Duration // between the frames of an exchange
+	pace    time.Duration  // between the frames of an exchange
+	chances map[string]int // what became of frames and did not happen again, by its kind
 }
 
 // notTested is why an experiment has no result.

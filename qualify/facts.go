@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -45,8 +46,12 @@ func (r *Report) Facts(experiments []Experiment) (*inventory.Facts, error) {
 			continue
 		}
 		e := &experiments[at]
-		e.Facts(res, f)
-		if res.Outcome == Fail && e.Key != "" {
+		lasting := res.lasting()
+		if res.Outcome == Fail && len(lasting.Faults) == 0 {
+			continue // what happens at random says nothing of the tag
+		}
+		e.Facts(lasting, f)
+		if res.Outcome == Fail && e.Key != "" && measured(f, e.Key) {
 			f.Reasons[e.Key] = line(res.Found)
 		}
 	}
@@ -54,6 +59,17 @@ func (r *Report) Facts(experiments []Experiment) (*inventory.Facts, error) {
 		f.Reasons = nil
 	}
 	return f, nil
+}
+
+// measured tells whether a key of a facts entry has a value.
+func measured(f *inventory.Facts, key string) bool {
+	v := reflect.ValueOf(f).Elem()
+	for i := range v.NumField() {
+		if name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("key"), ","); name == key {
+			return !v.Field(i).IsZero()
+		}
+	}
+	return false
 }
 
 // line is a text as the file can hold it.

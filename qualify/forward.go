@@ -45,9 +45,7 @@ func Forwarding() []Experiment {
 			f.BPDU, f.LLDP = fact(!r.Has("bpdu")), fact(!r.Has("lldp"))
 		}},
 		{ID: "storm", Title: "Does storm control treat frames with a tag as others?", Needs: bridge, Run: runStorm, Facts: func(r *Result, f *inventory.Facts) {
-			if n, ok := r.Number("broadcast_lost_share"); ok && n > 0 {
-				f.StormControl = fact(!r.Has("storm-bypassed"))
-			}
+			f.StormControl = fact(!r.Has("storm-bypassed"))
 		}},
 		{ID: "dscp", Title: "Are DSCP and ECN of an IP packet kept behind the tag?", Key: "dscp_unaffected", Run: runDSCP, Facts: func(r *Result, f *inventory.Facts) {
 			f.DSCP = fact(r.Outcome == Pass)
@@ -87,7 +85,7 @@ func cannotSee(instead string) func(context.Context, *Trial) error {
 // each.
 func (t *Trial) bothWays(ctx context.Context, frames func(to int) []Frame, f func(from int, s *Seen)) error {
 	for from := range 2 {
-		seen, err := t.Exchange(ctx, from, frames(1-from))
+		seen, err := t.Repeated(ctx, from, frames(1-from))
 		if err != nil {
 			return err
 		}
@@ -115,8 +113,8 @@ func tciFault(s *Seen, at int) string {
 	switch {
 	case fate == "":
 		return ""
-	case fate == lost:
-		return "lost"
+	case kindOf(fate) != "altered":
+		return kindOf(fate)
 	case len(got) != len(s.Sent) || string(s.Sent[:at+2]) != string(got[:at+2]) || string(s.Sent[at+4:]) != string(got[at+4:]):
 		return "altered"
 	}
@@ -250,7 +248,7 @@ func runVIDs(ctx context.Context, t *Trial) error {
 	}
 	for f, vids := range bad {
 		g := &special[f.group]
-		t.Fault("vid-"+strings.ReplaceAll(g.name, " ", "-")+"-"+f.what, "of the VIDs %s, %s: %s", g.name, f.what, strings.Join(ranges(vids), ", "))
+		t.Fault("vid-"+strings.ReplaceAll(g.name, " ", "-")+"-"+f.what, "VIDs %s: %s: %s", g.name, f.what, some(ranges(vids)))
 	}
 	slices.SortFunc(t.Faults, func(a, b Fault) int { return strings.Compare(a.Code, b.Code) })
 	t.Listed("dropped_vids", ranges(gone))

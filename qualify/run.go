@@ -275,7 +275,11 @@ func (t *Trial) run(ctx context.Context, e *Experiment) (err error) {
 	if err := t.Learn(ctx); err != nil {
 		return Cannot("%v", err)
 	}
-	return e.Run(ctx, t)
+	if err := e.Run(ctx, t); err != nil {
+		return err
+	}
+	t.byChance()
+	return nil
 }
 
 // lacks is the error of what an experiment needs and is not there.

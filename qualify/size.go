@@ -13,7 +13,8 @@ import (
 	"github.com/csig-agent/csig/vendors"
 )
 
-// carried is an ordinary VLAN that passes tagged between the first two ports, untouched.
+// carried is an ordinary VLAN that passes tagged between the first two ports, untouched,
+// both ways.
 func (t *Trial) carried(ctx context.Context) (uint16, error) {
 	var frames []Frame
 	for vid := uint16(1); vid < 4095; vid++ {
@@ -21,6 +22,15 @@ func (t *Trial) carried(ctx context.Context) (uint16, error) {
 	}
 	seen, err := t.Exchange(ctx, 0, frames)
 	if err != nil {
+		return 0, err
+	}
+	frames = nil
+	for i := range seen {
+		if seen[i].Fate() == "" {
+			frames = append(frames, Frame{To: 0, Tags: seen[i].Tags})
+		}
+	}
+	if seen, err = t.Exchange(ctx, 1, frames); err != nil {
 		return 0, err
 	}
 	// Not one that switches treat apart, if there is another.
@@ -32,7 +42,7 @@ func (t *Trial) carried(ctx context.Context) (uint16, error) {
 			}
 		}
 	}
-	return 0, Cannot("no ordinary VLAN passes tagged from %s: make both ports members of one", t.way(0, 1))
+	return 0, Cannot("no ordinary VLAN passes tagged from %s and back: make both ports members of one", t.way(0, 1))
 }
 
 func runPositions(ctx context.Context, t *Trial) error {
@@ -50,35 +60,36 @@ func runPositions(ctx context.Context, t *Trial) error {
 		{"behind two VLAN tags", "behind-2", slices.Concat(s, c), slices.Concat(s, c, tag)},
 		{"before a VLAN tag", "before-1", c, slices.Concat(tag, c)},
 	}
-	var frames []Frame
-	for _, r := range rows {
-		frames = append(frames, Frame{To: 1, Tags: r.vlans}, Frame{To: 1, Tags: r.with})
-	}
-	seen, err := t.Exchange(ctx, 0, frames)
-	if err != nil {
-		return err
+	ways := map[string]int{} // in how many directions each passed
+	for from := range 2 {
+		var frames []Frame
+		for _, r := range rows {
+			frames = append(frames, Frame{To: 1 - from, Tags: r.vlans}, Frame{To: 1 - from, Tags: r.with})
+		}
+		seen, err := t.Repeated(ctx, from, frames)
+		if err != nil {
+			return err
+		}
+		for i, r := range rows {
+			switch control, fate := seen[2*i].Fate(), seen[2*i+1].Fate(); {
+			case fate == "":
+				ways[r.code]++
+			case control != "":
+				t.Note("%s from %s: not tested: without the tag the frame %s, too", r.name, t.way(from, 1-from), control)
+			default:
+				t.faultOnce(r.code+"-"+kindOf(fate), "%s %x from %s the tag: %s", r.name, r.vlans, t.way(from, 1-from), fate)
+			}
+		}
 	}
 	passed := []string{}
-	for i, r := range rows {
-		switch control, fate := seen[2*i].Fate(), seen[2*i+1].Fate(); {
-		case fate == "":
+	for _, r := range rows {
+		if ways[r.code] == 2 {
 			passed = append(passed, r.code)
-		case control != "":
-			t.Note("%s: not tested: without the tag the frame %s, too", r.name, control)
-		default:
-			t.Fault(r.code+"-"+kindOf(fate), "%s %x the tag: %s", r.name, r.vlans, fate)
 		}
 	}
 	t.Listed("positions", passed)
-	t.Found("in VLAN %d the tag passes %d of %d positions", vid, len(passed), len(rows))
+	t.Found("in VLAN %d the tag passes %d of %d positions, both ways", vid, len(passed), len(rows))
 	return nil
-}
-
-func kindOf(fate string) string {
-	if fate == lost {
-		return "lost"
-	}
-	return "altered"
 }
 
 // positionFacts is behind how many VLAN tags the tag was seen to pass.
@@ -109,7 +120,8 @@ func (t *Trial) largest(ctx context.Context, tags []byte, most int) (int, error)
 		if err != nil {
 			return 0, err
 		}
-		passed := slices.ContainsFunc(seen, func(s Seen) bool { return s.Fate() == "" })
+		// An altered tag is no matter of the size, a frame cut short is.
+		passed := slices.ContainsFunc(seen, func(s Seen) bool { return len(s.At(1)) == len(s.Sent) })
 		if passed {
 			least = mid
 		} else {
