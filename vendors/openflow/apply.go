@@ -138,13 +138,17 @@ func (y *syncing) note(port, format string, args ...any) {
 	}
 }
 
-// The steps of a port's job. Deeper tables are written before frames come there, and
-// are emptied when none do.
+// The steps of a port's job. A table is written before frames come there, its entries
+// before what passes tags through, and is emptied when none do. A port is led to the
+// stale table before anything changes in the live one.
 const (
-	stepDeep  = iota // what is added to or changed in the tables behind, and what strips
-	stepEnter        // what is added to the first table
-	stepLeave        // what is deleted there
-	stepClear        // what else is deleted
+	stepStale   = iota // entries of the stale table, and what strips
+	stepRest           // what is below them
+	stepEnter          // what is added to the first table
+	stepForeign        // what others wrote into the live table of a port that falls back
+	stepLive           // what is below the live entries
+	stepLeave          // what is deleted in the first table
+	stepClear          // what else is deleted
 	jobSteps
 )
 
@@ -192,12 +196,12 @@ func (y *syncing) takeIn() {
 		if y.wasKnown {
 			open = !p.aside && !p.dirty && !moved
 		}
-		before := p.have
+		changed := y.wasKnown && open && (is.unreadable || !sameEntries(p.have, is.entries))
 		p.have, p.settled = is.entries, false
-		if p.aside = !open || is.unreadable; p.aside {
+		if p.aside = !open || is.unreadable || changed; p.aside {
 			p.dirty = true
 		}
-		if y.wasKnown && open && (is.unreadable || !sameEntries(before, p.have)) {
+		if changed {
 			y.note(p.name, "flows of table %s were changed", y.s.tableText(y.s.base+tableLive))
 		}
 	}
@@ -234,7 +238,11 @@ func (y *syncing) compare() {
 	for i := range y.s.foreign { // first, as those of csig's may take their places
 		f := &y.s.foreign[i]
 		y.note("", "a flow of table %s was not csig's", y.s.tableText(f.Table))
-		y.first.steps[0] = append(y.first.steps[0], ofp.Mod{Kind: ofp.Delete, Flow: f})
+		to := &y.first.steps[0]
+		if p := y.byName[y.s.names[portOf(f)]]; p != nil && p.aside && f.Table == y.s.base+tableLive {
+			to = &y.job(portOf(f)).steps[stepForeign]
+		}
+		*to = append(*to, ofp.Mod{Kind: ofp.Delete, Flow: f})
 	}
 	y.present(left)
 	for i := range want {
@@ -318,8 +326,12 @@ func (y *syncing) write(w *wanted) {
 	case isRecord(f):
 		to = &y.last.steps[0]
 	case number == 0:
-	case f.Table != y.s.base+tableSelect || f.Priority == priorityStrip:
-		to = &y.job(number).steps[stepDeep]
+	case f.Table == y.s.base+tableLive:
+		to = &y.job(number).steps[stepLive]
+	case f.Table == y.s.base+tableStale && f.Priority == priorityDefault:
+		to = &y.job(number).steps[stepRest]
+	case f.Table == y.s.base+tableStale || f.Priority == priorityStrip:
+		to = &y.job(number).steps[stepStale]
 	default:
 		to = &y.job(number).steps[stepEnter]
 	}

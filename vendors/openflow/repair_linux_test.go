@@ -1,0 +1,84 @@
+package openflow
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/vendors/openflow/oftest"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// TestRepairs looks at frames after every message of a repair: none passes untouched,
+// and what is led to the stale table meets all of it.
+func TestRepairs(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]oftest.Faults{"a switch that does what it says": {}, "one that reorders and is late": {Reorder: 7, AckToWire: 2 * time.Millisecond}} {
+		t.Run(name, func(t *testing.T) { repairs(t, f) })
+	}
+}
+
+func repairs(t *testing.T, faults oftest.Faults) {
+	l := newLab(t, 2, faults)
+	l.driver = l.open(t, Config{OrdinaryVLANs: NotHandedOver, AckDelay: 10 * faults.AckToWire})
+	l.apply(t, setupFor(ports(vlanrules.Update, "p2")...))
+	l.update(t, time.Minute, seven("p2"))
+	var mu sync.Mutex // guards what and looked
+	what, looked := "", 0
+	look := func(oftest.Message) {
+		mu.Lock()
+		defer mu.Unlock()
+		l.Settled()
+		looked++
+		l.Ports[0].Send(frame(0, 2, best))
+		b := l.Ports[1].Receive(20 * time.Millisecond)
+		if b == nil { // without rules for the port it is dropped, or it comes later
+			return
+		}
+		if _, got, ok := parsed(b, 2); !ok || got != 7<<7|5 && got != stale {
+			t.Errorf("%s: after %d messages the best tag leaves as %04x\n%s", what, looked, got, l.flows())
+		}
+	}
+	for _, tc := range []struct {
+		what   string
+		change func()
+	}{
+		{"live flows", func() { l.Flow("del-flows", "table=11,metadata=2/0xfff") }},
+		{"entries", func() { l.Flow("del-flows", "table=11,metadata=2/0xfff,vlan_tci=0x1000/0x1000") }},
+		{"a value", func() { l.Flow("mod-flows", "table=11,metadata=2/0xfff,actions=output:2") }},
+		{"a foreign flow", func() {
+			l.Flow("add-flow", "table=11,priority=500,metadata=2/0xfff,actions=output:2")
+		}},
+		{"what is below the live entries", func() { l.Flow("del-flows", "--strict", "table=11,priority=1,metadata=2/0xfff") }},
+		{"stale flows", func() { l.Flow("del-flows", "table=12") }},
+		{"live and stale flows", func() { l.Flow("del-flows", "table=11"); l.Flow("del-flows", "table=12") }},
+		{"the lease", func() {
+			l.Flow("del-flows", "--strict", "table=10,priority=101")
+			l.Flow("del-flows", "--strict", "table=10,priority=102")
+		}},
+		{"the first table", func() { l.Flow("del-flows", "table=10") }},
+	} {
+		tc.change()
+		mu.Lock()
+		what, looked = tc.what, 0
+		mu.Unlock()
+		l.proxy.Set(func(f *oftest.Faults) { f.After = look })
+		l.clock += checkEvery
+		res := l.update(t, time.Minute, seven("p2"))
+		l.proxy.Set(func(f *oftest.Faults) { f.After = nil })
+		if !strings.Contains(res.Repaired, "table 1") && !strings.Contains(res.Repaired, "lease") {
+			t.Errorf("%s: it is not reported: %q", tc.what, res.Repaired)
+		}
+		mu.Lock()
+		if looked == 0 {
+			t.Errorf("%s: nothing was written", tc.what)
+		}
+		mu.Unlock()
+		l.is(t, tc.what, 2, 7<<7|5)
+		if strings.Contains(l.flows(), fmt.Sprintf("priority=%d", priorityAside)) {
+			t.Errorf("%s: the port is still led to the stale table\n%s", tc.what, l.flows())
+		}
+	}
+}
