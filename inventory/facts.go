@@ -64,12 +64,12 @@ type Facts struct {
 	Strip           *bool          `key:"strip" hash:"late" doc:"A port removes the tag."`
 	Entries         *int           `key:"entries" range:"0 16777216" hash:"late" doc:"How many entries the table of the rules takes."`
 	RuleChange      *time.Duration `key:"rule_change" range:"0s 1h" hash:"late" doc:"The longest that a change of one signal's rules took, until the device acknowledged it."`
-	AckToWire       *time.Duration `key:"ack_to_wire" range:"0s 1h" hash:"late" doc:"The longest from the device's acknowledgement until frames showed the change."`
+	AckToWire       *time.Duration `key:"ack_to_wire" range:"1ns 1h" hash:"late" doc:"The longest from the device's acknowledgement until frames showed the change."`
 	Lease           *bool          `key:"lease" hash:"late" doc:"The device falls back by itself when csig is gone."`
-	FallbackAfter   *time.Duration `key:"fallback_after" range:"0s 1h" hash:"late" doc:"The longest from the end of a lease until frames showed the fallback."`
+	FallbackAfter   *time.Duration `key:"fallback_after" range:"1ns 1h" hash:"late" doc:"The longest from the end of a lease until frames showed the fallback."`
 	SurvivesReboot  *bool          `key:"survives_reboot" hash:"late" doc:"The setup is there after a restart."`
 	SurvivesFlap    *bool          `key:"survives_link_flap" hash:"late" doc:"The setup is there after a link was down."`
-	CounterRefresh  *time.Duration `key:"counter_refresh" range:"0s 1h" hash:"late" doc:"How often the device refreshes its counters."`
+	CounterRefresh  *time.Duration `key:"counter_refresh" range:"0s 1h" hash:"late" doc:"How often the device refreshes its counters, at most: what was seen is no less."`
 	CounterOverhead *uint8         `key:"counter_overhead" range:"0 64" hash:"late" doc:"Bytes that a frame takes on the wire beyond what its octet counter counts."`
 
 	Reasons FactReasons `key:"reasons" hash:"late" doc:"What was seen, by the keys of what failed."`

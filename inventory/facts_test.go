@@ -38,7 +38,7 @@ func drawFacts(t *rapid.T) *Facts {
 		case **uint8:
 			*to = ptr(rapid.Uint8Range(0, 64).Draw(t, k.name))
 		case **time.Duration:
-			*to = ptr(time.Duration(rapid.IntRange(0, 1e9).Draw(t, k.name)))
+			*to = ptr(time.Duration(rapid.IntRange(1, 1e9).Draw(t, k.name)))
 		case **[]string:
 			*to = ptr(rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"PCP", "DEI", "VID"}), 0, 3, rapid.ID).Draw(t, k.name))
 		case **[]VIDRange:

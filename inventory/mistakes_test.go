@@ -319,6 +319,8 @@ var mistakes = []struct {
 	{"facts: VIDs octal", facts("dropped_vids: [012]")},
 	{"facts: entries negative", facts("entries: -1")},
 	{"facts: duration without unit", facts("ack_to_wire: 12")},
+	{"facts: nothing to wait for", facts("ack_to_wire: 0s")},
+	{"facts: a fallback at once", facts("fallback_after: 0s")},
 	{"facts: a fallback without a lease", facts("lease: false\n    fallback_after: 1s")},
 	{"facts: a reason of nothing", facts("reasons: {hitless: a frame had neither value}")},
 	{"facts: a reason of an unknown key", facts("hitless: false\n    reasons: {hitles: a frame had neither value}")},

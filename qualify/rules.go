@@ -90,7 +90,7 @@ func (r *Result) duration(name string) *time.Duration {
 	if !ok {
 		return nil
 	}
-	return fact(time.Duration(math.Ceil(n)) * time.Millisecond)
+	return fact(time.Duration(max(1, math.Ceil(n))) * time.Millisecond) // an upper bound, never 0
 }
 
 // heldFor is a lease that no experiment outlives without renewing it.

@@ -77,7 +77,7 @@ func openFlowOf(dev *inventory.Device) (openflow.Config, *openflow.Keys, error) 
 		return openflow.Config{}, nil, &vendors.PermanentError{Err: errors.New("the device has no OpenFlow connection: add management: {openflow: {…}} to the fleet file (docs/openflow.md)")}
 	}
 	c := openflow.Config{Platform: dev.Platform, Table: k.Table, OrdinaryVLANs: openflow.OrdinaryVLANs(k.OrdinaryVLANs)}
-	if f := dev.Facts; f != nil && f.AckToWire != nil {
+	if f := dev.Facts; f != nil && f.AckToWire != nil && *f.AckToWire > 0 { // 0 is below what can be measured
 		c.AckDelay, c.Measured = *f.AckToWire, f
 	}
 	return c, k, nil

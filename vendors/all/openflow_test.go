@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors/openflow"
@@ -86,4 +87,20 @@ func TestOpenFlowListens(t *testing.T) {
 		t.Fatalf("the address was closed: %v", err)
 	}
 	c.Close()
+}
+
+// TestAckToWireOfNothing: a delay of 0 is no measurement that a driver need not wait.
+func TestAckToWireOfNothing(t *testing.T) {
+	f, err := inventory.Parse("x.yaml", fmt.Appendf(nil, openFlowFleet, openflow.Names[0], "    address: 192.0.2.1\n    management: {openflow: {plaintext: true}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, delay := range []time.Duration{0, time.Millisecond} {
+		d := f.Devices[0]
+		d.Facts = &inventory.Facts{AckToWire: &delay}
+		c, _, err := openFlowOf(&d)
+		if err != nil || c.AckDelay != delay || (c.Measured != nil) != (delay > 0) {
+			t.Errorf("%v: waits %v, measured %v, %v", delay, c.AckDelay, c.Measured, err)
+		}
+	}
 }
