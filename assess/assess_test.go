@@ -695,7 +695,7 @@ func TestFactsInAssessments(t *testing.T) {
 		"nothing measured": {want: []string{"so check: QoS", "so check: DEI", "so check: hashing", "so check: the VLAN", "csig apply does not set it up: its driver is experimental: never on a switch, and no facts are of its model; measure its model"}, refresh: "unknown"},
 		"opted in":         {optIn: true, want: []string{"so check: QoS", "so check: DEI", "so check: hashing", "so check: the VLAN", "its driver is experimental (never on a switch), and no facts are of its model"}, refresh: "unknown"},
 		"measured": {facts: measured, want: []string{"so check: QoS", "so check: DEI", "so check: hashing", "so check: the VLAN"},
-			notes: "ECN is not marked behind the tag (ran on M32 1.2, 2026-11-22); it refreshes its counters every 3s (ran on M32 1.2, 2026-11-22)", refresh: "ran on M32 1.2, 2026-11-22"},
+			notes: "ECN is not marked behind the tag (ran on M32 1.2, 2026-11-22); it refreshes its counters at most every 3s (ran on M32 1.2, 2026-11-22)", refresh: "ran on M32 1.2, 2026-11-22"},
 		"no rule tried": {facts: noRule, want: []string{"so check: QoS", "so check: DEI", "so check: hashing", "so check: the VLAN", "csig apply does not set it up: its driver is experimental: never on a switch, and facts m32 do not show that its rules are right: update_exact was not tested; measure its model"},
 			notes: "frames with the tag of up to 9236 bytes without the FCS pass (ran on M32 1.2, 2026-11-22)", refresh: "unknown"},
 		"of another version": {facts: measured, identity: vendors.Identity{Version: "1.3"},
@@ -730,5 +730,26 @@ func TestFactsInAssessments(t *testing.T) {
 				t.Errorf("update: %+v", a.Devices[0].Update)
 			}
 		})
+	}
+}
+
+// What csig qualify saw of the counters' refresh is an upper bound: it does not make the
+// interval of counters longer that were read and are live.
+func TestMeasuredRefreshOfLiveCounters(t *testing.T) {
+	refresh := 3 * time.Second
+	q := &inventory.Facts{Name: "m32", Platform: "linux", Model: "M32", Version: "1.2", Date: "2026-11-22", TPIDs: []uint16{0x9900}, CounterRefresh: &refresh}
+	shortest := func(facts *inventory.Facts, c Freshness) int64 {
+		f := planstest.Fabric(1, 0, 1)
+		f.Devices[0].Facts = facts
+		return assessed1(f, func(*inventory.Device) Evidence {
+			return Evidence{Basis: BasisProbe, Observation: plans.Observation{Facts: planstest.Able}, Counters: c}
+		}).Devices[0].Signal.ShortestNS
+	}
+	live := Freshness{Source: "linux", Readings: 10, Kind: "live"}
+	if with, without := shortest(q, live), shortest(nil, live); with != without || with >= refresh.Nanoseconds() {
+		t.Errorf("the shortest honest interval of live counters is %d ns, and %d ns without facts", with, without)
+	}
+	if got := shortest(q, Freshness{Source: "snmp"}); got != refresh.Nanoseconds() {
+		t.Errorf("of counters that were not read it is %d ns", got)
 	}
 }

@@ -243,7 +243,7 @@ func (m *measured) others() {
 		m.note("latency_added", fmt.Sprintf("the rules and the tag add %v to a frame's latency", *q.LatencyAdded))
 	}
 	if q.CounterRefresh != nil {
-		m.note("counter_refresh", fmt.Sprintf("it refreshes its counters every %v", *q.CounterRefresh))
+		m.note("counter_refresh", fmt.Sprintf("it refreshes its counters at most every %v", *q.CounterRefresh))
 	}
 	if q.CounterOverhead != nil {
 		m.note("counter_overhead", fmt.Sprintf("its octet counters leave out %d bytes of what a frame takes on the wire", *q.CounterOverhead))

@@ -245,7 +245,11 @@ func ageText(s *assess.SignalAge) string {
 	case s.Refresh == "live":
 		text += ", whose counters are live"
 	case s.RefreshNS > 0:
-		text += fmt.Sprintf(", refreshed every %v", coarse(s.RefreshNS))
+		often := "every"
+		if strings.HasPrefix(s.Refresh, string(vendors.Ran)) { // what csig qualify saw is an upper bound
+			often = "at most every"
+		}
+		text += fmt.Sprintf(", refreshed %s %v", often, coarse(s.RefreshNS))
 		if !s.Measured {
 			text += " (" + s.Refresh + ")"
 		}
