@@ -1,8 +1,11 @@
 package qualify
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 
 	"github.com/vishvananda/netlink"
 
@@ -48,6 +51,28 @@ func OpenCard(port, name string) (*Port, error) {
 		return h.LinkSetDown(l)
 	}
 	return p, nil
+}
+
+// Restore brings up a card, of the calling thread's network namespace, that an interrupted
+// run has left down, as the report in its folder has noted.
+func Restore(folder, name string) error {
+	before, err := Load(filepath.Join(folder, reportJSON))
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case before.LinkDown != name:
+		return nil
+	}
+	l, err := netlink.LinkByName(name)
+	if err == nil {
+		err = netlink.LinkSetUp(l)
+	}
+	if err != nil {
+		return fmt.Errorf("bringing card %s up: %w", name, err)
+	}
+	return nil
 }
 
 // linked is a card with what takes its link down.

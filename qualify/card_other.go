@@ -8,3 +8,6 @@ import "errors"
 func OpenCard(string, string) (*Port, error) {
 	return nil, errors.New("csig qualify needs the packet sockets of Linux: run it on a Linux machine")
 }
+
+// Restore has nothing to do where no card can be opened.
+func Restore(string, string) error { return nil }

@@ -154,6 +154,13 @@ func (t *Trial) Note(format string, args ...any) {
 	t.Notes = append(t.Notes, fmt.Sprintf(format, args...))
 }
 
+// waits says what the experiment waits for.
+func (t *Trial) waits(format string, args ...any) {
+	if t.runner != nil {
+		t.runner.tell(Result{ID: t.ID, Title: t.Title, Found: fmt.Sprintf(format, args...)})
+	}
+}
+
 // Measured notes a number; its name ends with its unit.
 func (t *Trial) Measured(name string, value float64) {
 	t.Numbers = append(t.Numbers, Number{name, value})

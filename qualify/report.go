@@ -52,6 +52,7 @@ type Report struct {
 	Ended      time.Time    `json:"ended"`
 	Complete   bool         `json:"complete"`
 	Touched    bool         `json:"touched"`        // the device may have a setup of the run
+	LinkDown   string       `json:"link_down"`      // the card whose link the run has taken down; "": none
 	Foreign    int          `json:"foreign_frames"` // that arrived at the cards
 	Example    string       `json:"foreign_example"`
 	NoFacts    string       `json:"no_facts"` // why there is no facts.yaml

@@ -2,6 +2,7 @@ package qualify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -259,7 +260,7 @@ func linkFlap(ctx context.Context, t *Trial) error {
 			return err
 		}
 		if now != writes {
-			t.Fault("lost-by-link-flap", "after the link of %s was down, its port writes %s", p.Name, now)
+			t.Fault("lost-by-link-flap", "after the link of %s was down, %s writes %s", p.Name, t.Ports[1].Name, now)
 			if err := t.write(ctx, &setup, 1, held, heldFor); err != nil {
 				return err
 			}
@@ -275,7 +276,7 @@ func linkFlap(ctx context.Context, t *Trial) error {
 		}
 	}
 	if len(t.Faults) == 0 {
-		t.Found("rules and TPID are in effect after the links of both ports were down")
+		t.Found("the rules of %s, and the TPID of both ports, are in effect after the links of both were down", t.Ports[1].Name)
 	}
 	return nil
 }
@@ -283,6 +284,9 @@ func linkFlap(ctx context.Context, t *Trial) error {
 // flap takes a card's link down and up.
 func (t *Trial) flap(ctx context.Context, port int) error {
 	p := t.Ports[port]
+	if err := t.downNoted(p.Card); err != nil { // before it is so: a kill in between leaves a trace
+		return err
+	}
 	if err := p.Link(false); err != nil {
 		return fmt.Errorf("taking card %s down: %w", p.Card, err)
 	}
@@ -290,7 +294,16 @@ func (t *Trial) flap(ctx context.Context, port int) error {
 	if up := p.Link(true); up != nil {
 		return fmt.Errorf("bringing card %s up: %w", p.Card, up)
 	}
-	return err
+	return errors.Join(err, t.downNoted(""))
+}
+
+// downNoted writes down which card's link is down.
+func (t *Trial) downNoted(card string) error {
+	if t.runner == nil {
+		return nil
+	}
+	t.runner.report.LinkDown = card
+	return t.runner.save()
 }
 
 // booting is how long a restart may take, goesDown how long it may take to begin, and
@@ -319,11 +332,13 @@ func restarts(ctx context.Context, t *Trial) error {
 	if err := t.Restart(ctx); err != nil {
 		return Cannot("restarting the switch: %v", err)
 	}
+	t.waits("waiting up to %v until the switch is down", goesDown)
 	for t.sync(ctx, outage, 0, 1) == nil {
 		if time.Since(began) > goesDown {
 			return Cannot("frames pass without an interruption %v after the command that restarts the switch", goesDown)
 		}
 	}
+	t.waits("waiting up to %v until it forwards again", booting)
 	if err := t.learn(ctx, booting); err != nil {
 		return t.Positive("frames without a tag arrive after the restart", false, "%v", err)
 	}
@@ -338,7 +353,7 @@ func restarts(ctx context.Context, t *Trial) error {
 		return err
 	}
 	if now != untouched && now != fallsBack {
-		t.Fault("wrong-after-restart", "after the restart, and after the end of the lease, the port writes %s", now)
+		t.Fault("wrong-after-restart", "after the restart, and after the end of the lease, %s writes %s", t.Ports[1].Name, now)
 	}
 	var have vendors.Setup
 	for until := time.Now().Add(booting); ; {
@@ -365,9 +380,9 @@ func restarts(ctx context.Context, t *Trial) error {
 		return nil
 	}
 	if survives {
-		t.Found("after the restart the port writes the fallback until an agent programs it")
+		t.Found("after the restart %s writes the fallback until an agent programs it", t.Ports[1].Name)
 	} else {
-		t.Found("after the restart the port writes %s until an agent applies the setup", now)
+		t.Found("after the restart %s writes %s until an agent applies the setup", t.Ports[1].Name, now)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func ruleKey(ctx context.Context, t *Trial) error {
 	}
 	switch {
 	case right == arrived:
-		t.Found("rules take and leave tags by the VID on the wire, as %d of %d frames show", right, len(frames))
+		t.Found("rules of %s take and leave tags by the VID on the wire, as %d of %d frames show", t.Ports[1].Name, right, len(frames))
 	case changed == 0:
 		t.Fault("no-rewrite", "no tag is rewritten, whatever its VID: rules do not see the VID on the wire but perhaps the VLAN that the frame is bridged in, or they are not in effect at all")
 	case changed == arrived:
@@ -140,7 +140,7 @@ func rewrite(ctx context.Context, t *Trial) error {
 	case !nearlyAll(judged, w.total):
 		return Cannot("%d of %d frames (%.1f %%) could be judged, which is too few: the others are lost or altered without rules, too, or more were wrong than are tried without rules; see the experiments tpid, vids and marks", judged, w.total, share)
 	default:
-		t.Found("%d of %d frames (%.1f %%) are as the draft has them, and none was wrong by a rule", judged, w.total, share)
+		t.Found("%d of %d frames (%.1f %%), out of %s and %s, are as the draft has them, and none was wrong by a rule", judged, w.total, share, t.Ports[0].Name, t.Ports[1].Name)
 	}
 	return nil
 }

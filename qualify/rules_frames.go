@@ -156,7 +156,7 @@ func strip(ctx context.Context, t *Trial) error {
 		t.Fault("strip-"+code, "%d of %d frames: %s", bad, len(frames), text)
 	}
 	if bad == 0 {
-		t.Found("%d tags were removed, and nothing else", len(frames))
+		t.Found("%s removed the tags of %d frames, and nothing else", t.Ports[1].Name, len(frames))
 	}
 	return nil
 }

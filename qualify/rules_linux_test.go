@@ -18,6 +18,12 @@ import (
 // labBench is a bench at a software switch with these faults.
 func labBench(t testing.TB, faults qualifytest.Faults, ports int) *qualify.Bench {
 	t.Helper()
+	b, _ := labOf(t, faults, ports)
+	return b
+}
+
+func labOf(t testing.TB, faults qualifytest.Faults, ports int) (*qualify.Bench, *qualifytest.Lab) {
+	t.Helper()
 	f, err := inventory.Parse("fleet.yaml", []byte(strings.Replace(fleetText, "NETNS", "/run/netns/none", 1)))
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +53,7 @@ func labBench(t testing.TB, faults qualifytest.Faults, ports int) *qualify.Bench
 			t.Error(err)
 		}
 	})
-	return b
+	return b, lab
 }
 
 // absent are experiments that need what no test has at its switch: an ACL, a mirror, a LAG,

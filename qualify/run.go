@@ -39,7 +39,7 @@ type Options struct {
 	Version     string  // of csig
 
 	// Progress is called when an experiment begins, without an outcome, and when it has
-	// ended; before the first one without an ID, with a title that says what happens.
+	// ended; in between, where it waits for long, with what it waits for in Found; before the first one without an ID, with a title that says what happens.
 	Progress func(done, of int, r *Result)
 }
 
@@ -155,7 +155,7 @@ func open(b *Bench, o *Options) (*runner, error) {
 		return nil, fmt.Errorf("%s cannot be resumed: %s; name another folder", o.Folder, what)
 	}
 	r.report = before
-	r.report.Complete = false
+	r.report.Complete, r.report.LinkDown = false, "" // the cards are open: they are up
 	return r, nil
 }
 

@@ -201,6 +201,11 @@ func runBench(cmd *cobra.Command, b *qualify.Bench, o *qualifyOptions, cables []
 		if !o.IsCable && !slices.Contains(b.Device.PortNames(), port) {
 			return fmt.Errorf("--port %s: device %s has no port %s in the fleet file", c, b.Device.Name, port)
 		}
+		if o.Resume {
+			if err := qualify.Restore(o.Folder, card); err != nil {
+				return err
+			}
+		}
 		p, err := qualify.OpenCard(cmp.Or(port, card), card)
 		if err != nil {
 			return err
@@ -265,8 +270,12 @@ func (p *qualifyProgress) report(done, of int, r *qualify.Result) {
 	switch {
 	case r.ID == "" && p.live.terminal():
 		_ = p.live.redraw("", []string{r.Title})
+	case r.Outcome == "" && r.Found != "" && p.live.terminal():
+		_ = p.live.redraw("", []string{fmt.Sprintf("%d of %d: %s: %s", done+1, of, r.ID, r.Found)})
 	case r.Outcome == "" && p.live.terminal():
 		_ = p.live.redraw("", []string{fmt.Sprintf("%d of %d: %s: %s", done+1, of, r.ID, r.Title)})
+	case r.Outcome == "" && r.Found != "":
+		fmt.Fprintf(p.w, "%s: %s\n", r.ID, r.Found)
 	case r.Outcome == "":
 	case p.live.terminal():
 		_ = p.live.redraw(resultLine(r), nil)
