@@ -89,7 +89,7 @@ type valueNames map[string]uint16
 func (v *valueNames) readFrom(r *reader, n ast.Node, what string) bool {
 	entries, ok := r.entries(n, what)
 	for _, e := range entries {
-		number, valid := r.number(e.value, strings.TrimSuffix(what, "values")+e.name, 1<<16-1)
+		number, valid := r.number(e.value, strings.TrimSuffix(what, "values")+e.name, 0, 1<<16-1)
 		if ok = ok && valid; *v == nil {
 			*v = make(valueNames)
 		}

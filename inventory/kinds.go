@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -63,7 +64,7 @@ func valueKind(t reflect.Type, tag reflect.StructTag) *kind {
 		if err != nil || err2 != nil {
 			panic(fmt.Sprintf("inventory: %q to %q is no range of numbers", least, most))
 		}
-		return numberKind(low, high, "")
+		return numberKind(low, high, tag.Get("low"), tag.Get("hint"))
 	}
 	is, argument, _ := strings.Cut(tag.Get("is"), " ")
 	if k := namedKind(is, argument); k != nil {
@@ -124,7 +125,7 @@ func namedKind(is, argument string) *kind {
 	case "links":
 		return &kind{form: func() *schema { return anyForm(listForm(textForm("")), textForm("")) }}
 	case "port":
-		return numberKind(1, 1<<16-1, "port 0 cannot be asked")
+		return numberKind(1, 1<<16-1, "port 0 cannot be asked", "")
 	case "mtu":
 		return checkedKind(func() *schema { return numberForm(minMTU, maxMTU) }, parseMTU, writeNumber)
 	case "speed":
@@ -322,12 +323,14 @@ func textKind(form *schema, plain bool, read textReader) *kind {
 
 // numberKind is a whole number. One below the least is wrong here where there are
 // words for it, and otherwise where it is used.
-func numberKind(least, most int, low string) *kind {
+// numberKind is a number of a range; low says why there is a least one, and hint what to
+// write instead.
+func numberKind(least, most int, low, hint string) *kind {
 	return &kind{
 		read: func(r *reader, n ast.Node, what string, to reflect.Value) bool {
-			v, ok := r.number(n, what, uint64(most))
-			if ok && low != "" && v < uint64(least) {
-				r.errorf(n, "", "%s: %s", what, low)
+			v, ok := r.number(n, what, uint64(least), uint64(most))
+			if ok && v < uint64(least) {
+				r.errorf(n, hint, "%s: %s", what, cmp.Or(low, fmt.Sprintf("%d is too small: want %d to %d", v, least, most)))
 			}
 			setNumber(to, v)
 			return ok

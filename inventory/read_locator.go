@@ -121,7 +121,7 @@ func (r *reader) encodeLM(sig quantize.Signal, n ast.Node, what string) (mask, v
 	all := layout.LMAllOnes()
 	entries, isMapping := r.fields(n, what)
 	if !isMapping {
-		v, ok := r.number(n, what, 1<<16-1)
+		v, ok := r.number(n, what, 0, 1<<16-1)
 		if !ok {
 			return 0, 0, false
 		}

@@ -153,7 +153,7 @@ func (p *profileReader) signal(sig quantize.Signal, field string, n ast.Node, sp
 		}
 	}
 	if s := o.get("initial_s"); s != nil {
-		if v, ok := p.number(s, what+".initial_s", quantize.NumBuckets-1); ok {
+		if v, ok := p.number(s, what+".initial_s", 0, quantize.NumBuckets-1); ok {
 			if p.profile.InitialS == nil {
 				p.profile.InitialS = make(map[quantize.Signal]uint8)
 			}

@@ -377,15 +377,16 @@ func (r *reader) bool(n ast.Node, what string) bool {
 // A leading zero would make an octal number of it for some, not for others.
 var wholeNumber = regexp.MustCompile(`^(0|[1-9][0-9]*|0x[0-9a-fA-F]+)$`)
 
-// number reads a whole number from 0 to limit.
-func (r *reader) number(n ast.Node, what string, limit uint64) (uint64, bool) {
+// number reads a whole number up to limit; that it is not below least is its caller's to
+// check.
+func (r *reader) number(n ast.Node, what string, least, limit uint64) (uint64, bool) {
 	return parsed(r, n, what, func(text string, quote func(string) string) (uint64, string, string) {
 		if !wholeNumber.MatchString(text) {
-			return 0, fmt.Sprintf("want a whole number from 0 to %d without leading zeros, found %s", limit, quote(text)), ""
+			return 0, fmt.Sprintf("want a whole number from %d to %d without leading zeros, found %s", least, limit, quote(text)), ""
 		}
 		v, err := strconv.ParseUint(text, 0, 64)
 		if err != nil || v > limit {
-			return 0, fmt.Sprintf("%s is too large: want 0 to %d", text, limit), ""
+			return 0, fmt.Sprintf("%s is too large: want %d to %d", text, least, limit), ""
 		}
 		return v, "", ""
 	})

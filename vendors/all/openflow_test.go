@@ -39,7 +39,11 @@ func TestOpenFlowKeys(t *testing.T) {
 		{address + "    management: {openflow: {tls: {ca: /a}}}", "want ca, cert and key"},
 		{address + "    management: {openflow: {plaintext: true, listen: 192.0.2.5}}", "which one it is"},
 		{address + "    management: {openflow: {plaintext: true, datapath: a1}}", "hexadecimal digits"},
-		{address + "    management: {openflow: {plaintext: true, table: 253}}", "252"},
+		{address + "    management: {openflow: {plaintext: true, table: 253}}", "253 is too large: want 1 to 252"},
+		{address + "    management: {openflow: {plaintext: true, table: 0}}", "every frame begins in table 0"},
+		{address + "    management: {openflow: {plaintext: true, table: 0}}", "x.yaml:9:53"},
+		{address + "    management: {openflow: {plaintext: true, priority: 0, forwarding: [{in_port: p1, port: p2}]}}", "0 is too small: want 1 to 65532"},
+		{address + "    management: {openflow: {plaintext: true, port: 70000}}", "want 1 to 65535"},
 		{address + "    management: {openflow: {plaintext: true, role: slave}}", "equal"},
 	} {
 		for _, name := range openflow.Names {
