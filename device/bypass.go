@@ -10,12 +10,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/all"
 	"github.com/csig-agent/csig/vendors/linux"
 	"github.com/csig-agent/csig/vendors/ssh"
 )
@@ -63,8 +65,21 @@ func (o *Opener) bypassDaemon(ctx context.Context, d *inventory.Device, login *s
 	if err != nil {
 		return restoredByAgent(direct, "%s, and restores its rules when it is started: no off-marker could be written there: %w; keep it from being started, or make the file %s yourself", reason, err, marker), nil
 	}
+	if at, err := all.OpenFlowListen(d); errors.Is(err, syscall.EADDRINUSE) {
+		return nil, errors.Join(heldError(reason, at, socket, marker), direct.Close())
+	}
 	o.Bypassed(d.Name, reason, marker)
 	return direct, nil
+}
+
+// heldError is that of a device whose agent still holds the address that its switch dials,
+// although it does not answer.
+func heldError(reason, at, socket, marker string) error {
+	who, end := "another process", "find it (ss -ltnp) and end it"
+	if pid := listenerPID(socket); pid != 0 {
+		who, end = fmt.Sprintf("its process %d", pid), fmt.Sprintf("end it (kill -9 %d)", pid)
+	}
+	return fmt.Errorf("%s, and %s holds %s, which the switch connects to: the switch is not reached; %s, and run csig off again (the off-marker %s is written)", reason, who, at, end, marker)
 }
 
 // openDirect opens a device without its daemon. run runs commands on it, and ends with the

@@ -79,3 +79,12 @@ func inNamespace[T any](netns string, f func() (T, error)) (out T, err error) {
 	<-done
 	return out, err
 }
+
+// listenerPID is the process that listens at a unix socket; 0: none, or unknown.
+func listenerPID(socket string) int {
+	at, err := listenerAt(socket)
+	if err != nil {
+		return 0
+	}
+	return int(at.Pid)
+}

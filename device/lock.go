@@ -34,7 +34,7 @@ func (l *Lock) Take(d *inventory.Device) error {
 	if l.held[remote] != nil || locksItself(all.Default(), d) {
 		return nil
 	}
-	free, err := lockDevice(remote, l.Log)
+	free, err := lockDevice(remote, d.Name, l.Log)
 	if err != nil {
 		return err
 	}

@@ -32,19 +32,20 @@ var errOtherAgent = errors.New("another csig agent programs the ports of this ne
 // Any process in the namespace may bind that name. Where a process that cannot
 // program ports has bound it, a byte of a file beside the agent's usual socket, to
 // which only its owner has access, is the lock instead; otherwise no file is made.
-func lockDevice(remote string, log *logrus.Entry) (unlock func(), err error) {
-	of := ""
+func lockDevice(remote, device string, log *logrus.Entry) (unlock func(), err error) {
+	of, other := "", errOtherAgent
 	if remote != "" {
+		other = fmt.Errorf("another csig agent on this machine sets up %s (%s): stop it first, or use --dry-run", device, remote)
 		of = fmt.Sprintf("-%.16x", sha256.Sum256([]byte(remote)))
 	}
-	return lock(lockName+of, filepath.Join(filepath.Dir(api.DefaultSocket()), "lock"+of), log)
+	return lock(lockName+of, filepath.Join(filepath.Dir(api.DefaultSocket()), "lock"+of), other, log)
 }
 
-func lock(name, file string, log *logrus.Entry) (func(), error) {
+func lock(name, file string, other error, log *logrus.Entry) (func(), error) {
 	ln, err := net.Listen("unix", name)
 	switch {
 	case err == nil:
-		f, err := lockNamespace(file, false)
+		f, err := lockNamespace(file, false, other)
 		if err != nil {
 			return nil, errors.Join(err, ln.Close())
 		}
@@ -57,16 +58,16 @@ func lock(name, file string, log *logrus.Entry) (func(), error) {
 		return nil, fmt.Errorf("locking the device: %w", err)
 	}
 	if holder, err := holderOf(name); err != nil || holder == "" {
-		return nil, errors.Join(errOtherAgent, err)
+		return nil, errors.Join(other, err)
 	}
-	f, err := lockNamespace(file, true)
+	f, err := lockNamespace(file, true, other)
 	if err != nil {
 		return nil, err
 	}
 	// Again, behind the file: who bound the name in between may have found none.
 	holder, err := holderOf(name)
 	if err != nil || holder == "" {
-		return nil, errors.Join(errOtherAgent, err, f.Close())
+		return nil, errors.Join(other, err, f.Close())
 	}
 	log.WithField("holder", holder).Warn("a process that cannot run an agent holds the lock's name " + name + ": " + file + " is the lock instead")
 	return func() { _ = f.Close() }, nil
@@ -151,7 +152,7 @@ func mayProgram(pid int) bool {
 // lockNamespace locks, in a file that all network namespaces share, the byte that is
 // this namespace's number. Without the file it returns nil, unless it may be
 // made. The lock ends with the file's closing.
-func lockNamespace(name string, create bool) (*os.File, error) {
+func lockNamespace(name string, create bool, other error) (*os.File, error) {
 	flags := os.O_RDWR | unix.O_NOFOLLOW
 	if create {
 		flags |= os.O_CREATE
@@ -170,7 +171,7 @@ func lockNamespace(name string, create bool) (*os.File, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("locking the device: %w", err), f.Close())
 	}
-	if err := rollout.LockByte(f, at, errOtherAgent); err != nil {
+	if err := rollout.LockByte(f, at, other); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil

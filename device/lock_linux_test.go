@@ -8,10 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/sirupsen/logrus"
+
+	"github.com/csig-agent/csig/inventory"
 )
 
 // squatEnv names what the test's own program is to bind.
@@ -94,7 +97,7 @@ func TestLock(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			name, file := fmt.Sprintf("@csig-lock-test-%d-%d", os.Getpid(), i), filepath.Join(t.TempDir(), "lock")
 			end := startSquatter(t, name, tc.attr)
-			unlock, err := lock(name, file, log)
+			unlock, err := lock(name, file, errOtherAgent, log)
 			if !tc.free {
 				if !errors.Is(err, errOtherAgent) {
 					t.Fatalf("%v, want %v", err, errOtherAgent)
@@ -107,15 +110,15 @@ func TestLock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := lock(name, file, log); !errors.Is(err, errOtherAgent) {
+			if _, err := lock(name, file, errOtherAgent, log); !errors.Is(err, errOtherAgent) {
 				t.Errorf("a second agent: %v, want %v", err, errOtherAgent)
 			}
 			end()
-			if _, err := lock(name, file, log); !errors.Is(err, errOtherAgent) {
+			if _, err := lock(name, file, errOtherAgent, log); !errors.Is(err, errOtherAgent) {
 				t.Errorf("a second agent, when the name is free again: %v, want %v", err, errOtherAgent)
 			}
 			unlock()
-			again, err := lock(name, file, log)
+			again, err := lock(name, file, errOtherAgent, log)
 			if err != nil {
 				t.Fatalf("when the first has ended: %v", err)
 			}
@@ -128,18 +131,18 @@ func TestLock(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, create := range []bool{false, true} {
-			if f, err := lockNamespace(file, create); !errors.Is(err, syscall.ELOOP) {
+			if f, err := lockNamespace(file, create, errOtherAgent); !errors.Is(err, syscall.ELOOP) {
 				t.Errorf("create %v: %v, %v", create, f, err)
 			}
 		}
 	})
 	t.Run("no process", func(t *testing.T) {
 		name, file := fmt.Sprintf("@csig-lock-test-%d", os.Getpid()), filepath.Join(t.TempDir(), "lock")
-		unlock, err := lock(name, file, log)
+		unlock, err := lock(name, file, errOtherAgent, log)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := lock(name, file, log); !errors.Is(err, errOtherAgent) {
+		if _, err := lock(name, file, errOtherAgent, log); !errors.Is(err, errOtherAgent) {
 			t.Errorf("a second agent: %v, want %v", err, errOtherAgent)
 		}
 		unlock()
@@ -147,4 +150,21 @@ func TestLock(t *testing.T) {
 			t.Error("a file is made without need")
 		}
 	})
+}
+
+// TestLockNames: the error of a remote device's lock says which device it is.
+func TestLockNames(t *testing.T) {
+	d := &inventory.Device{Name: "hw1", Address: "192.0.2.1", Management: inventory.Management{SSH: &inventory.SSH{User: "x"}}}
+	d.Management.Daemon = &inventory.Daemon{At: inventory.Here, Socket: filepath.Join(t.TempDir(), "x.sock")}
+	logger := logrus.New()
+	logger.SetOutput(io.Discard)
+	one, two := &Lock{Log: logrus.NewEntry(logger)}, &Lock{Log: logrus.NewEntry(logger)}
+	defer one.Close()
+	defer two.Close()
+	if err := one.Take(d); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.Take(d); err == nil || !strings.Contains(err.Error(), "another csig agent on this machine sets up hw1 (192.0.2.1)") || strings.Contains(err.Error(), "namespace") {
+		t.Error(err)
+	}
 }

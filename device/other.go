@@ -19,9 +19,11 @@ func openLinux(*quantize.Profile, *inventory.Device) (counters.Source, error) {
 
 func linuxDetails(counters.Source) (details, limitations []string) { return nil, nil }
 
-func lockDevice(string, *logrus.Entry) (func(), error) { return nil, NeedsLinux("agent") }
+func lockDevice(string, string, *logrus.Entry) (func(), error) { return nil, NeedsLinux("agent") }
 
 func findLocalAgentIn(string) (*localAgent, error) { return nil, nil } // none runs here
+
+func listenerPID(string) int { return 0 }
 
 // NeedsLinux is the error of a command that needs a Linux kernel.
 func NeedsLinux(what string) error {

@@ -68,7 +68,7 @@ func notAddress(text string, quote func(string) string) (problem, hint string) {
 	case err == nil:
 		return "", ""
 	case hostPort.MatchString(text):
-		hint = "leave the port out: it belongs to counters, e.g. snmp: {port: 161}"
+		hint = "leave the port out: a key of its own has it, e.g. snmp: {port: 161} or openflow: {port: 6653}"
 	default:
 		hint = "e.g. 192.0.2.7, 2001:db8::7 or leaf-1.example.net"
 	}

@@ -94,22 +94,47 @@ const (
 	listenLinger = time.Minute
 )
 
-// OpenFlowSession connects with a device that speaks OpenFlow 1.3. Those of one device
-// share a connection, which is made at the first use; done gives it back.
-func OpenFlowSession(dev *inventory.Device) (connect func(context.Context) (*ofp.Conn, error), done func() error, err error) {
+// openFlowSession is how to reach a device that speaks OpenFlow 1.3.
+func openFlowSession(dev *inventory.Device) (cfg ofp.Config, err error) {
 	k, ok := inventory.OwnKeys[*openflow.Keys](dev)
 	if !ok {
-		return nil, nil, &vendors.PermanentError{Err: errors.New("the device has no OpenFlow connection: add management: {openflow: {…}} to the fleet file (docs/openflow.md)")}
+		return cfg, &vendors.PermanentError{Err: errors.New("the device has no OpenFlow connection: add management: {openflow: {…}} to the fleet file (docs/openflow.md)")}
 	}
 	if k.Listen == "" && dev.Address == "" {
-		return nil, nil, &vendors.PermanentError{Err: errors.New("the device has no address, and no listen for the switch to connect to: add one to the fleet file")}
+		return cfg, &vendors.PermanentError{Err: errors.New("the device has no address, and no listen for the switch to connect to: add one to the fleet file")}
 	}
-	cfg, err := k.Session(dev.Address)
-	if err != nil {
-		return nil, nil, &vendors.PermanentError{Err: err}
+	if cfg, err = k.Session(dev.Address); err != nil {
+		return cfg, &vendors.PermanentError{Err: err}
 	}
 	if cfg.Listen != "" {
 		cfg.Linger = listenLinger
+	}
+	return cfg, nil
+}
+
+// OpenFlowListen opens the address that a device's switch dials, and leaves it open for the
+// calls that follow. at is "" where none does; the error is why it cannot be opened.
+func OpenFlowListen(dev *inventory.Device) (at string, err error) {
+	if k, ok := inventory.OwnKeys[*openflow.Keys](dev); !ok || k.Listen == "" {
+		return "", nil
+	}
+	cfg, err := openFlowSession(dev)
+	if err != nil {
+		return "", err
+	}
+	s, err := ofp.Open(cfg)
+	if err != nil {
+		return cfg.Listen, err
+	}
+	return cfg.Listen, s.Close()
+}
+
+// OpenFlowSession connects with a device that speaks OpenFlow 1.3. Those of one device
+// share a connection, which is made at the first use; done gives it back.
+func OpenFlowSession(dev *inventory.Device) (connect func(context.Context) (*ofp.Conn, error), done func() error, err error) {
+	cfg, err := openFlowSession(dev)
+	if err != nil {
+		return nil, nil, err
 	}
 	var mu sync.Mutex
 	var session *ofp.Session

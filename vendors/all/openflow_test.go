@@ -43,6 +43,8 @@ func TestOpenFlowKeys(t *testing.T) {
 		{address + "    management: {openflow: {plaintext: true, table: 0}}", "every frame begins in table 0"},
 		{address + "    management: {openflow: {plaintext: true, table: 0}}", "x.yaml:9:53"},
 		{address + "    management: {openflow: {plaintext: true, priority: 0, forwarding: [{in_port: p1, port: p2}]}}", "0 is too small: want 1 to 65532"},
+		{"    management: {openflow: {plaintext: true, listen: nohost, datapath: 0xa1}}", "want an IP address of this machine"},
+		{"    address: 192.0.2.1:6653\n    management: {openflow: {plaintext: true}}", "openflow: {port: 6653}"},
 		{address + "    management: {openflow: {plaintext: true, port: 70000}}", "want 1 to 65535"},
 		{address + "    management: {openflow: {plaintext: true, role: slave}}", "equal"},
 	} {

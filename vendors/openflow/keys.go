@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 
 	"github.com/csig-agent/csig/inventory"
@@ -62,6 +63,9 @@ func (k *Keys) Check(m inventory.Mapping) {
 	}
 	if m.Has("listen") && !m.Has("datapath") {
 		m.Wrong("listen", "add datapath: 0x…, which the switch shows beside its controllers", "any switch may connect there: which one it is, its datapath ID says")
+	}
+	if _, err := netip.ParseAddr(k.Listen); m.Has("listen") && err != nil {
+		m.WrongValue("listen", "e.g. listen: 192.0.2.5, or 0.0.0.0 for all", "want an IP address of this machine")
 	}
 	for _, key := range []string{"priority", "entries"} {
 		if m.Has(key) && !m.Has("forwarding") {
