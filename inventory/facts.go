@@ -33,27 +33,28 @@ type Facts struct {
 	TPIDs       []uint16 `key:"tpids,need,flow" is:"tpid" hint:"e.g. tpids: [0x9900]" doc:"TPIDs of the tags that it was measured with; of others nothing is known."`
 
 	// Frames with a tag, where no rule of csig applies.
-	Passthrough    *bool       `key:"passthrough" hash:"late" doc:"Frames with the tag leave as they came."`
-	TagsInFront    *int        `key:"tags_in_front" range:"0 3" hash:"late" doc:"How many VLAN tags may stand in front of it."`
-	MaxFrame       *int        `key:"max_frame" range:"64 65535" hash:"late" doc:"The largest frame with a tag that passes, in bytes from the destination MAC address on, without the FCS."`
-	Loses          *[]string   `key:"loses,flow" words:"PCP DEI VID" hash:"late" doc:"Fields of the tag that do not survive, be it rewritten or not."`
-	TriedVIDs      *[]VIDRange `key:"tried_vids,flow" hash:"late" doc:"The VIDs that were tried."`
-	DroppedVIDs    *[]VIDRange `key:"dropped_vids,flow" hash:"late" doc:"VIDs of the tag with which frames do not arrive."`
-	Independent    *bool       `key:"bridging_vlan_independent" hash:"late" doc:"The VLAN that frames are bridged in does not follow the tag's VID."`
-	Learning       *bool       `key:"learning_unaffected" hash:"late" doc:"MAC addresses are learned as from frames without the tag."`
-	Flooding       *bool       `key:"flooding_unaffected" hash:"late" doc:"Frames to unknown and group addresses reach the ports that they reach without the tag."`
-	VLANsUnchanged *bool       `key:"vlans_unchanged" hash:"late" doc:"Frames without the tag, in VLANs or in none, pass as without csig."`
-	BPDU           *bool       `key:"bpdu_unaffected" hash:"late" doc:"BPDUs with a tag are treated as those without."`
-	LLDP           *bool       `key:"lldp_unaffected" hash:"late" doc:"LLDP frames with a tag are treated as those without."`
-	StormControl   *bool       `key:"storm_control_unaffected" hash:"late" doc:"Storm control counts frames with a tag."`
-	ACL            *bool       `key:"acl_unaffected" hash:"late" doc:"The operator's ACLs match behind the tag."`
-	Mirror         *bool       `key:"mirror_unaffected" hash:"late" doc:"Mirrored frames have the tag."`
-	SFlow          *bool       `key:"sflow_unaffected" hash:"late" doc:"sFlow samples have the tag."`
-	PFC            *bool       `key:"pfc_unaffected" hash:"late" doc:"PFC pauses frames with the tag as those without."`
-	ECN            *bool       `key:"ecn_unaffected" hash:"late" doc:"ECN is marked behind the tag."`
-	DSCP           *bool       `key:"dscp_unaffected" hash:"late" doc:"DSCP is found behind the tag, and kept."`
-	Queue          *bool       `key:"queue_unaffected" hash:"late" doc:"The tag changes no frame's queue."`
-	Hash           *[]string   `key:"hash,flow" words:"MAC IP L4 PCP DEI VID" hash:"late" doc:"Fields by which ECMP and LAG choose for frames with the tag."`
+	Passthrough     *bool       `key:"passthrough" hash:"late" doc:"Frames with the tag leave as they came."`
+	TagsInFront     *int        `key:"tags_in_front" range:"0 3" hash:"late" doc:"How many VLAN tags stood in front of it at most, with which it passed."`
+	TagsInFrontFail *int        `key:"tags_in_front_fail" range:"1 3" hash:"late" doc:"How many VLAN tags stood in front of it at least, with which it did not pass."`
+	MaxFrame        *int        `key:"max_frame" range:"64 65535" hash:"late" doc:"The largest frame with a tag that passes, in bytes from the destination MAC address on, without the FCS."`
+	Loses           *[]string   `key:"loses,flow" words:"PCP DEI VID" hash:"late" doc:"Fields of the tag that do not survive, be it rewritten or not."`
+	TriedVIDs       *[]VIDRange `key:"tried_vids,flow" hash:"late" doc:"The VIDs that were tried."`
+	DroppedVIDs     *[]VIDRange `key:"dropped_vids,flow" hash:"late" doc:"VIDs of the tag with which frames do not arrive."`
+	Independent     *bool       `key:"bridging_vlan_independent" hash:"late" doc:"The VLAN that frames are bridged in does not follow the tag's VID."`
+	Learning        *bool       `key:"learning_unaffected" hash:"late" doc:"MAC addresses are learned as from frames without the tag."`
+	Flooding        *bool       `key:"flooding_unaffected" hash:"late" doc:"Frames to unknown and group addresses reach the ports that they reach without the tag."`
+	VLANsUnchanged  *bool       `key:"vlans_unchanged" hash:"late" doc:"Frames without the tag, in VLANs or in none, pass as without csig."`
+	BPDU            *bool       `key:"bpdu_unaffected" hash:"late" doc:"BPDUs with a tag are treated as those without."`
+	LLDP            *bool       `key:"lldp_unaffected" hash:"late" doc:"LLDP frames with a tag are treated as those without."`
+	StormControl    *bool       `key:"storm_control_unaffected" hash:"late" doc:"Storm control counts frames with a tag."`
+	ACL             *bool       `key:"acl_unaffected" hash:"late" doc:"The operator's ACLs match behind the tag."`
+	Mirror          *bool       `key:"mirror_unaffected" hash:"late" doc:"Mirrored frames have the tag."`
+	SFlow           *bool       `key:"sflow_unaffected" hash:"late" doc:"sFlow samples have the tag."`
+	PFC             *bool       `key:"pfc_unaffected" hash:"late" doc:"PFC pauses frames with the tag as those without."`
+	ECN             *bool       `key:"ecn_unaffected" hash:"late" doc:"ECN is marked behind the tag."`
+	DSCP            *bool       `key:"dscp_unaffected" hash:"late" doc:"DSCP is found behind the tag, and kept."`
+	Queue           *bool       `key:"queue_unaffected" hash:"late" doc:"The tag changes no frame's queue."`
+	Hash            *[]string   `key:"hash,flow" words:"MAC IP L4 PCP DEI VID" hash:"late" doc:"Fields by which ECMP and LAG choose for frames with the tag."`
 	// LatencyAdded is the median with the tag and rules less the median without.
 	LatencyAdded *time.Duration `key:"latency_added" range:"0s 1s" hash:"late" doc:"What the rules and the tag add to a frame's latency."`
 
@@ -81,6 +82,9 @@ func (f *Facts) Check(m Mapping) {
 		if !m.Has(key) {
 			m.WrongValue("reasons", "give the key's value, or leave its reason out", "reasons: %s was not measured", key)
 		}
+	}
+	if f.TagsInFront != nil && f.TagsInFrontFail != nil && *f.TagsInFrontFail <= *f.TagsInFront {
+		m.refuse("is to be more than tags_in_front, with which it passed", "tags_in_front_fail")
 	}
 	if f.FallbackAfter != nil && f.Lease != nil && !*f.Lease {
 		m.refuse("has no meaning where nothing falls back", "fallback_after")

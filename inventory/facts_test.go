@@ -32,8 +32,11 @@ func drawFacts(t *rapid.T) *Facts {
 			*to = ptr(rapid.Bool().Draw(t, k.name))
 		case **int:
 			*to = ptr(64 + rapid.IntRange(0, 1000).Draw(t, k.name))
-			if k.name == "tags_in_front" {
-				*to = ptr(rapid.IntRange(0, 3).Draw(t, k.name))
+			switch k.name {
+			case "tags_in_front":
+				*to = ptr(rapid.IntRange(0, 1).Draw(t, k.name))
+			case "tags_in_front_fail":
+				*to = ptr(rapid.IntRange(2, 3).Draw(t, k.name))
 			}
 		case **uint8:
 			*to = ptr(rapid.Uint8Range(0, 64).Draw(t, k.name))
@@ -96,7 +99,7 @@ func exampleFacts() *Facts {
 	return &Facts{
 		Name: "example-32x", Platform: "sonic", Model: "Example 32X", ASIC: "Example ASIC", Version: "SONiC.202511", ConfigHash: "9f2c41d07b5e", Date: "2026-11-22", CSIG: "dev",
 		TPIDs:       []uint16{0x88a8},
-		Passthrough: ptr(true), TagsInFront: ptr(1), MaxFrame: ptr(9236), Loses: &[]string{"DEI"}, TriedVIDs: &[]VIDRange{{0, 4095}}, DroppedVIDs: &[]VIDRange{{0, 0}, {4095, 4095}},
+		Passthrough: ptr(true), TagsInFront: ptr(1), TagsInFrontFail: ptr(2), MaxFrame: ptr(9236), Loses: &[]string{"DEI"}, TriedVIDs: &[]VIDRange{{0, 4095}}, DroppedVIDs: &[]VIDRange{{0, 0}, {4095, 4095}},
 		Independent: ptr(true), Learning: ptr(true), Flooding: ptr(true), VLANsUnchanged: ptr(true), LLDP: ptr(true), ECN: ptr(false), Queue: ptr(true), Hash: &[]string{"MAC"},
 		LatencyAdded: ptr(40 * time.Nanosecond), SeesWireVID: ptr(true), UpdateExact: ptr(true), Hitless: ptr(true), Strip: ptr(true), Entries: ptr(256),
 		RuleChange: ptr(12 * time.Millisecond), AckToWire: ptr(35 * time.Millisecond), Lease: ptr(false), SurvivesReboot: ptr(false), SurvivesFlap: ptr(true),

@@ -319,6 +319,7 @@ var mistakes = []struct {
 	{"facts: VIDs octal", facts("dropped_vids: [012]")},
 	{"facts: entries negative", facts("entries: -1")},
 	{"facts: duration without unit", facts("ack_to_wire: 12")},
+	{"facts: a depth that passed and failed", facts("tags_in_front: 2\n    tags_in_front_fail: 2")},
 	{"facts: nothing to wait for", facts("ack_to_wire: 0s")},
 	{"facts: a fallback at once", facts("fallback_after: 0s")},
 	{"facts: a fallback without a lease", facts("lease: false\n    fallback_after: 1s")},

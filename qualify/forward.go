@@ -24,7 +24,7 @@ func Forwarding() []Experiment {
 		{ID: "tpid", Title: "Does a frame with the TPID pass untouched?", Key: "passthrough", Run: runTPID, Facts: passes},
 		{ID: "marks", Title: "Do PCP and DEI of the tag survive, all 16 of them?", Key: "loses", Run: runMarks, Facts: loses},
 		{ID: "vids", Title: "Does every VID pass, 0 to 4095?", Key: "dropped_vids", Run: runVIDs, Facts: vidFacts},
-		{ID: "positions", Title: "Behind how many VLAN tags does the tag pass, and before one?", Key: "tags_in_front", Run: runPositions, Facts: positionFacts},
+		{ID: "positions", Title: "Behind how many VLAN tags does the tag pass, and before one?", Key: "tags_in_front_fail", Run: runPositions, Facts: positionFacts},
 		{ID: "mtu", Title: "How large can a frame with the tag be?", Key: "max_frame", Run: runMTU, Facts: func(r *Result, f *inventory.Facts) {
 			if n, ok := r.Number("max_frame_bytes"); ok {
 				f.MaxFrame = fact(int(n))

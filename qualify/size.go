@@ -92,11 +92,17 @@ func runPositions(ctx context.Context, t *Trial) error {
 	return nil
 }
 
-// positionFacts is behind how many VLAN tags the tag was seen to pass.
+// positionFacts is behind how many VLAN tags the tag was seen to pass, and the fewest
+// behind which it did not.
 func positionFacts(r *Result, f *inventory.Facts) {
 	n := 0
 	for n < 2 && slices.Contains(r.List("positions"), fmt.Sprintf("behind-%d", n+1)) {
 		n++
+	}
+	for fails := n + 1; fails <= 2 && f.TagsInFrontFail == nil; fails++ {
+		if r.Has(fmt.Sprintf("behind-%d", fails)) {
+			f.TagsInFrontFail = &fails
+		}
 	}
 	if n > 0 || r.Has("behind-1") {
 		f.TagsInFront = &n

@@ -179,9 +179,9 @@ func (m *measured) frames() {
 	}
 	if q.TagsInFront != nil {
 		t.VLANs = That(*q.TagsInFront, m.because("tags_in_front"))
-		for n := *q.TagsInFront + 1; n < len(f.TagDepths); n++ {
-			m.refuse(&f.TagDepths[n], m.saw("tags_in_front", fmt.Sprintf("a tag behind %d VLAN tags does not get past it", n)))
-		}
+	}
+	if n := q.TagsInFrontFail; n != nil && *n < len(f.TagDepths) { // what is deeper was not tried
+		m.refuse(&f.TagDepths[*n], m.saw("tags_in_front_fail", fmt.Sprintf("a tag behind %d VLAN tags does not get past it", *n)))
 	}
 	if q.MaxFrame != nil {
 		m.note("max_frame", fmt.Sprintf("frames with the tag of up to %d bytes without the FCS pass", *q.MaxFrame))
