@@ -65,6 +65,11 @@ func (c *compiler) addressConflicts(d *Device, about *deviceOrigins, what string
 	if m.Daemon != nil && m.Daemon.Socket != "" && (m.Daemon.At == Here || m.SSH == nil && address == "") {
 		claim(reach.originOf("daemon"), "socket "+samePath(m.Daemon.Socket), "socket "+m.Daemon.Socket)
 	}
+	for key, own := range m.Own {
+		if keys, ok := own.(ListeningKeys); ok && m.Daemon != nil && m.Daemon.At != "" && keys.Listens() != "" {
+			claim(reach.originOf(key), "listen "+strings.ToLower(m.Daemon.At)+" "+keys.Listens(), keys.Listens()+", where one agent of a machine can listen,")
+		}
+	}
 }
 
 // samePath is one spelling of a file of this machine: without links where it

@@ -42,6 +42,14 @@ type NetworkKeys interface {
 	Reaches(address string) string
 }
 
+// ListeningKeys are PlatformKeys of devices that may connect to their agent.
+type ListeningKeys interface {
+	PlatformKeys
+	// Listens is the address at which the agent waits for the device; "": nowhere. One
+	// process can open it.
+	Listens() string
+}
+
 // Reaches is how the platform's own keys lead to a device over the network; "" where
 // they do not.
 func (d *Device) Reaches() string {

@@ -110,3 +110,15 @@ func TestAckToWireOfNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenFlowListenConflict: two agents of one machine cannot listen at one address.
+func TestOpenFlowListenConflict(t *testing.T) {
+	for second, fails := range map[string]string{"port: 6653": "device hw2: 192.0.2.5:6653, where one agent of a machine can listen, is that of another device", "port: 6654": ""} {
+		text := fmt.Sprintf(openFlowFleet, "openflow", "    management: {openflow: {plaintext: true, listen: 192.0.2.5, datapath: 0xa1}, daemon: {at: here, socket: /run/a.sock}}") +
+			"  - {name: hw2, platform: openflow, management: {openflow: {plaintext: true, listen: 192.0.2.5, datapath: 0xa2, " + second + "}, daemon: {at: here, socket: /run/b.sock}}, ports: [{name: p1, speed: 50M, lm: 6}]}\n"
+		_, err := inventory.Parse("x.yaml", []byte(text))
+		if (err == nil) != (fails == "") || err != nil && !(strings.Contains(err.Error(), fails) && strings.Contains(err.Error(), "x.yaml:10:60")) {
+			t.Errorf("%s: %v, want %s", second, err, fails)
+		}
+	}
+}

@@ -107,6 +107,14 @@ func (k *Keys) Reaches(address string) string {
 	return "OpenFlow to " + k.at(address)
 }
 
+// Listens is where the agent waits for the switch.
+func (k *Keys) Listens() string {
+	if k.Listen == "" {
+		return ""
+	}
+	return k.at(k.Listen)
+}
+
 func (k *Keys) at(host string) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(cmp.Or(k.Port, defaultPort))))
 }
