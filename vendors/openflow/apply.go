@@ -274,7 +274,8 @@ func (y *syncing) present(left map[ofp.Key]*wanted) {
 		case w != nil: // replaced by compare
 		case isLease(y.pipe, f):
 		case y.filled && y.pipe.isFiller(f):
-		case number != 0 && y.s.names[number] == "": // it is not there now, and may come back
+		case number != 0 && y.s.names[number] == "": // another port may have its number next
+			y.first.steps[0] = append(y.first.steps[0], remove(f, ""))
 		case isEntry && p != nil && p.action == vlanrules.Update && !p.aside: // Update's
 		case number == 0:
 			if y.wasKnown && !isRecord(f) {

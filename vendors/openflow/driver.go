@@ -135,12 +135,13 @@ func (d *Driver) Close() error {
 }
 
 // connect finds the connection. What was known is in doubt where it is another
-// one: the switch may have restarted.
+// one: the switch may have restarted, and values of before are renewed only where they
+// are given again.
 func (d *Driver) connect(ctx context.Context) error {
 	of, err := d.cfg.Connect(ctx)
 	if err != nil || of != d.of {
 		d.known.Doubt()
-		d.of = nil
+		d.of, d.until = nil, time.Time{}
 	}
 	if err != nil {
 		return err

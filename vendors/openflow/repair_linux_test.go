@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/oftest"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -81,4 +82,52 @@ func repairs(t *testing.T, faults oftest.Faults) {
 			t.Errorf("%s: the port is still led to the stale table\n%s", tc.what, l.flows())
 		}
 	}
+}
+
+// TestPortLeaves: flows of a number whose port has left are deleted, and a port that has
+// it next gets none of them.
+func TestPortLeaves(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 4, oftest.Faults{})
+	l.apply(t, setupFor(append(ports(vlanrules.Update, "p2"), ports(vlanrules.Strip, "p3")...)...))
+	l.update(t, time.Minute, seven("p2"))
+	for _, name := range []string{"p2", "p3", "p4"} {
+		l.Vsctl("del-port", l.Bridge, name)
+	}
+	l.clock += checkEvery
+	if _, err := l.driver.Update(t.Context(), nil, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	for n := 2; n <= 4; n++ {
+		if flows := l.flows(); strings.Contains(flows, fmt.Sprintf("metadata=0x%d/0xfff", n)) {
+			t.Errorf("number %d has left, and has flows:\n%s", n, flows)
+		}
+	}
+	l.Ports[2] = l.AddWire(l.Bridge, "p5", 3)
+	l.clock += checkEvery
+	if _, err := l.driver.Update(t.Context(), nil, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	l.is(t, "a port that is in no setup has the number of one that strips", 3, best)
+}
+
+// TestConnectionIsAnEpoch: a port that is given nothing after the connection was lost
+// falls back, however long the lease still lasts.
+func TestConnectionIsAnEpoch(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3, oftest.Faults{})
+	l.apply(t, setupFor(ports(vlanrules.Update, "p2", "p3")...))
+	l.update(t, time.Minute, seven("p2"), nine("p3"))
+	l.update(t, time.Minute, seven("p2"))
+	l.is(t, "it is given nothing", 3, 9<<7|5)
+	l.proxy.Cut()
+	for limit := time.Now().Add(soon); ; <-time.After(5 * time.Millisecond) {
+		if res, err := l.driver.Update(t.Context(), []vendors.PortUpdate{seven("p2")}, time.Minute); err == nil && res.Leased {
+			break
+		} else if time.Now().After(limit) {
+			t.Fatal(err)
+		}
+	}
+	l.is(t, "it is given a value", 2, 7<<7|5)
+	l.is(t, "it is given nothing on the new connection", 3, stale)
 }
