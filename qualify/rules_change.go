@@ -99,7 +99,7 @@ func ruleChange(ctx context.Context, t *Trial) error {
 // rounds how often changes are made until enough of them count.
 const (
 	widest = 20 * time.Millisecond
-	rounds = 4
+	rounds = 8
 )
 
 // enough tells whether so many changes count of those that should.

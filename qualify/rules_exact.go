@@ -138,7 +138,7 @@ func rewrite(ctx context.Context, t *Trial) error {
 	switch {
 	case len(t.Faults) > 0:
 	case !nearlyAll(judged, w.total):
-		return Cannot("%d of %d frames (%.1f %%) could be judged, which is too few: the others are lost or altered without rules, too, or more were wrong than are tried without rules; see the experiments tpid, vids and marks", judged, w.total, share)
+		return Cannot("%d of %d frames (%.1f %%) could be judged, which is too few: the others are lost or altered without rules, too: see the experiments tpid and vids", judged, w.total, share)
 	default:
 		t.Found("%d of %d frames (%.1f %%), out of %s and %s, are as the draft has them, and none was wrong by a rule", judged, w.total, share, t.Ports[0].Name, t.Ports[1].Name)
 	}
@@ -182,7 +182,6 @@ func (t *Trial) insist(ctx context.Context, from int, frames []Frame) ([]Seen, e
 type wrongs struct {
 	total    int
 	list     []wrong
-	more     int // that are not in the list
 	unjudged int // of total, where a rule may be right or wrong
 }
 
@@ -193,9 +192,6 @@ type wrong struct {
 	layout    quantize.Layout
 	intents   []vlanrules.Intent
 }
-
-// maxWrongs is how many of them are tried again.
-const maxWrongs = 4096
 
 func wrongOnes(seen []Seen, layout quantize.Layout, intents []vlanrules.Intent, from int) (list []wrong) {
 	for i := range seen {
@@ -213,15 +209,12 @@ func framesOf(list []wrong, tpid uint16) (out []Frame) {
 	return out
 }
 
-func (w *wrongs) add(list []wrong) {
-	free := min(len(list), maxWrongs-len(w.list))
-	w.list, w.more = append(w.list, list[:free]...), w.more+len(list)-free
-}
+func (w *wrongs) add(list []wrong) { w.list = append(w.list, list...) }
 
 // withoutRules takes out what the switch does to tags without rules, too: that is for
 // other experiments to find.
 func (w *wrongs) withoutRules(ctx context.Context, t *Trial) error {
-	if len(w.list) == 0 { // more has none then
+	if len(w.list) == 0 {
 		return nil
 	}
 	if err := t.Apply(ctx, t.Setup(vlanrules.Passthrough)); err != nil {
@@ -252,8 +245,8 @@ func (w *wrongs) withoutRules(ctx context.Context, t *Trial) error {
 		for i, x := range list {
 			_, got, rest := tagOf(&seen[i])
 			switch {
-			case !steady[i]: // it arrives by chance
-			case rest != "" && rest == x.rest: // lost, or altered elsewhere, without a rule, too
+			case !steady[i], rest != "" && rest == x.rest: // lost, or altered elsewhere, without a rule, too; or it arrives by chance
+				w.unjudged++
 			case rest == x.rest && sameButMarks(got, x.sent, x.got, compared(x.sent, x.layout, x.intents)):
 			default:
 				left = append(left, x)
@@ -263,10 +256,6 @@ func (w *wrongs) withoutRules(ctx context.Context, t *Trial) error {
 	if n := len(w.list) - len(left); n > 0 {
 		t.Note("%d frames are lost or altered without rules, too, and left out here", n)
 	}
-	if w.more > 0 {
-		t.Note("%d more frames were wrong, and not tried without rules", w.more)
-	}
-	w.unjudged = len(w.list) - len(left) + w.more
 	w.list = left
 	return nil
 }

@@ -149,6 +149,7 @@ func TestFaults(t *testing.T) {
 		}, "counters:counters-stale marks:marks-dei-altered session-lost:wrong-fallback tpid:tag-dei-altered"},
 		{"of time", "rule-change", qualifytest.Faults{AckEarly: 150 * time.Millisecond}, "rule-change:late-on-wire"},
 		{"most frames lost", "rule-key rewrite", qualifytest.Faults{PassesOneIn: 37}, "rewrite rule-key"},
+		{"PCP remarked", "rewrite", qualifytest.Faults{RemarksPCP: true}, ""},
 		{"few frames lost", "rule-key rewrite", qualifytest.Faults{LosesOneIn: 90}, ""},
 		{"few frames lost under way", "session-lost", qualifytest.Faults{LosesOneIn: 50}, "session-lost"},
 		{"few frames doubled under way", "session-lost", qualifytest.Faults{DoublesOneIn: 50}, "session-lost"},
