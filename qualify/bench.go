@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -38,7 +39,12 @@ type Port struct {
 	// Link takes the card's link down or up; nil: that cannot be done from here.
 	Link func(up bool) error
 
-	card Card
+	// Carrier tells whether the card has a carrier, and how often that changed; nil: that
+	// is not known.
+	Carrier func() (up bool, changes uint32, err error)
+
+	card  Card
+	taken atomic.Bool // its link was taken down by an experiment
 }
 
 // Cabled makes a port of an opened card.

@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
+	mdnetlink "github.com/mdlayher/netlink"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/vendors/linux/packets"
 )
@@ -25,6 +27,9 @@ func OpenCard(port, name string) (*Port, error) {
 		return nil, fmt.Errorf("card %s is down: ip link set %s up", name, name)
 	}
 	s, err := packets.Open(nic.Index, nil)
+	if errors.Is(err, os.ErrPermission) {
+		return nil, fmt.Errorf("card %s: %w: run csig as root, or give it CAP_NET_RAW", name, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("card %s: %w", name, err)
 	}
@@ -39,8 +44,16 @@ func OpenCard(port, name string) (*Port, error) {
 		s.Close()
 		return nil, fmt.Errorf("card %s: %w", name, err)
 	}
-	p.card = linked{s, h}
+	c, err := mdnetlink.Dial(unix.NETLINK_ROUTE, nil)
+	if err != nil {
+		h.Close()
+		s.Close()
+		return nil, fmt.Errorf("card %s: %w", name, err)
+	}
+	p.card = linked{s, h, c}
+	p.Carrier = func() (bool, uint32, error) { return carrierOf(c, nic.Index) }
 	p.Link = func(up bool) error {
+		p.taken.Store(true)
 		l, err := h.LinkByIndex(nic.Index)
 		switch {
 		case err != nil:
@@ -79,9 +92,10 @@ func Restore(folder, name string) error {
 type linked struct {
 	*packets.Socket
 	handle *netlink.Handle
+	conn   *mdnetlink.Conn
 }
 
 func (l linked) Close() error {
 	l.handle.Close()
-	return l.Socket.Close()
+	return errors.Join(l.conn.Close(), l.Socket.Close())
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/inventory/outfile"
@@ -67,6 +68,24 @@ type ReportPort struct {
 	MTU  int    `json:"mtu"` // the card's, in bytes
 }
 
+func (p ReportPort) String() string {
+	return untrusted.Text(fmt.Sprintf("%s=%s (%s, MTU %d)", p.Port, p.Card, p.MAC, p.MTU), 120)
+}
+
+// String is what is known of the switch.
+func (a *About) String() string {
+	var known []string
+	for _, one := range [][2]string{
+		{"", a.Device}, {"platform ", a.Platform}, {"model ", a.Model}, {"line card ", a.LineCard}, {"ASIC ", a.ASIC},
+		{"version ", a.Version}, {"TCAM profile ", a.TCAMProfile}, {"config hash ", a.ConfigHash},
+	} {
+		if one[1] != "" {
+			known = append(known, one[0]+untrusted.Text(one[1], 120))
+		}
+	}
+	return strings.Join(known, ", ")
+}
+
 func newReport(b *Bench, o *Options) *Report {
 	r := &Report{
 		Format: Format, Switch: o.About, Cable: o.IsCable, TPID: b.Profile.TPID, WideTPID: b.Profile.WideTPID, CSIG: o.Version,
@@ -89,9 +108,9 @@ func newResult(e *Experiment) Result {
 func (r *Report) differs(now *Report) string {
 	switch {
 	case r.Switch != now.Switch:
-		return fmt.Sprintf("it is about %+v, and this switch is %+v", r.Switch, now.Switch)
+		return fmt.Sprintf("it is about %v, and this switch is %v", &r.Switch, &now.Switch)
 	case !slices.Equal(r.Ports, now.Ports):
-		return fmt.Sprintf("its cables are %+v, and now they are %+v", r.Ports, now.Ports)
+		return fmt.Sprintf("its cables are %v, and now they are %v", r.Ports, now.Ports)
 	case r.TPID != now.TPID || r.WideTPID != now.WideTPID || r.Cable != now.Cable:
 		return "it is about other TPIDs"
 	case r.Calibrated != now.Calibrated:

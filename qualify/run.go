@@ -50,14 +50,14 @@ const undoing = 30 * time.Second
 // happens, the device is left without a setup of csig, or the error and the report say
 // that it has one. The error is also that ctx has ended: Resume continues then.
 func Run(ctx context.Context, b *Bench, o Options) (report *Report, err error) {
-	if err := os.MkdirAll(o.Folder, 0o755); err != nil {
-		return nil, err
-	}
 	if err := identify(ctx, b, &o.About); err != nil {
 		return nil, err
 	}
 	r, err := open(b, &o)
 	if err != nil {
+		return nil, err
+	}
+	if err := b.connected(); err != nil {
 		return nil, err
 	}
 	run := rand.Text()
@@ -67,6 +67,9 @@ func Run(ctx context.Context, b *Bench, o Options) (report *Report, err error) {
 	}
 	r.tell(Result{Title: "listening for other traffic at the cards"})
 	if err := b.Foreign(ctx, o.Quiet); err != nil && (ctx.Err() != nil || !o.AllowForeign) {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.Folder, 0o755); err != nil {
 		return nil, err
 	}
 	if err := r.save(); err != nil {
@@ -132,6 +135,9 @@ type runner struct {
 	o      *Options
 	report *Report
 	base   bool // the switch forwards nothing without a setup
+
+	looked  bool // whether the cables are swapped
+	crossed error
 }
 
 // open begins a report, or continues the folder's.
@@ -244,6 +250,18 @@ func (r *runner) try(ctx context.Context, e *Experiment) (res Result, err error)
 		t.end(err)
 		return t.Result, nil
 	}
+	if e.Needs.Driver || e.Needs.Update {
+		err := r.swapped(ctx)
+		if r.report.Touched {
+			if err := r.undo(); err != nil {
+				return res, err
+			}
+		}
+		if err != nil {
+			t.end(err)
+			return t.Result, nil
+		}
+	}
 	t.PCAP = filepath.Join("pcap", e.ID+".pcap")
 	stop, err := r.recordTo(filepath.Join(r.o.Folder, t.PCAP))
 	if err != nil {
@@ -275,8 +293,21 @@ func (t *Trial) run(ctx context.Context, e *Experiment) (err error) {
 	if err := t.Learn(ctx); err != nil {
 		return Cannot("%v", err)
 	}
-	if err := e.Run(ctx, t); err != nil {
+	for _, p := range t.Ports {
+		p.taken.Store(false)
+	}
+	before, err := t.carriers()
+	if err != nil {
 		return err
+	}
+	ran := e.Run(ctx, t)
+	if !e.Needs.Destructive { // that restarts the switch
+		if err := t.sameLinks(before); err != nil {
+			return err
+		}
+	}
+	if ran != nil {
+		return ran
 	}
 	t.byChance()
 	return nil
@@ -364,8 +395,12 @@ func (t *Trial) Apply(ctx context.Context, want vendors.Setup) error {
 
 // recordTo writes the bench's frames to a file until stop is called.
 func (r *runner) recordTo(path string) (stop func() error, err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	folder := filepath.Dir(path)
+	if err := os.Mkdir(folder, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
+	}
+	if info, err := os.Lstat(folder); err != nil || !info.IsDir() {
+		return nil, errors.Join(err, fmt.Errorf("%s is no folder, or a link to one: remove it, or name another folder", folder))
 	}
 	f, err := outfile.Create(path, 0o644, outfile.Prefix("\x4d\x3c\xb2\xa1"))
 	if err != nil {

@@ -90,8 +90,9 @@ func newQualifyCalibrate() *cobra.Command {
 		Use:   "calibrate CARD CARD",
 		Short: "Find out what the cards themselves do, at a direct cable",
 		Long: `Find out what two network cards lose, alter and delay themselves: they are cabled to
-each other. csig qualify --calibration judges a switch by the result.`,
-		Example: `  csig qualify calibrate eth1 eth2
+each other. csig qualify --calibration judges a switch by the result, which is
+report.json in the folder of -o.`,
+		Example: `  csig qualify calibrate eth1 eth2             # calibration/report.json
   csig qualify calibrate eth1 eth2 -i lab.yaml -o cards`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 || args[0] == args[1] {
@@ -231,6 +232,9 @@ func runBench(cmd *cobra.Command, b *qualify.Bench, o *qualifyOptions, cables []
 		err = printJSON(cmd.OutOrStdout(), report)
 	} else {
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s; report in %s\n", report.Summary(), o.Folder)
+		if err == nil && report.NoFacts != "" {
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), report.NoFacts)
+		}
 	}
 	if n := report.Count(qualify.Fail); err == nil && n > 0 {
 		err = &exitError{code: 3, err: fmt.Errorf("%s found a fault", count(n, "experiment"))}
