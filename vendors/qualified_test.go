@@ -78,7 +78,9 @@ func TestQualified(t *testing.T) {
 		{"slow", func(q *inventory.Facts) { q.RuleChange, q.AckToWire = is(10*time.Millisecond), is(30*time.Millisecond) }, func(f *Facts) string { return f.Traits.MinUpdate.Is.String() }, "40ms"},
 		{"one VLAN tag in front", func(q *inventory.Facts) { q.TagsInFront = is(1) }, func(f *Facts) string { return f.TagDepths[1].Level.String() + verdict(f.TagDepths[2]) }, "fullfull: "},
 		{"two VLAN tags in front fail", func(q *inventory.Facts) { q.TagsInFront, q.TagsInFrontFail = is(1), is(2) }, func(f *Facts) string { return f.TagDepths[1].Level.String() + verdict(f.TagDepths[2]) }, "fullrefused: a tag behind 2 VLAN tags does not get past it (" + ran + ")"},
-		{"one VLAN tag in front fails", func(q *inventory.Facts) { q.TagsInFrontFail = is(1) }, func(f *Facts) string { return f.TagDepths[0].Level.String() + f.TagDepths[1].Level.String() + verdict(f.TagDepths[2]) }, "fullrefusedfull: "},
+		{"one VLAN tag in front fails", func(q *inventory.Facts) { q.TagsInFrontFail = is(1) }, func(f *Facts) string {
+			return f.TagDepths[0].Level.String() + f.TagDepths[1].Level.String() + verdict(f.TagDepths[2])
+		}, "fullrefusedfull: "},
 		{"more VLAN tags than the driver knows of fail", func(q *inventory.Facts) { q.TagsInFrontFail = is(3) }, func(f *Facts) string { return verdict(f.TagDepths[2]) }, "full: "},
 		{"lost in a restart", func(q *inventory.Facts) { q.SurvivesReboot = is(false) }, func(f *Facts) string { return f.Traits.Survives.String() }, ran},
 		{"lost in a link flap", func(q *inventory.Facts) { q.SurvivesFlap = is(false) }, func(f *Facts) string { return f.Update.Level.String() }, "degraded"},
