@@ -44,7 +44,16 @@ func (t *Trial) Repeated(ctx context.Context, from int, frames []Frame) ([]Seen,
 		of    int // in seen
 		bytes []byte
 	}
-	sent := map[uint64]copied{} // those that were lost, by their numbers
+	sent := map[uint64]copied{}  // those that were lost, by their numbers
+	controls := map[string]int{} // by what became of them
+	defer func() {
+		if controls[""] > 0 { // else it is what always happens to them
+			delete(controls, "")
+			for kind, n := range controls {
+				t.happened(kind, n)
+			}
+		}
+	}()
 	for range repeats {
 		var again []Frame
 		var index []int // in seen; -1: a control
@@ -67,9 +76,10 @@ func (t *Trial) Repeated(ctx context.Context, from int, frames []Frame) ([]Seen,
 		for k, i := range index {
 			now := round[k].Fate()
 			switch {
-			case i < 0 && now != "":
-				t.happened(kindOf(now))
+			case i < 0 && now == "":
+				controls[""]++
 			case i < 0:
+				controls[kindOf(now)]++
 			default:
 				before := seen[i].Fate()
 				if before == lost {
@@ -79,7 +89,7 @@ func (t *Trial) Repeated(ctx context.Context, from int, frames []Frame) ([]Seen,
 					sent[round[k].Seq] = copied{i, round[k].Sent}
 				}
 				if now == "" || before == lost && now != lost {
-					t.happened(kindOf(before))
+					t.happened(kindOf(before), 1)
 					seen[i] = round[k]
 				}
 			}
@@ -88,7 +98,7 @@ func (t *Trial) Repeated(ctx context.Context, from int, frames []Frame) ([]Seen,
 	for _, a := range l.Take() {
 		late, ok := sent[a.Seq]
 		if i := late.of; ok && a.Port == seen[i].To && seen[i].Fate() == lost {
-			t.happened("late")
+			t.happened("late", 1)
 			seen[i].Where, seen[i].Sent = []Arrival{a}, late.bytes
 		}
 	}
@@ -96,11 +106,11 @@ func (t *Trial) Repeated(ctx context.Context, from int, frames []Frame) ([]Seen,
 }
 
 // happened counts what does not happen again.
-func (t *Trial) happened(kind string) {
+func (t *Trial) happened(kind string, n int) {
 	if t.chances == nil {
 		t.chances = map[string]int{}
 	}
-	t.chances[kind]++
+	t.chances[kind] += n
 }
 
 // byChance makes faults of what did not happen again.
