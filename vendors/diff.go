@@ -1,6 +1,11 @@
 package vendors
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/csig-agent/csig/vlanrules"
+)
 
 // DiffShared lists the changes of what all ports share, which the platform calls
 // what and describes in a line: it is made, altered or repaired.
@@ -57,4 +62,32 @@ func DiffProfile(have, want *Setup) []Change {
 		c.Kind = Create
 	}
 	return []Change{c}
+}
+
+// DiffFlows lists the changes of a device whose setup is flows of OpenFlow.
+func DiffFlows(have, want *Setup) []Change {
+	out := append(DiffShared(have, want, "flow tables", describeFlows), DiffProfile(have, want)...)
+	return append(out, DiffPorts(have, want,
+		func(p *PortSetup) string {
+			switch p.Action {
+			case vlanrules.Update:
+				return "flows that compare and replace " + strings.Join(want.SignalNames(), ", ")
+			case vlanrules.Strip:
+				return "flows that remove the tag"
+			}
+			return "CSIG tags leave as they are"
+		},
+		func(_, _ *PortSetup) string { return "" })...)
+}
+
+// describeFlows is what all ports share, in a line.
+func describeFlows(s *Setup) string {
+	text := fmt.Sprintf("tpid=0x%04x layout=%s signals=%s on_stale=%s", s.TPID, s.Layout, strings.Join(s.SignalNames(), ","), s.OnStale)
+	if s.WideTPID != 0 {
+		text += fmt.Sprintf(" wide_tpid=0x%04x", s.WideTPID)
+	}
+	if len(s.Others) > 0 {
+		text += " others=" + strings.ReplaceAll(TPIDNames(s.Others), ", ", ",")
+	}
+	return text
 }
