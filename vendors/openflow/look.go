@@ -69,23 +69,11 @@ func (d *Driver) Health(ctx context.Context) ([]vendors.PortHealth, error) {
 	if err := d.connect(ctx); err != nil {
 		return nil, err
 	}
-	ports, err := d.of.Ports(ctx)
-	if err != nil {
-		return nil, d.broken(err)
-	}
-	stats, err := d.of.PortStats(ctx, nil)
-	if err != nil {
-		return nil, d.broken(err)
-	}
-	of := make(map[uint32]*ofp.PortStats, len(stats))
-	for i := range stats {
-		of[stats[i].Number] = &stats[i]
-	}
 	var out []vendors.PortHealth
-	for i := range ports {
-		if st := of[ports[i].Number]; st != nil {
-			out = append(out, vendors.PortHealth{Port: ports[i].Label(), Errors: st.Errors, Discards: st.Dropped})
-		}
+	if err := d.of.EachPort(ctx, func(p *ofp.Port, st *ofp.PortStats) {
+		out = append(out, vendors.PortHealth{Port: p.Label(), Errors: st.Errors, Discards: st.Dropped})
+	}); err != nil {
+		return nil, d.broken(err)
 	}
 	return out, nil
 }

@@ -143,3 +143,26 @@ func counted(b []byte) uint64 {
 	}
 	return v
 }
+
+// EachPort reads the ports and their statistics, and calls f for each port that has
+// any.
+func (o *Conn) EachPort(ctx context.Context, f func(*Port, *PortStats)) error {
+	ports, err := o.Ports(ctx)
+	if err != nil {
+		return err
+	}
+	stats, err := o.PortStats(ctx, nil)
+	if err != nil {
+		return err
+	}
+	of := make(map[uint32]*PortStats, len(stats))
+	for i := range stats {
+		of[stats[i].Number] = &stats[i]
+	}
+	for i := range ports {
+		if st := of[ports[i].Number]; st != nil {
+			f(&ports[i], st)
+		}
+	}
+	return nil
+}
