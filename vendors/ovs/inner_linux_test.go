@@ -297,6 +297,7 @@ func (b *bed) tryModes(t *testing.T, i, j int, stacks func(uint16) [][]tag, tags
 	b.Vsctl(append(all, set("h1", in.set)...)[1:]...)
 	b.Ofctl("add-flow", "br0", "actions=NORMAL")
 	b.Ofctl("add-flow", "br0", "priority=40000,dl_src=02:00:00:00:00:ee,actions=output:plain,output:p-swp1,output:p-swp2")
+	b.settle() // flows cached for the modes before may be revalidated one by one
 	name := in.name + " to " + out.name
 	var shapes [][]tag
 	for _, tci := range tags {
