@@ -1,0 +1,317 @@
+package clitest
+
+import (
+	"bufio"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/csig-agent/csig/inventory"
+)
+
+// password is the account's.
+const password = "s3cret-of-the-switch"
+
+// Shell is one login: an interpreter of a vendor's grammar. The server calls it from one
+// goroutine at a time, for all logins.
+type Shell interface {
+	// Prompt is what the next command is asked for with.
+	Prompt() string
+
+	// Do carries out a line and returns what the switch prints, "" for nothing; end ends
+	// the session.
+	Do(line string) (answer string, end bool)
+
+	// Page is how many lines the switch prints at a time, and what it writes below them;
+	// 0: all of them.
+	Page() (lines int, more string)
+}
+
+// Faults are what a switch does wrong.
+type Faults struct {
+	Slow time.Duration // before each answer
+
+	// Drop ends the session instead of the answer to the command for which it returns
+	// true: before it is carried out, or with Half after.
+	Drop func(line string) bool
+	Half bool
+
+	// Answer replaces the answer to a command, of which nothing is carried out; ok is false
+	// for those it leaves alone. Endless repeats it without end, NoPrompt sends no prompt
+	// behind it.
+	Answer   func(line string) (text string, ok bool)
+	Endless  bool
+	NoPrompt bool
+
+	// After is called when a command was carried out, before its answer is sent.
+	After func(line string)
+}
+
+// Server is a switch at an address of this machine.
+type Server struct {
+	Address string
+	Login   inventory.SSH
+
+	open func() Shell
+	ln   net.Listener
+	done sync.WaitGroup
+	work sync.Mutex // one command at a time
+
+	mu     sync.Mutex // guards what follows
+	faults Faults
+	lines  []string
+	conns  []net.Conn
+	closed bool
+}
+
+// New starts a switch; open makes the interpreter of a login. It ends with the test.
+func New(t testing.TB, open func() Shell) *Server {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	s := &Server{Address: "127.0.0.1", open: open, ln: ln}
+	s.Login = inventory.SSH{
+		User: "admin", Port: uint16(ln.Addr().(*net.TCPAddr).Port),
+		KnownHosts: filepath.Join(dir, "known_hosts"), Password: inventory.Secret{File: filepath.Join(dir, "password")},
+	}
+	write := func(path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(s.Login.KnownHosts, knownhosts.Line([]string{ln.Addr().String()}, signer.PublicKey())+"\n")
+	write(s.Login.Password.File, password+"\n")
+	cfg := &ssh.ServerConfig{PasswordCallback: func(c ssh.ConnMetadata, given []byte) (*ssh.Permissions, error) {
+		if c.User() != s.Login.User || subtle.ConstantTimeCompare(given, []byte(password)) != 1 {
+			return nil, errors.New("wrong password")
+		}
+		return nil, nil
+	}}
+	cfg.AddHostKey(signer)
+	s.done.Go(func() { s.accept(cfg) })
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Set changes what the switch does wrong, from the next command on.
+func (s *Server) Set(f Faults) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = f
+}
+
+// Lines are the commands that were carried out so far.
+func (s *Server) Lines() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.lines)
+}
+
+// Forget empties Lines.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = nil
+}
+
+// Cut ends every session, as a device that restarts does.
+func (s *Server) Cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.conns {
+		c.Close()
+	}
+	s.conns = nil
+}
+
+// Close ends the server and its sessions.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.ln.Close()
+	s.Cut()
+	s.done.Wait()
+}
+
+func (s *Server) accept(cfg *ssh.ServerConfig) {
+	for {
+		conn, err := s.ln.Accept()
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		if s.closed {
+			conn.Close()
+		}
+		s.conns = append(s.conns, conn)
+		s.mu.Unlock()
+		s.done.Go(func() {
+			defer conn.Close()
+			s.serve(conn, cfg)
+		})
+	}
+}
+
+// serve carries on one connection, with one shell.
+func (s *Server) serve(conn net.Conn, cfg *ssh.ServerConfig) {
+	sc, channels, requests, err := ssh.NewServerConn(conn, cfg)
+	if err != nil {
+		return
+	}
+	defer sc.Close()
+	go ssh.DiscardRequests(requests)
+	for nc := range channels {
+		if nc.ChannelType() != "session" {
+			_ = nc.Reject(ssh.UnknownChannelType, "sessions only")
+			continue
+		}
+		ch, reqs, err := nc.Accept()
+		if err != nil {
+			return
+		}
+		for r := range reqs {
+			shell := r.Type == "shell"
+			_ = r.Reply(shell || r.Type == "pty-req", nil)
+			if shell {
+				go ssh.DiscardRequests(reqs)
+				s.session(ch)
+				return
+			}
+		}
+	}
+}
+
+// session reads commands, echoing each byte as it comes.
+func (s *Server) session(ch io.ReadWriteCloser) {
+	defer ch.Close()
+	s.work.Lock()
+	sh := s.open()
+	prompt := sh.Prompt()
+	s.work.Unlock()
+	in := bufio.NewReader(ch)
+	var line []byte
+	if !put(ch, "\r\n"+prompt) {
+		return
+	}
+	for {
+		b, err := in.ReadByte()
+		switch {
+		case err != nil:
+			return
+		case b == 3: // Ctrl-C
+			line = nil
+		case b == '\r' || b == '\n':
+			if !put(ch, "\r\n") || !s.command(ch, in, sh, strings.TrimSpace(string(line))) {
+				return
+			}
+			line = nil
+		case len(line) < 511:
+			line = append(line, b)
+			if !put(ch, string(b)) {
+				return
+			}
+		}
+	}
+}
+
+func put(w io.Writer, text string) bool {
+	_, err := io.WriteString(w, text)
+	return err == nil
+}
+
+// command carries out a line and writes the answer and the next prompt; false ends the
+// session.
+func (s *Server) command(ch io.Writer, in *bufio.Reader, sh Shell, line string) bool {
+	s.mu.Lock()
+	f := s.faults
+	s.mu.Unlock()
+	drop := f.Drop != nil && line != "" && f.Drop(line)
+	if drop && !f.Half {
+		return false
+	}
+	if f.Slow > 0 {
+		time.Sleep(f.Slow)
+	}
+	if f.Answer != nil && line != "" {
+		if text, ok := f.Answer(line); ok {
+			for put(ch, text) && f.Endless {
+			}
+			return f.NoPrompt || put(ch, sh.Prompt())
+		}
+	}
+	answer, end := s.carryOut(sh, line, f.After)
+	if drop || end {
+		return false
+	}
+	return page(ch, in, sh, answer) && put(ch, sh.Prompt())
+}
+
+func (s *Server) carryOut(sh Shell, line string, after func(string)) (answer string, end bool) {
+	s.work.Lock()
+	defer s.work.Unlock()
+	if line != "" {
+		s.mu.Lock()
+		s.lines = append(s.lines, line)
+		s.mu.Unlock()
+	}
+	answer, end = sh.Do(line)
+	if after != nil && line != "" {
+		after(line)
+	}
+	return answer, end
+}
+
+// page writes an answer a page at a time: a blank asks for the next, anything else ends it.
+func page(ch io.Writer, in *bufio.Reader, sh Shell, answer string) bool {
+	if answer == "" {
+		return true
+	}
+	lines := strings.Split(strings.TrimRight(answer, "\n"), "\n")
+	size, more := sh.Page()
+	for i, line := range lines {
+		if size > 0 && i > 0 && i%size == 0 {
+			if !put(ch, more) {
+				return false
+			}
+			key, err := in.ReadByte()
+			if err != nil {
+				return false
+			}
+			if !put(ch, "\r"+strings.Repeat(" ", len(more))+"\r") {
+				return false
+			}
+			if key != ' ' {
+				return true
+			}
+		}
+		if !put(ch, line+"\r\n") {
+			return false
+		}
+	}
+	return true
+}
