@@ -182,6 +182,7 @@ func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, values *layered[devi
 	keys, m := &values.keys, &values.keys.Management
 	d.Platform, d.Level, d.Counters, d.Management = keys.Platform, keys.Level, keys.Counters, m.keys
 	d.Facts, d.Experimental = c.factsOf(keys.Facts, values.originOf("facts"), what), keys.Experimental
+	d.Updates, d.Lease = keys.Updates, keys.Lease
 	if values.originOf("platform") == notGiven && !c.lost && !values.isLost("platform") {
 		c.errorf(decl.mapping, "e.g. platform: linux, here, in a group or in defaults", `%s: "platform" is missing`, what)
 	}

@@ -167,6 +167,27 @@ func TestHashOfFacts(t *testing.T) {
 	}
 }
 
+// What updates may cost, and that nothing withdraws them, concerns the agent, and so is a
+// part of its configuration.
+func TestUpdatesAndLease(t *testing.T) {
+	f := parse(t, mistaken(t, []string{"devices:\n  - name: s1", "defaults: {lease: none}\ngroups: {g: {updates: cli}}\ndevices:\n  - name: s1\n    groups: g"}))
+	s1, s2 := &f.Devices[0], &f.Devices[1]
+	if s1.Updates != UpdatesCLI || s1.Lease != LeaseNone || s2.Updates != "" || s2.Lease != LeaseNone {
+		t.Errorf("got %q %q and %q %q", s1.Updates, s1.Lease, s2.Updates, s2.Lease)
+	}
+	if from := f.DeviceOrigins("s1"); from["updates"].Layer != "group g" || from["lease"].Layer != "defaults" {
+		t.Errorf("from %v", from)
+	}
+	seen := map[string]bool{}
+	for _, one := range []Device{*s1, {Updates: UpdatesCLI}, {Lease: LeaseNone}, {}} {
+		s1.Updates, s1.Lease = one.Updates, one.Lease
+		seen[f.Hash()], seen[f.DeviceView(s1).Hash()] = true, true
+	}
+	if len(seen) != 8 {
+		t.Errorf("%d hashes of 4 fleets and their views", len(seen))
+	}
+}
+
 // Groups and the defaults give devices their facts; what no device has is a warning.
 func TestFactsOfGroups(t *testing.T) {
 	const entry = "{platform: linux, model: M, version: V, date: 2026-11-22, tpids: [0x9900]}"

@@ -68,12 +68,29 @@ type Device struct {
 	// no facts are of its model.
 	Experimental bool
 
+	Updates Updates
+	Lease   Lease
+
 	Interval  time.Duration // averaging window Δt; the profile's unless overridden
 	Schedule  string        // the policy's unless overridden; "@every" Interval where neither says
 	Estimator Estimator     // the policy's unless overridden
 	Counters  Counters
 	Ports     []Port
 }
+
+// Updates is what an update of the signal may be, where it costs the device something.
+type Updates string
+
+// UpdatesCLI allows updates that are changes of the device's configuration, each with
+// its lines in accounting logs.
+const UpdatesCLI Updates = "cli"
+
+// Lease is what withdraws the signal when the agent is gone.
+type Lease string
+
+// LeaseNone allows updates of a device on which nothing does: the last values stay
+// advertised.
+const LeaseNone Lease = "none"
 
 // Port is one egress port.
 type Port struct {

@@ -116,6 +116,9 @@ func (w *hashWriter) device(d *Device) {
 	if d.Experimental {
 		w.text("experimental")
 	}
+	if d.Updates != "" || d.Lease != "" {
+		w.text("updates", string(d.Updates), string(d.Lease))
+	}
 	w.yes(d.Local)
 	w.number(uint64(d.Interval), uint64(len(d.Tags)))
 	w.text(d.Tags...)

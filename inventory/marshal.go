@@ -53,6 +53,7 @@ func Show(f *Fleet) ([]byte, error) {
 		d := &f.Devices[i]
 		keys := deviceKeys{
 			Name: d.Name, Platform: d.Platform, Local: d.Local, Address: d.Address, Management: layered[Management]{keys: d.Management}, Level: d.Level, Experimental: d.Experimental,
+			Updates: d.Updates, Lease: d.Lease,
 			Estimator: estimatorKey(d.Estimator, f.Policy.Estimator), Counters: d.Counters, Ports: portList{fleet: f, ports: d.Ports},
 		}
 		if d.Facts != nil {

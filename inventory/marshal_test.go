@@ -120,6 +120,8 @@ func drawFleet(t *rapid.T) *Fleet {
 			d.Estimator = drawEstimator(t)
 		}
 		d.Experimental = rapid.Bool().Draw(t, "experimental")
+		d.Updates = rapid.SampledFrom([]Updates{"", UpdatesCLI}).Draw(t, "updates")
+		d.Lease = rapid.SampledFrom([]Lease{"", LeaseNone}).Draw(t, "lease")
 		if rapid.Bool().Draw(t, "has facts") {
 			d.Facts = facts
 		}

@@ -327,6 +327,9 @@ var mistakes = []struct {
 	{"facts: a reason of an unknown key", facts("hitless: false\n    reasons: {hitles: a frame had neither value}")},
 	{"facts: a reason that is too long", facts("hitless: false\n    reasons: {hitless: " + strings.Repeat("a", 301) + "}")},
 	{"experimental is a word", onS1("experimental: please")},
+	{"updates by another way", onS1("updates: netconf")},
+	{"updates are a list", onS1("updates: [cli]")},
+	{"lease is a time", onS1("lease: 30s")},
 	{"several at once", []string{"tpid: 0x9900", "tpid: 9900", "log-10G", "log-10", "speed: 10G, action: strip", "speed: fast, action: drop", "port: 1}, peer: \"s1", "port: 40}, peer: \"s1"}},
 }
 

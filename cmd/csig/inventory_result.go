@@ -40,6 +40,8 @@ type deviceResult struct {
 	LevelReason  string                      `json:"level_reason"`
 	Facts        string                      `json:"facts"` // "" for none
 	Experimental bool                        `json:"experimental"`
+	Updates      inventory.Updates           `json:"updates"` // "" for none that is named
+	Lease        inventory.Lease             `json:"lease"`
 	Tags         []string                    `json:"tags"`
 	Management   []string                    `json:"management"`
 	Counters     string                      `json:"counters"`
@@ -88,7 +90,7 @@ func newFleetResult(f *inventory.Fleet, only string, resolved bool) fleetResult 
 			continue
 		}
 		one := deviceResult{
-			Name: d.Name, Platform: d.Platform, Local: d.Local, Address: d.Address, Level: d.Level.Support.String(), LevelReason: d.Level.Reason,
+			Name: d.Name, Platform: d.Platform, Local: d.Local, Address: d.Address, Level: d.Level.Support.String(), LevelReason: d.Level.Reason, Updates: d.Updates, Lease: d.Lease,
 			Tags: append([]string{}, d.Tags...), Management: managementText(&d.Management), Counters: device.SourceName(d),
 			IntervalMS: float64(d.Interval) / 1e6, Schedule: d.Schedule, Ports: make([]fleetPort, 0, len(d.Ports)),
 		}
@@ -188,6 +190,12 @@ func printResolved(w io.Writer, f *inventory.Fleet, only string) error {
 		}
 		if d.Experimental {
 			row("  ", "experimental", "true", from, "experimental")
+		}
+		if d.Updates != "" {
+			row("  ", "updates", string(d.Updates), from, "updates")
+		}
+		if d.Lease != "" {
+			row("  ", "lease", string(d.Lease), from, "lease")
 		}
 		for _, key := range slices.Sorted(maps.Keys(from)) {
 			if tag, ok := strings.CutPrefix(key, "tags: "); ok {
