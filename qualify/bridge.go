@@ -158,12 +158,10 @@ func (t *Trial) filtered(ctx context.Context, frames []Frame) ([]Seen, error) {
 	}
 }
 
-// reached are the ports that a frame arrived at.
-func (t *Trial) reached(from int, s *Seen) (out []string) {
-	for _, to := range t.Others(from) {
-		if s.Count(to) > 0 {
-			out = append(out, t.Ports[to].Name)
-		}
+// names are those of ports.
+func (t *Trial) names(ports []int) (out []string) {
+	for _, i := range ports {
+		out = append(out, t.Ports[i].Name)
 	}
 	return out
 }
@@ -178,7 +176,7 @@ func runFlooding(ctx context.Context, t *Trial) error {
 		{"a group address", "multicast", MAC{0x01, 0x00, 0x5e, 0x45, 0x12, 0x34}},
 		{"an address learned at " + t.Ports[1].Name, "known", t.Address(4)},
 	}
-	if _, err := t.Exchange(ctx, 1, []Frame{{To: 0, Src: t.Address(4)}}); err != nil {
+	if _, err := t.several(ctx, 1, []Frame{{To: 0, Src: t.Address(4)}}); err != nil {
 		return err
 	}
 	for _, r := range rows {
@@ -186,18 +184,18 @@ func runFlooding(ctx context.Context, t *Trial) error {
 		for _, vid := range sampled {
 			frames = append(frames, Frame{To: 1, Dst: r.dst, Tags: VLAN(t.Profile.TPID, vid)})
 		}
-		seen, err := t.Exchange(ctx, 0, frames)
+		seen, err := t.several(ctx, 0, frames)
 		if err != nil {
 			return err
 		}
-		want := t.reached(0, &seen[0])
+		want := t.names(seen[0].ports())
 		if r.code == "known" {
 			if err := t.Negative("a frame to a learned address reaches its port alone", slices.Equal(want, []string{t.Ports[1].Name}), "it reaches %v", want); err != nil {
 				return err
 			}
 		}
 		for i, vid := range sampled {
-			if got := t.reached(0, &seen[1+i]); !slices.Equal(got, want) {
+			if got := t.names(seen[1+i].ports()); !slices.Equal(got, want) {
 				t.faultOnce("flooding-"+r.code, "to %s, a frame with VID %d reaches %v, and one without the tag %v", r.name, vid, got, want)
 			}
 		}
@@ -223,13 +221,13 @@ func runReserved(ctx context.Context, t *Trial) error {
 	for _, r := range reserved {
 		frames = append(frames, Frame{To: 1, Dst: r.dst}, Frame{To: 1, Dst: r.dst, Tags: VLAN(t.Profile.TPID, 0x2f7e)})
 	}
-	seen, err := t.Exchange(ctx, 0, frames)
+	seen, err := t.several(ctx, 0, frames)
 	if err != nil {
 		return err
 	}
 	does := map[bool]string{true: "forwarded", false: "not forwarded"}
 	for i, r := range reserved {
-		without, with := seen[2*i].Fate() != lost, seen[2*i+1].Fate() != lost
+		without, with := seen[2*i].reached(1), seen[2*i+1].reached(1)
 		if without != with {
 			t.Fault(r.code+"-tagged", "%s are %s without the tag, and with it they are %s", r.name, does[without], does[with])
 		} else {

@@ -3,6 +3,7 @@ package qualify
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -145,17 +146,53 @@ func (t *Trial) Exchange(ctx context.Context, from int, frames []Frame) ([]Seen,
 	if t.sending > 0 {
 		t.Frames.PerSecond = float64(t.Frames.Sent) / t.sending.Seconds()
 	}
-	if n, err := t.drops(); err != nil || n > 0 {
+	n, err := t.drops()
+	if err != nil || n > 0 {
 		return nil, Cannot("this machine itself lost %d frames (%v): a slower rate or a quieter machine is needed", n, err)
 	}
 	if err := t.Negative("a frame that is kept back is missed", seen[0].Fate() == lost, "%s", seen[0].Fate()); err != nil {
 		return nil, err
 	}
 	fate := seen[1].Fate()
+	for n := 0; fate == lost; n++ { // by chance, or not
+		if n == 2*maxLoss {
+			return nil, losesFrames(n+1, n+1, "frames without a tag that were altered before they left do not arrive")
+		}
+		if fate, err = t.altered(ctx, l, from, others[0]); err != nil {
+			return nil, err
+		}
+	}
 	if err := t.Negative("a frame that is altered is noticed", fate != "" && fate != lost, "it %s", fate); err != nil {
 		return nil, err
 	}
 	return seen[2:], nil
+}
+
+// altered sends a frame that is altered before it leaves, and returns what became of it.
+func (t *Trial) altered(ctx context.Context, l *Listener, from, to int) (string, error) {
+	f := Frame{To: to}
+	seq, bytes, err := t.Build(from, f)
+	if err != nil {
+		return "", err
+	}
+	s := Seen{Frame: f, Seq: seq, Sent: bytes}
+	other := slices.Clone(bytes)
+	other[len(other)-1] ^= 1
+	if err := t.Send(from, other); err != nil {
+		return "", err
+	}
+	if err := t.Sync(ctx, from, to); err != nil {
+		return "", t.Positive(untagged, false, "%v", err)
+	}
+	if err := t.wait(ctx, t.Settle); err != nil {
+		return "", err
+	}
+	for _, a := range l.Take() {
+		if a.Seq == seq && a.Port != from {
+			s.Where = append(s.Where, a)
+		}
+	}
+	return s.Fate(), nil
 }
 
 const untagged = "frames without a tag arrive"

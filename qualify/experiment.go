@@ -133,6 +133,8 @@ type Trial struct {
 	sending time.Duration
 	pace    time.Duration  // between the frames of an exchange
 	chances map[string]int // what became of frames and did not happen again, by its kind
+
+	returned int // frames that were lost and arrived when they were sent again
 }
 
 // notTested is why an experiment has no result.

@@ -48,20 +48,22 @@ func runDSCP(ctx context.Context, t *Trial) error {
 	for tos := range 256 {
 		frames = append(frames, ipFrameWith(1, uint8(tos), nil, 4660), ipFrameWith(1, uint8(tos), tag, 4660))
 	}
-	seen, err := t.Exchange(ctx, 0, frames)
+	seen, err := t.several(ctx, 0, frames)
 	if err != nil {
 		return err
 	}
 	remarked := 0
 	for tos := range 256 {
-		without, with := &seen[2*tos], &seen[2*tos+1]
-		if without.Fate() == lost {
+		without, with := seen[2*tos].at(1), seen[2*tos+1].at(1)
+		if without == nil {
 			return t.Positive("IP packets without the tag arrive", false, "one with DSCP %d did not", tos>>2)
+		}
+		if with == nil {
+			t.faultOnce("ip-lost", "an IP packet with DSCP %d behind the tag did not arrive", tos>>2)
+			continue
 		}
 		a, b := without.At(1)[15], lastTOS(with)
 		switch {
-		case with.Fate() == lost:
-			t.faultOnce("ip-lost", "an IP packet with DSCP %d behind the tag did not arrive", tos>>2)
 		case a == b && a != uint8(tos):
 			remarked++
 		case a != b && (a^b)&3 != 0:
@@ -94,26 +96,49 @@ func lastTOS(s *Seen) uint8 {
 var deniedAddress = MAC{0x02, 0xc5, 0x53, 0xac, 0x10, 0x01}
 
 func runACL(ctx context.Context, t *Trial) error {
-	frames := []Frame{{To: 1, Dst: deniedAddress}}
+	allowed := t.Address(5)
+	frames := []Frame{{To: 1, Dst: deniedAddress}, {To: 1, Dst: allowed}}
 	for _, vid := range sampled {
-		frames = append(frames, Frame{To: 1, Dst: deniedAddress, Tags: VLAN(t.Profile.TPID, vid)})
+		tag := VLAN(t.Profile.TPID, vid)
+		frames = append(frames, Frame{To: 1, Dst: deniedAddress, Tags: tag}, Frame{To: 1, Dst: allowed, Tags: tag})
 	}
-	seen, err := t.Exchange(ctx, 0, frames)
+	seen, err := t.several(ctx, 0, frames)
 	if err != nil {
 		return err
 	}
-	if seen[0].Fate() != lost {
+	if err := t.Positive("a frame without the tag to another unknown address arrives", seen[1].reached(1), "it did not"); err != nil {
+		return err
+	}
+	if seen[0].reached(1) {
 		return Cannot("no ACL drops a frame without the tag: configure one at %s that drops destination %v", t.Ports[0].Name, deniedAddress)
 	}
 	if err := t.Negative("the ACL drops a frame without the tag", true, ""); err != nil {
 		return err
 	}
+	passed, left := 0, []int{}
 	for i, vid := range sampled {
-		if seen[1+i].Fate() != lost {
+		switch denied, other := seen[2+2*i], seen[3+2*i]; {
+		case denied.reached(1):
 			t.faultOnce("acl-bypassed", "a frame with VID %d passes an ACL that drops it without the tag", vid)
+		case other.reached(1):
+			passed++
+		default:
+			left = append(left, int(vid))
 		}
 	}
-	t.Found("the ACL drops frames with %d VIDs as those without the tag", len(sampled))
+	return t.alike(passed, left, "frames with them arrive at no address", "the ACL drops frames with %d VIDs as those without the tag")
+}
+
+// alike ends an experiment about the sampled VIDs: of those that are left out nothing is
+// known, and why.
+func (t *Trial) alike(n int, left []int, why, found string) error {
+	if len(left) > 0 {
+		t.Note("left out, as %s: VIDs %s", why, some(ranges(left)))
+	}
+	if n < 2 && len(t.Faults) == 0 {
+		return Cannot("%d of %d VIDs could be tried, as %s: see the experiments tpid and vids", n, len(sampled), why)
+	}
+	t.Found(found, n)
 	return nil
 }
 
@@ -122,38 +147,47 @@ func runMirror(ctx context.Context, t *Trial) error {
 	for _, vid := range sampled {
 		frames = append(frames, Frame{To: 1, Tags: VLAN(t.Profile.TPID, vid)})
 	}
-	seen, err := t.Exchange(ctx, 0, frames)
+	seen, err := t.several(ctx, 0, frames)
 	if err != nil {
 		return err
 	}
-	if seen[0].Count(2) == 0 {
+	if !seen[0].reached(2) {
 		return Cannot("a frame from %s without the tag is not mirrored to %s: configure a mirror session", t.way(0, 1), t.Ports[2].Name)
 	}
-	fate := Difference(seen[0].Sent, seen[0].At(2))
+	fate := seen[0].changed(2)
 	if err := t.Positive("a frame without the tag is mirrored untouched", fate == "", "%s", fate); err != nil {
 		return err
 	}
+	passed, left := 0, []int{}
 	for i, vid := range sampled {
-		switch s := &seen[1+i]; {
-		case s.Count(2) == 0:
+		switch s := seen[1+i]; {
+		case s.reached(2) && s.changed(2) == "":
+			passed++
+		case s.reached(2):
+			t.faultOnce("mirror-altered", "a frame with VID %d is mirrored, and %s", vid, s.changed(2))
+		case s.reached(1):
 			t.faultOnce("mirror-lost", "a frame with VID %d is not mirrored", vid)
-		case Difference(s.Sent, s.At(2)) != "":
-			t.faultOnce("mirror-altered", "a frame with VID %d is mirrored, and %s", vid, Difference(s.Sent, s.At(2)))
+		default:
+			left = append(left, int(vid))
 		}
 	}
-	t.Found("frames with %d VIDs are mirrored untouched", len(sampled))
-	return nil
+	return t.alike(passed, left, "frames with them do not arrive", "frames with %d VIDs are mirrored untouched")
 }
 
 // flows is how many flows show whether ports are a LAG.
 const flows = 64
 
-// member is the one port that a frame arrived at; -1: none or several.
-func member(s *Seen) int {
-	if len(s.Where) != 1 {
-		return -1
+// members are the ports at which flows arrived; one that is not the same each time is none
+// of a LAG.
+func members(seen []tried) (used []int, steady bool) {
+	steady = true
+	for _, s := range seen {
+		ports := s.ports()
+		steady = steady && len(ports) < 2
+		used = append(used, ports...)
 	}
-	return s.Where[0].Port
+	slices.Sort(used)
+	return slices.Compact(used), steady
 }
 
 func runLAG(ctx context.Context, t *Trial) error {
@@ -164,15 +198,11 @@ func runLAG(ctx context.Context, t *Trial) error {
 		f.Src, f.Dst = t.Address(uint8(100+i)), t.Address(9)
 		frames = append(frames, f)
 	}
-	seen, err := t.Exchange(ctx, 0, frames)
+	seen, err := t.several(ctx, 0, frames)
 	if err != nil {
 		return err
 	}
-	used := map[int]bool{}
-	for i := range seen {
-		used[member(&seen[i])] = true
-	}
-	if used[-1] || len(used) < 2 {
+	if used, steady := members(seen); !steady || len(used) < 2 {
 		return Cannot("%d flows from %s do not spread over the other ports, one each: configure those as one LAG", flows, t.Ports[0].Name)
 	}
 	if err := t.Positive("flows without the tag spread over the members", true, ""); err != nil {
@@ -196,14 +226,16 @@ func runLAG(ctx context.Context, t *Trial) error {
 			field.with(i, &f)
 			frames = append(frames, f)
 		}
-		if seen, err = t.Exchange(ctx, 0, frames); err != nil {
+		if seen, err = t.several(ctx, 0, frames); err != nil {
 			return err
 		}
-		used := map[int]bool{}
-		for i := range seen {
-			used[member(&seen[i])] = true
-		}
-		if len(used) > 1 {
+		used, steady := members(seen)
+		switch {
+		case len(used) == 0:
+			return Cannot("no frame with the tag arrives at a member: see the experiment tpid")
+		case !steady:
+			t.faultOnce("lag-sprays", "frames of one flow with one tag do not leave by one member")
+		case len(used) > 1:
 			t.Listed("hash", []string{field.name})
 			if slices.Contains([]string{"VID", "PCP", "DEI"}, field.name) {
 				t.Fault("lag-hashes-"+field.name, "the %s of the tag chooses the member: a flow is reordered as the signal changes", field.name)
@@ -216,6 +248,9 @@ func runLAG(ctx context.Context, t *Trial) error {
 
 // lagFacts are the fields that choose the member.
 func lagFacts(r *Result, f *inventory.Facts) {
+	if r.Has("lag-sprays") {
+		return
+	}
 	list := []string{}
 	for _, l := range r.Lists {
 		if l.Name == "hash" {
@@ -251,54 +286,38 @@ func runPFC(ctx context.Context, t *Trial) error {
 	if err != nil {
 		return err
 	}
-	vlan := VLAN(0x8100, pausedPriority<<13|vid)
-	tag := VLAN(t.Profile.TPID, pausedPriority<<13|0xf7e)
-	paused := func(tags []byte) (bool, error) {
-		stop, ended := make(chan struct{}), make(chan error, 1)
-		pause := pauseFrame(t.Ports[1].MAC)
-		go func() {
-			for range pauses {
-				if err := t.Ports[1].card.Send(pause); err != nil {
-					ended <- err
-					return
-				}
-				select {
-				case <-stop:
-					ended <- nil
-					return
-				case <-time.After(pauseEvery):
-				}
-			}
-			ended <- nil
-		}()
-		l := t.Listen()
-		defer l.Close()
-		time.Sleep(3 * pauseEvery) // the first of them acts
-		seq, frame, err := t.Build(0, Frame{To: 1, Tags: tags})
-		if err == nil {
-			err = t.Send(0, frame)
-		}
-		if err == nil {
-			err = t.Sync(ctx, 0, 1)
-		}
-		came := slices.ContainsFunc(l.Take(), func(a Arrival) bool { return a.Seq == seq })
-		close(stop)
-		if e := <-ended; err == nil {
-			err = e
-		}
-		return !came, err
-	}
-	for _, row := range []struct {
+	rows := []struct {
 		name string
 		tags []byte
-	}{{fmt.Sprintf("a frame of VLAN %d with priority 3", vid), vlan}, {"the tag", tag}} {
-		held, err := paused(row.tags)
+	}{
+		{fmt.Sprintf("a frame of VLAN %d with priority %d", vid, pausedPriority), VLAN(0x8100, pausedPriority<<13|vid)},
+		{"a frame with the tag", VLAN(t.Profile.TPID, pausedPriority<<13|0xf7e)},
+	}
+	for i, r := range rows { // one that is lost anyway would seem to be paused
+		seen, err := t.several(ctx, 0, []Frame{{To: 1, Tags: r.tags}})
 		switch {
 		case err != nil:
 			return err
-		case row.name != "the tag" && !held:
-			return Cannot("%s is not paused: switch PFC on for priority %d at %s", row.name, pausedPriority, t.Ports[1].Name)
-		case row.name != "the tag":
+		case i > 0 && !seen[0].reached(1):
+			return Cannot("%s does not arrive, paused or not: see the experiment tpid", r.name)
+		}
+		if err := t.Positive(rows[0].name+" arrives when nothing is paused", seen[0].reached(1), "it did not"); err != nil {
+			return err
+		}
+	}
+	for i, r := range rows {
+		held := true
+		for range rounds {
+			one, err := t.paused(ctx, r.tags)
+			if err != nil {
+				return err
+			}
+			held = held && one
+		}
+		switch {
+		case i == 0 && !held:
+			return Cannot("%s is not paused: switch PFC on for priority %d at %s", r.name, pausedPriority, t.Ports[1].Name)
+		case i == 0:
 			if err := t.Negative("PFC pauses a frame with a VLAN tag of this priority", true, ""); err != nil {
 				return err
 			}
@@ -308,4 +327,44 @@ func runPFC(ctx context.Context, t *Trial) error {
 	}
 	t.Found("PFC pauses a frame with the tag as one with a VLAN tag")
 	return nil
+}
+
+// paused tells whether a frame with these tags does not arrive while port 1 is sent PFC.
+func (t *Trial) paused(ctx context.Context, tags []byte) (bool, error) {
+	stop, ended := make(chan struct{}), make(chan error, 1)
+	pause := pauseFrame(t.Ports[1].MAC)
+	go func() {
+		for range pauses {
+			if err := t.Ports[1].card.Send(pause); err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case <-stop:
+				ended <- nil
+				return
+			case <-time.After(pauseEvery):
+			}
+		}
+		ended <- nil
+	}()
+	l := t.Listen()
+	defer l.Close()
+	time.Sleep(3 * pauseEvery) // the first of them acts
+	seq, frame, err := t.Build(0, Frame{To: 1, Tags: tags})
+	if err == nil {
+		err = t.Send(0, frame)
+	}
+	if err == nil {
+		err = t.Sync(ctx, 0, 1)
+	}
+	if err == nil {
+		err = t.wait(ctx, t.Settle) // a frame of another queue may be behind that
+	}
+	came := slices.ContainsFunc(l.Take(), func(a Arrival) bool { return a.Seq == seq })
+	close(stop)
+	if e := <-ended; err == nil {
+		err = e
+	}
+	return !came, err
 }

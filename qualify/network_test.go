@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,13 @@ type soft struct {
 	treat func(from, to int, frame []byte) []byte
 	// route chooses the ports in place of those that were learned; nil: those.
 	route func(from int, frame []byte) []int
+	// loses one frame in so many at random, and of those with tags one in losesTagged; 0: none.
+	loses, losesTagged int
+	random             *rand.Rand
+}
+
+func (s *soft) lost(frame []byte) bool {
+	return s.loses > 0 && s.random.IntN(s.loses) == 0 || hasTag(frame) && s.losesTagged > 0 && s.random.IntN(s.losesTagged) == 0
 }
 
 func (s *soft) forward(from int, frame []byte) {
@@ -50,7 +58,7 @@ func (s *soft) forward(from int, frame []byte) {
 		if s.treat != nil {
 			out = s.treat(from, i, out)
 		}
-		if out != nil {
+		if out != nil && !s.lost(out) {
 			s.ports[i].frames <- out
 		}
 	}
@@ -59,7 +67,7 @@ func (s *soft) forward(from int, frame []byte) {
 // softBench is a bench at such a switch. Its cards send one at a time.
 func softBench(t *testing.T, ports int, s *soft) *Bench {
 	t.Helper()
-	s.stations = map[MAC]int{}
+	s.stations, s.random = map[MAC]int{}, rand.New(rand.NewPCG(1, 2))
 	b := &Bench{Profile: &quantize.Profile{TPID: 0x9900}, Settle: time.Millisecond, Patience: 200 * time.Millisecond, NoWay: "it has none"}
 	for i := range ports {
 		w := &wire{frames: make(chan []byte, 1<<14), closed: make(chan struct{})}
@@ -228,6 +236,41 @@ func TestNetworkFaults(t *testing.T) {
 		{"no PFC", "pfc", 2, &soft{}, NotTested, "switch PFC on"},
 		{"PFC", "pfc", 2, &soft{treat: pfc(true), route: pauses}, Pass, ""},
 		{"PFC without tags", "pfc", 2, &soft{treat: pfc(false), route: pauses}, Fail, "pfc-ignored"},
+
+		// A path that loses one frame in a hundred is no fault of the tag.
+		{"loss, an ACL", "acl", 2, &soft{loses: 100, treat: drop(denied)}, Pass, ""},
+		{"loss, an ACL that does not see behind the tag", "acl", 2, &soft{losesTagged: 15, treat: drop(func(f []byte) bool { return denied(f) && !hasTag(f) })}, Fail, "acl-bypassed"},
+		{"all tags lost, an ACL", "acl", 2, &soft{losesTagged: 1, treat: drop(denied)}, NotTested, "frames with them arrive at no address"},
+		{"nothing is flooded", "acl", 2, &soft{route: func(_ int, f []byte) []int {
+			if f[2] == 0x51 { // the bench's ports
+				return nil
+			}
+			return []int{}
+		}}, NotTested, "a frame without the tag to another unknown address arrives"},
+		{"loss, no ACL", "acl", 2, &soft{loses: 100}, NotTested, "configure one at p1"},
+		{"loss, a mirror", "mirror", 3, &soft{loses: 100, route: mirror(true)}, Pass, ""},
+		{"loss, a LAG", "lag", 3, &soft{loses: 100, route: lag(byMAC)}, Pass, ""},
+		{"a LAG that sprays tags", "lag", 3, &soft{route: func() func(int, []byte) []int {
+			n := byte(0)
+			return lag(func(f []byte) byte {
+				if !hasTag(f) {
+					return f[11]
+				}
+				n++
+				return n / 7
+			})
+		}()}, Fail, "lag-sprays"},
+		{"loss, flooding", "flooding", 3, &soft{loses: 100}, Pass, ""},
+		{"loss, protocols", "bpdu-lldp", 2, &soft{loses: 100}, Pass, ""},
+		{"loss, DSCP", "dscp", 2, &soft{loses: 100}, Pass, ""},
+		{"loss, PFC", "pfc", 2, &soft{loses: 100, treat: pfc(true), route: pauses}, Pass, ""},
+		{"loss, PFC without tags", "pfc", 2, &soft{loses: 100, treat: pfc(false), route: pauses}, Fail, "pfc-ignored"},
+		{"all tags lost, PFC", "pfc", 2, &soft{losesTagged: 1, treat: pfc(true), route: pauses}, NotTested, "paused or not"},
+
+		// One that loses more is named.
+		{"much loss", "acl", 2, &soft{loses: 5, treat: drop(denied)}, NotTested, "the path loses frames"},
+		{"much loss of tags", "dscp", 2, &soft{losesTagged: 4}, NotTested, "the path loses frames"},
+		{"much loss of tags, VIDs", "vids", 2, &soft{losesTagged: 4}, NotTested, "the path loses frames"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			paused = false

@@ -89,6 +89,9 @@ func (t *Trial) Repeated(ctx context.Context, from int, frames []Frame) ([]Seen,
 					sent[round[k].Seq] = copied{i, round[k].Sent}
 				}
 				if now == "" || before == lost && now != lost {
+					if before == lost {
+						t.returned++
+					}
 					t.happened(kindOf(before), 1)
 					seen[i] = round[k]
 				}

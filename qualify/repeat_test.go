@@ -94,7 +94,8 @@ func TestChance(t *testing.T) {
 		{"learning", "learning", &soft{}, Pass, "", "with 14 VIDs"},
 		{"learning where most VIDs are lost", "learning", &soft{treat: when(func(_ int, f []byte) bool { return most(f) })}, Pass, "", "with 2 VIDs"},
 		{"learning where all tags are lost", "learning", &soft{treat: when(func(_ int, f []byte) bool { return hasTag(f) })}, NotTested, "", "0 of 14 VIDs"},
-		{"learning where some frames are lost", "learning", &soft{treat: lossy(11)}, NotTested, "", "control"},
+		{"learning where some frames are lost", "learning", &soft{treat: lossy(11)}, Fail, "random-loss", "lost at random"},
+		{"learning where many frames are lost", "learning", &soft{treat: lossy(7)}, NotTested, "", "the path loses frames"},
 		{"DEI 1 is dropped", "marks", &soft{treat: when(func(_ int, f []byte) bool { return hasTag(f) && f[14]&0x10 != 0 })}, Fail, "marks-lost", "did not arrive"},
 		{"PCP is cleared", "mtu", &soft{treat: cleared(0xe0)}, Pass, "", "1500 bytes passes"},
 	} {

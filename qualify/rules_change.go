@@ -42,7 +42,7 @@ func ruleChange(ctx context.Context, t *Trial) error {
 	var acks, late, bounds []time.Duration
 	var gap time.Duration
 	made := 0
-	for range rounds {
+	for range series {
 		list := []changed{{local: step(made)}}
 		s, err := t.streamed(ctx, dense, probes(&setup), func(ctx context.Context) error {
 			for range timed {
@@ -99,7 +99,7 @@ func ruleChange(ctx context.Context, t *Trial) error {
 // rounds how often changes are made until enough of them count.
 const (
 	widest = 20 * time.Millisecond
-	rounds = 8
+	series = 8
 )
 
 // enough tells whether so many changes count of those that should.
@@ -213,7 +213,7 @@ func hitless(ctx context.Context, t *Trial) error {
 		return err
 	}
 	var w watched
-	for range rounds {
+	for range series {
 		list := []changed{{local: step(w.made)}}
 		s, err := t.streamed(ctx, dense, tags, func(ctx context.Context) error {
 			for range changes {

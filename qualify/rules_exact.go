@@ -172,6 +172,9 @@ func (t *Trial) insist(ctx context.Context, from int, frames []Frame) ([]Seen, e
 		var list []Seen
 		list, err = t.Exchange(ctx, from, again)
 		for i := range list {
+			if seen[at[i]].Fate() == lost && list[i].Fate() != lost {
+				t.returned++
+			}
 			seen[at[i]] = list[i]
 		}
 	}

@@ -300,11 +300,17 @@ func (t *Trial) run(ctx context.Context, e *Experiment) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := t.lossy(ctx); err != nil {
+		return err
+	}
 	ran := e.Run(ctx, t)
 	if !e.Needs.Destructive { // that restarts the switch
 		if err := t.sameLinks(before); err != nil {
 			return err
 		}
+	}
+	if why := (*notTested)(nil); (ran == nil || errors.As(ran, &why)) && tooMany(t.returned, t.Frames.Sent) {
+		return losesFrames(t.returned, t.Frames.Sent, "that did not arrive did so when they were sent again")
 	}
 	if ran != nil {
 		return ran

@@ -191,6 +191,10 @@ func (t *Trial) undisturbed(ctx context.Context, tcis []uint16, setup *vendors.S
 			return false, err
 		}
 		wrong = ""
+		if n := s.lost(); n > 0 {
+			wrong = fmt.Sprintf("the path loses frames: %d of %d with the tag do not arrive", n, len(s.frames))
+			return true, nil
+		}
 		for i := range s.frames {
 			sent, got, rest := tagOf(&s.frames[i])
 			if rest == "" && !wrote(sent, got, setup, intents) {
@@ -207,6 +211,24 @@ func (t *Trial) undisturbed(ctx context.Context, tcis []uint16, setup *vendors.S
 		return err
 	}
 	return t.Positive("a stream arrives right while nothing changes", wrong == "", "%s", wrong)
+}
+
+// lost is how many frames did not arrive whose tag did so in others.
+func (s *stream) lost() (n int) {
+	came, gone := map[string]bool{}, map[string]int{}
+	for i := range s.frames {
+		if f := &s.frames[i]; f.Fate() == lost {
+			gone[string(f.Tags)]++
+		} else {
+			came[string(f.Tags)] = true
+		}
+	}
+	for tags, times := range gone {
+		if came[tags] {
+			n += times
+		}
+	}
+	return n
 }
 
 const still = 50 * time.Millisecond

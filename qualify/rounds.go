@@ -1,0 +1,107 @@
+package qualify
+
+import (
+	"context"
+	"slices"
+)
+
+// rounds is how often frames are sent where several ports, or none, may get them.
+const rounds = 5
+
+// tried is what became of one frame that was sent several times.
+type tried []Seen
+
+// reached tells whether it arrived at a port once at least.
+func (l tried) reached(port int) bool { return l.at(port) != nil }
+
+// at is a time that it arrived at a port, if there is one untouched; nil: it never did.
+func (l tried) at(port int) (best *Seen) {
+	for i := range l {
+		switch s := &l[i]; {
+		case s.Count(port) == 0:
+		case Difference(s.Sent, s.At(port)) == "":
+			return s
+		case best == nil:
+			best = s
+		}
+	}
+	return best
+}
+
+// changed is how it was altered each time that it arrived at a port; "" for not.
+func (l tried) changed(port int) string {
+	s := l.at(port)
+	return Difference(s.Sent, s.At(port))
+}
+
+// ports are those that it arrived at.
+func (l tried) ports() (out []int) {
+	for i := range l {
+		for _, a := range l[i].Where {
+			if !slices.Contains(out, a.Port) {
+				out = append(out, a.Port)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// several sends each frame several times: it counts as lost at a port where it never
+// arrived there, as some losses are of chance.
+func (t *Trial) several(ctx context.Context, from int, frames []Frame) ([]tried, error) {
+	out := make([]tried, len(frames))
+	for range rounds {
+		seen, err := t.Exchange(ctx, from, frames)
+		if err != nil {
+			return nil, err
+		}
+		for i := range seen {
+			out[i] = append(out[i], seen[i])
+		}
+	}
+	for _, list := range out {
+		for i := range list {
+			if len(list[i].Where) == 0 && len(list.ports()) > 0 {
+				t.returned++
+			}
+		}
+	}
+	return out, nil
+}
+
+// tooMany tells whether so many losses by chance leave too few frames to judge by.
+func tooMany(n, of int) bool { return n > 0 && n*maxLoss > of }
+
+// maxLoss is the share of losses by chance above which nothing is judged: one in so many.
+const maxLoss = 11
+
+// sampledLoss is how many frames without a tag show, from each port to each other, how many
+// the path loses.
+const sampledLoss = 64
+
+// lossy is the error of a path that loses many frames without a tag: it would be taken for
+// what the tag does.
+func (t *Trial) lossy(ctx context.Context) error {
+	p := &Trial{Bench: t.Bench, runner: t.runner}
+	sent, lost := 0, 0
+	for from := range 2 {
+		seen, err := p.Exchange(ctx, from, slices.Repeat([]Frame{{To: 1 - from}}, sampledLoss))
+		if err != nil {
+			return err
+		}
+		for i := range seen {
+			if sent++; seen[i].Count(1-from) == 0 {
+				lost++
+			}
+		}
+	}
+	if tooMany(lost, sent) {
+		return losesFrames(lost, sent, "frames without a tag do not arrive")
+	}
+	return nil
+}
+
+func losesFrames(n, of int, what string) error {
+	return Cannot("the path loses frames: %d of %d %s: look at cables, queues, storm control and the load of both machines", n, of, what)
+}
