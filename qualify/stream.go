@@ -52,14 +52,18 @@ func (t *Trial) streamed(ctx context.Context, pace time.Duration, tcis []uint16,
 		list []sent
 		err  error
 	}
-	stop, done := make(chan struct{}), make(chan ended, 1)
+	flows, stop, done := make(chan struct{}), make(chan struct{}), make(chan ended, 1)
 	go func() {
-		list, err := t.sendStream(l, pace, tcis, stop)
+		list, err := t.sendStream(l, pace, tcis, flows, stop)
 		if err != nil {
 			cancel(err)
 		}
 		done <- ended{list, err}
 	}()
+	select { // on a busy machine it may take long to begin
+	case <-flows:
+	case <-ctx.Done():
+	}
 	began := time.Now()
 	err := during(ctx)
 	close(stop)
@@ -117,8 +121,9 @@ func (t *Trial) streamed(ctx context.Context, pace time.Duration, tcis []uint16,
 	return s, nil
 }
 
-// sendStream sends until stop; the first frame is built and kept back.
-func (t *Trial) sendStream(l *Listener, pace time.Duration, tcis []uint16, stop <-chan struct{}) (list []sent, err error) {
+// sendStream sends until stop; the first frame is built and kept back, and with the second
+// it flows.
+func (t *Trial) sendStream(l *Listener, pace time.Duration, tcis []uint16, flows chan<- struct{}, stop <-chan struct{}) (list []sent, err error) {
 	under, arrived := 0, 0
 	for i := 0; ; i++ {
 		select {
@@ -149,7 +154,9 @@ func (t *Trial) sendStream(l *Listener, pace time.Duration, tcis []uint16, stop 
 			}
 			under++
 		}
-		list = append(list, f)
+		if list = append(list, f); i == 1 {
+			close(flows)
+		}
 		if pace >= sparse {
 			time.Sleep(pace)
 			continue
