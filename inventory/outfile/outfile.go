@@ -174,29 +174,36 @@ func begin(path string, perm fs.FileMode, ours Format) (*file, error) {
 	return &file{File: f, path: path, perm: perm, temporary: name, ours: ours}, nil
 }
 
-// place gives the file its name. What has come to be there since the first look
-// is looked at again, and a free name is taken before anything is renamed to it.
+// place gives the file its name, under which it is whole from its first instant.
 func (f *file) place() error {
 	if f.temporary == "" {
 		return nil
 	}
-	holder, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, f.perm)
-	switch {
-	case err == nil:
-		holder.Close()
-		f.placed = true
-	case errors.Is(err, fs.ErrExist):
-		if err := Check(f.path, f.ours); err != nil {
-			return err
-		}
-	default:
-		return err
+	err := os.Link(f.temporary, f.path) // never over what is there
+	if err == nil {
+		err = os.Remove(f.temporary)
+	} else if err = f.take(); err == nil {
+		err = os.Rename(f.temporary, f.path)
 	}
-	if err := os.Rename(f.temporary, f.path); err != nil {
+	if err != nil {
 		return err
 	}
 	f.temporary = ""
 	return nil
+}
+
+// take looks again at what is at the path, where something may have come since the
+// first look. On a file system without links it takes the name while it is free.
+func (f *file) take() error {
+	holder, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, f.perm)
+	if errors.Is(err, fs.ErrExist) {
+		return Check(f.path, f.ours)
+	}
+	if err != nil {
+		return err
+	}
+	f.placed = true
+	return holder.Close()
 }
 
 // discard removes what begin and place left.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -113,6 +114,27 @@ func TestRace(t *testing.T) {
 	err := Write(path, 0o600, Prefix("csig.test"), func(io.Writer) error { return os.WriteFile(path, []byte("foreign"), 0o600) })
 	if err == nil || listing(t, dir) != "x -rw------- foreign\n" {
 		t.Fatalf("%v\n%s", err, listing(t, dir))
+	}
+}
+
+// TestWhole reads files from the instant at which they appear.
+func TestWhole(t *testing.T) {
+	dir := t.TempDir()
+	var reader sync.WaitGroup
+	for i := range 100 {
+		path := filepath.Join(dir, strconv.Itoa(i))
+		var got []byte
+		reader.Go(func() {
+			err := fs.ErrNotExist
+			for errors.Is(err, fs.ErrNotExist) {
+				got, err = os.ReadFile(path)
+			}
+		})
+		must(t, Write(path, 0o600, nil, write("whole")))
+		reader.Wait()
+		if string(got) != "whole" {
+			t.Fatalf("file %d appears with %q", i, got)
+		}
 	}
 }
 
