@@ -1,7 +1,7 @@
 # make demo   run CSIG end to end here, on real kernel switches (needs only Go)
 # make test   everything that must hold, with the race detector
 # make long   the tests that take longer: those named TestLong…
-# make lint   the linter; make bench the benchmarks; make fuzz a short fuzzing;
+# make lint   go vet, also for another system, and the linter; make bench the benchmarks; make fuzz a short fuzzing;
 #             make mutants what the tests do not notice (15 minutes, not in CI)
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -40,7 +40,7 @@ LATER := ^TestLong
 
 # The race detector needs cgo, and so a C compiler.
 # Many of the others wait for peers: three packages at a time, the slowest first.
-test: peers vet
+test: peers
 	CGO_ENABLED=1 $(GO) test -race -timeout 9m -p 3 -skip '$(LATER)' ./vendors/sonic ./counters/snmp ./vendors/ssh $$($(GO) list ./... | grep -vxF "$$($(GO) list $(KERNEL) $(SWITCHES) $(PURE) $(RULES))")
 	CGO_ENABLED=1 $(GO) test -race -timeout 9m -skip '$(LATER)|$(LONG)' $(RULES)
 	$(GO) test -timeout 9m -run '$(LONG)' $(RULES)
@@ -59,7 +59,7 @@ vet:
 	$(GO) vet ./...
 	GOOS=darwin $(GO) vet ./...
 
-lint:
+lint: vet
 	$(GO) run $(LINT) run ./...
 
 bench:

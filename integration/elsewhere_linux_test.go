@@ -39,6 +39,7 @@ devices:
 // reach them over SSH and wait for a configuration: the fleet is planned, applied and taken
 // off through them, and by csig off past one that hangs.
 func TestAgentsElsewhere(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	vs := ovstest.Start(t, ovstest.Options{Dummy: true})
 	vs.AddBridge("csig")

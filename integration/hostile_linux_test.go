@@ -196,10 +196,10 @@ func listenUnix(t *testing.T, path string, serve func(net.Conn)) (stop func()) {
 	return stop
 }
 
-// TestHostilePeers has one fleet of healthy switches and of peers that flood, lie,
+// TestLongHostilePeers has one fleet of healthy switches and of peers that flood, lie,
 // stall and hang up in all protocols of csig: every command finishes the healthy
 // ones, in bounded time and memory, and shows no escape sequence.
-func TestHostilePeers(t *testing.T) {
+func TestLongHostilePeers(t *testing.T) {
 	t.Parallel()
 	if !mayStrip(t) {
 		return

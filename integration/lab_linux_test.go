@@ -85,6 +85,7 @@ func (l *laboratory) run(line string) (string, int) {
 // The page's laboratory is built with the page's commands, and what its blocks
 // show is what comes of theirs, one after the other.
 func TestRollOutPage(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}

@@ -32,6 +32,7 @@ devices:
 // TestOFDPASwitch takes a switch of OF-DPA from plan to csig off, with an agent that is
 // killed on the way.
 func TestOFDPASwitch(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	sw := oftest.StartSwitch(t, 3)
 	sw.BuiltIn()

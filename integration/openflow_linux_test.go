@@ -32,6 +32,7 @@ devices:
 // TestOpenFlowSwitch takes a switch of OpenFlow 1.3 through plan, apply, an agent that
 // is killed and one that follows it, and csig off without one.
 func TestOpenFlowSwitch(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	sw := oftest.StartSwitch(t, 3)
 	for n := 1; n <= 3; n++ {
