@@ -20,7 +20,8 @@ demo: build
 	./bin/csig demo
 
 # Packages that measure real time, on the kernel or against real peers: one at
-# a time, so that they do not measure each other.
+# a time, so that they do not measure each other. Those tests of theirs that mostly
+# wait run three at a time.
 KERNEL := ./integration/... ./counters/fleet
 
 # Packages that drive real switches, and mostly wait for them: two at a time.
@@ -47,7 +48,7 @@ test: peers
 	$(GO) test -timeout 9m -skip '$(LATER)' $(PURE)
 	CGO_ENABLED=1 $(GO) test -race -timeout 9m -run 'TestRandom|TestVerdicts|TestStrange' $(PURE)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 9m -p 2 -skip '$(LATER)' $(SWITCHES)
-	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 9m -p 1 -skip '$(LATER)' $(KERNEL)
+	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 9m -p 1 -parallel 3 -skip '$(LATER)' $(KERNEL)
 
 long: peers
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 30m -p 1 -run '$(LATER)' ./...
