@@ -45,9 +45,9 @@ func (t *Trial) stateOf(s *Seen, setup *vendors.Setup, l local) state {
 	return elseWrong
 }
 
-// look is what the port does now.
-func (t *Trial) look(ctx context.Context, setup *vendors.Setup, l local) (state, error) {
-	seen, err := t.Exchange(ctx, 0, tagged(1, setup.TPID, probes(setup)...))
+// look is what a port does now.
+func (t *Trial) look(ctx context.Context, setup *vendors.Setup, port int, l local) (state, error) {
+	seen, err := t.insist(ctx, 1-port, tagged(port, setup.TPID, probes(setup)...))
 	if err != nil {
 		return "", err
 	}
@@ -248,35 +248,50 @@ func linkFlap(ctx context.Context, t *Trial) error {
 	if err != nil {
 		return err
 	}
-	for i, p := range t.Ports[:2] {
+	if err := t.write(ctx, &setup, 0, held, heldFor); err != nil {
+		return err
+	}
+	all, err := t.onWire(ctx, &setup, 0, held)
+	if err == nil {
+		err = t.Positive("a new value reaches the wire", all, "not at %s within %v: see the experiments rule-key and rewrite", t.Ports[0].Name, t.patience())
+	}
+	if err != nil {
+		return err
+	}
+	for i := range 2 {
 		if err := t.flap(ctx, i); err != nil {
 			return err
 		}
 		if err := t.learn(ctx, linkUp); err != nil {
 			return t.Positive("frames without a tag arrive after the links were down", false, "%v", err)
 		}
-		now, err := t.look(ctx, &setup, held)
-		if err != nil {
-			return err
-		}
-		if now != writes {
-			t.Fault("lost-by-link-flap", "after the link of %s was down, %s writes %s", p.Name, t.Ports[1].Name, now)
-			if err := t.write(ctx, &setup, 1, held, heldFor); err != nil {
+		for port := range 2 {
+			if err := t.after(ctx, &setup, i, port); err != nil || len(t.Faults) > 0 {
 				return err
 			}
-			again, err := t.look(ctx, &setup, held)
-			if err != nil {
-				return err
-			}
-			t.Note("after the next update it writes %s", again)
-			if have, err := t.Driver.Observe(ctx); err == nil && !have.Nothing() && have.Damaged == "" && again != writes {
-				t.Note("the device says that the setup is as it was")
-			}
-			break
 		}
 	}
-	if len(t.Faults) == 0 {
-		t.Found("the rules of %s, and the TPID of both ports, are in effect after the links of both were down", t.Ports[1].Name)
+	t.Found("the rules of %s and %s are in effect after the links of both were down", t.Ports[0].Name, t.Ports[1].Name)
+	return nil
+}
+
+// after looks at a port's rules after the link of a port was down.
+func (t *Trial) after(ctx context.Context, setup *vendors.Setup, down, port int) error {
+	now, err := t.look(ctx, setup, port, held)
+	if err != nil || now == writes {
+		return err
+	}
+	t.Fault("lost-by-link-flap", "after the link of %s was down, %s writes %s", t.Ports[down].Name, t.Ports[port].Name, now)
+	if err := t.write(ctx, setup, port, held, heldFor); err != nil {
+		return err
+	}
+	again, err := t.look(ctx, setup, port, held)
+	if err != nil {
+		return err
+	}
+	t.Note("after the next update it writes %s", again)
+	if have, err := t.Driver.Observe(ctx); err == nil && !have.Nothing() && have.Damaged == "" && again != writes {
+		t.Note("the device says that the setup is as it was")
 	}
 	return nil
 }
@@ -343,10 +358,10 @@ func restarts(ctx context.Context, t *Trial) error {
 		return t.Positive("frames without a tag arrive after the restart", false, "%v", err)
 	}
 	t.Measured("until_it_forwards_s", time.Since(began).Seconds())
-	now, err := t.look(ctx, &setup, held)
+	now, err := t.look(ctx, &setup, 1, held)
 	for err == nil && now == writes && time.Since(began) < lease+late {
 		if err = t.wait(ctx, still); err == nil {
-			now, err = t.look(ctx, &setup, held)
+			now, err = t.look(ctx, &setup, 1, held)
 		}
 	}
 	if err != nil {

@@ -6,29 +6,52 @@ import (
 	"slices"
 
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
 // middle is a bucket that leaves about half of all tags alone.
 const middle = 15
 
-// ruleKey sends tags with every S through a rule that distinguishes them.
+// ruleKey sends tags with every S through rules that distinguish them, of both ports.
 func ruleKey(ctx context.Context, t *Trial) error {
-	setup, err := t.program(ctx, 1, local{middle, 5}, heldFor)
+	value := local{middle, 5}
+	setup, err := t.program(ctx, 1, value, heldFor)
+	if err == nil {
+		err = t.write(ctx, &setup, 0, value, heldFor)
+	}
 	if err != nil {
 		return err
 	}
+	judged, total := 0, 0
+	for _, port := range []int{1, 0} {
+		arrived, of, err := t.keyOf(ctx, &setup, port, value.intents(&setup))
+		if err != nil {
+			return err
+		}
+		judged, total = judged+arrived, total+of
+		if !nearlyAll(arrived, of) {
+			return Cannot("%d of %d frames with the tag arrive from %s, which is too few to judge by: see the experiments tpid and vids", arrived, of, t.way(1-port, port))
+		}
+	}
+	t.Measured("judged_percent", percent(judged, total))
+	t.Found("rules of %s and %s take and leave tags by the VID on the wire, as %d of %d frames show", t.Ports[0].Name, t.Ports[1].Name, judged, total)
+	return nil
+}
+
+// keyOf is how many of the frames through a port's rules arrive; a rule that does not see the
+// VID on the wire is a fault.
+func (t *Trial) keyOf(ctx context.Context, setup *vendors.Setup, port int, intents []vlanrules.Intent) (arrived, of int, err error) {
 	var frames []Frame
 	for s := range uint8(quantize.NumBuckets) {
 		for _, sig := range setup.Signals {
-			frames = append(frames, tagged(1, setup.TPID, uint16(sig)<<13|setup.Layout.VID(s, probeLM))...)
+			frames = append(frames, tagged(port, setup.TPID, uint16(sig)<<13|setup.Layout.VID(s, probeLM))...)
 		}
 	}
-	intents := local{middle, 5}.intents(&setup)
-	right, changed, arrived := 0, 0, 0
+	right, changed := 0, 0
 	p := patient{Trial: t}
 	err = p.try(ctx, func() (bool, error) {
-		seen, err := t.insist(ctx, 0, frames)
+		seen, err := t.insist(ctx, 1-port, frames)
 		right, changed, arrived = 0, 0, 0
 		for i := range seen {
 			sent, got, rest := tagOf(&seen[i])
@@ -39,30 +62,25 @@ func ruleKey(ctx context.Context, t *Trial) error {
 			if got != sent {
 				changed++
 			}
-			if wrote(sent, got, &setup, intents) {
+			if wrote(sent, got, setup, intents) {
 				right++
 			}
 		}
 		return right < arrived, err
 	})
-	if err != nil {
-		return err
+	if err != nil || !nearlyAll(arrived, len(frames)) {
+		return arrived, len(frames), err
 	}
-	t.Measured("judged_percent", percent(arrived, len(frames)))
-	if !nearlyAll(arrived, len(frames)) {
-		return Cannot("%d of %d frames with the tag arrive, which is too few to judge by: see the experiments tpid and vids", arrived, len(frames))
-	}
-	switch {
+	switch name := t.Ports[port].Name; {
 	case right == arrived:
-		t.Found("rules of %s take and leave tags by the VID on the wire, as %d of %d frames show", t.Ports[1].Name, right, len(frames))
 	case changed == 0:
-		t.Fault("no-rewrite", "no tag is rewritten, whatever its VID: rules do not see the VID on the wire but perhaps the VLAN that the frame is bridged in, or they are not in effect at all")
+		t.faultOnce("no-rewrite", "out of %s no tag is rewritten, whatever its VID: rules do not see the VID on the wire but perhaps the VLAN that the frame is bridged in, or they are not in effect at all", name)
 	case changed == arrived:
-		t.Fault("all-rewritten", "every tag is rewritten, whatever its VID: rules do not see the VID on the wire")
+		t.faultOnce("all-rewritten", "out of %s every tag is rewritten, whatever its VID: rules do not see the VID on the wire", name)
 	default:
-		t.Fault("wrong-key", "%d of %d tags are taken or left as the VID on the wire does not ask for", arrived-right, arrived)
+		t.faultOnce("wrong-key", "out of %s %d of %d tags are taken or left as the VID on the wire does not ask for", name, arrived-right, arrived)
 	}
-	return nil
+	return arrived, len(frames), nil
 }
 
 // written are what ports write in the experiment about every tag: the first with all

@@ -153,6 +153,10 @@ func TestFaults(t *testing.T) {
 		{"few frames lost", "rule-key rewrite", qualifytest.Faults{LosesOneIn: 90}, ""},
 		{"few frames lost under way", "session-lost", qualifytest.Faults{LosesOneIn: 50}, "session-lost"},
 		{"few frames doubled under way", "session-lost", qualifytest.Faults{DoublesOneIn: 50}, "session-lost"},
+		{"of one port's key", "rule-key rewrite", qualifytest.Faults{RulesOf: "p1", MatchesBridgingVLAN: true}, "rewrite:not-rewritten rule-key:no-rewrite"},
+		{"of one port's rules", "rewrite untagged strip link-flap", qualifytest.Faults{
+			RulesOf: "p1", RewriteClearsDEI: true, RulesTakeVLANs: true, StripsPayload: true, ForgetsOnLinkDown: true,
+		}, "link-flap:lost-by-link-flap rewrite:dei-altered strip:strip-altered untagged:frame-without-tag-altered"},
 		{"of the key", "rule-key", qualifytest.Faults{MatchesBridgingVLAN: true}, "rule-key:no-rewrite"},
 	} {
 		t.Run(r.name, func(t *testing.T) {

@@ -47,7 +47,7 @@ func entries(ctx context.Context, t *Trial) error {
 	if full && n < limit {
 		t.Fault("table-smaller", "the device refuses an entry beyond %d, and its driver counts on %d", n, limit)
 	}
-	now, err := t.look(ctx, &setup, held)
+	now, err := t.look(ctx, &setup, 1, held)
 	if err != nil {
 		return err
 	}

@@ -81,9 +81,18 @@ func (s *Switch) longest(p *parsed) int {
 	return n
 }
 
+// faultsOf are the faults that a port's rules have.
+func (s *Switch) faultsOf(p *port) *Faults {
+	f := s.cfg.Faults
+	if f.RulesOf != "" && f.RulesOf != p.name {
+		f.MatchesBridgingVLAN, f.RulesTakeVLANs, f.IgnoresPCP, f.RewriteClearsDEI, f.StripsPayload, f.ForgetsOnLinkDown = false, false, false, false, false, false
+	}
+	return &f
+}
+
 // emit sends a copy of a frame out of a port, through its rules.
 func (p *port) emit(s *Switch, frame []byte, vlan uint16, now time.Time) {
-	f, hw := &s.cfg.Faults, &p.hw
+	f, hw := s.faultsOf(p), &p.hw
 	frame = slices.Clone(frame)
 	at := parse(frame, hw.tpid)
 	switch {
@@ -134,7 +143,7 @@ func (hw *hardware) stripOthers(frame []byte) []byte {
 
 // rewrite looks a tag up in the port's rules.
 func (p *port) rewrite(s *Switch, frame []byte, at int, vlan uint16, now time.Time) {
-	f, hw := &s.cfg.Faults, &p.hw
+	f, hw := s.faultsOf(p), &p.hw
 	if hw.action != vlanrules.Update {
 		return
 	}

@@ -115,7 +115,7 @@ func (s *Switch) settle(now time.Time) {
 		return
 	}
 	for _, p := range s.ports {
-		if n := p.flaps(); n != p.flapped {
+		if n := p.flaps(); n != p.flapped && s.faultsOf(p).ForgetsOnLinkDown {
 			p.flapped, p.hw = n, hardware{}
 		}
 	}
