@@ -321,13 +321,55 @@ func (t *Trial) downNoted(card string) error {
 	return t.runner.save()
 }
 
-// booting is how long a restart may take, goesDown how long it may take to begin, and
+// booting is how long a restart may take, downAfter how long it may take to begin, and
 // outage after how long without a frame it has.
 const (
 	booting  = 15 * time.Minute
-	goesDown = 2 * time.Minute
+	downAfter = 2 * time.Minute
 	outage   = 200 * time.Millisecond
 )
+
+// commandFails is how long a switch may take to go down after the command has failed: one
+// over SSH often does, as the switch ends its session.
+const commandFails = 10 * time.Second
+
+// goesDown has the switch restart, and waits until frames are lost and the command has ended,
+// which may be before the switch is down or after it is up again.
+func (t *Trial) goesDown(ctx context.Context, began time.Time) error {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- t.Restart(ctx) }()
+	var failed error
+	running := true
+	defer func() {
+		cancel()
+		if running {
+			<-ended
+		}
+	}()
+	t.waits("waiting up to %v until the switch is down", downAfter)
+	for t.sync(ctx, outage, 0, 1) == nil {
+		select {
+		case failed = <-ended:
+			if running = false; failed != nil {
+				began = time.Now().Add(commandFails - downAfter)
+			}
+		default:
+		}
+		switch {
+		case time.Since(began) < downAfter:
+		case failed != nil:
+			return Cannot("restarting the switch: %v", failed)
+		default:
+			return Cannot("frames pass without an interruption of %v, %v after the command that restarts the switch", outage, downAfter)
+		}
+	}
+	if running && ctx.Err() == nil {
+		<-ended
+		running = false
+	}
+	return ctx.Err()
+}
 
 // restarts has the switch restart under a long lease.
 func restarts(ctx context.Context, t *Trial) error {
@@ -344,14 +386,8 @@ func restarts(ctx context.Context, t *Trial) error {
 		return err
 	}
 	began := time.Now()
-	if err := t.Restart(ctx); err != nil {
-		return Cannot("restarting the switch: %v", err)
-	}
-	t.waits("waiting up to %v until the switch is down", goesDown)
-	for t.sync(ctx, outage, 0, 1) == nil {
-		if time.Since(began) > goesDown {
-			return Cannot("frames pass without an interruption %v after the command that restarts the switch", goesDown)
-		}
+	if err := t.goesDown(ctx, began); err != nil {
+		return err
 	}
 	t.waits("waiting up to %v until it forwards again", booting)
 	if err := t.learn(ctx, booting); err != nil {

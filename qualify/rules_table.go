@@ -11,13 +11,16 @@ const most = 1 << 16
 
 // entries fills the table of the rules until the device refuses an entry.
 func entries(ctx context.Context, t *Trial) error {
-	filler, ok := vendors.As[vendors.TableFiller](t.Driver)
-	if !ok {
-		return Cannot("its driver cannot fill the table")
-	}
 	facts, err := t.Driver.Probe(ctx)
 	if err != nil {
 		return Cannot("probing the device: %v", err)
+	}
+	filler, ok := vendors.As[vendors.TableFiller](t.Driver)
+	switch {
+	case !ok && facts.Rules.Entries == 0:
+		return Cannot("the table has no limit that can be reached: its entries are in the memory of the switch's CPU, and its driver names no number")
+	case !ok:
+		return Cannot("its driver says that the table takes %d entries, and cannot fill it to try", facts.Rules.Entries)
 	}
 	setup, err := t.begin(ctx, heldFor)
 	if err != nil {

@@ -221,7 +221,14 @@ func (r *runner) undo() error {
 	left := func(err error) error {
 		return fmt.Errorf("%s still has a setup of csig: --resume or csig off --device %s removes it: %w", r.Device.Name, r.Device.Name, err)
 	}
-	if err := r.Driver.Remove(ctx); err != nil {
+	err := r.Driver.Remove(ctx)
+	if err != nil && r.Reopen != nil { // the session may have ended with a restart
+		t := &Trial{Bench: r.Bench, runner: r}
+		if again := t.reopened(ctx); again == nil {
+			err = r.Driver.Remove(ctx)
+		}
+	}
+	if err != nil {
 		return left(err)
 	}
 	have, err := r.Driver.Observe(ctx)
