@@ -62,7 +62,7 @@ func (a *assessor) table(d *assessed) *TableCost {
 		caps.Ports = max(caps.Ports, updates)
 	}
 	c := &TableCost{Match: caps.Match.String(), Ports: updates, Capacity: caps.Entries, Taken: caps.Taken, Shared: caps.Shared}
-	compiler := vlanrules.NewCompiler(caps, a.fleet.Profile.Layout)
+	compiler := vlanrules.NewCompiler(caps, a.fleet.Profile.Layout, plans.Starts(&a.fleet.Profile)...)
 	d.ports = make([]plans.Level, len(d.dev.Ports))
 	var form vlanrules.Form
 	intents := make([]vlanrules.Intent, 0, len(a.signals))

@@ -229,10 +229,19 @@ func (b *builder) compiler(n *node) *vlanrules.Compiler {
 	key := fmt.Sprintf("%+v %v", caps, n.want.Layout)
 	c := b.compilers[key]
 	if c == nil {
-		c = vlanrules.NewCompiler(caps, n.want.Layout)
+		c = vlanrules.NewCompiler(caps, n.want.Layout, Starts(&b.fleet.Profile)...)
 		b.compilers[key] = c
 	}
 	return c
+}
+
+// Starts tells a rule compiler what senders of a profile start with, which decides how
+// faithful a table is, and not what is in it.
+func Starts(p *quantize.Profile) (opts []vlanrules.Option) {
+	for sig := range p.Signals {
+		opts = append(opts, vlanrules.WithInitial(sig, p.Initial(sig)))
+	}
+	return opts
 }
 
 // table asks the rule compiler whether the port's table fits.

@@ -72,10 +72,11 @@ func (g *PortSignal) Give(s *Setup, port string, action vlanrules.Action, intent
 	return true, nil
 }
 
-// Compile makes Result what leads from a table to the intents.
+// Compile makes Result what leads from a table to the intents. What the table can do less well
+// than the draft asks is the plan's to show; a change that tags pass unchanged is refused.
 func (g *PortSignal) Compile(c *vlanrules.Compiler, port string, have vlanrules.Table) error {
 	c.Compile(&g.Result, have, g.intents)
-	if v := &g.Result.Verdict; v.Level != vlanrules.Full {
+	if v := &g.Result.Verdict; v.Level == vlanrules.Refused || g.Result.Gap {
 		return g.Refuse(port, v.Reason)
 	}
 	return nil

@@ -19,6 +19,9 @@ type Caps struct {
 	ModifyEntry bool `json:"modify_entry"` // match and action of an entry can change in one write
 	Values      bool `json:"values"`       // entries can share a value that one operation changes
 
+	Ranges   int  `json:"ranges"`   // VID ranges that one entry can list; none of them spans VIDs that entries may not name. 0 or 1: one, which may
+	Prefixes bool `json:"prefixes"` // the hardware holds a range as the value/mask prefixes that it expands to, and Entries counts those
+
 	Entries   int  `json:"entries"`       // capacity of the table; 0: not limited
 	Taken     int  `json:"entries_taken"` // entries of it that other applications hold
 	Shared    bool `json:"shared"`        // the capacity is shared by all ports
@@ -84,6 +87,16 @@ func WithLocators(sig quantize.Signal, lms []uint16) Option {
 		}
 		if sig.Known() {
 			c.locators[sig] = in
+		}
+	}
+}
+
+// WithInitial is the S that senders of a signal start with, where it is not the best one
+// (draft-00 §5.4: initial_s of the profile): no tag of the domain is better.
+func WithInitial(sig quantize.Signal, s uint8) Option {
+	return func(c *Compiler) {
+		if sig.Known() {
+			c.starts[sig] = s != sig.InitialBucket()
 		}
 	}
 }

@@ -16,6 +16,7 @@ type Compiler struct {
 	budget   int
 	locators [len(quantize.Signals)][]bool // locators in use; nil: any
 	buckets  [len(quantize.Signals)]uint32 // S in use; 0: any
+	starts   [len(quantize.Signals)]bool   // senders start with another S than the best
 
 	judged [1 << len(quantize.Signals)]judgement // by the set of signals updated
 	exact  [len(quantize.Signals)]*keyList
@@ -32,6 +33,9 @@ type Compiler struct {
 	want  Table    // entries to be, highest priority first
 	at    []int    // want[i] is cur[at[i]], or missing or spared
 	runs  runs
+	held  int    // entries of the table that were observed
+	used  int    // and that it takes now
+	peak  int    // and took at most
 	stuck bool   // an entry has to go before its successor can come
 	odd   []int  // rows of an exact table that are no exact keys
 	keys  []bool // exact keys that are wanted and not there yet
@@ -97,8 +101,8 @@ func (c *Compiler) Compile(dst *Result, have Table, want []Intent) {
 	v := dst.Verdict
 	c.load(have)
 	c.change(dst.Choice, want)
-	if c.stuck || c.overflows(len(have)) {
-		dst.Verdict, dst.Gap = c.gapVerdict(dst.Verdict, len(have)), true
+	if c.stuck || c.overflows() {
+		dst.Verdict, dst.Gap = c.gapVerdict(dst.Verdict), true
 		c.ops = c.ops[:0]
 		c.load(have)
 		c.changeWithGap(dst.Choice, want)
@@ -138,8 +142,8 @@ func (c *Compiler) change(choice *Choice, want []Intent) {
 		}
 		rows := c.group[c.groupOf(in.Signal)]
 		switch choice.Form {
-		case FormRange:
-			c.rangeSignal(in, rows)
+		case FormRange, FormSharedRange:
+			c.rangeSignal(choice.Form, in, rows)
 		case FormOrdered:
 			c.orderedSignal(in, rows)
 		case FormLazy:
@@ -176,8 +180,8 @@ func (c *Compiler) wantSignal(form Form, in *Intent) {
 // order, a shared value before what uses it.
 func (c *Compiler) appendSignal(form Form, in *Intent) {
 	switch form {
-	case FormRange:
-		c.appendRange(in)
+	case FormRange, FormSharedRange:
+		c.appendRange(form, in)
 	case FormOrdered:
 		c.appendOrdered(in)
 	case FormLazy:
@@ -195,6 +199,8 @@ func (c *Compiler) load(have Table) {
 	c.cur = append(c.cur[:0], have...)
 	c.gone, c.mixed, c.stuck = slices.Grow(c.gone[:0], len(have))[:len(have)], false, false
 	clear(c.gone)
+	c.held = c.weightOf(have)
+	c.used, c.peak = c.held, c.held
 	for t := range c.group {
 		c.group[t] = c.group[t][:0]
 	}
@@ -281,6 +287,8 @@ func (c *Compiler) add(e Entry) int {
 	c.ops = append(c.ops, Op{Add, e})
 	c.cur = append(c.cur, e)
 	c.gone = append(c.gone, false)
+	c.used += c.weight(&e)
+	c.peak = max(c.peak, c.used)
 	c.ids.insert(e.ID)
 	return len(c.cur) - 1
 }
@@ -291,6 +299,8 @@ func (c *Compiler) modify(i int, e Entry) {
 	if i < len(c.seen) && e.Match != c.cur[i].Match {
 		c.seen[i].Match = e.Match
 	}
+	c.used += c.weight(&e) - c.weight(&c.cur[i])
+	c.peak = max(c.peak, c.used)
 	c.cur[i] = e
 	c.ops = append(c.ops, Op{Modify, c.row(i)})
 }
@@ -299,6 +309,7 @@ func (c *Compiler) modify(i int, e Entry) {
 func (c *Compiler) drop(i int) {
 	c.ops = append(c.ops, Op{Delete, c.row(i)})
 	c.gone[i] = true
+	c.used -= c.weight(&c.cur[i])
 	c.ids.remove(c.cur[i].ID)
 }
 
@@ -326,22 +337,9 @@ func (c *Compiler) finish(t Table) Table {
 
 // overflows reports whether the operations need more entries at once than
 // the port has, where the device counts them one operation at a time.
-func (c *Compiler) overflows(have int) bool {
+func (c *Compiler) overflows() bool {
 	share := c.caps.share()
-	if share == unlimited || c.caps.Txn != TxnEntry {
-		return false
-	}
-	n, peak := have, have
-	for i := range c.ops {
-		switch c.ops[i].Kind {
-		case Add:
-			n++
-		case Delete:
-			n--
-		}
-		peak = max(peak, n)
-	}
-	return peak > max(share, have)
+	return share != unlimited && c.caps.Txn == TxnEntry && c.peak > max(share, c.held)
 }
 
 // changeWithGap is the last resort of a table that is too full for a hitless

@@ -44,7 +44,7 @@ func Costs(caps Caps, layout quantize.Layout, opts ...Option) (Cost, Verdict) {
 	var entries tally
 	for s := range uint8(quantize.NumBuckets) {
 		m.fresh(s)
-		cost.Fresh[s] = len(m.res.Table)
+		cost.Fresh[s] = m.c.weightOf(m.res.Table)
 		entries.add(cost.Fresh[s])
 	}
 	cost.Entries = entries.spread()
@@ -79,17 +79,9 @@ type meter struct {
 
 // to changes the bucket and returns the number of operations.
 func (m *meter) to(s uint8) int {
-	n := len(m.res.Table)
 	m.c.Compile(&m.res, m.res.Table, []Intent{{Signal: quantize.MinABW, Action: Update, S: s, LM: 1}})
-	m.peak = max(m.peak, n)
-	for i := range m.res.Ops {
-		switch m.res.Ops[i].Kind {
-		case Add:
-			n++
-		case Delete:
-			n--
-		}
-		m.peak = max(m.peak, n)
+	if len(m.res.Ops) > 0 {
+		m.peak = max(m.peak, m.c.peak)
 	}
 	return len(m.res.Ops)
 }

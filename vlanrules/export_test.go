@@ -12,3 +12,6 @@ func WithBuckets(sig quantize.Signal, inUse uint32) Option {
 		}
 	}
 }
+
+// Prefixes is prefixes.
+func Prefixes(first, last uint16) int { return prefixes(first, last) }

@@ -19,9 +19,10 @@ const (
 	FormSharedPrefix             // runs of S that share one value
 	FormExact                    // an entry for each VID
 	FormSharedExact              // the same, sharing one value
+	FormSharedRange              // ranges that share one value
 )
 
-var formNames = [...]string{"range", "ordered", "lazy", "prefix", "shared-prefix", "exact", "shared-exact"}
+var formNames = [...]string{"range", "ordered", "lazy", "prefix", "shared-prefix", "exact", "shared-exact", "shared-range"}
 
 // String is the form's name, e.g. "lazy".
 func (f Form) String() string { return nameOf("Form", f, formNames[:]) }
@@ -164,13 +165,37 @@ func (c *Compiler) choose(set int) (*Choice, Verdict) {
 
 // faithful returns where the device deviates from the draft.
 func (c *Compiler) faithful(sigs []quantize.Signal) Verdict {
-	switch {
-	case !c.caps.MatchPCP:
-		return Verdict{Degraded, fmt.Sprintf("the device cannot match the PCP: every CSIG tag is treated as %s, whatever signal it asks for", sigs[0])}
-	case c.caps.Match == MatchRange && c.layout == quantize.UEC && !c.caps.MatchD:
-		return Verdict{Degraded, "a VID range cannot test D, the lowest bit of the VID in the uec layout: tags of trimmed packets (D=1) are updated too and lose their D"}
+	var why []string
+	if !c.caps.MatchPCP {
+		why = append(why, fmt.Sprintf("the device cannot match the PCP: every CSIG tag is treated as %s, whatever signal it asks for", sigs[0]))
 	}
-	return Verdict{}
+	if c.caps.Match == MatchRange && c.layout == quantize.UEC && !c.caps.MatchD {
+		why = append(why, "a VID range cannot test D, the lowest bit of the VID in the uec layout: tags of trimmed packets (D=1) are updated too and lose their D")
+	}
+	for _, sig := range sigs {
+		if reason := c.missed(sig); reason != "" {
+			why = append(why, reason)
+		}
+	}
+	if why == nil {
+		return Verdict{}
+	}
+	return Verdict{Degraded, strings.Join(why, "; ")}
+}
+
+// missed is which tags of a signal pass unchanged, because entries may not match their VIDs
+// at the ends of all, 0 and 4095, or "". No port writes their locator, which is reserved: a
+// sender that ignores the profile may.
+func (c *Compiler) missed(sig quantize.Signal) string {
+	s, lm, start := uint8(quantize.NumBuckets-1), c.layout.LMAllOnes(), 30
+	if sig.Max() {
+		s, lm, start = 0, 0, 1
+	}
+	vid := c.layout.VID(s, lm)
+	if c.caps.matchable(vid) || c.starts[sig] || !c.inUse(sig, s) || !c.carried(sig, lm) {
+		return ""
+	}
+	return fmt.Sprintf("%s: a tag with S=%d and the reserved locator %d has VID %d, which entries cannot match (%s): it passes with a signal that is too good. Senders that start at %d (initial_s) send none", names(sig), s, lm, vid, c.caps.vids(), start)
 }
 
 // candidates lists the forms the capabilities allow, those with the fewest
@@ -196,11 +221,7 @@ func (c *Compiler) candidates(sigs []quantize.Signal) []Choice {
 	}
 	switch caps.Match {
 	case MatchRange:
-		one := Choice{FormRange, k, 0, "one VID range for each signal"}
-		if singly && !caps.ModifyEntry && !(caps.Modify && caps.ModifyMatch) {
-			one.Headroom = 1
-		}
-		return []Choice{one}
+		return []Choice{c.rangeCandidate(sigs)}
 	case MatchTernary:
 		switch {
 		case c.runLimit(FormLazy) < minRuns:
@@ -220,6 +241,33 @@ func (c *Compiler) candidates(sigs []quantize.Signal) []Choice {
 		return []Choice{prefix}
 	}
 	return c.exactCandidates(sigs)
+}
+
+// rangeCandidate is candidates for a table of ranges.
+func (c *Compiler) rangeCandidate(sigs []quantize.Signal) Choice {
+	caps := &c.caps
+	one := Choice{FormRange, 0, 0, "one VID range for each signal"}
+	apart := caps.Modify && caps.ModifyMatch
+	lists := caps.Ranges > 1 && len(caps.Reserved) > 0 && !caps.MatchReserved
+	inPlace := caps.ModifyEntry || apart
+	switch {
+	case lists && caps.Values:
+		one.Form, one.Why, inPlace = FormSharedRange, "VID ranges around the VIDs that entries may not name, sharing one value", caps.ModifyMatch
+	case lists:
+		one.Why, inPlace = "VID ranges for each signal, around the VIDs that entries may not name", false
+	case caps.Values && caps.ModifyMatch && !inPlace:
+		one.Form, one.Why, inPlace = FormSharedRange, "one VID range for each signal; its match and the value that it uses change in place", true
+	}
+	for _, sig := range sigs {
+		n := c.rangeEntries(one.Form, Intent{Signal: sig, Action: Update, LM: 1})
+		if one.Entries += n; caps.Txn == TxnEntry && !inPlace {
+			one.Headroom = max(one.Headroom, n)
+		}
+	}
+	if caps.Prefixes {
+		one.Why += fmt.Sprintf(", held as prefixes: at most %d entries for %s", one.Entries, names(sigs...))
+	}
+	return one
 }
 
 // inPlace is why a table without priorities needs entries that change in place.
@@ -248,7 +296,7 @@ func (c *Compiler) exactCandidates(sigs []quantize.Signal) []Choice {
 
 // formEntries is how a sentence calls the entries of a form.
 var formEntries = [...]string{"range entries", "entries in the smallest ternary table", "ternary entries with no-op runs", "prefix entries",
-	"prefix entries with a shared value", "exact entries", "exact entries with a shared value"}
+	"prefix entries with a shared value", "exact entries", "exact entries with a shared value", "range entries with a shared value"}
 
 // misfit returns by how much a form does not fit.
 func (c *Compiler) misfit(cand *Choice, sigs []quantize.Signal) string {
@@ -356,11 +404,11 @@ func (c *Compiler) carried(sig quantize.Signal, lm uint16) bool {
 }
 
 // gapVerdict adds to a verdict that the change cannot be made without a gap.
-func (c *Compiler) gapVerdict(v Verdict, have int) Verdict {
+func (c *Compiler) gapVerdict(v Verdict) Verdict {
 	reason := "an entry found in the table has the match of a wanted one and cannot change in place: tags pass unchanged until the change is complete"
 	if !c.stuck {
 		reason = fmt.Sprintf("a change without a gap needs more entries at once than the port has (%s of its %s hold what was found there): tags pass unchanged until the change is complete",
-			quantize.FormatCount(have), quantize.FormatCount(c.caps.share()))
+			quantize.FormatCount(c.held), quantize.FormatCount(c.caps.share()))
 	}
 	if v.Level == Degraded {
 		reason = v.Reason + "; " + reason

@@ -79,6 +79,9 @@ func TestVerdicts(t *testing.T) {
 		{"a locator that is not allocated", with(ternary, func(c *vlanrules.Caps) { c.Reserved = []vlanrules.VIDRange{{First: 2560, Last: 2560}} }), quantize.Draft00, nil,
 			[]vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Full, ""},
 		{"VID limits spare only reserved locators", with(exact, func(c *vlanrules.Caps) { c.VIDMin, c.VIDMax = 1, 4094 }), quantize.Draft00, nil,
+			[]vlanrules.Intent{update(abw, 3, 5), update(quantize.MaxPD, 3, 5)}, vlanrules.Degraded, "abw: a tag with S=31 and the reserved locator 127 has VID 4095, which entries cannot match (VIDs 1-4094)"},
+		{"no tag starts at the ends", with(exact, func(c *vlanrules.Caps) { c.VIDMin, c.VIDMax = 1, 4094 }), quantize.Draft00,
+			[]vlanrules.Option{vlanrules.WithInitial(abw, 30), vlanrules.WithInitial(quantize.MaxPD, 1)},
 			[]vlanrules.Intent{update(abw, 3, 5), update(quantize.MaxPD, 3, 5)}, vlanrules.Full, ""},
 		{"exact entries shared by all ports", with(exact, func(c *vlanrules.Caps) { c.Entries, c.Shared, c.Ports = 4096, true, 64 }), quantize.Draft00, nil,
 			[]vlanrules.Intent{update(abw, 3, 5)}, vlanrules.Refused, "needs 3,968 exact entries for abw, 4,096 in the table are shared by 64 ports, 64 for each"},
@@ -285,7 +288,7 @@ func TestNames(t *testing.T) {
 		"value": vlanrules.Value, "ActionType(4)": vlanrules.ActionType(4),
 		"entry": vlanrules.TxnEntry, "Txn(3)": vlanrules.Txn(3),
 		"exact": vlanrules.MatchExact, "MatchKind(4)": vlanrules.MatchKind(4),
-		"shared-exact": vlanrules.FormSharedExact, "Form(7)": vlanrules.Form(7),
+		"shared-exact": vlanrules.FormSharedExact, "shared-range": vlanrules.FormSharedRange, "Form(8)": vlanrules.Form(8),
 	} {
 		if is.String() != want {
 			t.Errorf("%s, want %s", is, want)

@@ -17,6 +17,9 @@ func TestVIDLimits(t *testing.T) {
 	kinds := []vlanrules.Caps{
 		{Match: vlanrules.MatchRange, Txn: vlanrules.TxnEntry},
 		{Match: vlanrules.MatchRange, Txn: vlanrules.TxnEntry, Modify: true, ModifyMatch: true},
+		{Match: vlanrules.MatchRange, Txn: vlanrules.TxnEntry, Ranges: 10},
+		{Match: vlanrules.MatchRange, Txn: vlanrules.TxnEntry, Ranges: 10, Values: true},
+		{Match: vlanrules.MatchRange, Txn: vlanrules.TxnEntry, Ranges: 2, Values: true, ModifyMatch: true, Prefixes: true},
 		{Match: vlanrules.MatchTernary, Txn: vlanrules.TxnEntry, Modify: true},
 		{Match: vlanrules.MatchTernaryUnordered, Txn: vlanrules.TxnEntry, Values: true},
 		{Match: vlanrules.MatchExact, Txn: vlanrules.TxnEntry, Modify: true},

@@ -286,6 +286,36 @@ type device struct {
 	peak  int
 }
 
+// entries is how many entries of the hardware a table takes.
+func entries(caps *vlanrules.Caps, t vlanrules.Table) (n int) {
+	if !caps.Prefixes {
+		return len(t)
+	}
+	for _, e := range t {
+		switch {
+		case e.Type == vlanrules.Value:
+		case e.Match.VID.Kind == vlanrules.Range:
+			n += blocks(0, 4095, int(e.Match.VID.First), int(e.Match.VID.Last))
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// blocks is how many prefixes of lo to hi make up first to last: all of it, or what either
+// half needs.
+func blocks(lo, hi, first, last int) int {
+	mid := (lo + hi) / 2
+	switch {
+	case last < lo || hi < first || last < first:
+		return 0
+	case first <= lo && hi <= last:
+		return 1
+	}
+	return blocks(lo, mid, first, last) + blocks(mid+1, hi, first, last)
+}
+
 type matchKey struct {
 	match    vlanrules.Match
 	priority uint16
@@ -319,7 +349,7 @@ func (d *device) do(op vlanrules.Op) error {
 			return fmt.Errorf("add %+v: no such value", op.Entry)
 		}
 		d.table = append(d.table, op.Entry)
-		d.peak = max(d.peak, len(d.table))
+		d.peak = max(d.peak, entries(&d.caps, d.table))
 		return nil
 	}
 	if at < 0 {
@@ -349,6 +379,7 @@ func (d *device) do(op vlanrules.Op) error {
 		return fmt.Errorf("modify of %+v to %+v: not in place", is, op.Entry)
 	}
 	d.table[at] = op.Entry
+	d.peak = max(d.peak, entries(&d.caps, d.table))
 	return nil
 }
 
@@ -379,6 +410,10 @@ func namesVIDs(caps *vlanrules.Caps, op *vlanrules.Op, was vlanrules.Entry) stri
 	var ends []uint16
 	switch f := &e.Match.VID; {
 	case caps.MatchReserved || e.Match == was.Match:
+	case f.Kind == vlanrules.Range && caps.Ranges > 1:
+		for vid := f.First; vid <= f.Last; vid++ {
+			ends = append(ends, vid)
+		}
 	case f.Kind == vlanrules.Range:
 		ends = []uint16{f.First, f.Last}
 	case f.Kind == vlanrules.Ternary && f.Mask == 0xfff:
@@ -410,7 +445,7 @@ func check(t failer, m *matcher, caps vlanrules.Caps, layout quantize.Layout, ha
 		}
 		gap.alone.bits = everything.bits
 	}
-	d := &device{caps: caps, table: slices.Clone(have), peak: len(have)}
+	d := &device{caps: caps, table: slices.Clone(have), peak: entries(&caps, have)}
 	for i := range d.table {
 		if d.table[i].ID == 0 { // read back without IDs: Compile gave them
 			d.table[i].ID = idOf(res, d.table[i], d.table)
@@ -442,9 +477,9 @@ func check(t failer, m *matcher, caps vlanrules.Caps, layout quantize.Layout, ha
 	}
 	peak := d.peak
 	if caps.Txn != vlanrules.TxnEntry {
-		peak = len(d.table)
+		peak = entries(&caps, d.table)
 	}
-	if n, limited := shareOf(&caps); limited && peak > max(n, len(have)) {
+	if n, limited := shareOf(&caps); limited && peak > max(n, entries(&caps, have)) {
 		t.Fatalf("%d entries at once, %d are the port's\n%s", peak, n, describe(have, res))
 	}
 	byID := func(a, b vlanrules.Entry) int { return cmp.Compare(a.ID, b.ID) }

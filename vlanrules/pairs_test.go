@@ -22,6 +22,8 @@ var tablesUnderTest = []struct {
 	{"range, entry by entry", vlanrules.Caps{Match: vlanrules.MatchRange, MatchPCP: true, Txn: vlanrules.TxnEntry}, nil, vlanrules.FormRange},
 	{"range, whole entries modified", vlanrules.Caps{Match: vlanrules.MatchRange, MatchPCP: true, Txn: vlanrules.TxnEntry, ModifyEntry: true}, nil, vlanrules.FormRange},
 	{"range, match and value in two writes", vlanrules.Caps{Match: vlanrules.MatchRange, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true, ModifyMatch: true}, nil, vlanrules.FormRange},
+	{"range, one value for all", vlanrules.Caps{Match: vlanrules.MatchRange, MatchPCP: true, Txn: vlanrules.TxnEntry, Values: true, ModifyMatch: true}, nil, vlanrules.FormSharedRange},
+	{"range, held as prefixes", vlanrules.Caps{Match: vlanrules.MatchRange, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true, Prefixes: true, Entries: 40}, nil, vlanrules.FormRange},
 	{"range, no PCP", vlanrules.Caps{Match: vlanrules.MatchRange, Txn: vlanrules.TxnEntry}, nil, vlanrules.FormRange},
 	{"ternary, lazy", vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true}, nil, vlanrules.FormLazy},
 	{"ternary, lazy, nothing modified", vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true, Txn: vlanrules.TxnEntry}, nil, vlanrules.FormLazy},

@@ -87,6 +87,9 @@ func drawCaps(t *rapid.T) vlanrules.Caps {
 		ModifyMatch: rapid.Bool().Draw(t, "modifyMatch"),
 		Values:      rapid.Bool().Draw(t, "values"),
 	}
+	if caps.Match == vlanrules.MatchRange {
+		caps.Ranges, caps.Prefixes = rapid.SampledFrom([]int{0, 0, 2, 10}).Draw(t, "ranges"), rapid.Bool().Draw(t, "prefixes")
+	}
 	caps.ModifyEntry = caps.Modify && caps.ModifyMatch && rapid.Bool().Draw(t, "modifyEntry")
 	if rapid.Bool().Draw(t, "limited") {
 		caps.Entries = rapid.IntRange(1, 40).Draw(t, "entries")

@@ -19,11 +19,11 @@ func newRules() *cobra.Command {
 
 // explainFlags are the flags of csig rules explain.
 type explainFlags struct {
-	signal, layout, match, platform string
-	bucket, from                    uint8
-	lm, fromLM                      uint16
-	budget                          int
-	values, costs, asJSON           bool
+	signal, layout, match, platform, change string
+	bucket, from                            uint8
+	lm, fromLM                              uint16
+	budget                                  int
+	values, costs, asJSON                   bool
 }
 
 func newRulesExplain() *cobra.Command {
@@ -75,6 +75,7 @@ with --json the object is printed all the same.`,
 	f.StringVar(&v.layout, "layout", "draft-00", "draft-00 or uec")
 	f.StringVar(&v.match, "match", "range", "what the table can match: range, ternary, ternary-unordered or exact")
 	f.BoolVar(&v.values, "values", false, "ternary-unordered, exact: entries can share a value that one operation changes")
+	f.StringVar(&v.change, "change", explain.Changes[0], "range: how the device changes one: entry (match and value in one write), apart (a write each), shared (the value is one that entries share) or replace (another is added, the old one deleted)")
 	f.IntVar(&v.budget, "budget", 0, "ternary: entries to spend on fewer changes later (default: as few as possible)")
 	f.StringVar(&v.platform, "platform", "", "a platform's own capabilities instead of --match")
 	f.BoolVar(&v.costs, "costs", false, "count, by compiling, what every kind of table costs")
@@ -128,8 +129,11 @@ func (v *explainFlags) options(cmd *cobra.Command) (explain.Options, error) {
 	if o.Match, err = vlanrules.ParseMatchKind(v.match); err != nil {
 		return o, usageError(cmd, "--match: %v", err)
 	}
+	if given("change") {
+		o.Change = v.change
+	}
 	if given("platform") {
-		for _, other := range []string{"match", "values"} {
+		for _, other := range []string{"match", "values", "change"} {
 			if given(other) {
 				return o, usageError(cmd, "--platform %s brings capabilities of its own: leave out --%s", v.platform, other)
 			}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/csig-agent/csig/vendors/all"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // The simulator below is written from the JSON of docs/rules.md and from CSIG
@@ -21,8 +22,9 @@ type (
 		Priority *int `json:"priority"`
 		Match    map[string]*simField
 		Action   struct {
-			Type string
-			VID  *int
+			Type  string
+			VID   *int
+			Value *int
 		}
 	}
 	simulation struct {
@@ -57,6 +59,9 @@ func (e *simEntry) tags() (list []int) {
 			panic("unknown field " + field)
 		}
 	}
+	if e.Action.Type == "value" {
+		return []int{} // it is no match
+	}
 	first, last := 0, 4095
 	if f := e.Match["vid"]; f != nil && f.Mask != nil && *f.Mask == 4095 {
 		first, last = *f.Value, *f.Value // thousands of entries are exact ones
@@ -75,7 +80,7 @@ func (e *simEntry) tags() (list []int) {
 }
 
 // leaves is the TCI a tag leaves with if this entry takes it.
-func (e *simEntry) leaves(tci int) int {
+func (t *simTable) leaves(e *simEntry, tci int) int {
 	switch e.Action.Type {
 	case "rewrite":
 		if *e.Action.VID < 1 || *e.Action.VID > 4094 {
@@ -84,12 +89,15 @@ func (e *simEntry) leaves(tci int) int {
 		return tci&0xf000 | *e.Action.VID
 	case "none":
 		return tci
+	case "use-value":
+		return tci&0xf000 | *t.byID[*e.Action.Value].Action.VID
 	}
 	panic("unknown action " + e.Action.Type)
 }
 
 // simTable is a switch's table: the entries that match each tag.
 type simTable struct {
+	ends  bool // entries match neither VID 0 nor 4095
 	byID  map[int]*simEntry
 	taken [1 << 16][]*simEntry
 }
@@ -135,7 +143,7 @@ func (t *simTable) other(tci, a, b int) (is int, wrong bool) {
 		if *e.Priority < best {
 			continue
 		}
-		if is := e.leaves(tci); is != a && is != b {
+		if is := t.leaves(e, tci); is != a && is != b {
 			return is, true
 		}
 	}
@@ -172,6 +180,9 @@ func (g simSignal) wants(tci, bucket, lm int) int {
 func TestRulesJSON(t *testing.T) {
 	tables := [][]string{
 		{"--match", "range"},
+		{"--match", "range", "--change", "apart"},
+		{"--match", "range", "--change", "shared"},
+		{"--match", "range", "--change", "replace"},
 		{"--match", "ternary"},
 		{"--match", "ternary", "--budget", "3"},
 		{"--match", "ternary", "--budget", "6"},
@@ -198,7 +209,11 @@ func TestRulesJSON(t *testing.T) {
 							continue // sampled; exact tables have thousands of steps
 						}
 						g := simSignal{t: n, max: n >= 2, uec: layout == "uec"}
-						g.any = g.uec && slices.Equal(table, tables[0])
+						g.any = g.uec && slices.Contains(table, "range")
+						if name := table[1]; table[0] == "--platform" {
+							p, _ := all.Default().Platform(name)
+							g.any = g.uec && p.Rules.Match == vlanrules.MatchRange && !p.Rules.MatchD
+						}
 						args := append([]string{
 							"rules", "explain", "--json", "--layout", layout, "--signal", signal,
 							"--from", fmt.Sprint(ch[0]), "--bucket", fmt.Sprint(ch[1]), "--from-lm", fmt.Sprint(ch[2]), "--lm", fmt.Sprint(ch[3]),
@@ -228,18 +243,21 @@ func simulate(g simSignal, args []string, ch [4]int) string {
 	if err := json.Unmarshal(out.Bytes(), &sim); err != nil {
 		return err.Error()
 	}
+	ends := strings.Contains(sim.Verdict.Reason, "which entries cannot match")
 	switch {
 	case sim.Format != "csig.rules/v1":
 		return "format " + sim.Format
-	case g.any != (sim.Verdict.Level == "degraded") || g.any == (sim.Verdict.Level == "full"):
+	case g.any != strings.Contains(sim.Verdict.Reason, "cannot test D"):
+		return "D: " + sim.Verdict.Reason
+	case (g.any || ends) != (sim.Verdict.Level == "degraded") || (g.any || ends) == (sim.Verdict.Level == "full"):
 		return "verdict " + sim.Verdict.Level + " " + sim.Verdict.Reason
-	case g.any != (sim.Verdict.Reason != ""):
+	case (g.any || ends) != (sim.Verdict.Reason != ""):
 		return "reason " + sim.Verdict.Reason
 	}
 	from, to, fromLM, lm := ch[0], ch[1], ch[2], ch[3]
 	old := func(tci int) int { return g.wants(tci, from, fromLM) }
 	wanted := func(tci int) int { return g.wants(tci, to, lm) }
-	var want, table simTable
+	want, table := simTable{ends: ends}, simTable{ends: ends}
 	for _, list := range []struct {
 		name    string
 		entries []*simEntry
@@ -263,6 +281,9 @@ func simulate(g simSignal, args []string, ch [4]int) string {
 			return fmt.Sprintf("step %d has no whole entry", n+1)
 		}
 		changed := step.Entry.tags()
+		if step.Entry.Action.Type == "value" {
+			changed = nil // all that use it
+		}
 		var err error
 		switch gone := (*simEntry)(nil); step.Op {
 		case "add":
@@ -271,7 +292,9 @@ func simulate(g simSignal, args []string, ch [4]int) string {
 			if gone = table.remove(step.ID); gone == nil {
 				return fmt.Sprintf("step %d: %s of %d, which is not there", n+1, step.Op, step.ID)
 			}
-			changed = append(changed, gone.tags()...)
+			if changed != nil {
+				changed = append(changed, gone.tags()...)
+			}
 			if step.Op == "modify" {
 				err = table.add(step.Entry)
 			}
@@ -301,6 +324,9 @@ func (t *simTable) differs(a, b func(int) int, tags []int) string {
 	for tci := range n {
 		if tags != nil {
 			tci = tags[tci]
+		}
+		if vid := tci & 4095; t.ends && (vid == 0 || vid == 4095) {
+			continue
 		}
 		if is, wrong := t.other(tci, a(tci), b(tci)); wrong {
 			return fmt.Sprintf("tag %#04x may leave as %#04x, neither %#04x nor %#04x", tci, is, a(tci), b(tci))

@@ -70,8 +70,10 @@ func costRows() []costRow {
 	locators := []vlanrules.Option{vlanrules.WithLocators(quantize.MinABW, []uint16{1, 2, 3, 4, 5, 6})}
 	return []costRow{
 		{name: "range, one write", caps: kind(vlanrules.MatchRange, nil)},
-		{name: "range, match and value apart", caps: kind(vlanrules.MatchRange, func(c *vlanrules.Caps) { c.ModifyEntry, c.ModifyMatch = false, true })},
-		{name: "range, add and delete only", caps: kind(vlanrules.MatchRange, func(c *vlanrules.Caps) { c.ModifyEntry, c.Modify = false, false })},
+		{name: "range, match and value apart", caps: kind(vlanrules.MatchRange, func(c *vlanrules.Caps) { change(c, "apart") })},
+		{name: "range, match and shared value", caps: kind(vlanrules.MatchRange, func(c *vlanrules.Caps) { change(c, "shared") })},
+		{name: "range, add and delete only", caps: kind(vlanrules.MatchRange, func(c *vlanrules.Caps) { change(c, "replace") })},
+		{name: "range to 4094, as prefixes", caps: kind(vlanrules.MatchRange, func(c *vlanrules.Caps) { change(c, "replace"); c.VIDMin, c.VIDMax, c.Prefixes = 1, 4094, true })},
 		{name: "ternary, budget 3", caps: kind(vlanrules.MatchTernary, nil), budget: smallest},
 		{name: "ternary, budget 6", caps: kind(vlanrules.MatchTernary, nil), budget: 6},
 		{name: goalRow, caps: kind(vlanrules.MatchTernary, nil), budget: 7},

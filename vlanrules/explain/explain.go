@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vlanrules"
@@ -26,6 +27,7 @@ type Options struct {
 
 	Match    vlanrules.MatchKind // the kind of table; ignored with Caps
 	Values   bool                // entries can share a value: ternary-unordered and exact; ignored with Caps
+	Change   string              // how a range changes, one of Changes, "" for the first; ignored with Caps
 	Budget   int                 // entries for the signal in a ternary table; 0: as few as possible
 	Platform string              // whose capabilities Caps are, "" for a generic device
 	Caps     *vlanrules.Caps     // of a platform; nil: a generic device of kind Match
@@ -153,7 +155,9 @@ func (o *Options) Device() vlanrules.Caps {
 		return *o.Caps
 	}
 	caps := Generic(o.Match)
-	caps.Values = o.Values
+	if caps.Values = o.Values; o.Change != "" {
+		change(&caps, o.Change)
+	}
 	return caps
 }
 
@@ -259,6 +263,10 @@ func (o *Options) check() error {
 		return fmt.Errorf("from locator %d: %s has %d bits, want 0 to %d", o.From.LM, o.Layout, o.Layout.LMBits(), o.Layout.LMAllOnes())
 	case o.Caps == nil && o.Values && o.Match != vlanrules.MatchTernaryUnordered && o.Match != vlanrules.MatchExact:
 		return fmt.Errorf("shared values: they help %s and %s tables, not %s ones", vlanrules.MatchTernaryUnordered, vlanrules.MatchExact, o.Match)
+	case o.Change != "" && !slices.Contains(Changes, o.Change):
+		return fmt.Errorf("change %q: want %s", o.Change, strings.Join(Changes, ", "))
+	case o.Caps == nil && o.Change != "" && o.Match != vlanrules.MatchRange:
+		return fmt.Errorf("change: it is for range tables, not %s ones", o.Match)
 	case o.Budget > 0 && o.Budget < unordered && o.Device().Match == vlanrules.MatchTernaryUnordered:
 		return fmt.Errorf("budget %d: a ternary-unordered table needs %d entries for some buckets", o.Budget, unordered)
 	case o.Budget < 0 || o.Budget > 0 && o.Budget < smallest:
@@ -274,6 +282,16 @@ func Generic(kind vlanrules.MatchKind) vlanrules.Caps {
 		Match: kind, MatchPCP: true, Txn: vlanrules.TxnEntry,
 		Modify: true, ModifyEntry: kind == vlanrules.MatchRange,
 	}
+}
+
+// Changes are the ways in which a device changes a range: match and value in one write, a
+// write each, a write for the match and one for a value that entries share, and no way at
+// all, so that another is added and the old one deleted.
+var Changes = []string{"entry", "apart", "shared", "replace"}
+
+func change(caps *vlanrules.Caps, how string) {
+	caps.ModifyEntry, caps.Modify = how == "entry", how == "entry" || how == "apart"
+	caps.ModifyMatch, caps.Values = how == "apart" || how == "shared", how == "shared"
 }
 
 // guardID is below all IDs of signals.
