@@ -73,12 +73,16 @@ func (p *port) problem() error {
 // sync brings the switch to d.setup, and our knowledge to the switch. It returns what
 // had been changed by another process. keep leaves the signal as it is found.
 func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Change, error) {
-	y := &syncing{Driver: d, s: s, keep: keep, wasKnown: d.known != vendors.Unread, what: map[string]string{}, quiet: map[string]bool{}, have: s.byKey(), jobs: map[uint32]*job{}}
+	y := &syncing{Driver: d, s: s, keep: keep, wasKnown: d.known != vendors.Unread, what: map[string]string{}, quiet: map[string]bool{}, led: map[*port]bool{}, have: s.byKey(), jobs: map[uint32]*job{}}
 	y.first.steps, y.last.steps = make([][]ofp.Mod, 2), make([][]ofp.Mod, 2)
 	d.known.Doubt()
 	d.elsewhere = nil
+	if err := s.taken(d.pipe); err != nil {
+		return nil, err
+	}
 	y.takeIn()
 	y.compare()
+	var failed []*port
 	for _, run := range [][]*job{{&y.first}, y.sorted(), {&y.last}} {
 		if _, err := d.run(ctx, run...); err != nil {
 			return nil, err
@@ -90,10 +94,14 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 				return nil, fmt.Errorf("the switch refuses flows that all ports need: %w", j.err())
 			case j.port != nil:
 				j.port.fails(j.err())
+				failed = append(failed, j.port)
 			default:
 				d.elsewhere = append(d.elsewhere, &vendors.PortError{Port: j.name, Err: fmt.Errorf("it is in no setup, and frames that are handed over for it may be lost: %w", j.err())})
 			}
 		}
+	}
+	if err := d.fallBack(ctx, failed); err != nil {
+		return nil, err
 	}
 	d.known, d.checked = vendors.Current, d.cfg.Now()
 	var changes []vendors.Change
@@ -126,6 +134,7 @@ type syncing struct {
 	what     map[string]string // was not as csig left it, of ports; "" is what all share
 
 	quiet map[string]bool // ports whose flows csig itself did not write, or not there
+	led   map[*port]bool  // ports that fall back from here on
 
 	have        map[ofp.Key]*ofp.Flow
 	first, last job             // of what all ports share
@@ -142,13 +151,12 @@ func (y *syncing) note(port, format string, args ...any) {
 // before what passes tags through, and is emptied when none do. A port is led to the
 // stale table before anything changes in the live one.
 const (
-	stepStale   = iota // entries of the stale table, and what strips
-	stepRest           // what is below them
-	stepEnter          // what is added to the first table
-	stepForeign        // what others wrote into the live table of a port that falls back
-	stepLive           // what is below the live entries
-	stepLeave          // what is deleted in the first table
-	stepClear          // what else is deleted
+	stepStale = iota // entries of the stale table, and what strips
+	stepRest         // what is below them
+	stepEnter        // what is added to the first table
+	stepLive         // what is below the live entries
+	stepLeave        // what is deleted in the first table
+	stepClear        // what else is deleted
 	jobSteps
 )
 
@@ -185,6 +193,9 @@ func (y *syncing) takeIn() {
 			p.failed, p.number = fmt.Errorf("its OpenFlow number is %d, and csig's tables have 12 bits for it", number), 0
 		}
 		if p.action != vlanrules.Update || p.number == 0 {
+			if p.number != 0 {
+				p.failed = y.s.shadow(p.number, p.action)
+			}
 			p.Reset()
 			continue
 		}
@@ -192,15 +203,20 @@ func (y *syncing) takeIn() {
 		if is == nil {
 			is = &seen{}
 		}
+		if err := y.s.shadow(p.number, p.action); err != nil {
+			p.failed = err
+		}
 		open := y.keep && !is.aside && is.updates
 		if y.wasKnown {
 			open = !p.aside && !p.dirty && !moved
 		}
 		changed := y.wasKnown && open && (is.unreadable || !sameEntries(p.have, is.entries))
 		p.have, p.settled = is.entries, false
-		if p.aside = !open || is.unreadable || changed; p.aside {
+		was := p.aside && is.aside
+		if p.aside = !open || is.unreadable || changed || p.failed != nil; p.aside {
 			p.dirty = true
 		}
+		y.led[p] = p.aside && !was
 		if changed {
 			y.note(p.name, "flows of table %s were changed", y.s.tableText(y.s.base+tableLive))
 		}
@@ -235,22 +251,17 @@ func (y *syncing) compare() {
 	for i := range want {
 		left[want[i].flow.Key()] = &want[i]
 	}
-	for i := range y.s.foreign { // first, as those of csig's may take their places
-		f := &y.s.foreign[i]
-		y.note("", "a flow of table %s was not csig's", y.s.tableText(f.Table))
-		to := &y.first.steps[0]
-		if p := y.byName[y.s.names[portOf(f)]]; p != nil && p.aside && f.Table == y.s.base+tableLive {
-			to = &y.job(portOf(f)).steps[stepForeign]
-		}
-		*to = append(*to, ofp.Mod{Kind: ofp.Delete, Flow: f})
-	}
 	y.present(left)
+	for i := range y.s.foreign { // an Add in its place would overwrite it
+		delete(left, y.s.foreign[i].Key())
+	}
 	for i := range want {
 		w := &want[i]
 		if left[w.flow.Key()] == nil {
 			continue
 		}
-		if y.wasKnown && (w.name == "" || y.byName[w.name] != nil) {
+		p := y.byName[w.name]
+		if y.wasKnown && (w.name == "" || p != nil) && !(y.led[p] && isAside(&w.flow)) {
 			y.note(w.name, "a flow of table %s was missing or changed", y.s.tableText(w.flow.Table))
 		}
 		y.write(w)
@@ -319,7 +330,7 @@ func (y *syncing) write(w *wanted) {
 	f := &w.flow
 	m := ofp.Mod{Kind: ofp.Add, Flow: f}
 	if h := y.have[f.Key()]; h != nil && h.Cookie == f.Cookie && h.HardTimeout == 0 && h.IdleTimeout == 0 {
-		m.Kind = ofp.Modify // a switch may delete what it adds again
+		m.Kind, m.CookieMask = ofp.Modify, cookieMask // a switch may delete what it adds again
 	}
 	number := portOf(f)
 	to := &y.first.steps[1]

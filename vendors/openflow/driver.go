@@ -212,8 +212,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 	for _, base := range s.bases() {
 		pipe := pipeline{base: base}
 		for _, number := range s.numbers() {
-			if !sent[base][number] {
-				f := pipe.pass(number, false)
+			if f := pipe.pass(number, false); !sent[base][number] && !s.foreignAt(f.Key()) {
 				j.steps[0] = append(j.steps[0], ofp.Mod{Kind: ofp.Add, Flow: &f})
 			}
 		}

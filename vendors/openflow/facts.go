@@ -79,6 +79,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 // conditions are what of the switch decides what csig can do there.
 type conditions struct {
 	frames   vlanrules.Verdict // whether they come to csig's tables
+	foreign  string            // what others have in csig's tables
 	features features
 }
 
@@ -92,7 +93,7 @@ func (d *Driver) conditions(ctx context.Context, s *state) (c conditions, err er
 		tpid = d.setup.TPID
 	}
 	p := s.pathOf(tpid)
-	return conditions{p.verdict(s.base, d.cfg.OrdinaryVLANs), *f}, nil
+	return conditions{p.verdict(s.base, d.cfg.OrdinaryVLANs), s.strangers(), *f}, nil
 }
 
 // same compares conditions, but for numbers in the reason that the next look may find
@@ -119,6 +120,9 @@ func (d *Driver) factsOf(ctx context.Context, s *state, c conditions) (vendors.F
 	f.Notes = append(f.Notes, fmt.Sprintf("OpenFlow %s, datapath %#x, csig's tables %d to %d", d.of.Version, d.of.Datapath.ID, d.cfg.Table, d.cfg.Table+tables-1))
 	if q := d.cfg.Measured; q == nil || q.AckToWire == nil || f.OtherModel(q) != "" {
 		f.Notes = append(f.Notes, "assumed, not measured: a change has taken effect when the switch answers the barrier behind it (csig qualify measures that)")
+	}
+	if c.foreign != "" {
+		f.Notes = append(f.Notes, c.foreign)
 	}
 	if d.of.AsyncRefused != nil {
 		f.Notes = append(f.Notes, "the switch does not mask packet-ins for csig, which drops them")

@@ -41,7 +41,7 @@ func validateFlat(s *vendors.Setup) error {
 // refuse refuses what this switch cannot have, before anything is written.
 func (d *Flat) refuse(seen *flatSeen, want *vendors.Setup, f *flat) error {
 	for i := range seen.foreign {
-		if p := int(seen.foreign[i].Priority) - int(d.cfg.Priority); p >= 0 && p < flatRows {
+		if !seen.found && f.among(&seen.foreign[i]) {
 			return &vendors.PermanentError{Err: &vendors.ForeignError{What: fmt.Sprintf("table %d has a flow of priority %d with cookie %#x that is not csig's, which uses priorities %d to %d: set management: {openflow: {priority: N}} to the lowest of four that no other flow has",
 				d.cfg.Table, seen.foreign[i].Priority, seen.foreign[i].Cookie, d.cfg.Priority, d.cfg.Priority+flatRows-1)}}
 		}
@@ -149,8 +149,12 @@ func (d *Flat) sync(ctx context.Context, seen *flatSeen) (repaired []string, err
 			have = &flatPort{groups: map[uint32]ofp.Group{}}
 		}
 		j := &job{name: p.name}
-		if p.failed = nil; p.number == 0 {
+		if p.number == 0 {
 			p.failed = errors.New("the switch has no such port; it is programmed as soon as the setup is applied again")
+			continue
+		}
+		if p.failed = d.f.shadow(p.number, seen.foreign); p.failed != nil {
+			p.settled = false // what it has ends by its timer
 			continue
 		}
 		if p.action != vlanrules.Update {

@@ -226,6 +226,10 @@ func (d *Flat) Observe(ctx context.Context) (vendors.Setup, error) {
 		if have == nil {
 			have = &flatPort{groups: map[uint32]ofp.Group{}}
 		}
+		if err := f.shadow(number, seen.foreign); err != nil {
+			p.Damaged = err.Error()
+			continue
+		}
 		if p.Action != vlanrules.Update {
 			continue
 		}

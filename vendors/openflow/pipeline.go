@@ -108,6 +108,8 @@ func (p *pipeline) aside(port uint32) ofp.Flow {
 	return p.next(p.flow(tableSelect, priorityAside, to(port), nil), tableStale)
 }
 
+func isAside(f *ofp.Flow) bool { return f.Priority == priorityAside }
+
 func (p *pipeline) strip(table int, priority uint16, port uint32) ofp.Flow {
 	return p.flow(table, priority, tagged(port), ofp.Actions(nil).PopVLAN().Output(port))
 }

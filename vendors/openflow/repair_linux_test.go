@@ -49,9 +49,6 @@ func repairs(t *testing.T, faults oftest.Faults) {
 		{"live flows", func() { l.Flow("del-flows", "table=11,metadata=2/0xfff") }},
 		{"entries", func() { l.Flow("del-flows", "table=11,metadata=2/0xfff,vlan_tci=0x1000/0x1000") }},
 		{"a value", func() { l.Flow("mod-flows", "table=11,metadata=2/0xfff,actions=output:2") }},
-		{"a foreign flow", func() {
-			l.Flow("add-flow", "table=11,priority=500,metadata=2/0xfff,actions=output:2")
-		}},
 		{"what is below the live entries", func() { l.Flow("del-flows", "--strict", "table=11,priority=1,metadata=2/0xfff") }},
 		{"stale flows", func() { l.Flow("del-flows", "table=12") }},
 		{"live and stale flows", func() { l.Flow("del-flows", "table=11"); l.Flow("del-flows", "table=12") }},

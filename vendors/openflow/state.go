@@ -162,7 +162,10 @@ func (s *state) portFlows() map[uint32]*seen {
 			p.pass = p.pass || f.Priority == priorityPass
 			p.aside = p.aside || f.Priority == priorityAside
 		case table == tableSelect:
-		case table == tableLive && f.Match != to(number):
+		case table == tableLive && f.Match == to(number):
+			rest := pipe.rest(tableLive, number)
+			p.updates, p.unreadable = true, p.unreadable || f.Key() == rest.Key() && !same(f, &rest)
+		case table == tableLive:
 			e, ok := pipe.readEntry(f)
 			if p.updates = true; !ok {
 				p.unreadable = true
@@ -230,12 +233,16 @@ func (d *Driver) setupOf(s *state) vendors.Setup {
 			damage[name] = why
 		}
 	}
-	if len(s.foreign) > 0 {
-		damage[""] = "table " + s.tableText(s.foreign[0].Table) + " has flows that are not csig's"
-	}
 	out.Damaged = damage[""]
+	if err := s.taken(pipe); err != nil {
+		out.Damaged = err.Error()
+	}
 	for i := range out.Ports {
-		out.Ports[i].Damaged = damage[out.Ports[i].Port]
+		p := &out.Ports[i]
+		p.Damaged = damage[p.Port]
+		if err := s.shadow(s.ports[p.Port].Number, p.Action); err != nil {
+			p.Damaged = err.Error()
+		}
 	}
 	return out
 }
@@ -321,6 +328,6 @@ func (d *Driver) refuseForeign(s *state) error {
 		return nil
 	}
 	f := &s.foreign[0]
-	return &vendors.PermanentError{Err: &vendors.ForeignError{What: fmt.Sprintf("table %d has %d flows that are not csig's (the first has priority %d and cookie %#x): give csig tables of its own with management: {openflow: {table: N}}, of which it takes N to N+%d, with nothing in them",
-		f.Table, len(s.foreign), f.Priority, f.Cookie, tables-1)}}
+	return &vendors.PermanentError{Err: &vendors.ForeignError{What: fmt.Sprintf("table %d has %s not csig's (the first has priority %d and cookie %#x): give csig tables of its own with management: {openflow: {table: N}}, of which it takes N to N+%d, with nothing in them",
+		f.Table, flowsThatAre(len(s.foreign)), f.Priority, f.Cookie, tables-1)}}
 }

@@ -92,6 +92,11 @@ func (d *Driver) change(ctx context.Context, updates []vendors.PortUpdate, res *
 			jobs = append(jobs, j)
 		}
 	}
+	for _, p := range d.ports {
+		if err := p.problem(); err != nil && !listed[p] {
+			errs = append(errs, err)
+		}
+	}
 	if !d.cfg.Now().Before(d.until) {
 		// Under a new lease the values of a previous one would be back.
 		for _, p := range d.ports {
@@ -106,7 +111,7 @@ func (d *Driver) change(ctx context.Context, updates []vendors.PortUpdate, res *
 	if err != nil {
 		return errs, err
 	}
-	var closing []*job
+	var failed []*port
 	for _, j := range jobs {
 		p := j.port
 		if j.err() == nil {
@@ -116,22 +121,48 @@ func (d *Driver) change(ctx context.Context, updates []vendors.PortUpdate, res *
 		}
 		p.fails(j.err())
 		errs = append(errs, p.problem())
-		c := &job{name: p.name, port: p}
-		d.setAside(c)
-		c.add(d.clear(p)) // what it has makes room for others
-		closing = append(closing, c)
+		failed = append(failed, p)
 	}
-	if _, err := d.run(ctx, closing...); err != nil {
-		return errs, err
-	}
-	for _, c := range closing {
-		if c.err() != nil {
-			d.known.Doubt()
-			return errs, fmt.Errorf("the lease is not renewed: port %s has neither its values nor its fallback: %w", c.name, c.err())
+	return errs, d.fallBack(ctx, failed)
+}
+
+// fallBack has ports fall back whose flows were refused, and deletes their live
+// entries, which makes room for others. A port without room for the flow that leads it
+// to the stale table is led there by its live flows: to modify one takes no room.
+func (d *Driver) fallBack(ctx context.Context, failed []*port) error {
+	var jobs []*job
+	for _, p := range failed {
+		if p.action == vlanrules.Update && p.number != 0 {
+			j := &job{name: p.name, port: p}
+			d.setAside(j)
+			j.add(d.clear(p))
+			jobs = append(jobs, j)
 		}
-		c.port.aside = true
 	}
-	return errs, nil
+	if _, err := d.run(ctx, jobs...); err != nil {
+		return err
+	}
+	var full []*job
+	for _, j := range jobs {
+		if j.port.aside = j.err() == nil; j.port.aside {
+			continue
+		}
+		all, entries := d.clear(j.port), d.clear(j.port)
+		led := d.pipe.next(*all.Flow, tableStale)
+		all.Kind, all.Flow = ofp.ModifyAll, &led
+		entries.Flow.Match = tagged(j.port.number)
+		full = append(full, &job{name: j.name, port: j.port, steps: [][]ofp.Mod{{all}, {entries}}})
+	}
+	if _, err := d.run(ctx, full...); err != nil {
+		return err
+	}
+	for _, j := range full {
+		if j.err() != nil {
+			d.known.Doubt()
+			return fmt.Errorf("the lease is not renewed: port %s has neither its values nor its fallback: %w", j.name, j.err())
+		}
+	}
+	return nil
 }
 
 // done notes that a port's job was carried out.
@@ -209,7 +240,7 @@ func (d *Driver) op(p *port, op *vlanrules.Op) ofp.Mod {
 	case vlanrules.Add:
 		return ofp.Mod{Kind: ofp.Add, Flow: &f}
 	case vlanrules.Modify:
-		return ofp.Mod{Kind: ofp.Modify, Flow: &f}
+		return ofp.Mod{Kind: ofp.Modify, Flow: &f, CookieMask: cookieMask}
 	}
 	return remove(&f, p.name)
 }

@@ -290,7 +290,7 @@ func TestAnswersOfOthers(t *testing.T) {
 // 1.4 §7.3.4.1).
 func TestChanges(t *testing.T) {
 	for _, f := range sample() {
-		for kind, command := range map[ModKind]byte{Add: 0, Modify: 2, DeleteAll: 3, Delete: 4} {
+		for kind, command := range map[ModKind]byte{Add: 0, ModifyAll: 1, Modify: 2, DeleteAll: 3, Delete: 4} {
 			b := appendMod(nil, version, &Mod{Kind: kind, Flow: &f, CookieMask: 0xff00}, 9)
 			if int(order.Uint16(b[2:])) != len(b) || len(b)%8 != 0 || b[1] != typeFlowMod || order.Uint32(b[4:]) != 9 || order.Uint64(b[8:]) != f.Cookie || order.Uint64(b[16:]) != 0xff00 ||
 				b[24] != f.Table || b[25] != command || order.Uint16(b[26:]) != f.IdleTimeout || order.Uint16(b[28:]) != f.HardTimeout || order.Uint16(b[30:]) != f.Priority ||
@@ -301,7 +301,7 @@ func TestChanges(t *testing.T) {
 			if err != nil || m != f.Match {
 				t.Errorf("%d: %+v, %v", kind, m, err)
 			}
-			writes := kind == Add || kind == Modify
+			writes := kind == Add || kind == Modify || kind == ModifyAll
 			var got Flow
 			if err := got.instructions(rest); err != nil || writes && !got.SameInstructions(&f) || !writes && len(rest) > 0 {
 				t.Errorf("%d: %x, %v", kind, rest, err)

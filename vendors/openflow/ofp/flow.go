@@ -54,10 +54,11 @@ func (f *Flow) Key() Key { return Key{f.Table, f.Priority, f.Match} }
 // ModKind is what a Mod does.
 type ModKind uint8
 
-// The kinds (§7.3.4.1, §7.3.4.2). All but DeleteAll are about the one flow of the same
-// key, or the one group of the same ID.
+// The kinds (§7.3.4.1, §7.3.4.2). All but ModifyAll and DeleteAll are about the one flow
+// of the same key, or the one group of the same ID.
 const (
 	Add       ModKind = 0 // a flow: replaces one of the same key, and restarts its timeouts; a group: refused where there is one
+	ModifyAll ModKind = 1 // as Modify, of flows whose conditions are at least those of the match (OFPFC_MODIFY)
 	Modify    ModKind = 2 // instructions of a flow, whose timeouts, cookie and counters stay: none where there is no such flow (OFPFC_MODIFY_STRICT); buckets of a group
 	DeleteAll ModKind = 3 // flows whose conditions are at least those of the match; Table may be AllTables (OFPFC_DELETE)
 	Delete    ModKind = 4 // OFPFC_DELETE_STRICT; a group goes with the flows that refer to it
@@ -72,7 +73,7 @@ type Mod struct {
 	Name  string // in errors: what it belongs to, e.g. a port
 	Group *Group // in place of Flow
 
-	// CookieMask has Modify, Delete and DeleteAll leave flows alone whose cookie
+	// CookieMask has Modify, ModifyAll, Delete and DeleteAll leave flows alone whose cookie
 	// differs from Flow.Cookie in these bits.
 	CookieMask uint64
 }
@@ -109,7 +110,7 @@ func appendMod(b []byte, v Version, m *Mod, xid uint32) []byte {
 	b = order.AppendUint16(b, f.Flags)
 	b = order.AppendUint16(b, 0) // padding in 1.3, importance in 1.4
 	b = f.Match.append(b)
-	if m.Kind == Add || m.Kind == Modify {
+	if m.Kind == Add || m.Kind == Modify || m.Kind == ModifyAll {
 		b = f.appendInstructions(b)
 	}
 	end(b, start)

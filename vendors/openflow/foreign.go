@@ -1,0 +1,97 @@
+package openflow
+
+import (
+	"fmt"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// csig deletes and overwrites only flows with its cookie. Where a foreign one appears
+// in csig's tables, the ports whose frames it may take in place of csig's flows are
+// refused, and fall back. One that takes none of them is only noted.
+
+// shadows tells whether a foreign flow of csig's tables may take frames of a port's in
+// place of csig's own flows.
+func (s *state) shadows(f *ofp.Flow, number uint32, action vlanrules.Action) bool {
+	if m := f.Match.Metadata; (m.Value^uint64(number))&m.Mask&portMask != 0 {
+		return false
+	}
+	switch update := action == vlanrules.Update; {
+	case f.Table == s.base+tableSelect:
+		return update || f.Priority >= priorityPass
+	default:
+		return update && f.Priority >= priorityDefault
+	}
+}
+
+// shadow is why a port cannot be as its setup says, for a foreign flow; nil where it can.
+func (s *state) shadow(number uint32, action vlanrules.Action) error {
+	for i := range s.foreign {
+		if f := &s.foreign[i]; s.shadows(f, number, action) {
+			return fmt.Errorf("a flow that is not csig's may take its frames in place of csig's flows, and is left alone: delete it, or give csig tables of its own (it is in %s)", at(f))
+		}
+	}
+	return nil
+}
+
+// taken is the error of a foreign flow in the place of one that all ports need.
+func (s *state) taken(pipe *pipeline) error {
+	keys := map[ofp.Key]bool{}
+	for _, f := range append(pipe.record(), pipe.unleased(), pipe.lease(0, 0), pipe.lease(1, 0)) {
+		keys[f.Key()] = true
+	}
+	for i := range s.foreign {
+		if f := &s.foreign[i]; keys[f.Key()] {
+			return &vendors.PermanentError{Err: &vendors.ForeignError{What: "a flow that is not csig's is in the place of one that all ports need, and is left alone: delete it, or give csig tables of its own (it is in " + at(f) + ")"}}
+		}
+	}
+	return nil
+}
+
+// foreignAt tells whether a foreign flow is where one of csig's would overwrite it.
+func (s *state) foreignAt(key ofp.Key) bool {
+	for _, flows := range [][]ofp.Flow{s.foreign, s.others} {
+		for i := range flows {
+			if flows[i].Key() == key {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// strangers says that there are foreign flows in csig's tables; "" where there are none.
+func (s *state) strangers() string {
+	if len(s.foreign) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("csig's tables have %s not csig's, and csig leaves them alone (the first is in %s)", flowsThatAre(len(s.foreign)), at(&s.foreign[0]))
+}
+
+// flowsThatAre counts flows in a sentence.
+func flowsThatAre(n int) string {
+	if n == 1 {
+		return "1 flow that is"
+	}
+	return fmt.Sprintf("%d flows that are", n)
+}
+
+// among tells whether a foreign flow of the table is among the priorities of csig's.
+func (f *flat) among(fl *ofp.Flow) bool {
+	return fl.Priority >= f.priority && fl.Priority < f.priority+flatRows
+}
+
+// shadow is why csig's flows of a port are not written, for a foreign flow among them;
+// nil where they are.
+func (f *flat) shadow(number uint32, foreign []ofp.Flow) error {
+	for i := range f.forwards {
+		for j := range foreign {
+			if w, fl := &f.forwards[i], &foreign[j]; w.number == number && f.among(fl) && overlap(&w.match, &fl.Match) {
+				return fmt.Errorf("a flow that is not csig's is among csig's priorities and may take its frames, and is left alone: delete it, or set management: {openflow: {priority: N}} (it is in %s)", at(fl))
+			}
+		}
+	}
+	return nil
+}
