@@ -31,27 +31,29 @@ SWITCHES := ./vendors/linux ./vendors/ovs ./vendors/openflow/... ./qualify/...
 # exhaustive tests take ten times as long: it watches the quick ones.
 PURE := ./vlanrules/...
 
-# So are those of the command that print and check whole cost tables, tags and
-# facts, and those of the fleet file that read huge and odd ones.
+# So are these of the command, which read and print, and of the fleet file, which
+# read huge and odd ones.
 RULES := ./cmd/csig ./inventory
-LONG  := TestDocs|TestRulesJSON|TestScripts/(rules|tag|platforms)|TestOdd|TestHostile|TestAllocation
+LONG  := TestDocs|TestRulesJSON|TestBriefly|TestMixedFleet|TestScripts/(rules|tag|platforms|inventory|facts|cli|assess)|TestOddFiles|TestOddPlaces|TestHostileFiles|TestAllocation
 
 # Tests that take minutes are named TestLong…, and have a target of their own.
 LATER := ^TestLong
 
-# The race detector needs cgo, and so a C compiler.
+# go vet is a part of make lint. The race detector needs cgo, and so a C compiler.
+TEST := $(GO) test -vet=off -timeout 9m
+RACE := CGO_ENABLED=1 $(TEST) -race
+
 # Many of the others wait for peers: three packages at a time, the slowest first.
 test: peers
-	CGO_ENABLED=1 $(GO) test -race -timeout 9m -p 3 -skip '$(LATER)' ./vendors/sonic ./counters/snmp ./vendors/ssh $$($(GO) list ./... | grep -vxF "$$($(GO) list $(KERNEL) $(SWITCHES) $(PURE) $(RULES))")
-	CGO_ENABLED=1 $(GO) test -race -timeout 9m -skip '$(LATER)|$(LONG)' $(RULES)
-	$(GO) test -timeout 9m -run '$(LONG)' $(RULES)
-	$(GO) test -timeout 9m -skip '$(LATER)' $(PURE)
-	CGO_ENABLED=1 $(GO) test -race -timeout 9m -run 'TestRandom|TestVerdicts|TestStrange' $(PURE)
-	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 9m -p 2 -skip '$(LATER)' $(SWITCHES)
-	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 9m -p 1 -parallel 3 -skip '$(LATER)' $(KERNEL)
+	$(RACE) -p 3 -skip '$(LATER)|$(LONG)' ./vendors/sonic ./cmd/csig ./counters/snmp ./vendors/ssh $$($(GO) list ./... | grep -vxF "$$($(GO) list $(KERNEL) $(SWITCHES) $(PURE))")
+	$(TEST) -run '$(LONG)' $(RULES)
+	$(TEST) -skip '$(LATER)' $(PURE)
+	$(RACE) -run 'TestRandom|TestVerdicts|TestStrange' $(PURE)
+	$(RACE) -count=1 -p 2 -skip '$(LATER)' $(SWITCHES)
+	$(RACE) -count=1 -p 1 -parallel 3 -skip '$(LATER)' $(KERNEL)
 
 long: peers
-	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 30m -p 1 -run '$(LATER)' ./...
+	$(RACE) -count=1 -timeout 30m -p 1 -run '$(LATER)' ./...
 
 peers:
 	./.ci/peers $(PEERS)

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestHostile reads files made to exhaust a reader: refused with a place in the
+// TestHostileFiles reads files made to exhaust a reader: refused with a place in the
 // file, and where a bound is what keeps them cheap, by that bound.
-func TestHostile(t *testing.T) {
+func TestHostileFiles(t *testing.T) {
 	laughs := "format: csig.fleet/v1\na0: &a0 [ha, ha, ha, ha, ha, ha, ha, ha, ha]\n"
 	for i := range 12 {
 		one := fmt.Sprintf("*a%d", i)

@@ -15,7 +15,7 @@ import (
 
 // Every hostile gNMI target there is, all at once: the healthy devices beside them are read,
 // and memory stays small.
-func TestHostileTargetsDelayNoOther(t *testing.T) {
+func TestLongHostileTargetsDelayNoOther(t *testing.T) {
 	var cfg Config
 	ports := []string{"e1", "e2"}
 	add := func(target gnmitest.Target, name string) {

@@ -125,7 +125,18 @@ func strippedOf(f []byte, s *vendors.Setup, own bool) []byte {
 	return append(out, f[at:]...)
 }
 
+// TestEveryTag sends every tag through the bridge to a port that updates.
 func TestEveryTag(t *testing.T) {
+	everyTag(t, func(w *wire) *packetSocket { return w.host })
+}
+
+// TestLongEveryTag sends every tag from the port itself.
+func TestLongEveryTag(t *testing.T) {
+	everyTag(t, func(w *wire) *packetSocket { return w.port })
+}
+
+func everyTag(t *testing.T, from func(*wire) *packetSocket) {
+	t.Helper()
 	for _, tc := range []struct {
 		name   string
 		layout quantize.Layout
@@ -151,20 +162,15 @@ func TestEveryTag(t *testing.T) {
 			apply(t, d, s)
 			update(t, d, time.Minute, u)
 			m := model{uec: tc.layout == quantize.UEC, local: tc.local}
-			for _, in := range []struct {
-				name string
-				from *packetSocket
-			}{{"from the port itself", w.port}, {"through the bridge", w.host}} {
-				const window = 128
-				for base := 0; base < 1<<16; base += window {
-					for v := base; v < base+window; v++ {
-						in.from.send(frame(uint32(v), tag{tc.tpid, uint16(v)}))
-					}
-					for v := base; v < base+window; v++ {
-						want := frame(uint32(v), tag{tc.tpid, m.data(uint16(v))})
-						if got := w.far.receive(); !bytes.Equal(got, want) {
-							t.Fatalf("%s, data 0x%04x:\ngot  %x\nwant %x", in.name, v, got, want)
-						}
+			const window = 128
+			for base := 0; base < 1<<16; base += window {
+				for v := base; v < base+window; v++ {
+					from(w).send(frame(uint32(v), tag{tc.tpid, uint16(v)}))
+				}
+				for v := base; v < base+window; v++ {
+					want := frame(uint32(v), tag{tc.tpid, m.data(uint16(v))})
+					if got := w.far.receive(); !bytes.Equal(got, want) {
+						t.Fatalf("data 0x%04x:\ngot  %x\nwant %x", v, got, want)
 					}
 				}
 			}

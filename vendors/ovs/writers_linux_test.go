@@ -103,7 +103,7 @@ func TestSecondWriter(t *testing.T) {
 		{"an agent that ends", func(d *Driver) error { return d.Release(t.Context()) }},
 	} {
 		s.watch(t, func() {
-			for range 10 {
+			for range 2 {
 				d := s.as(t, "another process", false)
 				var perm *vendors.PermanentError
 				if err := tc.do(d); !errors.As(err, new(*vendors.HeldError)) || !errors.As(err, &perm) || !strings.Contains(err.Error(), "the first agent, process ") {
