@@ -266,7 +266,11 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	a.cycle.Operations += uint64(res.Ops)
 	if res.Repaired != "" {
 		a.cycle.Repairs++
-		a.log.WithField("what", res.Repaired).Warn("rules changed by another process; restored")
+		why := "rules changed by another process; restored"
+		if res.Restarted {
+			why = "rules lost in a restart of the device; restored"
+		}
+		a.log.WithField("what", res.Repaired).Warn(why)
 	}
 	a.cycle.refresh = a.pipe.Refresh()
 	if ready {

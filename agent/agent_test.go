@@ -72,18 +72,19 @@ type recorder struct {
 	release  error
 	removed  int
 
-	facts    vendors.Facts
-	have     vendors.Setup
-	diff     error
-	changes  []vendors.Change // that Diff finds
-	remove   error
-	takes    time.Duration // an update
-	applies  func()        // called by Apply
-	rounded  time.Duration // what the device makes of a lease; 0: what was asked for
-	repaired string        // what an update had to restore
-	tested   vlanrules.Verdict
-	tests    int
-	changed  *vendors.Facts // that the next update tells
+	facts     vendors.Facts
+	have      vendors.Setup
+	diff      error
+	changes   []vendors.Change // that Diff finds
+	remove    error
+	takes     time.Duration // an update
+	applies   func()        // called by Apply
+	rounded   time.Duration // what the device makes of a lease; 0: what was asked for
+	repaired  string        // what an update had to restore
+	restarted bool
+	tested    vlanrules.Verdict
+	tests     int
+	changed   *vendors.Facts // that the next update tells
 
 	now     *vendors.Setup // what is on the device; nil: have
 	written bool           // ports write what an update gave them
@@ -151,7 +152,7 @@ func (r *recorder) Update(_ context.Context, u []vendors.PortUpdate, lease time.
 	time.Sleep(r.takes)
 	changed := r.changed
 	r.changed = nil
-	return vendors.UpdateResult{Leased: true, Lease: r.rounded, Facts: changed, Repaired: r.repaired}, r.portErr
+	return vendors.UpdateResult{Leased: true, Lease: r.rounded, Facts: changed, Repaired: r.repaired, Restarted: r.restarted}, r.portErr
 }
 func (r *recorder) Release(context.Context) error {
 	r.released++

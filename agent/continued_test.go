@@ -120,7 +120,7 @@ func TestSightingOverAChange(t *testing.T) {
 // TestLogOfARepairedLapse: where rules had to be restored, it is not known
 // what the ports did when the lease ended.
 func TestLogOfARepairedLapse(t *testing.T) {
-	for _, repaired := range []string{"", "table 60"} {
+	for _, repaired := range []string{"", "table 60", "a restart"} {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
 			src, drv := &script{}, &recorder{}
@@ -133,13 +133,16 @@ func TestLogOfARepairedLapse(t *testing.T) {
 			drv.update = errors.New("busy") // it cannot be updated, and is not read
 			drv.blind = errors.New("busy")
 			cycles(t, a, 5)
-			drv.update, drv.repaired = nil, repaired
+			drv.update, drv.repaired, drv.restarted = nil, repaired, repaired == "a restart"
 			cycles(t, a, 1)
-			drv.repaired = ""
+			drv.repaired, drv.restarted = "", false
 			cycles(t, a, 1)
 			text, n := out.String(), a.Status().Cycle.Repairs
-			if gone := strings.Contains(text, "rules were missing or changed"); gone != (repaired != "") || gone != (n == 1) || strings.Contains(text, "table 60") != gone {
+			if gone := strings.Contains(text, "rules were missing or changed"); gone != (repaired != "") || gone != (n == 1) || repaired != "" && !strings.Contains(text, repaired) {
 				t.Errorf("repaired %q: %d repairs, the log:\n%s", repaired, n, text)
+			}
+			if others := strings.Contains(text, "changed by another process"); others != (repaired == "table 60") {
+				t.Errorf("repaired %q: the log:\n%s", repaired, text)
 			}
 		})
 	}

@@ -148,6 +148,10 @@ type UpdateResult struct {
 	Ops      int    // entry operations sent to the device
 	Repaired string // what another process had changed and was restored; "" for nothing
 
+	// Restarted is whether that is because the device had lost its rules, as after a
+	// restart, and not because of another process.
+	Restarted bool
+
 	// Leased is whether the lease was renewed and every port that no
 	// *PermanentError or *PortError of the error names has what it should.
 	Leased bool

@@ -92,7 +92,7 @@ func statusText(s *api.Status, columns int) string {
 		line(2, "expired leases: %d (not renewed in time), the last for %v", s.Cycle.Lapses, time.Duration(s.Cycle.LastLapseNS).Round(time.Millisecond))
 	}
 	if s.Cycle.Repairs > 0 {
-		line(2, "repairs: %d (rules changed by another process, and restored)", s.Cycle.Repairs)
+		line(2, "repairs: %d (rules changed by another process or lost, and restored)", s.Cycle.Repairs)
 	}
 	if s.SelfTest.Reason == "" {
 		line(2, "self-test: %s", s.SelfTest.Level)

@@ -39,6 +39,9 @@ type Config struct {
 // wire is preamble and start delimiter, gap and FCS, in bytes.
 const wire = 8 + 12 + 4
 
+// clockError is how far the switch's clock may run from ours.
+const clockError = 0.01
+
 // patience bounds a reading.
 const patience = 5 * time.Second
 
@@ -48,6 +51,8 @@ type Source struct {
 	ports []port
 	at    map[string]int
 	stats []ofp.PortStats
+	of    *ofp.Conn // of the last reading
+	last  time.Time // when that was
 }
 
 // port is what is known of a port that is read.
@@ -149,6 +154,11 @@ func (s *Source) read(ctx context.Context) error {
 	after := s.cfg.Now()
 	within := after.Sub(before) / 2
 	at := before.Add(within)
+	aged := 0.0 // seconds by which a port is older now, at least, that was there all the time
+	if of != s.of && s.of != nil {
+		aged = at.Sub(s.last).Seconds()*(1-clockError) - 2 // ages are whole seconds
+	}
+	s.of, s.last = of, at
 	byNumber := make(map[uint32]*port, len(s.ports))
 	for i := range s.ports {
 		p := &s.ports[i]
@@ -173,7 +183,7 @@ func (s *Source) read(ctx context.Context) error {
 		if p == nil {
 			continue
 		}
-		if st.Age < p.age {
+		if st.Age < p.age || float64(st.Age) < float64(p.age)+aged {
 			p.lives++ // the switch has it again
 		}
 		p.age, p.seen = st.Age, true

@@ -7,7 +7,9 @@ import (
 	"math"
 	"net"
 	"testing"
+	"time"
 
+	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
@@ -19,7 +21,7 @@ func TestNotCounted(t *testing.T) {
 		fails           bool
 	}{"both": {7, 700, false}, "no bytes": {7, math.MaxUint64, true}, "no packets": {math.MaxUint64, 700, true}} {
 		here, there := net.Pipe()
-		go serve(there, tc.packets, tc.octets)
+		go serve(there, tc.packets, tc.octets, 0)
 		connect, done := Dialed(func(context.Context) (net.Conn, error) { return here, nil }, ofp.Version13)
 		src, err := New(Config{Switch: "switch", Ports: []string{"p1"}, Connect: connect, Done: done})
 		if err != nil {
@@ -35,8 +37,55 @@ func TestNotCounted(t *testing.T) {
 	}
 }
 
+// TestRestartedMeanwhile has a switch connect again: where its ports are younger than the
+// time since the last reading has made them, they count from 0, even if they are older
+// than they were then.
+func TestRestartedMeanwhile(t *testing.T) {
+	for name, tc := range map[string]struct {
+		was, is uint32
+		outage  time.Duration
+		again   bool
+	}{
+		"it ran on":                  {10, 70, time.Minute, false},
+		"its clock is slow":          {1000, 87000, 24 * time.Hour, false},
+		"it restarted long ago":      {10, 50, time.Minute, true},
+		"it restarted now":           {10, 3, time.Minute, true},
+		"it was away for an instant": {10, 10, 300 * time.Millisecond, false},
+		"it keeps no ages":           {math.MaxUint32, math.MaxUint32, time.Minute, true}, // it may have
+	} {
+		now, age := time.Unix(1e9, 0), tc.was
+		connect, done := Dialed(func(context.Context) (net.Conn, error) {
+			here, there := net.Pipe()
+			go serve(there, 7, 700, age)
+			return here, nil
+		}, ofp.Version13)
+		src, err := New(Config{Switch: "switch", Ports: []string{"p1"}, Connect: connect, Done: done, Now: func() time.Time { return now }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := func() counters.Sample {
+			got, err := src.Read(t.Context(), nil)
+			if err != nil || len(got) != 1 {
+				t.Fatalf("%s: %+v, %v", name, got, err)
+			}
+			return got[0]
+		}
+		before := read()
+		if err := done(); err != nil {
+			t.Fatal(err)
+		}
+		now, age = now.Add(tc.outage), tc.is
+		if after := read(); (after.Epoch != before.Epoch) != tc.again {
+			t.Errorf("%s: epoch %d, before %d", name, after.Epoch, before.Epoch)
+		}
+		if err := src.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // serve is a switch of OpenFlow 1.3 with one port.
-func serve(c net.Conn, packets, octets uint64) {
+func serve(c net.Conn, packets, octets uint64, age uint32) {
 	defer c.Close()
 	send := func(typ byte, xid uint32, body []byte) error {
 		b := binary.BigEndian.AppendUint16([]byte{4, typ}, uint16(8+len(body)))
@@ -66,6 +115,7 @@ func serve(c net.Conn, packets, octets uint64) {
 				port = make([]byte, 112)
 				binary.BigEndian.PutUint64(port[16:], packets)
 				binary.BigEndian.PutUint64(port[32:], octets)
+				binary.BigEndian.PutUint32(port[104:], age)
 			}
 			port[3] = 1
 			err = send(multipart+1, xid, append(answer, port...))

@@ -103,7 +103,7 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 	if err := d.fallBack(ctx, failed); err != nil {
 		return nil, err
 	}
-	d.known, d.checked = vendors.Current, d.cfg.Now()
+	d.known, d.checked, d.reconnected = vendors.Current, d.cfg.Now(), false
 	var changes []vendors.Change
 	for _, name := range slices.Sorted(maps.Keys(y.what)) {
 		changes = append(changes, vendors.Change{Kind: vendors.Alter, Port: name, What: "flows", Detail: y.what[name]})
@@ -184,8 +184,9 @@ func (y *syncing) takeIn() {
 	for _, p := range y.ports {
 		number := y.s.ports[p.name].Number
 		moved := p.number != number
-		y.quiet[p.name] = moved || p.failed != nil
-		p.number, p.failed, p.late = number, nil, false
+		unsure := p.unsure
+		y.quiet[p.name] = moved || unsure || p.failed != nil
+		p.number, p.failed, p.late, p.unsure = number, nil, false, false
 		switch {
 		case number == 0:
 			p.failed = errors.New("the switch has no such port; it is programmed as soon as it appears")
@@ -210,7 +211,7 @@ func (y *syncing) takeIn() {
 		if y.wasKnown {
 			open = !p.aside && !p.dirty && !moved
 		}
-		changed := y.wasKnown && open && (is.unreadable || !sameEntries(p.have, is.entries))
+		changed := y.wasKnown && open && !unsure && (is.unreadable || !sameEntries(p.have, is.entries))
 		p.have, p.settled = is.entries, false
 		was := p.aside && is.aside
 		if p.aside = !open || is.unreadable || changed || p.failed != nil; p.aside {

@@ -75,6 +75,8 @@ type Driver struct {
 	pathRead time.Time // when the operator's flows were read
 	bypassed error     // why frames do not come to csig's tables, as it was then
 
+	reconnected bool // and the switch was not read since
+
 	filled bool // the live table has flows of Fill
 
 	turn  int               // which lease is renewed next
@@ -95,6 +97,7 @@ type port struct {
 	aside   bool            // it has the flow that makes it fall back
 	dirty   bool            // what it has in tableLive is unknown
 	settled bool            // have is what its intents want
+	unsure  bool            // what came of its last changes is unknown
 	late    bool            // a refusal came after its acknowledgement, since the switch was read
 	failed  error           // why it is not as its setup says
 }
@@ -141,7 +144,7 @@ func (d *Driver) connect(ctx context.Context) error {
 	of, err := d.cfg.Connect(ctx)
 	if err != nil || of != d.of {
 		d.known.Doubt()
-		d.of, d.until = nil, time.Time{}
+		d.of, d.until, d.reconnected = nil, time.Time{}, true
 	}
 	if err != nil {
 		return err

@@ -249,6 +249,9 @@ func TestOthersChange(t *testing.T) {
 		}
 		l.clock += checkEvery
 		res := l.update(t, time.Minute, seven("p2"))
+		if res.Restarted {
+			t.Errorf("%s: the switch has not restarted", what)
+		}
 		if res.Repaired == "" && what != "another port's default" {
 			t.Errorf("%s: it is not reported", what)
 		}
@@ -291,6 +294,9 @@ func TestConnectionLost(t *testing.T) {
 		for limit := time.Now().Add(soon); ; {
 			res, err := l.driver.Update(t.Context(), up, time.Minute)
 			if err == nil && res.Leased {
+				if empty := what == "the switch restarted"; res.Restarted != empty || (res.Repaired != "") != empty {
+					t.Errorf("%s: %+v", what, res)
+				}
 				return
 			}
 			if time.Now().After(limit) {

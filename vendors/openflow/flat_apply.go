@@ -186,7 +186,7 @@ func (d *Flat) sync(ctx context.Context, seen *flatSeen) (repaired []string, err
 	if err := first.err(); err != nil {
 		return nil, refusal(err)
 	}
-	d.known, d.checked = vendors.Current, d.cfg.Now()
+	d.known, d.checked, d.sw.reconnected = vendors.Current, d.cfg.Now(), false
 	for _, j := range jobs {
 		p := d.byName[j.name]
 		switch {

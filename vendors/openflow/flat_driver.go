@@ -90,7 +90,7 @@ func (d *Flat) connect(ctx context.Context) error {
 	of, err := d.cfg.Connect(ctx)
 	if err != nil || of != d.sw.of {
 		d.known.Doubt()
-		d.sw.of = nil
+		d.sw.of, d.sw.reconnected = nil, true
 	}
 	if err == nil {
 		d.sw.of = of

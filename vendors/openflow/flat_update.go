@@ -42,7 +42,7 @@ func (d *Flat) Update(ctx context.Context, updates []vendors.PortUpdate, lease t
 	errs = append(errs, d.belated...)
 	d.belated = nil
 	if err != nil {
-		return vendors.UpdateResult{Repaired: res.Repaired}, errors.Join(append(errs, err)...)
+		return vendors.UpdateResult{Repaired: res.Repaired, Restarted: res.Restarted}, errors.Join(append(errs, err)...)
 	}
 	res.Leased, res.Lease = true, time.Duration(bandSeconds(lease))*time.Second
 	return res, errors.Join(errs...)
@@ -78,7 +78,11 @@ func (d *Flat) check(ctx context.Context, res *vendors.UpdateResult) error {
 			p.number = seen.numbers[p.name]
 		}
 	}
+	res.Restarted = d.sw.reconnected && len(seen.own) == 0
 	repaired, err := d.sync(ctx, seen)
+	if res.Restarted {
+		repaired = []string{emptied}
+	}
 	res.Repaired = strings.Join(repaired, "; ")
 	return err
 }

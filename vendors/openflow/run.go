@@ -35,6 +35,13 @@ func remove(f *ofp.Flow, name string) ofp.Mod {
 // ends its job alone. An error is of the connection: what came of the jobs is
 // unknown. It returns how many changes were sent.
 func (d *Driver) run(ctx context.Context, jobs ...*job) (sent int, err error) {
+	defer func() {
+		for _, j := range jobs {
+			if err != nil && j.port != nil {
+				j.port.unsure = true
+			}
+		}
+	}()
 	var batch []ofp.Mod
 	for step := 0; ; step++ {
 		batch = batch[:0]

@@ -60,7 +60,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 	errs = append(append(errs, d.elsewhere...), d.belated...)
 	d.belated = nil
 	if err != nil {
-		return vendors.UpdateResult{Repaired: res.Repaired, Facts: res.Facts}, errors.Join(append(errs, err)...)
+		return vendors.UpdateResult{Repaired: res.Repaired, Restarted: res.Restarted, Facts: res.Facts}, errors.Join(append(errs, err)...)
 	}
 	res.Leased, d.until = true, until
 	res.Lease = time.Duration(leaseSeconds(lease)) * time.Second
@@ -318,6 +318,9 @@ func (d *Driver) late(r *ofp.Error) {
 	d.belated = append(d.belated, &vendors.PortError{Port: p.name, Err: err})
 }
 
+// emptied is what an update has found of a switch that connected again.
+const emptied = "the switch has connected again, and had none of csig's flows"
+
 // check reads the switch and repairs what is not as we left it.
 func (d *Driver) check(ctx context.Context, res *vendors.UpdateResult) error {
 	all := d.cfg.Now().Sub(d.pathRead) >= pathEvery
@@ -331,9 +334,14 @@ func (d *Driver) check(ctx context.Context, res *vendors.UpdateResult) error {
 		}
 		d.pathRead = d.cfg.Now()
 	}
+	res.Restarted = d.reconnected && len(s.own) == 0
 	changes, err := d.sync(ctx, s, true)
 	if err != nil {
 		return err
+	}
+	if res.Restarted {
+		res.NoteRepair("", emptied)
+		return nil
 	}
 	for _, c := range changes {
 		res.NoteRepair(c.Port, c.Detail)

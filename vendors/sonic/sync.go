@@ -55,10 +55,12 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 	switch {
 	case !wasKnown:
 	case restarted:
+		res.Restarted = true
 		res.NoteRepair("", "~ orchagent restarted and its rows stayed: csig sent the table and all entries again")
 	case d.asic != asicAgrees:
 		res.NoteRepair("", "~ entries missing in the ASIC: csig sent all entries again")
 	case seen.fresh && wasThere && len(changes) == 0:
+		res.Restarted = true
 		res.NoteRepair("", "+ the ACL table was gone: orchagent restarted")
 	case seen.disputed:
 		res.NoteRepair("", "~ rows differed from orchagent's answers: csig sent all entries again")
