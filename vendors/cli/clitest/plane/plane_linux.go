@@ -1,0 +1,332 @@
+// Package plane is the data plane of a fake switch: a bridge of the kernel in a network
+// namespace, on veth ports, whose frames change at the egress by rules of nftables that
+// a fake compiles from the configuration it accepted. What a configuration means is seen
+// in frames. It can do wrong what hardware does wrong.
+package plane
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/vendors/linux/packets"
+)
+
+// Range is the VIDs First to Last.
+type Range struct{ First, Last uint16 }
+
+// Rule is an entry of a port's outbound table, the first that matches of which wins. All
+// conditions have to hold.
+type Rule struct {
+	Outer []Range // VIDs of the outer tag; none: any
+	Inner []Range // of the tag behind it; none: any
+
+	OuterPCP, InnerPCP int // -1: any
+
+	SetOuter, SetInner int // the new VID; -1: as it is
+}
+
+// Any is a rule without conditions and actions, to start from.
+func Any() Rule { return Rule{OuterPCP: -1, InnerPCP: -1, SetOuter: -1, SetInner: -1} }
+
+// Port is what the switch does at one egress port. Tags are those with its TPIDs: the
+// inner one only behind an outer one.
+type Port struct {
+	Outer, Inner uint16
+	Rules        []Rule
+}
+
+// Faults are what the hardware does wrong.
+type Faults struct {
+	Entries  int           // rules beyond so many, over all ports, are accepted and not there; 0: all are
+	Drop4095 bool          // frames whose outer or inner tag has VID 4095 are dropped
+	LoseDEI  bool          // a rewritten tag loses its DEI
+	Gap      time.Duration // a change removes the port's rules for so long; In is called meanwhile
+	In       func()
+}
+
+// Plane is a switch whose ports are cabled to cards of a host. Port 1 is index 0.
+type Plane struct {
+	node  *fabric.Node
+	cards []*packets.Socket
+
+	seq atomic.Uint32 // of frames
+
+	mu     sync.Mutex // guards what follows
+	loaded string
+	faults Faults
+}
+
+const tableName = "csigplane"
+
+// New makes a switch with so many ports, which ends with the test. It forwards frames to
+// 02:00:00:00:00:NN out of port NN.
+func New(t testing.TB, ports int) *Plane {
+	t.Helper()
+	var f fabric.Fabric
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	host, err := f.AddHost("bench")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Plane{}
+	if p.node, err = f.AddSwitch("switch"); err != nil {
+		t.Fatal(err)
+	}
+	var cards []*fabric.Port
+	for i := 1; i <= ports; i++ {
+		card, port, err := f.Connect(fabric.End{Node: host, Port: fmt.Sprint("c", i)}, fabric.End{Node: p.node, Port: fmt.Sprint("p", i)}, 0)
+		if err == nil {
+			err = p.node.Forward(mac(i), port)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		cards = append(cards, card)
+	}
+	if err := f.WaitUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err = host.Do(func() error {
+		for _, card := range cards {
+			s, err := packets.Open(card.Index(), nil)
+			if err != nil {
+				return err
+			}
+			p.cards = append(p.cards, s)
+		}
+		return nil
+	})
+	t.Cleanup(func() {
+		for _, s := range p.cards {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func mac(port int) net.HardwareAddr { return net.HardwareAddr{2, 0, 0, 0, 0, byte(port)} }
+
+// Set changes what the hardware does wrong, from the next Program on.
+func (p *Plane) Set(f Faults) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults, p.loaded = f, ""
+}
+
+// Program gives all ports their rules, in one transaction. It returns how many of the
+// rules of each port are in hardware: those that its table had room for.
+func (p *Plane) Program(ports []Port) ([]int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	in, left := make([]int, len(ports)), p.faults.Entries
+	held := make([]Port, len(ports))
+	for i, port := range ports {
+		n := len(port.Rules)
+		if p.faults.Entries > 0 {
+			n = min(n, left)
+			left -= n
+		}
+		in[i] = n
+		held[i] = Port{Outer: port.Outer, Inner: port.Inner, Rules: port.Rules[:n]}
+	}
+	script := p.script(held)
+	if script == p.loaded {
+		return in, nil
+	}
+	if p.faults.Gap > 0 {
+		if err := p.load(p.script(make([]Port, len(ports)))); err != nil {
+			return nil, err
+		}
+		time.Sleep(p.faults.Gap)
+		if p.faults.In != nil {
+			p.faults.In()
+		}
+	}
+	if err := p.load(script); err != nil {
+		return nil, err
+	}
+	p.loaded = script
+	return in, nil
+}
+
+func (p *Plane) load(script string) error {
+	nft := p.node.Command("nft", "-f", "-")
+	nft.Stdin = strings.NewReader(script)
+	if out, err := nft.CombinedOutput(); err != nil {
+		return fmt.Errorf("nft (install nftables): %w: %s\n%s", err, out, script)
+	}
+	return nil
+}
+
+// script is the ruleset of all ports. Chains stay, so that no frame misses them.
+func (p *Plane) script(ports []Port) string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "add table netdev %s\n", tableName)
+	for i, port := range ports {
+		chain := fmt.Sprintf("netdev %s p%d", tableName, i+1)
+		fmt.Fprintf(&b, "add chain %s { type filter hook egress device \"p%d\" priority 0; policy accept; }\nflush chain %s\n", chain, i+1, chain)
+		if p.faults.Drop4095 {
+			for _, tag := range []string{port.outer() + " @ll,116,12 0xfff", port.inner() + " @ll,148,12 0xfff"} {
+				fmt.Fprintf(&b, "add rule %s %s drop\n", chain, tag)
+			}
+		}
+		for j := range port.Rules {
+			for _, text := range port.Rules[j].texts(&port, p.faults.LoseDEI) {
+				fmt.Fprintf(&b, "add rule %s %s\n", chain, text)
+			}
+		}
+	}
+	return b.String()
+}
+
+func (p *Port) outer() string { return fmt.Sprintf("@ll,96,16 0x%04x", p.Outer) }
+func (p *Port) inner() string { return p.outer() + fmt.Sprintf(" @ll,128,16 0x%04x", p.Inner) }
+
+// texts are the rule in the language of nft, once for each pair of ranges.
+func (r *Rule) texts(p *Port, loseDEI bool) (out []string) {
+	if len(p.Rules) == 0 {
+		return nil
+	}
+	match := p.outer()
+	if len(r.Inner) > 0 || r.InnerPCP >= 0 || r.SetInner >= 0 {
+		match = p.inner()
+	}
+	if r.OuterPCP >= 0 {
+		match += fmt.Sprintf(" @ll,112,3 %d", r.OuterPCP)
+	}
+	if r.InnerPCP >= 0 {
+		match += fmt.Sprintf(" @ll,144,3 %d", r.InnerPCP)
+	}
+	act := " counter"
+	for _, set := range []struct{ vid, at int }{{r.SetOuter, 116}, {r.SetInner, 148}} {
+		if set.vid < 0 {
+			continue
+		}
+		act += fmt.Sprintf(" @ll,%d,12 set 0x%03x", set.at, set.vid)
+		if loseDEI {
+			act += fmt.Sprintf(" @ll,%d,1 set 0", set.at-1)
+		}
+	}
+	for _, a := range within(116, r.Outer) {
+		for _, b := range within(148, r.Inner) {
+			out = append(out, match+a+b+act+" accept")
+		}
+	}
+	return out
+}
+
+func within(at int, list []Range) []string {
+	if len(list) == 0 {
+		return []string{""}
+	}
+	var out []string
+	for _, r := range list {
+		out = append(out, fmt.Sprintf(" @ll,%d,12 >= 0x%03x @ll,%d,12 <= 0x%03x", at, r.First, at, r.Last))
+	}
+	return out
+}
+
+// Tag is one tag of a frame.
+type Tag struct{ TPID, TCI uint16 }
+
+// soon is how long a frame that has to come may take on a loaded machine.
+const soon = 10 * time.Second
+
+// window is how many frames are under way at once.
+const window = 256
+
+// Exchange sends a frame with each stack of tags in by port 1 and out by another port, and
+// returns the tags they leave with, in the same order. A frame without an answer is an
+// error, but for those that dropped says may vanish: they have nil.
+func (p *Plane) Exchange(t testing.TB, port int, stacks [][]Tag, dropped func([]Tag) bool) [][]Tag {
+	t.Helper()
+	out := make([][]Tag, len(stacks))
+	for from := 0; from < len(stacks); from += window {
+		to := min(from+window, len(stacks))
+		p.exchange(t, port, stacks[from:to], out[from:to], dropped)
+	}
+	return out
+}
+
+// exchange sends a window of frames, and one more that shows that those before have
+// arrived or never will.
+func (p *Plane) exchange(t testing.TB, port int, stacks, out [][]Tag, dropped func([]Tag) bool) {
+	t.Helper()
+	last := p.seq.Add(uint32(len(stacks)) + 1)
+	first := last - uint32(len(stacks))
+	for i, stack := range append(append([][]Tag(nil), stacks...), nil) {
+		if err := p.cards[0].Send(frame(port, stack, first+uint32(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Frames may overtake each other: two processors forward them.
+	due, ended := map[uint32]bool{}, false
+	for i, stack := range stacks {
+		if dropped == nil || !dropped(stack) {
+			due[first+uint32(i)] = true
+		}
+	}
+	for end := time.Now().Add(soon); !ended || len(due) > 0; {
+		b, _, err := p.cards[port-1].Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b == nil {
+			if time.Now().After(end) {
+				t.Fatalf("port %d: %d of %d frames are missing after %v", port, len(due), len(stacks), soon)
+			}
+			continue
+		}
+		tags, seq, ok := parse(b, port)
+		if !ok {
+			t.Fatalf("port %d: %x arrives", port, b)
+		}
+		delete(due, seq)
+		if i := int(seq - first); seq >= first && i < len(stacks) {
+			out[i] = tags
+		}
+		ended = ended || seq == last
+	}
+}
+
+// payloadType is that of the frames: a local experiment's (IEEE 802).
+const payloadType = 0x88b5
+
+func frame(port int, stack []Tag, seq uint32) []byte {
+	b := append(mac(port), 2, 0, 0, 0, 1, 0)
+	for _, tag := range stack {
+		b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, tag.TPID), tag.TCI)
+	}
+	b = binary.BigEndian.AppendUint16(b, payloadType)
+	return append(binary.BigEndian.AppendUint32(b, seq), make([]byte, 42)...)
+}
+
+// parse is a frame's tags, which are not nil, and number; ok is false where anything else changed.
+func parse(b []byte, port int) (_ []Tag, seq uint32, ok bool) {
+	at, tags := 12, []Tag{}
+	for ; at+4 <= len(b) && binary.BigEndian.Uint16(b[at:]) != payloadType; at += 4 {
+		tags = append(tags, Tag{binary.BigEndian.Uint16(b[at:]), binary.BigEndian.Uint16(b[at+2:])})
+	}
+	if at+6 > len(b) {
+		return nil, 0, false
+	}
+	seq = binary.BigEndian.Uint32(b[at+2:])
+	return tags, seq, bytes.Equal(b, frame(port, tags, seq))
+}
