@@ -156,6 +156,8 @@ type simSignal struct {
 	max bool
 	uec bool
 	any bool // the device updates D=1, too
+
+	ends bool // its entries match neither VID 0 nor 4095
 }
 
 // wants is what the draft makes of a tag at a bucket with a locator.
@@ -213,6 +215,7 @@ func TestRulesJSON(t *testing.T) {
 						if name := table[1]; table[0] == "--platform" {
 							p, _ := all.Default().Platform(name)
 							g.any = g.uec && p.Rules.Match == vlanrules.MatchRange && !p.Rules.MatchD
+							g.ends = p.Rules.VIDMin == 1 && p.Rules.VIDMax == 4094
 						}
 						args := append([]string{
 							"rules", "explain", "--json", "--layout", layout, "--signal", signal,
@@ -257,7 +260,7 @@ func simulate(g simSignal, args []string, ch [4]int) string {
 	from, to, fromLM, lm := ch[0], ch[1], ch[2], ch[3]
 	old := func(tci int) int { return g.wants(tci, from, fromLM) }
 	wanted := func(tci int) int { return g.wants(tci, to, lm) }
-	want, table := simTable{ends: ends}, simTable{ends: ends}
+	want, table := simTable{ends: ends || g.ends}, simTable{ends: ends || g.ends}
 	for _, list := range []struct {
 		name    string
 		entries []*simEntry

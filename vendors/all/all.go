@@ -10,6 +10,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/comware"
 	"github.com/csig-agent/csig/vendors/linux"
 	"github.com/csig-agent/csig/vendors/openflow"
 	"github.com/csig-agent/csig/vendors/ovs"
@@ -72,7 +73,6 @@ var otherNames = map[string][]string{
 	"aristaeos":    {"eos"},
 	"asr9000":      {"iosxr"},
 	"broadcom":     {"broadcom-fp", "broadcom-vt", "ofdpa"},
-	"comware":      {"comware-openflow"},
 	"cisco":        {"nxos", "iosxr", "iosxe"},
 	"ciscoiosxe":   {"iosxe"},
 	"ciscoiosxr":   {"iosxr"},
@@ -82,8 +82,8 @@ var otherNames = map[string][]string{
 	"debian":       {"linux"},
 	"dent":         {"linux"},
 	"frr":          {"linux"},
-	"h3c":          {"comware-openflow"},
-	"hpcomware":    {"comware-openflow"},
+	"h3c":          {"comware", "comware-openflow"},
+	"hpcomware":    {"comware", "comware-openflow"},
 	"ios":          {"iosxe"},
 	"juniper":      {"junos-ex", "junos-qfx", "junos-mx"},
 	"juniperjunos": {"junos-ex", "junos-qfx", "junos-mx"},
@@ -177,6 +177,7 @@ func (p *Platform) NoDriver(name string) string {
 func init() {
 	inventory.DefinePlatform(ovs.Platform)
 	inventory.DefinePlatform(sonic.Platform)
+	inventory.DefinePlatform(comware.Platform)
 	for _, p := range openflow.Platforms() {
 		inventory.DefinePlatform(p)
 	}
@@ -197,6 +198,7 @@ func Default() *Registry {
 	registerSONiC(r)
 	registerOVS(r)
 	registerOpenFlow(r)
+	registerComware(r)
 	for _, p := range unsupported.All() {
 		if _, driven := r.platforms[p.Name]; driven {
 			continue

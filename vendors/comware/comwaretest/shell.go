@@ -1,0 +1,457 @@
+package comwaretest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Errors of Comware's command line.
+const (
+	unrecognized = " % Unrecognized command found at '^' position."
+	incomplete   = " % Incomplete command found at '^' position."
+	wrong        = " % Wrong parameter found at '^' position."
+	tooMany      = " % Too many parameters found at '^' position."
+)
+
+// view kinds.
+const (
+	user = iota
+	system
+	classView
+	behaviorView
+	policyView
+	ifaceView
+)
+
+// view is where a shell is.
+type view struct {
+	kind int
+	name string // of the object
+}
+
+// shell is one login.
+type shell struct {
+	c     *Switch
+	views []view // above user view
+	page  int
+}
+
+func (s *shell) view() view {
+	if len(s.views) == 0 {
+		return view{}
+	}
+	return s.views[len(s.views)-1]
+}
+
+func (s *shell) Prompt() string {
+	name := s.c.Name
+	switch v := s.view(); v.kind {
+	case user:
+		return "<" + name + ">"
+	case classView:
+		name += "-classifier-" + v.name
+	case behaviorView:
+		name += "-behavior-" + v.name
+	case policyView:
+		name += "-qospolicy-" + v.name
+	case ifaceView:
+		name += "-" + v.name
+	}
+	return "[" + name + "]"
+}
+
+func (s *shell) Page() (int, string) { return s.page, "---- More ----" }
+
+// Do carries out one line.
+func (s *shell) Do(line string) (string, bool) {
+	w := strings.Fields(line)
+	if len(w) == 0 {
+		return "", false
+	}
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	before := s.c.running()
+	answer, end := s.do(w)
+	if s.c.running() != before {
+		s.c.changes++
+		if s.c.held = nil; s.c.Changed != nil {
+			s.c.held = s.c.Changed(s.c.meaning())
+		}
+	}
+	return answer, end
+}
+
+func (s *shell) do(w []string) (string, bool) {
+	switch {
+	case w[0] == "display":
+		return s.display(w[1:]), false
+	case slices.Equal(w, []string{"return"}):
+		s.views = nil
+		return "", false
+	case slices.Equal(w, []string{"quit"}):
+		if len(s.views) == 0 {
+			return "", true
+		}
+		s.views = s.views[:len(s.views)-1]
+		return "", false
+	}
+	switch v := s.view(); v.kind {
+	case user:
+		return s.user(w), false
+	case system:
+		return s.system(w), false
+	case classView:
+		return s.class(s.c.classes[v.name], w), false
+	case behaviorView:
+		return s.behavior(s.c.behaviors[v.name], w), false
+	case policyView:
+		return s.policy(v.name, w), false
+	default:
+		return s.iface(s.c.iface(v.name), w), false
+	}
+}
+
+func (s *shell) user(w []string) string {
+	switch strings.Join(w, " ") {
+	case "system-view":
+		s.views = []view{{kind: system}}
+		return "System View: return to User View with Ctrl+Z."
+	case "screen-length disable":
+		s.page = 0
+	case "undo terminal monitor", "undo terminal logging":
+	case "save", "save force":
+		s.c.saves++
+	default:
+		return unrecognized
+	}
+	return ""
+}
+
+// name is an object's, of 1 to 31 characters.
+func name(word string) bool { return len(word) <= 31 }
+
+func (s *shell) system(w []string) string {
+	undo := w[0] == "undo"
+	if undo {
+		w = w[1:]
+	}
+	if len(w) < 2 {
+		return incomplete
+	}
+	if w[0] == "interface" {
+		i := s.c.iface(w[1])
+		if undo || i == nil || len(w) > 2 {
+			return wrong
+		}
+		s.views = append(s.views, view{ifaceView, i.name})
+		return ""
+	}
+	if len(w) < 3 {
+		return incomplete
+	}
+	if !name(w[2]) {
+		return wrong
+	}
+	c := s.c
+	switch strings.Join(w[:2], " ") {
+	case "traffic classifier":
+		operator := "and"
+		switch {
+		case len(w) == 5 && w[3] == "operator" && !undo && (w[4] == "and" || w[4] == "or"):
+			operator = w[4]
+		case len(w) > 3:
+			return wrong
+		}
+		if undo {
+			return remove(c.classes, w[2], c.uses(func(p pair) bool { return p.class == w[2] }))
+		}
+		if c.classes[w[2]] == nil {
+			c.classes[w[2]] = &class{}
+		}
+		c.classes[w[2]].or = operator == "or"
+		s.views = append(s.views, view{classView, w[2]})
+	case "traffic behavior":
+		if len(w) > 3 {
+			return tooMany
+		}
+		if undo {
+			return remove(c.behaviors, w[2], c.uses(func(p pair) bool { return p.behavior == w[2] }))
+		}
+		if c.behaviors[w[2]] == nil {
+			c.behaviors[w[2]] = &behavior{}
+		}
+		s.views = append(s.views, view{behaviorView, w[2]})
+	case "qos policy":
+		if len(w) > 3 {
+			return tooMany
+		}
+		if undo {
+			return remove(c.policies, w[2], c.applied(w[2]))
+		}
+		if _, there := c.policies[w[2]]; !there {
+			c.policies[w[2]] = nil
+		}
+		s.views = append(s.views, view{policyView, w[2]})
+	case "qinq ethernet-type":
+		if undo && w[2] == "customer-tag" {
+			c.Customer = 0x8100
+			return ""
+		}
+		n, ok := tpid(w, "customer-tag")
+		if undo || !ok {
+			return wrong
+		}
+		c.Customer = n
+	default:
+		return unrecognized
+	}
+	return ""
+}
+
+// remove deletes an object that nothing uses.
+func remove[T any](from map[string]T, name string, used bool) string {
+	if _, there := from[name]; !there {
+		return "The specified object does not exist."
+	}
+	if used {
+		return "The object is in use."
+	}
+	delete(from, name)
+	return ""
+}
+
+func (c *Switch) uses(is func(pair) bool) bool {
+	for _, list := range c.policies {
+		if slices.ContainsFunc(list, is) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Switch) applied(policy string) bool {
+	return slices.ContainsFunc(c.ifaces, func(i *iface) bool {
+		return i.policies["inbound"] == policy || i.policies["outbound"] == policy
+	})
+}
+
+// frozen tells whether an object belongs to an applied policy that cannot be modified.
+func (c *Switch) frozen(is func(pair) bool) bool {
+	if !c.Frozen {
+		return false
+	}
+	for name, list := range c.policies {
+		if c.applied(name) && slices.ContainsFunc(list, is) {
+			return true
+		}
+	}
+	return false
+}
+
+const isApplied = "The policy has been applied and cannot be modified."
+
+func (c *Switch) iface(name string) *iface {
+	for _, i := range c.ifaces {
+		if i.name == name {
+			return i
+		}
+	}
+	return nil
+}
+
+// tpid reads "qinq ethernet-type TAG HEX".
+func tpid(w []string, tag string) (uint16, bool) {
+	if len(w) != 4 || w[2] != tag {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(w[3], 16, 16)
+	reserved := []uint64{0, 0x0806, 0x0200, 0x8035, 0x0800, 0x86dd, 0x8863, 0x8864, 0x8847, 0x8848, 0x8137, 0x8000, 0x8809, 0x88cc, 0x888e, 0x8902, 0x88a7, 0xfffd, 0xfffe, 0xffff}
+	return uint16(n), err == nil && !slices.Contains(reserved, n)
+}
+
+func (s *shell) class(cl *class, w []string) string {
+	undo := w[0] == "undo"
+	if undo {
+		w = w[1:]
+	}
+	if len(w) < 1 || w[0] != "if-match" {
+		return unrecognized
+	}
+	if len(w) < 3 {
+		return incomplete
+	}
+	switch w[1] {
+	case "service-dot1p", "customer-dot1p":
+		if len(w) != 3 || len(w[2]) != 1 || w[2] < "0" || w[2] > "7" {
+			return wrong // one value: the class has the operator AND
+		}
+		if same := slices.ContainsFunc(cl.lines, func(l string) bool { return strings.HasPrefix(l, "if-match "+w[1]+" ") }); same && !undo {
+			return "Only one criterion of this kind takes effect."
+		}
+	case "service-vlan-id", "customer-vlan-id":
+		if list := vids(w[2:]); len(list) == 0 || len(list) > 10 {
+			return wrong
+		}
+	default:
+		return unrecognized
+	}
+	if s.c.frozen(func(p pair) bool { return s.c.classes[p.class] == cl }) {
+		return isApplied
+	}
+	return line(&cl.lines, strings.Join(w, " "), undo)
+}
+
+// line adds a line, or takes it out.
+func line(lines *[]string, text string, undo bool) string {
+	at := slices.Index(*lines, text)
+	switch {
+	case undo && at < 0:
+		return "The specified criterion does not exist."
+	case undo:
+		*lines = slices.Delete(*lines, at, at+1)
+	case at < 0:
+		*lines = append(*lines, text)
+		slices.Sort(*lines)
+	}
+	return ""
+}
+
+func (s *shell) behavior(b *behavior, w []string) string {
+	undo := w[0] == "undo"
+	if undo {
+		w = w[1:]
+	}
+	if len(w) < 2 || w[0] != "remark" || w[1] != "service-vlan-id" && w[1] != "customer-vlan-id" {
+		return unrecognized
+	}
+	if s.c.frozen(func(p pair) bool { return s.c.behaviors[p.behavior] == b }) {
+		return isApplied
+	}
+	head := "remark " + w[1]
+	same := func(l string) bool { return strings.HasPrefix(l, head+" ") }
+	if undo {
+		b.lines = slices.DeleteFunc(b.lines, same)
+		return ""
+	}
+	if len(w) != 3 {
+		return incomplete
+	}
+	if _, ok := vid(w[2]); !ok {
+		return wrong
+	}
+	b.lines = append(slices.DeleteFunc(b.lines, same), head+" "+w[2])
+	return ""
+}
+
+func (s *shell) policy(policy string, w []string) string {
+	c := s.c
+	list := c.policies[policy]
+	if c.Frozen && c.applied(policy) {
+		return isApplied
+	}
+	switch {
+	case len(w) == 3 && w[0] == "undo" && w[1] == "classifier":
+		at := slices.IndexFunc(list, func(p pair) bool { return p.class == w[2] })
+		if at < 0 {
+			return "The specified class does not exist in the policy."
+		}
+		c.policies[policy] = slices.Delete(slices.Clone(list), at, at+1)
+	case len(w) == 4 && w[0] == "classifier" && w[2] == "behavior" && name(w[1]) && name(w[3]):
+		if slices.ContainsFunc(list, func(p pair) bool { return p.class == w[1] }) {
+			return "The class is already associated."
+		}
+		if c.classes[w[1]] == nil {
+			c.classes[w[1]] = &class{} // a null one
+		}
+		if c.behaviors[w[3]] == nil {
+			c.behaviors[w[3]] = &behavior{}
+		}
+		c.policies[policy] = append(slices.Clone(list), pair{w[1], w[3]})
+	default:
+		return unrecognized
+	}
+	return ""
+}
+
+func (s *shell) iface(i *iface, w []string) string {
+	text := strings.Join(w, " ")
+	direction := w[len(w)-1]
+	in := direction == "inbound" || direction == "outbound"
+	switch {
+	case strings.HasPrefix(text, "qos apply policy ") && len(w) == 5 && in:
+		if _, there := s.c.policies[w[3]]; !there {
+			return "The QoS policy does not exist."
+		}
+		if strings.HasPrefix(i.name, "Bridge-Aggregation") && direction == "outbound" {
+			return "The operation is not supported on the interface."
+		}
+		if p := i.policies[direction]; p != "" && p != w[3] {
+			return "A QoS policy has been applied in this direction."
+		}
+		i.policies[direction] = w[3]
+	case strings.HasPrefix(text, "undo qos apply policy ") && in && (len(w) == 5 || len(w) == 6):
+		if i.policies[direction] == "" || len(w) == 6 && w[4] != i.policies[direction] {
+			return "No QoS policy is applied."
+		}
+		delete(i.policies, direction)
+	case strings.HasPrefix(text, "qinq ethernet-type "):
+		n, ok := tpid(w, "service-tag")
+		if !ok {
+			return wrong
+		}
+		i.service = n
+	case text == "undo qinq ethernet-type service-tag":
+		i.service = 0x8100
+	default:
+		return unrecognized
+	}
+	return ""
+}
+
+func (s *shell) display(w []string) string {
+	switch text := strings.Join(w, " "); {
+	case text == "current-configuration":
+		return s.c.running()
+	case text == "version":
+		return "H3C Comware Software, Version 7.1.070, Release 3507P02\nCopyright (c) 2004-2017 New H3C Technologies Co., Ltd. All rights reserved.\nH3C S5130S-28S-HI uptime is 0 weeks, 0 days, 3 hours, 7 minutes\nLast reboot reason : Cold reboot\n"
+	case strings.HasPrefix(text, "qos policy interface ") && len(w) == 5 && w[4] == "outbound":
+		return s.c.applications(w[3])
+	}
+	return unrecognized
+}
+
+// applications is display qos policy interface NAME outbound. What hardware has no room
+// for says so behind the class; no public text shows how a switch of Comware 7 does.
+func (c *Switch) applications(name string) string {
+	i := c.iface(name)
+	if i == nil {
+		return wrong
+	}
+	policy := i.policies["outbound"]
+	if policy == "" {
+		return ""
+	}
+	held := -1
+	if c.held != nil {
+		held = c.held[slices.Index(c.ifaces, i)]
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Interface: %s\n  Direction: Outbound\n  Policy: %s\n", i.name, policy)
+	for n, p := range c.policies[policy] {
+		failed := ""
+		if held >= 0 && n >= held {
+			failed = " (Failed)"
+		}
+		fmt.Fprintf(&b, "   Classifier: %s%s\n     Operator: AND\n     Rule(s) :\n", p.class, failed)
+		for _, l := range c.classes[p.class].lines {
+			fmt.Fprintf(&b, "      I%s\n", l[1:])
+		}
+		fmt.Fprintf(&b, "     Behavior: %s\n      Marking:\n", p.behavior)
+		for _, l := range c.behaviors[p.behavior].lines {
+			fmt.Fprintf(&b, "        R%s\n", l[1:])
+		}
+	}
+	return b.String()
+}

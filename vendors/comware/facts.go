@@ -1,0 +1,162 @@
+package comware
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+const (
+	noStrip   = "a QoS policy marks VLAN IDs and removes no tag"
+	noLease   = "a configuration does not expire: when csig agent dies, the last values stay advertised; lease: none in the fleet file accepts that"
+	untried   = "never run on hardware: whether the outbound stage of a model sees the tag of the wire and takes a VLAN ID marking there is its chip's to say"
+	outerTags = "bridging follows the VID of the outer tag, which is the signal: only with the CSIG tag behind a VLAN tag are they apart"
+)
+
+// Rules is the table of a port: its QoS policy. VLAN IDs of classes and behaviors are 1 to
+// 4094, a class matches one 802.1p priority and a range, and each line is a change by
+// itself.
+func Rules() vlanrules.Caps {
+	return vlanrules.Caps{Match: vlanrules.MatchRange, MatchPCP: true, Txn: vlanrules.TxnEntry, VIDMin: 1, VIDMax: 4094}
+}
+
+func read(from string) vendors.Source { return vendors.Source{Mark: vendors.Read, From: from} }
+
+func assumed(why string) vendors.Source { return vendors.Source{Mark: vendors.Assumed, From: why} }
+
+// Where Comware's own text is.
+const (
+	matchText  = "HP FlexFabric 11900 ACL and QoS Command Reference R211x, if-match, p. 36-37"
+	orderText  = "H3C S5820X Series Configuration Manual, ACL and QoS, Defining a Policy, p. 3-5: matched in the order in which they are configured, and the first that matches ends it"
+	appendText = "HPE 5130 HI ACL and QoS Command Reference 5998-8424b, classifier behavior: a new class is placed at the end of the policy"
+	markText   = "HP 6600/HSR6600 Layer 2 - LAN Switching Configuration Guide R3303, p. 150, and H3C S3600V2, Configuring inner VLAN ID substitution, p. 189: remark customer-vlan-id in a policy at the outbound direction"
+	tpidText   = "HPE 5950 Layer 2 - LAN Switching Command Reference 5200-2215a, qinq ethernet-type"
+	applyText  = "HPE 5130 HI ACL and QoS Configuration Guide 5200-3601, Applying the QoS policy to an interface"
+	editText   = "H3C S5120-SI ACL and QoS Configuration Guide, Applying the QoS policy, p. 20: classes, behaviors and associations of an applied policy can be modified; HP 4800G Configuration Manual p. 1126 says of that series that they cannot"
+)
+
+func traits() vendors.Traits {
+	ran := vendors.Source{Mark: vendors.Ran, From: "vendors/comware, TestEveryTag: against a fake with Comware's grammar and a data plane of nftables; no hardware"}
+	t := vendors.Traits{
+		Access:   vendors.That("SSH, the command line", read("scrapli/scrapligo assets/platforms/hp_comware.yaml")),
+		MatchVID: vendors.That(vendors.MatchRange, read(matchText)),
+		MatchPCP: vendors.That(vendors.MatchExact, read(matchText)),
+		MatchDEI: vendors.That(vendors.MatchNone, read(matchText)),
+		Key:      vendors.That(vendors.KeyWire, assumed("a policy at the outbound direction of the service provider's port matches the tags of the frame")),
+		Stage:    vendors.That(vendors.StageEgress, read(markText)),
+		Sets:     vendors.That(vendors.Fields{vendors.FieldVID}, read(markText)),
+		Position: vendors.That(vendors.PositionAny, read(matchText+": service-… is the outer tag, customer-… the inner one")),
+		VLANs:    vendors.That(1, assumed("the inner tag is the second; a third is not mentioned")),
+		VIDs:     vendors.That(vendors.VIDs{First: 1, Last: 4094}, read(matchText)),
+		Table:    vendors.That(vendors.Table{Sharers: "all ACLs and QoS policies of the chip's outbound stage"}, assumed("it is a TCAM, in which a range takes several entries")),
+		Txn:      vendors.That(vendors.TxnEntry, read(editText)),
+		Revert:   vendors.That("", assumed("not used: configuration replace and scheduler jobs need a saved file or a line of configuration")),
+		Survives: vendors.That(false, assumed("csig never saves the configuration; what an operator saves meanwhile comes back, and csig removes or takes it over")),
+
+		TPIDs:      vendors.That(vendors.TPIDs{Any: true, AtMost: 1, Scope: vendors.ScopeGlobal, AsVLAN: true}, read(tpidText+": customer-tag of the whole switch, service-tag of a port; 0x0001 to 0xffff but reserved types")),
+		TPIDChange: vendors.That("another TPID makes ordinary tags with 0x8100 in that place untagged frames: the operator configures it, not csig", read(tpidText)),
+		VLANTPIDs:  vendors.That(vendors.TPIDList{defaultTPID}, read(tpidText)),
+
+		Independent: vendors.That(true, assumed("the CSIG tag is the inner one by default: the outer tag's VID chooses the VLAN")),
+		Learning:    vendors.That(true, assumed("as for bridging")),
+		Routed:      vendors.That(false, assumed("a router ends the L2 header, tags included")),
+
+		Strip:  vendors.That(vendors.StripNone, read("H3C S6300 ACL and QoS Command Reference R243x, Traffic behavior commands: no action removes a tag")),
+		Native: vendors.That("", assumed("no text mentions CSIG")),
+
+		UpdateSource: ran, WideSource: read(matchText), LeaseSource: assumed("no text mentions that configuration expires"),
+	}
+	t.PassthroughSource = assumed("a switch that does not know a TPID bridges the frame by what it knows")
+	return t
+}
+
+// Offline is what is known without a device at hand.
+func Offline() vendors.Facts {
+	return vendors.Facts{
+		Platform: "comware", Rules: Rules(), Traits: traits(), Untried: untried,
+		Update:      vlanrules.Verdict{Level: vlanrules.Degraded, Reason: untried + "; each change of a bucket is lines of configuration (updates: cli)"},
+		Wide:        vendors.Refusal("VLAN tags have 4 bytes: classes do not see the rest of a wide tag"),
+		Strip:       vendors.Refusal(noStrip),
+		Lease:       vendors.Refusal(noLease),
+		Passthrough: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "a frame whose outer TPID it does not know is an untagged frame to it (assumed)"},
+		TagDepths: []vlanrules.Verdict{
+			vendors.Refusal("the CSIG tag is the inner one here: alone in a frame it passes untouched (management: {comware: {tag: outer}} changes that)"),
+			{Level: vlanrules.Degraded, Reason: untried},
+		},
+		Notes: []string{
+			"never saved: after a restart of the switch csig writes its policies again",
+			"a policy at the outbound direction leaves the switch's own packets alone: link maintenance, routing, SSH (" + applyText + ")",
+			"a tag with VID 4095 or 0 is matched by no class, and passes untouched (" + matchText + ")",
+			"the order of classes: " + orderText + "; " + appendText,
+			"an edit of an applied policy: " + editText + "; whether the chip takes the whole policy again is not written anywhere (assumed: the new class works before the old one goes)",
+			"csig reads the running configuration, of which it keeps QoS objects and the names of interfaces alone",
+			"the hash of the profile is not recorded on the switch",
+		},
+	}
+}
+
+// Probe finds out what this switch can do, without changing it.
+func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
+	f := Offline()
+	if d.cfg.Outer {
+		f.TagDepths = []vlanrules.Verdict{{Level: vlanrules.Degraded, Reason: untried}, vendors.Refusal("the CSIG tag is the outer one here: behind a VLAN tag it passes untouched")}
+		f.Traits.Independent = vendors.That(false, assumed(outerTags))
+		f.Traits.Learning = vendors.That(false, assumed(outerTags))
+		f.Traits.TPIDs.Is.Scope = vendors.ScopePort
+		f.Update.Reason += "; " + outerTags
+	}
+	v, err := d.look(ctx)
+	if err != nil {
+		return f, err
+	}
+	lines, err := d.session.Run(ctx, "display version")
+	if err != nil {
+		return f, err
+	}
+	f.Identity = identity(lines)
+	if !d.cfg.Updates {
+		f.Update = vendors.Refusal(notAllowed)
+	}
+	for i := range v.ports {
+		p := &v.ports[i]
+		if strings.HasPrefix(p.name, "Vlan-interface") || strings.HasPrefix(p.name, "NULL") || strings.HasPrefix(p.name, "LoopBack") {
+			continue
+		}
+		f.Ports = append(f.Ports, p.name)
+		if why := portName(p.name); why != "" {
+			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p.name, Verdict: vendors.Refusal(why)})
+		} else if p.outbound != "" && p.outbound != policyName(p.name) {
+			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p.name, Verdict: vendors.Refusal("QoS policy " + p.outbound + " is applied at its outbound direction, which takes one policy")})
+		}
+	}
+	f.Rules.Ports = len(f.Ports)
+	if d.cfg.Outer {
+		f.Notes = append(f.Notes, "the TPID of outer tags is each port's own (qinq ethernet-type service-tag)")
+	} else {
+		f.Notes = append(f.Notes, fmt.Sprintf("the TPID of inner tags is 0x%04x (qinq ethernet-type customer-tag)", v.customer))
+	}
+	return f, nil
+}
+
+var (
+	versionLine = regexp.MustCompile(`^(HPE?|H3C) Comware (?:Platform )?Software, Version (\S+), (Release|Feature|ESS|Alpha|Beta|Test) ?(\S+)`)
+	modelLine   = regexp.MustCompile(`^(?:HPE?|H3C) (.+) uptime is `)
+)
+
+// identity is what `display version` says (HPE 5130 EI Fundamentals Command Reference).
+func identity(lines []string) (id vendors.Identity) {
+	for _, line := range lines {
+		if m := versionLine.FindStringSubmatch(line); m != nil {
+			id.Maker, id.Version = m[1], untrusted.Text(m[2]+" "+m[3]+" "+m[4], 64)
+		}
+		if m := modelLine.FindStringSubmatch(line); m != nil {
+			id.Model = untrusted.Text(m[1], 64)
+		}
+	}
+	return id
+}
