@@ -60,8 +60,15 @@ func Forwarding() []Experiment {
 		{ID: "pfc", Title: "Does PFC pause frames with the tag as others?", Key: "pfc_unaffected", Needs: also(bridge, "PFC for priority 3 at the second port"), Run: runPFC, Facts: func(r *Result, f *inventory.Facts) {
 			f.PFC = fact(r.Outcome == Pass)
 		}},
-		{ID: "queue", Title: "Does the tag's PCP change the queue, or ECN marking?", Needs: also(bridge, "a congested port"), Run: cannotSee("congest a port from two others at line rate, and read the switch's counters of each queue")},
-		{ID: "sflow", Title: "Do sFlow samples have the tag?", Needs: also(bridge, "a collector"), Run: cannotSee("run a collector, and look at the samples of the experiment vids")},
+		{ID: "queue", Title: "Do frames with the tag wait in the queue that their DSCP chooses?", Key: "queue_unaffected", Needs: also(bridge, "a slow second port with a queue of strict priority"), Run: runQueue, Facts: func(r *Result, f *inventory.Facts) {
+			f.Queue = fact(r.Outcome == Pass)
+		}},
+		{ID: "ecn", Title: "Does congestion mark ECN behind the tag?", Key: "ecn_unaffected", Needs: also(bridge, "a slow second port that marks ECN"), Run: runECN, Facts: func(r *Result, f *inventory.Facts) {
+			f.ECN = fact(r.Outcome == Pass)
+		}},
+		{ID: "sflow", Title: "Do sFlow samples have the tag?", Key: "sflow_unaffected", Needs: also(bridge, "sFlow from the first port to --sflow ADDRESS"), Run: runSFlow, Facts: func(r *Result, f *inventory.Facts) {
+			f.SFlow = fact(r.Outcome == Pass)
+		}},
 	}
 }
 
@@ -75,11 +82,6 @@ func passes(r *Result, f *inventory.Facts) {
 
 // fact is a fact that was measured.
 func fact[T any](v T) *T { return &v }
-
-// cannotSee is for what the bench does not see, with what a person can do.
-func cannotSee(instead string) func(context.Context, *Trial) error {
-	return func(context.Context, *Trial) error { return Cannot("csig cannot see it at its cards: %s", instead) }
-}
 
 // bothWays exchanges frames between the first two ports, and calls f with what became of
 // each.

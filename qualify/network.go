@@ -19,18 +19,24 @@ func ipHeader(tos uint8, tags []byte, source uint16) []byte {
 	binary.BigEndian.PutUint16(h[2:], uint16(n))
 	from, to := netip.MustParseAddr("192.0.2.1").As4(), netip.MustParseAddr("192.0.2.2").As4()
 	h = append(append(h, from[:]...), to[:]...)
+	sumIP(h)
+	h = binary.BigEndian.AppendUint16(h, source)
+	h = binary.BigEndian.AppendUint16(h, 9) // discard
+	h = binary.BigEndian.AppendUint16(h, uint16(n-20))
+	return append(h, 0, 0) // no checksum
+}
+
+// sumIP writes the checksum of an IPv4 header without options.
+func sumIP(h []byte) {
 	sum := uint32(0)
-	for i := 0; i < len(h); i += 2 {
+	h[10], h[11] = 0, 0
+	for i := 0; i < 20; i += 2 {
 		sum += uint32(binary.BigEndian.Uint16(h[i:]))
 	}
 	for sum > 0xffff {
 		sum = sum>>16 + sum&0xffff
 	}
 	binary.BigEndian.PutUint16(h[10:], ^uint16(sum))
-	h = binary.BigEndian.AppendUint16(h, source)
-	h = binary.BigEndian.AppendUint16(h, 9) // discard
-	h = binary.BigEndian.AppendUint16(h, uint16(n-20))
-	return append(h, 0, 0) // no checksum
 }
 
 const (

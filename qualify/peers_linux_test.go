@@ -84,7 +84,7 @@ func TestLongEveryTag(t *testing.T) {
 
 // ovsBench is a bench at an Open vSwitch, whose ports p1 and p2 are in a namespace of
 // their own.
-func ovsBench(t *testing.T) (*qualify.Bench, *ovstest.Switch, *fabric.Node) {
+func ovsBench(t *testing.T) (b *qualify.Bench, s *ovstest.Switch, host, node *fabric.Node) {
 	t.Helper()
 	var f fabric.Fabric
 	t.Cleanup(func() {
@@ -92,12 +92,11 @@ func ovsBench(t *testing.T) (*qualify.Bench, *ovstest.Switch, *fabric.Node) {
 			t.Error(err)
 		}
 	})
-	host, err := f.AddHost("bench")
-	if err != nil {
+	var err error
+	if host, err = f.AddHost("bench"); err != nil {
 		t.Fatal(err)
 	}
-	node, err := f.AddHost("switch")
-	if err != nil {
+	if node, err = f.AddHost("switch"); err != nil {
 		t.Fatal(err)
 	}
 	var cards []*fabric.Port
@@ -111,7 +110,7 @@ func ovsBench(t *testing.T) (*qualify.Bench, *ovstest.Switch, *fabric.Node) {
 	if err := f.WaitUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s := ovstest.Start(t, ovstest.Options{Start: func(c *exec.Cmd) error {
+	s = ovstest.Start(t, ovstest.Options{Start: func(c *exec.Cmd) error {
 		in := node.Command(c.Path)
 		c.SysProcAttr = in.SysProcAttr
 		in.Cmd = c
@@ -119,7 +118,7 @@ func ovsBench(t *testing.T) (*qualify.Bench, *ovstest.Switch, *fabric.Node) {
 	}})
 	fl := fleet(t)
 	fl.Profile.TPID, fl.Profile.WideTPID, fl.Profile.Interval = 0x88a8, 0, time.Second
-	b := &qualify.Bench{Device: fl.Devices[0], Profile: &fl.Profile, Policy: fl.Policy}
+	b = &qualify.Bench{Device: fl.Devices[0], Profile: &fl.Profile, Policy: fl.Policy}
 	err = host.Do(func() error {
 		for i, c := range cards {
 			p, err := qualify.OpenCard(fmt.Sprint("p", i+1), c.Name)
@@ -141,12 +140,12 @@ func ovsBench(t *testing.T) (*qualify.Bench, *ovstest.Switch, *fabric.Node) {
 			t.Error(err)
 		}
 	})
-	return b, s, host
+	return b, s, host, node
 }
 
 // TestLongRulesOfOpenVSwitch has a real Open vSwitch under the ovs driver.
 func TestLongRulesOfOpenVSwitch(t *testing.T) {
-	b, s, _ := ovsBench(t)
+	b, s, _, node := ovsBench(t)
 	s.AddBridge("csig")
 	for i, port := range []string{"p1", "p2"} {
 		s.Vsctl("add-port", "csig", port, "--", "set", "interface", port, fmt.Sprintf("ofport_request=%d", i+1))
@@ -174,7 +173,11 @@ func TestLongRulesOfOpenVSwitch(t *testing.T) {
 		forwards()
 		return nil
 	}
-	report := run(t, b, qualify.Options{Experiments: only("restart", "entries"), Destructive: true})
+	collects(t, b, node, s, "csig")
+	report := run(t, b, qualify.Options{Experiments: only("sflow", "restart", "entries"), Destructive: true})
+	if r := report.Result("sflow"); r.Outcome != qualify.Pass {
+		t.Errorf("%s %s %v", r.Outcome, r.Found, r.Numbers)
+	}
 	if r := report.Result("restart"); r.Outcome != qualify.Pass || len(r.Numbers) < 2 {
 		t.Errorf("%s %s %v", r.Outcome, r.Found, r.Notes)
 	}
@@ -204,7 +207,7 @@ func countersOf(t *testing.T, s *ovstest.Switch, bridge string, version ofp.Vers
 // TestLongRulesOfOpenFlow has the same Open vSwitch as a hardware switch of OpenFlow 1.3:
 // behind a proxy that refuses what such a switch does not have.
 func TestLongRulesOfOpenFlow(t *testing.T) {
-	b, s, host := ovsBench(t)
+	b, s, host, _ := ovsBench(t)
 	s.Vsctl("set", "Open_vSwitch", ".", "other_config:vlan-limit=2")
 	s.AddBridge("hw0")
 	s.Vsctl("set", "bridge", "hw0", "protocols=OpenFlow13")

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"net"
 	"time"
 
 	"github.com/csig-agent/csig/counters"
@@ -20,6 +21,7 @@ type Means struct {
 	Reopen   func(ctx context.Context) (vendors.Driver, error) // another management session
 	Restart  func(ctx context.Context) error                   // has the switch restart, and may return before it has
 	Counters counters.Source                                   // of the switch's ports
+	SFlow    net.PacketConn                                    // where the switch's sFlow datagrams come in
 
 	// Every has experiments over all tag values try one in so many; 0: all of them.
 	Every int

@@ -212,9 +212,9 @@ func hitless(ctx context.Context, t *Trial) error {
 	if err := t.undisturbed(ctx, tags, &setup, step(0).intents(&setup)); err != nil {
 		return err
 	}
-	var w watched
+	w, list := watched{}, []changed{{local: step(0)}} // of all rounds: a value may be late
 	for range series {
-		list := []changed{{local: step(w.made)}}
+		before := len(list)
 		s, err := t.streamed(ctx, dense, tags, func(ctx context.Context) error {
 			for range changes {
 				w.made++
@@ -234,7 +234,7 @@ func hitless(ctx context.Context, t *Trial) error {
 		if err != nil {
 			return err
 		}
-		w.see(t, s, list, &setup)
+		w.see(t, s, list, before, &setup)
 		if len(t.Faults) > 0 || enough(w.counted, changes) {
 			break
 		}
@@ -265,7 +265,9 @@ type watched struct {
 	took, gap           time.Duration
 }
 
-func (w *watched) see(t *Trial, s *stream, list []changed, setup *vendors.Setup) {
+// see judges the frames of a stream, and how closely they followed each other during the
+// changes made under it, which are those of the list from since on.
+func (w *watched) see(t *Trial, s *stream, list []changed, since int, setup *vendors.Setup) {
 	for i := range s.frames {
 		f := &s.frames[i]
 		sent, got, rest := tagOf(f)
@@ -281,7 +283,7 @@ func (w *watched) see(t *Trial, s *stream, list []changed, setup *vendors.Setup)
 		}
 	}
 	w.frames, w.took = w.frames+len(s.frames), w.took+s.took
-	for _, c := range list[1:] {
+	for _, c := range list[since:] {
 		if gap, ok := gapDuring(s.frames, c); ok && gap <= near {
 			w.counted, w.gap = w.counted+1, max(w.gap, gap)
 		}

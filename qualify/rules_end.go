@@ -324,9 +324,9 @@ func (t *Trial) downNoted(card string) error {
 // booting is how long a restart may take, downAfter how long it may take to begin, and
 // outage after how long without a frame it has.
 const (
-	booting  = 15 * time.Minute
+	booting   = 15 * time.Minute
 	downAfter = 2 * time.Minute
-	outage   = 200 * time.Millisecond
+	outage    = 200 * time.Millisecond
 )
 
 // commandFails is how long a switch may take to go down after the command has failed: one

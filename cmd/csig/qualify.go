@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os/exec"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ import (
 // qualifyOptions are the flags of csig qualify and of its calibration.
 type qualifyOptions struct {
 	file, device, calibration string
-	restart                   string
+	restart, sflow            string
 	cables, only              []string
 	about                     qualify.About
 	json                      bool
@@ -59,6 +60,7 @@ Exit code 1 is for an error, and 3 for a switch in which a fault was found.`,
 	f.StringVar(&o.calibration, "calibration", "", "report.json of csig qualify calibrate with these cards")
 	f.BoolVar(&o.Destructive, "destructive", false, "allow experiments that fill tables or restart the switch")
 	f.StringVar(&o.restart, "restart", "", "command that restarts the switch, e.g. \"ssh sw1 sudo reboot\"; with --destructive")
+	f.StringVar(&o.sflow, "sflow", "", "receive the switch's sFlow here: ADDRESS:PORT of this machine, UDP, e.g. 192.0.2.1:6343")
 	f.StringVar(&o.about.Model, "model", "", "model of the switch, where its driver does not read it")
 	f.StringVar(&o.about.LineCard, "line-card", "", "line card of the ports")
 	f.StringVar(&o.about.ASIC, "asic", "", "switching chip")
@@ -163,6 +165,12 @@ func runQualify(cmd *cobra.Command, o *qualifyOptions) (err error) {
 			}
 			return nil
 		}
+	}
+	if o.sflow != "" {
+		if b.SFlow, err = net.ListenPacket("udp", o.sflow); err != nil {
+			return fmt.Errorf("--sflow: %w: want ADDRESS:PORT of this machine, e.g. 192.0.2.1:6343", err)
+		}
+		defer func() { err = errors.Join(err, b.SFlow.Close()) }()
 	}
 	cabled := *d
 	cabled.Ports = nil
