@@ -67,14 +67,11 @@ func (d *Daemon) takeTurn(ctx context.Context) (release func(), err error) {
 // confirmed; one that it does not wait for any more is an error that wraps
 // vendors.ErrReverted.
 func (d *Daemon) Configure(ctx context.Context, text []byte, token string) error {
-	release, err := d.takeTurn(ctx)
+	release, err := d.beginChange(ctx, token)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := d.allowChange(token); err != nil {
-		return err
-	}
 	d.bypassed()
 	return d.configure(ctx, text)
 }

@@ -21,14 +21,11 @@ func (d *Daemon) leaving() string { return d.cfg.File + ".removing" }
 // daemon without one looks at the device that is described. The daemon then waits
 // for the next configuration. token is as for Configure.
 func (d *Daemon) RemoveSetup(ctx context.Context, device, token string) error {
-	release, err := d.takeTurn(ctx)
+	release, err := d.beginChange(ctx, token)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := d.allowChange(token); err != nil {
-		return err
-	}
 	return d.removeSetup(ctx, device, token)
 }
 

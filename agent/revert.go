@@ -123,17 +123,23 @@ func (d *Daemon) checkToken(token string) error {
 	return nil
 }
 
-// allowChange tells whether a change may be made. One with a token belongs to an
+// beginChange is takeTurn for a change of the setup. One with a token belongs to an
 // auto-revert, and comes too late after it; any other cancels a pending auto-revert, so
 // that the change stays.
-func (d *Daemon) allowChange(token string) error {
+func (d *Daemon) beginChange(ctx context.Context, token string) (release func(), err error) {
+	if release, err = d.takeTurn(ctx); err != nil {
+		return nil, err
+	}
 	if token == "" {
-		return d.cancelRevert()
+		err = d.cancelRevert()
+	} else if err = d.checkToken(token); err != nil {
+		err = fmt.Errorf("the change came too late: %w", err)
 	}
-	if err := d.checkToken(token); err != nil {
-		return fmt.Errorf("the change came too late: %w", err)
+	if err != nil {
+		release()
+		return nil, err
 	}
-	return nil
+	return release, nil
 }
 
 // cancelRevert cancels a pending auto-revert.

@@ -266,7 +266,9 @@ func TestDaemonKilledWhileItChanges(t *testing.T) {
 	}
 	a = w.launch(t, users, w.socket, "--no-self-test")
 	a.live()
-	w.csig(0, "off", "-i", w.fleet)
+	if out := w.csig(0, "off", "-i", w.fleet); strings.Contains(out, "FAILED") || strings.Count(out, "refused, all is removed instead: ") != 1 {
+		t.Errorf("csig off of an agent with a file of its user:\n%s", out)
+	}
 	a.await("that it waits", waits)
 	if after := w.ruleset(t); after != before {
 		t.Errorf("csig off leaves\n%s", after)

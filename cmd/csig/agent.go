@@ -164,6 +164,11 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	if err != nil { // there is no working directory
 		path = o.File
 	}
+	if o.Wait { // or the first csig apply would find that out
+		if _, err := os.Stat(filepath.Dir(path) + string(filepath.Separator)); err != nil {
+			return fmt.Errorf("--wait: csig apply keeps the configuration at %s: %w: create that folder", path, err)
+		}
+	}
 	ctx, stop := onHangup(ctx) // before the first line: a log reader may be gone already
 	defer stop()
 	log.WithField("file", path).Info("fleet file of this agent")

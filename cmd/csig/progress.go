@@ -16,6 +16,7 @@ import (
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/rollout"
+	"github.com/csig-agent/csig/vendors"
 )
 
 // progress shows what a run does: on a terminal a live block of lines, and
@@ -31,6 +32,7 @@ type progress struct {
 	before  int      // of them done by a previous run
 	done    int
 	failed  bool
+	printed []string // failures
 	err     error
 
 	live    *screen // nil: no terminal
@@ -237,7 +239,7 @@ func (s *progress) note(p *rollout.Progress) (over string) {
 		s.wave++
 	case rollout.EventFailed:
 		drop()
-		s.failed = true
+		s.failed = s.failed || !s.removedInstead(p)
 	case rollout.EventWatch:
 		s.gate = "learning what the ports lose before the wave"
 	case rollout.EventVerify:
@@ -341,7 +343,15 @@ func (s *progress) text(p rollout.Progress) string {
 		}
 		return text
 	case rollout.EventFailed:
-		return fmt.Sprintf("%s  FAILED: %v", where, p.Err)
+		text := fmt.Sprintf("FAILED: %v", p.Err)
+		if s.removedInstead(&p) {
+			text = fmt.Sprintf("refused, all is removed instead: %v", p.Err)
+		}
+		if slices.Contains(s.printed, text) { // a device may fail alike in each stage
+			return ""
+		}
+		s.printed = append(s.printed, text)
+		return where + "  " + text
 	case rollout.EventGate:
 		if errors.Is(p.Err, errInterrupted) || errors.Is(p.Err, context.Canceled) {
 			return where + "  gate not finished: --resume runs it again"
@@ -353,9 +363,20 @@ func (s *progress) text(p rollout.Progress) string {
 	case rollout.EventRollback:
 		return "rolling back"
 	case rollout.EventEnd:
-		return fmt.Sprintf("complete: %s", count(s.done, "step"))
+		text := "complete: " + count(s.before+s.done, "step")
+		if s.before > 0 {
+			text += fmt.Sprintf(", %d of them before this run", s.before)
+		}
+		return text
 	}
 	return ""
+}
+
+// removedInstead reports whether an agent refuses what csig off wants of it before the
+// removal, as one with a file of its user does.
+func (s *progress) removedInstead(p *rollout.Progress) bool {
+	var perm *vendors.PermanentError
+	return s.command == "off" && p.Stage != rollout.StageRemove && errors.As(p.Err, &perm)
 }
 
 // summary is an event in the lines that stay on a terminal: what concerns a

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/rollout"
+	"github.com/csig-agent/csig/vendors"
 )
 
 // A live block is drawn in its own place, however its terminal's size changes,
@@ -89,6 +91,27 @@ func TestProgressInterrupted(t *testing.T) {
 				t.Error("a failure counts as an interruption")
 			}
 		})
+	}
+}
+
+// A device that fails alike in each stage of csig off is one line, and what its agent
+// refuses before the removal no failure.
+func TestProgressOfFailures(t *testing.T) {
+	var b bytes.Buffer
+	s := &progress{w: &b, command: "off", began: time.Now()}
+	refusal := fmt.Errorf("device s2: %w", &vendors.PermanentError{Err: errors.New("a file of its user")})
+	for _, stage := range []string{plans.StageFence, rollout.StageClear, rollout.StageRemove} {
+		s.report(rollout.Progress{Event: rollout.EventFailed, Stage: stage, Device: "s2", Err: refusal})
+		if s.failed != (stage == rollout.StageRemove) {
+			t.Errorf("%s: failed: %v", stage, s.failed)
+		}
+		s.report(rollout.Progress{Event: rollout.EventFailed, Stage: stage, Device: "s1", Err: errors.New("device s1: no route")})
+		s.failed = false
+	}
+	text := regexp.MustCompile(` +[\d.]+s  `).ReplaceAllString(b.String(), "")
+	const want = "fence  refused, all is removed instead: device s2: a file of its user\nfence  FAILED: device s1: no route\nremove  FAILED: device s2: a file of its user\n"
+	if text != want {
+		t.Errorf("%s\nwant\n%s", text, want)
 	}
 }
 
