@@ -84,6 +84,7 @@ type Agent struct {
 	would      []findings.Finding // what a real run would refuse, in shadow mode
 	ports      []port
 	cycle      cycleState
+	pacing     pacing
 }
 
 // cycleState is the bookkeeping behind api.Cycle.
@@ -241,12 +242,18 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	}
 	ready := a.compute(a.samples, lease, t1)
 	t2 := a.cfg.Now()
+	if ready {
+		if err := a.pace(t2); err != nil {
+			return a.fail(err)
+		}
+	}
 	var res vendors.UpdateResult
 	if ready {
 		// Nothing is programmed before the first complete window: an agent
 		// that takes over must not renew what its predecessor promised.
 		res, err = a.update(ctx, lease, t0)
 		a.noteFacts(res.Facts)
+		a.paced(&res, err)
 		if err != nil && !res.Leased {
 			return a.fail(fmt.Errorf("programming: %w", err))
 		}
@@ -283,6 +290,9 @@ func (a *Agent) runCycle(ctx context.Context) error {
 		var changes stateChanges
 		for i := range a.ports {
 			p := &a.ports[i]
+			if p.held {
+				continue
+			}
 			p.commit(t3)
 			if p.refused == "" {
 				changes.add(p)
@@ -390,7 +400,7 @@ func (a *Agent) noteRefusals(err error) {
 	for i := range a.ports {
 		p := &a.ports[i]
 		now := why[p.cfg.Name]
-		if now == p.refused {
+		if now == p.refused || p.held {
 			continue
 		}
 		p.refused = now
@@ -444,7 +454,7 @@ func (a *Agent) leaseDuration() time.Duration {
 	if own.Kind.EveryReading() {
 		own.Period = 0 // what it has instead is the schedule's, as it came out
 	}
-	return max(3*a.schedule.Next(next).Sub(next), 3*next.Sub(now), 3*own.Period, MinLease)
+	return max(3*a.schedule.Next(next).Sub(next), 3*next.Sub(now), 3*own.Period, 2*a.facts.ConfigInterval().Is, MinLease)
 }
 
 // compute turns samples into wanted intents, in a.updates, and reports

@@ -67,7 +67,8 @@ type recorder struct {
 	leases   []time.Duration
 	apply    error
 	update   error
-	portErr  error // of single ports: the rest is done
+	portErr  error  // of single ports: the rest is done
+	tried    func() // called by each update
 	released int
 	release  error
 	removed  int
@@ -141,6 +142,9 @@ func (r *recorder) Apply(_ context.Context, s vendors.Setup) error {
 	return r.apply
 }
 func (r *recorder) Update(_ context.Context, u []vendors.PortUpdate, lease time.Duration) (vendors.UpdateResult, error) {
+	if r.tried != nil {
+		r.tried()
+	}
 	if r.update != nil {
 		return vendors.UpdateResult{}, r.update
 	}

@@ -57,6 +57,11 @@ func (d *Daemon) Facts(ctx context.Context, device string) (facts vendors.Facts,
 		facts, err = driver.Probe(ctx)
 		return err
 	})
+	if r := d.current(); r != nil && facts.ConfigUpdates != nil {
+		seen := *facts.ConfigUpdates
+		seen.Changes = r.agent.observedChanges()
+		facts.ConfigUpdates = &seen
+	}
 	return facts, err
 }
 

@@ -33,6 +33,13 @@ type port struct {
 	programmed []vlanrules.Intent // what the device took last
 	took       counters.Estimate  // the window behind programmed
 	since      time.Time          // when the device had taken it
+
+	// Of devices whose updates are changes of configuration.
+	urgent  bool               // it got worse
+	held    bool               // its value waits for its turn
+	sent    []vlanrules.Intent // what the device was told last, taken or not
+	waiting []vlanrules.Intent // the value that waits; none: none does
+	pending time.Time          // since when one does
 }
 
 func newPort(pipe *counters.Pipeline, at int, cfg inventory.Port) port {

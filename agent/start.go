@@ -151,6 +151,14 @@ func (a *Agent) unsupportedActions(f *vendors.Facts) error {
 			}
 		}
 	}
+	if why := f.UpdatesRefused(&a.cfg.Device); why != "" {
+		for _, p := range a.cfg.Device.Ports {
+			if p.Action == vlanrules.Update {
+				errs = append(errs, &vendors.PermanentError{Port: p.Name, Err: fmt.Errorf("its action is update: %s", why)})
+				break
+			}
+		}
+	}
 	return errors.Join(errs...)
 }
 

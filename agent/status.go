@@ -42,6 +42,7 @@ func (a *Agent) Status() *api.Status {
 			Stuck:         a.cycle.refresh.Stuck,
 			Note:          a.cycle.refresh.IntervalNote(a.cfg.Device.Interval),
 		},
+		Updates:  a.pacingStatus(now),
 		Verdicts: a.limitationsLocked(),
 		Ports:    make([]api.Port, 0, len(a.ports)),
 	}

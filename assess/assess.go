@@ -250,6 +250,7 @@ func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 		}
 	}
 	a.unproven(d)
+	a.updates(d)
 	out.Ports = alike(d)
 	a.out.Devices = append(a.out.Devices, out)
 	a.caution(d)
@@ -265,6 +266,22 @@ func (a *assessor) unproven(d *assessed) {
 		a.find(findings.Experimental, findings.Warning, d.dev.Name, nil, "its driver is experimental (%s), and %s", why, untested)
 	default:
 		a.find(findings.Experimental, findings.Warning, d.dev.Name, nil, "csig apply does not set it up: %s", plans.Unproven(a.fleet, d.dev, why, untested))
+	}
+}
+
+// updates says what updates cost that are changes of configuration, and what csig apply
+// asks for.
+func (a *assessor) updates(d *assessed) {
+	want := plans.WantOf(a.fleet, "", d.dev, d.level)
+	buckets := plans.Buckets(&want)
+	if buckets == 0 {
+		return
+	}
+	if why := d.seen.Facts.UpdatesRefused(d.dev); why != "" {
+		a.find(findings.UpdatesRefused, findings.Warning, d.dev.Name, nil, "csig apply does not set it up: %s", why)
+	}
+	if cost := d.seen.Facts.UpdatesCost(buckets); cost != "" {
+		a.find(findings.UpdatesCost, findings.Info, d.dev.Name, nil, "%s", cost)
 	}
 }
 

@@ -753,3 +753,27 @@ func TestMeasuredRefreshOfLiveCounters(t *testing.T) {
 		t.Errorf("of counters that were not read it is %d ns", got)
 	}
 }
+
+// TestConfigUpdates assesses a device whose updates are changes of its configuration.
+func TestConfigUpdates(t *testing.T) {
+	for _, updates := range []inventory.Updates{"", inventory.UpdatesCLI} {
+		f := planstest.Fabric(1, 0, 2)
+		f.Devices[0].Updates = updates
+		a := assessed1(f, func(d *inventory.Device) Evidence {
+			e := ableEvidence(d)
+			e.Facts.ConfigUpdates = &vendors.ConfigUpdates{Interval: vendors.That(10*time.Second, vendors.Source{Mark: vendors.Assumed, From: "the test"}), Lines: 3}
+			return e
+		})
+		got := map[findings.Code]findings.Finding{}
+		for _, one := range a.Findings {
+			got[one.Code] = one
+		}
+		if cost := got[findings.UpdatesCost]; cost.Level != findings.Info || !strings.Contains(cost.Reason, "at most 2160 lines an hour in accounting logs; no agent has observed the rate of bucket changes, and it is assumed that all 2 change") {
+			t.Errorf("cost: %+v", cost)
+		}
+		refused, is := got[findings.UpdatesRefused]
+		if is != (updates == "") || is && (refused.Level != findings.Warning || !strings.Contains(refused.Reason, "csig apply does not set it up: each update of its signal")) {
+			t.Errorf("updates %q: %+v", updates, refused)
+		}
+	}
+}

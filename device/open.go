@@ -290,20 +290,29 @@ func (o *Opener) Offline(d *inventory.Device) plans.Observation {
 }
 
 // Unproven refuses a plan that sets up a device by an experimental driver, where the fleet
-// file has neither facts that show its rules to be right nor lets csig do so: an older
-// csig made it.
+// file has neither facts that show its rules to be right nor lets csig do so, or updates one
+// by changes of configuration that it does not allow: an older csig made it.
 func (o *Opener) Unproven(p *plans.Plan) error {
 	if p.Goal != plans.RollOut {
 		return nil
 	}
 	for step := range p.Steps() {
 		d, ok := o.Fleet.Device(step.Device)
-		if !ok || d.Experimental || step.Want.Nothing() {
+		if !ok || step.Want.Nothing() {
 			continue
 		}
+		platform, err := o.Registry.Platform(d.Platform)
+		if err != nil {
+			continue // the step says so
+		}
 		untested := plans.Untested(d.Facts, &step.Want)
-		if platform, err := o.Registry.Platform(d.Platform); err == nil && platform.Experimental != "" && untested != "" {
+		if platform.Experimental != "" && untested != "" && !d.Experimental {
 			return fmt.Errorf("device %s: %s", d.Name, plans.Unproven(o.Fleet, d, platform.Experimental, untested))
+		}
+		if facts := platform.Offline(); plans.Buckets(&step.Want) > 0 {
+			if why := facts.UpdatesRefused(d); why != "" {
+				return fmt.Errorf("device %s: %s", d.Name, why)
+			}
 		}
 	}
 	return nil

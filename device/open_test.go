@@ -7,6 +7,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
 	"github.com/csig-agent/csig/vlanrules"
@@ -64,6 +65,29 @@ func TestUnproven(t *testing.T) {
 		p := &plans.Plan{Goal: tc.goal, Stages: []plans.Stage{{Waves: []plans.Wave{{Steps: []plans.Step{{Device: "a", Want: want}}}}}}}
 		if err := o.Unproven(p); (err != nil) != tc.refuse || tc.refuse && !strings.Contains(err.Error(), "device a: its driver is experimental: ") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestUpdatesOfOlderPlan: apply refuses a plan that an older csig made for a device whose
+// updates are changes of configuration, unless the fleet file allows those.
+func TestUpdatesOfOlderPlan(t *testing.T) {
+	every := vendors.That(10*time.Second, vendors.Source{Mark: vendors.Assumed, From: "the test"})
+	facts := func() vendors.Facts {
+		return vendors.Facts{ConfigUpdates: &vendors.ConfigUpdates{Interval: every, Lines: 3}}
+	}
+	for _, tc := range []struct {
+		updates inventory.Updates
+		action  vlanrules.Action
+		refuse  bool
+	}{{"", vlanrules.Update, true}, {inventory.UpdatesCLI, vlanrules.Update, false}, {"", vlanrules.Strip, false}} {
+		o := NewOpener(&inventory.Fleet{Devices: []inventory.Device{{Name: "a", Platform: "lines", Updates: tc.updates}}})
+		o.Registry = new(all.Registry)
+		o.Registry.Register("lines", all.Platform{Title: "Lines", Offline: facts})
+		want := vendors.Setup{TPID: 0x88a8, Signals: []quantize.Signal{quantize.MinABW}, Ports: []vendors.PortSetup{{Port: "1", Action: tc.action}}}
+		p := &plans.Plan{Goal: plans.RollOut, Stages: []plans.Stage{{Waves: []plans.Wave{{Steps: []plans.Step{{Device: "a", Want: want}}}}}}}
+		if err := o.Unproven(p); (err != nil) != tc.refuse || tc.refuse && !strings.Contains(err.Error(), "device a: each update of its signal is a change of its configuration") {
+			t.Errorf("%+v: %v", tc, err)
 		}
 	}
 }

@@ -55,6 +55,8 @@ var (
 	StripIncomplete  = code("strip-incomplete", "a port strips, but not every tag")
 	FactsNotUsed     = code("facts-not-used", "facts that the fleet file gives the device are not of its model, software or TPID")
 	Experimental     = code("experimental", "the driver of the platform never ran on hardware, and no facts show that its rules are right on the model")
+	UpdatesRefused   = code("updates-refused", "updates of the device are changes of its configuration, or nothing would withdraw them, and the fleet file does not allow that")
+	UpdatesCost      = code("updates-cost", "updates of the device are changes of its configuration, each with lines in accounting logs")
 	StripsItself     = code("strips-itself", "a port strips without csig, as the fleet file says")
 )
 

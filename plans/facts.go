@@ -125,6 +125,33 @@ func (b *builder) unproven(n *node) {
 	}
 }
 
+// updates stops csig from updating a device by changes of configuration that the fleet file
+// does not allow, and says what those cost that it does.
+func (b *builder) updates(n *node) {
+	buckets := Buckets(&n.want)
+	if n.seen.Err != nil || buckets == 0 {
+		return
+	}
+	if why := n.seen.Facts.UpdatesRefused(n.dev); why != "" {
+		b.find(findings.UpdatesRefused, findings.Error, n, nil, "%s", why)
+	} else if cost := n.seen.Facts.UpdatesCost(buckets); cost != "" {
+		b.find(findings.UpdatesCost, findings.Info, n, nil, "%s", cost)
+	}
+}
+
+// Buckets is how many buckets a setup's agent writes: one for each signal that counters
+// show, at each port that updates.
+func Buckets(s *vendors.Setup) (n int) {
+	for i := range s.Ports {
+		for _, sig := range s.Signals {
+			if s.Ports[i].Action == vlanrules.Update && sig.Counted() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // Unproven says that the driver of a device's platform is experimental, why, where the
 // fleet file names the platform, what was not tested, and what to do.
 func Unproven(f *inventory.Fleet, d *inventory.Device, why, untested string) string {

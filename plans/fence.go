@@ -19,6 +19,7 @@ func (b *builder) order() {
 	b.fence()
 	for i := range b.nodes {
 		b.unproven(&b.nodes[i])
+		b.updates(&b.nodes[i])
 	}
 	ready := func(n *node) vendors.Setup { return n.want }
 	change, open := "paths change behind the fence", "every path is as wanted: ports that face hosts stop stripping"

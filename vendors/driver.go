@@ -18,10 +18,13 @@ func Refusal(why string) vlanrules.Verdict {
 
 // Facts is what a device can really do. Every limit carries its reason.
 type Facts struct {
-	Platform    string              `json:"platform"`
-	Identity    Identity            `json:"identity"`     // what the device reports of itself
-	Rules       vlanrules.Caps      `json:"rules"`        // the table that carries compare-and-replace
-	Update      vlanrules.Verdict   `json:"update"`       // compare-and-replace of compact tags
+	Platform string            `json:"platform"`
+	Identity Identity          `json:"identity"` // what the device reports of itself
+	Rules    vlanrules.Caps    `json:"rules"`    // the table that carries compare-and-replace
+	Update   vlanrules.Verdict `json:"update"`   // compare-and-replace of compact tags
+	// ConfigUpdates is what an update costs where it is a change of configuration; nil: it is none.
+	ConfigUpdates *ConfigUpdates `json:"config_updates,omitempty"`
+
 	Untried     string              `json:"untried"`      // a reason that Update and TagDepths begin with until csig qualify has tried the rules on the model
 	Wide        vlanrules.Verdict   `json:"wide"`         // compare-and-replace of wide tags
 	Strip       vlanrules.Verdict   `json:"strip"`        // removing the tag

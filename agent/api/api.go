@@ -46,7 +46,8 @@ type Status struct {
 
 	Cycle    Cycle     `json:"cycle"`
 	Refresh  Refresh   `json:"refresh"`
-	Verdicts []Verdict `json:"verdicts"` // capabilities that are degraded or refused
+	Updates  *Updates  `json:"updates,omitempty"` // where updates are changes of the device's configuration
+	Verdicts []Verdict `json:"verdicts"`          // capabilities that are degraded or refused
 	Ports    []Port    `json:"ports"`
 
 	// Waiting is what a daemon that runs no configuration waits for, and why:
@@ -94,6 +95,18 @@ type Cycle struct {
 	// agent ran; LastLapseNS is how long the last one lasted, at most.
 	Lapses      uint64 `json:"lapses"`
 	LastLapseNS int64  `json:"last_lapse_ns"`
+}
+
+// Updates is how updates that are changes of configuration are put together: the newest
+// value of each port goes with the next one, worse values first.
+type Updates struct {
+	IntervalNS int64  `json:"interval_ns"`        // the shortest from one to the next
+	AchievedNS int64  `json:"achieved_ns"`        // what it has been on average; 0 before the second
+	Sent       uint64 `json:"sent"`               // updates that changed something
+	Changes    uint64 `json:"changes"`            // buckets that they changed
+	Coalesced  uint64 `json:"coalesced"`          // values that a newer one replaced before they were sent
+	Waiting    int    `json:"waiting"`            // ports whose newest value waits for its turn
+	LinesHour  uint64 `json:"log_lines_per_hour"` // that they write to accounting logs, at the rate of Changes so far; 0 in the first minute
 }
 
 // Refresh is what was learned of how the source of counters refreshes them.

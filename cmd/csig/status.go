@@ -94,6 +94,14 @@ func statusText(s *api.Status, columns int) string {
 	if s.Cycle.Repairs > 0 {
 		line(2, "repairs: %d (rules changed by another process or lost, and restored)", s.Cycle.Repairs)
 	}
+	if u := s.Updates; u != nil {
+		achieved := ""
+		if u.AchievedNS > 0 {
+			achieved = fmt.Sprintf(", every %v so far", time.Duration(u.AchievedNS).Round(time.Second))
+		}
+		line(2, "updates: changes of configuration, coalesced, at most one every %v%s: %d sent with %d buckets, %d values replaced before they were sent, %s waiting; about %d lines an hour in accounting logs",
+			time.Duration(u.IntervalNS), achieved, u.Sent, u.Changes, u.Coalesced, ports(u.Waiting), u.LinesHour)
+	}
 	if s.SelfTest.Reason == "" {
 		line(2, "self-test: %s", s.SelfTest.Level)
 	} else {
@@ -211,6 +219,13 @@ func portNotes(ports []api.Port) []string {
 }
 
 func micros(ns int64) time.Duration { return time.Duration(ns).Round(time.Microsecond) }
+
+func ports(n int) string {
+	if n == 1 {
+		return "1 port"
+	}
+	return fmt.Sprintf("%d ports", n)
+}
 
 func orDash(s string) string {
 	if s == "" {

@@ -213,6 +213,7 @@ var choices = map[string][]string{
 	"layout":     {"draft-00", "uec"},
 	"signal":     quantize.SignalNames(),
 	"t":          quantize.SignalNames(),
+	"change":     {"entry", "apart", "shared", "replace"},
 	"match":      {"range", "ternary", "ternary-unordered", "exact"},
 	"estimator":  {"raw", "ewma", "dre"},
 	"graph":      {"svg", "dot"},

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
@@ -112,6 +113,9 @@ func TestFacts(t *testing.T) {
 				if (v.Level == vlanrules.Full) != (v.Reason == "") {
 					t.Errorf("%s: %s, reason %q", what, v.Level, v.Reason)
 				}
+			}
+			if c := f.ConfigUpdates; c != nil && (!c.Interval.Known() || c.Interval.Is < time.Second || c.Lines < 1) {
+				t.Errorf("its updates are changes of configuration: %+v", c)
 			}
 			if p.Open == nil && f.Update.Level != vlanrules.Refused {
 				t.Error("no driver, and it updates")

@@ -1,0 +1,244 @@
+package agent
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// every is the shortest interval between two updates of the tests' configured device.
+const every = 2 * time.Second
+
+// configured is a device whose updates are changes of its configuration.
+func configured() *recorder {
+	return &recorder{facts: vendors.Facts{
+		Lease:         vlanrules.Verdict{Level: vlanrules.Refused, Reason: "lines do not expire"},
+		ConfigUpdates: &vendors.ConfigUpdates{Interval: vendors.That(every, vendors.Source{Mark: vendors.Assumed, From: "the test"}), Lines: 3},
+	}}
+}
+
+// pacedTest is an agent of it that has programmed its first value.
+func pacedTest(t *testing.T, src *script, drv *recorder) *Agent {
+	t.Helper()
+	cfg := testConfig(t, src, drv)
+	cfg.Device.Updates, cfg.Device.Lease = inventory.UpdatesCLI, inventory.LeaseNone
+	a, err := New(cfg)
+	if err == nil {
+		err = a.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cycles(t, a, 2)
+	if len(drv.updates) != 1 {
+		t.Fatalf("%d updates when the first window is complete", len(drv.updates))
+	}
+	return a
+}
+
+// abwOf is what the device was told last for abw.
+func abwOf(t *testing.T, drv *recorder) uint8 { return drv.lastIntents(t)[0].S }
+
+// TestWorseNewsAtOnce: a worse value goes with the first update that may be, and a
+// better one when it has waited for an interval; neither sooner than an interval after the last.
+func TestWorseNewsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{}, configured()
+		a := pacedTest(t, src, drv)
+		idle := abwOf(t, drv)
+		src.rate = 900e6
+		cycles(t, a, int(every/interval)-2)
+		if n := len(drv.updates); n != 1 {
+			t.Fatalf("%d updates within %v", n, every)
+		}
+		if s := a.Status(); s.Updates.Waiting != 1 || len(s.Ports[0].Signals) == 0 || s.Ports[0].Signals[0].Bucket != idle {
+			t.Errorf("while the value waits: %+v, %+v", s.Updates, s.Ports[0].Signals)
+		}
+		cycles(t, a, 2)
+		busy := abwOf(t, drv)
+		if n := len(drv.updates); n != 2 || busy >= idle {
+			t.Fatalf("%d updates after %v, bucket %d, before %d", n, every, busy, idle)
+		}
+		// Long after: better news waits for an interval, and worse news that comes behind it does not.
+		cycles(t, a, 3*int(every/interval))
+		before := len(drv.updates)
+		src.rate = 0
+		cycles(t, a, int(every/interval)/2)
+		if abwOf(t, drv) != busy {
+			t.Error("better news went at once")
+		}
+		src.rate = 950e6
+		cycles(t, a, 2)
+		if got := abwOf(t, drv); got >= busy {
+			t.Errorf("worse news behind it waits: bucket %d, before %d; %d updates", got, busy, len(drv.updates)-before)
+		}
+		src.rate = 0
+		cycles(t, a, int(every/interval)*2+2)
+		if got := abwOf(t, drv); got != idle {
+			t.Errorf("better news is lost: bucket %d, want %d", got, idle)
+		}
+	})
+}
+
+// TestCoalesced: a load that changes all the time makes one update an interval, with
+// the newest value; status says so, and what it costs.
+func TestCoalesced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{}, configured()
+		a := pacedTest(t, src, drv)
+		var at []time.Time
+		told := len(drv.updates)
+		const minutes = 11
+		for i := range int(minutes * time.Minute / interval) {
+			src.rate = uint64(max(i%200, 200-i%200)-100) * 9e6 // up and down in 20 s
+			changed := drv.updates[len(drv.updates)-1]
+			cycles(t, a, 1)
+			if len(drv.updates) > told {
+				if told = len(drv.updates); !equalIntents(changed, drv.lastIntents(t)) {
+					at = append(at, time.Now())
+				}
+			}
+		}
+		for i := 1; i < len(at); i++ {
+			if gap := at[i].Sub(at[i-1]); gap < every {
+				t.Fatalf("two updates %v apart", gap)
+			}
+		}
+		if len(at) < 60 {
+			t.Errorf("only %d updates in %d minutes", len(at), minutes)
+		}
+		u := a.Status().Updates
+		if u == nil || u.Sent < 60 || u.Coalesced < 200 || time.Duration(u.AchievedNS) < every || u.IntervalNS != every.Nanoseconds() {
+			t.Fatalf("status: %+v", u)
+		}
+		rate := a.observedChanges()
+		if !rate.Known() || rate.Is < float64(u.Changes)*5 || rate.Is > float64(u.Changes)*6 {
+			t.Errorf("%d changes in %d minutes, %v an hour", u.Changes, minutes, rate)
+		}
+		if want := uint64(rate.Is * 3); u.LinesHour+1 < want || u.LinesHour > want+1 {
+			t.Errorf("%d lines an hour, want %d", u.LinesHour, want)
+		}
+	})
+}
+
+func equalIntents(a, b []vlanrules.Intent) bool {
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+// TestFailedUpdateRests: an update that fails is tried again when an interval has passed,
+// however many cycles there are.
+func TestFailedUpdateRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{}, configured()
+		a := pacedTest(t, src, drv)
+		tries, idle := 0, abwOf(t, drv)
+		drv.tried = func() { tries++ }
+		drv.update = errors.New("the session broke")
+		src.rate = 900e6
+		cycles(t, a, int(10*every/interval))
+		if tries < 8 || tries > 11 {
+			t.Errorf("tried %d times in 10 intervals", tries)
+		}
+		if s := a.Status(); !strings.Contains(s.Cycle.LastError, "the session broke") {
+			t.Errorf("last error: %s", s.Cycle.LastError)
+		}
+		drv.update = nil
+		cycles(t, a, int(every/interval)+1)
+		if s := a.Status(); s.Cycle.LastError != "" || abwOf(t, drv) >= idle {
+			t.Errorf("after that: %s, bucket %d", s.Cycle.LastError, abwOf(t, drv))
+		}
+	})
+}
+
+// TestFallbackIsReplacedAtOnce: ports that were made to fall back write current values with
+// the next cycle that completes, better news or not.
+func TestFallbackIsReplacedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{rate: 900e6}, configured()
+		a := pacedTest(t, src, drv)
+		src.device = errors.New("no counters")
+		cycles(t, a, int(3*every/interval))
+		if drv.released == 0 {
+			t.Fatal("it did not fall back")
+		}
+		src.device, src.rate = nil, 0
+		n := len(drv.updates)
+		cycles(t, a, 1)
+		if len(drv.updates) != n+1 {
+			t.Error("the fallback stays")
+		}
+	})
+}
+
+// TestUpdatesAllowed: without updates: cli, or with neither lease nor dead-man nor lease:
+// none, the start is refused with what to write, before anything is.
+func TestUpdatesAllowed(t *testing.T) {
+	for _, tc := range []struct {
+		updates inventory.Updates
+		lease   inventory.Lease
+		deadMan string
+		leases  bool
+		want    string
+	}{
+		{"", inventory.LeaseNone, "EEM applet", true, "updates: cli"},
+		{inventory.UpdatesCLI, "", "", false, "lease: none"},
+		{inventory.UpdatesCLI, "", "", true, ""},
+		{inventory.UpdatesCLI, "", "EEM applet", false, ""},
+		{inventory.UpdatesCLI, inventory.LeaseNone, "", false, ""},
+	} {
+		drv := configured()
+		if drv.facts.ConfigUpdates.DeadMan = tc.deadMan; tc.leases {
+			drv.facts.Lease = vlanrules.Verdict{}
+		}
+		cfg := testConfig(t, &script{}, drv)
+		cfg.Device.Updates, cfg.Device.Lease = tc.updates, tc.lease
+		a, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = a.Start(t.Context())
+		var refused *vendors.PermanentError
+		switch {
+		case tc.want == "":
+			if err != nil {
+				t.Errorf("%+v: %v", tc, err)
+			}
+		case !errors.As(err, &refused) || !strings.Contains(err.Error(), tc.want) || len(drv.applied) > 0:
+			t.Errorf("%+v: %v, applied %d times", tc, err, len(drv.applied))
+		}
+	}
+}
+
+// TestWorseFirst: the ports whose values got worse come first in an update.
+func TestWorseFirst(t *testing.T) {
+	a := &Agent{cfg: Config{Now: time.Now}, facts: configured().facts}
+	in := func(s uint8) []vlanrules.Intent {
+		return []vlanrules.Intent{{Signal: quantize.MinABW, Action: vlanrules.Update, S: s, LM: 5}}
+	}
+	for i, name := range []string{"better", "worse", "same"} {
+		a.ports = append(a.ports, port{cfg: inventory.Port{Name: name, Action: vlanrules.Update}, view: &counters.PortState{}, sent: in(10), intents: in([]uint8{20, 5, 10}[i])})
+	}
+	if err := a.pace(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	for _, u := range a.updates {
+		order = append(order, u.Port)
+	}
+	if got := strings.Join(order, " "); got != "worse better same" {
+		t.Errorf("order: %s", got)
+	}
+}

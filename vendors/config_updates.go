@@ -1,0 +1,70 @@
+package vendors
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// ConfigUpdates is what an update of the signal costs where it is a change of the
+// device's configuration.
+type ConfigUpdates struct {
+	Interval Fact[time.Duration] `json:"interval_ns"` // the shortest from the end of one to the start of the next
+	Lines    int                 `json:"lines"`       // that the change of one bucket of one port writes to an accounting log, at most
+	DeadMan  string              `json:"dead_man"`    // what on the device withdraws the signal unless the agent renews it, e.g. "EEM applet"; "" nothing does
+
+	// Changes is how many buckets an hour the device's agent has changed there; not known
+	// where none has run for long enough.
+	Changes Fact[float64] `json:"changes_per_hour"`
+}
+
+// ConfigInterval is the shortest interval between two updates that are changes of
+// configuration: what the driver says, or what was measured of a change where that is longer.
+func (f *Facts) ConfigInterval() Fact[time.Duration] {
+	if f.ConfigUpdates == nil {
+		return Fact[time.Duration]{}
+	}
+	if m := f.Traits.MinUpdate; m.Is > f.ConfigUpdates.Interval.Is {
+		return m
+	}
+	return f.ConfigUpdates.Interval
+}
+
+// UpdatesRefused is why the fleet file does not allow csig to update a device whose updates
+// are changes of configuration, and what to write there; "" where it does.
+func (f *Facts) UpdatesRefused(d *inventory.Device) string {
+	c := f.ConfigUpdates
+	switch {
+	case c == nil:
+	case d.Updates != inventory.UpdatesCLI:
+		return fmt.Sprintf("each update of its signal is a change of its configuration (%s in accounting logs for each bucket), which the fleet file does not allow: allow it (updates: cli on the device, a group or defaults), or let the port pass tags through", lines(float64(c.Lines)))
+	case f.Lease.Level == vlanrules.Refused && c.DeadMan == "" && d.Lease != inventory.LeaseNone:
+		return fmt.Sprintf("nothing would withdraw the signal when its agent is gone: there is no lease (%s) and no dead-man on the device; accept that its last values stay advertised then (lease: none on the device, a group or defaults), or let the port pass tags through", f.Lease.Reason)
+	}
+	return ""
+}
+
+// UpdatesCost is what the updates of so many buckets of a device (each signal of each port)
+// write to accounting logs, as a sentence; "" where they are no changes of configuration.
+func (f *Facts) UpdatesCost(buckets int) string {
+	c := f.ConfigUpdates
+	if c == nil {
+		return ""
+	}
+	every := f.ConfigInterval()
+	text := fmt.Sprintf("each update is a change of its configuration, at most one every %v (%s)", every.Is.Round(time.Millisecond), every.Mark)
+	if c.Changes.Known() {
+		return text + fmt.Sprintf(": about %s an hour in accounting logs, at the rate of bucket changes that was observed (%s)", lines(c.Changes.Is*float64(c.Lines)), c.Changes.From)
+	}
+	most := float64(buckets*c.Lines) * float64(time.Hour) / float64(max(every.Is, time.Second))
+	return text + fmt.Sprintf(": at most %s an hour in accounting logs; no agent has observed the rate of bucket changes, and it is assumed that all %d change with each update", lines(most), buckets)
+}
+
+func lines(n float64) string {
+	if n == 1 {
+		return "1 line"
+	}
+	return fmt.Sprintf("%.0f lines", n)
+}
