@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
@@ -30,7 +31,11 @@ func Forwarding() []Experiment {
 				f.MaxFrame = fact(int(n))
 			}
 		}},
-		{ID: "latency", Title: "Does the tag make forwarding slower?", Run: runLatency},
+		{ID: "latency", Title: "Does the tag make forwarding slower, or a rule that rewrites it?", Key: "latency_added", Run: runLatency, Facts: func(r *Result, f *inventory.Facts) {
+			if n, ok := r.Number("added_with_rules_ns"); ok && n <= float64(time.Second) {
+				f.LatencyAdded = fact(time.Duration(n))
+			}
+		}},
 		{ID: "vlans", Title: "Which ordinary VLANs pass, and untouched?", Run: runVLANs},
 		{ID: "bridging", Title: "Does the VID choose the VLAN that frames are bridged in?", Key: "bridging_vlan_independent", Needs: bridge, Run: runBridging, Facts: func(r *Result, f *inventory.Facts) {
 			f.Independent = fact(r.Outcome == Pass)

@@ -103,7 +103,7 @@ func TestLongFaults(t *testing.T) {
 		{"ignores PCP", qualifytest.Faults{IgnoresPCP: true}, "entries hitless link-flap restart rewrite:not-rewritten rewrite:rewritten-wrongly rewrite:wrong-value rule-change rule-key:wrong-key session-lost"},
 		{"rewrite clears DEI", qualifytest.Faults{RewriteClearsDEI: true}, "rewrite:dei-altered"},
 		{"loses DEI", qualifytest.Faults{LosesDEI: true}, "marks:marks-dei-altered tpid:tag-dei-altered"},
-		{"remarks PCP", qualifytest.Faults{RemarksPCP: true}, "latency marks:marks-pcp-altered positions:behind-1-altered positions:behind-2-altered tpid:tag-pcp-altered"},
+		{"remarks PCP", qualifytest.Faults{RemarksPCP: true}, "marks:marks-pcp-altered positions:behind-1-altered positions:behind-2-altered tpid:tag-pcp-altered"},
 		{"VID 4095 dropped", qualifytest.Faults{DropsVIDs: []vlanrules.VIDRange{{First: 4095, Last: 4095}}}, "vids:vid-4095-lost"},
 		{"reserved VIDs dropped", qualifytest.Faults{DropsVIDs: []vlanrules.VIDRange{{First: 1002, Last: 1005}}}, "flooding:flooding-broadcast flooding:flooding-known flooding:flooding-multicast flooding:flooding-unknown vids:vid-1002-1005-lost"},
 		{"bridges by VID", qualifytest.Faults{BridgesByVID: true}, "bpdu-lldp:pvst-tagged bridging:bridging-follows-vid counters dscp:ip-lost entries flooding:flooding-broadcast flooding:flooding-known flooding:flooding-multicast flooding:flooding-unknown hitless latency learning:learning-follows-vid learning:learning-not-from-tagged link-flap marks:marks-lost mtu:mtu-tag positions:behind-1-lost positions:behind-2-lost restart rewrite rule-change rule-key session-lost storm:storm-limits-tagged strip:strip-lost tpid:tag-lost vids:vid-1002-1005-lost vids:vid-3968-4094-lost vids:vid-4095-lost vids:vid-ordinary-range-lost"},

@@ -339,13 +339,22 @@ func (r *runner) lacks(ctx context.Context, e *Experiment) error {
 	case (n.Driver || n.Update) && r.Driver == nil:
 		return Cannot("rules cannot be set from here: %s", r.NoWay)
 	case n.Update:
-		facts, err := r.Driver.Probe(ctx)
-		if err != nil {
-			return Cannot("probing %s: %v", r.Device.Name, err)
-		}
-		if v := facts.Updates(r.Profile.TPID); v.Level == vlanrules.Refused {
-			return Cannot("its driver cannot replace tags: %s", v.Reason)
-		}
+		return r.canUpdate(ctx)
+	}
+	return nil
+}
+
+// canUpdate is the error of a switch whose tags no rule can replace from here.
+func (b *Bench) canUpdate(ctx context.Context) error {
+	if b.Driver == nil {
+		return Cannot("rules cannot be set from here: %s", b.NoWay)
+	}
+	facts, err := b.Driver.Probe(ctx)
+	if err != nil {
+		return Cannot("probing %s: %v", b.Device.Name, err)
+	}
+	if v := facts.Updates(b.Profile.TPID); v.Level == vlanrules.Refused {
+		return Cannot("its driver cannot replace tags: %s", v.Reason)
 	}
 	return nil
 }

@@ -91,8 +91,12 @@ func run(t testing.TB, b *qualify.Bench, o qualify.Options) *qualify.Report {
 
 func TestKernelBridge(t *testing.T) {
 	b := benchOf(t, qualifytest.NewBed(t, 2))
-	r := run(t, b, qualify.Options{Experiments: qualify.Forwarding()})
+	r := run(t, b, qualify.Options{Experiments: qualify.Forwarding(), About: qualify.About{Platform: "linux", Model: "X-1"}})
 	healthy(t, r)
+	f, err := r.Facts(qualify.Forwarding())
+	if err != nil || f.LatencyAdded == nil || *f.LatencyAdded > time.Second/10 {
+		t.Errorf("latency_added is not measured: %+v, %v", f, err)
+	}
 }
 
 // healthy wants that no fault was found, and prints the report otherwise.

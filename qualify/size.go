@@ -185,25 +185,10 @@ const (
 )
 
 func runLatency(ctx context.Context, t *Trial) error {
-	var frames []Frame
-	for range latencyFrames {
-		frames = append(frames, Frame{To: 1}, Frame{To: 1, Tags: VLAN(t.Profile.TPID, 0x2f7e)})
-	}
-	t.pace = latencyPace
-	seen, err := t.Exchange(ctx, 0, frames)
+	without, with, err := t.latencies(ctx, 0x2f7e)
 	if err != nil {
 		return err
 	}
-	var took [2][]time.Duration // without and with the tag
-	for i := range seen {
-		if len(seen[i].Where) == 1 && seen[i].Fate() == "" {
-			took[i%2] = append(took[i%2], seen[i].Where[0].At.Sub(seen[i].Left))
-		}
-	}
-	if len(took[1]) < latencyFrames/2 {
-		return Cannot("%d of %d frames with the tag arrived untouched: see the experiment tpid", len(took[1]), latencyFrames)
-	}
-	without, with := median(took[0]), median(took[1])
 	t.Measured("without_tag_ns", float64(without))
 	t.Measured("with_tag_ns", float64(with))
 	t.Measured("added_ns", float64(with-without))
@@ -213,11 +198,74 @@ func runLatency(ctx context.Context, t *Trial) error {
 	}
 	added := with - without - time.Duration(own)
 	// What a CPU forwards takes far longer than a queue of this machine.
-	if added > max(time.Millisecond, 5*without) {
+	slow := max(time.Millisecond, 5*without)
+	if added > slow {
 		t.Fault("slow-path", "a frame with the tag takes %v longer, as if the switch's CPU forwarded it: %v and %v without", added, with, without)
 	}
 	t.Found("the median is %v with the tag and %v without, cards included", with, without)
+	ruled, plain, err := t.latencyOfRules(ctx)
+	var why *notTested
+	switch {
+	case errors.As(err, &why):
+		t.Note("not measured with rules: %s", why.why)
+		return nil
+	case err != nil:
+		return err
+	}
+	t.Measured("with_rules_ns", float64(ruled))
+	byRules := ruled - plain - time.Duration(own)
+	t.Measured("added_with_rules_ns", float64(max(0, byRules)))
+	if byRules > slow && added <= slow {
+		t.Fault("slow-rules", "a frame with the tag takes %v longer where a rule rewrites it, as if the switch's CPU forwarded it: %v, and %v without the tag", byRules, ruled, plain)
+	}
+	t.Found("the median is %v with the tag, %v where a rule rewrites it, and %v without, cards included", with, ruled, without)
 	return nil
+}
+
+// latencyOfRules is the median of frames whose tag a rule rewrites, and of those without.
+func (t *Trial) latencyOfRules(ctx context.Context) (with, without time.Duration, err error) {
+	if err := t.canUpdate(ctx); err != nil {
+		return 0, 0, err
+	}
+	setup, err := t.program(ctx, 1, held, heldFor)
+	if err != nil {
+		return 0, 0, err
+	}
+	all, err := t.onWire(ctx, &setup, 1, held)
+	if err == nil && !all {
+		err = Cannot("no value is on the wire within %v: see the experiments rule-key and rewrite", t.patience())
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	without, with, err = t.latencies(ctx, probes(&setup)[0])
+	return with, without, err
+}
+
+// latencies are the medians of frames without the tag and with it, sent in turn.
+func (t *Trial) latencies(ctx context.Context, tci uint16) (without, with time.Duration, err error) {
+	var frames []Frame
+	for range latencyFrames {
+		frames = append(frames, Frame{To: 1}, Frame{To: 1, Tags: VLAN(t.Profile.TPID, tci)})
+	}
+	t.pace = latencyPace
+	defer func() { t.pace = 0 }()
+	seen, err := t.Exchange(ctx, 0, frames)
+	if err != nil {
+		return 0, 0, err
+	}
+	var took [2][]time.Duration // without and with the tag
+	for i := range seen {
+		if s := &seen[i]; len(s.Where) == 1 && s.Count(1) == 1 {
+			took[i%2] = append(took[i%2], s.Where[0].At.Sub(s.Left))
+		}
+	}
+	for i, what := range []string{"without", "with"} {
+		if len(took[i]) < latencyFrames/2 {
+			return 0, 0, Cannot("%d of %d frames %s the tag arrived: see the experiment tpid", len(took[i]), latencyFrames, what)
+		}
+	}
+	return median(took[0]), median(took[1]), nil
 }
 
 func median(list []time.Duration) time.Duration {
