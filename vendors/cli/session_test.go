@@ -66,7 +66,7 @@ func newToy(t *testing.T) *clitest.Server {
 }
 
 func config(s *clitest.Server) Config {
-	return Config{Platform: Comware, SSH: ssh.Config{Address: s.Address, Login: s.Login}, Timeout: 5 * time.Second}
+	return Config{Platform: Comware, SSH: ssh.Config{Address: s.Address, Login: s.Login}, Timeout: time.Minute}
 }
 
 func dial(t *testing.T, s *clitest.Server) *Session {
@@ -108,6 +108,7 @@ func TestRun(t *testing.T) {
 func TestConfigure(t *testing.T) {
 	t.Parallel()
 	s := newToy(t)
+	s.Set(clitest.Faults{Bytes: true})
 	c := dial(t, s)
 	var seen []int
 	if err := c.Configure(t.Context(), []string{"set a", "set b"}, func(i int) error { seen = append(seen, i); return nil }); err != nil || fmt.Sprint(seen) != "[0 1]" {
@@ -156,17 +157,10 @@ func TestLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newToy(t)
-			cfg := config(s)
+			c := dial(t, s)
 			if strings.HasPrefix(tc.want, "no prompt") {
-				cfg.Timeout = 300 * time.Millisecond
-			} else {
-				cfg.Timeout = time.Minute
+				c.driver.Channel.TimeoutOps = 100 * time.Millisecond
 			}
-			c, err := Dial(t.Context(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
 			s.Set(tc.faults)
 			if _, err := c.Run(t.Context(), "display x"); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), s.Address) {
 				t.Errorf("%v", err)

@@ -3,6 +3,7 @@ package comware
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -46,6 +47,9 @@ func TestEveryTag(t *testing.T) {
 			}
 		}
 		some := tags[len(tags)-2000:]
+		if at == outer { // the data plane is the same
+			tags = slices.DeleteFunc(slices.Clone(tags), func(uint16) bool { return rng.IntN(8) > 0 })
+		}
 		check("no agent", some, setup.Fallback())
 		for _, tags := range [][]uint16{tags, some} {
 			intents := []vlanrules.Intent{intent(quantize.MinABW, uint8(rng.IntN(32)), uint16(1+rng.IntN(100))), intent(quantize.MaxPD, uint8(rng.IntN(32)), uint16(1+rng.IntN(100)))}
@@ -130,7 +134,7 @@ func TestSetupsInAnyOrder(t *testing.T) {
 		{Name: "wide tags and another TPID", Setup: with(vlanrules.Update, func(s *vendors.Setup) {
 			s.WideTPID, s.Others = 0x9901, []vendors.OtherTPID{{TPID: 0x9902, Wide: true}}
 		}), Want: updated + worst},
-	}, 3, func(t *testing.T) vendorstest.Lab {
+	}, 2, func(t *testing.T) vendorstest.Lab {
 		l := newLab(t, inner)
 		return vendorstest.Lab{Driver: l.driver, Frames: l.frames, State: l.state, Writes: func(testing.TB) int { return l.Changes() }}
 	})

@@ -42,7 +42,8 @@ type Shell interface {
 
 // Faults are what a switch does wrong.
 type Faults struct {
-	Slow time.Duration // before each answer
+	Slow  time.Duration // before each answer
+	Bytes bool          // echo each byte by itself
 
 	// Drop ends the session instead of the answer to the command for which it returns
 	// true: before it is carried out, or with Half after.
@@ -206,7 +207,7 @@ func (s *Server) serve(conn net.Conn, cfg *ssh.ServerConfig) {
 	}
 }
 
-// session reads commands, echoing each byte as it comes.
+// session reads commands, echoing what comes as it comes.
 func (s *Server) session(ch io.ReadWriteCloser) {
 	defer ch.Close()
 	s.work.Lock()
@@ -231,12 +232,27 @@ func (s *Server) session(ch io.ReadWriteCloser) {
 			}
 			line = nil
 		case len(line) < 511:
-			line = append(line, b)
-			if !put(ch, string(b)) {
+			echo := []byte{b}
+			for more, _ := in.Peek(s.together(in)); len(more) > 0 && more[0] >= ' ' && len(line)+len(echo) < 511; more = more[1:] {
+				echo = append(echo, more[0])
+			}
+			_, _ = in.Discard(len(echo) - 1) // they are there
+			line = append(line, echo...)
+			if !put(ch, string(echo)) {
 				return
 			}
 		}
 	}
+}
+
+// together is how many bytes that have come are echoed with the one before them.
+func (s *Server) together(in *bufio.Reader) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.faults.Bytes {
+		return 0
+	}
+	return in.Buffered()
 }
 
 func put(w io.Writer, text string) bool {

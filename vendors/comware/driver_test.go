@@ -1,0 +1,346 @@
+package comware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli"
+	"github.com/csig-agent/csig/vendors/cli/clitest"
+	"github.com/csig-agent/csig/vendors/comware/comwaretest"
+	"github.com/csig-agent/csig/vendors/ssh"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// bench is a fake switch without a data plane, and its driver.
+type bench struct {
+	*comwaretest.Switch
+	server *clitest.Server
+	driver *Driver
+	clock  time.Duration
+}
+
+func newBench(t testing.TB, change func(*Config)) *bench {
+	t.Helper()
+	b := &bench{Switch: comwaretest.New("H3C", "Ten-GigabitEthernet1/0/1", "Ten-GigabitEthernet1/0/2", "Bridge-Aggregation1")}
+	b.Type("qinq ethernet-type customer-tag 9900")
+	b.server = clitest.New(t, b.Shell)
+	cfg := Config{Updates: true, Now: func() time.Time { return time.Now().Add(b.clock) }, Dial: func(ctx context.Context) (*cli.Session, error) {
+		return Dial(ctx, ssh.Config{Address: b.server.Address, Login: b.server.Login})
+	}}
+	if change != nil {
+		change(&cfg)
+	}
+	b.driver = Open(cfg)
+	t.Cleanup(func() { b.driver.Close() })
+	return b
+}
+
+const (
+	xge1 = "Ten-GigabitEthernet1/0/1"
+	xge2 = "Ten-GigabitEthernet1/0/2"
+)
+
+// plain is a setup that updates both signals at these ports.
+func plain(names ...string) vendors.Setup {
+	s := vendors.Setup{TPID: 0x9900, Signals: []quantize.Signal{quantize.MinABW, quantize.MaxPD}, OnStale: inventory.Conservative}
+	for _, name := range names {
+		s.Ports = append(s.Ports, vendors.PortSetup{Port: name, Action: vlanrules.Update})
+	}
+	return s
+}
+
+// to is an update of one port.
+func to(port string, s uint8) []vendors.PortUpdate {
+	return []vendors.PortUpdate{{Port: port, Intents: []vlanrules.Intent{
+		{Signal: quantize.MinABW, Action: vlanrules.Update, S: s, LM: 5}, {Signal: quantize.MaxPD, Action: vlanrules.Update, S: s, LM: 5},
+	}}}
+}
+
+func (b *bench) apply(t testing.TB, s vendors.Setup) {
+	t.Helper()
+	if err := b.driver.Apply(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRefused: what a switch cannot have is refused before anything is written.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.Type("qos policy theirs", "quit", "interface "+xge2, "qos apply policy theirs outbound")
+	before := b.Running()
+	with := func(change func(*vendors.Setup)) vendors.Setup {
+		s := plain(xge1)
+		change(&s)
+		return s
+	}
+	for want, s := range map[string]vendors.Setup{
+		"QoS policy theirs is applied":             plain(xge1, xge2),
+		"no such interface":                        plain(xge1, "Ten-GigabitEthernet1/0/9"),
+		"an aggregate's inbound direction alone":   plain(xge1, "Bridge-Aggregation1"),
+		"31 bytes":                                 plain(strings.Repeat("x", 27)),
+		"as Comware writes it":                     plain("xge 1; reboot"),
+		"layout uec":                               with(func(s *vendors.Setup) { s.Layout = quantize.UEC }),
+		"removes no tag":                           with(func(s *vendors.Setup) { s.Ports[0].Action = vlanrules.Strip }),
+		"on_stale: strip is not possible here":     with(func(s *vendors.Setup) { s.OnStale = inventory.StaleStrip }),
+		"qinq ethernet-type customer-tag 9800":     with(func(s *vendors.Setup) { s.TPID = 0x9800 }),
+		"signal abw of the setup is unknown or na": with(func(s *vendors.Setup) { s.Signals[1] = s.Signals[0] }),
+	} {
+		err := b.driver.Apply(t.Context(), s)
+		if permanent := (*vendors.PermanentError)(nil); !errors.As(err, &permanent) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if b.Running() != before {
+		t.Error("something was written")
+	}
+	f, err := b.driver.Probe(t.Context())
+	if err != nil || len(f.PortIssues) != 2 || f.Identity != (vendors.Identity{Maker: "H3C", Model: "S5130S-28S-HI", Version: "7.1.070 Release 3507P02"}) {
+		t.Errorf("%+v %+v, %v", f.Identity, f.PortIssues, err)
+	}
+	// The foreign policy stays when csig goes.
+	b.apply(t, plain(xge1))
+	if err := b.driver.Remove(t.Context()); err != nil || b.Running() != before {
+		t.Errorf("%v, left:\n%s", err, b.Running())
+	}
+}
+
+// TestOptIn: without the operator's word an update writes nothing.
+func TestOptIn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(c *Config) { c.Updates = false })
+	b.apply(t, plain(xge1))
+	before := b.Running()
+	if res, err := b.driver.Update(t.Context(), to(xge1, 7), time.Minute); err == nil || res.Leased || !strings.Contains(err.Error(), "updates: cli") || b.Running() != before {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if f, err := b.driver.Probe(t.Context()); err != nil || f.Update.Level != vlanrules.Refused || !strings.Contains(f.Update.Reason, "updates: cli") {
+		t.Errorf("%+v, %v", f.Update, err)
+	}
+	if err := b.driver.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNotInHardware: what the switch configures and has no room for is an error of the port.
+func TestNotInHardware(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.Changed = func(list []comwaretest.Port) []int {
+		held := make([]int, len(list))
+		for i := range list {
+			held[i] = min(1, len(list[i].Outbound))
+		}
+		return held
+	}
+	b.apply(t, plain(xge1))
+	_, err := b.driver.Update(t.Context(), to(xge1, 7), time.Minute)
+	if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != xge1 || !strings.Contains(err.Error(), "not in hardware") {
+		t.Error(err)
+	}
+}
+
+// TestFrozen: a series that does not let applied policies change says so, and the signal is
+// not taken for written.
+func TestFrozen(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.apply(t, plain(xge1))
+	b.Frozen = true
+	refused := (*cli.RefusedError)(nil)
+	if res, err := b.driver.Update(t.Context(), to(xge1, 7), time.Minute); !errors.As(err, &refused) || !strings.Contains(refused.Answer, "cannot be modified") || res.Leased {
+		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+// TestInterrupted ends the session at every line of a change, before it is carried out and
+// after: the next update finds what is there and finishes it.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.apply(t, plain(xge1))
+	ours := func() string {
+		v, err := parse(strings.Split(b.Running(), "\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(v.policies)
+	}
+	give := func(s uint8) error {
+		_, err := b.driver.Update(t.Context(), to(xge1, s), time.Minute)
+		return err
+	}
+	if err := give(7); err != nil {
+		t.Fatal(err)
+	}
+	b.server.Forget()
+	if err := give(8); err != nil {
+		t.Fatal(err)
+	}
+	lines := len(b.server.Lines())
+	bucket := uint8(8)
+	for n := 0; n < lines; n += 3 {
+		bucket = 9 + uint8(n)%20
+		left := n
+		b.server.Set(clitest.Faults{Half: n%2 == 1, Drop: func(string) bool { left--; return left < 0 }})
+		if err := give(bucket); err == nil && n < 5 {
+			t.Errorf("line %d: the session ended, and nothing was said", n)
+		}
+		b.server.Set(clitest.Faults{})
+		if err := give(bucket); err != nil {
+			t.Errorf("line %d: %v", n, err)
+		}
+		class := rule{at: inner, pcp: 0, first: (uint16(bucket) + 1) << 7, last: 4094}
+		got := ours()
+		if strings.Count(got, "csig-i0-") != 1 || strings.Count(got, "csig-i2-") != 1 || !strings.Contains(got, strings.TrimRight(class.class(), "\x00")) {
+			t.Errorf("line %d: %s", n, got)
+		}
+	}
+	if err := b.driver.Remove(t.Context()); err != nil || strings.Contains(b.Running(), prefix) {
+		t.Errorf("%v: %s", err, b.Running())
+	}
+}
+
+// TestRepair: what another user changes is seen, and restored by the next update that looks.
+func TestRepair(t *testing.T) {
+	t.Parallel()
+	for name, lines := range map[string][]string{
+		"not applied":   {"interface " + xge1, "undo qos apply policy outbound"},
+		"a class":       {"qos policy csig-" + xge1, "classifier theirs behavior theirs"},
+		"an edit":       {"traffic behavior csig-i901", "remark customer-vlan-id 2"},
+		"an edited one": {"traffic classifier csig-i0-1024-4094a", "if-match customer-vlan-id 5"},
+		"an entry gone": {"qos policy csig-" + xge1, "undo classifier csig-i0-1024-4094a"},
+		"no record":     {"undo traffic behavior csig-setup-9900-5-c-i"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, nil)
+			b.apply(t, plain(xge1))
+			give := func() vendors.UpdateResult {
+				t.Helper()
+				res, err := b.driver.Update(t.Context(), to(xge1, 7), time.Minute)
+				if err != nil || !res.Leased {
+					t.Fatalf("%+v, %v", res, err)
+				}
+				return res
+			}
+			give()
+			policies := func() string {
+				v, err := parse(strings.Split(b.Running(), "\n"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				table, strays := v.table(nil, xge1, inner)
+				for i := range table {
+					table[i].ID, table[i].Priority = 0, 0
+				}
+				slices.SortFunc(table, func(a, b vlanrules.Entry) int { return int(a.Match.PCP.Value) - int(b.Match.PCP.Value) })
+				return fmt.Sprint(v.port(xge1).outbound, v.records(), table, strays)
+			}
+			want := policies()
+			b.Type(lines...)
+			if policies() == want {
+				t.Fatal("nothing was broken")
+			}
+			b.clock += 2 * recheck
+			give()
+			if got := policies(); got != want {
+				t.Errorf("%s\nwant %s", got, want)
+			}
+		})
+	}
+}
+
+// TestTakeOver: another process finds the setup and goes on, without a line that is not
+// needed.
+func TestTakeOver(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.apply(t, plain(xge1, xge2))
+	if _, err := b.driver.Update(t.Context(), to(xge1, 7), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	next := Open(b.driver.cfg)
+	defer next.Close()
+	b.server.Forget()
+	res, err := next.Update(t.Context(), to(xge1, 7), time.Minute)
+	if err != nil || !res.Leased || res.Ops != 0 {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if slices.Contains(b.server.Lines(), "system-view") {
+		t.Errorf("%q", b.server.Lines())
+	}
+	empty := newBench(t, nil)
+	if _, err := empty.driver.Update(t.Context(), to(xge1, 7), time.Minute); err == nil || !strings.Contains(err.Error(), "call Apply first") {
+		t.Error(err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, at := range []position{inner, outer} {
+		s := plain()
+		name := recordName(&s, at)
+		got, where, ok := parseRecord(name)
+		if !ok || where != at || fmt.Sprint(got) != fmt.Sprint(s) || len(name) > maxObject {
+			t.Errorf("%s: %+v %c %v", name, got, where, ok)
+		}
+		r := rule{at: at, pcp: 7, first: 1, last: 4094, bank: 'b'}
+		if got, ok := parseClass(r.class()); !ok || got != r || len(r.class()) > maxObject {
+			t.Errorf("%s: %+v %v", r.class(), got, ok)
+		}
+	}
+	for _, foreign := range []string{"csig-", "csig-x0-1-2a", "csig-i0-1-2", "csig-i0-01-2a", "csig-setup-9900-5-c-x", "csig-i", "csig-setup-", "csig-i12x"} {
+		_, class := parseClass(foreign)
+		_, behavior := parseBehavior(foreign)
+		_, _, record := parseRecord(foreign)
+		if class || behavior || record {
+			t.Errorf("%s is csig's", foreign)
+		}
+	}
+}
+
+func TestCommands(t *testing.T) {
+	got, err := Commands(Config{}, vendors.Setup{}, plain(xge1))
+	want := `system-view
+ traffic behavior csig-setup-9900-5-c-i
+ quit
+ traffic classifier csig-i0-128-4094a operator and
+  if-match customer-dot1p 0
+  if-match customer-vlan-id 128 to 4094
+ quit
+`
+	if err != nil || !strings.HasPrefix(string(got), want) || !strings.Contains(string(got), "  qos apply policy csig-"+xge1+" outbound\n") {
+		t.Errorf("%s\n%v", got, err)
+	}
+	if got, err := Commands(Config{}, plain(xge1), plain(xge1)); err != nil || got != nil {
+		t.Errorf("%s, %v", got, err)
+	}
+	if got, err := Commands(Config{}, plain(xge1), plain()); err != nil || !strings.Contains(string(got), "undo qos policy csig-"+xge1) || strings.Contains(string(got), "if-match") {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// FuzzParse reads configurations of any content.
+func FuzzParse(f *testing.F) {
+	f.Add(comwaretest.New("H3C", xge1).Running())
+	f.Add("#\ntraffic classifier csig-i0-1-2a operator and\n if-match customer-dot1p 0\n#\nqos policy csig-x\n classifier a behavior b\n#\ninterface x\n qos apply policy csig-x outbound\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		v, err := parse(strings.Split(text, "\n"))
+		if err != nil {
+			return
+		}
+		v.setup(inner)
+		v.idle()
+		for _, p := range v.ports {
+			v.table(nil, p.name, outer)
+		}
+	})
+}
