@@ -49,10 +49,12 @@ func (t *Trial) keyOf(ctx context.Context, setup *vendors.Setup, port int, inten
 		}
 	}
 	right, changed := 0, 0
+	turned := reversals{}
 	p := patient{Trial: t}
 	err = p.try(ctx, func() (bool, error) {
 		seen, err := t.insist(ctx, 1-port, frames)
 		right, changed, arrived = 0, 0, 0
+		clear(turned.wrong)
 		for i := range seen {
 			sent, got, rest := tagOf(&seen[i])
 			if rest == lost {
@@ -62,7 +64,7 @@ func (t *Trial) keyOf(ctx context.Context, setup *vendors.Setup, port int, inten
 			if got != sent {
 				changed++
 			}
-			if wrote(sent, got, setup, intents) {
+			if turned.saw(sent, wrote(sent, got, setup, intents)) {
 				right++
 			}
 		}
@@ -78,9 +80,33 @@ func (t *Trial) keyOf(ctx context.Context, setup *vendors.Setup, port int, inten
 	case changed == arrived:
 		t.faultOnce("all-rewritten", "out of %s every tag is rewritten, whatever its VID: rules do not see the VID on the wire", name)
 	default:
-		t.faultOnce("wrong-key", "out of %s %d of %d tags are taken or left as the VID on the wire does not ask for", name, arrived-right, arrived)
+		t.faultOnce("wrong-key", "out of %s %d of %d tags are taken or left as the VID on the wire does not ask for%s", name, arrived-right, arrived, turned.text())
 	}
 	return arrived, len(frames), nil
+}
+
+// reversals are tags that a rule treats wrongly after it treated them right, while no rule
+// changes: rules cannot do that, and what a switch remembers of earlier frames can.
+type reversals struct{ right, wrong map[uint16]bool }
+
+// saw notes what became of a tag, and returns right.
+func (c *reversals) saw(tag uint16, right bool) bool {
+	if c.right == nil {
+		c.right, c.wrong = map[uint16]bool{}, map[uint16]bool{}
+	}
+	if right {
+		c.right[tag] = true
+	} else if c.right[tag] {
+		c.wrong[tag] = true
+	}
+	return right
+}
+
+func (c *reversals) text() string {
+	if len(c.wrong) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d of them were treated right before, and no rule changed between: not the rules but what the switch remembers of earlier frames (a flow cache) decides there", len(c.wrong))
 }
 
 // written are what ports write in the experiment about every tag: the first with all
