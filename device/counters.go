@@ -85,7 +85,7 @@ func OpenSource(ctx context.Context, prof *quantize.Profile, dev *inventory.Devi
 				return nil, fmt.Errorf("%w; its counters may be read all the same, with a counters.source of snmp, gnmi or sonic", err)
 			}
 		}
-		return nil, fmt.Errorf("no counter source %q: give the device a counters.source of linux, ovs, snmp, gnmi or sonic", name)
+		return nil, fmt.Errorf("no counter source %q: give the device a counters.source of linux, ovs, openflow, snmp, gnmi or sonic", name)
 	}
 }
 

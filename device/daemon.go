@@ -21,7 +21,10 @@ type Daemon struct {
 	dev   *inventory.Device
 	login *ssh.Client // that the client's connections go through; nil for none
 	diff  func(have, want vendors.Setup) ([]vendors.Change, error)
-	hash  func() string // of the fleet's profile; nil: it is worked out each time
+
+	refuse func(cfg vendors.Config, want vendors.Setup) error // all.Platform.Refuse
+
+	hash func() string // of the fleet's profile; nil: it is worked out each time
 
 	runs    configuration   // what the daemon runs, by the last Observe
 	derived map[string]bool // configurations made from that one, not from the fleet
@@ -95,7 +98,7 @@ func (o *Opener) dialDaemon(ctx context.Context, d *inventory.Device) (*Daemon, 
 	if err != nil {
 		return nil, err
 	}
-	t := &Daemon{fleet: o.Fleet, dev: d, diff: p.Diff, hash: o.profile}
+	t := &Daemon{fleet: o.Fleet, dev: d, diff: p.Diff, refuse: p.Refuse, hash: o.profile}
 	about, err := describe(o.Fleet, d)
 	if err != nil {
 		return nil, err

@@ -59,6 +59,11 @@ func (t *Daemon) Configured(want vendors.Setup) (vendors.Setup, error) {
 	if err != nil {
 		return want, err
 	}
+	if t.refuse != nil && !running {
+		if err := t.refuse(vendors.Config{Device: *t.dev}, want); err != nil {
+			return want, err
+		}
+	}
 	want.Config = own.Hash()
 	if want.Profile == "" {
 		want.Profile = own.Profile.Hash()

@@ -3,8 +3,10 @@ package inventory
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -67,9 +69,35 @@ func (c *compiler) addressConflicts(d *Device, about *deviceOrigins, what string
 	}
 	for key, own := range m.Own {
 		if keys, ok := own.(ListeningKeys); ok && m.Daemon != nil && m.Daemon.At != "" && keys.Listens() != "" {
-			claim(reach.originOf(key), "listen "+strings.ToLower(m.Daemon.At)+" "+keys.Listens(), keys.Listens()+", where one agent of a machine can listen,")
+			at := keys.Listens()
+			claim(reach.originOf(key), listenKey(strings.ToLower(m.Daemon.At), at, taken), at+", where one agent of a machine can listen,")
 		}
 	}
+}
+
+// listenKey names an address where an agent of a machine listens. It is that of another
+// one, where there is one already that both cannot listen at.
+func listenKey(machine, at string, taken map[string]originID) string {
+	text, err := netip.ParseAddrPort(at)
+	if err != nil { // the key's own check reports it
+		return "listen " + machine + " " + at
+	}
+	ip := text.Addr().Unmap()
+	of := fmt.Sprintf("listen %s %d ", machine, text.Port())
+	for _, key := range slices.Sorted(maps.Keys(taken)) {
+		if there, is := strings.CutPrefix(key, of); is {
+			if o, err := netip.ParseAddr(there); err == nil && (covers(o, ip) || covers(ip, o)) {
+				return key
+			}
+		}
+	}
+	return of + ip.String()
+}
+
+// covers tells whether a listener at an address has the connections to another one: that
+// of no address has all of its family, and :: those of IPv4, too.
+func covers(ip, other netip.Addr) bool {
+	return ip.IsUnspecified() && (ip.Is6() || other.Is4())
 }
 
 // samePath is one spelling of a file of this machine: without links where it

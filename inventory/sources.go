@@ -7,7 +7,7 @@ import "time"
 type Counters struct {
 	// Source is the protocol that they are read with; "" is the platform's own
 	// way. SNMP and GNMI are set for the source of that name, and only then.
-	Source Source `key:"source" words:"linux snmp gnmi sonic ovs" doc:"The protocol; the platform's own way unless given."`
+	Source Source `key:"source" words:"linux snmp gnmi sonic ovs openflow" doc:"The protocol; the platform's own way unless given."`
 
 	// Overhead is what each frame takes on the wire beyond what the octet
 	// counter counts, in bytes: preamble and gap (20), and the FCS (4) where

@@ -48,6 +48,10 @@ type Platform struct {
 	// file.
 	Commands func(cfg vendors.Config, have, want vendors.Setup) ([]byte, error)
 
+	// Refuse is why the device's part of the fleet file, in cfg, rules out a setup; nil
+	// where nothing does, or where there is nothing to say.
+	Refuse func(cfg vendors.Config, want vendors.Setup) error
+
 	// Capabilities are those of Linux that csig agent keeps as long as it drives such
 	// a device, or reads its counters.
 	Capabilities []int

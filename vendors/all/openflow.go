@@ -17,7 +17,7 @@ func registerOpenFlow(r *Registry) {
 	for _, name := range openflow.Names {
 		p := Platform{
 			Title: openflow.Titles[name], Experimental: "it ran with Open vSwitch restricted to OpenFlow 1.3, and never on a hardware switch",
-			Open: openOpenFlow, Rules: openflow.Rules(), Diff: openflow.Diff, Commands: openFlowCommands,
+			Open: openOpenFlow, Rules: openflow.Rules(), Diff: openflow.Diff, Commands: openFlowCommands, Refuse: openFlowRefuses,
 			Offline: func() vendors.Facts { return openflow.Offline(name) },
 		}
 		if name == openflow.OFDPA {
@@ -61,6 +61,15 @@ func openFlowCommands(cfg vendors.Config, have, want vendors.Setup) ([]byte, err
 	return openflow.Commands(c, have, want)
 }
 
+func openFlowRefuses(cfg vendors.Config, want vendors.Setup) error {
+	c, k, err := openFlowOf(&cfg.Device)
+	if err != nil {
+		return err
+	}
+	_, one := flatOf(&cfg.Device, c, k)
+	return c.Undeclared(&want, one)
+}
+
 // flatOf is openFlowOf of a switch with one table, whose capacity may be measured.
 func flatOf(dev *inventory.Device, c openflow.Config, k *openflow.Keys) (openflow.FlatConfig, bool) {
 	one, ok := k.Flat(c)
@@ -86,8 +95,8 @@ func openFlowOf(dev *inventory.Device) (openflow.Config, *openflow.Keys, error) 
 // How long a call waits for a switch that is not connected.
 const (
 	connectPatience = 5 * time.Second
-	// dialPatience is for one that dials, and has not connected yet: Open vSwitch tries
-	// every 8 s.
+	// dialPatience is for one that dials, and has not connected yet, where the caller has no
+	// limit of its own: Open vSwitch tries every 8 s.
 	dialPatience = 12 * time.Second
 	// listenLinger is how long a process listens on when no call needs the switch: the next
 	// one finds it connected.
@@ -138,10 +147,7 @@ func OpenFlowSession(dev *inventory.Device) (connect func(context.Context) (*ofp
 	}
 	var mu sync.Mutex
 	var session *ofp.Session
-	patience := connectPatience
-	if cfg.Listen != "" {
-		patience = dialPatience
-	}
+	dials := cfg.Listen != "" // and has not connected yet
 	connect = func(ctx context.Context) (*ofp.Conn, error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -152,10 +158,17 @@ func OpenFlowSession(dev *inventory.Device) (connect func(context.Context) (*ofp
 			}
 			session = s
 		}
+		patience := connectPatience
+		if dials {
+			patience = dialPatience
+			if end, limited := ctx.Deadline(); limited { // --timeout, which may be longer
+				patience = time.Until(end)
+			}
+		}
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		conn, err := session.Conn(ctx)
-		patience = connectPatience
+		dials = false
 		return conn, err
 	}
 	done = func() error {

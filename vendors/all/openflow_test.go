@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 const openFlowFleet = `
@@ -113,12 +115,44 @@ func TestAckToWireOfNothing(t *testing.T) {
 
 // TestOpenFlowListenConflict: two agents of one machine cannot listen at one address.
 func TestOpenFlowListenConflict(t *testing.T) {
-	for second, fails := range map[string]string{"port: 6653": "device hw2: 192.0.2.5:6653, where one agent of a machine can listen, is that of another device", "port: 6654": ""} {
-		text := fmt.Sprintf(openFlowFleet, "openflow", "    management: {openflow: {plaintext: true, listen: 192.0.2.5, datapath: 0xa1}, daemon: {at: here, socket: /run/a.sock}}") +
-			"  - {name: hw2, platform: openflow, management: {openflow: {plaintext: true, listen: 192.0.2.5, datapath: 0xa2, " + second + "}, daemon: {at: here, socket: /run/b.sock}}, ports: [{name: p1, speed: 50M, lm: 6}]}\n"
+	const conflict = ", where one agent of a machine can listen, is that of another device"
+	for _, tc := range []struct{ first, second, fails string }{
+		{"192.0.2.5", "listen: 192.0.2.5, port: 6653", "192.0.2.5:6653" + conflict},
+		{"192.0.2.5", "listen: 192.0.2.5, port: 6654", ""},
+		{"192.0.2.5", "listen: 192.0.2.6", ""},
+		{"0.0.0.0", "listen: 192.0.2.6", "192.0.2.6:6653" + conflict},
+		{"192.0.2.5", "listen: 0.0.0.0", "0.0.0.0:6653" + conflict},
+		{"192.0.2.5", "listen: \"::\"", "[::]:6653" + conflict},
+		{"0.0.0.0", "listen: \"::\"", "[::]:6653" + conflict},
+		{"192.0.2.5", "listen: \"::ffff:192.0.2.5\"", "192.0.2.5]:6653" + conflict},
+		{"0.0.0.0", "listen: 0.0.0.0, port: 6654", ""},
+		{"0.0.0.0", "listen: \"2001:db8::1\"", ""},
+	} {
+		text := fmt.Sprintf(openFlowFleet, "openflow", "    management: {openflow: {plaintext: true, listen: "+tc.first+", datapath: 0xa1}, daemon: {at: here, socket: /run/a.sock}}") +
+			"  - {name: hw2, platform: openflow, management: {openflow: {plaintext: true, datapath: 0xa2, " + tc.second + "}, daemon: {at: here, socket: /run/b.sock}}, ports: [{name: p1, speed: 50M, lm: 6}]}\n"
 		_, err := inventory.Parse("x.yaml", []byte(text))
-		if (err == nil) != (fails == "") || err != nil && !(strings.Contains(err.Error(), fails) && strings.Contains(err.Error(), "x.yaml:10:60")) {
-			t.Errorf("%s: %v, want %s", second, err, fails)
+		if (err == nil) != (tc.fails == "") || err != nil && !(strings.Contains(err.Error(), tc.fails) && strings.Contains(err.Error(), "x.yaml:10:60")) {
+			t.Errorf("%s, %s: %v, want %s", tc.first, tc.second, err, tc.fails)
+		}
+	}
+}
+
+// TestOpenFlowRefuses: a plan refuses what apply does, of a switch whose agent runs, too.
+func TestOpenFlowRefuses(t *testing.T) {
+	p, err := Default().Platform("openflow")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for keys, refused := range map[string]bool{"plaintext: true": true, "plaintext: true, ordinary_vlans: not-parsed": false} {
+		f, err := inventory.Parse("x.yaml", fmt.Appendf(nil, openFlowFleet, "openflow", "    address: 192.0.2.9\n    management: {openflow: {"+keys+"}}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for action, looks := range map[vlanrules.Action]bool{vlanrules.Update: true, vlanrules.Strip: true, vlanrules.Passthrough: false} {
+			err := p.Refuse(vendors.Config{Device: f.Devices[0]}, vendors.Setup{Ports: []vendors.PortSetup{{Port: "p1", Action: action}}})
+			if (err != nil) != (refused && looks) || err != nil && !strings.Contains(err.Error(), "ordinary_vlans") {
+				t.Errorf("%s, %s: %v", keys, action, err)
+			}
 		}
 	}
 }

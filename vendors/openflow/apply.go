@@ -362,8 +362,8 @@ func (d *Driver) refuse(ctx context.Context, have *state, want *vendors.Setup) e
 	if !slices.ContainsFunc(want.Ports, func(p vendors.PortSetup) bool { return p.Action != vlanrules.Passthrough }) {
 		return nil
 	}
-	if d.cfg.OrdinaryVLANs == "" {
-		return &vendors.PermanentError{Err: errors.New(undeclared)}
+	if err := d.cfg.Undeclared(want, false); err != nil {
+		return err
 	}
 	f, err := d.askFeatures(ctx)
 	if err != nil {
@@ -377,6 +377,19 @@ func (d *Driver) refuse(ctx context.Context, have *state, want *vendors.Setup) e
 		return &vendors.PermanentError{Err: errors.New(v.Reason)}
 	}
 	return nil
+}
+
+// Undeclared is why a setup needs Config.OrdinaryVLANs, a *vendors.PermanentError; nil
+// where it does not, or has it. one is whether csig's flows are beside the operator's.
+func (cfg *Config) Undeclared(want *vendors.Setup, one bool) error {
+	text := undeclared
+	if one {
+		text = undeclaredFlat
+	}
+	if cfg.OrdinaryVLANs != "" || !slices.ContainsFunc(want.Ports, func(p vendors.PortSetup) bool { return p.Action != vlanrules.Passthrough }) {
+		return nil
+	}
+	return &vendors.PermanentError{Err: errors.New(text)}
 }
 
 const undeclared = "no match of OpenFlow sees a TPID, so that a frame with an ordinary VLAN tag would be rewritten: say in the fleet file why csig's tables meet none: management: {openflow: {ordinary_vlans: not-handed-over}}, where no flow hands one over, or not-parsed, where the switch takes CSIG's TPID alone for a VLAN tag's"

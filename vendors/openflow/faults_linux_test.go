@@ -385,8 +385,8 @@ func TestHandOver(t *testing.T) {
 	}{
 		{"", "", "", false},
 		{"in_port=2,actions=NORMAL", "", "NORMAL, FLOOD or ALL", true},
-		{"in_port=2,actions=output:1", "", "1 flows output to ports and bypass table 10 (one is in table 0 with priority 77", false},
-		{"in_port=2,actions=group:5", "group_id=5,type=all,bucket=output:1", "bypass table 10", false},
+		{"in_port=2,actions=output:1", "", "1 flow outputs to ports and bypasses table 10 (one is in table 0 with priority 77", false},
+		{"in_port=2,actions=group:5", "group_id=5,type=all,bucket=output:1", "bypasses table 10", false},
 		{"in_port=2,actions=goto_table:10", "", "without write_metadata", false},
 		{"in_port=2,actions=write_metadata:1/0xfff,goto_table:11", "", "behind table 10", false},
 		{"in_port=2,vlan_tci=0x1064/0x1fff,actions=write_metadata:1/0xfff,goto_table:10", "", "matches frames by a VLAN's VID", false},

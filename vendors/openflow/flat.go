@@ -238,7 +238,7 @@ type size struct {
 
 // String is the count as messages have it.
 func (n size) String() string {
-	return fmt.Sprintf("%d entries (%d for each of %d forwarding flows, and %d)", n.need, n.per, n.flows, n.need-n.flows*n.per)
+	return fmt.Sprintf("%d entries (%d for each of %s, and %d)", n.need, n.per, count(n.flows, "forwarding flow", "forwarding flows"), n.need-n.flows*n.per)
 }
 
 func (f *flat) entries() (n size) {

@@ -46,19 +46,17 @@ func (d *Flat) refuse(seen *flatSeen, want *vendors.Setup, f *flat) error {
 				d.cfg.Table, seen.foreign[i].Priority, seen.foreign[i].Cookie, d.cfg.Priority, d.cfg.Priority+flatRows-1)}}
 		}
 	}
-	updates := false
 	for i := range want.Ports {
 		p := &want.Ports[i]
 		if p.Action != vlanrules.Update {
 			continue
 		}
-		updates = true
 		if err := f.refusePort(p.Port, seen); err != nil {
 			return &vendors.PermanentError{Port: p.Port, Err: err}
 		}
 	}
-	if updates && d.cfg.OrdinaryVLANs == "" {
-		return &vendors.PermanentError{Err: errors.New(undeclaredFlat)}
+	if err := d.cfg.Undeclared(want, true); err != nil {
+		return err
 	}
 	return d.refuseSize(seen, f)
 }
@@ -86,7 +84,7 @@ func (f *flat) refusePort(port string, seen *flatSeen) error {
 // refuseSize refuses a table that is too small, with the numbers.
 func (d *Flat) refuseSize(seen *flatSeen, f *flat) error {
 	if need, taken := f.entries().need, len(seen.foreign); d.cfg.Entries > 0 && need+taken > d.cfg.Entries {
-		return &vendors.PermanentError{Err: fmt.Errorf("table %d is too small: csig needs %s, %d flows in it are the operator's, and it has room for %d", d.cfg.Table, f.entries(), taken, d.cfg.Entries)}
+		return &vendors.PermanentError{Err: fmt.Errorf("table %d is too small: csig needs %s, %s the operator's, and it has room for %d", d.cfg.Table, f.entries(), count(taken, "flow in it is", "flows in it are"), d.cfg.Entries)}
 	}
 	return nil
 }

@@ -238,7 +238,7 @@ func (d *Flat) Observe(ctx context.Context) (vendors.Setup, error) {
 		}
 	}
 	if n := len(loose) - len(f.record(seen.number)); n > 0 {
-		out.Damaged = fmt.Sprintf("%d flows of csig's are of forwarding flows that are not declared any more", n)
+		out.Damaged = fmt.Sprintf("%s of forwarding flows that are not declared any more", count(n, "flow of csig's is", "flows of csig's are"))
 	} else if n < 0 {
 		out.Damaged = "a flow of the record is gone"
 	}

@@ -136,8 +136,8 @@ func (d *Flat) Probe(ctx context.Context) (vendors.Facts, error) {
 			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p, Verdict: vendors.Refusal(err.Error())})
 		}
 	}
-	f.Notes = append(f.Notes, fmt.Sprintf("table %d: at all %d ports that declared flows forward to, one signal needs %s, and two need %s, with both bands and the stale values; %d flows are the operator's; %s",
-		d.cfg.Table, len(one.setup.Ports), one.entries(), two.entries(), len(seen.foreign), d.capacity()))
+	f.Notes = append(f.Notes, fmt.Sprintf("table %d: at all %d ports that declared flows forward to, one signal needs %s, and two need %s, with both bands and the stale values; %s the operator's; %s",
+		d.cfg.Table, len(one.setup.Ports), one.entries(), two.entries(), count(len(seen.foreign), "flow is", "flows are"), d.capacity()))
 	if err := d.refuseSize(seen, one); err != nil {
 		f.Update = vendors.Refusal(err.Error())
 	} else if err := d.refuseSize(seen, two); err != nil {

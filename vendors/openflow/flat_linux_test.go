@@ -421,7 +421,7 @@ func TestFlatRefuses(t *testing.T) {
 		t.Errorf("%s\nbefore\n%s", after, before)
 	}
 	f, err := l.open(t, func(c *FlatConfig) { c.Entries, c.Forwarding = 300, flatForwarding[:1] }).Probe(t.Context())
-	if err != nil || len(f.PortIssues) != 2 || f.PortIssues[0].Port != "p1" || !strings.Contains(strings.Join(f.Notes, "\n"), "one signal needs 26 entries (23 for each of 1 forwarding flows, and 3), and two need 49 entries") || !strings.Contains(strings.Join(f.Notes, "\n"), "room for 300") {
+	if err != nil || len(f.PortIssues) != 2 || f.PortIssues[0].Port != "p1" || !strings.Contains(strings.Join(f.Notes, "\n"), "one signal needs 26 entries (23 for each of 1 forwarding flow, and 3), and two need 49 entries") || !strings.Contains(strings.Join(f.Notes, "\n"), "room for 300") {
 		t.Errorf("%+v, %v", f, err)
 	}
 }

@@ -67,15 +67,15 @@ func (s *state) strangers() string {
 	if len(s.foreign) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("csig's tables have %s not csig's, and csig leaves them alone (the first is in %s)", flowsThatAre(len(s.foreign)), at(&s.foreign[0]))
+	return fmt.Sprintf("csig's tables have %s not csig's, and csig leaves alone (the first is in %s)", count(len(s.foreign), "flow that is", "flows that are"), at(&s.foreign[0]))
 }
 
-// flowsThatAre counts flows in a sentence.
-func flowsThatAre(n int) string {
+// count is how many of what there are, in a sentence.
+func count(n int, one, more string) string {
 	if n == 1 {
-		return "1 flow that is"
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d flows that are", n)
+	return fmt.Sprintf("%d %s", n, more)
 }
 
 // among tells whether a foreign flow of the table is among the priorities of csig's.

@@ -146,7 +146,7 @@ func TestNoCapacity(t *testing.T) {
 		for range 3 {
 			res, err := l.driver.Update(t.Context(), up, time.Minute)
 			var port *vendors.PortError
-			if !errors.As(err, &port) || port.Port != "p2" || !strings.Contains(err.Error(), "make room") || !res.Leased {
+			if !errors.As(err, &port) || port.Port != "p2" || !strings.Contains(err.Error(), "make room") || strings.Count(err.Error(), "TABLE_FULL") != 1 || !res.Leased {
 				t.Errorf("%s: %+v, %v", what, res, err)
 			}
 			l.is(t, what, 2, stale)

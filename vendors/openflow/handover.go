@@ -121,13 +121,13 @@ func (p *path) verdict(base uint8, declared OrdinaryVLANs) vlanrules.Verdict {
 	case p.vlan != nil && declared == NotHandedOver:
 		return degraded("ordinary_vlans is %s, and a flow seems to hand over frames with an ordinary VLAN's tag: %s (it is in %s); csig would rewrite that tag", declared, p.why, at(p.vlan))
 	case p.numbered > 0:
-		return degraded("%d flows hand frames to table %d without write_metadata:PORT/%#x, and those are lost (one is in %s)", p.numbered, base, portMask, at(p.first[&p.numbered]))
+		return degraded("%s frames to table %d without write_metadata:PORT/%#x, and those are lost (one is in %s)", count(p.numbered, "flow hands", "flows hand"), base, portMask, at(p.first[&p.numbered]))
 	case p.middle > 0:
-		return degraded("%d flows lead into csig's tables behind table %d (one is in %s): frames are to be handed to table %d", p.middle, base, at(p.first[&p.middle]), base)
+		return degraded("%s into csig's tables behind table %d (one is in %s): frames are to be handed to table %d", count(p.middle, "flow leads", "flows lead"), base, at(p.first[&p.middle]), base)
 	case p.bypass > 0:
-		return degraded("%d flows output to ports and bypass table %d (one is in %s): tags of these frames are not updated", p.bypass, base, at(p.first[&p.bypass]))
+		return degraded("%s table %d (one is in %s): tags of these frames are not updated", count(p.bypass, "flow outputs to ports and bypasses", "flows output to ports and bypass"), base, at(p.first[&p.bypass]))
 	case p.hidden > 0:
-		return degraded("%d flows may output in ways that csig does not look into (one is in %s)", p.hidden, at(p.first[&p.hidden]))
+		return degraded("%s may output in ways that csig does not look into (one is in %s)", count(p.hidden, "flow", "flows"), at(p.first[&p.hidden]))
 	case p.handed == 0:
 		return degraded("no flow hands frames to table %d yet", base)
 	}

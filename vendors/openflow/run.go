@@ -3,6 +3,8 @@ package openflow
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
@@ -17,7 +19,34 @@ type job struct {
 	refused []error // by the switch: the steps after that were not sent
 }
 
-func (j *job) err() error { return errors.Join(j.refused...) }
+func (j *job) err() error {
+	if len(j.refused) == 0 {
+		return nil
+	}
+	return refusals(j.refused)
+}
+
+// refusals are errors of which many may be alike; each text is there once.
+type refusals []error
+
+func (r refusals) Error() string {
+	var texts []string
+	times := map[string]int{}
+	for _, err := range r {
+		text := err.Error()
+		if times[text]++; times[text] == 1 {
+			texts = append(texts, text)
+		}
+	}
+	for i, text := range texts {
+		if n := times[text]; n > 1 {
+			texts[i] = fmt.Sprintf("%s (%d changes)", text, n)
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (r refusals) Unwrap() []error { return r }
 
 func (j *job) add(mods ...ofp.Mod) {
 	if len(mods) > 0 {

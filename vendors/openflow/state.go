@@ -329,5 +329,5 @@ func (d *Driver) refuseForeign(s *state) error {
 	}
 	f := &s.foreign[0]
 	return &vendors.PermanentError{Err: &vendors.ForeignError{What: fmt.Sprintf("table %d has %s not csig's (the first has priority %d and cookie %#x): give csig tables of its own with management: {openflow: {table: N}}, of which it takes N to N+%d, with nothing in them",
-		f.Table, flowsThatAre(len(s.foreign)), f.Priority, f.Cookie, tables-1)}}
+		f.Table, count(len(s.foreign), "flow that is", "flows that are"), f.Priority, f.Cookie, tables-1)}}
 }
