@@ -207,6 +207,69 @@ func (b *bed) launch(t testing.TB, file, socket string, args ...string) *agent {
 	return launchIn(t, b.s1.Command(csig, append([]string{"agent", "-c", file, "--socket", socket}, args...)...), socket)
 }
 
+// ran runs a command that is csig, and returns what it prints and its exit code.
+func ran(t testing.TB, cmd interface{ CombinedOutput() ([]byte, error) }) (string, int) {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return string(out), exit.ExitCode()
+	case err != nil:
+		t.Fatal(err)
+	}
+	return string(out), 0
+}
+
+// exits runs a command that is csig, wants an exit code, and returns what it prints.
+func exits(t testing.TB, code int, cmd interface {
+	CombinedOutput() ([]byte, error)
+	String() string
+}) string {
+	t.Helper()
+	out, got := ran(t, cmd)
+	if got != code {
+		t.Fatalf("%s: exit code %d, want %d\n%s", cmd, got, code, out)
+	}
+	return out
+}
+
+// operator runs csig at a host, in a folder with its fleet file.
+type operator struct {
+	t     testing.TB
+	host  *fabric.Node
+	dir   string
+	fleet string
+}
+
+// newOperator writes the fleet file, where DIR stands for its folder.
+func newOperator(t testing.TB, host *fabric.Node, text string) *operator {
+	t.Helper()
+	o := &operator{t: t, host: host, dir: t.TempDir()}
+	o.fleet = filepath.Join(o.dir, "fleet.yaml")
+	if err := os.WriteFile(o.fleet, []byte(strings.ReplaceAll(text, "DIR", o.dir)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// run wants an exit code, and returns what csig prints.
+func (o *operator) run(code int, args ...string) string {
+	o.t.Helper()
+	cmd := o.host.Command(csig, args...)
+	cmd.Dir = o.dir
+	return exits(o.t, code, cmd)
+}
+
+// agent starts the agent of a device, which waits for its configuration.
+func (o *operator) agent(name string) *agent {
+	o.t.Helper()
+	socket := filepath.Join(o.dir, name+".sock")
+	a := launchIn(o.t, o.host.Command(csig, "agent", "--wait", "-c", filepath.Join(o.dir, name+".yaml"), "--socket", socket), socket)
+	a.await("that it answers", func(*api.Status) bool { return true })
+	return a
+}
+
 // newHost is a network namespace of its own, until the test ends.
 func newHost(t testing.TB, name string) *fabric.Node {
 	t.Helper()

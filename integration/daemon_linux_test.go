@@ -59,21 +59,7 @@ func (w *ward) daemon() *agent {
 // csig runs a command of the operator's, outside of the switch.
 func (w *ward) csig(status int, args ...string) string {
 	w.t.Helper()
-	cmd := exec.CommandContext(w.t.Context(), csig, args...)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
-	got := 0
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		got = exit.ExitCode()
-	} else if err != nil {
-		w.t.Fatal(err)
-	}
-	if got != status {
-		w.t.Fatalf("csig %s: exit code %d, want %d\n%s", strings.Join(args, " "), got, status, out.String())
-	}
-	return out.String()
+	return exits(w.t, status, exec.CommandContext(w.t.Context(), csig, args...))
 }
 
 // rollOut plans and applies, and returns the plan's text.

@@ -25,13 +25,13 @@ devices:
   - name: vs1
     platform: ovs
     address: 127.0.0.1
-    management: {ovs: {bridge: csig, run_dir: %s}, daemon: {at: here, socket: %s/vs1.sock}}
+    management: {ovs: {bridge: csig, run_dir: %s}, daemon: {at: here, socket: DIR/vs1.sock}}
     ports: [{name: swp1, speed: 50M, lm: 5}, {name: swp2, action: strip}]
   - name: sonic1
     platform: sonic
     experimental: true
     address: 127.0.0.1
-    management: {redis: {databases: %s}, daemon: {at: here, socket: %[6]s/sonic1.sock}}
+    management: {redis: {databases: %s}, daemon: {at: here, socket: DIR/sonic1.sock}}
     ports: [{name: Ethernet0, speed: 100M, lm: 6}]
 `
 
@@ -40,7 +40,6 @@ devices:
 // off through them, and by csig off past one that hangs.
 func TestAgentsElsewhere(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
 	vs := ovstest.Start(t, ovstest.Options{Dummy: true})
 	vs.AddBridge("csig")
 	vs.AddWire("csig", "swp1", 1)
@@ -52,28 +51,9 @@ func TestAgentsElsewhere(t *testing.T) {
 
 	here := newHost(t, "here")
 	sshd := sshtest.Start(t, sshtest.Options{Start: func(cmd *exec.Cmd) error { return here.Do(cmd.Start) }})
-	fleet := filepath.Join(dir, "fleet.yaml")
 	l := sshd.Login
-	if err := os.WriteFile(fleet, fmt.Appendf(nil, elsewhereText, l.User, l.Key, l.KnownHosts, l.Port, vs.Dir, dir, redis.File), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	run := func(code int, args ...string) string {
-		t.Helper()
-		cmd := here.Command(csig, args...)
-		cmd.Dir = dir
-		out, _ := cmd.CombinedOutput()
-		if got := cmd.ProcessState.ExitCode(); got != code {
-			t.Fatalf("csig %s: exit code %d, want %d\n%s", strings.Join(args, " "), got, code, out)
-		}
-		return string(out)
-	}
-	start := func(name string) *agent {
-		t.Helper()
-		socket := filepath.Join(dir, name+".sock")
-		a := launchIn(t, here.Command(csig, "agent", "--wait", "-c", filepath.Join(dir, name+".yaml"), "--socket", socket), socket)
-		a.await("that it answers", func(s *api.Status) bool { return true })
-		return a
-	}
+	op := newOperator(t, here, fmt.Sprintf(elsewhereText, l.User, l.Key, l.KnownHosts, l.Port, vs.Dir, redis.File))
+	run, start, dir, fleet := op.run, op.agent, op.dir, op.fleet
 	has := func(want bool) {
 		t.Helper()
 		flows := strings.Contains(vs.Ofctl("dump-flows", "csig", "table=62"), "reg15") // what each port writes

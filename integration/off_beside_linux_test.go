@@ -64,11 +64,7 @@ func TestOffBesideAnAgentThatTheFleetFileDoesNotName(t *testing.T) {
 		if fleet == reached { // from outside
 			cmd = b.h1.Node().Command("nsenter", append(inside[:len(inside):len(inside)], "off", "-i", fleet)...)
 		}
-		text, _ := cmd.CombinedOutput()
-		if got := cmd.ProcessState.ExitCode(); got != want {
-			t.Fatalf("exit code %d, want %d\n%s", got, want, text)
-		}
-		return strings.Join(strings.Fields(string(text)), " ")
+		return strings.Join(strings.Fields(exits(t, want, cmd)), " ")
 	}
 	stays := func(a *agent) {
 		t.Helper()

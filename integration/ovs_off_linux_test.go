@@ -3,7 +3,6 @@ package integration
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -83,17 +82,7 @@ func (o *ovsAlone) run(want int, args ...string) string {
 	o.t.Helper()
 	ctx, cancel := context.WithTimeout(o.t.Context(), patience)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, csig, args...).CombinedOutput()
-	got := 0
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		got = exit.ExitCode()
-	} else if err != nil {
-		o.t.Fatal(err)
-	}
-	if got != want {
-		o.t.Fatalf("csig %s: exit code %d, want %d\n%s", strings.Join(args, " "), got, want, out)
-	}
-	return string(out)
+	return exits(o.t, want, exec.CommandContext(ctx, csig, args...))
 }
 
 // tagged waits until a CSIG tag leaves the port that strips, or no longer does.

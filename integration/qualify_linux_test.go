@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -56,15 +55,9 @@ func (b *bench) command(args ...string) (*fabric.Cmd, *bytes.Buffer) {
 // csig runs a command to its end and wants this exit code.
 func (b *bench) csig(status int, args ...string) string {
 	b.t.Helper()
-	cmd, out := b.command(args...)
-	err := cmd.Run()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		b.t.Fatal(err)
-	}
-	if got := cmd.ProcessState.ExitCode(); got != status {
-		b.t.Fatalf("csig %s: exit code %d, want %d\n%s", strings.Join(args, " "), got, status, out)
-	}
-	return out.String()
+	cmd := b.bed.Host.Command(csig, args...)
+	cmd.Dir = b.dir
+	return exits(b.t, status, cmd)
 }
 
 // report is the report in the folder out; nil: there is none yet.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,28 +32,13 @@ func (r *row) command(args ...string) *fabric.Cmd { return r.from.Command(csig, 
 // csig runs the command and returns what it prints, and its exit code.
 func (r *row) csig(args ...string) (string, int) {
 	r.t.Helper()
-	var out bytes.Buffer
-	cmd := r.command(args...)
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		r.t.Fatal(err)
-	}
-	if exit != nil {
-		return out.String(), exit.ExitCode()
-	}
-	return out.String(), 0
+	return ran(r.t, r.command(args...))
 }
 
 // want runs the command and wants an exit code.
 func (r *row) want(code int, args ...string) string {
 	r.t.Helper()
-	out, got := r.csig(args...)
-	if got != code {
-		r.t.Fatalf("csig %s: exit code %d, want %d\n%s", strings.Join(args, " "), got, code, out)
-	}
-	return out
+	return exits(r.t, code, r.command(args...))
 }
 
 // rulesets is what every switch has in nftables, without the signal, which its agent

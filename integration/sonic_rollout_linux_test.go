@@ -3,12 +3,10 @@ package integration
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
 )
 
@@ -29,7 +27,7 @@ devices:
     platform: sonic
     experimental: true
     local: true
-    management: {redis: {databases: %s}, daemon: {socket: %s}}
+    management: {redis: {databases: %s}, daemon: {socket: DIR/spine.sock}}
     ports:
       - {name: Ethernet0, speed: 100G}
       - {name: Ethernet4, speed: 100G}
@@ -52,25 +50,9 @@ func TestSonicRollout(t *testing.T) {
 	t.Parallel()
 	r := sonictest.StartRedis(t)
 	sw := sonictest.NewSwitch(t, r, sonictest.R202511, "Ethernet0", "Ethernet4")
-	dir := t.TempDir()
-	file, plan := filepath.Join(dir, "fleet.yaml"), filepath.Join(dir, "fleet.plan")
-	if err := os.WriteFile(file, fmt.Appendf(nil, sonicSpine, r.File, filepath.Join(dir, "agent.sock")), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	run := func(code int, args ...string) string {
-		t.Helper()
-		cmd := exec.Command(csig, args...)
-		cmd.Dir = dir
-		out, _ := cmd.CombinedOutput()
-		if got := cmd.ProcessState.ExitCode(); got != code {
-			t.Fatalf("csig %s: exit code %d, want %d\n%s", strings.Join(args, " "), got, code, out)
-		}
-		return string(out)
-	}
-	socket := filepath.Join(dir, "agent.sock")
-	spine := newHost(t, "spine") // the lock belongs to its namespace
-	a := launchIn(t, spine.Command(csig, "agent", "--wait", "-c", filepath.Join(dir, "spine.yaml"), "--socket", socket), socket)
-	a.await("that it answers", func(*api.Status) bool { return true })
+	op := newOperator(t, newHost(t, "spine"), fmt.Sprintf(sonicSpine, r.File)) // the lock belongs to its namespace
+	run, file, plan := op.run, op.fleet, filepath.Join(op.dir, "fleet.plan")
+	op.agent("spine")
 	out := run(2, "plan", "-i", file, "-o", plan)
 	if !strings.Contains(out, "ACL_CSIG_EGRESS_TABLE") || !strings.Contains(out, "ordinary VLANs") {
 		t.Errorf("%s", out)
@@ -88,7 +70,7 @@ func TestSonicRollout(t *testing.T) {
 	r.Do(4, "HSET", "PORT|Ethernet4", "tpid", "0x88a8")
 	// What the switch refuses during the assessment takes csig off no device.
 	r.Do(6, "HSET", "SWITCH_CAPABILITY|switch", "PORT_TPID_CAPABLE", "false")
-	refused := filepath.Join(dir, "refused.plan")
+	refused := filepath.Join(op.dir, "refused.plan")
 	out = run(1, "plan", "-i", file, "-o", refused)
 	if _, err := os.Stat(refused); err == nil || strings.Contains(out, "remove") || strings.Contains(out, "No changes") ||
 		!strings.Contains(out, "it has csig, and cannot update tags as it is") || !strings.Contains(strings.Join(strings.Fields(out), " "), "PORT_TPID_CAPABLE is false); repair that (csig assess -i "+file+" --device spine-1") {

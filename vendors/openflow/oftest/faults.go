@@ -12,7 +12,7 @@ import (
 type Faults struct {
 	// After is called when a change has taken effect on the switch, before the next
 	// goes there. Open vSwitch has cached paths beside its tables: a test that looks
-	// at frames asks it for revalidator/wait first.
+	// at frames asks it for revalidator/purge first.
 	After func(Message)
 
 	// Reorder shuffles the changes between two barriers; 0: no. Without a barrier

@@ -40,13 +40,12 @@ func (s *Switch) Shadow() string {
 	return filepath.Join(s.Dir, s.Bridge+"s.mgmt")
 }
 
-// Settled waits until frames take what the bridge's tables have now: Open vSwitch
-// caches paths.
-func (s *Switch) Settled() { s.Appctl("revalidator/wait") }
+// Settled has frames from now on take what the bridge's tables have now: Open vSwitch
+// caches paths, and revalidator/wait may return while it corrects them.
+func (s *Switch) Settled() { s.Appctl("revalidator/purge") }
 
-// Flushed has frames from now on take what the bridge's tables have now. It is faster
-// than Settled, and for tests that have no frames under way.
-func (s *Switch) Flushed() { s.Appctl("revalidator/purge") }
+// Flushed is Settled.
+func (s *Switch) Flushed() { s.Settled() }
 
 // Limit gives a table a capacity.
 func (s *Switch) Limit(table, entries int) {
