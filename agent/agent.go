@@ -85,6 +85,7 @@ type Agent struct {
 	ports      []port
 	cycle      cycleState
 	pacing     pacing
+	dead       deadMan
 }
 
 // cycleState is the bookkeeping behind api.Cycle.
@@ -243,7 +244,11 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	ready := a.compute(a.samples, lease, t1)
 	t2 := a.cfg.Now()
 	if ready {
-		if err := a.pace(t2); err != nil {
+		ready, err = a.deadManReady(ctx, lease)
+		if err == nil && ready {
+			err = a.pace(a.cfg.Now())
+		}
+		if err != nil {
 			return a.fail(err)
 		}
 	}
@@ -256,6 +261,9 @@ func (a *Agent) runCycle(ctx context.Context) error {
 		a.paced(&res, err)
 		if err != nil && !res.Leased {
 			return a.fail(fmt.Errorf("programming: %w", err))
+		}
+		if err := a.renewDeadMan(ctx, lease, t0); err != nil {
+			return a.fail(err)
 		}
 	}
 	t3 := a.cfg.Now()

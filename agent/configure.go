@@ -236,7 +236,7 @@ func sameCounting(a *Agent, tpid uint16, b *inventory.Device) bool {
 // by port where that means the same here, and its bookkeeping. Both stand
 // still.
 func (a *Agent) continueFrom(old *Agent, sameSource bool) {
-	a.started, a.tried, a.cycle, a.pacing = old.started, old.tried, old.cycle, old.pacing
+	a.started, a.tried, a.cycle, a.pacing, a.dead = old.started, old.tried, old.cycle, old.pacing, old.dead
 	a.cycle.LastError, a.cycle.seen = "", observation{at: old.cycle.seen.at, fallback: old.cycle.seen.fallback}
 	if sameSource {
 		a.pipe.ContinueRefresh(old.pipe)

@@ -43,6 +43,7 @@ func (a *Agent) Status() *api.Status {
 			Note:          a.cycle.refresh.IntervalNote(a.cfg.Device.Interval),
 		},
 		Updates:  a.pacingStatus(now),
+		DeadMan:  a.deadManStatus(),
 		Verdicts: a.limitationsLocked(),
 		Ports:    make([]api.Port, 0, len(a.ports)),
 	}

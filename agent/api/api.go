@@ -46,8 +46,9 @@ type Status struct {
 
 	Cycle    Cycle     `json:"cycle"`
 	Refresh  Refresh   `json:"refresh"`
-	Updates  *Updates  `json:"updates,omitempty"` // where updates are changes of the device's configuration
-	Verdicts []Verdict `json:"verdicts"`          // capabilities that are degraded or refused
+	Updates  *Updates  `json:"updates,omitempty"`  // where updates are changes of the device's configuration
+	DeadMan  *DeadMan  `json:"dead_man,omitempty"` // where one on the device takes the place of a lease
+	Verdicts []Verdict `json:"verdicts"`           // capabilities that are degraded or refused
 	Ports    []Port    `json:"ports"`
 
 	// Waiting is what a daemon that runs no configuration waits for, and why:
@@ -108,6 +109,25 @@ type Updates struct {
 	Waiting    int    `json:"waiting"`            // ports whose newest value waits for its turn
 	LinesHour  uint64 `json:"log_lines_per_hour"` // that they write to accounting logs, at the rate of Changes so far; 0 in the first minute
 }
+
+// DeadMan is what on the device makes its ports fall back when the agent is gone.
+type DeadMan struct {
+	What     string    `json:"what"`
+	State    string    `json:"state"`            // a DeadMan constant
+	AfterNS  int64     `json:"after_ns"`         // without a renewal it fires; 0: it was not armed yet
+	ProvedNS int64     `json:"proved_ns"`        // after so long it was seen to have fired, when it was let; 0: not yet
+	Renewed  time.Time `json:"renewed,omitzero"` // by the last cycle that renewed it
+	Fired    uint64    `json:"fired"`            // times that a renewal came too late
+	Reason   string    `json:"reason"`           // why it failed
+}
+
+// What a dead-man does.
+const (
+	DeadManNone    = "none"    // it is not armed yet
+	DeadManProving = "proving" // it is let to fire once; nothing is updated before it has
+	DeadManArmed   = "armed"   // it fires unless it is renewed
+	DeadManFailed  = "failed"  // it did not fire: nothing is updated
+)
 
 // Refresh is what was learned of how the source of counters refreshes them.
 type Refresh struct {

@@ -153,6 +153,9 @@ func planeText(s *api.Status) string {
 	case api.DataPlaneShadow:
 		return fmt.Sprintf("SHADOW: nothing is programmed; %d operations would have been", s.Cycle.WouldOperate)
 	case api.DataPlaneNone:
+		if d := s.DeadMan; d != nil && d.State != api.DeadManArmed {
+			return fmt.Sprintf("no lease: nothing is written before the dead-man on the device (%s) was seen to fire: %s", d.What, d.State)
+		}
 		if leaseVerdict(s).Level == vlanrules.Refused.String() {
 			return "no lease: nothing has been written yet"
 		}
@@ -176,6 +179,10 @@ func planeText(s *api.Status) string {
 			return fmt.Sprintf("lease: ENDED %v ago; the data plane falls back, as the note on the lease below describes: %s", -left, s.OnStale) + seenText(s)
 		}
 		return fmt.Sprintf("lease: ENDED %v ago; the data plane has fallen back: %s", -left, s.OnStale) + seenText(s)
+	}
+	if d := s.DeadMan; d != nil && d.State == api.DeadManArmed {
+		return fmt.Sprintf("no lease: after %v without a cycle the agent itself makes ports fall back (%s), and when it is gone the device does, %v after the last renewal (%s, seen to fire after %v)",
+			time.Duration(s.LeaseNS), s.OnStale, time.Duration(d.AfterNS), d.What, time.Duration(d.ProvedNS).Round(time.Millisecond))
 	}
 	if leaseVerdict(s).Level == vlanrules.Refused.String() {
 		return fmt.Sprintf("no lease: after %v without a cycle the agent itself makes ports fall back (%s); when it is killed they do not fall back", time.Duration(s.LeaseNS), s.OnStale)

@@ -1,0 +1,194 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
+)
+
+// withDeadMan is a device with a dead-man of its own, by a timer that runs whatever csig does.
+type withDeadMan struct {
+	*recorder
+	timer   *time.Timer
+	after   time.Duration
+	fired   bool
+	broken  bool // it never fires
+	arms    int
+	renewed int
+	err     error // of a renewal
+}
+
+func (g *withDeadMan) ArmDeadMan(_ context.Context, after time.Duration) (time.Duration, error) {
+	g.arms++
+	g.after, g.fired = after.Round(time.Second)+time.Second, false // its clock has seconds
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+	if !g.broken {
+		g.timer = time.AfterFunc(g.after, func() { g.fired, g.written = true, false })
+	}
+	return g.after, nil
+}
+
+func (g *withDeadMan) RenewDeadMan(context.Context) error {
+	switch {
+	case g.err != nil:
+		return g.err
+	case g.fired:
+		return fmt.Errorf("no such timer: %w", vendors.ErrDeadManFired)
+	}
+	g.renewed++
+	g.timer.Reset(g.after)
+	return nil
+}
+
+func (g *withDeadMan) DeadManFired(context.Context) (bool, error) { return g.fired, nil }
+
+// deadManTest is an agent of such a device that has not run yet.
+func deadManTest(t *testing.T, src *script) (*Agent, *withDeadMan) {
+	t.Helper()
+	g := &withDeadMan{recorder: configured()}
+	g.facts.ConfigUpdates.DeadMan = "a timer"
+	cfg := testConfig(t, src, g.recorder)
+	cfg.Driver, cfg.Device.Updates = g, inventory.UpdatesCLI
+	a, err := New(cfg)
+	if err == nil {
+		err = a.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if g.timer != nil {
+			g.timer.Stop()
+		}
+	})
+	return a, g
+}
+
+// proved runs cycles until the dead-man was seen to fire.
+func proved(t *testing.T, a *Agent, g *withDeadMan) {
+	t.Helper()
+	for range 200 {
+		cycles(t, a, 1)
+		if a.Status().DeadMan.State == api.DeadManArmed {
+			return
+		}
+		if len(g.updates) > 0 {
+			t.Fatal("updated before the dead-man had fired")
+		}
+	}
+	t.Fatalf("not proved: %+v", a.Status().DeadMan)
+}
+
+// TestDeadManIsProved: nothing is updated before the dead-man was let to fire once; then it is
+// armed again, and cycles renew it.
+func TestDeadManIsProved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, g := deadManTest(t, &script{})
+		if s := a.Status().DeadMan; s == nil || s.State != api.DeadManNone {
+			t.Errorf("before the first cycle: %+v", s)
+		}
+		cycles(t, a, 3)
+		if s := a.Status(); s.DeadMan.State != api.DeadManProving || s.DataPlane != api.DataPlaneNone || s.Cycle.Failed != 0 {
+			t.Errorf("%+v, %s, %d cycles failed", s.DeadMan, s.DataPlane, s.Cycle.Failed)
+		}
+		proved(t, a, g)
+		s := a.Status()
+		if took := time.Duration(s.DeadMan.ProvedNS); took < g.after || took > g.after+2*interval || g.arms != 2 || g.renewed != 0 {
+			t.Errorf("proved after %v of %v, armed %d times, renewed %d times", took, g.after, g.arms, g.renewed)
+		}
+		cycles(t, a, 1200)
+		s = a.Status()
+		if g.arms != 2 || g.renewed < 5 || g.fired || s.DeadMan.Fired != 0 || s.DataPlane != api.DataPlaneLeased || len(g.updates) == 0 {
+			t.Errorf("armed %d times, renewed %d times, fired %t; %s", g.arms, g.renewed, g.fired, s.DataPlane)
+		}
+	})
+}
+
+// TestDeadManThatDoesNotFire: nothing is ever updated, and status has why and what to do.
+func TestDeadManThatDoesNotFire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, g := deadManTest(t, &script{})
+		g.broken = true
+		cycles(t, a, 300)
+		s := a.Status()
+		if len(g.updates) != 0 || s.DeadMan.State != api.DeadManFailed || !strings.Contains(s.Cycle.LastError, "did not fire within") || !strings.Contains(s.Cycle.LastError, "lease: none") {
+			t.Errorf("%d updates, %+v, last error: %s", len(g.updates), s.DeadMan, s.Cycle.LastError)
+		}
+	})
+}
+
+// TestDeadManOfStoppedAgent: an agent that is stopped behind a reading, or has no counters,
+// does not renew; the dead-man fires within its time. Running again, what was read before
+// renews nothing, the fallback is seen, and current values replace it.
+func TestDeadManOfStoppedAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{}
+		a, g := deadManTest(t, src)
+		proved(t, a, g)
+		cycles(t, a, 30)
+		renewed := g.renewed
+		src.stop = g.after + time.Second // SIGSTOP: nothing of this process runs, and time passes
+		cycles(t, a, 1)
+		if !g.fired || g.renewed != renewed || g.written {
+			t.Fatalf("fired %t, renewed %d times while stopped", g.fired, g.renewed-renewed)
+		}
+		src.stop = 0
+		n := len(g.updates)
+		for range 10 {
+			if cycles(t, a, 1); a.Status().DeadMan.Fired > 0 {
+				break
+			}
+		}
+		if s := a.Status(); s.DataPlane != api.DataPlaneFallback || !strings.Contains(s.Cycle.LastError, "has fired") {
+			t.Errorf("while ports are at their fallback: %s, last error %q", s.DataPlane, s.Cycle.LastError)
+		}
+		cycles(t, a, 1)
+		if s := a.Status(); s.DeadMan.Fired != 1 || g.fired || !g.written || len(g.updates) == n || g.arms != 3 {
+			t.Errorf("running again: %+v, fired %t, written %t, armed %d times, %d updates more", s.DeadMan, g.fired, g.written, g.arms, len(g.updates)-n)
+		}
+	})
+}
+
+// TestDeadManWithoutCounters: cycles that fail do not renew.
+func TestDeadManWithoutCounters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{}
+		a, g := deadManTest(t, src)
+		proved(t, a, g)
+		g.release = errors.New("the session hangs") // nor can the agent withdraw anything
+		src.device = errors.New("no counters")
+		cycles(t, a, int(g.after/interval)+1)
+		if !g.fired || g.written {
+			t.Errorf("fired %t, written %t", g.fired, g.written)
+		}
+	})
+}
+
+// TestDeadManNotNeeded: with lease: none it is not touched, and a driver that names one and
+// has none updates nothing.
+func TestDeadManNotNeeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, g := deadManTest(t, &script{})
+		a.cfg.Device.Lease = inventory.LeaseNone
+		cycles(t, a, 10)
+		if g.arms != 0 || len(g.updates) == 0 || a.Status().DeadMan != nil {
+			t.Errorf("armed %d times, %d updates", g.arms, len(g.updates))
+		}
+		b, h := deadManTest(t, &script{})
+		b.cfg.Driver = h.recorder
+		cycles(t, b, 10)
+		if s := b.Status(); len(h.updates) != 0 || !strings.Contains(s.Cycle.LastError, "cannot arm the dead-man") {
+			t.Errorf("%d updates: %s", len(h.updates), s.Cycle.LastError)
+		}
+	})
+}

@@ -1,0 +1,31 @@
+package vendors
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrDeadManFired is wrapped by the error of a renewal that comes too late: the ports of
+// the device have fallen back, and the dead-man has to be armed again.
+var ErrDeadManFired = errors.New("the dead-man on the device has fired: its ports have fallen back")
+
+// DeadMan is a driver whose device makes its ports fall back by itself when the agent is
+// gone, though its data plane has no lease: by a script or a timer of its own
+// (ConfigUpdates.DeadMan names it). Driver.Remove removes it.
+type DeadMan interface {
+	// ArmDeadMan has the device make its ports fall back when no RenewDeadMan has come for
+	// so long, counted from now. The device may make more of the time: it returns what.
+	// It is a change of configuration, and may be called many times.
+	ArmDeadMan(ctx context.Context, after time.Duration) (time.Duration, error)
+
+	// RenewDeadMan has the time start again. It is never a change of configuration, and it
+	// needs an exchange in which this process takes part: what the kernel does for a process
+	// that is stopped (an open connection, TCP keepalives, an accepted connection) must renew nothing.
+	// The error wraps ErrDeadManFired where it was too late.
+	RenewDeadMan(ctx context.Context) error
+
+	// DeadManFired reads from the device whether it has fired since it was armed, and the ports
+	// have fallen back.
+	DeadManFired(ctx context.Context) (bool, error)
+}
