@@ -142,7 +142,7 @@ func TestDeadManOfStoppedAgent(t *testing.T) {
 		if !g.fired || g.renewed != renewed || g.written {
 			t.Fatalf("fired %t, renewed %d times while stopped", g.fired, g.renewed-renewed)
 		}
-		src.stop = 0
+		src.stop, g.blind = 0, errors.New("it cannot be looked at")
 		n := len(g.updates)
 		for range 10 {
 			if cycles(t, a, 1); a.Status().DeadMan.Fired > 0 {
@@ -155,6 +155,22 @@ func TestDeadManOfStoppedAgent(t *testing.T) {
 		cycles(t, a, 1)
 		if s := a.Status(); s.DeadMan.Fired != 1 || g.fired || !g.written || len(g.updates) == n || g.arms != 3 {
 			t.Errorf("running again: %+v, fired %t, written %t, armed %d times, %d updates more", s.DeadMan, g.fired, g.written, g.arms, len(g.updates)-n)
+		}
+	})
+}
+
+// TestDeadManOfSlowUpdate: an agent that is stopped in an update does not renew with what it
+// read before.
+func TestDeadManOfSlowUpdate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, g := deadManTest(t, &script{})
+		proved(t, a, g)
+		cycles(t, a, 5)
+		renewed := g.renewed
+		g.takes = g.after - 500*time.Millisecond
+		cycles(t, a, 1)
+		if s := a.Status(); g.renewed != renewed || !strings.Contains(s.Cycle.LastError, "the reading was") {
+			t.Errorf("renewed %d times: %s", g.renewed-renewed, s.Cycle.LastError)
 		}
 	})
 }

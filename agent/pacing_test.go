@@ -115,6 +115,11 @@ func TestCoalesced(t *testing.T) {
 		if len(at) < 60 {
 			t.Errorf("only %d updates in %d minutes", len(at), minutes)
 		}
+		for _, lease := range drv.leases {
+			if lease < 2*every {
+				t.Fatalf("a reading holds for %v, and the next update may come after %v", lease, every)
+			}
+		}
 		u := a.Status().Updates
 		if u == nil || u.Sent < 60 || u.Coalesced < 200 || time.Duration(u.AchievedNS) < every || u.IntervalNS != every.Nanoseconds() {
 			t.Fatalf("status: %+v", u)

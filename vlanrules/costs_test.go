@@ -30,6 +30,7 @@ func TestCosts(t *testing.T) {
 	}{
 		{"range", with(vlanrules.MatchRange, func(c *vlanrules.Caps) { c.ModifyEntry = true }), nil, 1, 1, 0.97, 1, 1, 1},
 		{"range, added then deleted", with(vlanrules.MatchRange, func(c *vlanrules.Caps) { c.Modify = false }), nil, 1, 2, 0.97, 1.97, 1.98, 2},
+		{"range, one value for all", with(vlanrules.MatchRange, func(c *vlanrules.Caps) { c.Modify, c.ModifyMatch, c.Values = false, true, true }), nil, 2, 2, 1.94, 1.99, 1.98, 2},
 		{"ternary, smallest", with(vlanrules.MatchTernary, nil), budget(3), 3, 6, 2.094, 2.88, 2.88, 6},
 		{"ternary, budget 6", with(vlanrules.MatchTernary, nil), budget(6), 6, 6, 4.29, 2.12, 2.24, 11},
 		{"ternary, budget 7", with(vlanrules.MatchTernary, nil), nil, 6, 7, 4.29, 2.05, 2.16, 11},
