@@ -696,7 +696,7 @@ func TestFactsInAssessments(t *testing.T) {
 		"opted in":         {optIn: true, want: []string{"so check: QoS", "so check: DEI", "so check: hashing", "so check: the VLAN", "its driver is experimental (never on a switch), and no facts are of its model"}, refresh: "unknown"},
 		"measured": {facts: measured, want: []string{"so check: QoS", "so check: DEI", "so check: hashing", "so check: the VLAN"},
 			notes: "ECN is not marked behind the tag (ran on M32 1.2, 2026-11-22); it refreshes its counters at most every 3s (ran on M32 1.2, 2026-11-22)", refresh: "ran on M32 1.2, 2026-11-22"},
-		"no rule tried": {facts: noRule, want: []string{"so check: QoS", "so check: DEI", "so check: hashing", "so check: the VLAN", "csig apply does not set it up: its driver is experimental: never on a switch, and facts m32 do not show that its rules are right: update_exact was not tested; measure its model"},
+		"no rule tried": {facts: noRule, want: []string{"so check: QoS", "so check: DEI", "so check: hashing", "so check: the VLAN", "csig apply does not set it up: its driver is experimental: never on a switch, and facts m32 do not show that its rules are right: they have no update_exact; measure its model"},
 			notes: "frames with the tag of up to 9236 bytes without the FCS pass (ran on M32 1.2, 2026-11-22)", refresh: "unknown"},
 		"of another version": {facts: measured, identity: vendors.Identity{Version: "1.3"},
 			want: []string{"facts m32 are not used: they are of M32 1.2, and it runs 1.3: qualify it again", "so check: QoS", "so check: DEI", "so check: hashing", "so check: the VLAN", "csig apply does not set it up"}, refresh: "unknown"},

@@ -64,7 +64,7 @@ func Untested(q *inventory.Facts, setups ...*vendors.Setup) string {
 	need := func(key string, is *bool) {
 		switch {
 		case is == nil:
-			lacking = append(lacking, key+" was not tested")
+			lacking = append(lacking, "they have no "+key)
 		case !*is:
 			lacking = append(lacking, key+" failed")
 		}
@@ -73,6 +73,9 @@ func Untested(q *inventory.Facts, setups ...*vendors.Setup) string {
 		need("update_exact", q.UpdateExact)
 		if q.Hitless != nil {
 			need("hitless", q.Hitless)
+		}
+		if q.VLANsUnchanged != nil {
+			need("vlans_unchanged", q.VLANsUnchanged)
 		}
 	}
 	if strips {

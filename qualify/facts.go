@@ -18,7 +18,8 @@ import (
 // factsFile is the facts file in the report's folder: a part of a fleet file.
 const factsFile = "facts.yaml"
 
-// Facts is the entry of a fleet file that the results amount to. The error is what is
+// Facts is the entry of a fleet file that the results amount to, with all experiments
+// that there are: those that the results are of, whenever they ran. The error is what is
 // not known of the switch: facts without a model and a version hold for no device.
 func (r *Report) Facts(experiments []Experiment) (*inventory.Facts, error) {
 	s := &r.Switch
@@ -97,8 +98,11 @@ func name(parts ...string) string {
 	return strings.Trim(text[:min(len(text), 60)], "-")
 }
 
-// saveFacts writes the facts file.
+// saveFacts writes the facts file, once there is a result.
 func (r *runner) saveFacts() error {
+	if r.report.Cable || len(r.report.Results) == 0 {
+		return nil
+	}
 	f, err := r.report.Facts(r.o.Experiments)
 	if err != nil {
 		r.report.NoFacts = err.Error()

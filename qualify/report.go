@@ -57,6 +57,7 @@ type Report struct {
 	Foreign    int          `json:"foreign_frames"` // that arrived at the cards
 	Example    string       `json:"foreign_example"`
 	NoFacts    string       `json:"no_facts"` // why there is no facts.yaml
+	Only       []string     `json:"only"`     // the experiments of the run; empty: all
 	Results    []Result     `json:"results"`
 }
 
@@ -190,8 +191,11 @@ func LoadCalibration(path string, ports []*Port) (*Report, error) {
 	return r, nil
 }
 
-// save writes the files of the report.
+// save writes the files of the report, and the facts that are the same results.
 func (r *runner) save() error {
+	if err := r.saveFacts(); err != nil {
+		return err
+	}
 	r.mu.Lock()
 	if r.foreign.frames > r.report.Foreign {
 		r.report.Foreign, r.report.Example = r.foreign.frames, r.foreign.example

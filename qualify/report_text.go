@@ -57,6 +57,9 @@ func (r *Report) rows() [][2]string {
 		state = "not complete: --resume continues it"
 	}
 	rows = append(rows, [2]string{"began", r.Began.Format(time.RFC3339)}, [2]string{"state", state}, [2]string{"csig", r.CSIG})
+	if len(r.Only) > 0 {
+		rows = append(rows, [2]string{"experiments", "only " + strings.Join(r.Only, ", ")})
+	}
 	if r.Foreign > 0 {
 		rows = append(rows, [2]string{"caution", fmt.Sprintf("the ports are not isolated: %d foreign frames arrived, one %s", r.Foreign, r.Example)})
 	}
@@ -72,6 +75,19 @@ func (r *Report) rows() [][2]string {
 // Summary counts the outcomes.
 func (r *Report) Summary() string {
 	return fmt.Sprintf("%d pass, %d fail, %d not tested", r.Count(Pass), r.Count(Fail), r.Count(NotTested))
+}
+
+// repeat says how experiments that were not tested are repeated; "" where all were.
+func (r *Report) repeat() string {
+	if r.Cable {
+		return ""
+	}
+	for i := range r.Results {
+		if r.Results[i].Outcome == NotTested {
+			return fmt.Sprintf("Once what one needs is there, repeat it: --resume --only %s. The other results stay.", r.Results[i].ID)
+		}
+	}
+	return ""
 }
 
 // number is a measured value as people read it.
@@ -128,6 +144,9 @@ func (r *Report) WriteText(w io.Writer) error {
 		}
 	}
 	fmt.Fprintf(&b, "\n%s\n", r.Summary())
+	if how := r.repeat(); how != "" {
+		fmt.Fprintln(&b, how)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -136,7 +155,7 @@ func (r *Report) WriteText(w io.Writer) error {
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	cell := strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n%s\n\n| | |\n|---|---|\n", r.title(), r.Summary())
+	fmt.Fprintf(&b, "# %s\n\n%s\n\n| | |\n|---|---|\n", r.title(), strings.TrimSpace(r.Summary()+"\n"+r.repeat()))
 	for _, row := range r.rows() {
 		fmt.Fprintf(&b, "| %s | %s |\n", row[0], cell(row[1]))
 	}

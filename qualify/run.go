@@ -24,11 +24,12 @@ import (
 
 // Options is how a run is to be.
 type Options struct {
-	Experiments  []Experiment
-	Folder       string // for the report; it is made
-	Resume       bool   // continue what the folder's report has
-	Destructive  bool   // allow experiments that fill tables or restart the switch
-	AllowForeign bool   // run in spite of foreign frames at the ports
+	Experiments  []Experiment // all that there are
+	Only         []string     // run these; empty: all, or with Resume those that the run has begun with
+	Folder       string       // for the report; it is made
+	Resume       bool         // continue what the folder's report has
+	Destructive  bool         // allow experiments that fill tables or restart the switch
+	AllowForeign bool         // run in spite of foreign frames at the ports
 
 	Quiet time.Duration // for how long no foreign frame may arrive before the start
 	Start time.Duration // for how long the first frames may take: spanning tree; 0: 45 s
@@ -79,28 +80,19 @@ func Run(ctx context.Context, b *Bench, o Options) (report *Report, err error) {
 	if err := r.first(ctx); err != nil {
 		return nil, err
 	}
-	for i := range o.Experiments {
-		e := &o.Experiments[i]
-		if slices.ContainsFunc(r.report.Results, func(res Result) bool { return res.ID == e.ID }) {
-			continue // by the run before
-		}
+	for _, e := range r.todo {
 		r.tell(Result{ID: e.ID, Title: e.Title})
 		res, err := r.try(ctx, e)
 		if err != nil {
 			return r.report, err
 		}
-		r.report.Results = append(r.report.Results, res)
-		if err := r.save(); err != nil {
+		if err := r.take(&res); err != nil {
 			return r.report, err
 		}
+		r.done++
 		r.tell(res)
 	}
-	r.report.Complete, r.report.Ended = true, time.Now().UTC().Truncate(time.Second)
-	if !o.IsCable {
-		if err := r.saveFacts(); err != nil {
-			return r.report, err
-		}
-	}
+	r.report.Complete = len(r.lacking()) == 0
 	return r.report, r.save()
 }
 
@@ -134,40 +126,17 @@ type runner struct {
 	*Bench
 	o      *Options
 	report *Report
-	base   bool // the switch forwards nothing without a setup
+	todo   []*Experiment // of this call
+	done   int           // of these
+	base   bool          // the switch forwards nothing without a setup
 
 	looked  bool // whether the cables are swapped
 	crossed error
 }
 
-// open begins a report, or continues the folder's.
-func open(b *Bench, o *Options) (*runner, error) {
-	r := &runner{Bench: b, o: o, report: newReport(b, o)}
-	name := filepath.Join(o.Folder, reportJSON)
-	before, err := Load(name)
-	switch {
-	case errors.Is(err, os.ErrNotExist) && !o.Resume:
-		return r, nil
-	case errors.Is(err, os.ErrNotExist):
-		return nil, fmt.Errorf("%s has no run to resume: start one without --resume", o.Folder)
-	case err != nil:
-		return nil, err
-	case !o.Resume && len(before.Results) == 0 && !before.Touched:
-		return r, nil // it did not come to an experiment
-	case !o.Resume:
-		return nil, fmt.Errorf("%s has a report already: --resume continues it; or name another folder", o.Folder)
-	}
-	if what := before.differs(r.report); what != "" {
-		return nil, fmt.Errorf("%s cannot be resumed: %s; name another folder", o.Folder, what)
-	}
-	r.report = before
-	r.report.Complete, r.report.LinkDown = false, "" // the cards are open: they are up
-	return r, nil
-}
-
 func (r *runner) tell(res Result) {
 	if r.o.Progress != nil {
-		r.o.Progress(len(r.report.Results), len(r.o.Experiments), &res)
+		r.o.Progress(r.done, len(r.todo), &res)
 	}
 }
 
@@ -270,6 +239,9 @@ func (r *runner) try(ctx context.Context, e *Experiment) (res Result, err error)
 		}
 	}
 	t.PCAP = filepath.Join("pcap", e.ID+".pcap")
+	if r.report.Result(e.ID) != nil {
+		t.PCAP = filepath.Join("pcap", e.ID+again)
+	}
 	stop, err := r.recordTo(filepath.Join(r.o.Folder, t.PCAP))
 	if err != nil {
 		return res, err

@@ -27,7 +27,7 @@ import (
 type qualifyOptions struct {
 	file, device, calibration string
 	restart, sflow            string
-	cables, only              []string
+	cables                    []string
 	about                     qualify.About
 	json                      bool
 	qualify.Options
@@ -78,8 +78,8 @@ Exit code 1 is for an error, and 3 for a switch in which a fault was found.`,
 func addQualify(cmd *cobra.Command, o *qualifyOptions, folder string) {
 	f := cmd.Flags()
 	f.StringVarP(&o.Folder, "output", "o", "", folder)
-	f.StringSliceVar(&o.only, "only", nil, "only these experiments: csig qualify list shows them")
-	f.BoolVar(&o.Resume, "resume", false, "continue the run that the folder has")
+	f.StringSliceVar(&o.Only, "only", nil, "only these experiments: csig qualify list shows them; with --resume also those that have a result")
+	f.BoolVar(&o.Resume, "resume", false, "continue the run that the folder has: what is left of its experiments, or those of --only")
 	f.BoolVar(&o.AllowForeign, "allow-foreign", false, "run although other traffic arrives at the cards")
 	f.DurationVar(&o.Quiet, "quiet", 3*time.Second, "for how long no other traffic may arrive before the start")
 	atLeast(f, "quiet", &o.Quiet, 10*time.Millisecond, false)
@@ -192,8 +192,11 @@ func runQualify(cmd *cobra.Command, o *qualifyOptions) (err error) {
 
 // runBench opens the cards and runs what is to be run.
 func runBench(cmd *cobra.Command, b *qualify.Bench, o *qualifyOptions, cables []string) (err error) {
-	if o.Experiments, err = chosen(cmd, o.only); err != nil {
-		return err
+	o.Experiments = qualify.All()
+	for _, id := range o.Only {
+		if !slices.ContainsFunc(o.Experiments, func(e qualify.Experiment) bool { return e.ID == id }) {
+			return usageError(cmd, "--only %q: there is no such experiment: csig qualify list shows them", id)
+		}
 	}
 	if len(cables) < 2 || len(cables) > 4 {
 		return usageError(cmd, "--port: %d cables, want two to four", len(cables))
@@ -248,20 +251,6 @@ func runBench(cmd *cobra.Command, b *qualify.Bench, o *qualifyOptions, cables []
 		err = &exitError{code: 3, err: fmt.Errorf("%s found a fault", count(n, "experiment"))}
 	}
 	return err
-}
-
-// chosen are the experiments of --only, or all, in their order.
-func chosen(cmd *cobra.Command, only []string) ([]qualify.Experiment, error) {
-	all := qualify.All()
-	for _, id := range only {
-		if !slices.ContainsFunc(all, func(e qualify.Experiment) bool { return e.ID == id }) {
-			return nil, usageError(cmd, "--only %q: there is no such experiment: csig qualify list shows them", id)
-		}
-	}
-	if len(only) > 0 {
-		all = slices.DeleteFunc(all, func(e qualify.Experiment) bool { return !slices.Contains(only, e.ID) })
-	}
-	return all, nil
 }
 
 // qualifyProgress shows experiments as they end, and on a terminal the one that runs.

@@ -1,0 +1,121 @@
+package qualify
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/csig-agent/csig/inventory"
+)
+
+// TestFactsOfAllResults: facts are those of the whole report, whichever call measured.
+func TestFactsOfAllResults(t *testing.T) {
+	o := options(t, Forwarding()...)
+	o.About = About{Device: "sw1", Platform: "linux", Model: "X-1", Version: "7.4"}
+	facts := func() *inventory.Facts {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(o.Folder, factsFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := inventory.ParseFacts(factsFile, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all["linux-x-1-7-4"]
+	}
+	run := func(stop int, only ...string) *Report {
+		t.Helper()
+		o.Only = only
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		o.Progress = func(done, _ int, r *Result) {
+			if done == stop && r.ID != "" {
+				cancel(errStopped)
+			}
+		}
+		s := &soft{treat: func(_, _ int, f []byte) []byte {
+			if hasTag(f) && f[14]&0xf == 0xf && f[15] == 0xff {
+				return nil
+			}
+			return f
+		}}
+		r, err := Run(ctx, softBench(t, 2, s), o)
+		if err != nil && !errors.Is(err, errStopped) || (err == nil) != (stop < 0) {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if r := run(1, "vids", "tpid", "marks"); r.Complete || r.Result("tpid") == nil || r.Result("marks") != nil {
+		t.Errorf("%+v", r)
+	}
+	if f := facts(); f == nil || f.Passthrough == nil || f.DroppedVIDs != nil {
+		t.Errorf("after the first of three: %+v", f)
+	}
+	o.Resume = true
+	if r := run(-1); !r.Complete || len(r.Results) != 3 { // the rest of what was named, and no more
+		t.Errorf("%+v", r)
+	}
+	if r := run(-1, "dscp"); !r.Complete || len(r.Results) != 4 || r.Result("vids").Outcome != Fail || strings.Join(r.Only, " ") != "tpid marks vids dscp" {
+		t.Errorf("%+v", r)
+	}
+	if f := facts(); f == nil || f.Passthrough == nil || f.DroppedVIDs == nil || len(*f.DroppedVIDs) != 1 || f.Reasons["dropped_vids"] == "" {
+		t.Errorf("a failure is no fact: %+v", f)
+	}
+}
+
+var errStopped = errors.New("stopped by the test")
+
+// TestRepeat: --only repeats what it names and leaves the rest; what was measured is not
+// lost to a repetition that could not be tried.
+func TestRepeat(t *testing.T) {
+	first, second, third := sends, sends, sends
+	first.ID, second.ID, third.ID = "first", "second", "third"
+	busy := true
+	second.Run = func(ctx context.Context, t *Trial) error {
+		if err := sends.Run(ctx, t); err != nil || busy {
+			return errors.Join(err, Cannot("a quieter machine is needed"))
+		}
+		return nil
+	}
+	o := options(t, first, second, third)
+	o.About = About{Device: "sw1"}
+	run := func(only ...string) *Report {
+		t.Helper()
+		o.Only = only
+		b, _ := cabled(t)
+		r, err := Run(t.Context(), b, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := run("second")
+	if !r.Complete || r.Count(NotTested) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	text, err := os.ReadFile(filepath.Join(o.Folder, reportText))
+	if err != nil || !strings.Contains(string(text), "--resume --only second") || !strings.Contains(string(text), "experiments   only second") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	o.Resume, busy = true, false
+	r = run("first")
+	began := r.Result("first").Began
+	if r = run("second"); !r.Complete || r.Count(Pass) != 2 || r.Results[1].ID != "second" || r.Results[1].PCAP != filepath.Join("pcap", "second.pcap") || !r.Result("first").Began.Equal(began) {
+		t.Errorf("%+v", r)
+	}
+	busy = true
+	for range 2 {
+		r = run("second")
+	}
+	got := r.Result("second")
+	if got.Outcome != Pass || len(got.Notes) != 1 || !strings.Contains(got.Notes[0], "not tested then: a quieter machine") {
+		t.Errorf("a measured result is gone: %+v", got)
+	}
+	if r = run(); len(r.Results) != 2 { // nothing is left of this run
+		t.Errorf("%+v", r)
+	}
+}
