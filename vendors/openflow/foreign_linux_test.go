@@ -156,7 +156,7 @@ func TestNoCapacity(t *testing.T) {
 		}
 		// Another process finds the port as it is, and does not have its tags pass.
 		other := l.open(t, Config{OrdinaryVLANs: NotHandedOver})
-		if res, err := other.Update(t.Context(), up[1:], time.Minute); err == nil || !res.Leased {
+		if res, err := other.Update(t.Context(), up[1:], time.Minute); !res.Leased {
 			t.Errorf("%s: the next agent: %+v, %v", what, res, err)
 		}
 		l.is(t, what+": the next agent", 2, stale)

@@ -1,6 +1,7 @@
 package openflow
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -92,8 +93,9 @@ func TestPortLeaves(t *testing.T) {
 		l.Vsctl("del-port", l.Bridge, name)
 	}
 	l.clock += checkEvery
-	if _, err := l.driver.Update(t.Context(), nil, time.Minute); err != nil {
-		t.Fatal(err)
+	var gone *vendors.PortError // that strips
+	if res, err := l.driver.Update(t.Context(), nil, time.Minute); !errors.As(err, &gone) || gone.Port != "p3" || !res.Leased {
+		t.Fatalf("%+v, %v", res, err)
 	}
 	for n := 2; n <= 4; n++ {
 		if flows := l.flows(); strings.Contains(flows, fmt.Sprintf("metadata=0x%d/0xfff", n)) {
@@ -102,8 +104,8 @@ func TestPortLeaves(t *testing.T) {
 	}
 	l.Ports[2] = l.AddWire(l.Bridge, "p5", 3)
 	l.clock += checkEvery
-	if _, err := l.driver.Update(t.Context(), nil, time.Minute); err != nil {
-		t.Fatal(err)
+	if res, err := l.driver.Update(t.Context(), nil, time.Minute); !errors.As(err, &gone) || gone.Port != "p3" || !res.Leased {
+		t.Fatalf("%+v, %v", res, err)
 	}
 	l.is(t, "a port that is in no setup has the number of one that strips", 3, best)
 }

@@ -92,8 +92,8 @@ func (d *Driver) change(ctx context.Context, updates []vendors.PortUpdate, res *
 			jobs = append(jobs, j)
 		}
 	}
-	for _, p := range d.ports {
-		if err := p.problem(); err != nil && !listed[p] {
+	for _, p := range d.ports { // those that have no signal
+		if err := p.problem(); err != nil && p.action != vlanrules.Update && !listed[p] {
 			errs = append(errs, err)
 		}
 	}
