@@ -38,7 +38,7 @@ type Keys struct {
 	Listen    string        `key:"listen" is:"address" doc:"Address of this machine that the switch connects to; without it csig connects to the device's address."`
 	Port      uint16        `key:"port" is:"port" default:"6653" doc:"TCP, of the end that listens; 6653 unless given."`
 	Datapath  string        `key:"datapath" is:"line 18" doc:"The switch's datapath ID, in hexadecimal, e.g. 0x00000000000000a1; needed with listen."`
-	TLS       inventory.TLS `key:"tls" without:"insecure_skip_verify" doc:"The certificates of both ends; server_name is that in the switch's own."`
+	TLS       inventory.TLS `key:"tls" without:"insecure_skip_verify" doc:"The certificates of both ends; server_name is the name in the switch's own; unless given, its address has to be there."`
 	Plaintext bool          `key:"plaintext" doc:"Without TLS: any machine on the way can change flows."`
 	Role      string        `key:"role" words:"equal master" default:"equal" doc:"equal unless given; master makes every other controller a slave, and is for switches without another one."`
 	Table     uint8         `key:"table" range:"1 252" default:"10" low:"every frame begins in table 0, which is the operator's own" hint:"1 or more, e.g. table: 10" doc:"The first of csig's three flow tables; 10 unless given."`
@@ -122,6 +122,9 @@ func (k *Keys) at(host string) string {
 // Session is how to reach a device with these keys and this address.
 func (k *Keys) Session(address string) (ofp.Config, error) {
 	c := ofp.Config{TLS: ofp.TLS{CA: k.TLS.CA, Cert: k.TLS.Cert, Key: k.TLS.Key, Peer: k.TLS.ServerName}, Plain: k.Plaintext, Role: ofp.RoleEqual}
+	if !k.Plaintext {
+		c.TLS.Peer = cmp.Or(k.TLS.ServerName, address)
+	}
 	if k.Role == "master" {
 		c.Role = ofp.RoleMaster
 	}

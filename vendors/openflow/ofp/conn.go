@@ -294,6 +294,8 @@ func (o *Conn) read() (received, error) {
 	return received{v, typ, order.Uint32(m[4:]), m[headerLen:]}, nil
 }
 
+var errHungUp = errors.New("the switch closed it")
+
 // peek returns the next n bytes without taking them.
 func (o *Conn) peek(n int) ([]byte, error) {
 	for len(o.in)-o.at < n {
@@ -308,7 +310,7 @@ func (o *Conn) peek(n int) ([]byte, error) {
 		o.in = o.in[:len(o.in)+k]
 		if err != nil && len(o.in) < n {
 			if errors.Is(err, io.EOF) {
-				err = errors.New("the switch closed it")
+				err = errHungUp
 			}
 			return nil, err
 		}

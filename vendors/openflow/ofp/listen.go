@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -112,10 +113,15 @@ func (ln *listener) accept() {
 func (ln *listener) refuse(c net.Conn, err error) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
+	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+	text := host + ": " + untrusted.Text(err.Error(), maxRefusal)
+	if slices.Contains(ln.refused, text) { // it tries again and again
+		return
+	}
 	if len(ln.refused) == maxRefusals {
 		ln.refused = append(ln.refused[:0], ln.refused[1:]...)
 	}
-	ln.refused = append(ln.refused, fmt.Sprintf("%v: %s", c.RemoteAddr(), untrusted.Text(err.Error(), maxRefusal)))
+	ln.refused = append(ln.refused, text)
 }
 
 // refusals are the connections that were refused, for an error message.
@@ -140,13 +146,13 @@ func (ln *listener) greet(c net.Conn) error {
 		}
 		secured = tls.Server(c, conf)
 		if err := secured.HandshakeContext(ctx); err != nil {
-			return err
+			return handshake(err)
 		}
 		c = secured
 	}
 	conn, err := newConn(ctx, c, defaultPatience, Version13)
 	if err != nil {
-		return err
+		return greeting(err, secured != nil)
 	}
 	l, err := ln.find(conn, secured)
 	if err == nil {

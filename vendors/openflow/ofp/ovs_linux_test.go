@@ -168,7 +168,7 @@ func TestOpenVSwitchDials(t *testing.T) {
 	s.Vsctl("set", "bridge", "br1", "protocols=OpenFlow13", "other_config:datapath-id=00000000000000b1")
 	authority := tlstest.New(t)
 	cert, key := authority.Certify("csig")
-	files := TLS{CA: authority.CA, Cert: cert, Key: key}
+	files := TLS{CA: authority.CA, Cert: cert, Key: key, Peer: "switch"}
 	at := freePort(t)
 	var sessions []*Session
 	for _, id := range []uint64{0xb0, 0xb1} {

@@ -61,6 +61,12 @@ func (c *Config) check() error {
 	if c.Plain {
 		return nil
 	}
+	if c.TLS.Peer == "" && c.Connect != "" {
+		c.TLS.Peer, _, _ = net.SplitHostPort(c.Connect)
+	}
+	if c.TLS.Peer == "" {
+		return errors.New("openflow: which certificate is the switch's? Its authority certifies others, too: give the name in it (tls: server_name) or the device's address")
+	}
 	_, err := c.TLS.config(c.Listen != "")
 	if err != nil {
 		return fmt.Errorf("openflow: %w", err)
@@ -233,8 +239,13 @@ func (l *link) missing(cause, last error) error {
 	l.mu.Lock()
 	since := l.since
 	l.mu.Unlock()
-	return fmt.Errorf("openflow: no switch with datapath ID %s has connected to %s since %s%s%s: %w; check the switch's controller address, its datapath ID and how often it tries again: csig waits for the next attempt",
-		hexID(l.cfg.Datapath), l.cfg.Listen, since.UTC().Format(time.RFC3339), text, l.listener.refusals(), cause)
+	refused := l.listener.refusals()
+	check := "check the switch's controller address, its datapath ID and how often it tries again: csig waits for the next attempt"
+	if refused != "" {
+		check = "csig waits for the next attempt"
+	}
+	return fmt.Errorf("openflow: no switch with datapath ID %s has connected to %s since %s%s%s: %w; %s",
+		hexID(l.cfg.Datapath), l.cfg.Listen, since.UTC().Format(time.RFC3339), text, refused, cause, check)
 }
 
 // made notes a connection, in place of the one before.
@@ -276,7 +287,7 @@ func (l *link) change() {
 func (l *link) open(ctx context.Context, c net.Conn) (*Conn, error) {
 	conn, err := newConn(ctx, c, l.cfg.Patience, Version13)
 	if err != nil {
-		return nil, err
+		return nil, greeting(err, !l.cfg.Plain)
 	}
 	if l.cfg.Datapath != 0 && conn.Datapath.ID != l.cfg.Datapath {
 		err = fmt.Errorf("it is datapath %s, and not %s", hexID(conn.Datapath.ID), hexID(l.cfg.Datapath))
@@ -367,7 +378,9 @@ func (l *link) dialOnce(ctx context.Context) (*Conn, error) {
 			return nil, err
 		}
 		secured := tls.Client(c, conf)
-		if err = secured.HandshakeContext(ctx); err == nil {
+		if err = secured.HandshakeContext(ctx); err != nil {
+			err = handshake(err)
+		} else {
 			err = l.cfg.TLS.isPeer(secured.ConnectionState())
 		}
 		if err != nil {

@@ -3,10 +3,12 @@ package ofp
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"math"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -445,12 +447,15 @@ func TestConfigs(t *testing.T) {
 	a := tlstest.New(t)
 	cert, key := a.Certify("csig")
 	files := TLS{CA: a.CA, Cert: cert, Key: key}
+	named := files
+	named.Peer = "switch"
 	for want, cfg := range map[string]Config{
 		"either the switch dials":         {Plain: true},
 		"or csig the switch":              {Plain: true, Listen: "127.0.0.1:0", Connect: "127.0.0.1:1", Datapath: 1},
 		"the datapath ID":                 {Plain: true, Listen: "127.0.0.1:0"},
 		"plain TCP, which has to be":      {Connect: "127.0.0.1:1"},
 		"either TLS":                      {Connect: "127.0.0.1:1", Plain: true, TLS: files},
+		"which certificate is the":        {Listen: "127.0.0.1:0", Datapath: 1, TLS: files},
 		"there is no role 4":              {Connect: "127.0.0.1:1", Plain: true, Role: 4},
 		"csig's certificate":              {Connect: "127.0.0.1:1", TLS: TLS{CA: a.CA, Cert: cert, Key: a.CA}},
 		"the switches' authority":         {Connect: "127.0.0.1:1", TLS: TLS{CA: "/nowhere", Cert: cert, Key: key}},
@@ -474,12 +479,11 @@ func TestTLS(t *testing.T) {
 		peer  string
 		fails string
 	}{
-		{"good", ours.Certify, "", ""},
 		{"good, of the right name", ours.Certify, "switch", ""},
-		{"good, of another name", ours.Certify, "other", "is not that of other"},
-		{"foreign", foreign.Certify, "", "unknown authority"},
-		{"expired", ours.Expire, "", "expired"},
-		{"none", nil, "", "tls: "},
+		{"good, of another name", ours.Certify, "other", "is not that of other but of switch: "},
+		{"foreign", foreign.Certify, "switch", "unknown authority"},
+		{"expired", ours.Expire, "switch", "expired"},
+		{"none", nil, "switch", "tls: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			conf := &tls.Config{InsecureSkipVerify: true, ClientAuth: tls.RequireAnyClientCert}
@@ -532,7 +536,59 @@ func TestTLS(t *testing.T) {
 	}
 	// A switch without TLS is none.
 	s := open(t, Config{Connect: listening(t, func(c net.Conn) { (&peer{id: 1}).serve(c) }), TLS: csig})
-	if text := missing(t, s, soon); !strings.Contains(text, "tls: ") {
+	if text := missing(t, s, soon); !strings.Contains(text, "does not speak TLS there") || !strings.Contains(text, "tls: ") {
+		t.Error(text)
+	}
+}
+
+// TestTLSHost: without a name the certificate has to be that of the host, and the authority's
+// others, csig's own among them, are none.
+func TestTLSHost(t *testing.T) {
+	a := tlstest.New(t)
+	cert, key := a.Certify("csig")
+	for name, refused := range map[string]string{"127.0.0.1": "", "csig": "is not that of 127.0.0.1 but of csig: where that is the switch, set management"} {
+		pair, err := tls.LoadX509KeyPair(a.Certify(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := listening(t, func(c net.Conn) {
+			(&peer{id: 1}).serve(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert}))
+		})
+		s := open(t, Config{Connect: at, TLS: TLS{CA: a.CA, Cert: cert, Key: key}})
+		if refused == "" {
+			await(t, s)
+		} else if text := missing(t, s, soon); !strings.Contains(text, refused) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+// TestTLSRefused has the switch refuse csig's certificate, and want TLS where csig speaks
+// none: the errors name that.
+func TestTLSRefused(t *testing.T) {
+	a, foreign := tlstest.New(t), tlstest.New(t)
+	pair, err := tls.LoadX509KeyPair(a.Certify("127.0.0.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key := a.Certify("csig")
+	authority, err := os.ReadFile(foreign.CA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(authority)
+	at := listening(t, func(c net.Conn) {
+		(&peer{id: 1}).serve(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}))
+	})
+	secured := open(t, Config{Connect: at, TLS: TLS{CA: a.CA, Cert: cert, Key: key}})
+	if text := missing(t, secured, soon); !strings.Contains(text, "refuses csig's certificate") {
+		t.Error(text)
+	}
+	if err := secured.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if text := missing(t, open(t, Config{Connect: at, Plain: true}), soon); !strings.Contains(text, "management: {openflow: {tls: …}} in place of plaintext: true") {
 		t.Error(text)
 	}
 }

@@ -1,11 +1,18 @@
 package ofp
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // TLS names the files (PEM) of a mutual TLS connection. They are read at every
@@ -14,8 +21,8 @@ type TLS struct {
 	CA        string // of the authority that certifies the switches
 	Cert, Key string // csig's own
 
-	// Peer is the name that the switch's certificate has to have, as a DNS name or
-	// its common name; "": any that the authority certifies.
+	// Peer is the name that the switch's certificate has to have, as a DNS name, an IP
+	// address or its common name; "": the host of Config.Connect.
 	Peer string
 }
 
@@ -66,11 +73,49 @@ func verify(s tls.ConnectionState, authority *x509.CertPool, usage x509.ExtKeyUs
 	return err
 }
 
-// isPeer checks the name of a switch whose certificate was verified.
+// isPeer checks the name of a switch whose certificate was verified: the authority
+// certifies others, too, csig among them.
 func (t *TLS) isPeer(s tls.ConnectionState) error {
 	leaf := s.PeerCertificates[0]
-	if t.Peer == "" || leaf.Subject.CommonName == t.Peer || leaf.VerifyHostname(t.Peer) == nil {
+	if leaf.Subject.CommonName == t.Peer || leaf.VerifyHostname(t.Peer) == nil {
 		return nil
 	}
-	return fmt.Errorf("the switch's certificate is not that of %s", t.Peer)
+	names := append([]string{}, leaf.DNSNames...)
+	for _, ip := range leaf.IPAddresses {
+		names = append(names, ip.String())
+	}
+	if cn := leaf.Subject.CommonName; cn != "" && !slices.Contains(names, cn) {
+		names = append(names, cn)
+	}
+	return fmt.Errorf("the switch's certificate is not that of %s but of %s: where that is the switch, set management: {openflow: {tls: {server_name: NAME}}} to one of its names", t.Peer, untrusted.Text(cmp.Or(strings.Join(names, ", "), "no name"), maxNames))
+}
+
+// maxNames bounds what is printed of a certificate's names, in bytes.
+const maxNames = 200
+
+// greeting explains why a connection ended before the switch's first message.
+func greeting(err error, secured bool) error {
+	text := err.Error()
+	switch {
+	case secured && (strings.Contains(text, "tls: ") || errors.Is(err, errHungUp) || errors.Is(err, syscall.ECONNRESET)):
+		return fmt.Errorf("the switch ended it right after the TLS handshake, as one does that refuses csig's certificate (has the switch the authority of that certificate?): %w", err)
+	case !secured && (errors.Is(err, errHungUp) || errors.Is(err, syscall.ECONNRESET)):
+		return fmt.Errorf("%w before its first message: it may want TLS there: management: {openflow: {tls: …}} in place of plaintext: true", err)
+	case !secured && errors.Is(err, ErrMalformed) && strings.Contains(text, "version 21"): // an alert of TLS begins with 21
+		return fmt.Errorf("the switch speaks TLS there: management: {openflow: {tls: …}} in place of plaintext: true, or another port: %w", err)
+	}
+	return err
+}
+
+// handshake explains why there is no TLS.
+func handshake(err error) error {
+	switch header := (tls.RecordHeaderError{}); {
+	case errors.As(err, &header):
+		return fmt.Errorf("the switch does not speak TLS there: have it use TLS (ssl: or pssl: in Open vSwitch), or set plaintext: true: %w", err)
+	case strings.Contains(err.Error(), "remote error: tls: "):
+		return fmt.Errorf("the switch refuses csig's certificate, or what TLS it offers: %w", err)
+	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
+		return fmt.Errorf("the switch ended it during the TLS handshake: it may not speak TLS there, or refuse csig's certificate: %w", err)
+	}
+	return err
 }
