@@ -100,7 +100,7 @@ func startComwareAgent(t *testing.T, dir string) {
 	go func() { ended <- agent.Wait() }()
 	t.Cleanup(func() {
 		_ = agent.Process.Kill()
-		<-ended
+		_ = <-ended // killed
 		if t.Failed() {
 			t.Log(log.String())
 		}

@@ -66,6 +66,9 @@ func mixedFleet(t *testing.T, told bool) *inventory.Fleet {
 			if slices.Contains(openflow.Names, name) {
 				group = fmt.Sprintf(", address: %s-%d, management: {openflow: {plaintext: true, ordinary_vlans: not-parsed}, daemon: {at: here, socket: /run/csig/%[1]s-%[2]d.sock}}", name, i)
 			}
+			if told && p.Offline().ConfigUpdates != nil {
+				group += ", updates: cli, lease: none"
+			}
 			known := told && i > each/2 && p.Open == nil
 			switch native := p.Offline().Traits.Native.Is; {
 			case known && native != "":

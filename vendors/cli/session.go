@@ -213,7 +213,7 @@ func (s *Session) do(ctx context.Context, exchange func() error) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	stop := context.AfterFunc(ctx, func() { s.lose(context.Cause(ctx)) })
+	stop := context.AfterFunc(ctx, func() { _ = s.lose(context.Cause(ctx)) })
 	defer stop()
 	s.wire.start()
 	func() {
@@ -244,7 +244,7 @@ func (s *Session) lose(why error) error {
 		s.dead = why
 	}
 	s.mu.Unlock()
-	s.end()
+	_ = s.end() // why it is lost is the better error
 	return s.Err()
 }
 

@@ -122,12 +122,38 @@ func TestOptIn(t *testing.T) {
 	if res, err := b.driver.Update(t.Context(), to(xge1, 7), time.Minute); err == nil || res.Leased || !strings.Contains(err.Error(), "updates: cli") || b.Running() != before {
 		t.Errorf("%+v, %v", res, err)
 	}
-	if f, err := b.driver.Probe(t.Context()); err != nil || f.Update.Level != vlanrules.Refused || !strings.Contains(f.Update.Reason, "updates: cli") {
-		t.Errorf("%+v, %v", f.Update, err)
+	f, err := b.driver.Probe(t.Context())
+	if why := f.UpdatesRefused(&inventory.Device{}); err != nil || !strings.Contains(why, "updates: cli") {
+		t.Errorf("%s, %v", why, err)
 	}
 	if err := b.driver.Release(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestLines: the change of one bucket writes what the facts say, at most.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.apply(t, plain(xge1))
+	give := func(s uint8, want int) {
+		t.Helper()
+		u := to(xge1, 7)
+		u[0].Intents[0].S = s
+		b.server.Forget()
+		if _, err := b.driver.Update(t.Context(), u, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.server.Lines(); len(got) != want {
+			t.Errorf("%d lines, want %d: %q", len(got), want, got)
+		}
+	}
+	if _, err := b.driver.Update(t.Context(), to(xge1, 7), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	give(8, changeLines)
+	give(7, changeLines-7) // it has been there
+	give(7, 0)
 }
 
 // TestNotInHardware: what the switch configures and has no room for is an error of the port.
@@ -186,9 +212,8 @@ func TestInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := len(b.server.Lines())
-	bucket := uint8(8)
 	for n := 0; n < lines; n += 3 {
-		bucket = 9 + uint8(n)%20
+		bucket := 9 + uint8(n)%20
 		left := n
 		b.server.Set(clitest.Faults{Half: n%2 == 1, Drop: func(string) bool { left--; return left < 0 }})
 		if err := give(bucket); err == nil && n < 5 {

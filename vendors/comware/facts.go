@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/untrusted"
@@ -16,6 +17,14 @@ const (
 	noLease   = "a configuration does not expire: when csig agent dies, the last values stay advertised; lease: none in the fleet file accepts that"
 	untried   = "never run on hardware: whether the outbound stage of a model sees the tag of the wire and takes a VLAN ID marking there is its chip's to say"
 	outerTags = "bridging follows the VID of the outer tag, which is the signal: only with the CSIG tag behind a VLAN tag are they apart"
+)
+
+const (
+	minInterval = 10 * time.Second
+
+	// changeLines is what the change of one bucket gives at most: into system view and back,
+	// a class (4), a behavior (3), the policy (4), and the report that is read back.
+	changeLines = 14
 )
 
 // Rules is the table of a port: its QoS policy. VLAN IDs of classes and behaviors are 1 to
@@ -79,7 +88,11 @@ func traits() vendors.Traits {
 func Offline() vendors.Facts {
 	return vendors.Facts{
 		Platform: "comware", Rules: Rules(), Traits: traits(), Untried: untried,
-		Update:      vlanrules.Verdict{Level: vlanrules.Degraded, Reason: untried + "; each change of a bucket is lines of configuration (updates: cli)"},
+		Update: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: untried},
+		ConfigUpdates: &vendors.ConfigUpdates{
+			Interval: vendors.That(minInterval, assumed("no switch was measured; a change and its read-back are about 15 commands")),
+			Lines:    changeLines,
+		},
 		Wide:        vendors.Refusal("VLAN tags have 4 bytes: classes do not see the rest of a wide tag"),
 		Strip:       vendors.Refusal(noStrip),
 		Lease:       vendors.Refusal(noLease),
@@ -119,9 +132,6 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		return f, err
 	}
 	f.Identity = identity(lines)
-	if !d.cfg.Updates {
-		f.Update = vendors.Refusal(notAllowed)
-	}
 	for i := range v.ports {
 		p := &v.ports[i]
 		if strings.HasPrefix(p.name, "Vlan-interface") || strings.HasPrefix(p.name, "NULL") || strings.HasPrefix(p.name, "LoopBack") {

@@ -179,10 +179,7 @@ func (l *lab) state(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var lines []string
-	for _, name := range v.records() {
-		lines = append(lines, name)
-	}
+	lines := v.records()
 	for name, list := range v.policies {
 		for i, p := range list {
 			lines = append(lines, fmt.Sprintf("%s %d %v %v %v", name, i, p, v.classes[p.class], v.behaviors[p.behavior]))
