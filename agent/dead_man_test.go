@@ -14,43 +14,45 @@ import (
 	"github.com/csig-agent/csig/vendors"
 )
 
-// withDeadMan is a device with a dead-man of its own, by a timer that runs whatever csig does.
+// withDeadMan is a device with a dead-man of its own, by a clock that runs whatever csig does.
 type withDeadMan struct {
 	*recorder
-	timer   *time.Timer
+	at      time.Time // when it fires; zero: it is not armed
 	after   time.Duration
-	fired   bool
 	broken  bool // it never fires
 	arms    int
 	renewed int
-	err     error // of a renewal
+}
+
+// fired is what the device has done by now.
+func (g *withDeadMan) fired() bool {
+	fired := !g.broken && !g.at.IsZero() && !time.Now().Before(g.at)
+	g.written = g.written && !fired
+	return fired
 }
 
 func (g *withDeadMan) ArmDeadMan(_ context.Context, after time.Duration) (time.Duration, error) {
 	g.arms++
-	g.after, g.fired = after.Round(time.Second)+time.Second, false // its clock has seconds
-	if g.timer != nil {
-		g.timer.Stop()
-	}
-	if !g.broken {
-		g.timer = time.AfterFunc(g.after, func() { g.fired, g.written = true, false })
-	}
+	g.after = after.Round(time.Second) + time.Second // its clock has seconds
+	g.at = time.Now().Add(g.after)
 	return g.after, nil
 }
 
 func (g *withDeadMan) RenewDeadMan(context.Context) error {
-	switch {
-	case g.err != nil:
-		return g.err
-	case g.fired:
+	if g.fired() {
 		return fmt.Errorf("no such timer: %w", vendors.ErrDeadManFired)
 	}
 	g.renewed++
-	g.timer.Reset(g.after)
+	g.at = time.Now().Add(g.after)
 	return nil
 }
 
-func (g *withDeadMan) DeadManFired(context.Context) (bool, error) { return g.fired, nil }
+func (g *withDeadMan) DeadManFired(context.Context) (bool, error) { return g.fired(), nil }
+
+func (g *withDeadMan) Look(ctx context.Context) (vendors.DataPlane, error) {
+	g.fired()
+	return g.recorder.Look(ctx)
+}
 
 // deadManTest is an agent of such a device that has not run yet.
 func deadManTest(t *testing.T, src *script) (*Agent, *withDeadMan) {
@@ -66,11 +68,6 @@ func deadManTest(t *testing.T, src *script) (*Agent, *withDeadMan) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if g.timer != nil {
-			g.timer.Stop()
-		}
-	})
 	return a, g
 }
 
@@ -108,8 +105,8 @@ func TestDeadManIsProved(t *testing.T) {
 		}
 		cycles(t, a, 1200)
 		s = a.Status()
-		if g.arms != 2 || g.renewed < 5 || g.fired || s.DeadMan.Fired != 0 || s.DataPlane != api.DataPlaneLeased || len(g.updates) == 0 {
-			t.Errorf("armed %d times, renewed %d times, fired %t; %s", g.arms, g.renewed, g.fired, s.DataPlane)
+		if g.arms != 2 || g.renewed < 5 || g.fired() || s.DeadMan.Fired != 0 || s.DataPlane != api.DataPlaneLeased || len(g.updates) == 0 {
+			t.Errorf("armed %d times, renewed %d times, fired %t; %s", g.arms, g.renewed, g.fired(), s.DataPlane)
 		}
 	})
 }
@@ -139,8 +136,8 @@ func TestDeadManOfStoppedAgent(t *testing.T) {
 		renewed := g.renewed
 		src.stop = g.after + time.Second // SIGSTOP: nothing of this process runs, and time passes
 		cycles(t, a, 1)
-		if !g.fired || g.renewed != renewed || g.written {
-			t.Fatalf("fired %t, renewed %d times while stopped", g.fired, g.renewed-renewed)
+		if !g.fired() || g.renewed != renewed || g.written {
+			t.Fatalf("fired %t, renewed %d times while stopped", g.fired(), g.renewed-renewed)
 		}
 		src.stop, g.blind = 0, errors.New("it cannot be looked at")
 		n := len(g.updates)
@@ -153,8 +150,8 @@ func TestDeadManOfStoppedAgent(t *testing.T) {
 			t.Errorf("while ports are at their fallback: %s, last error %q", s.DataPlane, s.Cycle.LastError)
 		}
 		cycles(t, a, 1)
-		if s := a.Status(); s.DeadMan.Fired != 1 || g.fired || !g.written || len(g.updates) == n || g.arms != 3 {
-			t.Errorf("running again: %+v, fired %t, written %t, armed %d times, %d updates more", s.DeadMan, g.fired, g.written, g.arms, len(g.updates)-n)
+		if s := a.Status(); s.DeadMan.Fired != 1 || g.fired() || !g.written || len(g.updates) == n || g.arms != 3 {
+			t.Errorf("running again: %+v, fired %t, written %t, armed %d times, %d updates more", s.DeadMan, g.fired(), g.written, g.arms, len(g.updates)-n)
 		}
 	})
 }
@@ -184,8 +181,8 @@ func TestDeadManWithoutCounters(t *testing.T) {
 		g.release = errors.New("the session hangs") // nor can the agent withdraw anything
 		src.device = errors.New("no counters")
 		cycles(t, a, int(g.after/interval)+1)
-		if !g.fired || g.written {
-			t.Errorf("fired %t, written %t", g.fired, g.written)
+		if !g.fired() || g.written {
+			t.Errorf("fired %t, written %t", g.fired(), g.written)
 		}
 	})
 }

@@ -103,7 +103,7 @@ func TestEveryCommandHasExamplesThatParse(t *testing.T) {
 func TestTextFlagsAreCompleted(t *testing.T) {
 	free := map[string]string{
 		"device": "a name of the fleet file", "dst": "an address", "interface": "a name", "note": "a sentence", "tpid": "a number", "wide-tpid": "a number",
-		"vlan": "numbers", "socket": "a path that the agent chose", "socket-group": "a name or a number", "listen": "an address", "output": "a new file",
+		"vlan": "numbers", "socket": "a path that the agent chose", "socket-group": "a name or a number", "listen": "an address", "sflow": "an address", "output": "a new file",
 		"model": "as the switch reports it", "line-card": "as its maker calls it", "asic": "as its maker calls it", "version": "as the switch reports it",
 		"tcam-profile": "as the switch calls it", "config-hash": "a hash", "restart": "a command",
 	}
