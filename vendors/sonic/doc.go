@@ -1,6 +1,7 @@
 // Package sonic is the driver for switches that run SONiC: compare-and-replace
 // (draft-00 §6.4) by egress ACL entries that P4Orch, a part of orchagent,
-// programs. It talks to the switch's Redis, on the switch or through SSH.
+// programs. It talks to the switch's Redis and, since SONiC 202605, to orchagent's ZeroMQ
+// socket, on the switch or through SSH.
 //
 // It was never run on hardware. What it relies on was read in the projects'
 // own text, or is assumed:
@@ -9,13 +10,31 @@
 // otherwise:
 //
 //   - P4Orch takes rows of APPL_DB's P4RT_TABLE through a ConsumerStateTable
-//     (orchagent/orchdaemon.cpp, orchagent/p4orch/p4orch.cpp) up to 202511. Since
-//     202605 it is a ZmqOrch that listens at ipc:///zmq_swss/p4orch_zmq_swss_ep
-//     and reads no Redis channel: the driver finds no subscriber of
-//     P4RT_TABLE_CHANNEL and refuses.
+//     (orchagent/orchdaemon.cpp, orchagent/p4orch/p4orch.cpp) up to 202511. In 202605 and
+//     master it is a ZmqOrch behind a REP socket, always, at
+//     ipc:///zmq_swss/p4orch_zmq_swss_ep (orchagent/orchdaemon.h; no option of orchagent, -q
+//     and -z among them, and no field of CONFIG_DB has to do with it), and subscribes no Redis
+//     channel of that table. The folder is the host's, too (sonic-buildimage
+//     rules/docker-orchagent.mk). The driver goes by P4RT_TABLE_CHANNEL's subscriber where
+//     there is one, and by what answers at the socket otherwise.
+//   - A message there is sonic-swss-common's BinarySerializer (common/binaryserializer.h):
+//     size_t lengths of the machine, which are 64 bits and least significant byte first on
+//     amd64 and arm64. What it cannot read ends orchagent; a message of another table, or
+//     without a row, is never answered, and nothing after it (common/zmqserver.cpp,
+//     mqPollThread). So the driver sends nothing before Redis' INFO has arch_bits:64.
+//   - P4Orch takes a message's rows in their order, stops at the first failure
+//     (SWSS_RC_NOT_EXECUTED for the rest), and answers all of them in one message, with the
+//     status and its text as the first field of each (orchagent/p4orch/p4orch.cpp, doTask;
+//     orchagent/response_publisher.cpp, publish and flush). Nothing but P4Orch writes
+//     P4RT_TABLE then, what it has (dbPersistence is false), so that a row that was refused is
+//     as it was before.
+//   - A REP socket takes from its connections in turn, and keeps what it has received from
+//     one that is gone (libzmq 4.3.4, tried): after a connection was lost the driver sends two
+//     rows that P4Orch refuses, and reads the rows when both are answered. orchagent logs
+//     "Failed to find P4Orch Manager for key ACL_CSIG_NO_TABLE:{}" for each.
 //   - A producer adds the key to P4RT_TABLE_KEY_SET, writes the row to
 //     _P4RT_TABLE:KEY and publishes on P4RT_TABLE_CHANNEL@0; a deletion is noted in
-//     P4RT_TABLE_DEL_SET (sonic-swss-common common/producerstatetable.cpp,
+//     P4RT_TABLE_DEL_SET, up to 202511 (sonic-swss-common common/producerstatetable.cpp,
 //     consumerstatetable.cpp, consumer_state_table_pops.lua, table.h). Keys are
 //     fetched with SPOP, in no order: what has to be in order waits for answers.
 //   - The key is the ACL table's name and JSON of the matches and the priority;
@@ -99,10 +118,14 @@
 //     takes any answer on the channel for one to its own request
 //     (sonic/response_handler.cc). The driver does not write while anybody else
 //     listens there, which also keeps out a second csig: it looks before
-//     and after it has begun to listen itself.
+//     and after it has begun to listen itself. Over ZeroMQ p4rt_app's answers are on its own
+//     connection; it still listens for those about VRFs (p4rt_app/p4rt.cc), and so the driver
+//     looks there. csig itself goes on listening where it did, to be seen.
 //
-// Assumed, and the SAI vendor's to keep:
+// Assumed, and the SAI vendor's to keep but for the first:
 //
+//   - that Redis and orchagent of one image have words of one length (their containers are
+//     built for one architecture);
 //   - that an egress ACL table can be bound to the switch with these fields at all,
 //     and its entries set the outer VID, though the table's list of actions does not
 //     have that (the driver reports the refusal where not);

@@ -1,6 +1,7 @@
 package sonic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+	"github.com/csig-agent/csig/vendors/sonic/sonicmq"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -20,6 +22,8 @@ type Config struct {
 	Patience time.Duration
 
 	Now func() time.Time // nil: time.Now
+
+	Endpoint string // of orchagent's ZeroMQ socket on the switch; "" is sonicmq.Endpoint
 }
 
 // DefaultPatience is how long orchagent may take for one operation. It works on
@@ -35,7 +39,8 @@ const recheck = 10 * time.Second
 type Driver struct {
 	cfg     Config
 	db      *sonicdb.Client
-	session *orchSession // nil until something is to be written
+	session *orchSession          // nil until something is to be written
+	parked  *sonicdb.Subscription // the subscription of an earlier session, or nil
 
 	setup    *vendors.Setup // what the switch is to have; nil until Apply or the first Update
 	seen     *view          // last; nil until Observe or Apply
@@ -79,6 +84,7 @@ func Open(cfg Config) *Driver {
 	if cfg.Patience == 0 {
 		cfg.Patience = DefaultPatience
 	}
+	cfg.Endpoint = cmp.Or(cfg.Endpoint, sonicmq.Endpoint)
 	return &Driver{cfg: cfg, db: cfg.Redis, acked: map[string]row{}, noted: map[string]bool{}, settle: settleTime}
 }
 
@@ -86,15 +92,33 @@ func Open(cfg Config) *Driver {
 // Release comes first where the signal ends.
 func (d *Driver) Close() error {
 	d.hangUp()
+	d.leave()
 	return d.db.Close()
 }
 
+// hangUp ends the session. Over ZeroMQ the subscription holds no answers and stays: another
+// csig sees it, and so does this one at its next session, which Redis may not have noticed
+// the end of.
 func (d *Driver) hangUp() {
-	if d.session != nil {
-		d.session.sub.Close()
-		d.session = nil
+	if s := d.session; s != nil {
+		if d.session = nil; s.overMQ() {
+			d.parked = s.sub
+		} else {
+			s.sub.Close()
+		}
+		if s.wire != nil {
+			s.wire.close()
+		}
 	}
 	d.known.Doubt()
+}
+
+// leave ends what hangUp has left.
+func (d *Driver) leave() {
+	if d.parked != nil {
+		d.parked.Close()
+		d.parked = nil
+	}
 }
 
 // Observe reads back the setup: the record in STATE_DB, and what of it is not so.
@@ -216,7 +240,7 @@ func (d *Driver) make(ctx context.Context, seen *view) error {
 }
 
 // run carries out chains, and makes the rows of what was refused in APPL_DB what
-// orchagent has: its consumer has put there what was asked for, and P4Orch leaves it
+// orchagent has: up to 202511 its consumer has put there what was asked for, and P4Orch leaves it
 // (p4rt_app did the same, sonic-pins p4rt_app/sonic/response_handler.cc, RestoreApplDb).
 // After an error nothing is known of the switch.
 func (d *Driver) run(ctx context.Context, chains []*chain) error {
@@ -243,6 +267,9 @@ func (d *Driver) runWindow(ctx context.Context, chains []*chain, window int) err
 			d.acked[op.key] = nil
 			cmds = append(cmds, []string{sonicdb.Appl, "DEL", rows + op.key}, []string{sonicdb.ApplState, "DEL", rows + op.key})
 			continue
+		}
+		if d.session.overMQ() {
+			continue // nothing but P4Orch has written it
 		}
 		cmds = append(cmds, []string{sonicdb.Appl, "MULTI"}, []string{sonicdb.Appl, "DEL", rows + op.key},
 			append([]string{sonicdb.Appl, "HSET", rows + op.key}, op.was.words()...), []string{sonicdb.Appl, "EXEC"})

@@ -23,7 +23,7 @@ const (
 func Offline() vendors.Facts {
 	f := facts()
 	f.Notes = append(f.Notes, inAggregates+" and a SAI that can change the TPID of aggregates (LAG_TPID_CAPABLE): all of it is seen, and said, once the switch is asked",
-		"assumed from the platform, not probed: SONiC 202205 to 202511, whose orchagent takes P4RT_TABLE from Redis, with p4rt_app stopped")
+		"assumed from the platform, not probed: SONiC 202205 to 202605, whose orchagent takes P4RT_TABLE from Redis or, since 202605, over ZeroMQ, with p4rt_app stopped")
 	return f
 }
 
@@ -123,7 +123,10 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		refuse("syncd does not work synchronously (CONFIG_DB DEVICE_METADATA|localhost synchronous_mode is disable), so that orchagent's answers say nothing of the ASIC: config synchronous_mode enable, and restart swss")
 	}
 	if d.session == nil {
-		err = d.checkListeners(ctx)
+		mq, err := d.checkListeners(ctx)
+		if mq != nil {
+			mq.Close()
+		}
 		var perm *vendors.PermanentError
 		switch {
 		case errors.Is(err, errStarting):
@@ -224,7 +227,7 @@ func traits() vendors.Traits {
 	vendor := assumed("SAI vendors differ; none was at hand")
 	port := read("sonic-net/sonic-buildimage src/sonic-yang-models/yang-models/sonic-port.yang, leaf tpid")
 	return vendors.Traits{
-		Access:   vendors.That("Redis: P4RT_TABLE of APPL_DB, and CONFIG_DB", read("sonic-net/sonic-swss orchagent/p4orch/p4orch.cpp, P4Orch (202205 to 202511)")),
+		Access:   vendors.That("Redis: P4RT_TABLE of APPL_DB, and CONFIG_DB; since 202605 P4RT_TABLE over ZeroMQ", read("sonic-net/sonic-swss orchagent/p4orch/p4orch.cpp, P4Orch (202205 to 202511: Orch; 202605 and master: ZmqOrch)")),
 		MatchVID: vendors.That(vendors.MatchTernary, fields),
 		MatchPCP: vendors.That(vendors.MatchTernary, fields),
 		MatchDEI: vendors.That(vendors.MatchTernary, fields),
@@ -236,7 +239,7 @@ func traits() vendors.Traits {
 		VLANs:    vendors.That(0, assumed("the table sees the outer tag alone")),
 		VIDs:     vendors.That(vendors.VIDs{First: 1, Last: 4094}, assumed("those of IEEE 802.1Q; an ASIC may keep some for its routed ports")),
 		Table:    vendors.That(vendors.Table{Sharers: "every other ACL table of the ASIC's TCAM"}, assumed("CRM of COUNTERS_DB tells how much is left, once the table is there")),
-		Txn:      vendors.That(vendors.TxnEntry, read("sonic-net/sonic-swss-common common/consumer_state_table_pops.lua: rows are taken from a set, in no order")),
+		Txn:      vendors.That(vendors.TxnEntry, read("sonic-net/sonic-swss-common common/consumer_state_table_pops.lua: rows are taken from a set, in no order; over ZeroMQ in that of the message, one after the other (sonic-swss orchagent/p4orch/p4orch.cpp, doTask)")),
 		Revert:   vendors.That("", read("sonic-net/sonic-utilities config/main.py: checkpoints and rollback are of CONFIG_DB, and asked for")),
 		Survives: vendors.That(false, read("sonic-net/sonic-buildimage files/scripts/swss.sh: APPL_DB is flushed at a cold start. That is of the entries: the TPIDs in CONFIG_DB survive where it was saved")),
 

@@ -12,27 +12,54 @@ import (
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+	"github.com/csig-agent/csig/vendors/sonic/sonicmq"
 )
 
-// listen opens the session with orchagent. It refuses where no process reads P4RT_TABLE
-// from Redis, and where another client waits for the answers.
+// listen opens the session with orchagent. It refuses where no process takes
+// P4RT_TABLE, and where another client writes it.
 func (d *Driver) listen(ctx context.Context) error {
 	if d.session != nil {
-		return nil
+		if !d.session.lost() {
+			return nil
+		}
+		d.hangUp()
+	}
+	if d.parked != nil && !drain(d.parked) {
+		d.leave()
 	}
 	id, err := d.applID(ctx)
 	if err != nil {
 		return err
 	}
-	if err := d.checkListeners(ctx); err != nil {
-		return err
-	}
-	sub, err := d.db.Subscribe(ctx, responses, sonicdb.Appl, sonicdb.ApplState)
+	mq, err := d.checkListeners(ctx)
 	if err != nil {
+		d.leave()
 		return err
 	}
-	d.session = &orchSession{db: d.db, sub: sub, channel: channelOf(id), patience: d.cfg.Patience, now: d.cfg.Now}
-	err = d.checkListeners(ctx) // of two that begin together, each sees the other now
+	sub := d.parked
+	if d.parked = nil; sub == nil {
+		sub, err = d.db.Subscribe(ctx, responses, sonicdb.Appl, sonicdb.ApplState)
+	}
+	if err != nil {
+		if mq != nil {
+			mq.Close()
+		}
+		return err
+	}
+	d.session = &orchSession{sub: sub, patience: d.cfg.Patience, now: d.cfg.Now}
+	if mq != nil {
+		d.session.wire = mqWire{mq}
+	} else {
+		d.session.wire = &redisWire{db: d.db, sub: sub, channel: channelOf(id)}
+	}
+	if _, err := d.checkListeners(ctx); err != nil { // of two that begin together, each sees the other now
+		d.hangUp()
+		d.leave()
+		return err
+	}
+	if mq != nil {
+		err = d.fence(ctx)
+	}
 	if err == nil {
 		err = d.waitStable(ctx)
 	}
@@ -65,8 +92,9 @@ func channelOf(id int) string { return p4rtTable + "_CHANNEL@" + strconv.Itoa(id
 // orchState is what the databases tell of orchagent.
 type orchState struct {
 	channel     string // that wakes P4Orch
-	p4rt, ports int    // how many take rows of P4RT_TABLE, and of PORT_TABLE
+	p4rt, ports int    // how many take rows of P4RT_TABLE, and of PORT_TABLE, from Redis
 	waiting     int    // how many wait for answers, we among them
+	p4rtApp     int    // how many wait for answers to what p4rt_app alone asks
 	ready       bool   // it has made its ports, and answers
 }
 
@@ -92,7 +120,7 @@ func (d *Driver) orchagent(ctx context.Context) (orchState, error) {
 		return orchState{}, err
 	}
 	p4rt, ports := channelOf(id), "PORT_TABLE_CHANNEL@"+strconv.Itoa(id)
-	answers, err := d.db.All(ctx, []string{sonicdb.Appl, "PUBSUB", "NUMSUB", p4rt, ports, responses}, []string{sonicdb.Appl, "EXISTS", portInit})
+	answers, err := d.db.All(ctx, []string{sonicdb.Appl, "PUBSUB", "NUMSUB", p4rt, ports, responses, appResponses}, []string{sonicdb.Appl, "EXISTS", portInit})
 	if err != nil {
 		return orchState{}, err
 	}
@@ -100,7 +128,7 @@ func (d *Driver) orchagent(ctx context.Context) (orchState, error) {
 	if err != nil {
 		return orchState{}, fmt.Errorf("PUBSUB NUMSUB: %w", err)
 	}
-	return orchState{channel: p4rt, p4rt: n[p4rt], ports: n[ports], waiting: n[responses], ready: answers[1] == int64(1)}, nil
+	return orchState{channel: p4rt, p4rt: n[p4rt], ports: n[ports], waiting: n[responses], p4rtApp: n[appResponses], ready: answers[1] == int64(1)}, nil
 }
 
 // applID is the number of APPL_DB.
@@ -112,44 +140,58 @@ func (d *Driver) applID(ctx context.Context) (int, error) {
 	return layout.ID(sonicdb.Appl)
 }
 
-// checkListeners checks that P4Orch takes rows from Redis, and that no other client
-// writes them.
-func (d *Driver) checkListeners(ctx context.Context) error {
-	o, err := d.orchagent(ctx)
-	for end := d.cfg.Now().Add(d.cfg.Patience); err == nil && o.onlyPorts() && o.ready && d.cfg.Now().Before(end); {
-		// A warm restart finds its ports made, and subscribes one table after the other.
-		if err = wait(ctx, orchPause); err == nil {
-			o, err = d.orchagent(ctx)
+// checkListeners checks that P4Orch takes rows, and that no other client writes them. Where
+// it takes them over ZeroMQ and the session does not have that connection, it is returned.
+func (d *Driver) checkListeners(ctx context.Context) (mq *sonicmq.Conn, err error) {
+	defer func() {
+		if err != nil && mq != nil {
+			mq.Close()
+			mq = nil
 		}
+	}()
+	o, err := d.orchagent(ctx)
+	over := d.session.overMQ()
+	if err == nil && !over && o.onlyPorts() && o.ready {
+		mq, o, err = d.findMQ(ctx)
 	}
 	if err != nil {
-		return err
+		return mq, err
 	}
+	over = over || mq != nil
 	others, ours := o.waiting, 0
-	if d.session != nil {
+	if d.session != nil || d.parked != nil {
 		others, ours = others-1, 1
+	}
+	if over {
+		others += o.p4rtApp
 	}
 	switch {
 	case o.running() && !o.ready:
-		return errStarting
-	case o.onlyPorts():
-		return &vendors.PermanentError{Err: errors.New("its orchagent does not take P4RT_TABLE from Redis: SONiC 202605 and later take it over ZeroMQ (ipc:///zmq_swss/p4orch_zmq_swss_ep), which csig does not speak, and images without P4Orch not at all; csig needs 202205 to 202511")}
+		return mq, errStarting
+	case over && o.p4rt > 0:
+		return mq, fmt.Errorf("a process listens to %s since csig opened orchagent's ZeroMQ socket: csig looks again", o.channel)
+	case over && o.ports > 0: // there
 	case o.p4rt == 0:
-		return d.noListener(ctx, o.channel)
+		return mq, d.noListener(ctx, o.channel)
 	case o.p4rt > 1:
-		return &vendors.PermanentError{Err: fmt.Errorf("%d programs listen to %s: they would take rows from each other", o.p4rt, o.channel)}
-	case others > 0:
-		answers, err := d.db.Do(ctx, []string{sonicdb.Appl, "CLIENT", "LIST", "TYPE", "pubsub"})
-		if err != nil {
-			return err
-		}
-		list, _ := redis.String(answers[0], nil) // "" where Redis has no such command
-		if strings.Count(list, " name="+sonicdb.ClientName+" ") >= others+ours {
-			return &vendors.PermanentError{Err: errOtherCSIG}
-		}
-		return &vendors.PermanentError{Err: fmt.Errorf("another program waits for orchagent's answers on %s, most likely p4rt_app, which takes P4RT_TABLE for its own and fails over answers to others: stop it (config feature state p4rt disabled)", responses)}
+		return mq, &vendors.PermanentError{Err: fmt.Errorf("%d programs listen to %s: they would take rows from each other", o.p4rt, o.channel)}
 	}
-	return nil
+	if others == 0 {
+		return mq, nil
+	}
+	answers, err := d.db.Do(ctx, []string{sonicdb.Appl, "CLIENT", "LIST", "TYPE", "pubsub"})
+	if err != nil {
+		return mq, err
+	}
+	list, _ := redis.String(answers[0], nil) // "" where Redis has no such command
+	if strings.Count(list, " name="+sonicdb.ClientName+" ") >= others+ours {
+		return mq, &vendors.PermanentError{Err: errOtherCSIG}
+	}
+	channel := responses
+	if over && o.p4rtApp > 0 {
+		channel = appResponses
+	}
+	return mq, &vendors.PermanentError{Err: fmt.Errorf("another program waits for orchagent's answers on %s, most likely p4rt_app, which takes P4RT_TABLE for its own and fails over answers to others: stop it (config feature state p4rt disabled)", channel)}
 }
 
 // noListener is the error of a switch where no process takes P4RT_TABLE: it names

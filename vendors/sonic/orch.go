@@ -1,7 +1,6 @@
 package sonic
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,21 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
-)
-
-// What a ProducerStateTable uses (sonic-swss-common common/table.h,
-// common/producerstatetable.cpp and common/consumer_state_table_pops.lua): the
-// keys that wait, those of them that are to be deleted first, the rows that wait,
-// and the channel that wakes the consumer.
-const (
-	keySet    = p4rtTable + "_KEY_SET"
-	delSet    = p4rtTable + "_DEL_SET"
-	waiting   = "_" + p4rtTable + ":" // getStateHashPrefix and the key
-	rows      = p4rtTable + ":"
-	responses = "APPL_DB_" + p4rtTable + "_RESPONSE_CHANNEL" // orchagent/response_publisher.cpp
 )
 
 // The statuses of orchagent that csig tells apart (orchagent/return_code.h).
@@ -94,21 +79,6 @@ type rowOp struct {
 	was row    // what orchagent has where it refuses; nil: nothing
 }
 
-// setRows is what a ProducerStateTable sends for the rows of one batch: all of it
-// or nothing, as its Lua scripts do.
-func setRows(channel string, batch []rowOp) [][]string {
-	out := [][]string{{sonicdb.Appl, "MULTI"}}
-	for _, op := range batch {
-		out = append(out, []string{sonicdb.Appl, "SADD", keySet, op.key})
-		if op.to == nil {
-			out = append(out, []string{sonicdb.Appl, "SADD", delSet, op.key}, []string{sonicdb.Appl, "DEL", waiting + op.key})
-			continue
-		}
-		out = append(out, append([]string{sonicdb.Appl, "HSET", waiting + op.key}, op.to.words()...))
-	}
-	return append(out, []string{sonicdb.Appl, "PUBLISH", channel, "G"}, []string{sonicdb.Appl, "EXEC"})
-}
-
 // chain is operations that have to be carried out in their order, each only
 // when the one before was.
 type chain struct {
@@ -136,10 +106,9 @@ const orchWindow = 64
 
 // orchSession is a session with orchagent: rows go out, answers come in.
 type orchSession struct {
-	db       *sonicdb.Client
-	sub      *sonicdb.Subscription
-	channel  string        // that wakes P4Orch
-	patience time.Duration // for one answer
+	wire
+	sub      *sonicdb.Subscription // of the answers' channel: it shows that this csig is here
+	patience time.Duration         // for one answer
 	now      func() time.Time
 }
 
@@ -194,14 +163,14 @@ func (x *exchange) send(ctx context.Context) error {
 		return nil
 	}
 	var batch []rowOp
+	due := x.now().Add(x.patience)
 	for _, c := range next {
 		op := c.ops[c.done]
 		batch, x.under[op.key] = append(batch, op), c
 		c.tries++
-		c.due = x.now().Add(x.patience)
+		c.due = due
 	}
-	_, err := x.db.All(ctx, setRows(x.channel, batch)...)
-	return err
+	return x.wire.send(ctx, batch)
 }
 
 // lateMessages is how many messages are looked at after an answer is late.
@@ -223,14 +192,18 @@ func (x *exchange) receive(ctx context.Context) error {
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
-	case msg, ok := <-x.sub.C:
+	case msg, ok := <-x.answers():
 		if !ok {
-			return errors.New("the switch's Redis: the connection on which answers come was lost")
+			return x.why()
 		}
-		if r, err := parseResponse(msg); err == nil { // else it is not orchagent's
-			x.answered(&r)
+		rs, last, err := x.parse(msg)
+		for i := range rs {
+			x.answered(&rs[i])
 		}
-		return nil
+		if last {
+			x.unanswered()
+		}
+		return err
 	case <-late.C:
 		return x.giveUp(ctx)
 	case <-ctx.Done():
@@ -260,6 +233,15 @@ func (x *exchange) answered(r *response) {
 	}
 }
 
+// unanswered ends what no answer will come for any more.
+func (x *exchange) unanswered() {
+	for key, c := range x.under {
+		delete(x.under, key)
+		x.silent = true
+		c.err, c.unknown = fmt.Errorf("%w for this row in its answer to several: it is not known what came of it", ErrSilent), true
+	}
+}
+
 // giveUp takes back what orchagent was too late for. What it has not fetched is
 // not carried out any more; the outcome of what it has fetched is unknown.
 func (x *exchange) giveUp(ctx context.Context) error {
@@ -269,22 +251,14 @@ func (x *exchange) giveUp(ctx context.Context) error {
 		return nil
 	}
 	x.silent = true
-	cmds := [][]string{{sonicdb.Appl, "MULTI"}}
-	for _, key := range keys {
-		cmds = append(cmds, []string{sonicdb.Appl, "SREM", keySet, key}, []string{sonicdb.Appl, "SREM", delSet, key}, []string{sonicdb.Appl, "DEL", waiting + key})
-	}
-	answers, err := x.db.All(ctx, append(cmds, []string{sonicdb.Appl, "EXEC"})...)
+	withdrawn, err := x.withdraw(ctx, keys)
 	if err != nil {
 		return err
-	}
-	removed, err := redis.Ints(answers[len(answers)-1], nil)
-	if err != nil || len(removed) != 3*len(keys) {
-		return fmt.Errorf("EXEC: %w", cmp.Or(err, errors.ErrUnsupported))
 	}
 	for i, key := range keys {
 		c := x.under[key]
 		delete(x.under, key)
-		if removed[3*i] == 1 {
+		if withdrawn[i] {
 			c.err = fmt.Errorf("%w for %v: the change is taken back", ErrSilent, x.patience)
 			continue
 		}
@@ -293,18 +267,21 @@ func (x *exchange) giveUp(ctx context.Context) error {
 	return nil
 }
 
-// lost tells whether the connection on which answers come has ended. Messages of
-// others that wait there are dropped, as many as may have come since the last cycle.
-func (t *orchSession) lost() bool {
+// lost tells whether a connection has ended, or is of no use. Messages of others that wait
+// at Redis are dropped, as many as may have come since the last cycle.
+func (t *orchSession) lost() bool { return t.wire.lost() || !drain(t.sub) }
+
+// drain drops what waits, and reports whether the subscription holds.
+func drain(sub *sonicdb.Subscription) bool {
 	for range lateMessages {
 		select {
-		case _, ok := <-t.sub.C:
+		case _, ok := <-sub.C:
 			if !ok {
-				return true
+				return false
 			}
 		default:
-			return false
+			return true
 		}
 	}
-	return false
+	return true
 }

@@ -25,23 +25,6 @@ import (
 func TestNotOurs(t *testing.T) {
 	t.Parallel()
 	s := setupOf(quantize.Draft00, "Ethernet0")
-	t.Run("ZeroMQ", func(t *testing.T) {
-		l := newLab(t, sonictest.R202605, "Ethernet0")
-		l.patience = 200 * time.Millisecond
-		l.open()
-		var perm *vendors.PermanentError
-		if err := l.Apply(t.Context(), s); !errors.As(err, &perm) || !strings.Contains(err.Error(), "ZeroMQ") {
-			t.Errorf("%v", err)
-		}
-		f, err := l.Probe(t.Context())
-		if err != nil || f.Update.Level != vlanrules.Refused || !strings.Contains(f.Update.Reason, "202605") {
-			t.Errorf("%+v, %v", f.Update, err)
-		}
-		l.clean()
-		if got := l.sw.Redis.Hash(4, "PORT|Ethernet0")["tpid"]; got != "" {
-			t.Errorf("TPID %q", got)
-		}
-	})
 	t.Run("p4rt_app", func(t *testing.T) {
 		l := newLab(t, sonictest.R202311, "Ethernet0")
 		c, err := redis.Dial("unix", l.sw.Redis.Socket)

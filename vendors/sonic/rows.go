@@ -216,7 +216,7 @@ func sorted(t vlanrules.Table) vlanrules.Table {
 	return t
 }
 
-// response is one answer of orchagent: ResponsePublisher::publish sends, over a
+// response is one answer of orchagent, to one row. Up to 202511 ResponsePublisher::publish sends, over a
 // NotificationProducer, a JSON array of the status, the row's key, "err_str" and
 // the message, and then the fields that were asked for, none for a deletion
 // (orchagent/response_publisher.cpp; sonic-swss-common common/json.cpp).
@@ -236,9 +236,13 @@ func parseResponse(msg []byte) (response, error) {
 	if len(list) < 4 || len(list)%2 != 0 || list[2] != "err_str" {
 		return response{}, fmt.Errorf("%d words, without a status, a key and an err_str at their beginning", len(list))
 	}
-	r := response{status: StatusError{untrusted.Text(list[0], 64), untrusted.Text(list[3], 512)}, key: list[1], fields: row{}}
+	fields := row{}
 	for i := 4; i < len(list); i += 2 {
-		r.fields[list[i]] = list[i+1]
+		fields[list[i]] = list[i+1]
 	}
-	return r, nil
+	return newResponse(list[0], list[1], list[3], fields), nil
+}
+
+func newResponse(status, key, message string, fields row) response {
+	return response{status: StatusError{untrusted.Text(status, 64), untrusted.Text(message, 512)}, key: key, fields: fields}
 }

@@ -82,7 +82,8 @@ func Script(have, want vendors.Setup) ([]byte, error) {
 	}
 	grows := tableSize(&have) < tableSize(&want)
 	if have.TPID == 0 || have.Damaged != "" || grows {
-		note("the ACL table; orchagent answers on %s", responses)
+		note("the ACL table; orchagent answers on %s. Since SONiC 202605 it takes", responses)
+		note("rows of P4RT_TABLE over ZeroMQ alone, where csig sends the same ones, and not from here")
 		if have.TPID != 0 && have.Damaged == "" {
 			note("(before it, every entry of the smaller one, and that table, are deleted)")
 			sent(rowOp{key: definedTable})

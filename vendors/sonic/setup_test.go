@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -33,27 +32,10 @@ func TestRepair(t *testing.T) {
 			"an entry of another port":     {key: entryKey("Ethernet4", &l.ports[0].have[0]), to: entryRow(&l.ports[0].have[0])},
 			"an entry that csig never has": {key: aclTable + `:{"match/out_port":"Ethernet0","match/vlan_id":"0x001&0x001","priority":3}`, to: row{"action": setAction, paramVID: "0x7ff"}},
 		} {
-			sub, err := l.db.Subscribe(t.Context(), responses, "APPL_DB")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := l.db.All(t.Context(), setRows(l.session.channel, []rowOp{harm})...); err != nil {
-				t.Fatal(err)
-			}
-			<-sub.C // another agent waits for its answer
-			sub.Close()
-			l.sw.Settle()
+			l.asOther(harm)
 			now = now.Add(recheck)
-			// The subscription has to be gone at the server, too.
-			for end := time.Now().Add(5 * time.Second); ; {
-				res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
-				if err == nil && res.Repaired != "" {
-					break
-				}
-				if time.Now().After(end) {
-					t.Fatalf("%s: %+v, %v; refused %v", name, res, err, l.sw.Refusals())
-				}
-				now = now.Add(recheck)
+			if res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second); err != nil || res.Repaired == "" {
+				t.Fatalf("%s: %+v, %v; refused %v", name, res, err, l.sw.Refusals())
 			}
 			l.exact()
 			l.clean()
@@ -275,22 +257,9 @@ func TestNeighbour(t *testing.T) {
 		now := time.Now()
 		l.cfg.Now = func() time.Time { return now }
 		const other = "ACL_OTHER_EGRESS_TABLE"
-		send := func(op rowOp) {
-			t.Helper()
-			if _, err := l.db.All(t.Context(), setRows(channelOf(0), []rowOp{op})...); err != nil {
-				t.Fatal(err)
-			}
-			for end := time.Now().Add(5 * time.Second); len(l.sw.Redis.Keys(0, waiting+"*"))+len(l.sw.Redis.Keys(0, keySet)) > 0; {
-				if time.Now().After(end) {
-					t.Fatal("orchagent does not take it")
-				}
-				runtime.Gosched()
-			}
-			l.sw.Settle()
-		}
-		send(rowOp{key: definitions + ":" + other, to: definition{size: 64, priority: 7}.row()})
+		l.asOther(rowOp{key: definitions + ":" + other, to: definition{size: 64, priority: 7}.row()})
 		entry := other + `:{"match/out_port":"Ethernet8","match/vlan_id":"0x800&0x800","priority":3}`
-		send(rowOp{key: entry, to: row{"action": setAction, paramVID: "0x123"}})
+		l.asOther(rowOp{key: entry, to: row{"action": setAction, paramVID: "0x123"}})
 		stays := func(when string) {
 			t.Helper()
 			l.sw.Settle()
@@ -310,7 +279,7 @@ func TestNeighbour(t *testing.T) {
 		u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
 		l.update(u)
 		l.loose = true
-		send(rowOp{key: entryKey("Ethernet4", &l.ports[0].have[0]), to: entryRow(&l.ports[0].have[0])}) // a stranger in csig's
+		l.asOther(rowOp{key: entryKey("Ethernet4", &l.ports[0].have[0]), to: entryRow(&l.ports[0].have[0])}) // a stranger in csig's
 		now = now.Add(recheck)
 		l.update(u)
 		stays("after a repair")

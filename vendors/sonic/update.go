@@ -53,9 +53,16 @@ func (d *Driver) ready(ctx context.Context, res *vendors.UpdateResult) error {
 		if err := d.listen(ctx); err != nil {
 			return err
 		}
-	} else if err := d.checkListeners(ctx); err != nil {
+	} else if mq, err := d.checkListeners(ctx); err != nil {
 		d.hangUp()
+		d.leave()
 		return err
+	} else if mq != nil { // orchagent is another one than that of the session
+		mq.Close()
+		d.hangUp()
+		if err := d.listen(ctx); err != nil {
+			return err
+		}
 	}
 	if (d.known == vendors.Current || d.asic == asicBroken) && d.cfg.Now().Sub(d.checked) < recheck {
 		return d.broken

@@ -72,7 +72,7 @@ func (t *Tunnel) Dial(ctx context.Context, network, address string) (net.Conn, e
 		default:
 			return nil, fmt.Errorf("%s %s: %w", network, address, errors.ErrUnsupported)
 		}
-		if err == nil || remoteRefuses(err) {
+		if err == nil || Refused(err) {
 			return conn, err
 		}
 		t.lose(c, err)
@@ -82,8 +82,9 @@ func (t *Tunnel) Dial(ctx context.Context, network, address string) (net.Conn, e
 	}
 }
 
-// remoteRefuses reports whether the remote side answered: the login is good.
-func remoteRefuses(err error) bool {
+// Refused reports whether an error of Dial is the switch's answer: the login is good, and
+// what was to be opened there does not exist or may not be opened.
+func Refused(err error) bool {
 	var channel *ssh.OpenChannelError
 	return errors.As(err, &channel) || errors.As(err, new(*refusedError))
 }

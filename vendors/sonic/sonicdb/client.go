@@ -76,6 +76,11 @@ func (c *Client) Close() error {
 	return nil
 }
 
+// Dial connects to another socket of the switch than Redis', in the same way.
+func (c *Client) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return c.opt.Dial(ctx, network, address)
+}
+
 // drop forgets every connection.
 func (c *Client) drop() {
 	for name, cn := range c.conns {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -22,7 +23,7 @@ const (
 	R202311 Release = iota // P4Orch reports in APPL_STATE_DB (202205 to 202311)
 	R202405                // it reports in APPL_DB (202405 to 202505)
 	R202511                // and stops at the first failure of a batch
-	R202605                // it listens to ZeroMQ
+	R202605                // it takes rows over ZeroMQ, in their order, and nothing but it writes them
 )
 
 // Switch is a fake of the swss container over a real Redis.
@@ -39,7 +40,7 @@ type Switch struct {
 	// none.
 	Refuse func(key string, del bool) string
 	// Mute takes what it is told and carries it out, and answers nothing for the
-	// keys it says.
+	// keys it says: over ZeroMQ the answer to a message lacks them, or does not come.
 	Mute func(key string) bool
 
 	// Lie answers success for the keys it says, and neither does nor reports
@@ -82,6 +83,7 @@ type Switch struct {
 	dying   bool       // SAI has refused a TPID
 	ends    int        // how often it has ended over one
 	subs    redis.Conn
+	mq      *endpoint     // nil before 202605
 	mark    chan struct{} // one for each mark that was seen
 	tpids   tpids
 	wait    sync.WaitGroup
@@ -147,6 +149,9 @@ func (s *Switch) Start() {
 			s.t.Fatal(err)
 		}
 	}
+	if s.Release >= R202605 {
+		s.serve()
+	}
 	s.mu.Lock()
 	s.subs, s.mark = c, make(chan struct{})
 	s.tpids = tpids{map[string]uint16{}, map[string]string{}, map[string]uint16{}}
@@ -177,6 +182,7 @@ func (s *Switch) InitDone() {
 	s.ready = true
 	s.mu.Unlock()
 	s.drain()
+	s.wake()
 }
 
 // Ends is how often a TPID has ended orchagent.
@@ -225,10 +231,27 @@ func (s *Switch) Stop() {
 	s.mu.Unlock()
 	if c != nil {
 		_ = c.Close()
+		s.hangUp()
 		s.wait.Wait()
+		s.unsubscribed()
 		close(s.thread)
 	}
 	s.writing.Wait()
+}
+
+// unsubscribed waits until Redis has noticed that orchagent's connection has ended: the next
+// one would be a second listener.
+func (s *Switch) unsubscribed() {
+	for end := time.Now().Add(10 * time.Second); ; {
+		n, err := redis.IntMap(s.Redis.do(0, "PUBSUB", "NUMSUB", markChannel))
+		if err != nil || n[markChannel] == 0 { // it is gone, or Redis is
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Error("Redis does not notice that orchagent has ended")
+			return
+		}
+	}
 }
 
 // Restart is that of the swss container: the databases that swss.sh flushes are
@@ -267,6 +290,7 @@ func (s *Switch) Hold(hold bool) {
 	s.mu.Unlock()
 	if !hold {
 		s.drain()
+		s.wake()
 	}
 }
 
@@ -323,10 +347,7 @@ func (s *Switch) drain() {
 	if s.Release >= R202605 {
 		return
 	}
-	c, err := redis.Dial("unix", s.Redis.Socket)
-	if err != nil {
-		return // Redis is gone, and so shall we be
-	}
+	c := s.Redis.conn(0)
 	defer c.Close()
 	s.batches.Lock()
 	defer s.batches.Unlock()
@@ -368,22 +389,31 @@ func (s *Switch) batch(c redis.Conn, list []any) {
 	}
 	keys := slices.Sorted(maps.Keys(rows))
 	slices.SortStableFunc(keys, func(a, b string) int { return manager(a) - manager(b) })
+	to := func(key string, words []string, status, why string) { s.answer(c, key, words, status, why) }
 	failed := false
 	for _, key := range keys {
 		words := rows[key]
 		if failed && s.Release >= R202511 {
-			s.publish(c, key, words, notExecuted, "")
-			continue
-		}
-		if s.Lie != nil && s.Lie(key) {
-			s.answer(c, key, words, success, success)
+			s.publish(to, key, words, notExecuted, "")
 			continue
 		}
 		managed := s.managed(key)
-		status, why := s.process(key, words)
-		failed = failed || status != success && managed
-		s.publish(c, key, words, status, why)
+		failed = !s.carryOut(to, key, words) && managed || failed
 	}
+}
+
+// answerTo is where an answer goes.
+type answerTo func(key string, words []string, status, why string)
+
+// carryOut carries out one row and answers it; ok is of one that was done.
+func (s *Switch) carryOut(to answerTo, key string, words []string) (ok bool) {
+	if s.Lie != nil && s.Lie(key) {
+		to(key, words, success, success)
+		return true
+	}
+	status, why := s.process(key, words)
+	s.publish(to, key, words, status, why)
+	return status == success
 }
 
 // manager orders those of P4Orch: the tables', then the entries'.
@@ -499,7 +529,7 @@ func (a *asic) defineTable(name string, row map[string]string) (status, why stri
 // publish answers as ResponsePublisher does. Up to 202311 the state is written
 // before; since 202405 another thread takes the row away and writes it again, mostly
 // after the answer (orchagent/response_publisher.cpp, dbUpdateThread).
-func (s *Switch) publish(c redis.Conn, key string, words []string, status, why string) {
+func (s *Switch) publish(to answerTo, key string, words []string, status, why string) {
 	if why == "" {
 		why = status // return_code.h, message
 	}
@@ -513,7 +543,7 @@ func (s *Switch) publish(c redis.Conn, key string, words []string, status, why s
 		s.thread <- func() { s.report(0, key, words) }
 	}
 	if s.Mute == nil || !s.Mute(key) {
-		s.answer(c, key, words, status, why)
+		to(key, words, status, why)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +25,9 @@ type Redis struct {
 
 	t   testing.TB
 	cmd *exec.Cmd
+
+	mu    sync.Mutex
+	pools map[int]*redis.Pool // by database
 }
 
 // StartRedis runs a redis-server until the test ends.
@@ -93,6 +97,27 @@ func (r *Redis) Stop() {
 	_ = r.cmd.Process.Kill()
 	_ = r.cmd.Wait()
 	r.cmd = nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.pools {
+		_ = p.Close()
+	}
+	r.pools = nil
+}
+
+// conn is a connection to a database, which is closed after its use.
+func (r *Redis) conn(db int) redis.Conn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.pools[db]
+	if p == nil {
+		p = &redis.Pool{MaxIdle: 2, Dial: func() (redis.Conn, error) { return redis.Dial("unix", r.Socket, redis.DialDatabase(db)) }}
+		if r.pools == nil {
+			r.pools = map[int]*redis.Pool{}
+		}
+		r.pools[db] = p
+	}
+	return p.Get()
 }
 
 // Do runs a command in a database.
@@ -112,10 +137,7 @@ func (r *Redis) Try(db int, command string, args ...any) error {
 }
 
 func (r *Redis) do(db int, command string, args ...any) (any, error) {
-	c, err := redis.Dial("unix", r.Socket, redis.DialDatabase(db))
-	if err != nil {
-		return nil, err
-	}
+	c := r.conn(db)
 	defer c.Close()
 	return c.Do(command, args...)
 }
