@@ -1,7 +1,7 @@
 # make demo   run CSIG end to end here, on real kernel switches (needs only Go)
 # make test   everything that must hold, with the race detector
 # make long   the tests that take longer: those named TestLong…
-# make lint   go vet, also for another system, and the linter; make bench the benchmarks; make fuzz a short fuzzing;
+# make lint   go vet and the linter; make bench the benchmarks; make fuzz a short fuzzing;
 #             make mutants what the tests do not notice (15 minutes, not in CI)
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
