@@ -1,0 +1,89 @@
+package openflow
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/vendors/openflow/oftest"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// TestRoles has another controller at the switch: csig takes no role from it as EQUAL,
+// and does as MASTER.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 2, oftest.Faults{})
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", l.proxy.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rival, err := ofp.NewConn(ctx, c, ofp.Version13)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rival.Close()
+	writes := func() error {
+		f := ofp.Flow{Priority: 7, Cookie: 0xbeef}
+		_, err := rival.Apply(ctx, []ofp.Mod{{Kind: ofp.Add, Flow: &f}})
+		return err
+	}
+	if err := rival.SetRole(ctx, ofp.RoleMaster); err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range []ofp.Role{ofp.RoleEqual, ofp.RoleMaster} {
+		session, err := ofp.Open(ofp.Config{Connect: l.proxy.Addr(), Plain: true, Role: role})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := Open(Config{OrdinaryVLANs: NotHandedOver, Connect: session.Conn, Done: session.Close})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Apply(ctx, setupFor(ports(vlanrules.Update, "p2")...)); err != nil {
+			t.Fatalf("%s: %v", role, err)
+		}
+		if res, err := d.Update(ctx, []vendors.PortUpdate{seven("p2")}, time.Minute); err != nil || !res.Leased {
+			t.Errorf("%s: %+v, %v", role, res, err)
+		}
+		l.is(t, role.String(), 2, 7<<7|5)
+		var refused *ofp.Error
+		if err := writes(); (err != nil) != (role == ofp.RoleMaster) || err != nil && !(errors.As(err, &refused) && refused.IsSlave()) {
+			t.Errorf("csig is %s, and the controller that was master writes: %v", role, err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestHealth: every port of the switch has its counters, and a switch that is gone is
+// an error.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 2, oftest.Faults{})
+	health, err := l.driver.Health(t.Context())
+	found := map[string]vendors.PortHealth{}
+	for _, h := range health {
+		found[h.Port] = h
+	}
+	for _, name := range []string{"p1", "p2"} {
+		if h, ok := found[name]; !ok || h.Errors != 0 || h.Discards != 0 {
+			t.Errorf("%s: %+v, %v", name, h, ok)
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	l.proxy.Set(func(f *oftest.Faults) { f.Dead = true })
+	l.proxy.Cut()
+	if _, err := l.driver.Health(t.Context()); err == nil {
+		t.Error("the switch is gone, and has counters")
+	}
+}
