@@ -196,10 +196,10 @@ func runFlooding(ctx context.Context, t *Trial) error {
 		}
 		for i, vid := range sampled {
 			if got := t.names(seen[1+i].ports()); !slices.Equal(got, want) {
-				t.faultOnce("flooding-"+r.code, "to %s, a frame with VID %d reaches %v, and one without the tag %v", r.name, vid, got, want)
+				t.faultOnce("flooding-"+r.code, "to %s, a frame with VID %d reaches %s, and one without the tag %s", r.name, vid, some(got), some(want))
 			}
 		}
-		t.Note("to %s, frames reach %v", r.name, want)
+		t.Note("to %s, frames reach %s", r.name, some(want))
 	}
 	t.Found("frames with %d VIDs reach the ports that frames without the tag reach", len(sampled))
 	return nil

@@ -50,6 +50,9 @@ func (t *Trial) burst(ctx context.Context, frames []Frame) (seen []Seen, order [
 		}
 	}
 	sent := time.Now()
+	if len(seen) > 0 {
+		t.sending += sent.Sub(seen[0].Left)
+	}
 	for n, since := l.count(), sent; n < len(frames) && time.Since(since) < drained && time.Since(sent) < draining; {
 		if err := t.wait(ctx, time.Millisecond); err != nil {
 			return nil, nil, err
@@ -76,6 +79,10 @@ func (t *Trial) burst(ctx context.Context, frames []Frame) (seen []Seen, order [
 		}
 	}
 	t.Frames.Sent += len(frames)
+	t.Frames.ListenedMS = ms(time.Since(sent))
+	if t.sending > 0 {
+		t.Frames.PerSecond = float64(t.Frames.Sent) / t.sending.Seconds()
+	}
 	if n, err := t.drops(); err != nil || n > 0 {
 		return nil, nil, Cannot("this machine itself lost %d frames (%v): a quieter machine is needed", n, err)
 	}

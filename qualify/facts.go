@@ -23,14 +23,14 @@ const factsFile = "facts.yaml"
 // not known of the switch: facts without a model and a version hold for no device.
 func (r *Report) Facts(experiments []Experiment) (*inventory.Facts, error) {
 	s := &r.Switch
-	var lacking []string
-	for _, need := range [][2]string{{s.Model, "--model"}, {s.Version, "--version"}} {
+	var lacking, flags []string
+	for _, need := range [][2]string{{s.Model, "model"}, {s.Version, "version"}} {
 		if need[0] == "" {
-			lacking = append(lacking, need[1])
+			lacking, flags = append(lacking, "the "+need[1]), append(flags, "--"+need[1])
 		}
 	}
 	if len(lacking) > 0 {
-		return nil, fmt.Errorf("no facts file: the model and the version of %s are not known: give %s", s.Device, strings.Join(lacking, " and "))
+		return nil, fmt.Errorf("no facts file: %s of %s not known: give %s", strings.Join(lacking, " and "), s.Device+map[int]string{1: " is", 2: " are"}[len(lacking)], strings.Join(flags, " and "))
 	}
 	f := &inventory.Facts{
 		Name: name(s.Platform, s.Model, s.Version), Platform: s.Platform, Model: line(s.Model), LineCard: line(s.LineCard), ASIC: line(s.ASIC),

@@ -255,7 +255,11 @@ func runVIDs(ctx context.Context, t *Trial) error {
 	}
 	for f, vids := range bad {
 		g := &special[f.group]
-		t.Fault("vid-"+strings.ReplaceAll(g.name, " ", "-")+"-"+f.what, "VIDs %s: %s: %s", g.name, f.what, some(ranges(vids)))
+		of, list := "", some(ranges(vids))
+		if list != g.name {
+			of = ", of VIDs " + g.name
+		}
+		t.Fault("vid-"+strings.ReplaceAll(g.name, " ", "-")+"-"+f.what, "frames with these VIDs are %s%s: %s", strings.ReplaceAll(f.what, "-", " "), of, list)
 	}
 	slices.SortFunc(t.Faults, func(a, b Fault) int { return strings.Compare(a.Code, b.Code) })
 	t.Listed("dropped_vids", ranges(gone))

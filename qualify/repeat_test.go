@@ -87,7 +87,7 @@ func TestChance(t *testing.T) {
 				}
 				return loss(from, to, f)
 			}
-		}()}, Fail, "vid-4095-lost random-loss", "VIDs 4095: lost"},
+		}()}, Fail, "vid-4095-lost random-loss", "frames with these VIDs are lost: 4095"},
 		{"one way without VLANs", "vlans", &soft{treat: when(func(from int, f []byte) bool { return from == 1 && f[12] == 0x81 })}, Fail, "vlan-one-way-8100", "not the other way"},
 		{"one way without VLANs", "positions", &soft{treat: when(func(from int, f []byte) bool { return from == 1 && f[12] == 0x81 })}, NotTested, "", "and back"},
 		{"one way without the tag behind", "positions", &soft{treat: when(func(from int, f []byte) bool { return from == 1 && f[12] == 0x81 && f[16] == 0x99 })}, Fail, "behind-1-lost", "p2 to p1"},

@@ -117,6 +117,9 @@ func (r *Result) lines() []string {
 		if c.Positive {
 			kind = "positive"
 		}
+		if c.Times == 1 {
+			held = "held once"
+		}
 		if c.Failed != "" {
 			held = "does not hold: " + c.Failed
 		}
@@ -135,7 +138,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	b.WriteString("\n")
 	for i := range r.Results {
 		res := &r.Results[i]
-		fmt.Fprintf(&b, "%-10s  %-10s %s\n", res.Outcome, res.ID, res.Title)
+		fmt.Fprintf(&b, "%-10s  %-12s %s\n", res.Outcome, res.ID, res.Title)
 		if res.Found != "" {
 			fmt.Fprintf(&b, "            %s\n", res.Found)
 		}

@@ -380,7 +380,10 @@ func (x *wrong) code() string {
 
 func (x *wrong) String() string {
 	text := fmt.Sprintf("the tag %04x", x.sent)
-	if x.rest != "" {
+	switch {
+	case x.rest != "" && kindOf(x.rest) == "altered":
+		return text + ": " + x.rest
+	case x.rest != "":
 		return text + " " + x.rest
 	}
 	return text + fmt.Sprintf(" became %04x, and has to be %04x where the port writes %s", x.got, compared(x.sent, x.layout, x.intents), intentText(x.intents))

@@ -177,7 +177,7 @@ func (r *runner) first(ctx context.Context) error {
 		err = r.learn(ctx, start)
 	}
 	if err := errors.Join(err, r.undo()); err != nil {
-		return err
+		return fmt.Errorf("with a setup of csig or without: %w", err)
 	}
 	r.base = r.Learn(ctx) != nil
 	return context.Cause(ctx)

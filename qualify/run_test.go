@@ -367,3 +367,26 @@ func TestPassthroughFact(t *testing.T) {
 		}
 	}
 }
+
+// TestMissingFacts: what is to be given for a facts file.
+func TestMissingFacts(t *testing.T) {
+	for _, tc := range []struct {
+		about About
+		want  string
+	}{
+		{About{Device: "sw1", Platform: "linux"}, "no facts file: the model and the version of sw1 are not known: give --model and --version"},
+		{About{Device: "sw1", Platform: "linux", Model: "X-1"}, "no facts file: the version of sw1 is not known: give --version"},
+		{About{Device: "sw1", Platform: "linux", Model: "X-1", Version: "7"}, ""},
+	} {
+		b, _ := cabled(t)
+		o := options(t, sends)
+		o.About = tc.about
+		r, err := Run(t.Context(), b, o)
+		if err != nil || r.NoFacts != tc.want {
+			t.Errorf("%q, %v; want %q", r.NoFacts, err, tc.want)
+		}
+		if _, err := os.Stat(filepath.Join(o.Folder, factsFile)); (err == nil) != (tc.want == "") {
+			t.Errorf("%+v: the facts file: %v", tc.about, err)
+		}
+	}
+}

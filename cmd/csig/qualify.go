@@ -287,7 +287,7 @@ func (p *qualifyProgress) report(done, of int, r *qualify.Result) {
 
 // resultLine is one result in a line.
 func resultLine(r *qualify.Result) string {
-	return fmt.Sprintf("%-10s  %-10s %s", r.Outcome, r.ID, r.Found)
+	return fmt.Sprintf("%-10s  %-12s %s", r.Outcome, r.ID, r.Found)
 }
 
 func newQualifyList() *cobra.Command {
