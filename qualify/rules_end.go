@@ -368,7 +368,35 @@ func (t *Trial) goesDown(ctx context.Context, began time.Time) error {
 		<-ended
 		running = false
 	}
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return t.Negative("frames that are sent while the switch is down are missed", true, "")
+}
+
+// forwardsAgain waits until frames pass after a restart. A switch that forwards nothing
+// without a setup of csig gets it again: at once where it was so before the run, else a
+// while after its management answers.
+func (t *Trial) forwardsAgain(ctx context.Context) (empty bool, err error) {
+	var answered time.Time
+	for until := time.Now().Add(booting); ; {
+		if err = t.Learn(ctx); err == nil {
+			return empty, nil
+		}
+		if ctx.Err() != nil || time.Now().After(until) {
+			return empty, err
+		}
+		if t.Reopen != nil && t.reopened(ctx) != nil { // it may not be up yet
+			continue
+		}
+		if _, err := t.Driver.Observe(ctx); err == nil && answered.IsZero() {
+			answered = time.Now()
+		}
+		bare := t.runner != nil && t.runner.bare
+		if !answered.IsZero() && (bare || time.Since(answered) > linkUp) {
+			empty = t.Apply(ctx, t.Setup(vlanrules.Passthrough)) == nil || empty
+		}
+	}
 }
 
 // restarts has the switch restart under a long lease.
@@ -390,10 +418,19 @@ func restarts(ctx context.Context, t *Trial) error {
 		return err
 	}
 	t.waits("waiting up to %v until it forwards again", booting)
-	if err := t.learn(ctx, booting); err != nil {
+	empty, err := t.forwardsAgain(ctx)
+	if err != nil {
 		return t.Positive("frames without a tag arrive after the restart", false, "%v", err)
 	}
 	t.Measured("until_it_forwards_s", time.Since(began).Seconds())
+	if empty {
+		t.Measured("setup_survives", 0)
+		if _, err := t.begin(ctx, heldFor); err != nil {
+			t.Fault("not-restored", "after the restart a setup cannot be applied: %v", err)
+		}
+		t.Found("after the restart nothing is forwarded until an agent applies the setup, as before csig had one")
+		return nil
+	}
 	now, err := t.look(ctx, &setup, 1, held)
 	for err == nil && now == writes && time.Since(began) < lease+late {
 		if err = t.wait(ctx, still); err == nil {

@@ -129,6 +129,7 @@ type runner struct {
 	todo   []*Experiment // of this call
 	done   int           // of these
 	base   bool          // the switch forwards nothing without a setup
+	bare   bool          // it did not before its first one
 
 	looked  bool // whether the cables are swapped
 	crossed error
@@ -179,7 +180,7 @@ func (r *runner) first(ctx context.Context) error {
 	if err := errors.Join(err, r.undo()); err != nil {
 		return fmt.Errorf("with a setup of csig or without: %w", err)
 	}
-	r.base = r.Learn(ctx) != nil
+	r.bare, r.base = true, r.Learn(ctx) != nil
 	return context.Cause(ctx)
 }
 
