@@ -98,6 +98,8 @@ type cycleState struct {
 	seen      observation   // of the data plane
 	frozen    string        // without a lease: why ports could not be made to fall back
 	refresh   counters.RefreshStatus
+	overran   bool   // ticks were skipped while the cycle runs that runs now
+	advised   uint64 // of Skipped, when a longer schedule was advised
 }
 
 // New checks the configuration and returns an agent that has not touched the

@@ -54,7 +54,7 @@ func (a *Agent) keepSchedule(ctx context.Context) {
 			case running <- struct{}{}:
 				go func() {
 					defer func() { <-running }()
-					a.tryCycle(ctx)
+					a.advise(a.tryCycle(ctx))
 				}()
 			default:
 				a.skip()
@@ -66,15 +66,16 @@ func (a *Agent) keepSchedule(ctx context.Context) {
 
 // tryCycle is a Cycle whose panic is a failed one. Its error is logged and counted, and the
 // next cycle tries again.
-func (a *Agent) tryCycle(ctx context.Context) {
+func (a *Agent) tryCycle(ctx context.Context) (err error) {
 	var panicked error
 	func() {
 		defer untrusted.Recover(&panicked)
-		_ = a.Cycle(ctx)
+		err = a.Cycle(ctx)
 	}()
 	if panicked != nil {
-		_ = a.fail(panicked)
+		return a.fail(panicked)
 	}
+	return err
 }
 
 // skip counts a tick at which the cycle before still runs.
@@ -82,7 +83,18 @@ func (a *Agent) skip() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.cycle.Skipped++
-	if n := a.cycle.Skipped; n&(n-1) == 0 { // 1, 2, 4, 8 …: tell, but do not flood
-		a.log.WithFields(logrus.Fields{"skipped": n}).Warn("a cycle takes longer than the schedule allows; lengthen the schedule")
+	a.cycle.overran = true
+}
+
+// advise is told how a cycle ended. One that completed after ticks it had missed needs a longer
+// schedule; one that failed waited for something, and its error says for what.
+func (a *Agent) advise(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := &a.cycle
+	if err == nil && c.overran && c.Skipped >= 2*c.advised { // tell, but do not flood
+		c.advised = c.Skipped
+		a.log.WithFields(logrus.Fields{"skipped": c.Skipped}).Warn("a cycle takes longer than the schedule allows; lengthen the schedule")
 	}
+	c.overran = false
 }

@@ -135,7 +135,11 @@ func (a *Agent) stateNow(p *port, s *api.Status, measured bool, now time.Time) (
 	case plane == api.DataPlaneFallback && c.LeaseEnds.IsZero():
 		return api.StateStale, findings.NotProgrammed, because("nothing has been programmed yet")
 	case plane == api.DataPlaneFallback:
-		return api.StateStale, findings.LeaseEnded, because(fmt.Sprintf("the lease ended %v ago", now.Sub(c.LeaseEnds).Round(time.Millisecond)))
+		ended := fmt.Sprintf("the lease ended %v ago", now.Sub(c.LeaseEnds).Round(time.Millisecond))
+		if why := a.withheld(p); c.LastError == "" && why != "" {
+			return api.StateStale, findings.LeaseEnded, ended + ": " + why
+		}
+		return api.StateStale, findings.LeaseEnded, because(ended)
 	case plane == api.DataPlaneNone && (p.state == api.StateLive || p.state == api.StateDown):
 		return api.StateWaiting, findings.NotProgrammed, because("nothing has been programmed yet")
 	case plane == api.DataPlaneNone && p.state == api.StateStale: // nor does it advertise a fallback that we know of
@@ -144,6 +148,21 @@ func (a *Agent) stateNow(p *port, s *api.Status, measured bool, now time.Time) (
 		return api.StateStale, findings.NoCurrentReading, because("there is no current reading")
 	}
 	return p.state, p.code, p.reason
+}
+
+// withheld is why a port has no value that could be renewed though cycles complete; where the
+// port has no reason of its own, that of the first port that has one.
+func (a *Agent) withheld(p *port) string {
+	if p.reason != "" {
+		return p.reason
+	}
+	for i := range a.ports {
+		o := &a.ports[i]
+		if o.cfg.Action == vlanrules.Update && o.reason != "" {
+			return "port " + o.cfg.Name + ": " + o.reason
+		}
+	}
+	return ""
 }
 
 // signal is a value that a port writes.
