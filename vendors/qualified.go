@@ -237,7 +237,7 @@ func (m *measured) others() {
 		}
 	}
 	if failed(q.VLANsUnchanged) {
-		m.refuse(&f.Update, m.saw("vlans_unchanged", "frames without the tag do not pass as without csig"))
+		m.refuse(&f.Update, m.saw("vlans_unchanged", "frames without the tag do not pass as without csig (with rules that see no TPID, frames of ordinary VLANs came to them: what steers frames there, or what the fleet file declares of ordinary VLANs, is at fault)"))
 	}
 	if q.LatencyAdded != nil {
 		m.note("latency_added", fmt.Sprintf("the rules and the tag add %v to a frame's latency", *q.LatencyAdded))

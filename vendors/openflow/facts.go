@@ -47,7 +47,7 @@ func facts(platform string) vendors.Facts {
 			"flows of the operator choose the port, and hand frames over with write_metadata and goto_table: what goes to NORMAL passes none of csig's tables (docs/openflow.md)",
 			"nothing on the switch keeps two agents from programming it, where neither is MASTER: one agent for each switch is the operator's affair; csig agent's own lock holds on its machine alone",
 		},
-		Off: []string{"the flows that send on what is handed over to csig's first table: the operator's flows still hand frames over there"},
+		Off: []string{"after csig off the flows of csig's first table that send on what is handed over stay, because the operator's flows still hand frames over there"},
 	}
 	ofPlatform(&f)
 	return f
@@ -80,6 +80,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 type conditions struct {
 	frames   vlanrules.Verdict // whether they come to csig's tables
 	foreign  string            // what others have in csig's tables
+	open     string            // which flows may hand over ordinary VLANs
 	features features
 }
 
@@ -93,13 +94,14 @@ func (d *Driver) conditions(ctx context.Context, s *state) (c conditions, err er
 		tpid = d.setup.TPID
 	}
 	p := s.pathOf(tpid)
-	return conditions{p.verdict(s.base, d.cfg.OrdinaryVLANs), s.strangers(), *f}, nil
+	return conditions{p.verdict(s.base, d.cfg.OrdinaryVLANs), s.strangers(), p.takesVLANs(d.cfg.OrdinaryVLANs), *f}, nil
 }
 
 // same compares conditions, but for numbers in the reason that the next look may find
 // otherwise.
 func (c conditions) same(o conditions) bool {
 	c.frames.Reason, o.frames.Reason = "", ""
+	c.open, o.open = "", ""
 	c.features.of, o.features.of = nil, nil
 	return c == o
 }
@@ -135,6 +137,7 @@ func (d *Driver) factsOf(ctx context.Context, s *state, c conditions) (vendors.F
 	}
 	for _, v := range []*vlanrules.Verdict{&f.Update, &f.Strip} {
 		add(v, c.frames.Reason)
+		add(v, c.open)
 		add(v, c.features.assumed)
 	}
 	var none string

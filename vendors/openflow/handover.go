@@ -2,6 +2,7 @@ package openflow
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
@@ -44,6 +45,7 @@ type path struct {
 	numbered int       // flows that hand frames over without one
 	middle   int       // flows that lead to the tables behind
 	bypass   int       // flows that output to ports
+	open     int       // flows that hand over frames whatever their VLAN tag
 	hidden   int       // flows that may output in ways that csig does not look into
 	normal   *ofp.Flow // outputs to NORMAL, FLOOD or ALL
 	vlan     *ofp.Flow // hands frames over that seem to have an ordinary VLAN's tag
@@ -71,6 +73,9 @@ func (s *state) pathOf(csigTPID uint16) *path {
 			count(&p.numbered, f)
 		case f.Goes && s.inside(f.Goto):
 			count(&p.middle, f)
+		}
+		if noTag := f.Match.VIDMask == ofp.VLANPresent|0xfff && f.Match.VID == 0; toCSIG && !noTag {
+			count(&p.open, f)
 		}
 		past := false
 		for _, port := range e.Ports {
@@ -102,6 +107,15 @@ func (s *state) pathOf(csigTPID uint16) *path {
 	return p
 }
 
+// takesVLANs is which flows may hand over frames with an ordinary VLAN tag, where the operator
+// declares that none does: no match sees a TPID, so csig cannot check it.
+func (p *path) takesVLANs(declared OrdinaryVLANs) string {
+	if declared != NotHandedOver || p.open == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s whatever VLAN tag they have (one is in %s): ordinary_vlans: %s has to be true of all that comes to them, which csig cannot check: ordinary tags there would be rewritten or removed", count(p.open, "flow hands frames over", "flows hand frames over"), at(p.first[&p.open]), declared)
+}
+
 // portIn is the port that a frame came in by (OFPP_IN_PORT).
 const portIn = 0xfffffff8
 
@@ -110,26 +124,34 @@ func at(f *ofp.Flow) string {
 	return fmt.Sprintf("table %d with priority %d and cookie %#x", f.Table, f.Priority, f.Cookie)
 }
 
-// verdict is whether frames come to csig's tables as they should.
+// verdict is whether frames come to csig's tables as they should, with all that is
+// wrong.
 func (p *path) verdict(base uint8, declared OrdinaryVLANs) vlanrules.Verdict {
-	degraded := func(format string, args ...any) vlanrules.Verdict {
-		return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: fmt.Sprintf(format, args...) + " (docs/openflow.md)"}
-	}
-	switch {
-	case p.normal != nil:
+	if p.normal != nil {
 		return vendors.Refusal(fmt.Sprintf("the switch forwards by itself what a flow outputs to NORMAL, FLOOD or ALL (it is in %s), and that passes none of csig's tables: flows have to choose the port and hand frames over (docs/openflow.md)", at(p.normal)))
-	case p.vlan != nil && declared == NotHandedOver:
-		return degraded("ordinary_vlans is %s, and a flow seems to hand over frames with an ordinary VLAN's tag: %s (it is in %s); csig would rewrite that tag", declared, p.why, at(p.vlan))
-	case p.numbered > 0:
-		return degraded("%s frames to table %d without write_metadata:PORT/%#x, and those are lost (one is in %s)", count(p.numbered, "flow hands", "flows hand"), base, portMask, at(p.first[&p.numbered]))
-	case p.middle > 0:
-		return degraded("%s into csig's tables behind table %d (one is in %s): frames are to be handed to table %d", count(p.middle, "flow leads", "flows lead"), base, at(p.first[&p.middle]), base)
-	case p.bypass > 0:
-		return degraded("%s table %d (one is in %s): tags of these frames are not updated", count(p.bypass, "flow outputs to ports and bypasses", "flows output to ports and bypass"), base, at(p.first[&p.bypass]))
-	case p.hidden > 0:
-		return degraded("%s may output in ways that csig does not look into (one is in %s)", count(p.hidden, "flow", "flows"), at(p.first[&p.hidden]))
-	case p.handed == 0:
-		return degraded("no flow hands frames to table %d yet", base)
 	}
-	return vlanrules.Verdict{}
+	var why []string
+	degraded := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
+	if p.vlan != nil && declared == NotHandedOver {
+		degraded("ordinary_vlans is %s, and a flow seems to hand over frames with an ordinary VLAN's tag: %s (it is in %s); csig would rewrite that tag", declared, p.why, at(p.vlan))
+	}
+	if p.numbered > 0 {
+		degraded("%s frames to table %d without write_metadata:PORT/%#x, and those are lost (one is in %s)", count(p.numbered, "flow hands", "flows hand"), base, portMask, at(p.first[&p.numbered]))
+	}
+	if p.middle > 0 {
+		degraded("%s into csig's tables behind table %d (one is in %s): frames are to be handed to table %d", count(p.middle, "flow leads", "flows lead"), base, at(p.first[&p.middle]), base)
+	}
+	if p.bypass > 0 {
+		degraded("%s table %d (one is in %s): tags of these frames are not updated", count(p.bypass, "flow outputs to ports and bypasses", "flows output to ports and bypass"), base, at(p.first[&p.bypass]))
+	}
+	if p.hidden > 0 {
+		degraded("%s may output in ways that csig does not look into (one is in %s)", count(p.hidden, "flow", "flows"), at(p.first[&p.hidden]))
+	}
+	if p.handed == 0 && p.numbered == 0 {
+		degraded("no flow hands frames to table %d yet", base)
+	}
+	if why == nil {
+		return vlanrules.Verdict{}
+	}
+	return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: strings.Join(why, "; ") + " (docs/openflow.md)"}
 }
