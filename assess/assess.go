@@ -220,10 +220,14 @@ func (a *assessor) find(code findings.Code, level findings.Level, device string,
 
 // device assesses one device by itself.
 func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
+	own := seen.Facts.Updates(a.fleet.Profile.TPID)
 	a.out.Findings = append(a.out.Findings, seen.Measure(a.fleet, dev)...)
 	d.dev, d.seen = dev, seen
 	a.decide(d)
 	update := seen.Facts.Updates(a.fleet.Profile.TPID)
+	if own.Level != vlanrules.Refused && update.Level == vlanrules.Refused && dev.Level.Support == inventory.LevelAuto {
+		a.find(findings.CannotUpdate, findings.Error, dev.Name, nil, "what was measured of its model stops updates: %s; csig plan refuses it: qualify it again once that is repaired, or give it its level in the fleet file, passthrough or discard", update.Reason)
+	}
 	if seen.Err != nil && !a.offline && d.level.Support != plans.LevelUnknown {
 		a.find(findings.NotReached, findings.Warning, dev.Name, nil, "it was not asked, so this is what is known without: %v", seen.Err)
 	}

@@ -182,6 +182,9 @@ func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, values *layered[devi
 	keys, m := &values.keys, &values.keys.Management
 	d.Platform, d.Level, d.Counters, d.Management = keys.Platform, keys.Level, keys.Counters, m.keys
 	d.Facts, d.Experimental = c.factsOf(keys.Facts, values.originOf("facts"), what), keys.Experimental
+	if d.Facts != nil && d.Facts.Platform != "" && keys.Platform != "" && d.Facts.Platform != keys.Platform {
+		c.warnf(values.originOf("facts"), "qualify that platform, or name the facts that are of it", "%s: facts %s are not used: they are of platform %s, and it is %s", what, d.Facts.Name, d.Facts.Platform, keys.Platform)
+	}
 	d.Updates, d.Lease = keys.Updates, keys.Lease
 	if values.originOf("platform") == notGiven && !c.lost && !values.isLost("platform") {
 		c.errorf(decl.mapping, "e.g. platform: linux, here, in a group or in defaults", `%s: "platform" is missing`, what)

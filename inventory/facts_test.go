@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -185,6 +186,20 @@ func TestUpdatesAndLease(t *testing.T) {
 	}
 	if len(seen) != 8 {
 		t.Errorf("%d hashes of 4 fleets and their views", len(seen))
+	}
+}
+
+// Facts of another platform are a warning, where the device names them.
+func TestFactsOfAnotherPlatform(t *testing.T) {
+	f := parse(t, mistaken(t, []string{
+		"devices:\n  - name: s1", "facts: {a: {platform: ovs, model: M, version: V, date: 2026-11-22, tpids: [0x9900]}}\ndevices:\n  - name: s1\n    facts: a",
+	}))
+	w := f.Warnings()
+	if len(w) != 1 || !strings.Contains(w[0].Error(), "facts a are not used: they are of platform ovs, and it is linux") {
+		t.Fatalf("warnings: %v", w)
+	}
+	if at := f.DeviceOrigins("s1")["facts"]; !strings.Contains(w[0].Error(), fmt.Sprintf(":%d:%d:", at.Line, at.Col)) {
+		t.Errorf("%v has no position %d:%d", w[0], at.Line, at.Col)
 	}
 }
 

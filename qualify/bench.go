@@ -259,7 +259,7 @@ func (b *Bench) sync(ctx context.Context, patience time.Duration, from int, to .
 	return nil
 }
 
-var errSilence = errors.New("cable, link, VLAN or spanning tree of these ports?")
+var errSilence = errors.New("cable, link, VLAN or spanning tree of these ports, or no flow that forwards between them?")
 
 func (b *Bench) sentinel(ctx context.Context, until time.Time, from, to int) error {
 	b.mu.Lock()

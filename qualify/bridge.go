@@ -277,6 +277,7 @@ func runStorm(ctx context.Context, t *Trial) error {
 }
 
 func runVLANs(ctx context.Context, t *Trial) error {
+	var passing []string
 	for _, tpid := range []uint16{0x8100, 0x88a8} {
 		if tpid == t.Profile.TPID || tpid == t.Profile.WideTPID {
 			continue
@@ -314,10 +315,11 @@ func runVLANs(ctx context.Context, t *Trial) error {
 		both := slices.DeleteFunc(slices.Clone(passed[0]), func(vid int) bool { return !slices.Contains(passed[1], vid) })
 		either := slices.Concat(changed[0], changed[1])
 		slices.Sort(either)
+		passing = append(passing, fmt.Sprintf("VLANs of TPID 0x%s: %s", name, some(ranges(both))))
 		t.Listed("passed_"+name, ranges(both))
 		t.Listed("altered_"+name, ranges(slices.Compact(either)))
 	}
-	t.Found("frames without any tag pass untouched, both ways")
+	t.Found("untouched, both ways: frames without any tag; %s", strings.Join(passing, "; "))
 	return nil
 }
 

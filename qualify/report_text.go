@@ -57,6 +57,9 @@ func (r *Report) rows() [][2]string {
 		state = "not complete: --resume continues it"
 	}
 	rows = append(rows, [2]string{"began", r.Began.Format(time.RFC3339)}, [2]string{"state", state}, [2]string{"csig", r.CSIG})
+	if r.Cable && len(r.Only) == 0 {
+		rows = append(rows, [2]string{"experiments", "those that need no switch"})
+	}
 	if len(r.Only) > 0 {
 		rows = append(rows, [2]string{"experiments", "only " + strings.Join(r.Only, ", ")})
 	}
@@ -114,6 +117,9 @@ func (r *Result) lines() []string {
 	}
 	for _, c := range r.Controls {
 		kind, held := "negative", fmt.Sprintf("held %d times", c.Times)
+		if c.Times == 1 {
+			held = "held once"
+		}
 		if c.Positive {
 			kind = "positive"
 		}

@@ -65,11 +65,13 @@ func (r *runner) inOrder(ids []string) []string {
 	return out
 }
 
-// lacking are the experiments of the run that have no result.
+// lacking are the experiments of the run that have no result. At a cable those that need
+// a switch run where they are named alone, to say that.
 func (r *runner) lacking() (out []*Experiment) {
 	for i := range r.o.Experiments {
 		e := &r.o.Experiments[i]
-		if r.report.Result(e.ID) == nil && (len(r.report.Only) == 0 || slices.Contains(r.report.Only, e.ID)) {
+		named := slices.Contains(r.report.Only, e.ID) || len(r.report.Only) == 0 && !(r.o.IsCable && e.Needs.Switch)
+		if named && r.report.Result(e.ID) == nil {
 			out = append(out, e)
 		}
 	}

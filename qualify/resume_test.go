@@ -119,3 +119,54 @@ func TestRepeat(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestCableAlone: a calibration leaves out what needs a switch, unless it is named.
+func TestCableAlone(t *testing.T) {
+	switched := sends
+	switched.ID, switched.Needs.Switch = "switched", true
+	o := options(t, sends, switched)
+	o.IsCable = true
+	for only, want := range map[string]int{"": 1, "switched": 1, "sends switched": 2} {
+		o.Only, o.Folder = strings.Fields(only), filepath.Join(t.TempDir(), "out")
+		b, _ := cabled(t)
+		r, err := Run(t.Context(), b, o)
+		if err != nil || !r.Complete || len(r.Results) != want || (r.Result("switched") != nil) != strings.Contains(only, "switched") {
+			t.Errorf("--only %q: %+v, %v", only, r, err)
+		}
+		if only == "" && strings.Contains(r.Summary(), "1 not tested") {
+			t.Error(r.Summary())
+		}
+	}
+}
+
+// TestMTUTexts: what the cards send decides what is suggested.
+func TestMTUTexts(t *testing.T) {
+	mtu := Forwarding()[4]
+	for _, tc := range []struct {
+		mtu   int
+		cable bool
+		want  string
+	}{{1600, false, "the switch's limit may be higher; ip link set c1 mtu 9216 raises theirs"}, {9216, false, "the switch's limit may be higher"}, {1600, true, ""}} {
+		b, _ := cabled(t)
+		for _, p := range b.Ports {
+			p.MTU = tc.mtu
+		}
+		o := options(t, mtu)
+		o.IsCable = tc.cable
+		r, err := Run(t.Context(), b, o)
+		if err != nil || r.Results[0].ID != "mtu" {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		res := &r.Results[0]
+		if notes := strings.Join(res.Notes, "; "); tc.want == "" && notes != "" || !strings.Contains(notes, tc.want) || tc.mtu == usualMTU && strings.Contains(notes, "ip link") {
+			t.Errorf("MTU %d, cable %v: %q", tc.mtu, tc.cable, notes)
+		}
+		if !strings.Contains(res.Found, "of up to") {
+			t.Error(res.Found)
+		}
+		text, err := os.ReadFile(filepath.Join(o.Folder, reportText))
+		if err != nil || strings.Contains(string(text), "held 1 times") {
+			t.Errorf("%v\n%s", err, text)
+		}
+	}
+}

@@ -137,6 +137,17 @@ func (t *Trial) largest(ctx context.Context, tags []byte, most int) (int, error)
 	return least, nil
 }
 
+// usualMTU is that of most ports for long frames, in bytes.
+const usualMTU = 9216
+
+// raise is how the cards send longer frames; "" where they send long ones already.
+func (t *Trial) raise() string {
+	if min(t.Ports[0].MTU, t.Ports[1].MTU) >= usualMTU {
+		return ""
+	}
+	return fmt.Sprintf("; ip link set %s mtu %d raises theirs, and the same for %s", t.Ports[0].Card, usualMTU, t.Ports[1].Card)
+}
+
 func runMTU(ctx context.Context, t *Trial) error {
 	const header, tagSize, usual = 14, 4, 1500
 	can := min(t.Ports[0].MTU, t.Ports[1].MTU) + header // what the cards send
@@ -150,8 +161,8 @@ func runMTU(ctx context.Context, t *Trial) error {
 	}
 	t.Measured("max_frame_without_tag_bytes", float64(without))
 	t.Measured("max_frame_bytes", float64(with))
-	if with == can {
-		t.Note("the cards send no longer frames: the switch's limit may be higher; ip link set %s mtu 9216 raises theirs", t.Ports[0].Card)
+	if with == can && !t.Cable() {
+		t.Note("the cards send no longer frames: the switch's limit may be higher%s", t.raise())
 	}
 	payload := usual
 	mtus := map[string]int(nil)
@@ -169,7 +180,7 @@ func runMTU(ctx context.Context, t *Trial) error {
 	case without < payload+header && without < can:
 		return t.Positive("a frame without a tag passes up to the port's MTU", false, "%d bytes with an MTU of %d", without, payload)
 	case with >= need:
-		t.Found("a payload of %d bytes passes with the tag: frames up to %d bytes, and %d without the tag", payload, with, without)
+		t.Found("frames of up to %d bytes pass with the tag, and of up to %d without: a payload of %d bytes passes with the tag, as %d bytes", with, without, payload, need)
 	case with == can:
 		return Cannot("the cards send frames of at most %d bytes, and %d are needed for a payload of %d with the tag: ip link set %s mtu %d, and the same for %s", can, need, payload, t.Ports[0].Card, need-header, t.Ports[1].Card)
 	default:

@@ -77,6 +77,9 @@ func assessTotal(a *assess.Assessment) string {
 	text := "Assessment: the fleet file meets every requirement that csig can check"
 	switch n := r[assess.StatusUnmet] + r[assess.StatusImpossible]; n {
 	case 0:
+		if a.Totals.Errors > 0 {
+			text = "Assessment: no plan, for the errors above; the requirements are met that csig can check"
+		}
 	case 1:
 		text = "Assessment: 1 requirement is not met"
 	default:
