@@ -154,18 +154,18 @@ func runECN(ctx context.Context, t *Trial) error {
 			one.to.add(seen)
 		}
 	}
-	t.Measured("ect_packets", float64(without.sent))
+	t.Measured("ecn_capable_packets", float64(without.sent))
 	t.Measured("marked_without_tag", float64(without.ce))
 	t.Measured("marked_with_tag", float64(with.ce))
 	t.Measured("arrived_without_tag", float64(without.arrived))
 	t.Measured("arrived_with_tag", float64(with.arrived))
 	if 20*without.ce < without.sent {
-		return Cannot("%d of %d ECT packets without the tag, in bursts of %d, are marked CE, which is too few: %s, and have it mark ECN there well below that", without.ce, without.sent, ecnBurst, t.slower())
+		return Cannot("%d of %d ECN-capable packets without the tag, in bursts of %d, are marked CE, which is too few: %s, and have it mark ECN there well below that", without.ce, without.sent, ecnBurst, t.slower())
 	}
-	if err := t.Positive("ECT packets without the tag are marked in congestion", true, ""); err != nil {
+	if err := t.Positive("ECN-capable packets without the tag are marked in congestion", true, ""); err != nil {
 		return err
 	}
-	if err := t.Negative("packets that are not ECT, or meet no queue, are not marked", notECT.ce+quiet.ce == 0, "%d and %d are", notECT.ce, quiet.ce); err != nil {
+	if err := t.Negative("packets that are not ECN-capable, or meet no queue, are not marked", notECT.ce+quiet.ce == 0, "%d and %d are", notECT.ce, quiet.ce); err != nil {
 		return err
 	}
 	switch {
@@ -174,9 +174,9 @@ func runECN(ctx context.Context, t *Trial) error {
 	case quiet.arrived < quiet.sent/2+1:
 		return Cannot("packets with the tag do not arrive, in congestion or not: see the experiment tpid")
 	case 4*with.ce < without.ce:
-		t.Fault("ecn-not-marked", "of %d ECT packets each, %d are marked CE without the tag and %d with it; %d and %d arrive", without.sent, without.ce, with.ce, without.arrived, with.arrived)
+		t.Fault("ecn-not-marked", "of %d ECN-capable packets each, %d are marked CE without the tag and %d with it; %d and %d arrive", without.sent, without.ce, with.ce, without.arrived, with.arrived)
 	}
-	t.Found("of %d ECT packets each, %d are marked CE without the tag and %d with it", without.sent, without.ce, with.ce)
+	t.Found("of %d ECN-capable packets each, %d are marked CE without the tag and %d with it", without.sent, without.ce, with.ce)
 	return nil
 }
 

@@ -344,7 +344,7 @@ func (t *Trial) goesDown(ctx context.Context, began time.Time) error {
 	defer func() {
 		cancel()
 		if running {
-			<-ended
+			_ = <-ended // it was cancelled
 		}
 	}()
 	t.waits("waiting up to %v until the switch is down", downAfter)
@@ -365,7 +365,7 @@ func (t *Trial) goesDown(ctx context.Context, began time.Time) error {
 		}
 	}
 	if running && ctx.Err() == nil {
-		<-ended
+		_ = <-ended // the switch has gone down: it did what it was for
 		running = false
 	}
 	if err := ctx.Err(); err != nil {
