@@ -40,8 +40,9 @@ func TestLongCost(t *testing.T) {
 		res = l.update(t, time.Minute, all...)
 		return res, l.proxy.Counts(), time.Since(begin)
 	}
-	var b strings.Builder
-	b.WriteString("| s | s to s+1: entry writes of one signal of one port | messages in all | barrier waits | s+1 to s: entry writes | messages in all | barrier waits |\n|---|---|---|---|---|---|---|\n")
+	var b, whole strings.Builder
+	b.WriteString("| change of all values | entry writes of one signal of one port | messages in all | barrier waits |\n|---|---|---|---|\n")
+	whole.WriteString("s: writes, messages, barriers from s to s+1, and from s+1 to s\n")
 	writes := func(c oftest.Counts) string { // of one signal of one port, without the lease's one
 		per := float64(c.FlowMods-1) / (2 * n)
 		return strings.TrimSuffix(fmt.Sprintf("%.1f", per), ".0")
@@ -62,16 +63,27 @@ func TestLongCost(t *testing.T) {
 		if t.Logf("round %d: the longest update took %v", round, longest); round == 0 {
 			continue
 		}
+		least, most := up[0], up[0]
 		for s := range up {
-			fmt.Fprintf(&b, "| %d | %s | %d | %d | %s | %d | %d |\n", s, writes(up[s]), up[s].Messages, up[s].Barriers, writes(down[s]), down[s].Messages, down[s].Barriers)
+			fmt.Fprintf(&whole, "%d: %s, %d, %d; %s, %d, %d\n", s, writes(up[s]), up[s].Messages, up[s].Barriers, writes(down[s]), down[s].Messages, down[s].Barriers)
+			for _, c := range []oftest.Counts{up[s], down[s]} {
+				if c.Messages < least.Messages {
+					least = c
+				}
+				if c.Messages > most.Messages {
+					most = c
+				}
+			}
 		}
+		fmt.Fprintf(&b, "| one bucket, the cheapest | %s | %d | %d |\n", writes(least), least.Messages, least.Barriers)
+		fmt.Fprintf(&b, "| one bucket, the dearest | %s | %d | %d |\n", writes(most), most.Messages, most.Barriers)
 	}
 	to(7, 5)
 	_, c, _ := to(7, 6)
-	fmt.Fprintf(&b, "| another locator | %s | %d | %d | | | |\n", writes(c), c.Messages, c.Barriers)
+	fmt.Fprintf(&b, "| another locator | %s | %d | %d |\n", writes(c), c.Messages, c.Barriers)
 	_, c, _ = to(7, 6)
-	fmt.Fprintf(&b, "| nothing: the lease | %s | %d | %d | | | |\n", writes(c), c.Messages, c.Barriers)
-	t.Log("\n" + b.String())
+	fmt.Fprintf(&b, "| nothing: the lease | %s | %d | %d |\n", writes(c), c.Messages, c.Barriers)
+	t.Log("\n" + whole.String() + b.String())
 
 	const begins, ends = "<!-- table: cost -->\n", "<!-- end -->"
 	page, err := os.ReadFile(costPage)
