@@ -117,9 +117,6 @@ func (r *Result) lines() []string {
 	}
 	for _, c := range r.Controls {
 		kind, held := "negative", fmt.Sprintf("held %d times", c.Times)
-		if c.Times == 1 {
-			held = "held once"
-		}
 		if c.Positive {
 			kind = "positive"
 		}
