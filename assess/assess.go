@@ -229,7 +229,7 @@ func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 		a.find(findings.CannotUpdate, findings.Error, dev.Name, nil, "what was measured of its model stops updates: %s; csig plan refuses it: qualify it again once that is repaired, or give it its level in the fleet file, passthrough or discard", update.Reason)
 	}
 	if seen.Err != nil && !a.offline && d.level.Support != plans.LevelUnknown {
-		a.find(findings.NotReached, findings.Warning, dev.Name, nil, "it was not asked, so this is what is known without: %v", seen.Err)
+		a.find(findings.NotReached, findings.Warning, dev.Name, nil, "not all of it could be read, so this is what is known without: %v", seen.Err)
 	}
 	if d.level.Support == inventory.LevelSoftware {
 		want := make([]vendors.PortSetup, 0, len(dev.Ports))
