@@ -344,7 +344,7 @@ func (t *Trial) goesDown(ctx context.Context, began time.Time) error {
 	defer func() {
 		cancel()
 		if running {
-			_ = <-ended // it was cancelled
+			<-ended // it was cancelled
 		}
 	}()
 	t.waits("waiting up to %v until the switch is down", downAfter)
@@ -365,7 +365,7 @@ func (t *Trial) goesDown(ctx context.Context, began time.Time) error {
 		}
 	}
 	if running && ctx.Err() == nil {
-		_ = <-ended // the switch has gone down: it did what it was for
+		<-ended // the switch has gone down: it did what it was for
 		running = false
 	}
 	if err := ctx.Err(); err != nil {
