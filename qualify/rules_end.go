@@ -337,36 +337,38 @@ const commandFails = 10 * time.Second
 // which may be before the switch is down or after it is up again.
 func (t *Trial) goesDown(ctx context.Context, began time.Time) error {
 	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- t.Restart(ctx) }()
-	var failed error
-	running := true
+	var failed error // of the command, once it has ended
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		failed = t.Restart(ctx)
+	}()
 	defer func() {
 		cancel()
-		if running {
-			<-ended // it was cancelled
-		}
+		<-ended
 	}()
+	over := false
 	t.waits("waiting up to %v until the switch is down", downAfter)
 	for t.sync(ctx, outage, 0, 1) == nil {
 		select {
-		case failed = <-ended:
-			if running = false; failed != nil {
+		case <-ended:
+			if !over && failed != nil {
 				began = time.Now().Add(commandFails - downAfter)
 			}
+			over = true
 		default:
 		}
 		switch {
 		case time.Since(began) < downAfter:
-		case failed != nil:
+		case over && failed != nil:
 			return Cannot("restarting the switch: %v", failed)
 		default:
 			return Cannot("frames pass without an interruption of %v, %v after the command that restarts the switch", outage, downAfter)
 		}
 	}
-	if running && ctx.Err() == nil {
-		<-ended // the switch has gone down: it did what it was for
-		running = false
+	select {
+	case <-ended: // whatever it says: the switch has gone down
+	case <-ctx.Done():
 	}
 	if err := ctx.Err(); err != nil {
 		return err

@@ -96,11 +96,14 @@ func startComwareAgent(t *testing.T, dir string) {
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- agent.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = agent.Wait() // it is killed
+	}()
 	t.Cleanup(func() {
 		_ = agent.Process.Kill()
-		_ = <-ended // killed
+		<-ended
 		if t.Failed() {
 			t.Log(log.String())
 		}
@@ -110,9 +113,8 @@ func startComwareAgent(t *testing.T, dir string) {
 			return
 		}
 		select {
-		case err := <-ended:
-			ended <- err
-			t.Fatalf("the agent ended: %v", err)
+		case <-ended:
+			t.Fatalf("the agent ended: %v", agent.ProcessState)
 		default:
 		}
 		if time.Now().After(deadline) {
