@@ -403,7 +403,6 @@ func (a *Agent) noteRefusals(err error) {
 	if err == nil && !a.refusals {
 		return
 	}
-	a.refusals = err != nil
 	why := map[string]string{}
 	var changed []findings.Finding
 	vendors.EachPort(err, func(port string, err error) { why[port] = err.Error() })
@@ -416,6 +415,7 @@ func (a *Agent) noteRefusals(err error) {
 		p.refused = now
 		changed = append(changed, findings.Finding{Code: findings.NotTaken, Ports: []string{p.cfg.Name}, Reason: now})
 	}
+	a.refusals = slices.ContainsFunc(a.ports, func(p port) bool { return p.refused != "" }) // also of ports whose value was held
 	for _, f := range findings.Merge(changed) {
 		log := a.log.WithField("port", vendors.Names(f.Ports))
 		switch {

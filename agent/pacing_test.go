@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
@@ -164,6 +165,29 @@ func TestFailedUpdateRests(t *testing.T) {
 		cycles(t, a, int(every/interval)+1)
 		if s := a.Status(); s.Cycle.LastError != "" || abwOf(t, drv) >= idle {
 			t.Errorf("after that: %s, bucket %d", s.Cycle.LastError, abwOf(t, drv))
+		}
+	})
+}
+
+// TestRefusedPortTriedAgain: a port that the device refused once is current again after the
+// update that takes it, however many cycles without an update are between.
+func TestRefusedPortTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{}, configured()
+		a := pacedTest(t, src, drv)
+		refused := func() bool { return a.Status().Ports[0].State == api.StateRefused }
+		drv.portErr = &vendors.PortError{Port: "swp1", Err: errors.New("no capacity")}
+		src.rate = 900e6
+		for n := 0; !refused(); n++ {
+			if n > int(2*every/interval) {
+				t.Fatal("the refusal is not in the status")
+			}
+			cycles(t, a, 1)
+		}
+		drv.portErr = nil
+		cycles(t, a, int(2*every/interval))
+		if s := a.Status(); refused() || len(s.Ports[0].Signals) == 0 {
+			t.Errorf("after an update that took it: %+v", s.Ports[0])
 		}
 	})
 }
