@@ -234,6 +234,27 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// TestReleaseAfterFailedApply: ports fall back also where the last Apply broke off.
+func TestReleaseAfterFailedApply(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.apply(t, plain(xge1))
+	if _, err := b.driver.Update(t.Context(), to(xge1, 7), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	b.server.Set(clitest.Faults{Drop: func(line string) bool { return strings.HasPrefix(line, "qos apply") }})
+	if err := b.driver.Apply(t.Context(), plain(xge1, xge2)); err == nil {
+		t.Fatal("the session did not end")
+	}
+	b.server.Set(clitest.Faults{})
+	if err := b.driver.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Running(); !strings.Contains(got, "classifier csig-i0-128-4094a behavior csig-i125") || strings.Contains(got, "classifier csig-i0-1024-4094a behavior") {
+		t.Errorf("the port does not fall back:\n%s", got)
+	}
+}
+
 // TestRepair: what another user changes is seen, and restored by the next update that looks.
 func TestRepair(t *testing.T) {
 	t.Parallel()

@@ -115,10 +115,19 @@ func (d *Driver) update(s *script, u *vendors.PortUpdate) (int, error) {
 	return len(g.Result.Ops), nil
 }
 
-// Release writes the fallback: nothing else ends what the ports write.
+// Release writes the fallback: nothing else ends what the ports write, also where an Apply
+// that failed has left the driver without a setup.
 func (d *Driver) Release(ctx context.Context) error {
 	if d.setup == nil {
-		return nil
+		v, err := d.look(ctx)
+		if err != nil {
+			return err
+		}
+		have := v.setup(d.at())
+		if len(have.Ports) == 0 {
+			return nil
+		}
+		d.start(&have)
 	}
 	var list []vendors.PortUpdate
 	for _, p := range updating(d.setup).Ports {
