@@ -160,9 +160,8 @@ func (s *Session) Run(ctx context.Context, command string) (lines []string, err 
 // Configure gives commands in configuration mode, one after the other, and returns to the
 // mode it came from. After a refusal no further command is sent: the *RefusedError says
 // which it was, and what stands before it was carried out. A command of configuration that
-// prints anything is refused: devices report success by silence. between, if any, is
-// called after each command that was taken, with its number.
-func (s *Session) Configure(ctx context.Context, commands []string, between func(line int) error) error {
+// prints anything is refused: devices report success by silence.
+func (s *Session) Configure(ctx context.Context, commands []string) error {
 	for _, c := range commands {
 		if err := check(c); err != nil {
 			return err
@@ -174,14 +173,14 @@ func (s *Session) Configure(ctx context.Context, commands []string, between func
 	if err := s.do(ctx, func() error { return s.driver.AcquirePriv("configuration") }); err != nil {
 		return err
 	}
-	failed := s.configure(ctx, commands, between)
+	failed := s.configure(ctx, commands)
 	if s.Err() != nil {
 		return failed
 	}
 	return errors.Join(failed, s.do(ctx, func() error { return s.driver.AcquirePriv(s.driver.DefaultDesiredPriv) }))
 }
 
-func (s *Session) configure(ctx context.Context, commands []string, between func(int) error) error {
+func (s *Session) configure(ctx context.Context, commands []string) error {
 	for i, c := range commands {
 		err := s.do(ctx, func() error {
 			// The driver's own SendCommand would leave the mode.
@@ -194,9 +193,6 @@ func (s *Session) configure(ctx context.Context, commands []string, between func
 			}
 			return nil
 		})
-		if err == nil && between != nil {
-			err = between(i)
-		}
 		if err != nil {
 			return err
 		}

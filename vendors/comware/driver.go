@@ -109,7 +109,7 @@ func (d *Driver) look(ctx context.Context) (*view, error) {
 
 // write gives the commands of a script.
 func (d *Driver) write(ctx context.Context, s *script) error {
-	err := d.session.Configure(ctx, s.lines, nil)
+	err := d.session.Configure(ctx, s.lines)
 	if err != nil {
 		d.view = nil // how far it came is read back
 	}

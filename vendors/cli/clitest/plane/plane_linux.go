@@ -201,9 +201,6 @@ func (p *Port) inner() string { return p.outer() + fmt.Sprintf(" @ll,128,16 0x%0
 
 // texts are the rule in the language of nft, once for each pair of ranges.
 func (r *Rule) texts(p *Port, loseDEI bool) (out []string) {
-	if len(p.Rules) == 0 {
-		return nil
-	}
 	match := p.outer()
 	if len(r.Inner) > 0 || r.InnerPCP >= 0 || r.SetInner >= 0 {
 		match = p.inner()
