@@ -151,6 +151,7 @@ func newBuilder(f *inventory.Fleet, o Options) *builder {
 type Level struct {
 	Support inventory.Support
 	Reason  string
+	SetUp   bool // csig gives its ports a setup though they pass tags through (vendors.Facts.SetupOnly)
 }
 
 // LevelUnknown is the level of a device of which neither a probe, its platform
@@ -165,11 +166,11 @@ func LevelOf(d *inventory.Device, facts *vendors.Facts, tpid uint16) Level {
 	through, update := facts.Forwards(tpid), facts.Updates(tpid)
 	switch {
 	case d.Level.Support != inventory.LevelAuto:
-		return Level{d.Level.Support, cmp.Or(d.Level.Reason, "asserted in the fleet file")}
+		return Level{d.Level.Support, cmp.Or(d.Level.Reason, "asserted in the fleet file"), facts.SetupOnly}
 	case update.Level != vlanrules.Refused:
-		return Level{inventory.LevelSoftware, update.Reason}
+		return Level{Support: inventory.LevelSoftware, Reason: update.Reason}
 	case through.Level == vlanrules.Full:
-		return Level{inventory.LevelPassthrough, update.Reason}
+		return Level{inventory.LevelPassthrough, update.Reason, facts.SetupOnly}
 	}
 	if through.Level == vlanrules.Degraded {
 		through.Reason = "not known to forward them: " + through.Reason + "; where it does forward them, give it its level, passthrough or native, with the reason"
@@ -177,7 +178,7 @@ func LevelOf(d *inventory.Device, facts *vendors.Facts, tpid uint16) Level {
 	if facts.Update.Level != vlanrules.Refused { // the TPID alone stands in its way
 		through.Reason = update.Reason + "; " + through.Reason
 	}
-	return Level{inventory.LevelDiscard, through.Reason}
+	return Level{Support: inventory.LevelDiscard, Reason: through.Reason}
 }
 
 type builder struct {
@@ -298,8 +299,8 @@ func WantOf(f *inventory.Fleet, profile string, d *inventory.Device, level Level
 	case inventory.LevelSoftware:
 		return want
 	case inventory.LevelPassthrough:
-		// It cannot compare and replace, but it may still strip.
-		want.Ports = slices.DeleteFunc(want.Ports, func(p vendors.PortSetup) bool { return !p.Strips() })
+		// It cannot compare and replace, but it may still strip, and need a TPID.
+		want.Ports = slices.DeleteFunc(want.Ports, func(p vendors.PortSetup) bool { return !p.Strips() && !level.SetUp })
 		for i := range want.Ports {
 			if p := &want.Ports[i]; p.Action != vlanrules.Strip {
 				p.Action = vlanrules.Passthrough

@@ -92,7 +92,8 @@ const (
 	AloneUnknown   Alone = "unknown platform"
 	AloneUnreached Alone = "not reached" // and the fleet file has its level
 	AloneTPID      Alone = "another TPID"
-	AloneNative    Alone = "native" // its own software sets it up
+	AloneNative    Alone = "native"   // its own software sets it up
+	AloneDiscards  Alone = "discards" // it can only be set up to pass tags through, and is not known to do so
 )
 
 // Change is one or more changes of a kind, for as many ports as it concerns.

@@ -11,14 +11,14 @@ import (
 )
 
 // updateRefused is why a device whose level the fleet file does not give is to have csig, and
-// cannot have it now. Drivers are for platforms that update tags, so that a
-// refusal is of this device and may pass (another program, a full table): it is
+// cannot have it now. Drivers that have more than a setup are for platforms that update tags,
+// so that a refusal is of this device and may pass (another program, a full table): it is
 // no level, and no reason to take off what the device has.
 func (b *builder) updateRefused(n *node) error {
 	update := n.seen.Facts.Updates(b.fleet.Profile.TPID)
 	const level = "give it its level in the fleet file, passthrough or discard"
 	switch {
-	case update.Level != vlanrules.Refused:
+	case update.Level != vlanrules.Refused, n.seen.Facts.SetupOnly:
 	case n.seen.Facts.Update.Level == vlanrules.Refused && n.seen.Setup.Nothing():
 		return fmt.Errorf("it cannot update tags as it is: %s; repair that (csig assess -i %s --device %s tells more), or %s", update.Reason, vendors.ShellWord(b.fleet.Path), vendors.ShellWord(n.dev.Name), level)
 	case n.seen.Facts.Update.Level == vlanrules.Refused:
@@ -36,6 +36,8 @@ func (n *node) noteNothingToDo() {
 	case n.seen.Err != nil || !n.want.Nothing() || !n.seen.Setup.Nothing():
 	case n.level.Support == inventory.LevelNative:
 		n.leftReason = AloneNative
+	case n.dev.Level.Support == inventory.LevelAuto && n.seen.Facts.SetupOnly:
+		n.leftReason = AloneDiscards
 	case n.dev.Level.Support == inventory.LevelAuto:
 		n.leftReason = AloneTPID
 	}

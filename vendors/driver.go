@@ -25,6 +25,10 @@ type Facts struct {
 	// ConfigUpdates is what an update costs where it is a change of configuration; nil: it is none.
 	ConfigUpdates *ConfigUpdates `json:"config_updates,omitempty"`
 
+	// SetupOnly is a platform whose setup gives ports that pass tags through the domain's
+	// TPID; Update is refused there.
+	SetupOnly bool `json:"setup_only,omitempty"`
+
 	Untried     string              `json:"untried"`      // a reason that Update and TagDepths begin with until csig qualify has tried the rules on the model
 	Wide        vlanrules.Verdict   `json:"wide"`         // compare-and-replace of wide tags
 	Strip       vlanrules.Verdict   `json:"strip"`        // removing the tag

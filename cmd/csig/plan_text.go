@@ -170,7 +170,7 @@ func leftAlone(p *plans.Plan) []aloneGroup {
 		return nil
 	}
 	var out []aloneGroup
-	for _, reason := range []plans.Alone{plans.AloneNoDriver, plans.AloneUnknown, plans.AloneUnreached, plans.AloneTPID, plans.AloneNative} {
+	for _, reason := range []plans.Alone{plans.AloneNoDriver, plans.AloneUnknown, plans.AloneUnreached, plans.AloneTPID, plans.AloneNative, plans.AloneDiscards} {
 		g := aloneGroup{Reason: reason}
 		for i := range p.Devices {
 			if d := &p.Devices[i]; d.LeftAlone == reason {
@@ -205,6 +205,8 @@ func (g aloneGroup) String() string {
 		why = "not able to update tags of the domain's TPID"
 	case plans.AloneNative:
 		why = "set up by software of their own (level: native)"
+	case plans.AloneDiscards:
+		why = "not able to update tags, nor known to forward them"
 	}
 	return fmt.Sprintf("Left alone: %s %s: %s", count(len(g.Devices), "device"), why, briefly(g.Devices))
 }

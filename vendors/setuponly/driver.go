@@ -1,0 +1,352 @@
+package setuponly
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// Platform is what a driver needs to know of its platform.
+type Platform struct {
+	Offline func() vendors.Facts // Strip, Update and the list of TPIDs are taken from there
+
+	// Spell is a TPID as the platform's configuration has it; the error names those
+	// that it takes.
+	Spell func(tpid uint16) (string, error)
+}
+
+// recheck is how often Update reads the configuration back.
+const recheck = time.Minute
+
+// Driver is a vendors.Driver of one switch. Its methods are not safe for concurrent use.
+type Driver struct {
+	platform Platform
+	sw       Switch
+	now      func() time.Time
+
+	want *vendors.Setup // what the switch is to have; nil until Apply or the first Update
+	read time.Time      // when it was seen to have that
+}
+
+var (
+	_ vendors.Driver    = (*Driver)(nil)
+	_ vendors.MTUSetter = (*Driver)(nil)
+)
+
+// Open returns a driver, which takes the switch over; now is nil for time.Now.
+func Open(p Platform, sw Switch, now func() time.Time) *Driver {
+	if now == nil {
+		now = time.Now
+	}
+	return &Driver{platform: p, sw: sw, now: now}
+}
+
+// Close ends the session; what is configured stays.
+func (d *Driver) Close() error { return d.sw.Close() }
+
+// Probe finds out what the switch is and which ports it has.
+func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
+	f := d.platform.Offline()
+	c, err := d.sw.Read(ctx)
+	if err != nil {
+		return f, err
+	}
+	f.Identity = c.Identity
+	for i := range c.Ports {
+		f.Ports = append(f.Ports, c.Ports[i].Name)
+	}
+	f.Rules.Ports = len(f.Ports)
+	return f, nil
+}
+
+// Observe reads back the record, and the TPID of its ports.
+func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
+	c, err := d.sw.Read(ctx)
+	if err != nil {
+		return vendors.Setup{}, err
+	}
+	return d.setup(c), nil
+}
+
+func (d *Driver) setup(c *Config) (s vendors.Setup) {
+	r, err := parse(c.Record)
+	if err != nil {
+		s.Damaged = "the record of the setup cannot be read: " + err.Error()
+		return s
+	}
+	if r.Setup == nil {
+		return s
+	}
+	s = *r.Setup.Wanted()
+	ours, err := d.platform.Spell(s.TPID)
+	if err != nil {
+		s.Damaged = "the record of the setup: " + err.Error()
+		return s
+	}
+	for i := range s.Ports {
+		switch p := c.port(s.Ports[i].Port); {
+		case p == nil:
+			s.Ports[i].Damaged = "the switch has no such port"
+		case p.TPID != ours:
+			s.Ports[i].Damaged = "its TPID is " + shown(p.TPID) + ", and was " + ours
+		}
+	}
+	return s
+}
+
+func shown(tpid string) string {
+	if tpid == "" {
+		return "the default"
+	}
+	return tpid
+}
+
+// Diff lists what Apply(want) would change.
+func (d *Driver) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
+	return d.platform.Diff(have, want)
+}
+
+// Diff is Driver.Diff, without a driver.
+func (p *Platform) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
+	f := p.Offline()
+	ours, err := p.validate(&f, &want)
+	if err != nil {
+		return nil, err
+	}
+	out := append(vendors.DiffShared(&have, &want, "record", describe), vendors.DiffProfile(&have, &want)...)
+	ports := vendors.DiffPorts(&have, &want,
+		func(*vendors.PortSetup) string { return "TPID " + ours },
+		func(h, _ *vendors.PortSetup) string {
+			if have.TPID != want.TPID {
+				return fmt.Sprintf("TPID 0x%04x -> %s", have.TPID, ours)
+			}
+			return ""
+		})
+	for i := range ports {
+		if ports[i].Kind == vendors.Remove {
+			ports[i].Detail = "the TPID that it had before csig"
+		}
+		ports[i].Disruptive = f.Traits.TPIDChange.Is
+	}
+	return append(out, ports...), nil
+}
+
+// describe is what all ports share, in a line.
+func describe(s *vendors.Setup) string { return fmt.Sprintf("tpid=0x%04x", s.TPID) }
+
+// validate refuses what the platform cannot have, and returns its spelling of the TPID.
+func (p *Platform) validate(f *vendors.Facts, s *vendors.Setup) (tpid string, err error) {
+	err = s.Check(f.Strip.Reason, func(port *vendors.PortSetup) error {
+		switch {
+		case port.Action == vlanrules.Update:
+			return errors.New("it cannot update tags: " + f.Update.Reason)
+		case port.Strips():
+			return errors.New("it cannot strip tags: " + f.Strip.Reason)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	if tpid, err = p.Spell(s.TPID); err != nil {
+		return "", &vendors.PermanentError{Err: err}
+	}
+	return tpid, nil
+}
+
+// Apply gives the ports of a setup its TPID, and those that are no more in it what they had.
+func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
+	f := d.platform.Offline()
+	ours, err := d.platform.validate(&f, &want)
+	if err != nil {
+		return err
+	}
+	d.want = nil
+	c, err := d.sw.Read(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range want.Ports {
+		if name := want.Ports[i].Port; c.port(name) == nil {
+			return &vendors.PermanentError{Port: name, Err: errors.New("the switch has no such port that can have a TPID")}
+		}
+	}
+	r, err := parse(c.Record)
+	if err != nil { // what was there before csig is lost with it; Facts.Off says so
+		r = record{Before: map[string]before{}}
+	}
+	r.Setup = want.Wanted()
+	var e Edit
+	for i := range want.Ports {
+		p := c.port(want.Ports[i].Port)
+		if p.TPID == ours {
+			continue
+		}
+		b := r.Before[p.Name]
+		if b.TPID == nil {
+			was := p.TPID
+			b.TPID = &was
+		}
+		b.Ours = ours
+		if *b.TPID == ours { // as csig found it
+			b.TPID, b.Ours = nil, ""
+		}
+		r.Before[p.Name] = b
+		e.port(p.Name).TPID = &ours
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Before)) {
+		if !want.HasPort(name) && r.Before[name].TPID != nil {
+			r.tpidBack(&e, c.port(name), name)
+			r.mtuBack(&e, c.port(name), name)
+		}
+	}
+	if err := d.write(ctx, c, &e, r); err != nil {
+		return err
+	}
+	d.want, d.read = r.Setup, d.now()
+	return nil
+}
+
+// write carries an edit out with the record that belongs to it, unless nothing changes.
+func (d *Driver) write(ctx context.Context, c *Config, e *Edit, r record) error {
+	text, err := r.text()
+	if err != nil {
+		return err
+	}
+	if text != c.Record {
+		e.Record = &text
+	}
+	if e.Empty() {
+		return nil
+	}
+	return d.sw.Write(ctx, e)
+}
+
+// Update has no signal to write: it reads the setup back from time to time, and restores it.
+func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease time.Duration) (res vendors.UpdateResult, err error) {
+	for i := range updates {
+		for j := range updates[i].Intents {
+			if updates[i].Intents[j].Action == vlanrules.Update {
+				return res, &vendors.PermanentError{Port: updates[i].Port, Err: errors.New(d.platform.Offline().Update.Reason)}
+			}
+		}
+	}
+	switch {
+	case d.want == nil:
+		if err := vendors.TakeOver(ctx, d, func() bool { return d.want != nil }); err != nil {
+			return res, err
+		}
+	case d.now().Sub(d.read) >= recheck:
+		have, err := d.Observe(ctx)
+		if err != nil {
+			return res, err
+		}
+		want := *d.want
+		left, err := d.Diff(have, want)
+		if err != nil {
+			return res, err
+		}
+		if len(left) > 0 {
+			if err := d.Apply(ctx, want); err != nil {
+				d.want = &want // it is tried again
+				return res, err
+			}
+			res.Ports, res.Ops = len(left), 1
+			res.NoteRepairs(left)
+		}
+		d.read = d.now()
+	}
+	res.Leased = true // nothing is advertised that could be too old
+	return res, nil
+}
+
+// Release has nothing to withdraw.
+func (d *Driver) Release(context.Context) error { return nil }
+
+// Remove gives every port what it had before csig, and deletes the record.
+func (d *Driver) Remove(ctx context.Context) error {
+	d.want = nil
+	c, err := d.sw.Read(ctx)
+	if err != nil {
+		return err
+	}
+	r, broken := parse(c.Record)
+	r.Setup = nil
+	var e Edit
+	for _, name := range slices.Sorted(maps.Keys(r.Before)) {
+		r.tpidBack(&e, c.port(name), name)
+		r.mtuBack(&e, c.port(name), name)
+	}
+	if err := d.write(ctx, c, &e, r); err != nil {
+		return err
+	}
+	if broken != nil {
+		return &vendors.PermanentError{Err: fmt.Errorf("the record of what the ports had before csig could not be read (%w), and is deleted: look at their TPID and MTU", broken)}
+	}
+	return nil
+}
+
+// MTUs are those that hold, in bytes as the switch counts them; ports without one are left out.
+func (d *Driver) MTUs(ctx context.Context) (map[string]int, error) {
+	c, err := d.sw.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]int, len(c.Ports))
+	for i := range c.Ports {
+		if mtu := c.Ports[i].mtu(); mtu != 0 {
+			out[c.Ports[i].Name] = mtu
+		}
+	}
+	return out, nil
+}
+
+func (p *Port) mtu() int {
+	if p.Now != 0 {
+		return p.Now
+	}
+	return p.MTU
+}
+
+// SetMTU sets the MTU of a port, and records what it had; the MTU that held before csig
+// brings back the configuration that was there.
+func (d *Driver) SetMTU(ctx context.Context, port string, mtu int) error {
+	c, err := d.sw.Read(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := parse(c.Record)
+	if err != nil {
+		return &vendors.PermanentError{Port: port, Err: fmt.Errorf("the record of the setup cannot be read: %w", err)}
+	}
+	p := c.port(port)
+	if p == nil {
+		return &vendors.PermanentError{Port: port, Err: errors.New("the switch has no such port")}
+	}
+	var e Edit
+	b := r.Before[port]
+	switch {
+	case b.MTU != nil && b.MTUNow == mtu:
+		r.mtuBack(&e, p, port)
+		if len(e.Ports) == 0 && p.mtu() != mtu { // another program changed it since
+			e.port(port).MTU = &mtu
+		}
+	case p.mtu() == mtu:
+		return nil
+	default:
+		if b.MTU == nil {
+			was := p.MTU
+			b.MTU, b.MTUNow = &was, p.mtu()
+		}
+		b.OursMTU = mtu
+		r.Before[port] = b
+		e.port(port).MTU = &mtu
+	}
+	return d.write(ctx, c, &e, r)
+}

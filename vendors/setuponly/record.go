@@ -1,0 +1,117 @@
+package setuponly
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
+)
+
+// maxRecord is how many bytes of a record are looked at: 512 ports with long names have half.
+const maxRecord = 128 << 10
+
+// record is what the switch says of csig.
+type record struct {
+	Setup  *vendors.Setup    // nil: there is none
+	Before map[string]before // by port
+}
+
+// recordJSON is a record as the switch keeps it: ports that had the same together, since
+// places for text are small.
+type recordJSON struct {
+	Setup  *vendors.Setup `json:"setup,omitempty"`
+	Before []sameBefore   `json:"before,omitempty"`
+}
+
+type sameBefore struct {
+	before
+	Ports []string `json:"ports"`
+}
+
+// before is what csig found at a port where it changed something, beside what it wrote:
+// nothing else is given back.
+type before struct {
+	TPID *string `json:"tpid,omitempty"` // nil: csig did not change it
+	Ours string  `json:"tpid_csig,omitempty"`
+
+	MTU     *int `json:"mtu,omitempty"`      // as configured; 0: it was not
+	MTUNow  int  `json:"mtu_now,omitempty"`  // that held
+	OursMTU int  `json:"mtu_csig,omitempty"` // that csig wrote
+}
+
+// parse reads a record. The error says why it cannot be understood.
+func parse(text string) (record, error) {
+	r := record{Before: map[string]before{}}
+	switch {
+	case text == "":
+		return r, nil
+	case len(text) > maxRecord:
+		return r, fmt.Errorf("it has %d bytes, and none of csig's has more than %d", len(text), maxRecord)
+	case untrusted.Text(text, maxRecord) != text:
+		return r, errors.New("it has characters that cannot be printed")
+	}
+	var in recordJSON
+	if err := json.Unmarshal([]byte(text), &in); err != nil {
+		return r, errors.New(untrusted.Text(err.Error(), 128))
+	}
+	r.Setup = in.Setup
+	for _, same := range in.Before {
+		for _, port := range same.Ports {
+			r.Before[port] = same.before
+		}
+	}
+	return r, nil
+}
+
+// text is the record as the switch keeps it; "" where there is nothing to say.
+func (r record) text() (string, error) {
+	maps.DeleteFunc(r.Before, func(_ string, b before) bool { return b.TPID == nil && b.MTU == nil })
+	if r.Setup == nil && len(r.Before) == 0 {
+		return "", nil
+	}
+	out := recordJSON{Setup: r.Setup}
+	groups := map[string]int{}
+	for _, port := range slices.Sorted(maps.Keys(r.Before)) {
+		key, err := json.Marshal(r.Before[port])
+		if err != nil {
+			return "", err
+		}
+		i, there := groups[string(key)]
+		if !there {
+			i = len(out.Before)
+			groups[string(key)] = i
+			out.Before = append(out.Before, sameBefore{before: r.Before[port]})
+		}
+		out.Before[i].Ports = append(out.Before[i].Ports, port)
+	}
+	text, err := json.Marshal(out)
+	if err == nil && untrusted.Text(string(text), maxRecord) != string(text) {
+		err = &vendors.PermanentError{Err: fmt.Errorf("the record of the setup would have %d bytes, or characters that cannot be printed", len(text))}
+	}
+	return string(text), err
+}
+
+// tpidBack has the edit give a port the TPID that csig found there, unless another program
+// has changed it since.
+func (r record) tpidBack(e *Edit, p *Port, name string) {
+	b := r.Before[name]
+	if b.TPID != nil && p != nil && p.TPID == b.Ours {
+		e.port(name).TPID = b.TPID
+	}
+	b.TPID, b.Ours = nil, ""
+	r.Before[name] = b
+}
+
+// mtuBack is tpidBack for the MTU.
+func (r record) mtuBack(e *Edit, p *Port, name string) {
+	b := r.Before[name]
+	if b.MTU != nil && p != nil && p.MTU == b.OursMTU {
+		e.port(name).MTU = b.MTU
+	}
+	b.MTU, b.MTUNow, b.OursMTU = nil, 0, 0
+	r.Before[name] = b
+}

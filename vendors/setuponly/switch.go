@@ -1,0 +1,72 @@
+package setuponly
+
+import (
+	"context"
+
+	"github.com/csig-agent/csig/vendors"
+)
+
+// Switch is the configuration of one switch, as far as csig has to do with it. Errors are as
+// those of vendors.Driver; every text that they and a Config contain is safe to print.
+type Switch interface {
+	// Read reads the configuration.
+	Read(ctx context.Context) (*Config, error)
+
+	// Write carries an edit out, whole or not at all where the platform has a transaction.
+	// After an error what the switch has is read back.
+	Write(ctx context.Context, e *Edit) error
+
+	// Close ends the session.
+	Close() error
+}
+
+// Config is what Read found.
+type Config struct {
+	Identity vendors.Identity
+	Ports    []Port // in the order of the switch, names unique
+	Record   string // what Edit.Record gave it last; "" none
+}
+
+// Port is one port that can have a TPID.
+type Port struct {
+	Name string
+	TPID string // as the platform spells it; "": not configured, its default holds
+	MTU  int    // bytes, as configured; 0: it is not, the default holds
+	Now  int    // bytes of the MTU that holds; 0: the switch does not say
+}
+
+// Edit is a change of the configuration.
+type Edit struct {
+	Ports  []PortEdit
+	Record *string // nil: it stays; "": delete it
+}
+
+// Empty tells whether nothing changes.
+func (e *Edit) Empty() bool { return len(e.Ports) == 0 && e.Record == nil }
+
+// PortEdit is a change of one port; what is nil stays.
+type PortEdit struct {
+	Port string
+	TPID *string // "": delete it from the configuration
+	MTU  *int    // 0: delete it from the configuration
+}
+
+// port is the edit's change of a port, made where there is none yet.
+func (e *Edit) port(name string) *PortEdit {
+	for i := range e.Ports {
+		if e.Ports[i].Port == name {
+			return &e.Ports[i]
+		}
+	}
+	e.Ports = append(e.Ports, PortEdit{Port: name})
+	return &e.Ports[len(e.Ports)-1]
+}
+
+func (c *Config) port(name string) *Port {
+	for i := range c.Ports {
+		if c.Ports[i].Name == name {
+			return &c.Ports[i]
+		}
+	}
+	return nil
+}
