@@ -60,7 +60,6 @@ type Bench struct {
 	Policy  inventory.Policy
 	Driver  vendors.Driver // nil: none that can be used from here
 	NoWay   string         // why, where Driver is nil
-	VLANs   []uint16       // ordinary VLANs that all ports carry tagged
 	Means
 
 	// Patience is how long a frame that must arrive may take; 0: 2 s. Settle is how long

@@ -168,24 +168,29 @@ func (p *patient) try(ctx context.Context, f func() (wrong bool, err error)) err
 	}
 }
 
-// program applies a setup in which all ports update, and gives a port what it writes; the
+// both are the ports whose rules are judged: the first two.
+var both = []int{1, 0}
+
+func (b *Bench) bothNames() string { return b.Ports[0].Name + " and " + b.Ports[1].Name }
+
+// program applies a setup in which all ports update, and gives both what they write; the
 // others write their fallback.
-func (t *Trial) program(ctx context.Context, port int, l local, lease time.Duration) (vendors.Setup, error) {
+func (t *Trial) program(ctx context.Context, l local, lease time.Duration) (vendors.Setup, error) {
 	setup := t.Setup(vlanrules.Update)
 	if err := t.Apply(ctx, setup); err != nil {
 		return setup, Cannot("the driver cannot apply the setup: %v", err)
 	}
-	return setup, t.write(ctx, &setup, port, l, lease)
+	_, err := t.write(ctx, &setup, l, lease, both...)
+	return setup, err
 }
 
-// write gives a port what it writes.
-func (t *Trial) write(ctx context.Context, setup *vendors.Setup, port int, l local, lease time.Duration) error {
-	_, err := t.update(ctx, setup, port, l, lease)
-	return err
-}
-
-func (t *Trial) update(ctx context.Context, setup *vendors.Setup, port int, l local, lease time.Duration) (vendors.UpdateResult, error) {
-	res, err := t.Driver.Update(ctx, []vendors.PortUpdate{{Port: t.Ports[port].Name, Intents: l.intents(setup)}}, lease)
+// write gives ports what they write.
+func (t *Trial) write(ctx context.Context, setup *vendors.Setup, l local, lease time.Duration, ports ...int) (vendors.UpdateResult, error) {
+	var updates []vendors.PortUpdate
+	for _, port := range ports {
+		updates = append(updates, vendors.PortUpdate{Port: t.Ports[port].Name, Intents: l.intents(setup)})
+	}
+	res, err := t.Driver.Update(ctx, updates, lease)
 	if err == nil && !res.Leased {
 		err = errors.New("the lease was not renewed")
 	}

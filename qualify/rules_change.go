@@ -13,7 +13,6 @@ import (
 type changed struct {
 	local
 	began, acked time.Time
-	ops          int
 }
 
 // step is the n-th value that changes lead to: neighbours differ in S and in locator, so
@@ -32,29 +31,58 @@ const timed = 16
 // ruleChange measures the time of changes, and of frames behind the device's answer that
 // still have the old value.
 func ruleChange(ctx context.Context, t *Trial) error {
-	setup, err := t.program(ctx, 1, step(0), heldFor)
+	setup, err := t.program(ctx, step(0), heldFor)
 	if err != nil {
 		return err
 	}
-	if err := t.shows(ctx, &setup, step(0)); err != nil {
+	m := timing{}
+	for _, port := range both {
+		if err := m.changes(ctx, t, &setup, port); err != nil {
+			return err
+		}
+		if len(t.Faults) > 0 {
+			break
+		}
+	}
+	t.Measured("changes", float64(len(m.acks)))
+	t.Measured("changes_counted", float64(len(m.bounds)))
+	longest, worst, bound := quantile(m.acks, 1), quantile(m.late, 1), quantile(m.bounds, 1)
+	t.Measured("change_median_ms", ms(quantile(m.acks, 0.5)))
+	t.Measured("change_max_ms", ms(longest))
+	t.Measured("late_max_ms", ms(worst))
+	t.Measured("ack_to_wire_median_ms", ms(quantile(m.bounds, 0.5)))
+	t.Measured("ack_to_wire_max_ms", ms(bound))
+	t.Measured("resolution_ms", ms(m.gap))
+	if len(t.Faults) == 0 {
+		t.Found("changes at %s are acknowledged within %v (median of %d: %v); %s", t.bothNames(), longest.Round(time.Microsecond), len(m.acks), quantile(m.acks, 0.5).Round(time.Microsecond), soon(worst, bound))
+	}
+	return nil
+}
+
+// timing is what ruleChange has measured.
+type timing struct {
+	acks, late, bounds []time.Duration
+	gap                time.Duration
+}
+
+// changes makes changes at a port until enough of them count.
+func (m *timing) changes(ctx context.Context, t *Trial, setup *vendors.Setup, port int) error {
+	if err := t.shows(ctx, setup, step(0), port); err != nil {
 		return err
 	}
-	var acks, late, bounds []time.Duration
-	var gap time.Duration
-	made := 0
+	made, counted, worst := 0, 0, time.Duration(0)
 	for range series {
 		list := []changed{{local: step(made)}}
-		s, err := t.streamed(ctx, dense, probes(&setup), func(ctx context.Context) error {
+		s, err := t.streamed(ctx, dense, []int{port}, probes(setup), func(ctx context.Context) error {
 			for range timed {
 				made++
 				c := changed{local: step(made), began: time.Now()}
-				res, err := t.update(ctx, &setup, 1, c.local, heldFor)
-				if err != nil {
+				if _, err := t.write(ctx, setup, c.local, heldFor, port); err != nil {
 					return err
 				}
-				c.acked, c.ops = time.Now(), res.Ops
+				c.acked = time.Now()
 				list = append(list, c)
-				if err := t.shows(ctx, &setup, c.local); err != nil {
+				if err := t.shows(ctx, setup, c.local, port); err != nil {
 					return err
 				}
 			}
@@ -64,34 +92,23 @@ func ruleChange(ctx context.Context, t *Trial) error {
 			return err
 		}
 		for i, c := range list[1:] {
-			acks = append(acks, c.acked.Sub(c.began))
-			l, bound := lateness(s.frames, &setup, list[i].local, c)
+			m.acks = append(m.acks, c.acked.Sub(c.began))
+			l, bound := lateness(s.frames, setup, list[i].local, c)
 			if l > t.interval() || bound > 0 && bound-l <= widest {
-				late, bounds, gap = append(late, l), append(bounds, bound), max(gap, bound-l)
+				m.late, m.bounds, m.gap = append(m.late, l), append(m.bounds, bound), max(m.gap, bound-l)
+				counted, worst = counted+1, max(worst, l)
 			}
 		}
-		if enough(len(bounds), timed) {
+		if enough(counted, timed) {
 			break
 		}
 	}
-	t.Measured("changes", float64(len(acks)))
-	t.Measured("changes_counted", float64(len(bounds)))
-	longest := quantile(acks, 1)
-	t.Measured("change_median_ms", ms(quantile(acks, 0.5)))
-	t.Measured("change_max_ms", ms(longest))
-	worst := quantile(late, 1)
-	if !enough(len(bounds), timed) && worst <= t.interval() {
-		return Cannot("around %d of %d changes no frame was under way for more than %v: how late they are was not seen; a quieter machine is needed", len(acks)-len(bounds), len(acks), widest)
+	switch {
+	case worst > t.interval():
+		t.Fault("late-on-wire", "the device acknowledges a change, and frames that are sent up to %v later leave %s with the old value: that is more than the domain's interval of %v", worst.Round(time.Millisecond), t.Ports[port].Name, t.interval())
+	case !enough(counted, timed):
+		return Cannot("around %d of %d changes at %s no frame was under way for more than %v: how late they are was not seen; a quieter machine is needed", made-counted, made, t.Ports[port].Name, widest)
 	}
-	t.Measured("late_max_ms", ms(worst))
-	t.Measured("ack_to_wire_median_ms", ms(quantile(bounds, 0.5)))
-	t.Measured("ack_to_wire_max_ms", ms(quantile(bounds, 1)))
-	t.Measured("resolution_ms", ms(gap))
-	if worst > t.interval() {
-		t.Fault("late-on-wire", "the device acknowledges a change, and frames that are sent up to %v later have the old value: that is more than the domain's interval of %v", worst.Round(time.Millisecond), t.interval())
-		return nil
-	}
-	t.Found("%s acknowledges a change within %v (median of %d: %v); %s", t.Ports[1].Name, longest.Round(time.Microsecond), len(acks), quantile(acks, 0.5).Round(time.Microsecond), soon(worst, quantile(bounds, 1)))
 	return nil
 }
 
@@ -138,14 +155,14 @@ func lateness(frames []Seen, setup *vendors.Setup, before local, c changed) (lat
 
 // onWire waits until tags of every signal leave a port as they do with this value, for no
 // longer than patience.
-func (t *Trial) onWire(ctx context.Context, setup *vendors.Setup, port int, l local) (bool, error) {
+func (t *Trial) onWire(ctx context.Context, setup *vendors.Setup, l local, port int) (bool, error) {
 	list := t.Listen()
 	defer list.Close()
 	intents := l.intents(setup)
 	for until := time.Now().Add(t.patience()); ; {
 		all := true
 		for _, tci := range probes(setup) {
-			got, err := t.one(ctx, list, 1-port, port, tci)
+			got, err := t.one(ctx, list, port, tci)
 			if err != nil {
 				return false, err
 			}
@@ -160,18 +177,24 @@ func (t *Trial) onWire(ctx context.Context, setup *vendors.Setup, port int, l lo
 // patience is how long a new value may take to reach the wire: more than it should.
 func (t *Trial) patience() time.Duration { return max(4*t.interval(), time.Second) }
 
-// shows is onWire for what port 1 has to show.
-func (t *Trial) shows(ctx context.Context, setup *vendors.Setup, l local) error {
-	all, err := t.onWire(ctx, setup, 1, l)
-	if err != nil {
-		return err
+// shows is onWire for what ports have to show.
+func (t *Trial) shows(ctx context.Context, setup *vendors.Setup, l local, ports ...int) error {
+	for _, port := range ports {
+		all, err := t.onWire(ctx, setup, l, port)
+		if err == nil {
+			err = t.Positive("a new value reaches the wire", all, "not at %s within %v: see the experiments rule-key and rewrite", t.Ports[port].Name, t.patience())
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return t.Positive("a new value reaches the wire", all, "not within %v: see the experiments rule-key and rewrite", t.patience())
+	return nil
 }
 
-// one sends a tag and returns what it became; the sent one where it did not arrive.
-func (t *Trial) one(ctx context.Context, l *Listener, from, to int, tci uint16) (uint16, error) {
-	f := Frame{To: to, Tags: VLAN(t.Profile.TPID, tci)}
+// one sends a tag out of a port and returns what it became; the sent one where it did not
+// arrive.
+func (t *Trial) one(ctx context.Context, l *Listener, to int, tci uint16) (uint16, error) {
+	from, f := 1-to, Frame{To: to, Tags: VLAN(t.Profile.TPID, tci)}
 	seq, bytes, err := t.Build(from, f)
 	if err == nil {
 		err = t.Send(from, bytes)
@@ -194,13 +217,13 @@ func (t *Trial) one(ctx context.Context, l *Listener, from, to int, tci uint16) 
 // changes is how many of them hitless makes in a round.
 const changes = 40
 
-// hitless changes what a port writes under traffic.
+// hitless changes what ports write under traffic.
 func hitless(ctx context.Context, t *Trial) error {
-	setup, err := t.program(ctx, 1, step(0), heldFor)
-	if err != nil {
-		return err
+	setup, err := t.program(ctx, step(0), heldFor)
+	if err == nil {
+		err = t.shows(ctx, &setup, step(0), both...)
 	}
-	if err := t.shows(ctx, &setup, step(0)); err != nil {
+	if err != nil {
 		return err
 	}
 	tags := probes(&setup)
@@ -209,21 +232,43 @@ func hitless(ctx context.Context, t *Trial) error {
 			tags = append(tags, uint16(sig)<<13|setup.Layout.VID(s, probeLM))
 		}
 	}
-	if err := t.undisturbed(ctx, tags, &setup, step(0).intents(&setup)); err != nil {
+	if err := t.undisturbed(ctx, both, tags, &setup, step(0).intents(&setup)); err != nil {
 		return err
 	}
-	w, list := watched{}, []changed{{local: step(0)}} // of all rounds: a value may be late
+	w := watched{}
+	for _, port := range both {
+		if err := w.changes(ctx, t, &setup, port, tags); err != nil {
+			return err
+		}
+		if len(t.Faults) > 0 {
+			break
+		}
+	}
+	t.Measured("changes", float64(w.made))
+	t.Measured("changes_counted", float64(w.counted))
+	t.Measured("frames_lost", float64(w.lost))
+	t.Measured("frames_wrong", float64(w.third))
+	t.Measured("frames_per_s", float64(w.frames)/w.took.Seconds())
+	t.Measured("resolution_ms", ms(w.gap))
+	if len(t.Faults) == 0 {
+		t.Found("each of %d frames out of %s arrived, with a value that was set; during %d of %d changes one was under way every %v or more often, and what lasts less may go unnoticed", w.frames, t.bothNames(), w.counted, w.made, w.gap.Round(time.Microsecond))
+	}
+	return nil
+}
+
+// changes makes changes at a port until enough of them count, or a fault is found there.
+func (w *watched) changes(ctx context.Context, t *Trial, setup *vendors.Setup, port int, tags []uint16) error {
+	list := []changed{{local: step(0)}} // of all rounds: a value may be late
+	counted := w.counted
 	for range series {
 		before := len(list)
-		s, err := t.streamed(ctx, dense, tags, func(ctx context.Context) error {
+		s, err := t.streamed(ctx, dense, []int{port}, tags, func(ctx context.Context) error {
 			for range changes {
-				w.made++
-				c := changed{local: step(w.made), began: time.Now()}
-				res, err := t.update(ctx, &setup, 1, c.local, heldFor)
-				if err != nil {
+				c := changed{local: step(len(list)), began: time.Now()}
+				if _, err := t.write(ctx, setup, c.local, heldFor, port); err != nil {
 					return err
 				}
-				c.acked, c.ops = time.Now(), res.Ops
+				c.acked = time.Now()
 				list = append(list, c)
 				if err := t.wait(ctx, 4*time.Millisecond); err != nil { // some frames before the next
 					return err
@@ -234,25 +279,12 @@ func hitless(ctx context.Context, t *Trial) error {
 		if err != nil {
 			return err
 		}
-		w.see(t, s, list, before, &setup)
-		if len(t.Faults) > 0 || enough(w.counted, changes) {
-			break
+		w.see(t, s, list, before, setup)
+		if len(t.Faults) > 0 || enough(w.counted-counted, changes) {
+			return nil
 		}
 	}
-	t.Measured("changes", float64(w.made))
-	t.Measured("changes_counted", float64(w.counted))
-	t.Measured("frames_lost", float64(w.lost))
-	t.Measured("frames_wrong", float64(w.third))
-	t.Measured("frames_per_s", float64(w.frames)/w.took.Seconds())
-	t.Measured("resolution_ms", ms(w.gap))
-	switch {
-	case len(t.Faults) > 0:
-	case !enough(w.counted, changes):
-		return Cannot("during %d of %d changes no frame was under way for more than %v: what they do was not seen; a quieter machine is needed", w.made-w.counted, w.made, near)
-	default:
-		t.Found("each of %d frames out of %s arrived, with a value that was set; during %d of %d changes one was under way every %v or more often, and what lasts less may go unnoticed", w.frames, t.Ports[1].Name, w.counted, w.made, w.gap.Round(time.Microsecond))
-	}
-	return nil
+	return Cannot("during %d of %d changes at %s no frame was under way for more than %v: what they do was not seen; a quieter machine is needed", len(list)-1-(w.counted-counted), len(list)-1, t.Ports[port].Name, near)
 }
 
 // near is how long during a change no frame may be under way for it to count.
@@ -273,15 +305,14 @@ func (w *watched) see(t *Trial, s *stream, list []changed, since int, setup *ven
 		sent, got, rest := tagOf(f)
 		switch {
 		case rest == lost:
-			if w.lost++; w.lost == 1 {
-				t.Fault("change-loses-frames", "a frame is lost while rules change, %v after the last change began", sinceChange(list, f.Left))
-			}
+			w.lost++
+			t.faultOnce("change-loses-frames", "a frame to %s is lost while its rules change, %v after the last change began", t.Ports[f.To].Name, sinceChange(list, f.Left))
 		case rest != "" || !t.among(list, setup, f, sent, got):
-			if w.third++; w.third == 1 {
-				t.Fault("change-not-hitless", "%v after a change began, the tag %04x left as %04x%s: neither the old nor the new value gives that", sinceChange(list, f.Left), sent, got, rest)
-			}
+			w.third++
+			t.faultOnce("change-not-hitless", "%v after a change of %s began, the tag %04x left as %04x%s: neither the old nor the new value gives that", sinceChange(list, f.Left), t.Ports[f.To].Name, sent, got, rest)
 		}
 	}
+	w.made += len(list) - since
 	w.frames, w.took = w.frames+len(s.frames), w.took+s.took
 	for _, c := range list[since:] {
 		if gap, ok := gapDuring(s.frames, c); ok && gap <= near {

@@ -284,7 +284,7 @@ func (r *reading) count(ctx context.Context, f Frame) (octets int64, frames, sen
 		}
 	}
 	if n := l.count(); n != burst {
-		return 0, 0, 0, Cannot("of %d frames of %d bytes with the tag %x, %d arrive: see the experiments tpid and vids", burst, f.Size, f.Tags, n)
+		return 0, 0, 0, Cannot("of %d frames of %d bytes with the tags %x %d arrive, and each has to: see the experiments tpid and vids", burst, f.Size, f.Tags, n)
 	}
 	s, err := r.settled(ctx, burst)
 	if err != nil {

@@ -20,7 +20,7 @@ const (
 	fallsBack state = "the fallback"
 	untouched state = "the tag as it came"
 	elseWrong state = "something else"
-	mixed     state = "not the same for all tags"
+	mixed     state = "not the same for all tags and ports"
 	losesAll  state = "nothing: frames with a tag are lost"
 )
 
@@ -45,19 +45,21 @@ func (t *Trial) stateOf(s *Seen, setup *vendors.Setup, l local) state {
 	return elseWrong
 }
 
-// look is what a port does now.
-func (t *Trial) look(ctx context.Context, setup *vendors.Setup, port int, l local) (state, error) {
-	seen, err := t.insist(ctx, 1-port, tagged(port, setup.TPID, probes(setup)...))
-	if err != nil {
-		return "", err
-	}
+// look is what ports do now: mixed, where it is not the same.
+func (t *Trial) look(ctx context.Context, setup *vendors.Setup, l local, ports ...int) (state, error) {
 	var now state
-	for i := range seen {
-		s := t.stateOf(&seen[i], setup, l)
-		if now != "" && s != now {
-			return mixed, nil
+	for _, port := range ports {
+		seen, err := t.insist(ctx, 1-port, tagged(port, setup.TPID, probes(setup)...))
+		if err != nil {
+			return "", err
 		}
-		now = s
+		for i := range seen {
+			s := t.stateOf(&seen[i], setup, l)
+			if now != "" && s != now {
+				return mixed, nil
+			}
+			now = s
+		}
 	}
 	return now, nil
 }
@@ -65,12 +67,12 @@ func (t *Trial) look(ctx context.Context, setup *vendors.Setup, port int, l loca
 // held is what the experiments about an end set.
 var held = local{20, 33}
 
-// begin programs the port, which has to show it. A lease of before may end later than a
+// begin programs both ports, which have to show it. A lease of before may end later than a
 // new one: an experiment about its end has no other.
 func (t *Trial) begin(ctx context.Context, lease time.Duration) (vendors.Setup, error) {
-	setup, err := t.program(ctx, 1, held, lease)
+	setup, err := t.program(ctx, held, lease)
 	if err == nil {
-		err = t.shows(ctx, &setup, held)
+		err = t.shows(ctx, &setup, held, both...)
 	}
 	return setup, err
 }
@@ -95,97 +97,125 @@ func sessionLost(ctx context.Context, t *Trial) error {
 	if err := t.Apply(ctx, plain); err != nil {
 		return Cannot("the driver cannot apply a setup without rules: %v", err)
 	}
-	if err := t.undisturbed(ctx, probes(&plain), &plain, nil); err != nil {
+	if err := t.undisturbed(ctx, both, probes(&plain), &plain, nil); err != nil {
 		return err
 	}
 	setup, err := t.begin(ctx, lease)
 	if err != nil {
 		return err
 	}
-	began := time.Now()
-	res, err := t.update(ctx, &setup, 1, held, lease)
+	e := ending{Trial: t, setup: &setup, leased: facts.Lease.Level != vlanrules.Refused, asked: time.Now()}
+	res, err := t.write(ctx, &setup, held, lease, both...)
 	if err != nil {
 		return err
 	}
-	acked := time.Now()
-	lease = max(lease, res.Lease)
-	leased := facts.Lease.Level != vlanrules.Refused
+	e.acked, e.lasts = time.Now(), max(lease, res.Lease)
 	if err := t.reopened(ctx); err != nil {
 		return err
 	}
-	wait := lease + late + t.interval()
-	s, err := t.streamed(ctx, sparse, probes(&setup), func(ctx context.Context) error {
-		l := t.Listen()
-		defer l.Close()
-		tcis, others := probes(&setup), 0
-		for i := 0; time.Since(acked) < wait; i++ {
-			tci := tcis[i%len(tcis)]
-			got, err := t.one(ctx, l, 0, 1, tci)
-			if err != nil {
-				return err
-			}
-			others++
-			if wrote(tci, got, &setup, held.intents(&setup)) {
-				others = 0
-			}
-			if others == run {
-				return t.wait(ctx, 4*still)
-			}
-			if err := t.wait(ctx, 2*time.Millisecond); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	s, err := t.streamed(ctx, sparse, both, probes(&setup), e.watch)
 	if err != nil {
 		return err
 	}
-	states := make([]state, len(s.frames))
-	for i := range s.frames {
-		states[i] = t.stateOf(&s.frames[i], &setup, held)
+	t.Measured("lease_ms", ms(e.lasts))
+	for _, port := range both {
+		if err := e.judge(port, s.frames); err != nil {
+			return err
+		}
 	}
-	last := lastWritten(states)
-	fallen := len(states)-last > run
-	early, after := false, time.Duration(0)
-	if fallen {
-		f := &s.frames[last+1]
-		early = len(f.Where) > 0 && f.Where[0].At.Before(began.Add(lease))
-		after = max(0, f.Left.Sub(acked.Add(lease))) // the gap behind the last with the value included
+	t.Measured("resolution_ms", ms(e.gap))
+	if e.fallen == len(both) {
+		t.Measured("fallback_after_lease_ms", ms(e.after))
 	}
-	t.Measured("lease_ms", ms(lease))
-	t.Measured("resolution_ms", ms(s.gap))
 	switch {
-	case !fallen && !leased:
-		t.Found("without its agent the device writes the last value for ever, as its driver says: %s", facts.Lease.Reason)
-	case !fallen:
-		t.Fault("no-fallback", "the management session has ended, the lease of %v is over since %v, and frames still have the last value", lease, (wait - lease).Round(time.Millisecond))
-	case early:
-		t.Fault("early-fallback", "frames have another value %v after the lease of %v was asked for", s.frames[last+1].Left.Sub(began).Round(time.Millisecond), lease)
-	}
-	if fallen {
-		t.Measured("fallback_after_lease_ms", ms(after))
-		if st := odd(states[last+1:]); st != "" {
-			t.Fault("wrong-fallback", "after the lease %s writes %s, and on_stale is %s", t.Ports[1].Name, st, setup.OnStale)
-		}
-		if after > late {
-			t.Fault("late-fallback", "frames have the last value up to %v after the end of the lease", after.Round(time.Millisecond))
-		}
-	}
-	if err := t.Positive("a frame has the value that was set before the session ends", last >= 0, "none had"); err != nil {
-		return err
-	}
-	if len(t.Faults) == 0 && fallen {
-		t.Found("the device falls back by itself at the end of the lease: frames out of %s have %s after %v at the latest", t.Ports[1].Name, fallsBack, after.Round(time.Microsecond))
-	}
-	if len(t.Faults) > 0 {
+	case len(t.Faults) > 0:
 		return nil
+	case e.fallen < len(both):
+		t.Found("without its agent the device writes the last value for ever, as its driver says: %s", facts.Lease.Reason)
+	default:
+		t.Found("the device falls back by itself at the end of the lease: frames out of %s have %s after %v at the latest", t.bothNames(), fallsBack, e.after.Round(time.Microsecond))
 	}
 	// The next session finds the setup and continues with it.
-	if err := t.write(ctx, &setup, 1, held, heldFor); err != nil {
+	if _, err := t.write(ctx, &setup, held, heldFor, both...); err != nil {
 		t.Fault("no-takeover", "a new session does not program the ports that it finds: %v", err)
 		return nil
 	}
-	return t.shows(ctx, &setup, held)
+	return t.shows(ctx, &setup, held, both...)
+}
+
+// ending is the end of a lease.
+type ending struct {
+	*Trial
+	setup        *vendors.Setup
+	leased       bool          // as the driver says
+	lasts        time.Duration // the lease
+	asked, acked time.Time
+
+	fallen     int           // ports that have fallen back
+	after, gap time.Duration // the longest
+}
+
+// watch waits until neither port has the last value any more.
+func (e *ending) watch(ctx context.Context) error {
+	l := e.Listen()
+	defer l.Close()
+	tcis, others := probes(e.setup), 0
+	for i := 0; time.Since(e.acked) < e.lasts+late+e.interval(); i++ {
+		tci := tcis[i/len(both)%len(tcis)]
+		got, err := e.one(ctx, l, both[i%len(both)], tci)
+		if err != nil {
+			return err
+		}
+		others++
+		if wrote(tci, got, e.setup, held.intents(e.setup)) {
+			others = 0
+		}
+		if others == run {
+			return e.wait(ctx, 4*still)
+		}
+		if err := e.wait(ctx, 2*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judge makes faults of what the frames out of a port show.
+func (e *ending) judge(port int, all []Seen) error {
+	var frames []*Seen
+	var states []state
+	for i := range all {
+		if f := &all[i]; f.To == port {
+			if n := len(frames); n > 0 {
+				e.gap = max(e.gap, f.Left.Sub(frames[n-1].Left))
+			}
+			frames, states = append(frames, f), append(states, e.stateOf(f, e.setup, held))
+		}
+	}
+	name, last := e.Ports[port].Name, lastWritten(states)
+	if err := e.Positive("a frame has the value that was set before the session ends", last >= 0, "out of %s none had", name); err != nil {
+		return err
+	}
+	if len(states)-last <= run {
+		if e.leased {
+			e.faultOnce("no-fallback", "the management session has ended, the lease of %v is over since %v, and frames out of %s still have the last value", e.lasts, late+e.interval(), name)
+		}
+		return nil
+	}
+	e.fallen++
+	next := frames[last+1]
+	after := max(0, next.Left.Sub(e.acked.Add(e.lasts))) // the gap behind the last with the value included
+	e.after = max(e.after, after)
+	if len(next.Where) > 0 && next.Where[0].At.Before(e.asked.Add(e.lasts)) {
+		e.faultOnce("early-fallback", "frames out of %s have another value %v after the lease of %v was asked for", name, next.Left.Sub(e.asked).Round(time.Millisecond), e.lasts)
+	}
+	if st := odd(states[last+1:]); st != "" {
+		e.faultOnce("wrong-fallback", "after the lease %s writes %s, and on_stale is %s", name, st, e.setup.OnStale)
+	}
+	if after > late {
+		e.faultOnce("late-fallback", "frames out of %s have the last value up to %v after the end of the lease", name, after.Round(time.Millisecond))
+	}
+	return nil
 }
 
 // run is how many frames in a row have to show something before it is believed: single
@@ -248,16 +278,6 @@ func linkFlap(ctx context.Context, t *Trial) error {
 	if err != nil {
 		return err
 	}
-	if err := t.write(ctx, &setup, 0, held, heldFor); err != nil {
-		return err
-	}
-	all, err := t.onWire(ctx, &setup, 0, held)
-	if err == nil {
-		err = t.Positive("a new value reaches the wire", all, "not at %s within %v: see the experiments rule-key and rewrite", t.Ports[0].Name, t.patience())
-	}
-	if err != nil {
-		return err
-	}
 	for i := range 2 {
 		if err := t.flap(ctx, i); err != nil {
 			return err
@@ -271,21 +291,21 @@ func linkFlap(ctx context.Context, t *Trial) error {
 			}
 		}
 	}
-	t.Found("the rules of %s and %s are in effect after the links of both were down", t.Ports[0].Name, t.Ports[1].Name)
+	t.Found("the rules of %s are in effect after the links of both were down", t.bothNames())
 	return nil
 }
 
 // after looks at a port's rules after the link of a port was down.
 func (t *Trial) after(ctx context.Context, setup *vendors.Setup, down, port int) error {
-	now, err := t.look(ctx, setup, port, held)
+	now, err := t.look(ctx, setup, held, port)
 	if err != nil || now == writes {
 		return err
 	}
 	t.Fault("lost-by-link-flap", "after the link of %s was down, %s writes %s", t.Ports[down].Name, t.Ports[port].Name, now)
-	if err := t.write(ctx, setup, port, held, heldFor); err != nil {
+	if _, err := t.write(ctx, setup, held, heldFor, port); err != nil {
 		return err
 	}
-	again, err := t.look(ctx, setup, port, held)
+	again, err := t.look(ctx, setup, held, port)
 	if err != nil {
 		return err
 	}
@@ -412,7 +432,7 @@ func restarts(ctx context.Context, t *Trial) error {
 	if err != nil {
 		return err
 	}
-	if err := t.write(ctx, &setup, 1, held, lease); err != nil {
+	if _, err := t.write(ctx, &setup, held, lease, both...); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -433,17 +453,17 @@ func restarts(ctx context.Context, t *Trial) error {
 		t.Found("after the restart nothing is forwarded until an agent applies the setup, as before csig had one")
 		return nil
 	}
-	now, err := t.look(ctx, &setup, 1, held)
+	now, err := t.look(ctx, &setup, held, both...)
 	for err == nil && now == writes && time.Since(began) < lease+late {
 		if err = t.wait(ctx, still); err == nil {
-			now, err = t.look(ctx, &setup, 1, held)
+			now, err = t.look(ctx, &setup, held, both...)
 		}
 	}
 	if err != nil {
 		return err
 	}
 	if now != untouched && now != fallsBack {
-		t.Fault("wrong-after-restart", "after the restart, and after the end of the lease, %s writes %s", t.Ports[1].Name, now)
+		t.Fault("wrong-after-restart", "after the restart, and after the end of the lease, %s write %s", t.bothNames(), now)
 	}
 	var have vendors.Setup
 	for until := time.Now().Add(booting); ; {
@@ -470,9 +490,9 @@ func restarts(ctx context.Context, t *Trial) error {
 		return nil
 	}
 	if survives {
-		t.Found("after the restart %s writes the fallback until an agent programs it", t.Ports[1].Name)
+		t.Found("after the restart %s write the fallback until an agent programs them", t.bothNames())
 	} else {
-		t.Found("after the restart %s writes %s until an agent applies the setup", t.Ports[1].Name, now)
+		t.Found("after the restart %s write %s until an agent applies the setup", t.bothNames(), now)
 	}
 	return nil
 }

@@ -16,15 +16,12 @@ const middle = 15
 // ruleKey sends tags with every S through rules that distinguish them, of both ports.
 func ruleKey(ctx context.Context, t *Trial) error {
 	value := local{middle, 5}
-	setup, err := t.program(ctx, 1, value, heldFor)
-	if err == nil {
-		err = t.write(ctx, &setup, 0, value, heldFor)
-	}
+	setup, err := t.program(ctx, value, heldFor)
 	if err != nil {
 		return err
 	}
 	judged, total := 0, 0
-	for _, port := range []int{1, 0} {
+	for _, port := range both {
 		arrived, of, err := t.keyOf(ctx, &setup, port, value.intents(&setup))
 		if err != nil {
 			return err
@@ -35,7 +32,7 @@ func ruleKey(ctx context.Context, t *Trial) error {
 		}
 	}
 	t.Measured("judged_percent", percent(judged, total))
-	t.Found("rules of %s and %s take and leave tags by the VID on the wire, as %d of %d frames show", t.Ports[0].Name, t.Ports[1].Name, judged, total)
+	t.Found("rules of %s take and leave tags by the VID on the wire, as %d of %d frames show", t.bothNames(), judged, total)
 	return nil
 }
 
@@ -145,7 +142,7 @@ func rewrite(ctx context.Context, t *Trial) error {
 		// In pieces: the lease is renewed before each.
 		for len(tcis) > 0 {
 			n := min(len(tcis), 8192)
-			if err := t.write(ctx, &setup, 1-from, l, heldFor); err != nil {
+			if _, err := t.write(ctx, &setup, l, heldFor, 1-from); err != nil {
 				return err
 			}
 			frames := tagged(1-from, setup.TPID, tcis[:n]...)
@@ -184,7 +181,7 @@ func rewrite(ctx context.Context, t *Trial) error {
 	case !nearlyAll(judged, w.total):
 		return Cannot("%d of %d frames (%.1f %%) could be judged, which is too few: the others are lost or altered without rules, too: see the experiments tpid and vids", judged, w.total, share)
 	default:
-		t.Found("%d of %d frames (%.1f %%), out of %s and %s, are as the draft has them, and none was wrong by a rule", judged, w.total, share, t.Ports[0].Name, t.Ports[1].Name)
+		t.Found("%d of %d frames (%.1f %%), out of %s, are as the draft has them, and none was wrong by a rule", judged, w.total, share, t.bothNames())
 	}
 	return nil
 }

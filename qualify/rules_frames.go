@@ -3,11 +3,12 @@ package qualify
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// ordinary are VLANs that are tried where the operator has named none.
+// ordinary are VLANs that are tried beside one that the ports carry.
 var ordinary = []uint16{1, 2, 10, 20, 100, 200}
 
 // leavesAlone compares frames without the tag with rules and without.
@@ -15,9 +16,9 @@ func leavesAlone(ctx context.Context, t *Trial) error {
 	if err := t.Apply(ctx, t.Setup(vlanrules.Passthrough)); err != nil {
 		return Cannot("the driver cannot apply a setup without rules: %v", err)
 	}
-	vlans := t.VLANs
-	if len(vlans) == 0 {
-		vlans = ordinary
+	vlans := ordinary
+	if vid, err := t.carried(ctx); err == nil && !slices.Contains(vlans, vid) {
+		vlans = append(slices.Clone(vlans), vid)
 	}
 	foreign := uint16(0x9ab0)
 	if foreign == t.Profile.TPID || foreign == t.Profile.WideTPID {
@@ -62,22 +63,19 @@ func leavesAlone(ctx context.Context, t *Trial) error {
 	if plain == 0 {
 		return Cannot("no frame without the tag passes untouched, with or without rules")
 	}
-	setup, err := t.program(ctx, 1, local{0, 1}, heldFor)
-	if err == nil {
-		err = t.write(ctx, &setup, 0, local{0, 1}, heldFor)
-	}
+	setup, err := t.program(ctx, local{0, 1}, heldFor)
 	if err != nil {
 		return err
 	}
 	// Until rules are on the wire everything passes.
 	for port := range 2 {
-		if _, err := t.onWire(ctx, &setup, port, local{0, 1}); err != nil {
+		if _, err := t.onWire(ctx, &setup, local{0, 1}, port); err != nil {
 			return err
 		}
 	}
 	count, vids := 0, map[string]bool{}
 	for from := range frames {
-		seen, err := t.Exchange(ctx, from, frames[from])
+		seen, err := t.Repeated(ctx, from, frames[from])
 		if err != nil {
 			return err
 		}
@@ -104,7 +102,7 @@ func leavesAlone(ctx context.Context, t *Trial) error {
 		t.Note("%d of %d frames without the tag are not as without rules", count, plain)
 	}
 	if len(vids) == 0 {
-		t.Note("no frame with a VLAN tag passes these ports, so that none was tried: --vlan names VLANs that they carry")
+		t.Note("no frame with a VLAN tag passes these ports, so that none was tried: make both members of one to try it")
 	}
 	return nil
 }
@@ -119,14 +117,14 @@ func strip(ctx context.Context, t *Trial) error {
 		return Cannot("its driver cannot remove tags: %s", facts.Strip.Reason)
 	}
 	total := 0
-	for _, port := range []int{1, 0} {
+	for _, port := range both {
 		n, err := t.stripAt(ctx, port)
 		if err != nil {
 			return err
 		}
 		total += n
 	}
-	t.Found("%s and %s removed the tags of %d frames, and nothing else", t.Ports[0].Name, t.Ports[1].Name, total)
+	t.Found("%s removed the tags of %d frames, and nothing else", t.bothNames(), total)
 	return nil
 }
 

@@ -110,7 +110,7 @@ func TestLongFaults(t *testing.T) {
 		{"rules take VLANs", qualifytest.Faults{RulesTakeVLANs: true}, "untagged:frame-without-tag-altered"},
 		{"strips payload", qualifytest.Faults{StripsPayload: true}, "strip:strip-altered"},
 		{"not hitless", qualifytest.Faults{Gap: 20 * time.Millisecond}, "hitless:change-not-hitless"},
-		{"small table", qualifytest.Faults{Table: 10}, "entries:table-smaller rewrite"},
+		{"small table", qualifytest.Faults{Table: 10}, "entries:table-smaller hitless rewrite rule-change"},
 		{"acknowledges early", qualifytest.Faults{AckEarly: 400 * time.Millisecond}, "restart rule-change:late-on-wire session-lost"},
 		{"forgets at a link flap", qualifytest.Faults{ForgetsOnLinkDown: true}, "link-flap:lost-by-link-flap"},
 		{"a lease for ever", qualifytest.Faults{LeaseForever: true}, "session-lost:no-fallback"},
@@ -147,16 +147,17 @@ func TestFaults(t *testing.T) {
 		{"of tags", tags + "session-lost counters", qualifytest.Faults{
 			LosesDEI: true, NoFallback: true, StaleCounters: 150 * time.Millisecond,
 		}, "counters:counters-stale marks:marks-dei-altered session-lost:wrong-fallback tpid:tag-dei-altered"},
-		{"of time", "rule-change", qualifytest.Faults{AckEarly: 150 * time.Millisecond}, "rule-change:late-on-wire"},
+		{"of one port's time", "rule-change", qualifytest.Faults{RulesOf: "p1", AckEarly: 150 * time.Millisecond}, "rule-change:late-on-wire"},
 		{"most frames lost", "rule-key rewrite", qualifytest.Faults{PassesOneIn: 37}, "rewrite rule-key"},
 		{"PCP remarked", "rewrite", qualifytest.Faults{RemarksPCP: true}, ""},
 		{"few frames lost", "rule-key rewrite", qualifytest.Faults{LosesOneIn: 90}, ""},
 		{"few frames lost under way", "session-lost", qualifytest.Faults{LosesOneIn: 50}, "session-lost"},
 		{"few frames doubled under way", "session-lost", qualifytest.Faults{DoublesOneIn: 50}, "session-lost"},
 		{"of one port's key", "rule-key rewrite", qualifytest.Faults{RulesOf: "p1", MatchesBridgingVLAN: true}, "rewrite:not-rewritten rule-key:no-rewrite"},
-		{"of one port's rules", "rewrite untagged strip link-flap", qualifytest.Faults{
-			RulesOf: "p1", RewriteClearsDEI: true, RulesTakeVLANs: true, StripsPayload: true, ForgetsOnLinkDown: true,
-		}, "link-flap:lost-by-link-flap rewrite:dei-altered strip:strip-altered untagged:frame-without-tag-altered"},
+		{"of one port's end", "session-lost", qualifytest.Faults{RulesOf: "p1", LeaseForever: true}, "session-lost:no-fallback"},
+		{"of one port's rules", "rewrite untagged strip hitless session-lost link-flap", qualifytest.Faults{
+			RulesOf: "p1", RewriteClearsDEI: true, RulesTakeVLANs: true, StripsPayload: true, Gap: 20 * time.Millisecond, NoFallback: true, ForgetsOnLinkDown: true,
+		}, "hitless:change-not-hitless link-flap:lost-by-link-flap rewrite:dei-altered session-lost:wrong-fallback strip:strip-altered untagged:frame-without-tag-altered"},
 		{"of the key", "rule-key", qualifytest.Faults{MatchesBridgingVLAN: true}, "rule-key:no-rewrite"},
 	} {
 		t.Run(r.name, func(t *testing.T) {

@@ -50,22 +50,23 @@ func entries(ctx context.Context, t *Trial) error {
 	if full && n < limit {
 		t.Fault("table-smaller", "the device refuses an entry beyond %d, and its driver counts on %d", n, limit)
 	}
-	now, err := t.look(ctx, &setup, 1, held)
+	now, err := t.look(ctx, &setup, held, both...)
 	if err != nil {
 		return err
 	}
 	if now != writes {
-		t.Fault("full-table-breaks-rules", "with a full table the port writes %s", now)
+		t.Fault("full-table-breaks-rules", "with a full table %s write %s", t.bothNames(), now)
 	}
 	if err := drain(); err != nil {
 		t.Fault("not-emptied", "the entries cannot be removed again: %v", err)
 		return nil
 	}
-	if err := t.write(ctx, &setup, 1, step(3), heldFor); err != nil {
+	other := local{held.s, held.lm + 1} // which takes no more entries
+	if _, err := t.write(ctx, &setup, other, heldFor, both...); err != nil {
 		t.Fault("stuck-after-full", "after the table was full, rules cannot be changed: %v", err)
 		return nil
 	}
-	if err := t.shows(ctx, &setup, step(3)); err != nil {
+	if err := t.shows(ctx, &setup, other, both...); err != nil {
 		return err
 	}
 	if !full {

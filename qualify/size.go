@@ -238,11 +238,11 @@ func (t *Trial) latencyOfRules(ctx context.Context) (with, without time.Duration
 	if err := t.canUpdate(ctx); err != nil {
 		return 0, 0, err
 	}
-	setup, err := t.program(ctx, 1, held, heldFor)
+	setup, err := t.program(ctx, held, heldFor)
 	if err != nil {
 		return 0, 0, err
 	}
-	all, err := t.onWire(ctx, &setup, 1, held)
+	all, err := t.onWire(ctx, &setup, held, 1)
 	if err == nil && !all {
 		err = Cannot("no value is on the wire within %v: see the experiments rule-key and rewrite", t.patience())
 	}

@@ -14,7 +14,6 @@ import (
 // stream are frames with tags, sent one after another while something else is done.
 type stream struct {
 	frames []Seen // in the order they were sent
-	gap    time.Duration
 	took   time.Duration
 }
 
@@ -31,16 +30,17 @@ const (
 
 // sent is a frame of a stream.
 type sent struct {
+	to    int
 	seq   uint64
 	bytes []byte
 	tags  []byte
 	left  time.Time
 }
 
-// streamed sends a frame with one of these tags, in turn, from port 0 to port 1 every pace,
-// for as long as during takes. Its controls: one frame in the middle is kept back, which must be missed;
+// streamed sends a frame with one of these tags every pace, for as long as during takes: out
+// of each of these ports, in turn. Its controls: the first is kept back, which must be missed;
 // and frames behind the last must arrive.
-func (t *Trial) streamed(ctx context.Context, pace time.Duration, tcis []uint16, during func(ctx context.Context) error) (*stream, error) {
+func (t *Trial) streamed(ctx context.Context, pace time.Duration, ports []int, tcis []uint16, during func(ctx context.Context) error) (*stream, error) {
 	if _, err := t.drops(); err != nil { // those of before
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (t *Trial) streamed(ctx context.Context, pace time.Duration, tcis []uint16,
 	}
 	flows, stop, done := make(chan struct{}), make(chan struct{}), make(chan ended, 1)
 	go func() {
-		list, err := t.sendStream(l, pace, tcis, flows, stop)
+		list, err := t.sendStream(l, pace, ports, tcis, flows, stop)
 		if err != nil {
 			cancel(err)
 		}
@@ -75,8 +75,10 @@ func (t *Trial) streamed(ctx context.Context, pace time.Duration, tcis []uint16,
 	case err != nil:
 		return nil, err
 	}
-	if err := t.Sync(ctx, 0, 1); err != nil {
-		return nil, t.Positive(untagged, false, "%v", err)
+	for _, to := range ports {
+		if err := t.Sync(ctx, 1-to, to); err != nil {
+			return nil, t.Positive(untagged, false, "%v", err)
+		}
 	}
 	if err := t.Positive(untagged, true, ""); err != nil {
 		return nil, err
@@ -87,11 +89,11 @@ func (t *Trial) streamed(ctx context.Context, pace time.Duration, tcis []uint16,
 	s := &stream{frames: make([]Seen, len(e.list)), took: took}
 	index := make(map[uint64]int, len(e.list))
 	for i, f := range e.list {
-		s.frames[i] = Seen{Frame: Frame{To: 1, Tags: f.tags}, Sent: f.bytes, Left: f.left}
+		s.frames[i] = Seen{Frame: Frame{To: f.to, Tags: f.tags}, Sent: f.bytes, Left: f.left}
 		index[f.seq] = i
 	}
 	for _, a := range l.Take() {
-		if i, ok := index[a.Seq]; ok && a.Port != 0 {
+		if i, ok := index[a.Seq]; ok && a.Port != 1-s.frames[i].To {
 			s.frames[i].Where = append(s.frames[i].Where, a)
 		}
 	}
@@ -106,12 +108,9 @@ func (t *Trial) streamed(ctx context.Context, pace time.Duration, tcis []uint16,
 		return nil, err
 	}
 	s.frames = s.frames[1:]
-	for i := 1; i < len(s.frames); i++ {
-		s.gap = max(s.gap, s.frames[i].Left.Sub(s.frames[i-1].Left))
-	}
 	t.Frames.Sent += len(s.frames)
 	for i := range s.frames {
-		if s.frames[i].Count(1) > 0 {
+		if s.frames[i].Count(s.frames[i].To) > 0 {
 			t.Frames.Arrived++
 		}
 	}
@@ -123,7 +122,7 @@ func (t *Trial) streamed(ctx context.Context, pace time.Duration, tcis []uint16,
 
 // sendStream sends until stop; the first frame is built and kept back, and with the second
 // it flows.
-func (t *Trial) sendStream(l *Listener, pace time.Duration, tcis []uint16, flows chan<- struct{}, stop <-chan struct{}) (list []sent, err error) {
+func (t *Trial) sendStream(l *Listener, pace time.Duration, ports []int, tcis []uint16, flows chan<- struct{}, stop <-chan struct{}) (list []sent, err error) {
 	under, arrived := 0, 0
 	for i := 0; ; i++ {
 		select {
@@ -142,14 +141,14 @@ func (t *Trial) sendStream(l *Listener, pace time.Duration, tcis []uint16, flows
 				under = 0
 			}
 		}
-		tags := VLAN(t.Profile.TPID, tcis[i%len(tcis)])
-		seq, bytes, err := t.Build(0, Frame{To: 1, Tags: tags})
+		to, tags := ports[i%len(ports)], VLAN(t.Profile.TPID, tcis[i/len(ports)%len(tcis)])
+		seq, bytes, err := t.Build(1-to, Frame{To: to, Tags: tags})
 		if err != nil {
 			return list, err
 		}
-		f := sent{seq, bytes, tags, time.Now()}
+		f := sent{to, seq, bytes, tags, time.Now()}
 		if i > 0 {
-			if err := t.Send(0, bytes); err != nil {
+			if err := t.Send(1-to, bytes); err != nil {
 				return list, err
 			}
 			under++
@@ -189,11 +188,11 @@ func (t *Trial) wait(ctx context.Context, d time.Duration) error {
 // undisturbed sends a stream while nothing changes: all of it has to arrive as it should.
 // A switch that caches its flows corrects them one by one after a change, so that one tag
 // may be late where another is not: such a stream is repeated for as long as patience.
-func (t *Trial) undisturbed(ctx context.Context, tcis []uint16, setup *vendors.Setup, intents []vlanrules.Intent) error {
+func (t *Trial) undisturbed(ctx context.Context, ports []int, tcis []uint16, setup *vendors.Setup, intents []vlanrules.Intent) error {
 	var wrong string
 	p := patient{Trial: t}
 	err := p.try(ctx, func() (bool, error) {
-		s, err := t.streamed(ctx, dense, tcis, func(ctx context.Context) error { return t.wait(ctx, still) })
+		s, err := t.streamed(ctx, dense, ports, tcis, func(ctx context.Context) error { return t.wait(ctx, still) })
 		if err != nil {
 			return false, err
 		}

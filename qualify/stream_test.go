@@ -12,7 +12,7 @@ func TestStreamStopped(t *testing.T) {
 	b, _ := cabled(t)
 	e := sends
 	e.Run = func(ctx context.Context, tr *Trial) error {
-		_, err := tr.streamed(ctx, dense, []uint16{0x0785}, func(context.Context) error { return nil })
+		_, err := tr.streamed(ctx, dense, []int{1}, []uint16{0x0785}, func(context.Context) error { return nil })
 		return err
 	}
 	for range 20 {

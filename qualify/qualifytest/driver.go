@@ -213,9 +213,6 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		}
 	}
 	until := time.Now().Add(lease)
-	if s.cfg.Faults.LeaseForever {
-		until = until.Add(1000 * time.Hour)
-	}
 	s.later(s.cfg.Faults.AckEarly, func() { s.lease = until })
 	s.settle(time.Now())
 	res.Leased = true
@@ -237,14 +234,14 @@ func (d *Driver) update(u *vendors.PortUpdate, res *vendors.UpdateResult) error 
 		err = g.Compile(d.compiler, p.name, p.rows)
 	}
 	if err != nil {
-		d.s.later(d.s.cfg.Faults.AckEarly, func() { p.hw.fallsBack = true })
+		d.s.later(d.s.faultsOf(p).AckEarly, func() { p.hw.fallsBack = true })
 		return err
 	}
 	ops := slices.Clone(g.Result.Ops)
 	if err := d.s.program(p, ops); err != nil {
 		return &vendors.PermanentError{Port: p.name, Err: err}
 	}
-	d.s.later(d.s.cfg.Faults.AckEarly, func() { p.hw.fallsBack = false })
+	d.s.later(d.s.faultsOf(p).AckEarly, func() { p.hw.fallsBack = false })
 	if len(ops) > 0 {
 		res.Ports++
 		res.Ops += len(ops)

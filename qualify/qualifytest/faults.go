@@ -27,8 +27,8 @@ type Faults struct {
 	DoublesOneIn int // of frames with CSIG tags one in so many is forwarded twice; 0: none
 	LosesOneIn   int // of frames with CSIG tags one in so many is lost; 0: none
 
-	// Rules. Of one port alone, where RulesOf names it: MatchesBridgingVLAN, RulesTakeVLANs,
-	// IgnoresPCP, RewriteClearsDEI, StripsPayload and ForgetsOnLinkDown.
+	// Rules. Of one port alone, where RulesOf names it, but for Table; and so are
+	// RewriteClearsDEI and StripsPayload.
 	RulesOf             string
 	MatchesBridgingVLAN bool          // rules see the bridging VLAN in place of the VID on the wire
 	RulesTakeVLANs      bool          // rules take tags of ordinary VLANs, too

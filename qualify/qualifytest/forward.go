@@ -85,7 +85,8 @@ func (s *Switch) longest(p *parsed) int {
 func (s *Switch) faultsOf(p *port) *Faults {
 	f := s.cfg.Faults
 	if f.RulesOf != "" && f.RulesOf != p.name {
-		f.MatchesBridgingVLAN, f.RulesTakeVLANs, f.IgnoresPCP, f.RewriteClearsDEI, f.StripsPayload, f.ForgetsOnLinkDown = false, false, false, false, false, false
+		f.MatchesBridgingVLAN, f.RulesTakeVLANs, f.IgnoresPCP, f.RewriteClearsDEI, f.StripsPayload = false, false, false, false, false
+		f.Gap, f.AckEarly, f.ForgetsOnLinkDown, f.LeaseForever, f.NoFallback = 0, 0, false, false, false
 	}
 	return &f
 }
@@ -148,7 +149,8 @@ func (p *port) rewrite(s *Switch, frame []byte, at int, vlan uint16, now time.Ti
 		return
 	}
 	rules := hw.live
-	if hw.fallsBack || !now.Before(s.lease) {
+	over := !now.Before(s.lease) && (s.lease.IsZero() || !f.LeaseForever)
+	if hw.fallsBack || over {
 		if rules = hw.stale; f.NoFallback {
 			rules = nil
 		}

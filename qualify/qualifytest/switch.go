@@ -161,7 +161,7 @@ func (s *Switch) entries() int {
 
 // program carries out operations one by one, as far as the table takes them.
 func (s *Switch) program(p *port, ops []vlanrules.Op) (err error) {
-	f := &s.cfg.Faults
+	f := s.faultsOf(p)
 	done := 0
 	for i := range ops {
 		op := ops[i]
