@@ -269,12 +269,7 @@ func (w *wrongs) withoutRules(ctx context.Context, t *Trial) error {
 	}
 	var left []wrong
 	for from := range 2 {
-		var list []wrong
-		for _, x := range w.list {
-			if x.from == from {
-				list = append(list, x)
-			}
-		}
+		list := slices.DeleteFunc(slices.Clone(w.list), func(x wrong) bool { return x.from != from })
 		if len(list) == 0 {
 			continue
 		}
@@ -282,14 +277,23 @@ func (w *wrongs) withoutRules(ctx context.Context, t *Trial) error {
 		if err != nil {
 			return err
 		}
-		steady, err := t.arrivesAlways(ctx, from, seen, list)
-		if err != nil {
-			return err
+		plain := fates{}
+		plain.add(seen)
+		for range chances {
+			again := slices.DeleteFunc(slices.Clone(list), func(x wrong) bool { return x.rest == "" || plain[fate{x.sent, x.rest}] })
+			if len(again) == 0 {
+				break
+			}
+			more, err := t.Exchange(ctx, from, framesOf(again, t.Profile.TPID))
+			if err != nil {
+				return err
+			}
+			plain.add(more)
 		}
 		for i, x := range list {
 			_, got, rest := tagOf(&seen[i])
 			switch {
-			case !steady[i], rest != "" && rest == x.rest: // lost, or altered elsewhere, without a rule, too; or it arrives by chance
+			case x.rest != "" && plain[fate{x.sent, x.rest}]:
 				w.unjudged++
 			case rest == x.rest && sameButMarks(got, x.sent, x.got, compared(x.sent, x.layout, x.intents)):
 			default:
@@ -304,31 +308,20 @@ func (w *wrongs) withoutRules(ctx context.Context, t *Trial) error {
 	return nil
 }
 
-// arrivesAlways tells of each frame that was lost with rules and arrived without whether it
-// does so each time; of others it is true.
-func (t *Trial) arrivesAlways(ctx context.Context, from int, seen []Seen, list []wrong) ([]bool, error) {
-	out := make([]bool, len(list))
-	var again []Frame
-	var at []int
-	for i := range list {
-		out[i] = true
-		if list[i].rest != "" && seen[i].Count(seen[i].To) == 1 {
-			again, at = append(again, seen[i].Frame), append(at, i)
-		}
+// fates are what became of tags, beside their 16 bits, once at least: not each time, where a
+// switch forwards by what it remembers of earlier frames.
+type fates map[fate]bool
+
+type fate struct {
+	sent uint16
+	rest string
+}
+
+func (f fates) add(seen []Seen) {
+	for i := range seen {
+		sent, _, rest := tagOf(&seen[i])
+		f[fate{sent, rest}] = true
 	}
-	if len(again) == 0 {
-		return out, nil
-	}
-	for range chances {
-		seen, err := t.Exchange(ctx, from, again)
-		if err != nil {
-			return nil, err
-		}
-		for i := range seen {
-			out[at[i]] = out[at[i]] && seen[i].Count(seen[i].To) == 1
-		}
-	}
-	return out, nil
 }
 
 // sameButMarks tells whether a tag that a rule took differs from what it should be just
