@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -172,7 +173,7 @@ func allTags() (tags []uint16) {
 // compare compares what becomes of tags with the model.
 func (l *flatLab) compare(t testing.TB, all []uint16, intents ...vlanrules.Intent) {
 	t.Helper()
-	l.Flushed()
+	l.Settled()
 	const batch = 64 // a port's socket in Open vSwitch holds 100 frames
 	for tags := range slices.Chunk(all, batch) {
 		for i, got := range l.leave(t, tags...) {
@@ -221,7 +222,7 @@ func TestOFDPAEveryTag(t *testing.T) {
 	if err != nil || !res.Leased || res.Repaired != "" {
 		t.Errorf("%+v, %v", res, err)
 	}
-	l.Flushed()
+	l.Settled()
 	if got := l.leave(t, 0x0fff); got[0] != 30<<7|7 {
 		t.Errorf("%04x", got)
 	}
@@ -237,9 +238,10 @@ func TestOFDPAEveryTag(t *testing.T) {
 // TestLongOFDPAEveryTag is TestOFDPAEveryTag with all values each time.
 func TestLongOFDPAEveryTag(t *testing.T) { TestOFDPAEveryTag(t) }
 
-// TestOFDPAHitless: between every two changes that an update makes, those of a step in
-// any order, frames have the old value or the new one.
-func TestOFDPAHitless(t *testing.T) {
+// TestFlatBetweenChanges: between every two changes that an update makes, those of a step
+// in any order, frames have the old value or the new one; also where the switch answers
+// first, and a step may overtake the one before unless that is waited out.
+func TestFlatBetweenChanges(t *testing.T) {
 	t.Parallel()
 	for _, ofdpa := range []bool{true, false} {
 		l := newFlatLab(t, ofdpa, nil)
@@ -247,28 +249,43 @@ func TestOFDPAHitless(t *testing.T) {
 		s.Signals = s.Signals[:1]
 		l.apply(t, s)
 		now := intent(quantize.MinABW, 12, 5)
-		l.update(t, time.Minute, given("p2", now))
+		var next vlanrules.Intent
 		var tags []uint16
 		for s := range uint16(32) {
 			tags = append(tags, s<<7|0x3a)
 		}
+		var mu sync.Mutex // guards now, next and looked
 		looked := 0
-		for seed, next := range []vlanrules.Intent{intent(quantize.MinABW, 13, 5), intent(quantize.MinABW, 9, 7), intent(quantize.MinABW, 31, 3)} {
-			look := func(oftest.Message) {
-				l.Flushed()
-				looked++
-				for i, got := range l.leave(t, tags...) {
-					was, will := replaced(quantize.Draft00, tags[i], now), replaced(quantize.Draft00, tags[i], next)
-					if got != was && got != will {
-						t.Errorf("%04x leaves as %04x, want %04x or %04x", tags[i], got, was, will)
-					}
+		look := func(oftest.Message) {
+			mu.Lock()
+			defer mu.Unlock()
+			l.Settled()
+			looked++
+			for i, got := range l.leave(t, tags...) {
+				was, will := replaced(quantize.Draft00, tags[i], now), replaced(quantize.Draft00, tags[i], next)
+				if got != was && got != will {
+					t.Errorf("%+v to %+v, after %d changes: %04x leaves as %04x, want %04x or %04x", now, next, looked, tags[i], got, was, will)
 				}
 			}
-			l.proxy.Set(func(f *oftest.Faults) { f.After, f.Reorder = look, uint64(seed+1) })
-			l.update(t, time.Minute, given("p2", next))
-			now = next
 		}
-		if looked < 30 {
+		values := []vlanrules.Intent{intent(quantize.MinABW, 13, 5), intent(quantize.MinABW, 9, 7), intent(quantize.MinABW, 31, 3), intent(quantize.MinABW, 6, 4)}
+		for _, faults := range []oftest.Faults{{After: look, Reorder: 1}, late(look)} {
+			l.driver = l.open(t, func(cfg *FlatConfig) { cfg.AckDelay = faults.AckToWire })
+			l.update(t, time.Minute, given("p2", now))
+			l.proxy.Set(func(f *oftest.Faults) { *f = faults })
+			for range 2 {
+				mu.Lock()
+				next, values = values[0], values[1:]
+				mu.Unlock()
+				l.update(t, time.Minute, given("p2", next))
+				carriedOut(t, l.driver)
+				mu.Lock()
+				now = next
+				mu.Unlock()
+			}
+			l.proxy.Set(func(f *oftest.Faults) { *f = oftest.Faults{} })
+		}
+		if l.proxy.Close(); looked < 30 {
 			t.Errorf("frames were sent %d times", looked)
 		}
 	}
@@ -345,7 +362,7 @@ func TestOFDPAExpiry(t *testing.T) {
 	// Another comes: groups of before are there, flows are not.
 	l.driver = l.open(t, nil)
 	l.update(t, time.Minute, given("p2", intent(quantize.MinABW, 20, 8), intent(quantize.MaxPD, 9, 6)))
-	l.Flushed()
+	l.Settled()
 	if got := l.leave(t, 0x0fff); got[0] != 20<<7|8 {
 		t.Errorf("%04x", got)
 	}
@@ -380,7 +397,7 @@ func TestFlatRenews(t *testing.T) {
 	if err := l.driver.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	l.Flushed()
+	l.Settled()
 	if got := l.leave(t, 0x0fff); got[0] != quantize.Draft00.VID(0, quantize.Draft00.LMStale()) {
 		t.Errorf("%04x", got)
 	}
@@ -452,13 +469,13 @@ func TestFlatFull(t *testing.T) {
 	if !errors.As(err, &broken) || broken.Port != "p2" || !strings.Contains(err.Error(), "table is full") || res.Ports != 0 {
 		t.Errorf("%+v, %v", res, err)
 	}
-	l.Flushed()
+	l.Settled()
 	if got := l.leave(t, 0x0fff); got[0] != 12<<7|5 {
 		t.Errorf("%04x", got)
 	}
 	l.proxy.Set(func(f *oftest.Faults) { f.Refuse = nil })
 	l.update(t, time.Minute, given("p2", intent(quantize.MinABW, 3, 5), in[1]))
-	l.Flushed()
+	l.Settled()
 	if got := l.leave(t, 0x0fff); got[0] != 3<<7|5 {
 		t.Errorf("%04x", got)
 	}
@@ -566,13 +583,13 @@ func (l *flatLab) frames(t testing.TB, setup vendors.Setup) string {
 	if !setup.Nothing() {
 		l.update(t, time.Minute, updates...)
 	}
-	l.Flushed()
+	l.Settled()
 	got := l.leave(t, 31<<7|126, 2<<13|126)
 	if !setup.Nothing() {
 		if err := l.driver.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		l.Flushed()
+		l.Settled()
 	}
 	return fmt.Sprintf("%04x %04x; without an agent %04x", got[0], got[1], l.leave(t, 31<<7|126)[0])
 }

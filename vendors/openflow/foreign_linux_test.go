@@ -210,7 +210,7 @@ func TestFlatForeignFlows(t *testing.T) {
 		l.Flow("del-flows", "cookie=0xbeef/-1,table=0")
 		l.clock += checkEvery
 		l.update(t, time.Minute, up...)
-		l.Flushed()
+		l.Settled()
 		if got := l.leave(t, best); got[0] != 7<<7|5 {
 			t.Errorf("%s, deleted: the best tag leaves as %04x", flow, got)
 		}

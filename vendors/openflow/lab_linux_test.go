@@ -160,9 +160,6 @@ func (l *lab) leaves(t testing.TB, port, tci int) int {
 	}
 }
 
-// Settled has the switch forget what it cached of older flows.
-func (l *lab) Settled() { l.Appctl("revalidator/purge") }
-
 // window is how many frames are under way at once: a port that is a socket keeps no
 // more than 100.
 const window = 90

@@ -17,16 +17,10 @@ import (
 // and what is led to the stale table meets all of it.
 func TestRepairs(t *testing.T) {
 	t.Parallel()
-	for name, f := range map[string]oftest.Faults{"a switch that does what it says": {}, "one that reorders and is late": {Reorder: 7, AckToWire: 2 * time.Millisecond}} {
-		t.Run(name, func(t *testing.T) { repairs(t, f) })
-	}
-}
-
-func repairs(t *testing.T, faults oftest.Faults) {
-	l := newLab(t, 2, faults)
-	l.driver = l.open(t, Config{OrdinaryVLANs: NotHandedOver, AckDelay: 10 * faults.AckToWire})
+	l := newLab(t, 2, oftest.Faults{})
+	const marker = 99 // frames to it leave by p2 whatever csig's tables have
+	l.Flow("add-flow", fmt.Sprintf("table=0,priority=10,dl_dst=02:00:00:00:00:%02x,actions=output:2", marker))
 	l.apply(t, setupFor(ports(vlanrules.Update, "p2")...))
-	l.update(t, time.Minute, seven("p2"))
 	var mu sync.Mutex // guards what and looked
 	what, looked := "", 0
 	look := func(oftest.Message) {
@@ -34,16 +28,20 @@ func repairs(t *testing.T, faults oftest.Faults) {
 		defer mu.Unlock()
 		l.Settled()
 		looked++
-		l.Ports[0].Send(frame(0, 2, best))
-		b := l.Ports[1].Receive(20 * time.Millisecond)
-		if b == nil { // without rules for the port it is dropped, or it comes later
-			return
-		}
-		if _, got, ok := parsed(b, 2); !ok || got != 7<<7|5 && got != stale {
-			t.Errorf("%s: after %d messages the best tag leaves as %04x\n%s", what, looked, got, l.flows())
+		l.seq++
+		l.Ports[0].Send(frame(l.seq, 2, best), frame(l.seq, marker, noTag))
+		for { // without rules for the port it is dropped
+			b := l.Ports[1].Receive(soon)
+			if seq, _, ok := parsed(b, marker); ok && seq == l.seq {
+				return
+			}
+			if _, got, ok := parsed(b, 2); !ok || got != 7<<7|5 && got != stale {
+				t.Errorf("%s: after %d messages the best tag leaves as %04x (%x)\n%s", what, looked, got, b, l.flows())
+				return
+			}
 		}
 	}
-	for _, tc := range []struct {
+	cases := []struct {
 		what   string
 		change func()
 	}{
@@ -58,26 +56,32 @@ func repairs(t *testing.T, faults oftest.Faults) {
 			l.Flow("del-flows", "--strict", "table=10,priority=102")
 		}},
 		{"the first table", func() { l.Flow("del-flows", "table=10") }},
-	} {
-		tc.change()
-		mu.Lock()
-		what, looked = tc.what, 0
-		mu.Unlock()
-		l.proxy.Set(func(f *oftest.Faults) { f.After = look })
-		l.clock += checkEvery
-		res := l.update(t, time.Minute, seven("p2"))
-		l.proxy.Set(func(f *oftest.Faults) { f.After = nil })
-		if !strings.Contains(res.Repaired, "table 1") && !strings.Contains(res.Repaired, "lease") {
-			t.Errorf("%s: it is not reported: %q", tc.what, res.Repaired)
-		}
-		mu.Lock()
-		if looked == 0 {
-			t.Errorf("%s: nothing was written", tc.what)
-		}
-		mu.Unlock()
-		l.is(t, tc.what, 2, 7<<7|5)
-		if strings.Contains(l.flows(), fmt.Sprintf("priority=%d", priorityAside)) {
-			t.Errorf("%s: the port is still led to the stale table\n%s", tc.what, l.flows())
+	}
+	for _, faults := range []oftest.Faults{{After: look}, late(look)} {
+		l.driver = l.open(t, Config{OrdinaryVLANs: NotHandedOver, AckDelay: faults.AckToWire})
+		l.update(t, time.Minute, seven("p2"))
+		for _, tc := range cases {
+			tc.change()
+			mu.Lock()
+			what, looked = tc.what, 0
+			mu.Unlock()
+			l.proxy.Set(func(f *oftest.Faults) { *f = faults })
+			l.clock += checkEvery
+			res := l.update(t, time.Minute, seven("p2"))
+			carriedOut(t, l.driver)
+			l.proxy.Set(func(f *oftest.Faults) { *f = oftest.Faults{} })
+			if !strings.Contains(res.Repaired, "table 1") && !strings.Contains(res.Repaired, "lease") {
+				t.Errorf("%s: it is not reported: %q", tc.what, res.Repaired)
+			}
+			mu.Lock()
+			if looked == 0 {
+				t.Errorf("%s: nothing was written", tc.what)
+			}
+			mu.Unlock()
+			l.is(t, tc.what, 2, 7<<7|5)
+			if strings.Contains(l.flows(), fmt.Sprintf("priority=%d", priorityAside)) {
+				t.Errorf("%s: the port is still led to the stale table\n%s", tc.what, l.flows())
+			}
 		}
 	}
 }

@@ -19,7 +19,8 @@ type Faults struct {
 	// behind them they wait for ever.
 	Reorder uint64
 
-	// AckToWire is how long after its barrier's answer a change takes effect.
+	// AckToWire is how long after its barrier's answer a change takes effect; with
+	// Reorder, at any time until then, before or after changes of before the barrier.
 	AckToWire time.Duration
 
 	// RejectLate refuses a change after the barrier behind it was answered; nil lets

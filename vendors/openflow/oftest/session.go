@@ -43,6 +43,18 @@ const maxHeld = 1 << 16
 // run passes messages on until a side ends.
 func (s *session) run() error {
 	for {
+		var timer <-chan time.Time
+		var err error
+		if len(s.later) > 0 {
+			wait := time.Until(s.later[0].at)
+			if wait <= 0 { // before anything else is looked at
+				if err := s.releaseFirst(); err != nil {
+					return err
+				}
+				continue
+			}
+			timer = time.After(wait)
+		}
 		if len(s.queue) > 0 {
 			r := s.queue[0]
 			s.queue = s.queue[1:]
@@ -51,18 +63,11 @@ func (s *session) run() error {
 			}
 			continue
 		}
-		var timer <-chan time.Time
-		if len(s.later) > 0 {
-			timer = time.After(time.Until(s.later[0].at))
-		}
-		var err error
 		select {
 		case r := <-s.from:
 			err = s.take(r)
 		case <-timer:
-			d := s.later[0]
-			s.later = s.later[1:]
-			err = s.release(d)
+			err = s.releaseFirst()
 		case <-s.ctx.Done():
 			err = s.ctx.Err()
 		}
@@ -70,6 +75,12 @@ func (s *session) run() error {
 			return err
 		}
 	}
+}
+
+func (s *session) releaseFirst() error {
+	d := s.later[0]
+	s.later = s.later[1:]
+	return s.release(d)
 }
 
 // release sends what was due. A change of the switch has taken effect when
@@ -247,7 +258,18 @@ func (s *session) carryOut(f *Faults, m Message) error {
 			s.delayed = s.delayed[1:]
 		}
 	}
-	return s.schedule(wire, m, f.AckToWire)
+	if f.Reorder == 0 || f.AckToWire == 0 || m.Type() != TypeFlowMod {
+		return s.schedule(wire, m, f.AckToWire)
+	}
+	// It may overtake others that are on their way, from before a barrier, too.
+	after := rand.New(rand.NewPCG(f.Reorder, uint64(m.XID()))).Int64N(int64(f.AckToWire))
+	d := due{time.Now().Add(time.Duration(after)), wire, m}
+	at := slices.IndexFunc(s.later, func(o due) bool { return o.at.After(d.at) })
+	if at < 0 {
+		at = len(s.later)
+	}
+	s.later = slices.Insert(s.later, at, d)
+	return s.bounded(len(s.later))
 }
 
 func (s *session) fromSwitch(f *Faults, m Message) error {

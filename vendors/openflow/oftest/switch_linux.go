@@ -44,9 +44,6 @@ func (s *Switch) Shadow() string {
 // caches paths, and revalidator/wait may return while it corrects them.
 func (s *Switch) Settled() { s.Appctl("revalidator/purge") }
 
-// Flushed is Settled.
-func (s *Switch) Flushed() { s.Settled() }
-
 // Limit gives a table a capacity.
 func (s *Switch) Limit(table, entries int) {
 	s.Vsctl("--", "--id=@t", "create", "Flow_Table", fmt.Sprintf("flow_limit=%d", entries), "--", "set", "bridge", s.Bridge, fmt.Sprintf("flow_tables:%d=@t", table))
