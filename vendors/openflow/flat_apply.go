@@ -111,6 +111,16 @@ func (d *Flat) Apply(ctx context.Context, want vendors.Setup) error {
 	if err := d.refuse(seen, s, f); err != nil {
 		return err
 	}
+	if old := &seen.setup; len(seen.own) > 0 && !(seen.found && old.Layout == s.Layout && slices.Equal(old.Signals, s.Signals)) {
+		// Values of before have no meaning in another layout. They go while the record
+		// still says whose they are.
+		if err := d.Release(ctx); err != nil {
+			return err
+		}
+		if seen, err = d.read(ctx); err != nil {
+			return err
+		}
+	}
 	d.f, d.ports, d.byName, d.known = f, nil, map[string]*flatState{}, vendors.Unread
 	for _, p := range s.Ports {
 		q := &flatState{name: p.Port, action: p.Action, number: seen.numbers[p.Port]}

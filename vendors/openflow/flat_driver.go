@@ -1,6 +1,7 @@
 package openflow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -223,6 +224,9 @@ func (d *Flat) Observe(ctx context.Context) (vendors.Setup, error) {
 		p := &out.Ports[i]
 		number := seen.numbers[p.Port]
 		have := ports[number]
+		if p.Action == vlanrules.Update {
+			delete(ports, number)
+		}
 		if have == nil {
 			have = &flatPort{groups: map[uint32]ofp.Group{}}
 		}
@@ -236,6 +240,9 @@ func (d *Flat) Observe(ctx context.Context) (vendors.Setup, error) {
 		if steps, _ := f.open(number, have, stale); len(steps) > 0 {
 			p.Damaged = "its fallback is not as csig writes it"
 		}
+	}
+	for _, number := range slices.Sorted(maps.Keys(ports)) {
+		out.Damaged = fmt.Sprintf("there are flows or groups of csig's for port %s, which does not update", cmp.Or(seen.names[number], fmt.Sprint(number)))
 	}
 	if n := len(loose) - len(f.record(seen.number)); n > 0 {
 		out.Damaged = fmt.Sprintf("%s of forwarding flows that are not declared any more", count(n, "flow of csig's is", "flows of csig's are"))

@@ -423,14 +423,11 @@ func TestFlatRefuses(t *testing.T) {
 		{"a port without a forwarding flow", func(c *FlatConfig) { c.Forwarding = flatForwarding[:1] }, flatWant(inventory.Conservative, "p1", "p2"), "port p1: no forwarding flow to it is declared"},
 		{"a port without a group", func(c *FlatConfig) { c.Forwarding = append(flatForwarding, Forwarding{InPort: "p3", Port: "p3"}) }, flatWant(inventory.Conservative, "p3"), "port p3: it has no L2 Unfiltered Interface group (0xb0000003)"},
 		{"flows that overlap", func(c *FlatConfig) { c.Forwarding = append(flatForwarding, Forwarding{Port: "p3"}) }, flatWant(inventory.Conservative, "p2"), "take the same frames"},
-		{"a table that is too small", func(c *FlatConfig) { c.Entries = 100 }, flatWant(inventory.Conservative, "p1", "p2"), "table 60 is too small: csig needs 96 entries (46 for each of 2 forwarding flows, and 4), 3 flows in it are the operator's, and it has room for 98"},
+		{"a table that is too small", func(c *FlatConfig) { c.Entries = 98 }, flatWant(inventory.Conservative, "p1", "p2"), "table 60 is too small: csig needs 96 entries (46 for each of 2 forwarding flows, and 4), 3 flows in it are the operator's, and it has room for 98"},
 		{"a priority that is taken", func(c *FlatConfig) { c.Priority = 4 }, flatWant(inventory.Conservative, "p2"), "flow of priority 5"},
 		{"ordinary VLANs", func(c *FlatConfig) { c.OrdinaryVLANs = "" }, flatWant(inventory.Conservative, "p2"), "ordinary_vlans"},
 		{"strip", nil, strip, "port p2: a match does not see the TPID"},
 	} {
-		if tc.name == "a table that is too small" {
-			tc.change = func(c *FlatConfig) { c.Entries = 98 }
-		}
 		d := l.open(t, tc.change)
 		err := d.Apply(t.Context(), tc.setup)
 		var permanent *vendors.PermanentError
@@ -447,36 +444,43 @@ func TestFlatRefuses(t *testing.T) {
 	}
 }
 
-// TestFlatFull: a table that is full refuses what is more, as an error of the port,
-// which keeps the value it has or the stale one.
+// TestFlatFull: csig needs of the table what it counts. With so much room no update finds
+// it full; with less Apply refuses it, where it is told, and else it is an error of the
+// port, whose tags have the value of before or the new one.
 func TestFlatFull(t *testing.T) {
 	t.Parallel()
 	l := newFlatLab(t, true, nil)
-	l.apply(t, flatWant(inventory.Conservative, "p2"))
-	in := []vlanrules.Intent{intent(quantize.MinABW, 12, 5), intent(quantize.MaxPD, 9, 6)}
-	l.update(t, time.Minute, given("p2", in...))
-	full := true
-	l.proxy.Set(func(f *oftest.Faults) {
-		f.Refuse = func(m oftest.Message) *oftest.Refusal {
-			if m.Type() == oftest.TypeFlowMod && m[25] == 0 && full {
-				return &oftest.TableFull
-			}
-			return nil
-		}
-	})
+	setup := flatWant(inventory.Conservative, "p2")
+	theirs := strings.Count(l.Flow("dump-flows", "table=60"), "cookie=")
+	l.apply(t, setup)
+	room := theirs + l.driver.f.entries().need
+	largest := func(lm uint16) vendors.PortUpdate { // values with the most entries
+		return given("p2", intent(quantize.MinABW, 30, lm), intent(quantize.MaxPD, 1, lm))
+	}
+	l.update(t, time.Minute, largest(5))
+	l.Limit(TableACL, room)
+	l.update(t, time.Minute, largest(6))
+	l.Limit(TableACL, room-1)
 	var broken *vendors.PortError
-	res, err := l.driver.Update(t.Context(), []vendors.PortUpdate{given("p2", intent(quantize.MinABW, 3, 5), in[1])}, time.Minute)
+	res, err := l.driver.Update(t.Context(), []vendors.PortUpdate{largest(7)}, time.Minute)
 	if !errors.As(err, &broken) || broken.Port != "p2" || !strings.Contains(err.Error(), "table is full") || res.Ports != 0 {
 		t.Errorf("%+v, %v", res, err)
 	}
 	l.Settled()
-	if got := l.leave(t, 0x0fff); got[0] != 12<<7|5 {
+	if got := l.leave(t, 0x0fff); got[0] != 30<<7|6 && got[0] != 30<<7|7 {
 		t.Errorf("%04x", got)
 	}
-	l.proxy.Set(func(f *oftest.Faults) { f.Refuse = nil })
-	l.update(t, time.Minute, given("p2", intent(quantize.MinABW, 3, 5), in[1]))
+	for entries, want := range map[int]string{room: "", room - 1: fmt.Sprintf("table 60 is too small: csig needs %d entries (46 for each of 1 forwarding flow, and %d), %d flows in it are the operator's, and it has room for %d", room-theirs, room-theirs-46, theirs, room-1)} {
+		err := l.open(t, func(c *FlatConfig) { c.Entries = entries }).Apply(t.Context(), setup)
+		var permanent *vendors.PermanentError
+		if (err != nil) != (want != "") || err != nil && (!errors.As(err, &permanent) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%d entries: %v", entries, err)
+		}
+	}
+	l.Limit(TableACL, room)
+	l.update(t, time.Minute, largest(7))
 	l.Settled()
-	if got := l.leave(t, 0x0fff); got[0] != 3<<7|5 {
+	if got := l.leave(t, 0x0fff); got[0] != 30<<7|7 {
 		t.Errorf("%04x", got)
 	}
 }

@@ -174,6 +174,7 @@ func (d *Flat) clear(ctx context.Context, which func(*ofp.Flow) bool) error {
 		return err
 	}
 	d.known.Doubt()
+	const stepRecord = 2 << 16 // by which what is left is found, if this is cut short
 	rest := false
 	steps := map[int][]ofp.Mod{}
 	for i := range seen.own {
@@ -185,21 +186,25 @@ func (d *Flat) clear(ctx context.Context, which func(*ofp.Flow) bool) error {
 			rest = true
 			continue
 		case nowhere:
-			step += 2 << 16
+			step += stepRecord
 		case f.HardTimeout == 0:
 			step += 1 << 16
 		}
 		steps[step] = append(steps[step], remove(f, ""))
 	}
-	j := &job{}
-	for _, step := range slices.Sorted(maps.Keys(steps)) {
-		j.add(steps[step]...)
-	}
-	var groups []ofp.Mod
+	var groups []ofp.Mod // which no flow refers to by then
 	for _, g := range seen.groupList() {
 		if g.ID&ownGroupMask == ownGroup && (!rest || g.ID&rowMask != rowStale) {
 			groups = append(groups, ofp.Mod{Kind: ofp.Delete, Group: &g})
 		}
+	}
+	j := &job{}
+	for _, step := range slices.Sorted(maps.Keys(steps)) {
+		if step >= stepRecord {
+			j.add(groups...)
+			groups = nil
+		}
+		j.add(steps[step]...)
 	}
 	j.add(groups...)
 	for _, p := range d.ports {
