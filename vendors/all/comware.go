@@ -6,7 +6,6 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/comware"
 	"github.com/csig-agent/csig/vendors/ssh"
 )
@@ -32,7 +31,7 @@ func openComware(cfg vendors.Config) (vendors.Driver, error) {
 		return nil, &vendors.PermanentError{Err: errors.New("management.ssh.sudo has no meaning for a command line: leave it out")}
 	}
 	c := comwareOf(&cfg.Device)
-	c.Dial = func(ctx context.Context) (*cli.Session, error) {
+	c.Dial = func(ctx context.Context) (comware.Session, error) {
 		return comware.Dial(ctx, ssh.Config{Address: cfg.Device.Address, Login: *login, Dial: cfg.Dial})
 	}
 	return comware.Open(c), nil

@@ -1,6 +1,7 @@
 package comware
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,12 +19,20 @@ import (
 // Config is what a driver needs.
 type Config struct {
 	// Dial opens a session with the switch's command line.
-	Dial func(ctx context.Context) (*cli.Session, error)
+	Dial func(ctx context.Context) (Session, error)
 
 	Outer   bool // the CSIG tag is the outer one, not the one behind it
 	Updates bool // the operator takes lines of configuration for an update (updates: cli)
 
 	Now func() time.Time // nil: time.Now
+}
+
+// Session is a login at a command line: a *cli.Session.
+type Session interface {
+	Run(ctx context.Context, command string) ([]string, error)
+	Configure(ctx context.Context, commands []string) error
+	Err() error // why it is of no use any more
+	Close() error
 }
 
 // recheck is how often Update reads the configuration back.
@@ -32,15 +41,21 @@ const recheck = time.Minute
 // Driver drives one switch. Its methods are not safe for concurrent use.
 type Driver struct {
 	cfg     Config
-	session *cli.Session // nil until it is needed, and after it was lost
+	session Session // nil until it is needed, and after it was lost
 
 	view    *view // nil: unread
 	read    time.Time
 	setup   *vendors.Setup // what the switch is to have; nil until Apply or the first Update
 	signals map[string]*vendors.PortSignal
 	tables  vlanrules.Table // scratch
+	freed   []string        // classes and behaviors, in the order in which they went out of use
+
+	refusal  error            // why it cannot have the setup, as it was read last
+	refused  map[string]error // the same of ports
+	unproved map[string]bool  // ports of which the switch has not reported that what is configured is in hardware
 
 	compiler *vlanrules.Compiler
+	offline  *[]string // commands go there, and no switch is asked
 }
 
 var _ vendors.Driver = (*Driver)(nil)
@@ -50,7 +65,7 @@ func Open(cfg Config) *Driver {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Driver{cfg: cfg, signals: map[string]*vendors.PortSignal{}}
+	return &Driver{cfg: cfg, signals: map[string]*vendors.PortSignal{}, refused: map[string]error{}, unproved: map[string]bool{}}
 }
 
 func (d *Driver) at() position {
@@ -66,17 +81,24 @@ func (d *Driver) connect(ctx context.Context) error {
 		return nil
 	}
 	d.hangUp()
-	var err error
-	d.session, err = d.cfg.Dial(ctx)
+	s, err := d.cfg.Dial(ctx)
+	if err == nil {
+		d.session = s
+	}
 	return err
 }
 
 // hangUp ends the session. What a change that it carried has done is unknown.
 func (d *Driver) hangUp() {
 	if d.session != nil {
-		d.session.Close()
+		_ = d.session.Close() // what it was for is done, or lost
 	}
 	d.session, d.view = nil, nil
+}
+
+// lost tells whether there is no session of use.
+func (d *Driver) lost() bool {
+	return d.offline == nil && (d.session == nil || d.session.Err() != nil)
 }
 
 // Close ends the session. What is configured stays: there is no lease, so Release comes
@@ -107,15 +129,6 @@ func (d *Driver) look(ctx context.Context) (*view, error) {
 	return v, nil
 }
 
-// write gives the commands of a script.
-func (d *Driver) write(ctx context.Context, s *script) error {
-	err := d.session.Configure(ctx, s.lines)
-	if err != nil {
-		d.view = nil // how far it came is read back
-	}
-	return err
-}
-
 // Observe reads back the setup: the record, and the policies of ports.
 func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
 	v, err := d.look(ctx)
@@ -132,8 +145,8 @@ func (v *view) setup(want position) vendors.Setup {
 	switch len(records) {
 	case 0:
 		if len(ports) == 0 {
-			if classes, behaviors := v.idle(); len(classes)+len(behaviors) > 0 {
-				s.Damaged = "there are classes or behaviors of csig's, and nothing else"
+			if classes, behaviors := v.idle(); len(classes)+len(behaviors)+len(v.orphans()) > 0 {
+				s.Damaged = "there are classes, behaviors or policies of csig's, and nothing else"
 			}
 			return s
 		}
@@ -160,6 +173,8 @@ func (v *view) setup(want position) vendors.Setup {
 			p.Damaged = "its policy is not applied"
 		case held.outbound != policyName(name):
 			p.Damaged = "another policy is applied: " + held.outbound
+		case held.foreign != "":
+			p.Damaged = "another policy is applied: " + held.foreign
 		case line != "":
 			p.Damaged = "its policy has something else: " + line
 		case len(strays) > 0:
@@ -235,8 +250,8 @@ func describe(s *vendors.Setup) string {
 }
 
 // Apply makes the setup that of want. A port that is new among those that update has the
-// entries of the fallback, until Update. A foreign policy at a port's outbound direction is
-// refused, before anything is written.
+// entries of the fallback, until Update. What ports cannot have as they are configured is
+// refused before anything is written; what the switch refuses is that port's error.
 func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if err := validate(&want); err != nil {
 		return err
@@ -246,40 +261,101 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 		return err
 	}
 	want = *want.Wanted()
-	if err := v.refuses(updating(&want), d.at()); err != nil {
+	if err := v.refusesAll(&want, d.at()); err != nil {
 		return err
 	}
-	s := &script{view: v, at: d.at()}
-	if err := d.apply(s, want); err != nil {
-		d.view = nil
-		return err
-	}
-	d.start(&want)
-	if err := d.write(ctx, s); err != nil {
-		d.setup = nil
-		return err
-	}
-	return nil
-}
-
-// refuses is why a switch cannot have a setup as it is configured.
-func (v *view) refuses(want *vendors.Setup, at position) error {
-	if why := v.noTPID(want, at); why != "" && len(want.Ports) > 0 {
-		return &vendors.PermanentError{Err: errors.New(why)}
-	}
-	for i := range want.Ports {
-		name := want.Ports[i].Port
-		p := v.port(name)
-		switch {
-		case p == nil:
-			return &vendors.PermanentError{Port: name, Err: errors.New("the switch has no such interface")}
-		case p.outbound != "" && p.outbound != policyName(name):
-			return &vendors.PermanentError{Port: name, Err: &vendors.ForeignError{What: "QoS policy " + p.outbound + " is applied at its outbound direction, which takes one policy: remove it (undo qos apply policy outbound)"}}
-		case v.portTPID(p, want, at) != "":
-			return &vendors.PermanentError{Port: name, Err: errors.New(v.portTPID(p, want, at))}
+	var errs []error
+	for _, p := range updating(&want).Ports {
+		if err := cmp.Or(v.refuses(&want, p.Port, d.at()), v.everywhere()); err != nil {
+			errs = append(errs, permanent(p.Port, err))
 		}
 	}
-	return nil
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	d.start(&want)
+	err = d.program(ctx, &want)
+	if d.lost() {
+		d.setup = nil // the next Update takes over what is there
+	}
+	return err
+}
+
+// permanent makes an error that of a port, which trying again will not cure.
+func permanent(port string, err error) error {
+	if errors.As(err, new(*vendors.PermanentError)) {
+		return err
+	}
+	return &vendors.PermanentError{Port: port, Err: err}
+}
+
+// program gives the switch what a setup of its view lacks, but for ports that are refused.
+// The record of another setup goes last: what stands at any moment between is csig's by a
+// record, or by its name.
+func (d *Driver) program(ctx context.Context, want *vendors.Setup) error {
+	old, record := d.view.setup(d.at()), recordName(want, d.at())
+	fresh := describe(&old) != describe(want) || old.Damaged != ""
+	if err := d.carryOut(ctx, d.shared(func(s *script) { s.note(record) })); err != nil {
+		return err
+	}
+	wrote := len(d.view.records()) > 1
+	ports := updating(want)
+	gone := slices.DeleteFunc(d.view.ours(), ports.HasPort)
+	was := d.view
+	err := d.each(ctx, gone, d.removal)
+	if !d.lost() {
+		err = errors.Join(err, d.each(ctx, names(ports), func(name string) (*change, error) { return d.setUp(want, name, fresh) }))
+	}
+	if d.lost() {
+		return err
+	}
+	if wrote = wrote || d.view != was; d.view == nil {
+		if _, seen := d.look(ctx); seen != nil {
+			return errors.Join(err, seen)
+		}
+	}
+	return errors.Join(err, d.carryOut(ctx, d.shared(func(s *script) {
+		if wrote {
+			s.orphans()
+			s.tidy(0) // what Update made and has no use for is no reason to write
+		}
+		s.forget(record)
+	})))
+}
+
+// each carries out what plan makes of ports, one after the other. What one lacks is its
+// error, and the others go on, as long as the session does.
+func (d *Driver) each(ctx context.Context, ports []string, plan func(port string) (*change, error)) error {
+	var errs []error
+	for _, name := range ports {
+		if d.refused[name] != nil {
+			continue
+		}
+		if d.view == nil {
+			if _, err := d.look(ctx); err != nil {
+				return errors.Join(append(errs, err)...)
+			}
+		}
+		c, err := plan(name)
+		if err == nil {
+			err = d.carryOut(ctx, c)
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if d.lost() {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// names are those of a setup's ports.
+func names(s *vendors.Setup) (list []string) {
+	for i := range s.Ports {
+		list = append(list, s.Ports[i].Port)
+	}
+	return list
 }
 
 // start has the driver know the switch's setup.
@@ -287,51 +363,44 @@ func (d *Driver) start(s *vendors.Setup) {
 	d.setup = s
 	d.compiler = vlanrules.NewCompiler(Rules(), s.Layout)
 	clear(d.signals)
+	clear(d.refused)
+	d.refusal = nil
+	for _, p := range updating(s).Ports { // it may be another process's
+		d.unproved[p.Port] = true
+	}
 }
 
-// setUp gives a port its policy. What one that had it already writes stays, unless what all
-// ports share changes.
-func (d *Driver) setUp(s *script, c *vlanrules.Compiler, want *vendors.Setup, port string, fresh bool) error {
-	name := policyName(port)
-	_, there := s.view.policies[name]
-	if line := s.view.odd[name]; line != "" {
-		s.drop(port)
-		delete(s.view.odd, name)
-		there = false
-	}
-	have, strays := s.view.table(nil, port, d.at())
-	if !there || fresh || len(strays) > 0 {
-		var r vlanrules.Result
-		c.Compile(&r, have, want.Fallback())
-		if r.Verdict.Level == vlanrules.Refused || r.Gap {
-			return &vendors.PermanentError{Port: port, Err: errors.New(r.Verdict.Reason)}
-		}
-		if err := s.change(name, r.Ops, strays); err != nil {
-			return &vendors.PermanentError{Port: port, Err: err}
-		}
-	}
-	s.apply(s.view.port(port))
-	return nil
-}
-
-// Remove deletes everything that is ours.
+// Remove deletes everything that is ours. A policy of csig's name with a line that is not
+// csig's stays, and is that port's error.
 func (d *Driver) Remove(ctx context.Context) error {
 	v, err := d.look(ctx)
 	if err != nil {
 		return err
 	}
-	s := &script{view: v, at: d.at()}
-	for _, name := range v.ours() {
-		s.drop(name)
-	}
-	s.tidy()
-	s.record("")
 	d.setup = nil
-	return d.write(ctx, s)
+	clear(d.refused)
+	err = d.each(ctx, v.ours(), d.removal)
+	if d.lost() {
+		return err
+	}
+	if d.view == nil {
+		if _, seen := d.look(ctx); seen != nil {
+			return errors.Join(err, seen)
+		}
+	}
+	return errors.Join(err, d.carryOut(ctx, d.shared(func(s *script) {
+		s.orphans()
+		s.tidy(0)
+		s.forget("")
+	})))
 }
 
 // Dial opens a session with a switch's command line, without log messages among its
 // answers.
-func Dial(ctx context.Context, cfg ssh.Config) (*cli.Session, error) {
-	return cli.Dial(ctx, cli.Config{Platform: cli.Comware, SSH: cfg, Start: []string{"undo terminal monitor"}})
+func Dial(ctx context.Context, cfg ssh.Config) (Session, error) {
+	s, err := cli.Dial(ctx, cli.Config{Platform: cli.Comware, SSH: cfg, Start: []string{"undo terminal monitor"}})
+	if err != nil {
+		return nil, err // not a nil *cli.Session in an interface that is not nil
+	}
+	return s, nil
 }

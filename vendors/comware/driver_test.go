@@ -12,7 +12,6 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
 	"github.com/csig-agent/csig/vendors/ssh"
@@ -32,7 +31,7 @@ func newBench(t testing.TB, change func(*Config)) *bench {
 	b := &bench{Switch: comwaretest.New("H3C", "Ten-GigabitEthernet1/0/1", "Ten-GigabitEthernet1/0/2", "Bridge-Aggregation1")}
 	b.Type("qinq ethernet-type customer-tag 9900")
 	b.server = clitest.New(t, b.Shell)
-	cfg := Config{Updates: true, Now: func() time.Time { return time.Now().Add(b.clock) }, Dial: func(ctx context.Context) (*cli.Session, error) {
+	cfg := Config{Updates: true, Now: func() time.Time { return time.Now().Add(b.clock) }, Dial: func(ctx context.Context) (Session, error) {
 		return Dial(ctx, ssh.Config{Address: b.server.Address, Login: b.server.Login})
 	}}
 	if change != nil {
@@ -151,86 +150,66 @@ func TestLines(t *testing.T) {
 	if _, err := b.driver.Update(t.Context(), to(xge1, 7), time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	give(8, changeLines)
-	give(7, changeLines-7) // it has been there
+	give(8, changeLines-2)
+	give(7, changeLines-2-7) // it has been there
 	give(7, 0)
-}
-
-// TestNotInHardware: what the switch configures and has no room for is an error of the port.
-func TestNotInHardware(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	b.Changed = func(list []comwaretest.Port) []int {
-		held := make([]int, len(list))
-		for i := range list {
-			held[i] = min(1, len(list[i].Outbound))
-		}
-		return held
+	for s := uint8(9); s < 9+maxIdle-3; s++ {
+		give(s, changeLines-2)
 	}
-	b.apply(t, plain(xge1))
-	_, err := b.driver.Update(t.Context(), to(xge1, 7), time.Minute)
-	if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != xge1 || !strings.Contains(err.Error(), "not in hardware") {
-		t.Error(err)
-	}
-}
-
-// TestFrozen: a series that does not let applied policies change says so, and the signal is
-// not taken for written.
-func TestFrozen(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	b.apply(t, plain(xge1))
-	b.Frozen = true
-	refused := (*cli.RefusedError)(nil)
-	if res, err := b.driver.Update(t.Context(), to(xge1, 7), time.Minute); !errors.As(err, &refused) || !strings.Contains(refused.Answer, "cannot be modified") || res.Leased {
-		t.Errorf("%+v, %v", res, err)
-	}
+	give(1, changeLines-1)
+	give(2, changeLines) // what was in use last the longest ago goes
+	give(3, changeLines)
 }
 
 // TestInterrupted ends the session at every line of a change, before it is carried out and
 // after: the next update finds what is there and finishes it.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, nil)
+	b, cut := near(t)
 	b.apply(t, plain(xge1))
-	ours := func() string {
-		v, err := parse(strings.Split(b.Running(), "\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprint(v.policies)
-	}
-	give := func(s uint8) error {
+	bucket := 0
+	for line, half := 0, false; ; {
+		bucket++
+		s := uint8(1 + bucket*7%30)
+		cut.left, cut.after = line, half
 		_, err := b.driver.Update(t.Context(), to(xge1, s), time.Minute)
-		return err
-	}
-	if err := give(7); err != nil {
-		t.Fatal(err)
-	}
-	b.server.Forget()
-	if err := give(8); err != nil {
-		t.Fatal(err)
-	}
-	lines := len(b.server.Lines())
-	for n := 0; n < lines; n += 3 {
-		bucket := 9 + uint8(n)%20
-		left := n
-		b.server.Set(clitest.Faults{Half: n%2 == 1, Drop: func(string) bool { left--; return left < 0 }})
-		if err := give(bucket); err == nil && n < 5 {
-			t.Errorf("line %d: the session ended, and nothing was said", n)
+		done := cut.left >= 0
+		if done != (err == nil) {
+			t.Fatalf("line %d: %v", line, err)
 		}
-		b.server.Set(clitest.Faults{})
-		if err := give(bucket); err != nil {
-			t.Errorf("line %d: %v", n, err)
+		cut.left = -1
+		b.give(t, to(xge1, s))
+		want := fmt.Sprint(uint16(s)<<7|5, "a")
+		if got := b.values(t, xge1); got != want+" "+want {
+			t.Fatalf("line %d: the port has %s, want %s", line, got, want)
 		}
-		class := rule{at: inner, pcp: 0, first: (uint16(bucket) + 1) << 7, last: 4094}
-		got := ours()
-		if strings.Count(got, "csig-i0-") != 1 || strings.Count(got, "csig-i2-") != 1 || !strings.Contains(got, strings.TrimRight(class.class(), "\x00")) {
-			t.Errorf("line %d: %s", n, got)
+		if half = !half; !half {
+			line++
+		}
+		if done {
+			if line < changeLines-4 {
+				t.Errorf("it was interrupted at %d lines only", line)
+			}
+			break
 		}
 	}
 	if err := b.driver.Remove(t.Context()); err != nil || strings.Contains(b.Running(), prefix) {
 		t.Errorf("%v: %s", err, b.Running())
+	}
+}
+
+// TestEnded ends real sessions in the midst of a change: how far it came is read back.
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.apply(t, plain(xge1))
+	for i, head := range []string{"if-match", "classifier", "display qos", "undo classifier"} {
+		b.server.Set(clitest.Faults{Half: i%2 == 1, Drop: func(line string) bool { return strings.HasPrefix(line, head) }})
+		if _, err := b.driver.Update(t.Context(), to(xge1, uint8(7+i)), time.Minute); err == nil {
+			t.Errorf("%s: the session ended, and nothing was said", head)
+		}
+		b.server.Set(clitest.Faults{})
+		b.give(t, to(xge1, uint8(7+i)))
 	}
 }
 
@@ -250,7 +229,7 @@ func TestReleaseAfterFailedApply(t *testing.T) {
 	if err := b.driver.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.Running(); !strings.Contains(got, "classifier csig-i0-128-4094a behavior csig-i125") || strings.Contains(got, "classifier csig-i0-1024-4094a behavior") {
+	if got := b.Running(); !strings.Contains(got, "classifier csig-i0-128-4094a behavior csig-i125a") || strings.Contains(got, "classifier csig-i0-1024-4094a behavior") {
 		t.Errorf("the port does not fall back:\n%s", got)
 	}
 }
@@ -261,7 +240,7 @@ func TestRepair(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"not applied":   {"interface " + xge1, "undo qos apply policy outbound"},
 		"a class":       {"qos policy csig-" + xge1, "classifier theirs behavior theirs"},
-		"an edit":       {"traffic behavior csig-i901", "remark customer-vlan-id 2"},
+		"an edit":       {"traffic behavior csig-i901a", "remark customer-vlan-id 2"},
 		"an edited one": {"traffic classifier csig-i0-1024-4094a", "if-match customer-vlan-id 5"},
 		"an entry gone": {"qos policy csig-" + xge1, "undo classifier csig-i0-1024-4094a"},
 		"no record":     {"undo traffic behavior csig-setup-9900-5-c-i"},
@@ -343,7 +322,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: %+v %v", r.class(), got, ok)
 		}
 	}
-	for _, foreign := range []string{"csig-", "csig-x0-1-2a", "csig-i0-1-2", "csig-i0-01-2a", "csig-setup-9900-5-c-x", "csig-i", "csig-setup-", "csig-i12x"} {
+	for _, foreign := range []string{"csig-", "csig-x0-1-2a", "csig-i0-1-2", "csig-i0-01-2a", "csig-setup-9900-5-c-x", "csig-i", "csig-setup-", "csig-i12x", "csig-i12"} {
 		_, class := parseClass(foreign)
 		_, behavior := parseBehavior(foreign)
 		_, _, record := parseRecord(foreign)

@@ -1,6 +1,7 @@
 package comware
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -22,9 +23,10 @@ const (
 const (
 	minInterval = 10 * time.Second
 
-	// changeLines is what the change of one bucket gives at most: into system view and back,
-	// a class (4), a behavior (3), the policy (4), and the report that is read back.
-	changeLines = 14
+	// changeLines is what the change of one bucket gives at most: twice into system view and
+	// back (4), a class (4), a behavior (3), the policy with the new class (3), the report that
+	// is read back, the policy without the old (3), and a class and a behavior of no use.
+	changeLines = 20
 )
 
 // Rules is the table of a port: its QoS policy. VLAN IDs of classes and behaviors are 1 to
@@ -46,11 +48,12 @@ const (
 	markText   = "HP 6600/HSR6600 Layer 2 - LAN Switching Configuration Guide R3303, p. 150, and H3C S3600V2, Configuring inner VLAN ID substitution, p. 189: remark customer-vlan-id in a policy at the outbound direction"
 	tpidText   = "HPE 5950 Layer 2 - LAN Switching Command Reference 5200-2215a, qinq ethernet-type"
 	applyText  = "HPE 5130 HI ACL and QoS Configuration Guide 5200-3601, Applying the QoS policy to an interface"
+	fullText  = "HPE 12500 ACL and QoS Command Reference 5998-4884, qos apply policy global: with too few hardware resources the application fails on a card and stays in the configuration; the same where an update of it fails"
+	placeText = "qos apply policy POLICY outbound [dynamic] at an interface (3Com Switch 8800 V5 Configuration Guide p. 845) or in a user profile (HPE 3100-48 Security Configuration Guide 5998-7647r); qos apply policy POLICY global outbound (HPE 12500 5998-4884); qos vlan-policy POLICY vlan LIST outbound (3Com Switch 4800G p. 889)"
 	editText   = "H3C S5120-SI ACL and QoS Configuration Guide, Applying the QoS policy, p. 20: classes, behaviors and associations of an applied policy can be modified; HP 4800G Configuration Manual p. 1126 says of that series that they cannot"
 )
 
 func traits() vendors.Traits {
-	ran := vendors.Source{Mark: vendors.Ran, From: "vendors/comware, TestEveryTag: against a fake with Comware's grammar and a data plane of nftables; no hardware"}
 	t := vendors.Traits{
 		Access:   vendors.That("SSH, the command line", read("scrapli/scrapligo assets/platforms/hp_comware.yaml")),
 		MatchVID: vendors.That(vendors.MatchRange, read(matchText)),
@@ -78,7 +81,7 @@ func traits() vendors.Traits {
 		Strip:  vendors.That(vendors.StripNone, read("H3C S6300 ACL and QoS Command Reference R243x, Traffic behavior commands: no action removes a tag")),
 		Native: vendors.That("", assumed("no text mentions CSIG")),
 
-		UpdateSource: ran, WideSource: read(matchText), LeaseSource: assumed("no text mentions that configuration expires"),
+		UpdateSource: assumed("the text has each command by itself ("+markText+"); that a chip does all of it at once is shown by a fake alone, with Comware's grammar and a data plane of nftables (vendors/comware, TestEveryTag)"), WideSource: read(matchText), LeaseSource: assumed("no text mentions that configuration expires"),
 	}
 	t.PassthroughSource = assumed("a switch that does not know a TPID bridges the frame by what it knows")
 	return t
@@ -107,6 +110,9 @@ func Offline() vendors.Facts {
 			"a tag with VID 4095 or 0 is matched by no class, and passes untouched (" + matchText + ")",
 			"the order of classes: " + orderText + "; " + appendText,
 			"an edit of an applied policy: " + editText + "; whether the chip takes the whole policy again is not written anywhere (assumed: the new class works before the old one goes)",
+			"where another policy may be applied to what leaves a port, which csig refuses: "+placeText,
+			"accepted and not in hardware: "+fullText+"; csig reads display qos policy interface before it takes the old class out, and takes a class for failed that is not reported, or with the word failed (assumed: no public text shows the report of a failed class)",
+			"beside changes an accounting log has the commands with which csig reads: two that begin each session, one a minute, and one for each port after each change and each start of an agent",
 			"csig reads the running configuration, of which it keeps QoS objects and the names of interfaces alone",
 			"the hash of the profile is not recorded on the switch",
 		},
@@ -140,8 +146,8 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		f.Ports = append(f.Ports, p.name)
 		if why := portName(p.name); why != "" {
 			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p.name, Verdict: vendors.Refusal(why)})
-		} else if p.outbound != "" && p.outbound != policyName(p.name) {
-			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p.name, Verdict: vendors.Refusal("QoS policy " + p.outbound + " is applied at its outbound direction, which takes one policy")})
+		} else if foreign := cmp.Or(v.foreignAt(p), v.everywhere()); foreign != nil {
+			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p.name, Verdict: vendors.Refusal(foreign.Error())})
 		}
 	}
 	f.Rules.Ports = len(f.Ports)

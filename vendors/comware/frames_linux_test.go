@@ -13,6 +13,7 @@ import (
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
+	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -109,6 +110,50 @@ func TestBetweenLines(t *testing.T) {
 	if looked < 40 {
 		t.Fatalf("looked %d times", looked)
 	}
+}
+
+// TestFramesOfFullTable looks at frames after every line where the hardware has no room for
+// another entry: each has the old value, until there is room.
+func TestFramesOfFullTable(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, inner)
+	l.apply(t, setupFor(update(ports[1])...))
+	old := []vlanrules.Intent{intent(quantize.MinABW, 20, 5), intent(quantize.MaxPD, 9, 5)}
+	l.give(t, ports[1], old...)
+	var tags []uint16
+	for s := range uint16(32) {
+		tags = append(tags, s<<7|126, 2<<13|s<<7|126)
+	}
+	looked := 0
+	look := func(line string) {
+		looked++
+		for i, got := range l.exchange(t, 2, tags) {
+			if want := model(old, tags[i]); got != want {
+				t.Fatalf("after %q: %04x leaves as %04x, want %04x", line, tags[i], got, want)
+			}
+		}
+	}
+	l.plane.Set(plane.Faults{Entries: 2})
+	l.server.Set(clitest.Faults{After: func(line string) {
+		if strings.Contains(line, "classifier") || strings.HasPrefix(line, "display qos") {
+			look(line)
+		}
+	}})
+	next := []vlanrules.Intent{intent(quantize.MinABW, 7, 5), intent(quantize.MaxPD, 25, 5)}
+	for range 3 {
+		if _, err := l.driver.Update(t.Context(), []vendors.PortUpdate{{Port: ports[1], Intents: next}}, time.Minute); err == nil || !strings.Contains(err.Error(), "not in hardware") {
+			t.Fatal(err)
+		}
+	}
+	if looked < 5 {
+		t.Fatalf("looked %d times", looked)
+	}
+	l.server.Set(clitest.Faults{})
+	l.plane.Set(plane.Faults{})
+	l.Settle()
+	l.give(t, ports[1], next...)
+	old = next
+	look("there is room")
 }
 
 // TestSetupsInAnyOrder brings a switch from some setups to others.

@@ -14,7 +14,6 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
@@ -65,7 +64,7 @@ func newLab(t testing.TB, at position) *lab {
 // open opens another driver of the switch.
 func (l *lab) open(t testing.TB) *Driver {
 	t.Helper()
-	d := Open(Config{Outer: l.at == outer, Updates: true, Dial: func(ctx context.Context) (*cli.Session, error) {
+	d := Open(Config{Outer: l.at == outer, Updates: true, Dial: func(ctx context.Context) (Session, error) {
 		return Dial(ctx, ssh.Config{Address: l.server.Address, Login: l.server.Login})
 	}})
 	t.Cleanup(func() {

@@ -103,21 +103,26 @@ func (r *rule) matches() []string {
 	return []string{fmt.Sprintf("if-match %s-dot1p %d", r.at.side(), r.pcp), fmt.Sprintf("if-match %s-vlan-id %s", r.at.side(), vids)}
 }
 
-// value is what a behavior marks.
+// value is what a behavior marks. Bank tells two behaviors that mark the same apart.
 type value struct {
-	at  position
-	vid uint16
+	at   position
+	vid  uint16
+	bank byte
 }
 
-func (v *value) behavior() string { return fmt.Sprintf("%s%c%d", prefix, v.at, v.vid) }
+func (v *value) behavior() string { return fmt.Sprintf("%s%c%d%c", prefix, v.at, v.vid, v.bank) }
 
 // parseBehavior is the inverse of behavior.
 func parseBehavior(name string) (v value, ok bool) {
-	if _, err := fmt.Sscanf(name, prefix+"%c%d", &v.at, &v.vid); err != nil {
+	if _, err := fmt.Sscanf(name, prefix+"%c%d%c", &v.at, &v.vid, &v.bank); err != nil {
 		return v, false
 	}
-	return v, v.behavior() == name && (v.at == inner || v.at == outer)
+	return v, v.behavior() == name && (v.at == inner || v.at == outer) && (v.bank == 'a' || v.bank == 'b')
 }
+
+// banks are those of classes and behaviors: one that is in use and not as csig left it is
+// replaced by the other, and no frame misses both.
+var banks = []byte("ab")
 
 // mark is the line of the behavior.
 func (v *value) mark() string { return fmt.Sprintf("remark %s-vlan-id %d", v.at.side(), v.vid) }

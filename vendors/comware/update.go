@@ -3,116 +3,137 @@ package comware
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vlanrules"
 )
 
 // notAllowed is why nothing is written without the operator's word.
 const notAllowed = "an update is lines of configuration here, which the switch's accounting and archives keep: allow it with updates: cli in the fleet file"
 
-// Update gives ports their entries, each change made before the old one is broken. There
-// is no lease: what is written stays until it is changed. The switch's own report of each
-// policy is read back.
+// Update gives ports their entries, each change made, and reported by the switch to be in
+// hardware, before the old one is broken. There is no lease: what is written stays until it
+// is changed. What a port lacks is that port's error; the others go on.
 func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, _ time.Duration) (vendors.UpdateResult, error) {
 	var res vendors.UpdateResult
 	if !d.cfg.Updates {
 		return res, &vendors.PermanentError{Err: errors.New(notAllowed)}
 	}
 	if d.setup == nil {
-		if err := vendors.TakeOver(ctx, d, func() bool { return d.setup != nil }); err != nil {
+		if err := d.takeOver(ctx); err != nil {
 			return res, err
 		}
 	}
 	if err := d.refresh(ctx, &res); err != nil {
 		return res, err
 	}
-	s := &script{view: d.view, at: d.at()}
+	if d.refusal != nil {
+		return res, d.refusal
+	}
 	var errs []error
-	var changed []string
 	for i := range updates {
-		ops, err := d.update(s, &updates[i])
-		if err != nil {
+		u := &updates[i]
+		if err := d.refused[u.Port]; err != nil {
 			errs = append(errs, err)
 			continue
+		}
+		ops, err := d.give(ctx, u)
+		if err != nil && d.lost() {
+			return vendors.UpdateResult{Repaired: res.Repaired}, errors.Join(append(errs, err)...)
+		}
+		if err != nil {
+			errs = append(errs, err)
+		} else if d.view != nil && d.view.everywhere() != nil {
+			errs = append(errs, &vendors.PermanentError{Port: u.Port, Err: d.view.everywhere()})
 		}
 		if ops > 0 {
 			res.Ports++
 			res.Ops += ops
-			changed = append(changed, updates[i].Port)
-		}
-	}
-	if err := d.write(ctx, s); err != nil {
-		for i := range updates {
-			if g := d.signals[updates[i].Port]; g != nil {
-				g.Reset()
-			}
-		}
-		return vendors.UpdateResult{}, errors.Join(append(errs, err)...)
-	}
-	for _, port := range changed {
-		if err := d.inHardware(ctx, port); err != nil {
-			if d.session.Err() != nil {
-				return res, errors.Join(append(errs, err)...)
-			}
-			errs = append(errs, &vendors.PortError{Port: port, Err: err})
 		}
 	}
 	res.Leased = true
 	return res, errors.Join(errs...)
 }
 
+// give gives one port its entries.
+func (d *Driver) give(ctx context.Context, u *vendors.PortUpdate) (int, error) {
+	if d.view == nil {
+		if _, err := d.look(ctx); err != nil {
+			return 0, err
+		}
+	}
+	c, err := d.update(u)
+	if err != nil {
+		return 0, err
+	}
+	if c == nil { // as configured; where it may not be in hardware, that is looked at again
+		if !d.unproved[u.Port] {
+			return 0, nil
+		}
+		return 0, d.prove(ctx, u.Port, d.view.associated(u.Port))
+	}
+	if err := d.carryOut(ctx, c); err != nil {
+		return 0, err
+	}
+	return c.ops, nil
+}
+
+// takeOver makes the setup that is found on the switch the driver's; refresh repairs what
+// it lacks.
+func (d *Driver) takeOver(ctx context.Context) error {
+	have, err := d.Observe(ctx)
+	if err != nil {
+		return err
+	}
+	if have.TPID == 0 {
+		return vendors.NoSetup(have.Damaged)
+	}
+	d.start(have.Wanted())
+	d.read = time.Time{}
+	return nil
+}
+
 // refresh reads the configuration where that is due, and restores what is not as csig left
-// it.
+// it. What the switch refuses is kept for the updates until then.
 func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
-	if d.view != nil && d.session.Err() == nil && d.cfg.Now().Sub(d.read) < recheck {
+	if !d.lost() && !d.read.IsZero() && d.cfg.Now().Sub(d.read) < recheck {
 		return nil
 	}
 	v, err := d.look(ctx)
 	if err != nil {
 		return err
 	}
+	clear(d.refused)
 	changes, err := Diff(v.setup(d.at()), *d.setup)
-	if err != nil || len(changes) == 0 {
+	if err != nil {
 		return err
 	}
-	if err := d.Apply(ctx, *d.setup); err != nil {
+	if d.refusal = v.refusesAll(d.setup, d.at()); d.refusal != nil {
+		return nil
+	}
+	for _, p := range updating(d.setup).Ports {
+		if err := v.refuses(d.setup, p.Port, d.at()); err != nil {
+			d.refused[p.Port] = err
+		}
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	err = d.program(ctx, d.setup)
+	if d.lost() {
 		return err
 	}
-	res.NoteRepairs(changes)
+	vendors.EachPort(err, func(port string, _ error) {
+		if d.refused[port] == nil {
+			d.refused[port] = err
+		}
+	})
+	for _, c := range changes {
+		if c.Port == "" || d.refused[c.Port] == nil {
+			res.NoteRepair(c.Port, string(c.Kind)+" "+c.Detail)
+		}
+	}
 	return nil
-}
-
-// update adds to a script what gives a port its entries, and returns how many operations
-// that is.
-func (d *Driver) update(s *script, u *vendors.PortUpdate) (int, error) {
-	if !d.setup.HasPort(u.Port) {
-		return 0, vendors.NotInSetup(u.Port)
-	}
-	g := d.signals[u.Port]
-	if g == nil {
-		g = &vendors.PortSignal{}
-		d.signals[u.Port] = g
-	}
-	if _, err := g.Give(d.setup, u.Port, d.setup.ActionOf(u.Port), u.Intents); err != nil {
-		return 0, err
-	}
-	if d.setup.ActionOf(u.Port) != vlanrules.Update {
-		return 0, nil
-	}
-	have, _ := s.view.table(d.tables, u.Port, d.at())
-	d.tables = have
-	if err := g.Compile(d.compiler, u.Port, have); err != nil || len(g.Result.Ops) == 0 {
-		return 0, err
-	}
-	if err := s.change(policyName(u.Port), g.Result.Ops, nil); err != nil {
-		return 0, g.Refuse(u.Port, err.Error())
-	}
-	return len(g.Result.Ops), nil
 }
 
 // Release writes the fallback: nothing else ends what the ports write, also where an Apply
@@ -127,7 +148,10 @@ func (d *Driver) Release(ctx context.Context) error {
 		if len(have.Ports) == 0 {
 			return nil
 		}
-		d.start(&have)
+		d.start(have.Wanted())
+		if have.TPID != 0 {
+			d.read = time.Time{} // a change that broke off is repaired first
+		}
 	}
 	var list []vendors.PortUpdate
 	for _, p := range updating(d.setup).Ports {
@@ -141,29 +165,4 @@ func (d *Driver) Release(ctx context.Context) error {
 	defer func() { d.cfg.Updates = allowed }()
 	_, err := d.Update(ctx, list, 0)
 	return err
-}
-
-// inHardware is why a port's policy is not in force as it is configured, by the switch's
-// own report; nil where it is.
-func (d *Driver) inHardware(ctx context.Context, port string) error {
-	lines, err := d.session.Run(ctx, "display qos policy interface "+port+" outbound")
-	if err != nil {
-		return err
-	}
-	class, reported := "", map[string]bool{}
-	for _, line := range lines {
-		text := strings.TrimSpace(line)
-		if name, ok := strings.CutPrefix(text, "Classifier: "); ok {
-			class, _, _ = strings.Cut(name, " ")
-			reported[class] = true
-		}
-		if strings.Contains(strings.ToLower(text), "failed") {
-			return fmt.Errorf("class %s of its policy is configured and not in hardware: %s", class, text)
-		}
-	}
-	pairs := d.view.policies[policyName(port)]
-	if i := slices.IndexFunc(pairs, func(p pair) bool { return !reported[p.class] }); i >= 0 {
-		return fmt.Errorf("class %s of its policy is configured, and the switch does not report it at the port", pairs[i].class)
-	}
-	return nil
 }

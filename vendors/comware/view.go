@@ -18,6 +18,11 @@ type view struct {
 	odd       map[string]string // lines of policies that are no association
 	ports     []port
 	customer  uint16 // TPID of inner tags
+	elsewhere string // a line that applies a policy to what leaves ports, not at a port; "" for none
+}
+
+func newView() *view {
+	return &view{classes: map[string][]string{}, behaviors: map[string][]string{}, policies: map[string][]pair{}, odd: map[string]string{}, customer: defaultTPID}
 }
 
 // pair is a class and its behavior in a policy.
@@ -27,6 +32,7 @@ type pair struct{ class, behavior string }
 type port struct {
 	name     string
 	outbound string // the policy applied there, "" for none
+	foreign  string // a line beside that, or in its place, by which another policy is applied there; "" for none
 	service  uint16 // TPID of outer tags
 }
 
@@ -40,19 +46,21 @@ const (
 )
 
 // parse reads `display current-configuration`: sections that begin at the margin, with
-// their lines indented.
+// their lines indented, and between them lines of the system view, indented or not.
 func parse(lines []string) (*view, error) {
-	v := &view{classes: map[string][]string{}, behaviors: map[string][]string{}, policies: map[string][]pair{}, odd: map[string]string{}, customer: defaultTPID}
-	var section func(line string)
+	v := newView()
+	var section func(depth int, line string)
 	for _, line := range lines {
 		text := strings.TrimSpace(line)
-		switch {
+		switch depth := len(line) - len(strings.TrimLeft(line, " ")); {
 		case text == "" || text[0] == '#':
 			section = nil
-		case line[0] == ' ' && section != nil:
-			section(text)
-		case line[0] != ' ':
-			section = v.begin(strings.Fields(text))
+		case depth > 0 && section != nil:
+			section(depth, text)
+		default:
+			if section = v.begin(text); depth > 0 {
+				section = nil
+			}
 		}
 		if len(v.ports) > maxPorts || len(v.classes)+len(v.behaviors)+len(v.policies) > maxObjects {
 			return nil, fmt.Errorf("the configuration has more than %d interfaces or %d QoS objects", maxPorts, maxObjects)
@@ -64,8 +72,9 @@ func parse(lines []string) (*view, error) {
 	return v, nil
 }
 
-// begin begins a section; nil where csig has no use for it.
-func (v *view) begin(words []string) func(string) {
+// begin begins a section with its first line.
+func (v *view) begin(line string) func(int, string) {
+	words := strings.Fields(line)
 	is := func(want ...string) bool {
 		return len(words) > len(want) && slices.Equal(words[:len(want)], want)
 	}
@@ -79,15 +88,15 @@ func (v *view) begin(words []string) func(string) {
 		}
 		name := words[2]
 		v.classes[name] = []string{operator}
-		return func(line string) { v.classes[name] = append(v.classes[name], line) }
+		return func(_ int, line string) { v.classes[name] = append(v.classes[name], line) }
 	case is("traffic", "behavior"):
 		name := words[2]
 		v.behaviors[name] = nil
-		return func(line string) { v.behaviors[name] = append(v.behaviors[name], line) }
+		return func(_ int, line string) { v.behaviors[name] = append(v.behaviors[name], line) }
 	case is("qos", "policy"):
 		name := words[2]
 		v.policies[name] = nil
-		return func(line string) {
+		return func(_ int, line string) {
 			if w := strings.Fields(line); len(w) == 4 && w[0] == "classifier" && w[2] == "behavior" {
 				v.policies[name] = append(v.policies[name], pair{w[1], w[3]})
 			} else {
@@ -96,17 +105,42 @@ func (v *view) begin(words []string) func(string) {
 		}
 	case is("interface"):
 		v.ports = append(v.ports, port{name: words[1], service: defaultTPID})
-		p := len(v.ports) - 1
-		return func(line string) {
-			switch w := strings.Fields(line); {
-			case len(w) == 5 && strings.HasPrefix(line, "qos apply policy ") && w[4] == "outbound":
-				v.ports[p].outbound = w[3]
-			case len(w) == 4 && strings.HasPrefix(line, "qinq ethernet-type service-tag "):
-				v.ports[p].service = tpid(w[3])
-			}
+		return v.iface(len(v.ports) - 1)
+	case appliesOutbound(words): // in system view, to all ports or to VLANs
+		v.elsewhere = line
+	}
+	return func(_ int, text string) { // for example a user profile
+		if appliesOutbound(strings.Fields(text)) {
+			v.elsewhere = line + ", " + text
 		}
 	}
-	return nil
+}
+
+// iface reads the lines of an interface, and of the views within it.
+func (v *view) iface(at int) func(int, string) {
+	within := ""
+	return func(depth int, line string) {
+		p, w := &v.ports[at], strings.Fields(line)
+		switch {
+		case depth > 1 && appliesOutbound(w): // for example an Ethernet service instance
+			p.foreign = within + ", " + line
+		case depth > 1:
+		case appliesOutbound(w):
+			if p.outbound = w[3]; len(w) != 5 {
+				p.foreign = line
+			}
+		case len(w) == 4 && strings.HasPrefix(line, "qinq ethernet-type service-tag "):
+			p.service = tpid(w[3])
+		default:
+			within = line
+		}
+	}
+}
+
+// appliesOutbound tells whether a line applies a policy to frames that leave ports. Behind
+// the direction some series have another word, such as dynamic or share-mode.
+func appliesOutbound(w []string) bool {
+	return len(w) > 4 && w[0] == "qos" && (w[1] == "apply" && w[2] == "policy" || w[1] == "vlan-policy") && slices.Contains(w[3:], "outbound")
 }
 
 // tpid reads hexadecimal digits; 0 for what is none.
@@ -171,6 +205,14 @@ func (v *view) table(dst vlanrules.Table, port string, at position) (t vlanrules
 	return t, strays
 }
 
+// associated are the classes of a port's policy.
+func (v *view) associated(port string) (classes []string) {
+	for _, p := range v.policies[policyName(port)] {
+		classes = append(classes, p.class)
+	}
+	return classes
+}
+
 // used tells whether any policy has a class.
 func (v *view) used(class string) bool {
 	for _, list := range v.policies {
@@ -189,6 +231,23 @@ func (v *view) marks(behavior string) bool {
 		}
 	}
 	return false
+}
+
+// orphans are policies of csig's whose interface is not there, as after a card was taken out.
+func (v *view) orphans() (policies []string) {
+	for name, list := range v.policies {
+		port, ok := strings.CutPrefix(name, prefix)
+		foreign := v.odd[name] != "" || slices.ContainsFunc(list, func(p pair) bool {
+			_, class := parseClass(p.class)
+			_, behavior := parseBehavior(p.behavior)
+			return !class || !behavior
+		})
+		if ok && !foreign && v.port(port) == nil {
+			policies = append(policies, name)
+		}
+	}
+	slices.Sort(policies)
+	return policies
 }
 
 // ours are the ports that have, or had, a policy of csig's.
@@ -220,12 +279,18 @@ func (v *view) records() (names []string) {
 // idle are csig's classes and behaviors that no policy has.
 func (v *view) idle() (classes, behaviors []string) {
 	for _, name := range slices.Sorted(maps.Keys(v.classes)) {
-		if _, ok := parseClass(name); ok && !v.used(name) {
+		if v.used(name) {
+			continue
+		}
+		if _, ok := parseClass(name); ok {
 			classes = append(classes, name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.behaviors)) {
-		if _, ok := parseBehavior(name); ok && !v.marks(name) {
+		if v.marks(name) {
+			continue
+		}
+		if _, ok := parseBehavior(name); ok {
 			behaviors = append(behaviors, name)
 		}
 	}

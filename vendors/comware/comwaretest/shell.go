@@ -2,6 +2,7 @@ package comwaretest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,8 @@ const (
 	behaviorView
 	policyView
 	ifaceView
+	profileView
+	instanceView
 )
 
 // view is where a shell is.
@@ -58,6 +61,10 @@ func (s *shell) Prompt() string {
 		name += "-qospolicy-" + v.name
 	case ifaceView:
 		name += "-" + v.name
+	case profileView:
+		name += "-user-profile-" + v.name
+	case instanceView:
+		name += "-" + v.name + "-srv1"
 	}
 	return "[" + name + "]"
 }
@@ -76,9 +83,7 @@ func (s *shell) Do(line string) (string, bool) {
 	answer, end := s.do(w)
 	if s.c.running() != before {
 		s.c.changes++
-		if s.c.held = nil; s.c.Changed != nil {
-			s.c.held = s.c.Changed(s.c.meaning())
-		}
+		s.c.settle()
 	}
 	return answer, end
 }
@@ -108,9 +113,26 @@ func (s *shell) do(w []string) (string, bool) {
 		return s.behavior(s.c.behaviors[v.name], w), false
 	case policyView:
 		return s.policy(v.name, w), false
+	case profileView:
+		return s.applyTo(s.c.profiles[v.name], w, func(lines []string) { s.c.profiles[v.name] = lines }), false
+	case instanceView:
+		i := s.c.iface(v.name)
+		return s.applyTo(i.instance, w, func(lines []string) { i.instance = lines }), false
 	default:
 		return s.iface(s.c.iface(v.name), w), false
 	}
+}
+
+// applyTo applies a policy in a view that has nothing else.
+func (s *shell) applyTo(lines, w []string, to func([]string)) string {
+	if len(w) != 5 || strings.Join(w[:3], " ") != "qos apply policy" || w[4] != "outbound" && w[4] != "inbound" {
+		return unrecognized
+	}
+	if _, there := s.c.policies[w[3]]; !there {
+		return "The QoS policy does not exist."
+	}
+	to(append(lines, strings.Join(w, " ")))
+	return ""
 }
 
 func (s *shell) user(w []string) string {
@@ -146,6 +168,13 @@ func (s *shell) system(w []string) string {
 			return wrong
 		}
 		s.views = append(s.views, view{ifaceView, i.name})
+		return ""
+	}
+	if w[0] == "user-profile" && len(w) == 2 && !undo {
+		if _, there := s.c.profiles[w[1]]; !there {
+			s.c.profiles[w[1]] = nil
+		}
+		s.views = append(s.views, view{profileView, w[1]})
 		return ""
 	}
 	if len(w) < 3 {
@@ -194,6 +223,8 @@ func (s *shell) system(w []string) string {
 			c.policies[w[2]] = nil
 		}
 		s.views = append(s.views, view{policyView, w[2]})
+	case "qos apply", "qos vlan-policy":
+		return s.elsewhere(w, undo)
 	case "qinq ethernet-type":
 		if undo && w[2] == "customer-tag" {
 			c.Customer = 0x8100
@@ -208,6 +239,26 @@ func (s *shell) system(w []string) string {
 		return unrecognized
 	}
 	return ""
+}
+
+// elsewhere is qos apply policy NAME global DIRECTION (HPE 12500 5998-4884) and qos
+// vlan-policy NAME vlan LIST DIRECTION (3Com 4800G, p. 889).
+func (s *shell) elsewhere(w []string, undo bool) string {
+	policy := ""
+	switch direction := w[len(w)-1]; {
+	case direction != "inbound" && direction != "outbound":
+		return wrong
+	case len(w) == 6 && w[2] == "policy" && w[4] == "global":
+		policy = w[3]
+	case len(w) == 6 && w[1] == "vlan-policy" && w[3] == "vlan" && len(vids(w[4:5])) == 1:
+		policy = w[2]
+	default:
+		return wrong
+	}
+	if _, there := s.c.policies[policy]; !there {
+		return "The QoS policy does not exist."
+	}
+	return line(&s.c.elsewhere, strings.Join(w, " "), undo)
 }
 
 // remove deletes an object that nothing uses.
@@ -232,9 +283,14 @@ func (c *Switch) uses(is func(pair) bool) bool {
 }
 
 func (c *Switch) applied(policy string) bool {
-	return slices.ContainsFunc(c.ifaces, func(i *iface) bool {
-		return i.policies["inbound"] == policy || i.policies["outbound"] == policy
-	})
+	lines := slices.Concat(slices.Collect(maps.Values(c.profiles))...)
+	for _, i := range c.ifaces {
+		lines = append(lines, i.instance...)
+		if i.policies["inbound"] == policy || i.policies["outbound"] == policy {
+			return true
+		}
+	}
+	return slices.ContainsFunc(append(lines, c.elsewhere...), func(l string) bool { return slices.Contains(strings.Fields(l), policy) })
 }
 
 // frozen tells whether an object belongs to an applied policy that cannot be modified.
@@ -358,7 +414,7 @@ func (s *shell) policy(policy string, w []string) string {
 			return "The specified class does not exist in the policy."
 		}
 		c.policies[policy] = slices.Delete(slices.Clone(list), at, at+1)
-	case len(w) == 4 && w[0] == "classifier" && w[2] == "behavior" && name(w[1]) && name(w[3]):
+	case (len(w) == 4 || len(w) == 6 && w[4] == "mode" && w[5] == "qppb-manipulation") && w[0] == "classifier" && w[2] == "behavior" && name(w[1]) && name(w[3]):
 		if slices.ContainsFunc(list, func(p pair) bool { return p.class == w[1] }) {
 			return "The class is already associated."
 		}
@@ -368,7 +424,7 @@ func (s *shell) policy(policy string, w []string) string {
 		if c.behaviors[w[3]] == nil {
 			c.behaviors[w[3]] = &behavior{}
 		}
-		c.policies[policy] = append(slices.Clone(list), pair{w[1], w[3]})
+		c.policies[policy] = append(slices.Clone(list), pair{w[1], w[3], strings.TrimRight(" "+strings.Join(w[4:], " "), " ")})
 	default:
 		return unrecognized
 	}
@@ -377,10 +433,15 @@ func (s *shell) policy(policy string, w []string) string {
 
 func (s *shell) iface(i *iface, w []string) string {
 	text := strings.Join(w, " ")
-	direction := w[len(w)-1]
+	direction, word := w[len(w)-1], ""
+	if len(w) == 6 && w[0] == "qos" && (direction == "dynamic" || direction == "share-mode") { // 3Com Switch 8800 V5 p. 845
+		direction, word = w[4], " "+direction
+	}
 	in := direction == "inbound" || direction == "outbound"
 	switch {
-	case strings.HasPrefix(text, "qos apply policy ") && len(w) == 5 && in:
+	case text == "service-instance 1":
+		s.views = append(s.views, view{instanceView, i.name})
+	case strings.HasPrefix(text, "qos apply policy ") && (len(w) == 5 || word != "") && in:
 		if _, there := s.c.policies[w[3]]; !there {
 			return "The QoS policy does not exist."
 		}
@@ -390,7 +451,7 @@ func (s *shell) iface(i *iface, w []string) string {
 		if p := i.policies[direction]; p != "" && p != w[3] {
 			return "A QoS policy has been applied in this direction."
 		}
-		i.policies[direction] = w[3]
+		i.policies[direction], i.words[direction] = w[3], word
 	case strings.HasPrefix(text, "undo qos apply policy ") && in && (len(w) == 5 || len(w) == 6):
 		if i.policies[direction] == "" || len(w) == 6 && w[4] != i.policies[direction] {
 			return "No QoS policy is applied."

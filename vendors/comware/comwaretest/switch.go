@@ -48,6 +48,8 @@ type Switch struct {
 	behaviors map[string]*behavior
 	policies  map[string][]pair
 	ifaces    []*iface
+	elsewhere []string            // applications of policies in system view, to all ports or to VLANs
+	profiles  map[string][]string // user profiles, with theirs
 	held      []int
 	saves     int
 	changes   int
@@ -60,19 +62,21 @@ type class struct {
 
 type behavior struct{ lines []string }
 
-type pair struct{ class, behavior string }
+type pair struct{ class, behavior, mode string }
 
 type iface struct {
 	name     string
 	policies map[string]string // by direction
+	words    map[string]string // what stands behind the direction
 	service  uint16
+	instance []string // lines of its Ethernet service instance
 }
 
 // New returns a switch with these interfaces.
 func New(name string, interfaces ...string) *Switch {
-	c := &Switch{Name: name, Customer: 0x8100, classes: map[string]*class{}, behaviors: map[string]*behavior{}, policies: map[string][]pair{}}
+	c := &Switch{Name: name, Customer: 0x8100, classes: map[string]*class{}, behaviors: map[string]*behavior{}, policies: map[string][]pair{}, profiles: map[string][]string{}}
 	for _, i := range interfaces {
-		c.ifaces = append(c.ifaces, &iface{name: i, policies: map[string]string{}, service: 0x8100})
+		c.ifaces = append(c.ifaces, &iface{name: i, policies: map[string]string{}, words: map[string]string{}, service: 0x8100})
 	}
 	return c
 }
@@ -96,6 +100,19 @@ func (c *Switch) Running() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.running()
+}
+
+// Settle has the hardware take what it has room for now.
+func (c *Switch) Settle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settle()
+}
+
+func (c *Switch) settle() {
+	if c.held = nil; c.Changed != nil {
+		c.held = c.Changed(c.meaning())
+	}
 }
 
 // Changes is how often a command changed it.
@@ -137,9 +154,15 @@ func (c *Switch) running() string {
 	for _, name := range slices.Sorted(maps.Keys(c.policies)) {
 		var lines []string
 		for _, p := range c.policies[name] {
-			lines = append(lines, "classifier "+p.class+" behavior "+p.behavior)
+			lines = append(lines, "classifier "+p.class+" behavior "+p.behavior+p.mode)
 		}
 		section("qos policy "+name, lines)
+	}
+	for _, l := range c.elsewhere {
+		fmt.Fprintf(&b, "#\n %s\n", l)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.profiles)) {
+		section("user-profile "+name, c.profiles[name])
 	}
 	for _, i := range c.ifaces {
 		lines := []string{"port link-mode bridge"}
@@ -148,7 +171,13 @@ func (c *Switch) running() string {
 		}
 		for _, direction := range []string{"inbound", "outbound"} {
 			if p := i.policies[direction]; p != "" {
-				lines = append(lines, "qos apply policy "+p+" "+direction)
+				lines = append(lines, "qos apply policy "+p+" "+direction+i.words[direction])
+			}
+		}
+		if len(i.instance) > 0 {
+			lines = append(lines, "service-instance 1")
+			for _, l := range i.instance {
+				lines = append(lines, " "+l)
 			}
 		}
 		section("interface "+i.name, lines)

@@ -1,0 +1,87 @@
+package comware
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/vendors/cli"
+	"github.com/csig-agent/csig/vendors/cli/clitest"
+	"github.com/csig-agent/csig/vendors/comware/comwaretest"
+)
+
+// direct is a session with a fake switch in this process, for tests of very many: no SSH.
+type direct struct {
+	clitest.Shell
+	cut  *cut
+	dead error
+}
+
+// cut ends the session at a line: before it is carried out, or after.
+type cut struct {
+	left  int // lines until then; negative: never again
+	after bool
+}
+
+var errCut = errors.New("the session was cut")
+
+func (d *direct) line(line string) (string, error) {
+	if d.dead != nil {
+		return "", d.dead
+	}
+	now := d.cut.left == 0
+	if d.cut.left--; now && !d.cut.after {
+		d.dead = errCut
+		return "", d.dead
+	}
+	answer, _ := d.Do(line)
+	if now {
+		d.dead = errCut
+		return "", d.dead
+	}
+	return answer, nil
+}
+
+func (d *direct) Configure(_ context.Context, commands []string) error {
+	if _, err := d.line("system-view"); err != nil {
+		return err
+	}
+	for i, c := range commands {
+		answer, err := d.line(c)
+		if err == nil && answer != "" {
+			err = &cli.RefusedError{Line: i, Command: c, Answer: answer}
+		}
+		if err != nil {
+			d.Do("return")
+			return err
+		}
+	}
+	_, err := d.line("return")
+	return err
+}
+
+func (d *direct) Run(_ context.Context, command string) ([]string, error) {
+	answer, err := d.line(command)
+	return strings.Split(strings.TrimRight(answer, "\n"), "\n"), err
+}
+
+func (d *direct) Err() error { return d.dead }
+
+func (d *direct) Close() error {
+	d.dead = errCut
+	return nil
+}
+
+// near is a bench whose sessions are direct. Its cut never ends one.
+func near(t testing.TB) (*bench, *cut) {
+	t.Helper()
+	b := &bench{Switch: comwaretest.New("H3C", xge1, xge2)}
+	b.Type("qinq ethernet-type customer-tag 9900")
+	c := &cut{left: -1}
+	b.driver = Open(Config{Updates: true, Now: func() time.Time { return time.Now().Add(b.clock) }, Dial: func(context.Context) (Session, error) {
+		return &direct{Shell: b.Shell(), cut: c}, nil
+	}})
+	return b, c
+}

@@ -1,0 +1,158 @@
+package comware
+
+import (
+	"errors"
+	"maps"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// clone is a view that changes by itself.
+func (v *view) clone() *view {
+	c := *v
+	c.classes, c.behaviors, c.policies, c.odd = maps.Clone(v.classes), maps.Clone(v.behaviors), maps.Clone(v.policies), maps.Clone(v.odd)
+	c.ports = append([]port(nil), v.ports...)
+	return &c
+}
+
+// script begins a script with a copy of the view, which take makes the driver's.
+func (d *Driver) script() *script {
+	return &script{view: d.view.clone(), at: d.at(), freed: &d.freed}
+}
+
+// setUp is what gives a port its policy; nil where it has it. The entries of one that had
+// it already stay, unless what all ports share changes.
+func (d *Driver) setUp(want *vendors.Setup, port string, fresh bool) (*change, error) {
+	s := d.script()
+	have, strays := s.view.table(nil, port, d.at())
+	_, there := s.view.policies[policyName(port)]
+	c := &change{port: port}
+	if !there || fresh || len(strays) > 0 {
+		intents := want.Fallback()
+		if g := d.signals[port]; g != nil && g.Given() && !g.Refused() && !fresh {
+			intents = g.Intents()
+		}
+		var r vlanrules.Result
+		d.compiler.Compile(&r, have, intents)
+		if r.Verdict.Level == vlanrules.Refused || r.Gap {
+			return nil, &vendors.PermanentError{Port: port, Err: errors.New(r.Verdict.Reason)}
+		}
+		var err error
+		if c, err = s.change(port, r.Ops, strays); err != nil {
+			return nil, &vendors.PermanentError{Port: port, Err: err}
+		}
+	}
+	s.apply(s.view.port(port))
+	c.first = append(c.first, s.lines...)
+	c.policy = s.view.associated(port)
+	if len(c.first)+len(c.then) == 0 {
+		return nil, nil
+	}
+	d.view = s.view
+	return c, nil
+}
+
+// update is what gives a port the entries of its intents; nil where it has them.
+func (d *Driver) update(u *vendors.PortUpdate) (*change, error) {
+	if !d.setup.HasPort(u.Port) {
+		return nil, vendors.NotInSetup(u.Port)
+	}
+	g := d.signals[u.Port]
+	if g == nil {
+		g = &vendors.PortSignal{}
+		d.signals[u.Port] = g
+	}
+	if _, err := g.Give(d.setup, u.Port, d.setup.ActionOf(u.Port), u.Intents); err != nil {
+		return nil, err
+	}
+	if d.setup.ActionOf(u.Port) != vlanrules.Update {
+		return nil, nil
+	}
+	s := d.script()
+	have, _ := s.view.table(d.tables, u.Port, d.at())
+	d.tables = have
+	if err := g.Compile(d.compiler, u.Port, have); err != nil || len(g.Result.Ops) == 0 {
+		return nil, err
+	}
+	c, err := s.change(u.Port, g.Result.Ops, nil)
+	if err != nil {
+		return nil, g.Refuse(u.Port, err.Error())
+	}
+	s.tidy(maxIdle)
+	c.then = append(c.then, s.lines...)
+	d.view = s.view
+	return c, nil
+}
+
+// removal is what takes csig off a port. A policy that is not csig's alone is left alone.
+func (d *Driver) removal(port string) (*change, error) {
+	if err := d.view.notOurs(port); err != nil {
+		return nil, permanent(port, err)
+	}
+	s := d.script()
+	s.drop(port)
+	d.view = s.view
+	return &change{port: port, first: s.lines}, nil
+}
+
+// shared is lines that no port needs by itself.
+func (d *Driver) shared(write func(*script)) *change {
+	s := d.script()
+	write(s)
+	d.view = s.view
+	return &change{first: s.lines}
+}
+
+// notOurs is why a policy of csig's name is left alone; nil where it is csig's.
+func (v *view) notOurs(port string) error {
+	line := v.odd[policyName(port)]
+	if line == "" {
+		return nil
+	}
+	return &vendors.ForeignError{What: "its QoS policy " + policyName(port) + " has a line that is not csig's, so csig leaves it alone: remove the line (" + line + ")"}
+}
+
+// foreignAt is what is in the place of csig's policy at a port, nil for nothing.
+func (v *view) foreignAt(p *port) error {
+	switch {
+	case p.outbound != "" && p.outbound != policyName(p.name):
+		return &vendors.ForeignError{What: "QoS policy " + p.outbound + " is applied at its outbound direction, which takes one policy: remove it (undo qos apply policy outbound)"}
+	case p.foreign != "":
+		return &vendors.ForeignError{What: "a QoS policy is applied to what leaves it in a way that csig does not use: remove it (" + p.foreign + ")"}
+	}
+	return v.notOurs(p.name)
+}
+
+// refusesAll is why a switch cannot have a setup as it is configured.
+func (v *view) refusesAll(want *vendors.Setup, at position) error {
+	if len(updating(want).Ports) == 0 {
+		return nil
+	}
+	if why := v.noTPID(want, at); why != "" {
+		return &vendors.PermanentError{Err: errors.New(why)}
+	}
+	return nil
+}
+
+// everywhere is the policy that something else than a port applies to what leaves ports.
+func (v *view) everywhere() error {
+	if v.elsewhere == "" {
+		return nil
+	}
+	return &vendors.ForeignError{What: "a QoS policy that is not csig's is applied to what leaves this port, too: remove it (" + v.elsewhere + ")"}
+}
+
+// refuses is why a port cannot be part of a setup as it is configured.
+func (v *view) refuses(want *vendors.Setup, name string, at position) error {
+	p := v.port(name)
+	switch {
+	case p == nil:
+		return permanent(name, errors.New("the switch has no such interface"))
+	case v.foreignAt(p) != nil:
+		return permanent(name, v.foreignAt(p))
+	case v.portTPID(p, want, at) != "":
+		return permanent(name, errors.New(v.portTPID(p, want, at)))
+	}
+	return nil
+}
