@@ -48,8 +48,8 @@ const (
 	markText   = "HP 6600/HSR6600 Layer 2 - LAN Switching Configuration Guide R3303, p. 150, and H3C S3600V2, Configuring inner VLAN ID substitution, p. 189: remark customer-vlan-id in a policy at the outbound direction"
 	tpidText   = "HPE 5950 Layer 2 - LAN Switching Command Reference 5200-2215a, qinq ethernet-type"
 	applyText  = "HPE 5130 HI ACL and QoS Configuration Guide 5200-3601, Applying the QoS policy to an interface"
-	fullText  = "HPE 12500 ACL and QoS Command Reference 5998-4884, qos apply policy global: with too few hardware resources the application fails on a card and stays in the configuration; the same where an update of it fails"
-	placeText = "qos apply policy POLICY outbound [dynamic] at an interface (3Com Switch 8800 V5 Configuration Guide p. 845) or in a user profile (HPE 3100-48 Security Configuration Guide 5998-7647r); qos apply policy POLICY global outbound (HPE 12500 5998-4884); qos vlan-policy POLICY vlan LIST outbound (3Com Switch 4800G p. 889)"
+	fullText   = "HPE 12500 ACL and QoS Command Reference 5998-4884, qos apply policy global: with too few hardware resources the application fails on a card and stays in the configuration; the same where an update of it fails"
+	placeText  = "qos apply policy POLICY outbound [dynamic] at an interface (3Com Switch 8800 V5 Configuration Guide p. 845) or in a user profile (HPE 3100-48 Security Configuration Guide 5998-7647r); qos apply policy POLICY global outbound (HPE 12500 5998-4884); qos vlan-policy POLICY vlan LIST outbound (3Com Switch 4800G p. 889)"
 	editText   = "H3C S5120-SI ACL and QoS Configuration Guide, Applying the QoS policy, p. 20: classes, behaviors and associations of an applied policy can be modified; HP 4800G Configuration Manual p. 1126 says of that series that they cannot"
 )
 
@@ -81,7 +81,7 @@ func traits() vendors.Traits {
 		Strip:  vendors.That(vendors.StripNone, read("H3C S6300 ACL and QoS Command Reference R243x, Traffic behavior commands: no action removes a tag")),
 		Native: vendors.That("", assumed("no text mentions CSIG")),
 
-		UpdateSource: assumed("the text has each command by itself ("+markText+"); that a chip does all of it at once is shown by a fake alone, with Comware's grammar and a data plane of nftables (vendors/comware, TestEveryTag)"), WideSource: read(matchText), LeaseSource: assumed("no text mentions that configuration expires"),
+		UpdateSource: assumed("the text has each command by itself (" + markText + "); that a chip does all of it at once is shown by a fake alone, with Comware's grammar and a data plane of nftables (vendors/comware, TestEveryTag)"), WideSource: read(matchText), LeaseSource: assumed("no text mentions that configuration expires"),
 	}
 	t.PassthroughSource = assumed("a switch that does not know a TPID bridges the frame by what it knows")
 	return t
@@ -110,8 +110,8 @@ func Offline() vendors.Facts {
 			"a tag with VID 4095 or 0 is matched by no class, and passes untouched (" + matchText + ")",
 			"the order of classes: " + orderText + "; " + appendText,
 			"an edit of an applied policy: " + editText + "; whether the chip takes the whole policy again is not written anywhere (assumed: the new class works before the old one goes)",
-			"where another policy may be applied to what leaves a port, which csig refuses: "+placeText,
-			"accepted and not in hardware: "+fullText+"; csig reads display qos policy interface before it takes the old class out, and takes a class for failed that is not reported, or with the word failed (assumed: no public text shows the report of a failed class)",
+			"where another policy may be applied to what leaves a port, which csig refuses: " + placeText,
+			"accepted and not in hardware: " + fullText + "; csig reads display qos policy interface before it takes the old class out, and takes a class for failed that is not reported, or with the word failed (assumed: no public text shows the report of a failed class)",
 			"beside changes an accounting log has the commands with which csig reads: two that begin each session, one a minute, and one for each port after each change and each start of an agent",
 			"csig reads the running configuration, of which it keeps QoS objects and the names of interfaces alone",
 			"the hash of the profile is not recorded on the switch",
