@@ -46,6 +46,15 @@ type Config struct {
 
 	// Refusals are texts of the device that scrapligo's definition does not know.
 	Refusals []string
+
+	// Prompt is a pattern of the prompt in configuration mode, where that of scrapligo's
+	// definition does not know all.
+	Prompt string
+
+	// Commit is the command of configuration, alone or with arguments, that may print
+	// something and was carried out all the same, and Discard what takes back all since the
+	// last one: it follows a refusal. "": each command takes effect by itself.
+	Commit, Discard string
 }
 
 // RefusedError is a command that the device did not take. Those before it were carried out.
@@ -96,6 +105,10 @@ func Dial(ctx context.Context, cfg Config) (_ *Session, err error) {
 	}
 	if err == nil {
 		s.driver.FailedWhenContains = append(s.driver.FailedWhenContains, cfg.Refusals...)
+		if mode := s.driver.PrivilegeLevels["configuration"]; mode != nil && cfg.Prompt != "" {
+			mode.Pattern = cfg.Prompt
+			s.driver.UpdatePrivileges()
+		}
 		err = s.do(ctx, s.open)
 	}
 	if err != nil {
@@ -159,8 +172,9 @@ func (s *Session) Run(ctx context.Context, command string) (lines []string, err 
 
 // Configure gives commands in configuration mode, one after the other, and returns to the
 // mode it came from. After a refusal no further command is sent: the *RefusedError says
-// which it was, and what stands before it was carried out. A command of configuration that
-// prints anything is refused: devices report success by silence.
+// which it was, and what stands before it was carried out, unless Discard has taken it back.
+// A command of configuration that prints anything is refused: devices report success by
+// silence.
 func (s *Session) Configure(ctx context.Context, commands []string) error {
 	for _, c := range commands {
 		if err := check(c); err != nil {
@@ -174,6 +188,12 @@ func (s *Session) Configure(ctx context.Context, commands []string) error {
 		return err
 	}
 	failed := s.configure(ctx, commands)
+	if failed != nil && s.cfg.Discard != "" && s.Err() == nil {
+		// Else the device asks whether to commit when its mode is left.
+		if err := s.configure(ctx, []string{s.cfg.Discard}); err != nil {
+			return errors.Join(failed, s.lose(fmt.Errorf("what was not committed stays: %w", err)))
+		}
+	}
 	if s.Err() != nil {
 		return failed
 	}
@@ -188,7 +208,7 @@ func (s *Session) configure(ctx context.Context, commands []string) error {
 			if err != nil {
 				return err
 			}
-			if answer := brief(r.Result); r.Failed != nil || answer != "" {
+			if answer := brief(r.Result); r.Failed != nil || answer != "" && !s.commits(c) {
 				return &RefusedError{Line: i, Command: c, Answer: answer}
 			}
 			return nil
@@ -198,6 +218,11 @@ func (s *Session) configure(ctx context.Context, commands []string) error {
 		}
 	}
 	return nil
+}
+
+// commits tells whether a command makes what was given before it take effect.
+func (s *Session) commits(command string) bool {
+	return s.cfg.Commit != "" && (command == s.cfg.Commit || strings.HasPrefix(command, s.cfg.Commit+" "))
 }
 
 // do runs one exchange with the device. Whatever went wrong but a refusal ends the

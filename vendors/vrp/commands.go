@@ -1,0 +1,74 @@
+package vrp
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli/qos"
+)
+
+// Commands is what Apply(want) gives to a switch for which Observe returns have, with its
+// ports as csig leaves them, line by line from the user view: for a person to read or to
+// run. It needs no device.
+func Commands(platform string, have, want vendors.Setup) ([]byte, error) {
+	changes, err := Diff(platform, have, want)
+	if err != nil || len(changes) == 0 {
+		return nil, err
+	}
+	p := profiles[platform]
+	v := &view{View: qos.NewView(p.dialect)}
+	old, now := updating(&have), updating(&want)
+	for _, s := range []*vendors.Setup{old, now} {
+		for _, port := range s.Ports {
+			if v.Port(port.Port) == nil {
+				v.Ports = append(v.Ports, &qos.Port{Name: port.Port, TPID: want.TPID})
+			}
+		}
+	}
+	if !old.Nothing() && old.TPID != 0 {
+		if _, err := p.halves(v, old); err != nil {
+			return nil, err
+		}
+	}
+	lists, err := p.halves(v, now)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	b.WriteString("system-view\n")
+	depth := 1
+	for _, lines := range lists {
+		for _, line := range p.committed(lines) {
+			if line == "quit" {
+				depth--
+			}
+			fmt.Fprintf(&b, "%s%s\n", strings.Repeat(" ", depth), line)
+			if p.dialect.Opens(line) {
+				depth++
+			}
+		}
+	}
+	b.WriteString("return\n")
+	return b.Bytes(), nil
+}
+
+// halves are the lines of both halves of a setup, where all that is new comes into hardware.
+func (p *profile) halves(v *view, want *vendors.Setup) ([2][]string, error) {
+	prepare, changes := p.plan(v, want, func(string) bool { return false })
+	first, second := &qos.Script{View: v.View, At: at}, &qos.Script{View: v.View, At: at}
+	prepare(first)
+	for _, c := range changes {
+		if err := c.first(first); err != nil {
+			return [2][]string{}, err
+		}
+	}
+	for _, c := range changes {
+		c.second(second, true)
+	}
+	if second.Tidy(maxIdle); want.Nothing() {
+		second.Tidy(-1)
+	}
+	return [2][]string{first.Lines, second.Lines}, nil
+}

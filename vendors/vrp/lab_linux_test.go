@@ -1,0 +1,190 @@
+package vrp
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli"
+	"github.com/csig-agent/csig/vendors/cli/clitest"
+	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
+	"github.com/csig-agent/csig/vendors/ssh"
+	"github.com/csig-agent/csig/vendors/vrp/vrptest"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+func TestMain(m *testing.M) {
+	fabric.Tests(m, func() (func(), error) {
+		lo, err := netlink.LinkByName("lo")
+		if err == nil {
+			err = netlink.LinkSetUp(lo) // for the command line; frames have namespaces of their own
+		}
+		return func() {}, err
+	})
+}
+
+const csigTPID = 0x9100 // one of those that a CloudEngine takes
+
+// portsOf are the ports of a platform's switch.
+var portsOf = map[string][]string{
+	SSeries:     {"XGigabitEthernet0/0/1", "XGigabitEthernet0/0/2", "XGigabitEthernet0/0/3"},
+	CloudEngine: {"100GE1/0/1", "100GE1/0/2", "100GE1/0/3"},
+}
+
+// lab is a fake switch with a data plane, and its driver.
+type lab struct {
+	*vrptest.Switch
+	platform string
+	ports    []string
+	server   *clitest.Server
+	plane    *plane.Plane
+	driver   *Driver
+}
+
+// newLab makes one of a platform. Its operator has configured the TPID, and on a CloudEngine
+// that updates leave no gap.
+func newLab(t testing.TB, platform string) *lab {
+	t.Helper()
+	l := &lab{platform: platform, ports: portsOf[platform]}
+	l.plane = plane.New(t, len(l.ports))
+	if platform == SSeries {
+		l.Switch = vrptest.New("HUAWEI", l.ports...)
+	} else {
+		l.Switch = vrptest.NewCloudEngine("HUAWEI", l.ports...)
+		l.Type("traffic-policy atomic-update-mode")
+	}
+	l.Changed = func(list []vrptest.Port) []int { return l.program(t, list) }
+	for _, p := range l.ports {
+		l.Type("interface "+p, "qinq protocol 9100")
+	}
+	l.server = clitest.New(t, l.Shell)
+	l.driver = l.open(t)
+	return l
+}
+
+// open opens another driver of the switch.
+func (l *lab) open(t testing.TB) *Driver {
+	t.Helper()
+	d := Open(Config{Platform: l.platform, Updates: true, Dial: func(ctx context.Context) (*cli.Session, error) {
+		return Dial(ctx, l.platform, ssh.Config{Address: l.server.Address, Login: l.server.Login})
+	}})
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// program hands what a configuration means to the data plane.
+func (l *lab) program(t testing.TB, list []vrptest.Port) []int {
+	var out []plane.Port
+	for _, p := range list {
+		hw := plane.Port{Outer: p.TPID, Inner: defaultTPID}
+		for _, r := range p.Outbound {
+			rule := plane.Rule{OuterPCP: r.PCP, InnerPCP: -1, SetOuter: r.Mark, SetInner: -1}
+			for _, v := range r.VIDs {
+				rule.Outer = append(rule.Outer, plane.Range(v))
+			}
+			hw.Rules = append(hw.Rules, rule)
+		}
+		out = append(out, hw)
+	}
+	in, err := l.plane.Program(out)
+	if err != nil {
+		t.Error(err)
+	}
+	return in
+}
+
+// exchange sends a frame for each tag out of a port, and returns the tags they leave with.
+func (l *lab) exchange(t testing.TB, port int, tags []uint16) []uint16 {
+	t.Helper()
+	stacks, out := make([][]plane.Tag, len(tags)), make([]uint16, len(tags))
+	for i, tci := range tags {
+		stacks[i] = []plane.Tag{{TPID: csigTPID, TCI: tci}}
+	}
+	for i, got := range l.plane.Exchange(t, port, stacks, nil) {
+		if len(got) != 1 || got[0].TPID != csigTPID {
+			t.Fatalf("port %d: %04x leaves as %04x", port, stacks[i], got)
+		}
+		out[i] = got[0].TCI
+	}
+	return out
+}
+
+// model is what a port with these intents makes of a tag, from the draft's text (draft-00
+// §5.4). VIDs 0 and 4095 are no classifier's.
+func model(intents []vlanrules.Intent, tci uint16) uint16 {
+	t, s := tci>>13, uint8(tci>>7&31)
+	for _, in := range intents {
+		worse := in.S < s
+		if t >= 2 { // the delays are aggregated by max
+			worse = in.S > s
+		}
+		if in.Action == vlanrules.Update && t == uint16(in.Signal) && worse && tci&0xfff != 0 && tci&0xfff != 0xfff {
+			return tci&0xf000 | uint16(in.S)<<7 | in.LM
+		}
+	}
+	return tci
+}
+
+func update(names ...string) (list []vendors.PortSetup) {
+	for _, name := range names {
+		list = append(list, vendors.PortSetup{Port: name, Action: vlanrules.Update})
+	}
+	return list
+}
+
+func setupFor(list ...vendors.PortSetup) vendors.Setup {
+	return vendors.Setup{TPID: csigTPID, Signals: []quantize.Signal{quantize.MinABW, quantize.MaxPD}, OnStale: inventory.Conservative, Ports: list}
+}
+
+func intent(sig quantize.Signal, s uint8, lm uint16) vlanrules.Intent {
+	return vlanrules.Intent{Signal: sig, Action: vlanrules.Update, S: s, LM: lm}
+}
+
+func (l *lab) apply(t testing.TB, s vendors.Setup) {
+	t.Helper()
+	if err := l.driver.Apply(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (l *lab) give(t testing.TB, port string, intents ...vlanrules.Intent) vendors.UpdateResult {
+	t.Helper()
+	res, err := l.driver.Update(t.Context(), []vendors.PortUpdate{{Port: port, Intents: intents}}, time.Minute)
+	if err != nil || !res.Leased {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	return res
+}
+
+// state is all that the switch has of csig's, but what no policy uses.
+func (l *lab) state(t testing.TB) string {
+	v, err := profiles[l.platform].parse(strings.Split(l.Running(), "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := v.Records()
+	for name, list := range v.Policies {
+		for _, b := range list {
+			lines = append(lines, fmt.Sprintf("%s %s %s %v %v", name, b.Class, b.Behavior, v.Classes[b.Class], v.Behaviors[b.Behavior]))
+		}
+		lines = append(lines, name)
+	}
+	for _, p := range v.Ports {
+		lines = append(lines, fmt.Sprintf("%+v", *p))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}

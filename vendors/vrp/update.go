@@ -1,0 +1,153 @@
+package vrp
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli/qos"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// notAllowed is why nothing is written without the operator's word.
+const notAllowed = "an update is lines of configuration here, which the switch's accounting and archives keep: allow it with updates: cli in the fleet file"
+
+// Update gives ports their entries, each bound before the old one is taken out, and the old
+// one taken out where the switch reports the new one in hardware. There is no lease: what is
+// written stays until it is changed.
+func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, _ time.Duration) (vendors.UpdateResult, error) {
+	if !d.cfg.Updates {
+		return vendors.UpdateResult{}, &vendors.PermanentError{Err: errors.New(notAllowed)}
+	}
+	return d.update(ctx, updates)
+}
+
+func (d *Driver) update(ctx context.Context, updates []vendors.PortUpdate) (res vendors.UpdateResult, err error) {
+	if d.setup == nil {
+		if err := vendors.TakeOver(ctx, d, func() bool { return d.setup != nil }); err != nil {
+			return res, err
+		}
+	}
+	var errs []error
+	if err := d.refresh(ctx, &res); err != nil {
+		if !d.alive() {
+			return res, err
+		}
+		errs = append(errs, err)
+	}
+	var changes []*change
+	for i := range updates {
+		u := &updates[i]
+		if err := refusal(append(errs, d.refused...), u.Port); err != nil {
+			if refusal(errs, u.Port) == nil {
+				errs = append(errs, err)
+			}
+			continue
+		}
+		c, err := d.give(u)
+		if err != nil {
+			errs = append(errs, err)
+		} else if c != nil {
+			changes = append(changes, c)
+		}
+	}
+	done, err := d.carryOut(ctx, func(*qos.Script) {}, changes)
+	for _, ops := range done {
+		res.Ports++
+		res.Ops += ops
+	}
+	for i := range updates {
+		if g := d.signals[updates[i].Port]; g != nil && (!d.alive() || refusal([]error{err}, updates[i].Port) != nil && !g.Refused()) {
+			g.Reset()
+		}
+	}
+	errs = append(errs, err)
+	if !d.alive() {
+		return vendors.UpdateResult{}, errors.Join(errs...)
+	}
+	res.Leased = true
+	return res, errors.Join(errs...)
+}
+
+// alive tells whether the driver knows what the switch has.
+func (d *Driver) alive() bool { return d.view != nil && d.session != nil && d.session.Err() == nil }
+
+// refresh reads the configuration where that is due, and restores what is not as csig left
+// it. Ports that cannot have their setup any more keep what they have.
+func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
+	if d.alive() && d.cfg.Now().Sub(d.read) < recheck {
+		return nil
+	}
+	if err := d.look(ctx); err != nil {
+		return err
+	}
+	d.refused = d.view.refusals(updating(d.setup))
+	changes, err := Diff(d.cfg.Platform, d.view.setup(), *d.setup)
+	if err != nil {
+		return err
+	}
+	var repairs []vendors.Change
+	for _, c := range changes {
+		if c.Port == "" || refusal(d.refused, c.Port) == nil {
+			repairs = append(repairs, c)
+		}
+	}
+	if len(repairs) == 0 {
+		return nil
+	}
+	clear(d.signals)
+	if err := d.apply(ctx); err != nil {
+		return err
+	}
+	res.NoteRepairs(repairs)
+	return nil
+}
+
+// give is what gives a port its entries; nil where it needs none.
+func (d *Driver) give(u *vendors.PortUpdate) (*change, error) {
+	if !d.setup.HasPort(u.Port) {
+		return nil, vendors.NotInSetup(u.Port)
+	}
+	g := d.signals[u.Port]
+	if g == nil {
+		g = &vendors.PortSignal{}
+		d.signals[u.Port] = g
+	}
+	if _, err := g.Give(d.setup, u.Port, d.setup.ActionOf(u.Port), u.Intents); err != nil {
+		return nil, err
+	}
+	if d.setup.ActionOf(u.Port) != vlanrules.Update {
+		return nil, nil
+	}
+	return &change{port: u.Port, compile: func(have vlanrules.Table) ([]vlanrules.Op, error) {
+		if err := g.Compile(d.compiler, u.Port, have); err != nil {
+			return nil, err
+		}
+		return g.Result.Ops, nil
+	}}, nil
+}
+
+// Release writes the fallback: nothing else ends what the ports write, also where an Apply
+// that failed has left the driver without a setup.
+func (d *Driver) Release(ctx context.Context) error {
+	if d.setup == nil {
+		if err := d.look(ctx); err != nil {
+			return err
+		}
+		have := d.view.setup()
+		if len(have.Ports) == 0 || have.TPID == 0 {
+			return nil
+		}
+		d.start(&have)
+	}
+	var list []vendors.PortUpdate
+	for _, p := range updating(d.setup).Ports {
+		list = append(list, vendors.PortUpdate{Port: p.Port, Intents: d.setup.Fallback()})
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	_, err := d.update(ctx, list) // the end of the signal is no update
+	return err
+}
