@@ -66,6 +66,9 @@ type Bench struct {
 	// frames may still arrive behind one that was sent later; 0: 10 ms.
 	Patience, Settle time.Duration
 
+	apart map[hop]bool // ways that frames without a tag do not pass
+	lag   bool         // all ports but the first are one LAG
+
 	run     uint64
 	seq     uint64 // of the last frame
 	began   sync.Once
@@ -154,7 +157,7 @@ func (b *Bench) received(i int, frame []byte, at time.Time) {
 	}
 	b.capture.write(at, frame)
 	if pay.kind == kindSentinel {
-		if w, ok := b.waiting[pay.seq]; ok && w.port == i {
+		if w, ok := b.waiting[pay.seq]; ok && b.gets(w.port, i) {
 			close(w.arrived)
 			delete(b.waiting, pay.seq)
 		}
@@ -306,17 +309,6 @@ func (b *Bench) drops() (n uint64, err error) {
 		n += d
 	}
 	return n, nil
-}
-
-// Others are the ports but one.
-func (b *Bench) Others(than int) []int {
-	var out []int
-	for i := range b.Ports {
-		if i != than {
-			out = append(out, i)
-		}
-	}
-	return out
 }
 
 // Learn has the switch learn the addresses of every port from frames without a tag.

@@ -176,6 +176,9 @@ func runFlooding(ctx context.Context, t *Trial) error {
 		{"a group address", "multicast", MAC{0x01, 0x00, 0x5e, 0x45, 0x12, 0x34}},
 		{"an address learned at " + t.Ports[1].Name, "known", t.Address(4)},
 	}
+	if len(t.Others(0)) < len(t.Ports)-1 {
+		return Cannot("not all ports receive what %s floods: they have to be members of its VLAN, and none that of a mirror session", t.Ports[0].Name)
+	}
 	if _, err := t.several(ctx, 1, []Frame{{To: 0, Src: t.Address(4)}}); err != nil {
 		return err
 	}

@@ -133,7 +133,7 @@ func (t *Trial) Exchange(ctx context.Context, from int, frames []Frame) ([]Seen,
 	}
 	for _, a := range l.Take() {
 		if i, ok := index[a.Seq]; ok && a.Port != from {
-			seen[i].Where = append(seen[i].Where, a)
+			t.arrived(&seen[i], a)
 		}
 	}
 	t.Frames.ListenedMS = float64(time.Since(listened).Microseconds()) / 1000
@@ -189,7 +189,7 @@ func (t *Trial) altered(ctx context.Context, l *Listener, from, to int) (string,
 	}
 	for _, a := range l.Take() {
 		if a.Seq == seq && a.Port != from {
-			s.Where = append(s.Where, a)
+			t.arrived(&s, a)
 		}
 	}
 	return s.Fate(), nil

@@ -30,6 +30,7 @@ type Experiment struct {
 // Needs is what an experiment requires; without it the result is NotTested.
 type Needs struct {
 	Ports       int    // cabled ports; 0: two
+	LAG         bool   // all of them but the first are one LAG; else none are
 	Driver      bool   // a driver that can be used from here
 	Update      bool   // and that does compare-and-replace on this device
 	Switch      bool   // it has no meaning at a cable

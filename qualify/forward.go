@@ -16,7 +16,7 @@ import (
 // has a driver or not.
 func Forwarding() []Experiment {
 	bridge := Needs{Switch: true}
-	three := Needs{Switch: true, Ports: 3}
+	three, lag := Needs{Switch: true, Ports: 3}, Needs{Switch: true, Ports: 3, LAG: true}
 	also := func(n Needs, what string) Needs {
 		n.Also = what
 		return n
@@ -61,7 +61,7 @@ func Forwarding() []Experiment {
 		{ID: "mirror", Title: "Do mirrored frames have the tag?", Key: "mirror_unaffected", Needs: also(three, "a mirror session from the first port to the third"), Run: runMirror, Facts: func(r *Result, f *inventory.Facts) {
 			f.Mirror = fact(r.Outcome == Pass)
 		}},
-		{ID: "lag", Title: "Does a flow stay on one member of a LAG while its tag changes?", Key: "hash", Needs: also(three, "a LAG of all ports but the first"), Run: runLAG, Facts: lagFacts},
+		{ID: "lag", Title: "Does a flow stay on one member of a LAG while its tag changes?", Key: "hash", Needs: also(lag, "a LAG of all ports but the first"), Run: runLAG, Facts: lagFacts},
 		{ID: "pfc", Title: "Does PFC pause frames with the tag as others?", Key: "pfc_unaffected", Needs: also(bridge, "PFC for priority 3 at the second port"), Run: runPFC, Facts: func(r *Result, f *inventory.Facts) {
 			f.PFC = fact(r.Outcome == Pass)
 		}},

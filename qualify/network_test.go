@@ -118,16 +118,19 @@ func TestNetworkFaults(t *testing.T) {
 	denied := func(f []byte) bool { return MAC(f[:6]) == deniedAddress }
 	mirror := func(with bool) func(int, []byte) []int {
 		return func(from int, f []byte) []int {
-			if from == 0 && f[5] == 2 && (with || !hasTag(f)) { // to the second port
+			switch { // the third port only listens
+			case from == 2:
+				return []int{}
+			case from == 0 && (with || !hasTag(f)):
 				return []int{1, 2}
 			}
-			return nil
+			return []int{1 - from}
 		}
 	}
 	lag := func(key func(f []byte) byte) func(int, []byte) []int {
 		return func(from int, f []byte) []int {
-			if from != 0 || f[2] != 0x52 { // not to an address behind the LAG
-				return nil
+			if from != 0 {
+				return []int{0}
 			}
 			return []int{1 + int(key(f)&1)}
 		}
@@ -173,6 +176,9 @@ func TestNetworkFaults(t *testing.T) {
 		{"an ACL for all", "acl", 2, &soft{treat: drop(denied)}, Pass, ""},
 		{"an ACL that does not see behind the tag", "acl", 2, &soft{treat: drop(func(f []byte) bool { return denied(f) && !hasTag(f) })}, Fail, "acl-bypassed"},
 		{"no mirror", "mirror", 3, &soft{}, NotTested, "configure a mirror session"},
+		{"a port that gets nothing", "mirror", 3, &soft{route: func(from int, _ []byte) []int { return [][]int{{1}, {0}, {}}[from] }}, NotTested, "configure a mirror session"},
+		{"a port that gets nothing", "flooding", 3, &soft{route: func(from int, _ []byte) []int { return [][]int{{1}, {0}, {}}[from] }}, NotTested, "not all ports receive"},
+		{"a port that gets nothing", "vids", 3, &soft{route: func(from int, _ []byte) []int { return [][]int{{1}, {0}, {}}[from] }}, Pass, ""},
 		{"a mirror", "mirror", 3, &soft{route: mirror(true)}, Pass, ""},
 		{"a mirror without tagged frames", "mirror", 3, &soft{route: mirror(false)}, Fail, "mirror-lost"},
 		{"a mirror that alters", "mirror", 3, &soft{route: mirror(true), treat: func(_, to int, f []byte) []byte {
@@ -181,7 +187,9 @@ func TestNetworkFaults(t *testing.T) {
 			}
 			return f
 		}}, Fail, "mirror-altered"},
-		{"no LAG", "lag", 3, &soft{}, NotTested, "as one LAG"},
+		{"no LAG", "lag", 3, &soft{}, NotTested, "p2, p3 are no LAG"},
+		{"a LAG", "vids", 3, &soft{route: lag(byMAC)}, NotTested, "as members of a LAG"},
+		{"a LAG by MAC of four ports", "lag", 4, &soft{route: lag(byMAC)}, Pass, ""},
 		{"a LAG by MAC", "lag", 3, &soft{route: lag(byMAC)}, Pass, ""},
 		{"a LAG by VID", "lag", 3, &soft{route: lag(func(f []byte) byte {
 			if hasTag(f) {
@@ -273,7 +281,11 @@ func TestNetworkFaults(t *testing.T) {
 		{"much loss of tags, VIDs", "vids", 2, &soft{losesTagged: 4}, NotTested, "the path loses frames"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			paused = false
+			if tc.ports > 2 { // these wait for what does not come
+				t.Parallel()
+			} else {
+				paused = false
+			}
 			list := slices.DeleteFunc(Forwarding(), func(e Experiment) bool { return e.ID != tc.id })
 			r, err := Run(t.Context(), softBench(t, tc.ports, tc.s), options(t, list...))
 			if err != nil {

@@ -82,9 +82,9 @@ func TestLongEveryTag(t *testing.T) {
 	}
 }
 
-// ovsBench is a bench at an Open vSwitch, whose ports p1 and p2 are in a namespace of
-// their own.
-func ovsBench(t *testing.T) (b *qualify.Bench, s *ovstest.Switch, host, node *fabric.Node) {
+// ovsBench is a bench at an Open vSwitch, whose ports p1, p2 … are in a namespace of their
+// own.
+func ovsBench(t *testing.T, ports int) (b *qualify.Bench, s *ovstest.Switch, host, node *fabric.Node) {
 	t.Helper()
 	var f fabric.Fabric
 	t.Cleanup(func() {
@@ -100,7 +100,7 @@ func ovsBench(t *testing.T) (b *qualify.Bench, s *ovstest.Switch, host, node *fa
 		t.Fatal(err)
 	}
 	var cards []*fabric.Port
-	for i := range 2 {
+	for i := range ports {
 		c, _, err := f.Connect(fabric.End{Node: host, Port: fmt.Sprint("c", i+1)}, fabric.End{Node: node, Port: fmt.Sprint("p", i+1)}, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -136,6 +136,9 @@ func ovsBench(t *testing.T) (b *qualify.Bench, s *ovstest.Switch, host, node *fa
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
+		if b.Driver == nil {
+			return
+		}
 		if err := b.Driver.Close(); err != nil {
 			t.Error(err)
 		}
@@ -143,9 +146,43 @@ func ovsBench(t *testing.T) (b *qualify.Bench, s *ovstest.Switch, host, node *fa
 	return b, s, host, node
 }
 
+// TestLongThirdPort has a third port that a real Open vSwitch mirrors to, which forwards
+// nothing else, and then a LAG of the second and the third.
+func TestLongThirdPort(t *testing.T) {
+	b, s, _, _ := ovsBench(t, 3)
+	b.NoWay = "the test has none"
+	s.AddBridge("br0")
+	s.Vsctl("set-fail-mode", "br0", "standalone")
+	s.Vsctl("add-port", "br0", "p1", "--", "add-port", "br0", "p2", "--", "add-port", "br0", "p3",
+		"--", "--id=@p", "get", "port", "p1", "--", "--id=@o", "get", "port", "p3",
+		"--", "--id=@m", "create", "mirror", "name=m", "select-src-port=@p", "output-port=@o", "--", "set", "bridge", "br0", "mirrors=@m")
+	folder := filepath.Join(t.TempDir(), "out")
+	wants := func(o qualify.Options, want ...string) {
+		t.Helper()
+		o.Experiments, o.Folder = qualify.Forwarding(), folder
+		r, got := run(t, b, o), []string{}
+		for i := range r.Results {
+			got = append(got, r.Results[i].ID+" "+string(r.Results[i].Outcome))
+			for _, f := range r.Results[i].Faults {
+				got = append(got, f.Code)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q, want %q\n%s", got, want, text(t, r))
+		}
+	}
+	wants(qualify.Options{Only: []string{"mtu", "flooding", "mirror", "lag"}}, "mtu pass", "flooding not tested", "mirror pass", "lag not tested")
+	s.Vsctl("clear", "bridge", "br0", "mirrors", "--", "del-port", "p2", "--", "del-port", "p3", "--", "add-bond", "br0", "bond0", "p2", "p3", "bond_mode=balance-slb")
+	// It hashes the source address and the VLAN, which this TPID's tags are to it.
+	wants(qualify.Options{Resume: true, Only: []string{"mtu", "lag"}}, "mtu pass", "flooding not tested", "mirror pass", "lag fail", "lag-hashes-VID")
+	b.Profile.TPID = 0x9900
+	folder = filepath.Join(t.TempDir(), "out")
+	wants(qualify.Options{Only: []string{"lag"}}, "lag pass")
+}
+
 // TestLongRulesOfOpenVSwitch has a real Open vSwitch under the ovs driver.
 func TestLongRulesOfOpenVSwitch(t *testing.T) {
-	b, s, _, node := ovsBench(t)
+	b, s, _, node := ovsBench(t, 2)
 	s.AddBridge("csig")
 	for i, port := range []string{"p1", "p2"} {
 		s.Vsctl("add-port", "csig", port, "--", "set", "interface", port, fmt.Sprintf("ofport_request=%d", i+1))
@@ -207,7 +244,7 @@ func countersOf(t *testing.T, s *ovstest.Switch, bridge string, version ofp.Vers
 // TestLongRulesOfOpenFlow has the same Open vSwitch as a hardware switch of OpenFlow 1.3:
 // behind a proxy that refuses what such a switch does not have.
 func TestLongRulesOfOpenFlow(t *testing.T) {
-	b, s, host, _ := ovsBench(t)
+	b, s, host, _ := ovsBench(t, 2)
 	s.Vsctl("set", "Open_vSwitch", ".", "other_config:vlan-limit=2")
 	s.AddBridge("hw0")
 	s.Vsctl("set", "bridge", "hw0", "protocols=OpenFlow13")

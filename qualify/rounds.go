@@ -84,20 +84,20 @@ const sampledLoss = 64
 // what the tag does.
 func (t *Trial) lossy(ctx context.Context) error {
 	p := &Trial{Bench: t.Bench, runner: t.runner}
-	sent, lost := 0, 0
+	sent, gone := 0, 0
 	for from := range 2 {
 		seen, err := p.Exchange(ctx, from, slices.Repeat([]Frame{{To: 1 - from}}, sampledLoss))
 		if err != nil {
 			return err
 		}
 		for i := range seen {
-			if sent++; seen[i].Count(1-from) == 0 {
-				lost++
+			if sent++; seen[i].Fate() == lost {
+				gone++
 			}
 		}
 	}
-	if tooMany(lost, sent) {
-		return losesFrames(lost, sent, "frames without a tag do not arrive")
+	if tooMany(gone, sent) {
+		return losesFrames(gone, sent, "frames without a tag do not arrive")
 	}
 	return nil
 }

@@ -167,15 +167,15 @@ func (r *runner) clean(ctx context.Context) error {
 func (r *runner) first(ctx context.Context) error {
 	start := cmp.Or(r.o.Start, 45*time.Second)
 	if r.Driver == nil {
-		return r.learn(ctx, start)
+		return r.explore(ctx, start)
 	}
-	if err := r.Learn(ctx); err == nil || ctx.Err() != nil {
+	if err := r.explore(ctx, r.Patience); err == nil || ctx.Err() != nil {
 		return err
 	}
 	t := &Trial{Bench: r.Bench, runner: r}
 	err := t.Apply(ctx, r.Setup(vlanrules.Passthrough))
 	if err == nil {
-		err = r.learn(ctx, start)
+		err = r.explore(ctx, start)
 	}
 	if err := errors.Join(err, r.undo()); err != nil {
 		return fmt.Errorf("with a setup of csig or without: %w", err)
@@ -307,6 +307,8 @@ func (r *runner) lacks(ctx context.Context, e *Experiment) error {
 		return Cannot("there is no switch")
 	case len(r.Ports) < n.Ports:
 		return Cannot("%d cabled ports are needed: --port PORT=CARD for each", n.Ports)
+	case n.LAG != r.lag:
+		return r.aggregates(n.LAG)
 	case n.Destructive && !r.o.Destructive:
 		return Cannot("it fills tables or restarts the switch: --destructive allows it")
 	case (n.Driver || n.Update) && r.Driver == nil:
