@@ -66,6 +66,9 @@ func mixedFleet(t *testing.T, told bool) *inventory.Fleet {
 			if slices.Contains(openflow.Names, name) {
 				group = fmt.Sprintf(", address: %s-%d, management: {openflow: {plaintext: true, ordinary_vlans: not-parsed}, daemon: {at: here, socket: /run/csig/%[1]s-%[2]d.sock}}", name, i)
 			}
+			if name == "eos" && told {
+				group = ", management: {eos: {forwarding: [{in_port: e1, port: e2}, {in_port: e2, port: e1}]}}"
+			}
 			if told && p.Offline().ConfigUpdates != nil {
 				group += ", updates: cli, lease: none"
 			}
@@ -164,7 +167,7 @@ func TestNoDriverIsRefused(t *testing.T) {
 	fleet := mixedFleet(t, false)
 	r := device.NewOpener(fleet)
 	for name, want := range map[string]string{
-		"eos-1": "csig has no driver for Arista EOS (csig platforms eos): give it the level that it has in the fleet file, and make a new plan", "leaf-1": "csig does not know how to reach it",
+		"iosxe-1": "csig has no driver for Cisco IOS XE (csig platforms iosxe): give it the level that it has in the fleet file, and make a new plan", "leaf-1": "csig does not know how to reach it",
 	} {
 		if _, err := r.Open(t.Context(), name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", name, err, want)

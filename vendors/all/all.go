@@ -11,6 +11,7 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/comware"
+	"github.com/csig-agent/csig/vendors/eos"
 	"github.com/csig-agent/csig/vendors/linux"
 	"github.com/csig-agent/csig/vendors/openflow"
 	"github.com/csig-agent/csig/vendors/ovs"
@@ -182,6 +183,7 @@ func init() {
 	inventory.DefinePlatform(ovs.Platform)
 	inventory.DefinePlatform(sonic.Platform)
 	inventory.DefinePlatform(comware.Platform)
+	inventory.DefinePlatform(eos.Platform)
 	for _, p := range openflow.Platforms() {
 		inventory.DefinePlatform(p)
 	}
@@ -203,6 +205,7 @@ func Default() *Registry {
 	registerOVS(r)
 	registerOpenFlow(r)
 	registerComware(r)
+	registerEOS(r)
 	for _, p := range unsupported.All() {
 		if _, driven := r.platforms[p.Name]; driven {
 			continue

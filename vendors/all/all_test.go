@@ -35,7 +35,7 @@ func TestRegistry(t *testing.T) {
 	for _, tc := range []struct{ platform, want string }{
 		{"plan9", "csig platforms lists those"},
 		{"linuks", `did you mean "linux"?`},
-		{"eos", "csig has no driver for Arista EOS (csig platforms eos)"},
+		{"iosxe", "csig has no driver for Cisco IOS XE (csig platforms iosxe)"},
 	} {
 		_, err := Open(tc.platform, vendors.Config{})
 		var p *vendors.PermanentError

@@ -170,6 +170,29 @@ func (s *Session) Run(ctx context.Context, command string) (lines []string, err 
 	return lines, nil
 }
 
+// Send gives one command in the mode that the session is in, and leaves it in the one that
+// the command leads to: for modes that scrapligo does not know. It begins where Run ends,
+// and is to be brought back there. Errors are those of Run.
+func (s *Session) Send(ctx context.Context, command string) (lines []string, err error) {
+	if err := check(command); err != nil {
+		return nil, err
+	}
+	err = s.do(ctx, func() error {
+		r, err := s.driver.Driver.SendCommand(command)
+		if err != nil {
+			return err
+		}
+		if lines = clean(r.Result); r.Failed != nil {
+			return &RefusedError{Command: command, Answer: brief(r.Result)}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return lines, nil
+}
+
 // Configure gives commands in configuration mode, one after the other, and returns to the
 // mode it came from. After a refusal no further command is sent: the *RefusedError says
 // which it was, and what stands before it was carried out, unless Discard has taken it back.

@@ -1,0 +1,232 @@
+// Package eostest is a switch of Arista's EOS for tests: an interpreter of the part of its
+// command line that csig uses, with modes, prompts, errors and configuration sessions,
+// which hands the flows that its configuration means to a data plane. A command that it
+// does not know is an error. The texts that the grammar is from are in vendors/eos/doc.go;
+// that match vlan takes a mask, and that a commit timer holds up other commits, is in none
+// of them.
+package eostest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/csig-agent/csig/vendors/cli/clitest"
+)
+
+// Switch is one switch, with its running configuration.
+type Switch struct {
+	Name   string // hostname
+	NoMask bool   // match vlan takes no mask
+	NoTPID bool   // the platform has no configurable TPID
+
+	// Changed is called with the flows that the configuration means when a command has
+	// changed it. It returns how many of them, in their order, are in hardware.
+	Changed func(flows []Flow) int
+
+	mu       sync.Mutex // guards what follows
+	running  *config
+	sessions map[string]*session
+	held     int // flows in hardware, of the last Changed
+	saves    int
+	changes  int
+}
+
+// session is one of the configuration.
+type session struct {
+	config *config
+	before *config // where it is on trial
+}
+
+// config is a configuration.
+type config struct {
+	vlans  string
+	on     bool
+	flows  map[string]*flow
+	lists  map[string][]string // MAC access lists
+	ifaces []*iface
+}
+
+type flow struct {
+	lines map[string]string // by what they say, such as "match vlan"
+	seq   int
+}
+
+type iface struct {
+	name  string
+	lines map[string]string // by what they say, such as "switchport mode"
+}
+
+// New returns a switch with these interfaces, which are trunks of all VLANs, and with
+// DirectFlow on.
+func New(name string, interfaces ...string) *Switch {
+	c := &config{vlans: "2-4094", on: true, flows: map[string]*flow{}, lists: map[string][]string{}}
+	for _, i := range interfaces {
+		c.ifaces = append(c.ifaces, &iface{i, map[string]string{"switchport mode": "trunk"}})
+	}
+	return &Switch{Name: name, running: c, sessions: map[string]*session{}}
+}
+
+func (c *config) clone() *config {
+	out := *c
+	out.flows, out.lists, out.ifaces = map[string]*flow{}, map[string][]string{}, nil
+	for name, f := range c.flows {
+		out.flows[name] = &flow{maps.Clone(f.lines), f.seq}
+	}
+	for name, list := range c.lists {
+		out.lists[name] = slices.Clone(list)
+	}
+	for _, i := range c.ifaces {
+		out.ifaces = append(out.ifaces, &iface{i.name, maps.Clone(i.lines)})
+	}
+	return &out
+}
+
+func (c *config) iface(name string) *iface {
+	for _, i := range c.ifaces {
+		if i.name == name {
+			return i
+		}
+	}
+	return nil
+}
+
+// Shell is a login.
+func (c *Switch) Shell() clitest.Shell { return &shell{c: c, page: 24} }
+
+// Type carries out commands of configuration mode, as an operator does; the first that is
+// refused ends the program.
+func (c *Switch) Type(lines ...string) {
+	sh := &shell{c: c, modes: []mode{{kind: global}}}
+	for _, line := range lines {
+		if answer, _ := sh.Do(line); answer != "" {
+			panic(line + ": " + answer)
+		}
+	}
+}
+
+// Expire ends the commit timers that run: the switch takes those changes back.
+func (c *Switch) Expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(c.sessions)) {
+		if s := c.sessions[name]; s.before != nil {
+			c.running = s.before
+			delete(c.sessions, name)
+		}
+	}
+	c.program()
+}
+
+// Running is the running configuration, as show running-config has it.
+func (c *Switch) Running() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.running.text(c.Name)
+}
+
+// Sessions are the names of the configuration sessions that there are.
+func (c *Switch) Sessions() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.sessions))
+}
+
+// Changes is how often the running configuration changed.
+func (c *Switch) Changes() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changes
+}
+
+// Saves is how often the configuration was saved.
+func (c *Switch) Saves() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.saves
+}
+
+func (c *config) text(hostname string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "! Command: show running-config\n! device: %s (DCS-7050X3-FAKE, EOS-4.31.2F)\n!\nhostname %s\n!\n", hostname, hostname)
+	if c.vlans != "" {
+		fmt.Fprintf(&b, "vlan %s\n!\n", c.vlans)
+	}
+	for _, i := range c.ifaces {
+		fmt.Fprintf(&b, "interface %s\n", i.name)
+		for _, key := range slices.Sorted(maps.Keys(i.lines)) {
+			fmt.Fprintf(&b, "   %s %s\n", key, i.lines[key])
+		}
+		b.WriteString("!\n")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.lists)) {
+		fmt.Fprintf(&b, "mac access-list %s\n", name)
+		for _, line := range c.lists[name] {
+			fmt.Fprintf(&b, "   %s\n", line)
+		}
+		b.WriteString("!\n")
+	}
+	if c.on || len(c.flows) > 0 {
+		b.WriteString("directflow\n")
+		if c.on {
+			b.WriteString("   no shutdown\n")
+		}
+		for n, name := range slices.Sorted(maps.Keys(c.flows)) {
+			if n > 0 {
+				b.WriteString("   !\n")
+			}
+			fmt.Fprintf(&b, "   flow %s\n", name)
+			f := c.flows[name]
+			for _, key := range flowKeys {
+				if value, there := f.lines[key]; there {
+					fmt.Fprintf(&b, "      %s\n", strings.TrimSpace(key+" "+value))
+				}
+			}
+		}
+		b.WriteString("!\n")
+	}
+	return b.String() + "end\n"
+}
+
+// flowKeys are the lines of a flow, in the order in which they are shown.
+var flowKeys = []string{
+	"priority", "match input interface", "match destination mac", "match ethertype", "match destination ip",
+	"match vlan", "match cos", "action drop", "action set vlan", "action set cos", "action output interface",
+}
+
+// status is what show directflow detail has, as JSON.
+func (c *Switch) status() string {
+	var report struct {
+		Details struct {
+			Status map[string]string `json:"status"`
+			Number int               `json:"numFlowsProgrammed"`
+		} `json:"details"`
+	}
+	report.Details.Status = map[string]string{}
+	for i, f := range c.running.meaning() {
+		text := "Flow programmed"
+		if i >= c.held {
+			text = "Flow rejected due to insufficient resources"
+		} else {
+			report.Details.Number++
+		}
+		report.Details.Status[f.Name] = text
+	}
+	text, err := json.MarshalIndent(report, "", "    ")
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// program hands the flows to the hardware.
+func (c *Switch) program() {
+	c.changes++
+	flows := c.running.meaning()
+	if c.held = len(flows); c.Changed != nil {
+		c.held = c.Changed(flows)
+	}
+}

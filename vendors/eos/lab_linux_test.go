@@ -1,0 +1,171 @@
+package eos
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli"
+	"github.com/csig-agent/csig/vendors/cli/clitest"
+	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
+	"github.com/csig-agent/csig/vendors/eos/eostest"
+	"github.com/csig-agent/csig/vendors/ssh"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+func TestMain(m *testing.M) {
+	fabric.Tests(m, func() (func(), error) {
+		lo, err := netlink.LinkByName("lo")
+		if err == nil {
+			err = netlink.LinkSetUp(lo) // for the command line; frames have namespaces of their own
+		}
+		return func() {}, err
+	})
+}
+
+// lab is a fake switch with a data plane, and its driver.
+type lab struct {
+	*eostest.Switch
+	server *clitest.Server
+	plane  *plane.Plane
+	driver *Driver
+}
+
+func newLab(t testing.TB) *lab {
+	t.Helper()
+	l := &lab{Switch: eostest.New("sw1", ports...), plane: plane.New(t, len(ports))}
+	l.Changed = func(flows []eostest.Flow) int { return l.program(t, flows) }
+	l.server = clitest.New(t, l.Shell)
+	l.driver = Open(Config{Updates: true, Forwarding: forwarding, Dial: func(ctx context.Context) (*cli.Session, error) {
+		return Dial(ctx, ssh.Config{Address: l.server.Address, Login: l.server.Login})
+	}})
+	t.Cleanup(func() {
+		if err := l.driver.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// program hands flows to the data plane, whose frames all come in by the first port, and
+// which forwards by the last byte of the MAC address, as the flows do.
+func (l *lab) program(t testing.TB, flows []eostest.Flow) int {
+	out := make([]plane.Port, len(ports))
+	for i := range out {
+		out[i] = plane.Port{Outer: csigTPID, Inner: 0x8100}
+	}
+	var owner []int
+	for _, f := range flows {
+		to := slices.Index(ports, f.Output)
+		if to < 0 || f.Input != ports[0] || f.TPID != csigTPID || f.Dst != mac(to) && f.Dst != "" {
+			owner = append(owner, -1) // no frame of the test meets it
+			continue
+		}
+		r := plane.Any()
+		r.Outer, r.OuterPCP, r.SetOuter = vids(f.VLAN, f.Mask), f.CoS, f.SetVLAN
+		out[to].Rules = append(out[to].Rules, r)
+		owner = append(owner, to)
+	}
+	in, err := l.plane.Program(out)
+	if err != nil {
+		t.Error(err)
+	}
+	for i, to := range owner { // the first that has no room
+		if to >= 0 {
+			if in[to] == 0 {
+				return i
+			}
+			in[to]--
+		}
+	}
+	return len(flows)
+}
+
+func mac(index int) string { return fmt.Sprintf("02:00:00:00:00:%02x", index+1) }
+
+// vids are the VIDs that a mask takes, as ranges.
+func vids(value, mask uint16) (list []plane.Range) {
+	if mask == 0 {
+		return nil
+	}
+	for v := range uint16(4096) {
+		switch n := len(list); {
+		case v&mask != value&mask:
+		case n > 0 && list[n-1].Last == v-1:
+			list[n-1].Last = v
+		default:
+			list = append(list, plane.Range{First: v, Last: v})
+		}
+	}
+	return list
+}
+
+// exchange sends a frame for each tag out of a port, and returns the tags they leave with.
+func (l *lab) exchange(t testing.TB, port int, tags []uint16) []uint16 {
+	t.Helper()
+	stacks, out := make([][]plane.Tag, len(tags)), make([]uint16, len(tags))
+	for i, tci := range tags {
+		stacks[i] = []plane.Tag{{TPID: csigTPID, TCI: tci}}
+	}
+	for i, got := range l.plane.Exchange(t, port, stacks, nil) {
+		if len(got) != 1 || got[0].TPID != csigTPID {
+			t.Fatalf("port %d: %04x leaves as %04x", port, stacks[i], got)
+		}
+		out[i] = got[0].TCI
+	}
+	return out
+}
+
+// model is what a port with these intents makes of a tag, from the draft's text (draft-00
+// §5.4).
+func model(intents []vlanrules.Intent, tci uint16) uint16 {
+	t, s := tci>>13, uint8(tci>>7&31)
+	for _, in := range intents {
+		worse := in.S < s
+		if t >= 2 { // the delays are aggregated by max
+			worse = in.S > s
+		}
+		if in.Action == vlanrules.Update && t == uint16(in.Signal) && worse {
+			return tci&0xf000 | uint16(in.S)<<7 | in.LM
+		}
+	}
+	return tci
+}
+
+func (l *lab) apply(t testing.TB, s vendors.Setup) {
+	t.Helper()
+	if err := l.driver.Apply(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (l *lab) give(t testing.TB, port string, intents ...vlanrules.Intent) {
+	t.Helper()
+	res, err := l.driver.Update(t.Context(), []vendors.PortUpdate{{Port: port, Intents: intents}}, time.Minute)
+	if err != nil || !res.Leased {
+		t.Fatalf("%+v, %v", res, err)
+	}
+}
+
+// state is the running configuration; in which of csig's priorities flows are is history.
+func (l *lab) state(testing.TB) string {
+	var lines []string
+	for line := range strings.Lines(l.Running()) {
+		line = strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(line, "flow csig-"); ok {
+			line = "flow csig-" + name[:len(name)-1]
+		}
+		if !strings.HasPrefix(line, "priority 3000") {
+			lines = append(lines, line)
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}

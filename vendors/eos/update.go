@@ -1,0 +1,214 @@
+package eos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
+)
+
+// notAllowed is why nothing is written without the operator's word.
+const notAllowed = "an update is lines of configuration here, which the switch's accounting and archives keep: allow it with updates: cli in the fleet file"
+
+// Update gives ports their flows: those of the new value are committed and read back from
+// hardware before the old ones go. There is no lease: what is written stays until it is
+// changed. Ports whose flows are not in hardware keep what they had.
+func (d *Driver) Update(ctx context.Context, list []vendors.PortUpdate, _ time.Duration) (vendors.UpdateResult, error) {
+	if !d.cfg.Updates {
+		return vendors.UpdateResult{}, &vendors.PermanentError{Err: errors.New(notAllowed)}
+	}
+	return d.update(ctx, list)
+}
+
+func (d *Driver) update(ctx context.Context, list []vendors.PortUpdate) (res vendors.UpdateResult, err error) {
+	if d.wanted == nil {
+		if err := vendors.TakeOver(ctx, d, func() bool { return d.wanted != nil }); err != nil {
+			return res, err
+		}
+	}
+	if err := d.refresh(ctx, &res); err != nil {
+		return res, err
+	}
+	adds, olds, errs := newScript(), map[string]*script{}, []error(nil)
+	for i := range list {
+		u := &list[i]
+		old := newScript()
+		before := len(adds.adds)
+		if err := d.give(adds, old, u); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if n := len(adds.adds) - before + len(old.dels); n > 0 {
+			olds[u.Port] = old
+			res.Ports++
+			res.Ops += n
+		}
+	}
+	gone, failed, err := d.exchange(ctx, adds, olds)
+	if err == nil {
+		err = d.commit(ctx, gone)
+	}
+	if err != nil {
+		for i := range list {
+			if g := d.signals[list[i].Port]; g != nil {
+				g.Reset()
+			}
+		}
+		return vendors.UpdateResult{}, errors.Join(append(errs, err)...)
+	}
+	res.Leased = true
+	return res, errors.Join(append(errs, failed...)...)
+}
+
+// give adds to scripts what gives a port its flows.
+func (d *Driver) give(s, old *script, u *vendors.PortUpdate) error {
+	if !d.wanted.HasPort(u.Port) {
+		return vendors.NotInSetup(u.Port)
+	}
+	g := d.signals[u.Port]
+	if g == nil {
+		g = &vendors.PortSignal{}
+		d.signals[u.Port] = g
+	}
+	action := d.wanted.ActionOf(u.Port)
+	if _, err := g.Give(d.wanted, u.Port, action, u.Intents); err != nil || action != updates {
+		return err
+	}
+	one := newScript()
+	if err := d.replace(one, old, d.view, u.Port, g.Intents()); err != nil {
+		return g.Refuse(u.Port, errors.Unwrap(err).Error())
+	}
+	for name, lines := range one.adds {
+		s.adds[name] = lines
+	}
+	return nil
+}
+
+// exchange commits new flows and returns the change that takes the old ones out, or the new
+// ones of ports where one of them is not in hardware.
+func (d *Driver) exchange(ctx context.Context, adds *script, olds map[string]*script) (gone *script, failed []error, err error) {
+	gone = newScript()
+	if err := d.commit(ctx, adds); err != nil {
+		return gone, nil, err
+	}
+	why := map[string]string{}
+	if len(adds.adds) > 0 {
+		if why, err = d.notInHardware(ctx, adds); err != nil {
+			return gone, nil, err
+		}
+	}
+	for _, port := range sorted(olds) {
+		bad := ""
+		var mine []string
+		for _, name := range sorted(adds.adds) {
+			if r, _ := parseRule(name); d.forward(r.forward).Port == port {
+				mine = append(mine, name)
+				if why[name] != "" {
+					bad = fmt.Sprintf("flow %s is configured and not in hardware: %s", name, why[name])
+				}
+			}
+		}
+		if bad == "" {
+			gone.del(d.view, olds[port].dels...)
+			continue
+		}
+		gone.del(d.view, mine...)
+		d.signals[port].Reset()
+		failed = append(failed, &vendors.PortError{Port: port, Err: errors.New(bad)})
+	}
+	return gone, failed, nil
+}
+
+// refresh reads the configuration where that is due, and restores what is not as csig left
+// it.
+func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
+	if d.view != nil && d.session.Err() == nil && d.cfg.Now().Sub(d.read) < recheck {
+		return nil
+	}
+	v, err := d.look(ctx)
+	if err != nil {
+		return err
+	}
+	changes, err := Diff(d.setup(v), *d.wanted)
+	if err != nil || len(changes) == 0 {
+		return err
+	}
+	if err := d.Apply(ctx, *d.wanted); err != nil {
+		return err
+	}
+	res.NoteRepairs(changes)
+	_, err = d.look(ctx)
+	return err
+}
+
+// Release writes the fallback: nothing else ends what the ports write, also where an Apply
+// that failed has left the driver without a setup.
+func (d *Driver) Release(ctx context.Context) error {
+	if d.wanted == nil {
+		v, err := d.look(ctx)
+		if err != nil {
+			return err
+		}
+		have := d.setup(v)
+		if len(have.Ports) == 0 {
+			return nil
+		}
+		d.start(&have)
+	}
+	var list []vendors.PortUpdate
+	for _, p := range updating(d.wanted).Ports {
+		list = append(list, vendors.PortUpdate{Port: p.Port, Intents: d.wanted.Fallback()})
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	_, err := d.update(ctx, list)
+	return err
+}
+
+// programmed is what the switch reports of a flow that is in hardware
+// (DirectFlowAssist, show_directflow_detail.txt).
+const programmed = "Flow programmed"
+
+// notInHardware is why flows are not in hardware, by the switch's own report, when those
+// that are on their way have had time to.
+func (d *Driver) notInHardware(ctx context.Context, s *script) (map[string]string, error) {
+	for end := d.cfg.Now().Add(d.cfg.Settle); ; {
+		lines, err := d.session.Run(ctx, "show directflow detail | json")
+		if err != nil {
+			return nil, err
+		}
+		var report struct {
+			Details struct {
+				Status map[string]string `json:"status"`
+			} `json:"details"`
+		}
+		if err := json.Unmarshal([]byte(strings.Join(lines, "\n")), &report); err != nil {
+			return nil, fmt.Errorf("show directflow detail: %w", err)
+		}
+		why, waits := map[string]string{}, false
+		for name := range s.adds {
+			switch status := report.Details.Status[name]; {
+			case status == programmed:
+			case status == "":
+				why[name], waits = "the switch does not report it", true
+			default:
+				why[name] = untrusted.Text(status, 100)
+				waits = waits || !strings.Contains(status, "rejected")
+			}
+		}
+		if !waits || !d.cfg.Now().Before(end) {
+			return why, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(d.cfg.Settle / 20):
+		}
+	}
+}
