@@ -14,7 +14,7 @@ import (
 // maxIdle is how many classifiers or behaviors csig leaves for the next change, of the 512
 // and 256 that the S series has for all (V200R011C10 Command Reference, traffic classifier,
 // traffic behavior).
-const maxIdle = 32
+const maxIdle = 16
 
 // change is what one port is to get. It is made in two halves: what is new is bound beside
 // the old, and where the switch reports the policy in hardware the old is taken out.

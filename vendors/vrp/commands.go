@@ -7,6 +7,7 @@ import (
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/qos"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // Commands is what Apply(want) gives to a switch for which Observe returns have, with its
@@ -54,21 +55,27 @@ func Commands(platform string, have, want vendors.Setup) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// halves are the lines of both halves of a setup, where all that is new comes into hardware.
-func (p *profile) halves(v *view, want *vendors.Setup) ([2][]string, error) {
-	prepare, changes := p.plan(v, want, func(string) bool { return false })
-	first, second := &qos.Script{View: v.View, At: at}, &qos.Script{View: v.View, At: at}
-	prepare(first)
+// halves are the lines of a setup's parts, where all that is new comes into hardware.
+func (p *profile) halves(v *view, want *vendors.Setup) (lists [3][]string, err error) {
+	x := &plan{profile: p, compiler: vlanrules.NewCompiler(Rules(), want.Layout), want: want, skip: func(string) bool { return false }}
+	changes, freed := x.changes(v), []string(nil)
+	scripts := [3]*qos.Script{}
+	for i := range scripts {
+		scripts[i] = &qos.Script{View: v.View, At: at, Freed: &freed}
+	}
+	x.prepare(scripts[0])
 	for _, c := range changes {
-		if err := c.first(first); err != nil {
-			return [2][]string{}, err
+		if err := c.first(scripts[0]); err != nil {
+			return lists, err
 		}
 	}
 	for _, c := range changes {
-		c.second(second, true)
+		c.second(scripts[1], true)
 	}
-	if second.Tidy(maxIdle); want.Nothing() {
-		second.Tidy(-1)
+	scripts[1].Tidy(maxIdle)
+	x.finish(scripts[2])
+	for i, s := range scripts {
+		lists[i] = s.Lines
 	}
-	return [2][]string{first.Lines, second.Lines}, nil
+	return lists, nil
 }

@@ -43,7 +43,7 @@ type Driver struct {
 	setup    *vendors.Setup // what the switch is to have; nil until Apply or the first Update
 	refused  []error        // *PermanentError of ports that cannot have it as the switch is configured
 	signals  map[string]*vendors.PortSignal
-	tables   vlanrules.Table // scratch
+	freed    []string // of qos.Script
 	compiler *vlanrules.Compiler
 }
 
@@ -59,7 +59,7 @@ func Open(cfg Config) *Driver {
 
 // connect opens a session, where there is none, with a switch of the platform.
 func (d *Driver) connect(ctx context.Context) error {
-	if d.session != nil && d.session.Err() == nil {
+	if !d.lost() {
 		return nil
 	}
 	d.hangUp()
@@ -88,6 +88,9 @@ func (d *Driver) hangUp() {
 	}
 	d.session, d.view = nil, nil
 }
+
+// lost tells whether there is no session of use.
+func (d *Driver) lost() bool { return d.session == nil || d.session.Err() != nil }
 
 // Close ends the session. What is configured stays: there is no lease, so Release comes
 // first where the signal ends.
@@ -166,7 +169,7 @@ func (p *profile) committed(lines []string) []string {
 	return lines
 }
 
-func (d *Driver) script() *qos.Script { return &qos.Script{View: d.view.View, At: at} }
+func (d *Driver) script() *qos.Script { return &qos.Script{View: d.view.View, At: at, Freed: &d.freed} }
 
 // Observe reads back the setup: the record, and the policies of ports.
 func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
@@ -278,63 +281,107 @@ func (d *Driver) start(s *vendors.Setup) {
 
 // apply gives the switch its setup, but for ports that are refused.
 func (d *Driver) apply(ctx context.Context) error {
-	prepare, changes := d.profile.plan(d.view, d.setup, func(port string) bool { return refusal(d.refused, port) != nil })
-	_, err := d.carryOut(ctx, prepare, changes)
-	if d.view == nil {
+	p := &plan{profile: d.profile, compiler: d.compiler, want: d.setup, signals: d.signals, skip: func(port string) bool { return refusal(d.refused, port) != nil }}
+	_, err := d.carryOut(ctx, p.prepare, p.changes(d.view))
+	if d.lost() {
 		d.setup = nil // it is taken over from what is there
+		return err
 	}
-	return err
+	if d.view == nil {
+		if seen := d.look(ctx); seen != nil {
+			return errors.Join(err, seen)
+		}
+	}
+	s := d.script()
+	p.finish(s)
+	return errors.Join(err, d.write(ctx, s))
 }
 
 func refusal(list []error, port string) (found error) {
 	for _, err := range list {
-		vendors.EachPort(err, func(name string, _ error) {
+		vendors.EachPort(err, func(name string, why error) {
 			if name == port {
-				found = err
+				found = &vendors.PortError{Port: name, Err: why}
+				if permanent := (*vendors.PermanentError)(nil); errors.As(err, &permanent) && permanent.Port == name {
+					found = permanent
+				}
 			}
 		})
 	}
 	return found
 }
 
-// plan is what makes a setup of what a view has: what comes first, and what its ports get.
-func (p *profile) plan(v *view, setup *vendors.Setup, skip func(port string) bool) (prepare func(*qos.Script), changes []*change) {
-	want, old := updating(setup), v.setup()
-	fresh := describe(&old) != describe(want) || old.Damaged != ""
-	prepare = func(s *qos.Script) {
-		record := ""
-		if want.TPID != 0 {
-			record = qos.RecordName(want, at)
-		}
-		s.Record(record)
-		for _, name := range s.View.Ours() {
-			if !want.HasPort(name) && !skip(name) {
-				s.Drop(name)
-			}
+// plan is what makes a setup of what a view has.
+type plan struct {
+	profile  *profile
+	compiler *vlanrules.Compiler
+	want     *vendors.Setup
+	signals  map[string]*vendors.PortSignal // what ports write
+	skip     func(port string) bool         // ports that keep what they have
+}
+
+// record is the name of the setup's; "" for that of none.
+func (p *plan) record() string {
+	if p.want.TPID == 0 {
+		return ""
+	}
+	return qos.RecordName(p.want, at)
+}
+
+// prepare is what comes before the ports' changes. The record of another setup goes last:
+// what stands at any moment between is csig's by a record, or by its name.
+func (p *plan) prepare(s *qos.Script) {
+	if record := p.record(); record != "" {
+		s.Note(record)
+	}
+	want := updating(p.want)
+	for _, name := range s.View.Ours() {
+		if !want.HasPort(name) && !p.skip(name) && s.View.Alien(name) == "" {
+			s.For(name)
+			s.Drop(name)
 		}
 	}
-	compiler := vlanrules.NewCompiler(Rules(), want.Layout)
+	s.For("")
+}
+
+// finish is what comes after them. What Update made and has no use for is no reason to write.
+func (p *plan) finish(s *qos.Script) {
+	s.Orphans()
+	s.Forget(p.record())
+	if len(s.Lines) > 0 {
+		s.Tidy(0)
+	}
+}
+
+// changes are those of the ports.
+func (p *plan) changes(v *view) (out []*change) {
+	want, old := updating(p.want), v.setup()
+	fresh := describe(&old) != describe(want) || old.Damaged != ""
 	for i := range want.Ports {
 		port := want.Ports[i].Port
-		if skip(port) {
+		if p.skip(port) {
 			continue
 		}
 		_, there := v.Policies[qos.PolicyName(port)]
 		c := &change{port: port, apply: true}
 		// What a port that had a policy already writes stays, unless what all share changes.
 		if _, strays := v.Table(nil, port, at); !there || fresh || len(strays) > 0 {
+			intents := want.Fallback()
+			if g := p.signals[port]; g != nil && g.Given() && !g.Refused() && !fresh {
+				intents = slices.Clone(g.Intents())
+			}
 			c.compile = func(have vlanrules.Table) ([]vlanrules.Op, error) {
 				var r vlanrules.Result
-				compiler.Compile(&r, have, want.Fallback())
+				p.compiler.Compile(&r, have, intents)
 				if r.Verdict.Level == vlanrules.Refused || r.Gap {
 					return nil, &vendors.PermanentError{Port: port, Err: errors.New(r.Verdict.Reason)}
 				}
 				return slices.Clone(r.Ops), nil
 			}
 		}
-		changes = append(changes, c)
+		out = append(out, c)
 	}
-	return prepare, changes
+	return out
 }
 
 // Remove deletes everything that is ours.
@@ -343,16 +390,21 @@ func (d *Driver) Remove(ctx context.Context) error {
 		return err
 	}
 	s := d.script()
+	var errs []error
 	for _, name := range d.view.Ours() {
-		if line := d.view.Alien(name); line != "" {
-			return &vendors.PermanentError{Port: name, Err: d.view.refuses(name, 0)}
+		if d.view.Alien(name) != "" {
+			errs = append(errs, &vendors.PermanentError{Port: name, Err: d.view.alien(name)})
+			continue
 		}
 		s.Drop(name)
 	}
-	s.Tidy(-1)
-	s.Record("")
+	s.Orphans()
+	s.Tidy(0)
+	if len(errs) == 0 {
+		s.Forget("")
+	}
 	d.setup = nil
-	return d.write(ctx, s)
+	return errors.Join(append(errs, d.write(ctx, s))...)
 }
 
 // Dial opens a session with the command line of a platform's switch, without log messages

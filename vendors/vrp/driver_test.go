@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vendors/ssh"
 	"github.com/csig-agent/csig/vendors/vrp/vrptest"
 	"github.com/csig-agent/csig/vlanrules"
@@ -265,15 +267,377 @@ func TestLines(t *testing.T) {
 		}
 		// What no policy needs is bounded, in number and in lines.
 		lines := 0
-		const walks = 60
+		const walks = 16
 		for i := range walks {
-			lines += give(uint8(1 + i%30))
+			lines += give(uint8(9 + i))
 			if classes := strings.Count(b.Running(), "traffic classifier csig-"); classes > maxIdle+5 {
 				t.Fatalf("%d classifiers", classes)
 			}
 		}
 		if lines > walks*f.ConfigUpdates.Lines {
 			t.Errorf("%d lines for %d changes", lines, walks)
+		}
+	})
+}
+
+// TestNotInHardware: where the switch has no room for what is new, the port keeps what it had
+// and it is that port's error; others go on.
+func TestNotInHardware(t *testing.T) {
+	both(t, func(t *testing.T, platform string) {
+		b := newBench(t, platform, nil)
+		b.setUp(t, b.p1, b.p2)
+		give := func(s uint8) error {
+			res, err := b.driver.Update(t.Context(), to(s, b.p1, b.p2), time.Minute)
+			if !res.Leased {
+				t.Fatalf("%+v, %v", res, err)
+			}
+			return err
+		}
+		if err := give(7); err != nil {
+			t.Fatal(err)
+		}
+		b.full[b.p1] = 3 // beside two there is room for one
+		for range 2 {
+			err := give(8)
+			if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != b.p1 || !strings.Contains(err.Error(), "not in hardware: fail") || strings.Contains(err.Error(), b.p2) {
+				t.Error(err)
+			}
+			b.has(t, b.p1, 7)
+			b.has(t, b.p2, 8)
+		}
+		delete(b.full, b.p1)
+		if err := give(8); err != nil {
+			t.Error(err)
+		}
+		b.has(t, b.p1, 8)
+		// A port without room for any keeps nothing.
+		b.full[b.p2] = 1
+		if err := b.driver.Apply(t.Context(), plain(b.p1)); err != nil {
+			t.Fatal(err)
+		}
+		err := b.driver.Apply(t.Context(), plain(b.p1, b.p2))
+		if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != b.p2 || strings.Contains(b.Running(), "traffic policy csig-"+b.p2) {
+			t.Error(err)
+		}
+		b.has(t, b.p1, 8)
+	})
+}
+
+// TestLostFromHardware: what falls out of hardware later is an error of the port, as long as
+// it lasts.
+func TestLostFromHardware(t *testing.T) {
+	both(t, func(t *testing.T, platform string) {
+		b := newBench(t, platform, nil)
+		b.setUp(t, b.p1, b.p2)
+		give := func() (vendors.UpdateResult, error) {
+			return b.driver.Update(t.Context(), to(7, b.p1, b.p2), time.Minute)
+		}
+		if _, err := give(); err != nil {
+			t.Fatal(err)
+		}
+		b.full[b.p1] = 1
+		b.Type("traffic classifier other") // the switch delivers again
+		b.clock += 2 * recheck
+		for range 2 {
+			res, err := give()
+			if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != b.p1 || !res.Leased || res.Repaired != "" || strings.Contains(err.Error(), b.p2) {
+				t.Errorf("%+v, %v", res, err)
+			}
+		}
+		have, err := b.driver.Observe(t.Context())
+		if err != nil || !strings.Contains(have.Ports[0].Damaged, "not in hardware") || have.Ports[1].Damaged != "" {
+			t.Errorf("%+v, %v", have, err)
+		}
+	})
+}
+
+// TestRefusedLine: a line that the switch does not take is an error of its port, and others
+// go on; on a CloudEngine nothing of what was not committed stays.
+func TestRefusedLine(t *testing.T) {
+	both(t, func(t *testing.T, platform string) {
+		b := newBench(t, platform, nil)
+		b.setUp(t, b.p1, b.p2)
+		if _, err := b.driver.Update(t.Context(), to(7, b.p1, b.p2), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		b.server.Set(clitest.Faults{Answer: func(line string) (string, bool) {
+			return "Error: The operation failed.\r\n", line == "traffic policy csig-"+b.p1
+		}})
+		res, err := b.driver.Update(t.Context(), to(8, b.p1, b.p2), time.Minute)
+		if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != b.p1 || !res.Leased || res.Ports != 1 || strings.Contains(err.Error(), "port "+b.p2) {
+			t.Errorf("%+v, %v", res, err)
+		}
+		b.has(t, b.p1, 7)
+		b.has(t, b.p2, 8)
+		b.server.Set(clitest.Faults{})
+		if _, err := b.driver.Update(t.Context(), to(8, b.p1, b.p2), time.Minute); err != nil {
+			t.Error(err)
+		}
+		b.has(t, b.p1, 8)
+	})
+}
+
+// TestRefusedCommit: which port a commit fails by is found out.
+func TestRefusedCommit(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, CloudEngine, nil)
+	b.setUp(t, b.p1, b.p2)
+	if _, err := b.driver.Update(t.Context(), to(7, b.p1, b.p2), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	bad := false
+	b.server.Set(clitest.Faults{Answer: func(line string) (string, bool) {
+		bad = bad && line != "clear configuration candidate" || line == "traffic policy csig-"+b.p1
+		if line == "commit" && bad {
+			return "Error: The system is busy.\r\n", true
+		}
+		return "", false
+	}})
+	res, err := b.driver.Update(t.Context(), to(8, b.p1, b.p2), time.Minute)
+	if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != b.p1 || !res.Leased || strings.Contains(err.Error(), "port "+b.p2) {
+		t.Errorf("%+v, %v", res, err)
+	}
+	b.has(t, b.p1, 7)
+	b.has(t, b.p2, 8)
+}
+
+// TestInterrupted ends the session at every line of a change, before it is carried out and
+// after: the next update finds what is there and finishes it.
+func TestInterrupted(t *testing.T) {
+	both(t, func(t *testing.T, platform string) {
+		b := newBench(t, platform, nil)
+		b.setUp(t, b.p1)
+		give := func(s uint8) error {
+			_, err := b.driver.Update(t.Context(), to(s, b.p1), time.Minute)
+			return err
+		}
+		if err := give(7); err != nil {
+			t.Fatal(err)
+		}
+		b.server.Forget()
+		if err := give(8); err != nil {
+			t.Fatal(err)
+		}
+		lines := len(b.server.Lines())
+		step := 5
+		if strings.HasPrefix(t.Name(), "TestLong") {
+			step = 1
+		}
+		for n := 0; n < lines; n += step {
+			bucket := 9 + uint8(n)%20
+			var given atomic.Int32
+			b.server.Set(clitest.Faults{Half: n%2 == 1, Drop: func(string) bool { return int(given.Add(1)) > n }})
+			if err := give(bucket); err == nil && int(given.Load()) > n {
+				t.Errorf("line %d: the session ended, and nothing was said", n)
+			}
+			b.server.Set(clitest.Faults{})
+			if err := give(bucket); err != nil {
+				t.Errorf("line %d: %v", n, err)
+			}
+			b.has(t, b.p1, bucket)
+		}
+		if err := b.driver.Remove(t.Context()); err != nil || strings.Contains(b.Running(), qos.Prefix) {
+			t.Errorf("%v: %s", err, b.Running())
+		}
+	})
+}
+
+// TestLongInterrupted is TestInterrupted at every line.
+func TestLongInterrupted(t *testing.T) { TestInterrupted(t) }
+
+// TestReleaseAfterFailedApply: ports fall back also where the last Apply broke off.
+func TestReleaseAfterFailedApply(t *testing.T) {
+	both(t, func(t *testing.T, platform string) {
+		b := newBench(t, platform, nil)
+		b.setUp(t, b.p1)
+		if _, err := b.driver.Update(t.Context(), to(7, b.p1), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		b.server.Set(clitest.Faults{Drop: func(line string) bool { return line == "interface "+b.p2 }})
+		if err := b.driver.Apply(t.Context(), plain(b.p1, b.p2)); err == nil {
+			t.Fatal("the session did not end")
+		}
+		b.server.Set(clitest.Faults{})
+		if err := b.driver.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.table(t, b.p1); !strings.Contains(got, "0: 128-4094 > 125 2: 1-3967 > 4093") {
+			t.Errorf("the port does not fall back: %s", got)
+		}
+	})
+}
+
+// TestRepair: what another user changes is seen, and restored by the next update that looks;
+// what csig did not make is left alone, and the port's error.
+func TestRepair(t *testing.T) {
+	both(t, func(t *testing.T, platform string) {
+		vid, mark := "if-match vlan-id", "remark vlan-id"
+		if platform == CloudEngine {
+			vid, mark = "if-match vlan", "vlan-mapping vlan"
+		}
+		for i, tc := range []struct {
+			name    string
+			lines   []string
+			foreign string
+		}{
+			{name: "not applied", lines: []string{"interface %s", "undo traffic-policy csig-%s outbound"}},
+			{name: "an edit", lines: []string{"traffic behavior csig-o901a", mark + " 2"}},
+			{name: "an edited one", lines: []string{"traffic classifier csig-o0-1024-4094a", vid + " 5"}},
+			{name: "an entry gone", lines: []string{"traffic policy csig-%s", "undo classifier csig-o0-1024-4094a"}},
+			{name: "no record", lines: []string{"undo traffic behavior csig-setup-9100-5-c-o"}},
+			{"a classifier", []string{"traffic classifier theirs", "quit", "traffic behavior theirs", "quit", "traffic policy csig-%s", "classifier theirs behavior theirs"}, "which csig did not make"},
+			{"a policy", []string{"traffic policy theirs", "quit", "interface %s", "undo traffic-policy csig-%s outbound", "traffic-policy theirs outbound"}, "traffic policy theirs is applied"},
+		} {
+			if i%2 == 0 == (platform == SSeries) && !strings.HasPrefix(t.Name(), "TestLong") {
+				continue // on the other platform
+			}
+			name := tc.name
+			b := newBench(t, platform, nil)
+			b.setUp(t, b.p1, b.p2)
+			give := func() (vendors.UpdateResult, error) {
+				t.Helper()
+				res, err := b.driver.Update(t.Context(), to(7, b.p1, b.p2), time.Minute)
+				if !res.Leased {
+					t.Fatalf("%s: %+v, %v", name, res, err)
+				}
+				return res, err
+			}
+			if _, err := give(); err != nil {
+				t.Fatal(err)
+			}
+			lines := slices.Clone(tc.lines)
+			for i := range lines {
+				lines[i] = strings.ReplaceAll(lines[i], "%s", b.p1)
+			}
+			b.Type(lines...)
+			broken := b.table(t, b.p1)
+			b.clock += 2 * recheck
+			res, err := give()
+			permanent := (*vendors.PermanentError)(nil)
+			switch {
+			case tc.foreign == "" && (err != nil || res.Repaired == "" && res.Ops == 0):
+				t.Errorf("%s: %+v, %v", name, res, err)
+			case tc.foreign == "":
+				b.has(t, b.p1, 7)
+			case !errors.As(err, &permanent) || permanent.Port != b.p1 || !strings.Contains(err.Error(), tc.foreign) || b.table(t, b.p1) != broken:
+				t.Errorf("%s: %v, %s", name, err, b.table(t, b.p1))
+			}
+			b.has(t, b.p2, 7)
+		}
+	})
+}
+
+// TestLongRepair is TestRepair with every row on either platform.
+func TestLongRepair(t *testing.T) { TestRepair(t) }
+
+// TestTakeOver: another process finds the setup and goes on, without a line that is not
+// needed.
+func TestTakeOver(t *testing.T) {
+	both(t, func(t *testing.T, platform string) {
+		b := newBench(t, platform, nil)
+		b.setUp(t, b.p1, b.p2)
+		if _, err := b.driver.Update(t.Context(), to(7, b.p1), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		next := Open(b.driver.cfg)
+		defer next.Close()
+		b.server.Forget()
+		res, err := next.Update(t.Context(), to(7, b.p1), time.Minute)
+		if err != nil || !res.Leased || res.Ops != 0 {
+			t.Errorf("%+v, %v", res, err)
+		}
+		if slices.Contains(b.server.Lines(), "system-view") {
+			t.Errorf("%q", b.server.Lines())
+		}
+		empty := newBench(t, platform, nil)
+		if _, err := empty.driver.Update(t.Context(), to(7, b.p1), time.Minute); err == nil || !strings.Contains(err.Error(), "call Apply first") {
+			t.Error(err)
+		}
+	})
+}
+
+// TestUncommitted: a commit of another login in the middle of csig's lines fails csig's
+// commit, which the next update repeats.
+func TestUncommitted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, CloudEngine, nil)
+	b.setUp(t, b.p1)
+	first := true
+	b.server.Set(clitest.Faults{After: func(line string) {
+		if line == "system-view" && first {
+			first = false
+			b.Type("traffic classifier theirs")
+		}
+	}})
+	_, err := b.driver.Update(t.Context(), to(7, b.p1), time.Minute)
+	if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != b.p1 || !strings.Contains(err.Error(), "changed by another session") {
+		t.Error(err)
+	}
+	if _, err := b.driver.Update(t.Context(), to(7, b.p1), time.Minute); err != nil {
+		t.Error(err)
+	}
+	if b.has(t, b.p1, 7); !strings.Contains(b.Running(), "traffic classifier theirs") {
+		t.Error("the other's change is gone")
+	}
+}
+
+// TestCommands: what plan --commands prints is what a switch takes.
+func TestCommands(t *testing.T) {
+	both(t, func(t *testing.T, platform string) {
+		b := newBench(t, platform, nil)
+		before := b.Running()
+		run := func(have, want vendors.Setup) string {
+			t.Helper()
+			text, err := Commands(platform, have, want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sh := b.Shell()
+			for line := range strings.Lines(string(text)) {
+				if answer, _ := sh.Do(strings.TrimSpace(line)); strings.Contains(answer, "Error") {
+					t.Errorf("%s: %s\n%s", strings.TrimSpace(line), answer, text)
+				}
+			}
+			return string(text)
+		}
+		one, two := plain(b.p1), plain(b.p1, b.p2)
+		run(vendors.Setup{}, two)
+		have, err := b.driver.Observe(t.Context())
+		if changes, bad := Diff(platform, have, two); err != nil || bad != nil || len(changes) != 0 {
+			t.Errorf("%+v, %v, %v", changes, err, bad)
+		}
+		if text := run(two, one); strings.Contains(text, "if-match") {
+			t.Errorf("what stays is written again:\n%s", text)
+		}
+		if text, err := Commands(platform, one, one); err != nil || text != nil {
+			t.Errorf("%s, %v", text, err)
+		}
+		if err := b.driver.Remove(t.Context()); err != nil || b.Running() != before {
+			t.Errorf("%v, left:\n%s", err, b.Running())
+		}
+	})
+}
+
+// FuzzParse reads configurations and reports of any content.
+func FuzzParse(f *testing.F) {
+	f.Add(vrptest.New("HUAWEI", "XGigabitEthernet0/0/1").Running())
+	f.Add("#\ntraffic classifier csig-o0-1-2a operator and\n if-match 8021p 0\n#\ntraffic policy csig-x\n classifier a behavior b precedence 5\n#\ninterface x\n traffic-policy csig-x outbound\n")
+	f.Add("csig-100GE1/0/1 100GE1/0/1(OUT) 1 fail(4)\nFail reason:\n 4 -- none\n *interface x\n traffic-policy csig-x outbound\n slot 0 : success\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		lines := strings.Split(text, "\n")
+		for _, p := range profiles {
+			v, err := p.parse(lines)
+			if err != nil {
+				return
+			}
+			v.states = p.status(lines)
+			v.setup()
+			v.Idle()
+			for _, port := range v.Ports {
+				v.Table(nil, port.Name, at)
+				v.damage(port.Name, 0x9100)
+			}
+			p.identity(lines)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package vrp
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
@@ -25,7 +26,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, _ tim
 
 func (d *Driver) update(ctx context.Context, updates []vendors.PortUpdate) (res vendors.UpdateResult, err error) {
 	if d.setup == nil {
-		if err := vendors.TakeOver(ctx, d, func() bool { return d.setup != nil }); err != nil {
+		if err := d.takeOver(ctx); err != nil {
 			return res, err
 		}
 	}
@@ -63,6 +64,13 @@ func (d *Driver) update(ctx context.Context, updates []vendors.PortUpdate) (res 
 		}
 	}
 	errs = append(errs, err)
+	for i := range updates { // also what is configured since long
+		if name := updates[i].Port; d.view != nil && d.setup.ActionOf(name) == vlanrules.Update && refusal(errs, name) == nil {
+			if why := d.view.notInHardware(name); why != "" {
+				errs = append(errs, &vendors.PortError{Port: name, Err: errors.New(why)})
+			}
+		}
+	}
 	if !d.alive() {
 		return vendors.UpdateResult{}, errors.Join(errs...)
 	}
@@ -70,8 +78,23 @@ func (d *Driver) update(ctx context.Context, updates []vendors.PortUpdate) (res 
 	return res, errors.Join(errs...)
 }
 
+// takeOver makes the setup that is found on the switch the driver's; refresh repairs what it
+// lacks.
+func (d *Driver) takeOver(ctx context.Context) error {
+	have, err := d.Observe(ctx)
+	if err != nil {
+		return err
+	}
+	if have.TPID == 0 {
+		return vendors.NoSetup(have.Damaged)
+	}
+	d.start(have.Wanted())
+	d.read = time.Time{}
+	return nil
+}
+
 // alive tells whether the driver knows what the switch has.
-func (d *Driver) alive() bool { return d.view != nil && d.session != nil && d.session.Err() == nil }
+func (d *Driver) alive() bool { return d.view != nil && !d.lost() }
 
 // refresh reads the configuration where that is due, and restores what is not as csig left
 // it. Ports that cannot have their setup any more keep what they have.
@@ -87,21 +110,16 @@ func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
 	if err != nil {
 		return err
 	}
-	var repairs []vendors.Change
-	for _, c := range changes {
-		if c.Port == "" || refusal(d.refused, c.Port) == nil {
-			repairs = append(repairs, c)
-		}
-	}
-	if len(repairs) == 0 {
+	if len(changes) == 0 {
 		return nil
 	}
-	clear(d.signals)
-	if err := d.apply(ctx); err != nil {
+	err = d.apply(ctx)
+	if d.view == nil {
 		return err
 	}
-	res.NoteRepairs(repairs)
-	return nil
+	left, bad := Diff(d.cfg.Platform, d.view.setup(), *d.setup)
+	res.NoteRepairs(slices.DeleteFunc(changes, func(c vendors.Change) bool { return slices.Contains(left, c) }))
+	return errors.Join(err, bad)
 }
 
 // give is what gives a port its entries; nil where it needs none.
@@ -136,10 +154,12 @@ func (d *Driver) Release(ctx context.Context) error {
 			return err
 		}
 		have := d.view.setup()
-		if len(have.Ports) == 0 || have.TPID == 0 {
+		if len(have.Ports) == 0 {
 			return nil
 		}
-		d.start(&have)
+		if d.start(have.Wanted()); have.TPID != 0 {
+			d.read = time.Time{} // a change that broke off is repaired first
+		}
 	}
 	var list []vendors.PortUpdate
 	for _, p := range updating(d.setup).Ports {

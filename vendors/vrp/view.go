@@ -115,8 +115,8 @@ func (v *view) setup() vendors.Setup {
 	switch len(records) {
 	case 0:
 		if len(ports) == 0 {
-			if classes, behaviors := v.Idle(); len(classes)+len(behaviors) > 0 {
-				s.Damaged = "there are classifiers or behaviors of csig's, and nothing else"
+			if classes, behaviors := v.Idle(); len(classes)+len(behaviors)+len(v.Orphans()) > 0 {
+				s.Damaged = "there are classifiers, behaviors or policies of csig's, and nothing else"
 			}
 			return s
 		}
@@ -160,11 +160,16 @@ func (v *view) refuses(name string, tpid uint16) error {
 	case p.Foreign() != "":
 		return &vendors.ForeignError{What: "traffic policy " + p.Foreign() + " is applied at its outbound direction: remove it (undo traffic-policy " + p.Foreign() + " outbound)"}
 	case v.Alien(name) != "":
-		return &vendors.ForeignError{What: fmt.Sprintf("its policy %s has %q, which csig did not make: remove that", qos.PolicyName(name), untrusted.Text(v.Alien(name), 120))}
+		return v.alien(name)
 	case tpid != 0 && p.TPID != tpid:
 		return fmt.Errorf("the TPID of its outer tags is 0x%04x: configure qinq protocol %04x on every port that CSIG tags pass", p.TPID, tpid)
 	}
 	return nil
+}
+
+// alien is what in a port's policy csig did not make.
+func (v *view) alien(name string) error {
+	return &vendors.ForeignError{What: fmt.Sprintf("its policy %s has %q, which csig did not make: remove that", qos.PolicyName(name), untrusted.Text(v.Alien(name), 120))}
 }
 
 // notInHardware is why a port's policy is configured and not in force, by the switch's own

@@ -2,6 +2,7 @@ package qos
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/csig-agent/csig/inventory"
@@ -97,22 +98,28 @@ func ParseClass(name string) (r Rule, ok bool) {
 	if _, err := fmt.Sscanf(name, Prefix+"%c%d-%d-%d%c", &r.At, &r.PCP, &r.First, &r.Last, &r.Bank); err != nil {
 		return r, false
 	}
-	return r, r.Class() == name && r.At.known() && (r.Bank == 'a' || r.Bank == 'b')
+	return r, r.Class() == name && r.At.known() && slices.Contains(banks, r.Bank)
 }
 
-// Value is the VID that a behavior gives the tag at a position.
+// Value is the VID that a behavior gives the tag at a position. Bank tells two behaviors
+// that give the same apart.
 type Value struct {
-	At  Position
-	VID uint16
+	At   Position
+	VID  uint16
+	Bank byte
 }
+
+// banks are those of classifiers and behaviors: one that is in use and not as csig left it
+// is replaced by the other, and no frame misses both.
+var banks = []byte("ab")
 
 // Behavior is the name of the behavior.
-func (v *Value) Behavior() string { return fmt.Sprintf("%s%c%d", Prefix, v.At, v.VID) }
+func (v *Value) Behavior() string { return fmt.Sprintf("%s%c%d%c", Prefix, v.At, v.VID, v.Bank) }
 
 // ParseBehavior is the inverse of Behavior; ok is false for any other name.
 func ParseBehavior(name string) (v Value, ok bool) {
-	if _, err := fmt.Sscanf(name, Prefix+"%c%d", &v.At, &v.VID); err != nil {
+	if _, err := fmt.Sscanf(name, Prefix+"%c%d%c", &v.At, &v.VID, &v.Bank); err != nil {
 		return v, false
 	}
-	return v, v.Behavior() == name && v.At.known()
+	return v, v.Behavior() == name && v.At.known() && slices.Contains(banks, v.Bank)
 }

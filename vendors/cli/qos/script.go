@@ -14,6 +14,10 @@ type Script struct {
 	View *View
 	At   Position
 
+	// Freed are the classifiers and behaviors that went out of use, the last at the end: Tidy
+	// leaves those. It is kept from script to script.
+	Freed *[]string
+
 	Lines []string
 	ports []string // the port that each line is for, "" for all
 	port  string   // the one that what is added is for
@@ -43,7 +47,7 @@ func (s *Script) add(lines ...string) {
 func (s *Script) class(policy string, e *vlanrules.Entry) (string, error) {
 	v := s.View
 	r := Rule{At: s.At, PCP: e.Match.PCP.Value, First: e.Match.VID.First, Last: e.Match.VID.Last}
-	for _, r.Bank = range []byte("ab") {
+	for _, r.Bank = range banks {
 		name := r.Class()
 		if slices.ContainsFunc(v.Policies[policy], func(b Binding) bool { return b.Class == name }) {
 			continue
@@ -67,23 +71,26 @@ func (s *Script) class(policy string, e *vlanrules.Entry) (string, error) {
 	return "", fmt.Errorf("both classifiers for its next value are in use and not as csig left them: take one out of its policy (undo classifier %s)", r.Class())
 }
 
-// behavior makes the behavior that marks a VID, and returns its name.
+// behavior makes a behavior that marks a VID, and returns its name.
 func (s *Script) behavior(vid uint16) (string, error) {
 	v := s.View
 	x := Value{At: s.At, VID: vid}
-	name := x.Behavior()
-	if _, there := v.Behaviors[name]; there {
-		switch {
-		case v.rightBehavior(&x):
-			return name, nil
-		case v.uses(func(b Binding) bool { return b.Behavior == name }):
-			return "", fmt.Errorf("behavior %s is in use and not as csig left it: give it back the line %q alone", name, v.Dialect.markLine(&x))
+	for _, x.Bank = range banks {
+		name := x.Behavior()
+		if _, there := v.Behaviors[name]; there {
+			if v.rightBehavior(&x) {
+				return name, nil
+			}
+			if v.uses(func(b Binding) bool { return b.Behavior == name }) {
+				continue
+			}
+			s.add("undo traffic behavior " + name)
 		}
-		s.add("undo traffic behavior " + name)
+		s.add("traffic behavior "+name, v.Dialect.markLine(&x), "quit")
+		v.Behaviors[name] = []string{v.Dialect.markLine(&x)}
+		return name, nil
 	}
-	s.add("traffic behavior "+name, v.Dialect.markLine(&x), "quit")
-	v.Behaviors[name] = []string{v.Dialect.markLine(&x)}
-	return name, nil
+	return "", fmt.Errorf("both behaviors for its next value are in use and not as csig left them: give one back the line %q alone (traffic behavior %s)", v.Dialect.markLine(&x), x.Behavior())
 }
 
 // Add carries out the additions among operations of the compiler on a port's policy, which
@@ -145,7 +152,12 @@ func (s *Script) Out(port string, classes []string) {
 	list := slices.Clone(v.Policies[policy])
 	for _, class := range classes {
 		s.add("undo classifier " + class)
-		list = slices.DeleteFunc(list, func(b Binding) bool { return b.Class == class })
+		list = slices.DeleteFunc(list, func(b Binding) bool {
+			if b.Class == class {
+				s.freed(b)
+			}
+			return b.Class == class
+		})
 	}
 	v.Policies[policy] = list
 	s.add("quit")
@@ -184,37 +196,65 @@ func (s *Script) Drop(port string) {
 		s.add("interface "+port, s.View.Dialect.Unapply(policy), "quit")
 		p.Applied = slices.DeleteFunc(p.Applied, func(name string) bool { return name == policy })
 	}
-	if _, there := s.View.Policies[policy]; there {
+	if list, there := s.View.Policies[policy]; there {
+		s.freed(list...)
 		s.add("undo " + s.View.Dialect.Policy + " " + policy)
 		delete(s.View.Policies, policy)
 	}
 }
 
-// Tidy removes classifiers and behaviors of csig's that no policy has, where there are more
-// than so many of either.
-func (s *Script) Tidy(most int) {
-	classes, behaviors := s.View.Idle()
-	if len(classes) <= most && len(behaviors) <= most {
-		return
+// Orphans removes policies of csig's whose interface is not there.
+func (s *Script) Orphans() {
+	for _, policy := range s.View.Orphans() {
+		s.add("undo " + s.View.Dialect.Policy + " " + policy)
+		delete(s.View.Policies, policy)
 	}
-	for _, name := range classes {
+}
+
+func (s *Script) freed(list ...Binding) {
+	for _, b := range list {
+		*s.Freed = append(slices.DeleteFunc(*s.Freed, func(name string) bool { return name == b.Class || name == b.Behavior }), b.Class, b.Behavior)
+	}
+}
+
+// Tidy removes classifiers and behaviors of csig's that no policy has, but for so many of
+// each, those that were in use last.
+func (s *Script) Tidy(keep int) {
+	classes, behaviors := s.View.Idle()
+	for _, name := range s.oldest(classes, keep) {
 		s.add("undo traffic classifier " + name)
 		delete(s.View.Classes, name)
 	}
-	for _, name := range behaviors {
+	for _, name := range s.oldest(behaviors, keep) {
 		s.add("undo traffic behavior " + name)
 		delete(s.View.Behaviors, name)
 	}
 }
 
-// Record notes a setup by its RecordName, and forgets every other; "" is none.
-func (s *Script) Record(name string) {
-	if _, there := s.View.Behaviors[name]; name != "" && !there {
-		s.add("traffic behavior "+name, "quit")
-		s.View.Behaviors[name] = nil
+// oldest are all but so many of names.
+func (s *Script) oldest(names []string, keep int) []string {
+	if len(names) <= keep {
+		return nil
 	}
+	slices.SortStableFunc(names, func(a, b string) int { return slices.Index(*s.Freed, a) - slices.Index(*s.Freed, b) })
+	names = names[:len(names)-keep]
+	*s.Freed = slices.DeleteFunc(*s.Freed, func(name string) bool { return slices.Contains(names, name) })
+	return names
+}
+
+// Note records a setup by its RecordName beside what is recorded; Forget removes every other
+// record. Between the two the switch has what a change leads from, and to.
+func (s *Script) Note(record string) {
+	if _, there := s.View.Behaviors[record]; !there {
+		s.add("traffic behavior "+record, "quit")
+		s.View.Behaviors[record] = nil
+	}
+}
+
+// Forget removes every record but one, "" for none.
+func (s *Script) Forget(but string) {
 	for _, old := range s.View.Records() {
-		if old != name {
+		if old != but {
 			s.add("undo traffic behavior " + old)
 			delete(s.View.Behaviors, old)
 		}

@@ -174,7 +174,8 @@ func (v *View) Alien(port string) string {
 		return line
 	}
 	for _, b := range v.Policies[name] {
-		if _, ok := ParseClass(b.Class); !ok {
+		_, class := ParseClass(b.Class)
+		if _, behavior := ParseBehavior(b.Behavior); !class || !behavior {
 			return v.Dialect.bindLine(&b)
 		}
 	}
@@ -199,6 +200,17 @@ func (v *View) Ours() (ports []string) {
 		}
 	}
 	return ports
+}
+
+// Orphans are policies of csig's whose interface is not there, as after a card was taken out.
+func (v *View) Orphans() (policies []string) {
+	for _, name := range slices.Sorted(maps.Keys(v.Policies)) {
+		port, ok := strings.CutPrefix(name, Prefix)
+		if ok && v.Port(port) == nil && v.Alien(port) == "" {
+			policies = append(policies, name)
+		}
+	}
+	return policies
 }
 
 // Records are the names of the behaviors that record a setup.
