@@ -39,12 +39,13 @@ func leavesAlone(ctx context.Context, t *Trial) error {
 			if typ == t.Profile.TPID {
 				continue
 			}
+			host := t.Address(uint8(0x81 + 1 - from)) // flows of OpenFlow hand over to csig by address
 			for mark := range uint16(16) {
 				for _, vid := range vlans {
-					add(Frame{Tags: VLAN(typ, mark<<12|vid)})
+					add(Frame{Dst: host, Tags: VLAN(typ, mark<<12|vid)})
 				}
 			}
-			add(Frame{Tags: VLAN(typ, 0x2000)}) // a priority tag
+			add(Frame{Dst: host, Tags: VLAN(typ, 0x2000)}) // a priority tag
 		}
 	}
 	plain := 0
