@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"path"
-	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +29,9 @@ func SourceName(dev *inventory.Device) string {
 	if dev.Counters.Source == inventory.PlatformSource {
 		if _, ok := inventory.OwnKeys[*openflowdriver.Keys](dev); ok {
 			return "openflow" // whatever its maker
+		}
+		if _, ok := inventory.OwnKeys[*inventory.GNMI](dev); ok {
+			return "gnmi"
 		}
 		return dev.Platform
 	}
@@ -183,24 +185,16 @@ func snmpConfig(ctx context.Context, dev *inventory.Device, every time.Duration)
 	return cfg, nil
 }
 
-// gnmiConfig resolves the reference to the password; it goes no further than
-// here.
+// gnmiConfig is how a device's counters are read over gNMI: as counters says, or as the
+// device is managed.
 func gnmiConfig(ctx context.Context, dev *inventory.Device) (gnmi.Config, error) {
 	g := dev.Counters.GNMI
-	cfg := gnmi.Config{
-		Device: dev.Name, Address: net.JoinHostPort(dev.Address, strconv.Itoa(int(g.Port))), Ports: dev.PortNames(),
-		Interval: dev.Interval, Mode: gnmi.Mode(g.Mode), Plaintext: g.Plaintext, Username: g.Username, Target: g.Target, Timeout: g.Timeout,
-		TLS: gnmi.TLS{CAFile: g.TLS.CA, CertFile: g.TLS.Cert, KeyFile: g.TLS.Key, ServerName: g.TLS.ServerName, SkipVerify: g.TLS.InsecureSkipVerify},
+	if g == nil {
+		g, _ = inventory.OwnKeys[*inventory.GNMI](dev)
 	}
-	if g.Password.IsZero() {
-		return cfg, nil
-	}
-	v, err := g.Password.Resolve(ctx)
-	if err != nil {
-		return cfg, fmt.Errorf("gnmi password: %w", err)
-	}
-	cfg.Password = counters.Secret(v)
-	return cfg, nil
+	cfg, err := all.GNMIConfig(ctx, dev, g)
+	cfg.Ports, cfg.Interval, cfg.Mode = dev.PortNames(), dev.Interval, gnmi.Mode(g.Mode)
+	return cfg, err
 }
 
 // SourceDetails returns how a source reads, and its limitations, a sentence each.

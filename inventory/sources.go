@@ -1,6 +1,10 @@
 package inventory
 
-import "time"
+import (
+	"net"
+	"strconv"
+	"time"
+)
 
 // Counters says where a device's counters come from, and what csig cannot find
 // out about them.
@@ -110,7 +114,8 @@ type SNMPPriv struct {
 	Key      Secret `key:"key,need" hint:"e.g. key: {file: /etc/csig/snmp-key}" doc:"The passphrase."`
 }
 
-// GNMI is how a device's gNMI target is asked. Defaults are filled in.
+// GNMI is how a device's gNMI target is asked, for counters and, as the own keys of
+// platforms that are set up so, for configuration. Defaults are filled in.
 type GNMI struct {
 	Port      uint16 `key:"port" is:"port" default:"9339" doc:"TCP; 9339 unless given."` // IANA's for gNMI
 	TLS       TLS    `key:"tls" doc:"The certificates."`                                 // zero under Plaintext
@@ -129,6 +134,17 @@ type GNMI struct {
 	// Mode is by subscription (sample, target-defined), by polling (get), or auto.
 	Mode    string        `key:"mode" words:"auto sample target-defined get" default:"auto" doc:"How values come; auto unless given."`
 	Timeout time.Duration `key:"timeout" range:"1ms 1m" default:"5s" doc:"Of connecting, and of one Get."`
+}
+
+// Place is nothing: the target is at the device's address.
+func (*GNMI) Place(func(string) string) (string, bool) { return "", false }
+
+// Reaches is where the target is.
+func (g *GNMI) Reaches(address string) string {
+	if address == "" {
+		return ""
+	}
+	return "gNMI to " + net.JoinHostPort(address, strconv.Itoa(int(g.Port)))
 }
 
 // Check keeps the password from a network that can read it.

@@ -46,12 +46,15 @@ func NewToken() string {
 // PendingRevertError says that an auto-revert is pending on a device: an earlier csig
 // started it and never confirmed its change.
 type PendingRevertError struct {
-	Left time.Duration // until it runs, by the device's clock; negative: overdue
+	Left time.Duration // until it runs, by the device's clock; negative: overdue; 0: the device does not say
 }
 
 func (e *PendingRevertError) Error() string {
 	when := fmt.Sprintf("runs in %v", e.Left)
-	if e.Left < 0 {
+	switch {
+	case e.Left == 0:
+		when = "runs when the time is up that it was started with"
+	case e.Left < 0:
 		when = fmt.Sprintf("should have run %v ago", -e.Left)
 	}
 	return "an auto-revert from an earlier csig is pending and " + when +

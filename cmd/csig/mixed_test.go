@@ -72,16 +72,20 @@ func mixedFleet(t *testing.T, told bool) *inventory.Fleet {
 			if told && p.Offline().ConfigUpdates != nil {
 				group += ", updates: cli, lease: none"
 			}
-			known := told && i > each/2 && p.Open == nil
+			passive := p.Open == nil || p.Offline().SetupOnly // it updates no tags
+			if p.Offline().SetupOnly {
+				group = fmt.Sprintf(", address: %s-%d, management: {gnmi: {plaintext: true}, daemon: {at: here, socket: /run/csig/%[1]s-%[2]d.sock}}", name, i)
+			}
+			known := told && i > each/2 && passive
 			switch native := p.Offline().Traits.Native.Is; {
 			case known && native != "":
 				group = ", groups: native"
 			case known:
-				group = ", groups: bridges"
+				group += ", groups: bridges"
 			}
 			fmt.Fprintf(&b, "  - {name: %s-%d, platform: %s%s}\n", name, i, name, group)
 			for _, far := range []string{"e1", "e2"} {
-				cable(fmt.Sprintf("%s-%d", name, i), far, told && !known && p.Open == nil)
+				cable(fmt.Sprintf("%s-%d", name, i), far, told && !known && passive)
 			}
 		}
 	}

@@ -142,7 +142,7 @@ func (v *explainFlags) options(cmd *cobra.Command) (explain.Options, error) {
 		if err != nil {
 			return o, fmt.Errorf("--platform: %w", err)
 		}
-		if p.Open == nil {
+		if p.Open == nil || p.Offline().SetupOnly {
 			return o, fmt.Errorf("--platform %s: there are no rules to explain: %s", v.platform, p.Offline().Update.Reason)
 		}
 		o.Caps = &p.Rules

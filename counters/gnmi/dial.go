@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 
+	pb "github.com/openconfig/gnmi/proto/gnmi"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
@@ -18,8 +19,25 @@ import (
 	"time"
 )
 
-// dial prepares the connection; it is made when the first call needs it.
-func (s *Source) dial() (*grpc.ClientConn, error) {
+// link is the connection with a target.
+type link struct {
+	cfg       Config
+	handshake handshake
+	conn      *grpc.ClientConn
+	client    pb.GNMIClient
+}
+
+// open prepares the connection; it is made when the first call needs it.
+func (s *link) open() error {
+	conn, err := s.dial()
+	if err != nil {
+		return fmt.Errorf("device %s: gNMI: %w", s.cfg.Device, err)
+	}
+	s.conn, s.client = conn, pb.NewGNMIClient(conn)
+	return nil
+}
+
+func (s *link) dial() (*grpc.ClientConn, error) {
 	c := &s.cfg
 	creds := insecure.NewCredentials()
 	if !c.Plaintext {

@@ -61,7 +61,7 @@ func (h *handshake) get() error {
 }
 
 // classify gives what a call returned one of the errors above.
-func (s *Source) classify(ctx context.Context, err error) error {
+func (s *link) classify(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -129,7 +129,7 @@ func advice(err error) string {
 }
 
 // deviceError says which device, what, and what to do next.
-func (s *Source) deviceError(err error) error {
+func (s *link) deviceError(err error) error {
 	return fmt.Errorf("device %s: gNMI target %s: %w", s.cfg.Device, s.cfg.Address, portError(err))
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	pb "github.com/openconfig/gnmi/proto/gnmi"
-	"google.golang.org/grpc"
 
 	"github.com/csig-agent/csig/counters"
 )
@@ -17,10 +16,7 @@ import (
 // Source reads the egress counters of one device through its gNMI target. Read and
 // Members are not safe for concurrent use; Info is.
 type Source struct {
-	cfg       Config
-	handshake handshake
-	conn      *grpc.ClientConn
-	client    pb.GNMIClient
+	link
 
 	// Of the goroutine that keeps the subscription.
 	stop    context.CancelFunc
@@ -75,7 +71,7 @@ func New(cfg Config) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{
-		cfg:    cfg,
+		link:   link{cfg: cfg},
 		wake:   make(chan struct{}, 1),
 		ports:  make([]port, len(cfg.Ports)),
 		byName: make(map[string]int, len(cfg.Ports)),
@@ -87,10 +83,9 @@ func New(cfg Config) (*Source, error) {
 		s.ports[i].name = name
 		s.byName[name] = i
 	}
-	if s.conn, err = s.dial(); err != nil {
-		return nil, fmt.Errorf("device %s: gNMI: %w", cfg.Device, err)
+	if err := s.open(); err != nil {
+		return nil, err
 	}
-	s.client = pb.NewGNMIClient(s.conn)
 	return s, nil
 }
 

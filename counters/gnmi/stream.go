@@ -116,7 +116,7 @@ var encodings = []pb.Encoding{pb.Encoding_PROTO, pb.Encoding_JSON_IETF, pb.Encod
 
 // capabilities asks the target what it can do and returns the encodings to try, and its
 // version of gNMI.
-func (s *Source) capabilities(ctx context.Context) (encs []pb.Encoding, version string, err error) {
+func (s *link) capabilities(ctx context.Context) (encs []pb.Encoding, version string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	reply, err := s.client.Capabilities(ctx, &pb.CapabilityRequest{})

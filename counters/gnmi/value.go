@@ -88,6 +88,9 @@ func (v *value) read(tv *pb.TypedValue) (ok bool) {
 		}
 	case *pb.TypedValue_BoolVal:
 		v.text = "a boolean"
+		if x.BoolVal {
+			v.num = 1
+		}
 	case *pb.TypedValue_FloatVal, *pb.TypedValue_DoubleVal, *pb.TypedValue_DecimalVal: //nolint:staticcheck // targets still send them
 		v.text = "a floating point number, which cannot carry a 64-bit count"
 	case nil:
@@ -117,6 +120,9 @@ func (v *value) readJSON(js []byte) (ok bool) {
 		v.kind = textValue
 	case c == 't' || c == 'f':
 		v.text = "a boolean"
+		if c == 't' {
+			v.num = 1
+		}
 	default:
 		n, err := strconv.ParseUint(string(js[:min(len(js), 21)]), 10, 64)
 		if err != nil {

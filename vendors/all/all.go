@@ -206,6 +206,7 @@ func Default() *Registry {
 	registerOpenFlow(r)
 	registerComware(r)
 	registerEOS(r)
+	registerGNMI(r)
 	for _, p := range unsupported.All() {
 		if _, driven := r.platforms[p.Name]; driven {
 			continue

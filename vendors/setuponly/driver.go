@@ -60,6 +60,9 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	f.Identity = c.Identity
 	for i := range c.Ports {
 		f.Ports = append(f.Ports, c.Ports[i].Name)
+		if why := c.Ports[i].Refused; why != "" {
+			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: c.Ports[i].Name, Verdict: vendors.Refusal(why)})
+		}
 	}
 	f.Rules.Ports = len(f.Ports)
 	return f, nil
@@ -137,6 +140,26 @@ func (p *Platform) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	return append(out, ports...), nil
 }
 
+// Edits are the ports that Apply(want) gives the TPID on a switch for which Observe returns
+// have, and those that get back what they had.
+func (p *Platform) Edits(have, want vendors.Setup) (edits []PortEdit, back []string, err error) {
+	changes, err := p.Diff(have, want)
+	if err != nil {
+		return nil, nil, err
+	}
+	ours, err := p.Spell(want.TPID)
+	for _, c := range changes {
+		switch {
+		case c.Port == "":
+		case c.Kind == vendors.Remove:
+			back = append(back, c.Port)
+		default:
+			edits = append(edits, PortEdit{Port: c.Port, TPID: &ours})
+		}
+	}
+	return edits, back, err
+}
+
 // describe is what all ports share, in a line.
 func describe(s *vendors.Setup) string { return fmt.Sprintf("tpid=0x%04x", s.TPID) }
 
@@ -187,6 +210,9 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 		p := c.port(want.Ports[i].Port)
 		if p.TPID == ours {
 			continue
+		}
+		if p.Refused != "" {
+			return &vendors.PermanentError{Port: p.Name, Err: errors.New(p.Refused)}
 		}
 		b := r.Before[p.Name]
 		if b.TPID == nil {

@@ -33,6 +33,8 @@ type Port struct {
 	TPID string // as the platform spells it; "": not configured, its default holds
 	MTU  int    // bytes, as configured; 0: it is not, the default holds
 	Now  int    // bytes of the MTU that holds; 0: the switch does not say
+
+	Refused string // why csig cannot change its TPID; "" where it can
 }
 
 // Edit is a change of the configuration.
@@ -43,6 +45,25 @@ type Edit struct {
 
 // Empty tells whether nothing changes.
 func (e *Edit) Empty() bool { return len(e.Ports) == 0 && e.Record == nil }
+
+// Then is the edit followed by another one, as one.
+func (e *Edit) Then(later *Edit) Edit {
+	out := Edit{Ports: append([]PortEdit(nil), e.Ports...), Record: e.Record}
+	for i := range later.Ports {
+		l := &later.Ports[i]
+		p := out.port(l.Port)
+		if l.TPID != nil {
+			p.TPID = l.TPID
+		}
+		if l.MTU != nil {
+			p.MTU = l.MTU
+		}
+	}
+	if later.Record != nil {
+		out.Record = later.Record
+	}
+	return out
+}
 
 // PortEdit is a change of one port; what is nil stays.
 type PortEdit struct {

@@ -41,6 +41,10 @@ func Any() Rule { return Rule{OuterPCP: -1, InnerPCP: -1, SetOuter: -1, SetInner
 type Port struct {
 	Outer, Inner uint16
 	Rules        []Rule
+
+	// Trunk is whether a frame whose tag is not one of Outer is dropped: the switch takes it
+	// for untagged, and there is no VLAN for those. Frames without any tag pass.
+	Trunk bool
 }
 
 // Faults are what the hardware does wrong.
@@ -144,7 +148,7 @@ func (p *Plane) Program(ports []Port) ([]int, error) {
 			left -= n
 		}
 		in[i] = n
-		held[i] = Port{Outer: port.Outer, Inner: port.Inner, Rules: port.Rules[:n]}
+		held[i] = Port{Outer: port.Outer, Inner: port.Inner, Rules: port.Rules[:n], Trunk: port.Trunk}
 	}
 	script := p.script(held)
 	if script == p.loaded {
@@ -186,6 +190,9 @@ func (p *Plane) script(ports []Port) string {
 			for _, tag := range []string{port.outer() + " @ll,116,12 0xfff", port.inner() + " @ll,148,12 0xfff"} {
 				fmt.Fprintf(&b, "add rule %s %s drop\n", chain, tag)
 			}
+		}
+		if port.Trunk {
+			fmt.Fprintf(&b, "add rule %s @ll,96,16 != 0x%04x @ll,96,16 != 0x%04x drop\n", chain, port.Outer, payloadType)
 		}
 		for j := range port.Rules {
 			for _, text := range port.Rules[j].texts(&port, p.faults.LoseDEI) {

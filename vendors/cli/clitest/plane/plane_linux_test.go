@@ -27,7 +27,7 @@ func TestPlane(t *testing.T) {
 	two.Inner, two.SetInner = []Range{{100, 400}}, 8
 	three := Any()
 	three.Outer, three.SetOuter = []Range{{5, 5}}, 6
-	ports := []Port{{outer, inner, nil}, {outer, inner, []Rule{one, two, three}}, {outer, inner, nil}}
+	ports := []Port{{Outer: outer, Inner: inner}, {Outer: outer, Inner: inner, Rules: []Rule{one, two, three}}, {Outer: outer, Inner: inner}}
 	program := func(want string) {
 		t.Helper()
 		if in, err := p.Program(ports); err != nil || fmt.Sprint(in) != want {
